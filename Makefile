@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+# A thin front: CMake and Ninja do the work, in build/ and build-*/.
+BUILD = cmake --build
+CONFIGURE = cmake -G Ninja -S . -B
+
+all: build/build.ninja
+	@$(BUILD) build --target tilewright
+
+build/build.ninja:
+	@tools/deps
+	@$(CONFIGURE) build >/dev/null
+
+# Builds, shows the machine, writes a little text with the shipped model, and says how fast.
+demo:
+	@tools/deps
+	@$(MAKE) --no-print-directory all
+	@tools/demo
+
+# Everything that can be tested on this machine; see tools/test for the steps.
+test:
+	@tools/deps test
+	@tools/test
+
+bench: all
+	@bench/run
+
+# One file for any recent x86-64 Linux: everything but the C library inside.
+portable:
+	@tools/deps
+	@$(CONFIGURE) build-portable -DTW_PORTABLE=ON -DTW_TESTS=OFF >/dev/null
+	@$(BUILD) build-portable --target tilewright
+
+format:
+	@git ls-files '*.c' '*.h' | xargs clang-format -i
+
+lint: build/build.ninja
+	@tools/lint
+
+clean:
+	rm -rf build build-*
+
+.PHONY: all demo test bench portable format lint clean

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/dtype.h"
+
+static const struct {
+    const char *name;
+    size_t bits;
+} dtypes[TW_DTYPE_COUNT] = {
+    [TW_F32] = {"f32", 32}, [TW_F16] = {"f16", 16}, [TW_BF16] = {"bf16", 16},
+    [TW_I32] = {"i32", 32}, [TW_I8] = {"i8", 8},    [TW_I4] = {"i4", 4},
+};
+
+const char *tw_dtype_name(tw_dtype t) { return (unsigned)t < TW_DTYPE_COUNT ? dtypes[t].name : "?"; }
+
+size_t tw_dtype_bits(tw_dtype t) { return (unsigned)t < TW_DTYPE_COUNT ? dtypes[t].bits : 0; }
+
+bool tw_dtype_from_name(const char *s, tw_dtype *t) {
+    for (int i = 0; i < TW_DTYPE_COUNT; i++)
+        if (!strcmp(s, dtypes[i].name)) {
+            *t = (tw_dtype)i;
+            return true;
+        }
+    return false;
+}
+
+float tw_f16_to_f32(uint16_t h) {
+    uint32_t sign = (uint32_t)(h & 0x8000u) << 16, e = (h >> 10) & 31u, m = h & 1023u;
+    if (e == 31) return tw_bits_f32(sign | 0x7f800000u | (m << 13));
+    if (e) return tw_bits_f32(sign | ((e + 112) << 23) | (m << 13));
+    /* subnormal: m * 2^-24, exact in float */
+    float f = (float)m * 0x1p-24f;
+    return sign ? -f : f;
+}
+
+uint16_t tw_f32_to_f16(float f) {
+    uint32_t u = tw_f32_bits(f), sign = (u >> 16) & 0x8000u, a = u & 0x7fffffffu;
+    if (a > 0x7f800000u) return (uint16_t)(sign | 0x7e00u);
+    if (a >= 0x477ff000u) return (uint16_t)(sign | 0x7c00u); /* rounds to 65536 or beyond */
+    if (a < 0x38800000u) {
+        /* Below 2^-14: adding 0.5 aligns the float's last bit with 2^-24, so the addition itself rounds to even. */
+        float r = tw_bits_f32(a) + 0.5f;
+        return (uint16_t)(sign | (tw_f32_bits(r) - 0x3f000000u));
+    }
+    a += 0xfffu + ((a >> 13) & 1u);
+    return (uint16_t)(sign | ((a - 0x38000000u) >> 13));
+}
+
+void tw_to_f32(tw_dtype t, const void *src, float *dst, size_t n) {
+    const unsigned char *p = src;
+    if (t == TW_F32) {
+        if (n) memcpy(dst, src, n * sizeof *dst);
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        uint16_t h;
+        memcpy(&h, p + 2 * i, 2);
+        dst[i] = t == TW_BF16 ? tw_bf16_to_f32(h) : tw_f16_to_f32(h);
+    }
+}
+
+void tw_from_f32(tw_dtype t, const float *src, void *dst, size_t n) {
+    unsigned char *p = dst;
+    if (t == TW_F32) {
+        if (n) memcpy(dst, src, n * sizeof *src);
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        uint16_t h = t == TW_BF16 ? tw_f32_to_bf16(src[i]) : tw_f32_to_f16(src[i]);
+        memcpy(p + 2 * i, &h, 2);
+    }
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Files: whole reads, read-only maps, and writes that are beside and renamed. */
+#ifndef TW_BASE_FILE_H
+#define TW_BASE_FILE_H
+
+#include "base/buf.h"
+#include "tilewright/base.h"
+
+typedef struct tw_map {
+    const unsigned char *data; /* NULL for an empty file */
+    size_t size;
+} tw_map;
+
+tw_status tw_map_open(tw_map *m, const char *path, tw_diag *diag); /* read-only, shared with the page cache */
+void tw_map_close(tw_map *m);
+
+/* The whole of `path` appended to `out`; "-" is standard input. */
+tw_status tw_file_read(tw_buf *out, const char *path, tw_diag *diag);
+
+/* Writes beside `path` under a fresh name, syncs, renames: a reader sees the old file or the new one, never a part.
+   "-" is standard output. */
+tw_status tw_file_write(const char *path, const void *data, size_t size, tw_diag *diag);
+
+bool tw_file_exists(const char *path);
+bool tw_path_is_dir(const char *path);
+
+#endif

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Jansson with located errors. */
+#ifndef TW_BASE_JSON_H
+#define TW_BASE_JSON_H
+
+#include "tilewright/base.h"
+
+#include <jansson.h>
+
+/* Parses `size` bytes; `path` is only for the diagnostic. Duplicate keys and trailing text are errors. `base` is
+   added to byte offsets (a header inside a larger file), or -1 to report line and column instead. */
+tw_status tw_json_parse(json_t **out, const char *data, size_t size, const char *path, int64_t base, tw_diag *diag);
+tw_status tw_json_load(json_t **out, const char *path, tw_diag *diag);
+
+/* An integer in [lo, hi]; real numbers that are whole count (JSON does not tell 4 from 4.0). */
+bool tw_json_int(const json_t *v, int64_t lo, int64_t hi, int64_t *out);
+
+#endif

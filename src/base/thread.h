@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Threads, pinning, and waiting on a word of memory. */
+#ifndef TW_BASE_THREAD_H
+#define TW_BASE_THREAD_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* The processors this process may run on, ascending; returns how many there are (at most `max` are written). */
+int tw_allowed_cpus(int *cpus, int max);
+
+bool tw_pin_self(int cpu); /* the calling thread; false when the kernel refuses */
+
+/* Sleeps while *word is `expected`, or until woken; may return early. */
+void tw_sleep_on(_Atomic uint32_t *word, uint32_t expected);
+void tw_wake_all(_Atomic uint32_t *word);
+
+static inline void tw_cpu_relax(void) {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+}
+
+#endif

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Makes the n-th allocation fail. Programs that use it are linked with the allocator wrapped (tests/CMakeLists.txt). */
+#ifndef TW_TEST_ALLOC_FAIL_H
+#define TW_TEST_ALLOC_FAIL_H
+
+#include <stdbool.h>
+
+/* From now on the allocation after `n` more fails, once (`persist` false) or with every later one. Negative: none. */
+void alloc_fail_after(long n, bool persist);
+
+/* Whether a failure was injected since the last alloc_fail_after. */
+bool alloc_fail_hit(void);
+
+/* Calls `attempt(context)` with the n-th allocation failing for n = 0, 1, 2 … until it goes through untouched.
+   `attempt` returns 0 for success, 1 for "out of memory, said so"; anything else fails the test. Leaks show under
+   the address sanitizer. Jansson allocates through here too. */
+void alloc_fail_exhaust(int (*attempt)(void *), void *context);
+
+#endif
