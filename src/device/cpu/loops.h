@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The inner loops of the measured ceilings, one set an instruction set. */
+#ifndef TW_DEVICE_CPU_LOOPS_H
+#define TW_DEVICE_CPU_LOOPS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Reads all of `data` (64-byte aligned, `bytes` a multiple of 1024); what it returns only keeps the reads alive. */
+typedef uint64_t tw_cpu_read_fn(const void *data, size_t bytes);
+
+/* Runs `n` rounds of independent multiply-adds in registers; returns how many operations (2 a multiply-add) one round
+   is. `sink` receives the sums. */
+typedef int64_t tw_cpu_fma_fn(int64_t n, float *sink);
+
+tw_cpu_read_fn tw_cpu_read_c, tw_cpu_read_avx2, tw_cpu_read_avx512;
+tw_cpu_fma_fn tw_cpu_fma_c, tw_cpu_fma_avx2, tw_cpu_fma_avx512;
+
+#endif

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "device/cpu/loops.h"
+
+#include <immintrin.h>
+
+static __m256i get(const char *p) { return _mm256_load_si256((const __m256i *)(const void *)p); }
+
+uint64_t tw_cpu_read_avx2(const void *data, size_t bytes) {
+    const char *p = data;
+    __m256i a = _mm256_setzero_si256(), b = a, c = a, d = a;
+    for (size_t i = 0; i < bytes; i += 128) {
+        a = _mm256_or_si256(a, get(p + i));
+        b = _mm256_or_si256(b, get(p + i + 32));
+        c = _mm256_or_si256(c, get(p + i + 64));
+        d = _mm256_or_si256(d, get(p + i + 96));
+    }
+    a = _mm256_or_si256(_mm256_or_si256(a, b), _mm256_or_si256(c, d));
+    return (uint64_t)_mm256_extract_epi64(a, 0) | (uint64_t)_mm256_extract_epi64(a, 1) |
+           (uint64_t)_mm256_extract_epi64(a, 2) | (uint64_t)_mm256_extract_epi64(a, 3);
+}
+
+int64_t tw_cpu_fma_avx2(int64_t n, float *sink) {
+    enum { CHAINS = 12 };
+    __m256 acc[CHAINS], m = _mm256_set1_ps(0.999f);
+    float out[8];
+    for (int i = 0; i < CHAINS; i++) acc[i] = _mm256_set1_ps((float)i);
+    for (int64_t r = 0; r < n; r++)
+        for (int i = 0; i < CHAINS; i++) acc[i] = _mm256_fmadd_ps(acc[i], m, m);
+    for (int i = 1; i < CHAINS; i++) acc[0] = _mm256_add_ps(acc[0], acc[i]);
+    _mm256_storeu_ps(out, acc[0]);
+    for (int i = 0; i < 8; i++) *sink += out[i];
+    return 2 * 8 * CHAINS;
+}
