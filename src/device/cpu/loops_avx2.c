@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "device/cpu/loops.h"
+#include "device/cpu/unroll.h"
 
 #include <immintrin.h>
 
@@ -23,10 +24,10 @@ int64_t tw_cpu_fma_avx2(int64_t n, float *sink) {
     enum { CHAINS = 12 };
     __m256 acc[CHAINS], m = _mm256_set1_ps(0.999f);
     float out[8];
-    for (int i = 0; i < CHAINS; i++) acc[i] = _mm256_set1_ps((float)i);
+    TW_UNROLL for (int i = 0; i < CHAINS; i++) acc[i] = _mm256_set1_ps((float)i);
     for (int64_t r = 0; r < n; r++)
-        for (int i = 0; i < CHAINS; i++) acc[i] = _mm256_fmadd_ps(acc[i], m, m);
-    for (int i = 1; i < CHAINS; i++) acc[0] = _mm256_add_ps(acc[0], acc[i]);
+        TW_UNROLL for (int i = 0; i < CHAINS; i++) acc[i] = _mm256_fmadd_ps(acc[i], m, m);
+    TW_UNROLL for (int i = 1; i < CHAINS; i++) acc[0] = _mm256_add_ps(acc[0], acc[i]);
     _mm256_storeu_ps(out, acc[0]);
     for (int i = 0; i < 8; i++) *sink += out[i];
     return 2 * 8 * CHAINS;

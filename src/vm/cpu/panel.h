@@ -37,4 +37,11 @@ void tw_panel_pack(tw_panel_format f, int64_t cols, int rows, const void *data, 
 /* One row of a panel back as float: integers times their scale, exactly as the kernels see them. */
 void tw_panel_unpack_row(tw_panel_format f, int64_t cols, const void *panel, int row, float *out);
 
+/* Panels that follow each other back as row-major float: 16 n_panels rows of `cols`, ldo apart. */
+void tw_panel_unpack(tw_panel_format f, int64_t cols, const void *panels, int64_t n_panels, float *out, int64_t ldo);
+
+/* Columns k .. k + n - 1 of a panel as float, [n][16]; k and n are multiples of TW_PANEL_K and, with groups, lie
+   anywhere within them. */
+void tw_panel_widen(tw_panel_format f, int64_t cols, const void *panel, int64_t k, int64_t n, float *out);
+
 #endif

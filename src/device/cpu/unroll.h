@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Unrolls the loop that follows completely: arrays of accumulators live in registers only then, and gcc stops at 16
+   iterations on its own. */
+#ifndef TW_DEVICE_CPU_UNROLL_H
+#define TW_DEVICE_CPU_UNROLL_H
+
+#if defined(__clang__)
+#define TW_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define TW_UNROLL _Pragma("GCC unroll 32")
+#endif
+
+#endif

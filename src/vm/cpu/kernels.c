@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which variant runs: the first whose needs the mask covers. */
+#include "vm/cpu/kernels.h"
+
+#include "vm/cpu/variants.h"
+
+#include <string.h>
+
+#define BIT(t) (1u << (t))
+enum {
+    FLOATS = BIT(TW_F32) | BIT(TW_F16) | BIT(TW_BF16),
+    INTEGERS = BIT(TW_I8) | BIT(TW_I4),
+};
+
+static const struct gemv {
+    uint32_t needs, dtypes;
+    const char *name;
+    tw_prepared_bytes_fn *prepared_bytes;
+    tw_prepare_fn *prepare;
+    tw_gemv_fn *gemv;
+} gemvs[] = {
+    {0, FLOATS, "c", tw_prepared_bytes_float, tw_prepare_float, tw_gemv_float_c},
+    {0, INTEGERS, "c", tw_prepared_bytes_fixed, tw_prepare_fixed_c, tw_gemv_fixed_c},
+};
+
+static const struct gemm {
+    uint32_t needs, dtypes;
+    const char *name;
+    tw_gemm_fn *gemm;
+    tw_gemm_scratch_fn *scratch;
+} gemms[] = {
+    {0, FLOATS | INTEGERS, "c", tw_gemm_c, tw_gemm_scratch_c},
+};
+
+static const struct attention {
+    uint32_t needs;
+    tw_attention_fn *attention;
+    tw_attention_scratch_fn *scratch;
+} attentions[] = {
+    {0, tw_attention_c, tw_attention_scratch_c},
+};
+
+static const struct elementwise {
+    uint32_t needs;
+    void (*fill)(tw_kernels *);
+} elementwises[] = {
+    {0, tw_elementwise_c},
+};
+
+static bool within(uint32_t needs, uint32_t isa) { return (needs & isa) == needs; }
+
+static void choose_products(tw_kernels *k, int t) {
+    const struct gemv *v = gemvs;
+    const struct gemm *m = gemms;
+    while (!within(v->needs, k->isa) || !(v->dtypes & BIT(t))) v++;
+    while (!within(m->needs, k->isa) || !(m->dtypes & BIT(t))) m++;
+    k->prepared_bytes[t] = v->prepared_bytes;
+    k->prepare[t] = v->prepare;
+    k->gemv[t] = v->gemv;
+    k->gemv_name[t] = v->name;
+    k->gemm[t] = m->gemm;
+    k->gemm_scratch[t] = m->scratch;
+    k->gemm_name[t] = m->name;
+}
+
+void tw_kernels_choose(tw_kernels *k, uint32_t isa) {
+    memset(k, 0, sizeof *k);
+    k->isa = isa;
+    for (int t = 0; t < TW_DTYPE_COUNT; t++)
+        if (BIT(t) & (FLOATS | INTEGERS)) choose_products(k, t);
+    const struct attention *a = attentions;
+    while (!within(a->needs, isa)) a++;
+    k->attention = a->attention;
+    k->attention_scratch = a->scratch;
+    const struct elementwise *e = elementwises;
+    while (!within(e->needs, isa)) e++;
+    e->fill(k);
+}

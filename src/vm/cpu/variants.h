@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Every variant of every kernel, by the instruction set in its name. Contracts are those of kernels.h. */
+#ifndef TW_VM_CPU_VARIANTS_H
+#define TW_VM_CPU_VARIANTS_H
+
+#include "vm/cpu/kernels.h"
+
+/* Integer formats: x as 16-bit fixed point, a scale per block of columns. A block is the group, or TW_BLOCK columns when
+   a row has one scale: at 128 columns 255 * 32768 * 128 still fits 32 bits. All variants share the size, each has an order:
+     values  cols 16-bit integers                      (c, avx2), or per 4 columns 4 high bytes, 4 low bytes (vnni)
+     scales  a float a block                           value * scale = x
+     bias    an int32 a block                          the sum of its values times -128 (i8) or -8 (i4) */
+enum { TW_BLOCK = 128, TW_FIXED_MAX = 32639 /* 256 hi + lo with both in -128..127 */ };
+static inline int64_t tw_block_of(tw_panel_format f) { return f.group ? f.group : TW_BLOCK; }
+static inline int64_t tw_block_count(tw_panel_format f, int64_t cols) {
+    return (tw_panel_cols(f, cols) + tw_block_of(f) - 1) / tw_block_of(f);
+}
+
+typedef struct tw_prepared {
+    void *values;
+    float *scales;
+    int32_t *bias;
+} tw_prepared;
+/* Takes a prepared x apart; it is only written through by the prepare functions. */
+tw_prepared tw_prepared_at(tw_panel_format f, int64_t cols, const void *x);
+
+tw_prepared_bytes_fn tw_prepared_bytes_float, tw_prepared_bytes_fixed;
+tw_prepare_fn tw_prepare_float, tw_prepare_fixed_c, tw_prepare_fixed_avx2, tw_prepare_fixed_avx512vnni;
+
+tw_gemv_fn tw_gemv_float_c, tw_gemv_fixed_c;
+tw_gemm_fn tw_gemm_c;
+tw_gemm_scratch_fn tw_gemm_scratch_c;
+tw_attention_fn tw_attention_c;
+tw_attention_scratch_fn tw_attention_scratch_c;
+void tw_elementwise_c(tw_kernels *k); /* norms, activations, sums, argmax */
+
+#endif
