@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Schedules: a model as one program for a fixed set of workers, joined only by monotonic counters; lowered from a
+   model, written and read as JSON, and proved safe before anything runs them. */
+#ifndef TILEWRIGHT_SCHEDULE_H
+#define TILEWRIGHT_SCHEDULE_H
+
+#include "tilewright/model.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct tw_schedule tw_schedule;
+
+/* How a model is lowered. Zero means "choose". */
+typedef struct tw_lowering {
+    int workers;        /* at least 1 */
+    int64_t tokens;     /* positions a step handles at most; 1: decode */
+    int64_t max_seq;    /* rows of the key/value cache; 0: what the model was made for */
+    bool all_logits;    /* logits of every position, not the last alone */
+    tw_dtype weights;   /* TW_I8, TW_I4: quantise the matrices; TW_F32 (0): as stored */
+    int group;          /* columns a scale; 0: a row (int8), 64 (int4) */
+    int64_t row_unit;   /* rows are dealt out in multiples of this; 0: 16 */
+    int64_t kv_splits;  /* parts of the key/value range that attention is split in; 0: enough to busy every worker */
+    int64_t row_blocks; /* blocks of positions that prefill's attention is split in; 0: likewise */
+} tw_lowering;
+
+/* Reads the fields above by name from a JSON object; unknown or ill-typed fields are an error. */
+tw_status tw_lowering_read(tw_lowering *l, const char *path, tw_diag *diag);
+
+/* The caller frees the schedule; it keeps nothing of the model. */
+tw_status tw_schedule_lower(tw_schedule **out, const tw_model *model, const tw_lowering *l, tw_diag *diag);
+tw_status tw_schedule_read(tw_schedule **out, const char *path, tw_diag *diag);        /* JSON; "-": standard input */
+tw_status tw_schedule_write(const tw_schedule *s, const char *path, tw_diag *diag); /* JSON; "-": standard output */
+void tw_schedule_free(tw_schedule *s);
+
+typedef struct tw_schedule_info {
+    int workers, counters, buffers;
+    int64_t instructions, tokens, max_seq;
+} tw_schedule_info;
+void tw_schedule_describe(const tw_schedule *s, tw_schedule_info *info);
+
+/* One thing the check found wrong. Texts are owned by the report. */
+typedef struct tw_finding {
+    const char *rule;  /* "race", "undefined read", "bounds", "deadlock", ... */
+    const char *where; /* "workers[1][7] attend", or a buffer or counter */
+    const char *text;  /* what is wrong, with bytes and the other party */
+} tw_finding;
+
+typedef struct tw_report {
+    tw_finding *findings;
+    size_t count;
+    bool cut; /* more were found than are listed */
+    struct tw_arena *memory;
+} tw_report;
+
+/* A schedule that the check accepted, and the only thing a machine will run. Holds the schedule as it was checked. */
+typedef struct tw_checked tw_checked;
+
+/* Proves, for every interleaving: every reference, shape and bound; no write to what is read-only; every byte read was
+   written before; no unordered conflicting accesses within a step or from one step to the next; no deadlock; counters
+   that start at zero and whose thresholds exactly the named producers meet. TW_OK: *out is the accepted schedule, and the
+   caller's `s` belongs to it (and is set to NULL). TW_ERR_REJECTED: *report says why; `s` stays with the caller.
+   `report` may be NULL; tw_report_free it otherwise. */
+tw_status tw_schedule_check(tw_checked **out, tw_schedule **s, tw_report *report, tw_diag *diag);
+void tw_report_free(tw_report *r);
+void tw_checked_free(tw_checked *c);
+const tw_schedule *tw_checked_schedule(const tw_checked *c);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "schedule/effects.h"
+
+#include "base/diag.h"
+
+#include <stdlib.h>
+
+typedef struct effects {
+    const tw_schedule *s;
+    const tw_instr *in;
+    const tw_op_info *info;
+    tw_access_list *list;
+    tw_diag *diag;
+    tw_status status;
+} effects;
+
+static bool bad(effects *e, const char *what) {
+    if (e->status == TW_OK) e->status = tw_fail(e->diag, TW_ERR_FORMAT, "%s: %s", e->info->name, what);
+    return false;
+}
+
+static const tw_buffer *buffer(const effects *e, int operand) {
+    int i = e->in->operand[operand];
+    return i < 0 ? NULL : &e->s->buffers[i];
+}
+
+static bool has(const effects *e, int operand) { return e->in->operand[operand] >= 0; }
+
+/* Whether an operand, when present, has this shape; -1 stands for any extent. */
+static bool shaped(effects *e, int operand, int64_t a, int64_t b, int64_t c) {
+    const tw_buffer *x = buffer(e, operand);
+    if (!x) return true;
+    const int64_t want[3] = {a, b, c};
+    for (int i = 0; i < 3; i++)
+        if (want[i] >= 0 && x->shape[i] != want[i]) {
+            if (e->status == TW_OK)
+                e->status = tw_fail(e->diag, TW_ERR_FORMAT,
+                                    "%s: operand %s (%s) is [%lld, %lld, %lld]; dimension %d should be %lld", e->info->name,
+                                    e->info->operands[operand].name, x->name, (long long)x->shape[0],
+                                    (long long)x->shape[1], (long long)x->shape[2], i, (long long)want[i]);
+            return false;
+        }
+    return true;
+}
+
+/* Norms, biases and tables are vectors or plain matrices of floats; a machine reads them as such. */
+static bool plain(effects *e, int operand) {
+    const tw_buffer *x = buffer(e, operand);
+    if (!x || x->dtype == TW_F32 || x->dtype == TW_F16 || x->dtype == TW_BF16) return true;
+    return bad(e, "norms, biases, tables and routers are not quantised");
+}
+
+static bool vector(effects *e, int operand, int64_t n) { return shaped(e, operand, 1, n, 1) && plain(e, operand); }
+
+static bool activation(effects *e, int operand, int64_t a, int64_t b, int64_t c) {
+    const tw_buffer *x = buffer(e, operand);
+    if (x && x->dtype != TW_F32) return bad(e, "activations, logits and caches are f32");
+    return shaped(e, operand, a, b, c);
+}
+
+static void access_box(effects *e, int operand, bool write, int64_t a0, int64_t a1, int64_t b0, int64_t b1, int64_t c0,
+                       int64_t c1) {
+    if (e->status != TW_OK || !has(e, operand) || a0 >= a1 || b0 >= b1 || c0 >= c1) return;
+    tw_access_list *l = e->list;
+    if (l->count == l->room) {
+        int room = l->room ? 2 * l->room : 16;
+        tw_access *p = realloc(l->item, (size_t)room * sizeof *p);
+        if (!p) {
+            e->status = tw_fail_memory(e->diag);
+            return;
+        }
+        l->item = p;
+        l->room = room;
+    }
+    l->item[l->count++] = (tw_access){e->in->operand[operand], write, {a0, b0, c0}, {a1, b1, c1}};
+}
+
+static void rows_of(effects *e, int operand, bool write, int64_t from, int64_t to) {
+    const tw_buffer *x = buffer(e, operand);
+    if (x) access_box(e, operand, write, 0, x->shape[0], from, to, 0, tw_buffer_row_bytes(x));
+}
+
+static void whole(effects *e, int operand, bool write) {
+    const tw_buffer *x = buffer(e, operand);
+    if (x) rows_of(e, operand, write, 0, x->shape[1]);
+}
+
+/* Columns [from, to) of f32 in every row. */
+static void columns(effects *e, int operand, bool write, int64_t from, int64_t to) {
+    const tw_buffer *x = buffer(e, operand);
+    if (x) access_box(e, operand, write, 0, x->shape[0], 0, x->shape[1], 4 * from, 4 * to);
+}
+
+/* 0 <= from < to <= limit, as every dealt-out range must. */
+static bool range(effects *e, int64_t limit) {
+    int64_t from = e->in->param[TW_FROM], to = e->in->param[TW_TO];
+    if (from >= 0 && from < to && to <= limit) return true;
+    if (e->status == TW_OK)
+        e->status = tw_fail(e->diag, TW_ERR_FORMAT, "%s: range %lld..%lld is not within 0..%lld", e->info->name,
+                            (long long)from, (long long)to, (long long)limit);
+    return false;
+}
+
+static bool same_dtype(effects *e, int a, int b) {
+    const tw_buffer *x = buffer(e, a), *y = buffer(e, b);
+    return !x || !y || (x->dtype == y->dtype && x->group == y->group) ||
+           bad(e, "matrices that share an instruction must share a type");
+}
+
+static void input(effects *e) {
+    if (!shaped(e, TW_INPUT_TOKENS, e->s->tokens, 1, 1) || !activation(e, TW_INPUT_ROPE, e->s->tokens, 2, -1)) return;
+    if (buffer(e, TW_INPUT_TOKENS)->dtype != TW_I32) {
+        bad(e, "tokens are i32");
+        return;
+    }
+    whole(e, TW_INPUT_TOKENS, true);
+    whole(e, TW_INPUT_ROPE, true);
+}
+
+static void embed(effects *e) {
+    const tw_buffer *x = buffer(e, TW_EMBED_X);
+    int64_t dim = x->shape[2];
+    if (!activation(e, TW_EMBED_X, e->s->tokens, 1, -1) || !shaped(e, TW_EMBED_TOKENS, e->s->tokens, 1, 1) ||
+        !shaped(e, TW_EMBED_TABLE, 1, -1, dim) || !plain(e, TW_EMBED_TABLE) ||
+        !shaped(e, TW_EMBED_POSITIONS, 1, -1, dim) || !plain(e, TW_EMBED_POSITIONS) || !range(e, dim))
+        return;
+    if (has(e, TW_EMBED_POSITIONS) && buffer(e, TW_EMBED_POSITIONS)->shape[1] < e->s->max_seq) {
+        bad(e, "the position table has fewer rows than max_seq");
+        return;
+    }
+    whole(e, TW_EMBED_TOKENS, false);
+    whole(e, TW_EMBED_TABLE, false);
+    whole(e, TW_EMBED_POSITIONS, false);
+    columns(e, TW_EMBED_X, true, e->in->param[TW_FROM], e->in->param[TW_TO]);
+}
+
+/* The boxes of one run of virtual rows within one head: pairs [a, b) of rotated rows are two runs of real rows. */
+static void qkv_head(effects *e, tw_qkv_row at, int64_t count, int64_t rotated, int64_t head_dim) {
+    static const int weight[3] = {TW_QKV_WQ, TW_QKV_WK, TW_QKV_WV}, bias[3] = {TW_QKV_BQ, TW_QKV_BK, TW_QKV_BV},
+                     out[3] = {TW_QKV_Q, TW_QKV_K, TW_QKV_V};
+    int64_t T = e->s->tokens;
+    for (int half = 0; half < 2; half++) {
+        /* First the rotated rows of this half, or everything at once when nothing rotates. */
+        int64_t lo = at.row, hi = at.row + count;
+        if (rotated) {
+            lo = at.row + half * (rotated / 2);
+            hi = lo + count / 2;
+        } else if (half)
+            break;
+        int64_t row = at.head * head_dim;
+        rows_of(e, weight[at.part], false, row + lo, row + hi);
+        rows_of(e, bias[at.part], false, row + lo, row + hi);
+        if (at.part == 0)
+            access_box(e, out[0], true, 0, T, at.head, at.head + 1, 4 * lo, 4 * hi);
+        else
+            access_box(e, out[at.part], true, at.head, at.head + 1, 0, T, 4 * lo, 4 * hi);
+    }
+}
+
+static bool qkv_shapes(effects *e, int64_t *heads, int64_t *kv_heads, int64_t *d, int64_t *rotated) {
+    int64_t T = e->s->tokens, dim = buffer(e, TW_QKV_X)->shape[2];
+    *heads = buffer(e, TW_QKV_Q)->shape[1];
+    *d = buffer(e, TW_QKV_Q)->shape[2];
+    *kv_heads = buffer(e, TW_QKV_K)->shape[0];
+    *rotated = has(e, TW_QKV_ROPE) ? 2 * buffer(e, TW_QKV_ROPE)->shape[2] : 0;
+    int64_t nq = *heads * *d, nk = *kv_heads * *d;
+    if (!activation(e, TW_QKV_X, T, 1, -1) || !vector(e, TW_QKV_NORM, dim) || !vector(e, TW_QKV_NORM_BIAS, dim) ||
+        !shaped(e, TW_QKV_WQ, 1, nq, dim) || !shaped(e, TW_QKV_WK, 1, nk, dim) || !shaped(e, TW_QKV_WV, 1, nk, dim) ||
+        !vector(e, TW_QKV_BQ, nq) || !vector(e, TW_QKV_BK, nk) || !vector(e, TW_QKV_BV, nk) ||
+        !vector(e, TW_QKV_Q_NORM, *d) || !vector(e, TW_QKV_K_NORM, *d) || !activation(e, TW_QKV_ROPE, T, 2, -1) ||
+        !activation(e, TW_QKV_Q, T, *heads, *d) || !activation(e, TW_QKV_K, *kv_heads, e->s->max_seq, *d) ||
+        !activation(e, TW_QKV_V, *kv_heads, e->s->max_seq, *d) || !same_dtype(e, TW_QKV_WQ, TW_QKV_WK) ||
+        !same_dtype(e, TW_QKV_WQ, TW_QKV_WV) || !range(e, nq + 2 * nk))
+        return false;
+    if (*rotated > *d) return bad(e, "rope rotates more than a head holds");
+    if (has(e, TW_QKV_Q_NORM) != has(e, TW_QKV_K_NORM)) return bad(e, "q_norm and k_norm come together");
+    if (*kv_heads < 1 || *heads % *kv_heads) return bad(e, "heads are not a multiple of key/value heads");
+    return true;
+}
+
+static void qkv(effects *e) {
+    int64_t heads, kv_heads, d, rotated, from = e->in->param[TW_FROM], to = e->in->param[TW_TO];
+    if (!qkv_shapes(e, &heads, &kv_heads, &d, &rotated)) return;
+    bool whole_heads = has(e, TW_QKV_Q_NORM);
+    if (whole_heads && (from % d || to % d)) {
+        bad(e, "with q and k norms a range holds whole heads");
+        return;
+    }
+    if (rotated && (from & 1 || to & 1)) {
+        bad(e, "where rope rotates, a range has even bounds");
+        return;
+    }
+    whole(e, TW_QKV_X, false);
+    whole(e, TW_QKV_NORM, false);
+    whole(e, TW_QKV_NORM_BIAS, false);
+    whole(e, TW_QKV_Q_NORM, false);
+    whole(e, TW_QKV_K_NORM, false);
+    whole(e, TW_QKV_ROPE, false);
+    for (int64_t row = from; row < to && e->status == TW_OK;) {
+        tw_qkv_row at = tw_qkv_locate(row, heads, kv_heads, d, rotated);
+        int64_t in_head = row % d, end = row - in_head + d;
+        bool turning = at.part < 2 && in_head < rotated;
+        if (turning) end = row - in_head + rotated;
+        if (end > to) end = to;
+        qkv_head(e, at, end - row, turning ? rotated : 0, d);
+        row = end;
+    }
+}
+
+static void attend(effects *e) {
+    const int64_t *p = e->in->param;
+    const tw_buffer *q = buffer(e, TW_ATTEND_Q), *k = buffer(e, TW_ATTEND_K);
+    int64_t T = e->s->tokens, heads = q->shape[1], d = q->shape[2], kv_heads = k->shape[0];
+    int64_t h0 = p[TW_ATTEND_HEAD_FROM], h1 = p[TW_ATTEND_HEAD_TO], r0 = p[TW_ATTEND_ROW_FROM], r1 = p[TW_ATTEND_ROW_TO];
+    int64_t split = p[TW_ATTEND_SPLIT], splits = p[TW_ATTEND_SPLITS], window = p[TW_ATTEND_WINDOW];
+    bool parts = has(e, TW_ATTEND_PART);
+    if (!activation(e, TW_ATTEND_Q, T, -1, -1) || !activation(e, TW_ATTEND_K, -1, e->s->max_seq, d) ||
+        !activation(e, TW_ATTEND_V, kv_heads, e->s->max_seq, d) || !activation(e, TW_ATTEND_OUT, T, 1, heads * d))
+        return;
+    if (kv_heads < 1 || heads % kv_heads) {
+        bad(e, "heads are not a multiple of key/value heads");
+        return;
+    }
+    if (h0 < 0 || h0 >= h1 || h1 > heads || r0 < 0 || r0 >= r1 || r1 > T || window < 0) {
+        bad(e, "heads, rows or window out of range");
+        return;
+    }
+    if (splits < 1 || splits > 4096 || split < 0 || split >= splits || parts == has(e, TW_ATTEND_OUT) ||
+        parts != (splits > 1)) {
+        bad(e, "one split writes out, several write part, and split is one of them");
+        return;
+    }
+    if (!activation(e, TW_ATTEND_PART, T, heads * splits, d + 2)) return;
+    int64_t per = heads / kv_heads, past = window > 0 ? r0 - (window - 1) : TW_KV_PAST;
+    access_box(e, TW_ATTEND_Q, false, r0, r1, h0, h1, 0, 4 * d);
+    access_box(e, TW_ATTEND_K, false, h0 / per, (h1 - 1) / per + 1, past, r1, 0, 4 * d);
+    access_box(e, TW_ATTEND_V, false, h0 / per, (h1 - 1) / per + 1, past, r1, 0, 4 * d);
+    access_box(e, TW_ATTEND_OUT, true, r0, r1, 0, 1, 4 * h0 * d, 4 * h1 * d);
+    for (int64_t h = h0; h < h1 && parts; h++)
+        access_box(e, TW_ATTEND_PART, true, r0, r1, h * splits + split, h * splits + split + 1, 0, 4 * (d + 2));
+}
+
+static void merge(effects *e) {
+    const int64_t *p = e->in->param;
+    int64_t T = e->s->tokens, h0 = p[TW_MERGE_HEAD_FROM], h1 = p[TW_MERGE_HEAD_TO], splits = p[TW_MERGE_SPLITS];
+    const tw_buffer *part = buffer(e, TW_MERGE_PART);
+    int64_t d = part->shape[2] - 2;
+    if (splits < 1 || splits > 4096 || part->shape[1] % splits || d < 1) {
+        bad(e, "part does not hold this many splits");
+        return;
+    }
+    int64_t heads = part->shape[1] / splits;
+    if (!activation(e, TW_MERGE_PART, T, -1, -1) || !activation(e, TW_MERGE_OUT, T, 1, heads * d)) return;
+    if (h0 < 0 || h0 >= h1 || h1 > heads) {
+        bad(e, "heads out of range");
+        return;
+    }
+    access_box(e, TW_MERGE_PART, false, 0, T, h0 * splits, h1 * splits, 0, 4 * (d + 2));
+    access_box(e, TW_MERGE_OUT, true, 0, T, 0, 1, 4 * h0 * d, 4 * h1 * d);
+}
+
+static void project(effects *e) {
+    int64_t T = e->s->tokens, in = buffer(e, TW_PROJECT_IN)->shape[2], dim = buffer(e, TW_PROJECT_X)->shape[2];
+    int64_t from = e->in->param[TW_FROM], to = e->in->param[TW_TO];
+    if (!activation(e, TW_PROJECT_IN, T, 1, -1) || !shaped(e, TW_PROJECT_W, 1, dim, in) ||
+        !vector(e, TW_PROJECT_BIAS, dim) || !activation(e, TW_PROJECT_X, T, 1, -1) || !range(e, dim))
+        return;
+    whole(e, TW_PROJECT_IN, false);
+    rows_of(e, TW_PROJECT_W, false, from, to);
+    rows_of(e, TW_PROJECT_BIAS, false, from, to);
+    columns(e, TW_PROJECT_X, false, from, to);
+    columns(e, TW_PROJECT_X, true, from, to);
+}
+
+static void ffn(effects *e) {
+    int64_t T = e->s->tokens, dim = buffer(e, TW_FFN_X)->shape[2], n = buffer(e, TW_FFN_H)->shape[2];
+    int64_t from = e->in->param[TW_FROM], to = e->in->param[TW_TO];
+    if (!activation(e, TW_FFN_X, T, 1, -1) || !vector(e, TW_FFN_NORM, dim) || !vector(e, TW_FFN_NORM_BIAS, dim) ||
+        !shaped(e, TW_FFN_GATE, 1, n, dim) || !shaped(e, TW_FFN_UP, 1, n, dim) || !same_dtype(e, TW_FFN_GATE, TW_FFN_UP) ||
+        !vector(e, TW_FFN_GATE_BIAS, n) || !vector(e, TW_FFN_UP_BIAS, n) || !activation(e, TW_FFN_H, T, 1, -1) ||
+        !range(e, n))
+        return;
+    if (has(e, TW_FFN_GATE_BIAS) && !has(e, TW_FFN_GATE)) {
+        bad(e, "a gate's bias without a gate");
+        return;
+    }
+    whole(e, TW_FFN_X, false);
+    whole(e, TW_FFN_NORM, false);
+    whole(e, TW_FFN_NORM_BIAS, false);
+    for (int w = TW_FFN_GATE; w <= TW_FFN_UP_BIAS; w++) rows_of(e, w, false, from, to);
+    columns(e, TW_FFN_H, true, from, to);
+}
+
+static void route(effects *e) {
+    int64_t T = e->s->tokens, dim = buffer(e, TW_ROUTE_X)->shape[2];
+    const tw_buffer *router = buffer(e, TW_ROUTE_ROUTER), *to = buffer(e, TW_ROUTE_ROUTE);
+    if (!activation(e, TW_ROUTE_X, T, 1, -1) || !vector(e, TW_ROUTE_NORM, dim) || !shaped(e, TW_ROUTE_ROUTER, 1, -1, dim) ||
+        !plain(e, TW_ROUTE_ROUTER) || !activation(e, TW_ROUTE_ROUTE, T, 2, -1))
+        return;
+    if (to->shape[2] > router->shape[1] || router->shape[1] > 4096) {
+        bad(e, "more experts used than there are, or more than 4096");
+        return;
+    }
+    for (int i = TW_ROUTE_X; i <= TW_ROUTE_ROUTER; i++) whole(e, i, false);
+    whole(e, TW_ROUTE_ROUTE, true);
+}
+
+static void experts_up(effects *e) {
+    int64_t T = e->s->tokens, dim = buffer(e, TW_EXPERTS_UP_X)->shape[2], used = buffer(e, TW_EXPERTS_UP_ROUTE)->shape[2];
+    int64_t experts = buffer(e, TW_EXPERTS_UP_UP)->shape[0], n = buffer(e, TW_EXPERTS_UP_H)->shape[2];
+    int64_t from = e->in->param[TW_FROM], to = e->in->param[TW_TO];
+    if (!activation(e, TW_EXPERTS_UP_X, T, 1, -1) || !vector(e, TW_EXPERTS_UP_NORM, dim) ||
+        !activation(e, TW_EXPERTS_UP_ROUTE, T, 2, -1) || !shaped(e, TW_EXPERTS_UP_GATE, experts, n, dim) ||
+        !shaped(e, TW_EXPERTS_UP_UP, experts, n, dim) || !same_dtype(e, TW_EXPERTS_UP_GATE, TW_EXPERTS_UP_UP) ||
+        !activation(e, TW_EXPERTS_UP_H, T, used, -1) || !range(e, n))
+        return;
+    whole(e, TW_EXPERTS_UP_X, false);
+    whole(e, TW_EXPERTS_UP_NORM, false);
+    whole(e, TW_EXPERTS_UP_ROUTE, false);
+    rows_of(e, TW_EXPERTS_UP_GATE, false, from, to);
+    rows_of(e, TW_EXPERTS_UP_UP, false, from, to);
+    columns(e, TW_EXPERTS_UP_H, true, from, to);
+}
+
+static void experts_down(effects *e) {
+    int64_t T = e->s->tokens, used = buffer(e, TW_EXPERTS_DOWN_ROUTE)->shape[2];
+    int64_t n = buffer(e, TW_EXPERTS_DOWN_H)->shape[2], dim = buffer(e, TW_EXPERTS_DOWN_X)->shape[2];
+    int64_t from = e->in->param[TW_FROM], to = e->in->param[TW_TO];
+    if (!activation(e, TW_EXPERTS_DOWN_H, T, used, -1) || !activation(e, TW_EXPERTS_DOWN_ROUTE, T, 2, -1) ||
+        !shaped(e, TW_EXPERTS_DOWN_W, -1, dim, n) || !activation(e, TW_EXPERTS_DOWN_X, T, 1, -1) || !range(e, dim))
+        return;
+    whole(e, TW_EXPERTS_DOWN_H, false);
+    whole(e, TW_EXPERTS_DOWN_ROUTE, false);
+    rows_of(e, TW_EXPERTS_DOWN_W, false, from, to);
+    columns(e, TW_EXPERTS_DOWN_X, false, from, to);
+    columns(e, TW_EXPERTS_DOWN_X, true, from, to);
+}
+
+static void head(effects *e) {
+    int64_t T = e->s->tokens, dim = buffer(e, TW_HEAD_X)->shape[2], n = buffer(e, TW_HEAD_LOGITS)->shape[2];
+    int64_t rows = buffer(e, TW_HEAD_LOGITS)->shape[0], slot = e->in->param[TW_HEAD_SLOT];
+    int64_t from = e->in->param[TW_FROM], to = e->in->param[TW_TO];
+    if (!activation(e, TW_HEAD_X, T, 1, -1) || !vector(e, TW_HEAD_NORM, dim) || !vector(e, TW_HEAD_NORM_BIAS, dim) ||
+        !shaped(e, TW_HEAD_W, 1, n, dim) || !activation(e, TW_HEAD_LOGITS, -1, 1, -1) ||
+        !activation(e, TW_HEAD_BEST, -1, 1, 2) || !range(e, n))
+        return;
+    if ((rows != 1 && rows != T) || slot < 0 || slot >= buffer(e, TW_HEAD_BEST)->shape[0]) {
+        bad(e, "logits have one row or one a position, and slot is one of best's");
+        return;
+    }
+    whole(e, TW_HEAD_X, false);
+    whole(e, TW_HEAD_NORM, false);
+    whole(e, TW_HEAD_NORM_BIAS, false);
+    rows_of(e, TW_HEAD_W, false, from, to);
+    columns(e, TW_HEAD_LOGITS, true, from, to);
+    access_box(e, TW_HEAD_BEST, true, slot, slot + 1, 0, 1, 0, 8);
+}
+
+static void output(effects *e) {
+    if (!activation(e, TW_OUTPUT_LOGITS, -1, 1, -1) || !activation(e, TW_OUTPUT_BEST, -1, 1, 2) ||
+        !shaped(e, TW_OUTPUT_TOKEN, 1, 1, 1))
+        return;
+    if (buffer(e, TW_OUTPUT_TOKEN)->dtype != TW_I32) {
+        bad(e, "the token is i32");
+        return;
+    }
+    whole(e, TW_OUTPUT_LOGITS, false);
+    whole(e, TW_OUTPUT_BEST, false);
+    whole(e, TW_OUTPUT_TOKEN, true);
+}
+
+tw_status tw_instr_effects(const tw_schedule *s, const tw_instr *in, tw_access_list *list, tw_diag *diag) {
+    static void (*const of[TW_OP_COUNT])(effects *) = {
+        [TW_OP_INPUT] = input,           [TW_OP_EMBED] = embed,
+        [TW_OP_QKV] = qkv,               [TW_OP_ATTEND] = attend,
+        [TW_OP_MERGE] = merge,           [TW_OP_PROJECT] = project,
+        [TW_OP_FFN] = ffn,               [TW_OP_ROUTE] = route,
+        [TW_OP_EXPERTS_UP] = experts_up, [TW_OP_EXPERTS_DOWN] = experts_down,
+        [TW_OP_HEAD] = head,             [TW_OP_OUTPUT] = output,
+    };
+    tw_op_info info;
+    tw_op_describe(in->op, &info);
+    effects e = {s, in, &info, list, diag, TW_OK};
+    list->count = 0;
+    of[in->op](&e);
+    return e.status;
+}
+
+void tw_access_list_free(tw_access_list *list) {
+    free(list->item);
+    *list = (tw_access_list){0};
+}

@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TW_SCHEDULE_JSON_H
+#define TW_SCHEDULE_JSON_H
+
+#include "tilewright/schedule.h"
+
+/* A schedule from bytes; `path` is only for the diagnostic. */
+tw_status tw_schedule_parse(tw_schedule **out, const char *data, size_t size, const char *path, tw_diag *diag);
+
+#endif

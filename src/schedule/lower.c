@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From a model to a schedule. Every stage is dealt out to the workers and ends in one counter, which the next stage waits
+   for whole: five edges a layer. Since a stage waits for all of the stage before it, and that for all of its own
+   predecessor, buffers may be used again from layer to layer; the check proves it for what is made here. */
+#include "base/diag.h"
+#include "base/json.h"
+#include "model/model.h"
+#include "schedule/builder.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct lowering {
+    tw_schedule *s;
+    const tw_model *m;
+    tw_lowering l;
+    int64_t T;
+    int tokens, rope, x, q, attended, part, h, route, logits, best, token; /* buffers; -1: none */
+    int ready;         /* the counter that the next stage waits for */
+    int64_t arrivals;  /* of that counter, a step */
+    int64_t pending;   /* arrivals of the stage being built */
+    int stage_counter; /* its counter */
+    int turn;          /* the worker that gets the first remainder: rotates from stage to stage */
+    int64_t splits, row_blocks;
+} lowering;
+
+static int weight(lowering *b, const char *name, const tw_weight *w, bool matrix, int64_t outer) {
+    if (!w->rows) return -1;
+    tw_dtype t = w->dtype;
+    int group = 0;
+    if (matrix && b->l.weights != TW_F32) {
+        t = b->l.weights;
+        group = b->l.group;
+    }
+    return tw_builder_buffer(b->s, name, TW_BUFFER_WEIGHT, t, group, outer, w->rows, w->cols);
+}
+
+/* A weight of layer `layer` (or of the model: -1) under its canonical name. */
+static int named(lowering *b, int64_t layer, const char *what, bool matrix) {
+    char name[96];
+    if (layer < 0)
+        snprintf(name, sizeof name, "%s", what);
+    else
+        snprintf(name, sizeof name, "layers.%lld.%s", (long long)layer, what);
+    const tw_weight *w = tw_model_find(b->m, name);
+    return w ? weight(b, name, w, matrix, 1) : -1;
+}
+
+/* All experts' matrices of one kind as one buffer [experts][rows][cols]. */
+static int experts(lowering *b, int64_t layer, const char *what, const tw_weight *first) {
+    char name[96];
+    snprintf(name, sizeof name, "layers.%lld.experts.%s", (long long)layer, what);
+    return weight(b, name, first, true, b->m->n_experts);
+}
+
+static void stage_begin(lowering *b, int64_t layer, const char *name) {
+    char full[96];
+    if (layer < 0)
+        snprintf(full, sizeof full, "%s", name);
+    else
+        snprintf(full, sizeof full, "%lld.%s", (long long)layer, name);
+    b->stage_counter = tw_builder_counter(b->s, full);
+    b->pending = 0;
+}
+
+static tw_instr *stage_instr(lowering *b, int worker, tw_op op) {
+    tw_instr *in = tw_builder_instr(b->s, worker, op);
+    if (!in) return NULL;
+    if (b->arrivals) tw_builder_wait(b->s, in, b->ready, b->arrivals);
+    in->arrive = b->stage_counter;
+    b->pending++;
+    return in;
+}
+
+static void stage_end(lowering *b) {
+    b->ready = b->stage_counter;
+    b->arrivals = b->pending;
+    b->turn = (b->turn + 1) % b->l.workers;
+}
+
+/* Worker w's share of `units`, in order; remainders go to the workers from `turn` on. */
+static void share(const lowering *b, int64_t units, int w, int64_t *from, int64_t *to) {
+    int64_t n = b->l.workers, base = units / n, extra = units % n, start = 0;
+    for (int i = 0; i < w; i++) start += base + ((i - b->turn + n) % n < extra);
+    *from = start;
+    *to = start + base + ((w - b->turn + n) % n < extra);
+}
+
+/* One instruction a worker over rows 0..rows, dealt out in multiples of `unit`. `operands` lists TW_MAX_OPERANDS
+   buffers. */
+static void stage_rows(lowering *b, tw_op op, const int *operands, int64_t rows, int64_t unit) {
+    int64_t units = (rows + unit - 1) / unit, from, to;
+    for (int w = 0, slot = 0; w < b->l.workers; w++) {
+        share(b, units, w, &from, &to);
+        if (from == to) continue;
+        tw_instr *in = stage_instr(b, w, op);
+        if (!in) return;
+        memcpy(in->operand, operands, sizeof in->operand);
+        in->param[TW_FROM] = from * unit;
+        in->param[TW_TO] = to * unit < rows ? to * unit : rows;
+        if (op == TW_OP_HEAD) in->param[TW_HEAD_SLOT] = slot++;
+    }
+}
+
+#define OPERANDS(...)                                                                                                        \
+    (int[TW_MAX_OPERANDS]) { __VA_ARGS__ }
+
+static int64_t unit_of(const lowering *b) { return b->l.row_unit; }
+
+static void lower_embed(lowering *b) {
+    stage_begin(b, -1, "input");
+    tw_instr *in = stage_instr(b, 0, TW_OP_INPUT);
+    if (!in) return;
+    in->operand[TW_INPUT_TOKENS] = b->tokens;
+    in->operand[TW_INPUT_ROPE] = b->rope;
+    stage_end(b);
+    stage_begin(b, -1, "embed");
+    stage_rows(b, TW_OP_EMBED, OPERANDS(b->tokens, named(b, -1, "embed", false), named(b, -1, "positions", false), b->x),
+               b->m->dim, unit_of(b));
+    stage_end(b);
+}
+
+/* Attention: heads are dealt out; with more workers than heads also blocks of positions (prefill) or parts of the
+   key/value range (decode), whose results a merge joins. */
+static void lower_attention(lowering *b, int64_t layer, int k, int v) {
+    int64_t H = b->m->n_heads, window = b->m->layers[layer].window, units = H * b->splits * b->row_blocks, from, to;
+    stage_begin(b, layer, "attend");
+    for (int w = 0; w < b->l.workers; w++) {
+        share(b, units, w, &from, &to);
+        for (int64_t u = from; u < to;) {
+            int64_t head = u / (b->splits * b->row_blocks), rest = u % (b->splits * b->row_blocks), heads = 1;
+            /* A run of whole heads is one instruction, so that a kv head is read once for all its queries. */
+            if (b->splits * b->row_blocks == 1) heads = to - u;
+            tw_instr *in = stage_instr(b, w, TW_OP_ATTEND);
+            if (!in) return;
+            int64_t *p = in->param, block = rest / b->splits;
+            memcpy(in->operand, OPERANDS(b->q, k, v, b->splits > 1 ? -1 : b->attended, b->splits > 1 ? b->part : -1),
+                   sizeof in->operand);
+            p[TW_ATTEND_HEAD_FROM] = head;
+            p[TW_ATTEND_HEAD_TO] = head + heads;
+            p[TW_ATTEND_ROW_FROM] = b->T * block / b->row_blocks;
+            p[TW_ATTEND_ROW_TO] = b->T * (block + 1) / b->row_blocks;
+            p[TW_ATTEND_SPLIT] = rest % b->splits;
+            p[TW_ATTEND_SPLITS] = b->splits;
+            p[TW_ATTEND_WINDOW] = window;
+            u += heads;
+        }
+    }
+    stage_end(b);
+    if (b->splits == 1) return;
+    stage_begin(b, layer, "merge");
+    for (int w = 0; w < b->l.workers; w++) {
+        share(b, H, w, &from, &to);
+        tw_instr *in = from < to ? stage_instr(b, w, TW_OP_MERGE) : NULL;
+        if (!in) continue;
+        memcpy(in->operand, OPERANDS(b->part, b->attended), sizeof in->operand);
+        in->param[TW_MERGE_HEAD_FROM] = from;
+        in->param[TW_MERGE_HEAD_TO] = to;
+        in->param[TW_MERGE_SPLITS] = b->splits;
+    }
+    stage_end(b);
+}
+
+static void lower_dense(lowering *b, int64_t i) {
+    const tw_layer *y = &b->m->layers[i];
+    stage_begin(b, i, "ffn");
+    stage_rows(b, TW_OP_FFN,
+               OPERANDS(b->x, named(b, i, "mlp_norm", false), named(b, i, "mlp_norm.bias", false), named(b, i, "mlp.gate", true),
+                        named(b, i, "mlp.up", true), named(b, i, "mlp.gate.bias", false), named(b, i, "mlp.up.bias", false),
+                        b->h),
+               y->up.weight.rows, unit_of(b));
+    stage_end(b);
+    stage_begin(b, i, "down");
+    stage_rows(b, TW_OP_PROJECT, OPERANDS(b->h, named(b, i, "mlp.down", true), named(b, i, "mlp.down.bias", false), b->x),
+               b->m->dim, unit_of(b));
+    stage_end(b);
+}
+
+static void lower_experts(lowering *b, int64_t i, int moe_h) {
+    const tw_layer *y = &b->m->layers[i];
+    int norm = named(b, i, "mlp_norm", false);
+    stage_begin(b, i, "route");
+    tw_instr *in = stage_instr(b, (int)(i % b->l.workers), TW_OP_ROUTE);
+    if (!in) return;
+    memcpy(in->operand, OPERANDS(b->x, norm, named(b, i, "router", false), b->route), sizeof in->operand);
+    stage_end(b);
+    stage_begin(b, i, "experts_up");
+    stage_rows(b, TW_OP_EXPERTS_UP,
+               OPERANDS(b->x, norm, b->route, experts(b, i, "gate", &y->experts[0].gate.weight),
+                        experts(b, i, "up", &y->experts[0].up.weight), moe_h),
+               b->m->expert_dim, unit_of(b));
+    stage_end(b);
+    stage_begin(b, i, "experts_down");
+    stage_rows(b, TW_OP_EXPERTS_DOWN, OPERANDS(moe_h, b->route, experts(b, i, "down", &y->experts[0].down.weight), b->x),
+               b->m->dim, unit_of(b));
+    stage_end(b);
+}
+
+static void lower_layer(lowering *b, int64_t i, int moe_h) {
+    const tw_model *m = b->m;
+    char name[96];
+    snprintf(name, sizeof name, "layers.%lld.k", (long long)i);
+    int k = tw_builder_buffer(b->s, name, TW_BUFFER_KV, TW_F32, 0, m->n_kv_heads, b->l.max_seq, m->head_dim);
+    snprintf(name, sizeof name, "layers.%lld.v", (long long)i);
+    int v = tw_builder_buffer(b->s, name, TW_BUFFER_KV, TW_F32, 0, m->n_kv_heads, b->l.max_seq, m->head_dim);
+    stage_begin(b, i, "qkv");
+    int64_t unit = m->layers[i].q_norm.rows ? m->head_dim : unit_of(b);
+    stage_rows(b, TW_OP_QKV,
+               OPERANDS(b->x, named(b, i, "attn_norm", false), named(b, i, "attn_norm.bias", false), named(b, i, "attn.q", true),
+                        named(b, i, "attn.k", true), named(b, i, "attn.v", true), named(b, i, "attn.q.bias", false),
+                        named(b, i, "attn.k.bias", false), named(b, i, "attn.v.bias", false),
+                        named(b, i, "attn.q_norm", false), named(b, i, "attn.k_norm", false), b->rope, b->q, k, v),
+               (m->n_heads + 2 * m->n_kv_heads) * m->head_dim, unit);
+    stage_end(b);
+    lower_attention(b, i, k, v);
+    stage_begin(b, i, "project");
+    stage_rows(b, TW_OP_PROJECT, OPERANDS(b->attended, named(b, i, "attn.o", true), named(b, i, "attn.o.bias", false), b->x),
+               m->dim, unit_of(b));
+    stage_end(b);
+    if (m->layers[i].experts)
+        lower_experts(b, i, moe_h);
+    else
+        lower_dense(b, i);
+}
+
+static void lower_head(lowering *b) {
+    /* Below 8 bits the head costs more perplexity than all the rest together: it stays at int8. */
+    tw_lowering saved = b->l;
+    if (b->l.weights == TW_I4) {
+        b->l.weights = TW_I8;
+        b->l.group = 0;
+    }
+    int w = named(b, -1, "head", true);
+    b->l = saved;
+    stage_begin(b, -1, "head");
+    stage_rows(b, TW_OP_HEAD,
+               OPERANDS(b->x, named(b, -1, "final_norm", false), named(b, -1, "final_norm.bias", false), w, b->logits, b->best),
+               b->m->vocab, unit_of(b));
+    stage_end(b);
+    stage_begin(b, -1, "output");
+    tw_instr *in = stage_instr(b, 0, TW_OP_OUTPUT);
+    if (in) memcpy(in->operand, OPERANDS(b->logits, b->best, b->token), sizeof in->operand);
+}
+
+static void shared_buffers(lowering *b) {
+    const tw_model *m = b->m;
+    tw_schedule *s = b->s;
+    int64_t T = b->T, unit = unit_of(b), parts = (m->vocab + unit - 1) / unit;
+    tw_buffer_kind A = TW_BUFFER_ACTIVATION;
+    b->tokens = tw_builder_buffer(s, "tokens", TW_BUFFER_INPUT, TW_I32, 0, T, 1, 1);
+    b->rope = m->rope.kind == TW_ROPE_NONE
+                  ? -1
+                  : tw_builder_buffer(s, "rope", TW_BUFFER_INPUT, TW_F32, 0, T, 2, m->rope.dims / 2);
+    b->x = tw_builder_buffer(s, "x", A, TW_F32, 0, T, 1, m->dim);
+    b->q = tw_builder_buffer(s, "q", A, TW_F32, 0, T, m->n_heads, m->head_dim);
+    b->attended = tw_builder_buffer(s, "attended", A, TW_F32, 0, T, 1, m->n_heads * m->head_dim);
+    if (b->splits > 1) b->part = tw_builder_buffer(s, "part", A, TW_F32, 0, T, m->n_heads * b->splits, m->head_dim + 2);
+    if (m->ffn_dim) b->h = tw_builder_buffer(s, "h", A, TW_F32, 0, T, 1, m->ffn_dim);
+    b->logits = tw_builder_buffer(s, "logits", TW_BUFFER_OUTPUT, TW_F32, 0, b->l.all_logits ? T : 1, 1, m->vocab);
+    b->best = tw_builder_buffer(s, "best", A, TW_F32, 0, parts < b->l.workers ? parts : b->l.workers, 1, 2);
+    b->token = tw_builder_buffer(s, "token", TW_BUFFER_OUTPUT, TW_I32, 0, 1, 1, 1);
+}
+
+static tw_status choose(lowering *b, const tw_lowering *l, tw_diag *diag) {
+    const tw_model *m = b->m;
+    b->l = *l;
+    if (l->workers < 1 || l->workers > TW_MAX_WORKERS)
+        return tw_fail(diag, TW_ERR_USAGE, "workers: %d is not within 1..%d", l->workers, TW_MAX_WORKERS);
+    if (!b->l.max_seq) b->l.max_seq = m->max_seq;
+    if (b->l.max_seq < 1 || (m->positions.rows && b->l.max_seq > m->positions.rows))
+        return tw_fail(diag, TW_ERR_USAGE, "max_seq: %lld is not within 1..%lld", (long long)b->l.max_seq,
+                       (long long)m->max_seq);
+    b->T = l->tokens ? l->tokens : 1;
+    if (b->T < 1 || b->T > b->l.max_seq)
+        return tw_fail(diag, TW_ERR_USAGE, "tokens: %lld is not within 1..max_seq (%lld)", (long long)b->T,
+                       (long long)b->l.max_seq);
+    if (!b->l.row_unit) b->l.row_unit = 16;
+    if (b->l.row_unit < 2 || b->l.row_unit & 1)
+        return tw_fail(diag, TW_ERR_USAGE, "row_unit: %lld is not an even number above 0", (long long)b->l.row_unit);
+    if (l->weights != TW_F32 && l->weights != TW_I8 && l->weights != TW_I4)
+        return tw_fail(diag, TW_ERR_USAGE, "weights: %s is not native, int8 or int4", tw_dtype_name(l->weights));
+    if (l->weights == TW_I4 && !l->group) b->l.group = 64;
+    bool known = b->l.group == 32 || b->l.group == 64 || b->l.group == 128;
+    if (b->l.group && !known) return tw_fail(diag, TW_ERR_USAGE, "group: %d is not 32, 64 or 128", b->l.group);
+    b->splits = l->kv_splits;
+    b->row_blocks = l->row_blocks;
+    /* Too few heads for the workers: split the past when decoding, the positions in prefill. */
+    int64_t per_head = (l->workers + m->n_heads - 1) / m->n_heads;
+    if (!b->splits) b->splits = b->T == 1 ? per_head : 1;
+    if (!b->row_blocks) b->row_blocks = b->T == 1 ? 1 : per_head;
+    if (b->row_blocks > b->T) b->row_blocks = b->T;
+    if (b->splits < 1 || b->splits > 4096 || b->row_blocks < 1)
+        return tw_fail(diag, TW_ERR_USAGE, "kv_splits: %lld is not within 1..4096", (long long)b->splits);
+    return TW_OK;
+}
+
+tw_status tw_schedule_lower(tw_schedule **out, const tw_model *model, const tw_lowering *l, tw_diag *diag) {
+    lowering b = {.m = model, .part = -1, .h = -1, .route = -1};
+    *out = NULL;
+    tw_status st = choose(&b, l, diag);
+    if (st != TW_OK) return st;
+    b.s = tw_builder_start(b.l.workers, b.T, b.l.max_seq);
+    if (!b.s) return tw_fail_memory(diag);
+    shared_buffers(&b);
+    int moe_h = -1;
+    if (model->n_experts) {
+        b.route = tw_builder_buffer(b.s, "route", TW_BUFFER_ACTIVATION, TW_F32, 0, b.T, 2, model->n_experts_used);
+        moe_h = tw_builder_buffer(b.s, "moe_h", TW_BUFFER_ACTIVATION, TW_F32, 0, b.T, model->n_experts_used,
+                                  model->expert_dim);
+    }
+    lower_embed(&b);
+    for (int64_t i = 0; i < model->n_layers && !b.s->arena.failed; i++) lower_layer(&b, i, moe_h);
+    lower_head(&b);
+    if (b.s->arena.failed) {
+        tw_schedule_free(b.s);
+        return tw_fail_memory(diag);
+    }
+    *out = b.s;
+    return TW_OK;
+}
+
+static const struct {
+    const char *name;
+    size_t at, size;
+} fields[] = {
+#define FIELD(f) {#f, offsetof(tw_lowering, f), sizeof(((tw_lowering *)0)->f)}
+    FIELD(workers), FIELD(tokens), FIELD(max_seq), FIELD(group), FIELD(row_unit), FIELD(kv_splits), FIELD(row_blocks),
+#undef FIELD
+};
+
+static bool set_field(tw_lowering *l, const char *key, const json_t *v) {
+    int64_t n;
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+        if (strcmp(key, fields[i].name)) continue;
+        if (!tw_json_int(v, 0, INT32_MAX, &n)) return false;
+        if (fields[i].size == sizeof(int))
+            *(int *)((char *)l + fields[i].at) = (int)n;
+        else
+            *(int64_t *)((char *)l + fields[i].at) = n;
+        return true;
+    }
+    if (!strcmp(key, "all_logits") && json_is_boolean(v)) {
+        l->all_logits = json_is_true(v);
+        return true;
+    }
+    const char *text = json_string_value(v);
+    if (strcmp(key, "weights") || !text) return false;
+    l->weights = !strcmp(text, "int8") ? TW_I8 : !strcmp(text, "int4") ? TW_I4 : TW_F32;
+    return l->weights != TW_F32 || !strcmp(text, "native");
+}
+
+tw_status tw_lowering_read(tw_lowering *l, const char *path, tw_diag *diag) {
+    json_t *root, *value;
+    const char *key;
+    tw_status st = tw_json_load(&root, path, diag);
+    if (st != TW_OK) return st;
+    if (!json_is_object(root)) st = tw_fail_at(diag, TW_ERR_FORMAT, path, -1, "not a JSON object");
+    json_object_foreach(root, key, value) {
+        if (set_field(l, key, value)) continue;
+        st = tw_fail_at(diag, TW_ERR_FORMAT, path, -1, "%s: unknown field, or not a value it can have", key);
+        break;
+    }
+    json_decref(root);
+    return st;
+}
