@@ -10,6 +10,9 @@
 enum {
     FLOATS = BIT(TW_F32) | BIT(TW_F16) | BIT(TW_BF16),
     INTEGERS = BIT(TW_I8) | BIT(TW_I4),
+    AVX2 = TW_CPU_AVX2,
+    AVX512 = AVX2 | TW_CPU_AVX512,
+    VNNI = AVX512 | TW_CPU_AVX512VNNI,
 };
 
 static const struct gemv {
@@ -19,7 +22,11 @@ static const struct gemv {
     tw_prepare_fn *prepare;
     tw_gemv_fn *gemv;
 } gemvs[] = {
+    {AVX512, FLOATS, "avx512", tw_prepared_bytes_float, tw_prepare_float, tw_gemv_float_avx512},
+    {AVX2, FLOATS, "avx2", tw_prepared_bytes_float, tw_prepare_float, tw_gemv_float_avx2},
     {0, FLOATS, "c", tw_prepared_bytes_float, tw_prepare_float, tw_gemv_float_c},
+    {VNNI, INTEGERS, "avx512vnni", tw_prepared_bytes_fixed, tw_prepare_fixed_avx512vnni, tw_gemv_fixed_avx512vnni},
+    {AVX2, INTEGERS, "avx2", tw_prepared_bytes_fixed, tw_prepare_fixed_avx2, tw_gemv_fixed_avx2},
     {0, INTEGERS, "c", tw_prepared_bytes_fixed, tw_prepare_fixed_c, tw_gemv_fixed_c},
 };
 

@@ -27,7 +27,8 @@ tw_prepared tw_prepared_at(tw_panel_format f, int64_t cols, const void *x);
 tw_prepared_bytes_fn tw_prepared_bytes_float, tw_prepared_bytes_fixed;
 tw_prepare_fn tw_prepare_float, tw_prepare_fixed_c, tw_prepare_fixed_avx2, tw_prepare_fixed_avx512vnni;
 
-tw_gemv_fn tw_gemv_float_c, tw_gemv_fixed_c;
+tw_gemv_fn tw_gemv_float_c, tw_gemv_float_avx2, tw_gemv_float_avx512;
+tw_gemv_fn tw_gemv_fixed_c, tw_gemv_fixed_avx2, tw_gemv_fixed_avx512vnni;
 tw_gemm_fn tw_gemm_c;
 tw_gemm_scratch_fn tw_gemm_scratch_c;
 tw_attention_fn tw_attention_c;

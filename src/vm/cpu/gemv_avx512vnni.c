@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* gemv on integer formats: x is 256 hi + lo in signed bytes, so two vpdpbusd do 64 products with unsigned weights.
+   What the offset of the weights adds is the block's bias, where the sum of the low bytes starts. */
+#include "vm/cpu/variants.h"
+
+#include "device/cpu/unroll.h"
+
+#include <immintrin.h>
+#include <string.h>
+
+enum { ROWS = TW_PANEL_ROWS, AHEAD = 2048 };
+
+static inline __m512i broadcast(const char *p) {
+    int32_t v;
+    memcpy(&v, p, 4);
+    return _mm512_set1_epi32(v);
+}
+
+typedef struct sums {
+    __m512i high, low;
+} sums;
+
+/* `x` points at the high bytes of four columns, their low bytes after them. */
+static inline void step(sums *s, __m512i w, const char *x) {
+    s->high = _mm512_dpbusd_epi32(s->high, w, broadcast(x));
+    s->low = _mm512_dpbusd_epi32(s->low, w, broadcast(x + 4));
+}
+
+static inline __m512 finish(const sums *a, const sums *b) {
+    __m512i high = _mm512_add_epi32(a->high, b->high), low = _mm512_add_epi32(a->low, b->low);
+    return _mm512_cvtepi32_ps(_mm512_add_epi32(_mm512_slli_epi32(high, 8), low));
+}
+
+/* `steps` 64-byte steps of weights, two at a time and the odd one apart. */
+static inline __m512 dots_i8(const char *w, const char *x, int64_t steps, int32_t bias) {
+    sums a = {_mm512_setzero_si512(), _mm512_set1_epi32(bias)}, b = {_mm512_setzero_si512(), _mm512_setzero_si512()};
+    for (int64_t i = 0; i < steps; i += 2, w += 128, x += 16) {
+        _mm_prefetch(w + AHEAD, _MM_HINT_T0);
+        _mm_prefetch(w + AHEAD + 64, _MM_HINT_T0);
+        step(&a, _mm512_loadu_si512(w), x);
+        step(&b, _mm512_loadu_si512(w + 64), x + 8);
+    }
+    return finish(&a, &b);
+}
+
+static inline __m512 dots_i4(const char *w, const char *x, int64_t steps, int32_t bias) {
+    const __m512i nibble = _mm512_set1_epi8(15);
+    sums a = {_mm512_setzero_si512(), _mm512_set1_epi32(bias)}, b = {_mm512_setzero_si512(), _mm512_setzero_si512()};
+    for (int64_t i = 0; i < steps; i++, w += 64, x += 16) {
+        __m512i both = _mm512_loadu_si512(w);
+        _mm_prefetch(w + AHEAD, _MM_HINT_T0);
+        step(&a, _mm512_and_si512(both, nibble), x);
+        step(&b, _mm512_and_si512(_mm512_srli_epi16(both, 4), nibble), x + 8);
+    }
+    return finish(&a, &b);
+}
+
+static inline __attribute__((always_inline)) void panel_blocks(tw_dtype t, int64_t block, int64_t cols, bool grouped,
+                                                               const char *panel, const char *data, const tw_prepared *x,
+                                                               float *y) {
+    const int64_t column = t == TW_I8 ? 16 : 8; /* bytes of weights */
+    const char *values = x->values;
+    __m512 acc = _mm512_setzero_ps(), scale = _mm512_set1_ps(1);
+    for (int64_t b = 0, k = 0; k < cols; b++, k += block) {
+        int64_t n = cols - k < block ? cols - k : block;
+        __m512 dot = t == TW_I8 ? dots_i8(data + k * column, values + 2 * k, n / 4, x->bias[b])
+                                : dots_i4(data + k * column, values + 2 * k, n / 8, x->bias[b]);
+        if (grouped)
+            scale = t == TW_I8 ? _mm512_loadu_ps(panel + b * ROWS * 4)
+                               : _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)(panel + b * ROWS * 2)));
+        acc = _mm512_fmadd_ps(dot, _mm512_mul_ps(scale, _mm512_set1_ps(x->scales[b])), acc);
+    }
+    if (!grouped)
+        acc = _mm512_mul_ps(acc, t == TW_I8 ? _mm512_loadu_ps(panel)
+                                            : _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)panel)));
+    _mm512_storeu_ps(y, acc);
+}
+
+/* The block's length as a constant, so that its loop unrolls. */
+static void one_panel(tw_panel_format f, int64_t cols, const char *panel, const tw_prepared *x, float *y) {
+    const char *data = panel + tw_panel_scale_bytes(f, cols);
+    int64_t padded = tw_panel_cols(f, cols);
+    if (f.dtype == TW_I8 && f.group == 32)
+        panel_blocks(TW_I8, 32, padded, true, panel, data, x, y);
+    else if (f.dtype == TW_I4 && f.group == 32)
+        panel_blocks(TW_I4, 32, padded, true, panel, data, x, y);
+    else if (f.dtype == TW_I8)
+        panel_blocks(TW_I8, tw_block_of(f), padded, f.group > 0, panel, data, x, y);
+    else
+        panel_blocks(TW_I4, tw_block_of(f), padded, f.group > 0, panel, data, x, y);
+}
+
+void tw_gemv_fixed_avx512vnni(tw_panel_format f, const void *panels, int64_t n_panels, int64_t cols, const void *x, float *y) {
+    const char *panel = panels;
+    tw_prepared p = tw_prepared_at(f, cols, x);
+    for (int64_t i = 0; i < n_panels; i++, panel += tw_panel_bytes(f, cols)) one_panel(f, cols, panel, &p, y + i * ROWS);
+}
