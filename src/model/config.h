@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* config.json and generation_config.json, as transformers 4 and 5 write them. */
+#ifndef TW_MODEL_CONFIG_H
+#define TW_MODEL_CONFIG_H
+
+#include "model/parts.h"
+#include "model/reasons.h"
+#include "model/rope.h"
+
+typedef enum tw_family {
+    TW_FAMILY_LLAMA,
+    TW_FAMILY_MISTRAL,
+    TW_FAMILY_QWEN2,
+    TW_FAMILY_QWEN3,
+    TW_FAMILY_MIXTRAL,
+    TW_FAMILY_QWEN3_MOE,
+    TW_FAMILY_GPT2,
+    TW_FAMILY_COUNT
+} tw_family;
+
+enum { TW_EOS_MAX = 16, TW_LAYERS_MAX = 4096 };
+
+typedef struct tw_config {
+    tw_family family;
+    int64_t n_layers, dim, n_heads, n_kv_heads, head_dim, vocab, max_seq, ffn_dim;
+    int64_t n_experts, n_experts_used, expert_dim;
+    int64_t sparse_step; /* every sparse_step-th layer is a mixture */
+    double norm_eps;
+    tw_activation activation;
+    bool attention_bias, mlp_bias, tied, renormalise_experts;
+    bool use_window;
+    int64_t window; /* 0: none */
+    int64_t first_windowed;
+    bool scale_attn;
+    tw_rope_spec rope;
+    int64_t bos;
+    int64_t eos[TW_EOS_MAX];
+    int n_eos;
+    bool do_sample;
+    double temperature, top_p;
+    int64_t top_k;
+    /* Exceptions by layer, when the config lists them; NULL otherwise. In the arena. */
+    unsigned char *windowed; /* n_layers of 0 or 1 */
+    unsigned char *dense;    /* n_layers of 0 or 1: listed as no mixture */
+} tw_config;
+
+const char *tw_family_name(tw_family f);
+
+/* What transformers takes for keys that are absent. */
+void tw_config_defaults(tw_config *c, tw_family f);
+
+/* Reads config.json. Malformed JSON is returned at once, located in `path`; whatever is not understood becomes a
+   reason. *usable says whether the sizes are good enough to look at the weights, so that their faults can be told
+   together with the config's. */
+tw_status tw_config_parse(tw_config *c, tw_arena *arena, const char *text, size_t size, const char *path,
+                          tw_reasons *reasons, bool *usable);
+
+/* Reads generation_config.json on top. Only the end tokens and the sampling defaults matter; the rest is not
+   arithmetic of the model. */
+tw_status tw_config_parse_generation(tw_config *c, const char *text, size_t size, const char *path,
+                                     tw_reasons *reasons);
+
+/* TW_HAS_* of a layer. */
+unsigned tw_config_features(const tw_config *c, int64_t layer);
+int64_t tw_config_window(const tw_config *c, int64_t layer);
+
+/* The model that the config describes, its layers empty. False when the arena has failed. */
+bool tw_config_apply(const tw_config *c, tw_model *m);
+
+#endif
