@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Machines that run checked schedules. This one is the processor's: a persistent thread per worker walks its list. */
+#ifndef TILEWRIGHT_VM_H
+#define TILEWRIGHT_VM_H
+
+#include "tilewright/schedule.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct tw_vm tw_vm;
+
+typedef struct tw_vm_options {
+    int workers;      /* threads, the caller's included; every program must have as many */
+    bool limit_isa;   /* use only the instruction sets of `isa` (TW_CPU_*) */
+    uint32_t isa;
+    bool dequantise;  /* quantise, then keep the weights as the floats they stand for: a reference for quantised runs */
+    bool no_vendor;   /* matrix products by own kernels only, nothing measured */
+    bool no_pin;      /* leave threads where the kernel puts them */
+} tw_vm_options;
+
+/* `model` must outlive the machine. The caller closes it. */
+tw_status tw_vm_open(tw_vm **out, const tw_model *model, const tw_vm_options *options, tw_diag *diag);
+void tw_vm_close(tw_vm *vm); /* NULL is fine */
+
+/* Loads a checked program: its weights are packed onto the workers' tapes, unless an earlier program has packed the same
+   rows. All programs share one key/value cache, so they must agree on max_seq. The program must outlive the machine. */
+tw_status tw_vm_load(tw_vm *vm, const tw_checked *program, int *id, tw_diag *diag);
+
+typedef struct tw_vm_step {
+    int program;
+    const int32_t *tokens; /* n of them, each below the vocabulary's size */
+    int64_t n;             /* 1 .. the program's tokens */
+    int64_t pos;           /* of the first; everything below it has been run before; pos + n <= max_seq */
+    int64_t length;        /* positions the sequence will have reached when the whole prompt is in; 0: pos + n */
+    const float *logits;   /* out: rows of vocab floats (the last position's, or n); valid until the next step */
+    int32_t token;         /* out: the most likely next token */
+} tw_vm_step;
+
+/* Runs one step on all workers; returns when every instruction has run. One step at a time. */
+tw_status tw_vm_run(tw_vm *vm, tw_vm_step *step, tw_diag *diag);
+
+/* Bytes on all tapes: what one decoded token streams, for dense models. */
+int64_t tw_vm_tape_bytes(const tw_vm *vm);
+
+/* How each kind of product is computed, one line each, for people. `out` is always terminated. */
+void tw_vm_explain(const tw_vm *vm, char *out, size_t size);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "vm/cpu/choice.h"
+
+#include "base/clock.h"
+#include "base/diag.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/random.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum {
+    BLOCK_PANELS = 32, /* unpacked at a time: 512 rows of the matrix, which then still lie in the cache */
+    MEASURE_ROWS = 256,
+    ROUNDS = 3,
+    MAX_VENDORS = 4,
+};
+
+typedef struct decision {
+    struct decision *next;
+    const char *shape;  /* "bf16 4096x2048" */
+    const char *winner; /* "own", "openblas", ... */
+    double gflops[1 + MAX_VENDORS]; /* as measured now; 0: remembered or not possible */
+} decision;
+
+struct tw_choices {
+    tw_vm *vm;
+    tw_arena arena;
+    char *path;     /* NULL: nowhere to remember */
+    json_t *memory; /* "machine|shape" -> winner */
+    char machine[256];
+    decision *decisions;
+    const char *names[1 + MAX_VENDORS];
+    int n_names;
+};
+
+static const char *cache_folder(char *out, size_t size) {
+    const char *own = getenv("TILEWRIGHT_CACHE"), *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    if (own && *own)
+        snprintf(out, size, "%s", own);
+    else if (xdg && *xdg)
+        snprintf(out, size, "%s/tilewright", xdg);
+    else if (home && *home)
+        snprintf(out, size, "%s/.cache/tilewright", home);
+    else
+        return NULL;
+    return out;
+}
+
+static tw_status open_vendor(tw_lane *lane, void *context) {
+    (void)context;
+    lane->vendor = tw_vendor_open();
+    return lane->vendor ? TW_OK : tw_fail_memory(&lane->diag);
+}
+
+tw_status tw_choices_open(tw_choices **out, tw_vm *vm, tw_diag *diag) {
+    char folder[2048];
+    tw_choices *c = calloc(1, sizeof *c);
+    *out = c;
+    if (!c) return tw_fail_memory(diag);
+    c->vm = vm;
+    tw_status st = tw_vm_run_job(vm, open_vendor, NULL, diag);
+    if (st != TW_OK) return st;
+    c->names[c->n_names++] = "own";
+    for (int i = 0; i < MAX_VENDORS && tw_vendor_name(vm->lanes[0].vendor, i); i++)
+        c->names[c->n_names++] = tw_vendor_name(vm->lanes[0].vendor, i);
+    tw_cpu cpu;
+    tw_cpu_detect(&cpu);
+    snprintf(c->machine, sizeof c->machine, "%s|%d of %d|%x|%s", cpu.model, vm->n_lanes, cpu.cores, vm->k.isa, TW_VERSION);
+    if (cache_folder(folder, sizeof folder)) c->path = tw_arena_printf(&c->arena, "%s/gemm-cpu.json", folder);
+    if (c->path && tw_file_exists(c->path)) tw_json_load(&c->memory, c->path, NULL);
+    if (!json_is_object(c->memory)) {
+        json_decref(c->memory);
+        c->memory = json_object();
+    }
+    return c->arena.failed || !c->memory ? tw_fail_memory(diag) : TW_OK;
+}
+
+void tw_choices_close(tw_choices *c) {
+    if (!c) return;
+    json_decref(c->memory);
+    tw_arena_free(&c->arena);
+    free(c);
+}
+
+static int64_t block_panels(const tw_strip *s) { return s->n_panels < BLOCK_PANELS ? s->n_panels : BLOCK_PANELS; }
+
+size_t tw_choice_scratch(const tw_strip *s, int64_t n) {
+    (void)n;
+    return tw_lines((size_t)(block_panels(s) * TW_PANEL_ROWS * s->cols) * 4);
+}
+
+static bool vendor_product(tw_lane *lane, tw_scratch scratch, const tw_strip *s, const void *panels, int vendor, const float *x,
+                           int64_t ldx, int64_t n, float *y) {
+    int64_t block = block_panels(s);
+    size_t bytes = tw_panel_bytes(s->format, s->cols);
+    float *w = tw_scratch_take(&scratch, tw_choice_scratch(s, n));
+    for (int64_t p = 0; p < s->n_panels; p += block) {
+        int64_t count = s->n_panels - p < block ? s->n_panels - p : block;
+        tw_panel_unpack(s->format, s->cols, (const unsigned char *)panels + (size_t)p * bytes, count, w, s->cols);
+        if (!tw_vendor_gemm(lane->vendor, vendor, n, count * TW_PANEL_ROWS, s->cols, x, ldx, w, s->cols,
+                            y + p * TW_PANEL_ROWS, tw_strip_width(s)))
+            return false;
+    }
+    return true;
+}
+
+static void own_product(tw_lane *lane, tw_scratch scratch, const tw_strip *s, const void *panels, const float *x, int64_t ldx,
+                        int64_t n, float *y) {
+    const tw_kernels *k = &lane->vm->k;
+    tw_dtype t = s->format.dtype;
+    void *room = tw_scratch_take(&scratch, k->gemm_scratch[t](s->format, s->n_panels, s->cols, n));
+    k->gemm[t](s->format, panels, s->n_panels, s->cols, x, ldx, n, y, tw_strip_width(s), room);
+}
+
+void tw_choice_product(tw_lane *lane, tw_scratch scratch, const tw_strip *s, const void *panels, const float *x, int64_t ldx,
+                       int64_t n, float *y) {
+    if (!vendor_product(lane, scratch, s, panels, s->choice - 1, x, ldx, n, y))
+        own_product(lane, scratch, s, panels, x, ldx, n, y);
+}
+
+/* ---- measuring ---- */
+
+typedef struct contest {
+    tw_choices *c;
+    tw_strip strip;
+    int64_t rows;
+    double seconds[1 + MAX_VENDORS]; /* of lane 0 */
+} contest;
+
+static double time_one(tw_lane *lane, const contest *k, int who, tw_scratch scratch, const float *x, float *y) {
+    int64_t start = tw_now_ns(), end, times = 0;
+    do {
+        if (who == 0)
+            own_product(lane, scratch, &k->strip, k->strip.panels, x, k->strip.cols, k->rows, y);
+        else if (!vendor_product(lane, scratch, &k->strip, k->strip.panels, who - 1, x, k->strip.cols, k->rows, y))
+            return INFINITY;
+        times++;
+        end = tw_now_ns();
+    } while (end - start < 2000000);
+    return (double)(end - start) * 1e-9 / (double)times;
+}
+
+/* A vendor whose result is not ours within float's rounding is out, however fast. */
+static bool agrees(const float *a, const float *b, int64_t n) {
+    float largest = 0, worst = 0;
+    for (int64_t i = 0; i < n; i++) {
+        largest = fmaxf(largest, fabsf(a[i]));
+        if (!(fabsf(a[i] - b[i]) <= worst)) worst = fabsf(a[i] - b[i]);
+    }
+    return worst <= 1e-4f * largest;
+}
+
+static tw_status run_contest(tw_lane *lane, void *context) {
+    contest *k = context;
+    int n = k->c->n_names;
+    int64_t size = k->rows * tw_strip_width(&k->strip);
+    size_t x_bytes = tw_lines((size_t)(k->rows * k->strip.cols) * 4), y_bytes = tw_lines((size_t)size * 4);
+    size_t bytes = x_bytes + 2 * y_bytes + tw_exec_product_scratch(lane->vm, &k->strip, k->rows);
+    unsigned char *pages = tw_vm_pages(bytes);
+    if (!pages) return TW_OK; /* no room to measure: own kernels it is */
+    tw_scratch scratch = {pages};
+    float *x = tw_scratch_take(&scratch, x_bytes), *own = tw_scratch_take(&scratch, y_bytes), *y = tw_scratch_take(&scratch, y_bytes);
+    tw_random r = tw_random_seed((uint64_t)tw_now_ns());
+    for (int64_t i = 0; i < k->rows * k->strip.cols; i++) x[i] = (float)tw_random_unit(&r) * 2 - 1;
+    double best[1 + MAX_VENDORS];
+    for (int i = 0; i < n; i++) best[i] = INFINITY;
+    for (int round = 0; round < ROUNDS; round++)
+        for (int i = 0; i < n; i++) {
+            memset(y, 0xff, y_bytes);
+            best[i] = fmin(best[i], time_one(lane, k, i, scratch, x, i ? y : own));
+            if (i && !agrees(own, y, size)) best[i] = INFINITY;
+        }
+    if (lane->index == 0) memcpy(k->seconds, best, sizeof best);
+    tw_vm_pages_free(pages, bytes);
+    return TW_OK;
+}
+
+static void shape_name(const tw_strip *s, char *out, size_t size) {
+    char group[16] = "";
+    if (s->format.group) snprintf(group, sizeof group, "/%d", s->format.group);
+    snprintf(out, size, "%s%s %lldx%lld", tw_dtype_name(s->format.dtype), group, (long long)tw_strip_width(s),
+             (long long)s->cols);
+}
+
+static int name_index(const tw_choices *c, const char *name) {
+    for (int i = 0; name && i < c->n_names; i++)
+        if (!strcmp(name, c->names[i])) return i;
+    return -1;
+}
+
+static const decision *find_decision(const tw_choices *c, const char *shape) {
+    for (const decision *d = c->decisions; d; d = d->next)
+        if (!strcmp(d->shape, shape)) return d;
+    return NULL;
+}
+
+/* All workers measure at once, on their own cores, as in a real step. */
+static tw_status decide(tw_choices *c, const tw_strip *s, int64_t rows, const char *shape, tw_diag *diag) {
+    decision *d = tw_arena_alloc(&c->arena, sizeof *d);
+    const char *copy = tw_arena_strdup(&c->arena, shape);
+    if (!d || !copy) return tw_fail_memory(diag);
+    char key[512];
+    snprintf(key, sizeof key, "%s|%s", c->machine, shape);
+    int winner = name_index(c, json_string_value(json_object_get(c->memory, key)));
+    *d = (decision){.next = c->decisions, .shape = copy};
+    if (winner < 0) {
+        contest k = {c, *s, rows < MEASURE_ROWS ? rows : MEASURE_ROWS, {0}};
+        tw_status st = tw_vm_run_job(c->vm, run_contest, &k, diag);
+        if (st != TW_OK) return st;
+        winner = 0;
+        for (int i = 0; i < c->n_names; i++) {
+            if (k.seconds[i] > 0) d->gflops[i] = 2e-9 * (double)(k.rows * tw_strip_width(s) * s->cols) / k.seconds[i];
+            if (d->gflops[i] > d->gflops[winner]) winner = i;
+        }
+        json_object_set_new(c->memory, key, json_string(c->names[winner]));
+    }
+    d->winner = c->names[winner];
+    c->decisions = d;
+    return TW_OK;
+}
+
+static void remember(const tw_choices *c) {
+    char folder[2048];
+    char *text = c->path && cache_folder(folder, sizeof folder) ? json_dumps(c->memory, JSON_INDENT(1) | JSON_SORT_KEYS) : NULL;
+    if (!text) return;
+    /* The cache's parent may be missing as well; failing here only means measuring again next time. */
+    char *slash = strrchr(folder, '/');
+    if (slash && slash != folder) {
+        *slash = 0;
+        mkdir(folder, 0777);
+        *slash = '/';
+    }
+    mkdir(folder, 0777);
+    tw_file_write(c->path, text, strlen(text), NULL);
+    free(text);
+}
+
+tw_status tw_choices_make(tw_choices *c, tw_program *p, tw_diag *diag) {
+    size_t before = json_object_size(c->memory);
+    if (p->s->tokens == 1 || c->n_names == 1) return TW_OK;
+    for (int w = 0; w < c->vm->n_lanes; w++)
+        for (int i = 0; i < p->s->workers[w].count; i++) {
+            tw_exec *e = &p->exec[w][i];
+            char shape[96];
+            bool one_row = e->in->op == TW_OP_HEAD && p->s->buffers[e->in->operand[TW_HEAD_LOGITS]].shape[0] == 1;
+            if (!e->strip.panels || one_row) continue;
+            shape_name(&e->strip, shape, sizeof shape);
+            if (!find_decision(c, shape)) {
+                tw_status st = decide(c, &e->strip, p->s->tokens, shape, diag);
+                if (st != TW_OK) return st;
+            }
+            e->strip.choice = name_index(c, find_decision(c, shape)->winner);
+        }
+    if (json_object_size(c->memory) > before) remember(c);
+    return TW_OK;
+}
+
+void tw_choices_explain(const tw_choices *c, char *out, size_t size) {
+    size_t used = 0;
+    out[0] = 0;
+    for (const decision *d = c->decisions; d && used < size; d = d->next) {
+        int m = snprintf(out + used, size - used, "%s: %s", d->shape, d->winner);
+        used += m > 0 ? (size_t)m : 0;
+        for (int i = 0; i < c->n_names && used < size; i++)
+            if (d->gflops[i] > 0) {
+                m = snprintf(out + used, size - used, "  %s %.0f GFLOP/s", c->names[i], d->gflops[i]);
+                used += m > 0 ? (size_t)m : 0;
+            }
+        if (used + 1 < size) out[used++] = '\n', out[used] = 0;
+    }
+}

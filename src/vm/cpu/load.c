@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From a checked schedule to an executable program: buffers get memory, names become pointers, weights go onto tapes. */
+#include "base/diag.h"
+#include "base/dtype.h"
+#include "vm/cpu/choice.h"
+#include "vm/cpu/vm.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The key/value cache, shared between programs by name. */
+struct tw_shared_buffer {
+    struct tw_shared_buffer *next;
+    const char *name;
+    int64_t shape[3];
+    void *data;
+    size_t size;
+};
+
+struct tw_vector_entry {
+    struct tw_vector_entry *next;
+    const tw_weight *weight;
+    float *data;
+};
+
+/* Buffers of all programs, freed with the machine. */
+struct tw_buffer_pages {
+    struct tw_buffer_pages *next;
+    void *data;
+    size_t size;
+};
+
+static size_t buffer_size(const tw_buffer *b) {
+    return (size_t)b->shape[0] * (size_t)b->shape[1] * (size_t)tw_buffer_row_bytes(b);
+}
+
+static tw_status new_pages(tw_vm *vm, const tw_buffer *b, void **out, tw_diag *diag) {
+    struct tw_buffer_pages *p = tw_arena_alloc(&vm->arena, sizeof *p);
+    if (!p) return tw_fail_memory(diag);
+    p->size = buffer_size(b);
+    p->data = tw_vm_pages(p->size);
+    if (!p->data)
+        return tw_fail(diag, TW_ERR_MEMORY, "no memory for %.1f MB of %s", (double)p->size / 1e6, b->name);
+    p->next = vm->pages;
+    vm->pages = p;
+    *out = p->data;
+    return TW_OK;
+}
+
+void tw_vm_free_buffers(tw_vm *vm) {
+    for (struct tw_buffer_pages *p = vm->pages; p; p = p->next) tw_vm_pages_free(p->data, p->size);
+    vm->pages = NULL;
+}
+
+static tw_status shared_buffer(tw_vm *vm, const tw_buffer *b, void **out, tw_diag *diag) {
+    for (struct tw_shared_buffer *e = vm->shared; e; e = e->next) {
+        if (strcmp(e->name, b->name)) continue;
+        if (memcmp(e->shape, b->shape, sizeof e->shape))
+            return tw_fail(diag, TW_ERR_MISMATCH, "the programs disagree on the shape of %s", b->name);
+        *out = e->data;
+        return TW_OK;
+    }
+    tw_status st = new_pages(vm, b, out, diag);
+    if (st != TW_OK) return st;
+    struct tw_shared_buffer *e = tw_arena_alloc(&vm->arena, sizeof *e);
+    const char *name = tw_arena_strdup(&vm->arena, b->name);
+    if (!e || !name) return tw_fail_memory(diag);
+    *e = (struct tw_shared_buffer){vm->shared, name, {b->shape[0], b->shape[1], b->shape[2]}, *out, buffer_size(b)};
+    vm->shared = e;
+    return TW_OK;
+}
+
+static tw_status vector(tw_vm *vm, const tw_buffer *b, const float **out, tw_diag *diag) {
+    const tw_weight *w = tw_model_find(vm->m, b->name);
+    if (!w || w->rows != b->shape[1] || w->cols != 1 || w->dtype != b->dtype)
+        return tw_fail(diag, TW_ERR_MISMATCH, "the schedule's %s is not a weight of this model", b->name);
+    for (struct tw_vector_entry *e = vm->vectors; e; e = e->next)
+        if (e->weight == w) {
+            *out = e->data;
+            return TW_OK;
+        }
+    struct tw_vector_entry *e = tw_arena_alloc(&vm->arena, sizeof *e);
+    float *data = tw_arena_array(&vm->arena, (size_t)w->rows, sizeof *data);
+    if (!e || !data) return tw_fail_memory(diag);
+    for (int64_t i = 0; i < w->rows; i++) tw_weight_read(w, i, 0, 1, &data[i]);
+    *e = (struct tw_vector_entry){vm->vectors, w, data};
+    vm->vectors = e;
+    *out = data;
+    return TW_OK;
+}
+
+static tw_status table(const tw_vm *vm, const tw_buffer *b, const tw_weight **out, tw_diag *diag) {
+    const tw_weight *w = tw_model_find(vm->m, b->name);
+    if (!w || w->rows != b->shape[1] || w->cols != b->shape[2] || w->dtype != b->dtype)
+        return tw_fail(diag, TW_ERR_MISMATCH, "the schedule's %s is not a weight of this model", b->name);
+    *out = w;
+    return TW_OK;
+}
+
+static tw_status resolve_operand(tw_vm *vm, tw_program *p, tw_exec *e, int i, tw_diag *diag) {
+    int at = e->in->operand[i];
+    if (at < 0) return TW_OK;
+    const tw_buffer *b = &p->s->buffers[at];
+    e->buffer[i] = p->buffers[at];
+    if (b->kind != TW_BUFFER_WEIGHT) return TW_OK;
+    if (e->in->op == TW_OP_EMBED) return table(vm, b, &e->table[i], diag);
+    return b->shape[2] == 1 ? vector(vm, b, &e->vector[i], diag) : TW_OK;
+}
+
+static tw_status resolve_instr(tw_vm *vm, tw_program *p, const tw_instr *in, tw_exec *e, tw_diag *diag) {
+    e->in = in;
+    e->n_waits = in->n_waits;
+    e->waits = tw_arena_array(&vm->arena, (size_t)in->n_waits, sizeof *e->waits);
+    if (in->n_waits && !e->waits) return tw_fail_memory(diag);
+    for (int i = 0; i < in->n_waits; i++) {
+        e->waits[i].cell = &p->counters[in->waits[i].counter];
+        e->waits[i].threshold = (uint32_t)in->waits[i].threshold;
+    }
+    e->arrive = in->arrive < 0 ? NULL : &p->counters[in->arrive];
+    tw_status st = TW_OK;
+    for (int i = 0; i < TW_MAX_OPERANDS && st == TW_OK; i++) st = resolve_operand(vm, p, e, i, diag);
+    return st;
+}
+
+static tw_status make_buffers(tw_vm *vm, tw_program *p, tw_diag *diag) {
+    const tw_schedule *s = p->s;
+    p->buffers = tw_arena_array(&vm->arena, (size_t)s->n_buffers + 1, sizeof *p->buffers);
+    if (!p->buffers) return tw_fail_memory(diag);
+    tw_status st = TW_OK;
+    for (int i = 0; i < s->n_buffers && st == TW_OK; i++) {
+        const tw_buffer *b = &s->buffers[i];
+        if (b->kind == TW_BUFFER_KV)
+            st = shared_buffer(vm, b, &p->buffers[i], diag);
+        else if (b->kind != TW_BUFFER_WEIGHT)
+            st = new_pages(vm, b, &p->buffers[i], diag);
+    }
+    return st;
+}
+
+static tw_status resolve(tw_vm *vm, tw_program *p, tw_diag *diag) {
+    const tw_schedule *s = p->s;
+    tw_status st = make_buffers(vm, p, diag);
+    p->exec = tw_arena_array(&vm->arena, (size_t)s->n_workers, sizeof *p->exec);
+    if (st == TW_OK && !p->exec) st = tw_fail_memory(diag);
+    for (int w = 0; w < s->n_workers && st == TW_OK; w++) {
+        p->exec[w] = tw_arena_array(&vm->arena, (size_t)s->workers[w].count + 1, sizeof **p->exec);
+        if (!p->exec[w]) return tw_fail_memory(diag);
+        for (int i = 0; i < s->workers[w].count && st == TW_OK; i++)
+            st = resolve_instr(vm, p, &s->workers[w].list[i], &p->exec[w][i], diag);
+    }
+    return st;
+}
+
+/* What the schedule and the model must agree on beyond the weights' shapes, since the machine takes these numbers from
+   the model. */
+static tw_status agree(const tw_vm *vm, const tw_schedule *s, tw_diag *diag) {
+    const tw_model *m = vm->m;
+    if (s->n_workers != vm->n_lanes)
+        return tw_fail(diag, TW_ERR_MISMATCH, "the schedule is for %d workers, the machine has %d", s->n_workers,
+                       vm->n_lanes);
+    for (int i = 0; i < s->n_buffers; i++) {
+        const tw_buffer *b = &s->buffers[i];
+        if (!strcmp(b->name, "rope") && (m->rope.kind == TW_ROPE_NONE || 2 * b->shape[2] != m->rope.dims))
+            return tw_fail(diag, TW_ERR_MISMATCH, "the schedule rotates %lld of a head, the model %lld",
+                           (long long)(2 * b->shape[2]), (long long)m->rope.dims);
+        if (b->kind == TW_BUFFER_KV && (b->shape[0] != m->n_kv_heads || b->shape[2] != m->head_dim))
+            return tw_fail(diag, TW_ERR_MISMATCH, "the schedule's %s has not the model's heads", b->name);
+        if (!strcmp(b->name, "logits") && b->shape[2] != m->vocab)
+            return tw_fail(diag, TW_ERR_MISMATCH, "the schedule's vocabulary is not the model's");
+        if (!strcmp(b->name, "route") && b->shape[2] != m->n_experts_used)
+            return tw_fail(diag, TW_ERR_MISMATCH, "the schedule uses another number of experts than the model");
+    }
+    return TW_OK;
+}
+
+static tw_status pack_lane(tw_lane *lane, void *context) {
+    tw_program *p = context;
+    const tw_worker *w = &p->s->workers[lane->index];
+    tw_exec *list = p->exec[lane->index];
+    size_t missing = 0, scratch = 0;
+    for (int i = 0; i < w->count; i++)
+        if (tw_tape_has_strip(w->list[i].op)) missing += tw_tape_missing(lane, p->s, &w->list[i]);
+    tw_status st = tw_tape_reserve(lane, missing, &lane->diag);
+    for (int i = 0; i < w->count && st == TW_OK; i++) {
+        if (tw_tape_has_strip(w->list[i].op)) st = tw_tape_strip(lane, p->s, &w->list[i], &list[i].strip, &lane->diag);
+        size_t need = tw_exec_scratch(lane->vm, p->s, &list[i]);
+        scratch = scratch > need ? scratch : need;
+    }
+    if (st != TW_OK || scratch <= lane->scratch_bytes) return st;
+    tw_vm_pages_free(lane->scratch, lane->scratch_bytes);
+    lane->scratch_bytes = scratch;
+    lane->scratch = tw_vm_pages(scratch);
+    if (lane->scratch) return TW_OK;
+    lane->scratch_bytes = 0;
+    return tw_fail_memory(&lane->diag);
+}
+
+/* A model that does not fit is refused before pages are touched: overcommit would let it run until the kernel kills it. */
+static tw_status fits(tw_vm *vm, const tw_program *p, tw_diag *diag) {
+    double need = 0;
+    for (int w = 0; w < p->s->n_workers; w++)
+        for (int i = 0; i < p->s->workers[w].count; i++) {
+            const tw_instr *in = &p->s->workers[w].list[i];
+            if (tw_tape_has_strip(in->op)) need += (double)tw_tape_missing(&vm->lanes[w], p->s, in);
+        }
+    for (int i = 0; i < p->s->n_buffers; i++)
+        if (p->s->buffers[i].kind != TW_BUFFER_WEIGHT) need += (double)buffer_size(&p->s->buffers[i]);
+    tw_cpu cpu;
+    tw_cpu_detect(&cpu);
+    if (cpu.available_bytes <= 0 || need <= (double)cpu.available_bytes) return TW_OK;
+    return tw_fail(diag, TW_ERR_MEMORY,
+                   "the model needs %.1f GB of memory here and %.1f GB are free: try --weights int8 or int4, or a shorter "
+                   "context (-c)",
+                   need / 1e9, (double)cpu.available_bytes / 1e9);
+}
+
+tw_status tw_vm_load(tw_vm *vm, const tw_checked *program, int *id, tw_diag *diag) {
+    const tw_schedule *s = tw_checked_schedule(program);
+    tw_status st = agree(vm, s, diag);
+    if (st != TW_OK) return st;
+    tw_program *p = calloc(1, sizeof *p);
+    if (!p) return tw_fail_memory(diag);
+    p->s = s;
+    p->counters = aligned_alloc(64, ((size_t)s->n_counters + 1) * sizeof *p->counters);
+    if (!p->counters) {
+        free(p);
+        return tw_fail_memory(diag);
+    }
+    memset(p->counters, 0, ((size_t)s->n_counters + 1) * sizeof *p->counters);
+    p->next = vm->programs;
+    vm->programs = p;
+    *id = vm->n_programs++;
+    st = fits(vm, p, diag);
+    if (st == TW_OK) st = resolve(vm, p, diag);
+    if (st == TW_OK) st = tw_vm_run_job(vm, pack_lane, p, diag);
+    if (st == TW_OK && vm->choices) st = tw_choices_make(vm->choices, p, diag);
+    return st;
+}

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Weight tapes: each worker packs the rows of its own instructions, in the order in which it will read them, into memory
+   that its own thread touches first. */
+#define _GNU_SOURCE
+#include "base/diag.h"
+#include "model/quantize.h"
+#include "vm/cpu/vm.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+struct tw_tape_block {
+    struct tw_tape_block *next;
+    unsigned char *data;
+    size_t size, used;
+};
+
+struct tw_strip_entry {
+    struct tw_strip_entry *next;
+    const char *key;
+    tw_strip strip;
+};
+
+void *tw_vm_pages(size_t size) {
+    if (!size) size = 1;
+    void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (p == MAP_FAILED) return NULL;
+    madvise(p, size, MADV_HUGEPAGE); /* a page walk every 4 KiB costs a tenth of the bandwidth; only a wish */
+    return p;
+}
+
+void tw_vm_pages_free(void *p, size_t size) {
+    if (p) munmap(p, size ? size : 1);
+}
+
+/* ---- which rows ---- */
+
+/* A strip's rows: up to three matrices whose rows follow each other, or in qkv are taken in the order of pairs. */
+typedef struct source {
+    const tw_schedule *s;
+    const tw_instr *in;
+    const tw_weight *w[3];
+    int64_t from, to, cols;
+    int parts; /* matrices that each contribute rows [from, to): 1, or gate and up */
+    int64_t heads, kv_heads, head_dim, rotated; /* qkv */
+    int64_t experts;                            /* copies; 0: not a mixture */
+    tw_panel_format format;
+    const tw_buffer *buffer; /* the first matrix, as the schedule names it */
+} source;
+
+static const int first_matrix[TW_OP_COUNT] = {
+    [TW_OP_QKV] = TW_QKV_WQ,       [TW_OP_PROJECT] = TW_PROJECT_W,         [TW_OP_FFN] = TW_FFN_GATE,
+    [TW_OP_ROUTE] = TW_ROUTE_ROUTER, [TW_OP_EXPERTS_UP] = TW_EXPERTS_UP_GATE, [TW_OP_EXPERTS_DOWN] = TW_EXPERTS_DOWN_W,
+    [TW_OP_HEAD] = TW_HEAD_W,
+};
+
+static const tw_buffer *buffer_of(const tw_schedule *s, const tw_instr *in, int operand) {
+    return in->operand[operand] < 0 ? NULL : &s->buffers[in->operand[operand]];
+}
+
+static void describe(source *src, const tw_schedule *s, const tw_instr *in) {
+    *src = (source){.s = s, .in = in, .from = in->param[TW_FROM], .to = in->param[TW_TO], .parts = 1};
+    int at = first_matrix[in->op];
+    if (in->op == TW_OP_FFN && in->operand[at] < 0)
+        at = TW_FFN_UP;
+    else if (in->op == TW_OP_FFN || in->op == TW_OP_EXPERTS_UP)
+        src->parts = 2;
+    const tw_buffer *b = src->buffer = buffer_of(s, in, at);
+    src->cols = b->shape[2];
+    src->format = (tw_panel_format){b->dtype, b->group};
+    if (in->op == TW_OP_ROUTE) {
+        src->from = 0;
+        src->to = b->shape[1];
+    }
+    if (in->op == TW_OP_EXPERTS_UP || in->op == TW_OP_EXPERTS_DOWN) src->experts = b->shape[0];
+    if (in->op == TW_OP_QKV) {
+        const tw_buffer *q = buffer_of(s, in, TW_QKV_Q), *rope = buffer_of(s, in, TW_QKV_ROPE);
+        src->heads = q->shape[1];
+        src->head_dim = q->shape[2];
+        src->kv_heads = buffer_of(s, in, TW_QKV_K)->shape[0];
+        src->rotated = rope ? 2 * rope->shape[2] : 0;
+    }
+}
+
+static tw_status find_matrix(const tw_model *m, const tw_buffer *b, int64_t expert, const tw_weight **out, tw_diag *diag) {
+    char name[128];
+    snprintf(name, sizeof name, "%s", b->name);
+    char *experts = strstr(name, ".experts.");
+    if (expert >= 0 && experts)
+        snprintf(experts, sizeof name - (size_t)(experts - name), ".experts.%lld.%s", (long long)expert,
+                 strstr(b->name, ".experts.") + strlen(".experts."));
+    const tw_weight *w = tw_model_find(m, name);
+    if (!w || w->rows != b->shape[1] || w->cols != b->shape[2])
+        return tw_fail(diag, TW_ERR_MISMATCH, "the schedule's %s [%lld, %lld] is not a weight of this model", name,
+                       (long long)b->shape[1], (long long)b->shape[2]);
+    bool quantised = b->dtype == TW_I8 || b->dtype == TW_I4;
+    if (!quantised && w->dtype != b->dtype)
+        return tw_fail(diag, TW_ERR_MISMATCH, "the schedule's %s is %s, the model's is %s", name, tw_dtype_name(b->dtype),
+                       tw_dtype_name(w->dtype));
+    *out = w;
+    return TW_OK;
+}
+
+static tw_status find_matrices(source *src, const tw_model *m, int64_t expert, tw_diag *diag) {
+    int at = first_matrix[src->in->op], n = src->in->op == TW_OP_QKV ? 3 : src->parts;
+    if (src->in->op == TW_OP_FFN && src->parts == 1) at = TW_FFN_UP;
+    for (int i = 0; i < n; i++) {
+        tw_status st = find_matrix(m, buffer_of(src->s, src->in, at + i), expert, &src->w[i], diag);
+        if (st != TW_OK) return st;
+    }
+    return TW_OK;
+}
+
+/* Row `i` of part `part`, counted from the strip's start. */
+static const tw_weight *locate(const source *src, int part, int64_t i, int64_t *row) {
+    *row = src->from + i;
+    if (src->in->op != TW_OP_QKV) return src->w[part];
+    tw_qkv_row at = tw_qkv_locate(*row, src->heads, src->kv_heads, src->head_dim, src->rotated);
+    *row = at.head * src->head_dim + at.row;
+    return src->w[at.part];
+}
+
+/* ---- packing ---- */
+
+typedef struct packer {
+    const source *src;
+    tw_panel_format format; /* of the panels: f32 when the machine dequantises */
+    bool dequantise;
+    float *row;
+    int8_t *q;
+    float *scales;
+    unsigned char *rows; /* up to 16, in their own type */
+} packer;
+
+static int64_t groups_of(tw_panel_format f, int64_t cols) { return f.group ? (cols + f.group - 1) / f.group : 1; }
+
+static bool packer_open(packer *p, const source *src, bool dequantise) {
+    size_t cols = (size_t)src->cols, groups = (size_t)groups_of(src->format, src->cols);
+    *p = (packer){.src = src, .format = src->format, .dequantise = dequantise};
+    if (dequantise) p->format = (tw_panel_format){TW_F32, 0};
+    p->row = malloc(cols * sizeof *p->row);
+    p->q = malloc(TW_PANEL_ROWS * cols);
+    p->scales = malloc(TW_PANEL_ROWS * groups * sizeof *p->scales);
+    p->rows = malloc(TW_PANEL_ROWS * cols * sizeof(float));
+    return p->row && p->q && p->scales && p->rows;
+}
+
+static void packer_close(packer *p) {
+    free(p->row);
+    free(p->q);
+    free(p->scales);
+    free(p->rows);
+}
+
+static void quantise_row(packer *p, const tw_weight *w, int64_t row, int r) {
+    const source *src = p->src;
+    int64_t cols = src->cols, groups = groups_of(src->format, cols);
+    int8_t *q = p->q + r * cols;
+    float *scales = p->scales + r * groups;
+    tw_weight_read(w, row, 0, cols, p->row);
+    tw_quantise_row(src->format.dtype, src->format.group, p->row, cols, q, scales);
+    float *out = (float *)(void *)p->rows + r * cols;
+    for (int64_t c = 0; c < cols && p->dequantise; c++)
+        out[c] = (float)q[c] * scales[src->format.group ? c / src->format.group : 0];
+}
+
+static void pack_panel(packer *p, int part, int64_t first, int rows, void *panel) {
+    const source *src = p->src;
+    bool quantised = src->format.dtype == TW_I8 || src->format.dtype == TW_I4;
+    for (int r = 0; r < rows; r++) {
+        int64_t row;
+        const tw_weight *w = locate(src, part, first + r, &row);
+        if (quantised)
+            quantise_row(p, w, row, r);
+        else
+            tw_weight_read_raw(w, row, 0, src->cols, p->rows + (size_t)(r * src->cols) * tw_dtype_bits(w->dtype) / 8);
+    }
+    tw_panel_pack(p->format, src->cols, rows, quantised && !p->dequantise ? (void *)p->q : p->rows, p->scales, panel);
+}
+
+static void pack_copy(packer *p, unsigned char *out) {
+    const source *src = p->src;
+    size_t bytes = tw_panel_bytes(p->format, src->cols);
+    for (int part = 0; part < src->parts; part++)
+        for (int64_t i = 0, n = src->to - src->from; i < n; i += TW_PANEL_ROWS, out += bytes)
+            pack_panel(p, part, i, (int)(n - i < TW_PANEL_ROWS ? n - i : TW_PANEL_ROWS), out);
+}
+
+static size_t take_size(const tw_strip *s, int64_t copies) { return s->copy_bytes * (size_t)copies; }
+
+static unsigned char *take(tw_lane *lane, size_t size) {
+    struct tw_tape_block *b = lane->blocks;
+    if (!b || b->size - b->used < size) {
+        b = calloc(1, sizeof *b);
+        if (!b) return NULL;
+        b->data = tw_vm_pages(size);
+        if (!b->data) {
+            free(b);
+            return NULL;
+        }
+        b->size = size;
+        b->next = lane->blocks;
+        lane->blocks = b;
+    }
+    b->used += size;
+    lane->tape_bytes += (int64_t)size;
+    return b->data + b->used - size;
+}
+
+void tw_tape_free(tw_lane *lane) {
+    for (struct tw_tape_block *b = lane->blocks, *next; b; b = next) {
+        next = b->next;
+        tw_vm_pages_free(b->data, b->size);
+        free(b);
+    }
+    lane->blocks = NULL;
+    tw_arena_free(&lane->arena);
+}
+
+static bool quantised(const source *src) { return src->format.dtype == TW_I8 || src->format.dtype == TW_I4; }
+
+static void measure(const tw_lane *lane, const source *src, tw_strip *out) {
+    *out = (tw_strip){.cols = src->cols, .format = src->format};
+    if (lane->vm->options.dequantise && quantised(src)) out->format = (tw_panel_format){TW_F32, 0};
+    out->n_panels = src->parts * ((src->to - src->from + TW_PANEL_ROWS - 1) / TW_PANEL_ROWS);
+    out->copy_bytes = (size_t)out->n_panels * tw_panel_bytes(out->format, src->cols);
+}
+
+/* The rows, under a name that another program's instruction for the same rows shares. */
+static void make_key(const source *src, char *key, size_t size) {
+    snprintf(key, size, "%s %s/%d %d %lld..%lld", src->buffer->name, tw_dtype_name(src->format.dtype), src->format.group,
+             (int)src->in->op, (long long)src->from, (long long)src->to);
+}
+
+static const tw_strip *find(const tw_lane *lane, const char *key) {
+    for (const struct tw_strip_entry *e = lane->strips; e; e = e->next)
+        if (!strcmp(e->key, key)) return &e->strip;
+    return NULL;
+}
+
+static tw_status pack(tw_lane *lane, source *src, tw_strip *out, tw_diag *diag) {
+    int64_t copies = src->experts ? src->experts : 1;
+    unsigned char *data = take(lane, take_size(out, copies));
+    packer p;
+    if (!data)
+        return tw_fail(diag, TW_ERR_MEMORY, "no memory for %.1f MB of weights (%s)", (double)take_size(out, copies) / 1e6,
+                       src->buffer->name);
+    bool ok = packer_open(&p, src, lane->vm->options.dequantise && quantised(src));
+    tw_status st = ok ? TW_OK : tw_fail_memory(diag);
+    for (int64_t c = 0; c < copies && st == TW_OK; c++) {
+        st = find_matrices(src, lane->vm->m, src->experts ? c : -1, diag);
+        if (st == TW_OK) pack_copy(&p, data + (size_t)c * out->copy_bytes);
+    }
+    packer_close(&p);
+    out->panels = data;
+    return st;
+}
+
+bool tw_tape_has_strip(tw_op op) { return first_matrix[op] != 0; }
+
+size_t tw_tape_missing(tw_lane *lane, const tw_schedule *s, const tw_instr *in) {
+    source src;
+    tw_strip strip;
+    char key[256];
+    describe(&src, s, in);
+    make_key(&src, key, sizeof key);
+    measure(lane, &src, &strip);
+    return find(lane, key) ? 0 : take_size(&strip, src.experts ? src.experts : 1);
+}
+
+/* One block for everything that a program still needs, so that a tape is contiguous. */
+tw_status tw_tape_reserve(tw_lane *lane, size_t size, tw_diag *diag) {
+    if (!size) return TW_OK;
+    if (!take(lane, size)) return tw_fail(diag, TW_ERR_MEMORY, "no memory for %.1f MB of weights", (double)size / 1e6);
+    lane->blocks->used -= size;
+    lane->tape_bytes -= (int64_t)size;
+    return TW_OK;
+}
+
+tw_status tw_tape_strip(tw_lane *lane, const tw_schedule *s, const tw_instr *in, tw_strip *out, tw_diag *diag) {
+    source src;
+    char key[256];
+    describe(&src, s, in);
+    make_key(&src, key, sizeof key);
+    const tw_strip *there = find(lane, key);
+    if (there) {
+        *out = *there;
+        return TW_OK;
+    }
+    measure(lane, &src, out);
+    tw_status st = pack(lane, &src, out, diag);
+    struct tw_strip_entry *e = tw_arena_alloc(&lane->arena, sizeof *e);
+    char *copy = tw_arena_strdup(&lane->arena, key);
+    if (st == TW_OK && (!e || !copy)) st = tw_fail_memory(diag);
+    if (st != TW_OK) return st;
+    *e = (struct tw_strip_entry){lane->strips, copy, *out};
+    lane->strips = e;
+    return TW_OK;
+}

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The machine's inside: programs resolved to pointers, workers, and what an instruction's execution may use. */
+#ifndef TW_VM_CPU_VM_H
+#define TW_VM_CPU_VM_H
+
+#include "base/arena.h"
+#include "base/thread.h"
+#include "model/model.h"
+#include "schedule/schedule.h"
+#include "tilewright/vm.h"
+#include "vm/cpu/kernels.h"
+#include "vm/cpu/vendor.h"
+
+/* A monotonic counter on a line of its own. It wraps; comparisons are of differences. */
+typedef struct tw_counter_cell {
+    _Alignas(64) _Atomic uint32_t value;
+    _Atomic uint32_t sleepers;
+} tw_counter_cell;
+
+/* Rows of one matrix (or of several that share an input) as a worker keeps them. */
+typedef struct tw_strip {
+    const void *panels;
+    int64_t n_panels, cols; /* n_panels of one copy; experts follow each other */
+    size_t copy_bytes;
+    tw_panel_format format;
+    int choice; /* who computes products of many rows: 0 own, 1.. vendor */
+} tw_strip;
+
+typedef struct tw_exec {
+    const tw_instr *in;
+    void *buffer[TW_MAX_OPERANDS];       /* activations, caches, inputs, outputs */
+    const float *vector[TW_MAX_OPERANDS]; /* norms and biases as floats, whole */
+    const tw_weight *table[TW_MAX_OPERANDS];
+    tw_strip strip; /* qkv, project, head: one; ffn: gate panels, then up panels */
+    struct {
+        tw_counter_cell *cell;
+        uint32_t threshold;
+    } *waits;
+    int n_waits;
+    tw_counter_cell *arrive;
+} tw_exec;
+
+typedef struct tw_program {
+    const tw_schedule *s;
+    tw_exec **exec; /* [worker][instruction] */
+    tw_counter_cell *counters;
+    void **buffers; /* [buffer]; NULL: weights */
+    uint32_t epoch; /* steps begun */
+    struct tw_program *next;
+} tw_program;
+
+struct tw_lane;
+
+/* A job for all workers at once: loading, measuring. Returns what went wrong. */
+typedef tw_status tw_job_fn(struct tw_lane *lane, void *context);
+
+/* One worker: its thread, its tape, its scratch. */
+typedef struct tw_lane {
+    tw_vm *vm;
+    int index, cpu;
+    pthread_t thread;
+    bool started;
+    struct tw_strip_entry *strips; /* what is on the tape, newest first */
+    tw_arena arena;                /* entries of `strips` */
+    struct tw_tape_block *blocks;
+    int64_t tape_bytes;
+    tw_vendor *vendor;
+    unsigned char *scratch;
+    size_t scratch_bytes;
+    tw_status status; /* of the last job */
+    tw_diag diag;
+} tw_lane;
+
+struct tw_vm {
+    const tw_model *m;
+    tw_vm_options options;
+    tw_kernels k;
+    tw_arena arena;
+    tw_lane *lanes;
+    int n_lanes;
+    tw_program *programs;
+    int n_programs;
+    struct tw_shared_buffer *shared; /* the cache, by name */
+    struct tw_buffer_pages *pages;
+    struct tw_vector_entry *vectors;
+    float *inv_freq;
+    int64_t inv_freq_length;
+    struct tw_choices *choices;
+
+    /* The launch: written by the caller while every other worker is idle. */
+    tw_counter_cell launch;
+    tw_counter_cell idle; /* workers that finished the launch, over all launches */
+    uint32_t launches;
+    bool quit;
+    tw_job_fn *job; /* NULL: run `program` */
+    void *job_context;
+    tw_program *program;
+    tw_vm_step step;
+};
+
+/* tape.c: rows onto a lane's tape, or found there. */
+bool tw_tape_has_strip(tw_op op);
+size_t tw_tape_missing(tw_lane *lane, const tw_schedule *s, const tw_instr *in); /* bytes; 0 when it is there */
+tw_status tw_tape_reserve(tw_lane *lane, size_t size, tw_diag *diag);
+tw_status tw_tape_strip(tw_lane *lane, const tw_schedule *s, const tw_instr *in, tw_strip *out, tw_diag *diag);
+void tw_tape_free(tw_lane *lane);
+void *tw_vm_pages(size_t size); /* zeroed, huge pages where the kernel gives them; NULL when there are none */
+void tw_vm_pages_free(void *p, size_t size);
+
+/* exec.c: one instruction, and the scratch that it needs. */
+void tw_exec_run(tw_lane *lane, const tw_exec *e);
+size_t tw_exec_scratch(const tw_vm *vm, const tw_schedule *s, const tw_exec *e);
+
+/* load.c: frees what programs were given besides the arena. */
+void tw_vm_free_buffers(tw_vm *vm);
+
+/* vm.c: runs `job` on every worker and joins their statuses. */
+tw_status tw_vm_run_job(tw_vm *vm, tw_job_fn *job, void *context, tw_diag *diag);
+
+#endif
