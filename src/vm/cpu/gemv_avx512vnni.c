@@ -8,7 +8,7 @@
 #include <immintrin.h>
 #include <string.h>
 
-enum { ROWS = TW_PANEL_ROWS, AHEAD = 2048 };
+enum { ROWS = TW_PANEL_ROWS, AHEAD = 8192 };
 
 static inline __m512i broadcast(const char *p) {
     int32_t v;

@@ -7,7 +7,7 @@
 #include <immintrin.h>
 #include <string.h>
 
-enum { ROWS = TW_PANEL_ROWS, QUADS = 4, /* of rows */ AHEAD = 2048 };
+enum { ROWS = TW_PANEL_ROWS, QUADS = 4, /* of rows */ AHEAD = 8192 };
 
 static inline __m256i broadcast(const int16_t *q) {
     int64_t v;

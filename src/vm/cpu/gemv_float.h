@@ -7,7 +7,7 @@ enum {
     SPLIT = TW_PANEL_ROWS / LANES, /* vectors a column */
     CHAINS = 4,                    /* columns whose sums are kept apart, to hide the latency of the multiply-add */
     /* The hardware's streams stop at every 4 KiB; asking ahead of them is worth 5 to 10 % of the bandwidth. */
-    AHEAD = 2048
+    AHEAD = 8192
 };
 
 /* The SPLIT vectors of columns k and k + 1. */

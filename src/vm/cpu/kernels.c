@@ -36,6 +36,8 @@ static const struct gemm {
     tw_gemm_fn *gemm;
     tw_gemm_scratch_fn *scratch;
 } gemms[] = {
+    {AVX512, FLOATS | INTEGERS, "avx512", tw_gemm_avx512, tw_gemm_scratch_avx512},
+    {AVX2, FLOATS | INTEGERS, "avx2", tw_gemm_avx2, tw_gemm_scratch_avx2},
     {0, FLOATS | INTEGERS, "c", tw_gemm_c, tw_gemm_scratch_c},
 };
 
@@ -51,6 +53,8 @@ static const struct elementwise {
     uint32_t needs;
     void (*fill)(tw_kernels *);
 } elementwises[] = {
+    {AVX512, tw_elementwise_avx512},
+    {AVX2, tw_elementwise_avx2},
     {0, tw_elementwise_c},
 };
 

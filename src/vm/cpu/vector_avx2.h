@@ -6,7 +6,8 @@
 #include <immintrin.h>
 #include <stdint.h>
 
-enum { LANES = 8, REGISTERS = 16 };
+enum { LANES = 8 };
+#define TW_TILE_ROWS 6 /* tile_vector.h */
 #define VARIANT(name) name##_avx2
 
 typedef __m256 vf;
@@ -77,6 +78,9 @@ static inline vi v_load_bits(const void *p) { return _mm256_loadu_si256((const _
 static inline vf v_even_bf16(vi a) { return _mm256_castsi256_ps(_mm256_slli_epi32(a, 16)); }
 static inline vf v_odd_bf16(vi a) {
     return _mm256_castsi256_ps(_mm256_and_si256(a, _mm256_set1_epi32((int)0xffff0000u)));
+}
+static inline vf v_field(vi a, int shift, int mask) {
+    return _mm256_cvtepi32_ps(_mm256_and_si256(_mm256_srlv_epi32(a, _mm256_set1_epi32(shift)), _mm256_set1_epi32(mask)));
 }
 
 #endif

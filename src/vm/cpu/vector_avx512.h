@@ -6,7 +6,8 @@
 #include <immintrin.h>
 #include <stdint.h>
 
-enum { LANES = 16, REGISTERS = 32 };
+enum { LANES = 16 };
+#define TW_TILE_ROWS 12 /* tile_vector.h */
 #define VARIANT(name) name##_avx512
 
 typedef __m512 vf;
@@ -60,6 +61,10 @@ static inline vi v_load_bits(const void *p) { return _mm512_loadu_si512(p); }
 static inline vf v_even_bf16(vi a) { return _mm512_castsi512_ps(_mm512_slli_epi32(a, 16)); }
 static inline vf v_odd_bf16(vi a) {
     return _mm512_castsi512_ps(_mm512_and_si512(a, _mm512_set1_epi32((int)0xffff0000u)));
+}
+/* Bits shift .. of each 32, masked, as float. */
+static inline vf v_field(vi a, int shift, int mask) {
+    return _mm512_cvtepi32_ps(_mm512_and_si512(_mm512_srlv_epi32(a, _mm512_set1_epi32(shift)), _mm512_set1_epi32(mask)));
 }
 
 #endif
