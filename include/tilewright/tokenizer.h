@@ -41,7 +41,8 @@ typedef struct tw_token_stream tw_token_stream;
 tw_status tw_token_stream_open(tw_token_stream **out, const tw_tokenizer *t, bool keep_special, tw_diag *diag);
 /* *text stays valid until the next call on the stream; it may be empty. */
 tw_status tw_token_stream_push(tw_token_stream *s, int32_t id, const char **text, tw_diag *diag);
-tw_status tw_token_stream_flush(tw_token_stream *s, const char **text, tw_diag *diag);
+tw_status tw_token_stream_flush(tw_token_stream *s, const char **text, tw_diag *diag); /* a next text may follow */
+size_t tw_token_stream_size(const tw_token_stream *s); /* bytes of the text last returned, which may hold NULs */
 void tw_token_stream_close(tw_token_stream *s);
 
 /* Chat templates that are recognised exactly; any other is refused by name. */

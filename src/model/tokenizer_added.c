@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Added tokens in text: the leftmost, and of those that begin there the longest; the search goes on behind it. */
+#include "model/tokenizer.h"
+
+#include "model/tokenizer_unicode.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int by_pattern(const void *a, const void *b) {
+    const tw_added_token *x = a, *y = b;
+    size_t n = x->size < y->size ? x->size : y->size;
+    int c = memcmp(x->pattern, y->pattern, n);
+    return c ? c : (x->size > y->size) - (x->size < y->size);
+}
+
+int64_t tw_added_prepare(tw_added *a) {
+    if (a->n) qsort(a->v, a->n, sizeof *a->v, by_pattern);
+    for (size_t i = 0; i < a->n; i++)
+        if (!a->v[i].size || (i && !by_pattern(&a->v[i - 1], &a->v[i]))) return (int64_t)i;
+    size_t k = 0;
+    for (int b = 0; b <= 256; b++) {
+        while (k < a->n && (unsigned char)a->v[k].pattern[0] < b) k++;
+        a->first[b] = k;
+    }
+    return -1;
+}
+
+/* The longest token that begins at `s`, or NULL. The candidates are narrowed byte by byte: they are sorted, so those
+   that agree with the text so far stay neighbours, the one that ends here first among them. */
+static const tw_added_token *longest(const tw_added *a, const char *s, size_t size) {
+    size_t lo = a->first[(unsigned char)s[0]], hi = a->first[(unsigned char)s[0] + 1];
+    const tw_added_token *best = NULL;
+    for (size_t depth = 1; lo < hi; depth++) {
+        if (a->v[lo].size == depth) best = &a->v[lo++];
+        if (depth == size || lo == hi) break;
+        unsigned char c = (unsigned char)s[depth];
+        for (int upper = 0; upper < 2; upper++) { /* first with byte >= c, then first with byte > c */
+            size_t x = lo, y = hi;
+            while (x < y) {
+                size_t mid = x + (y - x) / 2;
+                unsigned char m = (unsigned char)a->v[mid].pattern[depth];
+                if (upper ? m > c : m >= c)
+                    y = mid;
+                else
+                    x = mid + 1;
+            }
+            if (upper)
+                hi = x;
+            else
+                lo = x;
+        }
+    }
+    return best;
+}
+
+static bool word_before(const char *s, size_t at) {
+    size_t i = tw_utf8_before(s, at);
+    return tw_class_has(&tw_class_word, tw_utf8_next(s, &i));
+}
+
+static bool word_at(const char *s, size_t at) { return tw_class_has(&tw_class_word, tw_utf8_next(s, &at)); }
+
+static void push(tw_pieces *out, size_t base, size_t zero, size_t a, size_t b, int32_t id) {
+    if (a >= b) return;
+    size_t z = zero > a ? (zero < b ? zero : b) - a : 0;
+    tw_pieces_push(out, (tw_piece){base + a, b - a, z, id, z > 0});
+}
+
+void tw_added_split(const tw_added *a, const char *text, size_t size, size_t base, size_t zero, tw_pieces *out) {
+    size_t covered = 0, run = 0, run_end = 0; /* the white space that was walked over last, so that it is walked once */
+    for (size_t i = 0; a->n && i < size;) {
+        const tw_added_token *t = longest(a, text + i, size - i);
+        if (!t) {
+            i++;
+            continue;
+        }
+        size_t start = i, end = i + t->size;
+        i = end;
+        if (t->single_word && ((start && word_before(text, start)) || (end < size && word_at(text, end)))) continue;
+        if (t->lstrip) {
+            /* White space in front belongs to the token, as far as no other token has it. */
+            size_t s = start;
+            while (s > covered) {
+                size_t k = tw_utf8_before(text, s), next = k;
+                if (!tw_is_space(tw_utf8_next(text, &next))) break;
+                s = k;
+            }
+            start = s > covered ? s : covered;
+        }
+        if (t->rstrip) {
+            if (end < run || end > run_end) {
+                run = run_end = end;
+                while (run_end < size) {
+                    size_t k = run_end;
+                    if (!tw_is_space(tw_utf8_next(text, &k))) break;
+                    run_end = k;
+                }
+            }
+            end = run_end;
+        }
+        push(out, base, zero, covered, start, -1);
+        push(out, base, zero, start, end, t->id);
+        covered = end;
+    }
+    push(out, base, zero, covered, size, -1);
+}
