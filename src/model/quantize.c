@@ -7,10 +7,13 @@
 #include <math.h>
 
 /* Adding and taking away 1.5 * 2^23 rounds a small float to an integer, ties to even, and leaves that integer in the
-   low bits between the two. Sums are kept in lanes because floats may not be reassociated, and the loops would not
-   be vectorised. */
+   low bits between the two. */
 #define ROUNDER 12582912.0f
-enum { LANES = 8 };
+enum { LANES = 8, CHUNK = 128 };
+
+/* Sums go in lanes by hand, because floats may not be reassociated for a loop's sake; and elements are rounded a chunk
+   at a time before they are summed, because a loop that does both is not vectorised. */
+typedef float lanes __attribute__((vector_size(16)));
 
 static inline float clean(float x) {
     x = x == x ? x : 0.0f;
@@ -20,18 +23,11 @@ static inline float clean(float x) {
 
 /* The bits of the largest magnitude: they order as the magnitudes do, infinities and NaN above all. */
 static uint32_t largest_bits(const float *x, int64_t n) {
-    int32_t m[LANES] = {0}, best = 0;
-    int64_t i = 0;
-    for (; i + LANES <= n; i += LANES)
-        for (int j = 0; j < LANES; j++) {
-            int32_t u = (int32_t)(tw_f32_bits(x[i + j]) & 0x7fffffffu);
-            m[j] = u > m[j] ? u : m[j];
-        }
-    for (; i < n; i++) {
+    int32_t best = 0;
+    for (int64_t i = 0; i < n; i++) {
         int32_t u = (int32_t)(tw_f32_bits(x[i]) & 0x7fffffffu);
         best = u > best ? u : best;
     }
-    for (int j = 0; j < LANES; j++) best = m[j] > best ? m[j] : best;
     return (uint32_t)best;
 }
 
@@ -66,68 +62,76 @@ typedef struct span {
     bool odd;   /* has NaN or infinity */
 } span;
 
-static inline float value(const float *x, int64_t i, float unit, bool odd) { return (odd ? clean(x[i]) : x[i]) * unit; }
-
+/* Clamped as integers, which order as the floats do: comparing floats may trap, and so is not vectorised. */
 static inline float nearest(float t) {
-    t = t < -8.0f ? -8.0f : t;
-    t = t > 7.0f ? 7.0f : t;
-    return (t + ROUNDER) - ROUNDER;
+    static const int32_t zero = 0x4b400000; /* the bits of ROUNDER */
+    int32_t u = (int32_t)tw_f32_bits(t + ROUNDER);
+    u = u < zero - 8 ? zero - 8 : u;
+    u = u > zero + 7 ? zero + 7 : u;
+    return tw_bits_f32((uint32_t)u) - ROUNDER;
+}
+
+/* Up to CHUNK elements from `at` in units of the group, and what they are rounded to; zeros behind the end. */
+static void round_chunk(const span *g, int64_t at, float inverse, float *restrict y, float *restrict q) {
+    const float *restrict x = g->x + at;
+    float unit = g->unit;
+    int n = (int)(g->n - at < CHUNK ? g->n - at : CHUNK);
+    if (g->odd)
+        for (int i = 0; i < n; i++) y[i] = clean(x[i]) * unit;
+    else
+        for (int i = 0; i < n; i++) y[i] = x[i] * unit;
+    for (int i = 0; i < n; i++) q[i] = nearest(y[i] * inverse);
+    for (int i = n; i % LANES; i++) y[i] = q[i] = 0;
+}
+
+static int lanes_of(const span *g, int64_t at) {
+    int64_t n = g->n - at < CHUNK ? g->n - at : CHUNK;
+    return (int)((n + LANES - 1) / LANES * LANES);
+}
+
+static inline lanes load(const float *p) {
+    lanes v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+
+static inline float sum_of(lanes a, lanes b) {
+    a += b;
+    return (a[0] + a[2]) + (a[1] + a[3]);
 }
 
 /* With q = round(y * inverse): *qy = sum of q y, *qq = sum of q q. The best scale for this q is qy / qq, and the
    squared error with it is the sum of y y less qy^2 / qq. */
-static inline __attribute__((always_inline)) void correlate_as(const span *g, float inverse, bool odd, float *qy,
-                                                               float *qq) {
-    float a[LANES] = {0}, b[LANES] = {0};
-    const float *x = g->x;
-    float unit = g->unit;
-    int64_t i = 0;
-    for (; i + LANES <= g->n; i += LANES)
-        for (int j = 0; j < LANES; j++) {
-            float y = value(x, i + j, unit, odd), t = nearest(y * inverse);
-            a[j] += t * y;
-            b[j] += t * t;
-        }
-    for (int j = 0; i < g->n; i++, j++) {
-        float y = value(x, i, unit, odd), t = nearest(y * inverse);
-        a[j] += t * y;
-        b[j] += t * t;
-    }
-    *qy = *qq = 0;
-    for (int j = 0; j < LANES; j++) {
-        *qy += a[j];
-        *qq += b[j];
-    }
-}
-
 static void correlate(const span *g, float inverse, float *qy, float *qq) {
-    if (g->odd)
-        correlate_as(g, inverse, true, qy, qq);
-    else
-        correlate_as(g, inverse, false, qy, qq);
+    float y[CHUNK], q[CHUNK];
+    lanes a = {0}, b = {0}, c = {0}, d = {0};
+    for (int64_t at = 0; at < g->n; at += CHUNK) {
+        round_chunk(g, at, inverse, y, q);
+        for (int i = 0, n = lanes_of(g, at); i < n; i += LANES) {
+            lanes q0 = load(q + i), q1 = load(q + i + 4);
+            a += q0 * load(y + i);
+            b += q1 * load(y + i + 4);
+            c += q0 * q0;
+            d += q1 * q1;
+        }
+    }
+    *qy = sum_of(a, b);
+    *qq = sum_of(c, d);
 }
 
 /* The squared error of rounding with `scale`, taken element by element: this decides. */
-static inline __attribute__((always_inline)) float residual_as(const span *g, float scale, bool odd) {
-    float e[LANES] = {0}, inverse = 1.0f / scale, sum = 0;
-    const float *x = g->x;
-    float unit = g->unit;
-    int64_t i = 0;
-    for (; i + LANES <= g->n; i += LANES)
-        for (int j = 0; j < LANES; j++) {
-            float y = value(x, i + j, unit, odd), d = y - scale * nearest(y * inverse);
-            e[j] += d * d;
-        }
-    for (int j = 0; i < g->n; i++, j++) {
-        float y = value(x, i, unit, odd), d = y - scale * nearest(y * inverse);
-        e[j] += d * d;
-    }
-    for (int j = 0; j < LANES; j++) sum += e[j];
-    return sum;
-}
-
 static float residual(const span *g, float scale) {
-    return g->odd ? residual_as(g, scale, true) : residual_as(g, scale, false);
+    float y[CHUNK], q[CHUNK];
+    lanes a = {0}, b = {0};
+    for (int64_t at = 0; at < g->n; at += CHUNK) {
+        round_chunk(g, at, 1.0f / scale, y, q);
+        for (int i = 0, n = lanes_of(g, at); i < n; i += LANES) {
+            lanes d0 = load(y + i) - scale * load(q + i), d1 = load(y + i + 4) - scale * load(q + i + 4);
+            a += d0 * d0;
+            b += d1 * d1;
+        }
+    }
+    return sum_of(a, b);
 }
 
 /* The f16 scale next to `scale`, both in units of the group. */
@@ -200,11 +204,11 @@ static void quantise_i4(const float *x, int64_t n, int8_t *q, float *scale) {
         memset(q, 0, (size_t)n);
         return;
     }
-    float inverse = 1.0f / *scale, unit = g.unit;
-    if (g.odd)
-        for (int64_t i = 0; i < n; i++) q[i] = (int8_t)nearest(value(x, i, unit, true) * inverse);
-    else
-        for (int64_t i = 0; i < n; i++) q[i] = (int8_t)nearest(value(x, i, unit, false) * inverse);
+    float y[CHUNK], t[CHUNK];
+    for (int64_t at = 0; at < n; at += CHUNK) {
+        round_chunk(&g, at, 1.0f / *scale, y, t);
+        for (int64_t i = 0; i < CHUNK && at + i < n; i++) q[at + i] = (int8_t)t[i];
+    }
     *scale /= g.unit;
 }
 

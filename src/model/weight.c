@@ -48,16 +48,23 @@ static void make_raw(const tw_weight *w, uint64_t first, int64_t count, void *ou
     memcpy(out, h, (size_t)count * 2);
 }
 
+/* Whether every element is a float that the stored type holds: no offset, and a scale that is a power of two and not
+   so small that f16 would lose the last bit. All matrices are so. */
+static bool is_exact(const tw_weight *w) {
+    return w->dtype == TW_F32 || (w->offset == 0 && !(tw_f32_bits(w->scale) & 0x7fffffu) && w->scale >= 0x1p-16f);
+}
+
 /* A read of a synthetic weight, which is contiguous in its rows. */
 static void synthesise(const tw_weight *w, int64_t row, int64_t col, int64_t count, void *out, bool raw) {
     uint64_t first = (uint64_t)(row * w->row_stride + col);
     size_t size = tw_dtype_bits(w->dtype) / 8;
+    bool exact = is_exact(w);
     uint16_t h[BLOCK];
     while (count > 0) {
         int64_t n = count < BLOCK ? count : BLOCK;
         if (raw)
             make_raw(w, first, n, out);
-        else if (w->dtype == TW_F32)
+        else if (exact)
             make(w, first, n, out);
         else {
             make_raw(w, first, n, h);
