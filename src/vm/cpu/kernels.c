@@ -46,6 +46,8 @@ static const struct attention {
     tw_attention_fn *attention;
     tw_attention_scratch_fn *scratch;
 } attentions[] = {
+    {AVX512, tw_attention_avx512, tw_attention_scratch_avx512},
+    {AVX2, tw_attention_avx2, tw_attention_scratch_avx2},
     {0, tw_attention_c, tw_attention_scratch_c},
 };
 

@@ -31,8 +31,8 @@ tw_gemv_fn tw_gemv_float_c, tw_gemv_float_avx2, tw_gemv_float_avx512;
 tw_gemv_fn tw_gemv_fixed_c, tw_gemv_fixed_avx2, tw_gemv_fixed_avx512vnni;
 tw_gemm_fn tw_gemm_c, tw_gemm_avx2, tw_gemm_avx512;
 tw_gemm_scratch_fn tw_gemm_scratch_c, tw_gemm_scratch_avx2, tw_gemm_scratch_avx512;
-tw_attention_fn tw_attention_c;
-tw_attention_scratch_fn tw_attention_scratch_c;
+tw_attention_fn tw_attention_c, tw_attention_avx2, tw_attention_avx512;
+tw_attention_scratch_fn tw_attention_scratch_c, tw_attention_scratch_avx2, tw_attention_scratch_avx512;
 /* Norms, activations, sums, argmax. */
 void tw_elementwise_c(tw_kernels *k), tw_elementwise_avx2(tw_kernels *k), tw_elementwise_avx512(tw_kernels *k);
 

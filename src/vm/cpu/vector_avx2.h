@@ -57,6 +57,7 @@ static inline float v_largest(vf a) {
     x = _mm_max_ps(x, _mm_movehl_ps(x, x));
     return _mm_cvtss_f32(_mm_max_ss(x, _mm_movehdup_ps(x)));
 }
+static inline __m256 v_fold(vf a) { return a; }
 
 typedef __m256d vd;
 static inline vd v_dzero(void) { return _mm256_setzero_pd(); }

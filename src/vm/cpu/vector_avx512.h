@@ -40,6 +40,7 @@ static inline vf v_scale2(vf a, vf n) { return _mm512_scalef_ps(a, n); } /* a 2^
 
 static inline float v_sum(vf a) { return _mm512_reduce_add_ps(a); }
 static inline float v_largest(vf a) { return _mm512_reduce_max_ps(a); }
+static inline __m256 v_fold(vf a) { return _mm256_add_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1)); }
 
 typedef __m512d vd;
 static inline vd v_dzero(void) { return _mm512_setzero_pd(); }
