@@ -17,6 +17,7 @@ typedef struct tw_vm_options {
     uint32_t isa;
     bool dequantise;  /* quantise, then keep the weights as the floats they stand for: a reference for quantised runs */
     bool no_vendor;   /* matrix products by own kernels only, nothing measured */
+    bool stored_rope; /* rope frequencies rounded to the weights' type: see tw_engine_options */
     bool no_pin;      /* leave threads where the kernel puts them */
 } tw_vm_options;
 
@@ -41,8 +42,13 @@ typedef struct tw_vm_step {
 /* Runs one step on all workers; returns when every instruction has run. One step at a time. */
 tw_status tw_vm_run(tw_vm *vm, tw_vm_step *step, tw_diag *diag);
 
-/* Bytes on all tapes: what one decoded token streams, for dense models. */
-int64_t tw_vm_tape_bytes(const tw_vm *vm);
+int64_t tw_vm_tape_bytes(const tw_vm *vm); /* on all tapes */
+
+/* Weight bytes that one step of one position streams: all of the tapes, but of a mixture's experts only those used. */
+int64_t tw_vm_streamed_bytes(const tw_vm *vm);
+
+/* From now on only kernels of these instruction sets run, on the same tapes: how a fast run is compared with a plain one. */
+tw_status tw_vm_limit_isa(tw_vm *vm, uint32_t isa, tw_diag *diag);
 
 /* How each kind of product is computed, one line each, for people. `out` is always terminated. */
 void tw_vm_explain(const tw_vm *vm, char *out, size_t size);

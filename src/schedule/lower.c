@@ -87,24 +87,29 @@ static void share(const lowering *b, int64_t units, int w, int64_t *from, int64_
     *to = start + base + ((w - b->turn + n) % n < extra);
 }
 
-/* One instruction a worker over rows 0..rows, dealt out in multiples of `unit`. `operands` lists TW_MAX_OPERANDS
-   buffers. */
-static void stage_rows(lowering *b, tw_op op, const int *operands, int64_t rows, int64_t unit) {
+/* An instruction's first buffers, in the order of ops.def; the rest are absent. */
+typedef struct operands {
+    const int *buffer;
+    size_t count;
+} operands;
+#define OPERANDS(...) ((operands){(const int[]){__VA_ARGS__}, sizeof((const int[]){__VA_ARGS__}) / sizeof(int)})
+
+static void set_operands(tw_instr *in, operands o) { memcpy(in->operand, o.buffer, o.count * sizeof *o.buffer); }
+
+/* One instruction a worker over rows 0..rows, dealt out in multiples of `unit`. */
+static void stage_rows(lowering *b, tw_op op, operands o, int64_t rows, int64_t unit) {
     int64_t units = (rows + unit - 1) / unit, from, to;
     for (int w = 0, slot = 0; w < b->l.workers; w++) {
         share(b, units, w, &from, &to);
         if (from == to) continue;
         tw_instr *in = stage_instr(b, w, op);
         if (!in) return;
-        memcpy(in->operand, operands, sizeof in->operand);
+        set_operands(in, o);
         in->param[TW_FROM] = from * unit;
         in->param[TW_TO] = to * unit < rows ? to * unit : rows;
         if (op == TW_OP_HEAD) in->param[TW_HEAD_SLOT] = slot++;
     }
 }
-
-#define OPERANDS(...)                                                                                                        \
-    (int[TW_MAX_OPERANDS]) { __VA_ARGS__ }
 
 static int64_t unit_of(const lowering *b) { return b->l.row_unit; }
 
@@ -135,8 +140,7 @@ static void lower_attention(lowering *b, int64_t layer, int k, int v) {
             tw_instr *in = stage_instr(b, w, TW_OP_ATTEND);
             if (!in) return;
             int64_t *p = in->param, block = rest / b->splits;
-            memcpy(in->operand, OPERANDS(b->q, k, v, b->splits > 1 ? -1 : b->attended, b->splits > 1 ? b->part : -1),
-                   sizeof in->operand);
+            set_operands(in, OPERANDS(b->q, k, v, b->splits > 1 ? -1 : b->attended, b->splits > 1 ? b->part : -1));
             p[TW_ATTEND_HEAD_FROM] = head;
             p[TW_ATTEND_HEAD_TO] = head + heads;
             p[TW_ATTEND_ROW_FROM] = b->T * block / b->row_blocks;
@@ -154,7 +158,7 @@ static void lower_attention(lowering *b, int64_t layer, int k, int v) {
         share(b, H, w, &from, &to);
         tw_instr *in = from < to ? stage_instr(b, w, TW_OP_MERGE) : NULL;
         if (!in) continue;
-        memcpy(in->operand, OPERANDS(b->part, b->attended), sizeof in->operand);
+        set_operands(in, OPERANDS(b->part, b->attended));
         in->param[TW_MERGE_HEAD_FROM] = from;
         in->param[TW_MERGE_HEAD_TO] = to;
         in->param[TW_MERGE_SPLITS] = b->splits;
@@ -183,7 +187,7 @@ static void lower_experts(lowering *b, int64_t i, int moe_h) {
     stage_begin(b, i, "route");
     tw_instr *in = stage_instr(b, (int)(i % b->l.workers), TW_OP_ROUTE);
     if (!in) return;
-    memcpy(in->operand, OPERANDS(b->x, norm, named(b, i, "router", false), b->route), sizeof in->operand);
+    set_operands(in, OPERANDS(b->x, norm, named(b, i, "router", false), b->route));
     stage_end(b);
     stage_begin(b, i, "experts_up");
     stage_rows(b, TW_OP_EXPERTS_UP,
@@ -240,7 +244,7 @@ static void lower_head(lowering *b) {
     stage_end(b);
     stage_begin(b, -1, "output");
     tw_instr *in = stage_instr(b, 0, TW_OP_OUTPUT);
-    if (in) memcpy(in->operand, OPERANDS(b->logits, b->best, b->token), sizeof in->operand);
+    if (in) set_operands(in, OPERANDS(b->logits, b->best, b->token));
 }
 
 static void shared_buffers(lowering *b) {

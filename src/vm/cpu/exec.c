@@ -2,6 +2,7 @@
 /* Executing the instructions of dense layers. A step has n <= tokens positions; every loop over positions ends at n. */
 #include "vm/cpu/exec.h"
 
+#include "base/dtype.h"
 #include "vm/cpu/choice.h"
 
 #include <math.h>
@@ -81,6 +82,11 @@ static void run_input(tw_lane *lane, const tw_exec *e) {
     int64_t half = rope->dims / 2;
     if (vm->inv_freq_length != step->length && (rope->kind == TW_ROPE_DYNAMIC || !vm->inv_freq_length)) {
         tw_rope_frequencies(rope, step->length, vm->inv_freq);
+        for (int64_t i = 0; i < half && vm->options.stored_rope; i++) {
+            unsigned char stored[4];
+            tw_from_f32(vm->m->embed.dtype, &vm->inv_freq[i], stored, 1);
+            tw_to_f32(vm->m->embed.dtype, stored, &vm->inv_freq[i], 1);
+        }
         vm->inv_freq_length = step->length;
     }
     for (int64_t t = 0; t < step->n; t++, out += 2 * half)

@@ -173,26 +173,58 @@ static tw_status agree(const tw_vm *vm, const tw_schedule *s, tw_diag *diag) {
     return TW_OK;
 }
 
-static tw_status pack_lane(tw_lane *lane, void *context) {
-    tw_program *p = context;
-    const tw_worker *w = &p->s->workers[lane->index];
-    tw_exec *list = p->exec[lane->index];
-    size_t missing = 0, scratch = 0;
-    for (int i = 0; i < w->count; i++)
-        if (tw_tape_has_strip(w->list[i].op)) missing += tw_tape_missing(lane, p->s, &w->list[i]);
-    tw_status st = tw_tape_reserve(lane, missing, &lane->diag);
-    for (int i = 0; i < w->count && st == TW_OK; i++) {
-        if (tw_tape_has_strip(w->list[i].op)) st = tw_tape_strip(lane, p->s, &w->list[i], &list[i].strip, &lane->diag);
-        size_t need = tw_exec_scratch(lane->vm, p->s, &list[i]);
+/* Scratch for the neediest instruction of a program, touched first by the worker's own thread. */
+static tw_status make_scratch(tw_lane *lane, void *context) {
+    const tw_program *p = context;
+    size_t scratch = 0;
+    for (int i = 0; i < p->s->workers[lane->index].count; i++) {
+        size_t need = tw_exec_scratch(lane->vm, p->s, &p->exec[lane->index][i]);
         scratch = scratch > need ? scratch : need;
     }
-    if (st != TW_OK || scratch <= lane->scratch_bytes) return st;
+    if (scratch <= lane->scratch_bytes) return TW_OK;
     tw_vm_pages_free(lane->scratch, lane->scratch_bytes);
     lane->scratch_bytes = scratch;
     lane->scratch = tw_vm_pages(scratch);
     if (lane->scratch) return TW_OK;
     lane->scratch_bytes = 0;
     return tw_fail_memory(&lane->diag);
+}
+
+static tw_status pack_lane(tw_lane *lane, void *context) {
+    tw_program *p = context;
+    const tw_worker *w = &p->s->workers[lane->index];
+    size_t missing = 0;
+    for (int i = 0; i < w->count; i++)
+        if (tw_tape_has_strip(w->list[i].op)) missing += tw_tape_missing(lane, p->s, &w->list[i]);
+    tw_status st = tw_tape_reserve(lane, missing, &lane->diag);
+    for (int i = 0; i < w->count && st == TW_OK; i++)
+        if (tw_tape_has_strip(w->list[i].op))
+            st = tw_tape_strip(lane, p->s, &w->list[i], &p->exec[lane->index][i].strip, &lane->diag);
+    return st == TW_OK ? make_scratch(lane, p) : st;
+}
+
+tw_status tw_vm_limit_isa(tw_vm *vm, uint32_t isa, tw_diag *diag) {
+    tw_cpu cpu;
+    tw_cpu_detect(&cpu);
+    tw_kernels_choose(&vm->k, cpu.isa & isa);
+    for (tw_program *p = vm->programs; p; p = p->next) {
+        tw_status st = tw_vm_run_job(vm, make_scratch, p, diag);
+        if (st != TW_OK) return st;
+    }
+    return TW_OK;
+}
+
+int64_t tw_vm_streamed_bytes(const tw_vm *vm) {
+    const tw_program *p = vm->programs;
+    int64_t n = 0;
+    while (p && p->next) p = p->next; /* the first loaded */
+    for (int w = 0; p && w < p->s->n_workers; w++)
+        for (int i = 0; i < p->s->workers[w].count; i++) {
+            tw_op op = p->s->workers[w].list[i].op;
+            bool experts = op == TW_OP_EXPERTS_UP || op == TW_OP_EXPERTS_DOWN;
+            n += (int64_t)p->exec[w][i].strip.copy_bytes * (experts ? vm->m->n_experts_used : 1);
+        }
+    return n;
 }
 
 /* A model that does not fit is refused before pages are touched: overcommit would let it run until the kernel kills it. */

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The engine: a model, lowered, checked and running; prompts in, tokens out. */
+#ifndef TILEWRIGHT_ENGINE_H
+#define TILEWRIGHT_ENGINE_H
+
+#include "tilewright/schedule.h"
+#include "tilewright/tokenizer.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct tw_engine tw_engine;
+
+typedef struct tw_engine_options {
+    int workers;          /* threads; 0: every core this process may run on */
+    int64_t context;      /* positions kept; 0: what the model was made for, at most 4096 */
+    int64_t prefill;      /* positions a prefill step takes at most; 0: 512 */
+    tw_dtype weights;     /* TW_I8, TW_I4: quantise at load; 0 (TW_F32): as stored */
+    int group;            /* columns a scale; 0: a row (int8), 64 (int4) */
+    bool dequantise;      /* with weights: run the floats that the integers stand for, in plain C; a reference */
+    bool limit_isa;       /* use only the instruction sets of `isa` (TW_CPU_*) */
+    uint32_t isa;
+    bool no_vendor;       /* own matrix products only */
+    /* Round rope's frequencies to the type of the stored weights. transformers keeps them in float32 when it loads a
+       checkpoint, and so does this engine; but a model built in memory and converted with .to(bfloat16) has them rounded, and
+       references computed from one differ by more than float arithmetic allows. */
+    bool stored_rope;
+    bool pin_caller;      /* pin the calling thread, which is worker 0, to the first core */
+    const char *schedule; /* a JSON file: the decode program, instead of lowering; checked like any other */
+} tw_engine_options;
+
+/* Lowers, checks, packs. `model` must outlive the engine. The caller closes it. One thread at a time uses an engine. */
+tw_status tw_engine_open(tw_engine **out, const tw_model *model, const tw_engine_options *options, tw_diag *diag);
+void tw_engine_close(tw_engine *e); /* NULL is fine */
+
+int64_t tw_engine_context(const tw_engine *e);
+int64_t tw_engine_position(const tw_engine *e); /* positions fed so far */
+int tw_engine_workers(const tw_engine *e);
+int64_t tw_engine_tape_bytes(const tw_engine *e); /* weights as packed */
+/* Bytes that one decoded token streams at a position: weights, and keys and values of what it sees. */
+int64_t tw_engine_streamed_bytes(const tw_engine *e, int64_t position);
+/* Multiply-adds times two of `n` positions after `position`: products and attention; logits of the last alone. */
+double tw_engine_operations(const tw_engine *e, int64_t position, int64_t n);
+void tw_engine_explain(const tw_engine *e, char *out, size_t size);
+
+/* Forgets what was fed beyond `position` (0: everything). */
+void tw_engine_rewind(tw_engine *e, int64_t position);
+
+/* Feeds `n` ids after what was fed before. *logits: vocab floats for the position after the last, valid until the next
+   call; *token: the most likely id. Either may be NULL. A prompt that does not fit the context fails, naming both. */
+tw_status tw_engine_feed(tw_engine *e, const int32_t *ids, int64_t n, const float **logits, int32_t *token, tw_diag *diag);
+
+/* Loads what a prompt of `n` ids will need, so that the first is not slower than the next. */
+tw_status tw_engine_warm(tw_engine *e, int64_t n, tw_diag *diag);
+
+/* Negative log-likelihood (nats, summed in double) of ids[1..n) given what comes before each, from position 0.
+   The engine is rewound first. */
+tw_status tw_engine_score(tw_engine *e, const int32_t *ids, int64_t n, double *nll, tw_diag *diag);
+
+/* Perplexity over consecutive, non-overlapping chunks of `context` ids, each from position 0; a last chunk of one id is
+   dropped. *nll: the mean over *predictions. Calls progress(context, done, total) between chunks unless NULL. */
+typedef void tw_progress_fn(void *user, int64_t done, int64_t total);
+tw_status tw_engine_perplexity(tw_engine *e, const int32_t *ids, int64_t n, int64_t context, double *nll,
+                               int64_t *predictions, tw_progress_fn *progress, void *user, tw_diag *diag);
+
+/* ---- sampling and generation ---- */
+
+typedef struct tw_sampling {
+    double temperature; /* 0: greedy */
+    int64_t top_k;      /* 0: all */
+    double top_p;       /* 1 (or 0): all */
+    double min_p;       /* least probability relative to the most likely; 0: all */
+    uint64_t seed;
+} tw_sampling;
+
+typedef struct tw_sampler tw_sampler;
+tw_status tw_sampler_open(tw_sampler **out, const tw_sampling *s, int64_t vocab, tw_diag *diag);
+void tw_sampler_close(tw_sampler *s); /* NULL is fine */
+/* An id drawn from softmax(logits / temperature), cut by top-k, then top-p, then min-p; greedy takes the first of the
+   largest. */
+int32_t tw_sampler_draw(tw_sampler *s, const float *logits);
+
+typedef enum tw_finish { TW_FINISH_LENGTH, TW_FINISH_EOS, TW_FINISH_STOP, TW_FINISH_CONTEXT, TW_FINISH_ABORTED } tw_finish;
+
+/* `text` is what became certain with this id (perhaps nothing); false ends the generation. */
+typedef bool tw_emit_fn(void *user, int32_t id, const char *text);
+
+typedef struct tw_generation {
+    const int32_t *prompt;
+    int64_t n_prompt;
+    int64_t limit; /* new tokens at most */
+    tw_sampling sampling;
+    const char *const *stop; /* strings that end the text; they are not emitted */
+    int n_stop;
+    bool ignore_eos;
+    tw_emit_fn *emit; /* may be NULL */
+    void *user;
+    /* out */
+    int32_t *ids; /* malloc'd, the caller frees; EOS not included */
+    int64_t n_ids;
+    tw_finish finish;
+    double prefill_seconds, decode_seconds; /* decode: of n_decoded steps */
+    int64_t n_decoded;
+} tw_generation;
+
+/* `tokenizer` may be NULL: then no text is emitted and stop strings must be absent. */
+tw_status tw_generate(tw_engine *e, const tw_tokenizer *tokenizer, tw_generation *g, tw_diag *diag);
+const char *tw_finish_name(tw_finish f);
+
+/* ---- comparison with a reference ---- */
+
+typedef struct tw_verdict {
+    int64_t cases, tokens;
+    double worst_logit;      /* largest |difference| over its tolerance */
+    double worst_loss;       /* largest relative difference */
+    double perplexity, expected_perplexity; /* 0: the file has none */
+} tw_verdict;
+
+/* Compares with golden.json (see docs/engine.md): logits within 1e-3 of the largest plus 1e-4, greedy ids equal, loss and
+   perplexity within 1e-4 relative. TW_ERR_MISMATCH names the first that is not. `directory` is where the file's own
+   references (heldout.txt) lie. */
+tw_status tw_engine_verify(tw_engine *e, const tw_tokenizer *tokenizer, const char *golden, const char *directory,
+                           tw_verdict *verdict, tw_diag *diag);
+
+/* Runs a short prompt and a token with the tuned kernels and again with plain C ones on the same packed weights:
+   the verdict that belongs beside a speed. Rewinds the engine. */
+tw_status tw_engine_check_kernels(tw_engine *e, uint64_t seed, tw_verdict *verdict, tw_diag *diag);
+
+/* Compares two engines of one model on random prompts: the same tolerances. For quantised weights against the floats they
+   stand for. */
+tw_status tw_engine_compare(tw_engine *e, tw_engine *reference, int64_t vocab, int64_t prompts, int64_t greedy,
+                            uint64_t seed, tw_verdict *verdict, tw_diag *diag);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "base/clock.h"
+#include "base/random.h"
+#include "base/stats.h"
+#include "cli/cli.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MAX_ROWS = 32, MAX_REPETITIONS = 100 };
+
+typedef struct row {
+    char test[48];
+    int64_t n, depth;
+    bool decode;
+    tw_stats rate;                  /* tokens a second over repetitions */
+    double work, ceiling;           /* bytes or operations a second: done, and measured as possible */
+    double samples[MAX_REPETITIONS]; /* seconds */
+} row;
+
+typedef struct bench {
+    tw_engine *e;
+    tw_model_info info;
+    const char *weights, *format;
+    int64_t repetitions;
+    double bandwidth, flops;
+    tw_verdict verdict;
+    row rows[MAX_ROWS];
+    int n_rows;
+} bench;
+
+static void note(const char *what) {
+    if (isatty(STDERR_FILENO)) fprintf(stderr, "\r\033[K%s", what);
+}
+
+static tw_status feed_random(bench *b, tw_random *r, int64_t n, tw_diag *d) {
+    int32_t ids[512];
+    for (int64_t done = 0; done < n;) {
+        int64_t m = n - done < 512 ? n - done : 512;
+        for (int64_t i = 0; i < m; i++) ids[i] = (int32_t)tw_random_below(r, (uint64_t)b->info.vocab);
+        tw_status st = tw_engine_feed(b->e, ids, m, NULL, NULL, d);
+        if (st != TW_OK) return st;
+        done += m;
+    }
+    return TW_OK;
+}
+
+static tw_status time_decode(bench *b, int64_t n, double *seconds, tw_diag *d) {
+    int32_t id = 1 % (int32_t)b->info.vocab;
+    int64_t start = tw_now_ns();
+    for (int64_t i = 0; i < n; i++) {
+        tw_status st = tw_engine_feed(b->e, &id, 1, NULL, &id, d);
+        if (st != TW_OK) return st;
+    }
+    *seconds = (double)(tw_now_ns() - start) * 1e-9;
+    return TW_OK;
+}
+
+static tw_status time_prefill(bench *b, tw_random *r, int64_t n, double *seconds, tw_diag *d) {
+    int32_t *ids = malloc((size_t)n * sizeof *ids);
+    if (!ids) return TW_ERR_MEMORY;
+    for (int64_t i = 0; i < n; i++) ids[i] = (int32_t)tw_random_below(r, (uint64_t)b->info.vocab);
+    int64_t start = tw_now_ns();
+    tw_status st = tw_engine_feed(b->e, ids, n, NULL, NULL, d);
+    *seconds = (double)(tw_now_ns() - start) * 1e-9;
+    free(ids);
+    return st;
+}
+
+static tw_status measure_row(bench *b, row *w, tw_diag *d) {
+    tw_random r = tw_random_seed(1);
+    double rates[MAX_REPETITIONS], seconds = 0;
+    tw_status st = tw_engine_warm(b->e, w->decode && !w->depth ? 1 : 2, d);
+    /* The first repetition warms caches and pages, and is not counted. */
+    for (int64_t i = -1; i < b->repetitions && st == TW_OK; i++) {
+        char what[96];
+        snprintf(what, sizeof what, "%s: %lld of %lld", w->test, (long long)i + 1, (long long)b->repetitions);
+        note(what);
+        tw_engine_rewind(b->e, 0);
+        st = feed_random(b, &r, w->depth, d);
+        if (st == TW_OK) st = w->decode ? time_decode(b, w->n, &seconds, d) : time_prefill(b, &r, w->n, &seconds, d);
+        if (i < 0) continue;
+        w->samples[i] = seconds;
+        rates[i] = (double)w->n / seconds;
+    }
+    if (st != TW_OK) return st;
+    w->rate = tw_stats_of(rates, (size_t)b->repetitions);
+    double middle = (double)w->n / w->rate.median;
+    if (w->decode) {
+        /* Keys and values grow along the way: the middle position stands for all. */
+        w->work = w->rate.median * (double)tw_engine_streamed_bytes(b->e, w->depth + w->n / 2);
+        w->ceiling = b->bandwidth;
+    } else {
+        w->work = tw_engine_operations(b->e, w->depth, w->n) / middle;
+        w->ceiling = b->flops;
+    }
+    return TW_OK;
+}
+
+/* Memory and arithmetic on a shared machine drift: the ceiling is the best seen around the runs. */
+static tw_status measure_ceilings(bench *b, tw_diag *d) {
+    double bandwidth, flops;
+    note("measuring bandwidth and arithmetic");
+    tw_status st = tw_cpu_measure_bandwidth(0, &bandwidth, d);
+    if (st == TW_OK) st = tw_cpu_measure_flops(0, &flops, d);
+    if (st != TW_OK) return st;
+    if (bandwidth > b->bandwidth) b->bandwidth = bandwidth;
+    if (flops > b->flops) b->flops = flops;
+    return TW_OK;
+}
+
+static void print_md(const bench *b) {
+    printf("| model | stored | weights | packed | threads | test | tokens/s | | ceiling, measured | share | correct |\n");
+    printf("|---|---|---|---:|---:|---|---:|---:|---:|---:|---|\n");
+    for (int i = 0; i < b->n_rows; i++) {
+        const row *w = &b->rows[i];
+        const char *unit = w->decode ? "GB/s" : "GFLOP/s";
+        printf("| %s | %s %.2f B | %s | %.2f GB | %d | %s | %.2f ± %.2f | %.1f %s | %.1f %s | %.1f %% | yes |\n", b->info.name,
+               tw_dtype_name(b->info.dtype), (double)b->info.parameters / 1e9, b->weights,
+               (double)tw_engine_tape_bytes(b->e) / 1e9, tw_engine_workers(b->e), w->test, w->rate.mean, w->rate.stddev,
+               w->work / 1e9, unit, w->ceiling / 1e9, unit, 100 * w->work / w->ceiling);
+    }
+}
+
+static void print_csv(const bench *b) {
+    printf("model,stored,parameters,weights,packed_bytes,threads,test,n,depth,tokens_per_second,stddev,median,work_per_second,"
+           "ceiling,share,correct\n");
+    for (int i = 0; i < b->n_rows; i++) {
+        const row *w = &b->rows[i];
+        printf("\"%s\",%s,%lld,%s,%lld,%d,%s,%lld,%lld,%.4f,%.4f,%.4f,%.6g,%.6g,%.4f,true\n", b->info.name,
+               tw_dtype_name(b->info.dtype), (long long)b->info.parameters, b->weights, (long long)tw_engine_tape_bytes(b->e),
+               tw_engine_workers(b->e), w->test, (long long)w->n, (long long)w->depth, w->rate.mean, w->rate.stddev,
+               w->rate.median, w->work, w->ceiling, w->work / w->ceiling);
+    }
+}
+
+static void print_json(const bench *b) {
+    json_t *rows = json_array();
+    for (int i = 0; i < b->n_rows; i++) {
+        const row *w = &b->rows[i];
+        json_t *samples = json_array();
+        for (int64_t k = 0; k < b->repetitions; k++) json_array_append_new(samples, json_real(w->samples[k]));
+        json_t *o = json_pack("{s:s, s:s, s:I, s:s, s:I, s:i, s:s, s:I, s:I, s:f, s:f, s:f, s:s, s:f, s:f, s:f, s:b, s:f, s:o}",
+                              "model", b->info.name, "stored", tw_dtype_name(b->info.dtype), "parameters",
+                              (json_int_t)b->info.parameters, "weights", b->weights, "packed_bytes",
+                              (json_int_t)tw_engine_tape_bytes(b->e), "threads", tw_engine_workers(b->e), "test", w->test, "n",
+                              (json_int_t)w->n, "depth", (json_int_t)w->depth, "tokens_per_second", w->rate.mean, "stddev",
+                              w->rate.stddev, "median", w->rate.median, "unit", w->decode ? "bytes/s" : "flop/s", "work", w->work,
+                              "ceiling", w->ceiling, "share", w->work / w->ceiling, "correct", 1, "worst_logit",
+                              b->verdict.worst_logit, "samples_s", samples);
+        json_array_append_new(rows, o);
+    }
+    char *text = json_dumps(rows, JSON_INDENT(1));
+    if (text) puts(text);
+    free(text);
+    json_decref(rows);
+}
+
+static tw_status measure(bench *b, tw_diag *d) {
+    note("comparing the kernels with plain ones");
+    tw_status st = tw_engine_check_kernels(b->e, 1, &b->verdict, d);
+    if (st == TW_OK) st = measure_ceilings(b, d);
+    for (int i = 0; i < b->n_rows && st == TW_OK; i++) st = measure_row(b, &b->rows[i], d);
+    if (st == TW_OK) st = measure_ceilings(b, d);
+    for (int i = 0; i < b->n_rows; i++) b->rows[i].ceiling = b->rows[i].decode ? b->bandwidth : b->flops;
+    note("");
+    return st;
+}
+
+static void add_row(bench *b, const char *kind, int64_t n, int64_t depth) {
+    if (n < 1 || b->n_rows == MAX_ROWS) return;
+    row *w = &b->rows[b->n_rows++];
+    w->n = n;
+    w->depth = depth;
+    w->decode = kind[0] == 't';
+    snprintf(w->test, sizeof w->test, depth ? "%s%lld @ d%lld" : "%s%lld", kind, (long long)n, (long long)depth);
+}
+
+static int run(const cli_verb *verb, int argc, char **argv) {
+    cli_model_flags m = {0};
+    const char *path = NULL, *shape = NULL, *dtype = "bf16";
+    int64_t p = 512, n = 128, depth = 0;
+    bench b = {.repetitions = 5, .format = "md"};
+    bool explain = false;
+    const cli_flag flags[] = {
+        {"--shape", CLI_TEXT, &shape, "NAME", "random weights of a known shape instead of a model: llama-1b, llama-8b, ..."},
+        {"--dtype", CLI_TEXT, &dtype, "f32|f16|bf16", "of --shape's weights (default bf16)"},
+        {"-p", CLI_INT, &p, "N", "prompt tokens, read at once (default 512; 0: skip)"},
+        {"-n", CLI_INT, &n, "N", "tokens decoded one by one (default 128; 0: skip)"},
+        {"-d", CLI_INT, &depth, "N", "tokens in the cache before either (default 0)"},
+        {"-r", CLI_INT, &b.repetitions, "N", "repetitions (default 5)"},
+        {"-o", CLI_TEXT, &b.format, "md|csv|json", "how to print (default md)"},
+        {"--explain", CLI_FLAG, &explain, NULL, "also who computes each product, on stderr"},
+        CLI_MODEL_FLAGS(m),
+    };
+    int status, count;
+    if (!cli_parse(verb, argc, argv, flags, sizeof flags / sizeof *flags, &path, 0, 1, &count, &status)) return status;
+    tw_dtype t;
+    if ((count == 1) == (shape != NULL)) return cli_usage("bench: needs a MODEL or --shape, one of them");
+    if (!tw_dtype_from_name(dtype, &t) || t > TW_BF16) return cli_usage("--dtype: \"%s\" is not f32, f16 or bf16", dtype);
+    if (strcmp(b.format, "md") && strcmp(b.format, "csv") && strcmp(b.format, "json"))
+        return cli_usage("-o: \"%s\" is not md, csv or json", b.format);
+    if (p < 0 || n < 0 || depth < 0 || b.repetitions < 1 || b.repetitions > MAX_REPETITIONS || p + n + depth > 1 << 24)
+        return cli_usage("-p, -n, -d, -r: out of range");
+    tw_model *model = NULL;
+    tw_engine_options o;
+    tw_diag d;
+    tw_status st = cli_engine_options(&m, &o, &d);
+    b.weights = m.weights ? m.weights : "native";
+    if (!o.context) o.context = depth + (p > n ? p : n) + 8;
+    note("loading");
+    if (st == TW_OK) st = shape ? tw_model_synthetic(&model, shape, t, 1, &d) : tw_model_open(&model, path, &d);
+    if (st == TW_OK) st = tw_engine_open(&b.e, model, &o, &d);
+    if (st == TW_OK) {
+        tw_model_describe(model, &b.info);
+        add_row(&b, "pp", p, depth);
+        add_row(&b, "tg", n, depth);
+        st = measure(&b, &d);
+    }
+    if (st == TW_OK) (!strcmp(b.format, "md") ? print_md : !strcmp(b.format, "csv") ? print_csv : print_json)(&b);
+    if (st == TW_OK && explain) {
+        char text[4096];
+        tw_engine_explain(b.e, text, sizeof text);
+        fputs(text, stderr);
+    }
+    tw_engine_close(b.e);
+    tw_model_close(model);
+    return st == TW_OK ? CLI_OK : cli_fail(&d);
+}
+
+const cli_verb cli_bench = {"bench", "MODEL | --shape NAME", "tokens per second beside what this machine could do",
+                            "tilewright bench --shape llama-1b --weights int8 -p 512 -n 64", run};

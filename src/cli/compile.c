@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/cli.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static tw_status lowering_of(const char *config, const cli_model_flags *m, int64_t tokens, tw_lowering *l, tw_diag *d) {
+    tw_engine_options o;
+    tw_status st = cli_engine_options(m, &o, d);
+    *l = (tw_lowering){0};
+    if (st == TW_OK && config) st = tw_lowering_read(l, config, d);
+    if (st != TW_OK) return st;
+    /* Flags win over the file. */
+    if (o.weights) l->weights = o.weights;
+    if (o.group) l->group = o.group;
+    if (o.context) l->max_seq = o.context;
+    if (tokens) l->tokens = tokens;
+    tw_cpu cpu;
+    tw_cpu_detect(&cpu);
+    if (o.workers) l->workers = o.workers;
+    if (!l->workers) l->workers = cpu.cores;
+    return TW_OK;
+}
+
+static int run(const cli_verb *verb, int argc, char **argv) {
+    cli_model_flags m = {0};
+    const char *model_path, *out = "-", *config = NULL, *target = "cpu", *shape = NULL;
+    int64_t workers = 0, tokens = 0;
+    const cli_flag flags[] = {
+        {"-o", CLI_TEXT, &out, "S.json", "where to write (default: standard output)"},
+        {"--workers", CLI_INT, &workers, "N", "workers (default: every core)"},
+        {"--target", CLI_TEXT, &target, "cpu", "what it is for"},
+        {"--config", CLI_TEXT, &config, "C.json", "choices of the lowering; flags win over it"},
+        {"--tokens", CLI_INT, &tokens, "N", "positions a step takes at most (default 1: decode)"},
+        {"--weights", CLI_TEXT, &m.weights, "native|int8|int4", "weights as stored, or quantised"},
+        {"--group", CLI_INT, &m.group, "32|64|128", "columns that share a scale"},
+        {"-c", CLI_INT, &m.context, "N", "positions kept (default: the model's)"},
+        {"--shape", CLI_TEXT, &shape, "NAME", "a known shape instead of a model"},
+    };
+    int status, n;
+    if (!cli_parse(verb, argc, argv, flags, sizeof flags / sizeof *flags, &model_path, 0, 1, &n, &status)) return status;
+    if ((n == 1) == (shape != NULL)) return cli_usage("compile: needs a MODEL or --shape, one of them");
+    if (strcmp(target, "cpu")) return cli_usage("--target: \"%s\" is not cpu, the target that this build lowers for", target);
+    m.threads = workers;
+    tw_model *model = NULL;
+    tw_schedule *s = NULL;
+    tw_lowering l;
+    tw_diag d;
+    tw_status st = lowering_of(config, &m, tokens, &l, &d);
+    if (st == TW_OK) st = shape ? tw_model_synthetic(&model, shape, TW_BF16, 1, &d) : tw_model_open(&model, model_path, &d);
+    if (st == TW_OK) st = tw_schedule_lower(&s, model, &l, &d);
+    if (st == TW_OK) st = tw_schedule_write(s, out, &d);
+    if (st == TW_OK && strcmp(out, "-")) {
+        tw_schedule_info info;
+        tw_schedule_describe(s, &info);
+        printf("%s: %lld instructions for %d workers, %d counters, %d buffers\n", out, (long long)info.instructions,
+               info.workers, info.counters, info.buffers);
+    }
+    tw_schedule_free(s);
+    tw_model_close(model);
+    return st == TW_OK ? CLI_OK : cli_fail(&d);
+}
+
+const cli_verb cli_compile = {"compile", "MODEL", "lower a model to a schedule, written as JSON",
+                              "tilewright compile models/demo -o s.json --workers 4", run};

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "cli/cli.h"
+
+#include <dlfcn.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/utsname.h>
+
+/* Libraries that are used when they are there, and what their absence costs. */
+static const struct {
+    const char *name, *files[3], *without;
+} optional[] = {
+    {"oneDNN", {"libdnnl.so.3", "libdnnl.so.2", NULL}, "one candidate less for prefill's matrix products"},
+    {"NVIDIA driver", {"libcuda.so.1", NULL, NULL}, "programs run on the processor"},
+};
+enum { OPTIONAL = sizeof optional / sizeof *optional };
+
+static const char *find_library(int i) {
+    for (int k = 0; k < 3 && optional[i].files[k]; k++) {
+        void *h = dlopen(optional[i].files[k], RTLD_LAZY | RTLD_LOCAL);
+        if (!h) continue;
+        dlclose(h);
+        return optional[i].files[k];
+    }
+    return NULL;
+}
+
+static void print_json(const tw_cpu *c, const char *isa, double bandwidth, double flops, const char *kernel) {
+    json_t *libs = json_object();
+    for (int i = 0; i < OPTIONAL; i++) {
+        const char *f = find_library(i);
+        json_object_set_new(libs, optional[i].name, f ? json_string(f) : json_null());
+    }
+    json_t *o = json_pack("{s:s, s:s, s:s, s:i, s:s, s:I, s:I, s:I, s:I, s:f, s:f, s:o}", "version", TW_VERSION, "kernel", kernel,
+                          "cpu", c->model, "cores", c->cores, "isa", isa, "memory_bytes", (json_int_t)c->memory_bytes,
+                          "available_bytes", (json_int_t)c->available_bytes, "l2_bytes", (json_int_t)c->l2_bytes, "l3_bytes",
+                          (json_int_t)c->l3_bytes, "read_bytes_per_second", bandwidth, "flops", flops, "libraries", libs);
+    char *text = o ? json_dumps(o, 0) : NULL;
+    if (text) puts(text);
+    free(text);
+    json_decref(o);
+}
+
+static void print_text(const tw_cpu *c, const char *isa, double bandwidth, double flops, const char *kernel) {
+    printf("tilewright %s on %s\n", TW_VERSION, kernel);
+    printf("processor    %s, %d core%s for this process\n", c->model, c->cores, c->cores == 1 ? "" : "s");
+    printf("kernels for  %s\n", *isa ? isa : "plain C only: this processor has none of the vector sets");
+    printf("caches       L1 %lld KiB, L2 %lld KiB, L3 %lld MiB\n", (long long)c->l1d_bytes >> 10, (long long)c->l2_bytes >> 10,
+           (long long)c->l3_bytes >> 20);
+    printf("memory       %.1f GB, %.1f GB free\n", (double)c->memory_bytes / 1e9, (double)c->available_bytes / 1e9);
+    printf("reads        %.1f GB/s measured, all cores\n", bandwidth / 1e9);
+    printf("arithmetic   %.0f GFLOP/s measured, f32, all cores\n", flops / 1e9);
+    for (int i = 0; i < OPTIONAL; i++) {
+        const char *f = find_library(i);
+        printf("%-12s %s%s%s\n", optional[i].name, f ? f : "not here: ", f ? "" : optional[i].without, "");
+    }
+}
+
+static int run(const cli_verb *verb, int argc, char **argv) {
+    bool json = false;
+    const cli_flag flags[] = {{"--json", CLI_FLAG, &json, NULL, "print as JSON"}};
+    int status, n;
+    if (!cli_parse(verb, argc, argv, flags, 1, NULL, 0, 0, &n, &status)) return status;
+    tw_cpu c;
+    tw_diag d;
+    char isa[256];
+    double bandwidth = 0, flops = 0;
+    struct utsname u;
+    tw_cpu_detect(&c);
+    tw_cpu_isa_names(c.isa, isa, sizeof isa);
+    tw_status st = tw_cpu_measure_bandwidth(0, &bandwidth, &d);
+    if (st == TW_OK) st = tw_cpu_measure_flops(0, &flops, &d);
+    if (st != TW_OK) return cli_fail(&d);
+    const char *kernel = uname(&u) == 0 ? u.release : "an unknown kernel";
+    (json ? print_json : print_text)(&c, isa, bandwidth, flops, kernel);
+    return CLI_OK;
+}
+
+const cli_verb cli_doctor = {"doctor", "", "what this machine offers, what is missing and what that costs", "tilewright doctor",
+                             run};

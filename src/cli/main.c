@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/cli.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const cli_verb *const verbs[] = {&cli_doctor, &cli_run,      &cli_verify,  &cli_bench,
+                                        &cli_ppl,    &cli_tokenize, &cli_compile, &cli_check};
+enum { VERBS = sizeof verbs / sizeof *verbs };
+
+static int help(FILE *to) {
+    fprintf(to, "tilewright VERB [OBJECT] [flags]\n\n");
+    for (int i = 0; i < VERBS; i++) fprintf(to, "  %-9s %-24s %s\n", verbs[i]->name, verbs[i]->objects, verbs[i]->summary);
+    fprintf(to, "\n\"tilewright VERB --help\" shows a verb's flags and an example. Version %s.\n", TW_VERSION);
+    return to == stdout ? CLI_OK : CLI_USAGE;
+}
+
+int main(int argc, char **argv) {
+    if (argc < 2) return help(stderr);
+    if (!strcmp(argv[1], "help") || !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")) return help(stdout);
+    if (!strcmp(argv[1], "version") || !strcmp(argv[1], "--version")) {
+        printf("tilewright %s\n", TW_VERSION);
+        return CLI_OK;
+    }
+    for (int i = 0; i < VERBS; i++)
+        if (!strcmp(argv[1], verbs[i]->name)) {
+            int status = verbs[i]->run(verbs[i], argc - 2, argv + 2);
+            if (fflush(stdout) || ferror(stdout)) {
+                fprintf(stderr, "tilewright: (standard output): cannot write\n");
+                return CLI_FAILED;
+            }
+            return status;
+        }
+    return cli_usage("\"%s\" is not a verb; the verbs are doctor, run, verify, bench, ppl, tokenize, compile, check", argv[1]);
+}

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "base/buf.h"
+#include "base/file.h"
+#include "cli/cli.h"
+#include "model/model.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+typedef struct run_flags {
+    cli_model_flags m;
+    const char *prompt, *ids, *system;
+    bool chat, json, ignore_eos, quiet;
+    int64_t n, seed, top_k;
+    double temperature, top_p, min_p;
+    cli_list stop;
+} run_flags;
+
+typedef struct output {
+    bool json;
+    tw_buf text;
+} output;
+
+static bool emit(void *user, int32_t id, const char *text) {
+    output *o = user;
+    (void)id;
+    if (o->json)
+        tw_buf_str(&o->text, text);
+    else if (*text) {
+        fputs(text, stdout);
+        if (fflush(stdout)) return false;
+    }
+    return !cli_interrupted();
+}
+
+static tw_status say(tw_diag *d, tw_status st, const char *message) {
+    *d = (tw_diag){.status = st, .offset = -1, .line = -1};
+    snprintf(d->message, sizeof d->message, "%s", message);
+    return st;
+}
+
+static tw_status parse_ids(const char *text, int32_t **ids, size_t *n, tw_diag *d) {
+    size_t room = 1;
+    for (const char *p = text; *p; p++) room += *p == ',';
+    *ids = malloc(room * sizeof **ids);
+    if (!*ids) return say(d, TW_ERR_MEMORY, "out of memory");
+    for (*n = 0; *text;) {
+        char *end;
+        errno = 0;
+        long v = strtol(text, &end, 10);
+        if (end == text || errno || v < 0 || v > INT32_MAX || (*end && *end != ','))
+            return say(d, TW_ERR_USAGE, "--ids: not a list of token ids such as 1,2,3");
+        (*ids)[(*n)++] = (int32_t)v;
+        text = end + (*end == ',');
+    }
+    return TW_OK;
+}
+
+static tw_status prompt_ids(const run_flags *f, const char *model_path, const tw_tokenizer *t, int32_t **ids, size_t *n,
+                            tw_diag *d) {
+    if (f->ids) return parse_ids(f->ids, ids, n, d);
+    tw_buf in = {0};
+    char *chat = NULL;
+    tw_status st = TW_OK;
+    if (!strcmp(f->prompt, "-"))
+        st = tw_file_read(&in, "-", d);
+    else if (!tw_buf_str(&in, f->prompt))
+        st = say(d, TW_ERR_MEMORY, "out of memory");
+    const char *text = in.data ? in.data : "";
+    size_t size = in.size;
+    if (st == TW_OK && f->chat) {
+        tw_chat_kind kind;
+        tw_chat_message message[2] = {{"system", f->system}, {"user", text}};
+        st = tw_chat_recognise(&kind, model_path, d);
+        if (st == TW_OK) st = tw_chat_render(kind, message + !f->system, 1 + (f->system != NULL), &chat, d);
+        text = chat;
+        size = chat ? strlen(chat) : 0;
+    }
+    if (st == TW_OK) st = tw_tokenizer_encode(t, text, size, !f->chat, ids, n, d);
+    free(chat);
+    tw_buf_free(&in);
+    return st;
+}
+
+static json_t *id_list(const int32_t *ids, int64_t n) {
+    json_t *list = json_array();
+    for (int64_t i = 0; i < n; i++) json_array_append_new(list, json_integer(ids[i]));
+    return list;
+}
+
+static double rate(int64_t n, double seconds) { return seconds > 0 ? (double)n / seconds : 0; }
+
+static void report(const run_flags *f, const tw_generation *g, const output *out) {
+    if (f->json) {
+        json_t *o = json_pack("{s:o, s:o, s:s, s:s, s:{s:I, s:f, s:f, s:I, s:f, s:f}}", "prompt_ids", id_list(g->prompt, g->n_prompt),
+                              "ids", id_list(g->ids, g->n_ids), "text", out->text.data ? out->text.data : "", "finish",
+                              tw_finish_name(g->finish), "timings", "prefill_tokens", (json_int_t)g->n_prompt, "prefill_seconds",
+                              g->prefill_seconds, "prefill_per_second", rate(g->n_prompt, g->prefill_seconds), "decode_steps",
+                              (json_int_t)g->n_decoded, "decode_seconds", g->decode_seconds, "decode_per_second",
+                              rate(g->n_decoded, g->decode_seconds));
+        char *text = o ? json_dumps(o, JSON_ENSURE_ASCII) : NULL;
+        if (text) puts(text);
+        free(text);
+        json_decref(o);
+        return;
+    }
+    putchar('\n');
+    fflush(stdout);
+    if (!f->quiet)
+        fprintf(stderr, "[%lld prompt tokens at %.1f/s, %lld new tokens at %.1f/s, ended by %s]\n", (long long)g->n_prompt,
+                rate(g->n_prompt, g->prefill_seconds), (long long)g->n_ids, rate(g->n_decoded, g->decode_seconds),
+                tw_finish_name(g->finish));
+}
+
+static void warn_nonfinite(const tw_model *model) {
+    const char *first = NULL;
+    int64_t bad = tw_model_count_nonfinite(model, &first);
+    if (bad) fprintf(stderr, "tilewright: warning: %lld weights are NaN or infinite, first in %s\n", (long long)bad, first);
+}
+
+/* Not more positions than needed: the cache is memory. */
+static void choose_context(const tw_model *model, const run_flags *f, size_t n_prompt, tw_engine_options *o) {
+    int64_t want = (int64_t)n_prompt + f->n;
+    if (o->context || o->schedule) return;
+    o->context = want < model->max_seq ? want : model->max_seq;
+    if ((int64_t)n_prompt >= o->context) o->context = model->max_seq;
+    if (o->context < 1) o->context = 1;
+}
+
+static tw_status generate(const run_flags *f, const char *model_path, const tw_model *model, tw_engine_options *o, tw_diag *d) {
+    tw_tokenizer *t = NULL;
+    tw_engine *e = NULL;
+    int32_t *ids = NULL;
+    size_t n = 0;
+    output out = {.json = f->json};
+    char path[4096];
+    snprintf(path, sizeof path, "%s/tokenizer.json", model_path);
+    tw_status st = TW_OK;
+    if (f->prompt || tw_file_exists(path)) st = tw_tokenizer_open(&t, path, d);
+    if (st == TW_OK) st = prompt_ids(f, model_path, t, &ids, &n, d);
+    if (st == TW_OK) choose_context(model, f, n, o);
+    if (st == TW_OK) st = tw_engine_open(&e, model, o, d);
+    tw_generation g = {.prompt = ids,
+                       .n_prompt = (int64_t)n,
+                       .limit = f->n,
+                       .sampling = {f->temperature, f->top_k, f->top_p, f->min_p, (uint64_t)f->seed},
+                       .stop = f->stop.item,
+                       .n_stop = f->stop.count,
+                       .ignore_eos = f->ignore_eos,
+                       .emit = emit,
+                       .user = &out};
+    if (st == TW_OK && !t && !f->json) fprintf(stderr, "tilewright: %s: no tokenizer.json: ids only\n", model_path);
+    if (st == TW_OK) st = tw_generate(e, t, &g, d);
+    if (st == TW_OK && !t && !f->json)
+        for (int64_t i = 0; i < g.n_ids; i++) printf("%s%d", i ? "," : "", g.ids[i]);
+    if (st == TW_OK) report(f, &g, &out);
+    if (st == TW_OK && g.finish == TW_FINISH_ABORTED && cli_interrupted()) st = say(d, TW_ERR_IO, "interrupted");
+    if (st == TW_OK) free(g.ids);
+    tw_buf_free(&out.text);
+    tw_engine_close(e);
+    tw_tokenizer_close(t);
+    free(ids);
+    return st;
+}
+
+static int run(const cli_verb *verb, int argc, char **argv) {
+    run_flags f = {.n = 128, .seed = -1, .temperature = -1, .top_p = -1, .top_k = -1};
+    const char *model_path;
+    const cli_flag flags[] = {
+        {"-p", CLI_TEXT, &f.prompt, "TEXT", "the prompt; - reads standard input"},
+        {"--ids", CLI_TEXT, &f.ids, "1,2,3", "the prompt as token ids"},
+        {"-n", CLI_INT, &f.n, "N", "new tokens at most (default 128)"},
+        {"-s", CLI_INT, &f.seed, "SEED", "of the sampling (default: from the clock)"},
+        {"--temp", CLI_REAL, &f.temperature, "T", "0 is greedy (default: the model's generation_config.json, else greedy)"},
+        {"--top-k", CLI_INT, &f.top_k, "K", "only the K most likely; 0: all"},
+        {"--top-p", CLI_REAL, &f.top_p, "P", "only the most likely that sum to P"},
+        {"--min-p", CLI_REAL, &f.min_p, "P", "only those at least P times as likely as the most likely"},
+        {"--stop", CLI_LIST, &f.stop, "TEXT", "end before this text; may be repeated"},
+        {"--ignore-eos", CLI_FLAG, &f.ignore_eos, NULL, "go on after an end-of-sequence token"},
+        {"--chat", CLI_FLAG, &f.chat, NULL, "wrap the prompt in the model's chat template"},
+        {"--system", CLI_TEXT, &f.system, "TEXT", "a system message for --chat"},
+        {"--schedule", CLI_TEXT, &f.m.schedule, "S.json", "run this decode schedule, once the check accepts it"},
+        {"--quiet", CLI_FLAG, &f.quiet, NULL, "no line about speed"},
+        {"--json", CLI_FLAG, &f.json, NULL, "print ids, text and timings as JSON"},
+        CLI_MODEL_FLAGS(f.m),
+    };
+    int status, n;
+    if (!cli_parse(verb, argc, argv, flags, sizeof flags / sizeof *flags, &model_path, 1, 1, &n, &status)) return status;
+    if ((f.prompt != NULL) == (f.ids != NULL)) return cli_usage("run: needs -p TEXT or --ids 1,2,3, one of them");
+    if (f.n < 0 || f.n > 1 << 24) return cli_usage("-n: %lld is not within 0..16777216", (long long)f.n);
+    tw_model *model = NULL;
+    tw_engine_options o;
+    tw_diag d;
+    cli_interrupted();
+    tw_status st = cli_engine_options(&f.m, &o, &d);
+    if (st == TW_OK) st = tw_model_open(&model, model_path, &d);
+    if (st == TW_OK) {
+        warn_nonfinite(model);
+        if (f.temperature < 0) f.temperature = model->do_sample ? model->temperature : 0;
+        if (f.top_k < 0) f.top_k = model->do_sample ? model->top_k : 0;
+        if (f.top_p < 0) f.top_p = model->do_sample ? model->top_p : 1;
+        if (f.seed < 0) f.seed = (int64_t)(getpid() ^ (int64_t)time(NULL) << 16);
+        st = generate(&f, model_path, model, &o, &d);
+    }
+    tw_model_close(model);
+    return st == TW_OK ? CLI_OK : cli_fail(&d);
+}
+
+const cli_verb cli_run = {"run", "MODEL", "generate text", "tilewright run models/demo -p \"In the beginning\" -n 64 --temp 0.8", run};

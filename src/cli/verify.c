@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "cli/cli.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { RANDOM_PROMPTS = 4, RANDOM_GREEDY = 32 };
+
+static void print(bool json, const char *what, bool stored_rope, const tw_verdict *v) {
+    if (json) {
+        json_t *o = json_pack("{s:b, s:s, s:s, s:I, s:I, s:f, s:f}", "agrees", 1, "reference", what, "rope",
+                              stored_rope ? "stored" : "float", "cases", (json_int_t)v->cases, "greedy_tokens",
+                              (json_int_t)v->tokens, "worst_logit", v->worst_logit, "worst_loss", v->worst_loss);
+        if (v->expected_perplexity > 0) {
+            json_object_set_new(o, "perplexity", json_real(v->perplexity));
+            json_object_set_new(o, "expected_perplexity", json_real(v->expected_perplexity));
+        }
+        char *text = json_dumps(o, 0);
+        if (text) puts(text);
+        free(text);
+        json_decref(o);
+        return;
+    }
+    printf("agrees with %s: %lld cases, %lld greedy tokens equal, logits within %.3f and losses within %.3f of what is allowed\n",
+           what, (long long)v->cases, (long long)v->tokens, v->worst_logit, v->worst_loss / 1e-4);
+    if (stored_rope) printf("the reference has rope's frequencies rounded to the weights' type; `run` keeps them in float32\n");
+    if (v->expected_perplexity > 0) printf("perplexity %.5f (reference %.5f)\n", v->perplexity, v->expected_perplexity);
+}
+
+/* Quantised weights: against the floats that the integers stand for. */
+static tw_status against_dequantised(const tw_model *m, const tw_engine_options *o, uint64_t seed, bool json, tw_diag *d) {
+    tw_engine *ours = NULL, *reference = NULL;
+    tw_engine_options r = *o;
+    tw_model_info info;
+    tw_verdict v;
+    r.dequantise = true;
+    tw_model_describe(m, &info);
+    tw_status st = tw_engine_open(&ours, m, o, d);
+    if (st == TW_OK) st = tw_engine_open(&reference, m, &r, d);
+    if (st == TW_OK) st = tw_engine_compare(ours, reference, info.vocab, RANDOM_PROMPTS, RANDOM_GREEDY, seed, &v, d);
+    if (st == TW_OK) print(json, "its own dequantised weights", false, &v);
+    tw_engine_close(reference);
+    tw_engine_close(ours);
+    return st;
+}
+
+static tw_status compare(const tw_model *m, const tw_engine_options *o, const char *folder, const char *golden, tw_verdict *v,
+                         tw_diag *d) {
+    char tokenizer_path[4096];
+    tw_engine *e = NULL;
+    tw_tokenizer *t = NULL;
+    snprintf(tokenizer_path, sizeof tokenizer_path, "%s/tokenizer.json", folder);
+    tw_status st = tw_engine_open(&e, m, o, d);
+    if (st == TW_OK && access(tokenizer_path, R_OK) == 0) st = tw_tokenizer_open(&t, tokenizer_path, d);
+    if (st == TW_OK) st = tw_engine_verify(e, t, golden, folder, v, d);
+    tw_tokenizer_close(t);
+    tw_engine_close(e);
+    return st;
+}
+
+/* A reference does not say whether the model that it was computed from held rope's frequencies in float32 (loaded by
+   transformers) or rounded (converted in memory). Unless --rope says, the first that agrees is named. */
+static tw_status against_golden(const tw_model *m, tw_engine_options o, const char *folder, const char *golden, const char *rope,
+                                bool json, tw_diag *d) {
+    char path[4096];
+    tw_verdict v;
+    tw_model_info info;
+    tw_model_describe(m, &info);
+    snprintf(path, sizeof path, "%s", golden ? golden : folder);
+    if (!golden) snprintf(path, sizeof path, "%s/golden.json", folder);
+    o.stored_rope = !strcmp(rope, "stored");
+    tw_status st = compare(m, &o, folder, path, &v, d);
+    if (st == TW_ERR_MISMATCH && !strcmp(rope, "auto") && info.dtype != TW_F32) {
+        tw_diag second;
+        o.stored_rope = true;
+        if (compare(m, &o, folder, path, &v, &second) == TW_OK) st = TW_OK;
+    }
+    if (st != TW_OK) return st;
+    print(json, path, o.stored_rope, &v);
+    return TW_OK;
+}
+
+static int run(const cli_verb *verb, int argc, char **argv) {
+    cli_model_flags m = {0};
+    const char *model_path, *golden = NULL, *rope = "auto";
+    bool json = false;
+    int64_t seed = 1;
+    const cli_flag flags[] = {
+        CLI_MODEL_FLAGS(m),
+        {"--golden", CLI_TEXT, &golden, "FILE", "the reference (default: golden.json in the model's folder)"},
+        {"--rope", CLI_TEXT, &rope, "auto|float|stored",
+         "frequencies as float32, or rounded to the weights' type (default: whichever agrees)"},
+        {"-s", CLI_INT, &seed, "SEED", "of the random prompts for quantised weights"},
+        {"--json", CLI_FLAG, &json, NULL, "print the verdict as JSON"},
+    };
+    int status, n;
+    if (!cli_parse(verb, argc, argv, flags, sizeof flags / sizeof *flags, &model_path, 1, 1, &n, &status)) return status;
+    if (strcmp(rope, "auto") && strcmp(rope, "float") && strcmp(rope, "stored"))
+        return cli_usage("--rope: \"%s\" is not auto, float or stored", rope);
+    tw_model *model = NULL;
+    tw_engine_options o;
+    tw_diag d;
+    tw_status st = cli_engine_options(&m, &o, &d);
+    if (st == TW_OK) st = tw_model_open(&model, model_path, &d);
+    if (st == TW_OK)
+        st = o.weights ? against_dequantised(model, &o, (uint64_t)seed, json, &d)
+                       : against_golden(model, o, model_path, golden, rope, json, &d);
+    tw_model_close(model);
+    return st == TW_OK ? CLI_OK : cli_fail(&d);
+}
+
+const cli_verb cli_verify = {"verify", "MODEL", "compare logits, greedy tokens and loss with a reference file",
+                             "tilewright verify models/demo", run};

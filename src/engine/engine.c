@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "engine/engine.h"
+
+#include "base/diag.h"
+#include "base/thread.h"
+#include "tilewright/device.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { DEFAULT_CONTEXT = 4096, DEFAULT_PREFILL = 512, SCORE_TOKENS = 128 };
+
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+static tw_status make_schedule(tw_engine *e, tw_program_kind kind, tw_schedule **out, tw_diag *diag) {
+    const tw_engine_options *o = &e->options;
+    if (kind == TW_PROGRAM_DECODE && o->schedule) return tw_schedule_read(out, o->schedule, diag);
+    tw_lowering l = {.workers = o->workers, .max_seq = e->context, .weights = o->weights, .group = o->group, .tokens = 1};
+    if (kind == TW_PROGRAM_PREFILL) l.tokens = least(o->prefill, e->context);
+    if (kind == TW_PROGRAM_SCORE) l.tokens = least(SCORE_TOKENS, e->context);
+    l.all_logits = kind == TW_PROGRAM_SCORE;
+    return tw_schedule_lower(out, e->model, &l, diag);
+}
+
+static tw_status load(tw_engine *e, tw_program_kind kind, tw_diag *diag) {
+    if (e->program[kind] >= 0) return TW_OK;
+    tw_schedule *s = NULL;
+    tw_status st = make_schedule(e, kind, &s, diag);
+    if (st == TW_OK) st = tw_schedule_check(&e->checked[kind], &s, NULL, diag);
+    tw_schedule_free(s);
+    if (st == TW_OK && kind == TW_PROGRAM_DECODE) {
+        tw_schedule_info info;
+        tw_schedule_describe(tw_checked_schedule(e->checked[kind]), &info);
+        if (info.tokens != 1) return tw_fail(diag, TW_ERR_USAGE, "a decode schedule has one token a step, not %lld",
+                                             (long long)info.tokens);
+        e->context = info.max_seq;
+    }
+    int id = -1;
+    if (st == TW_OK) st = tw_vm_load(e->vm, e->checked[kind], &id, diag);
+    if (st == TW_OK) e->program[kind] = id;
+    return st;
+}
+
+tw_status tw_engine_open(tw_engine **out, const tw_model *model, const tw_engine_options *options, tw_diag *diag) {
+    *out = NULL;
+    tw_engine *e = calloc(1, sizeof *e);
+    if (!e) return tw_fail_memory(diag);
+    int cpus[1];
+    int cores = tw_allowed_cpus(cpus, 1);
+    e->model = model;
+    e->options = *options;
+    if (!e->options.workers) e->options.workers = cores;
+    if (e->options.prefill < 1) e->options.prefill = DEFAULT_PREFILL;
+    e->context = options->context > 0 ? options->context : least(model->max_seq, DEFAULT_CONTEXT);
+    for (int i = 0; i < TW_PROGRAM_COUNT; i++) e->program[i] = -1;
+    tw_status st = TW_OK;
+    if (e->context > model->max_seq && model->positions.rows)
+        st = tw_fail(diag, TW_ERR_USAGE, "a context of %lld is beyond the model's %lld positions", (long long)e->context,
+                     (long long)model->max_seq);
+    tw_vm_options v = {.workers = e->options.workers,
+                       .limit_isa = options->limit_isa || options->dequantise,
+                       .isa = options->dequantise ? 0 : options->isa,
+                       .dequantise = options->dequantise,
+                       .no_vendor = options->no_vendor || options->dequantise,
+                       .stored_rope = options->stored_rope};
+    if (st == TW_OK) st = tw_vm_open(&e->vm, model, &v, diag);
+    if (st == TW_OK) st = load(e, TW_PROGRAM_DECODE, diag);
+    if (st != TW_OK) {
+        tw_engine_close(e);
+        return st;
+    }
+    if (options->pin_caller && e->options.workers <= cores) tw_pin_self(cpus[0]);
+    *out = e;
+    return TW_OK;
+}
+
+void tw_engine_close(tw_engine *e) {
+    if (!e) return;
+    tw_vm_close(e->vm);
+    for (int i = 0; i < TW_PROGRAM_COUNT; i++) tw_checked_free(e->checked[i]);
+    free(e);
+}
+
+int64_t tw_engine_context(const tw_engine *e) { return e->context; }
+int64_t tw_engine_position(const tw_engine *e) { return e->position; }
+int tw_engine_workers(const tw_engine *e) { return e->options.workers; }
+int64_t tw_engine_tape_bytes(const tw_engine *e) { return tw_vm_tape_bytes(e->vm); }
+
+static int64_t visible(const tw_layer *y, int64_t position) {
+    return y->window ? least(y->window, position + 1) : position + 1;
+}
+
+int64_t tw_engine_streamed_bytes(const tw_engine *e, int64_t position) {
+    const tw_model *m = e->model;
+    int64_t n = tw_vm_streamed_bytes(e->vm);
+    for (int64_t i = 0; i < m->n_layers; i++)
+        n += 2 * visible(&m->layers[i], position) * m->n_kv_heads * m->head_dim * (int64_t)sizeof(float);
+    return n;
+}
+
+double tw_engine_operations(const tw_engine *e, int64_t position, int64_t n) {
+    const tw_model *m = e->model;
+    double heads = (double)m->n_heads * (double)m->head_dim, kv = (double)m->n_kv_heads * (double)m->head_dim;
+    double per = 0, attention = 0, dim = (double)m->dim;
+    for (int64_t i = 0; i < m->n_layers; i++) {
+        const tw_layer *y = &m->layers[i];
+        per += dim * (heads + 2 * kv) + heads * dim;
+        if (y->experts)
+            per += dim * (double)m->n_experts + 3 * dim * (double)(m->expert_dim * m->n_experts_used);
+        else
+            per += dim * (double)m->ffn_dim * (y->gate.weight.rows ? 3 : 2);
+        for (int64_t t = 0; t < n; t++) attention += 2 * heads * (double)visible(y, position + t);
+    }
+    return 2 * (per * (double)n + attention + dim * (double)m->vocab);
+}
+
+void tw_engine_explain(const tw_engine *e, char *out, size_t size) { tw_vm_explain(e->vm, out, size); }
+
+void tw_engine_rewind(tw_engine *e, int64_t position) {
+    if (position < e->position) e->position = position > 0 ? position : 0;
+}
+
+tw_status tw_engine_warm(tw_engine *e, int64_t n, tw_diag *diag) {
+    return n > 1 ? load(e, TW_PROGRAM_PREFILL, diag) : TW_OK;
+}
+
+static tw_status check_fit(const tw_engine *e, int64_t n, tw_diag *diag) {
+    if (n < 1) return tw_fail(diag, TW_ERR_USAGE, "nothing to feed: the prompt has no tokens");
+    if (n <= e->context - e->position) return TW_OK;
+    return tw_fail(diag, TW_ERR_USAGE, "%lld tokens after %lld do not fit the context of %lld (a larger -c, or a shorter prompt)",
+                   (long long)n, (long long)e->position, (long long)e->context);
+}
+
+tw_status tw_engine_feed(tw_engine *e, const int32_t *ids, int64_t n, const float **logits, int32_t *token, tw_diag *diag) {
+    tw_status st = check_fit(e, n, diag);
+    tw_program_kind kind = n > 1 ? TW_PROGRAM_PREFILL : TW_PROGRAM_DECODE;
+    if (st == TW_OK) st = load(e, kind, diag);
+    tw_vm_step step = {.program = e->program[kind], .length = e->position + n};
+    int64_t room = kind == TW_PROGRAM_DECODE ? 1 : least(e->options.prefill, e->context);
+    for (int64_t done = 0; done < n && st == TW_OK; done += step.n) {
+        step.tokens = ids + done;
+        step.n = least(n - done, room);
+        step.pos = e->position;
+        st = tw_vm_run(e->vm, &step, diag);
+        if (st == TW_OK) e->position += step.n;
+    }
+    if (st != TW_OK) return st;
+    if (logits) *logits = step.logits;
+    if (token) *token = step.token;
+    return TW_OK;
+}
+
+/* -log softmax(logits)[id] */
+static double surprise(const float *logits, int64_t vocab, int32_t id) {
+    float max = -INFINITY;
+    for (int64_t i = 0; i < vocab; i++) max = logits[i] > max ? logits[i] : max;
+    double sum = 0;
+    for (int64_t i = 0; i < vocab; i++) sum += exp((double)logits[i] - max);
+    return log(sum) - ((double)logits[id] - max);
+}
+
+tw_status tw_engine_score(tw_engine *e, const int32_t *ids, int64_t n, double *nll, tw_diag *diag) {
+    tw_engine_rewind(e, 0);
+    *nll = 0;
+    tw_status st = check_fit(e, n, diag);
+    if (st == TW_OK) st = load(e, TW_PROGRAM_SCORE, diag);
+    tw_vm_step step = {.program = e->program[TW_PROGRAM_SCORE], .length = n};
+    for (int64_t done = 0; done < n && st == TW_OK; done += step.n) {
+        step.tokens = ids + done;
+        step.n = least(n - done, least(SCORE_TOKENS, e->context));
+        step.pos = done;
+        st = tw_vm_run(e->vm, &step, diag);
+        for (int64_t t = 0; t < step.n && done + t + 1 < n && st == TW_OK; t++)
+            *nll += surprise(step.logits + (step.n > 0 ? t * e->model->vocab : 0), e->model->vocab, ids[done + t + 1]);
+    }
+    if (st == TW_OK) e->position = n;
+    return st;
+}
+
+tw_status tw_engine_perplexity(tw_engine *e, const int32_t *ids, int64_t n, int64_t context, double *nll,
+                               int64_t *predictions, tw_progress_fn *progress, void *user, tw_diag *diag) {
+    if (context < 2 || context > e->context)
+        return tw_fail(diag, TW_ERR_USAGE, "a perplexity context of %lld is not within 2..%lld", (long long)context,
+                       (long long)e->context);
+    double total = 0, one;
+    int64_t count = 0;
+    for (int64_t at = 0; n - at >= 2; at += context) {
+        int64_t m = least(context, n - at);
+        tw_status st = tw_engine_score(e, ids + at, m, &one, diag);
+        if (st != TW_OK) return st;
+        total += one;
+        count += m - 1;
+        if (progress) progress(user, at + m, n);
+    }
+    if (!count) return tw_fail(diag, TW_ERR_USAGE, "perplexity needs at least two tokens");
+    *nll = total / (double)count;
+    *predictions = count;
+    return TW_OK;
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TW_ENGINE_ENGINE_H
+#define TW_ENGINE_ENGINE_H
+
+#include "model/model.h"
+#include "tilewright/engine.h"
+#include "tilewright/vm.h"
+
+/* The programs that an engine may load; all but decode when first needed. */
+typedef enum tw_program_kind { TW_PROGRAM_DECODE, TW_PROGRAM_PREFILL, TW_PROGRAM_SCORE, TW_PROGRAM_COUNT } tw_program_kind;
+
+struct tw_engine {
+    const tw_model *model;
+    tw_engine_options options;
+    tw_vm *vm;
+    tw_checked *checked[TW_PROGRAM_COUNT];
+    int program[TW_PROGRAM_COUNT]; /* the machine's number; -1: not loaded */
+    int64_t position, context;
+    int32_t next; /* after the last feed: the most likely id */
+};
+
+#endif

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Agreement with a reference: golden.json, or another engine. */
+#include "base/diag.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/random.h"
+#include "engine/engine.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const double LOGIT_RELATIVE = 1e-3, LOGIT_ABSOLUTE = 1e-4, LOSS_RELATIVE = 1e-4;
+
+typedef struct verification {
+    tw_engine *e;
+    const char *path;
+    int64_t number; /* of the case */
+    tw_verdict *v;
+    tw_diag *diag;
+} verification;
+
+static tw_status malformed(verification *c, const char *what) {
+    return tw_fail_at(c->diag, TW_ERR_FORMAT, c->path, -1, "cases[%lld]: %s", (long long)c->number, what);
+}
+
+static tw_status differs(verification *c, const char *what, int64_t at, double ours, double theirs) {
+    return tw_fail_at(c->diag, TW_ERR_MISMATCH, c->path, -1, "cases[%lld]: %s %lld is %.9g here and %.9g in the reference",
+                      (long long)c->number, what, (long long)at, ours, theirs);
+}
+
+static tw_status compare_logits(verification *c, const float *ours, const float *theirs, int64_t n) {
+    double largest = 0;
+    for (int64_t i = 0; i < n; i++) largest = fmax(largest, fabs((double)theirs[i]));
+    double tolerance = LOGIT_RELATIVE * largest + LOGIT_ABSOLUTE;
+    for (int64_t i = 0; i < n; i++) {
+        double d = fabs((double)ours[i] - theirs[i]) / tolerance;
+        if (!(d <= 1)) return differs(c, "logit", i, ours[i], theirs[i]);
+        c->v->worst_logit = fmax(c->v->worst_logit, d);
+    }
+    return TW_OK;
+}
+
+/* An array of ids, malloc'd. */
+static tw_status read_ids(verification *c, const json_t *list, int32_t **out, int64_t *n) {
+    size_t count = json_array_size(list);
+    *n = (int64_t)count;
+    *out = malloc((count + 1) * sizeof **out);
+    if (!*out) return tw_fail_memory(c->diag);
+    for (size_t i = 0; i < count; i++) {
+        int64_t id;
+        if (!tw_json_int(json_array_get(list, i), 0, INT32_MAX, &id)) return malformed(c, "an id is not an integer");
+        (*out)[i] = (int32_t)id;
+    }
+    return TW_OK;
+}
+
+static tw_status check_logits(verification *c, const json_t *list, const float *ours) {
+    int64_t n = c->e->model->vocab;
+    if ((int64_t)json_array_size(list) != n) return malformed(c, "logits_last has not as many values as the vocabulary");
+    float *theirs = malloc((size_t)n * sizeof *theirs);
+    if (!theirs) return tw_fail_memory(c->diag);
+    for (int64_t i = 0; i < n; i++) theirs[i] = (float)json_number_value(json_array_get(list, (size_t)i));
+    tw_status st = compare_logits(c, ours, theirs, n);
+    free(theirs);
+    return st;
+}
+
+static tw_status check_greedy(verification *c, const int32_t *want, int64_t n, int32_t first) {
+    int32_t id = first;
+    for (int64_t i = 0; i < n; i++) {
+        if (id != want[i]) return differs(c, "greedy token", i, id, want[i]);
+        c->v->tokens++;
+        if (i + 1 == n) break;
+        tw_status st = tw_engine_feed(c->e, &id, 1, NULL, &id, c->diag);
+        if (st != TW_OK) return st;
+    }
+    return TW_OK;
+}
+
+static tw_status check_loss(verification *c, const json_t *loss, const int32_t *prompt, int64_t n) {
+    if (!loss || json_is_null(loss) || n < 2) return TW_OK;
+    double nll, want = json_number_value(loss);
+    tw_status st = tw_engine_score(c->e, prompt, n, &nll, c->diag);
+    if (st != TW_OK) return st;
+    nll /= (double)(n - 1);
+    double d = fabs(nll - want) / fmax(fabs(want), 1e-9);
+    if (!(d <= LOSS_RELATIVE)) return differs(c, "loss over prompt tokens", n, nll, want);
+    c->v->worst_loss = fmax(c->v->worst_loss, d);
+    return TW_OK;
+}
+
+static tw_status check_case(verification *c, const json_t *one) {
+    int32_t *prompt = NULL, *greedy = NULL, first;
+    int64_t n = 0, m = 0;
+    const float *logits;
+    tw_status st = read_ids(c, json_object_get(one, "prompt"), &prompt, &n);
+    if (st == TW_OK) st = read_ids(c, json_object_get(one, "greedy"), &greedy, &m);
+    if (st == TW_OK && n < 1) st = malformed(c, "no prompt");
+    tw_engine_rewind(c->e, 0);
+    if (st == TW_OK) st = tw_engine_feed(c->e, prompt, n, &logits, &first, c->diag);
+    if (st == TW_OK) st = check_logits(c, json_object_get(one, "logits_last"), logits);
+    if (st == TW_OK) st = check_greedy(c, greedy, m, first);
+    if (st == TW_OK) st = check_loss(c, json_object_get(one, "loss"), prompt, n);
+    free(prompt);
+    free(greedy);
+    return st;
+}
+
+/* "perplexity": {"file", "context", "tokens", "value"}: of a text beside the model. */
+static tw_status check_perplexity(verification *c, const json_t *p, const tw_tokenizer *t, const char *directory) {
+    const char *file = json_string_value(json_object_get(p, "file"));
+    int64_t context, tokens, predictions;
+    char path[4096];
+    if (!p) return TW_OK;
+    if (!file || strchr(file, '/') || !tw_json_int(json_object_get(p, "context"), 2, INT32_MAX, &context) ||
+        !tw_json_int(json_object_get(p, "tokens"), 1, INT64_MAX, &tokens))
+        return tw_fail_at(c->diag, TW_ERR_FORMAT, c->path, -1, "perplexity: file, context and tokens are needed");
+    if (!t) return tw_fail_at(c->diag, TW_ERR_FORMAT, c->path, -1, "perplexity needs the model's tokenizer.json");
+    snprintf(path, sizeof path, "%s/%s", directory, file);
+    tw_buf text = {0};
+    int32_t *ids = NULL;
+    size_t n = 0;
+    double nll = 0, want = json_number_value(json_object_get(p, "value"));
+    tw_status st = tw_file_read(&text, path, c->diag);
+    if (st == TW_OK) st = tw_tokenizer_encode(t, text.data, text.size, true, &ids, &n, c->diag);
+    if (st == TW_OK) st = tw_engine_perplexity(c->e, ids, (int64_t)n, context, &nll, &predictions, NULL, NULL, c->diag);
+    free(ids);
+    tw_buf_free(&text);
+    if (st != TW_OK) return st;
+    c->v->perplexity = exp(nll);
+    c->v->expected_perplexity = want;
+    if (predictions != tokens || !(fabs(exp(nll) - want) <= LOSS_RELATIVE * want))
+        return tw_fail_at(c->diag, TW_ERR_MISMATCH, c->path, -1,
+                          "perplexity is %.6f over %lld tokens here and %.6f over %lld in the reference", exp(nll),
+                          (long long)predictions, want, (long long)tokens);
+    return TW_OK;
+}
+
+tw_status tw_engine_verify(tw_engine *e, const tw_tokenizer *tokenizer, const char *golden, const char *directory,
+                           tw_verdict *verdict, tw_diag *diag) {
+    json_t *root, *one;
+    size_t i;
+    *verdict = (tw_verdict){0};
+    tw_status st = tw_json_load(&root, golden, diag);
+    if (st != TW_OK) return st;
+    verification c = {e, golden, 0, verdict, diag};
+    const json_t *cases = json_object_get(root, "cases");
+    if (!json_array_size(cases)) st = tw_fail_at(diag, TW_ERR_FORMAT, golden, -1, "there are no cases");
+    json_array_foreach(cases, i, one) {
+        c.number = (int64_t)i;
+        if (st == TW_OK) st = check_case(&c, one);
+        if (st == TW_OK) verdict->cases++;
+    }
+    if (st == TW_OK) st = check_perplexity(&c, json_object_get(root, "perplexity"), tokenizer, directory);
+    json_decref(root);
+    return st;
+}
+
+static tw_status compare_prompt(verification *c, tw_engine *reference, const int32_t *prompt, int64_t n, int64_t greedy,
+                                float *copy) {
+    int64_t vocab = c->e->model->vocab;
+    const float *ours, *theirs;
+    int32_t a, b;
+    tw_engine_rewind(c->e, 0);
+    tw_engine_rewind(reference, 0);
+    tw_status st = tw_engine_feed(c->e, prompt, n, &ours, &a, c->diag);
+    if (st == TW_OK) st = tw_engine_feed(reference, prompt, n, &theirs, &b, c->diag);
+    for (int64_t i = 0; i < greedy && st == TW_OK; i++) {
+        memcpy(copy, theirs, (size_t)vocab * sizeof *copy);
+        st = compare_logits(c, ours, copy, vocab);
+        if (st == TW_OK && a != b) st = differs(c, "greedy token", i, a, b);
+        if (st != TW_OK) break;
+        c->v->tokens++;
+        int32_t id = b;
+        st = tw_engine_feed(c->e, &id, 1, &ours, &a, c->diag);
+        if (st == TW_OK) st = tw_engine_feed(reference, &id, 1, &theirs, &b, c->diag);
+    }
+    return st;
+}
+
+tw_status tw_engine_compare(tw_engine *e, tw_engine *reference, int64_t vocab, int64_t prompts, int64_t greedy,
+                            uint64_t seed, tw_verdict *verdict, tw_diag *diag) {
+    *verdict = (tw_verdict){0};
+    verification c = {e, "(random prompts)", 0, verdict, diag};
+    int64_t room = tw_engine_context(e) - greedy - 1, longest = room < 48 ? room : 48;
+    if (longest < 1) return tw_fail(diag, TW_ERR_USAGE, "the context is too short to compare in");
+    tw_random r = tw_random_seed(seed);
+    int32_t *prompt = malloc((size_t)longest * sizeof *prompt);
+    float *copy = malloc((size_t)vocab * sizeof *copy);
+    tw_status st = prompt && copy ? TW_OK : tw_fail_memory(diag);
+    for (int64_t i = 0; i < prompts && st == TW_OK; i++) {
+        int64_t n = i ? 1 + (int64_t)tw_random_below(&r, (uint64_t)longest) : 1;
+        for (int64_t k = 0; k < n; k++) prompt[k] = (int32_t)tw_random_below(&r, (uint64_t)vocab);
+        c.number = i;
+        st = compare_prompt(&c, reference, prompt, n, greedy, copy);
+        if (st == TW_OK) verdict->cases++;
+    }
+    free(prompt);
+    free(copy);
+    return st;
+}
+
+/* A prompt through prefill and one token through decode; logits of both are appended to `out`. */
+static tw_status two_steps(tw_engine *e, const int32_t *prompt, int64_t n, float *out, tw_diag *diag) {
+    const float *logits;
+    int64_t vocab = e->model->vocab;
+    tw_engine_rewind(e, 0);
+    tw_status st = tw_engine_feed(e, prompt, n, &logits, NULL, diag);
+    if (st != TW_OK) return st;
+    memcpy(out, logits, (size_t)vocab * sizeof *out);
+    st = tw_engine_feed(e, prompt, 1, &logits, NULL, diag);
+    if (st == TW_OK) memcpy(out + vocab, logits, (size_t)vocab * sizeof *out);
+    return st;
+}
+
+tw_status tw_engine_check_kernels(tw_engine *e, uint64_t seed, tw_verdict *verdict, tw_diag *diag) {
+    enum { PROMPT = 4 };
+    int32_t prompt[PROMPT];
+    int64_t vocab = e->model->vocab, n = e->context < PROMPT + 1 ? 1 : PROMPT;
+    *verdict = (tw_verdict){0};
+    verification c = {e, "(tuned against plain kernels)", 0, verdict, diag};
+    tw_random r = tw_random_seed(seed);
+    for (int i = 0; i < PROMPT; i++) prompt[i] = (int32_t)tw_random_below(&r, (uint64_t)vocab);
+    float *tuned = malloc((size_t)vocab * 4 * sizeof *tuned);
+    if (!tuned) return tw_fail_memory(diag);
+    float *plain = tuned + 2 * vocab;
+    tw_status st = two_steps(e, prompt, n, tuned, diag);
+    if (st == TW_OK) st = tw_vm_limit_isa(e->vm, 0, diag);
+    if (st == TW_OK) st = two_steps(e, prompt, n, plain, diag);
+    tw_status back = tw_vm_limit_isa(e->vm, e->options.limit_isa ? e->options.isa : UINT32_MAX, st == TW_OK ? diag : NULL);
+    if (st == TW_OK) st = back;
+    for (c.number = 0; c.number < 2 && st == TW_OK; c.number++)
+        st = compare_logits(&c, tuned + c.number * vocab, plain + c.number * vocab, vocab);
+    verdict->cases = 2;
+    free(tuned);
+    tw_engine_rewind(e, 0);
+    return st;
+}
