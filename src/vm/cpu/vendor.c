@@ -6,6 +6,7 @@
 
 #include <cblas.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 struct tw_vendor {
@@ -32,6 +33,13 @@ int tw_vendor_count(const tw_vendor *v) { return v->onednn ? 2 : 1; }
 const char *tw_vendor_name(const tw_vendor *v, int i) {
     (void)v;
     return i ? "onednn" : "openblas";
+}
+
+void tw_vendor_version(const tw_vendor *v, int i, char *out, size_t size) {
+    if (i)
+        tw_onednn_version(v->onednn, out, size);
+    else
+        snprintf(out, size, "%s", openblas_get_config());
 }
 
 bool tw_vendor_gemm(tw_vendor *v, int i, int64_t m, int64_t n, int64_t k, const float *x, int64_t ldx, const float *w, int64_t ldw,

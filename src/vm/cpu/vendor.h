@@ -5,6 +5,7 @@
 #define TW_VM_CPU_VENDOR_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 typedef struct tw_vendor tw_vendor;
@@ -14,6 +15,7 @@ void tw_vendor_close(tw_vendor *v);
 
 int tw_vendor_count(const tw_vendor *v);
 const char *tw_vendor_name(const tw_vendor *v, int i); /* "openblas", "onednn" */
+void tw_vendor_version(const tw_vendor *v, int i, char *out, size_t size);
 
 /* y[m][n] = x[m][k] . w[n][k]^T in float, row-major with strides in elements; y is overwritten. False when the library
    refused; y is then undefined. */

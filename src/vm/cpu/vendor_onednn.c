@@ -2,12 +2,14 @@
 #define _GNU_SOURCE
 #include "vm/cpu/vendor_onednn.h"
 
-#include <stddef.h>
-
 #ifndef TW_HAVE_ONEDNN
 
 tw_onednn *tw_onednn_open(void) { return NULL; }
 void tw_onednn_close(tw_onednn *o) { (void)o; }
+void tw_onednn_version(const tw_onednn *o, char *out, size_t size) {
+    (void)o;
+    if (size) out[0] = 0;
+}
 bool tw_onednn_run(tw_onednn *o, const tw_onednn_product *p, const void *x, const void *w, float *y) {
     (void)o, (void)p, (void)x, (void)w, (void)y;
     return false;
@@ -17,6 +19,7 @@ bool tw_onednn_run(tw_onednn *o, const tw_onednn_product *p, const void *x, cons
 
 #include <dlfcn.h>
 #include <dnnl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,7 +49,8 @@ bool tw_onednn_run(tw_onednn *o, const tw_onednn_product *p, const void *x, cons
     FN(dnnl_primitive_execute)     \
     FN(dnnl_memory_create)         \
     FN(dnnl_memory_destroy)        \
-    FN(dnnl_memory_set_data_handle)
+    FN(dnnl_memory_set_data_handle) \
+    FN(dnnl_version)
 
 enum { SHAPES = 32, OPERANDS = 3 };
 
@@ -110,6 +114,11 @@ void tw_onednn_close(tw_onednn *o) {
     if (o->engine) o->dnnl_engine_destroy(o->engine);
     if (o->library) dlclose(o->library);
     free(o);
+}
+
+void tw_onednn_version(const tw_onednn *o, char *out, size_t size) {
+    const dnnl_version_t *v = o->dnnl_version();
+    snprintf(out, size, "%d.%d.%d", v->major, v->minor, v->patch);
 }
 
 /* Dimensions and strides of the operands: x is m x k, w is k x n that lies transposed, y is m x n. */

@@ -4,6 +4,7 @@
 #define TW_VM_CPU_VENDOR_ONEDNN_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 typedef struct tw_onednn tw_onednn;
@@ -15,6 +16,7 @@ typedef struct tw_onednn_product {
 
 tw_onednn *tw_onednn_open(void); /* NULL when there is none */
 void tw_onednn_close(tw_onednn *o);
+void tw_onednn_version(const tw_onednn *o, char *out, size_t size);
 
 /* The primitive of a shape is kept for the next call. */
 bool tw_onednn_run(tw_onednn *o, const tw_onednn_product *p, const void *x, const void *w, float *y);
