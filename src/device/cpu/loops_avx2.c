@@ -6,15 +6,18 @@
 
 static __m256i get(const char *p) { return _mm256_load_si256((const __m256i *)(const void *)p); }
 
-uint64_t tw_cpu_read_avx2(const void *data, size_t bytes) {
-    const char *p = data;
+uint64_t tw_cpu_read_avx2(const void *data, size_t bytes, size_t streams, size_t ahead) {
+    size_t part = bytes / streams;
     __m256i a = _mm256_setzero_si256(), b = a, c = a, d = a;
-    for (size_t i = 0; i < bytes; i += 128) {
-        a = _mm256_or_si256(a, get(p + i));
-        b = _mm256_or_si256(b, get(p + i + 32));
-        c = _mm256_or_si256(c, get(p + i + 64));
-        d = _mm256_or_si256(d, get(p + i + 96));
-    }
+    for (size_t i = 0; i < part; i += 128)
+        for (size_t s = 0; s < streams; s++) {
+            const char *p = (const char *)data + s * part + i;
+            for (size_t k = 0; ahead && k < 128; k += 64) _mm_prefetch(p + ahead + k, _MM_HINT_T0);
+            a = _mm256_or_si256(a, get(p));
+            b = _mm256_or_si256(b, get(p + 32));
+            c = _mm256_or_si256(c, get(p + 64));
+            d = _mm256_or_si256(d, get(p + 96));
+        }
     a = _mm256_or_si256(_mm256_or_si256(a, b), _mm256_or_si256(c, d));
     return (uint64_t)_mm256_extract_epi64(a, 0) | (uint64_t)_mm256_extract_epi64(a, 1) |
            (uint64_t)_mm256_extract_epi64(a, 2) | (uint64_t)_mm256_extract_epi64(a, 3);

@@ -4,15 +4,18 @@
 
 #include <immintrin.h>
 
-uint64_t tw_cpu_read_avx512(const void *data, size_t bytes) {
-    const char *p = data;
+uint64_t tw_cpu_read_avx512(const void *data, size_t bytes, size_t streams, size_t ahead) {
+    size_t part = bytes / streams;
     __m512i a = _mm512_setzero_si512(), b = a, c = a, d = a;
-    for (size_t i = 0; i < bytes; i += 256) {
-        a = _mm512_or_si512(a, _mm512_load_si512(p + i));
-        b = _mm512_or_si512(b, _mm512_load_si512(p + i + 64));
-        c = _mm512_or_si512(c, _mm512_load_si512(p + i + 128));
-        d = _mm512_or_si512(d, _mm512_load_si512(p + i + 192));
-    }
+    for (size_t i = 0; i < part; i += 256)
+        for (size_t s = 0; s < streams; s++) {
+            const char *p = (const char *)data + s * part + i;
+            for (size_t k = 0; ahead && k < 256; k += 64) _mm_prefetch(p + ahead + k, _MM_HINT_T0);
+            a = _mm512_or_si512(a, _mm512_load_si512(p));
+            b = _mm512_or_si512(b, _mm512_load_si512(p + 64));
+            c = _mm512_or_si512(c, _mm512_load_si512(p + 128));
+            d = _mm512_or_si512(d, _mm512_load_si512(p + 192));
+        }
     a = _mm512_or_si512(_mm512_or_si512(a, b), _mm512_or_si512(c, d));
     return (uint64_t)_mm512_reduce_or_epi64(a);
 }

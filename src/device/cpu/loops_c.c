@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "device/cpu/loops.h"
 
-uint64_t tw_cpu_read_c(const void *data, size_t bytes) {
-    const uint64_t *p = data;
+uint64_t tw_cpu_read_c(const void *data, size_t bytes, size_t streams, size_t ahead) {
+    size_t part = bytes / streams / 8;
     uint64_t a = 0, b = 0, c = 0, d = 0;
-    for (size_t i = 0; i < bytes / 8; i += 4) {
-        a ^= p[i];
-        b ^= p[i + 1];
-        c ^= p[i + 2];
-        d ^= p[i + 3];
-    }
+    for (size_t i = 0; i < part; i += 8)
+        for (size_t s = 0; s < streams; s++) {
+            const uint64_t *p = (const uint64_t *)data + s * part + i;
+            if (ahead) __builtin_prefetch((const char *)p + ahead);
+            a ^= p[0] ^ p[4];
+            b ^= p[1] ^ p[5];
+            c ^= p[2] ^ p[6];
+            d ^= p[3] ^ p[7];
+        }
     return a ^ b ^ c ^ d;
 }
 

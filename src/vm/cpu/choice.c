@@ -67,7 +67,7 @@ tw_status tw_choices_open(tw_choices **out, tw_vm *vm, tw_diag *diag) {
     tw_status st = tw_vm_run_job(vm, open_vendor, NULL, diag);
     if (st != TW_OK) return st;
     c->names[c->n_names++] = "own";
-    for (int i = 0; i < MAX_VENDORS && tw_vendor_name(vm->lanes[0].vendor, i); i++)
+    for (int i = 0; i < MAX_VENDORS && i < tw_vendor_count(vm->lanes[0].vendor); i++)
         c->names[c->n_names++] = tw_vendor_name(vm->lanes[0].vendor, i);
     tw_cpu cpu;
     tw_cpu_detect(&cpu);
