@@ -617,7 +617,7 @@ static void added_tokens(loader *l, const json_t *root) {
         tw_added *a = pass ? &t->normalized : &t->raw;
         int64_t bad = tw_added_prepare(a);
         if (bad >= 0)
-            against(l, TW_ERR_FORMAT, "added_tokens: %.200s looks like %s in the text", t->vocab.pieces[a->v[bad].id],
+            against(l, TW_ERR_UNSUPPORTED, "added_tokens: %.200s looks like %s in the text", t->vocab.pieces[a->v[bad].id],
                     a->v[bad].size ? "another token" : "nothing");
     }
     /* A decode leaves out what reads like a special token. */

@@ -192,11 +192,8 @@ static bool property(const char *name, size_t n, tw_buf *members) {
                       {"cc", "Cc"},
                       {"control", "Cc"},
                       {"cntrl", "Cc"}};
-    static const char *const scripts[] = {
-        "Arabic",   "Armenian", "Bengali",  "Bopomofo",   "Cyrillic", "Devanagari", "Ethiopic", "Georgian",
-        "Greek",    "Gujarati", "Gurmukhi", "Hangul",     "Hebrew",   "Kannada",    "Khmer",    "Lao",
-        "Latin",    "Malayalam", "Mongolian", "Myanmar",  "Oriya",    "Sinhala",    "Tamil",    "Telugu",
-        "Thai",     "Tibetan"};
+    static const char *const scripts[] = {"Arabic", "Cyrillic", "Devanagari", "Greek",    "Han",  "Hangul",
+                                          "Hebrew", "Hiragana", "Katakana",   "Latin",    "Thai"};
     char plain[48];
     plain_name(name, n, plain, sizeof plain);
     for (size_t i = 0; i < sizeof categories / sizeof *categories; i++)
@@ -204,11 +201,10 @@ static bool property(const char *name, size_t n, tw_buf *members) {
             tw_buf_printf(members, "\\p{%s}%s", categories[i].category, extra(categories[i].category));
             return true;
         }
-    if (!strcmp(plain, "han")) return tw_buf_printf(members, "\\p{sc:Han}%s", extra("Han")), true;
     for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++) {
         char script[48];
         plain_name(scripts[i], strlen(scripts[i]), script, sizeof script);
-        if (!strcmp(plain, script)) return tw_buf_printf(members, "\\p{sc:%s}", scripts[i]), true;
+        if (!strcmp(plain, script)) return tw_buf_printf(members, "\\p{sc:%s}%s", scripts[i], extra(scripts[i])), true;
     }
     if (!strcmp(plain, "alpha") || !strcmp(plain, "alphabetic"))
         return tw_buf_printf(members, "\\p{Alphabetic}%s", extra("Alphabetic")), true;
