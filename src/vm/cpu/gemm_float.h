@@ -17,14 +17,21 @@ enum {
     DEPTH = 256,
     /* Rows of the copied x, a cache line over DEPTH: rows a multiple of 4 KiB apart would share a set. */
     STRIDE = DEPTH + 16,
-    BLOCK_ROWS = 42 * 12, /* 536 KiB of x */
+    /* 512 tokens in one block of 548 KiB; half of that without AVX-512, where processors have smaller caches. */
+    BLOCK_ROWS = 43 * TILE_ROWS,
+    /* Up to so many rows the product is bound by memory: then panels are read once, in the order in which they lie, in
+       short steps that let the next ones come while these are multiplied. */
+    FEW_ROWS = 2 * TILE_ROWS,
+    FEW_DEPTH = 64,
+    FEW_AHEAD = 8192, /* bytes of each panel: a memory's latency at its full rate, twice */
 };
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 size_t VARIANT(tw_gemm_scratch)(tw_panel_format f, int64_t n_panels, int64_t cols, int64_t rows) {
-    (void)f, (void)n_panels, (void)cols;
-    return (size_t)(least(rows, BLOCK_ROWS) * STRIDE + TILE_COLS * DEPTH) * sizeof(float);
+    (void)f, (void)n_panels;
+    int64_t copies = rows <= FEW_ROWS ? rows * ((cols + DEPTH - 1) / DEPTH) : least(rows, BLOCK_ROWS);
+    return (size_t)(copies * STRIDE + TILE_COLS * DEPTH) * sizeof(float);
 }
 
 static inline void widen_f16(const char *data, int64_t n, float *out) {
@@ -101,15 +108,18 @@ static inline void fetch(const ahead *a, int64_t tile) {
 
 static void all_rows(tile_args *t, const ahead *next, const float *x, int64_t rows, int vectors) {
     float *y = t->y;
-    for (int64_t m = 0, i = 0; m < rows; m += TILE_ROWS, i++) {
+    int64_t tiles = (rows + TILE_ROWS - 1) / TILE_ROWS;
+    for (int64_t m = 0, i = 0; i < tiles; i++) {
+        /* Tiles of nearly equal height: one of few rows at the end would wait for its own multiply-adds. */
+        int n = (int)((rows - m + tiles - i - 1) / (tiles - i));
         fetch(next, i);
         t->a = x + m * STRIDE;
         t->y = y + m * t->ldy;
-        int n = (int)least(TILE_ROWS, rows - m);
         if (vectors == 2)
             tile_rows(t, n, 2, STRIDE, 1);
         else
             tile_rows(t, n, 1, STRIDE, 1);
+        m += n;
     }
 }
 
@@ -122,51 +132,77 @@ typedef struct block {
     float *wide, *y;
 } block;
 
-/* What follows panel p: the next panels of this block, or the first ones of the columns after it. */
-static ahead ahead_of(const block *b, int64_t p) {
+/* Columns k .. of panel p and its neighbours, which are needed next. */
+static ahead ahead_at(const block *b, int64_t p, int64_t k) {
     const int64_t bytes = (int64_t)tw_panel_bytes(b->f, b->cols), scales = (int64_t)tw_panel_scale_bytes(b->f, b->cols);
-    int64_t column = (bytes - scales) / tw_panel_cols(b->f, b->cols), k = b->k, tiles = (b->rows + TILE_ROWS - 1) / TILE_ROWS;
+    int64_t column = (bytes - scales) / tw_panel_cols(b->f, b->cols), tiles = (b->rows + TILE_ROWS - 1) / TILE_ROWS;
     ahead a = {.bytes = b->depth * column};
-    p += TILE_PANELS;
-    if (p >= b->n_panels) {
-        p = 0;
-        k += b->depth;
-    }
     for (int i = 0; i < TILE_PANELS; i++) a.at[i] = b->panels + least(p + i, b->n_panels - 1) * bytes + scales + k * column;
-    a.chunk = (a.bytes + tiles - 1) / tiles;
+    a.chunk = (a.bytes / tiles + 63) & -64;
     return a;
 }
 
-static void all_panels(const block *b) {
+/* The block against panel p and, where a tile is two panels wide, the next. */
+static void tile_panels(const block *b, int64_t p, const ahead *next) {
     const size_t bytes = tw_panel_bytes(b->f, b->cols);
+    const char *panel = b->panels + (size_t)p * bytes;
     int64_t whole = (b->depth + TW_PANEL_K - 1) / TW_PANEL_K * TW_PANEL_K;
-    for (int64_t p = 0; p < b->n_panels; p += TILE_PANELS) {
-        tile_args t = {.step = ROWS, .depth = b->depth, .y = b->y + p * ROWS, .ldy = b->ldy, .first = b->k == 0};
-        const char *panel = b->panels + (size_t)p * bytes;
-        int vectors = TILE_PANELS == 2 && p + 1 == b->n_panels ? 1 : 2;
-        t.b[0] = widen(b->f, b->cols, panel, b->k, whole, b->wide);
-        t.b[1] = t.b[0];
-        if (TILE_PANELS == 1)
-            t.b[1] += LANES;
-        else if (vectors == 2)
-            t.b[1] = widen(b->f, b->cols, panel + bytes, b->k, whole, b->wide + ROWS * DEPTH);
-        ahead next = ahead_of(b, p);
-        all_rows(&t, &next, b->x, b->rows, vectors);
+    tile_args t = {.step = ROWS, .depth = b->depth, .y = b->y + p * ROWS, .ldy = b->ldy, .first = b->k == 0};
+    int vectors = TILE_PANELS == 2 && p + 1 == b->n_panels ? 1 : 2;
+    t.b[0] = widen(b->f, b->cols, panel, b->k, whole, b->wide);
+    t.b[1] = t.b[0];
+    if (TILE_PANELS == 1)
+        t.b[1] += LANES;
+    else if (vectors == 2)
+        t.b[1] = widen(b->f, b->cols, panel + bytes, b->k, whole, b->wide + ROWS * DEPTH);
+    all_rows(&t, next, b->x, b->rows, vectors);
+}
+
+static void copy_rows(const float *x, int64_t ldx, int64_t rows, int64_t depth, float *copy) {
+    for (int64_t r = 0; r < rows; r++) memcpy(copy + r * STRIDE, x + r * ldx, (size_t)depth * sizeof *x);
+}
+
+static void few_rows(block *b, const float *x, int64_t ldx, float *copy) {
+    for (int64_t k = 0; k < b->cols; k += DEPTH)
+        copy_rows(x + k, ldx, b->rows, least(DEPTH, b->cols - k), copy + k / DEPTH * b->rows * STRIDE);
+    const int64_t distance = FEW_AHEAD * 8 / ((int64_t)tw_dtype_bits(b->f.dtype) * ROWS);
+    for (int64_t p = 0; p < b->n_panels; p += TILE_PANELS)
+        for (b->k = 0; b->k < b->cols; b->k += FEW_DEPTH) {
+            int64_t then = b->k + distance;
+            b->depth = least(FEW_DEPTH, b->cols - b->k);
+            b->x = copy + b->k / DEPTH * b->rows * STRIDE + b->k % DEPTH;
+            ahead next = then < b->cols ? ahead_at(b, p, then) : ahead_at(b, p + TILE_PANELS, least(then - b->cols, b->k));
+            tile_panels(b, p, &next);
+        }
+}
+
+static void many_rows(block *b, const float *x, int64_t ldx, float *copy) {
+    b->x = copy;
+    for (b->k = 0; b->k < b->cols; b->k += DEPTH) {
+        b->depth = least(DEPTH, b->cols - b->k);
+        copy_rows(x + b->k, ldx, b->rows, b->depth, copy);
+        for (int64_t p = 0; p < b->n_panels; p += TILE_PANELS) {
+            int64_t then = p + TILE_PANELS;
+            ahead next = then < b->n_panels ? ahead_at(b, then, b->k) : ahead_at(b, 0, b->k + b->depth);
+            tile_panels(b, p, &next);
+        }
     }
 }
 
 void VARIANT(tw_gemm)(tw_panel_format f, const void *panels, int64_t n_panels, int64_t cols, const float *x, int64_t ldx,
                       int64_t rows, float *y, int64_t ldy, void *scratch) {
     float *wide = scratch, *copy = wide + TILE_COLS * DEPTH;
-    block b = {.f = f, .panels = panels, .n_panels = n_panels, .cols = cols, .ldy = ldy, .x = copy, .wide = wide};
-    for (int64_t m = 0; m < rows; m += BLOCK_ROWS)
-        for (int64_t k = 0; k < cols; k += DEPTH) {
-            b.k = k;
-            b.y = y + m * ldy;
-            b.rows = least(BLOCK_ROWS, rows - m);
-            b.depth = least(DEPTH, cols - k);
-            for (int64_t r = 0; r < b.rows; r++)
-                memcpy(copy + r * STRIDE, x + (m + r) * ldx + k, (size_t)b.depth * sizeof *x);
-            all_panels(&b);
-        }
+    block b = {.f = f, .panels = panels, .n_panels = n_panels, .cols = cols, .rows = rows, .ldy = ldy, .wide = wide, .y = y};
+    if (rows <= FEW_ROWS) {
+        few_rows(&b, x, ldx, copy);
+        return;
+    }
+    /* Blocks of equal size: a last one of a few rows would read all weights for them. */
+    int64_t blocks = (rows + BLOCK_ROWS - 1) / BLOCK_ROWS, even = (rows + blocks - 1) / blocks;
+    even = (even + TILE_ROWS - 1) / TILE_ROWS * TILE_ROWS;
+    for (int64_t m = 0; m < rows; m += even) {
+        b.rows = least(even, rows - m);
+        b.y = y + m * ldy;
+        many_rows(&b, x + m * ldx, ldx, copy);
+    }
 }
