@@ -13,7 +13,8 @@
 enum {
     KEYS = 128,        /* a block; a multiple of TILE_COLS */
     SCORES = KEYS + 16, /* one row of scores; a cache line more, so that rows do not share a set */
-    FEW = TILE_ROWS / 2 /* tokens below which tiles would be mostly empty */
+    FEW = TILE_ROWS / 2, /* tokens below which tiles would be mostly empty */
+    AHEAD = 8192         /* bytes: keys and values are two streams that take turns, each to be kept in flight */
 };
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -90,9 +91,14 @@ static void finish(const tw_attention *a, int64_t i, const float *sums, float la
 
 /* ---- few tokens ---- */
 
+static inline void fetch(const float *from, int64_t floats) {
+    for (int64_t i = 0; i < floats; i += 16) _mm_prefetch((const char *)(from + i) + AHEAD, _MM_HINT_T0);
+}
+
 static inline __m128 dot4(const float *q, const float *k, int64_t dim) {
     vf s[4];
     int64_t d = 0;
+    fetch(k, 4 * dim);
     TW_UNROLL for (int i = 0; i < 4; i++) s[i] = v_zero();
     for (; d + LANES <= dim; d += LANES) {
         vf x = v_load(q + d);
@@ -119,6 +125,7 @@ static inline __attribute__((always_inline)) void weigh(const float *w, const fl
     TW_UNROLL for (int j = 0; j < vectors; j++) acc[j] = v_load(sums + j * LANES);
     for (int64_t t = 0; t < n; t++) {
         vf x = v_set(w[t]);
+        fetch(v + t * dim, vectors * LANES);
         TW_UNROLL for (int j = 0; j < vectors; j++) acc[j] = v_fma(x, v_load(v + t * dim + j * LANES), acc[j]);
     }
     TW_UNROLL for (int j = 0; j < vectors; j++) v_store(sums + j * LANES, acc[j]);
