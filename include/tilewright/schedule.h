@@ -58,7 +58,7 @@ typedef struct tw_report {
 typedef struct tw_checked tw_checked;
 
 /* Proves, for every interleaving: every reference, shape and bound; no write to what is read-only; every byte read was
-   written before; no unordered conflicting accesses within a step or from one step to the next; no deadlock; counters
+   written before, and all that one access reads equally often; no unordered conflicting accesses within a step or from one step to the next; no deadlock; counters
    that start at zero and whose thresholds exactly the named producers meet. TW_OK: *out is the accepted schedule, and the
    caller's `s` belongs to it (and is set to NULL). TW_ERR_REJECTED: *report says why; `s` stays with the caller.
    `report` may be NULL; tw_report_free it otherwise. */

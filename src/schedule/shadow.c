@@ -7,9 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A write by (worker, index + 1), 0: none; and the last read of each worker since, index + 1. */
+/* The last write by (worker, index + 1), 0: none; how many writes there were; and the last read of each worker since,
+   index + 1. */
 typedef struct cell {
-    uint32_t writer, written;
+    uint32_t writer, written, writes;
     uint32_t reads[]; /* [workers] */
 } cell;
 
@@ -162,6 +163,8 @@ typedef struct party {
     bool second;
     const uint32_t *clock;
     bool told; /* one finding an access and rule is enough */
+    bool any;
+    uint32_t writes; /* of the first cell read */
 } party;
 
 static void name_instr(const tw_shadow *sh, char out[96], int worker, int64_t index) {
@@ -207,8 +210,23 @@ static void check_defined(party *p, const cell *c) {
                   c->written ? "only the step before has written" : "nothing before it has written");
 }
 
+/* All bytes that one access reads must have been written equally often: a gap in what a stage writes leaves old bytes among
+   the new ones, and an overlap adds twice. */
+static void check_even(party *p, const cell *c) {
+    if (p->a->write || p->told) return;
+    if (!p->any) p->writes = c->writes;
+    p->any = true;
+    if (p->writes == c->writes) return;
+    char me[96];
+    p->told = true;
+    name_instr(p->sh, me, p->worker, p->index);
+    tw_report_add(p->sh->report, "coverage", me, "reads %s, parts of which were written %u times and parts %u times",
+                  p->sh->s->buffers[p->a->buffer].name, p->writes, c->writes);
+}
+
 static void record(party *p, cell *c) {
     if (p->a->write) {
+        c->writes++;
         c->writer = (uint32_t)p->worker;
         c->written = (uint32_t)p->index + 1;
         memset(c->reads, 0, (size_t)p->sh->s->n_workers * sizeof *c->reads);
@@ -247,7 +265,7 @@ void tw_shadow_access(tw_shadow *sh, const tw_access *a, int worker, int64_t ind
     const tw_buffer *b = &sh->s->buffers[a->buffer];
     if (b->kind == TW_BUFFER_WEIGHT) return;
     grid *g = &sh->grids[a->buffer];
-    party p = {sh, a, worker, index, second_step, clock, false};
+    party p = {sh, a, worker, index, second_step, clock, false, false, 0};
     bool kv = b->kind == TW_BUFFER_KV;
     int lo[3], hi[3];
     for (int d = 0; d < 3; d++) {
@@ -260,7 +278,10 @@ void tw_shadow_access(tw_shadow *sh, const tw_access *a, int worker, int64_t ind
                 size_t at = ((size_t)i * (size_t)(g->cuts[1] - 1) + (size_t)j) * (size_t)(g->cuts[2] - 1) + (size_t)k;
                 cell *c = (cell *)(void *)(g->cells[kv && second_step] + at * sh->cell_size);
                 check_cell(&p, c);
-                if (!kv || g->cut[1][j] >= 0) check_defined(&p, c);
+                if (!kv || g->cut[1][j] >= 0) {
+                    check_defined(&p, c);
+                    check_even(&p, c);
+                }
                 record(&p, c);
             }
     for (int i = lo[0]; kv && i < hi[0]; i++)

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One fault at a time is put into a real lowering; the check must name it. */
+#include "support/support.h"
+
+#include "base/random.h"
+#include "schedule/schedule.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { WORKERS = 3, TRIES = 60 };
+
+static tw_model *model;
+
+static tw_schedule *fresh(int tokens) {
+    tw_schedule *s = NULL;
+    tw_diag d;
+    tw_lowering l = {.workers = WORKERS, .tokens = tokens, .max_seq = 32, .kv_splits = tokens == 1 ? 2 : 1};
+    if (tw_schedule_lower(&s, model, &l, &d) != TW_OK) fail_msg("%s", d.message);
+    return s;
+}
+
+/* A random instruction that `fits`; NULL: any. */
+static tw_instr *pick(tw_schedule *s, tw_random *r, bool (*fits)(const tw_instr *)) {
+    for (;;) {
+        tw_worker *w = &s->workers[tw_random_below(r, (uint64_t)s->n_workers)];
+        tw_instr *in = &w->list[tw_random_below(r, (uint64_t)w->count)];
+        if (!fits || fits(in)) return in;
+    }
+}
+
+static bool waits(const tw_instr *in) { return in->n_waits > 0; }
+static bool joins_many(const tw_instr *in) { return in->n_waits > 0 && in->waits[0].threshold > 1; }
+static bool arrives(const tw_instr *in) { return in->arrive >= 0 && in->op != TW_OP_OUTPUT; }
+static bool ranged(const tw_instr *in) {
+    return in->op == TW_OP_FFN || in->op == TW_OP_PROJECT || in->op == TW_OP_HEAD || in->op == TW_OP_EMBED ||
+           (in->op == TW_OP_QKV && in->param[TW_TO] < 64);
+}
+static bool attends(const tw_instr *in) { return in->op == TW_OP_ATTEND; }
+static bool splits(const tw_instr *in) { return in->op == TW_OP_ATTEND && in->param[TW_ATTEND_SPLITS] > 1; }
+static bool qkv(const tw_instr *in) { return in->op == TW_OP_QKV; }
+static bool first_qkv(const tw_instr *in) { return in->op == TW_OP_QKV && in->waits[0].counter == 1; }
+static bool project(const tw_instr *in) { return in->op == TW_OP_PROJECT; }
+static bool ffn(const tw_instr *in) { return in->op == TW_OP_FFN; }
+
+/* Some waits are implied: worker 0 embeds after its own input, a second part of attention follows the first, and a merge may
+   find all of its parts on its own worker. Every other join is needed. */
+static bool needs_its_wait(const tw_instr *in) { return joins_many(in) && in->op != TW_OP_ATTEND && in->op != TW_OP_MERGE; }
+static void drop_wait(tw_schedule *s, tw_random *r) { pick(s, r, needs_its_wait)->n_waits = 0; }
+static void lower_threshold(tw_schedule *s, tw_random *r) { pick(s, r, joins_many)->waits[0].threshold--; }
+static void raise_threshold(tw_schedule *s, tw_random *r) { pick(s, r, waits)->waits[0].threshold++; }
+static void zero_threshold(tw_schedule *s, tw_random *r) { pick(s, r, waits)->waits[0].threshold = 0; }
+static void drop_arrive(tw_schedule *s, tw_random *r) { pick(s, r, arrives)->arrive = -1; }
+static void start_counter_at_one(tw_schedule *s, tw_random *r) { s->counters[tw_random_below(r, (uint64_t)s->n_counters)].init = 1; }
+static void wait_for_itself(tw_schedule *s, tw_random *r) {
+    tw_instr *in = pick(s, r, waits);
+    in->waits[0].counter = in->arrive;
+    in->waits[0].threshold = 1;
+}
+static bool within_a_step(const tw_instr *in) { return joins_many(in) && in->op != TW_OP_OUTPUT; }
+static void wait_for_a_later_stage(tw_schedule *s, tw_random *r) {
+    tw_instr *in = pick(s, r, within_a_step);
+    in->waits[0].counter = in->arrive + 1;
+}
+static void leave_a_gap(tw_schedule *s, tw_random *r) { pick(s, r, ranged)->param[TW_FROM] += 2; }
+static void run_over(tw_schedule *s, tw_random *r) { pick(s, r, ranged)->param[TW_TO] += 1 << 20; }
+static void run_backwards(tw_schedule *s, tw_random *r) {
+    tw_instr *in = pick(s, r, ranged);
+    in->param[TW_TO] = in->param[TW_FROM];
+}
+static void overlap_the_neighbour(tw_schedule *s, tw_random *r) {
+    tw_instr *in = pick(s, r, ranged);
+    if (in->param[TW_FROM] >= 2)
+        in->param[TW_FROM] -= 2;
+    else
+        in->param[TW_TO] += 2;
+}
+static void bad_buffer(tw_schedule *s, tw_random *r) { pick(s, r, NULL)->operand[0] = s->n_buffers + 3; }
+static void bad_counter(tw_schedule *s, tw_random *r) { pick(s, r, waits)->waits[0].counter = s->n_counters; }
+static void missing_operand(tw_schedule *s, tw_random *r) { pick(s, r, NULL)->operand[0] = -1; }
+static void write_a_weight(tw_schedule *s, tw_random *r) {
+    tw_instr *in = pick(s, r, project);
+    in->operand[TW_PROJECT_X] = in->operand[TW_PROJECT_W];
+}
+static void wrong_head(tw_schedule *s, tw_random *r) { pick(s, r, attends)->param[TW_ATTEND_HEAD_TO] += 100; }
+static void negative_window(tw_schedule *s, tw_random *r) { pick(s, r, attends)->param[TW_ATTEND_WINDOW] = -1; }
+static void one_split_twice(tw_schedule *s, tw_random *r) { pick(s, r, splits)->param[TW_ATTEND_SPLIT] ^= 1; }
+static void another_layers_cache(tw_schedule *s, tw_random *r) {
+    /* The first layer attends to the second one's keys, which nothing has written yet. */
+    tw_instr *in;
+    int k = -1;
+    for (int i = 0; i < s->n_buffers; i++)
+        if (!strcmp(s->buffers[i].name, "layers.1.k")) k = i;
+    do in = pick(s, r, attends);
+    while (in->operand[TW_ATTEND_K] == k);
+    in->operand[TW_ATTEND_K] = k;
+}
+static void odd_pair(tw_schedule *s, tw_random *r) { pick(s, r, qkv)->param[TW_FROM] += 1; }
+static void read_a_later_activation(tw_schedule *s, tw_random *r) {
+    /* In the first layer nobody has written `attended` yet; its shape is that of x. */
+    tw_instr *in = pick(s, r, first_qkv);
+    for (int i = 0; i < s->n_buffers; i++)
+        if (!strcmp(s->buffers[i].name, "attended")) in->operand[TW_QKV_X] = i;
+}
+static void swap_order(tw_schedule *s, tw_random *r) {
+    tw_worker *w = &s->workers[tw_random_below(r, (uint64_t)s->n_workers)];
+    int at = 1 + (int)tw_random_below(r, (uint64_t)w->count - 3);
+    if (w == &s->workers[0] && at == 0) at = 1;
+    tw_instr t = w->list[at];
+    /* Instructions of one stage may be swapped safely. */
+    while (w->list[at + 1].arrive == t.arrive && at + 2 < w->count) at++;
+    t = w->list[at];
+    w->list[at] = w->list[at + 1];
+    w->list[at + 1] = t;
+}
+static void forget_an_instruction(tw_schedule *s, tw_random *r) {
+    tw_worker *w = &s->workers[1 + tw_random_below(r, (uint64_t)s->n_workers - 1)];
+    int at = (int)tw_random_below(r, (uint64_t)w->count);
+    memmove(&w->list[at], &w->list[at + 1], (size_t)(w->count - at - 1) * sizeof *w->list);
+    w->count--;
+}
+static void second_input(tw_schedule *s, tw_random *r) { pick(s, r, ffn)->op = TW_OP_INPUT; }
+static void no_output(tw_schedule *s, tw_random *r) {
+    (void)r;
+    s->workers[0].count--;
+}
+static void half_precision_cache(tw_schedule *s, tw_random *r) {
+    tw_instr *in = pick(s, r, attends);
+    s->buffers[in->operand[TW_ATTEND_V]].dtype = TW_F16;
+}
+
+static const struct {
+    const char *name;
+    void (*mutate)(tw_schedule *, tw_random *);
+    const char *rules; /* any of these, separated by | */
+} mutations[] = {
+    {"drop_wait", drop_wait, "race|undefined read|not joined|steps overlap"},
+    {"lower_threshold", lower_threshold, "partial join"},
+    {"raise_threshold", raise_threshold, "deadlock"},
+    {"zero_threshold", zero_threshold, "partial join"},
+    {"drop_arrive", drop_arrive, "deadlock"},
+    {"start_counter_at_one", start_counter_at_one, "counter init"},
+    {"wait_for_itself", wait_for_itself, "deadlock|partial join"},
+    {"wait_for_a_later_stage", wait_for_a_later_stage, "deadlock|partial join"},
+    {"leave_a_gap", leave_a_gap, "undefined read|coverage|shape"},
+    {"run_over", run_over, "shape|bounds"},
+    {"run_backwards", run_backwards, "shape"},
+    {"overlap_the_neighbour", overlap_the_neighbour, "race|shape|bounds|coverage"},
+    {"bad_buffer", bad_buffer, "reference"},
+    {"bad_counter", bad_counter, "reference"},
+    {"missing_operand", missing_operand, "arity"},
+    {"write_a_weight", write_a_weight, "read-only"},
+    {"wrong_head", wrong_head, "shape"},
+    {"negative_window", negative_window, "shape"},
+    {"one_split_twice", one_split_twice, "race|undefined read|coverage"},
+    {"another_layers_cache", another_layers_cache, "undefined read|race"},
+    {"odd_pair", odd_pair, "shape"},
+    {"read_a_later_activation", read_a_later_activation, "undefined read|race"},
+    {"swap_order", swap_order, "deadlock|structure|race|undefined read"},
+    {"forget_an_instruction", forget_an_instruction, "deadlock|partial join|undefined read"},
+    {"second_input", second_input, "structure|arity|kind|shape|read-only"},
+    {"no_output", no_output, "structure"},
+    {"half_precision_cache", half_precision_cache, "shape"},
+};
+
+static bool named(const tw_report *r, const char *rules) {
+    for (size_t i = 0; i < r->count; i++) {
+        const char *at = strstr(rules, r->findings[i].rule);
+        if (at && (at == rules || at[-1] == '|')) return true;
+    }
+    return false;
+}
+
+static void every_fault_is_named(void **state) {
+    (void)state;
+    tw_random r = tw_random_seed(7);
+    for (size_t i = 0; i < sizeof mutations / sizeof *mutations; i++)
+        for (int n = 0; n < TRIES; n++) {
+            bool decode = n % 2 || mutations[i].mutate == one_split_twice;
+            tw_schedule *s = fresh(decode ? 1 : 4);
+            tw_checked *c;
+            tw_report report;
+            tw_diag d;
+            mutations[i].mutate(s, &r);
+            tw_status st = tw_schedule_check(&c, &s, &report, &d);
+            if (st != TW_ERR_REJECTED) fail_msg("%s, try %d: accepted", mutations[i].name, n);
+            if (!named(&report, mutations[i].rules))
+                fail_msg("%s, try %d: %s: %s", mutations[i].name, n, report.findings[0].rule, report.findings[0].text);
+            tw_report_free(&report);
+            tw_schedule_free(s);
+        }
+}
+
+static void a_rejection_says_who_and_what(void **state) {
+    (void)state;
+    tw_schedule *s = fresh(1);
+    tw_checked *c;
+    tw_report report;
+    tw_diag d;
+    tw_instr *in = &s->workers[1].list[1];
+    assert_int_equal(in->op, TW_OP_QKV);
+    in->n_waits = 0;
+    assert_int_equal(tw_schedule_check(&c, &s, &report, &d), TW_ERR_REJECTED);
+    assert_null(c);
+    assert_non_null(s);
+    assert_string_equal(report.findings[0].rule, "race");
+    assert_non_null(strstr(report.findings[0].where, "workers["));
+    assert_non_null(strstr(report.findings[0].text, " x "));
+    assert_non_null(strstr(report.findings[0].text, "nothing orders them"));
+    tw_report_free(&report);
+    tw_schedule_free(s);
+}
+
+static void a_deadlock_shows_its_cycle(void **state) {
+    (void)state;
+    tw_schedule *s = fresh(1);
+    tw_checked *c;
+    tw_report report;
+    tw_diag d;
+    /* Worker 1 embeds only after its own first qkv: everybody waits for everybody. */
+    tw_instr t = s->workers[1].list[0];
+    s->workers[1].list[0] = s->workers[1].list[1];
+    s->workers[1].list[1] = t;
+    assert_int_equal(tw_schedule_check(&c, &s, &report, &d), TW_ERR_REJECTED);
+    assert_string_equal(report.findings[0].rule, "deadlock");
+    assert_non_null(strstr(report.findings[0].text, "workers[1][0] qkv waits for embed"));
+    tw_report_free(&report);
+    tw_schedule_free(s);
+}
+
+static int open_model(void **state) {
+    (void)state;
+    tw_diag d;
+    return tw_model_synthetic(&model, "llama-tiny", TW_F32, 1, &d) == TW_OK ? 0 : -1;
+}
+
+static int close_model(void **state) {
+    (void)state;
+    tw_model_close(model);
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_fault_is_named),
+        cmocka_unit_test(a_rejection_says_who_and_what),
+        cmocka_unit_test(a_deadlock_shows_its_cycle),
+    };
+    return cmocka_run_group_tests(tests, open_model, close_model);
+}

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Lowerings of every family are accepted and survive JSON; broken files are refused with their place. */
+#include "support/support.h"
+
+#include "base/buf.h"
+#include "base/file.h"
+#include "schedule/effects.h"
+#include "schedule/json.h"
+#include "schedule/schedule.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static tw_schedule *lower(const tw_model *m, tw_lowering l) {
+    tw_schedule *s = NULL;
+    tw_diag d;
+    if (tw_schedule_lower(&s, m, &l, &d) != TW_OK) fail_msg("%s", d.message);
+    return s;
+}
+
+static void accept(tw_schedule *s, const char *what) {
+    tw_checked *c = NULL;
+    tw_report r;
+    tw_diag d;
+    tw_status st = tw_schedule_check(&c, &s, &r, &d);
+    if (st != TW_OK) fail_msg("%s: %s", what, d.message);
+    tw_report_free(&r);
+    tw_checked_free(c);
+}
+
+static void every_lowering_is_accepted(void **state) {
+    (void)state;
+    static const char *const shapes[] = {"llama-tiny", "gpt2", "qwen3-0.6b", "smollm2-135m", "qwen3-30b-a3b"};
+    static const int workers[] = {1, 2, 7, 132};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        tw_model *m;
+        tw_diag d;
+        assert_int_equal(tw_model_synthetic(&m, shapes[i], TW_BF16, 1, &d), TW_OK);
+        for (size_t w = 0; w < sizeof workers / sizeof *workers; w++)
+            for (int tokens = 1; tokens <= 33; tokens += 32) {
+                char what[128];
+                snprintf(what, sizeof what, "%s, %d workers, %d tokens", shapes[i], workers[w], tokens);
+                accept(lower(m, (tw_lowering){.workers = workers[w], .tokens = tokens, .max_seq = 128}), what);
+            }
+        tw_model_close(m);
+    }
+}
+
+static void every_choice_of_the_lowering_is_accepted(void **state) {
+    (void)state;
+    tw_model *m;
+    tw_diag d;
+    assert_int_equal(tw_model_synthetic(&m, "llama-tiny", TW_F32, 1, &d), TW_OK);
+    for (int workers = 1; workers <= 9; workers += 2)
+        for (int unit = 2; unit <= 48; unit += 14)
+            for (int splits = 1; splits <= 5; splits++)
+                for (int blocks = 1; blocks <= 3; blocks++) {
+                    tw_lowering l = {.workers = workers, .tokens = 6, .max_seq = 40, .row_unit = unit, .kv_splits = splits};
+                    l.row_blocks = blocks;
+                    l.all_logits = blocks == 2;
+                    l.weights = splits == 3 ? TW_I4 : splits == 4 ? TW_I8 : TW_F32;
+                    accept(lower(m, l), "a choice");
+                }
+    tw_model_close(m);
+}
+
+static void nonsense_choices_are_refused(void **state) {
+    (void)state;
+    static const tw_lowering bad[] = {
+        {.workers = 0},
+        {.workers = 4000},
+        {.workers = 2, .tokens = 300},
+        {.workers = 2, .max_seq = 8, .tokens = 9},
+        {.workers = 2, .row_unit = 3},
+        {.workers = 2, .row_unit = -2},
+        {.workers = 2, .weights = TW_F16},
+        {.workers = 2, .weights = TW_I4, .group = 48},
+        {.workers = 2, .kv_splits = 5000},
+        {.workers = 2, .tokens = -1},
+    };
+    tw_model *m;
+    tw_diag d;
+    assert_int_equal(tw_model_synthetic(&m, "llama-tiny", TW_F32, 1, &d), TW_OK);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        tw_schedule *s;
+        if (tw_schedule_lower(&s, m, &bad[i], &d) != TW_ERR_USAGE) fail_msg("case %zu was not refused", i);
+        assert_null(s);
+    }
+    tw_model_close(m);
+}
+
+static void json_brings_back_the_same_schedule(void **state) {
+    (void)state;
+    char *folder = test_folder_make(), a[4096], b[4096];
+    tw_model *m;
+    tw_diag d;
+    tw_buf first = {0}, second = {0};
+    assert_int_equal(tw_model_synthetic(&m, "qwen3-30b-a3b", TW_BF16, 1, &d), TW_OK);
+    tw_schedule *s = lower(m, (tw_lowering){.workers = 5, .weights = TW_I4, .max_seq = 64}), *t;
+    snprintf(a, sizeof a, "%s/a.json", folder);
+    snprintf(b, sizeof b, "%s/b.json", folder);
+    assert_int_equal(tw_schedule_write(s, a, &d), TW_OK);
+    assert_int_equal(tw_schedule_read(&t, a, &d), TW_OK);
+    assert_int_equal(tw_schedule_write(t, b, &d), TW_OK);
+    assert_int_equal(tw_file_read(&first, a, &d), TW_OK);
+    assert_int_equal(tw_file_read(&second, b, &d), TW_OK);
+    assert_string_equal(first.data, second.data);
+    accept(t, "read back");
+    tw_buf_free(&first);
+    tw_buf_free(&second);
+    tw_schedule_free(s);
+    tw_model_close(m);
+    test_folder_remove(folder);
+}
+
+static void broken_json_is_refused_with_its_place(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *says;
+    } bad[] = {
+        {"", "invalid JSON"},
+        {"[]", "not a schedule"},
+        {"{}", "not a schedule"},
+        {"{\"tilewright_schedule\": 2}", "unknown format version"},
+        {"{\"tilewright_schedule\": 1, \"tokens\": 2, \"max_seq\": 1, \"workers\": [[]]}", "tokens <= max_seq"},
+        {"{\"tilewright_schedule\": 1, \"tokens\": 1, \"max_seq\": 1, \"workers\": []}", "1 to 1024 lists"},
+        {"{\"tilewright_schedule\": 1, \"tokens\": 1, \"max_seq\": 1, \"workers\": [[]]}", "buffers: not a list"},
+        {"{\"tilewright_schedule\": 1, \"tokens\": 1, \"max_seq\": 1, \"buffers\": [{\"name\": \"x\", \"kind\": \"heap\"}], "
+         "\"counters\": [], \"workers\": [[]]}",
+         "buffers[0]: kind"},
+        {"{\"tilewright_schedule\": 1, \"tokens\": 1, \"max_seq\": 1, \"buffers\": [], \"counters\": [], \"workers\": "
+         "[[{\"op\": \"fly\"}]]}",
+         "workers[0][0]: unknown op fly"},
+        {"{\"tilewright_schedule\": 1, \"tokens\": 1, \"max_seq\": 1, \"buffers\": [], \"counters\": [], \"workers\": "
+         "[[{\"op\": \"input\", \"tokens\": \"ids\"}]]}",
+         "workers[0][0]: names no buffer: tokens"},
+        {"{\"tilewright_schedule\": 1, \"tokens\": 1, \"max_seq\": 1, \"buffers\": [], \"counters\": [{\"name\": \"c\"}, "
+         "{\"name\": \"c\"}], \"workers\": [[]]}",
+         "counters[1]: the name is used twice"},
+        {"{\"tilewright_schedule\": 1, \"tokens\": 1, \"max_seq\": 1, \"buffers\": [], \"counters\": [{\"name\": \"c\"}], "
+         "\"workers\": [[{\"op\": \"input\", \"wait\": [[\"c\", 1.5]]}]]}",
+         "a threshold is an integer"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        tw_schedule *s;
+        tw_diag d;
+        assert_int_equal(tw_schedule_parse(&s, bad[i].text, strlen(bad[i].text), "s.json", &d), TW_ERR_FORMAT);
+        assert_string_equal(d.path, "s.json");
+        if (!strstr(d.message, bad[i].says)) fail_msg("case %zu says: %s", i, d.message);
+    }
+}
+
+static void a_qkv_range_covers_both_halves_of_every_pair(void **state) {
+    (void)state;
+    bool seen[96] = {0};
+    for (int64_t row = 0; row < 96; row++) {
+        tw_qkv_row r = tw_qkv_locate(row, 3, 2, 16, 12);
+        if (row < 48) assert_int_equal(r.part, 0);
+        int64_t real = (r.part == 0 ? 0 : r.part == 1 ? 48 : 80) + r.head * 16 + r.row;
+        if (real < 96) {
+            assert_false(seen[real]);
+            seen[real] = true;
+        }
+    }
+    assert_int_equal(tw_qkv_locate(1, 3, 2, 16, 12).row, 6);
+    assert_int_equal(tw_qkv_locate(12, 3, 2, 16, 12).row, 12);
+    assert_int_equal(tw_qkv_locate(81, 3, 2, 16, 12).row, 1); /* v is not rotated */
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_lowering_is_accepted),
+        cmocka_unit_test(every_choice_of_the_lowering_is_accepted),
+        cmocka_unit_test(nonsense_choices_are_refused),
+        cmocka_unit_test(json_brings_back_the_same_schedule),
+        cmocka_unit_test(broken_json_is_refused_with_its_place),
+        cmocka_unit_test(a_qkv_range_covers_both_halves_of_every_pair),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
