@@ -4,25 +4,12 @@
 #include "base/diag.h"
 #include "base/file.h"
 
-#include <stdlib.h>
-#include <string.h>
-
-/* Jansson tells a failed allocation as a syntax error where it happens to be, or with no text at all. An input that is
-   refused twice in the same words, while memory can be had, is malformed. */
-static bool is_malformed(const json_error_t *a, const json_error_t *b, size_t size) {
-    void *volatile probe = malloc(size + sizeof(json_error_t));
-    bool had = probe != NULL;
-    free(probe);
-    return had && a->text[0] && a->position == b->position && !strcmp(a->text, b->text);
-}
-
 tw_status tw_json_parse(json_t **out, const char *data, size_t size, const char *path, int64_t base, tw_diag *diag) {
-    json_error_t e, again;
-    size_t flags = JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL;
-    *out = json_loadb(data ? data : "", size, flags, &e);
-    if (!*out) *out = json_loadb(data ? data : "", size, flags, &again);
+    json_error_t e;
+    *out = json_loadb(data ? data : "", size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &e);
     if (*out) return TW_OK;
-    if (!is_malformed(&e, &again, size)) return tw_fail_memory(diag);
+    /* Jansson has no text for most failed allocations. */
+    if (json_error_code(&e) == json_error_out_of_memory || !e.text[0]) return tw_fail_memory(diag);
     if (base >= 0) return tw_fail_at(diag, TW_ERR_FORMAT, path, base + e.position, "invalid JSON: %s", e.text);
     return tw_fail_line(diag, TW_ERR_FORMAT, path, e.line, e.column, "invalid JSON: %s", e.text);
 }

@@ -5,9 +5,14 @@
 
 #include "model/model.h"
 
-/* Out of memory, and said so. A map that fails is an error of the file, in the system's words. And Jansson (2.14) leaves
-   out a character, without a word, when the buffer for a long token cannot grow: then the model is refused because of
-   a name that it does not have. What must not be is a model, a leak, or a crash. */
+#include <jansson.h>
+
+/* Jansson is left out of it: 2.14 writes beyond a string it could not make room for (its lexer takes no notice when the
+   buffer of a token fails to grow), which no caller can help. Everything of ours is exhausted. */
+void *__real_malloc(size_t n);
+static void spare_jansson(void) { json_set_alloc_funcs(__real_malloc, free); }
+
+/* Out of memory, and said so; a map that fails is an error of the file, in the system's words. */
 static int result(tw_status s, const tw_diag *diag, tw_model *m) {
     if (s == TW_OK) {
         tw_model_close(m);
@@ -15,12 +20,13 @@ static int result(tw_status s, const tw_diag *diag, tw_model *m) {
     }
     if (m || !diag->message[0]) return 2;
     if (s == TW_ERR_IO) return strstr(diag->message, "cannot map: ") ? 1 : 3;
-    return s == TW_ERR_MEMORY || (alloc_fail_hit() && (s == TW_ERR_UNSUPPORTED || s == TW_ERR_FORMAT)) ? 1 : 4;
+    return s == TW_ERR_MEMORY ? 1 : 4;
 }
 
 static int attempt_open(void *context) {
     tw_model *m;
     tw_diag diag;
+    spare_jansson();
     tw_status s = tw_model_open(&m, context, &diag);
     return result(s, &diag, m);
 }
@@ -52,6 +58,7 @@ static void test_synthetic(void **state) {
 static int attempt_refused(void *context) {
     tw_model *m;
     tw_diag diag;
+    spare_jansson();
     tw_status s = tw_model_open(&m, context, &diag);
     if (m || s == TW_OK) return 2;
     return s == TW_ERR_UNSUPPORTED ? 0 : result(s, &diag, m);
