@@ -19,6 +19,7 @@ enum {
     MEASURE_ROWS = 256,
     ROUNDS = 3,
     MAX_VENDORS = 4,
+    SMALL = 1 << 24, /* multiply-adds below which a product is over before a contest would be: ours */
 };
 
 typedef struct decision {
@@ -250,6 +251,7 @@ tw_status tw_choices_make(tw_choices *c, tw_program *p, tw_diag *diag) {
             char shape[96];
             bool one_row = e->in->op == TW_OP_HEAD && p->s->buffers[e->in->operand[TW_HEAD_LOGITS]].shape[0] == 1;
             if (!e->strip.panels || one_row) continue;
+            if (tw_strip_width(&e->strip) * e->strip.cols * p->s->tokens < SMALL) continue;
             shape_name(&e->strip, shape, sizeof shape);
             if (!find_decision(c, shape)) {
                 tw_status st = decide(c, &e->strip, p->s->tokens, shape, diag);
