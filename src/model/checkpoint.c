@@ -18,8 +18,7 @@ static tw_status open_file(opening *o, int i, tw_tensors *part) {
     const char *path = tw_arena_printf(o->arena, "%s/%s", o->directory, c->files[i]);
     if (!path) return tw_fail_memory(o->reasons->diag);
     tw_status s = tw_map_open(&c->maps[i], path, o->reasons->diag);
-    if (s == TW_OK)
-        s = tw_safetensors_parse(part, o->arena, c->maps[i].data, c->maps[i].size, path, o->reasons->diag);
+    if (s == TW_OK) s = tw_safetensors_parse(part, o->arena, c->maps[i].data, c->maps[i].size, path, o->reasons->diag);
     for (size_t k = 0; s == TW_OK && k < part->count; k++) part->items[k].file = i;
     return s;
 }
@@ -57,7 +56,9 @@ static bool is_plain_name(const char *s) {
     return n > 12 && s[0] != '.' && !strcmp(s + n - 12, ".safetensors") && !strpbrk(s, "/\\");
 }
 
-static int by_text(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
+static int by_text(const void *a, const void *b) {
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
 
 /* The distinct file names of the weight map. */
 static tw_status list_shards(opening *o, const json_t *map, const char *index) {
@@ -72,8 +73,9 @@ static tw_status list_shards(opening *o, const json_t *map, const char *index) {
     json_object_foreach((json_t *)(uintptr_t)map, key, v) {
         const char *s = json_string_value(v);
         if (!s || strlen(s) != json_string_length(v) || !is_plain_name(s))
-            return tw_fail_at(d, TW_ERR_FORMAT, index, -1, "weight_map: %s: %s is not the name of a file beside the index",
-                              key, tw_show_json(v, shown, sizeof shown));
+            return tw_fail_at(d, TW_ERR_FORMAT, index, -1,
+                              "weight_map: %s: %s is not the name of a file beside the index", key,
+                              tw_show_json(v, shown, sizeof shown));
         all[n] = tw_arena_strdup(o->arena, s);
         if (!all[n++]) return tw_fail_memory(d);
     }
@@ -136,9 +138,9 @@ tw_status tw_checkpoint_open(tw_checkpoint *c, tw_arena *arena, const char *dire
     if (arena->failed) return tw_fail_memory(reasons->diag);
     if (!tw_file_exists(single) && tw_file_exists(index)) return open_sharded(&o, index);
     if (!tw_file_exists(single))
-        return tw_fail_at(reasons->diag, TW_ERR_IO, directory, -1,
-                          "has neither model.safetensors nor model.safetensors.index.json%s",
-                          tw_file_exists(pickled) ? "; pytorch_model.bin is not read: save the model as safetensors" : "");
+        return tw_fail_at(
+            reasons->diag, TW_ERR_IO, directory, -1, "has neither model.safetensors nor model.safetensors.index.json%s",
+            tw_file_exists(pickled) ? "; pytorch_model.bin is not read: save the model as safetensors" : "");
     c->files = tw_arena_array(arena, 1, sizeof *c->files);
     if (!c->files) return tw_fail_memory(reasons->diag);
     c->files[0] = "model.safetensors";

@@ -17,7 +17,7 @@ enum {
     SHOWN = 96 /* bytes of a value in a message */
 };
 
-/* What the config classes of transformers fill in. Widths are 0 where they follow from others. */
+/* What the config classes of transformers fill in. Widths left at 0 follow from others. */
 static const struct {
     const char *name, *architecture;
     int64_t vocab, dim, ffn_dim, n_layers, n_heads, n_kv_heads, head_dim, max_seq;
@@ -27,35 +27,147 @@ static const struct {
     bool tied, renormalise_experts;
     int64_t window, bos, eos;
 } families[TW_FAMILY_COUNT] = {
-    [TW_FAMILY_LLAMA] = {"llama", "LlamaForCausalLM", 32000, 4096, 11008, 32, 32, 0, 0, 2048, 0, 0, 0, 1e-6, 10000,
-                         TW_ACT_SILU, false, false, 0, 1, 2},
-    [TW_FAMILY_MISTRAL] = {"mistral", "MistralForCausalLM", 32000, 4096, 14336, 32, 32, 8, 0, 131072, 0, 0, 0, 1e-6,
-                           10000, TW_ACT_SILU, false, false, 4096, 1, 2},
-    [TW_FAMILY_QWEN2] = {"qwen2", "Qwen2ForCausalLM", 151936, 4096, 22016, 32, 32, 32, 0, 32768, 0, 0, 0, 1e-6, 10000,
-                         TW_ACT_SILU, false, false, 4096, -1, -1},
-    [TW_FAMILY_QWEN3] = {"qwen3", "Qwen3ForCausalLM", 151936, 4096, 22016, 32, 32, 32, 128, 32768, 0, 0, 0, 1e-6,
-                         10000, TW_ACT_SILU, false, false, 4096, -1, -1},
-    [TW_FAMILY_MIXTRAL] = {"mixtral", "MixtralForCausalLM", 32000, 4096, 14336, 32, 32, 8, 0, 131072, 8, 2, 0, 1e-5,
-                           1000000, TW_ACT_SILU, false, true, 0, 1, 2},
-    [TW_FAMILY_QWEN3_MOE] = {"qwen3_moe", "Qwen3MoeForCausalLM", 151936, 2048, 6144, 24, 32, 4, 0, 32768, 128, 8, 768,
-                             1e-6, 10000, TW_ACT_SILU, false, false, 4096, -1, -1},
-    [TW_FAMILY_GPT2] = {"gpt2", "GPT2LMHeadModel", 50257, 768, 0, 12, 12, 0, 0, 1024, 0, 0, 0, 1e-5, 0,
-                        TW_ACT_GELU_TANH, true, false, 0, 50256, 50256},
+    [TW_FAMILY_LLAMA] =
+        {
+            .name = "llama",
+            .architecture = "LlamaForCausalLM",
+            .vocab = 32000,
+            .dim = 4096,
+            .ffn_dim = 11008,
+            .n_layers = 32,
+            .n_heads = 32,
+            .max_seq = 2048,
+            .norm_eps = 1e-6,
+            .theta = 10000,
+            .activation = TW_ACT_SILU,
+            .bos = 1,
+            .eos = 2,
+        },
+    [TW_FAMILY_MISTRAL] =
+        {
+            .name = "mistral",
+            .architecture = "MistralForCausalLM",
+            .vocab = 32000,
+            .dim = 4096,
+            .ffn_dim = 14336,
+            .n_layers = 32,
+            .n_heads = 32,
+            .n_kv_heads = 8,
+            .max_seq = 131072,
+            .norm_eps = 1e-6,
+            .theta = 10000,
+            .activation = TW_ACT_SILU,
+            .window = 4096,
+            .bos = 1,
+            .eos = 2,
+        },
+    [TW_FAMILY_QWEN2] =
+        {
+            .name = "qwen2",
+            .architecture = "Qwen2ForCausalLM",
+            .vocab = 151936,
+            .dim = 4096,
+            .ffn_dim = 22016,
+            .n_layers = 32,
+            .n_heads = 32,
+            .n_kv_heads = 32,
+            .max_seq = 32768,
+            .norm_eps = 1e-6,
+            .theta = 10000,
+            .activation = TW_ACT_SILU,
+            .window = 4096,
+            .bos = -1,
+            .eos = -1,
+        },
+    [TW_FAMILY_QWEN3] =
+        {
+            .name = "qwen3",
+            .architecture = "Qwen3ForCausalLM",
+            .vocab = 151936,
+            .dim = 4096,
+            .ffn_dim = 22016,
+            .n_layers = 32,
+            .n_heads = 32,
+            .n_kv_heads = 32,
+            .head_dim = 128,
+            .max_seq = 32768,
+            .norm_eps = 1e-6,
+            .theta = 10000,
+            .activation = TW_ACT_SILU,
+            .window = 4096,
+            .bos = -1,
+            .eos = -1,
+        },
+    [TW_FAMILY_MIXTRAL] =
+        {
+            .name = "mixtral",
+            .architecture = "MixtralForCausalLM",
+            .vocab = 32000,
+            .dim = 4096,
+            .ffn_dim = 14336,
+            .n_layers = 32,
+            .n_heads = 32,
+            .n_kv_heads = 8,
+            .max_seq = 131072,
+            .n_experts = 8,
+            .n_experts_used = 2,
+            .norm_eps = 1e-5,
+            .theta = 1000000,
+            .activation = TW_ACT_SILU,
+            .renormalise_experts = true,
+            .bos = 1,
+            .eos = 2,
+        },
+    [TW_FAMILY_QWEN3_MOE] =
+        {
+            .name = "qwen3_moe",
+            .architecture = "Qwen3MoeForCausalLM",
+            .vocab = 151936,
+            .dim = 2048,
+            .ffn_dim = 6144,
+            .n_layers = 24,
+            .n_heads = 32,
+            .n_kv_heads = 4,
+            .max_seq = 32768,
+            .n_experts = 128,
+            .n_experts_used = 8,
+            .expert_dim = 768,
+            .norm_eps = 1e-6,
+            .theta = 10000,
+            .activation = TW_ACT_SILU,
+            .window = 4096,
+            .bos = -1,
+            .eos = -1,
+        },
+    [TW_FAMILY_GPT2] =
+        {
+            .name = "gpt2",
+            .architecture = "GPT2LMHeadModel",
+            .vocab = 50257,
+            .dim = 768,
+            .n_layers = 12,
+            .n_heads = 12,
+            .max_seq = 1024,
+            .norm_eps = 1e-5,
+            .activation = TW_ACT_GELU_TANH,
+            .tied = true,
+            .bos = 50256,
+            .eos = 50256,
+        },
 };
 
 static const struct {
     const char *name;
     tw_activation value;
 } activations[] = {
-    {"silu", TW_ACT_SILU},          {"swish", TW_ACT_SILU},
-    {"gelu", TW_ACT_GELU},          {"gelu_python", TW_ACT_GELU},
-    {"gelu_new", TW_ACT_GELU_TANH}, {"gelu_pytorch_tanh", TW_ACT_GELU_TANH},
+    {"silu", TW_ACT_SILU},        {"swish", TW_ACT_SILU},         {"gelu", TW_ACT_GELU},
+    {"gelu_python", TW_ACT_GELU}, {"gelu_new", TW_ACT_GELU_TANH}, {"gelu_pytorch_tanh", TW_ACT_GELU_TANH},
     {"relu", TW_ACT_RELU},
 };
 
 typedef enum kind {
-    INT,    /* in [lo, hi] */
-    REAL,   /* in [lo, hi] */
+    INT,  /* in [lo, hi] */
+    REAL, /* in [lo, hi] */
     BOOL,
     FALSE_, /* must be false */
     EMPTY,  /* must be an empty list or object */
@@ -139,21 +251,86 @@ static const key keys[] = {
 /* Training, bookkeeping, tokenizer, outputs nobody asks for, and the generation defaults that old versions kept here
    (generation_config.json is where they are read). In every family. */
 static const char *const ignored[] = {
-    "_attn_implementation", "_attn_implementation_autoset", "_commit_hash", "_flash_attn_2_enabled", "_name_or_path",
-    "_num_labels", "attention_dropout", "attn_implementation", "attn_pdrop", "bad_words_ids", "begin_suppress_tokens",
-    "chunk_size_feed_forward", "decoder_start_token_id", "diversity_penalty", "do_sample", "dtype", "early_stopping",
-    "embd_pdrop", "encoder_no_repeat_ngram_size", "exponential_decay_length_penalty", "finetuning_task",
-    "forced_bos_token_id", "forced_eos_token_id", "gradient_checkpointing", "hidden_dropout", "id2label",
-    "initializer_range", "is_decoder", "is_llama_config", "label2id", "length_penalty", "max_length", "min_length",
-    "n_ctx", "name_or_path", "no_repeat_ngram_size", "num_beam_groups", "num_beams", "num_labels",
-    "num_return_sequences", "output_attentions", "output_hidden_states", "output_past", "output_router_logits",
-    "output_scores", "pad_token_id", "predict_special_tokens", "prefix", "problem_type", "remove_invalid_values",
-    "repetition_penalty", "resid_pdrop", "return_dict", "return_dict_in_generate", "router_aux_loss_coef",
-    "router_jitter_noise", "sep_token_id", "summary_activation", "summary_first_dropout", "summary_proj_to_labels",
-    "summary_type", "summary_use_proj", "suppress_tokens", "task_specific_params", "temperature", "tf_legacy_loss",
-    "tokenizer_class", "top_k", "top_p", "torch_dtype", "torchscript", "transformers.js_config",
-    "transformers_version", "typical_p", "unsloth_fixed", "unsloth_version", "use_bfloat16", "use_cache",
-    "use_return_dict", "xla_device",
+    "_attn_implementation",
+    "_attn_implementation_autoset",
+    "_commit_hash",
+    "_flash_attn_2_enabled",
+    "_name_or_path",
+    "_num_labels",
+    "attention_dropout",
+    "attn_implementation",
+    "attn_pdrop",
+    "bad_words_ids",
+    "begin_suppress_tokens",
+    "chunk_size_feed_forward",
+    "decoder_start_token_id",
+    "diversity_penalty",
+    "do_sample",
+    "dtype",
+    "early_stopping",
+    "embd_pdrop",
+    "encoder_no_repeat_ngram_size",
+    "exponential_decay_length_penalty",
+    "finetuning_task",
+    "forced_bos_token_id",
+    "forced_eos_token_id",
+    "gradient_checkpointing",
+    "hidden_dropout",
+    "id2label",
+    "initializer_range",
+    "is_decoder",
+    "is_llama_config",
+    "label2id",
+    "length_penalty",
+    "max_length",
+    "min_length",
+    "n_ctx",
+    "name_or_path",
+    "no_repeat_ngram_size",
+    "num_beam_groups",
+    "num_beams",
+    "num_labels",
+    "num_return_sequences",
+    "output_attentions",
+    "output_hidden_states",
+    "output_past",
+    "output_router_logits",
+    "output_scores",
+    "pad_token_id",
+    "predict_special_tokens",
+    "prefix",
+    "problem_type",
+    "remove_invalid_values",
+    "repetition_penalty",
+    "resid_pdrop",
+    "return_dict",
+    "return_dict_in_generate",
+    "router_aux_loss_coef",
+    "router_jitter_noise",
+    "sep_token_id",
+    "summary_activation",
+    "summary_first_dropout",
+    "summary_proj_to_labels",
+    "summary_type",
+    "summary_use_proj",
+    "suppress_tokens",
+    "task_specific_params",
+    "temperature",
+    "tf_legacy_loss",
+    "tokenizer_class",
+    "top_k",
+    "top_p",
+    "torch_dtype",
+    "torchscript",
+    "transformers.js_config",
+    "transformers_version",
+    "typical_p",
+    "unsloth_fixed",
+    "unsloth_version",
+    "use_bfloat16",
+    "use_cache",
+    "use_return_dict",
+    "xla_device",
 };
 
 typedef struct parser {
@@ -165,7 +342,9 @@ typedef struct parser {
     bool has_window_start; /* max_window_layers is there */
 } parser;
 
-const char *tw_family_name(tw_family f) { return families[f].name; }
+const char *tw_family_name(tw_family f) {
+    return families[f].name;
+}
 
 void tw_config_defaults(tw_config *c, tw_family f) {
     *c = (tw_config){
@@ -197,8 +376,8 @@ void tw_config_defaults(tw_config *c, tw_family f) {
         .top_p = 1,
         .top_k = 50,
     };
-    c->rope = (tw_rope_spec){.theta = families[f].theta, .beta_fast = 32, .beta_slow = 1, .attention_factor = -1,
-                             .truncate = true};
+    c->rope = (tw_rope_spec){
+        .theta = families[f].theta, .beta_fast = 32, .beta_slow = 1, .attention_factor = -1, .truncate = true};
 }
 
 static void refuse(parser *p, const char *name, const json_t *v, const char *why) {
@@ -237,7 +416,9 @@ static void read_key(parser *p, const key *k, const json_t *v) {
     }
     switch (k->kind) {
     case INT:
-    case REAL: read_number(p, k, v); break;
+    case REAL:
+        read_number(p, k, v);
+        break;
     case BOOL:
         if (json_is_boolean(v))
             *((bool *)((char *)p->c + k->at)) = json_is_true(v);
@@ -248,13 +429,15 @@ static void read_key(parser *p, const key *k, const json_t *v) {
         if (!json_is_false(v) && !json_is_null(v)) refuse(p, k->name, v, "is not supported");
         break;
     case EMPTY:
-        if (!json_is_null(v) && !((json_is_array(v) || json_is_object(v)) && !json_array_size(v) && !json_object_size(v)))
+        if (!json_is_null(v) &&
+            !((json_is_array(v) || json_is_object(v)) && !json_array_size(v) && !json_object_size(v)))
             refuse(p, k->name, v, "is not supported");
         break;
     case READ:
         if (json_is_null(v) && !k->nullable) refuse(p, k->name, v, "is not supported");
         break;
-    case IGNORED: break;
+    case IGNORED:
+        break;
     }
 }
 
@@ -277,7 +460,8 @@ static void read_keys(parser *p) {
             refuse(p, name, v, "is not understood, and may change the arithmetic");
     }
     const json_t *a = json_object_get(p->root, "num_experts"), *b = json_object_get(p->root, "num_local_experts");
-    if (a && b && !json_equal((json_t *)(uintptr_t)a, (json_t *)(uintptr_t)b)) refuse(p, "num_experts", a, "contradicts num_local_experts");
+    if (a && b && !json_equal((json_t *)(uintptr_t)a, (json_t *)(uintptr_t)b))
+        refuse(p, "num_experts", a, "contradicts num_local_experts");
     p->has_window_start = json_object_get(p->root, "max_window_layers") != NULL;
 }
 
@@ -306,7 +490,9 @@ static void read_activation(parser *p) {
 }
 
 /* An id, or for the end tokens a list of them; -1 and null mean none. */
-static bool read_id(const json_t *v, int64_t *out) { return tw_json_int(v, -1, INT32_MAX, out); }
+static bool read_id(const json_t *v, int64_t *out) {
+    return tw_json_int(v, -1, INT32_MAX, out);
+}
 
 static void read_tokens(parser *p) {
     tw_config *c = p->c;
@@ -374,7 +560,8 @@ static void read_dense_layers(parser *p) {
         if (layer < c->n_layers) dense[layer] = 1; /* beyond the last layer it says nothing */
         if (i + 1 == json_array_size(v)) c->dense = dense;
     }
-    if (!c->dense && !(json_is_array(v) && !json_array_size(v))) refuse(p, "mlp_only_layers", v, "is not a list of layers");
+    if (!c->dense && !(json_is_array(v) && !json_array_size(v)))
+        refuse(p, "mlp_only_layers", v, "is not a list of layers");
 }
 
 /* ---- rope */
@@ -393,14 +580,20 @@ static const struct {
     size_t at;
     double lo, hi;
 } rope_reals[] = {
-    {"rope_theta", R(theta), 1.0000001, 1e30},      {"factor", R(factor), 1, 1e9},
-    {"low_freq_factor", R(low_freq), 1e-9, 1e9},    {"high_freq_factor", R(high_freq), 1e-9, 1e9},
-    {"beta_fast", R(beta_fast), 1e-9, 1e9},         {"beta_slow", R(beta_slow), 1e-9, 1e9},
-    {"mscale", R(mscale), 0, 1e9},                  {"mscale_all_dim", R(mscale_all_dim), 0, 1e9},
+    {"rope_theta", R(theta), 1.0000001, 1e30},
+    {"factor", R(factor), 1, 1e9},
+    {"low_freq_factor", R(low_freq), 1e-9, 1e9},
+    {"high_freq_factor", R(high_freq), 1e-9, 1e9},
+    {"beta_fast", R(beta_fast), 1e-9, 1e9},
+    {"beta_slow", R(beta_slow), 1e-9, 1e9},
+    {"mscale", R(mscale), 0, 1e9},
+    {"mscale_all_dim", R(mscale_all_dim), 0, 1e9},
     {"attention_factor", R(attention_factor), 0, 1e9},
 };
 
-static bool is_one(const json_t *v) { return json_is_number(v) && json_number_value(v) == 1; }
+static bool is_one(const json_t *v) {
+    return json_is_number(v) && json_number_value(v) == 1;
+}
 
 static void read_rope_key(parser *p, const char *dict, const char *name, const json_t *v) {
     tw_rope_spec *r = &p->c->rope;
@@ -430,7 +623,8 @@ static void read_rope_type(parser *p, const char *dict, const json_t *v) {
     const json_t *type = json_object_get(v, "rope_type"), *old = json_object_get(v, "type");
     char full[SHOWN];
     snprintf(full, sizeof full, "%s.rope_type", dict);
-    if (type && old && !json_equal((json_t *)(uintptr_t)type, (json_t *)(uintptr_t)old)) refuse(p, full, type, "contradicts type");
+    if (type && old && !json_equal((json_t *)(uintptr_t)type, (json_t *)(uintptr_t)old))
+        refuse(p, full, type, "contradicts type");
     if (!type) type = old;
     if (!type) return;
     for (size_t i = 0; json_is_string(type) && i < sizeof rope_types / sizeof *rope_types; i++)
@@ -472,16 +666,18 @@ static void read_rope(parser *p) {
     tw_rope_spec *r = &c->rope;
     r->dims = c->head_dim;
     const json_t *partial = json_object_get(p->root, "partial_rotary_factor");
-    if (partial && !json_is_null(partial) && !is_one(partial)) refuse(p, "partial_rotary_factor", partial, "is not supported");
+    if (partial && !json_is_null(partial) && !is_one(partial))
+        refuse(p, "partial_rotary_factor", partial, "is not supported");
     read_rope_dict(p);
     bool given = r->original_max > 0;
     if (!given || r->type == TW_ROPE_TYPE_DYNAMIC) r->original_max = c->max_seq;
-    if (r->type == TW_ROPE_TYPE_YARN && r->factor == 0 && given) r->factor = (double)c->max_seq / (double)r->original_max;
+    if (r->type == TW_ROPE_TYPE_YARN && r->factor == 0 && given)
+        r->factor = (double)c->max_seq / (double)r->original_max;
     if (r->type != TW_ROPE_TYPE_DEFAULT && r->factor == 0)
         tw_reason(p->reasons, TW_ERR_UNSUPPORTED, "rope: this rope_type needs a factor");
     if (r->type == TW_ROPE_TYPE_LLAMA3 && !(r->low_freq > 0 && r->high_freq > r->low_freq))
-        tw_reason(p->reasons, TW_ERR_UNSUPPORTED, "rope: low_freq_factor %g and high_freq_factor %g are not a rising pair",
-                  r->low_freq, r->high_freq);
+        tw_reason(p->reasons, TW_ERR_UNSUPPORTED,
+                  "rope: low_freq_factor %g and high_freq_factor %g are not a rising pair", r->low_freq, r->high_freq);
     if (r->type == TW_ROPE_TYPE_DYNAMIC && r->dims == 2)
         tw_reason(p->reasons, TW_ERR_UNSUPPORTED, "rope: the dynamic rope_type needs a head_dim above 2");
 }
@@ -599,8 +795,8 @@ tw_status tw_config_parse_generation(tw_config *c, const char *text, size_t size
 /* ---- what a config means for each layer */
 
 unsigned tw_config_features(const tw_config *c, int64_t layer) {
-    static const unsigned gpt2 = TW_HAS_QKV_BIAS | TW_HAS_O_BIAS | TW_HAS_MLP_BIAS | TW_HAS_NORM_BIAS | TW_HAS_DENSE |
-                                 TW_HAS_POSITIONS;
+    static const unsigned gpt2 =
+        TW_HAS_QKV_BIAS | TW_HAS_O_BIAS | TW_HAS_MLP_BIAS | TW_HAS_NORM_BIAS | TW_HAS_DENSE | TW_HAS_POSITIONS;
     if (c->family == TW_FAMILY_GPT2) return gpt2;
     unsigned f = TW_HAS_GATE;
     if (c->attention_bias) f |= TW_HAS_QKV_BIAS | TW_HAS_O_BIAS;

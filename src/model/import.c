@@ -17,64 +17,65 @@ typedef struct spelling {
 } spelling;
 
 static const spelling llama_spelling[TW_PART_COUNT] = {
-    [TW_PART_ATTN_NORM] = {"input_layernorm.weight", 0, 0, 0},
-    [TW_PART_Q] = {"self_attn.q_proj.weight", 0, 0, 0},
-    [TW_PART_Q_BIAS] = {"self_attn.q_proj.bias", 0, 0, 0},
-    [TW_PART_K] = {"self_attn.k_proj.weight", 0, 0, 0},
-    [TW_PART_K_BIAS] = {"self_attn.k_proj.bias", 0, 0, 0},
-    [TW_PART_V] = {"self_attn.v_proj.weight", 0, 0, 0},
-    [TW_PART_V_BIAS] = {"self_attn.v_proj.bias", 0, 0, 0},
-    [TW_PART_Q_NORM] = {"self_attn.q_norm.weight", 0, 0, 0},
-    [TW_PART_K_NORM] = {"self_attn.k_norm.weight", 0, 0, 0},
-    [TW_PART_O] = {"self_attn.o_proj.weight", 0, 0, 0},
-    [TW_PART_O_BIAS] = {"self_attn.o_proj.bias", 0, 0, 0},
-    [TW_PART_MLP_NORM] = {"post_attention_layernorm.weight", 0, 0, 0},
-    [TW_PART_GATE] = {"mlp.gate_proj.weight", 0, 0, 0},
-    [TW_PART_GATE_BIAS] = {"mlp.gate_proj.bias", 0, 0, 0},
-    [TW_PART_UP] = {"mlp.up_proj.weight", 0, 0, 0},
-    [TW_PART_UP_BIAS] = {"mlp.up_proj.bias", 0, 0, 0},
-    [TW_PART_DOWN] = {"mlp.down_proj.weight", 0, 0, 0},
-    [TW_PART_DOWN_BIAS] = {"mlp.down_proj.bias", 0, 0, 0},
-    [TW_PART_ROUTER] = {"mlp.gate.weight", 0, 0, 0},
-    [TW_PART_EXPERT_GATE] = {"gate_proj.weight", 0, 0, 0},
-    [TW_PART_EXPERT_UP] = {"up_proj.weight", 0, 0, 0},
-    [TW_PART_EXPERT_DOWN] = {"down_proj.weight", 0, 0, 0},
-    [TW_PART_EMBED] = {"embed_tokens.weight", 0, 0, 0},
-    [TW_PART_FINAL_NORM] = {"norm.weight", 0, 0, 0},
-    [TW_PART_HEAD] = {"lm_head.weight", 0, 0, 0},
+    [TW_PART_ATTN_NORM] = {.name = "input_layernorm.weight"},
+    [TW_PART_Q] = {.name = "self_attn.q_proj.weight"},
+    [TW_PART_Q_BIAS] = {.name = "self_attn.q_proj.bias"},
+    [TW_PART_K] = {.name = "self_attn.k_proj.weight"},
+    [TW_PART_K_BIAS] = {.name = "self_attn.k_proj.bias"},
+    [TW_PART_V] = {.name = "self_attn.v_proj.weight"},
+    [TW_PART_V_BIAS] = {.name = "self_attn.v_proj.bias"},
+    [TW_PART_Q_NORM] = {.name = "self_attn.q_norm.weight"},
+    [TW_PART_K_NORM] = {.name = "self_attn.k_norm.weight"},
+    [TW_PART_O] = {.name = "self_attn.o_proj.weight"},
+    [TW_PART_O_BIAS] = {.name = "self_attn.o_proj.bias"},
+    [TW_PART_MLP_NORM] = {.name = "post_attention_layernorm.weight"},
+    [TW_PART_GATE] = {.name = "mlp.gate_proj.weight"},
+    [TW_PART_GATE_BIAS] = {.name = "mlp.gate_proj.bias"},
+    [TW_PART_UP] = {.name = "mlp.up_proj.weight"},
+    [TW_PART_UP_BIAS] = {.name = "mlp.up_proj.bias"},
+    [TW_PART_DOWN] = {.name = "mlp.down_proj.weight"},
+    [TW_PART_DOWN_BIAS] = {.name = "mlp.down_proj.bias"},
+    [TW_PART_ROUTER] = {.name = "mlp.gate.weight"},
+    [TW_PART_EXPERT_GATE] = {.name = "gate_proj.weight"},
+    [TW_PART_EXPERT_UP] = {.name = "up_proj.weight"},
+    [TW_PART_EXPERT_DOWN] = {.name = "down_proj.weight"},
+    [TW_PART_EMBED] = {.name = "embed_tokens.weight"},
+    [TW_PART_FINAL_NORM] = {.name = "norm.weight"},
+    [TW_PART_HEAD] = {.name = "lm_head.weight"},
 };
 
 static const spelling gpt2_spelling[TW_PART_COUNT] = {
-    [TW_PART_ATTN_NORM] = {"ln_1.weight", 0, 0, 0},
-    [TW_PART_ATTN_NORM_BIAS] = {"ln_1.bias", 0, 0, 0},
+    [TW_PART_ATTN_NORM] = {.name = "ln_1.weight"},
+    [TW_PART_ATTN_NORM_BIAS] = {.name = "ln_1.bias"},
     [TW_PART_Q] = {"attn.c_attn.weight", 0, 3, true},
     [TW_PART_Q_BIAS] = {"attn.c_attn.bias", 0, 3, false},
     [TW_PART_K] = {"attn.c_attn.weight", 1, 3, true},
     [TW_PART_K_BIAS] = {"attn.c_attn.bias", 1, 3, false},
     [TW_PART_V] = {"attn.c_attn.weight", 2, 3, true},
     [TW_PART_V_BIAS] = {"attn.c_attn.bias", 2, 3, false},
-    [TW_PART_O] = {"attn.c_proj.weight", 0, 0, true},
-    [TW_PART_O_BIAS] = {"attn.c_proj.bias", 0, 0, 0},
-    [TW_PART_MLP_NORM] = {"ln_2.weight", 0, 0, 0},
-    [TW_PART_MLP_NORM_BIAS] = {"ln_2.bias", 0, 0, 0},
-    [TW_PART_UP] = {"mlp.c_fc.weight", 0, 0, true},
-    [TW_PART_UP_BIAS] = {"mlp.c_fc.bias", 0, 0, 0},
-    [TW_PART_DOWN] = {"mlp.c_proj.weight", 0, 0, true},
-    [TW_PART_DOWN_BIAS] = {"mlp.c_proj.bias", 0, 0, 0},
-    [TW_PART_EMBED] = {"wte.weight", 0, 0, 0},
-    [TW_PART_POSITIONS] = {"wpe.weight", 0, 0, 0},
-    [TW_PART_FINAL_NORM] = {"ln_f.weight", 0, 0, 0},
-    [TW_PART_FINAL_NORM_BIAS] = {"ln_f.bias", 0, 0, 0},
-    [TW_PART_HEAD] = {"lm_head.weight", 0, 0, 0},
+    [TW_PART_O] = {.name = "attn.c_proj.weight", .transposed = true},
+    [TW_PART_O_BIAS] = {.name = "attn.c_proj.bias"},
+    [TW_PART_MLP_NORM] = {.name = "ln_2.weight"},
+    [TW_PART_MLP_NORM_BIAS] = {.name = "ln_2.bias"},
+    [TW_PART_UP] = {.name = "mlp.c_fc.weight", .transposed = true},
+    [TW_PART_UP_BIAS] = {.name = "mlp.c_fc.bias"},
+    [TW_PART_DOWN] = {.name = "mlp.c_proj.weight", .transposed = true},
+    [TW_PART_DOWN_BIAS] = {.name = "mlp.c_proj.bias"},
+    [TW_PART_EMBED] = {.name = "wte.weight"},
+    [TW_PART_POSITIONS] = {.name = "wpe.weight"},
+    [TW_PART_FINAL_NORM] = {.name = "ln_f.weight"},
+    [TW_PART_FINAL_NORM_BIAS] = {.name = "ln_f.bias"},
+    [TW_PART_HEAD] = {.name = "lm_head.weight"},
 };
 
 /* Mixtral's own names of its mixture; transformers 5 may keep the newer ones, which are those of Qwen. */
-static const spelling mixtral_router = {"block_sparse_moe.gate.weight", 0, 0, 0};
-static const spelling mixtral_experts[] = {{"w1.weight", 0, 0, 0}, {"w3.weight", 0, 0, 0}, {"w2.weight", 0, 0, 0}};
+static const spelling mixtral_router = {.name = "block_sparse_moe.gate.weight"};
+static const spelling mixtral_experts[] = {{.name = "w1.weight"}, {.name = "w3.weight"}, {.name = "w2.weight"}};
 
 /* All experts of a layer in one tensor, [experts, rows, cols], gate above up. */
-static const spelling fused_experts[] = {
-    {"mlp.experts.gate_up_proj", 0, 2, false}, {"mlp.experts.gate_up_proj", 1, 2, false}, {"mlp.experts.down_proj", 0, 0, 0}};
+static const spelling fused_experts[] = {{"mlp.experts.gate_up_proj", 0, 2, false},
+                                         {"mlp.experts.gate_up_proj", 1, 2, false},
+                                         {.name = "mlp.experts.down_proj"}};
 
 typedef struct importer {
     tw_model *m;
@@ -87,10 +88,10 @@ typedef struct importer {
 
 /* One place to bind: where its tensor is called what. */
 typedef struct place {
-    int64_t layer; /* -1: of the model */
+    int64_t layer;              /* -1: of the model */
     int64_t expert, of_experts; /* of a fused tensor; 0 of 0 otherwise */
-    char name[160];  /* in the checkpoint */
-    const char *said; /* in messages: below the layer */
+    char name[160];             /* in the checkpoint */
+    const char *said;           /* in messages: below the layer */
 } place;
 
 static void name_place(const importer *im, place *p, const char *name) {
@@ -121,7 +122,8 @@ static const char *show_shape(int rank, const int64_t *shape, char *out, size_t 
 }
 
 /* The shape that the tensor of a part has in the file. */
-static int stored_shape(const tw_part_info *part, const tw_model *m, const spelling *s, const place *p, int64_t *shape) {
+static int stored_shape(const tw_part_info *part, const tw_model *m, const spelling *s, const place *p,
+                        int64_t *shape) {
     int64_t rows = tw_model_extent(m, part->rows) * (s->of ? s->of : 1), cols = tw_model_extent(m, part->cols);
     int rank = 0;
     if (p->of_experts) shape[rank++] = p->of_experts;
@@ -163,7 +165,8 @@ static tw_tensor *take(importer *im, const tw_part_info *part, const spelling *s
     return t;
 }
 
-static void bind_part(importer *im, void *owner, tw_part which, const spelling *s, const place *p, const char *canonical) {
+static void bind_part(importer *im, void *owner, tw_part which, const spelling *s, const place *p,
+                      const char *canonical) {
     const tw_part_info *part = &tw_parts[which];
     const tw_tensor *t = take(im, part, s, p);
     if (!t) return;
@@ -248,8 +251,8 @@ static void tie_head(importer *im) {
     if (embed && (head->type != embed->type || head->rank != embed->rank || head->bytes != embed->bytes ||
                   memcmp(head->shape, embed->shape, sizeof head->shape) != 0 ||
                   (head->bytes && memcmp(head->data, embed->data, (size_t)head->bytes) != 0)))
-        tw_reason(im->reasons, TW_ERR_UNSUPPORTED, "%s differs from %s, to which tie_word_embeddings ties it", head->name,
-                  embed->name);
+        tw_reason(im->reasons, TW_ERR_UNSUPPORTED, "%s differs from %s, to which tie_word_embeddings ties it",
+                  head->name, embed->name);
 }
 
 static void bind_globals(importer *im) {
@@ -269,7 +272,8 @@ static void bind_globals(importer *im) {
 /* Buffers that old versions of transformers saved although they follow from the config: causal masks, and inverse
    frequencies (which it does not read back either). By exact name. */
 static bool is_derived(const importer *im, const char *below_layer) {
-    if (im->c->family == TW_FAMILY_GPT2) return !strcmp(below_layer, "attn.bias") || !strcmp(below_layer, "attn.masked_bias");
+    if (im->c->family == TW_FAMILY_GPT2)
+        return !strcmp(below_layer, "attn.bias") || !strcmp(below_layer, "attn.masked_bias");
     return !strcmp(below_layer, "self_attn.rotary_emb.inv_freq");
 }
 

@@ -44,16 +44,26 @@ const tw_part_info tw_parts[TW_PART_COUNT] = {
 
 int64_t tw_model_extent(const tw_model *m, tw_extent e) {
     switch (e) {
-    case TW_EXTENT_ONE: return 1;
-    case TW_EXTENT_DIM: return m->dim;
-    case TW_EXTENT_Q: return m->n_heads * m->head_dim;
-    case TW_EXTENT_KV: return m->n_kv_heads * m->head_dim;
-    case TW_EXTENT_HEAD_DIM: return m->head_dim;
-    case TW_EXTENT_FFN: return m->ffn_dim;
-    case TW_EXTENT_EXPERTS: return m->n_experts;
-    case TW_EXTENT_EXPERT_DIM: return m->expert_dim;
-    case TW_EXTENT_VOCAB: return m->vocab;
-    case TW_EXTENT_MAX_SEQ: return m->max_seq;
+    case TW_EXTENT_ONE:
+        return 1;
+    case TW_EXTENT_DIM:
+        return m->dim;
+    case TW_EXTENT_Q:
+        return m->n_heads * m->head_dim;
+    case TW_EXTENT_KV:
+        return m->n_kv_heads * m->head_dim;
+    case TW_EXTENT_HEAD_DIM:
+        return m->head_dim;
+    case TW_EXTENT_FFN:
+        return m->ffn_dim;
+    case TW_EXTENT_EXPERTS:
+        return m->n_experts;
+    case TW_EXTENT_EXPERT_DIM:
+        return m->expert_dim;
+    case TW_EXTENT_VOCAB:
+        return m->vocab;
+    case TW_EXTENT_MAX_SEQ:
+        return m->max_seq;
     }
     return 0;
 }

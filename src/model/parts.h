@@ -79,7 +79,9 @@ extern const tw_part_info tw_parts[TW_PART_COUNT];
 
 int64_t tw_model_extent(const tw_model *m, tw_extent e);
 
-static inline tw_weight *tw_part_of(void *owner, tw_part p) { return (tw_weight *)((char *)owner + tw_parts[p].at); }
+static inline tw_weight *tw_part_of(void *owner, tw_part p) {
+    return (tw_weight *)((char *)owner + tw_parts[p].at);
+}
 
 /* Calls `visit` with every weight the model has, a tied head once (as "embed"); stops when it returns false. */
 void tw_model_each(const tw_model *m, bool (*visit)(void *context, const tw_weight *w), void *context);

@@ -154,7 +154,8 @@ static void consider(const span *g, choice *best, float scale) {
 
 /* Where the largest magnitude is put. At the negative end there is one step more; putting it beyond an end clips it,
    which often costs less than coarser steps for all the others. */
-static const float ends[] = {-9.6f, -9.0f, -8.5f, -8.0f, -7.6f, -7.2f, -6.8f, -6.4f, 8.4f, 7.9f, 7.4f, 7.0f, 6.6f, 6.2f};
+static const float ends[] = {-9.6f, -9.0f, -8.5f, -8.0f, -7.6f, -7.2f, -6.8f,
+                             -6.4f, 8.4f,  7.9f,  7.4f,  7.0f,  6.6f,  6.2f};
 enum { ENDS = sizeof ends / sizeof *ends };
 
 /* `extreme` is the element of largest magnitude, in units. */

@@ -59,7 +59,9 @@ static void yarn(float *inv_freq, const tw_rope_spec *s) {
     }
 }
 
-static double yarn_scale(double factor, double mscale) { return factor <= 1 ? 1 : 0.1 * mscale * log(factor) + 1; }
+static double yarn_scale(double factor, double mscale) {
+    return factor <= 1 ? 1 : 0.1 * mscale * log(factor) + 1;
+}
 
 static double yarn_attention(const tw_rope_spec *s) {
     if (s->attention_factor >= 0) return s->attention_factor;
@@ -73,9 +75,15 @@ bool tw_rope_init(tw_rope *r, tw_arena *arena, const tw_rope_spec *s) {
     r->inv_freq = tw_arena_array(arena, (size_t)(s->dims / 2), sizeof *r->inv_freq);
     if (!r->inv_freq) return false;
     switch (s->type) {
-    case TW_ROPE_TYPE_DEFAULT: plain(r->inv_freq, s->theta, s->dims); break;
-    case TW_ROPE_TYPE_LINEAR: linear(r->inv_freq, s); break;
-    case TW_ROPE_TYPE_LLAMA3: llama3(r->inv_freq, s); break;
+    case TW_ROPE_TYPE_DEFAULT:
+        plain(r->inv_freq, s->theta, s->dims);
+        break;
+    case TW_ROPE_TYPE_LINEAR:
+        linear(r->inv_freq, s);
+        break;
+    case TW_ROPE_TYPE_LLAMA3:
+        llama3(r->inv_freq, s);
+        break;
     case TW_ROPE_TYPE_YARN:
         yarn(r->inv_freq, s);
         r->attention_factor = (float)yarn_attention(s);

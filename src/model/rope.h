@@ -5,7 +5,13 @@
 
 #include "model/model.h"
 
-typedef enum tw_rope_type { TW_ROPE_TYPE_DEFAULT, TW_ROPE_TYPE_LINEAR, TW_ROPE_TYPE_DYNAMIC, TW_ROPE_TYPE_LLAMA3, TW_ROPE_TYPE_YARN } tw_rope_type;
+typedef enum tw_rope_type {
+    TW_ROPE_TYPE_DEFAULT,
+    TW_ROPE_TYPE_LINEAR,
+    TW_ROPE_TYPE_DYNAMIC,
+    TW_ROPE_TYPE_LLAMA3,
+    TW_ROPE_TYPE_YARN
+} tw_rope_type;
 
 typedef struct tw_rope_spec {
     tw_rope_type type;

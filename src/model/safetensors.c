@@ -157,7 +157,8 @@ static tw_status check_cover(const parser *p, tw_tensors *t) {
 }
 
 static tw_status read_header(const parser *p, tw_tensors *out, tw_arena *arena, const json_t *root) {
-    if (!json_is_object(root)) return tw_fail_at(p->diag, TW_ERR_FORMAT, p->path, PREFIX, "the header is not an object");
+    if (!json_is_object(root))
+        return tw_fail_at(p->diag, TW_ERR_FORMAT, p->path, PREFIX, "the header is not an object");
     out->items = tw_arena_array(arena, json_object_size(root), sizeof *out->items);
     if (arena->failed) return tw_fail_memory(p->diag);
     const char *key;

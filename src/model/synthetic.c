@@ -39,7 +39,9 @@ static const shape shapes[] = {
 };
 enum { N_SHAPES = sizeof shapes / sizeof *shapes };
 
-const char *tw_model_shape_name(int i) { return i >= 0 && i < N_SHAPES ? shapes[i].name : NULL; }
+const char *tw_model_shape_name(int i) {
+    return i >= 0 && i < N_SHAPES ? shapes[i].name : NULL;
+}
 
 static void describe(tw_config *c, const shape *s) {
     tw_config_defaults(c, s->family);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as a safetensors file: refused with a place and a reason, or tensors that lie within the file and cover it. */
+/* Any bytes as a safetensors file: refused with a place and a reason, or tensors that lie within the file and cover it.
+ */
 #include "base/diag.h"
 #include "model/safetensors.h"
 

@@ -10,7 +10,9 @@
 /* Jansson is left out of it: 2.14 writes beyond a string it could not make room for (its lexer takes no notice when the
    buffer of a token fails to grow), which no caller can help. Everything of ours is exhausted. */
 void *__real_malloc(size_t n);
-static void spare_jansson(void) { json_set_alloc_funcs(__real_malloc, free); }
+static void spare_jansson(void) {
+    json_set_alloc_funcs(__real_malloc, free);
+}
 
 /* Out of memory, and said so; a map that fails is an error of the file, in the system's words. */
 static int result(tw_status s, const tw_diag *diag, tw_model *m) {
@@ -40,8 +42,8 @@ static int attempt_synthetic(void *context) {
 
 static void test_open(void **state) {
     (void)state;
-    static const char *const models[] = {"llama-llama3-sharded", "qwen3moe-dense-first", "mixtral-fused", "gpt2-gelu-bare",
-                                         "qwen2-window"};
+    static const char *const models[] = {"llama-llama3-sharded", "qwen3moe-dense-first", "mixtral-fused",
+                                         "gpt2-gelu-bare", "qwen2-window"};
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
         char path[1024];
         snprintf(path, sizeof path, "%s/models/%s", TEST_DATA, models[i]);

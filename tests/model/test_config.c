@@ -98,29 +98,32 @@ static void test_mixture_defaults(void **state) {
 }
 
 /* Configs with all the keys that published models of transformers 4 carry. */
-#define COMMON4                                                                                                         \
-    "\"attention_dropout\":0.0,\"initializer_range\":0.02,\"torch_dtype\":\"bfloat16\",\"transformers_version\":\"4.45.0\"," \
+#define COMMON4                                                                                                        \
+    "\"attention_dropout\":0.0,\"initializer_range\":0.02,\"torch_dtype\":\"bfloat16\",\"transformers_version\":\"4."  \
+    "45.0\","                                                                                                          \
     "\"use_cache\":true,\"_name_or_path\":\"x\""
 
 static void test_published_llama(void **state) {
     (void)state;
     parsed p;
-    accept(&p, LLAMA(COMMON4
-                     ",\"architectures\":[\"LlamaForCausalLM\"],\"attention_bias\":false,\"bos_token_id\":128000,"
-                     "\"eos_token_id\":[128001,128008,128009],\"head_dim\":64,\"hidden_act\":\"silu\",\"hidden_size\":2048,"
-                     "\"intermediate_size\":8192,\"max_position_embeddings\":131072,\"mlp_bias\":false,"
-                     "\"num_attention_heads\":32,\"num_hidden_layers\":16,\"num_key_value_heads\":8,\"pretraining_tp\":1,"
-                     "\"rms_norm_eps\":1e-05,\"rope_scaling\":{\"factor\":32.0,\"high_freq_factor\":4.0,"
-                     "\"low_freq_factor\":1.0,\"original_max_position_embeddings\":8192,\"rope_type\":\"llama3\"},"
-                     "\"rope_theta\":500000.0,\"tie_word_embeddings\":true,\"vocab_size\":128256"));
+    accept(&p,
+           LLAMA(COMMON4
+                 ",\"architectures\":[\"LlamaForCausalLM\"],\"attention_bias\":false,\"bos_token_id\":128000,"
+                 "\"eos_token_id\":[128001,128008,128009],\"head_dim\":64,\"hidden_act\":\"silu\",\"hidden_size\":2048,"
+                 "\"intermediate_size\":8192,\"max_position_embeddings\":131072,\"mlp_bias\":false,"
+                 "\"num_attention_heads\":32,\"num_hidden_layers\":16,\"num_key_value_heads\":8,\"pretraining_tp\":1,"
+                 "\"rms_norm_eps\":1e-05,\"rope_scaling\":{\"factor\":32.0,\"high_freq_factor\":4.0,"
+                 "\"low_freq_factor\":1.0,\"original_max_position_embeddings\":8192,\"rope_type\":\"llama3\"},"
+                 "\"rope_theta\":500000.0,\"tie_word_embeddings\":true,\"vocab_size\":128256"));
     assert_true(p.c.n_eos == 3 && p.c.eos[2] == 128009 && p.c.bos == 128000 && p.c.tied);
     assert_true(p.c.rope.type == TW_ROPE_TYPE_LLAMA3 && p.c.rope.factor == 32 && p.c.rope.original_max == 8192);
     assert_true(p.c.rope.theta == 500000 && p.c.rope.high_freq == 4);
     tw_arena_free(&p.arena);
-    accept(&p, LLAMA(COMMON4
-                     ",\"is_llama_config\":true,\"rope_interleaved\":false,\"rope_scaling\":null,\"rope_theta\":100000,"
-                     "\"hidden_size\":576,\"num_attention_heads\":9,\"num_key_value_heads\":3,\"transformers.js_config\":"
-                     "{\"kv_cache_dtype\":{\"fp16\":\"float16\"}},\"unsloth_fixed\":true,\"pad_token_id\":null"));
+    accept(&p,
+           LLAMA(COMMON4
+                 ",\"is_llama_config\":true,\"rope_interleaved\":false,\"rope_scaling\":null,\"rope_theta\":100000,"
+                 "\"hidden_size\":576,\"num_attention_heads\":9,\"num_key_value_heads\":3,\"transformers.js_config\":"
+                 "{\"kv_cache_dtype\":{\"fp16\":\"float16\"}},\"unsloth_fixed\":true,\"pad_token_id\":null"));
     assert_true(p.c.head_dim == 64 && p.c.rope.theta == 100000);
     tw_arena_free(&p.arena);
 }
@@ -128,26 +131,30 @@ static void test_published_llama(void **state) {
 static void test_published_others(void **state) {
     (void)state;
     parsed p;
-    accept(&p, CONFIG("qwen2", COMMON4 ",\"architectures\":[\"Qwen2ForCausalLM\"],\"bos_token_id\":151643,\"eos_token_id\":151645,"
-                                       "\"hidden_size\":896,\"num_attention_heads\":14,\"num_key_value_heads\":2,"
-                                       "\"max_window_layers\":21,\"sliding_window\":32768,\"use_mrope\":false,"
-                                       "\"use_sliding_window\":false,\"tie_word_embeddings\":true,\"vocab_size\":151936"));
+    accept(&p, CONFIG("qwen2", COMMON4
+                      ",\"architectures\":[\"Qwen2ForCausalLM\"],\"bos_token_id\":151643,\"eos_token_id\":151645,"
+                      "\"hidden_size\":896,\"num_attention_heads\":14,\"num_key_value_heads\":2,"
+                      "\"max_window_layers\":21,\"sliding_window\":32768,\"use_mrope\":false,"
+                      "\"use_sliding_window\":false,\"tie_word_embeddings\":true,\"vocab_size\":151936"));
     assert_int_equal(tw_config_window(&p.c, 23), 0);
     assert_int_equal(tw_config_features(&p.c, 0), TW_HAS_QKV_BIAS | TW_HAS_GATE | TW_HAS_DENSE);
     tw_arena_free(&p.arena);
-    accept(&p, CONFIG("qwen3_moe", COMMON4 ",\"decoder_sparse_step\":1,\"head_dim\":128,\"max_window_layers\":48,"
-                                           "\"mlp_only_layers\":[],\"moe_intermediate_size\":768,\"norm_topk_prob\":true,"
-                                           "\"num_experts\":128,\"num_experts_per_tok\":8,\"output_router_logits\":false,"
-                                           "\"rope_scaling\":null,\"rope_theta\":1000000.0,\"router_aux_loss_coef\":0.001,"
-                                           "\"sliding_window\":null,\"use_sliding_window\":false"));
+    accept(&p,
+           CONFIG("qwen3_moe", COMMON4 ",\"decoder_sparse_step\":1,\"head_dim\":128,\"max_window_layers\":48,"
+                                       "\"mlp_only_layers\":[],\"moe_intermediate_size\":768,\"norm_topk_prob\":true,"
+                                       "\"num_experts\":128,\"num_experts_per_tok\":8,\"output_router_logits\":false,"
+                                       "\"rope_scaling\":null,\"rope_theta\":1000000.0,\"router_aux_loss_coef\":0.001,"
+                                       "\"sliding_window\":null,\"use_sliding_window\":false"));
     assert_true(p.c.renormalise_experts && p.c.head_dim == 128);
     tw_arena_free(&p.arena);
-    accept(&p, CONFIG("gpt2", "\"activation_function\":\"gelu_new\",\"architectures\":[\"GPT2LMHeadModel\"],\"attn_pdrop\":0.1,"
-                              "\"bos_token_id\":50256,\"embd_pdrop\":0.1,\"eos_token_id\":50256,\"n_ctx\":1024,\"n_embd\":768,"
-                              "\"n_head\":12,\"n_layer\":12,\"n_positions\":1024,\"resid_pdrop\":0.1,\"summary_activation\":null,"
-                              "\"summary_first_dropout\":0.1,\"summary_proj_to_labels\":true,\"summary_type\":\"cls_index\","
-                              "\"summary_use_proj\":true,\"task_specific_params\":{\"text-generation\":{\"do_sample\":true}},"
-                              "\"vocab_size\":50257,\"pruned_heads\":{},\"is_encoder_decoder\":false"));
+    accept(&p,
+           CONFIG("gpt2",
+                  "\"activation_function\":\"gelu_new\",\"architectures\":[\"GPT2LMHeadModel\"],\"attn_pdrop\":0.1,"
+                  "\"bos_token_id\":50256,\"embd_pdrop\":0.1,\"eos_token_id\":50256,\"n_ctx\":1024,\"n_embd\":768,"
+                  "\"n_head\":12,\"n_layer\":12,\"n_positions\":1024,\"resid_pdrop\":0.1,\"summary_activation\":null,"
+                  "\"summary_first_dropout\":0.1,\"summary_proj_to_labels\":true,\"summary_type\":\"cls_index\","
+                  "\"summary_use_proj\":true,\"task_specific_params\":{\"text-generation\":{\"do_sample\":true}},"
+                  "\"vocab_size\":50257,\"pruned_heads\":{},\"is_encoder_decoder\":false"));
     tw_arena_free(&p.arena);
 }
 
@@ -193,7 +200,8 @@ static void test_sizes(void **state) {
     refuse(LLAMA("\"vocab_size\":null"), "vocab_size: null is not supported");
     refuse(LLAMA("\"hidden_size\":100,\"num_attention_heads\":3,\"num_key_value_heads\":3"),
            "hidden size 100 is not a multiple of 3 heads\nhead_dim: 33 is not even, as rotary embeddings need");
-    refuse(LLAMA("\"num_attention_heads\":8,\"num_key_value_heads\":3"), "num_key_value_heads: 3 does not divide 8 heads");
+    refuse(LLAMA("\"num_attention_heads\":8,\"num_key_value_heads\":3"),
+           "num_key_value_heads: 3 does not divide 8 heads");
     refuse(LLAMA("\"head_dim\":7"), "head_dim: 7 is not even, as rotary embeddings need");
     refuse(CONFIG("mixtral", "\"num_experts_per_tok\":9"), "num_experts_per_tok: 9 is more than the 8 experts");
     refuse(CONFIG("qwen3_moe", "\"num_experts\":4,\"num_local_experts\":8,\"num_experts_per_tok\":2"),
@@ -223,13 +231,15 @@ static void test_unknown(void **state) {
     (void)state;
     refuse(LLAMA("\"attn_logit_softcapping\":50.0"),
            "attn_logit_softcapping: 50.0 is not understood, and may change the arithmetic");
-    refuse(LLAMA("\"quantization_config\":{\"bits\":4,\"quant_method\":\"gptq\"}"),
-           "quantization_config: {\"bits\":4,\"quant_method\":\"gptq\"} is not understood, and may change the arithmetic");
+    refuse(
+        LLAMA("\"quantization_config\":{\"bits\":4,\"quant_method\":\"gptq\"}"),
+        "quantization_config: {\"bits\":4,\"quant_method\":\"gptq\"} is not understood, and may change the arithmetic");
     refuse(LLAMA("\"sliding_window\":7"), "sliding_window: 7 is not understood, and may change the arithmetic");
     refuse(CONFIG("gpt2", "\"hidden_size\":768"), "hidden_size: 768 is not understood, and may change the arithmetic");
     refuse(LLAMA("\"hidden_act\":\"gelu_fast\""), "hidden_act: gelu_fast is not supported");
     refuse(LLAMA("\"hidden_act\":3"), "hidden_act: 3 is not supported");
-    refuse(CONFIG("gpt2", "\"scale_attn_by_inverse_layer_idx\":true"), "scale_attn_by_inverse_layer_idx: true is not supported");
+    refuse(CONFIG("gpt2", "\"scale_attn_by_inverse_layer_idx\":true"),
+           "scale_attn_by_inverse_layer_idx: true is not supported");
     refuse(CONFIG("gpt2", "\"add_cross_attention\":true"), "add_cross_attention: true is not supported");
     refuse(LLAMA("\"pruned_heads\":{\"0\":[1]}"), "pruned_heads: {\"0\":[1]} is not supported");
     refuse(LLAMA("\"attention_bias\":1"), "attention_bias: 1 is not true or false");
@@ -289,7 +299,8 @@ static void test_rope_refused(void **state) {
     (void)state;
     refuse(ROPE5("\"rope_type\":\"longrope\",\"factor\":2.0"),
            "rope_parameters.rope_type: longrope is not supported; supported: default, linear, dynamic, llama3, yarn");
-    refuse(ROPE4("\"type\":\"su\",\"rope_type\":\"linear\",\"factor\":2"), "rope_scaling.rope_type: linear contradicts type");
+    refuse(ROPE4("\"type\":\"su\",\"rope_type\":\"linear\",\"factor\":2"),
+           "rope_scaling.rope_type: linear contradicts type");
     refuse(ROPE5("\"rope_type\":\"linear\""), "rope: this rope_type needs a factor");
     refuse(ROPE5("\"rope_type\":\"linear\",\"factor\":0.5"),
            "rope_parameters.factor: 0.5 is not supported\nrope: this rope_type needs a factor");
@@ -305,7 +316,8 @@ static void test_rope_refused(void **state) {
     refuse(LLAMA("\"rope_scaling\":\"linear\""), "rope_scaling: linear is not supported");
     refuse(ROPE5("\"rope_type\":\"llama3\",\"factor\":8.0,\"low_freq_factor\":4.0,\"high_freq_factor\":1.0"),
            "rope: low_freq_factor 4 and high_freq_factor 1 are not a rising pair");
-    refuse(ROPE5("\"rope_type\":\"yarn\",\"factor\":2,\"truncate\":null"), "rope_parameters.truncate: null is not true or false");
+    refuse(ROPE5("\"rope_type\":\"yarn\",\"factor\":2,\"truncate\":null"),
+           "rope_parameters.truncate: null is not true or false");
     refuse(ROPE5("\"rope_type\":\"yarn\",\"factor\":2,\"original_max_position_embeddings\":0"),
            "rope_parameters.original_max_position_embeddings: 0 is not supported");
     refuse(LLAMA("\"head_dim\":2,\"rope_scaling\":{\"type\":\"dynamic\",\"factor\":2}"),
@@ -318,7 +330,9 @@ static void test_windows(void **state) {
     accept(&p, CONFIG("mistral", "\"sliding_window\":null"));
     assert_int_equal(tw_config_window(&p.c, 0), 0);
     tw_arena_free(&p.arena);
-    accept(&p, CONFIG("qwen2", "\"num_hidden_layers\":4,\"use_sliding_window\":true,\"sliding_window\":9,\"max_window_layers\":2"));
+    accept(&p,
+           CONFIG("qwen2",
+                  "\"num_hidden_layers\":4,\"use_sliding_window\":true,\"sliding_window\":9,\"max_window_layers\":2"));
     assert_true(tw_config_window(&p.c, 1) == 0 && tw_config_window(&p.c, 2) == 9);
     tw_arena_free(&p.arena);
     accept(&p, CONFIG("qwen3", "\"num_hidden_layers\":2,\"use_sliding_window\":true,\"sliding_window\":9,"
@@ -330,8 +344,11 @@ static void test_windows(void **state) {
     tw_arena_free(&p.arena);
     refuse(CONFIG("qwen3_moe", "\"use_sliding_window\":true,\"sliding_window\":9,\"max_window_layers\":3"),
            "max_window_layers: 3 is not supported with use_sliding_window");
-    refuse(CONFIG("qwen2", "\"num_hidden_layers\":2,\"sliding_window\":9,\"layer_types\":[\"sliding_attention\",\"full_attention\"]"),
-           "layer_types: sliding_attention asks for a sliding_window, and there is none");
+    refuse(
+        CONFIG(
+            "qwen2",
+            "\"num_hidden_layers\":2,\"sliding_window\":9,\"layer_types\":[\"sliding_attention\",\"full_attention\"]"),
+        "layer_types: sliding_attention asks for a sliding_window, and there is none");
     refuse(CONFIG("qwen2", "\"num_hidden_layers\":2,\"layer_types\":[\"full_attention\"]"),
            "layer_types: [\"full_attention\"] is not a list with one type a layer");
     refuse(CONFIG("qwen2", "\"num_hidden_layers\":1,\"layer_types\":[\"chunked_attention\"]"),
@@ -352,7 +369,8 @@ static void test_mixture_layers(void **state) {
     tw_arena_free(&p.arena);
     refuse(CONFIG("qwen3_moe", "\"mlp_only_layers\":[\"1\"]"), "mlp_only_layers: [\"1\"] is not a list of layers");
     refuse(CONFIG("qwen3_moe", "\"mlp_only_layers\":[0,-1]"), "mlp_only_layers: [0,-1] is not a list of layers");
-    refuse(CONFIG("qwen3_moe", "\"decoder_sparse_step\":0"), "decoder_sparse_step: 0 is not an integer from 1 to 1048576");
+    refuse(CONFIG("qwen3_moe", "\"decoder_sparse_step\":0"),
+           "decoder_sparse_step: 0 is not an integer from 1 to 1048576");
 }
 
 static void test_tokens(void **state) {
@@ -397,12 +415,14 @@ static void test_generation(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_defaults),       cmocka_unit_test(test_mixture_defaults), cmocka_unit_test(test_published_llama),
-        cmocka_unit_test(test_published_others), cmocka_unit_test(test_models_types),   cmocka_unit_test(test_malformed),
-        cmocka_unit_test(test_sizes),          cmocka_unit_test(test_optional_sizes),   cmocka_unit_test(test_unknown),
-        cmocka_unit_test(test_all_reasons),    cmocka_unit_test(test_rope_accepted),    cmocka_unit_test(test_rope_refused),
-        cmocka_unit_test(test_windows),        cmocka_unit_test(test_mixture_layers),   cmocka_unit_test(test_tokens),
-        cmocka_unit_test(test_generation),
+        cmocka_unit_test(test_defaults),        cmocka_unit_test(test_mixture_defaults),
+        cmocka_unit_test(test_published_llama), cmocka_unit_test(test_published_others),
+        cmocka_unit_test(test_models_types),    cmocka_unit_test(test_malformed),
+        cmocka_unit_test(test_sizes),           cmocka_unit_test(test_optional_sizes),
+        cmocka_unit_test(test_unknown),         cmocka_unit_test(test_all_reasons),
+        cmocka_unit_test(test_rope_accepted),   cmocka_unit_test(test_rope_refused),
+        cmocka_unit_test(test_windows),         cmocka_unit_test(test_mixture_layers),
+        cmocka_unit_test(test_tokens),          cmocka_unit_test(test_generation),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

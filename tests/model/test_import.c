@@ -38,7 +38,9 @@ static void refused_at(tw_status status, const char *file, const char *message) 
     assert_int_equal(tw_model_open(&m, folder, NULL), status);
 }
 
-static void refused(const char *message) { refused_at(TW_ERR_UNSUPPORTED, NULL, message); }
+static void refused(const char *message) {
+    refused_at(TW_ERR_UNSUPPORTED, NULL, message);
+}
 
 static void test_opens(void **state) {
     (void)state;
@@ -72,9 +74,10 @@ static void test_not_there(void **state) {
     test_write(folder, "config.json", TINY_LLAMA, sizeof TINY_LLAMA - 1);
     refused_at(TW_ERR_IO, NULL, "has neither model.safetensors nor model.safetensors.index.json");
     test_write(folder, "pytorch_model.bin", "x", 1);
-    refused_at(TW_ERR_IO, NULL,
-               "has neither model.safetensors nor model.safetensors.index.json; pytorch_model.bin is not read: save the "
-               "model as safetensors");
+    refused_at(
+        TW_ERR_IO, NULL,
+        "has neither model.safetensors nor model.safetensors.index.json; pytorch_model.bin is not read: save the "
+        "model as safetensors");
     test_write(folder, "model.safetensors", "", 0);
     refused_at(TW_ERR_FORMAT, "model.safetensors", "0 bytes are too few for a safetensors file");
     test_write(folder, "config.json", "{\"model_type\":", 14);
@@ -91,8 +94,9 @@ static void test_shapes(void **state) {
     norm->shape[1] = 1;
     tiny_find(&c, "model.norm.weight")->rank = 0;
     tiny_write(&c, folder, TINY_LLAMA);
-    refused("model.embed_tokens.weight is [15, 8], not [16, 8]\nmodel.norm.weight is [], not [8]\n"
-            "layer 0: mlp.down_proj.weight is [8, 11], not [8, 12]\nlayer 1: input_layernorm.weight is [8, 1], not [8]");
+    refused(
+        "model.embed_tokens.weight is [15, 8], not [16, 8]\nmodel.norm.weight is [], not [8]\n"
+        "layer 0: mlp.down_proj.weight is [8, 11], not [8, 12]\nlayer 1: input_layernorm.weight is [8, 1], not [8]");
 }
 
 static void test_missing_and_unexpected(void **state) {
@@ -106,10 +110,11 @@ static void test_missing_and_unexpected(void **state) {
     tiny_add(&c, "model.layers.00.mlp.up_proj.weight", "F32", 1, 1, 0, 0);
     tiny_add(&c, "visual.proj", "F32", 1, 1, 0, 0);
     tiny_write(&c, folder, TINY_LLAMA);
-    refused("lm_head.weight is missing\nlayer 1: self_attn.v_proj.weight is missing\n"
-            "layer 0: unexpected tensor self_attn.q_proj.bias\nlayer 0: unexpected tensor self_attn.rotary_emb.inv_freqs\n"
-            "unexpected tensor model.layers.00.mlp.up_proj.weight\nlayer 7: unexpected tensor mlp.up_proj.weight\n"
-            "unexpected tensor visual.proj");
+    refused(
+        "lm_head.weight is missing\nlayer 1: self_attn.v_proj.weight is missing\n"
+        "layer 0: unexpected tensor self_attn.q_proj.bias\nlayer 0: unexpected tensor self_attn.rotary_emb.inv_freqs\n"
+        "unexpected tensor model.layers.00.mlp.up_proj.weight\nlayer 7: unexpected tensor mlp.up_proj.weight\n"
+        "unexpected tensor visual.proj");
 }
 
 /* Config and weights are both told. */
@@ -265,7 +270,9 @@ static void test_too_many_reasons(void **state) {
 
 /* ---- shards */
 
-static void write_index(const char *text) { test_write(folder, "model.safetensors.index.json", text, strlen(text)); }
+static void write_index(const char *text) {
+    test_write(folder, "model.safetensors.index.json", text, strlen(text));
+}
 
 /* tiny_llama in two shards; the index is written with `change` applied to one entry. */
 static void write_shards(tiny *c, int split, const char *change_name, const char *change_file, bool drop) {
@@ -299,8 +306,9 @@ static void test_shards(void **state) {
     assert_true(row[7] == (float)((11 * 8 + 7) % 17 - 8) / 16);
     tw_model_close(m);
     write_shards(&c, 9, "lm_head.weight", "model-00002-of-00002.safetensors", false);
-    refused_at(TW_ERR_FORMAT, NULL,
-               "lm_head.weight is in model-00001-of-00002.safetensors; the index names model-00002-of-00002.safetensors");
+    refused_at(
+        TW_ERR_FORMAT, NULL,
+        "lm_head.weight is in model-00001-of-00002.safetensors; the index names model-00002-of-00002.safetensors");
     write_shards(&c, 9, "lm_head.weight", "", true);
     refused_at(TW_ERR_FORMAT, NULL, "lm_head.weight of model-00001-of-00002.safetensors is not in the index");
     write_shards(&c, 9, "lm_head.weight", "model-00003-of-00002.safetensors", false);
@@ -334,8 +342,9 @@ static void test_index(void **state) {
     const char *index = "model.safetensors.index.json";
     tiny c = tiny_llama();
     write_shards(&c, 9, NULL, NULL, false);
-    static const char *const elsewhere[] = {"../x.safetensors", "/etc/x.safetensors", "a/b.safetensors", "a\\\\b.safetensors",
-                                            "..safetensors",    ".safetensors",       "model.bin",       "x\\u0000.safetensors"};
+    static const char *const elsewhere[] = {"../x.safetensors",   "/etc/x.safetensors",  "a/b.safetensors",
+                                            "a\\\\b.safetensors", "..safetensors",       ".safetensors",
+                                            "model.bin",          "x\\u0000.safetensors"};
     for (size_t i = 0; i < sizeof elsewhere / sizeof *elsewhere; i++) {
         char text[200];
         tw_model *m;
@@ -365,10 +374,10 @@ static void add_gpt2(tiny *c, const char *prefix) {
         const char *name;
         int rank;
         long a, b;
-    } parts[] = {{"ln_1.weight", 1, 8, 0},         {"ln_1.bias", 1, 8, 0},        {"attn.c_attn.weight", 2, 8, 24},
-                 {"attn.c_attn.bias", 1, 24, 0},   {"attn.c_proj.weight", 2, 8, 8}, {"attn.c_proj.bias", 1, 8, 0},
-                 {"ln_2.weight", 1, 8, 0},         {"ln_2.bias", 1, 8, 0},        {"mlp.c_fc.weight", 2, 8, 32},
-                 {"mlp.c_fc.bias", 1, 32, 0},      {"mlp.c_proj.weight", 2, 32, 8}, {"mlp.c_proj.bias", 1, 8, 0}};
+    } parts[] = {{"ln_1.weight", 1, 8, 0},       {"ln_1.bias", 1, 8, 0},          {"attn.c_attn.weight", 2, 8, 24},
+                 {"attn.c_attn.bias", 1, 24, 0}, {"attn.c_proj.weight", 2, 8, 8}, {"attn.c_proj.bias", 1, 8, 0},
+                 {"ln_2.weight", 1, 8, 0},       {"ln_2.bias", 1, 8, 0},          {"mlp.c_fc.weight", 2, 8, 32},
+                 {"mlp.c_fc.bias", 1, 32, 0},    {"mlp.c_proj.weight", 2, 32, 8}, {"mlp.c_proj.bias", 1, 8, 0}};
     char name[96];
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         snprintf(name, sizeof name, "%sh.0.%s", prefix, parts[i].name);

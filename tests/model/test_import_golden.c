@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Every model below tests/data/models, run by the plainest decoder there can be (double sums, one position after the
-   other, straight from tw_weight_read), gives what transformers computed: the import is right, whatever the engine is. */
+   other, straight from tw_weight_read), gives what transformers computed: the import is right, whatever the engine is.
+ */
 #define _GNU_SOURCE
 #include "support/support.h"
 
@@ -15,10 +16,10 @@
 
 typedef struct decoder {
     const tw_model *m;
-    double **k, **v;  /* [layer][position * kv_heads * head_dim] */
-    float *row;       /* scratch for one row of weights */
-    double *logits;   /* of the last position */
-    double loss;      /* summed over the positions that had a next token */
+    double **k, **v; /* [layer][position * kv_heads * head_dim] */
+    float *row;      /* scratch for one row of weights */
+    double *logits;  /* of the last position */
+    double loss;     /* summed over the positions that had a next token */
 } decoder;
 
 static double *numbers(int64_t n) {
@@ -60,10 +61,14 @@ static void normalise(decoder *d, const tw_weight *w, const tw_weight *bias, con
 
 static double activate(tw_activation a, double x) {
     switch (a) {
-    case TW_ACT_SILU: return x / (1 + exp(-x));
-    case TW_ACT_GELU: return x * 0.5 * (1 + erf(x / sqrt(2)));
-    case TW_ACT_GELU_TANH: return 0.5 * x * (1 + tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x)));
-    case TW_ACT_RELU: return x > 0 ? x : 0;
+    case TW_ACT_SILU:
+        return x / (1 + exp(-x));
+    case TW_ACT_GELU:
+        return x * 0.5 * (1 + erf(x / sqrt(2)));
+    case TW_ACT_GELU_TANH:
+        return 0.5 * x * (1 + tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x)));
+    case TW_ACT_RELU:
+        return x > 0 ? x : 0;
     }
     return 0;
 }
@@ -72,7 +77,8 @@ static void rotate(const tw_rope *r, const float *inv_freq, int64_t position, do
     if (r->kind == TW_ROPE_NONE) return;
     for (int64_t i = 0; i < r->dims / 2; i++) {
         float angle = (float)position * inv_freq[i];
-        double c = cos((double)angle) * (double)r->attention_factor, s = sin((double)angle) * (double)r->attention_factor;
+        double c = cos((double)angle) * (double)r->attention_factor,
+               s = sin((double)angle) * (double)r->attention_factor;
         double a = head[i], b = head[i + r->dims / 2];
         head[i] = a * c - b * s;
         head[i + r->dims / 2] = b * c + a * s;
@@ -139,8 +145,7 @@ static void attend(decoder *d, int64_t layer, int64_t position, const float *inv
             sum += p[t] = exp(dot * (double)m->attn_scale);
         }
         for (int64_t t = first; t <= position; t++)
-            for (int64_t i = 0; i < hd; i++)
-                mixed[h * hd + i] += p[t] / sum * d->v[layer][t * kv + h / group * hd + i];
+            for (int64_t i = 0; i < hd; i++) mixed[h * hd + i] += p[t] / sum * d->v[layer][t * kv + h / group * hd + i];
     }
     multiply(d, &l->o, mixed, y);
     for (int64_t i = 0; i < m->dim; i++) out[i] += y[i];

@@ -17,16 +17,36 @@ static void fill(tw_random *r, int kind, float *x, int n) {
     for (int i = 0; i < n; i++) {
         float g = tw_random_normal(r);
         switch (kind) {
-        case 0: x[i] = 0.02f * g; break;
-        case 1: x[i] = g * g * g; break;
-        case 2: x[i] = i == n / 2 ? -50.0f : 0.01f * g; break;
-        case 3: x[i] = tw_random_below(r, 8) ? 0.0f : g; break;
-        case 4: x[i] = -0.7f; break;
-        case 5: x[i] = (float)(i - n / 2); break;
-        case 6: x[i] = g * 1e5f; break;
-        case 7: x[i] = g * 2e-5f; break;
-        case 8: x[i] = fabsf(g); break;
-        default: x[i] = (float)tw_random_below(r, 15) - 7.0f; break;
+        case 0:
+            x[i] = 0.02f * g;
+            break;
+        case 1:
+            x[i] = g * g * g;
+            break;
+        case 2:
+            x[i] = i == n / 2 ? -50.0f : 0.01f * g;
+            break;
+        case 3:
+            x[i] = tw_random_below(r, 8) ? 0.0f : g;
+            break;
+        case 4:
+            x[i] = -0.7f;
+            break;
+        case 5:
+            x[i] = (float)(i - n / 2);
+            break;
+        case 6:
+            x[i] = g * 1e5f;
+            break;
+        case 7:
+            x[i] = g * 2e-5f;
+            break;
+        case 8:
+            x[i] = fabsf(g);
+            break;
+        default:
+            x[i] = (float)tw_random_below(r, 15) - 7.0f;
+            break;
         }
     }
 }
@@ -217,8 +237,9 @@ static void test_odd_values(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_i4),    cmocka_unit_test(test_i4_near_the_best), cmocka_unit_test(test_exact),
-        cmocka_unit_test(test_i8),    cmocka_unit_test(test_zeros),            cmocka_unit_test(test_odd_values),
+        cmocka_unit_test(test_i4),    cmocka_unit_test(test_i4_near_the_best),
+        cmocka_unit_test(test_exact), cmocka_unit_test(test_i8),
+        cmocka_unit_test(test_zeros), cmocka_unit_test(test_odd_values),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,7 +12,8 @@
 
 static void check(const json_t *row, int number) {
     char *rope = json_dumps(json_object_get(row, "rope_parameters"), 0), text[1024];
-    snprintf(text, sizeof text, "{\"model_type\":\"llama\",\"head_dim\":%lld,\"max_position_embeddings\":%lld,\"rope_parameters\":%s}",
+    snprintf(text, sizeof text,
+             "{\"model_type\":\"llama\",\"head_dim\":%lld,\"max_position_embeddings\":%lld,\"rope_parameters\":%s}",
              json_integer_value(json_object_get(row, "head_dim")),
              json_integer_value(json_object_get(row, "max_position_embeddings")), rope);
     free(rope);

@@ -44,10 +44,11 @@ static void refused(const char *header, size_t data, const char *message, const 
 static void test_good(void **state) {
     (void)state;
     size_t size;
-    unsigned char *p = file_of("{\"__metadata__\":{\"format\":\"pt\"},\"b\":" GOOD ",\"a\":" ENTRY("\"BF16\"", "[5]", "[24,34]") ",\"s\":" ENTRY(
-                                   "\"F16\"", "[]", "[34,36]") ",\"e\":" ENTRY("\"F32\"", "[0,4]", "[36,36]") ",\"m\":" ENTRY("\"BOOL\"", "[3]",
-                                                                                                                              "[36,39]") "}   ",
-                               39, &size);
+    unsigned char *p = file_of(
+        "{\"__metadata__\":{\"format\":\"pt\"},\"b\":" GOOD
+        ",\"a\":" ENTRY("\"BF16\"", "[5]", "[24,34]") ",\"s\":" ENTRY("\"F16\"", "[]", "[34,36]") ",\"e\":" ENTRY(
+            "\"F32\"", "[0,4]", "[36,36]") ",\"m\":" ENTRY("\"BOOL\"", "[3]", "[36,39]") "}   ",
+        39, &size);
     tw_arena arena = {0};
     tw_tensors t;
     tw_diag diag;
@@ -141,12 +142,15 @@ static void test_metadata(void **state) {
 static void test_types(void **state) {
     (void)state;
     refused("{\"a\":" ENTRY("\"Q4\"", "[2,3]", "[0,24]") "}", 24, "a: dtype Q4 is not one of the format", "\"a\":", 0);
-    refused("{\"a\":" ENTRY("\"f32\"", "[2,3]", "[0,24]") "}", 24, "a: dtype f32 is not one of the format", "\"a\":", 0);
-    refused("{\"a\":" ENTRY("\"F32\\u0000\"", "[2,3]", "[0,24]") "}", 24, "a: dtype F32 is not one of the format", "\"a\":", 0);
-    refused("{\"a\":" ENTRY("32", "[2,3]", "[0,24]") "}", 24, "a: dtype 32 is not one of the format", "\"a\":", 0);
-    refused("{\"a\":{\"shape\":[2,3],\"data_offsets\":[0,24]}}", 24, "a: dtype (none) is not one of the format", "\"a\":", 0);
-    refused("{\"a\":{\"dtype\":\"F32\",\"shape\":[2,3],\"data_offsets\":[0,24],\"order\":\"F\"}}", 24, "a: unknown field order",
+    refused("{\"a\":" ENTRY("\"f32\"", "[2,3]", "[0,24]") "}", 24, "a: dtype f32 is not one of the format",
             "\"a\":", 0);
+    refused("{\"a\":" ENTRY("\"F32\\u0000\"", "[2,3]", "[0,24]") "}", 24, "a: dtype F32 is not one of the format",
+            "\"a\":", 0);
+    refused("{\"a\":" ENTRY("32", "[2,3]", "[0,24]") "}", 24, "a: dtype 32 is not one of the format", "\"a\":", 0);
+    refused("{\"a\":{\"shape\":[2,3],\"data_offsets\":[0,24]}}", 24, "a: dtype (none) is not one of the format",
+            "\"a\":", 0);
+    refused("{\"a\":{\"dtype\":\"F32\",\"shape\":[2,3],\"data_offsets\":[0,24],\"order\":\"F\"}}", 24,
+            "a: unknown field order", "\"a\":", 0);
     refused("{\"a\":7}", 0, "a: not an object", "\"a\":", 0);
 }
 
@@ -157,8 +161,10 @@ static void test_shapes(void **state) {
     refused("{\"a\":" ENTRY("\"F32\"", "[2,3.0]", "[0,24]") "}", 24, "a: shape[1] is not a size", "\"a\":", 0);
     refused("{\"a\":" ENTRY("\"F32\"", "[1,1,1,1,1,1,1,1,6]", "[0,24]") "}", 24,
             "a: has 9 dimensions; at most 8 are supported", "\"a\":", 0);
-    refused("{\"a\":" ENTRY("\"F32\"", "[4294967296,4294967296]", "[0,24]") "}", 24, "a: its shape overflows", "\"a\":", 0);
-    refused("{\"a\":" ENTRY("\"F32\"", "[1152921504606846976]", "[0,24]") "}", 24, "a: its shape overflows", "\"a\":", 0);
+    refused("{\"a\":" ENTRY("\"F32\"", "[4294967296,4294967296]", "[0,24]") "}", 24, "a: its shape overflows",
+            "\"a\":", 0);
+    refused("{\"a\":" ENTRY("\"F32\"", "[1152921504606846976]", "[0,24]") "}", 24, "a: its shape overflows",
+            "\"a\":", 0);
     refused("{\"a\":" ENTRY("\"F4\"", "[3]", "[0,1]") "}", 1, "a: its elements do not fill whole bytes", "\"a\":", 0);
     refused("{\"a\":" ENTRY("\"F32\"", "[2,3]", "[0,20]") "}", 20,
             "a: data_offsets hold 20 bytes, its shape and dtype 24", "\"a\":", 0);
@@ -166,11 +172,16 @@ static void test_shapes(void **state) {
 
 static void test_offsets(void **state) {
     (void)state;
-    refused("{\"a\":" ENTRY("\"F32\"", "[2,3]", "[0]") "}", 24, "a: data_offsets is not a pair of offsets", "\"a\":", 0);
-    refused("{\"a\":" ENTRY("\"F32\"", "[2,3]", "[0,24,48]") "}", 24, "a: data_offsets is not a pair of offsets", "\"a\":", 0);
-    refused("{\"a\":" ENTRY("\"F32\"", "[2,3]", "[0,\"24\"]") "}", 24, "a: data_offsets is not a pair of offsets", "\"a\":", 0);
-    refused("{\"a\":" ENTRY("\"F32\"", "[2,3]", "[24,0]") "}", 24, "a: data_offsets [24, 0] run backwards", "\"a\":", 0);
-    refused("{\"a\":" ENTRY("\"F32\"", "[2,3]", "[-24,0]") "}", 24, "a: data_offsets [-24, 0] run backwards", "\"a\":", 0);
+    refused("{\"a\":" ENTRY("\"F32\"", "[2,3]", "[0]") "}", 24, "a: data_offsets is not a pair of offsets",
+            "\"a\":", 0);
+    refused("{\"a\":" ENTRY("\"F32\"", "[2,3]", "[0,24,48]") "}", 24, "a: data_offsets is not a pair of offsets",
+            "\"a\":", 0);
+    refused("{\"a\":" ENTRY("\"F32\"", "[2,3]", "[0,\"24\"]") "}", 24, "a: data_offsets is not a pair of offsets",
+            "\"a\":", 0);
+    refused("{\"a\":" ENTRY("\"F32\"", "[2,3]", "[24,0]") "}", 24, "a: data_offsets [24, 0] run backwards",
+            "\"a\":", 0);
+    refused("{\"a\":" ENTRY("\"F32\"", "[2,3]", "[-24,0]") "}", 24, "a: data_offsets [-24, 0] run backwards",
+            "\"a\":", 0);
     refused("{\"a\":" ENTRY("\"F32\"", "[2,3]", "[0,24]") "}", 23,
             "a: ends at data byte 24, but the file has 23; is it truncated?", "\"a\":", 0);
     refused("{\"a\":" ENTRY("\"F32\"", "[2,3]", "[9223372036854775800,9223372036854775807]") "}", 24,
@@ -183,7 +194,8 @@ static void test_cover(void **state) {
     refused("{\"a\":" GOOD ",\"b\":" GOOD "}", 24, "b: overlaps a", "\"b\":", 0);
     refused("{\"a\":" GOOD ",\"b\":" ENTRY("\"F32\"", "[1]", "[28,32]") "}", 32,
             "b: data bytes 24 to 28 before it belong to no tensor", "\"b\":", 0);
-    refused("{\"a\":" ENTRY("\"F32\"", "[1]", "[4,8]") "}", 8, "a: data bytes 0 to 4 before it belong to no tensor", "\"a\":", 0);
+    refused("{\"a\":" ENTRY("\"F32\"", "[1]", "[4,8]") "}", 8, "a: data bytes 0 to 4 before it belong to no tensor",
+            "\"a\":", 0);
     refused("{\"a\":" GOOD "}", 30, "6 bytes at the end belong to no tensor", NULL,
             8 + sizeof "{\"a\":" GOOD "}" - 1 + 24);
     refused("{}", 3, "3 bytes at the end belong to no tensor", NULL, 10);
@@ -198,10 +210,10 @@ static void test_location(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_good),     cmocka_unit_test(test_empty),   cmocka_unit_test(test_truncated),
-        cmocka_unit_test(test_length),   cmocka_unit_test(test_json),    cmocka_unit_test(test_metadata),
-        cmocka_unit_test(test_types),    cmocka_unit_test(test_shapes),  cmocka_unit_test(test_offsets),
-        cmocka_unit_test(test_cover),    cmocka_unit_test(test_location),
+        cmocka_unit_test(test_good),   cmocka_unit_test(test_empty),    cmocka_unit_test(test_truncated),
+        cmocka_unit_test(test_length), cmocka_unit_test(test_json),     cmocka_unit_test(test_metadata),
+        cmocka_unit_test(test_types),  cmocka_unit_test(test_shapes),   cmocka_unit_test(test_offsets),
+        cmocka_unit_test(test_cover),  cmocka_unit_test(test_location),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -127,10 +127,11 @@ static void test_shapes(void **state) {
         const char *name;
         int64_t parameters;
     } want[] = {
-        {"llama-1b", 1235814400},     {"llama-3b", 3212749824},       {"llama-8b", 8030261248},  {"qwen2-0.5b", 494032768},
-        {"qwen2-1.5b", 1543714304},   {"qwen3-0.6b", 596049920},      {"qwen3-1.7b", 1720574976}, {"qwen3-4b", 4022468096},
-        {"mistral-7b", 7248023552},   {"smollm2-135m", 134515008},    {"smollm2-360m", 361821120}, {"tinyllama-1.1b", 1100048384},
-        {"gpt2", 124439808},          {"qwen3-30b-a3b", 30532122624},
+        {"llama-1b", 1235814400},    {"llama-3b", 3212749824},       {"llama-8b", 8030261248},
+        {"qwen2-0.5b", 494032768},   {"qwen2-1.5b", 1543714304},     {"qwen3-0.6b", 596049920},
+        {"qwen3-1.7b", 1720574976},  {"qwen3-4b", 4022468096},       {"mistral-7b", 7248023552},
+        {"smollm2-135m", 134515008}, {"smollm2-360m", 361821120},    {"tinyllama-1.1b", 1100048384},
+        {"gpt2", 124439808},         {"qwen3-30b-a3b", 30532122624},
     };
     for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
         tw_model *m = synthetic(want[i].name, TW_F16, 1);
@@ -175,9 +176,21 @@ static bool stop_after_three(void *context, const tw_weight *w) {
 
 static void test_find(void **state) {
     (void)state;
-    static const char *const none[] = {"", "heads", "layers", "layers.", "layers.0", "layers.0.", "layers.2.attn.q", "layers.00.attn.q",
-                                       "layers.-1.attn.q", "layers.99999999999999999999.attn.q", "layers.0.attn.q.bias",
-                                       "layers.0.mlp.gate.bias", "layers.0.experts.0.gate", "positions", "layers.0.router"};
+    static const char *const none[] = {"",
+                                       "heads",
+                                       "layers",
+                                       "layers.",
+                                       "layers.0",
+                                       "layers.0.",
+                                       "layers.2.attn.q",
+                                       "layers.00.attn.q",
+                                       "layers.-1.attn.q",
+                                       "layers.99999999999999999999.attn.q",
+                                       "layers.0.attn.q.bias",
+                                       "layers.0.mlp.gate.bias",
+                                       "layers.0.experts.0.gate",
+                                       "positions",
+                                       "layers.0.router"};
     tw_model *m = synthetic("llama-tiny", TW_F32, 1);
     for (size_t i = 0; i < sizeof none / sizeof *none; i++) assert_null(tw_model_find(m, none[i]));
     assert_string_equal(tw_model_find(m, "head")->name, "head");
@@ -229,8 +242,12 @@ static void test_nonfinite(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_read),      cmocka_unit_test(test_synthetic_reads), cmocka_unit_test(test_synthetic_values),
-        cmocka_unit_test(test_shapes),    cmocka_unit_test(test_synthetic_refused), cmocka_unit_test(test_find),
+        cmocka_unit_test(test_read),
+        cmocka_unit_test(test_synthetic_reads),
+        cmocka_unit_test(test_synthetic_values),
+        cmocka_unit_test(test_shapes),
+        cmocka_unit_test(test_synthetic_refused),
+        cmocka_unit_test(test_find),
         cmocka_unit_test(test_nonfinite),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -67,12 +67,16 @@ static inline tiny tiny_llama(void) {
 }
 
 #define TINY_SIZES                                                                                                     \
-    "\"hidden_size\":8,\"num_attention_heads\":2,\"num_key_value_heads\":1,\"intermediate_size\":12,\"vocab_size\":16," \
+    "\"hidden_size\":8,\"num_attention_heads\":2,\"num_key_value_heads\":1,\"intermediate_size\":12,\"vocab_size\":"   \
+    "16,"                                                                                                              \
     "\"num_hidden_layers\":2,\"max_position_embeddings\":32"
 #define TINY_LLAMA "{\"model_type\":\"llama\"," TINY_SIZES "}"
 
 static inline long tiny_bytes(const tiny_tensor *t) {
-    long n = !strcmp(t->type, "F32") ? 4 : !strcmp(t->type, "I64") ? 8 : !strcmp(t->type, "BOOL") || !strcmp(t->type, "U8") ? 1 : 2;
+    long n = !strcmp(t->type, "F32")                              ? 4
+             : !strcmp(t->type, "I64")                            ? 8
+             : !strcmp(t->type, "BOOL") || !strcmp(t->type, "U8") ? 1
+                                                                  : 2;
     for (int i = 0; i < t->rank; i++) n *= t->shape[i];
     return n;
 }
