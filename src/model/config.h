@@ -45,6 +45,7 @@ typedef struct tw_config {
 } tw_config;
 
 const char *tw_family_name(tw_family f);
+const char *tw_family_architecture(tw_family f); /* the one class that is accepted */
 
 /* What transformers takes for keys that are absent. */
 void tw_config_defaults(tw_config *c, tw_family f);

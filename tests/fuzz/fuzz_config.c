@@ -14,6 +14,10 @@ static void check_model(const tw_config *c, bool accepted) {
     static tw_model m;
     memset(&m, 0, sizeof m);
     if (!tw_config_apply(c, &m)) abort();
+    if (!accepted) { /* applied all the same, so that the faults of the weights can be told too */
+        tw_arena_free(&m.arena);
+        return;
+    }
     if (m.n_layers < 1 || m.head_dim < 1 || m.n_heads % m.n_kv_heads || m.max_seq < 1 || m.n_experts_used > m.n_experts)
         abort();
     for (int e = TW_EXTENT_ONE; e <= TW_EXTENT_MAX_SEQ; e++)
@@ -22,7 +26,7 @@ static void check_model(const tw_config *c, bool accepted) {
         unsigned f = tw_config_features(c, i);
         if (!(f & TW_HAS_DENSE) == !(f & TW_HAS_EXPERTS) || m.layers[i].window < 0) abort();
     }
-    if (accepted && m.rope.kind != TW_ROPE_NONE) {
+    if (m.rope.kind != TW_ROPE_NONE) {
         float *far = malloc((size_t)(m.rope.dims / 2) * sizeof *far);
         if (!far) abort();
         tw_rope_frequencies(&m.rope, m.max_seq, far);

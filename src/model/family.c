@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The families: what transformers takes for granted in each, and what a config means for a layer. */
+#include "model/config.h"
+
+#include <math.h>
+
+/* What the config classes of transformers fill in. Widths left at 0 follow from others. */
+static const struct {
+    const char *name, *architecture;
+    int64_t vocab, dim, ffn_dim, n_layers, n_heads, n_kv_heads, head_dim, max_seq;
+    int64_t n_experts, n_experts_used, expert_dim;
+    double norm_eps, theta;
+    tw_activation activation;
+    bool tied, renormalise_experts;
+    int64_t window, bos, eos;
+} families[TW_FAMILY_COUNT] = {
+    [TW_FAMILY_LLAMA] =
+        {
+            .name = "llama",
+            .architecture = "LlamaForCausalLM",
+            .vocab = 32000,
+            .dim = 4096,
+            .ffn_dim = 11008,
+            .n_layers = 32,
+            .n_heads = 32,
+            .max_seq = 2048,
+            .norm_eps = 1e-6,
+            .theta = 10000,
+            .activation = TW_ACT_SILU,
+            .bos = 1,
+            .eos = 2,
+        },
+    [TW_FAMILY_MISTRAL] =
+        {
+            .name = "mistral",
+            .architecture = "MistralForCausalLM",
+            .vocab = 32000,
+            .dim = 4096,
+            .ffn_dim = 14336,
+            .n_layers = 32,
+            .n_heads = 32,
+            .n_kv_heads = 8,
+            .max_seq = 131072,
+            .norm_eps = 1e-6,
+            .theta = 10000,
+            .activation = TW_ACT_SILU,
+            .window = 4096,
+            .bos = 1,
+            .eos = 2,
+        },
+    [TW_FAMILY_QWEN2] =
+        {
+            .name = "qwen2",
+            .architecture = "Qwen2ForCausalLM",
+            .vocab = 151936,
+            .dim = 4096,
+            .ffn_dim = 22016,
+            .n_layers = 32,
+            .n_heads = 32,
+            .n_kv_heads = 32,
+            .max_seq = 32768,
+            .norm_eps = 1e-6,
+            .theta = 10000,
+            .activation = TW_ACT_SILU,
+            .window = 4096,
+            .bos = -1,
+            .eos = -1,
+        },
+    [TW_FAMILY_QWEN3] =
+        {
+            .name = "qwen3",
+            .architecture = "Qwen3ForCausalLM",
+            .vocab = 151936,
+            .dim = 4096,
+            .ffn_dim = 22016,
+            .n_layers = 32,
+            .n_heads = 32,
+            .n_kv_heads = 32,
+            .head_dim = 128,
+            .max_seq = 32768,
+            .norm_eps = 1e-6,
+            .theta = 10000,
+            .activation = TW_ACT_SILU,
+            .window = 4096,
+            .bos = -1,
+            .eos = -1,
+        },
+    [TW_FAMILY_MIXTRAL] =
+        {
+            .name = "mixtral",
+            .architecture = "MixtralForCausalLM",
+            .vocab = 32000,
+            .dim = 4096,
+            .ffn_dim = 14336,
+            .n_layers = 32,
+            .n_heads = 32,
+            .n_kv_heads = 8,
+            .max_seq = 131072,
+            .n_experts = 8,
+            .n_experts_used = 2,
+            .norm_eps = 1e-5,
+            .theta = 1000000,
+            .activation = TW_ACT_SILU,
+            .renormalise_experts = true,
+            .bos = 1,
+            .eos = 2,
+        },
+    [TW_FAMILY_QWEN3_MOE] =
+        {
+            .name = "qwen3_moe",
+            .architecture = "Qwen3MoeForCausalLM",
+            .vocab = 151936,
+            .dim = 2048,
+            .ffn_dim = 6144,
+            .n_layers = 24,
+            .n_heads = 32,
+            .n_kv_heads = 4,
+            .max_seq = 32768,
+            .n_experts = 128,
+            .n_experts_used = 8,
+            .expert_dim = 768,
+            .norm_eps = 1e-6,
+            .theta = 10000,
+            .activation = TW_ACT_SILU,
+            .window = 4096,
+            .bos = -1,
+            .eos = -1,
+        },
+    [TW_FAMILY_GPT2] =
+        {
+            .name = "gpt2",
+            .architecture = "GPT2LMHeadModel",
+            .vocab = 50257,
+            .dim = 768,
+            .n_layers = 12,
+            .n_heads = 12,
+            .max_seq = 1024,
+            .norm_eps = 1e-5,
+            .activation = TW_ACT_GELU_TANH,
+            .tied = true,
+            .bos = 50256,
+            .eos = 50256,
+        },
+};
+
+const char *tw_family_name(tw_family f) {
+    return families[f].name;
+}
+
+const char *tw_family_architecture(tw_family f) {
+    return families[f].architecture;
+}
+
+void tw_config_defaults(tw_config *c, tw_family f) {
+    *c = (tw_config){
+        .family = f,
+        .vocab = families[f].vocab,
+        .dim = families[f].dim,
+        .ffn_dim = families[f].ffn_dim,
+        .n_layers = families[f].n_layers,
+        .n_heads = families[f].n_heads,
+        .n_kv_heads = families[f].n_kv_heads,
+        .head_dim = families[f].head_dim,
+        .max_seq = families[f].max_seq,
+        .n_experts = families[f].n_experts,
+        .n_experts_used = families[f].n_experts_used,
+        .expert_dim = families[f].expert_dim,
+        .sparse_step = 1,
+        .norm_eps = families[f].norm_eps,
+        .activation = families[f].activation,
+        .tied = families[f].tied,
+        .renormalise_experts = families[f].renormalise_experts,
+        .use_window = f == TW_FAMILY_MISTRAL || f == TW_FAMILY_MIXTRAL,
+        .window = families[f].window,
+        .first_windowed = f == TW_FAMILY_QWEN2 || f == TW_FAMILY_QWEN3 ? 28 : 0,
+        .scale_attn = true,
+        .bos = families[f].bos,
+        .eos = {families[f].eos},
+        .n_eos = families[f].eos >= 0,
+        .temperature = 1,
+        .top_p = 1,
+        .top_k = 50,
+    };
+    c->rope = (tw_rope_spec){
+        .theta = families[f].theta, .beta_fast = 32, .beta_slow = 1, .attention_factor = -1, .truncate = true};
+}
+
+unsigned tw_config_features(const tw_config *c, int64_t layer) {
+    static const unsigned gpt2 =
+        TW_HAS_QKV_BIAS | TW_HAS_O_BIAS | TW_HAS_MLP_BIAS | TW_HAS_NORM_BIAS | TW_HAS_DENSE | TW_HAS_POSITIONS;
+    if (c->family == TW_FAMILY_GPT2) return gpt2;
+    unsigned f = TW_HAS_GATE;
+    if (c->attention_bias) f |= TW_HAS_QKV_BIAS | TW_HAS_O_BIAS;
+    if (c->family == TW_FAMILY_QWEN2) f |= TW_HAS_QKV_BIAS;
+    if (c->family == TW_FAMILY_QWEN3 || c->family == TW_FAMILY_QWEN3_MOE) f |= TW_HAS_QK_NORM;
+    if (c->mlp_bias) f |= TW_HAS_MLP_BIAS;
+    bool sparse = c->n_experts && !(c->dense && c->dense[layer]) && (layer + 1) % c->sparse_step == 0;
+    return f | (sparse ? TW_HAS_EXPERTS : TW_HAS_DENSE);
+}
+
+int64_t tw_config_window(const tw_config *c, int64_t layer) {
+    bool slides = c->windowed ? c->windowed[layer] : layer >= c->first_windowed;
+    return slides ? c->window : 0;
+}
+
+static void apply_sampling(const tw_config *c, tw_model *m) {
+    m->bos = c->bos;
+    m->n_eos = c->n_eos;
+    for (int i = 0; i < c->n_eos; i++) m->eos[i] = c->eos[i];
+    m->do_sample = c->do_sample;
+    m->temperature = c->temperature;
+    m->top_p = c->top_p;
+    m->top_k = c->top_k;
+}
+
+bool tw_config_apply(const tw_config *c, tw_model *m) {
+    m->family = families[c->family].name;
+    m->n_layers = c->n_layers;
+    m->dim = c->dim;
+    m->n_heads = c->n_heads;
+    m->n_kv_heads = c->n_kv_heads;
+    m->head_dim = c->head_dim;
+    m->vocab = c->vocab;
+    m->max_seq = c->max_seq;
+    m->ffn_dim = c->ffn_dim;
+    m->n_experts = c->n_experts;
+    m->n_experts_used = c->n_experts_used;
+    m->expert_dim = c->expert_dim;
+    m->renormalise_experts = c->renormalise_experts;
+    m->norm = c->family == TW_FAMILY_GPT2 ? TW_NORM_LAYER : TW_NORM_RMS;
+    m->norm_eps = (float)c->norm_eps;
+    m->activation = c->activation;
+    m->attn_scale = c->scale_attn ? (float)(1 / sqrt((double)c->head_dim)) : 1.0f;
+    apply_sampling(c, m);
+    m->rope = (tw_rope){.kind = TW_ROPE_NONE, .attention_factor = 1};
+    if (c->family != TW_FAMILY_GPT2 && !tw_rope_init(&m->rope, &m->arena, &c->rope)) return false;
+    /* What "dynamic" is for: going on beyond the trained length. */
+    if (m->rope.kind == TW_ROPE_DYNAMIC) m->max_seq = (int64_t)fmin((double)m->max_seq * c->rope.factor, 1 << 30);
+    m->layers = tw_arena_array(&m->arena, (size_t)m->n_layers, sizeof *m->layers);
+    for (int64_t i = 0; m->layers && i < m->n_layers; i++) m->layers[i].window = tw_config_window(c, i);
+    return m->layers != NULL;
+}
