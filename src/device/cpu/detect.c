@@ -56,7 +56,7 @@ static void detect_model(char *out, size_t size) {
     uint32_t words[12] = {0};
     char name[49];
     snprintf(out, size, "unknown");
-    if (__get_cpuid_max(0x80000000u, NULL) < 0x80000004u) return;
+    if ((uint32_t)__get_cpuid_max(0x80000000u, NULL) < 0x80000004u) return;
     for (uint32_t i = 0; i < 3; i++)
         __get_cpuid(0x80000002u + i, &words[4 * i], &words[4 * i + 1], &words[4 * i + 2], &words[4 * i + 3]);
     memcpy(name, words, 48);
@@ -109,7 +109,7 @@ static bool caches_of_sysfs(tw_cpu *cpu, int core) {
 /* Deterministic cache parameters: Intel's leaf 4, AMD's 0x8000001d, in one layout. */
 static void caches_of_cpuid(tw_cpu *cpu) {
     uint32_t a, b, c, d, leaf = 4;
-    if (__get_cpuid(0, &a, &b, &c, &d) && b == signature_AMD_ebx) leaf = 0x8000001du;
+    if (__get_cpuid(0, &a, &b, &c, &d) && b == (uint32_t)signature_AMD_ebx) leaf = 0x8000001du;
     for (uint32_t i = 0; i < 8 && __get_cpuid_count(leaf, i, &a, &b, &c, &d) && (a & 31); i++) {
         int64_t ways = (b >> 22) + 1, parts = (b >> 12 & 1023) + 1, line = (b & 4095) + 1, sets = (int64_t)c + 1;
         keep_cache(cpu, (int)(a >> 5 & 7), (a & 31) == 2, ways * parts * line * sets);
