@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gemv on integer formats: x is 256 hi + lo in signed bytes, so two vpdpbusd do 64 products with unsigned weights.
-   What the offset of the weights adds is the block's bias, where the sum of the low bytes starts. */
+/* gemv on integer formats: x is 65536 high + 256 middle + low in signed bytes, so three vpdpbusd do 64 products with
+   unsigned weights. What the offset of the weights adds is taken off by the block's biases, where the sums start: before
+   they become floats, so that nothing cancels. */
 #include "vm/cpu/variants.h"
 
 #include "device/cpu/unroll.h"
@@ -16,41 +17,49 @@ static inline __m512i broadcast(const char *p) {
     return _mm512_set1_epi32(v);
 }
 
+enum { STEP = 12 /* bytes of x for four columns */ };
+
 typedef struct sums {
-    __m512i high, low;
+    __m512i high, middle, low;
 } sums;
 
-/* `x` points at the high bytes of four columns, their low bytes after them. */
+static inline sums start(int32_t high, int32_t low) {
+    return (sums){_mm512_set1_epi32(high), _mm512_setzero_si512(), _mm512_set1_epi32(low)};
+}
+
+/* `x` points at the high bytes of four columns, their middle and low bytes after them. */
 static inline void step(sums *s, __m512i w, const char *x) {
     s->high = _mm512_dpbusd_epi32(s->high, w, broadcast(x));
-    s->low = _mm512_dpbusd_epi32(s->low, w, broadcast(x + 4));
+    s->middle = _mm512_dpbusd_epi32(s->middle, w, broadcast(x + 4));
+    s->low = _mm512_dpbusd_epi32(s->low, w, broadcast(x + 8));
 }
 
 static inline __m512 finish(const sums *a, const sums *b) {
     __m512i high = _mm512_add_epi32(a->high, b->high), low = _mm512_add_epi32(a->low, b->low);
-    return _mm512_cvtepi32_ps(_mm512_add_epi32(_mm512_slli_epi32(high, 8), low));
+    low = _mm512_add_epi32(low, _mm512_slli_epi32(_mm512_add_epi32(a->middle, b->middle), 8));
+    return _mm512_fmadd_ps(_mm512_cvtepi32_ps(high), _mm512_set1_ps(65536), _mm512_cvtepi32_ps(low));
 }
 
 /* `steps` 64-byte steps of weights, two at a time and the odd one apart. */
-static inline __m512 dots_i8(const char *w, const char *x, int64_t steps, int32_t bias) {
-    sums a = {_mm512_setzero_si512(), _mm512_set1_epi32(bias)}, b = {_mm512_setzero_si512(), _mm512_setzero_si512()};
-    for (int64_t i = 0; i < steps; i += 2, w += 128, x += 16) {
+static inline __m512 dots_i8(const char *w, const char *x, int64_t steps, const int32_t *bias) {
+    sums a = start(bias[0], bias[1]), b = start(0, 0);
+    for (int64_t i = 0; i < steps; i += 2, w += 128, x += 2 * STEP) {
         _mm_prefetch(w + AHEAD, _MM_HINT_T0);
         _mm_prefetch(w + AHEAD + 64, _MM_HINT_T0);
         step(&a, _mm512_loadu_si512(w), x);
-        step(&b, _mm512_loadu_si512(w + 64), x + 8);
+        step(&b, _mm512_loadu_si512(w + 64), x + STEP);
     }
     return finish(&a, &b);
 }
 
-static inline __m512 dots_i4(const char *w, const char *x, int64_t steps, int32_t bias) {
+static inline __m512 dots_i4(const char *w, const char *x, int64_t steps, const int32_t *bias) {
     const __m512i nibble = _mm512_set1_epi8(15);
-    sums a = {_mm512_setzero_si512(), _mm512_set1_epi32(bias)}, b = {_mm512_setzero_si512(), _mm512_setzero_si512()};
-    for (int64_t i = 0; i < steps; i++, w += 64, x += 16) {
+    sums a = start(bias[0], bias[1]), b = start(0, 0);
+    for (int64_t i = 0; i < steps; i++, w += 64, x += 2 * STEP) {
         __m512i both = _mm512_loadu_si512(w);
         _mm_prefetch(w + AHEAD, _MM_HINT_T0);
         step(&a, _mm512_and_si512(both, nibble), x);
-        step(&b, _mm512_and_si512(_mm512_srli_epi16(both, 4), nibble), x + 8);
+        step(&b, _mm512_and_si512(_mm512_srli_epi16(both, 4), nibble), x + STEP);
     }
     return finish(&a, &b);
 }
@@ -63,8 +72,8 @@ static inline __attribute__((always_inline)) void panel_blocks(tw_dtype t, int64
     __m512 acc = _mm512_setzero_ps(), scale = _mm512_set1_ps(1);
     for (int64_t b = 0, k = 0; k < cols; b++, k += block) {
         int64_t n = cols - k < block ? cols - k : block;
-        __m512 dot = t == TW_I8 ? dots_i8(data + k * column, values + 2 * k, n / 4, x->bias[b])
-                                : dots_i4(data + k * column, values + 2 * k, n / 8, x->bias[b]);
+        __m512 dot = t == TW_I8 ? dots_i8(data + k * column, values + 3 * k, n / 4, &x->bias[2 * b])
+                                : dots_i4(data + k * column, values + 3 * k, n / 8, &x->bias[2 * b]);
         if (grouped)
             scale = t == TW_I8 ? _mm512_loadu_ps(panel + b * ROWS * 4)
                                : _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)(panel + b * ROWS * 2)));

@@ -24,15 +24,15 @@ void tw_gemv_float_c(tw_panel_format f, const void *panels, int64_t n_panels, in
 }
 
 /* The dot products of one block in integers; k is its first column. */
-static void block_dots(tw_panel_format f, const unsigned char *data, const int16_t *q, int64_t k, int64_t n, int32_t *dot) {
+static void block_dots(tw_panel_format f, const unsigned char *data, const int32_t *q, int64_t k, int64_t n, int64_t *dot) {
     for (int r = 0; r < ROWS; r++) dot[r] = 0;
     for (int64_t c = k; c < k + n; c++)
         for (int r = 0; r < ROWS; r++) {
             if (f.dtype == TW_I8) {
-                dot[r] += (data[c / 4 * 64 + r * 4 + c % 4] - 128) * q[c];
+                dot[r] += (int64_t)(data[c / 4 * 64 + r * 4 + c % 4] - 128) * q[c];
             } else {
                 int b = data[c / 8 * 64 + r * 4 + c % 4];
-                dot[r] += ((c % 8 < 4 ? b & 15 : b >> 4) - 8) * q[c];
+                dot[r] += (int64_t)((c % 8 < 4 ? b & 15 : b >> 4) - 8) * q[c];
             }
         }
 }
@@ -42,7 +42,7 @@ static void panel_fixed(tw_panel_format f, const char *panel, int64_t cols, cons
     const unsigned char *data = (const unsigned char *)panel + tw_panel_scale_bytes(f, cols);
     float acc[ROWS] = {0}, scale[ROWS];
     for (int64_t b = 0, k = 0; k < padded; b++, k += block) {
-        int32_t dot[ROWS];
+        int64_t dot[ROWS];
         size_t g = f.group ? (size_t)b * ROWS : 0;
         block_dots(f, data, x->values, k, padded - k < block ? padded - k : block, dot);
         if (f.dtype == TW_I8)

@@ -15,25 +15,32 @@ static inline __m256i broadcast(const int16_t *q) {
     return _mm256_set1_epi64x(v);
 }
 
-/* Four columns of 16 rows: 64 unsigned bytes, 16 for each four rows. */
-static inline void step(__m256i acc[QUADS], const __m128i w[QUADS], const int16_t *q) {
-    __m256i x = broadcast(q);
-    TW_UNROLL for (int i = 0; i < QUADS; i++)
-        acc[i] = _mm256_add_epi32(acc[i], _mm256_madd_epi16(_mm256_cvtepu8_epi16(w[i]), x));
+typedef struct sums {
+    __m256i upper[QUADS], lower[QUADS];
+} sums;
+
+/* Four columns of 16 rows: 64 unsigned bytes, 16 for each four rows; `q` holds the columns' upper parts, then the lower. */
+static inline void step(sums *s, const __m128i w[QUADS], const int16_t *q) {
+    __m256i u = broadcast(q), l = broadcast(q + 4);
+    TW_UNROLL for (int i = 0; i < QUADS; i++) {
+        __m256i wide = _mm256_cvtepu8_epi16(w[i]);
+        s->upper[i] = _mm256_add_epi32(s->upper[i], _mm256_madd_epi16(wide, u));
+        s->lower[i] = _mm256_add_epi32(s->lower[i], _mm256_madd_epi16(wide, l));
+    }
 }
 
 static inline __m128i load(const char *p) { return _mm_loadu_si128((const __m128i *)(const void *)p); }
 
-static inline void dots_i8(__m256i acc[QUADS], const char *w, const int16_t *q, int64_t n) {
+static inline void dots_i8(sums *s, const char *w, const int16_t *q, int64_t n) {
     for (int64_t k = 0; k < n; k += 4, w += 64) {
         __m128i bytes[QUADS];
         _mm_prefetch(w + AHEAD, _MM_HINT_T0);
         TW_UNROLL for (int i = 0; i < QUADS; i++) bytes[i] = load(w + 16 * i);
-        step(acc, bytes, q + k);
+        step(s, bytes, q + 2 * k);
     }
 }
 
-static inline void dots_i4(__m256i acc[QUADS], const char *w, const int16_t *q, int64_t n) {
+static inline void dots_i4(sums *s, const char *w, const int16_t *q, int64_t n) {
     const __m128i nibble = _mm_set1_epi8(15);
     for (int64_t k = 0; k < n; k += 8, w += 64) {
         __m128i low[QUADS], high[QUADS];
@@ -43,8 +50,8 @@ static inline void dots_i4(__m256i acc[QUADS], const char *w, const int16_t *q, 
             low[i] = _mm_and_si128(both, nibble);
             high[i] = _mm_and_si128(_mm_srli_epi16(both, 4), nibble);
         }
-        step(acc, low, q + k);
-        step(acc, high, q + k + 4);
+        step(s, low, q + 2 * k);
+        step(s, high, q + 2 * k + 8);
     }
 }
 
@@ -67,17 +74,19 @@ static inline __attribute__((always_inline)) void one_panel(tw_dtype t, tw_panel
                                                             const tw_prepared *x, float *y) {
     const char *data = panel + tw_panel_scale_bytes(f, cols);
     int64_t padded = tw_panel_cols(f, cols), block = tw_block_of(f), column = t == TW_I8 ? 16 : 8;
-    __m256 y0 = _mm256_setzero_ps(), y1 = y0, dot[2];
+    __m256 y0 = _mm256_setzero_ps(), y1 = y0, dot[2], low[2];
     for (int64_t b = 0, k = 0; k < padded; b++, k += block) {
         int64_t n = padded - k < block ? padded - k : block, g = f.group ? b * ROWS : 0;
-        const int16_t *q = (const int16_t *)x->values + k;
-        __m256i acc[QUADS];
-        TW_UNROLL for (int i = 0; i < QUADS; i++) acc[i] = _mm256_setzero_si256();
+        const int16_t *q = (const int16_t *)x->values + 2 * k;
+        sums sum;
+        TW_UNROLL for (int i = 0; i < QUADS; i++) sum.upper[i] = sum.lower[i] = _mm256_setzero_si256();
         if (t == TW_I8)
-            dots_i8(acc, data + k * column, q, n);
+            dots_i8(&sum, data + k * column, q, n);
         else
-            dots_i4(acc, data + k * column, q, n);
-        join(acc, x->bias[b], dot);
+            dots_i4(&sum, data + k * column, q, n);
+        join(sum.upper, x->bias[2 * b], dot);
+        join(sum.lower, x->bias[2 * b + 1], low);
+        TW_UNROLL for (int h = 0; h < 2; h++) dot[h] = _mm256_fmadd_ps(dot[h], _mm256_set1_ps(256), low[h]);
         __m256 s = _mm256_set1_ps(x->scales[b]);
         y0 = _mm256_fmadd_ps(dot[0], _mm256_mul_ps(s, load_scale(t, panel, g)), y0);
         y1 = _mm256_fmadd_ps(dot[1], _mm256_mul_ps(s, load_scale(t, panel, g + 8)), y1);

@@ -12,8 +12,8 @@
    `x` is what the table's `prepare` for this format made of K floats. */
 typedef void tw_gemv_fn(tw_panel_format f, const void *panels, int64_t n_panels, int64_t cols, const void *x, float *y);
 
-/* Lays K floats out for gemv: for float formats the floats themselves, padded with zeros; for integer formats 16-bit
-   fixed point per block of columns (error at most 2^-16 of the block's largest), in the order the kernel reads.
+/* Lays K floats out for gemv: for float formats the floats themselves, padded with zeros; for integer formats 24-bit
+   fixed point per block of columns (error at most 2^-23 of the block's largest), in the order the kernel reads.
    `out` is 64-byte aligned and has prepared_bytes(f, cols). */
 typedef void tw_prepare_fn(tw_panel_format f, const float *x, int64_t cols, void *out);
 typedef size_t tw_prepared_bytes_fn(tw_panel_format f, int64_t cols);

@@ -23,10 +23,16 @@ static uint32_t top_bits(const float *x, int64_t n) {
     return best;
 }
 
-/* n columns, padded with zeros to a multiple of 8; returns their sum. */
-static int32_t quantise(const float *x, int64_t n, int64_t padded, float inverse, int16_t *q) {
-    __m256i sum = _mm256_setzero_si256();
-    int32_t lanes[8], total = 0;
+static int32_t total(__m256i v) {
+    int32_t lanes[8], sum = 0;
+    _mm256_storeu_si256((__m256i *)(void *)lanes, v);
+    for (int l = 0; l < 8; l++) sum += lanes[l];
+    return sum;
+}
+
+/* n columns, padded with zeros to a multiple of 8; the sums of their upper and lower parts. */
+static void quantise(const float *x, int64_t n, int64_t padded, float inverse, int16_t *q, int32_t sums[2]) {
+    __m256i uppers = _mm256_setzero_si256(), lowers = uppers;
     for (int64_t i = 0; i < padded; i += 8) {
         float tail[8] = {0};
         const float *from = x + i;
@@ -35,13 +41,16 @@ static int32_t quantise(const float *x, int64_t n, int64_t padded, float inverse
             from = tail;
         }
         __m256i v = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(from), _mm256_set1_ps(inverse)));
-        sum = _mm256_add_epi32(sum, v);
-        __m128i words = _mm_packs_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
-        _mm_storeu_si128((__m128i *)(void *)(q + i), words);
+        /* v = 256 upper + lower, lower signed: adding 128 first rounds the upper part to nearest. */
+        __m256i upper = _mm256_srai_epi32(_mm256_add_epi32(v, _mm256_set1_epi32(128)), 8);
+        __m256i lower = _mm256_sub_epi32(v, _mm256_slli_epi32(upper, 8));
+        uppers = _mm256_add_epi32(uppers, upper);
+        lowers = _mm256_add_epi32(lowers, lower);
+        /* packs works in 128-bit halves: upper 0..3, lower 0..3 | upper 4..7, lower 4..7 */
+        _mm256_storeu_si256((__m256i *)(void *)(q + 2 * i), _mm256_packs_epi32(upper, lower));
     }
-    _mm256_storeu_si256((__m256i *)(void *)lanes, sum);
-    for (int l = 0; l < 8; l++) total += lanes[l];
-    return total;
+    sums[0] = total(uppers);
+    sums[1] = total(lowers);
 }
 
 void tw_prepare_fixed_avx2(tw_panel_format f, const float *x, int64_t cols, void *out) {
@@ -55,6 +64,9 @@ void tw_prepare_fixed_avx2(tw_panel_format f, const float *x, int64_t cols, void
         float top;
         memcpy(&top, &bits, 4);
         p.scales[b] = finite ? top / (float)TW_FIXED_MAX : NAN;
-        p.bias[b] = -offset * quantise(x + k, finite ? n : 0, end, finite ? (float)TW_FIXED_MAX / top : 0, (int16_t *)p.values + k);
+        int32_t sums[2];
+        quantise(x + k, finite ? n : 0, end, finite ? (float)TW_FIXED_MAX / top : 0, (int16_t *)p.values + 2 * k, sums);
+        p.bias[2 * b] = -offset * sums[0];
+        p.bias[2 * b + 1] = -offset * sums[1];
     }
 }

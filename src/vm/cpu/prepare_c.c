@@ -20,11 +20,11 @@ void tw_prepare_float(tw_panel_format f, const float *x, int64_t cols, void *out
 
 size_t tw_prepared_bytes_fixed(tw_panel_format f, int64_t cols) {
     size_t blocks = (size_t)tw_block_count(f, cols);
-    return line_up((size_t)tw_panel_cols(f, cols) * 2) + 2 * line_up(blocks * 4);
+    return line_up((size_t)tw_panel_cols(f, cols) * 4) + line_up(blocks * 4) + line_up(blocks * 8);
 }
 
 tw_prepared tw_prepared_at(tw_panel_format f, int64_t cols, const void *x) {
-    size_t values = line_up((size_t)tw_panel_cols(f, cols) * 2), scales = line_up((size_t)tw_block_count(f, cols) * 4);
+    size_t values = line_up((size_t)tw_panel_cols(f, cols) * 4), scales = line_up((size_t)tw_block_count(f, cols) * 4);
     char *at = (char *)(uintptr_t)x;
     return (tw_prepared){at, (float *)(void *)(at + values), (int32_t *)(void *)(at + values + scales)};
 }
@@ -46,19 +46,13 @@ static float quantum(const float *x, int64_t n, float *inverse) {
 void tw_prepare_fixed_c(tw_panel_format f, const float *x, int64_t cols, void *out) {
     tw_prepared p = tw_prepared_at(f, cols, out);
     int64_t padded = tw_panel_cols(f, cols), block = tw_block_of(f);
-    int32_t offset = f.dtype == TW_I8 ? 128 : 8;
-    int16_t *q = p.values;
+    int32_t *q = p.values;
     for (int64_t b = 0, k = 0; k < padded; b++, k += block) {
         int64_t n = cols - k < block ? cols - k : block, end = padded - k < block ? padded - k : block;
         float inverse;
-        int32_t sum = 0;
         if (n < 0) n = 0;
         p.scales[b] = quantum(x + k, n, &inverse);
-        for (int64_t i = 0; i < n; i++) {
-            q[k + i] = inverse > 0 ? (int16_t)lrintf(x[k + i] * inverse) : 0;
-            sum += q[k + i];
-        }
+        for (int64_t i = 0; i < n; i++) q[k + i] = inverse > 0 ? (int32_t)lrintf(x[k + i] * inverse) : 0;
         for (int64_t i = n; i < end; i++) q[k + i] = 0;
-        p.bias[b] = -offset * sum;
     }
 }
