@@ -82,7 +82,7 @@ static tw_status list_shards(opening *o, const json_t *map, const char *index) {
     qsort(all, n, sizeof *all, by_text);
     size_t distinct = 0;
     for (size_t i = 0; i < n; i++)
-        if (!i || strcmp(all[i], all[distinct - 1])) all[distinct++] = all[i];
+        if (!i || strcmp(all[i], all[distinct - 1]) != 0) all[distinct++] = all[i];
     if (distinct > SHARDS_MAX)
         return tw_fail_at(d, TW_ERR_FORMAT, index, -1, "weight_map names %zu files; at most %d are supported", distinct,
                           SHARDS_MAX);
@@ -103,7 +103,7 @@ static void compare_with_index(opening *o, const json_t *map) {
         const char *file = json_string_value(json_object_get(map, t->name));
         if (!file)
             tw_reason(o->reasons, TW_ERR_FORMAT, "%s of %s is not in the index", t->name, c->files[t->file]);
-        else if (strcmp(file, c->files[t->file]))
+        else if (strcmp(file, c->files[t->file]) != 0)
             tw_reason(o->reasons, TW_ERR_FORMAT, "%s is in %s; the index names %s", t->name, c->files[t->file], file);
     }
     const char *key;

@@ -354,7 +354,7 @@ static void read_layer_types(parser *p) {
     for (int64_t i = 0; windowed && i < c->n_layers; i++) {
         const json_t *t = json_array_get(v, (size_t)i);
         const char *s = json_is_string(t) ? json_string_value(t) : "";
-        if (strcmp(s, "full_attention") && strcmp(s, "sliding_attention")) {
+        if (strcmp(s, "full_attention") != 0 && strcmp(s, "sliding_attention") != 0) {
             refuse(p, "layer_types", t, "is not supported; supported: full_attention, sliding_attention");
             return;
         }
@@ -423,7 +423,7 @@ static void read_rope_key(parser *p, const char *dict, const char *name, const j
     char full[SHOWN];
     snprintf(full, sizeof full, "%s%s%s", dict, *dict ? "." : "", name);
     for (size_t i = 0; i < sizeof rope_reals / sizeof *rope_reals; i++) {
-        if (strcmp(name, rope_reals[i].name)) continue;
+        if (strcmp(name, rope_reals[i].name) != 0) continue;
         double d = json_number_value(v);
         if (json_is_number(v) && d >= rope_reals[i].lo && d <= rope_reals[i].hi)
             memcpy((char *)r + rope_reals[i].at, &d, sizeof d);
@@ -438,7 +438,8 @@ static void read_rope_key(parser *p, const char *dict, const char *name, const j
         if (!json_is_boolean(v)) refuse(p, full, v, "is not true or false");
     } else if (!strcmp(name, "partial_rotary_factor")) {
         if (!json_is_null(v) && !is_one(v)) refuse(p, full, v, "is not supported");
-    } else if (strcmp(name, "rope_type") && strcmp(name, "type") && strcmp(name, "finetuned") && !json_is_null(v))
+    } else if (strcmp(name, "rope_type") != 0 && strcmp(name, "type") != 0 && strcmp(name, "finetuned") != 0 &&
+               !json_is_null(v))
         refuse(p, full, v, "is not understood, and may change the arithmetic");
 }
 

@@ -98,7 +98,7 @@ static void name_place(const importer *im, place *p, const char *name) {
     int n = 0;
     if (p->layer >= 0)
         n = snprintf(p->name, sizeof p->name, "%s%lld.", im->layers, (long long)p->layer);
-    else if (strcmp(name, "lm_head.weight"))
+    else if (strcmp(name, "lm_head.weight") != 0)
         n = snprintf(p->name, sizeof p->name, "%s", im->base);
     snprintf(p->name + n, sizeof p->name - (size_t)n, "%s", name);
     p->said = p->layer >= 0 ? p->name + n : p->name;
@@ -280,7 +280,7 @@ static bool is_derived(const importer *im, const char *below_layer) {
 /* Splits "model.layers.12.x" into 12 and "x"; NULL when it is no such name. */
 static const char *below_layer(const importer *im, const char *name, int64_t *layer) {
     size_t n = strlen(im->layers);
-    if (strncmp(name, im->layers, n)) return NULL;
+    if (strncmp(name, im->layers, n) != 0) return NULL;
     char *end;
     if (name[n] < '0' || name[n] > '9' || (name[n] == '0' && name[n + 1] != '.')) return NULL;
     *layer = strtoll(name + n, &end, 10);

@@ -69,6 +69,7 @@ struct tw_model {
     struct tw_map *maps; /* the mapped shards */
     int n_maps;
 
+    /* max_seq: max_position_embeddings, with TW_ROPE_DYNAMIC times its factor */
     int64_t n_layers, dim, n_heads, n_kv_heads, head_dim, vocab, max_seq;
     int64_t ffn_dim; /* dense layers */
     int64_t n_experts, n_experts_used, expert_dim;
@@ -91,7 +92,7 @@ struct tw_model {
     /* Defaults of generation_config.json; do_sample false means greedy. */
     bool do_sample;
     double temperature, top_p;
-    int64_t top_k;
+    int64_t top_k; /* 0: no limit */
     int64_t parameters, weight_bytes;
 };
 
@@ -106,7 +107,9 @@ void tw_weight_read_raw(const tw_weight *w, int64_t row, int64_t col, int64_t co
    "layers.N.attn_norm", "layers.N.mlp_norm"; a bias is its weight's name and ".bias". NULL when there is none. */
 const tw_weight *tw_model_find(const tw_model *m, const char *name);
 
-/* Inverse frequencies (dims/2 of them) for a sequence that has reached `length` positions. */
+/* Inverse frequencies (dims/2 of them) for a sequence that has reached `length` positions. transformers rotates the
+   keys and queries of one call by the length that call reaches, and keeps cached keys as they are: to agree with it
+   beyond original_max, a prompt is rotated for its whole length, and each later token for its own. */
 void tw_rope_frequencies(const tw_rope *r, int64_t length, float *inv_freq);
 
 /* Finds NaN or infinity among the weights; counts them and names the first. Reads every weight once. */

@@ -113,12 +113,12 @@ static const tw_weight *find_in(const void *owner, int first, int end, const cha
 }
 
 const tw_weight *tw_model_find(const tw_model *m, const char *name) {
-    if (strncmp(name, "layers.", 7)) return find_in(m, TW_PART_EMBED, TW_PART_COUNT, name);
+    if (strncmp(name, "layers.", 7) != 0) return find_in(m, TW_PART_EMBED, TW_PART_COUNT, name);
     const char *rest = name + 7;
     int64_t layer = index_below(&rest, m->n_layers);
     if (layer < 0) return NULL;
     const tw_layer *l = &m->layers[layer];
-    if (strncmp(rest, "experts.", 8)) return find_in(l, 0, TW_PART_LAYER_COUNT, rest);
+    if (strncmp(rest, "experts.", 8) != 0) return find_in(l, 0, TW_PART_LAYER_COUNT, rest);
     rest += 8;
     int64_t e = l->experts ? index_below(&rest, m->n_experts) : -1;
     return e < 0 ? NULL : find_in(&l->experts[e], TW_PART_LAYER_COUNT, TW_PART_EXPERT_END, rest);

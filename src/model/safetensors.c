@@ -111,7 +111,7 @@ static tw_status read_entry(const parser *p, tw_tensor *t, const json_t *v) {
     const char *key;
     json_t *value;
     json_object_foreach((json_t *)(uintptr_t)v, key, value) {
-        if (strcmp(key, "dtype") && strcmp(key, "shape") && strcmp(key, "data_offsets"))
+        if (strcmp(key, "dtype") != 0 && strcmp(key, "shape") != 0 && strcmp(key, "data_offsets") != 0)
             return REFUSE(p, t->name, "%s: unknown field %s", t->name, key);
     }
     int bits = 0;

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct shape {
+typedef struct known {
     const char *name;
     tw_family family;
     int64_t layers, dim, heads, kv_heads, head_dim, ffn, vocab, max_seq;
@@ -18,9 +18,9 @@ typedef struct shape {
     double eps, theta;
     double llama3_factor; /* 0: the plain rope */
     int64_t experts, experts_used, expert_dim;
-} shape;
+} known;
 
-static const shape shapes[] = {
+static const known shapes[] = {
     {"llama-1b", TW_FAMILY_LLAMA, 16, 2048, 32, 8, 64, 8192, 128256, 131072, true, 1e-5, 5e5, 32, 0, 0, 0},
     {"llama-3b", TW_FAMILY_LLAMA, 28, 3072, 24, 8, 128, 8192, 128256, 131072, true, 1e-5, 5e5, 32, 0, 0, 0},
     {"llama-8b", TW_FAMILY_LLAMA, 32, 4096, 32, 8, 128, 14336, 128256, 131072, false, 1e-5, 5e5, 8, 0, 0, 0},
@@ -43,7 +43,7 @@ const char *tw_model_shape_name(int i) {
     return i >= 0 && i < N_SHAPES ? shapes[i].name : NULL;
 }
 
-static void describe(tw_config *c, const shape *s) {
+static void describe(tw_config *c, const known *s) {
     tw_config_defaults(c, s->family);
     c->n_layers = s->layers;
     c->dim = s->dim;
@@ -142,13 +142,13 @@ static tw_status unknown_shape(const char *name, tw_diag *diag) {
     return tw_fail(diag, TW_ERR_USAGE, "no shape is called %s; there are %s", name, list);
 }
 
-tw_status tw_model_synthetic(tw_model **out, const char *name, tw_dtype dtype, uint64_t seed, tw_diag *diag) {
+tw_status tw_model_synthetic(tw_model **out, const char *shape, tw_dtype dtype, uint64_t seed, tw_diag *diag) {
     *out = NULL;
     tw_diag_clear(diag);
     if (dtype != TW_F32 && dtype != TW_F16 && dtype != TW_BF16)
         return tw_fail(diag, TW_ERR_USAGE, "%s is not a type of weights; f32, f16 and bf16 are", tw_dtype_name(dtype));
     for (int i = 0; i < N_SHAPES; i++) {
-        if (strcmp(shapes[i].name, name)) continue;
+        if (strcmp(shapes[i].name, shape) != 0) continue;
         tw_model *m = calloc(1, sizeof *m);
         if (!m) return tw_fail_memory(diag);
         tw_config c;
@@ -160,5 +160,5 @@ tw_status tw_model_synthetic(tw_model **out, const char *name, tw_dtype dtype, u
         *out = m;
         return TW_OK;
     }
-    return unknown_shape(name, diag);
+    return unknown_shape(shape, diag);
 }
