@@ -46,7 +46,16 @@ size_t tw_token_stream_size(const tw_token_stream *s); /* bytes of the text last
 void tw_token_stream_close(tw_token_stream *s);
 
 /* Chat templates that are recognised exactly; any other is refused by name. */
-typedef enum tw_chat_kind { TW_CHAT_CHATML, TW_CHAT_LLAMA2, TW_CHAT_LLAMA3, TW_CHAT_MISTRAL, TW_CHAT_ZEPHYR } tw_chat_kind;
+typedef enum tw_chat_kind {
+    TW_CHAT_CHATML,
+    TW_CHAT_LLAMA2,
+    TW_CHAT_LLAMA3,
+    TW_CHAT_MISTRAL, /* of 7B-Instruct-v0.2 and Mixtral */
+    TW_CHAT_ZEPHYR,
+    TW_CHAT_QWEN2,     /* chatml with a system message of its own where there is none */
+    TW_CHAT_SMOLLM2,   /* the same with another one */
+    TW_CHAT_MISTRAL_V1 /* of 7B-Instruct-v0.1: a space follows each answer */
+} tw_chat_kind;
 typedef struct tw_chat_message {
     const char *role; /* "system", "user", "assistant" */
     const char *content;

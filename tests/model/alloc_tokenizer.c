@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The n-th allocation fails, for every n, in everything the tokenizers and chat templates do. */
+#include "support/support.h"
+
+#include "model/tokenizer.h"
+#include "model/tokenizer_golden.h"
+#include "support/alloc_fail.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DATA TEST_DATA "/tokenizers/"
+
+/* Jansson is left out of it: when the buffer of a token fails to grow, its lexer takes no notice. */
+void *__real_malloc(size_t n);
+static void spare_jansson(void) { json_set_alloc_funcs(__real_malloc, free); }
+
+/* 0 for success, 1 for "out of memory, said so". */
+static int verdict(tw_status s, const tw_diag *diag) {
+    if (s == TW_OK) return 0;
+    return s == TW_ERR_MEMORY && diag->status == TW_ERR_MEMORY && !strcmp(diag->message, "out of memory") ? 1 : -(int)s;
+}
+
+/* One of every part. */
+static const char spec[] =
+    "{\"added_tokens\":[{\"id\":9,\"content\":\"<x>\",\"single_word\":false,\"lstrip\":true,\"rstrip\":true,"
+    "\"normalized\":false,\"special\":true},{\"id\":10,\"content\":\"<Y>\",\"single_word\":true,\"lstrip\":false,"
+    "\"rstrip\":false,\"normalized\":true,\"special\":false}],"
+    "\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"NFKC\"},{\"type\":\"BertNormalizer\","
+    "\"clean_text\":true,\"handle_chinese_chars\":true,\"strip_accents\":false,\"lowercase\":true},{\"type\":\"Replace\","
+    "\"pattern\":{\"Regex\":\"\\\\s{2,}\"},\"content\":\" \"},{\"type\":\"Prepend\",\"prepend\":\"_\"},"
+    "{\"type\":\"Strip\",\"strip_left\":true,\"strip_right\":true},{\"type\":\"StripAccents\"}]},"
+    "\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Split\",\"pattern\":{\"Regex\":"
+    "\"[^\\\\S\\\\n]+|[a-c&&[^b]]\"},\"behavior\":\"MergedWithNext\",\"invert\":false},{\"type\":\"Split\",\"pattern\":"
+    "{\"String\":\"x\"},\"behavior\":\"Contiguous\",\"invert\":true},{\"type\":\"BertPreTokenizer\"},{\"type\":"
+    "\"Metaspace\",\"replacement\":\"_\",\"prepend_scheme\":\"first\",\"split\":true},{\"type\":\"ByteLevel\","
+    "\"add_prefix_space\":true,\"use_regex\":true}]},"
+    "\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"<x>\",\"type_id\":0}},"
+    "{\"Sequence\":{\"id\":\"A\",\"type_id\":0}}],\"pair\":[],\"special_tokens\":{\"<x>\":{\"id\":\"<x>\",\"ids\":[9],"
+    "\"tokens\":[\"<x>\"]}}},"
+    "\"decoder\":{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"b+\"},\"content\":"
+    "\"q\"},{\"type\":\"WordPiece\",\"prefix\":\"##\",\"cleanup\":true},{\"type\":\"Metaspace\",\"replacement\":\"_\"},"
+    "{\"type\":\"BPEDecoder\",\"suffix\":\"</w>\"},{\"type\":\"ByteFallback\"},{\"type\":\"ByteLevel\","
+    "\"add_prefix_space\":true,\"trim_offsets\":true},{\"type\":\"Fuse\"},{\"type\":\"Replace\",\"pattern\":{\"String\":"
+    "\"ab\"},\"content\":\"ba\"},{\"type\":\"Strip\",\"content\":\"b\",\"start\":1,\"stop\":1},{\"type\":\"WordPiece\","
+    "\"prefix\":\"##\",\"cleanup\":true}]},"
+    "\"model\":{\"type\":\"BPE\",\"unk_token\":\"u\",\"continuing_subword_prefix\":\"##\",\"end_of_word_suffix\":\"</w>\","
+    "\"byte_fallback\":true,\"fuse_unk\":true,\"vocab\":{\"u\":0,\"a\":1,\"b\":2,\"##b\":3,\"ab\":4,\"<0xCC>\":5,"
+    "\"<0xC3>\":6,\"##b</w>\":7,\"ab</w>\":8},\"merges\":[\"a ##b\",\"a ##b</w>\"]}}";
+
+#define MARKS "\xcc\x81\xcc\xa3\xcc\x81\xcc\xa3\xcc\x81\xcc\xa3\xcc\x81\xcc\xa3\xcc\x81\xcc\xa3\xcc\x81\xcc\xa3"
+
+static int open_and_use(void *context) {
+    (void)context;
+    /* The long row of marks is put in order by counting, which allocates. */
+    static const char text[] = "ab a\xcc\xa3\xcc\x87 <x>  <Y> don't abb 12 \xe6\x97\xa5 \xf0\x9f\x99\x82 x" MARKS MARKS MARKS MARKS;
+    tw_tokenizer *t = NULL;
+    tw_token_stream *stream = NULL;
+    int32_t *ids = NULL;
+    char *back = NULL;
+    const char *part;
+    size_t n = 0, size;
+    tw_diag diag = {0};
+    spare_jansson();
+    tw_status s = tw_tokenizer_open_memory(&t, spec, sizeof spec - 1, "spec.json", &diag);
+    if (s == TW_OK) s = tw_tokenizer_encode(t, text, sizeof text - 1, true, &ids, &n, &diag);
+    if (s == TW_OK) s = tw_tokenizer_decode(t, ids, n, true, &back, &size, &diag);
+    if (s == TW_OK) s = tw_token_stream_open(&stream, t, false, &diag);
+    for (size_t i = 0; i < n && s == TW_OK; i++) s = tw_token_stream_push(stream, ids[i], &part, &diag);
+    if (s == TW_OK) s = tw_token_stream_flush(stream, &part, &diag);
+    tw_token_stream_close(stream);
+    tw_tokenizer_close(t);
+    free(ids);
+    free(back);
+    return verdict(s, &diag);
+}
+
+static void every_part(void **state) {
+    (void)state;
+    alloc_fail_exhaust(open_and_use, NULL);
+}
+
+static int stream(void *context) {
+    const tw_tokenizer *t = context;
+    static const int32_t ids[] = {300, 301, 302, 303};
+    tw_token_stream *s = NULL;
+    tw_diag diag = {0};
+    const char *part;
+    tw_status st = tw_token_stream_open(&s, t, true, &diag);
+    for (int i = 0; i < 4 && st == TW_OK; i++) st = tw_token_stream_push(s, ids[i], &part, &diag);
+    if (st == TW_OK) st = tw_token_stream_flush(s, &part, &diag);
+    tw_token_stream_close(s);
+    return verdict(st, &diag);
+}
+
+static int encode(void *context) {
+    const tw_tokenizer *t = context;
+    static const char text[] = "Unbelievable, isn't it? \xe4\xb8\xad";
+    tw_diag diag = {0};
+    int32_t *ids = NULL;
+    size_t n;
+    tw_status s = tw_tokenizer_encode(t, text, sizeof text - 1, true, &ids, &n, &diag);
+    free(ids);
+    return verdict(s, &diag);
+}
+
+static void whole_tokenizers(void **state) {
+    (void)state;
+    static const char *const names[] = {DATA "bpe-gpt2", DATA "bpe-llama3", DATA "sp-llama2", DATA "wordpiece-uncased"};
+    for (int i = 0; i < 4; i++) {
+        tw_tokenizer *t = NULL;
+        assert_int_equal(tw_tokenizer_open(&t, names[i], NULL), TW_OK);
+        alloc_fail_exhaust(stream, t);
+        alloc_fail_exhaust(encode, t);
+        tw_tokenizer_close(t);
+    }
+}
+
+static char *folder;
+
+static int from_files(void *context) {
+    (void)context;
+    static const tw_chat_message m[] = {{"system", "s"}, {"user", "u"}};
+    tw_diag diag = {0};
+    tw_chat_kind kind;
+    char *text = NULL, golden[4096];
+    tw_tokenizer *t = NULL;
+    spare_jansson();
+    strcpy(golden, folder);
+    strcat(golden, "/golden.json");
+    tw_status s = tw_tokenizer_open(&t, folder, &diag);
+    if (s == TW_OK) s = tw_tokenizer_check_golden(t, golden, NULL, &diag);
+    if (s == TW_OK) s = tw_chat_recognise(&kind, folder, &diag);
+    if (s == TW_OK) s = tw_chat_render(kind, m, 2, &text, &diag);
+    free(text);
+    text = NULL;
+    if (s == TW_OK) s = tw_chat_render(TW_CHAT_LLAMA2, m, 2, &text, &diag);
+    free(text);
+    tw_tokenizer_close(t);
+    return verdict(s, &diag);
+}
+
+static void files_and_chats(void **state) {
+    (void)state;
+    static const char tokenizer[] =
+        "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"ab\":2},\"merges\":[\"a b\"]}}";
+    static const char golden[] = "{\"cases\":[{\"text\":\"abb\",\"ids\":[2,1],\"ids_with_special\":[2,1],\"decoded\":"
+                                 "\"ab b\",\"decoded_keep_special\":\"ab b\"}]}";
+    static const char config[] =
+        "{\"chat_template\":\"{% for message in messages %}{{'<|im_start|>' + message['role'] + '\\n' + message['content'] + "
+        "'<|im_end|>' + '\\n'}}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}\"}";
+    folder = test_folder_make();
+    test_write(folder, "tokenizer.json", tokenizer, sizeof tokenizer - 1);
+    test_write(folder, "golden.json", golden, sizeof golden - 1);
+    test_write(folder, "tokenizer_config.json", config, sizeof config - 1);
+    alloc_fail_exhaust(from_files, NULL);
+    test_folder_remove(folder);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_part), cmocka_unit_test(whole_tokenizers),
+                                       cmocka_unit_test(files_and_chats)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
