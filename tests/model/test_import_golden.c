@@ -14,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { LONGEST = 512 /* positions kept */ };
+
 typedef struct decoder {
     const tw_model *m;
     double **k, **v; /* [layer][position * kv_heads * head_dim] */
@@ -201,6 +203,7 @@ static void compare(const char *name, decoder *d, const json_t *c) {
     const json_t *prompt = json_object_get(c, "prompt"), *want = json_object_get(c, "logits_last");
     const json_t *greedy = json_object_get(c, "greedy"), *loss = json_object_get(c, "loss");
     int64_t n = (int64_t)json_array_size(prompt), vocab = d->m->vocab;
+    assert_true(n + (int64_t)json_array_size(greedy) <= LONGEST);
     d->loss = 0;
     feed(d, prompt, 0, n);
     assert_int_equal(json_array_size(want), vocab);
@@ -233,13 +236,13 @@ static void check_model(const char *path, const char *name) {
     if (tw_model_open(&m, path, &diag) != TW_OK) fail_msg("%s: %s", path, diag.message);
     snprintf(file, sizeof file, "%s/golden.json", path);
     if (tw_json_load(&golden, file, &diag) != TW_OK) fail_msg("%s: %s", file, diag.message);
-    int64_t longest = 128, width = m->n_kv_heads * m->head_dim, row = m->dim + m->ffn_dim + m->n_heads * m->head_dim;
+    int64_t width = m->n_kv_heads * m->head_dim, row = m->dim + m->ffn_dim + m->n_heads * m->head_dim;
     decoder d = {.m = m, .k = calloc((size_t)m->n_layers, sizeof *d.k), .v = calloc((size_t)m->n_layers, sizeof *d.v)};
     d.row = calloc((size_t)row, sizeof *d.row);
     d.logits = numbers(m->vocab);
     for (int64_t i = 0; i < m->n_layers; i++) {
-        d.k[i] = numbers(longest * width);
-        d.v[i] = numbers(longest * width);
+        d.k[i] = numbers(LONGEST * width);
+        d.v[i] = numbers(LONGEST * width);
     }
     const json_t *cases = json_object_get(golden, "cases");
     assert_true(json_array_size(cases) > 0);
