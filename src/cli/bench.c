@@ -154,7 +154,7 @@ static void print_json(const bench *b) {
                               b->verdict.worst_logit, "samples_s", samples);
         json_array_append_new(rows, o);
     }
-    char *text = json_dumps(rows, JSON_INDENT(1));
+    char *text = json_dumps(rows, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
     if (text) puts(text);
     free(text);
     json_decref(rows);

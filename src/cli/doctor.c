@@ -37,7 +37,7 @@ static void print_json(const tw_cpu *c, const char *isa, double bandwidth, doubl
                           "cpu", c->model, "cores", c->cores, "isa", isa, "memory_bytes", (json_int_t)c->memory_bytes,
                           "available_bytes", (json_int_t)c->available_bytes, "l2_bytes", (json_int_t)c->l2_bytes, "l3_bytes",
                           (json_int_t)c->l3_bytes, "read_bytes_per_second", bandwidth, "flops", flops, "libraries", libs);
-    char *text = o ? json_dumps(o, 0) : NULL;
+    char *text = o ? json_dumps(o, JSON_REAL_PRECISION(9)) : NULL;
     if (text) puts(text);
     free(text);
     json_decref(o);

@@ -104,7 +104,7 @@ static void report(const run_flags *f, const tw_generation *g, const output *out
                               g->prefill_seconds, "prefill_per_second", rate(g->n_prompt, g->prefill_seconds), "decode_steps",
                               (json_int_t)g->n_decoded, "decode_seconds", g->decode_seconds, "decode_per_second",
                               rate(g->n_decoded, g->decode_seconds));
-        char *text = o ? json_dumps(o, JSON_ENSURE_ASCII) : NULL;
+        char *text = o ? json_dumps(o, JSON_ENSURE_ASCII | JSON_REAL_PRECISION(9)) : NULL;
         if (text) puts(text);
         free(text);
         json_decref(o);

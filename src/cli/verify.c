@@ -19,7 +19,7 @@ static void print(bool json, const char *what, bool stored_rope, const tw_verdic
             json_object_set_new(o, "perplexity", json_real(v->perplexity));
             json_object_set_new(o, "expected_perplexity", json_real(v->expected_perplexity));
         }
-        char *text = json_dumps(o, 0);
+        char *text = json_dumps(o, JSON_REAL_PRECISION(9));
         if (text) puts(text);
         free(text);
         json_decref(o);

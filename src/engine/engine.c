@@ -129,8 +129,8 @@ tw_status tw_engine_warm(tw_engine *e, int64_t n, tw_diag *diag) {
 static tw_status check_fit(const tw_engine *e, int64_t n, tw_diag *diag) {
     if (n < 1) return tw_fail(diag, TW_ERR_USAGE, "nothing to feed: the prompt has no tokens");
     if (n <= e->context - e->position) return TW_OK;
-    return tw_fail(diag, TW_ERR_USAGE, "%lld tokens after %lld do not fit the context of %lld (a larger -c, or a shorter prompt)",
-                   (long long)n, (long long)e->position, (long long)e->context);
+    return tw_fail(diag, TW_ERR_USAGE, "%lld tokens do not fit the context of %lld, of which %lld are taken: a larger -c, or a "
+                   "shorter prompt", (long long)n, (long long)e->context, (long long)e->position);
 }
 
 tw_status tw_engine_feed(tw_engine *e, const int32_t *ids, int64_t n, const float **logits, int32_t *token, tw_diag *diag) {

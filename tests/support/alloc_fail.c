@@ -5,7 +5,6 @@
 #include "support/support.h"
 
 #include <errno.h>
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -60,7 +59,6 @@ void alloc_fail_after(long n, bool persist) {
 bool alloc_fail_hit(void) { return hit; }
 
 void alloc_fail_exhaust(int (*attempt)(void *), void *context) {
-    json_set_alloc_funcs(__wrap_malloc, free);
     for (int persist = 0; persist < 2; persist++)
         for (long n = 0;; n++) {
             alloc_fail_after(n, persist);
