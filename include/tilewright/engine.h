@@ -72,13 +72,16 @@ typedef struct tw_sampling {
     double top_p;       /* 1 (or 0): all */
     double min_p;       /* least probability relative to the most likely; 0: all */
     uint64_t seed;
+    double repetition_penalty; /* divides positive logits of ids seen before, multiplies negative ones; 1 (or 0): none */
 } tw_sampling;
 
 typedef struct tw_sampler tw_sampler;
 tw_status tw_sampler_open(tw_sampler **out, const tw_sampling *s, int64_t vocab, tw_diag *diag);
 void tw_sampler_close(tw_sampler *s); /* NULL is fine */
+/* Tells the sampler of an id that is part of the text: of the prompt, or drawn. */
+void tw_sampler_see(tw_sampler *s, int32_t id);
 /* An id drawn from softmax(logits / temperature), cut by top-k, then top-p, then min-p; greedy takes the first of the
-   largest. */
+   largest. The repetition penalty comes first, as in transformers. */
 int32_t tw_sampler_draw(tw_sampler *s, const float *logits);
 
 typedef enum tw_finish { TW_FINISH_LENGTH, TW_FINISH_EOS, TW_FINISH_STOP, TW_FINISH_CONTEXT, TW_FINISH_ABORTED } tw_finish;

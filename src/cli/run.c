@@ -18,7 +18,7 @@ typedef struct run_flags {
     const char *prompt, *ids, *system;
     bool chat, json, ignore_eos, quiet;
     int64_t n, seed, top_k;
-    double temperature, top_p, min_p;
+    double temperature, top_p, min_p, repetition;
     cli_list stop;
 } run_flags;
 
@@ -149,7 +149,7 @@ static tw_status generate(const run_flags *f, const char *model_path, const tw_m
     tw_generation g = {.prompt = ids,
                        .n_prompt = (int64_t)n,
                        .limit = f->n,
-                       .sampling = {f->temperature, f->top_k, f->top_p, f->min_p, (uint64_t)f->seed},
+                       .sampling = {f->temperature, f->top_k, f->top_p, f->min_p, (uint64_t)f->seed, f->repetition},
                        .stop = f->stop.item,
                        .n_stop = f->stop.count,
                        .ignore_eos = f->ignore_eos,
@@ -170,7 +170,7 @@ static tw_status generate(const run_flags *f, const char *model_path, const tw_m
 }
 
 static int run(const cli_verb *verb, int argc, char **argv) {
-    run_flags f = {.n = 128, .seed = -1, .temperature = -1, .top_p = -1, .top_k = -1};
+    run_flags f = {.n = 128, .seed = -1, .temperature = -1, .top_p = -1, .top_k = -1, .repetition = -1};
     const char *model_path;
     const cli_flag flags[] = {
         {"-p", CLI_TEXT, &f.prompt, "TEXT", "the prompt; - reads standard input"},
@@ -181,6 +181,8 @@ static int run(const cli_verb *verb, int argc, char **argv) {
         {"--top-k", CLI_INT, &f.top_k, "K", "only the K most likely; 0: all"},
         {"--top-p", CLI_REAL, &f.top_p, "P", "only the most likely that sum to P"},
         {"--min-p", CLI_REAL, &f.min_p, "P", "only those at least P times as likely as the most likely"},
+        {"--repetition-penalty", CLI_REAL, &f.repetition, "P",
+         "divide the logits of ids already there (default: the model's generation_config.json, else 1)"},
         {"--stop", CLI_LIST, &f.stop, "TEXT", "end before this text; may be repeated"},
         {"--ignore-eos", CLI_FLAG, &f.ignore_eos, NULL, "go on after an end-of-sequence token"},
         {"--chat", CLI_FLAG, &f.chat, NULL, "wrap the prompt in the model's chat template"},
@@ -205,6 +207,7 @@ static int run(const cli_verb *verb, int argc, char **argv) {
         if (f.temperature < 0) f.temperature = model->do_sample ? model->temperature : 0;
         if (f.top_k < 0) f.top_k = model->do_sample ? model->top_k : 0;
         if (f.top_p < 0) f.top_p = model->do_sample ? model->top_p : 1;
+        if (f.repetition < 0) f.repetition = model->repetition_penalty;
         if (f.seed < 0) f.seed = (int64_t)(getpid() ^ (int64_t)time(NULL) << 16);
         st = generate(&f, model_path, model, &o, &d);
     }

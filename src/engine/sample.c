@@ -17,18 +17,24 @@ struct tw_sampler {
     int64_t vocab;
     tw_random random;
     candidate *list;
+    bool *seen; /* with a repetition penalty: the ids of the text so far, and the logits it leaves */
+    float *penalised;
 };
 
 tw_status tw_sampler_open(tw_sampler **out, const tw_sampling *s, int64_t vocab, tw_diag *diag) {
     *out = NULL;
+    if (!(s->repetition_penalty >= 0)) return tw_fail(diag, TW_ERR_USAGE, "a repetition penalty is not negative");
     if (!(s->temperature >= 0) || s->top_k < 0 || !(s->top_p >= 0 && s->top_p <= 1) || !(s->min_p >= 0 && s->min_p <= 1))
         return tw_fail(diag, TW_ERR_USAGE, "temperature and top-k are not negative; top-p and min-p lie within 0..1");
     tw_sampler *p = malloc(sizeof *p);
     if (!p) return tw_fail_memory(diag);
     *p = (tw_sampler){.how = *s, .vocab = vocab, .random = tw_random_seed(s->seed)};
+    bool penalty = s->repetition_penalty > 0 && s->repetition_penalty != 1;
     p->list = malloc((size_t)vocab * sizeof *p->list);
-    if (!p->list) {
-        free(p);
+    if (penalty) p->seen = calloc((size_t)vocab, sizeof *p->seen);
+    if (penalty) p->penalised = malloc((size_t)vocab * sizeof *p->penalised);
+    if (!p->list || (penalty && (!p->seen || !p->penalised))) {
+        tw_sampler_close(p);
         return tw_fail_memory(diag);
     }
     *out = p;
@@ -36,7 +42,10 @@ tw_status tw_sampler_open(tw_sampler **out, const tw_sampling *s, int64_t vocab,
 }
 
 void tw_sampler_close(tw_sampler *s) {
-    if (s) free(s->list);
+    if (!s) return;
+    free(s->list);
+    free(s->seen);
+    free(s->penalised);
     free(s);
 }
 
@@ -66,7 +75,18 @@ static int64_t collect(tw_sampler *s, const float *logits) {
     return n;
 }
 
+void tw_sampler_see(tw_sampler *s, int32_t id) {
+    if (s->seen && id >= 0 && id < s->vocab) s->seen[id] = true;
+}
+
+static const float *penalise(tw_sampler *s, const float *logits) {
+    float p = (float)s->how.repetition_penalty;
+    for (int64_t i = 0; i < s->vocab; i++) s->penalised[i] = !s->seen[i] ? logits[i] : logits[i] > 0 ? logits[i] / p : logits[i] * p;
+    return s->penalised;
+}
+
 int32_t tw_sampler_draw(tw_sampler *s, const float *logits) {
+    if (s->seen) logits = penalise(s, logits);
     if (s->how.temperature <= 0) return greedy(logits, s->vocab);
     int64_t n = collect(s, logits);
     if (!n) return greedy(logits, s->vocab); /* all NaN */

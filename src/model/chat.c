@@ -5,7 +5,7 @@
    The form: "% for message in messages" is a statement, "' text" is text written out (\n and \\ escaped), "= expression"
    is a value written out. White space is as in the reference (blocks trimmed and stripped to the left), literals that
    follow each other are joined, x['name'] is x.name, and what raise_exception says is left out. */
-#include "tilewright/tokenizer.h"
+#include "model/chat.h"
 
 #include "base/buf.h"
 #include "base/diag.h"
@@ -331,8 +331,7 @@ static const char *without_default(const char *form) {
     return form;
 }
 
-/* TW_ERR_UNSUPPORTED when no form fits. */
-static tw_status recognise(tw_chat_kind *out, const char *text, size_t size) {
+tw_status tw_chat_recognise_text(tw_chat_kind *out, const char *text, size_t size) {
     former *f = calloc(1, sizeof *f);
     if (!f) return TW_ERR_MEMORY;
     tw_status s = TW_ERR_UNSUPPORTED;
@@ -400,7 +399,7 @@ tw_status tw_chat_recognise(tw_chat_kind *out, const char *directory, tw_diag *d
             s = tw_fail_memory(diag);
     }
     if (s != TW_OK) goto done;
-    s = recognise(out, text.data ? text.data : "", text.size);
+    s = tw_chat_recognise_text(out, text.data ? text.data : "", text.size);
     if (s == TW_ERR_MEMORY)
         tw_fail_memory(diag);
     else if (s != TW_OK)

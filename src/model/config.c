@@ -595,6 +595,7 @@ tw_status tw_config_parse_generation(tw_config *c, const char *text, size_t size
         {"do_sample", ALL, BOOL, AT(do_sample), 0, 0, NULLABLE},
         {"temperature", ALL, REAL, AT(temperature), 0, 1e6, NULLABLE},
         {"top_p", ALL, REAL, AT(top_p), 0, 1, NULLABLE},
+        {"repetition_penalty", ALL, REAL, AT(repetition_penalty), 1e-3, 1e3, NULLABLE},
         {"top_k", ALL, INT, AT(top_k), 0, INT32_MAX, NULLABLE},
     };
     json_t *root;

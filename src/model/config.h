@@ -37,7 +37,7 @@ typedef struct tw_config {
     int64_t eos[TW_EOS_MAX];
     int n_eos;
     bool do_sample;
-    double temperature, top_p;
+    double temperature, top_p, repetition_penalty;
     int64_t top_k;
     /* Exceptions by layer, when the config lists them; NULL otherwise. In the arena. */
     unsigned char *windowed; /* n_layers of 0 or 1 */

@@ -179,6 +179,7 @@ void tw_config_defaults(tw_config *c, tw_family f) {
         .n_eos = families[f].eos >= 0,
         .temperature = 1,
         .top_p = 1,
+        .repetition_penalty = 1,
         .top_k = 50,
     };
     c->rope = (tw_rope_spec){
@@ -210,6 +211,7 @@ static void apply_sampling(const tw_config *c, tw_model *m) {
     m->do_sample = c->do_sample;
     m->temperature = c->temperature;
     m->top_p = c->top_p;
+    m->repetition_penalty = c->repetition_penalty;
     m->top_k = c->top_k;
 }
 

@@ -9,6 +9,9 @@
 #include "base/json.h"
 #include "tilewright/tokenizer.h"
 
+/* Parts in a row can double a text each; what grows beyond every use is an error before it is a lack of memory. */
+static inline bool tw_grown_wild(size_t from, size_t to) { return to > 65536 && to / 1024 > from; }
+
 /* ---- growing arrays of plain things; failure sticks ---- */
 
 typedef struct tw_ids {

@@ -29,6 +29,7 @@ struct tw_token_stream {
     tw_buf out;
     tw_scratch scratch;
     tw_diag *diag; /* of the call under way */
+    size_t size;   /* bytes of the pieces that went in */
     int n;
     stage stages[];
 };
@@ -384,11 +385,14 @@ static tw_status end_open(tw_token_stream *s, int k) {
 
 static tw_status feed(tw_token_stream *s, int k, const char *text, size_t n) {
     if (!n) text = "";
+    if (tw_grown_wild(s->size, n))
+        return tw_fail(s->diag, TW_ERR_UNSUPPORTED, "the tokenizer's decoders make %zu bytes of %zu", n, s->size);
     if (k == s->n) return tw_buf_add(&s->out, text, n) ? TW_OK : memory(s);
     return s->stages[k].open ? flow(s, k, text, n) : take(s, k, text, n);
 }
 
 static void reset(tw_token_stream *s) {
+    s->size = 0;
     for (int k = 0; k < s->n; k++) {
         stage *g = &s->stages[k];
         tw_buf held = g->held;
@@ -411,6 +415,7 @@ static tw_status push(tw_token_stream *s, int32_t id) {
         return tw_fail(s->diag, TW_ERR_USAGE, "no token has the id %d (the vocabulary has %lld)", id, (long long)v->size);
     if (!s->keep_special && v->flags[id] & TW_TOKEN_SKIP) return TW_OK;
     const char *other = s->t->decoded[id];
+    s->size += other ? strlen(other) : v->lengths[id];
     return other ? feed(s, 0, other, strlen(other)) : feed(s, 0, v->pieces[id], v->lengths[id]);
 }
 

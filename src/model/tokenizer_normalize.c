@@ -247,6 +247,7 @@ static void turn(tw_text *t, tw_text *spare) {
 tw_status tw_normalize(const tw_normalizer *chain, int n, tw_scratch *scratch, tw_text *t, tw_text *spare,
                        tw_diag *diag) {
     tw_status s = TW_OK;
+    size_t size = t->b.size;
     tw_buf_clear(&spare->b);
     spare->zero = 0;
     for (const tw_normalizer *p = chain; p < chain + n && s == TW_OK; p++) {
@@ -287,6 +288,8 @@ tw_status tw_normalize(const tw_normalizer *chain, int n, tw_scratch *scratch, t
         }
         turn(t, spare);
         if (t->b.failed || spare->b.failed) return tw_fail_memory(diag);
+        if (s == TW_OK && tw_grown_wild(size, t->b.size))
+            s = tw_fail(diag, TW_ERR_UNSUPPORTED, "the tokenizer's normalizers make %zu bytes of %zu", t->b.size, size);
     }
     return s;
 }

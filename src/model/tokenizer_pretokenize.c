@@ -269,6 +269,7 @@ static tw_status cut_piece(const stage *s, const tw_piece *p, tw_pieces *out) {
 }
 
 tw_status tw_pretokenize(const tw_pretokenizer *chain, int n, tw_scratch *scratch, tw_cutting *c, tw_diag *diag) {
+    size_t size = c->text.size;
     for (const tw_pretokenizer *p = chain; p < chain + n; p++) {
         stage s = {p, scratch, c, diag};
         c->spare_pieces.n = 0;
@@ -281,6 +282,9 @@ tw_status tw_pretokenize(const tw_pretokenizer *chain, int n, tw_scratch *scratc
             }
             tw_status st = cut_piece(&s, piece, &c->spare_pieces);
             if (st != TW_OK) return st;
+            if (tw_grown_wild(size, c->spare_text.size))
+                return tw_fail(diag, TW_ERR_UNSUPPORTED, "the tokenizer's pre-tokenizers make %zu bytes of %zu",
+                               c->spare_text.size, size);
         }
         if (c->spare_pieces.failed || c->spans.failed || c->spare_text.failed) return tw_fail_memory(diag);
         tw_pieces x = c->pieces;

@@ -222,6 +222,27 @@ static void sampling_follows_the_distribution(void **state) {
     assert_int_equal(tw_sampler_open(&s, &(tw_sampling){.top_p = 1.5}, 5, &d), TW_ERR_USAGE);
 }
 
+static void repetition_is_penalised_as_transformers_does(void **state) {
+    (void)state;
+    const float logits[4] = {2.0f, 1.5f, -1.0f, -1.2f};
+    tw_sampler *s;
+    tw_diag d;
+    assert_int_equal(tw_sampler_open(&s, &(tw_sampling){.repetition_penalty = 1.5}, 4, &d), TW_OK);
+    assert_int_equal(tw_sampler_draw(s, logits), 0);
+    tw_sampler_see(s, 0);
+    assert_int_equal(tw_sampler_draw(s, logits), 1); /* 2 / 1.5 < 1.5 */
+    tw_sampler_see(s, 1);
+    assert_int_equal(tw_sampler_draw(s, logits), 0); /* 1.33 against 1 */
+    tw_sampler_see(s, 99);
+    tw_sampler_close(s);
+    const float low[2] = {-1.0f, -1.2f};
+    assert_int_equal(tw_sampler_open(&s, &(tw_sampling){.repetition_penalty = 1.5}, 2, &d), TW_OK);
+    tw_sampler_see(s, 0);
+    assert_int_equal(tw_sampler_draw(s, low), 1); /* -1.5 against -1.2 */
+    tw_sampler_close(s);
+    assert_int_equal(tw_sampler_open(&s, &(tw_sampling){.repetition_penalty = -1}, 2, &d), TW_ERR_USAGE);
+}
+
 static void the_context_is_a_limit(void **state) {
     (void)state;
     fixture f;
@@ -297,6 +318,7 @@ int main(void) {
         cmocka_unit_test(a_stop_string_ends_the_text_before_itself),
         cmocka_unit_test(a_seed_gives_the_same_text_again),
         cmocka_unit_test(sampling_follows_the_distribution),
+        cmocka_unit_test(repetition_is_penalised_as_transformers_does),
         cmocka_unit_test(the_context_is_a_limit),
         cmocka_unit_test(a_wrong_reference_is_a_mismatch),
         cmocka_unit_test(perplexity_of_windows),
