@@ -13,6 +13,7 @@ enum {
     AVX2 = TW_CPU_AVX2,
     AVX512 = AVX2 | TW_CPU_AVX512,
     VNNI = AVX512 | TW_CPU_AVX512VNNI,
+    AMX = VNNI | TW_CPU_AVX512BF16 | TW_CPU_AMX,
 };
 
 static const struct gemv {
@@ -36,6 +37,7 @@ static const struct gemm {
     tw_gemm_fn *gemm;
     tw_gemm_scratch_fn *scratch;
 } gemms[] = {
+    {AMX, BIT(TW_BF16) | INTEGERS, "amx", tw_gemm_amx, tw_gemm_scratch_amx},
     {AVX512, FLOATS | INTEGERS, "avx512", tw_gemm_avx512, tw_gemm_scratch_avx512},
     {AVX2, FLOATS | INTEGERS, "avx2", tw_gemm_avx2, tw_gemm_scratch_avx2},
     {0, FLOATS | INTEGERS, "c", tw_gemm_c, tw_gemm_scratch_c},

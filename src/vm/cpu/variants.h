@@ -34,8 +34,8 @@ tw_prepare_fn tw_prepare_float, tw_prepare_fixed_c, tw_prepare_fixed_avx2, tw_pr
 
 tw_gemv_fn tw_gemv_float_c, tw_gemv_float_avx2, tw_gemv_float_avx512;
 tw_gemv_fn tw_gemv_fixed_c, tw_gemv_fixed_avx2, tw_gemv_fixed_avx512vnni;
-tw_gemm_fn tw_gemm_c, tw_gemm_avx2, tw_gemm_avx512;
-tw_gemm_scratch_fn tw_gemm_scratch_c, tw_gemm_scratch_avx2, tw_gemm_scratch_avx512;
+tw_gemm_fn tw_gemm_c, tw_gemm_avx2, tw_gemm_avx512, tw_gemm_amx;
+tw_gemm_scratch_fn tw_gemm_scratch_c, tw_gemm_scratch_avx2, tw_gemm_scratch_avx512, tw_gemm_scratch_amx;
 tw_attention_fn tw_attention_c, tw_attention_avx2, tw_attention_avx512;
 tw_attention_scratch_fn tw_attention_scratch_c, tw_attention_scratch_avx2, tw_attention_scratch_avx512;
 /* Norms, activations, sums, argmax. */
