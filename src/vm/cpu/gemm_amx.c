@@ -27,6 +27,10 @@ typedef struct tile_config {
     uint8_t rows[16];
 } tile_config;
 
+/* gcc does not tell itself that loading a tile, or all of the configuration, reads memory: what was stored for them must
+   be there before. */
+static inline void settle(const void *p) { __asm__ volatile("" : : "r"(p) : "memory"); }
+
 /* 0 .. 3 sums (two tiles of rows x two panels), 4, 5 x, 6, 7 weights: all of full size. */
 static void configure(void) {
     tile_config c;
@@ -36,6 +40,7 @@ static void configure(void) {
         c.bytes[i] = 64;
         c.rows[i] = 16;
     }
+    settle(&c);
     _tile_loadconfig(&c);
 }
 
@@ -133,6 +138,7 @@ static const char *weights(tw_panel_format f, int64_t cols, const char *panel, i
 /* Two tiles of rows x two panels over `steps` steps, left in the sums [row tile][panel]. */
 static void multiply_four(const char *x, const char *w0, const char *w1, int64_t steps, float *sums) {
     const int64_t next = STEPS * TERMS * TILE; /* tile of rows */
+    settle(x);
     _tile_zero(0);
     _tile_zero(1);
     _tile_zero(2);
@@ -156,6 +162,7 @@ static void multiply_four(const char *x, const char *w0, const char *w1, int64_t
 }
 
 static void multiply_two(const char *x, const char *w0, const char *w1, int64_t steps, float *sums) {
+    settle(x);
     _tile_zero(0);
     _tile_zero(1);
     for (int64_t s = 0; s < steps; s++, w0 += TILE, w1 += TILE) {
