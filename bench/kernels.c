@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Measures the CPU's kernels: `bench_kernels [--threads N] [--isa LIST] [--case TEXT] [--rounds N] [--json] [--commit HASH]`.
-   Candidates run in turn in every round, so that the clock's drift meets all of them; medians are compared. No figure
+   Candidates run in turn in every round, and so do the ceilings: plain reads of the same weights in two patterns, and
+   multiply-adds in registers. What neighbours take from memory or the clock then meets all of them alike. Medians are compared; no figure
    comes without its verdict. */
 #define _GNU_SOURCE
 #include "kernels.h"
@@ -9,13 +10,14 @@
 #include "base/dtype.h"
 #include "base/stats.h"
 #include "base/thread.h"
+#include "device/cpu/loops.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-enum { MAX_ROUNDS = 99, MAX_THREADS = 256, CANDIDATES = 1 + BENCH_PEERS };
+enum { MAX_ROUNDS = 99, MAX_THREADS = 256, FIRST_CEILING = 1 + BENCH_PEERS, CANDIDATES = FIRST_CEILING + 2, FMA_ROUNDS = 200000 };
 
 typedef struct options {
     int threads, rounds;
@@ -27,7 +29,7 @@ typedef struct options {
 typedef struct team {
     options o;
     tw_kernels kernels;
-    double bandwidth, flops;
+    double bandwidth, flops, ceiling; /* at the start; of the case that runs */
     pthread_barrier_t barrier;
     int64_t begin[MAX_THREADS], end[MAX_THREADS];
     int repeats; /* runs in one sample, so that short ones outlast the clock */
@@ -40,6 +42,8 @@ typedef struct worker {
     team *team;
     int index, cpu;
     pthread_t thread;
+    double ceiling_work; /* of one pass */
+    uint64_t seen;       /* keeps the ceiling's reads alive */
 } worker;
 
 static int peer_count(const bench_case *c) {
@@ -48,13 +52,35 @@ static int peer_count(const bench_case *c) {
     return n;
 }
 
+/* How many ways the ceiling of a case is asked for. */
+static int ceiling_count(const bench_case *c) { return c->unit == UNIT_BYTES ? 2 : c->unit == UNIT_FLOPS ? 1 : 0; }
+
+/* One pass at the ceiling; returns the bytes or operations. */
+static double run_ceiling(worker *w, const bench_data *d, int way) {
+    static const size_t streams[] = {1, 4}, ahead[] = {0, 1024};
+    uint32_t isa = w->team->kernels.isa;
+    if (d->c->unit == UNIT_FLOPS) {
+        tw_cpu_fma_fn *fma = isa & TW_CPU_AVX512 ? tw_cpu_fma_avx512 : isa & TW_CPU_AVX2 ? tw_cpu_fma_avx2 : tw_cpu_fma_c;
+        float sink = 0;
+        double ops = (double)fma(FMA_ROUNDS, &sink);
+        w->seen += sink > 0;
+        return ops * FMA_ROUNDS;
+    }
+    tw_cpu_read_fn *read = isa & TW_CPU_AVX512 ? tw_cpu_read_avx512 : isa & TW_CPU_AVX2 ? tw_cpu_read_avx2 : tw_cpu_read_c;
+    size_t bytes = (size_t)d->c->work(d) / 4096 * 4096;
+    w->seen += read(d->weights, bytes, streams[way], ahead[way]);
+    return (double)bytes;
+}
+
 static void once(worker *w, bench_data *d, int candidate) {
     team *t = w->team;
     bool able = true;
     pthread_barrier_wait(&t->barrier);
     t->begin[w->index] = tw_now_ns();
-    for (int i = 0; i < t->repeats; i++) {
-        if (candidate)
+    for (int i = 0; i < (candidate < FIRST_CEILING ? t->repeats : 1); i++) {
+        if (candidate >= FIRST_CEILING)
+            w->ceiling_work = run_ceiling(w, d, candidate - FIRST_CEILING);
+        else if (candidate)
             able = d->c->run_peer(d, candidate - 1) && able;
         else
             d->c->run(d);
@@ -71,11 +97,21 @@ static double elapsed(const team *t) {
         if (t->begin[i] < begin) begin = t->begin[i];
         if (t->end[i] > end) end = t->end[i];
     }
-    return (double)(end - begin) * 1e-9 / t->repeats;
+    return (double)(end - begin) * 1e-9;
 }
 
 static void environment(const team *t, int argc, char **argv);
 static void report(team *t, const bench_case *c, double work);
+
+static void find_ceiling(worker *w, const bench_case *c) {
+    team *t = w->team;
+    t->ceiling = 0;
+    for (int p = 0; p < ceiling_count(c); p++) {
+        tw_stats s = tw_stats_of(t->samples[FIRST_CEILING + p], (size_t)t->o.rounds);
+        double rate = w->ceiling_work * t->o.threads / s.median;
+        if (rate > t->ceiling) t->ceiling = rate;
+    }
+}
 
 static void run_case(worker *w, const bench_case *c) {
     team *t = w->team;
@@ -91,11 +127,17 @@ static void run_case(worker *w, const bench_case *c) {
         t->repeats = s < 2e-4 ? (int)(2e-4 / (s + 1e-9)) + 1 : 1;
     }
     for (int p = 1; p <= peer_count(c); p++) once(w, &d, p);
-    for (int r = 0; r < t->o.rounds; r++)
+    for (int r = 0; r < t->o.rounds; r++) {
         for (int p = 0; p <= peer_count(c); p++) {
             once(w, &d, p);
-            if (w->index == 0) t->samples[p][r] = elapsed(t);
+            if (w->index == 0) t->samples[p][r] = elapsed(t) / t->repeats;
         }
+        for (int p = 0; p < ceiling_count(c); p++) {
+            once(w, &d, FIRST_CEILING + p);
+            if (w->index == 0) t->samples[FIRST_CEILING + p][r] = elapsed(t);
+        }
+    }
+    if (w->index == 0) find_ceiling(w, c);
     if (!c->correct(&d)) t->correct = false;
     pthread_barrier_wait(&t->barrier);
     if (w->index == 0) report(t, c, c->work(&d) * t->o.threads);
@@ -124,7 +166,7 @@ static void report_row(const team *t, const bench_case *c, const char *config, d
     static const char *const units[] = {"GB/s", "GFLOP/s", "Gelement/s"};
     double us = ours->median * 1e6, peer_us = theirs ? theirs->median * 1e6 : 0, spread = (ours->p90 - ours->p10) / ours->median;
     double rate = work / ours->median / 1e9;
-    double ceiling = c->unit == UNIT_BYTES ? t->bandwidth / 1e9 : c->unit == UNIT_FLOPS ? t->flops / 1e9 : 0;
+    double ceiling = t->ceiling / 1e9;
     if (!t->o.json) {
         printf("%-18s %-36s %-5s %10.1f us %8.1f %-8s", c->name, config, t->correct ? "ok" : "WRONG", us, rate, units[c->unit]);
         if (ceiling > 0) printf(" %5.1f%% of %.1f", 100 * rate / ceiling, ceiling);
