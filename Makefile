@@ -36,7 +36,10 @@ format:
 lint: build/build.ninja
 	@tools/lint
 
+fuzz:
+	@for f in tests/fuzz/fuzz_*.c; do tools/fuzz "$$(basename $$f .c)" 60 || exit 1; done
+
 clean:
 	rm -rf build build-*
 
-.PHONY: all demo test bench portable format lint clean
+.PHONY: all demo test bench portable format lint fuzz clean
