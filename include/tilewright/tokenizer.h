@@ -66,7 +66,7 @@ tw_status tw_chat_recognise(tw_chat_kind *out, const char *directory, tw_diag *d
 const char *tw_chat_name(tw_chat_kind kind);
 
 /* The prompt that asks for the next assistant message, special tokens spelled out; encode it with special = false.
-   *text is malloc'd and owned by the caller. */
+ *text is malloc'd and owned by the caller. */
 tw_status tw_chat_render(tw_chat_kind kind, const tw_chat_message *messages, size_t count, char **text, tw_diag *diag);
 
 #ifdef __cplusplus

@@ -2,9 +2,9 @@
 /* Chat templates. A template is recognised by what it does, not by how it is written down: it is brought into a plain
    form, one step a line, and that form is looked up. Two templates with one form render alike.
 
-   The form: "% for message in messages" is a statement, "' text" is text written out (\n and \\ escaped), "= expression"
-   is a value written out. White space is as in the reference (blocks trimmed and stripped to the left), literals that
-   follow each other are joined, x['name'] is x.name, and what raise_exception says is left out. */
+   The form: "% for message in messages" is a statement, "' text" is text written out (\n and \\ escaped), "=
+   expression" is a value written out. White space is as in the reference (blocks trimmed and stripped to the left),
+   literals that follow each other are joined, x['name'] is x.name, and what raise_exception says is left out. */
 #include "model/chat.h"
 
 #include "base/buf.h"
@@ -18,50 +18,54 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LOOP      "% for message in messages\n"
-#define TURN      "' <|im_start|>\n= message.role\n' \\n\n= message.content\n' <|im_end|>\\n\n"
-#define ASK       "% if add_generation_prompt\n' <|im_start|>assistant\\n\n% endif\n"
-#define DEFAULT(s) "% if loop.first and messages[0].role != 'system'\n' <|im_start|>system\\n" s "<|im_end|>\\n\n% endif\n"
+#define LOOP "% for message in messages\n"
+#define TURN "' <|im_start|>\n= message.role\n' \\n\n= message.content\n' <|im_end|>\\n\n"
+#define ASK  "% if add_generation_prompt\n' <|im_start|>assistant\\n\n% endif\n"
+#define DEFAULT(s)                                                                                                     \
+    "% if loop.first and messages[0].role != 'system'\n' <|im_start|>system\\n" s "<|im_end|>\\n\n% endif\n"
 #define ALTERNATE "% if (message.role == 'user') != (loop.index0 % 2 == 0)\n= raise_exception()\n% endif\n"
 
 #define QWEN2   "You are a helpful assistant."
 #define SMOLLM2 "You are a helpful AI assistant named SmolLM, trained by Hugging Face"
 
-#define LLAMA2_HEAD \
-    "% if messages[0].role == 'system'\n% set loop_messages = messages[1:]\n" \
+#define LLAMA2_HEAD                                                                                                    \
+    "% if messages[0].role == 'system'\n% set loop_messages = messages[1:]\n"                                          \
     "% set system_message = messages[0].content\n"
-#define LLAMA2_LOOP \
-    "% else\n% set loop_messages = messages\n% set system_message = false\n% endif\n% for message in loop_messages\n" ALTERNATE \
-    "% if loop.index0 == 0 and system_message != false\n" \
-    "% set content = '<<SYS>>\\n' + system_message + '\\n<</SYS>>\\n\\n' + message.content\n% else\n" \
-    "% set content = message.content\n% endif\n% if message.role == 'user'\n= bos_token\n' [INST] \n= content.strip()\n'  [/INST]\n"
+#define LLAMA2_LOOP                                                                                                    \
+    "% else\n% set loop_messages = messages\n% set system_message = false\n% endif\n% for message in "                 \
+    "loop_messages\n" ALTERNATE "% if loop.index0 == 0 and system_message != false\n"                                  \
+    "% set content = '<<SYS>>\\n' + system_message + '\\n<</SYS>>\\n\\n' + message.content\n% else\n"                  \
+    "% set content = message.content\n% endif\n% if message.role == 'user'\n= bos_token\n' [INST] \n= "                \
+    "content.strip()\n'  [/INST]\n"
 #define LLAMA2_TAIL "% elif message.role == 'assistant'\n'  \n= content.strip()\n'  \n= eos_token\n% endif\n% endfor\n"
 
-#define LLAMA3 \
-    "% set loop_messages = messages\n% for message in loop_messages\n" \
-    "% set content = '<|start_header_id|>' + message.role + '<|end_header_id|>\\n\\n' + message.content | trim + '<|eot_id|>'\n" \
+#define LLAMA3                                                                                                         \
+    "% set loop_messages = messages\n% for message in loop_messages\n"                                                 \
+    "% set content = '<|start_header_id|>' + message.role + '<|end_header_id|>\\n\\n' + message.content | trim + "     \
+    "'<|eot_id|>'\n"                                                                                                   \
     "% if loop.index0 == 0\n% set content = bos_token + content\n% endif\n= content\n% endfor\n"
 #define LLAMA3_ASK "' <|start_header_id|>assistant<|end_header_id|>\\n\\n\n"
 
-#define MISTRAL(eos) \
-    "= bos_token\n" LOOP ALTERNATE "% if message.role == 'user'\n' [INST] \n= message.content\n'  [/INST]\n" \
-    "% elif message.role == 'assistant'\n= message.content\n= eos_token\n" eos "% else\n= raise_exception()\n% endif\n% endfor\n"
+#define MISTRAL(eos)                                                                                                   \
+    "= bos_token\n" LOOP ALTERNATE "% if message.role == 'user'\n' [INST] \n= message.content\n'  [/INST]\n"           \
+    "% elif message.role == 'assistant'\n= message.content\n= eos_token\n" eos                                         \
+    "% else\n= raise_exception()\n% endif\n% endfor\n"
 
 #define ZEPHYR_TURN(role) "message.role == '" role "'\n' <|" role "|>\\n\n= message.content\n= eos_token\n' \\n\n"
-#define ZEPHYR_ASK "% endif\n% if loop.last and add_generation_prompt\n' <|assistant|>\\n\n% endif\n% endfor\n"
+#define ZEPHYR_ASK        "% endif\n% if loop.last and add_generation_prompt\n' <|assistant|>\\n\n% endif\n% endfor\n"
 
 static const struct {
     tw_chat_kind kind;
     const char *form;
 } forms[] = {
     {TW_CHAT_CHATML, LOOP TURN "% endfor\n" ASK},
-    {TW_CHAT_CHATML, LOOP TURN "% if loop.last and add_generation_prompt\n' <|im_start|>assistant\\n\n% endif\n% endfor\n"},
+    {TW_CHAT_CHATML,
+     LOOP TURN "% if loop.last and add_generation_prompt\n' <|im_start|>assistant\\n\n% endif\n% endfor\n"},
     {TW_CHAT_QWEN2, LOOP DEFAULT(QWEN2) TURN "% endfor\n" ASK},
     {TW_CHAT_SMOLLM2, LOOP DEFAULT(SMOLLM2) TURN "% endfor\n" ASK},
     {TW_CHAT_LLAMA2, LLAMA2_HEAD LLAMA2_LOOP LLAMA2_TAIL},
     /* The same with a branch for system messages further in, which are refused here. */
-    {TW_CHAT_LLAMA2,
-     LLAMA2_HEAD LLAMA2_LOOP
+    {TW_CHAT_LLAMA2, LLAMA2_HEAD LLAMA2_LOOP
      "% elif message.role == 'system'\n' <<SYS>>\\n\n= content.strip()\n' \\n<</SYS>>\\n\\n\n" LLAMA2_TAIL},
     {TW_CHAT_LLAMA3, LLAMA3 LLAMA3_ASK},
     {TW_CHAT_LLAMA3, LLAMA3 "% if add_generation_prompt\n" LLAMA3_ASK "% endif\n"},
@@ -150,7 +154,10 @@ static bool tokenize(former *f, const char *s, size_t n) {
                 char d = s[i];
                 if (d == '\\') {
                     if (++i == n) return false;
-                    d = s[i] == 'n' ? '\n' : s[i] == 't' ? '\t' : s[i] == '\\' || s[i] == '\'' || s[i] == '"' ? s[i] : 0;
+                    d = s[i] == 'n'                                   ? '\n'
+                        : s[i] == 't'                                 ? '\t'
+                        : s[i] == '\\' || s[i] == '\'' || s[i] == '"' ? s[i]
+                                                                      : 0;
                     if (!d) return false;
                 }
                 tw_buf_add(&t->text, &d, 1);
@@ -171,7 +178,8 @@ static bool tokenize(former *f, const char *s, size_t n) {
 }
 
 static bool is(const former *f, int i, const char *op) {
-    return i >= 0 && i < f->n && f->tokens[i].type != 's' && f->tokens[i].text.data && !strcmp(f->tokens[i].text.data, op);
+    return i >= 0 && i < f->n && f->tokens[i].type != 's' && f->tokens[i].text.data &&
+           !strcmp(f->tokens[i].text.data, op);
 }
 
 static bool is_name(const tw_buf *b) {
@@ -190,19 +198,22 @@ static void remove_tokens(former *f, int at, int count) {
 /* Rewrites that change nothing: x['name'] to x.name, 'a' + 'b' to 'ab', raise_exception(…) to raise_exception(). */
 static void simplify(former *f) {
     for (int i = 0; i + 2 < f->n; i++)
-        if (is(f, i, "[") && f->tokens[i + 1].type == 's' && is(f, i + 2, "]") && is_name(&f->tokens[i + 1].text) && i > 0) {
+        if (is(f, i, "[") && f->tokens[i + 1].type == 's' && is(f, i + 2, "]") && is_name(&f->tokens[i + 1].text) &&
+            i > 0) {
             f->tokens[i].text.data[0] = '.';
             f->tokens[i + 1].type = 'w';
             remove_tokens(f, i + 2, 1);
         }
     for (int i = 0; i + 2 < f->n;) {
-        bool join = f->tokens[i].type == 's' && (is(f, i + 1, "+") || is(f, i + 1, "~")) && f->tokens[i + 2].type == 's' &&
-                    !is(f, i + 3, "|") && !is(f, i + 3, ".") && !is(f, i + 3, "[") && !is(f, i - 1, "%") && !is(f, i - 1, "*");
+        bool join = f->tokens[i].type == 's' && (is(f, i + 1, "+") || is(f, i + 1, "~")) &&
+                    f->tokens[i + 2].type == 's' && !is(f, i + 3, "|") && !is(f, i + 3, ".") && !is(f, i + 3, "[") &&
+                    !is(f, i - 1, "%") && !is(f, i - 1, "*");
         if (!join) {
             i++;
             continue;
         }
-        if (f->tokens[i + 2].text.size) tw_buf_add(&f->tokens[i].text, f->tokens[i + 2].text.data, f->tokens[i + 2].text.size);
+        if (f->tokens[i + 2].text.size)
+            tw_buf_add(&f->tokens[i].text, f->tokens[i + 2].text.data, f->tokens[i + 2].text.size);
         if (f->tokens[i].text.failed) f->out.failed = true;
         remove_tokens(f, i + 1, 2);
     }
@@ -215,8 +226,8 @@ static void simplify(former *f) {
 static void put_tokens(former *f, int from, int to) {
     for (int i = from; i < to; i++) {
         const token *t = &f->tokens[i];
-        bool tight = i == from || is(f, i, ".") || is(f, i - 1, ".") || is(f, i, "[") || is(f, i - 1, "[") || is(f, i, "]") ||
-                     is(f, i - 1, "(") || is(f, i, ")") || is(f, i, ":") || is(f, i - 1, ":") ||
+        bool tight = i == from || is(f, i, ".") || is(f, i - 1, ".") || is(f, i, "[") || is(f, i - 1, "[") ||
+                     is(f, i, "]") || is(f, i - 1, "(") || is(f, i, ")") || is(f, i, ":") || is(f, i - 1, ":") ||
                      (is(f, i, "(") && f->tokens[i - 1].type == 'w' && !is(f, i - 1, "if") && !is(f, i - 1, "not") &&
                       !is(f, i - 1, "and") && !is(f, i - 1, "or") && !is(f, i - 1, "in"));
         if (!tight) tw_buf_str(&f->out, " ");
@@ -246,7 +257,8 @@ static void put_output(former *f) {
         if (is(f, i, ")") || is(f, i, "]")) depth--;
         if (i < f->n && (other || depth || !(is(f, i, "+") || is(f, i, "~")))) continue;
         if (i == from + 1 && f->tokens[from].type == 's') {
-            if (f->tokens[from].text.size) tw_buf_add(&f->literal, f->tokens[from].text.data, f->tokens[from].text.size);
+            if (f->tokens[from].text.size)
+                tw_buf_add(&f->literal, f->tokens[from].text.data, f->tokens[from].text.size);
         } else if (i > from) {
             end_literal(f);
             tw_buf_str(&f->out, "= ");
@@ -364,8 +376,8 @@ static const json_t *template_of(const json_t *config) {
 }
 
 /* A rendering spells tokens out, so they must be the model's own. */
-static tw_status check_token(const json_t *config, const char *path, tw_chat_kind kind, const char *key, const char *want,
-                             tw_diag *diag) {
+static tw_status check_token(const json_t *config, const char *path, tw_chat_kind kind, const char *key,
+                             const char *want, tw_diag *diag) {
     const json_t *v = json_object_get(config, key);
     if (json_is_object(v)) v = json_object_get(v, "content");
     if (!want || !json_is_string(v) || !strcmp(json_string_value(v), want)) return TW_OK;
@@ -374,7 +386,8 @@ static tw_status check_token(const json_t *config, const char *path, tw_chat_kin
 }
 
 tw_status tw_chat_recognise(tw_chat_kind *out, const char *directory, tw_diag *diag) {
-    if (!out || !directory) return tw_fail(diag, TW_ERR_USAGE, "tw_chat_recognise needs a directory and somewhere to put the kind");
+    if (!out || !directory)
+        return tw_fail(diag, TW_ERR_USAGE, "tw_chat_recognise needs a directory and somewhere to put the kind");
     tw_buf file = {0}, config_path = {0}, text = {0};
     json_t *config = NULL;
     tw_status s = TW_OK;
@@ -403,10 +416,11 @@ tw_status tw_chat_recognise(tw_chat_kind *out, const char *directory, tw_diag *d
     if (s == TW_ERR_MEMORY)
         tw_fail_memory(diag);
     else if (s != TW_OK)
-        tw_fail_at(diag, s, path, -1,
-                   "the chat template is none that is known (chatml, qwen2, smollm2, llama2, llama3, mistral, zephyr): it "
-                   "begins \"%.160s\"",
-                   text.data ? text.data : "");
+        tw_fail_at(
+            diag, s, path, -1,
+            "the chat template is none that is known (chatml, qwen2, smollm2, llama2, llama3, mistral, zephyr): it "
+            "begins \"%.160s\"",
+            text.data ? text.data : "");
     if (s == TW_OK) s = check_token(config, config_path.data, *out, "bos_token", kinds[*out].bos, diag);
     if (s == TW_OK) s = check_token(config, config_path.data, *out, "eos_token", kinds[*out].eos, diag);
 done:
@@ -420,7 +434,9 @@ done:
 /* ---- rendering ---- */
 
 /* White space as the templates' strip() sees it: the separators of ASCII count. */
-static bool is_blank(uint32_t cp) { return tw_is_space(cp) || (cp >= 0x1c && cp <= 0x1f); }
+static bool is_blank(uint32_t cp) {
+    return tw_is_space(cp) || (cp >= 0x1c && cp <= 0x1f);
+}
 
 static void put_stripped(tw_buf *b, const char *s, size_t n) {
     size_t from = 0;
@@ -512,7 +528,8 @@ static tw_status check_messages(tw_chat_kind kind, const tw_chat_message *m, siz
         if (!m[i].role || !m[i].content) return tw_fail(diag, TW_ERR_USAGE, "message %zu has no role or no content", i);
         bool is_system = !strcmp(m[i].role, "system"), is_user = !strcmp(m[i].role, "user");
         if (!is_system && !is_user && strcmp(m[i].role, "assistant") != 0)
-            return tw_fail(diag, TW_ERR_USAGE, "message %zu has the role %.60s, not system, user or assistant", i, m[i].role);
+            return tw_fail(diag, TW_ERR_USAGE, "message %zu has the role %.60s, not system, user or assistant", i,
+                           m[i].role);
         size_t bad = tw_utf8_check(m[i].content, strlen(m[i].content));
         if (m[i].content[bad]) return tw_fail(diag, TW_ERR_USAGE, "message %zu is not UTF-8 at byte %zu", i, bad);
         if (is_system && !system)
@@ -520,7 +537,8 @@ static tw_status check_messages(tw_chat_kind kind, const tw_chat_message *m, siz
         if (turns && is_system && i == 0)
             first = 1;
         else if (turns && (is_system || is_user != ((i - first) % 2 == 0)))
-            return tw_fail(diag, TW_ERR_USAGE, "the chat template %s wants user and assistant in turns; message %zu is of %s",
+            return tw_fail(diag, TW_ERR_USAGE,
+                           "the chat template %s wants user and assistant in turns; message %zu is of %s",
                            kinds[kind].name, i, m[i].role);
     }
     return TW_OK;
@@ -528,20 +546,37 @@ static tw_status check_messages(tw_chat_kind kind, const tw_chat_message *m, siz
 
 tw_status tw_chat_render(tw_chat_kind kind, const tw_chat_message *messages, size_t count, char **text, tw_diag *diag) {
     if (!text || !messages || !count || (int)kind < 0 || (int)kind >= N_KINDS)
-        return tw_fail(diag, TW_ERR_USAGE, "tw_chat_render needs a known template, messages and somewhere to put the text");
+        return tw_fail(diag, TW_ERR_USAGE,
+                       "tw_chat_render needs a known template, messages and somewhere to put the text");
     *text = NULL;
     tw_status s = check_messages(kind, messages, count, diag);
     if (s != TW_OK) return s;
     tw_buf b = {0};
     switch (kind) {
-    case TW_CHAT_CHATML: render_chatml(&b, NULL, messages, count); break;
-    case TW_CHAT_QWEN2: render_chatml(&b, QWEN2, messages, count); break;
-    case TW_CHAT_SMOLLM2: render_chatml(&b, SMOLLM2, messages, count); break;
-    case TW_CHAT_LLAMA2: render_llama2(&b, messages, count); break;
-    case TW_CHAT_LLAMA3: render_llama3(&b, messages, count); break;
-    case TW_CHAT_MISTRAL: render_mistral(&b, "</s>", messages, count); break;
-    case TW_CHAT_MISTRAL_V1: render_mistral(&b, "</s> ", messages, count); break;
-    case TW_CHAT_ZEPHYR: render_zephyr(&b, messages, count); break;
+    case TW_CHAT_CHATML:
+        render_chatml(&b, NULL, messages, count);
+        break;
+    case TW_CHAT_QWEN2:
+        render_chatml(&b, QWEN2, messages, count);
+        break;
+    case TW_CHAT_SMOLLM2:
+        render_chatml(&b, SMOLLM2, messages, count);
+        break;
+    case TW_CHAT_LLAMA2:
+        render_llama2(&b, messages, count);
+        break;
+    case TW_CHAT_LLAMA3:
+        render_llama3(&b, messages, count);
+        break;
+    case TW_CHAT_MISTRAL:
+        render_mistral(&b, "</s>", messages, count);
+        break;
+    case TW_CHAT_MISTRAL_V1:
+        render_mistral(&b, "</s> ", messages, count);
+        break;
+    case TW_CHAT_ZEPHYR:
+        render_zephyr(&b, messages, count);
+        break;
     }
     if (!tw_buf_add(&b, "", 0)) {
         tw_buf_free(&b);

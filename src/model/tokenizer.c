@@ -74,7 +74,9 @@ void tw_tokenizer_close(tw_tokenizer *t) {
     free(t);
 }
 
-int64_t tw_tokenizer_size(const tw_tokenizer *t) { return t->vocab.size; }
+int64_t tw_tokenizer_size(const tw_tokenizer *t) {
+    return t->vocab.size;
+}
 
 const char *tw_tokenizer_piece(const tw_tokenizer *t, int64_t id) {
     return id >= 0 && id < t->vocab.size ? t->vocab.pieces[id] : NULL;
@@ -166,7 +168,8 @@ static tw_status finish(const tw_tokenizer *t, bool special, tw_ids *ids, tw_ids
 tw_status tw_tokenizer_encode(const tw_tokenizer *t, const char *text, size_t size, bool special, int32_t **ids,
                               size_t *count, tw_diag *diag) {
     if (!t || !ids || !count || (!text && size))
-        return tw_fail(diag, TW_ERR_USAGE, "tw_tokenizer_encode needs a tokenizer, a text and somewhere to put the ids");
+        return tw_fail(diag, TW_ERR_USAGE,
+                       "tw_tokenizer_encode needs a tokenizer, a text and somewhere to put the ids");
     *ids = NULL;
     *count = 0;
     size_t bad = tw_utf8_check(text, size);

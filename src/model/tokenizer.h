@@ -10,7 +10,9 @@
 #include "tilewright/tokenizer.h"
 
 /* Parts in a row can double a text each; what grows beyond every use is an error before it is a lack of memory. */
-static inline bool tw_grown_wild(size_t from, size_t to) { return to > 65536 && to / 1024 > from; }
+static inline bool tw_grown_wild(size_t from, size_t to) {
+    return to > 65536 && to / 1024 > from;
+}
 
 /* ---- growing arrays of plain things; failure sticks ---- */
 
@@ -151,8 +153,8 @@ typedef struct tw_pretokenizer {
     tw_regex *pattern; /* SPLIT, BYTE_LEVEL with its regex */
     tw_behavior behavior;
     bool invert;
-    bool add_prefix_space;  /* BYTE_LEVEL */
-    bool individual;        /* DIGITS */
+    bool add_prefix_space;   /* BYTE_LEVEL */
+    bool individual;         /* DIGITS */
     const char *replacement; /* METASPACE: one character */
     size_t replacement_size;
     tw_prepend prepend;
@@ -258,9 +260,9 @@ typedef struct tw_decoder {
     tw_decoder_kind kind;
     const char *text; /* REPLACE: content; METASPACE: replacement; STRIP: content; WORDPIECE: prefix; BPE: suffix */
     size_t text_size;
-    tw_regex *pattern; /* REPLACE */
-    bool cleanup;      /* WORDPIECE */
-    bool drop_first;   /* METASPACE: the replacement vanishes in the first token */
+    tw_regex *pattern;  /* REPLACE */
+    bool cleanup;       /* WORDPIECE */
+    bool drop_first;    /* METASPACE: the replacement vanishes in the first token */
     size_t start, stop; /* STRIP */
 } tw_decoder;
 

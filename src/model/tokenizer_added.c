@@ -59,7 +59,9 @@ static bool word_before(const char *s, size_t at) {
     return tw_class_has(&tw_class_word, tw_utf8_next(s, &i));
 }
 
-static bool word_at(const char *s, size_t at) { return tw_class_has(&tw_class_word, tw_utf8_next(s, &at)); }
+static bool word_at(const char *s, size_t at) {
+    return tw_class_has(&tw_class_word, tw_utf8_next(s, &at));
+}
 
 static void push(tw_pieces *out, size_t base, size_t zero, size_t a, size_t b, int32_t id) {
     if (a >= b) return;

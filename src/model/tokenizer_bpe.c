@@ -29,7 +29,9 @@ struct tw_bpe_work {
 
 /* ---- the table of merges ---- */
 
-static uint64_t pair_of(int32_t a, int32_t b) { return (uint64_t)(uint32_t)a << 32 | (uint32_t)b; }
+static uint64_t pair_of(int32_t a, int32_t b) {
+    return (uint64_t)(uint32_t)a << 32 | (uint32_t)b;
+}
 
 static uint64_t hash(uint64_t pair) {
     pair *= 0x9e3779b97f4a7c15u;
@@ -104,8 +106,9 @@ static tw_status load_merges(tw_tokenizer *t, const json_t *merges, const char *
         if (left < 0 || right < 0) {
             const char *p = left < 0 ? x : y;
             size_t np = left < 0 ? nx : ny;
-            s = tw_fail_at(diag, TW_ERR_FORMAT, path, -1, "model.merges[%zu] names %.*s, which is not in the vocabulary",
-                           i, (int)(np > 200 ? 200 : np), p);
+            s = tw_fail_at(diag, TW_ERR_FORMAT, path, -1,
+                           "model.merges[%zu] names %.*s, which is not in the vocabulary", i,
+                           (int)(np > 200 ? 200 : np), p);
             break;
         }
         tw_buf_clear(&joined);
@@ -223,8 +226,7 @@ static void merge_all(const tw_bpe *b, tw_bpe_work *w) {
 }
 
 /* The id of one character in its place, or -1. */
-static int32_t find_char(const tw_tokenizer *t, const char *s, size_t n, bool first, bool last,
-                         tw_buf *spare) {
+static int32_t find_char(const tw_tokenizer *t, const char *s, size_t n, bool first, bool last, tw_buf *spare) {
     const tw_bpe *b = &t->bpe;
     bool prefix = !first && b->prefix_size, suffix = last && b->suffix_size;
     tw_buf_clear(spare);

@@ -14,13 +14,13 @@ static const char replacement[] = "\xef\xbf\xbd"; /* U+FFFD */
 
 typedef struct stage {
     const tw_decoder *d;
-    bool open;       /* takes one open token */
-    size_t tokens;   /* taken so far */
-    tw_buf held;     /* input that is not decided yet */
-    size_t run;      /* BYTE_FALLBACK: bytes of the run; STRIP: content characters held back at the end */
-    size_t dropped;  /* STRIP: content characters dropped in front */
-    bool inside;     /* STRIP: past the front */
-    bool broken;     /* BYTE_FALLBACK: the run can no longer become UTF-8 */
+    bool open;      /* takes one open token */
+    size_t tokens;  /* taken so far */
+    tw_buf held;    /* input that is not decided yet */
+    size_t run;     /* BYTE_FALLBACK: bytes of the run; STRIP: content characters held back at the end */
+    size_t dropped; /* STRIP: content characters dropped in front */
+    bool inside;    /* STRIP: past the front */
+    bool broken;    /* BYTE_FALLBACK: the run can no longer become UTF-8 */
 } stage;
 
 struct tw_token_stream {
@@ -36,7 +36,9 @@ struct tw_token_stream {
 
 static tw_status feed(tw_token_stream *s, int k, const char *text, size_t n);
 
-static tw_status memory(tw_token_stream *s) { return tw_fail_memory(s->diag); }
+static tw_status memory(tw_token_stream *s) {
+    return tw_fail_memory(s->diag);
+}
 
 /* ---- UTF-8 that arrives in pieces ---- */
 
@@ -119,10 +121,9 @@ static void replace_all(tw_buf *t, const char *from, const char *to, tw_buf *spa
 
 /* A word begins with a space, a continuing piece loses its prefix; the clean-up draws punctuation to the left. */
 static tw_status take_wordpiece(tw_token_stream *s, int k, const char *text, size_t n) {
-    static const char *const cleanups[][2] = {{" .", "."},     {" ?", "?"},     {" !", "!"},
-                                              {" ,", ","},     {" ' ", "'"},    {" n't", "n't"},
-                                              {" 'm", "'m"},   {" do not", " don't"}, {" 's", "'s"},
-                                              {" 've", "'ve"}, {" 're", "'re"}};
+    static const char *const cleanups[][2] = {{" .", "."},   {" ?", "?"},     {" !", "!"},    {" ,", ","},
+                                              {" ' ", "'"},  {" n't", "n't"}, {" 'm", "'m"},  {" do not", " don't"},
+                                              {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
     const tw_decoder *d = s->stages[k].d;
     tw_buf token = {0}, spare = {0};
     if (s->stages[k].tokens) {
@@ -175,7 +176,9 @@ static tw_status take_replace(tw_token_stream *s, int k, const char *text, size_
     return st;
 }
 
-static int hex(char c) { return c >= '0' && c <= '9' ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10 : -1; }
+static int hex(char c) {
+    return c >= '0' && c <= '9' ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10 : -1;
+}
 
 /* The byte of <0xAB>, or -1. The reference parses the digits as numbers are parsed, so a plus sign is let in. */
 static int byte_of(const char *text, size_t n) {
@@ -270,14 +273,30 @@ static tw_status take(tw_token_stream *s, int k, const char *text, size_t n) {
         if (s->stages[k].tokens) st = feed(s, k + 1, " ", 1);
         if (st == TW_OK) st = feed(s, k + 1, text, n);
         break;
-    case TW_DEC_BYTE_LEVEL: st = take_byte_level(s, k, text, n); break;
-    case TW_DEC_WORDPIECE: st = take_wordpiece(s, k, text, n); break;
-    case TW_DEC_METASPACE: st = take_metaspace(s, k, text, n); break;
-    case TW_DEC_REPLACE: st = take_replace(s, k, text, n); break;
-    case TW_DEC_BYTE_FALLBACK: st = take_byte_fallback(s, k, text, n); break;
-    case TW_DEC_FUSE: st = feed(s, k + 1, text, n); break;
-    case TW_DEC_STRIP: st = take_strip(s, k, text, n); break;
-    case TW_DEC_BPE: st = take_bpe(s, k, text, n); break;
+    case TW_DEC_BYTE_LEVEL:
+        st = take_byte_level(s, k, text, n);
+        break;
+    case TW_DEC_WORDPIECE:
+        st = take_wordpiece(s, k, text, n);
+        break;
+    case TW_DEC_METASPACE:
+        st = take_metaspace(s, k, text, n);
+        break;
+    case TW_DEC_REPLACE:
+        st = take_replace(s, k, text, n);
+        break;
+    case TW_DEC_BYTE_FALLBACK:
+        st = take_byte_fallback(s, k, text, n);
+        break;
+    case TW_DEC_FUSE:
+        st = feed(s, k + 1, text, n);
+        break;
+    case TW_DEC_STRIP:
+        st = take_strip(s, k, text, n);
+        break;
+    case TW_DEC_BPE:
+        st = take_bpe(s, k, text, n);
+        break;
     }
     s->stages[k].tokens++;
     return st;
@@ -412,7 +431,8 @@ static tw_status finish(tw_token_stream *s) {
 static tw_status push(tw_token_stream *s, int32_t id) {
     const tw_vocab *v = &s->t->vocab;
     if (id < 0 || id >= v->size || !v->pieces[id])
-        return tw_fail(s->diag, TW_ERR_USAGE, "no token has the id %d (the vocabulary has %lld)", id, (long long)v->size);
+        return tw_fail(s->diag, TW_ERR_USAGE, "no token has the id %d (the vocabulary has %lld)", id,
+                       (long long)v->size);
     if (!s->keep_special && v->flags[id] & TW_TOKEN_SKIP) return TW_OK;
     const char *other = s->t->decoded[id];
     s->size += other ? strlen(other) : v->lengths[id];
@@ -420,7 +440,8 @@ static tw_status push(tw_token_stream *s, int32_t id) {
 }
 
 tw_status tw_token_stream_open(tw_token_stream **out, const tw_tokenizer *t, bool keep_special, tw_diag *diag) {
-    if (!out || !t) return tw_fail(diag, TW_ERR_USAGE, "tw_token_stream_open needs a tokenizer and somewhere to put the stream");
+    if (!out || !t)
+        return tw_fail(diag, TW_ERR_USAGE, "tw_token_stream_open needs a tokenizer and somewhere to put the stream");
     *out = NULL;
     tw_token_stream *s = calloc(1, sizeof *s + (size_t)t->n_decoders * sizeof *s->stages);
     if (!s) return tw_fail_memory(diag);
@@ -445,7 +466,9 @@ void tw_token_stream_close(tw_token_stream *s) {
     free(s);
 }
 
-size_t tw_token_stream_size(const tw_token_stream *s) { return s->out.size; }
+size_t tw_token_stream_size(const tw_token_stream *s) {
+    return s->out.size;
+}
 
 /* Runs a call on the stream; its text is what the last stage let out. */
 static tw_status answer(tw_token_stream *s, const int32_t *id, const char **text, tw_diag *diag) {
@@ -460,12 +483,14 @@ static tw_status answer(tw_token_stream *s, const int32_t *id, const char **text
 }
 
 tw_status tw_token_stream_push(tw_token_stream *s, int32_t id, const char **text, tw_diag *diag) {
-    if (!s || !text) return tw_fail(diag, TW_ERR_USAGE, "tw_token_stream_push needs a stream and somewhere to put the text");
+    if (!s || !text)
+        return tw_fail(diag, TW_ERR_USAGE, "tw_token_stream_push needs a stream and somewhere to put the text");
     return answer(s, &id, text, diag);
 }
 
 tw_status tw_token_stream_flush(tw_token_stream *s, const char **text, tw_diag *diag) {
-    if (!s || !text) return tw_fail(diag, TW_ERR_USAGE, "tw_token_stream_flush needs a stream and somewhere to put the text");
+    if (!s || !text)
+        return tw_fail(diag, TW_ERR_USAGE, "tw_token_stream_flush needs a stream and somewhere to put the text");
     return answer(s, NULL, text, diag);
 }
 

@@ -80,11 +80,13 @@ static tw_status check_stream(const golden *g, const int32_t *ids, size_t n, boo
     const char *text;
     tw_status s = tw_token_stream_open(&stream, g->t, keep, g->diag);
     for (size_t i = 0; i <= n && s == TW_OK; i++) {
-        s = i < n ? tw_token_stream_push(stream, ids[i], &text, g->diag) : tw_token_stream_flush(stream, &text, g->diag);
+        s = i < n ? tw_token_stream_push(stream, ids[i], &text, g->diag)
+                  : tw_token_stream_flush(stream, &text, g->diag);
         if (s == TW_OK && !tw_buf_add(&got, text, tw_token_stream_size(stream))) s = tw_fail_memory(g->diag);
     }
     if (s == TW_OK && (got.size != size || (size && memcmp(got.data, want, size) != 0)))
-        s = tw_fail_at(g->diag, TW_ERR_MISMATCH, g->path, -1, "cases[%zu].%s: streaming gives another text", g->i, field);
+        s = tw_fail_at(g->diag, TW_ERR_MISMATCH, g->path, -1, "cases[%zu].%s: streaming gives another text", g->i,
+                       field);
     tw_buf_free(&got);
     tw_token_stream_close(stream);
     return s;
@@ -105,8 +107,8 @@ static tw_status check_text(const golden *g, const json_t *c, const char *field,
             char a[64], b[64];
             excerpt(want, n, i, a);
             excerpt(got, k, i, b);
-            s = tw_fail_at(g->diag, TW_ERR_MISMATCH, g->path, -1, "cases[%zu].%s: byte %zu: \"%s\", not \"%s\"", g->i, field,
-                           i, a, b);
+            s = tw_fail_at(g->diag, TW_ERR_MISMATCH, g->path, -1, "cases[%zu].%s: byte %zu: \"%s\", not \"%s\"", g->i,
+                           field, i, a, b);
         } else
             s = check_stream(g, ids, n_ids, keep, field, want, n);
     }
@@ -116,7 +118,8 @@ static tw_status check_text(const golden *g, const json_t *c, const char *field,
 }
 
 tw_status tw_tokenizer_check_golden(const tw_tokenizer *t, const char *golden_path, int64_t *cases, tw_diag *diag) {
-    if (!t || !golden_path) return tw_fail(diag, TW_ERR_USAGE, "tw_tokenizer_check_golden needs a tokenizer and a path");
+    if (!t || !golden_path)
+        return tw_fail(diag, TW_ERR_USAGE, "tw_tokenizer_check_golden needs a tokenizer and a path");
     json_t *root = NULL;
     golden g = {t, golden_path, 0, diag};
     if (cases) *cases = 0;

@@ -34,20 +34,28 @@ static void against(loader *l, tw_status s, const char *fmt, ...) {
     if (l->status != TW_ERR_MEMORY) tw_diag_add(l->diag, s, l->path, "%s", text);
 }
 
-static void no_memory(loader *l) { l->status = tw_fail_memory(l->diag); }
+static void no_memory(loader *l) {
+    l->status = tw_fail_memory(l->diag);
+}
 
 /* ---- fields ---- */
 
 static const char *kind_of(const json_t *v) {
     switch (v ? json_typeof(v) : JSON_NULL) {
-    case JSON_OBJECT: return "an object";
-    case JSON_ARRAY: return "a list";
-    case JSON_STRING: return "a string";
+    case JSON_OBJECT:
+        return "an object";
+    case JSON_ARRAY:
+        return "a list";
+    case JSON_STRING:
+        return "a string";
     case JSON_TRUE:
-    case JSON_FALSE: return "a boolean";
+    case JSON_FALSE:
+        return "a boolean";
     case JSON_INTEGER:
-    case JSON_REAL: return "a number";
-    case JSON_NULL: break;
+    case JSON_REAL:
+        return "a number";
+    case JSON_NULL:
+        break;
     }
     return v ? "null" : "missing";
 }
@@ -78,7 +86,8 @@ static bool get_bool(loader *l, const json_t *o, const char *where, const char *
 }
 
 /* A copy in the arena, or NULL. */
-static const char *get_string(loader *l, const json_t *o, const char *where, const char *key, enum need need, size_t *size) {
+static const char *get_string(loader *l, const json_t *o, const char *where, const char *key, enum need need,
+                              size_t *size) {
     const json_t *v = json_object_get(o, key);
     *size = 0;
     if (!json_is_string(v)) {
@@ -122,7 +131,8 @@ static const char *get_char(loader *l, const json_t *o, const char *where, const
 
 /* {"String": …} or {"Regex": …}. */
 static tw_regex *get_pattern(loader *l, const json_t *o, const char *where) {
-    const json_t *p = json_object_get(o, "pattern"), *s = json_object_get(p, "String"), *r = json_object_get(p, "Regex");
+    const json_t *p = json_object_get(o, "pattern"), *s = json_object_get(p, "String"),
+                 *r = json_object_get(p, "Regex");
     const json_t *v = s ? s : r;
     tw_regex *out = NULL;
     char why[400] = "";
@@ -142,8 +152,8 @@ static tw_regex *get_pattern(loader *l, const json_t *o, const char *where) {
 /* ---- chains of parts, Sequences flattened ---- */
 
 typedef struct chain {
-    const char *name;  /* of the whole, for messages */
-    const char *list;  /* the field of a Sequence that holds its members */
+    const char *name; /* of the whole, for messages */
+    const char *list; /* the field of a Sequence that holds its members */
     void (*part)(loader *l, const json_t *o, const char *type, const char *where);
 } chain;
 
@@ -224,8 +234,11 @@ static void normalizer(loader *l, const json_t *o, const char *type, const char 
         p->pattern = get_pattern(l, o, where);
         p->text = get_string(l, o, where, "content", REQUIRED, &p->text_size);
         break;
-    case TW_NORM_PREPEND: p->text = get_string(l, o, where, "prepend", REQUIRED, &p->text_size); break;
-    default: break;
+    case TW_NORM_PREPEND:
+        p->text = get_string(l, o, where, "prepend", REQUIRED, &p->text_size);
+        break;
+    default:
+        break;
     }
 }
 
@@ -310,14 +323,19 @@ static void pretokenizer(loader *l, const json_t *o, const char *type, const cha
             if (tw_regex_compile(&p->pattern, gpt2, sizeof gpt2 - 1, why, sizeof why) != TW_OK) no_memory(l);
         }
         break;
-    case TW_PRE_DIGITS: p->individual = get_bool(l, o, where, "individual_digits", REQUIRED, false); break;
+    case TW_PRE_DIGITS:
+        p->individual = get_bool(l, o, where, "individual_digits", REQUIRED, false);
+        break;
     case TW_PRE_METASPACE:
         p->replacement = get_char(l, o, where, "replacement", &p->replacement_size);
         p->prepend = get_prepend(l, o, where);
         p->split = get_bool(l, o, where, "split", OPTIONAL, true);
         break;
-    case TW_PRE_PUNCTUATION: p->behavior = get_behavior(l, o, where, OPTIONAL); break;
-    default: break;
+    case TW_PRE_PUNCTUATION:
+        p->behavior = get_behavior(l, o, where, OPTIONAL);
+        break;
+    default:
+        break;
     }
 }
 
@@ -368,7 +386,8 @@ static void decoder(loader *l, const json_t *o, const char *type, const char *wh
         p->text = get_string(l, o, where, "suffix", REQUIRED, &p->text_size);
         if (p->text && !p->text_size) against(l, TW_ERR_UNSUPPORTED, "%s.suffix is empty", where);
         break;
-    default: break;
+    default:
+        break;
     }
 }
 
@@ -422,8 +441,8 @@ static void put_template(loader *l, const json_t *o, const char *where) {
                 against(l, TW_ERR_FORMAT, "%s.single[%zu] is not the sequence A", where, i);
             continue;
         }
-        const json_t *ids = json_is_string(name) ? json_object_get(json_object_get(tokens, json_string_value(name)), "ids")
-                                                 : NULL;
+        const json_t *ids =
+            json_is_string(name) ? json_object_get(json_object_get(tokens, json_string_value(name)), "ids") : NULL;
         if (!json_is_array(ids)) {
             against(l, TW_ERR_FORMAT, "%s.single[%zu] names no special token", where, i);
             continue;
@@ -485,19 +504,25 @@ static void vocabulary(loader *l, const json_t *model) {
             continue;
         }
         if (id >= MAX_ID) {
-            against(l, TW_ERR_UNSUPPORTED, "model.vocab: the id %lld of %.200s is beyond %d", (long long)id, key, MAX_ID - 1);
+            against(l, TW_ERR_UNSUPPORTED, "model.vocab: the id %lld of %.200s is beyond %d", (long long)id, key,
+                    MAX_ID - 1);
             continue;
         }
         size_t n = strlen(key);
         char *piece = tw_arena_strndup(&t->arena, key, n);
         switch (piece ? tw_vocab_add(&t->vocab, piece, n, id, TW_TOKEN_MODEL) : TW_VOCAB_MEMORY) {
-        case TW_VOCAB_OK: break;
+        case TW_VOCAB_OK:
+            break;
         case TW_VOCAB_ID_TAKEN:
             against(l, TW_ERR_FORMAT, "model.vocab: %.200s and %.200s have the same id %lld", t->vocab.pieces[id], key,
                     (long long)id);
             break;
-        case TW_VOCAB_PIECE_TAKEN: against(l, TW_ERR_FORMAT, "model.vocab: %.200s is there twice", key); break;
-        case TW_VOCAB_MEMORY: no_memory(l); return;
+        case TW_VOCAB_PIECE_TAKEN:
+            against(l, TW_ERR_FORMAT, "model.vocab: %.200s is there twice", key);
+            break;
+        case TW_VOCAB_MEMORY:
+            no_memory(l);
+            return;
         }
     }
 }
@@ -512,16 +537,21 @@ static int32_t enter_added(loader *l, const char *content, size_t n, int64_t id)
         else if (had == id)
             return had;
         else
-            against(l, TW_ERR_FORMAT, "added_tokens: %.200s has the id %lld, but %d before", content, (long long)id, had);
+            against(l, TW_ERR_FORMAT, "added_tokens: %.200s has the id %lld, but %d before", content, (long long)id,
+                    had);
         return -1;
     }
     if (id >= MAX_ID) {
-        against(l, TW_ERR_UNSUPPORTED, "added_tokens: the id %lld of %.200s is beyond %d", (long long)id, content, MAX_ID - 1);
+        against(l, TW_ERR_UNSUPPORTED, "added_tokens: the id %lld of %.200s is beyond %d", (long long)id, content,
+                MAX_ID - 1);
         return -1;
     }
     switch (tw_vocab_add(&t->vocab, content, n, id, 0)) {
-    case TW_VOCAB_OK: return (int32_t)id;
-    case TW_VOCAB_MEMORY: no_memory(l); return -1;
+    case TW_VOCAB_OK:
+        return (int32_t)id;
+    case TW_VOCAB_MEMORY:
+        no_memory(l);
+        return -1;
     default:
         against(l, TW_ERR_FORMAT, "added_tokens: the id %lld of %.200s belongs to %.200s", (long long)id, content,
                 t->vocab.pieces[id]);
@@ -617,8 +647,8 @@ static void added_tokens(loader *l, const json_t *root) {
         tw_added *a = pass ? &t->normalized : &t->raw;
         int64_t bad = tw_added_prepare(a);
         if (bad >= 0)
-            against(l, TW_ERR_UNSUPPORTED, "added_tokens: %.200s looks like %s in the text", t->vocab.pieces[a->v[bad].id],
-                    a->v[bad].size ? "another token" : "nothing");
+            against(l, TW_ERR_UNSUPPORTED, "added_tokens: %.200s looks like %s in the text",
+                    t->vocab.pieces[a->v[bad].id], a->v[bad].size ? "another token" : "nothing");
     }
     /* A decode leaves out what reads like a special token. */
     for (int64_t i = 0; i < t->vocab.size; i++) {
@@ -636,7 +666,8 @@ static void bpe_model(loader *l, const json_t *o) {
     tw_bpe *b = &t->bpe;
     size_t n;
     only(l, o, "model",
-         " type dropout unk_token continuing_subword_prefix end_of_word_suffix fuse_unk byte_fallback ignore_merges vocab "
+         " type dropout unk_token continuing_subword_prefix end_of_word_suffix fuse_unk byte_fallback ignore_merges "
+         "vocab "
          "merges ");
     const json_t *dropout = json_object_get(o, "dropout");
     if (dropout && !json_is_null(dropout) && !(json_is_number(dropout) && json_number_value(dropout) == 0))
@@ -677,11 +708,11 @@ static void model(loader *l, const json_t *root) {
         return;
     }
     /* Files of 2020 name no type; their fields tell. */
-    const char *name = json_is_string(type)                                 ? json_string_value(type)
-                       : type && !json_is_null(type)                        ? "of no name"
-                       : json_object_get(o, "merges")                       ? "BPE"
+    const char *name = json_is_string(type)                             ? json_string_value(type)
+                       : type && !json_is_null(type)                    ? "of no name"
+                       : json_object_get(o, "merges")                   ? "BPE"
                        : json_object_get(o, "max_input_chars_per_word") ? "WordPiece"
-                                                                            : "of no name";
+                                                                        : "of no name";
     if (!strcmp(name, "BPE"))
         bpe_model(l, o);
     else if (!strcmp(name, "WordPiece"))
@@ -710,7 +741,8 @@ static void truncation(loader *l, const json_t *root) {
     int64_t stride = get_int(l, o, "truncation", "stride", 0, INT32_MAX), around = 0;
     for (int i = 0; i < t->n_post; i++) around += t->post[i] >= 0;
     if (l->status == TW_OK && t->max_length - around <= stride)
-        against(l, TW_ERR_UNSUPPORTED, "truncation.max_length %lld leaves no room beside %lld special tokens and a stride of %lld",
+        against(l, TW_ERR_UNSUPPORTED,
+                "truncation.max_length %lld leaves no room beside %lld special tokens and a stride of %lld",
                 (long long)t->max_length, (long long)around, (long long)stride);
 }
 

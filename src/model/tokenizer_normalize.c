@@ -68,7 +68,8 @@ static void lower(const tw_normalizer *n, uint32_t cp, tw_buf *out) {
 
 static void nmt(const tw_normalizer *n, uint32_t cp, tw_buf *out) {
     (void)n;
-    if ((cp >= 1 && cp <= 8) || cp == 0xb || (cp >= 0xe && cp <= 0x1f) || cp == 0x7f || cp == 0x8f || cp == 0x9f) return;
+    if ((cp >= 1 && cp <= 8) || cp == 0xb || (cp >= 0xe && cp <= 0x1f) || cp == 0x7f || cp == 0x8f || cp == 0x9f)
+        return;
     bool space = cp == 9 || cp == 0xa || cp == 0xc || cp == 0xd || cp == 0x1680 || (cp >= 0x200b && cp <= 0x200f) ||
                  cp == 0x2028 || cp == 0x2029 || cp == 0x2581 || cp == 0xfeff || cp == 0xfffd;
     put(out, space ? ' ' : cp);
@@ -144,6 +145,18 @@ static size_t decompose(int32_t cp, bool compatible, int32_t out[32]) {
     return 1;
 }
 
+/* How many code points the first n compose to. */
+static bool composed_size(const int32_t *cp, size_t *n) {
+    if (!*n) return true;
+    int32_t *copy = malloc(*n * sizeof *copy);
+    if (!copy) return false;
+    memcpy(copy, cp, *n * sizeof *copy);
+    utf8proc_ssize_t k = utf8proc_normalize_utf32(copy, (utf8proc_ssize_t)*n, UTF8PROC_STABLE | UTF8PROC_COMPOSE);
+    if (k >= 0 && (size_t)k <= *n) *n = (size_t)k;
+    free(copy);
+    return true;
+}
+
 static tw_status normal_form(bool composed, bool compatible, const tw_text *in, tw_text *out, tw_diag *diag) {
     /* Below U+0300 everything is composed already, and in ASCII everything is everything. */
     size_t i = 0;
@@ -176,6 +189,10 @@ static tw_status normal_form(bool composed, bool compatible, const tw_text *in, 
         goto done;
     }
     if (composed) {
+        if (!composed_size(cp, &zero)) {
+            s = tw_fail_memory(diag);
+            goto done;
+        }
         utf8proc_ssize_t k = utf8proc_normalize_utf32(cp, (utf8proc_ssize_t)n, UTF8PROC_STABLE | UTF8PROC_COMPOSE);
         if (k >= 0 && (size_t)k <= n) n = (size_t)k;
     }
@@ -274,17 +291,39 @@ tw_status tw_normalize(const tw_normalizer *chain, int n, tw_scratch *scratch, t
             }
             if (spare->b.failed || t->b.failed) return tw_fail_memory(diag);
             continue;
-        case TW_NORM_STRIP: strip(p, t, spare); break;
-        case TW_NORM_STRIP_ACCENTS: each(p, drop_marks, t, spare); break;
-        case TW_NORM_NFC: s = normal_form(true, false, t, spare, diag); break;
-        case TW_NORM_NFD: s = normal_form(false, false, t, spare, diag); break;
-        case TW_NORM_NFKC: s = normal_form(true, true, t, spare, diag); break;
-        case TW_NORM_NFKD: s = normal_form(false, true, t, spare, diag); break;
-        case TW_NORM_LOWERCASE: each(p, lower, t, spare); break;
-        case TW_NORM_NMT: each(p, nmt, t, spare); break;
-        case TW_NORM_REPLACE: s = replace(p, scratch, t, spare, diag); break;
-        case TW_NORM_PREPEND: prepend(p, t, spare); break;
-        case TW_NORM_BYTE_LEVEL: byte_level(t, spare); break;
+        case TW_NORM_STRIP:
+            strip(p, t, spare);
+            break;
+        case TW_NORM_STRIP_ACCENTS:
+            each(p, drop_marks, t, spare);
+            break;
+        case TW_NORM_NFC:
+            s = normal_form(true, false, t, spare, diag);
+            break;
+        case TW_NORM_NFD:
+            s = normal_form(false, false, t, spare, diag);
+            break;
+        case TW_NORM_NFKC:
+            s = normal_form(true, true, t, spare, diag);
+            break;
+        case TW_NORM_NFKD:
+            s = normal_form(false, true, t, spare, diag);
+            break;
+        case TW_NORM_LOWERCASE:
+            each(p, lower, t, spare);
+            break;
+        case TW_NORM_NMT:
+            each(p, nmt, t, spare);
+            break;
+        case TW_NORM_REPLACE:
+            s = replace(p, scratch, t, spare, diag);
+            break;
+        case TW_NORM_PREPEND:
+            prepend(p, t, spare);
+            break;
+        case TW_NORM_BYTE_LEVEL:
+            byte_level(t, spare);
+            break;
         }
         turn(t, spare);
         if (t->b.failed || spare->b.failed) return tw_fail_memory(diag);

@@ -12,7 +12,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define SPACES "\\x{9}-\\x{d}\\x{20}\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}"
+#define SPACES                                                                                                         \
+    "\\x{9}-\\x{d}\\x{20}\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}"
 #define MAX_DEPTH 64
 
 typedef struct translator {
@@ -37,8 +38,12 @@ static bool refuse(translator *t, const char *fmt, ...) {
     return false;
 }
 
-static bool more(const translator *t) { return t->i < t->n; }
-static char peek(const translator *t, size_t ahead) { return t->i + ahead < t->n ? t->s[t->i + ahead] : 0; }
+static bool more(const translator *t) {
+    return t->i < t->n;
+}
+static char peek(const translator *t, size_t ahead) {
+    return t->i + ahead < t->n ? t->s[t->i + ahead] : 0;
+}
 static bool looks_at(const translator *t, const char *s) {
     size_t n = strlen(s);
     return t->n - t->i >= n && !memcmp(t->s + t->i, s, n);
@@ -192,8 +197,8 @@ static bool property(const char *name, size_t n, tw_buf *members) {
                       {"cc", "Cc"},
                       {"control", "Cc"},
                       {"cntrl", "Cc"}};
-    static const char *const scripts[] = {"Arabic", "Cyrillic", "Devanagari", "Greek",    "Han",  "Hangul",
-                                          "Hebrew", "Hiragana", "Katakana",   "Latin",    "Thai"};
+    static const char *const scripts[] = {"Arabic", "Cyrillic", "Devanagari", "Greek", "Han", "Hangul",
+                                          "Hebrew", "Hiragana", "Katakana",   "Latin", "Thai"};
     char plain[48];
     plain_name(name, n, plain, sizeof plain);
     for (size_t i = 0; i < sizeof categories / sizeof *categories; i++)
@@ -242,7 +247,11 @@ static bool read_property(translator *t, bool negated, set *s) {
     return known || refuse(t, "the property \\p{%.*s}", (int)(n > 40 ? 40 : n), name);
 }
 
-static bool is_hex(char c) { return isxdigit((unsigned char)c); }
+static int hex(char c) {
+    if (c >= '0' && c <= '9') return c - '0';
+    c |= 32;
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
 
 /* The code point of an escape that stands for one character, i at the letter; false when it is something else. */
 static bool read_escaped_point(translator *t, uint32_t *cp) {
@@ -258,10 +267,7 @@ static bool read_escaped_point(translator *t, uint32_t *cp) {
     if (c == 'x' && peek(t, 1) == '{') {
         size_t k = t->i + 2;
         uint32_t v = 0;
-        while (k < t->n && is_hex(t->s[k]) && v < 0x110000) {
-            char d[2] = {t->s[k++], 0};
-            v = v * 16 + (uint32_t)strtoul(d, NULL, 16);
-        }
+        while (k < t->n && hex(t->s[k]) >= 0 && v < 0x110000) v = v * 16 + (uint32_t)hex(t->s[k++]);
         if (k == t->i + 2 || k >= t->n || t->s[k] != '}' || v > 0x10ffff || (v >= 0xd800 && v < 0xe000))
             return refuse(t, "a \\x{…} that is no character");
         t->i = k + 1;
@@ -272,9 +278,8 @@ static bool read_escaped_point(translator *t, uint32_t *cp) {
         size_t digits = c == 'x' ? 2 : 4;
         uint32_t v = 0;
         for (size_t k = 1; k <= digits; k++) {
-            if (!is_hex(peek(t, k))) return refuse(t, "\\%c without %zu hexadecimal digits", c, digits);
-            char d[2] = {peek(t, k), 0};
-            v = v * 16 + (uint32_t)strtoul(d, NULL, 16);
+            if (hex(peek(t, k)) < 0) return refuse(t, "\\%c without %zu hexadecimal digits", c, digits);
+            v = v * 16 + (uint32_t)hex(peek(t, k));
         }
         if ((c == 'x' && v > 0x7f) || (v >= 0xd800 && v < 0xe000)) return refuse(t, "\\%c that is no character", c);
         t->i += digits + 1;
@@ -292,14 +297,21 @@ static bool read_escaped_point(translator *t, uint32_t *cp) {
 static bool letter_class(char c, bool in_brackets, set *s) {
     tw_buf m = {0};
     switch (tolower((unsigned char)c)) {
-    case 's': tw_buf_str(&m, SPACES); break;
-    case 'd': tw_buf_printf(&m, "\\p{Nd}%s", extra("Nd")); break;
-    case 'h': tw_buf_str(&m, "0-9A-Fa-f"); break;
+    case 's':
+        tw_buf_str(&m, SPACES);
+        break;
+    case 'd':
+        tw_buf_printf(&m, "\\p{Nd}%s", extra("Nd"));
+        break;
+    case 'h':
+        tw_buf_str(&m, "0-9A-Fa-f");
+        break;
     case 'w':
         property("word", 4, &m);
         if (!in_brackets) tw_buf_str(&m, "\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}");
         break;
-    default: return false;
+    default:
+        return false;
     }
     if (m.failed)
         s->members.failed = true;
@@ -309,140 +321,120 @@ static bool letter_class(char c, bool in_brackets, set *s) {
     return true;
 }
 
-/* A [...] class, i behind the bracket; writes its matcher. */
+/* [:name:] or [:^name:], i at the bracket. */
+static bool read_posix(translator *t, set *s) {
+    static const char *const names[] = {"alpha", "space", "upper",  "lower", "digit", "alnum",
+                                        "cntrl", "word",  "xdigit", "blank", "punct"};
+    const char *name = t->s + t->i + 2, *end = strstr(name, ":]");
+    bool negated = *name == '^', known = false;
+    name += negated;
+    size_t n = end && end >= name ? (size_t)(end - name) : 0;
+    tw_buf members = {0};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (n == strlen(names[i]) && !memcmp(name, names[i], n)) known = property(name, n, &members);
+    /* POSIX punctuation counts symbols in. */
+    if (known && !memcmp(name, "punct", 5)) tw_buf_printf(&members, "\\p{S}%s", extra("S"));
+    if (members.failed) s->members.failed = true;
+    if (known && !members.failed) set_class(s, members.data, negated);
+    tw_buf_free(&members);
+    if (!known) return refuse(t, "a [: :] class that is not known");
+    t->i = (size_t)(end - t->s) + 2;
+    return true;
+}
+
+/* One character of a class, i at it or at its backslash. */
+static bool read_class_point(translator *t, uint32_t *cp) {
+    if (peek(t, 0) != '\\') {
+        *cp = tw_utf8_next(t->s, &t->i);
+        return true;
+    }
+    t->i++;
+    if (peek(t, 0) == 'b') { /* a backspace, here */
+        t->i++;
+        *cp = 8;
+        return true;
+    }
+    return (more(t) && read_escaped_point(t, cp)) || refuse(t, "\\%c in a class", peek(t, 0));
+}
+
+/* A character or a range of them. */
+static bool read_range(translator *t, set *s) {
+    uint32_t a, b;
+    if (!read_class_point(t, &a)) return false;
+    b = a;
+    bool range = peek(t, 0) == '-' && t->i + 1 < t->n && peek(t, 1) != ']' && !(peek(t, 1) == '&' && peek(t, 2) == '&');
+    if (range) {
+        t->i++;
+        if (peek(t, 0) == '[') return refuse(t, "a range that ends in a class");
+        if (!read_class_point(t, &b)) return false;
+        if (b < a) return refuse(t, "an empty range in a class");
+    }
+    set_point(s, a, b);
+    return true;
+}
+
+static bool read_class(translator *t, tw_buf *out, int depth);
+
+/* One member of a class, whatever it is. */
+static bool read_member(translator *t, set *s, int depth) {
+    if (looks_at(t, "[:")) return read_posix(t, s);
+    if (peek(t, 0) == '[') {
+        t->i++;
+        tw_buf inner = {0};
+        bool ok = read_class(t, &inner, depth + 1);
+        if (inner.failed)
+            s->parts.failed = true;
+        else if (ok)
+            set_part(s, inner.data);
+        tw_buf_free(&inner);
+        return ok;
+    }
+    if (peek(t, 0) == '\\') {
+        char c = peek(t, 1);
+        if (c == 'p' || c == 'P') {
+            t->i += 2;
+            return read_property(t, c == 'P', s);
+        }
+        if (letter_class(c, true, s)) {
+            t->i += 2;
+            return true;
+        }
+    }
+    return read_range(t, s);
+}
+
+/* A [...] class, i behind the bracket; writes its matcher. A && B is a B at which an A is ahead. */
 static bool read_class(translator *t, tw_buf *out, int depth) {
     if (depth > MAX_DEPTH) return refuse(t, "classes nested more than %d deep", MAX_DEPTH);
     set s = {0};
-    tw_buf before = {0}; /* matchers joined by && so far, as lookaheads */
-    bool negated = false, ok = false;
-    if (peek(t, 0) == '^') {
-        negated = true;
-        t->i++;
-    }
-    if (peek(t, 0) == ']') {
-        refuse(t, "a class that begins with ]");
-        goto done;
-    }
-    for (bool have = false /* the last item is a single character */, closed = false; !closed;) {
-        uint32_t a = 0, b;
-        if (!more(t)) {
-            refuse(t, "a class that does not end");
-            goto done;
-        }
-        if (peek(t, 0) == ']') {
-            t->i++;
-            break;
-        }
-        have = false;
-        if (looks_at(t, "&&")) {
-            t->i += 2;
-            tw_buf_str(&before, "(?=");
-            set_emit(&s, false, &before);
-            tw_buf_str(&before, ")");
-            set_free(&s);
-            s = (set){0};
+    tw_buf ahead = {0};
+    bool negated = peek(t, 0) == '^', ok = true;
+    t->i += negated;
+    if (peek(t, 0) == ']') return refuse(t, "a class that begins with ]");
+    while (ok && more(t) && peek(t, 0) != ']') {
+        if (!looks_at(t, "&&")) {
+            ok = read_member(t, &s, depth);
             continue;
         }
-        if (looks_at(t, "[:")) {
-            const char *name = t->s + t->i + 2;
-            bool not = *name == '^';
-            const char *end = strstr(name, ":]");
-            tw_buf members = {0};
-            bool punct = end && !strncmp(name + not, "punct", 5) && end - name - not == 5;
-            bool known = false;
-            if (punct) /* POSIX punctuation counts symbols in */
-                known = tw_buf_printf(&members, "\\p{P}%s\\p{S}%s", extra("P"), extra("S"));
-            else if (end && end - name < 12 && memchr("abcdefghijklmnopqrstuvwxyz", name[not], 26) != NULL) {
-                static const char *const posix[] = {"alpha", "space", "upper", "lower",  "digit",
-                                                    "alnum", "cntrl", "word",  "xdigit", "blank"};
-                for (size_t i = 0; i < sizeof posix / sizeof *posix; i++)
-                    if ((size_t)(end - name - not) == strlen(posix[i]) && !strncmp(name + not, posix[i], strlen(posix[i])))
-                        known = property(posix[i], strlen(posix[i]), &members);
-            }
-            if (known && !members.failed) set_class(&s, members.data, not);
-            bool failed = members.failed;
-            tw_buf_free(&members);
-            if (failed) {
-                out->failed = true;
-                goto done;
-            }
-            if (!known) {
-                refuse(t, "a [: :] class that is not known");
-                goto done;
-            }
-            t->i = (size_t)(end - t->s) + 2;
-            continue;
-        }
-        if (peek(t, 0) == '[') {
-            t->i++;
-            tw_buf inner = {0};
-            if (read_class(t, &inner, depth + 1) && !inner.failed) set_part(&s, inner.data);
-            if (inner.failed) out->failed = true;
-            tw_buf_free(&inner);
-            if (t->bad || out->failed) goto done;
-            continue;
-        }
-        if (peek(t, 0) == '\\') {
-            t->i++;
-            char c = peek(t, 0);
-            if (!more(t)) {
-                refuse(t, "a pattern that ends in a backslash");
-                goto done;
-            }
-            if (c == 'p' || c == 'P') {
-                t->i++;
-                if (!read_property(t, c == 'P', &s)) goto done;
-                continue;
-            }
-            if (letter_class(c, true, &s)) {
-                t->i++;
-                continue;
-            }
-            if (c == 'b') { /* a backspace, here */
-                t->i++;
-                a = 8;
-            } else if (!read_escaped_point(t, &a)) {
-                refuse(t, "\\%c in a class", c);
-                goto done;
-            }
-        } else
-            a = tw_utf8_next(t->s, &t->i);
-        have = true;
-        b = a;
-        if (have && peek(t, 0) == '-' && t->i + 1 < t->n && peek(t, 1) != ']' && !(peek(t, 1) == '&' && peek(t, 2) == '&')) {
-            t->i++;
-            if (peek(t, 0) == '[') {
-                refuse(t, "a range that ends in a class");
-                goto done;
-            }
-            if (peek(t, 0) == '\\') {
-                t->i++;
-                if (!more(t) || !read_escaped_point(t, &b)) {
-                    refuse(t, "a range that ends in a class");
-                    goto done;
-                }
-            } else
-                b = tw_utf8_next(t->s, &t->i);
-            if (b < a) {
-                refuse(t, "an empty range in a class");
-                goto done;
-            }
-        }
-        set_point(&s, a, b);
+        t->i += 2;
+        tw_buf_str(&ahead, "(?=");
+        set_emit(&s, false, &ahead);
+        tw_buf_str(&ahead, ")");
+        set_free(&s);
+        s = (set){0};
     }
-    if (before.size) { /* A && B is: a B that is ahead an A */
-        tw_buf_str(out, negated ? "(?:(?!" : "(?:");
-        tw_buf_str(out, before.data);
+    if (ok && !more(t)) ok = refuse(t, "a class that does not end");
+    t->i++;
+    if (ahead.failed) out->failed = true;
+    if (ok && ahead.size && !ahead.failed) {
+        tw_buf_printf(out, "(?:%s%s", negated ? "(?!" : "", ahead.data);
         set_emit(&s, false, out);
         tw_buf_str(out, negated ? ")[\\x{0}-\\x{10ffff}])" : ")");
-    } else
+    } else if (ok)
         set_emit(&s, negated, out);
-    if (before.failed) out->failed = true;
-    ok = !out->failed;
-done:
     set_free(&s);
-    tw_buf_free(&before);
-    return ok && !t->bad;
+    tw_buf_free(&ahead);
+    return ok && !out->failed;
 }
 
 /* What stands before a quantifier, wrapped so that another may follow. */
@@ -488,7 +480,7 @@ static bool read_interval(translator *t, long *lo, long *hi) {
 static void read_quantifiers(translator *t, size_t start, bool can_repeat) {
     for (bool first = true; more(t) && !t->bad; first = false) {
         char c = peek(t, 0);
-        long lo, hi;
+        long lo = 0, hi = 0;
         if (c == '*' || c == '+' || c == '?') {
             if (!can_repeat) {
                 refuse(t, "a %c with nothing to repeat", c);
@@ -680,7 +672,7 @@ static bool read_alternatives(translator *t, int depth) {
         } else if (c == '*' || c == '+' || c == '?')
             ok = refuse(t, "a %c with nothing to repeat", c);
         else {
-            long lo, hi;
+            long lo = 0, hi = 0;
             if (c == '{' && read_interval(t, &lo, &hi)) ok = refuse(t, "a repetition with nothing to repeat");
             if (ok) tw_buf_printf(t->out, "\\x{%x}", tw_utf8_next(t->s, &t->i));
         }

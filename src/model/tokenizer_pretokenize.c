@@ -37,7 +37,8 @@ static void cut(tw_pieces *out, const tw_piece *p, size_t base, size_t a, size_t
     tw_pieces_push(out, (tw_piece){base + a, b - a, zero, -1, zero > 0});
 }
 
-/* Cuts along spans. Neighbours are joined as the behavior says; joining looks at spans, not at what was made of them. */
+/* Cuts along spans. Neighbours are joined as the behavior says; joining looks at spans, not at what was made of them.
+ */
 static void cut_spans(tw_pieces *out, const tw_piece *p, size_t base, tw_spans *s, tw_behavior behavior) {
     size_t first = out->n;
     switch (behavior) {
@@ -93,8 +94,12 @@ static void cut_spans(tw_pieces *out, const tw_piece *p, size_t base, tw_spans *
 
 typedef bool is_char(uint32_t cp);
 
-static bool is_numeric(uint32_t cp) { return cp < 0x80 ? cp >= '0' && cp <= '9' : tw_class_has(&tw_class_numeric, cp); }
-static bool is_punctuation(uint32_t cp) { return tw_class_has(&tw_class_punctuation, cp); }
+static bool is_numeric(uint32_t cp) {
+    return cp < 0x80 ? cp >= '0' && cp <= '9' : tw_class_has(&tw_class_numeric, cp);
+}
+static bool is_punctuation(uint32_t cp) {
+    return tw_class_has(&tw_class_punctuation, cp);
+}
 
 /* Every character of the class a match of its own. */
 static void char_spans(is_char *f, const char *text, size_t size, tw_spans *out) {
@@ -109,7 +114,9 @@ static void char_spans(is_char *f, const char *text, size_t size, tw_spans *out)
     if (covered < size) tw_spans_push(out, covered, size, false);
 }
 
-static int whitespace_kind(uint32_t cp) { return tw_is_space(cp) ? 0 : tw_class_has(&tw_class_word, cp) ? 1 : 2; }
+static int whitespace_kind(uint32_t cp) {
+    return tw_is_space(cp) ? 0 : tw_class_has(&tw_class_word, cp) ? 1 : 2;
+}
 
 /* Runs of word characters and runs of others; white space is the match, to be removed. */
 static void word_spans(const char *text, size_t size, tw_spans *out) {
@@ -253,17 +260,29 @@ static tw_status cut_piece(const stage *s, const tw_piece *p, tw_pieces *out) {
             for (size_t i = 0; i < c->spans.n; i++) c->spans.v[i].match = !c->spans.v[i].match;
         if (st == TW_OK) cut_spans(out, p, p->start, &c->spans, q->behavior);
         break;
-    case TW_PRE_BYTE_LEVEL: st = byte_level(s, p, out); break;
-    case TW_PRE_DIGITS: by_class(s, p, is_numeric, q->individual ? TW_ISOLATED : TW_CONTIGUOUS, out); break;
-    case TW_PRE_BERT: st = bert(s, p, out); break;
-    case TW_PRE_METASPACE: metaspace(s, p, out); break;
+    case TW_PRE_BYTE_LEVEL:
+        st = byte_level(s, p, out);
+        break;
+    case TW_PRE_DIGITS:
+        by_class(s, p, is_numeric, q->individual ? TW_ISOLATED : TW_CONTIGUOUS, out);
+        break;
+    case TW_PRE_BERT:
+        st = bert(s, p, out);
+        break;
+    case TW_PRE_METASPACE:
+        metaspace(s, p, out);
+        break;
     case TW_PRE_WHITESPACE:
         c->spans.n = 0;
         word_spans(text, p->size, &c->spans);
         cut_spans(out, p, p->start, &c->spans, TW_REMOVED);
         break;
-    case TW_PRE_WHITESPACE_SPLIT: by_class(s, p, tw_is_space, TW_REMOVED, out); break;
-    case TW_PRE_PUNCTUATION: by_class(s, p, is_punctuation, q->behavior, out); break;
+    case TW_PRE_WHITESPACE_SPLIT:
+        by_class(s, p, tw_is_space, TW_REMOVED, out);
+        break;
+    case TW_PRE_PUNCTUATION:
+        by_class(s, p, is_punctuation, q->behavior, out);
+        break;
     }
     return st;
 }

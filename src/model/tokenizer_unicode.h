@@ -78,6 +78,6 @@ static inline size_t tw_utf8_before(const char *s, size_t i) {
 size_t tw_utf8_put(char out[4], uint32_t cp); /* returns the bytes written */
 
 /* The offset of the first byte that is not well-formed UTF-8, or `size`. */
-size_t tw_utf8_check(const char *s, size_t size);
+size_t tw_utf8_check(const char *text, size_t size);
 
 #endif

@@ -11,7 +11,8 @@
 static tw_status unknown(const tw_tokenizer *t, tw_ids *out, tw_diag *diag) {
     const tw_wordpiece *w = &t->wordpiece;
     if (w->unk_id < 0)
-        return tw_fail(diag, TW_ERR_FORMAT, "the text needs the unknown token %s, which is not in the vocabulary", w->unk);
+        return tw_fail(diag, TW_ERR_FORMAT, "the text needs the unknown token %s, which is not in the vocabulary",
+                       w->unk);
     return tw_ids_push(out, w->unk_id) ? TW_OK : tw_fail_memory(diag);
 }
 

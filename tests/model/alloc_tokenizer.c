@@ -14,7 +14,9 @@
 
 /* Jansson is left out of it: when the buffer of a token fails to grow, its lexer takes no notice. */
 void *__real_malloc(size_t n);
-static void spare_jansson(void) { json_set_alloc_funcs(__real_malloc, free); }
+static void spare_jansson(void) {
+    json_set_alloc_funcs(__real_malloc, free);
+}
 
 /* 0 for success, 1 for "out of memory, said so". */
 static int verdict(tw_status s, const tw_diag *diag) {
@@ -28,7 +30,8 @@ static const char spec[] =
     "\"normalized\":false,\"special\":true},{\"id\":10,\"content\":\"<Y>\",\"single_word\":true,\"lstrip\":false,"
     "\"rstrip\":false,\"normalized\":true,\"special\":false}],"
     "\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"NFKC\"},{\"type\":\"BertNormalizer\","
-    "\"clean_text\":true,\"handle_chinese_chars\":true,\"strip_accents\":false,\"lowercase\":true},{\"type\":\"Replace\","
+    "\"clean_text\":true,\"handle_chinese_chars\":true,\"strip_accents\":false,\"lowercase\":true},{\"type\":"
+    "\"Replace\","
     "\"pattern\":{\"Regex\":\"\\\\s{2,}\"},\"content\":\" \"},{\"type\":\"Prepend\",\"prepend\":\"_\"},"
     "{\"type\":\"Strip\",\"strip_left\":true,\"strip_right\":true},{\"type\":\"StripAccents\"}]},"
     "\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Split\",\"pattern\":{\"Regex\":"
@@ -42,10 +45,12 @@ static const char spec[] =
     "\"decoder\":{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"b+\"},\"content\":"
     "\"q\"},{\"type\":\"WordPiece\",\"prefix\":\"##\",\"cleanup\":true},{\"type\":\"Metaspace\",\"replacement\":\"_\"},"
     "{\"type\":\"BPEDecoder\",\"suffix\":\"</w>\"},{\"type\":\"ByteFallback\"},{\"type\":\"ByteLevel\","
-    "\"add_prefix_space\":true,\"trim_offsets\":true},{\"type\":\"Fuse\"},{\"type\":\"Replace\",\"pattern\":{\"String\":"
+    "\"add_prefix_space\":true,\"trim_offsets\":true},{\"type\":\"Fuse\"},{\"type\":\"Replace\",\"pattern\":{"
+    "\"String\":"
     "\"ab\"},\"content\":\"ba\"},{\"type\":\"Strip\",\"content\":\"b\",\"start\":1,\"stop\":1},{\"type\":\"WordPiece\","
     "\"prefix\":\"##\",\"cleanup\":true}]},"
-    "\"model\":{\"type\":\"BPE\",\"unk_token\":\"u\",\"continuing_subword_prefix\":\"##\",\"end_of_word_suffix\":\"</w>\","
+    "\"model\":{\"type\":\"BPE\",\"unk_token\":\"u\",\"continuing_subword_prefix\":\"##\",\"end_of_word_suffix\":\"</"
+    "w>\","
     "\"byte_fallback\":true,\"fuse_unk\":true,\"vocab\":{\"u\":0,\"a\":1,\"b\":2,\"##b\":3,\"ab\":4,\"<0xCC>\":5,"
     "\"<0xC3>\":6,\"##b</w>\":7,\"ab</w>\":8},\"merges\":[\"a ##b\",\"a ##b</w>\"]}}";
 
@@ -54,7 +59,8 @@ static const char spec[] =
 static int open_and_use(void *context) {
     (void)context;
     /* The long row of marks is put in order by counting, which allocates. */
-    static const char text[] = "ab a\xcc\xa3\xcc\x87 <x>  <Y> don't abb 12 \xe6\x97\xa5 \xf0\x9f\x99\x82 x" MARKS MARKS MARKS MARKS;
+    static const char text[] =
+        "ab a\xcc\xa3\xcc\x87 <x>  <Y> don't abb 12 \xe6\x97\xa5 \xf0\x9f\x99\x82 x" MARKS MARKS MARKS MARKS;
     tw_tokenizer *t = NULL;
     tw_token_stream *stream = NULL;
     int32_t *ids = NULL;
@@ -147,9 +153,10 @@ static void files_and_chats(void **state) {
         "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"ab\":2},\"merges\":[\"a b\"]}}";
     static const char golden[] = "{\"cases\":[{\"text\":\"abb\",\"ids\":[2,1],\"ids_with_special\":[2,1],\"decoded\":"
                                  "\"ab b\",\"decoded_keep_special\":\"ab b\"}]}";
-    static const char config[] =
-        "{\"chat_template\":\"{% for message in messages %}{{'<|im_start|>' + message['role'] + '\\n' + message['content'] + "
-        "'<|im_end|>' + '\\n'}}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}\"}";
+    static const char config[] = "{\"chat_template\":\"{% for message in messages %}{{'<|im_start|>' + message['role'] "
+                                 "+ '\\n' + message['content'] + "
+                                 "'<|im_end|>' + '\\n'}}{% endfor %}{% if add_generation_prompt %}{{ "
+                                 "'<|im_start|>assistant\\n' }}{% endif %}\"}";
     folder = test_folder_make();
     test_write(folder, "tokenizer.json", tokenizer, sizeof tokenizer - 1);
     test_write(folder, "golden.json", golden, sizeof golden - 1);
