@@ -1,37 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Template: gemm in float on every format, compiled once for each vector_*.h included before it.
 
-   For a block of rows and DEPTH columns, x is copied together; then for each two panels (one with AVX2) the same columns are
+   gemm_few.h does few rows. For more, and for a block of rows and DEPTH columns, x is copied together; then for each two panels (one with AVX2) the same columns are
    widened to float and every tile of rows runs over them. The widened weights stay in the first-level cache, the
    block of x in the second. */
 #include "vm/cpu/variants.h"
 
-#include "vm/cpu/tile_vector.h"
+#include "vm/cpu/gemm_few.h"
 
 #include <string.h>
 
 enum {
-    ROWS = TW_PANEL_ROWS,
     SPLIT = ROWS / LANES,
-    TILE_PANELS = TILE_COLS / ROWS,
-    DEPTH = 256,
-    /* Rows of the copied x, a cache line over DEPTH: rows a multiple of 4 KiB apart would share a set. */
-    STRIDE = DEPTH + 16,
     /* 512 tokens in one block of 548 KiB; half of that without AVX-512, where processors have smaller caches. */
     BLOCK_ROWS = 43 * TILE_ROWS,
-    /* Up to so many rows the product is bound by memory: then panels are read once, in the order in which they lie, in
-       short steps that let the next ones come while these are multiplied. */
-    FEW_ROWS = 2 * TILE_ROWS,
-    FEW_DEPTH = 64,
-    FEW_AHEAD = 8192, /* bytes of each panel: a memory's latency at its full rate, twice */
 };
 
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-
 size_t VARIANT(tw_gemm_scratch)(tw_panel_format f, int64_t n_panels, int64_t cols, int64_t rows) {
-    (void)f, (void)n_panels;
-    int64_t copies = rows <= FEW_ROWS ? rows * ((cols + DEPTH - 1) / DEPTH) : least(rows, BLOCK_ROWS);
-    return (size_t)(copies * STRIDE + TILE_COLS * DEPTH) * sizeof(float);
+    (void)n_panels;
+    if (rows <= FEW_ROWS) return few_scratch(f, cols, rows);
+    return (size_t)(least(rows, BLOCK_ROWS) * STRIDE + TILE_COLS * DEPTH) * sizeof(float);
 }
 
 static inline void widen_f16(const char *data, int64_t n, float *out) {
@@ -45,11 +33,6 @@ static inline void widen_bf16(const char *data, int64_t n, float *out) {
             v_store(out + k * ROWS + s * LANES, v_even_bf16(bits));
             v_store(out + (k + 1) * ROWS + s * LANES, v_odd_bf16(bits));
         }
-}
-
-/* (u - offset) scale in one rounding: offset is a power of two, so offset times scale is exact. */
-static inline vf descale(vi bits, int shift, int mask, vf scale, vf less) {
-    return v_fma(v_field(bits, shift, mask), scale, less);
 }
 
 static inline void widen_i8(const char *data, int64_t n, const float *scales, float *out) {
@@ -162,20 +145,6 @@ static void copy_rows(const float *x, int64_t ldx, int64_t rows, int64_t depth, 
     for (int64_t r = 0; r < rows; r++) memcpy(copy + r * STRIDE, x + r * ldx, (size_t)depth * sizeof *x);
 }
 
-static void few_rows(block *b, const float *x, int64_t ldx, float *copy) {
-    for (int64_t k = 0; k < b->cols; k += DEPTH)
-        copy_rows(x + k, ldx, b->rows, least(DEPTH, b->cols - k), copy + k / DEPTH * b->rows * STRIDE);
-    const int64_t distance = FEW_AHEAD * 8 / ((int64_t)tw_dtype_bits(b->f.dtype) * ROWS);
-    for (int64_t p = 0; p < b->n_panels; p += TILE_PANELS)
-        for (b->k = 0; b->k < b->cols; b->k += FEW_DEPTH) {
-            int64_t then = b->k + distance;
-            b->depth = least(FEW_DEPTH, b->cols - b->k);
-            b->x = copy + b->k / DEPTH * b->rows * STRIDE + b->k % DEPTH;
-            ahead next = then < b->cols ? ahead_at(b, p, then) : ahead_at(b, p + TILE_PANELS, least(then - b->cols, b->k));
-            tile_panels(b, p, &next);
-        }
-}
-
 static void many_rows(block *b, const float *x, int64_t ldx, float *copy) {
     b->x = copy;
     for (b->k = 0; b->k < b->cols; b->k += DEPTH) {
@@ -191,12 +160,12 @@ static void many_rows(block *b, const float *x, int64_t ldx, float *copy) {
 
 void VARIANT(tw_gemm)(tw_panel_format f, const void *panels, int64_t n_panels, int64_t cols, const float *x, int64_t ldx,
                       int64_t rows, float *y, int64_t ldy, void *scratch) {
-    float *wide = scratch, *copy = wide + TILE_COLS * DEPTH;
-    block b = {.f = f, .panels = panels, .n_panels = n_panels, .cols = cols, .rows = rows, .ldy = ldy, .wide = wide, .y = y};
     if (rows <= FEW_ROWS) {
-        few_rows(&b, x, ldx, copy);
+        few_rows(f, panels, n_panels, cols, x, ldx, rows, y, ldy, scratch);
         return;
     }
+    float *wide = scratch, *copy = wide + TILE_COLS * DEPTH;
+    block b = {.f = f, .panels = panels, .n_panels = n_panels, .cols = cols, .rows = rows, .ldy = ldy, .wide = wide, .y = y};
     /* Blocks of equal size: a last one of a few rows would read all weights for them. */
     int64_t blocks = (rows + BLOCK_ROWS - 1) / BLOCK_ROWS, even = (rows + blocks - 1) / blocks;
     even = (even + TILE_ROWS - 1) / TILE_ROWS * TILE_ROWS;
