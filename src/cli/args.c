@@ -30,6 +30,11 @@ int cli_fail(const tw_diag *diag) {
     return diag->status == TW_ERR_USAGE ? CLI_USAGE : CLI_FAILED;
 }
 
+void cli_blame(tw_diag *diag, tw_status status, const char *file) {
+    if (status != TW_OK && !strcmp(diag->path, "(text)"))
+        snprintf(diag->path, sizeof diag->path, "%s", strcmp(file, "-") ? file : "(standard input)");
+}
+
 static void print_help(const cli_verb *v, const cli_flag *flags, int n) {
     printf("tilewright %s%s%s [flags]\n%s\n", v->name, *v->objects ? " " : "", v->objects, v->summary);
     if (n) printf("\nflags:\n");
@@ -127,8 +132,7 @@ tw_status cli_engine_options(const cli_model_flags *m, tw_engine_options *o, tw_
                              .context = m->context,
                              .prefill = m->prefill,
                              .group = (int)m->group,
-                             .schedule = m->schedule,
-                             .pin_caller = true};
+                             .schedule = m->schedule};
     *diag = (tw_diag){.status = TW_ERR_USAGE, .offset = -1, .line = -1};
     if (!strcmp(w, "int8"))
         o->weights = TW_I8;
@@ -143,13 +147,21 @@ tw_status cli_engine_options(const cli_model_flags *m, tw_engine_options *o, tw_
                  m->device);
         return TW_ERR_USAGE;
     }
-    if (m->threads < 0 || m->threads > 1024 || m->context < 0 || m->group < 0 || m->group > 128 || m->prefill < 0) {
-        snprintf(diag->message, sizeof diag->message, "-t, -c, --group: out of range");
+    const struct {
+        const char *name;
+        int64_t value, most;
+    } numbers[] = {{m->threads_flag ? m->threads_flag : "-t", m->threads, 1024},
+                   {"-c", m->context, INT32_MAX},
+                   {"--group", m->group, 128}};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        if (numbers[i].value >= 0 && numbers[i].value <= numbers[i].most) continue;
+        snprintf(diag->message, sizeof diag->message, "%s: %lld is not within 0..%lld", numbers[i].name,
+                 (long long)numbers[i].value, (long long)numbers[i].most);
         return TW_ERR_USAGE;
     }
     o->limit_isa = m->isa != NULL;
     if (m->isa && !tw_cpu_isa_parse(m->isa, &o->isa)) {
-        snprintf(diag->message, sizeof diag->message, "--isa: \"%s\" is not a list of instruction sets", m->isa);
+        snprintf(diag->message, sizeof diag->message, "--isa: \"%s\" is not none or a list of avx2, avx512, avx512vnni, avx512bf16, avx512fp16, amx", m->isa);
         return TW_ERR_USAGE;
     }
     return TW_OK;

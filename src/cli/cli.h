@@ -36,12 +36,15 @@ bool cli_parse(const cli_verb *verb, int argc, char **argv, const cli_flag *flag
 
 /* Prints `tilewright: path:where: message`, one line a reason, and returns the exit status that the diagnostic asks for. */
 int cli_fail(const tw_diag *diag);
+/* After encoding failed: the text came from `file`, "-" being standard input. */
+void cli_blame(tw_diag *diag, tw_status status, const char *file);
 int cli_usage(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* The flags that every verb that runs a model has. */
 typedef struct cli_model_flags {
     const char *weights, *isa, *device, *schedule;
     int64_t group, threads, context, prefill;
+    const char *threads_flag; /* what the verb calls it; NULL: "-t" */
 } cli_model_flags;
 #define CLI_MODEL_FLAGS(m)                                                                                                   \
     {"--weights", CLI_TEXT, &(m).weights, "native|int8|int4", "weights as stored, or quantised at load (default native)"},   \

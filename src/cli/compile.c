@@ -23,7 +23,7 @@ static tw_status lowering_of(const char *config, const cli_model_flags *m, int64
 }
 
 static int run(const cli_verb *verb, int argc, char **argv) {
-    cli_model_flags m = {0};
+    cli_model_flags m = {.threads_flag = "--workers"};
     const char *model_path, *out = "-", *config = NULL, *target = "cpu", *shape = NULL;
     int64_t workers = 0, tokens = 0;
     const cli_flag flags[] = {

@@ -15,7 +15,7 @@ static int help(FILE *to) {
     return to == stdout ? CLI_OK : CLI_USAGE;
 }
 
-int main(int argc, char **argv) {
+static int perform(int argc, char **argv) {
     if (argc < 2) return help(stderr);
     if (!strcmp(argv[1], "help") || !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")) return help(stdout);
     if (!strcmp(argv[1], "version") || !strcmp(argv[1], "--version")) {
@@ -23,13 +23,13 @@ int main(int argc, char **argv) {
         return CLI_OK;
     }
     for (int i = 0; i < VERBS; i++)
-        if (!strcmp(argv[1], verbs[i]->name)) {
-            int status = verbs[i]->run(verbs[i], argc - 2, argv + 2);
-            if (fflush(stdout) || ferror(stdout)) {
-                fprintf(stderr, "tilewright: (standard output): cannot write\n");
-                return CLI_FAILED;
-            }
-            return status;
-        }
+        if (!strcmp(argv[1], verbs[i]->name)) return verbs[i]->run(verbs[i], argc - 2, argv + 2);
     return cli_usage("\"%s\" is not a verb; the verbs are doctor, run, verify, bench, ppl, tokenize, compile, check", argv[1]);
+}
+
+int main(int argc, char **argv) {
+    int status = perform(argc, argv);
+    if (!fflush(stdout) && !ferror(stdout)) return status;
+    fprintf(stderr, "tilewright: (standard output): cannot write\n");
+    return CLI_FAILED;
 }

@@ -27,7 +27,15 @@ static tw_status measure(const tw_model *m, const tw_engine_options *o, const ch
     double nll = 0;
     tw_status st = tw_tokenizer_open(&t, model_path, d);
     if (st == TW_OK) st = tw_file_read(&text, file, d);
-    if (st == TW_OK) st = tw_tokenizer_encode(t, text.data ? text.data : "", text.size, true, &ids, &n, d);
+    if (st == TW_OK) {
+        st = tw_tokenizer_encode(t, text.data ? text.data : "", text.size, true, &ids, &n, d);
+        cli_blame(d, st, file);
+    }
+    if (st == TW_OK && n < 2) {
+        st = TW_ERR_FORMAT;
+        *d = (tw_diag){.status = st, .path = "(text)", .offset = -1, .line = -1, .message = "too short: one token predicts nothing"};
+        cli_blame(d, st, file);
+    }
     if (st == TW_OK) st = tw_engine_open(&e, m, o, d);
     int64_t start = tw_now_ns();
     if (st == TW_OK) st = tw_engine_perplexity(e, ids, (int64_t)n, context, &nll, &predictions, show_progress, NULL, d);

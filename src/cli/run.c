@@ -13,6 +13,9 @@
 #include <time.h>
 #include <unistd.h>
 
+/* A number that no flag gave: what the model says holds. */
+enum { UNSET = INT32_MIN };
+
 typedef struct run_flags {
     cli_model_flags m;
     const char *prompt, *ids, *system;
@@ -36,6 +39,7 @@ static bool emit(void *user, int32_t id, const char *text) {
         fputs(text, stdout);
         if (fflush(stdout)) return false;
     }
+    /* The handler is installed here, at the first token: before it an interrupt ends the program at once. */
     return !cli_interrupted();
 }
 
@@ -82,7 +86,10 @@ static tw_status prompt_ids(const run_flags *f, const char *model_path, const tw
         text = chat;
         size = chat ? strlen(chat) : 0;
     }
-    if (st == TW_OK) st = tw_tokenizer_encode(t, text, size, !f->chat, ids, n, d);
+    if (st == TW_OK) {
+        st = tw_tokenizer_encode(t, text, size, !f->chat, ids, n, d);
+        cli_blame(d, st, strcmp(f->prompt, "-") ? "-p" : "-");
+    }
     free(chat);
     tw_buf_free(&in);
     return st;
@@ -170,7 +177,7 @@ static tw_status generate(const run_flags *f, const char *model_path, const tw_m
 }
 
 static int run(const cli_verb *verb, int argc, char **argv) {
-    run_flags f = {.n = 128, .seed = -1, .temperature = -1, .top_p = -1, .top_k = -1, .repetition = -1};
+    run_flags f = {.n = 128, .seed = UNSET, .temperature = UNSET, .top_p = UNSET, .top_k = UNSET, .repetition = UNSET};
     const char *model_path;
     const cli_flag flags[] = {
         {"-p", CLI_TEXT, &f.prompt, "TEXT", "the prompt; - reads standard input"},
@@ -199,16 +206,15 @@ static int run(const cli_verb *verb, int argc, char **argv) {
     tw_model *model = NULL;
     tw_engine_options o;
     tw_diag d;
-    cli_interrupted();
     tw_status st = cli_engine_options(&f.m, &o, &d);
     if (st == TW_OK) st = tw_model_open(&model, model_path, &d);
     if (st == TW_OK) {
         warn_nonfinite(model);
-        if (f.temperature < 0) f.temperature = model->do_sample ? model->temperature : 0;
-        if (f.top_k < 0) f.top_k = model->do_sample ? model->top_k : 0;
-        if (f.top_p < 0) f.top_p = model->do_sample ? model->top_p : 1;
-        if (f.repetition < 0) f.repetition = model->repetition_penalty;
-        if (f.seed < 0) f.seed = (int64_t)(getpid() ^ (int64_t)time(NULL) << 16);
+        if (f.temperature == UNSET) f.temperature = model->do_sample ? model->temperature : 0;
+        if (f.top_k == UNSET) f.top_k = model->do_sample ? model->top_k : 0;
+        if (f.top_p == UNSET) f.top_p = model->do_sample ? model->top_p : 1;
+        if (f.repetition == UNSET) f.repetition = model->repetition_penalty;
+        if (f.seed == UNSET) f.seed = (int64_t)(getpid() ^ (int64_t)time(NULL) << 16);
         st = generate(&f, model_path, model, &o, &d);
     }
     tw_model_close(model);

@@ -34,7 +34,10 @@ static tw_status encode(const tw_tokenizer *t, const char *text, bool plain, boo
         st = tw_file_read(&in, "-", d);
     else if (!tw_buf_str(&in, text))
         st = TW_ERR_MEMORY;
-    if (st == TW_OK) st = tw_tokenizer_encode(t, in.data ? in.data : "", in.size, !plain, &ids, &n, d);
+    if (st == TW_OK) {
+        st = tw_tokenizer_encode(t, in.data ? in.data : "", in.size, !plain, &ids, &n, d);
+        cli_blame(d, st, strcmp(text, "-") ? "TEXT" : "-");
+    }
     if (st == TW_OK) print(t, ids, n, json);
     free(ids);
     tw_buf_free(&in);
