@@ -50,7 +50,8 @@ static tw_status read_ids(verification *c, const json_t *list, int32_t **out, in
     if (!*out) return tw_fail_memory(c->diag);
     for (size_t i = 0; i < count; i++) {
         int64_t id;
-        if (!tw_json_int(json_array_get(list, i), 0, INT32_MAX, &id)) return malformed(c, "an id is not an integer");
+        if (!tw_json_int(json_array_get(list, i), 0, c->e->model->vocab - 1, &id))
+            return malformed(c, "an id is not an integer within the vocabulary");
         (*out)[i] = (int32_t)id;
     }
     return TW_OK;
