@@ -26,7 +26,6 @@ typedef struct tw_engine_options {
        checkpoint, and so does this engine; but a model built in memory and converted with .to(bfloat16) has them rounded, and
        references computed from one differ by more than float arithmetic allows. */
     bool stored_rope;
-    bool pin_caller;      /* pin the calling thread, which is worker 0, to the first core */
     const char *schedule; /* a JSON file: the decode program, instead of lowering; checked like any other */
 } tw_engine_options;
 

@@ -71,7 +71,6 @@ tw_status tw_engine_open(tw_engine **out, const tw_model *model, const tw_engine
         tw_engine_close(e);
         return st;
     }
-    if (options->pin_caller && e->options.workers <= cores) tw_pin_self(cpus[0]);
     *out = e;
     return TW_OK;
 }
