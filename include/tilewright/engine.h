@@ -13,18 +13,18 @@ extern "C" {
 typedef struct tw_engine tw_engine;
 
 typedef struct tw_engine_options {
-    int workers;          /* threads; 0: every core this process may run on */
-    int64_t context;      /* positions kept; 0: what the model was made for, at most 4096 */
-    int64_t prefill;      /* positions a prefill step takes at most; 0: 512 */
-    tw_dtype weights;     /* TW_I8, TW_I4: quantise at load; 0 (TW_F32): as stored */
-    int group;            /* columns a scale; 0: a row (int8), 64 (int4) */
-    bool dequantise;      /* with weights: run the floats that the integers stand for, in plain C; a reference */
-    bool limit_isa;       /* use only the instruction sets of `isa` (TW_CPU_*) */
+    int workers;      /* threads; 0: every core this process may run on */
+    int64_t context;  /* positions kept; 0: what the model was made for, at most 4096 */
+    int64_t prefill;  /* positions a prefill step takes at most; 0: 512 */
+    tw_dtype weights; /* TW_I8, TW_I4: quantise at load; 0 (TW_F32): as stored */
+    int group;        /* columns a scale; 0: a row (int8), 64 (int4) */
+    bool dequantise;  /* with weights: run the floats that the integers stand for, in plain C; a reference */
+    bool limit_isa;   /* use only the instruction sets of `isa` (TW_CPU_*) */
     uint32_t isa;
-    bool no_vendor;       /* own matrix products only */
+    bool no_vendor; /* own matrix products only */
     /* Round rope's frequencies to the type of the stored weights. transformers keeps them in float32 when it loads a
-       checkpoint, and so does this engine; but a model built in memory and converted with .to(bfloat16) has them rounded, and
-       references computed from one differ by more than float arithmetic allows. */
+       checkpoint, and so does this engine; but a model built in memory and converted with .to(bfloat16) has them
+       rounded, and references computed from one differ by more than float arithmetic allows. */
     bool stored_rope;
     const char *schedule; /* a JSON file: the decode program, instead of lowering; checked like any other */
 } tw_engine_options;
@@ -48,7 +48,8 @@ void tw_engine_rewind(tw_engine *e, int64_t position);
 
 /* Feeds `n` ids after what was fed before. *logits: vocab floats for the position after the last, valid until the next
    call; *token: the most likely id. Either may be NULL. A prompt that does not fit the context fails, naming both. */
-tw_status tw_engine_feed(tw_engine *e, const int32_t *ids, int64_t n, const float **logits, int32_t *token, tw_diag *diag);
+tw_status tw_engine_feed(tw_engine *e, const int32_t *ids, int64_t n, const float **logits, int32_t *token,
+                         tw_diag *diag);
 
 /* Loads what a prompt of `n` ids will need, so that the first is not slower than the next. */
 tw_status tw_engine_warm(tw_engine *e, int64_t n, tw_diag *diag);
@@ -71,7 +72,8 @@ typedef struct tw_sampling {
     double top_p;       /* 1 (or 0): all */
     double min_p;       /* least probability relative to the most likely; 0: all */
     uint64_t seed;
-    double repetition_penalty; /* divides positive logits of ids seen before, multiplies negative ones; 1 (or 0): none */
+    double
+        repetition_penalty; /* divides positive logits of ids seen before, multiplies negative ones; 1 (or 0): none */
 } tw_sampling;
 
 typedef struct tw_sampler tw_sampler;
@@ -83,7 +85,13 @@ void tw_sampler_see(tw_sampler *s, int32_t id);
    largest. The repetition penalty comes first, as in transformers. */
 int32_t tw_sampler_draw(tw_sampler *s, const float *logits);
 
-typedef enum tw_finish { TW_FINISH_LENGTH, TW_FINISH_EOS, TW_FINISH_STOP, TW_FINISH_CONTEXT, TW_FINISH_ABORTED } tw_finish;
+typedef enum tw_finish {
+    TW_FINISH_LENGTH,
+    TW_FINISH_EOS,
+    TW_FINISH_STOP,
+    TW_FINISH_CONTEXT,
+    TW_FINISH_ABORTED
+} tw_finish;
 
 /* `text` is what became certain with this id (perhaps nothing); false ends the generation. */
 typedef bool tw_emit_fn(void *user, int32_t id, const char *text);
@@ -114,13 +122,13 @@ const char *tw_finish_name(tw_finish f);
 
 typedef struct tw_verdict {
     int64_t cases, tokens;
-    double worst_logit;      /* largest |difference| over its tolerance */
-    double worst_loss;       /* largest relative difference */
+    double worst_logit;                     /* largest |difference| over its tolerance */
+    double worst_loss;                      /* largest relative difference */
     double perplexity, expected_perplexity; /* 0: the file has none */
 } tw_verdict;
 
-/* Compares with golden.json (see docs/engine.md): logits within 1e-3 of the largest plus 1e-4, greedy ids equal, loss and
-   perplexity within 1e-4 relative. TW_ERR_MISMATCH names the first that is not. `directory` is where the file's own
+/* Compares with golden.json (see docs/engine.md): logits within 1e-3 of the largest plus 1e-4, greedy ids equal, loss
+   and perplexity within 1e-4 relative. TW_ERR_MISMATCH names the first that is not. `directory` is where the file's own
    references (heldout.txt) lie. */
 tw_status tw_engine_verify(tw_engine *e, const tw_tokenizer *tokenizer, const char *golden, const char *directory,
                            tw_verdict *verdict, tw_diag *diag);
@@ -129,8 +137,8 @@ tw_status tw_engine_verify(tw_engine *e, const tw_tokenizer *tokenizer, const ch
    the verdict that belongs beside a speed. Rewinds the engine. */
 tw_status tw_engine_check_kernels(tw_engine *e, uint64_t seed, tw_verdict *verdict, tw_diag *diag);
 
-/* Compares two engines of one model on random prompts: the same tolerances. For quantised weights against the floats they
-   stand for. */
+/* Compares two engines of one model on random prompts: the same tolerances. For quantised weights against the floats
+   they stand for. */
 tw_status tw_engine_compare(tw_engine *e, tw_engine *reference, int64_t vocab, int64_t prompts, int64_t greedy,
                             uint64_t seed, tw_verdict *verdict, tw_diag *diag);
 

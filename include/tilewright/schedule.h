@@ -30,7 +30,7 @@ tw_status tw_lowering_read(tw_lowering *l, const char *path, tw_diag *diag);
 
 /* The caller frees the schedule; it keeps nothing of the model. */
 tw_status tw_schedule_lower(tw_schedule **out, const tw_model *model, const tw_lowering *l, tw_diag *diag);
-tw_status tw_schedule_read(tw_schedule **out, const char *path, tw_diag *diag);        /* JSON; "-": standard input */
+tw_status tw_schedule_read(tw_schedule **out, const char *path, tw_diag *diag);     /* JSON; "-": standard input */
 tw_status tw_schedule_write(const tw_schedule *s, const char *path, tw_diag *diag); /* JSON; "-": standard output */
 void tw_schedule_free(tw_schedule *s);
 
@@ -58,10 +58,10 @@ typedef struct tw_report {
 typedef struct tw_checked tw_checked;
 
 /* Proves, for every interleaving: every reference, shape and bound; no write to what is read-only; every byte read was
-   written before, and all that one access reads equally often; no unordered conflicting accesses within a step or from one step to the next; no deadlock; counters
-   that start at zero and whose thresholds exactly the named producers meet. TW_OK: *out is the accepted schedule, and the
-   caller's `s` belongs to it (and is set to NULL). TW_ERR_REJECTED: *report says why; `s` stays with the caller.
-   `report` may be NULL; tw_report_free it otherwise. */
+   written before, and all that one access reads equally often; no unordered conflicting accesses within a step or from
+   one step to the next; no deadlock; counters that start at zero and whose thresholds exactly the named producers meet.
+   TW_OK: *out is the accepted schedule, and the caller's `s` belongs to it (and is set to NULL). TW_ERR_REJECTED:
+   *report says why; `s` stays with the caller. `report` may be NULL; tw_report_free it otherwise. */
 tw_status tw_schedule_check(tw_checked **out, tw_schedule **s, tw_report *report, tw_diag *diag);
 void tw_report_free(tw_report *r);
 void tw_checked_free(tw_checked *c);

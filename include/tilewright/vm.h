@@ -12,8 +12,8 @@ extern "C" {
 typedef struct tw_vm tw_vm;
 
 typedef struct tw_vm_options {
-    int workers;      /* threads, the caller's included; every program must have as many */
-    bool limit_isa;   /* use only the instruction sets of `isa` (TW_CPU_*) */
+    int workers;    /* threads, the caller's included; every program must have as many */
+    bool limit_isa; /* use only the instruction sets of `isa` (TW_CPU_*) */
     uint32_t isa;
     bool dequantise;  /* quantise, then keep the weights as the floats they stand for: a reference for quantised runs */
     bool no_vendor;   /* matrix products by own kernels only, nothing measured */
@@ -25,8 +25,9 @@ typedef struct tw_vm_options {
 tw_status tw_vm_open(tw_vm **out, const tw_model *model, const tw_vm_options *options, tw_diag *diag);
 void tw_vm_close(tw_vm *vm); /* NULL is fine */
 
-/* Loads a checked program: its weights are packed onto the workers' tapes, unless an earlier program has packed the same
-   rows. All programs share one key/value cache, so they must agree on max_seq. The program must outlive the machine. */
+/* Loads a checked program: its weights are packed onto the workers' tapes, unless an earlier program has packed the
+   same rows. All programs share one key/value cache, so they must agree on max_seq. The program must outlive the
+   machine. */
 tw_status tw_vm_load(tw_vm *vm, const tw_checked *program, int *id, tw_diag *diag);
 
 typedef struct tw_vm_step {
@@ -47,7 +48,8 @@ int64_t tw_vm_tape_bytes(const tw_vm *vm); /* on all tapes */
 /* Weight bytes that one step of one position streams: all of the tapes, but of a mixture's experts only those used. */
 int64_t tw_vm_streamed_bytes(const tw_vm *vm);
 
-/* From now on only kernels of these instruction sets run, on the same tapes: how a fast run is compared with a plain one. */
+/* From now on only kernels of these instruction sets run, on the same tapes: how a fast run is compared with a plain
+ * one. */
 tw_status tw_vm_limit_isa(tw_vm *vm, uint32_t isa, tw_diag *diag);
 
 /* How each kind of product is computed, one line each, for people. `out` is always terminated. */

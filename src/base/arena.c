@@ -50,7 +50,9 @@ char *tw_arena_strndup(tw_arena *a, const char *s, size_t n) {
     return p;
 }
 
-char *tw_arena_strdup(tw_arena *a, const char *s) { return tw_arena_strndup(a, s, strlen(s)); }
+char *tw_arena_strdup(tw_arena *a, const char *s) {
+    return tw_arena_strndup(a, s, strlen(s));
+}
 
 char *tw_arena_printf(tw_arena *a, const char *fmt, ...) {
     va_list ap, again;

@@ -12,7 +12,7 @@ typedef struct tw_arena {
     bool failed;
 } tw_arena;
 
-void *tw_arena_alloc(tw_arena *a, size_t size); /* 16-byte aligned, zeroed */
+void *tw_arena_alloc(tw_arena *a, size_t size);               /* 16-byte aligned, zeroed */
 void *tw_arena_array(tw_arena *a, size_t count, size_t size); /* NULL on overflow too */
 char *tw_arena_strdup(tw_arena *a, const char *s);
 char *tw_arena_strndup(tw_arena *a, const char *s, size_t n);

@@ -28,7 +28,9 @@ bool tw_buf_add(tw_buf *b, const void *data, size_t n) {
     return true;
 }
 
-bool tw_buf_str(tw_buf *b, const char *s) { return tw_buf_add(b, s, strlen(s)); }
+bool tw_buf_str(tw_buf *b, const char *s) {
+    return tw_buf_add(b, s, strlen(s));
+}
 
 bool tw_buf_printf(tw_buf *b, const char *fmt, ...) {
     va_list ap, again;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A growing byte buffer whose failure sticks, as the arena's does. Start from {0}; always NUL-terminated once non-empty. */
+/* A growing byte buffer whose failure sticks, as the arena's does. Start from {0}; always NUL-terminated once
+ * non-empty. */
 #ifndef TW_BASE_BUF_H
 #define TW_BASE_BUF_H
 

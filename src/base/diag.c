@@ -62,7 +62,9 @@ tw_status tw_fail_line(tw_diag *d, tw_status s, const char *path, int line, int 
     return s;
 }
 
-tw_status tw_fail_memory(tw_diag *d) { return tw_fail(d, TW_ERR_MEMORY, "out of memory"); }
+tw_status tw_fail_memory(tw_diag *d) {
+    return tw_fail(d, TW_ERR_MEMORY, "out of memory");
+}
 
 void tw_diag_add(tw_diag *d, tw_status s, const char *path, const char *fmt, ...) {
     static const char more[] = "\n(and more)";
@@ -79,7 +81,8 @@ void tw_diag_add(tw_diag *d, tw_status s, const char *path, const char *fmt, ...
     va_end(ap);
     size_t have = strlen(d->message), need = strlen(line) + 1;
     if (have + need + sizeof more > sizeof d->message) {
-        if (have + sizeof more <= sizeof d->message && !strstr(d->message, more)) memcpy(d->message + have, more, sizeof more);
+        if (have + sizeof more <= sizeof d->message && !strstr(d->message, more))
+            memcpy(d->message + have, more, sizeof more);
         return;
     }
     if (have) d->message[have++] = '\n';

@@ -9,9 +9,13 @@ static const struct {
     [TW_I32] = {"i32", 32}, [TW_I8] = {"i8", 8},    [TW_I4] = {"i4", 4},
 };
 
-const char *tw_dtype_name(tw_dtype t) { return (unsigned)t < TW_DTYPE_COUNT ? dtypes[t].name : "?"; }
+const char *tw_dtype_name(tw_dtype t) {
+    return (unsigned)t < TW_DTYPE_COUNT ? dtypes[t].name : "?";
+}
 
-size_t tw_dtype_bits(tw_dtype t) { return (unsigned)t < TW_DTYPE_COUNT ? dtypes[t].bits : 0; }
+size_t tw_dtype_bits(tw_dtype t) {
+    return (unsigned)t < TW_DTYPE_COUNT ? dtypes[t].bits : 0;
+}
 
 bool tw_dtype_from_name(const char *s, tw_dtype *t) {
     for (int i = 0; i < TW_DTYPE_COUNT; i++)

@@ -19,7 +19,9 @@ static inline uint32_t tw_f32_bits(float f) {
     return u;
 }
 
-static inline float tw_bf16_to_f32(uint16_t h) { return tw_bits_f32((uint32_t)h << 16); }
+static inline float tw_bf16_to_f32(uint16_t h) {
+    return tw_bits_f32((uint32_t)h << 16);
+}
 
 /* Round to nearest, ties to even; NaN stays NaN. */
 static inline uint16_t tw_f32_to_bf16(float f) {

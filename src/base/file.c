@@ -108,7 +108,9 @@ done:
     return s;
 }
 
-bool tw_file_exists(const char *path) { return access(path, R_OK) == 0; }
+bool tw_file_exists(const char *path) {
+    return access(path, R_OK) == 0;
+}
 
 bool tw_path_is_dir(const char *path) {
     struct stat st;

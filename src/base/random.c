@@ -16,7 +16,9 @@ tw_random tw_random_seed(uint64_t seed) {
     return r;
 }
 
-static uint64_t rotl(uint64_t x, int k) { return (x << k) | (x >> (64 - k)); }
+static uint64_t rotl(uint64_t x, int k) {
+    return (x << k) | (x >> (64 - k));
+}
 
 uint64_t tw_random_u64(tw_random *r) {
     uint64_t *s = r->s, out = rotl(s[0] + s[3], 23) + s[0], t = s[1] << 17;
@@ -29,7 +31,9 @@ uint64_t tw_random_u64(tw_random *r) {
     return out;
 }
 
-double tw_random_unit(tw_random *r) { return (double)(tw_random_u64(r) >> 11) * 0x1p-53; }
+double tw_random_unit(tw_random *r) {
+    return (double)(tw_random_u64(r) >> 11) * 0x1p-53;
+}
 
 float tw_random_normal(tw_random *r) {
     double u = 1.0 - tw_random_unit(r), v = tw_random_unit(r);

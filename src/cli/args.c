@@ -40,7 +40,8 @@ static void print_help(const cli_verb *v, const cli_flag *flags, int n) {
     if (n) printf("\nflags:\n");
     for (int i = 0; i < n; i++) {
         char left[64];
-        snprintf(left, sizeof left, "%s%s%s", flags[i].name, flags[i].meta ? " " : "", flags[i].meta ? flags[i].meta : "");
+        snprintf(left, sizeof left, "%s%s%s", flags[i].name, flags[i].meta ? " " : "",
+                 flags[i].meta ? flags[i].meta : "");
         printf("  %-28s %s\n", left, flags[i].help);
     }
     printf("\nexample:\n  %s\n", v->example);
@@ -50,10 +51,18 @@ static bool set_flag(const cli_flag *f, const char *text, int *status) {
     char *end = NULL;
     errno = 0;
     switch (f->type) {
-    case CLI_FLAG: *(bool *)f->value = true; return true;
-    case CLI_TEXT: *(const char **)f->value = text; return true;
-    case CLI_INT: *(int64_t *)f->value = strtoll(text, &end, 10); break;
-    case CLI_REAL: *(double *)f->value = strtod(text, &end); break;
+    case CLI_FLAG:
+        *(bool *)f->value = true;
+        return true;
+    case CLI_TEXT:
+        *(const char **)f->value = text;
+        return true;
+    case CLI_INT:
+        *(int64_t *)f->value = strtoll(text, &end, 10);
+        break;
+    case CLI_REAL:
+        *(double *)f->value = strtod(text, &end);
+        break;
     case CLI_LIST: {
         cli_list *l = f->value;
         if (l->count == CLI_LIST_MAX) {
@@ -83,8 +92,8 @@ static bool is_flag(const char *arg) {
     return arg[0] == '-' && arg[1] && !(arg[1] >= '0' && arg[1] <= '9');
 }
 
-bool cli_parse(const cli_verb *verb, int argc, char **argv, const cli_flag *flags, int n_flags, const char **objects, int min,
-               int max, int *n_objects, int *status) {
+bool cli_parse(const cli_verb *verb, int argc, char **argv, const cli_flag *flags, int n_flags, const char **objects,
+               int min, int max, int *n_objects, int *status) {
     int count = 0;
     bool only_objects = false;
     for (int i = 0; i < argc; i++) {
@@ -95,7 +104,8 @@ bool cli_parse(const cli_verb *verb, int argc, char **argv, const cli_flag *flag
         }
         if (only_objects || !is_flag(arg)) {
             if (count == max) {
-                *status = cli_usage("%s: too many arguments: \"%s\" (tilewright %s --help)", verb->name, arg, verb->name);
+                *status =
+                    cli_usage("%s: too many arguments: \"%s\" (tilewright %s --help)", verb->name, arg, verb->name);
                 return false;
             }
             objects[count++] = arg;
@@ -143,8 +153,8 @@ tw_status cli_engine_options(const cli_model_flags *m, tw_engine_options *o, tw_
         return TW_ERR_USAGE;
     }
     if (m->device && strcmp(m->device, "auto") && strcmp(m->device, "cpu")) {
-        snprintf(diag->message, sizeof diag->message, "--device: \"%s\" is not auto or cpu; this build runs on processors alone",
-                 m->device);
+        snprintf(diag->message, sizeof diag->message,
+                 "--device: \"%s\" is not auto or cpu; this build runs on processors alone", m->device);
         return TW_ERR_USAGE;
     }
     const struct {
@@ -161,7 +171,9 @@ tw_status cli_engine_options(const cli_model_flags *m, tw_engine_options *o, tw_
     }
     o->limit_isa = m->isa != NULL;
     if (m->isa && !tw_cpu_isa_parse(m->isa, &o->isa)) {
-        snprintf(diag->message, sizeof diag->message, "--isa: \"%s\" is not none or a list of avx2, avx512, avx512vnni, avx512bf16, avx512fp16, amx", m->isa);
+        snprintf(diag->message, sizeof diag->message,
+                 "--isa: \"%s\" is not none or a list of avx2, avx512, avx512vnni, avx512bf16, avx512fp16, amx",
+                 m->isa);
         return TW_ERR_USAGE;
     }
     return TW_OK;

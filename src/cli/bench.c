@@ -17,8 +17,8 @@ typedef struct row {
     char test[48];
     int64_t n, depth;
     bool decode;
-    tw_stats rate;                  /* tokens a second over repetitions */
-    double work, ceiling;           /* bytes or operations a second: done, and measured as possible */
+    tw_stats rate;                   /* tokens a second over repetitions */
+    double work, ceiling;            /* bytes or operations a second: done, and measured as possible */
     double samples[MAX_REPETITIONS]; /* seconds */
 } row;
 
@@ -114,27 +114,30 @@ static tw_status measure_ceilings(bench *b, tw_diag *d) {
 }
 
 static void print_md(const bench *b) {
-    printf("| model | stored | weights | packed | threads | test | tokens/s | | ceiling, measured | share | correct |\n");
+    printf(
+        "| model | stored | weights | packed | threads | test | tokens/s | | ceiling, measured | share | correct |\n");
     printf("|---|---|---|---:|---:|---|---:|---:|---:|---:|---|\n");
     for (int i = 0; i < b->n_rows; i++) {
         const row *w = &b->rows[i];
         const char *unit = w->decode ? "GB/s" : "GFLOP/s";
-        printf("| %s | %s %.2f B | %s | %.2f GB | %d | %s | %.2f ± %.2f | %.1f %s | %.1f %s | %.1f %% | yes |\n", b->info.name,
-               tw_dtype_name(b->info.dtype), (double)b->info.parameters / 1e9, b->weights,
+        printf("| %s | %s %.2f B | %s | %.2f GB | %d | %s | %.2f ± %.2f | %.1f %s | %.1f %s | %.1f %% | yes |\n",
+               b->info.name, tw_dtype_name(b->info.dtype), (double)b->info.parameters / 1e9, b->weights,
                (double)tw_engine_tape_bytes(b->e) / 1e9, tw_engine_workers(b->e), w->test, w->rate.mean, w->rate.stddev,
                w->work / 1e9, unit, w->ceiling / 1e9, unit, 100 * w->work / w->ceiling);
     }
 }
 
 static void print_csv(const bench *b) {
-    printf("model,stored,parameters,weights,packed_bytes,threads,test,n,depth,tokens_per_second,stddev,median,work_per_second,"
+    printf("model,stored,parameters,weights,packed_bytes,threads,test,n,depth,tokens_per_second,stddev,median,work_per_"
+           "second,"
            "ceiling,share,correct\n");
     for (int i = 0; i < b->n_rows; i++) {
         const row *w = &b->rows[i];
         printf("\"%s\",%s,%lld,%s,%lld,%d,%s,%lld,%lld,%.4f,%.4f,%.4f,%.6g,%.6g,%.4f,true\n", b->info.name,
-               tw_dtype_name(b->info.dtype), (long long)b->info.parameters, b->weights, (long long)tw_engine_tape_bytes(b->e),
-               tw_engine_workers(b->e), w->test, (long long)w->n, (long long)w->depth, w->rate.mean, w->rate.stddev,
-               w->rate.median, w->work, w->ceiling, w->work / w->ceiling);
+               tw_dtype_name(b->info.dtype), (long long)b->info.parameters, b->weights,
+               (long long)tw_engine_tape_bytes(b->e), tw_engine_workers(b->e), w->test, (long long)w->n,
+               (long long)w->depth, w->rate.mean, w->rate.stddev, w->rate.median, w->work, w->ceiling,
+               w->work / w->ceiling);
     }
 }
 
@@ -144,14 +147,14 @@ static void print_json(const bench *b) {
         const row *w = &b->rows[i];
         json_t *samples = json_array();
         for (int64_t k = 0; k < b->repetitions; k++) json_array_append_new(samples, json_real(w->samples[k]));
-        json_t *o = json_pack("{s:s, s:s, s:I, s:s, s:I, s:i, s:s, s:I, s:I, s:f, s:f, s:f, s:s, s:f, s:f, s:f, s:b, s:f, s:o}",
-                              "model", b->info.name, "stored", tw_dtype_name(b->info.dtype), "parameters",
-                              (json_int_t)b->info.parameters, "weights", b->weights, "packed_bytes",
-                              (json_int_t)tw_engine_tape_bytes(b->e), "threads", tw_engine_workers(b->e), "test", w->test, "n",
-                              (json_int_t)w->n, "depth", (json_int_t)w->depth, "tokens_per_second", w->rate.mean, "stddev",
-                              w->rate.stddev, "median", w->rate.median, "unit", w->decode ? "bytes/s" : "flop/s", "work", w->work,
-                              "ceiling", w->ceiling, "share", w->work / w->ceiling, "correct", 1, "worst_logit",
-                              b->verdict.worst_logit, "samples_s", samples);
+        json_t *o = json_pack(
+            "{s:s, s:s, s:I, s:s, s:I, s:i, s:s, s:I, s:I, s:f, s:f, s:f, s:s, s:f, s:f, s:f, s:b, s:f, s:o}", "model",
+            b->info.name, "stored", tw_dtype_name(b->info.dtype), "parameters", (json_int_t)b->info.parameters,
+            "weights", b->weights, "packed_bytes", (json_int_t)tw_engine_tape_bytes(b->e), "threads",
+            tw_engine_workers(b->e), "test", w->test, "n", (json_int_t)w->n, "depth", (json_int_t)w->depth,
+            "tokens_per_second", w->rate.mean, "stddev", w->rate.stddev, "median", w->rate.median, "unit",
+            w->decode ? "bytes/s" : "flop/s", "work", w->work, "ceiling", w->ceiling, "share", w->work / w->ceiling,
+            "correct", 1, "worst_logit", b->verdict.worst_logit, "samples_s", samples);
         json_array_append_new(rows, o);
     }
     char *text = json_dumps(rows, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
@@ -187,7 +190,8 @@ static int run(const cli_verb *verb, int argc, char **argv) {
     bench b = {.repetitions = 5, .format = "md"};
     bool explain = false;
     const cli_flag flags[] = {
-        {"--shape", CLI_TEXT, &shape, "NAME", "random weights of a known shape instead of a model: llama-1b, llama-8b, ..."},
+        {"--shape", CLI_TEXT, &shape, "NAME",
+         "random weights of a known shape instead of a model: llama-1b, llama-8b, ..."},
         {"--dtype", CLI_TEXT, &dtype, "f32|f16|bf16", "of --shape's weights (default bf16)"},
         {"-p", CLI_INT, &p, "N", "prompt tokens, read at once (default 512; 0: skip)"},
         {"-n", CLI_INT, &n, "N", "tokens decoded one by one (default 128; 0: skip)"},
@@ -201,7 +205,8 @@ static int run(const cli_verb *verb, int argc, char **argv) {
     if (!cli_parse(verb, argc, argv, flags, sizeof flags / sizeof *flags, &path, 0, 1, &count, &status)) return status;
     tw_dtype t;
     if ((count == 1) == (shape != NULL)) return cli_usage("bench: needs a MODEL or --shape, one of them");
-    if (!tw_dtype_from_name(dtype, &t) || t > TW_BF16) return cli_usage("--dtype: \"%s\" is not f32, f16 or bf16", dtype);
+    if (!tw_dtype_from_name(dtype, &t) || t > TW_BF16)
+        return cli_usage("--dtype: \"%s\" is not f32, f16 or bf16", dtype);
     if (strcmp(b.format, "md") && strcmp(b.format, "csv") && strcmp(b.format, "json"))
         return cli_usage("-o: \"%s\" is not md, csv or json", b.format);
     if (p < 0 || n < 0 || depth < 0 || b.repetitions < 1 || b.repetitions > MAX_REPETITIONS || p + n + depth > 1 << 24)

@@ -9,8 +9,8 @@
 static void print_json(const char *path, const tw_schedule_info *info, const tw_report *r, bool accepted) {
     json_t *findings = json_array();
     for (size_t i = 0; i < r->count; i++)
-        json_array_append_new(findings, json_pack("{s:s, s:s, s:s}", "rule", r->findings[i].rule, "where", r->findings[i].where,
-                                                  "text", r->findings[i].text));
+        json_array_append_new(findings, json_pack("{s:s, s:s, s:s}", "rule", r->findings[i].rule, "where",
+                                                  r->findings[i].where, "text", r->findings[i].text));
     json_t *o = json_pack("{s:s, s:b, s:I, s:i, s:i, s:b, s:o}", "schedule", path, "accepted", accepted, "instructions",
                           (json_int_t)info->instructions, "workers", info->workers, "counters", info->counters,
                           "findings_cut", r->cut, "findings", findings);
@@ -47,8 +47,8 @@ static int run(const cli_verb *verb, int argc, char **argv) {
         if (json)
             print_json(path, &info, &r, st == TW_OK);
         else if (st == TW_OK)
-            printf("%s: accepted: %lld instructions on %d workers, %d counters, every interleaving of every step\n", path,
-                   (long long)info.instructions, info.workers, info.counters);
+            printf("%s: accepted: %lld instructions on %d workers, %d counters, every interleaving of every step\n",
+                   path, (long long)info.instructions, info.workers, info.counters);
         for (size_t i = 0; !json && i < r.count; i++)
             printf("%s: %s: %s: %s\n", path, r.findings[i].where, r.findings[i].rule, r.findings[i].text);
         if (!json && r.cut) printf("%s: (and more)\n", path);
@@ -59,4 +59,5 @@ static int run(const cli_verb *verb, int argc, char **argv) {
     return status;
 }
 
-const cli_verb cli_check = {"check", "S.json", "prove a schedule safe, or say why it is not", "tilewright check s.json", run};
+const cli_verb cli_check = {"check", "S.json", "prove a schedule safe, or say why it is not", "tilewright check s.json",
+                            run};

@@ -29,12 +29,13 @@ typedef struct cli_verb {
     int (*run)(const struct cli_verb *verb, int argc, char **argv);
 } cli_verb;
 
-/* Flags and objects in any order. At most `max` objects are stored; fewer than `min` or more than `max` is an error. False: a
-   message (or --help) was printed and *status is the exit status. */
-bool cli_parse(const cli_verb *verb, int argc, char **argv, const cli_flag *flags, int n_flags, const char **objects, int min,
-               int max, int *n_objects, int *status);
+/* Flags and objects in any order. At most `max` objects are stored; fewer than `min` or more than `max` is an error.
+   False: a message (or --help) was printed and *status is the exit status. */
+bool cli_parse(const cli_verb *verb, int argc, char **argv, const cli_flag *flags, int n_flags, const char **objects,
+               int min, int max, int *n_objects, int *status);
 
-/* Prints `tilewright: path:where: message`, one line a reason, and returns the exit status that the diagnostic asks for. */
+/* Prints `tilewright: path:where: message`, one line a reason, and returns the exit status that the diagnostic asks
+ * for. */
 int cli_fail(const tw_diag *diag);
 /* After encoding failed: the text came from `file`, "-" being standard input. */
 void cli_blame(tw_diag *diag, tw_status status, const char *file);
@@ -46,13 +47,16 @@ typedef struct cli_model_flags {
     int64_t group, threads, context, prefill;
     const char *threads_flag; /* what the verb calls it; NULL: "-t" */
 } cli_model_flags;
-#define CLI_MODEL_FLAGS(m)                                                                                                   \
-    {"--weights", CLI_TEXT, &(m).weights, "native|int8|int4", "weights as stored, or quantised at load (default native)"},   \
-        {"--group", CLI_INT, &(m).group, "32|64|128", "columns that share a scale (default: a row for int8, 64 for int4)"},  \
-        {"-t", CLI_INT, &(m).threads, "N", "threads (default: every core)"},                                                \
-        {"-c", CLI_INT, &(m).context, "N", "positions kept (default: the model's, at most 4096)"},                          \
-        {"--isa", CLI_TEXT, &(m).isa, "LIST", "use only these instruction sets, e.g. avx2, or none"},                       \
-        {"--device", CLI_TEXT, &(m).device, "auto|cpu", "where to run (default auto)"}
+#define CLI_MODEL_FLAGS(m)                                                                                             \
+    {"--weights", CLI_TEXT, &(m).weights, "native|int8|int4",                                                          \
+     "weights as stored, or quantised at load (default native)"},                                                      \
+        {"--group", CLI_INT, &(m).group, "32|64|128",                                                                  \
+         "columns that share a scale (default: a row for int8, 64 for int4)"},                                         \
+        {"-t", CLI_INT, &(m).threads, "N", "threads (default: every core)"},                                           \
+        {"-c", CLI_INT, &(m).context, "N", "positions kept (default: the model's, at most 4096)"},                     \
+        {"--isa", CLI_TEXT, &(m).isa, "LIST", "use only these instruction sets, e.g. avx2, or none"}, {                \
+        "--device", CLI_TEXT, &(m).device, "auto|cpu", "where to run (default auto)"                                   \
+    }
 tw_status cli_engine_options(const cli_model_flags *m, tw_engine_options *o, tw_diag *diag);
 
 /* Asks once whether SIGINT arrived; installs the handler at the first call. */

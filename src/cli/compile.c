@@ -38,16 +38,19 @@ static int run(const cli_verb *verb, int argc, char **argv) {
         {"--shape", CLI_TEXT, &shape, "NAME", "a known shape instead of a model"},
     };
     int status, n;
-    if (!cli_parse(verb, argc, argv, flags, sizeof flags / sizeof *flags, &model_path, 0, 1, &n, &status)) return status;
+    if (!cli_parse(verb, argc, argv, flags, sizeof flags / sizeof *flags, &model_path, 0, 1, &n, &status))
+        return status;
     if ((n == 1) == (shape != NULL)) return cli_usage("compile: needs a MODEL or --shape, one of them");
-    if (strcmp(target, "cpu")) return cli_usage("--target: \"%s\" is not cpu, the target that this build lowers for", target);
+    if (strcmp(target, "cpu"))
+        return cli_usage("--target: \"%s\" is not cpu, the target that this build lowers for", target);
     m.threads = workers;
     tw_model *model = NULL;
     tw_schedule *s = NULL;
     tw_lowering l;
     tw_diag d;
     tw_status st = lowering_of(config, &m, tokens, &l, &d);
-    if (st == TW_OK) st = shape ? tw_model_synthetic(&model, shape, TW_BF16, 1, &d) : tw_model_open(&model, model_path, &d);
+    if (st == TW_OK)
+        st = shape ? tw_model_synthetic(&model, shape, TW_BF16, 1, &d) : tw_model_open(&model, model_path, &d);
     if (st == TW_OK) st = tw_schedule_lower(&s, model, &l, &d);
     if (st == TW_OK) st = tw_schedule_write(s, out, &d);
     if (st == TW_OK && strcmp(out, "-")) {

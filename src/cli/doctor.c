@@ -33,10 +33,11 @@ static void print_json(const tw_cpu *c, const char *isa, double bandwidth, doubl
         const char *f = find_library(i);
         json_object_set_new(libs, optional[i].name, f ? json_string(f) : json_null());
     }
-    json_t *o = json_pack("{s:s, s:s, s:s, s:i, s:s, s:I, s:I, s:I, s:I, s:f, s:f, s:o}", "version", TW_VERSION, "kernel", kernel,
-                          "cpu", c->model, "cores", c->cores, "isa", isa, "memory_bytes", (json_int_t)c->memory_bytes,
-                          "available_bytes", (json_int_t)c->available_bytes, "l2_bytes", (json_int_t)c->l2_bytes, "l3_bytes",
-                          (json_int_t)c->l3_bytes, "read_bytes_per_second", bandwidth, "flops", flops, "libraries", libs);
+    json_t *o =
+        json_pack("{s:s, s:s, s:s, s:i, s:s, s:I, s:I, s:I, s:I, s:f, s:f, s:o}", "version", TW_VERSION, "kernel",
+                  kernel, "cpu", c->model, "cores", c->cores, "isa", isa, "memory_bytes", (json_int_t)c->memory_bytes,
+                  "available_bytes", (json_int_t)c->available_bytes, "l2_bytes", (json_int_t)c->l2_bytes, "l3_bytes",
+                  (json_int_t)c->l3_bytes, "read_bytes_per_second", bandwidth, "flops", flops, "libraries", libs);
     char *text = o ? json_dumps(o, JSON_REAL_PRECISION(9)) : NULL;
     if (text) puts(text);
     free(text);
@@ -47,8 +48,8 @@ static void print_text(const tw_cpu *c, const char *isa, double bandwidth, doubl
     printf("tilewright %s on %s\n", TW_VERSION, kernel);
     printf("processor    %s, %d core%s for this process\n", c->model, c->cores, c->cores == 1 ? "" : "s");
     printf("kernels for  %s\n", *isa ? isa : "plain C only: this processor has none of the vector sets");
-    printf("caches       L1 %lld KiB, L2 %lld KiB, L3 %lld MiB\n", (long long)c->l1d_bytes >> 10, (long long)c->l2_bytes >> 10,
-           (long long)c->l3_bytes >> 20);
+    printf("caches       L1 %lld KiB, L2 %lld KiB, L3 %lld MiB\n", (long long)c->l1d_bytes >> 10,
+           (long long)c->l2_bytes >> 10, (long long)c->l3_bytes >> 20);
     printf("memory       %.1f GB, %.1f GB free\n", (double)c->memory_bytes / 1e9, (double)c->available_bytes / 1e9);
     printf("reads        %.1f GB/s measured, all cores\n", bandwidth / 1e9);
     printf("arithmetic   %.0f GFLOP/s measured, f32, all cores\n", flops / 1e9);
@@ -78,5 +79,5 @@ static int run(const cli_verb *verb, int argc, char **argv) {
     return CLI_OK;
 }
 
-const cli_verb cli_doctor = {"doctor", "", "what this machine offers, what is missing and what that costs", "tilewright doctor",
-                             run};
+const cli_verb cli_doctor = {"doctor", "", "what this machine offers, what is missing and what that costs",
+                             "tilewright doctor", run};

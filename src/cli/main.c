@@ -10,7 +10,8 @@ enum { VERBS = sizeof verbs / sizeof *verbs };
 
 static int help(FILE *to) {
     fprintf(to, "tilewright VERB [OBJECT] [flags]\n\n");
-    for (int i = 0; i < VERBS; i++) fprintf(to, "  %-9s %-24s %s\n", verbs[i]->name, verbs[i]->objects, verbs[i]->summary);
+    for (int i = 0; i < VERBS; i++)
+        fprintf(to, "  %-9s %-24s %s\n", verbs[i]->name, verbs[i]->objects, verbs[i]->summary);
     fprintf(to, "\n\"tilewright VERB --help\" shows a verb's flags and an example. Version %s.\n", TW_VERSION);
     return to == stdout ? CLI_OK : CLI_USAGE;
 }
@@ -24,7 +25,8 @@ static int perform(int argc, char **argv) {
     }
     for (int i = 0; i < VERBS; i++)
         if (!strcmp(argv[1], verbs[i]->name)) return verbs[i]->run(verbs[i], argc - 2, argv + 2);
-    return cli_usage("\"%s\" is not a verb; the verbs are doctor, run, verify, bench, ppl, tokenize, compile, check", argv[1]);
+    return cli_usage("\"%s\" is not a verb; the verbs are doctor, run, verify, bench, ppl, tokenize, compile, check",
+                     argv[1]);
 }
 
 int main(int argc, char **argv) {

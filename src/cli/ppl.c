@@ -12,12 +12,12 @@
 
 static void show_progress(void *user, int64_t done, int64_t total) {
     (void)user;
-    if (isatty(STDERR_FILENO)) fprintf(stderr, "\r%lld of %lld tokens%s", (long long)done, (long long)total,
-                                       done == total ? "\n" : "");
+    if (isatty(STDERR_FILENO))
+        fprintf(stderr, "\r%lld of %lld tokens%s", (long long)done, (long long)total, done == total ? "\n" : "");
 }
 
-static tw_status measure(const tw_model *m, const tw_engine_options *o, const char *model_path, const char *file, int64_t context,
-                         bool json, tw_diag *d) {
+static tw_status measure(const tw_model *m, const tw_engine_options *o, const char *model_path, const char *file,
+                         int64_t context, bool json, tw_diag *d) {
     tw_tokenizer *t = NULL;
     tw_engine *e = NULL;
     tw_buf text = {0};
@@ -33,7 +33,11 @@ static tw_status measure(const tw_model *m, const tw_engine_options *o, const ch
     }
     if (st == TW_OK && n < 2) {
         st = TW_ERR_FORMAT;
-        *d = (tw_diag){.status = st, .path = "(text)", .offset = -1, .line = -1, .message = "too short: one token predicts nothing"};
+        *d = (tw_diag){.status = st,
+                       .path = "(text)",
+                       .offset = -1,
+                       .line = -1,
+                       .message = "too short: one token predicts nothing"};
         cli_blame(d, st, file);
     }
     if (st == TW_OK) st = tw_engine_open(&e, m, o, d);
@@ -41,8 +45,8 @@ static tw_status measure(const tw_model *m, const tw_engine_options *o, const ch
     if (st == TW_OK) st = tw_engine_perplexity(e, ids, (int64_t)n, context, &nll, &predictions, show_progress, NULL, d);
     double seconds = (double)(tw_now_ns() - start) * 1e-9;
     if (st == TW_OK && json)
-        printf("{\"perplexity\": %.8g, \"nll\": %.10g, \"tokens\": %lld, \"context\": %lld, \"seconds\": %.3f}\n", exp(nll), nll,
-               (long long)predictions, (long long)context, seconds);
+        printf("{\"perplexity\": %.8g, \"nll\": %.10g, \"tokens\": %lld, \"context\": %lld, \"seconds\": %.3f}\n",
+               exp(nll), nll, (long long)predictions, (long long)context, seconds);
     else if (st == TW_OK)
         printf("perplexity %.5f over %lld tokens in windows of %lld (mean loss %.6f nats, %.0f tokens/s)\n", exp(nll),
                (long long)predictions, (long long)context, nll, (double)predictions / seconds);
@@ -63,7 +67,8 @@ static int run(const cli_verb *verb, int argc, char **argv) {
         {"--json", CLI_FLAG, &json, NULL, "print as JSON"},
     };
     int status, n;
-    if (!cli_parse(verb, argc, argv, flags, sizeof flags / sizeof *flags, &model_path, 1, 1, &n, &status)) return status;
+    if (!cli_parse(verb, argc, argv, flags, sizeof flags / sizeof *flags, &model_path, 1, 1, &n, &status))
+        return status;
     if (!file) return cli_usage("ppl: -f FILE is needed");
     tw_model *model = NULL;
     tw_engine_options o;
@@ -81,5 +86,5 @@ static int run(const cli_verb *verb, int argc, char **argv) {
     return st == TW_OK ? CLI_OK : cli_fail(&d);
 }
 
-const cli_verb cli_ppl = {"ppl", "MODEL -f FILE", "perplexity of a text", "tilewright ppl models/demo -f models/demo/heldout.txt -c 256",
-                          run};
+const cli_verb cli_ppl = {"ppl", "MODEL -f FILE", "perplexity of a text",
+                          "tilewright ppl models/demo -f models/demo/heldout.txt -c 256", run};

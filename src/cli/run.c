@@ -101,14 +101,17 @@ static json_t *id_list(const int32_t *ids, int64_t n) {
     return list;
 }
 
-static double rate(int64_t n, double seconds) { return seconds > 0 ? (double)n / seconds : 0; }
+static double rate(int64_t n, double seconds) {
+    return seconds > 0 ? (double)n / seconds : 0;
+}
 
 static void report(const run_flags *f, const tw_generation *g, const output *out) {
     if (f->json) {
-        json_t *o = json_pack("{s:o, s:o, s:s, s:s, s:{s:I, s:f, s:f, s:I, s:f, s:f}}", "prompt_ids", id_list(g->prompt, g->n_prompt),
-                              "ids", id_list(g->ids, g->n_ids), "text", out->text.data ? out->text.data : "", "finish",
-                              tw_finish_name(g->finish), "timings", "prefill_tokens", (json_int_t)g->n_prompt, "prefill_seconds",
-                              g->prefill_seconds, "prefill_per_second", rate(g->n_prompt, g->prefill_seconds), "decode_steps",
+        json_t *o = json_pack("{s:o, s:o, s:s, s:s, s:{s:I, s:f, s:f, s:I, s:f, s:f}}", "prompt_ids",
+                              id_list(g->prompt, g->n_prompt), "ids", id_list(g->ids, g->n_ids), "text",
+                              out->text.data ? out->text.data : "", "finish", tw_finish_name(g->finish), "timings",
+                              "prefill_tokens", (json_int_t)g->n_prompt, "prefill_seconds", g->prefill_seconds,
+                              "prefill_per_second", rate(g->n_prompt, g->prefill_seconds), "decode_steps",
                               (json_int_t)g->n_decoded, "decode_seconds", g->decode_seconds, "decode_per_second",
                               rate(g->n_decoded, g->decode_seconds));
         char *text = o ? json_dumps(o, JSON_ENSURE_ASCII | JSON_REAL_PRECISION(9)) : NULL;
@@ -120,15 +123,16 @@ static void report(const run_flags *f, const tw_generation *g, const output *out
     putchar('\n');
     fflush(stdout);
     if (!f->quiet)
-        fprintf(stderr, "[%lld prompt tokens at %.1f/s, %lld new tokens at %.1f/s, ended by %s]\n", (long long)g->n_prompt,
-                rate(g->n_prompt, g->prefill_seconds), (long long)g->n_ids, rate(g->n_decoded, g->decode_seconds),
-                tw_finish_name(g->finish));
+        fprintf(stderr, "[%lld prompt tokens at %.1f/s, %lld new tokens at %.1f/s, ended by %s]\n",
+                (long long)g->n_prompt, rate(g->n_prompt, g->prefill_seconds), (long long)g->n_ids,
+                rate(g->n_decoded, g->decode_seconds), tw_finish_name(g->finish));
 }
 
 static void warn_nonfinite(const tw_model *model) {
     const char *first = NULL;
     int64_t bad = tw_model_count_nonfinite(model, &first);
-    if (bad) fprintf(stderr, "tilewright: warning: %lld weights are NaN or infinite, first in %s\n", (long long)bad, first);
+    if (bad)
+        fprintf(stderr, "tilewright: warning: %lld weights are NaN or infinite, first in %s\n", (long long)bad, first);
 }
 
 /* Not more positions than needed: the cache is memory. */
@@ -140,7 +144,8 @@ static void choose_context(const tw_model *model, const run_flags *f, size_t n_p
     if (o->context < 1) o->context = 1;
 }
 
-static tw_status generate(const run_flags *f, const char *model_path, const tw_model *model, tw_engine_options *o, tw_diag *d) {
+static tw_status generate(const run_flags *f, const char *model_path, const tw_model *model, tw_engine_options *o,
+                          tw_diag *d) {
     tw_tokenizer *t = NULL;
     tw_engine *e = NULL;
     int32_t *ids = NULL;
@@ -184,7 +189,8 @@ static int run(const cli_verb *verb, int argc, char **argv) {
         {"--ids", CLI_TEXT, &f.ids, "1,2,3", "the prompt as token ids"},
         {"-n", CLI_INT, &f.n, "N", "new tokens at most (default 128)"},
         {"-s", CLI_INT, &f.seed, "SEED", "of the sampling (default: from the clock)"},
-        {"--temp", CLI_REAL, &f.temperature, "T", "0 is greedy (default: the model's generation_config.json, else greedy)"},
+        {"--temp", CLI_REAL, &f.temperature, "T",
+         "0 is greedy (default: the model's generation_config.json, else greedy)"},
         {"--top-k", CLI_INT, &f.top_k, "K", "only the K most likely; 0: all"},
         {"--top-p", CLI_REAL, &f.top_p, "P", "only the most likely that sum to P"},
         {"--min-p", CLI_REAL, &f.min_p, "P", "only those at least P times as likely as the most likely"},
@@ -200,7 +206,8 @@ static int run(const cli_verb *verb, int argc, char **argv) {
         CLI_MODEL_FLAGS(f.m),
     };
     int status, n;
-    if (!cli_parse(verb, argc, argv, flags, sizeof flags / sizeof *flags, &model_path, 1, 1, &n, &status)) return status;
+    if (!cli_parse(verb, argc, argv, flags, sizeof flags / sizeof *flags, &model_path, 1, 1, &n, &status))
+        return status;
     if ((f.prompt != NULL) == (f.ids != NULL)) return cli_usage("run: needs -p TEXT or --ids 1,2,3, one of them");
     if (f.n < 0 || f.n > 1 << 24) return cli_usage("-n: %lld is not within 0..16777216", (long long)f.n);
     tw_model *model = NULL;
@@ -221,4 +228,5 @@ static int run(const cli_verb *verb, int argc, char **argv) {
     return st == TW_OK ? CLI_OK : cli_fail(&d);
 }
 
-const cli_verb cli_run = {"run", "MODEL", "generate text", "tilewright run models/demo -p \"In the beginning\" -n 64 --temp 0.8", run};
+const cli_verb cli_run = {"run", "MODEL", "generate text",
+                          "tilewright run models/demo -p \"In the beginning\" -n 64 --temp 0.8", run};

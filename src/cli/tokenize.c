@@ -59,7 +59,8 @@ static int run(const cli_verb *verb, int argc, char **argv) {
     tw_diag d = {.offset = -1, .line = -1};
     int64_t cases = 0;
     tw_status st = tw_tokenizer_open(&t, objects[0], &d);
-    if (st == TW_OK) st = golden ? tw_tokenizer_check_golden(t, golden, &cases, &d) : encode(t, objects[1], plain, json, &d);
+    if (st == TW_OK)
+        st = golden ? tw_tokenizer_check_golden(t, golden, &cases, &d) : encode(t, objects[1], plain, json, &d);
     if (st == TW_OK && golden && json) printf("{\"agrees\": true, \"cases\": %lld}\n", (long long)cases);
     if (st == TW_OK && golden && !json) printf("agrees with %s: %lld cases\n", golden, (long long)cases);
     tw_tokenizer_close(t);

@@ -25,14 +25,17 @@ static void print(bool json, const char *what, bool stored_rope, const tw_verdic
         json_decref(o);
         return;
     }
-    printf("agrees with %s: %lld cases, %lld greedy tokens equal, logits within %.3f and losses within %.3f of what is allowed\n",
+    printf("agrees with %s: %lld cases, %lld greedy tokens equal, logits within %.3f and losses within %.3f of what is "
+           "allowed\n",
            what, (long long)v->cases, (long long)v->tokens, v->worst_logit, v->worst_loss / 1e-4);
-    if (stored_rope) printf("the reference has rope's frequencies rounded to the weights' type; `run` keeps them in float32\n");
+    if (stored_rope)
+        printf("the reference has rope's frequencies rounded to the weights' type; `run` keeps them in float32\n");
     if (v->expected_perplexity > 0) printf("perplexity %.5f (reference %.5f)\n", v->perplexity, v->expected_perplexity);
 }
 
 /* Quantised weights: against the floats that the integers stand for. */
-static tw_status against_dequantised(const tw_model *m, const tw_engine_options *o, uint64_t seed, bool json, tw_diag *d) {
+static tw_status against_dequantised(const tw_model *m, const tw_engine_options *o, uint64_t seed, bool json,
+                                     tw_diag *d) {
     tw_engine *ours = NULL, *reference = NULL;
     tw_engine_options r = *o;
     tw_model_info info;
@@ -48,8 +51,8 @@ static tw_status against_dequantised(const tw_model *m, const tw_engine_options 
     return st;
 }
 
-static tw_status compare(const tw_model *m, const tw_engine_options *o, const char *folder, const char *golden, tw_verdict *v,
-                         tw_diag *d) {
+static tw_status compare(const tw_model *m, const tw_engine_options *o, const char *folder, const char *golden,
+                         tw_verdict *v, tw_diag *d) {
     char tokenizer_path[4096];
     tw_engine *e = NULL;
     tw_tokenizer *t = NULL;
@@ -64,8 +67,8 @@ static tw_status compare(const tw_model *m, const tw_engine_options *o, const ch
 
 /* A reference does not say whether the model that it was computed from held rope's frequencies in float32 (loaded by
    transformers) or rounded (converted in memory). Unless --rope says, the first that agrees is named. */
-static tw_status against_golden(const tw_model *m, tw_engine_options o, const char *folder, const char *golden, const char *rope,
-                                bool json, tw_diag *d) {
+static tw_status against_golden(const tw_model *m, tw_engine_options o, const char *folder, const char *golden,
+                                const char *rope, bool json, tw_diag *d) {
     char path[4096];
     tw_verdict v;
     tw_model_info info;
@@ -98,7 +101,8 @@ static int run(const cli_verb *verb, int argc, char **argv) {
         {"--json", CLI_FLAG, &json, NULL, "print the verdict as JSON"},
     };
     int status, n;
-    if (!cli_parse(verb, argc, argv, flags, sizeof flags / sizeof *flags, &model_path, 1, 1, &n, &status)) return status;
+    if (!cli_parse(verb, argc, argv, flags, sizeof flags / sizeof *flags, &model_path, 1, 1, &n, &status))
+        return status;
     if (strcmp(rope, "auto") && strcmp(rope, "float") && strcmp(rope, "stored"))
         return cli_usage("--rope: \"%s\" is not auto, float or stored", rope);
     tw_model *model = NULL;

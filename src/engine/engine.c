@@ -12,12 +12,15 @@
 
 enum { DEFAULT_CONTEXT = 4096, DEFAULT_PREFILL = 512, SCORE_TOKENS = 128 };
 
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t least(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
 
 static tw_status make_schedule(tw_engine *e, tw_program_kind kind, tw_schedule **out, tw_diag *diag) {
     const tw_engine_options *o = &e->options;
     if (kind == TW_PROGRAM_DECODE && o->schedule) return tw_schedule_read(out, o->schedule, diag);
-    tw_lowering l = {.workers = o->workers, .max_seq = e->context, .weights = o->weights, .group = o->group, .tokens = 1};
+    tw_lowering l = {
+        .workers = o->workers, .max_seq = e->context, .weights = o->weights, .group = o->group, .tokens = 1};
     if (kind == TW_PROGRAM_PREFILL) l.tokens = least(o->prefill, e->context);
     if (kind == TW_PROGRAM_SCORE) l.tokens = least(SCORE_TOKENS, e->context);
     l.all_logits = kind == TW_PROGRAM_SCORE;
@@ -33,8 +36,9 @@ static tw_status load(tw_engine *e, tw_program_kind kind, tw_diag *diag) {
     if (st == TW_OK && kind == TW_PROGRAM_DECODE) {
         tw_schedule_info info;
         tw_schedule_describe(tw_checked_schedule(e->checked[kind]), &info);
-        if (info.tokens != 1) return tw_fail(diag, TW_ERR_USAGE, "a decode schedule has one token a step, not %lld",
-                                             (long long)info.tokens);
+        if (info.tokens != 1)
+            return tw_fail(diag, TW_ERR_USAGE, "a decode schedule has one token a step, not %lld",
+                           (long long)info.tokens);
         e->context = info.max_seq;
     }
     int id = -1;
@@ -57,8 +61,8 @@ tw_status tw_engine_open(tw_engine **out, const tw_model *model, const tw_engine
     for (int i = 0; i < TW_PROGRAM_COUNT; i++) e->program[i] = -1;
     tw_status st = TW_OK;
     if (e->context > model->max_seq && model->positions.rows)
-        st = tw_fail(diag, TW_ERR_USAGE, "a context of %lld is beyond the model's %lld positions", (long long)e->context,
-                     (long long)model->max_seq);
+        st = tw_fail(diag, TW_ERR_USAGE, "a context of %lld is beyond the model's %lld positions",
+                     (long long)e->context, (long long)model->max_seq);
     tw_vm_options v = {.workers = e->options.workers,
                        .limit_isa = options->limit_isa || options->dequantise,
                        .isa = options->dequantise ? 0 : options->isa,
@@ -82,10 +86,18 @@ void tw_engine_close(tw_engine *e) {
     free(e);
 }
 
-int64_t tw_engine_context(const tw_engine *e) { return e->context; }
-int64_t tw_engine_position(const tw_engine *e) { return e->position; }
-int tw_engine_workers(const tw_engine *e) { return e->options.workers; }
-int64_t tw_engine_tape_bytes(const tw_engine *e) { return tw_vm_tape_bytes(e->vm); }
+int64_t tw_engine_context(const tw_engine *e) {
+    return e->context;
+}
+int64_t tw_engine_position(const tw_engine *e) {
+    return e->position;
+}
+int tw_engine_workers(const tw_engine *e) {
+    return e->options.workers;
+}
+int64_t tw_engine_tape_bytes(const tw_engine *e) {
+    return tw_vm_tape_bytes(e->vm);
+}
 
 static int64_t visible(const tw_layer *y, int64_t position) {
     return y->window ? least(y->window, position + 1) : position + 1;
@@ -115,7 +127,9 @@ double tw_engine_operations(const tw_engine *e, int64_t position, int64_t n) {
     return 2 * (per * (double)n + attention + dim * (double)m->vocab);
 }
 
-void tw_engine_explain(const tw_engine *e, char *out, size_t size) { tw_vm_explain(e->vm, out, size); }
+void tw_engine_explain(const tw_engine *e, char *out, size_t size) {
+    tw_vm_explain(e->vm, out, size);
+}
 
 void tw_engine_rewind(tw_engine *e, int64_t position) {
     if (position < e->position) e->position = position > 0 ? position : 0;
@@ -128,11 +142,14 @@ tw_status tw_engine_warm(tw_engine *e, int64_t n, tw_diag *diag) {
 static tw_status check_fit(const tw_engine *e, int64_t n, tw_diag *diag) {
     if (n < 1) return tw_fail(diag, TW_ERR_USAGE, "nothing to feed: the prompt has no tokens");
     if (n <= e->context - e->position) return TW_OK;
-    return tw_fail(diag, TW_ERR_USAGE, "%lld tokens do not fit the context of %lld, of which %lld are taken: a larger -c, or a "
-                   "shorter prompt", (long long)n, (long long)e->context, (long long)e->position);
+    return tw_fail(diag, TW_ERR_USAGE,
+                   "%lld tokens do not fit the context of %lld, of which %lld are taken: a larger -c, or a "
+                   "shorter prompt",
+                   (long long)n, (long long)e->context, (long long)e->position);
 }
 
-tw_status tw_engine_feed(tw_engine *e, const int32_t *ids, int64_t n, const float **logits, int32_t *token, tw_diag *diag) {
+tw_status tw_engine_feed(tw_engine *e, const int32_t *ids, int64_t n, const float **logits, int32_t *token,
+                         tw_diag *diag) {
     tw_status st = check_fit(e, n, diag);
     tw_program_kind kind = n > 1 ? TW_PROGRAM_PREFILL : TW_PROGRAM_DECODE;
     if (st == TW_OK) st = load(e, kind, diag);

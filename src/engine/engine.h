@@ -7,7 +7,12 @@
 #include "tilewright/vm.h"
 
 /* The programs that an engine may load; all but decode when first needed. */
-typedef enum tw_program_kind { TW_PROGRAM_DECODE, TW_PROGRAM_PREFILL, TW_PROGRAM_SCORE, TW_PROGRAM_COUNT } tw_program_kind;
+typedef enum tw_program_kind {
+    TW_PROGRAM_DECODE,
+    TW_PROGRAM_PREFILL,
+    TW_PROGRAM_SCORE,
+    TW_PROGRAM_COUNT
+} tw_program_kind;
 
 struct tw_engine {
     const tw_model *model;

@@ -24,7 +24,8 @@ struct tw_sampler {
 tw_status tw_sampler_open(tw_sampler **out, const tw_sampling *s, int64_t vocab, tw_diag *diag) {
     *out = NULL;
     if (!(s->repetition_penalty >= 0)) return tw_fail(diag, TW_ERR_USAGE, "a repetition penalty is not negative");
-    if (!(s->temperature >= 0) || s->top_k < 0 || !(s->top_p >= 0 && s->top_p <= 1) || !(s->min_p >= 0 && s->min_p <= 1))
+    if (!(s->temperature >= 0) || s->top_k < 0 || !(s->top_p >= 0 && s->top_p <= 1) ||
+        !(s->min_p >= 0 && s->min_p <= 1))
         return tw_fail(diag, TW_ERR_USAGE, "temperature and top-k are not negative; top-p and min-p lie within 0..1");
     tw_sampler *p = malloc(sizeof *p);
     if (!p) return tw_fail_memory(diag);
@@ -81,7 +82,8 @@ void tw_sampler_see(tw_sampler *s, int32_t id) {
 
 static const float *penalise(tw_sampler *s, const float *logits) {
     float p = (float)s->how.repetition_penalty;
-    for (int64_t i = 0; i < s->vocab; i++) s->penalised[i] = !s->seen[i] ? logits[i] : logits[i] > 0 ? logits[i] / p : logits[i] * p;
+    for (int64_t i = 0; i < s->vocab; i++)
+        s->penalised[i] = !s->seen[i] ? logits[i] : logits[i] > 0 ? logits[i] / p : logits[i] * p;
     return s->penalised;
 }
 

@@ -26,8 +26,9 @@ static tw_status malformed(verification *c, const char *what) {
 }
 
 static tw_status differs(verification *c, const char *what, int64_t at, double ours, double theirs) {
-    return tw_fail_at(c->diag, TW_ERR_MISMATCH, c->path, -1, "cases[%lld]: %s %lld is %.9g here and %.9g in the reference",
-                      (long long)c->number, what, (long long)at, ours, theirs);
+    return tw_fail_at(c->diag, TW_ERR_MISMATCH, c->path, -1,
+                      "cases[%lld]: %s %lld is %.9g here and %.9g in the reference", (long long)c->number, what,
+                      (long long)at, ours, theirs);
 }
 
 static tw_status compare_logits(verification *c, const float *ours, const float *theirs, int64_t n) {
@@ -59,7 +60,8 @@ static tw_status read_ids(verification *c, const json_t *list, int32_t **out, in
 
 static tw_status check_logits(verification *c, const json_t *list, const float *ours) {
     int64_t n = c->e->model->vocab;
-    if ((int64_t)json_array_size(list) != n) return malformed(c, "logits_last has not as many values as the vocabulary");
+    if ((int64_t)json_array_size(list) != n)
+        return malformed(c, "logits_last has not as many values as the vocabulary");
     float *theirs = malloc((size_t)n * sizeof *theirs);
     if (!theirs) return tw_fail_memory(c->diag);
     for (int64_t i = 0; i < n; i++) theirs[i] = (float)json_number_value(json_array_get(list, (size_t)i));
@@ -230,7 +232,8 @@ tw_status tw_engine_check_kernels(tw_engine *e, uint64_t seed, tw_verdict *verdi
     tw_status st = two_steps(e, prompt, n, tuned, diag);
     if (st == TW_OK) st = tw_vm_limit_isa(e->vm, 0, diag);
     if (st == TW_OK) st = two_steps(e, prompt, n, plain, diag);
-    tw_status back = tw_vm_limit_isa(e->vm, e->options.limit_isa ? e->options.isa : UINT32_MAX, st == TW_OK ? diag : NULL);
+    tw_status back =
+        tw_vm_limit_isa(e->vm, e->options.limit_isa ? e->options.isa : UINT32_MAX, st == TW_OK ? diag : NULL);
     if (st == TW_OK) st = back;
     for (c.number = 0; c.number < 2 && st == TW_OK; c.number++)
         st = compare_logits(&c, tuned + c.number * vocab, plain + c.number * vocab, vocab);

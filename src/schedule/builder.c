@@ -22,8 +22,8 @@ static void *grow(tw_schedule *s, void *old, int count, size_t size) {
     return p;
 }
 
-int tw_builder_buffer(tw_schedule *s, const char *name, tw_buffer_kind kind, tw_dtype dtype, int group, int64_t a, int64_t b,
-                      int64_t c) {
+int tw_builder_buffer(tw_schedule *s, const char *name, tw_buffer_kind kind, tw_dtype dtype, int group, int64_t a,
+                      int64_t b, int64_t c) {
     tw_buffer *p = grow(s, s->buffers, s->n_buffers, sizeof *p);
     char *copy = tw_arena_strdup(&s->arena, name);
     if (!p || !copy) return -1;

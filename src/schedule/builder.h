@@ -8,8 +8,8 @@
 tw_schedule *tw_builder_start(int workers, int64_t tokens, int64_t max_seq); /* NULL: out of memory */
 
 /* Each returns the index of what it added, or -1 once memory ran out. Names are copied. */
-int tw_builder_buffer(tw_schedule *s, const char *name, tw_buffer_kind kind, tw_dtype dtype, int group, int64_t a, int64_t b,
-                      int64_t c);
+int tw_builder_buffer(tw_schedule *s, const char *name, tw_buffer_kind kind, tw_dtype dtype, int group, int64_t a,
+                      int64_t b, int64_t c);
 int tw_builder_counter(tw_schedule *s, const char *name);
 
 /* An instruction at the end of a worker's list, every operand absent; NULL once memory ran out. Valid until the next

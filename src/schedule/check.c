@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The static check. Counters only grow and a wait names all of a counter's arrivals, so the set of instructions that can
-   ever run does not depend on the interleaving: one greedy walk over two consecutive steps finds every deadlock, and
-   the vector clocks it computes are the happens-before order of every interleaving. Along the walk, a shadow of every buffer
-   (shadow.c) sees each access once. */
-#include "base/diag.h"
+/* The static check. Counters only grow and a wait names all of a counter's arrivals, so the set of instructions that
+   can ever run does not depend on the interleaving: one greedy walk over two consecutive steps finds every deadlock,
+   and the vector clocks it computes are the happens-before order of every interleaving. Along the walk, a shadow of
+   every buffer (shadow.c) sees each access once. */
 #include "schedule/check.h"
+#include "base/diag.h"
 #include "schedule/effects.h"
 #include "schedule/report.h"
 #include "schedule/shadow.h"
@@ -47,7 +47,8 @@ static bool operands_ok(check *c, const char *where, const tw_instr *in) {
             tw_report_add(c->report, "arity", where, "operand %s is missing", i < info.n_operands ? o->name : "(none)");
             ok = false;
         } else if (b >= c->s->n_buffers) {
-            tw_report_add(c->report, "reference", where, "operand %s names buffer %d of %d", o->name, b, c->s->n_buffers);
+            tw_report_add(c->report, "reference", where, "operand %s names buffer %d of %d", o->name, b,
+                          c->s->n_buffers);
             ok = false;
         } else if (b >= 0 && c->s->buffers[b].kind != o->kind) {
             bool writes = o->access != 'r';
@@ -78,7 +79,8 @@ static bool waits_ok(check *c, const char *where, const tw_instr *in) {
 
 static bool bounds_ok(check *c, const char *where, const tw_access *a) {
     const tw_buffer *b = &c->s->buffers[a->buffer];
-    const int64_t extent[3] = {b->shape[0], b->kind == TW_BUFFER_KV ? c->s->tokens : b->shape[1], tw_buffer_row_bytes(b)};
+    const int64_t extent[3] = {b->shape[0], b->kind == TW_BUFFER_KV ? c->s->tokens : b->shape[1],
+                               tw_buffer_row_bytes(b)};
     for (int i = 0; i < 3; i++) {
         bool past = i == 1 && b->kind == TW_BUFFER_KV && !a->write;
         if ((a->lo[i] >= 0 || past) && a->hi[i] <= extent[i]) continue;
@@ -126,7 +128,8 @@ static bool counters_ok(check *c) {
     for (int i = 0; i < s->n_counters; i++)
         if (s->counters[i].init != 0) {
             snprintf(where, sizeof where, "counter %.80s", s->counters[i].name);
-            tw_report_add(c->report, "counter init", where, "starts at %lld: waits would pass before their producers ran",
+            tw_report_add(c->report, "counter init", where,
+                          "starts at %lld: waits would pass before their producers ran",
                           (long long)s->counters[i].init);
             ok = false;
         }
@@ -137,9 +140,8 @@ static bool counters_ok(check *c) {
                 int64_t n = c->arrivals[wait.counter];
                 if (wait.threshold == n && n > 0) continue;
                 tw_report_add(c->report, wait.threshold > n || n == 0 ? "deadlock" : "partial join",
-                              where_of(c, where, w, i),
-                              "waits for %lld arrivals at %s, which gets %lld a step%s", (long long)wait.threshold,
-                              s->counters[wait.counter].name, (long long)n,
+                              where_of(c, where, w, i), "waits for %lld arrivals at %s, which gets %lld a step%s",
+                              (long long)wait.threshold, s->counters[wait.counter].name, (long long)n,
                               wait.threshold < n ? ": it may pass before all producers ran" : "");
                 ok = false;
             }
@@ -165,11 +167,11 @@ static bool structure_ok(check *c) {
 typedef struct walk {
     check *c;
     tw_shadow *shadow;
-    int64_t *next;         /* [worker]: instructions done, over both steps */
-    uint32_t *clock;       /* [worker][worker]: what each worker's next instruction comes after */
-    uint32_t *joined;      /* [counter][worker]: what all arrivals so far come after */
-    uint32_t *first_step;  /* [counter][worker]: last arrival of the first step, index + 1 */
-    int64_t *count;        /* [counter]: arrivals so far */
+    int64_t *next;        /* [worker]: instructions done, over both steps */
+    uint32_t *clock;      /* [worker][worker]: what each worker's next instruction comes after */
+    uint32_t *joined;     /* [counter][worker]: what all arrivals so far come after */
+    uint32_t *first_step; /* [counter][worker]: last arrival of the first step, index + 1 */
+    int64_t *count;       /* [counter]: arrivals so far */
 } walk;
 
 enum { STEPS = 2 };
@@ -201,7 +203,8 @@ static void check_steps_apart(walk *k, int w, int64_t index, int counter) {
     }
     if (second && k->count[counter] < c->arrivals[counter])
         tw_report_add(c->report, "steps overlap", where_of(c, where, w, index),
-                      "may arrive at %s for the next step before all arrivals of this one", c->s->counters[counter].name);
+                      "may arrive at %s for the next step before all arrivals of this one",
+                      c->s->counters[counter].name);
 }
 
 static void arrive(walk *k, int w, int64_t index, int counter) {
@@ -243,8 +246,8 @@ static void step_instr(walk *k, int w) {
     if (in->arrive >= 0) arrive(k, w, index, in->arrive);
 }
 
-/* Everybody who still has something to do waits. Follows "waits for a counter, which lacks the arrival of" from the first
-   stuck worker until a worker comes up again. */
+/* Everybody who still has something to do waits. Follows "waits for a counter, which lacks the arrival of" from the
+   first stuck worker until a worker comes up again. */
 static void report_deadlock(walk *k) {
     const tw_schedule *s = k->c->s;
     char text[900] = "", where[96], first[96];
@@ -345,4 +348,6 @@ void tw_checked_free(tw_checked *c) {
     free(c);
 }
 
-const tw_schedule *tw_checked_schedule(const tw_checked *c) { return c->schedule; }
+const tw_schedule *tw_checked_schedule(const tw_checked *c) {
+    return c->schedule;
+}

@@ -24,7 +24,9 @@ static const tw_buffer *buffer(const effects *e, int operand) {
     return i < 0 ? NULL : &e->s->buffers[i];
 }
 
-static bool has(const effects *e, int operand) { return e->in->operand[operand] >= 0; }
+static bool has(const effects *e, int operand) {
+    return e->in->operand[operand] >= 0;
+}
 
 /* Whether an operand, when present, has this shape; -1 stands for any extent. */
 static bool shaped(effects *e, int operand, int64_t a, int64_t b, int64_t c) {
@@ -35,8 +37,8 @@ static bool shaped(effects *e, int operand, int64_t a, int64_t b, int64_t c) {
         if (want[i] >= 0 && x->shape[i] != want[i]) {
             if (e->status == TW_OK)
                 e->status = tw_fail(e->diag, TW_ERR_FORMAT,
-                                    "%s: operand %s (%s) is [%lld, %lld, %lld]; dimension %d should be %lld", e->info->name,
-                                    e->info->operands[operand].name, x->name, (long long)x->shape[0],
+                                    "%s: operand %s (%s) is [%lld, %lld, %lld]; dimension %d should be %lld",
+                                    e->info->name, e->info->operands[operand].name, x->name, (long long)x->shape[0],
                                     (long long)x->shape[1], (long long)x->shape[2], i, (long long)want[i]);
             return false;
         }
@@ -50,7 +52,9 @@ static bool plain(effects *e, int operand) {
     return bad(e, "norms, biases, tables and routers are not quantised");
 }
 
-static bool vector(effects *e, int operand, int64_t n) { return shaped(e, operand, 1, n, 1) && plain(e, operand); }
+static bool vector(effects *e, int operand, int64_t n) {
+    return shaped(e, operand, 1, n, 1) && plain(e, operand);
+}
 
 static bool activation(effects *e, int operand, int64_t a, int64_t b, int64_t c) {
     const tw_buffer *x = buffer(e, operand);
@@ -211,7 +215,8 @@ static void attend(effects *e) {
     const int64_t *p = e->in->param;
     const tw_buffer *q = buffer(e, TW_ATTEND_Q), *k = buffer(e, TW_ATTEND_K);
     int64_t T = e->s->tokens, heads = q->shape[1], d = q->shape[2], kv_heads = k->shape[0];
-    int64_t h0 = p[TW_ATTEND_HEAD_FROM], h1 = p[TW_ATTEND_HEAD_TO], r0 = p[TW_ATTEND_ROW_FROM], r1 = p[TW_ATTEND_ROW_TO];
+    int64_t h0 = p[TW_ATTEND_HEAD_FROM], h1 = p[TW_ATTEND_HEAD_TO], r0 = p[TW_ATTEND_ROW_FROM],
+            r1 = p[TW_ATTEND_ROW_TO];
     int64_t split = p[TW_ATTEND_SPLIT], splits = p[TW_ATTEND_SPLITS], window = p[TW_ATTEND_WINDOW];
     bool parts = has(e, TW_ATTEND_PART);
     if (!activation(e, TW_ATTEND_Q, T, -1, -1) || !activation(e, TW_ATTEND_K, -1, e->s->max_seq, d) ||
@@ -276,9 +281,9 @@ static void ffn(effects *e) {
     int64_t T = e->s->tokens, dim = buffer(e, TW_FFN_X)->shape[2], n = buffer(e, TW_FFN_H)->shape[2];
     int64_t from = e->in->param[TW_FROM], to = e->in->param[TW_TO];
     if (!activation(e, TW_FFN_X, T, 1, -1) || !vector(e, TW_FFN_NORM, dim) || !vector(e, TW_FFN_NORM_BIAS, dim) ||
-        !shaped(e, TW_FFN_GATE, 1, n, dim) || !shaped(e, TW_FFN_UP, 1, n, dim) || !same_dtype(e, TW_FFN_GATE, TW_FFN_UP) ||
-        !vector(e, TW_FFN_GATE_BIAS, n) || !vector(e, TW_FFN_UP_BIAS, n) || !activation(e, TW_FFN_H, T, 1, -1) ||
-        !range(e, n))
+        !shaped(e, TW_FFN_GATE, 1, n, dim) || !shaped(e, TW_FFN_UP, 1, n, dim) ||
+        !same_dtype(e, TW_FFN_GATE, TW_FFN_UP) || !vector(e, TW_FFN_GATE_BIAS, n) || !vector(e, TW_FFN_UP_BIAS, n) ||
+        !activation(e, TW_FFN_H, T, 1, -1) || !range(e, n))
         return;
     if (has(e, TW_FFN_GATE_BIAS) && !has(e, TW_FFN_GATE)) {
         bad(e, "a gate's bias without a gate");
@@ -294,8 +299,9 @@ static void ffn(effects *e) {
 static void route(effects *e) {
     int64_t T = e->s->tokens, dim = buffer(e, TW_ROUTE_X)->shape[2];
     const tw_buffer *router = buffer(e, TW_ROUTE_ROUTER), *to = buffer(e, TW_ROUTE_ROUTE);
-    if (!activation(e, TW_ROUTE_X, T, 1, -1) || !vector(e, TW_ROUTE_NORM, dim) || !shaped(e, TW_ROUTE_ROUTER, 1, -1, dim) ||
-        !plain(e, TW_ROUTE_ROUTER) || !activation(e, TW_ROUTE_ROUTE, T, 2, -1))
+    if (!activation(e, TW_ROUTE_X, T, 1, -1) || !vector(e, TW_ROUTE_NORM, dim) ||
+        !shaped(e, TW_ROUTE_ROUTER, 1, -1, dim) || !plain(e, TW_ROUTE_ROUTER) ||
+        !activation(e, TW_ROUTE_ROUTE, T, 2, -1))
         return;
     if (to->shape[2] > router->shape[1] || router->shape[1] > 4096) {
         bad(e, "more experts used than there are, or more than 4096");
@@ -306,7 +312,8 @@ static void route(effects *e) {
 }
 
 static void experts_up(effects *e) {
-    int64_t T = e->s->tokens, dim = buffer(e, TW_EXPERTS_UP_X)->shape[2], used = buffer(e, TW_EXPERTS_UP_ROUTE)->shape[2];
+    int64_t T = e->s->tokens, dim = buffer(e, TW_EXPERTS_UP_X)->shape[2],
+            used = buffer(e, TW_EXPERTS_UP_ROUTE)->shape[2];
     int64_t experts = buffer(e, TW_EXPERTS_UP_UP)->shape[0], n = buffer(e, TW_EXPERTS_UP_H)->shape[2];
     int64_t from = e->in->param[TW_FROM], to = e->in->param[TW_TO];
     if (!activation(e, TW_EXPERTS_UP_X, T, 1, -1) || !vector(e, TW_EXPERTS_UP_NORM, dim) ||
@@ -371,12 +378,18 @@ static void output(effects *e) {
 
 tw_status tw_instr_effects(const tw_schedule *s, const tw_instr *in, tw_access_list *list, tw_diag *diag) {
     static void (*const of[TW_OP_COUNT])(effects *) = {
-        [TW_OP_INPUT] = input,           [TW_OP_EMBED] = embed,
-        [TW_OP_QKV] = qkv,               [TW_OP_ATTEND] = attend,
-        [TW_OP_MERGE] = merge,           [TW_OP_PROJECT] = project,
-        [TW_OP_FFN] = ffn,               [TW_OP_ROUTE] = route,
-        [TW_OP_EXPERTS_UP] = experts_up, [TW_OP_EXPERTS_DOWN] = experts_down,
-        [TW_OP_HEAD] = head,             [TW_OP_OUTPUT] = output,
+        [TW_OP_INPUT] = input,
+        [TW_OP_EMBED] = embed,
+        [TW_OP_QKV] = qkv,
+        [TW_OP_ATTEND] = attend,
+        [TW_OP_MERGE] = merge,
+        [TW_OP_PROJECT] = project,
+        [TW_OP_FFN] = ffn,
+        [TW_OP_ROUTE] = route,
+        [TW_OP_EXPERTS_UP] = experts_up,
+        [TW_OP_EXPERTS_DOWN] = experts_down,
+        [TW_OP_HEAD] = head,
+        [TW_OP_OUTPUT] = output,
     };
     tw_op_info info;
     tw_op_describe(in->op, &info);

@@ -7,10 +7,10 @@
 #include "schedule/schedule.h"
 
 /* A box of a buffer: [lo, hi) in its first two dimensions and in bytes of its last. For key/value buffers the second
-   dimension counts from the step's first position `pos`: append writes rows [0, tokens), attention reads from a negative
-   row (all of the past, or a window of it) to `tokens`. What lies below row -pos does not exist and is not read. The claim
-   holds for every 0 <= pos <= max_seq - tokens. With n < tokens positions in a step, every access shrinks to the
-   first n of the dimension that counts positions, writes and reads alike. */
+   dimension counts from the step's first position `pos`: append writes rows [0, tokens), attention reads from a
+   negative row (all of the past, or a window of it) to `tokens`. What lies below row -pos does not exist and is not
+   read. The claim holds for every 0 <= pos <= max_seq - tokens. With n < tokens positions in a step, every access
+   shrinks to the first n of the dimension that counts positions, writes and reads alike. */
 typedef struct tw_access {
     int buffer;
     bool write;

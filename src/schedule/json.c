@@ -46,7 +46,8 @@ static void put_instr(tw_buf *out, const tw_schedule *s, const tw_instr *in) {
         put_string(out, s->buffers[in->operand[i]].name);
         comma = ", ";
     }
-    for (int i = 0; i < info.n_params; i++) tw_buf_printf(out, ", \"%s\": %lld", info.params[i], (long long)in->param[i]);
+    for (int i = 0; i < info.n_params; i++)
+        tw_buf_printf(out, ", \"%s\": %lld", info.params[i], (long long)in->param[i]);
     tw_buf_str(out, ", \"wait\": [");
     for (int i = 0; i < in->n_waits; i++) {
         tw_buf_str(out, i ? ", [" : "[");
@@ -127,7 +128,8 @@ static int lookup(const json_t *map, const json_t *name) {
 }
 
 static tw_status read_buffer(reader *r, const json_t *o) {
-    const char *name = json_string_value(json_object_get(o, "name")), *kind = json_string_value(json_object_get(o, "kind")),
+    const char *name = json_string_value(json_object_get(o, "name")),
+               *kind = json_string_value(json_object_get(o, "kind")),
                *dtype = json_string_value(json_object_get(o, "dtype"));
     const json_t *shape = json_object_get(o, "shape");
     tw_buffer_kind k;
@@ -143,8 +145,7 @@ static tw_status read_buffer(reader *r, const json_t *o) {
     if (json_object_get(o, "group") && !tw_json_int(json_object_get(o, "group"), 0, 1 << 20, &group))
         return refuse(r, "group is not a number of columns in ", name);
     if ((double)dim[0] * (double)dim[1] * (double)dim[2] > 0x1p50) return refuse(r, "the shape is too large in ", name);
-    return remember(r, r->buffers, name,
-                    tw_builder_buffer(r->s, name, k, t, (int)group, dim[0], dim[1], dim[2]));
+    return remember(r, r->buffers, name, tw_builder_buffer(r->s, name, k, t, (int)group, dim[0], dim[1], dim[2]));
 }
 
 static tw_status read_counter(reader *r, const json_t *o) {
@@ -164,7 +165,8 @@ static tw_status read_waits(reader *r, tw_instr *in, const json_t *waits) {
     json_array_foreach(waits, i, w) {
         int64_t threshold;
         int counter = lookup(r->counters, json_array_get(w, 0));
-        if (json_array_size(w) != 2 || counter < 0) return refuse(r, "a wait is [counter, threshold], the counter by name", "");
+        if (json_array_size(w) != 2 || counter < 0)
+            return refuse(r, "a wait is [counter, threshold], the counter by name", "");
         if (!tw_json_int(json_array_get(w, 1), INT32_MIN, INT32_MAX, &threshold))
             return refuse(r, "a threshold is an integer", "");
         tw_builder_wait(r->s, in, counter, threshold);
@@ -180,8 +182,9 @@ static tw_status read_field(reader *r, tw_instr *in, const tw_op_info *info, con
         }
     for (int i = 0; i < info->n_params; i++)
         if (!strcmp(key, info->params[i]))
-            return tw_json_int(v, -(INT64_C(1) << 40), INT64_C(1) << 40, &in->param[i]) ? TW_OK
-                                                                                      : refuse(r, "not an integer: ", key);
+            return tw_json_int(v, -(INT64_C(1) << 40), INT64_C(1) << 40, &in->param[i])
+                       ? TW_OK
+                       : refuse(r, "not an integer: ", key);
     if (!strcmp(key, "op")) return TW_OK;
     if (!strcmp(key, "wait")) return read_waits(r, in, v);
     if (!strcmp(key, "arrive")) {
@@ -244,7 +247,8 @@ static tw_status read_root(reader *r, const json_t *root) {
     int64_t version = int_field(root, "tilewright_schedule", 0, INT32_MAX, &ok);
     if (!ok) return refuse(r, "not a schedule: no tilewright_schedule field", "");
     if (version != FORMAT_VERSION) return refuse(r, "unknown format version", "");
-    int64_t tokens = int_field(root, "tokens", 1, 1 << 20, &ok), max_seq = int_field(root, "max_seq", 1, INT32_MAX, &ok);
+    int64_t tokens = int_field(root, "tokens", 1, 1 << 20, &ok),
+            max_seq = int_field(root, "max_seq", 1, INT32_MAX, &ok);
     const json_t *workers = json_object_get(root, "workers");
     size_t n = json_array_size(workers);
     if (!ok || tokens > max_seq) return refuse(r, "1 <= tokens <= max_seq does not hold", "");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From a model to a schedule. Every stage is dealt out to the workers and ends in one counter, which the next stage waits
-   for whole: five edges a layer. Since a stage waits for all of the stage before it, and that for all of its own
+/* From a model to a schedule. Every stage is dealt out to the workers and ends in one counter, which the next stage
+   waits for whole: five edges a layer. Since a stage waits for all of the stage before it, and that for all of its own
    predecessor, buffers may be used again from layer to layer; the check proves it for what is made here. */
 #include "base/diag.h"
 #include "base/json.h"
@@ -94,7 +94,9 @@ typedef struct operands {
 } operands;
 #define OPERANDS(...) ((operands){(const int[]){__VA_ARGS__}, sizeof((const int[]){__VA_ARGS__}) / sizeof(int)})
 
-static void set_operands(tw_instr *in, operands o) { memcpy(in->operand, o.buffer, o.count * sizeof *o.buffer); }
+static void set_operands(tw_instr *in, operands o) {
+    memcpy(in->operand, o.buffer, o.count * sizeof *o.buffer);
+}
 
 /* One instruction a worker over rows 0..rows, dealt out in multiples of `unit`. */
 static void stage_rows(lowering *b, tw_op op, operands o, int64_t rows, int64_t unit) {
@@ -111,7 +113,9 @@ static void stage_rows(lowering *b, tw_op op, operands o, int64_t rows, int64_t 
     }
 }
 
-static int64_t unit_of(const lowering *b) { return b->l.row_unit; }
+static int64_t unit_of(const lowering *b) {
+    return b->l.row_unit;
+}
 
 static void lower_embed(lowering *b) {
     stage_begin(b, -1, "input");
@@ -121,8 +125,9 @@ static void lower_embed(lowering *b) {
     in->operand[TW_INPUT_ROPE] = b->rope;
     stage_end(b);
     stage_begin(b, -1, "embed");
-    stage_rows(b, TW_OP_EMBED, OPERANDS(b->tokens, named(b, -1, "embed", false), named(b, -1, "positions", false), b->x),
-               b->m->dim, unit_of(b));
+    stage_rows(b, TW_OP_EMBED,
+               OPERANDS(b->tokens, named(b, -1, "embed", false), named(b, -1, "positions", false), b->x), b->m->dim,
+               unit_of(b));
     stage_end(b);
 }
 
@@ -170,14 +175,15 @@ static void lower_dense(lowering *b, int64_t i) {
     const tw_layer *y = &b->m->layers[i];
     stage_begin(b, i, "ffn");
     stage_rows(b, TW_OP_FFN,
-               OPERANDS(b->x, named(b, i, "mlp_norm", false), named(b, i, "mlp_norm.bias", false), named(b, i, "mlp.gate", true),
-                        named(b, i, "mlp.up", true), named(b, i, "mlp.gate.bias", false), named(b, i, "mlp.up.bias", false),
-                        b->h),
+               OPERANDS(b->x, named(b, i, "mlp_norm", false), named(b, i, "mlp_norm.bias", false),
+                        named(b, i, "mlp.gate", true), named(b, i, "mlp.up", true), named(b, i, "mlp.gate.bias", false),
+                        named(b, i, "mlp.up.bias", false), b->h),
                y->up.weight.rows, unit_of(b));
     stage_end(b);
     stage_begin(b, i, "down");
-    stage_rows(b, TW_OP_PROJECT, OPERANDS(b->h, named(b, i, "mlp.down", true), named(b, i, "mlp.down.bias", false), b->x),
-               b->m->dim, unit_of(b));
+    stage_rows(b, TW_OP_PROJECT,
+               OPERANDS(b->h, named(b, i, "mlp.down", true), named(b, i, "mlp.down.bias", false), b->x), b->m->dim,
+               unit_of(b));
     stage_end(b);
 }
 
@@ -196,8 +202,9 @@ static void lower_experts(lowering *b, int64_t i, int moe_h) {
                b->m->expert_dim, unit_of(b));
     stage_end(b);
     stage_begin(b, i, "experts_down");
-    stage_rows(b, TW_OP_EXPERTS_DOWN, OPERANDS(moe_h, b->route, experts(b, i, "down", &y->experts[0].down.weight), b->x),
-               b->m->dim, unit_of(b));
+    stage_rows(b, TW_OP_EXPERTS_DOWN,
+               OPERANDS(moe_h, b->route, experts(b, i, "down", &y->experts[0].down.weight), b->x), b->m->dim,
+               unit_of(b));
     stage_end(b);
 }
 
@@ -211,16 +218,18 @@ static void lower_layer(lowering *b, int64_t i, int moe_h) {
     stage_begin(b, i, "qkv");
     int64_t unit = m->layers[i].q_norm.rows ? m->head_dim : unit_of(b);
     stage_rows(b, TW_OP_QKV,
-               OPERANDS(b->x, named(b, i, "attn_norm", false), named(b, i, "attn_norm.bias", false), named(b, i, "attn.q", true),
-                        named(b, i, "attn.k", true), named(b, i, "attn.v", true), named(b, i, "attn.q.bias", false),
-                        named(b, i, "attn.k.bias", false), named(b, i, "attn.v.bias", false),
-                        named(b, i, "attn.q_norm", false), named(b, i, "attn.k_norm", false), b->rope, b->q, k, v),
+               OPERANDS(b->x, named(b, i, "attn_norm", false), named(b, i, "attn_norm.bias", false),
+                        named(b, i, "attn.q", true), named(b, i, "attn.k", true), named(b, i, "attn.v", true),
+                        named(b, i, "attn.q.bias", false), named(b, i, "attn.k.bias", false),
+                        named(b, i, "attn.v.bias", false), named(b, i, "attn.q_norm", false),
+                        named(b, i, "attn.k_norm", false), b->rope, b->q, k, v),
                (m->n_heads + 2 * m->n_kv_heads) * m->head_dim, unit);
     stage_end(b);
     lower_attention(b, i, k, v);
     stage_begin(b, i, "project");
-    stage_rows(b, TW_OP_PROJECT, OPERANDS(b->attended, named(b, i, "attn.o", true), named(b, i, "attn.o.bias", false), b->x),
-               m->dim, unit_of(b));
+    stage_rows(b, TW_OP_PROJECT,
+               OPERANDS(b->attended, named(b, i, "attn.o", true), named(b, i, "attn.o.bias", false), b->x), m->dim,
+               unit_of(b));
     stage_end(b);
     if (m->layers[i].experts)
         lower_experts(b, i, moe_h);
@@ -239,7 +248,8 @@ static void lower_head(lowering *b) {
     b->l = saved;
     stage_begin(b, -1, "head");
     stage_rows(b, TW_OP_HEAD,
-               OPERANDS(b->x, named(b, -1, "final_norm", false), named(b, -1, "final_norm.bias", false), w, b->logits, b->best),
+               OPERANDS(b->x, named(b, -1, "final_norm", false), named(b, -1, "final_norm.bias", false), w, b->logits,
+                        b->best),
                b->m->vocab, unit_of(b));
     stage_end(b);
     stage_begin(b, -1, "output");
@@ -328,7 +338,8 @@ static const struct {
     const char *name;
     size_t at, size;
 } fields[] = {
-#define FIELD(f) {#f, offsetof(tw_lowering, f), sizeof(((tw_lowering *)0)->f)}
+#define FIELD(f)                                                                                                       \
+    { #f, offsetof(tw_lowering, f), sizeof(((tw_lowering *)0)->f) }
     FIELD(workers), FIELD(tokens), FIELD(max_seq), FIELD(group), FIELD(row_unit), FIELD(kv_splits), FIELD(row_blocks),
 #undef FIELD
 };

@@ -50,7 +50,9 @@ bool tw_op_from_name(const char *name, tw_op *op) {
     return false;
 }
 
-const char *tw_buffer_kind_name(tw_buffer_kind k) { return kind_names[k]; }
+const char *tw_buffer_kind_name(tw_buffer_kind k) {
+    return kind_names[k];
+}
 
 bool tw_buffer_kind_from_name(const char *name, tw_buffer_kind *k) {
     for (int i = 0; i < TW_BUFFER_KIND_COUNT; i++)

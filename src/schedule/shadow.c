@@ -14,8 +14,8 @@ typedef struct cell {
     uint32_t reads[]; /* [workers] */
 } cell;
 
-/* Cells of one buffer. Key/value rows are relative to the step's position, and the next step has another: so each step has
-   its own cells, and between the steps rows are not told apart. */
+/* Cells of one buffer. Key/value rows are relative to the step's position, and the next step has another: so each step
+   has its own cells, and between the steps rows are not told apart. */
 typedef struct grid {
     int64_t *cut[3];
     int cuts[3]; /* cells in a dimension: cuts - 1 */
@@ -122,7 +122,8 @@ static tw_status make_grids(tw_shadow *sh) {
         bool kv = sh->s->buffers[b].kind == TW_BUFFER_KV;
         for (int e = 0; e < (kv ? 2 : 1); e++) {
             g->cells[e] = tw_arena_array(&sh->arena, cells_of(g), sh->cell_size);
-            if (kv) g->across[e] = tw_arena_array(&sh->arena, (size_t)g->cuts[0] * (size_t)g->cuts[2], 2 * sh->cell_size);
+            if (kv)
+                g->across[e] = tw_arena_array(&sh->arena, (size_t)g->cuts[0] * (size_t)g->cuts[2], 2 * sh->cell_size);
         }
     }
     free(counts);
@@ -151,7 +152,9 @@ void tw_shadow_close(tw_shadow *sh) {
     free(sh);
 }
 
-bool tw_shadow_feasible(const tw_shadow *sh) { return sh->feasible; }
+bool tw_shadow_feasible(const tw_shadow *sh) {
+    return sh->feasible;
+}
 
 /* ---- accesses ---- */
 
@@ -181,11 +184,11 @@ static void race(party *p, int other, uint32_t other_index, bool other_wrote) {
     p->told = true;
     name_instr(p->sh, me, p->worker, p->index);
     name_instr(p->sh, them, other, (int64_t)other_index - 1);
-    tw_report_add(p->sh->report, "race", me, "%s %s [%lld..%lld, %lld..%lld, bytes %lld..%lld], which %s %s; nothing orders them",
-                  p->a->write ? "writes" : "reads", p->sh->s->buffers[p->a->buffer].name, (long long)p->a->lo[0],
-                  (long long)p->a->hi[0], (long long)(p->a->lo[1] == TW_KV_PAST ? -p->sh->s->max_seq : p->a->lo[1]),
-                  (long long)p->a->hi[1], (long long)p->a->lo[2], (long long)p->a->hi[2], them,
-                  other_wrote ? "writes" : "reads");
+    tw_report_add(
+        p->sh->report, "race", me, "%s %s [%lld..%lld, %lld..%lld, bytes %lld..%lld], which %s %s; nothing orders them",
+        p->a->write ? "writes" : "reads", p->sh->s->buffers[p->a->buffer].name, (long long)p->a->lo[0],
+        (long long)p->a->hi[0], (long long)(p->a->lo[1] == TW_KV_PAST ? -p->sh->s->max_seq : p->a->lo[1]),
+        (long long)p->a->hi[1], (long long)p->a->lo[2], (long long)p->a->hi[2], them, other_wrote ? "writes" : "reads");
 }
 
 /* A conflicting access recorded before must come before. */
@@ -203,15 +206,16 @@ static void check_defined(party *p, const cell *c) {
     char me[96];
     p->told = true;
     name_instr(p->sh, me, p->worker, p->index);
-    tw_report_add(p->sh->report, "undefined read", me, "reads %s [%lld..%lld, %lld..%lld, bytes %lld..%lld], part of which %s",
-                  b->name, (long long)p->a->lo[0], (long long)p->a->hi[0],
+    tw_report_add(p->sh->report, "undefined read", me,
+                  "reads %s [%lld..%lld, %lld..%lld, bytes %lld..%lld], part of which %s", b->name,
+                  (long long)p->a->lo[0], (long long)p->a->hi[0],
                   (long long)(p->a->lo[1] == TW_KV_PAST ? -p->sh->s->max_seq : p->a->lo[1]), (long long)p->a->hi[1],
                   (long long)p->a->lo[2], (long long)p->a->hi[2],
                   c->written ? "only the step before has written" : "nothing before it has written");
 }
 
-/* All bytes that one access reads must have been written equally often: a gap in what a stage writes leaves old bytes among
-   the new ones, and an overlap adds twice. */
+/* All bytes that one access reads must have been written equally often: a gap in what a stage writes leaves old bytes
+   among the new ones, and an overlap adds twice. */
 static void check_even(party *p, const cell *c) {
     if (p->a->write || p->told) return;
     if (!p->any) p->writes = c->writes;
@@ -246,8 +250,8 @@ static int find(const int64_t *cut, int n, int64_t at) {
     return lo;
 }
 
-/* Key/value accesses of different steps touch rows that cannot be told apart: each pair of parts keeps, per step, the last
-   write of every worker and the last read of every worker. */
+/* Key/value accesses of different steps touch rows that cannot be told apart: each pair of parts keeps, per step, the
+   last write of every worker and the last read of every worker. */
 static void access_across(party *p, grid *g, int a, int c) {
     size_t at = ((size_t)a * (size_t)g->cuts[2] + (size_t)c) * 2 * p->sh->cell_size;
     const cell *writes = (const cell *)(const void *)(g->across[!p->second] + at);

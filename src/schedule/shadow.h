@@ -15,8 +15,8 @@ void tw_shadow_close(tw_shadow *sh);
 /* False, with a finding, when the accesses cut a buffer so fine that it cannot be held: rejected, never skipped. */
 bool tw_shadow_feasible(const tw_shadow *sh);
 
-/* One access by instruction `index` (counted over both steps) of `worker`, which comes after `clock`: of each worker, so
-   many instructions. Accesses must come in an order that happens-before allows. */
+/* One access by instruction `index` (counted over both steps) of `worker`, which comes after `clock`: of each worker,
+   so many instructions. Accesses must come in an order that happens-before allows. */
 void tw_shadow_access(tw_shadow *sh, const tw_access *a, int worker, int64_t index, bool second_step,
                       const uint32_t *clock);
 

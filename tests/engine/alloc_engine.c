@@ -13,7 +13,9 @@
 
 static tw_model *model;
 
-static int verdict(tw_status st) { return st == TW_OK ? 0 : st == TW_ERR_MEMORY ? 1 : 2; }
+static int verdict(tw_status st) {
+    return st == TW_OK ? 0 : st == TW_ERR_MEMORY ? 1 : 2;
+}
 
 static int open_and_feed(void *context) {
     tw_engine_options o = *(tw_engine_options *)context;

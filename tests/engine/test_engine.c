@@ -83,7 +83,8 @@ static void quantised_weights_agree_with_the_floats_they_stand_for(void **state)
         tw_engine *reference = open_engine(m, o);
         tw_verdict v;
         tw_diag d;
-        if (tw_engine_compare(e, reference, info.vocab, 2, 12, 5, &v, &d) != TW_OK) fail_msg("kind %zu: %s", i, d.message);
+        if (tw_engine_compare(e, reference, info.vocab, 2, 12, 5, &v, &d) != TW_OK)
+            fail_msg("kind %zu: %s", i, d.message);
         tw_engine_close(reference);
         tw_engine_close(e);
     }
@@ -121,8 +122,12 @@ static bool collect(void *user, int32_t id, const char *text) {
 }
 
 static tw_generation generation(const fixture *f, int64_t limit, tw_buf *out) {
-    return (tw_generation){
-        .prompt = f->prompt, .n_prompt = (int64_t)f->n, .limit = limit, .ignore_eos = true, .emit = collect, .user = out};
+    return (tw_generation){.prompt = f->prompt,
+                           .n_prompt = (int64_t)f->n,
+                           .limit = limit,
+                           .ignore_eos = true,
+                           .emit = collect,
+                           .user = out};
 }
 
 static void run(fixture *f, tw_generation *g) {
@@ -184,7 +189,8 @@ static void a_seed_gives_the_same_text_again(void **state) {
     fixture_open(&f);
     for (int i = 0; i < 3; i++) {
         tw_generation g = generation(&f, 30, outs[i]);
-        g.sampling = (tw_sampling){.temperature = 0.9, .top_k = 50, .top_p = 0.95, .min_p = 0.01, .seed = i == 2 ? 12 : 11};
+        g.sampling =
+            (tw_sampling){.temperature = 0.9, .top_k = 50, .top_p = 0.95, .min_p = 0.01, .seed = i == 2 ? 12 : 11};
         run(&f, &g);
         free(g.ids);
     }
@@ -255,7 +261,8 @@ static void the_context_is_a_limit(void **state) {
     assert_non_null(strstr(d.message, "257"));
     assert_non_null(strstr(d.message, "256"));
     assert_int_equal(tw_engine_feed(f.e, many, 0, NULL, NULL, &d), TW_ERR_USAGE);
-    tw_generation g = {.prompt = many, .n_prompt = 250, .limit = 100, .ignore_eos = true, .emit = collect, .user = &out};
+    tw_generation g = {
+        .prompt = many, .n_prompt = 250, .limit = 100, .ignore_eos = true, .emit = collect, .user = &out};
     run(&f, &g);
     assert_int_equal(g.finish, TW_FINISH_CONTEXT);
     assert_int_equal(g.n_ids, 7); /* the last one needs no room */

@@ -29,41 +29,79 @@ static tw_instr *pick(tw_schedule *s, tw_random *r, bool (*fits)(const tw_instr 
     }
 }
 
-static bool waits(const tw_instr *in) { return in->n_waits > 0; }
-static bool joins_many(const tw_instr *in) { return in->n_waits > 0 && in->waits[0].threshold > 1; }
-static bool arrives(const tw_instr *in) { return in->arrive >= 0 && in->op != TW_OP_OUTPUT; }
+static bool waits(const tw_instr *in) {
+    return in->n_waits > 0;
+}
+static bool joins_many(const tw_instr *in) {
+    return in->n_waits > 0 && in->waits[0].threshold > 1;
+}
+static bool arrives(const tw_instr *in) {
+    return in->arrive >= 0 && in->op != TW_OP_OUTPUT;
+}
 static bool ranged(const tw_instr *in) {
     return in->op == TW_OP_FFN || in->op == TW_OP_PROJECT || in->op == TW_OP_HEAD || in->op == TW_OP_EMBED ||
            (in->op == TW_OP_QKV && in->param[TW_TO] < 64);
 }
-static bool attends(const tw_instr *in) { return in->op == TW_OP_ATTEND; }
-static bool splits(const tw_instr *in) { return in->op == TW_OP_ATTEND && in->param[TW_ATTEND_SPLITS] > 1; }
-static bool qkv(const tw_instr *in) { return in->op == TW_OP_QKV; }
-static bool first_qkv(const tw_instr *in) { return in->op == TW_OP_QKV && in->waits[0].counter == 1; }
-static bool project(const tw_instr *in) { return in->op == TW_OP_PROJECT; }
-static bool ffn(const tw_instr *in) { return in->op == TW_OP_FFN; }
+static bool attends(const tw_instr *in) {
+    return in->op == TW_OP_ATTEND;
+}
+static bool splits(const tw_instr *in) {
+    return in->op == TW_OP_ATTEND && in->param[TW_ATTEND_SPLITS] > 1;
+}
+static bool qkv(const tw_instr *in) {
+    return in->op == TW_OP_QKV;
+}
+static bool first_qkv(const tw_instr *in) {
+    return in->op == TW_OP_QKV && in->waits[0].counter == 1;
+}
+static bool project(const tw_instr *in) {
+    return in->op == TW_OP_PROJECT;
+}
+static bool ffn(const tw_instr *in) {
+    return in->op == TW_OP_FFN;
+}
 
-/* Some waits are implied: worker 0 embeds after its own input, a second part of attention follows the first, and a merge may
-   find all of its parts on its own worker. Every other join is needed. */
-static bool needs_its_wait(const tw_instr *in) { return joins_many(in) && in->op != TW_OP_ATTEND && in->op != TW_OP_MERGE; }
-static void drop_wait(tw_schedule *s, tw_random *r) { pick(s, r, needs_its_wait)->n_waits = 0; }
-static void lower_threshold(tw_schedule *s, tw_random *r) { pick(s, r, joins_many)->waits[0].threshold--; }
-static void raise_threshold(tw_schedule *s, tw_random *r) { pick(s, r, waits)->waits[0].threshold++; }
-static void zero_threshold(tw_schedule *s, tw_random *r) { pick(s, r, waits)->waits[0].threshold = 0; }
-static void drop_arrive(tw_schedule *s, tw_random *r) { pick(s, r, arrives)->arrive = -1; }
-static void start_counter_at_one(tw_schedule *s, tw_random *r) { s->counters[tw_random_below(r, (uint64_t)s->n_counters)].init = 1; }
+/* Some waits are implied: worker 0 embeds after its own input, a second part of attention follows the first, and a
+   merge may find all of its parts on its own worker. Every other join is needed. */
+static bool needs_its_wait(const tw_instr *in) {
+    return joins_many(in) && in->op != TW_OP_ATTEND && in->op != TW_OP_MERGE;
+}
+static void drop_wait(tw_schedule *s, tw_random *r) {
+    pick(s, r, needs_its_wait)->n_waits = 0;
+}
+static void lower_threshold(tw_schedule *s, tw_random *r) {
+    pick(s, r, joins_many)->waits[0].threshold--;
+}
+static void raise_threshold(tw_schedule *s, tw_random *r) {
+    pick(s, r, waits)->waits[0].threshold++;
+}
+static void zero_threshold(tw_schedule *s, tw_random *r) {
+    pick(s, r, waits)->waits[0].threshold = 0;
+}
+static void drop_arrive(tw_schedule *s, tw_random *r) {
+    pick(s, r, arrives)->arrive = -1;
+}
+static void start_counter_at_one(tw_schedule *s, tw_random *r) {
+    s->counters[tw_random_below(r, (uint64_t)s->n_counters)].init = 1;
+}
 static void wait_for_itself(tw_schedule *s, tw_random *r) {
     tw_instr *in = pick(s, r, waits);
     in->waits[0].counter = in->arrive;
     in->waits[0].threshold = 1;
 }
-static bool within_a_step(const tw_instr *in) { return joins_many(in) && in->op != TW_OP_OUTPUT; }
+static bool within_a_step(const tw_instr *in) {
+    return joins_many(in) && in->op != TW_OP_OUTPUT;
+}
 static void wait_for_a_later_stage(tw_schedule *s, tw_random *r) {
     tw_instr *in = pick(s, r, within_a_step);
     in->waits[0].counter = in->arrive + 1;
 }
-static void leave_a_gap(tw_schedule *s, tw_random *r) { pick(s, r, ranged)->param[TW_FROM] += 2; }
-static void run_over(tw_schedule *s, tw_random *r) { pick(s, r, ranged)->param[TW_TO] += 1 << 20; }
+static void leave_a_gap(tw_schedule *s, tw_random *r) {
+    pick(s, r, ranged)->param[TW_FROM] += 2;
+}
+static void run_over(tw_schedule *s, tw_random *r) {
+    pick(s, r, ranged)->param[TW_TO] += 1 << 20;
+}
 static void run_backwards(tw_schedule *s, tw_random *r) {
     tw_instr *in = pick(s, r, ranged);
     in->param[TW_TO] = in->param[TW_FROM];
@@ -75,16 +113,28 @@ static void overlap_the_neighbour(tw_schedule *s, tw_random *r) {
     else
         in->param[TW_TO] += 2;
 }
-static void bad_buffer(tw_schedule *s, tw_random *r) { pick(s, r, NULL)->operand[0] = s->n_buffers + 3; }
-static void bad_counter(tw_schedule *s, tw_random *r) { pick(s, r, waits)->waits[0].counter = s->n_counters; }
-static void missing_operand(tw_schedule *s, tw_random *r) { pick(s, r, NULL)->operand[0] = -1; }
+static void bad_buffer(tw_schedule *s, tw_random *r) {
+    pick(s, r, NULL)->operand[0] = s->n_buffers + 3;
+}
+static void bad_counter(tw_schedule *s, tw_random *r) {
+    pick(s, r, waits)->waits[0].counter = s->n_counters;
+}
+static void missing_operand(tw_schedule *s, tw_random *r) {
+    pick(s, r, NULL)->operand[0] = -1;
+}
 static void write_a_weight(tw_schedule *s, tw_random *r) {
     tw_instr *in = pick(s, r, project);
     in->operand[TW_PROJECT_X] = in->operand[TW_PROJECT_W];
 }
-static void wrong_head(tw_schedule *s, tw_random *r) { pick(s, r, attends)->param[TW_ATTEND_HEAD_TO] += 100; }
-static void negative_window(tw_schedule *s, tw_random *r) { pick(s, r, attends)->param[TW_ATTEND_WINDOW] = -1; }
-static void one_split_twice(tw_schedule *s, tw_random *r) { pick(s, r, splits)->param[TW_ATTEND_SPLIT] ^= 1; }
+static void wrong_head(tw_schedule *s, tw_random *r) {
+    pick(s, r, attends)->param[TW_ATTEND_HEAD_TO] += 100;
+}
+static void negative_window(tw_schedule *s, tw_random *r) {
+    pick(s, r, attends)->param[TW_ATTEND_WINDOW] = -1;
+}
+static void one_split_twice(tw_schedule *s, tw_random *r) {
+    pick(s, r, splits)->param[TW_ATTEND_SPLIT] ^= 1;
+}
 static void another_layers_cache(tw_schedule *s, tw_random *r) {
     /* The first layer attends to the second one's keys, which nothing has written yet. */
     tw_instr *in;
@@ -95,7 +145,9 @@ static void another_layers_cache(tw_schedule *s, tw_random *r) {
     while (in->operand[TW_ATTEND_K] == k);
     in->operand[TW_ATTEND_K] = k;
 }
-static void odd_pair(tw_schedule *s, tw_random *r) { pick(s, r, qkv)->param[TW_FROM] += 1; }
+static void odd_pair(tw_schedule *s, tw_random *r) {
+    pick(s, r, qkv)->param[TW_FROM] += 1;
+}
 static void read_a_later_activation(tw_schedule *s, tw_random *r) {
     /* In the first layer nobody has written `attended` yet; its shape is that of x. */
     tw_instr *in = pick(s, r, first_qkv);
@@ -119,7 +171,9 @@ static void forget_an_instruction(tw_schedule *s, tw_random *r) {
     memmove(&w->list[at], &w->list[at + 1], (size_t)(w->count - at - 1) * sizeof *w->list);
     w->count--;
 }
-static void second_input(tw_schedule *s, tw_random *r) { pick(s, r, ffn)->op = TW_OP_INPUT; }
+static void second_input(tw_schedule *s, tw_random *r) {
+    pick(s, r, ffn)->op = TW_OP_INPUT;
+}
 static void no_output(tw_schedule *s, tw_random *r) {
     (void)r;
     s->workers[0].count--;

@@ -56,7 +56,8 @@ static void every_choice_of_the_lowering_is_accepted(void **state) {
         for (int unit = 2; unit <= 48; unit += 14)
             for (int splits = 1; splits <= 5; splits++)
                 for (int blocks = 1; blocks <= 3; blocks++) {
-                    tw_lowering l = {.workers = workers, .tokens = 6, .max_seq = 40, .row_unit = unit, .kv_splits = splits};
+                    tw_lowering l = {
+                        .workers = workers, .tokens = 6, .max_seq = 40, .row_unit = unit, .kv_splits = splits};
                     l.row_blocks = blocks;
                     l.all_logits = blocks == 2;
                     l.weights = splits == 3 ? TW_I4 : splits == 4 ? TW_I8 : TW_F32;
@@ -126,7 +127,8 @@ static void broken_json_is_refused_with_its_place(void **state) {
         {"{\"tilewright_schedule\": 1, \"tokens\": 2, \"max_seq\": 1, \"workers\": [[]]}", "tokens <= max_seq"},
         {"{\"tilewright_schedule\": 1, \"tokens\": 1, \"max_seq\": 1, \"workers\": []}", "1 to 1024 lists"},
         {"{\"tilewright_schedule\": 1, \"tokens\": 1, \"max_seq\": 1, \"workers\": [[]]}", "buffers: not a list"},
-        {"{\"tilewright_schedule\": 1, \"tokens\": 1, \"max_seq\": 1, \"buffers\": [{\"name\": \"x\", \"kind\": \"heap\"}], "
+        {"{\"tilewright_schedule\": 1, \"tokens\": 1, \"max_seq\": 1, \"buffers\": [{\"name\": \"x\", \"kind\": "
+         "\"heap\"}], "
          "\"counters\": [], \"workers\": [[]]}",
          "buffers[0]: kind"},
         {"{\"tilewright_schedule\": 1, \"tokens\": 1, \"max_seq\": 1, \"buffers\": [], \"counters\": [], \"workers\": "
@@ -135,10 +137,12 @@ static void broken_json_is_refused_with_its_place(void **state) {
         {"{\"tilewright_schedule\": 1, \"tokens\": 1, \"max_seq\": 1, \"buffers\": [], \"counters\": [], \"workers\": "
          "[[{\"op\": \"input\", \"tokens\": \"ids\"}]]}",
          "workers[0][0]: names no buffer: tokens"},
-        {"{\"tilewright_schedule\": 1, \"tokens\": 1, \"max_seq\": 1, \"buffers\": [], \"counters\": [{\"name\": \"c\"}, "
+        {"{\"tilewright_schedule\": 1, \"tokens\": 1, \"max_seq\": 1, \"buffers\": [], \"counters\": [{\"name\": "
+         "\"c\"}, "
          "{\"name\": \"c\"}], \"workers\": [[]]}",
          "counters[1]: the name is used twice"},
-        {"{\"tilewright_schedule\": 1, \"tokens\": 1, \"max_seq\": 1, \"buffers\": [], \"counters\": [{\"name\": \"c\"}], "
+        {"{\"tilewright_schedule\": 1, \"tokens\": 1, \"max_seq\": 1, \"buffers\": [], \"counters\": [{\"name\": "
+         "\"c\"}], "
          "\"workers\": [[{\"op\": \"input\", \"wait\": [[\"c\", 1.5]]}]]}",
          "a threshold is an integer"},
     };

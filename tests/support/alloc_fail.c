@@ -36,10 +36,18 @@ static bool refuse(void) {
     return true;
 }
 
-void *__wrap_malloc(size_t n) { return refuse() ? NULL : __real_malloc(n); }
-void *__wrap_calloc(size_t n, size_t m) { return refuse() ? NULL : __real_calloc(n, m); }
-void *__wrap_realloc(void *p, size_t n) { return refuse() ? NULL : __real_realloc(p, n); }
-void *__wrap_aligned_alloc(size_t a, size_t n) { return refuse() ? NULL : __real_aligned_alloc(a, n); }
+void *__wrap_malloc(size_t n) {
+    return refuse() ? NULL : __real_malloc(n);
+}
+void *__wrap_calloc(size_t n, size_t m) {
+    return refuse() ? NULL : __real_calloc(n, m);
+}
+void *__wrap_realloc(void *p, size_t n) {
+    return refuse() ? NULL : __real_realloc(p, n);
+}
+void *__wrap_aligned_alloc(size_t a, size_t n) {
+    return refuse() ? NULL : __real_aligned_alloc(a, n);
+}
 void *__wrap_mmap(void *at, size_t n, int prot, int flags, int fd, off_t offset) {
     return refuse() ? MAP_FAILED : __real_mmap(at, n, prot, flags, fd, offset);
 }
@@ -56,7 +64,9 @@ void alloc_fail_after(long n, bool persist) {
     hit = false;
 }
 
-bool alloc_fail_hit(void) { return hit; }
+bool alloc_fail_hit(void) {
+    return hit;
+}
 
 void alloc_fail_exhaust(int (*attempt)(void *), void *context) {
     for (int persist = 0; persist < 2; persist++)

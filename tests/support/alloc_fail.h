@@ -13,8 +13,8 @@ bool alloc_fail_hit(void);
 
 /* Calls `attempt(context)` with the n-th allocation failing for n = 0, 1, 2 … until it goes through untouched.
    `attempt` returns 0 for success, 1 for "out of memory, said so"; anything else fails the test. Leaks show under
-   the address sanitizer. Jansson is left out: 2.14 goes on with a shorter text when its lexer's buffer cannot grow, and then writes
-   beyond it. */
+   the address sanitizer. Jansson is left out: 2.14 goes on with a shorter text when its lexer's buffer cannot grow, and
+   then writes beyond it. */
 void alloc_fail_exhaust(int (*attempt)(void *), void *context);
 
 #endif

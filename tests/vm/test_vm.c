@@ -20,7 +20,8 @@ static tw_checked *checked(const tw_model *m, tw_lowering l) {
     tw_checked *c = NULL;
     tw_diag d;
     l.max_seq = MAX_SEQ;
-    if (tw_schedule_lower(&s, m, &l, &d) != TW_OK || tw_schedule_check(&c, &s, NULL, &d) != TW_OK) fail_msg("%s", d.message);
+    if (tw_schedule_lower(&s, m, &l, &d) != TW_OK || tw_schedule_check(&c, &s, NULL, &d) != TW_OK)
+        fail_msg("%s", d.message);
     return c;
 }
 
@@ -50,7 +51,8 @@ static void same(const float *a, const float *b, int64_t n, const char *what) {
     float largest = 0;
     for (int64_t i = 0; i < n; i++) largest = fmaxf(largest, fabsf(b[i]));
     for (int64_t i = 0; i < n; i++)
-        if (!(fabsf(a[i] - b[i]) <= 2e-5f * largest + 1e-6f)) fail_msg("%s: logit %d is %g, not %g", what, (int)i, a[i], b[i]);
+        if (!(fabsf(a[i] - b[i]) <= 2e-5f * largest + 1e-6f))
+            fail_msg("%s: logit %d is %g, not %g", what, (int)i, a[i], b[i]);
 }
 
 static void run_every_way(const tw_model *m, const char *name) {
@@ -82,8 +84,8 @@ static void run_every_way(const tw_model *m, const char *name) {
 
 static void every_family_runs_every_way(void **state) {
     (void)state;
-    static const char *const folders[] = {"gpt2-gelu-bare", "llama-biases", "llama-linear-mqa", "mistral-window", "mixtral-fused",
-                                          "qwen3-bias",     "qwen3moe-dense-first"};
+    static const char *const folders[] = {"gpt2-gelu-bare", "llama-biases", "llama-linear-mqa",    "mistral-window",
+                                          "mixtral-fused",  "qwen3-bias",   "qwen3moe-dense-first"};
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
         tw_model *m;
         tw_diag d;
@@ -103,7 +105,8 @@ static void programs_share_the_cache(void **state) {
     int prefill, decode;
     static float want[MAX_VOCAB], got[MAX_VOCAB];
     assert_int_equal(tw_model_synthetic(&m, "llama-tiny", TW_F16, 3, &d), TW_OK);
-    tw_checked *a = checked(m, (tw_lowering){.workers = 2, .tokens = 1}), *b = checked(m, (tw_lowering){.workers = 2, .tokens = 16});
+    tw_checked *a = checked(m, (tw_lowering){.workers = 2, .tokens = 1}),
+               *b = checked(m, (tw_lowering){.workers = 2, .tokens = 16});
     tw_vm *vm = machine(m, 2);
     assert_int_equal(tw_vm_load(vm, a, &decode, &d), TW_OK);
     int64_t tape = tw_vm_tape_bytes(vm);
@@ -166,8 +169,8 @@ static void what_does_not_fit_is_refused(void **state) {
     assert_int_equal(tw_model_synthetic(&m, "llama-tiny", TW_F32, 3, &d), TW_OK);
     assert_int_equal(tw_model_synthetic(&other, "gpt2", TW_F32, 3, &d), TW_OK);
     assert_int_equal(tw_vm_open(&vm, m, &(tw_vm_options){.workers = 0}, &d), TW_ERR_USAGE);
-    tw_checked *good = checked(m, (tw_lowering){.workers = 2, .tokens = 4}), *three = checked(m, (tw_lowering){.workers = 3}),
-               *foreign = checked(other, (tw_lowering){.workers = 2});
+    tw_checked *good = checked(m, (tw_lowering){.workers = 2, .tokens = 4}),
+               *three = checked(m, (tw_lowering){.workers = 3}), *foreign = checked(other, (tw_lowering){.workers = 2});
     vm = machine(m, 2);
     assert_int_equal(tw_vm_load(vm, three, &id, &d), TW_ERR_MISMATCH);
     assert_int_equal(tw_vm_load(vm, foreign, &id, &d), TW_ERR_MISMATCH);

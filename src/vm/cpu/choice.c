@@ -24,8 +24,8 @@ enum {
 
 typedef struct decision {
     struct decision *next;
-    const char *shape;  /* "bf16 4096x2048" */
-    const char *winner; /* "own", "openblas", ... */
+    const char *shape;              /* "bf16 4096x2048" */
+    const char *winner;             /* "own", "openblas", ... */
     double gflops[1 + MAX_VENDORS]; /* as measured now; 0: remembered or not possible */
 } decision;
 
@@ -72,7 +72,8 @@ tw_status tw_choices_open(tw_choices **out, tw_vm *vm, tw_diag *diag) {
         c->names[c->n_names++] = tw_vendor_name(vm->lanes[0].vendor, i);
     tw_cpu cpu;
     tw_cpu_detect(&cpu);
-    snprintf(c->machine, sizeof c->machine, "%s|%d of %d|%x|%s", cpu.model, vm->n_lanes, cpu.cores, vm->k.isa, TW_VERSION);
+    snprintf(c->machine, sizeof c->machine, "%s|%d of %d|%x|%s", cpu.model, vm->n_lanes, cpu.cores, vm->k.isa,
+             TW_VERSION);
     if (cache_folder(folder, sizeof folder)) c->path = tw_arena_printf(&c->arena, "%s/gemm-cpu.json", folder);
     if (c->path && tw_file_exists(c->path)) tw_json_load(&c->memory, c->path, NULL);
     if (!json_is_object(c->memory)) {
@@ -89,15 +90,17 @@ void tw_choices_close(tw_choices *c) {
     free(c);
 }
 
-static int64_t block_panels(const tw_strip *s) { return s->n_panels < BLOCK_PANELS ? s->n_panels : BLOCK_PANELS; }
+static int64_t block_panels(const tw_strip *s) {
+    return s->n_panels < BLOCK_PANELS ? s->n_panels : BLOCK_PANELS;
+}
 
 size_t tw_choice_scratch(const tw_strip *s, int64_t n) {
     (void)n;
     return tw_lines((size_t)(block_panels(s) * TW_PANEL_ROWS * s->cols) * 4);
 }
 
-static bool vendor_product(tw_lane *lane, tw_scratch scratch, const tw_strip *s, const void *panels, int vendor, const float *x,
-                           int64_t ldx, int64_t n, float *y) {
+static bool vendor_product(tw_lane *lane, tw_scratch scratch, const tw_strip *s, const void *panels, int vendor,
+                           const float *x, int64_t ldx, int64_t n, float *y) {
     int64_t block = block_panels(s);
     size_t bytes = tw_panel_bytes(s->format, s->cols);
     float *w = tw_scratch_take(&scratch, tw_choice_scratch(s, n));
@@ -111,16 +114,16 @@ static bool vendor_product(tw_lane *lane, tw_scratch scratch, const tw_strip *s,
     return true;
 }
 
-static void own_product(tw_lane *lane, tw_scratch scratch, const tw_strip *s, const void *panels, const float *x, int64_t ldx,
-                        int64_t n, float *y) {
+static void own_product(tw_lane *lane, tw_scratch scratch, const tw_strip *s, const void *panels, const float *x,
+                        int64_t ldx, int64_t n, float *y) {
     const tw_kernels *k = &lane->vm->k;
     tw_dtype t = s->format.dtype;
     void *room = tw_scratch_take(&scratch, k->gemm_scratch[t](s->format, s->n_panels, s->cols, n));
     k->gemm[t](s->format, panels, s->n_panels, s->cols, x, ldx, n, y, tw_strip_width(s), room);
 }
 
-void tw_choice_product(tw_lane *lane, tw_scratch scratch, const tw_strip *s, const void *panels, const float *x, int64_t ldx,
-                       int64_t n, float *y) {
+void tw_choice_product(tw_lane *lane, tw_scratch scratch, const tw_strip *s, const void *panels, const float *x,
+                       int64_t ldx, int64_t n, float *y) {
     if (!vendor_product(lane, scratch, s, panels, s->choice - 1, x, ldx, n, y))
         own_product(lane, scratch, s, panels, x, ldx, n, y);
 }
@@ -166,7 +169,8 @@ static tw_status run_contest(tw_lane *lane, void *context) {
     unsigned char *pages = tw_vm_pages(bytes);
     if (!pages) return TW_OK; /* no room to measure: own kernels it is */
     tw_scratch scratch = {pages};
-    float *x = tw_scratch_take(&scratch, x_bytes), *own = tw_scratch_take(&scratch, y_bytes), *y = tw_scratch_take(&scratch, y_bytes);
+    float *x = tw_scratch_take(&scratch, x_bytes), *own = tw_scratch_take(&scratch, y_bytes),
+          *y = tw_scratch_take(&scratch, y_bytes);
     tw_random r = tw_random_seed((uint64_t)tw_now_ns());
     for (int64_t i = 0; i < k->rows * k->strip.cols; i++) x[i] = (float)tw_random_unit(&r) * 2 - 1;
     double best[1 + MAX_VENDORS];
@@ -228,7 +232,8 @@ static tw_status decide(tw_choices *c, const tw_strip *s, int64_t rows, const ch
 
 static void remember(const tw_choices *c) {
     char folder[2048];
-    char *text = c->path && cache_folder(folder, sizeof folder) ? json_dumps(c->memory, JSON_INDENT(1) | JSON_SORT_KEYS) : NULL;
+    char *text =
+        c->path && cache_folder(folder, sizeof folder) ? json_dumps(c->memory, JSON_INDENT(1) | JSON_SORT_KEYS) : NULL;
     if (!text) return;
     /* The cache's parent may be missing as well; failing here only means measuring again next time. */
     char *slash = strrchr(folder, '/');

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who computes a product of many positions: our kernel, or a vendor's after unpacking panels. Decided by measuring both on
-   this machine for each shape, and remembered in a file below the user's cache folder. */
+/* Who computes a product of many positions: our kernel, or a vendor's after unpacking panels. Decided by measuring both
+   on this machine for each shape, and remembered in a file below the user's cache folder. */
 #ifndef TW_VM_CPU_CHOICE_H
 #define TW_VM_CPU_CHOICE_H
 
@@ -16,8 +16,8 @@ void tw_choices_close(tw_choices *c); /* NULL is fine */
 tw_status tw_choices_make(tw_choices *c, tw_program *p, tw_diag *diag);
 
 /* y = x W^T by the vendor that the strip's choice names. */
-void tw_choice_product(tw_lane *lane, tw_scratch scratch, const tw_strip *s, const void *panels, const float *x, int64_t ldx,
-                       int64_t n, float *y);
+void tw_choice_product(tw_lane *lane, tw_scratch scratch, const tw_strip *s, const void *panels, const float *x,
+                       int64_t ldx, int64_t n, float *y);
 size_t tw_choice_scratch(const tw_strip *s, int64_t n);
 
 /* One line a decision, for people. */

@@ -8,7 +8,8 @@
 #include <math.h>
 #include <string.h>
 
-void tw_exec_norm(const tw_lane *lane, const float *x, const float *w, const float *b, int64_t n, int64_t dim, float *y) {
+void tw_exec_norm(const tw_lane *lane, const float *x, const float *w, const float *b, int64_t n, int64_t dim,
+                  float *y) {
     const tw_vm *vm = lane->vm;
     static const float none = 0;
     for (int64_t t = 0; t < n; t++, x += dim, y += dim)
@@ -28,8 +29,12 @@ void tw_exec_activate(const tw_lane *lane, const float *gate, const float *up, i
         }
         for (int64_t i = 0; i < n; i++) y[i] = up[i] / (1 + expf(-up[i]));
         return;
-    case TW_ACT_GELU: k->gelu(gate ? gate : up, n, y); break;
-    case TW_ACT_GELU_TANH: k->gelu_tanh(gate ? gate : up, n, y); break;
+    case TW_ACT_GELU:
+        k->gelu(gate ? gate : up, n, y);
+        break;
+    case TW_ACT_GELU_TANH:
+        k->gelu_tanh(gate ? gate : up, n, y);
+        break;
     case TW_ACT_RELU:
         for (int64_t i = 0; i < n; i++) {
             float v = gate ? gate[i] : up[i];
@@ -40,8 +45,8 @@ void tw_exec_activate(const tw_lane *lane, const float *gate, const float *up, i
     for (int64_t i = 0; gate && i < n; i++) y[i] *= up[i];
 }
 
-void tw_exec_product(tw_lane *lane, tw_scratch scratch, const tw_strip *s, int64_t copy, const float *x, int64_t ldx, int64_t n,
-                     float *y) {
+void tw_exec_product(tw_lane *lane, tw_scratch scratch, const tw_strip *s, int64_t copy, const float *x, int64_t ldx,
+                     int64_t n, float *y) {
     const tw_kernels *k = &lane->vm->k;
     const unsigned char *panels = (const unsigned char *)s->panels + (size_t)copy * s->copy_bytes;
     tw_dtype t = s->format.dtype;
@@ -99,7 +104,8 @@ static void run_input(tw_lane *lane, const tw_exec *e) {
 
 static void run_embed(tw_lane *lane, const tw_exec *e) {
     const tw_vm_step *step = &lane->vm->step;
-    int64_t from = e->in->param[TW_FROM], count = e->in->param[TW_TO] - from, dim = tw_exec_shape(lane, e, TW_EMBED_X)->shape[2];
+    int64_t from = e->in->param[TW_FROM], count = e->in->param[TW_TO] - from,
+            dim = tw_exec_shape(lane, e, TW_EMBED_X)->shape[2];
     const int32_t *tokens = e->buffer[TW_EMBED_TOKENS];
     float *x = e->buffer[TW_EMBED_X], *position = (float *)(void *)lane->scratch;
     for (int64_t t = 0; t < step->n; t++) {
@@ -154,7 +160,8 @@ static void run_qkv(tw_lane *lane, const tw_exec *e) {
     const tw_vm_step *step = &lane->vm->step;
     tw_scratch scratch = {lane->scratch};
     int64_t n = step->n, dim = e->strip.cols, width = tw_strip_width(&e->strip);
-    float *normed = tw_scratch_take(&scratch, (size_t)(n * dim) * 4), *y = tw_scratch_take(&scratch, (size_t)(n * width) * 4);
+    float *normed = tw_scratch_take(&scratch, (size_t)(n * dim) * 4),
+          *y = tw_scratch_take(&scratch, (size_t)(n * width) * 4);
     tw_exec_norm(lane, e->buffer[TW_QKV_X], e->vector[TW_QKV_NORM], e->vector[TW_QKV_NORM_BIAS], n, dim, normed);
     tw_exec_product(lane, scratch, &e->strip, 0, normed, dim, n, y);
     const tw_buffer *q = tw_exec_shape(lane, e, TW_QKV_Q), *k = tw_exec_shape(lane, e, TW_QKV_K);
@@ -194,7 +201,8 @@ static void run_ffn(tw_lane *lane, const tw_exec *e) {
     int64_t n = lane->vm->step.n, dim = e->strip.cols, width = tw_strip_width(&e->strip), from = e->in->param[TW_FROM];
     int64_t count = e->in->param[TW_TO] - from, ffn = tw_exec_shape(lane, e, TW_FFN_H)->shape[2];
     bool gated = e->in->operand[TW_FFN_GATE] >= 0;
-    float *normed = tw_scratch_take(&scratch, (size_t)(n * dim) * 4), *y = tw_scratch_take(&scratch, (size_t)(n * width) * 4);
+    float *normed = tw_scratch_take(&scratch, (size_t)(n * dim) * 4),
+          *y = tw_scratch_take(&scratch, (size_t)(n * width) * 4);
     const float *gate_bias = e->vector[TW_FFN_GATE_BIAS], *up_bias = e->vector[TW_FFN_UP_BIAS];
     tw_exec_norm(lane, e->buffer[TW_FFN_X], e->vector[TW_FFN_NORM], e->vector[TW_FFN_NORM_BIAS], n, dim, normed);
     tw_exec_product(lane, scratch, &e->strip, 0, normed, dim, n, y);
@@ -211,7 +219,8 @@ static void run_head(tw_lane *lane, const tw_exec *e) {
     const tw_buffer *logits = tw_exec_shape(lane, e, TW_HEAD_LOGITS);
     int64_t n = lane->vm->step.n, dim = e->strip.cols, width = tw_strip_width(&e->strip), from = e->in->param[TW_FROM];
     int64_t count = e->in->param[TW_TO] - from, rows = logits->shape[0] > 1 ? n : 1;
-    float *normed = tw_scratch_take(&scratch, (size_t)(rows * dim) * 4), *y = tw_scratch_take(&scratch, (size_t)(rows * width) * 4);
+    float *normed = tw_scratch_take(&scratch, (size_t)(rows * dim) * 4),
+          *y = tw_scratch_take(&scratch, (size_t)(rows * width) * 4);
     const float *x = (const float *)e->buffer[TW_HEAD_X] + (n - rows) * dim;
     tw_exec_norm(lane, x, e->vector[TW_HEAD_NORM], e->vector[TW_HEAD_NORM_BIAS], rows, dim, normed);
     tw_exec_product(lane, scratch, &e->strip, 0, normed, dim, rows, y);
@@ -259,16 +268,21 @@ void tw_exec_run(tw_lane *lane, const tw_exec *e) {
 size_t tw_exec_scratch(const tw_vm *vm, const tw_schedule *s, const tw_exec *e) {
     int64_t T = s->tokens;
     switch (e->in->op) {
-    case TW_OP_EMBED: return (size_t)s->buffers[e->in->operand[TW_EMBED_X]].shape[2] * 4;
-    case TW_OP_ATTEND: return tw_exec_attend_scratch(vm, s, e);
+    case TW_OP_EMBED:
+        return (size_t)s->buffers[e->in->operand[TW_EMBED_X]].shape[2] * 4;
+    case TW_OP_ATTEND:
+        return tw_exec_attend_scratch(vm, s, e);
     case TW_OP_ROUTE:
     case TW_OP_EXPERTS_UP:
-    case TW_OP_EXPERTS_DOWN: return tw_exec_experts_scratch(vm, s, e);
+    case TW_OP_EXPERTS_DOWN:
+        return tw_exec_experts_scratch(vm, s, e);
     case TW_OP_QKV:
     case TW_OP_PROJECT:
     case TW_OP_FFN:
-    case TW_OP_HEAD: break;
-    default: return 0;
+    case TW_OP_HEAD:
+        break;
+    default:
+        return 0;
     }
     if (e->in->op == TW_OP_HEAD && s->buffers[e->in->operand[TW_HEAD_LOGITS]].shape[0] == 1) T = 1;
     return tw_lines((size_t)(T * e->strip.cols) * 4) + tw_lines((size_t)(T * tw_strip_width(&e->strip)) * 4) +

@@ -10,7 +10,9 @@ typedef struct tw_scratch {
     unsigned char *at;
 } tw_scratch;
 
-static inline size_t tw_lines(size_t bytes) { return (bytes + 63) / 64 * 64; }
+static inline size_t tw_lines(size_t bytes) {
+    return (bytes + 63) / 64 * 64;
+}
 
 static inline void *tw_scratch_take(tw_scratch *s, size_t bytes) {
     void *p = s->at;
@@ -24,14 +26,17 @@ static inline const tw_buffer *tw_exec_shape(const tw_lane *lane, const tw_exec 
 }
 
 /* y[t] = norm(x[t]) for n positions of `dim`. */
-void tw_exec_norm(const tw_lane *lane, const float *x, const float *w, const float *b, int64_t n, int64_t dim, float *y);
+void tw_exec_norm(const tw_lane *lane, const float *x, const float *w, const float *b, int64_t n, int64_t dim,
+                  float *y);
 
 /* y[t][r] = row r of the strip's copy . x[t]; y has tw_strip_width columns and as much stride, x stride ldx. */
-void tw_exec_product(tw_lane *lane, tw_scratch scratch, const tw_strip *s, int64_t copy, const float *x, int64_t ldx, int64_t n,
-                     float *y);
+void tw_exec_product(tw_lane *lane, tw_scratch scratch, const tw_strip *s, int64_t copy, const float *x, int64_t ldx,
+                     int64_t n, float *y);
 size_t tw_exec_product_scratch(const tw_vm *vm, const tw_strip *s, int64_t n);
 
-static inline int64_t tw_strip_width(const tw_strip *s) { return s->n_panels * TW_PANEL_ROWS; }
+static inline int64_t tw_strip_width(const tw_strip *s) {
+    return s->n_panels * TW_PANEL_ROWS;
+}
 
 void tw_exec_activate(const tw_lane *lane, const float *gate, const float *up, int64_t n, float *y);
 

@@ -48,7 +48,8 @@ void tw_exec_attend(tw_lane *lane, const tw_exec *e) {
 void tw_exec_merge(tw_lane *lane, const tw_exec *e) {
     const int64_t *p = e->in->param;
     const tw_buffer *part = tw_exec_shape(lane, e, TW_MERGE_PART);
-    int64_t slots = part->shape[1], width = part->shape[2], d = width - 2, splits = p[TW_MERGE_SPLITS], heads = slots / splits;
+    int64_t slots = part->shape[1], width = part->shape[2], d = width - 2, splits = p[TW_MERGE_SPLITS],
+            heads = slots / splits;
     for (int64_t t = 0; t < lane->vm->step.n; t++)
         for (int64_t h = p[TW_MERGE_HEAD_FROM]; h < p[TW_MERGE_HEAD_TO]; h++) {
             const float *in = (const float *)e->buffer[TW_MERGE_PART] + (t * slots + h * splits) * width;

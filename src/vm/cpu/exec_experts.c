@@ -25,8 +25,10 @@ static void choose_experts(float *scores, int64_t experts, int64_t used, bool re
 void tw_exec_route(tw_lane *lane, const tw_exec *e) {
     tw_scratch scratch = {lane->scratch};
     int64_t n = lane->vm->step.n, dim = e->strip.cols, width = tw_strip_width(&e->strip);
-    int64_t experts = tw_exec_shape(lane, e, TW_ROUTE_ROUTER)->shape[1], used = tw_exec_shape(lane, e, TW_ROUTE_ROUTE)->shape[2];
-    float *normed = tw_scratch_take(&scratch, (size_t)(n * dim) * 4), *y = tw_scratch_take(&scratch, (size_t)(n * width) * 4);
+    int64_t experts = tw_exec_shape(lane, e, TW_ROUTE_ROUTER)->shape[1],
+            used = tw_exec_shape(lane, e, TW_ROUTE_ROUTE)->shape[2];
+    float *normed = tw_scratch_take(&scratch, (size_t)(n * dim) * 4),
+          *y = tw_scratch_take(&scratch, (size_t)(n * width) * 4);
     float *route = e->buffer[TW_ROUTE_ROUTE];
     tw_exec_norm(lane, e->buffer[TW_ROUTE_X], e->vector[TW_ROUTE_NORM], NULL, n, dim, normed);
     tw_exec_product(lane, scratch, &e->strip, 0, normed, dim, n, y);
@@ -50,7 +52,8 @@ void tw_exec_experts_up(tw_lane *lane, const tw_exec *e) {
     int64_t n = lane->vm->step.n, dim = e->strip.cols, width = tw_strip_width(&e->strip), used = h->shape[1];
     int64_t from = e->in->param[TW_FROM], count = e->in->param[TW_TO] - from;
     int64_t experts = tw_exec_shape(lane, e, TW_EXPERTS_UP_UP)->shape[0];
-    float *normed = tw_scratch_take(&scratch, (size_t)(n * dim) * 4), *gathered = tw_scratch_take(&scratch, (size_t)(n * dim) * 4);
+    float *normed = tw_scratch_take(&scratch, (size_t)(n * dim) * 4),
+          *gathered = tw_scratch_take(&scratch, (size_t)(n * dim) * 4);
     float *y = tw_scratch_take(&scratch, (size_t)(n * width) * 4);
     int32_t *pairs = tw_scratch_take(&scratch, (size_t)(n * used) * 4);
     tw_exec_norm(lane, e->buffer[TW_EXPERTS_UP_X], e->vector[TW_EXPERTS_UP_NORM], NULL, n, dim, normed);
@@ -69,8 +72,10 @@ void tw_exec_experts_down(tw_lane *lane, const tw_exec *e) {
     tw_scratch scratch = {lane->scratch};
     int64_t n = lane->vm->step.n, ffn = e->strip.cols, width = tw_strip_width(&e->strip), from = e->in->param[TW_FROM];
     int64_t count = e->in->param[TW_TO] - from, used = tw_exec_shape(lane, e, TW_EXPERTS_DOWN_ROUTE)->shape[2];
-    int64_t experts = tw_exec_shape(lane, e, TW_EXPERTS_DOWN_W)->shape[0], dim = tw_exec_shape(lane, e, TW_EXPERTS_DOWN_X)->shape[2];
-    float *gathered = tw_scratch_take(&scratch, (size_t)(n * ffn) * 4), *y = tw_scratch_take(&scratch, (size_t)(n * width) * 4);
+    int64_t experts = tw_exec_shape(lane, e, TW_EXPERTS_DOWN_W)->shape[0],
+            dim = tw_exec_shape(lane, e, TW_EXPERTS_DOWN_X)->shape[2];
+    float *gathered = tw_scratch_take(&scratch, (size_t)(n * ffn) * 4),
+          *y = tw_scratch_take(&scratch, (size_t)(n * width) * 4);
     int32_t *pairs = tw_scratch_take(&scratch, (size_t)(n * used) * 4);
     const float *route = e->buffer[TW_EXPERTS_DOWN_ROUTE], *h = e->buffer[TW_EXPERTS_DOWN_H];
     for (int64_t x = 0; x < experts; x++) {
@@ -91,6 +96,6 @@ size_t tw_exec_experts_scratch(const tw_vm *vm, const tw_schedule *s, const tw_e
     int64_t used = 1;
     if (e->in->op == TW_OP_EXPERTS_UP) used = s->buffers[e->in->operand[TW_EXPERTS_UP_ROUTE]].shape[2];
     if (e->in->op == TW_OP_EXPERTS_DOWN) used = s->buffers[e->in->operand[TW_EXPERTS_DOWN_ROUTE]].shape[2];
-    return 2 * tw_lines(T * cols * 4) + tw_lines(T * (size_t)tw_strip_width(&e->strip) * 4) + tw_lines(T * (size_t)used * 4) +
-           tw_exec_product_scratch(vm, &e->strip, s->tokens);
+    return 2 * tw_lines(T * cols * 4) + tw_lines(T * (size_t)tw_strip_width(&e->strip) * 4) +
+           tw_lines(T * (size_t)used * 4) + tw_exec_product_scratch(vm, &e->strip, s->tokens);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From a checked schedule to an executable program: buffers get memory, names become pointers, weights go onto tapes. */
+/* From a checked schedule to an executable program: buffers get memory, names become pointers, weights go onto tapes.
+ */
 #include "base/diag.h"
 #include "base/dtype.h"
 #include "vm/cpu/choice.h"
@@ -39,8 +40,7 @@ static tw_status new_pages(tw_vm *vm, const tw_buffer *b, void **out, tw_diag *d
     if (!p) return tw_fail_memory(diag);
     p->size = buffer_size(b);
     p->data = tw_vm_pages(p->size);
-    if (!p->data)
-        return tw_fail(diag, TW_ERR_MEMORY, "no memory for %.1f MB of %s", (double)p->size / 1e6, b->name);
+    if (!p->data) return tw_fail(diag, TW_ERR_MEMORY, "no memory for %.1f MB of %s", (double)p->size / 1e6, b->name);
     p->next = vm->pages;
     vm->pages = p;
     *out = p->data;
@@ -227,7 +227,8 @@ int64_t tw_vm_streamed_bytes(const tw_vm *vm) {
     return n;
 }
 
-/* A model that does not fit is refused before pages are touched: overcommit would let it run until the kernel kills it. */
+/* A model that does not fit is refused before pages are touched: overcommit would let it run until the kernel kills it.
+ */
 static tw_status fits(tw_vm *vm, const tw_program *p, tw_diag *diag) {
     double need = 0;
     for (int w = 0; w < p->s->n_workers; w++)
@@ -240,10 +241,11 @@ static tw_status fits(tw_vm *vm, const tw_program *p, tw_diag *diag) {
     tw_cpu cpu;
     tw_cpu_detect(&cpu);
     if (cpu.available_bytes <= 0 || need <= (double)cpu.available_bytes) return TW_OK;
-    return tw_fail(diag, TW_ERR_MEMORY,
-                   "the model needs %.1f GB of memory here and %.1f GB are free: try --weights int8 or int4, or a shorter "
-                   "context (-c)",
-                   need / 1e9, (double)cpu.available_bytes / 1e9);
+    return tw_fail(
+        diag, TW_ERR_MEMORY,
+        "the model needs %.1f GB of memory here and %.1f GB are free: try --weights int8 or int4, or a shorter "
+        "context (-c)",
+        need / 1e9, (double)cpu.available_bytes / 1e9);
 }
 
 tw_status tw_vm_load(tw_vm *vm, const tw_checked *program, int *id, tw_diag *diag) {

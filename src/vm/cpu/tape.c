@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Weight tapes: each worker packs the rows of its own instructions, in the order in which it will read them, into memory
-   that its own thread touches first. */
+/* Weight tapes: each worker packs the rows of its own instructions, in the order in which it will read them, into
+   memory that its own thread touches first. */
 #define _GNU_SOURCE
 #include "base/diag.h"
 #include "model/quantize.h"
@@ -43,7 +43,7 @@ typedef struct source {
     const tw_instr *in;
     const tw_weight *w[3];
     int64_t from, to, cols;
-    int parts; /* matrices that each contribute rows [from, to): 1, or gate and up */
+    int parts;                                  /* matrices that each contribute rows [from, to): 1, or gate and up */
     int64_t heads, kv_heads, head_dim, rotated; /* qkv */
     int64_t experts;                            /* copies; 0: not a mixture */
     tw_panel_format format;
@@ -51,7 +51,7 @@ typedef struct source {
 } source;
 
 static const int first_matrix[TW_OP_COUNT] = {
-    [TW_OP_QKV] = TW_QKV_WQ,       [TW_OP_PROJECT] = TW_PROJECT_W,         [TW_OP_FFN] = TW_FFN_GATE,
+    [TW_OP_QKV] = TW_QKV_WQ,         [TW_OP_PROJECT] = TW_PROJECT_W,          [TW_OP_FFN] = TW_FFN_GATE,
     [TW_OP_ROUTE] = TW_ROUTE_ROUTER, [TW_OP_EXPERTS_UP] = TW_EXPERTS_UP_GATE, [TW_OP_EXPERTS_DOWN] = TW_EXPERTS_DOWN_W,
     [TW_OP_HEAD] = TW_HEAD_W,
 };
@@ -84,7 +84,8 @@ static void describe(source *src, const tw_schedule *s, const tw_instr *in) {
     }
 }
 
-static tw_status find_matrix(const tw_model *m, const tw_buffer *b, int64_t expert, const tw_weight **out, tw_diag *diag) {
+static tw_status find_matrix(const tw_model *m, const tw_buffer *b, int64_t expert, const tw_weight **out,
+                             tw_diag *diag) {
     char name[128];
     snprintf(name, sizeof name, "%s", b->name);
     char *experts = strstr(name, ".experts.");
@@ -97,8 +98,8 @@ static tw_status find_matrix(const tw_model *m, const tw_buffer *b, int64_t expe
                        (long long)b->shape[1], (long long)b->shape[2]);
     bool quantised = b->dtype == TW_I8 || b->dtype == TW_I4;
     if (!quantised && w->dtype != b->dtype)
-        return tw_fail(diag, TW_ERR_MISMATCH, "the schedule's %s is %s, the model's is %s", name, tw_dtype_name(b->dtype),
-                       tw_dtype_name(w->dtype));
+        return tw_fail(diag, TW_ERR_MISMATCH, "the schedule's %s is %s, the model's is %s", name,
+                       tw_dtype_name(b->dtype), tw_dtype_name(w->dtype));
     *out = w;
     return TW_OK;
 }
@@ -134,7 +135,9 @@ typedef struct packer {
     unsigned char *rows; /* up to 16, in their own type */
 } packer;
 
-static int64_t groups_of(tw_panel_format f, int64_t cols) { return f.group ? (cols + f.group - 1) / f.group : 1; }
+static int64_t groups_of(tw_panel_format f, int64_t cols) {
+    return f.group ? (cols + f.group - 1) / f.group : 1;
+}
 
 static bool packer_open(packer *p, const source *src, bool dequantise) {
     size_t cols = (size_t)src->cols, groups = (size_t)groups_of(src->format, src->cols);
@@ -188,7 +191,9 @@ static void pack_copy(packer *p, unsigned char *out) {
             pack_panel(p, part, i, (int)(n - i < TW_PANEL_ROWS ? n - i : TW_PANEL_ROWS), out);
 }
 
-static size_t take_size(const tw_strip *s, int64_t copies) { return s->copy_bytes * (size_t)copies; }
+static size_t take_size(const tw_strip *s, int64_t copies) {
+    return s->copy_bytes * (size_t)copies;
+}
 
 static unsigned char *take(tw_lane *lane, size_t size) {
     struct tw_tape_block *b = lane->blocks;
@@ -219,7 +224,9 @@ void tw_tape_free(tw_lane *lane) {
     tw_arena_free(&lane->arena);
 }
 
-static bool quantised(const source *src) { return src->format.dtype == TW_I8 || src->format.dtype == TW_I4; }
+static bool quantised(const source *src) {
+    return src->format.dtype == TW_I8 || src->format.dtype == TW_I4;
+}
 
 static void measure(const tw_lane *lane, const source *src, tw_strip *out) {
     *out = (tw_strip){.cols = src->cols, .format = src->format};
@@ -230,8 +237,8 @@ static void measure(const tw_lane *lane, const source *src, tw_strip *out) {
 
 /* The rows, under a name that another program's instruction for the same rows shares. */
 static void make_key(const source *src, char *key, size_t size) {
-    snprintf(key, size, "%s %s/%d %d %lld..%lld", src->buffer->name, tw_dtype_name(src->format.dtype), src->format.group,
-             (int)src->in->op, (long long)src->from, (long long)src->to);
+    snprintf(key, size, "%s %s/%d %d %lld..%lld", src->buffer->name, tw_dtype_name(src->format.dtype),
+             src->format.group, (int)src->in->op, (long long)src->from, (long long)src->to);
 }
 
 static const tw_strip *find(const tw_lane *lane, const char *key) {
@@ -245,8 +252,8 @@ static tw_status pack(tw_lane *lane, source *src, tw_strip *out, tw_diag *diag) 
     unsigned char *data = take(lane, take_size(out, copies));
     packer p;
     if (!data)
-        return tw_fail(diag, TW_ERR_MEMORY, "no memory for %.1f MB of weights (%s)", (double)take_size(out, copies) / 1e6,
-                       src->buffer->name);
+        return tw_fail(diag, TW_ERR_MEMORY, "no memory for %.1f MB of weights (%s)",
+                       (double)take_size(out, copies) / 1e6, src->buffer->name);
     bool ok = packer_open(&p, src, lane->vm->options.dequantise && quantised(src));
     tw_status st = ok ? TW_OK : tw_fail_memory(diag);
     for (int64_t c = 0; c < copies && st == TW_OK; c++) {
@@ -258,7 +265,9 @@ static tw_status pack(tw_lane *lane, source *src, tw_strip *out, tw_diag *diag) 
     return st;
 }
 
-bool tw_tape_has_strip(tw_op op) { return first_matrix[op] != 0; }
+bool tw_tape_has_strip(tw_op op) {
+    return first_matrix[op] != 0;
+}
 
 size_t tw_tape_missing(tw_lane *lane, const tw_schedule *s, const tw_instr *in) {
     source src;

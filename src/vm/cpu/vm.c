@@ -11,15 +11,18 @@
 #include <string.h>
 
 enum {
-    SPINS = 2000,         /* about 50 us of pauses: longer than a stage's imbalance, shorter than a scheduler's tick */
-    AHEAD_BYTES = 256 << 10, /* of the next weights, fetched into the second-level cache while waiting: a quarter of it or less */
+    SPINS = 2000, /* about 50 us of pauses: longer than a stage's imbalance, shorter than a scheduler's tick */
+    AHEAD_BYTES =
+        256 << 10, /* of the next weights, fetched into the second-level cache while waiting: a quarter of it or less */
 };
 
-static bool reached(uint32_t value, uint32_t target) { return (int32_t)(value - target) >= 0; }
+static bool reached(uint32_t value, uint32_t target) {
+    return (int32_t)(value - target) >= 0;
+}
 
-/* Spins, then sleeps. While it spins, it fetches what the worker will read next: weights do not depend on what it waits for.
-   The sleeper announces itself before it looks a last time, and whoever arrives looks for sleepers after adding: one of the
-   two sees the other. */
+/* Spins, then sleeps. While it spins, it fetches what the worker will read next: weights do not depend on what it waits
+   for. The sleeper announces itself before it looks a last time, and whoever arrives looks for sleepers after adding:
+   one of the two sees the other. */
 static void wait_fetching(tw_counter_cell *c, uint32_t target, const char *next, const char *end) {
     for (int i = 0; i < SPINS; i++) {
         if (reached(atomic_load_explicit(&c->value, memory_order_acquire), target)) return;
@@ -37,7 +40,9 @@ static void wait_fetching(tw_counter_cell *c, uint32_t target, const char *next,
     atomic_fetch_sub(&c->sleepers, 1);
 }
 
-static void wait_for(tw_counter_cell *c, uint32_t target) { wait_fetching(c, target, NULL, NULL); }
+static void wait_for(tw_counter_cell *c, uint32_t target) {
+    wait_fetching(c, target, NULL, NULL);
+}
 
 static void arrive_at(tw_counter_cell *c) {
     atomic_fetch_add(&c->value, 1);
@@ -81,7 +86,9 @@ static void *lane_main(void *argument) {
 }
 
 /* Until every other worker has finished what was launched so far. */
-static void settle(tw_vm *vm) { wait_for(&vm->idle, vm->launches * (uint32_t)(vm->n_lanes - 1)); }
+static void settle(tw_vm *vm) {
+    wait_for(&vm->idle, vm->launches * (uint32_t)(vm->n_lanes - 1));
+}
 
 static void launch(tw_vm *vm) {
     vm->launches++;

@@ -28,14 +28,14 @@ typedef struct tw_strip {
 
 typedef struct tw_exec {
     const tw_instr *in;
-    void *buffer[TW_MAX_OPERANDS];       /* activations, caches, inputs, outputs */
+    void *buffer[TW_MAX_OPERANDS];        /* activations, caches, inputs, outputs */
     const float *vector[TW_MAX_OPERANDS]; /* norms and biases as floats, whole */
     const tw_weight *table[TW_MAX_OPERANDS];
     tw_strip strip; /* qkv, project, head: one; ffn: gate panels, then up panels */
     struct {
         tw_counter_cell *cell;
         uint32_t threshold;
-    } *waits;
+    } * waits;
     int n_waits;
     tw_counter_cell *arrive;
 } tw_exec;
