@@ -436,8 +436,8 @@ def write_goldens(directory):
     for t in texts:
         plain, special = (tokenizer.encode(t, add_special_tokens=s).ids for s in (False, True))
         cases.append({"text": t, "ids": plain, "ids_with_special": special,
-                      "decoded": tokenizer.decode(special),
-                      "decoded_keep_special": tokenizer.decode(special, skip_special_tokens=False)})
+                      "decoded": tokenizer.decode(plain),
+                      "decoded_keep_special": tokenizer.decode(plain, skip_special_tokens=False)})
     golden = {"source": f"tokenizers {tokenizers.__version__}", "cases": cases}
     (directory / "tokenizer-golden.json").write_text(json.dumps(golden, ensure_ascii=False) + "\n")
     print(f"golden: heldout.txt nll {nll:.4f}, perplexity {math.exp(nll):.3f} over {count} predictions")
