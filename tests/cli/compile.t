@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+# Lowering; whatever comes out is accepted by the check.
+$ tilewright compile models/demo --workers 2 -o s.json
+  s.json: 66 instructions for 2 workers, 34 counters, 78 buffers
+$ ls
+  data
+  models
+  s.json
+$ tilewright check s.json
+  s.json: accepted: 66 instructions on 2 workers, 34 counters, every interleaving of every step
+# The same bytes every time, and on standard output.
+$ tilewright compile models/demo --workers 2 | cmp - s.json && tilewright compile models/demo --workers 2 -o - | cmp - s.json
+# From one verb to the next.
+$ for n in 1 2 3 7 16 64 128; do tilewright compile models/demo --workers $n | tilewright check -; done
+  -: accepted: 34 instructions on 1 workers, 34 counters, every interleaving of every step
+  -: accepted: 66 instructions on 2 workers, 34 counters, every interleaving of every step
+  -: accepted: 98 instructions on 3 workers, 34 counters, every interleaving of every step
+  -: accepted: 256 instructions on 7 workers, 40 counters, every interleaving of every step
+  -: accepted: 538 instructions on 16 workers, 40 counters, every interleaving of every step
+  -: accepted: 1162 instructions on 64 workers, 40 counters, every interleaving of every step
+  -: accepted: 1610 instructions on 128 workers, 40 counters, every interleaving of every step
+$ for n in 2 16 512; do tilewright compile models/demo --workers 4 --tokens $n | tilewright check -; done
+  -: accepted: 130 instructions on 4 workers, 34 counters, every interleaving of every step
+  -: accepted: 130 instructions on 4 workers, 34 counters, every interleaving of every step
+  -: accepted: 130 instructions on 4 workers, 34 counters, every interleaving of every step
+$ for w in native int8 int4; do tilewright compile models/demo --workers 2 --weights $w | tilewright check -; done
+  -: accepted: 66 instructions on 2 workers, 34 counters, every interleaving of every step
+  -: accepted: 66 instructions on 2 workers, 34 counters, every interleaving of every step
+  -: accepted: 66 instructions on 2 workers, 34 counters, every interleaving of every step
+$ for m in data/models/*; do tilewright compile $m --workers 3 | tilewright check - || echo $m; done
+  -: accepted: 38 instructions on 3 workers, 14 counters, every interleaving of every step
+  -: accepted: 38 instructions on 3 workers, 14 counters, every interleaving of every step
+  -: accepted: 38 instructions on 3 workers, 14 counters, every interleaving of every step
+  -: accepted: 38 instructions on 3 workers, 14 counters, every interleaving of every step
+  -: accepted: 38 instructions on 3 workers, 14 counters, every interleaving of every step
+  -: accepted: 53 instructions on 3 workers, 19 counters, every interleaving of every step
+  -: accepted: 38 instructions on 3 workers, 14 counters, every interleaving of every step
+  -: accepted: 38 instructions on 3 workers, 14 counters, every interleaving of every step
+  -: accepted: 40 instructions on 3 workers, 16 counters, every interleaving of every step
+  -: accepted: 40 instructions on 3 workers, 16 counters, every interleaving of every step
+  -: accepted: 53 instructions on 3 workers, 19 counters, every interleaving of every step
+  -: accepted: 38 instructions on 3 workers, 14 counters, every interleaving of every step
+  -: accepted: 39 instructions on 3 workers, 15 counters, every interleaving of every step
+  -: accepted: 39 instructions on 3 workers, 15 counters, every interleaving of every step
+$ for s in llama-1b llama-8b qwen3-30b-a3b; do tilewright compile --shape $s --workers 8 -c 4096 | tilewright check -; done
+  -: accepted: 658 instructions on 8 workers, 84 counters, every interleaving of every step
+  -: accepted: 1298 instructions on 8 workers, 164 counters, every interleaving of every step
+  -: accepted: 1986 instructions on 8 workers, 292 counters, every interleaving of every step
+# Choices in a file; flags win.
+$ echo '{"workers": 3, "max_seq": 512, "tokens": 8}' >c.json
+$ tilewright compile models/demo --config c.json -o s.json && json s.json tokens max_seq workers.#
+  s.json: 98 instructions for 3 workers, 34 counters, 78 buffers
+  8
+  512
+  3
+$ tilewright compile models/demo --config c.json --workers 2 -c 128 -o s.json && json s.json tokens max_seq workers.#
+  s.json: 66 instructions for 2 workers, 34 counters, 78 buffers
+  8
+  128
+  2
+# An old file is replaced whole, and permissions are the umask's.
+$ echo old >s.json; chmod 600 s.json; umask 022; tilewright compile models/demo --workers 2 -o s.json && ls -l s.json | cut -c1-10
+  s.json: 66 instructions for 2 workers, 34 counters, 78 buffers
+  -rw-r--r--

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+# What the command says of itself.
+$ tilewright --help
+  tilewright VERB [OBJECT] [flags]
+  
+    doctor                             what this machine offers, what is missing and what that costs
+    run       MODEL                    generate text
+    verify    MODEL                    compare logits, greedy tokens and loss with a reference file
+    bench     MODEL | --shape NAME     tokens per second beside what this machine could do
+    ppl       MODEL -f FILE            perplexity of a text
+    tokenize  MODEL TEXT               ids and pieces of a text; MODEL may be a tokenizer.json
+    compile   MODEL                    lower a model to a schedule, written as JSON
+    check     S.json                   prove a schedule safe, or say why it is not
+  
+  "tilewright VERB --help" shows a verb's flags and an example. Version 0.1.0.
+$ tilewright --version
+  tilewright 0.1.0
+$ for verb in doctor run verify bench ppl tokenize compile check; do tilewright $verb --help; echo; done
+  tilewright doctor [flags]
+  what this machine offers, what is missing and what that costs
+  
+  flags:
+    --json                       print as JSON
+  
+  example:
+    tilewright doctor
+  
+  tilewright run MODEL [flags]
+  generate text
+  
+  flags:
+    -p TEXT                      the prompt; - reads standard input
+    --ids 1,2,3                  the prompt as token ids
+    -n N                         new tokens at most (default 128)
+    -s SEED                      of the sampling (default: from the clock)
+    --temp T                     0 is greedy (default: the model's generation_config.json, else greedy)
+    --top-k K                    only the K most likely; 0: all
+    --top-p P                    only the most likely that sum to P
+    --min-p P                    only those at least P times as likely as the most likely
+    --repetition-penalty P       divide the logits of ids already there (default: the model's generation_config.json, else 1)
+    --stop TEXT                  end before this text; may be repeated
+    --ignore-eos                 go on after an end-of-sequence token
+    --chat                       wrap the prompt in the model's chat template
+    --system TEXT                a system message for --chat
+    --schedule S.json            run this decode schedule, once the check accepts it
+    --quiet                      no line about speed
+    --json                       print ids, text and timings as JSON
+    --weights native|int8|int4   weights as stored, or quantised at load (default native)
+    --group 32|64|128            columns that share a scale (default: a row for int8, 64 for int4)
+    -t N                         threads (default: every core)
+    -c N                         positions kept (default: the model's, at most 4096)
+    --isa LIST                   use only these instruction sets, e.g. avx2, or none
+    --device auto|cpu            where to run (default auto)
+  
+  example:
+    tilewright run models/demo -p "In the beginning" -n 64 --temp 0.8
+  
+  tilewright verify MODEL [flags]
+  compare logits, greedy tokens and loss with a reference file
+  
+  flags:
+    --weights native|int8|int4   weights as stored, or quantised at load (default native)
+    --group 32|64|128            columns that share a scale (default: a row for int8, 64 for int4)
+    -t N                         threads (default: every core)
+    -c N                         positions kept (default: the model's, at most 4096)
+    --isa LIST                   use only these instruction sets, e.g. avx2, or none
+    --device auto|cpu            where to run (default auto)
+    --golden FILE                the reference (default: golden.json in the model's folder)
+    --rope auto|float|stored     frequencies as float32, or rounded to the weights' type (default: whichever agrees)
+    -s SEED                      of the random prompts for quantised weights
+    --json                       print the verdict as JSON
+  
+  example:
+    tilewright verify models/demo
+  
+  tilewright bench MODEL | --shape NAME [flags]
+  tokens per second beside what this machine could do
+  
+  flags:
+    --shape NAME                 random weights of a known shape instead of a model: llama-1b, llama-8b, ...
+    --dtype f32|f16|bf16         of --shape's weights (default bf16)
+    -p N                         prompt tokens, read at once (default 512; 0: skip)
+    -n N                         tokens decoded one by one (default 128; 0: skip)
+    -d N                         tokens in the cache before either (default 0)
+    -r N                         repetitions (default 5)
+    -o md|csv|json               how to print (default md)
+    --explain                    also who computes each product, on stderr
+    --weights native|int8|int4   weights as stored, or quantised at load (default native)
+    --group 32|64|128            columns that share a scale (default: a row for int8, 64 for int4)
+    -t N                         threads (default: every core)
+    -c N                         positions kept (default: the model's, at most 4096)
+    --isa LIST                   use only these instruction sets, e.g. avx2, or none
+    --device auto|cpu            where to run (default auto)
+  
+  example:
+    tilewright bench --shape llama-1b --weights int8 -p 512 -n 64
+  
+  tilewright ppl MODEL -f FILE [flags]
+  perplexity of a text
+  
+  flags:
+    -f FILE                      the text; - for standard input
+    --weights native|int8|int4   weights as stored, or quantised at load (default native)
+    --group 32|64|128            columns that share a scale (default: a row for int8, 64 for int4)
+    -t N                         threads (default: every core)
+    -c N                         positions kept (default: the model's, at most 4096)
+    --isa LIST                   use only these instruction sets, e.g. avx2, or none
+    --device auto|cpu            where to run (default auto)
+    --json                       print as JSON
+  
+  example:
+    tilewright ppl models/demo -f models/demo/heldout.txt -c 256
+  
+  tilewright tokenize MODEL TEXT [flags]
+  ids and pieces of a text; MODEL may be a tokenizer.json
+  
+  flags:
+    --golden FILE                compare with a reference file instead
+    --no-special                 leave out what the post-processor adds (BOS and the like)
+    --json                       print as JSON
+  
+  example:
+    tilewright tokenize models/demo "In the beginning"
+  
+  tilewright compile MODEL [flags]
+  lower a model to a schedule, written as JSON
+  
+  flags:
+    -o S.json                    where to write (default: standard output)
+    --workers N                  workers (default: every core)
+    --target cpu                 what it is for
+    --config C.json              choices of the lowering; flags win over it
+    --tokens N                   positions a step takes at most (default 1: decode)
+    --weights native|int8|int4   weights as stored, or quantised
+    --group 32|64|128            columns that share a scale
+    -c N                         positions kept (default: the model's)
+    --shape NAME                 a known shape instead of a model
+  
+  example:
+    tilewright compile models/demo -o s.json --workers 4
+  
+  tilewright check S.json [flags]
+  prove a schedule safe, or say why it is not
+  
+  flags:
+    --format auto|tilewright     the file's format
+    --json                       print the verdict and every finding as JSON
+  
+  example:
+    tilewright check s.json
+  
+# Nothing at all is wrong use, and the help goes to standard error.
+$ tilewright 2>/dev/null
+  [2]
+$ tilewright 2>&1 >/dev/null | head -1
+  tilewright VERB [OBJECT] [flags]
+# Output that cannot be written is an error.
+$ tilewright --help >/dev/full
+  tilewright: (standard output): cannot write
+  [1]
+$ tilewright compile models/demo >/dev/full
+  tilewright: (standard output): cannot write: No space left on device
+  [1]

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+# Every model that is kept here agrees with what transformers computed.
+$ for m in models/demo data/models/*; do tilewright verify $m | sed 's/, logits within.*//; s/ (reference.*//'; done
+  agrees with models/demo/golden.json: 4 cases, 256 greedy tokens equal
+  perplexity 25.92209
+  agrees with data/models/gpt2-gelu-bare/golden.json: 4 cases, 128 greedy tokens equal
+  agrees with data/models/gpt2-relu-untied/golden.json: 4 cases, 128 greedy tokens equal
+  agrees with data/models/llama-biases/golden.json: 4 cases, 128 greedy tokens equal
+  agrees with data/models/llama-dynamic/golden.json: 4 cases, 128 greedy tokens equal
+  agrees with data/models/llama-linear-mqa/golden.json: 4 cases, 128 greedy tokens equal
+  agrees with data/models/llama-llama3-sharded/golden.json: 4 cases, 128 greedy tokens equal
+  agrees with data/models/llama-yarn-mha/golden.json: 4 cases, 128 greedy tokens equal
+  agrees with data/models/mistral-window/golden.json: 4 cases, 128 greedy tokens equal
+  agrees with data/models/mixtral-fused/golden.json: 4 cases, 128 greedy tokens equal
+  agrees with data/models/mixtral-window/golden.json: 4 cases, 128 greedy tokens equal
+  agrees with data/models/qwen2-window/golden.json: 4 cases, 128 greedy tokens equal
+  agrees with data/models/qwen3-bias/golden.json: 4 cases, 128 greedy tokens equal
+  agrees with data/models/qwen3moe-dense-first/golden.json: 4 cases, 128 greedy tokens equal
+  agrees with data/models/qwen3moe-step-fused/golden.json: 4 cases, 128 greedy tokens equal
+# With any instruction set, and split otherwise.
+$ for isa in none avx2 avx512 avx512,avx512vnni; do for m in data/models/*; do tilewright verify $m --isa $isa -t 1 >/dev/null || echo $isa $m; done; done
+$ for m in data/models/*; do tilewright verify $m -t 3 >/dev/null || echo $m; done
+$ tilewright verify models/demo --isa avx2 | sed 's/, logits within.*//; s/ (ref.*//'
+  agrees with models/demo/golden.json: 4 cases, 256 greedy tokens equal
+  perplexity 25.92209
+# Quantised weights agree with the floats that the integers stand for.
+$ for g in 32 64 128; do tilewright verify models/demo --weights int4 --group $g | sed 's/, logits within.*//'; done
+  agrees with its own dequantised weights: 4 cases, 128 greedy tokens equal
+  agrees with its own dequantised weights: 4 cases, 128 greedy tokens equal
+  agrees with its own dequantised weights: 4 cases, 128 greedy tokens equal
+$ for m in models/demo data/models/llama-biases data/models/qwen3moe-step-fused; do tilewright verify $m --weights int8 | sed 's/, logits within.*//'; done
+  agrees with its own dequantised weights: 4 cases, 128 greedy tokens equal
+  agrees with its own dequantised weights: 4 cases, 128 greedy tokens equal
+  agrees with its own dequantised weights: 4 cases, 128 greedy tokens equal
+# The verdict as JSON.
+$ tilewright verify models/demo --json | json - agrees reference rope cases greedy_tokens
+  true
+  models/demo/golden.json
+  float
+  4
+  256
+# A reference that says something else: the first difference, exit status 1.
+$ tilewright verify data/models/llama-biases --golden data/models/gpt2-gelu-bare/golden.json 2>&1 | sed 's/is [-0-9.e]* here and [-0-9.e]* in/is A here and B in/'
+  tilewright: data/models/gpt2-gelu-bare/golden.json: cases[0]: logit 0 is A here and B in the reference
+$ sed 's/"greedy":\[[0-9]*/"greedy":[77/' data/models/llama-biases/golden.json >g.json; tilewright verify data/models/llama-biases --golden g.json
+  tilewright: g.json: cases[0]: greedy token 0 is 0 here and 77 in the reference
+  [1]
+$ sed 's/"loss":[0-9]/"loss":9/' data/models/llama-biases/golden.json >g.json; tilewright verify data/models/llama-biases --golden g.json 2>&1 | sed 's/is [-0-9.e]* here and [-0-9.e]* in/is A here and B in/'
+  tilewright: g.json: cases[1]: loss over prompt tokens 5 is A here and B in the reference
+$ tilewright verify data/models/llama-biases --golden models/demo/golden.json
+  tilewright: models/demo/golden.json: cases[0]: an id is not an integer within the vocabulary
+  [1]
