@@ -181,6 +181,22 @@ static void gemm_takes_any_number_of_rows(void **state) {
     }
 }
 
+/* More columns, and more rows, than are computed at a time. */
+static void gemm_takes_several_blocks(void **state) {
+    tw_random r = tw_random_seed(*(uint64_t *)*state + 4);
+    tw_kernels k;
+    for (int m = 0; m < CHECK_MASKS; m++) {
+        if (!check_kernels(m, &k)) continue;
+        for (int f = 0; f < FORMATS; f++) {
+            problem deep = problem_make(formats[f], 3, 2500, 5, INPUT_NORMAL, &r), tall = problem_make(formats[f], 2, 600, 90, INPUT_MIXED, &r);
+            check_gemm(&k, &deep);
+            check_gemm(&k, &tall);
+            problem_free(&deep);
+            problem_free(&tall);
+        }
+    }
+}
+
 /* What is not a number must show in every row that it enters, never as a plausible number. */
 static void a_nan_in_x_shows(void **state) {
     tw_random r = tw_random_seed(*(uint64_t *)*state + 3);
@@ -240,6 +256,7 @@ int main(void) {
         cmocka_unit_test_prestate(gemv_agrees_with_the_exact_sums, &seed),
         cmocka_unit_test_prestate(gemm_agrees_with_the_exact_sums, &seed),
         cmocka_unit_test_prestate(gemm_takes_any_number_of_rows, &seed),
+        cmocka_unit_test_prestate(gemm_takes_several_blocks, &seed),
         cmocka_unit_test_prestate(a_nan_in_x_shows, &seed),
         cmocka_unit_test_prestate(the_largest_of_every_block_fits, &seed),
         cmocka_unit_test(the_choice_stays_within_the_mask),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Template: gemm of few rows, part of gemm_float.h. Weights are widened in registers on their way to a tile of rows, with
-   no detour through memory, and panels are read in the order in which they lie. */
+/* Template: gemm whose weights are widened in registers on their way to a tile of rows, with no detour through memory;
+   part of gemm_float.h. Panels are read in the order in which they lie. */
 #ifndef TW_VM_CPU_GEMM_FEW_H
 #define TW_VM_CPU_GEMM_FEW_H
 
@@ -16,8 +16,8 @@ enum {
     /* Rows of the copied x, a cache line over DEPTH: rows a multiple of 4 KiB apart would share a set. */
     STRIDE = DEPTH + 16,
     AHEAD = 8192, /* bytes of each panel: twice a memory's latency at its full rate */
-    /* Beyond six tiles of rows, widening for each costs more than widening once to memory for all. */
-    FEW_ROWS = 6 * TILE_ROWS
+    /* Columns at a time: two panels of float and a tile of x stay in the second-level cache. */
+    SPAN = 2048
 };
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -30,7 +30,7 @@ static int64_t few_height(int64_t rows) {
 
 /* Of one copied tile of rows. */
 static int64_t few_floats(tw_panel_format f, int64_t cols, int64_t height) {
-    return height * ((tw_panel_cols(f, cols) + DEPTH - 1) / DEPTH) * STRIDE;
+    return height * ((least(tw_panel_cols(f, cols), SPAN) + DEPTH - 1) / DEPTH) * STRIDE;
 }
 
 static size_t few_scratch(tw_panel_format f, int64_t cols, int64_t rows) {
@@ -55,17 +55,17 @@ static inline __attribute__((always_inline)) vf few_column(tw_dtype t, const cha
     }
 }
 
-/* Two vectors of columns: where their weights and scales lie. `cols` is padded. */
+/* Two vectors of rows of W: where their weights and scales lie, from column `first` on; `cols` of them, padded. */
 typedef struct few_args {
     const char *data[2], *scales[2];
-    int64_t cols, group, ldy, rows;
+    int64_t first, cols, group, ldy, rows;
     const float *x;
     float *y;
     int vectors;
 } few_args;
 
 static inline __attribute__((always_inline)) void few_scales(tw_dtype t, const few_args *a, int64_t k, vf scale[2], vf less[2]) {
-    int64_t at = k / a->group * ROWS;
+    int64_t at = (a->first + k) / a->group * ROWS;
     TW_UNROLL for (int v = 0; v < 2; v++) {
         scale[v] = t == TW_I8 ? v_load((const float *)(const void *)a->scales[v] + at) : v_load_f16(a->scales[v] + 2 * at);
         less[v] = v_mul(scale[v], v_set(t == TW_I8 ? -128 : -8));
@@ -80,7 +80,7 @@ static inline __attribute__((always_inline)) void few_tile(tw_dtype t, int rows,
     scale[0] = scale[1] = less[0] = less[1] = v_zero();
     for (int64_t k = 0, at = 0; k < a->cols; k += TW_PANEL_K, at += step) {
         const float *x = a->x + k / DEPTH * rows * STRIDE + k % DEPTH;
-        if (integers && k % a->group == 0) few_scales(t, a, k, scale, less);
+        if (integers && (k == 0 || k % a->group == 0)) few_scales(t, a, k, scale, less);
         TW_UNROLL for (int64_t b = 0; b < step; b += 64) {
             _mm_prefetch(a->data[0] + at + AHEAD + b, _MM_HINT_T0);
             if (TILE_PANELS == 2) _mm_prefetch(a->data[1] + at + AHEAD + b, _MM_HINT_T0);
@@ -96,7 +96,10 @@ static inline __attribute__((always_inline)) void few_tile(tw_dtype t, int rows,
     }
     TW_UNROLL for (int r = 0; r < rows; r++)
         TW_UNROLL for (int v = 0; v < 2; v++)
-            if (r < a->rows && v < a->vectors) v_store(a->y + r * a->ldy + v * LANES, acc[r][v]);
+            if (r < a->rows && v < a->vectors) {
+                float *y = a->y + r * a->ldy + v * LANES;
+                v_store(y, a->first ? v_add(v_load(y), acc[r][v]) : acc[r][v]);
+            }
 }
 
 static inline __attribute__((always_inline)) void few_tiles(tw_dtype t, const few_args *a) {
@@ -139,29 +142,48 @@ static void few_tile_of(tw_dtype t, const few_args *a) {
     if (t == TW_I4) few_i4(a);
 }
 
+/* A product over columns `first` .. first + cols - 1, whose x has been copied. */
+typedef struct few_product {
+    tw_panel_format f;
+    const char *panels;
+    int64_t n_panels, rows, height, floats;
+    size_t bytes, scales, start; /* of a panel; of its scales; of the columns before */
+    const float *copy;
+    float *y;
+} few_product;
+
+static void few_panels(const few_product *q, few_args *a, int64_t p) {
+    /* Half a panel's rows further: by the bytes of a row in what is read at once. */
+    const size_t half = LANES * (q->f.dtype == TW_F16 ? 2 : 4), half_scale = LANES * (q->f.dtype == TW_I8 ? 4 : 2);
+    const char *panel = q->panels + (size_t)p * q->bytes, *next = p + 1 < q->n_panels ? panel + q->bytes : panel;
+    a->data[0] = panel + q->scales + q->start;
+    a->data[1] = TILE_PANELS == 2 ? next + q->scales + q->start : a->data[0] + half;
+    a->scales[0] = panel;
+    a->scales[1] = TILE_PANELS == 2 ? next : panel + half_scale;
+    a->vectors = TILE_PANELS == 2 && next == panel ? 1 : 2;
+    for (int64_t m = 0; m < q->rows; m += q->height) {
+        a->rows = least(q->height, q->rows - m);
+        a->x = q->copy + m / q->height * q->floats;
+        a->y = q->y + m * a->ldy + p * ROWS;
+        few_tile_of(q->f.dtype, a);
+    }
+}
+
 static void few_rows(tw_panel_format f, const char *panels, int64_t n_panels, int64_t cols, const float *x, int64_t ldx, int64_t rows,
                      float *y, int64_t ldy, float *copy) {
-    const size_t bytes = tw_panel_bytes(f, cols), scales = tw_panel_scale_bytes(f, cols);
-    /* Half a panel's rows further: by the bytes of a row in what is read at once. */
-    const size_t half = LANES * (f.dtype == TW_F16 ? 2 : 4), half_scale = LANES * (f.dtype == TW_I8 ? 4 : 2);
-    const int64_t height = few_height(rows), floats = few_floats(f, cols, height);
-    few_args a = {.cols = tw_panel_cols(f, cols), .ldy = ldy};
-    a.group = f.group ? f.group : a.cols;
-    for (int64_t m = 0; m < rows; m += height)
-        few_copy(x + m * ldx, ldx, least(height, rows - m), cols, a.cols, copy + m / height * floats);
-    for (int64_t p = 0; p < n_panels; p += TILE_PANELS) {
-        const char *panel = panels + (size_t)p * bytes, *next = p + 1 < n_panels ? panel + bytes : panel;
-        a.data[0] = panel + scales;
-        a.data[1] = TILE_PANELS == 2 ? next + scales : a.data[0] + half;
-        a.scales[0] = panel;
-        a.scales[1] = TILE_PANELS == 2 ? next : panel + half_scale;
-        a.vectors = TILE_PANELS == 2 && next == panel ? 1 : 2;
-        for (int64_t m = 0; m < rows; m += height) {
-            a.rows = least(height, rows - m);
-            a.x = copy + m / height * floats;
-            a.y = y + m * ldy + p * ROWS;
-            few_tile_of(f.dtype, &a);
-        }
+    const int64_t padded = tw_panel_cols(f, cols);
+    few_product q = {.f = f, .panels = panels, .n_panels = n_panels, .rows = rows, .height = few_height(rows), .copy = copy, .y = y};
+    few_args a = {.group = f.group ? f.group : padded, .ldy = ldy};
+    q.bytes = tw_panel_bytes(f, cols);
+    q.scales = tw_panel_scale_bytes(f, cols);
+    q.floats = few_floats(f, cols, q.height);
+    for (int64_t k = 0; k < padded; k += SPAN) {
+        a.first = k;
+        a.cols = least(SPAN, padded - k);
+        q.start = (size_t)(k * ROWS) * tw_dtype_bits(f.dtype) / 8;
+        for (int64_t m = 0; m < rows; m += q.height)
+            few_copy(x + m * ldx + k, ldx, least(q.height, rows - m), cols - k, a.cols, copy + m / q.height * q.floats);
+        for (int64_t p = 0; p < n_panels; p += TILE_PANELS) few_panels(&q, &a, p);
     }
 }
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Template: gemm in float on every format, compiled once for each vector_*.h included before it.
 
-   gemm_few.h does few rows. For more, and for a block of rows and DEPTH columns, x is copied together; then for each two panels (one with AVX2) the same columns are
-   widened to float and every tile of rows runs over them. The widened weights stay in the first-level cache, the
-   block of x in the second. */
+   Float formats, and few rows of the others, go through gemm_few.h. For many rows integers cost too much to widen for
+   every tile: for a block of rows and DEPTH columns x is copied together, then for each two panels (one with AVX2) the
+   same columns are widened to float and every tile of rows runs over them. The widened weights stay in the first-level
+   cache, the block of x in the second. */
 #include "vm/cpu/variants.h"
 
 #include "vm/cpu/gemm_few.h"
@@ -14,25 +15,16 @@ enum {
     SPLIT = ROWS / LANES,
     /* 512 tokens in one block of 548 KiB; half of that without AVX-512, where processors have smaller caches. */
     BLOCK_ROWS = 43 * TILE_ROWS,
+    /* From here on widening once for all rows is the faster way. */
+    FEW_ROWS = 6 * TILE_ROWS,
 };
+
+static bool is_few(tw_panel_format f, int64_t rows) { return rows <= FEW_ROWS || (f.dtype != TW_I8 && f.dtype != TW_I4); }
 
 size_t VARIANT(tw_gemm_scratch)(tw_panel_format f, int64_t n_panels, int64_t cols, int64_t rows) {
     (void)n_panels;
-    if (rows <= FEW_ROWS) return few_scratch(f, cols, rows);
+    if (is_few(f, rows)) return few_scratch(f, cols, rows);
     return (size_t)(least(rows, BLOCK_ROWS) * STRIDE + TILE_COLS * DEPTH) * sizeof(float);
-}
-
-static inline void widen_f16(const char *data, int64_t n, float *out) {
-    for (int64_t i = 0; i < n * ROWS; i += LANES) v_store(out + i, v_load_f16(data + 2 * i));
-}
-
-static inline void widen_bf16(const char *data, int64_t n, float *out) {
-    for (int64_t k = 0; k < n; k += 2)
-        TW_UNROLL for (int s = 0; s < SPLIT; s++) {
-            vi bits = v_load_bits(data + 2 * (k * ROWS + 2 * s * LANES));
-            v_store(out + k * ROWS + s * LANES, v_even_bf16(bits));
-            v_store(out + (k + 1) * ROWS + s * LANES, v_odd_bf16(bits));
-        }
 }
 
 static inline void widen_i8(const char *data, int64_t n, const float *scales, float *out) {
@@ -57,13 +49,9 @@ static inline void widen_i4(const char *data, int64_t n, const char *scales, flo
     }
 }
 
-/* Columns k .. k + n - 1 (n a multiple of 8) of one panel: where they lie as float, widened into `out` if need be. */
-static const float *widen(tw_panel_format f, int64_t cols, const char *panel, int64_t k, int64_t n, float *out) {
+/* Columns k .. k + n - 1 (n a multiple of 8) of one panel as float. */
+static void widen(tw_panel_format f, int64_t cols, const char *panel, int64_t k, int64_t n, float *out) {
     const char *data = panel + tw_panel_scale_bytes(f, cols);
-    if (f.dtype == TW_F32) return (const float *)(const void *)data + k * ROWS;
-    if (f.dtype == TW_F16) widen_f16(data + k * 2 * ROWS, n, out);
-    if (f.dtype == TW_BF16) widen_bf16(data + k * 2 * ROWS, n, out);
-    if (f.dtype != TW_I8 && f.dtype != TW_I4) return out;
     int64_t group = f.group ? f.group : tw_panel_cols(f, cols);
     for (int64_t done = 0; done < n;) {
         int64_t at = k + done, g = at / group, step = least((g + 1) * group - at, n - done);
@@ -73,7 +61,6 @@ static const float *widen(tw_panel_format f, int64_t cols, const char *panel, in
             widen_i4(data + at * ROWS / 2, step, panel + g * 2 * ROWS, out + done * ROWS);
         done += step;
     }
-    return out;
 }
 
 /* Weights that the next tiles need, fetched a little with each tile of rows: they come from memory, which would
@@ -132,12 +119,10 @@ static void tile_panels(const block *b, int64_t p, const ahead *next) {
     int64_t whole = (b->depth + TW_PANEL_K - 1) / TW_PANEL_K * TW_PANEL_K;
     tile_args t = {.step = ROWS, .depth = b->depth, .y = b->y + p * ROWS, .ldy = b->ldy, .first = b->k == 0};
     int vectors = TILE_PANELS == 2 && p + 1 == b->n_panels ? 1 : 2;
-    t.b[0] = widen(b->f, b->cols, panel, b->k, whole, b->wide);
-    t.b[1] = t.b[0];
-    if (TILE_PANELS == 1)
-        t.b[1] += LANES;
-    else if (vectors == 2)
-        t.b[1] = widen(b->f, b->cols, panel + bytes, b->k, whole, b->wide + ROWS * DEPTH);
+    widen(b->f, b->cols, panel, b->k, whole, b->wide);
+    if (TILE_PANELS == 2 && vectors == 2) widen(b->f, b->cols, panel + bytes, b->k, whole, b->wide + ROWS * DEPTH);
+    t.b[0] = b->wide;
+    t.b[1] = b->wide + (TILE_PANELS == 1 ? LANES : vectors == 2 ? ROWS * DEPTH : 0);
     all_rows(&t, next, b->x, b->rows, vectors);
 }
 
@@ -160,7 +145,7 @@ static void many_rows(block *b, const float *x, int64_t ldx, float *copy) {
 
 void VARIANT(tw_gemm)(tw_panel_format f, const void *panels, int64_t n_panels, int64_t cols, const float *x, int64_t ldx,
                       int64_t rows, float *y, int64_t ldy, void *scratch) {
-    if (rows <= FEW_ROWS) {
+    if (is_few(f, rows)) {
         few_rows(f, panels, n_panels, cols, x, ldx, rows, y, ldy, scratch);
         return;
     }
