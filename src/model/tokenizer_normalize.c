@@ -92,8 +92,11 @@ static void byte_level(const tw_text *in, tw_text *out) {
 
 /* ---- Unicode's normalization forms ---- */
 
+#define EXTRA 0x40000000 /* marks code points of a decomposition but its first */
+
 /* Combining class; 0 for characters that the reference does not know. */
 static int combining(int32_t cp) {
+    cp &= ~EXTRA;
     if (cp < 0x300) return 0;
     int c = utf8proc_get_property(cp)->combining_class;
     return c && tw_class_has(&tw_class_opaque, (uint32_t)cp) ? 0 : c;
@@ -166,7 +169,7 @@ static tw_status normal_form(bool composed, bool compatible, const tw_text *in, 
         out->zero = in->zero;
         return TW_OK;
     }
-    size_t n = 0, room = in->b.size + 32, zero = 0;
+    size_t n = 0, room = in->b.size + 32, zero = 0, leading = 0;
     int32_t *cp = malloc(room * sizeof *cp);
     if (!cp) return tw_fail_memory(diag);
     tw_status s = TW_OK;
@@ -181,13 +184,18 @@ static tw_status normal_form(bool composed, bool compatible, const tw_text *in, 
             cp = p;
             room *= 2;
         }
-        n += decompose((int32_t)tw_utf8_next(in->b.data, &i), compatible, cp + n);
-        if (at < in->zero) zero = n;
+        size_t k = decompose((int32_t)tw_utf8_next(in->b.data, &i), compatible, cp + n);
+        for (size_t x = 1; x < k; x++) cp[n + x] |= EXTRA;
+        n += k;
+        leading += at < in->zero;
     }
     if (!order(cp, n)) {
         s = tw_fail_memory(diag);
         goto done;
     }
+    /* Once they are in order, every first code point takes the place of the next character, whichever it came from. */
+    while (in->zero && zero < n && (leading || cp[zero] & EXTRA)) leading -= !(cp[zero++] & EXTRA);
+    for (size_t k = 0; k < n; k++) cp[k] &= ~EXTRA;
     if (composed) {
         if (!composed_size(cp, &zero)) {
             s = tw_fail_memory(diag);
