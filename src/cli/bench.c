@@ -188,7 +188,7 @@ static int run(const cli_verb *verb, int argc, char **argv) {
     const char *path = NULL, *shape = NULL, *dtype = "bf16";
     int64_t p = 512, n = 128, depth = 0;
     bench b = {.repetitions = 5, .format = "md"};
-    bool explain = false;
+    bool explain = false, json = false;
     const cli_flag flags[] = {
         {"--shape", CLI_TEXT, &shape, "NAME",
          "random weights of a known shape instead of a model: llama-1b, llama-8b, ..."},
@@ -198,6 +198,7 @@ static int run(const cli_verb *verb, int argc, char **argv) {
         {"-d", CLI_INT, &depth, "N", "tokens in the cache before either (default 0)"},
         {"-r", CLI_INT, &b.repetitions, "N", "repetitions (default 5)"},
         {"-o", CLI_TEXT, &b.format, "md|csv|json", "how to print (default md)"},
+        {"--json", CLI_FLAG, &json, NULL, "the same as -o json"},
         {"--explain", CLI_FLAG, &explain, NULL, "also who computes each product, on stderr"},
         CLI_MODEL_FLAGS(m),
     };
@@ -207,6 +208,7 @@ static int run(const cli_verb *verb, int argc, char **argv) {
     if ((count == 1) == (shape != NULL)) return cli_usage("bench: needs a MODEL or --shape, one of them");
     if (!tw_dtype_from_name(dtype, &t) || t > TW_BF16)
         return cli_usage("--dtype: \"%s\" is not f32, f16 or bf16", dtype);
+    if (json) b.format = "json";
     if (strcmp(b.format, "md") && strcmp(b.format, "csv") && strcmp(b.format, "json"))
         return cli_usage("-o: \"%s\" is not md, csv or json", b.format);
     if (p < 0 || n < 0 || depth < 0 || b.repetitions < 1 || b.repetitions > MAX_REPETITIONS || p + n + depth > 1 << 24)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Numbers differ from run to run; what is beside them does not.
-$ tilewright bench models/demo -p 16 -n 8 -r 2 -t 2 -o json >b.json && json b.json '#' 0.test 0.correct 0.unit 1.test 1.correct 1.unit 1.threads
+$ tilewright bench models/demo -p 16 -n 8 -r 2 -t 2 --json >b.json && json b.json '#' 0.test 0.correct 0.unit 1.test 1.correct 1.unit 1.threads
   2
   pp16
   true

@@ -84,6 +84,7 @@ $ for verb in doctor run verify bench ppl tokenize compile check; do tilewright 
     -d N                         tokens in the cache before either (default 0)
     -r N                         repetitions (default 5)
     -o md|csv|json               how to print (default md)
+    --json                       the same as -o json
     --explain                    also who computes each product, on stderr
     --weights native|int8|int4   weights as stored, or quantised at load (default native)
     --group 32|64|128            columns that share a scale (default: a row for int8, 64 for int4)
