@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Measures the CPU's kernels: `bench_kernels [--threads N] [--isa LIST] [--case TEXT] [--rounds N] [--json] [--commit HASH]`.
-   Candidates run in turn in every round, and so do the ceilings: plain reads of the same weights in two patterns, and
-   multiply-adds in registers. What neighbours take from memory or the clock then meets all of them alike. Medians are compared; no figure
-   comes without its verdict. */
+/* Measures the CPU's kernels: `bench_kernels [--threads N] [--isa LIST] [--case TEXT] [--rounds N] [--json] [--commit
+   HASH]`. Candidates run in turn in every round, and so do the ceilings: plain reads of the same weights in two
+   patterns, and multiply-adds in registers. What neighbours take from memory or the clock then meets all of them alike.
+   Medians are compared; no figure comes without its verdict. */
 #define _GNU_SOURCE
 #include "kernels.h"
 
@@ -17,7 +17,13 @@
 #include <string.h>
 #include <time.h>
 
-enum { MAX_ROUNDS = 99, MAX_THREADS = 256, FIRST_CEILING = 1 + BENCH_PEERS, CANDIDATES = FIRST_CEILING + 2, FMA_ROUNDS = 200000 };
+enum {
+    MAX_ROUNDS = 99,
+    MAX_THREADS = 256,
+    FIRST_CEILING = 1 + BENCH_PEERS,
+    CANDIDATES = FIRST_CEILING + 2,
+    FMA_ROUNDS = 200000
+};
 
 typedef struct options {
     int threads, rounds;
@@ -53,20 +59,26 @@ static int peer_count(const bench_case *c) {
 }
 
 /* How many ways the ceiling of a case is asked for. */
-static int ceiling_count(const bench_case *c) { return c->unit == UNIT_BYTES ? 2 : c->unit == UNIT_FLOPS ? 1 : 0; }
+static int ceiling_count(const bench_case *c) {
+    return c->unit == UNIT_BYTES ? 2 : c->unit == UNIT_FLOPS ? 1 : 0;
+}
 
 /* One pass at the ceiling; returns the bytes or operations. */
 static double run_ceiling(worker *w, const bench_data *d, int way) {
     static const size_t streams[] = {1, 4}, ahead[] = {0, 1024};
     uint32_t isa = w->team->kernels.isa;
     if (d->c->unit == UNIT_FLOPS) {
-        tw_cpu_fma_fn *fma = isa & TW_CPU_AVX512 ? tw_cpu_fma_avx512 : isa & TW_CPU_AVX2 ? tw_cpu_fma_avx2 : tw_cpu_fma_c;
+        tw_cpu_fma_fn *fma = isa & TW_CPU_AVX512 ? tw_cpu_fma_avx512
+                             : isa & TW_CPU_AVX2 ? tw_cpu_fma_avx2
+                                                 : tw_cpu_fma_c;
         float sink = 0;
         double ops = (double)fma(FMA_ROUNDS, &sink);
         w->seen += sink > 0;
         return ops * FMA_ROUNDS;
     }
-    tw_cpu_read_fn *read = isa & TW_CPU_AVX512 ? tw_cpu_read_avx512 : isa & TW_CPU_AVX2 ? tw_cpu_read_avx2 : tw_cpu_read_c;
+    tw_cpu_read_fn *read = isa & TW_CPU_AVX512 ? tw_cpu_read_avx512
+                           : isa & TW_CPU_AVX2 ? tw_cpu_read_avx2
+                                               : tw_cpu_read_c;
     size_t bytes = (size_t)d->c->work(d) / 4096 * 4096;
     w->seen += read(d->weights, bytes, streams[way], ahead[way]);
     return (double)bytes;
@@ -115,7 +127,8 @@ static void find_ceiling(worker *w, const bench_case *c) {
 
 static void run_case(worker *w, const bench_case *c) {
     team *t = w->team;
-    bench_data d = {.c = c, .k = &t->kernels, .vendor = tw_vendor_open(), .random = tw_random_seed((uint64_t)w->index + 1)};
+    bench_data d = {
+        .c = c, .k = &t->kernels, .vendor = tw_vendor_open(), .random = tw_random_seed((uint64_t)w->index + 1)};
     c->make(&d);
     if (w->index == 0) {
         t->repeats = 1;
@@ -154,21 +167,25 @@ static void describe(const bench_case *c, int threads, char *out, size_t size) {
     if (!strcmp(c->name, "gemv"))
         snprintf(out, size, "%s K=%lld threads=%d", format, (long long)c->cols, threads);
     else if (!strcmp(c->name, "gemm"))
-        snprintf(out, size, "%s M=%lld N=%lld K=%lld threads=%d", format, (long long)c->rows, (long long)c->n, (long long)c->cols, threads);
+        snprintf(out, size, "%s M=%lld N=%lld K=%lld threads=%d", format, (long long)c->rows, (long long)c->n,
+                 (long long)c->cols, threads);
     else if (c->unit == UNIT_NONE)
         snprintf(out, size, "n=%lld threads=%d", (long long)c->n, threads);
     else
-        snprintf(out, size, "dim=%lld tokens=%lld span=%lld threads=%d", (long long)c->cols, (long long)c->rows, (long long)c->n, threads);
+        snprintf(out, size, "dim=%lld tokens=%lld span=%lld threads=%d", (long long)c->cols, (long long)c->rows,
+                 (long long)c->n, threads);
 }
 
-static void report_row(const team *t, const bench_case *c, const char *config, double work, const tw_stats *ours, const char *peer,
-                       const tw_stats *theirs) {
+static void report_row(const team *t, const bench_case *c, const char *config, double work, const tw_stats *ours,
+                       const char *peer, const tw_stats *theirs) {
     static const char *const units[] = {"GB/s", "GFLOP/s", "Gelement/s"};
-    double us = ours->median * 1e6, peer_us = theirs ? theirs->median * 1e6 : 0, spread = (ours->p90 - ours->p10) / ours->median;
+    double us = ours->median * 1e6, peer_us = theirs ? theirs->median * 1e6 : 0,
+           spread = (ours->p90 - ours->p10) / ours->median;
     double rate = work / ours->median / 1e9;
     double ceiling = t->ceiling / 1e9;
     if (!t->o.json) {
-        printf("%-18s %-36s %-5s %10.1f us %8.1f %-8s", c->name, config, t->correct ? "ok" : "WRONG", us, rate, units[c->unit]);
+        printf("%-18s %-36s %-5s %10.1f us %8.1f %-8s", c->name, config, t->correct ? "ok" : "WRONG", us, rate,
+               units[c->unit]);
         if (ceiling > 0) printf(" %5.1f%% of %.1f", 100 * rate / ceiling, ceiling);
         if (theirs) printf("  %s %.1f us, ratio %.2f", peer, peer_us, peer_us / us);
         printf("  spread %.3f\n", spread);
@@ -225,15 +242,17 @@ static void environment(const team *t, int argc, char **argv) {
     tw_cpu_isa_names(t->kernels.isa, isa, sizeof isa);
     strftime(date, sizeof date, "%Y-%m-%d", gmtime_r(&now, &tm));
     if (!t->o.json) {
-        printf("%s, %d threads, %s; %.1f GB/s, %.1f GFLOP/s\n", cpu.model, t->o.threads, isa, t->bandwidth / 1e9, t->flops / 1e9);
+        printf("%s, %d threads, %s; %.1f GB/s, %.1f GFLOP/s\n", cpu.model, t->o.threads, isa, t->bandwidth / 1e9,
+               t->flops / 1e9);
     } else {
-        printf("{\"device\":\"%s, %d cores, %s\",\"versions\":{\"tilewright\":\"%s\",\"compiler\":\"%s\"", cpu.model, cpu.cores, isa, TW_VERSION, __VERSION__);
+        printf("{\"device\":\"%s, %d cores, %s\",\"versions\":{\"tilewright\":\"%s\",\"compiler\":\"%s\"", cpu.model,
+               cpu.cores, isa, TW_VERSION, __VERSION__);
         for (int i = 0; v && i < tw_vendor_count(v); i++) {
             tw_vendor_version(v, i, version, sizeof version);
             printf(",\"%s\":\"%s\"", tw_vendor_name(v, i), version);
         }
-        printf("},\"bandwidth_gbs\":%.2f,\"gflops\":%.1f,\"date\":\"%s\",\"commit\":\"%s\",\"command\":\"bench_kernels", t->bandwidth / 1e9, t->flops / 1e9, date,
-               t->o.commit);
+        printf("},\"bandwidth_gbs\":%.2f,\"gflops\":%.1f,\"date\":\"%s\",\"commit\":\"%s\",\"command\":\"bench_kernels",
+               t->bandwidth / 1e9, t->flops / 1e9, date, t->o.commit);
         for (int i = 1; i < argc; i++) printf(" %s", argv[i]);
         printf("\"}\n");
     }
@@ -273,11 +292,14 @@ int main(int argc, char **argv) {
     tw_cpu_detect(&cpu);
     t.o = (options){.threads = 1, .rounds = 11, .commit = "", .isa = cpu.isa};
     if (!parse(&t.o, argc, argv)) {
-        fprintf(stderr, "usage: bench_kernels [--threads N] [--isa LIST] [--case TEXT] [--rounds N] [--json] [--commit HASH]\n");
+        fprintf(
+            stderr,
+            "usage: bench_kernels [--threads N] [--isa LIST] [--case TEXT] [--rounds N] [--json] [--commit HASH]\n");
         return 2;
     }
     tw_kernels_choose(&t.kernels, t.o.isa & cpu.isa);
-    if (tw_cpu_measure_bandwidth(t.o.threads, &t.bandwidth, &diag) || tw_cpu_measure_flops(t.o.threads, &t.flops, &diag)) {
+    if (tw_cpu_measure_bandwidth(t.o.threads, &t.bandwidth, &diag) ||
+        tw_cpu_measure_flops(t.o.threads, &t.flops, &diag)) {
         fprintf(stderr, "bench_kernels: %s\n", diag.message);
         return 1;
     }

@@ -132,12 +132,15 @@ static void gemv_run(bench_data *d) {
     d->k->gemv[c->f.dtype](c->f, d->weights, d->panels, c->cols, d->prepared, d->y);
 }
 
-static double gemv_work(const bench_data *d) { return (double)d->panels * (double)tw_panel_bytes(d->c->f, d->c->cols); }
+static double gemv_work(const bench_data *d) {
+    return (double)d->panels * (double)tw_panel_bytes(d->c->f, d->c->cols);
+}
 
 static bool gemv_peer(bench_data *d, int peer) {
     int64_t n = d->panels * ROWS, k = d->c->cols;
     if (d->c->f.dtype == TW_BF16) return tw_vendor_gemm_bf16(d->vendor, 1, n, k, d->x16, k, plain_bf16(d), k, d->z, n);
-    if (peer == 1) return tw_vendor_count(d->vendor) > 1 && tw_vendor_gemm(d->vendor, 1, 1, n, k, d->x, k, d->plain, k, d->z, n);
+    if (peer == 1)
+        return tw_vendor_count(d->vendor) > 1 && tw_vendor_gemm(d->vendor, 1, 1, n, k, d->x, k, d->plain, k, d->z, n);
     cblas_sgemv(CblasRowMajor, CblasNoTrans, (int)n, (int)k, 1, d->plain, (int)k, d->x, 1, 0, d->z, 1);
     return true;
 }
@@ -160,17 +163,22 @@ static void gemm_run(bench_data *d) {
     d->k->gemm[c->f.dtype](c->f, d->weights, d->panels, c->cols, d->x, c->cols, c->rows, d->y, c->n, d->scratch);
 }
 
-static double gemm_work(const bench_data *d) { return 2.0 * (double)d->c->rows * (double)d->c->n * (double)d->c->cols; }
+static double gemm_work(const bench_data *d) {
+    return 2.0 * (double)d->c->rows * (double)d->c->n * (double)d->c->cols;
+}
 
 static bool gemm_peer(bench_data *d, int peer) {
     const bench_case *c = d->c;
     if (peer == 2)
-        return tw_vendor_gemm_bf16(d->vendor, c->rows, c->n, c->cols, d->x16, c->cols, plain_bf16(d), c->cols, d->z, c->n);
+        return tw_vendor_gemm_bf16(d->vendor, c->rows, c->n, c->cols, d->x16, c->cols, plain_bf16(d), c->cols, d->z,
+                                   c->n);
     if (peer >= tw_vendor_count(d->vendor)) return false;
     return tw_vendor_gemm(d->vendor, peer, c->rows, c->n, c->cols, d->x, c->cols, d->plain, c->cols, d->z, c->n);
 }
 
-static bool matrix_correct(bench_data *d) { return output_correct(d); }
+static bool matrix_correct(bench_data *d) {
+    return output_correct(d);
+}
 
 /* ---- attention: cols is the head's dimension, n the span, rows the tokens ---- */
 
@@ -178,8 +186,17 @@ static tw_attention attention_of(const bench_data *d, int64_t head) {
     const bench_case *c = d->c;
     int64_t cache = c->n * c->cols;
     const float *k = (const float *)d->weights + 2 * head * cache;
-    return (tw_attention){.q = d->x, .k = k, .v = k + cache, .out = d->y, .ldq = c->cols, .ldo = c->cols, .dim = c->cols,
-                          .pos = c->n - c->rows, .n = c->rows, .last = c->n, .scale = (float)(1 / sqrt((double)c->cols)),
+    return (tw_attention){.q = d->x,
+                          .k = k,
+                          .v = k + cache,
+                          .out = d->y,
+                          .ldq = c->cols,
+                          .ldo = c->cols,
+                          .dim = c->cols,
+                          .pos = c->n - c->rows,
+                          .n = c->rows,
+                          .last = c->n,
+                          .scale = (float)(1 / sqrt((double)c->cols)),
                           .scratch = d->scratch};
 }
 
@@ -204,7 +221,9 @@ static void attention_run(bench_data *d) {
     }
 }
 
-static double attention_bytes(const bench_data *d) { return 8.0 * (double)d->heads * (double)d->c->n * (double)d->c->cols; }
+static double attention_bytes(const bench_data *d) {
+    return 8.0 * (double)d->heads * (double)d->c->n * (double)d->c->cols;
+}
 
 /* Pairs that the causal mask leaves, two products each. */
 static double attention_flops(const bench_data *d) {
@@ -250,16 +269,30 @@ static void element_with(const tw_kernels *k, bench_data *d, float *y) {
     const float *x = d->x, *w = d->x + d->c->n, *b = w + d->c->n;
     int64_t n = d->c->n;
     switch (d->c->rows) {
-    case SILU: k->silu_mul(x, w, n, y); break;
-    case GELU: k->gelu(x, n, y); break;
-    case GELU_TANH: k->gelu_tanh(x, n, y); break;
-    case RMS: k->norm_rms(x, w, 1e-5f, n, y); break;
-    case LAYER: k->norm_layer(x, w, b, 1e-5f, n, y); break;
-    default: y[0] = (float)k->argmax(x, n); break;
+    case SILU:
+        k->silu_mul(x, w, n, y);
+        break;
+    case GELU:
+        k->gelu(x, n, y);
+        break;
+    case GELU_TANH:
+        k->gelu_tanh(x, n, y);
+        break;
+    case RMS:
+        k->norm_rms(x, w, 1e-5f, n, y);
+        break;
+    case LAYER:
+        k->norm_layer(x, w, b, 1e-5f, n, y);
+        break;
+    default:
+        y[0] = (float)k->argmax(x, n);
+        break;
     }
 }
 
-static void element_run(bench_data *d) { element_with(d->k, d, d->y); }
+static void element_run(bench_data *d) {
+    element_with(d->k, d, d->y);
+}
 
 static bool element_peer(bench_data *d, int peer) {
     tw_kernels plain;
@@ -276,13 +309,35 @@ static bool element_correct(bench_data *d) {
     return true;
 }
 
-static double element_work(const bench_data *d) { return (double)d->c->n; }
+static double element_work(const bench_data *d) {
+    return (double)d->c->n;
+}
 
-#define GEMV(type, group, cols, ...) {"gemv", {type, group}, 1, cols, 0, UNIT_BYTES, gemv_make, gemv_run, matrix_correct, gemv_work, {__VA_ARGS__}, gemv_peer}
-#define GEMM(type, group, rows, n, cols, ...) {"gemm", {type, group}, rows, cols, n, UNIT_FLOPS, gemm_make, gemm_run, matrix_correct, gemm_work, {__VA_ARGS__}, gemm_peer}
-#define DECODE(dim, span) {"attention decode", {TW_F32, 0}, 1, dim, span, UNIT_BYTES, attention_make, attention_run, attention_correct, attention_bytes, {NULL}, NULL}
-#define PREFILL(dim, n, span) {"attention prefill", {TW_F32, 0}, n, dim, span, UNIT_FLOPS, attention_make, attention_run, attention_correct, attention_flops, {NULL}, NULL}
-#define ELEMENT(name, op, n) {name, {TW_F32, 0}, op, 1, n, UNIT_NONE, element_make, element_run, element_correct, element_work, {"plain c"}, element_peer}
+#define GEMV(type, group, cols, ...)                                                                                   \
+    {                                                                                                                  \
+        "gemv", {type, group}, 1, cols, 0, UNIT_BYTES, gemv_make, gemv_run, matrix_correct, gemv_work, {__VA_ARGS__},  \
+            gemv_peer                                                                                                  \
+    }
+#define GEMM(type, group, rows, n, cols, ...)                                                                          \
+    {                                                                                                                  \
+        "gemm", {type, group}, rows, cols, n, UNIT_FLOPS, gemm_make, gemm_run, matrix_correct, gemm_work,              \
+            {__VA_ARGS__}, gemm_peer                                                                                   \
+    }
+#define DECODE(dim, span)                                                                                              \
+    {                                                                                                                  \
+        "attention decode", {TW_F32, 0}, 1, dim, span, UNIT_BYTES, attention_make, attention_run, attention_correct,   \
+            attention_bytes, {NULL}, NULL                                                                              \
+    }
+#define PREFILL(dim, n, span)                                                                                          \
+    {                                                                                                                  \
+        "attention prefill", {TW_F32, 0}, n, dim, span, UNIT_FLOPS, attention_make, attention_run, attention_correct,  \
+            attention_flops, {NULL}, NULL                                                                              \
+    }
+#define ELEMENT(name, op, n)                                                                                           \
+    {                                                                                                                  \
+        name, {TW_F32, 0}, op, 1, n, UNIT_NONE, element_make, element_run, element_correct, element_work, {"plain c"}, \
+            element_peer                                                                                               \
+    }
 
 static const bench_case cases[] = {
     GEMV(TW_F32, 0, 4096, "openblas", "onednn"),
@@ -322,5 +377,9 @@ static const bench_case cases[] = {
     ELEMENT("argmax", ARGMAX, 131072),
 };
 
-int bench_case_count(void) { return sizeof cases / sizeof *cases; }
-const bench_case *bench_case_at(int i) { return &cases[i]; }
+int bench_case_count(void) {
+    return sizeof cases / sizeof *cases;
+}
+const bench_case *bench_case_at(int i) {
+    return &cases[i];
+}

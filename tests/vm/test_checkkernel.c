@@ -6,7 +6,8 @@
 #include "vm/cpu/variants.h"
 
 static const tw_panel_format formats[] = {
-    {TW_F32, 0}, {TW_F16, 0}, {TW_BF16, 0}, {TW_I8, 0}, {TW_I8, 32}, {TW_I8, 64}, {TW_I8, 128}, {TW_I4, 32}, {TW_I4, 64}, {TW_I4, 128},
+    {TW_F32, 0}, {TW_F16, 0},  {TW_BF16, 0}, {TW_I8, 0},  {TW_I8, 32},
+    {TW_I8, 64}, {TW_I8, 128}, {TW_I4, 32},  {TW_I4, 64}, {TW_I4, 128},
 };
 enum { FORMATS = sizeof formats / sizeof *formats };
 
@@ -44,7 +45,13 @@ static void pack_random(const problem *p, tw_random *r) {
 }
 
 static problem problem_make(tw_panel_format f, int64_t panels, int64_t cols, int64_t rows, int kind, tw_random *r) {
-    problem p = {.f = f, .panels = panels, .cols = cols, .rows = rows, .ldx = cols + (rows > 1 ? 3 : 0), .ldy = panels * 16 + 5, .kind = kind};
+    problem p = {.f = f,
+                 .panels = panels,
+                 .cols = cols,
+                 .rows = rows,
+                 .ldx = cols + (rows > 1 ? 3 : 0),
+                 .ldy = panels * 16 + 5,
+                 .kind = kind};
     p.packed = aligned_make((size_t)panels * tw_panel_bytes(f, cols));
     p.meaning = aligned_make((size_t)(panels * 16 * cols) * 4);
     p.x = guard_make((size_t)(rows * p.ldx));
@@ -68,10 +75,9 @@ static double block_top(const problem *p, const float *x, int64_t k) {
     return top;
 }
 
-/* How far float arithmetic may be from the exact sum: a rounding of 2^-24 a step, which add up like sqrt(cols) when they
-   are independent, with a margin of 8; for fixed point a quantum of the block's largest a column on top (half from rounding, half from
-   the float that is rounded).
-   AMX splits floats without loss, and is held to the same. */
+/* How far float arithmetic may be from the exact sum: a rounding of 2^-24 a step, which add up like sqrt(cols) when
+   they are independent, with a margin of 8; for fixed point a quantum of the block's largest a column on top (half from
+   rounding, half from the float that is rounded). AMX splits floats without loss, and is held to the same. */
 static double tolerance(const problem *p, const float *x, const float *w, bool fixed) {
     double sum = 0, quanta = 0;
     for (int64_t k = 0; k < p->cols; k++) {
@@ -90,9 +96,10 @@ static void compare(const problem *p, const float *y, int64_t m, const char *wha
         for (int64_t k = 0; k < p->cols; k++) sum += (double)x[k] * w[k];
         double t = tolerance(p, x, w, fixed);
         if (!(fabs(y[r] - sum) <= t)) {
-            print_error("%s %s %s group %d, %s x, %lld panels, %lld columns, %lld rows: [%lld][%lld] is %.9g, not %.9g +- %.3g\n", what, name,
-                        tw_dtype_name(p->f.dtype), p->f.group, input_names[p->kind], (long long)p->panels, (long long)p->cols,
-                        (long long)p->rows, (long long)m, (long long)r, (double)y[r], sum, t);
+            print_error("%s %s %s group %d, %s x, %lld panels, %lld columns, %lld rows: [%lld][%lld] is %.9g, not %.9g "
+                        "+- %.3g\n",
+                        what, name, tw_dtype_name(p->f.dtype), p->f.group, input_names[p->kind], (long long)p->panels,
+                        (long long)p->cols, (long long)p->rows, (long long)m, (long long)r, (double)y[r], sum, t);
             fail();
         }
     }
@@ -188,7 +195,8 @@ static void gemm_takes_several_blocks(void **state) {
     for (int m = 0; m < CHECK_MASKS; m++) {
         if (!check_kernels(m, &k)) continue;
         for (int f = 0; f < FORMATS; f++) {
-            problem deep = problem_make(formats[f], 3, 2500, 5, INPUT_NORMAL, &r), tall = problem_make(formats[f], 2, 600, 90, INPUT_MIXED, &r);
+            problem deep = problem_make(formats[f], 3, 2500, 5, INPUT_NORMAL, &r),
+                    tall = problem_make(formats[f], 2, 600, 90, INPUT_MIXED, &r);
             check_gemm(&k, &deep);
             check_gemm(&k, &tall);
             problem_free(&deep);
@@ -244,8 +252,10 @@ static void the_choice_stays_within_the_mask(void **state) {
         tw_kernels_choose(&k, isa);
         for (int t = 0; t < TW_DTYPE_COUNT; t++) {
             if (t == TW_I32) continue;
-            if (strcmp(k.gemv_name[t], "c")) assert_true(tw_cpu_isa_parse(k.gemv_name[t], &needs) && (needs & ~isa) == 0);
-            if (strcmp(k.gemm_name[t], "c")) assert_true(tw_cpu_isa_parse(k.gemm_name[t], &needs) && (needs & ~isa) == 0);
+            if (strcmp(k.gemv_name[t], "c"))
+                assert_true(tw_cpu_isa_parse(k.gemv_name[t], &needs) && (needs & ~isa) == 0);
+            if (strcmp(k.gemm_name[t], "c"))
+                assert_true(tw_cpu_isa_parse(k.gemm_name[t], &needs) && (needs & ~isa) == 0);
         }
     }
 }

@@ -46,11 +46,14 @@ static void problem_free(problem *p) {
     guard_free(p->partial, (size_t)(2 * p->a.n));
 }
 
-static void complain(const problem *p, const tw_kernels *k, int64_t i, int64_t d, double got, double want, double tolerance) {
+static void complain(const problem *p, const tw_kernels *k, int64_t i, int64_t d, double got, double want,
+                     double tolerance) {
     const tw_attention *a = &p->a;
-    print_error("mask %x dim %lld n %lld pos %lld window %lld keys %lld..%lld partial %d %s q: token %lld [%lld] is %.9g, not %.9g +- %.3g\n",
-                k->isa, (long long)a->dim, (long long)a->n, (long long)a->pos, (long long)a->window, (long long)a->first,
-                (long long)a->last, a->partial != NULL, input_names[p->kind], (long long)i, (long long)d, got, want, tolerance);
+    print_error("mask %x dim %lld n %lld pos %lld window %lld keys %lld..%lld partial %d %s q: token %lld [%lld] is "
+                "%.9g, not %.9g +- %.3g\n",
+                k->isa, (long long)a->dim, (long long)a->n, (long long)a->pos, (long long)a->window,
+                (long long)a->first, (long long)a->last, a->partial != NULL, input_names[p->kind], (long long)i,
+                (long long)d, got, want, tolerance);
     fail();
 }
 
@@ -83,7 +86,8 @@ static void check_token(const problem *p, const tw_kernels *k, int64_t i) {
             size += s[t - from] * fabs(p->v[t * a->dim + d]);
         }
         double got = p->out[i * a->ldo + d], norm = a->partial || total == 0 ? 1 : total;
-        if (!(fabs(got - sum / norm) <= relative * (size + fabs(sum)) / norm + 1e-36)) complain(p, k, i, d, got, sum / norm, relative * size / norm);
+        if (!(fabs(got - sum / norm) <= relative * (size + fabs(sum)) / norm + 1e-36))
+            complain(p, k, i, d, got, sum / norm, relative * size / norm);
     }
     for (int64_t d = a->dim; d < a->ldo && i + 1 < a->n; d++) assert_true(isnan(p->out[i * a->ldo + d]));
     if (a->partial) {
@@ -110,7 +114,8 @@ static void check(const tw_kernels *k, problem *p) {
 }
 
 static void attention_agrees_with_exact_softmax(void **state) {
-    static const int64_t dims[] = {1, 16, 20, 64, 72, 128, 256}, tokens[] = {1, 3, 7, 13, 40}, before[] = {0, 1, 37, 300};
+    static const int64_t dims[] = {1, 16, 20, 64, 72, 128, 256}, tokens[] = {1, 3, 7, 13, 40},
+                         before[] = {0, 1, 37, 300};
     tw_random r = tw_random_seed(*(uint64_t *)*state);
     tw_kernels k;
     for (int m = 0; m < CHECK_MASKS; m++) {
@@ -132,7 +137,8 @@ static void long_spans_take_several_blocks(void **state) {
     for (int m = 0; m < CHECK_MASKS; m++) {
         if (!check_kernels(m, &k)) continue;
         for (int kind = 0; kind < INPUT_KINDS; kind++) {
-            problem decode = problem_make(64, 1, 1500, 0, kind, false, &r), prefill = problem_make(48, 200, 150, kind % 2 ? 170 : 0, kind, false, &r);
+            problem decode = problem_make(64, 1, 1500, 0, kind, false, &r),
+                    prefill = problem_make(48, 200, 150, kind % 2 ? 170 : 0, kind, false, &r);
             check(&k, &decode);
             check(&k, &prefill);
         }

@@ -5,9 +5,11 @@
 static const int64_t lengths[] = {1, 5, 8, 16, 17, 31, 64, 100, 1000};
 enum { LENGTHS = sizeof lengths / sizeof *lengths };
 
-static void expect_near(const tw_kernels *k, const char *what, int64_t n, int64_t i, double got, double want, double tolerance) {
+static void expect_near(const tw_kernels *k, const char *what, int64_t n, int64_t i, double got, double want,
+                        double tolerance) {
     if (isnan(want) ? isnan(got) : got == want || fabs(got - want) <= tolerance) return;
-    print_error("%s, mask %x, n %lld: [%lld] is %.9g, not %.9g +- %.3g\n", what, k->isa, (long long)n, (long long)i, got, want, tolerance);
+    print_error("%s, mask %x, n %lld: [%lld] is %.9g, not %.9g +- %.3g\n", what, k->isa, (long long)n, (long long)i,
+                got, want, tolerance);
     fail();
 }
 
@@ -19,7 +21,8 @@ static void norms_are_accurate(void **state) {
         for (int c = 0; c < LENGTHS * INPUT_KINDS; c++) {
             int64_t n = lengths[c / INPUT_KINDS];
             size_t s = (size_t)n;
-            float *x = guard_make(s), *w = guard_make(s), *b = guard_make(s), *y = guard_make(s), *z = guard_make(s), eps = 1e-5f;
+            float *x = guard_make(s), *w = guard_make(s), *b = guard_make(s), *y = guard_make(s), *z = guard_make(s),
+                  eps = 1e-5f;
             input_fill(c % INPUT_KINDS, x, s, &r);
             input_fill(INPUT_NORMAL, w, s, &r);
             input_fill(INPUT_NORMAL, b, s, &r);
@@ -37,23 +40,29 @@ static void norms_are_accurate(void **state) {
                 expect_near(&k, "norm_rms", n, i, y[i], want, 2 * 0x1p-24 * fabs(want) + 1e-37);
                 double scaled = (x[i] - mean) / sqrt(variance + (double)eps) * w[i], layer = scaled + b[i];
                 double lost = 0x1p-48 * fabs(mean) / sqrt(variance + (double)eps) * fabs(w[i]);
-                expect_near(&k, "norm_layer", n, i, z[i], layer, 3 * 0x1p-24 * (fabs(scaled) + fabs(b[i])) + lost + 1e-37);
+                expect_near(&k, "norm_layer", n, i, z[i], layer,
+                            3 * 0x1p-24 * (fabs(scaled) + fabs(b[i])) + lost + 1e-37);
             }
             guard_free(x, s), guard_free(w, s), guard_free(b, s), guard_free(y, s), guard_free(z, s);
         }
     }
 }
 
-static double exact_gelu(double x) { return 0.5 * x * erfc(-x / sqrt(2)); }
+static double exact_gelu(double x) {
+    return 0.5 * x * erfc(-x / sqrt(2));
+}
 
 static double exact_gelu_tanh(double x) {
     double u = sqrt(2 / acos(-1.0)) * (x + 0.044715 * x * x * x);
     return x / (1 + exp(-2 * u));
 }
 
-static double gelu_tanh_exponent(double x) { return 2 * sqrt(2 / acos(-1.0)) * fabs(x + 0.044715 * x * x * x); }
+static double gelu_tanh_exponent(double x) {
+    return 2 * sqrt(2 / acos(-1.0)) * fabs(x + 0.044715 * x * x * x);
+}
 
-/* Relative 1e-6; where an exponent is large its own rounding to float, 2^-24 of it, is a relative error of the result. */
+/* Relative 1e-6; where an exponent is large its own rounding to float, 2^-24 of it, is a relative error of the result.
+ */
 static void check_activations(const tw_kernels *k, const float *x, const float *u, int64_t n) {
     size_t s = (size_t)n;
     float *y = guard_make(s), *z = guard_make(s), *t = guard_make(s);
@@ -66,9 +75,11 @@ static void check_activations(const tw_kernels *k, const float *x, const float *
         double v = x[i], silu = v / (1 + exp(-v)) * u[i];
         expect_near(k, "silu_mul", n, i, y[i], silu, 1e-6 * fabs(silu) + floor * (1 + fabs((double)u[i])));
         double conditioning = k->isa ? 0 : 4 * 0x1p-24 * v * v; /* the plain C rounds x / sqrt 2 */
-        expect_near(k, "gelu", n, i, z[i], exact_gelu(v), (1e-6 + conditioning) * fabs(exact_gelu(v)) + floor * (1 + fabs(v)));
+        expect_near(k, "gelu", n, i, z[i], exact_gelu(v),
+                    (1e-6 + conditioning) * fabs(exact_gelu(v)) + floor * (1 + fabs(v)));
         double rounding = v < 0 ? 4 * 0x1p-24 * gelu_tanh_exponent(v) : 0;
-        expect_near(k, "gelu_tanh", n, i, t[i], exact_gelu_tanh(v), (1e-6 + rounding) * fabs(exact_gelu_tanh(v)) + floor * (1 + fabs(v)));
+        expect_near(k, "gelu_tanh", n, i, t[i], exact_gelu_tanh(v),
+                    (1e-6 + rounding) * fabs(exact_gelu_tanh(v)) + floor * (1 + fabs(v)));
     }
     guard_free(y, s), guard_free(z, s), guard_free(t, s);
 }

@@ -10,11 +10,14 @@
 #include <string.h>
 
 static const tw_panel_format formats[] = {
-    {TW_F32, 0}, {TW_F16, 0}, {TW_BF16, 0}, {TW_I8, 0}, {TW_I8, 32}, {TW_I8, 64}, {TW_I8, 128}, {TW_I4, 32}, {TW_I4, 64}, {TW_I4, 128},
+    {TW_F32, 0}, {TW_F16, 0},  {TW_BF16, 0}, {TW_I8, 0},  {TW_I8, 32},
+    {TW_I8, 64}, {TW_I8, 128}, {TW_I4, 32},  {TW_I4, 64}, {TW_I4, 128},
 };
 enum { FORMATS = sizeof formats / sizeof *formats };
 
-static int64_t groups_of(tw_panel_format f, int64_t cols) { return f.group ? (cols + f.group - 1) / f.group : 1; }
+static int64_t groups_of(tw_panel_format f, int64_t cols) {
+    return f.group ? (cols + f.group - 1) / f.group : 1;
+}
 
 /* Rows in the stored type, their scales, and what they mean as float. */
 typedef struct matrix {

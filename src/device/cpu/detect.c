@@ -14,7 +14,9 @@
 #define ASK_FOR_STATE   0x1023
 #define STATE_TILE_DATA 18
 
-static bool bit(uint32_t word, int n) { return word >> n & 1; }
+static bool bit(uint32_t word, int n) {
+    return word >> n & 1;
+}
 
 /* The register state that the operating system saves; without a bit there, the instructions fault. */
 static uint64_t saved_state(void) {

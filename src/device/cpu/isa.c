@@ -4,10 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum {
-    BASE_512 = TW_CPU_AVX2 | TW_CPU_AVX512,
-    BASE_AMX = BASE_512 | TW_CPU_AVX512VNNI | TW_CPU_AVX512BF16
-};
+enum { BASE_512 = TW_CPU_AVX2 | TW_CPU_AVX512, BASE_AMX = BASE_512 | TW_CPU_AVX512VNNI | TW_CPU_AVX512BF16 };
 
 static const struct {
     const char *name;

@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Reads all of `data` (64-byte aligned) as `streams` equal parts side by side, prefetching `ahead` bytes in each (0: leaving it
-   to the processor); `bytes` is a multiple of 1024 * streams. What it returns only keeps the reads alive. */
+/* Reads all of `data` (64-byte aligned) as `streams` equal parts side by side, prefetching `ahead` bytes in each (0:
+   leaving it to the processor); `bytes` is a multiple of 1024 * streams. What it returns only keeps the reads alive. */
 typedef uint64_t tw_cpu_read_fn(const void *data, size_t bytes, size_t streams, size_t ahead);
 
 /* Runs `n` rounds of independent multiply-adds in registers; returns how many operations (2 a multiply-add) one round

@@ -4,7 +4,9 @@
 
 #include <immintrin.h>
 
-static __m256i get(const char *p) { return _mm256_load_si256((const __m256i *)(const void *)p); }
+static __m256i get(const char *p) {
+    return _mm256_load_si256((const __m256i *)(const void *)p);
+}
 
 uint64_t tw_cpu_read_avx2(const void *data, size_t bytes, size_t streams, size_t ahead) {
     size_t part = bytes / streams;
@@ -28,8 +30,7 @@ int64_t tw_cpu_fma_avx2(int64_t n, float *sink) {
     __m256 acc[CHAINS], m = _mm256_set1_ps(0.999f);
     float out[8];
     TW_UNROLL for (int i = 0; i < CHAINS; i++) acc[i] = _mm256_set1_ps((float)i);
-    for (int64_t r = 0; r < n; r++)
-        TW_UNROLL for (int i = 0; i < CHAINS; i++) acc[i] = _mm256_fmadd_ps(acc[i], m, m);
+    for (int64_t r = 0; r < n; r++) TW_UNROLL for (int i = 0; i < CHAINS; i++) acc[i] = _mm256_fmadd_ps(acc[i], m, m);
     TW_UNROLL for (int i = 1; i < CHAINS; i++) acc[0] = _mm256_add_ps(acc[0], acc[i]);
     _mm256_storeu_ps(out, acc[0]);
     for (int i = 0; i < 8; i++) *sink += out[i];

@@ -24,8 +24,7 @@ int64_t tw_cpu_fma_avx512(int64_t n, float *sink) {
     enum { CHAINS = 20 };
     __m512 acc[CHAINS], m = _mm512_set1_ps(0.999f);
     TW_UNROLL for (int i = 0; i < CHAINS; i++) acc[i] = _mm512_set1_ps((float)i);
-    for (int64_t r = 0; r < n; r++)
-        TW_UNROLL for (int i = 0; i < CHAINS; i++) acc[i] = _mm512_fmadd_ps(acc[i], m, m);
+    for (int64_t r = 0; r < n; r++) TW_UNROLL for (int i = 0; i < CHAINS; i++) acc[i] = _mm512_fmadd_ps(acc[i], m, m);
     TW_UNROLL for (int i = 1; i < CHAINS; i++) acc[0] = _mm512_add_ps(acc[0], acc[i]);
     *sink += _mm512_reduce_add_ps(acc[0]);
     return 2 * 16 * CHAINS;

@@ -11,11 +11,9 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* Processors differ in how they like to be asked (streams side by side, prefetched by hand or not); what memory can deliver
-   is the best of these. */
-static const struct {
-    size_t streams, ahead;
-} patterns[] = {{1, 0}, {1, 1024}, {4, 0}, {4, 1024}};
+/* Processors differ in how they like to be asked (streams side by side, prefetched by hand or not); what memory can
+   deliver is the best of these. */
+static const struct { size_t streams, ahead; } patterns[] = {{1, 0}, {1, 1024}, {4, 0}, {4, 1024}};
 enum { PATTERNS = sizeof patterns / sizeof *patterns, PASSES = 6 * PATTERNS, MAX_CPUS = 4096 };
 
 typedef struct gate {
@@ -44,7 +42,8 @@ static void run_passes(worker *w, const void *data) {
         if (!w->gate->read)
             w->round_ops = w->gate->fma(w->gate->rounds, &w->sink);
         else if (data)
-            w->seen |= w->gate->read(data, w->gate->bytes, patterns[p % PATTERNS].streams, patterns[p % PATTERNS].ahead);
+            w->seen |=
+                w->gate->read(data, w->gate->bytes, patterns[p % PATTERNS].streams, patterns[p % PATTERNS].ahead);
         w->end[p] = tw_now_ns();
     }
 }
@@ -95,7 +94,8 @@ static tw_status run_workers(gate *g, worker *w, int threads, tw_diag *diag) {
     tw_wake_all(&g->go);
     for (int t = 0; t < made; t++) pthread_join(w[t].thread, NULL);
     pthread_barrier_destroy(&g->barrier);
-    if (made < threads) return tw_fail(diag, TW_ERR_MEMORY, "no more than %d of %d threads could be started", made, threads);
+    if (made < threads)
+        return tw_fail(diag, TW_ERR_MEMORY, "no more than %d of %d threads could be started", made, threads);
     for (int t = 0; t < threads; t++)
         if (w[t].failed) return tw_fail_memory(diag);
     return TW_OK;
@@ -124,7 +124,9 @@ static tw_status measure(gate *g, int threads, double *seconds, int64_t *round_o
     return s;
 }
 
-static int thread_count(int threads, const tw_cpu *cpu) { return threads > 0 ? threads : cpu->cores; }
+static int thread_count(int threads, const tw_cpu *cpu) {
+    return threads > 0 ? threads : cpu->cores;
+}
 
 tw_status tw_cpu_measure_bandwidth(int threads, double *bytes_per_second, tw_diag *diag) {
     tw_cpu cpu;

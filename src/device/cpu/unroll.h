@@ -5,10 +5,10 @@
 #define TW_DEVICE_CPU_UNROLL_H
 
 #if defined(__clang__)
-#define TW_UNROLL    _Pragma("clang loop unroll(full)")
+#define TW_UNROLL     _Pragma("clang loop unroll(full)")
 #define TW_UNROLL_BY4 _Pragma("clang loop unroll_count(4)")
 #else
-#define TW_UNROLL    _Pragma("GCC unroll 32")
+#define TW_UNROLL     _Pragma("GCC unroll 32")
 #define TW_UNROLL_BY4 _Pragma("GCC unroll 4")
 #endif
 

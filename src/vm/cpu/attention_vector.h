@@ -1,31 +1,40 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Template: attention, compiled once for each vector_*.h included before it.
 
-   Both ways go over the keys in blocks with a running maximum and sum a token. Few tokens: dot products along the keys as
-   they lie. Many: keys are turned into columns once a block, and scores and values are products of register tiles. */
-#include "vm/cpu/variants.h"
+   Both ways go over the keys in blocks with a running maximum and sum a token. Few tokens: dot products along the keys
+   as they lie. Many: keys are turned into columns once a block, and scores and values are products of register tiles.
+ */
 #include "vm/cpu/tile_vector.h"
+#include "vm/cpu/variants.h"
 #include "vm/cpu/vector_exp.h"
 
 #include <math.h>
 #include <string.h>
 
 enum {
-    KEYS = 128,        /* a block; a multiple of TILE_COLS */
-    SCORES = KEYS + 16, /* one row of scores; a cache line more, so that rows do not share a set */
+    KEYS = 128,          /* a block; a multiple of TILE_COLS */
+    SCORES = KEYS + 16,  /* one row of scores; a cache line more, so that rows do not share a set */
     FEW = TILE_ROWS / 2, /* tokens below which tiles would be mostly empty */
     AHEAD = 8192         /* bytes: keys and values are two streams that take turns, each to be kept in flight */
 };
 
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
-static int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
+static int64_t least(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+static int64_t most(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
+static int64_t round_up(int64_t n, int64_t to) {
+    return (n + to - 1) / to * to;
+}
 
 /* The keys that token i sees. */
 static int64_t keys_from(const tw_attention *a, int64_t i) {
     return most(a->first, a->window ? most(0, a->pos + i + 1 - a->window) : 0);
 }
-static int64_t keys_to(const tw_attention *a, int64_t i) { return least(a->last, a->pos + i + 1); }
+static int64_t keys_to(const tw_attention *a, int64_t i) {
+    return least(a->last, a->pos + i + 1);
+}
 
 /* Where everything lies in the scratch, in floats. The last member is how much there is. */
 typedef struct plan {
@@ -108,7 +117,8 @@ static inline __m128 dot4(const float *q, const float *k, int64_t dim) {
         vf x = v_load(q + d);
         TW_UNROLL for (int i = 0; i < 4; i++) s[i] = v_fma(x, v_load_part(k + i * dim + d, dim - d), s[i]);
     }
-    __m256 pairs = _mm256_hadd_ps(_mm256_hadd_ps(v_fold(s[0]), v_fold(s[1])), _mm256_hadd_ps(v_fold(s[2]), v_fold(s[3])));
+    __m256 pairs =
+        _mm256_hadd_ps(_mm256_hadd_ps(v_fold(s[0]), v_fold(s[1])), _mm256_hadd_ps(v_fold(s[2]), v_fold(s[3])));
     return _mm_add_ps(_mm256_castps256_ps128(pairs), _mm256_extractf128_ps(pairs, 1));
 }
 
@@ -119,8 +129,8 @@ static float dot1(const float *q, const float *k, int64_t dim) {
 }
 
 /* sums[0 .. LANES vectors - 1] += over keys of weight times value. */
-static inline __attribute__((always_inline)) void weigh(const float *w, const float *v, int64_t n, int64_t dim, int vectors,
-                                                        float *sums) {
+static inline __attribute__((always_inline)) void weigh(const float *w, const float *v, int64_t n, int64_t dim,
+                                                        int vectors, float *sums) {
     vf acc[8];
     TW_UNROLL for (int j = 0; j < vectors; j++) acc[j] = v_load(sums + j * LANES);
     for (int64_t t = 0; t < n; t++) {
@@ -224,7 +234,8 @@ static key_block load_block(const tw_attention *a, const plan *p, int64_t t, int
 }
 
 /* Row r of the scores, of which columns c .. end - 1 were computed: what the token does not see becomes nothing. */
-static void soften_row(const tw_attention *a, const plan *p, const key_block *b, int64_t i, float *scores, int64_t c, int64_t end) {
+static void soften_row(const tw_attention *a, const plan *p, const key_block *b, int64_t i, float *scores, int64_t c,
+                       int64_t end) {
     float *base = a->scratch, *sums = base + p->sums + i * p->wide;
     int64_t from = most(keys_from(a, i) - b->first, c), to = least(keys_to(a, i) - b->first, b->count);
     for (int64_t j = c; j < least(from, end); j++) scores[j] = -INFINITY;

@@ -65,7 +65,7 @@ static void silu_mul(const float *gate, const float *up, int64_t n, float *y) {
    degree 9 up to t = 14.6, where float ends (relative error 2.0e-8). The lower tail is that tail itself, so nothing
    cancels there; the rounding of t^2 is put back, for it would be amplified by the exponential. */
 static inline vf gelu_one(vf x) {
-    static const float c[] = {0.0997493863f, 0.0994603336f,  0.0958103463f, 0.0705069825f,  0.0912895203f,
+    static const float c[] = {0.0997493863f,  0.0994603336f, 0.0958103463f, 0.0705069825f,  0.0912895203f,
                               0.00353999576f, 0.0400592238f, 0.0425292663f, -0.0587550178f, 0.0158099663f};
     vf t = v_min(v_set(20.0f), v_abs(x)), half = v_mul(v_set(0.5f), t);
     vf h = v_mul(half, t), lost = v_fma(half, t, v_sub(v_zero(), h));

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gemm on bf16, int8 and int4 weights with AMX, as exact as float.
 
-   A float's 24 bits are three bf16 of 8 bits each, split by truncation without any loss; int8 and int4 weights are exact
-   in bf16 too. So three TDPBF16PS, accumulating in float, do what a float multiply-add does, at five times its rate.
-   (With bytes, TDPBSUD would need three passes as well, and a scale for every block of x on top.)
-   Integer weights stay unscaled in the tiles; a tile leaves them at the end of each group and is scaled then. f32 and f16
-   weights have more than 8 bits; they are left to AVX-512. */
+   A float's 24 bits are three bf16 of 8 bits each, split by truncation without any loss; int8 and int4 weights are
+   exact in bf16 too. So three TDPBF16PS, accumulating in float, do what a float multiply-add does, at five times its
+   rate. (With bytes, TDPBSUD would need three passes as well, and a scale for every block of x on top.) Integer weights
+   stay unscaled in the tiles; a tile leaves them at the end of each group and is scaled then. f32 and f16 weights have
+   more than 8 bits; they are left to AVX-512. */
 #include "vm/cpu/variants.h"
 
 #include <immintrin.h>
@@ -14,11 +14,11 @@
 enum {
     ROWS = TW_PANEL_ROWS,
     TERMS = 3,
-    STEP = 32,         /* columns of one tile product */
-    TILE = 1024,       /* bytes: 16 rows of 64 */
-    STEPS = 8,         /* 256 columns at a time: of 512 tokens x takes 768 KiB */
-    BLOCK_TILES = 32,  /* tiles of 16 rows of x at a time */
-    FEWEST = 8         /* rows below which most of a tile is empty */
+    STEP = 32,        /* columns of one tile product */
+    TILE = 1024,      /* bytes: 16 rows of 64 */
+    STEPS = 8,        /* 256 columns at a time: of 512 tokens x takes 768 KiB */
+    BLOCK_TILES = 32, /* tiles of 16 rows of x at a time */
+    FEWEST = 8        /* rows below which most of a tile is empty */
 };
 
 typedef struct tile_config {
@@ -27,9 +27,11 @@ typedef struct tile_config {
     uint8_t rows[16];
 } tile_config;
 
-/* gcc does not tell itself that loading a tile, or all of the configuration, reads memory: what was stored for them must
-   be there before. */
-static inline void settle(const void *p) { __asm__ volatile("" : : "r"(p) : "memory"); }
+/* gcc does not tell itself that loading a tile, or all of the configuration, reads memory: what was stored for them
+   must be there before. */
+static inline void settle(const void *p) {
+    __asm__ volatile("" : : "r"(p) : "memory");
+}
 
 /* 0 .. 3 sums (two tiles of rows x two panels), 4, 5 x, 6, 7 weights: all of full size. */
 static void configure(void) {
@@ -44,8 +46,12 @@ static void configure(void) {
     _tile_loadconfig(&c);
 }
 
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t blocks_of(int64_t n, int64_t size) { return (n + size - 1) / size; }
+static int64_t least(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+static int64_t blocks_of(int64_t n, int64_t size) {
+    return (n + size - 1) / size;
+}
 
 /* Scratch: x as tiles [row tile][step][term], the weights of two panels [panel][step], the sums on their way out. */
 typedef struct room {
@@ -53,15 +59,17 @@ typedef struct room {
     float *sums;
 } room;
 
-static size_t x_bytes(int64_t rows) { return (size_t)(least(blocks_of(rows, ROWS), BLOCK_TILES) + 1) * STEPS * TERMS * TILE; }
+static size_t x_bytes(int64_t rows) {
+    return (size_t)(least(blocks_of(rows, ROWS), BLOCK_TILES) + 1) * STEPS * TERMS * TILE;
+}
 
 size_t tw_gemm_scratch_amx(tw_panel_format f, int64_t n_panels, int64_t cols, int64_t rows) {
     size_t own = x_bytes(rows) + 2 * STEPS * TILE + 4 * TILE, other = tw_gemm_scratch_avx512(f, n_panels, cols, rows);
     return own > other ? own : other;
 }
 
-/* Sixteen floats as three bf16: truncated, what that left truncated, what that left. What is no number stays one, and has
-   no rest. */
+/* Sixteen floats as three bf16: truncated, what that left truncated, what that left. What is no number stays one, and
+   has no rest. */
 static inline void split(__m512 x, __m256i out[TERMS]) {
     const __m512i upper = _mm512_set1_epi32((int)0xffff0000u);
     __mmask16 odd = _mm512_fpclass_ps_mask(x, 0x99), nan = _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
@@ -75,7 +83,9 @@ static inline void split(__m512 x, __m256i out[TERMS]) {
     out[2] = _mm512_cvtepi32_epi16(_mm512_srli_epi32(low, 16));
 }
 
-static inline __mmask16 first(int64_t n) { return n >= 16 ? 0xffff : n > 0 ? (__mmask16)((1u << n) - 1) : 0; }
+static inline __mmask16 first(int64_t n) {
+    return n >= 16 ? 0xffff : n > 0 ? (__mmask16)((1u << n) - 1) : 0;
+}
 
 /* Columns k .. k + depth - 1 of `rows` rows of x as tiles; rows and columns that are missing are zero. */
 static void pack_x(const float *x, int64_t ldx, int64_t rows, int64_t depth, char *out) {
@@ -192,7 +202,8 @@ static __m512 scale_of(const block *b, int64_t p, int64_t k) {
     const char *panel = b->panels + (size_t)p * b->panel_bytes;
     int64_t g = b->f.group ? k / b->f.group : 0;
     if (b->f.dtype == TW_I8) return _mm512_loadu_ps(panel + g * ROWS * 4);
-    if (b->f.dtype == TW_I4) return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)(panel + g * ROWS * 2)));
+    if (b->f.dtype == TW_I4)
+        return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)(panel + g * ROWS * 2)));
     return _mm512_set1_ps(1);
 }
 
@@ -211,7 +222,9 @@ static void add_sums(const block *b, int64_t m, int tiles, int64_t p, int64_t k)
 }
 
 /* Columns that share a scale, within the block: integers leave the tiles after them. */
-static int64_t segment(const block *b) { return b->f.group && b->f.group < STEPS * STEP ? b->f.group : STEPS * STEP; }
+static int64_t segment(const block *b) {
+    return b->f.group && b->f.group < STEPS * STEP ? b->f.group : STEPS * STEP;
+}
 
 static void two_panels(const block *b, int64_t p) {
     const char *panel = b->panels + (size_t)p * b->panel_bytes;
@@ -230,14 +243,19 @@ static void two_panels(const block *b, int64_t p) {
         }
 }
 
-void tw_gemm_amx(tw_panel_format f, const void *panels, int64_t n_panels, int64_t cols, const float *x, int64_t ldx, int64_t rows,
-                 float *y, int64_t ldy, void *scratch) {
+void tw_gemm_amx(tw_panel_format f, const void *panels, int64_t n_panels, int64_t cols, const float *x, int64_t ldx,
+                 int64_t rows, float *y, int64_t ldy, void *scratch) {
     if (rows < FEWEST) {
         tw_gemm_avx512(f, panels, n_panels, cols, x, ldx, rows, y, ldy, scratch);
         return;
     }
     char *at = scratch;
-    block b = {.f = f, .panels = panels, .panel_bytes = tw_panel_bytes(f, cols), .n_panels = n_panels, .cols = cols, .ldy = ldy};
+    block b = {.f = f,
+               .panels = panels,
+               .panel_bytes = tw_panel_bytes(f, cols),
+               .n_panels = n_panels,
+               .cols = cols,
+               .ldy = ldy};
     b.r = (room){at, at + x_bytes(rows), (float *)(void *)(at + x_bytes(rows) + 2 * STEPS * TILE)};
     configure();
     for (int64_t m = 0; m < rows; m += BLOCK_TILES * ROWS)

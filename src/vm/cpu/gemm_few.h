@@ -20,7 +20,9 @@ enum {
     SPAN = 2048
 };
 
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t least(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
 
 /* Tiles of nearly equal height, and that even, which halves the number of tiles that are compiled. */
 static int64_t few_height(int64_t rows) {
@@ -47,11 +49,16 @@ static inline vf descale(vi bits, int shift, int mask, vf scale, vf less) {
 /* Column c of the eight at `data`. */
 static inline __attribute__((always_inline)) vf few_column(tw_dtype t, const char *data, int c, vf scale, vf less) {
     switch (t) {
-    case TW_F32: return v_load((const float *)(const void *)(data + 64 * c));
-    case TW_F16: return v_load_f16(data + 32 * c);
-    case TW_BF16: return c % 2 ? v_odd_bf16(v_load_bits(data + 64 * (c / 2))) : v_even_bf16(v_load_bits(data + 64 * (c / 2)));
-    case TW_I8: return descale(v_load_bits(data + 64 * (c / 4)), 8 * (c % 4), 255, scale, less);
-    default: return descale(v_load_bits(data), 8 * (c % 4) + c / 4 * 4, 15, scale, less);
+    case TW_F32:
+        return v_load((const float *)(const void *)(data + 64 * c));
+    case TW_F16:
+        return v_load_f16(data + 32 * c);
+    case TW_BF16:
+        return c % 2 ? v_odd_bf16(v_load_bits(data + 64 * (c / 2))) : v_even_bf16(v_load_bits(data + 64 * (c / 2)));
+    case TW_I8:
+        return descale(v_load_bits(data + 64 * (c / 4)), 8 * (c % 4), 255, scale, less);
+    default:
+        return descale(v_load_bits(data), 8 * (c % 4) + c / 4 * 4, 15, scale, less);
     }
 }
 
@@ -64,10 +71,12 @@ typedef struct few_args {
     int vectors;
 } few_args;
 
-static inline __attribute__((always_inline)) void few_scales(tw_dtype t, const few_args *a, int64_t k, vf scale[2], vf less[2]) {
+static inline __attribute__((always_inline)) void few_scales(tw_dtype t, const few_args *a, int64_t k, vf scale[2],
+                                                             vf less[2]) {
     int64_t at = (a->first + k) / a->group * ROWS;
     TW_UNROLL for (int v = 0; v < 2; v++) {
-        scale[v] = t == TW_I8 ? v_load((const float *)(const void *)a->scales[v] + at) : v_load_f16(a->scales[v] + 2 * at);
+        scale[v] =
+            t == TW_I8 ? v_load((const float *)(const void *)a->scales[v] + at) : v_load_f16(a->scales[v] + 2 * at);
         less[v] = v_mul(scale[v], v_set(t == TW_I8 ? -128 : -8));
     }
 }
@@ -86,7 +95,8 @@ static inline __attribute__((always_inline)) void few_tile(tw_dtype t, int rows,
             if (TILE_PANELS == 2) _mm_prefetch(a->data[1] + at + AHEAD + b, _MM_HINT_T0);
         }
         TW_UNROLL for (int c = 0; c < TW_PANEL_K; c++) {
-            vf w0 = few_column(t, a->data[0] + at, c, scale[0], less[0]), w1 = few_column(t, a->data[1] + at, c, scale[1], less[1]);
+            vf w0 = few_column(t, a->data[0] + at, c, scale[0], less[0]),
+               w1 = few_column(t, a->data[1] + at, c, scale[1], less[1]);
             TW_UNROLL for (int r = 0; r < rows; r++) {
                 vf s = v_set(x[r * STRIDE + c]);
                 acc[r][0] = v_fma(s, w0, acc[r][0]);
@@ -94,33 +104,55 @@ static inline __attribute__((always_inline)) void few_tile(tw_dtype t, int rows,
             }
         }
     }
-    TW_UNROLL for (int r = 0; r < rows; r++)
-        TW_UNROLL for (int v = 0; v < 2; v++)
-            if (r < a->rows && v < a->vectors) {
-                float *y = a->y + r * a->ldy + v * LANES;
-                v_store(y, a->first ? v_add(v_load(y), acc[r][v]) : acc[r][v]);
-            }
+    TW_UNROLL for (int r = 0; r < rows; r++) {
+        TW_UNROLL for (int v = 0; v < 2; v++) if (r < a->rows && v < a->vectors) {
+            float *y = a->y + r * a->ldy + v * LANES;
+            v_store(y, a->first ? v_add(v_load(y), acc[r][v]) : acc[r][v]);
+        }
+    }
 }
 
 static inline __attribute__((always_inline)) void few_tiles(tw_dtype t, const few_args *a) {
     switch ((a->rows + 1) / 2) {
-    case 1: few_tile(t, 2, a); break;
-    case 2: few_tile(t, 4, a); break;
-    case 3: few_tile(t, 6, a); break;
+    case 1:
+        few_tile(t, 2, a);
+        break;
+    case 2:
+        few_tile(t, 4, a);
+        break;
+    case 3:
+        few_tile(t, 6, a);
+        break;
 #if TW_TILE_ROWS == 12
-    case 4: few_tile(t, 8, a); break;
-    case 5: few_tile(t, 10, a); break;
-    default: few_tile(t, 12, a); break;
+    case 4:
+        few_tile(t, 8, a);
+        break;
+    case 5:
+        few_tile(t, 10, a);
+        break;
+    default:
+        few_tile(t, 12, a);
+        break;
 #endif
     }
 }
 
 /* Not inlined: each is all tiles of one format. */
-static __attribute__((noinline)) void few_f32(const few_args *a) { few_tiles(TW_F32, a); }
-static __attribute__((noinline)) void few_f16(const few_args *a) { few_tiles(TW_F16, a); }
-static __attribute__((noinline)) void few_bf16(const few_args *a) { few_tiles(TW_BF16, a); }
-static __attribute__((noinline)) void few_i8(const few_args *a) { few_tiles(TW_I8, a); }
-static __attribute__((noinline)) void few_i4(const few_args *a) { few_tiles(TW_I4, a); }
+static __attribute__((noinline)) void few_f32(const few_args *a) {
+    few_tiles(TW_F32, a);
+}
+static __attribute__((noinline)) void few_f16(const few_args *a) {
+    few_tiles(TW_F16, a);
+}
+static __attribute__((noinline)) void few_bf16(const few_args *a) {
+    few_tiles(TW_BF16, a);
+}
+static __attribute__((noinline)) void few_i8(const few_args *a) {
+    few_tiles(TW_I8, a);
+}
+static __attribute__((noinline)) void few_i4(const few_args *a) {
+    few_tiles(TW_I4, a);
+}
 
 /* A tile of x as [DEPTH columns][row][STRIDE], with a row more where their number is odd, and zeros up to the padded
    columns. */
@@ -169,10 +201,11 @@ static void few_panels(const few_product *q, few_args *a, int64_t p) {
     }
 }
 
-static void few_rows(tw_panel_format f, const char *panels, int64_t n_panels, int64_t cols, const float *x, int64_t ldx, int64_t rows,
-                     float *y, int64_t ldy, float *copy) {
+static void few_rows(tw_panel_format f, const char *panels, int64_t n_panels, int64_t cols, const float *x, int64_t ldx,
+                     int64_t rows, float *y, int64_t ldy, float *copy) {
     const int64_t padded = tw_panel_cols(f, cols);
-    few_product q = {.f = f, .panels = panels, .n_panels = n_panels, .rows = rows, .height = few_height(rows), .copy = copy, .y = y};
+    few_product q = {
+        .f = f, .panels = panels, .n_panels = n_panels, .rows = rows, .height = few_height(rows), .copy = copy, .y = y};
     few_args a = {.group = f.group ? f.group : padded, .ldy = ldy};
     q.bytes = tw_panel_bytes(f, cols);
     q.scales = tw_panel_scale_bytes(f, cols);

@@ -19,7 +19,9 @@ enum {
     FEW_ROWS = 6 * TILE_ROWS,
 };
 
-static bool is_few(tw_panel_format f, int64_t rows) { return rows <= FEW_ROWS || (f.dtype != TW_I8 && f.dtype != TW_I4); }
+static bool is_few(tw_panel_format f, int64_t rows) {
+    return rows <= FEW_ROWS || (f.dtype != TW_I8 && f.dtype != TW_I4);
+}
 
 size_t VARIANT(tw_gemm_scratch)(tw_panel_format f, int64_t n_panels, int64_t cols, int64_t rows) {
     (void)n_panels;
@@ -107,7 +109,8 @@ static ahead ahead_at(const block *b, int64_t p, int64_t k) {
     const int64_t bytes = (int64_t)tw_panel_bytes(b->f, b->cols), scales = (int64_t)tw_panel_scale_bytes(b->f, b->cols);
     int64_t column = (bytes - scales) / tw_panel_cols(b->f, b->cols), tiles = (b->rows + TILE_ROWS - 1) / TILE_ROWS;
     ahead a = {.bytes = b->depth * column};
-    for (int i = 0; i < TILE_PANELS; i++) a.at[i] = b->panels + least(p + i, b->n_panels - 1) * bytes + scales + k * column;
+    for (int i = 0; i < TILE_PANELS; i++)
+        a.at[i] = b->panels + least(p + i, b->n_panels - 1) * bytes + scales + k * column;
     a.chunk = (a.bytes / tiles + 63) & -64;
     return a;
 }
@@ -143,14 +146,15 @@ static void many_rows(block *b, const float *x, int64_t ldx, float *copy) {
     }
 }
 
-void VARIANT(tw_gemm)(tw_panel_format f, const void *panels, int64_t n_panels, int64_t cols, const float *x, int64_t ldx,
-                      int64_t rows, float *y, int64_t ldy, void *scratch) {
+void VARIANT(tw_gemm)(tw_panel_format f, const void *panels, int64_t n_panels, int64_t cols, const float *x,
+                      int64_t ldx, int64_t rows, float *y, int64_t ldy, void *scratch) {
     if (is_few(f, rows)) {
         few_rows(f, panels, n_panels, cols, x, ldx, rows, y, ldy, scratch);
         return;
     }
     float *wide = scratch, *copy = wide + TILE_COLS * DEPTH;
-    block b = {.f = f, .panels = panels, .n_panels = n_panels, .cols = cols, .rows = rows, .ldy = ldy, .wide = wide, .y = y};
+    block b = {
+        .f = f, .panels = panels, .n_panels = n_panels, .cols = cols, .rows = rows, .ldy = ldy, .wide = wide, .y = y};
     /* Blocks of equal size: a last one of a few rows would read all weights for them. */
     int64_t blocks = (rows + BLOCK_ROWS - 1) / BLOCK_ROWS, even = (rows + blocks - 1) / blocks;
     even = (even + TILE_ROWS - 1) / TILE_ROWS * TILE_ROWS;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gemv on integer formats: x is 65536 high + 256 middle + low in signed bytes, so three vpdpbusd do 64 products with
-   unsigned weights. What the offset of the weights adds is taken off by the block's biases, where the sums start: before
-   they become floats, so that nothing cancels. */
+   unsigned weights. What the offset of the weights adds is taken off by the block's biases, where the sums start:
+   before they become floats, so that nothing cancels. */
 #include "vm/cpu/variants.h"
 
 #include "device/cpu/unroll.h"
@@ -65,8 +65,8 @@ static inline __m512 dots_i4(const char *w, const char *x, int64_t steps, const 
 }
 
 static inline __attribute__((always_inline)) void panel_blocks(tw_dtype t, int64_t block, int64_t cols, bool grouped,
-                                                               const char *panel, const char *data, const tw_prepared *x,
-                                                               float *y) {
+                                                               const char *panel, const char *data,
+                                                               const tw_prepared *x, float *y) {
     const int64_t column = t == TW_I8 ? 16 : 8; /* bytes of weights */
     const char *values = x->values;
     __m512 acc = _mm512_setzero_ps(), scale = _mm512_set1_ps(1);
@@ -75,13 +75,15 @@ static inline __attribute__((always_inline)) void panel_blocks(tw_dtype t, int64
         __m512 dot = t == TW_I8 ? dots_i8(data + k * column, values + 3 * k, n / 4, &x->bias[2 * b])
                                 : dots_i4(data + k * column, values + 3 * k, n / 8, &x->bias[2 * b]);
         if (grouped)
-            scale = t == TW_I8 ? _mm512_loadu_ps(panel + b * ROWS * 4)
-                               : _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)(panel + b * ROWS * 2)));
+            scale = t == TW_I8
+                        ? _mm512_loadu_ps(panel + b * ROWS * 4)
+                        : _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)(panel + b * ROWS * 2)));
         acc = _mm512_fmadd_ps(dot, _mm512_mul_ps(scale, _mm512_set1_ps(x->scales[b])), acc);
     }
     if (!grouped)
-        acc = _mm512_mul_ps(acc, t == TW_I8 ? _mm512_loadu_ps(panel)
-                                            : _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)panel)));
+        acc =
+            _mm512_mul_ps(acc, t == TW_I8 ? _mm512_loadu_ps(panel)
+                                          : _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)panel)));
     _mm512_storeu_ps(y, acc);
 }
 
@@ -99,8 +101,10 @@ static void one_panel(tw_panel_format f, int64_t cols, const char *panel, const 
         panel_blocks(TW_I4, tw_block_of(f), padded, f.group > 0, panel, data, x, y);
 }
 
-void tw_gemv_fixed_avx512vnni(tw_panel_format f, const void *panels, int64_t n_panels, int64_t cols, const void *x, float *y) {
+void tw_gemv_fixed_avx512vnni(tw_panel_format f, const void *panels, int64_t n_panels, int64_t cols, const void *x,
+                              float *y) {
     const char *panel = panels;
     tw_prepared p = tw_prepared_at(f, cols, x);
-    for (int64_t i = 0; i < n_panels; i++, panel += tw_panel_bytes(f, cols)) one_panel(f, cols, panel, &p, y + i * ROWS);
+    for (int64_t i = 0; i < n_panels; i++, panel += tw_panel_bytes(f, cols))
+        one_panel(f, cols, panel, &p, y + i * ROWS);
 }

@@ -20,11 +20,13 @@ static void panel_float(tw_panel_format f, const char *panel, int64_t cols, cons
 
 void tw_gemv_float_c(tw_panel_format f, const void *panels, int64_t n_panels, int64_t cols, const void *x, float *y) {
     const char *panel = panels;
-    for (int64_t p = 0; p < n_panels; p++, panel += tw_panel_bytes(f, cols)) panel_float(f, panel, cols, x, y + p * ROWS);
+    for (int64_t p = 0; p < n_panels; p++, panel += tw_panel_bytes(f, cols))
+        panel_float(f, panel, cols, x, y + p * ROWS);
 }
 
 /* The dot products of one block in integers; k is its first column. */
-static void block_dots(tw_panel_format f, const unsigned char *data, const int32_t *q, int64_t k, int64_t n, int64_t *dot) {
+static void block_dots(tw_panel_format f, const unsigned char *data, const int32_t *q, int64_t k, int64_t n,
+                       int64_t *dot) {
     for (int r = 0; r < ROWS; r++) dot[r] = 0;
     for (int64_t c = k; c < k + n; c++)
         for (int r = 0; r < ROWS; r++) {
@@ -57,5 +59,6 @@ static void panel_fixed(tw_panel_format f, const char *panel, int64_t cols, cons
 void tw_gemv_fixed_c(tw_panel_format f, const void *panels, int64_t n_panels, int64_t cols, const void *x, float *y) {
     const char *panel = panels;
     tw_prepared p = tw_prepared_at(f, cols, x);
-    for (int64_t i = 0; i < n_panels; i++, panel += tw_panel_bytes(f, cols)) panel_fixed(f, panel, cols, &p, y + i * ROWS);
+    for (int64_t i = 0; i < n_panels; i++, panel += tw_panel_bytes(f, cols))
+        panel_fixed(f, panel, cols, &p, y + i * ROWS);
 }

@@ -19,7 +19,8 @@ typedef struct sums {
     __m256i upper[QUADS], lower[QUADS];
 } sums;
 
-/* Four columns of 16 rows: 64 unsigned bytes, 16 for each four rows; `q` holds the columns' upper parts, then the lower. */
+/* Four columns of 16 rows: 64 unsigned bytes, 16 for each four rows; `q` holds the columns' upper parts, then the
+ * lower. */
 static inline void step(sums *s, const __m128i w[QUADS], const int16_t *q) {
     __m256i u = broadcast(q), l = broadcast(q + 4);
     TW_UNROLL for (int i = 0; i < QUADS; i++) {
@@ -29,7 +30,9 @@ static inline void step(sums *s, const __m128i w[QUADS], const int16_t *q) {
     }
 }
 
-static inline __m128i load(const char *p) { return _mm_loadu_si128((const __m128i *)(const void *)p); }
+static inline __m128i load(const char *p) {
+    return _mm_loadu_si128((const __m128i *)(const void *)p);
+}
 
 static inline void dots_i8(sums *s, const char *w, const int16_t *q, int64_t n) {
     for (int64_t k = 0; k < n; k += 4, w += 64) {
@@ -70,8 +73,8 @@ static inline __m256 load_scale(tw_dtype t, const char *panel, int64_t at) {
     return _mm256_cvtph_ps(load(panel + 2 * at));
 }
 
-static inline __attribute__((always_inline)) void one_panel(tw_dtype t, tw_panel_format f, int64_t cols, const char *panel,
-                                                            const tw_prepared *x, float *y) {
+static inline __attribute__((always_inline)) void one_panel(tw_dtype t, tw_panel_format f, int64_t cols,
+                                                            const char *panel, const tw_prepared *x, float *y) {
     const char *data = panel + tw_panel_scale_bytes(f, cols);
     int64_t padded = tw_panel_cols(f, cols), block = tw_block_of(f), column = t == TW_I8 ? 16 : 8;
     __m256 y0 = _mm256_setzero_ps(), y1 = y0, dot[2], low[2];
@@ -95,7 +98,8 @@ static inline __attribute__((always_inline)) void one_panel(tw_dtype t, tw_panel
     _mm256_storeu_ps(y + 8, y1);
 }
 
-void tw_gemv_fixed_avx2(tw_panel_format f, const void *panels, int64_t n_panels, int64_t cols, const void *x, float *y) {
+void tw_gemv_fixed_avx2(tw_panel_format f, const void *panels, int64_t n_panels, int64_t cols, const void *x,
+                        float *y) {
     const char *panel = panels;
     tw_prepared p = tw_prepared_at(f, cols, x);
     for (int64_t i = 0; i < n_panels; i++, panel += tw_panel_bytes(f, cols)) {

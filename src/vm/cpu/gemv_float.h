@@ -32,10 +32,12 @@ static inline __attribute__((always_inline)) void gemv_panel(tw_dtype t, const c
                                                              float *y) {
     vf acc[CHAINS][SPLIT], w[2][SPLIT];
     const int64_t bytes = t == TW_F32 ? 64 : 32; /* a column */
-    TW_UNROLL for (int c = 0; c < CHAINS; c++)
+    TW_UNROLL for (int c = 0; c < CHAINS; c++) {
         TW_UNROLL for (int s = 0; s < SPLIT; s++) acc[c][s] = v_zero();
+    }
     for (int64_t k = 0; k < cols; k += TW_PANEL_K) {
-        TW_UNROLL for (int64_t b = 0; b < TW_PANEL_K * bytes; b += 64) _mm_prefetch(data + k * bytes + AHEAD + b, _MM_HINT_T0);
+        TW_UNROLL for (int64_t b = 0; b < TW_PANEL_K * bytes; b += 64)
+            _mm_prefetch(data + k * bytes + AHEAD + b, _MM_HINT_T0);
         TW_UNROLL for (int c = 0; c < TW_PANEL_K; c += 2) {
             load_pair(t, data, k + c, w);
             TW_UNROLL for (int s = 0; s < SPLIT; s++) {

@@ -62,7 +62,9 @@ static const struct elementwise {
     {0, tw_elementwise_c},
 };
 
-static bool within(uint32_t needs, uint32_t isa) { return (needs & isa) == needs; }
+static bool within(uint32_t needs, uint32_t isa) {
+    return (needs & isa) == needs;
+}
 
 static void choose_products(tw_kernels *k, int t) {
     const struct gemv *v = gemvs;

@@ -29,8 +29,8 @@ typedef size_t tw_gemm_scratch_fn(tw_panel_format f, int64_t n_panels, int64_t c
      q    n x dim, stride ldq     k, v  max_seq x dim, contiguous
      out  n x dim, stride ldo
    Token i sees positions max(0, pos + i + 1 - window) .. pos + i (window 0: from 0), cut to [first, last).
-   softmax(scale q.k) v; when `partial` is given, out is left unnormalised relative to partial[2 i] = the largest score and
-   partial[2 i + 1] = the sum of exponentials, so that parts can be merged; a token that sees nothing has -INFINITY
+   softmax(scale q.k) v; when `partial` is given, out is left unnormalised relative to partial[2 i] = the largest score
+   and partial[2 i + 1] = the sum of exponentials, so that parts can be merged; a token that sees nothing has -INFINITY
    and 0 there and zeros in out. */
 typedef struct tw_attention {
     const float *q, *k, *v;
@@ -59,9 +59,9 @@ typedef struct tw_kernels {
     void (*silu_mul)(const float *gate, const float *up, int64_t n, float *y); /* y may be gate or up */
     void (*gelu)(const float *x, int64_t n, float *y);                         /* erf */
     void (*gelu_tanh)(const float *x, int64_t n, float *y);
-    void (*add)(float *y, const float *x, int64_t n);            /* y += x */
-    void (*axpy)(float *y, const float *x, float a, int64_t n);  /* y += a x */
-    int64_t (*argmax)(const float *x, int64_t n);                /* the first of the largest; NaN never wins */
+    void (*add)(float *y, const float *x, int64_t n);           /* y += x */
+    void (*axpy)(float *y, const float *x, float a, int64_t n); /* y += a x */
+    int64_t (*argmax)(const float *x, int64_t n);               /* the first of the largest; NaN never wins */
 } tw_kernels;
 
 /* The best of everything within `isa`. */

@@ -7,9 +7,13 @@
 
 enum { ROWS = TW_PANEL_ROWS, LINE = 64, WIDE = 64 /* columns unpacked at a time */ };
 
-static int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
+static int64_t round_up(int64_t n, int64_t to) {
+    return (n + to - 1) / to * to;
+}
 
-static int64_t group_count(tw_panel_format f, int64_t cols) { return f.group ? tw_panel_cols(f, cols) / f.group : 1; }
+static int64_t group_count(tw_panel_format f, int64_t cols) {
+    return f.group ? tw_panel_cols(f, cols) / f.group : 1;
+}
 
 int64_t tw_panel_cols(tw_panel_format f, int64_t cols) {
     return round_up(cols, f.group ? round_up(f.group, TW_PANEL_K) : TW_PANEL_K);

@@ -20,7 +20,9 @@ typedef struct sums {
 } sums;
 
 /* q / 256 rounded to nearest, so that what is left is a signed byte. */
-static inline __m512i upper(__m512i q) { return _mm512_srai_epi32(_mm512_add_epi32(q, _mm512_set1_epi32(128)), 8); }
+static inline __m512i upper(__m512i q) {
+    return _mm512_srai_epi32(_mm512_add_epi32(q, _mm512_set1_epi32(128)), 8);
+}
 
 /* Sixteen columns to 4 x (4 high, 4 middle, 4 low bytes), added to the sums. `columns` of the 16 are stored. */
 static void split(__m512 x, __m512 inverse, char *out, int64_t columns, sums *s) {

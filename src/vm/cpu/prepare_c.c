@@ -6,7 +6,9 @@
 #include <math.h>
 #include <string.h>
 
-static size_t line_up(size_t n) { return (n + 63) & ~(size_t)63; }
+static size_t line_up(size_t n) {
+    return (n + 63) & ~(size_t)63;
+}
 
 size_t tw_prepared_bytes_float(tw_panel_format f, int64_t cols) {
     return line_up((size_t)tw_panel_cols(f, cols) * sizeof(float));

@@ -5,18 +5,18 @@
 
 #include "vm/cpu/kernels.h"
 
-/* Integer formats: x as 24-bit fixed point, a scale per block of columns: as exact as float, where 16 bits moved logits by
-   a third of what a comparison with float arithmetic allows. A block is the group, or TW_BLOCK columns when a row has one scale:
-   over 128 columns the sums of each part still fit 32 bits. All variants share the size, each has an order:
-     values  4 bytes a column at most:
-               c     32-bit integers
-               avx2  per 4 columns, 4 upper and 4 lower 16-bit integers, value = 256 upper + lower, lower a signed byte
-               vnni  per 4 columns, 4 high, 4 middle, 4 low signed bytes, value = 65536 high + 256 middle + low
-     scales  a float a block: value * scale = x
-     bias    two int32 a block (avx2, vnni): the sums of the upper parts and of what is below them, times -128 (i8) or -8 (i4) */
+/* Integer formats: x as 24-bit fixed point, a scale per block of columns: as exact as float, where 16 bits moved logits
+   by a third of what a comparison with float arithmetic allows. A block is the group, or TW_BLOCK columns when a row
+   has one scale: over 128 columns the sums of each part still fit 32 bits. All variants share the size, each has an
+   order: values  4 bytes a column at most: c     32-bit integers avx2  per 4 columns, 4 upper and 4 lower 16-bit
+   integers, value = 256 upper + lower, lower a signed byte vnni  per 4 columns, 4 high, 4 middle, 4 low signed bytes,
+   value = 65536 high + 256 middle + low scales  a float a block: value * scale = x bias    two int32 a block (avx2,
+   vnni): the sums of the upper parts and of what is below them, times -128 (i8) or -8 (i4) */
 /* The largest value leaves room for the float product that finds it to round up: the high part must stay below 128. */
 enum { TW_BLOCK = 128, TW_FIXED_MAX = 127 * 65536 };
-static inline int64_t tw_block_of(tw_panel_format f) { return f.group ? f.group : TW_BLOCK; }
+static inline int64_t tw_block_of(tw_panel_format f) {
+    return f.group ? f.group : TW_BLOCK;
+}
 static inline int64_t tw_block_count(tw_panel_format f, int64_t cols) {
     return (tw_panel_cols(f, cols) + tw_block_of(f) - 1) / tw_block_of(f);
 }

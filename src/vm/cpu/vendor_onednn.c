@@ -4,8 +4,12 @@
 
 #ifndef TW_HAVE_ONEDNN
 
-tw_onednn *tw_onednn_open(void) { return NULL; }
-void tw_onednn_close(tw_onednn *o) { (void)o; }
+tw_onednn *tw_onednn_open(void) {
+    return NULL;
+}
+void tw_onednn_close(tw_onednn *o) {
+    (void)o;
+}
 void tw_onednn_version(const tw_onednn *o, char *out, size_t size) {
     (void)o;
     if (size) out[0] = 0;
@@ -25,31 +29,31 @@ bool tw_onednn_run(tw_onednn *o, const tw_onednn_product *p, const void *x, cons
 
 #if DNNL_VERSION_MAJOR >= 3
 #define LIBRARY "libdnnl.so.3"
-#define OF_VERSION(FN)                   \
-    FN(dnnl_memory_desc_create_with_strides) \
-    FN(dnnl_memory_desc_destroy)         \
+#define OF_VERSION(FN)                                                                                                 \
+    FN(dnnl_memory_desc_create_with_strides)                                                                           \
+    FN(dnnl_memory_desc_destroy)                                                                                       \
     FN(dnnl_matmul_primitive_desc_create)
 #else
 #define LIBRARY "libdnnl.so.2"
-#define OF_VERSION(FN)                   \
-    FN(dnnl_memory_desc_init_by_strides) \
-    FN(dnnl_matmul_desc_init)            \
+#define OF_VERSION(FN)                                                                                                 \
+    FN(dnnl_memory_desc_init_by_strides)                                                                               \
+    FN(dnnl_matmul_desc_init)                                                                                          \
     FN(dnnl_primitive_desc_create)
 #endif
-#define FUNCTIONS(FN)              \
-    OF_VERSION(FN)                 \
-    FN(dnnl_engine_create)         \
-    FN(dnnl_engine_destroy)        \
-    FN(dnnl_stream_create)         \
-    FN(dnnl_stream_destroy)        \
-    FN(dnnl_stream_wait)           \
-    FN(dnnl_primitive_desc_destroy) \
-    FN(dnnl_primitive_create)      \
-    FN(dnnl_primitive_destroy)     \
-    FN(dnnl_primitive_execute)     \
-    FN(dnnl_memory_create)         \
-    FN(dnnl_memory_destroy)        \
-    FN(dnnl_memory_set_data_handle) \
+#define FUNCTIONS(FN)                                                                                                  \
+    OF_VERSION(FN)                                                                                                     \
+    FN(dnnl_engine_create)                                                                                             \
+    FN(dnnl_engine_destroy)                                                                                            \
+    FN(dnnl_stream_create)                                                                                             \
+    FN(dnnl_stream_destroy)                                                                                            \
+    FN(dnnl_stream_wait)                                                                                               \
+    FN(dnnl_primitive_desc_destroy)                                                                                    \
+    FN(dnnl_primitive_create)                                                                                          \
+    FN(dnnl_primitive_destroy)                                                                                         \
+    FN(dnnl_primitive_execute)                                                                                         \
+    FN(dnnl_memory_create)                                                                                             \
+    FN(dnnl_memory_destroy)                                                                                            \
+    FN(dnnl_memory_set_data_handle)                                                                                    \
     FN(dnnl_version)
 
 enum { SHAPES = 32, OPERANDS = 3 };
