@@ -10,15 +10,17 @@
 
 /* Libraries that are used when they are there, and what their absence costs. */
 static const struct {
-    const char *name, *files[3], *without;
+    const char *name, *files[5], *without;
 } optional[] = {
-    {"oneDNN", {"libdnnl.so.3", "libdnnl.so.2", NULL}, "one candidate less for prefill's matrix products"},
-    {"NVIDIA driver", {"libcuda.so.1", NULL, NULL}, "programs run on the processor"},
+    {"oneDNN",
+     {"libdnnl.so.3", "libdnnl.so.3.6", "libdnnl.so.2", "libdnnl.so", NULL},
+     "one candidate less for prefill's matrix products"},
+    {"NVIDIA driver", {"libcuda.so.1", NULL}, "programs run on the processor"},
 };
 enum { OPTIONAL = sizeof optional / sizeof *optional };
 
 static const char *find_library(int i) {
-    for (int k = 0; k < 3 && optional[i].files[k]; k++) {
+    for (int k = 0; k < 5 && optional[i].files[k]; k++) {
         void *h = dlopen(optional[i].files[k], RTLD_LAZY | RTLD_LOCAL);
         if (!h) continue;
         dlclose(h);

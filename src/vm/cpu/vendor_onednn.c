@@ -28,13 +28,14 @@ bool tw_onednn_run(tw_onednn *o, const tw_onednn_product *p, const void *x, cons
 #include <string.h>
 
 #if DNNL_VERSION_MAJOR >= 3
-#define LIBRARY "libdnnl.so.3"
+/* Debian's name has the minor version in it; the last is what the headers' package brings. */
+static const char *const libraries[] = {"libdnnl.so.3", "libdnnl.so.3.6", "libdnnl.so", NULL};
 #define OF_VERSION(FN)                                                                                                 \
     FN(dnnl_memory_desc_create_with_strides)                                                                           \
     FN(dnnl_memory_desc_destroy)                                                                                       \
     FN(dnnl_matmul_primitive_desc_create)
 #else
-#define LIBRARY "libdnnl.so.2"
+static const char *const libraries[] = {"libdnnl.so.2", NULL};
 #define OF_VERSION(FN)                                                                                                 \
     FN(dnnl_memory_desc_init_by_strides)                                                                               \
     FN(dnnl_matmul_desc_init)                                                                                          \
@@ -94,8 +95,10 @@ tw_onednn *tw_onednn_open(void) {
     tw_onednn *o = calloc(1, sizeof *o);
     if (!o) return NULL;
     /* Stays loaded: its OpenMP runtime does not survive being taken away. */
-    o->library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-    if (!o->library || !find_all(o) || o->dnnl_engine_create(&o->engine, dnnl_cpu, 0) != dnnl_success ||
+    for (int i = 0; libraries[i] && !o->library; i++)
+        o->library = dlopen(libraries[i], RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    if (!o->library || !find_all(o) || o->dnnl_version()->major != DNNL_VERSION_MAJOR ||
+        o->dnnl_engine_create(&o->engine, dnnl_cpu, 0) != dnnl_success ||
         o->dnnl_stream_create(&o->stream, o->engine, dnnl_stream_default_flags) != dnnl_success) {
         tw_onednn_close(o);
         return NULL;
