@@ -61,8 +61,7 @@ static double gelu_tanh_exponent(double x) {
     return 2 * sqrt(2 / acos(-1.0)) * fabs(x + 0.044715 * x * x * x);
 }
 
-/* Relative 1e-6; where an exponent is large its own rounding to float, 2^-24 of it, is a relative error of the result.
- */
+/* Relative 1e-6; where an exponent is large its own rounding to float, 2^-24 of it, is the result's relative error. */
 static void check_activations(const tw_kernels *k, const float *x, const float *u, int64_t n) {
     size_t s = (size_t)n;
     float *y = guard_make(s), *z = guard_make(s), *t = guard_make(s);

@@ -27,7 +27,8 @@ static const struct gemv {
     {AVX2, FLOATS, "avx2", tw_prepared_bytes_float, tw_prepare_float, tw_gemv_float_avx2},
     {0, FLOATS, "c", tw_prepared_bytes_float, tw_prepare_float, tw_gemv_float_c},
     {VNNI, INTEGERS, "avx512vnni", tw_prepared_bytes_fixed, tw_prepare_fixed_avx512vnni, tw_gemv_fixed_avx512vnni},
-    {AVX2, INTEGERS, "avx2", tw_prepared_bytes_fixed, tw_prepare_fixed_avx2, tw_gemv_fixed_avx2},
+    {AVX2, BIT(TW_I8), "avx2", tw_prepared_bytes_fixed, tw_prepare_i8_avx2, tw_gemv_i8_avx2},
+    {AVX2, BIT(TW_I4), "avx2", tw_prepared_bytes_fixed, tw_prepare_i4_avx2, tw_gemv_i4_avx2},
     {0, INTEGERS, "c", tw_prepared_bytes_fixed, tw_prepare_fixed_c, tw_gemv_fixed_c},
 };
 

@@ -7,11 +7,13 @@
 
 /* Integer formats: x as 24-bit fixed point, a scale per block of columns: as exact as float, where 16 bits moved logits
    by a third of what a comparison with float arithmetic allows. A block is the group, or TW_BLOCK columns when a row
-   has one scale: over 128 columns the sums of each part still fit 32 bits. All variants share the size, each has an
-   order: values  4 bytes a column at most: c     32-bit integers avx2  per 4 columns, 4 upper and 4 lower 16-bit
-   integers, value = 256 upper + lower, lower a signed byte vnni  per 4 columns, 4 high, 4 middle, 4 low signed bytes,
-   value = 65536 high + 256 middle + low scales  a float a block: value * scale = x bias    two int32 a block (avx2,
-   vnni): the sums of the upper parts and of what is below them, times -128 (i8) or -8 (i4) */
+   has one scale: over 128 columns the sums of each part still fit 32 bits. All variants share the size, at most 4 bytes
+   a column, and each has an order of its own for the values:
+   - c: 32-bit integers;
+   - i8 of avx2: per 4 columns, 4 upper and 4 lower 16-bit integers, value = 256 upper + lower, lower a signed byte;
+   - vnni, and i4 of avx2: per 4 columns, 4 high, 4 middle, 4 low signed bytes, value = 65536 high + 256 middle + low.
+   Then the scales, a float a block: value * scale = x. Then, but for c, two int32 a block: the sums of the upper parts
+   and of what is below them, times -128 (i8) or -8 (i4). */
 /* The largest value leaves room for the float product that finds it to round up: the high part must stay below 128. */
 enum { TW_BLOCK = 128, TW_FIXED_MAX = 127 * 65536 };
 static inline int64_t tw_block_of(tw_panel_format f) {
@@ -30,10 +32,10 @@ typedef struct tw_prepared {
 tw_prepared tw_prepared_at(tw_panel_format f, int64_t cols, const void *x);
 
 tw_prepared_bytes_fn tw_prepared_bytes_float, tw_prepared_bytes_fixed;
-tw_prepare_fn tw_prepare_float, tw_prepare_fixed_c, tw_prepare_fixed_avx2, tw_prepare_fixed_avx512vnni;
+tw_prepare_fn tw_prepare_float, tw_prepare_fixed_c, tw_prepare_i8_avx2, tw_prepare_i4_avx2, tw_prepare_fixed_avx512vnni;
 
 tw_gemv_fn tw_gemv_float_c, tw_gemv_float_avx2, tw_gemv_float_avx512;
-tw_gemv_fn tw_gemv_fixed_c, tw_gemv_fixed_avx2, tw_gemv_fixed_avx512vnni;
+tw_gemv_fn tw_gemv_fixed_c, tw_gemv_i8_avx2, tw_gemv_i4_avx2, tw_gemv_fixed_avx512vnni;
 tw_gemm_fn tw_gemm_c, tw_gemm_avx2, tw_gemm_avx512, tw_gemm_amx;
 tw_gemm_scratch_fn tw_gemm_scratch_c, tw_gemm_scratch_avx2, tw_gemm_scratch_avx512, tw_gemm_scratch_amx;
 tw_attention_fn tw_attention_c, tw_attention_avx2, tw_attention_avx512;

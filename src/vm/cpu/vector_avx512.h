@@ -26,9 +26,10 @@ static inline vf v_load(const float *p) {
 static inline void v_store(float *p, vf a) {
     _mm512_storeu_ps(p, a);
 }
+/* the first n lanes */
 static inline vm v_first(int64_t n) {
     return (vm)(n >= LANES ? 0xffffu : (1u << n) - 1);
-} /* the first n lanes */
+}
 /* Lanes beyond n read as zero, and are neither read nor written in memory. */
 static inline vf v_load_part(const float *p, int64_t n) {
     return _mm512_maskz_loadu_ps(v_first(n), p);
@@ -52,12 +53,14 @@ static inline vf v_div(vf a, vf b) {
 static inline vf v_fma(vf a, vf b, vf c) {
     return _mm512_fmadd_ps(a, b, c);
 }
+/* c - a b */
 static inline vf v_fnma(vf a, vf b, vf c) {
     return _mm512_fnmadd_ps(a, b, c);
-} /* c - a b */
+}
+/* b where either is NaN */
 static inline vf v_max(vf a, vf b) {
     return _mm512_max_ps(a, b);
-} /* b where either is NaN */
+}
 static inline vf v_min(vf a, vf b) {
     return _mm512_min_ps(a, b);
 }
@@ -76,9 +79,10 @@ static inline vm v_less(vf a, vf b) {
 static inline uint32_t v_equal_bits(vf a, vf b) {
     return _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ);
 }
+/* a 2^n, n whole */
 static inline vf v_scale2(vf a, vf n) {
     return _mm512_scalef_ps(a, n);
-} /* a 2^n, n whole */
+}
 
 static inline float v_sum(vf a) {
     return _mm512_reduce_add_ps(a);

@@ -53,10 +53,9 @@ static void quantise(const float *x, int64_t n, int64_t padded, float inverse, i
     sums[1] = total(lowers);
 }
 
-void tw_prepare_fixed_avx2(tw_panel_format f, const float *x, int64_t cols, void *out) {
+void tw_prepare_i8_avx2(tw_panel_format f, const float *x, int64_t cols, void *out) {
     tw_prepared p = tw_prepared_at(f, cols, out);
     int64_t padded = tw_panel_cols(f, cols), block = tw_block_of(f);
-    int32_t offset = f.dtype == TW_I8 ? 128 : 8;
     for (int64_t b = 0, k = 0; k < padded; b++, k += block) {
         int64_t n = cols - k < block ? cols - k : block, end = padded - k < block ? padded - k : block;
         uint32_t bits = top_bits(x + k, n);
@@ -66,7 +65,7 @@ void tw_prepare_fixed_avx2(tw_panel_format f, const float *x, int64_t cols, void
         p.scales[b] = finite ? top / (float)TW_FIXED_MAX : NAN;
         int32_t sums[2];
         quantise(x + k, finite ? n : 0, end, finite ? (float)TW_FIXED_MAX / top : 0, (int16_t *)p.values + 2 * k, sums);
-        p.bias[2 * b] = -offset * sums[0];
-        p.bias[2 * b + 1] = -offset * sums[1];
+        p.bias[2 * b] = -128 * sums[0];
+        p.bias[2 * b + 1] = -128 * sums[1];
     }
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gemv on integer formats without vpdpbusd: weights widened to 16 bits, vpmaddwd, exact sums in 32. */
+/* gemv on int8 without vpdpbusd: weights widened to 16 bits, vpmaddwd, exact sums in 32. */
 #include "vm/cpu/variants.h"
 
 #include "device/cpu/unroll.h"
@@ -19,8 +19,7 @@ typedef struct sums {
     __m256i upper[QUADS], lower[QUADS];
 } sums;
 
-/* Four columns of 16 rows: 64 unsigned bytes, 16 for each four rows; `q` holds the columns' upper parts, then the
- * lower. */
+/* Four columns of 16 rows: 64 unsigned bytes, 16 for each four rows; `q` holds the upper parts, then the lower. */
 static inline void step(sums *s, const __m128i w[QUADS], const int16_t *q) {
     __m256i u = broadcast(q), l = broadcast(q + 4);
     TW_UNROLL for (int i = 0; i < QUADS; i++) {
@@ -34,27 +33,12 @@ static inline __m128i load(const char *p) {
     return _mm_loadu_si128((const __m128i *)(const void *)p);
 }
 
-static inline void dots_i8(sums *s, const char *w, const int16_t *q, int64_t n) {
+static inline void dots(sums *s, const char *w, const int16_t *q, int64_t n) {
     for (int64_t k = 0; k < n; k += 4, w += 64) {
         __m128i bytes[QUADS];
         _mm_prefetch(w + AHEAD, _MM_HINT_T0);
         TW_UNROLL for (int i = 0; i < QUADS; i++) bytes[i] = load(w + 16 * i);
         step(s, bytes, q + 2 * k);
-    }
-}
-
-static inline void dots_i4(sums *s, const char *w, const int16_t *q, int64_t n) {
-    const __m128i nibble = _mm_set1_epi8(15);
-    for (int64_t k = 0; k < n; k += 8, w += 64) {
-        __m128i low[QUADS], high[QUADS];
-        _mm_prefetch(w + AHEAD, _MM_HINT_T0);
-        TW_UNROLL for (int i = 0; i < QUADS; i++) {
-            __m128i both = load(w + 16 * i);
-            low[i] = _mm_and_si128(both, nibble);
-            high[i] = _mm_and_si128(_mm_srli_epi16(both, 4), nibble);
-        }
-        step(s, low, q + 2 * k);
-        step(s, high, q + 2 * k + 8);
     }
 }
 
@@ -68,44 +52,31 @@ static inline void join(const __m256i acc[QUADS], int32_t bias, __m256 out[2]) {
     }
 }
 
-static inline __m256 load_scale(tw_dtype t, const char *panel, int64_t at) {
-    if (t == TW_I8) return _mm256_loadu_ps((const float *)(const void *)panel + at);
-    return _mm256_cvtph_ps(load(panel + 2 * at));
-}
-
-static inline __attribute__((always_inline)) void one_panel(tw_dtype t, tw_panel_format f, int64_t cols,
-                                                            const char *panel, const tw_prepared *x, float *y) {
+static void one_panel(tw_panel_format f, int64_t cols, const char *panel, const tw_prepared *x, float *y) {
+    const float *scales = (const float *)(const void *)panel;
     const char *data = panel + tw_panel_scale_bytes(f, cols);
-    int64_t padded = tw_panel_cols(f, cols), block = tw_block_of(f), column = t == TW_I8 ? 16 : 8;
+    int64_t padded = tw_panel_cols(f, cols), block = tw_block_of(f);
     __m256 y0 = _mm256_setzero_ps(), y1 = y0, dot[2], low[2];
     for (int64_t b = 0, k = 0; k < padded; b++, k += block) {
         int64_t n = padded - k < block ? padded - k : block, g = f.group ? b * ROWS : 0;
         const int16_t *q = (const int16_t *)x->values + 2 * k;
         sums sum;
         TW_UNROLL for (int i = 0; i < QUADS; i++) sum.upper[i] = sum.lower[i] = _mm256_setzero_si256();
-        if (t == TW_I8)
-            dots_i8(&sum, data + k * column, q, n);
-        else
-            dots_i4(&sum, data + k * column, q, n);
+        dots(&sum, data + k * ROWS, q, n);
         join(sum.upper, x->bias[2 * b], dot);
         join(sum.lower, x->bias[2 * b + 1], low);
         TW_UNROLL for (int h = 0; h < 2; h++) dot[h] = _mm256_fmadd_ps(dot[h], _mm256_set1_ps(256), low[h]);
         __m256 s = _mm256_set1_ps(x->scales[b]);
-        y0 = _mm256_fmadd_ps(dot[0], _mm256_mul_ps(s, load_scale(t, panel, g)), y0);
-        y1 = _mm256_fmadd_ps(dot[1], _mm256_mul_ps(s, load_scale(t, panel, g + 8)), y1);
+        y0 = _mm256_fmadd_ps(dot[0], _mm256_mul_ps(s, _mm256_loadu_ps(scales + g)), y0);
+        y1 = _mm256_fmadd_ps(dot[1], _mm256_mul_ps(s, _mm256_loadu_ps(scales + g + 8)), y1);
     }
     _mm256_storeu_ps(y, y0);
     _mm256_storeu_ps(y + 8, y1);
 }
 
-void tw_gemv_fixed_avx2(tw_panel_format f, const void *panels, int64_t n_panels, int64_t cols, const void *x,
-                        float *y) {
+void tw_gemv_i8_avx2(tw_panel_format f, const void *panels, int64_t n_panels, int64_t cols, const void *x, float *y) {
     const char *panel = panels;
     tw_prepared p = tw_prepared_at(f, cols, x);
-    for (int64_t i = 0; i < n_panels; i++, panel += tw_panel_bytes(f, cols)) {
-        if (f.dtype == TW_I8)
-            one_panel(TW_I8, f, cols, panel, &p, y + i * ROWS);
-        else
-            one_panel(TW_I4, f, cols, panel, &p, y + i * ROWS);
-    }
+    for (int64_t i = 0; i < n_panels; i++, panel += tw_panel_bytes(f, cols))
+        one_panel(f, cols, panel, &p, y + i * ROWS);
 }
