@@ -21,7 +21,8 @@ enum { OPTIONAL = sizeof optional / sizeof *optional };
 
 static const char *find_library(int i) {
     for (int k = 0; k < 5 && optional[i].files[k]; k++) {
-        void *h = dlopen(optional[i].files[k], RTLD_LAZY | RTLD_LOCAL);
+        /* Some start threads of their own, which do not survive the library. */
+        void *h = dlopen(optional[i].files[k], RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
         if (!h) continue;
         dlclose(h);
         return optional[i].files[k];
