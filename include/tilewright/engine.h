@@ -133,9 +133,14 @@ typedef struct tw_verdict {
 tw_status tw_engine_verify(tw_engine *e, const tw_tokenizer *tokenizer, const char *golden, const char *directory,
                            tw_verdict *verdict, tw_diag *diag);
 
-/* Runs a short prompt and a token with the tuned kernels and again with plain C ones on the same packed weights:
-   the verdict that belongs beside a speed. Rewinds the engine. */
-tw_status tw_engine_check_kernels(tw_engine *e, uint64_t seed, tw_verdict *verdict, tw_diag *diag);
+/* The verdict that belongs beside a speed: a prompt of a few positions and a token with the engine's kernels and with
+   plain C ones, on the same packed weights; then a prompt of `prompt_length` (at most 96) with the engine's choice of
+   kernels and with our own for AVX2. Rewinds the engine. */
+tw_status tw_engine_check_kernels(tw_engine *e, int64_t prompt_length, uint64_t seed, tw_verdict *verdict,
+                                  tw_diag *diag);
+
+/* Positions that comparing with this file takes. */
+tw_status tw_golden_context(const char *golden, int64_t *positions, tw_diag *diag);
 
 /* Compares two engines of one model on random prompts: the same tolerances. For quantised weights against the floats
    they stand for. */

@@ -48,9 +48,9 @@ int64_t tw_vm_tape_bytes(const tw_vm *vm); /* on all tapes */
 /* Weight bytes that one step of one position streams: all of the tapes, but of a mixture's experts only those used. */
 int64_t tw_vm_streamed_bytes(const tw_vm *vm);
 
-/* From now on only kernels of these instruction sets run, on the same tapes: how a fast run is compared with a plain
- * one. */
-tw_status tw_vm_limit_isa(tw_vm *vm, uint32_t isa, tw_diag *diag);
+/* From now on only kernels of these instruction sets run, on the same tapes, and with `own_only` none of a vendor's:
+   how a fast run is compared with a plainer one. */
+tw_status tw_vm_limit_isa(tw_vm *vm, uint32_t isa, bool own_only, tw_diag *diag);
 
 /* How each kind of product is computed, one line each, for people. `out` is always terminated. */
 void tw_vm_explain(const tw_vm *vm, char *out, size_t size);

@@ -2,7 +2,9 @@
 #define _GNU_SOURCE
 #include "base/file.h"
 
+#include "base/clock.h"
 #include "base/diag.h"
+#include "base/random.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -80,31 +82,57 @@ static bool write_all(int fd, const char *p, size_t n) {
     return true;
 }
 
+/* A pipe or a device is written to, not replaced. */
+static tw_status write_through(const char *path, const void *data, size_t size, tw_diag *diag) {
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    if (fd < 0) return io_error(diag, path, "write");
+    bool ok = write_all(fd, data, size);
+    ok = close(fd) == 0 && ok;
+    return ok ? TW_OK : io_error(diag, path, "write");
+}
+
+/* A new file beside `target`, with the permissions that the umask (or the file that it will replace) gives. */
+static int open_beside(const char *target, const struct stat *old, char *beside, size_t size) {
+    uint64_t seed = (uint64_t)tw_now_ns() ^ (uint64_t)getpid() << 32;
+    for (int tries = 0; tries < 100; tries++) {
+        snprintf(beside, size, "%s.%08llx", target, (unsigned long long)(tw_splitmix64(&seed) & 0xffffffffu));
+        int fd = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (fd >= 0 && old) (void)!fchmod(fd, old->st_mode & 07777);
+        if (fd >= 0 || errno != EEXIST) return fd;
+    }
+    return -1;
+}
+
 tw_status tw_file_write(const char *path, const void *data, size_t size, tw_diag *diag) {
     if (!strcmp(path, "-"))
         return write_all(STDOUT_FILENO, data, size) ? TW_OK : io_error(diag, "(standard output)", "write");
-    size_t n = strlen(path);
-    char *beside = malloc(n + 8);
-    if (!beside) return tw_fail_memory(diag);
-    memcpy(beside, path, n);
-    memcpy(beside + n, ".XXXXXX", 8);
+    struct stat st;
+    bool there = stat(path, &st) == 0;
+    if (there && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)) return write_through(path, data, size, diag);
+    /* What a link points to is replaced, not the link. */
+    char *real = there ? realpath(path, NULL) : NULL;
+    const char *target = real ? real : path;
+    size_t room = strlen(target) + 16;
+    char *beside = malloc(room);
+    if (!beside) {
+        free(real);
+        return tw_fail_memory(diag);
+    }
     tw_status s = TW_OK;
-    int fd = mkostemp(beside, O_CLOEXEC);
+    int fd = open_beside(target, there ? &st : NULL, beside, room);
     if (fd < 0) {
         s = io_error(diag, path, "write");
         goto done;
     }
-    /* mkostemp makes files that only their owner reads; a result is for everybody the umask allows. */
-    mode_t mask = umask(0);
-    umask(mask);
-    bool ok = write_all(fd, data, size) && fchmod(fd, 0666 & ~mask) == 0 && fsync(fd) == 0;
+    bool ok = write_all(fd, data, size) && fsync(fd) == 0;
     ok = close(fd) == 0 && ok;
-    if (!ok || rename(beside, path) < 0) {
+    if (!ok || rename(beside, target) < 0) {
         s = io_error(diag, path, "write");
         unlink(beside);
     }
 done:
     free(beside);
+    free(real);
     return s;
 }
 

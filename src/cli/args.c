@@ -78,10 +78,10 @@ static bool set_flag(const cli_flag *f, const char *text, int *status) {
     return false;
 }
 
-/* The flag that `arg` names; *inline_value is what follows '=' in "--name=value". */
+/* The flag that `arg` names; *inline_value is what follows '=' in "--name=value" or "-n=value". */
 static const cli_flag *find_flag(const cli_flag *flags, int n, const char *arg, const char **inline_value) {
     size_t len = strcspn(arg, "=");
-    *inline_value = arg[len] && arg[1] == '-' ? arg + len + 1 : NULL;
+    *inline_value = arg[len] ? arg + len + 1 : NULL;
     for (int i = 0; i < n; i++)
         if (strlen(flags[i].name) == len && !strncmp(flags[i].name, arg, len)) return &flags[i];
     return NULL;

@@ -163,9 +163,16 @@ static void print_json(const bench *b) {
     json_decref(rows);
 }
 
+static int64_t longest_prompt(const bench *b) {
+    int64_t n = 0;
+    for (int i = 0; i < b->n_rows; i++)
+        if (!b->rows[i].decode && b->rows[i].n > n) n = b->rows[i].n;
+    return n;
+}
+
 static tw_status measure(bench *b, tw_diag *d) {
-    note("comparing the kernels with plain ones");
-    tw_status st = tw_engine_check_kernels(b->e, 1, &b->verdict, d);
+    note("comparing the kernels with plainer ones");
+    tw_status st = tw_engine_check_kernels(b->e, longest_prompt(b), 1, &b->verdict, d);
     if (st == TW_OK) st = measure_ceilings(b, d);
     for (int i = 0; i < b->n_rows && st == TW_OK; i++) st = measure_row(b, &b->rows[i], d);
     if (st == TW_OK) st = measure_ceilings(b, d);

@@ -58,7 +58,7 @@ static tw_status parse_ids(const char *text, int32_t **ids, size_t *n, tw_diag *
         char *end;
         errno = 0;
         long v = strtol(text, &end, 10);
-        if (end == text || errno || v < 0 || v > INT32_MAX || (*end && *end != ','))
+        if (end == text || errno || v < 0 || v > INT32_MAX || (*end && *end != ',') || (*end == ',' && !end[1]))
             return say(d, TW_ERR_USAGE, "--ids: not a list of token ids such as 1,2,3");
         (*ids)[(*n)++] = (int32_t)v;
         text = end + (*end == ',');

@@ -18,7 +18,11 @@ static int64_t least(int64_t a, int64_t b) {
 
 static tw_status make_schedule(tw_engine *e, tw_program_kind kind, tw_schedule **out, tw_diag *diag) {
     const tw_engine_options *o = &e->options;
-    if (kind == TW_PROGRAM_DECODE && o->schedule) return tw_schedule_read(out, o->schedule, diag);
+    if (kind == TW_PROGRAM_DECODE && e->given) {
+        *out = e->given;
+        e->given = NULL;
+        return TW_OK;
+    }
     tw_lowering l = {
         .workers = o->workers, .max_seq = e->context, .weights = o->weights, .group = o->group, .tokens = 1};
     if (kind == TW_PROGRAM_PREFILL) l.tokens = least(o->prefill, e->context);
@@ -33,18 +37,34 @@ static tw_status load(tw_engine *e, tw_program_kind kind, tw_diag *diag) {
     tw_status st = make_schedule(e, kind, &s, diag);
     if (st == TW_OK) st = tw_schedule_check(&e->checked[kind], &s, NULL, diag);
     tw_schedule_free(s);
-    if (st == TW_OK && kind == TW_PROGRAM_DECODE) {
-        tw_schedule_info info;
-        tw_schedule_describe(tw_checked_schedule(e->checked[kind]), &info);
-        if (info.tokens != 1)
-            return tw_fail(diag, TW_ERR_USAGE, "a decode schedule has one token a step, not %lld",
-                           (long long)info.tokens);
-        e->context = info.max_seq;
-    }
     int id = -1;
     if (st == TW_OK) st = tw_vm_load(e->vm, e->checked[kind], &id, diag);
-    if (st == TW_OK) e->program[kind] = id;
+    if (st == TW_OK) {
+        e->program[kind] = id;
+        return TW_OK;
+    }
+    tw_checked_free(e->checked[kind]);
+    e->checked[kind] = NULL;
     return st;
+}
+
+/* A schedule from a file says for itself how many workers and positions there are. */
+static tw_status read_given(tw_engine *e, tw_diag *diag) {
+    tw_engine_options *o = &e->options;
+    tw_schedule_info info;
+    if (!o->schedule) return TW_OK;
+    tw_status st = tw_schedule_read(&e->given, o->schedule, diag);
+    if (st != TW_OK) return st;
+    tw_schedule_describe(e->given, &info);
+    if (info.tokens != 1)
+        return tw_fail(diag, TW_ERR_USAGE, "%s takes %lld positions a step; a decode schedule takes one", o->schedule,
+                       (long long)info.tokens);
+    if (o->context && o->context != info.max_seq)
+        return tw_fail(diag, TW_ERR_USAGE, "%s is for a context of %lld, not %lld", o->schedule,
+                       (long long)info.max_seq, (long long)o->context);
+    if (!o->workers) o->workers = info.workers;
+    e->context = info.max_seq;
+    return TW_OK;
 }
 
 tw_status tw_engine_open(tw_engine **out, const tw_model *model, const tw_engine_options *options, tw_diag *diag) {
@@ -55,12 +75,12 @@ tw_status tw_engine_open(tw_engine **out, const tw_model *model, const tw_engine
     int cores = tw_allowed_cpus(cpus, 1);
     e->model = model;
     e->options = *options;
-    if (!e->options.workers) e->options.workers = cores;
     if (e->options.prefill < 1) e->options.prefill = DEFAULT_PREFILL;
     e->context = options->context > 0 ? options->context : least(model->max_seq, DEFAULT_CONTEXT);
     for (int i = 0; i < TW_PROGRAM_COUNT; i++) e->program[i] = -1;
-    tw_status st = TW_OK;
-    if (e->context > model->max_seq && model->positions.rows)
+    tw_status st = read_given(e, diag);
+    if (!e->options.workers) e->options.workers = cores;
+    if (st == TW_OK && e->context > model->max_seq && model->positions.rows)
         st = tw_fail(diag, TW_ERR_USAGE, "a context of %lld is beyond the model's %lld positions",
                      (long long)e->context, (long long)model->max_seq);
     tw_vm_options v = {.workers = e->options.workers,
@@ -82,6 +102,7 @@ tw_status tw_engine_open(tw_engine **out, const tw_model *model, const tw_engine
 void tw_engine_close(tw_engine *e) {
     if (!e) return;
     tw_vm_close(e->vm);
+    tw_schedule_free(e->given);
     for (int i = 0; i < TW_PROGRAM_COUNT; i++) tw_checked_free(e->checked[i]);
     free(e);
 }
@@ -199,7 +220,7 @@ tw_status tw_engine_perplexity(tw_engine *e, const int32_t *ids, int64_t n, int6
                                int64_t *predictions, tw_progress_fn *progress, void *user, tw_diag *diag) {
     if (context < 2 || context > e->context)
         return tw_fail(diag, TW_ERR_USAGE, "a perplexity context of %lld is not within 2..%lld", (long long)context,
-                       (long long)e->context);
+                       (long long)(e->context < 2 ? 2 : e->context));
     double total = 0, one;
     int64_t count = 0;
     for (int64_t at = 0; n - at >= 2; at += context) {

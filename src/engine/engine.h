@@ -18,6 +18,7 @@ struct tw_engine {
     const tw_model *model;
     tw_engine_options options;
     tw_vm *vm;
+    tw_schedule *given; /* the decode schedule that the caller named, until it is checked */
     tw_checked *checked[TW_PROGRAM_COUNT];
     int program[TW_PROGRAM_COUNT]; /* the machine's number; -1: not loaded */
     int64_t position, context;

@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "base/random.h"
 #include "engine/engine.h"
+#include "tilewright/device.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -187,7 +188,10 @@ tw_status tw_engine_compare(tw_engine *e, tw_engine *reference, int64_t vocab, i
                             uint64_t seed, tw_verdict *verdict, tw_diag *diag) {
     *verdict = (tw_verdict){0};
     verification c = {e, "(random prompts)", 0, verdict, diag};
-    int64_t room = tw_engine_context(e) - greedy - 1, longest = room < 48 ? room : 48;
+    int64_t context =
+        tw_engine_context(e) < tw_engine_context(reference) ? tw_engine_context(e) : tw_engine_context(reference);
+    if (greedy > context / 2) greedy = context / 2;
+    int64_t room = context - greedy - 1, longest = room < 48 ? room : 48;
     if (longest < 1) return tw_fail(diag, TW_ERR_USAGE, "the context is too short to compare in");
     tw_random r = tw_random_seed(seed);
     int32_t *prompt = malloc((size_t)longest * sizeof *prompt);
@@ -205,7 +209,7 @@ tw_status tw_engine_compare(tw_engine *e, tw_engine *reference, int64_t vocab, i
     return st;
 }
 
-/* A prompt through prefill and one token through decode; logits of both are appended to `out`. */
+/* A prompt through prefill and one token through decode; logits of both are written to `out`. */
 static tw_status two_steps(tw_engine *e, const int32_t *prompt, int64_t n, float *out, tw_diag *diag) {
     const float *logits;
     int64_t vocab = e->model->vocab;
@@ -218,27 +222,59 @@ static tw_status two_steps(tw_engine *e, const int32_t *prompt, int64_t n, float
     return st;
 }
 
-tw_status tw_engine_check_kernels(tw_engine *e, uint64_t seed, tw_verdict *verdict, tw_diag *diag) {
-    enum { PROMPT = 4 };
-    int32_t prompt[PROMPT];
-    int64_t vocab = e->model->vocab, n = e->context < PROMPT + 1 ? 1 : PROMPT;
-    *verdict = (tw_verdict){0};
-    verification c = {e, "(tuned against plain kernels)", 0, verdict, diag};
-    tw_random r = tw_random_seed(seed);
-    for (int i = 0; i < PROMPT; i++) prompt[i] = (int32_t)tw_random_below(&r, (uint64_t)vocab);
-    float *tuned = malloc((size_t)vocab * 4 * sizeof *tuned);
-    if (!tuned) return tw_fail_memory(diag);
-    float *plain = tuned + 2 * vocab;
-    tw_status st = two_steps(e, prompt, n, tuned, diag);
-    if (st == TW_OK) st = tw_vm_limit_isa(e->vm, 0, diag);
-    if (st == TW_OK) st = two_steps(e, prompt, n, plain, diag);
-    tw_status back =
-        tw_vm_limit_isa(e->vm, e->options.limit_isa ? e->options.isa : UINT32_MAX, st == TW_OK ? diag : NULL);
+/* The same steps with the engine's kernels and with those of `isa`, none of them a vendor's. */
+static tw_status against_isa(verification *c, const int32_t *prompt, int64_t n, uint32_t isa, float *room) {
+    tw_engine *e = c->e;
+    int64_t vocab = e->model->vocab;
+    float *plain = room + 2 * vocab;
+    tw_status st = two_steps(e, prompt, n, room, c->diag);
+    if (st == TW_OK) st = tw_vm_limit_isa(e->vm, isa, true, c->diag);
+    if (st == TW_OK) st = two_steps(e, prompt, n, plain, c->diag);
+    uint32_t own = e->options.limit_isa ? e->options.isa : UINT32_MAX;
+    tw_status back = tw_vm_limit_isa(e->vm, own, false, st == TW_OK ? c->diag : NULL);
     if (st == TW_OK) st = back;
-    for (c.number = 0; c.number < 2 && st == TW_OK; c.number++)
-        st = compare_logits(&c, tuned + c.number * vocab, plain + c.number * vocab, vocab);
-    verdict->cases = 2;
-    free(tuned);
+    for (int k = 0; k < 2 && st == TW_OK; k++, c->number++) {
+        st = compare_logits(c, room + k * vocab, plain + k * vocab, vocab);
+        if (st == TW_OK) c->v->cases++;
+    }
+    return st;
+}
+
+tw_status tw_engine_check_kernels(tw_engine *e, int64_t prompt_length, uint64_t seed, tw_verdict *verdict,
+                                  tw_diag *diag) {
+    enum { SHORT = 4, LONG = 96 };
+    int32_t prompt[LONG];
+    int64_t vocab = e->model->vocab, room = e->context - 1, n = prompt_length < LONG ? prompt_length : LONG;
+    if (n > room) n = room;
+    *verdict = (tw_verdict){0};
+    verification c = {e, "(tuned against plainer kernels)", 0, verdict, diag};
+    tw_random r = tw_random_seed(seed);
+    for (int i = 0; i < LONG; i++) prompt[i] = (int32_t)tw_random_below(&r, (uint64_t)vocab);
+    float *logits = malloc((size_t)vocab * 4 * sizeof *logits);
+    if (!logits) return tw_fail_memory(diag);
+    tw_status st = against_isa(&c, prompt, room < SHORT ? 1 : SHORT, 0, logits);
+    /* Plain C would take minutes over a long prompt of a large model: AVX2's kernels, which the tests hold against
+     * plain C. */
+    if (st == TW_OK && n > SHORT) st = against_isa(&c, prompt, n, TW_CPU_AVX2, logits);
+    free(logits);
     tw_engine_rewind(e, 0);
     return st;
+}
+
+tw_status tw_golden_context(const char *golden, int64_t *positions, tw_diag *diag) {
+    json_t *root, *one;
+    size_t i;
+    int64_t perplexity = 0;
+    *positions = 0;
+    tw_status st = tw_json_load(&root, golden, diag);
+    if (st != TW_OK) return st;
+    json_array_foreach(json_object_get(root, "cases"), i, one) {
+        int64_t n = (int64_t)(json_array_size(json_object_get(one, "prompt")) +
+                              json_array_size(json_object_get(one, "greedy")));
+        if (n > *positions) *positions = n;
+    }
+    tw_json_int(json_object_get(json_object_get(root, "perplexity"), "context"), 0, INT32_MAX, &perplexity);
+    if (perplexity > *positions) *positions = perplexity;
+    json_decref(root);
+    return TW_OK;
 }

@@ -5,6 +5,8 @@
 
 #include <stdlib.h>
 
+enum { MAX_ACCESSES = 1 << 13 };
+
 typedef struct effects {
     const tw_schedule *s;
     const tw_instr *in;
@@ -48,8 +50,19 @@ static bool shaped(effects *e, int operand, int64_t a, int64_t b, int64_t c) {
 /* Norms, biases and tables are vectors or plain matrices of floats; a machine reads them as such. */
 static bool plain(effects *e, int operand) {
     const tw_buffer *x = buffer(e, operand);
-    if (!x || x->dtype == TW_F32 || x->dtype == TW_F16 || x->dtype == TW_BF16) return true;
+    if (!x || (x->dtype <= TW_BF16 && !x->group)) return true;
     return bad(e, "norms, biases, tables and routers are not quantised");
+}
+
+/* A matrix that is multiplied: floats, or integers whose scales the panels have room for. */
+static bool matrix(effects *e, int operand) {
+    const tw_buffer *x = buffer(e, operand);
+    if (!x) return true;
+    bool grouped = x->group == 32 || x->group == 64 || x->group == 128;
+    if (x->dtype <= TW_BF16 ? !x->group : x->dtype == TW_I8 ? grouped || !x->group : x->dtype == TW_I4 && grouped)
+        return true;
+    return bad(
+        e, "a matrix is f32, f16 or bf16, i8 with a scale a row or a group of 32, 64 or 128, or i4 with such a group");
 }
 
 static bool vector(effects *e, int operand, int64_t n) {
@@ -66,6 +79,10 @@ static void access_box(effects *e, int operand, bool write, int64_t a0, int64_t 
                        int64_t c1) {
     if (e->status != TW_OK || !has(e, operand) || a0 >= a1 || b0 >= b1 || c0 >= c1) return;
     tw_access_list *l = e->list;
+    if (l->count == MAX_ACCESSES) {
+        bad(e, "touches more pieces than an instruction may");
+        return;
+    }
     if (l->count == l->room) {
         int room = l->room ? 2 * l->room : 16;
         tw_access *p = realloc(l->item, (size_t)room * sizeof *p);
@@ -107,7 +124,7 @@ static bool range(effects *e, int64_t limit) {
 
 static bool same_dtype(effects *e, int a, int b) {
     const tw_buffer *x = buffer(e, a), *y = buffer(e, b);
-    return !x || !y || (x->dtype == y->dtype && x->group == y->group) ||
+    return !x || !y || (matrix(e, a) && x->dtype == y->dtype && x->group == y->group) ||
            bad(e, "matrices that share an instruction must share a type");
 }
 
@@ -138,10 +155,21 @@ static void embed(effects *e) {
     columns(e, TW_EMBED_X, true, e->in->param[TW_FROM], e->in->param[TW_TO]);
 }
 
+static const int qkv_weight[3] = {TW_QKV_WQ, TW_QKV_WK, TW_QKV_WV}, qkv_bias[3] = {TW_QKV_BQ, TW_QKV_BK, TW_QKV_BV},
+                 qkv_out[3] = {TW_QKV_Q, TW_QKV_K, TW_QKV_V};
+
+/* Whole heads are one box, whatever the order of their rows. */
+static void qkv_heads(effects *e, tw_qkv_row at, int64_t n, int64_t d) {
+    rows_of(e, qkv_weight[at.part], false, at.head * d, (at.head + n) * d);
+    rows_of(e, qkv_bias[at.part], false, at.head * d, (at.head + n) * d);
+    if (at.part == 0)
+        access_box(e, TW_QKV_Q, true, 0, e->s->tokens, at.head, at.head + n, 0, 4 * d);
+    else
+        access_box(e, qkv_out[at.part], true, at.head, at.head + n, 0, e->s->tokens, 0, 4 * d);
+}
+
 /* The boxes of one run of virtual rows within one head: pairs [a, b) of rotated rows are two runs of real rows. */
 static void qkv_head(effects *e, tw_qkv_row at, int64_t count, int64_t rotated, int64_t head_dim) {
-    static const int weight[3] = {TW_QKV_WQ, TW_QKV_WK, TW_QKV_WV}, bias[3] = {TW_QKV_BQ, TW_QKV_BK, TW_QKV_BV},
-                     out[3] = {TW_QKV_Q, TW_QKV_K, TW_QKV_V};
     int64_t T = e->s->tokens;
     for (int half = 0; half < 2; half++) {
         /* First the rotated rows of this half, or everything at once when nothing rotates. */
@@ -152,12 +180,12 @@ static void qkv_head(effects *e, tw_qkv_row at, int64_t count, int64_t rotated, 
         } else if (half)
             break;
         int64_t row = at.head * head_dim;
-        rows_of(e, weight[at.part], false, row + lo, row + hi);
-        rows_of(e, bias[at.part], false, row + lo, row + hi);
+        rows_of(e, qkv_weight[at.part], false, row + lo, row + hi);
+        rows_of(e, qkv_bias[at.part], false, row + lo, row + hi);
         if (at.part == 0)
-            access_box(e, out[0], true, 0, T, at.head, at.head + 1, 4 * lo, 4 * hi);
+            access_box(e, qkv_out[0], true, 0, T, at.head, at.head + 1, 4 * lo, 4 * hi);
         else
-            access_box(e, out[at.part], true, at.head, at.head + 1, 0, T, 4 * lo, 4 * hi);
+            access_box(e, qkv_out[at.part], true, at.head, at.head + 1, 0, T, 4 * lo, 4 * hi);
     }
 }
 
@@ -203,6 +231,13 @@ static void qkv(effects *e) {
     for (int64_t row = from; row < to && e->status == TW_OK;) {
         tw_qkv_row at = tw_qkv_locate(row, heads, kv_heads, d, rotated);
         int64_t in_head = row % d, end = row - in_head + d;
+        int64_t whole_left = (to - row) / d, part_left = (at.part ? kv_heads : heads) - at.head;
+        if (!in_head && whole_left) {
+            int64_t n = whole_left < part_left ? whole_left : part_left;
+            qkv_heads(e, at, n, d);
+            row += n * d;
+            continue;
+        }
         bool turning = at.part < 2 && in_head < rotated;
         if (turning) end = row - in_head + rotated;
         if (end > to) end = to;
@@ -267,7 +302,7 @@ static void merge(effects *e) {
 static void project(effects *e) {
     int64_t T = e->s->tokens, in = buffer(e, TW_PROJECT_IN)->shape[2], dim = buffer(e, TW_PROJECT_X)->shape[2];
     int64_t from = e->in->param[TW_FROM], to = e->in->param[TW_TO];
-    if (!activation(e, TW_PROJECT_IN, T, 1, -1) || !shaped(e, TW_PROJECT_W, 1, dim, in) ||
+    if (!activation(e, TW_PROJECT_IN, T, 1, -1) || !shaped(e, TW_PROJECT_W, 1, dim, in) || !matrix(e, TW_PROJECT_W) ||
         !vector(e, TW_PROJECT_BIAS, dim) || !activation(e, TW_PROJECT_X, T, 1, -1) || !range(e, dim))
         return;
     whole(e, TW_PROJECT_IN, false);
@@ -281,7 +316,7 @@ static void ffn(effects *e) {
     int64_t T = e->s->tokens, dim = buffer(e, TW_FFN_X)->shape[2], n = buffer(e, TW_FFN_H)->shape[2];
     int64_t from = e->in->param[TW_FROM], to = e->in->param[TW_TO];
     if (!activation(e, TW_FFN_X, T, 1, -1) || !vector(e, TW_FFN_NORM, dim) || !vector(e, TW_FFN_NORM_BIAS, dim) ||
-        !shaped(e, TW_FFN_GATE, 1, n, dim) || !shaped(e, TW_FFN_UP, 1, n, dim) ||
+        !shaped(e, TW_FFN_GATE, 1, n, dim) || !shaped(e, TW_FFN_UP, 1, n, dim) || !matrix(e, TW_FFN_UP) ||
         !same_dtype(e, TW_FFN_GATE, TW_FFN_UP) || !vector(e, TW_FFN_GATE_BIAS, n) || !vector(e, TW_FFN_UP_BIAS, n) ||
         !activation(e, TW_FFN_H, T, 1, -1) || !range(e, n))
         return;
@@ -334,7 +369,8 @@ static void experts_down(effects *e) {
     int64_t n = buffer(e, TW_EXPERTS_DOWN_H)->shape[2], dim = buffer(e, TW_EXPERTS_DOWN_X)->shape[2];
     int64_t from = e->in->param[TW_FROM], to = e->in->param[TW_TO];
     if (!activation(e, TW_EXPERTS_DOWN_H, T, used, -1) || !activation(e, TW_EXPERTS_DOWN_ROUTE, T, 2, -1) ||
-        !shaped(e, TW_EXPERTS_DOWN_W, -1, dim, n) || !activation(e, TW_EXPERTS_DOWN_X, T, 1, -1) || !range(e, dim))
+        !shaped(e, TW_EXPERTS_DOWN_W, -1, dim, n) || !matrix(e, TW_EXPERTS_DOWN_W) ||
+        !activation(e, TW_EXPERTS_DOWN_X, T, 1, -1) || !range(e, dim))
         return;
     whole(e, TW_EXPERTS_DOWN_H, false);
     whole(e, TW_EXPERTS_DOWN_ROUTE, false);
@@ -348,7 +384,7 @@ static void head(effects *e) {
     int64_t rows = buffer(e, TW_HEAD_LOGITS)->shape[0], slot = e->in->param[TW_HEAD_SLOT];
     int64_t from = e->in->param[TW_FROM], to = e->in->param[TW_TO];
     if (!activation(e, TW_HEAD_X, T, 1, -1) || !vector(e, TW_HEAD_NORM, dim) || !vector(e, TW_HEAD_NORM_BIAS, dim) ||
-        !shaped(e, TW_HEAD_W, 1, n, dim) || !activation(e, TW_HEAD_LOGITS, -1, 1, -1) ||
+        !shaped(e, TW_HEAD_W, 1, n, dim) || !matrix(e, TW_HEAD_W) || !activation(e, TW_HEAD_LOGITS, -1, 1, -1) ||
         !activation(e, TW_HEAD_BEST, -1, 1, 2) || !range(e, n))
         return;
     if ((rows != 1 && rows != T) || slot < 0 || slot >= buffer(e, TW_HEAD_BEST)->shape[0]) {

@@ -194,12 +194,61 @@ static void what_does_not_fit_is_refused(void **state) {
     tw_model_close(other);
 }
 
+/* With scores that are not numbers every position still chooses distinct experts; the sanitizers watch the rest. */
+static void a_router_of_nan_runs(void **state) {
+    (void)state;
+    tw_model *m;
+    tw_diag d;
+    int id;
+    assert_int_equal(tw_model_open(&m, TEST_DATA "/models/mixtral-fused", &d), TW_OK);
+    tw_weight *router = &m->layers[0].router;
+    float *nan = malloc((size_t)(router->rows * router->cols) * sizeof *nan);
+    for (int64_t i = 0; i < router->rows * router->cols; i++) nan[i] = i % 3 ? NAN : 1.0f;
+    router->data = nan;
+    router->dtype = TW_F32;
+    tw_checked *c = checked(m, (tw_lowering){.workers = 2, .tokens = PROMPT});
+    tw_vm *vm = machine(m, 2);
+    if (tw_vm_load(vm, c, &id, &d) != TW_OK) fail_msg("%s", d.message);
+    tw_vm_step s = {.program = id, .tokens = prompt, .n = PROMPT};
+    assert_int_equal(tw_vm_run(vm, &s, &d), TW_OK);
+    tw_vm_close(vm);
+    tw_checked_free(c);
+    tw_model_close(m);
+    free(nan);
+}
+
+/* Workers without a single instruction wake and leave like the others. */
+static void idle_workers_leave_too(void **state) {
+    (void)state;
+    tw_model *m;
+    tw_diag d;
+    assert_int_equal(tw_model_synthetic(&m, "llama-tiny", TW_F32, 3, &d), TW_OK);
+    for (int i = 0; i < 50; i++) {
+        tw_schedule *s;
+        tw_checked *c;
+        int id;
+        tw_lowering l = {.workers = 1, .max_seq = MAX_SEQ};
+        assert_int_equal(tw_schedule_lower(&s, m, &l, &d), TW_OK);
+        tw_worker *wide = tw_arena_array(&s->arena, 8, sizeof *wide);
+        wide[0] = s->workers[0];
+        s->workers = wide;
+        s->n_workers = 8;
+        assert_int_equal(tw_schedule_check(&c, &s, NULL, &d), TW_OK);
+        tw_vm *vm = machine(m, 8);
+        assert_int_equal(tw_vm_load(vm, c, &id, &d), TW_OK);
+        tw_vm_step step = {.program = id, .tokens = prompt, .n = 1};
+        for (int k = 0; k < 3; k++, step.pos++) assert_int_equal(tw_vm_run(vm, &step, &d), TW_OK);
+        tw_vm_close(vm);
+        tw_checked_free(c);
+    }
+    tw_model_close(m);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_family_runs_every_way),
-        cmocka_unit_test(programs_share_the_cache),
-        cmocka_unit_test(counters_may_wrap),
-        cmocka_unit_test(what_does_not_fit_is_refused),
+        cmocka_unit_test(every_family_runs_every_way), cmocka_unit_test(programs_share_the_cache),
+        cmocka_unit_test(counters_may_wrap),           cmocka_unit_test(what_does_not_fit_is_refused),
+        cmocka_unit_test(a_router_of_nan_runs),        cmocka_unit_test(idle_workers_leave_too),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

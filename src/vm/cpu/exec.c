@@ -54,7 +54,7 @@ void tw_exec_product(tw_lane *lane, tw_scratch scratch, const tw_strip *s, int64
         void *prepared = tw_scratch_take(&scratch, k->prepared_bytes[t](s->format, s->cols));
         k->prepare[t](s->format, x, s->cols, prepared);
         k->gemv[t](s->format, panels, s->n_panels, s->cols, prepared, y);
-    } else if (s->choice) {
+    } else if (s->choice && !lane->vm->own_only) {
         tw_choice_product(lane, scratch, s, panels, x, ldx, n, y);
     } else {
         void *room = tw_scratch_take(&scratch, k->gemm_scratch[t](s->format, s->n_panels, s->cols, n));
@@ -64,13 +64,15 @@ void tw_exec_product(tw_lane *lane, tw_scratch scratch, const tw_strip *s, int64
 
 size_t tw_exec_product_scratch(const tw_vm *vm, const tw_strip *s, int64_t n) {
     tw_dtype t = s->format.dtype;
-    size_t one = tw_lines(vm->k.prepared_bytes[t](s->format, s->cols)), many = 0, vendor = 0;
-    if (n > 1) {
-        many = tw_lines(vm->k.gemm_scratch[t](s->format, s->n_panels, s->cols, n));
-        if (vm->choices) vendor = tw_choice_scratch(s, n);
+    size_t most = tw_lines(vm->k.prepared_bytes[t](s->format, s->cols));
+    /* A step may hold fewer positions than it has room for, and fewer may need more: small blocks are packed
+     * differently. */
+    for (int64_t rows = 2; rows <= n; rows++) {
+        size_t one = tw_lines(vm->k.gemm_scratch[t](s->format, s->n_panels, s->cols, rows));
+        if (one > most) most = one;
     }
-    many = many > vendor ? many : vendor;
-    return one > many ? one : many;
+    size_t vendor = vm->choices && n > 1 ? tw_choice_scratch(s, n) : 0;
+    return vendor > most ? vendor : most;
 }
 
 static void add_bias(const float *bias, int64_t count, float *y) {

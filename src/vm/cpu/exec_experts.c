@@ -5,11 +5,17 @@
 #include <math.h>
 #include <string.h>
 
-/* Softmax over all experts, the best `used` in descending order (ties to the lower id), optionally made to sum to 1. */
+enum { UNRANKED = -1, TAKEN = -2 }; /* below every score */
+
+/* Softmax over all experts, the best `used` in descending order (ties to the lower id), optionally made to sum to 1.
+   Chosen experts are distinct whatever the scores are: those that are not numbers come last, and show in the weights.
+ */
 static void choose_experts(float *scores, int64_t experts, int64_t used, bool renormalise, float *ids, float *weights) {
     float max = scores[0], sum = 0, kept = 0;
     for (int64_t i = 1; i < experts; i++) max = fmaxf(max, scores[i]);
     for (int64_t i = 0; i < experts; i++) sum += scores[i] = expf(scores[i] - max);
+    for (int64_t i = 0; i < experts; i++)
+        if (isnan(scores[i])) scores[i] = UNRANKED;
     for (int64_t u = 0; u < used; u++) {
         int64_t best = 0;
         for (int64_t i = 1; i < experts; i++)
@@ -17,7 +23,7 @@ static void choose_experts(float *scores, int64_t experts, int64_t used, bool re
         ids[u] = (float)best;
         weights[u] = scores[best] / sum;
         kept += weights[u];
-        scores[best] = -1;
+        scores[best] = TAKEN;
     }
     for (int64_t u = 0; renormalise && u < used; u++) weights[u] /= kept;
 }
@@ -42,7 +48,10 @@ static int64_t chosen(const float *route, int64_t n, int64_t used, int64_t exper
     int64_t count = 0;
     for (int64_t t = 0; t < n; t++)
         for (int64_t u = 0; u < used; u++)
-            if ((int64_t)route[t * 2 * used + u] == expert) pairs[count++] = (int32_t)(t * used + u);
+            if (route[t * 2 * used + u] == (float)expert) {
+                pairs[count++] = (int32_t)(t * used + u);
+                break; /* at most one of a position's choices: what holds n positions is enough */
+            }
     return count;
 }
 

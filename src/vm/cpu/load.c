@@ -151,26 +151,58 @@ static tw_status resolve(tw_vm *vm, tw_program *p, tw_diag *diag) {
     return st;
 }
 
-/* What the schedule and the model must agree on beyond the weights' shapes, since the machine takes these numbers from
-   the model. */
-static tw_status agree(const tw_vm *vm, const tw_schedule *s, tw_diag *diag) {
-    const tw_model *m = vm->m;
-    if (s->n_workers != vm->n_lanes)
-        return tw_fail(diag, TW_ERR_MISMATCH, "the schedule is for %d workers, the machine has %d", s->n_workers,
-                       vm->n_lanes);
-    for (int i = 0; i < s->n_buffers; i++) {
-        const tw_buffer *b = &s->buffers[i];
-        if (!strcmp(b->name, "rope") && (m->rope.kind == TW_ROPE_NONE || 2 * b->shape[2] != m->rope.dims))
-            return tw_fail(diag, TW_ERR_MISMATCH, "the schedule rotates %lld of a head, the model %lld",
-                           (long long)(2 * b->shape[2]), (long long)m->rope.dims);
-        if (b->kind == TW_BUFFER_KV && (b->shape[0] != m->n_kv_heads || b->shape[2] != m->head_dim))
-            return tw_fail(diag, TW_ERR_MISMATCH, "the schedule's %s has not the model's heads", b->name);
-        if (!strcmp(b->name, "logits") && b->shape[2] != m->vocab)
-            return tw_fail(diag, TW_ERR_MISMATCH, "the schedule's vocabulary is not the model's");
-        if (!strcmp(b->name, "route") && b->shape[2] != m->n_experts_used)
-            return tw_fail(diag, TW_ERR_MISMATCH, "the schedule uses another number of experts than the model");
+static tw_status disagree(tw_diag *diag, const tw_buffer *b, const char *what, int64_t have, int64_t want) {
+    return tw_fail(diag, TW_ERR_MISMATCH, "the schedule's %.80s has %lld %s, the model %lld", b->name, (long long)have,
+                   what, (long long)want);
+}
+
+/* The operands whose extents an instruction's execution takes from the model: buffer, dimension, what the model says.
+ */
+static tw_status agree_instr(const tw_model *m, const tw_schedule *s, const tw_instr *in, tw_diag *diag) {
+    const struct {
+        tw_op op;
+        int operand, dimension;
+        int64_t want;
+        const char *what;
+    } rules[] = {
+        {TW_OP_INPUT, TW_INPUT_ROPE, 2, m->rope.dims / 2, "rotated pairs"},
+        {TW_OP_EMBED, TW_EMBED_TABLE, 1, m->vocab, "rows"},
+        {TW_OP_EMBED, TW_EMBED_X, 2, m->dim, "columns"},
+        {TW_OP_QKV, TW_QKV_ROPE, 2, m->rope.dims / 2, "rotated pairs"},
+        {TW_OP_QKV, TW_QKV_Q, 1, m->n_heads, "heads"},
+        {TW_OP_QKV, TW_QKV_K, 0, m->n_kv_heads, "heads"},
+        {TW_OP_ATTEND, TW_ATTEND_Q, 1, m->n_heads, "heads"},
+        {TW_OP_ATTEND, TW_ATTEND_K, 0, m->n_kv_heads, "heads"},
+        {TW_OP_ROUTE, TW_ROUTE_ROUTER, 1, m->n_experts, "experts"},
+        {TW_OP_ROUTE, TW_ROUTE_ROUTE, 2, m->n_experts_used, "experts"},
+        {TW_OP_HEAD, TW_HEAD_LOGITS, 2, m->vocab, "columns"},
+        {TW_OP_OUTPUT, TW_OUTPUT_LOGITS, 2, m->vocab, "columns"},
+    };
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
+        int at = rules[i].op == in->op ? in->operand[rules[i].operand] : -1;
+        if (at >= 0 && s->buffers[at].shape[rules[i].dimension] != rules[i].want)
+            return disagree(diag, &s->buffers[at], rules[i].what, s->buffers[at].shape[rules[i].dimension],
+                            rules[i].want);
     }
+    bool rotates = m->rope.kind != TW_ROPE_NONE;
+    int rope = in->op == TW_OP_INPUT ? in->operand[TW_INPUT_ROPE] : in->op == TW_OP_QKV ? in->operand[TW_QKV_ROPE] : -2;
+    if (rope != -2 && (rope >= 0) != rotates)
+        return tw_fail(diag, TW_ERR_MISMATCH, "the schedule and the model disagree on whether rope rotates");
     return TW_OK;
+}
+
+/* What the schedule and the model must agree on: what the check, which knows no model, cannot. */
+static tw_status agree(const tw_vm *vm, const tw_schedule *s, tw_diag *diag) {
+    if (s->n_workers != vm->n_lanes)
+        return tw_fail(diag, TW_ERR_MISMATCH, "the schedule is for %d workers, the machine has %d (-t %d)",
+                       s->n_workers, vm->n_lanes, s->n_workers);
+    tw_status st = TW_OK;
+    for (int i = 0; i < s->n_buffers && st == TW_OK; i++)
+        if (s->buffers[i].kind == TW_BUFFER_WEIGHT) st = tw_tape_verify(vm->m, &s->buffers[i], diag);
+    for (int w = 0; w < s->n_workers; w++)
+        for (int i = 0; i < s->workers[w].count && st == TW_OK; i++)
+            st = agree_instr(vm->m, s, &s->workers[w].list[i], diag);
+    return st;
 }
 
 /* Scratch for the neediest instruction of a program, touched first by the worker's own thread. */
@@ -203,7 +235,8 @@ static tw_status pack_lane(tw_lane *lane, void *context) {
     return st == TW_OK ? make_scratch(lane, p) : st;
 }
 
-tw_status tw_vm_limit_isa(tw_vm *vm, uint32_t isa, tw_diag *diag) {
+tw_status tw_vm_limit_isa(tw_vm *vm, uint32_t isa, bool own_only, tw_diag *diag) {
+    vm->own_only = own_only;
     tw_cpu cpu;
     tw_cpu_detect(&cpu);
     tw_kernels_choose(&vm->k, cpu.isa & isa);
@@ -268,5 +301,10 @@ tw_status tw_vm_load(tw_vm *vm, const tw_checked *program, int *id, tw_diag *dia
     if (st == TW_OK) st = resolve(vm, p, diag);
     if (st == TW_OK) st = tw_vm_run_job(vm, pack_lane, p, diag);
     if (st == TW_OK && vm->choices) st = tw_choices_make(vm->choices, p, diag);
+    if (st == TW_OK) return TW_OK;
+    vm->programs = p->next;
+    vm->n_programs--;
+    free(p->counters);
+    free(p);
     return st;
 }

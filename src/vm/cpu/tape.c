@@ -84,6 +84,7 @@ static void describe(source *src, const tw_schedule *s, const tw_instr *in) {
     }
 }
 
+/* Canonical names are short: a longer one names no weight. */
 static tw_status find_matrix(const tw_model *m, const tw_buffer *b, int64_t expert, const tw_weight **out,
                              tw_diag *diag) {
     char name[128];
@@ -235,10 +236,20 @@ static void measure(const tw_lane *lane, const source *src, tw_strip *out) {
     out->copy_bytes = (size_t)out->n_panels * tw_panel_bytes(out->format, src->cols);
 }
 
-/* The rows, under a name that another program's instruction for the same rows shares. */
+enum { KEY = 512 };
+
+/* Everything that decides what is packed, so that another program's instruction for the same rows finds them. Names
+   have been found in the model, which bounds them. */
 static void make_key(const source *src, char *key, size_t size) {
-    snprintf(key, size, "%s %s/%d %d %lld..%lld", src->buffer->name, tw_dtype_name(src->format.dtype),
-             src->format.group, (int)src->in->op, (long long)src->from, (long long)src->to);
+    int at = first_matrix[src->in->op], n = src->in->op == TW_OP_QKV ? 3 : src->parts;
+    size_t used = 0;
+    if (src->in->op == TW_OP_FFN && src->parts == 1) at = TW_FFN_UP;
+    for (int i = 0; i < n && used < size; i++)
+        used += (size_t)snprintf(key + used, size - used, "%s ", buffer_of(src->s, src->in, at + i)->name);
+    if (used >= size) used = size - 1;
+    snprintf(key + used, size - used, "%s/%d %d %lldx%lld r%lld %lld..%lld", tw_dtype_name(src->format.dtype),
+             src->format.group, (int)src->in->op, (long long)src->experts, (long long)src->cols,
+             (long long)src->rotated, (long long)src->from, (long long)src->to);
 }
 
 static const tw_strip *find(const tw_lane *lane, const char *key) {
@@ -265,6 +276,15 @@ static tw_status pack(tw_lane *lane, source *src, tw_strip *out, tw_diag *diag) 
     return st;
 }
 
+tw_status tw_tape_verify(const tw_model *m, const tw_buffer *b, tw_diag *diag) {
+    const tw_weight *w;
+    bool experts = strstr(b->name, ".experts.") != NULL;
+    if (b->shape[0] != (experts ? m->n_experts : 1))
+        return tw_fail(diag, TW_ERR_MISMATCH, "the schedule's %.80s has %lld copies, the model %lld", b->name,
+                       (long long)b->shape[0], (long long)(experts ? m->n_experts : 1));
+    return find_matrix(m, b, experts ? 0 : -1, &w, diag);
+}
+
 bool tw_tape_has_strip(tw_op op) {
     return first_matrix[op] != 0;
 }
@@ -272,7 +292,7 @@ bool tw_tape_has_strip(tw_op op) {
 size_t tw_tape_missing(tw_lane *lane, const tw_schedule *s, const tw_instr *in) {
     source src;
     tw_strip strip;
-    char key[256];
+    char key[KEY];
     describe(&src, s, in);
     make_key(&src, key, sizeof key);
     measure(lane, &src, &strip);
@@ -290,7 +310,7 @@ tw_status tw_tape_reserve(tw_lane *lane, size_t size, tw_diag *diag) {
 
 tw_status tw_tape_strip(tw_lane *lane, const tw_schedule *s, const tw_instr *in, tw_strip *out, tw_diag *diag) {
     source src;
-    char key[256];
+    char key[KEY];
     describe(&src, s, in);
     make_key(&src, key, sizeof key);
     const tw_strip *there = find(lane, key);

@@ -187,9 +187,10 @@ static void free_program(tw_program *p) {
 
 void tw_vm_close(tw_vm *vm) {
     if (!vm) return;
-    vm->quit = true;
     if (vm->lanes && vm->n_lanes > 1) {
-        if (vm->launches) settle(vm);
+        /* Only once everybody sleeps may they be told: one that saw it early would leave without arriving. */
+        settle(vm);
+        vm->quit = true;
         arrive_at(&vm->launch);
     }
     for (int i = 0; vm->lanes && i < vm->n_lanes; i++) {

@@ -91,6 +91,7 @@ struct tw_vm {
     tw_counter_cell launch;
     tw_counter_cell idle; /* workers that finished the launch, over all launches */
     uint32_t launches;
+    bool own_only; /* vendors' products are left aside */
     bool quit;
     tw_job_fn *job; /* NULL: run `program` */
     void *job_context;
@@ -100,6 +101,7 @@ struct tw_vm {
 
 /* tape.c: rows onto a lane's tape, or found there. */
 bool tw_tape_has_strip(tw_op op);
+tw_status tw_tape_verify(const tw_model *m, const tw_buffer *b, tw_diag *diag); /* a weight buffer is one of the model's */
 size_t tw_tape_missing(tw_lane *lane, const tw_schedule *s, const tw_instr *in); /* bytes; 0 when it is there */
 tw_status tw_tape_reserve(tw_lane *lane, size_t size, tw_diag *diag);
 tw_status tw_tape_strip(tw_lane *lane, const tw_schedule *s, const tw_instr *in, tw_strip *out, tw_diag *diag);
