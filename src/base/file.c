@@ -91,13 +91,12 @@ static tw_status write_through(const char *path, const void *data, size_t size, 
     return ok ? TW_OK : io_error(diag, path, "write");
 }
 
-/* A new file beside `target`, with the permissions that the umask (or the file that it will replace) gives. */
-static int open_beside(const char *target, const struct stat *old, char *beside, size_t size) {
+/* A new file beside `target`, with the permissions that the umask gives. */
+static int open_beside(const char *target, char *beside, size_t size) {
     uint64_t seed = (uint64_t)tw_now_ns() ^ (uint64_t)getpid() << 32;
     for (int tries = 0; tries < 100; tries++) {
         snprintf(beside, size, "%s.%08llx", target, (unsigned long long)(tw_splitmix64(&seed) & 0xffffffffu));
         int fd = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (fd >= 0 && old) (void)!fchmod(fd, old->st_mode & 07777);
         if (fd >= 0 || errno != EEXIST) return fd;
     }
     return -1;
@@ -119,7 +118,7 @@ tw_status tw_file_write(const char *path, const void *data, size_t size, tw_diag
         return tw_fail_memory(diag);
     }
     tw_status s = TW_OK;
-    int fd = open_beside(target, there ? &st : NULL, beside, room);
+    int fd = open_beside(target, beside, room);
     if (fd < 0) {
         s = io_error(diag, path, "write");
         goto done;

@@ -72,10 +72,10 @@ $ tilewright run models/demo -p "In the beginning God created the heaven" -c 4
 $ tilewright compile models/demo --workers 2 -c 256 -o s.json
   s.json: 66 instructions for 2 workers, 34 counters, 78 buffers
 $ tilewright run models/demo -p x -t 3 --schedule s.json
-  tilewright: the schedule is for 2 workers, the machine has 3
+  tilewright: the schedule is for 2 workers, the machine has 3 (-t 2)
   [1]
 $ tilewright run data/models/llama-biases --ids 1 -t 2 --schedule s.json
-  tilewright: the schedule rotates 64 of a head, the model 24
+  tilewright: the schedule's embed [4096, 256] is not a weight of this model
   [1]
 $ sed 's/\["0.qkv", 2\]/["0.qkv", 1]/' s.json >unsafe.json; tilewright run models/demo -p x -t 2 --schedule unsafe.json
   tilewright: the schedule is unsafe: workers[0][3] attend: partial join: waits for 1 arrivals at 0.qkv, which gets 2 a step: it may pass before all producers ran
