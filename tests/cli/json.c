@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* json FILE [PATH ...]: is FILE ("-": standard input) JSON, and what lies at each dotted path? A path's numbers are list
-   indices; "#" is how many a list or an object has. Prints one line a path; exit 1 when it is not JSON, or there is
-   nothing at a path. */
+/* json FILE [PATH ...]: is FILE ("-": standard input) JSON, and what lies at each dotted path? A path's numbers are
+   list indices; "#" is how many a list or an object has. Prints one line a path; exit 1 when it is not JSON, or there
+   is nothing at a path. */
 #include <jansson.h>
 
 #include <stdio.h>
@@ -33,7 +33,8 @@ static int show(const json_t *at, char *path) {
 int main(int argc, char **argv) {
     json_error_t e;
     if (argc < 2) return 2;
-    json_t *root = strcmp(argv[1], "-") ? json_load_file(argv[1], JSON_DECODE_ANY, &e) : json_loadf(stdin, JSON_DECODE_ANY, &e);
+    json_t *root =
+        strcmp(argv[1], "-") ? json_load_file(argv[1], JSON_DECODE_ANY, &e) : json_loadf(stdin, JSON_DECODE_ANY, &e);
     if (!root) {
         fprintf(stderr, "json: %s:%d:%d: %s\n", argv[1], e.line, e.column, e.text);
         return 1;

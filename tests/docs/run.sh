@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # run.sh BUILD: executes every block marked ```sh run of README.md, CONTRIBUTING.md and docs/*.md, from the repository root
 # and with `tilewright` of that build. A page is one script that ends at the first failure; files that it makes go
-# to $TMPDIR, or to build/, which is a folder of this run.
+# to $TMPDIR, or to build/, which is a folder of this run. Links within the pages must lead to a file.
 set -eu
 build=$(cd "$1" && pwd)
 R=$(cd "$(dirname "$0")/../.." && pwd)
@@ -30,6 +30,12 @@ for page in README.md CONTRIBUTING.md docs/*.md; do
         tail -20 "$work/log"
         bad=1
     fi
+done
+# Links between pages lead somewhere.
+for page in README.md CONTRIBUTING.md docs/*.md; do
+    for link in $(grep -o ']([^):]*)' "$page" | sed 's/^](//; s/#.*//; s/)$//'); do
+        [ -e "$(dirname "$page")/$link" ] || { echo "$page: leads to $link, which is not there"; bad=1; }
+    done
 done
 [ $pages -gt 0 ] || { echo "no examples found"; bad=1; }
 exit $bad
