@@ -1,32 +1,181 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Template: gemm in float on every format, compiled once for each vector_*.h included before it.
 
-   Float formats, and few rows of the others, go through gemm_few.h. For many rows integers cost too much to widen for
-   every tile: for a block of rows and DEPTH columns x is copied together, then for each two panels (one with AVX2) the
-   same columns are widened to float and every tile of rows runs over them. The widened weights stay in the first-level
-   cache, the block of x in the second. */
+   Panels are read once, two at a time (one with AVX2), in the order in which they lie, SPAN columns of them: those and
+   a tile of x stay in the second-level cache while all tiles of rows run over them. Weights are widened in registers on
+   their way to a tile. Integers cost several operations to widen; for many rows they are widened to memory first. */
+#include "vm/cpu/tile_vector.h"
 #include "vm/cpu/variants.h"
-
-#include "vm/cpu/gemm_few.h"
 
 #include <string.h>
 
 enum {
+    ROWS = TW_PANEL_ROWS,
     SPLIT = ROWS / LANES,
-    /* 512 tokens in one block of 548 KiB; half of that without AVX-512, where processors have smaller caches. */
-    BLOCK_ROWS = 43 * TILE_ROWS,
-    /* From here on widening once for all rows is the faster way. */
-    FEW_ROWS = 6 * TILE_ROWS,
+    TILE_PANELS = TILE_COLS / ROWS,
+    SPAN = 2048, /* 256 KiB of float for two panels */
+    DEPTH = 256,
+    /* Rows of the copied x, a cache line over DEPTH: rows a multiple of 4 KiB apart would share a set. */
+    STRIDE = DEPTH + 16,
+    AHEAD = 8192,             /* bytes of each panel: twice a memory's latency at its full rate */
+    MANY_ROWS = 6 * TILE_ROWS /* above, widening integers once for all tiles is the faster way */
 };
 
-static bool is_few(tw_panel_format f, int64_t rows) {
-    return rows <= FEW_ROWS || (f.dtype != TW_I8 && f.dtype != TW_I4);
+static int64_t least(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+/* Tiles of nearly equal height, and that even, which halves the number of tiles that are compiled. */
+static int64_t tile_height(int64_t rows) {
+    int64_t tiles = (rows + TILE_ROWS - 1) / TILE_ROWS, height = (rows + tiles - 1) / tiles;
+    return height + height % 2;
+}
+
+/* Floats of one copied tile of rows. */
+static int64_t copy_floats(tw_panel_format f, int64_t cols, int64_t height) {
+    return height * ((least(tw_panel_cols(f, cols), SPAN) + DEPTH - 1) / DEPTH) * STRIDE;
+}
+
+/* Whether integers are widened to memory, and the floats that takes. */
+static bool is_widened(tw_panel_format f, int64_t rows) {
+    return rows > MANY_ROWS && (f.dtype == TW_I8 || f.dtype == TW_I4);
+}
+static int64_t wide_floats(tw_panel_format f, int64_t cols, int64_t rows) {
+    return is_widened(f, rows) ? TILE_COLS * least(tw_panel_cols(f, cols), SPAN) : 0;
 }
 
 size_t VARIANT(tw_gemm_scratch)(tw_panel_format f, int64_t n_panels, int64_t cols, int64_t rows) {
     (void)n_panels;
-    if (is_few(f, rows)) return few_scratch(f, cols, rows);
-    return (size_t)(least(rows, BLOCK_ROWS) * STRIDE + TILE_COLS * DEPTH) * sizeof(float);
+    if (rows < 1) return 0;
+    int64_t height = tile_height(rows), tiles = (rows + height - 1) / height;
+    return (size_t)(tiles * copy_floats(f, cols, height) + wide_floats(f, cols, rows)) * sizeof(float);
+}
+
+/* (u - offset) scale in one rounding: offset is a power of two, so offset times scale is exact. */
+static inline vf descale(vi bits, int shift, int mask, vf scale, vf less) {
+    return v_fma(v_field(bits, shift, mask), scale, less);
+}
+
+/* Column c of the eight at `data`. */
+static inline __attribute__((always_inline)) vf column(tw_dtype t, const char *data, int c, vf scale, vf less) {
+    switch (t) {
+    case TW_F32:
+        return v_load((const float *)(const void *)(data + 64 * c));
+    case TW_F16:
+        return v_load_f16(data + 32 * c);
+    case TW_BF16:
+        return c % 2 ? v_odd_bf16(v_load_bits(data + 64 * (c / 2))) : v_even_bf16(v_load_bits(data + 64 * (c / 2)));
+    case TW_I8:
+        return descale(v_load_bits(data + 64 * (c / 4)), 8 * (c % 4), 255, scale, less);
+    default:
+        return descale(v_load_bits(data), 8 * (c % 4) + c / 4 * 4, 15, scale, less);
+    }
+}
+
+/* Two vectors of rows of W: where their weights and scales lie, from column `first` on; `cols` of them, padded. */
+typedef struct tile {
+    const char *data[2], *scales[2];
+    int64_t first, cols, group, ldy, rows;
+    const float *x;
+    float *y;
+    int vectors;
+} tile;
+
+static inline __attribute__((always_inline)) void tile_scales(tw_dtype t, const tile *a, int64_t k, vf scale[2],
+                                                              vf less[2]) {
+    int64_t at = (a->first + k) / a->group * ROWS;
+    TW_UNROLL for (int v = 0; v < 2; v++) {
+        scale[v] =
+            t == TW_I8 ? v_load((const float *)(const void *)a->scales[v] + at) : v_load_f16(a->scales[v] + 2 * at);
+        less[v] = v_mul(scale[v], v_set(t == TW_I8 ? -128 : -8));
+    }
+}
+
+static inline __attribute__((always_inline)) void tile_run(tw_dtype t, int rows, const tile *a) {
+    const bool integers = t == TW_I8 || t == TW_I4;
+    const int64_t step = (int64_t)(t == TW_F32 ? 64 : t == TW_I8 ? 16 : t == TW_I4 ? 8 : 32) * TW_PANEL_K;
+    vf acc[TILE_ROWS][2], scale[2], less[2];
+    TW_UNROLL for (int r = 0; r < rows; r++) acc[r][0] = acc[r][1] = v_zero();
+    /* y comes from far: asked for now, needed when the columns are done. */
+    TW_UNROLL for (int r = 0; r < rows; r++) {
+        const float *y = a->y + (r < a->rows ? r : 0) * a->ldy;
+        _mm_prefetch((const char *)y, _MM_HINT_T0);
+        _mm_prefetch((const char *)(y + TILE_COLS - 1), _MM_HINT_T0);
+    }
+    scale[0] = scale[1] = less[0] = less[1] = v_zero();
+    for (int64_t k = 0, at = 0; k < a->cols; k += TW_PANEL_K, at += step) {
+        const float *x = a->x + k / DEPTH * rows * STRIDE + k % DEPTH;
+        if (integers && (k == 0 || k % a->group == 0)) tile_scales(t, a, k, scale, less);
+        TW_UNROLL for (int64_t b = 0; b < step; b += 64) {
+            _mm_prefetch(a->data[0] + at + AHEAD + b, _MM_HINT_T0);
+            if (TILE_PANELS == 2) _mm_prefetch(a->data[1] + at + AHEAD + b, _MM_HINT_T0);
+        }
+        TW_UNROLL for (int c = 0; c < TW_PANEL_K; c++) {
+            vf w0 = column(t, a->data[0] + at, c, scale[0], less[0]),
+               w1 = column(t, a->data[1] + at, c, scale[1], less[1]);
+            TW_UNROLL for (int r = 0; r < rows; r++) {
+                vf s = v_set(x[r * STRIDE + c]);
+                acc[r][0] = v_fma(s, w0, acc[r][0]);
+                acc[r][1] = v_fma(s, w1, acc[r][1]);
+            }
+        }
+    }
+    TW_UNROLL for (int r = 0; r < rows; r++) {
+        TW_UNROLL for (int v = 0; v < 2; v++) if (r < a->rows && v < a->vectors) {
+            float *y = a->y + r * a->ldy + v * LANES;
+            v_store(y, a->first ? v_add(v_load(y), acc[r][v]) : acc[r][v]);
+        }
+    }
+}
+
+static inline __attribute__((always_inline)) void tile_any(tw_dtype t, const tile *a) {
+    switch ((a->rows + 1) / 2) {
+    case 1:
+        tile_run(t, 2, a);
+        break;
+    case 2:
+        tile_run(t, 4, a);
+        break;
+    case 3:
+        tile_run(t, 6, a);
+        break;
+#if TW_TILE_ROWS == 12
+    case 4:
+        tile_run(t, 8, a);
+        break;
+    case 5:
+        tile_run(t, 10, a);
+        break;
+    default:
+        tile_run(t, 12, a);
+        break;
+#endif
+    }
+}
+
+/* Not inlined: each is all tiles of one format. */
+static __attribute__((noinline)) void tiles_f32(const tile *a) {
+    tile_any(TW_F32, a);
+}
+static __attribute__((noinline)) void tiles_f16(const tile *a) {
+    tile_any(TW_F16, a);
+}
+static __attribute__((noinline)) void tiles_bf16(const tile *a) {
+    tile_any(TW_BF16, a);
+}
+static __attribute__((noinline)) void tiles_i8(const tile *a) {
+    tile_any(TW_I8, a);
+}
+static __attribute__((noinline)) void tiles_i4(const tile *a) {
+    tile_any(TW_I4, a);
+}
+
+static void tile_of(tw_dtype t, const tile *a) {
+    if (t == TW_F32) tiles_f32(a);
+    if (t == TW_F16) tiles_f16(a);
+    if (t == TW_BF16) tiles_bf16(a);
+    if (t == TW_I8) tiles_i8(a);
+    if (t == TW_I4) tiles_i4(a);
 }
 
 static inline void widen_i8(const char *data, int64_t n, const float *scales, float *out) {
@@ -65,102 +214,76 @@ static void widen(tw_panel_format f, int64_t cols, const char *panel, int64_t k,
     }
 }
 
-/* Weights that the next tiles need, fetched a little with each tile of rows: they come from memory, which would
-   otherwise be idle while the tiles compute. */
-typedef struct ahead {
-    const char *at[TILE_PANELS];
-    int64_t bytes, chunk; /* of each panel, and of each tile of rows */
-} ahead;
-
-static inline void fetch(const ahead *a, int64_t tile) {
-    int64_t from = tile * a->chunk, to = least(from + a->chunk, a->bytes);
-    for (int i = 0; i < TILE_PANELS; i++)
-        for (int64_t b = from; b < to; b += 64) _mm_prefetch(a->at[i] + b, _MM_HINT_T1);
+/* A tile of x as [DEPTH columns][row][STRIDE], with a row more where their number is odd, and zeros up to the padded
+   columns. */
+static void copy_tile(const float *x, int64_t ldx, int64_t rows, int64_t cols, int64_t padded, float *out) {
+    int64_t even = rows + rows % 2;
+    for (int64_t k = 0; k < padded; k += DEPTH)
+        for (int64_t r = 0; r < even; r++, out += STRIDE) {
+            int64_t n = r < rows && k < cols ? least(DEPTH, cols - k) : 0;
+            if (n) memcpy(out, x + r * ldx + k, (size_t)n * sizeof *x);
+            memset(out + n, 0, (size_t)(STRIDE - n) * sizeof *x);
+        }
 }
 
-static void all_rows(tile_args *t, const ahead *next, const float *x, int64_t rows, int vectors) {
-    float *y = t->y;
-    int64_t tiles = (rows + TILE_ROWS - 1) / TILE_ROWS;
-    for (int64_t m = 0, i = 0; i < tiles; i++) {
-        /* Tiles of nearly equal height: one of few rows at the end would wait for its own multiply-adds. */
-        int n = (int)((rows - m + tiles - i - 1) / (tiles - i));
-        fetch(next, i);
-        t->a = x + m * STRIDE;
-        t->y = y + m * t->ldy;
-        if (vectors == 2)
-            tile_rows(t, n, 2, STRIDE, 1);
-        else
-            tile_rows(t, n, 1, STRIDE, 1);
-        m += n;
-    }
-}
-
-/* A product, and the block of it that is being computed: rows that are copied to `x`, columns k .. k + depth - 1. */
-typedef struct block {
+/* A product over columns first .. first + cols - 1, whose x has been copied. */
+typedef struct product {
     tw_panel_format f;
     const char *panels;
-    int64_t n_panels, cols, k, depth, rows, ldy;
-    const float *x;
+    int64_t n_panels, all_cols, rows, height, floats;
+    const float *copy;
     float *wide, *y;
-} block;
+} product;
 
-/* Columns k .. of panel p and its neighbours, which are needed next. */
-static ahead ahead_at(const block *b, int64_t p, int64_t k) {
-    const int64_t bytes = (int64_t)tw_panel_bytes(b->f, b->cols), scales = (int64_t)tw_panel_scale_bytes(b->f, b->cols);
-    int64_t column = (bytes - scales) / tw_panel_cols(b->f, b->cols), tiles = (b->rows + TILE_ROWS - 1) / TILE_ROWS;
-    ahead a = {.bytes = b->depth * column};
-    for (int i = 0; i < TILE_PANELS; i++)
-        a.at[i] = b->panels + least(p + i, b->n_panels - 1) * bytes + scales + k * column;
-    a.chunk = (a.bytes / tiles + 63) & -64;
-    return a;
+/* Where the weights of panel p lie as `a` wants them: widened, or in the panels themselves. */
+static tw_dtype find_weights(const product *q, tile *a, int64_t p) {
+    const size_t bytes = tw_panel_bytes(q->f, q->all_cols), scales = tw_panel_scale_bytes(q->f, q->all_cols);
+    const char *panel = q->panels + (size_t)p * bytes, *next = p + 1 < q->n_panels ? panel + bytes : panel;
+    /* Half a panel's rows further: by the bytes of a row in what is read at once. */
+    const size_t half = LANES * (q->f.dtype == TW_F16 ? 2 : 4), half_scale = LANES * (q->f.dtype == TW_I8 ? 4 : 2);
+    a->vectors = TILE_PANELS == 2 && next == panel ? 1 : 2;
+    if (is_widened(q->f, q->rows)) {
+        float *second = q->wide + ROWS * a->cols;
+        widen(q->f, q->all_cols, panel, a->first, a->cols, q->wide);
+        if (TILE_PANELS == 2) widen(q->f, q->all_cols, next, a->first, a->cols, second);
+        a->data[0] = (const char *)q->wide;
+        a->data[1] = (const char *)(TILE_PANELS == 2 ? second : q->wide + LANES);
+        return TW_F32;
+    }
+    const size_t start = scales + (size_t)(a->first * ROWS) * tw_dtype_bits(q->f.dtype) / 8;
+    a->data[0] = panel + start;
+    a->data[1] = TILE_PANELS == 2 ? next + start : a->data[0] + half;
+    a->scales[0] = panel;
+    a->scales[1] = TILE_PANELS == 2 ? next : panel + half_scale;
+    return q->f.dtype;
 }
 
-/* The block against panel p and, where a tile is two panels wide, the next. */
-static void tile_panels(const block *b, int64_t p, const ahead *next) {
-    const size_t bytes = tw_panel_bytes(b->f, b->cols);
-    const char *panel = b->panels + (size_t)p * bytes;
-    int64_t whole = (b->depth + TW_PANEL_K - 1) / TW_PANEL_K * TW_PANEL_K;
-    tile_args t = {.step = ROWS, .depth = b->depth, .y = b->y + p * ROWS, .ldy = b->ldy, .first = b->k == 0};
-    int vectors = TILE_PANELS == 2 && p + 1 == b->n_panels ? 1 : 2;
-    widen(b->f, b->cols, panel, b->k, whole, b->wide);
-    if (TILE_PANELS == 2 && vectors == 2) widen(b->f, b->cols, panel + bytes, b->k, whole, b->wide + ROWS * DEPTH);
-    t.b[0] = b->wide;
-    t.b[1] = b->wide + (TILE_PANELS == 1 ? LANES : vectors == 2 ? ROWS * DEPTH : 0);
-    all_rows(&t, next, b->x, b->rows, vectors);
-}
-
-static void copy_rows(const float *x, int64_t ldx, int64_t rows, int64_t depth, float *copy) {
-    for (int64_t r = 0; r < rows; r++) memcpy(copy + r * STRIDE, x + r * ldx, (size_t)depth * sizeof *x);
-}
-
-static void many_rows(block *b, const float *x, int64_t ldx, float *copy) {
-    b->x = copy;
-    for (b->k = 0; b->k < b->cols; b->k += DEPTH) {
-        b->depth = least(DEPTH, b->cols - b->k);
-        copy_rows(x + b->k, ldx, b->rows, b->depth, copy);
-        for (int64_t p = 0; p < b->n_panels; p += TILE_PANELS) {
-            int64_t then = p + TILE_PANELS;
-            ahead next = then < b->n_panels ? ahead_at(b, then, b->k) : ahead_at(b, 0, b->k + b->depth);
-            tile_panels(b, p, &next);
-        }
+static void all_rows(const product *q, tile *a, int64_t p) {
+    tw_dtype t = find_weights(q, a, p);
+    for (int64_t m = 0; m < q->rows; m += q->height) {
+        a->rows = least(q->height, q->rows - m);
+        a->x = q->copy + m / q->height * q->floats;
+        a->y = q->y + m * a->ldy + p * ROWS;
+        tile_of(t, a);
     }
 }
 
 void VARIANT(tw_gemm)(tw_panel_format f, const void *panels, int64_t n_panels, int64_t cols, const float *x,
                       int64_t ldx, int64_t rows, float *y, int64_t ldy, void *scratch) {
-    if (is_few(f, rows)) {
-        few_rows(f, panels, n_panels, cols, x, ldx, rows, y, ldy, scratch);
-        return;
-    }
-    float *wide = scratch, *copy = wide + TILE_COLS * DEPTH;
-    block b = {
-        .f = f, .panels = panels, .n_panels = n_panels, .cols = cols, .rows = rows, .ldy = ldy, .wide = wide, .y = y};
-    /* Blocks of equal size: a last one of a few rows would read all weights for them. */
-    int64_t blocks = (rows + BLOCK_ROWS - 1) / BLOCK_ROWS, even = (rows + blocks - 1) / blocks;
-    even = (even + TILE_ROWS - 1) / TILE_ROWS * TILE_ROWS;
-    for (int64_t m = 0; m < rows; m += even) {
-        b.rows = least(even, rows - m);
-        b.y = y + m * ldy;
-        many_rows(&b, x + m * ldx, ldx, copy);
+    if (rows < 1) return;
+    const int64_t padded = tw_panel_cols(f, cols), height = tile_height(rows);
+    float *wide = scratch, *copy = wide + wide_floats(f, cols, rows);
+    product q = {.f = f, .panels = panels, .n_panels = n_panels, .all_cols = cols, .rows = rows, .height = height};
+    tile a = {.group = f.group ? f.group : padded, .ldy = ldy};
+    q.copy = copy;
+    q.wide = wide;
+    q.y = y;
+    q.floats = copy_floats(f, cols, height);
+    for (int64_t k = 0; k < padded; k += SPAN) {
+        a.first = k;
+        a.cols = least(SPAN, padded - k);
+        for (int64_t m = 0; m < rows; m += height)
+            copy_tile(x + m * ldx + k, ldx, least(height, rows - m), cols - k, a.cols, copy + m / height * q.floats);
+        for (int64_t p = 0; p < n_panels; p += TILE_PANELS) all_rows(&q, &a, p);
     }
 }
