@@ -50,11 +50,20 @@ void tw_sampler_close(tw_sampler *s) {
     free(s);
 }
 
-/* Largest first; equals by id, so that a seed gives the same text everywhere. */
-static int by_logit(const void *a, const void *b) {
-    const candidate *x = a, *y = b;
-    if (x->logit != y->logit) return x->logit < y->logit ? 1 : -1;
-    return x->id < y->id ? -1 : x->id > y->id;
+/* More likely first; equals by id, so that a seed gives the same text everywhere. */
+static bool before(const candidate *a, const candidate *b) {
+    return a->logit != b->logit ? a->logit > b->logit : a->id < b->id;
+}
+
+/* Sinks list[at] into a heap of n whose root comes before all. */
+static void sink(candidate *list, int64_t n, int64_t at) {
+    for (int64_t child; (child = 2 * at + 1) < n; at = child) {
+        if (child + 1 < n && before(&list[child + 1], &list[child])) child++;
+        if (!before(&list[child], &list[at])) return;
+        candidate t = list[at];
+        list[at] = list[child];
+        list[child] = t;
+    }
 }
 
 static int32_t greedy(const float *logits, int64_t n) {
@@ -64,16 +73,52 @@ static int32_t greedy(const float *logits, int64_t n) {
     return (int32_t)best;
 }
 
-/* Candidates so far below the best that they round away in the sum are not worth sorting. */
-static int64_t collect(tw_sampler *s, const float *logits) {
+/* Candidates that do not round away in the sum, in no order; *sum is that of their p, relative to the best. */
+static int64_t collect(tw_sampler *s, const float *logits, double *sum) {
     float max = -INFINITY;
     for (int64_t i = 0; i < s->vocab; i++) max = logits[i] > max ? logits[i] : max;
-    double floor = (double)max - 40 * s->how.temperature;
+    double lowest = (double)max - 40 * s->how.temperature;
     int64_t n = 0;
-    for (int64_t i = 0; i < s->vocab; i++)
-        if ((double)logits[i] >= floor) s->list[n++] = (candidate){logits[i], (int32_t)i, 0};
-    qsort(s->list, (size_t)n, sizeof *s->list, by_logit);
+    *sum = 0;
+    for (int64_t i = 0; i < s->vocab; i++) {
+        if (!((double)logits[i] >= lowest)) continue;
+        double p = exp(((double)logits[i] - max) / s->how.temperature);
+        s->list[n++] = (candidate){logits[i], (int32_t)i, p};
+        *sum += p;
+    }
     return n;
+}
+
+/* The k best, best first, at the end of the list: a whole sort of a vocabulary would cost more than a small model's
+   step. Returns where they begin; stops early once `mass` is reached. */
+static int64_t select_best(candidate *list, int64_t n, int64_t k, double mass, double *sum) {
+    int64_t left = n;
+    for (int64_t i = n / 2; i-- > 0;) sink(list, n, i);
+    *sum = 0;
+    while (left > 0 && n - left < k && *sum < mass) {
+        candidate t = list[0];
+        list[0] = list[--left];
+        list[left] = t;
+        sink(list, left, 0);
+        *sum += t.p;
+    }
+    return left;
+}
+
+/* Leaves the candidates that top-k and top-p allow at the list's end. */
+static int64_t cut(tw_sampler *s, int64_t n, double *sum) {
+    const tw_sampling *how = &s->how;
+    int64_t k = how->top_k && how->top_k < n ? how->top_k : n;
+    bool nucleus = how->top_p > 0 && how->top_p < 1;
+    if (k == n && !nucleus) return 0;
+    int64_t from = select_best(s->list, n, k, nucleus && k == n ? how->top_p * *sum : INFINITY, sum);
+    if (!nucleus || k == n) return from;
+    /* Top-p among the k best: from the best downwards, which lie from the end backwards. */
+    double kept = 0, mass = how->top_p * *sum;
+    int64_t at = n;
+    while (at > from && kept < mass) kept += s->list[--at].p;
+    *sum = kept;
+    return at;
 }
 
 void tw_sampler_see(tw_sampler *s, int32_t id) {
@@ -90,23 +135,20 @@ static const float *penalise(tw_sampler *s, const float *logits) {
 int32_t tw_sampler_draw(tw_sampler *s, const float *logits) {
     if (s->seen) logits = penalise(s, logits);
     if (s->how.temperature <= 0) return greedy(logits, s->vocab);
-    int64_t n = collect(s, logits);
+    double sum, least = s->how.min_p;
+    int64_t n = collect(s, logits, &sum);
     if (!n) return greedy(logits, s->vocab); /* all NaN */
-    if (s->how.top_k && n > s->how.top_k) n = s->how.top_k;
-    double sum = 0;
-    for (int64_t i = 0; i < n; i++)
-        sum += s->list[i].p = exp(((double)s->list[i].logit - s->list[0].logit) / s->how.temperature);
-    if (s->how.top_p > 0 && s->how.top_p < 1) {
-        double kept = 0;
-        int64_t m = 0;
-        while (m < n && kept < s->how.top_p * sum) kept += s->list[m++].p;
-        n = m;
-        sum = kept;
-    }
-    double least = s->how.min_p * s->list[0].p;
-    while (n > 1 && s->list[n - 1].p < least) sum -= s->list[--n].p;
+    int64_t from = cut(s, n, &sum), last = n - 1;
+    for (int64_t i = from; i < n && least > 0; i++)
+        if (s->list[i].p < least) {
+            sum -= s->list[i].p;
+            s->list[i].p = 0;
+        }
     double at = tw_random_unit(&s->random) * sum;
-    for (int64_t i = 0; i < n; i++)
-        if ((at -= s->list[i].p) < 0) return s->list[i].id;
-    return s->list[n - 1].id;
+    for (int64_t i = from; i < n; i++) {
+        if (s->list[i].p <= 0) continue;
+        last = i;
+        if ((at -= s->list[i].p) < 0) break;
+    }
+    return s->list[last].id;
 }
