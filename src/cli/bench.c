@@ -18,6 +18,7 @@ typedef struct row {
     int64_t n, depth;
     bool decode;
     tw_stats rate;                   /* tokens a second over repetitions */
+    double share;                    /* of what was possible: the middle one of the repetitions' */
     double work, ceiling;            /* bytes or operations a second: done, and measured as possible */
     double samples[MAX_REPETITIONS]; /* seconds */
 } row;
@@ -27,7 +28,6 @@ typedef struct bench {
     tw_model_info info;
     const char *weights, *format;
     int64_t repetitions;
-    double bandwidth, flops;
     tw_verdict verdict;
     row rows[MAX_ROWS];
     int n_rows;
@@ -71,45 +71,49 @@ static tw_status time_prefill(bench *b, tw_random *r, int64_t n, double *seconds
     return st;
 }
 
+/* What one repetition does a second: bytes of weights, keys and values, or operations. */
+static double work_rate(const bench *b, const row *w, double seconds) {
+    if (!w->decode) return tw_engine_operations(b->e, w->depth, w->n) / seconds;
+    /* Keys and values grow along the way: the middle position stands for all. */
+    return (double)w->n * (double)tw_engine_streamed_bytes(b->e, w->depth + w->n / 2) / seconds;
+}
+
+/* One repetition between two measurements of the ceiling, of which the higher counts. On a shared machine memory's
+   speed may change by half within a minute: only what is measured side by side can be divided. */
+static tw_status repeat(bench *b, row *w, tw_random *r, double *seconds, double *ceiling, tw_diag *d) {
+    double after = 0;
+    tw_status (*measure_ceiling)(int, double *, tw_diag *) =
+        w->decode ? tw_cpu_measure_bandwidth : tw_cpu_measure_flops;
+    tw_engine_rewind(b->e, 0);
+    tw_status st = feed_random(b, r, w->depth, d);
+    if (st == TW_OK) st = measure_ceiling(0, ceiling, d);
+    if (st == TW_OK) st = w->decode ? time_decode(b, w->n, seconds, d) : time_prefill(b, r, w->n, seconds, d);
+    if (st == TW_OK) st = measure_ceiling(0, &after, d);
+    if (after > *ceiling) *ceiling = after;
+    return st;
+}
+
 static tw_status measure_row(bench *b, row *w, tw_diag *d) {
     tw_random r = tw_random_seed(1);
-    double rates[MAX_REPETITIONS], seconds = 0;
+    double rates[MAX_REPETITIONS], shares[MAX_REPETITIONS], ceilings[MAX_REPETITIONS], seconds = 0, ceiling;
     tw_status st = tw_engine_warm(b->e, w->decode && !w->depth ? 1 : 2, d);
     /* The first repetition warms caches and pages, and is not counted. */
     for (int64_t i = -1; i < b->repetitions && st == TW_OK; i++) {
         char what[96];
         snprintf(what, sizeof what, "%s: %lld of %lld", w->test, (long long)i + 1, (long long)b->repetitions);
         note(what);
-        tw_engine_rewind(b->e, 0);
-        st = feed_random(b, &r, w->depth, d);
-        if (st == TW_OK) st = w->decode ? time_decode(b, w->n, &seconds, d) : time_prefill(b, &r, w->n, &seconds, d);
-        if (i < 0) continue;
+        st = repeat(b, w, &r, &seconds, &ceiling, d);
+        if (i < 0 || st != TW_OK) continue;
         w->samples[i] = seconds;
         rates[i] = (double)w->n / seconds;
+        ceilings[i] = ceiling;
+        shares[i] = work_rate(b, w, seconds) / ceiling;
     }
     if (st != TW_OK) return st;
     w->rate = tw_stats_of(rates, (size_t)b->repetitions);
-    double middle = (double)w->n / w->rate.median;
-    if (w->decode) {
-        /* Keys and values grow along the way: the middle position stands for all. */
-        w->work = w->rate.median * (double)tw_engine_streamed_bytes(b->e, w->depth + w->n / 2);
-        w->ceiling = b->bandwidth;
-    } else {
-        w->work = tw_engine_operations(b->e, w->depth, w->n) / middle;
-        w->ceiling = b->flops;
-    }
-    return TW_OK;
-}
-
-/* Memory and arithmetic on a shared machine drift: the ceiling is the best seen around the runs. */
-static tw_status measure_ceilings(bench *b, tw_diag *d) {
-    double bandwidth, flops;
-    note("measuring bandwidth and arithmetic");
-    tw_status st = tw_cpu_measure_bandwidth(0, &bandwidth, d);
-    if (st == TW_OK) st = tw_cpu_measure_flops(0, &flops, d);
-    if (st != TW_OK) return st;
-    if (bandwidth > b->bandwidth) b->bandwidth = bandwidth;
-    if (flops > b->flops) b->flops = flops;
+    w->share = tw_stats_of(shares, (size_t)b->repetitions).median;
+    w->ceiling = tw_stats_of(ceilings, (size_t)b->repetitions).median;
+    w->work = work_rate(b, w, (double)w->n / w->rate.median);
     return TW_OK;
 }
 
@@ -123,7 +127,7 @@ static void print_md(const bench *b) {
         printf("| %s | %s %.2f B | %s | %.2f GB | %d | %s | %.2f ± %.2f | %.1f %s | %.1f %s | %.1f %% | yes |\n",
                b->info.name, tw_dtype_name(b->info.dtype), (double)b->info.parameters / 1e9, b->weights,
                (double)tw_engine_tape_bytes(b->e) / 1e9, tw_engine_workers(b->e), w->test, w->rate.mean, w->rate.stddev,
-               w->work / 1e9, unit, w->ceiling / 1e9, unit, 100 * w->work / w->ceiling);
+               w->work / 1e9, unit, w->ceiling / 1e9, unit, 100 * w->share);
     }
 }
 
@@ -136,8 +140,7 @@ static void print_csv(const bench *b) {
         printf("\"%s\",%s,%lld,%s,%lld,%d,%s,%lld,%lld,%.4f,%.4f,%.4f,%.6g,%.6g,%.4f,true\n", b->info.name,
                tw_dtype_name(b->info.dtype), (long long)b->info.parameters, b->weights,
                (long long)tw_engine_tape_bytes(b->e), tw_engine_workers(b->e), w->test, (long long)w->n,
-               (long long)w->depth, w->rate.mean, w->rate.stddev, w->rate.median, w->work, w->ceiling,
-               w->work / w->ceiling);
+               (long long)w->depth, w->rate.mean, w->rate.stddev, w->rate.median, w->work, w->ceiling, w->share);
     }
 }
 
@@ -153,8 +156,8 @@ static void print_json(const bench *b) {
             "weights", b->weights, "packed_bytes", (json_int_t)tw_engine_tape_bytes(b->e), "threads",
             tw_engine_workers(b->e), "test", w->test, "n", (json_int_t)w->n, "depth", (json_int_t)w->depth,
             "tokens_per_second", w->rate.mean, "stddev", w->rate.stddev, "median", w->rate.median, "unit",
-            w->decode ? "bytes/s" : "flop/s", "work", w->work, "ceiling", w->ceiling, "share", w->work / w->ceiling,
-            "correct", 1, "worst_logit", b->verdict.worst_logit, "samples_s", samples);
+            w->decode ? "bytes/s" : "flop/s", "work", w->work, "ceiling", w->ceiling, "share", w->share, "correct", 1,
+            "worst_logit", b->verdict.worst_logit, "samples_s", samples);
         json_array_append_new(rows, o);
     }
     char *text = json_dumps(rows, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
@@ -173,10 +176,7 @@ static int64_t longest_prompt(const bench *b) {
 static tw_status measure(bench *b, tw_diag *d) {
     note("comparing the kernels with plainer ones");
     tw_status st = tw_engine_check_kernels(b->e, longest_prompt(b), 1, &b->verdict, d);
-    if (st == TW_OK) st = measure_ceilings(b, d);
     for (int i = 0; i < b->n_rows && st == TW_OK; i++) st = measure_row(b, &b->rows[i], d);
-    if (st == TW_OK) st = measure_ceilings(b, d);
-    for (int i = 0; i < b->n_rows; i++) b->rows[i].ceiling = b->rows[i].decode ? b->bandwidth : b->flops;
     note("");
     return st;
 }
