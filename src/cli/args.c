@@ -138,11 +138,8 @@ bool cli_parse(const cli_verb *verb, int argc, char **argv, const cli_flag *flag
 
 tw_status cli_engine_options(const cli_model_flags *m, tw_engine_options *o, tw_diag *diag) {
     const char *w = m->weights ? m->weights : "native";
-    *o = (tw_engine_options){.workers = (int)m->threads,
-                             .context = m->context,
-                             .prefill = m->prefill,
-                             .group = (int)m->group,
-                             .schedule = m->schedule};
+    *o = (tw_engine_options){
+        .workers = (int)m->threads, .context = m->context, .group = (int)m->group, .schedule = m->schedule};
     *diag = (tw_diag){.status = TW_ERR_USAGE, .offset = -1, .line = -1};
     if (!strcmp(w, "int8"))
         o->weights = TW_I8;

@@ -44,7 +44,7 @@ int cli_usage(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* The flags that every verb that runs a model has. */
 typedef struct cli_model_flags {
     const char *weights, *isa, *device, *schedule;
-    int64_t group, threads, context, prefill;
+    int64_t group, threads, context;
     const char *threads_flag; /* what the verb calls it; NULL: "-t" */
 } cli_model_flags;
 #define CLI_MODEL_FLAGS(m)                                                                                             \

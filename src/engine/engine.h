@@ -22,7 +22,6 @@ struct tw_engine {
     tw_checked *checked[TW_PROGRAM_COUNT];
     int program[TW_PROGRAM_COUNT]; /* the machine's number; -1: not loaded */
     int64_t position, context;
-    int32_t next; /* after the last feed: the most likely id */
 };
 
 #endif

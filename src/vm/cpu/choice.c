@@ -94,8 +94,7 @@ static int64_t block_panels(const tw_strip *s) {
     return s->n_panels < BLOCK_PANELS ? s->n_panels : BLOCK_PANELS;
 }
 
-size_t tw_choice_scratch(const tw_strip *s, int64_t n) {
-    (void)n;
+size_t tw_choice_scratch(const tw_strip *s) {
     return tw_lines((size_t)(block_panels(s) * TW_PANEL_ROWS * s->cols) * 4);
 }
 
@@ -103,7 +102,7 @@ static bool vendor_product(tw_lane *lane, tw_scratch scratch, const tw_strip *s,
                            const float *x, int64_t ldx, int64_t n, float *y) {
     int64_t block = block_panels(s);
     size_t bytes = tw_panel_bytes(s->format, s->cols);
-    float *w = tw_scratch_take(&scratch, tw_choice_scratch(s, n));
+    float *w = tw_scratch_take(&scratch, tw_choice_scratch(s));
     for (int64_t p = 0; p < s->n_panels; p += block) {
         int64_t count = s->n_panels - p < block ? s->n_panels - p : block;
         tw_panel_unpack(s->format, s->cols, (const unsigned char *)panels + (size_t)p * bytes, count, w, s->cols);

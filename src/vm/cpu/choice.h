@@ -18,7 +18,7 @@ tw_status tw_choices_make(tw_choices *c, tw_program *p, tw_diag *diag);
 /* y = x W^T by the vendor that the strip's choice names. */
 void tw_choice_product(tw_lane *lane, tw_scratch scratch, const tw_strip *s, const void *panels, const float *x,
                        int64_t ldx, int64_t n, float *y);
-size_t tw_choice_scratch(const tw_strip *s, int64_t n);
+size_t tw_choice_scratch(const tw_strip *s);
 
 /* One line a decision, for people. */
 void tw_choices_explain(const tw_choices *c, char *out, size_t size);

@@ -71,7 +71,7 @@ size_t tw_exec_product_scratch(const tw_vm *vm, const tw_strip *s, int64_t n) {
         size_t one = tw_lines(vm->k.gemm_scratch[t](s->format, s->n_panels, s->cols, rows));
         if (one > most) most = one;
     }
-    size_t vendor = vm->choices && n > 1 ? tw_choice_scratch(s, n) : 0;
+    size_t vendor = vm->choices && n > 1 ? tw_choice_scratch(s) : 0;
     return vendor > most ? vendor : most;
 }
 

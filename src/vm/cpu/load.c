@@ -15,7 +15,6 @@ struct tw_shared_buffer {
     const char *name;
     int64_t shape[3];
     void *data;
-    size_t size;
 };
 
 struct tw_vector_entry {
@@ -65,7 +64,7 @@ static tw_status shared_buffer(tw_vm *vm, const tw_buffer *b, void **out, tw_dia
     struct tw_shared_buffer *e = tw_arena_alloc(&vm->arena, sizeof *e);
     const char *name = tw_arena_strdup(&vm->arena, b->name);
     if (!e || !name) return tw_fail_memory(diag);
-    *e = (struct tw_shared_buffer){vm->shared, name, {b->shape[0], b->shape[1], b->shape[2]}, *out, buffer_size(b)};
+    *e = (struct tw_shared_buffer){vm->shared, name, {b->shape[0], b->shape[1], b->shape[2]}, *out};
     vm->shared = e;
     return TW_OK;
 }
