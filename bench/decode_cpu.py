@@ -161,7 +161,7 @@ class Ours(Candidate):
         what = ["--shape", a.shape, "--dtype", "f32"] if kind == "f32" else [folder]
         self.args = [a.tilewright, "bench", *what, *self.weights, "-p", str(a.prompt), "-n", str(a.tokens), "-r", "1", "-o",
                      "json", "--explain"]
-        self.work, self.ceiling = {}, {}
+        self.work, self.shares = {}, {}
 
     def run(self):
         done = command(self.args)
@@ -172,7 +172,7 @@ class Ours(Candidate):
             for seconds in row["samples_s"]:
                 self.add(test, seconds, row["n"])
             self.work[test] = row["work"] / row["median"]  # bytes or operations a token
-            self.ceiling[test] = max(self.ceiling.get(test, 0), row["ceiling"])
+            self.shares.setdefault(test, []).extend(row["shares"])
             self.correct = self.correct and row["correct"] is True
             self.worst_logit = max(self.worst_logit, row["worst_logit"])
             self.config["packed_bytes"], self.config["threads"] = row["packed_bytes"], row["threads"]
@@ -313,7 +313,7 @@ def compare(a, test, ours, peer, correct, peer_test=None, **more):
     seconds = statistics.median(ours.samples[test]) / ours.tokens[test]
     peer_seconds = statistics.median(peer.samples[peer_test]) / peer.tokens[peer_test]
     tokens = 1 if test == "decode" else a.prompt
-    rate = ours.work[test] / seconds
+    rate, share = ours.work[test] / seconds, statistics.median(ours.shares[test])
     config = {"shape": a.shape, "weights": ours.kind, "tokens": ours.tokens[test], "depth": 0, "threads": ours.config["threads"],
               "packed_bytes": ours.config["packed_bytes"]}
     return {"case": "%s %s %s" % (test, a.shape, ours.kind), "config": config, "ours_us": round(seconds * tokens * 1e6, 2),
@@ -321,8 +321,8 @@ def compare(a, test, ours, peer, correct, peer_test=None, **more):
             "peer_us": round(peer_seconds * tokens * 1e6, 2), "peer_tokens_per_s": round(1 / peer_seconds, 2),
             "ratio": round(peer_seconds / seconds, 3), "spread": round(spread(ours.samples[test]), 4),
             "peer_spread": round(spread(peer.samples[peer_test]), 4), "samples": len(ours.samples[test]),
-            "rate": round(rate / 1e9, 2), "ceiling": round(ours.ceiling[test] / 1e9, 2),
-            "unit": "GB/s" if test == "decode" else "GFLOP/s", "share": round(rate / ours.ceiling[test], 4), "correct": correct,
+            "rate": round(rate / 1e9, 2), "ceiling": round(rate / share / 1e9, 2),
+            "unit": "GB/s" if test == "decode" else "GFLOP/s", "share": round(share, 4), "correct": correct,
             "worst_logit": round(ours.worst_logit, 6), **more}
 
 

@@ -160,7 +160,7 @@ static void gemm_make(bench_data *d) {
 
 static void gemm_run(bench_data *d) {
     const bench_case *c = d->c;
-    d->k->gemm[c->f.dtype](c->f, d->weights, d->panels, c->cols, d->x, c->cols, c->rows, d->y, c->n, d->scratch);
+    d->k->gemm[c->f.dtype](c->f, d->weights, d->panels, c->cols, d->x, c->cols, c->rows, d->y, c->n, NULL, d->scratch);
 }
 
 static double gemm_work(const bench_data *d) {

@@ -45,6 +45,7 @@ typedef struct tw_finding {
     const char *rule;  /* "race", "undefined read", "bounds", "deadlock", ... */
     const char *where; /* "workers[1][7] attend", or a buffer or counter */
     const char *text;  /* what is wrong, with bytes and the other party */
+    const char *how;   /* of a race: what is ordered and what is not, and a shortest run that shows it; or NULL */
 } tw_finding;
 
 typedef struct tw_report {
@@ -64,8 +65,34 @@ typedef struct tw_checked tw_checked;
    *report says why; `s` stays with the caller. `report` may be NULL; tw_report_free it otherwise. */
 tw_status tw_schedule_check(tw_checked **out, tw_schedule **s, tw_report *report, tw_diag *diag);
 void tw_report_free(tw_report *r);
+
+/* Writes a Graphviz graph of who waits for whom, with what `report` (or NULL) found marked. TW_ERR_REJECTED when
+   references or shapes are broken: there is nothing to draw then. */
+tw_status tw_schedule_dot(const tw_schedule *s, const tw_report *report, const char *path, tw_diag *diag);
 void tw_checked_free(tw_checked *c);
 const tw_schedule *tw_checked_schedule(const tw_checked *c);
+
+/* Files that the check reads: ours, and those of AutoMegaKernel's IR 0.2, which nothing here runs. */
+typedef enum tw_schedule_format {
+    TW_SCHEDULE_AUTO, /* recognised by its fields */
+    TW_SCHEDULE_TILEWRIGHT,
+    TW_SCHEDULE_AMK
+} tw_schedule_format;
+
+/* A schedule to be checked, whichever its format. */
+typedef struct tw_schedule_file tw_schedule_file;
+
+tw_status tw_schedule_file_read(tw_schedule_file **out, const char *path, tw_schedule_format format,
+                                tw_diag *diag); /* "-": standard input */
+
+/* Which format it is, never auto. Of AMK's, instructions are tasks, and workers the SMs that tasks are bound to (0: any
+   may run any). */
+tw_schedule_format tw_schedule_file_describe(const tw_schedule_file *f, tw_schedule_info *info);
+
+/* As tw_schedule_check and tw_schedule_dot. tw_report_free the report in every case. */
+tw_status tw_schedule_file_check(tw_schedule_file *f, tw_report *report, tw_diag *diag);
+tw_status tw_schedule_file_dot(tw_schedule_file *f, const tw_report *report, const char *path, tw_diag *diag);
+void tw_schedule_file_free(tw_schedule_file *f);
 
 #ifdef __cplusplus
 }

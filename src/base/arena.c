@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCK = 64 << 10, ALIGN = 16 };
+/* Blocks double: a short-lived arena should not cost the clearing of a long-lived one's. */
+enum { FIRST = 4 << 10, BLOCK = 64 << 10, ALIGN = 16 };
 
 struct tw_arena_block {
     struct tw_arena_block *next;
@@ -21,7 +22,9 @@ void *tw_arena_alloc(tw_arena *a, size_t size) {
     size = (size + ALIGN - 1) & ~(size_t)(ALIGN - 1);
     struct tw_arena_block *b = a->blocks;
     if (!b || b->size - b->used < size) {
-        size_t room = size > BLOCK ? size : BLOCK;
+        size_t room = b ? 2 * b->size : FIRST;
+        if (room > BLOCK) room = BLOCK;
+        if (room < size) room = size;
         b = calloc(1, sizeof *b + room);
         if (!b) goto fail;
         b->size = room;

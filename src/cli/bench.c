@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MAX_ROWS = 32, MAX_REPETITIONS = 100 };
+enum { MAX_ROWS = 32, MAX_REPETITIONS = 100, SLICE = 8 /* tokens decoded between two looks at the ceiling */ };
 
 typedef struct row {
     char test[48];
@@ -21,6 +21,7 @@ typedef struct row {
     double share;                    /* of what was possible: the middle one of the repetitions' */
     double work, ceiling;            /* bytes or operations a second: done, and measured as possible */
     double samples[MAX_REPETITIONS]; /* seconds */
+    double shares[MAX_REPETITIONS];
 } row;
 
 typedef struct bench {
@@ -71,49 +72,54 @@ static tw_status time_prefill(bench *b, tw_random *r, int64_t n, double *seconds
     return st;
 }
 
-/* What one repetition does a second: bytes of weights, keys and values, or operations. */
-static double work_rate(const bench *b, const row *w, double seconds) {
-    if (!w->decode) return tw_engine_operations(b->e, w->depth, w->n) / seconds;
+/* What n tokens after `depth` others take: bytes of weights, keys and values, or operations. */
+static double work_of(const bench *b, const row *w, int64_t depth, int64_t n) {
+    if (!w->decode) return tw_engine_operations(b->e, depth, n);
     /* Keys and values grow along the way: the middle position stands for all. */
-    return (double)w->n * (double)tw_engine_streamed_bytes(b->e, w->depth + w->n / 2) / seconds;
+    return (double)n * (double)tw_engine_streamed_bytes(b->e, depth + n / 2);
 }
 
-/* One repetition between two measurements of the ceiling, of which the higher counts. On a shared machine memory's
-   speed may change by half within a minute: only what is measured side by side can be divided. */
-static tw_status repeat(bench *b, row *w, tw_random *r, double *seconds, double *ceiling, tw_diag *d) {
-    double after = 0;
+/* One repetition in slices, each between two measurements of the ceiling, of which the higher counts. `possible` are
+   the seconds that the ceilings allow. On a shared machine memory's speed may change by half within a second: only what
+   is measured side by side can be divided. */
+static tw_status repeat(bench *b, row *w, tw_random *r, double *seconds, double *possible, tw_diag *d) {
     tw_status (*measure_ceiling)(int, double *, tw_diag *) =
         w->decode ? tw_cpu_measure_bandwidth : tw_cpu_measure_flops;
+    double before = 0, after = 0, taken = 0;
     tw_engine_rewind(b->e, 0);
     tw_status st = feed_random(b, r, w->depth, d);
-    if (st == TW_OK) st = measure_ceiling(0, ceiling, d);
-    if (st == TW_OK) st = w->decode ? time_decode(b, w->n, seconds, d) : time_prefill(b, r, w->n, seconds, d);
-    if (st == TW_OK) st = measure_ceiling(0, &after, d);
-    if (after > *ceiling) *ceiling = after;
+    if (st == TW_OK) st = measure_ceiling(0, &before, d);
+    *seconds = *possible = 0;
+    for (int64_t done = 0, n; done < w->n && st == TW_OK; done += n, before = after) {
+        n = w->decode && w->n - done > SLICE ? SLICE : w->n - done;
+        st = w->decode ? time_decode(b, n, &taken, d) : time_prefill(b, r, n, &taken, d);
+        if (st == TW_OK) st = measure_ceiling(0, &after, d);
+        *seconds += taken;
+        *possible += work_of(b, w, w->depth + done, n) / (before > after ? before : after);
+    }
     return st;
 }
 
 static tw_status measure_row(bench *b, row *w, tw_diag *d) {
     tw_random r = tw_random_seed(1);
-    double rates[MAX_REPETITIONS], shares[MAX_REPETITIONS], ceilings[MAX_REPETITIONS], seconds = 0, ceiling;
+    double rates[MAX_REPETITIONS], seconds = 0, possible = 0, work = work_of(b, w, w->depth, w->n);
     tw_status st = tw_engine_warm(b->e, w->decode && !w->depth ? 1 : 2, d);
     /* The first repetition warms caches and pages, and is not counted. */
     for (int64_t i = -1; i < b->repetitions && st == TW_OK; i++) {
         char what[96];
         snprintf(what, sizeof what, "%s: %lld of %lld", w->test, (long long)i + 1, (long long)b->repetitions);
         note(what);
-        st = repeat(b, w, &r, &seconds, &ceiling, d);
+        st = repeat(b, w, &r, &seconds, &possible, d);
         if (i < 0 || st != TW_OK) continue;
         w->samples[i] = seconds;
+        w->shares[i] = possible / seconds;
         rates[i] = (double)w->n / seconds;
-        ceilings[i] = ceiling;
-        shares[i] = work_rate(b, w, seconds) / ceiling;
     }
     if (st != TW_OK) return st;
     w->rate = tw_stats_of(rates, (size_t)b->repetitions);
-    w->share = tw_stats_of(shares, (size_t)b->repetitions).median;
-    w->ceiling = tw_stats_of(ceilings, (size_t)b->repetitions).median;
-    w->work = work_rate(b, w, (double)w->n / w->rate.median);
+    w->share = tw_stats_of(w->shares, (size_t)b->repetitions).median;
+    w->work = work * w->rate.median / (double)w->n;
+    w->ceiling = w->work / w->share;
     return TW_OK;
 }
 
@@ -148,16 +154,19 @@ static void print_json(const bench *b) {
     json_t *rows = json_array();
     for (int i = 0; i < b->n_rows; i++) {
         const row *w = &b->rows[i];
-        json_t *samples = json_array();
-        for (int64_t k = 0; k < b->repetitions; k++) json_array_append_new(samples, json_real(w->samples[k]));
+        json_t *samples = json_array(), *shares = json_array();
+        for (int64_t k = 0; k < b->repetitions; k++) {
+            json_array_append_new(samples, json_real(w->samples[k]));
+            json_array_append_new(shares, json_real(w->shares[k]));
+        }
         json_t *o = json_pack(
-            "{s:s, s:s, s:I, s:s, s:I, s:i, s:s, s:I, s:I, s:f, s:f, s:f, s:s, s:f, s:f, s:f, s:b, s:f, s:o}", "model",
-            b->info.name, "stored", tw_dtype_name(b->info.dtype), "parameters", (json_int_t)b->info.parameters,
+            "{s:s, s:s, s:I, s:s, s:I, s:i, s:s, s:I, s:I, s:f, s:f, s:f, s:s, s:f, s:f, s:f, s:b, s:f, s:o, s:o}",
+            "model", b->info.name, "stored", tw_dtype_name(b->info.dtype), "parameters", (json_int_t)b->info.parameters,
             "weights", b->weights, "packed_bytes", (json_int_t)tw_engine_tape_bytes(b->e), "threads",
             tw_engine_workers(b->e), "test", w->test, "n", (json_int_t)w->n, "depth", (json_int_t)w->depth,
             "tokens_per_second", w->rate.mean, "stddev", w->rate.stddev, "median", w->rate.median, "unit",
             w->decode ? "bytes/s" : "flop/s", "work", w->work, "ceiling", w->ceiling, "share", w->share, "correct", 1,
-            "worst_logit", b->verdict.worst_logit, "samples_s", samples);
+            "worst_logit", b->verdict.worst_logit, "samples_s", samples, "shares", shares);
         json_array_append_new(rows, o);
     }
     char *text = json_dumps(rows, JSON_INDENT(1) | JSON_REAL_PRECISION(9));

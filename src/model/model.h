@@ -92,7 +92,7 @@ struct tw_model {
     /* Defaults of generation_config.json; do_sample false means greedy. */
     bool do_sample;
     double temperature, top_p, repetition_penalty; /* 1: none */
-    int64_t top_k; /* 0: no limit */
+    int64_t top_k;                                 /* 0: no limit */
     int64_t parameters, weight_bytes;
 };
 

@@ -3,6 +3,7 @@
 
 #include "base/diag.h"
 
+#include <limits.h>
 #include <stdlib.h>
 
 enum { MAX_ACCESSES = 1 << 13 };
@@ -13,6 +14,7 @@ typedef struct effects {
     const tw_op_info *info;
     tw_access_list *list;
     tw_diag *diag;
+    int first; /* of its accesses */
     tw_status status;
 } effects;
 
@@ -79,13 +81,13 @@ static void access_box(effects *e, int operand, bool write, int64_t a0, int64_t 
                        int64_t c1) {
     if (e->status != TW_OK || !has(e, operand) || a0 >= a1 || b0 >= b1 || c0 >= c1) return;
     tw_access_list *l = e->list;
-    if (l->count == MAX_ACCESSES) {
+    if (l->count - e->first == MAX_ACCESSES) {
         bad(e, "touches more pieces than an instruction may");
         return;
     }
     if (l->count == l->room) {
-        int room = l->room ? 2 * l->room : 16;
-        tw_access *p = realloc(l->item, (size_t)room * sizeof *p);
+        int room = l->room > INT_MAX / 4 ? 0 : l->room ? 4 * l->room : 256;
+        tw_access *p = l->room > INT_MAX / 4 ? NULL : realloc(l->item, (size_t)room * sizeof *p);
         if (!p) {
             e->status = tw_fail_memory(e->diag);
             return;
@@ -427,10 +429,7 @@ tw_status tw_instr_effects(const tw_schedule *s, const tw_instr *in, tw_access_l
         [TW_OP_HEAD] = head,
         [TW_OP_OUTPUT] = output,
     };
-    tw_op_info info;
-    tw_op_describe(in->op, &info);
-    effects e = {s, in, &info, list, diag, TW_OK};
-    list->count = 0;
+    effects e = {s, in, tw_op_describe(in->op), list, diag, list->count, TW_OK};
     of[in->op](&e);
     return e.status;
 }

@@ -25,7 +25,7 @@ typedef struct tw_access_list {
 /* The past is read from here on when there is no window. */
 #define TW_KV_PAST (-(INT64_C(1) << 40))
 
-/* Fills `list` with the accesses of `in`, whose operands and parameters must be in range as references (the check's
+/* Appends to `list` the accesses of `in`, whose operands and parameters must be in range as references (the check's
    first rule). TW_ERR_FORMAT with a message when shapes or parameters do not fit the op; TW_ERR_MEMORY. */
 tw_status tw_instr_effects(const tw_schedule *s, const tw_instr *in, tw_access_list *list, tw_diag *diag);
 

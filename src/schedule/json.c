@@ -36,18 +36,17 @@ static void put_buffer(tw_buf *out, const tw_buffer *b) {
 }
 
 static void put_instr(tw_buf *out, const tw_schedule *s, const tw_instr *in) {
-    tw_op_info info;
-    tw_op_describe(in->op, &info);
-    tw_buf_printf(out, "   {\"op\": \"%s\", ", info.name);
+    const tw_op_info *info = tw_op_describe(in->op);
+    tw_buf_printf(out, "   {\"op\": \"%s\", ", info->name);
     const char *comma = "";
-    for (int i = 0; i < info.n_operands; i++) {
+    for (int i = 0; i < info->n_operands; i++) {
         if (in->operand[i] < 0) continue;
-        tw_buf_printf(out, "%s\"%s\": ", comma, info.operands[i].name);
+        tw_buf_printf(out, "%s\"%s\": ", comma, info->operands[i].name);
         put_string(out, s->buffers[in->operand[i]].name);
         comma = ", ";
     }
-    for (int i = 0; i < info.n_params; i++)
-        tw_buf_printf(out, ", \"%s\": %lld", info.params[i], (long long)in->param[i]);
+    for (int i = 0; i < info->n_params; i++)
+        tw_buf_printf(out, ", \"%s\": %lld", info->params[i], (long long)in->param[i]);
     tw_buf_str(out, ", \"wait\": [");
     for (int i = 0; i < in->n_waits; i++) {
         tw_buf_str(out, i ? ", [" : "[");
@@ -199,16 +198,15 @@ static tw_status read_instr(reader *r, int worker, const json_t *o) {
     json_t *v;
     tw_op op;
     if (!name || !tw_op_from_name(name, &op)) return refuse(r, "unknown op ", name ? name : "");
-    tw_op_info info;
-    tw_op_describe(op, &info);
+    const tw_op_info *info = tw_op_describe(op);
     tw_instr *in = tw_builder_instr(r->s, worker, op);
     if (!in) return tw_fail_memory(r->diag);
     json_object_foreach((json_t *)(uintptr_t)o, key, v) {
-        tw_status st = read_field(r, in, &info, key, v);
+        tw_status st = read_field(r, in, info, key, v);
         if (st != TW_OK) return st;
     }
-    for (int i = 0; i < info.n_params; i++)
-        if (!json_object_get(o, info.params[i])) return refuse(r, "missing ", info.params[i]);
+    for (int i = 0; i < info->n_params; i++)
+        if (!json_object_get(o, info->params[i])) return refuse(r, "missing ", info->params[i]);
     return TW_OK;
 }
 
@@ -262,19 +260,24 @@ static tw_status read_root(reader *r, const json_t *root) {
     return st;
 }
 
-tw_status tw_schedule_parse(tw_schedule **out, const char *data, size_t size, const char *path, tw_diag *diag) {
-    json_t *root = NULL;
+tw_status tw_schedule_from_json(tw_schedule **out, const json_t *root, const char *path, tw_diag *diag) {
     *out = NULL;
-    tw_status st = tw_json_parse(&root, data, size, path, -1, diag);
-    if (st != TW_OK) return st;
     reader r = {.path = path, .diag = diag, .buffers = json_object(), .counters = json_object()};
-    st = read_root(&r, root);
+    tw_status st = read_root(&r, root);
     if (st == TW_OK)
         *out = r.s;
     else
         tw_schedule_free(r.s);
     json_decref(r.buffers);
     json_decref(r.counters);
+    return st;
+}
+
+tw_status tw_schedule_parse(tw_schedule **out, const char *data, size_t size, const char *path, tw_diag *diag) {
+    json_t *root = NULL;
+    *out = NULL;
+    tw_status st = tw_json_parse(&root, data, size, path, -1, diag);
+    if (st == TW_OK) st = tw_schedule_from_json(out, root, path, diag);
     json_decref(root);
     return st;
 }

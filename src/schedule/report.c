@@ -8,11 +8,7 @@
 tw_status tw_report_start(tw_report *r) {
     *r = (tw_report){0};
     r->memory = calloc(1, sizeof *r->memory);
-    if (!r->memory) return TW_ERR_MEMORY;
-    r->findings = tw_arena_array(r->memory, TW_MAX_FINDINGS, sizeof *r->findings);
-    if (r->findings) return TW_OK;
-    tw_report_free(r);
-    return TW_ERR_MEMORY;
+    return r->memory ? TW_OK : TW_ERR_MEMORY;
 }
 
 void tw_report_add(tw_report *r, const char *rule, const char *where, const char *fmt, ...) {
@@ -22,14 +18,19 @@ void tw_report_add(tw_report *r, const char *rule, const char *where, const char
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
     const char *w = NULL, *t = NULL;
-    if (r->count < TW_MAX_FINDINGS) {
+    if (!r->findings) r->findings = tw_arena_array(r->memory, TW_MAX_FINDINGS, sizeof *r->findings);
+    if (r->findings && r->count < TW_MAX_FINDINGS) {
         w = tw_arena_strdup(r->memory, where);
         t = tw_arena_strdup(r->memory, text);
     }
     if (!w || !t)
         r->cut = true;
     else
-        r->findings[r->count++] = (tw_finding){rule, w, t};
+        r->findings[r->count++] = (tw_finding){rule, w, t, NULL};
+}
+
+void tw_report_say_how(tw_report *r, size_t finding, const char *how) {
+    if (finding < r->count) r->findings[finding].how = tw_arena_strdup(r->memory, how);
 }
 
 void tw_report_free(tw_report *r) {

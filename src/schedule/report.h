@@ -14,4 +14,7 @@ tw_status tw_report_start(tw_report *r);
 void tw_report_add(tw_report *r, const char *rule, const char *where, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 
+/* What --explain says of a finding; copied. Without memory it is left out. */
+void tw_report_say_how(tw_report *r, size_t finding, const char *how);
+
 #endif

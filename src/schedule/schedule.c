@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "schedule/schedule.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,8 +23,11 @@ static void take_word(const char **p, char stop, char *out, size_t size) {
     out[n] = 0;
 }
 
-void tw_op_describe(tw_op op, tw_op_info *info) {
-    memset(info, 0, sizeof *info);
+static tw_op_info infos[TW_OP_COUNT];
+static pthread_once_t infos_made = PTHREAD_ONCE_INIT;
+
+static void make_info(tw_op op) {
+    tw_op_info *info = &infos[op];
     info->name = ops[op].name;
     for (const char *p = ops[op].operands; *p;) {
         tw_operand_info *o = &info->operands[info->n_operands++];
@@ -39,6 +43,15 @@ void tw_op_describe(tw_op op, tw_op_info *info) {
         take_word(&p, ' ', info->params[info->n_params++], sizeof info->params[0]);
         p += *p == ' ';
     }
+}
+
+static void make_infos(void) {
+    for (int op = 0; op < TW_OP_COUNT; op++) make_info((tw_op)op);
+}
+
+const tw_op_info *tw_op_describe(tw_op op) {
+    pthread_once(&infos_made, make_infos);
+    return &infos[op];
 }
 
 bool tw_op_from_name(const char *name, tw_op *op) {
@@ -64,6 +77,8 @@ bool tw_buffer_kind_from_name(const char *name, tw_buffer_kind *k) {
 }
 
 int64_t tw_buffer_row_bytes(const tw_buffer *b) {
+    if (b->dtype == TW_F32) return 4 * b->shape[2];
+    if (b->dtype == TW_F16 || b->dtype == TW_BF16) return 2 * b->shape[2];
     int64_t cols = b->shape[2], data = (cols * (int64_t)tw_dtype_bits(b->dtype) + 7) / 8;
     if (b->dtype != TW_I8 && b->dtype != TW_I4) return data;
     int64_t groups = b->group > 0 ? (cols + b->group - 1) / b->group : 1;

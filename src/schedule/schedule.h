@@ -83,7 +83,7 @@ typedef struct tw_op_info {
     int n_operands, n_params;
 } tw_op_info;
 
-void tw_op_describe(tw_op op, tw_op_info *info);
+const tw_op_info *tw_op_describe(tw_op op);
 bool tw_op_from_name(const char *name, tw_op *op);
 const char *tw_buffer_kind_name(tw_buffer_kind k);
 bool tw_buffer_kind_from_name(const char *name, tw_buffer_kind *k);

@@ -34,7 +34,7 @@ $ sh reject race '/"arrive": "3.ffn"/s/"from": 384, "to": 768/"from": 368, "to":
 # Rows that nobody writes are read.
 $ sh reject coverage '/"arrive": "3.ffn"/s/"from": 384, "to": 768/"from": 400, "to": 768/'
   exit 1
-  u.json: workers[0][21] project: coverage: reads h, parts of which were written 4 times and parts 3 times
+  u.json: workers[0][21] project: coverage: reads h [0..1, 0..1, bytes 0..3072], parts of which were written 3 times and parts 4 times
 # Two instructions change places: workers wait for each other.
 $ awk '/"arrive": "1.qkv"/ && !done { held = $0; next } { print } held != "" { print held; held = ""; done = 1 }' s.json >u.json
 > sh reject deadlock
@@ -97,3 +97,9 @@ $ sed 's/"tokens": 1,/"tokens": 0,/' s.json | tilewright check -
 $ sed 's/"tilewright_schedule": 1/"tilewright_schedule": 2/' s.json | tilewright check -
   tilewright: -: schedule: unknown format version
   [1]
+# What is ordered around a race, a run that reaches it, and a picture of who waits for whom.
+$ sed '/"arrive": "0.ffn"/s/"wait": \[\["0.project", 2\]\]/"wait": []/' s.json >u.json; tilewright check u.json --explain --dot u.dot | grep -m1 -A1 ': race: '; grep -c fillcolor u.dot; tail -1 u.dot
+  u.json: workers[0][4] project: race: writes x [0..1, 0..1, bytes 0..512], which workers[1][4] ffn reads; nothing orders them
+    workers[0][4] project comes after workers[1][2] attend of that worker, not after workers[1][4] ffn. workers[1][4] ffn comes after workers[0][3] attend of that worker, not after workers[0][4] project. Shortest run: workers[0] does 4, workers[1] does 4, 8 instructions in all; then both may run at once
+  3
+  }

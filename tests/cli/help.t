@@ -144,11 +144,14 @@ $ for verb in doctor run verify bench ppl tokenize compile check; do tilewright 
   prove a schedule safe, or say why it is not
   
   flags:
-    --format auto|tilewright     the file's format
+    --format auto|tilewright|amk the file's format (default auto); amk: AutoMegaKernel's
+    --explain                    also what is ordered around a race, and a shortest run that shows it
+    --dot FILE                   write who waits for whom as a Graphviz graph, findings marked
     --json                       print the verdict and every finding as JSON
   
   example:
     tilewright check s.json
+    tilewright check --format amk megakernel.json
   
 # Nothing at all is wrong use, and the help goes to standard error.
 $ tilewright 2>/dev/null

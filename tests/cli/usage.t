@@ -146,8 +146,8 @@ $ tilewright compile models/demo --tokens -4
 $ tilewright check
   tilewright: check: needs S.json (tilewright check --help)
   [2]
-$ tilewright check s.json --format amk
-  tilewright: --format: "amk" is not auto or tilewright
+$ tilewright check s.json --format onnx
+  tilewright: --format: "onnx" is not auto, tilewright or amk
   [2]
 $ tilewright tokenize models/demo
   tilewright: tokenize: needs a TEXT or --golden FILE, one of them

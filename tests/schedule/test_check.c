@@ -178,6 +178,9 @@ static void no_output(tw_schedule *s, tw_random *r) {
     (void)r;
     s->workers[0].count--;
 }
+static void a_buffer_of_nothing(tw_schedule *s, tw_random *r) {
+    s->buffers[tw_random_below(r, (uint64_t)s->n_buffers)].shape[tw_random_below(r, 3)] = 0;
+}
 static void half_precision_cache(tw_schedule *s, tw_random *r) {
     tw_instr *in = pick(s, r, attends);
     s->buffers[in->operand[TW_ATTEND_V]].dtype = TW_F16;
@@ -215,6 +218,7 @@ static const struct {
     {"second_input", second_input, "structure|arity|kind|shape|read-only"},
     {"no_output", no_output, "structure"},
     {"half_precision_cache", half_precision_cache, "shape"},
+    {"a_buffer_of_nothing", a_buffer_of_nothing, "shape"},
 };
 
 static bool named(const tw_report *r, const char *rules) {
@@ -238,6 +242,9 @@ static void every_fault_is_named(void **state) {
             mutations[i].mutate(s, &r);
             tw_status st = tw_schedule_check(&c, &s, &report, &d);
             if (st != TW_ERR_REJECTED) fail_msg("%s, try %d: accepted", mutations[i].name, n);
+            for (size_t f = 0; f < report.count; f++)
+                if (!strncmp(report.findings[f].text, "no worker can go on", 19))
+                    assert_non_null(strstr(report.findings[f].text, "waits for"));
             if (!named(&report, mutations[i].rules))
                 fail_msg("%s, try %d: %s: %s", mutations[i].name, n, report.findings[0].rule, report.findings[0].text);
             tw_report_free(&report);
@@ -282,6 +289,26 @@ static void a_deadlock_shows_its_cycle(void **state) {
     tw_schedule_free(s);
 }
 
+/* A router of more experts than there are leaves slots that nobody writes. */
+static void experts_are_a_routers(void **state) {
+    (void)state;
+    tw_model *mixture;
+    tw_schedule *s;
+    tw_checked *c;
+    tw_report report;
+    tw_diag d;
+    tw_lowering l = {.workers = 2, .tokens = 1, .max_seq = 32};
+    assert_int_equal(tw_model_open(&mixture, TEST_DATA "/models/mixtral-fused", &d), TW_OK);
+    assert_int_equal(tw_schedule_lower(&s, mixture, &l, &d), TW_OK);
+    for (int b = 0; b < s->n_buffers; b++)
+        if (strstr(s->buffers[b].name, ".experts.")) s->buffers[b].shape[0]--;
+    assert_int_equal(tw_schedule_check(&c, &s, &report, &d), TW_ERR_REJECTED);
+    assert_non_null(strstr(report.findings[0].text, "a router's choice"));
+    tw_report_free(&report);
+    tw_schedule_free(s);
+    tw_model_close(mixture);
+}
+
 static int open_model(void **state) {
     (void)state;
     tw_diag d;
@@ -299,6 +326,7 @@ int main(void) {
         cmocka_unit_test(every_fault_is_named),
         cmocka_unit_test(a_rejection_says_who_and_what),
         cmocka_unit_test(a_deadlock_shows_its_cycle),
+        cmocka_unit_test(experts_are_a_routers),
     };
     return cmocka_run_group_tests(tests, open_model, close_model);
 }

@@ -120,13 +120,36 @@ static void check_gemv(const tw_kernels *k, const problem *p) {
     free(x);
 }
 
+/* What gemm's sink was given, as it was then. */
+typedef struct parts {
+    const problem *p;
+    const float *y;
+    float *seen;
+} parts;
+
+static void take_part(void *context, int64_t row, int64_t rows, int64_t col, int64_t cols) {
+    const parts *s = context;
+    int64_t ldy = s->p->ldy, width = s->p->panels * 16;
+    assert_true(row >= 0 && rows > 0 && row + rows <= s->p->rows && col >= 0 && cols > 0 && col + cols <= width);
+    assert_int_equal(col % TW_SINK_COLS, 0);
+    assert_true(cols == TW_SINK_COLS || col + cols == width);
+    for (int64_t m = row; m < row + rows; m++)
+        for (int64_t c = col; c < col + cols; c++) {
+            assert_int_equal(tw_f32_bits(s->seen[m * ldy + c]), 0xffffffffu);
+            s->seen[m * ldy + c] = s->y[m * ldy + c];
+        }
+}
+
 static void check_gemm(const tw_kernels *k, const problem *p) {
     int t = p->f.dtype;
     size_t n = (size_t)(p->rows * p->ldy), bytes = k->gemm_scratch[t](p->f, p->panels, p->cols, p->rows);
-    float *y = guard_make(n);
+    float *y = guard_make(n), *seen = guard_make(n);
+    parts told = {p, y, seen};
+    tw_gemm_sink sink = {take_part, &told};
     unsigned char *scratch = aligned_make(bytes + 64);
     memset(scratch + bytes, 0x5a, 64);
-    k->gemm[t](p->f, p->packed, p->panels, p->cols, p->x, p->ldx, p->rows, y, p->ldy, scratch);
+    k->gemm[t](p->f, p->packed, p->panels, p->cols, p->x, p->ldx, p->rows, y, p->ldy, &sink, scratch);
+    assert_memory_equal(seen, y, n * sizeof *y);
     for (int i = 0; i < 64; i++) assert_int_equal(scratch[bytes + (size_t)i], 0x5a);
     for (int64_t m = 0; m < p->rows; m++) {
         compare(p, y + m * p->ldy, m, "gemm", k->gemm_name[t], false);
@@ -136,6 +159,7 @@ static void check_gemm(const tw_kernels *k, const problem *p) {
         }
     }
     guard_free(y, n);
+    guard_free(seen, n);
     free(scratch);
 }
 
@@ -196,11 +220,14 @@ static void gemm_takes_several_blocks(void **state) {
         if (!check_kernels(m, &k)) continue;
         for (int f = 0; f < FORMATS; f++) {
             problem deep = problem_make(formats[f], 3, 2500, 5, INPUT_NORMAL, &r),
-                    tall = problem_make(formats[f], 2, 600, 90, INPUT_MIXED, &r);
+                    tall = problem_make(formats[f], 2, 600, 90, INPUT_MIXED, &r),
+                    wide = problem_make(formats[f], 67, 48, 55, INPUT_NORMAL, &r);
             check_gemm(&k, &deep);
             check_gemm(&k, &tall);
+            check_gemm(&k, &wide);
             problem_free(&deep);
             problem_free(&tall);
+            problem_free(&wide);
         }
     }
 }
@@ -221,7 +248,7 @@ static void a_nan_in_x_shows(void **state) {
             k.prepare[t](p.f, p.x, p.cols, x);
             k.gemv[t](p.f, p.packed, 1, p.cols, x, y);
             for (int i = 0; i < 16; i++) assert_true(isnan(y[i]));
-            k.gemm[t](p.f, p.packed, 1, p.cols, p.x, p.ldx, 1, y, 16, scratch);
+            k.gemm[t](p.f, p.packed, 1, p.cols, p.x, p.ldx, 1, y, 16, NULL, scratch);
             for (int i = 0; i < 16; i++) assert_true(isnan(y[i]));
             free(x);
             free(scratch);

@@ -35,7 +35,7 @@ static tw_vm *machine(const tw_model *m, int workers) {
 
 /* Feeds the prompt in steps of at most `step` through the program; copies the last logits. */
 static int32_t feed(tw_vm *vm, int program, int64_t step, int64_t vocab, float *logits) {
-    tw_vm_step s = {.program = program};
+    tw_vm_step s = {.program = program, .length = PROMPT};
     tw_diag d;
     for (int64_t at = 0; at < PROMPT; at += s.n) {
         s.tokens = prompt + at;
@@ -61,6 +61,8 @@ static void run_every_way(const tw_model *m, const char *name) {
         {.workers = 3, .tokens = 8},  {.workers = 5, .tokens = 1, .kv_splits = 3},
         {.workers = 2, .tokens = 32}, {.workers = 4, .tokens = 7, .row_blocks = 3, .row_unit = 6},
         {.workers = 9, .tokens = 21}, {.workers = 3, .tokens = 5, .kv_splits = 2},
+        {.workers = 7, .tokens = 1},  {.workers = 132, .tokens = 11},
+        {.workers = 7, .tokens = 9},  {.workers = 132, .tokens = 3, .kv_splits = 2, .row_unit = 2},
     };
     static float want[MAX_VOCAB], got[MAX_VOCAB];
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
@@ -84,8 +86,10 @@ static void run_every_way(const tw_model *m, const char *name) {
 
 static void every_family_runs_every_way(void **state) {
     (void)state;
-    static const char *const folders[] = {"gpt2-gelu-bare", "llama-biases", "llama-linear-mqa",    "mistral-window",
-                                          "mixtral-fused",  "qwen3-bias",   "qwen3moe-dense-first"};
+    static const char *const folders[] = {
+        "gpt2-gelu-bare",       "gpt2-relu-untied", "llama-biases",         "llama-dynamic",      "llama-linear-mqa",
+        "llama-llama3-sharded", "llama-yarn-mha",   "mistral-window",       "mixtral-fused",      "mixtral-window",
+        "qwen2-window",         "qwen3-bias",       "qwen3moe-dense-first", "qwen3moe-step-fused"};
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
         tw_model *m;
         tw_diag d;

@@ -107,7 +107,7 @@ static bool vendor_product(tw_lane *lane, tw_scratch scratch, const tw_strip *s,
         int64_t count = s->n_panels - p < block ? s->n_panels - p : block;
         tw_panel_unpack(s->format, s->cols, (const unsigned char *)panels + (size_t)p * bytes, count, w, s->cols);
         if (!tw_vendor_gemm(lane->vendor, vendor, n, count * TW_PANEL_ROWS, s->cols, x, ldx, w, s->cols,
-                            y + p * TW_PANEL_ROWS, tw_strip_width(s)))
+                            y + p * TW_PANEL_ROWS, tw_strip_stride(s)))
             return false;
     }
     return true;
@@ -118,7 +118,7 @@ static void own_product(tw_lane *lane, tw_scratch scratch, const tw_strip *s, co
     const tw_kernels *k = &lane->vm->k;
     tw_dtype t = s->format.dtype;
     void *room = tw_scratch_take(&scratch, k->gemm_scratch[t](s->format, s->n_panels, s->cols, n));
-    k->gemm[t](s->format, panels, s->n_panels, s->cols, x, ldx, n, y, tw_strip_width(s), room);
+    k->gemm[t](s->format, panels, s->n_panels, s->cols, x, ldx, n, y, tw_strip_stride(s), NULL, room);
 }
 
 void tw_choice_product(tw_lane *lane, tw_scratch scratch, const tw_strip *s, const void *panels, const float *x,
@@ -150,20 +150,21 @@ static double time_one(tw_lane *lane, const contest *k, int who, tw_scratch scra
 }
 
 /* A vendor whose result is not ours within float's rounding is out, however fast. */
-static bool agrees(const float *a, const float *b, int64_t n) {
+static bool agrees(const tw_strip *s, const float *a, const float *b, int64_t rows) {
     float largest = 0, worst = 0;
-    for (int64_t i = 0; i < n; i++) {
-        largest = fmaxf(largest, fabsf(a[i]));
-        if (!(fabsf(a[i] - b[i]) <= worst)) worst = fabsf(a[i] - b[i]);
-    }
+    for (int64_t r = 0; r < rows; r++, a += tw_strip_stride(s), b += tw_strip_stride(s))
+        for (int64_t i = 0; i < tw_strip_width(s); i++) {
+            largest = fmaxf(largest, fabsf(a[i]));
+            if (!(fabsf(a[i] - b[i]) <= worst)) worst = fabsf(a[i] - b[i]);
+        }
     return worst <= 1e-4f * largest;
 }
 
 static tw_status run_contest(tw_lane *lane, void *context) {
     contest *k = context;
     int n = k->c->n_names;
-    int64_t size = k->rows * tw_strip_width(&k->strip);
-    size_t x_bytes = tw_lines((size_t)(k->rows * k->strip.cols) * 4), y_bytes = tw_lines((size_t)size * 4);
+    size_t x_bytes = tw_lines((size_t)(k->rows * k->strip.cols) * 4),
+           y_bytes = tw_lines(tw_strip_product_bytes(&k->strip, k->rows));
     size_t bytes = x_bytes + 2 * y_bytes + tw_exec_product_scratch(lane->vm, &k->strip, k->rows);
     unsigned char *pages = tw_vm_pages(bytes);
     if (!pages) return TW_OK; /* no room to measure: own kernels it is */
@@ -178,7 +179,7 @@ static tw_status run_contest(tw_lane *lane, void *context) {
         for (int i = 0; i < n; i++) {
             memset(y, 0xff, y_bytes);
             best[i] = fmin(best[i], time_one(lane, k, i, scratch, x, i ? y : own));
-            if (i && !agrees(own, y, size)) best[i] = INFINITY;
+            if (i && !agrees(&k->strip, own, y, k->rows)) best[i] = INFINITY;
         }
     if (lane->index == 0) memcpy(k->seconds, best, sizeof best);
     tw_vm_pages_free(pages, bytes);

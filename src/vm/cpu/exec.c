@@ -19,7 +19,7 @@ void tw_exec_norm(const tw_lane *lane, const float *x, const float *w, const flo
             vm->k.norm_layer(x, w, b ? b : &none, vm->m->norm_eps, dim, y);
 }
 
-void tw_exec_activate(const tw_lane *lane, const float *gate, const float *up, int64_t n, float *y) {
+static void activate(const tw_lane *lane, const float *gate, const float *up, int64_t n, float *y) {
     const tw_kernels *k = &lane->vm->k;
     switch (lane->vm->m->activation) {
     case TW_ACT_SILU:
@@ -45,21 +45,38 @@ void tw_exec_activate(const tw_lane *lane, const float *gate, const float *up, i
     for (int64_t i = 0; gate && i < n; i++) y[i] *= up[i];
 }
 
+static void add_bias(const float *bias, int64_t count, float *y) {
+    for (int64_t i = 0; bias && i < count; i++) y[i] += bias[i];
+}
+
+void tw_exec_activate_gated(const tw_lane *lane, float *y, int64_t n, const float *gate_bias, const float *up_bias,
+                            float *out) {
+    for (int64_t u = 0; u < n; u += TW_UNIT_ROWS) {
+        int64_t count = n - u < TW_UNIT_ROWS ? n - u : TW_UNIT_ROWS;
+        float *gate = y + 2 * u, *up = gate + (count + TW_PANEL_ROWS - 1) / TW_PANEL_ROWS * TW_PANEL_ROWS;
+        if (gate_bias) add_bias(gate_bias + u, count, gate);
+        if (up_bias) add_bias(up_bias + u, count, up);
+        activate(lane, gate, up, count, out + u);
+    }
+}
+
 void tw_exec_product(tw_lane *lane, tw_scratch scratch, const tw_strip *s, int64_t copy, const float *x, int64_t ldx,
-                     int64_t n, float *y) {
+                     int64_t n, float *y, const tw_gemm_sink *sink) {
     const tw_kernels *k = &lane->vm->k;
     const unsigned char *panels = (const unsigned char *)s->panels + (size_t)copy * s->copy_bytes;
     tw_dtype t = s->format.dtype;
+    bool vendor = n > 1 && s->choice && !lane->vm->own_only;
     if (n == 1) {
         void *prepared = tw_scratch_take(&scratch, k->prepared_bytes[t](s->format, s->cols));
         k->prepare[t](s->format, x, s->cols, prepared);
         k->gemv[t](s->format, panels, s->n_panels, s->cols, prepared, y);
-    } else if (s->choice && !lane->vm->own_only) {
+    } else if (vendor) {
         tw_choice_product(lane, scratch, s, panels, x, ldx, n, y);
     } else {
         void *room = tw_scratch_take(&scratch, k->gemm_scratch[t](s->format, s->n_panels, s->cols, n));
-        k->gemm[t](s->format, panels, s->n_panels, s->cols, x, ldx, n, y, tw_strip_width(s), room);
+        k->gemm[t](s->format, panels, s->n_panels, s->cols, x, ldx, n, y, tw_strip_stride(s), sink, room);
     }
+    if (sink && (n == 1 || vendor)) sink->take(sink->context, 0, n, 0, tw_strip_width(s));
 }
 
 size_t tw_exec_product_scratch(const tw_vm *vm, const tw_strip *s, int64_t n) {
@@ -73,10 +90,6 @@ size_t tw_exec_product_scratch(const tw_vm *vm, const tw_strip *s, int64_t n) {
     }
     size_t vendor = vm->choices && n > 1 ? tw_choice_scratch(s) : 0;
     return vendor > most ? vendor : most;
-}
-
-static void add_bias(const float *bias, int64_t count, float *y) {
-    for (int64_t i = 0; bias && i < count; i++) y[i] += bias[i];
 }
 
 static void run_input(tw_lane *lane, const tw_exec *e) {
@@ -119,13 +132,15 @@ static void run_embed(tw_lane *lane, const tw_exec *e) {
     }
 }
 
-/* Where the rows of one position's product go. */
+/* Where the product goes; `rope` and `out` are of one position. */
 typedef struct qkv_target {
     const tw_exec *e;
+    const float *y; /* the product */
+    int64_t ldy;
     const float *rope; /* cos, then sin; NULL: not rotated */
-    float *out[3];     /* q of this position; k, v of head 0 at this position */
+    float *out[3];     /* q; k, v of head 0 */
     int64_t stride[3]; /* from head to head */
-    int64_t heads, kv_heads, d, rotated;
+    int64_t heads, kv_heads, d, rotated, pos;
     float eps;
 } qkv_target;
 
@@ -136,99 +151,170 @@ static void normalise_head(float *y, int64_t d, const float *w, float eps) {
     for (int64_t i = 0; i < d; i++) y[i] *= scale * w[i];
 }
 
+/* Virtual rows alternate between the two halves that are turned together. */
+static void part_pairs(const float *restrict y, int64_t n, float *restrict low, float *restrict high) {
+    for (int64_t i = 0; i < n; i++) {
+        low[i] = y[2 * i];
+        high[i] = y[2 * i + 1];
+    }
+}
+
+static void turn_pairs(const float *restrict c, const float *restrict s, int64_t n, float *restrict low,
+                       float *restrict high) {
+    for (int64_t i = 0; i < n; i++) {
+        float a = low[i], z = high[i];
+        low[i] = a * c[i] - z * s[i];
+        high[i] = z * c[i] + a * s[i];
+    }
+}
+
 /* `count` virtual rows from `row` on, all of one head; `y` holds them in virtual order. */
 static void place_head(const qkv_target *q, int64_t row, int64_t count, const float *y) {
     static const int bias[3] = {TW_QKV_BQ, TW_QKV_BK, TW_QKV_BV};
     tw_qkv_row first = tw_qkv_locate(row, q->heads, q->kv_heads, q->d, q->rotated);
-    float *out = q->out[first.part] + first.head * q->stride[first.part];
+    int64_t in_head = row % q->d, half = q->rotated / 2, paired = first.part < 2 ? q->rotated - in_head : 0;
+    if (paired < 0) paired = 0;
+    if (paired > count) paired = count;
+    float *out = q->out[first.part] + first.head * q->stride[first.part], *low = out + in_head / 2, *high = low + half,
+          *rest = out + in_head + paired;
     const float *b = q->e->vector[bias[first.part]], *norm = NULL;
     if (first.part < 2) norm = q->e->vector[first.part ? TW_QKV_K_NORM : TW_QKV_Q_NORM];
-    int64_t in_head = row % q->d;
-    for (int64_t i = 0; i < count; i++) {
-        int64_t r = tw_qkv_locate(row + i, q->heads, q->kv_heads, q->d, q->rotated).row;
-        out[r] = y[i] + (b ? b[first.head * q->d + r] : 0);
+    part_pairs(y, paired / 2, low, high);
+    memcpy(rest, y + paired, (size_t)(count - paired) * sizeof *rest);
+    if (b) {
+        b += first.head * q->d;
+        add_bias(b + in_head / 2, paired / 2, low);
+        add_bias(b + in_head / 2 + half, paired / 2, high);
+        add_bias(b + in_head + paired, count - paired, rest);
     }
     if (norm) normalise_head(out, q->d, norm, q->eps);
-    if (first.part == 2 || !q->rope) return;
-    int64_t half = q->rotated / 2, to = in_head + count < q->rotated ? in_head + count : q->rotated;
-    for (int64_t p = in_head / 2; p < to / 2; p++) {
-        float c = q->rope[p], s = q->rope[half + p], a = out[p], z = out[p + half];
-        out[p] = a * c - z * s;
-        out[p + half] = z * c + a * s;
-    }
+    if (q->rope) turn_pairs(q->rope + in_head / 2, q->rope + half + in_head / 2, paired / 2, low, high);
 }
 
-static void run_qkv(tw_lane *lane, const tw_exec *e) {
-    const tw_vm_step *step = &lane->vm->step;
-    tw_scratch scratch = {lane->scratch};
-    int64_t n = step->n, dim = e->strip.cols, width = tw_strip_width(&e->strip);
-    float *normed = tw_scratch_take(&scratch, (size_t)(n * dim) * 4),
-          *y = tw_scratch_take(&scratch, (size_t)(n * width) * 4);
-    tw_exec_norm(lane, e->buffer[TW_QKV_X], e->vector[TW_QKV_NORM], e->vector[TW_QKV_NORM_BIAS], n, dim, normed);
-    tw_exec_product(lane, scratch, &e->strip, 0, normed, dim, n, y);
-    const tw_buffer *q = tw_exec_shape(lane, e, TW_QKV_Q), *k = tw_exec_shape(lane, e, TW_QKV_K);
-    int64_t d = q->shape[2], max_seq = k->shape[1];
-    qkv_target to = {.e = e, .heads = q->shape[1], .kv_heads = k->shape[0], .d = d, .eps = lane->vm->m->norm_eps};
-    to.stride[0] = d;
-    to.stride[1] = to.stride[2] = max_seq * d;
+static void take_qkv(void *context, int64_t row, int64_t rows, int64_t col, int64_t cols) {
+    qkv_target to = *(const qkv_target *)context;
+    const tw_exec *e = to.e;
+    int64_t d = to.d, first = e->in->param[TW_FROM], last = tw_least(first + col + cols, e->in->param[TW_TO]);
     const float *rope = e->buffer[TW_QKV_ROPE];
-    if (rope) to.rotated = lane->vm->m->rope.dims;
-    for (int64_t t = 0; t < n; t++, y += width) {
+    for (int64_t t = row; t < row + rows; t++) {
         to.rope = rope ? rope + t * to.rotated : NULL;
         to.out[0] = (float *)e->buffer[TW_QKV_Q] + t * to.heads * d;
-        to.out[1] = (float *)e->buffer[TW_QKV_K] + (step->pos + t) * d;
-        to.out[2] = (float *)e->buffer[TW_QKV_V] + (step->pos + t) * d;
-        for (int64_t from = e->in->param[TW_FROM], row = from, end; row < e->in->param[TW_TO]; row = end) {
-            end = (row / d + 1) * d < e->in->param[TW_TO] ? (row / d + 1) * d : e->in->param[TW_TO];
-            place_head(&to, row, end - row, y + (row - from));
+        to.out[1] = (float *)e->buffer[TW_QKV_K] + (to.pos + t) * d;
+        to.out[2] = (float *)e->buffer[TW_QKV_V] + (to.pos + t) * d;
+        for (int64_t r = first + col, end; r < last; r = end) {
+            end = tw_least((r / d + 1) * d, last);
+            place_head(&to, r, end - r, to.y + t * to.ldy + (r - first));
         }
     }
 }
 
+static void run_qkv(tw_lane *lane, const tw_exec *e) {
+    tw_scratch scratch = {lane->scratch};
+    int64_t n = lane->vm->step.n, dim = e->strip.cols;
+    float *normed = tw_scratch_take(&scratch, (size_t)(n * dim) * 4),
+          *y = tw_scratch_take(&scratch, tw_strip_product_bytes(&e->strip, n));
+    const tw_buffer *q = tw_exec_shape(lane, e, TW_QKV_Q), *k = tw_exec_shape(lane, e, TW_QKV_K);
+    int64_t d = q->shape[2];
+    qkv_target to = {.e = e, .y = y, .ldy = tw_strip_stride(&e->strip), .heads = q->shape[1], .kv_heads = k->shape[0]};
+    to.d = d;
+    to.pos = lane->vm->step.pos;
+    to.eps = lane->vm->m->norm_eps;
+    to.stride[0] = d;
+    to.stride[1] = to.stride[2] = k->shape[1] * d;
+    if (e->buffer[TW_QKV_ROPE]) to.rotated = lane->vm->m->rope.dims;
+    /* Normalising takes a head as a whole; the rows of an instruction are then whole heads, but parts may not be. */
+    bool parts = !e->vector[TW_QKV_Q_NORM] || TW_SINK_COLS % d == 0;
+    tw_gemm_sink sink = {take_qkv, &to};
+    tw_exec_norm(lane, e->buffer[TW_QKV_X], e->vector[TW_QKV_NORM], e->vector[TW_QKV_NORM_BIAS], n, dim, normed);
+    tw_exec_product(lane, scratch, &e->strip, 0, normed, dim, n, y, parts ? &sink : NULL);
+    if (!parts) take_qkv(&to, 0, n, 0, tw_strip_width(&e->strip));
+}
+
+/* Where a product goes: into `out` of every position, after biases. */
+typedef struct target {
+    const tw_lane *lane;
+    const tw_exec *e;
+    float *y, *out; /* of the instruction's first row */
+    int64_t ldy, ldo, count;
+} target;
+
+static void take_project(void *context, int64_t row, int64_t rows, int64_t col, int64_t cols) {
+    const target *to = context;
+    const float *bias = to->e->vector[TW_PROJECT_BIAS];
+    int64_t n = tw_least(cols, to->count - col);
+    for (int64_t t = row; t < row + rows; t++) {
+        float *y = to->y + t * to->ldy + col;
+        if (bias) add_bias(bias + to->e->in->param[TW_FROM] + col, n, y);
+        to->lane->vm->k.add(to->out + t * to->ldo + col, y, n);
+    }
+}
+
+static target target_of(const tw_lane *lane, const tw_exec *e, int out, float *y) {
+    int64_t from = e->in->param[TW_FROM];
+    return (target){.lane = lane,
+                    .e = e,
+                    .y = y,
+                    .out = (float *)e->buffer[out] + from,
+                    .ldy = tw_strip_stride(&e->strip),
+                    .ldo = tw_exec_shape(lane, e, out)->shape[2],
+                    .count = e->in->param[TW_TO] - from};
+}
+
 static void run_project(tw_lane *lane, const tw_exec *e) {
     tw_scratch scratch = {lane->scratch};
-    int64_t n = lane->vm->step.n, width = tw_strip_width(&e->strip), from = e->in->param[TW_FROM];
-    int64_t count = e->in->param[TW_TO] - from, dim = tw_exec_shape(lane, e, TW_PROJECT_X)->shape[2];
-    float *y = tw_scratch_take(&scratch, (size_t)(n * width) * 4);
-    const float *bias = e->vector[TW_PROJECT_BIAS];
-    tw_exec_product(lane, scratch, &e->strip, 0, e->buffer[TW_PROJECT_IN], e->strip.cols, n, y);
-    for (int64_t t = 0; t < n; t++, y += width) {
-        add_bias(bias ? bias + from : NULL, count, y);
-        lane->vm->k.add((float *)e->buffer[TW_PROJECT_X] + t * dim + from, y, count);
+    int64_t n = lane->vm->step.n;
+    float *y = tw_scratch_take(&scratch, tw_strip_product_bytes(&e->strip, n));
+    target to = target_of(lane, e, TW_PROJECT_X, y);
+    tw_gemm_sink sink = {take_project, &to};
+    tw_exec_product(lane, scratch, &e->strip, 0, e->buffer[TW_PROJECT_IN], e->strip.cols, n, y, &sink);
+}
+
+static const float *bias_at(const float *bias, int64_t i) {
+    return bias ? bias + i : NULL;
+}
+
+static void take_ffn(void *context, int64_t row, int64_t rows, int64_t col, int64_t cols) {
+    const target *to = context;
+    bool gated = to->e->in->operand[TW_FFN_GATE] >= 0;
+    int64_t first = gated ? col / 2 : col, n = tw_least(gated ? cols / 2 : cols, to->count - first),
+            at = to->e->in->param[TW_FROM] + first;
+    const float *gate_bias = bias_at(to->e->vector[TW_FFN_GATE_BIAS], at),
+                *up_bias = bias_at(to->e->vector[TW_FFN_UP_BIAS], at);
+    for (int64_t t = row; t < row + rows; t++) {
+        float *y = to->y + t * to->ldy + col, *out = to->out + t * to->ldo + first;
+        if (gated) {
+            tw_exec_activate_gated(to->lane, y, n, gate_bias, up_bias, out);
+            continue;
+        }
+        add_bias(up_bias, n, y);
+        activate(to->lane, NULL, y, n, out);
     }
 }
 
 static void run_ffn(tw_lane *lane, const tw_exec *e) {
     tw_scratch scratch = {lane->scratch};
-    int64_t n = lane->vm->step.n, dim = e->strip.cols, width = tw_strip_width(&e->strip), from = e->in->param[TW_FROM];
-    int64_t count = e->in->param[TW_TO] - from, ffn = tw_exec_shape(lane, e, TW_FFN_H)->shape[2];
-    bool gated = e->in->operand[TW_FFN_GATE] >= 0;
+    int64_t n = lane->vm->step.n, dim = e->strip.cols;
     float *normed = tw_scratch_take(&scratch, (size_t)(n * dim) * 4),
-          *y = tw_scratch_take(&scratch, (size_t)(n * width) * 4);
-    const float *gate_bias = e->vector[TW_FFN_GATE_BIAS], *up_bias = e->vector[TW_FFN_UP_BIAS];
+          *y = tw_scratch_take(&scratch, tw_strip_product_bytes(&e->strip, n));
+    target to = target_of(lane, e, TW_FFN_H, y);
+    tw_gemm_sink sink = {take_ffn, &to};
     tw_exec_norm(lane, e->buffer[TW_FFN_X], e->vector[TW_FFN_NORM], e->vector[TW_FFN_NORM_BIAS], n, dim, normed);
-    tw_exec_product(lane, scratch, &e->strip, 0, normed, dim, n, y);
-    for (int64_t t = 0; t < n; t++, y += width) {
-        float *up = gated ? y + width / 2 : y;
-        if (gated) add_bias(gate_bias ? gate_bias + from : NULL, count, y);
-        add_bias(up_bias ? up_bias + from : NULL, count, up);
-        tw_exec_activate(lane, gated ? y : NULL, up, count, (float *)e->buffer[TW_FFN_H] + t * ffn + from);
-    }
+    tw_exec_product(lane, scratch, &e->strip, 0, normed, dim, n, y, &sink);
 }
 
 static void run_head(tw_lane *lane, const tw_exec *e) {
     tw_scratch scratch = {lane->scratch};
     const tw_buffer *logits = tw_exec_shape(lane, e, TW_HEAD_LOGITS);
-    int64_t n = lane->vm->step.n, dim = e->strip.cols, width = tw_strip_width(&e->strip), from = e->in->param[TW_FROM];
+    int64_t n = lane->vm->step.n, dim = e->strip.cols, ldy = tw_strip_stride(&e->strip), from = e->in->param[TW_FROM];
     int64_t count = e->in->param[TW_TO] - from, rows = logits->shape[0] > 1 ? n : 1;
     float *normed = tw_scratch_take(&scratch, (size_t)(rows * dim) * 4),
-          *y = tw_scratch_take(&scratch, (size_t)(rows * width) * 4);
+          *y = tw_scratch_take(&scratch, tw_strip_product_bytes(&e->strip, rows));
     const float *x = (const float *)e->buffer[TW_HEAD_X] + (n - rows) * dim;
     tw_exec_norm(lane, x, e->vector[TW_HEAD_NORM], e->vector[TW_HEAD_NORM_BIAS], rows, dim, normed);
-    tw_exec_product(lane, scratch, &e->strip, 0, normed, dim, rows, y);
+    tw_exec_product(lane, scratch, &e->strip, 0, normed, dim, rows, y, NULL);
     for (int64_t t = 0; t < rows; t++)
-        memcpy((float *)e->buffer[TW_HEAD_LOGITS] + t * logits->shape[2] + from, y + t * width, (size_t)count * 4);
-    y += (rows - 1) * width;
+        memcpy((float *)e->buffer[TW_HEAD_LOGITS] + t * logits->shape[2] + from, y + t * ldy, (size_t)count * 4);
+    y += (rows - 1) * ldy;
     int64_t at = lane->vm->k.argmax(y, count);
     float *best = (float *)e->buffer[TW_HEAD_BEST] + 2 * e->in->param[TW_HEAD_SLOT];
     int32_t id = (int32_t)(from + at);
@@ -287,6 +373,6 @@ size_t tw_exec_scratch(const tw_vm *vm, const tw_schedule *s, const tw_exec *e) 
         return 0;
     }
     if (e->in->op == TW_OP_HEAD && s->buffers[e->in->operand[TW_HEAD_LOGITS]].shape[0] == 1) T = 1;
-    return tw_lines((size_t)(T * e->strip.cols) * 4) + tw_lines((size_t)(T * tw_strip_width(&e->strip)) * 4) +
+    return tw_lines((size_t)(T * e->strip.cols) * 4) + tw_lines(tw_strip_product_bytes(&e->strip, T)) +
            tw_exec_product_scratch(vm, &e->strip, T);
 }

@@ -244,9 +244,9 @@ static void two_panels(const block *b, int64_t p) {
 }
 
 void tw_gemm_amx(tw_panel_format f, const void *panels, int64_t n_panels, int64_t cols, const float *x, int64_t ldx,
-                 int64_t rows, float *y, int64_t ldy, void *scratch) {
+                 int64_t rows, float *y, int64_t ldy, const tw_gemm_sink *sink, void *scratch) {
     if (rows < FEWEST) {
-        tw_gemm_avx512(f, panels, n_panels, cols, x, ldx, rows, y, ldy, scratch);
+        tw_gemm_avx512(f, panels, n_panels, cols, x, ldx, rows, y, ldy, sink, scratch);
         return;
     }
     char *at = scratch;
@@ -258,15 +258,17 @@ void tw_gemm_amx(tw_panel_format f, const void *panels, int64_t n_panels, int64_
                .ldy = ldy};
     b.r = (room){at, at + x_bytes(rows), (float *)(void *)(at + x_bytes(rows) + 2 * STEPS * TILE)};
     configure();
-    for (int64_t m = 0; m < rows; m += BLOCK_TILES * ROWS)
+    for (int64_t m = 0; m < rows; m += BLOCK_TILES * ROWS) {
+        b.rows = least(BLOCK_TILES * ROWS, rows - m);
+        b.y = y + m * ldy;
         for (int64_t k = 0; k < cols; k += STEPS * STEP) {
             b.k = k;
             b.depth = least(STEPS * STEP, cols - k);
-            b.rows = least(BLOCK_TILES * ROWS, rows - m);
-            b.y = y + m * ldy;
             pack_x(x + m * ldx + k, ldx, b.rows, b.depth, b.r.x);
             for (int64_t p = 0; p < n_panels; p += 2) two_panels(&b, p);
         }
+        if (sink) sink->take(sink->context, m, b.rows, 0, n_panels * ROWS);
+    }
     /* The tiles' state would otherwise be saved at every switch of threads. */
     _tile_release();
 }

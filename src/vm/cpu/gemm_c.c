@@ -19,7 +19,7 @@ static void multiply_block(const float *w, const float *x, int64_t n, float *y) 
 }
 
 void tw_gemm_c(tw_panel_format f, const void *panels, int64_t n_panels, int64_t cols, const float *x, int64_t ldx,
-               int64_t rows, float *y, int64_t ldy, void *scratch) {
+               int64_t rows, float *y, int64_t ldy, const tw_gemm_sink *sink, void *scratch) {
     const char *panel = panels;
     for (int64_t p = 0; p < n_panels; p++, panel += tw_panel_bytes(f, cols), y += ROWS) {
         for (int64_t m = 0; m < rows; m++) memset(y + m * ldy, 0, ROWS * sizeof *y);
@@ -29,4 +29,5 @@ void tw_gemm_c(tw_panel_format f, const void *panels, int64_t n_panels, int64_t 
             for (int64_t m = 0; m < rows; m++) multiply_block(scratch, x + m * ldx + k, n, y + m * ldy);
         }
     }
+    if (sink && rows > 0) sink->take(sink->context, 0, rows, 0, n_panels * ROWS);
 }

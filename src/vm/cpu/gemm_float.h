@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Template: gemm in float on every format, compiled once for each vector_*.h included before it.
 
-   Panels are read once, two at a time (one with AVX2), in the order in which they lie, SPAN columns of them: those and
-   a tile of x stay in the second-level cache while all tiles of rows run over them. Weights are widened in registers on
-   their way to a tile. Integers cost several operations to widen; for many rows they are widened to memory first. */
+   Panels are read two at a time (one with AVX2), in the order in which they lie, SPAN columns of them: those and some
+   tiles of x stay in the second-level cache while they meet, a block of panels in the third-level one. Weights are
+   widened in registers on their way to a tile. Integers cost several operations to widen; for many rows they are
+   widened to memory first, a block of panels at a time. */
 #include "vm/cpu/tile_vector.h"
 #include "vm/cpu/variants.h"
 
@@ -13,7 +14,9 @@ enum {
     ROWS = TW_PANEL_ROWS,
     SPLIT = ROWS / LANES,
     TILE_PANELS = TILE_COLS / ROWS,
-    SPAN = 2048, /* 256 KiB of float for two panels */
+    SPAN = 2048,                        /* 256 KiB of float for two panels */
+    BLOCK_PANELS = TW_SINK_COLS / ROWS, /* 2 MiB of bf16 */
+    BLOCK_ROWS = 48,                    /* 384 KiB of x; a multiple of every TILE_ROWS */
     DEPTH = 256,
     /* Rows of the copied x, a cache line over DEPTH: rows a multiple of 4 KiB apart would share a set. */
     STRIDE = DEPTH + 16,
@@ -36,12 +39,12 @@ static int64_t copy_floats(tw_panel_format f, int64_t cols, int64_t height) {
     return height * ((least(tw_panel_cols(f, cols), SPAN) + DEPTH - 1) / DEPTH) * STRIDE;
 }
 
-/* Whether integers are widened to memory, and the floats that takes. */
+/* Whether integers are widened to memory, and the floats that a block of them takes. */
 static bool is_widened(tw_panel_format f, int64_t rows) {
     return rows > MANY_ROWS && (f.dtype == TW_I8 || f.dtype == TW_I4);
 }
 static int64_t wide_floats(tw_panel_format f, int64_t cols, int64_t rows) {
-    return is_widened(f, rows) ? TILE_COLS * least(tw_panel_cols(f, cols), SPAN) : 0;
+    return is_widened(f, rows) ? BLOCK_PANELS * ROWS * least(tw_panel_cols(f, cols), SPAN) : 0;
 }
 
 size_t VARIANT(tw_gemm_scratch)(tw_panel_format f, int64_t n_panels, int64_t cols, int64_t rows) {
@@ -91,6 +94,26 @@ static inline __attribute__((always_inline)) void tile_scales(tw_dtype t, const 
     }
 }
 
+/* Into y, or onto what earlier columns left there. */
+static inline __attribute__((always_inline)) void tile_store(int rows, const tile *a, vf acc[TILE_ROWS][2]) {
+    /* Copies, since what is stored to y might otherwise be `a` itself. */
+    float *y = a->y;
+    const int64_t ldy = a->ldy, wanted = a->rows;
+    const int vectors = a->vectors;
+    const bool add = a->first > 0;
+    if (wanted == rows && vectors == 2) {
+        TW_UNROLL for (int r = 0; r < rows; r++, y += ldy) {
+            v_store(y, add ? v_add(v_load(y), acc[r][0]) : acc[r][0]);
+            v_store(y + LANES, add ? v_add(v_load(y + LANES), acc[r][1]) : acc[r][1]);
+        }
+        return;
+    }
+    TW_UNROLL for (int r = 0; r < rows; r++, y += ldy) {
+        TW_UNROLL for (int v = 0; v < 2; v++) if (r < wanted && v < vectors)
+            v_store(y + v * LANES, add ? v_add(v_load(y + v * LANES), acc[r][v]) : acc[r][v]);
+    }
+}
+
 static inline __attribute__((always_inline)) void tile_run(tw_dtype t, int rows, const tile *a) {
     const bool integers = t == TW_I8 || t == TW_I4;
     const int64_t step = (int64_t)(t == TW_F32 ? 64 : t == TW_I8 ? 16 : t == TW_I4 ? 8 : 32) * TW_PANEL_K;
@@ -120,12 +143,7 @@ static inline __attribute__((always_inline)) void tile_run(tw_dtype t, int rows,
             }
         }
     }
-    TW_UNROLL for (int r = 0; r < rows; r++) {
-        TW_UNROLL for (int v = 0; v < 2; v++) if (r < a->rows && v < a->vectors) {
-            float *y = a->y + r * a->ldy + v * LANES;
-            v_store(y, a->first ? v_add(v_load(y), acc[r][v]) : acc[r][v]);
-        }
-    }
+    tile_store(rows, a, acc);
 }
 
 static inline __attribute__((always_inline)) void tile_any(tw_dtype t, const tile *a) {
@@ -243,11 +261,9 @@ static tw_dtype find_weights(const product *q, tile *a, int64_t p) {
     const size_t half = LANES * (q->f.dtype == TW_F16 ? 2 : 4), half_scale = LANES * (q->f.dtype == TW_I8 ? 4 : 2);
     a->vectors = TILE_PANELS == 2 && next == panel ? 1 : 2;
     if (is_widened(q->f, q->rows)) {
-        float *second = q->wide + ROWS * a->cols;
-        widen(q->f, q->all_cols, panel, a->first, a->cols, q->wide);
-        if (TILE_PANELS == 2) widen(q->f, q->all_cols, next, a->first, a->cols, second);
-        a->data[0] = (const char *)q->wide;
-        a->data[1] = (const char *)(TILE_PANELS == 2 ? second : q->wide + LANES);
+        const float *w = q->wide + p % BLOCK_PANELS * ROWS * a->cols, *half_further = w + LANES;
+        a->data[0] = (const char *)w;
+        a->data[1] = (const char *)(TILE_PANELS == 1 ? half_further : next == panel ? w : w + ROWS * a->cols);
         return TW_F32;
     }
     const size_t start = scales + (size_t)(a->first * ROWS) * tw_dtype_bits(q->f.dtype) / 8;
@@ -258,9 +274,10 @@ static tw_dtype find_weights(const product *q, tile *a, int64_t p) {
     return q->f.dtype;
 }
 
-static void all_rows(const product *q, tile *a, int64_t p) {
+/* Rows from .. to - 1 of one or two panels. */
+static void some_rows(const product *q, tile *a, int64_t p, int64_t from, int64_t to) {
     tw_dtype t = find_weights(q, a, p);
-    for (int64_t m = 0; m < q->rows; m += q->height) {
+    for (int64_t m = from; m < to; m += q->height) {
         a->rows = least(q->height, q->rows - m);
         a->x = q->copy + m / q->height * q->floats;
         a->y = q->y + m * a->ldy + p * ROWS;
@@ -268,8 +285,21 @@ static void all_rows(const product *q, tile *a, int64_t p) {
     }
 }
 
+/* All rows of a block of panels, a few tiles of them at a time. */
+static void one_block(const product *q, tile *a, int64_t p, int64_t panels, const tw_gemm_sink *sink) {
+    const int64_t step = BLOCK_ROWS / q->height * q->height;
+    const size_t bytes = tw_panel_bytes(q->f, q->all_cols);
+    for (int64_t i = p; i < p + panels && is_widened(q->f, q->rows); i++)
+        widen(q->f, q->all_cols, q->panels + (size_t)i * bytes, a->first, a->cols, q->wide + (i - p) * ROWS * a->cols);
+    for (int64_t m = 0; m < q->rows; m += step) {
+        int64_t to = least(m + step, q->rows);
+        for (int64_t i = 0; i < panels; i += TILE_PANELS) some_rows(q, a, p + i, m, to);
+        if (sink) sink->take(sink->context, m, to - m, p * ROWS, panels * ROWS);
+    }
+}
+
 void VARIANT(tw_gemm)(tw_panel_format f, const void *panels, int64_t n_panels, int64_t cols, const float *x,
-                      int64_t ldx, int64_t rows, float *y, int64_t ldy, void *scratch) {
+                      int64_t ldx, int64_t rows, float *y, int64_t ldy, const tw_gemm_sink *sink, void *scratch) {
     if (rows < 1) return;
     const int64_t padded = tw_panel_cols(f, cols), height = tile_height(rows);
     float *wide = scratch, *copy = wide + wide_floats(f, cols, rows);
@@ -284,6 +314,7 @@ void VARIANT(tw_gemm)(tw_panel_format f, const void *panels, int64_t n_panels, i
         a.cols = least(SPAN, padded - k);
         for (int64_t m = 0; m < rows; m += height)
             copy_tile(x + m * ldx + k, ldx, least(height, rows - m), cols - k, a.cols, copy + m / height * q.floats);
-        for (int64_t p = 0; p < n_panels; p += TILE_PANELS) all_rows(&q, &a, p);
+        for (int64_t p = 0; p < n_panels; p += BLOCK_PANELS)
+            one_block(&q, &a, p, least(BLOCK_PANELS, n_panels - p), k + SPAN < padded ? NULL : sink);
     }
 }

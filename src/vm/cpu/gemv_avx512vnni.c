@@ -9,7 +9,8 @@
 #include <immintrin.h>
 #include <string.h>
 
-enum { ROWS = TW_PANEL_ROWS, AHEAD = 8192 };
+/* Bytes to fetch ahead. int4 is read in shorter turns between one scale and the next. */
+enum { ROWS = TW_PANEL_ROWS, AHEAD_I8 = 8192, AHEAD_I4 = 12288 };
 
 static inline __m512i broadcast(const char *p) {
     int32_t v;
@@ -40,24 +41,24 @@ static inline __m512 finish(const sums *a, const sums *b) {
     return _mm512_fmadd_ps(_mm512_cvtepi32_ps(high), _mm512_set1_ps(65536), _mm512_cvtepi32_ps(low));
 }
 
-/* `steps` 64-byte steps of weights, two at a time and the odd one apart. */
-static inline __m512 dots_i8(const char *w, const char *x, int64_t steps, const int32_t *bias) {
+/* `steps` 64-byte steps of weights, two at a time in int8; as many lines are fetched from `ahead` on. */
+static inline __m512 dots_i8(const char *w, const char *ahead, const char *x, int64_t steps, const int32_t *bias) {
     sums a = start(bias[0], bias[1]), b = start(0, 0);
-    for (int64_t i = 0; i < steps; i += 2, w += 128, x += 2 * STEP) {
-        _mm_prefetch(w + AHEAD, _MM_HINT_T0);
-        _mm_prefetch(w + AHEAD + 64, _MM_HINT_T0);
+    for (int64_t i = 0; i < steps; i += 2, w += 128, ahead += 128, x += 2 * STEP) {
+        _mm_prefetch(ahead, _MM_HINT_T0);
+        _mm_prefetch(ahead + 64, _MM_HINT_T0);
         step(&a, _mm512_loadu_si512(w), x);
         step(&b, _mm512_loadu_si512(w + 64), x + STEP);
     }
     return finish(&a, &b);
 }
 
-static inline __m512 dots_i4(const char *w, const char *x, int64_t steps, const int32_t *bias) {
+static inline __m512 dots_i4(const char *w, const char *ahead, const char *x, int64_t steps, const int32_t *bias) {
     const __m512i nibble = _mm512_set1_epi8(15);
     sums a = start(bias[0], bias[1]), b = start(0, 0);
-    for (int64_t i = 0; i < steps; i++, w += 64, x += 2 * STEP) {
+    for (int64_t i = 0; i < steps; i++, w += 64, ahead += 64, x += 2 * STEP) {
         __m512i both = _mm512_loadu_si512(w);
-        _mm_prefetch(w + AHEAD, _MM_HINT_T0);
+        _mm_prefetch(ahead, _MM_HINT_T0);
         step(&a, _mm512_and_si512(both, nibble), x);
         step(&b, _mm512_and_si512(_mm512_srli_epi16(both, 4), nibble), x + STEP);
     }
@@ -69,11 +70,18 @@ static inline __attribute__((always_inline)) void panel_blocks(tw_dtype t, int64
                                                                const tw_prepared *x, float *y) {
     const int64_t column = t == TW_I8 ? 16 : 8; /* bytes of weights */
     const char *values = x->values;
+    /* Scales lie before the weights of a panel: what is fetched ahead passes over the next panel's in even steps, so
+       that no weights after them are skipped. */
+    const char *ahead = panel + (t == TW_I8 ? AHEAD_I8 : AHEAD_I4);
+    const int64_t scales = !grouped ? 0 : ROWS * (t == TW_I8 ? 4 : 2);
     __m512 acc = _mm512_setzero_ps(), scale = _mm512_set1_ps(1);
     for (int64_t b = 0, k = 0; k < cols; b++, k += block) {
         int64_t n = cols - k < block ? cols - k : block;
-        __m512 dot = t == TW_I8 ? dots_i8(data + k * column, values + 3 * k, n / 4, &x->bias[2 * b])
-                                : dots_i4(data + k * column, values + 3 * k, n / 8, &x->bias[2 * b]);
+        __m512 dot = t == TW_I8 ? dots_i8(data + k * column, ahead, values + 3 * k, n / 4, &x->bias[2 * b])
+                                : dots_i4(data + k * column, ahead, values + 3 * k, n / 8, &x->bias[2 * b]);
+        ahead += n * column;
+        if (scales) _mm_prefetch(ahead, _MM_HINT_T0);
+        ahead += scales;
         if (grouped)
             scale = t == TW_I8
                         ? _mm512_loadu_ps(panel + b * ROWS * 4)

@@ -18,10 +18,19 @@ typedef void tw_gemv_fn(tw_panel_format f, const void *panels, int64_t n_panels,
 typedef void tw_prepare_fn(tw_panel_format f, const float *x, int64_t cols, void *out);
 typedef size_t tw_prepared_bytes_fn(tw_panel_format f, int64_t cols);
 
+/* Is told as soon as a part of a product is final, while it lies in a near cache: rows row .. row + rows - 1 of columns
+   col .. col + cols - 1. Parts are disjoint and together are everything; a part begins at a multiple of
+   TW_SINK_COLS columns and has as many, or ends the product. */
+enum { TW_SINK_COLS = 512 };
+typedef struct tw_gemm_sink {
+    void (*take)(void *context, int64_t row, int64_t rows, int64_t col, int64_t cols);
+    void *context;
+} tw_gemm_sink;
+
 /* y[m][16 p + r] = row r of panel p . x[m] for m < rows; x is rows x cols with stride ldx, y has stride ldy; y is
-   overwritten, n_panels * 16 columns of it. `scratch` is 64-byte aligned and has scratch_bytes. */
+   overwritten, n_panels * 16 columns of it. `sink` may be NULL. `scratch` is 64-byte aligned and has scratch_bytes. */
 typedef void tw_gemm_fn(tw_panel_format f, const void *panels, int64_t n_panels, int64_t cols, const float *x,
-                        int64_t ldx, int64_t rows, float *y, int64_t ldy, void *scratch);
+                        int64_t ldx, int64_t rows, float *y, int64_t ldy, const tw_gemm_sink *sink, void *scratch);
 typedef size_t tw_gemm_scratch_fn(tw_panel_format f, int64_t n_panels, int64_t cols, int64_t rows);
 
 /* Attention of one query head over one kv head, for `n` consecutive tokens at positions pos .. pos + n - 1 whose keys

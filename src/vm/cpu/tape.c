@@ -186,10 +186,12 @@ static void pack_panel(packer *p, int part, int64_t first, int rows, void *panel
 
 static void pack_copy(packer *p, unsigned char *out) {
     const source *src = p->src;
-    size_t bytes = tw_panel_bytes(p->format, src->cols);
-    for (int part = 0; part < src->parts; part++)
-        for (int64_t i = 0, n = src->to - src->from; i < n; i += TW_PANEL_ROWS, out += bytes)
-            pack_panel(p, part, i, (int)(n - i < TW_PANEL_ROWS ? n - i : TW_PANEL_ROWS), out);
+    const size_t bytes = tw_panel_bytes(p->format, src->cols);
+    const int64_t rows = src->to - src->from, unit = src->parts > 1 ? TW_UNIT_ROWS : rows;
+    for (int64_t u = 0; u < rows; u += unit)
+        for (int part = 0; part < src->parts; part++)
+            for (int64_t i = u, end = tw_least(u + unit, rows); i < end; i += TW_PANEL_ROWS, out += bytes)
+                pack_panel(p, part, i, (int)tw_least(end - i, TW_PANEL_ROWS), out);
 }
 
 static size_t take_size(const tw_strip *s, int64_t copies) {

@@ -11,11 +11,18 @@
 #include "vm/cpu/kernels.h"
 #include "vm/cpu/vendor.h"
 
+static inline int64_t tw_least(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
 /* A monotonic counter on a line of its own. It wraps; comparisons are of differences. */
 typedef struct tw_counter_cell {
     _Alignas(64) _Atomic uint32_t value;
     _Atomic uint32_t sleepers;
 } tw_counter_cell;
+
+/* Gate and up alternate so that what gemm hands on at once holds both for the same rows of h. */
+enum { TW_UNIT_ROWS = TW_SINK_COLS / 2 };
 
 /* Rows of one matrix (or of several that share an input) as a worker keeps them. */
 typedef struct tw_strip {
@@ -31,7 +38,7 @@ typedef struct tw_exec {
     void *buffer[TW_MAX_OPERANDS];        /* activations, caches, inputs, outputs */
     const float *vector[TW_MAX_OPERANDS]; /* norms and biases as floats, whole */
     const tw_weight *table[TW_MAX_OPERANDS];
-    tw_strip strip; /* qkv, project, head: one; ffn: gate panels, then up panels */
+    tw_strip strip; /* of gate and up: TW_UNIT_ROWS rows of one, then of the other, and so on */
     struct {
         tw_counter_cell *cell;
         uint32_t threshold;
@@ -101,7 +108,8 @@ struct tw_vm {
 
 /* tape.c: rows onto a lane's tape, or found there. */
 bool tw_tape_has_strip(tw_op op);
-tw_status tw_tape_verify(const tw_model *m, const tw_buffer *b, tw_diag *diag); /* a weight buffer is one of the model's */
+tw_status tw_tape_verify(const tw_model *m, const tw_buffer *b,
+                         tw_diag *diag); /* a weight buffer is one of the model's */
 size_t tw_tape_missing(tw_lane *lane, const tw_schedule *s, const tw_instr *in); /* bytes; 0 when it is there */
 tw_status tw_tape_reserve(tw_lane *lane, size_t size, tw_diag *diag);
 tw_status tw_tape_strip(tw_lane *lane, const tw_schedule *s, const tw_instr *in, tw_strip *out, tw_diag *diag);

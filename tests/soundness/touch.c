@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "soundness/touch.h"
+
+#include <stdlib.h>
+
+typedef struct toucher {
+    const touch_space *space;
+    const tw_instr *in;
+    touch_step step;
+    touch_list *out;
+    hazard fault;
+} toucher;
+
+static const tw_buffer *shape_of(const toucher *t, int operand) {
+    return &t->space->s->buffers[t->in->operand[operand]];
+}
+
+static bool has(const toucher *t, int operand) {
+    return t->in->operand[operand] >= 0;
+}
+
+static void add(toucher *t, touch one) {
+    touch_list *l = t->out;
+    if (l->count == l->room) {
+        l->room = l->room ? 2 * l->room : 256;
+        l->item = realloc(l->item, (size_t)l->room * sizeof *l->item);
+        if (!l->item) abort(); /* a test program: nothing to save */
+    }
+    l->item[l->count++] = one;
+}
+
+/* Elements [i0, i1) x [j0, j1) x [k0, k1) of an operand. An index beyond an extent is outside the buffer even where the
+   address happens to be another of its elements. */
+static void cube(toucher *t, int operand, bool write, int64_t i0, int64_t i1, int64_t j0, int64_t j1, int64_t k0,
+                 int64_t k1) {
+    if (!has(t, operand) || i0 >= i1 || j0 >= j1 || k0 >= k1) return;
+    const tw_buffer *b = shape_of(t, operand);
+    const int64_t *n = b->shape;
+    if (i0 < 0 || j0 < 0 || k0 < 0 || i1 > n[0] || j1 > n[1] || k1 > n[2]) {
+        t->fault = HAZARD_BOUNDS;
+        return;
+    }
+    int base = t->space->base[t->in->operand[operand]];
+    for (int64_t i = i0; i < i1; i++)
+        for (int64_t j = j0; j < j1; j++)
+            add(t, (touch){base + (int)((i * n[1] + j) * n[2] + k0), (int)(k1 - k0), operand, write});
+}
+
+/* All of the first `rows` of an activation, as positions go. */
+static void positions(toucher *t, int operand, bool write, int64_t rows) {
+    if (has(t, operand))
+        cube(t, operand, write, 0, rows, 0, shape_of(t, operand)->shape[1], 0, shape_of(t, operand)->shape[2]);
+}
+
+/* Columns [from, to) of each of this step's positions. */
+static void strip(toucher *t, int operand, bool write) {
+    cube(t, operand, write, 0, t->step.n, 0, shape_of(t, operand)->shape[1], t->in->param[TW_FROM],
+         t->in->param[TW_TO]);
+}
+
+static void run_input(toucher *t) {
+    add(t, (touch){0, 1, -1, true});
+    positions(t, TW_INPUT_TOKENS, true, t->step.n);
+    positions(t, TW_INPUT_ROPE, true, t->step.n);
+}
+
+static void run_embed(toucher *t) {
+    positions(t, TW_EMBED_TOKENS, false, t->step.n);
+    if (has(t, TW_EMBED_POSITIONS) && t->step.pos + t->step.n > shape_of(t, TW_EMBED_POSITIONS)->shape[1])
+        t->fault = HAZARD_BOUNDS;
+    strip(t, TW_EMBED_X, true);
+}
+
+typedef struct head_row {
+    int operand; /* q, k or v */
+    int64_t head, row;
+    bool turned; /* by rope */
+} head_row;
+
+/* Rows run over q's heads, k's, v's; the rotated ones of a head as pairs (0, r/2), (1, r/2 + 1), ... */
+static head_row row_of(const toucher *t, int64_t i) {
+    int64_t d = shape_of(t, TW_QKV_Q)->shape[2], heads = shape_of(t, TW_QKV_Q)->shape[1],
+            kv = shape_of(t, TW_QKV_K)->shape[0],
+            turns = has(t, TW_QKV_ROPE) ? 2 * shape_of(t, TW_QKV_ROPE)->shape[2] : 0;
+    head_row r = {TW_QKV_Q, i / d, i % d, false};
+    if (r.head >= heads) {
+        r.operand = r.head - heads < kv ? TW_QKV_K : TW_QKV_V;
+        r.head -= r.operand == TW_QKV_K ? heads : heads + kv;
+    }
+    r.turned = r.operand != TW_QKV_V && r.row < turns;
+    if (r.turned) r.row = r.row % 2 ? turns / 2 + r.row / 2 : r.row / 2;
+    return r;
+}
+
+/* One row of q, k or v for every position of the step: `to` is exclusive in columns of the head. */
+static void head_elements(toucher *t, head_row r, bool write, int64_t from, int64_t to) {
+    if (r.operand == TW_QKV_Q)
+        cube(t, TW_QKV_Q, write, 0, t->step.n, r.head, r.head + 1, from, to);
+    else
+        cube(t, r.operand, write, r.head, r.head + 1, t->step.pos, t->step.pos + t->step.n, from, to);
+}
+
+static bool own_row(const toucher *t, head_row r, int64_t column, int64_t from, int64_t to) {
+    for (int64_t i = from; i < to; i++) {
+        head_row other = row_of(t, i);
+        if (other.operand == r.operand && other.head == r.head && other.row == column) return true;
+    }
+    return false;
+}
+
+/* A head is normalised as a whole, in place: what the instruction did not compute itself is read and written too. */
+static void normalised_head(toucher *t, head_row r, int64_t from, int64_t to) {
+    int64_t d = shape_of(t, TW_QKV_Q)->shape[2];
+    for (int64_t c = 0; c < d; c++)
+        if (!own_row(t, r, c, from, to)) {
+            head_elements(t, r, false, c, c + 1);
+            head_elements(t, r, true, c, c + 1);
+        }
+}
+
+static void run_qkv(toucher *t) {
+    int64_t from = t->in->param[TW_FROM], to = t->in->param[TW_TO], d = shape_of(t, TW_QKV_Q)->shape[2];
+    positions(t, TW_QKV_X, false, t->step.n);
+    for (int64_t i = from; i < to; i++) {
+        head_row r = row_of(t, i);
+        if (r.turned) {
+            int64_t half = shape_of(t, TW_QKV_ROPE)->shape[2], angle = r.row % half;
+            cube(t, TW_QKV_ROPE, false, 0, t->step.n, 0, 2, angle, angle + 1);
+        }
+    }
+    for (int64_t i = from; i < to; i++) {
+        head_row r = row_of(t, i);
+        head_elements(t, r, true, r.row, r.row + 1);
+    }
+    for (int64_t i = from; i < to && has(t, TW_QKV_Q_NORM); i = (i / d + 1) * d) {
+        head_row r = row_of(t, i);
+        int64_t head_end = (i / d + 1) * d;
+        bool partial = i % d || head_end > to;
+        if (r.operand != TW_QKV_V && partial) normalised_head(t, r, from, to);
+    }
+}
+
+static int64_t least(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+static int64_t most(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
+
+/* The past that all positions see together is cut into parts; of its part each position sees up to itself, from its
+   window on. */
+static void run_attend(toucher *t) {
+    const int64_t *p = t->in->param;
+    int64_t r0 = p[TW_ATTEND_ROW_FROM], r1 = least(p[TW_ATTEND_ROW_TO], t->step.n), pos = t->step.pos;
+    int64_t h0 = p[TW_ATTEND_HEAD_FROM], h1 = p[TW_ATTEND_HEAD_TO], d = shape_of(t, TW_ATTEND_Q)->shape[2],
+            per = shape_of(t, TW_ATTEND_Q)->shape[1] / shape_of(t, TW_ATTEND_K)->shape[0];
+    int64_t window = p[TW_ATTEND_WINDOW], split = p[TW_ATTEND_SPLIT], splits = p[TW_ATTEND_SPLITS];
+    if (r0 >= r1) return;
+    int64_t start = window ? most(0, pos + 1 - window) : 0, length = pos + t->step.n - start;
+    int64_t first = start + length * split / splits, last = start + length * (split + 1) / splits;
+    if (window) first = most(first, pos + r0 + 1 - window);
+    last = least(last, pos + r1);
+    cube(t, TW_ATTEND_Q, false, r0, r1, h0, h1, 0, d);
+    for (int operand = TW_ATTEND_K; operand <= TW_ATTEND_V; operand++)
+        for (int64_t h = h0; h < h1; h++)
+            if (h == h0 || h / per != (h - 1) / per) cube(t, operand, false, h / per, h / per + 1, first, last, 0, d);
+    for (int64_t h = h0; h < h1; h++)
+        if (splits == 1)
+            cube(t, TW_ATTEND_OUT, true, r0, r1, 0, 1, h * d, (h + 1) * d);
+        else
+            cube(t, TW_ATTEND_PART, true, r0, r1, h * splits + split, h * splits + split + 1, 0, d + 2);
+}
+
+static void run_merge(toucher *t) {
+    const int64_t *p = t->in->param;
+    int64_t h0 = p[TW_MERGE_HEAD_FROM], h1 = p[TW_MERGE_HEAD_TO], splits = p[TW_MERGE_SPLITS],
+            d = shape_of(t, TW_MERGE_PART)->shape[2] - 2;
+    for (int64_t h = h0; h < h1; h++)
+        for (int64_t i = 0; i < splits; i++)
+            cube(t, TW_MERGE_PART, false, 0, t->step.n, h * splits + i, h * splits + i + 1, 0, d + 2);
+    for (int64_t h = h0; h < h1; h++) cube(t, TW_MERGE_OUT, true, 0, t->step.n, 0, 1, h * d, (h + 1) * d);
+}
+
+static void run_project(toucher *t) {
+    positions(t, TW_PROJECT_IN, false, t->step.n);
+    strip(t, TW_PROJECT_X, false);
+    strip(t, TW_PROJECT_X, true);
+}
+
+static void run_ffn(toucher *t) {
+    positions(t, TW_FFN_X, false, t->step.n);
+    strip(t, TW_FFN_H, true);
+}
+
+static void run_route(toucher *t) {
+    positions(t, TW_ROUTE_X, false, t->step.n);
+    positions(t, TW_ROUTE_ROUTE, true, t->step.n);
+}
+
+static void run_experts_up(toucher *t) {
+    positions(t, TW_EXPERTS_UP_X, false, t->step.n);
+    positions(t, TW_EXPERTS_UP_ROUTE, false, t->step.n);
+    strip(t, TW_EXPERTS_UP_H, true);
+}
+
+static void run_experts_down(toucher *t) {
+    positions(t, TW_EXPERTS_DOWN_H, false, t->step.n);
+    positions(t, TW_EXPERTS_DOWN_ROUTE, false, t->step.n);
+    strip(t, TW_EXPERTS_DOWN_X, false);
+    strip(t, TW_EXPERTS_DOWN_X, true);
+}
+
+static void run_head(toucher *t) {
+    int64_t rows = shape_of(t, TW_HEAD_LOGITS)->shape[0] > 1 ? t->step.n : 1, slot = t->in->param[TW_HEAD_SLOT];
+    cube(t, TW_HEAD_X, false, t->step.n - rows, t->step.n, 0, 1, 0, shape_of(t, TW_HEAD_X)->shape[2]);
+    cube(t, TW_HEAD_LOGITS, true, 0, rows, 0, 1, t->in->param[TW_FROM], t->in->param[TW_TO]);
+    cube(t, TW_HEAD_BEST, true, slot, slot + 1, 0, 1, 0, 2);
+}
+
+/* The logits are handed to the caller: as good as read. */
+static void run_output(toucher *t) {
+    int64_t rows = shape_of(t, TW_OUTPUT_LOGITS)->shape[0];
+    positions(t, TW_OUTPUT_LOGITS, false, rows > 1 ? t->step.n : rows);
+    positions(t, TW_OUTPUT_BEST, false, shape_of(t, TW_OUTPUT_BEST)->shape[0]);
+    positions(t, TW_OUTPUT_TOKEN, true, 1);
+}
+
+hazard touch_instr(const touch_space *space, const tw_instr *in, touch_step step, touch_list *out) {
+    static void (*const run[TW_OP_COUNT])(toucher *) = {
+        [TW_OP_INPUT] = run_input,
+        [TW_OP_EMBED] = run_embed,
+        [TW_OP_QKV] = run_qkv,
+        [TW_OP_ATTEND] = run_attend,
+        [TW_OP_MERGE] = run_merge,
+        [TW_OP_PROJECT] = run_project,
+        [TW_OP_FFN] = run_ffn,
+        [TW_OP_ROUTE] = run_route,
+        [TW_OP_EXPERTS_UP] = run_experts_up,
+        [TW_OP_EXPERTS_DOWN] = run_experts_down,
+        [TW_OP_HEAD] = run_head,
+        [TW_OP_OUTPUT] = run_output,
+    };
+    toucher t = {space, in, step, out, HAZARD_NONE};
+    if (in->op != TW_OP_INPUT) add(&t, (touch){0, 1, -1, false});
+    run[in->op](&t);
+    return t.fault;
+}
+
+bool touch_space_set(touch_space *space, const tw_schedule *s) {
+    if (!space->ops[0].name)
+        for (int i = 0; i < TW_OP_COUNT; i++) space->ops[i] = *tw_op_describe((tw_op)i);
+    if (s->n_buffers > space->buffers_room) {
+        space->buffers_room = 2 * s->n_buffers;
+        space->base = realloc(space->base, (size_t)space->buffers_room * sizeof *space->base);
+        if (!space->base) abort();
+    }
+    space->s = s;
+    int64_t count = 1;
+    for (int b = 0; b < s->n_buffers; b++) {
+        const int64_t *n = s->buffers[b].shape;
+        bool weight = s->buffers[b].kind == TW_BUFFER_WEIGHT;
+        space->base[b] = weight ? -1 : (int)count;
+        if (weight || n[0] <= 0 || n[1] <= 0 || n[2] <= 0) continue;
+        if (n[0] > TOUCH_MAX_ELEMENTS || n[1] > TOUCH_MAX_ELEMENTS || n[2] > TOUCH_MAX_ELEMENTS) return false;
+        if (n[0] * n[1] > TOUCH_MAX_ELEMENTS) return false;
+        count += n[0] * n[1] * n[2];
+        if (count > TOUCH_MAX_ELEMENTS) return false;
+    }
+    space->count = (int)count;
+    return true;
+}
+
+void touch_space_free(touch_space *space) {
+    free(space->base);
+    *space = (touch_space){0};
+}
