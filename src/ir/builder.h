@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Building a kernel: a cursor that appends to the innermost open block. Misuse of types is our own bug and asserts;
+   running out of memory sticks in the kernel. Operations on constants alone are computed at once, and x + 0, x * 1, ...
+   fall away. */
+#ifndef TW_IR_BUILDER_H
+#define TW_IR_BUILDER_H
+
+#include "ir/ir.h"
+
+enum { TW_BUILDER_DEPTH = 32 };
+
+typedef struct tw_builder {
+    tw_kernel *kernel;
+    tw_block *open[TW_BUILDER_DEPTH];
+    int depth;
+    tw_val guard; /* taken by the next operation that is emitted, then none again */
+    bool guard_not;
+} tw_builder;
+
+tw_builder tw_builder_of(tw_kernel *k);
+
+/* Declarations. Names are copied. */
+tw_val tw_parameter_add(tw_builder *b, const char *name, tw_type type);
+tw_val tw_pointer_add(tw_builder *b, const char *name, int align, bool read_only);
+void tw_shared_add(tw_builder *b, const char *name, int64_t bytes, int align, bool dynamic);
+tw_val tw_shared_base(tw_builder *b, const char *name); /* the address of a shared object */
+
+/* Constants. */
+tw_val tw_const(tw_builder *b, tw_type t, uint64_t bits);
+tw_val tw_i32(tw_builder *b, int32_t x);
+tw_val tw_i64(tw_builder *b, int64_t x);
+tw_val tw_f32(tw_builder *b, float x);
+tw_val tw_f64(tw_builder *b, double x);
+tw_val tw_zero(tw_builder *b, tw_type t); /* of any type */
+
+/* Variables. */
+tw_val tw_var(tw_builder *b, tw_type t); /* nothing assigned yet */
+tw_val tw_var_of(tw_builder *b, tw_val initial);
+void tw_assign(tw_builder *b, tw_val variable, tw_val value);
+
+/* The next operation happens only where `p` holds (or, tw_unless, does not). */
+void tw_when(tw_builder *b, tw_val p);
+void tw_unless(tw_builder *b, tw_val p);
+
+/* A scalar operation by its code; absent operands are TW_NONE. tw_op_to assigns a variable. */
+tw_val tw_op_emit(tw_builder *b, tw_opcode code, tw_val x, tw_val y, tw_val z);
+void tw_op_to(tw_builder *b, tw_val variable, tw_opcode code, tw_val x, tw_val y, tw_val z);
+/* Any operation: results are made (results[i].id == 0) or, where given, variables that are assigned. `types` are
+ * theirs. */
+tw_ir_op *tw_emit(tw_builder *b, tw_opcode code, tw_attrs at, tw_val *results, const tw_type *types, int n_results,
+                  const tw_val *operands, int n_operands);
+
+/* Arithmetic by the operands' type: i32, i64, f32, f64, f16, f16x2 where ops.def has it. */
+tw_val tw_add(tw_builder *b, tw_val x, tw_val y);
+tw_val tw_sub(tw_builder *b, tw_val x, tw_val y);
+tw_val tw_mul(tw_builder *b, tw_val x, tw_val y);           /* low half for integers */
+tw_val tw_fma(tw_builder *b, tw_val x, tw_val y, tw_val z); /* mad for i32 */
+tw_val tw_min(tw_builder *b, tw_val x, tw_val y);           /* signed for integers */
+tw_val tw_max(tw_builder *b, tw_val x, tw_val y);
+tw_val tw_and(tw_builder *b, tw_val x, tw_val y); /* integers, predicates */
+tw_val tw_or(tw_builder *b, tw_val x, tw_val y);
+tw_val tw_xor(tw_builder *b, tw_val x, tw_val y);
+tw_val tw_not(tw_builder *b, tw_val x);
+tw_val tw_shl(tw_builder *b, tw_val x, int by);
+tw_val tw_shr(tw_builder *b, tw_val x, int by);  /* unsigned */
+tw_val tw_lt(tw_builder *b, tw_val x, tw_val y); /* signed for integers */
+tw_val tw_le(tw_builder *b, tw_val x, tw_val y);
+tw_val tw_eq(tw_builder *b, tw_val x, tw_val y);
+tw_val tw_ne(tw_builder *b, tw_val x, tw_val y);
+/* With constants that make it cheap: x / d and x % d of a non-negative i32. */
+tw_val tw_div(tw_builder *b, tw_val x, int d);
+tw_val tw_rem(tw_builder *b, tw_val x, int d);
+tw_val tw_add_imm(tw_builder *b, tw_val x, int64_t y);
+tw_val tw_mul_imm(tw_builder *b, tw_val x, int64_t y);
+tw_val tw_widen(tw_builder *b, tw_val x); /* i32 to i64, signed */
+tw_val tw_select(tw_builder *b, tw_val p, tw_val yes, tw_val no);
+tw_val tw_bitcast(tw_builder *b, tw_type t, tw_val x);
+tw_val tw_sreg(tw_builder *b, int sreg);
+
+/* Memory: see the attributes of ld, st, atom and red in ops.def. `at.type` and `at.vec` say what is moved. */
+tw_val tw_ld(tw_builder *b, tw_attrs at, tw_val address);
+void tw_ld_vec(tw_builder *b, tw_attrs at, tw_val address, tw_val *out);      /* at.vec results */
+void tw_st(tw_builder *b, tw_attrs at, tw_val address, const tw_val *values); /* at.vec of them (0: one) */
+tw_val tw_atom(tw_builder *b, tw_attrs at, tw_val address, tw_val x, tw_val y);
+void tw_red(tw_builder *b, tw_attrs at, tw_val address, const tw_val *values);
+void tw_cp_async(tw_builder *b, tw_attrs at, tw_val to_shared, tw_val from_global, tw_val source_bytes);
+
+/* Anything without results whose operands are listed; absent ones TW_NONE. */
+void tw_do(tw_builder *b, tw_opcode code, tw_attrs at, tw_val x, tw_val y);
+/* Anything with one result. */
+tw_val tw_get(tw_builder *b, tw_opcode code, tw_attrs at, tw_type t, tw_val x, tw_val y);
+
+/* Matrices. d may be c: the accumulators are then variables that are assigned. */
+void tw_mma(tw_builder *b, tw_mma_kind kind, tw_val *d, const tw_val *a, const tw_val *x, const tw_val *c);
+void tw_ldmatrix(tw_builder *b, int count, bool trans, tw_val address, int offset, tw_val *out); /* i32 registers */
+tw_val tw_shfl(tw_builder *b, int mode, tw_val x, tw_val lane, tw_val mask);
+
+/* Blocks. Each push is matched by a pop. */
+tw_val tw_push_for(tw_builder *b, tw_val from, tw_val below, tw_val step, bool unroll); /* the loop's variable */
+void tw_push_if(tw_builder *b, tw_val p);
+void tw_push_else(tw_builder *b);  /* instead of the pop */
+void tw_push_while(tw_builder *b); /* now build what computes the predicate, then: */
+void tw_push_while_body(tw_builder *b, tw_val p);
+/* Warp roles: `n` blocks of warps [ranges[2i], ranges[2i + 1]). Begin, then tw_role for each in turn, then pop. */
+void tw_push_roles(tw_builder *b, const int *ranges, int n);
+void tw_next_role(tw_builder *b);
+void tw_pop(tw_builder *b);
+
+/* Marks for the profiler. */
+void tw_record_begin(tw_builder *b, const char *region);
+void tw_record_end(tw_builder *b, const char *region);
+
+#endif
