@@ -74,6 +74,21 @@ tw_status tw_gemm_config_parse(tw_gemm_config *c, const char *text, tw_diag *dia
     return TW_OK;
 }
 
+bool tw_gemm_config_random(tw_gemm_config *c, const tw_gemm_problem *p, const tw_target *t, const tw_gemm_config *keep,
+                           tw_random *random, int tries) {
+    for (; tries > 0; tries--) {
+        for (int i = 0; i < tw_gemm_parameters(); i++) {
+            int kept = keep ? tw_gemm_config_get(keep, i) : -1;
+            const int drawn = parameters[i].values[tw_random_below(random, (uint64_t)parameters[i].count)];
+            tw_gemm_config_set(c, i, kept >= 0 ? kept : drawn);
+        }
+        /* One spelling each: what has no meaning is at its first value. */
+        if (c->kg == 1) c->split = 0;
+        if (tw_gemm_legal(p, c, t, NULL, NULL)) return true;
+    }
+    return false;
+}
+
 tw_gemm_config tw_gemm_config_default(const tw_gemm_problem *p) {
     tw_gemm_config c = {
         .ms = 4, .ns = 4, .ml = 64, .nl = 32, .u = 16, .ks = 1, .kl = 1, .kg = 1, .vec = 4, .stages = 3, .group = 4};

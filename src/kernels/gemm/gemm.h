@@ -7,6 +7,7 @@
 #ifndef TW_KERNELS_GEMM_GEMM_H
 #define TW_KERNELS_GEMM_GEMM_H
 
+#include "base/random.h"
 #include "device/target.h"
 #include "ir/ir.h"
 
@@ -104,6 +105,11 @@ void tw_gemm_config_print(const tw_gemm_config *c, char *out, size_t size);
 tw_status tw_gemm_config_parse(tw_gemm_config *c, const char *text, tw_diag *diag);
 /* A configuration that is legal for the problem on most targets, and not bad. */
 tw_gemm_config tw_gemm_config_default(const tw_gemm_problem *p);
+
+/* A legal configuration drawn at random: parameters uniformly from the space until one is legal. False when `tries`
+   were not. Fields that `keep` does not leave at -1 are kept as given there (NULL: all free). */
+bool tw_gemm_config_random(tw_gemm_config *c, const tw_gemm_problem *p, const tw_target *t, const tw_gemm_config *keep,
+                           tw_random *random, int tries);
 
 /* What a kernel is compiled for beside its configuration. Problems of equal variants share kernels. */
 typedef struct tw_gemm_variant {

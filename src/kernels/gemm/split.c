@@ -154,6 +154,7 @@ static void begin_atomic(tw_gemm_gen *g) {
 
 static void begin_serial(tw_gemm_gen *g) {
     tw_builder *b = g->b;
+    tw_val last = tw_eq(b, g->split, tw_i32(b, g->c->kg - 1));
     /* Thread 0 waits for its turn; the barrier passes that on. */
     tw_push_if(b, leader(g));
     tw_push_while(b);
@@ -169,7 +170,6 @@ static void begin_serial(tw_gemm_gen *g) {
     tw_push_if(b, tw_lt(b, tw_i32(b, 0), g->split));
     take(g, at, true);
     tw_pop(b);
-    tw_val last = tw_eq(b, g->split, tw_i32(b, g->c->kg - 1));
     tw_push_if(b, tw_not(b, last));
     put(g, at);
     tw_pop(b);
