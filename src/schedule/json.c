@@ -173,7 +173,8 @@ static tw_status read_waits(reader *r, tw_instr *in, const json_t *waits) {
     return TW_OK;
 }
 
-static tw_status read_field(reader *r, tw_instr *in, const tw_schedule_op_info *info, const char *key, const json_t *v) {
+static tw_status read_field(reader *r, tw_instr *in, const tw_schedule_op_info *info, const char *key,
+                            const json_t *v) {
     for (int i = 0; i < info->n_operands; i++)
         if (!strcmp(key, info->operands[i].name)) {
             in->operand[i] = lookup(r->buffers, v);

@@ -50,7 +50,8 @@ static inline void add_accesses(forms *f) {
             for (int scope = 0; scope < TW_SCOPES; scope++)
                 for (int vec = 1; vec <= 2; vec++) {
                     tw_attrs at = {.type = TW_T_i32, .order = order, .scope = scope, .space = space, .vec = vec};
-                    int sm = scope == TW_SCOPE_cluster ? 90 : 80;
+                    bool scoped = order != TW_ORDER_weak && order != TW_ORDER_volatile;
+                    int sm = scoped && scope == TW_SCOPE_cluster ? 90 : 80;
                     if (order != TW_ORDER_release && order != TW_ORDER_acq_rel) add_form(f, TW_OP_ld, at, sm);
                     if (order != TW_ORDER_acquire && order != TW_ORDER_acq_rel) add_form(f, TW_OP_st, at, sm);
                 }
