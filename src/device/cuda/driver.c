@@ -161,6 +161,7 @@ tw_status tw_driver_describe(const tw_driver *d, int index, int *device, tw_cuda
                   {TW_DRV_MULTIPROCESSORS, &info->sms},
                   {TW_DRV_CLOCK_RATE, &info->clock_khz},
                   {TW_DRV_MEMORY_CLOCK_RATE, &info->memory_clock_khz},
+                  {TW_DRV_MEMORY_BUS_BITS, &info->memory_bus_bits},
                   {TW_DRV_L2_BYTES, &l2},
                   {TW_DRV_MAX_SHARED_BLOCK, &info->shared_block},
                   {TW_DRV_SHARED_SM, &info->shared_sm},
