@@ -55,7 +55,43 @@ EXPORT void fake_cuda_fail(const char *function, int nth, int code) {
     fail_code = code;
 }
 
+/* What is held, so that a reset can end what a broken context would leave. */
+static void **held;
+static int n_held, room_held;
+
+static void *take(size_t bytes) {
+    pthread_mutex_lock(&lock);
+    void *p = NULL;
+    if (n_held == room_held) {
+        void **more = realloc(held, (size_t)(room_held + 256) * sizeof *more);
+        if (more) {
+            held = more;
+            room_held += 256;
+        }
+    }
+    if (n_held < room_held) p = calloc(1, bytes);
+    if (p) held[n_held++] = p;
+    pthread_mutex_unlock(&lock);
+    return p;
+}
+
+static void drop(void *p) {
+    pthread_mutex_lock(&lock);
+    for (int i = n_held - 1; i >= 0; i--)
+        if (held[i] == p) {
+            held[i] = held[--n_held];
+            free(p);
+            break;
+        }
+    pthread_mutex_unlock(&lock);
+}
+
 EXPORT void fake_cuda_reset(void) {
+    while (n_held) free(held[--n_held]);
+    free(held);
+    held = NULL;
+    room_held = alive = 0;
+    capture = NULL;
     fail_name[0] = 0;
     fault = clock_us = 0;
     devices = 1;
@@ -103,7 +139,7 @@ static void count(int by) {
 }
 
 static int made(void **out, size_t bytes) {
-    *out = calloc(1, bytes);
+    *out = take(bytes);
     if (!*out) return 2;
     count(1);
     return 0;
@@ -111,7 +147,7 @@ static int made(void **out, size_t bytes) {
 
 static int gone(void *p) {
     if (!p) return 400;
-    free(p);
+    drop(p);
     count(-1);
     return 0;
 }
@@ -254,8 +290,10 @@ static int enqueue(work w) {
         perform(&w);
         return 0;
     }
-    work *more = realloc(capture->work, (size_t)(capture->n + 1) * sizeof *more);
+    work *more = take((size_t)(capture->n + 1) * sizeof *more);
     if (!more) return 2;
+    if (capture->n) memcpy(more, capture->work, (size_t)capture->n * sizeof *more);
+    drop(capture->work);
     capture->work = more;
     more[capture->n++] = w;
     return 0;
@@ -349,7 +387,7 @@ int cuStreamBeginCapture_v2(void *stream, int mode) {
 }
 
 static int graph_gone(graph *g) {
-    if (g) free(g->work);
+    if (g) drop(g->work);
     return gone(g);
 }
 
@@ -445,7 +483,7 @@ int cuLinkAddData_v2(void *state, int type, void *data, size_t bytes, const char
                 length, complaint);
         return 218;
     }
-    l->text = malloc(bytes);
+    l->text = take(bytes);
     if (!l->text) return 2;
     memcpy(l->text, data, bytes);
     return 0;
@@ -456,7 +494,7 @@ int cuLinkComplete(void *state, void **cubin, size_t *bytes) {
     ENTER_CONTEXT();
     linker *l = state;
     size_t room = strlen(MARK) + strlen(l->text) + 1;
-    l->cubin = malloc(room);
+    l->cubin = take(room);
     if (!l->cubin) return 2;
     snprintf(l->cubin, room, "%s%s", MARK, l->text);
     sprintf(l->info,
@@ -474,8 +512,8 @@ int cuLinkComplete(void *state, void **cubin, size_t *bytes) {
 EXPORT int cuLinkDestroy(void *state);
 int cuLinkDestroy(void *state) {
     linker *l = state;
-    free(l->text);
-    free(l->cubin);
+    drop(l->text);
+    drop(l->cubin);
     return gone(l);
 }
 
@@ -488,7 +526,8 @@ int cuModuleLoadDataEx(void **out, const void *image, unsigned n, int *options, 
     int code = made(&p, sizeof(module));
     if (code) return code;
     module *m = *out = p;
-    m->text = strdup(image);
+    m->text = take(strlen(image) + 1);
+    if (m->text) memcpy(m->text, image, strlen(image));
     const char *name = m->text ? strstr(m->text, ".entry ") : NULL;
     if (name) sscanf(name, ".entry %127[a-zA-Z0-9_]", m->name);
     m->dynamic_shared = (48 << 10) - (m->text ? number(m->text, "shared", 0) : 0);
@@ -497,7 +536,7 @@ int cuModuleLoadDataEx(void **out, const void *image, unsigned n, int *options, 
 
 EXPORT int cuModuleUnload(void *m);
 int cuModuleUnload(void *m) {
-    free(((module *)m)->text);
+    drop(((module *)m)->text);
     return gone(m);
 }
 

@@ -228,8 +228,7 @@ static void a_fault_is_named_and_stays(void **state) {
     tw_cuda_unload(m);
     tw_cuda_release(c, a);
     tw_cuda_close(c);
-    /* A dead context takes its memory and modules with it: three things of the stand-in are left. */
-    fake_cuda_reset();
+    fake_cuda_reset(); /* a dead context takes its memory and modules with it */
 }
 
 static tw_status enqueue_add(void *context, int i, tw_diag *d) {

@@ -29,7 +29,9 @@ double tw_gemm_floor(const tw_gemm_problem *p, const tw_cuda_info *info, bool *b
     double bandwidth = 2.0 * info->memory_clock_khz * 1e3 * info->memory_bus_bits / 8;
     const bool tensor = p->type != TW_GEMM_F32;
     double rate = peak(p->type, info->sm, tensor) * info->sms * info->clock_khz * 1e3;
-    double by_bytes = bytes / bandwidth * 1e6, by_work = m * n * k * batch / rate * 1e6;
+    /* A driver that tells no clocks leaves no bound. */
+    double by_bytes = bandwidth > 0 ? bytes / bandwidth * 1e6 : 0;
+    double by_work = rate > 0 ? m * n * k * batch / rate * 1e6 : 0;
     if (bytes_bound) *bytes_bound = by_bytes > by_work;
     return by_bytes > by_work ? by_bytes : by_work;
 }
