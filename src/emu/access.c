@@ -33,6 +33,7 @@ emu_next emu_exec_ld(emu_warp *w, const emu_op *op) {
     emu_how how = emu_weak(w, true, false);
     bool strong = at->order != TW_ORDER_weak;
     if (strong) how.strength = (uint8_t)(1 + scope_of(at));
+    how.align = n * size > 16 ? 16 : n * size; /* wider ones are made of such */
     EMU_EACH(off, w->active & ~mask) for (uint32_t i = 0; i < n; i++) emu_put(w, op->out[i], (int)off, 0);
     EMU_EACH(lane, mask) {
         emu_object *o;
@@ -53,6 +54,7 @@ emu_next emu_exec_st(emu_warp *w, const emu_op *op) {
     emu_how how = emu_weak(w, false, true);
     bool strong = at->order != TW_ORDER_weak;
     if (strong) how.strength = (uint8_t)(1 + scope_of(at));
+    how.align = n * size > 16 ? 16 : n * size; /* wider ones are made of such */
     how.value = value;
     EMU_EACH(lane, emu_guarded(w, op)) {
         for (uint32_t i = 0; i < n; i++) {
@@ -127,15 +129,14 @@ static uint64_t combine(const tw_attrs *at, uint64_t old, uint64_t x, uint64_t y
     }
 }
 
-/* One lane's update of `n` elements; `old` gets the first one's value of before. */
+/* Of one lane, always strong: relaxed where no order is given. Updates `n` elements; `old` gets the first one's value
+ * of before. */
 static bool update(emu_warp *w, const emu_op *op, int lane, uint64_t *old) {
     const tw_attrs *at = &op->ir->at;
     uint32_t n = op->ir->code == TW_OP_red ? count_of(at) : 1, size = size_of(at);
-    /* Unless it says otherwise an atomic is relaxed, and the device's. */
-    int scope = at->order == TW_ORDER_weak && at->scope == TW_SCOPE_cta ? TW_SCOPE_gpu : scope_of(at);
+    int scope = scope_of(at);
     emu_how how = emu_weak(w, true, true);
     how.strength = (uint8_t)(1 + scope);
-    how.align = n * size;
     uint64_t address = address_of(w, op, lane);
     emu_object *o;
     uint8_t *p = emu_access(w, op, &how, lane, at->space, address, n * size, &o);

@@ -99,7 +99,7 @@ void emu_find_text(emu_launch *l, tw_emu_rule rule, const char *text) {
     if (r->n < TW_EMU_FINDINGS) {
         tw_emu_finding *f = &r->findings[r->n++];
         f->rule = rule;
-        snprintf(f->text, sizeof f->text, "%s: kernel %.40s: %s", tw_emu_rule_name(rule), l->kernel->name, text);
+        snprintf(f->text, sizeof f->text, "%.40s: %s", l->kernel->name, text);
     }
     if (!l->options->keep_going || r->n == TW_EMU_FINDINGS || ends(rule)) l->stop = true;
 }

@@ -237,13 +237,14 @@ static void guards_and_specials(void **state) {
     tw_val p = tw_pointer_add(&b, "in", 16, true), out = tw_pointer_add(&b, "out", 16, false);
     tw_val f = tw_parameter_add(&b, "f", TW_T_f32);
     tw_val t = tid(&b), few = tw_lt(&b, t, tw_i32(&b, 40)), o = at64(&b, out, t, 16);
+    tw_val lane = tw_sreg(&b, TW_SREG_laneid), bits = tw_bitcast(&b, TW_T_i32, f), from = at64(&b, p, t, 4);
     tw_when(&b, few);
-    tw_val x = tw_ld(&b, (tw_attrs){I32}, at64(&b, p, t, 4));
+    tw_val x = tw_ld(&b, (tw_attrs){I32}, from);
     store(&b, (tw_attrs){I32}, o, x);
     tw_unless(&b, few);
-    store(&b, (tw_attrs){I32, .offset = 4}, o, tw_sreg(&b, TW_SREG_laneid));
+    store(&b, (tw_attrs){I32, .offset = 4}, o, lane);
     tw_when(&b, few);
-    store(&b, (tw_attrs){I32, .offset = 4}, o, tw_bitcast(&b, TW_T_i32, f));
+    store(&b, (tw_attrs){I32, .offset = 4}, o, bits);
     store(&b, (tw_attrs){I32, .offset = 8}, o, tw_select(&b, few, tw_sreg(&b, TW_SREG_warpid), tw_i32(&b, 9)));
     store(&b, (tw_attrs){I32, .offset = 12}, o, tw_sreg(&b, TW_SREG_ntid_x));
     uint64_t a[3] = {tw_emu_alloc(e, "in", in, 40 * 4, true), alloc_out(e, sizeof got), tw_f32_bits(1.5f)};
