@@ -370,6 +370,8 @@ void emu_find_text(emu_launch *l, tw_emu_rule rule, const char *text);
 void emu_place(const emu_launch *l, const emu_op *op, char *out, size_t size);
 /* "tile+64", or the bare number. */
 void emu_address_text(const emu_launch *l, const emu_block *b, int space, uint64_t address, char *out, size_t size);
+/* The last object that begins at or below an address; NULL: none. */
+const emu_object *emu_object_below(const emu_launch *l, const emu_block *b, int space, uint64_t address);
 void emu_thread_text(const emu_launch *l, const emu_mark *m, char *out, size_t size);
 
 /* memory.c */
