@@ -90,7 +90,7 @@ static inline tw_status play(const scene *s, int fault, uint64_t seed, bool keep
     uint64_t a[3] = {tw_emu_alloc(e, "in", in, sizeof in, true), tw_emu_alloc(e, "out", NULL, sizeof in, false),
                      tw_emu_alloc(e, "aux", zeros, sizeof zeros, false)};
     tw_emu_options o = {
-        .seed = seed, .grid = {s->blocks}, .sms = 3, .keep_going = keep_going, .max_operations = 3000000};
+        .seed = seed, .grid = {s->blocks}, .sms = 3, .keep_going = keep_going, .max_operations = 200000};
     tw_diag d;
     tw_status st = TW_OK;
     for (int i = 0; i < (s->launches ? s->launches : 1) && st == TW_OK; i++) st = tw_emu_launch(e, k, a, &o, r, &d);
