@@ -66,12 +66,13 @@ static void product(tw_builder *b) {
     tw_val stage = tw_add(b, tiles, tw_shl(b, tw_and(b, k, tw_i32(b, 1)), 11));
     tw_val more = tw_lt(b, tw_add_imm(b, k, 1), steps);
     copy.offset = 512;
-    tw_cp_async(b, copy, tw_add(b, stage, lane), x, tw_select(b, more, tw_i32(b, 16), tw_i32(b, 0)));
+    tw_val bytes = tw_select(b, more, tw_i32(b, 16), tw_i32(b, 0)), mine = tw_add(b, stage, lane);
+    tw_cp_async(b, copy, mine, x, bytes);
     tw_do(b, TW_OP_cp_async_commit, none, TW_NONE, TW_NONE);
     tw_do(b, TW_OP_cp_async_wait, (tw_attrs){.count = 1}, TW_NONE, TW_NONE);
     tw_do(b, TW_OP_barrier, none, TW_NONE, TW_NONE);
-    tw_ldmatrix(b, 4, false, tw_add(b, stage, lane), 0, fa);
-    tw_ldmatrix(b, 2, true, tw_add(b, stage, lane), 512, fb);
+    tw_ldmatrix(b, 4, false, mine, 0, fa);
+    tw_ldmatrix(b, 2, true, mine, 512, fb);
     tw_val ha[4], hb[2];
     for (int i = 0; i < 4; i++) ha[i] = tw_bitcast(b, TW_T_f16x2, fa[i]);
     for (int i = 0; i < 2; i++) hb[i] = tw_bitcast(b, TW_T_f16x2, fb[i]);
