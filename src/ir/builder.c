@@ -200,6 +200,10 @@ static tw_val identity(tw_builder *b, tw_opcode code, tw_val x, tw_val y) {
     }
 }
 
+static bool is_variable(tw_builder *b, tw_val v) {
+    return b->kernel->values[v.id].kind == TW_V_VARIABLE;
+}
+
 static tw_val fold(tw_builder *b, tw_opcode code, tw_val x, tw_val y, tw_val z) {
     const tw_op_info *info = tw_op_describe(code);
     uint64_t a = 0, c = 0, d = 0, r;
@@ -207,7 +211,9 @@ static tw_val fold(tw_builder *b, tw_opcode code, tw_val x, tw_val y, tw_val z) 
                     (!z.id || tw_value_constant(b->kernel, z, &d));
     if (constant && !(info->flags & TW_F_APPROX) && tw_op_evaluate(code, a, c, d, &r))
         return tw_const(b, info->result, r);
-    return z.id ? TW_NONE : identity(b, code, x, y);
+    /* A variable may be assigned between here and the use of the result, which would see it. */
+    tw_val same = z.id ? TW_NONE : identity(b, code, x, y);
+    return is_variable(b, same) ? TW_NONE : same;
 }
 
 static int scalar_operands(tw_builder *b, tw_opcode code, const tw_val *v) {
@@ -333,14 +339,14 @@ tw_val tw_widen(tw_builder *b, tw_val x) {
 tw_val tw_select(tw_builder *b, tw_val p, tw_val yes, tw_val no) {
     tw_type t = tw_value_type(b->kernel, yes);
     uint64_t c;
-    if (tw_value_constant(b->kernel, p, &c)) return c ? yes : no;
+    if (tw_value_constant(b->kernel, p, &c) && !is_variable(b, c ? yes : no)) return c ? yes : no;
     return emit_one(b, TW_OP_select, (tw_attrs){.type = t}, t, (tw_val[]){yes, no, p}, 3);
 }
 
 tw_val tw_bitcast(tw_builder *b, tw_type t, tw_val x) {
     assert(b->kernel->arena.failed || tw_type_bits(t) == tw_type_bits(tw_value_type(b->kernel, x)));
     uint64_t c;
-    if (t == tw_value_type(b->kernel, x)) return x;
+    if (t == tw_value_type(b->kernel, x) && !is_variable(b, x)) return x;
     if (tw_value_constant(b->kernel, x, &c)) return tw_const(b, t, c);
     return emit_one(b, TW_OP_bitcast, (tw_attrs){.type = t}, t, &x, 1);
 }

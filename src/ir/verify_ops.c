@@ -199,8 +199,9 @@ static void verify_cp_async(tw_verifier *v, const tw_ir_op *op) {
     const tw_attrs *at = &op->at;
     if (at->bytes != 4 && at->bytes != 8 && at->bytes != 16)
         tw_verify_find(v, "bytes is 4, 8 or 16, not %d", at->bytes);
-    if (at->cache != TW_CACHE_default && at->cache != TW_CACHE_cg)
-        tw_verify_find(v, "cache is default or cg, not %s", tw_attr_value_name(TW_ATTR_cache, at->cache));
+    if (at->cache == TW_CACHE_nc || at->cache == TW_CACHE_cs)
+        tw_verify_find(v, "cache is default, cg or an eviction policy, not %s",
+                       tw_attr_value_name(TW_ATTR_cache, at->cache));
     if (at->cache == TW_CACHE_cg && at->bytes != 16) tw_verify_find(v, "cache=cg is for 16 bytes");
     uint64_t c;
     if (constant(v, op, 2, &c) && c > (uint64_t)at->bytes)

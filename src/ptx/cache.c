@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "ptx/cache.h"
 
+#include "base/file.h"
 #include "base/hash.h"
 
 #include <dirent.h>
@@ -31,15 +32,7 @@ typedef struct header {
 _Static_assert(sizeof(header) == 56, "no holes: it is written as it is");
 
 bool tw_cubin_folder(char *out, size_t size) {
-    const char *own = getenv("TILEWRIGHT_CACHE"), *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    int n = -1;
-    if (own && *own)
-        n = snprintf(out, size, "%s/cubin", own);
-    else if (xdg && *xdg)
-        n = snprintf(out, size, "%s/tilewright/cubin", xdg);
-    else if (home && *home)
-        n = snprintf(out, size, "%s/.cache/tilewright/cubin", home);
-    return n > 0 && (size_t)n < size;
+    return tw_cache_path("cubin", out, size);
 }
 
 tw_cubin_key tw_cubin_name(const char *ptx, size_t bytes, const char *target, const char *compiler) {
@@ -118,21 +111,6 @@ bool tw_cubin_recall(const char *folder, tw_cubin_key key, tw_cubin *out) {
     return true;
 }
 
-/* mkdir -p; the last parts of the path are those that may be missing. */
-static void make_folders(const char *folder) {
-    char path[MAX_PATH];
-    size_t n = strlen(folder);
-    if (n >= sizeof path) return;
-    memcpy(path, folder, n + 1);
-    for (char *p = path + 1; *p; p++)
-        if (*p == '/') {
-            *p = 0;
-            mkdir(path, 0777);
-            *p = '/';
-        }
-    mkdir(path, 0777);
-}
-
 /* What a process that was killed while writing left behind. */
 static void sweep(const char *folder) {
     struct stat st;
@@ -154,8 +132,7 @@ bool tw_cubin_remember(const char *folder, tw_cubin_key key, const tw_cubin *cub
     /* Now and then, whatever the process: a key is as good as a die. */
     if (key.word[0] % 64 == 0) sweep(folder);
     int fd = mkostemp(beside, O_CLOEXEC);
-    if (fd < 0 && errno == ENOENT) {
-        make_folders(folder);
+    if (fd < 0 && errno == ENOENT && tw_folder_make(folder)) {
         snprintf(beside, sizeof beside, "%s/.new.XXXXXX", folder);
         fd = mkostemp(beside, O_CLOEXEC);
     }

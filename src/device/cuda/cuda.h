@@ -20,9 +20,10 @@ typedef struct tw_cuda_graph tw_cuda_graph;   /* launches captured, to be replay
 
 typedef struct tw_cuda_info {
     char name[128];
-    char driver[32]; /* version, "580.159", or "CUDA 13.0" where the former is not to be had */
-    int sm;          /* compute capability, major * 10 + minor */
-    int sms, clock_khz, memory_clock_khz;
+    char driver[32];                      /* version, "580.159", or "CUDA 13.0" where the former is not to be had */
+    int sm;                               /* compute capability, major * 10 + minor */
+    int sms;
+    int clock_khz, memory_clock_khz, memory_bus_bits; /* 0 when unknown */
     int64_t memory_bytes, l2_bytes;
     int shared_block /* most a block may ask for */, shared_sm, registers_sm, threads_sm;
     const tw_target *target; /* never NULL in an open device; NULL from tw_cuda_query where there is none */

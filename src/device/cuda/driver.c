@@ -12,17 +12,20 @@
 _Static_assert(sizeof(tw_driver_attribute) == 72, "as the driver has it");
 _Static_assert(sizeof(tw_driver_launch) == 56, "as the driver has it");
 
-static void *open_library(const char **name) {
+static void *open_library(const char **name, char *why, size_t size) {
     static const char *const names[] = {"libcuda.so.1", "libcuda.so"};
     const char *own = getenv("TILEWRIGHT_LIBCUDA");
-    /* The driver's threads and exit handlers do not survive an unloading. */
-    const int how = RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE;
-    if (own && *own) return dlopen(*name = own, how);
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        void *h = dlopen(*name = names[i], how);
-        if (h) return h;
+    void *h = NULL;
+    *why = 0;
+    for (int i = 0; i < 2 && !h; i++) {
+        if (i == 1 && own && *own) break;
+        *name = own && *own ? own : names[i];
+        /* The driver's threads and exit handlers do not survive an unloading. */
+        h = dlopen(*name, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+        const char *error = h ? NULL : dlerror();
+        if (error && !*why) snprintf(why, size, "%s", error); /* of the usual name, not of the last resort */
     }
-    return NULL;
+    return h;
 }
 
 static bool find(void *library, const char *symbol, void *slot, size_t size) {
@@ -33,12 +36,10 @@ static bool find(void *library, const char *symbol, void *slot, size_t size) {
 
 tw_status tw_driver_open(tw_driver *d, tw_diag *diag) {
     const char *name = NULL, *missing = NULL;
+    char why[512];
     *d = (tw_driver){0};
-    d->library = open_library(&name);
-    if (!d->library) {
-        const char *why = dlerror();
-        return tw_fail(diag, TW_ERR_UNSUPPORTED, "no NVIDIA driver: %s", why ? why : name);
-    }
+    d->library = open_library(&name, why, sizeof why);
+    if (!d->library) return tw_fail(diag, TW_ERR_UNSUPPORTED, "no NVIDIA driver: %s", why);
 #define FN(needed, fn, symbol, parameters)                                                                             \
     if (!find(d->library, symbol, &d->fn, sizeof d->fn) && (needed)) missing = symbol;
 #include "device/cuda/driver.def"
@@ -159,8 +160,6 @@ tw_status tw_driver_describe(const tw_driver *d, int index, int *device, tw_cuda
     } wanted[] = {{TW_DRV_MAJOR, &major},
                   {TW_DRV_MINOR, &minor},
                   {TW_DRV_MULTIPROCESSORS, &info->sms},
-                  {TW_DRV_CLOCK_RATE, &info->clock_khz},
-                  {TW_DRV_MEMORY_CLOCK_RATE, &info->memory_clock_khz},
                   {TW_DRV_L2_BYTES, &l2},
                   {TW_DRV_MAX_SHARED_BLOCK, &info->shared_block},
                   {TW_DRV_SHARED_SM, &info->shared_sm},
@@ -173,6 +172,12 @@ tw_status tw_driver_describe(const tw_driver *d, int index, int *device, tw_cuda
         tw_driver_explain(d, code, text, sizeof text);
         return tw_fail(diag, TW_ERR_UNSUPPORTED, "cannot ask the NVIDIA driver for GPU %d: %s", index, text);
     }
+    /* For reports alone: a driver that no longer tells is no worse. */
+    if (d->cuDeviceGetAttribute(&info->clock_khz, TW_DRV_CLOCK_RATE, *device) != 0) info->clock_khz = 0;
+    if (d->cuDeviceGetAttribute(&info->memory_clock_khz, TW_DRV_MEMORY_CLOCK_RATE, *device) != 0)
+        info->memory_clock_khz = 0;
+    if (d->cuDeviceGetAttribute(&info->memory_bus_bits, TW_DRV_MEMORY_BUS_BITS, *device) != 0)
+        info->memory_bus_bits = 0;
     info->memory_bytes = (int64_t)bytes;
     info->l2_bytes = l2;
     info->sm = major * 10 + minor;

@@ -30,11 +30,14 @@ tw_status tw_cuda_capture_end(tw_cuda *c, tw_cuda_graph **out, tw_diag *diag) {
     *out = NULL;
     if (!c->capturing) return tw_fail(diag, TW_ERR_USAGE, "no launches are captured");
     c->capturing = false;
-    tw_status st = tw_cuda_enter(c, diag);
-    if (st != TW_OK) return st;
-    /* The capture must end even when there is no memory to keep its graph. */
+    /* Whatever is wrong, the capture must end. */
     void *graph = NULL;
+    tw_status st = tw_cuda_enter(c, diag);
     int code = c->driver.cuStreamEndCapture(c->stream, &graph);
+    if (st != TW_OK) {
+        if (code == 0 && graph) c->driver.cuGraphDestroy(graph);
+        return st;
+    }
     if (code == 0 && !graph) return tw_fail(diag, TW_ERR_IO, "a launch could not be captured in a graph");
     if (code != 0) return tw_cuda_result(c, code, "finish a graph", diag);
     tw_cuda_graph *g = calloc(1, sizeof *g);
