@@ -175,11 +175,12 @@ static void declare(tw_gemm_gen *g, tw_gemm_operand *o) {
             o->held[j][i] = tw_var(g->b, tw_type_register((tw_type)at.type));
 }
 
+void tw_gemm_copy_declare(tw_gemm_gen *g) {
+    declare(g, &g->x);
+    declare(g, &g->y);
+}
+
 void tw_gemm_copy_load(tw_gemm_gen *g) {
-    if (!g->x.held[0][0].id) {
-        declare(g, &g->x);
-        declare(g, &g->y);
-    }
     each_stage(g, load, TW_NONE);
 }
 

@@ -87,6 +87,7 @@ typedef struct tw_gemm_gen {
 void tw_gemm_copy_prepare(tw_gemm_gen *g, tw_gemm_operand *o, const tw_gemm_tile *t, tw_val matrix, tw_val k_begin,
                           int shared_offset);
 void tw_gemm_copy_issue(tw_gemm_gen *g, tw_val stage); /* asynchronous, both operands; moves on to the next stage */
+void tw_gemm_copy_declare(tw_gemm_gen *g);             /* stages 1: the registers of a copy on its way */
 void tw_gemm_copy_load(tw_gemm_gen *g);                /* stages 1: into registers */
 void tw_gemm_copy_store(tw_gemm_gen *g);               /* stages 1: to shared memory */
 
