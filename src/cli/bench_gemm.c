@@ -47,6 +47,9 @@ typedef struct bench_run {
     char vendor_name[64];
     tw_gemm_search_options search;
     bool json;
+    FILE *log; /* NULL: none */
+    const char *logged_case;
+    const tw_gemm_problem *logged;
     double log_first, log_best; /* sums of logarithms of ratios */
     int rows;
 } bench_run;
@@ -235,6 +238,16 @@ static tw_status report_row(bench_run *r, const verdict *v, tw_diag *diag) {
     return TW_OK;
 }
 
+static void log_one(void *context, const tw_gemm_config *c, double us) {
+    const bench_run *r = context;
+    const tw_gemm_problem *p = r->logged;
+    char text[300];
+    tw_gemm_config_print(c, text, sizeof text);
+    fprintf(r->log, "%s type=%s m=%lld n=%lld k=%lld ta=%d tb=%d %s us=%.3f\n", r->logged_case,
+            tw_gemm_type_name(p->type), (long long)p->m, (long long)p->n, (long long)p->k, p->trans_a, p->trans_b, text,
+            us);
+}
+
 static tw_status compare(bench_run *r, const char *name, const tw_gemm_data *d, tw_gemm_rig *rig, tw_diag *diag) {
     tw_gemm_found found[FINALISTS];
     tw_gemm_own own[FINALISTS];
@@ -243,6 +256,8 @@ static tw_status compare(bench_run *r, const char *name, const tw_gemm_data *d, 
     vendor_algorithm vendor[2] = {{0}};
     tw_cublaslt_plan *plan = NULL;
     int n = 0, loaded = 0, best = 0;
+    r->logged_case = name;
+    r->logged = &d->problem;
     tw_status st = tw_gemm_search(rig, r->cuda, d, &r->search, FINALISTS, found, &n, &report, diag);
     if (report.complaint[0])
         fprintf(stderr, "%s: %d wrong, %d failed: %s\n", name, report.wrong, report.failed, report.complaint);
@@ -357,9 +372,9 @@ static tw_status bench(bench_run *r, const tw_gemm_problem *p, bool table, const
 
 int cli_bench_gemm(int argc, char **argv) {
     static const cli_verb verb = {
-        "bench gemm", "m=M n=N k=K ...", "the fastest own kernel for a product beside cuBLASLt",
+        "bench gemm", "m=M n=N k=K ... [ml=64 ...]", "the fastest own kernel for a product beside cuBLASLt",
         "tilewright bench gemm m=2560 n=16 k=2560 type=f32\n  tilewright bench gemm --table4 --types f16 --json", NULL};
-    const char *words[32], *types = NULL, *cases = NULL;
+    const char *words[32], *types = NULL, *cases = NULL, *log_path = NULL;
     bool table = false, json = false, deterministic = false;
     int64_t sampled = 3000, measured = 256, generations = 4, offspring = 128, seed = 1;
     const cli_flag flags[] = {
@@ -372,17 +387,19 @@ int cli_bench_gemm(int argc, char **argv) {
         {"--offspring", CLI_INT, &offspring, "N", "variations in each (default 128)"},
         {"--seed", CLI_INT, &seed, "N", "of the drawing (default 1)"},
         {"--deterministic", CLI_FLAG, &deterministic, NULL, "no atomic splits"},
+        {"--log", CLI_TEXT, &log_path, "FILE", "every configuration that was timed, a line each"},
         {"--json", CLI_FLAG, &json, NULL, "a line of JSON for each"},
     };
     int n, status;
     if (!cli_parse(&verb, argc, argv, flags, sizeof flags / sizeof *flags, words, 0, 32, &n, &status)) return status;
     tw_gemm_problem p = {.alpha = 1};
+    tw_gemm_config keep;
     tw_diag d;
+    for (int i = 0; i < tw_gemm_parameters(); i++) tw_gemm_config_set(&keep, i, -1);
     for (int i = 0; i < n; i++) {
         tw_status st;
         if (cli_problem_word(&p, words[i], &st, &d)) continue;
-        if (st != TW_OK) return cli_fail(&d);
-        return cli_usage("bench gemm: \"%s\" is not a problem's name and value, like m=512", words[i]);
+        if (st != TW_OK || tw_gemm_config_parse(&keep, words[i], &d) != TW_OK) return cli_fail(&d);
     }
     if (!table && tw_gemm_problem_complete(&p, &d) != TW_OK) return cli_fail(&d);
     if (sampled < 1 || measured < 1 || generations < 0 || offspring < 1 || sampled > 1000000)
@@ -393,6 +410,12 @@ int cli_bench_gemm(int argc, char **argv) {
                               .generations = (int)generations,
                               .offspring = (int)offspring,
                               .seed = (uint64_t)seed,
-                              .deterministic = deterministic}};
-    return bench(&r, &p, table, types, cases, &d) == TW_OK ? CLI_OK : cli_fail(&d);
+                              .deterministic = deterministic,
+                              .keep = &keep}};
+    if (log_path && !(r.log = fopen(log_path, "w"))) return cli_usage("bench gemm: --log: cannot write %s", log_path);
+    if (r.log) r.search.measured_one = log_one;
+    r.search.context = &r;
+    tw_status st = bench(&r, &p, table, types, cases, &d);
+    if (r.log) fclose(r.log);
+    return st == TW_OK ? CLI_OK : cli_fail(&d);
 }

@@ -64,21 +64,28 @@ static bool exists(const tw_verifier *v, tw_val x) {
     return x.id > 0 && x.id < v->k->n_values;
 }
 
-static const char *called(const tw_verifier *v, tw_val x) {
-    const char *name = exists(v, x) ? v->k->values[x.id].name : NULL;
-    return name ? name : "";
+/* "operand 2 (acc)" */
+typedef struct label {
+    char text[64];
+} label;
+static label label_of(const tw_verifier *v, const char *what, int i, tw_val x) {
+    label l;
+    const char *name = v->k->values[x.id].name;
+    size_t n = (size_t)snprintf(l.text, sizeof l.text, i < 0 ? "%s" : "%s %d", what, i);
+    if (name) snprintf(l.text + n, sizeof l.text - n, " (%.40s)", name);
+    return l;
 }
 
-/* A value that an operation reads. */
-static void use(tw_verifier *v, tw_val x, const char *what) {
+/* A value that an operation reads: its operand i, or its guard (i < 0). */
+static void use(tw_verifier *v, tw_val x, const char *what, int i) {
     const tw_value *value = &v->k->values[x.id];
     if (value->kind == TW_V_CONSTANT || value->kind == TW_V_PARAMETER) return;
-    if (v->state[x.id] == TW_UNSEEN)
-        tw_verify_find(v, "%s %s is used before its definition", what, called(v, x));
-    else if (v->state[x.id] == TW_OUT_OF_SCOPE)
-        tw_verify_find(v, "%s %s is used outside of the block that defines it", what, called(v, x));
-    else if (value->kind == TW_V_VARIABLE && !v->assigned[x.id] && !v->unreachable)
-        tw_verify_find(v, "%s %s is a variable that may not be assigned yet", what, called(v, x));
+    const char *wrong = v->state[x.id] == TW_UNSEEN         ? "is used before its definition"
+                        : v->state[x.id] == TW_OUT_OF_SCOPE ? "is used outside of the block that defines it"
+                        : value->kind == TW_V_VARIABLE && !v->assigned[x.id] && !v->unreachable
+                            ? "is a variable that may not be assigned yet"
+                            : NULL;
+    if (wrong) tw_verify_find(v, "%s %s", label_of(v, what, i, x).text, wrong);
 }
 
 static void make_visible(tw_verifier *v, int id) {
@@ -92,28 +99,30 @@ static void assign(tw_verifier *v, int id) {
     push(v, &v->log, id);
 }
 
-/* A value that an operation makes or assigns. */
-static void define(tw_verifier *v, const tw_ir_op *op, tw_val x) {
+/* A value that an operation makes or assigns: its result i. */
+static void define(tw_verifier *v, const tw_ir_op *op, int i) {
+    tw_val x = op->results[i];
     const tw_value *value = &v->k->values[x.id];
+    const char *wrong = NULL;
     if (value->kind == TW_V_CONSTANT || value->kind == TW_V_PARAMETER) {
-        tw_verify_find(v, "a constant or parameter cannot be a result");
+        wrong = "is a constant or parameter";
     } else if (value->kind == TW_V_REGISTER) {
         if (v->state[x.id] != TW_UNSEEN)
-            tw_verify_find(v, "register %s is assigned twice", called(v, x));
+            wrong = "is a register that is assigned twice";
         else
             make_visible(v, x.id);
     } else if (v->state[x.id] == TW_UNSEEN) {
-        if (op->code != TW_OP_set && op->code != TW_OP_undef)
-            tw_verify_find(v, "variable %s is assigned before its declaration", called(v, x));
+        if (op->code != TW_OP_set && op->code != TW_OP_undef) wrong = "is a variable that is not declared yet";
         make_visible(v, x.id);
         if (op->code != TW_OP_undef) assign(v, x.id);
     } else if (v->state[x.id] == TW_OUT_OF_SCOPE) {
-        tw_verify_find(v, "variable %s is assigned outside of the block that declares it", called(v, x));
+        wrong = "is a variable assigned outside of the block that declares it";
     } else if (op->code == TW_OP_undef) {
-        tw_verify_find(v, "variable %s is declared twice", called(v, x));
+        wrong = "is a variable that is declared twice";
     } else {
         assign(v, x.id);
     }
+    if (wrong) tw_verify_find(v, "%s %s", label_of(v, "result", i, x).text, wrong);
 }
 
 /* -- an operation against its row of the table */
@@ -308,7 +317,7 @@ static void walk_blocks(tw_verifier *v, const tw_ir_op *op) {
         return;
     }
     for (int i = 0; i < op->n_blocks; i++)
-        if (op->blocks[i].owner != op) {
+        if (!op->blocks || op->blocks[i].owner != op) {
             tw_verify_find(v, "block %d belongs to another operation", i);
             return;
         }
@@ -326,11 +335,11 @@ static void walk_op(tw_verifier *v, const tw_ir_op *op) {
     if (!check_values(v, op)) return;
     check_row(v, op);
     if (op->code != TW_OP_while) /* whose operand its first block makes */
-        for (int i = 0; i < op->n_operands; i++) use(v, op->operands[i], "operand");
-    if (op->guard.id) use(v, op->guard, "guard");
-    if (op->n_blocks) walk_blocks(v, op);
+        for (int i = 0; i < op->n_operands; i++) use(v, op->operands[i], "operand", i);
+    if (op->guard.id) use(v, op->guard, "the guard", -1);
+    if (op->n_blocks && tw_op_describe((tw_opcode)op->code)->flags & TW_F_BLOCKS) walk_blocks(v, op);
     if (op->code != TW_OP_for)
-        for (int i = 0; i < op->n_results; i++) define(v, op, op->results[i]);
+        for (int i = 0; i < op->n_results; i++) define(v, op, i);
     if ((op->code == TW_OP_exit || op->code == TW_OP_trap) && !op->guard.id) v->unreachable = true;
 }
 
@@ -343,7 +352,7 @@ static void walk(tw_verifier *v, const tw_block *block, const tw_ir_op *loop, tw
             if (v->k->values[loop->results[i].id].kind == TW_V_VARIABLE)
                 tw_verify_find(v, "the result is a register of its own, no variable");
             else
-                define(v, loop, loop->results[i]);
+                define(v, loop, i);
         }
     v->depth++;
     for (const tw_ir_op *op = block->first; op && !v->out_of_memory; before = op, op = op->next, index++) {
@@ -361,7 +370,7 @@ static void walk(tw_verifier *v, const tw_block *block, const tw_ir_op *loop, tw
     v->depth--;
     if (block->last != before && !v->out_of_memory)
         tw_verify_find(v, "the last operation of a block is not at its end");
-    if (condition.id && exists(v, condition)) use(v, condition, "operand");
+    if (condition.id && exists(v, condition)) use(v, condition, "operand", 0);
     while (v->live.n > scope) v->state[v->live.at[--v->live.n]] = TW_OUT_OF_SCOPE;
 }
 
@@ -469,7 +478,8 @@ static void check_kernel(tw_verifier *v) {
     const tw_kernel *k = v->k;
     if (!identifier(k->name)) tw_verify_find(v, "its name is not of letters, digits and underscores");
     if (k->target < 80 || k->target > 129) tw_verify_find(v, "target %d is not known: 80 to 129", k->target);
-    if (v->target < 80 || v->target > 129) tw_verify_find(v, "target %d is not known: 80 to 129", v->target);
+    if (v->target != k->target && (v->target < 80 || v->target > 129))
+        tw_verify_find(v, "target %d is not known: 80 to 129", v->target);
     if (k->threads < 1 || k->threads > 1024) tw_verify_find(v, "%d threads a block: 1 to 1024", k->threads);
     if (k->min_blocks < 0 || k->min_blocks > 32) tw_verify_find(v, "min_blocks is 0 to 32");
     if (k->max_registers < 0 || k->max_registers > 255) tw_verify_find(v, "max_registers is 0 to 255");

@@ -169,16 +169,18 @@ static void add_operand(tw_ptx_printer *p, tw_val v) {
         add_in_register(p, v);
 }
 
-static void add_list(tw_ptx_printer *p, const tw_val *v, int n) {
-    if (n > 1) tw_buf_add(&p->line, "{", 1);
+static void add_list(tw_ptx_printer *p, const tw_val *v, int n, bool braces) {
+    if (braces) tw_buf_add(&p->line, "{", 1);
     for (int i = 0; i < n; i++) {
         if (i) tw_buf_add(&p->line, ", ", 2);
         add_in_register(p, v[i]);
     }
-    if (n > 1) tw_buf_add(&p->line, "}", 1);
+    if (braces) tw_buf_add(&p->line, "}", 1);
 }
 
 static void add_argument(tw_ptx_printer *p, char kind, va_list *ap) {
+    const tw_val *list;
+    tw_val v;
     int n;
     switch (kind) {
     case 'v':
@@ -187,11 +189,18 @@ static void add_argument(tw_ptx_printer *p, char kind, va_list *ap) {
     case 'r':
         add_in_register(p, va_arg(*ap, tw_val));
         break;
-    case 'V': {
-        const tw_val *v = va_arg(*ap, const tw_val *);
-        add_list(p, v, va_arg(*ap, int));
+    case 'c':
+        v = va_arg(*ap, tw_val);
+        if (!v.id) break;
+        tw_buf_add(&p->line, ", ", 2);
+        add_operand(p, v);
         break;
-    }
+    case 'B':
+    case 'V':
+        list = va_arg(*ap, const tw_val *);
+        n = va_arg(*ap, int);
+        add_list(p, list, n, kind == 'B' || n > 1);
+        break;
     case 'l':
         tw_buf_add(&p->line, "$L", 2);
         add_int(&p->line, va_arg(*ap, int));

@@ -29,7 +29,9 @@ typedef struct tw_ptx_printer {
 /* Prints one line, behind the guard of the operation being printed. In the format
      %v   a tw_val: an operand; constants are spelled out where PTX takes literals
      %r   a tw_val: a register; a constant is moved into one before the line
-     %V   const tw_val *, int: {registers}, without the braces when it is one
+     %c   a tw_val: ", " and %v; nothing when there is none
+     %B   const tw_val *, int: {registers}
+     %V   the same, without the braces when it is one
      %l   int: a label          %o  int: bytes added to an address, nothing when 0
      %d   int                   %s  const char *
      %n   int: a static shared object's name, by its number

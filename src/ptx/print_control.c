@@ -101,7 +101,7 @@ void tw_ptx_emit_for(tw_ptx_printer *p, const tw_ir_op *op) {
         tw_ptx_line(p, "@%r bra %l;", q, end);
     }
     tw_ptx_line(p, "%l:", body);
-    if (op->at.unroll == 1) tw_ptx_line(p, ".pragma \"nounroll\";");
+    if (op->at.unroll == 1) tw_ptx_line(p, "    .pragma \"nounroll\";");
     tw_ptx_block(p, &op->blocks[0]);
     tw_ptx_line(p, "add.s%d %r, %r, %v;", bits, i, i, step);
     tw_ptx_line(p, "setp.lt.s%d %r, %r, %v;", bits, q, i, below);

@@ -57,31 +57,35 @@ static void spell_cache(tw_ptx_printer *p, const tw_ir_op *op, bool load, qualif
     q->policy = tw_ptx_policy(p, op->at.cache);
 }
 
-static void fence_sc(tw_ptx_printer *p, int scope) {
-    tw_ptx_line(p, "fence.sc.%s;", tw_attr_value_ptx(TW_ATTR_scope, scope));
-}
-
-/* PTX has no sequentially consistent access: it is a fence and then one that acquires, or releases. */
 static bool spell_order(tw_ptx_printer *p, const tw_ir_op *op, int strongest, qualifiers *q) {
     int order = op->at.order;
     q->order[0] = 0;
-    if (order == TW_ORDER_weak) return true;
+    if (order == TW_ORDER_weak || op->at.space == TW_SPACE_local) return true; /* nobody else sees local memory */
     if (order == TW_ORDER_volatile) {
         strcpy(q->order, ".volatile");
         return true;
     }
-    if (order != TW_ORDER_relaxed && order != strongest && order != TW_ORDER_sc) {
+    if (order != TW_ORDER_relaxed && order != strongest) {
         tw_ptx_unsupported(p, "of this order");
         return false;
     }
     if (!tw_ptx_scope(p, op->at.scope)) return false;
-    if (order == TW_ORDER_sc) {
-        fence_sc(p, op->at.scope);
-        order = strongest;
-    }
     snprintf(q->order, sizeof q->order, ".%s.%s", tw_attr_value_ptx(TW_ATTR_order, order),
              tw_attr_value_ptx(TW_ATTR_scope, op->at.scope));
     return true;
+}
+
+static bool has_space(tw_ptx_printer *p, int space) {
+    if (space != TW_SPACE_cluster || p->target->sm >= 90) return true;
+    tw_ptx_unsupported(p, "of a cluster's memory");
+    return false;
+}
+
+static bool spell(tw_ptx_printer *p, const tw_ir_op *op, qualifiers *q) {
+    bool load = op->code == TW_OP_ld;
+    q->space = tw_attr_value_ptx(TW_ATTR_space, op->at.space);
+    spell_cache(p, op, load, q);
+    return has_space(p, op->at.space) && spell_order(p, op, load ? TW_ORDER_acquire : TW_ORDER_release, q);
 }
 
 static const char *vector(int n) {
@@ -90,19 +94,13 @@ static const char *vector(int n) {
 
 static void access(tw_ptx_printer *p, const tw_ir_op *op, const qualifiers *q, int type, tw_val address, int offset,
                    const tw_val *v, int n) {
-    const char *t = tw_ptx_memory_type(type);
-    const char *comma = q->policy.id ? ", " : "";
-    const char *space = q->space;
-    if (op->code == TW_OP_ld && q->policy.id)
-        tw_ptx_line(p, "ld%s.%s%s%s.%s %V, [%r%o]%s%r;", q->order, space, q->cache, vector(n), t, v, n, address, offset,
-                    comma, q->policy);
-    else if (op->code == TW_OP_ld)
-        tw_ptx_line(p, "ld%s.%s%s%s.%s %V, [%r%o];", q->order, space, q->cache, vector(n), t, v, n, address, offset);
-    else if (q->policy.id)
-        tw_ptx_line(p, "st%s.%s%s%s.%s [%r%o], %V%s%r;", q->order, space, q->cache, vector(n), t, address, offset, v, n,
-                    comma, q->policy);
+    const char *t = tw_ptx_memory_type(type), *space = q->space;
+    if (op->code == TW_OP_ld)
+        tw_ptx_line(p, "ld%s.%s%s%s.%s %V, [%r%o]%c;", q->order, space, q->cache, vector(n), t, v, n, address, offset,
+                    q->policy);
     else
-        tw_ptx_line(p, "st%s.%s%s%s.%s [%r%o], %V;", q->order, space, q->cache, vector(n), t, address, offset, v, n);
+        tw_ptx_line(p, "st%s.%s%s%s.%s [%r%o], %V%c;", q->order, space, q->cache, vector(n), t, address, offset, v, n,
+                    q->policy);
 }
 
 /* More than 128 bits at once is for global memory of the newest targets. */
@@ -137,17 +135,16 @@ static void access_any(tw_ptx_printer *p, const tw_ir_op *op, const qualifiers *
 }
 
 void tw_ptx_emit_ld(tw_ptx_printer *p, const tw_ir_op *op) {
-    qualifiers q = {.space = tw_attr_value_ptx(TW_ATTR_space, op->at.space)};
+    qualifiers q;
     tw_val address = op->operands[0];
+    if (!spell(p, op, &q)) return;
     tw_ptx_zero_results(p, op, &address, 1);
-    spell_cache(p, op, true, &q);
-    if (spell_order(p, op, TW_ORDER_acquire, &q)) access_any(p, op, &q, address, op->results);
+    access_any(p, op, &q, address, op->results);
 }
 
 void tw_ptx_emit_st(tw_ptx_printer *p, const tw_ir_op *op) {
-    qualifiers q = {.space = tw_attr_value_ptx(TW_ATTR_space, op->at.space)};
-    spell_cache(p, op, false, &q);
-    if (spell_order(p, op, TW_ORDER_release, &q)) access_any(p, op, &q, op->operands[0], op->operands + 1);
+    qualifiers q;
+    if (spell(p, op, &q)) access_any(p, op, &q, op->operands[0], op->operands + 1);
 }
 
 /* -- atomics */
@@ -191,20 +188,20 @@ static const char *no_flush(const tw_ir_op *op, tw_type t) {
     return op->at.rmw == TW_RMW_add && tw_type_is_float(t) && t != TW_T_f32 && t != TW_T_f64 ? ".noftz" : "";
 }
 
-/* ".relaxed", ... of an atomic, behind a fence where it shall be sequentially consistent; NULL where there is none. */
+/* "relaxed", ... of an atomic, which is what a weak one is to PTX; NULL where there is none. */
 static const char *rmw_order(tw_ptx_printer *p, const tw_ir_op *op) {
-    if (!tw_ptx_scope(p, op->at.scope)) return NULL;
+    if (!tw_ptx_scope(p, op->at.scope) || !has_space(p, op->at.space)) return NULL;
     switch (op->at.order) {
+    case TW_ORDER_weak:
+    case TW_ORDER_relaxed:
+        return "relaxed";
+    case TW_ORDER_release:
+        return "release";
     case TW_ORDER_acquire:
     case TW_ORDER_acq_rel:
         return op->code == TW_OP_atom ? tw_attr_value_ptx(TW_ATTR_order, op->at.order) : NULL;
-    case TW_ORDER_release:
-        return "release";
-    case TW_ORDER_sc:
-        fence_sc(p, op->at.scope);
-        return op->code == TW_OP_atom ? "acq_rel" : "release";
     default:
-        return "relaxed";
+        return NULL;
     }
 }
 
@@ -220,12 +217,8 @@ void tw_ptx_emit_atom(tw_ptx_printer *p, const tw_ir_op *op) {
     const char *scope = tw_attr_value_ptx(TW_ATTR_scope, op->at.scope),
                *space = tw_attr_value_ptx(TW_ATTR_space, op->at.space),
                *rmw = tw_attr_value_ptx(TW_ATTR_rmw, op->at.rmw), *noftz = no_flush(op, t);
-    if (op->n_operands > 2)
-        tw_ptx_line(p, "atom.%s.%s.%s.%s%s.%s %r, [%r%o], %v, %v;", order, scope, space, rmw, noftz, type,
-                    op->results[0], v[0], op->at.offset, v[1], v[2]);
-    else
-        tw_ptx_line(p, "atom.%s.%s.%s.%s%s.%s %r, [%r%o], %v;", order, scope, space, rmw, noftz, type, op->results[0],
-                    v[0], op->at.offset, v[1]);
+    tw_ptx_line(p, "atom.%s.%s.%s.%s%s.%s %r, [%r%o], %v%c;", order, scope, space, rmw, noftz, type, op->results[0],
+                v[0], op->at.offset, v[1], v[2]);
 }
 
 void tw_ptx_emit_red(tw_ptx_printer *p, const tw_ir_op *op) {
@@ -253,22 +246,12 @@ void tw_ptx_emit_prefetch(tw_ptx_printer *p, const tw_ir_op *op) {
 
 /* -- asynchronous copies */
 
+/* The offset is the destination's. */
 void tw_ptx_emit_cp_async(tw_ptx_printer *p, const tw_ir_op *op) {
-    tw_val policy = tw_ptx_policy(p, op->at.cache), to = op->operands[0], from = op->operands[1];
-    const char *level = op->at.cache == TW_CACHE_cg && op->at.bytes == 16 ? "cg" : "ca"; /* cg is for 16 bytes alone */
-    const char *hint = policy.id ? ".L2::cache_hint" : "";
-    int offset = op->at.offset, bytes = op->at.bytes;
-    if (op->n_operands > 2 && policy.id)
-        tw_ptx_line(p, "cp.async.%s.shared.global%s [%r%o], [%r], %d, %v, %r;", level, hint, to, offset, from, bytes,
-                    op->operands[2], policy);
-    else if (op->n_operands > 2)
-        tw_ptx_line(p, "cp.async.%s.shared.global [%r%o], [%r], %d, %v;", level, to, offset, from, bytes,
-                    op->operands[2]);
-    else if (policy.id)
-        tw_ptx_line(p, "cp.async.%s.shared.global%s [%r%o], [%r], %d, %r;", level, hint, to, offset, from, bytes,
-                    policy);
-    else
-        tw_ptx_line(p, "cp.async.%s.shared.global [%r%o], [%r], %d;", level, to, offset, from, bytes);
+    const tw_val *v = op->operands;
+    const char *level = op->at.cache == TW_CACHE_cg ? "cg" : "ca";
+    tw_ptx_line(p, "cp.async.%s.shared.global [%r%o], [%r], %d%c;", level, v[0], op->at.offset, v[1], op->at.bytes,
+                op->n_operands > 2 ? v[2] : TW_NONE);
 }
 
 void tw_ptx_emit_cp_async_commit(tw_ptx_printer *p, const tw_ir_op *op) {
@@ -285,24 +268,15 @@ void tw_ptx_emit_cp_async_arrive(tw_ptx_printer *p, const tw_ir_op *op) {
 }
 
 void tw_ptx_emit_bulk_load(tw_ptx_printer *p, const tw_ir_op *op) {
-    const tw_val *v = op->operands;
-    if (op->n_operands > 4)
-        tw_ptx_line(p,
-                    "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%r], [%r], %v, "
-                    "[%r], %r;",
-                    v[0], v[1], v[2], v[3], v[4]);
-    else
-        tw_ptx_line(p, "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r], [%r], %v, [%r];", v[0],
-                    v[1], v[2], v[3]);
+    const tw_val *v = op->operands, policy = op->n_operands > 4 ? v[4] : TW_NONE;
+    tw_ptx_line(p, "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes%s [%r], [%r], %v, [%r]%c;",
+                policy.id ? ".L2::cache_hint" : "", v[0], v[1], v[2], v[3], policy);
 }
 
 void tw_ptx_emit_bulk_store(tw_ptx_printer *p, const tw_ir_op *op) {
-    const tw_val *v = op->operands;
-    if (op->n_operands > 3)
-        tw_ptx_line(p, "cp.async.bulk.global.shared::cta.bulk_group.L2::cache_hint [%r], [%r], %v, %r;", v[0], v[1],
-                    v[2], v[3]);
-    else
-        tw_ptx_line(p, "cp.async.bulk.global.shared::cta.bulk_group [%r], [%r], %v;", v[0], v[1], v[2]);
+    const tw_val *v = op->operands, policy = op->n_operands > 3 ? v[3] : TW_NONE;
+    tw_ptx_line(p, "cp.async.bulk.global.shared::cta.bulk_group%s [%r], [%r], %v%c;",
+                policy.id ? ".L2::cache_hint" : "", v[0], v[1], v[2], policy);
 }
 
 void tw_ptx_emit_bulk_commit(tw_ptx_printer *p, const tw_ir_op *op) {

@@ -77,35 +77,13 @@ void tw_ptx_emit_mbarrier_wait(tw_ptx_printer *p, const tw_ir_op *op) {
 
 /* -- a warp */
 
-static void shuffle(tw_ptx_printer *p, const tw_ir_op *op, tw_val d, tw_val a) {
-    tw_ptx_line(p, "shfl.sync.%s.b32 %r, %r, %v, %d, %v;", tw_attr_value_ptx(TW_ATTR_mode, op->at.mode), d, a,
-                op->operands[1], op->at.mode == TW_MODE_up ? 0 : 31, op->operands[2]);
-}
-
-/* 64 bits go as two halves; 16, and predicates, inside 32. */
 void tw_ptx_emit_shfl(tw_ptx_printer *p, const tw_ir_op *op) {
-    tw_val d = op->results[0], a = op->operands[0];
-    tw_type t = tw_ptx_type(p, d);
-    int bits = tw_type_bits(t);
-    if (bits == 32) {
-        shuffle(p, op, d, a);
-        return;
-    }
-    tw_val half[2] = {tw_ptx_scratch(p, TW_T_i32), tw_ptx_scratch(p, TW_T_i32)};
-    if (bits == 64) {
-        tw_ptx_line(p, "mov.b64 %V, %r;", half, 2, a);
-        shuffle(p, op, half[0], half[0]);
-        shuffle(p, op, half[1], half[1]);
-        tw_ptx_line(p, "mov.b64 %r, %V;", d, half, 2);
-    } else if (bits == 16) {
-        tw_ptx_line(p, "cvt.u32.u16 %r, %r;", half[0], a);
-        shuffle(p, op, half[1], half[0]);
-        tw_ptx_line(p, "cvt.u16.u32 %r, %r;", d, half[1]);
-    } else {
-        tw_ptx_line(p, "selp.b32 %r, 1, 0, %r;", half[0], a);
-        shuffle(p, op, half[1], half[0]);
-        tw_ptx_line(p, "setp.ne.s32 %r, %r, 0;", d, half[1]);
-    }
+    if (tw_type_bits(tw_ptx_type(p, op->results[0])) != 32)
+        tw_ptx_unsupported(p, "of this width");
+    else
+        tw_ptx_line(p, "shfl.sync.%s.b32 %r, %r, %v, %d, %v;", tw_attr_value_ptx(TW_ATTR_mode, op->at.mode),
+                    op->results[0], op->operands[0], op->operands[1], op->at.mode == TW_MODE_up ? 0 : 31,
+                    op->operands[2]);
 }
 
 void tw_ptx_emit_vote(tw_ptx_printer *p, const tw_ir_op *op) {
@@ -117,28 +95,21 @@ static const char *matrices(const tw_ir_op *op) {
     return op->at.vec == 4 ? ".x4" : op->at.vec == 2 ? ".x2" : ".x1";
 }
 
-/* One register stands in braces too. */
 void tw_ptx_emit_ldmatrix(tw_ptx_printer *p, const tw_ir_op *op) {
-    const char *left = op->n_results == 1 ? "{" : "", *right = op->n_results == 1 ? "}" : "";
-    tw_ptx_line(p, "ldmatrix.sync.aligned.m8n8%s%s.shared.b16 %s%V%s, [%r%o];", matrices(op),
-                op->at.trans ? ".trans" : "", left, op->results, op->n_results, right, op->operands[0], op->at.offset);
+    tw_ptx_line(p, "ldmatrix.sync.aligned.m8n8%s%s.shared.b16 %B, [%r%o];", matrices(op), op->at.trans ? ".trans" : "",
+                op->results, op->n_results, op->operands[0], op->at.offset);
 }
 
 void tw_ptx_emit_stmatrix(tw_ptx_printer *p, const tw_ir_op *op) {
-    int n = op->n_operands - 1;
-    const char *left = n == 1 ? "{" : "", *right = n == 1 ? "}" : "";
-    tw_ptx_line(p, "stmatrix.sync.aligned.m8n8%s%s.shared.b16 [%r%o], %s%V%s;", matrices(op),
-                op->at.trans ? ".trans" : "", op->operands[0], op->at.offset, left, op->operands + 1, n, right);
+    tw_ptx_line(p, "stmatrix.sync.aligned.m8n8%s%s.shared.b16 [%r%o], %B;", matrices(op), op->at.trans ? ".trans" : "",
+                op->operands[0], op->at.offset, op->operands + 1, op->n_operands - 1);
 }
 
 void tw_ptx_emit_mma(tw_ptx_printer *p, const tw_ir_op *op) {
     const tw_mma_info *m = tw_mma_describe((tw_mma_kind)op->at.mma);
     const tw_val *a = op->operands, *b = a + m->a, *c = b + m->b;
-    if (m->sm > p->target->sm) {
+    if (m->sm > p->target->sm)
         tw_ptx_unsupported(p, m->name);
-        return;
-    }
-    const char *left = m->b == 1 ? "{" : "", *right = m->b == 1 ? "}" : "";
-    tw_ptx_line(p, "mma.sync.aligned.%s %V, %s%V%s, %s%V%s, %V;", m->ptx, op->results, m->c, m->a == 1 ? "{" : "", a,
-                m->a, m->a == 1 ? "}" : "", left, b, m->b, right, c, m->c);
+    else
+        tw_ptx_line(p, "mma.sync.aligned.%s %B, %B, %B, %B;", m->ptx, op->results, m->c, a, m->a, b, m->b, c, m->c);
 }

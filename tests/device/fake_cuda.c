@@ -5,6 +5,7 @@
        //! fault          an illegal access, which shows when somebody waits, and from then on
        //! registers N    //! shared N    //! local N
        //! complain TEXT  the compiler refuses with that line
+       //! name 90a       the compiler refuses unless told that target
    A kernel's name is what follows ".entry ". Its "machine code" is the PTX behind a mark. Work on a stream happens at
    once, except while it is captured. fake_cuda_fail makes a call fail; fake_cuda_alive counts what was made and not
    given back. */
@@ -40,6 +41,7 @@ typedef struct module {
 typedef struct linker {
     char *text, *cubin;
     char *info, *error;
+    int target;
 } linker;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -463,6 +465,7 @@ int cuLinkCreate_v2(unsigned n, int *options, void **values, void **state) {
     for (unsigned i = 0; i < n; i++) {
         if (options[i] == 3) l->info = values[i];
         if (options[i] == 5) l->error = values[i];
+        if (options[i] == 9) l->target = (int)(uintptr_t)values[i];
     }
     return 0;
 }
@@ -483,6 +486,7 @@ int cuLinkAddData_v2(void *state, int type, void *data, size_t bytes, const char
                 length, complaint);
         return 218;
     }
+    if (directive(data, "name 90a") && l->target != 0x10000 + 90) return 209;
     l->text = take(bytes);
     if (!l->text) return 2;
     memcpy(l->text, data, bytes);

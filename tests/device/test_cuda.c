@@ -300,6 +300,28 @@ static void launches_are_timed(void **state) {
     tw_cuda_close(c);
 }
 
+static void a_target_is_named_where_that_is_needed(void **state) {
+    (void)state;
+    static const char ptx[] = ".entry k(...)\n//! name 90a\n//! registers 21\n", bad[] = "//! complain of it\n";
+    tw_cuda *c = opened();
+    char log[256];
+    void *cubin;
+    size_t bytes;
+    tw_diag d;
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(tw_cuda_assemble(c, ptx, strlen(ptx), &cubin, &bytes, log, sizeof log, &d), TW_OK);
+        assert_non_null(strstr(log, "Used 21 registers"));
+        free(cubin);
+        assert_int_equal(tw_cuda_assemble(c, bad, strlen(bad), &cubin, &bytes, log, sizeof log, &d), TW_ERR_FORMAT);
+        assert_null(cubin);
+        assert_non_null(strstr(log, "of it"));
+    }
+    char small[8];
+    assert_int_equal(tw_cuda_assemble(c, bad, strlen(bad), &cubin, &bytes, small, sizeof small, &d), TW_ERR_FORMAT);
+    assert_int_equal(strlen(small), 7);
+    tw_cuda_close(c);
+}
+
 /* Everything once; the first failure ends it. */
 static tw_status everything(tw_diag *d) {
     tw_cuda *c;
@@ -356,6 +378,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(memory_goes_there_and_back, setup, no_leaks),
         cmocka_unit_test_setup_teardown(kernels_are_launched, setup, no_leaks),
         cmocka_unit_test_setup_teardown(wrong_launches_are_refused, setup, no_leaks),
+        cmocka_unit_test_setup_teardown(a_target_is_named_where_that_is_needed, setup, no_leaks),
         cmocka_unit_test_setup_teardown(launches_are_captured_and_replayed, setup, no_leaks),
         cmocka_unit_test_setup_teardown(launches_are_timed, setup, no_leaks),
         cmocka_unit_test_setup(any_call_may_fail, setup),

@@ -15,6 +15,7 @@ static tw_cublaslt *lt;
 static int setup(void **state) {
     (void)state;
     tw_diag d;
+    unsetenv("NVIDIA_TF32_OVERRIDE");
     setenv("TILEWRIGHT_LIBCUDA", TW_FAKE_CUDA, 1);
     setenv("TILEWRIGHT_LIBCUBLASLT", TW_FAKE_CUBLASLT, 1);
     fake_cuda_reset();
@@ -132,6 +133,10 @@ static void what_cannot_be_is_refused(void **state) {
     p.m = p.lda = p.ldc = 13;
     assert_int_equal(tw_cublaslt_plan_make(lt, &p, 16, 0, &plan, &d), TW_ERR_UNSUPPORTED);
     assert_null(plan);
+    setenv("NVIDIA_TF32_OVERRIDE", "1", 1);
+    assert_int_equal(tw_cublaslt_plan_make(lt, &good, 16, 0, &plan, &d), TW_ERR_UNSUPPORTED);
+    assert_non_null(strstr(d.message, "NVIDIA_TF32_OVERRIDE"));
+    unsetenv("NVIDIA_TF32_OVERRIDE");
     fake_cuda_fail("cuMemAlloc_v2", 0, 2);
     assert_int_equal(tw_cublaslt_plan_make(lt, &good, 16, 1 << 20, &plan, &d), TW_ERR_MEMORY);
     assert_null(plan);

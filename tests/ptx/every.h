@@ -5,11 +5,13 @@
 
 #include "base/random.h"
 #include "ir/builder.h"
+#include "ir/verify.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* A form of an operation that is no scalar one: what must be said beside its name, and the least target. */
+/* A form of an operation that is no scalar one: what is said beside its name, and the least target. */
 typedef struct form {
     tw_opcode code;
     tw_attrs at;
@@ -21,165 +23,6 @@ typedef struct forms {
     int n, room;
 } forms;
 
-static inline void add_form(forms *f, tw_opcode code, tw_attrs at, int sm) {
-    if (f->n + 2 > f->room) f->of = realloc(f->of, (size_t)(f->room = 2 * f->room + 64) * sizeof *f->of);
-    int least = tw_op_describe(code)->sm;
-    f->of[f->n++] = (form){code, at, sm > least ? sm : least, false};
-    if (strchr(tw_op_describe(code)->operands, '?') && !(code == TW_OP_atom)) {
-        f->of[f->n] = f->of[f->n - 1];
-        f->of[f->n++].absent = true;
-    }
-}
-
-static inline void add_accesses(forms *f) {
-    static const tw_type types[] = {TW_T_i8,   TW_T_i16,   TW_T_i32,    TW_T_i64, TW_T_f16,
-                                    TW_T_bf16, TW_T_f16x2, TW_T_bf16x2, TW_T_f32, TW_T_f64};
-    for (size_t t = 0; t < sizeof types / sizeof *types; t++)
-        for (int vec = 1; vec <= 8; vec *= 2)
-            for (int space = TW_SPACE_global; space <= TW_SPACE_shared; space++) {
-                int bits = vec * tw_type_bits(types[t]), sm = bits > 128 ? 100 : 80;
-                if (bits > 256 || (bits == 256 && space != TW_SPACE_global)) continue;
-                for (int cache = 0; cache < TW_CACHES; cache++) {
-                    tw_attrs at = {.type = types[t], .vec = vec, .space = space, .cache = cache, .offset = 32 * cache};
-                    add_form(f, TW_OP_ld, at, sm);
-                    if (cache != TW_CACHE_nc) add_form(f, TW_OP_st, at, sm);
-                }
-            }
-    for (int space = TW_SPACE_global; space <= TW_SPACE_shared; space++)
-        for (int order = 0; order < TW_ORDERS; order++)
-            for (int scope = 0; scope < TW_SCOPES; scope++)
-                for (int vec = 1; vec <= 2; vec++) {
-                    tw_attrs at = {.type = TW_T_i32, .order = order, .scope = scope, .space = space, .vec = vec};
-                    bool scoped = order != TW_ORDER_weak && order != TW_ORDER_volatile;
-                    int sm = scoped && scope == TW_SCOPE_cluster ? 90 : 80;
-                    if (order != TW_ORDER_release && order != TW_ORDER_acq_rel) add_form(f, TW_OP_ld, at, sm);
-                    if (order != TW_ORDER_acquire && order != TW_ORDER_acq_rel) add_form(f, TW_OP_st, at, sm);
-                }
-    for (int cache = 0; cache < TW_CACHES; cache++) {
-        tw_attrs at = {.type = TW_T_f32, .order = TW_ORDER_relaxed, .scope = TW_SCOPE_gpu, .cache = cache};
-        add_form(f, TW_OP_ld, at, 80);
-        if (cache != TW_CACHE_nc) add_form(f, TW_OP_st, at, 80);
-    }
-}
-
-static inline int rmw_sm(int rmw, tw_type t) {
-    bool integer = t == TW_T_i32 || t == TW_T_i64;
-    switch (rmw) {
-    case TW_RMW_add:
-        return t == TW_T_bf16 || t == TW_T_bf16x2 ? 90 : integer || tw_type_is_float(t) ? 80 : 0;
-    case TW_RMW_exch:
-        return tw_type_bits(t) >= 32 ? 80 : 0;
-    case TW_RMW_cas:
-        return tw_type_bits(t) >= 16 ? 80 : 0;
-    case TW_RMW_inc:
-    case TW_RMW_dec:
-        return t == TW_T_i32 ? 80 : 0;
-    default:
-        return integer ? 80 : 0;
-    }
-}
-
-static inline void add_atomics(forms *f) {
-    for (int rmw = 0; rmw < TW_RMWS; rmw++)
-        for (int t = TW_T_i8; t < TW_T_COUNT; t++)
-            for (int space = TW_SPACE_global; space <= TW_SPACE_shared; space++) {
-                int sm = rmw_sm(rmw, (tw_type)t);
-                tw_attrs at = {.type = t, .rmw = rmw, .space = space, .offset = 16};
-                if (!sm) continue;
-                add_form(f, TW_OP_atom, at, sm);
-                if (rmw != TW_RMW_exch && rmw != TW_RMW_cas) add_form(f, TW_OP_red, at, sm);
-            }
-    for (int order = 0; order < TW_ORDERS; order++)
-        for (int scope = 0; scope < TW_SCOPES; scope++) {
-            tw_attrs at = {.type = TW_T_i32, .order = order, .scope = scope};
-            int sm = scope == TW_SCOPE_cluster ? 90 : 80;
-            if (order != TW_ORDER_volatile) add_form(f, TW_OP_atom, at, sm);
-            if (order != TW_ORDER_volatile && order != TW_ORDER_acquire && order != TW_ORDER_acq_rel)
-                add_form(f, TW_OP_red, at, sm);
-        }
-    for (int vec = 2; vec <= 8; vec *= 2) {
-        static const tw_type types[] = {TW_T_f32, TW_T_f16, TW_T_bf16, TW_T_f16x2, TW_T_bf16x2};
-        for (size_t t = 0; t < sizeof types / sizeof *types; t++)
-            if (vec * tw_type_bits(types[t]) <= 128)
-                add_form(f, TW_OP_red, (tw_attrs){.type = types[t], .vec = vec, .scope = TW_SCOPE_gpu}, 90);
-    }
-}
-
-static inline void add_copies(forms *f) {
-    for (int bytes = 4; bytes <= 16; bytes *= 2)
-        for (int cache = 0; cache < TW_CACHES; cache++)
-            if (cache != TW_CACHE_nc)
-                add_form(f, TW_OP_cp_async, (tw_attrs){.bytes = bytes, .cache = cache, .offset = bytes}, 80);
-    add_form(f, TW_OP_cp_async_commit, (tw_attrs){0}, 80);
-    add_form(f, TW_OP_cp_async_wait, (tw_attrs){.count = 2}, 80);
-    add_form(f, TW_OP_cp_async_arrive, (tw_attrs){0}, 80);
-    add_form(f, TW_OP_prefetch, (tw_attrs){.offset = 128}, 80);
-    add_form(f, TW_OP_bulk_load, (tw_attrs){0}, 90);
-    add_form(f, TW_OP_bulk_store, (tw_attrs){0}, 90);
-    add_form(f, TW_OP_bulk_commit, (tw_attrs){0}, 90);
-    add_form(f, TW_OP_bulk_wait, (tw_attrs){.count = 1}, 90);
-    add_form(f, TW_OP_bulk_wait, (tw_attrs){.read = 1}, 90);
-    add_form(f, TW_OP_bulk_prefetch, (tw_attrs){0}, 90);
-    for (int cache = 0; cache < TW_CACHES; cache++) add_form(f, TW_OP_policy, (tw_attrs){.cache = cache}, 80);
-}
-
-static inline void add_barriers(forms *f) {
-    for (int scope = 0; scope < TW_SCOPES; scope++)
-        for (int order = TW_ORDER_acq_rel; order <= TW_ORDER_sc; order++)
-            add_form(f, TW_OP_fence, (tw_attrs){.order = order, .scope = scope}, scope == TW_SCOPE_cluster ? 90 : 80);
-    for (int proxy = TW_PROXY_async_shared; proxy < TW_PROXIES; proxy++)
-        add_form(f, TW_OP_fence_proxy, (tw_attrs){.proxy = proxy}, 90);
-    add_form(f, TW_OP_fence_mbarrier_init, (tw_attrs){0}, 90);
-    add_form(f, TW_OP_barrier, (tw_attrs){0}, 80);
-    add_form(f, TW_OP_barrier_sync, (tw_attrs){.count = 64}, 80);
-    add_form(f, TW_OP_barrier_arrive, (tw_attrs){.count = 64}, 80);
-    add_form(f, TW_OP_warp_sync, (tw_attrs){0}, 80);
-    add_form(f, TW_OP_mbarrier_init, (tw_attrs){0}, 80);
-    add_form(f, TW_OP_mbarrier_inval, (tw_attrs){0}, 80);
-    add_form(f, TW_OP_mbarrier_arrive, (tw_attrs){0}, 80);
-    add_form(f, TW_OP_mbarrier_arrive, (tw_attrs){.count = 4}, 90);
-    add_form(f, TW_OP_mbarrier_expect, (tw_attrs){0}, 90);
-    add_form(f, TW_OP_mbarrier_test, (tw_attrs){0}, 80);
-    add_form(f, TW_OP_mbarrier_wait, (tw_attrs){0}, 80);
-}
-
-static inline void add_warp(forms *f) {
-    for (int t = TW_T_pred; t < TW_T_COUNT; t++) {
-        if (t == TW_T_i8) continue;
-        for (int mode = TW_MODE_idx; mode <= TW_MODE_bfly; mode++)
-            add_form(f, TW_OP_shfl, (tw_attrs){.mode = mode, .type = t}, 80);
-        add_form(f, TW_OP_set, (tw_attrs){.type = t}, 80);
-        add_form(f, TW_OP_select, (tw_attrs){.type = t}, 80);
-        add_form(f, TW_OP_bitcast, (tw_attrs){.type = t}, 80);
-    }
-    for (int mode = TW_MODE_any; mode <= TW_MODE_ballot; mode++) add_form(f, TW_OP_vote, (tw_attrs){.mode = mode}, 80);
-    for (int vec = 1; vec <= 4; vec *= 2)
-        for (int trans = 0; trans < 2; trans++) {
-            add_form(f, TW_OP_ldmatrix, (tw_attrs){.vec = vec, .trans = trans, .offset = 64}, 80);
-            add_form(f, TW_OP_stmatrix, (tw_attrs){.vec = vec, .trans = trans, .offset = 64}, 90);
-        }
-    for (int kind = 1; kind < TW_MMAS; kind++)
-        add_form(f, TW_OP_mma, (tw_attrs){.mma = kind}, tw_mma_describe((tw_mma_kind)kind)->sm);
-    for (int sreg = 0; sreg < TW_SREGS; sreg++)
-        add_form(f, TW_OP_sreg, (tw_attrs){.sreg = sreg, .type = sreg >= TW_SREG_clock64 ? TW_T_i64 : TW_T_i32}, 80);
-    add_form(f, TW_OP_nanosleep, (tw_attrs){0}, 80);
-    add_form(f, TW_OP_exit, (tw_attrs){0}, 80);
-    add_form(f, TW_OP_trap, (tw_attrs){0}, 80);
-}
-
-/* The caller frees `of`. */
-static inline forms every_form(void) {
-    forms f = {0};
-    add_accesses(&f);
-    add_atomics(&f);
-    add_copies(&f);
-    add_barriers(&f);
-    add_warp(&f);
-    return f;
-}
-
-/* -- kernels of them */
-
 /* What a kernel has to compute with: registers of every type. */
 typedef struct pool {
     tw_builder b;
@@ -190,6 +33,7 @@ typedef struct pool {
 } pool;
 
 static inline tw_val pool_take(pool *p, tw_type t) {
+    if (!p->n[t]) t = TW_T_i32; /* no registers are of this type */
     if (p->r && t != TW_T_pred && tw_random_below(p->r, 6) == 0)
         return tw_const(&p->b, t, tw_random_u64(p->r) >> tw_random_below(p->r, 64));
     return p->of[t][p->r ? (int)tw_random_below(p->r, (uint64_t)p->n[t]) : p->turn++ % p->n[t]];
@@ -217,12 +61,14 @@ static inline pool pool_of(tw_kernel *k, tw_random *r) {
     tw_shared_add(&p.b, "fixed", 1024, 16, false);
     tw_shared_add(&p.b, "first", 100, 4, true);
     tw_shared_add(&p.b, "second", 4096, 128, true);
-    for (int t = TW_T_i16; t < TW_T_COUNT; t++) pool_put(&p, (tw_type)t, tw_parameter_add(&p.b, "x", (tw_type)t));
+    for (int t = TW_T_i16; t < TW_T_COUNT; t++)
+        for (int i = 0; i < 2; i++) {
+            char name[16];
+            snprintf(name, sizeof name, "%s_%d", tw_type_name((tw_type)t), i);
+            pool_put(&p, (tw_type)t, tw_parameter_add(&p.b, name, (tw_type)t));
+        }
     p.shared = tw_shared_base(&p.b, "second");
     pool_put(&p, TW_T_i32, tw_shared_base(&p.b, "fixed"));
-    for (int t = TW_T_i16; t < TW_T_COUNT; t++)
-        for (int i = 0; i < 2; i++)
-            pool_put(&p, (tw_type)t, tw_ld(&p.b, (tw_attrs){.type = t, .offset = 64 * t + 8 * i}, p.global));
     for (int i = 0; i < 3; i++) pool_put(&p, TW_T_pred, tw_lt(&p.b, p.of[TW_T_i32][i], p.of[TW_T_i32][(i + 1) % 3]));
     return p;
 }
@@ -266,6 +112,7 @@ static inline int signature(pool *p, const form *f, const char *letters, bool re
             if (!results)
                 values[n] = *c == 'g' || (*c == 'A' && t == TW_T_i64) ? p->global
                             : *c == 's' || *c == 'A'                  ? p->shared
+                            : *c == 'i'                               ? p->of[t][0]
                                                                       : pool_take(p, t);
         }
     }
@@ -282,15 +129,99 @@ static inline void pool_form(pool *p, const form *f, int guard, bool keep) {
     int n = signature(p, f, info->operands, false, types, v);
     if (f->code == TW_OP_atom && f->at.rmw != TW_RMW_cas) n = 2;
     if (f->code == TW_OP_barrier_sync || f->code == TW_OP_barrier_arrive) v[0] = tw_i32(b, 3);
+    if (f->code == TW_OP_set) d[0] = tw_var(b, (tw_type)f->at.type);
     if (guard && info->flags & TW_F_GUARD) {
         b->guard = pool_take(p, TW_T_pred);
         b->guard_not = guard == 2;
     }
-    tw_emit(b, f->code, f->at, d, result_types, n_results, v, n);
+    tw_ir_op *op = tw_emit(b, f->code, f->at, d, result_types, n_results, v, n);
+    if (op && strstr(info->attrs, "name")) op->name = "second";
     for (int i = 0; i < n_results; i++) {
         if (keep) pool_keep(p, result_types[i], d[i]);
         pool_put(p, result_types[i], d[i]);
     }
+}
+
+/* -- which forms there are: whatever the verifier takes */
+
+static inline void forms_add(forms *f, const form *x) {
+    if (f->n == f->room) f->of = realloc(f->of, (size_t)(f->room = 2 * f->room + 64) * sizeof *f->of);
+    f->of[f->n++] = *x;
+}
+
+static inline bool form_is_legal(const form *x, int sm) {
+    tw_kernel *k = tw_kernel_new("form", sm, 128);
+    pool p = pool_of(k, NULL);
+    tw_diag d;
+    pool_form(&p, x, 0, false);
+    bool ok = tw_kernel_verify(k, sm, &d) == TW_OK;
+    tw_kernel_free(k);
+    return ok;
+}
+
+/* What an attribute is tried with: all of a list, or some numbers. */
+static inline int attr_values(int attr, const int32_t **values) {
+    static const int32_t vec[] = {1, 2, 4, 8}, bytes[] = {4, 8, 16}, count[] = {0, 1, 5, 64}, flag[] = {0, 1},
+                         offset[] = {64}, list[] = {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15,
+                                                    16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31};
+    int n = 0;
+#define VALUES(of) (*values = (of), (int)(sizeof(of) / sizeof *(of)))
+    switch (attr) {
+    case TW_ATTR_vec:
+        return VALUES(vec);
+    case TW_ATTR_bytes:
+        return VALUES(bytes);
+    case TW_ATTR_count:
+        return VALUES(count);
+    case TW_ATTR_trans:
+    case TW_ATTR_read:
+    case TW_ATTR_unroll:
+        return VALUES(flag);
+    case TW_ATTR_offset:
+        return VALUES(offset);
+    default:
+        *values = list;
+        while (n < 32 && tw_attr_value_name(attr, n)) n++;
+        return n;
+    }
+#undef VALUES
+}
+
+static inline void forms_try(forms *f, form x, int attr) {
+    const int32_t *values;
+    for (; attr < TW_ATTRS; attr++) {
+        if (!tw_op_allows(x.code, attr)) continue;
+        int n = attr_values(attr, &values);
+        /* Not every pair: hints with the two plainest orders, scopes where there is an order. */
+        if (attr == TW_ATTR_order && (x.at.cache || x.at.vec > 1)) n = TW_ORDER_relaxed + 1;
+        if (attr == TW_ATTR_scope && x.at.order == TW_ORDER_weak) n = 1;
+        for (int i = 0; i < n; i++) {
+            tw_attr_set(&x.at, attr, values[i]);
+            forms_try(f, x, attr + 1);
+        }
+        return;
+    }
+    bool may = strchr(tw_op_describe(x.code)->operands, '?') && x.code != TW_OP_atom;
+    for (int absent = 0; absent <= may; absent++) {
+        x.absent = absent;
+        if (!form_is_legal(&x, 120)) continue;
+        static const int targets[] = {80, 89, 90, 100, 120};
+        int i = 0;
+        while (!form_is_legal(&x, targets[i])) i++;
+        x.sm = targets[i];
+        forms_add(f, &x);
+    }
+}
+
+/* Every form that is legal on the newest target; the caller frees `of`. */
+static inline forms every_form(void) {
+    forms f = {0};
+    for (int c = 0; c < TW_OPCODES; c++) {
+        const tw_op_info *info = tw_op_describe((tw_opcode)c);
+        if (!info->scalar && !(info->flags & TW_F_BLOCKS) && c != TW_OP_undef)
+            forms_try(&f, (form){.code = (tw_opcode)c}, 0);
+    }
+    return f;
 }
 
 #endif

@@ -3,6 +3,7 @@
 
 #include "base/diag.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,11 +14,12 @@ typedef struct linking {
     char *text;         /* the PTX with an end mark, which the compiler wants */
     char *info, *error; /* LOG_BYTES each */
     /* The driver writes into these until the state is destroyed. */
-    int options[5];
-    void *values[5];
+    int options[6];
+    void *values[6];
 } linking;
 
-static int compile(const tw_driver *d, linking *l, size_t bytes, void **cubin, size_t *cubin_bytes) {
+/* `target`: 0 for what the device has. */
+static int compile(const tw_driver *d, linking *l, size_t bytes, int target, void **cubin, size_t *cubin_bytes) {
     int n = 0;
 #define OPTION(name, value) (l->options[n] = TW_DRV_JIT_##name, l->values[n++] = (void *)(value))
     OPTION(INFO_LOG, l->info);
@@ -25,6 +27,7 @@ static int compile(const tw_driver *d, linking *l, size_t bytes, void **cubin, s
     OPTION(ERROR_LOG, l->error);
     OPTION(ERROR_LOG_BYTES, (uintptr_t)LOG_BYTES);
     OPTION(LOG_VERBOSE, (uintptr_t)1);
+    if (target) OPTION(TARGET, (uintptr_t)target);
 #undef OPTION
     int code = d->cuLinkCreate((unsigned)n, l->options, l->values, &l->state);
     if (code != 0) {
@@ -33,6 +36,32 @@ static int compile(const tw_driver *d, linking *l, size_t bytes, void **cubin, s
     }
     code = d->cuLinkAddData(l->state, TW_DRV_JIT_INPUT_PTX, l->text, bytes + 1, "kernel", 0, NULL, NULL);
     return code ? code : d->cuLinkComplete(l->state, cubin, cubin_bytes);
+}
+
+/* Some drivers take the device's target to be the plain one, and refuse PTX for the one whose name ends in 'a': it is
+   named then, and from then on. */
+static int compile_either_way(tw_cuda *c, linking *l, size_t bytes, void **cubin, size_t *cubin_bytes) {
+    const char *name = c->info.target->name;
+    const bool accelerated = name[strlen(name) - 1] == 'a', named = atomic_load(&c->name_target);
+    const int target = c->info.target->sm + TW_DRV_JIT_ACCELERATED;
+    int code = compile(&c->driver, l, bytes, named ? target : 0, cubin, cubin_bytes);
+    const bool refused = code == 200 || code == 209 || code == 218; /* image, target or PTX */
+    if (!refused || !accelerated || named) return code;
+    linking again = {.text = l->text, .info = calloc(2, LOG_BYTES)};
+    if (!again.info) return code; /* the first complaint will do */
+    again.error = again.info + LOG_BYTES;
+    if (compile(&c->driver, &again, bytes, target, cubin, cubin_bytes) != 0) {
+        if (again.state) c->driver.cuLinkDestroy(again.state);
+        free(again.info);
+        return code;
+    }
+    atomic_store(&c->name_target, true);
+    if (l->state) c->driver.cuLinkDestroy(l->state);
+    free(l->info);
+    l->state = again.state;
+    l->info = again.info;
+    l->error = again.error;
+    return 0;
 }
 
 /* Whether the code says that the PTX is at fault, rather than the device or the driver. */
@@ -60,7 +89,7 @@ tw_status tw_cuda_assemble(tw_cuda *c, const char *ptx, size_t bytes, void **cub
     l.text[bytes] = 0;
     tw_status st = TW_OK;
     int code = d->cuCtxSetCurrent(c->context);
-    if (code == 0) code = compile(d, &l, bytes, &image, &size);
+    if (code == 0) code = compile_either_way(c, &l, bytes, &image, &size);
     l.info[LOG_BYTES - 1] = l.error[LOG_BYTES - 1] = 0;
     if (code != 0) {
         char text[256];

@@ -34,6 +34,8 @@ enum {
     TW_DRV_JIT_INFO_LOG_BYTES = 4,
     TW_DRV_JIT_ERROR_LOG = 5,
     TW_DRV_JIT_ERROR_LOG_BYTES = 6,
+    TW_DRV_JIT_TARGET = 9,
+    TW_DRV_JIT_ACCELERATED = 0x10000, /* with a capability: its target whose name ends in 'a' */
     TW_DRV_JIT_LOG_VERBOSE = 12,
     TW_DRV_JIT_INPUT_PTX = 1,
 
@@ -76,8 +78,9 @@ struct tw_cuda {
     void *start, *end; /* events */
     tw_cuda_info info;
     bool capturing;
-    int fault;          /* the driver's code that made the context useless; 0: none */
-    char launched[128]; /* the kernel launched last since the stream was last known to be idle, or "" */
+    _Atomic bool name_target; /* the compiler does not take the device's target by itself */
+    int fault;                /* the driver's code that made the context useless; 0: none */
+    char launched[128];       /* the kernel launched last since the stream was last known to be idle, or "" */
 };
 
 struct tw_cuda_module {

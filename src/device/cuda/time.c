@@ -69,6 +69,7 @@ tw_status tw_cuda_time(tw_cuda *c, tw_cuda_enqueue *enqueue, void *context, int 
                        tw_diag *diag) {
     tw_cuda_timer *t;
     tw_status st = tw_cuda_timer_make(c, &t, enqueue, context, launches, diag);
+    if (st != TW_OK) return st;
     for (int i = 0; i < replays && st == TW_OK; i++) st = tw_cuda_timer_sample(t, &samples[i], diag);
     tw_cuda_timer_free(t);
     return st;

@@ -116,8 +116,9 @@ static void pipeline(tw_gemm_gen *g, tw_val count) {
 static void through_registers(tw_gemm_gen *g, tw_val count) {
     tw_builder *b = g->b;
     tw_val some = tw_lt(b, tw_i32(b, 0), count);
-    tw_gemm_copy_load(g);
+    tw_gemm_copy_declare(g);
     tw_push_if(b, some);
+    tw_gemm_copy_load(g);
     tw_gemm_copy_store(g);
     tw_pop(b);
     tw_val i = tw_push_for(b, tw_i32(b, 0), count, tw_i32(b, 1), false);

@@ -109,6 +109,7 @@ static tw_status try_one(search *s, const tw_gemm_config *c, tw_ptx_job *job) {
         s->report->wrong += st == TW_ERR_MISMATCH;
         s->report->failed += st != TW_ERR_MISMATCH;
     }
+    if (s->options->measured_one) s->options->measured_one(s->options->context, c, st == TW_OK ? median : -1);
     if (!remember(s, c, median)) return tw_fail_memory(s->diag);
     if (st == TW_ERR_IO) {
         if (s->diag) *s->diag = d;
@@ -174,7 +175,7 @@ static tw_status first_generation(search *s, int sampled, int measured) {
     int n = 0;
     for (int i = 0; i < sampled; i++) {
         tw_gemm_config c;
-        if (!tw_gemm_config_random(&c, p, info->target, NULL, &s->random, 20000)) continue;
+        if (!tw_gemm_config_random(&c, p, info->target, s->options->keep, &s->random, 20000)) continue;
         if (!allowed(s, &c)) continue;
         e[n++] = (entry){c, tw_gemm_estimate(p, &c, info)};
     }
@@ -200,10 +201,10 @@ static tw_gemm_config vary(search *s, tw_gemm_config c) {
         while (at < count && values[at] != tw_gemm_config_get(&c, i)) at++;
         int to = at + (tw_random_below(&s->random, 2) ? 1 : -1);
         if (tw_random_below(&s->random, 4) == 0) to = (int)tw_random_below(&s->random, (uint64_t)count);
-        if (to >= 0 && to < count) tw_gemm_config_set(&c, i, values[to]);
+        const bool kept = s->options->keep && tw_gemm_config_get(s->options->keep, i) >= 0;
+        if (to >= 0 && to < count && !kept) tw_gemm_config_set(&c, i, values[to]);
     }
-    if (c.kg == 1) c.split = 0;
-    return c;
+    return tw_gemm_config_plain(c);
 }
 
 static tw_status next_generation(search *s, int offspring) {

@@ -212,6 +212,24 @@ static tw_status check(const tw_cublaslt_problem *p, tw_diag *diag) {
     return TW_OK;
 }
 
+/* Switches of the environment that make the library compute otherwise than it was told, which would be measured as what
+   it is not. */
+static tw_status check_switches(tw_cublaslt_type type, tw_diag *diag) {
+    static const struct {
+        tw_cublaslt_type type;
+        const char *name;
+    } switches[] = {{TW_CUBLASLT_F32, "NVIDIA_TF32_OVERRIDE"},
+                    {TW_CUBLASLT_F32, "CUBLAS_EMULATE_SINGLE_PRECISION"},
+                    {TW_CUBLASLT_F64, "CUBLAS_EMULATE_DOUBLE_PRECISION"}};
+    for (size_t i = 0; i < sizeof switches / sizeof *switches; i++) {
+        const char *set = switches[i].type == type ? getenv(switches[i].name) : NULL;
+        if (set && strcmp(set, "0") != 0)
+            return tw_fail(diag, TW_ERR_UNSUPPORTED, "%s=%s in the environment: cuBLASLt would round otherwise",
+                           switches[i].name, set);
+    }
+    return TW_OK;
+}
+
 static int make_layout(const tw_cublaslt *lt, void **layout, int type, int64_t rows, int64_t cols, int64_t ld,
                        int32_t batch, int64_t stride) {
     int s = lt->cublasLtMatrixLayoutCreate(layout, type, (uint64_t)rows, (uint64_t)cols, ld);
@@ -278,6 +296,7 @@ tw_status tw_cublaslt_plan_make(tw_cublaslt *lt, const tw_cublaslt_problem *p, i
     *out = NULL;
     tw_status st = check(p, diag);
     if (st == TW_OK && most < 1) st = tw_fail(diag, TW_ERR_USAGE, "a plan of %d algorithms", most);
+    if (st == TW_OK) st = check_switches(p->type, diag);
     if (st == TW_OK) st = tw_cuda_enter(lt->cuda, diag);
     if (st != TW_OK) return st;
     tw_cublaslt_plan *x = calloc(1, sizeof *x);

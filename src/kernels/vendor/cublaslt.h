@@ -42,7 +42,8 @@ void tw_cublaslt_version(const tw_cublaslt *lt, char *out, size_t size); /* "13.
 const char *tw_cublaslt_find(void);
 
 /* Up to `most` algorithms, the heuristic's first choice first, and one workspace of at most `workspace` bytes for them.
-   TW_ERR_UNSUPPORTED where the library has none for this problem. */
+   TW_ERR_UNSUPPORTED where the library has none for this problem, or the environment makes it compute otherwise
+   (NVIDIA_TF32_OVERRIDE=1 for f32). */
 tw_status tw_cublaslt_plan_make(tw_cublaslt *lt, const tw_cublaslt_problem *p, int most, size_t workspace,
                                 tw_cublaslt_plan **out, tw_diag *diag);
 void tw_cublaslt_plan_free(tw_cublaslt_plan *p);
