@@ -143,3 +143,30 @@ bool tw_path_is_dir(const char *path) {
     struct stat st;
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
+
+bool tw_cache_path(const char *name, char *out, size_t size) {
+    const char *own = getenv("TILEWRIGHT_CACHE"), *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    int n = -1;
+    if (own && *own)
+        n = snprintf(out, size, "%s/%s", own, name);
+    else if (xdg && *xdg)
+        n = snprintf(out, size, "%s/tilewright/%s", xdg, name);
+    else if (home && *home)
+        n = snprintf(out, size, "%s/.cache/tilewright/%s", home, name);
+    return n > 0 && (size_t)n < size;
+}
+
+bool tw_folder_make(const char *path) {
+    char part[4096];
+    size_t n = strlen(path);
+    if (n == 0 || n >= sizeof part) return false;
+    memcpy(part, path, n + 1);
+    for (char *p = part + 1; *p; p++)
+        if (*p == '/') {
+            *p = 0;
+            mkdir(part, 0777); /* most are there already */
+            *p = '/';
+        }
+    mkdir(part, 0777);
+    return tw_path_is_dir(path);
+}

@@ -24,4 +24,11 @@ tw_status tw_file_write(const char *path, const void *data, size_t size, tw_diag
 bool tw_file_exists(const char *path);
 bool tw_path_is_dir(const char *path);
 
+/* `name` in the folder where things are remembered: $TILEWRIGHT_CACHE, $XDG_CACHE_HOME/tilewright or
+   ~/.cache/tilewright. False when none of them is set, or the path is too long. Nothing is made. */
+bool tw_cache_path(const char *name, char *out, size_t size);
+
+/* A folder with all those it is in; false when it is not there afterwards. */
+bool tw_folder_make(const char *path);
+
 #endif

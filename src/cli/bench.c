@@ -3,7 +3,7 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "base/stats.h"
-#include "cli/cli.h"
+#include "cli/bench_gemm.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -200,6 +200,7 @@ static void add_row(bench *b, const char *kind, int64_t n, int64_t depth) {
 }
 
 static int run(const cli_verb *verb, int argc, char **argv) {
+    if (argc && !strcmp(argv[0], "gemm")) return cli_bench_gemm(argc - 1, argv + 1);
     cli_model_flags m = {0};
     const char *path = NULL, *shape = NULL, *dtype = "bf16";
     int64_t p = 512, n = 128, depth = 0;

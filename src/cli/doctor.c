@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE
 #include "cli/cli.h"
+#include "device/cuda/cuda.h"
+#include "kernels/vendor/cublaslt.h"
 
 #include <dlfcn.h>
 #include <jansson.h>
@@ -15,11 +17,15 @@ static const struct {
     {"oneDNN",
      {"libdnnl.so.3", "libdnnl.so.3.6", "libdnnl.so.2", "libdnnl.so", NULL},
      "one candidate less for prefill's matrix products"},
-    {"NVIDIA driver", {"libcuda.so.1", NULL}, "programs run on the processor"},
+    {"cuBLASLt", {NULL}, "nothing of NVIDIA's beside our matrix products on a GPU"},
+    {"cuDNN",
+     {"libcudnn.so.9", "libcudnn.so.8", "libcudnn.so", NULL},
+     "nothing of NVIDIA's beside our attention and convolution on a GPU"},
 };
 enum { OPTIONAL = sizeof optional / sizeof *optional };
 
 static const char *find_library(int i) {
+    if (!optional[i].files[0]) return tw_cublaslt_find(); /* knows where to look */
     for (int k = 0; k < 5 && optional[i].files[k]; k++) {
         /* Some start threads of their own, which do not survive the library. */
         void *h = dlopen(optional[i].files[k], RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
@@ -30,17 +36,52 @@ static const char *find_library(int i) {
     return NULL;
 }
 
+/* GPU number `i`; false after the last, or with the reason why there is none. */
+static bool gpu_at(int i, tw_cuda_info *gpu, tw_diag *d) {
+    int n = 0;
+    if (tw_cuda_count(&n, d) != TW_OK || i >= n) return false;
+    return tw_cuda_query(i, gpu, d) == TW_OK;
+}
+
+static json_t *gpus_json(void) {
+    json_t *list = json_array();
+    tw_cuda_info g;
+    for (int i = 0; gpu_at(i, &g, NULL); i++)
+        json_array_append_new(list, json_pack("{s:s, s:s, s:i, s:s?, s:i, s:i, s:I, s:I}", "name", g.name, "driver",
+                                              g.driver, "sm", g.sm, "target", g.target ? g.target->name : NULL, "sms",
+                                              g.sms, "clock_khz", g.clock_khz, "memory_bytes",
+                                              (json_int_t)g.memory_bytes, "l2_bytes", (json_int_t)g.l2_bytes));
+    return list;
+}
+
+static void print_gpus(void) {
+    tw_cuda_info g;
+    tw_diag d = {0};
+    int n = 0;
+    for (; gpu_at(n, &g, &d); n++) {
+        printf("GPU %-8d %s, driver %s, %d SMs at %.2f GHz, %.1f GB, L2 %lld MiB\n", n, g.name, g.driver, g.sms,
+               g.clock_khz / 1e6, (double)g.memory_bytes / 1e9, (long long)g.l2_bytes >> 20);
+        if (g.target)
+            printf("  kernels    %s, %d KiB of shared memory a block\n", g.target->name, g.shared_block >> 10);
+        else
+            printf("  kernels    none: capability %d.%d has no target\n", g.sm / 10, g.sm % 10);
+    }
+    if (n == 0)
+        printf("GPU          not here: programs run on the processor, kernels for GPUs in the emulator (%s)\n",
+               *d.message ? d.message : "the driver knows of none");
+}
+
 static void print_json(const tw_cpu *c, const char *isa, double bandwidth, double flops, const char *kernel) {
     json_t *libs = json_object();
     for (int i = 0; i < OPTIONAL; i++) {
         const char *f = find_library(i);
         json_object_set_new(libs, optional[i].name, f ? json_string(f) : json_null());
     }
-    json_t *o =
-        json_pack("{s:s, s:s, s:s, s:i, s:s, s:I, s:I, s:I, s:I, s:f, s:f, s:o}", "version", TW_VERSION, "kernel",
-                  kernel, "cpu", c->model, "cores", c->cores, "isa", isa, "memory_bytes", (json_int_t)c->memory_bytes,
-                  "available_bytes", (json_int_t)c->available_bytes, "l2_bytes", (json_int_t)c->l2_bytes, "l3_bytes",
-                  (json_int_t)c->l3_bytes, "read_bytes_per_second", bandwidth, "flops", flops, "libraries", libs);
+    json_t *o = json_pack("{s:s, s:s, s:s, s:i, s:s, s:I, s:I, s:I, s:I, s:f, s:f, s:o, s:o}", "version", TW_VERSION,
+                          "kernel", kernel, "cpu", c->model, "cores", c->cores, "isa", isa, "memory_bytes",
+                          (json_int_t)c->memory_bytes, "available_bytes", (json_int_t)c->available_bytes, "l2_bytes",
+                          (json_int_t)c->l2_bytes, "l3_bytes", (json_int_t)c->l3_bytes, "read_bytes_per_second",
+                          bandwidth, "flops", flops, "libraries", libs, "gpus", gpus_json());
     char *text = o ? json_dumps(o, JSON_REAL_PRECISION(9)) : NULL;
     if (text) puts(text);
     free(text);
@@ -56,6 +97,7 @@ static void print_text(const tw_cpu *c, const char *isa, double bandwidth, doubl
     printf("memory       %.1f GB, %.1f GB free\n", (double)c->memory_bytes / 1e9, (double)c->available_bytes / 1e9);
     printf("reads        %.1f GB/s measured, all cores\n", bandwidth / 1e9);
     printf("arithmetic   %.0f GFLOP/s measured, f32, all cores\n", flops / 1e9);
+    print_gpus();
     for (int i = 0; i < OPTIONAL; i++) {
         const char *f = find_library(i);
         printf("%-12s %s%s%s\n", optional[i].name, f ? f : "not here: ", f ? "" : optional[i].without, "");

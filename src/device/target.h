@@ -13,6 +13,7 @@ typedef struct tw_target {
     int registers;        /* of an SM, 32 bits each */
     int register_unit;    /* a warp's registers are given out in multiples of this */
     int thread_registers; /* most a thread may have */
+    int parts;            /* that an SM's registers and schedulers are divided into; a warp lives in one */
     int shared_sm, shared_block,
         shared_reserved; /* bytes: of an SM; most a block may ask for; taken by the system from each */
     int shared_unit;
@@ -20,10 +21,12 @@ typedef struct tw_target {
 
 const tw_target *tw_target_find(const char *name); /* NULL when unknown; "sm_90" finds sm_90a */
 const tw_target *tw_target_at(int index);          /* NULL past the last */
-/* The record for a device of this compute capability (major * 10 + minor): the newest that runs on it; NULL if none. */
+/* The record for a device of this compute capability (major * 10 + minor): the newest that runs on it; NULL if none.
+   Code for a name that ends in 'a' runs on that capability alone, other code on all later ones. */
 const tw_target *tw_target_for(int sm);
 
-/* Blocks of this size that an SM holds at once; 0 when not even one fits. */
+/* Blocks of this size that an SM holds at once; 0 when not even one fits. `registers` is a thread's, `shared_bytes` a
+   block's, static and dynamic together. */
 int tw_target_blocks(const tw_target *t, int threads, int registers, int shared_bytes);
 
 #endif

@@ -76,10 +76,13 @@ int tw_opcode_from_name(const char *name) {
 }
 
 bool tw_op_allows(tw_opcode code, int attr) {
-    const char *name = tw_attr_name(attr), *at = ops[code].attrs;
-    size_t n = strlen(name);
-    for (; (at = strstr(at, name)); at += n)
-        if ((at == ops[code].attrs || at[-1] == ' ') && (at[n] == ' ' || !at[n])) return true;
+    const char *at = ops[code].attrs;
+    while (*at) {
+        const char *name = tw_attr_name(attr);
+        while (*name && *name == *at) name++, at++;
+        if (!*name && (!*at || *at == ' ')) return true;
+        while (*at && *at++ != ' ') {}
+    }
     return false;
 }
 

@@ -1,35 +1,49 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From a kernel to machine code on a device: the driver compiles the PTX, and a folder of cubins remembers. */
+/* From PTX to machine code for a device, and a folder of cubins that remembers. Two compilers can be asked: the
+   driver's, which every machine with a GPU has, and the program ptxas, which needs no GPU. */
 #ifndef TW_PTX_LOAD_H
 #define TW_PTX_LOAD_H
 
 #include "device/cuda/cuda.h"
-#include "ptx/ptx.h"
 
 typedef struct tw_cubin {
     void *data; /* owned: free with tw_cubin_free */
     size_t bytes;
     bool cached;                /* came from the folder */
-    double seconds;             /* that compiling took */
-    int registers, spill_bytes; /* as the compiler's log says; -1 when it came from the cache and the log is not kept */
+    double seconds;             /* that compiling, or finding it there, took */
+    int registers, spill_bytes; /* a thread's, stored; as the compiler's log says, -1 where it does not */
 } tw_cubin;
 void tw_cubin_free(tw_cubin *c);
 
-/* Compiles PTX by the driver's compiler for this device. The folder is $TILEWRIGHT_CACHE or the user's cache folder; an
-   entry's name is a hash of the PTX text, the target and the driver's version, its content is checked by its own
-   checksum, and it is written beside and renamed: concurrent processes are safe, and a damaged entry is as good as
-   none. `remember` false leaves the folder alone. */
-tw_status tw_ptx_compile(tw_cuda *c, const char *ptx, size_t bytes, bool remember, tw_cubin *out, tw_diag *diag);
+/* Who compiles, and for what. */
+typedef struct tw_ptx_compiler {
+    tw_cuda *cuda;      /* NULL: no device, then `ptxas` and `target` are needed */
+    const char *target; /* "sm_90a"; NULL: that of the device */
+    const char *ptxas;  /* a program, looked for on PATH when there is no slash in it; NULL: the driver's compiler */
+    bool remember;      /* false: the folder is left alone */
+} tw_ptx_compiler;
 
-/* Many at once on `threads` threads (0: all cores). statuses[i] and messages in diags[i] (may be NULL); stops early
-   with TW_ERR_MEMORY only. */
+/* For this device: by the program in $TILEWRIGHT_PTXAS where that is set, else by the driver. */
+tw_ptx_compiler tw_ptx_compiler_for(tw_cuda *c, bool remember);
+
+/* Compiles PTX. The folder is `cubin` below $TILEWRIGHT_CACHE or the user's cache folder; an entry's name is a hash of
+   the PTX text, the target and the compiler with its version, its content is checked by its own checksum, and it is
+   written beside and renamed: concurrent processes are safe, and a damaged entry is as good as none. Where nothing can
+   be written, nothing is remembered. `ptx` needs no end mark. TW_ERR_FORMAT, with the compiler's first complaint, where
+   the PTX is wrong; TW_ERR_UNSUPPORTED where there is no such compiler. */
+tw_status tw_ptx_compile(tw_cuda *c, const char *ptx, size_t bytes, bool remember, tw_cubin *out, tw_diag *diag);
+tw_status tw_ptx_compile_by(const tw_ptx_compiler *by, const char *ptx, size_t bytes, tw_cubin *out, tw_diag *diag);
+
+/* Many at once on `threads` threads (0: all cores); with ptxas, as many processes. Each job ends with its own status
+   and diagnostic. When memory runs out, those not yet begun end with TW_ERR_MEMORY too. */
 typedef struct tw_ptx_job {
     const char *ptx;
     size_t bytes;
-    tw_cubin cubin;
+    tw_cubin cubin; /* this and what follows: results */
     tw_status status;
     tw_diag diag;
 } tw_ptx_job;
 void tw_ptx_compile_all(tw_cuda *c, tw_ptx_job *jobs, int n, int threads, bool remember);
+void tw_ptx_compile_all_by(const tw_ptx_compiler *by, tw_ptx_job *jobs, int n, int threads);
 
 #endif

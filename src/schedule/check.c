@@ -33,13 +33,13 @@ typedef struct place {
 
 static const char *where_of(const place *at, char out[96]) {
     snprintf(out, 96, "workers[%d][%d] %s", at->worker, at->index,
-             tw_op_describe(at->s->workers[at->worker].list[at->index].op)->name);
+             tw_schedule_op_describe(at->s->workers[at->worker].list[at->index].op)->name);
     return out;
 }
 
 /* ---- structure: references, arity, kinds ---- */
 
-static bool operands_ok(check *c, const place *at, const tw_instr *in, const tw_op_info *info) {
+static bool operands_ok(check *c, const place *at, const tw_instr *in, const tw_schedule_op_info *info) {
     char where[96];
     bool ok = true;
     for (int i = info->n_operands; i < TW_MAX_OPERANDS; i++) {
@@ -71,7 +71,7 @@ static bool operands_ok(check *c, const place *at, const tw_instr *in, const tw_
 
 /* An instruction reads and writes in no order that anybody promises: what it writes may be within its reach once only.
  */
-static bool apart_ok(check *c, const place *at, const tw_instr *in, const tw_op_info *info) {
+static bool apart_ok(check *c, const place *at, const tw_instr *in, const tw_schedule_op_info *info) {
     char where[96];
     for (int i = 0; i < info->n_operands; i++) {
         if (info->operands[i].access == 'r' || in->operand[i] < 0) continue;
@@ -125,7 +125,7 @@ static bool instr_ok(check *c, int worker, int i, const tw_instr *in, int *first
     char where[96];
     tw_diag d;
     *first = c->effects.count;
-    const tw_op_info *info = tw_op_describe(in->op);
+    const tw_schedule_op_info *info = tw_schedule_op_describe(in->op);
     bool ok = operands_ok(c, at, in, info);
     ok = waits_ok(c, at, in) && ok && apart_ok(c, at, in, info);
     if (!ok) return false;
@@ -175,7 +175,7 @@ static bool routes_ok(check *c) {
     for (int w = 0; w < s->n_workers && ok; w++)
         for (int i = 0; i < s->workers[w].count; i++) {
             const tw_instr *in = &s->workers[w].list[i];
-            const tw_op_info *info = tw_op_describe(in->op);
+            const tw_schedule_op_info *info = tw_schedule_op_describe(in->op);
             for (int k = 0; k < info->n_operands; k++) {
                 int b = in->operand[k];
                 if (b < 0 || info->operands[k].access == 'r' || experts[b] < 0) continue;

@@ -11,7 +11,7 @@ enum { MAX_ACCESSES = 1 << 13 };
 typedef struct effects {
     const tw_schedule *s;
     const tw_instr *in;
-    const tw_op_info *info;
+    const tw_schedule_op_info *info;
     tw_access_list *list;
     tw_diag *diag;
     int first; /* of its accesses */
@@ -429,7 +429,7 @@ tw_status tw_instr_effects(const tw_schedule *s, const tw_instr *in, tw_access_l
         [TW_OP_HEAD] = head,
         [TW_OP_OUTPUT] = output,
     };
-    effects e = {s, in, tw_op_describe(in->op), list, diag, list->count, TW_OK};
+    effects e = {s, in, tw_schedule_op_describe(in->op), list, diag, list->count, TW_OK};
     of[in->op](&e);
     return e.status;
 }

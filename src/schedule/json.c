@@ -36,7 +36,7 @@ static void put_buffer(tw_buf *out, const tw_buffer *b) {
 }
 
 static void put_instr(tw_buf *out, const tw_schedule *s, const tw_instr *in) {
-    const tw_op_info *info = tw_op_describe(in->op);
+    const tw_schedule_op_info *info = tw_schedule_op_describe(in->op);
     tw_buf_printf(out, "   {\"op\": \"%s\", ", info->name);
     const char *comma = "";
     for (int i = 0; i < info->n_operands; i++) {
@@ -173,7 +173,8 @@ static tw_status read_waits(reader *r, tw_instr *in, const json_t *waits) {
     return TW_OK;
 }
 
-static tw_status read_field(reader *r, tw_instr *in, const tw_op_info *info, const char *key, const json_t *v) {
+static tw_status read_field(reader *r, tw_instr *in, const tw_schedule_op_info *info, const char *key,
+                            const json_t *v) {
     for (int i = 0; i < info->n_operands; i++)
         if (!strcmp(key, info->operands[i].name)) {
             in->operand[i] = lookup(r->buffers, v);
@@ -198,7 +199,7 @@ static tw_status read_instr(reader *r, int worker, const json_t *o) {
     json_t *v;
     tw_op op;
     if (!name || !tw_op_from_name(name, &op)) return refuse(r, "unknown op ", name ? name : "");
-    const tw_op_info *info = tw_op_describe(op);
+    const tw_schedule_op_info *info = tw_schedule_op_describe(op);
     tw_instr *in = tw_builder_instr(r->s, worker, op);
     if (!in) return tw_fail_memory(r->diag);
     json_object_foreach((json_t *)(uintptr_t)o, key, v) {

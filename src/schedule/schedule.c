@@ -23,11 +23,11 @@ static void take_word(const char **p, char stop, char *out, size_t size) {
     out[n] = 0;
 }
 
-static tw_op_info infos[TW_OP_COUNT];
+static tw_schedule_op_info infos[TW_OP_COUNT];
 static pthread_once_t infos_made = PTHREAD_ONCE_INIT;
 
 static void make_info(tw_op op) {
-    tw_op_info *info = &infos[op];
+    tw_schedule_op_info *info = &infos[op];
     info->name = ops[op].name;
     for (const char *p = ops[op].operands; *p;) {
         tw_operand_info *o = &info->operands[info->n_operands++];
@@ -49,7 +49,7 @@ static void make_infos(void) {
     for (int op = 0; op < TW_OP_COUNT; op++) make_info((tw_op)op);
 }
 
-const tw_op_info *tw_op_describe(tw_op op) {
+const tw_schedule_op_info *tw_schedule_op_describe(tw_op op) {
     pthread_once(&infos_made, make_infos);
     return &infos[op];
 }

@@ -76,14 +76,14 @@ typedef struct tw_operand_info {
     bool optional;
 } tw_operand_info;
 
-typedef struct tw_op_info {
+typedef struct tw_schedule_op_info {
     const char *name;
     tw_operand_info operands[TW_MAX_OPERANDS];
     char params[TW_MAX_PARAMS][16];
     int n_operands, n_params;
-} tw_op_info;
+} tw_schedule_op_info;
 
-const tw_op_info *tw_op_describe(tw_op op);
+const tw_schedule_op_info *tw_schedule_op_describe(tw_op op);
 bool tw_op_from_name(const char *name, tw_op *op);
 const char *tw_buffer_kind_name(tw_buffer_kind k);
 bool tw_buffer_kind_from_name(const char *name, tw_buffer_kind *k);

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-$ tilewright doctor | sed 's/ .*//'
+# With a GPU there is a line or two for each; here there is none, whatever the machine has.
+$ TILEWRIGHT_LIBCUDA=none tilewright doctor | sed 's/ .*//'
   tilewright
   processor
   kernels
@@ -7,8 +8,14 @@ $ tilewright doctor | sed 's/ .*//'
   memory
   reads
   arithmetic
+  GPU
   oneDNN
-  NVIDIA
-$ tilewright doctor --json >d.json && json d.json version && json d.json cpu cores isa memory_bytes read_bytes_per_second flops libraries | wc -l
+  cuBLASLt
+  cuDNN
+$ tilewright doctor --json >d.json && json d.json version && json d.json cpu cores isa memory_bytes read_bytes_per_second flops libraries gpus | wc -l
   0.1.0
-  7
+  8
+$ TILEWRIGHT_LIBCUDA=none tilewright doctor | grep GPU | head -n 1
+  GPU          not here: programs run on the processor, kernels for GPUs in the emulator (no NVIDIA driver: none: cannot open shared object file: No such file or directory)
+$ TILEWRIGHT_LIBCUDA=none tilewright doctor --json | json - gpus
+  []

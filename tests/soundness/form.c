@@ -13,7 +13,7 @@ const char *hazard_name(hazard h) {
 typedef struct form {
     const tw_schedule *s;
     const tw_instr *in;
-    const tw_op_info *info;
+    const tw_schedule_op_info *info;
     hazard fault;
 } form;
 

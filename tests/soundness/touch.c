@@ -249,7 +249,7 @@ hazard touch_instr(const touch_space *space, const tw_instr *in, touch_step step
 
 bool touch_space_set(touch_space *space, const tw_schedule *s) {
     if (!space->ops[0].name)
-        for (int i = 0; i < TW_OP_COUNT; i++) space->ops[i] = *tw_op_describe((tw_op)i);
+        for (int i = 0; i < TW_OP_COUNT; i++) space->ops[i] = *tw_schedule_op_describe((tw_op)i);
     if (s->n_buffers > space->buffers_room) {
         space->buffers_room = 2 * s->n_buffers;
         space->base = realloc(space->base, (size_t)space->buffers_room * sizeof *space->base);

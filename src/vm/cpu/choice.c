@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 enum {
     BLOCK_PANELS = 32, /* unpacked at a time: 512 rows of the matrix, which then still lie in the cache */
@@ -40,19 +39,6 @@ struct tw_choices {
     int n_names;
 };
 
-static const char *cache_folder(char *out, size_t size) {
-    const char *own = getenv("TILEWRIGHT_CACHE"), *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    if (own && *own)
-        snprintf(out, size, "%s", own);
-    else if (xdg && *xdg)
-        snprintf(out, size, "%s/tilewright", xdg);
-    else if (home && *home)
-        snprintf(out, size, "%s/.cache/tilewright", home);
-    else
-        return NULL;
-    return out;
-}
-
 static tw_status open_vendor(tw_lane *lane, void *context) {
     (void)context;
     lane->vendor = tw_vendor_open();
@@ -60,7 +46,7 @@ static tw_status open_vendor(tw_lane *lane, void *context) {
 }
 
 tw_status tw_choices_open(tw_choices **out, tw_vm *vm, tw_diag *diag) {
-    char folder[2048];
+    char path[2048];
     tw_choices *c = calloc(1, sizeof *c);
     *out = c;
     if (!c) return tw_fail_memory(diag);
@@ -74,7 +60,7 @@ tw_status tw_choices_open(tw_choices **out, tw_vm *vm, tw_diag *diag) {
     tw_cpu_detect(&cpu);
     snprintf(c->machine, sizeof c->machine, "%s|%d of %d|%x|%s", cpu.model, vm->n_lanes, cpu.cores, vm->k.isa,
              TW_VERSION);
-    if (cache_folder(folder, sizeof folder)) c->path = tw_arena_printf(&c->arena, "%s/gemm-cpu.json", folder);
+    if (tw_cache_path("gemm-cpu.json", path, sizeof path)) c->path = tw_arena_strdup(&c->arena, path);
     if (c->path && tw_file_exists(c->path)) tw_json_load(&c->memory, c->path, NULL);
     if (!json_is_object(c->memory)) {
         json_decref(c->memory);
@@ -232,18 +218,12 @@ static tw_status decide(tw_choices *c, const tw_strip *s, int64_t rows, const ch
 
 static void remember(const tw_choices *c) {
     char folder[2048];
-    char *text =
-        c->path && cache_folder(folder, sizeof folder) ? json_dumps(c->memory, JSON_INDENT(1) | JSON_SORT_KEYS) : NULL;
+    char *text = c->path ? json_dumps(c->memory, JSON_INDENT(1) | JSON_SORT_KEYS) : NULL;
     if (!text) return;
-    /* The cache's parent may be missing as well; failing here only means measuring again next time. */
-    char *slash = strrchr(folder, '/');
-    if (slash && slash != folder) {
-        *slash = 0;
-        mkdir(folder, 0777);
-        *slash = '/';
-    }
-    mkdir(folder, 0777);
-    tw_file_write(c->path, text, strlen(text), NULL);
+    /* Failing here only means measuring again next time. */
+    snprintf(folder, sizeof folder, "%s", c->path);
+    *strrchr(folder, '/') = 0;
+    if (tw_folder_make(folder)) tw_file_write(c->path, text, strlen(text), NULL);
     free(text);
 }
 

@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `tilewright bench gemm`: the fastest own kernels for a product beside cuBLASLt, in one run. */
+#include "cli/bench_gemm.h"
+
+#include "base/diag.h"
+#include "base/stats.h"
+#include "cli/problem.h"
+#include "kernels/gemm/search.h"
+#include "kernels/vendor/cublaslt.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FINALISTS = 6, FINAL_ROUNDS = 24, VENDOR_ALGORITHMS = 16, WORKSPACE = 256 << 20 };
+
+/* Paper 002's table 4; layouts are those of row-major matrices. */
+static const struct {
+    const char *name;
+    int m, n, k;
+    bool trans_a, trans_b;
+} table4[] = {
+    {"linpack-512", 512, 512, 512, false, true},
+    {"linpack-1024", 1024, 1024, 1024, false, true},
+    {"linpack-2048", 2048, 2048, 2048, false, true},
+    {"deepbench-f-16", 2560, 16, 2560, false, false},
+    {"deepbench-f-32", 2560, 32, 2560, false, false},
+    {"deepbench-f-64", 2560, 64, 2560, false, false},
+    {"deepbench-f-128", 2560, 128, 2560, false, false},
+    {"deepbench-b-16", 2560, 16, 2560, true, false},
+    {"deepbench-b-32", 2560, 32, 2560, true, false},
+    {"deepbench-b-64", 2560, 64, 2560, true, false},
+    {"deepbench-b-128", 2560, 128, 2560, true, false},
+    {"ica-32", 32, 32, 60000, false, true},
+    {"ica-64", 64, 64, 60000, false, true},
+    {"ica-256", 256, 256, 60000, false, true},
+    {"lapack-4096", 4096, 4096, 32, false, true},
+    {"lapack-3456", 3456, 3456, 32, false, true},
+    {"lapack-896", 896, 896, 32, false, true},
+};
+
+typedef struct bench_run {
+    tw_cuda *cuda;
+    tw_cublaslt *vendor; /* NULL: not here */
+    char vendor_name[64];
+    tw_gemm_search_options search;
+    bool json;
+    FILE *log; /* NULL: none */
+    const char *logged_case;
+    const tw_gemm_problem *logged;
+    double log_first, log_best; /* sums of logarithms of ratios */
+    int rows;
+} bench_run;
+
+/* One way to compute the product, timed in turn with the others. */
+typedef struct contender {
+    tw_gemm_candidate candidate;
+    tw_cuda_timer *timer;
+    double samples[FINAL_ROUNDS];
+    tw_stats stats;
+    bool correct;
+} contender;
+
+typedef struct vendor_algorithm {
+    tw_cublaslt_plan *plan;
+    int index;
+} vendor_algorithm;
+
+static tw_status enqueue_vendor(void *context, const tw_gemm_buffers *b, tw_diag *diag) {
+    const vendor_algorithm *v = context;
+    /* A row-major product is the column-major one with its factors exchanged. */
+    return tw_cublaslt_run(v->plan, v->index, b->b, b->a, b->c, NULL, diag);
+}
+
+static tw_status plan_vendor(bench_run *r, const tw_gemm_problem *p, tw_cublaslt_plan **plan, tw_diag *diag) {
+    static const tw_cublaslt_type types[TW_GEMM_TYPES] = {
+        [TW_GEMM_F32] = TW_CUBLASLT_F32,   [TW_GEMM_F64] = TW_CUBLASLT_F64,   [TW_GEMM_F16] = TW_CUBLASLT_F16,
+        [TW_GEMM_BF16] = TW_CUBLASLT_BF16, [TW_GEMM_TF32] = TW_CUBLASLT_TF32, [TW_GEMM_S8] = TW_CUBLASLT_S8};
+    const tw_cublaslt_problem v = {
+        .type = types[p->type],
+        .m = p->n,
+        .n = p->m,
+        .k = p->k,
+        .trans_a = p->trans_b,
+        .trans_b = p->trans_a,
+        .c_f32 = p->out == TW_T_f32 && (p->type == TW_GEMM_F16 || p->type == TW_GEMM_BF16),
+        .lda = p->ldb,
+        .ldb = p->lda,
+        .ldc = p->ldc,
+        .batch = (int)p->batch,
+        .stride_a = p->stride_b > 0 ? p->stride_b : 0,
+        .stride_b = p->stride_a > 0 ? p->stride_a : 0,
+        .stride_c = p->stride_c,
+        .alpha = p->alpha,
+        .beta = p->beta,
+    };
+    const tw_gemm_epilogue *e = &p->epilogue;
+    *plan = NULL;
+    if (!r->vendor || e->bias || e->mul || e->residual || e->activation) return TW_OK;
+    tw_status st = tw_cublaslt_plan_make(r->vendor, &v, VENDOR_ALGORITHMS, (size_t)64 << 20, plan, diag);
+    return st == TW_ERR_UNSUPPORTED ? TW_OK : st;
+}
+
+/* The vendor's fastest algorithm by a quick look at each; its first choice is number 0. */
+static int best_of_vendor(tw_gemm_rig *rig, tw_cublaslt_plan *plan) {
+    int best = 0;
+    double least = 1e30;
+    for (int i = 0; i < tw_cublaslt_algorithms(plan); i++) {
+        vendor_algorithm v = {plan, i};
+        tw_gemm_candidate x = {enqueue_vendor, &v};
+        double us[3];
+        if (tw_gemm_rig_time(rig, &x, 1, 3, us, NULL) != TW_OK) continue;
+        double median = tw_stats_of(us, 3).median;
+        if (median < least) {
+            least = median;
+            best = i;
+        }
+    }
+    return best;
+}
+
+/* The rounds of a graph that make a sample last 200 microseconds at least, by a first guess of a launch. */
+static int rounds_for(const tw_gemm_rig *r, double us) {
+    double once = us * tw_gemm_rig_sets(r);
+    return once > 200 ? 1 : (int)ceil(200 / once);
+}
+
+/* Samples of all in turn, so that a drift of the clock meets all alike. */
+static tw_status race(tw_gemm_rig *rig, contender *c, int n, double guess, tw_diag *diag) {
+    tw_status st = TW_OK;
+    for (int i = 0; i < n && st == TW_OK; i++) {
+        c[i].correct = tw_gemm_rig_check(rig, &c[i].candidate, NULL) == TW_OK;
+        st = tw_gemm_rig_timer(rig, &c[i].candidate, rounds_for(rig, guess), &c[i].timer, diag);
+    }
+    for (int round = 0; round < FINAL_ROUNDS; round++)
+        for (int i = 0; i < n && st == TW_OK; i++) {
+            contender *x = &c[(i + round) % n];
+            st = tw_cuda_timer_sample(x->timer, &x->samples[round], diag);
+        }
+    for (int i = 0; i < n; i++) {
+        if (c[i].timer) tw_cuda_timer_free(c[i].timer);
+        c[i].stats = tw_stats_of(c[i].samples, FINAL_ROUNDS);
+    }
+    return st;
+}
+
+static json_t *config_json(const tw_gemm_config *c) {
+    json_t *o = json_object();
+    for (int i = 0; i < tw_gemm_parameters(); i++)
+        json_object_set_new(o, tw_gemm_parameter_name(i), json_integer(tw_gemm_config_get(c, i)));
+    return o;
+}
+
+static double spread(const tw_stats *s) {
+    return s->median > 0 ? (s->p90 - s->p10) / s->median : 0;
+}
+
+typedef struct verdict {
+    const char *name;
+    const tw_gemm_problem *problem;
+    const tw_gemm_found *own;
+    const contender *ours, *first, *best; /* first and best: the vendor's; NULL where there is none */
+    int best_index;
+    const tw_gemm_search_report *report;
+    double floor;
+    bool bytes_bound;
+} verdict;
+
+static void print_text(const bench_run *r, const verdict *v) {
+    const double us = v->ours->stats.median;
+    char text[300];
+    tw_gemm_config_print(&v->own->config, text, sizeof text);
+    printf("%-16s %-5s %9.2f us", v->name, tw_gemm_type_name(v->problem->type), us);
+    if (v->first) {
+        const double first = v->first->stats.median, best = v->best->stats.median;
+        printf("  %s %9.2f (%.2fx), its best %9.2f (%.2fx)", r->vendor_name, first, first / us, best, best / us);
+    }
+    printf("  floor %.2f (%s)  %s\n", v->floor, v->bytes_bound ? "bytes" : "operations", text);
+}
+
+static void print_json(const bench_run *r, const verdict *v) {
+    const tw_gemm_problem *p = v->problem;
+    const double us = v->ours->stats.median;
+    json_t *o = json_object();
+    json_object_set_new(o, "case", json_string(v->name));
+    json_object_set_new(o, "type", json_string(tw_gemm_type_name(p->type)));
+    json_object_set_new(o, "m", json_integer(p->m));
+    json_object_set_new(o, "n", json_integer(p->n));
+    json_object_set_new(o, "k", json_integer(p->k));
+    json_object_set_new(o, "trans_a", json_boolean(p->trans_a));
+    json_object_set_new(o, "trans_b", json_boolean(p->trans_b));
+    json_object_set_new(o, "config", config_json(&v->own->config));
+    json_object_set_new(o, "ours_us", json_real(us));
+    if (v->first) {
+        const double first = v->first->stats.median, best = v->best->stats.median;
+        json_object_set_new(o, "peer", json_string(r->vendor_name));
+        json_object_set_new(o, "peer_us", json_real(first));
+        json_object_set_new(o, "ratio", json_real(first / us));
+        json_object_set_new(o, "peer_best_us", json_real(best));
+        json_object_set_new(o, "peer_best_algorithm", json_integer(v->best_index));
+        json_object_set_new(o, "ratio_best", json_real(best / us));
+        json_object_set_new(o, "peer_spread", json_real(spread(&v->first->stats)));
+        json_object_set_new(o, "peer_correct", json_boolean(v->first->correct));
+    }
+    json_object_set_new(o, "spread", json_real(spread(&v->ours->stats)));
+    json_object_set_new(o, "ceiling", json_real(v->floor));
+    json_object_set_new(o, "ceiling_by", json_string(v->bytes_bound ? "bytes" : "operations"));
+    json_object_set_new(o, "correct", json_boolean(v->ours->correct));
+    json_object_set_new(o, "registers", json_integer(v->own->registers));
+    json_object_set_new(o, "spill_bytes", json_integer(v->own->spill_bytes));
+    json_object_set_new(o, "sampled", json_integer(v->report->sampled));
+    json_object_set_new(o, "measured", json_integer(v->report->built));
+    json_object_set_new(o, "wrong", json_integer(v->report->wrong + v->report->failed));
+    char *line = json_dumps(o, JSON_REAL_PRECISION(6));
+    if (line) puts(line);
+    free(line);
+    json_decref(o);
+}
+
+static tw_status report_row(bench_run *r, const verdict *v, tw_diag *diag) {
+    const double us = v->ours->stats.median;
+    if (!v->ours->correct) return tw_fail(diag, TW_ERR_MISMATCH, "%s: wrong on a second look", v->name);
+    if (us < v->floor)
+        return tw_fail(diag, TW_ERR_MISMATCH, "%s: %.3f us is faster than the device can be (%.3f us)", v->name, us,
+                       v->floor);
+    if (v->first) {
+        r->log_first += log(v->first->stats.median / us);
+        r->log_best += log(v->best->stats.median / us);
+        r->rows++;
+    }
+    if (r->json)
+        print_json(r, v);
+    else
+        print_text(r, v);
+    fflush(stdout);
+    return TW_OK;
+}
+
+static void log_one(void *context, const tw_gemm_config *c, double us) {
+    const bench_run *r = context;
+    const tw_gemm_problem *p = r->logged;
+    char text[300];
+    tw_gemm_config_print(c, text, sizeof text);
+    fprintf(r->log, "%s type=%s m=%lld n=%lld k=%lld ta=%d tb=%d %s us=%.3f\n", r->logged_case,
+            tw_gemm_type_name(p->type), (long long)p->m, (long long)p->n, (long long)p->k, p->trans_a, p->trans_b, text,
+            us);
+}
+
+static tw_status compare(bench_run *r, const char *name, const tw_gemm_data *d, tw_gemm_rig *rig, tw_diag *diag) {
+    tw_gemm_found found[FINALISTS];
+    tw_gemm_own own[FINALISTS];
+    tw_gemm_search_report report;
+    contender c[FINALISTS + 2] = {0};
+    vendor_algorithm vendor[2] = {{0}};
+    tw_cublaslt_plan *plan = NULL;
+    int n = 0, loaded = 0, best = 0;
+    r->logged_case = name;
+    r->logged = &d->problem;
+    tw_status st = tw_gemm_search(rig, r->cuda, d, &r->search, FINALISTS, found, &n, &report, diag);
+    if (report.complaint[0])
+        fprintf(stderr, "%s: %d wrong, %d failed: %s\n", name, report.wrong, report.failed, report.complaint);
+    if (st == TW_OK && !n) st = tw_fail(diag, TW_ERR_UNSUPPORTED, "%s: no configuration works", name);
+    for (; loaded < n && st == TW_OK; loaded++) {
+        const tw_gemm_found *f = &found[loaded];
+        st = tw_gemm_own_load(&own[loaded], rig, &f->config, f->cubin.data, f->cubin.bytes, diag);
+        c[loaded].candidate = tw_gemm_own_candidate(&own[loaded]);
+    }
+    if (st == TW_OK) st = plan_vendor(r, &d->problem, &plan, diag);
+    int total = n;
+    if (st == TW_OK && plan) {
+        vendor[0] = (vendor_algorithm){plan, 0};
+        vendor[1] = (vendor_algorithm){plan, best_of_vendor(rig, plan)};
+        for (int i = 0; i < 2; i++) c[total++].candidate = (tw_gemm_candidate){enqueue_vendor, &vendor[i]};
+    }
+    if (st == TW_OK) st = race(rig, c, total, found[0].us, diag);
+    for (int i = 1; i < n; i++)
+        if (c[i].correct && c[i].stats.median < c[best].stats.median) best = i;
+    verdict v = {.name = name, .problem = &d->problem, .own = &found[best], .ours = &c[best], .report = &report};
+    if (plan) {
+        v.first = &c[n];
+        /* Its first choice may well be its best. */
+        v.best = c[n + 1].stats.median < c[n].stats.median ? &c[n + 1] : &c[n];
+        v.best_index = v.best == &c[n] ? 0 : vendor[1].index;
+    }
+    v.floor = tw_gemm_floor(&d->problem, tw_cuda_describe(r->cuda), &v.bytes_bound);
+    if (st == TW_OK) st = report_row(r, &v, diag);
+    if (plan) tw_cublaslt_plan_free(plan);
+    for (int i = 0; i < n; i++) {
+        if (i < loaded) tw_gemm_own_unload(&own[i]);
+        tw_cubin_free(&found[i].cubin);
+    }
+    return st;
+}
+
+static tw_status bench_one(bench_run *r, const char *name, const tw_gemm_problem *p, tw_diag *diag) {
+    tw_gemm_data d;
+    tw_gemm_rig *rig;
+    tw_status st = tw_gemm_data_make(&d, p, r->search.seed + 1, diag);
+    if (st != TW_OK) return st;
+    st = tw_gemm_rig_make(&rig, r->cuda, &d, WORKSPACE, diag);
+    if (st == TW_OK) {
+        st = compare(r, name, &d, rig, diag);
+        tw_gemm_rig_free(rig);
+    }
+    tw_gemm_data_free(&d);
+    return st;
+}
+
+/* Whether `list` (separated by commas) holds `name`; no list holds everything. */
+static bool listed(const char *list, const char *name) {
+    const size_t n = strlen(name);
+    if (!list) return true;
+    for (const char *at = list; (at = strstr(at, name)); at += n)
+        if ((at == list || at[-1] == ',') && (!at[n] || at[n] == ',')) return true;
+    return false;
+}
+
+static tw_status bench_table(bench_run *r, const char *types, const char *cases, tw_diag *diag) {
+    tw_status st = TW_OK;
+    for (int t = 0; t < TW_GEMM_TYPES; t++)
+        for (size_t i = 0; i < sizeof table4 / sizeof *table4 && st == TW_OK; i++) {
+            tw_gemm_problem p = {.type = (tw_gemm_type)t,
+                                 .m = table4[i].m,
+                                 .n = table4[i].n,
+                                 .k = table4[i].k,
+                                 .trans_a = table4[i].trans_a,
+                                 .trans_b = table4[i].trans_b,
+                                 .alpha = 1};
+            if (listed(types, tw_gemm_type_name(p.type)) && listed(cases, table4[i].name))
+                st = bench_one(r, table4[i].name, &p, diag);
+        }
+    return st;
+}
+
+static void print_environment(const bench_run *r) {
+    const tw_cuda_info *i = tw_cuda_describe(r->cuda);
+    if (!r->json) {
+        printf("%s, driver %s, %s\n", i->name, i->driver, r->vendor ? r->vendor_name : "no cuBLASLt here");
+        return;
+    }
+    json_t *o = json_pack("{s:s, s:s, s:s, s:i, s:i, s:I, s:s, s:s}", "device", i->name, "driver", i->driver, "peer",
+                          r->vendor ? r->vendor_name : "", "sms", i->sms, "clock_khz", i->clock_khz, "l2_bytes",
+                          (json_int_t)i->l2_bytes, "tilewright", TW_VERSION, "protocol",
+                          "cold L2 by rotation, CUDA graphs, contenders in turn, medians of 24");
+    char *line = json_dumps(o, 0);
+    if (line) puts(line);
+    free(line);
+    json_decref(o);
+}
+
+static tw_status bench(bench_run *r, const tw_gemm_problem *p, bool table, const char *types, const char *cases,
+                       tw_diag *diag) {
+    tw_status st = tw_cuda_open(&r->cuda, 0, diag);
+    if (st != TW_OK) return st;
+    if (tw_cublaslt_open(&r->vendor, r->cuda, NULL) == TW_OK) {
+        char version[32];
+        tw_cublaslt_version(r->vendor, version, sizeof version);
+        snprintf(r->vendor_name, sizeof r->vendor_name, "cuBLASLt %s", version);
+    }
+    r->search.compiler = tw_ptx_compiler_for(r->cuda, false);
+    print_environment(r);
+    st = table ? bench_table(r, types, cases, diag) : bench_one(r, "gemm", p, diag);
+    if (st == TW_OK && r->rows > 1 && !r->json)
+        printf("geometric mean over %d: %.3fx its first choice, %.3fx its best\n", r->rows, exp(r->log_first / r->rows),
+               exp(r->log_best / r->rows));
+    if (r->vendor) tw_cublaslt_close(r->vendor);
+    tw_cuda_close(r->cuda);
+    return st;
+}
+
+int cli_bench_gemm(int argc, char **argv) {
+    static const cli_verb verb = {
+        "bench gemm", "m=M n=N k=K ... [ml=64 ...]", "the fastest own kernel for a product beside cuBLASLt",
+        "tilewright bench gemm m=2560 n=16 k=2560 type=f32\n  tilewright bench gemm --table4 --types f16 --json", NULL};
+    const char *words[32], *types = NULL, *cases = NULL, *log_path = NULL;
+    bool table = false, json = false, deterministic = false;
+    int64_t sampled = 3000, measured = 256, generations = 4, offspring = 128, seed = 1;
+    const cli_flag flags[] = {
+        {"--table4", CLI_FLAG, &table, NULL, "every product of ISAAC's table 4"},
+        {"--types", CLI_TEXT, &types, "LIST", "of these types only, e.g. f32,f16"},
+        {"--cases", CLI_TEXT, &cases, "LIST", "these rows only, e.g. linpack-512,ica-32"},
+        {"--sampled", CLI_INT, &sampled, "N", "legal configurations drawn for each (default 3000)"},
+        {"--measured", CLI_INT, &measured, "N", "of them built, checked and timed (default 256)"},
+        {"--generations", CLI_INT, &generations, "N", "of variations of the best (default 4)"},
+        {"--offspring", CLI_INT, &offspring, "N", "variations in each (default 128)"},
+        {"--seed", CLI_INT, &seed, "N", "of the drawing (default 1)"},
+        {"--deterministic", CLI_FLAG, &deterministic, NULL, "no atomic splits"},
+        {"--log", CLI_TEXT, &log_path, "FILE", "every configuration that was timed, a line each"},
+        {"--json", CLI_FLAG, &json, NULL, "a line of JSON for each"},
+    };
+    int n, status;
+    if (!cli_parse(&verb, argc, argv, flags, sizeof flags / sizeof *flags, words, 0, 32, &n, &status)) return status;
+    tw_gemm_problem p = {.alpha = 1};
+    tw_gemm_config keep;
+    tw_diag d;
+    for (int i = 0; i < tw_gemm_parameters(); i++) tw_gemm_config_set(&keep, i, -1);
+    for (int i = 0; i < n; i++) {
+        tw_status st;
+        if (cli_problem_word(&p, words[i], &st, &d)) continue;
+        if (st != TW_OK || tw_gemm_config_parse(&keep, words[i], &d) != TW_OK) return cli_fail(&d);
+    }
+    if (!table && tw_gemm_problem_complete(&p, &d) != TW_OK) return cli_fail(&d);
+    if (sampled < 1 || measured < 1 || generations < 0 || offspring < 1 || sampled > 1000000)
+        return cli_usage("bench gemm: --sampled, --measured and --offspring are 1 at least");
+    bench_run r = {.json = json,
+                   .search = {.sampled = (int)sampled,
+                              .measured = (int)measured,
+                              .generations = (int)generations,
+                              .offspring = (int)offspring,
+                              .seed = (uint64_t)seed,
+                              .deterministic = deterministic,
+                              .keep = &keep}};
+    if (log_path && !(r.log = fopen(log_path, "w"))) return cli_usage("bench gemm: --log: cannot write %s", log_path);
+    if (r.log) r.search.measured_one = log_one;
+    r.search.context = &r;
+    tw_status st = bench(&r, &p, table, types, cases, &d);
+    if (r.log) fclose(r.log);
+    return st == TW_OK ? CLI_OK : cli_fail(&d);
+}

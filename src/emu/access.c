@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Loads, stores, atomics and fences. */
+#include "emu/machine.h"
+#include "ir/value.h"
+
+static uint32_t count_of(const tw_attrs *at) {
+    return at->vec ? (uint32_t)at->vec : 1;
+}
+static uint32_t size_of(const tw_attrs *at) {
+    return (uint32_t)tw_type_bits((tw_type)at->type) / 8;
+}
+
+static uint64_t address_of(const emu_warp *w, const emu_op *op, int lane) {
+    uint64_t a = emu_get(w, op->in[0], lane);
+    return op->ir->at.space == TW_SPACE_shared ? (uint32_t)(a + (uint64_t)op->ir->at.offset)
+                                               : a + (uint64_t)op->ir->at.offset;
+}
+
+static uint64_t load(const uint8_t *p, uint32_t size) {
+    uint64_t x = 0;
+    memcpy(&x, p, size);
+    return x;
+}
+
+/* A volatile access is a relaxed one of the widest scope. */
+static int scope_of(const tw_attrs *at) {
+    return at->order == TW_ORDER_volatile ? TW_SCOPE_sys : at->scope;
+}
+
+emu_next emu_exec_ld(emu_warp *w, const emu_op *op) {
+    const tw_attrs *at = &op->ir->at;
+    uint32_t n = count_of(at), size = size_of(at), mask = emu_guarded(w, op);
+    emu_how how = emu_weak(w, true, false);
+    bool strong = at->order != TW_ORDER_weak;
+    if (strong) how.strength = (uint8_t)(1 + scope_of(at));
+    how.align = n * size > 16 ? 16 : n * size; /* wider ones are made of such */
+    EMU_EACH(off, w->active & ~mask) for (uint32_t i = 0; i < n; i++) emu_put(w, op->out[i], (int)off, 0);
+    EMU_EACH(lane, mask) {
+        emu_object *o;
+        uint64_t address = address_of(w, op, (int)lane);
+        const uint8_t *p = emu_access(w, op, &how, (int)lane, at->space, address, n * size, &o);
+        for (uint32_t i = 0; i < n; i++) emu_put(w, op->out[i], (int)lane, p ? load(p + i * size, size) : 0);
+        if (!strong || !p) continue;
+        emu_poll(w, op, address, load(p, size));
+        if (w->launch->checked) emu_strong_read(w, 1u << lane, at->space, o, address, at->order, scope_of(at));
+    }
+    return EMU_GO;
+}
+
+emu_next emu_exec_st(emu_warp *w, const emu_op *op) {
+    const tw_attrs *at = &op->ir->at;
+    uint32_t n = count_of(at), size = size_of(at), bytes = n * size;
+    uint8_t value[64];
+    emu_how how = emu_weak(w, false, true);
+    bool strong = at->order != TW_ORDER_weak;
+    if (strong) how.strength = (uint8_t)(1 + scope_of(at));
+    how.align = n * size > 16 ? 16 : n * size; /* wider ones are made of such */
+    how.value = value;
+    EMU_EACH(lane, emu_guarded(w, op)) {
+        for (uint32_t i = 0; i < n; i++) {
+            uint64_t x = emu_get(w, op->in[1 + i], (int)lane);
+            memcpy(value + i * size, &x, size);
+        }
+        emu_object *o;
+        uint64_t address = address_of(w, op, (int)lane);
+        /* A release comes before the write that others see. */
+        uint8_t *p = emu_access(w, op, &how, (int)lane, at->space, address, bytes, &o);
+        if (!p) continue;
+        if (memcmp(p, value, bytes) != 0) w->launch->progress++;
+        memcpy(p, value, bytes);
+        if (strong && w->launch->checked) {
+            emu_strong_write(w, 1u << lane, (int)lane, at->space, o, address, at->order, scope_of(at), false);
+            how.clock = w->now;
+        }
+    }
+    return EMU_GO;
+}
+
+/* -- read-modify-write */
+
+static uint64_t add(tw_type t, uint64_t a, uint64_t b) {
+    switch (t) {
+    case TW_T_f32:
+        return tw_write_f32(tw_read_f32(a) + tw_read_f32(b));
+    case TW_T_f64:
+        return tw_write_f64(tw_read_f64(a) + tw_read_f64(b));
+    case TW_T_f16:
+        return tw_add_f16((uint16_t)a, (uint16_t)b);
+    case TW_T_f16x2:
+        return TW_PAIRWISE(tw_add_f16, a, b);
+    case TW_T_bf16:
+        return tw_fma_bf16((uint16_t)a, 0x3f80, (uint16_t)b);
+    case TW_T_bf16x2:
+        return (uint64_t)tw_fma_bf16((uint16_t)a, 0x3f80, (uint16_t)b) |
+               (uint64_t)tw_fma_bf16((uint16_t)(a >> 16), 0x3f80, (uint16_t)(b >> 16)) << 16;
+    default:
+        return a + b;
+    }
+}
+
+static uint64_t combine(const tw_attrs *at, uint64_t old, uint64_t x, uint64_t y) {
+    bool wide = tw_type_bits((tw_type)at->type) == 64;
+    int64_t so = wide ? (int64_t)old : (int32_t)old, sx = wide ? (int64_t)x : (int32_t)x;
+    switch (at->rmw) {
+    case TW_RMW_add:
+        return add((tw_type)at->type, old, x);
+    case TW_RMW_min_s32:
+        return so < sx ? old : x;
+    case TW_RMW_max_s32:
+        return so > sx ? old : x;
+    case TW_RMW_min_u32:
+        return old < x ? old : x;
+    case TW_RMW_max_u32:
+        return old > x ? old : x;
+    case TW_RMW_and:
+        return old & x;
+    case TW_RMW_or:
+        return old | x;
+    case TW_RMW_xor:
+        return old ^ x;
+    case TW_RMW_exch:
+        return x;
+    case TW_RMW_cas:
+        return old == x ? y : old;
+    case TW_RMW_inc:
+        return old >= x ? 0 : old + 1;
+    default: /* dec */
+        return old == 0 || old > x ? x : old - 1;
+    }
+}
+
+/* Of one lane, always strong: relaxed where no order is given. Updates `n` elements; `old` gets the first one's value
+ * of before. */
+static bool update(emu_warp *w, const emu_op *op, int lane, uint64_t *old) {
+    const tw_attrs *at = &op->ir->at;
+    uint32_t n = op->ir->code == TW_OP_red ? count_of(at) : 1, size = size_of(at);
+    int scope = scope_of(at);
+    emu_how how = emu_weak(w, true, true);
+    how.strength = (uint8_t)(1 + scope);
+    uint64_t address = address_of(w, op, lane);
+    emu_object *o;
+    uint8_t *p = emu_access(w, op, &how, lane, at->space, address, n * size, &o);
+    if (!p) return false;
+    bool checked = w->launch->checked;
+    if (checked) emu_strong_read(w, 1u << lane, at->space, o, address, at->order, scope);
+    bool changed = false;
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t was = load(p + i * size, size), x = emu_get(w, op->in[1 + i], lane);
+        uint64_t y = at->rmw == TW_RMW_cas && op->n_in > 2 ? emu_get(w, op->in[2], lane) : 0;
+        uint64_t now = combine(at, was, x, y);
+        if (!i) *old = was;
+        changed |= memcmp(&was, &now, size) != 0;
+        memcpy(p + i * size, &now, size);
+    }
+    if (changed) w->launch->progress++;
+    emu_poll(w, op, address, *old);
+    if (checked) emu_strong_write(w, 1u << lane, lane, at->space, o, address, at->order, scope, true);
+    return true;
+}
+
+emu_next emu_exec_atom(emu_warp *w, const emu_op *op) {
+    uint32_t mask = emu_guarded(w, op);
+    EMU_EACH(off, w->active & ~mask) emu_put(w, op->out[0], (int)off, 0);
+    EMU_EACH(lane, mask) {
+        uint64_t old = 0;
+        update(w, op, (int)lane, &old);
+        emu_put(w, op->out[0], (int)lane, old);
+    }
+    return EMU_GO;
+}
+
+emu_next emu_exec_red(emu_warp *w, const emu_op *op) {
+    EMU_EACH(lane, emu_guarded(w, op)) {
+        uint64_t old;
+        update(w, op, (int)lane, &old);
+    }
+    return EMU_GO;
+}
+
+/* -- */
+
+emu_next emu_exec_prefetch(emu_warp *w, const emu_op *op) {
+    (void)w, (void)op; /* of whatever address: nothing happens where nothing is */
+    return EMU_GO;
+}
+
+emu_next emu_exec_fence(emu_warp *w, const emu_op *op) {
+    if (w->launch->checked) emu_fence(w, w->active, op->ir->at.scope);
+    return EMU_GO;
+}
+
+static void proxy_fence(emu_warp *w, bool mbarriers_only) {
+    emu_launch *l = w->launch;
+    if (!l->checked) return;
+    emu_proxy_fences *f = &l->proxy_fences[(size_t)w->block->number * (size_t)l->n_warps + (size_t)w->index];
+    w->now++;
+    uint32_t copied = UINT32_MAX;
+    EMU_EACH(lane, w->active)
+    if (w->waited[EMU_COPIER][lane] < copied) copied = w->waited[EMU_COPIER][lane];
+    /* A fence of the same lanes as the last one, with nothing of theirs known to others between, could replace it; but
+       each is 16 bytes. */
+    if (!emu_grow(l, (void **)&f->list, f->n, &f->room, sizeof *f->list)) return;
+    f->list[f->n++] = (emu_proxy_fence){w->active, w->now, copied, mbarriers_only};
+}
+
+emu_next emu_exec_fence_proxy(emu_warp *w, const emu_op *op) {
+    (void)op;
+    proxy_fence(w, false);
+    return EMU_GO;
+}
+
+emu_next emu_exec_fence_mbarrier_init(emu_warp *w, const emu_op *op) {
+    (void)op;
+    proxy_fence(w, true);
+    return EMU_GO;
+}

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Findings: what is said of them, and whether the run goes on. */
+#include "emu/machine.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+const char *tw_emu_rule_name(tw_emu_rule r) {
+    static const char *const names[] = {
+        "bounds",     "alignment", "read-only", "uninitialised", "race",  "proxy", "async",
+        "divergence", "barrier",   "mbarrier",  "deadlock",      "limit", "trap",  "leak",
+    };
+    _Static_assert(sizeof names / sizeof *names == TW_EMU_RULES, "a name a rule");
+    return (unsigned)r < TW_EMU_RULES ? names[r] : "?";
+}
+
+/* After these nothing sensible follows. */
+static bool ends(tw_emu_rule r) {
+    return r == TW_EMU_DIVERGENCE || r == TW_EMU_BARRIER || r == TW_EMU_MBARRIER || r == TW_EMU_DEADLOCK ||
+           r == TW_EMU_LIMIT || r == TW_EMU_TRAP;
+}
+
+static void put(char *out, size_t size, size_t *at, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+static void put(char *out, size_t size, size_t *at, const char *fmt, ...) {
+    if (*at >= size) return;
+    va_list ap;
+    va_start(ap, fmt);
+    int n = vsnprintf(out + *at, size - *at, fmt, ap);
+    va_end(ap);
+    if (n > 0) *at += (size_t)n;
+}
+
+/* "body/for 3/else/st 2": of each operation that holds the next one, its place in its block. */
+static void path(const tw_ir_op *ir, char *out, size_t size, size_t *at) {
+    const tw_ir_op *owner = ir->block->owner;
+    if (!owner) {
+        put(out, size, at, "body");
+    } else {
+        path(owner, out, size, at);
+        int which = (int)(ir->block - owner->blocks);
+        if (owner->code == TW_OP_if && which) put(out, size, at, "/else");
+        if (owner->code == TW_OP_while && !which) put(out, size, at, "/test");
+        if (owner->code == TW_OP_roles) put(out, size, at, "/role %d", which);
+    }
+    int n = 0;
+    for (const tw_ir_op *o = ir; o->prev; o = o->prev) n++;
+    put(out, size, at, "/%s %d", tw_op_describe((tw_opcode)ir->code)->name, n);
+}
+
+void emu_place(const emu_launch *l, const emu_op *op, char *out, size_t size) {
+    (void)l;
+    size_t at = 0;
+    if (op && op->ir)
+        path(op->ir, out, size, &at);
+    else
+        put(out, size, &at, "the end");
+}
+
+static void block_text(const emu_launch *l, int64_t number, char *out, size_t size, size_t *at) {
+    int64_t x = number % l->grid[0], y = number / l->grid[0] % l->grid[1], z = number / l->grid[0] / l->grid[1];
+    if (l->grid[1] == 1 && l->grid[2] == 1)
+        put(out, size, at, "block %d", (int)number);
+    else
+        put(out, size, at, "block (%d,%d,%d)", (int)x, (int)y, (int)z);
+}
+
+void emu_thread_text(const emu_launch *l, const emu_mark *m, char *out, size_t size) {
+    uint32_t thread = m->thread - 1, slot = thread & (uint32_t)(l->stride - 1);
+    size_t at = 0;
+    block_text(l, thread >> l->stride_log2, out, size, &at);
+    if (slot < (uint32_t)l->n_warps * EMU_AGENTS) put(out, size, &at, " warp %d", (int)(slot / EMU_AGENTS));
+    put(out, size, &at, " lane %d", __builtin_ctz(m->mask));
+    if (m->mask & (m->mask - 1)) put(out, size, &at, " (of %d)", __builtin_popcount(m->mask));
+}
+
+/* The last object that begins at or below an address. */
+const emu_object *emu_object_below(const emu_launch *l, const emu_block *b, int space, uint64_t address) {
+    const emu_object *best = NULL;
+    if (space == TW_SPACE_shared) {
+        for (int i = 0; i < l->kernel->n_shared; i++)
+            if (b->shared[i].base <= address && (!best || b->shared[i].base > best->base)) best = &b->shared[i];
+        return best;
+    }
+    for (int i = 0; i < l->emu->n && l->emu->objects[i]->base <= address; i++) best = l->emu->objects[i];
+    return best;
+}
+
+void emu_address_text(const emu_launch *l, const emu_block *b, int space, uint64_t address, char *out, size_t size) {
+    const emu_object *o = emu_object_below(l, b, space, address);
+    size_t at = 0;
+    if (!o || address - o->base > o->bytes + (1u << 20))
+        put(out, size, &at, "%s address 0x%llx", tw_attr_value_name(TW_ATTR_space, space), (unsigned long long)address);
+    else
+        put(out, size, &at, "%.40s+%llu", o->name, (unsigned long long)(address - o->base));
+}
+
+void emu_find_text(emu_launch *l, tw_emu_rule rule, const char *text) {
+    tw_emu_report *r = l->report;
+    if (r->n < TW_EMU_FINDINGS) {
+        tw_emu_finding *f = &r->findings[r->n++];
+        f->rule = rule;
+        snprintf(f->text, sizeof f->text, "%.40s: %s", l->kernel->name, text);
+    }
+    if (!l->options->keep_going || r->n == TW_EMU_FINDINGS || ends(rule)) l->stop = true;
+}
+
+void emu_find(emu_warp *w, const emu_op *op, int lane, tw_emu_rule rule, const char *fmt, ...) {
+    emu_launch *l = w->launch;
+    if (l->stop) return;
+    for (int i = 0; i < l->report->n; i++)
+        if (l->report->findings[i].rule == rule && l->found_op[i] == op) return;
+    if (l->report->n < TW_EMU_FINDINGS) l->found_op[l->report->n] = op;
+    char text[sizeof l->report->findings[0].text];
+    size_t at = 0, size = sizeof text;
+    emu_place(l, op, text, size);
+    at = strlen(text);
+    put(text, size, &at, ", ");
+    block_text(l, w->block->number, text, size, &at);
+    put(text, size, &at, " warp %d", w->index);
+    if (lane >= 0) put(text, size, &at, " lane %d", lane);
+    put(text, size, &at, ": ");
+    if (at < size) {
+        va_list ap;
+        va_start(ap, fmt);
+        vsnprintf(text + at, size - at, fmt, ap);
+        va_end(ap);
+    }
+    emu_find_text(l, rule, text);
+}

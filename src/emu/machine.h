@@ -1,0 +1,456 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of this room share: a launch, its blocks and warps, and its code.
+
+   A warp is a machine that can stop between any two operations: a place in the code, the lanes that are active, and a
+   stack of frames, one for each open `if` or loop. Its registers lie lane by lane, 32 lanes of 4 or of 8 bytes. */
+#ifndef TW_EMU_MACHINE_H
+#define TW_EMU_MACHINE_H
+
+#include "base/arena.h"
+#include "base/random.h"
+#include "emu/emu.h"
+
+#include <string.h>
+
+enum { EMU_LANES = 32, EMU_NAMED_BARRIERS = 16 };
+#define EMU_ALL 0xffffffffu /* lanes */
+
+typedef struct emu_launch emu_launch;
+typedef struct emu_block emu_block;
+typedef struct emu_warp emu_warp;
+typedef struct emu_op emu_op;
+
+/* -- code (flatten.c) */
+
+/* A register: units of 128 bytes from the warp's registers, or, ~at, from the launch's constants. */
+typedef struct emu_ref {
+    int32_t at;
+    int32_t wide; /* 64 bits a lane */
+} emu_ref;
+
+typedef enum emu_next {
+    EMU_GO,     /* to the next operation */
+    EMU_JUMPED, /* pc is set */
+    EMU_YIELD,  /* pc is set, and somebody else should have a turn */
+    EMU_PARKED  /* until something wakes the warp; pc says where it goes on then */
+} emu_next;
+typedef emu_next emu_exec(emu_warp *w, const emu_op *op);
+/* Lanes of `mask` of d = f(a, b, c). Absent operands are any readable register. */
+typedef void emu_scalar(void *d, const void *a, const void *b, const void *c, uint32_t mask);
+
+struct emu_op {
+    emu_exec *exec;
+    emu_scalar *scalar; /* instead of exec */
+    const tw_ir_op *ir; /* what it comes from; NULL for the end of the kernel */
+    emu_ref *out, *in;
+    uint16_t n_out, n_in;
+    uint16_t n_checked, n_assigned;
+    bool guarded, guard_not;
+    bool both;                         /* if: there is an else */
+    bool masked;                       /* results are variables, which keep their values in other lanes */
+    emu_ref guard;                     /* where guarded */
+    const int32_t *checked, *assigned; /* variables that may lack a value: read here, given one here */
+    int32_t target;                    /* where control goes when it does not go on */
+    int32_t end;                       /* of the innermost enclosing block: where to go when no lane is left */
+};
+
+typedef struct emu_code {
+    emu_op *ops;
+    int n, room;
+    int units;     /* of a warp's registers */
+    int depth;     /* of frames */
+    int n_checked; /* variables that may lack a value */
+    bool too_deep;
+    unsigned char *constants;
+    int granule[TW_SPACES]; /* log2 of the least access in a space: what races are told apart by */
+} emu_code;
+
+/* Lays the tree out as a line, with registers shared by values that do not live at the same time. */
+bool emu_flatten(emu_code *code, tw_arena *arena, const tw_kernel *k, const uint64_t *arguments, bool wide_vectors);
+
+/* -- order (order.c) */
+
+/* Who is known to have done what. A thread is a warp, one of its three agents that copy behind its back, or an
+   mbarrier; block * stride + slot names it. "clock c of a thread" knows all that it did at clocks below c. */
+typedef struct emu_entry {
+    uint32_t thread, mask, clock; /* of these lanes */
+} emu_entry;
+typedef struct emu_clock {
+    int block;       /* whose threads `own` counts */
+    uint32_t *own;   /* NULL: nothing known */
+    emu_entry *more; /* single lanes, and threads of other blocks; ascending by thread */
+    int n, room;
+} emu_clock;
+
+enum { EMU_WARP, EMU_COPIER, EMU_BULK_READER, EMU_BULK_WRITER, EMU_AGENTS };
+
+/* What some lanes of a warp know, beside what all of them know. */
+typedef struct emu_apart {
+    uint32_t mask;
+    int scope;
+    uint32_t at; /* the warp's own clock then */
+    emu_clock clock;
+} emu_apart;
+typedef struct emu_aparts {
+    emu_apart *list;
+    int n, room;
+} emu_aparts;
+
+/* A proxy fence of some lanes; when it was, and which of the warp's own copies had been waited for. */
+typedef struct emu_proxy_fence {
+    uint32_t mask, clock, copied;
+    bool mbarriers_only;
+} emu_proxy_fence;
+typedef struct emu_proxy_fences {
+    emu_proxy_fence *list;
+    int n, room;
+} emu_proxy_fences;
+
+/* -- memory (memory.c, shadow.c) */
+
+/* Accesses to a granule of memory since the last write that all later ones came after. */
+typedef struct emu_mark {
+    uint32_t thread; /* plus 1; 0: none */
+    uint32_t clock;
+    uint32_t mask;
+    uint32_t what; /* operation << 8 | write << 7 | strength */
+} emu_mark;
+typedef struct emu_cell {
+    emu_mark write, read;
+    uint32_t more; /* further marks, which are neither: an index into the launch's links */
+} emu_cell;
+typedef struct emu_link {
+    emu_mark mark;
+    uint32_t next;
+} emu_link;
+
+typedef struct emu_object {
+    const char *name;
+    uint64_t base, bytes;
+    bool read_only;
+    uint8_t *data;
+    uint8_t *written; /* a byte a byte: EMU_NOT_WRITTEN, ...; NULL: all of it was */
+    emu_cell *cells;  /* of this launch; NULL: nobody has accessed it yet */
+    int granule;
+    int syncs; /* places in it through which somebody released something */
+} emu_object;
+enum { EMU_NOT_WRITTEN, EMU_WRITTEN, EMU_MBARRIER };
+
+struct tw_emu {
+    emu_object **objects; /* ascending by base */
+    int n, room;
+    uint64_t next;
+};
+
+/* How an operation accesses memory. */
+typedef struct emu_how {
+    bool read, write;
+    bool async;        /* by the async proxy */
+    const void *value; /* what is written, where lanes of one operation may write the same; NULL: they may not */
+    uint32_t align;    /* 0: as many bytes as are accessed */
+    uint8_t strength;  /* 0: weak; else 1 + scope */
+    int agent;         /* EMU_COPIER, ...; EMU_WARP: the lane itself */
+    uint32_t thread, clock;
+} emu_how;
+
+/* What strong writes at an address released: to everybody, and to the block of who released it. */
+typedef struct emu_sync {
+    uint64_t key;
+    int block; /* of who wrote it last */
+    emu_clock far, near;
+    struct emu_sync *next;
+} emu_sync;
+
+/* -- asynchronous copies */
+
+/* In flight: lands at some moment before it is waited for. */
+typedef struct emu_copy {
+    emu_warp *warp;
+    const emu_op *op;
+    int agent;             /* EMU_COPIER, EMU_BULK_WRITER; EMU_WARP: of an mbarrier */
+    uint32_t clock;        /* of the agent */
+    uint32_t mask;         /* lanes with a piece */
+    int bytes[EMU_LANES];  /* to write */
+    int source[EMU_LANES]; /* of these to read, the others are zero */
+    uint8_t *to[EMU_LANES], *from[EMU_LANES];
+    uint32_t mbarrier[EMU_LANES]; /* address */
+    uint32_t phase[EMU_LANES];
+    struct emu_copy *next;
+} emu_copy;
+
+typedef struct emu_commit {
+    uint32_t mask, clock; /* what these lanes issued up to this clock is a group */
+} emu_commit;
+typedef struct emu_commits {
+    emu_commit *list;
+    int n, room;
+} emu_commits;
+
+/* -- barriers */
+
+typedef struct emu_barrier {
+    int arrived, count; /* threads */
+    uint32_t in;        /* warps that arrived */
+    const emu_op *first;
+    int first_warp;
+    emu_clock clock;
+} emu_barrier;
+
+typedef struct emu_mbarrier {
+    uint32_t address;
+    bool live;
+    int slot;
+    int64_t count, pending, bytes; /* arrivals a phase, still missing; bytes missing */
+    uint32_t phase;                /* how many have ended */
+    int copies;                    /* in flight for this phase */
+    uint32_t copied, waited;       /* latest phase (plus 1) that a copy belongs to; that somebody waited for */
+    uint32_t init_clock;
+    int init_warp, init_lane;
+    const emu_op *init_op;
+    emu_clock arriving, done;
+} emu_mbarrier;
+
+/* An arrival that waits for a lane's copies. */
+typedef struct emu_later {
+    uint32_t address, lane, clock;
+    const emu_op *op;
+} emu_later;
+typedef struct emu_laters {
+    emu_later *list;
+    int n, room;
+} emu_laters;
+
+/* -- warps and blocks */
+
+typedef struct emu_frame {
+    uint32_t outer, other; /* active before; lanes of the other branch */
+} emu_frame;
+
+typedef enum emu_state { EMU_RUNS, EMU_WAITS_BARRIER, EMU_WAITS_MBARRIER, EMU_DONE } emu_state;
+
+struct emu_warp {
+    emu_launch *launch;
+    emu_block *block;
+    unsigned char *regs;
+    uint32_t *assigned;
+    emu_frame *frames;
+    int index; /* in its block */
+    int pc, depth;
+    uint32_t all, live, active; /* lanes: there are; that have not exited; that execute now */
+    int n_active;
+    emu_state state;
+    int runnable_at; /* place among the runnable ones; -1 */
+    const emu_op *waits;
+    uint32_t waits_at, waits_parity; /* an mbarrier, or a barrier's number */
+
+    uint32_t thread, now;
+    emu_clock known;     /* by every lane */
+    emu_aparts apart;    /* by some */
+    emu_aparts fenced;   /* what a later relaxed write releases */
+    emu_aparts unfenced; /* what relaxed reads saw, for a later fence */
+    /* Of the agents: their clocks; by lane what was issued last, and what of its own it has waited for, which it alone
+       knows until the lanes meet. */
+    uint32_t agents[EMU_AGENTS];
+    uint32_t issued[EMU_AGENTS][EMU_LANES], waited[EMU_AGENTS][EMU_LANES], handed[EMU_LANES];
+    bool waited_apart;
+    emu_commits commits, bulk_commits;
+    emu_laters laters;
+
+    uint64_t poll, last_poll, progress; /* what this turn of a while loop looked at, and the last */
+    uint64_t poll_address;
+    const emu_op *poll_op;
+    int polls, spins;
+};
+
+struct emu_block {
+    int number; /* in the grid */
+    int at[3];
+    int resident; /* its place on the machine: the SM it is on */
+    emu_warp *warps;
+    int n_warps, n_done;
+    emu_object *shared;
+    uint8_t *memory;
+    emu_barrier barriers[EMU_NAMED_BARRIERS];
+    emu_mbarrier *mbarriers;
+    int n_mbarriers, room_mbarriers;
+};
+
+struct emu_launch {
+    tw_emu *emu;
+    const tw_kernel *kernel;
+    const tw_emu_options *options;
+    tw_emu_report *report;
+    tw_diag *diag;
+    tw_arena arena;
+    emu_code code;
+    tw_random random;
+    bool checked, failed /* out of memory */, stop;
+    int strategy, landing;
+    int grid[3];
+    int64_t blocks;
+    int n_warps, stride, stride_log2;
+
+    /* How a block's shared memory is laid out: objects with room between them. */
+    emu_object *shared;
+    uint16_t *shared_map; /* for each 16 bytes the object, plus 1, that may be there */
+    uint32_t shared_end;
+    size_t shared_bytes; /* of all objects, without the room between */
+
+    emu_block **resident;
+    int n_resident, most_resident;
+    int64_t next_block, done_blocks;
+    emu_warp **runnable;
+    int n_runnable;
+    int turn;
+    emu_warp *starved;
+    emu_copy *copies;
+    int n_copies;
+    emu_copy *spare_copies;
+
+    emu_link *links;
+    uint32_t n_links, room_links, spare_links;
+    emu_sync **syncs;
+    uint32_t n_syncs, room_syncs;   /* the table's size is a power of two */
+    emu_proxy_fences *proxy_fences; /* by warp of the grid */
+
+    const emu_op *found_op[TW_EMU_FINDINGS];
+    emu_object *last_object;
+    uint64_t progress; /* changes of anything that somebody may poll */
+    int64_t operations, lane_operations, most_operations;
+};
+
+/* -- registers */
+
+static inline void *emu_reg(const emu_warp *w, emu_ref r) {
+    return r.at >= 0 ? w->regs + (size_t)r.at * 128 : w->launch->code.constants + (size_t)~r.at * 128;
+}
+static inline uint64_t emu_get(const emu_warp *w, emu_ref r, int lane) {
+    const void *p = emu_reg(w, r);
+    return r.wide ? ((const uint64_t *)p)[lane] : ((const uint32_t *)p)[lane];
+}
+static inline void emu_put(const emu_warp *w, emu_ref r, int lane, uint64_t x) {
+    void *p = emu_reg(w, r);
+    if (r.wide)
+        ((uint64_t *)p)[lane] = x;
+    else
+        ((uint32_t *)p)[lane] = (uint32_t)x;
+}
+/* Lanes where a register's predicate holds. */
+static inline uint32_t emu_lanes(const emu_warp *w, emu_ref r) {
+    const uint32_t *p = emu_reg(w, r);
+    uint32_t mask = 0;
+    for (int i = 0; i < EMU_LANES; i++) mask |= (p[i] & 1) << i;
+    return mask;
+}
+/* Active lanes that the guard lets through. */
+static inline uint32_t emu_guarded(const emu_warp *w, const emu_op *op) {
+    if (!op->guarded) return w->active;
+    uint32_t p = emu_lanes(w, op->guard);
+    return w->active & (op->guard_not ? ~p : p);
+}
+/* `for` over the lanes of a mask. */
+#define EMU_EACH(lane, mask)                                                                                           \
+    for (uint32_t lane##_left = (mask), lane = 0; lane##_left && (lane = (uint32_t)__builtin_ctz(lane##_left), true);  \
+         lane##_left &= lane##_left - 1)
+
+static inline void emu_set_active(emu_warp *w, uint32_t mask) {
+    w->active = mask;
+    w->n_active = __builtin_popcount(mask);
+}
+
+/* -- each file's functions */
+
+/* Room for one more of a list; false, and the launch has failed, when out of memory. */
+bool emu_grow(emu_launch *l, void **list, int n, int *room, size_t size);
+
+/* find.c. A finding about `lane` (-1: the warp). Formats what follows "PLACE, block B warp W lane L: ". */
+void emu_find(emu_warp *w, const emu_op *op, int lane, tw_emu_rule rule, const char *fmt, ...)
+    __attribute__((format(printf, 5, 6)));
+void emu_find_text(emu_launch *l, tw_emu_rule rule, const char *text);
+void emu_place(const emu_launch *l, const emu_op *op, char *out, size_t size);
+/* "tile+64", or the bare number. */
+void emu_address_text(const emu_launch *l, const emu_block *b, int space, uint64_t address, char *out, size_t size);
+/* The last object that begins at or below an address; NULL: none. */
+const emu_object *emu_object_below(const emu_launch *l, const emu_block *b, int space, uint64_t address);
+void emu_thread_text(const emu_launch *l, const emu_mark *m, char *out, size_t size);
+
+/* memory.c */
+emu_object *emu_object_at(const tw_emu *e, uint64_t address);
+emu_object *emu_shared_at(const emu_launch *l, const emu_block *b, uint64_t address);
+bool emu_shared_layout(emu_launch *l);
+/* The memory of an access after all checks of it; NULL: a finding, and there is none. */
+uint8_t *emu_access(emu_warp *w, const emu_op *op, const emu_how *how, int lane, int space, uint64_t address,
+                    uint32_t bytes, emu_object **object);
+/* How a lane itself accesses memory. */
+static inline emu_how emu_weak(const emu_warp *w, bool read, bool write) {
+    return (emu_how){.read = read, .write = write, .thread = w->thread, .clock = w->now};
+}
+
+/* shadow.c */
+void emu_shadow(emu_warp *w, const emu_op *op, const emu_how *how, int lane, int space, emu_object *o, uint64_t from,
+                uint32_t bytes);
+void emu_shadow_free(emu_launch *l);
+
+/* order.c */
+void emu_clock_free(emu_clock *c);
+void emu_clock_clear(emu_clock *c);
+void emu_clock_join(emu_launch *l, emu_clock *to, const emu_clock *from);
+void emu_clock_put(emu_launch *l, emu_clock *c, uint32_t thread, uint32_t mask, uint32_t clock);
+bool emu_knows(const emu_warp *w, int lane, uint32_t thread, uint32_t mask, uint32_t clock);
+uint32_t emu_known_of(const emu_warp *w, int lane, uint32_t thread, int of_lane);
+void emu_acquire(emu_warp *w, uint32_t mask, const emu_clock *c);
+void emu_release(emu_warp *w, uint32_t mask, emu_clock *c);
+void emu_converge(emu_warp *w, uint32_t mask);
+void emu_fence(emu_warp *w, uint32_t mask, int scope);
+void emu_aparts_free(emu_aparts *a);
+static inline uint32_t emu_agent(const emu_warp *w, int agent) {
+    return w->thread + (uint32_t)agent;
+}
+
+/* sync.c: releasing and acquiring through memory. */
+void emu_strong_write(emu_warp *w, uint32_t mask, int lane, int space, emu_object *o, uint64_t address, int order,
+                      int scope, bool rmw);
+void emu_strong_read(emu_warp *w, uint32_t mask, int space, emu_object *o, uint64_t address, int order, int scope);
+void emu_weak_write(emu_warp *w, int space, emu_object *o, uint64_t address, uint32_t bytes);
+void emu_syncs_free(emu_launch *l);
+
+/* copy.c */
+void emu_land(emu_launch *l, emu_copy *c);                                 /* now */
+void emu_land_some(emu_launch *l);                                         /* perhaps, by the seed */
+bool emu_land_one(emu_launch *l);                                          /* false: none is in flight */
+void emu_land_warp(emu_warp *w, int agent, uint32_t mask, uint32_t clock); /* all up to this one */
+void emu_copies_at_exit(emu_warp *w, const emu_op *op, uint32_t mask);
+
+/* barrier.c */
+emu_mbarrier *emu_mbarrier_at(emu_block *b, uint32_t address);
+void emu_mbarrier_landed(emu_warp *w, const emu_op *op, int lane, uint32_t address, uint32_t phase, int64_t bytes);
+/* `releases`: what the lane did so far comes before what waits for the phase. */
+void emu_mbarrier_arrived(emu_warp *w, const emu_op *op, int lane, emu_mbarrier *m, int64_t count, bool releases);
+void emu_mbarrier_over(emu_warp *w, const emu_op *op, int lane, emu_object *o, uint64_t from, uint32_t bytes);
+emu_mbarrier *emu_mbarrier_usable(emu_warp *w, const emu_op *op, int lane, uint32_t address);
+void emu_block_ends(emu_block *b);
+
+/* launch.c */
+void emu_wake(emu_warp *w);
+void emu_park(emu_warp *w, emu_state state, const emu_op *op);
+/* Notes that a loop looked at something that others may change. */
+static inline void emu_poll(emu_warp *w, const emu_op *op, uint64_t address, uint64_t value) {
+    w->poll = (w->poll ^ address ^ value * 0x9e3779b97f4a7c15ull) * 0xbf58476d1ce4e5b9ull + 1;
+    w->poll_address = address;
+    w->poll_op = op;
+    w->polls++;
+}
+
+/* control.c */
+emu_exec emu_else, emu_endif, emu_for_test, emu_for_next, emu_while_test, emu_while_next, emu_role_end, emu_end;
+
+/* Every operation of the table that is no scalar row has a function of its name, in the file of its kind. */
+#define OP(...)
+#define MOP(name, ...) emu_exec emu_exec_##name;
+#include "ir/ops.def"
+#undef OP
+#undef MOP
+
+extern emu_scalar *const emu_scalars_c[TW_OPCODES], *const emu_scalars_avx2[TW_OPCODES];
+
+#endif

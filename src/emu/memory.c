@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Global and shared memory: objects with nothing between them, and what every access of them is checked for. */
+#include "emu/machine.h"
+
+#include <stdlib.h>
+
+enum { ALIGN = 256, APART = 64 << 20, SHARED_APART = 1024 };
+
+tw_emu *tw_emu_new(void) {
+    tw_emu *e = calloc(1, sizeof *e);
+    if (e) e->next = 1ull << 33;
+    return e;
+}
+
+static void object_free(emu_object *o) {
+    if (!o) return;
+    free((char *)(uintptr_t)o->name);
+    free(o->data);
+    free(o->written);
+    free(o);
+}
+
+void tw_emu_free(tw_emu *e) {
+    if (!e) return;
+    for (int i = 0; i < e->n; i++) object_free(e->objects[i]);
+    free(e->objects);
+    free(e);
+}
+
+uint64_t tw_emu_alloc(tw_emu *e, const char *name, const void *data, size_t bytes, bool read_only) {
+    if (e->n == e->room) {
+        int room = e->room ? e->room * 2 : 16;
+        emu_object **p = realloc(e->objects, (size_t)room * sizeof *p);
+        if (!p) return 0;
+        e->objects = p;
+        e->room = room;
+    }
+    emu_object *o = calloc(1, sizeof *o);
+    if (!o) return 0;
+    char *copy = malloc(strlen(name) + 1);
+    if (copy) strcpy(copy, name);
+    o->name = copy;
+    o->data = malloc(bytes + 1);
+    o->written = data ? NULL : calloc(bytes + 1, 1);
+    if (!o->name || !o->data || (!data && !o->written)) {
+        object_free(o);
+        return 0;
+    }
+    if (data && bytes)
+        memcpy(o->data, data, bytes);
+    else
+        memset(o->data, 0xa5, bytes + 1);
+    /* An odd multiple of the alignment: nobody gets more than was promised. */
+    o->base = (e->next / (2 * ALIGN) + 1) * (2 * ALIGN) + ALIGN;
+    o->bytes = bytes;
+    o->read_only = read_only;
+    e->next = o->base + bytes + (bytes > APART ? bytes : APART);
+    e->objects[e->n++] = o;
+    return o->base;
+}
+
+emu_object *emu_object_at(const tw_emu *e, uint64_t address) {
+    int low = 0, high = e->n;
+    while (low < high) {
+        int middle = (low + high) / 2;
+        if (e->objects[middle]->base + e->objects[middle]->bytes <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < e->n && e->objects[low]->base <= address ? e->objects[low] : NULL;
+}
+
+static emu_object *within(const tw_emu *e, uint64_t address, size_t bytes) {
+    emu_object *o = emu_object_at(e, address);
+    return o && bytes <= o->bytes - (address - o->base) ? o : NULL;
+}
+
+bool tw_emu_read(const tw_emu *e, uint64_t address, void *data, size_t bytes) {
+    const emu_object *o = within(e, address, bytes);
+    if (o && bytes) memcpy(data, o->data + (address - o->base), bytes);
+    return o;
+}
+
+bool tw_emu_write(tw_emu *e, uint64_t address, const void *data, size_t bytes) {
+    emu_object *o = within(e, address, bytes);
+    if (!o) return false;
+    if (bytes) memcpy(o->data + (address - o->base), data, bytes);
+    if (o->written) memset(o->written + (address - o->base), EMU_WRITTEN, bytes);
+    return true;
+}
+
+bool tw_emu_written(const tw_emu *e, uint64_t address, size_t bytes) {
+    const emu_object *o = within(e, address, bytes);
+    if (!o) return false;
+    for (size_t i = 0; i < bytes && o->written; i++)
+        if (!o->written[address - o->base + i]) return false;
+    return true;
+}
+
+/* -- shared memory */
+
+bool emu_shared_layout(emu_launch *l) {
+    const tw_kernel *k = l->kernel;
+    uint64_t at = SHARED_APART;
+    l->shared = tw_arena_array(&l->arena, (size_t)k->n_shared + 1, sizeof *l->shared);
+    if (!l->shared) return false;
+    for (int i = 0; i < k->n_shared; i++) {
+        const tw_shared *s = &k->shared[i];
+        uint64_t align = s->align > 0 ? (uint64_t)s->align : 1;
+        /* An odd multiple of the alignment, so that one that was asked for too low shows. */
+        uint64_t base = (at / (2 * align) + 1) * (2 * align) + align;
+        l->shared[i] = (emu_object){.name = s->name, .base = base, .bytes = (uint64_t)s->bytes};
+        at = base + (uint64_t)s->bytes + SHARED_APART + (uint64_t)s->bytes / 2;
+        l->shared_bytes += ((size_t)s->bytes + 15) & ~(size_t)15;
+    }
+    if (at > UINT32_MAX) return false;
+    l->shared_end = (uint32_t)at;
+    l->shared_map = tw_arena_array(&l->arena, (size_t)(at >> 4) + 1, sizeof *l->shared_map);
+    if (!l->shared_map) return false;
+    for (int i = 0; i < k->n_shared; i++)
+        for (uint64_t a = l->shared[i].base >> 4; a <= (l->shared[i].base + l->shared[i].bytes - 1) >> 4; a++)
+            l->shared_map[a] = (uint16_t)(i + 1);
+    return true;
+}
+
+emu_object *emu_shared_at(const emu_launch *l, const emu_block *b, uint64_t address) {
+    if (address >= l->shared_end) return NULL;
+    int i = l->shared_map[address >> 4];
+    if (!i) return NULL;
+    emu_object *o = &b->shared[i - 1];
+    return address - o->base < o->bytes ? o : NULL;
+}
+
+/* -- accesses */
+
+static void out_of_bounds(emu_warp *w, const emu_op *op, const emu_how *how, int lane, int space, uint64_t address,
+                          uint32_t bytes) {
+    char where[96];
+    const emu_object *o = emu_object_below(w->launch, w->block, space, address);
+    emu_address_text(w->launch, w->block, space, address, where, sizeof where);
+    const char *mine = how->write ? "writes" : "reads";
+    if (o && strchr(where, '+'))
+        emu_find(w, op, lane, TW_EMU_BOUNDS, "%s %u bytes at %s, but %.40s has %llu bytes", mine, bytes, where, o->name,
+                 (unsigned long long)o->bytes);
+    else
+        emu_find(w, op, lane, TW_EMU_BOUNDS, "%s %u bytes at %s, where nothing is", mine, bytes, where);
+}
+
+/* Were these bytes written before they are read, and are they data at all? */
+static void check_written(emu_warp *w, const emu_op *op, const emu_how *how, int lane, int space, emu_object *o,
+                          uint64_t from, uint32_t bytes) {
+    uint8_t *p = o->written + from;
+    bool missing = false, mbarrier = false;
+    for (uint32_t i = 0; i < bytes; i++) {
+        missing |= p[i] == EMU_NOT_WRITTEN;
+        mbarrier |= p[i] == EMU_MBARRIER;
+    }
+    if (mbarrier) emu_mbarrier_over(w, op, lane, o, from, bytes);
+    if (how->read && missing) {
+        uint32_t first = 0;
+        while (p[first]) first++;
+        char where[96];
+        emu_address_text(w->launch, w->block, space, o->base + from + first, where, sizeof where);
+        emu_find(w, op, lane, TW_EMU_UNINITIALISED, "reads %s, which nothing has written", where);
+    }
+    if (how->write) memset(p, EMU_WRITTEN, bytes);
+}
+
+uint8_t *emu_access(emu_warp *w, const emu_op *op, const emu_how *how, int lane, int space, uint64_t address,
+                    uint32_t bytes, emu_object **object) {
+    emu_launch *l = w->launch;
+    emu_object *o;
+    if (space == TW_SPACE_shared) {
+        o = emu_shared_at(l, w->block, address);
+    } else {
+        o = l->last_object;
+        if (!o || address - o->base >= o->bytes) o = emu_object_at(l->emu, address);
+    }
+    if (!o || bytes > o->bytes - (address - o->base)) {
+        out_of_bounds(w, op, how, lane, space, address, bytes);
+        return NULL;
+    }
+    if (space != TW_SPACE_shared) l->last_object = o;
+    uint64_t from = address - o->base;
+    uint32_t align = how->align ? how->align : bytes;
+    if (address & (align - 1)) {
+        char where[96];
+        emu_address_text(l, w->block, space, address, where, sizeof where);
+        emu_find(w, op, lane, TW_EMU_ALIGNMENT, "accesses %u bytes at %s, which is not aligned to %u", bytes, where,
+                 align);
+    }
+    if (how->write && o->read_only) {
+        char where[96];
+        emu_address_text(l, w->block, space, address, where, sizeof where);
+        emu_find(w, op, lane, TW_EMU_READ_ONLY, "writes %s", where);
+        return NULL;
+    }
+    if (object) *object = o;
+    if (l->checked) {
+        /* Races first: what a copy in flight will write counts as written. */
+        if (!o->read_only) emu_shadow(w, op, how, lane, space, o, from, bytes);
+        if (o->written) check_written(w, op, how, lane, space, o, from, bytes);
+        if (how->write && o->syncs && !how->strength) emu_weak_write(w, space, o, address, bytes);
+    } else if (how->write && o->written) {
+        memset(o->written + from, EMU_WRITTEN, bytes);
+    }
+    return o->data + from;
+}

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* mma: a warp multiplies matrices that lie in fragments over its lanes.
+
+   With E elements a register (2 halves, 4 bytes, else 1), lane = 4 * g + t, register r and element e in it, fragments
+   hold A  row g + 8 * (r & 1), column 4 * E * (r / 2) + E * t + e B  row 4 * E * r + E * t + e, column g C  row g + 8 *
+   (r / 2), column 2 * t + (r & 1); in pairs of halves row g + 8 * r, column 2 * t + e which is what the figures of the
+   PTX manual for m16n8 and m8n8 come to.
+
+   Products are exact; sums of one operation are taken in double with C among them, and rounded once. Tensor cores keep
+   fewer bits while summing: results differ by a few units in the last place of the largest term. f64 is a chain of fma,
+   s8 is exact modulo 2^32. */
+#include "emu/machine.h"
+#include "ir/value.h"
+
+enum { M = 16, N = 8, K = 32 };
+
+static double element(tw_type t, int per, uint64_t reg, int e) {
+    switch (t) {
+    case TW_T_f16x2: {
+        uint32_t h = (uint32_t)(reg >> 16 * e) & 0xffff, magnitude = h & 0x7fff;
+        uint32_t bits = magnitude << 13;
+        float f = (magnitude & 0x7c00) == 0x7c00 ? tw_bits_f32(bits | 0x7f800000u) : tw_bits_f32(bits) * 0x1p112f;
+        return h & 0x8000 ? -f : f;
+    }
+    case TW_T_bf16x2:
+        return tw_bf16_to_f32((uint16_t)(reg >> 16 * e));
+    case TW_T_f64:
+        return tw_read_f64(reg);
+    default:
+        /* In an i32: bytes, or a tf32, of which the hardware reads 19 bits. */
+        return per == 4 ? (double)(int8_t)(reg >> 8 * e) : tw_bits_f32((uint32_t)reg & ~0x1fffu);
+    }
+}
+
+static int per_register(const tw_mma_info *m) {
+    return m->m * m->k / EMU_LANES / m->a;
+}
+
+static void gather_a(const emu_warp *w, const emu_op *op, const tw_mma_info *m, double a[M][K]) {
+    int per = per_register(m);
+    for (int r = 0; r < m->a; r++)
+        for (int lane = 0; lane < EMU_LANES; lane++) {
+            uint64_t reg = emu_get(w, op->in[r], lane);
+            for (int e = 0; e < per; e++)
+                a[lane / 4 + 8 * (r & 1)][4 * per * (r / 2) + per * (lane % 4) + e] = element(m->ab, per, reg, e);
+        }
+}
+
+static void gather_b(const emu_warp *w, const emu_op *op, const tw_mma_info *m, double b[K][N]) {
+    int per = per_register(m);
+    for (int r = 0; r < m->b; r++)
+        for (int lane = 0; lane < EMU_LANES; lane++) {
+            uint64_t reg = emu_get(w, op->in[m->a + r], lane);
+            for (int e = 0; e < per; e++) b[4 * per * r + per * (lane % 4) + e][lane / 4] = element(m->ab, per, reg, e);
+        }
+}
+
+static double value_of(tw_type t, uint64_t bits, int e) {
+    return t == TW_T_f32     ? (double)tw_read_f32(bits)
+           : t == TW_T_f64   ? tw_read_f64(bits)
+           : t == TW_T_f16x2 ? (double)tw_f16_to_f32((uint16_t)(bits >> 16 * e))
+                             : (double)(int32_t)bits;
+}
+
+/* A double to a half, rounded once: through a float whose last bit remembers what was lost. */
+static uint16_t to_half(double x) {
+    float f = (float)x;
+    uint32_t u = tw_f32_bits(f);
+    if ((double)f != x && !isnan(x) && !isinf(f) && !(u & 1)) u = fabs((double)f) > fabs(x) ? u - 1 : u + 1;
+    return tw_f32_to_f16(tw_bits_f32(u));
+}
+
+static void product(const tw_mma_info *m, double a[M][K], double b[K][N], double c[M][N]) {
+    for (int i = 0; i < m->m; i++) {
+        double sum[N];
+        memcpy(sum, c[i], sizeof sum);
+        if (m->cd == TW_T_f64)
+            for (int k = 0; k < m->k; k++)
+                for (int j = 0; j < N; j++) sum[j] = fma(a[i][k], b[k][j], sum[j]);
+        else
+            for (int k = 0; k < m->k; k++)
+                for (int j = 0; j < N; j++) sum[j] += a[i][k] * b[k][j];
+        memcpy(c[i], sum, sizeof sum);
+    }
+}
+
+emu_next emu_exec_mma(emu_warp *w, const emu_op *op) {
+    const tw_mma_info *m = tw_mma_describe((tw_mma_kind)op->ir->at.mma);
+    double a[M][K], b[K][N], c[M][N];
+    if (w->live & ~w->active) {
+        uint32_t missing = w->live & ~w->active;
+        emu_find(w, op, __builtin_ctz(w->active), TW_EMU_DIVERGENCE, "lane %d and %d more of this warp are not there",
+                 __builtin_ctz(missing), __builtin_popcount(missing) - 1);
+        return EMU_GO;
+    }
+    gather_a(w, op, m, a);
+    gather_b(w, op, m, b);
+    bool pairs = m->cd == TW_T_f16x2;
+    for (int r = 0; r < m->c; r++)
+        for (int lane = 0; lane < EMU_LANES; lane++)
+            for (int e = 0; e < 1 + pairs; e++) {
+                int row = lane / 4 + 8 * (pairs ? r : r / 2), column = lane % 4 * 2 + (pairs ? e : r & 1);
+                c[row][column] = value_of(m->cd, emu_get(w, op->in[m->a + m->b + r], lane), e);
+            }
+    product(m, a, b, c);
+    for (int r = 0; r < m->c; r++)
+        for (int lane = 0; lane < EMU_LANES; lane++) {
+            int row = lane / 4 + 8 * (pairs ? r : r / 2), column = lane % 4 * 2 + (pairs ? 0 : r & 1);
+            double x = c[row][column];
+            uint64_t bits = m->cd == TW_T_f32   ? tw_write_f32((float)x)
+                            : m->cd == TW_T_f64 ? tw_write_f64(x)
+                            : pairs             ? (uint64_t)to_half(x) | (uint64_t)to_half(c[row][column + 1]) << 16
+                                                : (uint32_t)(int64_t)x;
+            emu_put(w, op->out[r], lane, bits);
+        }
+    return EMU_GO;
+}

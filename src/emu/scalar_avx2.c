@@ -1,0 +1,3 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define EMU_SCALARS emu_scalars_avx2
+#include "emu/scalar.h"

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Races: each granule of memory remembers its last write and the reads since, and who did not come after them.
+
+   A mark leaves when a later one that came after it speaks for it: what is ordered after the later one is ordered after
+   the earlier one. So of reads all remain that nothing orders among themselves, and of strong writes too, since these
+   may be unordered without being a race. */
+#include "emu/machine.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static int strength_of(const emu_mark *m) {
+    return (int)(m->what & 127);
+}
+static bool writes(const emu_mark *m) {
+    return m->what >> 7 & 1;
+}
+
+void emu_shadow_free(emu_launch *l) {
+    tw_emu *e = l->emu;
+    for (int i = 0; i < e->n; i++) {
+        free(e->objects[i]->cells);
+        e->objects[i]->cells = NULL;
+        e->objects[i]->syncs = 0;
+    }
+    free(l->links);
+}
+
+/* -- lists of further marks; 0 ends them */
+
+static void link_mark(emu_launch *l, uint32_t *list, const emu_mark *m) {
+    uint32_t at = l->spare_links;
+    if (at) {
+        l->spare_links = l->links[at].next;
+    } else {
+        if (l->n_links == l->room_links) {
+            uint32_t room = l->room_links ? l->room_links * 2 : 1024;
+            emu_link *p = realloc(l->links, (size_t)room * sizeof *p);
+            if (!p) {
+                l->failed = l->stop = true;
+                return;
+            }
+            l->links = p;
+            l->room_links = room;
+            if (!l->n_links) l->n_links = 1;
+        }
+        at = l->n_links++;
+    }
+    l->links[at] = (emu_link){.mark = *m, .next = *list};
+    *list = at;
+}
+
+static void unlink_mark(emu_launch *l, uint32_t *list) {
+    uint32_t at = *list;
+    *list = l->links[at].next;
+    l->links[at].next = l->spare_links;
+    l->spare_links = at;
+}
+
+/* -- */
+
+/* May two accesses that nothing orders meet at one place? Both strong, and each within the other's scope. */
+static bool strong_together(const emu_warp *w, const emu_how *how, const emu_mark *m) {
+    int mine = how->strength, theirs = strength_of(m);
+    if (!mine || !theirs) return false;
+    const emu_launch *l = w->launch;
+    if (m->thread - 1 == w->thread || (m->thread - 1) >> l->stride_log2 == (uint32_t)w->block->number) return true;
+    return mine > TW_SCOPE_gpu && theirs > TW_SCOPE_gpu;
+}
+
+static bool ordered(const emu_warp *w, int lane, const emu_mark *m) {
+    return emu_knows(w, lane, m->thread - 1, m->mask, m->clock);
+}
+
+static int agent_of(const emu_launch *l, uint32_t thread) {
+    uint32_t slot = thread & (uint32_t)(l->stride - 1);
+    return slot < (uint32_t)l->n_warps * EMU_AGENTS ? (int)(slot % EMU_AGENTS) : -1;
+}
+
+/* The warp that started what an agent of its did; NULL for an mbarrier's, or when its block is gone. */
+static emu_warp *starter(const emu_launch *l, uint32_t thread) {
+    uint32_t slot = thread & (uint32_t)(l->stride - 1);
+    if (slot >= (uint32_t)l->n_warps * EMU_AGENTS) return NULL;
+    for (int i = 0; i < l->n_resident; i++)
+        if (l->resident[i]->number == (int)(thread >> l->stride_log2)) return &l->resident[i]->warps[slot / EMU_AGENTS];
+    return NULL;
+}
+
+/* One access: what the checks below look at. */
+typedef struct access {
+    emu_warp *warp;
+    const emu_op *op;
+    const emu_how *how;
+    int lane, space;
+    emu_object *object;
+    uint64_t from;
+    uint32_t bytes;
+    uint64_t at; /* address of the granule */
+} access;
+
+/* A copy of a warp that it has waited for itself is a plain access by now, and others miss a barrier. */
+static bool in_flight(const emu_launch *l, const emu_mark *m) {
+    int agent = agent_of(l, m->thread - 1), lane = __builtin_ctz(m->mask);
+    if (agent <= EMU_WARP) return agent < 0;
+    const emu_warp *s = starter(l, m->thread - 1);
+    return s && emu_known_of(s, lane, m->thread - 1, lane) <= m->clock;
+}
+
+static void complain(const access *a, const emu_mark *m) {
+    const emu_launch *l = a->warp->launch;
+    const emu_how *how = a->how;
+    char where[96], who[64], place[160];
+    emu_address_text(l, a->warp->block, a->space, a->at, where, sizeof where);
+    emu_thread_text(l, m, who, sizeof who);
+    emu_place(l, &l->code.ops[m->what >> 8], place, sizeof place);
+    const char *mine = how->write ? how->read ? "updates" : "writes" : "reads";
+    if (how->async || how->agent) mine = how->write ? "copies to" : "copies from";
+    if (in_flight(l, m))
+        emu_find(a->warp, a->op, a->lane, TW_EMU_ASYNC, "%s %s, which the copy %s of %s %s: it was not waited for",
+                 mine, where, place, who, writes(m) ? "writes" : "reads");
+    else
+        emu_find(a->warp, a->op, a->lane, TW_EMU_RACE, "%s %s, which %s of %s %s: nothing orders the two%s", mine,
+                 where, place, who, writes(m) ? "wrote" : "read",
+                 how->strength && strength_of(m) ? ", strong as they are: a scope does not reach the other" : "");
+}
+
+/* An access of the async proxy after one that was not, of which it is known that it came before: was there a fence? */
+static void check_proxy(const access *a, const emu_mark *m) {
+    const emu_launch *l = a->warp->launch;
+    uint32_t thread = m->thread - 1;
+    int agent = agent_of(l, thread);
+    if (agent != EMU_WARP && agent != EMU_COPIER) return;
+    uint32_t block = thread >> l->stride_log2, slot = thread & (uint32_t)(l->stride - 1);
+    const emu_proxy_fences *f = &l->proxy_fences[(size_t)block * (size_t)l->n_warps + slot / EMU_AGENTS];
+    EMU_EACH(by, m->mask) {
+        bool fenced = false;
+        for (int i = 0; i < f->n && !fenced; i++) {
+            const emu_proxy_fence *p = &f->list[i];
+            uint32_t after = agent == EMU_COPIER ? p->copied : p->clock;
+            if (!p->mbarriers_only && p->mask >> by & 1 && after > m->clock)
+                fenced = emu_knows(a->warp, a->lane, thread - (uint32_t)agent, 1u << by, p->clock - 1);
+        }
+        if (fenced) continue;
+        char where[96], place[160], who[64];
+        emu_address_text(l, a->warp->block, a->space, a->at, where, sizeof where);
+        emu_thread_text(l, m, who, sizeof who);
+        emu_place(l, &l->code.ops[m->what >> 8], place, sizeof place);
+        emu_find(a->warp, a->op, a->lane, TW_EMU_PROXY,
+                 "copies %s %s, which %s of %s wrote: no fence_proxy of the writer is between",
+                 a->how->write ? "to" : "from", where, place, who);
+        return;
+    }
+}
+
+/* The same value written by lanes of one operation is no race: whoever wins, it is there. */
+static bool agrees(const access *a, const emu_mark *m) {
+    const emu_how *how = a->how;
+    return how->value && m->thread - 1 == how->thread && m->clock == how->clock &&
+           &a->warp->launch->code.ops[m->what >> 8] == a->op &&
+           !memcmp(a->object->data + a->from, how->value, a->bytes);
+}
+
+/* Whether a mark that the new access came after, or that it says all of, may go. */
+static bool superseded(const emu_warp *w, int lane, const emu_mark *m, const emu_mark *by) {
+    return (m->thread == by->thread && !(m->mask & ~by->mask) && m->clock <= by->clock) || ordered(w, lane, m);
+}
+
+static void note_read(emu_warp *w, int lane, emu_cell *c, const emu_mark *m) {
+    emu_launch *l = w->launch;
+    emu_mark *r = &c->read;
+    if (r->thread == m->thread && r->clock == m->clock) {
+        /* The weaker of the two speaks for both. */
+        if (strength_of(m) < strength_of(r)) r->what = m->what;
+        r->mask |= m->mask;
+    } else if (!r->thread || superseded(w, lane, r, m)) {
+        *r = *m;
+    } else {
+        link_mark(l, &c->more, r);
+        *r = *m;
+    }
+    for (uint32_t *p = &c->more; *p;) {
+        emu_mark *x = &l->links[*p].mark;
+        if (writes(x) ? false : superseded(w, lane, x, r))
+            unlink_mark(l, p);
+        else
+            p = &l->links[*p].next;
+    }
+}
+
+static void note_write(emu_warp *w, const emu_how *how, int lane, emu_cell *c, const emu_mark *m) {
+    emu_launch *l = w->launch;
+    /* Strong writes and reads that came from elsewhere stay, for those to meet that come after this one alone. */
+    for (uint32_t *p = &c->more; *p;)
+        if (!how->strength || superseded(w, lane, &l->links[*p].mark, m))
+            unlink_mark(l, p);
+        else
+            p = &l->links[*p].next;
+    if (how->strength && c->write.thread && !superseded(w, lane, &c->write, m)) link_mark(l, &c->more, &c->write);
+    if (how->strength && c->read.thread && !superseded(w, lane, &c->read, m)) link_mark(l, &c->more, &c->read);
+    c->read.thread = 0;
+    c->write = *m;
+}
+
+/* Checks one mark that is already there; false after a finding. */
+static bool meets(const access *a, const emu_mark *m) {
+    const emu_how *how = a->how;
+    if (!m->thread || (!how->write && !writes(m))) return true;
+    if (ordered(a->warp, a->lane, m)) {
+        if (how->async && writes(m)) check_proxy(a, m);
+        return true;
+    }
+    if (strong_together(a->warp, how, m) || agrees(a, m)) return true;
+    complain(a, m);
+    return false;
+}
+
+static void check(const access *a, emu_cell *c) {
+    emu_warp *w = a->warp;
+    emu_launch *l = w->launch;
+    const emu_how *how = a->how;
+    const emu_mark mark = {.thread = how->thread + 1,
+                           .clock = how->clock,
+                           .mask = 1u << a->lane,
+                           .what = (uint32_t)(a->op - l->code.ops) << 8 | (uint32_t)how->write << 7 | how->strength};
+    bool fine = meets(a, &c->write) && (!how->write || meets(a, &c->read));
+    for (uint32_t p = c->more; p && fine; p = l->links[p].next) {
+        emu_mark m = l->links[p].mark;
+        fine = meets(a, &m);
+    }
+    if (how->write)
+        note_write(w, how, a->lane, c, &mark);
+    else
+        note_read(w, a->lane, c, &mark);
+}
+
+void emu_shadow(emu_warp *w, const emu_op *op, const emu_how *how, int lane, int space, emu_object *o, uint64_t from,
+                uint32_t bytes) {
+    emu_launch *l = w->launch;
+    if (!o->cells) {
+        o->granule = l->code.granule[space];
+        o->cells = calloc((size_t)(o->bytes >> o->granule) + 1, sizeof *o->cells);
+        if (!o->cells) {
+            l->failed = l->stop = true;
+            return;
+        }
+    }
+    access a = {w, op, how, lane, space, o, from, bytes, 0};
+    uint64_t last = (from + bytes - 1) >> o->granule;
+    for (uint64_t i = from >> o->granule; i <= last && !l->stop; i++) {
+        a.at = o->base + (i << o->granule);
+        check(&a, &o->cells[i]);
+    }
+}

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Releasing and acquiring through memory: what the last strong write at an address released, and what a strong read of
+   it thereby acquires. A relaxed write releases what a fence before it covers, a relaxed read acquires at the next
+   fence; a read-modify-write carries on what was released before it, a plain write ends it. */
+#include "emu/machine.h"
+
+#include <stdlib.h>
+
+static uint64_t key_of(const emu_warp *w, int space, uint64_t address) {
+    /* Shared addresses are below 2^32, global ones above. */
+    address &= ~3ull;
+    return space == TW_SPACE_shared ? address | (uint64_t)(uint32_t)w->block->number << 32 | 1ull << 63 : address;
+}
+
+static uint32_t slot_of(const emu_launch *l, uint64_t key) {
+    return (uint32_t)(key * 0x9e3779b97f4a7c15ull >> 32) & (l->room_syncs - 1);
+}
+
+static emu_sync *find(const emu_launch *l, uint64_t key) {
+    if (!l->n_syncs) return NULL;
+    emu_sync *s = l->syncs[slot_of(l, key)];
+    while (s && s->key != key) s = s->next;
+    return s;
+}
+
+static bool widen(emu_launch *l) {
+    uint32_t room = l->room_syncs ? l->room_syncs * 2 : 64, old = l->room_syncs;
+    emu_sync **table = calloc(room, sizeof *table), **was = l->syncs;
+    if (!table) {
+        l->failed = l->stop = true;
+        return false;
+    }
+    l->syncs = table;
+    l->room_syncs = room;
+    for (uint32_t i = 0; i < old; i++)
+        for (emu_sync *s = was[i], *next; s; s = next) {
+            next = s->next;
+            uint32_t at = slot_of(l, s->key);
+            s->next = table[at];
+            table[at] = s;
+        }
+    free(was);
+    return true;
+}
+
+static emu_sync *make(emu_launch *l, uint64_t key, int block, emu_object *o) {
+    if (l->n_syncs >= l->room_syncs && !widen(l)) return NULL;
+    emu_sync *s = calloc(1, sizeof *s);
+    if (!s) {
+        l->failed = l->stop = true;
+        return NULL;
+    }
+    uint32_t at = slot_of(l, key);
+    *s =
+        (emu_sync){.key = key, .block = block, .far = {.block = block}, .near = {.block = block}, .next = l->syncs[at]};
+    l->syncs[at] = s;
+    l->n_syncs++;
+    o->syncs++;
+    return s;
+}
+
+static void drop(emu_launch *l, uint64_t key, emu_object *o) {
+    emu_sync **p = &l->syncs[slot_of(l, key)];
+    while (*p && (*p)->key != key) p = &(*p)->next;
+    emu_sync *s = *p;
+    if (!s) return;
+    *p = s->next;
+    emu_clock_free(&s->far);
+    emu_clock_free(&s->near);
+    free(s);
+    l->n_syncs--;
+    o->syncs--;
+}
+
+void emu_syncs_free(emu_launch *l) {
+    for (uint32_t i = 0; i < l->room_syncs; i++)
+        for (emu_sync *s = l->syncs[i], *next; s; s = next) {
+            next = s->next;
+            emu_clock_free(&s->far);
+            emu_clock_free(&s->near);
+            free(s);
+        }
+    free(l->syncs);
+}
+
+static bool releases(int order) {
+    return order == TW_ORDER_release || order == TW_ORDER_acq_rel || order == TW_ORDER_sc;
+}
+static bool acquires(int order) {
+    return order == TW_ORDER_acquire || order == TW_ORDER_acq_rel || order == TW_ORDER_sc;
+}
+
+/* How far a write reaches with the fences before it; -1: none was. */
+static int reach_of_fences(const emu_warp *w, int lane, int scope) {
+    int reach = -1;
+    for (int i = 0; i < w->fenced.n; i++) {
+        const emu_apart *a = &w->fenced.list[i];
+        int both = a->scope < scope ? a->scope : scope;
+        if (a->mask >> lane & 1 && both > reach) reach = both;
+    }
+    return reach;
+}
+
+/* What the fences released that reach so far. */
+static void release_fenced(emu_warp *w, int lane, int scope, int reach, emu_clock *c) {
+    for (int i = 0; i < w->fenced.n; i++) {
+        const emu_apart *a = &w->fenced.list[i];
+        int both = a->scope < scope ? a->scope : scope;
+        if (!(a->mask >> lane & 1) || both < reach) continue;
+        emu_clock_join(w->launch, c, &a->clock);
+        emu_clock_put(w->launch, c, w->thread, 1u << lane, a->at);
+    }
+}
+
+void emu_strong_write(emu_warp *w, uint32_t mask, int lane, int space, emu_object *o, uint64_t address, int order,
+                      int scope, bool rmw) {
+    emu_launch *l = w->launch;
+    uint64_t key = key_of(w, space, address);
+    emu_sync *s = o->syncs ? find(l, key) : NULL;
+    int reach = releases(order) ? scope : reach_of_fences(w, lane, scope);
+    if (reach < 0) {
+        if (s && !rmw) drop(l, key, o);
+        if (s && rmw) s->block = w->block->number;
+        return;
+    }
+    if (!s) s = make(l, key, w->block->number, o);
+    if (!s) return;
+    if (!rmw) emu_clock_clear(&s->far);
+    emu_clock *c = reach >= TW_SCOPE_gpu ? &s->far : &s->near;
+    if (c == &s->near && (!rmw || s->near.block != w->block->number)) {
+        emu_clock_clear(&s->near);
+        s->near.block = w->block->number;
+    } else if (!rmw) {
+        emu_clock_clear(&s->near);
+    }
+    s->block = w->block->number;
+    if (releases(order))
+        emu_release(w, mask, c);
+    else
+        release_fenced(w, lane, scope, reach, c);
+}
+
+/* Acquires, or keeps for a fence that reaches as far. */
+static void acquire(emu_warp *w, uint32_t mask, const emu_clock *c, int order, int needs) {
+    emu_launch *l = w->launch;
+    if (acquires(order)) {
+        emu_acquire(w, mask, c);
+        return;
+    }
+    emu_aparts *a = &w->unfenced;
+    for (int i = 0; i < a->n; i++)
+        if (a->list[i].mask == mask && a->list[i].scope == needs) {
+            emu_clock_join(l, &a->list[i].clock, c);
+            return;
+        }
+    if (!emu_grow(l, (void **)&a->list, a->n, &a->room, sizeof *a->list)) return;
+    a->list[a->n] = (emu_apart){.mask = mask, .scope = needs, .clock = {.block = w->block->number}};
+    emu_clock_join(l, &a->list[a->n++].clock, c);
+}
+
+void emu_strong_read(emu_warp *w, uint32_t mask, int space, emu_object *o, uint64_t address, int order, int scope) {
+    if (!o->syncs) return;
+    const emu_sync *s = find(w->launch, key_of(w, space, address));
+    if (!s) return;
+    bool near = s->block == w->block->number;
+    if (s->near.block == w->block->number) acquire(w, mask, &s->near, order, TW_SCOPE_cta);
+    if (near || scope >= TW_SCOPE_gpu) acquire(w, mask, &s->far, order, near ? TW_SCOPE_cta : TW_SCOPE_gpu);
+}
+
+void emu_weak_write(emu_warp *w, int space, emu_object *o, uint64_t address, uint32_t bytes) {
+    for (uint64_t at = address & ~3ull; at < address + bytes; at += 4) drop(w->launch, key_of(w, space, at), o);
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/gemm/compare.h"
+
+#include "ir/builder.h"
+
+static tw_val as_double(tw_builder *b, tw_type t, tw_val x) {
+    switch (t) {
+    case TW_T_f64:
+        return x;
+    case TW_T_i8:
+        x = tw_op_emit(b, TW_OP_sext_i32_i8, x, TW_NONE, TW_NONE);
+        return tw_op_emit(b, TW_OP_cvt_f64_s32, x, TW_NONE, TW_NONE);
+    case TW_T_i32:
+        return tw_op_emit(b, TW_OP_cvt_f64_s32, x, TW_NONE, TW_NONE);
+    case TW_T_f16:
+        x = tw_op_emit(b, TW_OP_cvt_f32_f16, x, TW_NONE, TW_NONE);
+        break;
+    case TW_T_bf16:
+        x = tw_op_emit(b, TW_OP_cvt_f32_bf16, x, TW_NONE, TW_NONE);
+        break;
+    default:
+        break;
+    }
+    return tw_op_emit(b, TW_OP_cvt_f64_f32, x, TW_NONE, TW_NONE);
+}
+
+tw_kernel *tw_compare_build(tw_type type, int sm) {
+    tw_kernel *k = tw_kernel_new("compare", sm, TW_COMPARE_THREADS);
+    if (!k) return NULL;
+    tw_builder builder = tw_builder_of(k), *b = &builder;
+    const int es = tw_type_bits(type) / 8;
+    tw_val c = tw_pointer_add(b, "c", es, true), want = tw_pointer_add(b, "want", 8, true);
+    tw_val tolerance = tw_pointer_add(b, "tolerance", 4, true), count = tw_pointer_add(b, "count", 4, false);
+    tw_val cells = tw_parameter_add(b, "cells", TW_T_i64);
+    tw_val block = tw_sreg(b, TW_SREG_ctaid_x), blocks = tw_sreg(b, TW_SREG_nctaid_x),
+           thread = tw_sreg(b, TW_SREG_tid_x);
+    tw_val threads = tw_i32(b, TW_COMPARE_THREADS);
+    tw_val from = tw_add(b, tw_op_emit(b, TW_OP_mul_wide_u32, block, threads, TW_NONE), tw_widen(b, thread));
+    tw_val step = tw_op_emit(b, TW_OP_mul_wide_u32, blocks, threads, TW_NONE);
+    tw_val wrong = tw_var_of(b, tw_i32(b, 0));
+    tw_val i = tw_push_for(b, from, cells, step, false);
+    tw_val x = as_double(b, type, tw_ld(b, (tw_attrs){.type = type}, tw_add(b, c, tw_mul_imm(b, i, es))));
+    tw_val y = tw_ld(b, (tw_attrs){.type = TW_T_f64}, tw_add(b, want, tw_mul_imm(b, i, 8)));
+    tw_val most = tw_ld(b, (tw_attrs){.type = TW_T_f32}, tw_add(b, tolerance, tw_mul_imm(b, i, 4)));
+    tw_val error = tw_sub(b, x, y);
+    /* A NaN is less than nothing. */
+    error = tw_max(b, error, tw_op_emit(b, TW_OP_neg_f64, error, TW_NONE, TW_NONE));
+    tw_val right = tw_lt(b, error, tw_op_emit(b, TW_OP_cvt_f64_f32, most, TW_NONE, TW_NONE));
+    tw_val one = tw_select(b, right, tw_i32(b, 0), tw_i32(b, 1));
+    tw_op_to(b, wrong, TW_OP_add_i32, wrong, one, TW_NONE);
+    tw_pop(b);
+    tw_when(b, tw_ne(b, wrong, tw_i32(b, 0)));
+    tw_red(b, (tw_attrs){.rmw = TW_RMW_add, .type = TW_T_i32, .order = TW_ORDER_relaxed, .scope = TW_SCOPE_gpu}, count,
+           &wrong);
+    if (!tw_kernel_failed(k)) return k;
+    tw_kernel_free(k);
+    return NULL;
+}

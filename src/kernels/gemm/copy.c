@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tiles from global to shared memory, out-of-bounds elements as zeros. A thread's copies are `threads` apart in the
+   tile's order; where a row is a whole number of them (or the reverse) their addresses differ by constants. */
+#include "kernels/gemm/generate.h"
+
+static int chunk_of(const tw_gemm_tile *t) {
+    return t->vec / t->es;
+}
+
+/* Where in shared memory the element at (outer, inner) of a tile lands. */
+static tw_val place(tw_gemm_gen *g, const tw_gemm_tile *t, tw_val outer, tw_val inner, tw_val shared) {
+    tw_builder *b = g->b;
+    /* Stored as it lies in global memory, or transposed element by element. */
+    bool same = t->k_major == t->k_stored;
+    tw_val row = tw_mul_imm(b, same ? outer : inner, t->pitch);
+    tw_val column = tw_mul_imm(b, same ? inner : outer, t->es);
+    return tw_add(b, shared, tw_add(b, row, column));
+}
+
+/* Which copies are a thread's: number tid + j * threads in an order that goes along a row's `width`, down the rows, and
+   then to the next `width` elements of each. */
+static void find_copy(tw_gemm_gen *g, const tw_gemm_tile *t, tw_val index, tw_val *outer, tw_val *inner) {
+    tw_builder *b = g->b;
+    tw_val row = tw_div(b, index, t->per_row);
+    *inner = tw_mul_imm(b, tw_rem(b, index, t->per_row), chunk_of(t));
+    *outer = row;
+    if (t->width == t->inner) return;
+    *outer = tw_rem(b, row, t->outer);
+    *inner = tw_add(b, *inner, tw_mul_imm(b, tw_div(b, row, t->outer), t->width));
+}
+
+/* Whether copy j lies a constant number of rows and elements behind the thread's first, and which. */
+static bool constant_distance(const tw_gemm_tile *t, int threads, int j, int *rows, int *elements) {
+    const int apart = threads / t->per_row;
+    *rows = *elements = 0;
+    if (!j) return true;
+    if (threads % t->per_row) return false;
+    if (t->width == t->inner) {
+        *rows = j * apart;
+        return true;
+    }
+    if (t->outer % apart && apart % t->outer) return false;
+    *rows = j * apart % t->outer;
+    *elements = j * apart / t->outer * t->width;
+    return true;
+}
+
+static void find_copies(tw_gemm_gen *g, tw_gemm_operand *o, tw_val shared) {
+    tw_builder *b = g->b;
+    const tw_gemm_tile *t = o->tile;
+    const int threads = g->plan.threads;
+    o->regular = true;
+    for (int j = 0; j < t->per_thread; j++)
+        o->regular &= constant_distance(t, threads, j, &o->rows[j], &o->elements[j]);
+    find_copy(g, t, g->tid, &o->outer[0], &o->inner[0]);
+    o->to[0] = place(g, t, o->outer[0], o->inner[0], shared);
+    o->to_offset[0] = 0;
+    for (int j = 1; j < t->per_thread; j++) {
+        if (o->regular) {
+            bool same = t->k_major == t->k_stored;
+            o->outer[j] = tw_add_imm(b, o->outer[0], o->rows[j]);
+            o->inner[j] = tw_add_imm(b, o->inner[0], o->elements[j]);
+            o->to[j] = o->to[0];
+            o->to_offset[j] = same ? o->rows[j] * t->pitch : o->rows[j] * t->es + o->elements[j] * t->pitch;
+            if (o->rows[j] && (!o->step_rows || o->rows[j] < o->step_rows)) o->step_rows = o->rows[j];
+        } else {
+            find_copy(g, t, tw_add_imm(b, g->tid, (int64_t)j * threads), &o->outer[j], &o->inner[j]);
+            o->to[j] = place(g, t, o->outer[j], o->inner[j], shared);
+            o->to_offset[j] = 0;
+        }
+    }
+}
+
+void tw_gemm_copy_prepare(tw_gemm_gen *g, tw_gemm_operand *o, const tw_gemm_tile *t, tw_val matrix, tw_val k_begin,
+                          int shared_offset) {
+    tw_builder *b = g->b;
+    const int threads = g->plan.threads;
+    o->tile = t;
+    find_copies(g, o, tw_add_imm(b, g->shared, shared_offset));
+    if (t->total % threads) {
+        tw_val last = tw_add_imm(b, g->tid, (int64_t)(t->per_thread - 1) * threads);
+        o->last = tw_lt(b, last, tw_i32(b, t->total));
+    }
+    /* Bounds along rows do not change from stage to stage. */
+    for (int j = 0; j < t->per_thread && !o->whole; j++) {
+        bool again = j && o->regular && (t->k_major ? o->rows[j] == 0 : o->elements[j] == 0);
+        tw_val at = tw_add(b, o->origin, t->k_major ? o->outer[j] : o->inner[j]);
+        o->inside[j] = again ? o->inside[0] : tw_lt(b, at, o->limit);
+    }
+    /* The first copy's address; k is along the rows of a k-major matrix. */
+    tw_val first_outer = tw_add(b, t->k_major ? o->origin : k_begin, o->outer[0]);
+    tw_val first_inner = tw_add(b, t->k_major ? k_begin : o->origin, o->inner[0]);
+    tw_val rows = tw_mul(b, tw_widen(b, first_outer), o->ld), columns = tw_mul_imm(b, tw_widen(b, first_inner), t->es);
+    o->pointer = tw_var_of(b, tw_add(b, matrix, tw_add(b, rows, columns)));
+    o->advance = t->k_major ? tw_i64(b, (int64_t)g->c->u * t->es) : tw_mul_imm(b, o->ld, g->c->u);
+    if (o->regular) {
+        if (o->step_rows) o->step = tw_mul_imm(b, o->ld, o->step_rows);
+        return;
+    }
+    for (int j = 1; j < t->per_thread; j++) {
+        rows = tw_widen(b, tw_sub(b, o->outer[j], o->outer[0]));
+        columns = tw_widen(b, tw_sub(b, o->inner[j], o->inner[0]));
+        rows = tw_mul(b, rows, o->ld);
+        o->offset[j] = tw_add(b, rows, tw_mul_imm(b, columns, t->es));
+    }
+}
+
+/* Where copy j comes from; *row is the address of the row that the copy before came from, and becomes that of this. */
+static tw_val source(tw_gemm_gen *g, const tw_gemm_operand *o, int j, tw_val *row) {
+    tw_builder *b = g->b;
+    if (!j) return *row = o->pointer;
+    if (!o->regular) return tw_add(b, o->pointer, o->offset[j]);
+    /* Rows follow one another, up to where the next elements of the first begin. */
+    if (o->rows[j] == 0)
+        *row = o->pointer;
+    else if (o->rows[j] == o->rows[j - 1] + o->step_rows)
+        *row = tw_add(b, *row, o->step);
+    return tw_add_imm(b, *row, (int64_t)o->elements[j] * o->tile->es);
+}
+
+static tw_val both(tw_builder *b, tw_val p, tw_val q) {
+    return !p.id ? q : !q.id ? p : tw_and(b, p, q);
+}
+
+/* Bytes of copy j that lie inside; TW_NONE where that is always all of them. */
+static tw_val bytes_inside(tw_gemm_gen *g, tw_gemm_operand *o, int j, bool check_k) {
+    tw_builder *b = g->b;
+    const tw_gemm_tile *t = o->tile;
+    const int chunk = chunk_of(t);
+    tw_val all = tw_i32(b, t->vec), none = tw_i32(b, 0), bytes = all;
+    tw_val k = check_k ? tw_add(b, g->k_position, t->k_major ? o->inner[j] : o->outer[j]) : TW_NONE;
+    bool along_k = t->k_major && check_k, along_rows = !t->k_major && !o->whole;
+    if ((along_k || along_rows) && chunk > 1) {
+        tw_val left = along_k ? tw_sub(b, g->k_end, k) : tw_sub(b, o->limit, tw_add(b, o->origin, o->inner[j]));
+        bytes = tw_mul_imm(b, tw_max(b, tw_min(b, left, tw_i32(b, chunk)), none), t->es);
+    } else if (along_k) {
+        bytes = tw_select(b, tw_lt(b, k, g->k_end), all, none);
+    } else if (along_rows) {
+        bytes = tw_select(b, o->inside[j], all, none);
+    }
+    if (!t->k_major && check_k) bytes = tw_select(b, tw_lt(b, k, g->k_end), bytes, none);
+    if (t->k_major && !o->whole) bytes = tw_select(b, o->inside[j], bytes, none);
+    return bytes.id == all.id ? TW_NONE : bytes;
+}
+
+static void issue(tw_gemm_gen *g, tw_gemm_operand *o, tw_val stage, bool check_k) {
+    tw_builder *b = g->b;
+    const tw_gemm_tile *t = o->tile;
+    tw_val row, to = TW_NONE;
+    for (int j = 0; j < t->per_thread; j++) {
+        tw_val from = source(g, o, j, &row);
+        if (!j || !o->regular) to = tw_add(b, o->to[j], stage);
+        tw_val bytes = bytes_inside(g, o, j, check_k);
+        if (j == t->per_thread - 1 && o->last.id) tw_when(b, o->last);
+        tw_attrs at = {.bytes = t->vec, .offset = o->to_offset[j], .cache = t->vec == 16 ? TW_CACHE_cg : 0};
+        tw_cp_async(b, at, to, from, bytes);
+    }
+}
+
+/* Runs `body` for both operands, with k checked in the one stage that needs it. */
+static void each_stage(tw_gemm_gen *g, void (*body)(tw_gemm_gen *, tw_gemm_operand *, tw_val, bool), tw_val stage) {
+    tw_builder *b = g->b;
+    if (g->v->whole_k) {
+        body(g, &g->x, stage, false);
+        body(g, &g->y, stage, false);
+    } else {
+        tw_push_if(b, tw_le(b, tw_add_imm(b, g->k_position, g->c->u), g->k_end));
+        body(g, &g->x, stage, false);
+        body(g, &g->y, stage, false);
+        tw_push_else(b);
+        body(g, &g->x, stage, true);
+        body(g, &g->y, stage, true);
+        tw_pop(b);
+    }
+    tw_op_to(b, g->x.pointer, TW_OP_add_i64, g->x.pointer, g->x.advance, TW_NONE);
+    tw_op_to(b, g->y.pointer, TW_OP_add_i64, g->y.pointer, g->y.advance, TW_NONE);
+    if (!g->v->whole_k) tw_op_to(b, g->k_position, TW_OP_add_i32, g->k_position, tw_i32(b, g->c->u), TW_NONE);
+}
+
+void tw_gemm_copy_issue(tw_gemm_gen *g, tw_val stage) {
+    each_stage(g, issue, stage);
+}
+
+/* The type and number of registers that carry a copy. */
+static tw_attrs carrier(const tw_gemm_tile *t) {
+    switch (t->vec) {
+    case 1:
+        return (tw_attrs){.type = TW_T_i8};
+    case 2:
+        return (tw_attrs){.type = TW_T_i16};
+    case 4:
+        return (tw_attrs){.type = TW_T_i32};
+    default:
+        return (tw_attrs){.type = TW_T_i32, .vec = t->vec / 4};
+    }
+}
+
+static void load(tw_gemm_gen *g, tw_gemm_operand *o, tw_val stage, bool check_k) {
+    tw_builder *b = g->b;
+    const tw_gemm_tile *t = o->tile;
+    tw_attrs at = carrier(t);
+    (void)stage;
+    at.cache = TW_CACHE_nc;
+    tw_val row;
+    for (int j = 0; j < t->per_thread; j++) {
+        tw_val from = source(g, o, j, &row);
+        tw_val inside = o->inside[j];
+        if (check_k) {
+            tw_val k = tw_add(b, g->k_position, t->k_major ? o->inner[j] : o->outer[j]);
+            inside = both(b, inside, tw_lt(b, k, g->k_end));
+        }
+        if (j == t->per_thread - 1) inside = both(b, inside, o->last);
+        if (inside.id) tw_when(b, inside);
+        tw_ld_vec(b, at, from, o->held[j]);
+    }
+}
+
+static void declare(tw_gemm_gen *g, tw_gemm_operand *o) {
+    tw_attrs at = carrier(o->tile);
+    for (int j = 0; j < o->tile->per_thread; j++)
+        for (int i = 0; i < (at.vec ? at.vec : 1); i++)
+            o->held[j][i] = tw_var_of(g->b, tw_zero(g->b, tw_type_register((tw_type)at.type)));
+}
+
+void tw_gemm_copy_declare(tw_gemm_gen *g) {
+    declare(g, &g->x);
+    declare(g, &g->y);
+}
+
+void tw_gemm_copy_load(tw_gemm_gen *g) {
+    each_stage(g, load, TW_NONE);
+}
+
+static void store(tw_gemm_gen *g, tw_gemm_operand *o) {
+    tw_builder *b = g->b;
+    const tw_gemm_tile *t = o->tile;
+    tw_attrs at = carrier(t);
+    at.space = TW_SPACE_shared;
+    for (int j = 0; j < t->per_thread; j++) {
+        if (j == t->per_thread - 1 && o->last.id) tw_when(b, o->last);
+        at.offset = o->to_offset[j];
+        tw_st(b, at, o->to[j], o->held[j]);
+    }
+}
+
+void tw_gemm_copy_store(tw_gemm_gen *g) {
+    store(g, &g->x);
+    store(g, &g->y);
+}

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Matrix products, C = epilogue(alpha * op(A) * op(B) + beta * C), as kernels generated for a configuration: paper
+   002's parameters (its section 3.2) for plain threads and for tensor cores alike.
+
+   Matrices are row-major: op(A) is m x k and stored so, or k x m where `trans_a`; op(B) is k x n, or stored n x k where
+   `trans_b`; C is m x n. A column-major product is the row-major one with A and B (and m and n) exchanged. */
+#ifndef TW_KERNELS_GEMM_GEMM_H
+#define TW_KERNELS_GEMM_GEMM_H
+
+#include "base/random.h"
+#include "device/target.h"
+#include "ir/ir.h"
+
+typedef enum tw_gemm_type {
+    TW_GEMM_F32, /* IEEE single throughout */
+    TW_GEMM_F64,
+    TW_GEMM_F16,  /* stored in 16 bits, accumulated in f32 */
+    TW_GEMM_BF16, /* likewise */
+    TW_GEMM_TF32, /* stored as f32, multiplied with 10 bits of fraction on tensor cores, accumulated in f32 */
+    TW_GEMM_S8,   /* accumulated in 32-bit integers */
+    TW_GEMM_TYPES
+} tw_gemm_type;
+const char *tw_gemm_type_name(tw_gemm_type t); /* "f32", ... */
+bool tw_gemm_type_from_name(const char *name, tw_gemm_type *t);
+tw_type tw_gemm_element(tw_gemm_type t);     /* of A and B in memory */
+tw_type tw_gemm_accumulator(tw_gemm_type t); /* f32, f64 or i32 */
+
+typedef enum tw_gemm_activation { TW_GEMM_LINEAR, TW_GEMM_GELU /* the tanh form */, TW_GEMM_SILU } tw_gemm_activation;
+
+/* y = activation(alpha * sum + beta * C + bias), then y * mul, then y + residual, then to the type of C. */
+typedef struct tw_gemm_epilogue {
+    bool bias; /* n elements of C's type, one a column */
+    tw_gemm_activation activation;
+    bool mul;      /* an m x n matrix of C's type, leading dimension ldc: SiLU(gate) * up */
+    bool residual; /* another */
+} tw_gemm_epilogue;
+
+typedef struct tw_gemm_problem {
+    tw_gemm_type type;
+    tw_type out; /* of C: f32, f16 or bf16 for floating types; f64 for f64; i32, i8 (saturated) or f32 for s8 */
+    int64_t m, n, k, batch; /* batch 0 or 1: a single product */
+    bool trans_a, trans_b;
+    int64_t lda, ldb, ldc;                /* elements between rows as stored; 0: densely packed */
+    int64_t stride_a, stride_b, stride_c; /* elements between products of a batch; 0: densely packed (A or B may be
+                                             shared by all: TW_GEMM_SHARED) */
+    double alpha, beta;
+    tw_gemm_epilogue epilogue;
+} tw_gemm_problem;
+enum { TW_GEMM_SHARED = -1 };
+
+/* Fills in what is 0: the dense leading dimensions and strides, `out` where it is TW_T_none. Says what makes no sense.
+ */
+tw_status tw_gemm_problem_complete(tw_gemm_problem *p, tw_diag *diag);
+
+typedef enum tw_gemm_split {
+    TW_GEMM_SPLIT_LAST,   /* every block leaves its part; the last to arrive adds them in order: deterministic */
+    TW_GEMM_SPLIT_SERIAL, /* each waits for the one before and adds to what it left: deterministic, little workspace */
+    TW_GEMM_SPLIT_ATOMIC, /* atomic additions in any order, into a workspace that is zero between launches */
+    TW_GEMM_SPLITS
+} tw_gemm_split;
+
+/* space.def names the same parameters with their values. */
+typedef struct tw_gemm_config {
+    int mma;    /* 0: plain threads; 1: tensor cores */
+    int ms, ns; /* tile of a thread; of a warp with tensor cores */
+    int ml, nl; /* tile of a block */
+    int u;      /* depth of a stage along k */
+    int ks;     /* independent sums in a thread */
+    int kl;     /* groups of threads in a block, each with its part of every stage */
+    int kg;     /* blocks along k */
+    int vec;  /* bytes a copy from global to shared memory moves at most: 4, 8, 16 (element size where that is less) */
+    int frag; /* plain threads: bytes of a fragment load along k at most (element size where that is less) */
+    int stages; /* of shared memory; 1: through registers, one buffer */
+    int split;  /* tw_gemm_split, where kg > 1 */
+    int swap;   /* 1: C's columns take the place of rows */
+    int group;  /* rasterisation: tiles of so many rows are walked together, for L2 */
+    int blocks; /* to keep resident on an SM, a hint for registers; 0: none */
+} tw_gemm_config;
+
+/* What a configuration takes, known without compiling. */
+typedef struct tw_gemm_resources {
+    int threads;
+    int registers; /* an estimate */
+    int64_t shared_bytes;
+    int64_t tiles, grid;     /* blocks of one split, of all */
+    int64_t stages_of_k;     /* that each block walks */
+    int64_t workspace_bytes; /* holds parts; zeroed once where `split` is atomic */
+    int64_t counter_bytes;   /* zeroed once; every launch leaves it zero */
+} tw_gemm_resources;
+
+/* Whether the configuration can run the (completed) problem on the target; the reason otherwise, if `why` is given.
+   Fills `r` (may be NULL) when it can. */
+bool tw_gemm_legal(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_target *t, tw_gemm_resources *r,
+                   const char **why);
+/* The same over many: ok[i] says which; returns how many are. */
+int tw_gemm_legal_all(const tw_gemm_problem *p, const tw_gemm_config *c, int n, const tw_target *t, bool *ok);
+
+/* The space: parameters by name, with the values that sampling draws from. */
+int tw_gemm_parameters(void);
+const char *tw_gemm_parameter_name(int i);
+const int *tw_gemm_parameter_values(int i, int *count);
+int tw_gemm_config_get(const tw_gemm_config *c, int i);
+void tw_gemm_config_set(tw_gemm_config *c, int i, int value);
+/* "mma=0 ms=8 ns=8 ..." and back: parameters that are not named keep what `c` holds. */
+void tw_gemm_config_print(const tw_gemm_config *c, char *out, size_t size);
+tw_status tw_gemm_config_parse(tw_gemm_config *c, const char *text, tw_diag *diag);
+/* The same kernel's one spelling: what has no meaning beside the rest is at a fixed value. */
+tw_gemm_config tw_gemm_config_plain(tw_gemm_config c);
+/* A configuration that is legal for the problem on most targets, and not bad. */
+tw_gemm_config tw_gemm_config_default(const tw_gemm_problem *p);
+
+/* A legal configuration drawn at random: parameters uniformly from the space until one is legal. False when `tries`
+   were not. Fields that `keep` does not leave at -1 are kept as given there (NULL: all free). */
+bool tw_gemm_config_random(tw_gemm_config *c, const tw_gemm_problem *p, const tw_target *t, const tw_gemm_config *keep,
+                           tw_random *random, int tries);
+
+/* What a kernel is compiled for beside its configuration. Problems of equal variants share kernels. */
+typedef struct tw_gemm_variant {
+    tw_gemm_type type;
+    tw_type out;
+    bool a_k_major, b_k_major; /* k is contiguous in memory (after swapping) */
+    int vec_a, vec_b, vec_c;   /* bytes that their rows are aligned to, at most 16 (vec_a, vec_b: at most config.vec) */
+    bool whole_m, whole_n, whole_k; /* tiles fit exactly: no bounds */
+    bool beta, batched;
+    tw_gemm_epilogue epilogue;
+} tw_gemm_variant;
+tw_gemm_variant tw_gemm_variant_of(const tw_gemm_problem *p, const tw_gemm_config *c);
+
+/* Builds the kernel; NULL when memory ran out. The configuration must be legal. */
+tw_kernel *tw_gemm_build(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_target *t);
+
+/* A launch: grid and arguments, in the order of the kernel's parameters. Addresses are the device's (or the
+ * emulator's). */
+typedef struct tw_gemm_buffers {
+    uint64_t a, b, c, bias, mul, residual, workspace, counters;
+} tw_gemm_buffers;
+enum { TW_GEMM_ARGUMENTS = 24 };
+typedef struct tw_gemm_launch {
+    int grid[3], threads;
+    int64_t dynamic_shared;
+    uint64_t arguments[TW_GEMM_ARGUMENTS];
+    int argument_bytes[TW_GEMM_ARGUMENTS];
+    int n_arguments;
+} tw_gemm_launch;
+void tw_gemm_launch_of(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_gemm_buffers *buffers,
+                       tw_gemm_launch *l);
+
+#endif

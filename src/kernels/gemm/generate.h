@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the parts of the generator share. The kernel computes X * Y: X has the tile's rows and Y its columns; X is A and
+   Y is B, or, swapped, X is B and Y is A, both transposed. */
+#ifndef TW_KERNELS_GEMM_GENERATE_H
+#define TW_KERNELS_GEMM_GENERATE_H
+
+#include "ir/builder.h"
+#include "kernels/gemm/gemm.h"
+
+enum { TW_GEMM_MAX_ACC = 256, TW_GEMM_MAX_COPIES = 32 };
+
+/* The shape of an operand's tile: in global memory `outer` rows of `inner` contiguous elements, in shared memory rows
+   of k
+   (`k_stored`) or columns of it. Both legality and the generator derive it with tw_gemm_tile_of. */
+typedef struct tw_gemm_tile {
+    bool k_major, k_stored;
+    int extent;       /* rows of X or columns of Y */
+    int es;           /* bytes an element */
+    int vec;          /* bytes a copy moves */
+    int outer, inner; /* elements */
+    int width; /* elements of a row that neighbouring threads copy: all, or 8 where the tile is transposed on the way */
+    int per_row, total, per_thread; /* copies: of `width` elements, of all, of a thread */
+    int pitch;                      /* bytes between rows in shared memory */
+    int bytes;                      /* of a stage */
+} tw_gemm_tile;
+
+/* What follows from a configuration. */
+typedef struct tw_gemm_plan {
+    tw_gemm_tile x, y;
+    tw_mma_kind mma;
+    int tm, tn;  /* threads of a group along rows and columns, or warps with tensor cores */
+    int lanes_m; /* of a warp along rows (plain threads) */
+    int group;   /* threads of one of the kl groups */
+    int threads;
+    int accumulators; /* registers of one sum; ks times as many in all */
+    int stage_bytes, shared_bytes;
+    int vx, vy; /* plain threads: elements a fragment load brings, along k where the tile is stored so */
+    int depth;  /* of k that a group takes from a stage */
+} tw_gemm_plan;
+
+/* NULL, or why it cannot be. */
+const char *tw_gemm_plan_of(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_target *t, tw_gemm_plan *p);
+
+typedef struct tw_gemm_operand {
+    const tw_gemm_tile *tile;
+    bool whole;     /* no bounds along rows (columns) */
+    tw_val limit;   /* m or n */
+    tw_val origin;  /* of the tile */
+    tw_val ld;      /* i64, bytes */
+    tw_val pointer; /* variable: the next stage's first copy of this thread */
+    tw_val advance; /* i64, bytes from stage to stage */
+    bool regular;   /* copies lie apart by constants: so many rows, and so many elements */
+    int rows[TW_GEMM_MAX_COPIES], elements[TW_GEMM_MAX_COPIES];
+    tw_val step; /* i64, regular: bytes of the least number of rows above 0 */
+    int step_rows;
+    tw_val outer[TW_GEMM_MAX_COPIES], inner[TW_GEMM_MAX_COPIES]; /* of each copy */
+    tw_val offset[TW_GEMM_MAX_COPIES];                           /* irregular: i64 bytes from `pointer` */
+    tw_val inside[TW_GEMM_MAX_COPIES];                           /* predicate: along rows; none where whole */
+    tw_val to[TW_GEMM_MAX_COPIES];                               /* i32 address in stage 0 */
+    int to_offset[TW_GEMM_MAX_COPIES];
+    tw_val last;                        /* predicate: the thread takes part in the last copy; none: all do */
+    tw_val held[TW_GEMM_MAX_COPIES][4]; /* stages 1: variables on their way */
+} tw_gemm_operand;
+
+typedef struct tw_gemm_gen {
+    tw_builder *b;
+    const tw_gemm_variant *v;
+    const tw_gemm_config *c;
+    const tw_target *target;
+    tw_gemm_plan plan;
+    tw_type acc_type;
+    struct {
+        tw_val a, b, c, bias, mul, residual, workspace, counters;
+        tw_val m, n, k, lda, ldb, ldc, stride_a, stride_b, stride_c, chunk, tiles_m, tiles_n, alpha, beta;
+    } arg;
+    tw_val tid, lane, warp; /* warp: within its group */
+    tw_val group;           /* which of the kl */
+    tw_val group_tid;
+    tw_val tile, split, batch; /* block's */
+    tw_val shared;
+    tw_val k_position, k_end; /* k_position: variable, of the next stage to be fetched */
+    tw_gemm_operand x, y;
+    tw_val acc[2][TW_GEMM_MAX_ACC];                          /* variables, [ks] */
+    tw_val row, column;                                      /* of the thread's first cell in the block's tile */
+    int row_of[TW_GEMM_MAX_ACC], column_of[TW_GEMM_MAX_ACC]; /* each accumulator's, from there */
+    tw_val x_base, y_base;                                   /* addresses of the thread's first fragment in stage 0 */
+} tw_gemm_gen;
+
+/* copy.c: from global to shared memory. */
+void tw_gemm_copy_prepare(tw_gemm_gen *g, tw_gemm_operand *o, const tw_gemm_tile *t, tw_val matrix, tw_val k_begin,
+                          int shared_offset);
+void tw_gemm_copy_issue(tw_gemm_gen *g, tw_val stage); /* asynchronous, both operands; moves on to the next stage */
+void tw_gemm_copy_declare(tw_gemm_gen *g);             /* stages 1: the registers of a copy on its way */
+void tw_gemm_copy_load(tw_gemm_gen *g);                /* stages 1: into registers */
+void tw_gemm_copy_store(tw_gemm_gen *g);               /* stages 1: to shared memory */
+
+/* simt.c, tensor.c: sums of a stage. prepare sets acc, row, column, row_of, column_of and the bases. */
+void tw_gemm_simt_prepare(tw_gemm_gen *g);
+void tw_gemm_simt_stage(tw_gemm_gen *g, tw_val stage);
+void tw_gemm_tensor_prepare(tw_gemm_gen *g);
+void tw_gemm_tensor_stage(tw_gemm_gen *g, tw_val stage);
+
+/* split.c: brings the parts of ks, kl and kg together in acc[0]. The code between begin and end runs in the block, and
+   in its first group, that holds the sums. */
+void tw_gemm_split_begin(tw_gemm_gen *g);
+void tw_gemm_split_end(tw_gemm_gen *g);
+
+/* epilogue.c */
+void tw_gemm_epilogue_store(tw_gemm_gen *g);
+
+#endif

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/diag.h"
+#include "ir/value.h"
+#include "kernels/gemm/gemm.h"
+
+#include <string.h>
+
+static const struct {
+    const char *name;
+    tw_type element, accumulator, out;
+} types[TW_GEMM_TYPES] = {
+    [TW_GEMM_F32] = {"f32", TW_T_f32, TW_T_f32, TW_T_f32},   [TW_GEMM_F64] = {"f64", TW_T_f64, TW_T_f64, TW_T_f64},
+    [TW_GEMM_F16] = {"f16", TW_T_f16, TW_T_f32, TW_T_f16},   [TW_GEMM_BF16] = {"bf16", TW_T_bf16, TW_T_f32, TW_T_bf16},
+    [TW_GEMM_TF32] = {"tf32", TW_T_f32, TW_T_f32, TW_T_f32}, [TW_GEMM_S8] = {"s8", TW_T_i8, TW_T_i32, TW_T_i32},
+};
+
+const char *tw_gemm_type_name(tw_gemm_type t) {
+    return types[t].name;
+}
+
+bool tw_gemm_type_from_name(const char *name, tw_gemm_type *t) {
+    for (int i = 0; i < TW_GEMM_TYPES; i++)
+        if (!strcmp(types[i].name, name)) {
+            *t = (tw_gemm_type)i;
+            return true;
+        }
+    return false;
+}
+
+tw_type tw_gemm_element(tw_gemm_type t) {
+    return types[t].element;
+}
+
+tw_type tw_gemm_accumulator(tw_gemm_type t) {
+    return types[t].accumulator;
+}
+
+static bool out_fits(tw_gemm_type t, tw_type out) {
+    if (t == TW_GEMM_F64) return out == TW_T_f64;
+    if (t == TW_GEMM_S8) return out == TW_T_i32 || out == TW_T_i8 || out == TW_T_f32;
+    return out == TW_T_f32 || out == TW_T_f16 || out == TW_T_bf16;
+}
+
+static const struct {
+    const char *name;
+    size_t at;
+} extents[] = {
+    {"m", offsetof(tw_gemm_problem, m)}, {"n", offsetof(tw_gemm_problem, n)}, {"k", offsetof(tw_gemm_problem, k)}};
+
+tw_status tw_gemm_problem_complete(tw_gemm_problem *p, tw_diag *diag) {
+    for (int i = 0; i < 3; i++) {
+        int64_t x = *(const int64_t *)((const char *)p + extents[i].at);
+        if (x < 1 || x > INT32_MAX / 2)
+            return tw_fail(diag, TW_ERR_USAGE, "%s = %lld is not within 1..%d", extents[i].name, (long long)x,
+                           INT32_MAX / 2);
+    }
+    if (p->batch == 0) p->batch = 1;
+    if (p->batch < 1 || p->batch > 65535)
+        return tw_fail(diag, TW_ERR_USAGE, "batch = %lld is not within 1..65535", (long long)p->batch);
+    if (p->out == TW_T_none) p->out = types[p->type].out;
+    if (!out_fits(p->type, p->out))
+        return tw_fail(diag, TW_ERR_USAGE, "C cannot be %s for %s", tw_type_name(p->out), types[p->type].name);
+    bool integer = p->out == TW_T_i32 || p->out == TW_T_i8;
+    if (integer && (p->alpha != 1 || (p->beta != 0 && p->beta != 1)))
+        return tw_fail(diag, TW_ERR_USAGE, "an integer C needs alpha 1 and beta 0 or 1");
+    if ((integer || p->out == TW_T_f64) && p->epilogue.activation)
+        return tw_fail(diag, TW_ERR_USAGE, "activations are computed in f32: C cannot be %s", tw_type_name(p->out));
+    const int64_t least_a = p->trans_a ? p->m : p->k, least_b = p->trans_b ? p->k : p->n;
+    if (!p->lda) p->lda = least_a;
+    if (!p->ldb) p->ldb = least_b;
+    if (!p->ldc) p->ldc = p->n;
+    const struct {
+        const char *name;
+        int64_t is, least;
+    } leading[] = {{"lda", p->lda, least_a}, {"ldb", p->ldb, least_b}, {"ldc", p->ldc, p->n}};
+    for (int i = 0; i < 3; i++)
+        if (leading[i].is < leading[i].least || leading[i].is > INT32_MAX)
+            return tw_fail(diag, TW_ERR_USAGE, "%s = %lld is not within %lld..%d", leading[i].name,
+                           (long long)leading[i].is, (long long)leading[i].least, INT32_MAX);
+    if (!p->stride_a) p->stride_a = p->lda * (p->trans_a ? p->k : p->m);
+    if (!p->stride_b) p->stride_b = p->ldb * (p->trans_b ? p->n : p->k);
+    if (!p->stride_c) p->stride_c = p->ldc * p->m;
+    if (p->stride_a < TW_GEMM_SHARED || p->stride_b < TW_GEMM_SHARED || p->stride_c < 0)
+        return tw_fail(diag, TW_ERR_USAGE, "strides of a batch cannot be negative");
+    return TW_OK;
+}
+
+/* The largest power of two, at most `most`, that divides all of these bytes. */
+static int alignment(int most, int64_t a, int64_t b, int64_t c) {
+    int64_t all = a | b | c;
+    while (most > 1 && all % most) most /= 2;
+    return most;
+}
+
+tw_gemm_variant tw_gemm_variant_of(const tw_gemm_problem *p, const tw_gemm_config *c) {
+    const int es = tw_type_bits(tw_gemm_element(p->type)) / 8, out = tw_type_bits(p->out) / 8;
+    const bool swap = c->swap, batched = p->batch > 1;
+    /* Through registers a copy is either whole or absent, so the contiguous extent counts as well. */
+    const bool strict = c->stages == 1;
+    const int64_t stride_a = batched && p->stride_a > 0 ? p->stride_a : 0,
+                  stride_b = batched && p->stride_b > 0 ? p->stride_b : 0;
+    const int most = c->vec > es ? c->vec : es;
+    int vec_a = alignment(most, p->lda * es, stride_a * es, strict ? (p->trans_a ? p->m : p->k) * es : 0);
+    int vec_b = alignment(most, p->ldb * es, stride_b * es, strict ? (p->trans_b ? p->k : p->n) * es : 0);
+    const int64_t m = swap ? p->n : p->m, n = swap ? p->m : p->n;
+    return (tw_gemm_variant){
+        .type = p->type,
+        .out = p->out,
+        .a_k_major = swap ? p->trans_b : !p->trans_a,
+        .b_k_major = swap ? !p->trans_a : p->trans_b,
+        .vec_a = swap ? vec_b : vec_a,
+        .vec_b = swap ? vec_a : vec_b,
+        .vec_c = alignment(16, p->ldc * out, batched ? p->stride_c * out : 0, p->n * out),
+        .whole_m = m % c->ml == 0,
+        .whole_n = n % c->nl == 0,
+        .whole_k = p->k % c->u == 0,
+        .beta = p->beta != 0,
+        .batched = batched,
+        .epilogue = p->epilogue,
+    };
+}
+
+static int64_t ceil_div(int64_t a, int64_t b) {
+    return (a + b - 1) / b;
+}
+
+static void argument(tw_gemm_launch *l, uint64_t bits, int bytes) {
+    l->arguments[l->n_arguments] = bits;
+    l->argument_bytes[l->n_arguments++] = bytes;
+}
+
+void tw_gemm_launch_of(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_gemm_buffers *buffers,
+                       tw_gemm_launch *l) {
+    const bool swap = c->swap;
+    const int64_t es = tw_type_bits(tw_gemm_element(p->type)) / 8, out = tw_type_bits(p->out) / 8;
+    const int64_t m = swap ? p->n : p->m, n = swap ? p->m : p->n;
+    const int64_t tiles_m = ceil_div(m, c->ml), tiles_n = ceil_div(n, c->nl);
+    const int64_t stride_a = p->stride_a > 0 ? p->stride_a * es : 0, stride_b = p->stride_b > 0 ? p->stride_b * es : 0;
+    *l = (tw_gemm_launch){.grid = {(int)(tiles_m * tiles_n), (int)p->batch, c->kg}};
+    argument(l, swap ? buffers->b : buffers->a, 8);
+    argument(l, swap ? buffers->a : buffers->b, 8);
+    argument(l, buffers->c, 8);
+    argument(l, buffers->bias, 8);
+    argument(l, buffers->mul, 8);
+    argument(l, buffers->residual, 8);
+    argument(l, buffers->workspace, 8);
+    argument(l, buffers->counters, 8);
+    argument(l, (uint64_t)m, 4);
+    argument(l, (uint64_t)n, 4);
+    argument(l, (uint64_t)p->k, 4);
+    argument(l, (uint64_t)(ceil_div(ceil_div(p->k, c->u), c->kg) * c->u), 4);
+    argument(l, (uint64_t)tiles_m, 4);
+    argument(l, (uint64_t)tiles_n, 4);
+    argument(l, (uint64_t)((swap ? p->ldb : p->lda) * es), 8);
+    argument(l, (uint64_t)((swap ? p->lda : p->ldb) * es), 8);
+    argument(l, (uint64_t)(p->ldc * out), 8);
+    argument(l, (uint64_t)(swap ? stride_b : stride_a), 8);
+    argument(l, (uint64_t)(swap ? stride_a : stride_b), 8);
+    argument(l, (uint64_t)(p->stride_c * out), 8);
+    const bool wide = p->out == TW_T_f64;
+    argument(l, wide ? tw_write_f64(p->alpha) : tw_write_f32((float)p->alpha), wide ? 8 : 4);
+    argument(l, wide ? tw_write_f64(p->beta) : tw_write_f32((float)p->beta), wide ? 8 : 4);
+}

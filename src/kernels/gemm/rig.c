@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/gemm/rig.h"
+
+#include "base/diag.h"
+#include "kernels/gemm/compare.h"
+#include "ptx/load.h"
+#include "ptx/ptx.h"
+
+#include <stdlib.h>
+
+enum { MOST_SETS = 64, BUFFERS = 6 };
+
+struct tw_gemm_rig {
+    tw_cuda *cuda;
+    const tw_gemm_data *data;
+    int sets;
+    tw_gemm_buffers set[MOST_SETS];
+    /* Atomic splits find their workspace zero and leave it so; the others leave what they like in theirs. */
+    uint64_t zero_workspace, workspace, counters;
+    int64_t workspace_bytes;
+    uint64_t want, tolerance, count;
+    tw_cuda_module *compare;
+};
+
+enum { COUNTERS = 1 << 20 };
+
+static tw_status place(tw_gemm_rig *r, const void *from, size_t bytes, uint64_t *at, tw_diag *diag) {
+    if (!from) return TW_OK;
+    tw_status st = tw_cuda_alloc(r->cuda, bytes, at, diag);
+    return st == TW_OK ? tw_cuda_upload(r->cuda, *at, from, bytes, diag) : st;
+}
+
+static tw_status place_set(tw_gemm_rig *r, tw_gemm_buffers *s, tw_diag *diag) {
+    const tw_gemm_data *d = r->data;
+    tw_status st = place(r, d->a, d->bytes_a, &s->a, diag);
+    if (st == TW_OK) st = place(r, d->b, d->bytes_b, &s->b, diag);
+    if (st == TW_OK) st = place(r, d->c, d->bytes_c, &s->c, diag);
+    if (st == TW_OK) st = place(r, d->bias, d->bytes_bias, &s->bias, diag);
+    if (st == TW_OK) st = place(r, d->mul, d->bytes_mul, &s->mul, diag);
+    return st == TW_OK ? place(r, d->residual, d->bytes_mul, &s->residual, diag) : st;
+}
+
+static tw_status zeros(tw_gemm_rig *r, size_t bytes, uint64_t *at, tw_diag *diag) {
+    tw_status st = tw_cuda_alloc(r->cuda, bytes, at, diag);
+    return st == TW_OK ? tw_cuda_fill(r->cuda, *at, 0, bytes / 4, diag) : st;
+}
+
+static tw_status load_compare(tw_gemm_rig *r, tw_diag *diag) {
+    const tw_target *t = tw_cuda_describe(r->cuda)->target;
+    tw_kernel *k = tw_compare_build(r->data->problem.out, t->sm);
+    tw_buf ptx = {0};
+    tw_cubin cubin = {0};
+    tw_status st = k ? tw_ptx_print(&ptx, k, t, diag) : tw_fail_memory(diag);
+    if (st == TW_OK) st = tw_ptx_compile(r->cuda, ptx.data, ptx.size, true, &cubin, diag);
+    if (st == TW_OK) st = tw_cuda_load(r->cuda, &r->compare, cubin.data, cubin.bytes, "compare", 0, diag);
+    tw_cubin_free(&cubin);
+    tw_buf_free(&ptx);
+    tw_kernel_free(k);
+    return st;
+}
+
+tw_status tw_gemm_rig_make(tw_gemm_rig **out, tw_cuda *c, const tw_gemm_data *d, int64_t workspace, tw_diag *diag) {
+    tw_gemm_rig *r = calloc(1, sizeof *r);
+    *out = NULL;
+    if (!r) return tw_fail_memory(diag);
+    r->cuda = c;
+    r->data = d;
+    r->workspace_bytes = workspace;
+    int64_t bytes = (int64_t)(d->bytes_a + d->bytes_b + d->bytes_c);
+    if (d->mul) bytes += (int64_t)d->bytes_mul;
+    if (d->residual) bytes += (int64_t)d->bytes_mul;
+    r->sets = tw_cuda_sets(c, bytes, MOST_SETS);
+    tw_status st = TW_OK;
+    for (int i = 0; i < r->sets && st == TW_OK; i++) st = place_set(r, &r->set[i], diag);
+    if (st == TW_OK) st = place(r, d->want, (size_t)d->cells * sizeof *d->want, &r->want, diag);
+    if (st == TW_OK) st = place(r, d->tolerance, (size_t)d->cells * sizeof *d->tolerance, &r->tolerance, diag);
+    if (st == TW_OK) st = zeros(r, 4, &r->count, diag);
+    if (st == TW_OK) st = zeros(r, COUNTERS, &r->counters, diag);
+    if (st == TW_OK) st = zeros(r, (size_t)workspace, &r->workspace, diag);
+    if (st == TW_OK) st = zeros(r, (size_t)workspace, &r->zero_workspace, diag);
+    if (st == TW_OK) st = load_compare(r, diag);
+    if (st == TW_OK)
+        *out = r;
+    else
+        tw_gemm_rig_free(r);
+    return st;
+}
+
+void tw_gemm_rig_free(tw_gemm_rig *r) {
+    if (!r) return;
+    for (int i = 0; i < r->sets; i++) {
+        const tw_gemm_buffers *s = &r->set[i];
+        const uint64_t all[BUFFERS] = {s->a, s->b, s->c, s->bias, s->mul, s->residual};
+        for (int j = 0; j < BUFFERS; j++)
+            if (all[j]) tw_cuda_release(r->cuda, all[j]);
+    }
+    const uint64_t rest[] = {r->want, r->tolerance, r->count, r->counters, r->workspace, r->zero_workspace};
+    for (size_t j = 0; j < sizeof rest / sizeof *rest; j++)
+        if (rest[j]) tw_cuda_release(r->cuda, rest[j]);
+    if (r->compare) tw_cuda_unload(r->compare);
+    free(r);
+}
+
+int tw_gemm_rig_sets(const tw_gemm_rig *r) {
+    return r->sets;
+}
+
+tw_gemm_buffers tw_gemm_rig_buffers(const tw_gemm_rig *r, int set) {
+    tw_gemm_buffers b = r->set[set];
+    b.workspace = r->workspace;
+    b.counters = r->counters;
+    return b;
+}
+
+/* Without gaps between its rows C is compared where it is. */
+static bool dense(const tw_gemm_problem *p) {
+    return p->ldc == p->n && (p->batch == 1 || p->stride_c == p->m * p->n);
+}
+
+static tw_status count_here(tw_gemm_rig *r, int64_t *wrong, tw_diag *diag) {
+    int32_t n = 0;
+    const uint64_t arguments[5] = {r->set[0].c, r->want, r->tolerance, r->count, (uint64_t)r->data->cells};
+    const int bytes[5] = {8, 8, 8, 8, 8};
+    int64_t blocks = (r->data->cells + TW_COMPARE_THREADS - 1) / TW_COMPARE_THREADS;
+    const tw_cuda_launch l = {.module = r->compare,
+                              .grid = {(int)(blocks < 2048 ? blocks : 2048), 1, 1},
+                              .threads = TW_COMPARE_THREADS,
+                              .arguments = arguments,
+                              .argument_bytes = bytes,
+                              .n_arguments = 5};
+    tw_status st = tw_cuda_fill(r->cuda, r->count, 0, 1, diag);
+    if (st == TW_OK) st = tw_cuda_run(r->cuda, &l, diag);
+    if (st == TW_OK) st = tw_cuda_sync(r->cuda, diag);
+    if (st == TW_OK) st = tw_cuda_download(r->cuda, &n, r->count, 4, diag);
+    *wrong = n;
+    return st;
+}
+
+static tw_status count_fetched(tw_gemm_rig *r, int64_t *wrong, tw_diag *diag) {
+    void *c = malloc(r->data->bytes_c);
+    if (!c) return tw_fail_memory(diag);
+    tw_status st = tw_cuda_download(r->cuda, c, r->set[0].c, r->data->bytes_c, diag);
+    if (st == TW_OK) *wrong = tw_gemm_data_compare(r->data, c, NULL, NULL);
+    free(c);
+    return st;
+}
+
+tw_status tw_gemm_rig_check(tw_gemm_rig *r, const tw_gemm_candidate *x, tw_diag *diag) {
+    const tw_gemm_data *d = r->data;
+    for (int i = 0; i < 2; i++) {
+        int64_t wrong = 0;
+        tw_gemm_buffers b = tw_gemm_rig_buffers(r, 0);
+        tw_status st = d->problem.beta != 0 ? tw_cuda_upload(r->cuda, b.c, d->c, d->bytes_c, diag)
+                                            : tw_cuda_fill(r->cuda, b.c, 0xffffffffu, (d->bytes_c + 3) / 4, diag);
+        if (st == TW_OK) st = x->enqueue(x->context, &b, diag);
+        if (st == TW_OK) st = tw_cuda_sync(r->cuda, diag);
+        if (st == TW_OK) st = dense(&d->problem) ? count_here(r, &wrong, diag) : count_fetched(r, &wrong, diag);
+        if (st != TW_OK) return st;
+        if (!wrong) continue;
+        /* Whatever it left behind must not spoil the next. */
+        st = tw_cuda_fill(r->cuda, r->counters, 0, COUNTERS / 4, diag);
+        if (st == TW_OK) st = tw_cuda_fill(r->cuda, r->zero_workspace, 0, (size_t)r->workspace_bytes / 4, diag);
+        return st != TW_OK ? st
+                           : tw_fail(diag, TW_ERR_MISMATCH, "%lld of %lld cells are wrong%s", (long long)wrong,
+                                     (long long)d->cells, i ? ", the second time only" : "");
+    }
+    return TW_OK;
+}
+
+typedef struct rotation {
+    tw_gemm_rig *rig;
+    const tw_gemm_candidate *candidate;
+} rotation;
+
+static tw_status enqueue_next(void *context, int i, tw_diag *diag) {
+    const rotation *o = context;
+    tw_gemm_buffers b = tw_gemm_rig_buffers(o->rig, i % o->rig->sets);
+    return o->candidate->enqueue(o->candidate->context, &b, diag);
+}
+
+tw_status tw_gemm_rig_time(tw_gemm_rig *r, const tw_gemm_candidate *x, int rounds, int samples, double *us,
+                           tw_diag *diag) {
+    rotation o = {r, x};
+    return tw_cuda_time(r->cuda, enqueue_next, &o, rounds * r->sets, samples, us, diag);
+}
+
+tw_status tw_gemm_rig_timer(tw_gemm_rig *r, const tw_gemm_candidate *x, int rounds, tw_cuda_timer **out,
+                            tw_diag *diag) {
+    /* The launches are captured here: what `o` says is not needed later. */
+    rotation o = {r, x};
+    return tw_cuda_timer_make(r->cuda, out, enqueue_next, &o, rounds * r->sets, diag);
+}
+
+tw_status tw_gemm_own_load(tw_gemm_own *own, tw_gemm_rig *r, const tw_gemm_config *c, const void *cubin, size_t bytes,
+                           tw_diag *diag) {
+    const char *why = NULL;
+    *own = (tw_gemm_own){.rig = r, .config = *c};
+    if (!tw_gemm_legal(&r->data->problem, c, tw_cuda_describe(r->cuda)->target, &own->need, &why))
+        return tw_fail(diag, TW_ERR_USAGE, "the configuration is not legal: %s", why);
+    if (own->need.workspace_bytes > r->workspace_bytes || own->need.counter_bytes > COUNTERS)
+        return tw_fail(diag, TW_ERR_UNSUPPORTED, "the split needs %lld bytes of workspace, of %lld",
+                       (long long)own->need.workspace_bytes, (long long)r->workspace_bytes);
+    return tw_cuda_load(r->cuda, &own->module, cubin, bytes, "gemm", own->need.shared_bytes, diag);
+}
+
+void tw_gemm_own_unload(tw_gemm_own *own) {
+    if (own->module) tw_cuda_unload(own->module);
+    own->module = NULL;
+}
+
+static tw_status enqueue_own(void *context, const tw_gemm_buffers *buffers, tw_diag *diag) {
+    const tw_gemm_own *own = context;
+    tw_gemm_buffers b = *buffers;
+    if (own->config.kg > 1 && own->config.split == TW_GEMM_SPLIT_ATOMIC) b.workspace = own->rig->zero_workspace;
+    tw_gemm_launch l;
+    tw_gemm_launch_of(&own->rig->data->problem, &own->config, &b, &l);
+    const tw_cuda_launch launch = {.module = own->module,
+                                   .grid = {l.grid[0], l.grid[1], l.grid[2]},
+                                   .threads = own->need.threads,
+                                   .dynamic_shared = own->need.shared_bytes,
+                                   .arguments = l.arguments,
+                                   .argument_bytes = l.argument_bytes,
+                                   .n_arguments = l.n_arguments};
+    return tw_cuda_run(own->rig->cuda, &launch, diag);
+}
+
+tw_gemm_candidate tw_gemm_own_candidate(tw_gemm_own *own) {
+    return (tw_gemm_candidate){enqueue_own, own};
+}

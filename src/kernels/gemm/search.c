@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/gemm/search.h"
+
+#include "base/clock.h"
+#include "base/diag.h"
+#include "base/stats.h"
+#include "ir/passes/passes.h"
+#include "ptx/ptx.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SCREEN_SAMPLES = 3, PARENTS = 12, BATCH = 256 };
+
+typedef struct entry {
+    tw_gemm_config config;
+    double score; /* estimated or measured microseconds */
+} entry;
+
+typedef struct search {
+    tw_gemm_rig *rig;
+    tw_cuda *cuda;
+    const tw_gemm_data *data;
+    const tw_gemm_search_options *options;
+    tw_gemm_search_report *report;
+    tw_random random;
+    entry *seen; /* everything timed; the score of what failed is infinite */
+    int n_seen, room;
+    tw_gemm_found *best;
+    int n_best, top;
+    tw_diag *diag;
+} search;
+
+static int by_score(const void *a, const void *b) {
+    double x = ((const entry *)a)->score, y = ((const entry *)b)->score;
+    return (x > y) - (x < y);
+}
+
+static bool same(const tw_gemm_config *a, const tw_gemm_config *b) {
+    return !memcmp(a, b, sizeof *a);
+}
+
+static bool was_seen(const search *s, const tw_gemm_config *c) {
+    for (int i = 0; i < s->n_seen; i++)
+        if (same(&s->seen[i].config, c)) return true;
+    return false;
+}
+
+static bool remember(search *s, const tw_gemm_config *c, double us) {
+    if (s->n_seen == s->room) {
+        int room = s->room ? 2 * s->room : 1024;
+        entry *p = realloc(s->seen, (size_t)room * sizeof *p);
+        if (!p) return false;
+        s->seen = p;
+        s->room = room;
+    }
+    s->seen[s->n_seen++] = (entry){*c, us};
+    return true;
+}
+
+static void complain(search *s, const tw_gemm_config *c, const tw_diag *d) {
+    char text[300];
+    if (s->report->complaint[0]) return;
+    tw_gemm_config_print(c, text, sizeof text);
+    snprintf(s->report->complaint, sizeof s->report->complaint, "%s: %.190s", text, d->message);
+}
+
+/* Keeps the cubins of the fastest so far, in order. */
+static void keep_best(search *s, const tw_gemm_config *c, double us, tw_ptx_job *job) {
+    int at = s->n_best;
+    while (at > 0 && s->best[at - 1].us > us) at--;
+    if (at == s->top) return;
+    if (s->n_best == s->top) tw_cubin_free(&s->best[--s->n_best].cubin);
+    memmove(&s->best[at + 1], &s->best[at], (size_t)(s->n_best - at) * sizeof *s->best);
+    s->best[at] = (tw_gemm_found){*c, us, job->cubin, job->cubin.registers, job->cubin.spill_bytes};
+    job->cubin = (tw_cubin){0};
+    s->n_best++;
+}
+
+static tw_status print_one(search *s, const tw_gemm_config *c, tw_buf *ptx) {
+    const tw_target *t = tw_cuda_describe(s->cuda)->target;
+    tw_gemm_variant v = tw_gemm_variant_of(&s->data->problem, c);
+    tw_kernel *k = tw_gemm_build(&v, c, t);
+    if (!k) return tw_fail_memory(s->diag);
+    tw_status st = tw_pipeline_default(k, false, s->diag);
+    if (st == TW_OK) st = tw_ptx_print(ptx, k, t, s->diag);
+    tw_kernel_free(k);
+    return st;
+}
+
+/* Checks and times one compiled configuration. A device that faults ends the search; a wrong result is only counted. */
+static tw_status try_one(search *s, const tw_gemm_config *c, tw_ptx_job *job) {
+    tw_gemm_own own;
+    double us[SCREEN_SAMPLES];
+    tw_diag d;
+    tw_status st = tw_gemm_own_load(&own, s->rig, c, job->cubin.data, job->cubin.bytes, &d);
+    tw_gemm_candidate x = tw_gemm_own_candidate(&own);
+    bool loaded = st == TW_OK;
+    if (loaded) st = tw_gemm_rig_check(s->rig, &x, &d);
+    if (st == TW_OK) st = tw_gemm_rig_time(s->rig, &x, 1, SCREEN_SAMPLES, us, &d);
+    tw_gemm_own_unload(&own);
+    double median = 1e30;
+    if (st == TW_OK) {
+        median = tw_stats_of(us, SCREEN_SAMPLES).median;
+        keep_best(s, c, median, job);
+    } else {
+        complain(s, c, &d);
+        s->report->wrong += st == TW_ERR_MISMATCH;
+        s->report->failed += st != TW_ERR_MISMATCH;
+    }
+    if (s->options->measured_one) s->options->measured_one(s->options->context, c, st == TW_OK ? median : -1);
+    if (!remember(s, c, median)) return tw_fail_memory(s->diag);
+    if (st == TW_ERR_IO) {
+        if (s->diag) *s->diag = d;
+        return st;
+    }
+    return TW_OK;
+}
+
+static tw_status try_batch(search *s, const entry *e, int n) {
+    tw_buf *ptx = calloc((size_t)n, sizeof *ptx);
+    tw_ptx_job *jobs = calloc((size_t)n, sizeof *jobs);
+    tw_status st = ptx && jobs ? TW_OK : tw_fail_memory(s->diag);
+    int64_t begin = tw_now_ns();
+    for (int i = 0; i < n && st == TW_OK; i++) {
+        st = print_one(s, &e[i].config, &ptx[i]);
+        jobs[i].ptx = ptx[i].data;
+        jobs[i].bytes = ptx[i].size;
+    }
+    int64_t printed = tw_now_ns();
+    if (st == TW_OK) tw_ptx_compile_all_by(&s->options->compiler, jobs, n, 0);
+    s->report->build_seconds += (double)(printed - begin) * 1e-9;
+    s->report->compile_seconds += (double)(tw_now_ns() - printed) * 1e-9;
+    for (int i = 0; i < n && st == TW_OK; i++) {
+        s->report->built++;
+        if (jobs[i].status == TW_OK) {
+            st = try_one(s, &e[i].config, &jobs[i]);
+        } else {
+            complain(s, &e[i].config, &jobs[i].diag);
+            s->report->failed++;
+            remember(s, &e[i].config, 1e30);
+        }
+    }
+    for (int i = 0; i < n; i++) {
+        if (jobs) tw_cubin_free(&jobs[i].cubin);
+        if (ptx) tw_buf_free(&ptx[i]);
+    }
+    free(jobs);
+    free(ptx);
+    return st;
+}
+
+static tw_status try_all(search *s, const entry *e, int n) {
+    tw_status st = TW_OK;
+    for (int i = 0; i < n && st == TW_OK; i += BATCH) st = try_batch(s, e + i, n - i < BATCH ? n - i : BATCH);
+    return st;
+}
+
+static bool allowed(const search *s, const tw_gemm_config *c) {
+    tw_gemm_resources need;
+    const tw_target *t = tw_cuda_describe(s->cuda)->target;
+    if (s->options->deterministic && c->kg > 1 && c->split == TW_GEMM_SPLIT_ATOMIC) return false;
+    /* Splits that wait in turn, or add many parts one after another, only pay where they are few. */
+    if (c->kg > 16 && c->split == TW_GEMM_SPLIT_SERIAL) return false;
+    return tw_gemm_legal(&s->data->problem, c, t, &need, NULL) && need.grid < 1 << 22;
+}
+
+/* Thousands drawn, the most promising by estimate and some at random. */
+static tw_status first_generation(search *s, int sampled, int measured) {
+    const tw_cuda_info *info = tw_cuda_describe(s->cuda);
+    const tw_gemm_problem *p = &s->data->problem;
+    entry *e = malloc((size_t)sampled * sizeof *e);
+    if (!e) return tw_fail_memory(s->diag);
+    int n = 0;
+    for (int i = 0; i < sampled; i++) {
+        tw_gemm_config c;
+        if (!tw_gemm_config_random(&c, p, info->target, s->options->keep, &s->random, 20000)) continue;
+        if (!allowed(s, &c)) continue;
+        e[n++] = (entry){c, tw_gemm_estimate(p, &c, info)};
+    }
+    s->report->sampled = n;
+    qsort(e, (size_t)n, sizeof *e, by_score);
+    int take = n < measured ? n : measured, promising = take * 7 / 8;
+    for (int i = promising; i < take; i++) {
+        int j = promising + (int)tw_random_below(&s->random, (uint64_t)(n - promising));
+        entry swap = e[i];
+        e[i] = e[j];
+        e[j] = swap;
+    }
+    tw_status st = try_all(s, e, take);
+    free(e);
+    return st;
+}
+
+/* Moves one to three parameters, mostly to a neighbouring value. */
+static tw_gemm_config vary(search *s, tw_gemm_config c) {
+    for (int moves = 1 + (int)tw_random_below(&s->random, 3); moves > 0; moves--) {
+        int i = (int)tw_random_below(&s->random, (uint64_t)tw_gemm_parameters()), count, at = 0;
+        const int *values = tw_gemm_parameter_values(i, &count);
+        while (at < count && values[at] != tw_gemm_config_get(&c, i)) at++;
+        int to = at + (tw_random_below(&s->random, 2) ? 1 : -1);
+        if (tw_random_below(&s->random, 4) == 0) to = (int)tw_random_below(&s->random, (uint64_t)count);
+        const bool kept = s->options->keep && tw_gemm_config_get(s->options->keep, i) >= 0;
+        if (to >= 0 && to < count && !kept) tw_gemm_config_set(&c, i, values[to]);
+    }
+    return tw_gemm_config_plain(c);
+}
+
+static tw_status next_generation(search *s, int offspring) {
+    entry *parents = malloc((size_t)(s->n_seen + offspring) * sizeof *parents), *e = parents + s->n_seen;
+    if (!parents) return tw_fail_memory(s->diag);
+    memcpy(parents, s->seen, (size_t)s->n_seen * sizeof *parents);
+    qsort(parents, (size_t)s->n_seen, sizeof *parents, by_score);
+    const int from = s->n_seen < PARENTS ? s->n_seen : PARENTS;
+    int n = 0;
+    for (int tries = offspring * 200; tries > 0 && n < offspring && from; tries--) {
+        tw_gemm_config c = vary(s, parents[tw_random_below(&s->random, (uint64_t)from)].config);
+        bool again = was_seen(s, &c) || !allowed(s, &c);
+        for (int i = 0; i < n && !again; i++) again = same(&e[i].config, &c);
+        if (!again) e[n++] = (entry){c, 0};
+    }
+    tw_status st = try_all(s, e, n);
+    free(parents);
+    return st;
+}
+
+static int or_else(int x, int otherwise) {
+    return x ? x : otherwise;
+}
+
+tw_status tw_gemm_search(tw_gemm_rig *r, tw_cuda *c, const tw_gemm_data *d, const tw_gemm_search_options *o, int top,
+                         tw_gemm_found *found, int *n, tw_gemm_search_report *report, tw_diag *diag) {
+    search s = {.rig = r,
+                .cuda = c,
+                .data = d,
+                .options = o,
+                .report = report,
+                .random = tw_random_seed(o->seed),
+                .best = found,
+                .top = top,
+                .diag = diag};
+    *report = (tw_gemm_search_report){0};
+    tw_status st = first_generation(&s, or_else(o->sampled, 3000), or_else(o->measured, 256));
+    for (int i = 0; i < or_else(o->generations, 4) && st == TW_OK; i++)
+        st = next_generation(&s, or_else(o->offspring, 128));
+    free(s.seen);
+    *n = s.n_best;
+    return st;
+}

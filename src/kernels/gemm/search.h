@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Finding a fast configuration for one problem on one device: thousands of legal ones are drawn, a rough estimate of
+   their time picks those that are built, checked and timed, and the best are varied for a few generations. */
+#ifndef TW_KERNELS_GEMM_SEARCH_H
+#define TW_KERNELS_GEMM_SEARCH_H
+
+#include "kernels/gemm/rig.h"
+#include "ptx/load.h"
+
+typedef struct tw_gemm_search_options {
+    int sampled;     /* legal configurations drawn (0: 3000) */
+    int measured;    /* of them built and timed (0: 256) */
+    int generations; /* of variations (0: 4) */
+    int offspring;   /* in each (0: 128) */
+    uint64_t seed;
+    bool deterministic;         /* no atomic splits */
+    const tw_gemm_config *keep; /* parameters that are not -1 stay as they are; NULL: all are free */
+    tw_ptx_compiler compiler;   /* as tw_ptx_compiler_for fills it */
+    /* Told of everything that was timed, in microseconds; -1: it was wrong or did not run. NULL: nobody listens. */
+    void (*measured_one)(void *context, const tw_gemm_config *c, double us);
+    void *context;
+} tw_gemm_search_options;
+
+typedef struct tw_gemm_found {
+    tw_gemm_config config;
+    double us; /* median of the screening samples */
+    tw_cubin cubin;
+    int registers, spill_bytes;
+} tw_gemm_found;
+
+typedef struct tw_gemm_search_report {
+    int sampled, built, wrong, failed; /* wrong: results; failed: did not compile or run */
+    char complaint[512];               /* the first of those, with its configuration */
+    double build_seconds, compile_seconds;
+} tw_gemm_search_report;
+
+/* The `top` fastest, best first; returns how many in *n. Free each cubin. */
+tw_status tw_gemm_search(tw_gemm_rig *r, tw_cuda *c, const tw_gemm_data *d, const tw_gemm_search_options *o, int top,
+                         tw_gemm_found *found, int *n, tw_gemm_search_report *report, tw_diag *diag);
+
+/* Microseconds that a legal configuration might take: only good for ranking. `info` is the device's. */
+double tw_gemm_estimate(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_cuda_info *info);
+
+/* No kernel is faster: the matrices' bytes over the memory's bandwidth, or operations over the rate of the units that
+   may do them, in microseconds. `bytes_bound` (may be NULL) says which. */
+double tw_gemm_floor(const tw_gemm_problem *p, const tw_cuda_info *info, bool *bytes_bound);
+
+#endif

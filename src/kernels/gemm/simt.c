@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sums on plain threads: each has ms x ns of them. Fragments of a tile stored by columns of k are contiguous along
+   rows, and a thread's rows come in runs of `vx`, a warp's runs side by side; of one stored by rows of k they are
+   contiguous along k, and a warp's rows lie side by side, an odd number of 16 bytes apart: both free of bank conflicts.
+ */
+#include "kernels/gemm/generate.h"
+
+/* Row of the thread's i-th cell, less the thread's first. */
+static int cell(const tw_gemm_tile *t, int threads_along, int v, int i) {
+    return t->k_stored ? i * threads_along : i / v * threads_along * v + i % v;
+}
+
+static tw_val first_cell(tw_builder *b, const tw_gemm_tile *t, tw_val thread, int v) {
+    return t->k_stored ? thread : tw_mul_imm(b, thread, v);
+}
+
+void tw_gemm_simt_prepare(tw_gemm_gen *g) {
+    tw_builder *b = g->b;
+    const tw_gemm_plan *p = &g->plan;
+    const tw_gemm_config *c = g->c;
+    const int lanes_n = 32 / p->lanes_m, warps_m = p->tm / p->lanes_m;
+    tw_val tm = tw_add(b, tw_mul_imm(b, tw_rem(b, g->warp, warps_m), p->lanes_m), tw_rem(b, g->lane, p->lanes_m));
+    tw_val tn = tw_add(b, tw_mul_imm(b, tw_div(b, g->warp, warps_m), lanes_n), tw_div(b, g->lane, p->lanes_m));
+    g->row = first_cell(b, &p->x, tm, p->vx);
+    g->column = first_cell(b, &p->y, tn, p->vy);
+    for (int i = 0; i < c->ms; i++)
+        for (int j = 0; j < c->ns; j++) {
+            g->row_of[i * c->ns + j] = cell(&p->x, p->tm, p->vx, i);
+            g->column_of[i * c->ns + j] = cell(&p->y, p->tn, p->vy, j);
+        }
+    tw_val k = tw_mul_imm(b, g->group, p->depth);
+    const struct {
+        const tw_gemm_tile *t;
+        tw_val first, *base;
+        int at;
+    } sides[2] = {{&p->x, g->row, &g->x_base, 0}, {&p->y, g->column, &g->y_base, p->x.bytes}};
+    for (int s = 0; s < 2; s++) {
+        const tw_gemm_tile *t = sides[s].t;
+        tw_val row = t->k_stored ? sides[s].first : k, column = t->k_stored ? k : sides[s].first;
+        tw_val at = tw_add(b, tw_mul_imm(b, row, t->pitch), tw_mul_imm(b, column, t->es));
+        *sides[s].base = tw_add_imm(b, tw_add(b, g->shared, at), sides[s].at);
+    }
+    for (int s = 0; s < c->ks; s++)
+        for (int i = 0; i < p->accumulators; i++) g->acc[s][i] = tw_var_of(b, tw_zero(b, g->acc_type));
+}
+
+/* An element as the accumulator's type. */
+static tw_val widen(tw_gemm_gen *g, tw_val x) {
+    tw_builder *b = g->b;
+    switch (g->v->type) {
+    case TW_GEMM_F16:
+        return tw_op_emit(b, TW_OP_cvt_f32_f16, x, TW_NONE, TW_NONE);
+    case TW_GEMM_BF16:
+        return tw_op_emit(b, TW_OP_cvt_f32_bf16, x, TW_NONE, TW_NONE);
+    case TW_GEMM_S8:
+        return tw_op_emit(b, TW_OP_sext_i32_i8, x, TW_NONE, TW_NONE);
+    default:
+        return x;
+    }
+}
+
+/* Loads `deep` values along k, from k on, of each of `count` cells: out[cell][depth]. */
+static void fragment(tw_gemm_gen *g, const tw_gemm_tile *t, tw_val base, int threads_along, int v, int count, int k,
+                     int deep, tw_val out[][4]) {
+    tw_attrs at = {.type = tw_gemm_element(g->v->type), .space = TW_SPACE_shared, .vec = v};
+    if (t->k_stored) {
+        for (int i = 0; i < count; i++)
+            for (int d = 0; d < deep; d += v) {
+                tw_val r[4] = {{0}};
+                at.offset = cell(t, threads_along, v, i) * t->pitch + (k + d) * t->es;
+                tw_ld_vec(g->b, at, base, r);
+                for (int e = 0; e < v; e++) out[i][d + e] = widen(g, r[e]);
+            }
+    } else {
+        for (int d = 0; d < deep; d++)
+            for (int i = 0; i < count; i += v) {
+                tw_val r[4] = {{0}};
+                at.offset = (k + d) * t->pitch + cell(t, threads_along, v, i) * t->es;
+                tw_ld_vec(g->b, at, base, r);
+                for (int e = 0; e < v; e++) out[i + e][d] = widen(g, r[e]);
+            }
+    }
+}
+
+void tw_gemm_simt_stage(tw_gemm_gen *g, tw_val stage) {
+    tw_builder *b = g->b;
+    const tw_gemm_plan *p = &g->plan;
+    const tw_gemm_config *c = g->c;
+    tw_val x_base = tw_add(b, g->x_base, stage), y_base = tw_add(b, g->y_base, stage);
+    int deep = 1;
+    if (p->x.k_stored) deep = p->vx;
+    if (p->y.k_stored && p->vy > deep) deep = p->vy;
+    static const tw_opcode multiply_add[] = {[TW_GEMM_F32] = TW_OP_fma_f32,
+                                             [TW_GEMM_F64] = TW_OP_fma_f64,
+                                             [TW_GEMM_F16] = TW_OP_fma_f32,
+                                             [TW_GEMM_BF16] = TW_OP_fma_f32,
+                                             [TW_GEMM_S8] = TW_OP_mad_i32};
+    for (int k = 0; k < p->depth; k += deep) {
+        tw_val x[32][4], y[32][4];
+        fragment(g, &p->x, x_base, p->tm, p->vx, c->ms, k, deep, x);
+        fragment(g, &p->y, y_base, p->tn, p->vy, c->ns, k, deep, y);
+        for (int d = 0; d < deep; d++)
+            for (int i = 0; i < c->ms; i++)
+                for (int jj = 0; jj < c->ns; jj++) {
+                    /* Back and forth, so that a neighbour shares an operand. */
+                    int j = i & 1 ? c->ns - 1 - jj : jj;
+                    tw_val acc = g->acc[(k + d) % c->ks][i * c->ns + j];
+                    tw_op_to(b, acc, multiply_add[g->v->type], x[i][d], y[j][d], acc);
+                }
+    }
+}

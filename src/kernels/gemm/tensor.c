@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sums on tensor cores: a warp has ms x ns of them, in tiles of mma's shape. Sixteen-bit elements come by ldmatrix from
+   either order, other types by ldmatrix where their rows are along k, which spreads 16 bytes of a row over four lanes
+   just as mma wants it. The rest is loaded element by element. */
+#include "kernels/gemm/generate.h"
+
+typedef struct side {
+    const tw_gemm_tile *tile;
+    tw_val base;
+    int count;     /* of mma tiles along rows (columns) */
+    int extent;    /* rows of one: 16 or 8 */
+    int registers; /* of one */
+    tw_val fragment[16][8];
+} side;
+
+static bool by_matrix(const tw_gemm_gen *g, const tw_gemm_tile *t) {
+    if (g->v->type == TW_GEMM_F64) return false;
+    return t->k_stored || t->es == 2;
+}
+
+/* f64: k is taken in an order in which a lane's two are adjacent where rows are along k: 2t, 2t + 1 instead of t, t
+   + 4. Both operands agree on it, so the sum is the same. */
+static bool paired(const tw_gemm_gen *g) {
+    return g->v->type == TW_GEMM_F64 && tw_mma_describe(g->plan.mma)->k >= 8;
+}
+
+/* What lane-dependent part the address of a fragment's first element has. */
+static tw_val lane_part(tw_gemm_gen *g, const tw_gemm_tile *t, bool is_x) {
+    tw_builder *b = g->b;
+    const tw_mma_info *m = tw_mma_describe(g->plan.mma);
+    tw_val row, k; /* row along the extent, both in elements; k in elements too */
+    if (by_matrix(g, t)) {
+        tw_val q = tw_shr(b, g->lane, 3), r = tw_rem(b, g->lane, 8);
+        const int per = 16 / t->es; /* k's in 16 bytes */
+        const bool two = m->k == 2 * per;
+        tw_val tile_of, half_of; /* which 8 rows, which 16 bytes of k, the q-th matrix is */
+        if (is_x) {
+            tile_of = tw_rem(b, q, 2);
+            half_of = tw_shr(b, q, 1);
+        } else {
+            tile_of = two ? tw_shr(b, q, 1) : q;
+            half_of = two ? tw_rem(b, q, 2) : tw_i32(b, 0);
+        }
+        if (t->k_stored) {
+            row = tw_add(b, tw_mul_imm(b, tile_of, 8), r);
+            k = tw_mul_imm(b, half_of, per);
+        } else {
+            row = tw_mul_imm(b, tile_of, 8);
+            k = tw_add(b, tw_mul_imm(b, half_of, per), r);
+        }
+    } else {
+        const int pack = g->v->type == TW_GEMM_S8 ? 4 : paired(g) ? 2 : 1;
+        row = tw_shr(b, g->lane, 2);
+        k = tw_mul_imm(b, tw_rem(b, g->lane, 4), pack);
+    }
+    tw_val outer = t->k_stored ? row : k, inner = t->k_stored ? k : row;
+    return tw_add(b, tw_mul_imm(b, outer, t->pitch), tw_mul_imm(b, inner, t->es));
+}
+
+void tw_gemm_tensor_prepare(tw_gemm_gen *g) {
+    tw_builder *b = g->b;
+    const tw_gemm_plan *p = &g->plan;
+    const tw_gemm_config *c = g->c;
+    const tw_mma_info *m = tw_mma_describe(p->mma);
+    tw_val first_row = tw_mul_imm(b, tw_rem(b, g->warp, p->tm), c->ms);
+    tw_val first_column = tw_mul_imm(b, tw_div(b, g->warp, p->tm), c->ns);
+    g->row = tw_add(b, first_row, tw_shr(b, g->lane, 2));
+    g->column = tw_add(b, first_column, tw_shl(b, tw_rem(b, g->lane, 4), 1));
+    int n = 0;
+    for (int i = 0; i < c->ms / m->m; i++)
+        for (int j = 0; j < c->ns / m->n; j++)
+            for (int r = 0; r < m->c; r++, n++) {
+                g->row_of[n] = i * m->m + r / 2 * 8;
+                g->column_of[n] = j * m->n + r % 2;
+            }
+    tw_val k = tw_mul_imm(b, g->group, p->depth);
+    for (int s = 0; s < 2; s++) {
+        const tw_gemm_tile *t = s ? &p->y : &p->x;
+        tw_val first = s ? first_column : first_row;
+        tw_val outer = t->k_stored ? first : k, inner = t->k_stored ? k : first;
+        tw_val at = tw_add(b, tw_mul_imm(b, outer, t->pitch), tw_mul_imm(b, inner, t->es));
+        at = tw_add(b, tw_add(b, g->shared, at), lane_part(g, t, !s));
+        *(s ? &g->y_base : &g->x_base) = tw_add_imm(b, at, s ? p->x.bytes : 0);
+    }
+    for (int s = 0; s < c->ks; s++)
+        for (int i = 0; i < p->accumulators; i++) g->acc[s][i] = tw_var_of(b, tw_zero(b, g->acc_type));
+}
+
+static tw_val as_operand(tw_gemm_gen *g, tw_val x) {
+    tw_builder *b = g->b;
+    if (g->v->type == TW_GEMM_TF32)
+        return tw_op_emit(b, TW_OP_cvt_tf32_f32, tw_bitcast(b, TW_T_f32, x), TW_NONE, TW_NONE);
+    return tw_bitcast(b, tw_mma_describe(g->plan.mma)->ab, x);
+}
+
+/* Loads every fragment of one step of k by ldmatrix, as many 8x8 matrices at once as there are. */
+static void load_matrices(tw_gemm_gen *g, side *s, int k, bool is_x) {
+    const tw_gemm_tile *t = s->tile;
+    const int halves = tw_mma_describe(g->plan.mma)->k * t->es / 16;
+    /* A matrix tile of X is 16 rows, x2 or x4; Y's tiles of 8 rows are taken 4, 2 or 1 matrices at a time. */
+    const int together = is_x ? 1 : 4 / halves;
+    for (int i = 0; i < s->count; i += together) {
+        int tiles = s->count - i < together ? s->count - i : together;
+        if (!is_x && tiles == 3) tiles = 2;
+        const int matrices = is_x ? 2 * halves : tiles * halves;
+        int rows = i * s->extent;
+        int offset = t->k_stored ? rows * t->pitch + k * t->es : k * t->pitch + rows * t->es;
+        tw_val r[4] = {{0}};
+        tw_ldmatrix(g->b, matrices, !t->k_stored, s->base, offset, r);
+        for (int j = 0; j < matrices; j++) s->fragment[i + j / s->registers][j % s->registers] = as_operand(g, r[j]);
+        if (!is_x && tiles != together) i -= together - tiles;
+    }
+}
+
+/* The 8-bit integers at `offset` and the three after it along k, in one register. */
+static tw_val gather_bytes(tw_gemm_gen *g, const side *s, int offset, int step) {
+    tw_builder *b = g->b;
+    tw_val v[4];
+    for (int i = 0; i < 4; i++)
+        v[i] = tw_ld(b, (tw_attrs){.type = TW_T_i8, .space = TW_SPACE_shared, .offset = offset + i * step}, s->base);
+    tw_val low = tw_op_emit(b, TW_OP_prmt_i32, v[0], v[1], tw_i32(b, 0x0040));
+    tw_val high = tw_op_emit(b, TW_OP_prmt_i32, v[2], v[3], tw_i32(b, 0x0040));
+    return tw_op_emit(b, TW_OP_prmt_i32, low, high, tw_i32(b, 0x5410));
+}
+
+static void load_elements(tw_gemm_gen *g, side *s, int k, bool is_x) {
+    const tw_gemm_tile *t = s->tile;
+    const tw_mma_info *m = tw_mma_describe(g->plan.mma);
+    const int step = t->k_stored ? t->es : t->pitch, across = t->k_stored ? t->pitch : t->es;
+    const int halves = is_x && m->m == 16 ? 2 : 1; /* registers that differ in their rows alone come first */
+    const int pack = g->v->type == TW_GEMM_S8 ? 4 : 1;
+    for (int i = 0; i < s->count; i++)
+        for (int r = 0; r < s->registers; r++) {
+            int row = i * s->extent + r % halves * 8, deep = r / halves;
+            /* In pairs, the register after this one along k holds the next element. */
+            int along = paired(g) ? deep % 2 + deep / 2 * 8 : deep * 4 * pack;
+            int offset = row * across + (k + along) * step;
+            tw_val *out = &s->fragment[i][r];
+            if (g->v->type == TW_GEMM_S8) {
+                *out = gather_bytes(g, s, offset, step);
+            } else if (g->v->type == TW_GEMM_TF32) {
+                *out = as_operand(
+                    g, tw_ld(g->b, (tw_attrs){.type = TW_T_i32, .space = TW_SPACE_shared, .offset = offset}, s->base));
+            } else if (paired(g) && t->k_stored) {
+                if (deep % 2) continue;
+                tw_val two[2] = {{0}};
+                tw_ld_vec(g->b, (tw_attrs){.type = TW_T_f64, .vec = 2, .space = TW_SPACE_shared, .offset = offset},
+                          s->base, two);
+                *out = two[0];
+                s->fragment[i][r + halves] = two[1];
+            } else {
+                *out = tw_ld(g->b, (tw_attrs){.type = TW_T_f64, .space = TW_SPACE_shared, .offset = offset}, s->base);
+            }
+        }
+}
+
+static void load_side(tw_gemm_gen *g, side *s, int k, bool is_x) {
+    if (by_matrix(g, s->tile))
+        load_matrices(g, s, k, is_x);
+    else
+        load_elements(g, s, k, is_x);
+}
+
+void tw_gemm_tensor_stage(tw_gemm_gen *g, tw_val stage) {
+    tw_builder *b = g->b;
+    const tw_gemm_plan *p = &g->plan;
+    const tw_gemm_config *c = g->c;
+    const tw_mma_info *m = tw_mma_describe(p->mma);
+    side x = {
+        .tile = &p->x, .base = tw_add(b, g->x_base, stage), .count = c->ms / m->m, .extent = m->m, .registers = m->a};
+    side y = {
+        .tile = &p->y, .base = tw_add(b, g->y_base, stage), .count = c->ns / m->n, .extent = m->n, .registers = m->b};
+    for (int k = 0; k < p->depth; k += m->k) {
+        load_side(g, &x, k, true);
+        load_side(g, &y, k, false);
+        tw_val *acc = g->acc[k / m->k % c->ks];
+        for (int i = 0; i < x.count; i++)
+            for (int jj = 0; jj < y.count; jj++) {
+                int j = i & 1 ? y.count - 1 - jj : jj;
+                tw_val *d = acc + (i * y.count + j) * m->c;
+                tw_mma(b, p->mma, d, x.fragment[i], y.fragment[j], d);
+            }
+    }
+}

@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "kernels/vendor/cublaslt.h"
+
+#include "base/diag.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Numbers of the library's interface. */
+enum {
+    R_32F = 0, /* data types */
+    R_64F = 1,
+    R_16F = 2,
+    R_8I = 3,
+    R_32I = 10,
+    R_16BF = 14,
+
+    COMPUTE_32F = 68, /* IEEE: TF32 only where asked for */
+    COMPUTE_64F = 70,
+    COMPUTE_32I = 72,
+    COMPUTE_32F_FAST_TF32 = 77,
+
+    LAYOUT_BATCH_COUNT = 5,
+    LAYOUT_STRIDE = 6,
+    DESC_TRANSA = 3,
+    DESC_TRANSB = 4,
+    PREF_MAX_WORKSPACE = 1,
+
+    STATUS_ALLOC_FAILED = 3,
+    STATUS_INVALID_VALUE = 7,
+    STATUS_ARCH_MISMATCH = 8,
+    STATUS_NOT_SUPPORTED = 15,
+
+    MOST = 64, /* algorithms of a plan */
+};
+
+typedef struct algorithm {
+    uint64_t data[8];
+} algorithm;
+
+typedef struct found {
+    algorithm algorithm;
+    size_t workspace;
+    int status;
+    float waves;
+    int reserved[4];
+} found;
+_Static_assert(sizeof(found) == 96, "as the library has it");
+
+#define FUNCTIONS(FN)                                                                                                  \
+    FN(cublasLtCreate, (void **lt))                                                                                    \
+    FN(cublasLtDestroy, (void *lt))                                                                                    \
+    FN(cublasLtMatmulDescCreate, (void **desc, int compute_type, int scale_type))                                      \
+    FN(cublasLtMatmulDescDestroy, (void *desc))                                                                        \
+    FN(cublasLtMatmulDescSetAttribute, (void *desc, int attribute, const void *value, size_t bytes))                   \
+    FN(cublasLtMatrixLayoutCreate, (void **layout, int type, uint64_t rows, uint64_t cols, int64_t ld))                \
+    FN(cublasLtMatrixLayoutDestroy, (void *layout))                                                                    \
+    FN(cublasLtMatrixLayoutSetAttribute, (void *layout, int attribute, const void *value, size_t bytes))               \
+    FN(cublasLtMatmulPreferenceCreate, (void **preference))                                                            \
+    FN(cublasLtMatmulPreferenceDestroy, (void *preference))                                                            \
+    FN(cublasLtMatmulPreferenceSetAttribute, (void *preference, int attribute, const void *value, size_t bytes))       \
+    FN(cublasLtMatmulAlgoGetHeuristic, (void *lt, void *desc, void *a, void *b, void *c, void *d, void *preference,    \
+                                        int wanted, found *results, int *count))                                       \
+    FN(cublasLtMatmul, (void *lt, void *desc, const void *alpha, const void *a, void *a_layout, const void *b,         \
+                        void *b_layout, const void *beta, const void *c, void *c_layout, void *d, void *d_layout,      \
+                        const algorithm *how, void *workspace, size_t workspace_bytes, void *stream))
+
+struct tw_cublaslt {
+    void *library, *handle;
+    tw_cuda *cuda;
+    size_t (*cublasLtGetVersion)(void);
+#define MEMBER(name, parameters) int(*name) parameters;
+    FUNCTIONS(MEMBER)
+#undef MEMBER
+};
+
+typedef union scalar {
+    float f32;
+    double f64;
+    int32_t i32;
+} scalar;
+
+struct tw_cublaslt_plan {
+    tw_cublaslt *lt;
+    void *desc, *a, *b, *c, *preference;
+    scalar alpha, beta;
+    uint64_t workspace;
+    int n;
+    found found[MOST];
+};
+
+static const struct {
+    int ab, c, scale, compute;
+} types[TW_CUBLASLT_TYPES] = {
+    [TW_CUBLASLT_F32] = {R_32F, R_32F, R_32F, COMPUTE_32F},
+    [TW_CUBLASLT_TF32] = {R_32F, R_32F, R_32F, COMPUTE_32F_FAST_TF32},
+    [TW_CUBLASLT_F16] = {R_16F, R_16F, R_32F, COMPUTE_32F},
+    [TW_CUBLASLT_BF16] = {R_16BF, R_16BF, R_32F, COMPUTE_32F},
+    [TW_CUBLASLT_F64] = {R_64F, R_64F, R_64F, COMPUTE_64F},
+    [TW_CUBLASLT_S8] = {R_8I, R_32I, R_32I, COMPUTE_32I},
+};
+
+static void *open_library(const char **name) {
+    static const char *const names[] = {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"};
+    const char *own = getenv("TILEWRIGHT_LIBCUBLASLT");
+    const int how = RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE;
+    if (own && *own) return dlopen(*name = own, how);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        void *h = dlopen(*name = names[i], how);
+        if (h) return h;
+    }
+    return NULL;
+}
+
+const char *tw_cublaslt_find(void) {
+    const char *name;
+    void *h = open_library(&name);
+    if (!h) return NULL;
+    dlclose(h);
+    return name;
+}
+
+/* The library's status as ours. */
+static tw_status result(int status, const char *what, tw_diag *diag) {
+    static const struct {
+        int status;
+        tw_status ours;
+        const char *text;
+    } table[] = {
+        {1, TW_ERR_IO, "not initialised"},
+        {STATUS_ALLOC_FAILED, TW_ERR_MEMORY, "out of memory"},
+        {STATUS_INVALID_VALUE, TW_ERR_USAGE, "a value it does not take"},
+        {STATUS_ARCH_MISMATCH, TW_ERR_UNSUPPORTED, "not for this GPU"},
+        {13, TW_ERR_IO, "the GPU did not execute it"},
+        {14, TW_ERR_IO, "an internal error"},
+        {STATUS_NOT_SUPPORTED, TW_ERR_UNSUPPORTED, "not supported"},
+    };
+    if (status == 0) return TW_OK;
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        if (table[i].status == status)
+            return tw_fail(diag, table[i].ours, "cuBLASLt cannot %s: %s (status %d)", what, table[i].text, status);
+    return tw_fail(diag, TW_ERR_IO, "cuBLASLt cannot %s: status %d", what, status);
+}
+
+static bool find(void *library, const char *name, void *slot, size_t size) {
+    void *p = dlsym(library, name);
+    memcpy(slot, &p, size);
+    return p != NULL;
+}
+
+static tw_status start(tw_cublaslt *lt, tw_diag *diag) {
+    const char *name = NULL, *missing = NULL;
+    lt->library = open_library(&name);
+    if (!lt->library) {
+        const char *why = dlerror();
+        return tw_fail(diag, TW_ERR_UNSUPPORTED, "no cuBLASLt: %s", why ? why : name);
+    }
+#define FIND(fn, parameters)                                                                                           \
+    if (!find(lt->library, #fn, &lt->fn, sizeof lt->fn)) missing = #fn;
+    FUNCTIONS(FIND)
+#undef FIND
+    if (!find(lt->library, "cublasLtGetVersion", &lt->cublasLtGetVersion, sizeof lt->cublasLtGetVersion))
+        missing = "cublasLtGetVersion";
+    if (missing) return tw_fail(diag, TW_ERR_UNSUPPORTED, "%s has no %s", name, missing);
+    tw_status st = tw_cuda_enter(lt->cuda, diag);
+    if (st != TW_OK) return st;
+    int status = lt->cublasLtCreate(&lt->handle);
+    if (status != 0) lt->handle = NULL;
+    st = result(status, "start", diag);
+    if (st == TW_OK || st == TW_ERR_MEMORY) return st;
+    if (diag) diag->status = TW_ERR_UNSUPPORTED;
+    return TW_ERR_UNSUPPORTED;
+}
+
+tw_status tw_cublaslt_open(tw_cublaslt **out, tw_cuda *c, tw_diag *diag) {
+    *out = NULL;
+    tw_cublaslt *lt = calloc(1, sizeof *lt);
+    if (!lt) return tw_fail_memory(diag);
+    lt->cuda = c;
+    tw_status st = start(lt, diag);
+    if (st != TW_OK) {
+        tw_cublaslt_close(lt);
+        return st;
+    }
+    *out = lt;
+    return TW_OK;
+}
+
+void tw_cublaslt_close(tw_cublaslt *lt) {
+    if (!lt) return;
+    if (lt->handle && tw_cuda_enter(lt->cuda, NULL) == TW_OK) lt->cublasLtDestroy(lt->handle);
+    if (lt->library) dlclose(lt->library);
+    free(lt);
+}
+
+void tw_cublaslt_version(const tw_cublaslt *lt, char *out, size_t size) {
+    size_t v = lt->cublasLtGetVersion();
+    snprintf(out, size, "%zu.%zu.%zu", v / 10000, v / 100 % 100, v % 100);
+}
+
+static tw_status check(const tw_cublaslt_problem *p, tw_diag *diag) {
+    int64_t a_rows = p->trans_a ? p->k : p->m, b_rows = p->trans_b ? p->n : p->k;
+    if (p->type < 0 || p->type >= TW_CUBLASLT_TYPES || p->m < 1 || p->n < 1 || p->k < 1 || p->batch < 0)
+        return tw_fail(diag, TW_ERR_USAGE, "a product of %lld x %lld x %lld, %d times", (long long)p->m,
+                       (long long)p->n, (long long)p->k, p->batch);
+    if (p->lda < a_rows || p->ldb < b_rows || p->ldc < p->m)
+        return tw_fail(diag, TW_ERR_USAGE, "leading dimensions %lld, %lld, %lld are less than columns are high",
+                       (long long)p->lda, (long long)p->ldb, (long long)p->ldc);
+    return TW_OK;
+}
+
+/* Switches of the environment that make the library compute otherwise than it was told, which would be measured as what
+   it is not. */
+static tw_status check_switches(tw_cublaslt_type type, tw_diag *diag) {
+    static const struct {
+        tw_cublaslt_type type;
+        const char *name;
+    } switches[] = {{TW_CUBLASLT_F32, "NVIDIA_TF32_OVERRIDE"},
+                    {TW_CUBLASLT_F32, "CUBLAS_EMULATE_SINGLE_PRECISION"},
+                    {TW_CUBLASLT_F64, "CUBLAS_EMULATE_DOUBLE_PRECISION"}};
+    for (size_t i = 0; i < sizeof switches / sizeof *switches; i++) {
+        const char *set = switches[i].type == type ? getenv(switches[i].name) : NULL;
+        if (set && strcmp(set, "0") != 0)
+            return tw_fail(diag, TW_ERR_UNSUPPORTED, "%s=%s in the environment: cuBLASLt would round otherwise",
+                           switches[i].name, set);
+    }
+    return TW_OK;
+}
+
+static int make_layout(const tw_cublaslt *lt, void **layout, int type, int64_t rows, int64_t cols, int64_t ld,
+                       int32_t batch, int64_t stride) {
+    int s = lt->cublasLtMatrixLayoutCreate(layout, type, (uint64_t)rows, (uint64_t)cols, ld);
+    if (s != 0) {
+        *layout = NULL;
+        return s;
+    }
+    if (batch <= 1) return 0;
+    s = lt->cublasLtMatrixLayoutSetAttribute(*layout, LAYOUT_BATCH_COUNT, &batch, sizeof batch);
+    return s ? s : lt->cublasLtMatrixLayoutSetAttribute(*layout, LAYOUT_STRIDE, &stride, sizeof stride);
+}
+
+static int make_desc(tw_cublaslt_plan *x, const tw_cublaslt_problem *p) {
+    const tw_cublaslt *lt = x->lt;
+    const int32_t ta = p->trans_a, tb = p->trans_b; /* 0: as it is, 1: transposed */
+    int s = lt->cublasLtMatmulDescCreate(&x->desc, types[p->type].compute, types[p->type].scale);
+    if (s != 0) {
+        x->desc = NULL;
+        return s;
+    }
+    s = lt->cublasLtMatmulDescSetAttribute(x->desc, DESC_TRANSA, &ta, sizeof ta);
+    return s ? s : lt->cublasLtMatmulDescSetAttribute(x->desc, DESC_TRANSB, &tb, sizeof tb);
+}
+
+static int describe(tw_cublaslt_plan *x, const tw_cublaslt_problem *p) {
+    const tw_cublaslt *lt = x->lt;
+    bool wide = p->c_f32 && (p->type == TW_CUBLASLT_F16 || p->type == TW_CUBLASLT_BF16);
+    int ab = types[p->type].ab, c = wide ? R_32F : types[p->type].c;
+    int s = make_desc(x, p);
+    if (s == 0)
+        s = make_layout(lt, &x->a, ab, p->trans_a ? p->k : p->m, p->trans_a ? p->m : p->k, p->lda, p->batch,
+                        p->stride_a);
+    if (s == 0)
+        s = make_layout(lt, &x->b, ab, p->trans_b ? p->n : p->k, p->trans_b ? p->k : p->n, p->ldb, p->batch,
+                        p->stride_b);
+    if (s == 0) s = make_layout(lt, &x->c, c, p->m, p->n, p->ldc, p->batch, p->stride_c);
+    return s;
+}
+
+static scalar scalar_of(tw_cublaslt_type t, double v) {
+    scalar s = {.f64 = v};
+    if (types[t].scale == R_32F) s.f32 = (float)v;
+    if (types[t].scale == R_32I) s.i32 = (int32_t)v;
+    return s;
+}
+
+static tw_status choose(tw_cublaslt_plan *x, int most, uint64_t workspace, tw_diag *diag) {
+    const tw_cublaslt *lt = x->lt;
+    int s = lt->cublasLtMatmulPreferenceCreate(&x->preference), count = 0;
+    if (s != 0) x->preference = NULL;
+    if (s == 0)
+        s = lt->cublasLtMatmulPreferenceSetAttribute(x->preference, PREF_MAX_WORKSPACE, &workspace, sizeof workspace);
+    if (s == 0)
+        s = lt->cublasLtMatmulAlgoGetHeuristic(lt->handle, x->desc, x->a, x->b, x->c, x->c, x->preference, most,
+                                               x->found, &count);
+    if (s != 0) return result(s, "find an algorithm", diag);
+    for (int i = 0; i < count; i++)
+        if (x->found[i].status == 0) x->found[x->n++] = x->found[i];
+    return x->n ? TW_OK : result(STATUS_NOT_SUPPORTED, "find an algorithm", diag);
+}
+
+tw_status tw_cublaslt_plan_make(tw_cublaslt *lt, const tw_cublaslt_problem *p, int most, size_t workspace,
+                                tw_cublaslt_plan **out, tw_diag *diag) {
+    *out = NULL;
+    tw_status st = check(p, diag);
+    if (st == TW_OK && most < 1) st = tw_fail(diag, TW_ERR_USAGE, "a plan of %d algorithms", most);
+    if (st == TW_OK) st = check_switches(p->type, diag);
+    if (st == TW_OK) st = tw_cuda_enter(lt->cuda, diag);
+    if (st != TW_OK) return st;
+    tw_cublaslt_plan *x = calloc(1, sizeof *x);
+    if (!x) return tw_fail_memory(diag);
+    x->lt = lt;
+    x->alpha = scalar_of(p->type, p->alpha);
+    x->beta = scalar_of(p->type, p->beta);
+    st = result(describe(x, p), "describe a product", diag);
+    if (st == TW_OK) st = choose(x, most < MOST ? most : MOST, workspace, diag);
+    size_t needed = 0;
+    for (int i = 0; i < x->n; i++)
+        if (x->found[i].workspace > needed) needed = x->found[i].workspace;
+    if (st == TW_OK && needed) st = tw_cuda_alloc(lt->cuda, needed, &x->workspace, diag);
+    if (st != TW_OK) {
+        tw_cublaslt_plan_free(x);
+        return st;
+    }
+    *out = x;
+    return TW_OK;
+}
+
+void tw_cublaslt_plan_free(tw_cublaslt_plan *p) {
+    if (!p) return;
+    const tw_cublaslt *lt = p->lt;
+    if (p->preference) lt->cublasLtMatmulPreferenceDestroy(p->preference);
+    if (p->c) lt->cublasLtMatrixLayoutDestroy(p->c);
+    if (p->b) lt->cublasLtMatrixLayoutDestroy(p->b);
+    if (p->a) lt->cublasLtMatrixLayoutDestroy(p->a);
+    if (p->desc) lt->cublasLtMatmulDescDestroy(p->desc);
+    tw_cuda_release(lt->cuda, p->workspace);
+    free(p);
+}
+
+int tw_cublaslt_algorithms(const tw_cublaslt_plan *p) {
+    return p->n;
+}
+
+size_t tw_cublaslt_workspace(const tw_cublaslt_plan *p, int i) {
+    return i >= 0 && i < p->n ? p->found[i].workspace : 0;
+}
+
+static void *pointer(uint64_t address) {
+    return (void *)(uintptr_t)address;
+}
+
+tw_status tw_cublaslt_run(tw_cublaslt_plan *p, int i, uint64_t a, uint64_t b, uint64_t c, void *stream, tw_diag *diag) {
+    const tw_cublaslt *lt = p->lt;
+    if (i < 0 || i >= p->n) return tw_fail(diag, TW_ERR_USAGE, "algorithm %d of %d", i, p->n);
+    tw_status st = tw_cuda_enter(lt->cuda, diag);
+    if (st != TW_OK) return st;
+    int s = lt->cublasLtMatmul(lt->handle, p->desc, &p->alpha, pointer(a), p->a, pointer(b), p->b, &p->beta, pointer(c),
+                               p->c, pointer(c), p->c, &p->found[i].algorithm, pointer(p->workspace),
+                               p->found[i].workspace, stream ? stream : tw_cuda_stream(lt->cuda));
+    return result(s, "multiply", diag);
+}

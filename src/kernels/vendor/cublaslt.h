@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* NVIDIA's matrix products, the peer and a candidate: cuBLASLt, opened at run time with our own declarations. The
+   library is $TILEWRIGHT_LIBCUBLASLT where that is set, else the newest libcublasLt.so found. */
+#ifndef TW_KERNELS_VENDOR_CUBLASLT_H
+#define TW_KERNELS_VENDOR_CUBLASLT_H
+
+#include "device/cuda/cuda.h"
+
+typedef struct tw_cublaslt tw_cublaslt;
+typedef struct tw_cublaslt_plan tw_cublaslt_plan;
+
+/* What is multiplied, how it is summed, and what comes out. */
+typedef enum tw_cublaslt_type {
+    TW_CUBLASLT_F32,  /* IEEE f32 throughout: no TF32 */
+    TW_CUBLASLT_TF32, /* f32 in memory, rounded to TF32 for the tensor cores */
+    TW_CUBLASLT_F16,  /* summed in f32 */
+    TW_CUBLASLT_BF16, /* summed in f32 */
+    TW_CUBLASLT_F64,
+    TW_CUBLASLT_S8, /* summed in i32, C in i32; the library wants trans_a, no trans_b, and multiples of 4 */
+    TW_CUBLASLT_TYPES
+} tw_cublaslt_type;
+
+/* C = alpha op(A) op(B) + beta C, column-major as in BLAS: op(A) is m x k, op(B) k x n, C m x n; leading dimensions and
+   strides in elements. A row-major product is the same with A and B, m and n swapped. */
+typedef struct tw_cublaslt_problem {
+    tw_cublaslt_type type;
+    int64_t m, n, k;
+    bool trans_a, trans_b;
+    bool c_f32; /* F16 and BF16: C in f32 instead */
+    int64_t lda, ldb, ldc;
+    int batch; /* 0 or 1: one product, and no strides */
+    int64_t stride_a, stride_b, stride_c;
+    double alpha, beta;
+} tw_cublaslt_problem;
+
+/* TW_ERR_UNSUPPORTED with the reason where the library is missing or does not start. Uses the device until closed. */
+tw_status tw_cublaslt_open(tw_cublaslt **out, tw_cuda *c, tw_diag *diag);
+void tw_cublaslt_close(tw_cublaslt *lt);
+void tw_cublaslt_version(const tw_cublaslt *lt, char *out, size_t size); /* "13.1.0" */
+
+/* The name of the file that would be opened, for reports; NULL when there is none. */
+const char *tw_cublaslt_find(void);
+
+/* Up to `most` algorithms, the heuristic's first choice first, and one workspace of at most `workspace` bytes for them.
+   TW_ERR_UNSUPPORTED where the library has none for this problem, or the environment makes it compute otherwise
+   (NVIDIA_TF32_OVERRIDE=1 for f32). */
+tw_status tw_cublaslt_plan_make(tw_cublaslt *lt, const tw_cublaslt_problem *p, int most, size_t workspace,
+                                tw_cublaslt_plan **out, tw_diag *diag);
+void tw_cublaslt_plan_free(tw_cublaslt_plan *p);
+int tw_cublaslt_algorithms(const tw_cublaslt_plan *p);
+size_t tw_cublaslt_workspace(const tw_cublaslt_plan *p, int i);
+
+/* Enqueues the product by algorithm `i` on `stream` (NULL: the device's own); addresses are the device's. */
+tw_status tw_cublaslt_run(tw_cublaslt_plan *p, int i, uint64_t a, uint64_t b, uint64_t c, void *stream, tw_diag *diag);
+
+#endif

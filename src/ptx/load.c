@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ptx/load.h"
+
+#include "base/clock.h"
+#include "base/diag.h"
+#include "base/thread.h"
+#include "ptx/cache.h"
+#include "ptx/ptxas.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    MAX_PATH = 4096,
+    MAX_THREADS = 256,
+    LOG_BYTES = 8 << 10,
+};
+
+void tw_cubin_free(tw_cubin *c) {
+    free(c->data);
+    *c = (tw_cubin){0};
+}
+
+/* ---- what compilers say ---- */
+
+/* The number before `words`; -1 when they are not there. */
+static int number_at(const char *log, const char *words) {
+    const char *at = strstr(log, words);
+    if (!at) return -1;
+    while (at > log && at[-1] == ' ') at--;
+    if (at == log || !isdigit((unsigned char)at[-1])) return -1;
+    while (at > log && isdigit((unsigned char)at[-1])) at--;
+    return atoi(at);
+}
+
+/* Both compilers' words: "Used 32 registers", "8 bytes spill stores". */
+static void read_log(const char *log, tw_cubin *out) {
+    out->registers = number_at(log, " registers");
+    out->spill_bytes = number_at(log, " bytes spill stores");
+}
+
+/* The line that says what is wrong: the first with "error", else with "fatal", else the first. */
+static tw_status complain(const char *log, tw_diag *diag) {
+    const char *at = strstr(log, "error");
+    if (!at) at = strstr(log, "fatal");
+    if (!at) at = log + strspn(log, " \t\r\n");
+    while (at > log && at[-1] != '\n') at--;
+    size_t n = strcspn(at, "\r\n");
+    if (n == 0) return TW_ERR_FORMAT; /* the diagnostic as it was */
+    return tw_fail(diag, TW_ERR_FORMAT, "%.*s", (int)(n < 1000 ? n : 1000), at);
+}
+
+/* ---- one compilation ---- */
+
+/* A compiler made ready once for all jobs. */
+typedef struct maker {
+    tw_cuda *cuda;
+    const char *target;
+    char ptxas[MAX_PATH]; /* "": the driver */
+    char compiler[MAX_PATH + 128];
+    char folder[MAX_PATH]; /* "": nothing is remembered */
+} maker;
+
+static tw_status maker_set(maker *m, const tw_ptx_compiler *by, tw_diag *diag) {
+    m->cuda = by->cuda;
+    m->target = by->target ? by->target : by->cuda ? tw_cuda_describe(by->cuda)->target->name : NULL;
+    m->ptxas[0] = m->folder[0] = 0;
+    if (!m->target) return tw_fail(diag, TW_ERR_USAGE, "neither a GPU nor a target to compile for");
+    if (by->ptxas) {
+        if (!tw_ptxas_find(by->ptxas, m->ptxas, sizeof m->ptxas) ||
+            !tw_ptxas_identify(m->ptxas, m->compiler, sizeof m->compiler))
+            return tw_fail(diag, TW_ERR_UNSUPPORTED, "%s: no such program to compile PTX with", by->ptxas);
+    } else if (by->cuda) {
+        snprintf(m->compiler, sizeof m->compiler, "driver %s", tw_cuda_describe(by->cuda)->driver);
+    } else {
+        return tw_fail(diag, TW_ERR_UNSUPPORTED, "no GPU, and no ptxas to compile PTX with");
+    }
+    if (by->remember && !tw_cubin_folder(m->folder, sizeof m->folder)) m->folder[0] = 0;
+    return TW_OK;
+}
+
+static tw_status make_by_driver(const maker *m, const char *ptx, size_t bytes, tw_cubin *out, tw_diag *diag) {
+    char *log = malloc(LOG_BYTES);
+    if (!log) return tw_fail_memory(diag);
+    tw_status st = tw_cuda_assemble(m->cuda, ptx, bytes, &out->data, &out->bytes, log, LOG_BYTES, diag);
+    if (st == TW_OK)
+        read_log(log, out);
+    else if (st == TW_ERR_FORMAT)
+        st = complain(log, diag);
+    free(log);
+    return st;
+}
+
+static tw_status make_by_ptxas(const maker *m, const char *ptx, size_t bytes, tw_cubin *out, tw_diag *diag) {
+    tw_buf cubin = {0}, log = {0};
+    tw_status st = tw_ptxas_run(m->ptxas, m->target, ptx, bytes, &cubin, &log, diag);
+    if (st == TW_OK && cubin.size == 0) st = tw_fail_at(diag, TW_ERR_IO, m->ptxas, -1, "wrote no machine code");
+    if (st == TW_ERR_FORMAT && log.size) st = complain(log.data, diag);
+    if (st == TW_OK) {
+        read_log(log.size ? log.data : "", out);
+        out->data = cubin.data;
+        out->bytes = cubin.size;
+        cubin = (tw_buf){0};
+    }
+    tw_buf_free(&cubin);
+    tw_buf_free(&log);
+    return st;
+}
+
+static tw_status make(const maker *m, const char *ptx, size_t bytes, tw_cubin *out, tw_diag *diag) {
+    int64_t start = tw_now_ns();
+    tw_status st = TW_OK;
+    tw_cubin_key key = {{0}};
+    if (*m->folder) key = tw_cubin_name(ptx, bytes, m->target, m->compiler);
+    if (!*m->folder || !tw_cubin_recall(m->folder, key, out)) {
+        *out = (tw_cubin){0};
+        st = (*m->ptxas ? make_by_ptxas : make_by_driver)(m, ptx, bytes, out, diag);
+        if (st == TW_OK && *m->folder) tw_cubin_remember(m->folder, key, out);
+    }
+    out->seconds = (double)(tw_now_ns() - start) * 1e-9;
+    return st;
+}
+
+tw_ptx_compiler tw_ptx_compiler_for(tw_cuda *c, bool remember) {
+    const char *ptxas = getenv("TILEWRIGHT_PTXAS");
+    return (tw_ptx_compiler){.cuda = c, .ptxas = ptxas && *ptxas ? ptxas : NULL, .remember = remember};
+}
+
+tw_status tw_ptx_compile_by(const tw_ptx_compiler *by, const char *ptx, size_t bytes, tw_cubin *out, tw_diag *diag) {
+    *out = (tw_cubin){0};
+    maker *m = malloc(sizeof *m);
+    if (!m) return tw_fail_memory(diag);
+    tw_status st = maker_set(m, by, diag);
+    if (st == TW_OK) st = make(m, ptx, bytes, out, diag);
+    free(m);
+    return st;
+}
+
+tw_status tw_ptx_compile(tw_cuda *c, const char *ptx, size_t bytes, bool remember, tw_cubin *out, tw_diag *diag) {
+    tw_ptx_compiler by = tw_ptx_compiler_for(c, remember);
+    return tw_ptx_compile_by(&by, ptx, bytes, out, diag);
+}
+
+/* ---- many ---- */
+
+typedef struct crew {
+    const maker *maker;
+    tw_ptx_job *jobs;
+    int n;
+    _Atomic int next;
+    _Atomic bool out_of_memory;
+} crew;
+
+static void *work(void *context) {
+    crew *c = context;
+    for (int i; (i = atomic_fetch_add(&c->next, 1)) < c->n;) {
+        tw_ptx_job *j = &c->jobs[i];
+        tw_diag_clear(&j->diag);
+        j->status = atomic_load(&c->out_of_memory) ? tw_fail_memory(&j->diag)
+                                                   : make(c->maker, j->ptx, j->bytes, &j->cubin, &j->diag);
+        if (j->status == TW_ERR_MEMORY) atomic_store(&c->out_of_memory, true);
+    }
+    return NULL;
+}
+
+static void fail_all(tw_ptx_job *jobs, int n, tw_status st, const tw_diag *why) {
+    for (int i = 0; i < n; i++) {
+        jobs[i].status = st;
+        jobs[i].diag = *why;
+    }
+}
+
+void tw_ptx_compile_all_by(const tw_ptx_compiler *by, tw_ptx_job *jobs, int n, int threads) {
+    tw_diag why;
+    pthread_t helpers[MAX_THREADS];
+    int started = 0;
+    for (int i = 0; i < n; i++) jobs[i].cubin = (tw_cubin){0};
+    maker *m = malloc(sizeof *m);
+    tw_status st = m ? maker_set(m, by, &why) : tw_fail_memory(&why);
+    if (st != TW_OK) {
+        fail_all(jobs, n, st, &why);
+        free(m);
+        return;
+    }
+    if (threads <= 0) threads = tw_allowed_cpus(NULL, 0);
+    if (threads > n) threads = n;
+    if (threads > MAX_THREADS) threads = MAX_THREADS;
+    crew c = {.maker = m, .jobs = jobs, .n = n};
+    /* This thread is one of them; with fewer than asked for it only takes longer. */
+    while (started < threads - 1 && pthread_create(&helpers[started], NULL, work, &c) == 0) started++;
+    work(&c);
+    for (int i = 0; i < started; i++) pthread_join(helpers[i], NULL);
+    free(m);
+}
+
+void tw_ptx_compile_all(tw_cuda *c, tw_ptx_job *jobs, int n, int threads, bool remember) {
+    tw_ptx_compiler by = tw_ptx_compiler_for(c, remember);
+    tw_ptx_compile_all_by(&by, jobs, n, threads);
+}

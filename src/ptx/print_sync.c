@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Fences, barriers, and what a warp's lanes do together. */
+#include "ptx/print.h"
+
+void tw_ptx_emit_fence(tw_ptx_printer *p, const tw_ir_op *op) {
+    if (tw_ptx_scope(p, op->at.scope))
+        tw_ptx_line(p, "fence.%s.%s;", op->at.order == TW_ORDER_sc ? "sc" : "acq_rel",
+                    tw_attr_value_ptx(TW_ATTR_scope, op->at.scope));
+}
+
+void tw_ptx_emit_fence_proxy(tw_ptx_printer *p, const tw_ir_op *op) {
+    if (op->at.proxy == TW_PROXY_generic)
+        tw_ptx_unsupported(p, "between the generic proxy and itself");
+    else
+        tw_ptx_line(p, "fence.proxy.%s;", tw_attr_value_ptx(TW_ATTR_proxy, op->at.proxy));
+}
+
+void tw_ptx_emit_fence_mbarrier_init(tw_ptx_printer *p, const tw_ir_op *op) {
+    (void)op;
+    tw_ptx_line(p, "fence.mbarrier_init.release.cluster;");
+}
+
+void tw_ptx_emit_barrier(tw_ptx_printer *p, const tw_ir_op *op) {
+    (void)op;
+    tw_ptx_line(p, "bar.sync 0;");
+}
+
+void tw_ptx_emit_barrier_sync(tw_ptx_printer *p, const tw_ir_op *op) {
+    tw_ptx_line(p, "bar.sync %v, %d;", op->operands[0], op->at.count);
+}
+
+void tw_ptx_emit_barrier_arrive(tw_ptx_printer *p, const tw_ir_op *op) {
+    tw_ptx_line(p, "bar.arrive %v, %d;", op->operands[0], op->at.count);
+}
+
+void tw_ptx_emit_warp_sync(tw_ptx_printer *p, const tw_ir_op *op) {
+    tw_ptx_line(p, "bar.warp.sync %v;", op->operands[0]);
+}
+
+/* -- mbarriers */
+
+void tw_ptx_emit_mbarrier_init(tw_ptx_printer *p, const tw_ir_op *op) {
+    tw_ptx_line(p, "mbarrier.init.shared.b64 [%r], %v;", op->operands[0], op->operands[1]);
+}
+
+void tw_ptx_emit_mbarrier_inval(tw_ptx_printer *p, const tw_ir_op *op) {
+    tw_ptx_line(p, "mbarrier.inval.shared.b64 [%r];", op->operands[0]);
+}
+
+void tw_ptx_emit_mbarrier_arrive(tw_ptx_printer *p, const tw_ir_op *op) {
+    if (op->at.count <= 1)
+        tw_ptx_line(p, "mbarrier.arrive.shared.b64 _, [%r];", op->operands[0]);
+    else if (p->target->sm >= 90)
+        tw_ptx_line(p, "mbarrier.arrive.shared.b64 _, [%r], %d;", op->operands[0], op->at.count);
+    else
+        tw_ptx_unsupported(p, "of more than one");
+}
+
+void tw_ptx_emit_mbarrier_expect(tw_ptx_printer *p, const tw_ir_op *op) {
+    tw_ptx_line(p, "mbarrier.arrive.expect_tx.shared.b64 _, [%r], %v;", op->operands[0], op->operands[1]);
+}
+
+void tw_ptx_emit_mbarrier_test(tw_ptx_printer *p, const tw_ir_op *op) {
+    tw_ptx_line(p, "mbarrier.test_wait.parity.shared.b64 %r, [%r], %v;", op->results[0], op->operands[0],
+                op->operands[1]);
+}
+
+/* try_wait sleeps for a while in hardware; where there is none, lanes spin. */
+void tw_ptx_emit_mbarrier_wait(tw_ptx_printer *p, const tw_ir_op *op) {
+    tw_val done = tw_ptx_scratch(p, TW_T_pred);
+    int again = tw_ptx_label(p);
+    tw_ptx_line(p, "%l:", again);
+    tw_ptx_line(p, "mbarrier.%s_wait.parity.shared.b64 %r, [%r], %v;", p->target->sm >= 90 ? "try" : "test", done,
+                op->operands[0], op->operands[1]);
+    tw_ptx_line(p, "@!%r bra %l;", done, again);
+}
+
+/* -- a warp */
+
+void tw_ptx_emit_shfl(tw_ptx_printer *p, const tw_ir_op *op) {
+    if (tw_type_bits(tw_ptx_type(p, op->results[0])) != 32)
+        tw_ptx_unsupported(p, "of this width");
+    else
+        tw_ptx_line(p, "shfl.sync.%s.b32 %r, %r, %v, %d, %v;", tw_attr_value_ptx(TW_ATTR_mode, op->at.mode),
+                    op->results[0], op->operands[0], op->operands[1], op->at.mode == TW_MODE_up ? 0 : 31,
+                    op->operands[2]);
+}
+
+void tw_ptx_emit_vote(tw_ptx_printer *p, const tw_ir_op *op) {
+    tw_ptx_line(p, "vote.sync.%s.%s %r, %r, %v;", tw_attr_value_ptx(TW_ATTR_mode, op->at.mode),
+                op->at.mode == TW_MODE_ballot ? "b32" : "pred", op->results[0], op->operands[0], op->operands[1]);
+}
+
+static const char *matrices(const tw_ir_op *op) {
+    return op->at.vec == 4 ? ".x4" : op->at.vec == 2 ? ".x2" : ".x1";
+}
+
+void tw_ptx_emit_ldmatrix(tw_ptx_printer *p, const tw_ir_op *op) {
+    tw_ptx_line(p, "ldmatrix.sync.aligned.m8n8%s%s.shared.b16 %B, [%r%o];", matrices(op), op->at.trans ? ".trans" : "",
+                op->results, op->n_results, op->operands[0], op->at.offset);
+}
+
+void tw_ptx_emit_stmatrix(tw_ptx_printer *p, const tw_ir_op *op) {
+    tw_ptx_line(p, "stmatrix.sync.aligned.m8n8%s%s.shared.b16 [%r%o], %B;", matrices(op), op->at.trans ? ".trans" : "",
+                op->operands[0], op->at.offset, op->operands + 1, op->n_operands - 1);
+}
+
+void tw_ptx_emit_mma(tw_ptx_printer *p, const tw_ir_op *op) {
+    const tw_mma_info *m = tw_mma_describe((tw_mma_kind)op->at.mma);
+    const tw_val *a = op->operands, *b = a + m->a, *c = b + m->b;
+    if (m->sm > p->target->sm)
+        tw_ptx_unsupported(p, m->name);
+    else
+        tw_ptx_line(p, "mma.sync.aligned.%s %B, %B, %B, %B;", m->ptx, op->results, m->c, a, m->a, b, m->b, c, m->c);
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a test can ask of the stand-in for the NVIDIA driver (fake_cuda.c), once the library is opened. */
+#ifndef TW_TEST_FAKE_CUDA_H
+#define TW_TEST_FAKE_CUDA_H
+
+typedef struct fake_cuda_seen {
+    int calls, launches, replays, compiled;
+    unsigned grid[3], block[3], shared; /* of the last launch, captured or not */
+    int cluster, cooperative;
+} fake_cuda_seen;
+
+/* The `nth` call from now (0: the next) of `function` ("*": of any that can fail) fails with `code`. NULL: none. */
+void fake_cuda_fail(const char *function, int nth, int code);
+void fake_cuda_reset(void); /* no faults, no failures, one device */
+void fake_cuda_devices(int n);
+int fake_cuda_alive(void); /* objects made and not given back */
+const fake_cuda_seen *fake_cuda_look(void);
+
+#endif

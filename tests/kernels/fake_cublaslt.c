@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A stand-in for cuBLASLt over the host's memory: it multiplies f32, f64 and s8 as its descriptors say, and knows four
+   algorithms, of which the second is not to be used. Algorithm i + 1 writes 1 into its workspace. */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+typedef struct desc {
+    int compute, scale, transposed[2];
+} desc;
+typedef struct layout {
+    int type;
+    uint64_t rows, cols;
+    int64_t ld, stride;
+    int32_t batch;
+} layout;
+typedef struct preference {
+    uint64_t workspace;
+} preference;
+typedef struct result {
+    uint64_t algorithm[8];
+    size_t workspace;
+    int status;
+    float waves;
+    int reserved[4];
+} result;
+
+static int made(void **out, size_t bytes) {
+    *out = calloc(1, bytes);
+    return *out ? 0 : 3;
+}
+
+EXPORT size_t cublasLtGetVersion(void);
+size_t cublasLtGetVersion(void) {
+    return 130102;
+}
+
+EXPORT int cublasLtCreate(void **lt);
+int cublasLtCreate(void **lt) {
+    return getenv("FAKE_CUBLASLT_BROKEN") ? 1 : made(lt, 1);
+}
+EXPORT int cublasLtDestroy(void *lt);
+int cublasLtDestroy(void *lt) {
+    free(lt);
+    return 0;
+}
+
+EXPORT int cublasLtMatmulDescCreate(void **d, int compute, int scale);
+int cublasLtMatmulDescCreate(void **d, int compute, int scale) {
+    int s = made(d, sizeof(desc));
+    if (!s) *(desc *)*d = (desc){compute, scale, {0, 0}};
+    return s;
+}
+EXPORT int cublasLtMatmulDescDestroy(void *d);
+int cublasLtMatmulDescDestroy(void *d) {
+    free(d);
+    return 0;
+}
+EXPORT int cublasLtMatmulDescSetAttribute(void *d, int attribute, const void *value, size_t bytes);
+int cublasLtMatmulDescSetAttribute(void *d, int attribute, const void *value, size_t bytes) {
+    if (attribute < 3 || attribute > 4 || bytes != 4) return 7;
+    memcpy(&((desc *)d)->transposed[attribute - 3], value, 4);
+    return 0;
+}
+
+EXPORT int cublasLtMatrixLayoutCreate(void **l, int type, uint64_t rows, uint64_t cols, int64_t ld);
+int cublasLtMatrixLayoutCreate(void **l, int type, uint64_t rows, uint64_t cols, int64_t ld) {
+    int s = made(l, sizeof(layout));
+    if (!s) *(layout *)*l = (layout){type, rows, cols, ld, 0, 1};
+    return s;
+}
+EXPORT int cublasLtMatrixLayoutDestroy(void *l);
+int cublasLtMatrixLayoutDestroy(void *l) {
+    free(l);
+    return 0;
+}
+EXPORT int cublasLtMatrixLayoutSetAttribute(void *l, int attribute, const void *value, size_t bytes);
+int cublasLtMatrixLayoutSetAttribute(void *l, int attribute, const void *value, size_t bytes) {
+    layout *x = l;
+    if (attribute == 5 && bytes == sizeof x->batch)
+        memcpy(&x->batch, value, bytes);
+    else if (attribute == 6 && bytes == sizeof x->stride)
+        memcpy(&x->stride, value, bytes);
+    else
+        return 7;
+    return 0;
+}
+
+EXPORT int cublasLtMatmulPreferenceCreate(void **p);
+int cublasLtMatmulPreferenceCreate(void **p) {
+    return made(p, sizeof(preference));
+}
+EXPORT int cublasLtMatmulPreferenceDestroy(void *p);
+int cublasLtMatmulPreferenceDestroy(void *p) {
+    free(p);
+    return 0;
+}
+EXPORT int cublasLtMatmulPreferenceSetAttribute(void *p, int attribute, const void *value, size_t bytes);
+int cublasLtMatmulPreferenceSetAttribute(void *p, int attribute, const void *value, size_t bytes) {
+    if (attribute != 1 || bytes != 8) return 7;
+    memcpy(p, value, bytes);
+    return 0;
+}
+
+EXPORT int cublasLtMatmulAlgoGetHeuristic(void *lt, void *d, void *a, void *b, void *c, void *out, void *p, int wanted,
+                                          result *results, int *count);
+int cublasLtMatmulAlgoGetHeuristic(void *lt, void *d, void *a, void *b, void *c, void *out, void *p, int wanted,
+                                   result *results, int *count) {
+    const desc *x = d;
+    (void)lt, (void)a, (void)b, (void)out;
+    *count = 0;
+    /* As the real one: bytes only where the first is transposed and the second is not. */
+    if (x->compute == 72 && (!x->transposed[0] || x->transposed[1])) return 15;
+    if (((layout *)c)->rows == 13) return 0; /* none, without an error */
+    for (uint64_t i = 0; i < 4 && *count < wanted; i++) {
+        results[*count] = (result){.algorithm = {i + 1}, .workspace = (size_t)i * 256, .status = i == 1 ? 15 : 0};
+        if (results[*count].workspace <= ((preference *)p)->workspace) ++*count;
+    }
+    return 0;
+}
+
+static double get(const void *p, int type, int64_t i) {
+    return type == 0   ? (double)((const float *)p)[i]
+           : type == 1 ? ((const double *)p)[i]
+                       : (double)((const int8_t *)p)[i];
+}
+
+static void put(void *p, int type, int64_t i, double v, double beta) {
+    if (type == 0) ((float *)p)[i] = (float)(v + (beta != 0 ? beta * (double)((float *)p)[i] : 0));
+    if (type == 1) ((double *)p)[i] = v + (beta != 0 ? beta * ((double *)p)[i] : 0);
+    if (type == 10) ((int32_t *)p)[i] = (int32_t)(v + (beta != 0 ? beta * ((int32_t *)p)[i] : 0));
+}
+
+static double scalar(const void *p, int type) {
+    return type == 0 ? (double)*(const float *)p : type == 1 ? *(const double *)p : (double)*(const int32_t *)p;
+}
+
+EXPORT int cublasLtMatmul(void *lt, void *d, const void *alpha, const void *a, void *al, const void *b, void *bl,
+                          const void *beta, const void *c, void *cl, void *out, void *ol, const uint64_t *algorithm,
+                          void *workspace, size_t workspace_bytes, void *stream);
+int cublasLtMatmul(void *lt, void *d, const void *alpha, const void *a, void *al, const void *b, void *bl,
+                   const void *beta, const void *c, void *cl, void *out, void *ol, const uint64_t *algorithm,
+                   void *workspace, size_t workspace_bytes, void *stream) {
+    const desc *x = d;
+    const layout *la = al, *lb = bl, *lc = cl;
+    if (!lt || !stream || c != out || cl != ol || algorithm[0] == 2) return 7;
+    if (workspace_bytes != (algorithm[0] - 1) * 256 || (workspace_bytes && !workspace)) return 7;
+    if (workspace_bytes) *(char *)workspace = 1;
+    int64_t k = (int64_t)(x->transposed[0] ? la->rows : la->cols);
+    if (k != (int64_t)(x->transposed[1] ? lb->cols : lb->rows)) return 7;
+    if (lc->rows != (x->transposed[0] ? la->cols : la->rows)) return 7;
+    if (lc->cols != (x->transposed[1] ? lb->rows : lb->cols)) return 7;
+    if (la->batch != lc->batch || lb->batch != lc->batch) return 7;
+    for (int z = 0; z < lc->batch; z++)
+        for (int64_t i = 0; i < (int64_t)lc->rows; i++)
+            for (int64_t j = 0; j < (int64_t)lc->cols; j++) {
+                double sum = 0;
+                for (int64_t l = 0; l < k; l++)
+                    sum += get(a, la->type, z * la->stride + (x->transposed[0] ? l + i * la->ld : i + l * la->ld)) *
+                           get(b, lb->type, z * lb->stride + (x->transposed[1] ? j + l * lb->ld : l + j * lb->ld));
+                put(out, lc->type, z * lc->stride + i + j * lc->ld, scalar(alpha, x->scale) * sum,
+                    scalar(beta, x->scale));
+            }
+    return 0;
+}

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Plans for cuBLASLt against a stand-in for it: layouts, batches, scalars and algorithms arrive as they were meant. */
+#define _GNU_SOURCE
+#include "support/support.h"
+
+#include "device/fake_cuda.h"
+#include "kernels/vendor/cublaslt.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static tw_cuda *cuda;
+static tw_cublaslt *lt;
+
+static int setup(void **state) {
+    (void)state;
+    tw_diag d;
+    unsetenv("NVIDIA_TF32_OVERRIDE");
+    setenv("TILEWRIGHT_LIBCUDA", TW_FAKE_CUDA, 1);
+    setenv("TILEWRIGHT_LIBCUBLASLT", TW_FAKE_CUBLASLT, 1);
+    fake_cuda_reset();
+    return tw_cuda_open(&cuda, 0, &d) != TW_OK || tw_cublaslt_open(&lt, cuda, &d) != TW_OK;
+}
+
+static int teardown(void **state) {
+    (void)state;
+    tw_cublaslt_close(lt);
+    tw_cuda_close(cuda);
+    return fake_cuda_alive();
+}
+
+static double at(tw_cublaslt_type t, const void *p, int64_t i) {
+    return t == TW_CUBLASLT_S8    ? ((const int8_t *)p)[i]
+           : t == TW_CUBLASLT_F64 ? ((const double *)p)[i]
+                                  : (double)((const float *)p)[i];
+}
+
+static double out_at(tw_cublaslt_type t, const void *p, int64_t i) {
+    return t == TW_CUBLASLT_S8 ? (double)((const int32_t *)p)[i] : at(t, p, i);
+}
+
+static void set(tw_cublaslt_type t, void *p, int64_t i, int v) {
+    if (t == TW_CUBLASLT_S8)
+        ((int8_t *)p)[i] = (int8_t)v;
+    else if (t == TW_CUBLASLT_F64)
+        ((double *)p)[i] = v;
+    else
+        ((float *)p)[i] = (float)v;
+}
+
+enum { ROOM = 4096 };
+
+/* By every algorithm, against sums of our own. Addresses of the stand-in's device are the host's. */
+static void multiply(const tw_cublaslt_problem *p) {
+    static _Alignas(16) unsigned char a[ROOM * 8], b[ROOM * 8], c[ROOM * 8], was[ROOM * 8];
+    tw_cublaslt_plan *plan;
+    tw_diag d;
+    for (int i = 0; i < ROOM; i++) {
+        set(p->type, a, i, i * 7 % 11 - 5);
+        set(p->type, b, i, i * 5 % 13 - 6);
+    }
+    if (tw_cublaslt_plan_make(lt, p, 16, 600, &plan, &d) != TW_OK) fail_msg("%s", d.message);
+    assert_int_equal(tw_cublaslt_algorithms(plan), 2); /* of four, one will not do and one needs too much memory */
+    assert_int_equal(tw_cublaslt_workspace(plan, 1), 512);
+    assert_int_equal(tw_cublaslt_run(plan, 2, 0, 0, 0, NULL, &d), TW_ERR_USAGE);
+    for (int how = 0; how < 2; how++) {
+        for (int i = 0; i < ROOM; i++) {
+            set(p->type == TW_CUBLASLT_S8 ? TW_CUBLASLT_F32 : p->type, c, i, i % 9);
+            if (p->type == TW_CUBLASLT_S8) ((int32_t *)(void *)c)[i] = i % 9;
+        }
+        memcpy(was, c, sizeof c);
+        if (tw_cublaslt_run(plan, how, (uintptr_t)a, (uintptr_t)b, (uintptr_t)c, NULL, &d)) fail_msg("%s", d.message);
+        for (int z = 0; z < (p->batch ? p->batch : 1); z++)
+            for (int64_t i = 0; i < p->m; i++)
+                for (int64_t j = 0; j < p->n; j++) {
+                    double sum = 0;
+                    int64_t o = z * p->stride_c + i + j * p->ldc;
+                    for (int64_t k = 0; k < p->k; k++)
+                        sum += at(p->type, a, z * p->stride_a + (p->trans_a ? k + i * p->lda : i + k * p->lda)) *
+                               at(p->type, b, z * p->stride_b + (p->trans_b ? j + k * p->ldb : k + j * p->ldb));
+                    sum = p->alpha * sum + p->beta * out_at(p->type, was, o);
+                    if (out_at(p->type, c, o) != sum)
+                        fail_msg("(%d, %d) of %d: %g, not %g", (int)i, (int)j, z, out_at(p->type, c, o), sum);
+                }
+    }
+    tw_cublaslt_plan_free(plan);
+}
+
+static void products_are_as_asked_for(void **state) {
+    (void)state;
+    static const tw_cublaslt_type kinds[] = {TW_CUBLASLT_F32, TW_CUBLASLT_TF32, TW_CUBLASLT_F64};
+    for (int t = 0; t < 3; t++)
+        for (int way = 0; way < 4; way++)
+            for (int batch = 0; batch < 4; batch++)
+                multiply(&(tw_cublaslt_problem){.type = kinds[t],
+                                                .m = 7,
+                                                .n = 5,
+                                                .k = 9,
+                                                .trans_a = way & 1,
+                                                .trans_b = way & 2,
+                                                .lda = 11,
+                                                .ldb = 10,
+                                                .ldc = 8,
+                                                .batch = batch,
+                                                .stride_a = 130,
+                                                .stride_b = 120,
+                                                .stride_c = 41,
+                                                .alpha = 2,
+                                                .beta = batch == 2 ? 3 : 0});
+    multiply(&(tw_cublaslt_problem){TW_CUBLASLT_S8, 8, 4, 16, true, false, false, 16, 16, 8, 0, 0, 0, 0, 1, 1});
+}
+
+static void what_cannot_be_is_refused(void **state) {
+    (void)state;
+    tw_cublaslt_plan *plan;
+    tw_diag d;
+    char version[32];
+    const tw_cublaslt_problem good = {.m = 8, .n = 4, .k = 4, .lda = 8, .ldb = 4, .ldc = 8, .alpha = 1};
+    tw_cublaslt_problem p = good;
+    tw_cublaslt_version(lt, version, sizeof version);
+    assert_string_equal(version, "13.1.2");
+    p.lda = 7;
+    assert_int_equal(tw_cublaslt_plan_make(lt, &p, 1, 0, &plan, &d), TW_ERR_USAGE);
+    p = good;
+    p.k = 0;
+    assert_int_equal(tw_cublaslt_plan_make(lt, &p, 1, 0, &plan, &d), TW_ERR_USAGE);
+    assert_int_equal(tw_cublaslt_plan_make(lt, &good, 0, 0, &plan, &d), TW_ERR_USAGE);
+    p = good;
+    p.type = TW_CUBLASLT_S8;
+    assert_int_equal(tw_cublaslt_plan_make(lt, &p, 16, 0, &plan, &d), TW_ERR_UNSUPPORTED);
+    assert_non_null(strstr(d.message, "not supported"));
+    p = good;
+    p.m = p.lda = p.ldc = 13;
+    assert_int_equal(tw_cublaslt_plan_make(lt, &p, 16, 0, &plan, &d), TW_ERR_UNSUPPORTED);
+    assert_null(plan);
+    setenv("NVIDIA_TF32_OVERRIDE", "1", 1);
+    assert_int_equal(tw_cublaslt_plan_make(lt, &good, 16, 0, &plan, &d), TW_ERR_UNSUPPORTED);
+    assert_non_null(strstr(d.message, "NVIDIA_TF32_OVERRIDE"));
+    unsetenv("NVIDIA_TF32_OVERRIDE");
+    fake_cuda_fail("cuMemAlloc_v2", 0, 2);
+    assert_int_equal(tw_cublaslt_plan_make(lt, &good, 16, 1 << 20, &plan, &d), TW_ERR_MEMORY);
+    assert_null(plan);
+}
+
+static void where_there_is_none_the_reason_is_said(void **state) {
+    (void)state;
+    tw_cublaslt *none;
+    tw_diag d;
+    assert_string_equal(tw_cublaslt_find(), TW_FAKE_CUBLASLT);
+    setenv("FAKE_CUBLASLT_BROKEN", "1", 1);
+    assert_int_equal(tw_cublaslt_open(&none, cuda, &d), TW_ERR_UNSUPPORTED);
+    assert_non_null(strstr(d.message, "cuBLASLt cannot start"));
+    unsetenv("FAKE_CUBLASLT_BROKEN");
+    setenv("TILEWRIGHT_LIBCUBLASLT", "none", 1);
+    assert_int_equal(tw_cublaslt_open(&none, cuda, &d), TW_ERR_UNSUPPORTED);
+    assert_non_null(strstr(d.message, "no cuBLASLt"));
+    assert_null(tw_cublaslt_find());
+    setenv("TILEWRIGHT_LIBCUBLASLT", "libm.so.6", 1);
+    assert_int_equal(tw_cublaslt_open(&none, cuda, &d), TW_ERR_UNSUPPORTED);
+    assert_null(none);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(products_are_as_asked_for, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_cannot_be_is_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(where_there_is_none_the_reason_is_said, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
