@@ -163,7 +163,8 @@ static bool allowed(const search *s, const tw_gemm_config *c) {
     if (s->options->deterministic && c->kg > 1 && c->split == TW_GEMM_SPLIT_ATOMIC) return false;
     /* Splits that wait in turn, or add many parts one after another, only pay where they are few. */
     if (c->kg > 16 && c->split == TW_GEMM_SPLIT_SERIAL) return false;
-    return tw_gemm_legal(&s->data->problem, c, t, &need, NULL) && need.grid < 1 << 22;
+    return tw_gemm_legal(&s->data->problem, c, t, &need, NULL) && need.grid < 1 << 22 &&
+           tw_gemm_rig_fits(s->rig, &need);
 }
 
 /* Whether two differ in details alone: the tiles, and so most of what is estimated, are the same. */
@@ -223,7 +224,7 @@ static tw_gemm_config vary(search *s, tw_gemm_config c) {
         const bool kept = s->options->keep && tw_gemm_config_get(s->options->keep, i) >= 0;
         if (to >= 0 && to < count && !kept) tw_gemm_config_set(&c, i, values[to]);
     }
-    return tw_gemm_config_plain(c);
+    return tw_gemm_config_plain(&s->data->problem, c);
 }
 
 static tw_status next_generation(search *s, int offspring) {
