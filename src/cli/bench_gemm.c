@@ -350,7 +350,7 @@ static tw_status bench(bench_run *r, const tw_gemm_problem *p, bool table, const
 
 int cli_bench_gemm(int argc, char **argv) {
     static const cli_verb verb = {
-        "bench gemm", "m=M n=N k=K ...", "the fastest own kernel for a product beside cuBLASLt",
+        "bench gemm", "m=M n=N k=K ... [ml=64 ...]", "the fastest own kernel for a product beside cuBLASLt",
         "tilewright bench gemm m=2560 n=16 k=2560 type=f32\n  tilewright bench gemm --table4 --types f16 --json", NULL};
     const char *words[32], *types = NULL, *cases = NULL;
     bool table = false, json = false, deterministic = false;
@@ -370,12 +370,13 @@ int cli_bench_gemm(int argc, char **argv) {
     int n, status;
     if (!cli_parse(&verb, argc, argv, flags, sizeof flags / sizeof *flags, words, 0, 32, &n, &status)) return status;
     tw_gemm_problem p = {.alpha = 1};
+    tw_gemm_config keep;
     tw_diag d;
+    for (int i = 0; i < tw_gemm_parameters(); i++) tw_gemm_config_set(&keep, i, -1);
     for (int i = 0; i < n; i++) {
         tw_status st;
         if (cli_problem_word(&p, words[i], &st, &d)) continue;
-        if (st != TW_OK) return cli_fail(&d);
-        return cli_usage("bench gemm: \"%s\" is not a problem's name and value, like m=512", words[i]);
+        if (st != TW_OK || tw_gemm_config_parse(&keep, words[i], &d) != TW_OK) return cli_fail(&d);
     }
     if (!table && tw_gemm_problem_complete(&p, &d) != TW_OK) return cli_fail(&d);
     if (sampled < 1 || measured < 1 || generations < 0 || offspring < 1 || sampled > 1000000)
@@ -386,6 +387,7 @@ int cli_bench_gemm(int argc, char **argv) {
                               .generations = (int)generations,
                               .offspring = (int)offspring,
                               .seed = (uint64_t)seed,
-                              .deterministic = deterministic}};
+                              .deterministic = deterministic,
+                              .keep = &keep}};
     return bench(&r, &p, table, types, cases, &d) == TW_OK ? CLI_OK : cli_fail(&d);
 }

@@ -235,7 +235,8 @@ tw_val tw_op_emit(tw_builder *b, tw_opcode code, tw_val x, tw_val y, tw_val z) {
 void tw_op_to(tw_builder *b, tw_val variable, tw_opcode code, tw_val x, tw_val y, tw_val z) {
     tw_val v[3] = {x, y, z};
     int n = scalar_operands(b, code, v);
-    tw_emit(b, code, (tw_attrs){0}, &variable, NULL, 1, v, n);
+    tw_type t = tw_op_describe(code)->result; /* of a variable that memory was short for */
+    tw_emit(b, code, (tw_attrs){0}, &variable, &t, 1, v, n);
 }
 
 /* The operation of a family for a type; asserts that there is one. */

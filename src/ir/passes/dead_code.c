@@ -12,7 +12,8 @@
        }
 
    and no other use of $1 the whole loop goes, although its addition uses its own result. A variable that lives keeps
-   every assignment to it, also one that the next overwrites at once. */
+   every assignment to it, also one that the next overwrites at once; and one lives that something assigns which stays
+   for another reason. */
 #include "ir/passes/edit.h"
 #include "ir/passes/passes.h"
 
@@ -55,6 +56,8 @@ static bool mark_block(sweep *s, const tw_block *block) {
         any = true;
         for (int i = 0; i < op->n_operands; i++) need(s, op->operands[i]);
         need(s, op->guard);
+        /* What stays may assign a variable that nothing reads: its declaration must stay as well. */
+        for (int i = 0; i < op->n_results; i++) need(s, op->results[i]);
     }
     return any;
 }

@@ -174,7 +174,7 @@ static tw_status first_generation(search *s, int sampled, int measured) {
     int n = 0;
     for (int i = 0; i < sampled; i++) {
         tw_gemm_config c;
-        if (!tw_gemm_config_random(&c, p, info->target, NULL, &s->random, 20000)) continue;
+        if (!tw_gemm_config_random(&c, p, info->target, s->options->keep, &s->random, 20000)) continue;
         if (!allowed(s, &c)) continue;
         e[n++] = (entry){c, tw_gemm_estimate(p, &c, info)};
     }
@@ -200,7 +200,8 @@ static tw_gemm_config vary(search *s, tw_gemm_config c) {
         while (at < count && values[at] != tw_gemm_config_get(&c, i)) at++;
         int to = at + (tw_random_below(&s->random, 2) ? 1 : -1);
         if (tw_random_below(&s->random, 4) == 0) to = (int)tw_random_below(&s->random, (uint64_t)count);
-        if (to >= 0 && to < count) tw_gemm_config_set(&c, i, values[to]);
+        const bool kept = s->options->keep && tw_gemm_config_get(s->options->keep, i) >= 0;
+        if (to >= 0 && to < count && !kept) tw_gemm_config_set(&c, i, values[to]);
     }
     if (c.kg == 1) c.split = 0;
     return c;

@@ -13,8 +13,9 @@ typedef struct tw_gemm_search_options {
     int generations; /* of variations (0: 4) */
     int offspring;   /* in each (0: 128) */
     uint64_t seed;
-    bool deterministic;       /* no atomic splits */
-    tw_ptx_compiler compiler; /* as tw_ptx_compiler_for fills it */
+    bool deterministic;         /* no atomic splits */
+    const tw_gemm_config *keep; /* parameters that are not -1 stay as they are; NULL: all are free */
+    tw_ptx_compiler compiler;   /* as tw_ptx_compiler_for fills it */
 } tw_gemm_search_options;
 
 typedef struct tw_gemm_found {
