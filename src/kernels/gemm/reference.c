@@ -91,7 +91,7 @@ static double activate(tw_gemm_activation a, double x) {
 
 /* Relative rounding of a type's last place, halved. */
 static double unit_of(tw_type t) {
-    return t == TW_T_f64 ? 0x1p-53 : t == TW_T_f32 ? 0x1p-24 : t == TW_T_f16 ? 0x1p-11 : t == TW_T_bf16 ? 0x1p-9 : 0;
+    return t == TW_T_f64 ? 0x1p-53 : t == TW_T_f32 ? 0x1p-24 : t == TW_T_f16 ? 0x1p-11 : t == TW_T_bf16 ? 0x1p-8 : 0;
 }
 
 /* The epilogue of one cell. Sums may be off by 16 roundings of the sum of magnitudes: a kernel that drops or repeats a
