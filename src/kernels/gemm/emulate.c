@@ -13,7 +13,7 @@ typedef struct run {
     tw_gemm_resources need;
 } run;
 
-static bool allocate(run *r, const tw_gemm_data *d) {
+static bool allocate(run *r, const tw_gemm_data *d, const tw_gemm_config *c) {
     r->at.a = tw_emu_alloc(r->emu, "A", d->a, d->bytes_a, true);
     r->at.b = tw_emu_alloc(r->emu, "B", d->b, d->bytes_b, true);
     r->at.c = tw_emu_alloc(r->emu, "C", NULL, d->bytes_c, false);
@@ -24,7 +24,9 @@ static bool allocate(run *r, const tw_gemm_data *d) {
     if (!r->need.counter_bytes) return ok;
     void *zeros = calloc(1, (size_t)(r->need.workspace_bytes + r->need.counter_bytes));
     if (!zeros) return false;
-    ok &= (r->at.workspace = tw_emu_alloc(r->emu, "workspace", zeros, (size_t)r->need.workspace_bytes, false)) != 0;
+    /* Only atomic splits may count on what is there. */
+    const void *parts = c->split == TW_GEMM_SPLIT_ATOMIC ? zeros : NULL;
+    ok &= (r->at.workspace = tw_emu_alloc(r->emu, "workspace", parts, (size_t)r->need.workspace_bytes, false)) != 0;
     ok &= (r->at.counters = tw_emu_alloc(r->emu, "counters", zeros, (size_t)r->need.counter_bytes, false)) != 0;
     free(zeros);
     return ok;
@@ -100,7 +102,7 @@ tw_status tw_gemm_emulate_kernel(const tw_gemm_data *d, const tw_gemm_config *c,
         return tw_fail(diag, TW_ERR_USAGE, "the configuration is not legal: %s", why);
     r.emu = tw_emu_new();
     unsigned char *now = malloc(d->bytes_c), *before = malloc(d->bytes_c);
-    tw_status st = now && before && r.emu && allocate(&r, d) ? TW_OK : tw_fail_memory(diag);
+    tw_status st = now && before && r.emu && allocate(&r, d, c) ? TW_OK : tw_fail_memory(diag);
     tw_gemm_launch l;
     tw_gemm_launch_of(&d->problem, c, &r.at, &l);
     for (int i = 0; st == TW_OK && i < (c->kg > 1 ? 2 : 1); i++) {
