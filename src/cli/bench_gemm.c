@@ -47,6 +47,9 @@ typedef struct bench_run {
     char vendor_name[64];
     tw_gemm_search_options search;
     bool json;
+    FILE *log; /* NULL: none */
+    const char *logged_case;
+    const tw_gemm_problem *logged;
     double log_first, log_best; /* sums of logarithms of ratios */
     int rows;
 } bench_run;
@@ -228,6 +231,16 @@ static tw_status report_row(bench_run *r, const verdict *v, tw_diag *diag) {
     return TW_OK;
 }
 
+static void log_one(void *context, const tw_gemm_config *c, double us) {
+    const bench_run *r = context;
+    const tw_gemm_problem *p = r->logged;
+    char text[300];
+    tw_gemm_config_print(c, text, sizeof text);
+    fprintf(r->log, "%s type=%s m=%lld n=%lld k=%lld ta=%d tb=%d %s us=%.3f\n", r->logged_case,
+            tw_gemm_type_name(p->type), (long long)p->m, (long long)p->n, (long long)p->k, p->trans_a, p->trans_b, text,
+            us);
+}
+
 static tw_status compare(bench_run *r, const char *name, const tw_gemm_data *d, tw_gemm_rig *rig, tw_diag *diag) {
     tw_gemm_found found[FINALISTS];
     tw_gemm_own own[FINALISTS];
@@ -236,6 +249,8 @@ static tw_status compare(bench_run *r, const char *name, const tw_gemm_data *d, 
     vendor_algorithm vendor[2] = {{0}};
     tw_cublaslt_plan *plan = NULL;
     int n = 0, loaded = 0, best = 0;
+    r->logged_case = name;
+    r->logged = &d->problem;
     tw_status st = tw_gemm_search(rig, r->cuda, d, &r->search, FINALISTS, found, &n, &report, diag);
     if (report.complaint[0])
         fprintf(stderr, "%s: %d wrong, %d failed: %s\n", name, report.wrong, report.failed, report.complaint);
@@ -352,7 +367,7 @@ int cli_bench_gemm(int argc, char **argv) {
     static const cli_verb verb = {
         "bench gemm", "m=M n=N k=K ... [ml=64 ...]", "the fastest own kernel for a product beside cuBLASLt",
         "tilewright bench gemm m=2560 n=16 k=2560 type=f32\n  tilewright bench gemm --table4 --types f16 --json", NULL};
-    const char *words[32], *types = NULL, *cases = NULL;
+    const char *words[32], *types = NULL, *cases = NULL, *log_path = NULL;
     bool table = false, json = false, deterministic = false;
     int64_t sampled = 3000, measured = 256, generations = 4, offspring = 128, seed = 1;
     const cli_flag flags[] = {
@@ -365,6 +380,7 @@ int cli_bench_gemm(int argc, char **argv) {
         {"--offspring", CLI_INT, &offspring, "N", "variations in each (default 128)"},
         {"--seed", CLI_INT, &seed, "N", "of the drawing (default 1)"},
         {"--deterministic", CLI_FLAG, &deterministic, NULL, "no atomic splits"},
+        {"--log", CLI_TEXT, &log_path, "FILE", "every configuration that was timed, a line each"},
         {"--json", CLI_FLAG, &json, NULL, "a line of JSON for each"},
     };
     int n, status;
@@ -389,5 +405,10 @@ int cli_bench_gemm(int argc, char **argv) {
                               .seed = (uint64_t)seed,
                               .deterministic = deterministic,
                               .keep = &keep}};
-    return bench(&r, &p, table, types, cases, &d) == TW_OK ? CLI_OK : cli_fail(&d);
+    if (log_path && !(r.log = fopen(log_path, "w"))) return cli_usage("bench gemm: --log: cannot write %s", log_path);
+    if (r.log) r.search.measured_one = log_one;
+    r.search.context = &r;
+    tw_status st = bench(&r, &p, table, types, cases, &d);
+    if (r.log) fclose(r.log);
+    return st == TW_OK ? CLI_OK : cli_fail(&d);
 }

@@ -238,7 +238,7 @@ static void complete(emu_warp *w, const emu_op *op, int lane, emu_mbarrier *m) {
         if (w->block->warps[i].state == EMU_WAITS_MBARRIER) emu_wake(&w->block->warps[i]);
 }
 
-void emu_mbarrier_arrived(emu_warp *w, const emu_op *op, uint32_t lane, emu_mbarrier *m, int64_t count) {
+void emu_mbarrier_arrived(emu_warp *w, const emu_op *op, int lane, emu_mbarrier *m, int64_t count, bool releases) {
     emu_launch *l = w->launch;
     if (m->pending < count) {
         char where[96];
@@ -250,8 +250,8 @@ void emu_mbarrier_arrived(emu_warp *w, const emu_op *op, uint32_t lane, emu_mbar
     }
     m->pending -= count;
     l->progress++;
-    if (l->checked) emu_release(w, 1u << lane, &m->arriving);
-    complete(w, op, (int)lane, m);
+    if (l->checked && releases) emu_release(w, 1u << lane, &m->arriving);
+    complete(w, op, lane, m);
 }
 
 void emu_mbarrier_landed(emu_warp *w, const emu_op *op, int lane, uint32_t address, uint32_t phase, int64_t bytes) {
@@ -269,7 +269,7 @@ emu_next emu_exec_mbarrier_arrive(emu_warp *w, const emu_op *op) {
     int64_t count = op->ir->at.count ? op->ir->at.count : 1;
     EMU_EACH(lane, emu_guarded(w, op)) {
         emu_mbarrier *m = emu_mbarrier_usable(w, op, (int)lane, (uint32_t)emu_get(w, op->in[0], (int)lane));
-        if (m) emu_mbarrier_arrived(w, op, lane, m, count);
+        if (m) emu_mbarrier_arrived(w, op, (int)lane, m, count, true);
     }
     return EMU_GO;
 }
@@ -279,7 +279,7 @@ emu_next emu_exec_mbarrier_expect(emu_warp *w, const emu_op *op) {
         emu_mbarrier *m = emu_mbarrier_usable(w, op, (int)lane, (uint32_t)emu_get(w, op->in[0], (int)lane));
         if (!m) continue;
         m->bytes += (int64_t)emu_get(w, op->in[1], (int)lane);
-        emu_mbarrier_arrived(w, op, lane, m, 1);
+        emu_mbarrier_arrived(w, op, (int)lane, m, 1, true);
     }
     return EMU_GO;
 }

@@ -61,7 +61,10 @@ static void arrive_later(emu_warp *w) {
         emu_later done = *later;
         w->laters.list[i] = w->laters.list[--w->laters.n];
         emu_mbarrier *m = emu_mbarrier_usable(w, done.op, (int)done.lane, done.address);
-        if (m) emu_mbarrier_arrived(w, done.op, done.lane, m, 1);
+        if (!m) continue;
+        /* It tells of the copies alone. */
+        if (l->checked) emu_clock_put(l, &m->arriving, emu_agent(w, EMU_COPIER), 1u << done.lane, done.clock + 1);
+        emu_mbarrier_arrived(w, done.op, (int)done.lane, m, 1, false);
     }
 }
 

@@ -74,7 +74,7 @@ void emu_thread_text(const emu_launch *l, const emu_mark *m, char *out, size_t s
 }
 
 /* The last object that begins at or below an address. */
-static const emu_object *below(const emu_launch *l, const emu_block *b, int space, uint64_t address) {
+const emu_object *emu_object_below(const emu_launch *l, const emu_block *b, int space, uint64_t address) {
     const emu_object *best = NULL;
     if (space == TW_SPACE_shared) {
         for (int i = 0; i < l->kernel->n_shared; i++)
@@ -86,7 +86,7 @@ static const emu_object *below(const emu_launch *l, const emu_block *b, int spac
 }
 
 void emu_address_text(const emu_launch *l, const emu_block *b, int space, uint64_t address, char *out, size_t size) {
-    const emu_object *o = below(l, b, space, address);
+    const emu_object *o = emu_object_below(l, b, space, address);
     size_t at = 0;
     if (!o || address - o->base > o->bytes + (1u << 20))
         put(out, size, &at, "%s address 0x%llx", tw_attr_value_name(TW_ATTR_space, space), (unsigned long long)address);

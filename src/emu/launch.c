@@ -147,11 +147,12 @@ static void block_end(emu_launch *l, emu_block *b) {
 
 /* -- deadlock */
 
+/* What a warp waits for, without saying who it is. */
 static void waits_text(const emu_launch *l, const emu_warp *w, char *out, size_t size) {
     char where[96], place[160];
     const emu_block *b = w->block;
     emu_place(l, w->waits ? w->waits : w->poll_op, place, sizeof place);
-    int n = snprintf(out, size, "block %d warp %d at %s ", b->number, w->index, place);
+    int n = snprintf(out, size, " at %s ", place);
     if (n < 0 || (size_t)n >= size) return;
     out += n;
     size -= (size_t)n;
@@ -160,9 +161,9 @@ static void waits_text(const emu_launch *l, const emu_warp *w, char *out, size_t
         snprintf(out, size, "(barrier %u has %d of %d threads)", w->waits_at, x->arrived, x->count);
         return;
     }
-    const emu_object *o = w->poll_address >> 32 ? NULL : emu_shared_at(l, b, w->poll_address);
     if (w->state != EMU_WAITS_MBARRIER) {
-        int space = o ? TW_SPACE_shared : TW_SPACE_global;
+        /* Global addresses do not fit in 32 bits. */
+        int space = w->poll_address >> 32 ? TW_SPACE_global : TW_SPACE_shared;
         emu_address_text(l, b, space, w->poll_address, where, sizeof where);
         snprintf(out, size, "(polls %s)", where);
         return;
@@ -176,10 +177,32 @@ static void waits_text(const emu_launch *l, const emu_warp *w, char *out, size_t
     }
 }
 
+/* Adds who waits for what to a text: neighbours that wait alike together. Returns how many were said. */
+static int block_waits(const emu_launch *l, const emu_block *b, char *text, size_t size) {
+    char what[320], next[320], one[400];
+    int said = 0;
+    for (int i = 0, n; i < b->n_warps; i += n) {
+        n = 1;
+        if (b->warps[i].state == EMU_DONE) continue;
+        waits_text(l, &b->warps[i], what, sizeof what);
+        for (; i + n < b->n_warps && b->warps[i + n].state != EMU_DONE; n++) {
+            waits_text(l, &b->warps[i + n], next, sizeof next);
+            if (strcmp(what, next) != 0) break;
+        }
+        if (n > 1)
+            snprintf(one, sizeof one, "block %d warps %d-%d%.300s; ", b->number, i, i + n - 1, what);
+        else
+            snprintf(one, sizeof one, "block %d warp %d%.300s; ", b->number, i, what);
+        if (strlen(text) + strlen(one) + 20 > size) continue;
+        strcat(text, one);
+        said += n;
+    }
+    return said;
+}
+
 static void deadlock(emu_launch *l) {
-    char text[sizeof l->report->findings[0].text], one[320];
-    int waiting = 0, done = 0, at_barrier = 0, listed = 0;
-    size_t at = 0;
+    char text[sizeof l->report->findings[0].text - 44];
+    int waiting = 0, done = 0, at_barrier = 0, said = 0;
     for (int i = 0; i < l->n_resident; i++)
         for (int j = 0; j < l->resident[i]->n_warps; j++) {
             const emu_warp *w = &l->resident[i]->warps[j];
@@ -187,18 +210,12 @@ static void deadlock(emu_launch *l) {
             waiting += w->state != EMU_DONE;
             at_barrier += w->state == EMU_WAITS_BARRIER;
         }
-    int n = snprintf(text, sizeof text, "nobody can go on, %d warps wait: ", waiting);
-    at = n > 0 ? (size_t)n : 0;
-    for (int i = 0; i < l->n_resident; i++)
-        for (int j = 0; j < l->resident[i]->n_warps; j++) {
-            const emu_warp *w = &l->resident[i]->warps[j];
-            if (w->state == EMU_DONE) continue;
-            waits_text(l, w, one, sizeof one);
-            if (at + strlen(one) + 40 > sizeof text) continue;
-            n = snprintf(text + at, sizeof text - at, "%s%s", listed++ ? "; " : "", one);
-            at += n > 0 ? (size_t)n : 0;
-        }
-    if (listed < waiting && at < sizeof text) snprintf(text + at, sizeof text - at, "; and %d more", waiting - listed);
+    snprintf(text, sizeof text, "nobody can go on, %d warps wait: ", waiting);
+    for (int i = 0; i < l->n_resident; i++) said += block_waits(l, l->resident[i], text, sizeof text);
+    if (said < waiting)
+        snprintf(text + strlen(text), sizeof text - strlen(text), "and %d more", waiting - said);
+    else
+        text[strlen(text) - 2] = 0;
     /* Warps at barriers alone, that others have left for good. */
     emu_find_text(l, at_barrier == waiting && done ? TW_EMU_BARRIER : TW_EMU_DEADLOCK, text);
 }

@@ -370,6 +370,8 @@ void emu_find_text(emu_launch *l, tw_emu_rule rule, const char *text);
 void emu_place(const emu_launch *l, const emu_op *op, char *out, size_t size);
 /* "tile+64", or the bare number. */
 void emu_address_text(const emu_launch *l, const emu_block *b, int space, uint64_t address, char *out, size_t size);
+/* The last object that begins at or below an address; NULL: none. */
+const emu_object *emu_object_below(const emu_launch *l, const emu_block *b, int space, uint64_t address);
 void emu_thread_text(const emu_launch *l, const emu_mark *m, char *out, size_t size);
 
 /* memory.c */
@@ -422,7 +424,8 @@ void emu_copies_at_exit(emu_warp *w, const emu_op *op, uint32_t mask);
 /* barrier.c */
 emu_mbarrier *emu_mbarrier_at(emu_block *b, uint32_t address);
 void emu_mbarrier_landed(emu_warp *w, const emu_op *op, int lane, uint32_t address, uint32_t phase, int64_t bytes);
-void emu_mbarrier_arrived(emu_warp *w, const emu_op *op, uint32_t lane, emu_mbarrier *m, int64_t count);
+/* `releases`: what the lane did so far comes before what waits for the phase. */
+void emu_mbarrier_arrived(emu_warp *w, const emu_op *op, int lane, emu_mbarrier *m, int64_t count, bool releases);
 void emu_mbarrier_over(emu_warp *w, const emu_op *op, int lane, emu_object *o, uint64_t from, uint32_t bytes);
 emu_mbarrier *emu_mbarrier_usable(emu_warp *w, const emu_op *op, int lane, uint32_t address);
 void emu_block_ends(emu_block *b);

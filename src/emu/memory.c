@@ -135,18 +135,19 @@ emu_object *emu_shared_at(const emu_launch *l, const emu_block *b, uint64_t addr
 /* -- accesses */
 
 static void out_of_bounds(emu_warp *w, const emu_op *op, const emu_how *how, int lane, int space, uint64_t address,
-                          uint32_t bytes, const emu_object *o) {
+                          uint32_t bytes) {
     char where[96];
+    const emu_object *o = emu_object_below(w->launch, w->block, space, address);
     emu_address_text(w->launch, w->block, space, address, where, sizeof where);
     const char *mine = how->write ? "writes" : "reads";
-    if (o)
-        emu_find(w, op, lane, TW_EMU_BOUNDS, "%s %u bytes at %s, which ends at %llu", mine, bytes, where,
+    if (o && strchr(where, '+'))
+        emu_find(w, op, lane, TW_EMU_BOUNDS, "%s %u bytes at %s, but %.40s has %llu bytes", mine, bytes, where, o->name,
                  (unsigned long long)o->bytes);
     else
         emu_find(w, op, lane, TW_EMU_BOUNDS, "%s %u bytes at %s, where nothing is", mine, bytes, where);
 }
 
-/* Looks at what is known of these bytes; false: they are an mbarrier's, and were dealt with. */
+/* Were these bytes written before they are read, and are they data at all? */
 static void check_written(emu_warp *w, const emu_op *op, const emu_how *how, int lane, int space, emu_object *o,
                           uint64_t from, uint32_t bytes) {
     uint8_t *p = o->written + from;
@@ -177,7 +178,7 @@ uint8_t *emu_access(emu_warp *w, const emu_op *op, const emu_how *how, int lane,
         if (!o || address - o->base >= o->bytes) o = emu_object_at(l->emu, address);
     }
     if (!o || bytes > o->bytes - (address - o->base)) {
-        out_of_bounds(w, op, how, lane, space, address, bytes, o);
+        out_of_bounds(w, op, how, lane, space, address, bytes);
         return NULL;
     }
     if (space != TW_SPACE_shared) l->last_object = o;

@@ -69,6 +69,10 @@ void emu_clock_put(emu_launch *l, emu_clock *c, uint32_t thread, uint32_t mask, 
         const emu_entry *e = &c->more[i];
         if (!whole && !(mask & ~e->mask) && e->clock >= clock) return;
         if (!(e->mask & ~mask) && e->clock <= clock) continue;
+        if (e->clock == clock) {
+            mask |= e->mask;
+            continue;
+        }
         c->more[keep++] = *e;
     }
     int end = at;

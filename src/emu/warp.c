@@ -58,8 +58,10 @@ static int source_lane(int mode, int lane, uint32_t by) {
 emu_next emu_exec_shfl(emu_warp *w, const emu_op *op) {
     uint64_t out[EMU_LANES];
     EMU_EACH(lane, w->active) {
+        if (!named(w, op, (int)lane, (uint32_t)emu_get(w, op->in[2], (int)lane))) return EMU_GO;
+    }
+    EMU_EACH(lane, w->active) {
         uint32_t mask = (uint32_t)emu_get(w, op->in[2], (int)lane);
-        if (!named(w, op, (int)lane, mask)) return EMU_GO;
         int from = source_lane(op->ir->at.mode, (int)lane, (uint32_t)emu_get(w, op->in[1], (int)lane));
         if (!(w->active & mask) || !((w->active & mask) >> from & 1)) {
             emu_find(w, op, (int)lane, TW_EMU_DIVERGENCE, "takes the value of lane %d, which takes no part", from);

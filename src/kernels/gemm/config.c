@@ -74,6 +74,12 @@ tw_status tw_gemm_config_parse(tw_gemm_config *c, const char *text, tw_diag *dia
     return TW_OK;
 }
 
+tw_gemm_config tw_gemm_config_plain(tw_gemm_config c) {
+    if (c.kg == 1) c.split = 0;
+    if (c.mma) c.frag = 16;
+    return c;
+}
+
 bool tw_gemm_config_random(tw_gemm_config *c, const tw_gemm_problem *p, const tw_target *t, const tw_gemm_config *keep,
                            tw_random *random, int tries) {
     for (; tries > 0; tries--) {
@@ -83,15 +89,25 @@ bool tw_gemm_config_random(tw_gemm_config *c, const tw_gemm_problem *p, const tw
             tw_gemm_config_set(c, i, kept >= 0 ? kept : drawn);
         }
         /* One spelling each: what has no meaning is at its first value. */
-        if (c->kg == 1) c->split = 0;
+        *c = tw_gemm_config_plain(*c);
         if (tw_gemm_legal(p, c, t, NULL, NULL)) return true;
     }
     return false;
 }
 
 tw_gemm_config tw_gemm_config_default(const tw_gemm_problem *p) {
-    tw_gemm_config c = {
-        .ms = 4, .ns = 4, .ml = 64, .nl = 32, .u = 16, .ks = 1, .kl = 1, .kg = 1, .vec = 4, .stages = 3, .group = 4};
+    tw_gemm_config c = {.ms = 4,
+                        .ns = 4,
+                        .ml = 64,
+                        .nl = 32,
+                        .u = 16,
+                        .ks = 1,
+                        .kl = 1,
+                        .kg = 1,
+                        .vec = 4,
+                        .frag = 8,
+                        .stages = 3,
+                        .group = 4};
     switch (p->type) {
     case TW_GEMM_F32:
         return c;

@@ -7,68 +7,115 @@ static int chunk_of(const tw_gemm_tile *t) {
     return t->vec / t->es;
 }
 
-/* Where in its row and column of shared memory a copy lands. */
-static void place(tw_gemm_gen *g, tw_gemm_operand *o, int j, tw_val shared) {
+/* Where in shared memory the element at (outer, inner) of a tile lands. */
+static tw_val place(tw_gemm_gen *g, const tw_gemm_tile *t, tw_val outer, tw_val inner, tw_val shared) {
     tw_builder *b = g->b;
-    const tw_gemm_tile *t = o->tile;
     /* Stored as it lies in global memory, or transposed element by element. */
     bool same = t->k_major == t->k_stored;
-    tw_val row = same ? o->outer[j] : o->inner[j], column = same ? o->inner[j] : o->outer[j];
-    tw_val at = tw_add(b, tw_mul_imm(b, row, t->pitch), tw_mul_imm(b, column, t->es));
-    o->to[j] = tw_add(b, shared, at);
-    o->to_offset[j] = 0;
+    tw_val row = tw_mul_imm(b, same ? outer : inner, t->pitch);
+    tw_val column = tw_mul_imm(b, same ? inner : outer, t->es);
+    return tw_add(b, shared, tw_add(b, row, column));
+}
+
+/* Which copies are a thread's: number tid + j * threads in an order that goes along a row's `width`, down the rows, and
+   then to the next `width` elements of each. */
+static void find_copy(tw_gemm_gen *g, const tw_gemm_tile *t, tw_val index, tw_val *outer, tw_val *inner) {
+    tw_builder *b = g->b;
+    tw_val row = tw_div(b, index, t->per_row);
+    *inner = tw_mul_imm(b, tw_rem(b, index, t->per_row), chunk_of(t));
+    *outer = row;
+    if (t->width == t->inner) return;
+    *outer = tw_rem(b, row, t->outer);
+    *inner = tw_add(b, *inner, tw_mul_imm(b, tw_div(b, row, t->outer), t->width));
+}
+
+/* Whether copy j lies a constant number of rows and elements behind the thread's first, and which. */
+static bool constant_distance(const tw_gemm_tile *t, int threads, int j, int *rows, int *elements) {
+    const int apart = threads / t->per_row;
+    *rows = *elements = 0;
+    if (!j) return true;
+    if (threads % t->per_row) return false;
+    if (t->width == t->inner) {
+        *rows = j * apart;
+        return true;
+    }
+    if (t->outer % apart && apart % t->outer) return false;
+    *rows = j * apart % t->outer;
+    *elements = j * apart / t->outer * t->width;
+    return true;
+}
+
+static void find_copies(tw_gemm_gen *g, tw_gemm_operand *o, tw_val shared) {
+    tw_builder *b = g->b;
+    const tw_gemm_tile *t = o->tile;
+    const int threads = g->plan.threads;
+    o->regular = true;
+    for (int j = 0; j < t->per_thread; j++)
+        o->regular &= constant_distance(t, threads, j, &o->rows[j], &o->elements[j]);
+    find_copy(g, t, g->tid, &o->outer[0], &o->inner[0]);
+    o->to[0] = place(g, t, o->outer[0], o->inner[0], shared);
+    o->to_offset[0] = 0;
+    for (int j = 1; j < t->per_thread; j++) {
+        if (o->regular) {
+            bool same = t->k_major == t->k_stored;
+            o->outer[j] = tw_add_imm(b, o->outer[0], o->rows[j]);
+            o->inner[j] = tw_add_imm(b, o->inner[0], o->elements[j]);
+            o->to[j] = o->to[0];
+            o->to_offset[j] = same ? o->rows[j] * t->pitch : o->rows[j] * t->es + o->elements[j] * t->pitch;
+            if (o->rows[j] && (!o->step_rows || o->rows[j] < o->step_rows)) o->step_rows = o->rows[j];
+        } else {
+            find_copy(g, t, tw_add_imm(b, g->tid, (int64_t)j * threads), &o->outer[j], &o->inner[j]);
+            o->to[j] = place(g, t, o->outer[j], o->inner[j], shared);
+            o->to_offset[j] = 0;
+        }
+    }
 }
 
 void tw_gemm_copy_prepare(tw_gemm_gen *g, tw_gemm_operand *o, const tw_gemm_tile *t, tw_val matrix, tw_val k_begin,
                           int shared_offset) {
     tw_builder *b = g->b;
-    const int threads = g->plan.threads, chunk = chunk_of(t);
+    const int threads = g->plan.threads;
     o->tile = t;
-    o->regular = t->per_thread == 1 || threads % t->per_row == 0;
-    tw_val shared = tw_add_imm(b, g->shared, shared_offset);
-    tw_val outer0 = tw_div(b, g->tid, t->per_row);
-    tw_val inner0 = tw_mul_imm(b, tw_rem(b, g->tid, t->per_row), chunk);
-    for (int j = 0; j < t->per_thread; j++) {
-        if (o->regular) {
-            int rows = j * threads / t->per_row;
-            o->outer[j] = tw_add_imm(b, outer0, rows);
-            o->inner[j] = inner0;
-            if (j == 0) {
-                place(g, o, 0, shared);
-            } else {
-                o->to[j] = o->to[0];
-                o->to_offset[j] = rows * (t->k_major == t->k_stored ? t->pitch : t->es);
-            }
-        } else {
-            tw_val index = tw_add_imm(b, g->tid, (int64_t)j * threads);
-            o->outer[j] = tw_div(b, index, t->per_row);
-            o->inner[j] = tw_mul_imm(b, tw_rem(b, index, t->per_row), chunk);
-            place(g, o, j, shared);
-        }
+    find_copies(g, o, tw_add_imm(b, g->shared, shared_offset));
+    if (t->total % threads) {
+        tw_val last = tw_add_imm(b, g->tid, (int64_t)(t->per_thread - 1) * threads);
+        o->last = tw_lt(b, last, tw_i32(b, t->total));
     }
-    if (t->total % threads)
-        o->last = tw_lt(b, tw_add_imm(b, g->tid, (int64_t)(t->per_thread - 1) * threads), tw_i32(b, t->total));
     /* Bounds along rows do not change from stage to stage. */
     for (int j = 0; j < t->per_thread && !o->whole; j++) {
+        bool again = j && o->regular && (t->k_major ? o->rows[j] == 0 : o->elements[j] == 0);
         tw_val at = tw_add(b, o->origin, t->k_major ? o->outer[j] : o->inner[j]);
-        o->inside[j] = !t->k_major && j && o->regular ? o->inside[0] : tw_lt(b, at, o->limit);
+        o->inside[j] = again ? o->inside[0] : tw_lt(b, at, o->limit);
     }
     /* The first copy's address; k is along the rows of a k-major matrix. */
-    tw_val first_outer = t->k_major ? tw_add(b, o->origin, o->outer[0]) : tw_add(b, k_begin, o->outer[0]);
-    tw_val first_inner = t->k_major ? tw_add(b, k_begin, o->inner[0]) : tw_add(b, o->origin, o->inner[0]);
-    tw_val bytes =
-        tw_add(b, tw_mul(b, tw_widen(b, first_outer), o->ld), tw_mul_imm(b, tw_widen(b, first_inner), t->es));
-    o->pointer = tw_var_of(b, tw_add(b, matrix, bytes));
+    tw_val first_outer = tw_add(b, t->k_major ? o->origin : k_begin, o->outer[0]);
+    tw_val first_inner = tw_add(b, t->k_major ? k_begin : o->origin, o->inner[0]);
+    tw_val rows = tw_mul(b, tw_widen(b, first_outer), o->ld), columns = tw_mul_imm(b, tw_widen(b, first_inner), t->es);
+    o->pointer = tw_var_of(b, tw_add(b, matrix, tw_add(b, rows, columns)));
     o->advance = t->k_major ? tw_i64(b, (int64_t)g->c->u * t->es) : tw_mul_imm(b, o->ld, g->c->u);
     if (o->regular) {
-        o->step = tw_mul_imm(b, o->ld, threads / t->per_row ? threads / t->per_row : 1);
-    } else {
-        for (int j = 1; j < t->per_thread; j++) {
-            tw_val rows = tw_widen(b, tw_sub(b, o->outer[j], o->outer[0]));
-            tw_val columns = tw_widen(b, tw_sub(b, o->inner[j], o->inner[0]));
-            o->offset[j] = tw_add(b, tw_mul(b, rows, o->ld), tw_mul_imm(b, columns, t->es));
-        }
+        if (o->step_rows) o->step = tw_mul_imm(b, o->ld, o->step_rows);
+        return;
     }
+    for (int j = 1; j < t->per_thread; j++) {
+        rows = tw_widen(b, tw_sub(b, o->outer[j], o->outer[0]));
+        columns = tw_widen(b, tw_sub(b, o->inner[j], o->inner[0]));
+        rows = tw_mul(b, rows, o->ld);
+        o->offset[j] = tw_add(b, rows, tw_mul_imm(b, columns, t->es));
+    }
+}
+
+/* Where copy j comes from; *row is the address of the row that the copy before came from, and becomes that of this. */
+static tw_val source(tw_gemm_gen *g, const tw_gemm_operand *o, int j, tw_val *row) {
+    tw_builder *b = g->b;
+    if (!j) return *row = o->pointer;
+    if (!o->regular) return tw_add(b, o->pointer, o->offset[j]);
+    /* Rows follow one another, up to where the next elements of the first begin. */
+    if (o->rows[j] == 0)
+        *row = o->pointer;
+    else if (o->rows[j] == o->rows[j - 1] + o->step_rows)
+        *row = tw_add(b, *row, o->step);
+    return tw_add_imm(b, *row, (int64_t)o->elements[j] * o->tile->es);
 }
 
 static tw_val both(tw_builder *b, tw_val p, tw_val q) {
@@ -99,9 +146,9 @@ static tw_val bytes_inside(tw_gemm_gen *g, tw_gemm_operand *o, int j, bool check
 static void issue(tw_gemm_gen *g, tw_gemm_operand *o, tw_val stage, bool check_k) {
     tw_builder *b = g->b;
     const tw_gemm_tile *t = o->tile;
-    tw_val from = o->pointer, to = TW_NONE;
+    tw_val row, to = TW_NONE;
     for (int j = 0; j < t->per_thread; j++) {
-        if (j) from = o->regular ? tw_add(b, from, o->step) : tw_add(b, o->pointer, o->offset[j]);
+        tw_val from = source(g, o, j, &row);
         if (!j || !o->regular) to = tw_add(b, o->to[j], stage);
         tw_val bytes = bytes_inside(g, o, j, check_k);
         if (j == t->per_thread - 1 && o->last.id) tw_when(b, o->last);
@@ -154,9 +201,9 @@ static void load(tw_gemm_gen *g, tw_gemm_operand *o, tw_val stage, bool check_k)
     tw_attrs at = carrier(t);
     (void)stage;
     at.cache = TW_CACHE_nc;
-    tw_val from = o->pointer;
+    tw_val row;
     for (int j = 0; j < t->per_thread; j++) {
-        if (j) from = o->regular ? tw_add(b, from, o->step) : tw_add(b, o->pointer, o->offset[j]);
+        tw_val from = source(g, o, j, &row);
         tw_val inside = o->inside[j];
         if (check_k) {
             tw_val k = tw_add(b, g->k_position, t->k_major ? o->inner[j] : o->outer[j]);
@@ -172,7 +219,7 @@ static void declare(tw_gemm_gen *g, tw_gemm_operand *o) {
     tw_attrs at = carrier(o->tile);
     for (int j = 0; j < o->tile->per_thread; j++)
         for (int i = 0; i < (at.vec ? at.vec : 1); i++)
-            o->held[j][i] = tw_var(g->b, tw_type_register((tw_type)at.type));
+            o->held[j][i] = tw_var_of(g->b, tw_zero(g->b, tw_type_register((tw_type)at.type)));
 }
 
 void tw_gemm_copy_declare(tw_gemm_gen *g) {

@@ -36,6 +36,43 @@ double tw_gemm_floor(const tw_gemm_problem *p, const tw_cuda_info *info, bool *b
     return by_bytes > by_work ? by_bytes : by_work;
 }
 
+/* Issue slots and shared-memory cycles of a stage, of a whole block. */
+typedef struct stage_cost {
+    double issue;  /* a scheduler's, four share a block's warps */
+    double tensor; /* cycles of the tensor cores or of the multiply-add pipe */
+    double shared;
+} stage_cost;
+
+static stage_cost simt_cost(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_gemm_plan *plan, int sm) {
+    const double warps = plan->threads / 32.0, sums = (double)c->ms * c->ns * plan->depth;
+    const double x_loads = (double)c->ms * plan->depth / plan->vx, y_loads = (double)c->ns * plan->depth / plan->vy;
+    /* Conversions of 16- and 8-bit elements are instructions of their own. */
+    const double widen = p->type == TW_GEMM_F32 || p->type == TW_GEMM_F64 ? 0 : (double)(c->ms + c->ns) * plan->depth;
+    const double rows = plan->lanes_m, columns = 32.0 / plan->lanes_m;
+    const double es = plan->x.es;
+    stage_cost s;
+    s.issue = warps / 4 * (sums + x_loads + y_loads + widen);
+    s.tensor = (double)c->ml * c->nl * c->u / peak(p->type == TW_GEMM_F64 ? TW_GEMM_F64 : TW_GEMM_F32, sm, false);
+    double x_wave = rows * plan->vx * es / 128, y_wave = columns * plan->vy * es / 128;
+    s.shared = warps * (x_loads * (x_wave > 1 ? x_wave : 1) + y_loads * (y_wave > 1 ? y_wave : 1));
+    return s;
+}
+
+static stage_cost tensor_cost(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_gemm_plan *plan, int sm) {
+    const tw_mma_info *m = tw_mma_describe(plan->mma);
+    const double warps = plan->threads / 32.0, steps = (double)plan->depth / m->k;
+    const double tiles_x = (double)c->ms / m->m, tiles_y = (double)c->ns / m->n;
+    const bool f64 = p->type == TW_GEMM_F64;
+    const double per_load = f64 ? 2 : 4; /* registers that a load fills */
+    const double loads = steps * (tiles_x * m->a + tiles_y * m->b) / per_load * (f64 ? 2 : 1);
+    stage_cost s;
+    s.issue = warps / 4 * (steps * tiles_x * tiles_y * 2 + loads);
+    /* mma reaches about six tenths of wgmma's rate on sm_90. */
+    s.tensor = (double)c->ml * c->nl * c->u / (peak(p->type, sm, true) * (sm == 90 && !f64 ? 0.62 : 0.95));
+    s.shared = warps * steps * (c->ms + c->ns) * m->k * plan->x.es / 128.0;
+    return s;
+}
+
 double tw_gemm_estimate(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_cuda_info *info) {
     tw_gemm_plan plan;
     tw_gemm_resources need;
@@ -43,44 +80,44 @@ double tw_gemm_estimate(const tw_gemm_problem *p, const tw_gemm_config *c, const
     tw_gemm_variant v = tw_gemm_variant_of(p, c);
     if (tw_gemm_plan_of(&v, c, t, &plan) || !tw_gemm_legal(p, c, t, &need, NULL)) return 1e30;
     const double clock = info->clock_khz * 1e-3; /* a microsecond's */
-    const double es = tw_type_bits(tw_gemm_element(p->type)) / 8;
-    int resident = tw_target_blocks(t, need.threads, need.registers, (int)need.shared_bytes);
-    if (resident < 1) resident = 1;
-    const double per_sm = (double)((need.grid + info->sms - 1) / info->sms);
-    const double together = per_sm < resident ? per_sm : resident;
-    const double stages = (double)need.stages_of_k;
-    /* Issue slots of a stage, a warp at a time: arithmetic, fragments, copies, the loop. */
-    const double warps = need.threads / 32.0;
-    double arithmetic, fragments;
-    if (c->mma) {
-        const tw_mma_info *m = tw_mma_describe(plan.mma);
-        /* mma reaches about six tenths of wgmma's rate on sm_90. */
-        const double rate = peak(p->type, info->sm, true) * (info->sm == 90 && es < 4 ? 0.62 : 0.9);
-        arithmetic = (double)c->ml * c->nl * c->u / rate;
-        const double steps = (double)plan.depth / m->k;
-        fragments = warps * steps * ((double)c->ms / m->m * m->a + (double)c->ns / m->n * m->b) / (es == 2 ? 4 : 2) * 2;
-    } else {
-        const double rate = peak(p->type, info->sm, false);
-        arithmetic = (double)c->ml * c->nl * c->u / rate;
-        fragments =
-            warps * plan.depth * ((double)c->ms / plan.vx + (double)c->ns / plan.vy) * (p->type == TW_GEMM_F64 ? 2 : 1);
-        arithmetic += warps * plan.depth * ((double)c->ms / plan.vx + (double)c->ns / plan.vy) / 4;
-    }
-    double copies = warps * (plan.x.per_thread + plan.y.per_thread) * 4 / 4 + 20;
-    double stage = (arithmetic > fragments ? arithmetic : fragments) + copies;
-    /* A stage cannot come faster than memory's latency over the stages in flight. */
-    const double latency = 900.0 / (c->stages > 1 ? c->stages - 1 : 1) + 60;
-    double block = stages * (stage * together > latency ? stage * together : latency) + 1800;
-    double waves = per_sm / together;
-    double compute = (waves > 1 ? waves : 1) * block / clock;
-    /* Every block reads its rows and columns of the operands through L2. */
-    double l2 = (double)need.tiles * (c->ml + c->nl) * (double)p->k * es / 5.5e6;
-    double parts = c->kg == 1 ? 0
-                   : c->split == TW_GEMM_SPLIT_LAST
-                       ? 2.5 + 2.0 * (double)need.workspace_bytes / 3e6 + 0.02 * c->kg * plan.accumulators
-                   : c->split == TW_GEMM_SPLIT_ATOMIC ? 2.0 + 4.0 * (double)need.workspace_bytes * c->kg / 3e6
-                                                      : 1.6 * c->kg + 2.0 * (double)need.workspace_bytes * c->kg / 3e6;
-    double time = compute > l2 ? compute : l2;
-    double floor = tw_gemm_floor(p, info, NULL) * 1.15;
-    return (time > floor ? time : floor) + 0.15 * (time < floor ? time : floor) + parts + 1.5;
+    const double es = plan.x.es, warps = need.threads / 32.0;
+    int fit = tw_target_blocks(t, need.threads, need.registers < 32 ? 32 : need.registers, (int)need.shared_bytes);
+    if (fit < 1) fit = 1;
+    const double blocks = (double)((need.grid + info->sms - 1) / info->sms); /* of the busiest SM */
+    const double together = blocks < fit ? blocks : fit;
+    stage_cost s = c->mma ? tensor_cost(p, c, &plan, info->sm) : simt_cost(p, c, &plan, info->sm);
+    const double copies = plan.x.per_thread + plan.y.per_thread;
+    /* A copy is an instruction, its address, and the bounds; a narrow one also keeps the memory pipe busy. */
+    s.issue +=
+        warps / 4 * (copies * (v.whole_m && v.whole_n && v.whole_k ? 2.5 : 4.5) * (c->stages == 1 ? 1.6 : 1) + 24);
+    s.shared += warps * copies * (plan.x.k_major != plan.x.k_stored || plan.y.k_major != plan.y.k_stored ? 2 : 1.2);
+    double busy = s.issue > s.tensor ? s.issue : s.tensor;
+    if (s.shared > busy) busy = s.shared;
+    /* Latencies hide behind other warps; what a scheduler has of them decides how many slots stay empty. */
+    const double others = together * warps / 4;
+    const double full = c->mma ? 0.45 + 0.12 * others * (c->kl > 0) : 0.48 + 0.11 * others;
+    double cycles = busy / (full < 0.93 ? full : 0.93) + 30 * (warps > 8 ? warps / 8 : 1) / together;
+    /* What may be on its way bounds the rate at which stages arrive. */
+    const double bytes = (double)(c->ml + c->nl) * c->u * es;
+    const double ahead = c->stages > 1 ? c->stages - 1 : 1;
+    double arriving = together * ahead * bytes / 1100;
+    if (arriving > 56) arriving = 56;
+    double fetching = bytes / arriving;
+    double stages = (double)need.stages_of_k;
+    double per_block = stages * (cycles > fetching ? cycles : fetching);
+    const double waves = (blocks + together - 1) / together;
+    const double fixed = 1500 + 250 * (c->kl > 1) + (c->kl > 1 ? 8.0 * plan.accumulators : 0) + 6.0 * plan.accumulators;
+    double sm_us = (blocks * per_block + (double)(int64_t)waves * fixed) / clock;
+    /* Through L2 every tile fetches its rows and columns; from memory, everything once at least. */
+    double l2_us = (double)need.tiles * (c->ml + c->nl) * (double)p->k * es / 5.0e6;
+    double memory_us = tw_gemm_floor(p, info, NULL) * 1.12;
+    const double acc = tw_type_bits(tw_gemm_accumulator(p->type)) / 8;
+    const double part = (double)need.tiles * c->ml * c->nl * acc;
+    double parts = 0;
+    if (c->kg > 1 && c->split == TW_GEMM_SPLIT_LAST)
+        parts = 2.6 + part * c->kg / 2.0e6 + 0.9e-3 * c->kg * plan.accumulators * need.threads / 32;
+    if (c->kg > 1 && c->split == TW_GEMM_SPLIT_ATOMIC) parts = 2.4 + part * c->kg / 1.2e6;
+    if (c->kg > 1 && c->split == TW_GEMM_SPLIT_SERIAL) parts = 1.5 * c->kg + part / 2.0e6;
+    double time = sm_us > l2_us ? sm_us : l2_us;
+    return (time > memory_us ? time : memory_us) + parts + 1.2;
 }

@@ -70,7 +70,8 @@ typedef struct tw_gemm_config {
     int ks;     /* independent sums in a thread */
     int kl;     /* groups of threads in a block, each with its part of every stage */
     int kg;     /* blocks along k */
-    int vec; /* bytes a copy from global to shared memory moves at most: 4, 8, 16 (element size where that is less) */
+    int vec;  /* bytes a copy from global to shared memory moves at most: 4, 8, 16 (element size where that is less) */
+    int frag; /* plain threads: bytes of a fragment load along k at most (element size where that is less) */
     int stages; /* of shared memory; 1: through registers, one buffer */
     int split;  /* tw_gemm_split, where kg > 1 */
     int swap;   /* 1: C's columns take the place of rows */
@@ -105,6 +106,8 @@ void tw_gemm_config_set(tw_gemm_config *c, int i, int value);
 /* "mma=0 ms=8 ns=8 ..." and back: parameters that are not named keep what `c` holds. */
 void tw_gemm_config_print(const tw_gemm_config *c, char *out, size_t size);
 tw_status tw_gemm_config_parse(tw_gemm_config *c, const char *text, tw_diag *diag);
+/* The same kernel's one spelling: what has no meaning beside the rest is at a fixed value. */
+tw_gemm_config tw_gemm_config_plain(tw_gemm_config c);
 /* A configuration that is legal for the problem on most targets, and not bad. */
 tw_gemm_config tw_gemm_config_default(const tw_gemm_problem *p);
 

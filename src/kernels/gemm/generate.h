@@ -14,11 +14,12 @@ enum { TW_GEMM_MAX_ACC = 256, TW_GEMM_MAX_COPIES = 32 };
    (`k_stored`) or columns of it. Both legality and the generator derive it with tw_gemm_tile_of. */
 typedef struct tw_gemm_tile {
     bool k_major, k_stored;
-    int extent;                     /* rows of X or columns of Y */
-    int es;                         /* bytes an element */
-    int vec;                        /* bytes a copy moves */
-    int outer, inner;               /* elements */
-    int per_row, total, per_thread; /* copies */
+    int extent;       /* rows of X or columns of Y */
+    int es;           /* bytes an element */
+    int vec;          /* bytes a copy moves */
+    int outer, inner; /* elements */
+    int width; /* elements of a row that neighbouring threads copy: all, or 8 where the tile is transposed on the way */
+    int per_row, total, per_thread; /* copies: of `width` elements, of all, of a thread */
     int pitch;                      /* bytes between rows in shared memory */
     int bytes;                      /* of a stage */
 } tw_gemm_tile;
@@ -48,8 +49,10 @@ typedef struct tw_gemm_operand {
     tw_val ld;      /* i64, bytes */
     tw_val pointer; /* variable: the next stage's first copy of this thread */
     tw_val advance; /* i64, bytes from stage to stage */
-    tw_val step;    /* i64, bytes from copy to copy, where they are regular */
-    bool regular;
+    bool regular;   /* copies lie apart by constants: so many rows, and so many elements */
+    int rows[TW_GEMM_MAX_COPIES], elements[TW_GEMM_MAX_COPIES];
+    tw_val step; /* i64, regular: bytes of the least number of rows above 0 */
+    int step_rows;
     tw_val outer[TW_GEMM_MAX_COPIES], inner[TW_GEMM_MAX_COPIES]; /* of each copy */
     tw_val offset[TW_GEMM_MAX_COPIES];                           /* irregular: i64 bytes from `pointer` */
     tw_val inside[TW_GEMM_MAX_COPIES];                           /* predicate: along rows; none where whole */

@@ -66,8 +66,10 @@ static const char *tile_of(tw_gemm_tile *t, const tw_gemm_variant *v, const tw_g
            "asynchronous copies move 4 bytes at least, and a tile's row is no whole number of them");
     /* Plain threads want runs along rows of C; element by element, a copy can bring them into that order. */
     t->k_stored = t->k_major && (c->mma || t->vec > t->es);
-    t->per_row = t->inner * t->es / t->vec;
-    t->total = t->outer * t->per_row;
+    /* Eight neighbours along k and four rows fall into different banks when they are written by columns. */
+    t->width = t->k_major && !t->k_stored && t->inner > 8 ? 8 : t->inner;
+    t->per_row = t->width * t->es / t->vec;
+    t->total = t->outer * t->inner * t->es / t->vec;
     t->per_thread = (t->total + threads - 1) / threads;
     REFUSE(t->per_thread > TW_GEMM_MAX_COPIES, "too many copies a thread");
     t->pitch = pitch_of(t, c, v->type, depth);
@@ -76,8 +78,9 @@ static const char *tile_of(tw_gemm_tile *t, const tw_gemm_variant *v, const tw_g
 }
 
 /* Elements of a fragment load of plain threads. */
-static int fragment_of(const tw_gemm_tile *t, int cells, int depth) {
-    int v = 16 / t->es < 4 ? 16 / t->es : 4;
+static int fragment_of(const tw_gemm_tile *t, const tw_gemm_config *c, int cells, int depth) {
+    const int bytes = t->k_stored && c->frag < 16 ? (c->frag > t->es ? c->frag : t->es) : 16;
+    int v = bytes / t->es < 4 ? bytes / t->es : 4;
     const int within = t->k_stored ? depth : cells;
     while (v > 1 && within % v) v /= 2;
     return v;
@@ -139,6 +142,7 @@ const char *tw_gemm_plan_of(const tw_gemm_variant *v, const tw_gemm_config *c, c
            "a parameter is out of range");
     REFUSE(c->split < 0 || c->split >= TW_GEMM_SPLITS, "no such way to split");
     REFUSE(!power_of_two(c->vec) || c->vec > 16, "copies move 1, 2, 4, 8 or 16 bytes");
+    REFUSE(c->frag != 4 && c->frag != 8 && c->frag != 16, "fragments are 4, 8 or 16 bytes");
     REFUSE(!power_of_two(c->u) || !power_of_two(c->kl), "u and kl are powers of two");
     REFUSE(c->ml > 512 || c->nl > 512 || c->u > 256, "a block's tile is too large");
     REFUSE(c->ml % c->ms || c->nl % c->ns, "a block's tile is no whole number of smaller ones");
@@ -154,8 +158,8 @@ const char *tw_gemm_plan_of(const tw_gemm_variant *v, const tw_gemm_config *c, c
            "nothing to split in a thread");
     if ((why = tile_of(&p->x, v, c, true, p->threads, p->depth))) return why;
     if ((why = tile_of(&p->y, v, c, false, p->threads, p->depth))) return why;
-    p->vx = fragment_of(&p->x, c->ms, p->depth);
-    p->vy = fragment_of(&p->y, c->ns, p->depth);
+    p->vx = fragment_of(&p->x, c, c->ms, p->depth);
+    p->vy = fragment_of(&p->y, c, c->ns, p->depth);
     /* Unrolled code of a stage; a k-stored 16-bit tile's pitch keeps fragments aligned by construction. */
     REFUSE(!c->mma && p->accumulators * p->depth > 2048, "a stage unrolls to too much code");
     REFUSE(c->mma && p->accumulators * p->depth > 16384, "a stage unrolls to too much code");

@@ -109,6 +109,7 @@ static tw_status try_one(search *s, const tw_gemm_config *c, tw_ptx_job *job) {
         s->report->wrong += st == TW_ERR_MISMATCH;
         s->report->failed += st != TW_ERR_MISMATCH;
     }
+    if (s->options->measured_one) s->options->measured_one(s->options->context, c, st == TW_OK ? median : -1);
     if (!remember(s, c, median)) return tw_fail_memory(s->diag);
     if (st == TW_ERR_IO) {
         if (s->diag) *s->diag = d;
@@ -203,8 +204,7 @@ static tw_gemm_config vary(search *s, tw_gemm_config c) {
         const bool kept = s->options->keep && tw_gemm_config_get(s->options->keep, i) >= 0;
         if (to >= 0 && to < count && !kept) tw_gemm_config_set(&c, i, values[to]);
     }
-    if (c.kg == 1) c.split = 0;
-    return c;
+    return tw_gemm_config_plain(c);
 }
 
 static tw_status next_generation(search *s, int offspring) {

@@ -16,6 +16,9 @@ typedef struct tw_gemm_search_options {
     bool deterministic;         /* no atomic splits */
     const tw_gemm_config *keep; /* parameters that are not -1 stay as they are; NULL: all are free */
     tw_ptx_compiler compiler;   /* as tw_ptx_compiler_for fills it */
+    /* Told of everything that was timed, in microseconds; -1: it was wrong or did not run. NULL: nobody listens. */
+    void (*measured_one)(void *context, const tw_gemm_config *c, double us);
+    void *context;
 } tw_gemm_search_options;
 
 typedef struct tw_gemm_found {

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* bench_emu: how fast the emulator runs matrix products, with every checker on and without; one JSON line a case.
+   One core; the operations of a warp count once for each lane that is active. */
+#define _GNU_SOURCE
+#include "emu/emu.h"
+#include "base/stats.h"
+#include "ir/passes/passes.h"
+#include "kernels/gemm/reference.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <time.h>
+
+enum { SAMPLES = 5 };
+
+typedef struct bench_case {
+    const char *name;
+    tw_gemm_problem problem;
+    const char *config;
+} bench_case;
+
+static const bench_case cases[] = {
+    {"f32 threads",
+     {.type = TW_GEMM_F32, .m = 128, .n = 128, .k = 128, .alpha = 1},
+     "mma=0 ms=8 ns=8 ml=64 nl=64 u=16 ks=1 kl=1 kg=1 vec=16 stages=2 split=0 swap=0 group=1 blocks=0"},
+    {"f32 ragged",
+     {.type = TW_GEMM_F32, .m = 127, .n = 125, .k = 131, .alpha = 1},
+     "mma=0 ms=4 ns=4 ml=32 nl=64 u=8 ks=1 kl=2 kg=2 vec=4 stages=3 split=0 swap=0 group=1 blocks=0"},
+    {"f16 tensor",
+     {.type = TW_GEMM_F16, .m = 128, .n = 128, .k = 256, .alpha = 1},
+     "mma=1 ms=32 ns=32 ml=64 nl=64 u=32 ks=1 kl=1 kg=1 vec=16 stages=3 split=0 swap=0 group=1 blocks=0"},
+    {"tf32 tensor",
+     {.type = TW_GEMM_TF32, .m = 128, .n = 128, .k = 128, .alpha = 1},
+     "mma=1 ms=32 ns=32 ml=64 nl=64 u=16 ks=1 kl=1 kg=1 vec=16 stages=3 split=0 swap=0 group=1 blocks=0"},
+    {"f64 threads",
+     {.type = TW_GEMM_F64, .m = 96, .n = 96, .k = 128, .alpha = 1},
+     "mma=0 ms=4 ns=4 ml=32 nl=32 u=8 ks=1 kl=1 kg=1 vec=16 stages=2 split=0 swap=0 group=1 blocks=0"},
+    {"s8 threads",
+     {.type = TW_GEMM_S8, .m = 96, .n = 96, .k = 256, .alpha = 1},
+     "mma=0 ms=4 ns=4 ml=32 nl=32 u=16 ks=1 kl=1 kg=1 vec=16 stages=2 split=0 swap=0 group=1 blocks=0"},
+};
+
+typedef struct runs {
+    double rates[SAMPLES];
+    int64_t lane_operations;
+    bool correct;
+} runs;
+
+static bool once(const tw_gemm_data *d, const tw_gemm_config *c, const tw_target *t, bool unchecked, uint64_t seed,
+                 double *rate, int64_t *lane_operations) {
+    tw_diag diag;
+    tw_gemm_resources need;
+    const char *why = "";
+    if (!tw_gemm_legal(&d->problem, c, t, &need, &why)) {
+        fprintf(stderr, "bench_emu: %s\n", why);
+        return false;
+    }
+    tw_gemm_variant v = tw_gemm_variant_of(&d->problem, c);
+    tw_kernel *k = tw_gemm_build(&v, c, t);
+    tw_emu *e = tw_emu_new();
+    size_t extra = (size_t)(need.workspace_bytes + need.counter_bytes) + 1;
+    void *zeros = calloc(1, extra), *result = malloc(d->bytes_c);
+    bool fine = k && e && zeros && result && tw_pipeline_default(k, true, &diag) == TW_OK;
+    if (fine) {
+        tw_gemm_buffers at = {.a = tw_emu_alloc(e, "A", d->a, d->bytes_a, true),
+                              .b = tw_emu_alloc(e, "B", d->b, d->bytes_b, true),
+                              .c = tw_emu_alloc(e, "C", NULL, d->bytes_c, false),
+                              .workspace = tw_emu_alloc(e, "workspace", zeros, extra, false),
+                              .counters = tw_emu_alloc(e, "counters", zeros, extra, false)};
+        tw_gemm_launch l;
+        tw_gemm_launch_of(&d->problem, c, &at, &l);
+        tw_emu_options o = {.seed = seed, .grid = {l.grid[0], l.grid[1], l.grid[2]}, .unchecked = unchecked};
+        tw_emu_report r;
+        fine = tw_emu_launch(e, k, l.arguments, &o, &r, &diag) == TW_OK;
+        if (!fine) fprintf(stderr, "bench_emu: %s\n", diag.message);
+        tw_emu_read(e, at.c, result, d->bytes_c);
+        fine &= tw_gemm_data_compare(d, result, NULL, NULL) == 0;
+        *rate = (double)r.lane_operations / r.seconds;
+        *lane_operations = r.lane_operations;
+    }
+    free(zeros);
+    free(result);
+    tw_emu_free(e);
+    tw_kernel_free(k);
+    return fine;
+}
+
+static bool measure(const bench_case *b, const tw_target *t, bool unchecked) {
+    tw_gemm_problem p = b->problem;
+    tw_gemm_config c = {0};
+    tw_gemm_data d;
+    tw_diag diag;
+    double rates[SAMPLES];
+    int64_t lane_operations = 0;
+    if (tw_gemm_problem_complete(&p, &diag) != TW_OK || tw_gemm_config_parse(&c, b->config, &diag) != TW_OK ||
+        tw_gemm_data_make(&d, &p, 1, &diag) != TW_OK) {
+        fprintf(stderr, "bench_emu: %s\n", diag.message);
+        return false;
+    }
+    bool correct = true;
+    for (int i = 0; i < SAMPLES && correct; i++)
+        correct = once(&d, &c, t, unchecked, (uint64_t)i, &rates[i], &lane_operations);
+    tw_gemm_data_free(&d);
+    if (!correct) {
+        printf("{\"case\": \"%s\", \"correct\": false}\n", b->name);
+        return false;
+    }
+    tw_stats s = tw_stats_of(rates, SAMPLES);
+    printf("{\"case\": \"%s%s\", \"config\": {\"problem\": \"%s %dx%dx%d\", \"kernel\": \"%s\"}, "
+           "\"lane_operations\": %lld, \"million_lane_operations_per_second\": %.1f, \"goal\": 20, \"spread\": %.3f, "
+           "\"correct\": true}\n",
+           b->name, unchecked ? ", unchecked" : "", tw_gemm_type_name(p.type), (int)p.m, (int)p.n, (int)p.k, b->config,
+           (long long)lane_operations, s.median * 1e-6, s.median > 0 ? (s.max - s.min) / s.median : 0);
+    fflush(stdout);
+    return true;
+}
+
+int main(int argc, char **argv) {
+    const char *commit = argc == 3 && !strcmp(argv[1], "--commit") ? argv[2] : "unknown";
+    if (argc != 1 && argc != 3) {
+        fprintf(stderr, "usage: bench_emu [--commit HASH]\n");
+        return 2;
+    }
+    struct utsname u;
+    char date[32] = "";
+    time_t now = time(NULL);
+    uname(&u);
+    strftime(date, sizeof date, "%Y-%m-%d", gmtime(&now));
+    printf("{\"device\": \"%s %s, one core\", \"date\": \"%s\", \"commit\": \"%s\", \"command\": \"bench_emu\"}\n",
+           u.sysname, u.machine, date, commit);
+    const tw_target *t = tw_target_find("sm_90a");
+    bool fine = t;
+    for (size_t i = 0; fine && i < sizeof cases / sizeof *cases; i++)
+        for (int unchecked = 0; unchecked < 2; unchecked++) fine &= measure(&cases[i], t, unchecked);
+    return !fine;
+}

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Faults around bulk copies and mbarriers, one at a time; and that the kernels without them are clean. */
+#include "emu/emu_test.h"
+
+static const tw_attrs f32_shared = {.type = TW_T_f32, .space = TW_SPACE_shared};
+static const tw_attrs f32_global = {.type = TW_T_f32};
+static const tw_attrs none = {0};
+
+static void barrier(tw_builder *b) {
+    tw_do(b, TW_OP_barrier, none, TW_NONE, TW_NONE);
+}
+static tw_val first_lane(tw_builder *b) {
+    return tw_eq(b, tw_sreg(b, TW_SREG_laneid), tw_i32(b, 0));
+}
+static void warp_sync(tw_builder *b) {
+    tw_do(b, TW_OP_warp_sync, none, tw_i32(b, -1), TW_NONE);
+}
+
+/* -- one warp loads tiles of 512 bytes into two stages, two warps use them: out[i] = in[i] + 1 for 6 tiles of 128 */
+
+enum {
+    NO_INIT_FENCE = 1,
+    NO_BARRIER_AFTER_INIT,
+    INIT_TWICE,
+    NO_INIT,
+    TOO_MANY_BYTES,
+    TOO_FEW_BYTES,
+    NO_FULL_WAIT,
+    WRONG_PARITY,
+    EARLY_ARRIVE,
+    NO_WARP_SYNC,
+    EMPTY_COUNT_LOW,
+    EMPTY_COUNT_HIGH,
+    NO_EMPTY_WAIT,
+    NO_ARRIVE,
+    NO_EXPECT,
+    COPY_UNALIGNED,
+    ODD_BYTES,
+    OVER_MBARRIER,
+    LAST_NOT_WAITED,
+    POLLS_FOR_EVER,
+    USE_AFTER_INVAL
+};
+
+enum { TILES = 6, STAGE = 512 };
+
+static void initialise(tw_builder *b, int fault, tw_val full, tw_val empty) {
+    tw_push_if(b, tw_eq(b, tid(b), tw_i32(b, 0)));
+    for (int i = 0; i < 2; i++) {
+        int count = fault == EMPTY_COUNT_LOW ? 1 : fault == EMPTY_COUNT_HIGH ? 3 : 2;
+        tw_do(b, TW_OP_mbarrier_init, none, tw_add_imm(b, full, 8 * i), tw_i32(b, 1));
+        if (fault == INIT_TWICE) tw_do(b, TW_OP_mbarrier_init, none, tw_add_imm(b, full, 8 * i), tw_i32(b, 1));
+        if (fault != NO_INIT) tw_do(b, TW_OP_mbarrier_init, none, tw_add_imm(b, empty, 8 * i), tw_i32(b, count));
+    }
+    if (fault != NO_INIT_FENCE) tw_do(b, TW_OP_fence_mbarrier_init, none, TW_NONE, TW_NONE);
+    tw_pop(b);
+    if (fault != NO_BARRIER_AFTER_INIT) barrier(b);
+}
+
+static void produce(tw_builder *b, int fault, tw_val in, tw_val tile, tw_val full, tw_val empty) {
+    tw_push_if(b, first_lane(b));
+    tw_val i = tw_push_for(b, tw_i32(b, 0), tw_i32(b, TILES), tw_i32(b, 1), false);
+    tw_val stage = tw_and(b, i, tw_i32(b, 1)), phase = tw_and(b, tw_shr(b, i, 1), tw_i32(b, 1));
+    tw_val f = at32(b, full, stage, 8), e = at32(b, empty, stage, 8);
+    if (fault != NO_EMPTY_WAIT) tw_do(b, TW_OP_mbarrier_wait, none, e, tw_xor(b, phase, tw_i32(b, 1)));
+    int expected = fault == TOO_MANY_BYTES ? STAGE + 16 : fault == TOO_FEW_BYTES ? STAGE - 16 : STAGE;
+    if (fault == NO_EXPECT)
+        tw_do(b, TW_OP_mbarrier_arrive, none, f, TW_NONE);
+    else
+        tw_do(b, TW_OP_mbarrier_expect, none, f, tw_i32(b, expected));
+    tw_val from = at64(b, in, i, STAGE);
+    if (fault == COPY_UNALIGNED) from = tw_add_imm(b, from, 8);
+    tw_val v[4] = {at32(b, tile, stage, STAGE), from, tw_i32(b, fault == ODD_BYTES ? STAGE - 4 : STAGE), f};
+    tw_emit(b, TW_OP_bulk_load, none, NULL, NULL, 0, v, 4);
+    tw_pop(b);
+    tw_pop(b);
+}
+
+static void wait_full(tw_builder *b, int fault, tw_val f, tw_val phase) {
+    if (fault == WRONG_PARITY) phase = tw_xor(b, phase, tw_i32(b, 1));
+    if (fault == POLLS_FOR_EVER) {
+        tw_push_while(b);
+        tw_val p = tw_get(b, TW_OP_mbarrier_test, none, TW_T_pred, f, phase);
+        tw_push_while_body(b, tw_not(b, p));
+        tw_do(b, TW_OP_nanosleep, none, tw_i32(b, 20), TW_NONE);
+        tw_pop(b);
+    } else if (fault != NO_FULL_WAIT) {
+        tw_do(b, TW_OP_mbarrier_wait, none, f, phase);
+    }
+}
+
+static void consume(tw_builder *b, int fault, tw_val out, tw_val tile, tw_val full, tw_val empty) {
+    tw_val t = tw_add_imm(b, tid(b), -32), lead = first_lane(b);
+    int tiles = fault == LAST_NOT_WAITED ? TILES - 1 : TILES;
+    tw_val i = tw_push_for(b, tw_i32(b, 0), tw_i32(b, tiles), tw_i32(b, 1), false);
+    tw_val stage = tw_and(b, i, tw_i32(b, 1)), phase = tw_and(b, tw_shr(b, i, 1), tw_i32(b, 1));
+    tw_val f = at32(b, full, stage, 8), e = at32(b, empty, stage, 8);
+    wait_full(b, fault, f, phase);
+    if (fault == EARLY_ARRIVE) {
+        warp_sync(b);
+        tw_when(b, lead);
+        tw_do(b, TW_OP_mbarrier_arrive, none, e, TW_NONE);
+    }
+    for (int j = 0; j < 2; j++) {
+        tw_val at = tw_add_imm(b, t, 64 * j), a = tw_add(b, at32(b, tile, stage, STAGE), tw_shl(b, at, 2));
+        tw_val x = tw_ld(b, f32_shared, a);
+        if (fault == OVER_MBARRIER) store(b, f32_shared, full, x);
+        store(b, f32_global, at64(b, out, tw_fma(b, i, tw_i32(b, 128), at), 4), tw_add(b, x, tw_f32(b, 1)));
+    }
+    if (fault != NO_WARP_SYNC) warp_sync(b);
+    if (fault != EARLY_ARRIVE && fault != NO_ARRIVE && fault != POLLS_FOR_EVER) {
+        tw_when(b, lead);
+        tw_do(b, TW_OP_mbarrier_arrive, none, e, TW_NONE);
+    }
+    tw_pop(b);
+}
+
+static void build_stages(tw_builder *b, int fault, tw_val in, tw_val out, tw_val aux) {
+    (void)aux;
+    tw_shared_add(b, "tiles", 2 * STAGE, 128, true);
+    tw_shared_add(b, "full", 16, 8, false);
+    tw_shared_add(b, "empty", 16, 8, false);
+    tw_val tile = tw_shared_base(b, "tiles"), full = tw_shared_base(b, "full"), empty = tw_shared_base(b, "empty");
+    initialise(b, fault, full, empty);
+    const int ranges[] = {0, 1, 1, 3};
+    tw_push_roles(b, ranges, 2);
+    produce(b, fault, in, tile, full, empty);
+    tw_next_role(b);
+    consume(b, fault, out, tile, full, empty);
+    tw_pop(b);
+    if (fault == USE_AFTER_INVAL) {
+        barrier(b);
+        tw_push_if(b, tw_eq(b, tid(b), tw_i32(b, 0)));
+        tw_do(b, TW_OP_mbarrier_inval, none, full, TW_NONE);
+        tw_do(b, TW_OP_mbarrier_arrive, none, full, TW_NONE);
+        tw_pop(b);
+    }
+}
+
+static float plus_one(int i) {
+    return (float)(i + 1);
+}
+
+/* -- shared memory written by all, stored by a bulk copy: twice, into the same buffer */
+
+enum { NO_PROXY_FENCE = 1, FENCE_BY_ISSUER, NO_BARRIER, NOT_WAITED_AT_EXIT, OVERWRITTEN, COPIED_OVER_READS };
+
+static void build_store(tw_builder *b, int fault, tw_val in, tw_val out, tw_val aux) {
+    (void)aux;
+    tw_shared_add(b, "tile", 512, 128, true);
+    tw_val t = tid(b), tile = tw_shared_base(b, "tile"), lead = tw_eq(b, t, tw_i32(b, 0));
+    for (int i = 0; i < 2; i++) {
+        tw_val x = tw_ld(b, f32_global, at64(b, in, tw_add_imm(b, t, 128 * i), 4));
+        store(b, f32_shared, at32(b, tile, t, 4), tw_add(b, x, tw_f32(b, 1)));
+        if (fault != NO_PROXY_FENCE && fault != FENCE_BY_ISSUER)
+            tw_do(b, TW_OP_fence_proxy, (tw_attrs){.proxy = TW_PROXY_async_shared}, TW_NONE, TW_NONE);
+        if (fault != NO_BARRIER) barrier(b);
+        tw_push_if(b, lead);
+        if (fault == FENCE_BY_ISSUER)
+            tw_do(b, TW_OP_fence_proxy, (tw_attrs){.proxy = TW_PROXY_async_shared}, TW_NONE, TW_NONE);
+        tw_val v[3] = {tw_add_imm(b, out, 512 * i), tile, tw_i32(b, 512)};
+        tw_emit(b, TW_OP_bulk_store, none, NULL, NULL, 0, v, 3);
+        tw_do(b, TW_OP_bulk_commit, none, TW_NONE, TW_NONE);
+        bool waits = !(i == 1 && fault == NOT_WAITED_AT_EXIT) && !(i == 0 && fault == OVERWRITTEN);
+        if (waits) tw_do(b, TW_OP_bulk_wait, (tw_attrs){.read = i == 0}, TW_NONE, TW_NONE);
+        tw_pop(b);
+        barrier(b);
+    }
+}
+
+/* -- cp_async that arrives at an mbarrier */
+
+enum { NO_ARRIVAL_WAIT = 1, PLAIN_ARRIVE, PHASE_GONE_TWICE };
+
+static void build_arrive(tw_builder *b, int fault, tw_val in, tw_val out, tw_val aux) {
+    (void)aux;
+    tw_shared_add(b, "tile", 256, 16, false);
+    tw_shared_add(b, "ready", 8, 8, false);
+    tw_val t = tid(b), tile = tw_shared_base(b, "tile"), m = tw_shared_base(b, "ready");
+    tw_when(b, tw_eq(b, t, tw_i32(b, 0)));
+    tw_do(b, TW_OP_mbarrier_init, none, m, tw_i32(b, 64));
+    barrier(b);
+    tw_val from = at64(b, in, t, 4);
+    tw_cp_async(b, (tw_attrs){.bytes = 4}, at32(b, tile, t, 4), from, TW_NONE);
+    if (fault == PLAIN_ARRIVE)
+        tw_do(b, TW_OP_mbarrier_arrive, none, m, TW_NONE);
+    else
+        tw_do(b, TW_OP_cp_async_arrive, none, m, TW_NONE);
+    if (fault == PHASE_GONE_TWICE) {
+        tw_do(b, TW_OP_mbarrier_wait, none, m, tw_i32(b, 0));
+        for (int i = 0; i < 2; i++) {
+            tw_do(b, TW_OP_mbarrier_arrive, none, m, TW_NONE);
+            barrier(b);
+        }
+        tw_do(b, TW_OP_mbarrier_wait, none, m, tw_i32(b, 1));
+    } else if (fault != NO_ARRIVAL_WAIT) {
+        tw_do(b, TW_OP_mbarrier_wait, none, m, tw_i32(b, 0));
+    }
+    tw_val x = tw_ld(b, f32_shared, at32(b, tile, tw_xor(b, t, tw_i32(b, 33)), 4));
+    store(b, f32_global, at64(b, out, t, 4), x);
+}
+
+static float crossed(int i) {
+    return (float)(i ^ 33);
+}
+
+enum { STAGES, STORE, ARRIVE };
+static const scene scenes[] = {
+    [STAGES] = {"stages", 96, 1, 0, false, build_stages, plus_one, TILES * 128},
+    [STORE] = {"store", 128, 1, 0, false, build_store, plus_one, 256},
+    [ARRIVE] = {"arrive", 64, 1, 0, false, build_arrive, crossed, 64},
+};
+
+#define S &scenes[STAGES]
+static const planted faults[] = {
+    {S, NO_INIT_FENCE, "no fence after mbarrier_init", TW_EMU_PROXY, "/bulk_load|full+|fence_mbarrier_init"},
+    {S, NO_BARRIER_AFTER_INIT, "no barrier after mbarrier_init", TW_EMU_RACE, "uses |mbarrier_init|nothing orders"},
+    {S, INIT_TWICE, "initialised twice", TW_EMU_MBARRIER, "/mbarrier_init|full+0, which is an mbarrier already"},
+    {S, NO_INIT, "not initialised", TW_EMU_MBARRIER, "empty+|not initialised"},
+    {S, TOO_MANY_BYTES, "expects too many bytes", TW_EMU_DEADLOCK, "full+|misses 0 of 1 arrivals, 16 bytes"},
+    {S, TOO_FEW_BYTES, "expects too few bytes", TW_EMU_MBARRIER, "full+|16 bytes more have landed"},
+    {S, NO_EXPECT, "arrives without expecting", TW_EMU_ASYNC, "/ld|reads tiles+|/bulk_load"},
+    {S, NO_FULL_WAIT, "does not wait for the copy", TW_EMU_ASYNC, "/ld|reads tiles+|/bulk_load|not waited for"},
+    {S, WRONG_PARITY, "waits for the other parity", TW_EMU_UNINITIALISED, "/ld|reads tiles+"},
+    {S, EARLY_ARRIVE, "gives the stage back before reading it", TW_EMU_RACE, "tiles+|/bulk_load|/ld"},
+    {S, NO_WARP_SYNC, "one lane arrives for all, unsynchronised", TW_EMU_RACE, "/bulk_load|copies to tiles+|/ld"},
+    {S, EMPTY_COUNT_LOW, "one consumer's arrival is enough", TW_EMU_MBARRIER, "waits for phase|has ended too"},
+    {S, EMPTY_COUNT_HIGH, "more arrivals than arrive", TW_EMU_DEADLOCK, "empty+|misses 1 of 3 arrivals"},
+    {S, NO_EMPTY_WAIT, "overwrites a stage in use", TW_EMU_MBARRIER, "role 0|arrives 1 times at full+|misses 0 of 1"},
+    {S, NO_ARRIVE, "never gives a stage back", TW_EMU_DEADLOCK, "role 0|empty+|misses 2 of 2|role 1|full+"},
+    {S, COPY_UNALIGNED, "unaligned bulk copy", TW_EMU_ALIGNMENT, "/bulk_load|not aligned to 16"},
+    {S, ODD_BYTES, "bulk copy of no whole pieces", TW_EMU_ALIGNMENT, "/bulk_load|508 bytes"},
+    {S, OVER_MBARRIER, "writes over an mbarrier", TW_EMU_MBARRIER, "/st|full+0, where an mbarrier is"},
+    {S, LAST_NOT_WAITED, "a copy nobody waits for", TW_EMU_LEAK, "full+8"},
+    {S, POLLS_FOR_EVER, "polls for what never comes", TW_EMU_DEADLOCK, "/test/mbarrier_test|polls full+"},
+    {S, USE_AFTER_INVAL, "used after mbarrier_inval", TW_EMU_MBARRIER, "full+0 is no mbarrier: it was invalidated"},
+    {&scenes[STORE], NO_PROXY_FENCE, "dropped fence_proxy", TW_EMU_PROXY, "/bulk_store|tile+|/st|no fence_proxy"},
+    {&scenes[STORE], FENCE_BY_ISSUER, "fence_proxy by another thread", TW_EMU_PROXY, "/bulk_store|tile+4|lane 1"},
+    {&scenes[STORE], NO_BARRIER, "bulk store without a barrier", TW_EMU_RACE, "/bulk_store|tile+"},
+    {&scenes[STORE], NOT_WAITED_AT_EXIT, "exits before the bulk store has read", TW_EMU_LEAK, "bulk store"},
+    {&scenes[STORE], OVERWRITTEN, "overwrites what a bulk store reads", TW_EMU_ASYNC,
+     "/st|writes tile+|/bulk_store|reads: it was not waited for"},
+    {&scenes[ARRIVE], NO_ARRIVAL_WAIT, "does not wait for the arrivals of copies", TW_EMU_ASYNC, "/ld|tile+|/cp_async"},
+    {&scenes[ARRIVE], PLAIN_ARRIVE, "arrives before its copies have landed", TW_EMU_ASYNC, "/ld|tile+|/cp_async"},
+};
+
+static void copies_and_mbarriers(void **state) {
+    (void)state;
+    all_caught(scenes, COUNT(scenes), faults, COUNT(faults));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(copies_and_mbarriers)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
