@@ -218,6 +218,7 @@ static tw_status enqueue_own(void *context, const tw_gemm_buffers *buffers, tw_d
                                    .grid = {l.grid[0], l.grid[1], l.grid[2]},
                                    .threads = own->need.threads,
                                    .dynamic_shared = own->need.shared_bytes,
+                                   .cluster = l.cluster,
                                    .arguments = l.arguments,
                                    .argument_bytes = l.argument_bytes,
                                    .n_arguments = l.n_arguments};
