@@ -110,7 +110,7 @@ void tw_gemm_config_set(tw_gemm_config *c, int i, int value);
 void tw_gemm_config_print(const tw_gemm_config *c, char *out, size_t size);
 tw_status tw_gemm_config_parse(tw_gemm_config *c, const char *text, tw_diag *diag);
 /* The same kernel's one spelling: what has no meaning beside the rest is at a fixed value. */
-tw_gemm_config tw_gemm_config_plain(tw_gemm_config c);
+tw_gemm_config tw_gemm_config_plain(const tw_gemm_problem *p, tw_gemm_config c);
 /* A configuration that is legal for the problem on most targets, and not bad. */
 tw_gemm_config tw_gemm_config_default(const tw_gemm_problem *p);
 
