@@ -65,7 +65,7 @@ static void draw_problem(tw_gemm_problem *p, uint64_t number, const gemm_limits 
                            .n = extent(r, most->n),
                            .k = extent(r, most->k),
                            .alpha = 1};
-    const uint64_t layout = number / TW_GEMM_TYPES + number / (4 * TW_GEMM_TYPES);
+    const uint64_t layout = number / TW_GEMM_TYPES + number / ((TW_GEMM_SPLITS + 1) * TW_GEMM_TYPES);
     p->trans_a = layout & 1;
     p->trans_b = layout >> 1 & 1;
     p->out = draw_out(p->type, r);
@@ -94,7 +94,8 @@ static double work_of(const gemm_case *c) {
 static bool draw_config(gemm_case *c, uint64_t number, const gemm_limits *most, tw_random *r) {
     tw_gemm_config keep;
     for (int i = 0; i < tw_gemm_parameters(); i++) tw_gemm_config_set(&keep, i, -1);
-    const int way = (int)(number / TW_GEMM_TYPES % 4); /* 0: no split */
+    int way = (int)(number / TW_GEMM_TYPES % (TW_GEMM_SPLITS + 1)); /* 0: no split */
+    if (way == TW_GEMM_SPLIT_CLUSTER + 1 && c->target->sm < 90) way = 0;
     static const int parts[] = {2, 3, 4, 5, 6};
     keep.kg = way ? parts[below(r, 5)] : 1;
     keep.split = way ? way - 1 : 0;
@@ -172,16 +173,19 @@ typedef struct facts {
     F("kl 2", 80, c->kl == 2)                                                                                          \
     F("kl 4", 60, c->kl == 4)                                                                                          \
     F("kl 8", 20, c->kl == 8)                                                                                          \
-    F("kg, last", 150, c->kg > 1 && c->split == TW_GEMM_SPLIT_LAST)                                                    \
-    F("kg, serial", 150, c->kg > 1 && c->split == TW_GEMM_SPLIT_SERIAL)                                                \
-    F("kg, atomic", 150, c->kg > 1 && c->split == TW_GEMM_SPLIT_ATOMIC)                                                \
+    F("kg, last", 120, c->kg > 1 && c->split == TW_GEMM_SPLIT_LAST)                                                    \
+    F("kg, serial", 120, c->kg > 1 && c->split == TW_GEMM_SPLIT_SERIAL)                                                \
+    F("kg, atomic", 120, c->kg > 1 && c->split == TW_GEMM_SPLIT_ATOMIC)                                                \
+    F("kg, cluster", 50, c->kg > 1 && c->split == TW_GEMM_SPLIT_CLUSTER)                                               \
     F("kg and kl", 150, c->kg > 1 && c->kl > 1)                                                                        \
     F("a split without work", 30, c->kg > 1 && (c->kg - 1) * f->need.stages_of_k * c->u >= p->k)                       \
     F("group", 400, c->group > 1)                                                                                      \
     F("several tiles", 300, f->need.tiles > p->batch)                                                                  \
+    F("fragments of less than 16 bytes", 100, !c->mma && c->frag < 16)                                                 \
     F("copies of 1 or 2 bytes", 60, f->plan.x.vec < 4 || f->plan.y.vec < 4)                                            \
     F("copies of 4 bytes", 200, f->plan.x.vec == 4 || f->plan.y.vec == 4)                                              \
     F("copies of 8 bytes", 100, f->plan.x.vec == 8 || f->plan.y.vec == 8)                                              \
+    F("fragments of less than 16 bytes", 100, !c->mma && c->frag < 16)                                                 \
     F("copies of 16 bytes", 50, f->plan.x.vec == 16 || f->plan.y.vec == 16)                                            \
     F("transposed on the way", 50, f->plan.x.k_major != f->plan.x.k_stored || f->plan.y.k_major != f->plan.y.k_stored) \
     F("wide stores", 150, f->v.vec_c >= 8)                                                                             \

@@ -26,7 +26,7 @@ bool gemm_case_draw(gemm_case *c, uint64_t number, const tw_target *t, const gem
 void gemm_case_print(const gemm_case *c, char *out, size_t size);
 
 /* What a case has, and how many had it. */
-enum { GEMM_FEATURES = 64 };
+enum { GEMM_FEATURES = 80 };
 typedef struct gemm_coverage {
     int cases, of[GEMM_FEATURES];
 } gemm_coverage;

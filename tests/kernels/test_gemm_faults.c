@@ -62,6 +62,7 @@ static specimen make_specimen(int has, int variant) {
                                 .kl = kl,
                                 .kg = kg,
                                 .vec = 16,
+                                .frag = 16,
                                 .stages = stages,
                                 .split = has & SERIAL   ? TW_GEMM_SPLIT_SERIAL
                                          : has & ATOMIC ? TW_GEMM_SPLIT_ATOMIC
