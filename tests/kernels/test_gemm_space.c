@@ -139,6 +139,16 @@ static void the_default_is_legal(void **state) {
                 }
 }
 
+static void grids_have_an_end(void **state) {
+    (void)state;
+    tw_gemm_problem p = {.type = TW_GEMM_F32, .m = 1000000000, .n = 1000000000, .k = 64, .alpha = 1};
+    const char *why;
+    assert_int_equal(tw_gemm_problem_complete(&p, NULL), TW_OK);
+    tw_gemm_config c = tw_gemm_config_default(&p);
+    assert_false(tw_gemm_legal(&p, &c, tw_target_find("sm_80"), NULL, &why));
+    assert_string_equal(why, "more blocks than a grid holds");
+}
+
 static void drawing_keeps_what_it_is_told(void **state) {
     (void)state;
     tw_random r = tw_random_seed(3);
@@ -260,12 +270,10 @@ static void problems_without_sense_are_refused(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(legal_ones_build_and_fit),
-                                       cmocka_unit_test(any_numbers_are_judged),
-                                       cmocka_unit_test(the_default_is_legal),
-                                       cmocka_unit_test(drawing_keeps_what_it_is_told),
-                                       cmocka_unit_test(configurations_are_read_back),
-                                       cmocka_unit_test(many_are_judged_quickly),
-                                       cmocka_unit_test(problems_without_sense_are_refused)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(legal_ones_build_and_fit),      cmocka_unit_test(any_numbers_are_judged),
+        cmocka_unit_test(the_default_is_legal),          cmocka_unit_test(grids_have_an_end),
+        cmocka_unit_test(drawing_keeps_what_it_is_told), cmocka_unit_test(configurations_are_read_back),
+        cmocka_unit_test(many_are_judged_quickly),       cmocka_unit_test(problems_without_sense_are_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
