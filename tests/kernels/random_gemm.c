@@ -85,10 +85,28 @@ static void draw_problem(tw_gemm_problem *p, uint64_t number, const gemm_limits 
     if (!integer && complete.out != TW_T_f64) e->activation = (tw_gemm_activation)(chance(r, 40) ? 1 + below(r, 2) : 0);
 }
 
-static double work_of(const gemm_case *c) {
+static bool within(const gemm_case *c, const gemm_limits *most) {
     tw_gemm_resources need;
-    tw_gemm_legal(&c->problem, &c->config, c->target, &need, NULL);
-    return (double)need.tiles * c->config.ml * c->config.nl * (double)c->problem.k / (c->config.mma ? 4 : 1);
+    tw_gemm_plan p;
+    tw_gemm_variant v = tw_gemm_variant_of(&c->problem, &c->config);
+    if (!tw_gemm_legal(&c->problem, &c->config, c->target, &need, NULL)) return false;
+    if (tw_gemm_plan_of(&v, &c->config, c->target, &p)) return false;
+    const tw_mma_info *m = tw_mma_describe(p.mma);
+    const int unrolled = c->config.mma ? p.accumulators / m->c * (p.depth / m->k) : p.accumulators * p.depth;
+    const double work =
+        (double)need.tiles * c->config.ml * c->config.nl * (double)c->problem.k / (c->config.mma ? 4 : 1);
+    return unrolled <= most->code && work <= most->work;
+}
+
+/* Ways to cut k, not more than there are stages of 8. */
+static int draw_parts(const tw_gemm_problem *p, const gemm_limits *most, tw_random *r) {
+    const int64_t k = p->k / 8 + 1;
+    const int limit = k < most->parts ? (int)k : most->parts;
+    for (int i = 0; i < 100 && limit >= 2; i++) {
+        int kg = 2 + below(r, limit - 1);
+        if (chance(r, 30) || kg <= 6 || kg % 4 == 0) return kg;
+    }
+    return 1;
 }
 
 static bool draw_config(gemm_case *c, uint64_t number, const gemm_limits *most, tw_random *r) {
@@ -96,17 +114,16 @@ static bool draw_config(gemm_case *c, uint64_t number, const gemm_limits *most, 
     for (int i = 0; i < tw_gemm_parameters(); i++) tw_gemm_config_set(&keep, i, -1);
     int way = (int)(number / TW_GEMM_TYPES % (TW_GEMM_SPLITS + 1)); /* 0: no split */
     if (way == TW_GEMM_SPLIT_CLUSTER + 1 && c->target->sm < 90) way = 0;
-    static const int parts[] = {2, 3, 4, 5, 6};
-    keep.kg = way ? parts[below(r, 5)] : 1;
-    keep.split = way ? way - 1 : 0;
+    keep.kg = way ? draw_parts(&c->problem, most, r) : 1;
+    if (way == TW_GEMM_SPLIT_CLUSTER + 1 && keep.kg > TW_GEMM_CLUSTER) keep.kg = 2 + below(r, TW_GEMM_CLUSTER - 1);
+    keep.split = keep.kg > 1 ? way - 1 : 0;
     keep.mma = c->problem.type == TW_GEMM_TF32 || chance(r, 60);
     keep.swap = chance(r, 50);
     if (chance(r, 35)) keep.stages = 1;
     if (chance(r, 65)) keep.ks = 1 + below(r, 2);
     if (chance(r, 70)) keep.kl = 1 << below(r, 4);
     for (int i = 0; i < 40; i++)
-        if (tw_gemm_config_random(&c->config, &c->problem, c->target, &keep, r, 3000) && work_of(c) <= most->work)
-            return true;
+        if (tw_gemm_config_random(&c->config, &c->problem, c->target, &keep, r, 3000) && within(c, most)) return true;
     return false;
 }
 

@@ -15,7 +15,9 @@ typedef struct gemm_case {
 
 typedef struct gemm_limits {
     int m, n, k;
+    int parts;   /* blocks along k */
     double work; /* multiply-adds of all blocks' tiles, whole: what emulating costs */
+    int code;    /* multiply-adds that a stage unrolls to, in a thread (tensor cores: operations) */
 } gemm_limits;
 
 /* The case of this number. Types, ways to split and layouts go in turn, the rest is drawn; false when nothing legal was

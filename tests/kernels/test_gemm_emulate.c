@@ -35,7 +35,7 @@ static tw_status emulate(const gemm_case *c, tw_diag *diag) {
 static void random_configurations_are_right(void **state) {
     (void)state;
     static const char *const targets[] = {"sm_80", "sm_90a"};
-    const gemm_limits most = {.m = 100, .n = 100, .k = 150, .work = 2e6};
+    const gemm_limits most = {.m = 100, .n = 100, .k = 150, .parts = 6, .work = 2e6, .code = 4096};
     const char *first = getenv("GEMM_FIRST"), *count = getenv("GEMM_COUNT");
     const int from = first ? atoi(first) : 0, n = count ? atoi(count) : CASES;
     gemm_coverage v = {0};

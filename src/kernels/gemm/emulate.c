@@ -32,28 +32,12 @@ static bool allocate(run *r, const tw_gemm_data *d, const tw_gemm_config *c) {
     return ok;
 }
 
-/* Elements between rows and between products, which are nobody's to write, that are not what they were. */
-static int64_t count_gaps(const tw_gemm_data *d, const unsigned char *now, const unsigned char *before) {
-    const tw_gemm_problem *p = &d->problem;
-    const int64_t es = tw_type_bits(p->out) / 8, all = (int64_t)d->bytes_c / es;
-    int64_t n = 0;
-    for (int64_t i = 0; i < all; i++) {
-        bool cell = false;
-        for (int64_t b = 0; b < p->batch && !cell && i >= b * p->stride_c; b++) {
-            int64_t in = i - b * p->stride_c;
-            cell = in / p->ldc < p->m && in % p->ldc < p->n;
-        }
-        n += !cell && memcmp(now + i * es, before + i * es, (size_t)es) != 0;
-    }
-    return n;
-}
-
 static tw_status judge(const run *r, const tw_gemm_data *d, unsigned char *now, const unsigned char *before,
                        tw_diag *diag) {
     int64_t first = 0;
     double worst;
     tw_emu_read(r->emu, r->at.c, now, d->bytes_c);
-    int64_t wrong = tw_gemm_data_compare(d, now, &worst, &first), gaps = count_gaps(d, now, before);
+    int64_t wrong = tw_gemm_data_compare(d, now, &worst, &first), gaps = tw_gemm_data_gaps(d, now, before);
     if (wrong)
         return tw_fail(
             diag, TW_ERR_MISMATCH,

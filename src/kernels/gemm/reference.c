@@ -236,3 +236,19 @@ int64_t tw_gemm_data_compare(const tw_gemm_data *d, const void *c, double *worst
     if (worst) *worst = most;
     return wrong;
 }
+
+int64_t tw_gemm_data_gaps(const tw_gemm_data *d, const void *now, const void *before) {
+    const unsigned char *x = now, *y = before;
+    const tw_gemm_problem *p = &d->problem;
+    const int64_t es = tw_type_bits(p->out) / 8, all = (int64_t)d->bytes_c / es;
+    int64_t n = 0;
+    for (int64_t i = 0; i < all; i++) {
+        bool cell = false;
+        for (int64_t b = 0; b < p->batch && !cell && i >= b * p->stride_c; b++) {
+            int64_t in = i - b * p->stride_c;
+            cell = in / p->ldc < p->m && in % p->ldc < p->n;
+        }
+        n += !cell && memcmp(x + i * es, y + i * es, (size_t)es) != 0;
+    }
+    return n;
+}

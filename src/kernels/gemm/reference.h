@@ -24,6 +24,9 @@ void tw_gemm_data_free(tw_gemm_data *d);
    tolerance, `first` the index of the first wrong cell. */
 int64_t tw_gemm_data_compare(const tw_gemm_data *d, const void *c, double *worst, int64_t *first);
 
+/* Elements between C's rows and between its products, which are nobody's to write, that are not what they were. */
+int64_t tw_gemm_data_gaps(const tw_gemm_data *d, const void *now, const void *before);
+
 /* One element of a matrix as a number. */
 double tw_element_read(tw_type t, const void *data, int64_t index);
 
