@@ -793,7 +793,7 @@ static void every_planted_fault_is_caught(void **state) {
     int missed = 0;
     for (size_t f = 0; f < sizeof faults / sizeof *faults; f++) {
         int tried = 0, caught = 0, by[VERDICTS] = {0};
-        char names[200] = "";
+        char names[200] = "", said[300] = "";
         for (int variant = 0; variant < VARIANTS; variant++) {
             tw_diag d = {0};
             int v = try_fault(f, variant, &d);
@@ -802,15 +802,16 @@ static void every_planted_fault_is_caught(void **state) {
             const bool fits = v >= 0 && faults[f].by >> v & 1, told = !faults[f].at || strstr(d.message, faults[f].at);
             const bool placed = v >= MISMATCH || strstr(d.message, "body") || v == TW_EMU_DEADLOCK;
             if (v >= 0) by[v]++;
-            if (fits && told && placed)
+            if (fits && told && placed) {
                 caught++;
-            else
+                snprintf(said, sizeof said, "%.*s", (int)strcspn(d.message, "\n"), d.message);
+            } else
                 print_message("%s, variant %d: %s: %.300s\n", faults[f].kind, variant,
                               v < 0 ? "not found" : verdict_name(v), d.message);
         }
         for (int v = 0; v < VERDICTS; v++)
             if (by[v]) snprintf(names + strlen(names), sizeof names - strlen(names), " %s", verdict_name(v));
-        print_message("%-46s caught %d/%d as%s\n", faults[f].kind, caught, tried, names);
+        print_message("%-46s caught %d/%d as%s\n    %.250s\n", faults[f].kind, caught, tried, names, said);
         missed += tried - caught;
         if (tried < 2) fail_msg("%s: %d kernels have a place for it", faults[f].kind, tried);
     }
