@@ -84,6 +84,17 @@ emu_next emu_exec_shared_address(emu_warp *w, const emu_op *op) {
     return EMU_GO;
 }
 
+/* Kernels with clusters are refused before they start. */
+emu_next emu_exec_cluster_address(emu_warp *w, const emu_op *op) {
+    (void)w, (void)op;
+    return EMU_GO;
+}
+
+emu_next emu_exec_cluster_sync(emu_warp *w, const emu_op *op) {
+    (void)w, (void)op;
+    return EMU_GO;
+}
+
 emu_next emu_exec_policy(emu_warp *w, const emu_op *op) {
     EMU_EACH(lane, w->active) emu_put(w, op->out[0], (int)lane, 0);
     return EMU_GO;

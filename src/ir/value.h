@@ -45,8 +45,9 @@ enum {
     }
 TW_INTEGER_VIEW(u16)
 TW_INTEGER_VIEW(s16)
-TW_INTEGER_VIEW(f16) TW_INTEGER_VIEW(bf16) TW_INTEGER_VIEW(u32) TW_INTEGER_VIEW(s32) TW_INTEGER_VIEW(f16x2)
-    TW_INTEGER_VIEW(bf16x2) TW_INTEGER_VIEW(u64) TW_INTEGER_VIEW(s64) static inline bool tw_read_pred(uint64_t bits) {
+TW_INTEGER_VIEW(f16)
+TW_INTEGER_VIEW(bf16) TW_INTEGER_VIEW(u32) TW_INTEGER_VIEW(s32) TW_INTEGER_VIEW(f16x2) TW_INTEGER_VIEW(bf16x2)
+    TW_INTEGER_VIEW(u64) TW_INTEGER_VIEW(s64) static inline bool tw_read_pred(uint64_t bits) {
     return bits & 1;
 }
 static inline float tw_read_f32(uint64_t bits) {
@@ -105,6 +106,24 @@ static inline int32_t tw_div_s32(int32_t a, int32_t b) {
 }
 static inline int32_t tw_rem_s32(int32_t a, int32_t b) {
     return b == 0 ? a : b == -1 ? 0 : a % b;
+}
+/* The other one of a NaN, and -0 below +0, which C leaves open; without branches, so that loops become vectors. Equal
+   numbers have the same bits, or are zeros. */
+static inline float tw_min_f32(float a, float b) {
+    float least = a == b ? tw_bits_f32(tw_f32_bits(a) | tw_f32_bits(b)) : a < b ? a : b;
+    return b != b ? a : least;
+}
+static inline float tw_max_f32(float a, float b) {
+    float most = a == b ? tw_bits_f32(tw_f32_bits(a) & tw_f32_bits(b)) : a > b ? a : b;
+    return b != b ? a : most;
+}
+static inline double tw_min_f64(double a, double b) {
+    double least = a == b ? tw_read_f64(tw_write_f64(a) | tw_write_f64(b)) : a < b ? a : b;
+    return b != b ? a : least;
+}
+static inline double tw_max_f64(double a, double b) {
+    double most = a == b ? tw_read_f64(tw_write_f64(a) & tw_write_f64(b)) : a > b ? a : b;
+    return b != b ? a : most;
 }
 uint32_t tw_bfe_u32(uint32_t a, uint32_t from, uint32_t length);
 uint32_t tw_prmt(uint32_t a, uint32_t b, uint32_t selector);

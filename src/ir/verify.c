@@ -163,7 +163,7 @@ static tw_type letter(const tw_ir_op *op, char c, int *count) {
     case 'T':
         return tw_type_register((tw_type)op->at.type);
     case 'A':
-        return op->at.space == TW_SPACE_shared ? TW_T_i32 : TW_T_i64;
+        return op->at.space == TW_SPACE_shared || op->at.space == TW_SPACE_cluster ? TW_T_i32 : TW_T_i64;
     case 's':
     case 'i':
         return TW_T_i32;

@@ -23,6 +23,8 @@ static void needs(tw_verifier *v, int sm, const char *what) {
 PLAIN(prefetch)
 PLAIN(fence_mbarrier_init)
 PLAIN(cp_async_commit)
+PLAIN(cluster_address)
+PLAIN(cluster_sync)
 PLAIN(cp_async_arrive)
 PLAIN(bulk_commit)
 PLAIN(barrier)

@@ -48,6 +48,10 @@ void tw_ptx_emit_sreg(tw_ptx_printer *p, const tw_ir_op *op) {
                     tw_attr_value_ptx(TW_ATTR_sreg, op->at.sreg));
 }
 
+void tw_ptx_emit_cluster_address(tw_ptx_printer *p, const tw_ir_op *op) {
+    tw_ptx_line(p, "mapa.shared::cluster.u32 %r, %r, %v;", op->results[0], op->operands[0], op->operands[1]);
+}
+
 void tw_ptx_emit_shared_address(tw_ptx_printer *p, const tw_ir_op *op) {
     const tw_shared *s = tw_kernel_shared_find(p->k, op->name);
     if (!s) {

@@ -25,6 +25,12 @@ void tw_ptx_emit_barrier(tw_ptx_printer *p, const tw_ir_op *op) {
     tw_ptx_line(p, "bar.sync 0;");
 }
 
+void tw_ptx_emit_cluster_sync(tw_ptx_printer *p, const tw_ir_op *op) {
+    (void)op;
+    tw_ptx_line(p, "barrier.cluster.arrive.release.aligned;");
+    tw_ptx_line(p, "barrier.cluster.wait.acquire.aligned;");
+}
+
 void tw_ptx_emit_barrier_sync(tw_ptx_printer *p, const tw_ir_op *op) {
     tw_ptx_line(p, "bar.sync %v, %d;", op->operands[0], op->at.count);
 }

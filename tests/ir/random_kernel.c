@@ -253,12 +253,24 @@ static tw_attrs access(generator *g, bool store) {
     return at;
 }
 
-/* A multiple of the access within the input. */
+/* A multiple of the access within the input, in ways that give the passes something to do: constants in the sum, in
+   what is multiplied, and added to a variable that goes on afterwards. */
 static tw_val input_address(generator *g, const tw_attrs *at) {
     int bytes = tw_type_bits((tw_type)at->type) / 8 * (at->vec ? at->vec : 1);
-    tw_val x = tw_and(&g->b, pick(g, TW_T_i32), i32(g, RANDOM_IN_BYTES / 2 - bytes));
+    tw_val x = tw_and(&g->b, pick(g, TW_T_i32), i32(g, RANDOM_IN_BYTES / 8 - bytes));
     x = tw_op_emit(&g->b, TW_OP_zext_i64_i32, x, TW_NONE, TW_NONE);
-    return tw_add_imm(&g->b, tw_add(&g->b, g->in, x), bytes * below(g, 8));
+    if (chance(g, 50)) {
+        x = tw_add_imm(&g->b, x, bytes * below(g, 8));
+        x = chance(g, 50) ? tw_shl(&g->b, x, 1) : tw_mul(&g->b, x, tw_i64(&g->b, 3));
+    }
+    tw_val address = tw_add(&g->b, g->in, x);
+    if (chance(g, 30)) {
+        tw_val moving = tw_var_of(&g->b, address);
+        address = tw_add_imm(&g->b, moving, bytes * below(g, 4));
+        if (chance(g, 50)) tw_op_to(&g->b, moving, TW_OP_add_i64, moving, tw_i64(&g->b, bytes), TW_NONE);
+        if (chance(g, 30)) address = moving;
+    }
+    return tw_add_imm(&g->b, address, bytes * below(g, 8));
 }
 
 static void make_ld(generator *g) {

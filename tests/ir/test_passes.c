@@ -214,6 +214,12 @@ static void folds_addresses(void **state) {
           T "    %2:i64 = add_i64 @p, 64:i64\n    %3:i64 = mad_wide_s32 %1, 4:i32, %2\n" LD("%4", "%3", "") ST("%4"),
           T "    %2:i64 = add_i64 @p, 64:i64\n    %3:i64 = mad_wide_s32 %1, 4:i32, @p\n"
             "    %4:i64 = mad_wide_s32 %1, 4:i32, %2\n" LD("%5", "%3", " offset=64") ST("%5"));
+    /* both: a product of a sum, in a sum */
+    gives(tw_pass_addresses,
+          T "    %2:i32 = add_i32 %1, 2:i32\n    %3:i32 = shl_i32 %2, 2:i32\n    %4:i32 = add_i32 %3, 1:i32\n" LD(
+              "%5", "%4", " space=shared") ST("%5"),
+          T "    %2:i32 = add_i32 %1, 2:i32\n    %3:i32 = shl_i32 %1, 2:i32\n    %4:i32 = shl_i32 %2, 2:i32\n"
+            "    %5:i32 = add_i32 %4, 1:i32\n" LD("%6", "%3", " space=shared offset=9") ST("%6"));
     /* not through widening: the sum may overflow before */
     gives(tw_pass_addresses,
           T "    %2:i32 = add_i32 %1, 2:i32\n    %3:i64 = mad_wide_s32 %2, 4:i32, @p\n" LD("%4", "%3", "") ST("%4"),

@@ -2,6 +2,7 @@
 /* The IR's text: what is printed, that it comes back the same, and how what is no kernel is refused. */
 #include "support/support.h"
 
+#include "base/file.h"
 #include "ir/builder.h"
 #include "ir/random_kernel.h"
 #include "ir/text.h"
@@ -139,6 +140,38 @@ static void random_kernels_come_back(void **state) {
     }
 }
 
+/* The example of docs/ir.md: this is its C, and the page shows what it prints. */
+static void the_example_of_the_page(void **state) {
+    (void)state;
+    tw_kernel *k = tw_kernel_new("sum", 80, 128);
+    tw_builder b = tw_builder_of(k);
+    tw_val x = tw_pointer_add(&b, "x", 4, true), y = tw_pointer_add(&b, "y", 4, false);
+    tw_val n = tw_parameter_add(&b, "n", TW_T_i32);
+    tw_val thread = tw_sreg(&b, TW_SREG_tid_x), sum = tw_var_of(&b, tw_f32(&b, 0));
+    tw_val i = tw_push_for(&b, thread, n, tw_i32(&b, 128), true);
+    tw_val at = tw_op_emit(&b, TW_OP_mad_wide_s32, i, tw_i32(&b, 4), x);
+    tw_val v = tw_ld(&b, (tw_attrs){.type = TW_T_f32, .cache = TW_CACHE_nc}, at);
+    tw_op_to(&b, sum, TW_OP_add_f32, sum, v, TW_NONE);
+    tw_pop(&b);
+    for (int lanes = 16; lanes; lanes /= 2) {
+        v = tw_shfl(&b, TW_MODE_bfly, sum, tw_i32(&b, lanes), tw_i32(&b, -1));
+        tw_op_to(&b, sum, TW_OP_add_f32, sum, v, TW_NONE);
+    }
+    tw_val lane = tw_rem(&b, thread, 32);
+    tw_when(&b, tw_eq(&b, lane, tw_i32(&b, 0)));
+    tw_red(&b, (tw_attrs){.type = TW_T_f32, .rmw = TW_RMW_add, .scope = TW_SCOPE_gpu}, y, &sum);
+
+    tw_buf page = {0}, text = {0};
+    tw_diag d;
+    assert_int_equal(tw_kernel_verify(k, 0, &d), TW_OK);
+    assert_true(tw_kernel_print(&text, k));
+    assert_int_equal(tw_file_read(&page, TW_SOURCE_DIR "/docs/ir.md", &d), TW_OK);
+    if (!strstr(page.data, text.data)) fail_msg("docs/ir.md does not show:\n%s", text.data);
+    tw_buf_free(&page);
+    tw_buf_free(&text);
+    tw_kernel_free(k);
+}
+
 /* Kernels that differ in the order of their value tables alone print equally. */
 static void numbers_follow_appearance(void **state) {
     (void)state;
@@ -269,12 +302,10 @@ static void truncated_text(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(prints_as_documented),
-                                       cmocka_unit_test(random_kernels_come_back),
-                                       cmocka_unit_test(numbers_follow_appearance),
-                                       cmocka_unit_test(hand_written_text),
-                                       cmocka_unit_test(refuses_with_a_place),
-                                       cmocka_unit_test(deep_nesting_is_refused),
-                                       cmocka_unit_test(truncated_text)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(prints_as_documented),    cmocka_unit_test(random_kernels_come_back),
+        cmocka_unit_test(the_example_of_the_page), cmocka_unit_test(numbers_follow_appearance),
+        cmocka_unit_test(hand_written_text),       cmocka_unit_test(refuses_with_a_place),
+        cmocka_unit_test(deep_nesting_is_refused), cmocka_unit_test(truncated_text)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -254,6 +254,18 @@ static void comparisons_with_nan(void **state) {
     assert_int_equal(run(TW_OP_max_f32, f32(1), f32(NAN), 0), f32(1));
 }
 
+/* Of two zeros the negative one is the lesser, whichever comes first. */
+static void zeros_have_an_order(void **state) {
+    (void)state;
+    const uint64_t minus32 = f32(-0.0f), minus64 = 1ull << 63;
+    for (int i = 0; i < 2; i++) {
+        assert_true(run(TW_OP_min_f32, i ? 0 : minus32, i ? minus32 : 0, 0) == minus32);
+        assert_true(run(TW_OP_max_f32, i ? 0 : minus32, i ? minus32 : 0, 0) == 0);
+        assert_true(run(TW_OP_min_f64, i ? 0 : minus64, i ? minus64 : 0, 0) == minus64);
+        assert_true(run(TW_OP_max_f64, i ? 0 : minus64, i ? minus64 : 0, 0) == 0);
+    }
+}
+
 /* The table says of itself what holds: what commutes commutes, results fit their type, everything has a name of its
    own. */
 static void rows_of_the_table(void **state) {
@@ -289,6 +301,6 @@ int main(void) {
         cmocka_unit_test(tf32_rounds_half_away), cmocka_unit_test(floats_to_integers),
         cmocka_unit_test(integer_division),      cmocka_unit_test(shifts_clamp),
         cmocka_unit_test(bits_and_bytes),        cmocka_unit_test(comparisons_with_nan),
-        cmocka_unit_test(rows_of_the_table)};
+        cmocka_unit_test(zeros_have_an_order),   cmocka_unit_test(rows_of_the_table)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
