@@ -34,6 +34,12 @@ static inline uint64_t load(const uint8_t *p, uint32_t size) {
     }
 }
 
+/* What an access must be aligned to: wide ones are made of such of 16 bytes, eight single bytes of two times four. */
+static uint32_t align_of(const tw_attrs *at) {
+    uint32_t bytes = count_of(at) * size_of(at);
+    return bytes > 16 ? 16 : at->type == TW_T_i8 && bytes > 4 ? 4 : bytes;
+}
+
 /* A volatile access is a relaxed one of the widest scope. */
 static int scope_of(const tw_attrs *at) {
     return at->order == TW_ORDER_volatile ? TW_SCOPE_sys : at->scope;
@@ -52,7 +58,7 @@ emu_next emu_exec_ld(emu_warp *w, const emu_op *op) {
     const bool strong = at->order != TW_ORDER_weak, wide = op->out[0].wide;
     emu_how how = emu_weak(w, true, false);
     if (strong) how.strength = (uint8_t)(1 + scope_of(at));
-    how.align = n * size > 16 ? 16 : n * size; /* wider ones are made of such */
+    how.align = align_of(at);
     void *out[8];
     emu_object *objects[EMU_LANES];
     uint64_t addresses[EMU_LANES];
@@ -88,7 +94,7 @@ emu_next emu_exec_st(emu_warp *w, const emu_op *op) {
     emu_how how = emu_weak(w, false, true);
     bool strong = at->order != TW_ORDER_weak;
     if (strong) how.strength = (uint8_t)(1 + scope_of(at));
-    how.align = n * size > 16 ? 16 : n * size; /* wider ones are made of such */
+    how.align = align_of(at);
     how.value = value;
     EMU_EACH(lane, emu_guarded(w, op)) {
         for (uint32_t i = 0; i < n; i++) {
