@@ -284,9 +284,10 @@ emu_next emu_exec_mbarrier_expect(emu_warp *w, const emu_op *op) {
     return EMU_GO;
 }
 
-/* Whether the phase of this parity has ended, which acquires what its arrivals released. */
-static bool ended(emu_warp *w, const emu_op *op, int lane, uint32_t address, uint32_t parity) {
+/* Whether the phase of this parity has ended, which acquires for these lanes what its arrivals released. */
+static bool ended(emu_warp *w, const emu_op *op, uint32_t mask, uint32_t address, uint32_t parity) {
     emu_launch *l = w->launch;
+    int lane = __builtin_ctz(mask);
     emu_mbarrier *m = emu_mbarrier_usable(w, op, lane, address);
     if (!m) return true;
     if (l->checked) {
@@ -304,27 +305,39 @@ static bool ended(emu_warp *w, const emu_op *op, int lane, uint32_t address, uin
     if ((m->phase & 1) == (parity & 1)) return false;
     if (l->checked) {
         m->waited = m->phase;
-        emu_acquire(w, 1u << lane, &m->done);
+        emu_acquire(w, mask, &m->done);
     }
     return true;
 }
 
+/* Takes from `left` the lanes that ask for what the first of them asks for. */
+static uint32_t alike(const emu_warp *w, const emu_op *op, uint32_t *left, uint32_t *address, uint32_t *parity) {
+    int lane = __builtin_ctz(*left);
+    uint32_t same = 0;
+    *address = (uint32_t)emu_get(w, op->in[0], lane);
+    *parity = (uint32_t)emu_get(w, op->in[1], lane);
+    EMU_EACH(other, *left)
+    if ((uint32_t)emu_get(w, op->in[0], (int)other) == *address &&
+        (uint32_t)emu_get(w, op->in[1], (int)other) == *parity)
+        same |= 1u << other;
+    *left &= ~same;
+    return same;
+}
+
 emu_next emu_exec_mbarrier_test(emu_warp *w, const emu_op *op) {
-    EMU_EACH(lane, w->active) {
-        uint32_t address = (uint32_t)emu_get(w, op->in[0], (int)lane);
-        bool yes = ended(w, op, (int)lane, address, (uint32_t)emu_get(w, op->in[1], (int)lane));
-        emu_put(w, op->out[0], (int)lane, yes);
+    for (uint32_t left = w->active, address, parity; left;) {
+        uint32_t mask = alike(w, op, &left, &address, &parity);
+        bool yes = ended(w, op, mask, address, parity);
+        EMU_EACH(lane, mask) emu_put(w, op->out[0], (int)lane, yes);
         emu_poll(w, op, address, yes);
     }
     return EMU_GO;
 }
 
 emu_next emu_exec_mbarrier_wait(emu_warp *w, const emu_op *op) {
-    EMU_EACH(lane, w->active) {
-        uint32_t address = (uint32_t)emu_get(w, op->in[0], (int)lane);
-        uint32_t parity = (uint32_t)emu_get(w, op->in[1], (int)lane);
-        if (w->launch->stop) return EMU_GO;
-        if (ended(w, op, (int)lane, address, parity)) continue;
+    for (uint32_t left = w->active, address, parity; left && !w->launch->stop;) {
+        uint32_t mask = alike(w, op, &left, &address, &parity);
+        if (ended(w, op, mask, address, parity) || w->launch->stop) continue;
         /* It tries again when a phase ends. */
         w->waits_at = address;
         w->waits_parity = parity;

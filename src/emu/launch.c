@@ -321,6 +321,8 @@ static void work(emu_launch *l) {
 
 static tw_status unsupported(const emu_launch *l, tw_diag *diag) {
     if (l->code.too_deep) return tw_fail(diag, TW_ERR_UNSUPPORTED, "blocks are nested too deeply");
+    /* What accesses are remembered by. */
+    if (l->code.n >= 1 << 24) return tw_fail(diag, TW_ERR_UNSUPPORTED, "more than 2^24 operations");
     if (l->kernel->cluster > 1) return tw_fail(diag, TW_ERR_UNSUPPORTED, "the emulator knows no clusters");
     for (int i = 0; i < l->code.n; i++) {
         const tw_ir_op *ir = l->code.ops[i].ir;
@@ -361,6 +363,17 @@ static tw_status prepare(emu_launch *l, const uint64_t *arguments) {
     return TW_OK;
 }
 
+static void check_arguments(emu_launch *l, const uint64_t *arguments) {
+    char text[160];
+    for (int i = 0; i < l->kernel->n_parameters; i++) {
+        const tw_parameter *p = &l->kernel->parameters[i];
+        if (!p->pointer || p->align < 2 || arguments[i] % (uint64_t)p->align == 0) continue;
+        snprintf(text, sizeof text, "argument %.40s is 0x%llx, which is no multiple of %d as was promised", p->name,
+                 (unsigned long long)arguments[i], p->align);
+        emu_find_text(l, TW_EMU_ALIGNMENT, text);
+    }
+}
+
 static void clean(emu_launch *l) {
     while (l->n_resident) block_free(l, l->resident[--l->n_resident]);
     for (int i = 0; i < 2; i++)
@@ -387,6 +400,7 @@ tw_status tw_emu_launch(tw_emu *e, const tw_kernel *k, const uint64_t *arguments
     l.checked = !l.options->unchecked;
     l.most_operations = l.options->max_operations > 0 ? l.options->max_operations : 1000000000;
     tw_status st = prepare(&l, arguments);
+    if (st == TW_OK) check_arguments(&l, arguments);
     if (st == TW_OK) work(&l);
     if (l.failed) st = tw_fail_memory(diag);
     clean(&l);

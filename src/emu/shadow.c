@@ -68,7 +68,13 @@ static bool strong_together(const emu_warp *w, const emu_how *how, const emu_mar
     return mine > TW_SCOPE_gpu && theirs > TW_SCOPE_gpu;
 }
 
-static bool ordered(const emu_warp *w, int lane, const emu_mark *m) {
+static inline bool ordered(const emu_warp *w, int lane, const emu_mark *m) {
+    /* Mostly a warp of the same block, of which all lanes know enough. */
+    const emu_launch *l = w->launch;
+    uint32_t thread = m->thread - 1;
+    if ((thread ^ w->thread) >> l->stride_log2 == 0 && w->known.own &&
+        w->known.own[thread & (uint32_t)(l->stride - 1)] > m->clock)
+        return true;
     return emu_knows(w, lane, m->thread - 1, m->mask, m->clock);
 }
 
@@ -214,10 +220,30 @@ static bool meets(const access *a, const emu_mark *m) {
     return false;
 }
 
+static bool read_only_path(const emu_op *op) {
+    return op->ir->code == TW_OP_ld && op->ir->at.cache == TW_CACHE_nc;
+}
+
+/* What a launch writes it may not read through the read-only path, in whatever order. */
+static void check_path(const access *a, const emu_mark *m) {
+    const emu_launch *l = a->warp->launch;
+    const emu_op *other = &l->code.ops[m->what >> 8];
+    if (!read_only_path(a->how->write ? other : a->op)) return;
+    char where[96], who[64], place[160];
+    emu_address_text(l, a->warp->block, a->space, a->at, where, sizeof where);
+    emu_thread_text(l, m, who, sizeof who);
+    emu_place(l, other, place, sizeof place);
+    emu_find(a->warp, a->op, a->lane, TW_EMU_READ_ONLY,
+             "%s %s, which %s of %s %s: one of them through the read-only path", a->how->write ? "writes" : "reads",
+             where, place, who, a->how->write ? "read" : "wrote");
+}
+
 static void check(const access *a, emu_cell *c) {
     emu_warp *w = a->warp;
     emu_launch *l = w->launch;
     const emu_how *how = a->how;
+    const emu_mark *theirs = how->write ? &c->read : &c->write;
+    if (theirs->thread) check_path(a, theirs);
     const emu_mark mark = {.thread = how->thread + 1,
                            .clock = how->clock,
                            .mask = 1u << a->lane,

@@ -373,7 +373,7 @@ static void plain_runs_look_for_nothing_but_bounds(void **state) {
     tw_emu *e = tw_emu_new();
     tw_kernel *k = tw_kernel_new("plain", 80, 64);
     tw_builder b = tw_builder_of(k);
-    tw_val q = tw_pointer_add(&b, "out", 16, false);
+    tw_val q = tw_pointer_add(&b, "out", 4, false);
     tw_shared_add(&b, "tile", 256, 16, false);
     tw_val x = tw_ld(&b, f32_shared, tw_shared_base(&b, "tile"));
     store(&b, f32_global, q, x);
