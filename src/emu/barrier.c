@@ -177,7 +177,7 @@ emu_mbarrier *emu_mbarrier_usable(emu_warp *w, const emu_op *op, int lane, uint3
 /* Memory that an mbarrier lies in is read or written as if it were data. */
 void emu_mbarrier_over(emu_warp *w, const emu_op *op, int lane, emu_object *o, uint64_t from, uint32_t bytes) {
     char where[96];
-    emu_address_text(w->launch, w->block, TW_SPACE_shared, o->base + from, where, sizeof where);
+    emu_object_text(w->launch, w->block, o, from, where, sizeof where);
     emu_find(w, op, lane, TW_EMU_MBARRIER, "accesses %u bytes at %s, where an mbarrier is", bytes, where);
 }
 

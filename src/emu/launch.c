@@ -149,6 +149,21 @@ static void block_end(emu_launch *l, emu_block *b) {
 
 /* -- deadlock */
 
+/* Who has not come to the barrier of a block's cluster. */
+static void missing_text(const emu_launch *l, const emu_block *b, char *out, size_t size) {
+    int missing = 0, number = 0, index = 0;
+    for (int i = l->n_resident - 1; i >= 0; i--) {
+        const emu_block *other = l->resident[i];
+        if (other->number / l->cluster != b->number / l->cluster) continue;
+        for (int j = other->n_warps - 1; j >= 0; j--) {
+            emu_state state = other->warps[j].state;
+            if (state == EMU_WAITS_CLUSTER || state == EMU_DONE) continue;
+            if (!missing++ || other->number <= number) number = other->number, index = j;
+        }
+    }
+    snprintf(out, size, "(the cluster misses block %d warp %d and %d more)", number, index, missing - 1);
+}
+
 /* What a warp waits for, without saying who it is. */
 static void waits_text(const emu_launch *l, const emu_warp *w, char *out, size_t size) {
     char where[96], place[160];
@@ -164,12 +179,12 @@ static void waits_text(const emu_launch *l, const emu_warp *w, char *out, size_t
         return;
     }
     if (w->state == EMU_WAITS_CLUSTER) {
-        snprintf(out, size, "(for the others of cluster %d)", b->number / l->cluster);
+        missing_text(l, b, out, size);
         return;
     }
     if (w->state != EMU_WAITS_MBARRIER) {
         /* Global addresses do not fit in 32 bits. */
-        int space = w->poll_address >> 32 ? TW_SPACE_global : TW_SPACE_shared;
+        int space = w->poll_address >> 32 ? TW_SPACE_global : TW_SPACE_cluster;
         emu_address_text(l, b, space, w->poll_address, where, sizeof where);
         snprintf(out, size, "(polls %s)", where);
         return;
@@ -353,12 +368,12 @@ static tw_status prepare(emu_launch *l, const uint64_t *arguments) {
     l->n_warps = (k->threads + EMU_LANES - 1) / EMU_LANES;
     l->stride_log2 = l->n_warps <= 16 ? 7 : 8;
     l->stride = 1 << l->stride_log2;
-    l->most_resident = k->cooperative ? (int)l->blocks : l->options->sms > 0 ? l->options->sms : RESIDENT;
-    if (l->most_resident > l->blocks) l->most_resident = (int)l->blocks;
     l->cluster = k->cluster > 1 ? k->cluster : 1;
     if (l->grid[0] % l->cluster)
-        return tw_fail(l->diag, TW_ERR_USAGE, "%d blocks are no whole clusters of %d", l->grid[0], l->cluster);
-    if (l->most_resident < l->cluster) l->most_resident = l->cluster;
+        return tw_fail(l->diag, TW_ERR_USAGE, "a grid of %d blocks in x: no whole clusters of %d", l->grid[0],
+                       l->cluster);
+    int64_t most = (int64_t)l->cluster * (l->options->sms > 0 ? l->options->sms : RESIDENT);
+    l->most_resident = (int)(k->cooperative || most > l->blocks ? l->blocks : most);
     bool wide = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
     if (!emu_flatten(&l->code, &l->arena, k, arguments, wide)) {
         tw_status st = l->code.too_deep ? unsupported(l, l->diag) : tw_fail_memory(l->diag);

@@ -254,6 +254,7 @@ struct emu_warp {
     uint32_t agents[EMU_AGENTS];
     uint32_t issued[EMU_AGENTS][EMU_LANES], waited[EMU_AGENTS][EMU_LANES], handed[EMU_LANES];
     bool waited_apart;
+    uint16_t started[EMU_LANES]; /* by lane: ranks of its cluster's blocks that it knows to have started */
     emu_commits commits, bulk_commits;
     emu_laters laters;
 
@@ -376,15 +377,19 @@ void emu_object_text(const emu_launch *l, const emu_block *own, const emu_object
 /* "tile+64", or the bare number. */
 void emu_address_text(const emu_launch *l, const emu_block *b, int space, uint64_t address, char *out, size_t size);
 /* The last object that begins at or below an address; NULL: none. */
-const emu_object *emu_object_below(const emu_launch *l, const emu_block *b, int space, uint64_t address);
+const emu_object *emu_object_below(const emu_launch *l, int space, uint64_t address);
 void emu_thread_text(const emu_launch *l, const emu_mark *m, char *out, size_t size);
 
 /* memory.c */
 emu_object *emu_object_at(const tw_emu *e, uint64_t address);
 emu_object *emu_shared_at(const emu_launch *l, const emu_block *b, uint64_t address);
 bool emu_shared_layout(emu_launch *l);
-/* Addresses of a cluster's shared memory: the block's rank, plus 1, above an address in it. */
-enum { EMU_RANK_SHIFT = 26 };
+/* Addresses of a cluster's shared memory: the block's rank, plus 1, above an address in it. A plain address is the own
+   block's, whose rank does not matter: -1. */
+enum { EMU_RANK_SHIFT = 26, EMU_RANK_MASK = (1 << EMU_RANK_SHIFT) - 1, EMU_NO_RANK = 62 };
+static inline int emu_rank(uint64_t address) {
+    return (int)(address >> EMU_RANK_SHIFT) - 1;
+}
 /* The memory of an access after all checks of it; NULL: a finding, and there is none. */
 uint8_t *emu_access(emu_warp *w, const emu_op *op, const emu_how *how, int lane, int space, uint64_t address,
                     uint32_t bytes, emu_object **object);

@@ -135,13 +135,33 @@ emu_object *emu_shared_at(const emu_launch *l, const emu_block *b, uint64_t addr
 
 /* -- accesses */
 
+/* The block of this one's cluster that an address of the cluster's shared memory is in; NULL: there is none any more.
+ */
+static const emu_block *block_of(const emu_warp *w, uint64_t address) {
+    const emu_launch *l = w->launch;
+    int rank = emu_rank(address), number = w->block->number / l->cluster * l->cluster + rank;
+    if (rank < 0) return w->block;
+    for (int i = 0; rank < l->cluster && i < l->n_resident; i++)
+        if (l->resident[i]->number == number) return l->resident[i];
+    return NULL;
+}
+
 static void out_of_bounds(emu_warp *w, const emu_op *op, const emu_how *how, int lane, int space, uint64_t address,
                           uint32_t bytes) {
-    char where[96];
-    const emu_object *o = emu_object_below(w->launch, w->block, space, address);
-    emu_address_text(w->launch, w->block, space, address, where, sizeof where);
+    const emu_launch *l = w->launch;
+    char where[96], there[96];
     const char *mine = how->write ? "writes" : "reads";
-    if (o && strchr(where, '+'))
+    bool cluster = space == TW_SPACE_cluster;
+    const emu_object *o =
+        emu_object_below(l, cluster ? TW_SPACE_shared : space, cluster ? address & EMU_RANK_MASK : address);
+    emu_address_text(l, w->block, space, address, where, sizeof where);
+    emu_address_text(l, w->block, TW_SPACE_cluster, address, there, sizeof there);
+    if (cluster && emu_rank(address) < l->cluster && !block_of(w, address))
+        emu_find(w, op, lane, TW_EMU_BOUNDS, "%s %u bytes at %s, which has ended", mine, bytes, where);
+    else if (space == TW_SPACE_shared && address > EMU_RANK_MASK && strchr(there, '+'))
+        emu_find(w, op, lane, TW_EMU_BOUNDS, "%s %u bytes at %s, where nothing is: it means %s, of space=cluster", mine,
+                 bytes, where, there);
+    else if (o && strchr(where, '+'))
         emu_find(w, op, lane, TW_EMU_BOUNDS, "%s %u bytes at %s, but %.40s has %llu bytes", mine, bytes, where, o->name,
                  (unsigned long long)o->bytes);
     else
@@ -168,23 +188,12 @@ static void check_written(emu_warp *w, const emu_op *op, const emu_how *how, int
     if (how->write) memset(p, EMU_WRITTEN, bytes);
 }
 
-/* The block of this one's cluster that an address of the cluster's shared memory is in; NULL: there is none any more.
- */
-static const emu_block *block_of(const emu_warp *w, uint64_t address) {
-    const emu_launch *l = w->launch;
-    int rank = (int)(address >> EMU_RANK_SHIFT) - 1, number = w->block->number / l->cluster * l->cluster + rank;
-    if (rank < 0) return w->block;
-    for (int i = 0; rank < l->cluster && i < l->n_resident; i++)
-        if (l->resident[i]->number == number) return l->resident[i];
-    return NULL;
-}
-
 static emu_object *find_object(const emu_warp *w, int space, uint64_t *address) {
     emu_launch *l = w->launch;
     if (space == TW_SPACE_shared) return emu_shared_at(l, w->block, *address);
     if (space == TW_SPACE_cluster) {
         const emu_block *b = block_of(w, *address);
-        *address &= (1u << EMU_RANK_SHIFT) - 1;
+        *address &= EMU_RANK_MASK;
         return b ? emu_shared_at(l, b, *address) : NULL;
     }
     if (l->last_object && *address - l->last_object->base < l->last_object->bytes) return l->last_object;
@@ -207,6 +216,25 @@ static bool allowed(emu_warp *w, const emu_op *op, const emu_how *how, int lane,
     return false;
 }
 
+/* Blocks of a cluster are there together, but one may begin long before another: there must be something that the other
+   has done before. */
+static void check_started(emu_warp *w, const emu_op *op, const emu_how *how, int lane, const emu_object *o,
+                          uint64_t from) {
+    const emu_launch *l = w->launch;
+    int bit = 1 << o->block % l->cluster;
+    if (w->started[lane] & bit) return;
+    for (int i = 0; i < l->n_warps && !(w->started[lane] & bit); i++)
+        for (int of = 0; of < EMU_LANES; of++)
+            if (emu_known_of(w, lane, (uint32_t)o->block << l->stride_log2 | (uint32_t)(i * EMU_AGENTS), of)) {
+                w->started[lane] |= (uint16_t)bit;
+                return;
+            }
+    char where[96];
+    emu_object_text(l, w->block, o, from, where, sizeof where);
+    emu_find(w, op, lane, TW_EMU_BOUNDS, "%s %s, which may not have started yet: nothing that it did comes before",
+             how->write ? "writes" : "reads", where);
+}
+
 uint8_t *emu_access(emu_warp *w, const emu_op *op, const emu_how *how, int lane, int space, uint64_t address,
                     uint32_t bytes, emu_object **object) {
     uint64_t at = address;
@@ -219,6 +247,7 @@ uint8_t *emu_access(emu_warp *w, const emu_op *op, const emu_how *how, int lane,
     if (!allowed(w, op, how, lane, o, from, bytes)) return NULL;
     if (object) *object = o;
     if (w->launch->checked) {
+        if (o->block >= 0 && o->block != w->block->number) check_started(w, op, how, lane, o, from);
         /* Races first: what a copy in flight will write counts as written. */
         if (!o->read_only) emu_shadow(w, op, how, lane, o, from, bytes);
         if (o->written) check_written(w, op, how, lane, o, from, bytes);

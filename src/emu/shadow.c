@@ -280,11 +280,14 @@ void emu_shadow(emu_warp *w, const emu_op *op, const emu_how *how, int lane, emu
     }
 }
 
-/* Whether some warp of the block came after what a mark says. */
+/* Whether what a mark says came before the end of some warp of the block. */
 static bool known_to(const emu_block *b, const emu_mark *m) {
-    for (int i = 0; i < b->n_warps; i++)
-        if (emu_knows(&b->warps[i], 0, m->thread - 1, m->mask, m->clock)) return true;
-    return false;
+    uint32_t left = m->mask;
+    EMU_EACH(by, m->mask) {
+        for (int i = 0; i < b->n_warps && left >> by & 1; i++)
+            if (emu_knows(&b->warps[i], 0, m->thread - 1, 1u << by, m->clock)) left &= ~(1u << by);
+    }
+    return !left;
 }
 
 static void check_end(emu_block *b, const emu_object *o, uint64_t from, const emu_mark *m) {
@@ -300,6 +303,7 @@ static void check_end(emu_block *b, const emu_object *o, uint64_t from, const em
 
 void emu_shadow_ends(emu_block *b) {
     const emu_launch *l = b->warps[0].launch;
+    for (int i = 0; i < b->n_warps; i++) emu_converge(&b->warps[i], b->warps[i].all);
     for (int i = 0; i < l->kernel->n_shared; i++) {
         const emu_object *o = &b->shared[i];
         for (uint64_t j = 0; o->cells && j << o->granule < o->bytes && !l->stop; j++) {

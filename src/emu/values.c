@@ -89,7 +89,15 @@ emu_next emu_exec_shared_address(emu_warp *w, const emu_op *op) {
 emu_next emu_exec_cluster_address(emu_warp *w, const emu_op *op) {
     EMU_EACH(lane, w->active) {
         uint64_t address = emu_get(w, op->in[0], (int)lane), rank = emu_get(w, op->in[1], (int)lane);
-        emu_put(w, op->out[0], (int)lane, address | (rank + 1) << EMU_RANK_SHIFT);
+        if (address > EMU_RANK_MASK)
+            emu_find(w, op, (int)lane, TW_EMU_BOUNDS, "0x%llx is no address of the block's own shared memory",
+                     (unsigned long long)address);
+        if (rank >= (uint64_t)w->launch->cluster) {
+            emu_find(w, op, (int)lane, TW_EMU_BOUNDS, "block %llu of a cluster of %d", (unsigned long long)rank,
+                     w->launch->cluster);
+            rank = EMU_NO_RANK;
+        }
+        emu_put(w, op->out[0], (int)lane, (address & EMU_RANK_MASK) | (rank + 1) << EMU_RANK_SHIFT);
     }
     return EMU_GO;
 }
