@@ -12,7 +12,7 @@ static uint32_t size_of(const tw_attrs *at) {
 
 static uint64_t address_of(const emu_warp *w, const emu_op *op, int lane) {
     uint64_t a = emu_get(w, op->in[0], lane);
-    return op->ir->at.space == TW_SPACE_shared ? (uint32_t)(a + (uint64_t)op->ir->at.offset)
+    return op->ir->at.space != TW_SPACE_global ? (uint32_t)(a + (uint64_t)op->ir->at.offset)
                                                : a + (uint64_t)op->ir->at.offset;
 }
 
@@ -61,7 +61,7 @@ emu_next emu_exec_ld(emu_warp *w, const emu_op *op) {
     how.align = align_of(at);
     void *out[8];
     emu_object *objects[EMU_LANES];
-    uint64_t addresses[EMU_LANES];
+    uint64_t places[EMU_LANES];
     uint32_t seen = 0;
     for (uint32_t i = 0; i < n; i++) out[i] = emu_reg(w, op->out[i]);
     EMU_EACH(off, w->active & ~mask) for (uint32_t i = 0; i < n; i++) set_lane(out[i], wide, off, 0);
@@ -73,15 +73,16 @@ emu_next emu_exec_ld(emu_warp *w, const emu_op *op) {
         if (!strong || !p) continue;
         emu_poll(w, op, address, load(p, size));
         objects[lane] = o;
-        addresses[lane] = address;
+        places[lane] = (uint64_t)(p - o->data);
         seen |= 1u << lane;
     }
     /* Lanes that look at one place learn together. */
     while (seen && w->launch->checked) {
         int lane = __builtin_ctz(seen);
         uint32_t same = 0;
-        EMU_EACH(other, seen) same |= (uint32_t)(addresses[other] == addresses[lane]) << other;
-        emu_strong_read(w, same, at->space, objects[lane], addresses[lane], at->order, scope_of(at));
+        EMU_EACH(other, seen)
+        same |= (uint32_t)(objects[other] == objects[lane] && places[other] == places[lane]) << other;
+        emu_strong_read(w, same, objects[lane], places[lane], at->order, scope_of(at));
         seen &= ~same;
     }
     return EMU_GO;
@@ -109,7 +110,7 @@ emu_next emu_exec_st(emu_warp *w, const emu_op *op) {
         if (memcmp(p, value, bytes) != 0) w->launch->progress++;
         memcpy(p, value, bytes);
         if (strong && w->launch->checked) {
-            emu_strong_write(w, 1u << lane, (int)lane, at->space, o, address, at->order, scope_of(at), false);
+            emu_strong_write(w, 1u << lane, (int)lane, o, (uint64_t)(p - o->data), at->order, scope_of(at), false);
             how.clock = w->now;
         }
     }
@@ -182,7 +183,7 @@ static bool update(emu_warp *w, const emu_op *op, int lane, uint64_t *old) {
     uint8_t *p = emu_access(w, op, &how, lane, at->space, address, n * size, &o);
     if (!p) return false;
     bool checked = w->launch->checked;
-    if (checked) emu_strong_read(w, 1u << lane, at->space, o, address, at->order, scope);
+    if (checked) emu_strong_read(w, 1u << lane, o, (uint64_t)(p - o->data), at->order, scope);
     bool changed = false;
     for (uint32_t i = 0; i < n; i++) {
         uint64_t was = load(p + i * size, size), x = emu_get(w, op->in[1 + i], lane);
@@ -194,7 +195,7 @@ static bool update(emu_warp *w, const emu_op *op, int lane, uint64_t *old) {
     }
     if (changed) w->launch->progress++;
     emu_poll(w, op, address, *old);
-    if (checked) emu_strong_write(w, 1u << lane, lane, at->space, o, address, at->order, scope, true);
+    if (checked) emu_strong_write(w, 1u << lane, lane, o, (uint64_t)(p - o->data), at->order, scope, true);
     return true;
 }
 

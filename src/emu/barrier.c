@@ -90,6 +90,46 @@ emu_next emu_exec_barrier_arrive(emu_warp *w, const emu_op *op) {
     return arrive(w, op, (int)emu_get(w, op->in[0], __builtin_ctz(w->active)), op->ir->at.count, false);
 }
 
+/* -- clusters */
+
+/* Lets a cluster go on when every warp of it that has not exited is there. */
+void emu_cluster_check(emu_launch *l, int cluster) {
+    emu_clock met = {.block = cluster * l->cluster};
+    int there = 0;
+    for (int i = 0; i < l->n_resident; i++) {
+        const emu_block *b = l->resident[i];
+        for (int j = 0; j < b->n_warps && b->number / l->cluster == cluster; j++) {
+            if (b->warps[j].state != EMU_WAITS_CLUSTER && b->warps[j].state != EMU_DONE) return;
+            there += b->warps[j].state == EMU_WAITS_CLUSTER;
+        }
+    }
+    for (int waking = 0; waking < 2 && there; waking++)
+        for (int i = 0; i < l->n_resident; i++) {
+            const emu_block *b = l->resident[i];
+            for (int j = 0; j < b->n_warps && b->number / l->cluster == cluster; j++) {
+                emu_warp *w = &b->warps[j];
+                if (w->state != EMU_WAITS_CLUSTER) continue;
+                if (!waking)
+                    emu_clock_join(l, &met, &w->known);
+                else
+                    emu_clock_join(l, &w->known, &met);
+                if (waking) emu_wake(w);
+            }
+        }
+    if (there) l->progress++;
+    emu_clock_free(&met);
+}
+
+emu_next emu_exec_cluster_sync(emu_warp *w, const emu_op *op) {
+    emu_launch *l = w->launch;
+    if (!together(w, op)) return EMU_GO;
+    if (l->checked) emu_converge(w, w->live);
+    w->pc++;
+    emu_park(w, EMU_WAITS_CLUSTER, op);
+    emu_cluster_check(l, w->block->number / l->cluster);
+    return EMU_PARKED;
+}
+
 /* -- mbarriers */
 
 emu_mbarrier *emu_mbarrier_at(emu_block *b, uint32_t address) {
