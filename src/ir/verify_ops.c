@@ -77,6 +77,7 @@ static void verify_sreg(tw_verifier *v, const tw_ir_op *op) {
     tw_type want = op->at.sreg >= TW_SREG_clock64 ? TW_T_i64 : TW_T_i32;
     if ((tw_type)op->at.type != want)
         tw_verify_find(v, "%s is %s", tw_attr_value_name(TW_ATTR_sreg, op->at.sreg), tw_type_name(want));
+    if (op->at.sreg == TW_SREG_cluster_rank) needs(v, 90, "the rank in a cluster");
 }
 
 static void verify_shared_address(tw_verifier *v, const tw_ir_op *op) {

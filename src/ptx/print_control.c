@@ -41,7 +41,9 @@ void tw_ptx_emit_bitcast(tw_ptx_printer *p, const tw_ir_op *op) {
 
 void tw_ptx_emit_sreg(tw_ptx_printer *p, const tw_ir_op *op) {
     tw_val d = op->results[0];
-    if (op->at.sreg == TW_SREG_warpid)
+    if (op->at.sreg == TW_SREG_cluster_rank && p->target->sm < 90)
+        tw_ptx_unsupported(p, "of a rank in a cluster");
+    else if (op->at.sreg == TW_SREG_warpid)
         tw_ptx_line(p, "mov.b32 %r, %r;", d, tw_ptx_warp(p));
     else
         tw_ptx_line(p, "mov.u%d %r, %s;", tw_type_bits(tw_ptx_type(p, d)), d,

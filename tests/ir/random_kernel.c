@@ -214,6 +214,7 @@ static void make_sreg(generator *g) {
                                 TW_SREG_warpid,   TW_SREG_nctaid_x, TW_SREG_tid_y,    TW_SREG_ctaid_y,
                                 TW_SREG_nctaid_z, TW_SREG_ctaid_z,  TW_SREG_nctaid_y, TW_SREG_tid_z};
     int sreg = g->o->runnable ? plain[below(g, 12)] : below(g, TW_SREGS);
+    if (sreg == TW_SREG_cluster_rank && !has(g, 90)) return;
     tw_type t = sreg >= TW_SREG_clock64 ? TW_T_i64 : TW_T_i32;
     emit1(g, TW_OP_sreg, (tw_attrs){.sreg = sreg, .type = t}, t, NULL, 0);
 }
@@ -221,6 +222,28 @@ static void make_sreg(generator *g) {
 static void make_shared_address(generator *g) {
     if (g->o->runnable) return; /* other threads use it too */
     add_value(g, shared_address(g));
+}
+
+/* Accesses of the cluster's space have theirs from here: see address_in. */
+static tw_val cluster_address(generator *g) {
+    tw_val v[] = {shared_address(g), i32(g, below(g, 2))}, result = TW_NONE;
+    tw_type t = TW_T_i32;
+    tw_emit(&g->b, TW_OP_cluster_address, (tw_attrs){0}, &result, &t, 1, v, 2);
+    return result;
+}
+
+static void make_cluster_address(generator *g) {
+    if (has(g, 90) && !g->o->runnable) add_value(g, cluster_address(g));
+}
+
+static int32_t random_space(generator *g, int percent) {
+    if (!chance(g, percent)) return TW_SPACE_global;
+    return has(g, 90) && chance(g, 30) ? TW_SPACE_cluster : TW_SPACE_shared;
+}
+
+static tw_val address_in(generator *g, int32_t space) {
+    if (space == TW_SPACE_cluster) return cluster_address(g);
+    return space == TW_SPACE_shared ? shared_address(g) : global_address(g);
 }
 
 static tw_type memory_type(generator *g) {
@@ -240,7 +263,7 @@ static tw_attrs access(generator *g, bool store) {
     tw_attrs at = {.type = (int32_t)memory_type(g)};
     at.vec = random_vec(g, (tw_type)at.type);
     if (g->o->runnable) return at;
-    at.space = chance(g, 30) ? TW_SPACE_shared : TW_SPACE_global;
+    at.space = random_space(g, 30);
     if (chance(g, 50)) at.offset = below(g, 1 << 20) - (1 << 19);
     if (chance(g, 30)) {
         static const int orders[] = {TW_ORDER_relaxed, TW_ORDER_volatile};
@@ -276,9 +299,7 @@ static tw_val input_address(generator *g, const tw_attrs *at) {
 static void make_ld(generator *g) {
     tw_attrs at = access(g, false);
     tw_type t = tw_type_register((tw_type)at.type), types[8] = {t, t, t, t, t, t, t, t};
-    tw_val address = g->o->runnable                ? input_address(g, &at)
-                     : at.space == TW_SPACE_shared ? shared_address(g)
-                                                   : global_address(g);
+    tw_val address = g->o->runnable ? input_address(g, &at) : address_in(g, at.space);
     if (g->o->runnable && chance(g, 30)) at.cache = TW_CACHE_nc;
     emit(g, TW_OP_ld, at, types, at.vec ? at.vec : 1, &address, 1);
 }
@@ -309,7 +330,7 @@ static void make_st(generator *g) {
         return;
     }
     tw_attrs at = access(g, true);
-    tw_val v[9] = {at.space == TW_SPACE_shared ? shared_address(g) : global_address(g)};
+    tw_val v[9] = {address_in(g, at.space)};
     int n = at.vec ? at.vec : 1;
     for (int i = 0; i < n; i++) v[1 + i] = pick(g, tw_type_register((tw_type)at.type));
     emit0(g, TW_OP_st, at, v, 1 + n);
@@ -322,7 +343,7 @@ static tw_attrs atomic(generator *g, bool result) {
         static const tw_type types[] = {TW_T_i32, TW_T_i64, TW_T_f32, TW_T_f64, TW_T_f16x2};
         at.type = (int32_t)types[below(g, 5)];
     }
-    at.space = chance(g, 50) ? TW_SPACE_shared : TW_SPACE_global;
+    at.space = random_space(g, 50);
     if (chance(g, 50)) at.order = chance(g, 50) ? TW_ORDER_relaxed : TW_ORDER_release;
     return at;
 }
@@ -331,7 +352,7 @@ static void make_atom(generator *g) {
     if (g->o->runnable) return;
     tw_attrs at = atomic(g, true);
     tw_type t = (tw_type)at.type;
-    tw_val v[] = {at.space == TW_SPACE_shared ? shared_address(g) : global_address(g), pick(g, t), pick(g, t)};
+    tw_val v[] = {address_in(g, at.space), pick(g, t), pick(g, t)};
     emit1(g, TW_OP_atom, at, t, v, at.rmw == TW_RMW_cas ? 3 : 2);
 }
 
@@ -344,7 +365,7 @@ static void make_red(generator *g) {
         emit0(g, TW_OP_red, at, v, 5);
         return;
     }
-    tw_val v[] = {at.space == TW_SPACE_shared ? shared_address(g) : global_address(g), pick(g, (tw_type)at.type)};
+    tw_val v[] = {address_in(g, at.space), pick(g, (tw_type)at.type)};
     emit0(g, TW_OP_red, at, v, 2);
 }
 
@@ -443,6 +464,10 @@ static void make_barrier_sync(generator *g) {
 static void make_barrier_arrive(generator *g) {
     tw_val number = i32(g, below(g, 16));
     if (!g->o->runnable) emit0(g, TW_OP_barrier_arrive, (tw_attrs){.count = 32}, &number, 1);
+}
+
+static void make_cluster_sync(generator *g) {
+    if (g->uniform) plain(g, TW_OP_cluster_sync, 90, (tw_attrs){0});
 }
 
 static void make_warp_sync(generator *g) {

@@ -152,6 +152,9 @@ static void values(void **state) {
               {"%a:i32 = bitcast(type=i32) @x, @x", "body/bitcast 2: has 2 operands, not 1"},
               {"%a:i64 = sreg(sreg=tid_x type=i64)", "body/sreg 2: tid_x is i32"},
               {"%a:i32 = sreg(sreg=clock64 type=i32)", "body/sreg 2: clock64 is i64"},
+              {"%a:i32 = sreg(sreg=cluster_rank type=i32)",
+               "body/sreg 2: the rank in a cluster needs sm_90, the target is sm_80"},
+              {"cluster_sync", "body/cluster_sync 2: needs sm_90, the target is sm_80"},
               {"%a:i32 = shared_address(name=\"tiles\")", "body/shared_address 2: there is no shared object tiles"});
 }
 
@@ -172,7 +175,7 @@ static void memory(void **state) {
         {"st(type=f32 cache=nc) @p, @x", "body/st 2: cache=nc is for what nobody writes"},
         {"%a:f32 = ld(type=f32 order=acquire scope=cluster) @p",
          "body/ld 2: the scope of a cluster needs sm_90, the target is sm_80"},
-        {"%a:f32 = ld(type=f32 space=cluster) @p",
+        {"%a:f32 = ld(type=f32 space=cluster) %s",
          "body/ld 2: the space of a cluster needs sm_90, the target is sm_80"},
         {"%a:f32 = atom(type=f32 rmw=xor) @p, @x", "body/atom 2: there is no rmw=xor of f32"},
         {"%a:i64 = atom(type=i64 rmw=inc) @p, 0:i64", "body/atom 2: there is no rmw=inc of i64"},

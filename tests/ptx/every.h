@@ -102,7 +102,7 @@ static inline int signature(pool *p, const form *f, const char *letters, bool re
                     : *c == 'X' || *c == 'Y' ? m->ab
                     : *c == 'C'              ? m->cd
                                              : TW_T_i32;
-        if (*c == 'A') t = f->at.space == TW_SPACE_shared ? TW_T_i32 : TW_T_i64;
+        if (*c == 'A') t = f->at.space == TW_SPACE_shared || f->at.space == TW_SPACE_cluster ? TW_T_i32 : TW_T_i64;
         if (*c == '.') {
             count = c[1] == '.';
             t = f->code == TW_OP_vote ? (f->at.mode == TW_MODE_ballot ? TW_T_i32 : TW_T_pred) : (tw_type)f->at.type;
