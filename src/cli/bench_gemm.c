@@ -376,12 +376,12 @@ int cli_bench_gemm(int argc, char **argv) {
         "tilewright bench gemm m=2560 n=16 k=2560 type=f32\n  tilewright bench gemm --table4 --types f16 --json", NULL};
     const char *words[32], *types = NULL, *cases = NULL, *log_path = NULL;
     bool table = false, json = false, deterministic = false;
-    int64_t sampled = 3000, measured = 256, generations = 4, offspring = 128, seed = 1;
+    int64_t sampled = 20000, measured = 256, generations = 4, offspring = 128, seed = 1;
     const cli_flag flags[] = {
         {"--table4", CLI_FLAG, &table, NULL, "every product of ISAAC's table 4"},
         {"--types", CLI_TEXT, &types, "LIST", "of these types only, e.g. f32,f16"},
         {"--cases", CLI_TEXT, &cases, "LIST", "these rows only, e.g. linpack-512,ica-32"},
-        {"--sampled", CLI_INT, &sampled, "N", "legal configurations drawn for each (default 3000)"},
+        {"--sampled", CLI_INT, &sampled, "N", "legal configurations drawn for each (default 20000)"},
         {"--measured", CLI_INT, &measured, "N", "of them built, checked and timed (default 256)"},
         {"--generations", CLI_INT, &generations, "N", "of variations of the best (default 4)"},
         {"--offspring", CLI_INT, &offspring, "N", "variations in each (default 128)"},

@@ -81,7 +81,8 @@ bool tw_op_allows(tw_opcode code, int attr) {
         const char *name = tw_attr_name(attr);
         while (*name && *name == *at) name++, at++;
         if (!*name && (!*at || *at == ' ')) return true;
-        while (*at && *at++ != ' ') {}
+        while (*at && *at++ != ' ') {
+        }
     }
     return false;
 }

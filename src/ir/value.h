@@ -42,12 +42,19 @@ enum {
 #define TW_INTEGER_VIEW(view)                                                                                          \
     static inline tw_c_##view tw_read_##view(uint64_t bits) {                                                          \
         return (tw_c_##view)bits;                                                                                      \
-    }
-TW_INTEGER_VIEW(u16)
-TW_INTEGER_VIEW(s16)
-TW_INTEGER_VIEW(f16)
-TW_INTEGER_VIEW(bf16) TW_INTEGER_VIEW(u32) TW_INTEGER_VIEW(s32) TW_INTEGER_VIEW(f16x2) TW_INTEGER_VIEW(bf16x2)
-    TW_INTEGER_VIEW(u64) TW_INTEGER_VIEW(s64) static inline bool tw_read_pred(uint64_t bits) {
+    }                                                                                                                  \
+    static inline tw_c_##view tw_read_##view(uint64_t bits) /* again, for the semicolon */
+TW_INTEGER_VIEW(u16);
+TW_INTEGER_VIEW(s16);
+TW_INTEGER_VIEW(f16);
+TW_INTEGER_VIEW(bf16);
+TW_INTEGER_VIEW(u32);
+TW_INTEGER_VIEW(s32);
+TW_INTEGER_VIEW(f16x2);
+TW_INTEGER_VIEW(bf16x2);
+TW_INTEGER_VIEW(u64);
+TW_INTEGER_VIEW(s64);
+static inline bool tw_read_pred(uint64_t bits) {
     return bits & 1;
 }
 static inline float tw_read_f32(uint64_t bits) {

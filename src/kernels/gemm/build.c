@@ -36,7 +36,9 @@ static tw_val binary(tw_gemm_gen *g, tw_opcode code, tw_val x, tw_val y) {
 /* Tiles are walked along columns, or, in groups of `group` rows of tiles, down these before the next column. */
 static void find_tile(tw_gemm_gen *g) {
     tw_builder *b = g->b;
+    const bool cluster = g->c->kg > 1 && g->c->split == TW_GEMM_SPLIT_CLUSTER;
     tw_val t = tw_sreg(b, TW_SREG_ctaid_x), tile_m, tile_n;
+    if (cluster) t = tw_div(b, t, g->c->kg);
     if (g->c->group == 1) {
         tile_m = binary(g, TW_OP_div_u32, t, g->arg.tiles_n);
         tile_n = tw_sub(b, t, tw_mul(b, tile_m, g->arg.tiles_n));
@@ -51,7 +53,7 @@ static void find_tile(tw_gemm_gen *g) {
     g->x.origin = tw_mul_imm(b, tile_m, g->c->ml);
     g->y.origin = tw_mul_imm(b, tile_n, g->c->nl);
     g->tile = t;
-    g->split = g->c->kg > 1 ? tw_sreg(b, TW_SREG_ctaid_z) : tw_i32(b, 0);
+    g->split = g->c->kg == 1 ? tw_i32(b, 0) : tw_sreg(b, cluster ? TW_SREG_cluster_rank : TW_SREG_ctaid_z);
     if (g->v->batched) {
         g->batch = tw_sreg(b, TW_SREG_ctaid_y);
         g->tile = tw_fma(b, g->batch, tw_mul(b, g->arg.tiles_m, g->arg.tiles_n), t);
@@ -169,9 +171,7 @@ static void build(tw_gemm_gen *g) {
         through_registers(g, count);
     else
         pipeline(g, count);
-    tw_gemm_split_begin(g);
-    tw_gemm_epilogue_store(g);
-    tw_gemm_split_end(g);
+    tw_gemm_finish(g);
 }
 
 tw_kernel *tw_gemm_build(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_target *t) {
@@ -180,6 +180,7 @@ tw_kernel *tw_gemm_build(const tw_gemm_variant *v, const tw_gemm_config *c, cons
     tw_kernel *k = tw_kernel_new("gemm", t->sm, g.plan.threads);
     if (!k) return NULL;
     k->min_blocks = c->blocks;
+    if (c->kg > 1 && c->split == TW_GEMM_SPLIT_CLUSTER) k->cluster = c->kg;
     tw_builder b = tw_builder_of(k);
     g.b = &b;
     build(&g);

@@ -74,7 +74,10 @@ tw_status tw_gemm_config_parse(tw_gemm_config *c, const char *text, tw_diag *dia
     return TW_OK;
 }
 
-tw_gemm_config tw_gemm_config_plain(tw_gemm_config c) {
+tw_gemm_config tw_gemm_config_plain(const tw_gemm_problem *p, tw_gemm_config c) {
+    const int es = tw_type_bits(tw_gemm_element(p->type)) / 8;
+    if (c.vec < es) c.vec = es;
+    if (c.frag < es) c.frag = es;
     if (c.kg == 1) c.split = 0;
     if (c.mma) c.frag = 16;
     return c;
@@ -89,7 +92,7 @@ bool tw_gemm_config_random(tw_gemm_config *c, const tw_gemm_problem *p, const tw
             tw_gemm_config_set(c, i, kept >= 0 ? kept : drawn);
         }
         /* One spelling each: what has no meaning is at its first value. */
-        *c = tw_gemm_config_plain(*c);
+        *c = tw_gemm_config_plain(p, *c);
         if (tw_gemm_legal(p, c, t, NULL, NULL)) return true;
     }
     return false;

@@ -133,10 +133,10 @@ static void finish_run(tw_gemm_gen *g, const line *l, tw_val bias_at, int first,
     store_run(g, l->address[0], along * es, count, inside, x);
 }
 
-void tw_gemm_epilogue_store(tw_gemm_gen *g) {
+void tw_gemm_epilogue_store(tw_gemm_gen *g, int from, int to) {
     tw_builder *b = g->b;
     const bool swap = g->c->swap;
-    const int es = tw_type_bits(g->v->out) / 8, n = g->plan.accumulators;
+    const int es = tw_type_bits(g->v->out) / 8;
     /* Lines cross the tile's rows, or its columns when swapped. */
     const int *line_of = swap ? g->column_of : g->row_of, *along_of = swap ? g->row_of : g->column_of;
     const tw_gemm_operand *line_side = swap ? &g->y : &g->x, *along_side = swap ? &g->x : &g->y;
@@ -149,21 +149,21 @@ void tw_gemm_epilogue_store(tw_gemm_gen *g) {
     /* The bias belongs to C's columns, which are along a line in either case. */
     tw_val bias_at = tw_add(b, g->arg.bias, tw_mul_imm(b, tw_widen(b, along0), es));
     bool done[TW_GEMM_MAX_ACC] = {false};
-    for (int first = 0; first < n; first++) {
+    for (int first = from; first < to; first++) {
         if (done[first]) continue;
         line l = {.inside = TW_NONE};
         tw_val offset = tw_add(b, at, tw_mul_imm(b, g->arg.ldc, line_of[first]));
         for (int i = 0; i < 3; i++)
             if (used[i]) l.address[i] = tw_add(b, matrix[i], offset);
         if (!line_side->whole) l.inside = tw_lt(b, tw_add_imm(b, line0, line_of[first]), line_side->limit);
-        for (int i = first; i < n; i++) {
+        for (int i = first; i < to; i++) {
             if (done[i] || line_of[i] != line_of[first]) continue;
             /* The cells that follow this one along the line are a fixed number of accumulators apart, if they are
              * there. */
             int count = 1, stride = 0;
-            for (int j = i + 1; j < n && !stride; j++)
+            for (int j = i + 1; j < to && !stride; j++)
                 if (!done[j] && line_of[j] == line_of[i] && along_of[j] == along_of[i] + 1) stride = j - i;
-            while (stride && count < RUN && (count + 1) * es <= g->v->vec_c && i + count * stride < n &&
+            while (stride && count < RUN && (count + 1) * es <= g->v->vec_c && i + count * stride < to &&
                    line_of[i + count * stride] == line_of[i] && along_of[i + count * stride] == along_of[i] + count)
                 count++;
             while (count & (count - 1)) count--;

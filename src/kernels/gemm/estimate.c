@@ -115,9 +115,10 @@ double tw_gemm_estimate(const tw_gemm_problem *p, const tw_gemm_config *c, const
     const double part = (double)need.tiles * c->ml * c->nl * acc;
     double parts = 0;
     if (c->kg > 1 && c->split == TW_GEMM_SPLIT_LAST)
-        parts = 2.6 + part * c->kg / 2.0e6 + 0.9e-3 * c->kg * plan.accumulators * need.threads / 32;
+        parts = 3.0 + part * c->kg / 1.6e6 + 0.6e-3 * c->kg * plan.accumulators * need.threads / 32;
     if (c->kg > 1 && c->split == TW_GEMM_SPLIT_ATOMIC) parts = 2.4 + part * c->kg / 1.2e6;
     if (c->kg > 1 && c->split == TW_GEMM_SPLIT_SERIAL) parts = 1.5 * c->kg + part / 2.0e6;
+    if (c->kg > 1 && c->split == TW_GEMM_SPLIT_CLUSTER) parts = 1.3 + 2.0e-3 * plan.accumulators;
     double time = sm_us > l2_us ? sm_us : l2_us;
     return (time > memory_us ? time : memory_us) + parts + 1.2;
 }

@@ -53,11 +53,14 @@ enum { TW_GEMM_SHARED = -1 };
 tw_status tw_gemm_problem_complete(tw_gemm_problem *p, tw_diag *diag);
 
 typedef enum tw_gemm_split {
-    TW_GEMM_SPLIT_LAST,   /* every block leaves its part; the last to arrive adds them in order: deterministic */
-    TW_GEMM_SPLIT_SERIAL, /* each waits for the one before and adds to what it left: deterministic, little workspace */
-    TW_GEMM_SPLIT_ATOMIC, /* atomic additions in any order, into a workspace that is zero between launches */
+    TW_GEMM_SPLIT_LAST,    /* every block leaves its part; the last to arrive adds them in order: deterministic */
+    TW_GEMM_SPLIT_SERIAL,  /* each waits for the one before and adds to what it left: deterministic, little workspace */
+    TW_GEMM_SPLIT_ATOMIC,  /* atomic additions in any order, into a workspace that is zero between launches */
+    TW_GEMM_SPLIT_CLUSTER, /* the splits of a tile are a cluster and add up through one another's shared memory:
+                              deterministic, no workspace, sm_90 and TW_GEMM_CLUSTER at most */
     TW_GEMM_SPLITS
 } tw_gemm_split;
+enum { TW_GEMM_CLUSTER = 8 };
 
 /* space.def names the same parameters with their values. */
 typedef struct tw_gemm_config {
@@ -105,7 +108,7 @@ void tw_gemm_config_set(tw_gemm_config *c, int i, int value);
 void tw_gemm_config_print(const tw_gemm_config *c, char *out, size_t size);
 tw_status tw_gemm_config_parse(tw_gemm_config *c, const char *text, tw_diag *diag);
 /* The same kernel's one spelling: what has no meaning beside the rest is at a fixed value. */
-tw_gemm_config tw_gemm_config_plain(tw_gemm_config c);
+tw_gemm_config tw_gemm_config_plain(const tw_gemm_problem *p, tw_gemm_config c);
 /* A configuration that is legal for the problem on most targets, and not bad. */
 tw_gemm_config tw_gemm_config_default(const tw_gemm_problem *p);
 
@@ -136,8 +139,7 @@ typedef struct tw_gemm_buffers {
 } tw_gemm_buffers;
 enum { TW_GEMM_ARGUMENTS = 24 };
 typedef struct tw_gemm_launch {
-    int grid[3], threads;
-    int64_t dynamic_shared;
+    int grid[3], cluster;
     uint64_t arguments[TW_GEMM_ARGUMENTS];
     int argument_bytes[TW_GEMM_ARGUMENTS];
     int n_arguments;

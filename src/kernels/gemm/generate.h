@@ -100,12 +100,10 @@ void tw_gemm_simt_stage(tw_gemm_gen *g, tw_val stage);
 void tw_gemm_tensor_prepare(tw_gemm_gen *g);
 void tw_gemm_tensor_stage(tw_gemm_gen *g, tw_val stage);
 
-/* split.c: brings the parts of ks, kl and kg together in acc[0]. The code between begin and end runs in the block, and
-   in its first group, that holds the sums. */
-void tw_gemm_split_begin(tw_gemm_gen *g);
-void tw_gemm_split_end(tw_gemm_gen *g);
+/* split.c: brings the parts of ks, kl and kg together, and has them stored by whoever holds the sums. */
+void tw_gemm_finish(tw_gemm_gen *g);
 
-/* epilogue.c */
-void tw_gemm_epilogue_store(tw_gemm_gen *g);
+/* epilogue.c: stores the cells of accumulators from..to-1. */
+void tw_gemm_epilogue_store(tw_gemm_gen *g, int from, int to);
 
 #endif

@@ -167,6 +167,10 @@ const char *tw_gemm_plan_of(const tw_gemm_variant *v, const tw_gemm_config *c, c
     p->x.bytes = round_up(p->x.bytes, 16);
     const int es = tw_type_bits(tw_gemm_accumulator(v->type)) / 8;
     int join = c->kl > 1 ? c->kl / 2 * p->accumulators * p->group * es : 0;
+    const bool cluster = c->kg > 1 && c->split == TW_GEMM_SPLIT_CLUSTER;
+    REFUSE(cluster && t->sm < 90, "the target has no clusters");
+    REFUSE(cluster && c->kg > TW_GEMM_CLUSTER, "a cluster has no more than 8 blocks");
+    if (cluster && p->accumulators * p->group * es > join) join = p->accumulators * p->group * es;
     p->shared_bytes = p->stage_bytes * c->stages;
     if (join > p->shared_bytes) p->shared_bytes = join;
     REFUSE(p->shared_bytes > t->shared_block, "more shared memory than a block may have");
@@ -197,6 +201,7 @@ bool tw_gemm_legal(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_t
     const int64_t m = c->swap ? p->n : p->m, n = c->swap ? p->m : p->n;
     const int64_t tiles = (m + c->ml - 1) / c->ml * ((n + c->nl - 1) / c->nl) * p->batch;
     const int64_t part = (int64_t)plan.accumulators * plan.group * tw_type_bits(tw_gemm_accumulator(v.type)) / 8;
+    const bool alone = c->kg == 1 || c->split == TW_GEMM_SPLIT_CLUSTER; /* nothing to exchange through memory */
     *r = (tw_gemm_resources){
         .threads = plan.threads,
         .registers = registers_of(&v, c, &plan),
@@ -204,8 +209,8 @@ bool tw_gemm_legal(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_t
         .tiles = tiles,
         .grid = tiles * c->kg,
         .stages_of_k = (stages + c->kg - 1) / c->kg,
-        .workspace_bytes = c->kg == 1 ? 0 : tiles * part * (c->split == TW_GEMM_SPLIT_LAST ? c->kg : 1),
-        .counter_bytes = c->kg == 1 ? 0 : tiles * 4,
+        .workspace_bytes = alone ? 0 : tiles * part * (c->split == TW_GEMM_SPLIT_LAST ? c->kg : 1),
+        .counter_bytes = alone ? 0 : tiles * 4,
     };
     return true;
 }

@@ -191,13 +191,17 @@ tw_status tw_gemm_rig_timer(tw_gemm_rig *r, const tw_gemm_candidate *x, int roun
     return tw_cuda_timer_make(r->cuda, out, enqueue_next, &o, rounds * r->sets, diag);
 }
 
+bool tw_gemm_rig_fits(const tw_gemm_rig *r, const tw_gemm_resources *need) {
+    return need->workspace_bytes <= r->workspace_bytes && need->counter_bytes <= COUNTERS;
+}
+
 tw_status tw_gemm_own_load(tw_gemm_own *own, tw_gemm_rig *r, const tw_gemm_config *c, const void *cubin, size_t bytes,
                            tw_diag *diag) {
     const char *why = NULL;
     *own = (tw_gemm_own){.rig = r, .config = *c};
     if (!tw_gemm_legal(&r->data->problem, c, tw_cuda_describe(r->cuda)->target, &own->need, &why))
         return tw_fail(diag, TW_ERR_USAGE, "the configuration is not legal: %s", why);
-    if (own->need.workspace_bytes > r->workspace_bytes || own->need.counter_bytes > COUNTERS)
+    if (!tw_gemm_rig_fits(r, &own->need))
         return tw_fail(diag, TW_ERR_UNSUPPORTED, "the split needs %lld bytes of workspace, of %lld",
                        (long long)own->need.workspace_bytes, (long long)r->workspace_bytes);
     return tw_cuda_load(r->cuda, &own->module, cubin, bytes, "gemm", own->need.shared_bytes, diag);
@@ -218,6 +222,7 @@ static tw_status enqueue_own(void *context, const tw_gemm_buffers *buffers, tw_d
                                    .grid = {l.grid[0], l.grid[1], l.grid[2]},
                                    .threads = own->need.threads,
                                    .dynamic_shared = own->need.shared_bytes,
+                                   .cluster = l.cluster,
                                    .arguments = l.arguments,
                                    .argument_bytes = l.argument_bytes,
                                    .n_arguments = l.n_arguments};

@@ -33,6 +33,9 @@ tw_status tw_gemm_rig_time(tw_gemm_rig *r, const tw_gemm_candidate *x, int round
 /* The same as a timer, whose samples may be taken in turn with those of others (device/cuda/time.h). */
 tw_status tw_gemm_rig_timer(tw_gemm_rig *r, const tw_gemm_candidate *x, int rounds, tw_cuda_timer **out, tw_diag *diag);
 
+/* Whether the rig has the workspace and the counters. */
+bool tw_gemm_rig_fits(const tw_gemm_rig *r, const tw_gemm_resources *need);
+
 /* An own kernel as a candidate. */
 typedef struct tw_gemm_own {
     tw_gemm_rig *rig;

@@ -163,7 +163,27 @@ static bool allowed(const search *s, const tw_gemm_config *c) {
     if (s->options->deterministic && c->kg > 1 && c->split == TW_GEMM_SPLIT_ATOMIC) return false;
     /* Splits that wait in turn, or add many parts one after another, only pay where they are few. */
     if (c->kg > 16 && c->split == TW_GEMM_SPLIT_SERIAL) return false;
-    return tw_gemm_legal(&s->data->problem, c, t, &need, NULL) && need.grid < 1 << 22;
+    return tw_gemm_legal(&s->data->problem, c, t, &need, NULL) && need.grid < 1 << 22 &&
+           tw_gemm_rig_fits(s->rig, &need);
+}
+
+/* Whether two differ in details alone: the tiles, and so most of what is estimated, are the same. */
+static bool alike(const tw_gemm_config *a, const tw_gemm_config *b) {
+    return a->mma == b->mma && a->ms == b->ms && a->ns == b->ns && a->ml == b->ml && a->nl == b->nl && a->kl == b->kl;
+}
+
+/* The most promising by estimate come first, at most `most` of which are alike. */
+static void put_promising_first(entry *e, int n, int wanted, int most) {
+    qsort(e, (size_t)n, sizeof *e, by_score);
+    int have = 0;
+    for (int i = 0; i < n && have < wanted; i++) {
+        int similar = 0;
+        for (int j = 0; j < have; j++) similar += alike(&e[j].config, &e[i].config);
+        if (similar >= most) continue;
+        entry swap = e[have];
+        e[have++] = e[i];
+        e[i] = swap;
+    }
 }
 
 /* Thousands drawn, the most promising by estimate and some at random. */
@@ -180,10 +200,10 @@ static tw_status first_generation(search *s, int sampled, int measured) {
         e[n++] = (entry){c, tw_gemm_estimate(p, &c, info)};
     }
     s->report->sampled = n;
-    qsort(e, (size_t)n, sizeof *e, by_score);
     int take = n < measured ? n : measured, promising = take * 7 / 8;
+    put_promising_first(e, n, promising, 3);
     for (int i = promising; i < take; i++) {
-        int j = promising + (int)tw_random_below(&s->random, (uint64_t)(n - promising));
+        int j = i + (int)tw_random_below(&s->random, (uint64_t)(n - i));
         entry swap = e[i];
         e[i] = e[j];
         e[j] = swap;
@@ -204,7 +224,7 @@ static tw_gemm_config vary(search *s, tw_gemm_config c) {
         const bool kept = s->options->keep && tw_gemm_config_get(s->options->keep, i) >= 0;
         if (to >= 0 && to < count && !kept) tw_gemm_config_set(&c, i, values[to]);
     }
-    return tw_gemm_config_plain(c);
+    return tw_gemm_config_plain(&s->data->problem, c);
 }
 
 static tw_status next_generation(search *s, int offspring) {
@@ -241,7 +261,7 @@ tw_status tw_gemm_search(tw_gemm_rig *r, tw_cuda *c, const tw_gemm_data *d, cons
                 .top = top,
                 .diag = diag};
     *report = (tw_gemm_search_report){0};
-    tw_status st = first_generation(&s, or_else(o->sampled, 3000), or_else(o->measured, 256));
+    tw_status st = first_generation(&s, or_else(o->sampled, 20000), or_else(o->measured, 256));
     for (int i = 0; i < or_else(o->generations, 4) && st == TW_OK; i++)
         st = next_generation(&s, or_else(o->offspring, 128));
     free(s.seen);

@@ -8,7 +8,7 @@
 #include "ptx/load.h"
 
 typedef struct tw_gemm_search_options {
-    int sampled;     /* legal configurations drawn (0: 3000) */
+    int sampled;     /* legal configurations drawn (0: 20000) */
     int measured;    /* of them built and timed (0: 256) */
     int generations; /* of variations (0: 4) */
     int offspring;   /* in each (0: 128) */

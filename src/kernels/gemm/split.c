@@ -4,6 +4,8 @@
    [tile][part][accumulator / v][thread][v]. Counters, one a tile, are zero before and after every launch. */
 #include "kernels/gemm/generate.h"
 
+enum { TOGETHER = 8 /* parts of a vector on their way at once */ };
+
 static void add_to(tw_gemm_gen *g, tw_val acc, tw_val x) {
     tw_opcode code = g->acc_type == TW_T_f32 ? TW_OP_add_f32 : g->acc_type == TW_T_f64 ? TW_OP_add_f64 : TW_OP_add_i32;
     tw_op_to(g->b, acc, code, acc, x, TW_NONE);
@@ -67,17 +69,23 @@ static void put(tw_gemm_gen *g, tw_val at) {
         tw_st(g->b, (tw_attrs){.type = g->acc_type, .vec = v, .offset = vector_offset(g, i)}, at, &g->acc[0][i]);
 }
 
-static void take(tw_gemm_gen *g, tw_val at, bool add) {
+/* Adds `parts` parts that follow one another from `at` on, in order; `afresh`: to nothing. Every load of a vector is
+   issued before the first is added. */
+static void take(tw_gemm_gen *g, tw_val at, int parts, bool afresh) {
     const int v = vector(g);
     for (int i = 0; i < g->plan.accumulators; i += v) {
-        tw_val x[4] = {{0}};
-        tw_ld_vec(g->b, (tw_attrs){.type = g->acc_type, .vec = v, .offset = vector_offset(g, i), .cache = TW_CACHE_cg},
-                  at, x);
-        for (int e = 0; e < v; e++)
-            if (add)
-                add_to(g, g->acc[0][i + e], x[e]);
-            else
-                tw_assign(g->b, g->acc[0][i + e], x[e]);
+        tw_val x[TOGETHER][4] = {{{0}}};
+        for (int p = 0; p < parts; p++) {
+            const int offset = (int)(p * part_bytes(g)) + vector_offset(g, i);
+            tw_attrs from = {.type = g->acc_type, .vec = v, .offset = offset, .cache = TW_CACHE_cg};
+            tw_ld_vec(g->b, from, at, x[p]);
+        }
+        for (int p = 0; p < parts; p++)
+            for (int e = 0; e < v; e++)
+                if (afresh && !p)
+                    tw_assign(g->b, g->acc[0][i + e], x[p][e]);
+                else
+                    add_to(g, g->acc[0][i + e], x[p][e]);
     }
 }
 
@@ -119,11 +127,13 @@ static void begin_last(tw_gemm_gen *g) {
     tw_push_if(b, tw_eq(b, arrive(g), tw_i32(b, g->c->kg - 1)));
     push_if_first_group(g);
     tw_val at = part_address(g, tw_i32(b, 0), g->c->kg);
-    take(g, at, false);
-    tw_val more = tw_var_of(b, tw_add_imm(b, at, part_bytes(g)));
-    tw_push_for(b, tw_i32(b, 1), tw_i32(b, g->c->kg), tw_i32(b, 1), true);
-    take(g, more, true);
-    tw_op_to(b, more, TW_OP_add_i64, more, tw_i64(b, part_bytes(g)), TW_NONE);
+    const int first = (g->c->kg - 1) % TOGETHER + 1, rounds = (g->c->kg - first) / TOGETHER;
+    take(g, at, first, true);
+    if (!rounds) return;
+    tw_val more = tw_var_of(b, tw_add_imm(b, at, first * part_bytes(g)));
+    tw_push_for(b, tw_i32(b, 0), tw_i32(b, rounds), tw_i32(b, 1), false);
+    take(g, more, TOGETHER, false);
+    tw_op_to(b, more, TW_OP_add_i64, more, tw_i64(b, TOGETHER * part_bytes(g)), TW_NONE);
     tw_pop(b);
 }
 
@@ -146,7 +156,7 @@ static void begin_atomic(tw_gemm_gen *g) {
     pop_first_group(g);
     tw_push_if(b, tw_eq(b, arrive(g), tw_i32(b, g->c->kg - 1)));
     push_if_first_group(g);
-    take(g, at, false);
+    take(g, at, 1, true);
     tw_val zero = tw_zero(b, g->acc_type), zeros[4] = {zero, zero, zero, zero};
     for (int i = 0; i < g->plan.accumulators; i += v)
         tw_st(b, (tw_attrs){.type = g->acc_type, .vec = v, .offset = vector_offset(g, i)}, at, zeros);
@@ -168,7 +178,7 @@ static void begin_serial(tw_gemm_gen *g) {
     tw_val at = part_address(g, tw_i32(b, 0), 1);
     push_if_first_group(g);
     tw_push_if(b, tw_lt(b, tw_i32(b, 0), g->split));
-    take(g, at, true);
+    take(g, at, 1, false);
     tw_pop(b);
     tw_push_if(b, tw_not(b, last));
     put(g, at);
@@ -183,10 +193,51 @@ static void begin_serial(tw_gemm_gen *g) {
     push_if_first_group(g);
 }
 
-void tw_gemm_split_begin(tw_gemm_gen *g) {
+/* The blocks of a cluster leave their sums in shared memory; each adds up its share of all of them, and stores that. */
+static void finish_cluster(tw_gemm_gen *g) {
+    tw_builder *b = g->b;
+    const int v = vector(g), kg = g->c->kg, vectors = g->plan.accumulators / v, es = bytes_of(g);
+    tw_val mine = tw_add(b, g->shared, tw_mul_imm(b, g->group_tid, v * es)), of[TW_GEMM_CLUSTER];
+    tw_do(b, TW_OP_barrier, (tw_attrs){0}, TW_NONE, TW_NONE);
+    push_if_first_group(g);
+    for (int i = 0; i < g->plan.accumulators; i += v) {
+        tw_attrs to = {.type = g->acc_type, .vec = v, .space = TW_SPACE_shared, .offset = vector_offset(g, i)};
+        tw_st(b, to, mine, &g->acc[0][i]);
+    }
+    pop_first_group(g);
+    tw_do(b, TW_OP_cluster_sync, (tw_attrs){0}, TW_NONE, TW_NONE);
+    for (int r = 0; r < kg; r++) of[r] = tw_get(b, TW_OP_cluster_address, (tw_attrs){0}, TW_T_i32, mine, tw_i32(b, r));
+    push_if_first_group(g);
+    for (int r = 0; r < kg; r++) {
+        const int from = r * vectors / kg * v, to = (r + 1) * vectors / kg * v;
+        if (from == to) continue;
+        tw_push_if(b, tw_eq(b, g->split, tw_i32(b, r)));
+        for (int i = from; i < to; i += v) {
+            tw_val x[TW_GEMM_CLUSTER][4] = {{{0}}};
+            for (int p = 0; p < kg; p++) {
+                tw_attrs at = {.type = g->acc_type, .vec = v, .space = TW_SPACE_cluster, .offset = vector_offset(g, i)};
+                tw_ld_vec(b, at, of[p], x[p]);
+            }
+            for (int e = 0; e < v; e++) tw_assign(b, g->acc[0][i + e], x[0][e]);
+            for (int p = 1; p < kg; p++)
+                for (int e = 0; e < v; e++) add_to(g, g->acc[0][i + e], x[p][e]);
+        }
+        tw_gemm_epilogue_store(g, from, to);
+        tw_pop(b);
+    }
+    pop_first_group(g);
+    /* Nobody leaves while others read what it left. */
+    tw_do(b, TW_OP_cluster_sync, (tw_attrs){0}, TW_NONE, TW_NONE);
+}
+
+void tw_gemm_finish(tw_gemm_gen *g) {
     for (int s = 1; s < g->c->ks; s++)
         for (int i = 0; i < g->plan.accumulators; i++) add_to(g, g->acc[0][i], g->acc[s][i]);
     if (g->c->kl > 1) join_groups(g);
+    if (g->c->kg > 1 && g->c->split == TW_GEMM_SPLIT_CLUSTER) {
+        finish_cluster(g);
+        return;
+    }
     if (g->c->kg == 1)
         push_if_first_group(g);
     else if (g->c->split == TW_GEMM_SPLIT_LAST)
@@ -195,9 +246,7 @@ void tw_gemm_split_begin(tw_gemm_gen *g) {
         begin_atomic(g);
     else
         begin_serial(g);
-}
-
-void tw_gemm_split_end(tw_gemm_gen *g) {
+    tw_gemm_epilogue_store(g, 0, g->plan.accumulators);
     pop_first_group(g);
     if (g->c->kg > 1) tw_pop(g->b);
 }
