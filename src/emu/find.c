@@ -74,11 +74,11 @@ void emu_thread_text(const emu_launch *l, const emu_mark *m, char *out, size_t s
 }
 
 /* The last object that begins at or below an address. */
-const emu_object *emu_object_below(const emu_launch *l, const emu_block *b, int space, uint64_t address) {
+const emu_object *emu_object_below(const emu_launch *l, int space, uint64_t address) {
     const emu_object *best = NULL;
     if (space == TW_SPACE_shared) {
         for (int i = 0; i < l->kernel->n_shared; i++)
-            if (b->shared[i].base <= address && (!best || b->shared[i].base > best->base)) best = &b->shared[i];
+            if (l->shared[i].base <= address && (!best || l->shared[i].base > best->base)) best = &l->shared[i];
         return best;
     }
     for (int i = 0; i < l->emu->n && l->emu->objects[i]->base <= address; i++) best = l->emu->objects[i];
@@ -86,12 +86,30 @@ const emu_object *emu_object_below(const emu_launch *l, const emu_block *b, int 
 }
 
 void emu_address_text(const emu_launch *l, const emu_block *b, int space, uint64_t address, char *out, size_t size) {
-    const emu_object *o = emu_object_below(l, b, space, address);
     size_t at = 0;
+    int64_t number = b->number / l->cluster * l->cluster + (int64_t)emu_rank(address);
+    if (space == TW_SPACE_cluster && emu_rank(address) < l->cluster) {
+        emu_address_text(l, b, TW_SPACE_shared, address & EMU_RANK_MASK, out, size);
+        at = strlen(out);
+        if (emu_rank(address) < 0 || number == b->number) return;
+        put(out, size, &at, " of ");
+        block_text(l, number, out, size, &at);
+        return;
+    }
+    const emu_object *o = space == TW_SPACE_cluster ? NULL : emu_object_below(l, space, address);
     if (!o || address - o->base > o->bytes + (1u << 20))
         put(out, size, &at, "%s address 0x%llx", tw_attr_value_name(TW_ATTR_space, space), (unsigned long long)address);
     else
         put(out, size, &at, "%.40s+%llu", o->name, (unsigned long long)(address - o->base));
+}
+
+void emu_object_text(const emu_launch *l, const emu_block *own, const emu_object *o, uint64_t from, char *out,
+                     size_t size) {
+    size_t at = 0;
+    put(out, size, &at, "%.40s+%llu", o->name, (unsigned long long)from);
+    if (o->block < 0 || o->block == own->number) return;
+    put(out, size, &at, " of ");
+    block_text(l, o->block, out, size, &at);
 }
 
 void emu_find_text(emu_launch *l, tw_emu_rule rule, const char *text) {

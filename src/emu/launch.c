@@ -99,6 +99,7 @@ static bool block_shared(emu_launch *l, emu_block *b) {
     size_t at = 0;
     for (int i = 0; i < n; i++) {
         b->shared[i] = l->shared[i];
+        b->shared[i].block = b->number;
         b->shared[i].data = b->memory + at;
         b->shared[i].written = b->memory + l->shared_bytes + at;
         at += ((size_t)l->shared[i].bytes + 15) & ~(size_t)15;
@@ -137,6 +138,7 @@ static void block_end(emu_launch *l, emu_block *b) {
             }
     }
     if (!l->stop) emu_block_ends(b);
+    if (!l->stop && l->checked && l->cluster > 1) emu_shadow_ends(b);
     int at = 0;
     while (l->resident[at] != b) at++;
     l->resident[at] = l->resident[--l->n_resident];
@@ -146,6 +148,21 @@ static void block_end(emu_launch *l, emu_block *b) {
 }
 
 /* -- deadlock */
+
+/* Who has not come to the barrier of a block's cluster. */
+static void missing_text(const emu_launch *l, const emu_block *b, char *out, size_t size) {
+    int missing = 0, number = 0, index = 0;
+    for (int i = l->n_resident - 1; i >= 0; i--) {
+        const emu_block *other = l->resident[i];
+        if (other->number / l->cluster != b->number / l->cluster) continue;
+        for (int j = other->n_warps - 1; j >= 0; j--) {
+            emu_state state = other->warps[j].state;
+            if (state == EMU_WAITS_CLUSTER || state == EMU_DONE) continue;
+            if (!missing++ || other->number <= number) number = other->number, index = j;
+        }
+    }
+    snprintf(out, size, "(the cluster misses block %d warp %d and %d more)", number, index, missing - 1);
+}
 
 /* What a warp waits for, without saying who it is. */
 static void waits_text(const emu_launch *l, const emu_warp *w, char *out, size_t size) {
@@ -161,9 +178,13 @@ static void waits_text(const emu_launch *l, const emu_warp *w, char *out, size_t
         snprintf(out, size, "(barrier %u has %d of %d threads)", w->waits_at, x->arrived, x->count);
         return;
     }
+    if (w->state == EMU_WAITS_CLUSTER) {
+        missing_text(l, b, out, size);
+        return;
+    }
     if (w->state != EMU_WAITS_MBARRIER) {
         /* Global addresses do not fit in 32 bits. */
-        int space = w->poll_address >> 32 ? TW_SPACE_global : TW_SPACE_shared;
+        int space = w->poll_address >> 32 ? TW_SPACE_global : TW_SPACE_cluster;
         emu_address_text(l, b, space, w->poll_address, where, sizeof where);
         snprintf(out, size, "(polls %s)", where);
         return;
@@ -296,7 +317,8 @@ static emu_warp *choose(emu_launch *l, int *turns) {
 
 static void work(emu_launch *l) {
     while (!l->stop && l->done_blocks < l->blocks) {
-        while (l->n_resident < l->most_resident && l->next_block < l->blocks && !l->stop) block_start(l);
+        while (l->n_resident + l->cluster <= l->most_resident && l->next_block < l->blocks && !l->stop)
+            for (int i = 0; i < l->cluster && !l->stop; i++) block_start(l);
         if (l->stop) return;
         if (!l->n_runnable) {
             if (!emu_land_one(l)) deadlock(l);
@@ -321,10 +343,11 @@ static void work(emu_launch *l) {
 
 static tw_status unsupported(const emu_launch *l, tw_diag *diag) {
     if (l->code.too_deep) return tw_fail(diag, TW_ERR_UNSUPPORTED, "blocks are nested too deeply");
-    if (l->kernel->cluster > 1) return tw_fail(diag, TW_ERR_UNSUPPORTED, "the emulator knows no clusters");
+    /* What accesses are remembered by. */
+    if (l->code.n >= 1 << 24) return tw_fail(diag, TW_ERR_UNSUPPORTED, "more than 2^24 operations");
     for (int i = 0; i < l->code.n; i++) {
         const tw_ir_op *ir = l->code.ops[i].ir;
-        if (ir && ir->at.space > TW_SPACE_shared)
+        if (ir && ir->at.space == TW_SPACE_local)
             return tw_fail(diag, TW_ERR_UNSUPPORTED, "the emulator knows no %s memory",
                            tw_attr_value_name(TW_ATTR_space, ir->at.space));
     }
@@ -345,8 +368,12 @@ static tw_status prepare(emu_launch *l, const uint64_t *arguments) {
     l->n_warps = (k->threads + EMU_LANES - 1) / EMU_LANES;
     l->stride_log2 = l->n_warps <= 16 ? 7 : 8;
     l->stride = 1 << l->stride_log2;
-    l->most_resident = k->cooperative ? (int)l->blocks : l->options->sms > 0 ? l->options->sms : RESIDENT;
-    if (l->most_resident > l->blocks) l->most_resident = (int)l->blocks;
+    l->cluster = k->cluster > 1 ? k->cluster : 1;
+    if (l->grid[0] % l->cluster)
+        return tw_fail(l->diag, TW_ERR_USAGE, "a grid of %d blocks in x: no whole clusters of %d", l->grid[0],
+                       l->cluster);
+    int64_t most = (int64_t)l->cluster * (l->options->sms > 0 ? l->options->sms : RESIDENT);
+    l->most_resident = (int)(k->cooperative || most > l->blocks ? l->blocks : most);
     bool wide = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
     if (!emu_flatten(&l->code, &l->arena, k, arguments, wide)) {
         tw_status st = l->code.too_deep ? unsupported(l, l->diag) : tw_fail_memory(l->diag);
@@ -359,6 +386,17 @@ static tw_status prepare(emu_launch *l, const uint64_t *arguments) {
     l->proxy_fences = tw_arena_array(&l->arena, (size_t)l->blocks * (size_t)l->n_warps, sizeof *l->proxy_fences);
     if (!emu_shared_layout(l) || l->arena.failed) return tw_fail_memory(l->diag);
     return TW_OK;
+}
+
+static void check_arguments(emu_launch *l, const uint64_t *arguments) {
+    char text[160];
+    for (int i = 0; i < l->kernel->n_parameters; i++) {
+        const tw_parameter *p = &l->kernel->parameters[i];
+        if (!p->pointer || p->align < 2 || arguments[i] % (uint64_t)p->align == 0) continue;
+        snprintf(text, sizeof text, "argument %.40s is 0x%llx, which is no multiple of %d as was promised", p->name,
+                 (unsigned long long)arguments[i], p->align);
+        emu_find_text(l, TW_EMU_ALIGNMENT, text);
+    }
 }
 
 static void clean(emu_launch *l) {
@@ -387,6 +425,7 @@ tw_status tw_emu_launch(tw_emu *e, const tw_kernel *k, const uint64_t *arguments
     l.checked = !l.options->unchecked;
     l.most_operations = l.options->max_operations > 0 ? l.options->max_operations : 1000000000;
     tw_status st = prepare(&l, arguments);
+    if (st == TW_OK) check_arguments(&l, arguments);
     if (st == TW_OK) work(&l);
     if (l.failed) st = tw_fail_memory(diag);
     clean(&l);

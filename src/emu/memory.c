@@ -53,6 +53,7 @@ uint64_t tw_emu_alloc(tw_emu *e, const char *name, const void *data, size_t byte
     /* An odd multiple of the alignment: nobody gets more than was promised. */
     o->base = (e->next / (2 * ALIGN) + 1) * (2 * ALIGN) + ALIGN;
     o->bytes = bytes;
+    o->block = -1;
     o->read_only = read_only;
     e->next = o->base + bytes + (bytes > APART ? bytes : APART);
     e->objects[e->n++] = o;
@@ -114,7 +115,7 @@ bool emu_shared_layout(emu_launch *l) {
         at = base + (uint64_t)s->bytes + SHARED_APART + (uint64_t)s->bytes / 2;
         l->shared_bytes += ((size_t)s->bytes + 15) & ~(size_t)15;
     }
-    if (at > UINT32_MAX) return false;
+    if (at >> EMU_RANK_SHIFT) return false;
     l->shared_end = (uint32_t)at;
     l->shared_map = tw_arena_array(&l->arena, (size_t)(at >> 4) + 1, sizeof *l->shared_map);
     if (!l->shared_map) return false;
@@ -134,13 +135,33 @@ emu_object *emu_shared_at(const emu_launch *l, const emu_block *b, uint64_t addr
 
 /* -- accesses */
 
+/* The block of this one's cluster that an address of the cluster's shared memory is in; NULL: there is none any more.
+ */
+static const emu_block *block_of(const emu_warp *w, uint64_t address) {
+    const emu_launch *l = w->launch;
+    int rank = emu_rank(address), number = w->block->number / l->cluster * l->cluster + rank;
+    if (rank < 0) return w->block;
+    for (int i = 0; rank < l->cluster && i < l->n_resident; i++)
+        if (l->resident[i]->number == number) return l->resident[i];
+    return NULL;
+}
+
 static void out_of_bounds(emu_warp *w, const emu_op *op, const emu_how *how, int lane, int space, uint64_t address,
                           uint32_t bytes) {
-    char where[96];
-    const emu_object *o = emu_object_below(w->launch, w->block, space, address);
-    emu_address_text(w->launch, w->block, space, address, where, sizeof where);
+    const emu_launch *l = w->launch;
+    char where[96], there[96];
     const char *mine = how->write ? "writes" : "reads";
-    if (o && strchr(where, '+'))
+    bool cluster = space == TW_SPACE_cluster;
+    const emu_object *o =
+        emu_object_below(l, cluster ? TW_SPACE_shared : space, cluster ? address & EMU_RANK_MASK : address);
+    emu_address_text(l, w->block, space, address, where, sizeof where);
+    emu_address_text(l, w->block, TW_SPACE_cluster, address, there, sizeof there);
+    if (cluster && emu_rank(address) < l->cluster && !block_of(w, address))
+        emu_find(w, op, lane, TW_EMU_BOUNDS, "%s %u bytes at %s, which has ended", mine, bytes, where);
+    else if (space == TW_SPACE_shared && address > EMU_RANK_MASK && strchr(there, '+'))
+        emu_find(w, op, lane, TW_EMU_BOUNDS, "%s %u bytes at %s, where nothing is: it means %s, of space=cluster", mine,
+                 bytes, where, there);
+    else if (o && strchr(where, '+'))
         emu_find(w, op, lane, TW_EMU_BOUNDS, "%s %u bytes at %s, but %.40s has %llu bytes", mine, bytes, where, o->name,
                  (unsigned long long)o->bytes);
     else
@@ -148,8 +169,8 @@ static void out_of_bounds(emu_warp *w, const emu_op *op, const emu_how *how, int
 }
 
 /* Were these bytes written before they are read, and are they data at all? */
-static void check_written(emu_warp *w, const emu_op *op, const emu_how *how, int lane, int space, emu_object *o,
-                          uint64_t from, uint32_t bytes) {
+static void check_written(emu_warp *w, const emu_op *op, const emu_how *how, int lane, emu_object *o, uint64_t from,
+                          uint32_t bytes) {
     uint8_t *p = o->written + from;
     bool missing = false, mbarrier = false;
     for (uint32_t i = 0; i < bytes; i++) {
@@ -161,47 +182,76 @@ static void check_written(emu_warp *w, const emu_op *op, const emu_how *how, int
         uint32_t first = 0;
         while (p[first]) first++;
         char where[96];
-        emu_address_text(w->launch, w->block, space, o->base + from + first, where, sizeof where);
+        emu_object_text(w->launch, w->block, o, from + first, where, sizeof where);
         emu_find(w, op, lane, TW_EMU_UNINITIALISED, "reads %s, which nothing has written", where);
     }
     if (how->write) memset(p, EMU_WRITTEN, bytes);
 }
 
-uint8_t *emu_access(emu_warp *w, const emu_op *op, const emu_how *how, int lane, int space, uint64_t address,
-                    uint32_t bytes, emu_object **object) {
+static emu_object *find_object(const emu_warp *w, int space, uint64_t *address) {
     emu_launch *l = w->launch;
-    emu_object *o;
-    if (space == TW_SPACE_shared) {
-        o = emu_shared_at(l, w->block, address);
-    } else {
-        o = l->last_object;
-        if (!o || address - o->base >= o->bytes) o = emu_object_at(l->emu, address);
+    if (space == TW_SPACE_shared) return emu_shared_at(l, w->block, *address);
+    if (space == TW_SPACE_cluster) {
+        const emu_block *b = block_of(w, *address);
+        *address &= EMU_RANK_MASK;
+        return b ? emu_shared_at(l, b, *address) : NULL;
     }
-    if (!o || bytes > o->bytes - (address - o->base)) {
-        out_of_bounds(w, op, how, lane, space, address, bytes);
-        return NULL;
-    }
-    if (space != TW_SPACE_shared) l->last_object = o;
-    uint64_t from = address - o->base;
+    if (l->last_object && *address - l->last_object->base < l->last_object->bytes) return l->last_object;
+    return l->last_object = emu_object_at(l->emu, *address);
+}
+
+/* What is wrong with an access by itself; false: it cannot happen. */
+static bool allowed(emu_warp *w, const emu_op *op, const emu_how *how, int lane, const emu_object *o, uint64_t from,
+                    uint32_t bytes) {
+    char where[96];
     uint32_t align = how->align ? how->align : bytes;
-    if (address & (align - 1)) {
-        char where[96];
-        emu_address_text(l, w->block, space, address, where, sizeof where);
+    if ((o->base + from) & (align - 1)) {
+        emu_object_text(w->launch, w->block, o, from, where, sizeof where);
         emu_find(w, op, lane, TW_EMU_ALIGNMENT, "accesses %u bytes at %s, which is not aligned to %u", bytes, where,
                  align);
     }
-    if (how->write && o->read_only) {
-        char where[96];
-        emu_address_text(l, w->block, space, address, where, sizeof where);
-        emu_find(w, op, lane, TW_EMU_READ_ONLY, "writes %s", where);
+    if (!how->write || !o->read_only) return true;
+    emu_object_text(w->launch, w->block, o, from, where, sizeof where);
+    emu_find(w, op, lane, TW_EMU_READ_ONLY, "writes %s", where);
+    return false;
+}
+
+/* Blocks of a cluster are there together, but one may begin long before another: there must be something that the other
+   has done before. */
+static void check_started(emu_warp *w, const emu_op *op, const emu_how *how, int lane, const emu_object *o,
+                          uint64_t from) {
+    const emu_launch *l = w->launch;
+    int bit = 1 << o->block % l->cluster;
+    if (w->started[lane] & bit) return;
+    for (int i = 0; i < l->n_warps && !(w->started[lane] & bit); i++)
+        for (int of = 0; of < EMU_LANES; of++)
+            if (emu_known_of(w, lane, (uint32_t)o->block << l->stride_log2 | (uint32_t)(i * EMU_AGENTS), of)) {
+                w->started[lane] |= (uint16_t)bit;
+                return;
+            }
+    char where[96];
+    emu_object_text(l, w->block, o, from, where, sizeof where);
+    emu_find(w, op, lane, TW_EMU_BOUNDS, "%s %s, which may not have started yet: nothing that it did comes before",
+             how->write ? "writes" : "reads", where);
+}
+
+uint8_t *emu_access(emu_warp *w, const emu_op *op, const emu_how *how, int lane, int space, uint64_t address,
+                    uint32_t bytes, emu_object **object) {
+    uint64_t at = address;
+    emu_object *o = find_object(w, space, &at);
+    uint64_t from = o ? at - o->base : 0;
+    if (!o || bytes > o->bytes - from) {
+        out_of_bounds(w, op, how, lane, space, address, bytes);
         return NULL;
     }
+    if (!allowed(w, op, how, lane, o, from, bytes)) return NULL;
     if (object) *object = o;
-    if (l->checked) {
+    if (w->launch->checked) {
+        if (o->block >= 0 && o->block != w->block->number) check_started(w, op, how, lane, o, from);
         /* Races first: what a copy in flight will write counts as written. */
-        if (!o->read_only) emu_shadow(w, op, how, lane, space, o, from, bytes);
-        if (o->written) check_written(w, op, how, lane, space, o, from, bytes);
-        if (how->write && o->syncs && !how->strength) emu_weak_write(w, space, o, address, bytes);
+        if (!o->read_only) emu_shadow(w, op, how, lane, o, from, bytes);
+        if (o->written) check_written(w, op, how, lane, o, from, bytes);
+        if (how->write && o->syncs && !how->strength) emu_weak_write(w, o, from, bytes);
     } else if (how->write && o->written) {
         memset(o->written + from, EMU_WRITTEN, bytes);
     }
