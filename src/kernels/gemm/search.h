@@ -4,6 +4,7 @@
 #ifndef TW_KERNELS_GEMM_SEARCH_H
 #define TW_KERNELS_GEMM_SEARCH_H
 
+#include "base/buf.h"
 #include "kernels/gemm/rig.h"
 #include "ptx/load.h"
 
