@@ -360,6 +360,7 @@ static tw_status prepare(emu_launch *l, const uint64_t *arguments) {
         return tw_fail(l->diag, TW_ERR_USAGE, "%d blocks are no whole clusters of %d", l->grid[0], l->cluster);
     if (l->most_resident < l->cluster) l->most_resident = l->cluster;
     bool wide = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    l->product = wide ? emu_product_avx2 : emu_product_c;
     if (!emu_flatten(&l->code, &l->arena, k, arguments, wide)) {
         tw_status st = l->code.too_deep ? unsupported(l, l->diag) : tw_fail_memory(l->diag);
         return st;
