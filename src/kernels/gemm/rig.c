@@ -26,7 +26,8 @@ enum { COUNTERS = 1 << 20 };
 
 static tw_status place(tw_gemm_rig *r, const void *from, size_t bytes, uint64_t *at, tw_diag *diag) {
     if (!from) return TW_OK;
-    tw_status st = tw_cuda_alloc(r->cuda, bytes, at, diag);
+    /* Filled by words. */
+    tw_status st = tw_cuda_alloc(r->cuda, (bytes + 3) / 4 * 4, at, diag);
     return st == TW_OK ? tw_cuda_upload(r->cuda, *at, from, bytes, diag) : st;
 }
 
