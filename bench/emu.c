@@ -6,6 +6,7 @@
 #include "base/stats.h"
 #include "ir/passes/passes.h"
 #include "kernels/gemm/reference.h"
+#include "tilewright/device.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,32 +22,15 @@ typedef struct bench_case {
     const char *config;
 } bench_case;
 
+/* Parameters that are not named are the default's. */
 static const bench_case cases[] = {
-    {"f32 threads",
-     {.type = TW_GEMM_F32, .m = 128, .n = 128, .k = 128, .alpha = 1},
-     "mma=0 ms=8 ns=8 ml=64 nl=64 u=16 ks=1 kl=1 kg=1 vec=16 stages=2 split=0 swap=0 group=1 blocks=0"},
-    {"f32 ragged",
-     {.type = TW_GEMM_F32, .m = 127, .n = 125, .k = 131, .alpha = 1},
-     "mma=0 ms=4 ns=4 ml=32 nl=64 u=8 ks=1 kl=2 kg=2 vec=4 stages=3 split=0 swap=0 group=1 blocks=0"},
-    {"f16 tensor",
-     {.type = TW_GEMM_F16, .m = 128, .n = 128, .k = 256, .alpha = 1},
-     "mma=1 ms=32 ns=32 ml=64 nl=64 u=32 ks=1 kl=1 kg=1 vec=16 stages=3 split=0 swap=0 group=1 blocks=0"},
-    {"tf32 tensor",
-     {.type = TW_GEMM_TF32, .m = 128, .n = 128, .k = 128, .alpha = 1},
-     "mma=1 ms=32 ns=32 ml=64 nl=64 u=16 ks=1 kl=1 kg=1 vec=16 stages=3 split=0 swap=0 group=1 blocks=0"},
-    {"f64 threads",
-     {.type = TW_GEMM_F64, .m = 96, .n = 96, .k = 128, .alpha = 1},
-     "mma=0 ms=4 ns=4 ml=32 nl=32 u=8 ks=1 kl=1 kg=1 vec=16 stages=2 split=0 swap=0 group=1 blocks=0"},
-    {"s8 threads",
-     {.type = TW_GEMM_S8, .m = 96, .n = 96, .k = 256, .alpha = 1},
-     "mma=0 ms=4 ns=4 ml=32 nl=32 u=16 ks=1 kl=1 kg=1 vec=16 stages=2 split=0 swap=0 group=1 blocks=0"},
+    {"f32 threads", {.type = TW_GEMM_F32, .m = 128, .n = 128, .k = 128, .alpha = 1}, "ms=4 ns=4 ml=64 nl=64 vec=16"},
+    {"f32 ragged", {.type = TW_GEMM_F32, .m = 127, .n = 125, .k = 131, .alpha = 1}, "ms=4 ns=4 kl=2 kg=2 vec=4"},
+    {"f16 tensor", {.type = TW_GEMM_F16, .m = 128, .n = 128, .k = 256, .alpha = 1}, "mma=1 vec=16"},
+    {"tf32 tensor", {.type = TW_GEMM_TF32, .m = 128, .n = 128, .k = 128, .alpha = 1}, "mma=1 vec=16"},
+    {"f64 threads", {.type = TW_GEMM_F64, .m = 96, .n = 96, .k = 128, .alpha = 1}, "mma=0 ms=4 ns=4 vec=16"},
+    {"s8 tensor", {.type = TW_GEMM_S8, .m = 96, .n = 96, .k = 256, .alpha = 1}, "mma=1 vec=16"},
 };
-
-typedef struct runs {
-    double rates[SAMPLES];
-    int64_t lane_operations;
-    bool correct;
-} runs;
 
 static bool once(const tw_gemm_data *d, const tw_gemm_config *c, const tw_target *t, bool unchecked, uint64_t seed,
                  double *rate, int64_t *lane_operations) {
@@ -91,9 +75,11 @@ static bool measure(const bench_case *b, const tw_target *t, bool unchecked) {
     tw_gemm_problem p = b->problem;
     tw_gemm_config c = {0};
     tw_gemm_data d;
+    char config[256];
     tw_diag diag;
     double rates[SAMPLES];
     int64_t lane_operations = 0;
+    if (tw_gemm_problem_complete(&p, &diag) == TW_OK) c = tw_gemm_config_default(&p);
     if (tw_gemm_problem_complete(&p, &diag) != TW_OK || tw_gemm_config_parse(&c, b->config, &diag) != TW_OK ||
         tw_gemm_data_make(&d, &p, 1, &diag) != TW_OK) {
         fprintf(stderr, "bench_emu: %s\n", diag.message);
@@ -108,10 +94,11 @@ static bool measure(const bench_case *b, const tw_target *t, bool unchecked) {
         return false;
     }
     tw_stats s = tw_stats_of(rates, SAMPLES);
+    tw_gemm_config_print(&c, config, sizeof config);
     printf("{\"case\": \"%s%s\", \"config\": {\"problem\": \"%s %dx%dx%d\", \"kernel\": \"%s\"}, "
            "\"lane_operations\": %lld, \"million_lane_operations_per_second\": %.1f, \"goal\": 20, \"spread\": %.3f, "
            "\"correct\": true}\n",
-           b->name, unchecked ? ", unchecked" : "", tw_gemm_type_name(p.type), (int)p.m, (int)p.n, (int)p.k, b->config,
+           b->name, unchecked ? ", unchecked" : "", tw_gemm_type_name(p.type), (int)p.m, (int)p.n, (int)p.k, config,
            (long long)lane_operations, s.median * 1e-6, s.median > 0 ? (s.max - s.min) / s.median : 0);
     fflush(stdout);
     return true;
@@ -124,12 +111,16 @@ int main(int argc, char **argv) {
         return 2;
     }
     struct utsname u;
-    char date[32] = "";
+    char date[16];
     time_t now = time(NULL);
+    tw_cpu cpu;
     uname(&u);
     strftime(date, sizeof date, "%Y-%m-%d", gmtime(&now));
-    printf("{\"device\": \"%s %s, one core\", \"date\": \"%s\", \"commit\": \"%s\", \"command\": \"bench_emu\"}\n",
-           u.sysname, u.machine, date, commit);
+    tw_cpu_detect(&cpu);
+    printf(
+        "{\"device\": \"%s, one core\", \"kernel\": \"%s\", \"versions\": {\"tilewright\": \"%s\", \"compiler\": \"gcc "
+        "%s\"}, \"date\": \"%s\", \"commit\": \"%s\", \"command\": \"build/bench/bench_emu\"}\n",
+        cpu.model, u.release, TW_VERSION, __VERSION__, date, commit);
     const tw_target *t = tw_target_find("sm_90a");
     bool fine = t;
     for (size_t i = 0; fine && i < sizeof cases / sizeof *cases; i++)

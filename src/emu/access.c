@@ -12,14 +12,32 @@ static uint32_t size_of(const tw_attrs *at) {
 
 static uint64_t address_of(const emu_warp *w, const emu_op *op, int lane) {
     uint64_t a = emu_get(w, op->in[0], lane);
-    return op->ir->at.space == TW_SPACE_shared ? (uint32_t)(a + (uint64_t)op->ir->at.offset)
+    return op->ir->at.space != TW_SPACE_global ? (uint32_t)(a + (uint64_t)op->ir->at.offset)
                                                : a + (uint64_t)op->ir->at.offset;
 }
 
-static uint64_t load(const uint8_t *p, uint32_t size) {
+static inline uint64_t load(const uint8_t *p, uint32_t size) {
     uint64_t x = 0;
-    memcpy(&x, p, size);
-    return x;
+    /* Copies of a known size are single moves. */
+    switch (size) {
+    case 1:
+        return *p;
+    case 2:
+        memcpy(&x, p, 2);
+        return x;
+    case 4:
+        memcpy(&x, p, 4);
+        return x;
+    default:
+        memcpy(&x, p, 8);
+        return x;
+    }
+}
+
+/* What an access must be aligned to: wide ones are made of such of 16 bytes, eight single bytes of two times four. */
+static uint32_t align_of(const tw_attrs *at) {
+    uint32_t bytes = count_of(at) * size_of(at);
+    return bytes > 16 ? 16 : at->type == TW_T_i8 && bytes > 4 ? 4 : bytes;
 }
 
 /* A volatile access is a relaxed one of the widest scope. */
@@ -27,22 +45,45 @@ static int scope_of(const tw_attrs *at) {
     return at->order == TW_ORDER_volatile ? TW_SCOPE_sys : at->scope;
 }
 
+static inline void set_lane(void *reg, bool wide, uint32_t lane, uint64_t x) {
+    if (wide)
+        ((uint64_t *)reg)[lane] = x;
+    else
+        ((uint32_t *)reg)[lane] = (uint32_t)x;
+}
+
 emu_next emu_exec_ld(emu_warp *w, const emu_op *op) {
     const tw_attrs *at = &op->ir->at;
-    uint32_t n = count_of(at), size = size_of(at), mask = emu_guarded(w, op);
+    const uint32_t n = count_of(at), size = size_of(at), mask = emu_guarded(w, op);
+    const bool strong = at->order != TW_ORDER_weak, wide = op->out[0].wide;
     emu_how how = emu_weak(w, true, false);
-    bool strong = at->order != TW_ORDER_weak;
     if (strong) how.strength = (uint8_t)(1 + scope_of(at));
-    how.align = n * size > 16 ? 16 : n * size; /* wider ones are made of such */
-    EMU_EACH(off, w->active & ~mask) for (uint32_t i = 0; i < n; i++) emu_put(w, op->out[i], (int)off, 0);
+    how.align = align_of(at);
+    void *out[8];
+    emu_object *objects[EMU_LANES];
+    uint64_t places[EMU_LANES];
+    uint32_t seen = 0;
+    for (uint32_t i = 0; i < n; i++) out[i] = emu_reg(w, op->out[i]);
+    EMU_EACH(off, w->active & ~mask) for (uint32_t i = 0; i < n; i++) set_lane(out[i], wide, off, 0);
     EMU_EACH(lane, mask) {
         emu_object *o;
         uint64_t address = address_of(w, op, (int)lane);
         const uint8_t *p = emu_access(w, op, &how, (int)lane, at->space, address, n * size, &o);
-        for (uint32_t i = 0; i < n; i++) emu_put(w, op->out[i], (int)lane, p ? load(p + i * size, size) : 0);
+        for (uint32_t i = 0; i < n; i++) set_lane(out[i], wide, lane, p ? load(p + i * size, size) : 0);
         if (!strong || !p) continue;
         emu_poll(w, op, address, load(p, size));
-        if (w->launch->checked) emu_strong_read(w, 1u << lane, at->space, o, address, at->order, scope_of(at));
+        objects[lane] = o;
+        places[lane] = (uint64_t)(p - o->data);
+        seen |= 1u << lane;
+    }
+    /* Lanes that look at one place learn together. */
+    while (seen && w->launch->checked) {
+        int lane = __builtin_ctz(seen);
+        uint32_t same = 0;
+        EMU_EACH(other, seen)
+        same |= (uint32_t)(objects[other] == objects[lane] && places[other] == places[lane]) << other;
+        emu_strong_read(w, same, objects[lane], places[lane], at->order, scope_of(at));
+        seen &= ~same;
     }
     return EMU_GO;
 }
@@ -54,7 +95,7 @@ emu_next emu_exec_st(emu_warp *w, const emu_op *op) {
     emu_how how = emu_weak(w, false, true);
     bool strong = at->order != TW_ORDER_weak;
     if (strong) how.strength = (uint8_t)(1 + scope_of(at));
-    how.align = n * size > 16 ? 16 : n * size; /* wider ones are made of such */
+    how.align = align_of(at);
     how.value = value;
     EMU_EACH(lane, emu_guarded(w, op)) {
         for (uint32_t i = 0; i < n; i++) {
@@ -69,7 +110,7 @@ emu_next emu_exec_st(emu_warp *w, const emu_op *op) {
         if (memcmp(p, value, bytes) != 0) w->launch->progress++;
         memcpy(p, value, bytes);
         if (strong && w->launch->checked) {
-            emu_strong_write(w, 1u << lane, (int)lane, at->space, o, address, at->order, scope_of(at), false);
+            emu_strong_write(w, 1u << lane, (int)lane, o, (uint64_t)(p - o->data), at->order, scope_of(at), false);
             how.clock = w->now;
         }
     }
@@ -142,7 +183,7 @@ static bool update(emu_warp *w, const emu_op *op, int lane, uint64_t *old) {
     uint8_t *p = emu_access(w, op, &how, lane, at->space, address, n * size, &o);
     if (!p) return false;
     bool checked = w->launch->checked;
-    if (checked) emu_strong_read(w, 1u << lane, at->space, o, address, at->order, scope);
+    if (checked) emu_strong_read(w, 1u << lane, o, (uint64_t)(p - o->data), at->order, scope);
     bool changed = false;
     for (uint32_t i = 0; i < n; i++) {
         uint64_t was = load(p + i * size, size), x = emu_get(w, op->in[1 + i], lane);
@@ -154,7 +195,7 @@ static bool update(emu_warp *w, const emu_op *op, int lane, uint64_t *old) {
     }
     if (changed) w->launch->progress++;
     emu_poll(w, op, address, *old);
-    if (checked) emu_strong_write(w, 1u << lane, lane, at->space, o, address, at->order, scope, true);
+    if (checked) emu_strong_write(w, 1u << lane, lane, o, (uint64_t)(p - o->data), at->order, scope, true);
     return true;
 }
 

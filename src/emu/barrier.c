@@ -90,6 +90,46 @@ emu_next emu_exec_barrier_arrive(emu_warp *w, const emu_op *op) {
     return arrive(w, op, (int)emu_get(w, op->in[0], __builtin_ctz(w->active)), op->ir->at.count, false);
 }
 
+/* -- clusters */
+
+/* Lets a cluster go on when every warp of it that has not exited is there. */
+void emu_cluster_check(emu_launch *l, int cluster) {
+    emu_clock met = {.block = cluster * l->cluster};
+    int there = 0;
+    for (int i = 0; i < l->n_resident; i++) {
+        const emu_block *b = l->resident[i];
+        for (int j = 0; j < b->n_warps && b->number / l->cluster == cluster; j++) {
+            if (b->warps[j].state != EMU_WAITS_CLUSTER && b->warps[j].state != EMU_DONE) return;
+            there += b->warps[j].state == EMU_WAITS_CLUSTER;
+        }
+    }
+    for (int waking = 0; waking < 2 && there; waking++)
+        for (int i = 0; i < l->n_resident; i++) {
+            const emu_block *b = l->resident[i];
+            for (int j = 0; j < b->n_warps && b->number / l->cluster == cluster; j++) {
+                emu_warp *w = &b->warps[j];
+                if (w->state != EMU_WAITS_CLUSTER) continue;
+                if (!waking)
+                    emu_clock_join(l, &met, &w->known);
+                else
+                    emu_clock_join(l, &w->known, &met);
+                if (waking) emu_wake(w);
+            }
+        }
+    if (there) l->progress++;
+    emu_clock_free(&met);
+}
+
+emu_next emu_exec_cluster_sync(emu_warp *w, const emu_op *op) {
+    emu_launch *l = w->launch;
+    if (!together(w, op)) return EMU_GO;
+    if (l->checked) emu_converge(w, w->live);
+    w->pc++;
+    emu_park(w, EMU_WAITS_CLUSTER, op);
+    emu_cluster_check(l, w->block->number / l->cluster);
+    return EMU_PARKED;
+}
+
 /* -- mbarriers */
 
 emu_mbarrier *emu_mbarrier_at(emu_block *b, uint32_t address) {
@@ -284,9 +324,10 @@ emu_next emu_exec_mbarrier_expect(emu_warp *w, const emu_op *op) {
     return EMU_GO;
 }
 
-/* Whether the phase of this parity has ended, which acquires what its arrivals released. */
-static bool ended(emu_warp *w, const emu_op *op, int lane, uint32_t address, uint32_t parity) {
+/* Whether the phase of this parity has ended, which acquires for these lanes what its arrivals released. */
+static bool ended(emu_warp *w, const emu_op *op, uint32_t mask, uint32_t address, uint32_t parity) {
     emu_launch *l = w->launch;
+    int lane = __builtin_ctz(mask);
     emu_mbarrier *m = emu_mbarrier_usable(w, op, lane, address);
     if (!m) return true;
     if (l->checked) {
@@ -304,27 +345,39 @@ static bool ended(emu_warp *w, const emu_op *op, int lane, uint32_t address, uin
     if ((m->phase & 1) == (parity & 1)) return false;
     if (l->checked) {
         m->waited = m->phase;
-        emu_acquire(w, 1u << lane, &m->done);
+        emu_acquire(w, mask, &m->done);
     }
     return true;
 }
 
+/* Takes from `left` the lanes that ask for what the first of them asks for. */
+static uint32_t alike(const emu_warp *w, const emu_op *op, uint32_t *left, uint32_t *address, uint32_t *parity) {
+    int lane = __builtin_ctz(*left);
+    uint32_t same = 0;
+    *address = (uint32_t)emu_get(w, op->in[0], lane);
+    *parity = (uint32_t)emu_get(w, op->in[1], lane);
+    EMU_EACH(other, *left)
+    if ((uint32_t)emu_get(w, op->in[0], (int)other) == *address &&
+        (uint32_t)emu_get(w, op->in[1], (int)other) == *parity)
+        same |= 1u << other;
+    *left &= ~same;
+    return same;
+}
+
 emu_next emu_exec_mbarrier_test(emu_warp *w, const emu_op *op) {
-    EMU_EACH(lane, w->active) {
-        uint32_t address = (uint32_t)emu_get(w, op->in[0], (int)lane);
-        bool yes = ended(w, op, (int)lane, address, (uint32_t)emu_get(w, op->in[1], (int)lane));
-        emu_put(w, op->out[0], (int)lane, yes);
+    for (uint32_t left = w->active, address, parity; left;) {
+        uint32_t mask = alike(w, op, &left, &address, &parity);
+        bool yes = ended(w, op, mask, address, parity);
+        EMU_EACH(lane, mask) emu_put(w, op->out[0], (int)lane, yes);
         emu_poll(w, op, address, yes);
     }
     return EMU_GO;
 }
 
 emu_next emu_exec_mbarrier_wait(emu_warp *w, const emu_op *op) {
-    EMU_EACH(lane, w->active) {
-        uint32_t address = (uint32_t)emu_get(w, op->in[0], (int)lane);
-        uint32_t parity = (uint32_t)emu_get(w, op->in[1], (int)lane);
-        if (w->launch->stop) return EMU_GO;
-        if (ended(w, op, (int)lane, address, parity)) continue;
+    for (uint32_t left = w->active, address, parity; left && !w->launch->stop;) {
+        uint32_t mask = alike(w, op, &left, &address, &parity);
+        if (ended(w, op, mask, address, parity) || w->launch->stop) continue;
         /* It tries again when a phase ends. */
         w->waits_at = address;
         w->waits_parity = parity;

@@ -135,6 +135,8 @@ emu_next emu_end(emu_warp *w, const emu_op *op) {
     leave(w, op, w->live);
     w->state = EMU_DONE;
     w->block->n_done++;
+    /* Who waits for the cluster does not wait for those that have exited. */
+    if (w->launch->cluster > 1) emu_cluster_check(w->launch, w->block->number / w->launch->cluster);
     return EMU_PARKED;
 }
 

@@ -94,6 +94,15 @@ void emu_address_text(const emu_launch *l, const emu_block *b, int space, uint64
         put(out, size, &at, "%.40s+%llu", o->name, (unsigned long long)(address - o->base));
 }
 
+void emu_object_text(const emu_launch *l, const emu_block *own, const emu_object *o, uint64_t from, char *out,
+                     size_t size) {
+    size_t at = 0;
+    put(out, size, &at, "%.40s+%llu", o->name, (unsigned long long)from);
+    if (o->block < 0 || o->block == own->number) return;
+    put(out, size, &at, " of ");
+    block_text(l, o->block, out, size, &at);
+}
+
 void emu_find_text(emu_launch *l, tw_emu_rule rule, const char *text) {
     tw_emu_report *r = l->report;
     if (r->n < TW_EMU_FINDINGS) {

@@ -354,6 +354,7 @@ static int log2_of(int bytes) {
 
 static void narrow(emu_code *c, int space, int bytes) {
     int g = log2_of(bytes);
+    if (space == TW_SPACE_cluster) space = TW_SPACE_shared;
     if (g < c->granule[space]) c->granule[space] = g;
 }
 

@@ -99,6 +99,7 @@ static bool block_shared(emu_launch *l, emu_block *b) {
     size_t at = 0;
     for (int i = 0; i < n; i++) {
         b->shared[i] = l->shared[i];
+        b->shared[i].block = b->number;
         b->shared[i].data = b->memory + at;
         b->shared[i].written = b->memory + l->shared_bytes + at;
         at += ((size_t)l->shared[i].bytes + 15) & ~(size_t)15;
@@ -137,6 +138,7 @@ static void block_end(emu_launch *l, emu_block *b) {
             }
     }
     if (!l->stop) emu_block_ends(b);
+    if (!l->stop && l->checked && l->cluster > 1) emu_shadow_ends(b);
     int at = 0;
     while (l->resident[at] != b) at++;
     l->resident[at] = l->resident[--l->n_resident];
@@ -159,6 +161,10 @@ static void waits_text(const emu_launch *l, const emu_warp *w, char *out, size_t
     if (w->state == EMU_WAITS_BARRIER) {
         const emu_barrier *x = &b->barriers[w->waits_at];
         snprintf(out, size, "(barrier %u has %d of %d threads)", w->waits_at, x->arrived, x->count);
+        return;
+    }
+    if (w->state == EMU_WAITS_CLUSTER) {
+        snprintf(out, size, "(for the others of cluster %d)", b->number / l->cluster);
         return;
     }
     if (w->state != EMU_WAITS_MBARRIER) {
@@ -296,7 +302,8 @@ static emu_warp *choose(emu_launch *l, int *turns) {
 
 static void work(emu_launch *l) {
     while (!l->stop && l->done_blocks < l->blocks) {
-        while (l->n_resident < l->most_resident && l->next_block < l->blocks && !l->stop) block_start(l);
+        while (l->n_resident + l->cluster <= l->most_resident && l->next_block < l->blocks && !l->stop)
+            for (int i = 0; i < l->cluster && !l->stop; i++) block_start(l);
         if (l->stop) return;
         if (!l->n_runnable) {
             if (!emu_land_one(l)) deadlock(l);
@@ -321,10 +328,11 @@ static void work(emu_launch *l) {
 
 static tw_status unsupported(const emu_launch *l, tw_diag *diag) {
     if (l->code.too_deep) return tw_fail(diag, TW_ERR_UNSUPPORTED, "blocks are nested too deeply");
-    if (l->kernel->cluster > 1) return tw_fail(diag, TW_ERR_UNSUPPORTED, "the emulator knows no clusters");
+    /* What accesses are remembered by. */
+    if (l->code.n >= 1 << 24) return tw_fail(diag, TW_ERR_UNSUPPORTED, "more than 2^24 operations");
     for (int i = 0; i < l->code.n; i++) {
         const tw_ir_op *ir = l->code.ops[i].ir;
-        if (ir && ir->at.space > TW_SPACE_shared)
+        if (ir && ir->at.space == TW_SPACE_local)
             return tw_fail(diag, TW_ERR_UNSUPPORTED, "the emulator knows no %s memory",
                            tw_attr_value_name(TW_ATTR_space, ir->at.space));
     }
@@ -347,7 +355,12 @@ static tw_status prepare(emu_launch *l, const uint64_t *arguments) {
     l->stride = 1 << l->stride_log2;
     l->most_resident = k->cooperative ? (int)l->blocks : l->options->sms > 0 ? l->options->sms : RESIDENT;
     if (l->most_resident > l->blocks) l->most_resident = (int)l->blocks;
+    l->cluster = k->cluster > 1 ? k->cluster : 1;
+    if (l->grid[0] % l->cluster)
+        return tw_fail(l->diag, TW_ERR_USAGE, "%d blocks are no whole clusters of %d", l->grid[0], l->cluster);
+    if (l->most_resident < l->cluster) l->most_resident = l->cluster;
     bool wide = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    l->product = wide ? emu_product_avx2 : emu_product_c;
     if (!emu_flatten(&l->code, &l->arena, k, arguments, wide)) {
         tw_status st = l->code.too_deep ? unsupported(l, l->diag) : tw_fail_memory(l->diag);
         return st;
@@ -359,6 +372,17 @@ static tw_status prepare(emu_launch *l, const uint64_t *arguments) {
     l->proxy_fences = tw_arena_array(&l->arena, (size_t)l->blocks * (size_t)l->n_warps, sizeof *l->proxy_fences);
     if (!emu_shared_layout(l) || l->arena.failed) return tw_fail_memory(l->diag);
     return TW_OK;
+}
+
+static void check_arguments(emu_launch *l, const uint64_t *arguments) {
+    char text[160];
+    for (int i = 0; i < l->kernel->n_parameters; i++) {
+        const tw_parameter *p = &l->kernel->parameters[i];
+        if (!p->pointer || p->align < 2 || arguments[i] % (uint64_t)p->align == 0) continue;
+        snprintf(text, sizeof text, "argument %.40s is 0x%llx, which is no multiple of %d as was promised", p->name,
+                 (unsigned long long)arguments[i], p->align);
+        emu_find_text(l, TW_EMU_ALIGNMENT, text);
+    }
 }
 
 static void clean(emu_launch *l) {
@@ -387,6 +411,7 @@ tw_status tw_emu_launch(tw_emu *e, const tw_kernel *k, const uint64_t *arguments
     l.checked = !l.options->unchecked;
     l.most_operations = l.options->max_operations > 0 ? l.options->max_operations : 1000000000;
     tw_status st = prepare(&l, arguments);
+    if (st == TW_OK) check_arguments(&l, arguments);
     if (st == TW_OK) work(&l);
     if (l.failed) st = tw_fail_memory(diag);
     clean(&l);

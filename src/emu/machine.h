@@ -38,6 +38,10 @@ typedef emu_next emu_exec(emu_warp *w, const emu_op *op);
 /* Lanes of `mask` of d = f(a, b, c). Absent operands are any readable register. */
 typedef void emu_scalar(void *d, const void *a, const void *b, const void *c, uint32_t mask);
 
+/* C += A * B of an mma, whose sizes are at most these. */
+enum { EMU_M = 16, EMU_N = 8, EMU_K = 32 };
+typedef void emu_product(const tw_mma_info *m, double a[EMU_M][EMU_K], double b[EMU_K][EMU_N], double c[EMU_M][EMU_N]);
+
 struct emu_op {
     emu_exec *exec;
     emu_scalar *scalar; /* instead of exec */
@@ -132,6 +136,7 @@ typedef struct emu_object {
     uint8_t *written; /* a byte a byte: EMU_NOT_WRITTEN, ...; NULL: all of it was */
     emu_cell *cells;  /* of this launch; NULL: nobody has accessed it yet */
     int granule;
+    int block; /* whose shared memory it is; -1: global */
     int syncs; /* places in it through which somebody released something */
 } emu_object;
 enum { EMU_NOT_WRITTEN, EMU_WRITTEN, EMU_MBARRIER };
@@ -226,7 +231,7 @@ typedef struct emu_frame {
     uint32_t outer, other; /* active before; lanes of the other branch */
 } emu_frame;
 
-typedef enum emu_state { EMU_RUNS, EMU_WAITS_BARRIER, EMU_WAITS_MBARRIER, EMU_DONE } emu_state;
+typedef enum emu_state { EMU_RUNS, EMU_WAITS_BARRIER, EMU_WAITS_MBARRIER, EMU_WAITS_CLUSTER, EMU_DONE } emu_state;
 
 struct emu_warp {
     emu_launch *launch;
@@ -283,12 +288,14 @@ struct emu_launch {
     tw_diag *diag;
     tw_arena arena;
     emu_code code;
+    emu_product *product;
     tw_random random;
     bool checked, failed /* out of memory */, stop;
     int strategy, landing;
     int grid[3];
     int64_t blocks;
     int n_warps, stride, stride_log2;
+    int cluster; /* blocks of one, at least 1: neighbours, who start together */
 
     /* How a block's shared memory is laid out: objects with room between them. */
     emu_object *shared;
@@ -368,6 +375,9 @@ void emu_find(emu_warp *w, const emu_op *op, int lane, tw_emu_rule rule, const c
     __attribute__((format(printf, 5, 6)));
 void emu_find_text(emu_launch *l, tw_emu_rule rule, const char *text);
 void emu_place(const emu_launch *l, const emu_op *op, char *out, size_t size);
+/* An object's place; of another block, by its number too. */
+void emu_object_text(const emu_launch *l, const emu_block *own, const emu_object *o, uint64_t from, char *out,
+                     size_t size);
 /* "tile+64", or the bare number. */
 void emu_address_text(const emu_launch *l, const emu_block *b, int space, uint64_t address, char *out, size_t size);
 /* The last object that begins at or below an address; NULL: none. */
@@ -378,6 +388,8 @@ void emu_thread_text(const emu_launch *l, const emu_mark *m, char *out, size_t s
 emu_object *emu_object_at(const tw_emu *e, uint64_t address);
 emu_object *emu_shared_at(const emu_launch *l, const emu_block *b, uint64_t address);
 bool emu_shared_layout(emu_launch *l);
+/* Addresses of a cluster's shared memory: the block's rank, plus 1, above an address in it. */
+enum { EMU_RANK_SHIFT = 26 };
 /* The memory of an access after all checks of it; NULL: a finding, and there is none. */
 uint8_t *emu_access(emu_warp *w, const emu_op *op, const emu_how *how, int lane, int space, uint64_t address,
                     uint32_t bytes, emu_object **object);
@@ -387,8 +399,10 @@ static inline emu_how emu_weak(const emu_warp *w, bool read, bool write) {
 }
 
 /* shadow.c */
-void emu_shadow(emu_warp *w, const emu_op *op, const emu_how *how, int lane, int space, emu_object *o, uint64_t from,
+void emu_shadow(emu_warp *w, const emu_op *op, const emu_how *how, int lane, emu_object *o, uint64_t from,
                 uint32_t bytes);
+/* A block's shared memory goes with it: what others of its cluster did there must come before. */
+void emu_shadow_ends(emu_block *b);
 void emu_shadow_free(emu_launch *l);
 
 /* order.c */
@@ -408,10 +422,10 @@ static inline uint32_t emu_agent(const emu_warp *w, int agent) {
 }
 
 /* sync.c: releasing and acquiring through memory. */
-void emu_strong_write(emu_warp *w, uint32_t mask, int lane, int space, emu_object *o, uint64_t address, int order,
-                      int scope, bool rmw);
-void emu_strong_read(emu_warp *w, uint32_t mask, int space, emu_object *o, uint64_t address, int order, int scope);
-void emu_weak_write(emu_warp *w, int space, emu_object *o, uint64_t address, uint32_t bytes);
+void emu_strong_write(emu_warp *w, uint32_t mask, int lane, emu_object *o, uint64_t from, int order, int scope,
+                      bool rmw);
+void emu_strong_read(emu_warp *w, uint32_t mask, emu_object *o, uint64_t from, int order, int scope);
+void emu_weak_write(emu_warp *w, emu_object *o, uint64_t from, uint32_t bytes);
 void emu_syncs_free(emu_launch *l);
 
 /* copy.c */
@@ -429,6 +443,7 @@ void emu_mbarrier_arrived(emu_warp *w, const emu_op *op, int lane, emu_mbarrier 
 void emu_mbarrier_over(emu_warp *w, const emu_op *op, int lane, emu_object *o, uint64_t from, uint32_t bytes);
 emu_mbarrier *emu_mbarrier_usable(emu_warp *w, const emu_op *op, int lane, uint32_t address);
 void emu_block_ends(emu_block *b);
+void emu_cluster_check(emu_launch *l, int cluster); /* goes on when all of it that runs has arrived */
 
 /* launch.c */
 void emu_wake(emu_warp *w);
@@ -451,6 +466,7 @@ emu_exec emu_else, emu_endif, emu_for_test, emu_for_next, emu_while_test, emu_wh
 #undef OP
 #undef MOP
 
+emu_product emu_product_c, emu_product_avx2;
 extern emu_scalar *const emu_scalars_c[TW_OPCODES], *const emu_scalars_avx2[TW_OPCODES];
 
 #endif

@@ -53,6 +53,7 @@ uint64_t tw_emu_alloc(tw_emu *e, const char *name, const void *data, size_t byte
     /* An odd multiple of the alignment: nobody gets more than was promised. */
     o->base = (e->next / (2 * ALIGN) + 1) * (2 * ALIGN) + ALIGN;
     o->bytes = bytes;
+    o->block = -1;
     o->read_only = read_only;
     e->next = o->base + bytes + (bytes > APART ? bytes : APART);
     e->objects[e->n++] = o;
@@ -114,7 +115,7 @@ bool emu_shared_layout(emu_launch *l) {
         at = base + (uint64_t)s->bytes + SHARED_APART + (uint64_t)s->bytes / 2;
         l->shared_bytes += ((size_t)s->bytes + 15) & ~(size_t)15;
     }
-    if (at > UINT32_MAX) return false;
+    if (at >> EMU_RANK_SHIFT) return false;
     l->shared_end = (uint32_t)at;
     l->shared_map = tw_arena_array(&l->arena, (size_t)(at >> 4) + 1, sizeof *l->shared_map);
     if (!l->shared_map) return false;
@@ -148,8 +149,8 @@ static void out_of_bounds(emu_warp *w, const emu_op *op, const emu_how *how, int
 }
 
 /* Were these bytes written before they are read, and are they data at all? */
-static void check_written(emu_warp *w, const emu_op *op, const emu_how *how, int lane, int space, emu_object *o,
-                          uint64_t from, uint32_t bytes) {
+static void check_written(emu_warp *w, const emu_op *op, const emu_how *how, int lane, emu_object *o, uint64_t from,
+                          uint32_t bytes) {
     uint8_t *p = o->written + from;
     bool missing = false, mbarrier = false;
     for (uint32_t i = 0; i < bytes; i++) {
@@ -161,47 +162,67 @@ static void check_written(emu_warp *w, const emu_op *op, const emu_how *how, int
         uint32_t first = 0;
         while (p[first]) first++;
         char where[96];
-        emu_address_text(w->launch, w->block, space, o->base + from + first, where, sizeof where);
+        emu_object_text(w->launch, w->block, o, from + first, where, sizeof where);
         emu_find(w, op, lane, TW_EMU_UNINITIALISED, "reads %s, which nothing has written", where);
     }
     if (how->write) memset(p, EMU_WRITTEN, bytes);
 }
 
-uint8_t *emu_access(emu_warp *w, const emu_op *op, const emu_how *how, int lane, int space, uint64_t address,
-                    uint32_t bytes, emu_object **object) {
+/* The block of this one's cluster that an address of the cluster's shared memory is in; NULL: there is none any more.
+ */
+static const emu_block *block_of(const emu_warp *w, uint64_t address) {
+    const emu_launch *l = w->launch;
+    int rank = (int)(address >> EMU_RANK_SHIFT) - 1, number = w->block->number / l->cluster * l->cluster + rank;
+    if (rank < 0) return w->block;
+    for (int i = 0; rank < l->cluster && i < l->n_resident; i++)
+        if (l->resident[i]->number == number) return l->resident[i];
+    return NULL;
+}
+
+static emu_object *find_object(const emu_warp *w, int space, uint64_t *address) {
     emu_launch *l = w->launch;
-    emu_object *o;
-    if (space == TW_SPACE_shared) {
-        o = emu_shared_at(l, w->block, address);
-    } else {
-        o = l->last_object;
-        if (!o || address - o->base >= o->bytes) o = emu_object_at(l->emu, address);
+    if (space == TW_SPACE_shared) return emu_shared_at(l, w->block, *address);
+    if (space == TW_SPACE_cluster) {
+        const emu_block *b = block_of(w, *address);
+        *address &= (1u << EMU_RANK_SHIFT) - 1;
+        return b ? emu_shared_at(l, b, *address) : NULL;
     }
-    if (!o || bytes > o->bytes - (address - o->base)) {
-        out_of_bounds(w, op, how, lane, space, address, bytes);
-        return NULL;
-    }
-    if (space != TW_SPACE_shared) l->last_object = o;
-    uint64_t from = address - o->base;
+    if (l->last_object && *address - l->last_object->base < l->last_object->bytes) return l->last_object;
+    return l->last_object = emu_object_at(l->emu, *address);
+}
+
+/* What is wrong with an access by itself; false: it cannot happen. */
+static bool allowed(emu_warp *w, const emu_op *op, const emu_how *how, int lane, const emu_object *o, uint64_t from,
+                    uint32_t bytes) {
+    char where[96];
     uint32_t align = how->align ? how->align : bytes;
-    if (address & (align - 1)) {
-        char where[96];
-        emu_address_text(l, w->block, space, address, where, sizeof where);
+    if ((o->base + from) & (align - 1)) {
+        emu_object_text(w->launch, w->block, o, from, where, sizeof where);
         emu_find(w, op, lane, TW_EMU_ALIGNMENT, "accesses %u bytes at %s, which is not aligned to %u", bytes, where,
                  align);
     }
-    if (how->write && o->read_only) {
-        char where[96];
-        emu_address_text(l, w->block, space, address, where, sizeof where);
-        emu_find(w, op, lane, TW_EMU_READ_ONLY, "writes %s", where);
+    if (!how->write || !o->read_only) return true;
+    emu_object_text(w->launch, w->block, o, from, where, sizeof where);
+    emu_find(w, op, lane, TW_EMU_READ_ONLY, "writes %s", where);
+    return false;
+}
+
+uint8_t *emu_access(emu_warp *w, const emu_op *op, const emu_how *how, int lane, int space, uint64_t address,
+                    uint32_t bytes, emu_object **object) {
+    uint64_t at = address;
+    emu_object *o = find_object(w, space, &at);
+    uint64_t from = o ? at - o->base : 0;
+    if (!o || bytes > o->bytes - from) {
+        out_of_bounds(w, op, how, lane, space, address, bytes);
         return NULL;
     }
+    if (!allowed(w, op, how, lane, o, from, bytes)) return NULL;
     if (object) *object = o;
-    if (l->checked) {
+    if (w->launch->checked) {
         /* Races first: what a copy in flight will write counts as written. */
-        if (!o->read_only) emu_shadow(w, op, how, lane, space, o, from, bytes);
-        if (o->written) check_written(w, op, how, lane, space, o, from, bytes);
-        if (how->write && o->syncs && !how->strength) emu_weak_write(w, space, o, address, bytes);
+        if (!o->read_only) emu_shadow(w, op, how, lane, o, from, bytes);
+        if (o->written) check_written(w, op, how, lane, o, from, bytes);
+        if (how->write && o->syncs && !how->strength) emu_weak_write(w, o, from, bytes);
     } else if (how->write && o->written) {
         memset(o->written + from, EMU_WRITTEN, bytes);
     }

@@ -64,11 +64,19 @@ static bool strong_together(const emu_warp *w, const emu_how *how, const emu_mar
     int mine = how->strength, theirs = strength_of(m);
     if (!mine || !theirs) return false;
     const emu_launch *l = w->launch;
-    if (m->thread - 1 == w->thread || (m->thread - 1) >> l->stride_log2 == (uint32_t)w->block->number) return true;
+    int block = (int)((m->thread - 1) >> l->stride_log2), own = w->block->number;
+    if (block == own) return true;
+    if (block / l->cluster == own / l->cluster) return mine > TW_SCOPE_cluster && theirs > TW_SCOPE_cluster;
     return mine > TW_SCOPE_gpu && theirs > TW_SCOPE_gpu;
 }
 
-static bool ordered(const emu_warp *w, int lane, const emu_mark *m) {
+static inline bool ordered(const emu_warp *w, int lane, const emu_mark *m) {
+    /* Mostly a warp of the same block, of which all lanes know enough. */
+    const emu_launch *l = w->launch;
+    uint32_t thread = m->thread - 1;
+    if ((thread ^ w->thread) >> l->stride_log2 == 0 && w->known.own &&
+        w->known.own[thread & (uint32_t)(l->stride - 1)] > m->clock)
+        return true;
     return emu_knows(w, lane, m->thread - 1, m->mask, m->clock);
 }
 
@@ -91,11 +99,11 @@ typedef struct access {
     emu_warp *warp;
     const emu_op *op;
     const emu_how *how;
-    int lane, space;
+    int lane;
     emu_object *object;
     uint64_t from;
     uint32_t bytes;
-    uint64_t at; /* address of the granule */
+    uint64_t at; /* the granule, within the object */
 } access;
 
 /* A copy of a warp that it has waited for itself is a plain access by now, and others miss a barrier. */
@@ -110,7 +118,7 @@ static void complain(const access *a, const emu_mark *m) {
     const emu_launch *l = a->warp->launch;
     const emu_how *how = a->how;
     char where[96], who[64], place[160];
-    emu_address_text(l, a->warp->block, a->space, a->at, where, sizeof where);
+    emu_object_text(l, a->warp->block, a->object, a->at, where, sizeof where);
     emu_thread_text(l, m, who, sizeof who);
     emu_place(l, &l->code.ops[m->what >> 8], place, sizeof place);
     const char *mine = how->write ? how->read ? "updates" : "writes" : "reads";
@@ -142,7 +150,7 @@ static void check_proxy(const access *a, const emu_mark *m) {
         }
         if (fenced) continue;
         char where[96], place[160], who[64];
-        emu_address_text(l, a->warp->block, a->space, a->at, where, sizeof where);
+        emu_object_text(l, a->warp->block, a->object, a->at, where, sizeof where);
         emu_thread_text(l, m, who, sizeof who);
         emu_place(l, &l->code.ops[m->what >> 8], place, sizeof place);
         emu_find(a->warp, a->op, a->lane, TW_EMU_PROXY,
@@ -214,10 +222,30 @@ static bool meets(const access *a, const emu_mark *m) {
     return false;
 }
 
+static bool read_only_path(const emu_op *op) {
+    return op->ir->code == TW_OP_ld && op->ir->at.cache == TW_CACHE_nc;
+}
+
+/* What a launch writes it may not read through the read-only path, in whatever order. */
+static void check_path(const access *a, const emu_mark *m) {
+    const emu_launch *l = a->warp->launch;
+    const emu_op *other = &l->code.ops[m->what >> 8];
+    if (!read_only_path(a->how->write ? other : a->op)) return;
+    char where[96], who[64], place[160];
+    emu_object_text(l, a->warp->block, a->object, a->at, where, sizeof where);
+    emu_thread_text(l, m, who, sizeof who);
+    emu_place(l, other, place, sizeof place);
+    emu_find(a->warp, a->op, a->lane, TW_EMU_READ_ONLY,
+             "%s %s, which %s of %s %s: one of them through the read-only path", a->how->write ? "writes" : "reads",
+             where, place, who, a->how->write ? "read" : "wrote");
+}
+
 static void check(const access *a, emu_cell *c) {
     emu_warp *w = a->warp;
     emu_launch *l = w->launch;
     const emu_how *how = a->how;
+    const emu_mark *theirs = how->write ? &c->read : &c->write;
+    if (theirs->thread) check_path(a, theirs);
     const emu_mark mark = {.thread = how->thread + 1,
                            .clock = how->clock,
                            .mask = 1u << a->lane,
@@ -233,21 +261,52 @@ static void check(const access *a, emu_cell *c) {
         note_read(w, a->lane, c, &mark);
 }
 
-void emu_shadow(emu_warp *w, const emu_op *op, const emu_how *how, int lane, int space, emu_object *o, uint64_t from,
+void emu_shadow(emu_warp *w, const emu_op *op, const emu_how *how, int lane, emu_object *o, uint64_t from,
                 uint32_t bytes) {
     emu_launch *l = w->launch;
     if (!o->cells) {
-        o->granule = l->code.granule[space];
+        o->granule = l->code.granule[o->block < 0 ? TW_SPACE_global : TW_SPACE_shared];
         o->cells = calloc((size_t)(o->bytes >> o->granule) + 1, sizeof *o->cells);
         if (!o->cells) {
             l->failed = l->stop = true;
             return;
         }
     }
-    access a = {w, op, how, lane, space, o, from, bytes, 0};
+    access a = {w, op, how, lane, o, from, bytes, 0};
     uint64_t last = (from + bytes - 1) >> o->granule;
     for (uint64_t i = from >> o->granule; i <= last && !l->stop; i++) {
-        a.at = o->base + (i << o->granule);
+        a.at = i << o->granule;
         check(&a, &o->cells[i]);
+    }
+}
+
+/* Whether some warp of the block came after what a mark says. */
+static bool known_to(const emu_block *b, const emu_mark *m) {
+    for (int i = 0; i < b->n_warps; i++)
+        if (emu_knows(&b->warps[i], 0, m->thread - 1, m->mask, m->clock)) return true;
+    return false;
+}
+
+static void check_end(emu_block *b, const emu_object *o, uint64_t from, const emu_mark *m) {
+    emu_launch *l = b->warps[0].launch;
+    if (!m->thread || (int)((m->thread - 1) >> l->stride_log2) == b->number || known_to(b, m)) return;
+    char where[96], who[64];
+    emu_object_text(l, b, o, from, where, sizeof where);
+    emu_thread_text(l, m, who, sizeof who);
+    emu_find(&b->warps[0], &l->code.ops[m->what >> 8], -1, TW_EMU_RACE,
+             "the block ends, and with it %s, which this operation of %s %s: nothing orders the two", where, who,
+             writes(m) ? "writes" : "reads");
+}
+
+void emu_shadow_ends(emu_block *b) {
+    const emu_launch *l = b->warps[0].launch;
+    for (int i = 0; i < l->kernel->n_shared; i++) {
+        const emu_object *o = &b->shared[i];
+        for (uint64_t j = 0; o->cells && j << o->granule < o->bytes && !l->stop; j++) {
+            const emu_cell *c = &o->cells[j];
+            check_end(b, o, j << o->granule, &c->write);
+            check_end(b, o, j << o->granule, &c->read);
+            for (uint32_t p = c->more; p; p = l->links[p].next) check_end(b, o, j << o->granule, &l->links[p].mark);
+        }
     }
 }

@@ -6,10 +6,14 @@
 
 #include <stdlib.h>
 
-static uint64_t key_of(const emu_warp *w, int space, uint64_t address) {
+static uint64_t key_of(const emu_object *o, uint64_t from) {
     /* Shared addresses are below 2^32, global ones above. */
-    address &= ~3ull;
-    return space == TW_SPACE_shared ? address | (uint64_t)(uint32_t)w->block->number << 32 | 1ull << 63 : address;
+    uint64_t address = (o->base + from) & ~3ull;
+    return o->block >= 0 ? address | (uint64_t)(uint32_t)o->block << 32 | 1ull << 63 : address;
+}
+
+static bool same_cluster(const emu_launch *l, int a, int b) {
+    return a / l->cluster == b / l->cluster;
 }
 
 static uint32_t slot_of(const emu_launch *l, uint64_t key) {
@@ -112,10 +116,10 @@ static void release_fenced(emu_warp *w, int lane, int scope, int reach, emu_cloc
     }
 }
 
-void emu_strong_write(emu_warp *w, uint32_t mask, int lane, int space, emu_object *o, uint64_t address, int order,
-                      int scope, bool rmw) {
+void emu_strong_write(emu_warp *w, uint32_t mask, int lane, emu_object *o, uint64_t from, int order, int scope,
+                      bool rmw) {
     emu_launch *l = w->launch;
-    uint64_t key = key_of(w, space, address);
+    uint64_t key = key_of(o, from);
     emu_sync *s = o->syncs ? find(l, key) : NULL;
     int reach = releases(order) ? scope : reach_of_fences(w, lane, scope);
     if (reach < 0) {
@@ -127,7 +131,8 @@ void emu_strong_write(emu_warp *w, uint32_t mask, int lane, int space, emu_objec
     if (!s) return;
     if (!rmw) emu_clock_clear(&s->far);
     emu_clock *c = reach >= TW_SCOPE_gpu ? &s->far : &s->near;
-    if (c == &s->near && (!rmw || s->near.block != w->block->number)) {
+    /* What reaches no further than a cluster is kept for one of them. */
+    if (c == &s->near && (!rmw || !same_cluster(l, s->near.block, w->block->number))) {
         emu_clock_clear(&s->near);
         s->near.block = w->block->number;
     } else if (!rmw) {
@@ -158,15 +163,18 @@ static void acquire(emu_warp *w, uint32_t mask, const emu_clock *c, int order, i
     emu_clock_join(l, &a->list[a->n++].clock, c);
 }
 
-void emu_strong_read(emu_warp *w, uint32_t mask, int space, emu_object *o, uint64_t address, int order, int scope) {
+void emu_strong_read(emu_warp *w, uint32_t mask, emu_object *o, uint64_t from, int order, int scope) {
     if (!o->syncs) return;
-    const emu_sync *s = find(w->launch, key_of(w, space, address));
+    const emu_sync *s = find(w->launch, key_of(o, from));
     if (!s) return;
-    bool near = s->block == w->block->number;
-    if (s->near.block == w->block->number) acquire(w, mask, &s->near, order, TW_SCOPE_cta);
-    if (near || scope >= TW_SCOPE_gpu) acquire(w, mask, &s->far, order, near ? TW_SCOPE_cta : TW_SCOPE_gpu);
+    int mine = w->block->number;
+    bool near = same_cluster(w->launch, s->block, mine);
+    int needs = s->block == mine ? TW_SCOPE_cta : near ? TW_SCOPE_cluster : TW_SCOPE_gpu;
+    if (same_cluster(w->launch, s->near.block, mine))
+        acquire(w, mask, &s->near, order, s->near.block == mine ? TW_SCOPE_cta : TW_SCOPE_cluster);
+    if (scope >= needs) acquire(w, mask, &s->far, order, needs);
 }
 
-void emu_weak_write(emu_warp *w, int space, emu_object *o, uint64_t address, uint32_t bytes) {
-    for (uint64_t at = address & ~3ull; at < address + bytes; at += 4) drop(w->launch, key_of(w, space, at), o);
+void emu_weak_write(emu_warp *w, emu_object *o, uint64_t from, uint32_t bytes) {
+    for (uint64_t at = from & ~3ull; at < from + bytes; at += 4) drop(w->launch, key_of(o, at), o);
 }

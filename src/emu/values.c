@@ -61,6 +61,8 @@ static uint64_t special(const emu_warp *w, int sreg, int lane) {
         return (uint64_t)b->resident;
     case TW_SREG_nsmid:
         return (uint64_t)l->most_resident;
+    case TW_SREG_cluster_rank:
+        return (uint64_t)(b->number % l->cluster);
     case TW_SREG_clock:
         return (uint32_t)l->operations;
     case TW_SREG_clock64:
@@ -84,14 +86,11 @@ emu_next emu_exec_shared_address(emu_warp *w, const emu_op *op) {
     return EMU_GO;
 }
 
-/* Kernels with clusters are refused before they start. */
 emu_next emu_exec_cluster_address(emu_warp *w, const emu_op *op) {
-    (void)w, (void)op;
-    return EMU_GO;
-}
-
-emu_next emu_exec_cluster_sync(emu_warp *w, const emu_op *op) {
-    (void)w, (void)op;
+    EMU_EACH(lane, w->active) {
+        uint64_t address = emu_get(w, op->in[0], (int)lane), rank = emu_get(w, op->in[1], (int)lane);
+        emu_put(w, op->out[0], (int)lane, address | (rank + 1) << EMU_RANK_SHIFT);
+    }
     return EMU_GO;
 }
 

@@ -201,7 +201,64 @@ static float from_the_other_end(int i) {
     return (float)((7 - i / 64) * 64 + i % 64);
 }
 
-enum { FLAG, WITH_FENCES, LAST, SERIAL, LOCK, EVERYONE };
+/* -- four blocks of a cluster leave their rows in shared memory, and each adds up a column of all */
+
+enum {
+    NO_FIRST_SYNC = 1,
+    NO_LAST_SYNC,
+    WRONG_RANK,
+    PLAIN_SPACE,
+    ROW_TOO_FAR,
+    CTA_ATOMIC,
+    SYNC_IN_BRANCH,
+    NO_SYNC_BY_ONE
+};
+
+static void cluster_sync(tw_builder *b) {
+    tw_do(b, TW_OP_cluster_sync, none, TW_NONE, TW_NONE);
+}
+
+static void build_cluster(tw_builder *b, int fault, tw_val in, tw_val out, tw_val aux) {
+    (void)aux;
+    b->kernel->cluster = 4;
+    tw_shared_add(b, "row", 256, 16, true);
+    tw_shared_add(b, "count", 4, 4, false);
+    tw_val t = tid(b), row = tw_shared_base(b, "row"), count = tw_shared_base(b, "count");
+    tw_val rank = tw_sreg(b, TW_SREG_cluster_rank), lead = tw_eq(b, t, tw_i32(b, 0));
+    tw_val first = tw_fma(b, tw_sreg(b, TW_SREG_ctaid_x), tw_i32(b, 64), t);
+    store(b, f32_shared, at32(b, row, t, 4), tw_ld(b, f32_global, at64(b, in, first, 4)));
+    tw_push_if(b, lead);
+    store(b, (tw_attrs){I32, SHARED}, count, tw_i32(b, 0));
+    tw_pop(b);
+    if (fault == SYNC_IN_BRANCH) tw_push_if(b, tw_lt(b, t, tw_i32(b, 40)));
+    if (fault == NO_SYNC_BY_ONE) tw_push_if(b, tw_ne(b, rank, tw_i32(b, 2)));
+    if (fault != NO_FIRST_SYNC) cluster_sync(b);
+    if (fault == SYNC_IN_BRANCH || fault == NO_SYNC_BY_ONE) tw_pop(b);
+    tw_val sum = tw_var_of(b, tw_f32(b, 0)), x = TW_NONE;
+    for (int i = 0; i < 4; i++) {
+        tw_val whose = tw_i32(b, fault == WRONG_RANK ? i + 1 : i);
+        tw_val other = tw_get(b, TW_OP_cluster_address, none, TW_T_i32, row, whose);
+        tw_attrs at = {F32, .space = fault == PLAIN_SPACE ? TW_SPACE_shared : TW_SPACE_cluster};
+        if (fault == ROW_TOO_FAR) at.offset = 256;
+        x = tw_ld(b, at, at32(b, other, t, 4));
+        tw_assign(b, sum, tw_add(b, sum, x));
+    }
+    store(b, f32_global, at64(b, out, first, 4), sum);
+    /* Everybody counts at the first block. */
+    tw_push_if(b, lead);
+    tw_val all = tw_get(b, TW_OP_cluster_address, none, TW_T_i32, count, tw_i32(b, 0));
+    tw_attrs add = {I32, .space = TW_SPACE_cluster, .order = TW_ORDER_relaxed, .scope = TW_SCOPE_cluster};
+    if (fault == CTA_ATOMIC) add.scope = TW_SCOPE_cta;
+    tw_red(b, add, all, (tw_val[]){tw_i32(b, 1)});
+    tw_pop(b);
+    if (fault != NO_LAST_SYNC) cluster_sync(b);
+}
+
+static float columns(int i) {
+    return (float)(4 * (i / 256 * 256 + i % 64) + 6 * 64);
+}
+
+enum { FLAG, WITH_FENCES, LAST, SERIAL, LOCK, EVERYONE, CLUSTER };
 static const scene scenes[] = {
     [FLAG] = {"flag", 64, 2, 0, false, build_flag, sevens, 64},
     [WITH_FENCES] = {"fences", 64, 2, 0, false, build_fences, sevens, 64},
@@ -209,6 +266,7 @@ static const scene scenes[] = {
     [SERIAL] = {"serial", 64, 5, 2, false, build_serial, five_times, 64},
     [LOCK] = {"lock", 64, 5, 0, false, build_lock, ten, 1},
     [EVERYONE] = {"everyone", 64, 8, 0, true, build_everyone, from_the_other_end, 512},
+    [CLUSTER] = {"cluster", 64, 12, 0, false, build_cluster, columns, 768},
 };
 
 #define S &scenes[FLAG]
@@ -236,6 +294,15 @@ static const planted faults[] = {
     {&scenes[LOCK], NO_LOCK, "no lock", TW_EMU_RACE, "aux+64"},
     {&scenes[EVERYONE], WAITS_FOR_MORE, "waits for more blocks than there are", TW_EMU_DEADLOCK,
      "16 warps|polls aux+0"},
+    {&scenes[CLUSTER], NO_FIRST_SYNC, "no cluster_sync before others are read", TW_EMU_RACE, "row+"},
+    {&scenes[CLUSTER], NO_LAST_SYNC, "no cluster_sync before the end", TW_EMU_RACE, "the block ends|nothing orders"},
+    {&scenes[CLUSTER], WRONG_RANK, "a rank that there is not", TW_EMU_BOUNDS, "/ld|where nothing is"},
+    {&scenes[CLUSTER], PLAIN_SPACE, "another block's address as its own", TW_EMU_BOUNDS, "/ld|where nothing is"},
+    {&scenes[CLUSTER], ROW_TOO_FAR, "beyond the end in another block", TW_EMU_BOUNDS, "/ld"},
+    {&scenes[CLUSTER], CTA_ATOMIC, "counts for its block alone", TW_EMU_RACE, "/red|count+0|a scope does not"},
+    {&scenes[CLUSTER], SYNC_IN_BRANCH, "cluster_sync in a branch", TW_EMU_DIVERGENCE,
+     "/cluster_sync|lane 8 and 23 more"},
+    {&scenes[CLUSTER], NO_SYNC_BY_ONE, "one block leaves a cluster_sync out", TW_EMU_RACE, "row+"},
 };
 
 static void between_blocks(void **state) {
@@ -373,7 +440,7 @@ static void plain_runs_look_for_nothing_but_bounds(void **state) {
     tw_emu *e = tw_emu_new();
     tw_kernel *k = tw_kernel_new("plain", 80, 64);
     tw_builder b = tw_builder_of(k);
-    tw_val q = tw_pointer_add(&b, "out", 16, false);
+    tw_val q = tw_pointer_add(&b, "out", 4, false);
     tw_shared_add(&b, "tile", 256, 16, false);
     tw_val x = tw_ld(&b, f32_shared, tw_shared_base(&b, "tile"));
     store(&b, f32_global, q, x);
