@@ -33,6 +33,7 @@ enum {
     BATCH = 2048,
     VECTORS = 4096, /* 16 bytes at once wherever there is a choice */
     F32 = 8192,
+    CLUSTER = 16384,
 };
 
 typedef struct specimen {
@@ -46,8 +47,8 @@ typedef struct specimen {
 static specimen make_specimen(int has, int variant) {
     static const tw_gemm_type plain[] = {TW_GEMM_F32, TW_GEMM_F64, TW_GEMM_F32, TW_GEMM_S8, TW_GEMM_F16},
                               tensor[] = {TW_GEMM_F16, TW_GEMM_BF16, TW_GEMM_TF32, TW_GEMM_S8, TW_GEMM_F16};
-    specimen s = {.target = tw_target_find(variant & 1 ? "sm_80" : "sm_90a")};
-    const bool mma = has & TENSOR, split = has & (LAST | SERIAL | ATOMIC);
+    specimen s = {.target = tw_target_find(variant & 1 && !(has & CLUSTER) ? "sm_80" : "sm_90a")};
+    const bool mma = has & TENSOR, split = has & (LAST | SERIAL | ATOMIC | CLUSTER);
     const int kl = has & KL ? 2 << variant % 2 : 1, stages = has & ONE ? 1 : 2 + (variant + 1) % 3;
     const int u = (mma ? 32 : 8) * kl, kg = split ? 2 + variant % 3 : 1;
     /* The last stage is the first one's place, where the groups join. */
@@ -64,9 +65,10 @@ static specimen make_specimen(int has, int variant) {
                                 .vec = 16,
                                 .frag = 16,
                                 .stages = stages,
-                                .split = has & SERIAL   ? TW_GEMM_SPLIT_SERIAL
-                                         : has & ATOMIC ? TW_GEMM_SPLIT_ATOMIC
-                                                        : TW_GEMM_SPLIT_LAST,
+                                .split = has & SERIAL    ? TW_GEMM_SPLIT_SERIAL
+                                         : has & ATOMIC  ? TW_GEMM_SPLIT_ATOMIC
+                                         : has & CLUSTER ? TW_GEMM_SPLIT_CLUSTER
+                                                         : TW_GEMM_SPLIT_LAST,
                                 .group = 1 + variant % 2};
     tw_gemm_problem *p = &s.problem;
     *p = (tw_gemm_problem){.type = has & F32 ? TW_GEMM_F32 : (mma ? tensor : plain)[variant],
@@ -671,6 +673,33 @@ static bool adds_in_the_block(tw_kernel *k, const specimen *s) {
     return n > 0;
 }
 
+static tw_ir_op *meeting(tw_kernel *k, int nth) {
+    return all(&k->body, TW_OP_cluster_sync) > nth ? found[nth] : NULL;
+}
+
+static bool reads_before_meeting(tw_kernel *k, const specimen *s) {
+    (void)s;
+    return drop(meeting(k, 0));
+}
+
+static bool leaves_before_meeting(tw_kernel *k, const specimen *s) {
+    (void)s;
+    return drop(meeting(k, 1));
+}
+
+static bool reads_the_same_block(tw_kernel *k, const specimen *s) {
+    (void)s;
+    if (all(&k->body, TW_OP_cluster_address) < 2) return false;
+    found[1]->operands[1] = constant(k, TW_T_i32, 0);
+    return true;
+}
+
+static bool reads_beyond_the_cluster(tw_kernel *k, const specimen *s) {
+    if (all(&k->body, TW_OP_cluster_address) < 2) return false;
+    found[1]->operands[1] = constant(k, TW_T_i32, (uint64_t)s->config.kg);
+    return true;
+}
+
 /* -- what must find them */
 
 enum { MISMATCH = TW_EMU_RULES, VERIFIER, VERDICTS };
@@ -757,6 +786,10 @@ static const struct {
     {"split, serial: starts before its turn", PIPE | SERIAL, starts_before_its_turn, RACE_READ, "workspace+"},
     {"split, serial: hands on before all wrote", PIPE | SERIAL, hands_on_early, RULE(RACE), "workspace+"},
     {"split, serial: the last does not reset", PIPE | SERIAL, last_does_not_reset, WRONG, "counters"},
+    {"cluster: reads before all have written", PIPE | CLUSTER, reads_before_meeting, RACE_ASYNC | RULE(BOUNDS), NULL},
+    {"cluster: leaves while others read", PIPE | CLUSTER, leaves_before_meeting, RULE(RACE) | RULE(BOUNDS), NULL},
+    {"cluster: takes one part twice", PIPE | CLUSTER, reads_the_same_block, WRONG, "row"},
+    {"cluster: takes a block's that there is not", PIPE | CLUSTER, reads_beyond_the_cluster, RULE(BOUNDS), "cluster"},
     {"split, serial: nobody's turn", PIPE | SERIAL, waits_for_ever, RULE(DEADLOCK) | RULE(LIMIT), NULL},
 };
 
