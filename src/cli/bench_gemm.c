@@ -2,6 +2,7 @@
 /* `tilewright bench gemm`: the fastest own kernels for a product beside cuBLASLt, in one run. */
 #include "cli/bench_gemm.h"
 
+#include "base/clock.h"
 #include "base/diag.h"
 #include "base/stats.h"
 #include "cli/problem.h"
@@ -157,6 +158,23 @@ static double spread(const tw_stats *s) {
     return s->median > 0 ? (s->p90 - s->p10) / s->median : 0;
 }
 
+/* Milliseconds from parameters to a loaded module, nothing remembered. */
+static double milliseconds_to_load(const bench_run *r, tw_gemm_rig *rig, const tw_gemm_problem *p,
+                                   const tw_gemm_config *c) {
+    const int64_t begin = tw_now_ns();
+    tw_buf ptx = {0};
+    tw_cubin cubin = {0};
+    tw_gemm_own own = {0};
+    tw_status st = tw_gemm_ptx(p, c, tw_cuda_describe(r->cuda)->target, &ptx, NULL);
+    if (st == TW_OK) st = tw_ptx_compile_by(&r->search.compiler, ptx.data, ptx.size, &cubin, NULL);
+    if (st == TW_OK) st = tw_gemm_own_load(&own, rig, c, cubin.data, cubin.bytes, NULL);
+    const double ms = (double)(tw_now_ns() - begin) * 1e-6;
+    tw_gemm_own_unload(&own);
+    tw_cubin_free(&cubin);
+    tw_buf_free(&ptx);
+    return st == TW_OK ? ms : -1;
+}
+
 typedef struct verdict {
     const char *name;
     const tw_gemm_problem *problem;
@@ -164,7 +182,7 @@ typedef struct verdict {
     const contender *ours, *first, *best; /* first and best: the vendor's; NULL where there is none */
     int best_index;
     const tw_gemm_search_report *report;
-    double floor;
+    double floor, load_ms;
     bool bytes_bound;
 } verdict;
 
@@ -208,6 +226,7 @@ static void print_json(const bench_run *r, const verdict *v) {
     json_object_set_new(o, "ceiling", json_real(v->floor));
     json_object_set_new(o, "ceiling_by", json_string(v->bytes_bound ? "bytes" : "operations"));
     json_object_set_new(o, "correct", json_boolean(v->ours->correct));
+    json_object_set_new(o, "load_ms", json_real(v->load_ms));
     json_object_set_new(o, "registers", json_integer(v->own->registers));
     json_object_set_new(o, "spill_bytes", json_integer(v->own->spill_bytes));
     json_object_set_new(o, "sampled", json_integer(v->report->sampled));
@@ -285,6 +304,7 @@ static tw_status compare(bench_run *r, const char *name, const tw_gemm_data *d, 
         v.best_index = v.best == &c[n] ? 0 : vendor[1].index;
     }
     v.floor = tw_gemm_floor(&d->problem, tw_cuda_describe(r->cuda), &v.bytes_bound);
+    if (st == TW_OK) v.load_ms = milliseconds_to_load(r, rig, &d->problem, &v.own->config);
     if (st == TW_OK) st = report_row(r, &v, diag);
     if (plan) tw_cublaslt_plan_free(plan);
     for (int i = 0; i < n; i++) {

@@ -380,6 +380,7 @@ static tw_status prepare(emu_launch *l, const uint64_t *arguments) {
     int64_t most = (int64_t)l->cluster * (l->options->sms > 0 ? l->options->sms : RESIDENT);
     l->most_resident = (int)(k->cooperative || most > l->blocks ? l->blocks : most);
     bool wide = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    l->product = wide ? emu_product_avx2 : emu_product_c;
     if (!emu_flatten(&l->code, &l->arena, k, arguments, wide)) {
         tw_status st = l->code.too_deep ? unsupported(l, l->diag) : tw_fail_memory(l->diag);
         return st;

@@ -38,6 +38,10 @@ typedef emu_next emu_exec(emu_warp *w, const emu_op *op);
 /* Lanes of `mask` of d = f(a, b, c). Absent operands are any readable register. */
 typedef void emu_scalar(void *d, const void *a, const void *b, const void *c, uint32_t mask);
 
+/* C += A * B of an mma, whose sizes are at most these. */
+enum { EMU_M = 16, EMU_N = 8, EMU_K = 32 };
+typedef void emu_product(const tw_mma_info *m, double a[EMU_M][EMU_K], double b[EMU_K][EMU_N], double c[EMU_M][EMU_N]);
+
 struct emu_op {
     emu_exec *exec;
     emu_scalar *scalar; /* instead of exec */
@@ -286,6 +290,7 @@ struct emu_launch {
     tw_diag *diag;
     tw_arena arena;
     emu_code code;
+    emu_product *product;
     tw_random random;
     bool checked, failed /* out of memory */, stop;
     int strategy, landing;
@@ -467,6 +472,7 @@ emu_exec emu_else, emu_endif, emu_for_test, emu_for_next, emu_while_test, emu_wh
 #undef OP
 #undef MOP
 
+emu_product emu_product_c, emu_product_avx2;
 extern emu_scalar *const emu_scalars_c[TW_OPCODES], *const emu_scalars_avx2[TW_OPCODES];
 
 #endif

@@ -12,24 +12,35 @@
 #include "emu/machine.h"
 #include "ir/value.h"
 
-enum { M = 16, N = 8, K = 32 };
+enum { M = EMU_M, N = EMU_N, K = EMU_K };
 
-static double element(tw_type t, int per, uint64_t reg, int e) {
-    switch (t) {
-    case TW_T_f16x2: {
-        uint32_t h = (uint32_t)(reg >> 16 * e) & 0xffff, magnitude = h & 0x7fff;
-        uint32_t bits = magnitude << 13;
-        float f = (magnitude & 0x7c00) == 0x7c00 ? tw_bits_f32(bits | 0x7f800000u) : tw_bits_f32(bits) * 0x1p112f;
-        return h & 0x8000 ? -f : f;
-    }
-    case TW_T_bf16x2:
-        return tw_bf16_to_f32((uint16_t)(reg >> 16 * e));
-    case TW_T_f64:
-        return tw_read_f64(reg);
-    default:
-        /* In an i32: bytes, or a tf32, of which the hardware reads 19 bits. */
-        return per == 4 ? (double)(int8_t)(reg >> 8 * e) : tw_bits_f32((uint32_t)reg & ~0x1fffu);
-    }
+static inline double half_of(uint32_t h) {
+    uint32_t bits = (h & 0x7fff) << 13;
+    float f = (h & 0x7c00) == 0x7c00 ? tw_bits_f32(bits | 0x7f800000u) : tw_bits_f32(bits) * 0x1p112f;
+    return (double)(h & 0x8000 ? -f : f);
+}
+
+/* The elements of a register of A or B, lane by lane. */
+static void spread(tw_type t, int per, const void *reg, double out[EMU_LANES][4]) {
+    const uint32_t *r = reg;
+    const uint64_t *wide = reg;
+    for (int lane = 0; lane < EMU_LANES; lane++) switch (t) {
+        case TW_T_f16x2:
+            out[lane][0] = half_of(r[lane] & 0xffff);
+            out[lane][1] = half_of(r[lane] >> 16);
+            break;
+        case TW_T_bf16x2:
+            out[lane][0] = tw_bf16_to_f32((uint16_t)r[lane]);
+            out[lane][1] = tw_bf16_to_f32((uint16_t)(r[lane] >> 16));
+            break;
+        case TW_T_f64:
+            out[lane][0] = tw_read_f64(wide[lane]);
+            break;
+        default:
+            /* In an i32: bytes, or a tf32, of which the hardware reads 19 bits. */
+            if (per == 1) out[lane][0] = tw_bits_f32(r[lane] & ~0x1fffu);
+            for (int e = 0; per == 4 && e < 4; e++) out[lane][e] = (int8_t)(r[lane] >> 8 * e);
+        }
 }
 
 static int per_register(const tw_mma_info *m) {
@@ -38,21 +49,23 @@ static int per_register(const tw_mma_info *m) {
 
 static void gather_a(const emu_warp *w, const emu_op *op, const tw_mma_info *m, double a[M][K]) {
     int per = per_register(m);
-    for (int r = 0; r < m->a; r++)
-        for (int lane = 0; lane < EMU_LANES; lane++) {
-            uint64_t reg = emu_get(w, op->in[r], lane);
-            for (int e = 0; e < per; e++)
-                a[lane / 4 + 8 * (r & 1)][4 * per * (r / 2) + per * (lane % 4) + e] = element(m->ab, per, reg, e);
-        }
+    double x[EMU_LANES][4];
+    for (int r = 0; r < m->a; r++) {
+        spread(m->ab, per, emu_reg(w, op->in[r]), x);
+        for (int lane = 0; lane < EMU_LANES; lane++)
+            memcpy(&a[lane / 4 + 8 * (r & 1)][4 * per * (r / 2) + per * (lane % 4)], x[lane],
+                   (size_t)per * sizeof(double));
+    }
 }
 
 static void gather_b(const emu_warp *w, const emu_op *op, const tw_mma_info *m, double b[K][N]) {
     int per = per_register(m);
-    for (int r = 0; r < m->b; r++)
-        for (int lane = 0; lane < EMU_LANES; lane++) {
-            uint64_t reg = emu_get(w, op->in[m->a + r], lane);
-            for (int e = 0; e < per; e++) b[4 * per * r + per * (lane % 4) + e][lane / 4] = element(m->ab, per, reg, e);
-        }
+    double x[EMU_LANES][4];
+    for (int r = 0; r < m->b; r++) {
+        spread(m->ab, per, emu_reg(w, op->in[m->a + r]), x);
+        for (int lane = 0; lane < EMU_LANES; lane++)
+            for (int e = 0; e < per; e++) b[4 * per * r + per * (lane % 4) + e][lane / 4] = x[lane][e];
+    }
 }
 
 static double value_of(tw_type t, uint64_t bits, int e) {
@@ -68,20 +81,6 @@ static uint16_t to_half(double x) {
     uint32_t u = tw_f32_bits(f);
     if ((double)f != x && !isnan(x) && !isinf(f) && !(u & 1)) u = fabs((double)f) > fabs(x) ? u - 1 : u + 1;
     return tw_f32_to_f16(tw_bits_f32(u));
-}
-
-static void product(const tw_mma_info *m, double a[M][K], double b[K][N], double c[M][N]) {
-    for (int i = 0; i < m->m; i++) {
-        double sum[N];
-        memcpy(sum, c[i], sizeof sum);
-        if (m->cd == TW_T_f64)
-            for (int k = 0; k < m->k; k++)
-                for (int j = 0; j < N; j++) sum[j] = fma(a[i][k], b[k][j], sum[j]);
-        else
-            for (int k = 0; k < m->k; k++)
-                for (int j = 0; j < N; j++) sum[j] += a[i][k] * b[k][j];
-        memcpy(c[i], sum, sizeof sum);
-    }
 }
 
 emu_next emu_exec_mma(emu_warp *w, const emu_op *op) {
@@ -102,7 +101,7 @@ emu_next emu_exec_mma(emu_warp *w, const emu_op *op) {
                 int row = lane / 4 + 8 * (pairs ? r : r / 2), column = lane % 4 * 2 + (pairs ? e : r & 1);
                 c[row][column] = value_of(m->cd, emu_get(w, op->in[m->a + m->b + r], lane), e);
             }
-    product(m, a, b, c);
+    w->launch->product(m, a, b, c);
     for (int r = 0; r < m->c; r++)
         for (int lane = 0; lane < EMU_LANES; lane++) {
             int row = lane / 4 + 8 * (pairs ? r : r / 2), column = lane % 4 * 2 + (pairs ? 0 : r & 1);

@@ -166,7 +166,8 @@ void tw_gemm_epilogue_store(tw_gemm_gen *g, int from, int to) {
             while (stride && count < RUN && (count + 1) * es <= g->v->vec_c && i + count * stride < to &&
                    line_of[i + count * stride] == line_of[i] && along_of[i + count * stride] == along_of[i] + count)
                 count++;
-            while (count & (count - 1)) count--;
+            /* A power of two, and from a multiple of it on. */
+            while (count & (count - 1) || along_of[i] % count) count--;
             tw_val inside = l.inside;
             if (!along_side->whole) {
                 tw_val p = tw_lt(b, tw_add_imm(b, along0, along_of[i]), along_side->limit);

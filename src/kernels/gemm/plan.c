@@ -36,14 +36,12 @@ static int round_up(int x, int to) {
 }
 
 /* Bytes between rows in shared memory, such that what a warp reads together falls into different banks. */
-static int pitch_of(const tw_gemm_tile *t, const tw_gemm_config *c, tw_gemm_type type, int depth) {
+static int pitch_of(const tw_gemm_tile *t, const tw_gemm_config *c, tw_gemm_type type) {
     int row = round_up((t->k_stored ? c->u : t->extent) * t->es, 16);
     if (c->mma && type == TW_GEMM_F64) {
-        /* Read in pairs along k: an odd number of 64 bytes where they are adjacent, of 16 where they are rows apart;
-           one at a time: of 32. */
-        const int unit = depth % 8 ? 32 : t->k_stored ? 64 : 16;
-        row = round_up(row, unit);
-        return row / unit % 2 ? row : row + unit;
+        /* A half-warp reads four rows of four: an odd number of 32 bytes apart. */
+        row = round_up(row, 32);
+        return row / 32 % 2 ? row : row + 32;
     }
     if (c->mma && type == TW_GEMM_TF32 && !t->k_stored) return round_up(row, 128) + 32;
     if (!c->mma && !t->k_stored)
@@ -52,8 +50,7 @@ static int pitch_of(const tw_gemm_tile *t, const tw_gemm_config *c, tw_gemm_type
 }
 
 /* Copies of a stage; NULL or why not. */
-static const char *tile_of(tw_gemm_tile *t, const tw_gemm_variant *v, const tw_gemm_config *c, bool is_x, int threads,
-                           int depth) {
+static const char *tile_of(tw_gemm_tile *t, const tw_gemm_variant *v, const tw_gemm_config *c, bool is_x, int threads) {
     t->k_major = is_x ? v->a_k_major : v->b_k_major;
     t->extent = is_x ? c->ml : c->nl;
     t->es = tw_type_bits(tw_gemm_element(v->type)) / 8;
@@ -72,7 +69,7 @@ static const char *tile_of(tw_gemm_tile *t, const tw_gemm_variant *v, const tw_g
     t->total = t->outer * t->inner * t->es / t->vec;
     t->per_thread = (t->total + threads - 1) / threads;
     REFUSE(t->per_thread > TW_GEMM_MAX_COPIES, "too many copies a thread");
-    t->pitch = pitch_of(t, c, v->type, depth);
+    t->pitch = pitch_of(t, c, v->type);
     t->bytes = (t->k_stored ? t->extent : c->u) * t->pitch;
     return NULL;
 }
@@ -156,8 +153,8 @@ const char *tw_gemm_plan_of(const tw_gemm_variant *v, const tw_gemm_config *c, c
     REFUSE(p->accumulators * c->ks > TW_GEMM_MAX_ACC, "a thread's tile takes too many registers");
     REFUSE(c->ks > 1 && (c->mma ? p->depth / tw_mma_describe(p->mma)->k : p->depth) < c->ks,
            "nothing to split in a thread");
-    if ((why = tile_of(&p->x, v, c, true, p->threads, p->depth))) return why;
-    if ((why = tile_of(&p->y, v, c, false, p->threads, p->depth))) return why;
+    if ((why = tile_of(&p->x, v, c, true, p->threads))) return why;
+    if ((why = tile_of(&p->y, v, c, false, p->threads))) return why;
     p->vx = fragment_of(&p->x, c, c->ms, p->depth);
     p->vy = fragment_of(&p->y, c, c->ns, p->depth);
     /* Unrolled code of a stage; a k-stored 16-bit tile's pitch keeps fragments aligned by construction. */

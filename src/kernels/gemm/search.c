@@ -78,13 +78,13 @@ static void keep_best(search *s, const tw_gemm_config *c, double us, tw_ptx_job 
     s->n_best++;
 }
 
-static tw_status print_one(search *s, const tw_gemm_config *c, tw_buf *ptx) {
-    const tw_target *t = tw_cuda_describe(s->cuda)->target;
-    tw_gemm_variant v = tw_gemm_variant_of(&s->data->problem, c);
+tw_status tw_gemm_ptx(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_target *t, tw_buf *ptx,
+                      tw_diag *diag) {
+    tw_gemm_variant v = tw_gemm_variant_of(p, c);
     tw_kernel *k = tw_gemm_build(&v, c, t);
-    if (!k) return tw_fail_memory(s->diag);
-    tw_status st = tw_pipeline_default(k, false, s->diag);
-    if (st == TW_OK) st = tw_ptx_print(ptx, k, t, s->diag);
+    if (!k) return tw_fail_memory(diag);
+    tw_status st = tw_pipeline_default(k, false, diag);
+    if (st == TW_OK) st = tw_ptx_print(ptx, k, t, diag);
     tw_kernel_free(k);
     return st;
 }
@@ -124,7 +124,7 @@ static tw_status try_batch(search *s, const entry *e, int n) {
     tw_status st = ptx && jobs ? TW_OK : tw_fail_memory(s->diag);
     int64_t begin = tw_now_ns();
     for (int i = 0; i < n && st == TW_OK; i++) {
-        st = print_one(s, &e[i].config, &ptx[i]);
+        st = tw_gemm_ptx(&s->data->problem, &e[i].config, tw_cuda_describe(s->cuda)->target, &ptx[i], s->diag);
         jobs[i].ptx = ptx[i].data;
         jobs[i].bytes = ptx[i].size;
     }
@@ -167,6 +167,50 @@ static bool allowed(const search *s, const tw_gemm_config *c) {
            tw_gemm_rig_fits(s->rig, &need);
 }
 
+static int pick(search *s, const int *values, int n) {
+    return values[tw_random_below(&s->random, (uint64_t)n)];
+}
+#define PICK(s, ...) pick(s, (const int[]){__VA_ARGS__}, (int)(sizeof((int[]){__VA_ARGS__}) / sizeof(int)))
+
+/* A draw from what usually does well: nearly square tiles of a thread or warp, one to four of them along each side of a
+   block, wide copies, and as many splits along k as fill the device once or twice. */
+static bool draw_regular(search *s, tw_gemm_config *c) {
+    const tw_gemm_problem *p = &s->data->problem;
+    const tw_cuda_info *info = tw_cuda_describe(s->cuda);
+    const int es = tw_type_bits(tw_gemm_element(p->type)) / 8;
+    const bool mma = p->type != TW_GEMM_F32;
+    *c = (tw_gemm_config){.mma = mma,
+                          .ms = mma ? PICK(s, 16, 32, 32, 64, 64) : PICK(s, 2, 4, 8, 8, 16),
+                          .ns = mma ? PICK(s, 8, 16, 32, 32, 64) : PICK(s, 2, 4, 8, 8, 16),
+                          .u = PICK(s, 8, 16, 32, 64, 128),
+                          .ks = 1,
+                          .kl = PICK(s, 1, 1, 1, 2, 4),
+                          .kg = 1,
+                          .vec = PICK(s, 16, 16, 16, es),
+                          .frag = PICK(s, 4, 8, 16),
+                          .stages = PICK(s, 2, 3, 4, 5, 6),
+                          .split = PICK(s, 0, 2, 3, 3),
+                          .swap = PICK(s, 0, 1),
+                          .group = PICK(s, 1, 4, 8),
+                          .blocks = PICK(s, 0, 1, 2, 3)};
+    c->ml = c->ms * (mma ? PICK(s, 1, 2, 4) : PICK(s, 4, 8, 16));
+    c->nl = c->ns * (mma ? PICK(s, 1, 2, 4) : PICK(s, 4, 8, 16));
+    for (int i = 0; s->options->keep && i < tw_gemm_parameters(); i++)
+        if (tw_gemm_config_get(s->options->keep, i) >= 0)
+            tw_gemm_config_set(c, i, tw_gemm_config_get(s->options->keep, i));
+    *c = tw_gemm_config_plain(p, *c);
+    tw_gemm_resources need;
+    if (!tw_gemm_legal(p, c, info->target, &need, NULL)) return false;
+    int fit = tw_target_blocks(info->target, need.threads, need.registers, (int)need.shared_bytes);
+    int64_t slots = (int64_t)info->sms * (fit < 1 ? 1 : fit) * PICK(s, 1, 1, 2) / PICK(s, 1, 1, 2);
+    int64_t kg = slots / need.tiles;
+    if (c->split == TW_GEMM_SPLIT_CLUSTER && kg > TW_GEMM_CLUSTER) kg = TW_GEMM_CLUSTER;
+    const bool kept = s->options->keep && s->options->keep->kg >= 0;
+    if (kg > 1 && kg < 512 && !kept) c->kg = (int)kg;
+    *c = tw_gemm_config_plain(p, *c);
+    return tw_gemm_legal(p, c, info->target, NULL, NULL);
+}
+
 /* Whether two differ in details alone: the tiles, and so most of what is estimated, are the same. */
 static bool alike(const tw_gemm_config *a, const tw_gemm_config *b) {
     return a->mma == b->mma && a->ms == b->ms && a->ns == b->ns && a->ml == b->ml && a->nl == b->nl && a->kl == b->kl;
@@ -195,7 +239,9 @@ static tw_status first_generation(search *s, int sampled, int measured) {
     int n = 0;
     for (int i = 0; i < sampled; i++) {
         tw_gemm_config c;
-        if (!tw_gemm_config_random(&c, p, info->target, s->options->keep, &s->random, 20000)) continue;
+        bool drawn = false;
+        for (int tries = 0; i % 2 && tries < 200 && !drawn; tries++) drawn = draw_regular(s, &c);
+        if (!drawn && !tw_gemm_config_random(&c, p, info->target, s->options->keep, &s->random, 20000)) continue;
         if (!allowed(s, &c)) continue;
         e[n++] = (entry){c, tw_gemm_estimate(p, &c, info)};
     }
@@ -222,6 +268,8 @@ static tw_gemm_config vary(search *s, tw_gemm_config c) {
         int to = at + (tw_random_below(&s->random, 2) ? 1 : -1);
         if (tw_random_below(&s->random, 4) == 0) to = (int)tw_random_below(&s->random, (uint64_t)count);
         const bool kept = s->options->keep && tw_gemm_config_get(s->options->keep, i) >= 0;
+        /* A number of splits need not be one of the list's. */
+        if (at == count) to = (int)tw_random_below(&s->random, (uint64_t)count);
         if (to >= 0 && to < count && !kept) tw_gemm_config_set(&c, i, values[to]);
     }
     return tw_gemm_config_plain(&s->data->problem, c);

@@ -18,12 +18,6 @@ static bool by_matrix(const tw_gemm_gen *g, const tw_gemm_tile *t) {
     return t->k_stored || t->es == 2;
 }
 
-/* f64: k is taken in an order in which a lane's two are adjacent where rows are along k: 2t, 2t + 1 instead of t, t
-   + 4. Both operands agree on it, so the sum is the same. */
-static bool paired(const tw_gemm_gen *g) {
-    return g->v->type == TW_GEMM_F64 && tw_mma_describe(g->plan.mma)->k >= 8;
-}
-
 /* What lane-dependent part the address of a fragment's first element has. */
 static tw_val lane_part(tw_gemm_gen *g, const tw_gemm_tile *t, bool is_x) {
     tw_builder *b = g->b;
@@ -49,7 +43,7 @@ static tw_val lane_part(tw_gemm_gen *g, const tw_gemm_tile *t, bool is_x) {
             k = tw_add(b, tw_mul_imm(b, half_of, per), r);
         }
     } else {
-        const int pack = g->v->type == TW_GEMM_S8 ? 4 : paired(g) ? 2 : 1;
+        const int pack = g->v->type == TW_GEMM_S8 ? 4 : 1;
         row = tw_shr(b, g->lane, 2);
         k = tw_mul_imm(b, tw_rem(b, g->lane, 4), pack);
     }
@@ -132,8 +126,7 @@ static void load_elements(tw_gemm_gen *g, side *s, int k, bool is_x) {
     for (int i = 0; i < s->count; i++)
         for (int r = 0; r < s->registers; r++) {
             int row = i * s->extent + r % halves * 8, deep = r / halves;
-            /* In pairs, the register after this one along k holds the next element. */
-            int along = paired(g) ? deep % 2 + deep / 2 * 8 : deep * 4 * pack;
+            const int along = deep * 4 * pack;
             int offset = row * across + (k + along) * step;
             tw_val *out = &s->fragment[i][r];
             if (g->v->type == TW_GEMM_S8) {
@@ -141,13 +134,6 @@ static void load_elements(tw_gemm_gen *g, side *s, int k, bool is_x) {
             } else if (g->v->type == TW_GEMM_TF32) {
                 *out = as_operand(
                     g, tw_ld(g->b, (tw_attrs){.type = TW_T_i32, .space = TW_SPACE_shared, .offset = offset}, s->base));
-            } else if (paired(g) && t->k_stored) {
-                if (deep % 2) continue;
-                tw_val two[2] = {{0}};
-                tw_ld_vec(g->b, (tw_attrs){.type = TW_T_f64, .vec = 2, .space = TW_SPACE_shared, .offset = offset},
-                          s->base, two);
-                *out = two[0];
-                s->fragment[i][r + halves] = two[1];
             } else {
                 *out = tw_ld(g->b, (tw_attrs){.type = TW_T_f64, .space = TW_SPACE_shared, .offset = offset}, s->base);
             }
