@@ -24,11 +24,11 @@ test:
 bench: all
 	@bench/run
 
-# One file for any recent x86-64 Linux: everything but the C library inside.
+# One file for any recent x86-64 Linux: everything but the C library inside; and the same of bench/checkgemm.
 portable:
 	@tools/deps
 	@$(CONFIGURE) build-portable -DTW_PORTABLE=ON -DTW_TESTS=OFF >/dev/null
-	@$(BUILD) build-portable --target tilewright
+	@$(BUILD) build-portable --target tilewright checkgemm
 
 format:
 	@git ls-files '*.c' '*.h' | xargs clang-format -i

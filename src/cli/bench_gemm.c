@@ -147,13 +147,6 @@ static tw_status race(tw_gemm_rig *rig, contender *c, int n, double guess, tw_di
     return st;
 }
 
-static json_t *config_json(const tw_gemm_config *c) {
-    json_t *o = json_object();
-    for (int i = 0; i < tw_gemm_parameters(); i++)
-        json_object_set_new(o, tw_gemm_parameter_name(i), json_integer(tw_gemm_config_get(c, i)));
-    return o;
-}
-
 static double spread(const tw_stats *s) {
     return s->median > 0 ? (s->p90 - s->p10) / s->median : 0;
 }
@@ -209,7 +202,7 @@ static void print_json(const bench_run *r, const verdict *v) {
     json_object_set_new(o, "k", json_integer(p->k));
     json_object_set_new(o, "trans_a", json_boolean(p->trans_a));
     json_object_set_new(o, "trans_b", json_boolean(p->trans_b));
-    json_object_set_new(o, "config", config_json(&v->own->config));
+    json_object_set_new(o, "config", cli_config_json(&v->own->config));
     json_object_set_new(o, "ours_us", json_real(us));
     if (v->first) {
         const double first = v->first->stats.median, best = v->best->stats.median;

@@ -62,6 +62,7 @@ tw_status cli_engine_options(const cli_model_flags *m, tw_engine_options *o, tw_
 /* Asks once whether SIGINT arrived; installs the handler at the first call. */
 bool cli_interrupted(void);
 
-extern const cli_verb cli_doctor, cli_run, cli_verify, cli_bench, cli_ppl, cli_tokenize, cli_compile, cli_check;
+extern const cli_verb cli_doctor, cli_run, cli_verify, cli_bench, cli_ppl, cli_tokenize, cli_compile, cli_check,
+    cli_kernel;
 
 #endif

@@ -87,3 +87,25 @@ bool cli_problem_word(tw_gemm_problem *p, const char *word, tw_status *status, t
     if (known) *status = tw_fail(diag, TW_ERR_USAGE, "\"%s\": no such value", word);
     return false;
 }
+
+json_t *cli_problem_json(const tw_gemm_problem *p) {
+    static const char *const activations[] = {"none", "gelu", "silu"};
+    json_t *o = json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:b, s:b, s:I, s:I, s:I}", "type", tw_gemm_type_name(p->type),
+                          "out", tw_type_name(p->out), "m", (json_int_t)p->m, "n", (json_int_t)p->n, "k",
+                          (json_int_t)p->k, "batch", (json_int_t)p->batch, "ta", p->trans_a, "tb", p->trans_b, "lda",
+                          (json_int_t)p->lda, "ldb", (json_int_t)p->ldb, "ldc", (json_int_t)p->ldc);
+    json_object_set_new(o, "alpha", json_real(p->alpha));
+    json_object_set_new(o, "beta", json_real(p->beta));
+    json_object_set_new(o, "bias", json_boolean(p->epilogue.bias));
+    json_object_set_new(o, "mul", json_boolean(p->epilogue.mul));
+    json_object_set_new(o, "residual", json_boolean(p->epilogue.residual));
+    json_object_set_new(o, "activation", json_string(activations[p->epilogue.activation]));
+    return o;
+}
+
+json_t *cli_config_json(const tw_gemm_config *c) {
+    json_t *o = json_object();
+    for (int i = 0; i < tw_gemm_parameters(); i++)
+        json_object_set_new(o, tw_gemm_parameter_name(i), json_integer(tw_gemm_config_get(c, i)));
+    return o;
+}

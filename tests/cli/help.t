@@ -11,11 +11,12 @@ $ tilewright --help
     tokenize  MODEL TEXT               ids and pieces of a text; MODEL may be a tokenizer.json
     compile   MODEL                    lower a model to a schedule, written as JSON
     check     S.json                   prove a schedule safe, or say why it is not
+    kernel    NAME k=v ...             a generated GPU kernel: what it takes, its text, a checked run
   
   "tilewright VERB --help" shows a verb's flags and an example. Version 0.1.0.
 $ tilewright --version
   tilewright 0.1.0
-$ for verb in doctor run verify bench ppl tokenize compile check; do tilewright $verb --help; echo; done
+$ for verb in doctor run verify bench ppl tokenize compile check kernel; do tilewright $verb --help; echo; done
   tilewright doctor [flags]
   what this machine offers, what is missing and what that costs
   
@@ -152,6 +153,23 @@ $ for verb in doctor run verify bench ppl tokenize compile check; do tilewright 
   example:
     tilewright check s.json
     tilewright check --format amk megakernel.json
+  
+  tilewright kernel NAME k=v ... [flags]
+  a generated GPU kernel: what it takes, its text, a checked run
+  
+  flags:
+    --target NAME                whose rules it keeps: sm_80, sm_89, sm_90a, ... (default sm_90a)
+    --emit ir|ptx|sass           print its text; sass needs ptxas and cuobjdump or nvdisasm
+    --emulate                    run it on the processor, with every checker, on random data
+    --run                        check it on the GPU, then time it
+    --seed N                     of the data and the emulator's interleaving (default 1)
+    --list                       show the words that describe the kernel, with their values
+    --json                       print as JSON
+  
+  example:
+    tilewright kernel gemm m=64 n=64 k=256 type=f16 kg=4 --emulate
+    tilewright kernel gemm m=2560 n=16 k=2560 --emit ptx
+    tilewright kernel gemm --list
   
 # Nothing at all is wrong use, and the help goes to standard error.
 $ tilewright 2>/dev/null

@@ -128,6 +128,8 @@ static void through_registers(tw_gemm_gen *g, tw_val count) {
     tw_do(b, TW_OP_barrier, (tw_attrs){0}, TW_NONE, TW_NONE);
     tw_push_if(b, more);
     tw_gemm_copy_load(g);
+    tw_push_else(b);
+    tw_gemm_copy_clear(g);
     tw_pop(b);
     sum_stage(g, tw_i32(b, 0));
     tw_do(b, TW_OP_barrier, (tw_attrs){0}, TW_NONE, TW_NONE);

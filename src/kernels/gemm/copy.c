@@ -227,6 +227,18 @@ void tw_gemm_copy_declare(tw_gemm_gen *g) {
     declare(g, &g->y);
 }
 
+static void clear(tw_gemm_gen *g, tw_gemm_operand *o) {
+    tw_attrs at = carrier(o->tile);
+    for (int j = 0; j < o->tile->per_thread; j++)
+        for (int i = 0; i < (at.vec ? at.vec : 1); i++)
+            tw_assign(g->b, o->held[j][i], tw_zero(g->b, tw_type_register((tw_type)at.type)));
+}
+
+void tw_gemm_copy_clear(tw_gemm_gen *g) {
+    clear(g, &g->x);
+    clear(g, &g->y);
+}
+
 void tw_gemm_copy_load(tw_gemm_gen *g) {
     each_stage(g, load, TW_NONE);
 }

@@ -4,7 +4,6 @@
 #include "ir/passes/passes.h"
 #include "kernels/gemm/reference.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +13,7 @@ typedef struct run {
     tw_gemm_resources need;
 } run;
 
-static bool allocate(run *r, const tw_gemm_data *d) {
+static bool allocate(run *r, const tw_gemm_data *d, const tw_gemm_config *c) {
     r->at.a = tw_emu_alloc(r->emu, "A", d->a, d->bytes_a, true);
     r->at.b = tw_emu_alloc(r->emu, "B", d->b, d->bytes_b, true);
     r->at.c = tw_emu_alloc(r->emu, "C", NULL, d->bytes_c, false);
@@ -25,26 +24,47 @@ static bool allocate(run *r, const tw_gemm_data *d) {
     if (!r->need.counter_bytes) return ok;
     void *zeros = calloc(1, (size_t)(r->need.workspace_bytes + r->need.counter_bytes));
     if (!zeros) return false;
-    ok &= (r->at.workspace = tw_emu_alloc(r->emu, "workspace", zeros, (size_t)r->need.workspace_bytes, false)) != 0;
+    /* Only atomic splits may count on what is there. */
+    const void *parts = c->split == TW_GEMM_SPLIT_ATOMIC ? zeros : NULL;
+    ok &= (r->at.workspace = tw_emu_alloc(r->emu, "workspace", parts, (size_t)r->need.workspace_bytes, false)) != 0;
     ok &= (r->at.counters = tw_emu_alloc(r->emu, "counters", zeros, (size_t)r->need.counter_bytes, false)) != 0;
     free(zeros);
     return ok;
 }
 
-static tw_status judge(const run *r, const tw_gemm_data *d, tw_diag *diag) {
-    void *c = malloc(d->bytes_c);
-    if (!c) return tw_fail_memory(diag);
+static tw_status judge(const run *r, const tw_gemm_data *d, unsigned char *now, const unsigned char *before,
+                       tw_diag *diag) {
     int64_t first = 0;
     double worst;
-    tw_emu_read(r->emu, r->at.c, c, d->bytes_c);
-    int64_t wrong = tw_gemm_data_compare(d, c, &worst, &first);
-    free(c);
-    if (!wrong) return TW_OK;
-    return tw_fail(
-        diag, TW_ERR_MISMATCH,
-        "%lld of %lld cells are wrong, the first at row %lld, column %lld; the worst by %.3g times what is allowed",
-        (long long)wrong, (long long)d->cells, (long long)(first / d->problem.n % d->problem.m),
-        (long long)(first % d->problem.n), worst);
+    tw_emu_read(r->emu, r->at.c, now, d->bytes_c);
+    int64_t wrong = tw_gemm_data_compare(d, now, &worst, &first), gaps = tw_gemm_data_gaps(d, now, before);
+    if (wrong)
+        return tw_fail(
+            diag, TW_ERR_MISMATCH,
+            "%lld of %lld cells are wrong, the first at row %lld, column %lld; the worst by %.3g times what is allowed",
+            (long long)wrong, (long long)d->cells, (long long)(first / d->problem.n % d->problem.m),
+            (long long)(first % d->problem.n), worst);
+    if (gaps) return tw_fail(diag, TW_ERR_MISMATCH, "%lld elements between C's rows were written", (long long)gaps);
+    return TW_OK;
+}
+
+/* What blocks share must be as the next launch wants to find it. */
+static tw_status judge_zeros(const run *r, const tw_gemm_config *c, tw_diag *diag) {
+    const struct {
+        const char *name;
+        uint64_t at;
+        int64_t bytes;
+    } zero[] = {{"counters", r->at.counters, r->need.counter_bytes},
+                {"the workspace", r->at.workspace, c->split == TW_GEMM_SPLIT_ATOMIC ? r->need.workspace_bytes : 0}};
+    for (int i = 0; i < 2; i++)
+        for (int64_t at = 0; at < zero[i].bytes; at += 4) {
+            uint32_t word = 0;
+            tw_emu_read(r->emu, zero[i].at + (uint64_t)at, &word, sizeof word);
+            if (word)
+                return tw_fail(diag, TW_ERR_MISMATCH, "%s: not zero after the launch, at byte %lld", zero[i].name,
+                               (long long)at);
+        }
+    return TW_OK;
 }
 
 static tw_status findings(const tw_emu_report *report, tw_diag *diag) {
@@ -55,30 +75,50 @@ static tw_status findings(const tw_emu_report *report, tw_diag *diag) {
     return TW_ERR_REJECTED;
 }
 
-tw_status tw_gemm_emulate(const tw_gemm_data *d, const tw_gemm_config *c, const tw_target *t, uint64_t seed,
-                          int64_t *lane_operations, double *seconds, tw_diag *diag) {
+tw_status tw_gemm_emulate_kernel(const tw_gemm_data *d, const tw_gemm_config *c, const tw_target *t, const tw_kernel *k,
+                                 uint64_t seed, tw_emu_report *report, tw_diag *diag) {
     const char *why;
     run r = {.emu = NULL};
+    tw_emu_report unseen;
+    if (!report) report = &unseen;
+    *report = (tw_emu_report){0};
     if (!tw_gemm_legal(&d->problem, c, t, &r.need, &why))
         return tw_fail(diag, TW_ERR_USAGE, "the configuration is not legal: %s", why);
-    tw_gemm_variant v = tw_gemm_variant_of(&d->problem, c);
-    tw_kernel *k = tw_gemm_build(&v, c, t);
     r.emu = tw_emu_new();
-    tw_status st = k && r.emu && allocate(&r, d) ? tw_pipeline_default(k, true, diag) : tw_fail_memory(diag);
+    unsigned char *now = malloc(d->bytes_c), *before = malloc(d->bytes_c);
+    tw_status st = now && before && r.emu && allocate(&r, d, c) ? TW_OK : tw_fail_memory(diag);
     tw_gemm_launch l;
     tw_gemm_launch_of(&d->problem, c, &r.at, &l);
     for (int i = 0; st == TW_OK && i < (c->kg > 1 ? 2 : 1); i++) {
-        tw_emu_report report = {0};
         tw_emu_options o = {.seed = seed + (uint64_t)i, .grid = {l.grid[0], l.grid[1], l.grid[2]}};
-        /* C holds what beta needs, or nothing at all. */
-        if (d->problem.beta != 0) tw_emu_write(r.emu, r.at.c, d->c, d->bytes_c);
-        st = tw_emu_launch(r.emu, k, l.arguments, &o, &report, diag);
-        if (st == TW_ERR_REJECTED) st = findings(&report, diag);
-        if (st == TW_OK) st = judge(&r, d, diag);
-        if (lane_operations) *lane_operations = report.lane_operations;
-        if (seconds) *seconds = report.seconds;
+        /* C holds what beta needs, or nothing at all, nor what the launch before left there. */
+        if (d->problem.beta != 0) {
+            tw_emu_write(r.emu, r.at.c, d->c, d->bytes_c);
+        } else if (i) {
+            memset(now, 0xff, d->bytes_c);
+            tw_emu_write(r.emu, r.at.c, now, d->bytes_c);
+        }
+        tw_emu_read(r.emu, r.at.c, before, d->bytes_c);
+        st = tw_emu_launch(r.emu, k, l.arguments, &o, report, diag);
+        if (st == TW_ERR_REJECTED) st = findings(report, diag);
+        if (st == TW_OK) st = judge(&r, d, now, before, diag);
+        if (st == TW_OK) st = judge_zeros(&r, c, diag);
     }
+    free(now);
+    free(before);
     if (r.emu) tw_emu_free(r.emu);
+    return st;
+}
+
+tw_status tw_gemm_emulate(const tw_gemm_data *d, const tw_gemm_config *c, const tw_target *t, uint64_t seed,
+                          tw_emu_report *report, tw_diag *diag) {
+    const char *why;
+    if (!tw_gemm_legal(&d->problem, c, t, NULL, &why))
+        return tw_fail(diag, TW_ERR_USAGE, "the configuration is not legal: %s", why);
+    tw_gemm_variant v = tw_gemm_variant_of(&d->problem, c);
+    tw_kernel *k = tw_gemm_build(&v, c, t);
+    tw_status st = k ? tw_pipeline_default(k, true, diag) : tw_fail_memory(diag);
+    if (st == TW_OK) st = tw_gemm_emulate_kernel(d, c, t, k, seed, report, diag);
     tw_kernel_free(k);
     return st;
 }

@@ -51,6 +51,8 @@ enum { TW_GEMM_SHARED = -1 };
 /* Fills in what is 0: the dense leading dimensions and strides, `out` where it is TW_T_none. Says what makes no sense.
  */
 tw_status tw_gemm_problem_complete(tw_gemm_problem *p, tw_diag *diag);
+/* "type=f32 m=64 n=64 k=64 ta=1 ...": what is not as usual, in the words of `tilewright kernel gemm`. */
+void tw_gemm_problem_print(const tw_gemm_problem *p, char *out, size_t size);
 
 typedef enum tw_gemm_split {
     TW_GEMM_SPLIT_LAST,    /* every block leaves its part; the last to arrive adds them in order: deterministic */

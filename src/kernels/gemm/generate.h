@@ -92,6 +92,7 @@ void tw_gemm_copy_prepare(tw_gemm_gen *g, tw_gemm_operand *o, const tw_gemm_tile
 void tw_gemm_copy_issue(tw_gemm_gen *g, tw_val stage); /* asynchronous, both operands; moves on to the next stage */
 void tw_gemm_copy_declare(tw_gemm_gen *g);             /* stages 1: the registers of a copy on its way */
 void tw_gemm_copy_load(tw_gemm_gen *g);                /* stages 1: into registers */
+void tw_gemm_copy_clear(tw_gemm_gen *g);               /* stages 1: the same registers, where nothing is to be loaded */
 void tw_gemm_copy_store(tw_gemm_gen *g);               /* stages 1: to shared memory */
 
 /* simt.c, tensor.c: sums of a stage. prepare sets acc, row, column, row_of, column_of and the bases. */

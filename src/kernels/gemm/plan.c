@@ -192,11 +192,13 @@ bool tw_gemm_legal(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_t
     }
     const int64_t stages = reason ? 1 : (p->k + c->u - 1) / c->u;
     if (!reason && c->kg > stages) reason = "more splits than stages along k";
+    const int64_t m = c->swap ? p->n : p->m, n = c->swap ? p->m : p->n;
+    const int64_t tiles = reason ? 0 : (m + c->ml - 1) / c->ml * ((n + c->nl - 1) / c->nl) * p->batch;
+    /* Kernels number tiles, parts and groups of tiles in 32 bits. */
+    if (!reason && tiles > INT32_MAX / 16 / c->kg) reason = "more blocks than a grid holds";
     if (why) *why = reason;
     if (reason) return false;
     if (!r) return true;
-    const int64_t m = c->swap ? p->n : p->m, n = c->swap ? p->m : p->n;
-    const int64_t tiles = (m + c->ml - 1) / c->ml * ((n + c->nl - 1) / c->nl) * p->batch;
     const int64_t part = (int64_t)plan.accumulators * plan.group * tw_type_bits(tw_gemm_accumulator(v.type)) / 8;
     const bool alone = c->kg == 1 || c->split == TW_GEMM_SPLIT_CLUSTER; /* nothing to exchange through memory */
     *r = (tw_gemm_resources){

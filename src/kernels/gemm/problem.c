@@ -3,6 +3,7 @@
 #include "ir/value.h"
 #include "kernels/gemm/gemm.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static const struct {
@@ -82,7 +83,44 @@ tw_status tw_gemm_problem_complete(tw_gemm_problem *p, tw_diag *diag) {
     if (!p->stride_c) p->stride_c = p->ldc * p->m;
     if (p->stride_a < TW_GEMM_SHARED || p->stride_b < TW_GEMM_SHARED || p->stride_c < 0)
         return tw_fail(diag, TW_ERR_USAGE, "strides of a batch cannot be negative");
+    /* One behind the other, or side by side within the rows. */
+    if (p->batch > 1 && p->stride_c < (p->m - 1) * p->ldc + p->n &&
+        (p->stride_c < p->n || (p->batch - 1) * p->stride_c + p->n > p->ldc))
+        return tw_fail(diag, TW_ERR_USAGE, "the products of a batch overlap in C");
     return TW_OK;
+}
+
+void tw_gemm_problem_print(const tw_gemm_problem *p, char *out, size_t size) {
+    static const char *const activations[] = {"none", "gelu", "silu"};
+    const bool batched = p->batch > 1;
+    const struct {
+        const char *name;
+        int64_t value, usual;
+    } numbers[] = {
+        {"ta", p->trans_a, 0},
+        {"tb", p->trans_b, 0},
+        {"lda", p->lda, p->trans_a ? p->m : p->k},
+        {"ldb", p->ldb, p->trans_b ? p->k : p->n},
+        {"ldc", p->ldc, p->n},
+        {"batch", p->batch, 1},
+        {"sa", p->stride_a, batched ? p->lda * (p->trans_a ? p->k : p->m) : p->stride_a},
+        {"sb", p->stride_b, batched ? p->ldb * (p->trans_b ? p->n : p->k) : p->stride_b},
+        {"sc", p->stride_c, batched ? p->ldc * p->m : p->stride_c},
+        {"bias", p->epilogue.bias, 0},
+        {"mul", p->epilogue.mul, 0},
+        {"residual", p->epilogue.residual, 0},
+    };
+    size_t n = (size_t)snprintf(out, size, "type=%s m=%lld n=%lld k=%lld", types[p->type].name, (long long)p->m,
+                                (long long)p->n, (long long)p->k);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers && n < size; i++)
+        if (numbers[i].value && numbers[i].value != numbers[i].usual)
+            n += (size_t)snprintf(out + n, size - n, " %s=%lld", numbers[i].name, (long long)numbers[i].value);
+    if (n < size && p->out != TW_T_none && p->out != types[p->type].out)
+        n += (size_t)snprintf(out + n, size - n, " out=%s", tw_type_name(p->out));
+    if (n < size && p->alpha != 1) n += (size_t)snprintf(out + n, size - n, " alpha=%.17g", p->alpha);
+    if (n < size && p->beta != 0) n += (size_t)snprintf(out + n, size - n, " beta=%.17g", p->beta);
+    if (n < size && p->epilogue.activation)
+        snprintf(out + n, size - n, " activation=%s", activations[p->epilogue.activation]);
 }
 
 /* The largest power of two, at most `most`, that divides all of these bytes. */

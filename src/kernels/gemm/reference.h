@@ -4,6 +4,7 @@
 #ifndef TW_KERNELS_GEMM_REFERENCE_H
 #define TW_KERNELS_GEMM_REFERENCE_H
 
+#include "emu/emu.h"
 #include "kernels/gemm/gemm.h"
 
 /* Matrices as the kernel takes them: elements in [-1, 1], or any 8-bit integer. Gaps between rows hold NaNs. */
@@ -23,13 +24,20 @@ void tw_gemm_data_free(tw_gemm_data *d);
    tolerance, `first` the index of the first wrong cell. */
 int64_t tw_gemm_data_compare(const tw_gemm_data *d, const void *c, double *worst, int64_t *first);
 
+/* Elements between C's rows and between its products, which are nobody's to write, that are not what they were. */
+int64_t tw_gemm_data_gaps(const tw_gemm_data *d, const void *now, const void *before);
+
 /* One element of a matrix as a number. */
 double tw_element_read(tw_type t, const void *data, int64_t index);
 
-/* Runs the kernel of a configuration in the emulator on this data, twice where it splits k over blocks (counters must
-   come back to zero), and compares. TW_OK: no finding, all cells right. TW_ERR_MISMATCH names the first wrong cell,
-   TW_ERR_REJECTED holds the emulator's findings. `lane_operations` and `seconds` (may be NULL) tell what it took. */
+/* Runs the kernel of a configuration in the emulator on this data, twice where it splits k over blocks, and compares.
+   TW_OK: no finding, all cells right, nothing written between rows, counters (and an atomic split's workspace) back at
+   zero. TW_ERR_MISMATCH names the first wrong cell, TW_ERR_REJECTED holds the emulator's findings. `report` (may be
+   NULL) gets the last launch's. */
 tw_status tw_gemm_emulate(const tw_gemm_data *d, const tw_gemm_config *c, const tw_target *t, uint64_t seed,
-                          int64_t *lane_operations, double *seconds, tw_diag *diag);
+                          tw_emu_report *report, tw_diag *diag);
+/* The same with a kernel that was built for the configuration, and verified. */
+tw_status tw_gemm_emulate_kernel(const tw_gemm_data *d, const tw_gemm_config *c, const tw_target *t, const tw_kernel *k,
+                                 uint64_t seed, tw_emu_report *report, tw_diag *diag);
 
 #endif

@@ -26,7 +26,8 @@ enum { COUNTERS = 1 << 20 };
 
 static tw_status place(tw_gemm_rig *r, const void *from, size_t bytes, uint64_t *at, tw_diag *diag) {
     if (!from) return TW_OK;
-    tw_status st = tw_cuda_alloc(r->cuda, bytes, at, diag);
+    /* Filled by words. */
+    tw_status st = tw_cuda_alloc(r->cuda, (bytes + 3) / 4 * 4, at, diag);
     return st == TW_OK ? tw_cuda_upload(r->cuda, *at, from, bytes, diag) : st;
 }
 
@@ -60,6 +61,11 @@ static tw_status load_compare(tw_gemm_rig *r, tw_diag *diag) {
 }
 
 tw_status tw_gemm_rig_make(tw_gemm_rig **out, tw_cuda *c, const tw_gemm_data *d, int64_t workspace, tw_diag *diag) {
+    return tw_gemm_rig_make_sets(out, c, d, workspace, MOST_SETS, diag);
+}
+
+tw_status tw_gemm_rig_make_sets(tw_gemm_rig **out, tw_cuda *c, const tw_gemm_data *d, int64_t workspace, int most,
+                                tw_diag *diag) {
     tw_gemm_rig *r = calloc(1, sizeof *r);
     *out = NULL;
     if (!r) return tw_fail_memory(diag);
@@ -69,7 +75,7 @@ tw_status tw_gemm_rig_make(tw_gemm_rig **out, tw_cuda *c, const tw_gemm_data *d,
     int64_t bytes = (int64_t)(d->bytes_a + d->bytes_b + d->bytes_c);
     if (d->mul) bytes += (int64_t)d->bytes_mul;
     if (d->residual) bytes += (int64_t)d->bytes_mul;
-    r->sets = tw_cuda_sets(c, bytes, MOST_SETS);
+    r->sets = tw_cuda_sets(c, bytes, most < MOST_SETS ? most : MOST_SETS);
     tw_status st = TW_OK;
     for (int i = 0; i < r->sets && st == TW_OK; i++) st = place_set(r, &r->set[i], diag);
     if (st == TW_OK) st = place(r, d->want, (size_t)d->cells * sizeof *d->want, &r->want, diag);
@@ -141,6 +147,8 @@ static tw_status count_fetched(tw_gemm_rig *r, int64_t *wrong, tw_diag *diag) {
     if (!c) return tw_fail_memory(diag);
     tw_status st = tw_cuda_download(r->cuda, c, r->set[0].c, r->data->bytes_c, diag);
     if (st == TW_OK) *wrong = tw_gemm_data_compare(r->data, c, NULL, NULL);
+    /* What lies between C's rows is garbage, in the host's copy too. */
+    if (st == TW_OK) *wrong += tw_gemm_data_gaps(r->data, c, r->data->c);
     free(c);
     return st;
 }

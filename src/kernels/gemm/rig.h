@@ -11,6 +11,9 @@ typedef struct tw_gemm_rig tw_gemm_rig;
 
 /* `workspace` is the most that a split product may use; it is zero to begin with. The data must outlive the rig. */
 tw_status tw_gemm_rig_make(tw_gemm_rig **out, tw_cuda *c, const tw_gemm_data *d, int64_t workspace, tw_diag *diag);
+/* The same with at most so many copies: one is enough to check. */
+tw_status tw_gemm_rig_make_sets(tw_gemm_rig **out, tw_cuda *c, const tw_gemm_data *d, int64_t workspace, int most,
+                                tw_diag *diag);
 void tw_gemm_rig_free(tw_gemm_rig *r);
 
 int tw_gemm_rig_sets(const tw_gemm_rig *r);

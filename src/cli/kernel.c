@@ -1,0 +1,413 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `tilewright kernel`: one generated kernel looked at from every side: what it takes, its text, a run in the emulator,
+   a run on the GPU. */
+#define _GNU_SOURCE
+#include "base/diag.h"
+#include "base/stats.h"
+#include "cli/cli.h"
+#include "cli/problem.h"
+#include "ir/passes/passes.h"
+#include "ir/text.h"
+#include "kernels/gemm/search.h"
+#include "ptx/ptx.h"
+#include "ptx/ptxas.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+enum { WORDS = 64, PATHS = 4096, SAMPLES = 15, WORKSPACE = 256 << 20 };
+
+/* What is asked for. */
+typedef struct request {
+    const char *const *words; /* after the kernel's name */
+    int n;
+    const char *target, *emit;
+    bool emulate, run, json, list;
+    uint64_t seed;
+} request;
+
+/* A product, its configuration and what they come to. */
+typedef struct gemm {
+    tw_gemm_problem problem;
+    tw_gemm_config config;
+    const tw_target *target;
+    tw_gemm_resources need;
+    const char *why; /* it is not legal; NULL: it is */
+    char text[512];  /* of the configuration */
+} gemm;
+
+static void put_json(json_t *o) {
+    char *line = json_dumps(o, JSON_REAL_PRECISION(6));
+    if (line) puts(line);
+    free(line);
+    json_decref(o);
+}
+
+/* -- what the kernel is */
+
+static int list_gemm(bool json) {
+    json_t *o = json_object();
+    if (!json)
+        printf("of the problem:\n%s\n\nof the configuration, with the values that searches draw from:\n",
+               cli_problem_words);
+    for (int i = 0; i < tw_gemm_parameters(); i++) {
+        int count;
+        const int *values = tw_gemm_parameter_values(i, &count);
+        json_t *all = json_array();
+        if (!json) printf("  %-6s", tw_gemm_parameter_name(i));
+        for (int j = 0; j < count; j++) {
+            if (!json) printf(" %d", values[j]);
+            json_array_append_new(all, json_integer(values[j]));
+        }
+        if (!json) putchar('\n');
+        json_object_set_new(o, tw_gemm_parameter_name(i), all);
+    }
+    if (json)
+        put_json(o);
+    else
+        json_decref(o);
+    return CLI_OK;
+}
+
+static tw_status parse_gemm(const request *r, gemm *g, tw_diag *diag) {
+    const char *rest[WORDS];
+    int n = 0;
+    *g = (gemm){.problem = {.alpha = 1}, .target = tw_target_find(r->target)};
+    for (int i = 0; i < r->n; i++) {
+        tw_status st;
+        if (cli_problem_word(&g->problem, r->words[i], &st, diag)) continue;
+        if (st != TW_OK) return st;
+        rest[n++] = r->words[i];
+    }
+    /* What is no parameter at all is said before what the problem lacks. */
+    tw_status st = TW_OK;
+    for (int i = 0; i < n && st == TW_OK; i++) st = tw_gemm_config_parse(&g->config, rest[i], diag);
+    if (st == TW_OK) st = tw_gemm_problem_complete(&g->problem, diag);
+    if (st != TW_OK) return st;
+    g->config = tw_gemm_config_default(&g->problem);
+    for (int i = 0; i < n; i++) tw_gemm_config_parse(&g->config, rest[i], NULL);
+    tw_gemm_legal(&g->problem, &g->config, g->target, &g->need, &g->why);
+    tw_gemm_config_print(&g->config, g->text, sizeof g->text);
+    return TW_OK;
+}
+
+static json_t *describe(const gemm *g) {
+    return json_pack("{s:s, s:o, s:o, s:s}", "kernel", "gemm", "problem", cli_problem_json(&g->problem), "config",
+                     cli_config_json(&g->config), "target", g->target->name);
+}
+
+static tw_status build_gemm(const gemm *g, tw_kernel **k, tw_diag *diag) {
+    if (g->why) return tw_fail(diag, TW_ERR_USAGE, "the configuration is not legal: %s", g->why);
+    tw_gemm_variant v = tw_gemm_variant_of(&g->problem, &g->config);
+    *k = tw_gemm_build(&v, &g->config, g->target);
+    return *k ? tw_pipeline_default(*k, true, diag) : tw_fail_memory(diag);
+}
+
+static tw_status print_gemm(const gemm *g, bool ir, tw_buf *out, tw_diag *diag) {
+    tw_kernel *k = NULL;
+    tw_status st = build_gemm(g, &k, diag);
+    if (st == TW_OK && !ir) st = tw_ptx_print(out, k, g->target, diag);
+    if (st == TW_OK && ir && !tw_kernel_print(out, k)) st = tw_fail_memory(diag);
+    tw_kernel_free(k);
+    return st;
+}
+
+static tw_status summary(const gemm *g, bool json, tw_diag *diag) {
+    tw_buf ptx = {0};
+    tw_status st = g->why ? TW_OK : print_gemm(g, false, &ptx, diag);
+    const tw_gemm_resources *n = &g->need;
+    const int blocks = tw_target_blocks(g->target, n->threads, n->registers, (int)n->shared_bytes);
+    int lines = 0;
+    for (size_t i = 0; i < ptx.size; i++) lines += ptx.data[i] == '\n';
+    if (st == TW_OK && json) {
+        json_t *o = describe(g);
+        json_object_set_new(o, "legal", json_boolean(!g->why));
+        if (g->why) json_object_set_new(o, "why", json_string(g->why));
+        if (!g->why)
+            json_object_update_new(o, json_pack("{s:i, s:I, s:i, s:i, s:I, s:I, s:I, s:I, s:I, s:i, s:I}", "threads",
+                                                n->threads, "shared_bytes", (json_int_t)n->shared_bytes, "registers",
+                                                n->registers, "blocks_per_sm", blocks, "tiles", (json_int_t)n->tiles,
+                                                "grid", (json_int_t)n->grid, "stages_of_k", (json_int_t)n->stages_of_k,
+                                                "workspace_bytes", (json_int_t)n->workspace_bytes, "counter_bytes",
+                                                (json_int_t)n->counter_bytes, "ptx_lines", lines, "ptx_bytes",
+                                                (json_int_t)ptx.size));
+        put_json(o);
+    } else if (st == TW_OK) {
+        char problem[512];
+        tw_gemm_problem_print(&g->problem, problem, sizeof problem);
+        printf("problem    %s\nconfig     %s\ntarget     %s\n", problem, g->text, g->target->name);
+        if (g->why)
+            printf("legal      no: %s\n", g->why);
+        else
+            printf(
+                "legal      yes\n"
+                "block      %d threads, %lld bytes of shared memory, about %d registers a thread: %d of them on an SM\n"
+                "grid       %lld blocks: %lld tiles, split by %d; each walks %lld stages of k\n"
+                "workspace  %lld bytes, and %lld of counters\n"
+                "PTX        %d lines, %zu bytes\n",
+                n->threads, (long long)n->shared_bytes, n->registers, blocks, (long long)n->grid, (long long)n->tiles,
+                g->config.kg, (long long)n->stages_of_k, (long long)n->workspace_bytes, (long long)n->counter_bytes,
+                lines, ptx.size);
+    }
+    tw_buf_free(&ptx);
+    return st != TW_OK || !g->why ? st : TW_ERR_REJECTED;
+}
+
+/* -- machine code as text */
+
+static tw_status spawn(const char *path, const char *flag, const char *file, tw_diag *diag) {
+    char *const arguments[] = {(char *)path, (char *)(flag ? flag : file), flag ? (char *)file : NULL, NULL};
+    pid_t pid;
+    int status = 0;
+    fflush(stdout);
+    if (posix_spawn(&pid, path, NULL, NULL, arguments, environ)) return tw_fail(diag, TW_ERR_IO, "cannot run %s", path);
+    if (waitpid(pid, &status, 0) != pid || !WIFEXITED(status) || WEXITSTATUS(status))
+        return tw_fail(diag, TW_ERR_IO, "%s failed", path);
+    return TW_OK;
+}
+
+static tw_status disassemble(const tw_cubin *cubin, tw_diag *diag) {
+    static const struct { const char *name, *flag; } tools[] = {{"cuobjdump", "-sass"}, {"nvdisasm", NULL}};
+    char path[PATHS], file[PATHS];
+    size_t tool = 0;
+    while (tool < sizeof tools / sizeof *tools && !tw_ptxas_find(tools[tool].name, path, sizeof path)) tool++;
+    if (tool == sizeof tools / sizeof *tools)
+        return tw_fail(diag, TW_ERR_UNSUPPORTED, "--emit sass: neither cuobjdump nor nvdisasm is on PATH");
+    const char *folder = getenv("TMPDIR");
+    snprintf(file, sizeof file, "%s/tilewright-XXXXXX", folder && *folder ? folder : "/tmp");
+    int fd = mkstemp(file);
+    if (fd < 0) return tw_fail(diag, TW_ERR_IO, "%s: cannot create", file);
+    FILE *f = fdopen(fd, "wb");
+    bool wrote = f && fwrite(cubin->data, 1, cubin->bytes, f) == cubin->bytes;
+    if (f && fclose(f)) wrote = false;
+    tw_status st =
+        wrote ? spawn(path, tools[tool].flag, file, diag) : tw_fail(diag, TW_ERR_IO, "%s: cannot write", file);
+    unlink(file);
+    return st;
+}
+
+/* By ptxas where PATH has it, else by the driver for its own device. */
+static tw_status compile_for(const char *target, const tw_buf *ptx, tw_cubin *cubin, tw_diag *diag) {
+    char path[PATHS];
+    tw_cuda *cuda = NULL;
+    tw_diag none;
+    tw_ptx_compiler by = {.target = target, .remember = true};
+    if (tw_ptxas_find("ptxas", path, sizeof path)) {
+        by.ptxas = path;
+    } else if (tw_cuda_open(&cuda, 0, &none) != TW_OK || strcmp(tw_cuda_describe(cuda)->target->name, target)) {
+        if (cuda) tw_cuda_close(cuda);
+        return tw_fail(diag, TW_ERR_UNSUPPORTED, "--emit sass: ptxas is not on PATH, and no GPU here is of %s", target);
+    }
+    by.cuda = cuda;
+    tw_status st = tw_ptx_compile_by(&by, ptx->data, ptx->size, cubin, diag);
+    if (cuda) tw_cuda_close(cuda);
+    return st;
+}
+
+static tw_status emit(const gemm *g, const char *what, tw_diag *diag) {
+    tw_buf text = {0};
+    tw_cubin cubin = {0};
+    tw_status st = print_gemm(g, !strcmp(what, "ir"), &text, diag);
+    if (st == TW_OK && !strcmp(what, "sass")) {
+        st = compile_for(g->target->name, &text, &cubin, diag);
+        if (st == TW_OK) st = disassemble(&cubin, diag);
+    } else if (st == TW_OK) {
+        fwrite(text.data, 1, text.size, stdout);
+    }
+    tw_cubin_free(&cubin);
+    tw_buf_free(&text);
+    return st;
+}
+
+/* -- running it */
+
+static void print_emulated(const gemm *g, const request *r, const tw_emu_report *report, tw_status st,
+                           const tw_diag *diag) {
+    const double seconds = report->seconds > 0 ? report->seconds : 1e-9;
+    if (r->json) {
+        json_t *o = describe(g), *found = json_array();
+        for (int i = 0; i < report->n; i++)
+            json_array_append_new(found, json_pack("{s:s, s:s}", "rule", tw_emu_rule_name(report->findings[i].rule),
+                                                   "text", report->findings[i].text));
+        json_object_update_new(o, json_pack("{s:s, s:I, s:b, s:o, s:I, s:f}", "on", "emulator", "seed",
+                                            (json_int_t)r->seed, "correct", st == TW_OK, "findings", found,
+                                            "lane_operations", (json_int_t)report->lane_operations, "seconds",
+                                            report->seconds));
+        if (st == TW_ERR_MISMATCH) json_object_set_new(o, "mismatch", json_string(diag->message));
+        put_json(o);
+    } else if (st == TW_OK) {
+        printf("emulated for %s, seed %llu: correct, nothing found; %lld lane operations, %.3g million a second\n",
+               g->target->name, (unsigned long long)r->seed, (long long)report->lane_operations,
+               (double)report->lane_operations / seconds * 1e-6);
+    } else {
+        printf("emulated for %s, seed %llu: %s\n", g->target->name, (unsigned long long)r->seed,
+               st == TW_ERR_MISMATCH ? "wrong" : "rejected");
+        fflush(stdout);
+    }
+}
+
+static tw_status emulate(const gemm *g, const request *r, tw_diag *diag) {
+    tw_gemm_data d;
+    tw_emu_report report = {0};
+    tw_status st = tw_gemm_data_make(&d, &g->problem, r->seed, diag);
+    if (st != TW_OK) return st;
+    st = tw_gemm_emulate(&d, &g->config, g->target, r->seed, &report, diag);
+    if (st == TW_OK || st == TW_ERR_MISMATCH || st == TW_ERR_REJECTED) print_emulated(g, r, &report, st, diag);
+    tw_gemm_data_free(&d);
+    return st;
+}
+
+/* A device's verdict and times. */
+typedef struct measured {
+    tw_stats us;
+    tw_cubin cubin;
+    tw_cuda_resources resources;
+} measured;
+
+static tw_status measure(const gemm *g, tw_cuda *cuda, const tw_gemm_data *d, measured *m, tw_diag *diag) {
+    tw_gemm_rig *rig = NULL;
+    tw_gemm_own own = {0};
+    tw_buf ptx = {0};
+    double us[SAMPLES];
+    const tw_ptx_compiler by = tw_ptx_compiler_for(cuda, true);
+    tw_status st = tw_gemm_rig_make(&rig, cuda, d, WORKSPACE, diag);
+    if (st == TW_OK) st = print_gemm(g, false, &ptx, diag);
+    if (st == TW_OK) st = tw_ptx_compile_by(&by, ptx.data, ptx.size, &m->cubin, diag);
+    if (st == TW_OK) st = tw_gemm_own_load(&own, rig, &g->config, m->cubin.data, m->cubin.bytes, diag);
+    const tw_gemm_candidate x = tw_gemm_own_candidate(&own);
+    if (st == TW_OK) st = tw_gemm_rig_check(rig, &x, diag);
+    if (st == TW_OK)
+        st = tw_cuda_module_resources(own.module, own.need.threads, own.need.shared_bytes, &m->resources, diag);
+    if (st == TW_OK) st = tw_gemm_rig_time(rig, &x, 1, 3, us, diag);
+    if (st == TW_OK) {
+        /* Samples of 200 microseconds at least. */
+        double once = tw_stats_of(us, 3).median * tw_gemm_rig_sets(rig);
+        st = tw_gemm_rig_time(rig, &x, once > 200 ? 1 : (int)ceil(200 / once), SAMPLES, us, diag);
+    }
+    if (st == TW_OK) m->us = tw_stats_of(us, SAMPLES);
+    tw_gemm_own_unload(&own);
+    tw_gemm_rig_free(rig);
+    tw_buf_free(&ptx);
+    return st;
+}
+
+static void print_measured(const gemm *g, const request *r, const tw_cuda_info *info, const measured *m) {
+    bool bytes_bound;
+    const double floor = tw_gemm_floor(&g->problem, info, &bytes_bound);
+    if (r->json) {
+        json_t *o = describe(g);
+        json_object_update_new(o, json_pack("{s:s, s:s, s:I, s:b, s:f, s:f, s:f, s:f, s:s, s:i, s:i, s:i}", "on",
+                                            info->name, "driver", info->driver, "seed", (json_int_t)r->seed, "correct",
+                                            true, "us", m->us.median, "us_p10", m->us.p10, "us_p90", m->us.p90,
+                                            "floor_us", floor, "floor_by", bytes_bound ? "bytes" : "operations",
+                                            "registers", m->resources.registers, "spill_bytes", m->cubin.spill_bytes,
+                                            "blocks_per_sm", m->resources.blocks_per_sm));
+        put_json(o);
+        return;
+    }
+    printf("%s, driver %s, seed %llu: correct\n", info->name, info->driver, (unsigned long long)r->seed);
+    printf("%.2f us (p10 %.2f, p90 %.2f, cold L2), floor %.2f us by %s: %.0f %%\n", m->us.median, m->us.p10, m->us.p90,
+           floor, bytes_bound ? "bytes" : "operations", m->us.median > 0 ? 100 * floor / m->us.median : 0);
+    printf("%d registers, %d bytes spilt, %d blocks on an SM\n", m->resources.registers, m->cubin.spill_bytes,
+           m->resources.blocks_per_sm);
+}
+
+static tw_status run_on_device(gemm *g, const request *r, bool target_given, tw_diag *diag) {
+    tw_cuda *cuda;
+    tw_gemm_data d;
+    measured m = {0};
+    tw_status st = tw_cuda_open(&cuda, 0, diag);
+    if (st != TW_OK) return st;
+    const tw_cuda_info *info = tw_cuda_describe(cuda);
+    if (target_given && g->target != info->target)
+        st = tw_fail(diag, TW_ERR_USAGE, "--run: the device is of %s, not %s", info->target->name, g->target->name);
+    g->target = info->target;
+    if (st == TW_OK && !tw_gemm_legal(&g->problem, &g->config, g->target, &g->need, &g->why))
+        st = tw_fail(diag, TW_ERR_USAGE, "the configuration is not legal: %s", g->why);
+    if (st == TW_OK) st = tw_gemm_data_make(&d, &g->problem, r->seed, diag);
+    if (st == TW_OK) {
+        st = measure(g, cuda, &d, &m, diag);
+        if (st == TW_OK) print_measured(g, r, info, &m);
+        tw_cubin_free(&m.cubin);
+        tw_gemm_data_free(&d);
+    }
+    tw_cuda_close(cuda);
+    return st;
+}
+
+static int perform_gemm(const request *asked) {
+    request r = *asked;
+    gemm g;
+    tw_diag d;
+    if (r.list) return list_gemm(r.json);
+    if (!r.target) r.target = "sm_90a";
+    if (parse_gemm(&r, &g, &d) != TW_OK) return cli_fail(&d);
+    tw_status st = r.emit      ? emit(&g, r.emit, &d)
+                   : r.emulate ? emulate(&g, &r, &d)
+                   : r.run     ? run_on_device(&g, &r, asked->target, &d)
+                               : summary(&g, r.json, &d);
+    if (st == TW_OK) return CLI_OK;
+    /* The summary has said why. */
+    return !r.emit && !r.emulate && !r.run && g.why ? CLI_FAILED : cli_fail(&d);
+}
+
+/* -- which kernels there are */
+
+static const struct {
+    const char *name;
+    int (*perform)(const request *r);
+} kernels[] = {
+    {"gemm", perform_gemm},
+};
+enum { KERNELS = sizeof kernels / sizeof *kernels };
+
+static int unknown_target(const char *name) {
+    char all[256];
+    size_t n = 0;
+    all[0] = 0;
+    for (int i = 0; tw_target_at(i) && n < sizeof all; i++)
+        n += (size_t)snprintf(all + n, sizeof all - n, "%s%s", i ? ", " : "", tw_target_at(i)->name);
+    return cli_usage("--target: \"%s\" is none of %s", name, all);
+}
+
+static int run(const cli_verb *verb, int argc, char **argv) {
+    const char *words[WORDS];
+    int64_t seed = 1;
+    request r = {0};
+    const cli_flag flags[] = {
+        {"--target", CLI_TEXT, &r.target, "NAME", "whose rules it keeps: sm_80, sm_89, sm_90a, ... (default sm_90a)"},
+        {"--emit", CLI_TEXT, &r.emit, "ir|ptx|sass", "print its text; sass needs ptxas and cuobjdump or nvdisasm"},
+        {"--emulate", CLI_FLAG, &r.emulate, NULL, "run it on the processor, with every checker, on random data"},
+        {"--run", CLI_FLAG, &r.run, NULL, "check it on the GPU, then time it"},
+        {"--seed", CLI_INT, &seed, "N", "of the data and the emulator's interleaving (default 1)"},
+        {"--list", CLI_FLAG, &r.list, NULL, "show the words that describe the kernel, with their values"},
+        {"--json", CLI_FLAG, &r.json, NULL, "print as JSON"},
+    };
+    int n, status;
+    if (!cli_parse(verb, argc, argv, flags, sizeof flags / sizeof *flags, words, 1, WORDS, &n, &status)) return status;
+    if (r.target && !tw_target_find(r.target)) return unknown_target(r.target);
+    if (r.emit && strcmp(r.emit, "ir") && strcmp(r.emit, "ptx") && strcmp(r.emit, "sass"))
+        return cli_usage("--emit: \"%s\" is not ir, ptx or sass", r.emit);
+    if ((r.emit != NULL) + r.emulate + r.run + r.list > 1)
+        return cli_usage("kernel: --emit, --emulate, --run and --list: one of them");
+    r.words = words + 1;
+    r.n = n - 1;
+    r.seed = (uint64_t)seed;
+    for (int i = 0; i < KERNELS; i++)
+        if (!strcmp(kernels[i].name, words[0])) return kernels[i].perform(&r);
+    return cli_usage("kernel: \"%s\" is no kernel; there is gemm", words[0]);
+}
+
+const cli_verb cli_kernel = {"kernel", "NAME k=v ...", "a generated GPU kernel: what it takes, its text, a checked run",
+                             "tilewright kernel gemm m=64 n=64 k=256 type=f16 kg=4 --emulate\n"
+                             "  tilewright kernel gemm m=2560 n=16 k=2560 --emit ptx\n"
+                             "  tilewright kernel gemm --list",
+                             run};

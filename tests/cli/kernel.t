@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+# Generated kernels. What depends on how they are generated is cut away.
+$ tilewright kernel gemm m=33 n=17 k=65 type=f16 ta=1 lda=40 ldb=20 ldc=18 out=f32 alpha=-0.5 beta=1 bias=1 mul=1 residual=1 activation=silu kg=2 u=32 --target sm_80 >said; sed -n '1p;3,4p' said; sed 's/ .*//' said | tr '\n' ' '
+  problem    type=f16 m=33 n=17 k=65 ta=1 lda=40 ldb=20 ldc=18 bias=1 mul=1 residual=1 out=f32 alpha=-0.5 beta=1 activation=silu
+  target     sm_80
+  legal      yes
+  problem config target legal block grid workspace PTX 
+$ tilewright kernel gemm m=64 n=64 k=64 kl=2 kg=2 split=2 --emulate | sed 's/;.*//'
+  emulated for sm_90a, seed 1: correct, nothing found
+$ tilewright kernel gemm m=64 n=64 k=64 batch=2 sa=-1 sb=4100 sc=4200 --target sm_89 --emulate --json --seed 7 | json - target on correct seed findings.# problem.batch config.kg
+  sm_89
+  emulator
+  true
+  7
+  0
+  2
+  1
+$ tilewright kernel gemm m=9 n=7 k=300 type=s8 kg=4 split=1 --json >g.json; json g.json legal problem.out problem.lda config.kg grid counter_bytes
+  true
+  i32
+  300
+  4
+  4
+  4
+# As text; what was printed is read by others.
+$ tilewright kernel gemm m=64 n=64 k=64 --emit ir | sed -n '1,3p'
+  kernel gemm
+      target 90
+      threads 128
+$ tilewright kernel gemm m=64 n=64 k=64 --emit ptx --target sm_120a >k.ptx; grep -c '^\.visible \.entry gemm(' k.ptx; grep '^\.target' k.ptx
+  1
+  .target sm_120a
+$ tilewright kernel gemm m=64 n=64 k=64 --emit ptx >one.ptx; tilewright kernel gemm m=640 n=64 k=64 --emit ptx | cmp - one.ptx && echo "shared by problems of a variant"
+  shared by problems of a variant
+$ PATH=$(dirname "$(command -v tilewright)") TILEWRIGHT_LIBCUDA=none tilewright kernel gemm m=64 n=64 k=64 --emit sass
+  tilewright: --emit sass: ptxas is not on PATH, and no GPU here is of sm_90a
+  [1]
+# What there is to say.
+$ tilewright kernel gemm --list | sed -n '1,2p;/^  u /p;/^  split /p'
+  of the problem:
+  m n k; type=f32|f64|f16|bf16|tf32|s8; ta tb (1: stored transposed); lda ldb ldc; batch, sa sb sc (strides);
+    u      4 8 16 32 64 128
+    split  0 1 2 3
+$ tilewright kernel gemm --list --json | json - stages.0
+  1
+# Configurations that cannot be.
+$ tilewright kernel gemm m=64 n=64 k=64 kg=100 | tail -1
+  legal      no: more splits than stages along k
+$ tilewright kernel gemm m=64 n=64 k=64 kg=100 >said; echo $?; tilewright kernel gemm m=64 n=64 k=64 kg=100 --json | json - legal why
+  1
+  false
+  more splits than stages along k
+$ tilewright kernel gemm m=1000000000 n=1000000000 k=1000000000 --emit ptx
+  tilewright: the configuration is not legal: more blocks than a grid holds
+  [2]
+$ tilewright kernel gemm m=10000 n=10000 k=1000000000 --emulate
+  tilewright: matrices of this size fit no machine
+  [1]
+$ tilewright kernel gemm m=64 n=64 k=64 ms=3 --emulate
+  tilewright: the configuration is not legal: a block's tile is no whole number of smaller ones
+  [2]
+$ tilewright kernel gemm m=64 n=64 k=64 type=tf32 mma=0 --emit ptx
+  tilewright: the configuration is not legal: tf32 is what tensor cores compute with
+  [2]
+# No GPU.
+$ TILEWRIGHT_LIBCUDA=none tilewright kernel gemm m=64 n=64 k=64 --run 2>&1 | cut -c1-30
+  tilewright: no NVIDIA driver: 
+# Wrong words.
+$ tilewright kernel
+  tilewright: kernel: needs NAME k=v ... (tilewright kernel --help)
+  [2]
+$ tilewright kernel gemv
+  tilewright: kernel: "gemv" is no kernel; there is gemm
+  [2]
+$ tilewright kernel gemm
+  tilewright: m = 0 is not within 1..1073741823
+  [2]
+$ tilewright kernel gemm m=64 n=64
+  tilewright: k = 0 is not within 1..1073741823
+  [2]
+$ tilewright kernel gemm m=64 n=64 k=0
+  tilewright: k = 0 is not within 1..1073741823
+  [2]
+$ tilewright kernel gemm m=64 n=64 k=64 type=f8
+  tilewright: "type=f8": no such value
+  [2]
+$ tilewright kernel gemm m=64 n=64 k=64 out=f64
+  tilewright: C cannot be f64 for f32
+  [2]
+$ tilewright kernel gemm m=64 n=64 k=64 x=1
+  tilewright: "x=1" is not a parameter's name and value, like ml=64
+  [2]
+$ tilewright kernel gemm m=64 n=64 k=64 ml
+  tilewright: "ml" is not a parameter's name and value, like ml=64
+  [2]
+$ tilewright kernel gemm m=64 n=64 k=64 ml=64x
+  tilewright: "ml=64x": the value is not a number within 0..65535
+  [2]
+$ tilewright kernel gemm m=64 n=64 k=64 batch=2 sc=100
+  tilewright: the products of a batch overlap in C
+  [2]
+$ tilewright kernel gemm m=64 n=64 k=64 lda=63
+  tilewright: lda = 63 is not within 64..2147483647
+  [2]
+$ tilewright kernel gemm m=64 n=64 k=64 --target sm_75
+  tilewright: --target: "sm_75" is none of sm_80, sm_89, sm_90a, sm_100a, sm_120a
+  [2]
+$ tilewright kernel gemm m=64 n=64 k=64 --emit c
+  tilewright: --emit: "c" is not ir, ptx or sass
+  [2]
+$ tilewright kernel gemm m=64 n=64 k=64 --emit ptx --run
+  tilewright: kernel: --emit, --emulate, --run and --list: one of them
+  [2]
+$ tilewright kernel gemm m=64 n=64 k=64 --seed many
+  tilewright: --seed: "many" is not a whole number
+  [2]

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/random_gemm.h"
+
+#include "kernels/gemm/generate.h"
+
+#include <stdio.h>
+
+static int below(tw_random *r, int n) {
+    return (int)tw_random_below(r, (uint64_t)n);
+}
+
+static bool chance(tw_random *r, int percent) {
+    return below(r, 100) < percent;
+}
+
+/* Small ones, powers of two and others, up to `most`. */
+static int64_t extent(tw_random *r, int most) {
+    switch (below(r, 4)) {
+    case 0:
+        return 1 + below(r, most < 24 ? most : 24);
+    case 1: {
+        int64_t x = (int64_t)16 << below(r, 8);
+        while (x > most) x /= 2;
+        return x;
+    }
+    case 2: {
+        int64_t x = 8 * (1 + below(r, most < 8 ? 1 : most / 8));
+        return x > most ? most : x;
+    }
+    default:
+        return 1 + below(r, most);
+    }
+}
+
+/* What makes a leading dimension: nothing, whole vectors, or an odd few elements. */
+static int64_t padded(tw_random *r, int64_t least) {
+    if (chance(r, 55)) return least;
+    return chance(r, 50) ? (least + 15) / 16 * 16 + 16 * below(r, 2) : least + 1 + below(r, 5);
+}
+
+static void draw_batch(tw_gemm_problem *p, tw_random *r) {
+    p->batch = 1;
+    if (!chance(r, 25)) return;
+    p->batch = 2 + below(r, 2);
+    const int64_t a = p->lda * (p->trans_a ? p->k : p->m), b = p->ldb * (p->trans_b ? p->n : p->k);
+    p->stride_a = chance(r, 25) ? TW_GEMM_SHARED : chance(r, 30) ? a + below(r, 20) : 0;
+    p->stride_b = chance(r, 25) ? TW_GEMM_SHARED : chance(r, 30) ? b + below(r, 20) : 0;
+    if (chance(r, 30)) {
+        p->stride_c = p->n; /* side by side */
+        p->ldc = p->n * p->batch + below(r, 3);
+    } else if (chance(r, 30)) {
+        p->stride_c = p->ldc * p->m + below(r, 20);
+    }
+}
+
+static tw_type draw_out(tw_gemm_type t, tw_random *r) {
+    static const tw_type floating[] = {TW_T_f32, TW_T_f16, TW_T_bf16}, integer[] = {TW_T_i32, TW_T_i8, TW_T_f32};
+    if (t == TW_GEMM_F64 || chance(r, 40)) return TW_T_none;
+    return t == TW_GEMM_S8 ? integer[below(r, 3)] : floating[below(r, 3)];
+}
+
+static void draw_problem(tw_gemm_problem *p, uint64_t number, const gemm_limits *most, tw_random *r) {
+    *p = (tw_gemm_problem){.type = (tw_gemm_type)(number % TW_GEMM_TYPES),
+                           .m = extent(r, most->m),
+                           .n = extent(r, most->n),
+                           .k = extent(r, most->k),
+                           .alpha = 1};
+    const uint64_t layout = number / TW_GEMM_TYPES + number / ((TW_GEMM_SPLITS + 1) * TW_GEMM_TYPES);
+    p->trans_a = layout & 1;
+    p->trans_b = layout >> 1 & 1;
+    p->out = draw_out(p->type, r);
+    p->lda = padded(r, p->trans_a ? p->m : p->k);
+    p->ldb = padded(r, p->trans_b ? p->k : p->n);
+    p->ldc = padded(r, p->n);
+    draw_batch(p, r);
+    tw_gemm_epilogue *e = &p->epilogue;
+    e->bias = chance(r, 30);
+    e->mul = chance(r, 20);
+    e->residual = chance(r, 25);
+    tw_gemm_problem complete = *p;
+    tw_gemm_problem_complete(&complete, NULL);
+    const bool integer = complete.out == TW_T_i32 || complete.out == TW_T_i8;
+    if (!integer && chance(r, 30)) p->alpha = (1 + below(r, 16)) / -4.0;
+    if (chance(r, 30)) p->beta = integer ? 1 : (1 + below(r, 16)) / 8.0;
+    if (!integer && complete.out != TW_T_f64) e->activation = (tw_gemm_activation)(chance(r, 40) ? 1 + below(r, 2) : 0);
+}
+
+static bool within(const gemm_case *c, const gemm_limits *most) {
+    tw_gemm_resources need;
+    tw_gemm_plan p;
+    tw_gemm_variant v = tw_gemm_variant_of(&c->problem, &c->config);
+    if (!tw_gemm_legal(&c->problem, &c->config, c->target, &need, NULL)) return false;
+    if (tw_gemm_plan_of(&v, &c->config, c->target, &p)) return false;
+    const tw_mma_info *m = tw_mma_describe(p.mma);
+    const int unrolled = c->config.mma ? p.accumulators / m->c * (p.depth / m->k) : p.accumulators * p.depth;
+    const double work =
+        (double)need.tiles * c->config.ml * c->config.nl * (double)c->problem.k / (c->config.mma ? 4 : 1);
+    return unrolled <= most->code && work <= most->work;
+}
+
+/* Ways to cut k, not more than there are stages of 8. */
+static int draw_parts(const tw_gemm_problem *p, const gemm_limits *most, tw_random *r) {
+    const int64_t k = p->k / 8 + 1;
+    const int limit = k < most->parts ? (int)k : most->parts;
+    for (int i = 0; i < 100 && limit >= 2; i++) {
+        int kg = 2 + below(r, limit - 1);
+        if (chance(r, 30) || kg <= 6 || kg % 4 == 0) return kg;
+    }
+    return 1;
+}
+
+static bool draw_config(gemm_case *c, uint64_t number, const gemm_limits *most, tw_random *r) {
+    tw_gemm_config keep;
+    for (int i = 0; i < tw_gemm_parameters(); i++) tw_gemm_config_set(&keep, i, -1);
+    int way = (int)(number / TW_GEMM_TYPES % (TW_GEMM_SPLITS + 1)); /* 0: no split */
+    if (way == TW_GEMM_SPLIT_CLUSTER + 1 && c->target->sm < 90) way = 0;
+    keep.kg = way ? draw_parts(&c->problem, most, r) : 1;
+    if (way == TW_GEMM_SPLIT_CLUSTER + 1 && keep.kg > TW_GEMM_CLUSTER) keep.kg = 2 + below(r, TW_GEMM_CLUSTER - 1);
+    keep.split = keep.kg > 1 ? way - 1 : 0;
+    keep.mma = c->problem.type == TW_GEMM_TF32 || chance(r, 60);
+    keep.swap = chance(r, 50);
+    if (chance(r, 35)) keep.stages = 1;
+    if (chance(r, 65)) keep.ks = 1 + below(r, 2);
+    if (chance(r, 70)) keep.kl = 1 << below(r, 4);
+    for (int i = 0; i < 40; i++)
+        if (tw_gemm_config_random(&c->config, &c->problem, c->target, &keep, r, 3000) && within(c, most)) return true;
+    return false;
+}
+
+bool gemm_case_draw(gemm_case *c, uint64_t number, const tw_target *t, const gemm_limits *most) {
+    tw_random r = tw_random_seed(number * 2 + 1);
+    *c = (gemm_case){.target = t, .seed = number};
+    for (int tries = 0; tries < 20; tries++) {
+        draw_problem(&c->problem, number, most, &r);
+        if (tw_gemm_problem_complete(&c->problem, NULL) != TW_OK) continue;
+        if (draw_config(c, number, most, &r)) return true;
+    }
+    return false;
+}
+
+void gemm_case_print(const gemm_case *c, char *out, size_t size) {
+    char problem[400], config[300];
+    tw_gemm_problem_print(&c->problem, problem, sizeof problem);
+    tw_gemm_config_print(&c->config, config, sizeof config);
+    snprintf(out, size, "tilewright kernel gemm %s %s --target %s --seed %llu", problem, config, c->target->name,
+             (unsigned long long)c->seed);
+}
+
+/* -- coverage */
+
+typedef struct facts {
+    const tw_gemm_problem *p;
+    const tw_gemm_config *c;
+    const tw_target *t;
+    tw_gemm_variant v;
+    tw_gemm_plan plan;
+    tw_gemm_resources need;
+} facts;
+
+#define FEATURES                                                                                                       \
+    F("f32", 120, p->type == TW_GEMM_F32)                                                                              \
+    F("f64", 120, p->type == TW_GEMM_F64)                                                                              \
+    F("f16", 120, p->type == TW_GEMM_F16)                                                                              \
+    F("bf16", 120, p->type == TW_GEMM_BF16)                                                                            \
+    F("tf32", 120, p->type == TW_GEMM_TF32)                                                                            \
+    F("s8", 120, p->type == TW_GEMM_S8)                                                                                \
+    F("f64 on tensor cores", 30, p->type == TW_GEMM_F64 && c->mma)                                                     \
+    F("f16 on tensor cores", 30, p->type == TW_GEMM_F16 && c->mma)                                                     \
+    F("bf16 on tensor cores", 30, p->type == TW_GEMM_BF16 && c->mma)                                                   \
+    F("s8 on tensor cores", 30, p->type == TW_GEMM_S8 && c->mma)                                                       \
+    F("f64 on plain threads", 30, p->type == TW_GEMM_F64 && !c->mma)                                                   \
+    F("f16 on plain threads", 30, p->type == TW_GEMM_F16 && !c->mma)                                                   \
+    F("bf16 on plain threads", 30, p->type == TW_GEMM_BF16 && !c->mma)                                                 \
+    F("s8 on plain threads", 30, p->type == TW_GEMM_S8 && !c->mma)                                                     \
+    F("C f32", 150, p->out == TW_T_f32)                                                                                \
+    F("C f16", 100, p->out == TW_T_f16)                                                                                \
+    F("C bf16", 100, p->out == TW_T_bf16)                                                                              \
+    F("C f64", 100, p->out == TW_T_f64)                                                                                \
+    F("C i32", 50, p->out == TW_T_i32)                                                                                 \
+    F("C i8", 15, p->out == TW_T_i8)                                                                                   \
+    F("NN", 150, !p->trans_a && !p->trans_b)                                                                           \
+    F("NT", 150, !p->trans_a && p->trans_b)                                                                            \
+    F("TN", 150, p->trans_a && !p->trans_b)                                                                            \
+    F("TT", 150, p->trans_a && p->trans_b)                                                                             \
+    F("swap", 300, c->swap)                                                                                            \
+    F("one stage", 250, c->stages == 1)                                                                                \
+    F("two stages", 40, c->stages == 2)                                                                                \
+    F("more stages", 200, c->stages > 2)                                                                               \
+    F("ks", 200, c->ks > 1)                                                                                            \
+    F("kl 2", 80, c->kl == 2)                                                                                          \
+    F("kl 4", 60, c->kl == 4)                                                                                          \
+    F("kl 8", 20, c->kl == 8)                                                                                          \
+    F("kg, last", 120, c->kg > 1 && c->split == TW_GEMM_SPLIT_LAST)                                                    \
+    F("kg, serial", 120, c->kg > 1 && c->split == TW_GEMM_SPLIT_SERIAL)                                                \
+    F("kg, atomic", 120, c->kg > 1 && c->split == TW_GEMM_SPLIT_ATOMIC)                                                \
+    F("kg, cluster", 50, c->kg > 1 && c->split == TW_GEMM_SPLIT_CLUSTER)                                               \
+    F("kg and kl", 150, c->kg > 1 && c->kl > 1)                                                                        \
+    F("a split without work", 30, c->kg > 1 && (c->kg - 1) * f->need.stages_of_k * c->u >= p->k)                       \
+    F("group", 400, c->group > 1)                                                                                      \
+    F("several tiles", 300, f->need.tiles > p->batch)                                                                  \
+    F("fragments of less than 16 bytes", 100, !c->mma && c->frag < 16)                                                 \
+    F("copies of 1 or 2 bytes", 60, f->plan.x.vec < 4 || f->plan.y.vec < 4)                                            \
+    F("copies of 4 bytes", 200, f->plan.x.vec == 4 || f->plan.y.vec == 4)                                              \
+    F("copies of 8 bytes", 100, f->plan.x.vec == 8 || f->plan.y.vec == 8)                                              \
+    F("fragments of less than 16 bytes", 100, !c->mma && c->frag < 16)                                                 \
+    F("copies of 16 bytes", 50, f->plan.x.vec == 16 || f->plan.y.vec == 16)                                            \
+    F("transposed on the way", 50, f->plan.x.k_major != f->plan.x.k_stored || f->plan.y.k_major != f->plan.y.k_stored) \
+    F("wide stores", 150, f->v.vec_c >= 8)                                                                             \
+    F("narrow stores", 150, f->v.vec_c <= tw_type_bits(p->out) / 8)                                                    \
+    F("whole m", 30, f->v.whole_m)                                                                                     \
+    F("whole n", 30, f->v.whole_n)                                                                                     \
+    F("whole k", 100, f->v.whole_k)                                                                                    \
+    F("ragged m", 300, !f->v.whole_m)                                                                                  \
+    F("ragged n", 300, !f->v.whole_n)                                                                                  \
+    F("ragged k", 300, !f->v.whole_k)                                                                                  \
+    F("padded rows of A", 200, p->lda > (p->trans_a ? p->m : p->k))                                                    \
+    F("padded rows of B", 200, p->ldb > (p->trans_b ? p->k : p->n))                                                    \
+    F("padded rows of C", 200, p->ldc > p->n)                                                                          \
+    F("batch", 150, p->batch > 1)                                                                                      \
+    F("shared A or B", 60, p->batch > 1 && (p->stride_a < 0 || p->stride_b < 0))                                       \
+    F("products side by side in C", 30, p->batch > 1 && p->stride_c < p->ldc)                                          \
+    F("alpha and beta", 40, p->alpha != 1 && p->beta != 0)                                                             \
+    F("beta", 150, p->beta != 0)                                                                                       \
+    F("activation", 100, p->epilogue.activation != TW_GEMM_LINEAR)                                                     \
+    F("bias", 150, p->epilogue.bias)                                                                                   \
+    F("mul or residual", 200, p->epilogue.mul || p->epilogue.residual)                                                 \
+    F("blocks to keep resident", 300, c->blocks > 0)
+
+static const struct {
+    const char *name;
+    int least;
+} features[] = {
+#define F(name, least, condition) {name, least},
+    FEATURES
+#undef F
+};
+enum { COUNT = sizeof features / sizeof *features };
+_Static_assert((int)COUNT <= (int)GEMM_FEATURES, "room for every feature");
+
+static void judge(gemm_coverage *v, const facts *f) {
+    const tw_gemm_problem *p = f->p;
+    const tw_gemm_config *c = f->c;
+    int i = 0;
+    v->cases++;
+#define F(name, least, condition) v->of[i++] += condition;
+    FEATURES
+#undef F
+}
+
+void gemm_cover(gemm_coverage *v, const gemm_case *c) {
+    facts f = {.p = &c->problem, .c = &c->config, .t = c->target};
+    f.v = tw_gemm_variant_of(f.p, f.c);
+    tw_gemm_plan_of(&f.v, f.c, f.t, &f.plan);
+    tw_gemm_legal(f.p, f.c, f.t, &f.need, NULL);
+    judge(v, &f);
+}
+
+int gemm_features(void) {
+    return COUNT;
+}
+
+const char *gemm_feature_name(int i) {
+    return features[i].name;
+}
+
+int gemm_feature_least(int i) {
+    return features[i].least;
+}

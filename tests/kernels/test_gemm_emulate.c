@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Hundreds of random legal configurations of matrix products in the emulator, every checker on: no finding, every cell
+   right. What fails is printed as a command that shows it again. */
+#include "support/support.h"
+
+#include "kernels/gemm/reference.h"
+#include "kernels/random_gemm.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define SANITIZED 1
+#endif
+#endif
+#ifdef SANITIZED
+enum { CASES = 60, SHOWN = 10 };
+#else
+enum { CASES = 400, SHOWN = 10 };
+#endif
+
+static tw_status emulate(const gemm_case *c, tw_diag *diag) {
+    tw_gemm_data d;
+    tw_status st = tw_gemm_data_make(&d, &c->problem, c->seed, diag);
+    if (st != TW_OK) return st;
+    st = tw_gemm_emulate(&d, &c->config, c->target, c->seed, NULL, diag);
+    tw_gemm_data_free(&d);
+    return st;
+}
+
+static void random_configurations_are_right(void **state) {
+    (void)state;
+    static const char *const targets[] = {"sm_80", "sm_90a"};
+    const gemm_limits most = {.m = 100, .n = 100, .k = 150, .parts = 6, .work = 2e6, .code = 4096};
+    const char *first = getenv("GEMM_FIRST"), *count = getenv("GEMM_COUNT");
+    const int from = first ? atoi(first) : 0, n = count ? atoi(count) : CASES;
+    gemm_coverage v = {0};
+    int failed = 0, skipped = 0;
+    for (int i = from; i < from + n; i++) {
+        gemm_case c;
+        tw_diag d;
+        char text[800];
+        if (!gemm_case_draw(&c, (uint64_t)i, tw_target_find(targets[i / 5 % 2]), &most)) {
+            print_message("case %d: nothing legal was found\n", i);
+            continue;
+        }
+        gemm_cover(&v, &c);
+        tw_status st = emulate(&c, &d);
+        skipped += st == TW_ERR_UNSUPPORTED;
+        if (st == TW_OK || st == TW_ERR_UNSUPPORTED) continue;
+        gemm_case_print(&c, text, sizeof text);
+        if (failed++ < SHOWN) print_message("%s --emulate\n  %s\n", text, d.message);
+    }
+    print_message("%d cases, %d failed, %d that the emulator does not know\n", v.cases, failed, skipped);
+    assert_int_equal(failed, 0);
+    assert_true(v.cases >= n * 9 / 10);
+    for (int i = 0; i < gemm_features() && v.cases >= 300; i++) {
+        if (v.of[i] * 1000 >= v.cases * gemm_feature_least(i)) continue;
+        print_message("%s: %d of %d cases, at least %d in 1000 wanted\n", gemm_feature_name(i), v.of[i], v.cases,
+                      gemm_feature_least(i));
+        failed++;
+    }
+    assert_int_equal(failed, 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(random_configurations_are_right)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

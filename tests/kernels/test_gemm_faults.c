@@ -1,0 +1,849 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Does the emulator see what is wrong? Faults are planted in the IR of real generated kernels, one at a time; each must
+   be found under a rule that fits it, with its place; plain arithmetic ones by the comparison. The table that is
+   printed says what found each kind. */
+#include "support/support.h"
+
+#include "ir/builder.h"
+#include "ir/passes/edit.h"
+#include "ir/passes/passes.h"
+#include "kernels/gemm/generate.h"
+#include "kernels/gemm/reference.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { VARIANTS = 5, MOST_OPS = 1 << 16 };
+
+/* -- kernels that faults are planted in */
+
+enum {
+    PIPE = 1, /* asynchronous copies over several stages */
+    ONE = 2,  /* one stage, through registers */
+    TENSOR = 4,
+    KL = 8,
+    LAST = 16,
+    SERIAL = 32,
+    ATOMIC = 64,
+    RAGGED_M = 128,
+    RAGGED_N = 256,
+    RAGGED_K = 512,
+    BIAS = 1024,
+    BATCH = 2048,
+    VECTORS = 4096, /* 16 bytes at once wherever there is a choice */
+    F32 = 8192,
+};
+
+typedef struct specimen {
+    tw_gemm_problem problem;
+    tw_gemm_config config;
+    const tw_target *target;
+    tw_gemm_plan plan;
+    int count; /* stages that a block walks */
+} specimen;
+
+static specimen make_specimen(int has, int variant) {
+    static const tw_gemm_type plain[] = {TW_GEMM_F32, TW_GEMM_F64, TW_GEMM_F32, TW_GEMM_S8, TW_GEMM_F16},
+                              tensor[] = {TW_GEMM_F16, TW_GEMM_BF16, TW_GEMM_TF32, TW_GEMM_S8, TW_GEMM_F16};
+    specimen s = {.target = tw_target_find(variant & 1 ? "sm_80" : "sm_90a")};
+    const bool mma = has & TENSOR, split = has & (LAST | SERIAL | ATOMIC);
+    const int kl = has & KL ? 2 << variant % 2 : 1, stages = has & ONE ? 1 : 2 + (variant + 1) % 3;
+    const int u = (mma ? 32 : 8) * kl, kg = split ? 2 + variant % 3 : 1;
+    /* The last stage is the first one's place, where the groups join. */
+    s.count = 2 * stages + 1;
+    s.config = (tw_gemm_config){.mma = mma,
+                                .ms = mma ? 16 : 4,
+                                .ns = mma ? 16 : 4,
+                                .ml = 32,
+                                .nl = 32,
+                                .u = u,
+                                .ks = 1,
+                                .kl = kl,
+                                .kg = kg,
+                                .vec = 16,
+                                .frag = 16,
+                                .stages = stages,
+                                .split = has & SERIAL   ? TW_GEMM_SPLIT_SERIAL
+                                         : has & ATOMIC ? TW_GEMM_SPLIT_ATOMIC
+                                                        : TW_GEMM_SPLIT_LAST,
+                                .group = 1 + variant % 2};
+    tw_gemm_problem *p = &s.problem;
+    *p = (tw_gemm_problem){.type = has & F32 ? TW_GEMM_F32 : (mma ? tensor : plain)[variant],
+                           .m = has & RAGGED_M ? 61 : 64,
+                           .n = has & RAGGED_N ? 59 : 64,
+                           .k = (int64_t)u * s.count * kg - (has & RAGGED_K ? 3 : 0),
+                           .alpha = 1,
+                           .beta = variant % 2,
+                           .batch = has & BATCH ? 2 : 1,
+                           .epilogue.bias = has & BIAS};
+    if (!(has & VECTORS)) {
+        p->trans_a = variant >> 1 & 1;
+        p->trans_b = variant & 1;
+    }
+    /* Rows of whole vectors, or, in turn, of single copies; C's with room for what is beyond a ragged edge. */
+    const int64_t pad = variant % 3 == 2 && !(has & VECTORS) ? 4 : 16;
+    p->lda = ((p->trans_a ? p->m : p->k) + pad - 1) / pad * pad;
+    p->ldb = ((p->trans_b ? p->k : p->n) + pad - 1) / pad * pad;
+    p->ldc = p->n + 8;
+    tw_diag d;
+    const char *why = NULL;
+    if (tw_gemm_problem_complete(p, &d) != TW_OK) fail_msg("%s", d.message);
+    if (!tw_gemm_legal(p, &s.config, s.target, NULL, &why)) fail_msg("variant %d: %s", variant, why);
+    tw_gemm_variant v = tw_gemm_variant_of(p, &s.config);
+    tw_gemm_plan_of(&v, &s.config, s.target, &s.plan);
+    return s;
+}
+
+/* -- finding one's way in a kernel */
+
+static void collect(const tw_block *b, tw_opcode code, tw_ir_op **out, int *n) {
+    for (tw_ir_op *op = b->first; op; op = op->next) {
+        if (op->code == code && *n < MOST_OPS) out[(*n)++] = op;
+        for (int i = 0; i < op->n_blocks; i++) collect(&op->blocks[i], code, out, n);
+    }
+}
+
+static tw_ir_op *found[MOST_OPS];
+
+/* Every operation of a code, in order, into `found`. */
+static int all(const tw_block *b, tw_opcode code) {
+    int n = 0;
+    collect(b, code, found, &n);
+    return n;
+}
+
+/* The nth of a code that lies in the block itself. */
+static tw_ir_op *direct(const tw_block *b, tw_opcode code, int nth) {
+    for (tw_ir_op *op = b->first; op; op = op->next)
+        if (op->code == code && nth-- == 0) return op;
+    return NULL;
+}
+
+static tw_ir_op *after(tw_ir_op *op, tw_opcode code) {
+    while (op && (op = op->next) && op->code != code) {
+    }
+    return op;
+}
+
+static tw_ir_op *before(tw_ir_op *op, tw_opcode code) {
+    while (op && (op = op->prev) && op->code != code) {
+    }
+    return op;
+}
+
+static tw_ir_op *loop_of(tw_kernel *k) {
+    return direct(&k->body, TW_OP_for, 0);
+}
+
+static tw_block *inside(tw_kernel *k) {
+    return &loop_of(k)->blocks[0];
+}
+
+static tw_val constant(tw_kernel *k, tw_type t, uint64_t bits) {
+    return tw_edit_constant(k, t, bits);
+}
+
+static bool is_constant(const tw_kernel *k, tw_val v, uint64_t bits) {
+    uint64_t is;
+    return tw_value_constant(k, v, &is) && is == bits;
+}
+
+static tw_val parameter(const tw_kernel *k, const char *name) {
+    for (int i = 0; i < k->n_parameters; i++)
+        if (!strcmp(k->parameters[i].name, name)) return k->parameters[i].value;
+    return TW_NONE;
+}
+
+static tw_ir_op *definition(const tw_block *b, tw_val v) {
+    for (tw_ir_op *op = b->first; op; op = op->next) {
+        for (int i = 0; i < op->n_results; i++)
+            if (op->results[i].id == v.id) return op;
+        for (int i = 0; i < op->n_blocks; i++) {
+            tw_ir_op *in = definition(&op->blocks[i], v);
+            if (in) return in;
+        }
+    }
+    return NULL;
+}
+
+static void move_before(tw_ir_op *at, tw_ir_op *op) {
+    tw_edit_remove(op);
+    op->prev = op->next = NULL;
+    tw_block alone = {.first = op, .last = op};
+    tw_edit_splice(at, &alone);
+}
+
+static bool drop(tw_ir_op *op) {
+    if (op) tw_edit_remove(op);
+    return op;
+}
+
+/* -- faults: each plants itself, or says that the kernel has no place for it */
+
+typedef bool plant(tw_kernel *k, const specimen *s);
+
+static bool loop_barrier(tw_kernel *k, const specimen *s) {
+    (void)s;
+    return drop(direct(inside(k), TW_OP_barrier, 0));
+}
+
+static bool second_loop_barrier(tw_kernel *k, const specimen *s) {
+    (void)s;
+    return drop(direct(inside(k), TW_OP_barrier, 1));
+}
+
+static bool no_wait(tw_kernel *k, const specimen *s) {
+    (void)s;
+    return drop(direct(inside(k), TW_OP_cp_async_wait, 0));
+}
+
+static bool short_wait(tw_kernel *k, const specimen *s) {
+    (void)s;
+    direct(inside(k), TW_OP_cp_async_wait, 0)->at.count++;
+    return true;
+}
+
+static bool no_commit(tw_kernel *k, const specimen *s) {
+    (void)s;
+    return drop(direct(inside(k), TW_OP_cp_async_commit, 0));
+}
+
+static bool copy_before_barrier(tw_kernel *k, const specimen *s) {
+    (void)s;
+    tw_ir_op *barrier = direct(inside(k), TW_OP_barrier, 0), *issue = after(barrier, TW_OP_if);
+    move_before(issue->next, barrier);
+    return true;
+}
+
+static bool wait_after_barrier(tw_kernel *k, const specimen *s) {
+    (void)s;
+    tw_ir_op *wait = direct(inside(k), TW_OP_cp_async_wait, 0), *barrier = after(wait, TW_OP_barrier);
+    move_before(wait, barrier);
+    return true;
+}
+
+static bool join_barrier(tw_kernel *k, const specimen *s) {
+    (void)s;
+    return drop(after(loop_of(k), TW_OP_barrier));
+}
+
+static bool second_join_barrier(tw_kernel *k, const specimen *s) {
+    (void)s;
+    return drop(after(after(loop_of(k), TW_OP_barrier), TW_OP_barrier));
+}
+
+static bool one_stage_fewer(tw_kernel *k, const specimen *s) {
+    (void)s;
+    tw_ir_op *loop = loop_of(k);
+    loop->operands[1] =
+        tw_edit_insert(k, loop, TW_OP_sub_i32, TW_T_i32, loop->operands[1], constant(k, TW_T_i32, 1), TW_NONE);
+    return true;
+}
+
+static bool one_stage_more(tw_kernel *k, const specimen *s) {
+    (void)s;
+    tw_ir_op *loop = loop_of(k);
+    loop->operands[1] =
+        tw_edit_insert(k, loop, TW_OP_add_i32, TW_T_i32, loop->operands[1], constant(k, TW_T_i32, 1), TW_NONE);
+    return true;
+}
+
+/* The selects that bring a stage back to the first: of the stage that is read, or written. */
+static tw_ir_op *wrap_of(tw_kernel *k, bool read) {
+    tw_ir_op *issue = after(direct(inside(k), TW_OP_barrier, 0), TW_OP_if), *last = NULL;
+    tw_block *b = read ? inside(k) : &issue->blocks[0];
+    for (tw_ir_op *op = b->first; op; op = op->next)
+        if (op->code == TW_OP_select && is_constant(k, op->operands[0], 0)) last = op;
+    return last;
+}
+
+static bool never_wraps_reading(tw_kernel *k, const specimen *s) {
+    (void)s;
+    tw_ir_op *op = wrap_of(k, true);
+    op->operands[0] = op->operands[1];
+    return true;
+}
+
+static bool never_wraps_writing(tw_kernel *k, const specimen *s) {
+    (void)s;
+    tw_ir_op *op = wrap_of(k, false);
+    op->operands[0] = op->operands[1];
+    return true;
+}
+
+static bool wraps_to_the_wrong_stage(tw_kernel *k, const specimen *s) {
+    wrap_of(k, true)->operands[0] = constant(k, TW_T_i32, (uint64_t)s->plan.stage_bytes);
+    return true;
+}
+
+static bool writes_the_wrong_stage(tw_kernel *k, const specimen *s) {
+    wrap_of(k, false)->operands[0] = constant(k, TW_T_i32, (uint64_t)s->plan.stage_bytes);
+    return true;
+}
+
+static int element_bytes(const specimen *s) {
+    return tw_type_bits(tw_gemm_element(s->problem.type)) / 8;
+}
+
+static bool shift_copies(tw_kernel *k, int by) {
+    int n = all(&k->body, TW_OP_cp_async);
+    for (int i = 0; i < n; i++) found[i]->at.offset += by;
+    return n > 0;
+}
+
+static bool copies_land_an_element_further(tw_kernel *k, const specimen *s) {
+    return shift_copies(k, element_bytes(s));
+}
+
+static bool copies_land_a_copy_further(tw_kernel *k, const specimen *s) {
+    return shift_copies(k, s->plan.x.vec > s->plan.y.vec ? s->plan.x.vec : s->plan.y.vec);
+}
+
+static bool shift_sources(tw_kernel *k, tw_opcode code, int operand, int by) {
+    int n = all(&k->body, code), shifted = 0;
+    for (int i = 0; i < n; i++) {
+        if (code == TW_OP_ld && (found[i]->at.space != TW_SPACE_global || found[i]->at.cache != TW_CACHE_nc)) continue;
+        found[i]->operands[operand] = tw_edit_insert(k, found[i], TW_OP_add_i64, TW_T_i64, found[i]->operands[operand],
+                                                     constant(k, TW_T_i64, (uint64_t)by), TW_NONE);
+        shifted++;
+    }
+    return shifted > 0;
+}
+
+static bool sources_an_element_further(tw_kernel *k, const specimen *s) {
+    return shift_sources(k, TW_OP_cp_async, 1, element_bytes(s));
+}
+
+static bool sources_a_copy_further(tw_kernel *k, const specimen *s) {
+    return shift_sources(k, TW_OP_cp_async, 1, s->plan.x.vec);
+}
+
+static bool loads_an_element_further(tw_kernel *k, const specimen *s) {
+    return shift_sources(k, TW_OP_ld, 0, element_bytes(s));
+}
+
+/* Shared loads, or stores, of the loop. */
+static tw_ir_op *shared_access(tw_kernel *k, tw_opcode code) {
+    int n = all(inside(k), code);
+    for (int i = 0; i < n; i++)
+        if (code == TW_OP_ldmatrix || found[i]->at.space == TW_SPACE_shared) return found[i];
+    return NULL;
+}
+
+static bool fragment_an_element_further(tw_kernel *k, const specimen *s) {
+    shared_access(k, TW_OP_ld)->at.offset += element_bytes(s);
+    return true;
+}
+
+static bool fragment_a_vector_further(tw_kernel *k, const specimen *s) {
+    tw_ir_op *op = shared_access(k, TW_OP_ld);
+    op->at.offset += element_bytes(s) * (op->at.vec ? op->at.vec : 1);
+    return true;
+}
+
+static bool store_an_element_further(tw_kernel *k, const specimen *s) {
+    (void)s;
+    int n = all(inside(k), TW_OP_st), shifted = 0;
+    for (int i = 0; i < n; i++)
+        if (found[i]->at.space == TW_SPACE_shared) {
+            found[i]->at.offset += tw_type_bits((tw_type)found[i]->at.type) / 8;
+            shifted++;
+        }
+    return shifted > 0;
+}
+
+static bool matrix_half_a_row_further(tw_kernel *k, const specimen *s) {
+    (void)s;
+    shared_access(k, TW_OP_ldmatrix)->at.offset += 8;
+    return true;
+}
+
+static bool matrix_a_row_further(tw_kernel *k, const specimen *s) {
+    (void)s;
+    shared_access(k, TW_OP_ldmatrix)->at.offset += s->plan.x.pitch;
+    return true;
+}
+
+static bool matrix_turned(tw_kernel *k, const specimen *s) {
+    (void)s;
+    shared_access(k, TW_OP_ldmatrix)->at.trans ^= 1;
+    return true;
+}
+
+static void swap_values(tw_val *a, tw_val *b) {
+    tw_val v = *a;
+    *a = *b;
+    *b = v;
+}
+
+static bool mma_rows_exchanged(tw_kernel *k, const specimen *s) {
+    (void)s;
+    all(inside(k), TW_OP_mma);
+    swap_values(&found[0]->operands[0], &found[0]->operands[1]);
+    return true;
+}
+
+static bool mma_columns_exchanged(tw_kernel *k, const specimen *s) {
+    const tw_mma_info *m = tw_mma_describe(s->plan.mma);
+    if (m->b < 2) return false;
+    all(inside(k), TW_OP_mma);
+    swap_values(&found[0]->operands[m->a], &found[0]->operands[m->a + 1]);
+    return true;
+}
+
+static bool mma_result_misplaced(tw_kernel *k, const specimen *s) {
+    (void)s;
+    all(inside(k), TW_OP_mma);
+    swap_values(&found[0]->results[0], &found[0]->results[1]);
+    return true;
+}
+
+/* The first accumulator. */
+static tw_ir_op *first_sum(tw_kernel *k, const specimen *s) {
+    const tw_type t = tw_gemm_accumulator(s->problem.type);
+    for (tw_ir_op *op = k->body.first; op && op != loop_of(k); op = op->next)
+        if (op->code == TW_OP_set && op->at.type == (int)t && is_constant(k, op->operands[0], 0) &&
+            all(inside(k), s->config.mma   ? TW_OP_mma
+                           : t == TW_T_f64 ? TW_OP_fma_f64
+                           : t == TW_T_f32 ? TW_OP_fma_f32
+                                           : TW_OP_mad_i32))
+            for (int i = 0; i < found[0]->n_results; i++)
+                if (found[0]->results[i].id == op->results[0].id) return op;
+    return NULL;
+}
+
+static bool sum_starts_at_one(tw_kernel *k, const specimen *s) {
+    tw_ir_op *op = first_sum(k, s);
+    const tw_type t = tw_gemm_accumulator(s->problem.type);
+    if (!op) return false;
+    op->operands[0] = constant(k, t, t == TW_T_i32 ? 1 : t == TW_T_f32 ? 0x3f800000u : 0x3ff0000000000000u);
+    return true;
+}
+
+static bool sum_never_starts(tw_kernel *k, const specimen *s) {
+    tw_ir_op *op = first_sum(k, s);
+    if (!op) return false;
+    op->code = TW_OP_undef;
+    op->n_operands = 0;
+    return true;
+}
+
+static bool sum_is_forgotten(tw_kernel *k, const specimen *s) {
+    (void)s;
+    if (!all(inside(k), TW_OP_fma_f32)) return false;
+    found[0]->operands[2] = constant(k, TW_T_f32, 0);
+    return true;
+}
+
+/* -- bounds */
+
+static bool all_bytes(tw_kernel *k, const specimen *s) {
+    (void)s;
+    int n = all(&k->body, TW_OP_cp_async), dropped = 0;
+    for (int i = 0; i < n; i++)
+        if (found[i]->n_operands == 3) {
+            found[i]->n_operands = 2;
+            dropped++;
+        }
+    return dropped > 0;
+}
+
+static bool a_byte_too_many(tw_kernel *k, const specimen *s) {
+    (void)s;
+    int n = all(&k->body, TW_OP_cp_async), shifted = 0;
+    for (int i = 0; i < n; i++)
+        if (found[i]->n_operands == 3) {
+            tw_val more = tw_edit_insert(k, found[i], TW_OP_add_i32, TW_T_i32, found[i]->operands[2],
+                                         constant(k, TW_T_i32, (uint64_t)element_bytes(s)), TW_NONE);
+            found[i]->operands[2] = tw_edit_insert(k, found[i], TW_OP_min_s32, TW_T_i32, more,
+                                                   constant(k, TW_T_i32, (uint64_t)found[i]->at.bytes), TW_NONE);
+            shifted++;
+        }
+    return shifted > 0;
+}
+
+static bool drop_guards(tw_kernel *k, tw_opcode code, bool read_only) {
+    int n = all(&k->body, code), dropped = 0;
+    for (int i = 0; i < n; i++)
+        if (found[i]->guard.id && found[i]->at.space == TW_SPACE_global &&
+            (found[i]->at.cache == TW_CACHE_nc) == read_only) {
+            found[i]->guard = TW_NONE;
+            dropped++;
+        }
+    return dropped > 0;
+}
+
+static bool loads_unguarded(tw_kernel *k, const specimen *s) {
+    (void)s;
+    return drop_guards(k, TW_OP_ld, true);
+}
+
+static bool stores_unguarded(tw_kernel *k, const specimen *s) {
+    (void)s;
+    return drop_guards(k, TW_OP_st, false);
+}
+
+/* Every use of a parameter is moved by so many bytes, or becomes another value. */
+static int replace_operand(tw_kernel *k, tw_block *b, tw_val from, tw_val to) {
+    int n = 0;
+    for (tw_ir_op *op = b->first; op; op = op->next) {
+        for (int i = 0; i < op->n_operands; i++)
+            if (op->operands[i].id == from.id) {
+                op->operands[i] = to;
+                n++;
+            }
+        for (int i = 0; i < op->n_blocks; i++) n += replace_operand(k, &op->blocks[i], from, to);
+    }
+    return n;
+}
+
+static bool writes_a(tw_kernel *k, const specimen *s) {
+    (void)s;
+    return replace_operand(k, &k->body, parameter(k, "c"), parameter(k, "a")) > 0;
+}
+
+static bool bias_of_the_next_tile(tw_kernel *k, const specimen *s) {
+    const int es = tw_type_bits(s->problem.out) / 8;
+    tw_val bias = parameter(k, "bias");
+    int n = replace_operand(k, &k->body, bias, TW_NONE);
+    if (!n) return false;
+    tw_val next = tw_edit_insert(k, k->body.first, TW_OP_add_i64, TW_T_i64, bias,
+                                 constant(k, TW_T_i64, (uint64_t)(s->config.nl * es)), TW_NONE);
+    return replace_operand(k, &k->body, TW_NONE, next) >= 0;
+}
+
+static bool products_in_one_place(tw_kernel *k, const specimen *s) {
+    (void)s;
+    return replace_operand(k, &k->body, parameter(k, "stride_c"), constant(k, TW_T_i64, 0)) > 0;
+}
+
+/* -- splits */
+
+static tw_ir_op *counting(tw_kernel *k) {
+    return all(&k->body, TW_OP_atom) ? found[0] : NULL;
+}
+
+static bool arrives_early(tw_kernel *k, const specimen *s) {
+    (void)s;
+    return drop(before(counting(k)->block->owner, TW_OP_barrier));
+}
+
+static bool asks_early(tw_kernel *k, const specimen *s) {
+    (void)s;
+    return drop(after(counting(k)->block->owner, TW_OP_barrier));
+}
+
+static bool barrier_of_one(tw_kernel *k, const specimen *s) {
+    (void)s;
+    tw_ir_op *atom = counting(k);
+    move_before(atom, after(atom->block->owner, TW_OP_barrier));
+    return true;
+}
+
+static bool counts_relaxed(tw_kernel *k, const specimen *s) {
+    (void)s;
+    counting(k)->at.order = TW_ORDER_relaxed;
+    return true;
+}
+
+static bool counts_without_acquire(tw_kernel *k, const specimen *s) {
+    (void)s;
+    counting(k)->at.order = TW_ORDER_release;
+    return true;
+}
+
+static bool counts_without_release(tw_kernel *k, const specimen *s) {
+    (void)s;
+    counting(k)->at.order = TW_ORDER_acquire;
+    return true;
+}
+
+static bool counts_in_the_block(tw_kernel *k, const specimen *s) {
+    (void)s;
+    counting(k)->at.scope = TW_SCOPE_cta;
+    return true;
+}
+
+static bool counter_not_reset(tw_kernel *k, const specimen *s) {
+    counting(k)->operands[1] = constant(k, TW_T_i32, (uint64_t)s->config.kg);
+    return true;
+}
+
+static bool counter_reset_early(tw_kernel *k, const specimen *s) {
+    if (s->config.kg == 2) return false;
+    counting(k)->operands[1] = constant(k, TW_T_i32, (uint64_t)(s->config.kg - 2));
+    return true;
+}
+
+static tw_ir_op *ordered(tw_kernel *k, tw_opcode code, int order) {
+    int n = all(&k->body, code);
+    for (int i = 0; i < n; i++)
+        if (found[i]->at.order == order) return found[i];
+    return NULL;
+}
+
+static tw_ir_op *turn(tw_kernel *k) {
+    return ordered(k, TW_OP_ld, TW_ORDER_acquire);
+}
+
+static tw_ir_op *handing_on(tw_kernel *k) {
+    return ordered(k, TW_OP_st, TW_ORDER_release);
+}
+
+static bool looks_relaxed(tw_kernel *k, const specimen *s) {
+    (void)s;
+    turn(k)->at.order = TW_ORDER_relaxed;
+    return true;
+}
+
+static bool looks_in_the_block(tw_kernel *k, const specimen *s) {
+    (void)s;
+    turn(k)->at.scope = TW_SCOPE_cta;
+    return true;
+}
+
+static bool hands_on_relaxed(tw_kernel *k, const specimen *s) {
+    (void)s;
+    handing_on(k)->at.order = TW_ORDER_relaxed;
+    return true;
+}
+
+static bool hands_on_in_the_block(tw_kernel *k, const specimen *s) {
+    (void)s;
+    handing_on(k)->at.scope = TW_SCOPE_cta;
+    return true;
+}
+
+static bool starts_before_its_turn(tw_kernel *k, const specimen *s) {
+    (void)s;
+    /* The load is in a while, which is in the leader's if. */
+    return drop(after(turn(k)->block->owner->block->owner, TW_OP_barrier));
+}
+
+static bool hands_on_early(tw_kernel *k, const specimen *s) {
+    (void)s;
+    return drop(before(handing_on(k)->block->owner, TW_OP_barrier));
+}
+
+static bool last_does_not_reset(tw_kernel *k, const specimen *s) {
+    (void)s;
+    tw_ir_op *st = handing_on(k), *select = definition(&k->body, st->operands[1]);
+    st->operands[1] = select->operands[1];
+    return true;
+}
+
+static bool waits_for_ever(tw_kernel *k, const specimen *s) {
+    (void)s;
+    tw_ir_op *loop = turn(k)->block->owner;
+    tw_ir_op *ne = definition(&k->body, loop->operands[0]);
+    ne->code = TW_OP_eq_i32;
+    return ne->n_operands == 2;
+}
+
+static tw_ir_op *to_workspace(tw_kernel *k, tw_opcode code) {
+    int n = all(&k->body, code);
+    for (int i = 0; i < n; i++)
+        if (found[i]->at.space == TW_SPACE_global && !found[i]->guard.id && found[i]->at.order != TW_ORDER_release)
+            return found[i];
+    return NULL;
+}
+
+static bool part_not_left(tw_kernel *k, const specimen *s) {
+    (void)s;
+    return drop(to_workspace(k, TW_OP_st));
+}
+
+static bool workspace_not_zeroed(tw_kernel *k, const specimen *s) {
+    (void)s;
+    return drop(to_workspace(k, TW_OP_st));
+}
+
+static bool part_not_added(tw_kernel *k, const specimen *s) {
+    (void)s;
+    return drop(to_workspace(k, TW_OP_red));
+}
+
+static bool adds_in_the_block(tw_kernel *k, const specimen *s) {
+    (void)s;
+    int n = all(&k->body, TW_OP_red);
+    for (int i = 0; i < n; i++) found[i]->at.scope = TW_SCOPE_cta;
+    return n > 0;
+}
+
+/* -- what must find them */
+
+enum { MISMATCH = TW_EMU_RULES, VERIFIER, VERDICTS };
+#define ONLY(rule) (1u << (rule))
+#define RULE(name) ONLY(TW_EMU_##name)
+#define WRONG      ONLY(MISMATCH)
+/* Who reads first, and finds nothing there, is the other side of a race. */
+#define RACE_READ  (RULE(RACE) | RULE(UNINITIALISED))
+#define RACE_ASYNC (RULE(ASYNC) | RACE_READ)
+
+static const struct {
+    const char *kind;
+    int has;
+    plant *plant;
+    unsigned by;
+    const char *at; /* what the finding speaks of */
+} faults[] = {
+    {"pipeline: no barrier", PIPE, loop_barrier, RACE_ASYNC, "tiles+"},
+    {"pipeline: no wait", PIPE, no_wait, RULE(ASYNC), "tiles+"},
+    {"pipeline: waits for one group too few", PIPE, short_wait, RULE(ASYNC), "tiles+"},
+    {"pipeline: no commit", PIPE, no_commit, RULE(ASYNC), "tiles+"},
+    {"pipeline: waits after the barrier", PIPE, wait_after_barrier, RACE_ASYNC, "tiles+"},
+    {"pipeline: fetches before the barrier", PIPE, copy_before_barrier, RACE_ASYNC, "tiles+"},
+    {"pipeline: tensor cores, no barrier", PIPE | TENSOR, loop_barrier, RACE_ASYNC, "tiles+"},
+    {"pipeline: reads on beyond the last stage", PIPE, never_wraps_reading, RULE(BOUNDS), "tiles+"},
+    {"pipeline: writes on beyond the last stage", PIPE, never_wraps_writing, RULE(BOUNDS), "tiles+"},
+    {"pipeline: reads the wrong stage", PIPE, wraps_to_the_wrong_stage, RACE_ASYNC | RULE(BOUNDS) | WRONG, NULL},
+    {"pipeline: writes the wrong stage", PIPE, writes_the_wrong_stage, RACE_ASYNC | RULE(BOUNDS) | WRONG, NULL},
+    {"one stage: no barrier before reading", ONE, loop_barrier, RACE_READ, "tiles+"},
+    {"one stage: no barrier before writing", ONE, second_loop_barrier, RACE_READ, "tiles+"},
+    {"a stage too few", PIPE, one_stage_fewer, WRONG, "row"},
+    {"a stage too many", PIPE, one_stage_more, WRONG, "row"},
+    {"one stage: a stage too few", ONE, one_stage_fewer, WRONG, "row"},
+    {"copy to an element further", PIPE | VECTORS, copies_land_an_element_further, RULE(ALIGNMENT), "tiles+"},
+    {"copy to a copy further", PIPE, copies_land_a_copy_further, RULE(UNINITIALISED) | RACE_ASYNC | RULE(BOUNDS),
+     "tiles+"},
+    {"copy from an element further", PIPE | VECTORS, sources_an_element_further, RULE(ALIGNMENT), "+"},
+    {"copy from a copy further", PIPE, sources_a_copy_further, RULE(BOUNDS) | WRONG, NULL},
+    {"load from an element further", ONE | VECTORS, loads_an_element_further, RULE(ALIGNMENT), "+"},
+    {"store to an element further", ONE | VECTORS, store_an_element_further, RULE(ALIGNMENT), "tiles+"},
+    {"fragment an element further", PIPE | VECTORS | F32, fragment_an_element_further, RULE(ALIGNMENT), "tiles+"},
+    {"fragment a vector further", PIPE, fragment_a_vector_further, RULE(UNINITIALISED) | WRONG, NULL},
+    {"ldmatrix at half a row", PIPE | TENSOR | VECTORS, matrix_half_a_row_further, RULE(ALIGNMENT), "tiles+"},
+    {"ldmatrix a row further", PIPE | TENSOR | VECTORS, matrix_a_row_further, WRONG, "row"},
+    {"ldmatrix turned", PIPE | TENSOR | VECTORS, matrix_turned, WRONG, "row"},
+    {"mma: rows exchanged", PIPE | TENSOR, mma_rows_exchanged, WRONG, "row"},
+    {"mma: columns exchanged", PIPE | TENSOR, mma_columns_exchanged, WRONG, "row"},
+    {"mma: results exchanged", PIPE | TENSOR, mma_result_misplaced, WRONG, "row"},
+    {"a sum starts at one", PIPE, sum_starts_at_one, WRONG, "row"},
+    {"a sum starts nowhere", PIPE, sum_never_starts, ONLY(VERIFIER), "assigned"},
+    {"a sum is forgotten", PIPE | F32, sum_is_forgotten, WRONG, "row"},
+    {"no bounds along m", PIPE | RAGGED_M, all_bytes, RULE(BOUNDS), "A+"},
+    {"no bounds along n", PIPE | RAGGED_N, all_bytes, RULE(BOUNDS), "B+"},
+    {"no bounds along k", PIPE | RAGGED_K, all_bytes, RULE(BOUNDS), "+"},
+    {"an element too many along k", PIPE | RAGGED_K, a_byte_too_many, RULE(BOUNDS) | WRONG, NULL},
+    {"one stage: no bounds along m", ONE | RAGGED_M, loads_unguarded, RULE(BOUNDS), "+"},
+    {"one stage: no bounds along k", ONE | RAGGED_K, loads_unguarded, RULE(BOUNDS), "+"},
+    {"C written beyond m", PIPE | RAGGED_M, stores_unguarded, RULE(BOUNDS), "C+"},
+    {"C written beyond n", PIPE | RAGGED_N, stores_unguarded, RULE(BOUNDS), "C+"},
+    {"A is written", PIPE, writes_a, RULE(READ_ONLY) | RULE(BOUNDS), "A+"},
+    {"bias of the next tile", PIPE | BIAS, bias_of_the_next_tile, RULE(BOUNDS), "bias+"},
+    {"a batch in one place", PIPE | BATCH, products_in_one_place, RULE(RACE), "C+"},
+    {"groups: no barrier before joining", PIPE | KL, join_barrier, RULE(RACE), "tiles+"},
+    {"groups: no barrier while joining", PIPE | KL, second_join_barrier, RACE_READ, "tiles+"},
+    {"split, last: arrives before all have written", PIPE | LAST, arrives_early, RULE(RACE), NULL},
+    {"split, last: asks before it is known", PIPE | LAST, asks_early, RULE(RACE), "tiles+"},
+    {"split, last: a barrier for one thread", PIPE | LAST, barrier_of_one,
+     RULE(DIVERGENCE) | RULE(BARRIER) | RULE(DEADLOCK), "barrier"},
+    {"split, last: counter relaxed", PIPE | LAST, counts_relaxed, RULE(RACE), "workspace+"},
+    {"split, last: counter without acquire", PIPE | LAST, counts_without_acquire, RULE(RACE), "workspace+"},
+    {"split, last: counter without release", PIPE | LAST, counts_without_release, RULE(RACE), "workspace+"},
+    {"split, last: counter of block scope", PIPE | LAST, counts_in_the_block, RULE(RACE), "+"},
+    {"split, last: counter not reset", PIPE | LAST, counter_not_reset, WRONG, "counters"},
+    {"split, last: counter reset early", PIPE | LAST, counter_reset_early, WRONG, NULL},
+    {"split, last: a part is not left", PIPE | LAST, part_not_left, RULE(UNINITIALISED), "workspace+"},
+    {"split, atomic: counter relaxed", PIPE | ATOMIC, counts_relaxed, RULE(RACE), "workspace+"},
+    {"split, atomic: workspace not zeroed", PIPE | ATOMIC, workspace_not_zeroed, WRONG, "workspace"},
+    {"split, atomic: a part is not added", PIPE | ATOMIC, part_not_added, WRONG, "row"},
+    {"split, atomic: additions of block scope", PIPE | ATOMIC, adds_in_the_block, RULE(RACE), "workspace+"},
+    {"split, serial: looks relaxed", PIPE | SERIAL, looks_relaxed, RULE(RACE), "workspace+"},
+    {"split, serial: looks with block scope", PIPE | SERIAL, looks_in_the_block, RULE(RACE), "+"},
+    {"split, serial: hands on relaxed", PIPE | SERIAL, hands_on_relaxed, RULE(RACE), "workspace+"},
+    {"split, serial: hands on in the block", PIPE | SERIAL, hands_on_in_the_block, RULE(RACE), "+"},
+    {"split, serial: starts before its turn", PIPE | SERIAL, starts_before_its_turn, RACE_READ, "workspace+"},
+    {"split, serial: hands on before all wrote", PIPE | SERIAL, hands_on_early, RULE(RACE), "workspace+"},
+    {"split, serial: the last does not reset", PIPE | SERIAL, last_does_not_reset, WRONG, "counters"},
+    {"split, serial: nobody's turn", PIPE | SERIAL, waits_for_ever, RULE(DEADLOCK) | RULE(LIMIT), NULL},
+};
+
+static const char *verdict_name(int v) {
+    return v == MISMATCH ? "comparison" : v == VERIFIER ? "verifier" : tw_emu_rule_name((tw_emu_rule)v);
+}
+
+/* -1: nothing found; -2: no place for the fault. */
+static int try_fault(size_t f, int variant, tw_diag *diag) {
+    specimen s = make_specimen(faults[f].has, variant);
+    tw_gemm_data d;
+    tw_emu_report report;
+    int verdict = -1;
+    tw_gemm_variant v = tw_gemm_variant_of(&s.problem, &s.config);
+    tw_kernel *k = tw_gemm_build(&v, &s.config, s.target);
+    assert_non_null(k);
+    if (tw_gemm_data_make(&d, &s.problem, (uint64_t)variant, diag) != TW_OK) fail_msg("%s", diag->message);
+    if (!faults[f].plant(k, &s))
+        verdict = -2;
+    else if (tw_pipeline_default(k, true, diag) != TW_OK)
+        verdict = VERIFIER;
+    else {
+        tw_status st = tw_gemm_emulate_kernel(&d, &s.config, s.target, k, (uint64_t)variant, &report, diag);
+        if (st == TW_ERR_MISMATCH) verdict = MISMATCH;
+        if (st == TW_ERR_REJECTED) verdict = (int)report.findings[0].rule;
+    }
+    tw_gemm_data_free(&d);
+    tw_kernel_free(k);
+    return verdict;
+}
+
+static void every_planted_fault_is_caught(void **state) {
+    (void)state;
+    int missed = 0;
+    for (size_t f = 0; f < sizeof faults / sizeof *faults; f++) {
+        int tried = 0, caught = 0, by[VERDICTS] = {0};
+        char names[200] = "", said[300] = "";
+        for (int variant = 0; variant < VARIANTS; variant++) {
+            tw_diag d = {0};
+            int v = try_fault(f, variant, &d);
+            if (v == -2) continue;
+            tried++;
+            const bool fits = v >= 0 && faults[f].by >> v & 1, told = !faults[f].at || strstr(d.message, faults[f].at);
+            const bool placed = v >= MISMATCH || strstr(d.message, "body") || v == TW_EMU_DEADLOCK;
+            if (v >= 0) by[v]++;
+            if (fits && told && placed) {
+                caught++;
+                snprintf(said, sizeof said, "%.*s", (int)strcspn(d.message, "\n"), d.message);
+            } else
+                print_message("%s, variant %d: %s: %.300s\n", faults[f].kind, variant,
+                              v < 0 ? "not found" : verdict_name(v), d.message);
+        }
+        for (int v = 0; v < VERDICTS; v++)
+            if (by[v]) snprintf(names + strlen(names), sizeof names - strlen(names), " %s", verdict_name(v));
+        print_message("%-46s caught %d/%d as%s\n    %.250s\n", faults[f].kind, caught, tried, names, said);
+        missed += tried - caught;
+        if (tried < 2) fail_msg("%s: %d kernels have a place for it", faults[f].kind, tried);
+    }
+    assert_int_equal(missed, 0);
+}
+
+/* Without a fault nothing is found. */
+static void the_same_kernels_are_right(void **state) {
+    (void)state;
+    static const int has[] = {PIPE,
+                              ONE,
+                              PIPE | TENSOR,
+                              PIPE | KL,
+                              PIPE | LAST,
+                              PIPE | SERIAL,
+                              PIPE | ATOMIC,
+                              PIPE | RAGGED_M | RAGGED_N | RAGGED_K,
+                              PIPE | VECTORS | BIAS | BATCH};
+    for (size_t i = 0; i < sizeof has / sizeof *has; i++)
+        for (int variant = 0; variant < VARIANTS; variant++) {
+            specimen s = make_specimen(has[i], variant);
+            tw_gemm_data d;
+            tw_diag diag;
+            assert_int_equal(tw_gemm_data_make(&d, &s.problem, (uint64_t)variant, &diag), TW_OK);
+            if (tw_gemm_emulate(&d, &s.config, s.target, (uint64_t)variant, NULL, &diag) != TW_OK)
+                fail_msg("%d, variant %d: %s", has[i], variant, diag.message);
+            tw_gemm_data_free(&d);
+        }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(the_same_kernels_are_right),
+                                       cmocka_unit_test(every_planted_fault_is_caught)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Random configurations of matrix products for every target: verified before and after each pass, the same after a way
+   through text, PTX printed, and, where PATH has ptxas, assembled. */
+#include "support/support.h"
+
+#include "ir/passes/passes.h"
+#include "ir/text.h"
+#include "ir/verify.h"
+#include "kernels/gemm/compare.h"
+#include "kernels/gemm/generate.h"
+#include "kernels/random_gemm.h"
+#include "ptx/load.h"
+#include "ptx/ptx.h"
+#include "ptx/ptxas.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { TARGETS = 5, EACH = 18 /* three a type */, CASES = TARGETS * EACH };
+
+static gemm_case cases[CASES];
+static tw_buf ptx[CASES];
+
+/* What fails is named by its command. */
+#define REQUIRE(c, condition, ...)                                                                                     \
+    do {                                                                                                               \
+        if (!(condition)) {                                                                                            \
+            char text[800];                                                                                            \
+            gemm_case_print(c, text, sizeof text);                                                                     \
+            print_message("%s\n", text);                                                                               \
+            fail_msg(__VA_ARGS__);                                                                                     \
+        }                                                                                                              \
+    } while (0)
+
+static tw_kernel *built(const gemm_case *c) {
+    tw_gemm_variant v = tw_gemm_variant_of(&c->problem, &c->config);
+    tw_kernel *k = tw_gemm_build(&v, &c->config, c->target);
+    assert_non_null(k);
+    return k;
+}
+
+static void draw_all(void) {
+    /* Small blocks: code for large ones differs in its length alone. */
+    const gemm_limits most = {.m = 90, .n = 90, .k = 120, .parts = 6, .work = 5e5, .code = 256};
+    for (int t = 0; t < TARGETS; t++)
+        for (int i = 0; i < EACH; i++) {
+            gemm_case *c = &cases[t * EACH + i];
+            assert_true(gemm_case_draw(c, (uint64_t)(100000 + t * 30 + i), tw_target_at(t), &most));
+        }
+    assert_null(tw_target_at(TARGETS));
+}
+
+static void kernels_stay_verified(void **state) {
+    (void)state;
+    for (int i = 0; i < CASES; i++) {
+        const gemm_case *c = &cases[i];
+        tw_kernel *k = built(c);
+        tw_gemm_resources need;
+        tw_diag d;
+        int64_t fixed;
+        assert_true(tw_gemm_legal(&c->problem, &c->config, c->target, &need, NULL));
+        REQUIRE(c, tw_kernel_shared_layout(k, &fixed) == need.shared_bytes && !fixed, "shared memory: %lld planned",
+                (long long)need.shared_bytes);
+        REQUIRE(c, k->threads == need.threads, "%d threads, %d planned", k->threads, need.threads);
+        REQUIRE(c, k->target == c->target->sm, "target %d", k->target);
+        REQUIRE(c, tw_pipeline_default(k, true, &d) == TW_OK, "%s", d.message);
+        REQUIRE(c, tw_ptx_print(&ptx[i], k, c->target, &d) == TW_OK, "%s", d.message);
+        tw_kernel_free(k);
+    }
+}
+
+static void text_keeps_kernels(void **state) {
+    (void)state;
+    for (int i = 0; i < CASES; i++) {
+        const gemm_case *c = &cases[i];
+        for (int pass = 0; pass < 2; pass++) {
+            tw_buf once = {0}, twice = {0}, again = {0};
+            tw_kernel *k = built(c), *parsed = NULL;
+            tw_diag d;
+            if (pass) assert_int_equal(tw_pipeline_default(k, false, &d), TW_OK);
+            assert_true(tw_kernel_print(&once, k));
+            REQUIRE(c, tw_kernel_parse(&parsed, once.data, once.size, "(text)", &d) == TW_OK, "line %d: %s", d.line,
+                    d.message);
+            assert_true(tw_kernel_print(&twice, parsed));
+            REQUIRE(c, once.size == twice.size && !memcmp(once.data, twice.data, once.size), "the text differs");
+            REQUIRE(c, tw_kernel_verify(parsed, 0, &d) == TW_OK, "%s", d.message);
+            assert_int_equal(tw_ptx_print(&again, parsed, c->target, &d), TW_OK);
+            if (pass)
+                REQUIRE(c, again.size == ptx[i].size && !memcmp(again.data, ptx[i].data, again.size),
+                        "the PTX differs");
+            tw_kernel_free(parsed);
+            tw_kernel_free(k);
+            tw_buf_free(&once);
+            tw_buf_free(&twice);
+            tw_buf_free(&again);
+        }
+    }
+}
+
+static void ptxas_takes_them(void **state) {
+    (void)state;
+    char path[4096];
+    if (!tw_ptxas_find("ptxas", path, sizeof path)) skip();
+    for (int t = 0; t < TARGETS; t++) {
+        static tw_ptx_job jobs[EACH];
+        const tw_ptx_compiler by = {.target = tw_target_at(t)->name, .ptxas = path};
+        for (int i = 0; i < EACH; i++) {
+            const tw_buf *text = &ptx[t * EACH + i];
+            jobs[i] = (tw_ptx_job){.ptx = text->data, .bytes = text->size};
+        }
+        tw_ptx_compile_all_by(&by, jobs, EACH, 2);
+        for (int i = 0; i < EACH; i++) {
+            const gemm_case *c = &cases[t * EACH + i];
+            REQUIRE(c, jobs[i].status == TW_OK, "%s", jobs[i].diag.message);
+            REQUIRE(c, jobs[i].cubin.registers <= c->target->thread_registers, "%d registers", jobs[i].cubin.registers);
+            tw_cubin_free(&jobs[i].cubin);
+        }
+    }
+}
+
+/* The kernel that counts wrong cells on a device. */
+static void comparisons_assemble(void **state) {
+    (void)state;
+    static const tw_type types[] = {TW_T_f32, TW_T_f64, TW_T_f16, TW_T_bf16, TW_T_i32, TW_T_i8};
+    char path[4096];
+    const bool have = tw_ptxas_find("ptxas", path, sizeof path);
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        tw_kernel *k = tw_compare_build(types[i], 80);
+        tw_buf text = {0};
+        tw_cubin cubin = {0};
+        tw_diag d;
+        const tw_ptx_compiler by = {.target = "sm_80", .ptxas = path};
+        assert_non_null(k);
+        if (tw_kernel_verify(k, 0, &d) != TW_OK) fail_msg("%s", d.message);
+        assert_int_equal(tw_ptx_print(&text, k, tw_target_find("sm_80"), &d), TW_OK);
+        if (have && tw_ptx_compile_by(&by, text.data, text.size, &cubin, &d) != TW_OK) fail_msg("%s", d.message);
+        tw_cubin_free(&cubin);
+        tw_buf_free(&text);
+        tw_kernel_free(k);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(kernels_stay_verified), cmocka_unit_test(text_keeps_kernels),
+                                       cmocka_unit_test(ptxas_takes_them), cmocka_unit_test(comparisons_assemble)};
+    draw_all();
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    for (int i = 0; i < CASES; i++) tw_buf_free(&ptx[i]);
+    return failed;
+}

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The space of configurations: what is legal can be built and fits the target, what is not has a reason; problems that
+   make no sense are refused. */
+#include "support/support.h"
+
+#include "base/clock.h"
+#include "ir/verify.h"
+#include "kernels/gemm/generate.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const tw_gemm_problem problems[] = {
+    {.type = TW_GEMM_F32, .m = 512, .n = 512, .k = 512, .alpha = 1},
+    {.type = TW_GEMM_F32, .m = 35, .n = 77, .k = 131, .trans_a = true, .trans_b = true, .alpha = 2, .beta = 1},
+    {.type = TW_GEMM_F64, .m = 64, .n = 64, .k = 4096, .trans_b = true, .alpha = 1},
+    {.type = TW_GEMM_F16, .m = 2560, .n = 16, .k = 2560, .trans_a = true, .alpha = 1},
+    {.type = TW_GEMM_BF16, .m = 13, .n = 13, .k = 13, .alpha = 1, .epilogue = {.bias = true}},
+    {.type = TW_GEMM_TF32, .m = 100, .n = 1000, .k = 64, .alpha = 1, .batch = 3},
+    {.type = TW_GEMM_S8, .m = 128, .n = 64, .k = 192, .trans_b = true, .alpha = 1},
+};
+enum { PROBLEMS = sizeof problems / sizeof *problems };
+
+static tw_gemm_problem complete(int i) {
+    tw_gemm_problem p = problems[i];
+    tw_diag d;
+    if (tw_gemm_problem_complete(&p, &d) != TW_OK) fail_msg("problem %d: %s", i, d.message);
+    return p;
+}
+
+static void must_build(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_target *t) {
+    char text[400];
+    tw_diag d;
+    tw_gemm_resources r;
+    tw_gemm_launch l;
+    const tw_gemm_buffers none = {0};
+    tw_gemm_variant v = tw_gemm_variant_of(p, c);
+    tw_kernel *k = tw_gemm_build(&v, c, t);
+    tw_gemm_config_print(c, text, sizeof text);
+    if (!k) fail_msg("%s: %s: legal, but cannot be built", t->name, text);
+    if (tw_kernel_verify(k, t->sm, &d) != TW_OK) fail_msg("%s: %s: %s", t->name, text, d.message);
+    assert_true(tw_gemm_legal(p, c, t, &r, NULL));
+    assert_int_equal(tw_kernel_shared_layout(k, NULL), r.shared_bytes);
+    assert_int_equal(k->threads, r.threads);
+    assert_true(r.threads <= 1024 && r.threads % 32 == 0);
+    assert_true(r.shared_bytes > 0 && r.shared_bytes <= t->shared_block);
+    assert_true(r.registers <= t->thread_registers);
+    assert_true(tw_target_blocks(t, r.threads, r.registers, (int)r.shared_bytes) >= (c->blocks ? c->blocks : 1));
+    assert_int_equal(r.grid, r.tiles * c->kg);
+    const bool through_memory = c->kg > 1 && c->split != TW_GEMM_SPLIT_CLUSTER;
+    assert_true((r.workspace_bytes > 0) == through_memory && (r.counter_bytes > 0) == through_memory);
+    tw_gemm_launch_of(p, c, &none, &l);
+    assert_int_equal((int64_t)l.grid[0] * l.grid[1] * l.grid[2], r.grid);
+    assert_int_equal(l.n_arguments, k->n_parameters);
+    for (int i = 0; i < l.n_arguments; i++)
+        assert_int_equal(l.argument_bytes[i], tw_type_bits(k->parameters[i].type) / 8);
+    tw_kernel_free(k);
+}
+
+static tw_gemm_config drawn(tw_random *r) {
+    tw_gemm_config c = {0};
+    for (int i = 0; i < tw_gemm_parameters(); i++) {
+        int count;
+        const int *values = tw_gemm_parameter_values(i, &count);
+        tw_gemm_config_set(&c, i, values[tw_random_below(r, (uint64_t)count)]);
+    }
+    return c;
+}
+
+static void legal_ones_build_and_fit(void **state) {
+    (void)state;
+    tw_random r = tw_random_seed(7);
+    int legal = 0, reasons = 0;
+    const char *seen[64] = {0};
+    for (int i = 0; i < 40000; i++) {
+        const tw_gemm_problem p = complete(i % PROBLEMS);
+        const tw_target *t = tw_target_at(i / PROBLEMS % 5);
+        const tw_gemm_config c = drawn(&r);
+        const char *why = "";
+        bool ok = tw_gemm_legal(&p, &c, t, NULL, &why);
+        assert_true(ok == !why);
+        if (ok && legal++ < 150) must_build(&p, &c, t);
+        if (ok) continue;
+        int j = 0;
+        while (j < reasons && strcmp(seen[j], why)) j++;
+        if (j == reasons && reasons < 64) seen[reasons++] = why;
+    }
+    print_message("%d of 40000 are legal; %d reasons against the others\n", legal, reasons);
+    for (int j = 0; j < reasons; j++) print_message("  %s\n", seen[j]);
+    assert_true(legal > 150 && reasons >= 10);
+}
+
+/* Values that nobody draws neither crash nor pass for legal when they cannot be built. */
+static void any_numbers_are_judged(void **state) {
+    (void)state;
+    static const int odd[] = {-1, 0,  1,  2,   3,   5,   7,   8,   12,  16,   24,
+                              32, 48, 64, 100, 128, 160, 255, 256, 512, 1000, 65535};
+    tw_random r = tw_random_seed(11);
+    int legal = 0;
+    for (int i = 0; i < 60000; i++) {
+        const tw_gemm_problem p = complete(i % PROBLEMS);
+        tw_gemm_config c = tw_gemm_config_default(&p);
+        const char *why;
+        for (int n = 1 + (int)tw_random_below(&r, 4); n > 0; n--)
+            tw_gemm_config_set(&c, (int)tw_random_below(&r, (uint64_t)tw_gemm_parameters()),
+                               odd[tw_random_below(&r, sizeof odd / sizeof *odd)]);
+        const tw_target *t = tw_target_at(i % 5);
+        if (!tw_gemm_legal(&p, &c, t, NULL, &why)) {
+            assert_non_null(why);
+            continue;
+        }
+        if (legal++ % 50 == 0) must_build(&p, &c, t);
+    }
+    print_message("%d of 60000 are legal\n", legal);
+    assert_true(legal > 1000);
+}
+
+static void the_default_is_legal(void **state) {
+    (void)state;
+    for (int type = 0; type < TW_GEMM_TYPES; type++)
+        for (int layout = 0; layout < 4; layout++)
+            for (int size = 0; size < 3; size++)
+                for (int t = 0; t < 5; t++) {
+                    static const int64_t extents[3][3] = {{512, 512, 512}, {33, 65, 129}, {1, 1, 1}};
+                    tw_gemm_problem p = {.type = (tw_gemm_type)type,
+                                         .m = extents[size][0],
+                                         .n = extents[size][1],
+                                         .k = extents[size][2],
+                                         .trans_a = layout & 1,
+                                         .trans_b = layout >> 1,
+                                         .alpha = 1};
+                    tw_diag d;
+                    const char *why;
+                    assert_int_equal(tw_gemm_problem_complete(&p, &d), TW_OK);
+                    tw_gemm_config c = tw_gemm_config_default(&p);
+                    if (!tw_gemm_legal(&p, &c, tw_target_at(t), NULL, &why))
+                        fail_msg("%s, layout %d, size %d, %s: %s", tw_gemm_type_name(p.type), layout, size,
+                                 tw_target_at(t)->name, why);
+                }
+}
+
+static void grids_have_an_end(void **state) {
+    (void)state;
+    tw_gemm_problem p = {.type = TW_GEMM_F32, .m = 1000000000, .n = 1000000000, .k = 64, .alpha = 1};
+    const char *why;
+    assert_int_equal(tw_gemm_problem_complete(&p, NULL), TW_OK);
+    tw_gemm_config c = tw_gemm_config_default(&p);
+    assert_false(tw_gemm_legal(&p, &c, tw_target_find("sm_80"), NULL, &why));
+    assert_string_equal(why, "more blocks than a grid holds");
+}
+
+static void drawing_keeps_what_it_is_told(void **state) {
+    (void)state;
+    tw_random r = tw_random_seed(3);
+    tw_gemm_config keep, c;
+    const tw_gemm_problem p = complete(0);
+    for (int i = 0; i < tw_gemm_parameters(); i++) tw_gemm_config_set(&keep, i, -1);
+    keep.kg = 4;
+    keep.split = TW_GEMM_SPLIT_SERIAL;
+    keep.stages = 3;
+    for (int i = 0; i < 50; i++) {
+        assert_true(tw_gemm_config_random(&c, &p, tw_target_find("sm_90a"), &keep, &r, 20000));
+        assert_true(c.kg == 4 && c.split == TW_GEMM_SPLIT_SERIAL && c.stages == 3);
+        assert_true(tw_gemm_legal(&p, &c, tw_target_find("sm_90a"), NULL, NULL));
+    }
+    keep.ml = 7;
+    assert_false(tw_gemm_config_random(&c, &p, tw_target_find("sm_90a"), &keep, &r, 500));
+}
+
+static void configurations_are_read_back(void **state) {
+    (void)state;
+    tw_random r = tw_random_seed(5);
+    char text[400];
+    tw_diag d;
+    for (int i = 0; i < 500; i++) {
+        tw_gemm_config c = drawn(&r), back = {0};
+        tw_gemm_config_print(&c, text, sizeof text);
+        assert_int_equal(tw_gemm_config_parse(&back, text, &d), TW_OK);
+        assert_memory_equal(&c, &back, sizeof c);
+    }
+    static const char *const bad[] = {"ml",    "ml=",      "=64",  "ml=x",  "ml=6x",
+                                      "ml=-1", "ml=99999", "mm=1", "ml 64", "ms=1,nx=2"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        tw_gemm_config c = {0};
+        if (tw_gemm_config_parse(&c, bad[i], &d) != TW_ERR_USAGE) fail_msg("\"%s\" was taken", bad[i]);
+    }
+    tw_gemm_config c = {.ml = 1, .nl = 2};
+    assert_int_equal(tw_gemm_config_parse(&c, " ml=64, u=8 ", &d), TW_OK);
+    assert_true(c.ml == 64 && c.nl == 2 && c.u == 8);
+    char small[8];
+    tw_gemm_config_print(&c, small, sizeof small);
+    assert_true(strlen(small) < sizeof small);
+}
+
+static void many_are_judged_quickly(void **state) {
+    (void)state;
+    enum { N = 100000 };
+    tw_random r = tw_random_seed(9);
+    tw_gemm_config *c = malloc(N * sizeof *c);
+    bool *ok = malloc(N);
+    assert_true(c && ok);
+    const tw_gemm_problem p = complete(0);
+    const tw_target *t = tw_target_find("sm_90a");
+    for (int i = 0; i < N; i++) c[i] = drawn(&r);
+    int64_t begin = tw_now_ns();
+    int legal = tw_gemm_legal_all(&p, c, N, t, ok), counted = 0;
+    double seconds = (double)(tw_now_ns() - begin) * 1e-9;
+    for (int i = 0; i < N; i++) {
+        counted += ok[i];
+        if (i % 10 == 0) assert_int_equal(ok[i], tw_gemm_legal(&p, &c[i], t, NULL, NULL));
+    }
+    print_message("%d of %d are legal; %.0f ns each\n", legal, N, seconds / N * 1e9);
+    assert_int_equal(legal, counted);
+    assert_true(seconds < 5);
+    free(c);
+    free(ok);
+}
+
+static void problems_without_sense_are_refused(void **state) {
+    (void)state;
+    const tw_gemm_problem good = {.type = TW_GEMM_F32, .m = 8, .n = 8, .k = 8, .alpha = 1};
+    static const struct {
+        const char *what;
+        tw_gemm_problem p;
+    } bad[] = {
+        {"m =", {.n = 8, .k = 8, .alpha = 1}},
+        {"n =", {.m = 8, .n = -1, .k = 8, .alpha = 1}},
+        {"k =", {.m = 8, .n = 8, .k = (int64_t)1 << 32, .alpha = 1}},
+        {"batch =", {.m = 8, .n = 8, .k = 8, .alpha = 1, .batch = 70000}},
+        {"batch =", {.m = 8, .n = 8, .k = 8, .alpha = 1, .batch = -2}},
+        {"C cannot be", {.m = 8, .n = 8, .k = 8, .alpha = 1, .out = TW_T_f64}},
+        {"C cannot be", {.type = TW_GEMM_F64, .m = 8, .n = 8, .k = 8, .alpha = 1, .out = TW_T_f32}},
+        {"C cannot be", {.type = TW_GEMM_S8, .m = 8, .n = 8, .k = 8, .alpha = 1, .out = TW_T_f16}},
+        {"alpha 1", {.type = TW_GEMM_S8, .m = 8, .n = 8, .k = 8, .alpha = 2}},
+        {"beta 0 or 1", {.type = TW_GEMM_S8, .m = 8, .n = 8, .k = 8, .alpha = 1, .beta = 0.5}},
+        {"activations",
+         {.type = TW_GEMM_S8, .m = 8, .n = 8, .k = 8, .alpha = 1, .epilogue = {.activation = TW_GEMM_SILU}}},
+        {"activations",
+         {.type = TW_GEMM_F64, .m = 8, .n = 8, .k = 8, .alpha = 1, .epilogue = {.activation = TW_GEMM_GELU}}},
+        {"lda =", {.m = 8, .n = 8, .k = 8, .alpha = 1, .lda = 7}},
+        {"ldb =", {.m = 8, .n = 9, .k = 8, .alpha = 1, .ldb = 8}},
+        {"ldc =", {.m = 8, .n = 9, .k = 8, .alpha = 1, .ldc = 8}},
+        {"lda =", {.m = 9, .n = 8, .k = 8, .alpha = 1, .trans_a = true, .lda = 8}},
+        {"lda =", {.m = 8, .n = 8, .k = 8, .alpha = 1, .lda = (int64_t)1 << 33}},
+        {"negative", {.m = 8, .n = 8, .k = 8, .alpha = 1, .batch = 2, .stride_a = -2}},
+        {"negative", {.m = 8, .n = 8, .k = 8, .alpha = 1, .batch = 2, .stride_c = -1}},
+        {"overlap", {.m = 8, .n = 8, .k = 8, .alpha = 1, .batch = 2, .stride_c = 63}},
+        {"overlap", {.m = 8, .n = 8, .k = 8, .alpha = 1, .batch = 3, .stride_c = 8, .ldc = 16}},
+    };
+    tw_diag d;
+    tw_gemm_problem p = good;
+    assert_int_equal(tw_gemm_problem_complete(&p, &d), TW_OK);
+    assert_true(p.lda == 8 && p.ldb == 8 && p.ldc == 8 && p.batch == 1 && p.out == TW_T_f32 && p.stride_c == 64);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        p = bad[i].p;
+        if (tw_gemm_problem_complete(&p, &d) != TW_ERR_USAGE) fail_msg("%s (%d) was taken", bad[i].what, (int)i);
+        if (!strstr(d.message, bad[i].what)) fail_msg("\"%s\" says nothing of %s", d.message, bad[i].what);
+    }
+    /* Side by side, and A and B shared. */
+    p = (tw_gemm_problem){.m = 8,
+                          .n = 8,
+                          .k = 8,
+                          .alpha = 1,
+                          .batch = 3,
+                          .stride_c = 8,
+                          .ldc = 24,
+                          .stride_a = TW_GEMM_SHARED,
+                          .stride_b = TW_GEMM_SHARED};
+    assert_int_equal(tw_gemm_problem_complete(&p, &d), TW_OK);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(legal_ones_build_and_fit),      cmocka_unit_test(any_numbers_are_judged),
+        cmocka_unit_test(the_default_is_legal),          cmocka_unit_test(grids_have_an_end),
+        cmocka_unit_test(drawing_keeps_what_it_is_told), cmocka_unit_test(configurations_are_read_back),
+        cmocka_unit_test(many_are_judged_quickly),       cmocka_unit_test(problems_without_sense_are_refused)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
