@@ -59,7 +59,8 @@ typedef struct tw_emu_report {
 typedef struct tw_emu_options {
     uint64_t seed; /* of the interleaving */
     int grid[3];   /* 0 means 1 */
-    int sms;       /* blocks resident at once on the machine: 0 means 4; a cooperative kernel gets all its blocks */
+    int sms; /* blocks (clusters, where a kernel has them) resident at once on the machine: 0 means 4; a cooperative
+                kernel gets all its blocks */
     int64_t max_operations; /* of warps; 0: a billion */
     bool unchecked;         /* only run: no races, initialisation or proxies (bounds and deadlock remain) */
     bool keep_going;        /* collect up to TW_EMU_FINDINGS of findings instead of stopping at the first */

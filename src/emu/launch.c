@@ -161,7 +161,12 @@ static void missing_text(const emu_launch *l, const emu_block *b, char *out, siz
             if (!missing++ || other->number <= number) number = other->number, index = j;
         }
     }
-    snprintf(out, size, "(the cluster misses block %d warp %d and %d more)", number, index, missing - 1);
+    int n = snprintf(out, size, "(the cluster misses block %d warp %d", number, index);
+    if (n < 0 || (size_t)n >= size) return;
+    if (missing > 1)
+        snprintf(out + n, size - (size_t)n, " and %d more)", missing - 1);
+    else
+        snprintf(out + n, size - (size_t)n, ")");
 }
 
 /* What a warp waits for, without saying who it is. */

@@ -158,11 +158,12 @@ typedef struct emu_how {
     uint32_t thread, clock;
 } emu_how;
 
-/* What strong writes at an address released: to everybody, and to the block of who released it. */
+/* What strong writes at an address released: to the block of who released it, to its cluster, to everybody. */
+enum { EMU_NEAR, EMU_CLUSTER, EMU_FAR, EMU_DISTANCES };
 typedef struct emu_sync {
     uint64_t key;
     int block; /* of who wrote it last */
-    emu_clock far, near;
+    emu_clock to[EMU_DISTANCES];
     struct emu_sync *next;
 } emu_sync;
 
@@ -429,7 +430,7 @@ static inline uint32_t emu_agent(const emu_warp *w, int agent) {
 /* sync.c: releasing and acquiring through memory. */
 void emu_strong_write(emu_warp *w, uint32_t mask, int lane, emu_object *o, uint64_t from, int order, int scope,
                       bool rmw);
-void emu_strong_read(emu_warp *w, uint32_t mask, emu_object *o, uint64_t from, int order, int scope);
+void emu_strong_read(emu_warp *w, uint32_t mask, emu_object *o, uint64_t at, int order, int scope);
 void emu_weak_write(emu_warp *w, emu_object *o, uint64_t from, uint32_t bytes);
 void emu_syncs_free(emu_launch *l);
 

@@ -12,8 +12,24 @@ static uint64_t key_of(const emu_object *o, uint64_t from) {
     return o->block >= 0 ? address | (uint64_t)(uint32_t)o->block << 32 | 1ull << 63 : address;
 }
 
-static bool same_cluster(const emu_launch *l, int a, int b) {
-    return a / l->cluster == b / l->cluster;
+/* How far two blocks are apart. */
+static int distance(const emu_launch *l, int a, int b) {
+    return a == b ? EMU_NEAR : a / l->cluster == b / l->cluster ? EMU_CLUSTER : EMU_FAR;
+}
+
+/* How far a scope reaches. */
+static int reach_of(int scope) {
+    return scope >= TW_SCOPE_gpu ? EMU_FAR : scope == TW_SCOPE_cluster ? EMU_CLUSTER : EMU_NEAR;
+}
+
+/* The least scope that reaches so far. */
+static int scope_to(int distance) {
+    return distance == EMU_FAR ? TW_SCOPE_gpu : distance == EMU_CLUSTER ? TW_SCOPE_cluster : TW_SCOPE_cta;
+}
+
+static void free_clocks(emu_sync *s) {
+    for (int i = 0; i < EMU_DISTANCES; i++) emu_clock_free(&s->to[i]);
+    free(s);
 }
 
 static uint32_t slot_of(const emu_launch *l, uint64_t key) {
@@ -55,8 +71,8 @@ static emu_sync *make(emu_launch *l, uint64_t key, int block, emu_object *o) {
         return NULL;
     }
     uint32_t at = slot_of(l, key);
-    *s =
-        (emu_sync){.key = key, .block = block, .far = {.block = block}, .near = {.block = block}, .next = l->syncs[at]};
+    *s = (emu_sync){.key = key, .block = block, .next = l->syncs[at]};
+    for (int i = 0; i < EMU_DISTANCES; i++) s->to[i].block = block;
     l->syncs[at] = s;
     l->n_syncs++;
     o->syncs++;
@@ -69,9 +85,7 @@ static void drop(emu_launch *l, uint64_t key, emu_object *o) {
     emu_sync *s = *p;
     if (!s) return;
     *p = s->next;
-    emu_clock_free(&s->far);
-    emu_clock_free(&s->near);
-    free(s);
+    free_clocks(s);
     l->n_syncs--;
     o->syncs--;
 }
@@ -80,9 +94,7 @@ void emu_syncs_free(emu_launch *l) {
     for (uint32_t i = 0; i < l->room_syncs; i++)
         for (emu_sync *s = l->syncs[i], *next; s; s = next) {
             next = s->next;
-            emu_clock_free(&s->far);
-            emu_clock_free(&s->near);
-            free(s);
+            free_clocks(s);
         }
     free(l->syncs);
 }
@@ -129,15 +141,14 @@ void emu_strong_write(emu_warp *w, uint32_t mask, int lane, emu_object *o, uint6
     }
     if (!s) s = make(l, key, w->block->number, o);
     if (!s) return;
-    if (!rmw) emu_clock_clear(&s->far);
-    emu_clock *c = reach >= TW_SCOPE_gpu ? &s->far : &s->near;
-    /* What reaches no further than a cluster is kept for one of them. */
-    if (c == &s->near && (!rmw || !same_cluster(l, s->near.block, w->block->number))) {
-        emu_clock_clear(&s->near);
-        s->near.block = w->block->number;
-    } else if (!rmw) {
-        emu_clock_clear(&s->near);
-    }
+    /* What does not reach everybody is kept for the block, or the cluster, of who released it last. */
+    int way = reach_of(reach);
+    for (int i = 0; i < EMU_DISTANCES; i++)
+        if (!rmw || (i == way && i < distance(l, s->to[i].block, w->block->number))) {
+            emu_clock_clear(&s->to[i]);
+            s->to[i].block = w->block->number;
+        }
+    emu_clock *c = &s->to[way];
     s->block = w->block->number;
     if (releases(order))
         emu_release(w, mask, c);
@@ -163,16 +174,17 @@ static void acquire(emu_warp *w, uint32_t mask, const emu_clock *c, int order, i
     emu_clock_join(l, &a->list[a->n++].clock, c);
 }
 
-void emu_strong_read(emu_warp *w, uint32_t mask, emu_object *o, uint64_t from, int order, int scope) {
+void emu_strong_read(emu_warp *w, uint32_t mask, emu_object *o, uint64_t at, int order, int scope) {
     if (!o->syncs) return;
-    const emu_sync *s = find(w->launch, key_of(o, from));
+    const emu_launch *l = w->launch;
+    const emu_sync *s = find(l, key_of(o, at));
     if (!s) return;
-    int mine = w->block->number;
-    bool near = same_cluster(w->launch, s->block, mine);
-    int needs = s->block == mine ? TW_SCOPE_cta : near ? TW_SCOPE_cluster : TW_SCOPE_gpu;
-    if (same_cluster(w->launch, s->near.block, mine))
-        acquire(w, mask, &s->near, order, s->near.block == mine ? TW_SCOPE_cta : TW_SCOPE_cluster);
-    if (scope >= needs) acquire(w, mask, &s->far, order, needs);
+    int away = distance(l, s->block, w->block->number);
+    for (int i = 0; i < EMU_DISTANCES; i++) {
+        if (distance(l, s->to[i].block, w->block->number) > i) continue; /* not for this block */
+        int from = away < i ? away : i;
+        if (reach_of(scope) >= from) acquire(w, mask, &s->to[i], order, scope_to(from));
+    }
 }
 
 void emu_weak_write(emu_warp *w, emu_object *o, uint64_t from, uint32_t bytes) {

@@ -93,8 +93,7 @@ emu_next emu_exec_cluster_address(emu_warp *w, const emu_op *op) {
             emu_find(w, op, (int)lane, TW_EMU_BOUNDS, "0x%llx is no address of the block's own shared memory",
                      (unsigned long long)address);
         if (rank >= (uint64_t)w->launch->cluster) {
-            emu_find(w, op, (int)lane, TW_EMU_BOUNDS, "block %llu of a cluster of %d", (unsigned long long)rank,
-                     w->launch->cluster);
+            emu_find(w, op, (int)lane, TW_EMU_BOUNDS, "block %d of a cluster of %d", (int32_t)rank, w->launch->cluster);
             rank = EMU_NO_RANK;
         }
         emu_put(w, op->out[0], (int)lane, (address & EMU_RANK_MASK) | (rank + 1) << EMU_RANK_SHIFT);
