@@ -81,11 +81,15 @@ static tw_val stage_after(tw_gemm_gen *g, tw_val stage) {
     return tw_select(b, tw_eq(b, next, tw_i32(b, g->plan.stage_bytes * g->c->stages)), tw_i32(b, 0), next);
 }
 
-static void sum_stage(tw_gemm_gen *g, tw_val stage) {
+static void sum_stage(tw_gemm_gen *g, tw_val stage, tw_gemm_between *between) {
     if (g->c->mma)
-        tw_gemm_tensor_stage(g, stage);
+        tw_gemm_tensor_stage(g, stage, between);
     else
-        tw_gemm_simt_stage(g, stage);
+        tw_gemm_simt_stage(g, stage, between);
+}
+
+static void copy_between(tw_gemm_gen *g, int step, int steps) {
+    tw_gemm_copy_issue(g, g->next_stage, g->more, step, steps);
 }
 
 /* stages - 1 copies are in flight while one stage is summed; one barrier a stage says both that the stage has landed
@@ -95,46 +99,55 @@ static void pipeline(tw_gemm_gen *g, tw_val count) {
     const int ahead = g->c->stages - 1;
     for (int s = 0; s < ahead; s++) {
         tw_push_if(b, tw_lt(b, tw_i32(b, s), count));
-        tw_gemm_copy_issue(g, tw_i32(b, s * g->plan.stage_bytes));
+        tw_gemm_copy_issue(g, tw_i32(b, s * g->plan.stage_bytes), TW_NONE, 0, 1);
         tw_pop(b);
+        tw_gemm_copy_advance(g);
         tw_do(b, TW_OP_cp_async_commit, (tw_attrs){0}, TW_NONE, TW_NONE);
     }
     tw_val read = tw_var_of(b, tw_i32(b, 0)), write = tw_var_of(b, tw_i32(b, ahead * g->plan.stage_bytes));
     tw_val i = tw_push_for(b, tw_i32(b, 0), count, tw_i32(b, 1), false);
     tw_do(b, TW_OP_cp_async_wait, (tw_attrs){.count = ahead - 1}, TW_NONE, TW_NONE);
     tw_do(b, TW_OP_barrier, (tw_attrs){0}, TW_NONE, TW_NONE);
-    tw_push_if(b, tw_lt(b, tw_add_imm(b, i, ahead), count));
-    tw_gemm_copy_issue(g, write);
-    tw_assign(b, write, stage_after(g, write));
-    tw_pop(b);
+    g->next_stage = write;
+    g->more = tw_lt(b, tw_add_imm(b, i, ahead), count);
+    /* In small parts between the steps of the sums, so that copies and fragments do not wait for one another. */
+    if (!g->v->whole_k) {
+        tw_push_if(b, g->more);
+        tw_gemm_copy_issue(g, write, TW_NONE, 0, 1);
+        tw_pop(b);
+    }
+    sum_stage(g, read, g->v->whole_k ? copy_between : NULL);
+    tw_gemm_copy_advance(g);
     tw_do(b, TW_OP_cp_async_commit, (tw_attrs){0}, TW_NONE, TW_NONE);
-    sum_stage(g, read);
+    tw_assign(b, write, stage_after(g, write));
     tw_assign(b, read, stage_after(g, read));
     tw_pop(b);
     tw_do(b, TW_OP_cp_async_wait, (tw_attrs){0}, TW_NONE, TW_NONE);
 }
 
-/* One stage of shared memory: the next is fetched into registers while this one is summed. */
+/* The next stage is fetched into registers while this one is summed. With two of them in shared memory it can be stored
+   at once; with one, everybody must be done with it first. */
 static void through_registers(tw_gemm_gen *g, tw_val count) {
     tw_builder *b = g->b;
-    tw_val some = tw_lt(b, tw_i32(b, 0), count);
+    const bool two = g->c->stages == 2;
+    tw_val zero = tw_i32(b, 0), read = two ? tw_var_of(b, zero) : zero;
     tw_gemm_copy_declare(g);
-    tw_push_if(b, some);
+    tw_push_if(b, tw_lt(b, zero, count));
     tw_gemm_copy_load(g);
-    tw_gemm_copy_store(g);
+    tw_gemm_copy_store(g, zero);
     tw_pop(b);
-    tw_val i = tw_push_for(b, tw_i32(b, 0), count, tw_i32(b, 1), false);
+    tw_val i = tw_push_for(b, zero, count, tw_i32(b, 1), false);
     tw_val more = tw_lt(b, tw_add_imm(b, i, 1), count);
+    tw_gemm_copy_advance(g);
     tw_do(b, TW_OP_barrier, (tw_attrs){0}, TW_NONE, TW_NONE);
     tw_push_if(b, more);
     tw_gemm_copy_load(g);
-    tw_push_else(b);
-    tw_gemm_copy_clear(g);
     tw_pop(b);
-    sum_stage(g, tw_i32(b, 0));
-    tw_do(b, TW_OP_barrier, (tw_attrs){0}, TW_NONE, TW_NONE);
+    sum_stage(g, read, NULL);
+    if (two) tw_assign(b, read, stage_after(g, read));
+    if (!two) tw_do(b, TW_OP_barrier, (tw_attrs){0}, TW_NONE, TW_NONE);
     tw_push_if(b, more);
-    tw_gemm_copy_store(g);
+    tw_gemm_copy_store(g, read);
     tw_pop(b);
     tw_pop(b);
 }
@@ -169,7 +182,7 @@ static void build(tw_gemm_gen *g) {
         tw_gemm_tensor_prepare(g);
     else
         tw_gemm_simt_prepare(g);
-    if (g->c->stages == 1)
+    if (g->c->copy)
         through_registers(g, count);
     else
         pipeline(g, count);

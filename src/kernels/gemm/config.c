@@ -76,6 +76,8 @@ tw_status tw_gemm_config_parse(tw_gemm_config *c, const char *text, tw_diag *dia
 
 tw_gemm_config tw_gemm_config_plain(const tw_gemm_problem *p, tw_gemm_config c) {
     const int es = tw_type_bits(tw_gemm_element(p->type)) / 8;
+    if (c.stages == 1) c.copy = 1;
+    if (c.copy && c.stages > 2) c.stages = 2;
     if (c.vec < es) c.vec = es;
     if (c.frag < es) c.frag = es;
     if (c.kg == 1) c.split = 0;
@@ -135,6 +137,6 @@ tw_gemm_config tw_gemm_config_default(const tw_gemm_problem *p) {
     }
     /* Rows that are aligned to less than an asynchronous copy go through registers. */
     tw_gemm_variant v = tw_gemm_variant_of(p, &c);
-    if (v.vec_a < 4 || v.vec_b < 4) c.stages = 1;
+    if (v.vec_a < 4 || v.vec_b < 4) c.stages = c.copy = 1;
     return c;
 }

@@ -11,7 +11,7 @@ static int chunk_of(const tw_gemm_tile *t) {
 static tw_val place(tw_gemm_gen *g, const tw_gemm_tile *t, tw_val outer, tw_val inner, tw_val shared) {
     tw_builder *b = g->b;
     /* Stored as it lies in global memory, or transposed element by element. */
-    bool same = t->k_major == t->k_stored;
+    bool same = !t->transposed;
     tw_val row = tw_mul_imm(b, same ? outer : inner, t->pitch);
     tw_val column = tw_mul_imm(b, same ? inner : outer, t->es);
     return tw_add(b, shared, tw_add(b, row, column));
@@ -57,7 +57,7 @@ static void find_copies(tw_gemm_gen *g, tw_gemm_operand *o, tw_val shared) {
     o->to_offset[0] = 0;
     for (int j = 1; j < t->per_thread; j++) {
         if (o->regular) {
-            bool same = t->k_major == t->k_stored;
+            bool same = !t->transposed;
             o->outer[j] = tw_add_imm(b, o->outer[0], o->rows[j]);
             o->inner[j] = tw_add_imm(b, o->inner[0], o->elements[j]);
             o->to[j] = o->to[0];
@@ -105,17 +105,17 @@ void tw_gemm_copy_prepare(tw_gemm_gen *g, tw_gemm_operand *o, const tw_gemm_tile
     }
 }
 
-/* Where copy j comes from; *row is the address of the row that the copy before came from, and becomes that of this. */
-static tw_val source(tw_gemm_gen *g, const tw_gemm_operand *o, int j, tw_val *row) {
+/* Where copy j comes from, the one before having been found already. */
+static tw_val source(tw_gemm_gen *g, tw_gemm_operand *o, int j) {
     tw_builder *b = g->b;
-    if (!j) return *row = o->pointer;
+    if (!j) return o->row = o->pointer;
     if (!o->regular) return tw_add(b, o->pointer, o->offset[j]);
     /* Rows follow one another, up to where the next elements of the first begin. */
     if (o->rows[j] == 0)
-        *row = o->pointer;
+        o->row = o->pointer;
     else if (o->rows[j] == o->rows[j - 1] + o->step_rows)
-        *row = tw_add(b, *row, o->step);
-    return tw_add_imm(b, *row, (int64_t)o->elements[j] * o->tile->es);
+        o->row = tw_add(b, o->row, o->step);
+    return tw_add_imm(b, o->row, (int64_t)o->elements[j] * o->tile->es);
 }
 
 static tw_val both(tw_builder *b, tw_val p, tw_val q) {
@@ -143,46 +143,48 @@ static tw_val bytes_inside(tw_gemm_gen *g, tw_gemm_operand *o, int j, bool check
     return bytes.id == all.id ? TW_NONE : bytes;
 }
 
-static void issue(tw_gemm_gen *g, tw_gemm_operand *o, tw_val stage, bool check_k) {
+static void issue(tw_gemm_gen *g, tw_gemm_operand *o, tw_val stage, tw_val more, bool check_k, int part, int parts) {
     tw_builder *b = g->b;
     const tw_gemm_tile *t = o->tile;
-    tw_val row, to = TW_NONE;
-    for (int j = 0; j < t->per_thread; j++) {
-        tw_val from = source(g, o, j, &row);
-        if (!j || !o->regular) to = tw_add(b, o->to[j], stage);
-        tw_val bytes = bytes_inside(g, o, j, check_k);
-        if (j == t->per_thread - 1 && o->last.id) tw_when(b, o->last);
-        tw_attrs at = {.bytes = t->vec, .offset = o->to_offset[j], .cache = t->vec == 16 ? TW_CACHE_cg : 0};
-        tw_cp_async(b, at, to, from, bytes);
+    const int from = part * t->per_thread / parts, to = (part + 1) * t->per_thread / parts;
+    tw_val base = tw_add(b, o->to[0], stage);
+    for (int j = from; j < to; j++) {
+        tw_val at = source(g, o, j), bytes = bytes_inside(g, o, j, check_k);
+        if (j && !o->regular) base = tw_add(b, o->to[j], stage);
+        tw_val when = j == t->per_thread - 1 ? both(b, more, o->last) : more;
+        if (when.id) tw_when(b, when);
+        tw_attrs how = {.bytes = t->vec, .offset = o->to_offset[j], .cache = t->vec == 16 ? TW_CACHE_cg : 0};
+        tw_cp_async(b, how, base, at, bytes);
     }
 }
 
-/* Runs `body` for both operands, with k checked in the one stage that needs it. */
-static void each_stage(tw_gemm_gen *g, void (*body)(tw_gemm_gen *, tw_gemm_operand *, tw_val, bool), tw_val stage) {
+/* With k checked in the one stage that needs it; such a stage is copied at once. */
+void tw_gemm_copy_issue(tw_gemm_gen *g, tw_val stage, tw_val more, int part, int parts) {
     tw_builder *b = g->b;
     if (g->v->whole_k) {
-        body(g, &g->x, stage, false);
-        body(g, &g->y, stage, false);
-    } else {
-        tw_push_if(b, tw_le(b, tw_add_imm(b, g->k_position, g->c->u), g->k_end));
-        body(g, &g->x, stage, false);
-        body(g, &g->y, stage, false);
-        tw_push_else(b);
-        body(g, &g->x, stage, true);
-        body(g, &g->y, stage, true);
-        tw_pop(b);
+        issue(g, &g->x, stage, more, false, part, parts);
+        issue(g, &g->y, stage, more, false, part, parts);
+        return;
     }
+    tw_push_if(b, tw_le(b, tw_add_imm(b, g->k_position, g->c->u), g->k_end));
+    issue(g, &g->x, stage, more, false, part, parts);
+    issue(g, &g->y, stage, more, false, part, parts);
+    tw_push_else(b);
+    issue(g, &g->x, stage, more, true, part, parts);
+    issue(g, &g->y, stage, more, true, part, parts);
+    tw_pop(b);
+}
+
+void tw_gemm_copy_advance(tw_gemm_gen *g) {
+    tw_builder *b = g->b;
     tw_op_to(b, g->x.pointer, TW_OP_add_i64, g->x.pointer, g->x.advance, TW_NONE);
     tw_op_to(b, g->y.pointer, TW_OP_add_i64, g->y.pointer, g->y.advance, TW_NONE);
     if (!g->v->whole_k) tw_op_to(b, g->k_position, TW_OP_add_i32, g->k_position, tw_i32(b, g->c->u), TW_NONE);
 }
 
-void tw_gemm_copy_issue(tw_gemm_gen *g, tw_val stage) {
-    each_stage(g, issue, stage);
-}
-
 /* The type and number of registers that carry a copy. */
 static tw_attrs carrier(const tw_gemm_tile *t) {
+    if (t->transposed && t->es == 8) return (tw_attrs){.type = TW_T_f64, .vec = t->vec / 8};
     switch (t->vec) {
     case 1:
         return (tw_attrs){.type = TW_T_i8};
@@ -195,23 +197,20 @@ static tw_attrs carrier(const tw_gemm_tile *t) {
     }
 }
 
-static void load(tw_gemm_gen *g, tw_gemm_operand *o, tw_val stage, bool check_k) {
+static void load(tw_gemm_gen *g, tw_gemm_operand *o, bool check_k) {
     tw_builder *b = g->b;
     const tw_gemm_tile *t = o->tile;
-    tw_attrs at = carrier(t);
-    (void)stage;
-    at.cache = TW_CACHE_nc;
-    tw_val row;
+    tw_attrs how = carrier(t);
+    how.cache = TW_CACHE_nc;
     for (int j = 0; j < t->per_thread; j++) {
-        tw_val from = source(g, o, j, &row);
-        tw_val inside = o->inside[j];
+        tw_val at = source(g, o, j), inside = o->inside[j];
         if (check_k) {
             tw_val k = tw_add(b, g->k_position, t->k_major ? o->inner[j] : o->outer[j]);
             inside = both(b, inside, tw_lt(b, k, g->k_end));
         }
         if (j == t->per_thread - 1) inside = both(b, inside, o->last);
         if (inside.id) tw_when(b, inside);
-        tw_ld_vec(b, at, from, o->held[j]);
+        tw_ld_vec(b, how, at, o->held[j]);
     }
 }
 
@@ -227,35 +226,37 @@ void tw_gemm_copy_declare(tw_gemm_gen *g) {
     declare(g, &g->y);
 }
 
-static void clear(tw_gemm_gen *g, tw_gemm_operand *o) {
-    tw_attrs at = carrier(o->tile);
-    for (int j = 0; j < o->tile->per_thread; j++)
-        for (int i = 0; i < (at.vec ? at.vec : 1); i++)
-            tw_assign(g->b, o->held[j][i], tw_zero(g->b, tw_type_register((tw_type)at.type)));
-}
-
-void tw_gemm_copy_clear(tw_gemm_gen *g) {
-    clear(g, &g->x);
-    clear(g, &g->y);
-}
-
 void tw_gemm_copy_load(tw_gemm_gen *g) {
-    each_stage(g, load, TW_NONE);
+    tw_builder *b = g->b;
+    if (!g->v->whole_k) tw_push_if(b, tw_le(b, tw_add_imm(b, g->k_position, g->c->u), g->k_end));
+    load(g, &g->x, false);
+    load(g, &g->y, false);
+    if (g->v->whole_k) return;
+    tw_push_else(b);
+    load(g, &g->x, true);
+    load(g, &g->y, true);
+    tw_pop(b);
 }
 
-static void store(tw_gemm_gen *g, tw_gemm_operand *o) {
+static void store(tw_gemm_gen *g, tw_gemm_operand *o, tw_val stage) {
     tw_builder *b = g->b;
     const tw_gemm_tile *t = o->tile;
-    tw_attrs at = carrier(t);
-    at.space = TW_SPACE_shared;
+    tw_attrs how = carrier(t);
+    how.space = TW_SPACE_shared;
+    const int pieces = t->transposed && how.vec > 1 ? how.vec : 1;
+    if (pieces > 1) how.vec = 1;
     for (int j = 0; j < t->per_thread; j++) {
-        if (j == t->per_thread - 1 && o->last.id) tw_when(b, o->last);
-        at.offset = o->to_offset[j];
-        tw_st(b, at, o->to[j], o->held[j]);
+        tw_val to = tw_add(b, o->to[j], stage);
+        /* Transposed, the elements of a copy go to rows of their own. */
+        for (int e = 0; e < pieces; e++) {
+            if (j == t->per_thread - 1 && o->last.id) tw_when(b, o->last);
+            how.offset = o->to_offset[j] + e * t->pitch;
+            tw_st(b, how, to, &o->held[j][e]);
+        }
     }
 }
 
-void tw_gemm_copy_store(tw_gemm_gen *g) {
-    store(g, &g->x);
-    store(g, &g->y);
+void tw_gemm_copy_store(tw_gemm_gen *g, tw_val stage) {
+    store(g, &g->x, stage);
+    store(g, &g->y, stage);
 }

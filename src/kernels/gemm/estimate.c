@@ -88,11 +88,10 @@ double tw_gemm_estimate(const tw_gemm_problem *p, const tw_gemm_config *c, const
     stage_cost s = c->mma ? tensor_cost(p, c, &plan, info->sm) : simt_cost(p, c, &plan, info->sm);
     const double copies = plan.x.per_thread + plan.y.per_thread;
     /* A copy is an instruction, its address, and the bounds; a narrow one also keeps the memory pipe busy. */
-    s.issue +=
-        warps / 4 * (copies * (v.whole_m && v.whole_n && v.whole_k ? 2.5 : 4.5) * (c->stages == 1 ? 1.6 : 1) + 24);
+    s.issue += warps / 4 * (copies * (v.whole_m && v.whole_n && v.whole_k ? 2.5 : 4.5) * (c->copy ? 1.6 : 1) + 24);
     /* Narrow copies go through L1 and take its place from fragments. */
     if (plan.x.vec < 16 || plan.y.vec < 16) s.shared += warps * copies;
-    s.shared += warps * copies * (plan.x.k_major != plan.x.k_stored || plan.y.k_major != plan.y.k_stored ? 2 : 1.2);
+    s.shared += warps * copies * (plan.x.transposed || plan.y.transposed ? 3 : 1.2);
     double busy = s.issue > s.tensor ? s.issue : s.tensor;
     if (s.shared > busy) busy = s.shared;
     /* Latencies hide behind other warps; what a scheduler has of them decides how many slots stay empty. */

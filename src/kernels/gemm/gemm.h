@@ -75,7 +75,8 @@ typedef struct tw_gemm_config {
     int kg;     /* blocks along k */
     int vec;  /* bytes a copy from global to shared memory moves at most: 4, 8, 16 (element size where that is less) */
     int frag; /* plain threads: bytes of a fragment load along k at most (element size where that is less) */
-    int stages; /* of shared memory; 1: through registers, one buffer */
+    int copy; /* 0: asynchronous copies; 1: through registers, which transposes plain threads' tiles on the way */
+    int stages; /* of shared memory: 2 at least, or through registers 1 or 2 */
     int split;  /* tw_gemm_split, where kg > 1 */
     int swap;   /* 1: C's columns take the place of rows */
     int group;  /* rasterisation: tiles of so many rows are walked together, for L2 */

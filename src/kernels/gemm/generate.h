@@ -14,6 +14,7 @@ enum { TW_GEMM_MAX_ACC = 256, TW_GEMM_MAX_COPIES = 32 };
    (`k_stored`) or columns of it. Both legality and the generator derive it with tw_gemm_tile_of. */
 typedef struct tw_gemm_tile {
     bool k_major, k_stored;
+    bool transposed;  /* k_major, and yet stored by columns of k */
     int extent;       /* rows of X or columns of Y */
     int es;           /* bytes an element */
     int vec;          /* bytes a copy moves */
@@ -59,7 +60,8 @@ typedef struct tw_gemm_operand {
     tw_val to[TW_GEMM_MAX_COPIES];                               /* i32 address in stage 0 */
     int to_offset[TW_GEMM_MAX_COPIES];
     tw_val last;                        /* predicate: the thread takes part in the last copy; none: all do */
-    tw_val held[TW_GEMM_MAX_COPIES][4]; /* stages 1: variables on their way */
+    tw_val held[TW_GEMM_MAX_COPIES][4]; /* through registers: variables on their way */
+    tw_val row;                         /* that the copy before came from */
 } tw_gemm_operand;
 
 typedef struct tw_gemm_gen {
@@ -78,6 +80,7 @@ typedef struct tw_gemm_gen {
     tw_val group_tid;
     tw_val tile, split, batch; /* block's */
     tw_val shared;
+    tw_val next_stage, more;  /* what the copies between steps are for */
     tw_val k_position, k_end; /* k_position: variable, of the next stage to be fetched */
     tw_gemm_operand x, y;
     tw_val acc[2][TW_GEMM_MAX_ACC];                          /* variables, [ks] */
@@ -89,17 +92,22 @@ typedef struct tw_gemm_gen {
 /* copy.c: from global to shared memory. */
 void tw_gemm_copy_prepare(tw_gemm_gen *g, tw_gemm_operand *o, const tw_gemm_tile *t, tw_val matrix, tw_val k_begin,
                           int shared_offset);
-void tw_gemm_copy_issue(tw_gemm_gen *g, tw_val stage); /* asynchronous, both operands; moves on to the next stage */
-void tw_gemm_copy_declare(tw_gemm_gen *g);             /* stages 1: the registers of a copy on its way */
-void tw_gemm_copy_load(tw_gemm_gen *g);                /* stages 1: into registers */
-void tw_gemm_copy_clear(tw_gemm_gen *g);               /* stages 1: the same registers, where nothing is to be loaded */
-void tw_gemm_copy_store(tw_gemm_gen *g);               /* stages 1: to shared memory */
+/* Asynchronous: part `part` of `parts` of the next stage's copies, where `more` holds (none: always). */
+void tw_gemm_copy_issue(tw_gemm_gen *g, tw_val stage, tw_val more, int part, int parts);
+/* After all of its parts: on to the stage after it. */
+void tw_gemm_copy_advance(tw_gemm_gen *g);
+/* Through registers: declared once, loaded, and stored. */
+void tw_gemm_copy_declare(tw_gemm_gen *g);
+void tw_gemm_copy_load(tw_gemm_gen *g);
+void tw_gemm_copy_store(tw_gemm_gen *g, tw_val stage);
 
 /* simt.c, tensor.c: sums of a stage. prepare sets acc, row, column, row_of, column_of and the bases. */
+/* Called after each of `steps` steps of a stage's sums: copies are dealt out among them. */
+typedef void tw_gemm_between(tw_gemm_gen *g, int step, int steps);
 void tw_gemm_simt_prepare(tw_gemm_gen *g);
-void tw_gemm_simt_stage(tw_gemm_gen *g, tw_val stage);
+void tw_gemm_simt_stage(tw_gemm_gen *g, tw_val stage, tw_gemm_between *between);
 void tw_gemm_tensor_prepare(tw_gemm_gen *g);
-void tw_gemm_tensor_stage(tw_gemm_gen *g, tw_val stage);
+void tw_gemm_tensor_stage(tw_gemm_gen *g, tw_val stage, tw_gemm_between *between);
 
 /* split.c: brings the parts of ks, kl and kg together, and has them stored by whoever holds the sums. */
 void tw_gemm_finish(tw_gemm_gen *g);

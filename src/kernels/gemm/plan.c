@@ -55,16 +55,18 @@ static const char *tile_of(tw_gemm_tile *t, const tw_gemm_variant *v, const tw_g
     t->extent = is_x ? c->ml : c->nl;
     t->es = tw_type_bits(tw_gemm_element(v->type)) / 8;
     t->vec = is_x ? v->vec_a : v->vec_b;
-    REFUSE(c->stages > 1 && t->vec < 4, "asynchronous copies move 4 bytes at least, and rows are aligned to less");
+    REFUSE(!c->copy && t->vec < 4, "asynchronous copies move 4 bytes at least, and rows are aligned to less");
     t->outer = t->k_major ? t->extent : c->u;
     t->inner = t->k_major ? c->u : t->extent;
     while (t->vec > t->es && t->inner * t->es % t->vec) t->vec /= 2;
-    REFUSE(c->stages > 1 && t->vec < 4,
+    REFUSE(!c->copy && t->vec < 4,
            "asynchronous copies move 4 bytes at least, and a tile's row is no whole number of them");
     /* Plain threads want runs along rows of C; element by element, a copy can bring them into that order. */
-    t->k_stored = t->k_major && (c->mma || t->vec > t->es);
-    /* Eight neighbours along k and four rows fall into different banks when they are written by columns. */
-    t->width = t->k_major && !t->k_stored && t->inner > 8 ? 8 : t->inner;
+    t->transposed = t->k_major && !c->mma && (t->vec == t->es || (c->copy && t->es >= 4));
+    t->k_stored = t->k_major && !t->transposed;
+    /* Rows of eight along k, and the rows below, fall into different banks when they are written by columns. */
+    const int width = t->vec / t->es > 8 ? t->vec / t->es : 8;
+    t->width = t->transposed && t->inner > width ? width : t->inner;
     t->per_row = t->width * t->es / t->vec;
     t->total = t->outer * t->inner * t->es / t->vec;
     t->per_thread = (t->total + threads - 1) / threads;
@@ -128,8 +130,10 @@ static int registers_of(const tw_gemm_variant *v, const tw_gemm_config *c, const
         const int x = p->x.k_stored ? p->vx : 1, y = p->y.k_stored ? p->vy : 1;
         fragments = (c->ms * x + c->ns * y) * acc;
     }
-    int held = c->stages > 1 ? 0 : (p->x.per_thread * p->x.vec + p->y.per_thread * p->y.vec + 3) / 4;
-    return p->accumulators * acc * c->ks + fragments + held + 24;
+    int held = !c->copy ? 0 : (p->x.per_thread * p->x.vec + p->y.per_thread * p->y.vec + 3) / 4;
+    int registers = p->accumulators * acc * c->ks + fragments + held + 24;
+    /* The compiler takes no fewer for f64's tensor-core operations. */
+    return c->mma && v->type == TW_GEMM_F64 && registers < 64 ? 64 : registers;
 }
 
 const char *tw_gemm_plan_of(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_target *t, tw_gemm_plan *p) {
@@ -138,6 +142,9 @@ const char *tw_gemm_plan_of(const tw_gemm_variant *v, const tw_gemm_config *c, c
                c->ks > 2 || c->group < 1 || c->stages < 1 || c->stages > 16 || c->blocks < 0 || c->kg > 65535,
            "a parameter is out of range");
     REFUSE(c->split < 0 || c->split >= TW_GEMM_SPLITS, "no such way to split");
+    REFUSE(c->copy < 0 || c->copy > 1, "copies are asynchronous (0) or go through registers (1)");
+    REFUSE(c->copy ? c->stages > 2 : c->stages < 2,
+           "asynchronous copies need 2 stages at least, and those through registers have 1 or 2");
     REFUSE(!power_of_two(c->vec) || c->vec > 16, "copies move 1, 2, 4, 8 or 16 bytes");
     REFUSE(c->frag != 4 && c->frag != 8 && c->frag != 16, "fragments are 4, 8 or 16 bytes");
     REFUSE(!power_of_two(c->u) || !power_of_two(c->kl), "u and kl are powers of two");

@@ -134,7 +134,7 @@ tw_gemm_variant tw_gemm_variant_of(const tw_gemm_problem *p, const tw_gemm_confi
     const int es = tw_type_bits(tw_gemm_element(p->type)) / 8, out = tw_type_bits(p->out) / 8;
     const bool swap = c->swap, batched = p->batch > 1;
     /* Through registers a copy is either whole or absent, so the contiguous extent counts as well. */
-    const bool strict = c->stages == 1;
+    const bool strict = c->copy;
     const int64_t stride_a = batched && p->stride_a > 0 ? p->stride_a : 0,
                   stride_b = batched && p->stride_b > 0 ? p->stride_b : 0;
     const int most = c->vec > es ? c->vec : es;

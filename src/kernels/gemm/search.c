@@ -188,6 +188,7 @@ static bool draw_regular(search *s, tw_gemm_config *c) {
                           .kg = 1,
                           .vec = PICK(s, 16, 16, 16, es),
                           .frag = PICK(s, 4, 8, 16),
+                          .copy = mma ? 0 : PICK(s, 0, 1),
                           .stages = PICK(s, 2, 3, 4, 5, 6),
                           .split = PICK(s, 0, 2, 3, 3),
                           .swap = PICK(s, 0, 1),

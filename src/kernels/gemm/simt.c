@@ -82,7 +82,7 @@ static void fragment(tw_gemm_gen *g, const tw_gemm_tile *t, tw_val base, int thr
     }
 }
 
-void tw_gemm_simt_stage(tw_gemm_gen *g, tw_val stage) {
+void tw_gemm_simt_stage(tw_gemm_gen *g, tw_val stage, tw_gemm_between *between) {
     tw_builder *b = g->b;
     const tw_gemm_plan *p = &g->plan;
     const tw_gemm_config *c = g->c;
@@ -107,5 +107,6 @@ void tw_gemm_simt_stage(tw_gemm_gen *g, tw_val stage) {
                     tw_val acc = g->acc[(k + d) % c->ks][i * c->ns + j];
                     tw_op_to(b, acc, multiply_add[g->v->type], x[i][d], y[j][d], acc);
                 }
+        if (between) between(g, k / deep, p->depth / deep);
     }
 }

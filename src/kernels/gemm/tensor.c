@@ -147,7 +147,7 @@ static void load_side(tw_gemm_gen *g, side *s, int k, bool is_x) {
         load_elements(g, s, k, is_x);
 }
 
-void tw_gemm_tensor_stage(tw_gemm_gen *g, tw_val stage) {
+void tw_gemm_tensor_stage(tw_gemm_gen *g, tw_val stage, tw_gemm_between *between) {
     tw_builder *b = g->b;
     const tw_gemm_plan *p = &g->plan;
     const tw_gemm_config *c = g->c;
@@ -166,5 +166,6 @@ void tw_gemm_tensor_stage(tw_gemm_gen *g, tw_val stage) {
                 tw_val *d = acc + (i * y.count + j) * m->c;
                 tw_mma(b, p->mma, d, x.fragment[i], y.fragment[j], d);
             }
+        if (between) between(g, k / m->k, p->depth / m->k);
     }
 }
