@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
 /* `tilewright bench gemm`: the fastest own kernels for a product beside cuBLASLt, in one run. */
 #include "cli/bench_gemm.h"
 
 #include "base/clock.h"
 #include "base/diag.h"
+#include "base/file.h"
 #include "base/stats.h"
 #include "cli/problem.h"
 #include "kernels/gemm/search.h"
@@ -48,7 +50,8 @@ typedef struct bench_run {
     char vendor_name[64];
     tw_gemm_search_options search;
     bool json;
-    FILE *log; /* NULL: none */
+    FILE *log;         /* NULL: none */
+    const char *known; /* the text of a log, or NULL */
     const char *logged_case;
     const tw_gemm_problem *logged;
     double log_first, log_best; /* sums of logarithms of ratios */
@@ -260,6 +263,38 @@ static void log_one(void *context, const tw_gemm_config *c, double us) {
             us);
 }
 
+/* The configurations that a log holds for this product, right ones alone; *out is the caller's. A line's words are a
+   problem's, then a configuration's. */
+static int read_known(const char *text, const tw_gemm_problem *p, tw_gemm_config **out) {
+    int n = 0, room = 0;
+    for (const char *line = text; *line; line += strcspn(line, "\n"), line += *line == '\n') {
+        char words[1024];
+        snprintf(words, sizeof words, "%.*s", (int)strcspn(line, "\n"), line);
+        tw_gemm_problem q = {.alpha = 1};
+        tw_gemm_config c = tw_gemm_config_default(p);
+        bool good = true;
+        char *save = NULL, *word = strtok_r(words, " ", &save); /* the case's name */
+        while (word && (word = strtok_r(NULL, " ", &save))) {
+            tw_status st;
+            if (!strncmp(word, "us=", 3))
+                good &= word[3] != '-';
+            else if (!cli_problem_word(&q, word, &st, NULL))
+                good &= st == TW_OK && tw_gemm_config_parse(&c, word, NULL) == TW_OK;
+        }
+        good &= q.type == p->type && q.m == p->m && q.n == p->n && q.k == p->k && q.trans_a == p->trans_a &&
+                q.trans_b == p->trans_b;
+        if (!good) continue;
+        if (n == room) {
+            room = room ? 2 * room : 64;
+            tw_gemm_config *more = realloc(*out, (size_t)room * sizeof *more);
+            if (!more) return n;
+            *out = more;
+        }
+        (*out)[n++] = c;
+    }
+    return n;
+}
+
 static tw_status compare(bench_run *r, const char *name, const tw_gemm_data *d, tw_gemm_rig *rig, tw_diag *diag) {
     tw_gemm_found found[FINALISTS];
     tw_gemm_own own[FINALISTS];
@@ -268,9 +303,13 @@ static tw_status compare(bench_run *r, const char *name, const tw_gemm_data *d, 
     vendor_algorithm vendor[2] = {{0}};
     tw_cublaslt_plan *plan = NULL;
     int n = 0, loaded = 0, best = 0;
+    tw_gemm_config *known = NULL;
+    r->search.n_known = r->known ? read_known(r->known, &d->problem, &known) : 0;
+    r->search.known = known;
     r->logged_case = name;
     r->logged = &d->problem;
     tw_status st = tw_gemm_search(rig, r->cuda, d, &r->search, FINALISTS, found, &n, &report, diag);
+    free(known);
     if (report.complaint[0])
         fprintf(stderr, "%s: %d wrong, %d failed: %s\n", name, report.wrong, report.failed, report.complaint);
     if (st == TW_OK && !n) st = tw_fail(diag, TW_ERR_UNSUPPORTED, "%s: no configuration works", name);
@@ -387,7 +426,7 @@ int cli_bench_gemm(int argc, char **argv) {
     static const cli_verb verb = {
         "bench gemm", "m=M n=N k=K ... [ml=64 ...]", "the fastest own kernel for a product beside cuBLASLt",
         "tilewright bench gemm m=2560 n=16 k=2560 type=f32\n  tilewright bench gemm --table4 --types f16 --json", NULL};
-    const char *words[32], *types = NULL, *cases = NULL, *log_path = NULL;
+    const char *words[32], *types = NULL, *cases = NULL, *log_path = NULL, *known_path = NULL;
     bool table = false, json = false, deterministic = false;
     int64_t sampled = 20000, measured = 256, generations = 4, offspring = 128, seed = 1;
     const cli_flag flags[] = {
@@ -400,6 +439,7 @@ int cli_bench_gemm(int argc, char **argv) {
         {"--offspring", CLI_INT, &offspring, "N", "variations in each (default 128)"},
         {"--seed", CLI_INT, &seed, "N", "of the drawing (default 1)"},
         {"--deterministic", CLI_FLAG, &deterministic, NULL, "no atomic splits"},
+        {"--known", CLI_TEXT, &known_path, "FILE", "a log whose configurations are tried first"},
         {"--log", CLI_TEXT, &log_path, "FILE", "every configuration that was timed, a line each"},
         {"--json", CLI_FLAG, &json, NULL, "a line of JSON for each"},
     };
@@ -426,9 +466,13 @@ int cli_bench_gemm(int argc, char **argv) {
                               .deterministic = deterministic,
                               .keep = &keep}};
     if (log_path && !(r.log = fopen(log_path, "w"))) return cli_usage("bench gemm: --log: cannot write %s", log_path);
+    tw_buf known = {0};
+    if (known_path && tw_file_read(&known, known_path, &d) != TW_OK) return cli_fail(&d);
+    r.known = known.data;
     if (r.log) r.search.measured_one = log_one;
     r.search.context = &r;
     tw_status st = bench(&r, &p, table, types, cases, &d);
+    tw_buf_free(&known);
     if (r.log) fclose(r.log);
     return st == TW_OK ? CLI_OK : cli_fail(&d);
 }

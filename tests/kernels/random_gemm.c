@@ -119,7 +119,7 @@ static bool draw_config(gemm_case *c, uint64_t number, const gemm_limits *most, 
     keep.split = keep.kg > 1 ? way - 1 : 0;
     keep.mma = c->problem.type == TW_GEMM_TF32 || chance(r, 60);
     keep.swap = chance(r, 50);
-    if (chance(r, 35)) keep.stages = 1;
+    if (chance(r, 35)) keep.stages = keep.copy = 1;
     if (chance(r, 65)) keep.ks = 1 + below(r, 2);
     if (chance(r, 70)) keep.kl = 1 << below(r, 4);
     for (int i = 0; i < 40; i++)

@@ -64,6 +64,7 @@ static specimen make_specimen(int has, int variant) {
                                 .kg = kg,
                                 .vec = 16,
                                 .frag = 16,
+                                .copy = stages == 1,
                                 .stages = stages,
                                 .split = has & SERIAL    ? TW_GEMM_SPLIT_SERIAL
                                          : has & ATOMIC  ? TW_GEMM_SPLIT_ATOMIC

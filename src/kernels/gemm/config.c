@@ -76,8 +76,6 @@ tw_status tw_gemm_config_parse(tw_gemm_config *c, const char *text, tw_diag *dia
 
 tw_gemm_config tw_gemm_config_plain(const tw_gemm_problem *p, tw_gemm_config c) {
     const int es = tw_type_bits(tw_gemm_element(p->type)) / 8;
-    if (c.stages == 1) c.copy = 1;
-    if (c.copy && c.stages > 2) c.stages = 2;
     if (c.vec < es) c.vec = es;
     if (c.frag < es) c.frag = es;
     if (c.kg == 1) c.split = 0;

@@ -194,6 +194,7 @@ static bool draw_regular(search *s, tw_gemm_config *c) {
                           .swap = PICK(s, 0, 1),
                           .group = PICK(s, 1, 4, 8),
                           .blocks = PICK(s, 0, 1, 2, 3)};
+    if (c->copy) c->stages = PICK(s, 1, 2, 2);
     c->ml = c->ms * (mma ? PICK(s, 1, 2, 4) : PICK(s, 4, 8, 16));
     c->nl = c->ns * (mma ? PICK(s, 1, 2, 4) : PICK(s, 4, 8, 16));
     for (int i = 0; s->options->keep && i < tw_gemm_parameters(); i++)
@@ -260,6 +261,22 @@ static tw_status first_generation(search *s, int sampled, int measured) {
     return st;
 }
 
+static tw_status try_known(search *s) {
+    const tw_gemm_search_options *o = s->options;
+    entry *e = malloc((size_t)(o->n_known + 1) * sizeof *e);
+    if (!e) return tw_fail_memory(s->diag);
+    int n = 0;
+    for (int i = 0; i < o->n_known; i++) {
+        tw_gemm_config c = tw_gemm_config_plain(&s->data->problem, o->known[i]);
+        bool again = !allowed(s, &c);
+        for (int j = 0; j < n && !again; j++) again = same(&e[j].config, &c);
+        if (!again) e[n++] = (entry){c, 0};
+    }
+    tw_status st = try_all(s, e, n);
+    free(e);
+    return st;
+}
+
 /* Moves one to three parameters, mostly to a neighbouring value. */
 static tw_gemm_config vary(search *s, tw_gemm_config c) {
     for (int moves = 1 + (int)tw_random_below(&s->random, 3); moves > 0; moves--) {
@@ -310,7 +327,8 @@ tw_status tw_gemm_search(tw_gemm_rig *r, tw_cuda *c, const tw_gemm_data *d, cons
                 .top = top,
                 .diag = diag};
     *report = (tw_gemm_search_report){0};
-    tw_status st = first_generation(&s, or_else(o->sampled, 20000), or_else(o->measured, 256));
+    tw_status st = try_known(&s);
+    if (st == TW_OK) st = first_generation(&s, or_else(o->sampled, 20000), or_else(o->measured, 256));
     for (int i = 0; i < or_else(o->generations, 4) && st == TW_OK; i++)
         st = next_generation(&s, or_else(o->offspring, 128));
     free(s.seen);

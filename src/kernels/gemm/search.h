@@ -9,10 +9,12 @@
 #include "ptx/load.h"
 
 typedef struct tw_gemm_search_options {
-    int sampled;     /* legal configurations drawn (0: 20000) */
-    int measured;    /* of them built and timed (0: 256) */
-    int generations; /* of variations (0: 4) */
-    int offspring;   /* in each (0: 128) */
+    int sampled;                 /* legal configurations drawn (0: 20000) */
+    int measured;                /* of them built and timed (0: 256) */
+    int generations;             /* of variations (0: 4) */
+    int offspring;               /* in each (0: 128) */
+    const tw_gemm_config *known; /* tried first, where legal: from earlier searches or by hand */
+    int n_known;
     uint64_t seed;
     bool deterministic;         /* no atomic splits */
     const tw_gemm_config *keep; /* parameters that are not -1 stay as they are; NULL: all are free */
