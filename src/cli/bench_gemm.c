@@ -19,12 +19,13 @@
 
 enum { FINALISTS = 6, FINAL_ROUNDS = 24, VENDOR_ALGORITHMS = 16, WORKSPACE = 256 << 20 };
 
-/* Paper 002's table 4; layouts are those of row-major matrices. */
-static const struct {
+/* Paper 002's table 4. The paper, like BLAS, means column-major matrices. */
+typedef struct table_row {
     const char *name;
     int m, n, k;
     bool trans_a, trans_b;
-} table4[] = {
+} table_row;
+static const table_row table4[] = {
     {"linpack-512", 512, 512, 512, false, true},
     {"linpack-1024", 1024, 1024, 1024, false, true},
     {"linpack-2048", 2048, 2048, 2048, false, true},
@@ -52,6 +53,7 @@ typedef struct bench_run {
     bool json;
     FILE *log;         /* NULL: none */
     const char *known; /* the text of a log, or NULL */
+    bool row_major;    /* the table's layouts are read as row-major ones */
     const char *logged_case;
     const tw_gemm_problem *logged;
     double log_first, log_best; /* sums of logarithms of ratios */
@@ -162,6 +164,8 @@ static double milliseconds_to_load(const bench_run *r, tw_gemm_rig *rig, const t
     tw_cubin cubin = {0};
     tw_gemm_own own = {0};
     tw_status st = tw_gemm_ptx(p, c, tw_cuda_describe(r->cuda)->target, &ptx, NULL);
+    /* The driver remembers what it compiled by its text. */
+    if (st == TW_OK && !tw_buf_printf(&ptx, "// %lld\n", (long long)begin)) st = TW_ERR_MEMORY;
     if (st == TW_OK) st = tw_ptx_compile_by(&r->search.compiler, ptx.data, ptx.size, &cubin, NULL);
     if (st == TW_OK) st = tw_gemm_own_load(&own, rig, c, cubin.data, cubin.bytes, NULL);
     const double ms = (double)(tw_now_ns() - begin) * 1e-6;
@@ -174,6 +178,7 @@ static double milliseconds_to_load(const bench_run *r, tw_gemm_rig *rig, const t
 typedef struct verdict {
     const char *name;
     const tw_gemm_problem *problem;
+    const table_row *row; /* NULL: not of the table */
     const tw_gemm_found *own;
     const contender *ours, *first, *best; /* first and best: the vendor's; NULL where there is none */
     int best_index;
@@ -200,11 +205,13 @@ static void print_json(const bench_run *r, const verdict *v) {
     json_t *o = json_object();
     json_object_set_new(o, "case", json_string(v->name));
     json_object_set_new(o, "type", json_string(tw_gemm_type_name(p->type)));
-    json_object_set_new(o, "m", json_integer(p->m));
-    json_object_set_new(o, "n", json_integer(p->n));
+    const bool columns = v->row && !r->row_major;
+    json_object_set_new(o, "layout", json_string(columns ? "column-major" : "row-major"));
+    json_object_set_new(o, "m", json_integer(columns ? p->n : p->m));
+    json_object_set_new(o, "n", json_integer(columns ? p->m : p->n));
     json_object_set_new(o, "k", json_integer(p->k));
-    json_object_set_new(o, "trans_a", json_boolean(p->trans_a));
-    json_object_set_new(o, "trans_b", json_boolean(p->trans_b));
+    json_object_set_new(o, "trans_a", json_boolean(columns ? p->trans_b : p->trans_a));
+    json_object_set_new(o, "trans_b", json_boolean(columns ? p->trans_a : p->trans_b));
     json_object_set_new(o, "config", cli_config_json(&v->own->config));
     json_object_set_new(o, "ours_us", json_real(us));
     if (v->first) {
@@ -295,7 +302,8 @@ static int read_known(const char *text, const tw_gemm_problem *p, tw_gemm_config
     return n;
 }
 
-static tw_status compare(bench_run *r, const char *name, const tw_gemm_data *d, tw_gemm_rig *rig, tw_diag *diag) {
+static tw_status compare(bench_run *r, const char *name, const table_row *row, const tw_gemm_data *d, tw_gemm_rig *rig,
+                         tw_diag *diag) {
     tw_gemm_found found[FINALISTS];
     tw_gemm_own own[FINALISTS];
     tw_gemm_search_report report;
@@ -328,7 +336,8 @@ static tw_status compare(bench_run *r, const char *name, const tw_gemm_data *d, 
     if (st == TW_OK) st = race(rig, c, total, found[0].us, diag);
     for (int i = 1; i < n; i++)
         if (c[i].correct && c[i].stats.median < c[best].stats.median) best = i;
-    verdict v = {.name = name, .problem = &d->problem, .own = &found[best], .ours = &c[best], .report = &report};
+    verdict v = {
+        .name = name, .problem = &d->problem, .row = row, .own = &found[best], .ours = &c[best], .report = &report};
     if (plan) {
         v.first = &c[n];
         /* Its first choice may well be its best. */
@@ -346,14 +355,15 @@ static tw_status compare(bench_run *r, const char *name, const tw_gemm_data *d, 
     return st;
 }
 
-static tw_status bench_one(bench_run *r, const char *name, const tw_gemm_problem *p, tw_diag *diag) {
+static tw_status bench_one(bench_run *r, const char *name, const table_row *row, const tw_gemm_problem *p,
+                           tw_diag *diag) {
     tw_gemm_data d;
     tw_gemm_rig *rig;
     tw_status st = tw_gemm_data_make(&d, p, r->search.seed + 1, diag);
     if (st != TW_OK) return st;
     st = tw_gemm_rig_make(&rig, r->cuda, &d, WORKSPACE, diag);
     if (st == TW_OK) {
-        st = compare(r, name, &d, rig, diag);
+        st = compare(r, name, row, &d, rig, diag);
         tw_gemm_rig_free(rig);
     }
     tw_gemm_data_free(&d);
@@ -373,15 +383,18 @@ static tw_status bench_table(bench_run *r, const char *types, const char *cases,
     tw_status st = TW_OK;
     for (int t = 0; t < TW_GEMM_TYPES; t++)
         for (size_t i = 0; i < sizeof table4 / sizeof *table4 && st == TW_OK; i++) {
+            const table_row *w = &table4[i];
+            /* A column-major product is the row-major one with its factors exchanged. */
+            const bool columns = !r->row_major;
             tw_gemm_problem p = {.type = (tw_gemm_type)t,
-                                 .m = table4[i].m,
-                                 .n = table4[i].n,
-                                 .k = table4[i].k,
-                                 .trans_a = table4[i].trans_a,
-                                 .trans_b = table4[i].trans_b,
+                                 .m = columns ? w->n : w->m,
+                                 .n = columns ? w->m : w->n,
+                                 .k = w->k,
+                                 .trans_a = columns ? w->trans_b : w->trans_a,
+                                 .trans_b = columns ? w->trans_a : w->trans_b,
                                  .alpha = 1};
-            if (listed(types, tw_gemm_type_name(p.type)) && listed(cases, table4[i].name))
-                st = bench_one(r, table4[i].name, &p, diag);
+            if (listed(types, tw_gemm_type_name(p.type)) && listed(cases, w->name))
+                st = bench_one(r, w->name, w, &p, diag);
         }
     return st;
 }
@@ -413,7 +426,7 @@ static tw_status bench(bench_run *r, const tw_gemm_problem *p, bool table, const
     }
     r->search.compiler = tw_ptx_compiler_for(r->cuda, false);
     print_environment(r);
-    st = table ? bench_table(r, types, cases, diag) : bench_one(r, "gemm", p, diag);
+    st = table ? bench_table(r, types, cases, diag) : bench_one(r, "gemm", NULL, p, diag);
     if (st == TW_OK && r->rows > 1 && !r->json)
         printf("geometric mean over %d: %.3fx its first choice, %.3fx its best\n", r->rows, exp(r->log_first / r->rows),
                exp(r->log_best / r->rows));
@@ -427,10 +440,11 @@ int cli_bench_gemm(int argc, char **argv) {
         "bench gemm", "m=M n=N k=K ... [ml=64 ...]", "the fastest own kernel for a product beside cuBLASLt",
         "tilewright bench gemm m=2560 n=16 k=2560 type=f32\n  tilewright bench gemm --table4 --types f16 --json", NULL};
     const char *words[32], *types = NULL, *cases = NULL, *log_path = NULL, *known_path = NULL;
-    bool table = false, json = false, deterministic = false;
+    bool table = false, row_major = false, json = false, deterministic = false;
     int64_t sampled = 20000, measured = 256, generations = 4, offspring = 128, seed = 1;
     const cli_flag flags[] = {
         {"--table4", CLI_FLAG, &table, NULL, "every product of ISAAC's table 4"},
+        {"--row-major", CLI_FLAG, &row_major, NULL, "read the table's layouts as row-major ones"},
         {"--types", CLI_TEXT, &types, "LIST", "of these types only, e.g. f32,f16"},
         {"--cases", CLI_TEXT, &cases, "LIST", "these rows only, e.g. linpack-512,ica-32"},
         {"--sampled", CLI_INT, &sampled, "N", "legal configurations drawn for each (default 20000)"},
@@ -458,6 +472,7 @@ int cli_bench_gemm(int argc, char **argv) {
     if (sampled < 1 || measured < 1 || generations < 0 || offspring < 1 || sampled > 1000000)
         return cli_usage("bench gemm: --sampled, --measured and --offspring are 1 at least");
     bench_run r = {.json = json,
+                   .row_major = row_major,
                    .search = {.sampled = (int)sampled,
                               .measured = (int)measured,
                               .generations = (int)generations,
