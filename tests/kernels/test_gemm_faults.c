@@ -34,6 +34,7 @@ enum {
     VECTORS = 4096, /* 16 bytes at once wherever there is a choice */
     F32 = 8192,
     CLUSTER = 16384,
+    TWO = 32768, /* two stages, through registers */
 };
 
 typedef struct specimen {
@@ -41,7 +42,8 @@ typedef struct specimen {
     tw_gemm_config config;
     const tw_target *target;
     tw_gemm_plan plan;
-    int count; /* stages that a block walks */
+    int count;    /* stages that a block walks */
+    bool whole_k; /* no bounds along k: copies are dealt out among the sums */
 } specimen;
 
 static specimen make_specimen(int has, int variant) {
@@ -49,7 +51,7 @@ static specimen make_specimen(int has, int variant) {
                               tensor[] = {TW_GEMM_F16, TW_GEMM_BF16, TW_GEMM_TF32, TW_GEMM_S8, TW_GEMM_F16};
     specimen s = {.target = tw_target_find(variant & 1 && !(has & CLUSTER) ? "sm_80" : "sm_90a")};
     const bool mma = has & TENSOR, split = has & (LAST | SERIAL | ATOMIC | CLUSTER);
-    const int kl = has & KL ? 2 << variant % 2 : 1, stages = has & ONE ? 1 : 2 + (variant + 1) % 3;
+    const int kl = has & KL ? 2 << variant % 2 : 1, stages = has & ONE ? 1 : has & TWO ? 2 : 2 + (variant + 1) % 3;
     const int u = (mma ? 32 : 8) * kl, kg = split ? 2 + variant % 3 : 1;
     /* The last stage is the first one's place, where the groups join. */
     s.count = 2 * stages + 1;
@@ -64,7 +66,7 @@ static specimen make_specimen(int has, int variant) {
                                 .kg = kg,
                                 .vec = 16,
                                 .frag = 16,
-                                .copy = stages == 1,
+                                .copy = has & (ONE | TWO) ? 1 : 0,
                                 .stages = stages,
                                 .split = has & SERIAL    ? TW_GEMM_SPLIT_SERIAL
                                          : has & ATOMIC  ? TW_GEMM_SPLIT_ATOMIC
@@ -95,6 +97,7 @@ static specimen make_specimen(int has, int variant) {
     if (!tw_gemm_legal(p, &s.config, s.target, NULL, &why)) fail_msg("variant %d: %s", variant, why);
     tw_gemm_variant v = tw_gemm_variant_of(p, &s.config);
     tw_gemm_plan_of(&v, &s.config, s.target, &s.plan);
+    s.whole_k = v.whole_k;
     return s;
 }
 
@@ -177,6 +180,21 @@ static void move_before(tw_ir_op *at, tw_ir_op *op) {
     tw_edit_splice(at, &alone);
 }
 
+/* With the operations of its block that it needs and that are not above `at` yet. */
+static void hoist_before(tw_kernel *k, tw_ir_op *at, tw_ir_op *op) {
+    for (int i = -1; i < op->n_operands; i++) {
+        tw_ir_op *in = definition(&k->body, i < 0 ? op->guard : op->operands[i]);
+        bool below = in && in->block == at->block;
+        for (tw_ir_op *above = at->prev; above && below; above = above->prev) below = above != in;
+        if (below) hoist_before(k, at, in);
+    }
+    move_before(at, op);
+}
+
+static tw_ir_op *owner(tw_ir_op *op) {
+    return op ? op->block->owner : NULL;
+}
+
 static bool drop(tw_ir_op *op) {
     if (op) tw_edit_remove(op);
     return op;
@@ -203,8 +221,9 @@ static bool no_wait(tw_kernel *k, const specimen *s) {
 
 static bool short_wait(tw_kernel *k, const specimen *s) {
     (void)s;
-    direct(inside(k), TW_OP_cp_async_wait, 0)->at.count++;
-    return true;
+    tw_ir_op *wait = direct(inside(k), TW_OP_cp_async_wait, 0);
+    if (wait) wait->at.count++;
+    return wait;
 }
 
 static bool no_commit(tw_kernel *k, const specimen *s) {
@@ -212,18 +231,91 @@ static bool no_commit(tw_kernel *k, const specimen *s) {
     return drop(direct(inside(k), TW_OP_cp_async_commit, 0));
 }
 
+/* The copies of the next stage stand among the sums, or, where k is ragged, in an `if` before them. */
 static bool copy_before_barrier(tw_kernel *k, const specimen *s) {
+    tw_ir_op *barrier = direct(inside(k), TW_OP_barrier, 0), *copy, *issue = after(barrier, TW_OP_if);
+    if (!barrier) return false;
+    if (!s->whole_k) {
+        if (issue && issue->next) move_before(issue->next, barrier);
+        return issue && issue->next;
+    }
+    int moved = 0;
+    while ((copy = after(barrier, TW_OP_cp_async))) {
+        hoist_before(k, barrier, copy);
+        moved++;
+    }
+    return moved > 0;
+}
+
+static bool commits_before_the_last_copy(tw_kernel *k, const specimen *s) {
     (void)s;
-    tw_ir_op *barrier = direct(inside(k), TW_OP_barrier, 0), *issue = after(barrier, TW_OP_if);
-    move_before(issue->next, barrier);
+    tw_ir_op *commit = direct(inside(k), TW_OP_cp_async_commit, 0), *copy = before(commit, TW_OP_cp_async);
+    if (copy) move_before(copy, commit);
+    return copy;
+}
+
+/* The guard of the copies among the sums: that there is a stage left to fetch. */
+static tw_ir_op *guard_of_copies(tw_kernel *k) {
+    tw_ir_op *copy = direct(inside(k), TW_OP_cp_async, 0);
+    tw_ir_op *guard = copy && copy->guard.id ? definition(inside(k), copy->guard) : NULL;
+    /* Of a last copy, that not every thread has: both. */
+    if (guard && guard->code != TW_OP_lt_s32) guard = definition(inside(k), guard->operands[0]);
+    return guard && guard->code == TW_OP_lt_s32 ? guard : NULL;
+}
+
+static bool copies_unguarded(tw_kernel *k, const specimen *s) {
+    (void)s;
+    int dropped = 0;
+    for (tw_ir_op *op = inside(k)->first; op; op = op->next)
+        if (op->code == TW_OP_cp_async && op->guard.id) {
+            op->guard = TW_NONE;
+            dropped++;
+        }
+    return dropped > 0;
+}
+
+static bool guard_moved(tw_kernel *k, int by) {
+    tw_ir_op *lt = guard_of_copies(k);
+    if (!lt) return false;
+    lt->operands[1] =
+        tw_edit_insert(k, lt, TW_OP_add_i32, TW_T_i32, lt->operands[1], constant(k, TW_T_i32, (uint32_t)by), TW_NONE);
     return true;
+}
+
+static bool last_stage_not_fetched(tw_kernel *k, const specimen *s) {
+    (void)s;
+    return guard_moved(k, -1);
+}
+
+static bool a_stage_beyond_is_fetched(tw_kernel *k, const specimen *s) {
+    (void)s;
+    return guard_moved(k, 1);
+}
+
+/* The addition that takes an operand's pointer to the next stage. */
+static tw_ir_op *advance(tw_kernel *k) {
+    for (tw_ir_op *op = inside(k)->first; op; op = op->next)
+        if (op->code == TW_OP_add_i64 && op->results[0].id == op->operands[0].id) return op;
+    return NULL;
+}
+
+static bool never_advances(tw_kernel *k, const specimen *s) {
+    (void)s;
+    return drop(advance(k));
+}
+
+static bool advances_before_its_copies(tw_kernel *k, const specimen *s) {
+    (void)s;
+    tw_ir_op *op = advance(k), *barrier = direct(inside(k), TW_OP_barrier, 0);
+    if (op && barrier) move_before(barrier, op);
+    return op && barrier;
 }
 
 static bool wait_after_barrier(tw_kernel *k, const specimen *s) {
     (void)s;
     tw_ir_op *wait = direct(inside(k), TW_OP_cp_async_wait, 0), *barrier = after(wait, TW_OP_barrier);
-    move_before(wait, barrier);
-    return true;
+    if (barrier) move_before(wait, barrier);
+    return barrier;
 }
 
 static bool join_barrier(tw_kernel *k, const specimen *s) {
@@ -252,37 +344,119 @@ static bool one_stage_more(tw_kernel *k, const specimen *s) {
     return true;
 }
 
-/* The selects that bring a stage back to the first: of the stage that is read, or written. */
+/* The selects that bring a stage back to the first: of the stage that is read, which comes last, or written. */
 static tw_ir_op *wrap_of(tw_kernel *k, bool read) {
-    tw_ir_op *issue = after(direct(inside(k), TW_OP_barrier, 0), TW_OP_if), *last = NULL;
-    tw_block *b = read ? inside(k) : &issue->blocks[0];
-    for (tw_ir_op *op = b->first; op; op = op->next)
-        if (op->code == TW_OP_select && is_constant(k, op->operands[0], 0)) last = op;
-    return last;
+    tw_ir_op *last = NULL, *but_one = NULL;
+    for (tw_ir_op *op = inside(k)->first; op; op = op->next)
+        if (op->code == TW_OP_select && is_constant(k, op->operands[0], 0)) {
+            but_one = last;
+            last = op;
+        }
+    return read ? last : but_one;
+}
+
+static bool never_wraps(tw_ir_op *op) {
+    if (op) op->operands[0] = op->operands[1];
+    return op;
 }
 
 static bool never_wraps_reading(tw_kernel *k, const specimen *s) {
     (void)s;
-    tw_ir_op *op = wrap_of(k, true);
-    op->operands[0] = op->operands[1];
-    return true;
+    return never_wraps(wrap_of(k, true));
 }
 
 static bool never_wraps_writing(tw_kernel *k, const specimen *s) {
     (void)s;
-    tw_ir_op *op = wrap_of(k, false);
-    op->operands[0] = op->operands[1];
-    return true;
+    return never_wraps(wrap_of(k, false));
+}
+
+static bool wraps_to_the_second(tw_kernel *k, const specimen *s, tw_ir_op *op) {
+    if (op) op->operands[0] = constant(k, TW_T_i32, (uint64_t)s->plan.stage_bytes);
+    return op;
 }
 
 static bool wraps_to_the_wrong_stage(tw_kernel *k, const specimen *s) {
-    wrap_of(k, true)->operands[0] = constant(k, TW_T_i32, (uint64_t)s->plan.stage_bytes);
-    return true;
+    return wraps_to_the_second(k, s, wrap_of(k, true));
 }
 
 static bool writes_the_wrong_stage(tw_kernel *k, const specimen *s) {
-    wrap_of(k, false)->operands[0] = constant(k, TW_T_i32, (uint64_t)s->plan.stage_bytes);
+    return wraps_to_the_second(k, s, wrap_of(k, false));
+}
+
+/* -- through registers: a stage is loaded in one `if` of the loop, and stored in another */
+
+static tw_ir_op *fetch_of(tw_kernel *k, bool store) {
+    return direct(inside(k), TW_OP_if, store ? 1 : 0);
+}
+
+static bool loads_beyond_the_last_stage(tw_kernel *k, const specimen *s) {
+    (void)s;
+    tw_ir_op *fetch = fetch_of(k, false);
+    if (fetch) fetch->operands[0] = constant(k, TW_T_pred, 1);
+    return fetch;
+}
+
+static bool next_stage_not_stored(tw_kernel *k, const specimen *s) {
+    (void)s;
+    return drop(fetch_of(k, true));
+}
+
+/* Into the stage that is being read: the other one is only chosen afterwards. */
+static bool stores_to_the_same_stage(tw_kernel *k, const specimen *s) {
+    (void)s;
+    tw_ir_op *store = fetch_of(k, true), *assign = before(store, TW_OP_set);
+    if (assign) move_before(assign, store);
+    return assign;
+}
+
+static bool stores_before_loading(tw_kernel *k, const specimen *s) {
+    (void)s;
+    tw_ir_op *load = fetch_of(k, false), *store = fetch_of(k, true);
+    if (!load || !store) return false;
+    hoist_before(k, load, store);
     return true;
+}
+
+static int stores_of(const tw_gemm_tile *t) {
+    return t->per_thread * (t->transposed ? t->vec / t->es : 1);
+}
+
+/* Into `found`: the stores of an operand that is transposed on its way, in vectors of `each`; of the first stage, and
+   of the others. */
+static int turned_stores(tw_kernel *k, const specimen *s, int *each) {
+    const tw_gemm_tile *x = &s->plan.x, *y = &s->plan.y, *t = x->transposed ? x : y;
+    *each = t->vec / t->es;
+    if (!t->transposed || *each < 2) return 0;
+    const int stage = stores_of(x) + stores_of(y), from = t == x ? 0 : stores_of(x);
+    int n = all(&k->body, TW_OP_st), seen = 0, kept = 0;
+    for (int i = 0; i < n && seen < 2 * stage; i++) {
+        if (found[i]->at.space != TW_SPACE_shared) continue;
+        const int at = seen++ % stage;
+        if (at >= from && at < from + stores_of(t)) found[kept++] = found[i];
+    }
+    return kept;
+}
+
+static bool turned_a_row_further(tw_kernel *k, const specimen *s) {
+    int each, n = turned_stores(k, s, &each);
+    for (int i = 0; i < n; i++) found[i]->at.offset += s->plan.x.transposed ? s->plan.x.pitch : s->plan.y.pitch;
+    return n > 0;
+}
+
+static bool turned_into_one_row(tw_kernel *k, const specimen *s) {
+    int each, n = turned_stores(k, s, &each);
+    for (int i = 0; i < n; i++) found[i]->at.offset = found[i / each * each]->at.offset;
+    return n > 0;
+}
+
+static bool turned_elements_exchanged(tw_kernel *k, const specimen *s) {
+    int each, n = turned_stores(k, s, &each);
+    for (int i = 0; i + 1 < n; i += each) {
+        const int swap = found[i]->at.offset;
+        found[i]->at.offset = found[i + 1]->at.offset;
+        found[i + 1]->at.offset = swap;
+    }
+    return n > 0;
 }
 
 static int element_bytes(const specimen *s) {
@@ -335,14 +509,15 @@ static tw_ir_op *shared_access(tw_kernel *k, tw_opcode code) {
 }
 
 static bool fragment_an_element_further(tw_kernel *k, const specimen *s) {
-    shared_access(k, TW_OP_ld)->at.offset += element_bytes(s);
-    return true;
+    tw_ir_op *op = shared_access(k, TW_OP_ld);
+    if (op) op->at.offset += element_bytes(s);
+    return op;
 }
 
 static bool fragment_a_vector_further(tw_kernel *k, const specimen *s) {
     tw_ir_op *op = shared_access(k, TW_OP_ld);
-    op->at.offset += element_bytes(s) * (op->at.vec ? op->at.vec : 1);
-    return true;
+    if (op) op->at.offset += element_bytes(s) * (op->at.vec ? op->at.vec : 1);
+    return op;
 }
 
 static bool store_an_element_further(tw_kernel *k, const specimen *s) {
@@ -358,20 +533,23 @@ static bool store_an_element_further(tw_kernel *k, const specimen *s) {
 
 static bool matrix_half_a_row_further(tw_kernel *k, const specimen *s) {
     (void)s;
-    shared_access(k, TW_OP_ldmatrix)->at.offset += 8;
-    return true;
+    tw_ir_op *op = shared_access(k, TW_OP_ldmatrix);
+    if (op) op->at.offset += 8;
+    return op;
 }
 
 static bool matrix_a_row_further(tw_kernel *k, const specimen *s) {
     (void)s;
-    shared_access(k, TW_OP_ldmatrix)->at.offset += s->plan.x.pitch;
-    return true;
+    tw_ir_op *op = shared_access(k, TW_OP_ldmatrix);
+    if (op) op->at.offset += s->plan.x.pitch;
+    return op;
 }
 
 static bool matrix_turned(tw_kernel *k, const specimen *s) {
     (void)s;
-    shared_access(k, TW_OP_ldmatrix)->at.trans ^= 1;
-    return true;
+    tw_ir_op *op = shared_access(k, TW_OP_ldmatrix);
+    if (op) op->at.trans ^= 1;
+    return op;
 }
 
 static void swap_values(tw_val *a, tw_val *b) {
@@ -382,7 +560,7 @@ static void swap_values(tw_val *a, tw_val *b) {
 
 static bool mma_rows_exchanged(tw_kernel *k, const specimen *s) {
     (void)s;
-    all(inside(k), TW_OP_mma);
+    if (!all(inside(k), TW_OP_mma)) return false;
     swap_values(&found[0]->operands[0], &found[0]->operands[1]);
     return true;
 }
@@ -390,14 +568,14 @@ static bool mma_rows_exchanged(tw_kernel *k, const specimen *s) {
 static bool mma_columns_exchanged(tw_kernel *k, const specimen *s) {
     const tw_mma_info *m = tw_mma_describe(s->plan.mma);
     if (m->b < 2) return false;
-    all(inside(k), TW_OP_mma);
+    if (!all(inside(k), TW_OP_mma)) return false;
     swap_values(&found[0]->operands[m->a], &found[0]->operands[m->a + 1]);
     return true;
 }
 
 static bool mma_result_misplaced(tw_kernel *k, const specimen *s) {
     (void)s;
-    all(inside(k), TW_OP_mma);
+    if (!all(inside(k), TW_OP_mma)) return false;
     swap_values(&found[0]->results[0], &found[0]->results[1]);
     return true;
 }
@@ -529,54 +707,60 @@ static tw_ir_op *counting(tw_kernel *k) {
 
 static bool arrives_early(tw_kernel *k, const specimen *s) {
     (void)s;
-    return drop(before(counting(k)->block->owner, TW_OP_barrier));
+    return drop(before(owner(counting(k)), TW_OP_barrier));
 }
 
 static bool asks_early(tw_kernel *k, const specimen *s) {
     (void)s;
-    return drop(after(counting(k)->block->owner, TW_OP_barrier));
+    return drop(after(owner(counting(k)), TW_OP_barrier));
 }
 
 static bool barrier_of_one(tw_kernel *k, const specimen *s) {
     (void)s;
-    tw_ir_op *atom = counting(k);
-    move_before(atom, after(atom->block->owner, TW_OP_barrier));
-    return true;
+    tw_ir_op *atom = counting(k), *barrier = after(owner(atom), TW_OP_barrier);
+    if (barrier) move_before(atom, barrier);
+    return barrier;
 }
 
 static bool counts_relaxed(tw_kernel *k, const specimen *s) {
     (void)s;
-    counting(k)->at.order = TW_ORDER_relaxed;
-    return true;
+    tw_ir_op *op = counting(k);
+    if (op) op->at.order = TW_ORDER_relaxed;
+    return op;
 }
 
 static bool counts_without_acquire(tw_kernel *k, const specimen *s) {
     (void)s;
-    counting(k)->at.order = TW_ORDER_release;
-    return true;
+    tw_ir_op *op = counting(k);
+    if (op) op->at.order = TW_ORDER_release;
+    return op;
 }
 
 static bool counts_without_release(tw_kernel *k, const specimen *s) {
     (void)s;
-    counting(k)->at.order = TW_ORDER_acquire;
-    return true;
+    tw_ir_op *op = counting(k);
+    if (op) op->at.order = TW_ORDER_acquire;
+    return op;
 }
 
 static bool counts_in_the_block(tw_kernel *k, const specimen *s) {
     (void)s;
-    counting(k)->at.scope = TW_SCOPE_cta;
-    return true;
+    tw_ir_op *op = counting(k);
+    if (op) op->at.scope = TW_SCOPE_cta;
+    return op;
 }
 
 static bool counter_not_reset(tw_kernel *k, const specimen *s) {
-    counting(k)->operands[1] = constant(k, TW_T_i32, (uint64_t)s->config.kg);
-    return true;
+    tw_ir_op *op = counting(k);
+    if (op) op->operands[1] = constant(k, TW_T_i32, (uint64_t)s->config.kg);
+    return op;
 }
 
 static bool counter_reset_early(tw_kernel *k, const specimen *s) {
     if (s->config.kg == 2) return false;
-    counting(k)->operands[1] = constant(k, TW_T_i32, (uint64_t)(s->config.kg - 2));
-    return true;
+    tw_ir_op *op = counting(k);
+    if (op) op->operands[1] = constant(k, TW_T_i32, (uint64_t)(s->config.kg - 2));
+    return op;
 }
 
 static tw_ir_op *ordered(tw_kernel *k, tw_opcode code, int order) {
@@ -596,52 +780,57 @@ static tw_ir_op *handing_on(tw_kernel *k) {
 
 static bool looks_relaxed(tw_kernel *k, const specimen *s) {
     (void)s;
-    turn(k)->at.order = TW_ORDER_relaxed;
-    return true;
+    tw_ir_op *op = turn(k);
+    if (op) op->at.order = TW_ORDER_relaxed;
+    return op;
 }
 
 static bool looks_in_the_block(tw_kernel *k, const specimen *s) {
     (void)s;
-    turn(k)->at.scope = TW_SCOPE_cta;
-    return true;
+    tw_ir_op *op = turn(k);
+    if (op) op->at.scope = TW_SCOPE_cta;
+    return op;
 }
 
 static bool hands_on_relaxed(tw_kernel *k, const specimen *s) {
     (void)s;
-    handing_on(k)->at.order = TW_ORDER_relaxed;
-    return true;
+    tw_ir_op *op = handing_on(k);
+    if (op) op->at.order = TW_ORDER_relaxed;
+    return op;
 }
 
 static bool hands_on_in_the_block(tw_kernel *k, const specimen *s) {
     (void)s;
-    handing_on(k)->at.scope = TW_SCOPE_cta;
-    return true;
+    tw_ir_op *op = handing_on(k);
+    if (op) op->at.scope = TW_SCOPE_cta;
+    return op;
 }
 
 static bool starts_before_its_turn(tw_kernel *k, const specimen *s) {
     (void)s;
     /* The load is in a while, which is in the leader's if. */
-    return drop(after(turn(k)->block->owner->block->owner, TW_OP_barrier));
+    return drop(after(owner(owner(turn(k))), TW_OP_barrier));
 }
 
 static bool hands_on_early(tw_kernel *k, const specimen *s) {
     (void)s;
-    return drop(before(handing_on(k)->block->owner, TW_OP_barrier));
+    return drop(before(owner(handing_on(k)), TW_OP_barrier));
 }
 
 static bool last_does_not_reset(tw_kernel *k, const specimen *s) {
     (void)s;
-    tw_ir_op *st = handing_on(k), *select = definition(&k->body, st->operands[1]);
+    tw_ir_op *st = handing_on(k), *select = st ? definition(&k->body, st->operands[1]) : NULL;
+    if (!select || select->code != TW_OP_select) return false;
     st->operands[1] = select->operands[1];
     return true;
 }
 
 static bool waits_for_ever(tw_kernel *k, const specimen *s) {
     (void)s;
-    tw_ir_op *loop = turn(k)->block->owner;
-    tw_ir_op *ne = definition(&k->body, loop->operands[0]);
+    tw_ir_op *loop = owner(turn(k)), *ne = loop ? definition(&k->body, loop->operands[0]) : NULL;
+    if (!ne || ne->code != TW_OP_ne_i32) return false;
     ne->code = TW_OP_eq_i32;
-    return ne->n_operands == 2;
+    return true;
 }
 
 static tw_ir_op *to_workspace(tw_kernel *k, tw_opcode code) {
@@ -724,6 +913,14 @@ static const struct {
     {"pipeline: no commit", PIPE, no_commit, RULE(ASYNC), "tiles+"},
     {"pipeline: waits after the barrier", PIPE, wait_after_barrier, RACE_ASYNC, "tiles+"},
     {"pipeline: fetches before the barrier", PIPE, copy_before_barrier, RACE_ASYNC, "tiles+"},
+    {"pipeline, ragged k: fetches before the barrier", PIPE | RAGGED_K, copy_before_barrier, RACE_ASYNC, "tiles+"},
+    {"pipeline: commits before the last copy", PIPE, commits_before_the_last_copy, RULE(ASYNC), "tiles+"},
+    {"pipeline: copies without their guard", PIPE, copies_unguarded, RULE(BOUNDS) | RULE(ASYNC), "+"},
+    {"pipeline: a stage beyond k is fetched", PIPE, a_stage_beyond_is_fetched, RULE(BOUNDS), "+"},
+    {"pipeline: the last stage is not fetched", PIPE, last_stage_not_fetched, WRONG, "row"},
+    {"pipeline: a pointer stands still", PIPE, never_advances, WRONG, "row"},
+    {"pipeline: a pointer moves on too early", PIPE, advances_before_its_copies, RULE(BOUNDS) | WRONG, NULL},
+    {"pipeline, ragged k: a pointer stands still", PIPE | RAGGED_K, never_advances, WRONG, "row"},
     {"pipeline: tensor cores, no barrier", PIPE | TENSOR, loop_barrier, RACE_ASYNC, "tiles+"},
     {"pipeline: reads on beyond the last stage", PIPE, never_wraps_reading, RULE(BOUNDS), "tiles+"},
     {"pipeline: writes on beyond the last stage", PIPE, never_wraps_writing, RULE(BOUNDS), "tiles+"},
@@ -731,6 +928,21 @@ static const struct {
     {"pipeline: writes the wrong stage", PIPE, writes_the_wrong_stage, RACE_ASYNC | RULE(BOUNDS) | WRONG, NULL},
     {"one stage: no barrier before reading", ONE, loop_barrier, RACE_READ, "tiles+"},
     {"one stage: no barrier before writing", ONE, second_loop_barrier, RACE_READ, "tiles+"},
+    {"two stages, registers: no barrier", TWO, loop_barrier, RACE_READ, "tiles+"},
+    {"two stages, registers: stores where others read", TWO, stores_to_the_same_stage, RACE_READ, "tiles+"},
+    {"two stages, registers: reads on beyond", TWO, never_wraps_reading, RULE(BOUNDS), "tiles+"},
+    {"two stages, registers: wraps to the second", TWO, wraps_to_the_wrong_stage, RACE_READ | WRONG, NULL},
+    {"two stages, registers: a stage is not stored", TWO, next_stage_not_stored, RULE(UNINITIALISED), "tiles+"},
+    {"two stages, registers: loads beyond k", TWO, loads_beyond_the_last_stage, RULE(BOUNDS), "+"},
+    {"two stages, registers: stores before loading", TWO, stores_before_loading, RACE_READ | WRONG, NULL},
+    {"two stages, registers: a stage too few", TWO, one_stage_fewer, WRONG, "row"},
+    {"two stages, registers: a pointer stands still", TWO, never_advances, WRONG, "row"},
+    {"two stages, registers: no bounds along m", TWO | RAGGED_M, loads_unguarded, RULE(BOUNDS), "+"},
+    {"two stages, registers: no bounds along k", TWO | RAGGED_K, loads_unguarded, RULE(BOUNDS), "+"},
+    {"transposed: a row further", TWO | F32, turned_a_row_further, RULE(UNINITIALISED) | RULE(RACE) | RULE(BOUNDS),
+     "tiles+"},
+    {"transposed: a copy into one row", TWO | F32, turned_into_one_row, RACE_READ, "tiles+"},
+    {"transposed: rows exchanged", TWO | F32, turned_elements_exchanged, WRONG, "row"},
     {"a stage too few", PIPE, one_stage_fewer, WRONG, "row"},
     {"a stage too many", PIPE, one_stage_more, WRONG, "row"},
     {"one stage: a stage too few", ONE, one_stage_fewer, WRONG, "row"},
@@ -863,7 +1075,11 @@ static void the_same_kernels_are_right(void **state) {
                               PIPE | SERIAL,
                               PIPE | ATOMIC,
                               PIPE | RAGGED_M | RAGGED_N | RAGGED_K,
-                              PIPE | VECTORS | BIAS | BATCH};
+                              PIPE | VECTORS | BIAS | BATCH,
+                              TWO,
+                              TWO | F32,
+                              TWO | RAGGED_M | RAGGED_K,
+                              PIPE | CLUSTER};
     for (size_t i = 0; i < sizeof has / sizeof *has; i++)
         for (int variant = 0; variant < VARIANTS; variant++) {
             specimen s = make_specimen(has[i], variant);
