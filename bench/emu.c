@@ -28,6 +28,9 @@ static const bench_case cases[] = {
     {"f32 ragged", {.type = TW_GEMM_F32, .m = 127, .n = 125, .k = 131, .alpha = 1}, "ms=4 ns=4 kl=2 kg=2 vec=4"},
     {"f16 tensor", {.type = TW_GEMM_F16, .m = 128, .n = 128, .k = 256, .alpha = 1}, "mma=1 vec=16"},
     {"tf32 tensor", {.type = TW_GEMM_TF32, .m = 128, .n = 128, .k = 128, .alpha = 1}, "mma=1 vec=16"},
+    {"f32 through registers",
+     {.type = TW_GEMM_F32, .m = 128, .n = 128, .k = 128, .trans_b = true, .alpha = 1},
+     "ms=4 ns=4 ml=64 nl=64 vec=16 copy=1 stages=2"},
     {"f64 threads", {.type = TW_GEMM_F64, .m = 96, .n = 96, .k = 128, .alpha = 1}, "mma=0 ms=4 ns=4 vec=16"},
     {"s8 tensor", {.type = TW_GEMM_S8, .m = 96, .n = 96, .k = 256, .alpha = 1}, "mma=1 vec=16"},
 };
