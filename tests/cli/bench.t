@@ -24,3 +24,60 @@ $ tilewright bench models/demo -p 128 -n 0 -r 1 -t 1 --explain 2>&1 >/dev/null |
   bf16 256x768: 
   bf16 1536x256:
   bf16 512x256: 
+$ tilewright bench gemm --help
+  tilewright bench gemm m=M n=N k=K ... [ml=64 ...] [flags]
+  the fastest own kernel for a product beside cuBLASLt
+  
+  flags:
+    --table4                     every product of ISAAC's table 4
+    --types LIST                 of these types only, e.g. f32,f16
+    --cases LIST                 these rows only, e.g. linpack-512,ica-32
+    --sampled N                  legal configurations drawn for each (default 20000)
+    --measured N                 of them built, checked and timed (default 256)
+    --generations N              of variations of the best (default 4)
+    --offspring N                variations in each (default 128)
+    --seed N                     of the drawing (default 1)
+    --deterministic              no atomic splits
+    --known FILE                 a log whose configurations are tried first
+    --log FILE                   every configuration that was timed, a line each
+    --json                       a line of JSON for each
+  
+  example:
+    tilewright bench gemm m=2560 n=16 k=2560 type=f32
+    tilewright bench gemm --table4 --types f16 --json
+$ tilewright bench gemm
+  tilewright: m = 0 is not within 1..1073741823
+  [2]
+$ tilewright bench gemm m=64 n=64
+  tilewright: k = 0 is not within 1..1073741823
+  [2]
+$ tilewright bench gemm m=64 n=64 k=64 type=f8
+  tilewright: "type=f8": no such value
+  [2]
+$ tilewright bench gemm m=64 n=64 k=64 ml
+  tilewright: "ml" is not a parameter's name and value, like ml=64
+  [2]
+$ tilewright bench gemm m=64 n=64 k=64 x=1
+  tilewright: "x=1" is not a parameter's name and value, like ml=64
+  [2]
+$ tilewright bench gemm m=64 n=64 k=64 ml=many
+  tilewright: "ml=many": the value is not a number within 0..65535
+  [2]
+$ tilewright bench gemm m=64 n=64 k=64 --measured 0
+  tilewright: bench gemm: --sampled, --measured and --offspring are 1 at least
+  [2]
+$ tilewright bench gemm m=64 n=64 k=64 --sampled few
+  tilewright: --sampled: "few" is not a whole number
+  [2]
+$ tilewright bench gemm m=64 n=64 k=64 --known nothing.log
+  tilewright: nothing.log: cannot open: No such file or directory
+  [1]
+$ tilewright bench gemm m=64 n=64 k=64 --log nowhere/new.log
+  tilewright: bench gemm: --log: cannot write nowhere/new.log
+  [2]
+$ tilewright bench gemm m=64 n=64 k=64 --rounds 3
+  tilewright: bench gemm: unknown flag --rounds (tilewright bench gemm --help)
+  [2]
+# Without a GPU the driver's absence is what stops it.
+$ TILEWRIGHT_LIBCUDA=nothing.so tilewright bench gemm --table4 --types f32 2>&1 | sed 's/: nothing.so.*//'
+  tilewright: no NVIDIA driver

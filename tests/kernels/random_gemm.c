@@ -117,13 +117,18 @@ static bool draw_config(gemm_case *c, uint64_t number, const gemm_limits *most, 
     keep.kg = way ? draw_parts(&c->problem, most, r) : 1;
     if (way == TW_GEMM_SPLIT_CLUSTER + 1 && keep.kg > TW_GEMM_CLUSTER) keep.kg = 2 + below(r, TW_GEMM_CLUSTER - 1);
     keep.split = keep.kg > 1 ? way - 1 : 0;
-    keep.mma = c->problem.type == TW_GEMM_TF32 || chance(r, 60);
+    keep.mma = c->problem.type == TW_GEMM_TF32 || (c->problem.type != TW_GEMM_F32 && chance(r, 60));
+    /* What is transposed in vectors on its way needs much to come together. */
+    const bool turning = (c->problem.type == TW_GEMM_F32 || c->problem.type == TW_GEMM_F64) && chance(r, 35);
+    if (turning) keep.mma = 0;
+    if (turning) keep.vec = 16;
     keep.swap = chance(r, 50);
-    if (chance(r, 35)) keep.stages = keep.copy = 1;
+    keep.copy = turning || chance(r, 40);
+    if (keep.copy) keep.stages = chance(r, 60) ? 1 : 2;
     if (chance(r, 65)) keep.ks = 1 + below(r, 2);
     if (chance(r, 70)) keep.kl = 1 << below(r, 4);
-    for (int i = 0; i < 40; i++)
-        if (tw_gemm_config_random(&c->config, &c->problem, c->target, &keep, r, 3000) && within(c, most)) return true;
+    for (int i = 0; i < 10; i++)
+        if (tw_gemm_config_random(&c->config, &c->problem, c->target, &keep, r, 2000) && within(c, most)) return true;
     return false;
 }
 
@@ -157,6 +162,11 @@ typedef struct facts {
     tw_gemm_resources need;
 } facts;
 
+/* Brought in vectors, and stored element by element. */
+static bool turned(const tw_gemm_tile *t) {
+    return t->transposed && t->vec > t->es;
+}
+
 #define FEATURES                                                                                                       \
     F("f32", 120, p->type == TW_GEMM_F32)                                                                              \
     F("f64", 120, p->type == TW_GEMM_F64)                                                                              \
@@ -184,7 +194,8 @@ typedef struct facts {
     F("TT", 150, p->trans_a && p->trans_b)                                                                             \
     F("swap", 300, c->swap)                                                                                            \
     F("one stage", 250, c->stages == 1)                                                                                \
-    F("two stages", 40, c->stages == 2)                                                                                \
+    F("asynchronous copies, two stages", 40, !c->copy && c->stages == 2)                                               \
+    F("copies through registers, two stages", 120, c->copy && c->stages == 2)                                          \
     F("more stages", 200, c->stages > 2)                                                                               \
     F("ks", 200, c->ks > 1)                                                                                            \
     F("kl 2", 80, c->kl == 2)                                                                                          \
@@ -202,9 +213,11 @@ typedef struct facts {
     F("copies of 1 or 2 bytes", 60, f->plan.x.vec < 4 || f->plan.y.vec < 4)                                            \
     F("copies of 4 bytes", 200, f->plan.x.vec == 4 || f->plan.y.vec == 4)                                              \
     F("copies of 8 bytes", 100, f->plan.x.vec == 8 || f->plan.y.vec == 8)                                              \
-    F("fragments of less than 16 bytes", 100, !c->mma && c->frag < 16)                                                 \
     F("copies of 16 bytes", 50, f->plan.x.vec == 16 || f->plan.y.vec == 16)                                            \
-    F("transposed on the way", 50, f->plan.x.k_major != f->plan.x.k_stored || f->plan.y.k_major != f->plan.y.k_stored) \
+    F("transposed on the way", 50, f->plan.x.transposed || f->plan.y.transposed)                                       \
+    F("transposed by vectors", 30, turned(&f->plan.x) || turned(&f->plan.y))                                           \
+    F("transposed by vectors, ragged k", 20, !f->v.whole_k && (turned(&f->plan.x) || turned(&f->plan.y)))              \
+    F("copies dealt out among sums", 50, !c->copy && f->v.whole_k)                                                     \
     F("wide stores", 150, f->v.vec_c >= 8)                                                                             \
     F("narrow stores", 150, f->v.vec_c <= tw_type_bits(p->out) / 8)                                                    \
     F("whole m", 30, f->v.whole_m)                                                                                     \

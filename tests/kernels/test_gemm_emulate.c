@@ -20,7 +20,7 @@
 #ifdef SANITIZED
 enum { CASES = 60, SHOWN = 10 };
 #else
-enum { CASES = 400, SHOWN = 10 };
+enum { CASES = 320, SHOWN = 10 };
 #endif
 
 static tw_status emulate(const gemm_case *c, tw_diag *diag) {
@@ -35,7 +35,7 @@ static tw_status emulate(const gemm_case *c, tw_diag *diag) {
 static void random_configurations_are_right(void **state) {
     (void)state;
     static const char *const targets[] = {"sm_80", "sm_90a"};
-    const gemm_limits most = {.m = 100, .n = 100, .k = 150, .parts = 6, .work = 2e6, .code = 4096};
+    const gemm_limits most = {.m = 100, .n = 100, .k = 150, .parts = 6, .work = 1e6, .code = 2048};
     const char *first = getenv("GEMM_FIRST"), *count = getenv("GEMM_COUNT");
     const int from = first ? atoi(first) : 0, n = count ? atoi(count) : CASES;
     gemm_coverage v = {0};

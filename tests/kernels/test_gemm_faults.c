@@ -9,94 +9,13 @@
 #include "ir/passes/passes.h"
 #include "kernels/gemm/generate.h"
 #include "kernels/gemm/reference.h"
+#include "kernels/gemm_specimen.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { VARIANTS = 5, MOST_OPS = 1 << 16 };
-
-/* -- kernels that faults are planted in */
-
-enum {
-    PIPE = 1, /* asynchronous copies over several stages */
-    ONE = 2,  /* one stage, through registers */
-    TENSOR = 4,
-    KL = 8,
-    LAST = 16,
-    SERIAL = 32,
-    ATOMIC = 64,
-    RAGGED_M = 128,
-    RAGGED_N = 256,
-    RAGGED_K = 512,
-    BIAS = 1024,
-    BATCH = 2048,
-    VECTORS = 4096, /* 16 bytes at once wherever there is a choice */
-    F32 = 8192,
-    CLUSTER = 16384,
-};
-
-typedef struct specimen {
-    tw_gemm_problem problem;
-    tw_gemm_config config;
-    const tw_target *target;
-    tw_gemm_plan plan;
-    int count; /* stages that a block walks */
-} specimen;
-
-static specimen make_specimen(int has, int variant) {
-    static const tw_gemm_type plain[] = {TW_GEMM_F32, TW_GEMM_F64, TW_GEMM_F32, TW_GEMM_S8, TW_GEMM_F16},
-                              tensor[] = {TW_GEMM_F16, TW_GEMM_BF16, TW_GEMM_TF32, TW_GEMM_S8, TW_GEMM_F16};
-    specimen s = {.target = tw_target_find(variant & 1 && !(has & CLUSTER) ? "sm_80" : "sm_90a")};
-    const bool mma = has & TENSOR, split = has & (LAST | SERIAL | ATOMIC | CLUSTER);
-    const int kl = has & KL ? 2 << variant % 2 : 1, stages = has & ONE ? 1 : 2 + (variant + 1) % 3;
-    const int u = (mma ? 32 : 8) * kl, kg = split ? 2 + variant % 3 : 1;
-    /* The last stage is the first one's place, where the groups join. */
-    s.count = 2 * stages + 1;
-    s.config = (tw_gemm_config){.mma = mma,
-                                .ms = mma ? 16 : 4,
-                                .ns = mma ? 16 : 4,
-                                .ml = 32,
-                                .nl = 32,
-                                .u = u,
-                                .ks = 1,
-                                .kl = kl,
-                                .kg = kg,
-                                .vec = 16,
-                                .frag = 16,
-                                .copy = stages == 1,
-                                .stages = stages,
-                                .split = has & SERIAL    ? TW_GEMM_SPLIT_SERIAL
-                                         : has & ATOMIC  ? TW_GEMM_SPLIT_ATOMIC
-                                         : has & CLUSTER ? TW_GEMM_SPLIT_CLUSTER
-                                                         : TW_GEMM_SPLIT_LAST,
-                                .group = 1 + variant % 2};
-    tw_gemm_problem *p = &s.problem;
-    *p = (tw_gemm_problem){.type = has & F32 ? TW_GEMM_F32 : (mma ? tensor : plain)[variant],
-                           .m = has & RAGGED_M ? 61 : 64,
-                           .n = has & RAGGED_N ? 59 : 64,
-                           .k = (int64_t)u * s.count * kg - (has & RAGGED_K ? 3 : 0),
-                           .alpha = 1,
-                           .beta = variant % 2,
-                           .batch = has & BATCH ? 2 : 1,
-                           .epilogue.bias = has & BIAS};
-    if (!(has & VECTORS)) {
-        p->trans_a = variant >> 1 & 1;
-        p->trans_b = variant & 1;
-    }
-    /* Rows of whole vectors, or, in turn, of single copies; C's with room for what is beyond a ragged edge. */
-    const int64_t pad = variant % 3 == 2 && !(has & VECTORS) ? 4 : 16;
-    p->lda = ((p->trans_a ? p->m : p->k) + pad - 1) / pad * pad;
-    p->ldb = ((p->trans_b ? p->k : p->n) + pad - 1) / pad * pad;
-    p->ldc = p->n + 8;
-    tw_diag d;
-    const char *why = NULL;
-    if (tw_gemm_problem_complete(p, &d) != TW_OK) fail_msg("%s", d.message);
-    if (!tw_gemm_legal(p, &s.config, s.target, NULL, &why)) fail_msg("variant %d: %s", variant, why);
-    tw_gemm_variant v = tw_gemm_variant_of(p, &s.config);
-    tw_gemm_plan_of(&v, &s.config, s.target, &s.plan);
-    return s;
-}
+enum { MOST_OPS = 1 << 16 };
 
 /* -- finding one's way in a kernel */
 
@@ -177,6 +96,21 @@ static void move_before(tw_ir_op *at, tw_ir_op *op) {
     tw_edit_splice(at, &alone);
 }
 
+/* With the operations of its block that it needs and that are not above `at` yet. */
+static void hoist_before(tw_kernel *k, tw_ir_op *at, tw_ir_op *op) {
+    for (int i = -1; i < op->n_operands; i++) {
+        tw_ir_op *in = definition(&k->body, i < 0 ? op->guard : op->operands[i]);
+        bool below = in && in->block == at->block;
+        for (tw_ir_op *above = at->prev; above && below; above = above->prev) below = above != in;
+        if (below) hoist_before(k, at, in);
+    }
+    move_before(at, op);
+}
+
+static tw_ir_op *owner(tw_ir_op *op) {
+    return op ? op->block->owner : NULL;
+}
+
 static bool drop(tw_ir_op *op) {
     if (op) tw_edit_remove(op);
     return op;
@@ -184,59 +118,133 @@ static bool drop(tw_ir_op *op) {
 
 /* -- faults: each plants itself, or says that the kernel has no place for it */
 
-typedef bool plant(tw_kernel *k, const specimen *s);
+typedef bool plant(tw_kernel *k, const gemm_specimen *s);
 
-static bool loop_barrier(tw_kernel *k, const specimen *s) {
+static bool loop_barrier(tw_kernel *k, const gemm_specimen *s) {
     (void)s;
     return drop(direct(inside(k), TW_OP_barrier, 0));
 }
 
-static bool second_loop_barrier(tw_kernel *k, const specimen *s) {
+static bool second_loop_barrier(tw_kernel *k, const gemm_specimen *s) {
     (void)s;
     return drop(direct(inside(k), TW_OP_barrier, 1));
 }
 
-static bool no_wait(tw_kernel *k, const specimen *s) {
+static bool no_wait(tw_kernel *k, const gemm_specimen *s) {
     (void)s;
     return drop(direct(inside(k), TW_OP_cp_async_wait, 0));
 }
 
-static bool short_wait(tw_kernel *k, const specimen *s) {
+static bool short_wait(tw_kernel *k, const gemm_specimen *s) {
     (void)s;
-    direct(inside(k), TW_OP_cp_async_wait, 0)->at.count++;
-    return true;
+    tw_ir_op *wait = direct(inside(k), TW_OP_cp_async_wait, 0);
+    if (wait) wait->at.count++;
+    return wait;
 }
 
-static bool no_commit(tw_kernel *k, const specimen *s) {
+static bool no_commit(tw_kernel *k, const gemm_specimen *s) {
     (void)s;
     return drop(direct(inside(k), TW_OP_cp_async_commit, 0));
 }
 
-static bool copy_before_barrier(tw_kernel *k, const specimen *s) {
+/* The copies of the next stage stand among the sums, or, where k is ragged, in an `if` before them. */
+static bool copy_before_barrier(tw_kernel *k, const gemm_specimen *s) {
+    tw_ir_op *barrier = direct(inside(k), TW_OP_barrier, 0), *copy, *issue = after(barrier, TW_OP_if);
+    if (!barrier) return false;
+    if (!s->whole_k) {
+        if (issue && issue->next) move_before(issue->next, barrier);
+        return issue && issue->next;
+    }
+    int moved = 0;
+    while ((copy = after(barrier, TW_OP_cp_async))) {
+        hoist_before(k, barrier, copy);
+        moved++;
+    }
+    return moved > 0;
+}
+
+static bool commits_before_the_last_copy(tw_kernel *k, const gemm_specimen *s) {
     (void)s;
-    tw_ir_op *barrier = direct(inside(k), TW_OP_barrier, 0), *issue = after(barrier, TW_OP_if);
-    move_before(issue->next, barrier);
+    tw_ir_op *commit = direct(inside(k), TW_OP_cp_async_commit, 0), *copy = before(commit, TW_OP_cp_async);
+    if (copy) move_before(copy, commit);
+    return copy;
+}
+
+/* The guard of the copies among the sums: that there is a stage left to fetch. */
+static tw_ir_op *guard_of_copies(tw_kernel *k) {
+    tw_ir_op *copy = direct(inside(k), TW_OP_cp_async, 0);
+    tw_ir_op *guard = copy && copy->guard.id ? definition(inside(k), copy->guard) : NULL;
+    /* Of a last copy, that not every thread has: both. */
+    if (guard && guard->code != TW_OP_lt_s32) guard = definition(inside(k), guard->operands[0]);
+    return guard && guard->code == TW_OP_lt_s32 ? guard : NULL;
+}
+
+static bool copies_unguarded(tw_kernel *k, const gemm_specimen *s) {
+    (void)s;
+    int dropped = 0;
+    for (tw_ir_op *op = inside(k)->first; op; op = op->next)
+        if (op->code == TW_OP_cp_async && op->guard.id) {
+            op->guard = TW_NONE;
+            dropped++;
+        }
+    return dropped > 0;
+}
+
+static bool guard_moved(tw_kernel *k, int by) {
+    tw_ir_op *lt = guard_of_copies(k);
+    if (!lt) return false;
+    lt->operands[1] =
+        tw_edit_insert(k, lt, TW_OP_add_i32, TW_T_i32, lt->operands[1], constant(k, TW_T_i32, (uint32_t)by), TW_NONE);
     return true;
 }
 
-static bool wait_after_barrier(tw_kernel *k, const specimen *s) {
+static bool last_stage_not_fetched(tw_kernel *k, const gemm_specimen *s) {
+    (void)s;
+    return guard_moved(k, -1);
+}
+
+static bool a_stage_beyond_is_fetched(tw_kernel *k, const gemm_specimen *s) {
+    (void)s;
+    return guard_moved(k, 1);
+}
+
+/* The addition that takes an operand's pointer to the next stage. */
+static tw_ir_op *advance(tw_kernel *k) {
+    for (tw_ir_op *op = inside(k)->first; op; op = op->next)
+        if (op->code == TW_OP_add_i64 && op->results[0].id == op->operands[0].id) return op;
+    return NULL;
+}
+
+static bool never_advances(tw_kernel *k, const gemm_specimen *s) {
+    (void)s;
+    return drop(advance(k));
+}
+
+static bool advances_before_its_copies(tw_kernel *k, const gemm_specimen *s) {
+    (void)s;
+    tw_ir_op *op = advance(k), *barrier = direct(inside(k), TW_OP_barrier, 0);
+    if (op && barrier) move_before(barrier, op);
+    return op && barrier;
+}
+
+static bool wait_after_barrier(tw_kernel *k, const gemm_specimen *s) {
     (void)s;
     tw_ir_op *wait = direct(inside(k), TW_OP_cp_async_wait, 0), *barrier = after(wait, TW_OP_barrier);
-    move_before(wait, barrier);
-    return true;
+    if (barrier) move_before(wait, barrier);
+    return barrier;
 }
 
-static bool join_barrier(tw_kernel *k, const specimen *s) {
+static bool join_barrier(tw_kernel *k, const gemm_specimen *s) {
     (void)s;
     return drop(after(loop_of(k), TW_OP_barrier));
 }
 
-static bool second_join_barrier(tw_kernel *k, const specimen *s) {
+static bool second_join_barrier(tw_kernel *k, const gemm_specimen *s) {
     (void)s;
     return drop(after(after(loop_of(k), TW_OP_barrier), TW_OP_barrier));
 }
 
-static bool one_stage_fewer(tw_kernel *k, const specimen *s) {
+static bool one_stage_fewer(tw_kernel *k, const gemm_specimen *s) {
     (void)s;
     tw_ir_op *loop = loop_of(k);
     loop->operands[1] =
@@ -244,7 +252,7 @@ static bool one_stage_fewer(tw_kernel *k, const specimen *s) {
     return true;
 }
 
-static bool one_stage_more(tw_kernel *k, const specimen *s) {
+static bool one_stage_more(tw_kernel *k, const gemm_specimen *s) {
     (void)s;
     tw_ir_op *loop = loop_of(k);
     loop->operands[1] =
@@ -252,40 +260,122 @@ static bool one_stage_more(tw_kernel *k, const specimen *s) {
     return true;
 }
 
-/* The selects that bring a stage back to the first: of the stage that is read, or written. */
+/* The selects that bring a stage back to the first: of the stage that is read, which comes last, or written. */
 static tw_ir_op *wrap_of(tw_kernel *k, bool read) {
-    tw_ir_op *issue = after(direct(inside(k), TW_OP_barrier, 0), TW_OP_if), *last = NULL;
-    tw_block *b = read ? inside(k) : &issue->blocks[0];
-    for (tw_ir_op *op = b->first; op; op = op->next)
-        if (op->code == TW_OP_select && is_constant(k, op->operands[0], 0)) last = op;
-    return last;
+    tw_ir_op *last = NULL, *but_one = NULL;
+    for (tw_ir_op *op = inside(k)->first; op; op = op->next)
+        if (op->code == TW_OP_select && is_constant(k, op->operands[0], 0)) {
+            but_one = last;
+            last = op;
+        }
+    return read ? last : but_one;
 }
 
-static bool never_wraps_reading(tw_kernel *k, const specimen *s) {
+static bool never_wraps(tw_ir_op *op) {
+    if (op) op->operands[0] = op->operands[1];
+    return op;
+}
+
+static bool never_wraps_reading(tw_kernel *k, const gemm_specimen *s) {
     (void)s;
-    tw_ir_op *op = wrap_of(k, true);
-    op->operands[0] = op->operands[1];
-    return true;
+    return never_wraps(wrap_of(k, true));
 }
 
-static bool never_wraps_writing(tw_kernel *k, const specimen *s) {
+static bool never_wraps_writing(tw_kernel *k, const gemm_specimen *s) {
     (void)s;
-    tw_ir_op *op = wrap_of(k, false);
-    op->operands[0] = op->operands[1];
+    return never_wraps(wrap_of(k, false));
+}
+
+static bool wraps_to_the_second(tw_kernel *k, const gemm_specimen *s, tw_ir_op *op) {
+    if (op) op->operands[0] = constant(k, TW_T_i32, (uint64_t)s->plan.stage_bytes);
+    return op;
+}
+
+static bool wraps_to_the_wrong_stage(tw_kernel *k, const gemm_specimen *s) {
+    return wraps_to_the_second(k, s, wrap_of(k, true));
+}
+
+static bool writes_the_wrong_stage(tw_kernel *k, const gemm_specimen *s) {
+    return wraps_to_the_second(k, s, wrap_of(k, false));
+}
+
+/* -- through registers: a stage is loaded in one `if` of the loop, and stored in another */
+
+static tw_ir_op *fetch_of(tw_kernel *k, bool store) {
+    return direct(inside(k), TW_OP_if, store ? 1 : 0);
+}
+
+static bool loads_beyond_the_last_stage(tw_kernel *k, const gemm_specimen *s) {
+    (void)s;
+    tw_ir_op *fetch = fetch_of(k, false);
+    if (fetch) fetch->operands[0] = constant(k, TW_T_pred, 1);
+    return fetch;
+}
+
+static bool next_stage_not_stored(tw_kernel *k, const gemm_specimen *s) {
+    (void)s;
+    return drop(fetch_of(k, true));
+}
+
+/* Into the stage that is being read: the other one is only chosen afterwards. */
+static bool stores_to_the_same_stage(tw_kernel *k, const gemm_specimen *s) {
+    (void)s;
+    tw_ir_op *store = fetch_of(k, true), *assign = before(store, TW_OP_set);
+    if (assign) move_before(assign, store);
+    return assign;
+}
+
+static bool stores_before_loading(tw_kernel *k, const gemm_specimen *s) {
+    (void)s;
+    tw_ir_op *load = fetch_of(k, false), *store = fetch_of(k, true);
+    if (!load || !store) return false;
+    hoist_before(k, load, store);
     return true;
 }
 
-static bool wraps_to_the_wrong_stage(tw_kernel *k, const specimen *s) {
-    wrap_of(k, true)->operands[0] = constant(k, TW_T_i32, (uint64_t)s->plan.stage_bytes);
-    return true;
+static int stores_of(const tw_gemm_tile *t) {
+    return t->per_thread * (t->transposed ? t->vec / t->es : 1);
 }
 
-static bool writes_the_wrong_stage(tw_kernel *k, const specimen *s) {
-    wrap_of(k, false)->operands[0] = constant(k, TW_T_i32, (uint64_t)s->plan.stage_bytes);
-    return true;
+/* Into `found`: the stores of an operand that is transposed on its way, in vectors of `each`; of the first stage, and
+   of the others. */
+static int turned_stores(tw_kernel *k, const gemm_specimen *s, int *each) {
+    const tw_gemm_tile *x = &s->plan.x, *y = &s->plan.y, *t = x->transposed ? x : y;
+    *each = t->vec / t->es;
+    if (!t->transposed || *each < 2) return 0;
+    const int stage = stores_of(x) + stores_of(y), from = t == x ? 0 : stores_of(x);
+    int n = all(&k->body, TW_OP_st), seen = 0, kept = 0;
+    for (int i = 0; i < n && seen < 2 * stage; i++) {
+        if (found[i]->at.space != TW_SPACE_shared) continue;
+        const int at = seen++ % stage;
+        if (at >= from && at < from + stores_of(t)) found[kept++] = found[i];
+    }
+    return kept;
 }
 
-static int element_bytes(const specimen *s) {
+static bool turned_a_row_further(tw_kernel *k, const gemm_specimen *s) {
+    int each, n = turned_stores(k, s, &each);
+    for (int i = 0; i < n; i++) found[i]->at.offset += s->plan.x.transposed ? s->plan.x.pitch : s->plan.y.pitch;
+    return n > 0;
+}
+
+static bool turned_into_one_row(tw_kernel *k, const gemm_specimen *s) {
+    int each, n = turned_stores(k, s, &each);
+    for (int i = 0; i < n; i++) found[i]->at.offset = found[i / each * each]->at.offset;
+    return n > 0;
+}
+
+static bool turned_elements_exchanged(tw_kernel *k, const gemm_specimen *s) {
+    int each, n = turned_stores(k, s, &each);
+    for (int i = 0; i + 1 < n; i += each) {
+        const int swap = found[i]->at.offset;
+        found[i]->at.offset = found[i + 1]->at.offset;
+        found[i + 1]->at.offset = swap;
+    }
+    return n > 0;
+}
+
+static int element_bytes(const gemm_specimen *s) {
     return tw_type_bits(tw_gemm_element(s->problem.type)) / 8;
 }
 
@@ -295,11 +385,11 @@ static bool shift_copies(tw_kernel *k, int by) {
     return n > 0;
 }
 
-static bool copies_land_an_element_further(tw_kernel *k, const specimen *s) {
+static bool copies_land_an_element_further(tw_kernel *k, const gemm_specimen *s) {
     return shift_copies(k, element_bytes(s));
 }
 
-static bool copies_land_a_copy_further(tw_kernel *k, const specimen *s) {
+static bool copies_land_a_copy_further(tw_kernel *k, const gemm_specimen *s) {
     return shift_copies(k, s->plan.x.vec > s->plan.y.vec ? s->plan.x.vec : s->plan.y.vec);
 }
 
@@ -314,15 +404,15 @@ static bool shift_sources(tw_kernel *k, tw_opcode code, int operand, int by) {
     return shifted > 0;
 }
 
-static bool sources_an_element_further(tw_kernel *k, const specimen *s) {
+static bool sources_an_element_further(tw_kernel *k, const gemm_specimen *s) {
     return shift_sources(k, TW_OP_cp_async, 1, element_bytes(s));
 }
 
-static bool sources_a_copy_further(tw_kernel *k, const specimen *s) {
+static bool sources_a_copy_further(tw_kernel *k, const gemm_specimen *s) {
     return shift_sources(k, TW_OP_cp_async, 1, s->plan.x.vec);
 }
 
-static bool loads_an_element_further(tw_kernel *k, const specimen *s) {
+static bool loads_an_element_further(tw_kernel *k, const gemm_specimen *s) {
     return shift_sources(k, TW_OP_ld, 0, element_bytes(s));
 }
 
@@ -334,18 +424,19 @@ static tw_ir_op *shared_access(tw_kernel *k, tw_opcode code) {
     return NULL;
 }
 
-static bool fragment_an_element_further(tw_kernel *k, const specimen *s) {
-    shared_access(k, TW_OP_ld)->at.offset += element_bytes(s);
-    return true;
-}
-
-static bool fragment_a_vector_further(tw_kernel *k, const specimen *s) {
+static bool fragment_an_element_further(tw_kernel *k, const gemm_specimen *s) {
     tw_ir_op *op = shared_access(k, TW_OP_ld);
-    op->at.offset += element_bytes(s) * (op->at.vec ? op->at.vec : 1);
-    return true;
+    if (op) op->at.offset += element_bytes(s);
+    return op;
 }
 
-static bool store_an_element_further(tw_kernel *k, const specimen *s) {
+static bool fragment_a_vector_further(tw_kernel *k, const gemm_specimen *s) {
+    tw_ir_op *op = shared_access(k, TW_OP_ld);
+    if (op) op->at.offset += element_bytes(s) * (op->at.vec ? op->at.vec : 1);
+    return op;
+}
+
+static bool store_an_element_further(tw_kernel *k, const gemm_specimen *s) {
     (void)s;
     int n = all(inside(k), TW_OP_st), shifted = 0;
     for (int i = 0; i < n; i++)
@@ -356,22 +447,25 @@ static bool store_an_element_further(tw_kernel *k, const specimen *s) {
     return shifted > 0;
 }
 
-static bool matrix_half_a_row_further(tw_kernel *k, const specimen *s) {
+static bool matrix_half_a_row_further(tw_kernel *k, const gemm_specimen *s) {
     (void)s;
-    shared_access(k, TW_OP_ldmatrix)->at.offset += 8;
-    return true;
+    tw_ir_op *op = shared_access(k, TW_OP_ldmatrix);
+    if (op) op->at.offset += 8;
+    return op;
 }
 
-static bool matrix_a_row_further(tw_kernel *k, const specimen *s) {
+static bool matrix_a_row_further(tw_kernel *k, const gemm_specimen *s) {
     (void)s;
-    shared_access(k, TW_OP_ldmatrix)->at.offset += s->plan.x.pitch;
-    return true;
+    tw_ir_op *op = shared_access(k, TW_OP_ldmatrix);
+    if (op) op->at.offset += s->plan.x.pitch;
+    return op;
 }
 
-static bool matrix_turned(tw_kernel *k, const specimen *s) {
+static bool matrix_turned(tw_kernel *k, const gemm_specimen *s) {
     (void)s;
-    shared_access(k, TW_OP_ldmatrix)->at.trans ^= 1;
-    return true;
+    tw_ir_op *op = shared_access(k, TW_OP_ldmatrix);
+    if (op) op->at.trans ^= 1;
+    return op;
 }
 
 static void swap_values(tw_val *a, tw_val *b) {
@@ -380,30 +474,30 @@ static void swap_values(tw_val *a, tw_val *b) {
     *b = v;
 }
 
-static bool mma_rows_exchanged(tw_kernel *k, const specimen *s) {
+static bool mma_rows_exchanged(tw_kernel *k, const gemm_specimen *s) {
     (void)s;
-    all(inside(k), TW_OP_mma);
+    if (!all(inside(k), TW_OP_mma)) return false;
     swap_values(&found[0]->operands[0], &found[0]->operands[1]);
     return true;
 }
 
-static bool mma_columns_exchanged(tw_kernel *k, const specimen *s) {
+static bool mma_columns_exchanged(tw_kernel *k, const gemm_specimen *s) {
     const tw_mma_info *m = tw_mma_describe(s->plan.mma);
     if (m->b < 2) return false;
-    all(inside(k), TW_OP_mma);
+    if (!all(inside(k), TW_OP_mma)) return false;
     swap_values(&found[0]->operands[m->a], &found[0]->operands[m->a + 1]);
     return true;
 }
 
-static bool mma_result_misplaced(tw_kernel *k, const specimen *s) {
+static bool mma_result_misplaced(tw_kernel *k, const gemm_specimen *s) {
     (void)s;
-    all(inside(k), TW_OP_mma);
+    if (!all(inside(k), TW_OP_mma)) return false;
     swap_values(&found[0]->results[0], &found[0]->results[1]);
     return true;
 }
 
 /* The first accumulator. */
-static tw_ir_op *first_sum(tw_kernel *k, const specimen *s) {
+static tw_ir_op *first_sum(tw_kernel *k, const gemm_specimen *s) {
     const tw_type t = tw_gemm_accumulator(s->problem.type);
     for (tw_ir_op *op = k->body.first; op && op != loop_of(k); op = op->next)
         if (op->code == TW_OP_set && op->at.type == (int)t && is_constant(k, op->operands[0], 0) &&
@@ -416,7 +510,7 @@ static tw_ir_op *first_sum(tw_kernel *k, const specimen *s) {
     return NULL;
 }
 
-static bool sum_starts_at_one(tw_kernel *k, const specimen *s) {
+static bool sum_starts_at_one(tw_kernel *k, const gemm_specimen *s) {
     tw_ir_op *op = first_sum(k, s);
     const tw_type t = tw_gemm_accumulator(s->problem.type);
     if (!op) return false;
@@ -424,7 +518,7 @@ static bool sum_starts_at_one(tw_kernel *k, const specimen *s) {
     return true;
 }
 
-static bool sum_never_starts(tw_kernel *k, const specimen *s) {
+static bool sum_never_starts(tw_kernel *k, const gemm_specimen *s) {
     tw_ir_op *op = first_sum(k, s);
     if (!op) return false;
     op->code = TW_OP_undef;
@@ -432,7 +526,7 @@ static bool sum_never_starts(tw_kernel *k, const specimen *s) {
     return true;
 }
 
-static bool sum_is_forgotten(tw_kernel *k, const specimen *s) {
+static bool sum_is_forgotten(tw_kernel *k, const gemm_specimen *s) {
     (void)s;
     if (!all(inside(k), TW_OP_fma_f32)) return false;
     found[0]->operands[2] = constant(k, TW_T_f32, 0);
@@ -441,7 +535,7 @@ static bool sum_is_forgotten(tw_kernel *k, const specimen *s) {
 
 /* -- bounds */
 
-static bool all_bytes(tw_kernel *k, const specimen *s) {
+static bool all_bytes(tw_kernel *k, const gemm_specimen *s) {
     (void)s;
     int n = all(&k->body, TW_OP_cp_async), dropped = 0;
     for (int i = 0; i < n; i++)
@@ -452,7 +546,7 @@ static bool all_bytes(tw_kernel *k, const specimen *s) {
     return dropped > 0;
 }
 
-static bool a_byte_too_many(tw_kernel *k, const specimen *s) {
+static bool a_byte_too_many(tw_kernel *k, const gemm_specimen *s) {
     (void)s;
     int n = all(&k->body, TW_OP_cp_async), shifted = 0;
     for (int i = 0; i < n; i++)
@@ -477,12 +571,12 @@ static bool drop_guards(tw_kernel *k, tw_opcode code, bool read_only) {
     return dropped > 0;
 }
 
-static bool loads_unguarded(tw_kernel *k, const specimen *s) {
+static bool loads_unguarded(tw_kernel *k, const gemm_specimen *s) {
     (void)s;
     return drop_guards(k, TW_OP_ld, true);
 }
 
-static bool stores_unguarded(tw_kernel *k, const specimen *s) {
+static bool stores_unguarded(tw_kernel *k, const gemm_specimen *s) {
     (void)s;
     return drop_guards(k, TW_OP_st, false);
 }
@@ -501,12 +595,12 @@ static int replace_operand(tw_kernel *k, tw_block *b, tw_val from, tw_val to) {
     return n;
 }
 
-static bool writes_a(tw_kernel *k, const specimen *s) {
+static bool writes_a(tw_kernel *k, const gemm_specimen *s) {
     (void)s;
     return replace_operand(k, &k->body, parameter(k, "c"), parameter(k, "a")) > 0;
 }
 
-static bool bias_of_the_next_tile(tw_kernel *k, const specimen *s) {
+static bool bias_of_the_next_tile(tw_kernel *k, const gemm_specimen *s) {
     const int es = tw_type_bits(s->problem.out) / 8;
     tw_val bias = parameter(k, "bias");
     int n = replace_operand(k, &k->body, bias, TW_NONE);
@@ -516,7 +610,7 @@ static bool bias_of_the_next_tile(tw_kernel *k, const specimen *s) {
     return replace_operand(k, &k->body, TW_NONE, next) >= 0;
 }
 
-static bool products_in_one_place(tw_kernel *k, const specimen *s) {
+static bool products_in_one_place(tw_kernel *k, const gemm_specimen *s) {
     (void)s;
     return replace_operand(k, &k->body, parameter(k, "stride_c"), constant(k, TW_T_i64, 0)) > 0;
 }
@@ -527,56 +621,62 @@ static tw_ir_op *counting(tw_kernel *k) {
     return all(&k->body, TW_OP_atom) ? found[0] : NULL;
 }
 
-static bool arrives_early(tw_kernel *k, const specimen *s) {
+static bool arrives_early(tw_kernel *k, const gemm_specimen *s) {
     (void)s;
-    return drop(before(counting(k)->block->owner, TW_OP_barrier));
+    return drop(before(owner(counting(k)), TW_OP_barrier));
 }
 
-static bool asks_early(tw_kernel *k, const specimen *s) {
+static bool asks_early(tw_kernel *k, const gemm_specimen *s) {
     (void)s;
-    return drop(after(counting(k)->block->owner, TW_OP_barrier));
+    return drop(after(owner(counting(k)), TW_OP_barrier));
 }
 
-static bool barrier_of_one(tw_kernel *k, const specimen *s) {
+static bool barrier_of_one(tw_kernel *k, const gemm_specimen *s) {
     (void)s;
-    tw_ir_op *atom = counting(k);
-    move_before(atom, after(atom->block->owner, TW_OP_barrier));
-    return true;
+    tw_ir_op *atom = counting(k), *barrier = after(owner(atom), TW_OP_barrier);
+    if (barrier) move_before(atom, barrier);
+    return barrier;
 }
 
-static bool counts_relaxed(tw_kernel *k, const specimen *s) {
+static bool counts_relaxed(tw_kernel *k, const gemm_specimen *s) {
     (void)s;
-    counting(k)->at.order = TW_ORDER_relaxed;
-    return true;
+    tw_ir_op *op = counting(k);
+    if (op) op->at.order = TW_ORDER_relaxed;
+    return op;
 }
 
-static bool counts_without_acquire(tw_kernel *k, const specimen *s) {
+static bool counts_without_acquire(tw_kernel *k, const gemm_specimen *s) {
     (void)s;
-    counting(k)->at.order = TW_ORDER_release;
-    return true;
+    tw_ir_op *op = counting(k);
+    if (op) op->at.order = TW_ORDER_release;
+    return op;
 }
 
-static bool counts_without_release(tw_kernel *k, const specimen *s) {
+static bool counts_without_release(tw_kernel *k, const gemm_specimen *s) {
     (void)s;
-    counting(k)->at.order = TW_ORDER_acquire;
-    return true;
+    tw_ir_op *op = counting(k);
+    if (op) op->at.order = TW_ORDER_acquire;
+    return op;
 }
 
-static bool counts_in_the_block(tw_kernel *k, const specimen *s) {
+static bool counts_in_the_block(tw_kernel *k, const gemm_specimen *s) {
     (void)s;
-    counting(k)->at.scope = TW_SCOPE_cta;
-    return true;
+    tw_ir_op *op = counting(k);
+    if (op) op->at.scope = TW_SCOPE_cta;
+    return op;
 }
 
-static bool counter_not_reset(tw_kernel *k, const specimen *s) {
-    counting(k)->operands[1] = constant(k, TW_T_i32, (uint64_t)s->config.kg);
-    return true;
+static bool counter_not_reset(tw_kernel *k, const gemm_specimen *s) {
+    tw_ir_op *op = counting(k);
+    if (op) op->operands[1] = constant(k, TW_T_i32, (uint64_t)s->config.kg);
+    return op;
 }
 
-static bool counter_reset_early(tw_kernel *k, const specimen *s) {
+static bool counter_reset_early(tw_kernel *k, const gemm_specimen *s) {
     if (s->config.kg == 2) return false;
-    counting(k)->operands[1] = constant(k, TW_T_i32, (uint64_t)(s->config.kg - 2));
-    return true;
+    tw_ir_op *op = counting(k);
+    if (op) op->operands[1] = constant(k, TW_T_i32, (uint64_t)(s->config.kg - 2));
+    return op;
 }
 
 static tw_ir_op *ordered(tw_kernel *k, tw_opcode code, int order) {
@@ -594,54 +694,59 @@ static tw_ir_op *handing_on(tw_kernel *k) {
     return ordered(k, TW_OP_st, TW_ORDER_release);
 }
 
-static bool looks_relaxed(tw_kernel *k, const specimen *s) {
+static bool looks_relaxed(tw_kernel *k, const gemm_specimen *s) {
     (void)s;
-    turn(k)->at.order = TW_ORDER_relaxed;
-    return true;
+    tw_ir_op *op = turn(k);
+    if (op) op->at.order = TW_ORDER_relaxed;
+    return op;
 }
 
-static bool looks_in_the_block(tw_kernel *k, const specimen *s) {
+static bool looks_in_the_block(tw_kernel *k, const gemm_specimen *s) {
     (void)s;
-    turn(k)->at.scope = TW_SCOPE_cta;
-    return true;
+    tw_ir_op *op = turn(k);
+    if (op) op->at.scope = TW_SCOPE_cta;
+    return op;
 }
 
-static bool hands_on_relaxed(tw_kernel *k, const specimen *s) {
+static bool hands_on_relaxed(tw_kernel *k, const gemm_specimen *s) {
     (void)s;
-    handing_on(k)->at.order = TW_ORDER_relaxed;
-    return true;
+    tw_ir_op *op = handing_on(k);
+    if (op) op->at.order = TW_ORDER_relaxed;
+    return op;
 }
 
-static bool hands_on_in_the_block(tw_kernel *k, const specimen *s) {
+static bool hands_on_in_the_block(tw_kernel *k, const gemm_specimen *s) {
     (void)s;
-    handing_on(k)->at.scope = TW_SCOPE_cta;
-    return true;
+    tw_ir_op *op = handing_on(k);
+    if (op) op->at.scope = TW_SCOPE_cta;
+    return op;
 }
 
-static bool starts_before_its_turn(tw_kernel *k, const specimen *s) {
+static bool starts_before_its_turn(tw_kernel *k, const gemm_specimen *s) {
     (void)s;
     /* The load is in a while, which is in the leader's if. */
-    return drop(after(turn(k)->block->owner->block->owner, TW_OP_barrier));
+    return drop(after(owner(owner(turn(k))), TW_OP_barrier));
 }
 
-static bool hands_on_early(tw_kernel *k, const specimen *s) {
+static bool hands_on_early(tw_kernel *k, const gemm_specimen *s) {
     (void)s;
-    return drop(before(handing_on(k)->block->owner, TW_OP_barrier));
+    return drop(before(owner(handing_on(k)), TW_OP_barrier));
 }
 
-static bool last_does_not_reset(tw_kernel *k, const specimen *s) {
+static bool last_does_not_reset(tw_kernel *k, const gemm_specimen *s) {
     (void)s;
-    tw_ir_op *st = handing_on(k), *select = definition(&k->body, st->operands[1]);
+    tw_ir_op *st = handing_on(k), *select = st ? definition(&k->body, st->operands[1]) : NULL;
+    if (!select || select->code != TW_OP_select) return false;
     st->operands[1] = select->operands[1];
     return true;
 }
 
-static bool waits_for_ever(tw_kernel *k, const specimen *s) {
+static bool waits_for_ever(tw_kernel *k, const gemm_specimen *s) {
     (void)s;
-    tw_ir_op *loop = turn(k)->block->owner;
-    tw_ir_op *ne = definition(&k->body, loop->operands[0]);
+    tw_ir_op *loop = owner(turn(k)), *ne = loop ? definition(&k->body, loop->operands[0]) : NULL;
+    if (!ne || ne->code != TW_OP_ne_i32) return false;
     ne->code = TW_OP_eq_i32;
-    return ne->n_operands == 2;
+    return true;
 }
 
 static tw_ir_op *to_workspace(tw_kernel *k, tw_opcode code) {
@@ -652,22 +757,22 @@ static tw_ir_op *to_workspace(tw_kernel *k, tw_opcode code) {
     return NULL;
 }
 
-static bool part_not_left(tw_kernel *k, const specimen *s) {
+static bool part_not_left(tw_kernel *k, const gemm_specimen *s) {
     (void)s;
     return drop(to_workspace(k, TW_OP_st));
 }
 
-static bool workspace_not_zeroed(tw_kernel *k, const specimen *s) {
+static bool workspace_not_zeroed(tw_kernel *k, const gemm_specimen *s) {
     (void)s;
     return drop(to_workspace(k, TW_OP_st));
 }
 
-static bool part_not_added(tw_kernel *k, const specimen *s) {
+static bool part_not_added(tw_kernel *k, const gemm_specimen *s) {
     (void)s;
     return drop(to_workspace(k, TW_OP_red));
 }
 
-static bool adds_in_the_block(tw_kernel *k, const specimen *s) {
+static bool adds_in_the_block(tw_kernel *k, const gemm_specimen *s) {
     (void)s;
     int n = all(&k->body, TW_OP_red);
     for (int i = 0; i < n; i++) found[i]->at.scope = TW_SCOPE_cta;
@@ -678,24 +783,24 @@ static tw_ir_op *meeting(tw_kernel *k, int nth) {
     return all(&k->body, TW_OP_cluster_sync) > nth ? found[nth] : NULL;
 }
 
-static bool reads_before_meeting(tw_kernel *k, const specimen *s) {
+static bool reads_before_meeting(tw_kernel *k, const gemm_specimen *s) {
     (void)s;
     return drop(meeting(k, 0));
 }
 
-static bool leaves_before_meeting(tw_kernel *k, const specimen *s) {
+static bool leaves_before_meeting(tw_kernel *k, const gemm_specimen *s) {
     (void)s;
     return drop(meeting(k, 1));
 }
 
-static bool reads_the_same_block(tw_kernel *k, const specimen *s) {
+static bool reads_the_same_block(tw_kernel *k, const gemm_specimen *s) {
     (void)s;
     if (all(&k->body, TW_OP_cluster_address) < 2) return false;
     found[1]->operands[1] = constant(k, TW_T_i32, 0);
     return true;
 }
 
-static bool reads_beyond_the_cluster(tw_kernel *k, const specimen *s) {
+static bool reads_beyond_the_cluster(tw_kernel *k, const gemm_specimen *s) {
     if (all(&k->body, TW_OP_cluster_address) < 2) return false;
     found[1]->operands[1] = constant(k, TW_T_i32, (uint64_t)s->config.kg);
     return true;
@@ -724,6 +829,14 @@ static const struct {
     {"pipeline: no commit", PIPE, no_commit, RULE(ASYNC), "tiles+"},
     {"pipeline: waits after the barrier", PIPE, wait_after_barrier, RACE_ASYNC, "tiles+"},
     {"pipeline: fetches before the barrier", PIPE, copy_before_barrier, RACE_ASYNC, "tiles+"},
+    {"pipeline, ragged k: fetches before the barrier", PIPE | RAGGED_K, copy_before_barrier, RACE_ASYNC, "tiles+"},
+    {"pipeline: commits before the last copy", PIPE, commits_before_the_last_copy, RULE(ASYNC), "tiles+"},
+    {"pipeline: copies without their guard", PIPE, copies_unguarded, RULE(BOUNDS) | RULE(ASYNC), "+"},
+    {"pipeline: a stage beyond k is fetched", PIPE, a_stage_beyond_is_fetched, RULE(BOUNDS), "+"},
+    {"pipeline: the last stage is not fetched", PIPE, last_stage_not_fetched, WRONG, "row"},
+    {"pipeline: a pointer stands still", PIPE, never_advances, WRONG, "row"},
+    {"pipeline: a pointer moves on too early", PIPE, advances_before_its_copies, RULE(BOUNDS) | WRONG, NULL},
+    {"pipeline, ragged k: a pointer stands still", PIPE | RAGGED_K, never_advances, WRONG, "row"},
     {"pipeline: tensor cores, no barrier", PIPE | TENSOR, loop_barrier, RACE_ASYNC, "tiles+"},
     {"pipeline: reads on beyond the last stage", PIPE, never_wraps_reading, RULE(BOUNDS), "tiles+"},
     {"pipeline: writes on beyond the last stage", PIPE, never_wraps_writing, RULE(BOUNDS), "tiles+"},
@@ -731,6 +844,21 @@ static const struct {
     {"pipeline: writes the wrong stage", PIPE, writes_the_wrong_stage, RACE_ASYNC | RULE(BOUNDS) | WRONG, NULL},
     {"one stage: no barrier before reading", ONE, loop_barrier, RACE_READ, "tiles+"},
     {"one stage: no barrier before writing", ONE, second_loop_barrier, RACE_READ, "tiles+"},
+    {"two stages, registers: no barrier", TWO, loop_barrier, RACE_READ, "tiles+"},
+    {"two stages, registers: stores where others read", TWO, stores_to_the_same_stage, RACE_READ, "tiles+"},
+    {"two stages, registers: reads on beyond", TWO, never_wraps_reading, RULE(BOUNDS), "tiles+"},
+    {"two stages, registers: wraps to the second", TWO, wraps_to_the_wrong_stage, RACE_READ | WRONG, NULL},
+    {"two stages, registers: a stage is not stored", TWO, next_stage_not_stored, RULE(UNINITIALISED), "tiles+"},
+    {"two stages, registers: loads beyond k", TWO, loads_beyond_the_last_stage, RULE(BOUNDS), "+"},
+    {"two stages, registers: stores before loading", TWO, stores_before_loading, RACE_READ | WRONG, NULL},
+    {"two stages, registers: a stage too few", TWO, one_stage_fewer, WRONG, "row"},
+    {"two stages, registers: a pointer stands still", TWO, never_advances, WRONG, "row"},
+    {"two stages, registers: no bounds along m", TWO | RAGGED_M, loads_unguarded, RULE(BOUNDS), "+"},
+    {"two stages, registers: no bounds along k", TWO | RAGGED_K, loads_unguarded, RULE(BOUNDS), "+"},
+    {"transposed: a row further", TWO | F32, turned_a_row_further, RULE(UNINITIALISED) | RULE(RACE) | RULE(BOUNDS),
+     "tiles+"},
+    {"transposed: a copy into one row", TWO | F32, turned_into_one_row, RACE_READ, "tiles+"},
+    {"transposed: rows exchanged", TWO | F32, turned_elements_exchanged, WRONG, "row"},
     {"a stage too few", PIPE, one_stage_fewer, WRONG, "row"},
     {"a stage too many", PIPE, one_stage_more, WRONG, "row"},
     {"one stage: a stage too few", ONE, one_stage_fewer, WRONG, "row"},
@@ -800,7 +928,7 @@ static const char *verdict_name(int v) {
 
 /* -1: nothing found; -2: no place for the fault. */
 static int try_fault(size_t f, int variant, tw_diag *diag) {
-    specimen s = make_specimen(faults[f].has, variant);
+    gemm_specimen s = gemm_specimen_make(faults[f].has, variant);
     tw_gemm_data d;
     tw_emu_report report;
     int verdict = -1;
@@ -863,10 +991,14 @@ static void the_same_kernels_are_right(void **state) {
                               PIPE | SERIAL,
                               PIPE | ATOMIC,
                               PIPE | RAGGED_M | RAGGED_N | RAGGED_K,
-                              PIPE | VECTORS | BIAS | BATCH};
+                              PIPE | VECTORS | BIAS | BATCH,
+                              TWO,
+                              TWO | F32,
+                              TWO | RAGGED_M | RAGGED_K,
+                              PIPE | CLUSTER};
     for (size_t i = 0; i < sizeof has / sizeof *has; i++)
         for (int variant = 0; variant < VARIANTS; variant++) {
-            specimen s = make_specimen(has[i], variant);
+            gemm_specimen s = gemm_specimen_make(has[i], variant);
             tw_gemm_data d;
             tw_diag diag;
             assert_int_equal(tw_gemm_data_make(&d, &s.problem, (uint64_t)variant, &diag), TW_OK);
