@@ -32,9 +32,9 @@ gemm_specimen gemm_specimen_make(int has, int variant) {
                                 .group = 1 + variant % 2};
     tw_gemm_problem *p = &s.problem;
     *p = (tw_gemm_problem){.type = has & F32 ? TW_GEMM_F32 : (mma ? tensor : plain)[variant],
-                           .m = has & RAGGED_M ? 61 : 64,
-                           .n = has & RAGGED_N ? 59 : 64,
-                           .k = (int64_t)u * s.count * kg - (has & RAGGED_K ? 3 : 0),
+                           .m = has & RAGGED_M ? 60 : 64,
+                           .n = has & RAGGED_N ? 60 : 64,
+                           .k = (int64_t)u * s.count * kg - (has & RAGGED_K ? 4 : 0),
                            .alpha = 1,
                            .beta = variant % 2,
                            .batch = has & BATCH ? 2 : 1,

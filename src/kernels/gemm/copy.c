@@ -122,25 +122,16 @@ static tw_val both(tw_builder *b, tw_val p, tw_val q) {
     return !p.id ? q : !q.id ? p : tw_and(b, p, q);
 }
 
-/* Bytes of copy j that lie inside; TW_NONE where that is always all of them. */
-static tw_val bytes_inside(tw_gemm_gen *g, tw_gemm_operand *o, int j, bool check_k) {
+/* Bytes of copy j that lie inside: all or none; TW_NONE where it always lies inside. */
+static tw_val bytes_inside(tw_gemm_gen *g, const tw_gemm_operand *o, int j, bool check_k) {
     tw_builder *b = g->b;
     const tw_gemm_tile *t = o->tile;
-    const int chunk = chunk_of(t);
-    tw_val all = tw_i32(b, t->vec), none = tw_i32(b, 0), bytes = all;
-    tw_val k = check_k ? tw_add(b, g->k_position, t->k_major ? o->inner[j] : o->outer[j]) : TW_NONE;
-    bool along_k = t->k_major && check_k, along_rows = !t->k_major && !o->whole;
-    if ((along_k || along_rows) && chunk > 1) {
-        tw_val left = along_k ? tw_sub(b, g->k_end, k) : tw_sub(b, o->limit, tw_add(b, o->origin, o->inner[j]));
-        bytes = tw_mul_imm(b, tw_max(b, tw_min(b, left, tw_i32(b, chunk)), none), t->es);
-    } else if (along_k) {
-        bytes = tw_select(b, tw_lt(b, k, g->k_end), all, none);
-    } else if (along_rows) {
-        bytes = tw_select(b, o->inside[j], all, none);
+    tw_val inside = o->inside[j];
+    if (check_k) {
+        tw_val k = tw_add(b, g->k_position, t->k_major ? o->inner[j] : o->outer[j]);
+        inside = both(b, inside, tw_lt(b, k, g->k_end));
     }
-    if (!t->k_major && check_k) bytes = tw_select(b, tw_lt(b, k, g->k_end), bytes, none);
-    if (t->k_major && !o->whole) bytes = tw_select(b, o->inside[j], bytes, none);
-    return bytes.id == all.id ? TW_NONE : bytes;
+    return inside.id ? tw_select(b, inside, tw_i32(b, t->vec), tw_i32(b, 0)) : TW_NONE;
 }
 
 static void issue(tw_gemm_gen *g, tw_gemm_operand *o, tw_val stage, tw_val more, bool check_k, int part, int parts) {

@@ -133,13 +133,13 @@ static int alignment(int most, int64_t a, int64_t b, int64_t c) {
 tw_gemm_variant tw_gemm_variant_of(const tw_gemm_problem *p, const tw_gemm_config *c) {
     const int es = tw_type_bits(tw_gemm_element(p->type)) / 8, out = tw_type_bits(p->out) / 8;
     const bool swap = c->swap, batched = p->batch > 1;
-    /* Through registers a copy is either whole or absent, so the contiguous extent counts as well. */
-    const bool strict = c->copy;
+    /* A copy is either whole or absent, so the contiguous extent counts as well as what lies between rows.
+       (Asynchronous ones may be cut short, but memory checkers count what they do not read.) */
     const int64_t stride_a = batched && p->stride_a > 0 ? p->stride_a : 0,
                   stride_b = batched && p->stride_b > 0 ? p->stride_b : 0;
     const int most = c->vec > es ? c->vec : es;
-    int vec_a = alignment(most, p->lda * es, stride_a * es, strict ? (p->trans_a ? p->m : p->k) * es : 0);
-    int vec_b = alignment(most, p->ldb * es, stride_b * es, strict ? (p->trans_b ? p->k : p->n) * es : 0);
+    int vec_a = alignment(most, p->lda * es, stride_a * es, (p->trans_a ? p->m : p->k) * es);
+    int vec_b = alignment(most, p->ldb * es, stride_b * es, (p->trans_b ? p->k : p->n) * es);
     const int64_t m = swap ? p->n : p->m, n = swap ? p->m : p->n;
     return (tw_gemm_variant){
         .type = p->type,
