@@ -11,6 +11,7 @@
 #include "kernels/gemm/search.h"
 #include "kernels/vendor/cublaslt.h"
 
+#include <errno.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
@@ -262,12 +263,18 @@ static tw_status report_row(bench_run *r, const verdict *v, tw_diag *diag) {
 
 static void log_one(void *context, const tw_gemm_config *c, double us) {
     const bench_run *r = context;
-    const tw_gemm_problem *p = r->logged;
-    char text[300];
-    tw_gemm_config_print(c, text, sizeof text);
-    fprintf(r->log, "%s type=%s m=%lld n=%lld k=%lld ta=%d tb=%d %s us=%.3f\n", r->logged_case,
-            tw_gemm_type_name(p->type), (long long)p->m, (long long)p->n, (long long)p->k, p->trans_a, p->trans_b, text,
-            us);
+    char problem[400], config[300];
+    tw_gemm_problem_print(r->logged, problem, sizeof problem);
+    tw_gemm_config_print(c, config, sizeof config);
+    fprintf(r->log, "%s %s %s us=%.3f\n", r->logged_case, problem, config, us);
+}
+
+static bool same_problem(tw_gemm_problem *q, const tw_gemm_problem *p) {
+    char one[400], other[400];
+    if (tw_gemm_problem_complete(q, NULL) != TW_OK) return false;
+    tw_gemm_problem_print(q, one, sizeof one);
+    tw_gemm_problem_print(p, other, sizeof other);
+    return !strcmp(one, other);
 }
 
 /* The configurations that a log holds for this product, right ones alone; *out is the caller's. A line's words are a
@@ -288,9 +295,7 @@ static int read_known(const char *text, const tw_gemm_problem *p, tw_gemm_config
             else if (!cli_problem_word(&q, word, &st, NULL))
                 good &= st == TW_OK && tw_gemm_config_parse(&c, word, NULL) == TW_OK;
         }
-        good &= q.type == p->type && q.m == p->m && q.n == p->n && q.k == p->k && q.trans_a == p->trans_a &&
-                q.trans_b == p->trans_b;
-        if (!good) continue;
+        if (!good || !same_problem(&q, p)) continue;
         if (n == room) {
             room = room ? 2 * room : 64;
             tw_gemm_config *more = realloc(*out, (size_t)room * sizeof *more);
@@ -480,14 +485,31 @@ int cli_bench_gemm(int argc, char **argv) {
                               .seed = (uint64_t)seed,
                               .deterministic = deterministic,
                               .keep = &keep}};
-    if (log_path && !(r.log = fopen(log_path, "w"))) return cli_usage("bench gemm: --log: cannot write %s", log_path);
+    for (const char *at = types; at && *at; at += strcspn(at, ","), at += *at == ',') {
+        char name[32];
+        tw_gemm_type t;
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(at, ","), at);
+        if (!tw_gemm_type_from_name(name, &t))
+            return cli_usage("bench gemm: --types: \"%s\" is not f32, f64, f16, bf16, tf32 or s8", name);
+    }
+    for (const char *at = cases; at && *at; at += strcspn(at, ","), at += *at == ',') {
+        char name[32];
+        bool known_case = false;
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(at, ","), at);
+        for (size_t i = 0; i < sizeof table4 / sizeof *table4; i++) known_case |= !strcmp(table4[i].name, name);
+        if (!known_case) return cli_usage("bench gemm: --cases: \"%s\" is not a row, like linpack-512 or ica-32", name);
+    }
+    /* Read before the log is emptied: they may be the same file. */
     tw_buf known = {0};
     if (known_path && tw_file_read(&known, known_path, &d) != TW_OK) return cli_fail(&d);
     r.known = known.data;
+    tw_status st = TW_OK;
+    if (log_path && !(r.log = fopen(log_path, "w")))
+        st = tw_fail_at(&d, TW_ERR_IO, log_path, -1, "cannot write: %s", strerror(errno));
     if (r.log) r.search.measured_one = log_one;
     r.search.context = &r;
-    tw_status st = bench(&r, &p, table, types, cases, &d);
+    if (st == TW_OK) st = bench(&r, &p, table, types, cases, &d);
     tw_buf_free(&known);
-    if (r.log) fclose(r.log);
+    if (r.log && fclose(r.log) && st == TW_OK) st = tw_fail_at(&d, TW_ERR_IO, log_path, -1, "cannot write");
     return st == TW_OK ? CLI_OK : cli_fail(&d);
 }
