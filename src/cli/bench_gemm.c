@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { FINALISTS = 6, FINAL_ROUNDS = 24, VENDOR_ALGORITHMS = 16, WORKSPACE = 256 << 20 };
 
@@ -52,9 +53,11 @@ typedef struct bench_run {
     char vendor_name[64];
     tw_gemm_search_options search;
     bool json;
-    FILE *log;         /* NULL: none */
-    const char *known; /* the text of a log, or NULL */
-    bool row_major;    /* the table's layouts are read as row-major ones */
+    FILE *log;          /* NULL: none */
+    const char *known;  /* the text of a log, or NULL */
+    const char *commit; /* of what was built, as --commit says */
+    char command[1024];
+    bool row_major; /* the table's layouts are read as row-major ones */
     const char *logged_case;
     const tw_gemm_problem *logged;
     double log_first, log_best; /* sums of logarithms of ratios */
@@ -105,12 +108,15 @@ static tw_status plan_vendor(bench_run *r, const tw_gemm_problem *p, tw_cublaslt
     };
     const tw_gemm_epilogue *e = &p->epilogue;
     *plan = NULL;
+    /* The library writes one type of C for each of A's, or f32 for the two of 16 bits. */
+    const bool f32_too = p->type == TW_GEMM_F16 || p->type == TW_GEMM_BF16;
+    if (p->out != tw_gemm_usual_out(p->type) && !(f32_too && p->out == TW_T_f32)) return TW_OK;
     if (!r->vendor || e->bias || e->mul || e->residual || e->activation) return TW_OK;
     tw_status st = tw_cublaslt_plan_make(r->vendor, &v, VENDOR_ALGORITHMS, (size_t)64 << 20, plan, diag);
     return st == TW_ERR_UNSUPPORTED ? TW_OK : st;
 }
 
-/* The vendor's fastest algorithm by a quick look at each; its first choice is number 0. */
+/* The vendor's fastest right algorithm by a quick look at each; its first choice is number 0. */
 static int best_of_vendor(tw_gemm_rig *rig, tw_cublaslt_plan *plan) {
     int best = 0;
     double least = 1e30;
@@ -118,7 +124,7 @@ static int best_of_vendor(tw_gemm_rig *rig, tw_cublaslt_plan *plan) {
         vendor_algorithm v = {plan, i};
         tw_gemm_candidate x = {enqueue_vendor, &v};
         double us[3];
-        if (tw_gemm_rig_time(rig, &x, 1, 3, us, NULL) != TW_OK) continue;
+        if (tw_gemm_rig_check(rig, &x, NULL) != TW_OK || tw_gemm_rig_time(rig, &x, 1, 3, us, NULL) != TW_OK) continue;
         double median = tw_stats_of(us, 3).median;
         if (median < least) {
             least = median;
@@ -195,7 +201,8 @@ static void print_text(const bench_run *r, const verdict *v) {
     printf("%-16s %-5s %9.2f us", v->name, tw_gemm_type_name(v->problem->type), us);
     if (v->first) {
         const double first = v->first->stats.median, best = v->best->stats.median;
-        printf("  %s %9.2f (%.2fx), its best %9.2f (%.2fx)", r->vendor_name, first, first / us, best, best / us);
+        printf("  %s %9.2f (%.2fx), its best %9.2f (%.2fx)%s", r->vendor_name, first, first / us, best, best / us,
+               v->first->correct && v->best->correct ? "" : " WRONG");
     }
     printf("  floor %.2f (%s)  %s\n", v->floor, v->bytes_bound ? "bytes" : "operations", text);
 }
@@ -225,6 +232,7 @@ static void print_json(const bench_run *r, const verdict *v) {
         json_object_set_new(o, "ratio_best", json_real(best / us));
         json_object_set_new(o, "peer_spread", json_real(spread(&v->first->stats)));
         json_object_set_new(o, "peer_correct", json_boolean(v->first->correct));
+        json_object_set_new(o, "peer_best_correct", json_boolean(v->best->correct));
     }
     json_object_set_new(o, "spread", json_real(spread(&v->ours->stats)));
     json_object_set_new(o, "ceiling", json_real(v->floor));
@@ -244,11 +252,10 @@ static void print_json(const bench_run *r, const verdict *v) {
 
 static tw_status report_row(bench_run *r, const verdict *v, tw_diag *diag) {
     const double us = v->ours->stats.median;
-    if (!v->ours->correct) return tw_fail(diag, TW_ERR_MISMATCH, "%s: wrong on a second look", v->name);
     if (us < v->floor)
         return tw_fail(diag, TW_ERR_MISMATCH, "%s: %.3f us is faster than the device can be (%.3f us)", v->name, us,
                        v->floor);
-    if (v->first) {
+    if (v->first && v->first->correct) {
         r->log_first += log(v->first->stats.median / us);
         r->log_best += log(v->best->stats.median / us);
         r->rows++;
@@ -279,7 +286,8 @@ static bool same_problem(tw_gemm_problem *q, const tw_gemm_problem *p) {
 
 /* The configurations that a log holds for this product, right ones alone; *out is the caller's. A line's words are a
    problem's, then a configuration's. */
-static int read_known(const char *text, const tw_gemm_problem *p, tw_gemm_config **out) {
+static tw_status read_known(const char *text, const tw_gemm_problem *p, tw_gemm_config **out, int *count,
+                            tw_diag *diag) {
     int n = 0, room = 0;
     for (const char *line = text; *line; line += strcspn(line, "\n"), line += *line == '\n') {
         char words[1024];
@@ -299,29 +307,31 @@ static int read_known(const char *text, const tw_gemm_problem *p, tw_gemm_config
         if (n == room) {
             room = room ? 2 * room : 64;
             tw_gemm_config *more = realloc(*out, (size_t)room * sizeof *more);
-            if (!more) return n;
+            if (!more) return tw_fail_memory(diag);
             *out = more;
         }
         (*out)[n++] = c;
     }
-    return n;
+    *count = n;
+    return TW_OK;
 }
 
 static tw_status compare(bench_run *r, const char *name, const table_row *row, const tw_gemm_data *d, tw_gemm_rig *rig,
                          tw_diag *diag) {
     tw_gemm_found found[FINALISTS];
     tw_gemm_own own[FINALISTS];
-    tw_gemm_search_report report;
+    tw_gemm_search_report report = {0};
     contender c[FINALISTS + 2] = {0};
     vendor_algorithm vendor[2] = {{0}};
     tw_cublaslt_plan *plan = NULL;
-    int n = 0, loaded = 0, best = 0;
+    int n = 0, loaded = 0, best = -1;
     tw_gemm_config *known = NULL;
-    r->search.n_known = r->known ? read_known(r->known, &d->problem, &known) : 0;
+    r->search.n_known = 0;
+    tw_status st = r->known ? read_known(r->known, &d->problem, &known, &r->search.n_known, diag) : TW_OK;
     r->search.known = known;
     r->logged_case = name;
     r->logged = &d->problem;
-    tw_status st = tw_gemm_search(rig, r->cuda, d, &r->search, FINALISTS, found, &n, &report, diag);
+    if (st == TW_OK) st = tw_gemm_search(rig, r->cuda, d, &r->search, FINALISTS, found, &n, &report, diag);
     free(known);
     if (report.complaint[0])
         fprintf(stderr, "%s: %d wrong, %d failed: %s\n", name, report.wrong, report.failed, report.complaint);
@@ -339,14 +349,17 @@ static tw_status compare(bench_run *r, const char *name, const table_row *row, c
         for (int i = 0; i < 2; i++) c[total++].candidate = (tw_gemm_candidate){enqueue_vendor, &vendor[i]};
     }
     if (st == TW_OK) st = race(rig, c, total, found[0].us, diag);
-    for (int i = 1; i < n; i++)
-        if (c[i].correct && c[i].stats.median < c[best].stats.median) best = i;
+    for (int i = 0; i < n; i++)
+        if (c[i].correct && (best < 0 || c[i].stats.median < c[best].stats.median)) best = i;
+    if (st == TW_OK && best < 0) st = tw_fail(diag, TW_ERR_MISMATCH, "%s: wrong on a second look", name);
+    if (best < 0) best = 0;
     verdict v = {
         .name = name, .problem = &d->problem, .row = row, .own = &found[best], .ours = &c[best], .report = &report};
     if (plan) {
         v.first = &c[n];
         /* Its first choice may well be its best. */
-        v.best = c[n + 1].stats.median < c[n].stats.median ? &c[n + 1] : &c[n];
+        const bool better = c[n + 1].correct && c[n + 1].stats.median < c[n].stats.median;
+        v.best = better ? &c[n + 1] : &c[n];
         v.best_index = v.best == &c[n] ? 0 : vendor[1].index;
     }
     v.floor = tw_gemm_floor(&d->problem, tw_cuda_describe(r->cuda), &v.bytes_bound);
@@ -410,10 +423,15 @@ static void print_environment(const bench_run *r) {
         printf("%s, driver %s, %s\n", i->name, i->driver, r->vendor ? r->vendor_name : "no cuBLASLt here");
         return;
     }
-    json_t *o = json_pack("{s:s, s:s, s:s, s:i, s:i, s:I, s:s, s:s}", "device", i->name, "driver", i->driver, "peer",
-                          r->vendor ? r->vendor_name : "", "sms", i->sms, "clock_khz", i->clock_khz, "l2_bytes",
-                          (json_int_t)i->l2_bytes, "tilewright", TW_VERSION, "protocol",
-                          "cold L2 by rotation, CUDA graphs, contenders in turn, medians of 24");
+    char date[32] = "";
+    const time_t now = time(NULL);
+    struct tm utc;
+    if (gmtime_r(&now, &utc)) strftime(date, sizeof date, "%Y-%m-%d", &utc);
+    json_t *o =
+        json_pack("{s:s, s:s, s:s, s:i, s:i, s:I, s:s, s:s, s:s, s:s, s:s}", "device", i->name, "driver", i->driver,
+                  "peer", r->vendor ? r->vendor_name : "", "sms", i->sms, "clock_khz", i->clock_khz, "l2_bytes",
+                  (json_int_t)i->l2_bytes, "tilewright", TW_VERSION, "date", date, "commit", r->commit, "command",
+                  r->command, "protocol", "cold L2 by rotation, CUDA graphs, contenders in turn, medians of 24");
     char *line = json_dumps(o, 0);
     if (line) puts(line);
     free(line);
@@ -444,9 +462,10 @@ int cli_bench_gemm(int argc, char **argv) {
     static const cli_verb verb = {
         "bench gemm", "m=M n=N k=K ... [ml=64 ...]", "the fastest own kernel for a product beside cuBLASLt",
         "tilewright bench gemm m=2560 n=16 k=2560 type=f32\n  tilewright bench gemm --table4 --types f16 --json", NULL};
-    const char *words[32], *types = NULL, *cases = NULL, *log_path = NULL, *known_path = NULL;
+    const char *words[32], *types = NULL, *cases = NULL, *log_path = NULL, *known_path = NULL, *commit = "";
     bool table = false, row_major = false, json = false, deterministic = false;
-    int64_t sampled = 20000, measured = 256, generations = 4, offspring = 128, seed = 1;
+    int64_t sampled = TW_GEMM_SAMPLED, measured = TW_GEMM_MEASURED, generations = TW_GEMM_GENERATIONS;
+    int64_t offspring = TW_GEMM_OFFSPRING, seed = 1;
     const cli_flag flags[] = {
         {"--table4", CLI_FLAG, &table, NULL, "every product of ISAAC's table 4"},
         {"--row-major", CLI_FLAG, &row_major, NULL, "read the table's layouts as row-major ones"},
@@ -460,6 +479,7 @@ int cli_bench_gemm(int argc, char **argv) {
         {"--deterministic", CLI_FLAG, &deterministic, NULL, "no atomic splits"},
         {"--known", CLI_TEXT, &known_path, "FILE", "a log whose configurations are tried first"},
         {"--log", CLI_TEXT, &log_path, "FILE", "every configuration that was timed, a line each"},
+        {"--commit", CLI_TEXT, &commit, "NAME", "what was built, for the first line of --json"},
         {"--json", CLI_FLAG, &json, NULL, "a line of JSON for each"},
     };
     int n, status;
@@ -470,13 +490,27 @@ int cli_bench_gemm(int argc, char **argv) {
     for (int i = 0; i < tw_gemm_parameters(); i++) tw_gemm_config_set(&keep, i, -1);
     for (int i = 0; i < n; i++) {
         tw_status st;
-        if (cli_problem_word(&p, words[i], &st, &d)) continue;
+        const bool problem = cli_problem_word(&p, words[i], &st, &d);
+        if (problem && table) return cli_usage("bench gemm: \"%s\": --table4 has its own products", words[i]);
+        if (problem) continue;
         if (st != TW_OK || tw_gemm_config_parse(&keep, words[i], &d) != TW_OK) return cli_fail(&d);
     }
     if (!table && tw_gemm_problem_complete(&p, &d) != TW_OK) return cli_fail(&d);
-    if (sampled < 1 || measured < 1 || generations < 0 || offspring < 1 || sampled > 1000000)
-        return cli_usage("bench gemm: --sampled, --measured and --offspring are 1 at least");
+    const struct {
+        const char *flag;
+        int64_t value, least, most;
+    } ranges[] = {{"--sampled", sampled, 1, 10000000},
+                  {"--measured", measured, 0, 1000000},
+                  {"--generations", generations, 0, 10000},
+                  {"--offspring", offspring, 1, 100000}};
+    for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
+        if (ranges[i].value < ranges[i].least || ranges[i].value > ranges[i].most)
+            return cli_usage("bench gemm: %s: %lld is not within %lld..%lld", ranges[i].flag,
+                             (long long)ranges[i].value, (long long)ranges[i].least, (long long)ranges[i].most);
+    if (!table && (types || cases || row_major))
+        return cli_usage("bench gemm: --types, --cases and --row-major choose among the rows of --table4");
     bench_run r = {.json = json,
+                   .commit = commit,
                    .row_major = row_major,
                    .search = {.sampled = (int)sampled,
                               .measured = (int)measured,
@@ -485,6 +519,9 @@ int cli_bench_gemm(int argc, char **argv) {
                               .seed = (uint64_t)seed,
                               .deterministic = deterministic,
                               .keep = &keep}};
+    size_t length = (size_t)snprintf(r.command, sizeof r.command, "tilewright bench gemm");
+    for (int i = 0; i < argc && length < sizeof r.command; i++)
+        length += (size_t)snprintf(r.command + length, sizeof r.command - length, " %s", argv[i]);
     for (const char *at = types; at && *at; at += strcspn(at, ","), at += *at == ',') {
         char name[32];
         tw_gemm_type t;

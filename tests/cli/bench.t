@@ -30,6 +30,7 @@ $ tilewright bench gemm --help
   
   flags:
     --table4                     every product of ISAAC's table 4
+    --row-major                  read the table's layouts as row-major ones
     --types LIST                 of these types only, e.g. f32,f16
     --cases LIST                 these rows only, e.g. linpack-512,ica-32
     --sampled N                  legal configurations drawn for each (default 20000)
@@ -40,6 +41,7 @@ $ tilewright bench gemm --help
     --deterministic              no atomic splits
     --known FILE                 a log whose configurations are tried first
     --log FILE                   every configuration that was timed, a line each
+    --commit NAME                what was built, for the first line of --json
     --json                       a line of JSON for each
   
   example:
@@ -64,8 +66,8 @@ $ tilewright bench gemm m=64 n=64 k=64 ml=many
   tilewright: "ml=many": the value is not a number within 0..65535
   [2]
 $ tilewright bench gemm m=64 n=64 k=64 --measured 0
-  tilewright: bench gemm: --sampled, --measured and --offspring are 1 at least
-  [2]
+  tilewright: no NVIDIA driver: libcuda.so.1: cannot open shared object file: No such file or directory
+  [1]
 $ tilewright bench gemm m=64 n=64 k=64 --sampled few
   tilewright: --sampled: "few" is not a whole number
   [2]
@@ -73,8 +75,8 @@ $ tilewright bench gemm m=64 n=64 k=64 --known nothing.log
   tilewright: nothing.log: cannot open: No such file or directory
   [1]
 $ tilewright bench gemm m=64 n=64 k=64 --log nowhere/new.log
-  tilewright: bench gemm: --log: cannot write nowhere/new.log
-  [2]
+  tilewright: nowhere/new.log: cannot write: No such file or directory
+  [1]
 $ tilewright bench gemm m=64 n=64 k=64 --rounds 3
   tilewright: bench gemm: unknown flag --rounds (tilewright bench gemm --help)
   [2]

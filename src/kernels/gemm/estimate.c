@@ -2,21 +2,18 @@
 #include "kernels/gemm/generate.h"
 #include "kernels/gemm/search.h"
 
-/* Multiply-adds an SM finishes in a clock: plain threads, and mma at the rate of the fastest instruction there is
-   (dense wgmma for 16 bits on sm_90), by the vendor's tables for sm_80 and sm_90. */
-static double peak(tw_gemm_type t, int sm, bool tensor) {
-    const bool hopper = sm >= 90;
-    if (!tensor)
-        return t == TW_GEMM_F64 ? (sm == 80 || sm == 90 || sm == 100 ? (hopper ? 64 : 32) : 2) : hopper ? 128 : 64;
-    switch (t) {
+/* Multiply-adds an SM finishes in a clock at most. */
+static double peak(tw_gemm_type type, const tw_target *t, bool tensor) {
+    if (!tensor) return type == TW_GEMM_F64 ? t->rate_f64 : t->rate_f32;
+    switch (type) {
     case TW_GEMM_F64:
-        return hopper ? 128 : 64;
+        return t->tensor_f64;
     case TW_GEMM_TF32:
-        return hopper ? 1024 : 512;
+        return t->tensor_tf32;
     case TW_GEMM_S8:
-        return hopper ? 4096 : 2048;
+        return t->tensor_s8;
     default:
-        return hopper ? 2048 : 1024;
+        return t->tensor_f16;
     }
 }
 
@@ -27,8 +24,10 @@ double tw_gemm_floor(const tw_gemm_problem *p, const tw_cuda_info *info, bool *b
                             (p->stride_b < 0 ? 1 / batch : 1) * k * n * es + m * n * out * (p->beta != 0 ? 2 : 1));
     /* Two transfers a memory clock; the clock is in kHz. */
     double bandwidth = 2.0 * info->memory_clock_khz * 1e3 * info->memory_bus_bits / 8;
-    const bool tensor = p->type != TW_GEMM_F32;
-    double rate = peak(p->type, info->sm, tensor) * info->sms * info->clock_khz * 1e3;
+    double fastest = peak(p->type, info->target, p->type != TW_GEMM_F32);
+    /* Where tensor cores are no faster, plain threads may be what is used. */
+    if (p->type == TW_GEMM_F64 && fastest < info->target->rate_f64) fastest = info->target->rate_f64;
+    double rate = fastest * info->sms * info->clock_khz * 1e3;
     /* A driver that tells no clocks leaves no bound. */
     double by_bytes = bandwidth > 0 ? bytes / bandwidth * 1e6 : 0;
     double by_work = rate > 0 ? m * n * k * batch / rate * 1e6 : 0;
@@ -43,7 +42,8 @@ typedef struct stage_cost {
     double shared;
 } stage_cost;
 
-static stage_cost simt_cost(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_gemm_plan *plan, int sm) {
+static stage_cost simt_cost(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_gemm_plan *plan,
+                            const tw_target *t) {
     const double warps = plan->threads / 32.0, sums = (double)c->ms * c->ns * plan->depth;
     const double x_loads = (double)c->ms * plan->depth / plan->vx, y_loads = (double)c->ns * plan->depth / plan->vy;
     /* Conversions of 16- and 8-bit elements are instructions of their own. */
@@ -52,13 +52,14 @@ static stage_cost simt_cost(const tw_gemm_problem *p, const tw_gemm_config *c, c
     const double es = plan->x.es;
     stage_cost s;
     s.issue = warps / 4 * (sums + x_loads + y_loads + widen);
-    s.tensor = (double)c->ml * c->nl * c->u / peak(p->type == TW_GEMM_F64 ? TW_GEMM_F64 : TW_GEMM_F32, sm, false);
+    s.tensor = (double)c->ml * c->nl * c->u / peak(p->type == TW_GEMM_F64 ? TW_GEMM_F64 : TW_GEMM_F32, t, false);
     double x_wave = rows * plan->vx * es / 128, y_wave = columns * plan->vy * es / 128;
     s.shared = warps * (x_loads * (x_wave > 1 ? x_wave : 1) + y_loads * (y_wave > 1 ? y_wave : 1));
     return s;
 }
 
-static stage_cost tensor_cost(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_gemm_plan *plan, int sm) {
+static stage_cost tensor_cost(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_gemm_plan *plan,
+                              const tw_target *t) {
     const tw_mma_info *m = tw_mma_describe(plan->mma);
     const double warps = plan->threads / 32.0, steps = (double)plan->depth / m->k;
     const double tiles_x = (double)c->ms / m->m, tiles_y = (double)c->ns / m->n;
@@ -68,7 +69,7 @@ static stage_cost tensor_cost(const tw_gemm_problem *p, const tw_gemm_config *c,
     stage_cost s;
     s.issue = warps / 4 * (steps * tiles_x * tiles_y * 2 + loads);
     /* mma reaches about six tenths of wgmma's rate on sm_90. */
-    s.tensor = (double)c->ml * c->nl * c->u / (peak(p->type, sm, true) * (sm == 90 && !f64 ? 0.62 : 0.95));
+    s.tensor = (double)c->ml * c->nl * c->u / (peak(p->type, t, true) * (t->sm == 90 && !f64 ? 0.62 : 0.95));
     s.shared = warps * steps * (c->ms + c->ns) * m->k * plan->x.es / 128.0;
     return s;
 }
@@ -85,7 +86,7 @@ double tw_gemm_estimate(const tw_gemm_problem *p, const tw_gemm_config *c, const
     if (fit < 1) fit = 1;
     const double blocks = (double)((need.grid + info->sms - 1) / info->sms); /* of the busiest SM */
     const double together = blocks < fit ? blocks : fit;
-    stage_cost s = c->mma ? tensor_cost(p, c, &plan, info->sm) : simt_cost(p, c, &plan, info->sm);
+    stage_cost s = c->mma ? tensor_cost(p, c, &plan, t) : simt_cost(p, c, &plan, t);
     const double copies = plan.x.per_thread + plan.y.per_thread;
     /* A copy is an instruction, its address, and the bounds; a narrow one also keeps the memory pipe busy. */
     s.issue += warps / 4 * (copies * (v.whole_m && v.whole_n && v.whole_k ? 2.5 : 4.5) * (c->copy ? 1.6 : 1) + 24);

@@ -24,6 +24,7 @@ const char *tw_gemm_type_name(tw_gemm_type t); /* "f32", ... */
 bool tw_gemm_type_from_name(const char *name, tw_gemm_type *t);
 tw_type tw_gemm_element(tw_gemm_type t);     /* of A and B in memory */
 tw_type tw_gemm_accumulator(tw_gemm_type t); /* f32, f64 or i32 */
+tw_type tw_gemm_usual_out(tw_gemm_type t);   /* of C where nothing is said */
 
 typedef enum tw_gemm_activation { TW_GEMM_LINEAR, TW_GEMM_GELU /* the tanh form */, TW_GEMM_SILU } tw_gemm_activation;
 

@@ -200,9 +200,13 @@ bool tw_gemm_legal(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_t
     const int64_t stages = reason ? 1 : (p->k + c->u - 1) / c->u;
     if (!reason && c->kg > stages) reason = "more splits than stages along k";
     const int64_t m = c->swap ? p->n : p->m, n = c->swap ? p->m : p->n;
-    const int64_t tiles = reason ? 0 : (m + c->ml - 1) / c->ml * ((n + c->nl - 1) / c->nl) * p->batch;
-    /* Kernels number tiles, parts and groups of tiles in 32 bits. */
-    if (!reason && tiles > INT32_MAX / 16 / c->kg) reason = "more blocks than a grid holds";
+    /* Kernels number tiles, parts and groups of tiles in 32 bits; extents are below 2^30, so no product here wraps. */
+    const int64_t rows = reason ? 0 : (m + c->ml - 1) / c->ml, columns = reason ? 0 : (n + c->nl - 1) / c->nl;
+    const int64_t most = INT32_MAX / 16;
+    if (!reason && (rows * columns > most || rows * columns * p->batch > most / c->kg))
+        reason = "more blocks than a grid holds";
+    if (!reason && columns * c->group > INT32_MAX) reason = "a group of tiles is too large";
+    const int64_t tiles = reason ? 0 : rows * columns * p->batch;
     if (why) *why = reason;
     if (reason) return false;
     if (!r) return true;

@@ -36,6 +36,10 @@ tw_type tw_gemm_accumulator(tw_gemm_type t) {
     return types[t].accumulator;
 }
 
+tw_type tw_gemm_usual_out(tw_gemm_type t) {
+    return types[t].out;
+}
+
 static bool out_fits(tw_gemm_type t, tw_type out) {
     if (t == TW_GEMM_F64) return out == TW_T_f64;
     if (t == TW_GEMM_S8) return out == TW_T_i32 || out == TW_T_i8 || out == TW_T_f32;

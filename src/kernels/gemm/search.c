@@ -311,10 +311,6 @@ static tw_status next_generation(search *s, int offspring) {
     return st;
 }
 
-static int or_else(int x, int otherwise) {
-    return x ? x : otherwise;
-}
-
 tw_status tw_gemm_search(tw_gemm_rig *r, tw_cuda *c, const tw_gemm_data *d, const tw_gemm_search_options *o, int top,
                          tw_gemm_found *found, int *n, tw_gemm_search_report *report, tw_diag *diag) {
     search s = {.rig = r,
@@ -328,9 +324,8 @@ tw_status tw_gemm_search(tw_gemm_rig *r, tw_cuda *c, const tw_gemm_data *d, cons
                 .diag = diag};
     *report = (tw_gemm_search_report){0};
     tw_status st = try_known(&s);
-    if (st == TW_OK) st = first_generation(&s, or_else(o->sampled, 20000), or_else(o->measured, 256));
-    for (int i = 0; i < or_else(o->generations, 4) && st == TW_OK; i++)
-        st = next_generation(&s, or_else(o->offspring, 128));
+    if (st == TW_OK) st = first_generation(&s, o->sampled, o->measured);
+    for (int i = 0; i < o->generations && st == TW_OK; i++) st = next_generation(&s, o->offspring);
     free(s.seen);
     *n = s.n_best;
     return st;

@@ -8,11 +8,13 @@
 #include "kernels/gemm/rig.h"
 #include "ptx/load.h"
 
+enum { TW_GEMM_SAMPLED = 20000, TW_GEMM_MEASURED = 256, TW_GEMM_GENERATIONS = 4, TW_GEMM_OFFSPRING = 128 }; /* usual */
+
 typedef struct tw_gemm_search_options {
-    int sampled;                 /* legal configurations drawn (0: 20000) */
-    int measured;                /* of them built and timed (0: 256) */
-    int generations;             /* of variations (0: 4) */
-    int offspring;               /* in each (0: 128) */
+    int sampled;                 /* legal configurations drawn */
+    int measured;                /* of them built and timed */
+    int generations;             /* of variations */
+    int offspring;               /* in each */
     const tw_gemm_config *known; /* tried first, where legal: from earlier searches or by hand */
     int n_known;
     uint64_t seed;
