@@ -65,9 +65,9 @@ $ tilewright bench gemm m=64 n=64 k=64 x=1
 $ tilewright bench gemm m=64 n=64 k=64 ml=many
   tilewright: "ml=many": the value is not a number within 0..65535
   [2]
-$ tilewright bench gemm m=64 n=64 k=64 --measured 0
-  tilewright: no NVIDIA driver: libcuda.so.1: cannot open shared object file: No such file or directory
-  [1]
+$ tilewright bench gemm m=64 n=64 k=64 --offspring 0
+  tilewright: bench gemm: --offspring: 0 is not within 1..100000
+  [2]
 $ tilewright bench gemm m=64 n=64 k=64 --sampled few
   tilewright: --sampled: "few" is not a whole number
   [2]
