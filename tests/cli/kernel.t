@@ -50,12 +50,12 @@ $ tilewright kernel gemm m=64 n=64 k=64 kg=100 >said; echo $?; tilewright kernel
   1
   false
   more splits than stages along k
-$ tilewright kernel gemm m=1000000000 n=1000000000 k=1000000000 --emit ptx
+$ tilewright kernel gemm m=1000000 n=1000000 k=1000 --emit ptx
   tilewright: the configuration is not legal: more blocks than a grid holds
   [2]
 $ tilewright kernel gemm m=10000 n=10000 k=1000000000 --emulate
-  tilewright: matrices of this size fit no machine
-  [1]
+  tilewright: A spans 1e+13 elements, and 2^42 are more than any machine holds
+  [2]
 $ tilewright kernel gemm m=64 n=64 k=64 ms=3 --emulate
   tilewright: the configuration is not legal: a block's tile is no whole number of smaller ones
   [2]
@@ -99,6 +99,11 @@ $ tilewright kernel gemm m=64 n=64 k=64 ml=64x
 $ tilewright kernel gemm m=64 n=64 k=64 batch=2 sc=100
   tilewright: the products of a batch overlap in C
   [2]
+$ tilewright kernel gemm m=1000000 n=4 k=4 ldc=2147483647 batch=65535 sc=1e15
+  tilewright: C spans 6.55e+19 elements, and 2^42 are more than any machine holds
+  [2]
+$ tilewright kernel gemm m=1 n=1 k=1 sa=1e13 --emulate | sed 's/;.*//'
+  emulated for sm_90a, seed 1: correct, nothing found
 $ tilewright kernel gemm m=64 n=64 k=64 lda=63
   tilewright: lda = 63 is not within 64..2147483647
   [2]

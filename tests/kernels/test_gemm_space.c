@@ -141,7 +141,7 @@ static void the_default_is_legal(void **state) {
 
 static void grids_have_an_end(void **state) {
     (void)state;
-    tw_gemm_problem p = {.type = TW_GEMM_F32, .m = 1000000000, .n = 1000000000, .k = 64, .alpha = 1};
+    tw_gemm_problem p = {.type = TW_GEMM_F32, .m = 1000000, .n = 1000000, .k = 64, .alpha = 1};
     const char *why;
     assert_int_equal(tw_gemm_problem_complete(&p, NULL), TW_OK);
     tw_gemm_config c = tw_gemm_config_default(&p);
@@ -246,6 +246,14 @@ static void problems_without_sense_are_refused(void **state) {
         {"negative", {.m = 8, .n = 8, .k = 8, .alpha = 1, .batch = 2, .stride_c = -1}},
         {"overlap", {.m = 8, .n = 8, .k = 8, .alpha = 1, .batch = 2, .stride_c = 63}},
         {"overlap", {.m = 8, .n = 8, .k = 8, .alpha = 1, .batch = 3, .stride_c = 8, .ldc = 16}},
+        {"C spans", {.m = INT32_MAX / 2, .n = 1, .k = 1, .alpha = 1, .ldc = INT32_MAX, .batch = 2}},
+        {"C spans", {.m = INT32_MAX / 2, .n = INT32_MAX / 2, .k = 1, .alpha = 1}},
+        {"C spans", {.m = 1000000, .n = 4, .k = 4, .alpha = 1, .batch = 65535, .stride_c = 1000000000000000}},
+        {"C spans", {.m = 4, .n = 4, .k = 4, .alpha = 1, .batch = 2, .stride_c = INT64_MAX}},
+        {"A spans", {.m = 4, .n = 4, .k = 4, .alpha = 1, .batch = 2, .stride_a = INT64_MAX}},
+        {"A spans", {.m = 4, .n = 4, .k = INT32_MAX / 2, .trans_a = true, .alpha = 1, .lda = INT32_MAX}},
+        {"B spans", {.m = 4, .n = 4, .k = INT32_MAX / 2, .alpha = 1, .ldb = INT32_MAX}},
+        {"B spans", {.m = 4, .n = 4, .k = 4, .alpha = 1, .batch = 65535, .stride_b = (int64_t)1 << 27}},
     };
     tw_diag d;
     tw_gemm_problem p = good;
@@ -267,6 +275,40 @@ static void problems_without_sense_are_refused(void **state) {
                           .stride_a = TW_GEMM_SHARED,
                           .stride_b = TW_GEMM_SHARED};
     assert_int_equal(tw_gemm_problem_complete(&p, &d), TW_OK);
+    /* Without a batch no stride matters, however strange. */
+    p = good;
+    p.stride_a = INT64_MAX;
+    p.stride_b = 10000000000000;
+    p.stride_c = -5;
+    assert_int_equal(tw_gemm_problem_complete(&p, &d), TW_OK);
+    assert_true(p.stride_a == 64 && p.stride_b == 64 && p.stride_c == 64);
+}
+
+/* Of the largest that are taken, what is derived leaves no type (as the sanitizer sees it). */
+static void sizes_fit_their_types(void **state) {
+    (void)state;
+    static const tw_gemm_problem large[] = {
+        {.type = TW_GEMM_F64, .m = 1 << 21, .n = 1 << 21, .k = 1 << 21, .alpha = 1},
+        {.type = TW_GEMM_F64, .m = 1, .n = 1, .k = 1, .alpha = 1, .batch = 2, .stride_a = (int64_t)1 << 41},
+        {.type = TW_GEMM_F64, .m = 1, .n = 1, .k = 1, .alpha = 1, .batch = 2, .stride_c = (int64_t)1 << 41},
+        {.type = TW_GEMM_S8, .m = 2048, .n = 1, .k = 1, .alpha = 1, .ldc = INT32_MAX, .lda = INT32_MAX},
+        {.type = TW_GEMM_F16, .m = 1 << 13, .n = 1 << 13, .k = 1, .alpha = 1, .batch = 65535},
+    };
+    const tw_gemm_buffers none = {0};
+    for (size_t i = 0; i < sizeof large / sizeof *large; i++) {
+        tw_gemm_problem p = large[i];
+        tw_diag d;
+        tw_gemm_launch l;
+        tw_gemm_resources r;
+        const char *why;
+        if (tw_gemm_problem_complete(&p, &d) != TW_OK) fail_msg("%zu: %s", i, d.message);
+        tw_gemm_config c = tw_gemm_config_default(&p);
+        for (c.swap = 0; c.swap < 2; c.swap++)
+            if (tw_gemm_legal(&p, &c, tw_target_find("sm_90a"), &r, &why))
+                tw_gemm_launch_of(&p, &c, &none, &l);
+            else
+                assert_string_equal(why, "more blocks than a grid holds");
+    }
 }
 
 int main(void) {
@@ -274,6 +316,7 @@ int main(void) {
         cmocka_unit_test(legal_ones_build_and_fit),      cmocka_unit_test(any_numbers_are_judged),
         cmocka_unit_test(the_default_is_legal),          cmocka_unit_test(grids_have_an_end),
         cmocka_unit_test(drawing_keeps_what_it_is_told), cmocka_unit_test(configurations_are_read_back),
-        cmocka_unit_test(many_are_judged_quickly),       cmocka_unit_test(problems_without_sense_are_refused)};
+        cmocka_unit_test(many_are_judged_quickly),       cmocka_unit_test(problems_without_sense_are_refused),
+        cmocka_unit_test(sizes_fit_their_types)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

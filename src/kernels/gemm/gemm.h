@@ -42,15 +42,15 @@ typedef struct tw_gemm_problem {
     int64_t m, n, k, batch; /* batch 0 or 1: a single product */
     bool trans_a, trans_b;
     int64_t lda, ldb, ldc;                /* elements between rows as stored; 0: densely packed */
-    int64_t stride_a, stride_b, stride_c; /* elements between products of a batch; 0: densely packed (A or B may be
-                                             shared by all: TW_GEMM_SHARED) */
+    int64_t stride_a, stride_b, stride_c; /* elements between products of a batch, without one ignored; 0: densely
+                                             packed (A or B may be shared by all: TW_GEMM_SHARED) */
     double alpha, beta;
     tw_gemm_epilogue epilogue;
 } tw_gemm_problem;
 enum { TW_GEMM_SHARED = -1 };
 
-/* Fills in what is 0: the dense leading dimensions and strides, `out` where it is TW_T_none. Says what makes no sense.
- */
+/* Fills in what is 0: the dense leading dimensions and strides, `out` where it is TW_T_none. Says what makes no sense
+   (TW_ERR_USAGE). Everything else here takes completed problems: their sizes and distances in bytes fit 64 bits. */
 tw_status tw_gemm_problem_complete(tw_gemm_problem *p, tw_diag *diag);
 /* "type=f32 m=64 n=64 k=64 ta=1 ...": what is not as usual, in the words of `tilewright kernel gemm`. */
 void tw_gemm_problem_print(const tw_gemm_problem *p, char *out, size_t size);

@@ -52,6 +52,35 @@ static const struct {
 } extents[] = {
     {"m", offsetof(tw_gemm_problem, m)}, {"n", offsetof(tw_gemm_problem, n)}, {"k", offsetof(tw_gemm_problem, k)}};
 
+/* A matrix of so many elements fits no machine; any smaller one's bytes, and what is derived from them, fit 64 bits. */
+static tw_status too_large(const char *name, int64_t rows, int64_t columns, int64_t ld, int64_t count, int64_t stride,
+                           tw_diag *diag) {
+    const double apart = stride > 0 ? (double)stride : 0;
+    const double span = (double)(rows - 1) * (double)ld + (double)columns + (double)(count - 1) * apart;
+    if (span <= 0x1p42) return TW_OK;
+    return tw_fail(diag, TW_ERR_USAGE, "%s spans %.3g elements, and 2^42 are more than any machine holds", name, span);
+}
+
+/* Dense where they are 0; without a batch they say nothing, and are made so. */
+static tw_status complete_strides(tw_gemm_problem *p, tw_diag *diag) {
+    const int64_t rows_a = p->trans_a ? p->k : p->m, rows_b = p->trans_b ? p->n : p->k;
+    if (p->batch == 1) p->stride_a = p->stride_b = p->stride_c = 0;
+    if (!p->stride_a) p->stride_a = p->lda * rows_a;
+    if (!p->stride_b) p->stride_b = p->ldb * rows_b;
+    if (!p->stride_c) p->stride_c = p->ldc * p->m;
+    if (p->stride_a < TW_GEMM_SHARED || p->stride_b < TW_GEMM_SHARED || p->stride_c < 0)
+        return tw_fail(diag, TW_ERR_USAGE, "strides of a batch cannot be negative");
+    tw_status st = too_large("A", rows_a, p->trans_a ? p->m : p->k, p->lda, p->batch, p->stride_a, diag);
+    if (st == TW_OK) st = too_large("B", rows_b, p->trans_b ? p->k : p->n, p->ldb, p->batch, p->stride_b, diag);
+    if (st == TW_OK) st = too_large("C", p->m, p->n, p->ldc, p->batch, p->stride_c, diag);
+    if (st != TW_OK) return st;
+    /* One behind the other, or side by side within the rows. */
+    if (p->batch > 1 && p->stride_c < (p->m - 1) * p->ldc + p->n &&
+        (p->stride_c < p->n || (p->batch - 1) * p->stride_c + p->n > p->ldc))
+        return tw_fail(diag, TW_ERR_USAGE, "the products of a batch overlap in C");
+    return TW_OK;
+}
+
 tw_status tw_gemm_problem_complete(tw_gemm_problem *p, tw_diag *diag) {
     for (int i = 0; i < 3; i++) {
         int64_t x = *(const int64_t *)((const char *)p + extents[i].at);
@@ -82,16 +111,7 @@ tw_status tw_gemm_problem_complete(tw_gemm_problem *p, tw_diag *diag) {
         if (leading[i].is < leading[i].least || leading[i].is > INT32_MAX)
             return tw_fail(diag, TW_ERR_USAGE, "%s = %lld is not within %lld..%d", leading[i].name,
                            (long long)leading[i].is, (long long)leading[i].least, INT32_MAX);
-    if (!p->stride_a) p->stride_a = p->lda * (p->trans_a ? p->k : p->m);
-    if (!p->stride_b) p->stride_b = p->ldb * (p->trans_b ? p->n : p->k);
-    if (!p->stride_c) p->stride_c = p->ldc * p->m;
-    if (p->stride_a < TW_GEMM_SHARED || p->stride_b < TW_GEMM_SHARED || p->stride_c < 0)
-        return tw_fail(diag, TW_ERR_USAGE, "strides of a batch cannot be negative");
-    /* One behind the other, or side by side within the rows. */
-    if (p->batch > 1 && p->stride_c < (p->m - 1) * p->ldc + p->n &&
-        (p->stride_c < p->n || (p->batch - 1) * p->stride_c + p->n > p->ldc))
-        return tw_fail(diag, TW_ERR_USAGE, "the products of a batch overlap in C");
-    return TW_OK;
+    return complete_strides(p, diag);
 }
 
 void tw_gemm_problem_print(const tw_gemm_problem *p, char *out, size_t size) {

@@ -160,21 +160,11 @@ static size_t span(int64_t rows, int64_t columns, int64_t ld, int64_t count, int
     return (size_t)((count - 1) * stride + (rows - 1) * ld + columns) * (size_t)bits / 8;
 }
 
-/* Beyond what any machine holds, sizes in bytes would also leave their type. */
-static bool too_large(const tw_gemm_problem *p) {
-    const double most = 0x1p42, batch = (double)p->batch;
-    const double rows_a = (double)(p->trans_a ? p->k : p->m), rows_b = (double)(p->trans_b ? p->n : p->k);
-    return rows_a * (double)p->lda + batch * (double)p->stride_a > most ||
-           rows_b * (double)p->ldb + batch * (double)p->stride_b > most ||
-           (double)p->m * (double)p->ldc + batch * (double)p->stride_c > most;
-}
-
 tw_status tw_gemm_data_make(tw_gemm_data *d, const tw_gemm_problem *problem, uint64_t seed, tw_diag *diag) {
     *d = (tw_gemm_data){.problem = *problem};
     tw_gemm_problem *p = &d->problem;
     tw_status st = tw_gemm_problem_complete(p, diag);
     if (st != TW_OK) return st;
-    if (too_large(p)) return tw_fail(diag, TW_ERR_MEMORY, "matrices of this size fit no machine");
     const tw_type in = tw_gemm_element(p->type);
     const int64_t a_rows = p->trans_a ? p->k : p->m, a_columns = p->trans_a ? p->m : p->k;
     const int64_t b_rows = p->trans_b ? p->n : p->k, b_columns = p->trans_b ? p->k : p->n;
