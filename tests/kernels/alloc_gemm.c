@@ -63,7 +63,7 @@ static int emulate(void *context) {
 }
 
 static int compare(void *context) {
-    tw_kernel *k = tw_compare_build(TW_T_f32, 80);
+    tw_kernel *k = tw_gemm_compare_build(TW_T_f32, 80);
     (void)context;
     tw_kernel_free(k);
     return k ? 0 : 1;

@@ -125,7 +125,7 @@ static void comparisons_assemble(void **state) {
     char path[4096];
     const bool have = tw_ptxas_find("ptxas", path, sizeof path);
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
-        tw_kernel *k = tw_compare_build(types[i], 80);
+        tw_kernel *k = tw_gemm_compare_build(types[i], 80);
         tw_buf text = {0};
         tw_cubin cubin = {0};
         tw_diag d;

@@ -24,8 +24,8 @@ static tw_val as_double(tw_builder *b, tw_type t, tw_val x) {
     return tw_op_emit(b, TW_OP_cvt_f64_f32, x, TW_NONE, TW_NONE);
 }
 
-tw_kernel *tw_compare_build(tw_type type, int sm) {
-    tw_kernel *k = tw_kernel_new("compare", sm, TW_COMPARE_THREADS);
+tw_kernel *tw_gemm_compare_build(tw_type type, int sm) {
+    tw_kernel *k = tw_kernel_new("compare", sm, TW_GEMM_COMPARE_THREADS);
     if (!k) return NULL;
     tw_builder builder = tw_builder_of(k), *b = &builder;
     const int es = tw_type_bits(type) / 8;
@@ -34,7 +34,7 @@ tw_kernel *tw_compare_build(tw_type type, int sm) {
     tw_val cells = tw_parameter_add(b, "cells", TW_T_i64);
     tw_val block = tw_sreg(b, TW_SREG_ctaid_x), blocks = tw_sreg(b, TW_SREG_nctaid_x),
            thread = tw_sreg(b, TW_SREG_tid_x);
-    tw_val threads = tw_i32(b, TW_COMPARE_THREADS);
+    tw_val threads = tw_i32(b, TW_GEMM_COMPARE_THREADS);
     tw_val from = tw_add(b, tw_op_emit(b, TW_OP_mul_wide_u32, block, threads, TW_NONE), tw_widen(b, thread));
     tw_val step = tw_op_emit(b, TW_OP_mul_wide_u32, blocks, threads, TW_NONE);
     tw_val wrong = tw_var_of(b, tw_i32(b, 0));

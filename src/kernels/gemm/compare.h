@@ -5,10 +5,10 @@
 
 #include "ir/ir.h"
 
-enum { TW_COMPARE_THREADS = 256 };
+enum { TW_GEMM_COMPARE_THREADS = 256 };
 
 /* Parameters: c, want (f64), tolerance (f32), count (one i32, to which wrong cells are added), cells (i64). Any grid in
    x. `type` is C's. NULL: out of memory. */
-tw_kernel *tw_compare_build(tw_type type, int sm);
+tw_kernel *tw_gemm_compare_build(tw_type type, int sm);
 
 #endif

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-double tw_element_read(tw_type t, const void *data, int64_t i) {
+double tw_gemm_element_read(tw_type t, const void *data, int64_t i) {
     switch (t) {
     case TW_T_f64:
         return ((const double *)data)[i];
@@ -73,7 +73,7 @@ static void widen(tw_gemm_type type, const void *data, int64_t at, int64_t rows,
     const tw_type t = tw_gemm_element(type);
     for (int64_t i = 0; i < rows; i++)
         for (int64_t j = 0; j < columns; j++) {
-            double x = tw_element_read(t, data, at + i * ld + j);
+            double x = tw_gemm_element_read(t, data, at + i * ld + j);
             if (type == TW_GEMM_TF32) {
                 uint32_t bits = tw_f32_bits((float)x);
                 x = (double)tw_bits_f32((bits + 0x1000u) & ~0x1fffu);
@@ -102,24 +102,24 @@ static void finish(tw_gemm_data *d, int64_t cell, int64_t at, int64_t column, do
     const double unit = p->type == TW_GEMM_F64 ? 0x1p-53 : exact ? 0 : 0x1p-24;
     double x = p->alpha * sum, size = fabs(p->alpha) * magnitude;
     if (p->beta != 0) {
-        double c = tw_element_read(p->out, d->c, at);
+        double c = tw_gemm_element_read(p->out, d->c, at);
         x += p->beta * c;
         size += fabs(p->beta * c);
     }
     if (p->epilogue.bias) {
-        double bias = tw_element_read(p->out, d->bias, column);
+        double bias = tw_gemm_element_read(p->out, d->bias, column);
         x += bias;
         size += fabs(bias);
     }
     x = activate(p->epilogue.activation, x);
     size = size * (p->epilogue.activation ? 1.2 : 1);
     if (p->epilogue.mul) {
-        double by = tw_element_read(p->out, d->mul, at);
+        double by = tw_gemm_element_read(p->out, d->mul, at);
         x *= by;
         size *= fabs(by);
     }
     if (p->epilogue.residual) {
-        double plus = tw_element_read(p->out, d->residual, at);
+        double plus = tw_gemm_element_read(p->out, d->residual, at);
         x += plus;
         size += fabs(plus);
     }
@@ -218,7 +218,7 @@ int64_t tw_gemm_data_compare(const tw_gemm_data *d, const void *c, double *worst
     for (int64_t cell = 0; cell < d->cells; cell++) {
         int64_t in = cell % (p->m * p->n);
         int64_t at = cell / (p->m * p->n) * p->stride_c + in / p->n * p->ldc + in % p->n;
-        double error = fabs(tw_element_read(p->out, c, at) - d->want[cell]) / (double)d->tolerance[cell];
+        double error = fabs(tw_gemm_element_read(p->out, c, at) - d->want[cell]) / (double)d->tolerance[cell];
         if (!(error <= most)) most = error;
         if (error < 1) continue;
         if (!wrong++ && first) *first = cell;

@@ -28,7 +28,7 @@ int64_t tw_gemm_data_compare(const tw_gemm_data *d, const void *c, double *worst
 int64_t tw_gemm_data_gaps(const tw_gemm_data *d, const void *now, const void *before);
 
 /* One element of a matrix as a number. */
-double tw_element_read(tw_type t, const void *data, int64_t index);
+double tw_gemm_element_read(tw_type t, const void *data, int64_t index);
 
 /* Runs the kernel of a configuration in the emulator on this data, twice where it splits k over blocks, and compares.
    TW_OK: no finding, all cells right, nothing written between rows, counters (and an atomic split's workspace) back at

@@ -48,7 +48,7 @@ static tw_status zeros(tw_gemm_rig *r, size_t bytes, uint64_t *at, tw_diag *diag
 
 static tw_status load_compare(tw_gemm_rig *r, tw_diag *diag) {
     const tw_target *t = tw_cuda_describe(r->cuda)->target;
-    tw_kernel *k = tw_compare_build(r->data->problem.out, t->sm);
+    tw_kernel *k = tw_gemm_compare_build(r->data->problem.out, t->sm);
     tw_buf ptx = {0};
     tw_cubin cubin = {0};
     tw_status st = k ? tw_ptx_print(&ptx, k, t, diag) : tw_fail_memory(diag);
@@ -127,10 +127,10 @@ static tw_status count_here(tw_gemm_rig *r, int64_t *wrong, tw_diag *diag) {
     int32_t n = 0;
     const uint64_t arguments[5] = {r->set[0].c, r->want, r->tolerance, r->count, (uint64_t)r->data->cells};
     const int bytes[5] = {8, 8, 8, 8, 8};
-    int64_t blocks = (r->data->cells + TW_COMPARE_THREADS - 1) / TW_COMPARE_THREADS;
+    int64_t blocks = (r->data->cells + TW_GEMM_COMPARE_THREADS - 1) / TW_GEMM_COMPARE_THREADS;
     const tw_cuda_launch l = {.module = r->compare,
                               .grid = {(int)(blocks < 2048 ? blocks : 2048), 1, 1},
-                              .threads = TW_COMPARE_THREADS,
+                              .threads = TW_GEMM_COMPARE_THREADS,
                               .arguments = arguments,
                               .argument_bytes = bytes,
                               .n_arguments = 5};
