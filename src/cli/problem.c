@@ -26,16 +26,6 @@ static bool out_type(const char *value, tw_type *t) {
     return false;
 }
 
-static bool activation(const char *value, tw_gemm_activation *a) {
-    static const char *const names[] = {"none", "gelu", "silu"};
-    for (int i = 0; i < 3; i++)
-        if (!strcmp(names[i], value)) {
-            *a = (tw_gemm_activation)i;
-            return true;
-        }
-    return false;
-}
-
 bool cli_problem_word(tw_gemm_problem *p, const char *word, tw_status *status, tw_diag *diag) {
     const char *equals = strchr(word, '='), *value = equals ? equals + 1 : "";
     const size_t n = equals ? (size_t)(equals - word) : 0;
@@ -81,7 +71,8 @@ bool cli_problem_word(tw_gemm_problem *p, const char *word, tw_status *status, t
     }
     if (n == 4 && !strncmp(word, "type", 4)) known = true, good = tw_gemm_type_from_name(value, &p->type);
     if (n == 3 && !strncmp(word, "out", 3)) known = true, good = out_type(value, &p->out);
-    if (n == 10 && !strncmp(word, "activation", 10)) known = true, good = activation(value, &p->epilogue.activation);
+    if (n == 10 && !strncmp(word, "activation", 10))
+        known = true, good = tw_gemm_activation_from_name(value, &p->epilogue.activation);
     *status = TW_OK;
     if (known && good) return true;
     if (known) *status = tw_fail(diag, TW_ERR_USAGE, "\"%s\": no such value", word);
@@ -89,7 +80,6 @@ bool cli_problem_word(tw_gemm_problem *p, const char *word, tw_status *status, t
 }
 
 json_t *cli_problem_json(const tw_gemm_problem *p) {
-    static const char *const activations[] = {"none", "gelu", "silu"};
     json_t *o = json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:b, s:b, s:I, s:I, s:I}", "type", tw_gemm_type_name(p->type),
                           "out", tw_type_name(p->out), "m", (json_int_t)p->m, "n", (json_int_t)p->n, "k",
                           (json_int_t)p->k, "batch", (json_int_t)p->batch, "ta", p->trans_a, "tb", p->trans_b, "lda",
@@ -99,7 +89,7 @@ json_t *cli_problem_json(const tw_gemm_problem *p) {
     json_object_set_new(o, "bias", json_boolean(p->epilogue.bias));
     json_object_set_new(o, "mul", json_boolean(p->epilogue.mul));
     json_object_set_new(o, "residual", json_boolean(p->epilogue.residual));
-    json_object_set_new(o, "activation", json_string(activations[p->epilogue.activation]));
+    json_object_set_new(o, "activation", json_string(tw_gemm_activation_name(p->epilogue.activation)));
     return o;
 }
 

@@ -192,6 +192,24 @@ static void configurations_are_read_back(void **state) {
     assert_true(strlen(small) < sizeof small);
 }
 
+static void names_are_read_back(void **state) {
+    (void)state;
+    for (int i = 0; i < TW_GEMM_ACTIVATIONS; i++) {
+        tw_gemm_activation a = TW_GEMM_ACTIVATIONS;
+        assert_true(tw_gemm_activation_from_name(tw_gemm_activation_name((tw_gemm_activation)i), &a));
+        assert_int_equal(a, i);
+    }
+    for (int i = 0; i < TW_GEMM_TYPES; i++) {
+        tw_gemm_type t = TW_GEMM_TYPES;
+        assert_true(tw_gemm_type_from_name(tw_gemm_type_name((tw_gemm_type)i), &t));
+        assert_int_equal(t, i);
+    }
+    tw_gemm_activation a;
+    tw_gemm_type t;
+    assert_false(tw_gemm_activation_from_name("relu", &a));
+    assert_false(tw_gemm_type_from_name("f8", &t));
+}
+
 static void many_are_judged_quickly(void **state) {
     (void)state;
     enum { N = 100000 };
@@ -312,11 +330,15 @@ static void sizes_fit_their_types(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(legal_ones_build_and_fit),      cmocka_unit_test(any_numbers_are_judged),
-        cmocka_unit_test(the_default_is_legal),          cmocka_unit_test(grids_have_an_end),
-        cmocka_unit_test(drawing_keeps_what_it_is_told), cmocka_unit_test(configurations_are_read_back),
-        cmocka_unit_test(many_are_judged_quickly),       cmocka_unit_test(problems_without_sense_are_refused),
-        cmocka_unit_test(sizes_fit_their_types)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(legal_ones_build_and_fit),
+                                       cmocka_unit_test(any_numbers_are_judged),
+                                       cmocka_unit_test(the_default_is_legal),
+                                       cmocka_unit_test(grids_have_an_end),
+                                       cmocka_unit_test(drawing_keeps_what_it_is_told),
+                                       cmocka_unit_test(configurations_are_read_back),
+                                       cmocka_unit_test(names_are_read_back),
+                                       cmocka_unit_test(many_are_judged_quickly),
+                                       cmocka_unit_test(problems_without_sense_are_refused),
+                                       cmocka_unit_test(sizes_fit_their_types)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -26,7 +26,14 @@ tw_type tw_gemm_element(tw_gemm_type t);     /* of A and B in memory */
 tw_type tw_gemm_accumulator(tw_gemm_type t); /* f32, f64 or i32 */
 tw_type tw_gemm_usual_out(tw_gemm_type t);   /* of C where nothing is said */
 
-typedef enum tw_gemm_activation { TW_GEMM_LINEAR, TW_GEMM_GELU /* the tanh form */, TW_GEMM_SILU } tw_gemm_activation;
+typedef enum tw_gemm_activation {
+    TW_GEMM_LINEAR,
+    TW_GEMM_GELU, /* the tanh form */
+    TW_GEMM_SILU,
+    TW_GEMM_ACTIVATIONS
+} tw_gemm_activation;
+const char *tw_gemm_activation_name(tw_gemm_activation a); /* "none", "gelu", "silu" */
+bool tw_gemm_activation_from_name(const char *name, tw_gemm_activation *a);
 
 /* y = activation(alpha * sum + beta * C + bias), then y * mul, then y + residual, then to the type of C. */
 typedef struct tw_gemm_epilogue {

@@ -28,6 +28,22 @@ bool tw_gemm_type_from_name(const char *name, tw_gemm_type *t) {
     return false;
 }
 
+static const char *const activations[TW_GEMM_ACTIVATIONS] = {
+    [TW_GEMM_LINEAR] = "none", [TW_GEMM_GELU] = "gelu", [TW_GEMM_SILU] = "silu"};
+
+const char *tw_gemm_activation_name(tw_gemm_activation a) {
+    return activations[a];
+}
+
+bool tw_gemm_activation_from_name(const char *name, tw_gemm_activation *a) {
+    for (int i = 0; i < TW_GEMM_ACTIVATIONS; i++)
+        if (!strcmp(activations[i], name)) {
+            *a = (tw_gemm_activation)i;
+            return true;
+        }
+    return false;
+}
+
 tw_type tw_gemm_element(tw_gemm_type t) {
     return types[t].element;
 }
@@ -115,7 +131,6 @@ tw_status tw_gemm_problem_complete(tw_gemm_problem *p, tw_diag *diag) {
 }
 
 void tw_gemm_problem_print(const tw_gemm_problem *p, char *out, size_t size) {
-    static const char *const activations[] = {"none", "gelu", "silu"};
     const bool batched = p->batch > 1;
     const struct {
         const char *name;
