@@ -390,8 +390,8 @@ static tw_status prepare(emu_launch *l, const uint64_t *arguments) {
     l->resident = tw_arena_array(&l->arena, (size_t)l->most_resident, sizeof(emu_block *));
     l->runnable = tw_arena_array(&l->arena, (size_t)l->most_resident * (size_t)l->n_warps, sizeof(emu_warp *));
     l->proxy_fences = tw_arena_array(&l->arena, (size_t)l->blocks * (size_t)l->n_warps, sizeof *l->proxy_fences);
-    if (!emu_shared_layout(l) || l->arena.failed) return tw_fail_memory(l->diag);
-    return TW_OK;
+    if (l->arena.failed) return tw_fail_memory(l->diag);
+    return emu_shared_layout(l);
 }
 
 static void check_arguments(emu_launch *l, const uint64_t *arguments) {

@@ -389,7 +389,7 @@ void emu_thread_text(const emu_launch *l, const emu_mark *m, char *out, size_t s
 /* memory.c */
 emu_object *emu_object_at(const tw_emu *e, uint64_t address);
 emu_object *emu_shared_at(const emu_launch *l, const emu_block *b, uint64_t address);
-bool emu_shared_layout(emu_launch *l);
+tw_status emu_shared_layout(emu_launch *l); /* TW_ERR_UNSUPPORTED: more than there are addresses for */
 /* Addresses of a cluster's shared memory: the block's rank, plus 1, above an address in it. A plain address is the own
    block's, whose rank does not matter: -1. */
 enum { EMU_RANK_SHIFT = 26, EMU_RANK_MASK = (1 << EMU_RANK_SHIFT) - 1, EMU_NO_RANK = 62 };

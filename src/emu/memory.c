@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Global and shared memory: objects with nothing between them, and what every access of them is checked for. */
+#include "base/diag.h"
 #include "emu/machine.h"
 
 #include <stdlib.h>
@@ -101,11 +102,11 @@ bool tw_emu_written(const tw_emu *e, uint64_t address, size_t bytes) {
 
 /* -- shared memory */
 
-bool emu_shared_layout(emu_launch *l) {
+tw_status emu_shared_layout(emu_launch *l) {
     const tw_kernel *k = l->kernel;
     uint64_t at = SHARED_APART;
     l->shared = tw_arena_array(&l->arena, (size_t)k->n_shared + 1, sizeof *l->shared);
-    if (!l->shared) return false;
+    if (!l->shared) return tw_fail_memory(l->diag);
     for (int i = 0; i < k->n_shared; i++) {
         const tw_shared *s = &k->shared[i];
         uint64_t align = s->align > 0 ? (uint64_t)s->align : 1;
@@ -113,16 +114,19 @@ bool emu_shared_layout(emu_launch *l) {
         uint64_t base = (at / (2 * align) + 1) * (2 * align) + align;
         l->shared[i] = (emu_object){.name = s->name, .base = base, .bytes = (uint64_t)s->bytes};
         at = base + (uint64_t)s->bytes + SHARED_APART + (uint64_t)s->bytes / 2;
+        if (at >> EMU_RANK_SHIFT)
+            return tw_fail(l->diag, TW_ERR_UNSUPPORTED,
+                           "\"%.40s\", of %lld bytes, is beyond the shared memory that the emulator has addresses for",
+                           s->name, (long long)s->bytes);
         l->shared_bytes += ((size_t)s->bytes + 15) & ~(size_t)15;
     }
-    if (at >> EMU_RANK_SHIFT) return false;
     l->shared_end = (uint32_t)at;
     l->shared_map = tw_arena_array(&l->arena, (size_t)(at >> 4) + 1, sizeof *l->shared_map);
-    if (!l->shared_map) return false;
+    if (!l->shared_map) return tw_fail_memory(l->diag);
     for (int i = 0; i < k->n_shared; i++)
         for (uint64_t a = l->shared[i].base >> 4; a <= (l->shared[i].base + l->shared[i].bytes - 1) >> 4; a++)
             l->shared_map[a] = (uint16_t)(i + 1);
-    return true;
+    return TW_OK;
 }
 
 emu_object *emu_shared_at(const emu_launch *l, const emu_block *b, uint64_t address) {

@@ -456,6 +456,26 @@ static void plain_runs_look_for_nothing_but_bounds(void **state) {
     tw_emu_free(e);
 }
 
+static void shared_memory_has_an_end(void **state) {
+    (void)state;
+    const int64_t bytes[] = {1 << 20, 1 << 28, INT64_MAX};
+    for (int i = 0; i < 3; i++) {
+        tw_emu *e = tw_emu_new();
+        tw_kernel *k = tw_kernel_new("large", 90, 32);
+        tw_builder b = tw_builder_of(k);
+        tw_emu_report r;
+        tw_diag d;
+        tw_shared_add(&b, "tile", 256, 16, false);
+        tw_shared_add(&b, "large", bytes[i], 16, true);
+        tw_shared_add(&b, "other", bytes[i], 16, true);
+        tw_status st = tw_emu_launch(e, k, NULL, NULL, &r, &d);
+        assert_int_equal(st, i ? TW_ERR_UNSUPPORTED : TW_OK);
+        if (i) assert_true(holds_all(d.message, "\"large\"|shared memory"));
+        tw_kernel_free(k);
+        tw_emu_free(e);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(between_blocks),
@@ -463,6 +483,7 @@ int main(void) {
         cmocka_unit_test(atomics_one_by_one),
         cmocka_unit_test(a_seed_says_it_all),
         cmocka_unit_test(plain_runs_look_for_nothing_but_bounds),
+        cmocka_unit_test(shared_memory_has_an_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
