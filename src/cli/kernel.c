@@ -56,19 +56,22 @@ static void put_json(json_t *o) {
 static int list_gemm(bool json) {
     json_t *o = json_object();
     if (!json)
-        printf("of the problem:\n%s\n\nof the configuration, with the values that searches draw from:\n",
+        printf("of the problem:\n%s\n\n"
+               "of the configuration, with the values that searches draw from;\n"
+               "macro: what changes the grid or the work of a block, micro: how a block does it:\n",
                cli_problem_words);
     for (int i = 0; i < tw_gemm_parameters(); i++) {
         int count;
         const int *values = tw_gemm_parameter_values(i, &count);
         json_t *all = json_array();
-        if (!json) printf("  %-6s", tw_gemm_parameter_name(i));
+        const char *name = tw_gemm_parameter_name(i), *role = tw_gemm_role_name(tw_gemm_parameter_role(i));
+        if (!json) printf("  %-6s %s ", name, role);
         for (int j = 0; j < count; j++) {
             if (!json) printf(" %d", values[j]);
             json_array_append_new(all, json_integer(values[j]));
         }
         if (!json) putchar('\n');
-        json_object_set_new(o, tw_gemm_parameter_name(i), all);
+        json_object_set_new(o, name, json_pack("{s:s, s:o}", "role", role, "values", all));
     }
     if (json)
         put_json(o);

@@ -39,10 +39,12 @@ $ PATH=$(dirname "$(command -v tilewright)") TILEWRIGHT_LIBCUDA=none tilewright 
 $ tilewright kernel gemm --list | sed -n '1,2p;/^  u /p;/^  split /p'
   of the problem:
   m n k; type=f32|f64|f16|bf16|tf32|s8; ta tb (1: stored transposed); lda ldb ldc; batch, sa sb sc (strides);
-    u      4 8 16 32 64 128
-    split  0 1 2 3
-$ tilewright kernel gemm --list --json | json - stages.0
+    u      micro  4 8 16 32 64 128
+    split  micro  0 1 2 3
+$ tilewright kernel gemm --list --json | json - stages.values.0 stages.role kg.role
   1
+  micro
+  macro
 # Configurations that cannot be.
 $ tilewright kernel gemm m=64 n=64 k=64 kg=100 | tail -1
   legal      no: more splits than stages along k

@@ -204,6 +204,9 @@ static void names_are_read_back(void **state) {
         assert_true(tw_gemm_type_from_name(tw_gemm_type_name((tw_gemm_type)i), &t));
         assert_int_equal(t, i);
     }
+    assert_string_equal(tw_gemm_parameter_name(0), "mma");
+    assert_string_equal(tw_gemm_role_name(tw_gemm_parameter_role(0)), "macro");
+    assert_int_equal(tw_gemm_parameter_role(1), TW_GEMM_micro);
     tw_gemm_activation a;
     tw_gemm_type t;
     assert_false(tw_gemm_activation_from_name("relu", &a));

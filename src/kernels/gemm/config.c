@@ -12,12 +12,14 @@
 
 static const struct {
     const char *name;
+    tw_gemm_role role;
     size_t at;
     const int *values;
     int count;
 } parameters[] = {
 #define PARAM(name, role, ...)                                                                                         \
-    {#name, offsetof(tw_gemm_config, name), name##_values, sizeof name##_values / sizeof *name##_values},
+    {#name, TW_GEMM_##role, offsetof(tw_gemm_config, name), name##_values,                                             \
+     sizeof name##_values / sizeof *name##_values},
 #include "kernels/gemm/space.def"
 #undef PARAM
 };
@@ -28,6 +30,15 @@ int tw_gemm_parameters(void) {
 
 const char *tw_gemm_parameter_name(int i) {
     return parameters[i].name;
+}
+
+tw_gemm_role tw_gemm_parameter_role(int i) {
+    return parameters[i].role;
+}
+
+const char *tw_gemm_role_name(tw_gemm_role role) {
+    static const char *const names[TW_GEMM_ROLES] = {[TW_GEMM_macro] = "macro", [TW_GEMM_micro] = "micro"};
+    return names[role];
 }
 
 const int *tw_gemm_parameter_values(int i, int *count) {

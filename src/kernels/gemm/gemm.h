@@ -110,8 +110,15 @@ bool tw_gemm_legal(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_t
 int tw_gemm_legal_all(const tw_gemm_problem *p, const tw_gemm_config *c, int n, const tw_target *t, bool *ok);
 
 /* The space: parameters by name, with the values that sampling draws from. */
+typedef enum tw_gemm_role {
+    TW_GEMM_macro, /* changes the grid or the work of a block */
+    TW_GEMM_micro, /* how a block does it */
+    TW_GEMM_ROLES
+} tw_gemm_role;
 int tw_gemm_parameters(void);
 const char *tw_gemm_parameter_name(int i);
+tw_gemm_role tw_gemm_parameter_role(int i);
+const char *tw_gemm_role_name(tw_gemm_role role);
 const int *tw_gemm_parameter_values(int i, int *count);
 int tw_gemm_config_get(const tw_gemm_config *c, int i);
 void tw_gemm_config_set(tw_gemm_config *c, int i, int value);
