@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The program ptxas, run as a process of its own. */
+/* The program ptxas and its like, run as processes of their own on temporary files in $TMPDIR or /tmp. */
 #ifndef TW_PTX_PTXAS_H
 #define TW_PTX_PTXAS_H
 
@@ -13,9 +13,13 @@ bool tw_ptxas_find(const char *name, char *path, size_t size);
 /* A text that changes when the program is replaced: its path, size and time. */
 bool tw_ptxas_identify(const char *path, char *out, size_t size);
 
-/* Compiles through temporary files in $TMPDIR or /tmp. `cubin` and `log` are appended to; TW_ERR_FORMAT when the
-   program says no, TW_ERR_IO when it could not be run or was killed. */
+/* Compiles. `cubin` and `log` are appended to; TW_ERR_FORMAT when the program says no, TW_ERR_IO when it could not be
+   run or was killed. */
 tw_status tw_ptxas_run(const char *path, const char *target, const char *ptx, size_t bytes, tw_buf *cubin, tw_buf *log,
                        tw_diag *diag);
+
+/* Machine code as text, appended to `text`, by cuobjdump or nvdisasm, whichever of them PATH has. TW_ERR_UNSUPPORTED
+   where it has neither. */
+tw_status tw_ptxas_disassemble(const void *cubin, size_t bytes, tw_buf *text, tw_diag *diag);
 
 #endif

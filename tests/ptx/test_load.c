@@ -5,6 +5,7 @@
 
 #include "device/fake_cuda.h"
 #include "ptx/load.h"
+#include "ptx/ptxas.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -193,6 +194,38 @@ static void compile_many(bool by_program, int n) {
     free(texts);
 }
 
+static void machine_code_is_disassembled(void **state) {
+    (void)state;
+    static const char *const names[] = {"nvdisasm", "cuobjdump"};
+    const char *old = getenv("PATH");
+    char *kept = strdup(old ? old : ""), path[1024], search[1100];
+    tw_buf text = {0};
+    tw_diag d;
+    assert_non_null(kept);
+    setenv("PATH", "/nowhere", 1);
+    assert_int_equal(tw_ptxas_disassemble("code", 4, &text, &d), TW_ERR_UNSUPPORTED);
+    snprintf(search, sizeof search, "%s:/usr/bin:/bin", folder);
+    setenv("PATH", search, 1);
+    for (int i = 0; i < 2; i++) {
+        char want[64];
+        write_program(names[i], "echo aside >&2\necho $0 $# | sed 's|.*/||'\nfor x; do :; done\ncat $x\n", path,
+                      sizeof path);
+        snprintf(want, sizeof want, "%s %d\ncode", names[i], i + 1);
+        if (tw_ptxas_disassemble("code", 4, &text, &d) != TW_OK) fail_msg("%s", d.message);
+        assert_int_equal(text.size, strlen(want));
+        assert_memory_equal(text.data, want, text.size);
+        tw_buf_free(&text);
+        text = (tw_buf){0};
+    }
+    write_program(names[1], "echo what is this >&2; echo more >&2; exit 3\n", path, sizeof path);
+    assert_int_equal(tw_ptxas_disassemble("code", 4, &text, &d), TW_ERR_FORMAT);
+    assert_non_null(strstr(d.message, "cuobjdump: what is this"));
+    assert_null(strstr(d.message, "more"));
+    setenv("PATH", kept, 1);
+    free(kept);
+    tw_buf_free(&text);
+}
+
 static void many_at_once_by_the_driver(void **state) {
     (void)state;
     compile_many(false, 300);
@@ -255,6 +288,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_folder_that_cannot_be_is_no_error, setup, teardown),
         cmocka_unit_test_setup_teardown(ptxas_may_compile_instead, setup, teardown),
         cmocka_unit_test_setup_teardown(programs_that_misbehave_are_errors, setup, teardown),
+        cmocka_unit_test_setup_teardown(machine_code_is_disassembled, setup, teardown),
         cmocka_unit_test_setup_teardown(many_at_once_by_the_driver, setup, teardown),
         cmocka_unit_test_setup_teardown(many_at_once_by_ptxas, setup, teardown),
         cmocka_unit_test_setup_teardown(many_that_cannot_begin_all_say_why, setup, teardown),
