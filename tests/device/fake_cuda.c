@@ -6,9 +6,9 @@
        //! registers N    //! shared N    //! local N
        //! complain TEXT  the compiler refuses with that line
        //! name 90a       the compiler refuses unless told that target
-   A kernel's name is what follows ".entry ". Its "machine code" is the PTX behind a mark. Work on a stream happens at
-   once, except while it is captured. fake_cuda_fail makes a call fail; fake_cuda_alive counts what was made and not
-   given back. */
+   Other kernels do nothing. A kernel's name is what follows ".entry ". Its "machine code" is the PTX behind a mark.
+   Work on a stream happens at once, except while it is captured. fake_cuda_fail makes a call fail; fake_cuda_alive
+   counts what was made and not given back. */
 #define _GNU_SOURCE
 #include "device/fake_cuda.h"
 
@@ -22,7 +22,7 @@
 #define MARK   "FAKE CUBIN\n"
 
 typedef struct work {
-    int kind; /* 0: kernel add, 1: fault, 2: fill */
+    int kind; /* 0: kernel add, 1: fault, 2: fill, 3: nothing */
     uint64_t address;
     uint32_t n, x;
 } work;
@@ -283,7 +283,7 @@ static void perform(const work *w) {
     uint32_t *p = (uint32_t *)(uintptr_t)w->address;
     clock_us += 10;
     if (w->kind == 1) fault = 700;
-    if (w->kind == 1 || fault) return;
+    if (w->kind == 1 || w->kind == 3 || fault) return;
     for (uint32_t i = 0; i < w->n; i++) p[i] = w->kind == 2 ? w->x : p[i] + w->x;
 }
 
@@ -604,7 +604,7 @@ static int launch(module *m, const unsigned grid[3], const unsigned block[3], un
     memcpy(seen.block, block, sizeof seen.block);
     seen.shared = shared;
     seen.launches++;
-    work w = {.kind = directive(m->text, "fault") ? 1 : 0};
+    work w = {.kind = directive(m->text, "fault") ? 1 : directive(m->text, "add") ? 0 : 3};
     if (w.kind == 0) {
         memcpy(&w.address, parameters[0], 8);
         memcpy(&w.n, parameters[1], 4);

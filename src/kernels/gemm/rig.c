@@ -6,9 +6,10 @@
 #include "ptx/load.h"
 #include "ptx/ptx.h"
 
+#include <math.h>
 #include <stdlib.h>
 
-enum { MOST_SETS = 64, BUFFERS = 6 };
+enum { MOST_SETS = 64, BUFFERS = 6, SAMPLE_US = 200, MOST_ROUNDS = 1000 };
 
 struct tw_gemm_rig {
     tw_cuda *cuda;
@@ -190,6 +191,13 @@ tw_status tw_gemm_rig_time(tw_gemm_rig *r, const tw_gemm_candidate *x, int round
                            tw_diag *diag) {
     rotation o = {r, x};
     return tw_cuda_time(r->cuda, enqueue_next, &o, rounds * r->sets, samples, us, diag);
+}
+
+int tw_gemm_rig_rounds(const tw_gemm_rig *r, double us) {
+    const double once = us * r->sets;
+    if (!(once < SAMPLE_US)) return 1;
+    /* A clock may also say that it took no time. */
+    return once * MOST_ROUNDS > SAMPLE_US ? (int)ceil(SAMPLE_US / once) : MOST_ROUNDS;
 }
 
 tw_status tw_gemm_rig_timer(tw_gemm_rig *r, const tw_gemm_candidate *x, int rounds, tw_cuda_timer **out,

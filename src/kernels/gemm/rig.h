@@ -33,6 +33,9 @@ tw_status tw_gemm_rig_check(tw_gemm_rig *r, const tw_gemm_candidate *x, tw_diag 
 tw_status tw_gemm_rig_time(tw_gemm_rig *r, const tw_gemm_candidate *x, int rounds, int samples, double *us,
                            tw_diag *diag);
 
+/* Rounds that make a sample last 200 microseconds at least, by a first guess of a launch's time; 1000 at most. */
+int tw_gemm_rig_rounds(const tw_gemm_rig *r, double us);
+
 /* The same as a timer, whose samples may be taken in turn with those of others (device/cuda/time.h). */
 tw_status tw_gemm_rig_timer(tw_gemm_rig *r, const tw_gemm_candidate *x, int rounds, tw_cuda_timer **out, tw_diag *diag);
 
