@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `tilewright kernel`: one generated kernel looked at from every side: what it takes, its text, a run in the emulator,
    a run on the GPU. */
-#define _GNU_SOURCE
 #include "base/diag.h"
 #include "base/stats.h"
 #include "cli/cli.h"
@@ -9,19 +8,12 @@
 #include "ir/passes/passes.h"
 #include "ir/text.h"
 #include "kernels/gemm/search.h"
-#include "ptx/ptx.h"
 #include "ptx/ptxas.h"
 
 #include <jansson.h>
-#include <math.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-extern char **environ;
 
 enum { WORDS = 64, PATHS = 4096, SAMPLES = 15, WORKSPACE = 256 << 20 };
 
@@ -107,25 +99,27 @@ static json_t *describe(const gemm *g) {
                      cli_config_json(&g->config), "target", g->target->name);
 }
 
-static tw_status build_gemm(const gemm *g, tw_kernel **k, tw_diag *diag) {
-    if (g->why) return tw_fail(diag, TW_ERR_USAGE, "the configuration is not legal: %s", g->why);
-    tw_gemm_variant v = tw_gemm_variant_of(&g->problem, &g->config);
-    *k = tw_gemm_build(&v, &g->config, g->target);
-    return *k ? tw_pipeline_default(*k, true, diag) : tw_fail_memory(diag);
+static tw_status illegal(const gemm *g, tw_diag *diag) {
+    return tw_fail(diag, TW_ERR_USAGE, "the configuration is not legal: %s", g->why);
 }
 
-static tw_status print_gemm(const gemm *g, bool ir, tw_buf *out, tw_diag *diag) {
-    tw_kernel *k = NULL;
-    tw_status st = build_gemm(g, &k, diag);
-    if (st == TW_OK && !ir) st = tw_ptx_print(out, k, g->target, diag);
-    if (st == TW_OK && ir && !tw_kernel_print(out, k)) st = tw_fail_memory(diag);
+static tw_status print_ir(const gemm *g, tw_buf *out, tw_diag *diag) {
+    if (g->why) return illegal(g, diag);
+    tw_gemm_variant v = tw_gemm_variant_of(&g->problem, &g->config);
+    tw_kernel *k = tw_gemm_build(&v, &g->config, g->target);
+    tw_status st = k ? tw_pipeline_default(k, true, diag) : tw_fail_memory(diag);
+    if (st == TW_OK && !tw_kernel_print(out, k)) st = tw_fail_memory(diag);
     tw_kernel_free(k);
     return st;
 }
 
+static tw_status print_ptx(const gemm *g, tw_buf *out, tw_diag *diag) {
+    return g->why ? illegal(g, diag) : tw_gemm_ptx(&g->problem, &g->config, g->target, out, diag);
+}
+
 static tw_status summary(const gemm *g, bool json, tw_diag *diag) {
     tw_buf ptx = {0};
-    tw_status st = g->why ? TW_OK : print_gemm(g, false, &ptx, diag);
+    tw_status st = g->why ? TW_OK : print_ptx(g, &ptx, diag);
     const tw_gemm_resources *n = &g->need;
     const int blocks = tw_target_blocks(g->target, n->threads, n->registers, (int)n->shared_bytes);
     int lines = 0;
@@ -166,66 +160,35 @@ static tw_status summary(const gemm *g, bool json, tw_diag *diag) {
 
 /* -- machine code as text */
 
-static tw_status spawn(const char *path, const char *flag, const char *file, tw_diag *diag) {
-    char *const arguments[] = {(char *)path, (char *)(flag ? flag : file), flag ? (char *)file : NULL, NULL};
-    pid_t pid;
-    int status = 0;
-    fflush(stdout);
-    if (posix_spawn(&pid, path, NULL, NULL, arguments, environ)) return tw_fail(diag, TW_ERR_IO, "cannot run %s", path);
-    if (waitpid(pid, &status, 0) != pid || !WIFEXITED(status) || WEXITSTATUS(status))
-        return tw_fail(diag, TW_ERR_IO, "%s failed", path);
-    return TW_OK;
-}
-
-static tw_status disassemble(const tw_cubin *cubin, tw_diag *diag) {
-    static const struct { const char *name, *flag; } tools[] = {{"cuobjdump", "-sass"}, {"nvdisasm", NULL}};
-    char path[PATHS], file[PATHS];
-    size_t tool = 0;
-    while (tool < sizeof tools / sizeof *tools && !tw_ptxas_find(tools[tool].name, path, sizeof path)) tool++;
-    if (tool == sizeof tools / sizeof *tools)
-        return tw_fail(diag, TW_ERR_UNSUPPORTED, "--emit sass: neither cuobjdump nor nvdisasm is on PATH");
-    const char *folder = getenv("TMPDIR");
-    snprintf(file, sizeof file, "%s/tilewright-XXXXXX", folder && *folder ? folder : "/tmp");
-    int fd = mkstemp(file);
-    if (fd < 0) return tw_fail(diag, TW_ERR_IO, "%s: cannot create", file);
-    FILE *f = fdopen(fd, "wb");
-    bool wrote = f && fwrite(cubin->data, 1, cubin->bytes, f) == cubin->bytes;
-    if (f && fclose(f)) wrote = false;
-    tw_status st =
-        wrote ? spawn(path, tools[tool].flag, file, diag) : tw_fail(diag, TW_ERR_IO, "%s: cannot write", file);
-    unlink(file);
-    return st;
-}
-
-/* By ptxas where PATH has it, else by the driver for its own device. */
+/* By the program that the environment names, else by the driver for its own device, else by ptxas where PATH has it. */
 static tw_status compile_for(const char *target, const tw_buf *ptx, tw_cubin *cubin, tw_diag *diag) {
     char path[PATHS];
     tw_cuda *cuda = NULL;
     tw_diag none;
-    tw_ptx_compiler by = {.target = target, .remember = true};
-    if (tw_ptxas_find("ptxas", path, sizeof path)) {
+    tw_ptx_compiler by = tw_ptx_compiler_for(NULL, true);
+    by.target = target;
+    if (!by.ptxas && tw_cuda_open(&cuda, 0, &none) == TW_OK && !strcmp(tw_cuda_describe(cuda)->target->name, target))
+        by.cuda = cuda;
+    else if (!by.ptxas && tw_ptxas_find("ptxas", path, sizeof path))
         by.ptxas = path;
-    } else if (tw_cuda_open(&cuda, 0, &none) != TW_OK || strcmp(tw_cuda_describe(cuda)->target->name, target)) {
-        if (cuda) tw_cuda_close(cuda);
-        return tw_fail(diag, TW_ERR_UNSUPPORTED, "--emit sass: ptxas is not on PATH, and no GPU here is of %s", target);
-    }
-    by.cuda = cuda;
-    tw_status st = tw_ptx_compile_by(&by, ptx->data, ptx->size, cubin, diag);
+    tw_status st = by.cuda || by.ptxas ? tw_ptx_compile_by(&by, ptx->data, ptx->size, cubin, diag)
+                                       : tw_fail(diag, TW_ERR_UNSUPPORTED,
+                                                 "--emit sass: ptxas is not on PATH, and no GPU here is of %s", target);
     if (cuda) tw_cuda_close(cuda);
     return st;
 }
 
 static tw_status emit(const gemm *g, const char *what, tw_diag *diag) {
-    tw_buf text = {0};
+    const bool ir = !strcmp(what, "ir"), sass = !strcmp(what, "sass");
+    tw_buf text = {0}, code = {0};
     tw_cubin cubin = {0};
-    tw_status st = print_gemm(g, !strcmp(what, "ir"), &text, diag);
-    if (st == TW_OK && !strcmp(what, "sass")) {
-        st = compile_for(g->target->name, &text, &cubin, diag);
-        if (st == TW_OK) st = disassemble(&cubin, diag);
-    } else if (st == TW_OK) {
-        fwrite(text.data, 1, text.size, stdout);
-    }
+    tw_status st = ir ? print_ir(g, &text, diag) : print_ptx(g, &text, diag);
+    if (st == TW_OK && sass) st = compile_for(g->target->name, &text, &cubin, diag);
+    if (st == TW_OK && sass) st = tw_ptxas_disassemble(cubin.data, cubin.bytes, &code, diag);
+    const tw_buf *out = sass ? &code : &text;
+    if (st == TW_OK) fwrite(out->data, 1, out->size, stdout);
     tw_cubin_free(&cubin);
+    tw_buf_free(&code);
     tw_buf_free(&text);
     return st;
 }
@@ -271,6 +234,8 @@ static tw_status emulate(const gemm *g, const request *r, tw_diag *diag) {
 /* A device's verdict and times. */
 typedef struct measured {
     tw_stats us;
+    double floor;
+    bool bytes_bound;
     tw_cubin cubin;
     tw_cuda_resources resources;
 } measured;
@@ -282,7 +247,7 @@ static tw_status measure(const gemm *g, tw_cuda *cuda, const tw_gemm_data *d, me
     double us[SAMPLES];
     const tw_ptx_compiler by = tw_ptx_compiler_for(cuda, true);
     tw_status st = tw_gemm_rig_make(&rig, cuda, d, WORKSPACE, diag);
-    if (st == TW_OK) st = print_gemm(g, false, &ptx, diag);
+    if (st == TW_OK) st = print_ptx(g, &ptx, diag);
     if (st == TW_OK) st = tw_ptx_compile_by(&by, ptx.data, ptx.size, &m->cubin, diag);
     if (st == TW_OK) st = tw_gemm_own_load(&own, rig, &g->config, m->cubin.data, m->cubin.bytes, diag);
     const tw_gemm_candidate x = tw_gemm_own_candidate(&own);
@@ -291,11 +256,14 @@ static tw_status measure(const gemm *g, tw_cuda *cuda, const tw_gemm_data *d, me
         st = tw_cuda_module_resources(own.module, own.need.threads, own.need.shared_bytes, &m->resources, diag);
     if (st == TW_OK) st = tw_gemm_rig_time(rig, &x, 1, 3, us, diag);
     if (st == TW_OK) {
-        /* Samples of 200 microseconds at least. */
-        double once = tw_stats_of(us, 3).median * tw_gemm_rig_sets(rig);
-        st = tw_gemm_rig_time(rig, &x, once > 200 ? 1 : (int)ceil(200 / once), SAMPLES, us, diag);
+        const int rounds = tw_gemm_rig_rounds(rig, tw_stats_of(us, 3).median);
+        st = tw_gemm_rig_time(rig, &x, rounds, SAMPLES, us, diag);
     }
     if (st == TW_OK) m->us = tw_stats_of(us, SAMPLES);
+    m->floor = tw_gemm_floor(&g->problem, tw_cuda_describe(cuda), &m->bytes_bound);
+    if (st == TW_OK && m->us.median < m->floor)
+        st = tw_fail(diag, TW_ERR_MISMATCH, "%.3f us is faster than the device can be (%.3f us)", m->us.median,
+                     m->floor);
     tw_gemm_own_unload(&own);
     tw_gemm_rig_free(rig);
     tw_buf_free(&ptx);
@@ -303,22 +271,21 @@ static tw_status measure(const gemm *g, tw_cuda *cuda, const tw_gemm_data *d, me
 }
 
 static void print_measured(const gemm *g, const request *r, const tw_cuda_info *info, const measured *m) {
-    bool bytes_bound;
-    const double floor = tw_gemm_floor(&g->problem, info, &bytes_bound);
+    const char *by = m->bytes_bound ? "bytes" : "operations";
     if (r->json) {
         json_t *o = describe(g);
-        json_object_update_new(o, json_pack("{s:s, s:s, s:I, s:b, s:f, s:f, s:f, s:f, s:s, s:i, s:i, s:i}", "on",
-                                            info->name, "driver", info->driver, "seed", (json_int_t)r->seed, "correct",
-                                            true, "us", m->us.median, "us_p10", m->us.p10, "us_p90", m->us.p90,
-                                            "floor_us", floor, "floor_by", bytes_bound ? "bytes" : "operations",
-                                            "registers", m->resources.registers, "spill_bytes", m->cubin.spill_bytes,
-                                            "blocks_per_sm", m->resources.blocks_per_sm));
+        json_object_update_new(o,
+                               json_pack("{s:s, s:s, s:I, s:b, s:f, s:f, s:f, s:f, s:s, s:i, s:i, s:i}", "on",
+                                         info->name, "driver", info->driver, "seed", (json_int_t)r->seed, "correct",
+                                         true, "us", m->us.median, "us_p10", m->us.p10, "us_p90", m->us.p90, "floor_us",
+                                         m->floor, "floor_by", by, "registers", m->resources.registers, "spill_bytes",
+                                         m->cubin.spill_bytes, "blocks_per_sm", m->resources.blocks_per_sm));
         put_json(o);
         return;
     }
     printf("%s, driver %s, seed %llu: correct\n", info->name, info->driver, (unsigned long long)r->seed);
     printf("%.2f us (p10 %.2f, p90 %.2f, cold L2), floor %.2f us by %s: %.0f %%\n", m->us.median, m->us.p10, m->us.p90,
-           floor, bytes_bound ? "bytes" : "operations", m->us.median > 0 ? 100 * floor / m->us.median : 0);
+           m->floor, by, m->us.median > 0 ? 100 * m->floor / m->us.median : 0);
     printf("%d registers, %d bytes spilt, %d blocks on an SM\n", m->resources.registers, m->cubin.spill_bytes,
            m->resources.blocks_per_sm);
 }
@@ -333,8 +300,7 @@ static tw_status run_on_device(gemm *g, const request *r, bool target_given, tw_
     if (target_given && g->target != info->target)
         st = tw_fail(diag, TW_ERR_USAGE, "--run: the device is of %s, not %s", info->target->name, g->target->name);
     g->target = info->target;
-    if (st == TW_OK && !tw_gemm_legal(&g->problem, &g->config, g->target, &g->need, &g->why))
-        st = tw_fail(diag, TW_ERR_USAGE, "the configuration is not legal: %s", g->why);
+    if (st == TW_OK && !tw_gemm_legal(&g->problem, &g->config, g->target, &g->need, &g->why)) st = illegal(g, diag);
     if (st == TW_OK) st = tw_gemm_data_make(&d, &g->problem, r->seed, diag);
     if (st == TW_OK) {
         st = measure(g, cuda, &d, &m, diag);

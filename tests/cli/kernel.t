@@ -35,6 +35,15 @@ $ tilewright kernel gemm m=64 n=64 k=64 --emit ptx >one.ptx; tilewright kernel g
 $ PATH=$(dirname "$(command -v tilewright)") TILEWRIGHT_LIBCUDA=none tilewright kernel gemm m=64 n=64 k=64 --emit sass
   tilewright: --emit sass: ptxas is not on PATH, and no GPU here is of sm_90a
   [1]
+# Machine code: by the compiler that the environment names, and whatever takes it apart.
+$ mkdir bin; printf '#!/bin/sh\n' | tee bin/assemble >bin/cuobjdump; chmod +x bin/*
+$ echo 'while [ $# -gt 1 ]; do [ $1 = -o ] && out=$2; [ $1 = --gpu-name ] && name=$2; shift; done; echo "made for $name" >$out' >>bin/assemble
+$ echo 'echo "taken apart: $(cat $2)"' >>bin/cuobjdump
+$ PATH=$PWD/bin:$PATH TILEWRIGHT_PTXAS=$PWD/bin/assemble TILEWRIGHT_LIBCUDA=none tilewright kernel gemm m=64 n=64 k=64 --emit sass --target sm_89
+  taken apart: made for sm_89
+$ TILEWRIGHT_PTXAS=nothing-of-that-name TILEWRIGHT_LIBCUDA=none tilewright kernel gemm m=64 n=64 k=64 --emit sass
+  tilewright: nothing-of-that-name: no such program to compile PTX with
+  [1]
 # What there is to say.
 $ tilewright kernel gemm --list | sed -n '1,2p;/^  u /p;/^  split /p'
   of the problem:
@@ -67,6 +76,13 @@ $ tilewright kernel gemm m=64 n=64 k=64 type=tf32 mma=0 --emit ptx
 # No GPU.
 $ TILEWRIGHT_LIBCUDA=none tilewright kernel gemm m=64 n=64 k=64 --run 2>&1 | cut -c1-30
   tilewright: no NVIDIA driver: 
+# A stand-in for the driver, whose kernels all do nothing in ten microseconds: it is not believed.
+$ export TILEWRIGHT_LIBCUDA=$(dirname "$(command -v tilewright)")/tests/libfake_cuda.so
+> tilewright kernel gemm m=64 n=64 k=64 --run --json | json - correct us; tilewright kernel gemm type=f64 m=1000 n=700 k=700 --run
+  true
+  10.0
+  tilewright: 10.000 us is faster than the device can be (14.647 us)
+  [1]
 # Wrong words.
 $ tilewright kernel
   tilewright: kernel: needs NAME k=v ... (tilewright kernel --help)
