@@ -3,11 +3,8 @@
    on the GPU against sums in double precision. What fails is printed as a command that shows it again; the last line is
    a summary in JSON. Exit status 1 when anything failed, 77 where there is no GPU. */
 #include "base/clock.h"
-#include "ir/passes/passes.h"
-#include "kernels/gemm/rig.h"
+#include "kernels/gemm/search.h"
 #include "kernels/random_gemm.h"
-#include "ptx/load.h"
-#include "ptx/ptx.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -47,16 +44,6 @@ static void report(session *s, const gemm_case *c, const char *message) {
     gemm_case_print(c, text, sizeof text);
     printf("%s --run\n  %s\n", text, message);
     fflush(stdout);
-}
-
-static tw_status print_case(const gemm_case *c, tw_buf *ptx, tw_diag *diag) {
-    tw_gemm_variant v = tw_gemm_variant_of(&c->problem, &c->config);
-    tw_kernel *k = tw_gemm_build(&v, &c->config, c->target);
-    if (!k) return TW_ERR_MEMORY;
-    tw_status st = tw_pipeline_default(k, true, diag);
-    if (st == TW_OK) st = tw_ptx_print(ptx, k, c->target, diag);
-    tw_kernel_free(k);
-    return st;
 }
 
 static tw_status check_on_device(session *s, const gemm_case *c, const tw_cubin *cubin, tw_diag *diag) {
@@ -108,7 +95,7 @@ static void check_batch(session *s, entry *e, int n) {
     for (int i = 0; i < n && jobs; i++) {
         tw_diag d = {0};
         e[i].ptx = (tw_buf){0};
-        if (print_case(&e[i].what, &e[i].ptx, &d) != TW_OK) {
+        if (tw_gemm_ptx(&e[i].what.problem, &e[i].what.config, e[i].what.target, &e[i].ptx, &d) != TW_OK) {
             report(s, &e[i].what, d.message);
             tw_buf_free(&e[i].ptx);
             continue;
