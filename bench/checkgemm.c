@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* checkgemm [--count N] [--seed N] [--sanitize-friendly] [--list N]: random matrix products with random configurations
    on the GPU against sums in double precision. What fails is printed as a command that shows it again; the last line is
-   a summary in JSON. Exit status 1 when anything failed, 77 where there is no GPU. */
+   a summary in JSON. Exit status 1 when anything failed or was left out, or nothing was checked; 77 where there is no
+   GPU. */
 #include "base/clock.h"
 #include "kernels/gemm/search.h"
 #include "kernels/random_gemm.h"
@@ -189,5 +190,7 @@ int main(int argc, char **argv) {
     check_all(&s);
     summarise(&s, (double)(tw_now_ns() - begin) * 1e-9);
     tw_cuda_close(s.cuda);
-    return s.failed > 0;
+    const bool all = s.done > 0 && s.done + s.skipped == s.count;
+    if (!all) fprintf(stderr, "checkgemm: of %d cases %d were checked and %d skipped\n", s.count, s.done, s.skipped);
+    return s.failed > 0 || !all;
 }
