@@ -134,18 +134,12 @@ static int best_of_vendor(tw_gemm_rig *rig, tw_cublaslt_plan *plan) {
     return best;
 }
 
-/* The rounds of a graph that make a sample last 200 microseconds at least, by a first guess of a launch. */
-static int rounds_for(const tw_gemm_rig *r, double us) {
-    double once = us * tw_gemm_rig_sets(r);
-    return once > 200 ? 1 : (int)ceil(200 / once);
-}
-
 /* Samples of all in turn, so that a drift of the clock meets all alike. */
 static tw_status race(tw_gemm_rig *rig, contender *c, int n, double guess, tw_diag *diag) {
     tw_status st = TW_OK;
     for (int i = 0; i < n && st == TW_OK; i++) {
         c[i].correct = tw_gemm_rig_check(rig, &c[i].candidate, NULL) == TW_OK;
-        st = tw_gemm_rig_timer(rig, &c[i].candidate, rounds_for(rig, guess), &c[i].timer, diag);
+        st = tw_gemm_rig_timer(rig, &c[i].candidate, tw_gemm_rig_rounds(rig, guess), &c[i].timer, diag);
     }
     for (int round = 0; round < FINAL_ROUNDS; round++)
         for (int i = 0; i < n && st == TW_OK; i++) {
