@@ -8,7 +8,7 @@ enum {
     STREAMS = LANES == 16 ? 4 : 1, /* panels read side by side: one core alone asks for 4 streams' worth of memory */
     CHAINS = 4,                    /* columns whose sums are kept apart, to hide the latency of the multiply-add */
     /* The hardware's streams stop at every 4 KiB; asking ahead of them is worth 5 to 10 % of the bandwidth. */
-    AHEAD = 8192
+    AHEAD = 8192 / STREAMS
 };
 
 /* The SPLIT vectors of columns k and k + 1. */
