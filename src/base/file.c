@@ -71,8 +71,8 @@ tw_status tw_file_read(tw_buf *out, const char *path, tw_diag *diag) {
     return s;
 }
 
-static bool write_all(int fd, const char *p, size_t n) {
-    while (n) {
+bool tw_write_all(int fd, const void *from, size_t n) {
+    for (const char *p = from; n;) {
         ssize_t k = write(fd, p, n);
         if (k < 0 && errno == EINTR) continue;
         if (k < 0) return false;
@@ -86,7 +86,7 @@ static bool write_all(int fd, const char *p, size_t n) {
 static tw_status write_through(const char *path, const void *data, size_t size, tw_diag *diag) {
     int fd = open(path, O_WRONLY | O_CLOEXEC);
     if (fd < 0) return io_error(diag, path, "write");
-    bool ok = write_all(fd, data, size);
+    bool ok = tw_write_all(fd, data, size);
     ok = close(fd) == 0 && ok;
     return ok ? TW_OK : io_error(diag, path, "write");
 }
@@ -104,7 +104,7 @@ static int open_beside(const char *target, char *beside, size_t size) {
 
 tw_status tw_file_write(const char *path, const void *data, size_t size, tw_diag *diag) {
     if (!strcmp(path, "-"))
-        return write_all(STDOUT_FILENO, data, size) ? TW_OK : io_error(diag, "(standard output)", "write");
+        return tw_write_all(STDOUT_FILENO, data, size) ? TW_OK : io_error(diag, "(standard output)", "write");
     struct stat st;
     bool there = stat(path, &st) == 0;
     if (there && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)) return write_through(path, data, size, diag);
@@ -123,7 +123,7 @@ tw_status tw_file_write(const char *path, const void *data, size_t size, tw_diag
         s = io_error(diag, path, "write");
         goto done;
     }
-    bool ok = write_all(fd, data, size) && fsync(fd) == 0;
+    bool ok = tw_write_all(fd, data, size) && fsync(fd) == 0;
     ok = close(fd) == 0 && ok;
     if (!ok || rename(beside, target) < 0) {
         s = io_error(diag, path, "write");

@@ -72,17 +72,6 @@ static bool read_all(int fd, void *to, size_t n) {
     return true;
 }
 
-static bool write_all(int fd, const void *from, size_t n) {
-    for (const char *p = from; n;) {
-        ssize_t k = write(fd, p, n);
-        if (k < 0 && errno == EINTR) continue;
-        if (k < 0) return false;
-        p += k;
-        n -= (size_t)k;
-    }
-    return true;
-}
-
 bool tw_cubin_recall(const char *folder, tw_cubin_key key, tw_cubin *out) {
     char path[MAX_PATH];
     struct stat st;
@@ -141,7 +130,7 @@ bool tw_cubin_remember(const char *folder, tw_cubin_key key, const tw_cubin *cub
     memcpy(h.magic, MAGIC, sizeof h.magic);
     sum(&h, cubin->data, h.sum);
     /* Not synced: after a crash of the system the sum tells a torn entry. */
-    bool ok = write_all(fd, &h, sizeof h) && write_all(fd, cubin->data, cubin->bytes);
+    bool ok = tw_write_all(fd, &h, sizeof h) && tw_write_all(fd, cubin->data, cubin->bytes);
     ok = close(fd) == 0 && ok && rename(beside, path) == 0;
     if (!ok) unlink(beside);
     return ok;

@@ -1,27 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/gemm/compare.h"
 
-#include "ir/builder.h"
+#include "kernels/gemm/element.h"
 
 static tw_val as_double(tw_builder *b, tw_type t, tw_val x) {
-    switch (t) {
-    case TW_T_f64:
-        return x;
-    case TW_T_i8:
-        x = tw_op_emit(b, TW_OP_sext_i32_i8, x, TW_NONE, TW_NONE);
-        return tw_op_emit(b, TW_OP_cvt_f64_s32, x, TW_NONE, TW_NONE);
-    case TW_T_i32:
-        return tw_op_emit(b, TW_OP_cvt_f64_s32, x, TW_NONE, TW_NONE);
-    case TW_T_f16:
-        x = tw_op_emit(b, TW_OP_cvt_f32_f16, x, TW_NONE, TW_NONE);
-        break;
-    case TW_T_bf16:
-        x = tw_op_emit(b, TW_OP_cvt_f32_bf16, x, TW_NONE, TW_NONE);
-        break;
-    default:
-        break;
-    }
-    return tw_op_emit(b, TW_OP_cvt_f64_f32, x, TW_NONE, TW_NONE);
+    x = tw_gemm_element_widen(b, t, x);
+    if (t == TW_T_f64) return x;
+    const bool whole = t == TW_T_i8 || t == TW_T_i32;
+    return tw_op_emit(b, whole ? TW_OP_cvt_f64_s32 : TW_OP_cvt_f64_f32, x, TW_NONE, TW_NONE);
 }
 
 tw_kernel *tw_gemm_compare_build(tw_type type, int sm) {

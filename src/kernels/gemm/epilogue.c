@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From sums to C: scale, add, activate, convert, store. A thread's cells are taken line by line (a line is what is
    contiguous in C: a row, or a column when swapped), in runs that lie side by side and are moved at once. */
+#include "kernels/gemm/element.h"
 #include "kernels/gemm/generate.h"
 
 enum { RUN = 4 };
@@ -16,19 +17,6 @@ static tw_attrs run_of(const tw_gemm_gen *g, int n) {
 /* C's elements as what the epilogue computes with: f32, f64, or i32 where C is an integer. */
 static tw_type working_type(const tw_gemm_gen *g) {
     return g->v->out == TW_T_f64 ? TW_T_f64 : g->v->out == TW_T_i32 || g->v->out == TW_T_i8 ? TW_T_i32 : TW_T_f32;
-}
-
-static tw_val widen(tw_gemm_gen *g, tw_val x) {
-    switch (g->v->out) {
-    case TW_T_f16:
-        return tw_op_emit(g->b, TW_OP_cvt_f32_f16, x, TW_NONE, TW_NONE);
-    case TW_T_bf16:
-        return tw_op_emit(g->b, TW_OP_cvt_f32_bf16, x, TW_NONE, TW_NONE);
-    case TW_T_i8:
-        return tw_op_emit(g->b, TW_OP_sext_i32_i8, x, TW_NONE, TW_NONE);
-    default:
-        return x;
-    }
 }
 
 /* n elements of C's type from `address`, where `inside` holds (elsewhere zeros), widened. */
@@ -48,7 +36,7 @@ static void load_run(tw_gemm_gen *g, tw_val address, int offset, int n, tw_val i
             x = tw_op_emit(b, i % 2 ? TW_OP_high_i16_i32 : TW_OP_low_i16_i32, x, TW_NONE, TW_NONE);
             x = tw_bitcast(b, g->v->out, x);
         }
-        out[i] = widen(g, x);
+        out[i] = tw_gemm_element_widen(g->b, g->v->out, x);
     }
 }
 

@@ -3,6 +3,7 @@
    rows, and a thread's rows come in runs of `vx`, a warp's runs side by side; of one stored by rows of k they are
    contiguous along k, and a warp's rows lie side by side, an odd number of 16 bytes apart: both free of bank conflicts.
  */
+#include "kernels/gemm/element.h"
 #include "kernels/gemm/generate.h"
 
 /* Row of the thread's i-th cell, less the thread's first. */
@@ -44,21 +45,6 @@ void tw_gemm_simt_prepare(tw_gemm_gen *g) {
         for (int i = 0; i < p->accumulators; i++) g->acc[s][i] = tw_var_of(b, tw_zero(b, g->acc_type));
 }
 
-/* An element as the accumulator's type. */
-static tw_val widen(tw_gemm_gen *g, tw_val x) {
-    tw_builder *b = g->b;
-    switch (g->v->type) {
-    case TW_GEMM_F16:
-        return tw_op_emit(b, TW_OP_cvt_f32_f16, x, TW_NONE, TW_NONE);
-    case TW_GEMM_BF16:
-        return tw_op_emit(b, TW_OP_cvt_f32_bf16, x, TW_NONE, TW_NONE);
-    case TW_GEMM_S8:
-        return tw_op_emit(b, TW_OP_sext_i32_i8, x, TW_NONE, TW_NONE);
-    default:
-        return x;
-    }
-}
-
 /* Loads `deep` values along k, from k on, of each of `count` cells: out[cell][depth]. */
 static void fragment(tw_gemm_gen *g, const tw_gemm_tile *t, tw_val base, int threads_along, int v, int count, int k,
                      int deep, tw_val out[][4]) {
@@ -69,7 +55,8 @@ static void fragment(tw_gemm_gen *g, const tw_gemm_tile *t, tw_val base, int thr
                 tw_val r[4] = {{0}};
                 at.offset = cell(t, threads_along, v, i) * t->pitch + (k + d) * t->es;
                 tw_ld_vec(g->b, at, base, r);
-                for (int e = 0; e < v; e++) out[i][d + e] = widen(g, r[e]);
+                for (int e = 0; e < v; e++)
+                    out[i][d + e] = tw_gemm_element_widen(g->b, tw_gemm_element(g->v->type), r[e]);
             }
     } else {
         for (int d = 0; d < deep; d++)
@@ -77,7 +64,8 @@ static void fragment(tw_gemm_gen *g, const tw_gemm_tile *t, tw_val base, int thr
                 tw_val r[4] = {{0}};
                 at.offset = (k + d) * t->pitch + cell(t, threads_along, v, i) * t->es;
                 tw_ld_vec(g->b, at, base, r);
-                for (int e = 0; e < v; e++) out[i + e][d] = widen(g, r[e]);
+                for (int e = 0; e < v; e++)
+                    out[i + e][d] = tw_gemm_element_widen(g->b, tw_gemm_element(g->v->type), r[e]);
             }
     }
 }
