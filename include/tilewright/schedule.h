@@ -24,7 +24,9 @@ typedef struct tw_lowering {
     int64_t kv_splits;  /* parts of the key/value range that attention is split in; 0: enough to busy every worker */
     int64_t row_blocks; /* blocks of positions that prefill's attention is split in; 0: likewise */
     tw_dtype kv;        /* of the key/value cache: TW_F32 (0), TW_BF16 or TW_F16 */
-    bool group_heads;   /* query heads that share a key/value head are attended to by one instruction */
+    bool group_heads;   /* an attend instruction is for all query heads of one key/value head: there are n_kv_heads *
+                           kv_splits * row_blocks of them. 0 then means as many splits as make every worker at most one
+                           instruction (at least 1), in prefill too, and 1 block */
 } tw_lowering;
 
 /* Reads the fields above by name from a JSON object; unknown or ill-typed fields are an error. */

@@ -73,8 +73,21 @@ static bool vector(effects *e, int operand, int64_t n) {
 
 static bool activation(effects *e, int operand, int64_t a, int64_t b, int64_t c) {
     const tw_buffer *x = buffer(e, operand);
-    if (x && x->dtype != TW_F32) return bad(e, "activations, logits and caches are f32");
+    if (x && x->dtype != TW_F32) return bad(e, "activations and logits are f32");
     return shaped(e, operand, a, b, c);
+}
+
+/* Keys and values: floats of one type, [kv_heads][max_seq][head_dim]. */
+static bool cache(effects *e, int keys, int values, int64_t kv_heads, int64_t head_dim) {
+    const tw_buffer *k = buffer(e, keys), *v = buffer(e, values);
+    if (k->dtype > TW_BF16 || k->group || v->group || v->dtype != k->dtype)
+        return bad(e, "keys and values are f32, f16 or bf16, both the same");
+    return shaped(e, keys, kv_heads, e->s->max_seq, head_dim) && shaped(e, values, kv_heads, e->s->max_seq, head_dim);
+}
+
+/* Bytes of an element of an operand that is not quantised. */
+static int64_t element(const effects *e, int operand) {
+    return (int64_t)tw_dtype_bits(buffer(e, operand)->dtype) / 8;
 }
 
 static void access_box(effects *e, int operand, bool write, int64_t a0, int64_t a1, int64_t b0, int64_t b1, int64_t c0,
@@ -164,15 +177,16 @@ static const int qkv_weight[3] = {TW_QKV_WQ, TW_QKV_WK, TW_QKV_WV}, qkv_bias[3] 
 static void qkv_heads(effects *e, tw_qkv_row at, int64_t n, int64_t d) {
     rows_of(e, qkv_weight[at.part], false, at.head * d, (at.head + n) * d);
     rows_of(e, qkv_bias[at.part], false, at.head * d, (at.head + n) * d);
+    int64_t bytes = d * element(e, qkv_out[at.part]);
     if (at.part == 0)
-        access_box(e, TW_QKV_Q, true, 0, e->s->tokens, at.head, at.head + n, 0, 4 * d);
+        access_box(e, TW_QKV_Q, true, 0, e->s->tokens, at.head, at.head + n, 0, bytes);
     else
-        access_box(e, qkv_out[at.part], true, at.head, at.head + n, 0, e->s->tokens, 0, 4 * d);
+        access_box(e, qkv_out[at.part], true, at.head, at.head + n, 0, e->s->tokens, 0, bytes);
 }
 
 /* The boxes of one run of virtual rows within one head: pairs [a, b) of rotated rows are two runs of real rows. */
 static void qkv_head(effects *e, tw_qkv_row at, int64_t count, int64_t rotated, int64_t head_dim) {
-    int64_t T = e->s->tokens;
+    int64_t T = e->s->tokens, size = element(e, qkv_out[at.part]);
     for (int half = 0; half < 2; half++) {
         /* First the rotated rows of this half, or everything at once when nothing rotates. */
         int64_t lo = at.row, hi = at.row + count;
@@ -185,9 +199,9 @@ static void qkv_head(effects *e, tw_qkv_row at, int64_t count, int64_t rotated, 
         rows_of(e, qkv_weight[at.part], false, row + lo, row + hi);
         rows_of(e, qkv_bias[at.part], false, row + lo, row + hi);
         if (at.part == 0)
-            access_box(e, qkv_out[0], true, 0, T, at.head, at.head + 1, 4 * lo, 4 * hi);
+            access_box(e, qkv_out[0], true, 0, T, at.head, at.head + 1, size * lo, size * hi);
         else
-            access_box(e, qkv_out[at.part], true, at.head, at.head + 1, 0, T, 4 * lo, 4 * hi);
+            access_box(e, qkv_out[at.part], true, at.head, at.head + 1, 0, T, size * lo, size * hi);
     }
 }
 
@@ -202,9 +216,8 @@ static bool qkv_shapes(effects *e, int64_t *heads, int64_t *kv_heads, int64_t *d
         !shaped(e, TW_QKV_WQ, 1, nq, dim) || !shaped(e, TW_QKV_WK, 1, nk, dim) || !shaped(e, TW_QKV_WV, 1, nk, dim) ||
         !vector(e, TW_QKV_BQ, nq) || !vector(e, TW_QKV_BK, nk) || !vector(e, TW_QKV_BV, nk) ||
         !vector(e, TW_QKV_Q_NORM, *d) || !vector(e, TW_QKV_K_NORM, *d) || !activation(e, TW_QKV_ROPE, T, 2, -1) ||
-        !activation(e, TW_QKV_Q, T, *heads, *d) || !activation(e, TW_QKV_K, *kv_heads, e->s->max_seq, *d) ||
-        !activation(e, TW_QKV_V, *kv_heads, e->s->max_seq, *d) || !same_dtype(e, TW_QKV_WQ, TW_QKV_WK) ||
-        !same_dtype(e, TW_QKV_WQ, TW_QKV_WV) || !range(e, nq + 2 * nk))
+        !activation(e, TW_QKV_Q, T, *heads, *d) || !cache(e, TW_QKV_K, TW_QKV_V, *kv_heads, *d) ||
+        !same_dtype(e, TW_QKV_WQ, TW_QKV_WK) || !same_dtype(e, TW_QKV_WQ, TW_QKV_WV) || !range(e, nq + 2 * nk))
         return false;
     if (*rotated > *d) return bad(e, "rope rotates more than a head holds");
     if (has(e, TW_QKV_Q_NORM) != has(e, TW_QKV_K_NORM)) return bad(e, "q_norm and k_norm come together");
@@ -256,8 +269,8 @@ static void attend(effects *e) {
             r1 = p[TW_ATTEND_ROW_TO];
     int64_t split = p[TW_ATTEND_SPLIT], splits = p[TW_ATTEND_SPLITS], window = p[TW_ATTEND_WINDOW];
     bool parts = has(e, TW_ATTEND_PART);
-    if (!activation(e, TW_ATTEND_Q, T, -1, -1) || !activation(e, TW_ATTEND_K, -1, e->s->max_seq, d) ||
-        !activation(e, TW_ATTEND_V, kv_heads, e->s->max_seq, d) || !activation(e, TW_ATTEND_OUT, T, 1, heads * d))
+    if (!activation(e, TW_ATTEND_Q, T, -1, -1) || !cache(e, TW_ATTEND_K, TW_ATTEND_V, kv_heads, d) ||
+        !activation(e, TW_ATTEND_OUT, T, 1, heads * d))
         return;
     if (kv_heads < 1 || heads % kv_heads) {
         bad(e, "heads are not a multiple of key/value heads");
@@ -273,10 +286,11 @@ static void attend(effects *e) {
         return;
     }
     if (!activation(e, TW_ATTEND_PART, T, heads * splits, d + 2)) return;
-    int64_t per = heads / kv_heads, past = window > 0 ? r0 - (window - 1) : TW_KV_PAST;
+    int64_t bytes = d * element(e, TW_ATTEND_K), per = heads / kv_heads,
+            past = window > 0 ? r0 - (window - 1) : TW_KV_PAST;
     access_box(e, TW_ATTEND_Q, false, r0, r1, h0, h1, 0, 4 * d);
-    access_box(e, TW_ATTEND_K, false, h0 / per, (h1 - 1) / per + 1, past, r1, 0, 4 * d);
-    access_box(e, TW_ATTEND_V, false, h0 / per, (h1 - 1) / per + 1, past, r1, 0, 4 * d);
+    access_box(e, TW_ATTEND_K, false, h0 / per, (h1 - 1) / per + 1, past, r1, 0, bytes);
+    access_box(e, TW_ATTEND_V, false, h0 / per, (h1 - 1) / per + 1, past, r1, 0, bytes);
     access_box(e, TW_ATTEND_OUT, true, r0, r1, 0, 1, 4 * h0 * d, 4 * h1 * d);
     for (int64_t h = h0; h < h1 && parts; h++)
         access_box(e, TW_ATTEND_PART, true, r0, r1, h * splits + split, h * splits + split + 1, 0, 4 * (d + 2));

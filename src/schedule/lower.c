@@ -131,36 +131,46 @@ static void lower_embed(lowering *b) {
     stage_end(b);
 }
 
-/* Attention: heads are dealt out; with more workers than heads also blocks of positions (prefill) or parts of the
-   key/value range (decode), whose results a merge joins. */
+/* Heads [head, head + heads) over part `split` of the past and block `block` of the positions. */
+static bool attend(lowering *b, int worker, operands o, int64_t head, int64_t heads, int64_t split, int64_t block,
+                   int64_t window) {
+    tw_instr *in = stage_instr(b, worker, TW_OP_ATTEND);
+    if (!in) return false;
+    set_operands(in, o);
+    int64_t *p = in->param;
+    p[TW_ATTEND_HEAD_FROM] = head;
+    p[TW_ATTEND_HEAD_TO] = head + heads;
+    p[TW_ATTEND_ROW_FROM] = b->T * block / b->row_blocks;
+    p[TW_ATTEND_ROW_TO] = b->T * (block + 1) / b->row_blocks;
+    p[TW_ATTEND_SPLIT] = split;
+    p[TW_ATTEND_SPLITS] = b->splits;
+    p[TW_ATTEND_WINDOW] = window;
+    return true;
+}
+
+/* Attention: heads are dealt out, one by one or in the groups that share a key/value head; with more workers than these
+   also blocks of positions (prefill) or parts of the key/value range (decode), whose results a merge joins. */
 static void lower_attention(lowering *b, int64_t layer, int k, int v) {
-    int64_t H = b->m->n_heads, window = b->m->layers[layer].window, units = H * b->splits * b->row_blocks, from, to;
+    const tw_model *m = b->m;
+    int64_t group = b->l.group_heads ? m->n_heads / m->n_kv_heads : 1, parts = b->splits * b->row_blocks,
+            units = m->n_heads / group * parts, from, to;
+    operands o = OPERANDS(b->q, k, v, b->splits > 1 ? -1 : b->attended, b->splits > 1 ? b->part : -1);
     stage_begin(b, layer, "attend");
     for (int w = 0; w < b->l.workers; w++) {
         share(b, units, w, &from, &to);
-        for (int64_t u = from; u < to;) {
-            int64_t head = u / (b->splits * b->row_blocks), rest = u % (b->splits * b->row_blocks), heads = 1;
+        for (int64_t u = from, run; u < to; u += run) {
             /* A run of whole heads is one instruction, so that a kv head is read once for all its queries. */
-            if (b->splits * b->row_blocks == 1) heads = to - u;
-            tw_instr *in = stage_instr(b, w, TW_OP_ATTEND);
-            if (!in) return;
-            int64_t *p = in->param, block = rest / b->splits;
-            set_operands(in, OPERANDS(b->q, k, v, b->splits > 1 ? -1 : b->attended, b->splits > 1 ? b->part : -1));
-            p[TW_ATTEND_HEAD_FROM] = head;
-            p[TW_ATTEND_HEAD_TO] = head + heads;
-            p[TW_ATTEND_ROW_FROM] = b->T * block / b->row_blocks;
-            p[TW_ATTEND_ROW_TO] = b->T * (block + 1) / b->row_blocks;
-            p[TW_ATTEND_SPLIT] = rest % b->splits;
-            p[TW_ATTEND_SPLITS] = b->splits;
-            p[TW_ATTEND_WINDOW] = window;
-            u += heads;
+            run = parts == 1 && !b->l.group_heads ? to - u : 1;
+            if (!attend(b, w, o, u / parts * group, run * group, u % parts % b->splits, u % parts / b->splits,
+                        m->layers[layer].window))
+                return;
         }
     }
     stage_end(b);
     if (b->splits == 1) return;
     stage_begin(b, layer, "merge");
     for (int w = 0; w < b->l.workers; w++) {
-        share(b, H, w, &from, &to);
+        share(b, m->n_heads, w, &from, &to);
         tw_instr *in = from < to ? stage_instr(b, w, TW_OP_MERGE) : NULL;
         if (!in) continue;
         set_operands(in, OPERANDS(b->part, b->attended));
@@ -212,9 +222,9 @@ static void lower_layer(lowering *b, int64_t i, int moe_h) {
     const tw_model *m = b->m;
     char name[96];
     snprintf(name, sizeof name, "layers.%lld.k", (long long)i);
-    int k = tw_builder_buffer(b->s, name, TW_BUFFER_KV, TW_F32, 0, m->n_kv_heads, b->l.max_seq, m->head_dim);
+    int k = tw_builder_buffer(b->s, name, TW_BUFFER_KV, b->l.kv, 0, m->n_kv_heads, b->l.max_seq, m->head_dim);
     snprintf(name, sizeof name, "layers.%lld.v", (long long)i);
-    int v = tw_builder_buffer(b->s, name, TW_BUFFER_KV, TW_F32, 0, m->n_kv_heads, b->l.max_seq, m->head_dim);
+    int v = tw_builder_buffer(b->s, name, TW_BUFFER_KV, b->l.kv, 0, m->n_kv_heads, b->l.max_seq, m->head_dim);
     stage_begin(b, i, "qkv");
     int64_t unit = m->layers[i].q_norm.rows ? m->head_dim : unit_of(b);
     stage_rows(b, TW_OP_QKV,
@@ -276,6 +286,21 @@ static void shared_buffers(lowering *b) {
     b->token = tw_builder_buffer(s, "token", TW_BUFFER_OUTPUT, TW_I32, 0, 1, 1, 1);
 }
 
+/* Too few heads for the workers: split the past when decoding, the positions in prefill. In groups of heads it is the
+   past in both: a group is there to read its keys and values once. */
+static void choose_parts(lowering *b, const tw_lowering *l) {
+    int64_t heads = l->group_heads ? b->m->n_kv_heads : b->m->n_heads;
+    int64_t most = (l->workers + heads - 1) / heads, least = l->workers > heads ? l->workers / heads : 1;
+    b->splits = l->kv_splits;
+    b->row_blocks = l->row_blocks;
+    if (l->group_heads) {
+        if (!b->row_blocks) b->row_blocks = 1;
+        if (!b->splits) b->splits = least;
+    }
+    if (!b->splits) b->splits = b->T == 1 ? most : 1;
+    if (!b->row_blocks) b->row_blocks = b->T == 1 ? 1 : most;
+}
+
 static tw_status choose(lowering *b, const tw_lowering *l, tw_diag *diag) {
     const tw_model *m = b->m;
     b->l = *l;
@@ -297,12 +322,9 @@ static tw_status choose(lowering *b, const tw_lowering *l, tw_diag *diag) {
     if (l->weights == TW_I4 && !l->group) b->l.group = 64;
     bool known = b->l.group == 32 || b->l.group == 64 || b->l.group == 128;
     if (b->l.group && !known) return tw_fail(diag, TW_ERR_USAGE, "group: %d is not 32, 64 or 128", b->l.group);
-    b->splits = l->kv_splits;
-    b->row_blocks = l->row_blocks;
-    /* Too few heads for the workers: split the past when decoding, the positions in prefill. */
-    int64_t per_head = (l->workers + m->n_heads - 1) / m->n_heads;
-    if (!b->splits) b->splits = b->T == 1 ? per_head : 1;
-    if (!b->row_blocks) b->row_blocks = b->T == 1 ? 1 : per_head;
+    if (l->kv != TW_F32 && l->kv != TW_F16 && l->kv != TW_BF16)
+        return tw_fail(diag, TW_ERR_USAGE, "kv: %s is not f32, bf16 or f16", tw_dtype_name(l->kv));
+    choose_parts(b, l);
     if (b->row_blocks > b->T) b->row_blocks = b->T;
     if (b->splits < 1 || b->splits > 4096 || b->row_blocks < 1)
         return tw_fail(diag, TW_ERR_USAGE, "kv_splits: %lld is not within 1..4096", (long long)b->splits);
@@ -355,11 +377,13 @@ static bool set_field(tw_lowering *l, const char *key, const json_t *v) {
             *(int64_t *)((char *)l + fields[i].at) = n;
         return true;
     }
-    if (!strcmp(key, "all_logits") && json_is_boolean(v)) {
-        l->all_logits = json_is_true(v);
+    bool *flag = !strcmp(key, "all_logits") ? &l->all_logits : !strcmp(key, "group_heads") ? &l->group_heads : NULL;
+    if (flag && json_is_boolean(v)) {
+        *flag = json_is_true(v);
         return true;
     }
     const char *text = json_string_value(v);
+    if (!strcmp(key, "kv")) return text && tw_dtype_from_name(text, &l->kv) && l->kv <= TW_BF16;
     if (strcmp(key, "weights") || !text) return false;
     l->weights = !strcmp(text, "int8") ? TW_I8 : !strcmp(text, "int4") ? TW_I4 : TW_F32;
     return l->weights != TW_F32 || !strcmp(text, "native");

@@ -12,12 +12,18 @@ enum { WORKERS = 3, TRIES = 60 };
 
 static tw_model *model;
 
-static tw_schedule *fresh(int tokens) {
+static tw_schedule *fresh_of(int tokens, tw_dtype kv, bool group_heads) {
     tw_schedule *s = NULL;
     tw_diag d;
     tw_lowering l = {.workers = WORKERS, .tokens = tokens, .max_seq = 32, .kv_splits = tokens == 1 ? 2 : 1};
+    l.kv = kv;
+    l.group_heads = group_heads;
     if (tw_schedule_lower(&s, model, &l, &d) != TW_OK) fail_msg("%s", d.message);
     return s;
+}
+
+static tw_schedule *fresh(int tokens) {
+    return fresh_of(tokens, TW_F32, false);
 }
 
 /* A random instruction that `fits`; NULL: any. */
@@ -181,9 +187,25 @@ static void no_output(tw_schedule *s, tw_random *r) {
 static void a_buffer_of_nothing(tw_schedule *s, tw_random *r) {
     s->buffers[tw_random_below(r, (uint64_t)s->n_buffers)].shape[tw_random_below(r, 3)] = 0;
 }
-static void half_precision_cache(tw_schedule *s, tw_random *r) {
+static void values_unlike_keys(tw_schedule *s, tw_random *r) {
     tw_instr *in = pick(s, r, attends);
     s->buffers[in->operand[TW_ATTEND_V]].dtype = TW_F16;
+}
+static void quantised_cache(tw_schedule *s, tw_random *r) {
+    tw_instr *in = pick(s, r, attends);
+    s->buffers[in->operand[TW_ATTEND_K]].dtype = s->buffers[in->operand[TW_ATTEND_V]].dtype = TW_I8;
+}
+static void half_precision_residual(tw_schedule *s, tw_random *r) {
+    tw_instr *in = pick(s, r, project);
+    s->buffers[in->operand[TW_PROJECT_X]].dtype = TW_BF16;
+}
+/* Two instructions write one head's result. */
+static void a_head_twice(tw_schedule *s, tw_random *r) {
+    tw_instr *in = pick(s, r, attends);
+    if (in->param[TW_ATTEND_HEAD_FROM])
+        in->param[TW_ATTEND_HEAD_FROM]--;
+    else
+        in->param[TW_ATTEND_HEAD_TO]++;
 }
 
 static const struct {
@@ -217,7 +239,10 @@ static const struct {
     {"forget_an_instruction", forget_an_instruction, "deadlock|partial join|undefined read"},
     {"second_input", second_input, "structure|arity|kind|shape|read-only"},
     {"no_output", no_output, "structure"},
-    {"half_precision_cache", half_precision_cache, "shape"},
+    {"values_unlike_keys", values_unlike_keys, "shape"},
+    {"quantised_cache", quantised_cache, "shape"},
+    {"half_precision_residual", half_precision_residual, "shape"},
+    {"a_head_twice", a_head_twice, "race|coverage|undefined read|shape"},
     {"a_buffer_of_nothing", a_buffer_of_nothing, "shape"},
 };
 
@@ -235,7 +260,7 @@ static void every_fault_is_named(void **state) {
     for (size_t i = 0; i < sizeof mutations / sizeof *mutations; i++)
         for (int n = 0; n < TRIES; n++) {
             bool decode = n % 2 || mutations[i].mutate == one_split_twice;
-            tw_schedule *s = fresh(decode ? 1 : 4);
+            tw_schedule *s = fresh_of(decode ? 1 : 4, n % 3 == 1 ? TW_BF16 : TW_F32, n / 2 % 2);
             tw_checked *c;
             tw_report report;
             tw_diag d;

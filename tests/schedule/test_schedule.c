@@ -4,6 +4,7 @@
 
 #include "base/buf.h"
 #include "base/file.h"
+#include "model/model.h"
 #include "schedule/effects.h"
 #include "schedule/json.h"
 #include "schedule/schedule.h"
@@ -47,6 +48,93 @@ static void every_lowering_is_accepted(void **state) {
     }
 }
 
+/* Every attend instruction is one group of heads; every group's splits and blocks are dealt out once. */
+static void grouped(const tw_schedule *s, const tw_model *m, int64_t splits, int64_t blocks) {
+    int64_t per = m->n_heads / m->n_kv_heads, count = 0;
+    for (int w = 0; w < s->n_workers; w++)
+        for (int i = 0; i < s->workers[w].count; i++) {
+            const tw_instr *in = &s->workers[w].list[i];
+            if (in->op != TW_OP_ATTEND) continue;
+            assert_int_equal(in->param[TW_ATTEND_HEAD_FROM] % per, 0);
+            assert_int_equal(in->param[TW_ATTEND_HEAD_TO] - in->param[TW_ATTEND_HEAD_FROM], per);
+            assert_int_equal(in->param[TW_ATTEND_SPLITS], splits);
+            count++;
+        }
+    assert_int_equal(count, m->n_layers * m->n_kv_heads * splits * blocks);
+}
+
+static void accept_caches(const tw_model *m, const char *name) {
+    static const int workers[] = {1, 2, 7, 132};
+    static const tw_dtype kv[] = {TW_F32, TW_BF16, TW_F16};
+    for (int i = 0; i < 48; i++) {
+        tw_lowering l = {.workers = workers[i % 4], .tokens = i / 4 % 2 ? 8 : 1, .max_seq = 64};
+        l.group_heads = i / 8 % 2;
+        l.kv = kv[i / 16];
+        tw_schedule *s = lower(m, l);
+        char what[128];
+        snprintf(what, sizeof what, "%s, %d workers, %d tokens, %s%s", name, l.workers, (int)l.tokens,
+                 tw_dtype_name(l.kv), l.group_heads ? ", groups" : "");
+        for (int b = 0; b < s->n_buffers; b++)
+            if (s->buffers[b].kind == TW_BUFFER_KV) assert_int_equal(s->buffers[b].dtype, l.kv);
+        int64_t splits = l.workers / m->n_kv_heads;
+        if (l.group_heads) grouped(s, m, splits ? splits : 1, 1);
+        accept(s, what);
+    }
+}
+
+static void every_cache_and_group_is_accepted(void **state) {
+    (void)state;
+    static const char *const folders[] = {"gpt2-gelu-bare", "llama-biases",   "llama-linear-mqa",
+                                          "llama-yarn-mha", "mistral-window", "qwen3moe-dense-first",
+                                          "qwen2-window"};
+    tw_model *m;
+    tw_diag d;
+    char path[4096];
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+        snprintf(path, sizeof path, "%s/models/%s", TEST_DATA, folders[i]);
+        if (tw_model_open(&m, path, &d) != TW_OK) fail_msg("%s: %s", d.path, d.message);
+        accept_caches(m, folders[i]);
+        tw_model_close(m);
+    }
+    assert_int_equal(tw_model_synthetic(&m, "llama-1b", TW_BF16, 1, &d), TW_OK);
+    accept_caches(m, "llama-1b");
+    tw_lowering l = {.workers = 5, .tokens = 6, .max_seq = 40, .kv_splits = 3, .row_blocks = 2, .group_heads = true};
+    tw_schedule *s = lower(m, l);
+    grouped(s, m, 3, 2);
+    accept(s, "chosen splits and blocks");
+    tw_model_close(m);
+}
+
+static void a_config_names_every_choice(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        tw_status status;
+        tw_dtype kv;
+    } cases[] = {
+        {"{\"kv\": \"bf16\", \"group_heads\": true, \"all_logits\": true, \"kv_splits\": 5}", TW_OK, TW_BF16},
+        {"{\"kv\": \"f16\", \"group_heads\": true, \"all_logits\": true, \"kv_splits\": 5}", TW_OK, TW_F16},
+        {"{\"kv\": \"f32\", \"group_heads\": true, \"all_logits\": true, \"kv_splits\": 5}", TW_OK, TW_F32},
+        {"{\"kv\": \"i8\"}", TW_ERR_FORMAT, TW_F32},
+        {"{\"kv\": \"half\"}", TW_ERR_FORMAT, TW_F32},
+        {"{\"kv\": 16}", TW_ERR_FORMAT, TW_F32},
+        {"{\"group_heads\": 1}", TW_ERR_FORMAT, TW_F32},
+        {"{\"all_logits\": \"yes\"}", TW_ERR_FORMAT, TW_F32},
+    };
+    char *folder = test_folder_make(), path[4096];
+    snprintf(path, sizeof path, "%s/c.json", folder);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        tw_lowering l = {0};
+        tw_diag d;
+        assert_int_equal(tw_file_write(path, cases[i].text, strlen(cases[i].text), &d), TW_OK);
+        if (tw_lowering_read(&l, path, &d) != cases[i].status) fail_msg("case %zu", i);
+        if (cases[i].status != TW_OK) continue;
+        assert_int_equal(l.kv, cases[i].kv);
+        assert_true(l.group_heads && l.all_logits && l.kv_splits == 5);
+    }
+    test_folder_remove(folder);
+}
+
 static void every_choice_of_the_lowering_is_accepted(void **state) {
     (void)state;
     tw_model *m;
@@ -79,6 +167,8 @@ static void nonsense_choices_are_refused(void **state) {
         {.workers = 2, .weights = TW_I4, .group = 48},
         {.workers = 2, .kv_splits = 5000},
         {.workers = 2, .tokens = -1},
+        {.workers = 2, .kv = TW_I8},
+        {.workers = 2, .kv = TW_I32},
     };
     tw_model *m;
     tw_diag d;
@@ -91,14 +181,13 @@ static void nonsense_choices_are_refused(void **state) {
     tw_model_close(m);
 }
 
-static void json_brings_back_the_same_schedule(void **state) {
-    (void)state;
+static void json_brings_back(tw_lowering l) {
     char *folder = test_folder_make(), a[4096], b[4096];
     tw_model *m;
     tw_diag d;
     tw_buf first = {0}, second = {0};
     assert_int_equal(tw_model_synthetic(&m, "qwen3-30b-a3b", TW_BF16, 1, &d), TW_OK);
-    tw_schedule *s = lower(m, (tw_lowering){.workers = 5, .weights = TW_I4, .max_seq = 64}), *t;
+    tw_schedule *s = lower(m, l), *t;
     snprintf(a, sizeof a, "%s/a.json", folder);
     snprintf(b, sizeof b, "%s/b.json", folder);
     assert_int_equal(tw_schedule_write(s, a, &d), TW_OK);
@@ -113,6 +202,13 @@ static void json_brings_back_the_same_schedule(void **state) {
     tw_schedule_free(s);
     tw_model_close(m);
     test_folder_remove(folder);
+}
+
+static void json_brings_back_the_same_schedule(void **state) {
+    (void)state;
+    json_brings_back((tw_lowering){.workers = 5, .weights = TW_I4, .max_seq = 64});
+    json_brings_back((tw_lowering){.workers = 9, .max_seq = 64, .kv = TW_BF16, .group_heads = true});
+    json_brings_back((tw_lowering){.workers = 2, .max_seq = 64, .kv = TW_F16, .tokens = 4});
 }
 
 static void broken_json_is_refused_with_its_place(void **state) {
@@ -175,6 +271,8 @@ static void a_qkv_range_covers_both_halves_of_every_pair(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_lowering_is_accepted),
+        cmocka_unit_test(every_cache_and_group_is_accepted),
+        cmocka_unit_test(a_config_names_every_choice),
         cmocka_unit_test(every_choice_of_the_lowering_is_accepted),
         cmocka_unit_test(nonsense_choices_are_refused),
         cmocka_unit_test(json_brings_back_the_same_schedule),

@@ -57,12 +57,20 @@ static void same(const float *a, const float *b, int64_t n, const char *what) {
 
 static void run_every_way(const tw_model *m, const char *name) {
     static const tw_lowering ways[] = {
-        {.workers = 1, .tokens = 1},  {.workers = 2, .tokens = 1},
-        {.workers = 3, .tokens = 8},  {.workers = 5, .tokens = 1, .kv_splits = 3},
-        {.workers = 2, .tokens = 32}, {.workers = 4, .tokens = 7, .row_blocks = 3, .row_unit = 6},
-        {.workers = 9, .tokens = 21}, {.workers = 3, .tokens = 5, .kv_splits = 2},
-        {.workers = 7, .tokens = 1},  {.workers = 132, .tokens = 11},
-        {.workers = 7, .tokens = 9},  {.workers = 132, .tokens = 3, .kv_splits = 2, .row_unit = 2},
+        {.workers = 1, .tokens = 1},
+        {.workers = 2, .tokens = 1},
+        {.workers = 3, .tokens = 8},
+        {.workers = 5, .tokens = 1, .kv_splits = 3},
+        {.workers = 2, .tokens = 32},
+        {.workers = 4, .tokens = 7, .row_blocks = 3, .row_unit = 6},
+        {.workers = 9, .tokens = 21},
+        {.workers = 3, .tokens = 5, .kv_splits = 2},
+        {.workers = 7, .tokens = 1},
+        {.workers = 132, .tokens = 11},
+        {.workers = 7, .tokens = 9},
+        {.workers = 132, .tokens = 3, .kv_splits = 2, .row_unit = 2},
+        {.workers = 2, .tokens = 1, .group_heads = true},
+        {.workers = 9, .tokens = 4, .group_heads = true},
     };
     static float want[MAX_VOCAB], got[MAX_VOCAB];
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
@@ -174,10 +182,13 @@ static void what_does_not_fit_is_refused(void **state) {
     assert_int_equal(tw_model_synthetic(&other, "gpt2", TW_F32, 3, &d), TW_OK);
     assert_int_equal(tw_vm_open(&vm, m, &(tw_vm_options){.workers = 0}, &d), TW_ERR_USAGE);
     tw_checked *good = checked(m, (tw_lowering){.workers = 2, .tokens = 4}),
-               *three = checked(m, (tw_lowering){.workers = 3}), *foreign = checked(other, (tw_lowering){.workers = 2});
+               *three = checked(m, (tw_lowering){.workers = 3}), *foreign = checked(other, (tw_lowering){.workers = 2}),
+               *half = checked(m, (tw_lowering){.workers = 2, .kv = TW_BF16});
     vm = machine(m, 2);
     assert_int_equal(tw_vm_load(vm, three, &id, &d), TW_ERR_MISMATCH);
     assert_int_equal(tw_vm_load(vm, foreign, &id, &d), TW_ERR_MISMATCH);
+    assert_int_equal(tw_vm_load(vm, half, &id, &d), TW_ERR_UNSUPPORTED);
+    assert_string_equal(d.message, "layers.0.k is bf16: on a processor the key/value cache is f32");
     assert_int_equal(tw_vm_load(vm, good, &id, &d), TW_OK);
     const int32_t beyond[2] = {1, 256}, negative[1] = {-1};
     tw_vm_step bad[] = {
@@ -194,6 +205,7 @@ static void what_does_not_fit_is_refused(void **state) {
     tw_checked_free(good);
     tw_checked_free(three);
     tw_checked_free(foreign);
+    tw_checked_free(half);
     tw_model_close(m);
     tw_model_close(other);
 }

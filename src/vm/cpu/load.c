@@ -196,8 +196,13 @@ static tw_status agree(const tw_vm *vm, const tw_schedule *s, tw_diag *diag) {
         return tw_fail(diag, TW_ERR_MISMATCH, "the schedule is for %d workers, the machine has %d (-t %d)",
                        s->n_workers, vm->n_lanes, s->n_workers);
     tw_status st = TW_OK;
-    for (int i = 0; i < s->n_buffers && st == TW_OK; i++)
-        if (s->buffers[i].kind == TW_BUFFER_WEIGHT) st = tw_tape_verify(vm->m, &s->buffers[i], diag);
+    for (int i = 0; i < s->n_buffers && st == TW_OK; i++) {
+        const tw_buffer *b = &s->buffers[i];
+        if (b->kind == TW_BUFFER_WEIGHT) st = tw_tape_verify(vm->m, b, diag);
+        if (b->kind == TW_BUFFER_KV && b->dtype != TW_F32)
+            st = tw_fail(diag, TW_ERR_UNSUPPORTED, "%s is %s: on a processor the key/value cache is f32", b->name,
+                         tw_dtype_name(b->dtype));
+    }
     for (int w = 0; w < s->n_workers; w++)
         for (int i = 0; i < s->workers[w].count && st == TW_OK; i++)
             st = agree_instr(vm->m, s, &s->workers[w].list[i], diag);
