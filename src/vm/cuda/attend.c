@@ -247,8 +247,9 @@ void tw_mega_build_merge(tw_mega_gen *g) {
         tw_val one = tw_add_imm(b, s, u), head_of = tw_mega_at(g, at, one, row);
         there[u] = tw_lt(b, one, splits);
         tw_attrs how = {.type = TW_T_f32, .cache = TW_CACHE_cg};
+        tw_val mine = tw_mega_at(g, head_of, e, 4);
         tw_when(b, there[u]);
-        v[u] = tw_ld(b, how, tw_mega_at(g, head_of, e, 4));
+        v[u] = tw_ld(b, how, mine);
         how.offset = 4 * d;
         tw_when(b, there[u]);
         m[u] = tw_ld(b, how, head_of);

@@ -16,6 +16,7 @@
 #define TW_VM_CUDA_MEGA_H
 
 #include "device/target.h"
+#include "ir/ir.h"
 #include "model/model.h"
 #include "schedule/schedule.h"
 #include "vm/cuda/vm.h"

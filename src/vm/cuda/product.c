@@ -55,8 +55,6 @@ static void stage_columns(product *o, tw_val from, tw_val row, tw_val to, tw_val
     tw_mega_gen *g = o->g;
     tw_builder *b = g->b;
     const int threads = tw_mega_threads(g->p), span = 4 * threads;
-    const int64_t width = o->g->p->chunk_most; /* of the longest chunk; shorter ones end at `stages` */
-    (void)width;
     tw_val chunk = tw_mul_imm(b, o->stages, (int64_t)g->p->tuning.warps * g->p->tuning.blocks * o->depth);
     tw_val first = tw_push_for(b, tw_mul_imm(b, g->thread, 4), chunk, tw_i32(b, span * AHEAD), false);
     tw_val x[AHEAD][4] = {{{0}}}, w[AHEAD][4] = {{{0}}}, k[AHEAD];
@@ -66,11 +64,13 @@ static void stage_columns(product *o, tw_val from, tw_val row, tw_val to, tw_val
         k[i] = tw_add_imm(b, first, (int64_t)i * span);
         tw_val column = tw_add(b, from, k[i]);
         tw_val there = tw_and(b, tw_lt(b, column, o->columns), tw_lt(b, k[i], chunk));
+        tw_val at = tw_mega_at(g, row, column, 4);
         tw_when(b, there);
-        tw_ld_vec(b, load, tw_mega_at(g, row, column, 4), x[i]);
+        tw_ld_vec(b, load, at, x[i]);
         if (!normed) continue;
+        at = tw_mega_at(g, o->norm, column, 4);
         tw_when(b, there);
-        tw_ld_vec(b, load_norm, tw_mega_at(g, o->norm, column, 4), w[i]);
+        tw_ld_vec(b, load_norm, at, w[i]);
     }
     for (int i = 0; i < AHEAD; i++) {
         for (int e = 0; e < 4 && normed; e++) {
@@ -93,7 +93,8 @@ static void leave_squares(product *o, tw_val squares, tw_val position, tw_val ch
     tw_val at = tw_add_imm(b, g->shared, g->p->sums);
     at = tw_mega_at(g, tw_mega_at(g, at, position, 4 * g->p->tuning.warps), g->warp, 4);
     const tw_attrs cell = {.type = TW_T_f32, .space = TW_SPACE_shared};
-    tw_when(b, tw_lt(b, tw_i32(b, 0), chunk));
+    tw_val again = tw_lt(b, tw_i32(b, 0), chunk);
+    tw_when(b, again);
     tw_val before = tw_ld(b, cell, at);
     tw_st(b, cell, at, (tw_val[]){tw_add(b, sum, before)});
     tw_pop(b);
