@@ -220,8 +220,10 @@ static void group(product *o, tw_val first_unit, tw_val count, tw_val part, tw_m
     stage_chunk(o, chunk);
     tw_mega_barrier(g);
     tw_pop(b);
+    tw_mega_mark(g, 2);
     units(o, part, chunk, count);
     tw_pop(b);
+    tw_mega_mark(g, 3);
     tw_mega_barrier(g);
     sums->part = part;
     tw_val paired = tw_eq(b, o->kind, tw_i32(b, TW_MEGA_FFN));
