@@ -63,7 +63,7 @@ typedef struct tw_mega_plan {
     int64_t max_seq;
     tw_mega_format body, head; /* the matrices of layers, and the head's */
     /* shared memory, bytes from the start of one dynamic object */
-    int stage_bytes, ring, full, empty, x, x_pitch, x_low, part, part_buffers, sums, scratch, shared_bytes;
+    int stage_bytes, ring, full, empty, x, x_pitch, part, part_buffers, sums, scratch, shared_bytes;
     int64_t chunk_most; /* columns of activations that fit */
     int n_workers;
     bool trace;
