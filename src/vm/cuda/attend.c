@@ -17,32 +17,25 @@ typedef struct attention {
     tw_val max[TW_MEGA_HEADS], sum[TW_MEGA_HEADS], acc[TW_MEGA_HEADS][WIDE];
 } attention;
 
-/* WIDE elements of a row of the cache as f32, zeros where `there` does not hold. */
-static void load_row(attention *a, tw_val address, tw_val there, tw_val *out) {
+/* WIDE elements of a row of the cache into variables, as they are stored. */
+static void load_row(attention *a, tw_val address, tw_val *out) {
     tw_builder *b = a->g->b;
-    const tw_dtype t = a->g->p->kv;
-    if (t == TW_F32) {
-        for (int i = 0; i < WIDE; i += 4) {
-            tw_when(b, there);
-            tw_ld_vec(b, (tw_attrs){.type = TW_T_f32, .vec = 4, .offset = 4 * i, .cache = TW_CACHE_cg}, address, out + i);
-        }
-        return;
-    }
-    tw_val w[4] = {{0}};
-    tw_when(b, there);
-    tw_ld_vec(b, (tw_attrs){.type = TW_T_i32, .vec = 4, .cache = TW_CACHE_cg}, address, w);
-    for (int i = 0; i < WIDE; i++) out[i] = w[i / 2];
+    const bool floats = a->g->p->kv == TW_F32;
+    for (int i = 0; i < (floats ? WIDE : WIDE / 2); i += 4)
+        tw_ld_vec(b, (tw_attrs){.type = floats ? TW_T_f32 : TW_T_i32, .vec = 4, .offset = 4 * i, .cache = TW_CACHE_cg},
+                  address, out + i);
 }
 
 /* Element i of what load_row brought. */
 static tw_val element(attention *a, const tw_val *row, int i) {
     tw_builder *b = a->g->b;
     if (a->g->p->kv == TW_F32) return row[i];
+    const tw_val pair = row[i / 2];
     if (a->g->p->kv == TW_F16) {
-        tw_val h = tw_op_emit(b, i & 1 ? TW_OP_high_i16_i32 : TW_OP_low_i16_i32, row[i], TW_NONE, TW_NONE);
+        tw_val h = tw_op_emit(b, i & 1 ? TW_OP_high_i16_i32 : TW_OP_low_i16_i32, pair, TW_NONE, TW_NONE);
         return tw_op_emit(b, TW_OP_cvt_f32_f16, tw_bitcast(b, TW_T_f16, h), TW_NONE, TW_NONE);
     }
-    tw_val bits = i & 1 ? tw_and(b, row[i], tw_i32(b, (int32_t)0xffff0000)) : tw_shl(b, row[i], 16);
+    tw_val bits = i & 1 ? tw_and(b, pair, tw_i32(b, (int32_t)0xffff0000)) : tw_shl(b, pair, 16);
     return tw_bitcast(b, TW_T_f32, bits);
 }
 
@@ -92,25 +85,81 @@ static void take(attention *a, int h, const tw_val *k, const tw_val *v, tw_val t
 }
 
 /* Positions first .. last - 1 of one key/value head, dealt out to the warps and their lanes. */
-static void walk(attention *a, tw_val k, tw_val v, tw_val first, tw_val last) {
+typedef struct past {
+    tw_val k, v, first, last;
+} past;
+
+/* Keys and values of the lane's next positions: variables. */
+typedef struct batch {
+    tw_val k[TOGETHER][WIDE], v[TOGETHER][WIDE];
+} batch;
+
+static int of_warp(const attention *a) {
+    return 32 / a->lanes;
+}
+
+static int round_of(const attention *a) {
+    return of_warp(a) * a->g->p->tuning.warps; /* positions of one load of all warps */
+}
+
+static int words(const attention *a) {
+    return a->g->p->kv == TW_F32 ? WIDE : WIDE / 2;
+}
+
+static void declare(attention *a, batch *x) {
+    tw_builder *b = a->g->b;
+    const tw_type t = a->g->p->kv == TW_F32 ? TW_T_f32 : TW_T_i32;
+    for (int u = 0; u < TOGETHER; u++)
+        for (int i = 0; i < words(a); i++) {
+            x->k[u][i] = tw_var_of(b, tw_zero(b, t));
+            x->v[u][i] = tw_var_of(b, tw_zero(b, t));
+        }
+}
+
+static tw_val start_of(attention *a, const past *p) {
+    tw_builder *b = a->g->b;
+    return tw_add(b, p->first, tw_mul_imm(b, a->g->warp, of_warp(a)));
+}
+
+/* The rows of positions from `at` on that lie below `below`, and not below `from` (none: any). */
+static void fetch(attention *a, const past *p, tw_val at, tw_val from, tw_val below, batch *x) {
     tw_mega_gen *g = a->g;
     tw_builder *b = g->b;
-    const tw_mega_plan *p = g->p;
-    const int of_warp = 32 / a->lanes, es = (int)tw_dtype_bits(p->kv) / 8, step = of_warp * p->tuning.warps;
-    tw_val start = tw_add(b, first, tw_mul_imm(b, g->warp, of_warp));
-    tw_val i = tw_push_for(b, start, last, tw_i32(b, step * TOGETHER), false);
-    tw_val ks[TOGETHER][WIDE] = {{{0}}}, vs[TOGETHER][WIDE] = {{{0}}}, there[TOGETHER];
+    const int es = (int)tw_dtype_bits(g->p->kv) / 8;
+    const int64_t row = g->p->head_dim * es;
     for (int u = 0; u < TOGETHER; u++) {
-        tw_val position = tw_add(b, tw_add_imm(b, i, (int64_t)u * step), a->sub);
-        there[u] = tw_and(b, tw_lt(b, position, last), a->inside);
-        tw_val kr = tw_mega_at(g, tw_mega_at(g, k, position, p->head_dim * es), a->mine, es);
-        tw_val vr = tw_mega_at(g, tw_mega_at(g, v, position, p->head_dim * es), a->mine, es);
-        load_row(a, kr, there[u], ks[u]);
-        load_row(a, vr, there[u], vs[u]);
-        there[u] = tw_lt(b, position, last);
+        tw_val position = tw_add(b, tw_add_imm(b, at, (int64_t)u * round_of(a)), a->sub);
+        tw_val there = tw_and(b, tw_lt(b, position, tw_min(b, p->last, below)), a->inside);
+        if (from.id) there = tw_and(b, there, tw_le(b, from, position));
+        tw_val k = tw_mega_at(g, tw_mega_at(g, p->k, position, row), a->mine, es);
+        tw_val v = tw_mega_at(g, tw_mega_at(g, p->v, position, row), a->mine, es);
+        tw_push_if(b, there);
+        load_row(a, k, x->k[u]);
+        load_row(a, v, x->v[u]);
+        tw_pop(b);
     }
-    for (int u = 0; u < TOGETHER; u++)
-        for (int h = 0; h < TW_MEGA_HEADS; h++) take(a, h, ks[u], vs[u], there[u]);
+}
+
+static void use(attention *a, const past *p, tw_val at, const batch *x) {
+    tw_builder *b = a->g->b;
+    for (int u = 0; u < TOGETHER; u++) {
+        tw_val position = tw_add(b, tw_add_imm(b, at, (int64_t)u * round_of(a)), a->sub);
+        for (int h = 0; h < TW_MEGA_HEADS; h++) take(a, h, x->k[u], x->v[u], tw_lt(b, position, p->last));
+    }
+}
+
+/* All of them; the first batch is there already. */
+static void walk(attention *a, const past *p, batch *x) {
+    tw_builder *b = a->g->b;
+    const int span = round_of(a) * TOGETHER;
+    tw_val start = start_of(a, p), i = tw_push_for(b, start, p->last, tw_i32(b, 2 * span), false);
+    tw_val second = tw_add_imm(b, i, span), third = tw_add_imm(b, i, 2 * span), all = p->last;
+    fetch(a, p, second, TW_NONE, all, &x[1]);
+    use(a, p, i, &x[0]);
+    fetch(a, p, third, TW_NONE, all, &x[0]);
+    tw_push_if(b, tw_lt(b, second, p->last));
+    use(a, p, second, &x[1]);
+    tw_pop(b);
     tw_pop(b);
 }
 
@@ -206,8 +255,19 @@ void tw_mega_build_attend(tw_mega_gen *g) {
     tw_val split = tw_mega_word(g, TW_W_STAGES), splits = tw_mega_word(g, TW_W_CHUNKS), window = tw_mega_word(g, TW_W_K);
     tw_val q = tw_mega_address(g, TW_W_IN), out = tw_mega_address(g, TW_W_OUT);
     tw_val k = tw_mega_address(g, TW_W_K_CACHE), v = tw_mega_address(g, TW_W_V_CACHE);
-    tw_val position = tw_push_for(b, tw_i32(b, 0), g->arg[TW_MEGA_ARG_N], tw_i32(b, 1), false), first, last;
-    range(g, position, window, split, splits, &first, &last);
+    const int64_t of_head = p->max_seq * p->head_dim * es;
+    batch x[2];
+    declare(&a, &x[0]);
+    declare(&a, &x[1]);
+    /* What earlier steps left of the first batch is fetched before this step's is there. */
+    past now = {tw_mega_at(g, k, tw_div(b, from, per), of_head), tw_mega_at(g, v, tw_div(b, from, per), of_head), TW_NONE,
+                TW_NONE};
+    range(g, tw_i32(b, 0), window, split, splits, &now.first, &now.last);
+    fetch(&a, &now, start_of(&a, &now), TW_NONE, g->pos, &x[0]);
+    tw_mega_wait(g);
+    tw_mega_mark(g, 2);
+    tw_val fresh = tw_var_of(b, g->pos); /* the first batch lacks what is from here on */
+    tw_val position = tw_push_for(b, tw_i32(b, 0), g->arg[TW_MEGA_ARG_N], tw_i32(b, 1), false);
     tw_val head = tw_var_of(b, from);
     tw_push_while(b);
     tw_push_while_body(b, tw_lt(b, head, end));
@@ -215,8 +275,11 @@ void tw_mega_build_attend(tw_mega_gen *g) {
     tw_val kv_head = tw_div(b, head, per), shared = tw_sub(b, tw_mul_imm(b, tw_add_imm(b, kv_head, 1), per), head);
     tw_val heads = tw_min(b, tw_min(b, shared, tw_sub(b, end, head)), tw_i32(b, TW_MEGA_HEADS));
     load_queries(&a, q, position, head, heads);
-    const int64_t of_head = p->max_seq * p->head_dim * es;
-    walk(&a, tw_mega_at(g, k, kv_head, of_head), tw_mega_at(g, v, kv_head, of_head), first, last);
+    past seen = {tw_mega_at(g, k, kv_head, of_head), tw_mega_at(g, v, kv_head, of_head), TW_NONE, TW_NONE};
+    range(g, position, window, split, splits, &seen.first, &seen.last);
+    fetch(&a, &seen, start_of(&a, &seen), fresh, seen.last, &x[0]);
+    tw_assign(b, fresh, tw_i32(b, 0));
+    walk(&a, &seen, x);
     leave(&a);
     tw_mega_barrier(g);
     finish(&a, out, position, head, heads, split, splits);
@@ -236,6 +299,8 @@ void tw_mega_build_merge(tw_mega_gen *g) {
     tw_val from = tw_mega_word(g, TW_W_FROM), count = tw_mega_word(g, TW_W_COUNT), splits = tw_mega_word(g, TW_W_CHUNKS);
     tw_val in = tw_mega_address(g, TW_W_IN), out = tw_mega_address(g, TW_W_OUT);
     tw_val elements = tw_mul_imm(b, count, d);
+    tw_mega_wait(g);
+    tw_mega_mark(g, 2);
     tw_val position = tw_push_for(b, tw_i32(b, 0), g->arg[TW_MEGA_ARG_N], tw_i32(b, 1), false);
     tw_val i = tw_mega_thread_loop(g, elements), head = tw_add(b, from, tw_div(b, i, d)), e = tw_rem(b, i, d);
     tw_val slot = tw_mul(b, tw_fma(b, position, tw_i32(b, (int)p->heads), head), splits);

@@ -16,6 +16,7 @@ typedef struct tw_mega_gen {
     tw_val record;                     /* this lane's word of the record */
     tw_val slot, phase;                /* variables: the stage of the ring that comes next, and its barrier's phase */
     tw_val trace; /* of the current record; none: not traced */
+    tw_val index; /* of the current record */
     tw_val gave_up;                    /* variable, lane 0's: the machine was aborted, so nothing is waited for */
 } tw_mega_gen;
 
@@ -38,6 +39,8 @@ tw_val tw_mega_thread_loop(tw_mega_gen *g, tw_val count); /* for (i = thread; i 
 tw_val tw_mega_to_f32(tw_mega_gen *g, tw_dtype t, tw_val x);
 tw_type tw_mega_element(tw_dtype t);
 
+/* Until what the instruction waits for is there: every builder calls it, as late as it can. */
+void tw_mega_wait(tw_mega_gen *g);
 /* The clock, where the plan traces. */
 void tw_mega_mark(tw_mega_gen *g, int mark);
 

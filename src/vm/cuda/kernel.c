@@ -95,6 +95,15 @@ void tw_mega_build_producer(tw_mega_gen *g, tw_val tape, tw_val stages) {
     tw_pop(b);
 }
 
+void tw_mega_mark(tw_mega_gen *g, int mark) {
+    tw_builder *b = g->b;
+    if (!g->p->trace) return;
+    tw_push_if(b, tw_eq(b, g->thread, tw_i32(b, 0)));
+    tw_val now = tw_sreg(b, TW_SREG_clock64);
+    tw_st(b, (tw_attrs){.type = TW_T_i64, .offset = 8 * mark}, g->trace, &now);
+    tw_pop(b);
+}
+
 /* ---- edges */
 
 /* The machine gives up: says who waited for what, and tells everyone. */
@@ -110,13 +119,15 @@ static void give_up(tw_mega_gen *g, tw_val record, tw_val counter, tw_val target
     tw_pop(b);
 }
 
-/* Lane 0 polls; the others meet it. Once in a while it looks whether the machine was aborted. */
-static void wait_edge(tw_mega_gen *g, tw_val record) {
+/* One thread polls, since many would keep the memory from those who arrive; the others meet it. Once in a while it looks
+   whether the machine was aborted. */
+void tw_mega_wait(tw_mega_gen *g) {
     tw_builder *b = g->b;
+    tw_val record = g->index;
     tw_val counter = tw_mega_word(g, TW_W_WAIT);
     tw_val target = tw_mul(b, tw_mega_word(g, TW_W_THRESHOLD), g->epoch);
     tw_val waits = tw_le(b, tw_i32(b, 0), counter);
-    tw_push_if(b, tw_and(b, waits, tw_eq(b, g->lane, tw_i32(b, 0))));
+    tw_push_if(b, tw_and(b, waits, tw_eq(b, g->thread, tw_i32(b, 0))));
     tw_val at = tw_mega_at(g, g->arg[TW_MEGA_ARG_COUNTERS], counter, 1);
     tw_val polls = tw_var_of(b, tw_i32(b, 0)), seen = tw_var_of(b, tw_i32(b, 0));
     tw_push_while(b);
@@ -134,7 +145,8 @@ static void wait_edge(tw_mega_gen *g, tw_val record) {
     tw_pop(b);
     tw_pop(b);
     tw_pop(b);
-    tw_do(b, TW_OP_warp_sync, (tw_attrs){0}, tw_i32(b, -1), TW_NONE);
+    tw_mega_barrier(g);
+    tw_mega_mark(g, 1);
 }
 
 /* Everything this block wrote becomes visible with the arrival. */
@@ -149,15 +161,6 @@ static void arrive(tw_mega_gen *g) {
     tw_pop(b);
 }
 
-void tw_mega_mark(tw_mega_gen *g, int mark) {
-    tw_builder *b = g->b;
-    if (!g->p->trace) return;
-    tw_push_if(b, tw_eq(b, g->thread, tw_i32(b, 0)));
-    tw_val now = tw_sreg(b, TW_SREG_clock64);
-    tw_st(b, (tw_attrs){.type = TW_T_i64, .offset = 8 * mark}, g->trace, &now);
-    tw_pop(b);
-}
-
 /* ---- instructions without weights */
 
 /* The step's tokens, from the caller or, after the first step of a launch, from the step before; and its angles. */
@@ -166,6 +169,8 @@ static void build_input(tw_mega_gen *g) {
     const int half = (int)g->p->rotated / 2;
     tw_val n = g->arg[TW_MEGA_ARG_N], tokens = tw_mega_address(g, TW_W_OUT), last = tw_mega_address(g, TW_W_IN);
     tw_val rope = tw_mega_address(g, TW_W_ROPE);
+    tw_mega_wait(g);
+    tw_mega_mark(g, 2);
     tw_push_if(b, tw_lt(b, g->thread, n));
     tw_val first = tw_eq(b, g->step, tw_i32(b, 0));
     tw_val from = tw_select(b, first, tw_mega_at(g, g->arg[TW_MEGA_ARG_TOKENS], g->thread, 4), last);
@@ -184,6 +189,8 @@ static void build_embed(tw_mega_gen *g) {
     tw_val from = tw_mega_word(g, TW_W_FROM), count = tw_mega_word(g, TW_W_COUNT);
     tw_val tokens = tw_mega_address(g, TW_W_IN), table = tw_mega_address(g, TW_W_NORM);
     tw_val x = tw_mega_address(g, TW_W_OUT);
+    tw_mega_wait(g);
+    tw_mega_mark(g, 2);
     tw_val position = tw_push_for(b, tw_i32(b, 0), g->arg[TW_MEGA_ARG_N], tw_i32(b, 1), false);
     tw_val token = tw_ld(b, load_i32, tw_mega_at(g, tokens, position, 4));
     tw_val i = tw_mega_thread_loop(g, count), column = tw_add(b, from, i);
@@ -201,6 +208,8 @@ static void build_output(tw_mega_gen *g) {
     tw_builder *b = g->b;
     tw_val slots = tw_mega_word(g, TW_W_COUNT), best = tw_mega_address(g, TW_W_IN);
     tw_val token = tw_mega_address(g, TW_W_OUT);
+    tw_mega_wait(g);
+    tw_mega_mark(g, 2);
     tw_push_if(b, tw_eq(b, g->warp, tw_i32(b, 0)));
     tw_val value = tw_var_of(b, tw_f32(b, -3.4e38f)), id = tw_var_of(b, tw_i32(b, INT32_MAX));
     tw_val i = tw_push_for(b, g->lane, slots, tw_i32(b, 32), false);
@@ -223,6 +232,11 @@ static void build_output(tw_mega_gen *g) {
     tw_pop(b);
 }
 
+static void wait_alone(tw_mega_gen *g) {
+    tw_mega_wait(g);
+    tw_mega_mark(g, 2);
+}
+
 /* ---- the loop */
 
 static void dispatch(tw_mega_gen *g, tw_val kind) {
@@ -232,14 +246,13 @@ static void dispatch(tw_mega_gen *g, tw_val kind) {
         void (*build)(tw_mega_gen *g);
     } plain[] = {{TW_MEGA_ATTEND, tw_mega_build_attend}, {TW_MEGA_MERGE, tw_mega_build_merge},
                  {TW_MEGA_EMBED, build_embed},           {TW_MEGA_INPUT, build_input},
-                 {TW_MEGA_OUTPUT, build_output}};
+                 {TW_MEGA_OUTPUT, build_output},         {TW_MEGA_WAIT, wait_alone}};
     tw_val project = tw_eq(b, kind, tw_i32(b, TW_MEGA_PROJECT)), ffn = tw_eq(b, kind, tw_i32(b, TW_MEGA_FFN));
     tw_val qkv = tw_eq(b, kind, tw_i32(b, TW_MEGA_QKV)), head = tw_eq(b, kind, tw_i32(b, TW_MEGA_HEAD));
     tw_push_if(b, tw_or(b, tw_or(b, project, ffn), tw_or(b, qkv, head)));
     tw_mega_build_product(g, kind);
     tw_push_else(b);
-    tw_mega_mark(g, 2);
-    for (int i = 0; i < 5; i++) {
+    for (int i = 0; i < 6; i++) {
         tw_push_if(b, tw_eq(b, kind, tw_i32(b, plain[i].kind)));
         plain[i].build(g);
         tw_pop(b);
@@ -268,15 +281,11 @@ static void build_workers(tw_mega_gen *g, tw_val records, tw_val count) {
         g->trace = tw_mega_at(g, g->arg[TW_MEGA_ARG_TRACE], row, 8 * TW_MEGA_MARKS);
     }
     tw_mega_mark(g, 0);
-    wait_edge(g, r);
-    tw_mega_mark(g, 1);
-    tw_val kind = tw_mega_word(g, TW_W_KIND);
-    tw_push_if(b, tw_ne(b, kind, tw_i32(b, TW_MEGA_WAIT)));
-    dispatch(g, kind);
+    g->index = r;
+    dispatch(g, tw_mega_word(g, TW_W_KIND));
     tw_mega_mark(g, 4);
     arrive(g);
     tw_mega_mark(g, 5);
-    tw_pop(b);
     tw_pop(b);
     tw_pop(b);
 }

@@ -302,6 +302,7 @@ void tw_mega_build_product(tw_mega_gen *g, tw_val kind) {
                          .normed = tw_op_emit(b, TW_OP_ne_i64, o.norm, tw_i64(b, 0), TW_NONE),
                          .best = tw_var_of(b, tw_f32(b, -3.4e38f)),
                          .best_row = tw_var_of(b, tw_i32(b, INT32_MAX))};
+    tw_mega_wait(g);
     tw_val part = tw_var_of(b, tw_add_imm(b, g->shared, p->part));
     const int part_bytes = p->tuning.warps * p->tokens * TW_MEGA_PART_ROWS * 4;
     tw_val first = tw_push_for(b, tw_i32(b, 0), count, group_units, false);
