@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From the warps' parts of a group's sums to what the instruction writes. Threads take rows, or pairs of rows where
+   rope turns pairs. */
+#include "vm/cuda/generate.h"
+
+static const tw_attrs shared_f32 = {.type = TW_T_f32, .space = TW_SPACE_shared};
+
+typedef struct rows {
+    tw_mega_gen *g;
+    const tw_mega_sums *s;
+    tw_val bias, scales;
+} rows;
+
+/* The address of a row's cell in the first warp's part. */
+static tw_val cell(const rows *r, tw_val row, tw_val position) {
+    tw_mega_gen *g = r->g;
+    return tw_mega_at(g, tw_mega_at(g, r->s->part, position, TW_MEGA_PART_ROWS * 4), row, 4);
+}
+
+/* 1 / rms of the position's activations. */
+static tw_val norm_factor(const rows *r, tw_val position) {
+    tw_mega_gen *g = r->g;
+    tw_builder *b = g->b;
+    tw_val factor = tw_var_of(b, tw_f32(b, 1));
+    tw_push_if(b, r->s->normed);
+    tw_val at = tw_add_imm(b, g->shared, g->p->sums), sum = TW_NONE;
+    at = tw_mega_at(g, at, position, 4 * g->p->tuning.warps);
+    for (int w = 0; w < g->p->tuning.warps; w++) {
+        tw_attrs how = shared_f32;
+        how.offset = 4 * w;
+        tw_val x = tw_ld(b, how, at);
+        sum = w ? tw_add(b, sum, x) : x;
+    }
+    tw_val n = tw_op_emit(b, TW_OP_cvt_f32_s32, r->s->columns, TW_NONE, TW_NONE);
+    tw_val mean = tw_op_emit(b, TW_OP_div_f32, sum, n, TW_NONE);
+    tw_op_to(b, factor, TW_OP_rsqrt_f32, tw_add(b, mean, tw_f32(b, g->p->norm_eps)), TW_NONE, TW_NONE);
+    tw_pop(b);
+    return factor;
+}
+
+/* `n` neighbouring rows' sums over the warps, times the norm's factor, with the bias. */
+static void join(const rows *r, tw_val row, tw_val position, tw_val factor, int n, tw_val *y) {
+    tw_mega_gen *g = r->g;
+    tw_builder *b = g->b;
+    const int step = g->p->tokens * TW_MEGA_PART_ROWS * 4;
+    tw_val at = cell(r, row, position);
+    for (int w = 0; w < g->p->tuning.warps; w++) {
+        tw_val x[2] = {{0}};
+        tw_attrs how = {.type = TW_T_f32, .vec = n, .space = TW_SPACE_shared, .offset = w * step};
+        tw_ld_vec(b, how, at, x);
+        for (int i = 0; i < n; i++) y[i] = w ? tw_add(b, y[i], x[i]) : x[i];
+    }
+    tw_val bias[2] = {{0}};
+    tw_val in_group = tw_mega_at(g, r->bias, row, 4); /* r->bias: of the group's first row */
+    tw_when(b, tw_op_emit(b, TW_OP_ne_i64, r->bias, tw_i64(b, 0), TW_NONE));
+    tw_ld_vec(b, (tw_attrs){.type = TW_T_f32, .vec = n, .cache = TW_CACHE_nc}, in_group, bias);
+    for (int i = 0; i < n; i++) y[i] = tw_fma(b, y[i], factor, bias[i]);
+}
+
+/* ---- qkv */
+
+typedef struct place {
+    tw_val part, head, index; /* 0, 1, 2: q, k, v; the head among its kind; the row's number in its head */
+    tw_val turned;
+} place;
+
+static place locate(tw_mega_gen *g, tw_val row) {
+    tw_builder *b = g->b;
+    const tw_mega_plan *p = g->p;
+    place at;
+    tw_val head = tw_div(b, row, (int)p->head_dim);
+    at.index = tw_rem(b, row, (int)p->head_dim);
+    tw_val is_q = tw_lt(b, head, tw_i32(b, (int)p->heads));
+    tw_val is_k = tw_lt(b, head, tw_i32(b, (int)(p->heads + p->kv_heads)));
+    tw_val others = tw_select(b, is_k, tw_i32(b, 1), tw_i32(b, 2));
+    at.part = tw_select(b, is_q, tw_i32(b, 0), others);
+    tw_val before = tw_select(b, is_k, tw_i32(b, (int)p->heads), tw_i32(b, (int)(p->heads + p->kv_heads)));
+    at.head = tw_sub(b, head, tw_select(b, is_q, tw_i32(b, 0), before));
+    at.turned = tw_and(b, is_k, tw_lt(b, at.index, tw_i32(b, (int)p->rotated)));
+    return at;
+}
+
+/* 1 / rms of a head's rows, which lie joined in the first warp's part. */
+static tw_val head_factor(const rows *r, tw_val row, tw_val position) {
+    tw_mega_gen *g = r->g;
+    tw_builder *b = g->b;
+    const int d = (int)g->p->head_dim;
+    tw_val start = tw_mul_imm(b, tw_div(b, row, d), d), at = cell(r, start, position);
+    tw_val sum = tw_var_of(b, tw_f32(b, 0));
+    for (int i = 0; i < d; i += 4) {
+        tw_val x[4] = {{0}};
+        tw_ld_vec(b, (tw_attrs){.type = TW_T_f32, .vec = 4, .space = TW_SPACE_shared, .offset = 4 * i}, at, x);
+        for (int e = 0; e < 4; e++) tw_op_to(b, sum, TW_OP_fma_f32, x[e], x[e], sum);
+    }
+    tw_val mean = tw_mul(b, sum, tw_f32(b, 1.0f / (float)d));
+    return tw_op_emit(b, TW_OP_rsqrt_f32, tw_add(b, mean, tw_f32(b, g->p->norm_eps)), TW_NONE, TW_NONE);
+}
+
+/* of: the norm's weights for q and for k. */
+static void norm_head(const rows *r, const place *at, tw_val row, tw_val position, const tw_val *index, const tw_val *of,
+                      tw_val *y) {
+    tw_mega_gen *g = r->g;
+    tw_builder *b = g->b;
+    tw_push_if(b, tw_lt(b, at->part, tw_i32(b, 2)));
+    tw_val factor = head_factor(r, row, position);
+    tw_val w = tw_select(b, tw_eq(b, at->part, tw_i32(b, 0)), of[0], of[1]);
+    for (int i = 0; i < 2; i++) {
+        tw_val x = tw_ld(b, (tw_attrs){.type = TW_T_f32, .cache = TW_CACHE_nc}, tw_mega_at(g, w, index[i], 4));
+        tw_op_to(b, y[i], TW_OP_mul_f32, y[i], tw_mul(b, factor, x), TW_NONE);
+    }
+    tw_pop(b);
+}
+
+static void turn(tw_mega_gen *g, tw_val rope, tw_val position, tw_val pair, tw_val turned, tw_val *y) {
+    tw_builder *b = g->b;
+    const int half = (int)g->p->rotated / 2;
+    tw_push_if(b, turned);
+    tw_val at = tw_mega_at(g, tw_mega_at(g, rope, position, 8 * half), pair, 4);
+    tw_attrs how = {.type = TW_T_f32, .cache = TW_CACHE_cg};
+    tw_val c = tw_ld(b, how, at);
+    how.offset = 4 * half;
+    tw_val s = tw_ld(b, how, at);
+    tw_val first = tw_fma(b, y[1], tw_op_emit(b, TW_OP_neg_f32, s, TW_NONE, TW_NONE), tw_mul(b, y[0], c));
+    tw_val second = tw_fma(b, y[1], c, tw_mul(b, y[0], s));
+    tw_assign(b, y[0], first);
+    tw_assign(b, y[1], second);
+    tw_pop(b);
+}
+
+/* Queries to their buffer, keys and values to the cache. */
+static void put_qkv(tw_mega_gen *g, const place *at, tw_val position, tw_val q, tw_val k, tw_val v, const tw_val *index,
+                    const tw_val *y) {
+    tw_builder *b = g->b;
+    const tw_mega_plan *p = g->p;
+    const tw_dtype t = p->kv;
+    const int es = (int)tw_dtype_bits(t) / 8;
+    tw_push_if(b, tw_eq(b, at->part, tw_i32(b, 0)));
+    tw_val row = tw_mega_at(g, tw_mega_at(g, q, position, p->heads * p->head_dim * 4), at->head, p->head_dim * 4);
+    for (int i = 0; i < 2; i++) tw_st(b, (tw_attrs){.type = TW_T_f32}, tw_mega_at(g, row, index[i], 4), &y[i]);
+    tw_push_else(b);
+    tw_val cache = tw_select(b, tw_eq(b, at->part, tw_i32(b, 1)), k, v);
+    row = tw_mega_at(g, cache, at->head, p->max_seq * p->head_dim * es);
+    row = tw_mega_at(g, row, tw_add(b, g->pos, position), p->head_dim * es);
+    for (int i = 0; i < 2; i++) {
+        tw_val x = y[i];
+        if (t != TW_F32) x = tw_op_emit(b, t == TW_F16 ? TW_OP_cvt_f16_f32 : TW_OP_cvt_bf16_f32, x, TW_NONE, TW_NONE);
+        tw_st(b, (tw_attrs){.type = tw_mega_element(t)}, tw_mega_at(g, row, index[i], es), &x);
+    }
+    tw_pop(b);
+}
+
+static void push_pairs(const rows *r, tw_val *position, tw_val *row) {
+    tw_builder *b = r->g->b;
+    const int pairs = TW_MEGA_PART_ROWS / 2;
+    tw_val i = tw_mega_thread_loop(r->g, tw_mul_imm(b, r->s->positions, pairs));
+    *position = tw_div(b, i, pairs);
+    *row = tw_shl(b, tw_rem(b, i, pairs), 1);
+    tw_val count = tw_mega_word(r->g, TW_W_COUNT);
+    tw_val there = tw_lt(b, tw_add(b, r->s->first, *row), count);
+    tw_push_if(b, tw_and(b, there, tw_lt(b, *row, r->s->rows)));
+}
+
+static void qkv(const rows *r) {
+    tw_mega_gen *g = r->g;
+    tw_builder *b = g->b;
+    const tw_mega_plan *p = g->p;
+    tw_val q = tw_mega_address(g, TW_W_OUT), k = tw_mega_address(g, TW_W_K_CACHE), v = tw_mega_address(g, TW_W_V_CACHE);
+    tw_val rope = tw_mega_address(g, TW_W_ROPE), from = tw_add(b, tw_mega_word(g, TW_W_FROM), r->s->first);
+    tw_val position, row, norms[2] = {{0}};
+    for (int i = 0; i < 2 && p->qk_norm; i++) norms[i] = tw_mega_address(g, i ? TW_W_K_NORM : TW_W_Q_NORM);
+    const tw_attrs two = {.type = TW_T_f32, .vec = 2, .space = TW_SPACE_shared};
+    if (p->qk_norm) {
+        tw_val y[2];
+        push_pairs(r, &position, &row);
+        join(r, row, position, norm_factor(r, position), 2, y);
+        tw_st(b, two, cell(r, row, position), y);
+        tw_pop(b);
+        tw_pop(b);
+        tw_mega_barrier(g);
+    }
+    push_pairs(r, &position, &row);
+    tw_val y[2] = {{0}}, index[2];
+    if (p->qk_norm)
+        tw_ld_vec(b, two, cell(r, row, position), y);
+    else
+        join(r, row, position, norm_factor(r, position), 2, y);
+    for (int i = 0; i < 2; i++) y[i] = tw_var_of(b, y[i]);
+    place at = locate(g, tw_add(b, from, row));
+    tw_val pair = tw_shr(b, at.index, 1);
+    index[0] = tw_select(b, at.turned, pair, at.index);
+    index[1] = tw_select(b, at.turned, tw_add_imm(b, pair, p->rotated / 2), tw_add_imm(b, at.index, 1));
+    if (p->qk_norm) norm_head(r, &at, row, position, index, norms, y);
+    turn(g, rope, position, pair, at.turned, y);
+    put_qkv(g, &at, position, q, k, v, index, y);
+    tw_pop(b);
+    tw_pop(b);
+}
+
+/* ---- the others */
+
+static void push_rows(const rows *r, int rows_of_one, tw_val *position, tw_val *row) {
+    tw_builder *b = r->g->b;
+    const int most = TW_MEGA_PART_ROWS / rows_of_one;
+    tw_val i = tw_mega_thread_loop(r->g, tw_mul_imm(b, r->s->positions, most));
+    *position = tw_div(b, i, most);
+    *row = tw_rem(b, i, most);
+    tw_val there = tw_lt(b, tw_add(b, r->s->first, *row), tw_mega_word(r->g, TW_W_COUNT));
+    tw_push_if(b, tw_and(b, there, tw_lt(b, tw_mul_imm(b, *row, rows_of_one), r->s->rows)));
+}
+
+/* Adds to the residual stream. */
+static void project(const rows *r) {
+    tw_mega_gen *g = r->g;
+    tw_builder *b = g->b;
+    tw_val out = tw_mega_address(g, TW_W_OUT), from = tw_add(b, tw_mega_word(g, TW_W_FROM), r->s->first), position, row;
+    push_rows(r, 1, &position, &row);
+    tw_val at = tw_mega_at(g, tw_mega_at(g, out, position, g->p->dim * 4), tw_add(b, from, row), 4), y[1];
+    tw_val x = tw_ld(b, (tw_attrs){.type = TW_T_f32, .cache = TW_CACHE_cg}, at);
+    join(r, row, position, tw_f32(b, 1), 1, y);
+    x = tw_add(b, x, y[0]);
+    tw_st(b, (tw_attrs){.type = TW_T_f32}, at, &x);
+    tw_pop(b);
+    tw_pop(b);
+}
+
+/* Units alternate between gate and up: SiLU(gate) * up. */
+static void ffn(const rows *r) {
+    tw_mega_gen *g = r->g;
+    tw_builder *b = g->b;
+    tw_val out = tw_mega_address(g, TW_W_OUT), from = tw_add(b, tw_mega_word(g, TW_W_FROM), r->s->first), position, row;
+    tw_val width = tw_mega_word(g, TW_W_SLOT);
+    push_rows(r, 2, &position, &row);
+    tw_val unit = tw_shr(b, row, 3), within = tw_rem(b, row, TW_MEGA_ROWS);
+    tw_val gate_row = tw_add(b, tw_mul_imm(b, unit, 2 * TW_MEGA_ROWS), within), gate[1], up[1];
+    tw_val factor = norm_factor(r, position);
+    join(r, gate_row, position, factor, 1, gate);
+    join(r, tw_add_imm(b, gate_row, TW_MEGA_ROWS), position, factor, 1, up);
+    tw_val e = tw_op_emit(b, TW_OP_exp2_f32, tw_mul(b, gate[0], tw_f32(b, -1.4426950408889634f)), TW_NONE, TW_NONE);
+    tw_val h = tw_op_emit(b, TW_OP_div_f32, gate[0], tw_add(b, e, tw_f32(b, 1)), TW_NONE);
+    h = tw_mul(b, h, up[0]);
+    tw_val at = tw_op_emit(b, TW_OP_mad_wide_s32, position, tw_mul_imm(b, width, 4), out);
+    tw_st(b, (tw_attrs){.type = TW_T_f32}, tw_mega_at(g, at, tw_add(b, from, row), 4), &h);
+    tw_pop(b);
+    tw_pop(b);
+}
+
+static void head(const rows *r) {
+    tw_mega_gen *g = r->g;
+    tw_builder *b = g->b;
+    tw_val out = tw_mega_address(g, TW_W_OUT), from = tw_add(b, tw_mega_word(g, TW_W_FROM), r->s->first), position, row;
+    push_rows(r, 1, &position, &row);
+    tw_val y[1], id = tw_add(b, from, row);
+    join(r, row, position, norm_factor(r, position), 1, y);
+    tw_st(b, (tw_attrs){.type = TW_T_f32}, tw_mega_at(g, tw_mega_at(g, out, position, g->p->vocab * 4), id, 4), y);
+    tw_val last = tw_eq(b, position, tw_add_imm(b, r->s->positions, -1));
+    tw_push_if(b, tw_and(b, last, tw_lt(b, r->s->best, y[0])));
+    tw_assign(b, r->s->best, y[0]);
+    tw_assign(b, r->s->best_row, id);
+    tw_pop(b);
+    tw_pop(b);
+    tw_pop(b);
+}
+
+void tw_mega_build_epilogue(tw_mega_gen *g, const tw_mega_sums *s) {
+    tw_builder *b = g->b;
+    static const struct {
+        tw_mega_kind kind;
+        void (*build)(const rows *r);
+    } of[] = {{TW_MEGA_PROJECT, project}, {TW_MEGA_FFN, ffn}, {TW_MEGA_QKV, qkv}, {TW_MEGA_HEAD, head}};
+    rows r = {.g = g, .s = s};
+    tw_val bias = tw_mega_address(g, TW_W_BIAS), none = tw_op_emit(b, TW_OP_eq_i64, bias, tw_i64(b, 0), TW_NONE);
+    tw_val first = tw_select(b, tw_eq(b, s->kind, tw_i32(b, TW_MEGA_FFN)), tw_shl(b, s->first, 1), s->first);
+    r.bias = tw_select(b, none, bias, tw_mega_at(g, bias, first, 4));
+    for (int i = 0; i < 4; i++) {
+        tw_push_if(b, tw_eq(b, s->kind, tw_i32(b, of[i].kind)));
+        of[i].build(&r);
+        tw_pop(b);
+    }
+}
+
+/* The block's largest logit of the last position, of equals the first: its threads' bests meet. */
+void tw_mega_build_best(tw_mega_gen *g, const tw_mega_sums *s) {
+    tw_builder *b = g->b;
+    const int warps = g->p->tuning.warps;
+    tw_val best = tw_add(b, s->best, tw_f32(b, 0)), all = tw_i32(b, -1);
+    tw_val most = tw_mega_warp_max(g, best, 1, 32);
+    tw_val id = tw_select(b, tw_eq(b, most, best), s->best_row, tw_i32(b, INT32_MAX));
+    for (int d = 1; d < 32; d *= 2) id = tw_min(b, id, tw_shfl(b, TW_MODE_bfly, id, tw_i32(b, d), all));
+    tw_val cells = tw_add_imm(b, g->shared, g->p->sums + 4 * warps * g->p->tokens);
+    tw_push_if(b, tw_eq(b, g->lane, tw_i32(b, 0)));
+    tw_val mine = tw_mega_at(g, cells, g->warp, 8);
+    tw_st(b, shared_f32, mine, &most);
+    tw_st(b, (tw_attrs){.type = TW_T_i32, .space = TW_SPACE_shared, .offset = 4}, mine, &id);
+    tw_pop(b);
+    tw_mega_barrier(g);
+    tw_val slot = tw_mega_word(g, TW_W_SLOT), out = tw_mega_address(g, TW_W_K_CACHE);
+    tw_push_if(b, tw_eq(b, g->thread, tw_i32(b, 0)));
+    tw_val value = tw_var_of(b, tw_f32(b, -3.4e38f)), row = tw_var_of(b, tw_i32(b, INT32_MAX));
+    for (int w = 0; w < warps; w++) {
+        tw_attrs how = shared_f32;
+        how.offset = 8 * w;
+        tw_val v = tw_ld(b, how, cells);
+        how = (tw_attrs){.type = TW_T_i32, .space = TW_SPACE_shared, .offset = 8 * w + 4};
+        tw_val i = tw_ld(b, how, cells);
+        tw_val first = tw_and(b, tw_eq(b, v, value), tw_lt(b, i, row));
+        tw_push_if(b, tw_or(b, tw_lt(b, value, v), first));
+        tw_assign(b, value, v);
+        tw_assign(b, row, i);
+        tw_pop(b);
+    }
+    tw_val at = tw_mega_at(g, out, slot, 8);
+    tw_st(b, (tw_attrs){.type = TW_T_f32}, at, &value);
+    tw_st(b, (tw_attrs){.type = TW_T_i32, .offset = 4}, at, &row);
+    tw_pop(b);
+}

@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The kernel's frame: set-up, the warp that feeds the ring, and the loop over instructions with its edges. */
+#include "vm/cuda/generate.h"
+
+#include <stdio.h>
+
+static const tw_attrs load_i32 = {.type = TW_T_i32, .cache = TW_CACHE_cg};
+
+tw_val tw_mega_word(tw_mega_gen *g, int word) {
+    tw_builder *b = g->b;
+    return tw_shfl(b, TW_MODE_idx, g->record, tw_i32(b, word), tw_i32(b, -1));
+}
+
+tw_val tw_mega_address(tw_mega_gen *g, int word) {
+    tw_val low = tw_mega_word(g, word), high = tw_mega_word(g, word + 1);
+    return tw_op_emit(g->b, TW_OP_pack_i64_i32, low, high, TW_NONE);
+}
+
+void tw_mega_barrier(tw_mega_gen *g) {
+    tw_do(g->b, TW_OP_barrier_sync, (tw_attrs){.count = tw_mega_threads(g->p)}, tw_i32(g->b, 1), TW_NONE);
+}
+
+tw_val tw_mega_at(tw_mega_gen *g, tw_val base, tw_val i, int64_t bytes) {
+    tw_builder *b = g->b;
+    if (tw_value_type(b->kernel, base) == TW_T_i32) return tw_add(b, base, tw_mul_imm(b, i, bytes));
+    return tw_op_emit(b, TW_OP_mad_wide_s32, i, tw_i32(b, (int32_t)bytes), base);
+}
+
+tw_val tw_mega_warp_sum(tw_mega_gen *g, tw_val x, int from, int below) {
+    tw_builder *b = g->b;
+    for (int d = from; d < below; d *= 2) x = tw_add(b, x, tw_shfl(b, TW_MODE_bfly, x, tw_i32(b, d), tw_i32(b, -1)));
+    return x;
+}
+
+tw_val tw_mega_warp_max(tw_mega_gen *g, tw_val x, int from, int below) {
+    tw_builder *b = g->b;
+    for (int d = from; d < below; d *= 2) x = tw_max(b, x, tw_shfl(b, TW_MODE_bfly, x, tw_i32(b, d), tw_i32(b, -1)));
+    return x;
+}
+
+tw_val tw_mega_thread_loop(tw_mega_gen *g, tw_val count) {
+    return tw_push_for(g->b, g->thread, count, tw_i32(g->b, tw_mega_threads(g->p)), false);
+}
+
+tw_type tw_mega_element(tw_dtype t) {
+    return t == TW_F32 ? TW_T_f32 : t == TW_F16 ? TW_T_f16 : TW_T_bf16;
+}
+
+tw_val tw_mega_to_f32(tw_mega_gen *g, tw_dtype t, tw_val x) {
+    if (t == TW_F32) return x;
+    return tw_op_emit(g->b, t == TW_F16 ? TW_OP_cvt_f32_f16 : TW_OP_cvt_f32_bf16, x, TW_NONE, TW_NONE);
+}
+
+/* ---- the warp that feeds the ring */
+
+/* One lane copies stage after stage, as soon as the slot was given back and at most `window` are on their way. It waits
+   for nothing else: weights do not depend on what is computed. */
+void tw_mega_build_producer(tw_mega_gen *g, tw_val tape, tw_val stages) {
+    tw_builder *b = g->b;
+    const tw_mega_plan *p = g->p;
+    const int depth = p->tuning.stages, window = p->tuning.window;
+    tw_push_if(b, tw_eq(b, g->lane, tw_i32(b, 0)));
+    tw_val policy = tw_get(b, TW_OP_policy, (tw_attrs){.cache = TW_CACHE_evict_first}, TW_T_i64, TW_NONE, TW_NONE);
+    tw_val slot = tw_var_of(b, tw_i32(b, 0)), phase = tw_var_of(b, tw_i32(b, 1));
+    tw_val landed = tw_var_of(b, tw_i32(b, 0)), landed_phase = tw_var_of(b, tw_i32(b, 0));
+    tw_val issued = tw_var_of(b, tw_i32(b, 0));
+    tw_push_for(b, tw_i32(b, 0), g->arg[TW_MEGA_ARG_STEPS], tw_i32(b, 1), false);
+    tw_val from = tw_var_of(b, tape);
+    tw_push_for(b, tw_i32(b, 0), stages, tw_i32(b, 1), false);
+    tw_push_if(b, tw_le(b, tw_i32(b, window), issued));
+    tw_do(b, TW_OP_mbarrier_wait, (tw_attrs){0}, tw_mega_at(g, tw_add_imm(b, g->shared, p->full), landed, 8),
+          landed_phase);
+    tw_op_to(b, landed, TW_OP_add_i32, landed, tw_i32(b, 1), TW_NONE);
+    tw_push_if(b, tw_eq(b, landed, tw_i32(b, depth)));
+    tw_assign(b, landed, tw_i32(b, 0));
+    tw_op_to(b, landed_phase, TW_OP_xor_i32, landed_phase, tw_i32(b, 1), TW_NONE);
+    tw_pop(b);
+    tw_push_else(b);
+    tw_op_to(b, issued, TW_OP_add_i32, issued, tw_i32(b, 1), TW_NONE);
+    tw_pop(b);
+    tw_do(b, TW_OP_mbarrier_wait, (tw_attrs){0}, tw_mega_at(g, tw_add_imm(b, g->shared, p->empty), slot, 8), phase);
+    tw_val full = tw_mega_at(g, tw_add_imm(b, g->shared, p->full), slot, 8);
+    tw_do(b, TW_OP_mbarrier_expect, (tw_attrs){0}, full, tw_i32(b, p->stage_bytes));
+    tw_val to = tw_mega_at(g, tw_add_imm(b, g->shared, p->ring), slot, p->stage_bytes);
+    tw_emit(b, TW_OP_bulk_load, (tw_attrs){0}, NULL, NULL, 0,
+            (tw_val[]){to, from, tw_i32(b, p->stage_bytes), full, policy}, 5);
+    tw_op_to(b, from, TW_OP_add_i64, from, tw_i64(b, p->stage_bytes), TW_NONE);
+    tw_op_to(b, slot, TW_OP_add_i32, slot, tw_i32(b, 1), TW_NONE);
+    tw_push_if(b, tw_eq(b, slot, tw_i32(b, depth)));
+    tw_assign(b, slot, tw_i32(b, 0));
+    tw_op_to(b, phase, TW_OP_xor_i32, phase, tw_i32(b, 1), TW_NONE);
+    tw_pop(b);
+    tw_pop(b);
+    tw_pop(b);
+    tw_pop(b);
+}
+
+/* ---- edges */
+
+/* The machine gives up: says who waited for what, and tells everyone. */
+static void give_up(tw_mega_gen *g, tw_val record, tw_val counter, tw_val target, tw_val seen) {
+    tw_builder *b = g->b;
+    tw_assign(b, g->gave_up, tw_i32(b, 1));
+    tw_attrs claim = {.rmw = TW_RMW_cas, .type = TW_T_i32, .order = TW_ORDER_relaxed, .scope = TW_SCOPE_gpu};
+    tw_val first = tw_atom(b, claim, g->arg[TW_MEGA_ARG_ABORT], tw_i32(b, 0), tw_i32(b, 1));
+    tw_push_if(b, tw_eq(b, first, tw_i32(b, 0)));
+    tw_val said[] = {tw_sreg(b, TW_SREG_ctaid_x), record, counter, target, seen};
+    for (int i = 0; i < 5; i++)
+        tw_st(b, (tw_attrs){.type = TW_T_i32, .offset = 4 + 4 * i}, g->arg[TW_MEGA_ARG_ABORT], &said[i]);
+    tw_pop(b);
+}
+
+/* Lane 0 polls; the others meet it. Once in a while it looks whether the machine was aborted. */
+static void wait_edge(tw_mega_gen *g, tw_val record) {
+    tw_builder *b = g->b;
+    tw_val counter = tw_mega_word(g, TW_W_WAIT);
+    tw_val target = tw_mul(b, tw_mega_word(g, TW_W_THRESHOLD), g->epoch);
+    tw_val waits = tw_le(b, tw_i32(b, 0), counter);
+    tw_push_if(b, tw_and(b, waits, tw_eq(b, g->lane, tw_i32(b, 0))));
+    tw_val at = tw_mega_at(g, g->arg[TW_MEGA_ARG_COUNTERS], counter, 1);
+    tw_val polls = tw_var_of(b, tw_i32(b, 0)), seen = tw_var_of(b, tw_i32(b, 0));
+    tw_push_while(b);
+    tw_attrs poll = {.type = TW_T_i32, .order = TW_ORDER_acquire, .scope = TW_SCOPE_gpu};
+    tw_ld_vec(b, poll, at, &seen);
+    tw_val early = tw_lt(b, tw_sub(b, seen, target), tw_i32(b, 0));
+    tw_push_while_body(b, tw_and(b, early, tw_eq(b, g->gave_up, tw_i32(b, 0))));
+    tw_op_to(b, polls, TW_OP_add_i32, polls, tw_i32(b, 1), TW_NONE);
+    tw_push_if(b, tw_eq(b, tw_rem(b, polls, 4096), tw_i32(b, 0)));
+    tw_attrs look = {.type = TW_T_i32, .order = TW_ORDER_relaxed, .scope = TW_SCOPE_gpu};
+    tw_assign(b, g->gave_up, tw_ld(b, look, g->arg[TW_MEGA_ARG_ABORT]));
+    tw_push_if(b, tw_le(b, tw_i32(b, g->p->tuning.spin_limit), polls));
+    give_up(g, record, counter, target, seen);
+    tw_pop(b);
+    tw_pop(b);
+    tw_pop(b);
+    tw_pop(b);
+    tw_do(b, TW_OP_warp_sync, (tw_attrs){0}, tw_i32(b, -1), TW_NONE);
+}
+
+/* Everything this block wrote becomes visible with the arrival. */
+static void arrive(tw_mega_gen *g) {
+    tw_builder *b = g->b;
+    tw_val counter = tw_mega_word(g, TW_W_ARRIVE);
+    tw_mega_barrier(g);
+    tw_val leads = tw_eq(b, g->thread, tw_i32(b, 0));
+    tw_push_if(b, tw_and(b, leads, tw_le(b, tw_i32(b, 0), counter)));
+    tw_attrs at = {.rmw = TW_RMW_add, .type = TW_T_i32, .order = TW_ORDER_release, .scope = TW_SCOPE_gpu};
+    tw_red(b, at, tw_mega_at(g, g->arg[TW_MEGA_ARG_COUNTERS], counter, 1), (tw_val[]){tw_i32(b, 1)});
+    tw_pop(b);
+}
+
+/* ---- instructions without weights */
+
+/* The step's tokens, from the caller or, after the first step of a launch, from the step before; and its angles. */
+static void build_input(tw_mega_gen *g) {
+    tw_builder *b = g->b;
+    const int half = (int)g->p->rotated / 2;
+    tw_val n = g->arg[TW_MEGA_ARG_N], tokens = tw_mega_address(g, TW_W_OUT), last = tw_mega_address(g, TW_W_IN);
+    tw_val rope = tw_mega_address(g, TW_W_ROPE);
+    tw_push_if(b, tw_lt(b, g->thread, n));
+    tw_val first = tw_eq(b, g->step, tw_i32(b, 0));
+    tw_val from = tw_select(b, first, tw_mega_at(g, g->arg[TW_MEGA_ARG_TOKENS], g->thread, 4), last);
+    tw_st(b, (tw_attrs){.type = TW_T_i32}, tw_mega_at(g, tokens, g->thread, 4), (tw_val[]){tw_ld(b, load_i32, from)});
+    tw_pop(b);
+    tw_val i = tw_mega_thread_loop(g, tw_mul_imm(b, n, 2 * half));
+    tw_val at = tw_mega_at(g, g->arg[TW_MEGA_ARG_ANGLES], g->pos, 8 * half);
+    tw_val x = tw_ld(b, (tw_attrs){.type = TW_T_f32, .cache = TW_CACHE_cg}, tw_mega_at(g, at, i, 4));
+    tw_st(b, (tw_attrs){.type = TW_T_f32}, tw_mega_at(g, rope, i, 4), &x);
+    tw_pop(b);
+}
+
+static void build_embed(tw_mega_gen *g) {
+    tw_builder *b = g->b;
+    const tw_dtype t = g->p->embed;
+    tw_val from = tw_mega_word(g, TW_W_FROM), count = tw_mega_word(g, TW_W_COUNT);
+    tw_val tokens = tw_mega_address(g, TW_W_IN), table = tw_mega_address(g, TW_W_NORM);
+    tw_val x = tw_mega_address(g, TW_W_OUT);
+    tw_val position = tw_push_for(b, tw_i32(b, 0), g->arg[TW_MEGA_ARG_N], tw_i32(b, 1), false);
+    tw_val token = tw_ld(b, load_i32, tw_mega_at(g, tokens, position, 4));
+    tw_val i = tw_mega_thread_loop(g, count), column = tw_add(b, from, i);
+    const int64_t row = g->p->dim * (int64_t)(tw_dtype_bits(t) / 8);
+    tw_val at = tw_mega_at(g, tw_mega_at(g, table, token, row), column, (int64_t)tw_dtype_bits(t) / 8);
+    tw_val v = tw_mega_to_f32(g, t, tw_ld(b, (tw_attrs){.type = tw_mega_element(t), .cache = TW_CACHE_nc}, at));
+    tw_val to = tw_mega_at(g, tw_mega_at(g, x, position, g->p->dim * 4), column, 4);
+    tw_st(b, (tw_attrs){.type = TW_T_f32}, to, &v);
+    tw_pop(b);
+    tw_pop(b);
+}
+
+/* The best of all workers' bests: one warp, each lane some of them. */
+static void build_output(tw_mega_gen *g) {
+    tw_builder *b = g->b;
+    tw_val slots = tw_mega_word(g, TW_W_COUNT), best = tw_mega_address(g, TW_W_IN);
+    tw_val token = tw_mega_address(g, TW_W_OUT);
+    tw_push_if(b, tw_eq(b, g->warp, tw_i32(b, 0)));
+    tw_val value = tw_var_of(b, tw_f32(b, -3.4e38f)), id = tw_var_of(b, tw_i32(b, INT32_MAX));
+    tw_val i = tw_push_for(b, g->lane, slots, tw_i32(b, 32), false);
+    tw_val at = tw_mega_at(g, best, i, 8);
+    tw_val v = tw_ld(b, (tw_attrs){.type = TW_T_f32, .cache = TW_CACHE_cg}, at);
+    tw_val one = tw_ld(b, (tw_attrs){.type = TW_T_i32, .offset = 4, .cache = TW_CACHE_cg}, at);
+    tw_push_if(b, tw_lt(b, value, v));
+    tw_assign(b, value, v);
+    tw_assign(b, id, one);
+    tw_pop(b);
+    tw_pop(b);
+    tw_val most = tw_mega_warp_max(g, tw_add(b, value, tw_f32(b, 0)), 1, 32);
+    tw_val mine = tw_select(b, tw_eq(b, most, value), id, tw_i32(b, INT32_MAX)), all = tw_i32(b, -1);
+    for (int d = 1; d < 32; d *= 2) mine = tw_min(b, mine, tw_shfl(b, TW_MODE_bfly, mine, tw_i32(b, d), all));
+    mine = tw_select(b, tw_eq(b, mine, tw_i32(b, INT32_MAX)), tw_i32(b, 0), mine);
+    tw_push_if(b, tw_eq(b, g->lane, tw_i32(b, 0)));
+    tw_st(b, (tw_attrs){.type = TW_T_i32}, token, &mine);
+    tw_st(b, (tw_attrs){.type = TW_T_i32}, tw_mega_at(g, g->arg[TW_MEGA_ARG_OUT], g->step, 4), &mine);
+    tw_pop(b);
+    tw_pop(b);
+}
+
+/* ---- the loop */
+
+static void dispatch(tw_mega_gen *g, tw_val kind) {
+    tw_builder *b = g->b;
+    static const struct {
+        tw_mega_kind kind;
+        void (*build)(tw_mega_gen *g);
+    } plain[] = {{TW_MEGA_ATTEND, tw_mega_build_attend}, {TW_MEGA_MERGE, tw_mega_build_merge},
+                 {TW_MEGA_EMBED, build_embed},           {TW_MEGA_INPUT, build_input},
+                 {TW_MEGA_OUTPUT, build_output}};
+    tw_val project = tw_eq(b, kind, tw_i32(b, TW_MEGA_PROJECT)), ffn = tw_eq(b, kind, tw_i32(b, TW_MEGA_FFN));
+    tw_val qkv = tw_eq(b, kind, tw_i32(b, TW_MEGA_QKV)), head = tw_eq(b, kind, tw_i32(b, TW_MEGA_HEAD));
+    tw_push_if(b, tw_or(b, tw_or(b, project, ffn), tw_or(b, qkv, head)));
+    tw_mega_build_product(g, kind);
+    tw_push_else(b);
+    for (int i = 0; i < 5; i++) {
+        tw_push_if(b, tw_eq(b, kind, tw_i32(b, plain[i].kind)));
+        plain[i].build(g);
+        tw_pop(b);
+    }
+    tw_pop(b);
+}
+
+static void build_workers(tw_mega_gen *g, tw_val records, tw_val count) {
+    tw_builder *b = g->b;
+    g->slot = tw_var_of(b, tw_i32(b, 0));
+    g->phase = tw_var_of(b, tw_i32(b, 0));
+    g->gave_up = tw_var_of(b, tw_i32(b, 0));
+    tw_val word = tw_mega_at(g, records, g->lane, 4);
+    g->step = tw_push_for(b, tw_i32(b, 0), g->arg[TW_MEGA_ARG_STEPS], tw_i32(b, 1), false);
+    g->epoch = tw_add_imm(b, tw_add(b, g->arg[TW_MEGA_ARG_EPOCH], g->step), 1);
+    g->pos = tw_add(b, g->arg[TW_MEGA_ARG_POS], g->step);
+    /* Records are read an instruction ahead; behind the last there is one more. */
+    tw_val next = tw_var_of(b, tw_ld(b, (tw_attrs){.type = TW_T_i32, .cache = TW_CACHE_nc}, word));
+    tw_val r = tw_push_for(b, tw_i32(b, 0), count, tw_i32(b, 1), false);
+    g->record = tw_var_of(b, next);
+    tw_attrs ahead = {.type = TW_T_i32, .offset = TW_MEGA_RECORD, .cache = TW_CACHE_nc};
+    tw_ld_vec(b, ahead, tw_mega_at(g, word, r, TW_MEGA_RECORD), &next);
+    wait_edge(g, r);
+    tw_val kind = tw_mega_word(g, TW_W_KIND);
+    tw_push_if(b, tw_ne(b, kind, tw_i32(b, TW_MEGA_WAIT)));
+    dispatch(g, kind);
+    arrive(g);
+    tw_pop(b);
+    tw_pop(b);
+    tw_pop(b);
+}
+
+static void declare(tw_mega_gen *g) {
+    tw_builder *b = g->b;
+    static const struct {
+        const char *name;
+        tw_type type; /* none: a pointer */
+        int align;
+        bool read_only;
+    } parameters[TW_MEGA_ARGS] = {
+        [TW_MEGA_ARG_WORKERS] = {"workers", TW_T_none, 32, true}, [TW_MEGA_ARG_COUNTERS] = {"counters", TW_T_none, 128, false},
+        [TW_MEGA_ARG_TOKENS] = {"tokens", TW_T_none, 4, true},    [TW_MEGA_ARG_ANGLES] = {"angles", TW_T_none, 4, true},
+        [TW_MEGA_ARG_OUT] = {"out", TW_T_none, 4, false},         [TW_MEGA_ARG_ABORT] = {"abort", TW_T_none, 32, false},
+        [TW_MEGA_ARG_POS] = {"pos", TW_T_i32, 0, false},          [TW_MEGA_ARG_N] = {"n", TW_T_i32, 0, false},
+        [TW_MEGA_ARG_STEPS] = {"steps", TW_T_i32, 0, false},      [TW_MEGA_ARG_EPOCH] = {"epoch", TW_T_i32, 0, false},
+    };
+    for (int i = 0; i < TW_MEGA_ARGS; i++)
+        g->arg[i] = parameters[i].type == TW_T_none
+                        ? tw_pointer_add(b, parameters[i].name, parameters[i].align, parameters[i].read_only)
+                        : tw_parameter_add(b, parameters[i].name, parameters[i].type);
+    tw_shared_add(b, "memory", g->p->shared_bytes, 1024, true);
+    g->shared = tw_shared_base(b, "memory");
+}
+
+static void init_barriers(tw_mega_gen *g, tw_val tid) {
+    tw_builder *b = g->b;
+    const tw_mega_plan *p = g->p;
+    tw_push_if(b, tw_lt(b, tid, tw_i32(b, p->tuning.stages)));
+    tw_val full = tw_mega_at(g, tw_add_imm(b, g->shared, p->full), tid, 8);
+    tw_val empty = tw_mega_at(g, tw_add_imm(b, g->shared, p->empty), tid, 8);
+    tw_do(b, TW_OP_mbarrier_init, (tw_attrs){0}, full, tw_i32(b, 1));
+    tw_do(b, TW_OP_mbarrier_init, (tw_attrs){0}, empty, tw_i32(b, p->tuning.warps));
+    tw_do(b, TW_OP_fence_mbarrier_init, (tw_attrs){0}, TW_NONE, TW_NONE);
+    tw_pop(b);
+    tw_do(b, TW_OP_barrier, (tw_attrs){0}, TW_NONE, TW_NONE);
+}
+
+tw_kernel *tw_mega_build(const tw_mega_plan *p) {
+    const int threads = 32 + tw_mega_threads(p);
+    tw_kernel *k = tw_kernel_new("step", p->target->sm, threads);
+    if (!k) return NULL;
+    k->cooperative = true;
+    k->min_blocks = 1;
+    tw_builder b = tw_builder_of(k);
+    tw_mega_gen g = {.b = &b, .p = p};
+    declare(&g);
+    tw_val tid = tw_sreg(&b, TW_SREG_tid_x);
+    g.lane = tw_rem(&b, tid, 32);
+    init_barriers(&g, tid);
+    tw_val self = tw_mega_at(&g, g.arg[TW_MEGA_ARG_WORKERS], tw_sreg(&b, TW_SREG_ctaid_x), sizeof(tw_mega_worker));
+    tw_val at[2] = {{0}}, count[2] = {{0}};
+    tw_ld_vec(&b, (tw_attrs){.type = TW_T_i64, .vec = 2, .cache = TW_CACHE_nc}, self, at);
+    tw_ld_vec(&b, (tw_attrs){.type = TW_T_i32, .vec = 2, .offset = 16, .cache = TW_CACHE_nc}, self, count);
+    tw_push_roles(&b, (const int[]){0, 1, 1, 1 + p->tuning.warps}, 2);
+    tw_mega_build_producer(&g, at[0], count[0]);
+    tw_next_role(&b);
+    g.thread = tw_add_imm(&b, tid, -32);
+    g.warp = tw_shr(&b, g.thread, 5);
+    g.row = tw_shr(&b, g.lane, 2);
+    g.column = tw_rem(&b, g.lane, 4);
+    build_workers(&g, at[1], count[1]);
+    tw_pop(&b);
+    return k;
+}

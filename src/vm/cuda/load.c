@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From a checked schedule to what the kernel reads: buffers, tapes, and a record for each instruction. */
+#include "base/diag.h"
+#include "base/thread.h"
+#include "vm/cuda/machine.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- buffers and vectors */
+
+static size_t buffer_size(const tw_buffer *b) {
+    return (size_t)b->shape[0] * (size_t)b->shape[1] * (size_t)tw_buffer_row_bytes(b);
+}
+
+/* The cache is one for all programs, by name. */
+static tw_status cache(tw_cuda_vm *vm, const tw_buffer *b, uint64_t *out, tw_diag *diag) {
+    for (tw_mega_named *e = vm->named; e; e = e->next) {
+        if (!e->name || strcmp(e->name, b->name)) continue;
+        if (memcmp(e->shape, b->shape, sizeof e->shape) || e->dtype != b->dtype)
+            return tw_fail(diag, TW_ERR_MISMATCH, "the programs disagree on the shape of %s", b->name);
+        *out = e->address;
+        return TW_OK;
+    }
+    tw_status st = tw_mega_alloc(vm, NULL, b->name, NULL, buffer_size(b), false, out, diag);
+    if (st != TW_OK) return st;
+    tw_mega_named *e = tw_arena_alloc(&vm->arena, sizeof *e);
+    const char *name = tw_arena_strdup(&vm->arena, b->name);
+    if (!e || !name) return tw_fail_memory(diag);
+    *e = (tw_mega_named){vm->named, name, NULL, {b->shape[0], b->shape[1], b->shape[2]}, b->dtype, *out};
+    vm->named = e;
+    return TW_OK;
+}
+
+static tw_mega_named *known(tw_cuda_vm *vm, const tw_weight *w) {
+    for (tw_mega_named *e = vm->named; e; e = e->next)
+        if (e->weight == w) return e;
+    return NULL;
+}
+
+/* A weight as it is stored, or as floats. */
+static tw_status upload_weight(tw_cuda_vm *vm, const tw_weight *w, bool floats, uint64_t *out, tw_diag *diag) {
+    const size_t es = floats ? 4 : tw_dtype_bits(w->dtype) / 8;
+    unsigned char *data = malloc((size_t)w->rows * (size_t)w->cols * es);
+    tw_mega_named *e = tw_arena_alloc(&vm->arena, sizeof *e);
+    tw_status st = data && e ? TW_OK : tw_fail_memory(diag);
+    for (int64_t i = 0; i < w->rows && st == TW_OK; i++) {
+        unsigned char *row = data + (size_t)i * (size_t)w->cols * es;
+        if (floats)
+            tw_weight_read(w, i, 0, w->cols, (float *)(void *)row);
+        else
+            tw_weight_read_raw(w, i, 0, w->cols, row);
+    }
+    if (st == TW_OK)
+        st = tw_mega_alloc(vm, NULL, w->name, data, (size_t)w->rows * (size_t)w->cols * es, true, out, diag);
+    free(data);
+    if (st != TW_OK) return st;
+    *e = (tw_mega_named){.next = vm->named, .weight = w, .address = *out};
+    vm->named = e;
+    return TW_OK;
+}
+
+/* A norm as floats or, `table`, the embedding as stored; 0 where the operand is absent. */
+static tw_status weight(tw_cuda_vm *vm, const tw_schedule *s, int at, bool table, uint64_t *out, tw_diag *diag) {
+    *out = 0;
+    if (at < 0) return TW_OK;
+    const tw_buffer *b = &s->buffers[at];
+    const tw_weight *w = tw_model_find(vm->m, b->name);
+    if (!w || w->rows != b->shape[1] || w->cols != b->shape[2] || w->dtype != b->dtype)
+        return tw_fail(diag, TW_ERR_MISMATCH, "the schedule's %.80s is not a weight of this model", b->name);
+    tw_mega_named *e = known(vm, w);
+    if (!e) return upload_weight(vm, w, !table, out, diag);
+    *out = e->address;
+    return TW_OK;
+}
+
+static tw_status make_buffers(tw_cuda_vm *vm, tw_mega_program *p, tw_diag *diag) {
+    const tw_schedule *s = p->s;
+    p->buffer = tw_arena_array(&vm->arena, (size_t)s->n_buffers + 1, sizeof *p->buffer);
+    tw_status st = p->buffer ? TW_OK : tw_fail_memory(diag);
+    for (int i = 0; i < s->n_buffers && st == TW_OK; i++) {
+        const tw_buffer *b = &s->buffers[i];
+        if (b->kind == TW_BUFFER_KV)
+            st = cache(vm, b, &p->buffer[i], diag);
+        else if (b->kind != TW_BUFFER_WEIGHT)
+            st = tw_mega_alloc(vm, p, b->name, NULL, buffer_size(b), false, &p->buffer[i], diag);
+    }
+    return st;
+}
+
+/* ---- records */
+
+static void put_address(int32_t *record, int word, uint64_t address) {
+    record[word] = (int32_t)(uint32_t)address;
+    record[word + 1] = (int32_t)(uint32_t)(address >> 32);
+}
+
+static const tw_instr *find_op(const tw_schedule *s, tw_op op) {
+    for (int w = 0; w < s->n_workers; w++)
+        for (int i = 0; i < s->workers[w].count; i++)
+            if (s->workers[w].list[i].op == op) return &s->workers[w].list[i];
+    return NULL;
+}
+
+/* The words that say where an instruction's operands are: word, operand; of weights the address is found. */
+typedef struct operand_word {
+    int word, operand;
+    bool is_weight, table;
+} operand_word;
+
+static const struct {
+    tw_mega_kind kind;
+    operand_word words[8];
+    int n;
+} layout[TW_OP_COUNT] = {
+    [TW_OP_INPUT] = {TW_MEGA_INPUT, {{TW_W_OUT, TW_INPUT_TOKENS, 0, 0}, {TW_W_ROPE, TW_INPUT_ROPE, 0, 0}}, 2},
+    [TW_OP_EMBED] = {TW_MEGA_EMBED,
+                     {{TW_W_IN, TW_EMBED_TOKENS, 0, 0}, {TW_W_NORM, TW_EMBED_TABLE, 1, 1}, {TW_W_OUT, TW_EMBED_X, 0, 0}},
+                     3},
+    [TW_OP_QKV] = {TW_MEGA_QKV,
+                   {{TW_W_IN, TW_QKV_X, 0, 0},
+                    {TW_W_NORM, TW_QKV_NORM, 1, 0},
+                    {TW_W_OUT, TW_QKV_Q, 0, 0},
+                    {TW_W_K_CACHE, TW_QKV_K, 0, 0},
+                    {TW_W_V_CACHE, TW_QKV_V, 0, 0},
+                    {TW_W_Q_NORM, TW_QKV_Q_NORM, 1, 0},
+                    {TW_W_K_NORM, TW_QKV_K_NORM, 1, 0},
+                    {TW_W_ROPE, TW_QKV_ROPE, 0, 0}},
+                   8},
+    [TW_OP_ATTEND] = {TW_MEGA_ATTEND,
+                      {{TW_W_IN, TW_ATTEND_Q, 0, 0}, {TW_W_K_CACHE, TW_ATTEND_K, 0, 0}, {TW_W_V_CACHE, TW_ATTEND_V, 0, 0}},
+                      3},
+    [TW_OP_MERGE] = {TW_MEGA_MERGE, {{TW_W_IN, TW_MERGE_PART, 0, 0}, {TW_W_OUT, TW_MERGE_OUT, 0, 0}}, 2},
+    [TW_OP_PROJECT] = {TW_MEGA_PROJECT, {{TW_W_IN, TW_PROJECT_IN, 0, 0}, {TW_W_OUT, TW_PROJECT_X, 0, 0}}, 2},
+    [TW_OP_FFN] = {TW_MEGA_FFN,
+                   {{TW_W_IN, TW_FFN_X, 0, 0}, {TW_W_NORM, TW_FFN_NORM, 1, 0}, {TW_W_OUT, TW_FFN_H, 0, 0}},
+                   3},
+    [TW_OP_HEAD] = {TW_MEGA_HEAD,
+                    {{TW_W_IN, TW_HEAD_X, 0, 0},
+                     {TW_W_NORM, TW_HEAD_NORM, 1, 0},
+                     {TW_W_OUT, TW_HEAD_LOGITS, 0, 0},
+                     {TW_W_K_CACHE, TW_HEAD_BEST, 0, 0}},
+                    4},
+    [TW_OP_OUTPUT] = {TW_MEGA_OUTPUT, {{TW_W_IN, TW_OUTPUT_BEST, 0, 0}, {TW_W_OUT, TW_OUTPUT_TOKEN, 0, 0}}, 2},
+};
+
+static tw_status addresses(tw_cuda_vm *vm, const tw_mega_program *p, const tw_instr *in, int32_t *record,
+                           tw_diag *diag) {
+    for (int i = 0; i < layout[in->op].n; i++) {
+        const operand_word *w = &layout[in->op].words[i];
+        const int at = in->operand[w->operand];
+        uint64_t address = at < 0 ? 0 : p->buffer[at];
+        if (w->is_weight) {
+            tw_status st = weight(vm, p->s, at, w->table, &address, diag);
+            if (st != TW_OK) return st;
+        }
+        put_address(record, w->word, address);
+    }
+    return TW_OK;
+}
+
+/* Everything but the strip's words. */
+static tw_status write_record(tw_cuda_vm *vm, const tw_mega_program *p, const tw_instr *in, int32_t *record,
+                              tw_diag *diag) {
+    const int64_t *q = in->param;
+    record[TW_W_KIND] = (int32_t)layout[in->op].kind;
+    record[TW_W_FROM] = (int32_t)q[TW_FROM];
+    record[TW_W_COUNT] = (int32_t)(q[TW_TO] - q[TW_FROM]);
+    if (in->op == TW_OP_ATTEND) {
+        record[TW_W_STAGES] = (int32_t)q[TW_ATTEND_SPLIT];
+        record[TW_W_CHUNKS] = (int32_t)q[TW_ATTEND_SPLITS];
+        record[TW_W_K] = (int32_t)q[TW_ATTEND_WINDOW];
+        put_address(record, TW_W_OUT,
+                    p->buffer[in->operand[q[TW_ATTEND_SPLITS] > 1 ? TW_ATTEND_PART : TW_ATTEND_OUT]]);
+    } else if (in->op == TW_OP_MERGE) {
+        record[TW_W_CHUNKS] = (int32_t)q[TW_MERGE_SPLITS];
+    } else if (in->op == TW_OP_FFN) {
+        record[TW_W_SLOT] = (int32_t)p->s->buffers[in->operand[TW_FFN_H]].shape[2];
+    } else if (in->op == TW_OP_HEAD) {
+        record[TW_W_SLOT] = (int32_t)q[TW_HEAD_SLOT];
+    } else if (in->op == TW_OP_OUTPUT) {
+        record[TW_W_COUNT] = (int32_t)p->s->buffers[in->operand[TW_OUTPUT_BEST]].shape[0];
+    } else if (in->op == TW_OP_INPUT) {
+        const tw_instr *out = find_op(p->s, TW_OP_OUTPUT);
+        put_address(record, TW_W_IN, out ? p->buffer[out->operand[TW_OUTPUT_TOKEN]] : 0);
+    }
+    return addresses(vm, p, in, record, diag);
+}
+
+/* ---- workers */
+
+typedef struct loading {
+    tw_cuda_vm *vm;
+    tw_mega_program *p;
+    tw_mega_worker *workers;
+    int32_t **records; /* [worker]: complete but for what the tape adds */
+    int *record_of;    /* unused where waits take none */
+    _Atomic int next;
+    _Atomic bool failed;
+    tw_status status;
+    tw_diag diag;
+} loading;
+
+static int records_of(const tw_instr *in) {
+    return in->n_waits > 1 ? in->n_waits : 1;
+}
+
+static int64_t stages_of(const tw_mega_program *p, int worker) {
+    int64_t n = 0;
+    for (int i = 0; i < p->s->workers[worker].count; i++) {
+        const tw_instr *in = &p->s->workers[worker].list[i];
+        if (!tw_mega_has_tape(in->op)) continue;
+        tw_mega_shape shape;
+        tw_mega_shape_of(&p->plan, p->s, in, &shape);
+        n += tw_mega_stages(&p->plan, &shape);
+    }
+    return n;
+}
+
+static tw_status locked_alloc(tw_cuda_vm *vm, const void *owner, const char *name, const void *data, size_t bytes,
+                              uint64_t *address, tw_diag *diag) {
+    pthread_mutex_lock(&vm->lock);
+    tw_status st = tw_mega_alloc(vm, owner, name, data, bytes, true, address, diag);
+    pthread_mutex_unlock(&vm->lock);
+    return st;
+}
+
+/* One instruction's stages onto the tape, and what the record says of them. */
+static tw_status load_strip(loading *l, const tw_instr *in, unsigned char *stages, int32_t *record, int64_t *taken,
+                            tw_diag *diag) {
+    tw_mega_program *p = l->p;
+    tw_mega_shape shape;
+    tw_mega_shape_of(&p->plan, p->s, in, &shape);
+    const size_t rows = (size_t)shape.units * TW_MEGA_ROWS;
+    tw_mega_strip strip = {.stages = stages};
+    strip.scales = malloc(2 * rows * sizeof *strip.scales);
+    if (!strip.scales) return tw_fail_memory(diag);
+    strip.bias = strip.scales + rows;
+    tw_status st = tw_mega_pack(&p->plan, l->vm->m, p->s, in, l->vm->options.dequantise, &strip, diag);
+    uint64_t bias = 0, scales = 0;
+    if (st == TW_OK && strip.has_bias) st = locked_alloc(l->vm, p, "bias", strip.bias, rows * 4, &bias, diag);
+    if (st == TW_OK && strip.has_scales) st = locked_alloc(l->vm, p, "scales", strip.scales, rows * 4, &scales, diag);
+    free(strip.scales);
+    record[TW_W_UNITS] = shape.units;
+    record[TW_W_GROUP] = shape.group_units;
+    record[TW_W_STAGES] = shape.run / p->plan.tuning.blocks;
+    record[TW_W_CHUNKS] = shape.chunks;
+    record[TW_W_K] = (int32_t)shape.columns;
+    put_address(record, TW_W_BIAS, bias);
+    put_address(record, TW_W_SCALES, scales);
+    *taken = tw_mega_stages(&p->plan, &shape);
+    return st;
+}
+
+static tw_status load_worker(loading *l, int worker, tw_diag *diag) {
+    tw_mega_program *p = l->p;
+    const tw_worker *w = &p->s->workers[worker];
+    const int64_t stages = stages_of(p, worker), bytes = stages * p->plan.stage_bytes;
+    unsigned char *tape = malloc((size_t)bytes + 1);
+    if (!tape) return tw_fail_memory(diag);
+    tw_status st = TW_OK;
+    int64_t at = 0;
+    int record = 0;
+    for (int i = 0; i < w->count && st == TW_OK; i++) {
+        record += records_of(&w->list[i]);
+        if (!tw_mega_has_tape(w->list[i].op)) continue;
+        int64_t taken = 0;
+        int32_t *words = l->records[worker] + (record - 1) * (TW_MEGA_RECORD / 4);
+        st = load_strip(l, &w->list[i], tape + at * p->plan.stage_bytes, words, &taken, diag);
+        at += taken;
+    }
+    tw_mega_worker *out = &l->workers[worker];
+    out->stages = (int32_t)stages;
+    out->count = record;
+    if (st == TW_OK) st = locked_alloc(l->vm, p, "tape", tape, (size_t)bytes, &out->tape, diag);
+    if (st == TW_OK)
+        st = locked_alloc(l->vm, p, "records", l->records[worker], (size_t)(record + 1) * TW_MEGA_RECORD, &out->records,
+                          diag);
+    free(tape);
+    return st;
+}
+
+static void *load_some(void *context) {
+    loading *l = context;
+    for (;;) {
+        int w = atomic_fetch_add(&l->next, 1);
+        if (w >= l->p->s->n_workers || atomic_load(&l->failed)) return NULL;
+        tw_diag d;
+        tw_diag_clear(&d);
+        tw_status st = load_worker(l, w, &d);
+        if (st == TW_OK) continue;
+        pthread_mutex_lock(&l->vm->lock);
+        if (!atomic_exchange(&l->failed, true)) {
+            l->status = st;
+            l->diag = d;
+        }
+        pthread_mutex_unlock(&l->vm->lock);
+    }
+}
+
+/* Tapes are packed by all cores; the emulator's by one, so that addresses are the same in every run. */
+static tw_status load_all(loading *l, tw_diag *diag) {
+    enum { MOST = 64 };
+    pthread_t threads[MOST];
+    int started = 0, cpus[1], n = l->vm->emu ? 1 : tw_allowed_cpus(cpus, 1);
+    for (int i = 1; i < n && i <= MOST; i++) started += !pthread_create(&threads[started], NULL, load_some, l);
+    load_some(l);
+    for (int i = 0; i < started; i++) pthread_join(threads[i], NULL);
+    if (l->status != TW_OK && diag) *diag = l->diag;
+    return l->status;
+}
+
+static tw_status make_records(loading *l, int worker, tw_diag *diag) {
+    tw_mega_program *p = l->p;
+    const tw_worker *w = &p->s->workers[worker];
+    int n = 0;
+    for (int i = 0; i < w->count; i++) n += records_of(&w->list[i]);
+    int32_t *record = l->records[worker] = calloc((size_t)n + 1, TW_MEGA_RECORD);
+    tw_status st = record ? TW_OK : tw_fail_memory(diag);
+    for (int i = 0; i < w->count && st == TW_OK; i++) {
+        const tw_instr *in = &w->list[i];
+        for (int j = 0; j < records_of(in); j++, record += TW_MEGA_RECORD / 4) {
+            const bool last = j == records_of(in) - 1;
+            record[TW_W_KIND] = TW_MEGA_WAIT;
+            record[TW_W_WAIT] = j < in->n_waits ? in->waits[j].counter * TW_MEGA_COUNTER : -1;
+            record[TW_W_THRESHOLD] = j < in->n_waits ? (int32_t)in->waits[j].threshold : 0;
+            record[TW_W_ARRIVE] = last && in->arrive >= 0 ? in->arrive * TW_MEGA_COUNTER : -1;
+            if (last) st = write_record(l->vm, p, in, record, diag);
+        }
+    }
+    return st;
+}
+
+tw_status tw_mega_load(tw_cuda_vm *vm, tw_mega_program *p, tw_diag *diag) {
+    const tw_schedule *s = p->s;
+    loading l = {.vm = vm, .p = p};
+    tw_status st = make_buffers(vm, p, diag);
+    l.workers = calloc((size_t)s->n_workers, sizeof *l.workers);
+    l.records = calloc((size_t)s->n_workers, sizeof *l.records);
+    const size_t lines = ((size_t)s->n_counters + 1) * TW_MEGA_COUNTER;
+    void *zeros = calloc(1, lines);
+    if (st == TW_OK && (!l.workers || !l.records || !zeros)) st = tw_fail_memory(diag);
+    for (int w = 0; w < s->n_workers && st == TW_OK; w++) st = make_records(&l, w, diag);
+    if (st == TW_OK) st = load_all(&l, diag);
+    if (st == TW_OK)
+        st = tw_mega_alloc(vm, p, "workers", l.workers, (size_t)s->n_workers * sizeof *l.workers, true, &p->workers, diag);
+    if (st == TW_OK) st = tw_mega_alloc(vm, p, "counters", zeros, lines, false, &p->counters, diag);
+    if (st == TW_OK) st = tw_mega_alloc(vm, p, "abort", zeros, sizeof(tw_mega_abort), false, &p->abort, diag);
+    for (int w = 0; w < s->n_workers && st == TW_OK; w++) {
+        p->tape_bytes += (int64_t)l.workers[w].stages * p->plan.stage_bytes;
+    }
+    p->streamed_bytes = p->tape_bytes;
+    for (int w = 0; l.records && w < s->n_workers; w++) free(l.records[w]);
+    free(l.records);
+    free(l.workers);
+    free(zeros);
+    return st;
+}

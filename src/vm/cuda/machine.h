@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The machine's inside: programs and their memory, on a device or in the emulator. */
+#ifndef TW_VM_CUDA_MACHINE_H
+#define TW_VM_CUDA_MACHINE_H
+
+#include "emu/emu.h"
+#include "vm/cuda/mega.h"
+
+#include <pthread.h>
+
+typedef struct tw_mega_program {
+    const tw_schedule *s;
+    tw_mega_plan plan;
+    tw_kernel *kernel;      /* emulated */
+    tw_cuda_module *module; /* on a device */
+    uint64_t *buffer;       /* [buffer]: addresses; 0: weights */
+    uint64_t workers, counters, tokens, out, abort;
+    int32_t epoch; /* steps begun */
+    float *logits; /* host */
+    int64_t logit_rows, tape_bytes, streamed_bytes;
+    struct tw_mega_program *next;
+} tw_mega_program;
+
+typedef struct tw_mega_memory { /* everything allocated on the device, to be given back */
+    struct tw_mega_memory *next;
+    const void *owner; /* a program, or NULL: the machine */
+    uint64_t address;
+} tw_mega_memory;
+
+typedef struct tw_mega_named { /* caches by name, weights' vectors by weight */
+    struct tw_mega_named *next;
+    const char *name;
+    const void *weight;
+    int64_t shape[3];
+    tw_dtype dtype;
+    uint64_t address;
+} tw_mega_named;
+
+struct tw_cuda_vm {
+    const tw_model *m;
+    tw_cuda_vm_options options;
+    const tw_target *target;
+    int workers;
+    tw_cuda *cuda;
+    tw_emu *emu;
+    tw_arena arena;
+    pthread_mutex_t lock; /* of the device's memory, while tapes are packed */
+    tw_mega_memory *memory;
+    tw_mega_named *named;
+    tw_mega_program *programs;
+    int n_programs;
+    uint64_t angles;
+    int64_t angle_rows, angle_length; /* the sequence's length that they were made for */
+};
+
+/* memory.c. `data` NULL: uninitialised. */
+tw_status tw_mega_alloc(tw_cuda_vm *vm, const void *owner, const char *name, const void *data, size_t bytes,
+                        bool read_only, uint64_t *address, tw_diag *diag);
+void tw_mega_free(tw_cuda_vm *vm, const void *owner); /* everything of that owner */
+tw_status tw_mega_write(tw_cuda_vm *vm, uint64_t to, const void *data, size_t bytes, tw_diag *diag);
+tw_status tw_mega_read(tw_cuda_vm *vm, void *data, uint64_t from, size_t bytes, tw_diag *diag);
+
+/* load.c: the program's buffers, tapes and records. */
+tw_status tw_mega_load(tw_cuda_vm *vm, tw_mega_program *p, tw_diag *diag);
+
+#endif

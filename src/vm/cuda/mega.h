@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The megakernel's inside: what the generator, the tape's packer, the table's writer and the machine agree on.
+
+   A block owns an SM. Its first warp feeds a ring of stages in shared memory from the block's weight tape; the others
+   multiply what lies there. A stage is `warps` x `blocks` pieces of 512 bytes, each the weights of 8 rows along some
+   columns, in the order in which the lanes of a warp want them:
+
+     unit      8 rows of a matrix, whole
+     group     up to PART_ROWS rows, whose sums are joined and handed on together
+     chunk     columns whose activations lie in shared memory at once
+     piece     8 rows x `depth` columns: lane (g, t) = lane / 4, lane % 4 has 16 bytes of row g
+
+   The tape runs through groups, their chunks, the chunk's units, and for each unit through its stages; of a chunk's
+   pieces warp w has the w-th run. */
+#ifndef TW_VM_CUDA_MEGA_H
+#define TW_VM_CUDA_MEGA_H
+
+#include "device/target.h"
+#include "ir/ir.h"
+#include "model/model.h"
+#include "schedule/schedule.h"
+#include "vm/cuda/vm.h"
+
+enum {
+    TW_MEGA_PIECE = 512,  /* bytes */
+    TW_MEGA_ROWS = 8,     /* of a unit */
+    TW_MEGA_PART_ROWS = 128,
+    TW_MEGA_HEADS = 4,    /* query heads that attention takes at once */
+    TW_MEGA_RECORD = 128, /* bytes of an instruction's record */
+};
+
+/* How weights lie in pieces. */
+typedef struct tw_mega_format {
+    tw_dtype dtype;
+    int group;
+    int depth;      /* columns of a piece */
+    int steps;      /* of the tensor cores' k, 16, a piece takes */
+    bool half;      /* multiplied as f16, else as bf16 */
+    int scale_bytes; /* of a piece, behind the stage's pieces; 0: a scale a row, or none */
+} tw_mega_format;
+bool tw_mega_format_of(tw_dtype dtype, int group, tw_mega_format *f); /* false: there is none */
+
+/* A matrix (or several that share an input) as an instruction has it. */
+typedef struct tw_mega_shape {
+    int64_t columns;
+    int chunks, run; /* run: pieces of a chunk that a warp has, a multiple of `blocks` */
+    int64_t chunk_columns;
+    int units, group_units;
+} tw_mega_shape;
+
+/* Everything the kernel is generated for. */
+typedef struct tw_mega_plan {
+    const tw_target *target;
+    tw_cuda_vm_tuning tuning; /* complete */
+    int tokens;               /* positions a step holds at most */
+    bool all_logits;
+    /* the model */
+    int64_t dim, heads, kv_heads, head_dim, rotated, vocab;
+    int max_columns;
+    bool qk_norm;
+    float norm_eps, attn_scale;
+    tw_dtype kv, embed;
+    int64_t max_seq;
+    tw_mega_format body, head; /* the matrices of layers, and the head's */
+    /* shared memory, bytes from the start of one dynamic object */
+    int stage_bytes, ring, full, empty, x, x_pitch, x_low, part, part_buffers, sums, scratch, shared_bytes;
+    int64_t chunk_most; /* columns of activations that fit */
+    int n_workers;
+} tw_mega_plan;
+
+/* From a checked schedule: TW_ERR_UNSUPPORTED with the reason when the machine does not cover it. */
+tw_status tw_mega_plan_of(tw_mega_plan *p, const tw_schedule *s, const tw_model *m, const tw_target *t,
+                          const tw_cuda_vm_tuning *tuning, tw_diag *diag);
+void tw_mega_shape_of(const tw_mega_plan *p, const tw_schedule *s, const tw_instr *in, tw_mega_shape *out);
+bool tw_mega_has_tape(tw_op op);
+const tw_mega_format *tw_mega_format_for(const tw_mega_plan *p, tw_op op);
+int tw_mega_stages(const tw_mega_plan *p, const tw_mega_shape *s); /* of the tape */
+
+/* tape.c: one instruction's part of the tape, tw_mega_stages stages; with it what belongs to its rows in the tape's
+   order: scales (int8 with one a row) and biases, or zeros. */
+typedef struct tw_mega_strip {
+    unsigned char *stages;
+    float *scales, *bias; /* units * 8 each */
+    bool has_scales, has_bias;
+} tw_mega_strip;
+tw_status tw_mega_pack(const tw_mega_plan *p, const tw_model *m, const tw_schedule *s, const tw_instr *in,
+                       bool dequantise, tw_mega_strip *out, tw_diag *diag);
+
+/* An instruction's record: words of 32 bits. Addresses take two. */
+typedef enum tw_mega_kind {
+    TW_MEGA_WAIT, /* for a counter, and nothing else: instructions that wait for several have these before them */
+    TW_MEGA_INPUT,
+    TW_MEGA_EMBED,
+    TW_MEGA_QKV,
+    TW_MEGA_ATTEND,
+    TW_MEGA_MERGE,
+    TW_MEGA_PROJECT,
+    TW_MEGA_FFN,
+    TW_MEGA_HEAD,
+    TW_MEGA_OUTPUT
+} tw_mega_kind;
+
+enum {
+    TW_W_KIND,
+    TW_W_WAIT, /* bytes from the counters' start; -1: none */
+    TW_W_THRESHOLD,
+    TW_W_ARRIVE,
+    TW_W_FROM,  /* qkv, project, ffn, head, embed: rows; attend, merge: heads */
+    TW_W_COUNT, /* of those */
+    TW_W_UNITS,
+    TW_W_GROUP,  /* units of a group */
+    TW_W_STAGES, /* of a unit in a chunk; attend: the split */
+    TW_W_CHUNKS, /* attend, merge: splits */
+    TW_W_K,      /* columns; attend: the window */
+    TW_W_SLOT,   /* head */
+    TW_W_IN = 12,
+    TW_W_NORM = 14, /* embed: the table */
+    TW_W_BIAS = 16,
+    TW_W_SCALES = 18,
+    TW_W_OUT = 20,
+    TW_W_K_CACHE = 22, /* head: best */
+    TW_W_V_CACHE = 24,
+    TW_W_Q_NORM = 26,
+    TW_W_K_NORM = 28,
+    TW_W_ROPE = 30
+};
+
+/* A worker's entry in the table of workers: 32 bytes. */
+typedef struct tw_mega_worker {
+    uint64_t tape, records;
+    int32_t stages, count; /* of a step */
+    int64_t reserved;
+} tw_mega_worker;
+
+/* What a step is told: `tokens` follow. */
+typedef struct tw_mega_abort {
+    int32_t flag, worker, record, counter, target, seen, reserved[2];
+} tw_mega_abort;
+
+/* Kernel parameters, in order. */
+enum {
+    TW_MEGA_ARG_WORKERS,  /* tw_mega_worker[] */
+    TW_MEGA_ARG_COUNTERS, /* a line of 128 bytes each */
+    TW_MEGA_ARG_TOKENS,   /* i32[tokens]: the step's */
+    TW_MEGA_ARG_ANGLES,   /* f32[max_seq][2][rotated / 2] */
+    TW_MEGA_ARG_OUT,      /* i32[steps]: most likely tokens */
+    TW_MEGA_ARG_ABORT,    /* tw_mega_abort, its flag 0 */
+    TW_MEGA_ARG_POS,
+    TW_MEGA_ARG_N,     /* positions of the step */
+    TW_MEGA_ARG_STEPS, /* more than one: greedy, of one position each */
+    TW_MEGA_ARG_EPOCH, /* steps begun before this launch */
+    TW_MEGA_ARGS
+};
+enum { TW_MEGA_COUNTER = 128 /* bytes of a counter's line */ };
+
+tw_kernel *tw_mega_build(const tw_mega_plan *p); /* NULL: out of memory */
+
+#endif

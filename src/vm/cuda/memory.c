@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory of the device or of the emulator. */
+#include "base/diag.h"
+#include "vm/cuda/machine.h"
+
+#include <stdlib.h>
+
+tw_status tw_mega_alloc(tw_cuda_vm *vm, const void *owner, const char *name, const void *data, size_t bytes,
+                        bool read_only, uint64_t *address, tw_diag *diag) {
+    tw_mega_memory *e = malloc(sizeof *e);
+    if (!e) return tw_fail_memory(diag);
+    if (!bytes) bytes = 4;
+    if (vm->emu) {
+        e->address = tw_emu_alloc(vm->emu, name, data, bytes, read_only);
+        if (!e->address) {
+            free(e);
+            return tw_fail_memory(diag);
+        }
+    } else {
+        tw_status st = tw_cuda_alloc(vm->cuda, bytes, &e->address, diag);
+        if (st != TW_OK) {
+            free(e);
+            return st;
+        }
+        if (data) st = tw_cuda_upload(vm->cuda, e->address, data, bytes, diag);
+        if (st != TW_OK) {
+            tw_cuda_release(vm->cuda, e->address);
+            free(e);
+            return st;
+        }
+    }
+    e->owner = owner;
+    e->next = vm->memory;
+    vm->memory = e;
+    *address = e->address;
+    return TW_OK;
+}
+
+/* The emulator keeps its memory until it ends. */
+void tw_mega_free(tw_cuda_vm *vm, const void *owner) {
+    for (tw_mega_memory **at = &vm->memory; *at;) {
+        tw_mega_memory *e = *at;
+        if (e->owner != owner) {
+            at = &e->next;
+            continue;
+        }
+        *at = e->next;
+        if (vm->cuda) tw_cuda_release(vm->cuda, e->address);
+        free(e);
+    }
+}
+
+tw_status tw_mega_write(tw_cuda_vm *vm, uint64_t to, const void *data, size_t bytes, tw_diag *diag) {
+    if (!vm->emu) return tw_cuda_upload(vm->cuda, to, data, bytes, diag);
+    return tw_emu_write(vm->emu, to, data, bytes) ? TW_OK : tw_fail_memory(diag);
+}
+
+tw_status tw_mega_read(tw_cuda_vm *vm, void *data, uint64_t from, size_t bytes, tw_diag *diag) {
+    if (!vm->emu) return tw_cuda_download(vm->cuda, data, from, bytes, diag);
+    return tw_emu_read(vm->emu, from, data, bytes) ? TW_OK : tw_fail_memory(diag);
+}

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a schedule and a model ask of the kernel, and how it divides its shared memory. */
+#include "base/diag.h"
+#include "vm/cuda/mega.h"
+
+#include <string.h>
+
+enum { LINE = 128, CHUNK_BYTES = 72 << 10 };
+
+static int64_t up(int64_t x, int64_t unit) {
+    return (x + unit - 1) / unit * unit;
+}
+
+bool tw_mega_format_of(tw_dtype dtype, int group, tw_mega_format *f) {
+    *f = (tw_mega_format){.dtype = dtype, .group = group};
+    switch (dtype) {
+    case TW_F32: /* as the sum of two bf16, one behind the other */
+        f->depth = 16;
+        break;
+    case TW_F16:
+    case TW_BF16:
+        f->depth = 32;
+        f->half = dtype == TW_F16;
+        break;
+    default:
+        return false;
+    }
+    f->steps = 2;
+    return true;
+}
+
+bool tw_mega_has_tape(tw_op op) {
+    return op == TW_OP_QKV || op == TW_OP_PROJECT || op == TW_OP_FFN || op == TW_OP_HEAD;
+}
+
+const tw_mega_format *tw_mega_format_for(const tw_mega_plan *p, tw_op op) {
+    return op == TW_OP_HEAD ? &p->head : &p->body;
+}
+
+static int first_matrix(tw_op op) {
+    return op == TW_OP_QKV       ? TW_QKV_WQ
+           : op == TW_OP_PROJECT ? TW_PROJECT_W
+           : op == TW_OP_FFN     ? TW_FFN_UP
+                                 : TW_HEAD_W;
+}
+
+void tw_mega_shape_of(const tw_mega_plan *p, const tw_schedule *s, const tw_instr *in, tw_mega_shape *out) {
+    const tw_mega_format *f = tw_mega_format_for(p, in->op);
+    const int64_t rows = in->param[TW_TO] - in->param[TW_FROM];
+    *out = (tw_mega_shape){.columns = s->buffers[in->operand[first_matrix(in->op)]].shape[2]};
+    const int64_t a_stage = (int64_t)p->tuning.warps * p->tuning.blocks * f->depth; /* columns */
+    out->chunks = (int)((up(out->columns, a_stage) + p->chunk_most - 1) / p->chunk_most);
+    out->chunk_columns = up((out->columns + out->chunks - 1) / out->chunks, a_stage);
+    out->run = (int)(out->chunk_columns / p->tuning.warps / f->depth);
+    out->units = (int)(up(rows, TW_MEGA_ROWS) / TW_MEGA_ROWS) * (in->op == TW_OP_FFN ? 2 : 1);
+    out->group_units = TW_MEGA_PART_ROWS / TW_MEGA_ROWS;
+    /* Heads that are normed must not be cut. */
+    if (in->op == TW_OP_QKV && p->qk_norm)
+        out->group_units = (int)(TW_MEGA_PART_ROWS / p->head_dim * p->head_dim / TW_MEGA_ROWS);
+}
+
+int tw_mega_stages(const tw_mega_plan *p, const tw_mega_shape *s) {
+    return s->chunks * s->units * (s->run / p->tuning.blocks);
+}
+
+static tw_status refuse(tw_diag *diag, const char *what) {
+    return tw_fail(diag, TW_ERR_UNSUPPORTED, "the GPU's machine does not run %s yet: --device cpu does", what);
+}
+
+static tw_status covered(const tw_model *m, tw_diag *diag) {
+    if (m->n_experts) return refuse(diag, "mixtures of experts");
+    if (m->norm != TW_NORM_RMS) return refuse(diag, "layer norms");
+    if (m->positions.rows) return refuse(diag, "learned positions");
+    if (m->activation != TW_ACT_SILU) return refuse(diag, "activations other than SiLU");
+    if (m->rope.kind == TW_ROPE_NONE) return refuse(diag, "models without rope");
+    if (m->head_dim % 8 || m->head_dim > TW_MEGA_PART_ROWS) return refuse(diag, "heads of this size");
+    if (m->dim % 4 || m->ffn_dim % 4 || m->n_heads * m->head_dim % 4) return refuse(diag, "sizes that 4 does not divide");
+    for (int64_t i = 0; i < m->n_layers; i++)
+        if (!m->layers[i].gate.weight.rows) return refuse(diag, "layers without a gate");
+    return TW_OK;
+}
+
+/* Formats and the rest of what instructions say; every one must agree. */
+static tw_status read_instructions(tw_mega_plan *p, const tw_schedule *s, tw_diag *diag) {
+    bool body = false, head = false;
+    for (int w = 0; w < s->n_workers; w++)
+        for (int i = 0; i < s->workers[w].count; i++) {
+            const tw_instr *in = &s->workers[w].list[i];
+            if (in->op == TW_OP_ATTEND) {
+                const tw_dtype k = s->buffers[in->operand[TW_ATTEND_K]].dtype;
+                p->kv = k;
+                if (s->buffers[in->operand[TW_ATTEND_V]].dtype != k) return refuse(diag, "caches of different types");
+                if (in->param[TW_ATTEND_ROW_FROM] != 0 || in->param[TW_ATTEND_ROW_TO] != s->tokens)
+                    return refuse(diag, "attention of some of a step's positions");
+            }
+            if (in->op == TW_OP_HEAD) p->all_logits = s->buffers[in->operand[TW_HEAD_LOGITS]].shape[0] > 1;
+            if (!tw_mega_has_tape(in->op)) continue;
+            const tw_buffer *b = &s->buffers[in->operand[first_matrix(in->op)]];
+            tw_mega_format f, *known = in->op == TW_OP_HEAD ? &p->head : &p->body;
+            bool *seen = in->op == TW_OP_HEAD ? &head : &body;
+            if (!tw_mega_format_of(b->dtype, b->group, &f)) return refuse(diag, "these weights");
+            if (*seen && (known->dtype != f.dtype || known->group != f.group))
+                return refuse(diag, "layers whose weights are of several types");
+            *known = f;
+            *seen = true;
+            if (b->shape[2] > p->max_columns) p->max_columns = (int)b->shape[2];
+        }
+    return TW_OK;
+}
+
+static int take(int *at, int64_t bytes) {
+    int here = *at;
+    *at = (int)(here + up(bytes, LINE));
+    return here;
+}
+
+/* The ring gets what the rest leaves. */
+static tw_status divide(tw_mega_plan *p, tw_diag *diag) {
+    tw_cuda_vm_tuning *t = &p->tuning;
+    const int depth = p->body.depth > p->head.depth ? p->body.depth : p->head.depth;
+    const int64_t a_stage = (int64_t)t->warps * t->blocks * depth, T = p->tokens;
+    int64_t most = up(p->max_columns, a_stage);
+    while (most > a_stage && T * 4 * most > CHUNK_BYTES) most = up(most / 2, a_stage);
+    p->chunk_most = most;
+    p->x_pitch = (int)(2 * most + (T > 1 ? 64 : 0));
+    p->x_low = (int)(T * p->x_pitch);
+    p->part_buffers = T == 1 ? 2 : 1;
+    p->stage_bytes = t->warps * t->blocks * (TW_MEGA_PIECE + p->body.scale_bytes);
+    int64_t scratch = (int64_t)t->warps * TW_MEGA_HEADS * (p->head_dim + 2) * 4, x = 2 * (int64_t)p->x_low;
+    int at = 0;
+    p->x = take(&at, x > scratch ? x : scratch);
+    p->scratch = p->x;
+    p->part = take(&at, (int64_t)p->part_buffers * t->warps * T * TW_MEGA_PART_ROWS * 4);
+    p->sums = take(&at, (int64_t)t->warps * T * 4 + (int64_t)t->warps * 8);
+    p->full = take(&at, 64 * 8);
+    p->empty = take(&at, 64 * 8);
+    p->ring = at;
+    int64_t fit = (p->target->shared_block - at) / p->stage_bytes;
+    if (!t->stages) t->stages = (int)(fit < 64 ? fit : 64);
+    if (t->stages < 2 || t->stages > fit || t->stages > 64)
+        return tw_fail(diag, TW_ERR_USAGE, "a ring of %d stages of %d bytes: from 2 to %lld fit", t->stages,
+                       p->stage_bytes, (long long)(fit < 64 ? fit : 64));
+    if (!t->window) t->window = (48 << 10) / p->stage_bytes;
+    if (t->window < 1) t->window = 1;
+    if (t->window > t->stages) t->window = t->stages;
+    p->shared_bytes = at + t->stages * p->stage_bytes;
+    return TW_OK;
+}
+
+tw_status tw_mega_plan_of(tw_mega_plan *p, const tw_schedule *s, const tw_model *m, const tw_target *t,
+                          const tw_cuda_vm_tuning *tuning, tw_diag *diag) {
+    *p = (tw_mega_plan){.target = t, .tuning = *tuning, .tokens = (int)s->tokens, .n_workers = s->n_workers};
+    tw_status st = covered(m, diag);
+    if (st != TW_OK) return st;
+    if (s->tokens > TW_CUDA_VM_TOKENS)
+        return tw_fail(diag, TW_ERR_UNSUPPORTED, "a program of %lld positions a step: the GPU's machine takes %d",
+                       (long long)s->tokens, TW_CUDA_VM_TOKENS);
+    if (t->sm < 90) return refuse(diag, "this GPU");
+    if (!p->tuning.warps) p->tuning.warps = 8;
+    if (!p->tuning.blocks) p->tuning.blocks = 4;
+    if (!p->tuning.spin_limit) p->tuning.spin_limit = 1 << 26;
+    if (p->tuning.warps < 1 || p->tuning.warps > 16 || p->tuning.blocks < 1 || p->tuning.blocks > 8)
+        return tw_fail(diag, TW_ERR_USAGE, "%d warps of %d blocks: 1 to 16 and 1 to 8 are possible", p->tuning.warps,
+                       p->tuning.blocks);
+    p->dim = m->dim;
+    p->heads = m->n_heads;
+    p->kv_heads = m->n_kv_heads;
+    p->head_dim = m->head_dim;
+    p->rotated = m->rope.dims;
+    p->vocab = m->vocab;
+    p->qk_norm = m->layers[0].q_norm.rows > 0;
+    p->norm_eps = m->norm_eps;
+    p->attn_scale = m->attn_scale;
+    p->embed = m->embed.dtype;
+    p->max_seq = s->max_seq;
+    st = read_instructions(p, s, diag);
+    return st == TW_OK ? divide(p, diag) : st;
+}

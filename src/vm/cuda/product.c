@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Products of the tape's rows with the activations, on tensor cores: the activations are the 16 x k operand, a position's
+   upper halves in row g and what those leave in row g + 8, so that the sum of both rows is as good as a product with
+   floats; the weights of 8 rows are the k x 8 one. A warp takes its run of every unit's columns; the sums of the warps
+   meet in shared memory. */
+#include "vm/cuda/generate.h"
+
+enum { AHEAD = 4 /* loads of activations on their way at once */ };
+
+typedef struct product {
+    tw_mega_gen *g;
+    tw_val kind, in, norm, columns, stages, chunks, positions;
+    tw_val x_row;  /* address of this lane's first fragment in the activations of row g */
+    tw_val active; /* row g is a position */
+    tw_mma_kind mma;
+    tw_type pair;
+    int depth;
+} product;
+
+/* ---- activations into shared memory */
+
+static tw_val halves(product *o, tw_val x, tw_val y) {
+    return tw_op_emit(o->g->b, o->pair == TW_T_f16x2 ? TW_OP_cvt_f16x2_f32 : TW_OP_cvt_bf16x2_f32, x, y, TW_NONE);
+}
+
+/* The first or second element of a pair as f32. */
+static tw_val back(product *o, tw_val pair, int second) {
+    tw_builder *b = o->g->b;
+    tw_val bits = tw_bitcast(b, TW_T_i32, pair);
+    if (o->pair == TW_T_f16x2) {
+        tw_val h = tw_op_emit(b, second ? TW_OP_high_i16_i32 : TW_OP_low_i16_i32, bits, TW_NONE, TW_NONE);
+        return tw_op_emit(b, TW_OP_cvt_f32_f16, tw_bitcast(b, TW_T_f16, h), TW_NONE, TW_NONE);
+    }
+    bits = second ? tw_and(b, bits, tw_i32(b, (int32_t)0xffff0000)) : tw_shl(b, bits, 16);
+    return tw_bitcast(b, TW_T_f32, bits);
+}
+
+/* Four activations as pairs of upper halves and pairs of what is left. */
+static void store_four(product *o, const tw_val *x, tw_val at) {
+    tw_builder *b = o->g->b;
+    tw_val high[2], low[2];
+    for (int i = 0; i < 2; i++) {
+        high[i] = halves(o, x[2 * i], x[2 * i + 1]);
+        low[i] = halves(o, tw_sub(b, x[2 * i], back(o, high[i], 0)), tw_sub(b, x[2 * i + 1], back(o, high[i], 1)));
+    }
+    tw_attrs how = {.type = o->pair, .vec = 2, .space = TW_SPACE_shared};
+    tw_st(b, how, at, high);
+    how.offset = o->g->p->x_low;
+    tw_st(b, how, at, low);
+}
+
+/* One position's columns of a chunk; where they are normed, times the norm's weights, and this thread's squares are
+   added to `squares`. */
+static void stage_columns(product *o, tw_val from, tw_val row, tw_val to, tw_val squares, bool normed) {
+    tw_mega_gen *g = o->g;
+    tw_builder *b = g->b;
+    const int threads = tw_mega_threads(g->p), span = 4 * threads;
+    tw_val chunk = tw_mul_imm(b, o->stages, (int64_t)g->p->tuning.warps * g->p->tuning.blocks * o->depth);
+    tw_val first = tw_push_for(b, tw_mul_imm(b, g->thread, 4), chunk, tw_i32(b, span * AHEAD), false);
+    tw_val x[AHEAD][4] = {{{0}}}, w[AHEAD][4] = {{{0}}}, k[AHEAD];
+    const tw_attrs load = {.type = TW_T_f32, .vec = 4, .cache = TW_CACHE_cg};
+    const tw_attrs load_norm = {.type = TW_T_f32, .vec = 4, .cache = TW_CACHE_nc};
+    for (int i = 0; i < AHEAD; i++) {
+        k[i] = tw_add_imm(b, first, (int64_t)i * span);
+        tw_val column = tw_add(b, from, k[i]);
+        tw_val there = tw_and(b, tw_lt(b, column, o->columns), tw_lt(b, k[i], chunk));
+        tw_val at = tw_mega_at(g, row, column, 4);
+        tw_when(b, there);
+        tw_ld_vec(b, load, at, x[i]);
+        if (!normed) continue;
+        at = tw_mega_at(g, o->norm, column, 4);
+        tw_when(b, there);
+        tw_ld_vec(b, load_norm, at, w[i]);
+    }
+    for (int i = 0; i < AHEAD; i++) {
+        for (int e = 0; e < 4 && normed; e++) {
+            tw_op_to(b, squares, TW_OP_fma_f32, x[i][e], x[i][e], squares);
+            x[i][e] = tw_mul(b, x[i][e], w[i][e]);
+        }
+        tw_push_if(b, tw_lt(b, k[i], chunk));
+        store_four(o, x[i], tw_mega_at(g, to, k[i], 2));
+        tw_pop(b);
+    }
+    tw_pop(b);
+}
+
+/* Each warp's squares of a position go to its own cell; a later chunk adds to it. */
+static void leave_squares(product *o, tw_val squares, tw_val position, tw_val chunk) {
+    tw_mega_gen *g = o->g;
+    tw_builder *b = g->b;
+    tw_val sum = tw_mega_warp_sum(g, tw_add(b, squares, tw_f32(b, 0)), 1, 32);
+    tw_push_if(b, tw_eq(b, g->lane, tw_i32(b, 0)));
+    tw_val at = tw_add_imm(b, g->shared, g->p->sums);
+    at = tw_mega_at(g, tw_mega_at(g, at, position, 4 * g->p->tuning.warps), g->warp, 4);
+    const tw_attrs cell = {.type = TW_T_f32, .space = TW_SPACE_shared};
+    tw_val again = tw_lt(b, tw_i32(b, 0), chunk);
+    tw_when(b, again);
+    tw_val before = tw_ld(b, cell, at);
+    tw_st(b, cell, at, (tw_val[]){tw_add(b, sum, before)});
+    tw_pop(b);
+}
+
+static void stage_chunk(product *o, tw_val chunk) {
+    tw_mega_gen *g = o->g;
+    tw_builder *b = g->b;
+    tw_val width = tw_mul_imm(b, o->stages, (int64_t)g->p->tuning.warps * g->p->tuning.blocks * o->depth);
+    tw_val from = tw_mul(b, chunk, width);
+    tw_val position = tw_push_for(b, tw_i32(b, 0), o->positions, tw_i32(b, 1), false);
+    tw_val row = tw_op_emit(b, TW_OP_mad_wide_s32, position, tw_mul_imm(b, o->columns, 4), o->in);
+    tw_val to = tw_mega_at(g, tw_add_imm(b, g->shared, g->p->x), position, g->p->x_pitch);
+    tw_push_if(b, tw_op_emit(b, TW_OP_ne_i64, o->norm, tw_i64(b, 0), TW_NONE));
+    tw_val squares = tw_var_of(b, tw_f32(b, 0));
+    stage_columns(o, from, row, to, squares, true);
+    leave_squares(o, squares, position, chunk);
+    tw_push_else(b);
+    stage_columns(o, from, row, to, TW_NONE, false);
+    tw_pop(b);
+    tw_pop(b);
+}
+
+/* ---- the products */
+
+static void next_slot(tw_mega_gen *g) {
+    tw_builder *b = g->b;
+    tw_op_to(b, g->slot, TW_OP_add_i32, g->slot, tw_i32(b, 1), TW_NONE);
+    tw_push_if(b, tw_eq(b, g->slot, tw_i32(b, g->p->tuning.stages)));
+    tw_assign(b, g->slot, tw_i32(b, 0));
+    tw_op_to(b, g->phase, TW_OP_xor_i32, g->phase, tw_i32(b, 1), TW_NONE);
+    tw_pop(b);
+}
+
+/* A stage's pieces of this warp, `from` being the first one's columns: loaded, given back, multiplied. */
+static void stage(product *o, tw_val from, tw_val acc[2][4]) {
+    tw_mega_gen *g = o->g;
+    tw_builder *b = g->b;
+    const tw_mega_plan *p = g->p;
+    enum { MOST = 8 };
+    tw_val w[MOST][4] = {{{0}}}, high[MOST][4] = {{{0}}}, low[MOST][4] = {{{0}}};
+    const bool twice = o->depth == 16; /* both halves of the weights meet the same columns */
+    tw_val full = tw_mega_at(g, tw_add_imm(b, g->shared, p->full), g->slot, 8);
+    tw_val empty = tw_mega_at(g, tw_add_imm(b, g->shared, p->empty), g->slot, 8);
+    tw_val at = tw_mega_at(g, tw_add_imm(b, g->shared, p->ring), g->slot, p->stage_bytes);
+    at = tw_mega_at(g, tw_mega_at(g, at, g->warp, p->tuning.blocks * TW_MEGA_PIECE), g->lane, 16);
+    tw_val x = tw_mega_at(g, o->x_row, from, 2);
+    const int n = twice ? 2 : 4; /* registers of activations a piece */
+    for (int i = 0; i < p->tuning.blocks; i++) {
+        tw_attrs how = {.type = o->pair, .vec = n, .space = TW_SPACE_shared, .offset = i * o->depth * 2};
+        tw_when(b, o->active);
+        tw_ld_vec(b, how, x, high[i]);
+        how.offset += p->x_low;
+        tw_when(b, o->active);
+        tw_ld_vec(b, how, x, low[i]);
+    }
+    tw_do(b, TW_OP_mbarrier_wait, (tw_attrs){0}, full, g->phase);
+    for (int i = 0; i < p->tuning.blocks; i++) {
+        tw_attrs how = {.type = o->pair, .vec = 4, .space = TW_SPACE_shared, .offset = i * TW_MEGA_PIECE};
+        tw_ld_vec(b, how, at, w[i]);
+    }
+    tw_do(b, TW_OP_warp_sync, (tw_attrs){0}, tw_i32(b, -1), TW_NONE);
+    tw_when(b, tw_eq(b, g->lane, tw_i32(b, 0)));
+    tw_do(b, TW_OP_mbarrier_arrive, (tw_attrs){0}, empty, TW_NONE);
+    for (int i = 0; i < p->tuning.blocks; i++)
+        for (int s = 0; s < 2; s++) {
+            const int r = twice ? 0 : 2 * s;
+            const tw_val a[] = {high[i][r], low[i][r], high[i][r + 1], low[i][r + 1]};
+            tw_mma(b, o->mma, acc[s], a, w[i] + 2 * s, acc[s]);
+        }
+    next_slot(g);
+}
+
+/* This warp's part of a unit's sums. */
+static void leave_part(product *o, tw_val part, tw_val unit, tw_val chunk, tw_val acc[2][4]) {
+    tw_mega_gen *g = o->g;
+    tw_builder *b = g->b;
+    const int T = g->p->tokens;
+    tw_push_if(b, o->active);
+    tw_val at = tw_mega_at(g, part, g->warp, (int64_t)T * TW_MEGA_PART_ROWS * 4);
+    if (T > 1) at = tw_mega_at(g, at, g->row, TW_MEGA_PART_ROWS * 4);
+    at = tw_mega_at(g, tw_mega_at(g, at, unit, TW_MEGA_ROWS * 4), g->column, 8);
+    const tw_attrs cell = {.type = TW_T_f32, .vec = 2, .space = TW_SPACE_shared};
+    tw_val sum[2], before[2] = {{0}};
+    tw_when(b, tw_lt(b, tw_i32(b, 0), chunk));
+    tw_ld_vec(b, cell, at, before);
+    for (int i = 0; i < 2; i++) {
+        sum[i] = tw_add(b, tw_add(b, acc[0][i], acc[1][i]), tw_add(b, acc[0][i + 2], acc[1][i + 2]));
+        sum[i] = tw_add(b, sum[i], before[i]);
+    }
+    tw_st(b, cell, at, sum);
+    tw_pop(b);
+}
+
+static void units(product *o, tw_val part, tw_val chunk, tw_val count) {
+    tw_mega_gen *g = o->g;
+    tw_builder *b = g->b;
+    const int run = g->p->tuning.blocks * o->depth; /* columns of a stage that are this warp's */
+    tw_val unit = tw_push_for(b, tw_i32(b, 0), count, tw_i32(b, 1), false);
+    tw_val acc[2][4];
+    for (int i = 0; i < 8; i++) acc[i / 4][i % 4] = tw_var_of(b, tw_f32(b, 0));
+    tw_val first = tw_mul_imm(b, tw_mul(b, g->warp, o->stages), run);
+    tw_val s = tw_push_for(b, tw_i32(b, 0), o->stages, tw_i32(b, 1), false);
+    stage(o, tw_add(b, first, tw_mul_imm(b, s, run)), acc);
+    tw_pop(b);
+    leave_part(o, part, unit, chunk, acc);
+    tw_pop(b);
+}
+
+/* A group: its chunks' activations and products, then its epilogue. */
+static void group(product *o, tw_val first_unit, tw_val count, tw_val part, tw_mega_sums *sums) {
+    tw_mega_gen *g = o->g;
+    tw_builder *b = g->b;
+    tw_val chunk = tw_push_for(b, tw_i32(b, 0), o->chunks, tw_i32(b, 1), false);
+    /* One chunk stays there for all groups. */
+    tw_val many = tw_lt(b, tw_i32(b, 1), o->chunks), first = tw_eq(b, first_unit, tw_i32(b, 0));
+    tw_push_if(b, tw_or(b, many, first));
+    if (g->p->tokens > 1) {
+        tw_push_if(b, many);
+        tw_mega_barrier(g);
+        tw_pop(b);
+    }
+    stage_chunk(o, chunk);
+    tw_mega_barrier(g);
+    tw_pop(b);
+    units(o, part, chunk, count);
+    tw_pop(b);
+    tw_mega_barrier(g);
+    sums->part = part;
+    tw_val paired = tw_eq(b, o->kind, tw_i32(b, TW_MEGA_FFN));
+    tw_val first_row = tw_mul_imm(b, first_unit, TW_MEGA_ROWS), rows = tw_mul_imm(b, count, TW_MEGA_ROWS);
+    sums->first = tw_select(b, paired, tw_shr(b, first_row, 1), first_row);
+    sums->rows = rows;
+    tw_mega_build_epilogue(g, sums);
+}
+
+void tw_mega_build_product(tw_mega_gen *g, tw_val kind) {
+    tw_builder *b = g->b;
+    const tw_mega_plan *p = g->p;
+    const tw_mega_format *f = &p->body;
+    product o = {.g = g,
+                 .kind = kind,
+                 .in = tw_mega_address(g, TW_W_IN),
+                 .norm = tw_mega_address(g, TW_W_NORM),
+                 .columns = tw_mega_word(g, TW_W_K),
+                 .stages = tw_mega_word(g, TW_W_STAGES),
+                 .chunks = tw_mega_word(g, TW_W_CHUNKS),
+                 .positions = g->arg[TW_MEGA_ARG_N],
+                 .mma = f->half ? TW_MMA_m16n8k16_f16 : TW_MMA_m16n8k16_bf16,
+                 .pair = f->half ? TW_T_f16x2 : TW_T_bf16x2,
+                 .depth = f->depth};
+    tw_val count = tw_mega_word(g, TW_W_UNITS), group_units = tw_mega_word(g, TW_W_GROUP);
+    tw_val is_head = tw_eq(b, kind, tw_i32(b, TW_MEGA_HEAD));
+    if (p->tokens > 1 && !p->all_logits) {
+        /* The head takes the last position alone. */
+        tw_val last = tw_select(b, is_head, tw_add_imm(b, o.positions, -1), tw_i32(b, 0));
+        o.in = tw_op_emit(b, TW_OP_mad_wide_s32, last, tw_mul_imm(b, o.columns, 4), o.in);
+        o.positions = tw_select(b, is_head, tw_i32(b, 1), o.positions);
+    }
+    o.active = tw_lt(b, g->row, o.positions);
+    tw_val x = tw_mega_at(g, tw_add_imm(b, g->shared, p->x), g->row, p->x_pitch);
+    o.x_row = tw_mega_at(g, x, g->column, f->depth == 16 ? 8 : 16);
+    tw_mega_sums sums = {.kind = kind,
+                         .positions = o.positions,
+                         .columns = o.columns,
+                         .normed = tw_op_emit(b, TW_OP_ne_i64, o.norm, tw_i64(b, 0), TW_NONE),
+                         .best = tw_var_of(b, tw_f32(b, -3.4e38f)),
+                         .best_row = tw_var_of(b, tw_i32(b, INT32_MAX))};
+    tw_val part = tw_var_of(b, tw_add_imm(b, g->shared, p->part));
+    const int part_bytes = p->tuning.warps * p->tokens * TW_MEGA_PART_ROWS * 4;
+    tw_val first = tw_push_for(b, tw_i32(b, 0), count, group_units, false);
+    group(&o, first, tw_min(b, group_units, tw_sub(b, count, first)), part, &sums);
+    if (p->part_buffers == 2) {
+        /* The other half: a warp that is ahead must not overwrite what others still add up. */
+        tw_val low = tw_add_imm(b, g->shared, p->part), other = tw_add_imm(b, low, part_bytes);
+        tw_assign(b, part, tw_select(b, tw_eq(b, part, low), other, low));
+    } else {
+        tw_mega_barrier(g);
+    }
+    tw_pop(b);
+    tw_push_if(b, is_head);
+    tw_mega_build_best(g, &sums);
+    tw_pop(b);
+}

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Weights in the order in which a worker's block will want them. */
+#include "base/diag.h"
+#include "base/dtype.h"
+#include "model/quantize.h"
+#include "vm/cuda/mega.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* An instruction's rows, in the tape's order. */
+typedef struct source {
+    const tw_instr *in;
+    const tw_weight *weight[3], *bias[3];
+    int64_t from, count;                        /* rows of the matrices */
+    int64_t heads, kv_heads, head_dim, rotated; /* qkv */
+    bool paired;                                /* units alternate between weight[0] and weight[1] */
+} source;
+
+static tw_status find(const tw_model *m, const tw_schedule *s, int at, const tw_weight **out, tw_diag *diag) {
+    *out = NULL;
+    if (at < 0) return TW_OK;
+    const tw_buffer *b = &s->buffers[at];
+    const tw_weight *w = tw_model_find(m, b->name);
+    const bool quantised = b->dtype == TW_I8 || b->dtype == TW_I4;
+    if (!w || w->rows != b->shape[1] || w->cols != b->shape[2] || (!quantised && w->dtype != b->dtype))
+        return tw_fail(diag, TW_ERR_MISMATCH, "the schedule's %.80s [%lld, %lld] is not a weight of this model", b->name,
+                       (long long)b->shape[1], (long long)b->shape[2]);
+    *out = w;
+    return TW_OK;
+}
+
+static tw_status describe(source *src, const tw_model *m, const tw_schedule *s, const tw_instr *in, tw_diag *diag) {
+    static const struct {
+        int matrices[3], biases[3];
+    } of[TW_OP_COUNT] = {
+        [TW_OP_QKV] = {{TW_QKV_WQ, TW_QKV_WK, TW_QKV_WV}, {TW_QKV_BQ, TW_QKV_BK, TW_QKV_BV}},
+        [TW_OP_PROJECT] = {{TW_PROJECT_W, -1, -1}, {TW_PROJECT_BIAS, -1, -1}},
+        [TW_OP_FFN] = {{TW_FFN_GATE, TW_FFN_UP, -1}, {TW_FFN_GATE_BIAS, TW_FFN_UP_BIAS, -1}},
+        [TW_OP_HEAD] = {{TW_HEAD_W, -1, -1}, {-1, -1, -1}},
+    };
+    *src = (source){.in = in, .from = in->param[TW_FROM], .count = in->param[TW_TO] - in->param[TW_FROM]};
+    src->paired = in->op == TW_OP_FFN;
+    tw_status st = TW_OK;
+    for (int i = 0; i < 3 && st == TW_OK; i++) {
+        const int matrix = of[in->op].matrices[i], bias = of[in->op].biases[i];
+        if (matrix >= 0) st = find(m, s, in->operand[matrix], &src->weight[i], diag);
+        if (st == TW_OK && bias >= 0) st = find(m, s, in->operand[bias], &src->bias[i], diag);
+    }
+    if (st != TW_OK || in->op != TW_OP_QKV) return st;
+    src->heads = m->n_heads;
+    src->kv_heads = m->n_kv_heads;
+    src->head_dim = m->head_dim;
+    src->rotated = m->rope.dims;
+    return TW_OK;
+}
+
+/* Which matrix, and its row, the tape's row is; false: none, behind the last. */
+static bool locate(const source *src, int64_t row, int *which, int64_t *at) {
+    int64_t unit = row / TW_MEGA_ROWS, i = row;
+    *which = 0;
+    if (src->paired) {
+        *which = (int)(unit % 2);
+        i = unit / 2 * TW_MEGA_ROWS + row % TW_MEGA_ROWS;
+    }
+    if (i >= src->count) return false;
+    *at = src->from + i;
+    if (src->in->op != TW_OP_QKV) return true;
+    tw_qkv_row q = tw_qkv_locate(*at, src->heads, src->kv_heads, src->head_dim, src->rotated);
+    *which = q.part;
+    *at = q.head * src->head_dim + q.row;
+    return true;
+}
+
+typedef struct packer {
+    const tw_mega_plan *p;
+    const tw_mega_format *f;
+    tw_mega_shape shape;
+    unsigned char *stages;
+    unsigned char *raw; /* a row as stored */
+    float *row;
+} packer;
+
+/* Where columns [piece * depth, ...) of a unit lie: the piece's row `r`. */
+static unsigned char *place(const packer *k, int64_t unit, int64_t piece, int r) {
+    const tw_mega_shape *s = &k->shape;
+    const int warps = k->p->tuning.warps, blocks = k->p->tuning.blocks, stages = s->run / blocks;
+    const int64_t group = unit / s->group_units, first = group * s->group_units;
+    const int64_t units = s->units - first < s->group_units ? s->units - first : s->group_units;
+    const int64_t of_chunk = (int64_t)warps * s->run, chunk = piece / of_chunk, in_chunk = piece % of_chunk;
+    const int64_t warp = in_chunk / s->run, in_run = in_chunk % s->run;
+    int64_t stage = first * s->chunks * stages + (chunk * units + (unit - first)) * stages + in_run / blocks;
+    unsigned char *at = k->stages + stage * k->p->stage_bytes;
+    return at + (warp * blocks + in_run % blocks) * TW_MEGA_PIECE + r * (TW_MEGA_PIECE / TW_MEGA_ROWS);
+}
+
+/* A float as the sum of two bf16. */
+static void split(float x, uint16_t *high, uint16_t *low) {
+    *high = tw_f32_to_bf16(x);
+    *low = tw_f32_to_bf16(x - tw_bf16_to_f32(*high));
+}
+
+static void put_f32(const packer *k, int64_t unit, int r) {
+    const int64_t columns = k->shape.columns;
+    for (int64_t c = 0; c < columns; c += 4) {
+        uint16_t high[4] = {0}, low[4] = {0};
+        for (int64_t i = 0; i < 4 && c + i < columns; i++) split(k->row[c + i], &high[i], &low[i]);
+        unsigned char *at = place(k, unit, c / k->f->depth, r) + c % k->f->depth / 4 * 16;
+        memcpy(at, high, 8);
+        memcpy(at + 8, low, 8);
+    }
+}
+
+static void put_16(const packer *k, int64_t unit, int r) {
+    const int64_t columns = k->shape.columns;
+    for (int64_t c = 0; c < columns; c += k->f->depth) {
+        int64_t n = columns - c < k->f->depth ? columns - c : k->f->depth;
+        memcpy(place(k, unit, c / k->f->depth, r), k->raw + 2 * c, (size_t)(2 * n));
+    }
+}
+
+static void pack_row(const packer *k, const tw_weight *w, int64_t from, int64_t row) {
+    const int64_t unit = row / TW_MEGA_ROWS;
+    const int r = (int)(row % TW_MEGA_ROWS);
+    if (k->f->dtype == TW_F32) {
+        tw_weight_read(w, from, 0, k->shape.columns, k->row);
+        put_f32(k, unit, r);
+    } else {
+        tw_weight_read_raw(w, from, 0, k->shape.columns, k->raw);
+        put_16(k, unit, r);
+    }
+}
+
+tw_status tw_mega_pack(const tw_mega_plan *p, const tw_model *m, const tw_schedule *s, const tw_instr *in,
+                       bool dequantise, tw_mega_strip *out, tw_diag *diag) {
+    (void)dequantise;
+    source src;
+    tw_status st = describe(&src, m, s, in, diag);
+    if (st != TW_OK) return st;
+    packer k = {.p = p, .f = tw_mega_format_for(p, in->op), .stages = out->stages};
+    tw_mega_shape_of(p, s, in, &k.shape);
+    memset(out->stages, 0, (size_t)tw_mega_stages(p, &k.shape) * (size_t)p->stage_bytes);
+    k.raw = malloc((size_t)k.shape.columns * 4);
+    k.row = malloc((size_t)k.shape.columns * 4);
+    if (!k.raw || !k.row) st = tw_fail_memory(diag);
+    for (int64_t row = 0; row < (int64_t)k.shape.units * TW_MEGA_ROWS && st == TW_OK; row++) {
+        int which;
+        int64_t at;
+        out->scales[row] = out->bias[row] = 0;
+        if (!locate(&src, row, &which, &at)) continue;
+        pack_row(&k, src.weight[which], at, row);
+        if (!src.bias[which]) continue;
+        tw_weight_read(src.bias[which], at, 0, 1, &out->bias[row]);
+        out->has_bias = true;
+    }
+    free(k.raw);
+    free(k.row);
+    return st;
+}

@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Opening, running and closing the GPU's machine. */
+#include "vm/cuda/vm.h"
+
+#include "base/clock.h"
+#include "base/diag.h"
+#include "base/dtype.h"
+#include "ir/passes/passes.h"
+#include "ptx/load.h"
+#include "ptx/ptx.h"
+#include "vm/cuda/machine.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { GREEDY_MOST = 1 << 16 /* tokens of one launch */, EMULATED_WORKERS = 2 };
+
+tw_status tw_cuda_vm_open(tw_cuda_vm **out, const tw_model *model, const tw_cuda_vm_options *options, tw_diag *diag) {
+    *out = NULL;
+    tw_cuda_vm *vm = calloc(1, sizeof *vm);
+    if (!vm) return tw_fail_memory(diag);
+    vm->m = model;
+    vm->options = *options;
+    pthread_mutex_init(&vm->lock, NULL);
+    tw_status st = TW_OK;
+    if (options->emulate) {
+        const char *name = options->target ? options->target : "sm_90a";
+        vm->target = tw_target_find(name);
+        vm->workers = options->workers ? options->workers : EMULATED_WORKERS;
+        vm->emu = tw_emu_new();
+        if (!vm->target)
+            st = tw_fail(diag, TW_ERR_USAGE, "%s is not a target", name);
+        else if (!vm->emu)
+            st = tw_fail_memory(diag);
+    } else {
+        st = tw_cuda_open(&vm->cuda, options->device, diag);
+        if (st == TW_OK) {
+            vm->target = tw_cuda_describe(vm->cuda)->target;
+            vm->workers = tw_cuda_describe(vm->cuda)->sms;
+        }
+    }
+    if (st != TW_OK) {
+        tw_cuda_vm_close(vm);
+        return st;
+    }
+    *out = vm;
+    return TW_OK;
+}
+
+static void free_program(tw_cuda_vm *vm, tw_mega_program *p) {
+    tw_cuda_unload(p->module);
+    tw_kernel_free(p->kernel);
+    tw_mega_free(vm, p);
+    free(p->logits);
+    free(p);
+}
+
+void tw_cuda_vm_close(tw_cuda_vm *vm) {
+    if (!vm) return;
+    for (tw_mega_program *p = vm->programs, *next; p; p = next) {
+        next = p->next;
+        free_program(vm, p);
+    }
+    tw_mega_free(vm, NULL);
+    if (vm->emu) tw_emu_free(vm->emu);
+    if (vm->cuda) tw_cuda_close(vm->cuda);
+    tw_arena_free(&vm->arena);
+    pthread_mutex_destroy(&vm->lock);
+    free(vm);
+}
+
+void tw_cuda_vm_lowering(const tw_cuda_vm *vm, tw_lowering *l) {
+    const tw_dtype stored = vm->m->layers[0].q.weight.dtype;
+    if (!l->workers) l->workers = vm->workers;
+    if (!l->row_unit) l->row_unit = TW_MEGA_ROWS;
+    if (l->kv == TW_F32 && stored != TW_F32 && l->max_seq > 0) l->kv = stored;
+    if (!l->row_blocks) l->row_blocks = 1;
+    l->group_heads = true;
+}
+
+/* ---- loading */
+
+static tw_status assemble(tw_cuda_vm *vm, tw_mega_program *p, tw_diag *diag) {
+    const tw_mega_plan *plan = &p->plan;
+    tw_kernel *k = tw_mega_build(plan);
+    if (!k) return tw_fail_memory(diag);
+    tw_status st = tw_pipeline_default(k, vm->emu != NULL, diag);
+    const int64_t dynamic = st == TW_OK ? tw_kernel_shared_layout(k, NULL) : 0;
+    if (st != TW_OK || vm->emu) {
+        p->kernel = k;
+        return st;
+    }
+    tw_buf ptx = {0};
+    tw_cubin cubin = {0};
+    tw_cuda_resources r;
+    st = tw_ptx_print(&ptx, k, plan->target, diag);
+    tw_ptx_compiler by = tw_ptx_compiler_for(vm->cuda, true);
+    if (st == TW_OK) st = tw_ptx_compile_by(&by, ptx.data, ptx.size, &cubin, diag);
+    if (st == TW_OK) st = tw_cuda_load(vm->cuda, &p->module, cubin.data, cubin.bytes, k->name, dynamic, diag);
+    if (st == TW_OK) st = tw_cuda_module_resources(p->module, k->threads, dynamic, &r, diag);
+    /* Every block must be there at once: they wait for one another. */
+    if (st == TW_OK && (r.blocks_per_sm < 1 || p->s->n_workers > vm->workers))
+        st = tw_fail(diag, TW_ERR_UNSUPPORTED, "%d workers do not fit a GPU of %d SMs, %d of them on each",
+                     p->s->n_workers, vm->workers, r.blocks_per_sm);
+    tw_cubin_free(&cubin);
+    tw_buf_free(&ptx);
+    tw_kernel_free(k);
+    return st;
+}
+
+static const tw_instr *last_instr(const tw_schedule *s) {
+    return &s->workers[0].list[s->workers[0].count - 1];
+}
+
+static tw_status load(tw_cuda_vm *vm, tw_mega_program *p, tw_diag *diag) {
+    tw_status st = tw_mega_plan_of(&p->plan, p->s, vm->m, vm->target, &vm->options.tuning, diag);
+    if (st == TW_OK) st = assemble(vm, p, diag);
+    if (st == TW_OK) st = tw_mega_load(vm, p, diag);
+    if (st == TW_OK)
+        st = tw_mega_alloc(vm, p, "tokens", NULL, TW_CUDA_VM_TOKENS * sizeof(int32_t), true, &p->tokens, diag);
+    if (st == TW_OK)
+        st = tw_mega_alloc(vm, p, "out", NULL, GREEDY_MOST * sizeof(int32_t), false, &p->out, diag);
+    if (st != TW_OK) return st;
+    const tw_buffer *logits = &p->s->buffers[last_instr(p->s)->operand[TW_OUTPUT_LOGITS]];
+    p->logit_rows = logits->shape[0];
+    p->logits = malloc((size_t)(logits->shape[0] * logits->shape[2]) * sizeof(float));
+    return p->logits ? TW_OK : tw_fail_memory(diag);
+}
+
+tw_status tw_cuda_vm_load(tw_cuda_vm *vm, const tw_checked *program, int *id, tw_diag *diag) {
+    tw_mega_program *p = calloc(1, sizeof *p);
+    if (!p) return tw_fail_memory(diag);
+    p->s = tw_checked_schedule(program);
+    tw_status st = load(vm, p, diag);
+    if (st != TW_OK) {
+        free_program(vm, p);
+        return st;
+    }
+    p->next = vm->programs;
+    vm->programs = p;
+    *id = vm->n_programs++;
+    return TW_OK;
+}
+
+static tw_mega_program *program(const tw_cuda_vm *vm, int id) {
+    if (id < 0 || id >= vm->n_programs) return NULL;
+    tw_mega_program *p = vm->programs;
+    for (int i = vm->n_programs - 1; i > id; i--) p = p->next;
+    return p;
+}
+
+/* ---- rope's angles: a row of cosines and sines for each position of the cache */
+
+static tw_status upload_angles(tw_cuda_vm *vm, const float *inv_freq, int64_t first, int64_t n, tw_diag *diag) {
+    const tw_rope *rope = &vm->m->rope;
+    const int64_t half = rope->dims / 2;
+    float *rows = malloc((size_t)(n * 2 * half) * sizeof *rows);
+    if (!rows) return tw_fail_memory(diag);
+    for (int64_t t = 0; t < n; t++)
+        for (int64_t i = 0; i < half; i++) {
+            float angle = (float)(first + t) * inv_freq[i];
+            rows[t * 2 * half + i] = cosf(angle) * rope->attention_factor;
+            rows[t * 2 * half + half + i] = sinf(angle) * rope->attention_factor;
+        }
+    const size_t row = (size_t)(2 * half) * sizeof *rows;
+    tw_status st = tw_mega_write(vm, vm->angles + (uint64_t)first * row, rows, (size_t)n * row, diag);
+    free(rows);
+    return st;
+}
+
+/* Rows first .. first + n - 1 are as they should be when a sequence has reached `length`. */
+static tw_status make_angles(tw_cuda_vm *vm, int64_t max_seq, int64_t first, int64_t n, int64_t length, tw_diag *diag) {
+    const tw_rope *rope = &vm->m->rope;
+    const int64_t half = rope->dims / 2;
+    const bool fresh = !vm->angles, moves = rope->kind == TW_ROPE_DYNAMIC;
+    if (fresh) {
+        tw_status st = tw_mega_alloc(vm, NULL, "angles", NULL, (size_t)(max_seq * 2 * half) * 4, true, &vm->angles, diag);
+        if (st != TW_OK) return st;
+    }
+    if (!fresh && !moves) return TW_OK;
+    float *inv_freq = malloc((size_t)half * sizeof *inv_freq);
+    if (!inv_freq) return tw_fail_memory(diag);
+    tw_rope_frequencies(rope, length, inv_freq);
+    for (int64_t i = 0; i < half && vm->options.stored_rope; i++) {
+        unsigned char stored[4];
+        tw_from_f32(vm->m->embed.dtype, &inv_freq[i], stored, 1);
+        tw_to_f32(vm->m->embed.dtype, stored, &inv_freq[i], 1);
+    }
+    tw_status st = moves ? upload_angles(vm, inv_freq, first, n, diag) : upload_angles(vm, inv_freq, 0, max_seq, diag);
+    free(inv_freq);
+    return st;
+}
+
+/* ---- running */
+
+static tw_status gave_up(const tw_mega_program *p, const tw_mega_abort *a, tw_diag *diag) {
+    const int counter = a->counter / TW_MEGA_COUNTER;
+    const char *name = counter >= 0 && counter < p->s->n_counters ? p->s->counters[counter].name : "?";
+    return tw_fail(diag, TW_ERR_IO,
+                   "the GPU's machine gave up: worker %d waited at its record %d for counter %s to reach %d, which stood "
+                   "at %d",
+                   a->worker, a->record, name, a->target, a->seen);
+}
+
+static tw_status findings(const tw_emu_report *report, tw_diag *diag) {
+    tw_diag_clear(diag);
+    for (int i = 0; i < report->n; i++)
+        tw_diag_add(diag, TW_ERR_REJECTED, "", "%s: %s", tw_emu_rule_name(report->findings[i].rule),
+                    report->findings[i].text);
+    return TW_ERR_REJECTED;
+}
+
+static tw_status launch(tw_cuda_vm *vm, tw_mega_program *p, int64_t pos, int64_t n, int64_t steps, tw_diag *diag) {
+    const uint64_t arguments[TW_MEGA_ARGS] = {
+        [TW_MEGA_ARG_WORKERS] = p->workers,    [TW_MEGA_ARG_COUNTERS] = p->counters,
+        [TW_MEGA_ARG_TOKENS] = p->tokens,      [TW_MEGA_ARG_ANGLES] = vm->angles,
+        [TW_MEGA_ARG_OUT] = p->out,            [TW_MEGA_ARG_ABORT] = p->abort,
+        [TW_MEGA_ARG_POS] = (uint64_t)pos,     [TW_MEGA_ARG_N] = (uint64_t)n,
+        [TW_MEGA_ARG_STEPS] = (uint64_t)steps, [TW_MEGA_ARG_EPOCH] = (uint32_t)p->epoch,
+    };
+    static const int bytes[TW_MEGA_ARGS] = {8, 8, 8, 8, 8, 8, 4, 4, 4, 4};
+    tw_status st;
+    if (vm->emu) {
+        tw_emu_options o = {.seed = vm->options.seed + (uint64_t)p->epoch, .grid = {p->s->n_workers}};
+        tw_emu_report report = {0};
+        st = tw_emu_launch(vm->emu, p->kernel, arguments, &o, &report, diag);
+        if (st == TW_ERR_REJECTED) st = findings(&report, diag);
+    } else {
+        tw_cuda_launch l = {.module = p->module,
+                            .grid = {p->s->n_workers, 1, 1},
+                            .threads = 32 + 32 * p->plan.tuning.warps,
+                            .dynamic_shared = p->plan.shared_bytes,
+                            .cooperative = true,
+                            .arguments = arguments,
+                            .argument_bytes = bytes,
+                            .n_arguments = TW_MEGA_ARGS};
+        st = tw_cuda_run(vm->cuda, &l, diag);
+        if (st == TW_OK) st = tw_cuda_sync(vm->cuda, diag);
+    }
+    p->epoch += (int32_t)steps;
+    tw_mega_abort a;
+    if (st == TW_OK) st = tw_mega_read(vm, &a, p->abort, sizeof a, diag);
+    return st != TW_OK || !a.flag ? st : gave_up(p, &a, diag);
+}
+
+static tw_status check_step(const tw_mega_program *p, int64_t pos, int64_t n, int64_t most, tw_diag *diag) {
+    if (!p) return tw_fail(diag, TW_ERR_USAGE, "no such program");
+    if (n >= 1 && n <= most && pos >= 0 && pos + n <= p->s->max_seq) return TW_OK;
+    return tw_fail(diag, TW_ERR_USAGE, "positions %lld..%lld do not fit a step of %lld within %lld", (long long)pos,
+                   (long long)(pos + n), (long long)most, (long long)p->s->max_seq);
+}
+
+tw_status tw_cuda_vm_run(tw_cuda_vm *vm, tw_vm_step *step, tw_diag *diag) {
+    tw_mega_program *p = program(vm, step->program);
+    tw_status st = check_step(p, step->pos, step->n, p ? p->s->tokens : 0, diag);
+    if (st != TW_OK) return st;
+    for (int64_t i = 0; i < step->n; i++)
+        if (step->tokens[i] < 0 || step->tokens[i] >= vm->m->vocab)
+            return tw_fail(diag, TW_ERR_USAGE, "token %d is not within 0..%lld", step->tokens[i],
+                           (long long)vm->m->vocab - 1);
+    const int64_t length = step->length ? step->length : step->pos + step->n;
+    st = make_angles(vm, p->s->max_seq, step->pos, step->n, length, diag);
+    if (st == TW_OK) st = tw_mega_write(vm, p->tokens, step->tokens, (size_t)step->n * 4, diag);
+    if (st == TW_OK) st = launch(vm, p, step->pos, step->n, 1, diag);
+    if (st == TW_OK) st = tw_mega_read(vm, &step->token, p->out, 4, diag);
+    const uint64_t logits = p->buffer[last_instr(p->s)->operand[TW_OUTPUT_LOGITS]];
+    const int64_t rows = p->logit_rows > 1 ? step->n : 1;
+    if (st == TW_OK) st = tw_mega_read(vm, p->logits, logits, (size_t)(rows * vm->m->vocab) * 4, diag);
+    step->logits = p->logits;
+    return st;
+}
+
+tw_status tw_cuda_vm_greedy(tw_cuda_vm *vm, int id, int32_t token, int64_t pos, int64_t n, int32_t *tokens,
+                            double *microseconds, tw_diag *diag) {
+    tw_mega_program *p = program(vm, id);
+    tw_status st = check_step(p, pos, n, GREEDY_MOST, diag);
+    if (st != TW_OK) return st;
+    if (p->s->tokens != 1 || token < 0 || token >= vm->m->vocab)
+        return tw_fail(diag, TW_ERR_USAGE, "several tokens a launch need a program of one position, and a token to begin");
+    if (vm->m->rope.kind == TW_ROPE_DYNAMIC && n > 1)
+        return tw_fail(diag, TW_ERR_UNSUPPORTED, "angles that change with the length allow one token a launch");
+    st = make_angles(vm, p->s->max_seq, pos, n, pos + n, diag);
+    if (st == TW_OK) st = tw_mega_write(vm, p->tokens, &token, 4, diag);
+    const int64_t begin = tw_now_ns();
+    if (st == TW_OK) st = launch(vm, p, pos, 1, n, diag);
+    if (microseconds) *microseconds = (double)(tw_now_ns() - begin) * 1e-3;
+    return st == TW_OK ? tw_mega_read(vm, tokens, p->out, (size_t)n * 4, diag) : st;
+}
+
+int64_t tw_cuda_vm_tape_bytes(const tw_cuda_vm *vm) {
+    int64_t n = 0;
+    for (const tw_mega_program *p = vm->programs; p; p = p->next) n += p->tape_bytes;
+    return n;
+}
+
+int64_t tw_cuda_vm_streamed_bytes(const tw_cuda_vm *vm) {
+    const tw_mega_program *p = program(vm, 0);
+    return p ? p->streamed_bytes : 0;
+}
+
+void tw_cuda_vm_explain(const tw_cuda_vm *vm, char *out, size_t size) {
+    const tw_mega_program *p = program(vm, 0);
+    if (!p)
+        snprintf(out, size, "nothing loaded");
+    else
+        snprintf(out, size, "%d workers, each %d warps of %d x 512 bytes a stage, %d stages, %d on their way",
+                 p->s->n_workers, p->plan.tuning.warps, p->plan.tuning.blocks, p->plan.tuning.stages,
+                 p->plan.tuning.window);
+}
+
+const char *tw_cuda_vm_device(const tw_cuda_vm *vm) {
+    return vm->emu ? "emulator" : tw_cuda_describe(vm->cuda)->name;
+}
