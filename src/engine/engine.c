@@ -71,6 +71,20 @@ static tw_status read_given(tw_engine *e, tw_diag *diag) {
     return TW_OK;
 }
 
+/* The machine with the decode program. What a GPU's does not cover shows only when it loads: "auto" then goes on to the
+   processor. */
+static tw_status open_machine(tw_engine *e, const tw_engine_options *options, tw_diag *diag) {
+    tw_engine_options o = *options;
+    bool chosen = !o.device || strcmp(o.device, "auto");
+    tw_status st = tw_machine_open(&e->machine, e->model, &o, e->options.workers, diag);
+    if (st == TW_OK) st = load(e, TW_PROGRAM_DECODE, diag);
+    if (chosen || o.emulate || st != TW_ERR_UNSUPPORTED || !e->machine.cuda) return st;
+    tw_machine_close(&e->machine);
+    o.device = "cpu";
+    st = tw_machine_open(&e->machine, e->model, &o, e->options.workers, diag);
+    return st == TW_OK ? load(e, TW_PROGRAM_DECODE, diag) : st;
+}
+
 tw_status tw_engine_open(tw_engine **out, const tw_model *model, const tw_engine_options *options, tw_diag *diag) {
     *out = NULL;
     tw_engine *e = calloc(1, sizeof *e);
@@ -87,8 +101,7 @@ tw_status tw_engine_open(tw_engine **out, const tw_model *model, const tw_engine
     if (st == TW_OK && e->context > model->max_seq && model->positions.rows)
         st = tw_fail(diag, TW_ERR_USAGE, "a context of %lld is beyond the model's %lld positions",
                      (long long)e->context, (long long)model->max_seq);
-    if (st == TW_OK) st = tw_machine_open(&e->machine, model, options, e->options.workers, diag);
-    if (st == TW_OK) st = load(e, TW_PROGRAM_DECODE, diag);
+    if (st == TW_OK) st = open_machine(e, options, diag);
     if (st != TW_OK) {
         tw_engine_close(e);
         return st;

@@ -46,7 +46,7 @@ static tw_status open_gpu(tw_machine *m, const tw_model *model, const tw_engine_
                             .dequantise = o->dequantise};
     tw_status st = tw_cuda_vm_open(&m->cuda, model, &v, diag);
     if (st != TW_OK) return st;
-    tw_lowering l = {.weights = o->weights, .group = o->group, .tokens = 1};
+    tw_lowering l = {.weights = o->weights, .group = o->group, .tokens = 1, .max_seq = 1};
     tw_cuda_vm_lowering(m->cuda, &l);
     m->gpu = o->emulate ? -1 : gpu;
     m->workers = l.workers;
