@@ -15,6 +15,7 @@ typedef struct tw_mega_gen {
     tw_val step, epoch, pos;           /* i32, of the step */
     tw_val record;                     /* this lane's word of the record */
     tw_val slot, phase;                /* variables: the stage of the ring that comes next, and its barrier's phase */
+    tw_val trace; /* of the current record; none: not traced */
     tw_val gave_up;                    /* variable, lane 0's: the machine was aborted, so nothing is waited for */
 } tw_mega_gen;
 
@@ -36,6 +37,9 @@ tw_val tw_mega_thread_loop(tw_mega_gen *g, tw_val count); /* for (i = thread; i 
 /* Elements of a cache or table as f32, and back. */
 tw_val tw_mega_to_f32(tw_mega_gen *g, tw_dtype t, tw_val x);
 tw_type tw_mega_element(tw_dtype t);
+
+/* The clock, where the plan traces. */
+void tw_mega_mark(tw_mega_gen *g, int mark);
 
 void tw_mega_build_producer(tw_mega_gen *g, tw_val tape, tw_val stages);
 void tw_mega_build_product(tw_mega_gen *g, tw_val kind);

@@ -149,6 +149,15 @@ static void arrive(tw_mega_gen *g) {
     tw_pop(b);
 }
 
+void tw_mega_mark(tw_mega_gen *g, int mark) {
+    tw_builder *b = g->b;
+    if (!g->p->trace) return;
+    tw_push_if(b, tw_eq(b, g->thread, tw_i32(b, 0)));
+    tw_val now = tw_sreg(b, TW_SREG_clock64);
+    tw_st(b, (tw_attrs){.type = TW_T_i64, .offset = 8 * mark}, g->trace, &now);
+    tw_pop(b);
+}
+
 /* ---- instructions without weights */
 
 /* The step's tokens, from the caller or, after the first step of a launch, from the step before; and its angles. */
@@ -229,11 +238,13 @@ static void dispatch(tw_mega_gen *g, tw_val kind) {
     tw_push_if(b, tw_or(b, tw_or(b, project, ffn), tw_or(b, qkv, head)));
     tw_mega_build_product(g, kind);
     tw_push_else(b);
+    tw_mega_mark(g, 2);
     for (int i = 0; i < 5; i++) {
         tw_push_if(b, tw_eq(b, kind, tw_i32(b, plain[i].kind)));
         plain[i].build(g);
         tw_pop(b);
     }
+    tw_mega_mark(g, 3);
     tw_pop(b);
 }
 
@@ -252,11 +263,19 @@ static void build_workers(tw_mega_gen *g, tw_val records, tw_val count) {
     g->record = tw_var_of(b, next);
     tw_attrs ahead = {.type = TW_T_i32, .offset = TW_MEGA_RECORD, .cache = TW_CACHE_nc};
     tw_ld_vec(b, ahead, tw_mega_at(g, word, r, TW_MEGA_RECORD), &next);
+    if (g->p->trace) {
+        tw_val row = tw_fma(b, tw_sreg(b, TW_SREG_ctaid_x), tw_i32(b, g->p->trace_records), r);
+        g->trace = tw_mega_at(g, g->arg[TW_MEGA_ARG_TRACE], row, 8 * TW_MEGA_MARKS);
+    }
+    tw_mega_mark(g, 0);
     wait_edge(g, r);
+    tw_mega_mark(g, 1);
     tw_val kind = tw_mega_word(g, TW_W_KIND);
     tw_push_if(b, tw_ne(b, kind, tw_i32(b, TW_MEGA_WAIT)));
     dispatch(g, kind);
+    tw_mega_mark(g, 4);
     arrive(g);
+    tw_mega_mark(g, 5);
     tw_pop(b);
     tw_pop(b);
     tw_pop(b);
@@ -273,6 +292,7 @@ static void declare(tw_mega_gen *g) {
         [TW_MEGA_ARG_WORKERS] = {"workers", TW_T_none, 32, true}, [TW_MEGA_ARG_COUNTERS] = {"counters", TW_T_none, 128, false},
         [TW_MEGA_ARG_TOKENS] = {"tokens", TW_T_none, 4, true},    [TW_MEGA_ARG_ANGLES] = {"angles", TW_T_none, 4, true},
         [TW_MEGA_ARG_OUT] = {"out", TW_T_none, 4, false},         [TW_MEGA_ARG_ABORT] = {"abort", TW_T_none, 32, false},
+        [TW_MEGA_ARG_TRACE] = {"trace", TW_T_none, 8, false},
         [TW_MEGA_ARG_POS] = {"pos", TW_T_i32, 0, false},          [TW_MEGA_ARG_N] = {"n", TW_T_i32, 0, false},
         [TW_MEGA_ARG_STEPS] = {"steps", TW_T_i32, 0, false},      [TW_MEGA_ARG_EPOCH] = {"epoch", TW_T_i32, 0, false},
     };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From a checked schedule to what the kernel reads: buffers, tapes, and a record for each instruction. */
 #include "base/diag.h"
+#include "base/hash.h"
 #include "base/thread.h"
 #include "vm/cuda/machine.h"
 
@@ -24,6 +25,7 @@ static tw_status cache(tw_cuda_vm *vm, const tw_buffer *b, uint64_t *out, tw_dia
         return TW_OK;
     }
     tw_status st = tw_mega_alloc(vm, NULL, b->name, NULL, buffer_size(b), false, out, diag);
+    if (st == TW_OK && vm->cuda) st = tw_cuda_fill(vm->cuda, *out, 0, (buffer_size(b) + 3) / 4, diag);
     if (st != TW_OK) return st;
     tw_mega_named *e = tw_arena_alloc(&vm->arena, sizeof *e);
     const char *name = tw_arena_strdup(&vm->arena, b->name);
@@ -195,7 +197,6 @@ typedef struct loading {
     tw_mega_program *p;
     tw_mega_worker *workers;
     int32_t **records; /* [worker]: complete but for what the tape adds */
-    int *record_of;    /* unused where waits take none */
     _Atomic int next;
     _Atomic bool failed;
     tw_status status;
@@ -204,6 +205,16 @@ typedef struct loading {
 
 static int records_of(const tw_instr *in) {
     return in->n_waits > 1 ? in->n_waits : 1;
+}
+
+int tw_mega_most_records(const tw_schedule *s) {
+    int most = 0;
+    for (int w = 0; w < s->n_workers; w++) {
+        int n = 0;
+        for (int i = 0; i < s->workers[w].count; i++) n += records_of(&s->workers[w].list[i]);
+        most = n > most ? n : most;
+    }
+    return most;
 }
 
 static int64_t stages_of(const tw_mega_program *p, int worker) {
@@ -226,59 +237,122 @@ static tw_status locked_alloc(tw_cuda_vm *vm, const void *owner, const char *nam
     return st;
 }
 
-/* One instruction's stages onto the tape, and what the record says of them. */
-static tw_status load_strip(loading *l, const tw_instr *in, unsigned char *stages, int32_t *record, int64_t *taken,
-                            tw_diag *diag) {
-    tw_mega_program *p = l->p;
-    tw_mega_shape shape;
-    tw_mega_shape_of(&p->plan, p->s, in, &shape);
-    const size_t rows = (size_t)shape.units * TW_MEGA_ROWS;
+/* What a tape holds, in one number: which rows of which matrices, and how they lie. */
+static void tape_key(const tw_mega_program *p, int worker, uint64_t key[2]) {
+    const tw_mega_plan *plan = &p->plan;
+    const int64_t how[] = {worker, plan->tuning.warps, plan->tuning.blocks, plan->stage_bytes, plan->chunk_most};
+    tw_hash h = tw_hash_begin();
+    tw_hash_add(&h, how, sizeof how);
+    for (int i = 0; i < p->s->workers[worker].count; i++) {
+        const tw_instr *in = &p->s->workers[worker].list[i];
+        if (!tw_mega_has_tape(in->op)) continue;
+        const int64_t rows[] = {in->op, in->param[TW_FROM], in->param[TW_TO]};
+        tw_hash_add(&h, rows, sizeof rows);
+        for (int o = 0; o < TW_MAX_OPERANDS; o++) {
+            if (in->operand[o] < 0) continue;
+            const tw_buffer *b = &p->s->buffers[in->operand[o]];
+            const int64_t type[] = {b->dtype, b->group};
+            if (b->kind != TW_BUFFER_WEIGHT) continue;
+            tw_hash_add(&h, type, sizeof type);
+            tw_hash_add(&h, b->name, strlen(b->name) + 1);
+        }
+    }
+    tw_hash_end(&h, key);
+}
+
+/* One instruction's stages onto the tape, and its biases and scales. */
+static tw_status pack_strip(loading *l, const tw_instr *in, const tw_mega_shape *shape, unsigned char *stages,
+                            uint64_t *extras, tw_diag *diag) {
+    const size_t rows = (size_t)shape->units * TW_MEGA_ROWS;
     tw_mega_strip strip = {.stages = stages};
     strip.scales = malloc(2 * rows * sizeof *strip.scales);
     if (!strip.scales) return tw_fail_memory(diag);
     strip.bias = strip.scales + rows;
-    tw_status st = tw_mega_pack(&p->plan, l->vm->m, p->s, in, l->vm->options.dequantise, &strip, diag);
-    uint64_t bias = 0, scales = 0;
-    if (st == TW_OK && strip.has_bias) st = locked_alloc(l->vm, p, "bias", strip.bias, rows * 4, &bias, diag);
-    if (st == TW_OK && strip.has_scales) st = locked_alloc(l->vm, p, "scales", strip.scales, rows * 4, &scales, diag);
+    tw_status st = tw_mega_pack(&l->p->plan, l->vm->m, l->p->s, in, l->vm->options.dequantise, &strip, diag);
+    if (st == TW_OK && strip.has_bias) st = locked_alloc(l->vm, NULL, "bias", strip.bias, rows * 4, &extras[0], diag);
+    if (st == TW_OK && strip.has_scales)
+        st = locked_alloc(l->vm, NULL, "scales", strip.scales, rows * 4, &extras[1], diag);
     free(strip.scales);
+    return st;
+}
+
+static tw_mega_tape *find_tape(tw_cuda_vm *vm, const uint64_t key[2]) {
+    pthread_mutex_lock(&vm->lock);
+    tw_mega_tape *t = vm->tapes;
+    while (t && memcmp(t->key, key, sizeof t->key) != 0) t = t->next;
+    pthread_mutex_unlock(&vm->lock);
+    return t;
+}
+
+static tw_status pack_tape(loading *l, int worker, int64_t stages, tw_mega_tape *t, tw_diag *diag) {
+    tw_mega_program *p = l->p;
+    const tw_worker *w = &p->s->workers[worker];
+    const int64_t bytes = stages * p->plan.stage_bytes;
+    unsigned char *tape = malloc((size_t)bytes + 1);
+    tw_status st = tape ? TW_OK : tw_fail_memory(diag);
+    int64_t at = 0;
+    for (int i = 0, strip = 0; i < w->count && st == TW_OK; i++) {
+        if (!tw_mega_has_tape(w->list[i].op)) continue;
+        tw_mega_shape shape;
+        tw_mega_shape_of(&p->plan, p->s, &w->list[i], &shape);
+        st = pack_strip(l, &w->list[i], &shape, tape + at * p->plan.stage_bytes, t->extras + 2 * strip++, diag);
+        at += tw_mega_stages(&p->plan, &shape);
+    }
+    if (st == TW_OK) st = locked_alloc(l->vm, NULL, "tape", tape, (size_t)bytes, &t->address, diag);
+    free(tape);
+    return st;
+}
+
+static tw_status get_tape(loading *l, int worker, int64_t stages, tw_mega_tape **out, tw_diag *diag) {
+    tw_cuda_vm *vm = l->vm;
+    uint64_t key[2];
+    tape_key(l->p, worker, key);
+    *out = find_tape(vm, key);
+    if (*out) return TW_OK;
+    pthread_mutex_lock(&vm->lock);
+    tw_mega_tape *t = tw_arena_alloc(&vm->arena, sizeof *t);
+    if (t) t->extras = tw_arena_array(&vm->arena, 2 * (size_t)l->p->s->workers[worker].count + 2, sizeof *t->extras);
+    pthread_mutex_unlock(&vm->lock);
+    if (!t || !t->extras) return tw_fail_memory(diag);
+    memcpy(t->key, key, sizeof t->key);
+    tw_status st = pack_tape(l, worker, stages, t, diag);
+    if (st != TW_OK) return st;
+    pthread_mutex_lock(&vm->lock);
+    t->next = vm->tapes;
+    vm->tapes = t;
+    pthread_mutex_unlock(&vm->lock);
+    *out = t;
+    return TW_OK;
+}
+
+static void finish_record(const tw_mega_program *p, const tw_instr *in, const uint64_t *extras, int32_t *record) {
+    tw_mega_shape shape;
+    tw_mega_shape_of(&p->plan, p->s, in, &shape);
     record[TW_W_UNITS] = shape.units;
     record[TW_W_GROUP] = shape.group_units;
     record[TW_W_STAGES] = shape.run / p->plan.tuning.blocks;
     record[TW_W_CHUNKS] = shape.chunks;
     record[TW_W_K] = (int32_t)shape.columns;
-    put_address(record, TW_W_BIAS, bias);
-    put_address(record, TW_W_SCALES, scales);
-    *taken = tw_mega_stages(&p->plan, &shape);
-    return st;
+    put_address(record, TW_W_BIAS, extras[0]);
+    put_address(record, TW_W_SCALES, extras[1]);
 }
 
 static tw_status load_worker(loading *l, int worker, tw_diag *diag) {
     tw_mega_program *p = l->p;
     const tw_worker *w = &p->s->workers[worker];
-    const int64_t stages = stages_of(p, worker), bytes = stages * p->plan.stage_bytes;
-    unsigned char *tape = malloc((size_t)bytes + 1);
-    if (!tape) return tw_fail_memory(diag);
-    tw_status st = TW_OK;
-    int64_t at = 0;
-    int record = 0;
-    for (int i = 0; i < w->count && st == TW_OK; i++) {
-        record += records_of(&w->list[i]);
-        if (!tw_mega_has_tape(w->list[i].op)) continue;
-        int64_t taken = 0;
-        int32_t *words = l->records[worker] + (record - 1) * (TW_MEGA_RECORD / 4);
-        st = load_strip(l, &w->list[i], tape + at * p->plan.stage_bytes, words, &taken, diag);
-        at += taken;
-    }
     tw_mega_worker *out = &l->workers[worker];
-    out->stages = (int32_t)stages;
-    out->count = record;
-    if (st == TW_OK) st = locked_alloc(l->vm, p, "tape", tape, (size_t)bytes, &out->tape, diag);
-    if (st == TW_OK)
-        st = locked_alloc(l->vm, p, "records", l->records[worker], (size_t)(record + 1) * TW_MEGA_RECORD, &out->records,
-                          diag);
-    free(tape);
-    return st;
+    tw_mega_tape *tape;
+    out->stages = (int32_t)stages_of(p, worker);
+    tw_status st = get_tape(l, worker, out->stages, &tape, diag);
+    if (st != TW_OK) return st;
+    out->tape = tape->address;
+    for (int i = 0, strip = 0; i < w->count; i++) {
+        out->count += records_of(&w->list[i]);
+        int32_t *record = l->records[worker] + (out->count - 1) * (TW_MEGA_RECORD / 4);
+        if (tw_mega_has_tape(w->list[i].op)) finish_record(p, &w->list[i], tape->extras + 2 * strip++, record);
+    }
+    return locked_alloc(l->vm, p, "records", l->records[worker], (size_t)(out->count + 1) * TW_MEGA_RECORD,
+                        &out->records, diag);
 }
 
 static void *load_some(void *context) {
@@ -317,6 +391,7 @@ static tw_status make_records(loading *l, int worker, tw_diag *diag) {
     int n = 0;
     for (int i = 0; i < w->count; i++) n += records_of(&w->list[i]);
     int32_t *record = l->records[worker] = calloc((size_t)n + 1, TW_MEGA_RECORD);
+    int32_t *kind = p->kinds + worker * p->plan.trace_records;
     tw_status st = record ? TW_OK : tw_fail_memory(diag);
     for (int i = 0; i < w->count && st == TW_OK; i++) {
         const tw_instr *in = &w->list[i];
@@ -327,6 +402,7 @@ static tw_status make_records(loading *l, int worker, tw_diag *diag) {
             record[TW_W_THRESHOLD] = j < in->n_waits ? (int32_t)in->waits[j].threshold : 0;
             record[TW_W_ARRIVE] = last && in->arrive >= 0 ? in->arrive * TW_MEGA_COUNTER : -1;
             if (last) st = write_record(l->vm, p, in, record, diag);
+            *kind++ = record[TW_W_KIND];
         }
     }
     return st;
@@ -340,7 +416,8 @@ tw_status tw_mega_load(tw_cuda_vm *vm, tw_mega_program *p, tw_diag *diag) {
     l.records = calloc((size_t)s->n_workers, sizeof *l.records);
     const size_t lines = ((size_t)s->n_counters + 1) * TW_MEGA_COUNTER;
     void *zeros = calloc(1, lines);
-    if (st == TW_OK && (!l.workers || !l.records || !zeros)) st = tw_fail_memory(diag);
+    p->kinds = calloc((size_t)s->n_workers * (size_t)p->plan.trace_records + 1, sizeof *p->kinds);
+    if (st == TW_OK && (!l.workers || !l.records || !zeros || !p->kinds)) st = tw_fail_memory(diag);
     for (int w = 0; w < s->n_workers && st == TW_OK; w++) st = make_records(&l, w, diag);
     if (st == TW_OK) st = load_all(&l, diag);
     if (st == TW_OK)

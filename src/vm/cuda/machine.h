@@ -14,7 +14,8 @@ typedef struct tw_mega_program {
     tw_kernel *kernel;      /* emulated */
     tw_cuda_module *module; /* on a device */
     uint64_t *buffer;       /* [buffer]: addresses; 0: weights */
-    uint64_t workers, counters, tokens, out, abort;
+    uint64_t workers, counters, tokens, out, abort, trace;
+    int32_t *kinds; /* of traced records: [worker][trace_records] */
     int32_t epoch; /* steps begun */
     float *logits; /* host */
     int64_t logit_rows, tape_bytes, streamed_bytes;
@@ -36,6 +37,13 @@ typedef struct tw_mega_named { /* caches by name, weights' vectors by weight */
     uint64_t address;
 } tw_mega_named;
 
+/* A worker's tape, for every program that packs the same rows in the same way. */
+typedef struct tw_mega_tape {
+    struct tw_mega_tape *next;
+    uint64_t key[2], address;
+    uint64_t *extras; /* of each of its strips: biases, scales */
+} tw_mega_tape;
+
 struct tw_cuda_vm {
     const tw_model *m;
     tw_cuda_vm_options options;
@@ -47,6 +55,7 @@ struct tw_cuda_vm {
     pthread_mutex_t lock; /* of the device's memory, while tapes are packed */
     tw_mega_memory *memory;
     tw_mega_named *named;
+    tw_mega_tape *tapes;
     tw_mega_program *programs;
     int n_programs;
     uint64_t angles;
@@ -61,6 +70,7 @@ tw_status tw_mega_write(tw_cuda_vm *vm, uint64_t to, const void *data, size_t by
 tw_status tw_mega_read(tw_cuda_vm *vm, void *data, uint64_t from, size_t bytes, tw_diag *diag);
 
 /* load.c: the program's buffers, tapes and records. */
+int tw_mega_most_records(const tw_schedule *s); /* of a worker */
 tw_status tw_mega_load(tw_cuda_vm *vm, tw_mega_program *p, tw_diag *diag);
 
 #endif

@@ -63,9 +63,11 @@ typedef struct tw_mega_plan {
     int64_t max_seq;
     tw_mega_format body, head; /* the matrices of layers, and the head's */
     /* shared memory, bytes from the start of one dynamic object */
-    int stage_bytes, ring, full, empty, x, x_pitch, x_low, part, part_buffers, sums, scratch, shared_bytes;
+    int stage_bytes, ring, full, empty, x, x_pitch, part, part_buffers, sums, scratch, shared_bytes;
     int64_t chunk_most; /* columns of activations that fit */
     int n_workers;
+    bool trace;
+    int trace_records;
 } tw_mega_plan;
 
 /* From a checked schedule: TW_ERR_UNSUPPORTED with the reason when the machine does not cover it. */
@@ -145,12 +147,14 @@ enum {
     TW_MEGA_ARG_ANGLES,   /* f32[max_seq][2][rotated / 2] */
     TW_MEGA_ARG_OUT,      /* i32[steps]: most likely tokens */
     TW_MEGA_ARG_ABORT,    /* tw_mega_abort, its flag 0 */
+    TW_MEGA_ARG_TRACE,    /* i64[workers][trace_records][TW_MEGA_MARKS]: clocks; unused without plan.trace */
     TW_MEGA_ARG_POS,
     TW_MEGA_ARG_N,     /* positions of the step */
     TW_MEGA_ARG_STEPS, /* more than one: greedy, of one position each */
     TW_MEGA_ARG_EPOCH, /* steps begun before this launch */
     TW_MEGA_ARGS
 };
+enum { TW_MEGA_MARKS = 8 /* TW_CUDA_VM_PHASES + 1 are used */ };
 enum { TW_MEGA_COUNTER = 128 /* bytes of a counter's line */ };
 
 tw_kernel *tw_mega_build(const tw_mega_plan *p); /* NULL: out of memory */

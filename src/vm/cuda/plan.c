@@ -122,11 +122,10 @@ static tw_status divide(tw_mega_plan *p, tw_diag *diag) {
     int64_t most = up(p->max_columns, a_stage);
     while (most > a_stage && T * 4 * most > CHUNK_BYTES) most = up(most / 2, a_stage);
     p->chunk_most = most;
-    p->x_pitch = (int)(2 * most + (T > 1 ? 64 : 0));
-    p->x_low = (int)(T * p->x_pitch);
+    p->x_pitch = (int)(4 * most + (T > 1 ? 64 : 0));
     p->part_buffers = T == 1 ? 2 : 1;
     p->stage_bytes = t->warps * t->blocks * (TW_MEGA_PIECE + p->body.scale_bytes);
-    int64_t scratch = (int64_t)t->warps * TW_MEGA_HEADS * (p->head_dim + 2) * 4, x = 2 * (int64_t)p->x_low;
+    int64_t scratch = (int64_t)t->warps * TW_MEGA_HEADS * (p->head_dim + 2) * 4, x = T * (int64_t)p->x_pitch;
     int at = 0;
     p->x = take(&at, x > scratch ? x : scratch);
     p->scratch = p->x;

@@ -5,11 +5,13 @@
    meet in shared memory. */
 #include "vm/cuda/generate.h"
 
-enum { AHEAD = 4 /* loads of activations on their way at once */ };
+enum { AHEAD = 4 /* loads of activations on their way at once */, SUMS = 4 /* independent ones of a unit */,
+       BLOCKS = 8 /* most of a stage */ };
 
 typedef struct product {
     tw_mega_gen *g;
     tw_val kind, in, norm, columns, stages, chunks, positions;
+    tw_val ring;   /* this lane's part of the first slot's first piece */
     tw_val x_row;  /* address of this lane's first fragment in the activations of row g */
     tw_val active; /* row g is a position */
     tw_mma_kind mma;
@@ -35,18 +37,15 @@ static tw_val back(product *o, tw_val pair, int second) {
     return tw_bitcast(b, TW_T_f32, bits);
 }
 
-/* Four activations as pairs of upper halves and pairs of what is left. */
+/* Four activations as a lane's fragment wants them: each pair's upper halves, then what they leave. */
 static void store_four(product *o, const tw_val *x, tw_val at) {
     tw_builder *b = o->g->b;
-    tw_val high[2], low[2];
-    for (int i = 0; i < 2; i++) {
-        high[i] = halves(o, x[2 * i], x[2 * i + 1]);
-        low[i] = halves(o, tw_sub(b, x[2 * i], back(o, high[i], 0)), tw_sub(b, x[2 * i + 1], back(o, high[i], 1)));
+    tw_val pair[4];
+    for (int i = 0; i < 4; i += 2) {
+        pair[i] = halves(o, x[i], x[i + 1]);
+        pair[i + 1] = halves(o, tw_sub(b, x[i], back(o, pair[i], 0)), tw_sub(b, x[i + 1], back(o, pair[i], 1)));
     }
-    tw_attrs how = {.type = o->pair, .vec = 2, .space = TW_SPACE_shared};
-    tw_st(b, how, at, high);
-    how.offset = o->g->p->x_low;
-    tw_st(b, how, at, low);
+    tw_st(b, (tw_attrs){.type = o->pair, .vec = 4, .space = TW_SPACE_shared}, at, pair);
 }
 
 /* One position's columns of a chunk; where they are normed, times the norm's weights, and this thread's squares are
@@ -78,7 +77,7 @@ static void stage_columns(product *o, tw_val from, tw_val row, tw_val to, tw_val
             x[i][e] = tw_mul(b, x[i][e], w[i][e]);
         }
         tw_push_if(b, tw_lt(b, k[i], chunk));
-        store_four(o, x[i], tw_mega_at(g, to, k[i], 2));
+        store_four(o, x[i], tw_mega_at(g, to, k[i], 4));
         tw_pop(b);
     }
     tw_pop(b);
@@ -129,47 +128,46 @@ static void next_slot(tw_mega_gen *g) {
     tw_pop(b);
 }
 
-/* A stage's pieces of this warp, `from` being the first one's columns: loaded, given back, multiplied. */
-static void stage(product *o, tw_val from, tw_val acc[2][4]) {
+/* The stage of the ring that comes next is there: its pieces of this warp into registers, and the slot given back. */
+static void take_stage(product *o, tw_val (*w)[4]) {
     tw_mega_gen *g = o->g;
     tw_builder *b = g->b;
     const tw_mega_plan *p = g->p;
-    enum { MOST = 8 };
-    tw_val w[MOST][4] = {{{0}}}, high[MOST][4] = {{{0}}}, low[MOST][4] = {{{0}}};
-    const bool twice = o->depth == 16; /* both halves of the weights meet the same columns */
     tw_val full = tw_mega_at(g, tw_add_imm(b, g->shared, p->full), g->slot, 8);
     tw_val empty = tw_mega_at(g, tw_add_imm(b, g->shared, p->empty), g->slot, 8);
-    tw_val at = tw_mega_at(g, tw_add_imm(b, g->shared, p->ring), g->slot, p->stage_bytes);
-    at = tw_mega_at(g, tw_mega_at(g, at, g->warp, p->tuning.blocks * TW_MEGA_PIECE), g->lane, 16);
-    tw_val x = tw_mega_at(g, o->x_row, from, 2);
-    const int n = twice ? 2 : 4; /* registers of activations a piece */
-    for (int i = 0; i < p->tuning.blocks; i++) {
-        tw_attrs how = {.type = o->pair, .vec = n, .space = TW_SPACE_shared, .offset = i * o->depth * 2};
-        tw_when(b, o->active);
-        tw_ld_vec(b, how, x, high[i]);
-        how.offset += p->x_low;
-        tw_when(b, o->active);
-        tw_ld_vec(b, how, x, low[i]);
-    }
+    tw_val at = tw_mega_at(g, o->ring, g->slot, p->stage_bytes);
     tw_do(b, TW_OP_mbarrier_wait, (tw_attrs){0}, full, g->phase);
     for (int i = 0; i < p->tuning.blocks; i++) {
         tw_attrs how = {.type = o->pair, .vec = 4, .space = TW_SPACE_shared, .offset = i * TW_MEGA_PIECE};
         tw_ld_vec(b, how, at, w[i]);
     }
     tw_do(b, TW_OP_warp_sync, (tw_attrs){0}, tw_i32(b, -1), TW_NONE);
-    tw_when(b, tw_eq(b, g->lane, tw_i32(b, 0)));
+    tw_val leads = tw_eq(b, g->lane, tw_i32(b, 0));
+    tw_when(b, leads);
     tw_do(b, TW_OP_mbarrier_arrive, (tw_attrs){0}, empty, TW_NONE);
-    for (int i = 0; i < p->tuning.blocks; i++)
-        for (int s = 0; s < 2; s++) {
-            const int r = twice ? 0 : 2 * s;
-            const tw_val a[] = {high[i][r], low[i][r], high[i][r + 1], low[i][r + 1]};
-            tw_mma(b, o->mma, acc[s], a, w[i] + 2 * s, acc[s]);
-        }
     next_slot(g);
 }
 
+/* A stage's pieces times the activations of columns `from` and on. */
+static void multiply(product *o, tw_val from, tw_val (*w)[4], tw_val (*acc)[4]) {
+    tw_mega_gen *g = o->g;
+    tw_builder *b = g->b;
+    const bool twice = o->depth == 16; /* both halves of the weights meet the same columns */
+    tw_val x = tw_mega_at(g, o->x_row, from, 4), a[2 * BLOCKS][4] = {{{0}}};
+    for (int i = 0; i < g->p->tuning.blocks; i++)
+        for (int s = 0; s < (twice ? 1 : 2); s++) {
+            tw_attrs how = {.type = o->pair, .vec = 4, .space = TW_SPACE_shared, .offset = i * o->depth * 4 + s * 16};
+            tw_ld_vec(b, how, x, a[2 * i + s]);
+        }
+    for (int i = 0; i < g->p->tuning.blocks; i++)
+        for (int s = 0; s < 2; s++) {
+            tw_val *sum = acc[(2 * i + s) % SUMS];
+            tw_mma(b, o->mma, sum, a[twice ? 2 * i : 2 * i + s], w[i] + 2 * s, sum);
+        }
+}
+
 /* This warp's part of a unit's sums. */
-static void leave_part(product *o, tw_val part, tw_val unit, tw_val chunk, tw_val acc[2][4]) {
+static void leave_part(product *o, tw_val part, tw_val unit, tw_val chunk, tw_val (*acc)[4]) {
     tw_mega_gen *g = o->g;
     tw_builder *b = g->b;
     const int T = g->p->tokens;
@@ -179,28 +177,63 @@ static void leave_part(product *o, tw_val part, tw_val unit, tw_val chunk, tw_va
     at = tw_mega_at(g, tw_mega_at(g, at, unit, TW_MEGA_ROWS * 4), g->column, 8);
     const tw_attrs cell = {.type = TW_T_f32, .vec = 2, .space = TW_SPACE_shared};
     tw_val sum[2], before[2] = {{0}};
-    tw_when(b, tw_lt(b, tw_i32(b, 0), chunk));
+    tw_val again = tw_lt(b, tw_i32(b, 0), chunk);
+    tw_when(b, again);
     tw_ld_vec(b, cell, at, before);
     for (int i = 0; i < 2; i++) {
-        sum[i] = tw_add(b, tw_add(b, acc[0][i], acc[1][i]), tw_add(b, acc[0][i + 2], acc[1][i + 2]));
+        sum[i] = tw_add(b, acc[0][i], acc[0][i + 2]);
+        for (int s = 1; s < SUMS; s++) sum[i] = tw_add(b, sum[i], tw_add(b, acc[s][i], acc[s][i + 2]));
         sum[i] = tw_add(b, sum[i], before[i]);
     }
     tw_st(b, cell, at, sum);
     tw_pop(b);
 }
 
+/* What a warp keeps while it goes through a chunk's units. */
+typedef struct walk {
+    tw_val part, chunk, first; /* first: this warp's first column */
+    tw_val unit, stage;        /* variables */
+    tw_val acc[SUMS][4];
+} walk;
+
+/* One stage, whose pieces are in registers; after a unit's last its sums are left. */
+static void step(product *o, walk *k, tw_val (*w)[4]) {
+    tw_builder *b = o->g->b;
+    const int run = o->g->p->tuning.blocks * o->depth; /* columns of a stage that are this warp's */
+    multiply(o, tw_add(b, k->first, tw_mul_imm(b, k->stage, run)), w, k->acc);
+    tw_op_to(b, k->stage, TW_OP_add_i32, k->stage, tw_i32(b, 1), TW_NONE);
+    tw_push_if(b, tw_eq(b, k->stage, o->stages));
+    leave_part(o, k->part, k->unit, k->chunk, k->acc);
+    for (int i = 0; i < 4 * SUMS; i++) tw_assign(b, k->acc[i / 4][i % 4], tw_f32(b, 0));
+    tw_assign(b, k->stage, tw_i32(b, 0));
+    tw_op_to(b, k->unit, TW_OP_add_i32, k->unit, tw_i32(b, 1), TW_NONE);
+    tw_pop(b);
+}
+
+/* The stages of a chunk's units, one being taken while the one before it is multiplied. */
 static void units(product *o, tw_val part, tw_val chunk, tw_val count) {
     tw_mega_gen *g = o->g;
     tw_builder *b = g->b;
-    const int run = g->p->tuning.blocks * o->depth; /* columns of a stage that are this warp's */
-    tw_val unit = tw_push_for(b, tw_i32(b, 0), count, tw_i32(b, 1), false);
-    tw_val acc[2][4];
-    for (int i = 0; i < 8; i++) acc[i / 4][i % 4] = tw_var_of(b, tw_f32(b, 0));
-    tw_val first = tw_mul_imm(b, tw_mul(b, g->warp, o->stages), run);
-    tw_val s = tw_push_for(b, tw_i32(b, 0), o->stages, tw_i32(b, 1), false);
-    stage(o, tw_add(b, first, tw_mul_imm(b, s, run)), acc);
+    const int run = g->p->tuning.blocks * o->depth;
+    tw_val w[2][BLOCKS][4] = {{{{0}}}}, all = tw_mul(b, count, o->stages);
+    walk k = {.part = part, .chunk = chunk, .first = tw_mul_imm(b, tw_mul(b, g->warp, o->stages), run)};
+    k.unit = tw_var_of(b, tw_i32(b, 0));
+    k.stage = tw_var_of(b, tw_i32(b, 0));
+    for (int i = 0; i < 4 * SUMS; i++) k.acc[i / 4][i % 4] = tw_var_of(b, tw_f32(b, 0));
+    for (int i = 0; i < 2 * 4 * g->p->tuning.blocks; i++)
+        w[i & 1][i / 8][i / 2 % 4] = tw_var_of(b, tw_zero(b, o->pair));
+    take_stage(o, w[0]);
+    tw_val i = tw_push_for(b, tw_i32(b, 1), all, tw_i32(b, 2), false);
+    take_stage(o, w[1]);
+    step(o, &k, w[0]);
+    tw_push_if(b, tw_lt(b, tw_add_imm(b, i, 1), all));
+    take_stage(o, w[0]);
     tw_pop(b);
-    leave_part(o, part, unit, chunk, acc);
+    step(o, &k, w[1]);
+    tw_pop(b);
+    /* An odd number leaves one. */
+    tw_push_if(b, tw_eq(b, tw_rem(b, all, 2), tw_i32(b, 1)));
+    step(o, &k, w[0]);
     tw_pop(b);
 }
 
@@ -220,8 +253,10 @@ static void group(product *o, tw_val first_unit, tw_val count, tw_val part, tw_m
     stage_chunk(o, chunk);
     tw_mega_barrier(g);
     tw_pop(b);
+    tw_mega_mark(g, 2);
     units(o, part, chunk, count);
     tw_pop(b);
+    tw_mega_mark(g, 3);
     tw_mega_barrier(g);
     sums->part = part;
     tw_val paired = tw_eq(b, o->kind, tw_i32(b, TW_MEGA_FFN));
@@ -255,8 +290,12 @@ void tw_mega_build_product(tw_mega_gen *g, tw_val kind) {
         o.positions = tw_select(b, is_head, tw_i32(b, 1), o.positions);
     }
     o.active = tw_lt(b, g->row, o.positions);
-    tw_val x = tw_mega_at(g, tw_add_imm(b, g->shared, p->x), g->row, p->x_pitch);
-    o.x_row = tw_mega_at(g, x, g->column, f->depth == 16 ? 8 : 16);
+    /* Rows without a position multiply the last one's again, and nobody looks at their sums. */
+    tw_val row = tw_min(b, g->row, tw_add_imm(b, o.positions, -1));
+    tw_val x = tw_mega_at(g, tw_add_imm(b, g->shared, p->x), row, p->x_pitch);
+    o.x_row = tw_mega_at(g, x, g->column, f->depth == 16 ? 16 : 32);
+    o.ring = tw_mega_at(g, tw_add_imm(b, g->shared, p->ring), g->warp, p->tuning.blocks * TW_MEGA_PIECE);
+    o.ring = tw_mega_at(g, o.ring, g->lane, 16);
     tw_mega_sums sums = {.kind = kind,
                          .positions = o.positions,
                          .columns = o.columns,

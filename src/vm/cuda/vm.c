@@ -54,6 +54,7 @@ static void free_program(tw_cuda_vm *vm, tw_mega_program *p) {
     tw_kernel_free(p->kernel);
     tw_mega_free(vm, p);
     free(p->logits);
+    free(p->kinds);
     free(p);
 }
 
@@ -116,12 +117,17 @@ static const tw_instr *last_instr(const tw_schedule *s) {
 
 static tw_status load(tw_cuda_vm *vm, tw_mega_program *p, tw_diag *diag) {
     tw_status st = tw_mega_plan_of(&p->plan, p->s, vm->m, vm->target, &vm->options.tuning, diag);
+    p->plan.trace = vm->options.trace;
+    p->plan.trace_records = tw_mega_most_records(p->s);
     if (st == TW_OK) st = assemble(vm, p, diag);
     if (st == TW_OK) st = tw_mega_load(vm, p, diag);
     if (st == TW_OK)
         st = tw_mega_alloc(vm, p, "tokens", NULL, TW_CUDA_VM_TOKENS * sizeof(int32_t), true, &p->tokens, diag);
     if (st == TW_OK)
         st = tw_mega_alloc(vm, p, "out", NULL, GREEDY_MOST * sizeof(int32_t), false, &p->out, diag);
+    const size_t marks = (size_t)p->s->n_workers * (size_t)p->plan.trace_records * TW_MEGA_MARKS * 8;
+    p->trace = p->out;
+    if (st == TW_OK && p->plan.trace) st = tw_mega_alloc(vm, p, "trace", NULL, marks, false, &p->trace, diag);
     if (st != TW_OK) return st;
     const tw_buffer *logits = &p->s->buffers[last_instr(p->s)->operand[TW_OUTPUT_LOGITS]];
     p->logit_rows = logits->shape[0];
@@ -217,10 +223,11 @@ static tw_status launch(tw_cuda_vm *vm, tw_mega_program *p, int64_t pos, int64_t
         [TW_MEGA_ARG_WORKERS] = p->workers,    [TW_MEGA_ARG_COUNTERS] = p->counters,
         [TW_MEGA_ARG_TOKENS] = p->tokens,      [TW_MEGA_ARG_ANGLES] = vm->angles,
         [TW_MEGA_ARG_OUT] = p->out,            [TW_MEGA_ARG_ABORT] = p->abort,
+        [TW_MEGA_ARG_TRACE] = p->trace,
         [TW_MEGA_ARG_POS] = (uint64_t)pos,     [TW_MEGA_ARG_N] = (uint64_t)n,
         [TW_MEGA_ARG_STEPS] = (uint64_t)steps, [TW_MEGA_ARG_EPOCH] = (uint32_t)p->epoch,
     };
-    static const int bytes[TW_MEGA_ARGS] = {8, 8, 8, 8, 8, 8, 4, 4, 4, 4};
+    static const int bytes[TW_MEGA_ARGS] = {8, 8, 8, 8, 8, 8, 8, 4, 4, 4, 4};
     tw_status st;
     if (vm->emu) {
         tw_emu_options o = {.seed = vm->options.seed + (uint64_t)p->epoch, .grid = {p->s->n_workers}};
@@ -287,6 +294,34 @@ tw_status tw_cuda_vm_greedy(tw_cuda_vm *vm, int id, int32_t token, int64_t pos, 
     if (st == TW_OK) st = launch(vm, p, pos, 1, n, diag);
     if (microseconds) *microseconds = (double)(tw_now_ns() - begin) * 1e-3;
     return st == TW_OK ? tw_mega_read(vm, tokens, p->out, (size_t)n * 4, diag) : st;
+}
+
+/* ---- where the time went */
+
+tw_status tw_cuda_vm_trace(tw_cuda_vm *vm, int id, tw_cuda_vm_times times[TW_CUDA_VM_KINDS], tw_diag *diag) {
+    static const char *const names[TW_CUDA_VM_KINDS] = {"input",   "embed", "qkv",  "attend", "merge",
+                                                        "project", "ffn",   "head", "output"};
+    tw_mega_program *p = program(vm, id);
+    if (!p || !p->plan.trace) return tw_fail(diag, TW_ERR_USAGE, "the machine was not opened to be traced");
+    const int rows = p->plan.trace_records, workers = p->s->n_workers;
+    const size_t marks = (size_t)workers * (size_t)rows * TW_MEGA_MARKS;
+    int64_t *clock = malloc(marks * sizeof *clock);
+    if (!clock) return tw_fail_memory(diag);
+    tw_status st = tw_mega_read(vm, clock, p->trace, marks * sizeof *clock, diag);
+    for (int k = 0; k < TW_CUDA_VM_KINDS; k++) times[k] = (tw_cuda_vm_times){.name = names[k]};
+    for (int w = 0; w < workers && st == TW_OK; w++)
+        for (int r = 0; r < rows; r++) {
+            const int32_t kind = p->kinds[w * rows + r];
+            const int64_t *c = clock + ((size_t)w * (size_t)rows + (size_t)r) * TW_MEGA_MARKS;
+            if (kind < TW_MEGA_INPUT) continue;
+            tw_cuda_vm_times *t = &times[kind - TW_MEGA_INPUT];
+            t->count++;
+            for (int i = 0; i < TW_CUDA_VM_PHASES; i++) t->clocks[i] += (double)(c[i + 1] - c[i]);
+        }
+    for (int k = 0; k < TW_CUDA_VM_KINDS; k++)
+        for (int i = 0; i < TW_CUDA_VM_PHASES && times[k].count; i++) times[k].clocks[i] /= times[k].count;
+    free(clock);
+    return st;
 }
 
 int64_t tw_cuda_vm_tape_bytes(const tw_cuda_vm *vm) {

@@ -33,6 +33,7 @@ typedef struct tw_cuda_vm_options {
     uint64_t seed;          /* emulated: of the interleaving */
     bool stored_rope;       /* as tw_vm_options */
     bool dequantise;        /* as tw_vm_options: run the floats that integers stand for */
+    bool trace;             /* keep clocks of the last step: tw_cuda_vm_trace */
     tw_cuda_vm_tuning tuning;
 } tw_cuda_vm_options;
 
@@ -55,6 +56,24 @@ void tw_cuda_vm_explain(const tw_cuda_vm *vm, char *out, size_t size);
    on; all of pos .. pos + n - 1 are within the cache. *microseconds (may be NULL): the launch's, by the device's clock. */
 tw_status tw_cuda_vm_greedy(tw_cuda_vm *vm, int program, int32_t token, int64_t pos, int64_t n, int32_t *tokens,
                             double *microseconds, tw_diag *diag);
+
+/* Where the time of the last step went, by kind of instruction: means over workers and instructions, in clocks of an SM.
+   Needs the option. */
+typedef enum tw_cuda_vm_phase {
+    TW_CUDA_VM_WAIT,     /* for the instructions before it */
+    TW_CUDA_VM_PREPARE,  /* activations brought into shared memory */
+    TW_CUDA_VM_MULTIPLY, /* the weights' stream; attention and the like, whole */
+    TW_CUDA_VM_FINISH,   /* sums joined and written */
+    TW_CUDA_VM_ARRIVE,
+    TW_CUDA_VM_PHASES
+} tw_cuda_vm_phase;
+typedef struct tw_cuda_vm_times {
+    const char *name; /* "qkv", ...; owned by the library */
+    int count;        /* instructions of one worker, the mean */
+    double clocks[TW_CUDA_VM_PHASES];
+} tw_cuda_vm_times;
+enum { TW_CUDA_VM_KINDS = 9 };
+tw_status tw_cuda_vm_trace(tw_cuda_vm *vm, int program, tw_cuda_vm_times times[TW_CUDA_VM_KINDS], tw_diag *diag);
 
 const char *tw_cuda_vm_device(const tw_cuda_vm *vm); /* its name, for people */
 

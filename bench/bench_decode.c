@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+/* Decode on a GPU for several ways of building the machine: microseconds a token of greedy launches at several depths of
+   context, the logits of a short prompt first compared with the processor's. docs/bench.md says more. */
+#include "base/diag.h"
+#include "base/stats.h"
+#include "schedule/schedule.h"
+#include "tilewright/model.h"
+#include "vm/cuda/vm.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PROMPT = 6, LAUNCHES = 30, MOST = 64 };
+
+typedef struct options {
+    const char *shape, *weights, *depths, *tunings;
+    int tokens; /* of a launch */
+    bool unchecked, trace;
+} options;
+
+static int complain(const char *what, const tw_diag *d) {
+    fprintf(stderr, "decode: %s: %s\n", what, d->message);
+    return 1;
+}
+
+static tw_dtype weights_of(const char *name) {
+    return !strcmp(name, "int8") ? TW_I8 : !strcmp(name, "int4") ? TW_I4 : TW_F32;
+}
+
+static tw_status lower(const tw_model *m, tw_lowering l, tw_checked **out, tw_diag *d) {
+    tw_schedule *s = NULL;
+    tw_status st = tw_schedule_lower(&s, m, &l, d);
+    if (st == TW_OK) st = tw_schedule_check(out, &s, NULL, d);
+    return st;
+}
+
+/* The processor's logits after a prompt. */
+static tw_status reference(const tw_model *m, tw_dtype weights, int64_t vocab, float *logits, tw_diag *d) {
+    tw_vm *vm = NULL;
+    tw_checked *c = NULL;
+    int id;
+    tw_vm_options o = {.workers = 16, .no_vendor = true};
+    tw_status st = tw_vm_open(&vm, m, &o, d);
+    if (st == TW_OK) st = lower(m, (tw_lowering){.workers = 16, .tokens = 1, .max_seq = 64, .weights = weights}, &c, d);
+    if (st == TW_OK) st = tw_vm_load(vm, c, &id, d);
+    for (int32_t i = 0; i < PROMPT && st == TW_OK; i++) {
+        int32_t token = 17 * i + 3;
+        tw_vm_step s = {.program = id, .tokens = &token, .n = 1, .pos = i};
+        st = tw_vm_run(vm, &s, d);
+        if (st == TW_OK) memcpy(logits + i * vocab, s.logits, (size_t)vocab * sizeof *logits);
+    }
+    tw_vm_close(vm);
+    tw_checked_free(c);
+    return st;
+}
+
+/* The largest difference, over the largest logit. */
+static tw_status compare(tw_cuda_vm *vm, int id, int64_t vocab, const float *want, double *worst, tw_diag *d) {
+    tw_status st = TW_OK;
+    *worst = 0;
+    for (int32_t i = 0; i < PROMPT && st == TW_OK; i++) {
+        int32_t token = 17 * i + 3;
+        tw_vm_step s = {.program = id, .tokens = &token, .n = 1, .pos = i};
+        double largest = 0, error = 0;
+        st = tw_cuda_vm_run(vm, &s, d);
+        for (int64_t k = 0; k < vocab && st == TW_OK; k++) {
+            largest = fmax(largest, fabs((double)want[i * vocab + k]));
+            double e = fabs((double)s.logits[k] - (double)want[i * vocab + k]);
+            error = e > error || isnan(e) ? e : error;
+        }
+        if (st == TW_OK && !(error / largest <= *worst)) *worst = error / largest;
+    }
+    return st;
+}
+
+/* Means of what a layer's instructions spend, in microseconds at the clock that the step's own time implies. */
+static int show_trace(tw_cuda_vm *vm, int id) {
+    static const char *const phases[] = {"wait", "prepare", "multiply", "finish", "arrive"};
+    tw_cuda_vm_times t[TW_CUDA_VM_KINDS];
+    tw_diag d;
+    if (tw_cuda_vm_trace(vm, id, t, &d) != TW_OK) return complain("trace", &d);
+    for (int k = 0; k < TW_CUDA_VM_KINDS; k++) {
+        if (!t[k].count) continue;
+        printf("%-8s %6d", t[k].name, t[k].count);
+        for (int i = 0; i < TW_CUDA_VM_PHASES; i++) printf("  %s %7.0f", phases[i], t[k].clocks[i]);
+        printf("\n");
+    }
+    return 0;
+}
+
+static int time_depth(tw_cuda_vm *vm, int id, const options *o, long depth, const char *label, double worst) {
+    tw_diag d;
+    double us[LAUNCHES];
+    static int32_t out[4096];
+    for (int i = -3; i < LAUNCHES; i++) {
+        double one;
+        if (tw_cuda_vm_greedy(vm, id, 1 + i + 3, depth, o->tokens, out, &one, &d) != TW_OK) return complain("run", &d);
+        if (i >= 0) us[i] = one / o->tokens;
+    }
+    tw_stats s = tw_stats_of(us, LAUNCHES);
+    printf("{\"case\": \"%s %s\", \"depth\": %ld, \"config\": \"%s\", \"ours_us\": %.2f, \"p10\": %.2f, \"p90\": %.2f, "
+           "\"tokens_a_launch\": %d, \"bytes\": %lld, \"gb_per_s\": %.1f, \"worst_logit\": %.3g}\n",
+           o->shape, o->weights, depth, label, s.median, s.p10, s.p90, o->tokens,
+           (long long)tw_cuda_vm_streamed_bytes(vm), (double)tw_cuda_vm_streamed_bytes(vm) / s.median * 1e-3, worst);
+    fflush(stdout);
+    return o->trace ? show_trace(vm, id) : 0;
+}
+
+static int run_tuning(const tw_model *m, const options *o, const char *label, int64_t vocab, const float *want) {
+    tw_diag d;
+    tw_cuda_vm *vm = NULL;
+    tw_checked *c = NULL;
+    int id, failed = 0, splits = 0;
+    double worst = -1;
+    tw_cuda_vm_options v = {.trace = o->trace};
+    sscanf(label, "%d/%d/%d/%d/%d", &v.tuning.warps, &v.tuning.blocks, &v.tuning.stages, &v.tuning.window, &splits);
+    if (tw_cuda_vm_open(&vm, m, &v, &d) != TW_OK) return complain("open", &d);
+    tw_lowering l = {.tokens = 1, .max_seq = 8192, .weights = weights_of(o->weights), .kv_splits = splits};
+    tw_cuda_vm_lowering(vm, &l);
+    tw_status st = lower(m, l, &c, &d);
+    if (st == TW_OK) st = tw_cuda_vm_load(vm, c, &id, &d);
+    if (st == TW_OK && want) st = compare(vm, id, vocab, want, &worst, &d);
+    if (st != TW_OK) failed = complain(label, &d);
+    char *depths = strdup(o->depths), *rest = depths;
+    for (char *one; !failed && (one = strsep(&rest, ","));) failed = time_depth(vm, id, o, atol(one), label, worst);
+    free(depths);
+    tw_cuda_vm_close(vm);
+    tw_checked_free(c);
+    return failed;
+}
+
+int main(int count, char **words) {
+    options o = {.shape = "llama-1b", .weights = "native", .depths = "1,1024,4096", .tunings = "0/0/0/0", .tokens = 16};
+    for (int i = 1; i < count; i++) {
+        const char *next = i + 1 < count ? words[i + 1] : "";
+        if (!strcmp(words[i], "--shape"))
+            o.shape = next, i++;
+        else if (!strcmp(words[i], "--weights"))
+            o.weights = next, i++;
+        else if (!strcmp(words[i], "--depths"))
+            o.depths = next, i++;
+        else if (!strcmp(words[i], "--tunings"))
+            o.tunings = next, i++;
+        else if (!strcmp(words[i], "--tokens"))
+            o.tokens = atoi(next), i++;
+        else if (!strcmp(words[i], "--unchecked"))
+            o.unchecked = true;
+        else if (!strcmp(words[i], "--trace"))
+            o.trace = true;
+        else {
+            fprintf(stderr, "usage: decode [--shape NAME] [--weights native|int8|int4] [--depths N,N] [--tunings "
+                            "WARPS/BLOCKS/STAGES/WINDOW[/SPLITS],...] [--tokens N] [--unchecked] [--trace]\n");
+            return 2;
+        }
+    }
+    tw_diag d;
+    tw_model *m = NULL;
+    if (tw_model_synthetic(&m, o.shape, TW_BF16, 1, &d) != TW_OK) return complain("model", &d);
+    tw_model_info info;
+    tw_model_describe(m, &info);
+    float *want = o.unchecked ? NULL : malloc(PROMPT * (size_t)info.vocab * sizeof *want);
+    int failed = 0;
+    if (want && reference(m, weights_of(o.weights), info.vocab, want, &d) != TW_OK) failed = complain("reference", &d);
+    char *tunings = strdup(o.tunings), *rest = tunings;
+    for (char *one; !failed && (one = strsep(&rest, ","));) run_tuning(m, &o, one, info.vocab, want);
+    free(tunings);
+    free(want);
+    tw_model_close(m);
+    return failed;
+}
