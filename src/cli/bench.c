@@ -4,6 +4,7 @@
 #include "base/random.h"
 #include "base/stats.h"
 #include "cli/bench_gemm.h"
+#include "vm/cuda/vm.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -73,15 +74,14 @@ static tw_status time_prefill(bench *b, tw_random *r, int64_t n, double *seconds
     return st;
 }
 
-enum { GPU_STEP = 8 /* positions a step */ };
-
 /* What n tokens after `depth` others take: bytes of weights, keys and values, or operations. On a GPU a prompt is read
    in small steps, and each of them streams everything: bytes are what it takes. */
 static double work_of(const bench *b, const row *w, int64_t depth, int64_t n) {
     if (!w->decode && tw_engine_on_gpu(b->e)) {
         double bytes = 0;
-        for (int64_t at = 0; at < n; at += GPU_STEP)
-            bytes += (double)tw_engine_streamed_bytes(b->e, depth + (at + GPU_STEP < n ? at + GPU_STEP : n) - 1);
+        for (int64_t at = 0; at < n; at += TW_CUDA_VM_TOKENS)
+            bytes += (double)tw_engine_streamed_bytes(
+                b->e, depth + (at + TW_CUDA_VM_TOKENS < n ? at + TW_CUDA_VM_TOKENS : n) - 1);
         return bytes;
     }
     if (!w->decode) return tw_engine_operations(b->e, depth, n);
