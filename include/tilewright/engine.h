@@ -27,15 +27,24 @@ typedef struct tw_engine_options {
        rounded, and references computed from one differ by more than float arithmetic allows. */
     bool stored_rope;
     const char *schedule; /* a JSON file: the decode program, instead of lowering; checked like any other */
+    /* "cpu" (NULL), "cuda" or "cuda:N": GPU number N, or "auto": the first GPU where there is one and it covers the
+       model, unless workers, isa or schedule say that it is for a processor, else the processor. On a GPU, workers are
+       its SMs, and steps have at most 8 positions. */
+    const char *device;
+    bool emulate;  /* for tests: the GPU's kernel in the emulator, with `workers` SMs (0: 2) */
+    uint64_t seed; /* of its interleaving */
 } tw_engine_options;
 
-/* Lowers, checks, packs. `model` must outlive the engine. The caller closes it. One thread at a time uses an engine. */
+/* Lowers, checks, packs. TW_ERR_UNSUPPORTED: no such GPU, or one that does not cover the model. `model` must outlive
+ * the engine. The caller closes it. One thread at a time uses an engine. */
 tw_status tw_engine_open(tw_engine **out, const tw_model *model, const tw_engine_options *options, tw_diag *diag);
 void tw_engine_close(tw_engine *e); /* NULL is fine */
 
 int64_t tw_engine_context(const tw_engine *e);
 int64_t tw_engine_position(const tw_engine *e); /* positions fed so far */
 int tw_engine_workers(const tw_engine *e);
+bool tw_engine_on_gpu(const tw_engine *e);        /* or in the emulator */
+const char *tw_engine_device(const tw_engine *e); /* "cpu", or the GPU's name */
 int64_t tw_engine_tape_bytes(const tw_engine *e); /* weights as packed */
 /* Bytes that one decoded token streams at a position: weights, and keys and values of what it sees. */
 int64_t tw_engine_streamed_bytes(const tw_engine *e, int64_t position);
@@ -50,6 +59,13 @@ void tw_engine_rewind(tw_engine *e, int64_t position);
    call; *token: the most likely id. Either may be NULL. A prompt that does not fit the context fails, naming both. */
 tw_status tw_engine_feed(tw_engine *e, const int32_t *ids, int64_t n, const float **logits, int32_t *token,
                          tw_diag *diag);
+
+/* `n` greedy steps: ids[0] follows `id`, which is fed after what was fed before, and so on. On a GPU they are one
+ *launch. seconds (may be NULL) is by the device's clock, or the processor's. */
+tw_status tw_engine_greedy(tw_engine *e, int32_t id, int64_t n, int32_t *ids, double *seconds, tw_diag *diag);
+
+/* Bytes a second of reading the device's memory, measured now: the ceiling of decoding. */
+tw_status tw_engine_measure_bandwidth(const tw_engine *e, double *bytes_per_second, tw_diag *diag);
 
 /* Loads what a prompt of `n` ids will need, so that the first is not slower than the next. */
 tw_status tw_engine_warm(tw_engine *e, int64_t n, tw_diag *diag);
@@ -121,29 +137,32 @@ const char *tw_finish_name(tw_finish f);
 /* ---- comparison with a reference ---- */
 
 typedef struct tw_verdict {
-    int64_t cases, tokens;
-    double worst_logit;                     /* largest |difference| over its tolerance */
-    double worst_loss;                      /* largest relative difference */
+    int64_t cases, tokens; /* tokens: greedy ones that are equal */
+    int64_t close;         /* those that are not, but as likely as the tolerance can tell: on a GPU only */
+    double worst_logit;    /* largest |difference| over its tolerance */
+    double worst_loss;     /* largest relative difference over its tolerance */
     double perplexity, expected_perplexity; /* 0: the file has none */
 } tw_verdict;
 
 /* Compares with golden.json (see docs/engine.md): logits within 1e-3 of the largest plus 1e-4, greedy ids equal, loss
-   and perplexity within 1e-4 relative. TW_ERR_MISMATCH names the first that is not. `directory` is where the file's own
-   references (heldout.txt) lie. */
+   and perplexity within 1e-4 relative. On a GPU, which rounds activations to bf16: 2e-2, 1e-3, 5e-3, and a greedy id
+   may be one whose logit is within twice the tolerance of the largest. TW_ERR_MISMATCH names the first that is not.
+   `directory` is where the file's own references (heldout.txt) lie. */
 tw_status tw_engine_verify(tw_engine *e, const tw_tokenizer *tokenizer, const char *golden, const char *directory,
                            tw_verdict *verdict, tw_diag *diag);
 
 /* The verdict that belongs beside a speed: a prompt of a few positions and a token with the engine's kernels and with
    plain C ones, on the same packed weights; then a prompt of `prompt_length` (at most 96) with the engine's choice of
-   kernels and with our own for AVX2. Rewinds the engine. */
+   kernels and with our own for AVX2. On a GPU: short random prompts and a few tokens there and on the processor, under
+   the GPU's tolerances. Rewinds the engine. */
 tw_status tw_engine_check_kernels(tw_engine *e, int64_t prompt_length, uint64_t seed, tw_verdict *verdict,
                                   tw_diag *diag);
 
 /* Positions that comparing with this file takes. */
 tw_status tw_golden_context(const char *golden, int64_t *positions, tw_diag *diag);
 
-/* Compares two engines of one model on random prompts: the same tolerances. For quantised weights against the floats
-   they stand for. */
+/* Compares two engines of one model on random prompts: the same tolerances, a GPU's where one of them runs on one. For
+   quantised weights against the floats they stand for. */
 tw_status tw_engine_compare(tw_engine *e, tw_engine *reference, int64_t vocab, int64_t prompts, int64_t greedy,
                             uint64_t seed, tw_verdict *verdict, tw_diag *diag);
 

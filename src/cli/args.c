@@ -140,6 +140,7 @@ tw_status cli_engine_options(const cli_model_flags *m, tw_engine_options *o, tw_
     const char *w = m->weights ? m->weights : "native";
     *o = (tw_engine_options){
         .workers = (int)m->threads, .context = m->context, .group = (int)m->group, .schedule = m->schedule};
+    o->device = m->device ? m->device : "auto";
     *diag = (tw_diag){.status = TW_ERR_USAGE, .offset = -1, .line = -1};
     if (!strcmp(w, "int8"))
         o->weights = TW_I8;
@@ -147,11 +148,6 @@ tw_status cli_engine_options(const cli_model_flags *m, tw_engine_options *o, tw_
         o->weights = TW_I4;
     else if (strcmp(w, "native")) {
         snprintf(diag->message, sizeof diag->message, "--weights: \"%s\" is not native, int8 or int4", w);
-        return TW_ERR_USAGE;
-    }
-    if (m->device && strcmp(m->device, "auto") && strcmp(m->device, "cpu")) {
-        snprintf(diag->message, sizeof diag->message,
-                 "--device: \"%s\" is not auto or cpu; this build runs on processors alone", m->device);
         return TW_ERR_USAGE;
     }
     const struct {

@@ -4,6 +4,7 @@
 #include "base/random.h"
 #include "base/stats.h"
 #include "cli/bench_gemm.h"
+#include "vm/cuda/vm.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -16,8 +17,9 @@ enum { MAX_ROWS = 32, MAX_REPETITIONS = 100, SLICE = 8 /* tokens decoded between
 typedef struct row {
     char test[48];
     int64_t n, depth;
-    bool decode;
+    bool decode, apart;              /* apart, on a GPU: a launch for each token */
     tw_stats rate;                   /* tokens a second over repetitions */
+    tw_stats us;                     /* microseconds a token: over repetitions, or apart over every token */
     double share;                    /* of what was possible: the middle one of the repetitions' */
     double work, ceiling;            /* bytes or operations a second: done, and measured as possible */
     double samples[MAX_REPETITIONS]; /* seconds */
@@ -72,8 +74,16 @@ static tw_status time_prefill(bench *b, tw_random *r, int64_t n, double *seconds
     return st;
 }
 
-/* What n tokens after `depth` others take: bytes of weights, keys and values, or operations. */
+/* What n tokens after `depth` others take: bytes of weights, keys and values, or operations. On a GPU a prompt is read
+   in small steps, and each of them streams everything: bytes are what it takes. */
 static double work_of(const bench *b, const row *w, int64_t depth, int64_t n) {
+    if (!w->decode && tw_engine_on_gpu(b->e)) {
+        double bytes = 0;
+        for (int64_t at = 0; at < n; at += TW_CUDA_VM_TOKENS)
+            bytes += (double)tw_engine_streamed_bytes(
+                b->e, depth + (at + TW_CUDA_VM_TOKENS < n ? at + TW_CUDA_VM_TOKENS : n) - 1);
+        return bytes;
+    }
     if (!w->decode) return tw_engine_operations(b->e, depth, n);
     /* Keys and values grow along the way: the middle position stands for all. */
     return (double)n * (double)tw_engine_streamed_bytes(b->e, depth + n / 2);
@@ -100,6 +110,17 @@ static tw_status repeat(bench *b, row *w, tw_random *r, double *seconds, double 
     return st;
 }
 
+static void summarise(bench *b, row *w, double *rates, double work) {
+    double us[MAX_REPETITIONS], shares[MAX_REPETITIONS];
+    for (int64_t i = 0; i < b->repetitions; i++) us[i] = 1e6 / rates[i];
+    memcpy(shares, w->shares, sizeof shares);
+    w->us = tw_stats_of(us, (size_t)b->repetitions);
+    w->rate = tw_stats_of(rates, (size_t)b->repetitions);
+    w->share = tw_stats_of(shares, (size_t)b->repetitions).median;
+    w->work = work * w->rate.median / (double)w->n;
+    w->ceiling = w->work / w->share;
+}
+
 static tw_status measure_row(bench *b, row *w, tw_diag *d) {
     tw_random r = tw_random_seed(1);
     double rates[MAX_REPETITIONS], seconds = 0, possible = 0, work = work_of(b, w, w->depth, w->n);
@@ -116,59 +137,123 @@ static tw_status measure_row(bench *b, row *w, tw_diag *d) {
         rates[i] = (double)w->n / seconds;
     }
     if (st != TW_OK) return st;
-    w->rate = tw_stats_of(rates, (size_t)b->repetitions);
-    w->share = tw_stats_of(w->shares, (size_t)b->repetitions).median;
-    w->work = work * w->rate.median / (double)w->n;
-    w->ceiling = w->work / w->share;
+    summarise(b, w, rates, work);
     return TW_OK;
+}
+
+/* A launch for each token; microseconds of each by the host's clock. */
+static tw_status time_apart(bench *b, int64_t n, double *seconds, double *microseconds, tw_diag *d) {
+    int32_t id = 1 % (int32_t)b->info.vocab;
+    tw_status st = TW_OK;
+    *seconds = 0;
+    for (int64_t i = 0; i < n && st == TW_OK; i++) {
+        int64_t start = tw_now_ns();
+        st = tw_engine_feed(b->e, &id, 1, NULL, &id, d);
+        microseconds[i] = (double)(tw_now_ns() - start) * 1e-3;
+        *seconds += microseconds[i] * 1e-6;
+    }
+    return st;
+}
+
+static tw_status repeat_gpu(bench *b, row *w, tw_random *r, int32_t *ids, double *seconds, double *each, tw_diag *d) {
+    tw_engine_rewind(b->e, w->depth);
+    tw_status st = feed_random(b, r, w->depth - tw_engine_position(b->e), d);
+    if (st != TW_OK) return st;
+    if (!w->decode) return time_prefill(b, r, w->n, seconds, d);
+    if (w->apart) return time_apart(b, w->n, seconds, each, d);
+    return tw_engine_greedy(b->e, 1 % (int32_t)b->info.vocab, w->n, ids, seconds, d);
+}
+
+/* A GPU's memory is nobody else's: its speed is measured before and after. */
+static tw_status measure_gpu_row(bench *b, row *w, tw_diag *d) {
+    tw_random r = tw_random_seed(1);
+    double rates[MAX_REPETITIONS], before = 0, after = 0, work = work_of(b, w, w->depth, w->n);
+    int64_t n = w->n, count = w->apart ? n * b->repetitions : b->repetitions;
+    double *us = malloc((size_t)(count + n) * sizeof *us);
+    int32_t *ids = malloc((size_t)n * sizeof *ids);
+    tw_status st = us && ids ? tw_engine_warm(b->e, w->decode && !w->depth ? 1 : 2, d) : TW_ERR_MEMORY;
+    if (!us || !ids) *d = (tw_diag){.status = st, .offset = -1, .line = -1, .message = "out of memory"};
+    if (st == TW_OK) st = tw_engine_measure_bandwidth(b->e, &before, d);
+    for (int64_t i = -1; i < b->repetitions && st == TW_OK; i++) {
+        double seconds = 0;
+        note(w->test);
+        st = repeat_gpu(b, w, &r, ids, &seconds, us + (i < 0 ? count : w->apart ? i * n : 0), d);
+        if (i < 0 || st != TW_OK) continue;
+        w->samples[i] = seconds;
+        rates[i] = (double)n / seconds;
+        if (!w->apart) us[i] = seconds * 1e6 / (double)n;
+    }
+    if (st == TW_OK) st = tw_engine_measure_bandwidth(b->e, &after, d);
+    for (int64_t i = 0; i < b->repetitions && st == TW_OK; i++)
+        w->shares[i] = work / (before > after ? before : after) / w->samples[i];
+    if (st == TW_OK) {
+        summarise(b, w, rates, work);
+        w->us = tw_stats_of(us, (size_t)count);
+    }
+    free(us);
+    free(ids);
+    return st;
+}
+
+static const char *unit_of(const bench *b, const row *w) {
+    return w->decode || tw_engine_on_gpu(b->e) ? "B/s" : "FLOP/s";
 }
 
 static void print_md(const bench *b) {
     printf(
-        "| model | stored | weights | packed | threads | test | tokens/s | | ceiling, measured | share | correct |\n");
-    printf("|---|---|---|---:|---:|---|---:|---:|---:|---:|---|\n");
+        "| model | stored | weights | packed | %s | test | tokens/s | µs a token, 10 to 90 %% | | ceiling, measured | "
+        "share | correct |\n",
+        tw_engine_on_gpu(b->e) ? "SMs" : "threads");
+    printf("|---|---|---|---:|---:|---|---:|---:|---:|---:|---:|---|\n");
     for (int i = 0; i < b->n_rows; i++) {
         const row *w = &b->rows[i];
-        const char *unit = w->decode ? "GB/s" : "GFLOP/s";
-        printf("| %s | %s %.2f B | %s | %.2f GB | %d | %s | %.2f ± %.2f | %.1f %s | %.1f %s | %.1f %% | yes |\n",
-               b->info.name, tw_dtype_name(b->info.dtype), (double)b->info.parameters / 1e9, b->weights,
-               (double)tw_engine_tape_bytes(b->e) / 1e9, tw_engine_workers(b->e), w->test, w->rate.mean, w->rate.stddev,
-               w->work / 1e9, unit, w->ceiling / 1e9, unit, 100 * w->share);
+        const char *unit = unit_of(b, w);
+        printf(
+            "| %s | %s %.2f B | %s | %.2f GB | %d | %s | %.2f ± %.2f | %.1f to %.1f | %.1f G%s | %.1f G%s | %.1f %% | "
+            "yes |\n",
+            b->info.name, tw_dtype_name(b->info.dtype), (double)b->info.parameters / 1e9, b->weights,
+            (double)tw_engine_tape_bytes(b->e) / 1e9, tw_engine_workers(b->e), w->test, w->rate.mean, w->rate.stddev,
+            w->us.p10, w->us.p90, w->work / 1e9, unit, w->ceiling / 1e9, unit, 100 * w->share);
     }
 }
 
 static void print_csv(const bench *b) {
     printf("model,stored,parameters,weights,packed_bytes,threads,test,n,depth,tokens_per_second,stddev,median,work_per_"
-           "second,"
-           "ceiling,share,correct\n");
+           "second,ceiling,share,correct,device,us_per_token,p10_us,p90_us\n");
     for (int i = 0; i < b->n_rows; i++) {
         const row *w = &b->rows[i];
-        printf("\"%s\",%s,%lld,%s,%lld,%d,%s,%lld,%lld,%.4f,%.4f,%.4f,%.6g,%.6g,%.4f,true\n", b->info.name,
-               tw_dtype_name(b->info.dtype), (long long)b->info.parameters, b->weights,
+        printf("\"%s\",%s,%lld,%s,%lld,%d,%s,%lld,%lld,%.4f,%.4f,%.4f,%.6g,%.6g,%.4f,true,\"%s\",%.3f,%.3f,%.3f\n",
+               b->info.name, tw_dtype_name(b->info.dtype), (long long)b->info.parameters, b->weights,
                (long long)tw_engine_tape_bytes(b->e), tw_engine_workers(b->e), w->test, (long long)w->n,
-               (long long)w->depth, w->rate.mean, w->rate.stddev, w->rate.median, w->work, w->ceiling, w->share);
+               (long long)w->depth, w->rate.mean, w->rate.stddev, w->rate.median, w->work, w->ceiling, w->share,
+               tw_engine_device(b->e), w->us.median, w->us.p10, w->us.p90);
     }
+}
+
+static json_t *row_json(const bench *b, const row *w) {
+    json_t *samples = json_array(), *shares = json_array();
+    for (int64_t k = 0; k < b->repetitions; k++) {
+        json_array_append_new(samples, json_real(w->samples[k]));
+        json_array_append_new(shares, json_real(w->shares[k]));
+    }
+    json_t *o = json_pack(
+        "{s:s, s:s, s:I, s:s, s:I, s:i, s:s, s:I, s:I, s:f, s:f, s:f, s:s, s:f, s:f, s:f, s:b, s:f, s:o, s:o}", "model",
+        b->info.name, "stored", tw_dtype_name(b->info.dtype), "parameters", (json_int_t)b->info.parameters, "weights",
+        b->weights, "packed_bytes", (json_int_t)tw_engine_tape_bytes(b->e), "threads", tw_engine_workers(b->e), "test",
+        w->test, "n", (json_int_t)w->n, "depth", (json_int_t)w->depth, "tokens_per_second", w->rate.mean, "stddev",
+        w->rate.stddev, "median", w->rate.median, "unit", w->decode || tw_engine_on_gpu(b->e) ? "bytes/s" : "flop/s",
+        "work", w->work, "ceiling", w->ceiling, "share", w->share, "correct", 1, "worst_logit", b->verdict.worst_logit,
+        "samples_s", samples, "shares", shares);
+    json_t *more = json_pack("{s:s, s:f, s:f, s:f}", "device", tw_engine_device(b->e), "us_per_token", w->us.median,
+                             "p10_us", w->us.p10, "p90_us", w->us.p90);
+    if (o && more) json_object_update(o, more);
+    json_decref(more);
+    return o;
 }
 
 static void print_json(const bench *b) {
     json_t *rows = json_array();
-    for (int i = 0; i < b->n_rows; i++) {
-        const row *w = &b->rows[i];
-        json_t *samples = json_array(), *shares = json_array();
-        for (int64_t k = 0; k < b->repetitions; k++) {
-            json_array_append_new(samples, json_real(w->samples[k]));
-            json_array_append_new(shares, json_real(w->shares[k]));
-        }
-        json_t *o = json_pack(
-            "{s:s, s:s, s:I, s:s, s:I, s:i, s:s, s:I, s:I, s:f, s:f, s:f, s:s, s:f, s:f, s:f, s:b, s:f, s:o, s:o}",
-            "model", b->info.name, "stored", tw_dtype_name(b->info.dtype), "parameters", (json_int_t)b->info.parameters,
-            "weights", b->weights, "packed_bytes", (json_int_t)tw_engine_tape_bytes(b->e), "threads",
-            tw_engine_workers(b->e), "test", w->test, "n", (json_int_t)w->n, "depth", (json_int_t)w->depth,
-            "tokens_per_second", w->rate.mean, "stddev", w->rate.stddev, "median", w->rate.median, "unit",
-            w->decode ? "bytes/s" : "flop/s", "work", w->work, "ceiling", w->ceiling, "share", w->share, "correct", 1,
-            "worst_logit", b->verdict.worst_logit, "samples_s", samples, "shares", shares);
-        json_array_append_new(rows, o);
-    }
+    for (int i = 0; i < b->n_rows; i++) json_array_append_new(rows, row_json(b, &b->rows[i]));
     char *text = json_dumps(rows, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
     if (text) puts(text);
     free(text);
@@ -183,20 +268,24 @@ static int64_t longest_prompt(const bench *b) {
 }
 
 static tw_status measure(bench *b, tw_diag *d) {
-    note("comparing the kernels with plainer ones");
+    bool gpu = tw_engine_on_gpu(b->e);
+    note(gpu ? "comparing the kernel with the processor's" : "comparing the kernels with plainer ones");
     tw_status st = tw_engine_check_kernels(b->e, longest_prompt(b), 1, &b->verdict, d);
-    for (int i = 0; i < b->n_rows && st == TW_OK; i++) st = measure_row(b, &b->rows[i], d);
+    for (int i = 0; i < b->n_rows && st == TW_OK; i++) st = (gpu ? measure_gpu_row : measure_row)(b, &b->rows[i], d);
     note("");
     return st;
 }
 
-static void add_row(bench *b, const char *kind, int64_t n, int64_t depth) {
+static void add_row(bench *b, const char *kind, int64_t n, int64_t depth, bool apart) {
     if (n < 1 || b->n_rows == MAX_ROWS) return;
     row *w = &b->rows[b->n_rows++];
+    char at[32] = "";
     w->n = n;
     w->depth = depth;
     w->decode = kind[0] == 't';
-    snprintf(w->test, sizeof w->test, depth ? "%s%lld @ d%lld" : "%s%lld", kind, (long long)n, (long long)depth);
+    w->apart = apart;
+    if (depth) snprintf(at, sizeof at, " @ d%lld", (long long)depth);
+    snprintf(w->test, sizeof w->test, "%s%lld%s%s", kind, (long long)n, at, apart ? " by single launches" : "");
 }
 
 static int run(const cli_verb *verb, int argc, char **argv) {
@@ -241,8 +330,9 @@ static int run(const cli_verb *verb, int argc, char **argv) {
     if (st == TW_OK) st = tw_engine_open(&b.e, model, &o, &d);
     if (st == TW_OK) {
         tw_model_describe(model, &b.info);
-        add_row(&b, "pp", p, depth);
-        add_row(&b, "tg", n, depth);
+        add_row(&b, "pp", p, depth, false);
+        add_row(&b, "tg", n, depth, false);
+        if (tw_engine_on_gpu(b.e)) add_row(&b, "tg", n, depth, true);
         st = measure(&b, &d);
     }
     if (st == TW_OK) (!strcmp(b.format, "md") ? print_md : !strcmp(b.format, "csv") ? print_csv : print_json)(&b);

@@ -55,7 +55,8 @@ typedef struct cli_model_flags {
         {"-t", CLI_INT, &(m).threads, "N", "threads (default: every core)"},                                           \
         {"-c", CLI_INT, &(m).context, "N", "positions kept (default: the model's, at most 4096)"},                     \
         {"--isa", CLI_TEXT, &(m).isa, "LIST", "use only these instruction sets, e.g. avx2, or none"}, {                \
-        "--device", CLI_TEXT, &(m).device, "auto|cpu", "where to run (default auto)"                                   \
+        "--device", CLI_TEXT, &(m).device, "auto|cpu|cuda[:N]",                                                        \
+            "where to run (default auto: a GPU that covers the model, else cpu)"                                       \
     }
 tw_status cli_engine_options(const cli_model_flags *m, tw_engine_options *o, tw_diag *diag);
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/cli.h"
+#include "device/target.h"
+#include "model/model.h"
+#include "vm/cuda/vm.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -15,10 +18,26 @@ static tw_status lowering_of(const char *config, const cli_model_flags *m, int64
     if (o.group) l->group = o.group;
     if (o.context) l->max_seq = o.context;
     if (tokens) l->tokens = tokens;
+    if (o.workers) l->workers = o.workers;
+    return TW_OK;
+}
+
+/* What suits the target: the processor here, the GPU here, or one that is named with the number of its SMs. */
+static tw_status complete(tw_lowering *l, const tw_model *model, const char *target, tw_diag *d) {
     tw_cpu cpu;
     tw_cpu_detect(&cpu);
-    if (o.workers) l->workers = o.workers;
-    if (!l->workers) l->workers = cpu.cores;
+    if (!strcmp(target, "cpu")) {
+        if (!l->workers) l->workers = cpu.cores;
+        return TW_OK;
+    }
+    const bool named = strcmp(target, "cuda");
+    tw_cuda_vm_options o = {.emulate = named, .target = named ? target : NULL, .workers = l->workers};
+    tw_cuda_vm *vm;
+    tw_status st = tw_cuda_vm_open(&vm, model, &o, d);
+    if (st != TW_OK) return st;
+    if (!l->max_seq) l->max_seq = model->max_seq;
+    tw_cuda_vm_lowering(vm, l);
+    tw_cuda_vm_close(vm);
     return TW_OK;
 }
 
@@ -28,8 +47,9 @@ static int run(const cli_verb *verb, int argc, char **argv) {
     int64_t workers = 0, tokens = 0;
     const cli_flag flags[] = {
         {"-o", CLI_TEXT, &out, "S.json", "where to write (default: standard output)"},
-        {"--workers", CLI_INT, &workers, "N", "workers (default: every core)"},
-        {"--target", CLI_TEXT, &target, "cpu", "what it is for"},
+        {"--workers", CLI_INT, &workers, "N", "workers (default: every core, or every SM)"},
+        {"--target", CLI_TEXT, &target, "cpu|cuda|sm_90a|...",
+         "what it is for (default cpu); cuda is the GPU here, a name needs --workers, its SMs"},
         {"--config", CLI_TEXT, &config, "C.json", "choices of the lowering; flags win over it"},
         {"--tokens", CLI_INT, &tokens, "N", "positions a step takes at most (default 1: decode)"},
         {"--weights", CLI_TEXT, &m.weights, "native|int8|int4", "weights as stored, or quantised"},
@@ -41,8 +61,9 @@ static int run(const cli_verb *verb, int argc, char **argv) {
     if (!cli_parse(verb, argc, argv, flags, sizeof flags / sizeof *flags, &model_path, 0, 1, &n, &status))
         return status;
     if ((n == 1) == (shape != NULL)) return cli_usage("compile: needs a MODEL or --shape, one of them");
-    if (strcmp(target, "cpu"))
-        return cli_usage("--target: \"%s\" is not cpu, the target that this build lowers for", target);
+    const bool named = strcmp(target, "cpu") && strcmp(target, "cuda");
+    if (named && !tw_target_find(target))
+        return cli_usage("--target: \"%s\" is not cpu, cuda or a target such as sm_90a", target);
     m.threads = workers;
     tw_model *model = NULL;
     tw_schedule *s = NULL;
@@ -51,6 +72,11 @@ static int run(const cli_verb *verb, int argc, char **argv) {
     tw_status st = lowering_of(config, &m, tokens, &l, &d);
     if (st == TW_OK)
         st = shape ? tw_model_synthetic(&model, shape, TW_BF16, 1, &d) : tw_model_open(&model, model_path, &d);
+    if (st == TW_OK && named && !l.workers) {
+        tw_model_close(model);
+        return cli_usage("--target %s: needs --workers, the number of its SMs", target);
+    }
+    if (st == TW_OK) st = complete(&l, model, target, &d);
     if (st == TW_OK) st = tw_schedule_lower(&s, model, &l, &d);
     if (st == TW_OK) st = tw_schedule_write(s, out, &d);
     if (st == TW_OK && strcmp(out, "-")) {

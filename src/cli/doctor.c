@@ -3,6 +3,7 @@
 #include "cli/cli.h"
 #include "device/cuda/cuda.h"
 #include "kernels/vendor/cublaslt.h"
+#include "vm/cuda/bandwidth.h"
 
 #include <dlfcn.h>
 #include <jansson.h>
@@ -43,14 +44,21 @@ static bool gpu_at(int i, tw_cuda_info *gpu, tw_diag *d) {
     return tw_cuda_query(i, gpu, d) == TW_OK;
 }
 
+/* Bytes a second of reading a GPU's memory, measured now; 0 where it cannot be. */
+static double gpu_reads(int i) {
+    double rate = 0;
+    return tw_cuda_measure_bandwidth(i, &rate, NULL) == TW_OK ? rate : 0;
+}
+
 static json_t *gpus_json(void) {
     json_t *list = json_array();
     tw_cuda_info g;
     for (int i = 0; gpu_at(i, &g, NULL); i++)
-        json_array_append_new(list, json_pack("{s:s, s:s, s:i, s:s?, s:i, s:i, s:I, s:I}", "name", g.name, "driver",
-                                              g.driver, "sm", g.sm, "target", g.target ? g.target->name : NULL, "sms",
-                                              g.sms, "clock_khz", g.clock_khz, "memory_bytes",
-                                              (json_int_t)g.memory_bytes, "l2_bytes", (json_int_t)g.l2_bytes));
+        json_array_append_new(list,
+                              json_pack("{s:s, s:s, s:i, s:s?, s:i, s:i, s:I, s:I, s:f}", "name", g.name, "driver",
+                                        g.driver, "sm", g.sm, "target", g.target ? g.target->name : NULL, "sms", g.sms,
+                                        "clock_khz", g.clock_khz, "memory_bytes", (json_int_t)g.memory_bytes,
+                                        "l2_bytes", (json_int_t)g.l2_bytes, "read_bytes_per_second", gpu_reads(i)));
     return list;
 }
 
@@ -61,9 +69,10 @@ static void print_gpus(void) {
     for (; gpu_at(n, &g, &d); n++) {
         printf("GPU %-8d %s, driver %s, %d SMs at %.2f GHz, %.1f GB, L2 %lld MiB\n", n, g.name, g.driver, g.sms,
                g.clock_khz / 1e6, (double)g.memory_bytes / 1e9, (long long)g.l2_bytes >> 20);
-        if (g.target)
+        if (g.target) {
             printf("  kernels    %s, %d KiB of shared memory a block\n", g.target->name, g.shared_block >> 10);
-        else
+            printf("  reads      %.1f GB/s measured\n", gpu_reads(n) / 1e9);
+        } else
             printf("  kernels    none: capability %d.%d has no target\n", g.sm / 10, g.sm % 10);
     }
     if (n == 0)

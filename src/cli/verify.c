@@ -10,11 +10,12 @@
 
 enum { RANDOM_PROMPTS = 4, RANDOM_GREEDY = 32 };
 
-static void print(bool json, const char *what, bool stored_rope, const tw_verdict *v) {
+static void print(bool json, const char *what, const char *device, bool stored_rope, const tw_verdict *v) {
     if (json) {
-        json_t *o = json_pack("{s:b, s:s, s:s, s:I, s:I, s:f, s:f}", "agrees", 1, "reference", what, "rope",
-                              stored_rope ? "stored" : "float", "cases", (json_int_t)v->cases, "greedy_tokens",
-                              (json_int_t)v->tokens, "worst_logit", v->worst_logit, "worst_loss", v->worst_loss);
+        json_t *o = json_pack("{s:b, s:s, s:s, s:s, s:I, s:I, s:I, s:f, s:f}", "agrees", 1, "reference", what, "device",
+                              device, "rope", stored_rope ? "stored" : "float", "cases", (json_int_t)v->cases,
+                              "greedy_tokens", (json_int_t)v->tokens, "greedy_close", (json_int_t)v->close,
+                              "worst_logit", v->worst_logit, "worst_loss", v->worst_loss);
         if (v->expected_perplexity > 0) {
             json_object_set_new(o, "perplexity", json_real(v->perplexity));
             json_object_set_new(o, "expected_perplexity", json_real(v->expected_perplexity));
@@ -25,9 +26,10 @@ static void print(bool json, const char *what, bool stored_rope, const tw_verdic
         json_decref(o);
         return;
     }
-    printf("agrees with %s: %lld cases, %lld greedy tokens equal, logits within %.3f and losses within %.3f of what is "
-           "allowed\n",
-           what, (long long)v->cases, (long long)v->tokens, v->worst_logit, v->worst_loss / 1e-4);
+    printf("agrees with %s: %lld cases, %lld greedy tokens equal, ", what, (long long)v->cases, (long long)v->tokens);
+    if (v->close) printf("%lld as likely as can be told, ", (long long)v->close);
+    printf("logits within %.3f and losses within %.3f of what is allowed%s%s\n", v->worst_logit, v->worst_loss,
+           strcmp(device, "cpu") ? " on " : "", strcmp(device, "cpu") ? device : "");
     if (stored_rope)
         printf("the reference has rope's frequencies rounded to the weights' type; `run` keeps them in float32\n");
     if (v->expected_perplexity > 0) printf("perplexity %.5f (reference %.5f)\n", v->perplexity, v->expected_perplexity);
@@ -45,20 +47,21 @@ static tw_status against_dequantised(const tw_model *m, const tw_engine_options 
     tw_status st = tw_engine_open(&ours, m, o, d);
     if (st == TW_OK) st = tw_engine_open(&reference, m, &r, d);
     if (st == TW_OK) st = tw_engine_compare(ours, reference, info.vocab, RANDOM_PROMPTS, RANDOM_GREEDY, seed, &v, d);
-    if (st == TW_OK) print(json, "its own dequantised weights", false, &v);
+    if (st == TW_OK) print(json, "its own dequantised weights", tw_engine_device(ours), false, &v);
     tw_engine_close(reference);
     tw_engine_close(ours);
     return st;
 }
 
 static tw_status compare(const tw_model *m, const tw_engine_options *o, const char *folder, const char *golden,
-                         tw_verdict *v, tw_diag *d) {
+                         tw_verdict *v, char device[128], tw_diag *d) {
     char tokenizer_path[4096];
     tw_engine *e = NULL;
     tw_tokenizer *t = NULL;
     snprintf(tokenizer_path, sizeof tokenizer_path, "%s/tokenizer.json", folder);
     tw_status st = tw_engine_open(&e, m, o, d);
     if (st == TW_OK && access(tokenizer_path, R_OK) == 0) st = tw_tokenizer_open(&t, tokenizer_path, d);
+    if (st == TW_OK) snprintf(device, 128, "%s", tw_engine_device(e));
     if (st == TW_OK) st = tw_engine_verify(e, t, golden, folder, v, d);
     tw_tokenizer_close(t);
     tw_engine_close(e);
@@ -69,7 +72,7 @@ static tw_status compare(const tw_model *m, const tw_engine_options *o, const ch
    transformers) or rounded (converted in memory). Unless --rope says, the first that agrees is named. */
 static tw_status against_golden(const tw_model *m, tw_engine_options o, const char *folder, const char *golden,
                                 const char *rope, bool json, tw_diag *d) {
-    char path[4096];
+    char path[4096], device[128];
     tw_verdict v;
     tw_model_info info;
     tw_model_describe(m, &info);
@@ -81,14 +84,14 @@ static tw_status against_golden(const tw_model *m, tw_engine_options o, const ch
     tw_status st = tw_golden_context(path, &positions, d);
     if (st != TW_OK) return st;
     if (!o.context && positions > info.max_seq) o.context = positions;
-    st = compare(m, &o, folder, path, &v, d);
+    st = compare(m, &o, folder, path, &v, device, d);
     if (st == TW_ERR_MISMATCH && !strcmp(rope, "auto") && info.dtype != TW_F32) {
         tw_diag second;
         o.stored_rope = true;
-        if (compare(m, &o, folder, path, &v, &second) == TW_OK) st = TW_OK;
+        if (compare(m, &o, folder, path, &v, device, &second) == TW_OK) st = TW_OK;
     }
     if (st != TW_OK) return st;
-    print(json, path, o.stored_rope, &v);
+    print(json, path, device, o.stored_rope, &v);
     return TW_OK;
 }
 

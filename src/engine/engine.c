@@ -16,6 +16,12 @@ static int64_t least(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
+/* Positions that a step of this program takes at most. */
+static int64_t tokens_of(const tw_engine *e, tw_program_kind kind) {
+    int64_t n = kind == TW_PROGRAM_PREFILL ? e->options.prefill : kind == TW_PROGRAM_SCORE ? SCORE_TOKENS : 1;
+    return least(n, least(e->context, e->machine.tokens));
+}
+
 static tw_status make_schedule(tw_engine *e, tw_program_kind kind, tw_schedule **out, tw_diag *diag) {
     const tw_engine_options *o = &e->options;
     if (kind == TW_PROGRAM_DECODE && e->given) {
@@ -23,11 +29,9 @@ static tw_status make_schedule(tw_engine *e, tw_program_kind kind, tw_schedule *
         e->given = NULL;
         return TW_OK;
     }
-    tw_lowering l = {
-        .workers = o->workers, .max_seq = e->context, .weights = o->weights, .group = o->group, .tokens = 1};
-    if (kind == TW_PROGRAM_PREFILL) l.tokens = least(o->prefill, e->context);
-    if (kind == TW_PROGRAM_SCORE) l.tokens = least(SCORE_TOKENS, e->context);
+    tw_lowering l = {.max_seq = e->context, .weights = o->weights, .group = o->group, .tokens = tokens_of(e, kind)};
     l.all_logits = kind == TW_PROGRAM_SCORE;
+    tw_machine_lowering(&e->machine, &l);
     return tw_schedule_lower(out, e->model, &l, diag);
 }
 
@@ -38,7 +42,7 @@ static tw_status load(tw_engine *e, tw_program_kind kind, tw_diag *diag) {
     if (st == TW_OK) st = tw_schedule_check(&e->checked[kind], &s, NULL, diag);
     tw_schedule_free(s);
     int id = -1;
-    if (st == TW_OK) st = tw_vm_load(e->vm, e->checked[kind], &id, diag);
+    if (st == TW_OK) st = tw_machine_load(&e->machine, e->checked[kind], &id, diag);
     if (st == TW_OK) {
         e->program[kind] = id;
         return TW_OK;
@@ -67,6 +71,20 @@ static tw_status read_given(tw_engine *e, tw_diag *diag) {
     return TW_OK;
 }
 
+/* The machine with the decode program. What a GPU's does not cover shows only when it loads: "auto" then goes on to the
+   processor. */
+static tw_status open_machine(tw_engine *e, const tw_engine_options *options, tw_diag *diag) {
+    tw_engine_options o = *options;
+    bool chosen = !o.device || strcmp(o.device, "auto");
+    tw_status st = tw_machine_open(&e->machine, e->model, &o, e->options.workers, diag);
+    if (st == TW_OK) st = load(e, TW_PROGRAM_DECODE, diag);
+    if (chosen || o.emulate || st != TW_ERR_UNSUPPORTED || !e->machine.cuda) return st;
+    tw_machine_close(&e->machine);
+    o.device = "cpu";
+    st = tw_machine_open(&e->machine, e->model, &o, e->options.workers, diag);
+    return st == TW_OK ? load(e, TW_PROGRAM_DECODE, diag) : st;
+}
+
 tw_status tw_engine_open(tw_engine **out, const tw_model *model, const tw_engine_options *options, tw_diag *diag) {
     *out = NULL;
     tw_engine *e = calloc(1, sizeof *e);
@@ -83,14 +101,7 @@ tw_status tw_engine_open(tw_engine **out, const tw_model *model, const tw_engine
     if (st == TW_OK && e->context > model->max_seq && model->positions.rows)
         st = tw_fail(diag, TW_ERR_USAGE, "a context of %lld is beyond the model's %lld positions",
                      (long long)e->context, (long long)model->max_seq);
-    tw_vm_options v = {.workers = e->options.workers,
-                       .limit_isa = options->limit_isa || options->dequantise,
-                       .isa = options->dequantise ? 0 : options->isa,
-                       .dequantise = options->dequantise,
-                       .no_vendor = options->no_vendor || options->dequantise,
-                       .stored_rope = options->stored_rope};
-    if (st == TW_OK) st = tw_vm_open(&e->vm, model, &v, diag);
-    if (st == TW_OK) st = load(e, TW_PROGRAM_DECODE, diag);
+    if (st == TW_OK) st = open_machine(e, options, diag);
     if (st != TW_OK) {
         tw_engine_close(e);
         return st;
@@ -101,7 +112,7 @@ tw_status tw_engine_open(tw_engine **out, const tw_model *model, const tw_engine
 
 void tw_engine_close(tw_engine *e) {
     if (!e) return;
-    tw_vm_close(e->vm);
+    tw_machine_close(&e->machine);
     tw_schedule_free(e->given);
     for (int i = 0; i < TW_PROGRAM_COUNT; i++) tw_checked_free(e->checked[i]);
     free(e);
@@ -114,10 +125,16 @@ int64_t tw_engine_position(const tw_engine *e) {
     return e->position;
 }
 int tw_engine_workers(const tw_engine *e) {
-    return e->options.workers;
+    return e->machine.workers;
+}
+bool tw_engine_on_gpu(const tw_engine *e) {
+    return e->machine.cuda != NULL;
+}
+const char *tw_engine_device(const tw_engine *e) {
+    return tw_machine_name(&e->machine);
 }
 int64_t tw_engine_tape_bytes(const tw_engine *e) {
-    return tw_vm_tape_bytes(e->vm);
+    return tw_machine_tape_bytes(&e->machine);
 }
 
 static int64_t visible(const tw_layer *y, int64_t position) {
@@ -126,9 +143,9 @@ static int64_t visible(const tw_layer *y, int64_t position) {
 
 int64_t tw_engine_streamed_bytes(const tw_engine *e, int64_t position) {
     const tw_model *m = e->model;
-    int64_t n = tw_vm_streamed_bytes(e->vm);
+    int64_t n = tw_machine_streamed_bytes(&e->machine), size = (int64_t)tw_dtype_bits(e->machine.kv) / 8;
     for (int64_t i = 0; i < m->n_layers; i++)
-        n += 2 * visible(&m->layers[i], position) * m->n_kv_heads * m->head_dim * (int64_t)sizeof(float);
+        n += 2 * visible(&m->layers[i], position) * m->n_kv_heads * m->head_dim * size;
     return n;
 }
 
@@ -149,7 +166,7 @@ double tw_engine_operations(const tw_engine *e, int64_t position, int64_t n) {
 }
 
 void tw_engine_explain(const tw_engine *e, char *out, size_t size) {
-    tw_vm_explain(e->vm, out, size);
+    tw_machine_explain(&e->machine, out, size);
 }
 
 void tw_engine_rewind(tw_engine *e, int64_t position) {
@@ -175,18 +192,32 @@ tw_status tw_engine_feed(tw_engine *e, const int32_t *ids, int64_t n, const floa
     tw_program_kind kind = n > 1 ? TW_PROGRAM_PREFILL : TW_PROGRAM_DECODE;
     if (st == TW_OK) st = load(e, kind, diag);
     tw_vm_step step = {.program = e->program[kind], .length = e->position + n};
-    int64_t room = kind == TW_PROGRAM_DECODE ? 1 : least(e->options.prefill, e->context);
+    int64_t room = tokens_of(e, kind);
     for (int64_t done = 0; done < n && st == TW_OK; done += step.n) {
         step.tokens = ids + done;
         step.n = least(n - done, room);
         step.pos = e->position;
-        st = tw_vm_run(e->vm, &step, diag);
+        st = tw_machine_run(&e->machine, &step, diag);
         if (st == TW_OK) e->position += step.n;
     }
     if (st != TW_OK) return st;
     if (logits) *logits = step.logits;
     if (token) *token = step.token;
     return TW_OK;
+}
+
+tw_status tw_engine_greedy(tw_engine *e, int32_t id, int64_t n, int32_t *ids, double *seconds, tw_diag *diag) {
+    double taken;
+    tw_status st = check_fit(e, n, diag);
+    if (st == TW_OK)
+        st = tw_machine_greedy(&e->machine, e->program[TW_PROGRAM_DECODE], id, e->position, n, ids,
+                               seconds ? seconds : &taken, diag);
+    if (st == TW_OK) e->position += n;
+    return st;
+}
+
+tw_status tw_engine_measure_bandwidth(const tw_engine *e, double *bytes_per_second, tw_diag *diag) {
+    return tw_machine_bandwidth(&e->machine, bytes_per_second, diag);
 }
 
 /* -log softmax(logits)[id] */
@@ -206,9 +237,9 @@ tw_status tw_engine_score(tw_engine *e, const int32_t *ids, int64_t n, double *n
     tw_vm_step step = {.program = e->program[TW_PROGRAM_SCORE], .length = n};
     for (int64_t done = 0; done < n && st == TW_OK; done += step.n) {
         step.tokens = ids + done;
-        step.n = least(n - done, least(SCORE_TOKENS, e->context));
+        step.n = least(n - done, tokens_of(e, TW_PROGRAM_SCORE));
         step.pos = done;
-        st = tw_vm_run(e->vm, &step, diag);
+        st = tw_machine_run(&e->machine, &step, diag);
         for (int64_t t = 0; t < step.n && done + t + 1 < n && st == TW_OK; t++)
             *nll += surprise(step.logits + (step.n > 0 ? t * e->model->vocab : 0), e->model->vocab, ids[done + t + 1]);
     }

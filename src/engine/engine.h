@@ -2,9 +2,8 @@
 #ifndef TW_ENGINE_ENGINE_H
 #define TW_ENGINE_ENGINE_H
 
+#include "engine/machine.h"
 #include "model/model.h"
-#include "tilewright/engine.h"
-#include "tilewright/vm.h"
 
 /* The programs that an engine may load; all but decode when first needed. */
 typedef enum tw_program_kind {
@@ -17,7 +16,7 @@ typedef enum tw_program_kind {
 struct tw_engine {
     const tw_model *model;
     tw_engine_options options;
-    tw_vm *vm;
+    tw_machine machine;
     tw_schedule *given; /* the decode schedule that the caller named, until it is checked */
     tw_checked *checked[TW_PROGRAM_COUNT];
     int program[TW_PROGRAM_COUNT]; /* the machine's number; -1: not loaded */

@@ -13,10 +13,10 @@ $ tilewright bench models/demo -p 0 -n 4 -d 100 -r 1 -t 1 --weights int8 -o csv 
   model,stored,weights,threads,test,n,depth
   "models/demo",bf16,int8,1,tg4 @ d100,4,100
 $ tilewright bench models/demo -p 4 -n 4 -r 1 -t 1 --weights int4 -o md | sed 's/[0-9][0-9.]*/N/g'
-  | model | stored | weights | packed | threads | test | tokens/s | | ceiling, measured | share | correct |
-  |---|---|---|---:|---:|---|---:|---:|---:|---:|---|
-  | models/demo | bfN N B | intN | N GB | N | ppN | N ± N | N GFLOP/s | N GFLOP/s | N % | yes |
-  | models/demo | bfN N B | intN | N GB | N | tgN | N ± N | N GB/s | N GB/s | N % | yes |
+  | model | stored | weights | packed | threads | test | tokens/s | µs a token, N to N % | | ceiling, measured | share | correct |
+  |---|---|---|---:|---:|---|---:|---:|---:|---:|---:|---|
+  | models/demo | bfN N B | intN | N GB | N | ppN | N ± N | N to N | N GFLOP/s | N GFLOP/s | N % | yes |
+  | models/demo | bfN N B | intN | N GB | N | tgN | N ± N | N to N | N GB/s | N GB/s | N % | yes |
 $ tilewright bench --shape llama-tiny --dtype f16 -p 8 -n 4 -r 1 -t 2 -o json | json - 0.stored 1.test
   f16
   tg4

@@ -58,6 +58,27 @@ $ tilewright compile models/demo --config c.json --workers 2 -c 128 -o s.json &&
   8
   128
   2
+# The cache's type and attention by groups of heads.
+$ echo '{"workers": 5, "kv": "bf16", "group_heads": true}' >c.json
+$ tilewright compile models/demo --config c.json -o s.json && grep -c '"kv", "dtype": "bf16"' s.json && tilewright check s.json
+  s.json: 180 instructions for 5 workers, 40 counters, 79 buffers
+  12
+  s.json: accepted: 180 instructions on 5 workers, 40 counters, every interleaving of every step
+$ tilewright run models/demo -p x --schedule s.json -t 5
+  tilewright: layers.0.k is bf16: on a processor the key/value cache is f32
+  [1]
+$ echo '{"kv": "i8"}' >c.json; tilewright compile models/demo --config c.json
+  tilewright: c.json: kv: unknown field, or not a value it can have
+  [1]
+# For a GPU that need not be here.
+$ tilewright compile --shape llama-1b -c 4096 --target sm_90a --workers 132 | tilewright check -
+  -: accepted: 11274 instructions on 132 workers, 100 counters, every interleaving of every step
+$ tilewright compile models/demo --target sm_80
+  tilewright: --target sm_80: needs --workers, the number of its SMs
+  [2]
+$ tilewright compile models/demo --target cuda
+  tilewright: no NVIDIA driver: none: cannot open shared object file: No such file or directory
+  [1]
 # An old file is replaced whole, and permissions are the umask's.
 $ echo old >s.json; chmod 600 s.json; umask 022; tilewright compile models/demo --workers 2 -o s.json && ls -l s.json | cut -c1-10
   s.json: 66 instructions for 2 workers, 34 counters, 78 buffers

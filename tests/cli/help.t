@@ -51,7 +51,7 @@ $ for verb in doctor run verify bench ppl tokenize compile check kernel; do tile
     -t N                         threads (default: every core)
     -c N                         positions kept (default: the model's, at most 4096)
     --isa LIST                   use only these instruction sets, e.g. avx2, or none
-    --device auto|cpu            where to run (default auto)
+    --device auto|cpu|cuda[:N]   where to run (default auto: a GPU that covers the model, else cpu)
   
   example:
     tilewright run models/demo -p "In the beginning" -n 64 --temp 0.8
@@ -65,7 +65,7 @@ $ for verb in doctor run verify bench ppl tokenize compile check kernel; do tile
     -t N                         threads (default: every core)
     -c N                         positions kept (default: the model's, at most 4096)
     --isa LIST                   use only these instruction sets, e.g. avx2, or none
-    --device auto|cpu            where to run (default auto)
+    --device auto|cpu|cuda[:N]   where to run (default auto: a GPU that covers the model, else cpu)
     --golden FILE                the reference (default: golden.json in the model's folder)
     --rope auto|float|stored     frequencies as float32, or rounded to the weights' type (default: whichever agrees)
     -s SEED                      of the random prompts for quantised weights
@@ -92,7 +92,7 @@ $ for verb in doctor run verify bench ppl tokenize compile check kernel; do tile
     -t N                         threads (default: every core)
     -c N                         positions kept (default: the model's, at most 4096)
     --isa LIST                   use only these instruction sets, e.g. avx2, or none
-    --device auto|cpu            where to run (default auto)
+    --device auto|cpu|cuda[:N]   where to run (default auto: a GPU that covers the model, else cpu)
   
   example:
     tilewright bench --shape llama-1b --weights int8 -p 512 -n 64
@@ -107,7 +107,7 @@ $ for verb in doctor run verify bench ppl tokenize compile check kernel; do tile
     -t N                         threads (default: every core)
     -c N                         positions kept (default: the model's, at most 4096)
     --isa LIST                   use only these instruction sets, e.g. avx2, or none
-    --device auto|cpu            where to run (default auto)
+    --device auto|cpu|cuda[:N]   where to run (default auto: a GPU that covers the model, else cpu)
     --json                       print as JSON
   
   example:
@@ -129,8 +129,8 @@ $ for verb in doctor run verify bench ppl tokenize compile check kernel; do tile
   
   flags:
     -o S.json                    where to write (default: standard output)
-    --workers N                  workers (default: every core)
-    --target cpu                 what it is for
+    --workers N                  workers (default: every core, or every SM)
+    --target cpu|cuda|sm_90a|... what it is for (default cpu); cuda is the GPU here, a name needs --workers, its SMs
     --config C.json              choices of the lowering; flags win over it
     --tokens N                   positions a step takes at most (default 1: decode)
     --weights native|int8|int4   weights as stored, or quantised

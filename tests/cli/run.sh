@@ -3,7 +3,7 @@
 # run.sh BUILD NAME: plays the transcript tests/cli/NAME.t and compares. A transcript holds remarks (#), commands ($, and >
 # for lines that go on), and what they print, indented by two, with their exit status in brackets unless it is 0.
 # Commands run in an empty folder with `tilewright` and `json` on PATH and $R for the repository; models/ and data/
-# are links to models/ and tests/data/. run.sh --play prints the transcript as it is now (update.sh uses it).
+# are links to models/ and tests/data/, and there is no GPU unless the transcript names a driver. run.sh --play prints the transcript as it is now (update.sh uses it).
 set -u
 play=
 [ "$1" = --play ] && { play=1; shift; }
@@ -18,7 +18,8 @@ ln -s "$R/tests/data" data
 PATH=$build/tests/bin:$build:$PATH
 : "${TILEWRIGHT_CACHE:=$work/cache}"
 LC_ALL=C
-export R PATH TILEWRIGHT_CACHE LC_ALL
+TILEWRIGHT_LIBCUDA=none
+export R PATH TILEWRIGHT_CACHE TILEWRIGHT_LIBCUDA LC_ALL
 
 perform() {
     sh -c "$1" >"$work/out" 2>&1 </dev/null

@@ -96,8 +96,8 @@ $ tilewright run models/demo -p x --weights int3
 $ tilewright run models/demo -p x --isa mmx
   tilewright: --isa: "mmx" is not none or a list of avx2, avx512, avx512vnni, avx512bf16, avx512fp16, amx
   [2]
-$ tilewright run models/demo -p x --device cuda
-  tilewright: --device: "cuda" is not auto or cpu; this build runs on processors alone
+$ tilewright run models/demo -p x --device gpu
+  tilewright: device: "gpu" is not auto, cpu, cuda or cuda:N
   [2]
 $ tilewright verify models/demo --rope blue
   tilewright: --rope: "blue" is not auto, float or stored
@@ -129,8 +129,8 @@ $ tilewright bench models/demo -p -1
 $ tilewright compile
   tilewright: compile: needs a MODEL or --shape, one of them
   [2]
-$ tilewright compile models/demo --target cuda
-  tilewright: --target: "cuda" is not cpu, the target that this build lowers for
+$ tilewright compile models/demo --target gpu
+  tilewright: --target: "gpu" is not cpu, cuda or a target such as sm_90a
   [2]
 $ tilewright compile models/demo --workers 99999
   tilewright: --workers: 99999 is not within 0..1024

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The machine that an engine runs its programs on: the processor's, or a GPU's. */
+#ifndef TW_ENGINE_MACHINE_H
+#define TW_ENGINE_MACHINE_H
+
+#include "tilewright/engine.h"
+#include "tilewright/vm.h"
+
+typedef struct tw_machine {
+    tw_vm *cpu;
+    struct tw_cuda_vm *cuda; /* one of the two */
+    int gpu;                 /* its number; -1: none, or emulated */
+    int workers;
+    int64_t tokens; /* positions a step may have at most */
+    tw_dtype kv;    /* of the cache */
+} tw_machine;
+
+/* What counts as agreement between a machine's results and a reference. */
+typedef struct tw_tolerance {
+    double logit_relative /* to the largest in magnitude */, logit_absolute, loss_relative;
+    bool close; /* a greedy token may differ where its logit is within twice the tolerance of the most likely one's */
+} tw_tolerance;
+
+/* As options->device says; `workers` is for the processor. On failure nothing is open. */
+tw_status tw_machine_open(tw_machine *m, const tw_model *model, const tw_engine_options *options, int workers,
+                          tw_diag *diag);
+void tw_machine_close(tw_machine *m);
+
+/* Completes a lowering with what suits the machine; the number of workers is its own. */
+void tw_machine_lowering(const tw_machine *m, tw_lowering *l);
+tw_status tw_machine_load(tw_machine *m, const tw_checked *program, int *id, tw_diag *diag);
+tw_status tw_machine_run(tw_machine *m, tw_vm_step *step, tw_diag *diag);
+int64_t tw_machine_tape_bytes(const tw_machine *m);
+int64_t tw_machine_streamed_bytes(const tw_machine *m);
+void tw_machine_explain(const tw_machine *m, char *out, size_t size);
+const char *tw_machine_name(const tw_machine *m);
+const tw_tolerance *tw_machine_tolerance(const tw_machine *m);
+
+/* n steps of a decode program, each with the token before it; *seconds by the device's clock, or by the host's. */
+tw_status tw_machine_greedy(tw_machine *m, int program, int32_t token, int64_t pos, int64_t n, int32_t *tokens,
+                            double *seconds, tw_diag *diag);
+
+/* Bytes a second of reading memory, measured now. */
+tw_status tw_machine_bandwidth(const tw_machine *m, double *bytes_per_second, tw_diag *diag);
+
+#endif
