@@ -21,6 +21,7 @@ typedef struct product {
     tw_mma_kind mma;
     tw_type pair;
     int depth;
+    tw_val fragment[2 * BLOCKS][4]; /* variables: of the activations */
 } product;
 
 /* ---- activations into shared memory */
@@ -176,12 +177,17 @@ static void multiply(product *o, tw_val from, tw_val (*w)[4], tw_val (*acc)[4]) 
     tw_mega_gen *g = o->g;
     tw_builder *b = g->b;
     const bool twice = o->depth == 16; /* both halves of the weights meet the same columns */
-    tw_val x = tw_mega_at(g, o->x_row, from, 4), a[2 * BLOCKS][4] = {{{0}}};
+    tw_val x = tw_mega_at(g, o->x_row, from, 4);
+    tw_val(*a)[4] = o->fragment;
+    /* Lanes of rows without a position load nothing, which spares three quarters of the traffic of a single one; what
+       their registers hold only reaches sums that nobody looks at. */
+    if (g->p->tokens < TW_MEGA_ROWS) tw_push_if(b, o->active);
     for (int i = 0; i < g->p->tuning.blocks; i++)
         for (int s = 0; s < (twice ? 1 : 2); s++) {
             tw_attrs how = {.type = o->pair, .vec = 4, .space = TW_SPACE_shared, .offset = i * o->depth * 4 + s * 16};
             tw_ld_vec(b, how, x, a[2 * i + s]);
         }
+    if (g->p->tokens < TW_MEGA_ROWS) tw_pop(b);
     for (int i = 0; i < g->p->tuning.blocks; i++)
         for (int s = 0; s < 2; s++) {
             tw_val *sum = acc[(2 * i + s) % SUMS];
@@ -246,6 +252,7 @@ static void units(product *o, tw_val part, tw_val chunk, tw_val count) {
     for (int i = 0; i < 2 * 4 * g->p->tuning.blocks; i++)
         w[i & 1][i / 8][i / 2 % 4] = tw_var_of(b, tw_zero(b, o->pair));
     take_stage(o, w[0]);
+    tw_mega_mark(g, 6);
     tw_val i = tw_push_for(b, tw_i32(b, 1), all, tw_i32(b, 2), false);
     take_stage(o, w[1]);
     step(o, &k, w[0]);
@@ -314,8 +321,8 @@ void tw_mega_build_product(tw_mega_gen *g, tw_val kind) {
         o.positions = tw_select(b, is_head, tw_i32(b, 1), o.positions);
     }
     o.active = tw_lt(b, g->row, o.positions);
-    /* Rows without a position multiply the last one's again, and nobody looks at their sums. */
     tw_val row = tw_min(b, g->row, tw_add_imm(b, o.positions, -1));
+    for (int i = 0; i < 8 * p->tuning.blocks; i++) o.fragment[i / 4][i % 4] = tw_var_of(b, tw_zero(b, o.pair));
     tw_val x = tw_mega_at(g, tw_add_imm(b, g->shared, p->x), row, p->x_pitch);
     o.x_row = tw_mega_at(g, x, g->column, f->depth == 16 ? 16 : 32);
     o.ring = tw_mega_at(g, tw_add_imm(b, g->shared, p->ring), g->warp, p->tuning.blocks * TW_MEGA_PIECE);
@@ -330,6 +337,10 @@ void tw_mega_build_product(tw_mega_gen *g, tw_val kind) {
         tw_val of_x = tw_mega_tag(g, false, p->uses_x), of_rest = tw_mega_tag(g, false, p->uses);
         o.tag = tw_select(b, tw_eq(b, kind, tw_i32(b, TW_MEGA_PROJECT)), of_rest, of_x);
         sums.factor = tw_var_of(b, tw_f32(b, 1));
+    }
+    if (p->tokens == 1) {
+        tw_val early = tw_and(b, tw_mega_word(g, TW_W_KIND), tw_i32(b, TW_MEGA_EARLY));
+        sums.early = tw_ne(b, early, tw_i32(b, 0));
         tw_mega_build_before(g, &sums);
     }
     tw_mega_wait(g);
