@@ -59,8 +59,14 @@ tw_val tw_mega_word_f32(tw_mega_gen *g, const tw_mega_words *x, int i, int e);
 /* The clock, where the plan traces. */
 void tw_mega_mark(tw_mega_gen *g, int mark);
 
-void tw_mega_build_producer(tw_mega_gen *g, tw_val tape, tw_val stages);
+void tw_mega_build_producer(tw_mega_gen *g, tw_val tape, tw_val stages, tw_val before_head);
 void tw_mega_build_product(tw_mega_gen *g, tw_val kind);
+/* The products of `count` units with a chunk of activations, whose stages come next from the ring; each warp's sums go
+   to its part, where those of an earlier chunk are. */
+typedef struct tw_mega_units {
+    tw_val part, chunk, count, stages, positions; /* stages: of a unit */
+} tw_mega_units;
+void tw_mega_build_units(tw_mega_gen *g, const tw_mega_format *f, const tw_mega_units *u);
 /* What becomes of a group's sums: rows `first` (counted from the instruction's) and on, `rows` of them, of `n`
    positions. `part`: address of the warps' parts; `scale`: of a position's sums of squares, where it is normed. */
 typedef struct tw_mega_sums {

@@ -55,7 +55,7 @@ tw_val tw_mega_to_f32(tw_mega_gen *g, tw_dtype t, tw_val x) {
 
 /* One lane copies stage after stage, as soon as the slot was given back and at most `window` are on their way. It waits
    for nothing else: weights do not depend on what is computed. */
-void tw_mega_build_producer(tw_mega_gen *g, tw_val tape, tw_val stages) {
+void tw_mega_build_producer(tw_mega_gen *g, tw_val tape, tw_val stages, tw_val before_head) {
     tw_builder *b = g->b;
     const tw_mega_plan *p = g->p;
     const int depth = p->tuning.stages, window = p->tuning.window;
@@ -66,7 +66,10 @@ void tw_mega_build_producer(tw_mega_gen *g, tw_val tape, tw_val stages) {
     tw_val issued = tw_var_of(b, tw_i32(b, 0));
     tw_push_for(b, tw_i32(b, 0), g->arg[TW_MEGA_ARG_STEPS], tw_i32(b, 1), false);
     tw_val from = tw_var_of(b, tape);
-    tw_push_for(b, tw_i32(b, 0), stages, tw_i32(b, 1), false);
+    tw_val stage = tw_push_for(b, tw_i32(b, 0), stages, tw_i32(b, 1), false);
+    tw_val bytes = tw_i32(b, p->stage_bytes);
+    if (p->head_bytes != p->stage_bytes)
+        bytes = tw_select(b, tw_lt(b, stage, before_head), bytes, tw_i32(b, p->head_bytes));
     tw_push_if(b, tw_le(b, tw_i32(b, window), issued));
     tw_do(b, TW_OP_mbarrier_wait, (tw_attrs){0}, tw_mega_at(g, tw_add_imm(b, g->shared, p->full), landed, 8),
           landed_phase);
@@ -80,11 +83,10 @@ void tw_mega_build_producer(tw_mega_gen *g, tw_val tape, tw_val stages) {
     tw_pop(b);
     tw_do(b, TW_OP_mbarrier_wait, (tw_attrs){0}, tw_mega_at(g, tw_add_imm(b, g->shared, p->empty), slot, 8), phase);
     tw_val full = tw_mega_at(g, tw_add_imm(b, g->shared, p->full), slot, 8);
-    tw_do(b, TW_OP_mbarrier_expect, (tw_attrs){0}, full, tw_i32(b, p->stage_bytes));
+    tw_do(b, TW_OP_mbarrier_expect, (tw_attrs){0}, full, bytes);
     tw_val to = tw_mega_at(g, tw_add_imm(b, g->shared, p->ring), slot, p->stage_bytes);
-    tw_emit(b, TW_OP_bulk_load, (tw_attrs){0}, NULL, NULL, 0,
-            (tw_val[]){to, from, tw_i32(b, p->stage_bytes), full, policy}, 5);
-    tw_op_to(b, from, TW_OP_add_i64, from, tw_i64(b, p->stage_bytes), TW_NONE);
+    tw_emit(b, TW_OP_bulk_load, (tw_attrs){0}, NULL, NULL, 0, (tw_val[]){to, from, bytes, full, policy}, 5);
+    tw_op_to(b, from, TW_OP_add_i64, from, tw_widen(b, bytes), TW_NONE);
     tw_op_to(b, slot, TW_OP_add_i32, slot, tw_i32(b, 1), TW_NONE);
     tw_push_if(b, tw_eq(b, slot, tw_i32(b, depth)));
     tw_assign(b, slot, tw_i32(b, 0));
@@ -423,8 +425,9 @@ tw_kernel *tw_mega_build(const tw_mega_plan *p) {
     tw_val at[2] = {{0}}, count[2] = {{0}};
     tw_ld_vec(&b, (tw_attrs){.type = TW_T_i64, .vec = 2, .cache = TW_CACHE_nc}, self, at);
     tw_ld_vec(&b, (tw_attrs){.type = TW_T_i32, .vec = 2, .offset = 16, .cache = TW_CACHE_nc}, self, count);
+    tw_val before_head = tw_ld(&b, (tw_attrs){.type = TW_T_i32, .offset = 24, .cache = TW_CACHE_nc}, self);
     tw_push_roles(&b, (const int[]){0, 1, 1, 1 + p->tuning.warps}, 2);
-    tw_mega_build_producer(&g, at[0], count[0]);
+    tw_mega_build_producer(&g, at[0], count[0], before_head);
     tw_next_role(&b);
     g.thread = tw_add_imm(&b, tid, -32);
     g.warp = tw_shr(&b, g.thread, 5);
