@@ -237,14 +237,22 @@ int tw_mega_most_records(const tw_schedule *s) {
     return most;
 }
 
-static int64_t stages_of(const tw_mega_program *p, int worker) {
-    int64_t n = 0;
+/* A worker's stages, of those the ones before the head's, and all their bytes. */
+typedef struct extent {
+    int64_t stages, before_head, bytes;
+} extent;
+
+static extent measure(const tw_mega_program *p, int worker) {
+    extent n = {0};
     for (int i = 0; i < p->s->workers[worker].count; i++) {
         const tw_instr *in = &p->s->workers[worker].list[i];
         if (!tw_mega_has_tape(in->op)) continue;
         tw_mega_shape shape;
         tw_mega_shape_of(&p->plan, p->s, in, &shape);
-        n += tw_mega_stages(&p->plan, &shape);
+        const int64_t stages = tw_mega_stages(&p->plan, &shape);
+        n.stages += stages;
+        n.before_head += in->op == TW_OP_HEAD ? 0 : stages;
+        n.bytes += stages * tw_mega_stage_bytes(&p->plan, in->op);
     }
     return n;
 }
@@ -260,7 +268,8 @@ static tw_status locked_alloc(tw_cuda_vm *vm, const void *owner, const char *nam
 /* What a tape holds, in one number: which rows of which matrices, and how they lie. */
 static void tape_key(const tw_mega_program *p, int worker, uint64_t key[2]) {
     const tw_mega_plan *plan = &p->plan;
-    const int64_t how[] = {worker, plan->tuning.warps, plan->tuning.blocks, plan->stage_bytes, plan->chunk_most};
+    const int64_t how[] = {worker,           plan->tuning.warps, plan->tuning.blocks, plan->stage_bytes,
+                           plan->head_bytes, plan->chunk_most};
     tw_hash h = tw_hash_begin();
     tw_hash_add(&h, how, sizeof how);
     for (int i = 0; i < p->s->workers[worker].count; i++) {
@@ -288,7 +297,7 @@ static tw_status pack_strip(loading *l, const tw_instr *in, const tw_mega_shape 
     strip.scales = malloc(2 * rows * sizeof *strip.scales);
     if (!strip.scales) return tw_fail_memory(diag);
     strip.bias = strip.scales + rows;
-    tw_status st = tw_mega_pack(&l->p->plan, l->vm->m, l->p->s, in, l->vm->options.dequantise, &strip, diag);
+    tw_status st = tw_mega_pack(&l->p->plan, l->vm->m, l->p->s, in, &strip, diag);
     if (st == TW_OK && strip.has_bias) st = locked_alloc(l->vm, NULL, "bias", strip.bias, rows * 4, &extras[0], diag);
     if (st == TW_OK && strip.has_scales)
         st = locked_alloc(l->vm, NULL, "scales", strip.scales, rows * 4, &extras[1], diag);
@@ -304,10 +313,9 @@ static tw_mega_tape *find_tape(tw_cuda_vm *vm, const uint64_t key[2]) {
     return t;
 }
 
-static tw_status pack_tape(loading *l, int worker, int64_t stages, tw_mega_tape *t, tw_diag *diag) {
+static tw_status pack_tape(loading *l, int worker, int64_t bytes, tw_mega_tape *t, tw_diag *diag) {
     tw_mega_program *p = l->p;
     const tw_worker *w = &p->s->workers[worker];
-    const int64_t bytes = stages * p->plan.stage_bytes;
     unsigned char *tape = malloc((size_t)bytes + 1);
     tw_status st = tape ? TW_OK : tw_fail_memory(diag);
     int64_t at = 0;
@@ -315,15 +323,15 @@ static tw_status pack_tape(loading *l, int worker, int64_t stages, tw_mega_tape 
         if (!tw_mega_has_tape(w->list[i].op)) continue;
         tw_mega_shape shape;
         tw_mega_shape_of(&p->plan, p->s, &w->list[i], &shape);
-        st = pack_strip(l, &w->list[i], &shape, tape + at * p->plan.stage_bytes, t->extras + 2 * strip++, diag);
-        at += tw_mega_stages(&p->plan, &shape);
+        st = pack_strip(l, &w->list[i], &shape, tape + at, t->extras + 2 * strip++, diag);
+        at += (int64_t)tw_mega_stages(&p->plan, &shape) * tw_mega_stage_bytes(&p->plan, w->list[i].op);
     }
     if (st == TW_OK) st = locked_alloc(l->vm, NULL, "tape", tape, (size_t)bytes, &t->address, diag);
     free(tape);
     return st;
 }
 
-static tw_status get_tape(loading *l, int worker, int64_t stages, tw_mega_tape **out, tw_diag *diag) {
+static tw_status get_tape(loading *l, int worker, int64_t bytes, tw_mega_tape **out, tw_diag *diag) {
     tw_cuda_vm *vm = l->vm;
     uint64_t key[2];
     tape_key(l->p, worker, key);
@@ -335,7 +343,7 @@ static tw_status get_tape(loading *l, int worker, int64_t stages, tw_mega_tape *
     pthread_mutex_unlock(&vm->lock);
     if (!t || !t->extras) return tw_fail_memory(diag);
     memcpy(t->key, key, sizeof t->key);
-    tw_status st = pack_tape(l, worker, stages, t, diag);
+    tw_status st = pack_tape(l, worker, bytes, t, diag);
     if (st != TW_OK) return st;
     pthread_mutex_lock(&vm->lock);
     t->next = vm->tapes;
@@ -362,8 +370,10 @@ static tw_status load_worker(loading *l, int worker, tw_diag *diag) {
     const tw_worker *w = &p->s->workers[worker];
     tw_mega_worker *out = &l->workers[worker];
     tw_mega_tape *tape;
-    out->stages = (int32_t)stages_of(p, worker);
-    tw_status st = get_tape(l, worker, out->stages, &tape, diag);
+    const extent all = measure(p, worker);
+    out->stages = (int32_t)all.stages;
+    out->before_head = (int32_t)all.before_head;
+    tw_status st = get_tape(l, worker, all.bytes, &tape, diag);
     if (st != TW_OK) return st;
     out->tape = tape->address;
     for (int i = 0, strip = 0; i < w->count; i++) {
@@ -405,8 +415,8 @@ static tw_status load_all(loading *l, tw_diag *diag) {
     return l->status;
 }
 
-/* What happens once a token goes by counters alone: the token's own way, and the first layer's wait, which also orders the
-   caches of the step before. */
+/* What happens once a token goes by counters alone: the token's own way, and the first layer's wait, which also orders
+   the caches of the step before. */
 static void use_flags(const loading *l, const tw_instr *in, int32_t *record) {
     int reads, writes;
     tw_mega_uses(l->p->s, in, l->stages, &reads, &writes);
@@ -477,9 +487,7 @@ tw_status tw_mega_load(tw_cuda_vm *vm, tw_mega_program *p, tw_diag *diag) {
                            diag);
     if (st == TW_OK) st = tw_mega_alloc(vm, p, "counters", zeros, lines, false, &p->counters, diag);
     if (st == TW_OK) st = tw_mega_alloc(vm, p, "abort", zeros, sizeof(tw_mega_abort), false, &p->abort, diag);
-    for (int w = 0; w < s->n_workers && st == TW_OK; w++) {
-        p->tape_bytes += (int64_t)l.workers[w].stages * p->plan.stage_bytes;
-    }
+    for (int w = 0; w < s->n_workers && st == TW_OK; w++) p->tape_bytes += measure(p, w).bytes;
     p->streamed_bytes = p->tape_bytes;
     for (int w = 0; l.records && w < s->n_workers; w++) free(l.records[w]);
     free(l.records);

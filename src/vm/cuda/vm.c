@@ -75,7 +75,7 @@ void tw_cuda_vm_close(tw_cuda_vm *vm) {
 void tw_cuda_vm_lowering(const tw_cuda_vm *vm, tw_lowering *l) {
     const tw_dtype stored = vm->m->layers[0].q.weight.dtype;
     if (!l->workers) l->workers = vm->workers;
-    if (!l->row_unit) l->row_unit = TW_MEGA_ROWS;
+    if (!l->row_unit) l->row_unit = l->weights == TW_F32 ? TW_MEGA_ROWS : 2 * TW_MEGA_ROWS;
     if (l->kv == TW_F32 && stored != TW_F32 && l->max_seq > 0) l->kv = stored;
     if (!l->row_blocks) l->row_blocks = 1;
     l->group_heads = true;
@@ -116,7 +116,7 @@ static const tw_instr *last_instr(const tw_schedule *s) {
 }
 
 static tw_status load(tw_cuda_vm *vm, tw_mega_program *p, tw_diag *diag) {
-    tw_status st = tw_mega_plan_of(&p->plan, p->s, vm->m, vm->target, &vm->options.tuning, diag);
+    tw_status st = tw_mega_plan_of(&p->plan, p->s, vm->m, vm->target, &vm->options, diag);
     p->plan.trace = vm->options.trace;
     p->plan.trace_records = tw_mega_most_records(p->s);
     if (st == TW_OK) st = assemble(vm, p, diag);
