@@ -56,12 +56,10 @@ tw_val tw_mega_to_f32(tw_mega_gen *g, tw_dtype t, tw_val x) {
 typedef struct producer {
     tw_mega_gen *g;
     tw_val tape, stages, before_head, policy; /* stages: of a step, and those before the head's */
-    tw_val slot, phase;                  /* variables: where the next stage goes, the phase in which it was freed */
-    tw_val stage, from;                  /* the next stage's number in its step, and its place */
-    tw_val landed, landed_phase;         /* slot of the oldest stage that is perhaps on its way */
-    tw_val issued, landed_count;         /* stages so far */
-    tw_val ahead, ahead_stage, ahead_at; /* the same of what the L2 was asked for */
-    tw_val clock;                        /* of the last time it was */
+    tw_val slot, phase;          /* variables: where the next stage goes, the phase in which it was freed */
+    tw_val stage, from;          /* the next stage's number in its step, and its place */
+    tw_val landed, landed_phase; /* slot of the oldest stage that is perhaps on its way */
+    tw_val issued;               /* stages so far */
 } producer;
 
 static tw_val barrier_of(producer *x, int barriers, tw_val slot) {
@@ -122,60 +120,6 @@ static void produce(producer *x) {
     issue(x);
 }
 
-/* Asks the L2 for the stage that `prefetch` says is next, at the pace of the memory: what the ring has no room for
-   while instructions wait for one another. The tape goes round. */
-static void prefetch(producer *x, tw_val all) {
-    tw_mega_gen *g = x->g;
-    tw_builder *b = g->b;
-    tw_val now = tw_sreg(b, TW_SREG_clock), early = tw_sub(b, x->ahead, x->issued);
-    tw_val may = tw_and(b, tw_lt(b, x->ahead, all), tw_lt(b, early, tw_i32(b, g->p->tuning.prefetch)));
-    tw_val due = tw_le(b, tw_i32(b, g->p->tuning.pace), tw_sub(b, now, x->clock));
-    tw_push_if(b, tw_and(b, may, due));
-    tw_assign(b, x->clock, now);
-    /* What the ring has fetched meanwhile needs no prefetch. */
-    tw_push_if(b, tw_lt(b, early, tw_i32(b, 0)));
-    tw_assign(b, x->ahead, x->issued);
-    tw_assign(b, x->ahead_at, x->from);
-    tw_assign(b, x->ahead_stage, x->stage);
-    tw_pop(b);
-    tw_val bytes = bytes_of(x, x->ahead_stage);
-    tw_do(b, TW_OP_bulk_prefetch, (tw_attrs){0}, x->ahead_at, bytes);
-    advance(x, x->ahead_stage, x->ahead_at, bytes);
-    tw_op_to(b, x->ahead, TW_OP_add_i32, x->ahead, tw_i32(b, 1), TW_NONE);
-    tw_pop(b);
-}
-
-/* The same without waiting anywhere, and prefetching in between. */
-static void produce_ahead(producer *x) {
-    tw_mega_gen *g = x->g;
-    tw_builder *b = g->b;
-    tw_val all = tw_mul(b, x->stages, g->arg[TW_MEGA_ARG_STEPS]);
-    x->ahead = tw_var_of(b, tw_i32(b, 0));
-    x->ahead_at = tw_var_of(b, x->tape);
-    x->ahead_stage = tw_var_of(b, tw_i32(b, 0));
-    x->landed_count = tw_var_of(b, tw_i32(b, 0));
-    x->clock = tw_var_of(b, tw_sreg(b, TW_SREG_clock));
-    tw_push_while(b);
-    tw_push_while_body(b, tw_lt(b, x->issued, all));
-    tw_push_if(b, tw_lt(b, x->landed_count, x->issued));
-    tw_val there =
-        tw_get(b, TW_OP_mbarrier_test, (tw_attrs){0}, TW_T_pred, barrier_of(x, g->p->full, x->landed), x->landed_phase);
-    tw_push_if(b, there);
-    turn_round(x, x->landed, x->landed_phase);
-    tw_op_to(b, x->landed_count, TW_OP_add_i32, x->landed_count, tw_i32(b, 1), TW_NONE);
-    tw_pop(b);
-    tw_pop(b);
-    tw_push_if(b, tw_lt(b, tw_sub(b, x->issued, x->landed_count), tw_i32(b, g->p->tuning.window)));
-    tw_val free =
-        tw_get(b, TW_OP_mbarrier_test, (tw_attrs){0}, TW_T_pred, barrier_of(x, g->p->empty, x->slot), x->phase);
-    tw_push_if(b, free);
-    issue(x);
-    tw_pop(b);
-    tw_pop(b);
-    prefetch(x, all);
-    tw_pop(b);
-}
-
 void tw_mega_build_producer(tw_mega_gen *g, tw_val tape, tw_val stages, tw_val before_head) {
     tw_builder *b = g->b;
     producer x = {.g = g, .tape = tape, .stages = stages, .before_head = before_head};
@@ -188,14 +132,10 @@ void tw_mega_build_producer(tw_mega_gen *g, tw_val tape, tw_val stages, tw_val b
     x.issued = tw_var_of(b, tw_i32(b, 0));
     x.from = tw_var_of(b, tape);
     x.stage = tw_var_of(b, tw_i32(b, 0));
-    if (g->p->tuning.prefetch > 0) {
-        produce_ahead(&x);
-    } else {
-        tw_val all = tw_mul(b, stages, g->arg[TW_MEGA_ARG_STEPS]);
-        tw_push_for(b, tw_i32(b, 0), all, tw_i32(b, 1), false);
-        produce(&x);
-        tw_pop(b);
-    }
+    tw_val all = tw_mul(b, stages, g->arg[TW_MEGA_ARG_STEPS]);
+    tw_push_for(b, tw_i32(b, 0), all, tw_i32(b, 1), false);
+    produce(&x);
+    tw_pop(b);
     tw_pop(b);
 }
 
