@@ -162,7 +162,7 @@ emu_mbarrier *emu_mbarrier_usable(emu_warp *w, const emu_op *op, int lane, uint3
                  where, place, m->init_warp, m->init_lane);
         return NULL;
     }
-    if (op->ir->code != TW_OP_bulk_load) return m;
+    if (op->ir->code != TW_OP_bulk_load && op->ir->code != TW_OP_tensor_load) return m;
     const emu_proxy_fences *f = &l->proxy_fences[(size_t)w->block->number * (size_t)l->n_warps + (size_t)m->init_warp];
     for (int i = 0; i < f->n; i++)
         if (f->list[i].mask >> m->init_lane & 1 && f->list[i].clock > m->init_clock &&

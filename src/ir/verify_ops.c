@@ -40,6 +40,8 @@ PLAIN(record_begin)
 PLAIN(record_end)
 PLAIN(cp_async_wait)
 PLAIN(bulk_wait)
+PLAIN(tensor_load)
+PLAIN(tensor_prefetch)
 
 /* -- values of any type */
 
@@ -300,6 +302,45 @@ static void verify_mma(tw_verifier *v, const tw_ir_op *op) {
     const tw_mma_info *m = tw_mma_describe((tw_mma_kind)op->at.mma);
     v->warps = true;
     needs(v, m->sm, m->name);
+}
+
+/* -- a warpgroup */
+
+/* Later targets have another instruction in its place. */
+static void warpgroup(tw_verifier *v) {
+    v->warps = true;
+    if (v->target != 90) tw_verify_find(v, "is of sm_90a alone, the target is sm_%d", v->target);
+    if (v->k->threads < 128) tw_verify_find(v, "needs four warps, a block has %d threads", v->k->threads);
+}
+
+static void verify_wgmma_fence(tw_verifier *v, const tw_ir_op *op) {
+    (void)op;
+    warpgroup(v);
+}
+
+static void verify_wgmma_commit(tw_verifier *v, const tw_ir_op *op) {
+    (void)op;
+    warpgroup(v);
+}
+
+static void verify_wgmma_wait(tw_verifier *v, const tw_ir_op *op) {
+    warpgroup(v);
+    if (op->at.count > 7) tw_verify_find(v, "count is 0 to 7, not %d", op->at.count);
+}
+
+static void verify_wgmma(tw_verifier *v, const tw_ir_op *op) {
+    warpgroup(v);
+    for (int i = 0; i < op->n_results; i++) {
+        if (op->results[i].id != op->operands[3 + i].id || v->k->values[op->results[i].id].kind != TW_V_VARIABLE) {
+            tw_verify_find(v, "result %d is not the variable that it is added to", i);
+            return;
+        }
+        for (int j = 0; j < i; j++)
+            if (op->results[j].id == op->results[i].id) {
+                tw_verify_find(v, "results %d and %d are the same variable", j, i);
+                return;
+            }
+    }
 }
 
 /* -- control */

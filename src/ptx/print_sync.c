@@ -119,3 +119,34 @@ void tw_ptx_emit_mma(tw_ptx_printer *p, const tw_ir_op *op) {
     else
         tw_ptx_line(p, "mma.sync.aligned.%s %B, %B, %B, %B;", m->ptx, op->results, m->c, a, m->a, b, m->b, c, m->c);
 }
+
+/* -- a warpgroup */
+
+static bool has_warpgroups(tw_ptx_printer *p) {
+    if (p->target->sm == 90) return true;
+    tw_ptx_unsupported(p, "");
+    return false;
+}
+
+void tw_ptx_emit_wgmma_fence(tw_ptx_printer *p, const tw_ir_op *op) {
+    (void)op;
+    if (has_warpgroups(p)) tw_ptx_line(p, "wgmma.fence.sync.aligned;");
+}
+
+void tw_ptx_emit_wgmma_commit(tw_ptx_printer *p, const tw_ir_op *op) {
+    (void)op;
+    if (has_warpgroups(p)) tw_ptx_line(p, "wgmma.commit_group.sync.aligned;");
+}
+
+void tw_ptx_emit_wgmma_wait(tw_ptx_printer *p, const tw_ir_op *op) {
+    if (has_warpgroups(p)) tw_ptx_line(p, "wgmma.wait_group.sync.aligned %d;", op->at.count);
+}
+
+void tw_ptx_emit_wgmma(tw_ptx_printer *p, const tw_ir_op *op) {
+    const tw_wgmma_info *m = tw_wgmma_describe((tw_wgmma_kind)op->at.wgmma);
+    const tw_val *v = op->operands;
+    if (has_warpgroups(p))
+        tw_ptx_line(p, "wgmma.mma_async.sync.aligned.m%dn%dk%d.%s %B, %r, %r, %r, 1, 1, %d, %d;", TW_WGMMA_ROWS,
+                    op->at.columns, m->k, m->ptx, op->results, op->n_results, v[0], v[1], v[2], op->at.trans_a,
+                    op->at.trans_b);
+}

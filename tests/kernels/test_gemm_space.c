@@ -53,7 +53,8 @@ static void must_build(const tw_gemm_problem *p, const tw_gemm_config *c, const 
     assert_int_equal((int64_t)l.grid[0] * l.grid[1] * l.grid[2], r.grid);
     assert_int_equal(l.n_arguments, k->n_parameters);
     for (int i = 0; i < l.n_arguments; i++)
-        assert_int_equal(l.argument_bytes[i], tw_type_bits(k->parameters[i].type) / 8);
+        assert_int_equal(l.argument_bytes[i],
+                         k->parameters[i].map ? TW_TENSOR_MAP_BYTES : tw_type_bits(k->parameters[i].type) / 8);
     tw_kernel_free(k);
 }
 

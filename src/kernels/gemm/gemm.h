@@ -9,6 +9,7 @@
 
 #include "base/random.h"
 #include "device/target.h"
+#include "device/tensor_map.h"
 #include "ir/ir.h"
 
 typedef enum tw_gemm_type {
@@ -74,8 +75,8 @@ enum { TW_GEMM_CLUSTER = 8 };
 
 /* space.def names the same parameters with their values. */
 typedef struct tw_gemm_config {
-    int mma;    /* 0: plain threads; 1: tensor cores */
-    int ms, ns; /* tile of a thread; of a warp with tensor cores */
+    int mma; /* 0: plain threads; 1: tensor cores, a warp at a time; 2: a warpgroup at a time, fed by a copy engine */
+    int ms, ns; /* tile of a thread; of a warp with tensor cores; of a warpgroup, which has all columns */
     int ml, nl; /* tile of a block */
     int u;      /* depth of a stage along k */
     int ks;     /* independent sums in a thread */
@@ -158,6 +159,7 @@ typedef struct tw_gemm_buffers {
 enum { TW_GEMM_ARGUMENTS = 24 };
 typedef struct tw_gemm_launch {
     int grid[3], cluster;
+    tw_tensor_map maps[2]; /* arguments may point here: not to be copied */
     uint64_t arguments[TW_GEMM_ARGUMENTS];
     int argument_bytes[TW_GEMM_ARGUMENTS];
     int n_arguments;

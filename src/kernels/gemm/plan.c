@@ -123,6 +123,7 @@ static const char *tensor_plan(const tw_gemm_variant *v, const tw_gemm_config *c
 static int registers_of(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_gemm_plan *p) {
     const int acc = tw_type_bits(tw_gemm_accumulator(v->type)) / 32;
     int fragments;
+    if (c->mma == 2) return tw_gemm_wgmma_registers(c, p);
     if (c->mma) {
         const tw_mma_info *m = tw_mma_describe(p->mma);
         fragments = (c->ms / m->m * m->a + c->ns / m->n * m->b) * tw_type_bits(m->ab) / 32;
@@ -151,6 +152,8 @@ const char *tw_gemm_plan_of(const tw_gemm_variant *v, const tw_gemm_config *c, c
     REFUSE(c->ml > 512 || c->nl > 512 || c->u > 256, "a block's tile is too large");
     REFUSE(c->ml % c->ms || c->nl % c->ns, "a block's tile is no whole number of smaller ones");
     REFUSE(c->u % c->kl, "a stage cannot be dealt to kl groups");
+    REFUSE(c->mma < 0 || c->mma > 2, "tensor cores are used by warps (1), by warpgroups (2), or not at all (0)");
+    if (c->mma == 2) return tw_gemm_wgmma_plan(v, c, t, p);
     REFUSE(!c->mma && v->type == TW_GEMM_TF32, "tf32 is what tensor cores compute with");
     p->depth = c->u / c->kl;
     const char *why = c->mma ? tensor_plan(v, c, t, p) : simt_plan(c, p);
