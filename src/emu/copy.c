@@ -23,6 +23,7 @@ emu_copy *emu_copy_issue(emu_warp *w, const emu_op *op, int agent, uint32_t cloc
     c->clock = clock;
     c->mask = 0;
     c->map = NULL;
+    c->home = w->block;
     return c;
 }
 
@@ -87,7 +88,7 @@ void emu_land(emu_launch *l, emu_copy *c) {
     c->next = l->spare_copies;
     l->spare_copies = c;
     if (c->agent == EMU_WARP) EMU_EACH(lane, c->mask)
-    emu_mbarrier_landed(c->warp, c->op, (int)lane, c->mbarrier[lane], c->phase[lane], c->bytes[lane]);
+    emu_mbarrier_landed(c->warp, c->home, c->op, (int)lane, c->mbarrier[lane], c->phase[lane], c->bytes[lane]);
     if (c->agent == EMU_COPIER && c->warp->laters.n) arrive_later(c->warp);
 }
 

@@ -135,7 +135,7 @@ static void block_end(emu_launch *l, emu_block *b) {
     for (bool landed = true; landed;) {
         landed = false;
         for (emu_copy *c = l->copies; c && !landed; c = c->next)
-            if (c->warp->block == b) {
+            if (c->warp->block == b || c->home == b) {
                 emu_land(l, c);
                 landed = true;
             }

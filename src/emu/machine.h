@@ -183,6 +183,7 @@ typedef struct emu_copy {
     uint8_t *to[EMU_LANES], *from[EMU_LANES];
     uint32_t mbarrier[EMU_LANES]; /* address */
     uint32_t phase[EMU_LANES];
+    emu_block *home;          /* where its mbarriers are */
     const tw_tensor_map *map; /* of a box, which one lane alone copies; NULL: of bytes */
     int64_t box_at[2];        /* coordinates of its first element */
     uint32_t box_to;          /* its address in shared memory */
@@ -208,6 +209,7 @@ typedef struct emu_barrier {
 } emu_barrier;
 
 typedef struct emu_mbarrier {
+    emu_block *block; /* in whose shared memory it is */
     uint32_t address;
     bool live;
     int slot;
@@ -404,6 +406,8 @@ enum { EMU_RANK_SHIFT = 26, EMU_RANK_MASK = (1 << EMU_RANK_SHIFT) - 1, EMU_NO_RA
 static inline int emu_rank(uint64_t address) {
     return (int)(address >> EMU_RANK_SHIFT) - 1;
 }
+/* The block of this one's cluster that an address of the cluster's shared memory is in; NULL: there is none any more. */
+emu_block *emu_block_of(const emu_warp *w, uint64_t address);
 /* The memory of an access after all checks of it; NULL: a finding, and there is none. */
 uint8_t *emu_access(emu_warp *w, const emu_op *op, const emu_how *how, int lane, int space, uint64_t address,
                     uint32_t bytes, emu_object **object);
@@ -462,11 +466,13 @@ bool emu_map_usable(const tw_tensor_map *m);
 
 /* barrier.c */
 emu_mbarrier *emu_mbarrier_at(emu_block *b, uint32_t address);
-void emu_mbarrier_landed(emu_warp *w, const emu_op *op, int lane, uint32_t address, uint32_t phase, int64_t bytes);
+void emu_mbarrier_landed(emu_warp *w, emu_block *home, const emu_op *op, int lane, uint32_t address, uint32_t phase,
+                         int64_t bytes);
 /* `releases`: what the lane did so far comes before what waits for the phase. */
 void emu_mbarrier_arrived(emu_warp *w, const emu_op *op, int lane, emu_mbarrier *m, int64_t count, bool releases);
 void emu_mbarrier_over(emu_warp *w, const emu_op *op, int lane, emu_object *o, uint64_t from, uint32_t bytes);
 emu_mbarrier *emu_mbarrier_usable(emu_warp *w, const emu_op *op, int lane, uint32_t address);
+emu_mbarrier *emu_mbarrier_usable_in(emu_warp *w, emu_block *home, const emu_op *op, int lane, uint32_t address);
 void emu_block_ends(emu_block *b);
 void emu_cluster_check(emu_launch *l, int cluster); /* goes on when all of it that runs has arrived */
 

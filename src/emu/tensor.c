@@ -58,28 +58,41 @@ static bool readable(emu_warp *w, const emu_op *op, int lane, const tw_tensor_ma
     return true;
 }
 
-static void load_box(emu_warp *w, const emu_op *op, int lane) {
-    const tw_tensor_map *map = (const tw_tensor_map *)(uintptr_t)emu_get(w, op->in[1], lane);
-    const uint32_t to = (uint32_t)emu_get(w, op->in[0], lane), full = (uint32_t)emu_get(w, op->in[4], lane);
-    const int64_t at[2] = {(int32_t)emu_get(w, op->in[2], lane), (int32_t)emu_get(w, op->in[3], lane)};
+typedef struct box {
+    const tw_tensor_map *map;
+    int64_t at[2];
+    uint32_t to, full; /* in shared memory: its place and its mbarrier */
+} box;
+
+/* To this block (rank < 0), or to one of its cluster. */
+static void load_box(emu_warp *w, const emu_op *op, int lane, const box *x, int rank) {
+    const tw_tensor_map *map = x->map;
+    const uint64_t in_cluster = rank < 0 ? 0 : (uint64_t)(rank + 1) << EMU_RANK_SHIFT;
     const int bytes = map->box[0] * map->box[1] * map->element_bytes;
-    emu_mbarrier *m = emu_mbarrier_usable(w, op, lane, full);
+    emu_block *home = emu_block_of(w, in_cluster | x->to);
+    if (!home) {
+        emu_find(w, op, lane, TW_EMU_BOUNDS, "copies to block rank %d of its cluster, which has ended", rank);
+        return;
+    }
+    emu_mbarrier *m = emu_mbarrier_usable_in(w, home, op, lane, x->full);
     if (!m) return;
-    const uint32_t thread = (uint32_t)w->block->number << w->launch->stride_log2 | (uint32_t)m->slot;
+    const uint32_t thread = (uint32_t)home->number << w->launch->stride_log2 | (uint32_t)m->slot;
     emu_how into = {.write = true, .async = true, .thread = thread, .clock = m->phase};
     emu_how out_of = {.read = true, .async = true, .thread = thread, .clock = m->phase, .align = 1};
     into.align = map->swizzle ? PATTERN : 128;
-    uint8_t *p = emu_access(w, op, &into, lane, TW_SPACE_shared, to, (uint32_t)bytes, NULL);
-    if (!p || !readable(w, op, lane, map, at, &out_of)) return;
+    uint8_t *p = emu_access(w, op, &into, lane, rank < 0 ? TW_SPACE_shared : TW_SPACE_cluster, in_cluster | x->to,
+                            (uint32_t)bytes, NULL);
+    if (!p || !readable(w, op, lane, map, x->at, &out_of)) return;
     emu_copy *c = emu_copy_issue(w, op, EMU_WARP, 0);
     if (!c) return;
     c->mask = 1u << lane;
+    c->home = home;
     c->map = map;
-    memcpy(c->box_at, at, sizeof at);
-    c->box_to = to;
+    memcpy(c->box_at, x->at, sizeof x->at);
+    c->box_to = x->to;
     c->to[lane] = p;
     c->bytes[lane] = c->source[lane] = bytes;
-    c->mbarrier[lane] = full;
+    c->mbarrier[lane] = x->full;
     c->phase[lane] = m->phase;
     m->copied = m->phase + 1;
     m->copies++;
@@ -87,7 +100,17 @@ static void load_box(emu_warp *w, const emu_op *op, int lane) {
 }
 
 emu_next emu_exec_tensor_load(emu_warp *w, const emu_op *op) {
-    EMU_EACH(lane, emu_guarded(w, op)) load_box(w, op, (int)lane);
+    const int ranks = op->ir->at.ranks;
+    EMU_EACH(lane, emu_guarded(w, op)) {
+        const int i = (int)lane;
+        const box x = {.map = (const tw_tensor_map *)(uintptr_t)emu_get(w, op->in[1], i),
+                       .at = {(int32_t)emu_get(w, op->in[2], i), (int32_t)emu_get(w, op->in[3], i)},
+                       .to = (uint32_t)emu_get(w, op->in[0], i),
+                       .full = (uint32_t)emu_get(w, op->in[4], i)};
+        if (!ranks) load_box(w, op, i, &x, -1);
+        for (int r = 0; ranks >> r; r++)
+            if (ranks >> r & 1) load_box(w, op, i, &x, r);
+    }
     return EMU_GO;
 }
 

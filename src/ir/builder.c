@@ -455,9 +455,10 @@ void tw_wgmma(tw_builder *b, tw_attrs at, tw_val *acc, tw_val a, tw_val x, tw_va
     tw_emit(b, TW_OP_wgmma, at, acc, t, n, v, 3 + n);
 }
 
-void tw_tensor_load(tw_builder *b, tw_val to, tw_val map, tw_val x, tw_val y, tw_val mbarrier, tw_val policy) {
+void tw_tensor_load(tw_builder *b, int ranks, tw_val to, tw_val map, tw_val x, tw_val y, tw_val mbarrier,
+                    tw_val policy) {
     tw_val v[6] = {to, map, x, y, mbarrier, policy};
-    tw_emit(b, TW_OP_tensor_load, (tw_attrs){0}, NULL, NULL, 0, v, present(v, 6));
+    tw_emit(b, TW_OP_tensor_load, (tw_attrs){.ranks = ranks}, NULL, NULL, 0, v, present(v, 6));
 }
 
 tw_val tw_shfl(tw_builder *b, int mode, tw_val x, tw_val lane, tw_val mask) {

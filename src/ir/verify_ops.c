@@ -40,7 +40,6 @@ PLAIN(record_begin)
 PLAIN(record_end)
 PLAIN(cp_async_wait)
 PLAIN(bulk_wait)
-PLAIN(tensor_load)
 PLAIN(tensor_prefetch)
 
 /* -- values of any type */
@@ -235,6 +234,12 @@ static void verify_policy(tw_verifier *v, const tw_ir_op *op) {
         tw_verify_find(v, "an L2 policy is default, evict_first or evict_last");
 }
 
+static void verify_tensor_load(tw_verifier *v, const tw_ir_op *op) {
+    const int most = v->k->cluster > 1 ? 1 << v->k->cluster : 1;
+    if (op->at.ranks < 0 || (op->at.ranks && op->at.ranks >= most))
+        tw_verify_find(v, "ranks 0x%x are not all in a cluster of %d", (unsigned)op->at.ranks, v->k->cluster);
+}
+
 /* -- barriers */
 
 static void named_barrier(tw_verifier *v, const tw_ir_op *op) {
@@ -263,6 +268,9 @@ static void verify_mbarrier_init(tw_verifier *v, const tw_ir_op *op) {
 static void verify_mbarrier_arrive(tw_verifier *v, const tw_ir_op *op) {
     if (op->at.count > MBARRIER_COUNT) tw_verify_find(v, "an mbarrier counts 1 to %d", MBARRIER_COUNT);
     if (op->at.count > 1) needs(v, 90, "an arrival for several");
+    if (op->at.space != TW_SPACE_global && op->at.space != TW_SPACE_cluster)
+        tw_verify_find(v, "space is of this block (none given) or cluster");
+    check_space(v, op);
 }
 
 /* -- a warp */

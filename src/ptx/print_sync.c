@@ -54,6 +54,15 @@ void tw_ptx_emit_mbarrier_inval(tw_ptx_printer *p, const tw_ir_op *op) {
 }
 
 void tw_ptx_emit_mbarrier_arrive(tw_ptx_printer *p, const tw_ir_op *op) {
+    if (op->at.space == TW_SPACE_cluster && p->target->sm < 90) {
+        tw_ptx_unsupported(p, "in a cluster");
+        return;
+    }
+    if (op->at.space == TW_SPACE_cluster) {
+        tw_ptx_line(p, "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r], %d;", op->operands[0],
+                    op->at.count ? op->at.count : 1);
+        return;
+    }
     if (op->at.count <= 1)
         tw_ptx_line(p, "mbarrier.arrive.shared.b64 _, [%r];", op->operands[0]);
     else if (p->target->sm >= 90)

@@ -43,8 +43,8 @@ static void produce(tw_builder *b, int fault, order o, tw_val map_a, tw_val map_
         const int off = fault == TOO_FEW_BYTES ? -128 : fault == TOO_MANY_BYTES ? 128 : 0;
         tw_do(b, TW_OP_mbarrier_expect, none, full, tw_i32(b, expected + off));
         if (fault == MISPLACED_BOX) to = tw_add_imm(b, to, 128);
-        tw_tensor_load(b, to, map_a, o.a_across ? zero : k, o.a_across ? k : zero, full, TW_NONE);
-        tw_tensor_load(b, tw_add_imm(b, to, A_BYTES), map_b, o.b_across ? zero : k, o.b_across ? k : zero, full,
+        tw_tensor_load(b, 0, to, map_a, o.a_across ? zero : k, o.a_across ? k : zero, full, TW_NONE);
+        tw_tensor_load(b, 0, tw_add_imm(b, to, A_BYTES), map_b, o.b_across ? zero : k, o.b_across ? k : zero, full,
                        TW_NONE);
     }
     tw_pop(b);
@@ -190,7 +190,7 @@ static const struct {
     {NO_COMMIT, "never commits", TW_EMU_UNINITIALISED, "/st|variable"},
     {TOO_FEW_BYTES, "expects too few bytes", TW_EMU_MBARRIER, "bars+|128 bytes more have landed"},
     {TOO_MANY_BYTES, "expects too many bytes", TW_EMU_DEADLOCK, "bars+|misses 0 of 1 arrivals, 128 bytes"},
-    {NO_EMPTY_WAIT, "overwrites a stage in use", TW_EMU_ASYNC, "/tensor_load|tiles+|/wgmma"},
+    {NO_EMPTY_WAIT, "overwrites a stage in use", TW_EMU_MBARRIER, "arrives 1 times at bars+|misses 0 of 1"},
     {NO_INIT_FENCE, "no fence after mbarrier_init", TW_EMU_PROXY, "/tensor_load|bars+|fence_mbarrier_init"},
     {GENERIC_WRITE, "multiplies what was stored, unfenced", TW_EMU_PROXY, "/wgmma|tiles+|/st|no fence_proxy"},
     {READS_EARLY, "stores sums before the last group is done", TW_EMU_UNINITIALISED, "/st|variable"},

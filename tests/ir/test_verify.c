@@ -265,6 +265,7 @@ static void warpgroups(void **state) {
         {ACC "$a, $b, $c, $d = wgmma(wgmma=f16 columns=8 trans_a=2) 0:i64, 0:i64, 1:pred, $a, $b, $c, $d",
          "body/wgmma 6: trans_a and trans_b are 0 or 1"},
         {"wgmma_wait(count=8)", "body/wgmma_wait 2: count is 0 to 7, not 8"},
+        {"mbarrier_arrive(space=shared) %s", "body/mbarrier_arrive 2: space is of this block (none given) or cluster"},
         {"tensor_load %s, @p, 0:i32, 0:i32, %s", "body/tensor_load 2: operand 1 is no tensor map"},
         {"tensor_load %s, 0:i64, 0:i32, 0:i32, %s", "body/tensor_load 2: operand 1 is no tensor map"});
     CHECK_ALL(90, 96, {"wgmma_fence", "body/wgmma_fence 2: needs four warps, a block has 96 threads"});
@@ -283,15 +284,22 @@ static void tensor_maps(void **state) {
     tw_val map = tw_map_add(&b, "m"), zero = tw_i32(&b, 0);
     tw_shared_add(&b, "s", 1024, 1024, false);
     tw_val s = tw_shared_base(&b, "s");
-    tw_tensor_load(&b, s, map, zero, zero, s, TW_NONE);
+    tw_tensor_load(&b, 0, s, map, zero, zero, s, TW_NONE);
     tw_do(&b, TW_OP_tensor_prefetch, (tw_attrs){0}, map, TW_NONE);
     tw_diag d;
     assert_int_equal(tw_kernel_verify(k, 0, &d), TW_OK);
     assert_int_equal(tw_kernel_verify(k, 89, &d), TW_ERR_REJECTED);
     assert_non_null(strstr(d.message, "body/tensor_load 1: needs sm_90, the target is sm_89"));
+    tw_tensor_load(&b, 2, s, map, zero, zero, s, TW_NONE);
+    assert_int_equal(tw_kernel_verify(k, 0, &d), TW_ERR_REJECTED);
+    assert_string_equal(d.message, "body/tensor_load 3: ranks 0x2 are not all in a cluster of 0");
+    k->cluster = 2;
+    assert_int_equal(tw_kernel_verify(k, 0, &d), TW_OK);
+    k->cluster = 0;
+    k->body.last->at.ranks = 0;
     tw_add(&b, map, tw_i64(&b, 64));
     assert_int_equal(tw_kernel_verify(k, 0, &d), TW_ERR_REJECTED);
-    assert_string_equal(d.message, "body/add_i64 3: operand 0 is a tensor map");
+    assert_string_equal(d.message, "body/add_i64 4: operand 0 is a tensor map");
     tw_kernel_free(k);
 }
 

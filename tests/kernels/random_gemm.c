@@ -167,6 +167,7 @@ bool gemm_case_draw_warpgroups(gemm_case *c, uint64_t number, const tw_target *t
         keep.kg = way ? draw_parts(p, most, &r) : 1;
         if (way == TW_GEMM_SPLIT_CLUSTER + 1 && keep.kg > TW_GEMM_CLUSTER) keep.kg = 2 + below(&r, TW_GEMM_CLUSTER - 1);
         keep.split = keep.kg > 1 ? way - 1 : 0;
+        keep.cast = way == TW_GEMM_SPLIT_CLUSTER + 1 || chance(&r, 50) ? 0 : 2 << below(&r, 2);
         if (tw_gemm_config_random(&c->config, p, t, &keep, &r, 2000) && within(c, most)) return true;
     }
     return false;

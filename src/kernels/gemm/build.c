@@ -203,7 +203,10 @@ tw_kernel *tw_gemm_build(const tw_gemm_variant *v, const tw_gemm_config *c, cons
     tw_kernel *k = tw_kernel_new("gemm", t->sm, g.plan.threads);
     if (!k) return NULL;
     k->min_blocks = c->blocks;
-    if (c->kg > 1 && c->split == TW_GEMM_SPLIT_CLUSTER) k->cluster = c->kg;
+    if (c->kg > 1 && c->split == TW_GEMM_SPLIT_CLUSTER)
+        k->cluster = c->kg;
+    else
+        k->cluster = c->cast;
     tw_builder b = tw_builder_of(k);
     g.b = &b;
     build(&g);

@@ -96,6 +96,8 @@ tw_gemm_config tw_gemm_config_plain(const tw_gemm_problem *p, tw_gemm_config c) 
         c.ks = c.kl = 1;
         c.vec = 16;
         c.copy = 0;
+    } else {
+        c.exchange = c.cast = 0;
     }
     return c;
 }

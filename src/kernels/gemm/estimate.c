@@ -123,7 +123,9 @@ double tw_gemm_estimate(const tw_gemm_problem *p, const tw_gemm_config *c, const
     const double fixed = 1500 + 250 * (c->kl > 1) + (c->kl > 1 ? 8.0 * plan.accumulators : 0) + 6.0 * plan.accumulators;
     double sm_us = (blocks * per_block + (double)(int64_t)waves * fixed) / clock;
     /* Through L2 every tile fetches its rows and columns; from memory, everything once at least. */
-    double l2_us = (double)need.tiles * (c->ml + c->nl) * (double)p->k * es / 5.0e6;
+    const double once = c->cast ? c->cast : 1; /* what neighbours fetch together */
+    double l2_us =
+        (double)need.tiles * (c->group == 1 ? c->ml / once + c->nl : c->ml + c->nl / once) * (double)p->k * es / 5.0e6;
     double memory_us = tw_gemm_floor(p, info, NULL) * 1.12;
     const double acc = tw_type_bits(tw_gemm_accumulator(p->type)) / 8;
     const double part = (double)need.tiles * c->ml * c->nl * acc;

@@ -89,7 +89,10 @@ typedef struct tw_gemm_config {
     int split;  /* tw_gemm_split, where kg > 1 */
     int swap;   /* 1: C's columns take the place of rows */
     int group;  /* rasterisation: tiles of so many rows are walked together, for L2 */
-    int blocks; /* to keep resident on an SM, a hint for registers; 0: none */
+    int cast; /* mma 2: so many blocks, neighbours in a cluster, fetch once what they have in common: rows where `group`
+                 is 1, else columns; 0: each for itself */
+    int exchange; /* mma 2: 1: sums change places through shared memory, so that a warp stores whole lines of C */
+    int blocks;   /* to keep resident on an SM, a hint for registers; 0: none */
 } tw_gemm_config;
 
 /* What a configuration takes, known without compiling. */

@@ -118,8 +118,11 @@ void tw_gemm_tensor_stage(tw_gemm_gen *g, tw_val stage, tw_gemm_between *between
 const char *tw_gemm_wgmma_plan(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_target *t, tw_gemm_plan *p);
 int tw_gemm_wgmma_registers(const tw_gemm_config *c, const tw_gemm_plan *p);
 void tw_gemm_wgmma_run(tw_gemm_gen *g, tw_val k_begin, tw_val count);
-tw_tensor_map tw_gemm_wgmma_map(uint64_t address, int64_t extent, int64_t k, int64_t row_bytes, bool k_major, int tile,
-                                int u);
+tw_tensor_map tw_gemm_wgmma_map(uint64_t address, int64_t extent, int64_t k, int64_t row_bytes, bool k_major,
+                                const tw_gemm_config *c, bool is_x);
+
+/* Sums change places, so that neighbouring threads hold neighbours of a line of C, and each has runs of four. */
+void tw_gemm_wgmma_exchange(tw_gemm_gen *g);
 
 /* A barrier of the threads that hold sums. */
 void tw_gemm_meet(tw_gemm_gen *g);

@@ -154,6 +154,8 @@ const char *tw_gemm_plan_of(const tw_gemm_variant *v, const tw_gemm_config *c, c
     REFUSE(c->u % c->kl, "a stage cannot be dealt to kl groups");
     REFUSE(c->mma < 0 || c->mma > 2, "tensor cores are used by warps (1), by warpgroups (2), or not at all (0)");
     if (c->mma == 2) return tw_gemm_wgmma_plan(v, c, t, p);
+    REFUSE(c->exchange, "sums change places on warpgroups alone");
+    REFUSE(c->cast, "blocks fetch for one another with warpgroups alone");
     REFUSE(!c->mma && v->type == TW_GEMM_TF32, "tf32 is what tensor cores compute with");
     p->depth = c->u / c->kl;
     const char *why = c->mma ? tensor_plan(v, c, t, p) : simt_plan(c, p);
@@ -208,6 +210,8 @@ bool tw_gemm_legal(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_t
     const int64_t most = INT32_MAX / 16;
     if (!reason && (rows * columns > most || rows * columns * p->batch > most / c->kg))
         reason = "more blocks than a grid holds";
+    if (!reason && c->cast && (c->group == 1 ? columns : rows) % c->cast)
+        reason = "tiles that fetch together are no whole number of clusters";
     if (!reason && columns * c->group > INT32_MAX) reason = "a group of tiles is too large";
     const int64_t tiles = reason ? 0 : rows * columns * p->batch;
     if (why) *why = reason;

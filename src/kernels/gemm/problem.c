@@ -217,7 +217,8 @@ void tw_gemm_launch_of(const tw_gemm_problem *p, const tw_gemm_config *c, const 
     const int64_t tiles_m = ceil_div(m, c->ml), tiles_n = ceil_div(n, c->nl);
     const int64_t stride_a = p->stride_a > 0 ? p->stride_a * es : 0, stride_b = p->stride_b > 0 ? p->stride_b * es : 0;
     const bool cluster = c->kg > 1 && c->split == TW_GEMM_SPLIT_CLUSTER;
-    *l = (tw_gemm_launch){.grid = {(int)(tiles_m * tiles_n), (int)p->batch, c->kg}, .cluster = cluster ? c->kg : 0};
+    *l = (tw_gemm_launch){.grid = {(int)(tiles_m * tiles_n), (int)p->batch, c->kg},
+                          .cluster = cluster ? c->kg : c->cast};
     if (cluster) {
         l->grid[0] *= c->kg;
         l->grid[2] = 1;
@@ -247,9 +248,8 @@ void tw_gemm_launch_of(const tw_gemm_problem *p, const tw_gemm_config *c, const 
     argument(l, wide ? tw_write_f64(p->beta) : tw_write_f32((float)p->beta), wide ? 8 : 4);
     if (c->mma != 2) return;
     const bool a_k = !p->trans_a, b_k = p->trans_b;
-    l->maps[0] = swap ? tw_gemm_wgmma_map(buffers->b, p->n, p->k, p->ldb * es, b_k, c->ml, c->u)
-                      : tw_gemm_wgmma_map(buffers->a, p->m, p->k, p->lda * es, a_k, c->ml, c->u);
-    l->maps[1] = swap ? tw_gemm_wgmma_map(buffers->a, p->m, p->k, p->lda * es, a_k, c->nl, c->u)
-                      : tw_gemm_wgmma_map(buffers->b, p->n, p->k, p->ldb * es, b_k, c->nl, c->u);
+    for (int i = 0; i < 2; i++)
+        l->maps[i] = (i == 0) != swap ? tw_gemm_wgmma_map(buffers->a, p->m, p->k, p->lda * es, a_k, c, i == 0)
+                                      : tw_gemm_wgmma_map(buffers->b, p->n, p->k, p->ldb * es, b_k, c, i == 0);
     for (int i = 0; i < 2; i++) argument(l, (uint64_t)(uintptr_t)&l->maps[i], TW_TENSOR_MAP_BYTES);
 }

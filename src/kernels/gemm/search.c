@@ -187,7 +187,10 @@ static tw_gemm_config draw_warpgroups(search *s) {
                         .split = PICK(s, 0, 2, 3, 3),
                         .swap = PICK(s, 0, 1),
                         .group = PICK(s, 1, 4, 8, 16),
+                        .exchange = PICK(s, 0, 1),
                         .blocks = PICK(s, 0, 0, 1, 2, 3)};
+    if (PICK(s, 0, 1)) c.cast = PICK(s, 2, 2, 4);
+    if (c.split == TW_GEMM_SPLIT_CLUSTER) c.exchange = c.cast = 0;
     c.ns = c.nl;
     c.ml = c.ms * PICK(s, 1, 1, 2);
     return c;
@@ -239,6 +242,7 @@ static bool draw_regular(search *s, tw_gemm_config *c) {
 
 /* Whether two differ in details alone: the tiles, and so most of what is estimated, are the same. */
 static bool alike(const tw_gemm_config *a, const tw_gemm_config *b) {
+    if (a->mma == 2 && (a->u != b->u || a->swap != b->swap || a->cast != b->cast)) return false;
     return a->mma == b->mma && a->ms == b->ms && a->ns == b->ns && a->ml == b->ml && a->nl == b->nl && a->kl == b->kl;
 }
 

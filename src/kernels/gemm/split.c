@@ -253,6 +253,7 @@ void tw_gemm_finish(tw_gemm_gen *g) {
         begin_atomic(g);
     else
         begin_serial(g);
+    if (g->c->exchange) tw_gemm_wgmma_exchange(g);
     tw_gemm_epilogue_store(g, 0, g->plan.accumulators);
     pop_first_group(g);
     if (g->c->kg > 1) tw_pop(g->b);

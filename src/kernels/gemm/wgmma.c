@@ -7,7 +7,7 @@
    so in memory, else along rows (columns). */
 #include "kernels/gemm/generate.h"
 
-enum { SPAN = 64 /* elements */, ROW = 128 /* bytes of them */, K = 16, ROWS = 64, WARPS = 4, ATOM = 8 * ROW };
+enum { SPAN = 64 /* elements */, ROW = 128 /* bytes of them */, K = 16, ROWS = 64, WARPS = 4, RUN = 4, ATOM = 8 * ROW };
 
 #define REFUSE(condition, reason)                                                                                      \
     do {                                                                                                               \
@@ -24,6 +24,27 @@ static void tile_of(tw_gemm_tile *t, bool k_major, int extent, int u) {
     t->inner = t->width = k_major ? u : round_up(extent, SPAN);
     t->total = t->inner / SPAN; /* boxes */
     t->bytes = t->outer * t->inner * t->es;
+}
+
+/* What blocks that fetch together have in common. */
+static bool shares_x(const tw_gemm_config *c) {
+    return c->cast && c->group == 1;
+}
+static bool shares_y(const tw_gemm_config *c) {
+    return c->cast && c->group > 1;
+}
+
+/* Floats from line to line of C when sums change places, such that what a warp writes together falls into different
+   banks: four lines' pairs from a half-warp, or, swapped, eight neighbours of each of every other line. */
+static int exchange_pitch(const tw_gemm_config *c) {
+    int pitch = c->swap ? c->ml : c->nl;
+    const int period = c->swap ? 16 : 32;
+    while (pitch % period != period / 4 && pitch % period != 3 * period / 4) pitch += 4;
+    return pitch;
+}
+
+static int exchange_bytes(const tw_gemm_config *c) {
+    return exchange_pitch(c) * (c->swap ? c->nl : c->ml) * 4;
 }
 
 /* Sums, two descriptors, and what the epilogue works with. */
@@ -56,9 +77,17 @@ const char *tw_gemm_wgmma_plan(const tw_gemm_variant *v, const tw_gemm_config *c
     p->stage_bytes = p->x.bytes + p->y.bytes;
     const bool cluster = c->kg > 1 && c->split == TW_GEMM_SPLIT_CLUSTER;
     REFUSE(cluster && c->kg > TW_GEMM_CLUSTER, "a cluster has no more than 8 blocks");
-    const int join = cluster ? p->accumulators * p->group * 4 : 0;
-    const int tiles = p->stage_bytes * c->stages > join ? p->stage_bytes * c->stages : join;
-    p->shared_bytes = tiles + 16 * c->stages;
+    REFUSE(c->cast && c->cast != 2 && c->cast != 4, "2 or 4 blocks fetch together, or none");
+    REFUSE(c->cast && cluster, "a cluster fetches together or splits k, not both");
+    REFUSE(c->cast && c->group > 1 && c->group % c->cast, "a group of tiles is no whole number of clusters");
+    REFUSE(c->cast && (shares_x(c) ? &p->x : &p->y)->outer % (8 * c->cast),
+           "a tile cannot be dealt to the blocks that fetch it together");
+    REFUSE(c->exchange < 0 || c->exchange > 1, "sums change places (1) or not (0)");
+    REFUSE(c->exchange && cluster, "a cluster's blocks share the sums out already");
+    REFUSE(c->exchange && p->group % ((c->swap ? c->ml : c->nl) / RUN), "lines of C cannot be dealt to the threads");
+    const int join = cluster ? p->accumulators * p->group * 4 : c->exchange ? exchange_bytes(c) : 0;
+    const int ring = p->stage_bytes * c->stages;
+    p->shared_bytes = (join > ring ? join : ring) + 16 * c->stages;
     REFUSE(p->shared_bytes > t->shared_block, "more shared memory than a block may have");
     const int registers = tw_gemm_wgmma_registers(c, p);
     REFUSE(registers > t->thread_registers, "more registers than a thread may have");
@@ -67,13 +96,14 @@ const char *tw_gemm_wgmma_plan(const tw_gemm_variant *v, const tw_gemm_config *c
     return NULL;
 }
 
-tw_tensor_map tw_gemm_wgmma_map(uint64_t address, int64_t extent, int64_t k, int64_t row_bytes, bool k_major, int tile,
-                                int u) {
+tw_tensor_map tw_gemm_wgmma_map(uint64_t address, int64_t extent, int64_t k, int64_t row_bytes, bool k_major,
+                                const tw_gemm_config *c, bool is_x) {
+    const int outer = k_major ? (is_x ? c->ml : c->nl) : c->u;
     return (tw_tensor_map){.address = address,
                            .element_bytes = 2,
                            .extent = {k_major ? k : extent, k_major ? extent : k},
                            .row_bytes = row_bytes,
-                           .box = {SPAN, k_major ? tile : u},
+                           .box = {SPAN, (is_x ? shares_x(c) : shares_y(c)) ? outer / c->cast : outer},
                            .swizzle = ROW};
 }
 
@@ -101,14 +131,29 @@ static void ring_advance(tw_gemm_gen *g, const ring *r) {
 
 /* -- the warp that copies */
 
+/* A tile, or this block's part of it, for all of the cluster. */
 static void load_tile(tw_gemm_gen *g, const tw_gemm_tile *t, tw_val map, tw_val to, tw_val origin, tw_val k,
-                      tw_val full) {
+                      tw_val full, bool shared) {
     tw_builder *b = g->b;
-    for (int i = 0; i < t->total; i++) {
-        tw_val at = tw_add_imm(b, to, (int64_t)i * t->outer * ROW);
-        tw_val along = tw_add_imm(b, t->k_major ? k : origin, (int64_t)i * SPAN);
-        tw_tensor_load(b, at, map, along, t->k_major ? origin : k, full, TW_NONE);
+    tw_val along = t->k_major ? k : origin, across = t->k_major ? origin : k;
+    if (shared) {
+        const int part = t->outer / g->c->cast;
+        tw_val rank = tw_sreg(b, TW_SREG_cluster_rank);
+        to = tw_add(b, to, tw_mul_imm(b, rank, (int64_t)part * ROW));
+        across = tw_add(b, across, tw_mul_imm(b, rank, part));
     }
+    for (int i = 0; i < t->total; i++)
+        tw_tensor_load(b, shared ? (1 << g->c->cast) - 1 : 0, tw_add_imm(b, to, (int64_t)i * t->outer * ROW), map,
+                       tw_add_imm(b, along, (int64_t)i * SPAN), across, full, TW_NONE);
+}
+
+/* Whoever fetches must know that all mbarriers which what it fetches arrives at are there. */
+static void begin(tw_gemm_gen *g, bool waits) {
+    const tw_attrs at = {.count = g->plan.threads};
+    if (g->c->cast)
+        tw_do(g->b, TW_OP_cluster_sync, (tw_attrs){0}, TW_NONE, TW_NONE);
+    else
+        tw_do(g->b, waits ? TW_OP_barrier_sync : TW_OP_barrier_arrive, at, tw_i32(g->b, TW_GEMM_BEGIN), TW_NONE);
 }
 
 static void copy(tw_gemm_gen *g, tw_val barriers, tw_val k_begin, tw_val count) {
@@ -118,11 +163,11 @@ static void copy(tw_gemm_gen *g, tw_val barriers, tw_val k_begin, tw_val count) 
     for (int s = 0; s < stages; s++) {
         tw_do(b, TW_OP_mbarrier_init, (tw_attrs){0}, tw_add_imm(b, barriers, 8 * s), tw_i32(b, 1));
         tw_do(b, TW_OP_mbarrier_init, (tw_attrs){0}, tw_add_imm(b, barriers, 8 * (stages + s)),
-              tw_i32(b, g->plan.group / 32));
+              tw_i32(b, g->plan.group / 32 * (g->c->cast ? g->c->cast : 1)));
     }
     tw_do(b, TW_OP_fence_mbarrier_init, (tw_attrs){0}, TW_NONE, TW_NONE);
     tw_pop(b);
-    tw_do(b, TW_OP_barrier_arrive, (tw_attrs){.count = g->plan.threads}, tw_i32(b, TW_GEMM_BEGIN), TW_NONE);
+    begin(g, false);
     tw_push_if(b, tw_eq(b, g->lane, tw_i32(b, 0)));
     ring r = ring_begin(g);
     tw_val k = tw_var_of(b, k_begin);
@@ -130,12 +175,18 @@ static void copy(tw_gemm_gen *g, tw_val barriers, tw_val k_begin, tw_val count) 
     tw_val full = tw_add(b, barriers, r.barrier), to = tw_add(b, g->shared, r.stage);
     tw_do(b, TW_OP_mbarrier_wait, (tw_attrs){0}, tw_add_imm(b, full, 8 * stages), tw_xor(b, r.phase, tw_i32(b, 1)));
     tw_do(b, TW_OP_mbarrier_expect, (tw_attrs){0}, full, tw_i32(b, g->plan.stage_bytes));
-    load_tile(g, &g->plan.x, g->arg.map_x, to, g->x.origin, k, full);
-    load_tile(g, &g->plan.y, g->arg.map_y, tw_add_imm(b, to, g->plan.x.bytes), g->y.origin, k, full);
+    load_tile(g, &g->plan.x, g->arg.map_x, to, g->x.origin, k, full, shares_x(g->c));
+    load_tile(g, &g->plan.y, g->arg.map_y, tw_add_imm(b, to, g->plan.x.bytes), g->y.origin, k, full, shares_y(g->c));
     tw_op_to(b, k, TW_OP_add_i32, k, tw_i32(b, g->c->u), TW_NONE);
     ring_advance(g, &r);
     tw_pop(b);
     tw_pop(b);
+    if (g->c->kg == 1 || g->c->split != TW_GEMM_SPLIT_CLUSTER) return;
+    /* As often as those who bring the sums together: a device does not count a warp that has left as one that came. */
+    for (int i = 0; i < 2; i++) {
+        tw_do(b, TW_OP_warp_sync, (tw_attrs){0}, tw_i32(b, -1), TW_NONE);
+        tw_do(b, TW_OP_cluster_sync, (tw_attrs){0}, TW_NONE, TW_NONE);
+    }
 }
 
 /* -- the warpgroups that multiply */
@@ -190,30 +241,77 @@ static void prepare(tw_gemm_gen *g) {
     }
 }
 
+/* A warp is done with a stage, which everybody who fills it hears. Only of those that are filled again: so nothing
+   arrives at a block that has ended. */
+static void give_back(tw_gemm_gen *g, tw_val empty, tw_val again) {
+    tw_builder *b = g->b;
+    const int blocks = g->c->cast ? g->c->cast : 1;
+    tw_val taking_part = tw_and(b, again, tw_lt(b, g->lane, tw_i32(b, blocks)));
+    tw_attrs at = {0};
+    if (g->c->cast) {
+        empty = tw_get(b, TW_OP_cluster_address, at, TW_T_i32, empty, tw_rem(b, g->lane, blocks));
+        at.space = TW_SPACE_cluster;
+    }
+    tw_when(b, taking_part);
+    tw_do(b, TW_OP_mbarrier_arrive, at, empty, TW_NONE);
+}
+
 /* The stage before is given back while the tensor cores are at work on this one. */
 static void sum(tw_gemm_gen *g, tw_val barriers, tw_val count) {
     tw_builder *b = g->b;
     const int stages = g->c->stages;
     const tw_gemm_tile *x = &g->plan.x;
     prepare(g);
-    tw_val group = tw_shr(b, g->warp, 2), first = tw_eq(b, g->lane, tw_i32(b, 0));
+    tw_val group = tw_shr(b, g->warp, 2);
     const int apart = distance(x, g->c->ms, 0);
     tw_val x0 = low_word(g, x, tw_add(b, g->shared, tw_mul_imm(b, group, apart)));
     tw_val y0 = low_word(g, &g->plan.y, tw_add_imm(b, g->shared, x->bytes));
     ring r = ring_begin(g);
     tw_val before = tw_var_of(b, tw_i32(b, 0));
-    tw_do(b, TW_OP_barrier_sync, (tw_attrs){.count = g->plan.threads}, tw_i32(b, TW_GEMM_BEGIN), TW_NONE);
+    begin(g, true);
+    tw_val last = tw_add_imm(b, count, 1 - stages);
     tw_val i = tw_push_for(b, tw_i32(b, 0), count, tw_i32(b, 1), false);
     tw_val full = tw_add(b, barriers, r.barrier), stage = tw_shr(b, r.stage, 4);
     tw_do(b, TW_OP_mbarrier_wait, (tw_attrs){0}, full, r.phase);
     multiply(g, tw_add(b, x0, stage), tw_add(b, y0, stage));
     tw_do(b, TW_OP_wgmma_wait, (tw_attrs){.count = 1}, TW_NONE, TW_NONE);
-    tw_when(b, tw_and(b, first, tw_lt(b, tw_i32(b, 0), i)));
-    tw_do(b, TW_OP_mbarrier_arrive, (tw_attrs){0}, before, TW_NONE);
+    give_back(g, before, tw_and(b, tw_lt(b, tw_i32(b, 0), i), tw_lt(b, i, last)));
     tw_assign(b, before, tw_add_imm(b, full, 8 * stages));
     ring_advance(g, &r);
     tw_pop(b);
     tw_do(b, TW_OP_wgmma_wait, (tw_attrs){0}, TW_NONE, TW_NONE);
+}
+
+void tw_gemm_wgmma_exchange(tw_gemm_gen *g) {
+    tw_builder *b = g->b;
+    const bool swap = g->c->swap;
+    const int pitch = exchange_pitch(g->c) * 4, per_line = (swap ? g->c->ml : g->c->nl) / RUN;
+    const int lines = g->plan.group / per_line; /* at once */
+    tw_val line = swap ? g->column : g->row, along = swap ? g->row : g->column;
+    tw_val at = tw_add(b, g->shared, tw_add(b, tw_mul_imm(b, line, pitch), tw_mul_imm(b, along, 4)));
+    tw_gemm_meet(g);
+    for (int i = 0; i < g->plan.accumulators; i += swap ? 1 : 2) {
+        const int offset =
+            swap ? g->column_of[i] * pitch + g->row_of[i] * 4 : g->row_of[i] * pitch + g->column_of[i] * 4;
+        tw_attrs to = {.type = TW_T_f32, .vec = swap ? 1 : 2, .space = TW_SPACE_shared, .offset = offset};
+        tw_st(b, to, at, &g->acc[0][i]);
+    }
+    tw_gemm_meet(g);
+    line = tw_div(b, g->tid, per_line);
+    along = tw_mul_imm(b, tw_rem(b, g->tid, per_line), RUN);
+    at = tw_add(b, g->shared, tw_add(b, tw_mul_imm(b, line, pitch), tw_mul_imm(b, along, 4)));
+    *(swap ? &g->column : &g->row) = line;
+    *(swap ? &g->row : &g->column) = along;
+    for (int i = 0; i < g->plan.accumulators; i += RUN) {
+        tw_attrs from = {.type = TW_T_f32, .vec = RUN, .space = TW_SPACE_shared, .offset = i / RUN * lines * pitch};
+        tw_val x[RUN] = {{0}};
+        tw_ld_vec(b, from, at, x);
+        for (int e = 0; e < RUN; e++) {
+            tw_assign(b, g->acc[0][i + e], x[e]);
+            *(swap ? &g->column_of[i + e] : &g->row_of[i + e]) = i / RUN * lines;
+            *(swap ? &g->row_of[i + e] : &g->column_of[i + e]) = e;
+        }
+    }
 }
 
 void tw_gemm_wgmma_run(tw_gemm_gen *g, tw_val k_begin, tw_val count) {
