@@ -15,7 +15,8 @@ typedef struct tw_tensor_map {
     int64_t extent[2]; /* elements of a row, rows: below 2^32 */
     int64_t row_bytes; /* from row to row: a multiple of 16, below 2^40 */
     int box[2];        /* likewise, 256 at most; a box's row is a multiple of 16 bytes */
-    int swizzle; /* 0: none; 128: pieces of 16 bytes change places as ir/wgmma.def says, and a box's row has 128 */
+    int swizzle; /* 0: none; 32, 64, 128: pieces of 16 bytes change places as ir/wgmma.def says, and a box's row has as
+                    many */
 } tw_tensor_map;
 
 #endif

@@ -3,7 +3,7 @@
  */
 #include "emu/machine.h"
 
-enum { PIECE = 16, PATTERN = 1024 /* bytes after which the swizzle begins anew */ };
+enum { PIECE = 16, PATTERN = 8 /* rows after which the swizzle begins anew */ };
 
 bool emu_map_usable(const tw_tensor_map *m) {
     if (!m || m->address % 16 || m->row_bytes % 16 || m->row_bytes < 0 || m->row_bytes >> 40) return false;
@@ -11,7 +11,8 @@ bool emu_map_usable(const tw_tensor_map *m) {
     for (int i = 0; i < 2; i++)
         if (m->extent[i] < 1 || m->extent[i] >> 32 || m->box[i] < 1 || m->box[i] > 256) return false;
     const int row = m->box[0] * m->element_bytes;
-    return m->swizzle ? m->swizzle == 128 && row == 128 : row % 16 == 0;
+    const bool known = m->swizzle == 32 || m->swizzle == 64 || m->swizzle == 128;
+    return m->swizzle ? known && row == m->swizzle : row % 16 == 0;
 }
 
 /* What of a box's row is within the matrix: elements [*from, the result). */
@@ -23,7 +24,7 @@ static int64_t clip(const tw_tensor_map *m, int64_t x, int64_t y, int64_t *from)
 }
 
 static uint32_t swizzled(const tw_tensor_map *m, uint32_t address) {
-    return m->swizzle ? address ^ (address >> 3 & 0x70) : address;
+    return m->swizzle ? address ^ (address >> 3 & (uint32_t)(m->swizzle - PIECE)) : address;
 }
 
 void emu_box_land(const emu_copy *c, int lane) {
@@ -79,7 +80,7 @@ static void load_box(emu_warp *w, const emu_op *op, int lane, const box *x, int 
     const uint32_t thread = (uint32_t)home->number << w->launch->stride_log2 | (uint32_t)m->slot;
     emu_how into = {.write = true, .async = true, .thread = thread, .clock = m->phase};
     emu_how out_of = {.read = true, .async = true, .thread = thread, .clock = m->phase, .align = 1};
-    into.align = map->swizzle ? PATTERN : 128;
+    into.align = map->swizzle ? (uint32_t)(PATTERN * map->swizzle) : 128;
     uint8_t *p = emu_access(w, op, &into, lane, rank < 0 ? TW_SPACE_shared : TW_SPACE_cluster, in_cluster | x->to,
                             (uint32_t)bytes, NULL);
     if (!p || !readable(w, op, lane, map, x->at, &out_of)) return;

@@ -8,7 +8,7 @@
 #include "emu/machine.h"
 #include "ir/value.h"
 
-enum { K = 16, ROWS = 16, PIECE = 16, SPAN = 64 /* elements of 128 bytes */ };
+enum { K = 16, ROWS = 16, PIECE = 16 };
 
 static bool whole_warp(emu_warp *w, const emu_op *op) {
     uint32_t missing = EMU_ALL & ~w->active;
@@ -19,6 +19,12 @@ static bool whole_warp(emu_warp *w, const emu_op *op) {
     return false;
 }
 
+/* Bytes of a row; 0: the layout without a swizzle. */
+static int swizzle_of(uint64_t descriptor) {
+    static const int widths[] = {0, 128, 64, 32};
+    return widths[descriptor >> 62];
+}
+
 typedef struct matrix {
     uint64_t descriptor;
     bool across; /* along rows (columns), not along k */
@@ -27,15 +33,16 @@ typedef struct matrix {
 
 /* Where element (row, k) lies: the address of its piece of 16 bytes, and its place in that. */
 static uint32_t piece_of(const matrix *m, int row, int k, int *within) {
-    const uint32_t base = (uint32_t)(m->descriptor & 0x3fff) << 4;
     const uint32_t first = (uint32_t)(m->descriptor >> 16 & 0x3fff) << 4,
                    second = (uint32_t)(m->descriptor >> 32 & 0x3fff) << 4;
-    uint32_t at = base;
+    const int width = swizzle_of(m->descriptor), elements = width / 2; /* of a row */
+    uint32_t at = (uint32_t)(m->descriptor & 0x3fff) << 4;
     if (m->across)
-        at += (uint32_t)(row / SPAN) * first + (uint32_t)(k / 8) * second + (uint32_t)(k % 8 * 128 + row % SPAN * 2);
+        at += (uint32_t)(row / elements) * first + (uint32_t)(k / 8) * second +
+              (uint32_t)(k % 8 * width + row % elements * 2);
     else
-        at += (uint32_t)(row / 8) * second + (uint32_t)(row % 8 * 128 + k * 2);
-    at ^= at >> 3 & 0x70;
+        at += (uint32_t)(row / 8) * second + (uint32_t)(row % 8 * width + k * 2);
+    at ^= at >> 3 & (uint32_t)(width - PIECE);
     *within = (int)(at % PIECE);
     return at - at % PIECE;
 }
@@ -60,8 +67,8 @@ static bool gather(emu_warp *w, const emu_op *op, const emu_how *how, const matr
 }
 
 static bool descriptor_is_known(emu_warp *w, const emu_op *op, int operand, uint64_t d) {
-    if (d >> 62 == 1 && !(d >> 49 & 7)) return true;
-    emu_find(w, op, 0, TW_EMU_ALIGNMENT, "descriptor %d, 0x%llx, is not of the swizzle over 128 bytes", operand,
+    if (swizzle_of(d) && !(d >> 49 & 7)) return true;
+    emu_find(w, op, 0, TW_EMU_ALIGNMENT, "descriptor %d, 0x%llx, is of no swizzle, which is not known here", operand,
              (unsigned long long)d);
     return false;
 }

@@ -20,7 +20,7 @@ enum {
     NO_INIT_FENCE,
     GENERIC_WRITE,
     READS_EARLY,
-    OTHER_SWIZZLE,
+    NO_SWIZZLE,
     MISPLACED_BOX,
     BEYOND_RING,
     HALF_A_WARP,
@@ -51,7 +51,7 @@ static void produce(tw_builder *b, int fault, order o, tw_val map_a, tw_val map_
 }
 
 static tw_val descriptor(tw_builder *b, tw_val at, int bytes, bool across, int fault) {
-    const int64_t layout = fault == OTHER_SWIZZLE ? 2 : 1;
+    const int64_t layout = fault == NO_SWIZZLE ? 0 : 1;
     tw_val low = tw_op_emit(b, TW_OP_zext_i64_i32, tw_shr(b, tw_add_imm(b, at, bytes), 4), TW_NONE, TW_NONE);
     return tw_add_imm(b, low, layout << 62 | (int64_t)64 << 32 | (int64_t)(across ? 512 : 1) << 16);
 }
@@ -194,7 +194,7 @@ static const struct {
     {NO_INIT_FENCE, "no fence after mbarrier_init", TW_EMU_PROXY, "/tensor_load|bars+|fence_mbarrier_init"},
     {GENERIC_WRITE, "multiplies what was stored, unfenced", TW_EMU_PROXY, "/wgmma|tiles+|/st|no fence_proxy"},
     {READS_EARLY, "stores sums before the last group is done", TW_EMU_UNINITIALISED, "/st|variable"},
-    {OTHER_SWIZZLE, "a descriptor of another swizzle", TW_EMU_ALIGNMENT, "/wgmma|descriptor 0"},
+    {NO_SWIZZLE, "a descriptor without a swizzle", TW_EMU_ALIGNMENT, "/wgmma|descriptor 0"},
     {MISPLACED_BOX, "a box where the swizzle does not begin", TW_EMU_ALIGNMENT, "/tensor_load|not aligned to 1024"},
     {BEYOND_RING, "a box outside of the ring", TW_EMU_BOUNDS, "/tensor_load|tiles"},
     {HALF_A_WARP, "half a warp multiplies", TW_EMU_DIVERGENCE, "/wgmma|lane 16 and 15 more"},

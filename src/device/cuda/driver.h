@@ -48,7 +48,6 @@ enum {
     TW_DRV_MAP_U16 = 1,
     TW_DRV_MAP_U32 = 2,
     TW_DRV_MAP_U64 = 4,
-    TW_DRV_MAP_SWIZZLE_128 = 3,
     TW_DRV_MAP_PROMOTE_256 = 3, /* L2 fetches 256 bytes at a time */
 };
 

@@ -137,12 +137,13 @@ static tw_status encode(tw_cuda *c, const tw_tensor_map *m, void *out, tw_diag *
                      : bytes == 2 ? TW_DRV_MAP_U16
                      : bytes == 4 ? TW_DRV_MAP_U32
                                   : TW_DRV_MAP_U64;
+    const int swizzle = m->swizzle == 32 ? 1 : m->swizzle == 64 ? 2 : m->swizzle == 128 ? 3 : 0;
     const uint64_t extents[2] = {(uint64_t)m->extent[0], (uint64_t)m->extent[1]}, strides[1] = {(uint64_t)m->row_bytes};
     const unsigned box[2] = {(unsigned)m->box[0], (unsigned)m->box[1]}, steps[2] = {1, 1};
     if (!c->driver.cuTensorMapEncodeTiled)
         return tw_fail(diag, TW_ERR_UNSUPPORTED, "this NVIDIA driver is too old for tensor maps");
-    int code = c->driver.cuTensorMapEncodeTiled(out, type, 2, m->address, extents, strides, box, steps, 0,
-                                                m->swizzle ? TW_DRV_MAP_SWIZZLE_128 : 0, TW_DRV_MAP_PROMOTE_256, 0);
+    int code = c->driver.cuTensorMapEncodeTiled(out, type, 2, m->address, extents, strides, box, steps, 0, swizzle,
+                                                TW_DRV_MAP_PROMOTE_256, 0);
     return tw_cuda_result(c, code, "describe a matrix to the copy engine", diag);
 }
 

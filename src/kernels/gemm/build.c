@@ -37,10 +37,10 @@ static tw_val binary(tw_gemm_gen *g, tw_opcode code, tw_val x, tw_val y) {
 }
 
 /* Tiles are walked along columns, or, in groups of `group` rows of tiles, down these before the next column. */
-static void find_tile(tw_gemm_gen *g) {
+void tw_gemm_find_tile(tw_gemm_gen *g, tw_val number) {
     tw_builder *b = g->b;
     const bool cluster = g->c->kg > 1 && g->c->split == TW_GEMM_SPLIT_CLUSTER;
-    tw_val t = tw_sreg(b, TW_SREG_ctaid_x), tile_m, tile_n;
+    tw_val t = number, tile_m, tile_n;
     if (cluster) t = tw_div(b, t, g->c->kg);
     if (g->c->group == 1) {
         tile_m = binary(g, TW_OP_div_u32, t, g->arg.tiles_n);
@@ -162,7 +162,11 @@ static void build(tw_gemm_gen *g) {
     const bool engine = g->c->mma == 2;
     if (!engine) tw_shared_add(b, "tiles", g->plan.shared_bytes, 128, true);
     find_thread(g);
-    find_tile(g);
+    /* Who walks has no split, and finds its tiles on the way. */
+    if (g->c->walk < 2)
+        tw_gemm_find_tile(g, tw_sreg(b, TW_SREG_ctaid_x));
+    else
+        g->split = tw_i32(b, 0);
     if (!engine) g->shared = tw_shared_base(b, "tiles");
     g->x.whole = v->whole_m;
     g->y.whole = v->whole_n;

@@ -97,7 +97,7 @@ tw_gemm_config tw_gemm_config_plain(const tw_gemm_problem *p, tw_gemm_config c) 
         c.vec = 16;
         c.copy = 0;
     } else {
-        c.exchange = c.cast = 0;
+        c.exchange = c.cast = c.walk = 0;
     }
     return c;
 }

@@ -91,6 +91,7 @@ typedef struct tw_gemm_config {
     int group;  /* rasterisation: tiles of so many rows are walked together, for L2 */
     int cast; /* mma 2: so many blocks, neighbours in a cluster, fetch once what they have in common: rows where `group`
                  is 1, else columns; 0: each for itself */
+    int walk; /* mma 2: tiles that a block computes one after another, fetching for the next while it stores; 0: one */
     int exchange; /* mma 2: 1: sums change places through shared memory, so that a warp stores whole lines of C */
     int blocks;   /* to keep resident on an SM, a hint for registers; 0: none */
 } tw_gemm_config;

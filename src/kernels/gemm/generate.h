@@ -124,6 +124,9 @@ tw_tensor_map tw_gemm_wgmma_map(uint64_t address, int64_t extent, int64_t k, int
 /* Sums change places, so that neighbouring threads hold neighbours of a line of C, and each has runs of four. */
 void tw_gemm_wgmma_exchange(tw_gemm_gen *g);
 
+/* build.c: where the tile of this number is: origins, split and batch. */
+void tw_gemm_find_tile(tw_gemm_gen *g, tw_val number);
+
 /* A barrier of the threads that hold sums. */
 void tw_gemm_meet(tw_gemm_gen *g);
 

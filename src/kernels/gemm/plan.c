@@ -155,6 +155,7 @@ const char *tw_gemm_plan_of(const tw_gemm_variant *v, const tw_gemm_config *c, c
     REFUSE(c->mma < 0 || c->mma > 2, "tensor cores are used by warps (1), by warpgroups (2), or not at all (0)");
     if (c->mma == 2) return tw_gemm_wgmma_plan(v, c, t, p);
     REFUSE(c->exchange, "sums change places on warpgroups alone");
+    REFUSE(c->walk, "blocks walk with warpgroups alone");
     REFUSE(c->cast, "blocks fetch for one another with warpgroups alone");
     REFUSE(!c->mma && v->type == TW_GEMM_TF32, "tf32 is what tensor cores compute with");
     p->depth = c->u / c->kl;
@@ -224,7 +225,7 @@ bool tw_gemm_legal(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_t
         .registers = registers_of(&v, c, &plan),
         .shared_bytes = plan.shared_bytes,
         .tiles = tiles,
-        .grid = tiles * c->kg,
+        .grid = (c->walk > 1 ? (tiles + c->walk - 1) / c->walk : tiles) * c->kg,
         .stages_of_k = (stages + c->kg - 1) / c->kg,
         .workspace_bytes = alone ? 0 : tiles * part * (c->split == TW_GEMM_SPLIT_LAST ? c->kg : 1),
         .counter_bytes = alone ? 0 : tiles * 4,

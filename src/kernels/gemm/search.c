@@ -176,20 +176,24 @@ static int pick(search *s, const int *values, int n) {
 static tw_gemm_config draw_warpgroups(search *s) {
     tw_gemm_config c = {.mma = 2,
                         .ms = PICK(s, 64, 64, 64, 128),
-                        .nl = PICK(s, 8, 16, 32, 64, 64, 128, 128, 192, 256),
+                        .nl = PICK(s, 8, 16, 24, 32, 40, 64, 64, 80, 128, 128, 192, 256),
                         .u = PICK(s, 32, 64, 64, 64, 128),
                         .ks = 1,
                         .kl = 1,
                         .kg = 1,
                         .vec = 16,
                         .frag = 16,
-                        .stages = PICK(s, 2, 3, 4, 5, 6, 8),
+                        .stages = PICK(s, 2, 3, 4, 5, 6, 8, 8),
                         .split = PICK(s, 0, 2, 3, 3),
                         .swap = PICK(s, 0, 1),
                         .group = PICK(s, 1, 4, 8, 16),
                         .exchange = PICK(s, 0, 1),
                         .blocks = PICK(s, 0, 0, 1, 2, 3)};
     if (PICK(s, 0, 1)) c.cast = PICK(s, 2, 2, 4);
+    if (PICK(s, 0, 0, 1)) {
+        c.walk = PICK(s, 2, 3, 4, 6);
+        c.cast = c.split = 0;
+    }
     if (c.split == TW_GEMM_SPLIT_CLUSTER) c.exchange = c.cast = 0;
     c.ns = c.nl;
     c.ml = c.ms * PICK(s, 1, 1, 2);
@@ -232,7 +236,7 @@ static bool draw_regular(search *s, tw_gemm_config *c) {
     if (!tw_gemm_legal(p, c, info->target, &need, NULL)) return false;
     int fit = tw_target_blocks(info->target, need.threads, need.registers, (int)need.shared_bytes);
     int64_t slots = (int64_t)info->sms * (fit < 1 ? 1 : fit) * PICK(s, 1, 1, 2) / PICK(s, 1, 1, 2);
-    int64_t kg = slots / need.tiles;
+    int64_t kg = c->walk ? 1 : slots / need.tiles;
     if (c->split == TW_GEMM_SPLIT_CLUSTER && kg > TW_GEMM_CLUSTER) kg = TW_GEMM_CLUSTER;
     const bool kept = s->options->keep && s->options->keep->kg >= 0;
     if (kg > 1 && kg < 512 && !kept) c->kg = (int)kg;
