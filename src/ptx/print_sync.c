@@ -58,9 +58,13 @@ void tw_ptx_emit_mbarrier_arrive(tw_ptx_printer *p, const tw_ir_op *op) {
         tw_ptx_unsupported(p, "in a cluster");
         return;
     }
+    /* Without saying how far it releases: with `.cluster` ptxas puts a fence of the whole GPU before it. */
+    if (op->at.space == TW_SPACE_cluster && op->at.count <= 1) {
+        tw_ptx_line(p, "mbarrier.arrive.shared::cluster.b64 _, [%r];", op->operands[0]);
+        return;
+    }
     if (op->at.space == TW_SPACE_cluster) {
-        tw_ptx_line(p, "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r], %d;", op->operands[0],
-                    op->at.count ? op->at.count : 1);
+        tw_ptx_line(p, "mbarrier.arrive.shared::cluster.b64 _, [%r], %d;", op->operands[0], op->at.count);
         return;
     }
     if (op->at.count <= 1)

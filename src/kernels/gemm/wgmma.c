@@ -184,6 +184,9 @@ static void copy(tw_gemm_gen *g, tw_val barriers, tw_val k_begin, tw_val count) 
     tw_builder *b = g->b;
     const int stages = g->c->stages;
     tw_push_if(b, tw_eq(b, g->lane, tw_i32(b, 0)));
+    /* The copy engine reads a map before it can begin. */
+    tw_do(b, TW_OP_tensor_prefetch, (tw_attrs){0}, g->arg.map_x, TW_NONE);
+    tw_do(b, TW_OP_tensor_prefetch, (tw_attrs){0}, g->arg.map_y, TW_NONE);
     for (int s = 0; s < stages; s++) {
         tw_do(b, TW_OP_mbarrier_init, (tw_attrs){0}, tw_add_imm(b, barriers, 8 * s), tw_i32(b, 1));
         tw_do(b, TW_OP_mbarrier_init, (tw_attrs){0}, tw_add_imm(b, barriers, 8 * (stages + s)),
