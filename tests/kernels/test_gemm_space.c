@@ -73,7 +73,7 @@ static void legal_ones_build_and_fit(void **state) {
     tw_random r = tw_random_seed(7);
     int legal = 0, reasons = 0;
     const char *seen[64] = {0};
-    for (int i = 0; i < 40000; i++) {
+    for (int i = 0; i < 100000; i++) {
         const tw_gemm_problem p = complete(i % PROBLEMS);
         const tw_target *t = tw_target_at(i / PROBLEMS % 5);
         /* Few are legal that say things which mean nothing beside the rest. */
@@ -87,7 +87,7 @@ static void legal_ones_build_and_fit(void **state) {
         while (j < reasons && strcmp(seen[j], why)) j++;
         if (j == reasons && reasons < 64) seen[reasons++] = why;
     }
-    print_message("%d of 40000 are legal; %d reasons against the others\n", legal, reasons);
+    print_message("%d of 100000 are legal; %d reasons against the others\n", legal, reasons);
     for (int j = 0; j < reasons; j++) print_message("  %s\n", seen[j]);
     assert_true(legal > 150 && reasons >= 10);
 }
