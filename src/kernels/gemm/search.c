@@ -183,7 +183,7 @@ static tw_gemm_config draw_warpgroups(search *s) {
                         .kg = 1,
                         .vec = 16,
                         .frag = 16,
-                        .stages = PICK(s, 2, 3, 4, 5, 6, 8, 8),
+                        .stages = PICK(s, 2, 3, 4, 5, 6, 8, 10, 12),
                         .split = PICK(s, 0, 2, 3, 3),
                         .swap = PICK(s, 0, 1),
                         .group = PICK(s, 1, 4, 8, 16),
