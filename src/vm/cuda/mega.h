@@ -39,7 +39,7 @@ typedef struct tw_mega_format {
     int units;       /* of a piece's rows: 1 or, integers, 2 */
     bool half;       /* multiplied as f16, else as bf16 */
     int sets;        /* of scales a piece has: with groups of 32 columns it may have two; 0: a scale a row, or none */
-    int scale_bytes; /* of a piece, behind the stage's pieces: row by row the sets', for rows g and g + 8 */
+    int scale_bytes; /* of a piece; behind a stage's pieces a warp has its own: by row, piece, set, and rows g, g + 8 */
 } tw_mega_format;
 bool tw_mega_format_of(tw_dtype dtype, int group, tw_mega_format *f); /* false: there is none */
 static inline bool tw_mega_same_format(const tw_mega_format *a, const tw_mega_format *b) {

@@ -130,8 +130,7 @@ static tw_status read_instructions(tw_mega_plan *p, const tw_schedule *s, bool d
             if (b->shape[2] > p->max_columns) p->max_columns = (int)b->shape[2];
         }
     }
-    if (p->body.half != p->head.half)
-        return refuse(diag, "a head whose weights are of another type than the layers'");
+    if (p->body.half != p->head.half) return refuse(diag, "a head whose weights are of another type than the layers'");
     return TW_OK;
 }
 

@@ -168,10 +168,12 @@ static void put_scales(const packer *k, int64_t unit, int r) {
     for (int64_t c = 0; f->sets && c < k->shape.columns; c += f->depth / f->sets) {
         spot at = find_piece(k, unit, c / f->depth);
         unsigned char *to = at.stage + k->p->tuning.warps * k->p->tuning.blocks * TW_MEGA_PIECE;
-        const int set = (int)(c % f->depth / (f->depth / f->sets)), cell = (r * f->sets + set) * 2 + second(k, unit);
+        const int set = (int)(c % f->depth / (f->depth / f->sets)), blocks = k->p->tuning.blocks;
+        const int64_t in_row = at.piece % blocks * f->sets + set;
+        const int64_t cell = 2 * (r * blocks * f->sets + in_row) + second(k, unit);
         const float scale = k->scales[c / f->group];
         const uint16_t half = tw_f32_to_f16(scale);
-        to += at.piece * f->scale_bytes;
+        to += at.piece / blocks * blocks * f->scale_bytes;
         if (f->dtype == TW_I8)
             memcpy(to + 4 * cell, &scale, 4);
         else
