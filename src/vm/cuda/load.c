@@ -415,15 +415,33 @@ static tw_status load_all(loading *l, tw_diag *diag) {
     return l->status;
 }
 
-/* Only what happens once a token goes by counters: the token's own way, and the first layer's wait, which also orders
+/* What happens once a token goes by counters alone: the token's own way, and the first layer's wait, which also orders
    the caches of the step before. */
 static void use_flags(const loading *l, const tw_instr *in, int32_t *record) {
     int reads, writes;
     tw_mega_uses(l->p->s, in, l->stages, &reads, &writes);
     record[TW_W_USES] = reads | writes << 16;
-    const bool first = in->op == TW_OP_QKV && reads == 0;
-    if (in->op != TW_OP_EMBED && in->op != TW_OP_OUTPUT && in->op != TW_OP_INPUT && !first) record[TW_W_WAIT] = -1;
-    if (in->op != TW_OP_EMBED && in->op != TW_OP_HEAD && in->op != TW_OP_INPUT) record[TW_W_ARRIVE] = -1;
+}
+
+/* Whether what instruction `at` reads beside its input was waited for by an earlier one of the step: the stream that a
+   projection adds to, as the stage before it left it, and rope's angles. */
+static bool is_early(const loading *l, const tw_worker *w, int at) {
+    const tw_schedule *s = l->p->s;
+    const tw_instr *in = &w->list[at];
+    int wanted = -1; /* the last counter before it that stands for a writing of x */
+    if (in->op != TW_OP_PROJECT && in->op != TW_OP_QKV) return false;
+    for (int c = 0; c < s->n_counters && c < in->arrive && in->op == TW_OP_PROJECT; c++) {
+        const tw_instr *stage = l->stages[c];
+        const int x = !stage                       ? -1
+                      : stage->op == TW_OP_PROJECT ? stage->operand[TW_PROJECT_X]
+                      : stage->op == TW_OP_EMBED   ? stage->operand[TW_EMBED_X]
+                                                   : -1;
+        if (x == in->operand[TW_PROJECT_X]) wanted = c;
+    }
+    for (int i = 0; i < at; i++)
+        for (int j = 0; j < w->list[i].n_waits; j++)
+            if (in->op == TW_OP_QKV ? w->list[i].op != TW_OP_EMBED : w->list[i].waits[j].counter == wanted) return true;
+    return false;
 }
 
 static tw_status make_records(loading *l, int worker, tw_diag *diag) {
@@ -444,6 +462,7 @@ static tw_status make_records(loading *l, int worker, tw_diag *diag) {
             if (p->plan.flags) use_flags(l, in, record);
             if (last) st = write_record(l->vm, p, in, record, diag);
             *kind++ = record[TW_W_KIND];
+            if (last && is_early(l, w, i)) record[TW_W_KIND] |= TW_MEGA_EARLY;
         }
     }
     return st;

@@ -122,6 +122,9 @@ typedef enum tw_mega_kind {
     TW_MEGA_OUTPUT
 } tw_mega_kind;
 
+/* Beside the kind: an instruction before it waited for what it adds to, and for the step's angles. */
+enum { TW_MEGA_EARLY = 256 };
+
 enum {
     TW_W_KIND,
     TW_W_WAIT,   /* the counter's number, and above 16 bits of it the threshold; -1: none */

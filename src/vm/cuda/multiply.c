@@ -22,6 +22,8 @@ typedef struct product {
     tw_val ring;   /* this lane's part of the first slot's first piece */
     tw_val scales; /* of its scales */
     tw_val x;      /* address of this lane's first fragment in the activations */
+    tw_val active; /* it is a position's */
+    bool idle;     /* or of no position, in some lanes */
     tw_mma_kind mma;
     tw_type pair;
     int sums;
@@ -73,26 +75,38 @@ static void take_stage(product *o, taken *t) {
     next_slot(g);
 }
 
+/* ---- activations */
+
+static bool few(const product *o) {
+    return o->g->p->tokens <= FEW;
+}
+
+/* The activations of a stage's columns, `from` and on. Lanes without a position load nothing, which spares three
+   quarters of the traffic of a single one; what their registers hold only reaches sums that nobody looks at. */
+static void load_activations(product *o, tw_val from, tw_val (*to)[STEPS][4]) {
+    tw_builder *b = o->g->b;
+    const bool integers = o->f->units > 1;
+    /* Both halves of f32 weights meet the same columns. */
+    const int steps = o->f->dtype == TW_F32 ? 1 : o->f->steps, pitch = integers ? 64 : 16;
+    tw_val x = tw_mega_at(o->g, o->x, from, 4);
+    if (o->idle) tw_push_if(b, o->active);
+    for (int i = 0; i < o->g->p->tuning.blocks; i++)
+        for (int s = 0; s < steps; s++) {
+            tw_attrs how = {.type = o->pair, .vec = integers && few(o) ? 2 : 4, .space = TW_SPACE_shared};
+            how.offset = i * o->f->depth * 4 + s * pitch;
+            tw_ld_vec(b, how, x, to[i][s]);
+        }
+    if (o->idle) tw_pop(b);
+}
+
 /* ---- floats */
 
-/* A stage's pieces times the activations of columns `from` and on. */
-static void multiply_floats(product *o, tw_val from, const taken *t, tw_val (*acc)[4]) {
-    tw_mega_gen *g = o->g;
-    tw_builder *b = g->b;
-    const bool twice = o->f->dtype == TW_F32; /* both halves of the weights meet the same columns */
-    tw_val x = tw_mega_at(g, o->x, from, 4), a[2 * BLOCKS][4] = {{{0}}};
-    for (int i = 0; i < g->p->tuning.blocks; i++)
-        for (int s = 0; s < (twice ? 1 : 2); s++) {
-            tw_val *to = a[2 * i + s], four[4] = {{0}};
-            tw_attrs how = {.type = o->pair, .vec = 4, .space = TW_SPACE_shared};
-            how.offset = i * o->f->depth * 4 + s * 16;
-            tw_ld_vec(b, how, x, four);
-            for (int e = 0; e < 4; e++) to[e] = four[e / 2 + e % 2 * 2];
-        }
-    for (int i = 0; i < g->p->tuning.blocks; i++)
+static void multiply_floats(product *o, const taken *t, tw_val (*x)[STEPS][4], tw_val (*acc)[4]) {
+    for (int i = 0; i < o->g->p->tuning.blocks; i++)
         for (int s = 0; s < 2; s++) {
+            const tw_val *four = x[i][o->f->dtype == TW_F32 ? 0 : s], a[4] = {four[0], four[2], four[1], four[3]};
             tw_val *sum = acc[(2 * i + s) % SUMS];
-            tw_mma(b, o->mma, sum, a[twice ? 2 * i : 2 * i + s], t->w[i] + 2 * s, sum);
+            tw_mma(o->g->b, o->mma, sum, a, t->w[i] + 2 * s, sum);
         }
 }
 
@@ -166,20 +180,6 @@ static void scales_of(const product *o, const tw_val *words, int set, tw_val *sc
         }
         tw_val h = tw_op_emit(b, i ? TW_OP_high_i16_i32 : TW_OP_low_i16_i32, words[set], TW_NONE, TW_NONE);
         scale[i] = tw_op_emit(b, TW_OP_cvt_f32_f16, tw_bitcast(b, TW_T_f16, h), TW_NONE, TW_NONE);
-    }
-}
-
-static bool few(const product *o) {
-    return o->g->p->tokens <= FEW;
-}
-
-/* The activations of a stage's columns, `from` and on: two registers a step, or four of more than FEW positions. */
-static void load_activations(product *o, tw_val from, tw_val (*to)[STEPS][4]) {
-    const int steps = o->f->steps;
-    tw_val x = tw_mega_at(o->g, o->x, from, 4);
-    for (int i = 0; i < o->g->p->tuning.blocks * steps; i++) {
-        tw_attrs how = {.type = TW_T_f16x2, .vec = few(o) ? 2 : 4, .space = TW_SPACE_shared, .offset = i * 64};
-        tw_ld_vec(o->g->b, how, x, to[i / steps][i % steps]);
     }
 }
 
@@ -260,7 +260,7 @@ typedef struct walk {
     tw_val first;       /* this warp's first column */
     tw_val unit, stage; /* variables */
     tw_val acc[SUMS][4];
-    tw_val x[BLOCKS][STEPS][4]; /* of few positions with integers: the next stage's activations, variables */
+    tw_val x[BLOCKS][STEPS][4]; /* variables: activations */
 } walk;
 
 /* This warp's first column of the stage that comes next. */
@@ -269,25 +269,19 @@ static tw_val next_column(product *o, const walk *k) {
     return tw_add(b, k->first, tw_mul_imm(b, k->stage, o->g->p->tuning.blocks * o->f->depth));
 }
 
-/* Activations of few positions stay in registers, where a unit has one stage for all units. */
+/* Integers keep the activations of few positions in registers: where a unit has one stage, for all units. */
 static bool keeps(const product *o) {
     return o->f->units > 1 && few(o);
-}
-
-static void multiply(product *o, walk *k, const taken *t) {
-    tw_val x[BLOCKS][STEPS][4] = {{{{0}}}};
-    if (o->f->units == 1) {
-        multiply_floats(o, next_column(o, k), t, k->acc);
-        return;
-    }
-    if (!keeps(o)) load_activations(o, next_column(o, k), x);
-    multiply_integers(o, t, keeps(o) ? k->x : x, k->acc);
 }
 
 /* One stage, whose pieces are in registers; after a unit's last its sums are left. */
 static void step(product *o, walk *k, const taken *t) {
     tw_builder *b = o->g->b;
-    multiply(o, k, t);
+    if (!keeps(o)) load_activations(o, next_column(o, k), k->x);
+    if (o->f->units > 1)
+        multiply_integers(o, t, k->x, k->acc);
+    else
+        multiply_floats(o, t, k->x, k->acc);
     tw_op_to(b, k->stage, TW_OP_add_i32, k->stage, tw_i32(b, 1), TW_NONE);
     tw_push_if(b, tw_eq(b, k->stage, o->u->stages));
     if (o->f->units > 1)
@@ -304,7 +298,6 @@ static void step(product *o, walk *k, const taken *t) {
     tw_pop(b);
 }
 
-/* Lanes of positions that are not there take the last one's activations, and nobody looks at their sums. */
 static void find_operands(product *o) {
     tw_mega_gen *g = o->g;
     tw_builder *b = g->b;
@@ -312,6 +305,8 @@ static void find_operands(product *o) {
     const int blocks = p->tuning.blocks, pieces = p->tuning.warps * blocks;
     const bool integers = o->f->units > 1, halves = integers && few(o);
     tw_val position = halves ? tw_shr(b, g->row, 1) : g->row;
+    o->active = tw_lt(b, position, o->u->positions);
+    o->idle = p->tokens < (halves ? FEW : TW_MEGA_ROWS);
     position = tw_min(b, position, tw_add_imm(b, o->u->positions, -1));
     tw_val x = tw_mega_at(g, tw_add_imm(b, g->shared, p->x), position, p->x_pitch);
     o->x = tw_mega_at(g, x, g->column, integers || o->f->dtype == TW_F32 ? 16 : 32);
@@ -330,8 +325,8 @@ static void start(product *o, walk *k, taken *t) {
     k->unit = tw_var_of(b, tw_i32(b, 0));
     k->stage = tw_var_of(b, tw_i32(b, 0));
     for (int i = 0; i < 4 * o->sums; i++) k->acc[i / 4][i % 4] = tw_var_of(b, tw_f32(b, 0));
-    for (int i = 0; i < 2 * STEPS * o->g->p->tuning.blocks && keeps(o); i++)
-        k->x[i / 2 / STEPS][i / 2 % STEPS][i % 2] = tw_var_of(b, tw_zero(b, TW_T_f16x2));
+    for (int i = 0; i < 4 * o->f->steps * o->g->p->tuning.blocks; i++)
+        k->x[i / 4 / o->f->steps][i / 4 % o->f->steps][i % 4] = tw_var_of(b, tw_zero(b, o->pair));
     if (keeps(o)) load_activations(o, next_column(o, k), k->x);
     for (int n = 0; n < 2; n++)
         for (int i = 0; i < o->g->p->tuning.blocks; i++) {
@@ -355,6 +350,7 @@ void tw_mega_build_units(tw_mega_gen *g, const tw_mega_format *f, const tw_mega_
     start(&o, &k, t);
     tw_val rows = f->units > 1 ? tw_shr(b, tw_add_imm(b, u->count, 1), 1) : u->count, all = tw_mul(b, rows, u->stages);
     take_stage(&o, &t[0]);
+    tw_mega_mark(g, 6);
     tw_val i = tw_push_for(b, tw_i32(b, 1), all, tw_i32(b, 2), false);
     take_stage(&o, &t[1]);
     step(&o, &k, &t[0]);

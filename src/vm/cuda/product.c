@@ -212,6 +212,10 @@ void tw_mega_build_product(tw_mega_gen *g, tw_val kind) {
         tw_val of_x = tw_mega_tag(g, false, p->uses_x), of_rest = tw_mega_tag(g, false, p->uses);
         o.tag = tw_select(b, tw_eq(b, kind, tw_i32(b, TW_MEGA_PROJECT)), of_rest, of_x);
         sums.factor = tw_var_of(b, tw_f32(b, 1));
+    }
+    if (p->tokens == 1) {
+        tw_val early = tw_and(b, tw_mega_word(g, TW_W_KIND), tw_i32(b, TW_MEGA_EARLY));
+        sums.early = tw_ne(b, early, tw_i32(b, 0));
         tw_mega_build_before(g, &sums);
     }
     tw_mega_wait(g);
