@@ -215,16 +215,33 @@ static void leave(attention *a) {
     for (int h = 0; h < TW_MEGA_HEADS; h++) {
         tw_val max = tw_mega_warp_max(g, tw_add(b, a->max[h], tw_f32(b, 0)), a->lanes, 32);
         tw_val scale = exp2_of(b, tw_sub(b, a->max[h], max));
-        tw_val sum = tw_mega_warp_sum(g, tw_mul(b, a->sum[h], scale), a->lanes, 32), x[WIDE];
-        for (int i = 0; i < WIDE; i++) x[i] = tw_mega_warp_sum(g, tw_mul(b, a->acc[h][i], scale), a->lanes, 32);
-        tw_push_if(b, tw_and(b, a->inside, tw_eq(b, a->sub, tw_i32(b, 0))));
+        tw_val sum = tw_mega_warp_sum(g, tw_mul(b, a->sum[h], scale), a->lanes, 32), x[WIDE], first = a->mine;
+        for (int i = 0; i < WIDE; i++) x[i] = tw_mul(b, a->acc[h][i], scale);
+        /* Lanes that differ in one bit of their position's number exchange halves of their elements, which leaves each
+           with fewer to exchange over the next bit. */
+        int n = WIDE;
+        for (int d2 = a->lanes; d2 < 32; d2 *= 2) {
+            tw_val upper = tw_ne(b, tw_and(b, g->lane, tw_i32(b, d2)), tw_i32(b, 0));
+            if (n == 2) {
+                for (int i = 0; i < n; i++) x[i] = tw_mega_warp_sum(g, x[i], d2, 2 * d2);
+                continue;
+            }
+            n /= 2;
+            for (int i = 0; i < n; i++) {
+                tw_val mine = tw_select(b, upper, x[i + n], x[i]), other = tw_select(b, upper, x[i], x[i + n]);
+                tw_val got = tw_shfl(b, TW_MODE_bfly, other, tw_i32(b, d2), tw_i32(b, -1));
+                x[i] = tw_add(b, mine, got);
+            }
+            first = tw_select(b, upper, tw_add_imm(b, first, n), first);
+        }
+        tw_push_if(b, a->inside);
         tw_attrs how = {.type = TW_T_f32, .vec = 2, .space = TW_SPACE_shared};
-        tw_val to = tw_mega_at(g, at, a->mine, 4);
-        for (int i = 0; i < WIDE; i += 2) {
+        tw_val to = tw_mega_at(g, at, first, 4);
+        for (int i = 0; i < n; i += 2) {
             how.offset = (h * (d + 2) + i) * 4;
             tw_st(b, how, to, x + i);
         }
-        tw_push_if(b, tw_eq(b, a->mine, tw_i32(b, 0)));
+        tw_push_if(b, tw_eq(b, g->lane, tw_i32(b, 0)));
         how.offset = (h * (d + 2) + d) * 4;
         tw_st(b, how, at, (tw_val[]){max, sum});
         tw_pop(b);

@@ -53,47 +53,149 @@ tw_val tw_mega_to_f32(tw_mega_gen *g, tw_dtype t, tw_val x) {
 
 /* ---- the warp that feeds the ring */
 
-/* One lane copies stage after stage, as soon as the slot was given back and at most `window` are on their way. It waits
-   for nothing else: weights do not depend on what is computed. */
-void tw_mega_build_producer(tw_mega_gen *g, tw_val tape, tw_val stages, tw_val before_head) {
-    tw_builder *b = g->b;
-    const tw_mega_plan *p = g->p;
-    const int depth = p->tuning.stages, window = p->tuning.window;
-    tw_push_if(b, tw_eq(b, g->lane, tw_i32(b, 0)));
-    tw_val policy = tw_get(b, TW_OP_policy, (tw_attrs){.cache = TW_CACHE_evict_first}, TW_T_i64, TW_NONE, TW_NONE);
-    tw_val slot = tw_var_of(b, tw_i32(b, 0)), phase = tw_var_of(b, tw_i32(b, 1));
-    tw_val landed = tw_var_of(b, tw_i32(b, 0)), landed_phase = tw_var_of(b, tw_i32(b, 0));
-    tw_val issued = tw_var_of(b, tw_i32(b, 0));
-    tw_push_for(b, tw_i32(b, 0), g->arg[TW_MEGA_ARG_STEPS], tw_i32(b, 1), false);
-    tw_val from = tw_var_of(b, tape);
-    tw_val stage = tw_push_for(b, tw_i32(b, 0), stages, tw_i32(b, 1), false);
-    tw_val bytes = tw_i32(b, p->stage_bytes);
-    if (p->head_bytes != p->stage_bytes)
-        bytes = tw_select(b, tw_lt(b, stage, before_head), bytes, tw_i32(b, p->head_bytes));
-    tw_push_if(b, tw_le(b, tw_i32(b, window), issued));
-    tw_do(b, TW_OP_mbarrier_wait, (tw_attrs){0}, tw_mega_at(g, tw_add_imm(b, g->shared, p->full), landed, 8),
-          landed_phase);
-    tw_op_to(b, landed, TW_OP_add_i32, landed, tw_i32(b, 1), TW_NONE);
-    tw_push_if(b, tw_eq(b, landed, tw_i32(b, depth)));
-    tw_assign(b, landed, tw_i32(b, 0));
-    tw_op_to(b, landed_phase, TW_OP_xor_i32, landed_phase, tw_i32(b, 1), TW_NONE);
-    tw_pop(b);
-    tw_push_else(b);
-    tw_op_to(b, issued, TW_OP_add_i32, issued, tw_i32(b, 1), TW_NONE);
-    tw_pop(b);
-    tw_do(b, TW_OP_mbarrier_wait, (tw_attrs){0}, tw_mega_at(g, tw_add_imm(b, g->shared, p->empty), slot, 8), phase);
-    tw_val full = tw_mega_at(g, tw_add_imm(b, g->shared, p->full), slot, 8);
-    tw_do(b, TW_OP_mbarrier_expect, (tw_attrs){0}, full, bytes);
-    tw_val to = tw_mega_at(g, tw_add_imm(b, g->shared, p->ring), slot, p->stage_bytes);
-    tw_emit(b, TW_OP_bulk_load, (tw_attrs){0}, NULL, NULL, 0, (tw_val[]){to, from, bytes, full, policy}, 5);
-    tw_op_to(b, from, TW_OP_add_i64, from, tw_widen(b, bytes), TW_NONE);
+typedef struct producer {
+    tw_mega_gen *g;
+    tw_val tape, stages, before_head, policy; /* stages: of a step, and those before the head's */
+    tw_val slot, phase;                  /* variables: where the next stage goes, the phase in which it was freed */
+    tw_val stage, from;                  /* the next stage's number in its step, and its place */
+    tw_val landed, landed_phase;         /* slot of the oldest stage that is perhaps on its way */
+    tw_val issued, landed_count;         /* stages so far */
+    tw_val ahead, ahead_stage, ahead_at; /* the same of what the L2 was asked for */
+    tw_val clock;                        /* of the last time it was */
+} producer;
+
+static tw_val barrier_of(producer *x, int barriers, tw_val slot) {
+    return tw_mega_at(x->g, tw_add_imm(x->g->b, x->g->shared, barriers), slot, 8);
+}
+
+static void turn_round(producer *x, tw_val slot, tw_val phase) {
+    tw_builder *b = x->g->b;
     tw_op_to(b, slot, TW_OP_add_i32, slot, tw_i32(b, 1), TW_NONE);
-    tw_push_if(b, tw_eq(b, slot, tw_i32(b, depth)));
+    tw_push_if(b, tw_eq(b, slot, tw_i32(b, x->g->p->tuning.stages)));
     tw_assign(b, slot, tw_i32(b, 0));
     tw_op_to(b, phase, TW_OP_xor_i32, phase, tw_i32(b, 1), TW_NONE);
     tw_pop(b);
+}
+
+/* Bytes of the step's stage of that number: the head's may be shorter. */
+static tw_val bytes_of(producer *x, tw_val stage) {
+    tw_builder *b = x->g->b;
+    const tw_mega_plan *p = x->g->p;
+    if (p->head_bytes == p->stage_bytes) return tw_i32(b, p->stage_bytes);
+    return tw_select(b, tw_lt(b, stage, x->before_head), tw_i32(b, p->stage_bytes), tw_i32(b, p->head_bytes));
+}
+
+/* On to the stage after it; behind a step's last comes the next step's first. */
+static void advance(producer *x, tw_val stage, tw_val at, tw_val bytes) {
+    tw_builder *b = x->g->b;
+    tw_op_to(b, at, TW_OP_add_i64, at, tw_widen(b, bytes), TW_NONE);
+    tw_op_to(b, stage, TW_OP_add_i32, stage, tw_i32(b, 1), TW_NONE);
+    tw_push_if(b, tw_eq(b, stage, x->stages));
+    tw_assign(b, stage, tw_i32(b, 0));
+    tw_assign(b, at, x->tape);
+    tw_pop(b);
+}
+
+/* The next stage into its slot, which is free. */
+static void issue(producer *x) {
+    tw_mega_gen *g = x->g;
+    tw_builder *b = g->b;
+    tw_val full = barrier_of(x, g->p->full, x->slot), size = bytes_of(x, x->stage);
+    tw_do(b, TW_OP_mbarrier_expect, (tw_attrs){0}, full, size);
+    tw_val to = tw_mega_at(g, tw_add_imm(b, g->shared, g->p->ring), x->slot, g->p->stage_bytes);
+    tw_emit(b, TW_OP_bulk_load, (tw_attrs){0}, NULL, NULL, 0, (tw_val[]){to, x->from, size, full, x->policy}, 5);
+    advance(x, x->stage, x->from, size);
+    tw_op_to(b, x->issued, TW_OP_add_i32, x->issued, tw_i32(b, 1), TW_NONE);
+    turn_round(x, x->slot, x->phase);
+}
+
+/* One lane copies stage after stage, as soon as the slot was given back and at most `window` are on their way. It waits
+   for nothing else: weights do not depend on what is computed. */
+static void produce(producer *x) {
+    tw_mega_gen *g = x->g;
+    tw_builder *b = g->b;
+    tw_push_if(b, tw_le(b, tw_i32(b, g->p->tuning.window), x->issued));
+    tw_do(b, TW_OP_mbarrier_wait, (tw_attrs){0}, barrier_of(x, g->p->full, x->landed), x->landed_phase);
+    turn_round(x, x->landed, x->landed_phase);
+    tw_pop(b);
+    tw_do(b, TW_OP_mbarrier_wait, (tw_attrs){0}, barrier_of(x, g->p->empty, x->slot), x->phase);
+    issue(x);
+}
+
+/* Asks the L2 for the stage that `prefetch` says is next, at the pace of the memory: what the ring has no room for
+   while instructions wait for one another. The tape goes round. */
+static void prefetch(producer *x, tw_val all) {
+    tw_mega_gen *g = x->g;
+    tw_builder *b = g->b;
+    tw_val now = tw_sreg(b, TW_SREG_clock), early = tw_sub(b, x->ahead, x->issued);
+    tw_val may = tw_and(b, tw_lt(b, x->ahead, all), tw_lt(b, early, tw_i32(b, g->p->tuning.prefetch)));
+    tw_val due = tw_le(b, tw_i32(b, g->p->tuning.pace), tw_sub(b, now, x->clock));
+    tw_push_if(b, tw_and(b, may, due));
+    tw_assign(b, x->clock, now);
+    /* What the ring has fetched meanwhile needs no prefetch. */
+    tw_push_if(b, tw_lt(b, early, tw_i32(b, 0)));
+    tw_assign(b, x->ahead, x->issued);
+    tw_assign(b, x->ahead_at, x->from);
+    tw_assign(b, x->ahead_stage, x->stage);
+    tw_pop(b);
+    tw_val bytes = bytes_of(x, x->ahead_stage);
+    tw_do(b, TW_OP_bulk_prefetch, (tw_attrs){0}, x->ahead_at, bytes);
+    advance(x, x->ahead_stage, x->ahead_at, bytes);
+    tw_op_to(b, x->ahead, TW_OP_add_i32, x->ahead, tw_i32(b, 1), TW_NONE);
+    tw_pop(b);
+}
+
+/* The same without waiting anywhere, and prefetching in between. */
+static void produce_ahead(producer *x) {
+    tw_mega_gen *g = x->g;
+    tw_builder *b = g->b;
+    tw_val all = tw_mul(b, x->stages, g->arg[TW_MEGA_ARG_STEPS]);
+    x->ahead = tw_var_of(b, tw_i32(b, 0));
+    x->ahead_at = tw_var_of(b, x->tape);
+    x->ahead_stage = tw_var_of(b, tw_i32(b, 0));
+    x->landed_count = tw_var_of(b, tw_i32(b, 0));
+    x->clock = tw_var_of(b, tw_sreg(b, TW_SREG_clock));
+    tw_push_while(b);
+    tw_push_while_body(b, tw_lt(b, x->issued, all));
+    tw_push_if(b, tw_lt(b, x->landed_count, x->issued));
+    tw_val there =
+        tw_get(b, TW_OP_mbarrier_test, (tw_attrs){0}, TW_T_pred, barrier_of(x, g->p->full, x->landed), x->landed_phase);
+    tw_push_if(b, there);
+    turn_round(x, x->landed, x->landed_phase);
+    tw_op_to(b, x->landed_count, TW_OP_add_i32, x->landed_count, tw_i32(b, 1), TW_NONE);
     tw_pop(b);
     tw_pop(b);
+    tw_push_if(b, tw_lt(b, tw_sub(b, x->issued, x->landed_count), tw_i32(b, g->p->tuning.window)));
+    tw_val free =
+        tw_get(b, TW_OP_mbarrier_test, (tw_attrs){0}, TW_T_pred, barrier_of(x, g->p->empty, x->slot), x->phase);
+    tw_push_if(b, free);
+    issue(x);
+    tw_pop(b);
+    tw_pop(b);
+    prefetch(x, all);
+    tw_pop(b);
+}
+
+void tw_mega_build_producer(tw_mega_gen *g, tw_val tape, tw_val stages, tw_val before_head) {
+    tw_builder *b = g->b;
+    producer x = {.g = g, .tape = tape, .stages = stages, .before_head = before_head};
+    tw_push_if(b, tw_eq(b, g->lane, tw_i32(b, 0)));
+    x.policy = tw_get(b, TW_OP_policy, (tw_attrs){.cache = TW_CACHE_evict_first}, TW_T_i64, TW_NONE, TW_NONE);
+    x.slot = tw_var_of(b, tw_i32(b, 0));
+    x.phase = tw_var_of(b, tw_i32(b, 1));
+    x.landed = tw_var_of(b, tw_i32(b, 0));
+    x.landed_phase = tw_var_of(b, tw_i32(b, 0));
+    x.issued = tw_var_of(b, tw_i32(b, 0));
+    x.from = tw_var_of(b, tape);
+    x.stage = tw_var_of(b, tw_i32(b, 0));
+    if (g->p->tuning.prefetch > 0) {
+        produce_ahead(&x);
+    } else {
+        tw_val all = tw_mul(b, stages, g->arg[TW_MEGA_ARG_STEPS]);
+        tw_push_for(b, tw_i32(b, 0), all, tw_i32(b, 1), false);
+        produce(&x);
+        tw_pop(b);
+    }
     tw_pop(b);
 }
 

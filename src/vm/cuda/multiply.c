@@ -104,9 +104,8 @@ static void load_activations(product *o, tw_val from, tw_val (*to)[STEPS][4]) {
 static void multiply_floats(product *o, const taken *t, tw_val (*x)[STEPS][4], tw_val (*acc)[4]) {
     for (int i = 0; i < o->g->p->tuning.blocks; i++)
         for (int s = 0; s < 2; s++) {
-            const tw_val *four = x[i][o->f->dtype == TW_F32 ? 0 : s], a[4] = {four[0], four[2], four[1], four[3]};
             tw_val *sum = acc[(2 * i + s) % SUMS];
-            tw_mma(o->g->b, o->mma, sum, a, t->w[i] + 2 * s, sum);
+            tw_mma(o->g->b, o->mma, sum, x[i][o->f->dtype == TW_F32 ? 0 : s], t->w[i] + 2 * s, sum);
         }
 }
 

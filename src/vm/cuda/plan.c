@@ -262,6 +262,7 @@ static tw_status choose_edges(tw_mega_plan *p, const tw_schedule *s, tw_diag *di
     tw_cuda_vm_tuning *t = &p->tuning;
     if (t->edges < 0 || t->edges > TW_CUDA_VM_DATA)
         return tw_fail(diag, TW_ERR_USAGE, "edges: %d is not counters (1) or data (2)", t->edges);
+    if (!t->edges) t->edges = TW_CUDA_VM_COUNTERS;
     if (t->edges == TW_CUDA_VM_COUNTERS) return TW_OK;
     const tw_instr **of = calloc((size_t)s->n_counters + 1, sizeof *of);
     if (!of) return tw_fail_memory(diag);
@@ -298,6 +299,8 @@ tw_status tw_mega_plan_of(tw_mega_plan *p, const tw_schedule *s, const tw_model 
     if (t->sm < 90) return refuse(diag, "this GPU");
     if (!p->tuning.warps) p->tuning.warps = 8;
     if (!p->tuning.blocks) p->tuning.blocks = 4;
+    if (!p->tuning.prefetch) p->tuning.prefetch = -1;
+    if (!p->tuning.pace) p->tuning.pace = 900;
     if (!p->tuning.spin_limit) p->tuning.spin_limit = 1 << 26;
     if (p->tuning.warps < 1 || p->tuning.warps > 16 || p->tuning.blocks < 1 || p->tuning.blocks > 8)
         return tw_fail(diag, TW_ERR_USAGE, "%d warps of %d blocks: 1 to 16 and 1 to 8 are possible", p->tuning.warps,

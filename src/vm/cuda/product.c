@@ -32,14 +32,17 @@ static tw_val back(product *o, tw_val pair, int second) {
     return tw_bitcast(b, TW_T_f32, bits);
 }
 
-/* Four activations as a lane's fragment wants them: the pairs' upper halves, then what those leave. */
+/* Four activations as a lane's fragment wants them: where weights are floats each pair's upper halves and then what
+   they leave, where they are integers the upper halves of both pairs first. */
 static void store_four(product *o, const tw_val *x, tw_val at) {
     tw_builder *b = o->g->b;
+    const int apart = o->g->p->body.units > 1 ? 2 : 1, next = 3 - apart;
     tw_val pair[4];
     for (int i = 0; i < 2; i++) {
         const tw_val *two = x + 2 * i;
-        pair[i] = halves(o, two[0], two[1]);
-        pair[i + 2] = halves(o, tw_sub(b, two[0], back(o, pair[i], 0)), tw_sub(b, two[1], back(o, pair[i], 1)));
+        tw_val high = halves(o, two[0], two[1]);
+        pair[i * next] = high;
+        pair[i * next + apart] = halves(o, tw_sub(b, two[0], back(o, high, 0)), tw_sub(b, two[1], back(o, high, 1)));
     }
     tw_st(b, (tw_attrs){.type = o->pair, .vec = 4, .space = TW_SPACE_shared}, at, pair);
 }

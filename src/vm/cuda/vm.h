@@ -28,6 +28,8 @@ typedef struct tw_cuda_vm_tuning {
     int blocks;     /* of 512 bytes that each of them takes of a stage */
     int stages;     /* of the ring; 0: as many as fit */
     int window;     /* of them that may be on their way at once */
+    int prefetch;   /* stages that are asked of the L2 beyond those in the ring; -1: none */
+    int pace;       /* clocks between two of them, at least */
     int edges;      /* how instructions learn that what they read is there: TW_CUDA_VM_COUNTERS or TW_CUDA_VM_DATA */
     int spin_limit; /* polls of a counter before the machine gives up; 0: many seconds' worth */
 } tw_cuda_vm_tuning;
