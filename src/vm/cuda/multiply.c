@@ -31,7 +31,7 @@ typedef struct product {
 
 /* A stage's pieces of a warp, in registers. */
 typedef struct taken {
-    tw_val w[BLOCKS][4], scale[2 * BLOCKS]; /* variables */
+    tw_val w[BLOCKS][4], scale[2 * BLOCKS]; /* variables; scale: words of scales */
 } taken;
 
 /* ---- from the ring */
@@ -62,7 +62,9 @@ static void take_stage(product *o, taken *t) {
         tw_attrs how = {.type = word_type(o), .vec = 4, .space = TW_SPACE_shared, .offset = i * TW_MEGA_PIECE};
         tw_ld_vec(b, how, at, t->w[i]);
     }
-    const int words = p->tuning.blocks * o->f->scale_bytes / 32, vec = words % 4 == 0 ? 4 : words % 2 == 0 ? 2 : 1;
+    const int words = (p->tuning.blocks * o->f->scale_bytes + o->f->row_bytes) / 32, vec = words % 4 == 0   ? 4
+                                                                                           : words % 2 == 0 ? 2
+                                                                                                            : 1;
     tw_val scales = tw_mega_at(g, o->scales, g->slot, p->stage_bytes);
     for (int i = 0; i < words; i += vec) {
         tw_attrs how = {.type = TW_T_i32, .vec = vec, .space = TW_SPACE_shared, .offset = 4 * i};
@@ -232,7 +234,7 @@ static void leave_position(product *o, tw_val at, tw_val position, tw_val low, t
     tw_pop(b);
 }
 
-static void leave_integers(product *o, tw_val unit, tw_val (*acc)[4]) {
+static void leave_integers(product *o, tw_val unit, const taken *t, tw_val (*acc)[4]) {
     tw_mega_gen *g = o->g;
     tw_builder *b = g->b;
     const int T = g->p->tokens;
@@ -242,6 +244,7 @@ static void leave_integers(product *o, tw_val unit, tw_val (*acc)[4]) {
         sum[e] = acc[0][e];
         for (int s = 1; s < o->sums; s++) sum[e] = tw_add(b, sum[e], acc[s][e]);
         if (o->f->dtype == TW_I4) sum[e] = tw_mul(b, sum[e], tw_f32(b, NIBBLE));
+        if (!o->f->sets) sum[e] = tw_mul(b, sum[e], tw_bitcast(b, TW_T_f32, t->scale[e / 2]));
     }
     if (few(o)) {
         leave_position(o, at, g->column, tw_add(b, sum[0], sum[1]), tw_add(b, sum[2], sum[3]));
@@ -284,7 +287,7 @@ static void step(product *o, walk *k, const taken *t) {
     tw_op_to(b, k->stage, TW_OP_add_i32, k->stage, tw_i32(b, 1), TW_NONE);
     tw_push_if(b, tw_eq(b, k->stage, o->u->stages));
     if (o->f->units > 1)
-        leave_integers(o, k->unit, k->acc);
+        leave_integers(o, k->unit, t, k->acc);
     else
         leave_floats(o, k->unit, k->acc);
     for (int i = 0; i < 4 * o->sums; i++) tw_assign(b, k->acc[i / 4][i % 4], tw_f32(b, 0));
@@ -314,7 +317,7 @@ static void find_operands(product *o) {
     o->ring = tw_mega_at(g, tw_mega_at(g, ring, g->warp, (int64_t)blocks * TW_MEGA_PIECE), g->lane, 16);
     tw_val scales = tw_mega_at(g, tw_add_imm(b, ring, (int64_t)pieces * TW_MEGA_PIECE), g->warp,
                                (int64_t)blocks * o->f->scale_bytes);
-    o->scales = tw_mega_at(g, scales, g->row, blocks * o->f->scale_bytes / 8);
+    o->scales = tw_mega_at(g, scales, g->row, (blocks * o->f->scale_bytes + o->f->row_bytes) / 8);
 }
 
 static void start(product *o, walk *k, taken *t) {
