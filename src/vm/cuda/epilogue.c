@@ -8,7 +8,7 @@ static const tw_attrs shared_f32 = {.type = TW_T_f32, .space = TW_SPACE_shared};
 typedef struct rows {
     tw_mega_gen *g;
     const tw_mega_sums *s;
-    tw_val bias, scales; /* of the group's first row; 0: none */
+    tw_val bias; /* of the group's first row; 0: none */
 } rows;
 
 /* The address of a row's cell in the first warp's part. */
@@ -46,20 +46,7 @@ void tw_mega_build_factor(tw_mega_gen *g, const tw_mega_sums *s) {
     find_factor(g, s, tw_i32(g->b, 0), s->factor);
 }
 
-static bool has_scales(const tw_mega_plan *p) {
-    return (p->body.units > 1 && !p->body.sets) || (p->head.units > 1 && !p->head.sets);
-}
-
-static void scale_rows(const rows *r, tw_val row, int n, tw_val *y) {
-    tw_builder *b = r->g->b;
-    tw_val there = tw_op_emit(b, TW_OP_ne_i64, r->scales, tw_i64(b, 0), TW_NONE), scale[2] = {{0}};
-    tw_val at = tw_mega_at(r->g, r->scales, row, 4);
-    tw_when(b, there);
-    tw_ld_vec(b, (tw_attrs){.type = TW_T_f32, .vec = n, .cache = TW_CACHE_nc}, at, scale);
-    for (int i = 0; i < n; i++) y[i] = tw_mul(b, y[i], tw_select(b, there, scale[i], tw_f32(b, 1)));
-}
-
-/* `n` neighbouring rows' sums over the warps, times their scales and the norm's factor, with the bias. */
+/* `n` neighbouring rows' sums over the warps, times the norm's factor, with the bias. */
 static void join(const rows *r, tw_val row, tw_val position, tw_val factor, int n, tw_val *y) {
     tw_mega_gen *g = r->g;
     tw_builder *b = g->b;
@@ -75,7 +62,6 @@ static void join(const rows *r, tw_val row, tw_val position, tw_val factor, int 
     tw_val in_group = tw_mega_at(g, r->bias, row, 4); /* r->bias: of the group's first row */
     tw_when(b, tw_op_emit(b, TW_OP_ne_i64, r->bias, tw_i64(b, 0), TW_NONE));
     tw_ld_vec(b, (tw_attrs){.type = TW_T_f32, .vec = n, .cache = TW_CACHE_nc}, in_group, bias);
-    if (has_scales(g->p)) scale_rows(r, row, n, y);
     for (int i = 0; i < n; i++) y[i] = tw_fma(b, y[i], factor, bias[i]);
 }
 
@@ -352,12 +338,8 @@ void tw_mega_build_epilogue(tw_mega_gen *g, const tw_mega_sums *s) {
     } of[] = {{TW_MEGA_PROJECT, project}, {TW_MEGA_FFN, ffn}, {TW_MEGA_QKV, qkv}, {TW_MEGA_HEAD, head}};
     rows r = {.g = g, .s = s};
     tw_val first = tw_select(b, tw_eq(b, s->kind, tw_i32(b, TW_MEGA_FFN)), tw_shl(b, s->first, 1), s->first);
-    tw_val *of_rows[] = {&r.bias, &r.scales};
-    for (int i = 0; i < (has_scales(g->p) ? 2 : 1); i++) {
-        tw_val at = tw_mega_address(g, i ? TW_W_SCALES : TW_W_BIAS);
-        tw_val none = tw_op_emit(b, TW_OP_eq_i64, at, tw_i64(b, 0), TW_NONE);
-        *of_rows[i] = tw_select(b, none, at, tw_mega_at(g, at, first, 4));
-    }
+    tw_val bias = tw_mega_address(g, TW_W_BIAS), none = tw_op_emit(b, TW_OP_eq_i64, bias, tw_i64(b, 0), TW_NONE);
+    r.bias = tw_select(b, none, bias, tw_mega_at(g, bias, first, 4));
     for (int i = 0; i < 4; i++) {
         tw_push_if(b, tw_eq(b, s->kind, tw_i32(b, of[i].kind)));
         of[i].build(&r);

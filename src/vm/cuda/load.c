@@ -289,19 +289,16 @@ static void tape_key(const tw_mega_program *p, int worker, uint64_t key[2]) {
     tw_hash_end(&h, key);
 }
 
-/* One instruction's stages onto the tape, and its biases and scales. */
+/* One instruction's stages onto the tape, and its biases. */
 static tw_status pack_strip(loading *l, const tw_instr *in, const tw_mega_shape *shape, unsigned char *stages,
-                            uint64_t *extras, tw_diag *diag) {
+                            uint64_t *bias, tw_diag *diag) {
     const size_t rows = (size_t)shape->units * TW_MEGA_ROWS;
     tw_mega_strip strip = {.stages = stages};
-    strip.scales = malloc(2 * rows * sizeof *strip.scales);
-    if (!strip.scales) return tw_fail_memory(diag);
-    strip.bias = strip.scales + rows;
+    strip.bias = malloc(rows * sizeof *strip.bias);
+    if (!strip.bias) return tw_fail_memory(diag);
     tw_status st = tw_mega_pack(&l->p->plan, l->vm->m, l->p->s, in, &strip, diag);
-    if (st == TW_OK && strip.has_bias) st = locked_alloc(l->vm, NULL, "bias", strip.bias, rows * 4, &extras[0], diag);
-    if (st == TW_OK && strip.has_scales)
-        st = locked_alloc(l->vm, NULL, "scales", strip.scales, rows * 4, &extras[1], diag);
-    free(strip.scales);
+    if (st == TW_OK && strip.has_bias) st = locked_alloc(l->vm, NULL, "bias", strip.bias, rows * 4, bias, diag);
+    free(strip.bias);
     return st;
 }
 
@@ -323,7 +320,7 @@ static tw_status pack_tape(loading *l, int worker, int64_t bytes, tw_mega_tape *
         if (!tw_mega_has_tape(w->list[i].op)) continue;
         tw_mega_shape shape;
         tw_mega_shape_of(&p->plan, p->s, &w->list[i], &shape);
-        st = pack_strip(l, &w->list[i], &shape, tape + at, t->extras + 2 * strip++, diag);
+        st = pack_strip(l, &w->list[i], &shape, tape + at, &t->biases[strip++], diag);
         at += (int64_t)tw_mega_stages(&p->plan, &shape) * tw_mega_stage_bytes(&p->plan, w->list[i].op);
     }
     if (st == TW_OK) st = locked_alloc(l->vm, NULL, "tape", tape, (size_t)bytes, &t->address, diag);
@@ -339,9 +336,9 @@ static tw_status get_tape(loading *l, int worker, int64_t bytes, tw_mega_tape **
     if (*out) return TW_OK;
     pthread_mutex_lock(&vm->lock);
     tw_mega_tape *t = tw_arena_alloc(&vm->arena, sizeof *t);
-    if (t) t->extras = tw_arena_array(&vm->arena, 2 * (size_t)l->p->s->workers[worker].count + 2, sizeof *t->extras);
+    if (t) t->biases = tw_arena_array(&vm->arena, (size_t)l->p->s->workers[worker].count + 1, sizeof *t->biases);
     pthread_mutex_unlock(&vm->lock);
-    if (!t || !t->extras) return tw_fail_memory(diag);
+    if (!t || !t->biases) return tw_fail_memory(diag);
     memcpy(t->key, key, sizeof t->key);
     tw_status st = pack_tape(l, worker, bytes, t, diag);
     if (st != TW_OK) return st;
@@ -353,7 +350,7 @@ static tw_status get_tape(loading *l, int worker, int64_t bytes, tw_mega_tape **
     return TW_OK;
 }
 
-static void finish_record(const tw_mega_program *p, const tw_instr *in, const uint64_t *extras, int32_t *record) {
+static void finish_record(const tw_mega_program *p, const tw_instr *in, uint64_t bias, int32_t *record) {
     tw_mega_shape shape;
     tw_mega_shape_of(&p->plan, p->s, in, &shape);
     record[TW_W_UNITS] = shape.units;
@@ -361,8 +358,7 @@ static void finish_record(const tw_mega_program *p, const tw_instr *in, const ui
     record[TW_W_STAGES] = shape.run / p->plan.tuning.blocks;
     record[TW_W_CHUNKS] = shape.chunks;
     record[TW_W_K] = (int32_t)shape.columns;
-    put_address(record, TW_W_BIAS, extras[0]);
-    put_address(record, TW_W_SCALES, extras[1]);
+    put_address(record, TW_W_BIAS, bias);
 }
 
 static tw_status load_worker(loading *l, int worker, tw_diag *diag) {
@@ -379,7 +375,7 @@ static tw_status load_worker(loading *l, int worker, tw_diag *diag) {
     for (int i = 0, strip = 0; i < w->count; i++) {
         out->count += records_of(&w->list[i]);
         int32_t *record = l->records[worker] + (out->count - 1) * (TW_MEGA_RECORD / 4);
-        if (tw_mega_has_tape(w->list[i].op)) finish_record(p, &w->list[i], tape->extras + 2 * strip++, record);
+        if (tw_mega_has_tape(w->list[i].op)) finish_record(p, &w->list[i], tape->biases[strip++], record);
     }
     return locked_alloc(l->vm, p, "records", l->records[worker], (size_t)(out->count + 1) * TW_MEGA_RECORD,
                         &out->records, diag);

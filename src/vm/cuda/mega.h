@@ -34,12 +34,15 @@ enum {
 typedef struct tw_mega_format {
     tw_dtype dtype;
     int group;
-    int depth;       /* columns of a piece */
-    int steps;       /* of the tensor cores' k, 16, a piece takes */
-    int units;       /* of a piece's rows: 1 or, integers, 2 */
-    bool half;       /* multiplied as f16, else as bf16 */
-    int sets;        /* of scales a piece has: with groups of 32 columns it may have two; 0: a scale a row, or none */
-    int scale_bytes; /* of a piece, behind the stage's pieces: row by row the sets', for rows g and g + 8 */
+    int depth; /* columns of a piece */
+    int steps; /* of the tensor cores' k, 16, a piece takes */
+    int units; /* of a piece's rows: 1 or, integers, 2 */
+    bool half; /* multiplied as f16, else as bf16 */
+    /* Scales lie behind a stage's pieces. Of groups each warp has its pieces': by row, piece and set, those of rows g
+       and g + 8. A scale a row is there once for all. */
+    int sets;        /* that a piece has: with groups of 32 columns it may be two; 0: a scale a row, or none */
+    int scale_bytes; /* of a piece's */
+    int row_bytes;   /* of the rows' */
 } tw_mega_format;
 bool tw_mega_format_of(tw_dtype dtype, int group, tw_mega_format *f); /* false: there is none */
 static inline bool tw_mega_same_format(const tw_mega_format *a, const tw_mega_format *b) {
@@ -98,12 +101,12 @@ static inline int tw_mega_stage_bytes(const tw_mega_plan *p, tw_op op) {
 }
 int64_t tw_mega_stage_columns(const tw_mega_plan *p, const tw_mega_format *f); /* that all warps have of a stage */
 
-/* tape.c: one instruction's part of the tape, tw_mega_stages stages; with it what belongs to its rows in the tape's
-   order: scales (int8 with one a row) and biases, or zeros. */
+/* tape.c: one instruction's part of the tape, tw_mega_stages stages; with it the biases of its rows in the tape's
+   order, or zeros. */
 typedef struct tw_mega_strip {
     unsigned char *stages;
-    float *scales, *bias; /* units * 8 each */
-    bool has_scales, has_bias;
+    float *bias; /* units * 8 */
+    bool has_bias;
 } tw_mega_strip;
 tw_status tw_mega_pack(const tw_mega_plan *p, const tw_model *m, const tw_schedule *s, const tw_instr *in,
                        tw_mega_strip *out, tw_diag *diag);
@@ -141,7 +144,6 @@ enum {
     TW_W_IN = 12,
     TW_W_NORM = 14, /* embed: the table */
     TW_W_BIAS = 16,
-    TW_W_SCALES = 18,
     TW_W_OUT = 20,
     TW_W_K_CACHE = 22, /* head: best */
     TW_W_V_CACHE = 24,

@@ -22,15 +22,16 @@ typedef struct product {
     tw_val ring;   /* this lane's part of the first slot's first piece */
     tw_val scales; /* of its scales */
     tw_val x;      /* address of this lane's first fragment in the activations */
+    tw_val active; /* it is a position's */
+    bool idle;     /* or of no position, in some lanes */
     tw_mma_kind mma;
     tw_type pair;
     int sums;
-    tw_val fragment[2 * BLOCKS][4]; /* variables: of floats' activations */
 } product;
 
 /* A stage's pieces of a warp, in registers. */
 typedef struct taken {
-    tw_val w[BLOCKS][4], scale[BLOCKS][2]; /* variables */
+    tw_val w[BLOCKS][4], scale[2 * BLOCKS]; /* variables; scale: words of scales */
 } taken;
 
 /* ---- from the ring */
@@ -61,10 +62,13 @@ static void take_stage(product *o, taken *t) {
         tw_attrs how = {.type = word_type(o), .vec = 4, .space = TW_SPACE_shared, .offset = i * TW_MEGA_PIECE};
         tw_ld_vec(b, how, at, t->w[i]);
     }
-    for (int i = 0; i < p->tuning.blocks && o->f->sets; i++) {
-        const int words = o->f->scale_bytes / 32;
-        tw_attrs how = {.type = TW_T_i32, .vec = words, .space = TW_SPACE_shared, .offset = i * o->f->scale_bytes};
-        tw_ld_vec(b, how, tw_mega_at(g, o->scales, g->slot, p->stage_bytes), t->scale[i]);
+    const int words = (p->tuning.blocks * o->f->scale_bytes + o->f->row_bytes) / 32, vec = words % 4 == 0   ? 4
+                                                                                           : words % 2 == 0 ? 2
+                                                                                                            : 1;
+    tw_val scales = tw_mega_at(g, o->scales, g->slot, p->stage_bytes);
+    for (int i = 0; i < words; i += vec) {
+        tw_attrs how = {.type = TW_T_i32, .vec = vec, .space = TW_SPACE_shared, .offset = 4 * i};
+        tw_ld_vec(b, how, scales, t->scale + i);
     }
     tw_do(b, TW_OP_warp_sync, (tw_attrs){0}, tw_i32(b, -1), TW_NONE);
     tw_val leads = tw_eq(b, g->lane, tw_i32(b, 0));
@@ -73,30 +77,37 @@ static void take_stage(product *o, taken *t) {
     next_slot(g);
 }
 
+/* ---- activations */
+
+static bool few(const product *o) {
+    return o->g->p->tokens <= FEW;
+}
+
+/* The activations of a stage's columns, `from` and on. Lanes without a position load nothing, which spares three
+   quarters of the traffic of a single one; what their registers hold only reaches sums that nobody looks at. */
+static void load_activations(product *o, tw_val from, tw_val (*to)[STEPS][4]) {
+    tw_builder *b = o->g->b;
+    const bool integers = o->f->units > 1;
+    /* Both halves of f32 weights meet the same columns. */
+    const int steps = o->f->dtype == TW_F32 ? 1 : o->f->steps, pitch = integers ? 64 : 16;
+    tw_val x = tw_mega_at(o->g, o->x, from, 4);
+    if (o->idle) tw_push_if(b, o->active);
+    for (int i = 0; i < o->g->p->tuning.blocks; i++)
+        for (int s = 0; s < steps; s++) {
+            tw_attrs how = {.type = o->pair, .vec = integers && few(o) ? 2 : 4, .space = TW_SPACE_shared};
+            how.offset = i * o->f->depth * 4 + s * pitch;
+            tw_ld_vec(b, how, x, to[i][s]);
+        }
+    if (o->idle) tw_pop(b);
+}
+
 /* ---- floats */
 
-/* A stage's pieces times the activations of columns `from` and on. */
-static void multiply_floats(product *o, tw_val from, const taken *t, tw_val (*acc)[4]) {
-    tw_mega_gen *g = o->g;
-    tw_builder *b = g->b;
-    const bool twice = o->f->dtype == TW_F32; /* both halves of the weights meet the same columns */
-    tw_val x = tw_mega_at(g, o->x, from, 4);
-    tw_val(*a)[4] = o->fragment;
-    /* Lanes of rows without a position load nothing, which spares three quarters of the traffic of a single one; what
-       their registers hold only reaches sums that nobody looks at. */
-    const bool some = g->p->tokens < TW_MEGA_ROWS;
-    if (some) tw_push_if(b, tw_lt(b, g->row, o->u->positions));
-    for (int i = 0; i < g->p->tuning.blocks; i++)
-        for (int s = 0; s < (twice ? 1 : 2); s++) {
-            tw_attrs how = {.type = o->pair, .vec = 4, .space = TW_SPACE_shared};
-            how.offset = i * o->f->depth * 4 + s * 16;
-            tw_ld_vec(b, how, x, a[2 * i + s]);
-        }
-    if (some) tw_pop(b);
-    for (int i = 0; i < g->p->tuning.blocks; i++)
+static void multiply_floats(product *o, const taken *t, tw_val (*x)[STEPS][4], tw_val (*acc)[4]) {
+    for (int i = 0; i < o->g->p->tuning.blocks; i++)
         for (int s = 0; s < 2; s++) {
             tw_val *sum = acc[(2 * i + s) % SUMS];
-            tw_mma(b, o->mma, sum, a[twice ? 2 * i : 2 * i + s], t->w[i] + 2 * s, sum);
+            tw_mma(o->g->b, o->mma, sum, x[i][o->f->dtype == TW_F32 ? 0 : s], t->w[i] + 2 * s, sum);
         }
 }
 
@@ -139,17 +150,17 @@ static void unpack_bytes(tw_builder *b, tw_val low, tw_val high, tw_val *a) {
     }
 }
 
-static tw_val nibbles(tw_builder *b, tw_val word, uint32_t mask) {
-    tw_val u = tw_or(b, tw_and(b, word, tw_i32(b, (int32_t)mask)), tw_i32(b, 0x64006400));
-    return tw_bitcast(b, TW_T_f16x2, u);
-}
+/* Bits of the mantissa alone are a subnormal, u / 2^24 or u / 2^20: made (u - 8) / NIBBLE in one step. */
+enum { NIBBLE = 512 };
 
 static void unpack_nibbles(tw_builder *b, tw_val word, tw_val *a) {
-    for (int i = 0; i < 4; i += 2) {
-        tw_val w = i ? tw_shr(b, word, 8) : word;
-        a[i] = tw_add(b, nibbles(b, w, 0x000f000f), pair_of(b, 0xe408)); /* less 1024 + 8 */
-        tw_val sixteen = nibbles(b, w, 0x00f000f0);                      /* 1024 + 16 u */
-        a[i + 1] = tw_fma(b, sixteen, pair_of(b, 0x2c00), pair_of(b, 0xd480));
+    static const struct {
+        int32_t mask;
+        uint32_t factor; /* f16: 2^15 and 2^11 */
+    } of[2] = {{0x000f000f, 0x7800}, {0x00f000f0, 0x6800}};
+    for (int i = 0; i < 4; i++) {
+        tw_val u = tw_and(b, i < 2 ? word : tw_shr(b, word, 8), tw_i32(b, of[i % 2].mask));
+        a[i] = tw_fma(b, tw_bitcast(b, TW_T_f16x2, u), pair_of(b, of[i % 2].factor), pair_of(b, 0xa400)); /* - 1/64 */
     }
 }
 
@@ -173,16 +184,9 @@ static void scales_of(const product *o, const tw_val *words, int set, tw_val *sc
     }
 }
 
-/* A step's activations: two registers, or four of more than FEW positions. */
-static void load_step(product *o, tw_val x, int offset, tw_val *to) {
-    const int words = o->g->p->tokens > FEW ? 4 : 2;
-    tw_attrs how = {.type = TW_T_f16x2, .vec = words, .space = TW_SPACE_shared, .offset = offset};
-    tw_ld_vec(o->g->b, how, x, to);
-}
-
 static void multiply_step(product *o, const tw_val *a, const tw_val *x, tw_val *to, const tw_val *from) {
     tw_mma(o->g->b, o->mma, to, a, x, from);
-    if (o->g->p->tokens > FEW) tw_mma(o->g->b, o->mma, to, a, x + 2, to);
+    if (!few(o)) tw_mma(o->g->b, o->mma, to, a, x + 2, to);
 }
 
 /* Steps first .. first + n - 1 of a piece, which share scales; added to `sum`. */
@@ -200,19 +204,16 @@ static void multiply_set(product *o, const tw_val *w, const tw_val *scale, tw_va
     for (int e = 0; e < 4; e++) tw_op_to(b, sum[e], TW_OP_fma_f32, alone[e], factor[e / 2], sum[e]);
 }
 
-static void multiply_integers(product *o, tw_val from, const taken *t, tw_val (*acc)[4]) {
-    tw_mega_gen *g = o->g;
-    const int steps = o->f->steps, sets = o->f->sets;
-    tw_val x = tw_mega_at(g, o->x, from, 4), a[4], at[BLOCKS][STEPS][4] = {{{{0}}}};
-    for (int i = 0; i < g->p->tuning.blocks; i++)
-        for (int s = 0; s < steps; s++) load_step(o, x, (i * steps + s) * 64, at[i][s]);
-    for (int i = 0; i < g->p->tuning.blocks; i++) {
+static void multiply_integers(product *o, const taken *t, tw_val (*x)[STEPS][4], tw_val (*acc)[4]) {
+    const int steps = o->f->steps, sets = o->f->sets, words = o->f->scale_bytes / 32;
+    tw_val a[4];
+    for (int i = 0; i < o->g->p->tuning.blocks; i++) {
         for (int s = 0; s < sets; s++)
-            multiply_set(o, t->w[i], t->scale[i], at[i], s * steps / sets, steps / sets, acc[i % o->sums]);
+            multiply_set(o, t->w[i], t->scale + i * words, x[i], s * steps / sets, steps / sets, acc[i % o->sums]);
         for (int s = 0; s < steps && !sets; s++) {
             tw_val *sum = acc[(i * steps + s) % o->sums];
             unpack(o, t->w[i], s, a);
-            multiply_step(o, a, at[i][s], sum, sum);
+            multiply_step(o, a, x[i][s], sum, sum);
         }
     }
 }
@@ -233,7 +234,7 @@ static void leave_position(product *o, tw_val at, tw_val position, tw_val low, t
     tw_pop(b);
 }
 
-static void leave_integers(product *o, tw_val unit, tw_val (*acc)[4]) {
+static void leave_integers(product *o, tw_val unit, const taken *t, tw_val (*acc)[4]) {
     tw_mega_gen *g = o->g;
     tw_builder *b = g->b;
     const int T = g->p->tokens;
@@ -242,8 +243,10 @@ static void leave_integers(product *o, tw_val unit, tw_val (*acc)[4]) {
     for (int e = 0; e < 4; e++) {
         sum[e] = acc[0][e];
         for (int s = 1; s < o->sums; s++) sum[e] = tw_add(b, sum[e], acc[s][e]);
+        if (o->f->dtype == TW_I4) sum[e] = tw_mul(b, sum[e], tw_f32(b, NIBBLE));
+        if (!o->f->sets) sum[e] = tw_mul(b, sum[e], tw_bitcast(b, TW_T_f32, t->scale[e / 2]));
     }
-    if (T <= FEW) {
+    if (few(o)) {
         leave_position(o, at, g->column, tw_add(b, sum[0], sum[1]), tw_add(b, sum[2], sum[3]));
         return;
     }
@@ -259,37 +262,53 @@ typedef struct walk {
     tw_val first;       /* this warp's first column */
     tw_val unit, stage; /* variables */
     tw_val acc[SUMS][4];
+    tw_val x[BLOCKS][STEPS][4]; /* variables: activations */
 } walk;
+
+/* This warp's first column of the stage that comes next. */
+static tw_val next_column(product *o, const walk *k) {
+    tw_builder *b = o->g->b;
+    return tw_add(b, k->first, tw_mul_imm(b, k->stage, o->g->p->tuning.blocks * o->f->depth));
+}
+
+/* Integers keep the activations of few positions in registers: where a unit has one stage, for all units. */
+static bool keeps(const product *o) {
+    return o->f->units > 1 && few(o);
+}
 
 /* One stage, whose pieces are in registers; after a unit's last its sums are left. */
 static void step(product *o, walk *k, const taken *t) {
     tw_builder *b = o->g->b;
-    const int run = o->g->p->tuning.blocks * o->f->depth; /* columns of a stage that are this warp's */
-    tw_val from = tw_add(b, k->first, tw_mul_imm(b, k->stage, run));
+    if (!keeps(o)) load_activations(o, next_column(o, k), k->x);
     if (o->f->units > 1)
-        multiply_integers(o, from, t, k->acc);
+        multiply_integers(o, t, k->x, k->acc);
     else
-        multiply_floats(o, from, t, k->acc);
+        multiply_floats(o, t, k->x, k->acc);
     tw_op_to(b, k->stage, TW_OP_add_i32, k->stage, tw_i32(b, 1), TW_NONE);
     tw_push_if(b, tw_eq(b, k->stage, o->u->stages));
     if (o->f->units > 1)
-        leave_integers(o, k->unit, k->acc);
+        leave_integers(o, k->unit, t, k->acc);
     else
         leave_floats(o, k->unit, k->acc);
     for (int i = 0; i < 4 * o->sums; i++) tw_assign(b, k->acc[i / 4][i % 4], tw_f32(b, 0));
     tw_assign(b, k->stage, tw_i32(b, 0));
     tw_op_to(b, k->unit, TW_OP_add_i32, k->unit, tw_i32(b, o->f->units), TW_NONE);
     tw_pop(b);
+    if (!keeps(o)) return;
+    tw_push_if(b, tw_lt(b, tw_i32(b, 1), o->u->stages));
+    load_activations(o, next_column(o, k), k->x);
+    tw_pop(b);
 }
 
-/* Lanes of positions that are not there take the last one's activations, and nobody looks at their sums. */
 static void find_operands(product *o) {
     tw_mega_gen *g = o->g;
     tw_builder *b = g->b;
     const tw_mega_plan *p = g->p;
     const int blocks = p->tuning.blocks, pieces = p->tuning.warps * blocks;
-    const bool integers = o->f->units > 1, halves = integers && p->tokens <= FEW;
+    const bool integers = o->f->units > 1, halves = integers && few(o);
     tw_val position = halves ? tw_shr(b, g->row, 1) : g->row;
+    o->active = tw_lt(b, position, o->u->positions);
+    o->idle = p->tokens < (halves ? FEW : TW_MEGA_ROWS);
     position = tw_min(b, position, tw_add_imm(b, o->u->positions, -1));
     tw_val x = tw_mega_at(g, tw_add_imm(b, g->shared, p->x), position, p->x_pitch);
     o->x = tw_mega_at(g, x, g->column, integers || o->f->dtype == TW_F32 ? 16 : 32);
@@ -298,7 +317,7 @@ static void find_operands(product *o) {
     o->ring = tw_mega_at(g, tw_mega_at(g, ring, g->warp, (int64_t)blocks * TW_MEGA_PIECE), g->lane, 16);
     tw_val scales = tw_mega_at(g, tw_add_imm(b, ring, (int64_t)pieces * TW_MEGA_PIECE), g->warp,
                                (int64_t)blocks * o->f->scale_bytes);
-    o->scales = tw_mega_at(g, scales, g->row, o->f->scale_bytes / 8);
+    o->scales = tw_mega_at(g, scales, g->row, (blocks * o->f->scale_bytes + o->f->row_bytes) / 8);
 }
 
 static void start(product *o, walk *k, taken *t) {
@@ -308,10 +327,13 @@ static void start(product *o, walk *k, taken *t) {
     k->unit = tw_var_of(b, tw_i32(b, 0));
     k->stage = tw_var_of(b, tw_i32(b, 0));
     for (int i = 0; i < 4 * o->sums; i++) k->acc[i / 4][i % 4] = tw_var_of(b, tw_f32(b, 0));
+    for (int i = 0; i < 4 * o->f->steps * o->g->p->tuning.blocks; i++)
+        k->x[i / 4 / o->f->steps][i / 4 % o->f->steps][i % 4] = tw_var_of(b, tw_zero(b, o->pair));
+    if (keeps(o)) load_activations(o, next_column(o, k), k->x);
     for (int n = 0; n < 2; n++)
         for (int i = 0; i < o->g->p->tuning.blocks; i++) {
             for (int e = 0; e < 4; e++) t[n].w[i][e] = tw_var_of(b, tw_zero(b, word_type(o)));
-            for (int e = 0; e < 2; e++) t[n].scale[i][e] = tw_var_of(b, tw_i32(b, 0));
+            for (int e = 0; e < 2; e++) t[n].scale[2 * i + e] = tw_var_of(b, tw_i32(b, 0));
         }
 }
 
@@ -328,8 +350,6 @@ void tw_mega_build_units(tw_mega_gen *g, const tw_mega_format *f, const tw_mega_
     taken t[2] = {{.w = {{{0}}}}};
     find_operands(&o);
     start(&o, &k, t);
-    for (int i = 0; i < 8 * g->p->tuning.blocks && f->units == 1; i++)
-        o.fragment[i / 4][i % 4] = tw_var_of(b, tw_zero(b, o.pair));
     tw_val rows = f->units > 1 ? tw_shr(b, tw_add_imm(b, u->count, 1), 1) : u->count, all = tw_mul(b, rows, u->stages);
     take_stage(&o, &t[0]);
     tw_mega_mark(g, 6);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LINE = 128, CHUNK_BYTES = 72 << 10 };
+enum { LINE = 128, CHUNK_BYTES = 72 << 10, WINDOW_BYTES = 48 << 10 };
 
 static int64_t up(int64_t x, int64_t unit) {
     return (x + unit - 1) / unit * unit;
@@ -26,6 +26,7 @@ bool tw_mega_format_of(tw_dtype dtype, int group, tw_mega_format *f) {
     case TW_I8:
         f->depth = 32;
         f->sets = group ? 1 : 0;
+        f->row_bytes = group ? 0 : 16 * 4;
         f->scale_bytes = 16 * 4 * f->sets;
         break;
     case TW_I4:
@@ -144,8 +145,8 @@ static int take(int *at, int64_t bytes) {
 static tw_status divide(tw_mega_plan *p, tw_diag *diag) {
     tw_cuda_vm_tuning *t = &p->tuning;
     const int pieces = t->warps * t->blocks;
-    const int of_body = pieces * (TW_MEGA_PIECE + p->body.scale_bytes);
-    const int of_head = pieces * (TW_MEGA_PIECE + p->head.scale_bytes);
+    const int of_body = pieces * (TW_MEGA_PIECE + p->body.scale_bytes) + p->body.row_bytes;
+    const int of_head = pieces * (TW_MEGA_PIECE + p->head.scale_bytes) + p->head.row_bytes;
     const int64_t a_stage = tw_mega_stage_columns(p, p->body.depth > p->head.depth ? &p->body : &p->head);
     const int64_t T = p->tokens;
     int64_t most = up(p->max_columns, a_stage);
@@ -169,7 +170,7 @@ static tw_status divide(tw_mega_plan *p, tw_diag *diag) {
     if (t->stages < 2 || t->stages > fit || t->stages > 64)
         return tw_fail(diag, TW_ERR_USAGE, "a ring of %d stages of %d bytes: from 2 to %lld fit", t->stages,
                        p->stage_bytes, (long long)(fit < 64 ? fit : 64));
-    if (!t->window) t->window = (48 << 10) / p->stage_bytes;
+    if (!t->window) t->window = (WINDOW_BYTES + p->stage_bytes - 1) / p->stage_bytes;
     if (t->window < 1) t->window = 1;
     if (t->window > t->stages) t->window = t->stages;
     p->shared_bytes = at + t->stages * p->stage_bytes;

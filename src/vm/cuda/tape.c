@@ -162,16 +162,28 @@ static void put_i4(const packer *k, int64_t unit, int r) {
     }
 }
 
-/* The groups' scales, behind the pieces of a stage. */
+static unsigned char *behind_pieces(const packer *k, spot at) {
+    return at.stage + k->p->tuning.warps * k->p->tuning.blocks * TW_MEGA_PIECE;
+}
+
+/* The row's scale, into each of its stages. */
+static void put_row_scale(const packer *k, int64_t unit, int r) {
+    for (int64_t c = 0; c < k->shape.columns; c += k->f->depth)
+        memcpy(behind_pieces(k, find_piece(k, unit, c / k->f->depth)) + 4 * (2 * r + second(k, unit)), k->scales, 4);
+}
+
+/* The groups' scales. */
 static void put_scales(const packer *k, int64_t unit, int r) {
     const tw_mega_format *f = k->f;
-    for (int64_t c = 0; f->sets && c < k->shape.columns; c += f->depth / f->sets) {
+    for (int64_t c = 0; c < k->shape.columns; c += f->depth / f->sets) {
         spot at = find_piece(k, unit, c / f->depth);
-        unsigned char *to = at.stage + k->p->tuning.warps * k->p->tuning.blocks * TW_MEGA_PIECE;
-        const int set = (int)(c % f->depth / (f->depth / f->sets)), cell = (r * f->sets + set) * 2 + second(k, unit);
+        unsigned char *to = behind_pieces(k, at);
+        const int set = (int)(c % f->depth / (f->depth / f->sets)), blocks = k->p->tuning.blocks;
+        const int64_t in_row = at.piece % blocks * f->sets + set;
+        const int64_t cell = 2 * (r * blocks * f->sets + in_row) + second(k, unit);
         const float scale = k->scales[c / f->group];
         const uint16_t half = tw_f32_to_f16(scale);
-        to += at.piece * f->scale_bytes;
+        to += at.piece / blocks * blocks * f->scale_bytes;
         if (f->dtype == TW_I8)
             memcpy(to + 4 * cell, &scale, 4);
         else
@@ -180,7 +192,7 @@ static void put_scales(const packer *k, int64_t unit, int r) {
 }
 
 /* With plan.body or .head of floats although the schedule's are integers: the floats that those stand for. */
-static void pack_quantised(const packer *k, const tw_buffer *as, int64_t row, float *scale) {
+static void pack_quantised(const packer *k, const tw_buffer *as, int64_t row) {
     const int64_t unit = row / TW_MEGA_ROWS, columns = k->shape.columns;
     const int r = (int)(row % TW_MEGA_ROWS);
     tw_quantise_row(as->dtype, as->group, k->row, columns, k->q, k->scales);
@@ -193,13 +205,14 @@ static void pack_quantised(const packer *k, const tw_buffer *as, int64_t row, fl
         put_i8(k, unit, r);
     else
         put_i4(k, unit, r);
-    put_scales(k, unit, r);
-    if (!k->f->sets) *scale = k->scales[0];
+    if (k->f->sets)
+        put_scales(k, unit, r);
+    else
+        put_row_scale(k, unit, r);
 }
 
 /* `as`: what the schedule has of it. */
-static void pack_row(const packer *k, const tw_buffer *as, const tw_weight *w, int64_t from, int64_t row,
-                     float *scale) {
+static void pack_row(const packer *k, const tw_buffer *as, const tw_weight *w, int64_t from, int64_t row) {
     const int64_t unit = row / TW_MEGA_ROWS;
     const int r = (int)(row % TW_MEGA_ROWS);
     const bool quantised = as->dtype == TW_I8 || as->dtype == TW_I4;
@@ -208,7 +221,7 @@ static void pack_row(const packer *k, const tw_buffer *as, const tw_weight *w, i
     else
         tw_weight_read_raw(w, from, 0, k->shape.columns, k->raw);
     if (quantised)
-        pack_quantised(k, as, row, scale);
+        pack_quantised(k, as, row);
     else if (k->f->dtype == TW_F32)
         put_f32(k, unit, r);
     else
@@ -243,13 +256,12 @@ tw_status tw_mega_pack(const tw_mega_plan *p, const tw_model *m, const tw_schedu
     tw_mega_shape_of(p, s, in, &k.shape);
     memset(out->stages, 0, (size_t)tw_mega_stages(p, &k.shape) * (size_t)k.stage_bytes);
     if (!open_packer(&k)) st = tw_fail_memory(diag);
-    out->has_scales = k.f->units > 1 && !k.f->sets;
     for (int64_t row = 0; row < (int64_t)k.shape.units * TW_MEGA_ROWS && st == TW_OK; row++) {
         int which;
         int64_t at;
-        out->scales[row] = out->bias[row] = 0;
+        out->bias[row] = 0;
         if (!locate(&src, row, &which, &at)) continue;
-        pack_row(&k, src.buffer, src.weight[which], at, row, &out->scales[row]);
+        pack_row(&k, src.buffer, src.weight[which], at, row);
         if (!src.bias[which]) continue;
         tw_weight_read(src.bias[which], at, 0, 1, &out->bias[row]);
         out->has_bias = true;
