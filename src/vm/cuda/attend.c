@@ -336,17 +336,17 @@ void tw_mega_build_attend(tw_mega_gen *g) {
     /* As many heads as share this one's keys, at most TW_MEGA_HEADS. */
     tw_val kv_head = tw_div(b, head, per), shared = tw_sub(b, tw_mul_imm(b, tw_add_imm(b, kv_head, 1), per), head);
     tw_val heads = tw_min(b, tw_min(b, shared, tw_sub(b, end, head)), tw_i32(b, TW_MEGA_HEADS));
-    load_queries(&a, q, position, head, heads, read_tag);
     past seen = {tw_mega_at(g, k, kv_head, of_head), tw_mega_at(g, v, kv_head, of_head), TW_NONE, TW_NONE};
     range(g, position, window, split, splits, &seen.first, &seen.last);
+    /* What does not wait for the queries goes first. */
+    if (!p->flags) fetch(&a, &seen, start_of(&a, &seen), fresh, seen.last, &x[0]);
+    load_queries(&a, q, position, head, heads, read_tag);
     if (p->flags) {
         take_fresh(&a, kv_head, g->pos, seen.last, read_tag);
         seen.last = tw_min(b, seen.last, g->pos);
         tw_push_if(b, tw_eq(b, fresh, tw_i32(b, 0)));
         fetch(&a, &seen, start_of(&a, &seen), TW_NONE, seen.last, &x[0]);
         tw_pop(b);
-    } else {
-        fetch(&a, &seen, start_of(&a, &seen), fresh, seen.last, &x[0]);
     }
     tw_assign(b, fresh, tw_i32(b, 0));
     walk(&a, &seen, x);

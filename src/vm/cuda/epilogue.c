@@ -30,7 +30,7 @@ static void find_factor(tw_mega_gen *g, const tw_mega_sums *s, tw_val position, 
         sum = w ? tw_add(b, sum, x) : x;
     }
     tw_val n = tw_op_emit(b, TW_OP_cvt_f32_s32, s->columns, TW_NONE, TW_NONE);
-    tw_val mean = tw_op_emit(b, TW_OP_div_f32, sum, n, TW_NONE);
+    tw_val mean = tw_mul(b, sum, tw_op_emit(b, TW_OP_rcp_f32, n, TW_NONE, TW_NONE));
     tw_op_to(b, factor, TW_OP_rsqrt_f32, tw_add(b, mean, tw_f32(b, g->p->norm_eps)), TW_NONE, TW_NONE);
     tw_pop(b);
 }
@@ -305,8 +305,8 @@ static void ffn(const rows *r) {
     join(r, gate_row, position, factor, 1, gate);
     join(r, tw_add_imm(b, gate_row, TW_MEGA_ROWS), position, factor, 1, up);
     tw_val e = tw_op_emit(b, TW_OP_exp2_f32, tw_mul(b, gate[0], tw_f32(b, -1.4426950408889634f)), TW_NONE, TW_NONE);
-    tw_val h = tw_op_emit(b, TW_OP_div_f32, gate[0], tw_add(b, e, tw_f32(b, 1)), TW_NONE);
-    h = tw_mul(b, h, up[0]);
+    tw_val h = tw_op_emit(b, TW_OP_rcp_f32, tw_add(b, e, tw_f32(b, 1)), TW_NONE, TW_NONE);
+    h = tw_mul(b, tw_mul(b, gate[0], h), up[0]);
     tw_val at = tw_op_emit(b, TW_OP_mad_wide_s32, position, tw_mul_imm(b, width, 4), out);
     tw_mega_put(g, tw_mega_at(g, at, tw_add(b, from, row), 4), h, tag);
     tw_pop(b);
