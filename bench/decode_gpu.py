@@ -75,8 +75,8 @@ def pair(name, case, depth, first, second, peer):
            "floor_us": round(worse["bytes"] / worse["ceiling_gb_per_s"] * 1e-3, 1), "correct": first["correct"],
            "worst_logit": first["worst_logit"]}
     if peer:
-        row.update({"peer": peer["peer"], "peer_us": peer["median_us"], "peer_p10": peer["p10_us"], "peer_p90": peer["p90_us"],
-                    "ratio": round(peer["median_us"] / worse["ours_us"], 3)})
+        row.update({"peer": peer["peer"], "peer_us": peer["us"], "peer_p10": peer["p10_us"], "peer_p90": peer["p90_us"],
+                    "ratio": round(peer["us"] / worse["ours_us"], 3)})
     return row
 
 
