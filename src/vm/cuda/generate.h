@@ -44,7 +44,9 @@ void tw_mega_wait(tw_mega_gen *g);
 /* The clock, where the plan traces. */
 void tw_mega_mark(tw_mega_gen *g, int mark);
 
+/* producer.c: the warp that feeds the ring. */
 void tw_mega_build_producer(tw_mega_gen *g, tw_val tape, tw_val stages);
+int tw_mega_feeders(const tw_mega_plan *p); /* lanes that arrive for a stage */
 void tw_mega_build_product(tw_mega_gen *g, tw_val kind);
 /* What becomes of a group's sums: rows `first` (counted from the instruction's) and on, `rows` of them, of `n` positions.
    `part`: address of the warps' parts; `scale`: of a position's sums of squares, where it is normed. */

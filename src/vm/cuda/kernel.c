@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernel's frame: set-up, the warp that feeds the ring, and the loop over instructions with its edges. */
+/* The kernel's frame: set-up, and the loop over instructions with its edges. */
 #include "vm/cuda/generate.h"
 
 #include <stdio.h>
@@ -49,50 +49,6 @@ tw_type tw_mega_element(tw_dtype t) {
 tw_val tw_mega_to_f32(tw_mega_gen *g, tw_dtype t, tw_val x) {
     if (t == TW_F32) return x;
     return tw_op_emit(g->b, t == TW_F16 ? TW_OP_cvt_f32_f16 : TW_OP_cvt_f32_bf16, x, TW_NONE, TW_NONE);
-}
-
-/* ---- the warp that feeds the ring */
-
-/* One lane copies stage after stage, as soon as the slot was given back and at most `window` are on their way. It waits
-   for nothing else: weights do not depend on what is computed. */
-void tw_mega_build_producer(tw_mega_gen *g, tw_val tape, tw_val stages) {
-    tw_builder *b = g->b;
-    const tw_mega_plan *p = g->p;
-    const int depth = p->tuning.stages, window = p->tuning.window;
-    tw_push_if(b, tw_eq(b, g->lane, tw_i32(b, 0)));
-    tw_val policy = tw_get(b, TW_OP_policy, (tw_attrs){.cache = TW_CACHE_evict_first}, TW_T_i64, TW_NONE, TW_NONE);
-    tw_val slot = tw_var_of(b, tw_i32(b, 0)), phase = tw_var_of(b, tw_i32(b, 1));
-    tw_val landed = tw_var_of(b, tw_i32(b, 0)), landed_phase = tw_var_of(b, tw_i32(b, 0));
-    tw_val issued = tw_var_of(b, tw_i32(b, 0));
-    tw_push_for(b, tw_i32(b, 0), g->arg[TW_MEGA_ARG_STEPS], tw_i32(b, 1), false);
-    tw_val from = tw_var_of(b, tape);
-    tw_push_for(b, tw_i32(b, 0), stages, tw_i32(b, 1), false);
-    tw_push_if(b, tw_le(b, tw_i32(b, window), issued));
-    tw_do(b, TW_OP_mbarrier_wait, (tw_attrs){0}, tw_mega_at(g, tw_add_imm(b, g->shared, p->full), landed, 8),
-          landed_phase);
-    tw_op_to(b, landed, TW_OP_add_i32, landed, tw_i32(b, 1), TW_NONE);
-    tw_push_if(b, tw_eq(b, landed, tw_i32(b, depth)));
-    tw_assign(b, landed, tw_i32(b, 0));
-    tw_op_to(b, landed_phase, TW_OP_xor_i32, landed_phase, tw_i32(b, 1), TW_NONE);
-    tw_pop(b);
-    tw_push_else(b);
-    tw_op_to(b, issued, TW_OP_add_i32, issued, tw_i32(b, 1), TW_NONE);
-    tw_pop(b);
-    tw_do(b, TW_OP_mbarrier_wait, (tw_attrs){0}, tw_mega_at(g, tw_add_imm(b, g->shared, p->empty), slot, 8), phase);
-    tw_val full = tw_mega_at(g, tw_add_imm(b, g->shared, p->full), slot, 8);
-    tw_do(b, TW_OP_mbarrier_expect, (tw_attrs){0}, full, tw_i32(b, p->stage_bytes));
-    tw_val to = tw_mega_at(g, tw_add_imm(b, g->shared, p->ring), slot, p->stage_bytes);
-    tw_emit(b, TW_OP_bulk_load, (tw_attrs){0}, NULL, NULL, 0,
-            (tw_val[]){to, from, tw_i32(b, p->stage_bytes), full, policy}, 5);
-    tw_op_to(b, from, TW_OP_add_i64, from, tw_i64(b, p->stage_bytes), TW_NONE);
-    tw_op_to(b, slot, TW_OP_add_i32, slot, tw_i32(b, 1), TW_NONE);
-    tw_push_if(b, tw_eq(b, slot, tw_i32(b, depth)));
-    tw_assign(b, slot, tw_i32(b, 0));
-    tw_op_to(b, phase, TW_OP_xor_i32, phase, tw_i32(b, 1), TW_NONE);
-    tw_pop(b);
-    tw_pop(b);
-    tw_pop(b);
-    tw_pop(b);
 }
 
 void tw_mega_mark(tw_mega_gen *g, int mark) {
@@ -319,9 +275,9 @@ static void init_barriers(tw_mega_gen *g, tw_val tid) {
     tw_push_if(b, tw_lt(b, tid, tw_i32(b, p->tuning.stages)));
     tw_val full = tw_mega_at(g, tw_add_imm(b, g->shared, p->full), tid, 8);
     tw_val empty = tw_mega_at(g, tw_add_imm(b, g->shared, p->empty), tid, 8);
-    tw_do(b, TW_OP_mbarrier_init, (tw_attrs){0}, full, tw_i32(b, 1));
+    tw_do(b, TW_OP_mbarrier_init, (tw_attrs){0}, full, tw_i32(b, tw_mega_feeders(p)));
     tw_do(b, TW_OP_mbarrier_init, (tw_attrs){0}, empty, tw_i32(b, p->tuning.warps));
-    tw_do(b, TW_OP_fence_mbarrier_init, (tw_attrs){0}, TW_NONE, TW_NONE);
+    if (p->target->sm >= 90) tw_do(b, TW_OP_fence_mbarrier_init, (tw_attrs){0}, TW_NONE, TW_NONE);
     tw_pop(b);
     tw_do(b, TW_OP_barrier, (tw_attrs){0}, TW_NONE, TW_NONE);
 }

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-enum { LINE = 128, CHUNK_BYTES = 72 << 10 };
+enum { LINE = 128, CHUNK_BYTES = 72 << 10, SMALL = 128 << 10 /* a block's shared memory: not for large stages */ };
 
 static int64_t up(int64_t x, int64_t unit) {
     return (x + unit - 1) / unit * unit;
@@ -120,7 +120,8 @@ static tw_status divide(tw_mega_plan *p, tw_diag *diag) {
     const int depth = p->body.depth > p->head.depth ? p->body.depth : p->head.depth;
     const int64_t a_stage = (int64_t)t->warps * t->blocks * depth, T = p->tokens;
     int64_t most = up(p->max_columns, a_stage);
-    while (most > a_stage && T * 4 * most > CHUNK_BYTES) most = up(most / 2, a_stage);
+    const int64_t third = p->target->shared_block / 3, chunk = third < CHUNK_BYTES ? third : CHUNK_BYTES;
+    while (most > a_stage && T * 4 * most > chunk) most = up(most / 2, a_stage);
     p->chunk_most = most;
     p->x_pitch = (int)(4 * most + (T > 1 ? 64 : 0));
     p->part_buffers = T == 1 ? 2 : 1;
@@ -135,6 +136,10 @@ static tw_status divide(tw_mega_plan *p, tw_diag *diag) {
     p->empty = take(&at, 64 * 8);
     p->ring = at;
     int64_t fit = (p->target->shared_block - at) / p->stage_bytes;
+    if (fit < 2)
+        return tw_fail(diag, TW_ERR_USAGE,
+                       "stages of %d bytes: a block has %d bytes of shared memory, and a ring needs 2 stages",
+                       p->stage_bytes, p->target->shared_block);
     if (!t->stages) t->stages = (int)(fit < 64 ? fit : 64);
     if (t->stages < 2 || t->stages > fit || t->stages > 64)
         return tw_fail(diag, TW_ERR_USAGE, "a ring of %d stages of %d bytes: from 2 to %lld fit", t->stages,
@@ -154,9 +159,8 @@ tw_status tw_mega_plan_of(tw_mega_plan *p, const tw_schedule *s, const tw_model 
     if (s->tokens > TW_CUDA_VM_TOKENS)
         return tw_fail(diag, TW_ERR_UNSUPPORTED, "a program of %lld positions a step: the GPU's machine takes %d",
                        (long long)s->tokens, TW_CUDA_VM_TOKENS);
-    if (t->sm < 90) return refuse(diag, "this GPU");
     if (!p->tuning.warps) p->tuning.warps = 8;
-    if (!p->tuning.blocks) p->tuning.blocks = 4;
+    if (!p->tuning.blocks) p->tuning.blocks = t->shared_block < SMALL ? 2 : 4;
     if (!p->tuning.spin_limit) p->tuning.spin_limit = 1 << 26;
     if (p->tuning.warps < 1 || p->tuning.warps > 16 || p->tuning.blocks < 1 || p->tuning.blocks > 8)
         return tw_fail(diag, TW_ERR_USAGE, "%d warps of %d blocks: 1 to 16 and 1 to 8 are possible", p->tuning.warps,

@@ -248,8 +248,13 @@ static tw_status launch(tw_cuda_vm *vm, tw_mega_program *p, int64_t pos, int64_t
     }
     p->epoch += (int32_t)steps;
     tw_mega_abort a;
-    if (st == TW_OK) st = tw_mega_read(vm, &a, p->abort, sizeof a, diag);
-    return st != TW_OK || !a.flag ? st : gave_up(p, &a, diag);
+    /* What a machine that gave up does to its data is of no account. */
+    if (st == TW_OK || st == TW_ERR_REJECTED) {
+        const tw_status read = tw_mega_read(vm, &a, p->abort, sizeof a, diag);
+        if (read != TW_OK) return read;
+        if (a.flag) return gave_up(p, &a, diag);
+    }
+    return st;
 }
 
 static tw_status check_step(const tw_mega_program *p, int64_t pos, int64_t n, int64_t most, tw_diag *diag) {
