@@ -4,6 +4,8 @@
 
 #include <stdio.h>
 
+enum { LOOK = 4096 /* polls from one look whether the machine was aborted to the next */ };
+
 static const tw_attrs load_i32 = {.type = TW_T_i32, .cache = TW_CACHE_cg};
 
 tw_val tw_mega_word(tw_mega_gen *g, int word) {
@@ -92,7 +94,7 @@ void tw_mega_wait(tw_mega_gen *g) {
     tw_val early = tw_lt(b, tw_sub(b, seen, target), tw_i32(b, 0));
     tw_push_while_body(b, tw_and(b, early, tw_eq(b, g->gave_up, tw_i32(b, 0))));
     tw_op_to(b, polls, TW_OP_add_i32, polls, tw_i32(b, 1), TW_NONE);
-    tw_push_if(b, tw_eq(b, tw_rem(b, polls, 4096), tw_i32(b, 0)));
+    tw_push_if(b, tw_eq(b, tw_rem(b, polls, g->p->tuning.spin_limit < LOOK ? g->p->tuning.spin_limit : LOOK), tw_i32(b, 0)));
     tw_attrs look = {.type = TW_T_i32, .order = TW_ORDER_relaxed, .scope = TW_SCOPE_gpu};
     tw_assign(b, g->gave_up, tw_ld(b, look, g->arg[TW_MEGA_ARG_ABORT]));
     tw_push_if(b, tw_le(b, tw_i32(b, g->p->tuning.spin_limit), polls));
