@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE
-/* Decode on a GPU for several ways of building the machine: microseconds a token of greedy launches at several depths of
-   context, the logits of a short prompt first compared with the processor's. docs/bench.md says more. */
+/* Decode on a GPU for several ways of building the machine: microseconds a token of greedy launches at several depths
+   of context, the logits of a short prompt first compared with the processor's. docs/bench.md says more. */
 #include "base/diag.h"
 #include "base/stats.h"
 #include "schedule/schedule.h"
@@ -116,7 +116,8 @@ static int run_tuning(const tw_model *m, const options *o, const char *label, in
     int id, failed = 0, splits = 0;
     double worst = -1;
     tw_cuda_vm_options v = {.trace = o->trace};
-    sscanf(label, "%d/%d/%d/%d/%d", &v.tuning.warps, &v.tuning.blocks, &v.tuning.stages, &v.tuning.window, &splits);
+    sscanf(label, "%d/%d/%d/%d/%d/%d", &v.tuning.warps, &v.tuning.blocks, &v.tuning.stages, &v.tuning.window, &splits,
+           &v.tuning.edges);
     if (tw_cuda_vm_open(&vm, m, &v, &d) != TW_OK) return complain("open", &d);
     tw_lowering l = {.tokens = 1, .max_seq = 8192, .weights = weights_of(o->weights), .kv_splits = splits};
     tw_cuda_vm_lowering(vm, &l);
@@ -152,7 +153,7 @@ int main(int count, char **words) {
             o.trace = true;
         else {
             fprintf(stderr, "usage: decode [--shape NAME] [--weights native|int8|int4] [--depths N,N] [--tunings "
-                            "WARPS/BLOCKS/STAGES/WINDOW[/SPLITS],...] [--tokens N] [--unchecked] [--trace]\n");
+                            "WARPS/BLOCKS/STAGES/WINDOW/SPLITS/EDGES,...] [--tokens N] [--unchecked] [--trace]\n");
             return 2;
         }
     }

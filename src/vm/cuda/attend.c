@@ -43,21 +43,30 @@ static tw_val exp2_of(tw_builder *b, tw_val x) {
     return tw_op_emit(b, TW_OP_exp2_f32, x, TW_NONE, TW_NONE);
 }
 
-static void load_queries(attention *a, tw_val q, tw_val position, tw_val head, tw_val heads) {
+static void load_queries(attention *a, tw_val q, tw_val position, tw_val head, tw_val heads, tw_val tag) {
     tw_mega_gen *g = a->g;
     tw_builder *b = g->b;
     const tw_mega_plan *p = g->p;
     tw_val row = tw_mega_at(g, tw_mega_at(g, q, position, p->heads * p->head_dim * 4), head, p->head_dim * 4);
     row = tw_mega_at(g, row, a->mine, 4);
-    for (int h = 0; h < TW_MEGA_HEADS; h++) {
-        tw_val there = tw_and(b, a->inside, tw_lt(b, tw_i32(b, h), heads)), x[WIDE] = {{0}};
+    tw_val x[TW_MEGA_HEADS][WIDE] = {{{0}}};
+    tw_mega_words w = {.width = 4, .tag = tag};
+    for (int h = 0; h < TW_MEGA_HEADS; h++)
         for (int i = 0; i < WIDE; i += 4) {
+            tw_val there = tw_and(b, a->inside, tw_lt(b, tw_i32(b, h), heads));
             tw_attrs how = {.type = TW_T_f32, .vec = 4, .offset = (int)(h * p->head_dim + i) * 4, .cache = TW_CACHE_cg};
+            w.there[h * 2 + i / 4] = there;
+            w.at[h * 2 + i / 4] = tw_add_imm(b, row, how.offset);
+            if (p->flags) continue;
             tw_when(b, there);
-            tw_ld_vec(b, how, row, x + i);
+            tw_ld_vec(b, how, row, x[h] + i);
         }
+    if (p->flags) tw_mega_poll(g, &w, 2 * TW_MEGA_HEADS);
+    for (int h = 0; h < TW_MEGA_HEADS; h++) {
         for (int i = 0; i < WIDE; i++) {
-            a->q[h][i] = tw_mul(b, x[i], tw_f32(b, p->attn_scale * 1.4426950408889634f));
+            if (p->flags)
+                x[h][i] = tw_select(b, w.there[h * 2], tw_mega_word_f32(g, &w, h * 2 + i / 4, i % 4), tw_f32(b, 0));
+            a->q[h][i] = tw_mul(b, x[h][i], tw_f32(b, p->attn_scale * 1.4426950408889634f));
             a->acc[h][i] = tw_var_of(b, tw_f32(b, 0));
         }
         a->max[h] = tw_var_of(b, tw_f32(b, LOWEST));
@@ -66,12 +75,11 @@ static void load_queries(attention *a, tw_val q, tw_val position, tw_val head, t
 }
 
 /* One more position for head h. */
-static void take(attention *a, int h, const tw_val *k, const tw_val *v, tw_val there) {
+static void take_floats(attention *a, int h, const tw_val *k, const tw_val *v, tw_val there) {
     tw_mega_gen *g = a->g;
     tw_builder *b = g->b;
     tw_val dot = TW_NONE;
-    for (int i = 0; i < WIDE; i++)
-        dot = i ? tw_fma(b, a->q[h][i], element(a, k, i), dot) : tw_mul(b, a->q[h][i], element(a, k, i));
+    for (int i = 0; i < WIDE; i++) dot = i ? tw_fma(b, a->q[h][i], k[i], dot) : tw_mul(b, a->q[h][i], k[i]);
     dot = tw_mega_warp_sum(g, dot, 1, a->lanes);
     tw_val max = tw_max(b, a->max[h], tw_select(b, there, dot, tw_f32(b, LOWEST)));
     tw_val keep = exp2_of(b, tw_sub(b, a->max[h], max));
@@ -79,9 +87,43 @@ static void take(attention *a, int h, const tw_val *k, const tw_val *v, tw_val t
     tw_op_to(b, a->sum[h], TW_OP_fma_f32, a->sum[h], keep, weight);
     for (int i = 0; i < WIDE; i++) {
         tw_val before = tw_mul(b, a->acc[h][i], keep);
-        tw_op_to(b, a->acc[h][i], TW_OP_fma_f32, weight, element(a, v, i), before);
+        tw_op_to(b, a->acc[h][i], TW_OP_fma_f32, weight, v[i], before);
     }
     tw_assign(b, a->max[h], max);
+}
+
+/* The same for all heads, from rows as they are stored. */
+static void take(attention *a, const tw_val *k, const tw_val *v, tw_val there) {
+    tw_val ks[WIDE], vs[WIDE];
+    for (int i = 0; i < WIDE; i++) {
+        ks[i] = element(a, k, i);
+        vs[i] = element(a, v, i);
+    }
+    for (int h = 0; h < TW_MEGA_HEADS; h++) take_floats(a, h, ks, vs, there);
+}
+
+/* This step's own key and value, which carry flags and are not read from the cache, for those lanes of the first batch
+   that have the position. */
+static void take_fresh(attention *a, tw_val kv_head, tw_val position, tw_val last, tw_val tag) {
+    tw_mega_gen *g = a->g;
+    tw_builder *b = g->b;
+    const tw_mega_plan *p = g->p;
+    /* The last part's: one warp's first lanes. */
+    tw_val mine = tw_and(b, tw_eq(b, g->warp, tw_i32(b, 0)), tw_eq(b, a->sub, tw_i32(b, 0)));
+    mine = tw_and(b, tw_and(b, mine, a->inside), tw_eq(b, last, tw_add_imm(b, position, 1)));
+    tw_mega_words w = {.width = 4, .tag = tag};
+    tw_val row = tw_mega_at(g, tw_mega_at(g, g->arg[TW_MEGA_ARG_FRESH], kv_head, p->head_dim * 4), a->mine, 4);
+    for (int i = 0; i < 4; i++) {
+        w.there[i] = mine;
+        w.at[i] = tw_add_imm(b, row, i / 2 * p->kv_heads * p->head_dim * 4 + i % 2 * 16);
+    }
+    tw_mega_poll(g, &w, 4);
+    tw_val k[WIDE], v[WIDE];
+    for (int i = 0; i < WIDE; i++) {
+        k[i] = tw_mega_word_f32(g, &w, i / 4, i % 4);
+        v[i] = tw_mega_word_f32(g, &w, 2 + i / 4, i % 4);
+    }
+    for (int h = 0; h < TW_MEGA_HEADS; h++) take_floats(a, h, k, v, mine);
 }
 
 /* Positions first .. last - 1 of one key/value head, dealt out to the warps and their lanes. */
@@ -144,7 +186,7 @@ static void use(attention *a, const past *p, tw_val at, const batch *x) {
     tw_builder *b = a->g->b;
     for (int u = 0; u < TOGETHER; u++) {
         tw_val position = tw_add(b, tw_add_imm(b, at, (int64_t)u * round_of(a)), a->sub);
-        for (int h = 0; h < TW_MEGA_HEADS; h++) take(a, h, x->k[u], x->v[u], tw_lt(b, position, p->last));
+        take(a, x->k[u], x->v[u], tw_lt(b, position, p->last));
     }
 }
 
@@ -191,7 +233,8 @@ static void leave(attention *a) {
 }
 
 /* The warps' results joined: the finished head, or a part. */
-static void finish(attention *a, tw_val out, tw_val position, tw_val head, tw_val heads, tw_val split, tw_val splits) {
+static void finish(attention *a, tw_val out, tw_val position, tw_val head, tw_val heads, tw_val split, tw_val splits,
+                   tw_val tag) {
     tw_mega_gen *g = a->g;
     tw_builder *b = g->b;
     const tw_mega_plan *p = g->p;
@@ -214,15 +257,15 @@ static void finish(attention *a, tw_val out, tw_val position, tw_val head, tw_va
     tw_push_if(b, tw_eq(b, splits, tw_i32(b, 1)));
     tw_val y = tw_op_emit(b, TW_OP_div_f32, x, sum, TW_NONE);
     tw_val to = tw_mega_at(g, tw_mega_at(g, out, position, p->heads * d * 4), all, d * 4);
-    tw_st(b, (tw_attrs){.type = TW_T_f32}, tw_mega_at(g, to, e, 4), &y);
+    tw_mega_put(g, tw_mega_at(g, to, e, 4), y, tag);
     tw_push_else(b);
     tw_val slots = tw_mul_imm(b, splits, p->heads), slot = tw_fma(b, all, splits, split);
     slot = tw_fma(b, position, slots, slot);
     to = tw_mega_at(g, out, slot, (d + 2) * 4);
-    tw_st(b, (tw_attrs){.type = TW_T_f32}, tw_mega_at(g, to, e, 4), &x);
+    tw_mega_put(g, tw_mega_at(g, to, e, 4), x, tag);
     tw_push_if(b, tw_eq(b, e, tw_i32(b, 0)));
-    tw_st(b, (tw_attrs){.type = TW_T_f32, .offset = 4 * d}, to, &most);
-    tw_st(b, (tw_attrs){.type = TW_T_f32, .offset = 4 * d + 4}, to, &sum);
+    tw_mega_put(g, tw_add_imm(b, to, 4 * d), most, tag);
+    tw_mega_put(g, tw_add_imm(b, to, 4 * d + 4), sum, tag);
     tw_pop(b);
     tw_pop(b);
     tw_pop(b);
@@ -252,7 +295,8 @@ void tw_mega_build_attend(tw_mega_gen *g) {
     a.sub = tw_div(b, g->lane, a.lanes);
     const int per = (int)(p->heads / p->kv_heads), es = (int)tw_dtype_bits(p->kv) / 8;
     tw_val from = tw_mega_word(g, TW_W_FROM), end = tw_add(b, from, tw_mega_word(g, TW_W_COUNT));
-    tw_val split = tw_mega_word(g, TW_W_STAGES), splits = tw_mega_word(g, TW_W_CHUNKS), window = tw_mega_word(g, TW_W_K);
+    tw_val split = tw_mega_word(g, TW_W_STAGES), splits = tw_mega_word(g, TW_W_CHUNKS),
+           window = tw_mega_word(g, TW_W_K);
     tw_val q = tw_mega_address(g, TW_W_IN), out = tw_mega_address(g, TW_W_OUT);
     tw_val k = tw_mega_address(g, TW_W_K_CACHE), v = tw_mega_address(g, TW_W_V_CACHE);
     const int64_t of_head = p->max_seq * p->head_dim * es;
@@ -260,10 +304,11 @@ void tw_mega_build_attend(tw_mega_gen *g) {
     declare(&a, &x[0]);
     declare(&a, &x[1]);
     /* What earlier steps left of the first batch is fetched before this step's is there. */
-    past now = {tw_mega_at(g, k, tw_div(b, from, per), of_head), tw_mega_at(g, v, tw_div(b, from, per), of_head), TW_NONE,
-                TW_NONE};
+    past now = {tw_mega_at(g, k, tw_div(b, from, per), of_head), tw_mega_at(g, v, tw_div(b, from, per), of_head),
+                TW_NONE, TW_NONE};
     range(g, tw_i32(b, 0), window, split, splits, &now.first, &now.last);
     fetch(&a, &now, start_of(&a, &now), TW_NONE, g->pos, &x[0]);
+    tw_val read_tag = tw_mega_tag(g, false, p->uses), write_tag = tw_mega_tag(g, true, p->uses);
     tw_mega_wait(g);
     tw_mega_mark(g, 2);
     tw_val fresh = tw_var_of(b, g->pos); /* the first batch lacks what is from here on */
@@ -274,20 +319,42 @@ void tw_mega_build_attend(tw_mega_gen *g) {
     /* As many heads as share this one's keys, at most TW_MEGA_HEADS. */
     tw_val kv_head = tw_div(b, head, per), shared = tw_sub(b, tw_mul_imm(b, tw_add_imm(b, kv_head, 1), per), head);
     tw_val heads = tw_min(b, tw_min(b, shared, tw_sub(b, end, head)), tw_i32(b, TW_MEGA_HEADS));
-    load_queries(&a, q, position, head, heads);
+    load_queries(&a, q, position, head, heads, read_tag);
     past seen = {tw_mega_at(g, k, kv_head, of_head), tw_mega_at(g, v, kv_head, of_head), TW_NONE, TW_NONE};
     range(g, position, window, split, splits, &seen.first, &seen.last);
-    fetch(&a, &seen, start_of(&a, &seen), fresh, seen.last, &x[0]);
+    if (p->flags) {
+        take_fresh(&a, kv_head, g->pos, seen.last, read_tag);
+        seen.last = tw_min(b, seen.last, g->pos);
+        tw_push_if(b, tw_eq(b, fresh, tw_i32(b, 0)));
+        fetch(&a, &seen, start_of(&a, &seen), TW_NONE, seen.last, &x[0]);
+        tw_pop(b);
+    } else {
+        fetch(&a, &seen, start_of(&a, &seen), fresh, seen.last, &x[0]);
+    }
     tw_assign(b, fresh, tw_i32(b, 0));
     walk(&a, &seen, x);
     leave(&a);
     tw_mega_barrier(g);
-    finish(&a, out, position, head, heads, split, splits);
+    finish(&a, out, position, head, heads, split, splits, write_tag);
     tw_op_to(b, head, TW_OP_add_i32, head, heads, TW_NONE);
     /* What the next heads leave goes where these are being read. */
     tw_mega_barrier(g);
     tw_pop(b);
     tw_pop(b);
+}
+
+/* Single elements, zero where they are not there. */
+static void load_words(tw_mega_gen *g, tw_mega_words *w, int n, tw_val *out) {
+    tw_builder *b = g->b;
+    if (g->p->flags) tw_mega_poll(g, w, n);
+    for (int i = 0; i < n; i++) {
+        if (g->p->flags) {
+            out[i] = tw_select(b, w->there[i], tw_mega_word_f32(g, w, i, 0), tw_f32(b, 0));
+            continue;
+        }
+        tw_when(b, w->there[i]);
+        out[i] = tw_ld(b, (tw_attrs){.type = TW_T_f32, .cache = TW_CACHE_cg}, w->at[i]);
+    }
 }
 
 /* A thread has an element of a head of a position, and adds up the splits' parts of it. */
@@ -296,9 +363,11 @@ void tw_mega_build_merge(tw_mega_gen *g) {
     const tw_mega_plan *p = g->p;
     enum { AT_ONCE = 8 };
     const int d = (int)p->head_dim, row = (d + 2) * 4;
-    tw_val from = tw_mega_word(g, TW_W_FROM), count = tw_mega_word(g, TW_W_COUNT), splits = tw_mega_word(g, TW_W_CHUNKS);
+    tw_val from = tw_mega_word(g, TW_W_FROM), count = tw_mega_word(g, TW_W_COUNT),
+           splits = tw_mega_word(g, TW_W_CHUNKS);
     tw_val in = tw_mega_address(g, TW_W_IN), out = tw_mega_address(g, TW_W_OUT);
     tw_val elements = tw_mul_imm(b, count, d);
+    tw_val read_tag = tw_mega_tag(g, false, p->uses), write_tag = tw_mega_tag(g, true, p->uses);
     tw_mega_wait(g);
     tw_mega_mark(g, 2);
     tw_val position = tw_push_for(b, tw_i32(b, 0), g->arg[TW_MEGA_ARG_N], tw_i32(b, 1), false);
@@ -307,20 +376,21 @@ void tw_mega_build_merge(tw_mega_gen *g) {
     tw_val at = tw_mega_at(g, in, slot, row);
     tw_val most = tw_var_of(b, tw_f32(b, LOWEST)), sum = tw_var_of(b, tw_f32(b, 0)), x = tw_var_of(b, tw_f32(b, 0));
     tw_val s = tw_push_for(b, tw_i32(b, 0), splits, tw_i32(b, AT_ONCE), false);
-    tw_val m[AT_ONCE], l[AT_ONCE], v[AT_ONCE], there[AT_ONCE], max = most;
+    tw_val m[AT_ONCE], l[AT_ONCE], v[AT_ONCE], there[AT_ONCE], words[3 * AT_ONCE], max = most;
+    tw_mega_words w = {.width = 1, .tag = read_tag};
     for (int u = 0; u < AT_ONCE; u++) {
         tw_val one = tw_add_imm(b, s, u), head_of = tw_mega_at(g, at, one, row);
         there[u] = tw_lt(b, one, splits);
-        tw_attrs how = {.type = TW_T_f32, .cache = TW_CACHE_cg};
-        tw_val mine = tw_mega_at(g, head_of, e, 4);
-        tw_when(b, there[u]);
-        v[u] = tw_ld(b, how, mine);
-        how.offset = 4 * d;
-        tw_when(b, there[u]);
-        m[u] = tw_ld(b, how, head_of);
-        how.offset += 4;
-        tw_when(b, there[u]);
-        l[u] = tw_ld(b, how, head_of);
+        for (int j = 0; j < 3; j++) {
+            w.at[3 * u + j] = j ? tw_add_imm(b, head_of, 4 * d + 4 * (j - 1)) : tw_mega_at(g, head_of, e, 4);
+            w.there[3 * u + j] = there[u];
+        }
+    }
+    load_words(g, &w, 3 * AT_ONCE, words);
+    for (int u = 0; u < AT_ONCE; u++) {
+        v[u] = words[3 * u];
+        m[u] = words[3 * u + 1];
+        l[u] = words[3 * u + 2];
         m[u] = tw_select(b, there[u], m[u], tw_f32(b, LOWEST));
         max = tw_max(b, max, m[u]);
     }
@@ -328,15 +398,15 @@ void tw_mega_build_merge(tw_mega_gen *g) {
     tw_op_to(b, sum, TW_OP_mul_f32, sum, keep, TW_NONE);
     tw_op_to(b, x, TW_OP_mul_f32, x, keep, TW_NONE);
     for (int u = 0; u < AT_ONCE; u++) {
-        tw_val w = exp2_of(b, tw_sub(b, m[u], max));
-        tw_op_to(b, sum, TW_OP_fma_f32, w, l[u], sum);
-        tw_op_to(b, x, TW_OP_fma_f32, w, v[u], x);
+        tw_val weight = exp2_of(b, tw_sub(b, m[u], max));
+        tw_op_to(b, sum, TW_OP_fma_f32, weight, l[u], sum);
+        tw_op_to(b, x, TW_OP_fma_f32, weight, v[u], x);
     }
     tw_assign(b, most, max);
     tw_pop(b);
     tw_val y = tw_op_emit(b, TW_OP_div_f32, x, sum, TW_NONE);
     tw_val to = tw_mega_at(g, tw_mega_at(g, out, position, p->heads * d * 4), head, d * 4);
-    tw_st(b, (tw_attrs){.type = TW_T_f32}, tw_mega_at(g, to, e, 4), &y);
+    tw_mega_put(g, tw_mega_at(g, to, e, 4), y, write_tag);
     tw_pop(b);
     tw_pop(b);
 }

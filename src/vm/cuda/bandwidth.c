@@ -19,7 +19,8 @@ tw_kernel *tw_cuda_read_kernel(int sm) {
     tw_val sum = tw_var_of(&b, tw_i32(&b, 0));
     tw_val first = tw_add(&b, from, tw_widen(&b, tw_mul_imm(&b, thread, 16)));
     tw_val chunk = tw_push_for(&b, block, chunks, blocks, false);
-    tw_val at = tw_add(&b, first, tw_mul_imm(&b, tw_widen(&b, chunk), TW_READ_CHUNK)), word[TW_READ_LOADS][4] = {{TW_NONE}};
+    tw_val at = tw_add(&b, first, tw_mul_imm(&b, tw_widen(&b, chunk), TW_READ_CHUNK)),
+           word[TW_READ_LOADS][4] = {{TW_NONE}};
     /* All loads are on their way before the first is used. */
     for (int i = 0; i < TW_READ_LOADS; i++)
         tw_ld_vec(

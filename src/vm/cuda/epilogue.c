@@ -17,12 +17,10 @@ static tw_val cell(const rows *r, tw_val row, tw_val position) {
     return tw_mega_at(g, tw_mega_at(g, r->s->part, position, TW_MEGA_PART_ROWS * 4), row, 4);
 }
 
-/* 1 / rms of the position's activations. */
-static tw_val norm_factor(const rows *r, tw_val position) {
-    tw_mega_gen *g = r->g;
+/* 1 / rms of the position's activations, into the variable where they are normed. */
+static void find_factor(tw_mega_gen *g, const tw_mega_sums *s, tw_val position, tw_val factor) {
     tw_builder *b = g->b;
-    tw_val factor = tw_var_of(b, tw_f32(b, 1));
-    tw_push_if(b, r->s->normed);
+    tw_push_if(b, s->normed);
     tw_val at = tw_add_imm(b, g->shared, g->p->sums), sum = TW_NONE;
     at = tw_mega_at(g, at, position, 4 * g->p->tuning.warps);
     for (int w = 0; w < g->p->tuning.warps; w++) {
@@ -31,11 +29,21 @@ static tw_val norm_factor(const rows *r, tw_val position) {
         tw_val x = tw_ld(b, how, at);
         sum = w ? tw_add(b, sum, x) : x;
     }
-    tw_val n = tw_op_emit(b, TW_OP_cvt_f32_s32, r->s->columns, TW_NONE, TW_NONE);
+    tw_val n = tw_op_emit(b, TW_OP_cvt_f32_s32, s->columns, TW_NONE, TW_NONE);
     tw_val mean = tw_op_emit(b, TW_OP_div_f32, sum, n, TW_NONE);
     tw_op_to(b, factor, TW_OP_rsqrt_f32, tw_add(b, mean, tw_f32(b, g->p->norm_eps)), TW_NONE, TW_NONE);
     tw_pop(b);
+}
+
+static tw_val norm_factor(const rows *r, tw_val position) {
+    if (r->g->p->flags) return r->s->factor;
+    tw_val factor = tw_var_of(r->g->b, tw_f32(r->g->b, 1));
+    find_factor(r->g, r->s, position, factor);
     return factor;
+}
+
+void tw_mega_build_factor(tw_mega_gen *g, const tw_mega_sums *s) {
+    find_factor(g, s, tw_i32(g->b, 0), s->factor);
 }
 
 /* `n` neighbouring rows' sums over the warps, times the norm's factor, with the bias. */
@@ -97,8 +105,8 @@ static tw_val head_factor(const rows *r, tw_val row, tw_val position) {
 }
 
 /* of: the norm's weights for q and for k. */
-static void norm_head(const rows *r, const place *at, tw_val row, tw_val position, const tw_val *index, const tw_val *of,
-                      tw_val *y) {
+static void norm_head(const rows *r, const place *at, tw_val row, tw_val position, const tw_val *index,
+                      const tw_val *of, tw_val *y) {
     tw_mega_gen *g = r->g;
     tw_builder *b = g->b;
     tw_push_if(b, tw_lt(b, at->part, tw_i32(b, 2)));
@@ -128,15 +136,15 @@ static void turn(tw_mega_gen *g, tw_val rope, tw_val position, tw_val pair, tw_v
 }
 
 /* Queries to their buffer, keys and values to the cache. */
-static void put_qkv(tw_mega_gen *g, const place *at, tw_val position, tw_val q, tw_val k, tw_val v, const tw_val *index,
-                    const tw_val *y) {
+static void put_qkv(tw_mega_gen *g, const place *at, tw_val position, tw_val q, tw_val k, tw_val v, tw_val tag,
+                    const tw_val *index, const tw_val *y) {
     tw_builder *b = g->b;
     const tw_mega_plan *p = g->p;
     const tw_dtype t = p->kv;
     const int es = (int)tw_dtype_bits(t) / 8;
     tw_push_if(b, tw_eq(b, at->part, tw_i32(b, 0)));
     tw_val row = tw_mega_at(g, tw_mega_at(g, q, position, p->heads * p->head_dim * 4), at->head, p->head_dim * 4);
-    for (int i = 0; i < 2; i++) tw_st(b, (tw_attrs){.type = TW_T_f32}, tw_mega_at(g, row, index[i], 4), &y[i]);
+    for (int i = 0; i < 2; i++) tw_mega_put(g, tw_mega_at(g, row, index[i], 4), y[i], tag);
     tw_push_else(b);
     tw_val cache = tw_select(b, tw_eq(b, at->part, tw_i32(b, 1)), k, v);
     row = tw_mega_at(g, cache, at->head, p->max_seq * p->head_dim * es);
@@ -145,6 +153,11 @@ static void put_qkv(tw_mega_gen *g, const place *at, tw_val position, tw_val q, 
         tw_val x = y[i];
         if (t != TW_F32) x = tw_op_emit(b, t == TW_F16 ? TW_OP_cvt_f16_f32 : TW_OP_cvt_bf16_f32, x, TW_NONE, TW_NONE);
         tw_st(b, (tw_attrs){.type = tw_mega_element(t)}, tw_mega_at(g, row, index[i], es), &x);
+        if (!p->flags) continue;
+        /* This step's attention takes the same values from where they carry flags. */
+        tw_val fresh = tw_mega_at(g, g->arg[TW_MEGA_ARG_FRESH], at->part, p->kv_heads * p->head_dim * 4);
+        fresh = tw_add_imm(b, tw_mega_at(g, fresh, at->head, p->head_dim * 4), -p->kv_heads * p->head_dim * 4);
+        tw_mega_put(g, tw_mega_at(g, fresh, index[i], 4), tw_mega_to_f32(g, t, x), tag);
     }
     tw_pop(b);
 }
@@ -166,7 +179,7 @@ static void qkv(const rows *r) {
     const tw_mega_plan *p = g->p;
     tw_val q = tw_mega_address(g, TW_W_OUT), k = tw_mega_address(g, TW_W_K_CACHE), v = tw_mega_address(g, TW_W_V_CACHE);
     tw_val rope = tw_mega_address(g, TW_W_ROPE), from = tw_add(b, tw_mega_word(g, TW_W_FROM), r->s->first);
-    tw_val position, row, norms[2] = {{0}};
+    tw_val position, row, norms[2] = {{0}}, tag = tw_mega_tag(g, true, p->uses);
     for (int i = 0; i < 2 && p->qk_norm; i++) norms[i] = tw_mega_address(g, i ? TW_W_K_NORM : TW_W_Q_NORM);
     const tw_attrs two = {.type = TW_T_f32, .vec = 2, .space = TW_SPACE_shared};
     if (p->qk_norm) {
@@ -191,7 +204,7 @@ static void qkv(const rows *r) {
     index[1] = tw_select(b, at.turned, tw_add_imm(b, pair, p->rotated / 2), tw_add_imm(b, at.index, 1));
     if (p->qk_norm) norm_head(r, &at, row, position, index, norms, y);
     turn(g, rope, position, pair, at.turned, y);
-    put_qkv(g, &at, position, q, k, v, index, y);
+    put_qkv(g, &at, position, q, k, v, tag, index, y);
     tw_pop(b);
     tw_pop(b);
 }
@@ -208,17 +221,42 @@ static void push_rows(const rows *r, int rows_of_one, tw_val *position, tw_val *
     tw_push_if(b, tw_and(b, there, tw_lt(b, tw_mul_imm(b, *row, rows_of_one), r->s->rows)));
 }
 
+/* The writing before the one that a projection is. */
+static tw_val before_tag(tw_mega_gen *g) {
+    tw_builder *b = g->b;
+    if (!g->p->flags) return TW_NONE;
+    return tw_and(b, tw_add_imm(b, tw_mega_tag(g, true, g->p->uses_x), -1), tw_i32(b, 15));
+}
+
+void tw_mega_build_before(tw_mega_gen *g, tw_mega_sums *s) {
+    tw_builder *b = g->b;
+    tw_val out = tw_mega_address(g, TW_W_OUT), from = tw_mega_word(g, TW_W_FROM), count = tw_mega_word(g, TW_W_COUNT);
+    tw_val projects = tw_eq(b, s->kind, tw_i32(b, TW_MEGA_PROJECT));
+    tw_mega_words w = {.width = 1, .tag = before_tag(g), .at = {tw_mega_at(g, out, tw_add(b, from, g->thread), 4)}};
+    w.there[0] = tw_and(b, projects, tw_lt(b, g->thread, count));
+    tw_mega_poll(g, &w, 1);
+    s->before = tw_mega_word_f32(g, &w, 0, 0);
+}
+
 /* Adds to the residual stream. */
 static void project(const rows *r) {
     tw_mega_gen *g = r->g;
     tw_builder *b = g->b;
     tw_val out = tw_mega_address(g, TW_W_OUT), from = tw_add(b, tw_mega_word(g, TW_W_FROM), r->s->first), position, row;
+    tw_val tag = tw_mega_tag(g, true, g->p->uses_x), old = before_tag(g);
     push_rows(r, 1, &position, &row);
-    tw_val at = tw_mega_at(g, tw_mega_at(g, out, position, g->p->dim * 4), tw_add(b, from, row), 4), y[1];
-    tw_val x = tw_ld(b, (tw_attrs){.type = TW_T_f32, .cache = TW_CACHE_cg}, at);
+    tw_val at = tw_mega_at(g, tw_mega_at(g, out, position, g->p->dim * 4), tw_add(b, from, row), 4), y[1], x;
+    if (g->p->flags) {
+        tw_mega_words w = {.width = 1, .tag = old, .at = {at}};
+        tw_val known = tw_and(b, tw_eq(b, r->s->first, tw_i32(b, 0)), tw_eq(b, row, g->thread));
+        w.there[0] = tw_not(b, known);
+        tw_mega_poll(g, &w, 1);
+        x = tw_select(b, known, r->s->before, tw_mega_word_f32(g, &w, 0, 0));
+    } else {
+        x = tw_ld(b, (tw_attrs){.type = TW_T_f32, .cache = TW_CACHE_cg}, at);
+    }
     join(r, row, position, tw_f32(b, 1), 1, y);
-    x = tw_add(b, x, y[0]);
-    tw_st(b, (tw_attrs){.type = TW_T_f32}, at, &x);
+    tw_mega_put(g, at, tw_add(b, x, y[0]), tag);
     tw_pop(b);
     tw_pop(b);
 }
@@ -228,7 +266,7 @@ static void ffn(const rows *r) {
     tw_mega_gen *g = r->g;
     tw_builder *b = g->b;
     tw_val out = tw_mega_address(g, TW_W_OUT), from = tw_add(b, tw_mega_word(g, TW_W_FROM), r->s->first), position, row;
-    tw_val width = tw_mega_word(g, TW_W_SLOT);
+    tw_val width = tw_mega_word(g, TW_W_SLOT), tag = tw_mega_tag(g, true, g->p->uses);
     push_rows(r, 2, &position, &row);
     tw_val unit = tw_shr(b, row, 3), within = tw_rem(b, row, TW_MEGA_ROWS);
     tw_val gate_row = tw_add(b, tw_mul_imm(b, unit, 2 * TW_MEGA_ROWS), within), gate[1], up[1];
@@ -239,7 +277,7 @@ static void ffn(const rows *r) {
     tw_val h = tw_op_emit(b, TW_OP_div_f32, gate[0], tw_add(b, e, tw_f32(b, 1)), TW_NONE);
     h = tw_mul(b, h, up[0]);
     tw_val at = tw_op_emit(b, TW_OP_mad_wide_s32, position, tw_mul_imm(b, width, 4), out);
-    tw_st(b, (tw_attrs){.type = TW_T_f32}, tw_mega_at(g, at, tw_add(b, from, row), 4), &h);
+    tw_mega_put(g, tw_mega_at(g, at, tw_add(b, from, row), 4), h, tag);
     tw_pop(b);
     tw_pop(b);
 }

@@ -15,8 +15,8 @@ typedef struct tw_mega_gen {
     tw_val step, epoch, pos;           /* i32, of the step */
     tw_val record;                     /* this lane's word of the record */
     tw_val slot, phase;                /* variables: the stage of the ring that comes next, and its barrier's phase */
-    tw_val trace; /* of the current record; none: not traced */
-    tw_val index; /* of the current record */
+    tw_val trace;                      /* of the current record; none: not traced */
+    tw_val index;                      /* of the current record */
     tw_val gave_up;                    /* variable, lane 0's: the machine was aborted, so nothing is waited for */
 } tw_mega_gen;
 
@@ -41,6 +41,21 @@ tw_type tw_mega_element(tw_dtype t);
 
 /* Until what the instruction waits for is there: every builder calls it, as late as it can. */
 void tw_mega_wait(tw_mega_gen *g);
+
+/* Where data is its own flag (plan.flags; the tag is nothing otherwise): the number of the writing that the instruction
+   reads or writes, of a buffer that a step writes `uses` times; writing an element with it; and reading elements, over
+   and over, until all have it. */
+tw_val tw_mega_tag(tw_mega_gen *g, bool writes, int uses);
+void tw_mega_put(tw_mega_gen *g, tw_val address, tw_val x, tw_val tag);
+enum { TW_MEGA_WORDS = 24 };
+typedef struct tw_mega_words {
+    int width; /* elements at each address: 1, 2 or 4 */
+    tw_val tag;
+    tw_val at[TW_MEGA_WORDS], there[TW_MEGA_WORDS];
+    tw_val word[TW_MEGA_WORDS][4]; /* variables */
+} tw_mega_words;
+void tw_mega_poll(tw_mega_gen *g, tw_mega_words *x, int n);
+tw_val tw_mega_word_f32(tw_mega_gen *g, const tw_mega_words *x, int i, int e);
 /* The clock, where the plan traces. */
 void tw_mega_mark(tw_mega_gen *g, int mark);
 
@@ -48,13 +63,17 @@ void tw_mega_mark(tw_mega_gen *g, int mark);
 void tw_mega_build_producer(tw_mega_gen *g, tw_val tape, tw_val stages);
 int tw_mega_feeders(const tw_mega_plan *p); /* lanes that arrive for a stage */
 void tw_mega_build_product(tw_mega_gen *g, tw_val kind);
-/* What becomes of a group's sums: rows `first` (counted from the instruction's) and on, `rows` of them, of `n` positions.
-   `part`: address of the warps' parts; `scale`: of a position's sums of squares, where it is normed. */
+/* What becomes of a group's sums: rows `first` (counted from the instruction's) and on, `rows` of them, of `n`
+   positions. `part`: address of the warps' parts; `scale`: of a position's sums of squares, where it is normed. */
 typedef struct tw_mega_sums {
     tw_val kind, part, first, rows, positions, columns, normed;
+    tw_val factor;         /* plan.flags: the norm's, known already */
+    tw_val before;         /* plan.flags: this thread's row of what a projection adds to, in the first group */
     tw_val best, best_row; /* variables of the head */
 } tw_mega_sums;
 void tw_mega_build_epilogue(tw_mega_gen *g, const tw_mega_sums *s);
+void tw_mega_build_factor(tw_mega_gen *g, const tw_mega_sums *s); /* sets s->factor from the squares; position 0's */
+void tw_mega_build_before(tw_mega_gen *g, tw_mega_sums *s);       /* sets s->before */
 void tw_mega_build_best(tw_mega_gen *g, const tw_mega_sums *s);
 void tw_mega_build_attend(tw_mega_gen *g);
 void tw_mega_build_merge(tw_mega_gen *g);

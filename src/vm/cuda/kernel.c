@@ -77,45 +77,121 @@ static void give_up(tw_mega_gen *g, tw_val record, tw_val counter, tw_val target
     tw_pop(b);
 }
 
-/* One thread polls, since many would keep the memory from those who arrive; the others meet it. Once in a while it looks
-   whether the machine was aborted. */
+/* Once in a while a waiting thread looks whether the machine was aborted; in the end it aborts it. */
+static void count_poll(tw_mega_gen *g, tw_val polls, tw_val counter, tw_val target, tw_val seen) {
+    tw_builder *b = g->b;
+    const int most = g->p->tuning.spin_limit, look_after = most < LOOK ? most : LOOK;
+    tw_op_to(b, polls, TW_OP_add_i32, polls, tw_i32(b, 1), TW_NONE);
+    tw_push_if(b, tw_eq(b, tw_rem(b, polls, look_after), tw_i32(b, 0)));
+    tw_attrs look = {.type = TW_T_i32, .order = TW_ORDER_relaxed, .scope = TW_SCOPE_gpu};
+    tw_assign(b, g->gave_up, tw_ld(b, look, g->arg[TW_MEGA_ARG_ABORT]));
+    tw_push_if(b, tw_le(b, tw_i32(b, g->p->tuning.spin_limit), polls));
+    give_up(g, g->index, counter, target, seen);
+    tw_pop(b);
+    tw_pop(b);
+}
+
+/* One thread polls, since many would keep the memory from those who arrive; the others meet it. */
 void tw_mega_wait(tw_mega_gen *g) {
     tw_builder *b = g->b;
-    tw_val record = g->index;
-    tw_val counter = tw_mega_word(g, TW_W_WAIT);
-    tw_val target = tw_mul(b, tw_mega_word(g, TW_W_THRESHOLD), g->epoch);
-    tw_val waits = tw_le(b, tw_i32(b, 0), counter);
-    tw_push_if(b, tw_and(b, waits, tw_eq(b, g->thread, tw_i32(b, 0))));
-    tw_val at = tw_mega_at(g, g->arg[TW_MEGA_ARG_COUNTERS], counter, 1);
+    tw_val word = tw_mega_word(g, TW_W_WAIT), waits = tw_le(b, tw_i32(b, 0), word);
+    tw_val counter = tw_and(b, word, tw_i32(b, 0xffff)), target = tw_mul(b, tw_shr(b, word, 16), g->epoch);
+    tw_push_if(b, waits);
+    tw_push_if(b, tw_eq(b, g->thread, tw_i32(b, 0)));
+    tw_val at = tw_mega_at(g, g->arg[TW_MEGA_ARG_COUNTERS], counter, TW_MEGA_COUNTER);
     tw_val polls = tw_var_of(b, tw_i32(b, 0)), seen = tw_var_of(b, tw_i32(b, 0));
     tw_push_while(b);
     tw_attrs poll = {.type = TW_T_i32, .order = TW_ORDER_acquire, .scope = TW_SCOPE_gpu};
     tw_ld_vec(b, poll, at, &seen);
     tw_val early = tw_lt(b, tw_sub(b, seen, target), tw_i32(b, 0));
     tw_push_while_body(b, tw_and(b, early, tw_eq(b, g->gave_up, tw_i32(b, 0))));
-    tw_op_to(b, polls, TW_OP_add_i32, polls, tw_i32(b, 1), TW_NONE);
-    tw_push_if(b, tw_eq(b, tw_rem(b, polls, g->p->tuning.spin_limit < LOOK ? g->p->tuning.spin_limit : LOOK), tw_i32(b, 0)));
-    tw_attrs look = {.type = TW_T_i32, .order = TW_ORDER_relaxed, .scope = TW_SCOPE_gpu};
-    tw_assign(b, g->gave_up, tw_ld(b, look, g->arg[TW_MEGA_ARG_ABORT]));
-    tw_push_if(b, tw_le(b, tw_i32(b, g->p->tuning.spin_limit), polls));
-    give_up(g, record, counter, target, seen);
-    tw_pop(b);
-    tw_pop(b);
+    count_poll(g, polls, counter, target, seen);
     tw_pop(b);
     tw_pop(b);
     tw_mega_barrier(g);
+    tw_pop(b);
     tw_mega_mark(g, 1);
+}
+
+/* ---- data as its own flag: the last four bits of an element are the number of its writing */
+
+static const tw_attrs flagged = {.type = TW_T_i32, .order = TW_ORDER_relaxed, .scope = TW_SCOPE_gpu};
+
+tw_val tw_mega_tag(tw_mega_gen *g, bool writes, int uses) {
+    tw_builder *b = g->b;
+    if (!g->p->flags) return TW_NONE;
+    tw_val word = tw_mega_word(g, TW_W_USES);
+    tw_val use = writes ? tw_shr(b, word, 16) : tw_and(b, word, tw_i32(b, 0xffff));
+    tw_val before = tw_mul_imm(b, tw_add_imm(b, g->epoch, -1), uses);
+    return tw_and(b, tw_add_imm(b, tw_add(b, before, use), 1), tw_i32(b, 15));
+}
+
+void tw_mega_put(tw_mega_gen *g, tw_val address, tw_val x, tw_val tag) {
+    tw_builder *b = g->b;
+    if (!g->p->flags) {
+        tw_st(b, (tw_attrs){.type = TW_T_f32}, address, &x);
+        return;
+    }
+    tw_val bits = tw_add_imm(b, tw_bitcast(b, TW_T_i32, x), 8);
+    bits = tw_or(b, tw_and(b, bits, tw_i32(b, ~15)), tag);
+    tw_st(b, flagged, address, &bits);
+}
+
+static tw_val stale(tw_mega_gen *g, const tw_mega_words *x, int i) {
+    tw_builder *b = g->b;
+    tw_val wrong = TW_NONE;
+    for (int e = 0; e < x->width; e++) {
+        tw_val one = tw_xor(b, x->word[i][e], x->tag);
+        wrong = e ? tw_or(b, wrong, one) : one;
+    }
+    wrong = tw_ne(b, tw_and(b, wrong, tw_i32(b, 15)), tw_i32(b, 0));
+    return tw_and(b, x->there[i], wrong);
+}
+
+void tw_mega_poll(tw_mega_gen *g, tw_mega_words *x, int n) {
+    tw_builder *b = g->b;
+    tw_attrs how = flagged;
+    how.vec = x->width;
+    tw_val again[TW_MEGA_WORDS], any = TW_NONE, polls = tw_var_of(b, tw_i32(b, 0));
+    for (int i = 0; i < n; i++)
+        for (int e = 0; e < x->width; e++) x->word[i][e] = tw_var_of(b, x->tag);
+    for (int i = 0; i < n; i++) {
+        tw_push_if(b, x->there[i]);
+        tw_ld_vec(b, how, x->at[i], x->word[i]);
+        tw_pop(b);
+    }
+    tw_push_while(b);
+    for (int i = 0; i < n; i++) {
+        again[i] = stale(g, x, i);
+        any = i ? tw_or(b, any, again[i]) : again[i];
+    }
+    tw_push_while_body(b, tw_and(b, any, tw_eq(b, g->gave_up, tw_i32(b, 0))));
+    for (int i = 0; i < n; i++) {
+        tw_push_if(b, stale(g, x, i));
+        tw_ld_vec(b, how, x->at[i], x->word[i]);
+        tw_pop(b);
+    }
+    count_poll(g, polls, tw_i32(b, -1), x->tag, tw_and(b, x->word[0][0], tw_i32(b, 15)));
+    tw_pop(b);
+}
+
+tw_val tw_mega_word_f32(tw_mega_gen *g, const tw_mega_words *x, int i, int e) {
+    tw_val bits = tw_and(g->b, x->word[i][e], tw_i32(g->b, ~15));
+    return tw_bitcast(g->b, TW_T_f32, bits);
 }
 
 /* Everything this block wrote becomes visible with the arrival. */
 static void arrive(tw_mega_gen *g) {
     tw_builder *b = g->b;
-    tw_val counter = tw_mega_word(g, TW_W_ARRIVE);
+    tw_val counter = tw_mega_word(g, TW_W_ARRIVE), arrives = tw_le(b, tw_i32(b, 0), counter);
+    if (!g->p->flags) arrives = tw_le(b, tw_i32(b, -1), counter); /* the barrier is needed all the same */
+    tw_push_if(b, arrives);
     tw_mega_barrier(g);
     tw_val leads = tw_eq(b, g->thread, tw_i32(b, 0));
     tw_push_if(b, tw_and(b, leads, tw_le(b, tw_i32(b, 0), counter)));
     tw_attrs at = {.rmw = TW_RMW_add, .type = TW_T_i32, .order = TW_ORDER_release, .scope = TW_SCOPE_gpu};
     tw_red(b, at, tw_mega_at(g, g->arg[TW_MEGA_ARG_COUNTERS], counter, 1), (tw_val[]){tw_i32(b, 1)});
+    tw_pop(b);
     tw_pop(b);
 }
 
@@ -146,7 +222,7 @@ static void build_embed(tw_mega_gen *g) {
     const tw_dtype t = g->p->embed;
     tw_val from = tw_mega_word(g, TW_W_FROM), count = tw_mega_word(g, TW_W_COUNT);
     tw_val tokens = tw_mega_address(g, TW_W_IN), table = tw_mega_address(g, TW_W_NORM);
-    tw_val x = tw_mega_address(g, TW_W_OUT);
+    tw_val x = tw_mega_address(g, TW_W_OUT), tag = tw_mega_tag(g, true, g->p->uses_x);
     tw_mega_wait(g);
     tw_mega_mark(g, 2);
     tw_val position = tw_push_for(b, tw_i32(b, 0), g->arg[TW_MEGA_ARG_N], tw_i32(b, 1), false);
@@ -156,7 +232,7 @@ static void build_embed(tw_mega_gen *g) {
     tw_val at = tw_mega_at(g, tw_mega_at(g, table, token, row), column, (int64_t)tw_dtype_bits(t) / 8);
     tw_val v = tw_mega_to_f32(g, t, tw_ld(b, (tw_attrs){.type = tw_mega_element(t), .cache = TW_CACHE_nc}, at));
     tw_val to = tw_mega_at(g, tw_mega_at(g, x, position, g->p->dim * 4), column, 4);
-    tw_st(b, (tw_attrs){.type = TW_T_f32}, to, &v);
+    tw_mega_put(g, to, v, tag);
     tw_pop(b);
     tw_pop(b);
 }
@@ -256,12 +332,18 @@ static void declare(tw_mega_gen *g) {
         int align;
         bool read_only;
     } parameters[TW_MEGA_ARGS] = {
-        [TW_MEGA_ARG_WORKERS] = {"workers", TW_T_none, 32, true}, [TW_MEGA_ARG_COUNTERS] = {"counters", TW_T_none, 128, false},
-        [TW_MEGA_ARG_TOKENS] = {"tokens", TW_T_none, 4, true},    [TW_MEGA_ARG_ANGLES] = {"angles", TW_T_none, 4, true},
-        [TW_MEGA_ARG_OUT] = {"out", TW_T_none, 4, false},         [TW_MEGA_ARG_ABORT] = {"abort", TW_T_none, 32, false},
+        [TW_MEGA_ARG_WORKERS] = {"workers", TW_T_none, 32, true},
+        [TW_MEGA_ARG_COUNTERS] = {"counters", TW_T_none, 128, false},
+        [TW_MEGA_ARG_TOKENS] = {"tokens", TW_T_none, 4, true},
+        [TW_MEGA_ARG_ANGLES] = {"angles", TW_T_none, 4, true},
+        [TW_MEGA_ARG_OUT] = {"out", TW_T_none, 4, false},
+        [TW_MEGA_ARG_ABORT] = {"abort", TW_T_none, 32, false},
         [TW_MEGA_ARG_TRACE] = {"trace", TW_T_none, 8, false},
-        [TW_MEGA_ARG_POS] = {"pos", TW_T_i32, 0, false},          [TW_MEGA_ARG_N] = {"n", TW_T_i32, 0, false},
-        [TW_MEGA_ARG_STEPS] = {"steps", TW_T_i32, 0, false},      [TW_MEGA_ARG_EPOCH] = {"epoch", TW_T_i32, 0, false},
+        [TW_MEGA_ARG_FRESH] = {"fresh", TW_T_none, 4, false},
+        [TW_MEGA_ARG_POS] = {"pos", TW_T_i32, 0, false},
+        [TW_MEGA_ARG_N] = {"n", TW_T_i32, 0, false},
+        [TW_MEGA_ARG_STEPS] = {"steps", TW_T_i32, 0, false},
+        [TW_MEGA_ARG_EPOCH] = {"epoch", TW_T_i32, 0, false},
     };
     for (int i = 0; i < TW_MEGA_ARGS; i++)
         g->arg[i] = parameters[i].type == TW_T_none

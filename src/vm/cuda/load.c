@@ -77,6 +77,21 @@ static tw_status weight(tw_cuda_vm *vm, const tw_schedule *s, int at, bool table
     return TW_OK;
 }
 
+static tw_status zeroed(tw_cuda_vm *vm, const void *owner, const char *name, size_t bytes, uint64_t *out,
+                        tw_diag *diag) {
+    void *zeros = calloc(1, bytes);
+    if (!zeros) return tw_fail_memory(diag);
+    tw_status st = tw_mega_alloc(vm, owner, name, zeros, bytes, false, out, diag);
+    free(zeros);
+    return st;
+}
+
+/* What carries its own flags begins with the number that no writing has yet. */
+static tw_status new_buffer(tw_cuda_vm *vm, tw_mega_program *p, const tw_buffer *b, uint64_t *out, tw_diag *diag) {
+    if (p->plan.flags && b->kind == TW_BUFFER_ACTIVATION) return zeroed(vm, p, b->name, buffer_size(b), out, diag);
+    return tw_mega_alloc(vm, p, b->name, NULL, buffer_size(b), false, out, diag);
+}
+
 static tw_status make_buffers(tw_cuda_vm *vm, tw_mega_program *p, tw_diag *diag) {
     const tw_schedule *s = p->s;
     p->buffer = tw_arena_array(&vm->arena, (size_t)s->n_buffers + 1, sizeof *p->buffer);
@@ -86,9 +101,10 @@ static tw_status make_buffers(tw_cuda_vm *vm, tw_mega_program *p, tw_diag *diag)
         if (b->kind == TW_BUFFER_KV)
             st = cache(vm, b, &p->buffer[i], diag);
         else if (b->kind != TW_BUFFER_WEIGHT)
-            st = tw_mega_alloc(vm, p, b->name, NULL, buffer_size(b), false, &p->buffer[i], diag);
+            st = new_buffer(vm, p, b, &p->buffer[i], diag);
     }
-    return st;
+    const size_t fresh = 2 * (size_t)(p->plan.kv_heads * p->plan.head_dim) * 4;
+    return st == TW_OK && p->plan.flags ? zeroed(vm, p, "fresh", fresh, &p->fresh, diag) : st;
 }
 
 /* ---- records */
@@ -118,7 +134,9 @@ static const struct {
 } layout[TW_OP_COUNT] = {
     [TW_OP_INPUT] = {TW_MEGA_INPUT, {{TW_W_OUT, TW_INPUT_TOKENS, 0, 0}, {TW_W_ROPE, TW_INPUT_ROPE, 0, 0}}, 2},
     [TW_OP_EMBED] = {TW_MEGA_EMBED,
-                     {{TW_W_IN, TW_EMBED_TOKENS, 0, 0}, {TW_W_NORM, TW_EMBED_TABLE, 1, 1}, {TW_W_OUT, TW_EMBED_X, 0, 0}},
+                     {{TW_W_IN, TW_EMBED_TOKENS, 0, 0},
+                      {TW_W_NORM, TW_EMBED_TABLE, 1, 1},
+                      {TW_W_OUT, TW_EMBED_X, 0, 0}},
                      3},
     [TW_OP_QKV] = {TW_MEGA_QKV,
                    {{TW_W_IN, TW_QKV_X, 0, 0},
@@ -131,7 +149,9 @@ static const struct {
                     {TW_W_ROPE, TW_QKV_ROPE, 0, 0}},
                    8},
     [TW_OP_ATTEND] = {TW_MEGA_ATTEND,
-                      {{TW_W_IN, TW_ATTEND_Q, 0, 0}, {TW_W_K_CACHE, TW_ATTEND_K, 0, 0}, {TW_W_V_CACHE, TW_ATTEND_V, 0, 0}},
+                      {{TW_W_IN, TW_ATTEND_Q, 0, 0},
+                       {TW_W_K_CACHE, TW_ATTEND_K, 0, 0},
+                       {TW_W_V_CACHE, TW_ATTEND_V, 0, 0}},
                       3},
     [TW_OP_MERGE] = {TW_MEGA_MERGE, {{TW_W_IN, TW_MERGE_PART, 0, 0}, {TW_W_OUT, TW_MERGE_OUT, 0, 0}}, 2},
     [TW_OP_PROJECT] = {TW_MEGA_PROJECT, {{TW_W_IN, TW_PROJECT_IN, 0, 0}, {TW_W_OUT, TW_PROJECT_X, 0, 0}}, 2},
@@ -173,8 +193,7 @@ static tw_status write_record(tw_cuda_vm *vm, const tw_mega_program *p, const tw
         record[TW_W_STAGES] = (int32_t)q[TW_ATTEND_SPLIT];
         record[TW_W_CHUNKS] = (int32_t)q[TW_ATTEND_SPLITS];
         record[TW_W_K] = (int32_t)q[TW_ATTEND_WINDOW];
-        put_address(record, TW_W_OUT,
-                    p->buffer[in->operand[q[TW_ATTEND_SPLITS] > 1 ? TW_ATTEND_PART : TW_ATTEND_OUT]]);
+        put_address(record, TW_W_OUT, p->buffer[in->operand[q[TW_ATTEND_SPLITS] > 1 ? TW_ATTEND_PART : TW_ATTEND_OUT]]);
     } else if (in->op == TW_OP_MERGE) {
         record[TW_W_CHUNKS] = (int32_t)q[TW_MERGE_SPLITS];
     } else if (in->op == TW_OP_FFN) {
@@ -196,7 +215,8 @@ typedef struct loading {
     tw_cuda_vm *vm;
     tw_mega_program *p;
     tw_mega_worker *workers;
-    int32_t **records; /* [worker]: complete but for what the tape adds */
+    int32_t **records;       /* [worker]: complete but for what the tape adds */
+    const tw_instr **stages; /* [counter] */
     _Atomic int next;
     _Atomic bool failed;
     tw_status status;
@@ -385,6 +405,17 @@ static tw_status load_all(loading *l, tw_diag *diag) {
     return l->status;
 }
 
+/* Only what happens once a token goes by counters: the token's own way, and the first layer's wait, which also orders
+   the caches of the step before. */
+static void use_flags(const loading *l, const tw_instr *in, int32_t *record) {
+    int reads, writes;
+    tw_mega_uses(l->p->s, in, l->stages, &reads, &writes);
+    record[TW_W_USES] = reads | writes << 16;
+    const bool first = in->op == TW_OP_QKV && reads == 0;
+    if (in->op != TW_OP_EMBED && in->op != TW_OP_OUTPUT && in->op != TW_OP_INPUT && !first) record[TW_W_WAIT] = -1;
+    if (in->op != TW_OP_EMBED && in->op != TW_OP_HEAD && in->op != TW_OP_INPUT) record[TW_W_ARRIVE] = -1;
+}
+
 static tw_status make_records(loading *l, int worker, tw_diag *diag) {
     tw_mega_program *p = l->p;
     const tw_worker *w = &p->s->workers[worker];
@@ -398,9 +429,9 @@ static tw_status make_records(loading *l, int worker, tw_diag *diag) {
         for (int j = 0; j < records_of(in); j++, record += TW_MEGA_RECORD / 4) {
             const bool last = j == records_of(in) - 1;
             record[TW_W_KIND] = TW_MEGA_WAIT;
-            record[TW_W_WAIT] = j < in->n_waits ? in->waits[j].counter * TW_MEGA_COUNTER : -1;
-            record[TW_W_THRESHOLD] = j < in->n_waits ? (int32_t)in->waits[j].threshold : 0;
+            record[TW_W_WAIT] = j < in->n_waits ? in->waits[j].counter | (int32_t)in->waits[j].threshold << 16 : -1;
             record[TW_W_ARRIVE] = last && in->arrive >= 0 ? in->arrive * TW_MEGA_COUNTER : -1;
+            if (p->plan.flags) use_flags(l, in, record);
             if (last) st = write_record(l->vm, p, in, record, diag);
             *kind++ = record[TW_W_KIND];
         }
@@ -414,14 +445,17 @@ tw_status tw_mega_load(tw_cuda_vm *vm, tw_mega_program *p, tw_diag *diag) {
     tw_status st = make_buffers(vm, p, diag);
     l.workers = calloc((size_t)s->n_workers, sizeof *l.workers);
     l.records = calloc((size_t)s->n_workers, sizeof *l.records);
+    l.stages = calloc((size_t)s->n_counters + 1, sizeof *l.stages);
+    if (l.stages) tw_mega_stages_of(s, l.stages);
     const size_t lines = ((size_t)s->n_counters + 1) * TW_MEGA_COUNTER;
     void *zeros = calloc(1, lines);
     p->kinds = calloc((size_t)s->n_workers * (size_t)p->plan.trace_records + 1, sizeof *p->kinds);
-    if (st == TW_OK && (!l.workers || !l.records || !zeros || !p->kinds)) st = tw_fail_memory(diag);
+    if (st == TW_OK && (!l.workers || !l.records || !zeros || !p->kinds || !l.stages)) st = tw_fail_memory(diag);
     for (int w = 0; w < s->n_workers && st == TW_OK; w++) st = make_records(&l, w, diag);
     if (st == TW_OK) st = load_all(&l, diag);
     if (st == TW_OK)
-        st = tw_mega_alloc(vm, p, "workers", l.workers, (size_t)s->n_workers * sizeof *l.workers, true, &p->workers, diag);
+        st = tw_mega_alloc(vm, p, "workers", l.workers, (size_t)s->n_workers * sizeof *l.workers, true, &p->workers,
+                           diag);
     if (st == TW_OK) st = tw_mega_alloc(vm, p, "counters", zeros, lines, false, &p->counters, diag);
     if (st == TW_OK) st = tw_mega_alloc(vm, p, "abort", zeros, sizeof(tw_mega_abort), false, &p->abort, diag);
     for (int w = 0; w < s->n_workers && st == TW_OK; w++) {
@@ -431,6 +465,7 @@ tw_status tw_mega_load(tw_cuda_vm *vm, tw_mega_program *p, tw_diag *diag) {
     for (int w = 0; l.records && w < s->n_workers; w++) free(l.records[w]);
     free(l.records);
     free(l.workers);
+    free(l.stages);
     free(zeros);
     return st;
 }

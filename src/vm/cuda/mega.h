@@ -22,8 +22,8 @@
 #include "vm/cuda/vm.h"
 
 enum {
-    TW_MEGA_PIECE = 512,  /* bytes */
-    TW_MEGA_ROWS = 8,     /* of a unit */
+    TW_MEGA_PIECE = 512, /* bytes */
+    TW_MEGA_ROWS = 8,    /* of a unit */
     TW_MEGA_PART_ROWS = 128,
     TW_MEGA_HEADS = 4,    /* query heads that attention takes at once */
     TW_MEGA_RECORD = 128, /* bytes of an instruction's record */
@@ -33,9 +33,9 @@ enum {
 typedef struct tw_mega_format {
     tw_dtype dtype;
     int group;
-    int depth;      /* columns of a piece */
-    int steps;      /* of the tensor cores' k, 16, a piece takes */
-    bool half;      /* multiplied as f16, else as bf16 */
+    int depth;       /* columns of a piece */
+    int steps;       /* of the tensor cores' k, 16, a piece takes */
+    bool half;       /* multiplied as f16, else as bf16 */
     int scale_bytes; /* of a piece, behind the stage's pieces; 0: a scale a row, or none */
 } tw_mega_format;
 bool tw_mega_format_of(tw_dtype dtype, int group, tw_mega_format *f); /* false: there is none */
@@ -68,11 +68,18 @@ typedef struct tw_mega_plan {
     int n_workers;
     bool trace;
     int trace_records;
+    /* Data as its own flag: how often a step writes x, and each of the other activations. */
+    bool flags;
+    int uses_x, uses;
 } tw_mega_plan;
 
 /* From a checked schedule: TW_ERR_UNSUPPORTED with the reason when the machine does not cover it. */
 tw_status tw_mega_plan_of(tw_mega_plan *p, const tw_schedule *s, const tw_model *m, const tw_target *t,
                           const tw_cuda_vm_tuning *tuning, tw_diag *diag);
+/* With plan.flags: the how-manieth writing in its step what the instruction reads and writes is, from 0. */
+void tw_mega_uses(const tw_schedule *s, const tw_instr *in, const tw_instr *const *of, int *reads, int *writes);
+/* Fills of[counter] with an instruction that arrives there; false where they are of several kinds. */
+bool tw_mega_stages_of(const tw_schedule *s, const tw_instr **of);
 void tw_mega_shape_of(const tw_mega_plan *p, const tw_schedule *s, const tw_instr *in, tw_mega_shape *out);
 bool tw_mega_has_tape(tw_op op);
 const tw_mega_format *tw_mega_format_for(const tw_mega_plan *p, tw_op op);
@@ -104,11 +111,11 @@ typedef enum tw_mega_kind {
 
 enum {
     TW_W_KIND,
-    TW_W_WAIT, /* bytes from the counters' start; -1: none */
-    TW_W_THRESHOLD,
-    TW_W_ARRIVE,
-    TW_W_FROM,  /* qkv, project, ffn, head, embed: rows; attend, merge: heads */
-    TW_W_COUNT, /* of those */
+    TW_W_WAIT,   /* the counter's number, and above 16 bits of it the threshold; -1: none */
+    TW_W_USES,   /* plan.flags: of what it reads and, above 16 bits of that, of what it writes: see tw_mega_uses */
+    TW_W_ARRIVE, /* bytes from the counters' start; -1: none */
+    TW_W_FROM,   /* qkv, project, ffn, head, embed: rows; attend, merge: heads */
+    TW_W_COUNT,  /* of those */
     TW_W_UNITS,
     TW_W_GROUP,  /* units of a group */
     TW_W_STAGES, /* of a unit in a chunk; attend: the split */
@@ -148,6 +155,7 @@ enum {
     TW_MEGA_ARG_OUT,      /* i32[steps]: most likely tokens */
     TW_MEGA_ARG_ABORT,    /* tw_mega_abort, its flag 0 */
     TW_MEGA_ARG_TRACE,    /* i64[workers][trace_records][TW_MEGA_MARKS]: clocks; unused without plan.trace */
+    TW_MEGA_ARG_FRESH,    /* f32[2][kv_heads * head_dim]: the step's keys and values; unused without plan.flags */
     TW_MEGA_ARG_POS,
     TW_MEGA_ARG_N,     /* positions of the step */
     TW_MEGA_ARG_STEPS, /* more than one: greedy, of one position each */

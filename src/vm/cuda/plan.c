@@ -3,6 +3,7 @@
 #include "base/diag.h"
 #include "vm/cuda/mega.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { LINE = 128, CHUNK_BYTES = 72 << 10, SMALL = 128 << 10 /* a block's shared memory: not for large stages */ };
@@ -38,10 +39,7 @@ const tw_mega_format *tw_mega_format_for(const tw_mega_plan *p, tw_op op) {
 }
 
 static int first_matrix(tw_op op) {
-    return op == TW_OP_QKV       ? TW_QKV_WQ
-           : op == TW_OP_PROJECT ? TW_PROJECT_W
-           : op == TW_OP_FFN     ? TW_FFN_UP
-                                 : TW_HEAD_W;
+    return op == TW_OP_QKV ? TW_QKV_WQ : op == TW_OP_PROJECT ? TW_PROJECT_W : op == TW_OP_FFN ? TW_FFN_UP : TW_HEAD_W;
 }
 
 void tw_mega_shape_of(const tw_mega_plan *p, const tw_schedule *s, const tw_instr *in, tw_mega_shape *out) {
@@ -74,7 +72,8 @@ static tw_status covered(const tw_model *m, tw_diag *diag) {
     if (m->activation != TW_ACT_SILU) return refuse(diag, "activations other than SiLU");
     if (m->rope.kind == TW_ROPE_NONE) return refuse(diag, "models without rope");
     if (m->head_dim % 8 || m->head_dim > TW_MEGA_PART_ROWS) return refuse(diag, "heads of this size");
-    if (m->dim % 4 || m->ffn_dim % 4 || m->n_heads * m->head_dim % 4) return refuse(diag, "sizes that 4 does not divide");
+    if (m->dim % 4 || m->ffn_dim % 4 || m->n_heads * m->head_dim % 4)
+        return refuse(diag, "sizes that 4 does not divide");
     for (int64_t i = 0; i < m->n_layers; i++)
         if (!m->layers[i].gate.weight.rows) return refuse(diag, "layers without a gate");
     return TW_OK;
@@ -151,6 +150,117 @@ static tw_status divide(tw_mega_plan *p, tw_diag *diag) {
     return TW_OK;
 }
 
+/* ---- data as its own flag */
+
+/* The activation that an instruction hands on, and the one that it waits for; -1: none. */
+static int written(const tw_instr *in) {
+    switch (in->op) {
+    case TW_OP_EMBED:
+        return in->operand[TW_EMBED_X];
+    case TW_OP_QKV:
+        return in->operand[TW_QKV_Q];
+    case TW_OP_ATTEND:
+        return in->operand[in->param[TW_ATTEND_SPLITS] > 1 ? TW_ATTEND_PART : TW_ATTEND_OUT];
+    case TW_OP_MERGE:
+        return in->operand[TW_MERGE_OUT];
+    case TW_OP_PROJECT:
+        return in->operand[TW_PROJECT_X];
+    case TW_OP_FFN:
+        return in->operand[TW_FFN_H];
+    default:
+        return -1;
+    }
+}
+
+static int awaited(const tw_instr *in) {
+    switch (in->op) {
+    case TW_OP_QKV:
+        return in->operand[TW_QKV_X];
+    case TW_OP_ATTEND:
+        return in->operand[TW_ATTEND_Q];
+    case TW_OP_MERGE:
+        return in->operand[TW_MERGE_PART];
+    case TW_OP_PROJECT:
+        return in->operand[TW_PROJECT_IN];
+    case TW_OP_FFN:
+        return in->operand[TW_FFN_X];
+    case TW_OP_HEAD:
+        return in->operand[TW_HEAD_X];
+    default:
+        return -1;
+    }
+}
+
+/* Of each counter an instruction that arrives there; false when those are of several kinds. */
+static bool stages_of(const tw_schedule *s, const tw_instr **of) {
+    for (int w = 0; w < s->n_workers; w++)
+        for (int i = 0; i < s->workers[w].count; i++) {
+            const tw_instr *in = &s->workers[w].list[i];
+            if (in->arrive < 0) continue;
+            const tw_instr *known = of[in->arrive];
+            if (known && (known->op != in->op || written(known) != written(in) || awaited(known) != awaited(in)))
+                return false;
+            of[in->arrive] = in;
+        }
+    for (int c = 0; c < s->n_counters; c++)
+        if (!of[c]) return false;
+    return true;
+}
+
+/* How many of the counters below `below` stand for a writing of the buffer. */
+static int writings(const tw_instr *const *of, int below, int buffer) {
+    int n = 0;
+    for (int c = 0; c < below; c++) n += written(of[c]) == buffer;
+    return n;
+}
+
+/* Whether the stages follow one another as lowering makes them: input, embed, then layers of qkv, attend, merge or not,
+   project, ffn, project, then the head and output. So every stage reads all of what the one before it wrote, directly
+   or through others, so that data which is there proves that nobody reads any more what it replaces. */
+static bool usual_order(const tw_instr *const *of, int n, int *layers) {
+    int at = 0;
+    *layers = 0;
+    if (n < 3 || of[at++]->op != TW_OP_INPUT || of[at++]->op != TW_OP_EMBED) return false;
+    for (; at < n && of[at]->op == TW_OP_QKV; ++*layers) {
+        static const tw_op rest[] = {TW_OP_PROJECT, TW_OP_FFN, TW_OP_PROJECT};
+        if (++at >= n || of[at++]->op != TW_OP_ATTEND) return false;
+        if (at < n && of[at]->op == TW_OP_MERGE) at++;
+        for (int i = 0; i < 3; i++, at++)
+            if (at >= n || of[at]->op != rest[i]) return false;
+        if (written(of[at - 1]) != written(of[at - 3]) || awaited(of[at - 1]) != written(of[at - 2])) return false;
+    }
+    return at == n - 2 && of[at]->op == TW_OP_HEAD && of[at + 1]->op == TW_OP_OUTPUT && *layers;
+}
+
+static tw_status choose_edges(tw_mega_plan *p, const tw_schedule *s, tw_diag *diag) {
+    tw_cuda_vm_tuning *t = &p->tuning;
+    if (t->edges < 0 || t->edges > TW_CUDA_VM_DATA)
+        return tw_fail(diag, TW_ERR_USAGE, "edges: %d is not counters (1) or data (2)", t->edges);
+    if (t->edges == TW_CUDA_VM_COUNTERS) return TW_OK;
+    const tw_instr **of = calloc((size_t)s->n_counters + 1, sizeof *of);
+    if (!of) return tw_fail_memory(diag);
+    int layers = 0;
+    p->flags =
+        s->tokens == 1 && s->n_counters < INT16_MAX && stages_of(s, of) && usual_order(of, s->n_counters, &layers);
+    free(of);
+    p->uses = layers;
+    p->uses_x = 2 * layers + 1;
+    if (!p->flags && t->edges == TW_CUDA_VM_DATA)
+        return tw_fail(diag, TW_ERR_USAGE, "edges by data need a program of one position in the usual order of stages");
+    t->edges = p->flags ? TW_CUDA_VM_DATA : TW_CUDA_VM_COUNTERS;
+    return TW_OK;
+}
+
+void tw_mega_uses(const tw_schedule *s, const tw_instr *in, const tw_instr *const *of, int *reads, int *writes) {
+    const int below = in->arrive < 0 ? s->n_counters : in->arrive;
+    *reads = awaited(in) < 0 ? 0 : writings(of, below, awaited(in)) - 1;
+    *writes = written(in) < 0 ? 0 : writings(of, below, written(in));
+}
+
+bool tw_mega_stages_of(const tw_schedule *s, const tw_instr **of) {
+    return stages_of(s, of);
+}
+
 tw_status tw_mega_plan_of(tw_mega_plan *p, const tw_schedule *s, const tw_model *m, const tw_target *t,
                           const tw_cuda_vm_tuning *tuning, tw_diag *diag) {
     *p = (tw_mega_plan){.target = t, .tuning = *tuning, .tokens = (int)s->tokens, .n_workers = s->n_workers};
@@ -176,6 +286,7 @@ tw_status tw_mega_plan_of(tw_mega_plan *p, const tw_schedule *s, const tw_model 
     p->attn_scale = m->attn_scale;
     p->embed = m->embed.dtype;
     p->max_seq = s->max_seq;
-    st = read_instructions(p, s, diag);
+    st = choose_edges(p, s, diag);
+    if (st == TW_OK) st = read_instructions(p, s, diag);
     return st == TW_OK ? divide(p, diag) : st;
 }

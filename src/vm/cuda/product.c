@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Products of the tape's rows with the activations, on tensor cores: the activations are the 16 x k operand, a position's
-   upper halves in row g and what those leave in row g + 8, so that the sum of both rows is as good as a product with
-   floats; the weights of 8 rows are the k x 8 one. A warp takes its run of every unit's columns; the sums of the warps
-   meet in shared memory. */
+/* Products of the tape's rows with the activations, on tensor cores: the activations are the 16 x k operand, a
+   position's upper halves in row g and what those leave in row g + 8, so that the sum of both rows is as good as a
+   product with floats; the weights of 8 rows are the k x 8 one. A warp takes its run of every unit's columns; the sums
+   of the warps meet in shared memory. */
 #include "vm/cuda/generate.h"
 
-enum { AHEAD = 4 /* loads of activations on their way at once */, SUMS = 4 /* independent ones of a unit */,
-       BLOCKS = 8 /* most of a stage */ };
+enum {
+    AHEAD = 4 /* loads of activations on their way at once */,
+    SUMS = 4 /* independent ones of a unit */,
+    BLOCKS = 8 /* most of a stage */
+};
 
 typedef struct product {
     tw_mega_gen *g;
@@ -14,6 +17,7 @@ typedef struct product {
     tw_val ring;   /* this lane's part of the first slot's first piece */
     tw_val x_row;  /* address of this lane's first fragment in the activations of row g */
     tw_val active; /* row g is a position */
+    tw_val tag;    /* of what it reads, with plan.flags */
     tw_mma_kind mma;
     tw_type pair;
     int depth;
@@ -48,30 +52,49 @@ static void store_four(product *o, const tw_val *x, tw_val at) {
     tw_st(b, (tw_attrs){.type = o->pair, .vec = 4, .space = TW_SPACE_shared}, at, pair);
 }
 
+/* Activations of the thread's next columns, all on their way at once. */
+static void load_columns(product *o, const tw_val *address, const tw_val *there, int n, tw_val (*x)[4]) {
+    tw_mega_gen *g = o->g;
+    tw_builder *b = g->b;
+    if (!g->p->flags) {
+        for (int i = 0; i < n; i++) {
+            tw_when(b, there[i]);
+            tw_ld_vec(b, (tw_attrs){.type = TW_T_f32, .vec = 4, .cache = TW_CACHE_cg}, address[i], x[i]);
+        }
+        return;
+    }
+    tw_mega_words w = {.width = 4, .tag = o->tag};
+    for (int i = 0; i < n; i++) {
+        w.at[i] = address[i];
+        w.there[i] = there[i];
+    }
+    tw_mega_poll(g, &w, n);
+    for (int i = 0; i < n; i++)
+        for (int e = 0; e < 4; e++) x[i][e] = tw_select(b, there[i], tw_mega_word_f32(g, &w, i, e), tw_f32(b, 0));
+}
+
 /* One position's columns of a chunk; where they are normed, times the norm's weights, and this thread's squares are
    added to `squares`. */
 static void stage_columns(product *o, tw_val from, tw_val row, tw_val to, tw_val squares, bool normed) {
     tw_mega_gen *g = o->g;
     tw_builder *b = g->b;
-    const int threads = tw_mega_threads(g->p), span = 4 * threads;
+    enum { MOST = 2 * AHEAD };
+    const int threads = tw_mega_threads(g->p), span = 4 * threads, ahead = normed ? AHEAD : MOST;
     tw_val chunk = tw_mul_imm(b, o->stages, (int64_t)g->p->tuning.warps * g->p->tuning.blocks * o->depth);
-    tw_val first = tw_push_for(b, tw_mul_imm(b, g->thread, 4), chunk, tw_i32(b, span * AHEAD), false);
-    tw_val x[AHEAD][4] = {{{0}}}, w[AHEAD][4] = {{{0}}}, k[AHEAD];
-    const tw_attrs load = {.type = TW_T_f32, .vec = 4, .cache = TW_CACHE_cg};
-    const tw_attrs load_norm = {.type = TW_T_f32, .vec = 4, .cache = TW_CACHE_nc};
-    for (int i = 0; i < AHEAD; i++) {
+    tw_val first = tw_push_for(b, tw_mul_imm(b, g->thread, 4), chunk, tw_i32(b, span * ahead), false);
+    tw_val x[MOST][4] = {{{0}}}, w[MOST][4] = {{{0}}}, k[MOST], at[MOST], there[MOST];
+    for (int i = 0; i < ahead; i++) {
         k[i] = tw_add_imm(b, first, (int64_t)i * span);
         tw_val column = tw_add(b, from, k[i]);
-        tw_val there = tw_and(b, tw_lt(b, column, o->columns), tw_lt(b, k[i], chunk));
-        tw_val at = tw_mega_at(g, row, column, 4);
-        tw_when(b, there);
-        tw_ld_vec(b, load, at, x[i]);
+        there[i] = tw_and(b, tw_lt(b, column, o->columns), tw_lt(b, k[i], chunk));
+        at[i] = tw_mega_at(g, row, column, 4);
         if (!normed) continue;
-        at = tw_mega_at(g, o->norm, column, 4);
-        tw_when(b, there);
-        tw_ld_vec(b, load_norm, at, w[i]);
+        tw_val weights = tw_mega_at(g, o->norm, column, 4);
+        tw_when(b, there[i]);
+        tw_ld_vec(b, (tw_attrs){.type = TW_T_f32, .vec = 4, .cache = TW_CACHE_nc}, weights, w[i]);
     }
-    for (int i = 0; i < AHEAD; i++) {
+    load_columns(o, at, there, ahead, x);
+    for (int i = 0; i < ahead; i++) {
         for (int e = 0; e < 4 && normed; e++) {
             tw_op_to(b, squares, TW_OP_fma_f32, x[i][e], x[i][e], squares);
             x[i][e] = tw_mul(b, x[i][e], w[i][e]);
@@ -252,6 +275,7 @@ static void group(product *o, tw_val first_unit, tw_val count, tw_val part, tw_m
     }
     stage_chunk(o, chunk);
     tw_mega_barrier(g);
+    if (g->p->flags) tw_mega_build_factor(g, sums);
     tw_pop(b);
     tw_mega_mark(g, 2);
     units(o, part, chunk, count);
@@ -302,6 +326,12 @@ void tw_mega_build_product(tw_mega_gen *g, tw_val kind) {
                          .normed = tw_op_emit(b, TW_OP_ne_i64, o.norm, tw_i64(b, 0), TW_NONE),
                          .best = tw_var_of(b, tw_f32(b, -3.4e38f)),
                          .best_row = tw_var_of(b, tw_i32(b, INT32_MAX))};
+    if (p->flags) {
+        tw_val of_x = tw_mega_tag(g, false, p->uses_x), of_rest = tw_mega_tag(g, false, p->uses);
+        o.tag = tw_select(b, tw_eq(b, kind, tw_i32(b, TW_MEGA_PROJECT)), of_rest, of_x);
+        sums.factor = tw_var_of(b, tw_f32(b, 1));
+        tw_mega_build_before(g, &sums);
+    }
     tw_mega_wait(g);
     tw_val part = tw_var_of(b, tw_add_imm(b, g->shared, p->part));
     const int part_bytes = p->tuning.warps * p->tokens * TW_MEGA_PART_ROWS * 4;

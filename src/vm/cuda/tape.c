@@ -24,8 +24,8 @@ static tw_status find(const tw_model *m, const tw_schedule *s, int at, const tw_
     const tw_weight *w = tw_model_find(m, b->name);
     const bool quantised = b->dtype == TW_I8 || b->dtype == TW_I4;
     if (!w || w->rows != b->shape[1] || w->cols != b->shape[2] || (!quantised && w->dtype != b->dtype))
-        return tw_fail(diag, TW_ERR_MISMATCH, "the schedule's %.80s [%lld, %lld] is not a weight of this model", b->name,
-                       (long long)b->shape[1], (long long)b->shape[2]);
+        return tw_fail(diag, TW_ERR_MISMATCH, "the schedule's %.80s [%lld, %lld] is not a weight of this model",
+                       b->name, (long long)b->shape[1], (long long)b->shape[2]);
     *out = w;
     return TW_OK;
 }

@@ -123,8 +123,7 @@ static tw_status load(tw_cuda_vm *vm, tw_mega_program *p, tw_diag *diag) {
     if (st == TW_OK) st = tw_mega_load(vm, p, diag);
     if (st == TW_OK)
         st = tw_mega_alloc(vm, p, "tokens", NULL, TW_CUDA_VM_TOKENS * sizeof(int32_t), true, &p->tokens, diag);
-    if (st == TW_OK)
-        st = tw_mega_alloc(vm, p, "out", NULL, GREEDY_MOST * sizeof(int32_t), false, &p->out, diag);
+    if (st == TW_OK) st = tw_mega_alloc(vm, p, "out", NULL, GREEDY_MOST * sizeof(int32_t), false, &p->out, diag);
     const size_t marks = (size_t)p->s->n_workers * (size_t)p->plan.trace_records * TW_MEGA_MARKS * 8;
     p->trace = p->out;
     if (st == TW_OK && p->plan.trace) st = tw_mega_alloc(vm, p, "trace", NULL, marks, false, &p->trace, diag);
@@ -182,7 +181,8 @@ static tw_status make_angles(tw_cuda_vm *vm, int64_t max_seq, int64_t first, int
     const int64_t half = rope->dims / 2;
     const bool fresh = !vm->angles, moves = rope->kind == TW_ROPE_DYNAMIC;
     if (fresh) {
-        tw_status st = tw_mega_alloc(vm, NULL, "angles", NULL, (size_t)(max_seq * 2 * half) * 4, true, &vm->angles, diag);
+        tw_status st =
+            tw_mega_alloc(vm, NULL, "angles", NULL, (size_t)(max_seq * 2 * half) * 4, true, &vm->angles, diag);
         if (st != TW_OK) return st;
     }
     if (!fresh && !moves) return TW_OK;
@@ -202,12 +202,17 @@ static tw_status make_angles(tw_cuda_vm *vm, int64_t max_seq, int64_t first, int
 /* ---- running */
 
 static tw_status gave_up(const tw_mega_program *p, const tw_mega_abort *a, tw_diag *diag) {
-    const int counter = a->counter / TW_MEGA_COUNTER;
+    const int counter = a->counter;
+    if (counter < 0)
+        return tw_fail(diag, TW_ERR_IO,
+                       "the GPU's machine gave up: worker %d waited at its record %d for data of use %d, and saw %d",
+                       a->worker, a->record, a->target, a->seen);
     const char *name = counter >= 0 && counter < p->s->n_counters ? p->s->counters[counter].name : "?";
-    return tw_fail(diag, TW_ERR_IO,
-                   "the GPU's machine gave up: worker %d waited at its record %d for counter %s to reach %d, which stood "
-                   "at %d",
-                   a->worker, a->record, name, a->target, a->seen);
+    return tw_fail(
+        diag, TW_ERR_IO,
+        "the GPU's machine gave up: worker %d waited at its record %d for counter %s to reach %d, which stood "
+        "at %d",
+        a->worker, a->record, name, a->target, a->seen);
 }
 
 static tw_status findings(const tw_emu_report *report, tw_diag *diag) {
@@ -220,14 +225,20 @@ static tw_status findings(const tw_emu_report *report, tw_diag *diag) {
 
 static tw_status launch(tw_cuda_vm *vm, tw_mega_program *p, int64_t pos, int64_t n, int64_t steps, tw_diag *diag) {
     const uint64_t arguments[TW_MEGA_ARGS] = {
-        [TW_MEGA_ARG_WORKERS] = p->workers,    [TW_MEGA_ARG_COUNTERS] = p->counters,
-        [TW_MEGA_ARG_TOKENS] = p->tokens,      [TW_MEGA_ARG_ANGLES] = vm->angles,
-        [TW_MEGA_ARG_OUT] = p->out,            [TW_MEGA_ARG_ABORT] = p->abort,
+        [TW_MEGA_ARG_WORKERS] = p->workers,
+        [TW_MEGA_ARG_COUNTERS] = p->counters,
+        [TW_MEGA_ARG_TOKENS] = p->tokens,
+        [TW_MEGA_ARG_ANGLES] = vm->angles,
+        [TW_MEGA_ARG_OUT] = p->out,
+        [TW_MEGA_ARG_ABORT] = p->abort,
         [TW_MEGA_ARG_TRACE] = p->trace,
-        [TW_MEGA_ARG_POS] = (uint64_t)pos,     [TW_MEGA_ARG_N] = (uint64_t)n,
-        [TW_MEGA_ARG_STEPS] = (uint64_t)steps, [TW_MEGA_ARG_EPOCH] = (uint32_t)p->epoch,
+        [TW_MEGA_ARG_FRESH] = p->plan.flags ? p->fresh : p->out,
+        [TW_MEGA_ARG_POS] = (uint64_t)pos,
+        [TW_MEGA_ARG_N] = (uint64_t)n,
+        [TW_MEGA_ARG_STEPS] = (uint64_t)steps,
+        [TW_MEGA_ARG_EPOCH] = (uint32_t)p->epoch,
     };
-    static const int bytes[TW_MEGA_ARGS] = {8, 8, 8, 8, 8, 8, 8, 4, 4, 4, 4};
+    static const int bytes[TW_MEGA_ARGS] = {8, 8, 8, 8, 8, 8, 8, 8, 4, 4, 4, 4};
     tw_status st;
     if (vm->emu) {
         tw_emu_options o = {.seed = vm->options.seed + (uint64_t)p->epoch, .grid = {p->s->n_workers}};
@@ -290,7 +301,8 @@ tw_status tw_cuda_vm_greedy(tw_cuda_vm *vm, int id, int32_t token, int64_t pos, 
     tw_status st = check_step(p, pos, n, GREEDY_MOST, diag);
     if (st != TW_OK) return st;
     if (p->s->tokens != 1 || token < 0 || token >= vm->m->vocab)
-        return tw_fail(diag, TW_ERR_USAGE, "several tokens a launch need a program of one position, and a token to begin");
+        return tw_fail(diag, TW_ERR_USAGE,
+                       "several tokens a launch need a program of one position, and a token to begin");
     if (vm->m->rope.kind == TW_ROPE_DYNAMIC && n > 1)
         return tw_fail(diag, TW_ERR_UNSUPPORTED, "angles that change with the length allow one token a launch");
     st = make_angles(vm, p->s->max_seq, pos, n, pos + n, diag);

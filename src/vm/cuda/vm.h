@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The GPU's machine: a checked schedule as one persistent kernel. A worker is a block that has an SM to itself; it
-   streams its weights from a tape of its own through a ring of shared memory, and runs its list of instructions. The same
-   kernel runs on a device or, for tests, in the emulator.
+   streams its weights from a tape of its own through a ring of shared memory, and runs its list of instructions. The
+   same kernel runs on a device or, for tests, in the emulator.
 
    Covers models of dense layers with rms norms and SiLU (llama, mistral, qwen2, qwen3), weights as stored or quantised
-   to int8 and int4, and up to TW_CUDA_VM_TOKENS positions a step. What it does not cover is TW_ERR_UNSUPPORTED, with the
-   reason and the way out: the processor's machine runs everything. */
+   to int8 and int4, and up to TW_CUDA_VM_TOKENS positions a step. What it does not cover is TW_ERR_UNSUPPORTED, with
+   the reason and the way out: the processor's machine runs everything. */
 #ifndef TW_VM_CUDA_VM_H
 #define TW_VM_CUDA_VM_H
 
@@ -16,28 +16,36 @@ enum { TW_CUDA_VM_TOKENS = 8 };
 
 typedef struct tw_cuda_vm tw_cuda_vm;
 
+enum {
+    TW_CUDA_VM_COUNTERS = 1, /* they wait for the schedule's counters */
+    TW_CUDA_VM_DATA          /* every element carries the number of its use in its last bits, and readers look at those:
+                                a round trip less an edge; programs of one position, as tw_schedule_lower makes them */
+};
+
 /* How the machine is built; 0 means "choose". Every value either gives a machine that runs right, or is refused. */
 typedef struct tw_cuda_vm_tuning {
-    int warps;       /* that multiply, of a block */
-    int blocks;      /* of 512 bytes that each of them takes of a stage */
-    int stages;      /* of the ring; 0: as many as fit */
-    int window;      /* of them that may be on their way at once */
-    int spin_limit;  /* polls of a counter before the machine gives up; 0: many seconds' worth */
+    int warps;      /* that multiply, of a block */
+    int blocks;     /* of 512 bytes that each of them takes of a stage */
+    int stages;     /* of the ring; 0: as many as fit */
+    int window;     /* of them that may be on their way at once */
+    int edges;      /* how instructions learn that what they read is there: TW_CUDA_VM_COUNTERS or TW_CUDA_VM_DATA */
+    int spin_limit; /* polls of a counter before the machine gives up; 0: many seconds' worth */
 } tw_cuda_vm_tuning;
 
 typedef struct tw_cuda_vm_options {
-    int device;             /* number of the GPU */
-    bool emulate;           /* no GPU: run the kernel in the emulator, with every checker on */
-    const char *target;     /* emulated: the target's name; NULL: sm_90a */
-    int workers;            /* emulated: SMs; 0: 2 */
-    uint64_t seed;          /* emulated: of the interleaving */
-    bool stored_rope;       /* as tw_vm_options */
-    bool dequantise;        /* as tw_vm_options: run the floats that integers stand for */
-    bool trace;             /* keep clocks of the last step: tw_cuda_vm_trace */
+    int device;         /* number of the GPU */
+    bool emulate;       /* no GPU: run the kernel in the emulator, with every checker on */
+    const char *target; /* emulated: the target's name; NULL: sm_90a */
+    int workers;        /* emulated: SMs; 0: 2 */
+    uint64_t seed;      /* emulated: of the interleaving */
+    bool stored_rope;   /* as tw_vm_options */
+    bool dequantise;    /* as tw_vm_options: run the floats that integers stand for */
+    bool trace;         /* keep clocks of the last step: tw_cuda_vm_trace */
     tw_cuda_vm_tuning tuning;
 } tw_cuda_vm_options;
 
-/* `model` must outlive the machine. The caller closes it. TW_ERR_UNSUPPORTED: no device, or a model that is not covered. */
+/* `model` must outlive the machine. The caller closes it. TW_ERR_UNSUPPORTED: no device, or a model that is not
+ * covered. */
 tw_status tw_cuda_vm_open(tw_cuda_vm **out, const tw_model *model, const tw_cuda_vm_options *options, tw_diag *diag);
 void tw_cuda_vm_close(tw_cuda_vm *vm); /* NULL is fine */
 
@@ -53,12 +61,13 @@ int64_t tw_cuda_vm_streamed_bytes(const tw_cuda_vm *vm);
 void tw_cuda_vm_explain(const tw_cuda_vm *vm, char *out, size_t size);
 
 /* `n` greedy steps of a program of one position in a single launch: tokens[0] follows `token` at position `pos`, and so
-   on; all of pos .. pos + n - 1 are within the cache. *microseconds (may be NULL): the launch's, by the device's clock. */
+   on; all of pos .. pos + n - 1 are within the cache. *microseconds (may be NULL): the launch's, by the device's clock.
+ */
 tw_status tw_cuda_vm_greedy(tw_cuda_vm *vm, int program, int32_t token, int64_t pos, int64_t n, int32_t *tokens,
                             double *microseconds, tw_diag *diag);
 
-/* Where the time of the last step went, by kind of instruction: means over workers and instructions, in clocks of an SM.
-   Needs the option. */
+/* Where the time of the last step went, by kind of instruction: means over workers and instructions, in clocks of an
+   SM. Needs the option. */
 typedef enum tw_cuda_vm_phase {
     TW_CUDA_VM_WAIT,     /* for the instructions before it */
     TW_CUDA_VM_PREPARE,  /* activations brought into shared memory */
