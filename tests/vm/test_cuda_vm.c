@@ -158,7 +158,12 @@ static void every_family(void **state) {
         {"llama-biases", 8, 2, 2, TW_F32, TUNED(2, 2, 4, 2), NULL, 9, 2, 1},
         {"qwen3-bias", 1, 3, 2, TW_F32, TUNED(3, 1, 5, 3), NULL, 10, 2, 0},
     };
-    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) agrees(&ways[i]);
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        way w = ways[i];
+        agrees(&w);
+        w.tuning.edges = TW_CUDA_VM_COUNTERS;
+        if (w.tokens == 1) agrees(&w);
+    }
 }
 
 /* Caches of each type, numbers of workers, ways to split attention. */
@@ -180,9 +185,9 @@ static void every_tuning(void **state) {
         for (int blocks = 1; blocks <= 4; blocks += warps == 2 ? 1 : 3) {
             const int stages = 2 + (warps + blocks) % 4;
             const way w = {.folder = "llama-linear-mqa",
-                           .tokens = warps == 3 ? 3 : 1,
+                           .tokens = warps == 3 && blocks == 4 ? 3 : 1,
                            .workers = 1,
-                           .tuning = {warps, blocks, stages, 1 + (warps + blocks) % stages, 0},
+                           .tuning = {warps, blocks, stages, 1 + (warps + blocks) % stages, blocks % 3},
                            .seed = (uint64_t)(warps * 10 + blocks),
                            .steps = 1};
             agrees(&w);
@@ -226,7 +231,7 @@ static void one_launch_is_as_good_as_many(void **state) {
     static const char *const targets[] = {"sm_90a", "sm_80"};
     for (int t = 0; t < 2; t++) {
         tw_model *m = open_model("llama-biases");
-        const way w = {.tokens = 1, .workers = 2, .tuning = {2, 2, 3, 2, 0}, .target = targets[t], .seed = 3};
+        const way w = {.tokens = 1, .workers = 2, .tuning = {2, 2, 3, 2, t}, .target = targets[t], .seed = 3};
         machine g = open_way(m, &w);
         int32_t first = 17, many[GREEDY], again[GREEDY], token = first;
         double us;
@@ -330,14 +335,17 @@ static void what_does_not_fit_is_refused(void **state) {
         tw_cuda_vm_tuning tuning;
         const char *target, *why;
     } cases[] = {
-        {{17, 1, 0, 0, 0}, NULL, "17 warps of 1 blocks: 1 to 16 and 1 to 8 are possible"},
-        {{-1, 1, 0, 0, 0}, NULL, "-1 warps of 1 blocks"},
-        {{1, 9, 0, 0, 0}, NULL, "1 warps of 9 blocks"},
-        {{4, 4, 64, 0, 0}, NULL, "a ring of 64 stages of 8192 bytes"},
-        {{1, 1, 65, 0, 0}, NULL, "a ring of 65 stages of 512 bytes"},
-        {{2, 2, 1, 0, 0}, NULL, "a ring of 1 stages"},
-        {{2, 2, -3, 0, 0}, NULL, "a ring of -3 stages"},
-        {{16, 8, 0, 0, 0}, "sm_89", "stages of 65536 bytes"},
+        {{17, 1, 0, 0, 0, 0}, NULL, "17 warps of 1 blocks: 1 to 16 and 1 to 8 are possible"},
+        {{-1, 1, 0, 0, 0, 0}, NULL, "-1 warps of 1 blocks"},
+        {{1, 9, 0, 0, 0, 0}, NULL, "1 warps of 9 blocks"},
+        {{4, 4, 64, 0, 0, 0}, NULL, "a ring of 64 stages of 8192 bytes"},
+        {{1, 1, 65, 0, 0, 0}, NULL, "a ring of 65 stages of 512 bytes"},
+        {{2, 2, 1, 0, 0, 0}, NULL, "a ring of 1 stages"},
+        {{2, 2, -3, 0, 0, 0}, NULL, "a ring of -3 stages"},
+        {{16, 8, 0, 0, 0, 0}, "sm_89", "stages of 65536 bytes"},
+        {{2, 2, 0, -1, 0, 0}, NULL, "a window of -1 stages"},
+        {{2, 2, 0, 0, 3, 0}, NULL, "edges: 3 is not counters (1) or data (2)"},
+        {{2, 2, 0, 0, 0, -5}, NULL, "spin_limit: -5"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         refused("llama-linear-mqa",
@@ -409,7 +417,10 @@ static void a_lost_arrival_is_named(void **state) {
     (void)state;
     tw_model *m = open_model("llama-linear-mqa");
     for (int workers = 1; workers <= 2; workers++) {
-        const way w = {.tokens = 1, .workers = workers, .tuning = {1, 1, 3, 2, workers == 1 ? 32 : 0}, .seed = 5};
+        const way w = {.tokens = 1,
+                       .workers = workers,
+                       .tuning = {1, 1, 3, 2, TW_CUDA_VM_COUNTERS, workers == 1 ? 32 : 0},
+                       .seed = 5};
         machine g = open_way(m, &w);
         const tw_schedule *s = tw_checked_schedule(g.program);
         for (int c = workers; c < s->n_counters; c += 3)
@@ -423,13 +434,15 @@ static void a_lost_arrival_is_named(void **state) {
 static void everyone_hears_of_it(void **state) {
     (void)state;
     tw_model *m = open_model("llama-linear-mqa");
-    const way w = {.tokens = 1, .workers = 3, .tuning = {1, 1, 3, 2, 1}, .seed = 2};
-    machine g = open_way(m, &w);
-    const int32_t token = 1;
-    tw_vm_step step = {.tokens = &token, .n = 1, .length = 8};
-    tw_diag d;
-    if (run(&g, &step, &d) != TW_ERR_IO || !strstr(d.message, "gave up: worker ")) fail_msg("%s", d.message);
-    end(&g);
+    for (int edges = TW_CUDA_VM_COUNTERS; edges <= TW_CUDA_VM_DATA; edges++) {
+        const way w = {.tokens = 1, .workers = 3, .tuning = {1, 1, 3, 2, edges, 1}, .seed = 2};
+        machine g = open_way(m, &w);
+        const int32_t token = 1;
+        tw_vm_step step = {.tokens = &token, .n = 1, .length = 8};
+        tw_diag d;
+        if (run(&g, &step, &d) != TW_ERR_IO || !strstr(d.message, "gave up: worker ")) fail_msg("%s", d.message);
+        end(&g);
+    }
     tw_model_close(m);
 }
 

@@ -275,6 +275,9 @@ tw_status tw_mega_plan_of(tw_mega_plan *p, const tw_schedule *s, const tw_model 
     if (p->tuning.warps < 1 || p->tuning.warps > 16 || p->tuning.blocks < 1 || p->tuning.blocks > 8)
         return tw_fail(diag, TW_ERR_USAGE, "%d warps of %d blocks: 1 to 16 and 1 to 8 are possible", p->tuning.warps,
                        p->tuning.blocks);
+    if (p->tuning.window < 0) return tw_fail(diag, TW_ERR_USAGE, "a window of %d stages", p->tuning.window);
+    if (p->tuning.spin_limit < 1)
+        return tw_fail(diag, TW_ERR_USAGE, "spin_limit: %d is not a number of polls", p->tuning.spin_limit);
     p->dim = m->dim;
     p->heads = m->n_heads;
     p->kv_heads = m->n_kv_heads;
