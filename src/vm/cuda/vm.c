@@ -76,9 +76,14 @@ void tw_cuda_vm_lowering(const tw_cuda_vm *vm, tw_lowering *l) {
     const tw_dtype stored = vm->m->layers[0].q.weight.dtype;
     if (!l->workers) l->workers = vm->workers;
     if (!l->row_unit) l->row_unit = TW_MEGA_ROWS;
-    if (l->kv == TW_F32 && stored != TW_F32 && l->max_seq > 0) l->kv = stored;
+    if (!l->exact_kv && l->kv == TW_F32 && stored != TW_F32 && l->max_seq > 0) l->kv = stored;
     if (!l->row_blocks) l->row_blocks = 1;
     l->group_heads = true;
+}
+
+tw_status tw_cuda_vm_fits(const tw_cuda_vm *vm, const tw_schedule *s, tw_diag *diag) {
+    tw_mega_plan plan;
+    return tw_mega_plan_of(&plan, s, vm->m, vm->target, &vm->options.tuning, diag);
 }
 
 /* ---- loading */
