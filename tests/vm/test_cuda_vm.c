@@ -25,8 +25,8 @@ static tw_model *open_model(const char *folder) {
 }
 
 static tw_checked *lower(const tw_model *m, tw_lowering l) {
-    tw_schedule *s;
-    tw_checked *c;
+    tw_schedule *s = NULL;
+    tw_checked *c = NULL;
     tw_diag d;
     if (!l.max_seq) l.max_seq = MAX_SEQ;
     if (tw_schedule_lower(&s, m, &l, &d) != TW_OK || tw_schedule_check(&c, &s, NULL, &d) != TW_OK)
@@ -143,20 +143,18 @@ static void agrees(const way *w) {
     tw_model_close(m);
 }
 
-#define TUNED(...) .tuning = {__VA_ARGS__}
-
 static void every_family(void **state) {
     (void)state;
     static const way ways[] = {
-        {"llama-biases", 1, 2, 0, TW_F32, TUNED(2, 2, 4, 2), NULL, 1, 3, 0},
-        {"llama-dynamic", 1, 1, 0, TW_F32, TUNED(2, 1, 3, 1), NULL, 2, 3, 0},
-        {"llama-linear-mqa", 1, 3, 2, TW_F32, TUNED(1, 2, 4, 2), NULL, 3, 3, 0},
-        {"llama-llama3-sharded", 1, 2, 0, TW_F32, TUNED(2, 2, 4, 2), NULL, 4, 2, 0},
-        {"mistral-window", 3, 2, 2, TW_F32, TUNED(2, 2, 4, 2), NULL, 6, 3, 0},
-        {"qwen2-window", 3, 2, 0, TW_F32, TUNED(2, 2, 4, 2), NULL, 7, 3, 0},
-        {"qwen3-bias", 3, 2, 0, TW_F32, TUNED(2, 2, 4, 2), NULL, 8, 2, 0},
-        {"llama-biases", 8, 2, 2, TW_F32, TUNED(2, 2, 4, 2), NULL, 9, 2, 1},
-        {"qwen3-bias", 1, 3, 2, TW_F32, TUNED(3, 1, 5, 3), NULL, 10, 2, 0},
+        {"llama-biases", 1, 2, 0, TW_F32, {2, 2, 4, 2, 0, 0}, NULL, 1, 3, 0},
+        {"llama-dynamic", 1, 1, 0, TW_F32, {2, 1, 3, 1, 0, 0}, NULL, 2, 3, 0},
+        {"llama-linear-mqa", 1, 3, 2, TW_F32, {1, 2, 4, 2, 0, 0}, NULL, 3, 3, 0},
+        {"llama-llama3-sharded", 1, 2, 0, TW_F32, {2, 2, 4, 2, 0, 0}, NULL, 4, 2, 0},
+        {"mistral-window", 3, 2, 2, TW_F32, {2, 2, 4, 2, 0, 0}, NULL, 6, 3, 0},
+        {"qwen2-window", 3, 2, 0, TW_F32, {2, 2, 4, 2, 0, 0}, NULL, 7, 3, 0},
+        {"qwen3-bias", 3, 2, 0, TW_F32, {2, 2, 4, 2, 0, 0}, NULL, 8, 2, 0},
+        {"llama-biases", 8, 2, 2, TW_F32, {2, 2, 4, 2, 0, 0}, NULL, 9, 2, 1},
+        {"qwen3-bias", 1, 3, 2, TW_F32, {3, 1, 5, 3, 0, 0}, NULL, 10, 2, 0},
     };
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
         way w = ways[i];
@@ -170,11 +168,11 @@ static void every_family(void **state) {
 static void every_division(void **state) {
     (void)state;
     static const way ways[] = {
-        {"llama-linear-mqa", 1, 1, 0, TW_BF16, TUNED(1, 1, 2, 1), NULL, 1, 2, 0},
-        {"llama-linear-mqa", 1, 5, 3, TW_F16, TUNED(1, 2, 3, 2), NULL, 2, 4, 0},
-        {"mistral-window", 3, 4, 0, TW_F16, TUNED(2, 1, 4, 4), NULL, 3, 2, 0},
-        {"qwen2-window", 8, 3, 2, TW_BF16, TUNED(1, 2, 4, 2), NULL, 4, 2, 0},
-        {"llama-dynamic", 3, 5, 0, TW_BF16, TUNED(1, 1, 4, 2), NULL, 5, 2, 0},
+        {"llama-linear-mqa", 1, 1, 0, TW_BF16, {1, 1, 2, 1, 0, 0}, NULL, 1, 2, 0},
+        {"llama-linear-mqa", 1, 5, 3, TW_F16, {1, 2, 3, 2, 0, 0}, NULL, 2, 4, 0},
+        {"mistral-window", 3, 4, 0, TW_F16, {2, 1, 4, 4, 0, 0}, NULL, 3, 2, 0},
+        {"qwen2-window", 8, 3, 2, TW_BF16, {1, 2, 4, 2, 0, 0}, NULL, 4, 2, 0},
+        {"llama-dynamic", 3, 5, 0, TW_BF16, {1, 1, 4, 2, 0, 0}, NULL, 5, 2, 0},
     };
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) agrees(&ways[i]);
 }
@@ -187,7 +185,7 @@ static void every_tuning(void **state) {
             const way w = {.folder = "llama-linear-mqa",
                            .tokens = warps == 3 && blocks == 4 ? 3 : 1,
                            .workers = 1,
-                           .tuning = {warps, blocks, stages, 1 + (warps + blocks) % stages, blocks % 3},
+                           .tuning = {warps, blocks, stages, 1 + (warps + blocks) % stages, blocks % 3, 0},
                            .seed = (uint64_t)(warps * 10 + blocks),
                            .steps = 1};
             agrees(&w);
@@ -207,7 +205,7 @@ static void every_interleaving(void **state) {
                        .tokens = 1 + (int)(seed % 3),
                        .workers = 3,
                        .splits = 2,
-                       .tuning = {2, 1, 3, 2, 0},
+                       .tuning = {2, 1, 3, 2, 0, 0},
                        .target = seed & 1 ? "sm_80" : "sm_90a",
                        .seed = seed * 7919,
                        .steps = 2};
@@ -219,9 +217,9 @@ static void every_interleaving(void **state) {
 static void without_bulk_copies(void **state) {
     (void)state;
     static const way ways[] = {
-        {"llama-biases", 1, 2, 2, TW_F32, TUNED(2, 2, 2, 1), "sm_80", 1, 2, 0},
-        {"qwen2-window", 3, 3, 0, TW_F32, TUNED(3, 1, 5, 3), "sm_80", 2, 2, 0},
-        {"mistral-window", 8, 2, 0, TW_F32, TUNED(1, 4, 4, 4), "sm_89", 3, 2, 0},
+        {"llama-biases", 1, 2, 2, TW_F32, {2, 2, 2, 1, 0, 0}, "sm_80", 1, 2, 0},
+        {"qwen2-window", 3, 3, 0, TW_F32, {3, 1, 5, 3, 0, 0}, "sm_80", 2, 2, 0},
+        {"mistral-window", 8, 2, 0, TW_F32, {1, 4, 4, 4, 0, 0}, "sm_89", 3, 2, 0},
     };
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) agrees(&ways[i]);
 }
@@ -231,7 +229,7 @@ static void one_launch_is_as_good_as_many(void **state) {
     static const char *const targets[] = {"sm_90a", "sm_80"};
     for (int t = 0; t < 2; t++) {
         tw_model *m = open_model("llama-biases");
-        const way w = {.tokens = 1, .workers = 2, .tuning = {2, 2, 3, 2, t}, .target = targets[t], .seed = 3};
+        const way w = {.tokens = 1, .workers = 2, .tuning = {2, 2, 3, 2, t, 0}, .target = targets[t], .seed = 3};
         machine g = open_way(m, &w);
         int32_t first = 17, many[GREEDY], again[GREEDY], token = first;
         double us;
@@ -255,7 +253,7 @@ static void one_launch_is_as_good_as_many(void **state) {
 static void positions_are_taken_again(void **state) {
     (void)state;
     tw_model *m = open_model("qwen2-window");
-    const way w = {.tokens = 3, .workers = 2, .tuning = {1, 2, 4, 2, 0}, .seed = 1};
+    const way w = {.tokens = 3, .workers = 2, .tuning = {1, 2, 4, 2, 0, 0}, .seed = 1};
     static float want[MAX_VOCAB];
     static const int32_t other[3] = {9, 8, 7}, text[4] = {1, 2, 3, 4};
     tw_diag d;
@@ -278,7 +276,7 @@ static void positions_are_taken_again(void **state) {
 static void programs_share_the_cache(void **state) {
     (void)state;
     tw_model *m = open_model("llama-linear-mqa");
-    const way w = {.tokens = 8, .workers = 2, .tuning = {2, 1, 4, 2, 0}};
+    const way w = {.tokens = 8, .workers = 2, .tuning = {2, 1, 4, 2, 0, 0}};
     machine g = open_way(m, &w), c = cpu(m, 1, false);
     tw_lowering l = {.tokens = 1, .max_seq = MAX_SEQ, .group_heads = true};
     tw_cuda_vm_lowering(g.gpu, &l);
@@ -338,8 +336,8 @@ static void what_does_not_fit_is_refused(void **state) {
         {{17, 1, 0, 0, 0, 0}, NULL, "17 warps of 1 blocks: 1 to 16 and 1 to 8 are possible"},
         {{-1, 1, 0, 0, 0, 0}, NULL, "-1 warps of 1 blocks"},
         {{1, 9, 0, 0, 0, 0}, NULL, "1 warps of 9 blocks"},
-        {{4, 4, 64, 0, 0, 0}, NULL, "a ring of 64 stages of 8192 bytes"},
-        {{1, 1, 65, 0, 0, 0}, NULL, "a ring of 65 stages of 512 bytes"},
+        {{4, 4, 30, 0, 0, 0}, NULL, "a ring of 30 stages of 8192 bytes"},
+        {{1, 1, 33, 0, 0, 0}, NULL, "a ring of 33 stages of 512 bytes"},
         {{2, 2, 1, 0, 0, 0}, NULL, "a ring of 1 stages"},
         {{2, 2, -3, 0, 0, 0}, NULL, "a ring of -3 stages"},
         {{16, 8, 0, 0, 0, 0}, "sm_89", "stages of 65536 bytes"},
@@ -356,7 +354,7 @@ static void what_does_not_fit_is_refused(void **state) {
 static void bad_steps_are_refused(void **state) {
     (void)state;
     tw_model *m = open_model("llama-dynamic");
-    const way w = {.tokens = 1, .workers = 1, .tuning = {1, 1, 2, 1, 0}};
+    const way w = {.tokens = 1, .workers = 1, .tuning = {1, 1, 2, 1, 0, 0}};
     machine g = open_way(m, &w);
     static const int32_t text[2] = {1, 2}, beyond[1] = {256}, negative[1] = {-1};
     int32_t out[GREEDY];

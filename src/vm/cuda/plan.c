@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LINE = 128, CHUNK_BYTES = 72 << 10, SMALL = 128 << 10 /* a block's shared memory: not for large stages */ };
+enum { STAGES = 32 /* most: the emulator follows 64 barriers of any block */, LINE = 128, CHUNK_BYTES = 72 << 10, SMALL = 128 << 10 /* a block's shared memory: not for large stages */ };
 
 static int64_t up(int64_t x, int64_t unit) {
     return (x + unit - 1) / unit * unit;
@@ -131,18 +131,18 @@ static tw_status divide(tw_mega_plan *p, tw_diag *diag) {
     p->scratch = p->x;
     p->part = take(&at, (int64_t)p->part_buffers * t->warps * T * TW_MEGA_PART_ROWS * 4);
     p->sums = take(&at, (int64_t)t->warps * T * 4 + (int64_t)t->warps * 8);
-    p->full = take(&at, 64 * 8);
-    p->empty = take(&at, 64 * 8);
+    p->full = take(&at, STAGES * 8);
+    p->empty = take(&at, STAGES * 8);
     p->ring = at;
     int64_t fit = (p->target->shared_block - at) / p->stage_bytes;
     if (fit < 2)
         return tw_fail(diag, TW_ERR_USAGE,
                        "stages of %d bytes: a block has %d bytes of shared memory, and a ring needs 2 stages",
                        p->stage_bytes, p->target->shared_block);
-    if (!t->stages) t->stages = (int)(fit < 64 ? fit : 64);
-    if (t->stages < 2 || t->stages > fit || t->stages > 64)
+    if (!t->stages) t->stages = (int)(fit < STAGES ? fit : STAGES);
+    if (t->stages < 2 || t->stages > fit || t->stages > STAGES)
         return tw_fail(diag, TW_ERR_USAGE, "a ring of %d stages of %d bytes: from 2 to %lld fit", t->stages,
-                       p->stage_bytes, (long long)(fit < 64 ? fit : 64));
+                       p->stage_bytes, (long long)(fit < STAGES ? fit : STAGES));
     if (!t->window) t->window = (48 << 10) / p->stage_bytes;
     if (t->window < 1) t->window = 1;
     if (t->window > t->stages) t->window = t->stages;
