@@ -85,8 +85,9 @@ static int show_trace(tw_cuda_vm *vm, int id) {
     for (int k = 0; k < TW_CUDA_VM_KINDS; k++) {
         if (!t[k].count) continue;
         printf("%-8s %6d", t[k].name, t[k].count);
-        for (int i = 0; i < TW_CUDA_VM_PHASES; i++) printf("  %s %7.0f", phases[i], t[k].clocks[i]);
-        printf("\n");
+        for (int i = 0; i < TW_CUDA_VM_PHASES; i++)
+            printf("  %s %6.0f (%6.0f)", phases[i], t[k].clocks[i], t[k].most[i]);
+        printf("  first stage %6.0f\n", t[k].first);
     }
     return 0;
 }

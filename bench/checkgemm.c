@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* checkgemm [--count N] [--seed N] [--sanitize-friendly] [--list N]: random matrix products with random configurations
-   on the GPU against sums in double precision. What fails is printed as a command that shows it again; the last line is
-   a summary in JSON. Exit status 1 when anything failed or was left out, or nothing was checked; 77 where there is no
-   GPU. */
+/* checkgemm [--count N] [--seed N] [--sanitize-friendly] [--warpgroups] [--list N]: random matrix products with random
+   configurations on the GPU against sums in double precision. What fails is printed as a command that shows it again;
+   the last line is a summary in JSON. Exit status 1 when anything failed or was left out, or nothing was checked; 77
+   where there is no GPU. */
 #include "base/clock.h"
 #include "kernels/gemm/search.h"
 #include "kernels/random_gemm.h"
@@ -20,7 +20,7 @@ typedef struct session {
     tw_ptx_compiler compiler;
     uint64_t seed;
     int count;
-    bool small, list;
+    bool small, list, warpgroups; /* warpgroups: products on these alone */
     int of_type[TW_GEMM_TYPES], done, failed, skipped;
     bool dead; /* a kernel faulted: the device is of no more use to this process */
     gemm_coverage coverage;
@@ -122,7 +122,7 @@ static void check_all(session *s) {
         for (int j = i; j < s->count && j < i + BATCH; j++) {
             const uint64_t number = s->seed * 1000000 + (uint64_t)j;
             const gemm_limits most = limits_of(s, number);
-            if (gemm_case_draw(&batch[n].what, number, s->target, &most))
+            if ((s->warpgroups ? gemm_case_draw_warpgroups : gemm_case_draw)(&batch[n].what, number, s->target, &most))
                 n++;
             else
                 s->skipped++;
@@ -155,6 +155,10 @@ static bool parse(session *s, int argc, char **argv) {
             s->small = true;
             continue;
         }
+        if (!strcmp(argv[i], "--warpgroups")) {
+            s->warpgroups = true;
+            continue;
+        }
         char *end;
         long long x = i + 1 < argc ? strtoll(argv[i + 1], &end, 10) : -1;
         if (x < 0 || *end) return false;
@@ -177,7 +181,7 @@ int main(int argc, char **argv) {
     session s = {.count = 2000, .seed = 1};
     tw_diag d;
     if (!parse(&s, argc, argv)) {
-        fprintf(stderr, "checkgemm [--count N] [--seed N] [--sanitize-friendly] [--list N]\n");
+        fprintf(stderr, "checkgemm [--count N] [--seed N] [--sanitize-friendly] [--warpgroups] [--list N]\n");
         return 2;
     }
     if (tw_cuda_open(&s.cuda, 0, &d) != TW_OK) {

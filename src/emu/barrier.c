@@ -139,36 +139,40 @@ emu_mbarrier *emu_mbarrier_at(emu_block *b, uint32_t address) {
 }
 
 static uint32_t thread_of(const emu_warp *w, const emu_mbarrier *m) {
-    return (uint32_t)w->block->number << w->launch->stride_log2 | (uint32_t)m->slot;
+    return (uint32_t)m->block->number << w->launch->stride_log2 | (uint32_t)m->slot;
 }
 
 emu_mbarrier *emu_mbarrier_usable(emu_warp *w, const emu_op *op, int lane, uint32_t address) {
+    return emu_mbarrier_usable_in(w, w->block, op, lane, address);
+}
+
+emu_mbarrier *emu_mbarrier_usable_in(emu_warp *w, emu_block *home, const emu_op *op, int lane, uint32_t address) {
     emu_launch *l = w->launch;
-    emu_mbarrier *m = emu_mbarrier_at(w->block, address);
+    emu_mbarrier *m = emu_mbarrier_at(home, address);
     char where[96];
     if (!m || !m->live) {
-        emu_address_text(l, w->block, TW_SPACE_shared, address, where, sizeof where);
+        emu_address_text(l, home, TW_SPACE_shared, address, where, sizeof where);
         emu_find(w, op, lane, TW_EMU_MBARRIER, "%s is no mbarrier: it was %s", where,
                  m ? "invalidated" : "not initialised");
         return NULL;
     }
     if (!l->checked) return m;
-    uint32_t by = w->block->warps[m->init_warp].thread;
+    uint32_t by = home->warps[m->init_warp].thread;
     if (!emu_knows(w, lane, by, 1u << m->init_lane, m->init_clock)) {
         char place[160];
-        emu_address_text(l, w->block, TW_SPACE_shared, address, where, sizeof where);
+        emu_address_text(l, home, TW_SPACE_shared, address, where, sizeof where);
         emu_place(l, m->init_op, place, sizeof place);
         emu_find(w, op, lane, TW_EMU_RACE, "uses %s, which %s of warp %d lane %d initialised: nothing orders the two",
                  where, place, m->init_warp, m->init_lane);
         return NULL;
     }
-    if (op->ir->code != TW_OP_bulk_load) return m;
-    const emu_proxy_fences *f = &l->proxy_fences[(size_t)w->block->number * (size_t)l->n_warps + (size_t)m->init_warp];
+    if (op->ir->code != TW_OP_bulk_load && op->ir->code != TW_OP_tensor_load) return m;
+    const emu_proxy_fences *f = &l->proxy_fences[(size_t)home->number * (size_t)l->n_warps + (size_t)m->init_warp];
     for (int i = 0; i < f->n; i++)
         if (f->list[i].mask >> m->init_lane & 1 && f->list[i].clock > m->init_clock &&
             emu_knows(w, lane, by, 1u << m->init_lane, f->list[i].clock - 1))
             return m;
-    emu_address_text(l, w->block, TW_SPACE_shared, address, where, sizeof where);
+    emu_address_text(l, home, TW_SPACE_shared, address, where, sizeof where);
     emu_find(w, op, lane, TW_EMU_PROXY,
              "completes at %s, after whose initialisation there was no fence_mbarrier_init or fence_proxy", where);
     return m;
@@ -191,7 +195,7 @@ static emu_mbarrier *new_mbarrier(emu_warp *w, const emu_op *op, int lane, uint3
     }
     if (!emu_grow(l, (void **)&b->mbarriers, b->n_mbarriers, &b->room_mbarriers, sizeof *b->mbarriers)) return NULL;
     emu_mbarrier *m = &b->mbarriers[b->n_mbarriers++];
-    *m = (emu_mbarrier){.address = address, .slot = slot};
+    *m = (emu_mbarrier){.block = b, .address = address, .slot = slot};
     m->arriving.block = m->done.block = b->number;
     return m;
 }
@@ -254,7 +258,7 @@ static void complete(emu_warp *w, const emu_op *op, int lane, emu_mbarrier *m) {
     emu_launch *l = w->launch;
     char where[96];
     if (m->pending || m->bytes > 0) return;
-    emu_address_text(l, w->block, TW_SPACE_shared, m->address, where, sizeof where);
+    emu_address_text(l, m->block, TW_SPACE_shared, m->address, where, sizeof where);
     if (m->bytes < 0) {
         emu_find(w, op, lane, TW_EMU_MBARRIER, "phase %u of %s: %lld bytes more have landed than were expected",
                  m->phase, where, (long long)-m->bytes);
@@ -274,15 +278,15 @@ static void complete(emu_warp *w, const emu_op *op, int lane, emu_mbarrier *m) {
     emu_clock_clear(&m->arriving);
     if (l->checked) emu_clock_put(l, &m->done, thread_of(w, m), EMU_ALL, m->phase);
     l->progress++;
-    for (int i = 0; i < w->block->n_warps; i++)
-        if (w->block->warps[i].state == EMU_WAITS_MBARRIER) emu_wake(&w->block->warps[i]);
+    for (int i = 0; i < m->block->n_warps; i++)
+        if (m->block->warps[i].state == EMU_WAITS_MBARRIER) emu_wake(&m->block->warps[i]);
 }
 
 void emu_mbarrier_arrived(emu_warp *w, const emu_op *op, int lane, emu_mbarrier *m, int64_t count, bool releases) {
     emu_launch *l = w->launch;
     if (m->pending < count) {
         char where[96];
-        emu_address_text(l, w->block, TW_SPACE_shared, m->address, where, sizeof where);
+        emu_address_text(l, m->block, TW_SPACE_shared, m->address, where, sizeof where);
         emu_find(w, op, (int)lane, TW_EMU_MBARRIER,
                  "arrives %lld times at %s, where phase %u misses %lld of %lld arrivals and %lld bytes",
                  (long long)count, where, m->phase, (long long)m->pending, (long long)m->count, (long long)m->bytes);
@@ -294,8 +298,9 @@ void emu_mbarrier_arrived(emu_warp *w, const emu_op *op, int lane, emu_mbarrier 
     complete(w, op, lane, m);
 }
 
-void emu_mbarrier_landed(emu_warp *w, const emu_op *op, int lane, uint32_t address, uint32_t phase, int64_t bytes) {
-    emu_mbarrier *m = emu_mbarrier_at(w->block, address);
+void emu_mbarrier_landed(emu_warp *w, emu_block *home, const emu_op *op, int lane, uint32_t address, uint32_t phase,
+                         int64_t bytes) {
+    emu_mbarrier *m = emu_mbarrier_at(home, address);
     if (!m || !m->live || m->phase != phase) {
         emu_find(w, op, lane, TW_EMU_MBARRIER, "the copy lands after the phase that it belongs to has gone");
         return;
@@ -308,7 +313,15 @@ void emu_mbarrier_landed(emu_warp *w, const emu_op *op, int lane, uint32_t addre
 emu_next emu_exec_mbarrier_arrive(emu_warp *w, const emu_op *op) {
     int64_t count = op->ir->at.count ? op->ir->at.count : 1;
     EMU_EACH(lane, emu_guarded(w, op)) {
-        emu_mbarrier *m = emu_mbarrier_usable(w, op, (int)lane, (uint32_t)emu_get(w, op->in[0], (int)lane));
+        uint32_t address = (uint32_t)emu_get(w, op->in[0], (int)lane);
+        emu_block *home = w->block;
+        if (op->ir->at.space == TW_SPACE_cluster && !(home = emu_block_of(w, address))) {
+            emu_find(w, op, (int)lane, TW_EMU_BOUNDS, "arrives in block rank %d of its cluster, which has ended",
+                     emu_rank(address));
+            continue;
+        }
+        if (op->ir->at.space == TW_SPACE_cluster) address &= EMU_RANK_MASK;
+        emu_mbarrier *m = emu_mbarrier_usable_in(w, home, op, (int)lane, address);
         if (m) emu_mbarrier_arrived(w, op, (int)lane, m, count, true);
     }
     return EMU_GO;

@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-static emu_copy *issue(emu_warp *w, const emu_op *op, int agent, uint32_t clock) {
+emu_copy *emu_copy_issue(emu_warp *w, const emu_op *op, int agent, uint32_t clock) {
     emu_launch *l = w->launch;
     emu_copy *c = l->spare_copies;
     if (c)
@@ -22,11 +22,13 @@ static emu_copy *issue(emu_warp *w, const emu_op *op, int agent, uint32_t clock)
     c->agent = agent;
     c->clock = clock;
     c->mask = 0;
+    c->map = NULL;
+    c->home = w->block;
     return c;
 }
 
 /* In flight from here on, or back when it has no pieces. */
-static void launch_copy(emu_launch *l, emu_copy *c) {
+void emu_copy_launch(emu_launch *l, emu_copy *c) {
     if (!c->mask) {
         c->next = l->spare_copies;
         l->spare_copies = c;
@@ -75,6 +77,10 @@ void emu_land(emu_launch *l, emu_copy *c) {
     l->n_copies--;
     l->progress++;
     EMU_EACH(lane, c->mask) {
+        if (c->map) {
+            emu_box_land(c, (int)lane);
+            continue;
+        }
         if (c->source[lane]) memcpy(c->to[lane], c->from[lane], (size_t)c->source[lane]);
         if (c->bytes[lane] > c->source[lane])
             memset(c->to[lane] + c->source[lane], 0, (size_t)(c->bytes[lane] - c->source[lane]));
@@ -82,7 +88,7 @@ void emu_land(emu_launch *l, emu_copy *c) {
     c->next = l->spare_copies;
     l->spare_copies = c;
     if (c->agent == EMU_WARP) EMU_EACH(lane, c->mask)
-    emu_mbarrier_landed(c->warp, c->op, (int)lane, c->mbarrier[lane], c->phase[lane], c->bytes[lane]);
+    emu_mbarrier_landed(c->warp, c->home, c->op, (int)lane, c->mbarrier[lane], c->phase[lane], c->bytes[lane]);
     if (c->agent == EMU_COPIER && c->warp->laters.n) arrive_later(c->warp);
 }
 
@@ -113,7 +119,7 @@ void emu_land_warp(emu_warp *w, int agent, uint32_t mask, uint32_t clock) {
 
 /* -- groups */
 
-static void commit(emu_warp *w, emu_commits *list, uint32_t mask, uint32_t clock) {
+void emu_commit_add(emu_warp *w, emu_commits *list, uint32_t mask, uint32_t clock) {
     enum { MOST = 512 };
     if (!mask) return;
     if (list->n == MOST) {
@@ -126,7 +132,7 @@ static void commit(emu_warp *w, emu_commits *list, uint32_t mask, uint32_t clock
 }
 
 /* Up to which clock a lane's copies are done once only `pending` groups are left. */
-static uint32_t done_up_to(const emu_commits *list, uint32_t lane, int pending) {
+uint32_t emu_commit_done(const emu_commits *list, uint32_t lane, int pending) {
     for (int i = list->n - 1; i >= 0; i--)
         if (list->list[i].mask >> lane & 1 && pending-- == 0) return list->list[i].clock;
     return 0;
@@ -135,7 +141,7 @@ static uint32_t done_up_to(const emu_commits *list, uint32_t lane, int pending) 
 static void wait(emu_warp *w, const emu_commits *list, int agent, uint32_t mask, int pending, bool whole) {
     uint32_t most = 0;
     EMU_EACH(lane, mask) {
-        uint32_t clock = done_up_to(list, lane, pending);
+        uint32_t clock = emu_commit_done(list, lane, pending);
         if (clock > most) most = clock;
         for (int a = agent; a <= (whole && agent == EMU_BULK_READER ? EMU_BULK_WRITER : agent); a++)
             if (clock + 1 > w->waited[a][lane] && clock) w->waited[a][lane] = clock + 1;
@@ -146,7 +152,7 @@ static void wait(emu_warp *w, const emu_commits *list, int agent, uint32_t mask,
 
 emu_next emu_exec_cp_async_commit(emu_warp *w, const emu_op *op) {
     (void)op;
-    commit(w, &w->commits, w->active, w->agents[EMU_COPIER]);
+    emu_commit_add(w, &w->commits, w->active, w->agents[EMU_COPIER]);
     return EMU_GO;
 }
 
@@ -156,7 +162,7 @@ emu_next emu_exec_cp_async_wait(emu_warp *w, const emu_op *op) {
 }
 
 emu_next emu_exec_bulk_commit(emu_warp *w, const emu_op *op) {
-    commit(w, &w->bulk_commits, emu_guarded(w, op), w->agents[EMU_BULK_WRITER]);
+    emu_commit_add(w, &w->bulk_commits, emu_guarded(w, op), w->agents[EMU_BULK_WRITER]);
     return EMU_GO;
 }
 
@@ -173,7 +179,7 @@ emu_next emu_exec_cp_async(emu_warp *w, const emu_op *op) {
     uint32_t mask = emu_guarded(w, op), bytes = (uint32_t)at->bytes;
     if (!mask) return EMU_GO;
     uint32_t clock = ++w->agents[EMU_COPIER];
-    emu_copy *c = issue(w, op, EMU_COPIER, clock);
+    emu_copy *c = emu_copy_issue(w, op, EMU_COPIER, clock);
     if (!c) return EMU_GO;
     uint32_t thread = emu_agent(w, EMU_COPIER);
     emu_how to = {.write = true, .agent = EMU_COPIER, .thread = thread, .clock = clock, .align = bytes};
@@ -189,7 +195,7 @@ emu_next emu_exec_cp_async(emu_warp *w, const emu_op *op) {
         w->issued[EMU_COPIER][lane] = clock;
         piece(c, lane, p, q, bytes, source);
     }
-    launch_copy(w->launch, c);
+    emu_copy_launch(w->launch, c);
     return EMU_GO;
 }
 
@@ -216,7 +222,7 @@ static bool whole_bulk(emu_warp *w, const emu_op *op, int lane, uint64_t bytes) 
 emu_next emu_exec_bulk_load(emu_warp *w, const emu_op *op) {
     uint32_t mask = emu_guarded(w, op);
     if (!mask) return EMU_GO;
-    emu_copy *c = issue(w, op, EMU_WARP, 0);
+    emu_copy *c = emu_copy_issue(w, op, EMU_WARP, 0);
     if (!c) return EMU_GO;
     EMU_EACH(lane, mask) {
         uint32_t bytes = (uint32_t)emu_get(w, op->in[2], (int)lane);
@@ -236,7 +242,7 @@ emu_next emu_exec_bulk_load(emu_warp *w, const emu_op *op) {
         m->copies++;
         piece(c, lane, p, q, bytes, bytes);
     }
-    launch_copy(w->launch, c);
+    emu_copy_launch(w->launch, c);
     return EMU_GO;
 }
 
@@ -245,7 +251,7 @@ emu_next emu_exec_bulk_store(emu_warp *w, const emu_op *op) {
     if (!mask) return EMU_GO;
     uint32_t clock = ++w->agents[EMU_BULK_WRITER];
     w->agents[EMU_BULK_READER] = clock;
-    emu_copy *c = issue(w, op, EMU_BULK_WRITER, clock);
+    emu_copy *c = emu_copy_issue(w, op, EMU_BULK_WRITER, clock);
     if (!c) return EMU_GO;
     emu_how to = {.write = true, .async = true, .agent = EMU_BULK_WRITER, .clock = clock, .align = 16};
     emu_how from = {.read = true, .async = true, .agent = EMU_BULK_READER, .clock = clock, .align = 16};
@@ -261,7 +267,7 @@ emu_next emu_exec_bulk_store(emu_warp *w, const emu_op *op) {
         w->issued[EMU_BULK_READER][lane] = clock;
         piece(c, lane, p, q, bytes, bytes);
     }
-    launch_copy(w->launch, c);
+    emu_copy_launch(w->launch, c);
     return EMU_GO;
 }
 

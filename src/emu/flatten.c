@@ -99,6 +99,8 @@ static void values(flattener *f, int at, const tw_val *results, int n_results, c
     }
     op->n_checked = (uint16_t)checked(f, operands, n_operands, &op->checked);
     op->n_assigned = (uint16_t)checked(f, results, n_results, &op->assigned);
+    /* A product looks at its accumulators itself: they may belong to the one before. */
+    op->asynchronous = op->ir && op->ir->code == TW_OP_wgmma;
 }
 
 static void guard(flattener *f, int at) {
@@ -222,15 +224,25 @@ static void flatten_roles(flattener *f, const tw_ir_op *ir) {
         if (f->code->ops[i].ir == ir && f->code->ops[i].exec == emu_role_end) f->code->ops[i].target = f->code->n;
 }
 
+static void may_lack(flattener *f, tw_val v) {
+    life *l = &f->lives[v.id];
+    if (l->variable < 0) l->variable = f->code->n_checked++;
+}
+
+/* Accumulators have no value while a product is at work on them. Known before anything that uses them is laid out. */
+static void note_accumulators(flattener *f, const tw_block *b) {
+    for (const tw_ir_op *ir = b->first; ir; ir = ir->next) {
+        for (int i = 0; i < ir->n_blocks; i++) note_accumulators(f, &ir->blocks[i]);
+        for (int i = 0; ir->code == TW_OP_wgmma && i < ir->n_results; i++) may_lack(f, ir->results[i]);
+    }
+}
+
 static void simple(flattener *f, const tw_ir_op *ir) {
     int at = add(f, ir, execs[ir->code]);
     emu_op *op = &f->code->ops[at];
     op->end = -1;
     op->scalar = f->scalars[ir->code];
-    if (ir->code == TW_OP_undef && !f->arena->failed) {
-        life *l = &f->lives[ir->results[0].id];
-        if (l->variable < 0) l->variable = f->code->n_checked++;
-    }
+    if (ir->code == TW_OP_undef && !f->arena->failed) may_lack(f, ir->results[0]);
     values(f, at, ir->results, ir->n_results, ir->operands, ir->n_operands);
     guard(f, at);
 }
@@ -376,6 +388,11 @@ static void granules(emu_code *c) {
             /* Fewer bytes than these may be read, by any number. */
             narrow(c, TW_SPACE_global, ir->n_operands > 2 ? 1 : ir->at.bytes);
             break;
+        case TW_OP_tensor_load:
+            narrow(c, TW_SPACE_shared, 16);
+            /* Rows begin where they like. */
+            narrow(c, TW_SPACE_global, 1);
+            break;
         case TW_OP_mbarrier_init:
             narrow(c, TW_SPACE_shared, 8);
             break;
@@ -394,6 +411,7 @@ bool emu_flatten(emu_code *code, tw_arena *arena, const tw_kernel *k, const uint
     code->too_deep = too_deep(&k->body, 0);
     if (arena->failed || code->too_deep) return false;
     for (int i = 0; i < k->n_values; i++) f.lives[i] = (life){.from = -1, .to = -1, .loop = -1, .variable = -1};
+    note_accumulators(&f, &k->body);
     block(&f, &k->body);
     close(&f, 0, code->n);
     int end = add(&f, NULL, emu_end);

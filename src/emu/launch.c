@@ -57,6 +57,8 @@ static void block_free(emu_launch *l, emu_block *b) {
         free(w->commits.list);
         free(w->bulk_commits.list);
         free(w->laters.list);
+        free(w->products.list);
+        free(w->pending);
     }
     free(b->warps);
     for (int i = 0; i < l->kernel->n_shared && b->shared; i++) free(b->shared[i].cells);
@@ -82,7 +84,8 @@ static bool warp_init(emu_launch *l, emu_block *b, int index) {
     w->regs = aligned_alloc(128, (size_t)(l->code.units + 1) * 128);
     w->assigned = calloc((size_t)l->code.n_checked + 1, sizeof *w->assigned);
     w->frames = calloc((size_t)l->code.depth + 1, sizeof *w->frames);
-    if (!w->regs || !w->assigned || !w->frames) return false;
+    w->pending = calloc((size_t)l->code.n_checked + 1, sizeof *w->pending);
+    if (!w->regs || !w->assigned || !w->frames || !w->pending) return false;
     memset(w->regs, 0xa5, (size_t)(l->code.units + 1) * 128);
     w->launch = l;
     emu_wake(w);
@@ -132,7 +135,7 @@ static void block_end(emu_launch *l, emu_block *b) {
     for (bool landed = true; landed;) {
         landed = false;
         for (emu_copy *c = l->copies; c && !landed; c = c->next)
-            if (c->warp->block == b) {
+            if (c->warp->block == b || c->home == b) {
                 emu_land(l, c);
                 landed = true;
             }
@@ -270,8 +273,8 @@ static void run(emu_launch *l, emu_warp *w, int turns) {
         const emu_op *op = &code[w->pc];
         l->operations++;
         l->lane_operations += w->n_active;
-        if (op->n_checked && l->checked) unassigned(w, op);
-        for (int i = 0; i < op->n_assigned; i++) w->assigned[op->assigned[i]] |= w->active;
+        if (op->n_checked && l->checked && !op->asynchronous) unassigned(w, op);
+        for (int i = 0; i < op->n_assigned && !op->asynchronous; i++) w->assigned[op->assigned[i]] |= w->active;
         if (op->scalar) {
             emu_ref none = {.at = ~0};
             op->scalar(emu_reg(w, op->out[0]), emu_reg(w, op->in[0]), emu_reg(w, op->n_in > 1 ? op->in[1] : none),
@@ -398,6 +401,13 @@ static void check_arguments(emu_launch *l, const uint64_t *arguments) {
     char text[160];
     for (int i = 0; i < l->kernel->n_parameters; i++) {
         const tw_parameter *p = &l->kernel->parameters[i];
+        if (p->map && !emu_map_usable((const tw_tensor_map *)(uintptr_t)arguments[i])) {
+            snprintf(text, sizeof text,
+                     "argument %.40s is no tensor map that a device takes: see device/tensor_map.h for what is a "
+                     "multiple of what",
+                     p->name);
+            emu_find_text(l, TW_EMU_ALIGNMENT, text);
+        }
         if (!p->pointer || p->align < 2 || arguments[i] % (uint64_t)p->align == 0) continue;
         snprintf(text, sizeof text, "argument %.40s is 0x%llx, which is no multiple of %d as was promised", p->name,
                  (unsigned long long)arguments[i], p->align);

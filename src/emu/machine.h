@@ -8,6 +8,7 @@
 
 #include "base/arena.h"
 #include "base/random.h"
+#include "device/tensor_map.h"
 #include "emu/emu.h"
 
 #include <string.h>
@@ -51,6 +52,7 @@ struct emu_op {
     uint16_t n_checked, n_assigned;
     bool guarded, guard_not;
     bool both;                         /* if: there is an else */
+    bool asynchronous;                 /* it looks after `checked` and `assigned` itself */
     bool masked;                       /* results are variables, which keep their values in other lanes */
     emu_ref guard;                     /* where guarded */
     const int32_t *checked, *assigned; /* variables that may lack a value: read here, given one here */
@@ -63,7 +65,7 @@ typedef struct emu_code {
     int n, room;
     int units;     /* of a warp's registers */
     int depth;     /* of frames */
-    int n_checked; /* variables that may lack a value */
+    int n_checked; /* variables that may lack a value, or belong to a product */
     bool too_deep;
     unsigned char *constants;
     int granule[TW_SPACES]; /* log2 of the least access in a space: what races are told apart by */
@@ -74,7 +76,7 @@ bool emu_flatten(emu_code *code, tw_arena *arena, const tw_kernel *k, const uint
 
 /* -- order (order.c) */
 
-/* Who is known to have done what. A thread is a warp, one of its three agents that copy behind its back, or an
+/* Who is known to have done what. A thread is a warp, one of its four agents that act behind its back, or an
    mbarrier; block * stride + slot names it. "clock c of a thread" knows all that it did at clocks below c. */
 typedef struct emu_entry {
     uint32_t thread, mask, clock; /* of these lanes */
@@ -86,7 +88,7 @@ typedef struct emu_clock {
     int n, room;
 } emu_clock;
 
-enum { EMU_WARP, EMU_COPIER, EMU_BULK_READER, EMU_BULK_WRITER, EMU_AGENTS };
+enum { EMU_WARP, EMU_COPIER, EMU_BULK_READER, EMU_BULK_WRITER, EMU_MULTIPLIER, EMU_AGENTS };
 
 /* What some lanes of a warp know, beside what all of them know. */
 typedef struct emu_apart {
@@ -181,6 +183,10 @@ typedef struct emu_copy {
     uint8_t *to[EMU_LANES], *from[EMU_LANES];
     uint32_t mbarrier[EMU_LANES]; /* address */
     uint32_t phase[EMU_LANES];
+    emu_block *home;          /* where its mbarriers are */
+    const tw_tensor_map *map; /* of a box, which one lane alone copies; NULL: of bytes */
+    int64_t box_at[2];        /* coordinates of its first element */
+    uint32_t box_to;          /* its address in shared memory */
     struct emu_copy *next;
 } emu_copy;
 
@@ -203,6 +209,7 @@ typedef struct emu_barrier {
 } emu_barrier;
 
 typedef struct emu_mbarrier {
+    emu_block *block; /* in whose shared memory it is */
     uint32_t address;
     bool live;
     int slot;
@@ -262,6 +269,9 @@ struct emu_warp {
     uint16_t started[EMU_LANES]; /* by lane: ranks of its cluster's blocks that it knows to have started */
     emu_commits commits, bulk_commits;
     emu_laters laters;
+    emu_commits products; /* groups of wgmma: of the warp's multiplier */
+    uint32_t *pending;    /* by variable: the clock of the product that it belongs to; 0: none */
+    bool fenced_products; /* a wgmma_fence since the last wait */
 
     uint64_t poll, last_poll, progress; /* what this turn of a while loop looked at, and the last */
     uint64_t poll_address;
@@ -396,6 +406,8 @@ enum { EMU_RANK_SHIFT = 26, EMU_RANK_MASK = (1 << EMU_RANK_SHIFT) - 1, EMU_NO_RA
 static inline int emu_rank(uint64_t address) {
     return (int)(address >> EMU_RANK_SHIFT) - 1;
 }
+/* The block of this one's cluster that an address of the cluster's shared memory is in; NULL: there is none any more. */
+emu_block *emu_block_of(const emu_warp *w, uint64_t address);
 /* The memory of an access after all checks of it; NULL: a finding, and there is none. */
 uint8_t *emu_access(emu_warp *w, const emu_op *op, const emu_how *how, int lane, int space, uint64_t address,
                     uint32_t bytes, emu_object **object);
@@ -441,13 +453,26 @@ bool emu_land_one(emu_launch *l);                                          /* fa
 void emu_land_warp(emu_warp *w, int agent, uint32_t mask, uint32_t clock); /* all up to this one */
 void emu_copies_at_exit(emu_warp *w, const emu_op *op, uint32_t mask);
 
+emu_copy *emu_copy_issue(emu_warp *w, const emu_op *op, int agent, uint32_t clock);
+void emu_copy_launch(emu_launch *l, emu_copy *c);
+/* Notes a group of what these lanes issued up to `clock`; up to which clock a lane's work is done once only `pending`
+   groups are left, 0: none. */
+void emu_commit_add(emu_warp *w, emu_commits *list, uint32_t mask, uint32_t clock);
+uint32_t emu_commit_done(const emu_commits *list, uint32_t lane, int pending);
+
+/* tensor.c */
+void emu_box_land(const emu_copy *c, int lane);
+bool emu_map_usable(const tw_tensor_map *m);
+
 /* barrier.c */
 emu_mbarrier *emu_mbarrier_at(emu_block *b, uint32_t address);
-void emu_mbarrier_landed(emu_warp *w, const emu_op *op, int lane, uint32_t address, uint32_t phase, int64_t bytes);
+void emu_mbarrier_landed(emu_warp *w, emu_block *home, const emu_op *op, int lane, uint32_t address, uint32_t phase,
+                         int64_t bytes);
 /* `releases`: what the lane did so far comes before what waits for the phase. */
 void emu_mbarrier_arrived(emu_warp *w, const emu_op *op, int lane, emu_mbarrier *m, int64_t count, bool releases);
 void emu_mbarrier_over(emu_warp *w, const emu_op *op, int lane, emu_object *o, uint64_t from, uint32_t bytes);
 emu_mbarrier *emu_mbarrier_usable(emu_warp *w, const emu_op *op, int lane, uint32_t address);
+emu_mbarrier *emu_mbarrier_usable_in(emu_warp *w, emu_block *home, const emu_op *op, int lane, uint32_t address);
 void emu_block_ends(emu_block *b);
 void emu_cluster_check(emu_launch *l, int cluster); /* goes on when all of it that runs has arrived */
 

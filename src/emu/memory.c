@@ -139,9 +139,7 @@ emu_object *emu_shared_at(const emu_launch *l, const emu_block *b, uint64_t addr
 
 /* -- accesses */
 
-/* The block of this one's cluster that an address of the cluster's shared memory is in; NULL: there is none any more.
- */
-static const emu_block *block_of(const emu_warp *w, uint64_t address) {
+emu_block *emu_block_of(const emu_warp *w, uint64_t address) {
     const emu_launch *l = w->launch;
     int rank = emu_rank(address), number = w->block->number / l->cluster * l->cluster + rank;
     if (rank < 0) return w->block;
@@ -160,7 +158,7 @@ static void out_of_bounds(emu_warp *w, const emu_op *op, const emu_how *how, int
         emu_object_below(l, cluster ? TW_SPACE_shared : space, cluster ? address & EMU_RANK_MASK : address);
     emu_address_text(l, w->block, space, address, where, sizeof where);
     emu_address_text(l, w->block, TW_SPACE_cluster, address, there, sizeof there);
-    if (cluster && emu_rank(address) < l->cluster && !block_of(w, address))
+    if (cluster && emu_rank(address) < l->cluster && !emu_block_of(w, address))
         emu_find(w, op, lane, TW_EMU_BOUNDS, "%s %u bytes at %s, which has ended", mine, bytes, where);
     else if (space == TW_SPACE_shared && address > EMU_RANK_MASK && strchr(there, '+'))
         emu_find(w, op, lane, TW_EMU_BOUNDS, "%s %u bytes at %s, where nothing is: it means %s, of space=cluster", mine,
@@ -196,7 +194,7 @@ static emu_object *find_object(const emu_warp *w, int space, uint64_t *address) 
     emu_launch *l = w->launch;
     if (space == TW_SPACE_shared) return emu_shared_at(l, w->block, *address);
     if (space == TW_SPACE_cluster) {
-        const emu_block *b = block_of(w, *address);
+        const emu_block *b = emu_block_of(w, *address);
         *address &= EMU_RANK_MASK;
         return b ? emu_shared_at(l, b, *address) : NULL;
     }

@@ -51,6 +51,12 @@ tw_val tw_pointer_add(tw_builder *b, const char *name, int align, bool read_only
     return v;
 }
 
+tw_val tw_map_add(tw_builder *b, const char *name) {
+    tw_val v = tw_parameter_add(b, name, TW_T_i64);
+    if (v.id) b->kernel->parameters[b->kernel->n_parameters - 1].map = true;
+    return v;
+}
+
 void tw_shared_add(tw_builder *b, const char *name, int64_t bytes, int align, bool dynamic) {
     tw_kernel *k = b->kernel;
     assert(bytes > 0 && align > 0 && !tw_kernel_shared_find(k, name));
@@ -435,6 +441,24 @@ void tw_mma(tw_builder *b, tw_mma_kind kind, tw_val *d, const tw_val *a, const t
 void tw_ldmatrix(tw_builder *b, int count, bool trans, tw_val address, int offset, tw_val *out) {
     const tw_type t[4] = {TW_T_i32, TW_T_i32, TW_T_i32, TW_T_i32};
     tw_emit(b, TW_OP_ldmatrix, (tw_attrs){.vec = count, .trans = trans, .offset = offset}, out, t, count, &address, 1);
+}
+
+void tw_wgmma(tw_builder *b, tw_attrs at, tw_val *acc, tw_val a, tw_val x, tw_val add) {
+    tw_val v[3 + TW_WGMMA_COLUMNS / 2] = {a, x, add};
+    tw_type t[TW_WGMMA_COLUMNS / 2];
+    const int n = at.columns / 2;
+    assert(n <= TW_WGMMA_COLUMNS / 2);
+    for (int i = 0; i < n; i++) {
+        v[3 + i] = acc[i];
+        t[i] = TW_T_f32;
+    }
+    tw_emit(b, TW_OP_wgmma, at, acc, t, n, v, 3 + n);
+}
+
+void tw_tensor_load(tw_builder *b, int ranks, tw_val to, tw_val map, tw_val x, tw_val y, tw_val mbarrier,
+                    tw_val policy) {
+    tw_val v[6] = {to, map, x, y, mbarrier, policy};
+    tw_emit(b, TW_OP_tensor_load, (tw_attrs){.ranks = ranks}, NULL, NULL, 0, v, present(v, 6));
 }
 
 tw_val tw_shfl(tw_builder *b, int mode, tw_val x, tw_val lane, tw_val mask) {

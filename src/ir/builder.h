@@ -22,6 +22,7 @@ tw_builder tw_builder_of(tw_kernel *k);
 /* Declarations. Names are copied. */
 tw_val tw_parameter_add(tw_builder *b, const char *name, tw_type type);
 tw_val tw_pointer_add(tw_builder *b, const char *name, int align, bool read_only);
+tw_val tw_map_add(tw_builder *b, const char *name); /* a tensor map */
 void tw_shared_add(tw_builder *b, const char *name, int64_t bytes, int align, bool dynamic);
 tw_val tw_shared_base(tw_builder *b, const char *name); /* the address of a shared object */
 
@@ -93,6 +94,9 @@ tw_val tw_get(tw_builder *b, tw_opcode code, tw_attrs at, tw_type t, tw_val x, t
 /* Matrices. d may be c: the accumulators are then variables that are assigned. */
 void tw_mma(tw_builder *b, tw_mma_kind kind, tw_val *d, const tw_val *a, const tw_val *x, const tw_val *c);
 void tw_ldmatrix(tw_builder *b, int count, bool trans, tw_val address, int offset, tw_val *out); /* i32 registers */
+/* columns / 2 accumulators, variables; `add` false starts from zeros. */
+void tw_wgmma(tw_builder *b, tw_attrs at, tw_val *acc, tw_val a, tw_val x, tw_val add);
+void tw_tensor_load(tw_builder *b, int ranks, tw_val to, tw_val map, tw_val x, tw_val y, tw_val mbarrier, tw_val policy);
 tw_val tw_shfl(tw_builder *b, int mode, tw_val x, tw_val lane, tw_val mask);
 
 /* Blocks. Each push is matched by a pop. */

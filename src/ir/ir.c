@@ -98,6 +98,17 @@ const tw_mma_info *tw_mma_describe(tw_mma_kind kind) {
     return &mmas[kind];
 }
 
+static const tw_wgmma_info wgmmas[] = {
+    {"none", TW_T_none, 0, ""},
+#define WGMMA(name, ab, k, ptx) {#name, TW_T_##ab, k, ptx},
+#include "ir/wgmma.def"
+#undef WGMMA
+};
+
+const tw_wgmma_info *tw_wgmma_describe(tw_wgmma_kind kind) {
+    return &wgmmas[kind];
+}
+
 typedef struct named {
     const char *name, *ptx;
 } named;
@@ -144,6 +155,12 @@ static const named mma_names[] = {
 #include "ir/mma.def"
 #undef MMA
 };
+static const named wgmma_names[] = {
+    {"none", ""},
+#define WGMMA(name, ab, k, ptx) {#name, ptx},
+#include "ir/wgmma.def"
+#undef WGMMA
+};
 
 static const struct {
     const char *name;
@@ -162,6 +179,7 @@ static const struct {
 #define KIND_SREG        sregs, COUNT(sregs)
 #define KIND_PROXY       proxies, COUNT(proxies)
 #define KIND_MMA         mma_names, COUNT(mma_names)
+#define KIND_WGMMA       wgmma_names, COUNT(wgmma_names)
 #define ATTR(name, kind) {#name, KIND_##kind},
 #include "ir/attrs.def"
 };

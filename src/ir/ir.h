@@ -91,6 +91,14 @@ typedef enum tw_mma_kind {
     TW_MMAS
 } tw_mma_kind;
 
+typedef enum tw_wgmma_kind {
+    TW_WGMMA_none,
+#define WGMMA(name, ...) TW_WGMMA_##name,
+#include "ir/wgmma.def"
+#undef WGMMA
+    TW_WGMMAS
+} tw_wgmma_kind;
+
 /* Attributes of an operation; designated initialisers make the defaults disappear. */
 typedef struct tw_attrs {
 #define ATTR(name, kind) int32_t name;
@@ -141,6 +149,7 @@ typedef struct tw_parameter {
     tw_type type;
     bool pointer;   /* an i64 that points into global memory */
     bool read_only; /* a pointer: nobody writes there during the launch */
+    bool map;       /* a tensor map by value, 128 bytes (device/tensor_map.h); the i64 is its address */
     int align;      /* a pointer: bytes it is known to be a multiple of */
     tw_val value;
 } tw_parameter;
@@ -205,6 +214,15 @@ typedef struct tw_mma_info {
     int sm;
 } tw_mma_info;
 const tw_mma_info *tw_mma_describe(tw_mma_kind kind);
+
+typedef struct tw_wgmma_info {
+    const char *name;
+    tw_type ab;
+    int k;
+    const char *ptx;
+} tw_wgmma_info;
+enum { TW_WGMMA_ROWS = 64, TW_WGMMA_COLUMNS = 256 /* at most */ };
+const tw_wgmma_info *tw_wgmma_describe(tw_wgmma_kind kind);
 
 /* An attribute by number: its name, and the names of its values (NULL for INT). */
 const char *tw_attr_name(int attr);

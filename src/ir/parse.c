@@ -11,8 +11,8 @@
 
 enum {
     MAX_TEXT = 64 << 20,
-    MAX_VALUES = 64, /* results, or operands, of one operation */
-    MAX_ROLES = MAX_VALUES / 2,
+    MAX_VALUES = 192, /* results, or operands, of one operation */
+    MAX_ROLES = 32,
     MAX_DECLARATIONS = 1024 /* parameters, or shared objects */
 };
 
@@ -674,6 +674,16 @@ static void take_declaration(parser *p, bool pointer) {
         tw_parameter_add(&p->b, name, type);
 }
 
+static void take_map(parser *p) {
+    const token t = p->now;
+    const char *name = take_name(p, "the name of a tensor map");
+    if (p->k->n_parameters == MAX_DECLARATIONS) FAIL(p, t, "more than %d parameters", MAX_DECLARATIONS);
+    for (int i = 0; name && i < p->k->n_parameters; i++)
+        if (p->k->parameters[i].name && !strcmp(name, p->k->parameters[i].name))
+            FAIL(p, t, "two parameters are called %.40s", name);
+    if (p->status == TW_OK) tw_map_add(&p->b, name);
+}
+
 static void take_shared(parser *p) {
     const token t = p->now;
     const char *name = take_name(p, "the name of a shared object");
@@ -707,11 +717,14 @@ static void take_directive(parser *p) {
         take_declaration(p, false);
     else if (accept(p, "pointer"))
         take_declaration(p, true);
+    else if (accept(p, "tensor_map"))
+        take_map(p);
     else if (accept(p, "shared"))
         take_shared(p);
     else
-        fail_expected(p, "target, threads, min_blocks, max_registers, cluster, cooperative, parameter, pointer, shared "
-                         "or '{'");
+        fail_expected(
+            p, "target, threads, min_blocks, max_registers, cluster, cooperative, parameter, pointer, tensor_map, "
+               "shared or '{'");
 }
 
 static void take_kernel(parser *p) {

@@ -220,7 +220,9 @@ static void print_head(printer *p) {
     if (k->cooperative) tw_buf_str(p->out, "    cooperative\n");
     for (int i = 0; i < k->n_parameters; i++) {
         const tw_parameter *a = &k->parameters[i];
-        if (a->pointer)
+        if (a->map)
+            tw_buf_printf(p->out, "    tensor_map %s\n", a->name);
+        else if (a->pointer)
             tw_buf_printf(p->out, "    pointer %s align %d%s\n", a->name, a->align, a->read_only ? " read_only" : "");
         else
             tw_buf_printf(p->out, "    parameter %s %s\n", a->name, tw_type_name(a->type));

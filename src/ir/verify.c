@@ -136,12 +136,16 @@ static bool check_attributes(tw_verifier *v, const tw_ir_op *op) {
             tw_verify_find(v, "attribute %s means nothing here", tw_attr_name(i));
         else if (named && !tw_attr_value_name(i, x))
             tw_verify_find(v, "attribute %s is out of range: %d", tw_attr_name(i), (int)x);
-        else if (allowed && !x && (i == TW_ATTR_type || i == TW_ATTR_mma))
+        else if (allowed && !x && (i == TW_ATTR_type || i == TW_ATTR_mma || i == TW_ATTR_wgmma))
             tw_verify_find(v, "attribute %s is missing", tw_attr_name(i));
     }
     const tw_attrs *at = &op->at;
     if (at->vec < 0 || at->vec > 8 || (at->vec & (at->vec - 1))) tw_verify_find(v, "vec is 1, 2, 4 or 8");
     if (at->trans & ~1) tw_verify_find(v, "trans is 0 or 1");
+    if (at->trans_a & ~1 || at->trans_b & ~1) tw_verify_find(v, "trans_a and trans_b are 0 or 1");
+    if (v->allowed[op->code] >> TW_ATTR_columns & 1 &&
+        (at->columns < 8 || at->columns > TW_WGMMA_COLUMNS || at->columns % 8))
+        tw_verify_find(v, "columns is a multiple of 8 up to %d, not %d", TW_WGMMA_COLUMNS, at->columns);
     if (at->read & ~1) tw_verify_find(v, "read is 0 or 1");
     if (at->unroll & ~1) tw_verify_find(v, "unroll is 0 or 1");
     if (at->count < 0) tw_verify_find(v, "count is negative");
@@ -190,6 +194,9 @@ static tw_type letter(const tw_ir_op *op, char c, int *count) {
     case 'C':
         *count = m->c;
         return m->cd;
+    case 'D':
+        *count = op->at.columns / 2;
+        return TW_T_f32;
     default:
         return TW_T_none;
     }
@@ -331,9 +338,24 @@ static void walk_blocks(tw_verifier *v, const tw_ir_op *op) {
     }
 }
 
+static bool is_map(const tw_verifier *v, tw_val x) {
+    const tw_value *value = &v->k->values[x.id];
+    return value->kind == TW_V_PARAMETER && value->bits < (uint64_t)v->k->n_parameters &&
+           v->k->parameters[value->bits].map;
+}
+
+/* Tensor maps are for the operations that take them, which take nothing else. */
+static void check_maps(tw_verifier *v, const tw_ir_op *op) {
+    const int at = op->code == TW_OP_tensor_load ? 1 : op->code == TW_OP_tensor_prefetch ? 0 : -1;
+    for (int i = 0; i < op->n_operands; i++)
+        if ((i == at) != is_map(v, op->operands[i]))
+            tw_verify_find(v, i == at ? "operand %d is no tensor map" : "operand %d is a tensor map", i);
+}
+
 static void walk_op(tw_verifier *v, const tw_ir_op *op) {
     if (!check_values(v, op)) return;
     check_row(v, op);
+    check_maps(v, op);
     if (op->code != TW_OP_while) /* whose operand its first block makes */
         for (int i = 0; i < op->n_operands; i++) use(v, op->operands[i], "operand", i);
     if (op->guard.id) use(v, op->guard, "the guard", -1);
@@ -426,6 +448,8 @@ static void check_parameters(tw_verifier *v) {
             tw_verify_find(v, "parameter %s has a value that is not its own", name);
         if (p->pointer && (p->type != TW_T_i64 || !is_power_of_two(p->align)))
             tw_verify_find(v, "pointer %s is no i64, or aligned to no power of two", name);
+        if (p->map && (p->pointer || p->type != TW_T_i64))
+            tw_verify_find(v, "tensor map %s is a pointer too, or no i64", name);
         if (!p->pointer && (p->read_only || p->align))
             tw_verify_find(v, "parameter %s is no pointer, but read_only or aligned", name);
     }

@@ -40,6 +40,7 @@ PLAIN(record_begin)
 PLAIN(record_end)
 PLAIN(cp_async_wait)
 PLAIN(bulk_wait)
+PLAIN(tensor_prefetch)
 
 /* -- values of any type */
 
@@ -233,6 +234,12 @@ static void verify_policy(tw_verifier *v, const tw_ir_op *op) {
         tw_verify_find(v, "an L2 policy is default, evict_first or evict_last");
 }
 
+static void verify_tensor_load(tw_verifier *v, const tw_ir_op *op) {
+    const int most = v->k->cluster > 1 ? 1 << v->k->cluster : 1;
+    if (op->at.ranks < 0 || (op->at.ranks && op->at.ranks >= most))
+        tw_verify_find(v, "ranks 0x%x are not all in a cluster of %d", (unsigned)op->at.ranks, v->k->cluster);
+}
+
 /* -- barriers */
 
 static void named_barrier(tw_verifier *v, const tw_ir_op *op) {
@@ -261,6 +268,9 @@ static void verify_mbarrier_init(tw_verifier *v, const tw_ir_op *op) {
 static void verify_mbarrier_arrive(tw_verifier *v, const tw_ir_op *op) {
     if (op->at.count > MBARRIER_COUNT) tw_verify_find(v, "an mbarrier counts 1 to %d", MBARRIER_COUNT);
     if (op->at.count > 1) needs(v, 90, "an arrival for several");
+    if (op->at.space != TW_SPACE_global && op->at.space != TW_SPACE_cluster)
+        tw_verify_find(v, "space is of this block (none given) or cluster");
+    check_space(v, op);
 }
 
 /* -- a warp */
@@ -300,6 +310,45 @@ static void verify_mma(tw_verifier *v, const tw_ir_op *op) {
     const tw_mma_info *m = tw_mma_describe((tw_mma_kind)op->at.mma);
     v->warps = true;
     needs(v, m->sm, m->name);
+}
+
+/* -- a warpgroup */
+
+/* Later targets have another instruction in its place. */
+static void warpgroup(tw_verifier *v) {
+    v->warps = true;
+    if (v->target != 90) tw_verify_find(v, "is of sm_90a alone, the target is sm_%d", v->target);
+    if (v->k->threads < 128) tw_verify_find(v, "needs four warps, a block has %d threads", v->k->threads);
+}
+
+static void verify_wgmma_fence(tw_verifier *v, const tw_ir_op *op) {
+    (void)op;
+    warpgroup(v);
+}
+
+static void verify_wgmma_commit(tw_verifier *v, const tw_ir_op *op) {
+    (void)op;
+    warpgroup(v);
+}
+
+static void verify_wgmma_wait(tw_verifier *v, const tw_ir_op *op) {
+    warpgroup(v);
+    if (op->at.count > 7) tw_verify_find(v, "count is 0 to 7, not %d", op->at.count);
+}
+
+static void verify_wgmma(tw_verifier *v, const tw_ir_op *op) {
+    warpgroup(v);
+    for (int i = 0; i < op->n_results; i++) {
+        if (op->results[i].id != op->operands[3 + i].id || v->k->values[op->results[i].id].kind != TW_V_VARIABLE) {
+            tw_verify_find(v, "result %d is not the variable that it is added to", i);
+            return;
+        }
+        for (int j = 0; j < i; j++)
+            if (op->results[j].id == op->results[i].id) {
+                tw_verify_find(v, "results %d and %d are the same variable", j, i);
+                return;
+            }
+    }
 }
 
 /* -- control */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The module around a kernel, its registers, and the lines that operations are printed as. */
 #include "ptx/print.h"
+#include "device/tensor_map.h"
 
 #include <ctype.h>
 #include <inttypes.h>
@@ -371,6 +372,12 @@ static const char *parameter_type(tw_type t) {
 static void add_parameters(tw_ptx_printer *p, tw_buf *out) {
     for (int i = 0; i < p->k->n_parameters; i++) {
         const tw_parameter *q = &p->k->parameters[i];
+        if (q->map) {
+            tw_buf_printf(out, "%s\n    .param .align 64 .b8 ", i ? "," : "");
+            add_numbered(out, 'p', i, q->name);
+            tw_buf_printf(out, "[%d]", TW_TENSOR_MAP_BYTES);
+            continue;
+        }
         tw_buf_printf(out, "%s\n    .param .%s%s ", i ? "," : "", parameter_type(q->type),
                       q->pointer ? " .ptr .global" : "");
         if (q->pointer && q->align > 1) tw_buf_printf(out, ".align %d ", q->align);
@@ -407,9 +414,27 @@ static void add_registers(const tw_ptx_printer *p, tw_buf *out) {
             tw_buf_printf(out, "    .reg .%s %%%c<%d>;\n", classes[c].ptx, classes[c].letter, p->registers[c] + 1);
 }
 
+/* A copy takes a map by its generic address. */
+static void add_map_address(tw_ptx_printer *p, int i, tw_buf *out) {
+    const tw_parameter *q = &p->k->parameters[i];
+    tw_buf_str(out, "    mov.b64 ");
+    add_register(p, out, q->value);
+    tw_buf_str(out, ", ");
+    add_numbered(out, 'p', i, q->name);
+    tw_buf_str(out, ";\n    cvta.param.u64 ");
+    add_register(p, out, q->value);
+    tw_buf_str(out, ", ");
+    add_register(p, out, q->value);
+    tw_buf_str(out, ";\n");
+}
+
 static void add_entry_values(tw_ptx_printer *p, tw_buf *out) {
     for (int i = 0; i < p->k->n_parameters; i++) {
         const tw_parameter *q = &p->k->parameters[i];
+        if (q->map) {
+            add_map_address(p, i, out);
+            continue;
+        }
         tw_buf_printf(out, "    ld.param.%s ", parameter_type(q->type));
         add_register(p, out, q->value);
         tw_buf_str(out, ", [");

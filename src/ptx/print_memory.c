@@ -292,6 +292,24 @@ void tw_ptx_emit_bulk_prefetch(tw_ptx_printer *p, const tw_ir_op *op) {
     tw_ptx_line(p, "cp.async.bulk.prefetch.L2.global [%r], %v;", op->operands[0], op->operands[1]);
 }
 
+void tw_ptx_emit_tensor_load(tw_ptx_printer *p, const tw_ir_op *op) {
+    const tw_val *v = op->operands, policy = op->n_operands > 5 ? v[5] : TW_NONE;
+    tw_val ranks = TW_NONE;
+    if (op->at.ranks) {
+        ranks = tw_ptx_scratch(p, TW_T_i16);
+        tw_ptx_line(p, "mov.b16 %r, %d;", ranks, op->at.ranks);
+    }
+    tw_ptx_line(p,
+                "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes%s%s [%r], [%r, {%r, "
+                "%r}], [%r]%c%c;",
+                op->at.ranks ? ".multicast::cluster" : "", policy.id ? ".L2::cache_hint" : "", v[0], v[1], v[2], v[3],
+                v[4], ranks, policy);
+}
+
+void tw_ptx_emit_tensor_prefetch(tw_ptx_printer *p, const tw_ir_op *op) {
+    tw_ptx_line(p, "prefetch.tensormap [%r];", op->operands[0]);
+}
+
 void tw_ptx_emit_policy(tw_ptx_printer *p, const tw_ir_op *op) {
     int cache = op->at.cache;
     const char *level = cache == TW_CACHE_evict_last                                     ? "evict_last"

@@ -54,6 +54,19 @@ void tw_ptx_emit_mbarrier_inval(tw_ptx_printer *p, const tw_ir_op *op) {
 }
 
 void tw_ptx_emit_mbarrier_arrive(tw_ptx_printer *p, const tw_ir_op *op) {
+    if (op->at.space == TW_SPACE_cluster && p->target->sm < 90) {
+        tw_ptx_unsupported(p, "in a cluster");
+        return;
+    }
+    /* Without saying how far it releases: with `.cluster` ptxas puts a fence of the whole GPU before it. */
+    if (op->at.space == TW_SPACE_cluster && op->at.count <= 1) {
+        tw_ptx_line(p, "mbarrier.arrive.shared::cluster.b64 _, [%r];", op->operands[0]);
+        return;
+    }
+    if (op->at.space == TW_SPACE_cluster) {
+        tw_ptx_line(p, "mbarrier.arrive.shared::cluster.b64 _, [%r], %d;", op->operands[0], op->at.count);
+        return;
+    }
     if (op->at.count <= 1)
         tw_ptx_line(p, "mbarrier.arrive.shared.b64 _, [%r];", op->operands[0]);
     else if (p->target->sm >= 90)
@@ -118,4 +131,35 @@ void tw_ptx_emit_mma(tw_ptx_printer *p, const tw_ir_op *op) {
         tw_ptx_unsupported(p, m->name);
     else
         tw_ptx_line(p, "mma.sync.aligned.%s %B, %B, %B, %B;", m->ptx, op->results, m->c, a, m->a, b, m->b, c, m->c);
+}
+
+/* -- a warpgroup */
+
+static bool has_warpgroups(tw_ptx_printer *p) {
+    if (p->target->sm == 90) return true;
+    tw_ptx_unsupported(p, "");
+    return false;
+}
+
+void tw_ptx_emit_wgmma_fence(tw_ptx_printer *p, const tw_ir_op *op) {
+    (void)op;
+    if (has_warpgroups(p)) tw_ptx_line(p, "wgmma.fence.sync.aligned;");
+}
+
+void tw_ptx_emit_wgmma_commit(tw_ptx_printer *p, const tw_ir_op *op) {
+    (void)op;
+    if (has_warpgroups(p)) tw_ptx_line(p, "wgmma.commit_group.sync.aligned;");
+}
+
+void tw_ptx_emit_wgmma_wait(tw_ptx_printer *p, const tw_ir_op *op) {
+    if (has_warpgroups(p)) tw_ptx_line(p, "wgmma.wait_group.sync.aligned %d;", op->at.count);
+}
+
+void tw_ptx_emit_wgmma(tw_ptx_printer *p, const tw_ir_op *op) {
+    const tw_wgmma_info *m = tw_wgmma_describe((tw_wgmma_kind)op->at.wgmma);
+    const tw_val *v = op->operands;
+    if (has_warpgroups(p))
+        tw_ptx_line(p, "wgmma.mma_async.sync.aligned.m%dn%dk%d.%s %B, %r, %r, %r, 1, 1, %d, %d;", TW_WGMMA_ROWS,
+                    op->at.columns, m->k, m->ptx, op->results, op->n_results, v[0], v[1], v[2], op->at.trans_a,
+                    op->at.trans_b);
 }

@@ -16,6 +16,7 @@ typedef struct generator {
     /* What may be used here, by type: values, and variables among them. A block's own disappear at its end. */
     tw_val values[TW_T_COUNT][POOL], variables[TW_T_COUNT][POOL];
     int n_values[TW_T_COUNT], n_variables[TW_T_COUNT];
+    tw_val map;          /* none where the target has no tensor maps */
     tw_val in, out, own; /* own: where this thread's results go */
     int left, slots;
     bool uniform; /* all lanes get here together */
@@ -543,6 +544,45 @@ static void make_mma(generator *g) {
     emit(g, TW_OP_mma, (tw_attrs){.mma = kind}, types, m->c, v, n);
 }
 
+static void make_tensor_load(generator *g) {
+    if (!g->map.id) return;
+    tw_val v[] = {shared_address(g), g->map,           pick(g, TW_T_i32), i32(g, below(g, 9)),
+                  shared_address(g), pick(g, TW_T_i64)};
+    emit0(g, TW_OP_tensor_load, (tw_attrs){0}, v, chance(g, 50) ? 6 : 5);
+}
+
+static void make_tensor_prefetch(generator *g) {
+    if (g->map.id) emit0(g, TW_OP_tensor_prefetch, (tw_attrs){0}, &g->map, 1);
+}
+
+static bool has_warpgroups(const generator *g) {
+    return g->k->target == 90 && g->k->threads >= 128 && g->uniform && !g->o->runnable;
+}
+
+static void make_wgmma_fence(generator *g) {
+    if (has_warpgroups(g)) plain(g, TW_OP_wgmma_fence, 90, (tw_attrs){0});
+}
+
+static void make_wgmma_commit(generator *g) {
+    if (has_warpgroups(g)) plain(g, TW_OP_wgmma_commit, 90, (tw_attrs){0});
+}
+
+static void make_wgmma_wait(generator *g) {
+    if (has_warpgroups(g)) plain(g, TW_OP_wgmma_wait, 90, (tw_attrs){.count = below(g, 8)});
+}
+
+static void make_wgmma(generator *g) {
+    if (!has_warpgroups(g)) return;
+    tw_attrs at = {.wgmma = 1 + below(g, TW_WGMMAS - 1),
+                   .columns = chance(g, 80) ? 8 : 8 * (1 + below(g, TW_WGMMA_COLUMNS / 8)),
+                   .trans_a = below(g, 2),
+                   .trans_b = below(g, 2)};
+    tw_val acc[TW_WGMMA_COLUMNS / 2];
+    for (int i = 0; i < at.columns / 2; i++) acc[i] = tw_var_of(&g->b, pick(g, TW_T_f32));
+    tw_wgmma(&g->b, at, acc, pick(g, TW_T_i64), pick(g, TW_T_i64), pick(g, TW_T_pred));
+    add_value(g, acc[0]);
+}
+
 /* -- control */
 
 static void make_some(generator *g, int operations);
@@ -667,6 +707,7 @@ static void declare(generator *g) {
     g->out = tw_pointer_add(&g->b, "out", 16, false);
     add_value(g, tw_parameter_add(&g->b, "n", TW_T_i32));
     add_value(g, tw_parameter_add(&g->b, "x", TW_T_f32));
+    if (has(g, 90) && !g->o->runnable) g->map = tw_map_add(&g->b, "map");
     tw_shared_add(&g->b, "still", 2048, 16, false);
     tw_shared_add(&g->b, "stages", 2048, 128, true);
     tw_val thread =

@@ -242,6 +242,67 @@ static void warps(void **state) {
               {"%a:i32 = shfl(mode=idx type=i32) %t, 0:i32, -1:i32", NULL});
 }
 
+#define ACC                                                                                                            \
+    "$a:f32 = set(type=f32) 0x0:f32\n $b:f32 = set(type=f32) 0x0:f32\n"                                                \
+    "$c:f32 = set(type=f32) 0x0:f32\n $d:f32 = set(type=f32) 0x0:f32\n"
+#define MULT "wgmma(wgmma=f16 columns=8) 0:i64, 0:i64, 1:pred, "
+
+static void warpgroups(void **state) {
+    (void)state;
+    CHECK_ALL(
+        90, 128, {ACC "$a, $b, $c, $d = " MULT "$a, $b, $c, $d", NULL},
+        {ACC "$a, $b, $c, $d = " MULT "$a, $b, $d, $c",
+         "body/wgmma 6: result 2 is not the variable that it is added to"},
+        {ACC "$a, $b, $c, %e:f32 = " MULT "$a, $b, $c, $d",
+         "body/wgmma 6: result 3 is not the variable that it is added to"},
+        {ACC "$a, $b, $a, $d = " MULT "$a, $b, $a, $d", "body/wgmma 6: results 0 and 2 are the same variable"},
+        {ACC "$a, $b, $c = " MULT "$a, $b, $c", "body/wgmma 6: has only 3 results\nbody/wgmma 6: has only 6 operands"},
+        {"wgmma(wgmma=f16 columns=12) 0:i64, 0:i64, 1:pred",
+         "body/wgmma 2: columns is a multiple of 8 up to 256, not 12"},
+        {"wgmma(wgmma=f16 columns=264) 0:i64, 0:i64, 1:pred",
+         "body/wgmma 2: columns is a multiple of 8 up to 256, not 264"},
+        {"wgmma(columns=8) 0:i64, 0:i64, 1:pred", "body/wgmma 2: attribute wgmma is missing"},
+        {ACC "$a, $b, $c, $d = wgmma(wgmma=f16 columns=8 trans_a=2) 0:i64, 0:i64, 1:pred, $a, $b, $c, $d",
+         "body/wgmma 6: trans_a and trans_b are 0 or 1"},
+        {"wgmma_wait(count=8)", "body/wgmma_wait 2: count is 0 to 7, not 8"},
+        {"mbarrier_arrive(space=shared) %s", "body/mbarrier_arrive 2: space is of this block (none given) or cluster"},
+        {"tensor_load %s, @p, 0:i32, 0:i32, %s", "body/tensor_load 2: operand 1 is no tensor map"},
+        {"tensor_load %s, 0:i64, 0:i32, 0:i32, %s", "body/tensor_load 2: operand 1 is no tensor map"});
+    CHECK_ALL(90, 96, {"wgmma_fence", "body/wgmma_fence 2: needs four warps, a block has 96 threads"});
+    CHECK_ALL(
+        100, 128, {"wgmma_fence", "body/wgmma_fence 2: is of sm_90a alone, the target is sm_100"},
+        {"wgmma_commit", "body/wgmma_commit 2: is of sm_90a alone, the target is sm_100"},
+        {"wgmma_wait", "body/wgmma_wait 2: is of sm_90a alone, the target is sm_100"},
+        {ACC "$a, $b, $c, $d = " MULT "$a, $b, $c, $d", "body/wgmma 6: is of sm_90a alone, the target is sm_100"});
+}
+
+/* A map is nothing to calculate with. */
+static void tensor_maps(void **state) {
+    (void)state;
+    tw_kernel *k = tw_kernel_new("k", 90, 32);
+    tw_builder b = tw_builder_of(k);
+    tw_val map = tw_map_add(&b, "m"), zero = tw_i32(&b, 0);
+    tw_shared_add(&b, "s", 1024, 1024, false);
+    tw_val s = tw_shared_base(&b, "s");
+    tw_tensor_load(&b, 0, s, map, zero, zero, s, TW_NONE);
+    tw_do(&b, TW_OP_tensor_prefetch, (tw_attrs){0}, map, TW_NONE);
+    tw_diag d;
+    assert_int_equal(tw_kernel_verify(k, 0, &d), TW_OK);
+    assert_int_equal(tw_kernel_verify(k, 89, &d), TW_ERR_REJECTED);
+    assert_non_null(strstr(d.message, "body/tensor_load 1: needs sm_90, the target is sm_89"));
+    tw_tensor_load(&b, 2, s, map, zero, zero, s, TW_NONE);
+    assert_int_equal(tw_kernel_verify(k, 0, &d), TW_ERR_REJECTED);
+    assert_string_equal(d.message, "body/tensor_load 3: ranks 0x2 are not all in a cluster of 0");
+    k->cluster = 2;
+    assert_int_equal(tw_kernel_verify(k, 0, &d), TW_OK);
+    k->cluster = 0;
+    k->body.last->at.ranks = 0;
+    tw_add(&b, map, tw_i64(&b, 64));
+    assert_int_equal(tw_kernel_verify(k, 0, &d), TW_ERR_REJECTED);
+    assert_string_equal(d.message, "body/add_i64 4: operand 0 is a tensor map");
+    tw_kernel_free(k);
+}
+
 static void control(void **state) {
     (void)state;
     CHECK_ALL(80, 128, {"if %t {\n }", "body/if 2: operand 0 is i32, not pred"},
@@ -447,6 +508,8 @@ int main(void) {
                                        cmocka_unit_test(copies),
                                        cmocka_unit_test(barriers),
                                        cmocka_unit_test(warps),
+                                       cmocka_unit_test(warpgroups),
+                                       cmocka_unit_test(tensor_maps),
                                        cmocka_unit_test(control),
                                        cmocka_unit_test(heads),
                                        cmocka_unit_test(another_target),

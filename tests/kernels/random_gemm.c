@@ -92,7 +92,9 @@ static bool within(const gemm_case *c, const gemm_limits *most) {
     if (!tw_gemm_legal(&c->problem, &c->config, c->target, &need, NULL)) return false;
     if (tw_gemm_plan_of(&v, &c->config, c->target, &p)) return false;
     const tw_mma_info *m = tw_mma_describe(p.mma);
-    const int unrolled = c->config.mma ? p.accumulators / m->c * (p.depth / m->k) : p.accumulators * p.depth;
+    const int unrolled = c->config.mma == 2 ? p.accumulators
+                         : c->config.mma    ? p.accumulators / m->c * (p.depth / m->k)
+                                            : p.accumulators * p.depth;
     const double work =
         (double)need.tiles * c->config.ml * c->config.nl * (double)c->problem.k / (c->config.mma ? 4 : 1);
     return unrolled <= most->code && work <= most->work;
@@ -139,6 +141,34 @@ bool gemm_case_draw(gemm_case *c, uint64_t number, const tw_target *t, const gem
         draw_problem(&c->problem, number, most, &r);
         if (tw_gemm_problem_complete(&c->problem, NULL) != TW_OK) continue;
         if (draw_config(c, number, most, &r)) return true;
+    }
+    return false;
+}
+
+bool gemm_case_draw_warpgroups(gemm_case *c, uint64_t number, const tw_target *t, const gemm_limits *most) {
+    tw_random r = tw_random_seed(number * 2 + 1);
+    *c = (gemm_case){.target = t, .seed = number};
+    tw_gemm_problem *p = &c->problem;
+    for (int tries = 0; tries < 100; tries++) {
+        draw_problem(p, number * TW_GEMM_TYPES + (number / 4 % 2 ? TW_GEMM_F16 : TW_GEMM_BF16), most, &r);
+        p->trans_a = number & 1;
+        p->trans_b = number >> 1 & 1;
+        p->batch = 1;
+        /* Rows of whole 16 bytes, whatever is in them. */
+        p->lda = ((p->trans_a ? p->m : p->k) + 7) / 8 * 8 + 8 * below(&r, 3);
+        p->ldb = ((p->trans_b ? p->k : p->n) + 7) / 8 * 8 + 8 * below(&r, 3);
+        p->ldc = padded(&r, p->n);
+        if (tw_gemm_problem_complete(p, NULL) != TW_OK) continue;
+        tw_gemm_config keep;
+        for (int i = 0; i < tw_gemm_parameters(); i++) tw_gemm_config_set(&keep, i, -1);
+        const int way = below(&r, TW_GEMM_SPLITS + 1);
+        keep.mma = 2;
+        keep.ms = chance(&r, 75) ? 64 : 128;
+        keep.kg = way ? draw_parts(p, most, &r) : 1;
+        if (way == TW_GEMM_SPLIT_CLUSTER + 1 && keep.kg > TW_GEMM_CLUSTER) keep.kg = 2 + below(&r, TW_GEMM_CLUSTER - 1);
+        keep.split = keep.kg > 1 ? way - 1 : 0;
+        keep.cast = way == TW_GEMM_SPLIT_CLUSTER + 1 || chance(&r, 50) ? 0 : 2 << below(&r, 2);
+        if (tw_gemm_config_random(&c->config, p, t, &keep, &r, 2000) && within(c, most)) return true;
     }
     return false;
 }

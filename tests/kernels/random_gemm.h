@@ -24,6 +24,9 @@ typedef struct gemm_limits {
    found. */
 bool gemm_case_draw(gemm_case *c, uint64_t number, const tw_target *t, const gemm_limits *most);
 
+/* Likewise, of products on warpgroups (mma 2), for a target that has them. */
+bool gemm_case_draw_warpgroups(gemm_case *c, uint64_t number, const tw_target *t, const gemm_limits *most);
+
 /* "tilewright kernel gemm ..." without the action. */
 void gemm_case_print(const gemm_case *c, char *out, size_t size);
 

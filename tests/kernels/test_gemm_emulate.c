@@ -18,9 +18,9 @@
 #endif
 #endif
 #ifdef SANITIZED
-enum { CASES = 60, SHOWN = 10 };
+enum { CASES = 60, WARPGROUP_CASES = 12, SHOWN = 10 };
 #else
-enum { CASES = 320, SHOWN = 10 };
+enum { CASES = 320, WARPGROUP_CASES = 80, SHOWN = 10 };
 #endif
 
 static tw_status emulate(const gemm_case *c, tw_diag *diag) {
@@ -65,7 +65,36 @@ static void random_configurations_are_right(void **state) {
     assert_int_equal(failed, 0);
 }
 
+/* Beside the others: among all that there is they would come up too rarely. */
+static void warpgroups_are_right(void **state) {
+    (void)state;
+    const gemm_limits most = {.m = 200, .n = 150, .k = 300, .parts = 6, .work = 4e6, .code = 256};
+    const char *first = getenv("GEMM_FIRST"), *count = getenv("GEMM_COUNT");
+    const int from = first ? atoi(first) : 0, n = count ? atoi(count) : WARPGROUP_CASES;
+    int failed = 0, splits[TW_GEMM_SPLITS] = {0}, swapped = 0, deep = 0, together = 0, exchanged = 0;
+    for (int i = from; i < from + n; i++) {
+        gemm_case c;
+        tw_diag d;
+        char text[800];
+        assert_true(gemm_case_draw_warpgroups(&c, (uint64_t)i, tw_target_find("sm_90a"), &most));
+        assert_int_equal(c.config.mma, 2);
+        splits[c.config.split] += c.config.kg > 1;
+        swapped += c.config.swap;
+        together += c.config.cast > 0;
+        exchanged += c.config.exchange;
+        deep += c.config.stages * c.config.u * c.config.kg < c.problem.k; /* the ring goes round */
+        if (emulate(&c, &d) == TW_OK) continue;
+        gemm_case_print(&c, text, sizeof text);
+        if (failed++ < SHOWN) print_message("%s --emulate\n  %s\n", text, d.message);
+    }
+    print_message("%d cases, %d failed\n", n, failed);
+    assert_int_equal(failed, 0);
+    for (int i = 0; i < TW_GEMM_SPLITS && n >= 80; i++) assert_true(splits[i] >= 5);
+    assert_true(n < 80 || (swapped >= 20 && deep >= 5 && together >= 10 && exchanged >= 10));
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(random_configurations_are_right)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(random_configurations_are_right),
+                                       cmocka_unit_test(warpgroups_are_right)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

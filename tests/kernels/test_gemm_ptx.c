@@ -16,7 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TARGETS = 5, EACH = 18 /* three a type */, CASES = TARGETS * EACH };
+/* One for each target, and one of products on warpgroups. */
+enum { TARGETS = 5, SETS = TARGETS + 1, EACH = 18 /* three a type */, CASES = SETS * EACH };
 
 static gemm_case cases[CASES];
 static tw_buf ptx[CASES];
@@ -48,6 +49,9 @@ static void draw_all(void) {
             assert_true(gemm_case_draw(c, (uint64_t)(100000 + t * 30 + i), tw_target_at(t), &most));
         }
     assert_null(tw_target_at(TARGETS));
+    for (int i = 0; i < EACH; i++)
+        assert_true(gemm_case_draw_warpgroups(&cases[TARGETS * EACH + i], (uint64_t)(1000 + i),
+                                              tw_target_find("sm_90a"), &most));
 }
 
 static void kernels_stay_verified(void **state) {
@@ -101,9 +105,9 @@ static void ptxas_takes_them(void **state) {
     (void)state;
     char path[4096];
     if (!tw_ptxas_find("ptxas", path, sizeof path)) skip();
-    for (int t = 0; t < TARGETS; t++) {
+    for (int t = 0; t < SETS; t++) {
         static tw_ptx_job jobs[EACH];
-        const tw_ptx_compiler by = {.target = tw_target_at(t)->name, .ptxas = path};
+        const tw_ptx_compiler by = {.target = cases[t * EACH].target->name, .ptxas = path};
         for (int i = 0; i < EACH; i++) {
             const tw_buf *text = &ptx[t * EACH + i];
             jobs[i] = (tw_ptx_job){.ptx = text->data, .bytes = text->size};

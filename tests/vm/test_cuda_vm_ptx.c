@@ -34,7 +34,7 @@ static void print_one(tw_buf *out, const shape *s, const tw_target *target) {
     tw_cuda_vm_lowering(vm, &l);
     assert_int_equal(tw_schedule_lower(&schedule, m, &l, &d), TW_OK);
     assert_int_equal(tw_schedule_check(&c, &schedule, NULL, &d), TW_OK);
-    if (tw_mega_plan_of(&plan, tw_checked_schedule(c), m, target, &o.tuning, &d) != TW_OK)
+    if (tw_mega_plan_of(&plan, tw_checked_schedule(c), m, target, &o, &d) != TW_OK)
         fail_msg("%s: %s", target->name, d.message);
     tw_kernel *k = tw_mega_build(&plan);
     assert_non_null(k);

@@ -68,8 +68,8 @@ typedef struct tw_cuda_launch {
     int64_t dynamic_shared;
     int cluster; /* 0 or 1: none */
     bool cooperative;
-    const uint64_t *arguments; /* one word a parameter, low bytes used */
-    const int *argument_bytes; /* 4 or 8 each */
+    const uint64_t *arguments; /* one word a parameter, low bytes used; of a tensor map, the tw_tensor_map's address */
+    const int *argument_bytes; /* 4 or 8 each; TW_TENSOR_MAP_BYTES says that it is a tensor map */
     int n_arguments;
 } tw_cuda_launch;
 tw_status tw_cuda_run(tw_cuda *c, const tw_cuda_launch *l, tw_diag *diag); /* asynchronous */

@@ -43,6 +43,12 @@ enum {
     TW_DRV_CAPTURE_RELAXED = 2, /* other calls, a vendor library's for one, stay allowed meanwhile */
     TW_DRV_ATTR_COOPERATIVE = 2,
     TW_DRV_ATTR_CLUSTER = 4,
+
+    TW_DRV_MAP_U8 = 0, /* tensor maps */
+    TW_DRV_MAP_U16 = 1,
+    TW_DRV_MAP_U32 = 2,
+    TW_DRV_MAP_U64 = 4,
+    TW_DRV_MAP_PROMOTE_256 = 3, /* L2 fetches 256 bytes at a time */
 };
 
 typedef struct tw_driver_attribute {

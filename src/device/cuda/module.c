@@ -2,6 +2,7 @@
 #include "device/cuda/driver.h"
 
 #include "base/diag.h"
+#include "device/tensor_map.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -11,7 +12,13 @@ enum {
     FREE_SHARED = 48 << 10, /* bytes of shared memory a block may have without asking */
     PORTABLE_CLUSTER = 8,   /* blocks a cluster may have without asking */
     MAX_ARGUMENTS = 128,
+    MAX_MAPS = 8,
 };
+
+typedef struct encoded {
+    _Alignas(64) unsigned char map[MAX_MAPS][TW_TENSOR_MAP_BYTES];
+    int n;
+} encoded;
 
 static tw_status load(tw_cuda_module *m, const void *cubin, const char *kernel, tw_diag *diag) {
     tw_cuda *c = m->cuda;
@@ -123,17 +130,46 @@ static int launch_with_attributes(tw_cuda *c, const tw_cuda_launch *l, void **pa
     return c->driver.cuLaunchKernelEx(&config, l->module->function, parameters, NULL);
 }
 
+/* A tensor map as the device has it. */
+static tw_status encode(tw_cuda *c, const tw_tensor_map *m, void *out, tw_diag *diag) {
+    const int bytes = m->element_bytes;
+    const int type = bytes == 1   ? TW_DRV_MAP_U8
+                     : bytes == 2 ? TW_DRV_MAP_U16
+                     : bytes == 4 ? TW_DRV_MAP_U32
+                                  : TW_DRV_MAP_U64;
+    const int swizzle = m->swizzle == 32 ? 1 : m->swizzle == 64 ? 2 : m->swizzle == 128 ? 3 : 0;
+    const uint64_t extents[2] = {(uint64_t)m->extent[0], (uint64_t)m->extent[1]}, strides[1] = {(uint64_t)m->row_bytes};
+    const unsigned box[2] = {(unsigned)m->box[0], (unsigned)m->box[1]}, steps[2] = {1, 1};
+    if (!c->driver.cuTensorMapEncodeTiled)
+        return tw_fail(diag, TW_ERR_UNSUPPORTED, "this NVIDIA driver is too old for tensor maps");
+    int code = c->driver.cuTensorMapEncodeTiled(out, type, 2, m->address, extents, strides, box, steps, 0, swizzle,
+                                                TW_DRV_MAP_PROMOTE_256, 0);
+    return tw_cuda_result(c, code, "describe a matrix to the copy engine", diag);
+}
+
+/* The driver copies as many bytes of each argument as the kernel's parameter has; a word's low ones come first. */
+static tw_status place_arguments(tw_cuda *c, const tw_cuda_launch *l, uint64_t *words, encoded *maps, void **parameters,
+                                 tw_diag *diag) {
+    for (int i = 0; i < l->n_arguments; i++) {
+        words[i] = l->arguments[i];
+        parameters[i] = &words[i];
+        if (l->argument_bytes[i] != TW_TENSOR_MAP_BYTES) continue;
+        if (maps->n == MAX_MAPS) return tw_fail(diag, TW_ERR_USAGE, "more than %d tensor maps", MAX_MAPS);
+        parameters[i] = maps->map[maps->n++];
+        tw_status st = encode(c, (const tw_tensor_map *)(uintptr_t)words[i], parameters[i], diag);
+        if (st != TW_OK) return st;
+    }
+    return TW_OK;
+}
+
 tw_status tw_cuda_run(tw_cuda *c, const tw_cuda_launch *l, tw_diag *diag) {
     void *parameters[MAX_ARGUMENTS];
     uint64_t words[MAX_ARGUMENTS];
     tw_status st = check_launch(c, l, diag);
+    encoded maps = {.n = 0};
     if (st == TW_OK) st = tw_cuda_enter(c, diag);
+    if (st == TW_OK) st = place_arguments(c, l, words, &maps, parameters, diag);
     if (st != TW_OK) return st;
-    /* The driver copies as many bytes of each as the kernel's parameter has; the low ones come first. */
-    for (int i = 0; i < l->n_arguments; i++) {
-        words[i] = l->arguments[i];
-        parameters[i] = &words[i];
-    }
     int code = l->cluster > 1 || l->cooperative
                    ? launch_with_attributes(c, l, parameters)
                    : c->driver.cuLaunchKernel(l->module->function, (unsigned)l->grid[0], (unsigned)l->grid[1],

@@ -27,6 +27,9 @@ static void declare_arguments(tw_gemm_gen *g) {
     g->arg.stride_c = tw_parameter_add(b, "stride_c", TW_T_i64);
     g->arg.alpha = tw_parameter_add(b, "alpha", wide ? TW_T_f64 : TW_T_f32);
     g->arg.beta = tw_parameter_add(b, "beta", wide ? TW_T_f64 : TW_T_f32);
+    if (g->c->mma != 2) return;
+    g->arg.map_x = tw_map_add(b, "map_x");
+    g->arg.map_y = tw_map_add(b, "map_y");
 }
 
 static tw_val binary(tw_gemm_gen *g, tw_opcode code, tw_val x, tw_val y) {
@@ -34,10 +37,10 @@ static tw_val binary(tw_gemm_gen *g, tw_opcode code, tw_val x, tw_val y) {
 }
 
 /* Tiles are walked along columns, or, in groups of `group` rows of tiles, down these before the next column. */
-static void find_tile(tw_gemm_gen *g) {
+void tw_gemm_find_tile(tw_gemm_gen *g, tw_val number) {
     tw_builder *b = g->b;
     const bool cluster = g->c->kg > 1 && g->c->split == TW_GEMM_SPLIT_CLUSTER;
-    tw_val t = tw_sreg(b, TW_SREG_ctaid_x), tile_m, tile_n;
+    tw_val t = number, tile_m, tile_n;
     if (cluster) t = tw_div(b, t, g->c->kg);
     if (g->c->group == 1) {
         tile_m = binary(g, TW_OP_div_u32, t, g->arg.tiles_n);
@@ -156,10 +159,15 @@ static void build(tw_gemm_gen *g) {
     tw_builder *b = g->b;
     const tw_gemm_variant *v = g->v;
     declare_arguments(g);
-    tw_shared_add(b, "tiles", g->plan.shared_bytes, 128, true);
+    const bool engine = g->c->mma == 2;
+    if (!engine) tw_shared_add(b, "tiles", g->plan.shared_bytes, 128, true);
     find_thread(g);
-    find_tile(g);
-    g->shared = tw_shared_base(b, "tiles");
+    /* Who walks has no split, and finds its tiles on the way. */
+    if (g->c->walk < 2)
+        tw_gemm_find_tile(g, tw_sreg(b, TW_SREG_ctaid_x));
+    else
+        g->split = tw_i32(b, 0);
+    if (!engine) g->shared = tw_shared_base(b, "tiles");
     g->x.whole = v->whole_m;
     g->y.whole = v->whole_n;
     g->x.limit = g->arg.m;
@@ -176,6 +184,10 @@ static void build(tw_gemm_gen *g) {
     g->k_position = tw_var_of(b, k_begin);
     tw_val left = tw_max(b, tw_sub(b, g->k_end, k_begin), tw_i32(b, 0));
     tw_val count = tw_div(b, tw_add_imm(b, left, g->c->u - 1), g->c->u);
+    if (engine) {
+        tw_gemm_wgmma_run(g, k_begin, count);
+        return;
+    }
     tw_gemm_copy_prepare(g, &g->x, &g->plan.x, x, k_begin, 0);
     tw_gemm_copy_prepare(g, &g->y, &g->plan.y, y, k_begin, g->plan.x.bytes);
     if (g->c->mma)
@@ -195,7 +207,10 @@ tw_kernel *tw_gemm_build(const tw_gemm_variant *v, const tw_gemm_config *c, cons
     tw_kernel *k = tw_kernel_new("gemm", t->sm, g.plan.threads);
     if (!k) return NULL;
     k->min_blocks = c->blocks;
-    if (c->kg > 1 && c->split == TW_GEMM_SPLIT_CLUSTER) k->cluster = c->kg;
+    if (c->kg > 1 && c->split == TW_GEMM_SPLIT_CLUSTER)
+        k->cluster = c->kg;
+    else
+        k->cluster = c->cast;
     tw_builder b = tw_builder_of(k);
     g.b = &b;
     build(&g);

@@ -91,6 +91,14 @@ tw_gemm_config tw_gemm_config_plain(const tw_gemm_problem *p, tw_gemm_config c) 
     if (c.frag < es) c.frag = es;
     if (c.kg == 1) c.split = 0;
     if (c.mma) c.frag = 16;
+    if (c.mma == 2) {
+        c.ns = c.nl;
+        c.ks = c.kl = 1;
+        c.vec = 16;
+        c.copy = 0;
+    } else {
+        c.exchange = c.cast = c.walk = 0;
+    }
     return c;
 }
 

@@ -74,6 +74,16 @@ static stage_cost tensor_cost(const tw_gemm_problem *p, const tw_gemm_config *c,
     return s;
 }
 
+static stage_cost warpgroup_cost(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_gemm_plan *plan,
+                                 const tw_target *t) {
+    const double products = (double)c->ml / TW_WGMMA_ROWS * c->u / 16;
+    stage_cost s = {.issue = products / 4 * 12};
+    s.tensor = (double)c->ml * c->nl * c->u / (peak(p->type, t, true) * 0.9);
+    /* Every product reads its rows and all columns; what lands was written. */
+    s.shared = products * (TW_WGMMA_ROWS + c->nl) * 16 * 2 / 128 + plan->stage_bytes / 128.0;
+    return s;
+}
+
 double tw_gemm_estimate(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_cuda_info *info) {
     tw_gemm_plan plan;
     tw_gemm_resources need;
@@ -86,7 +96,9 @@ double tw_gemm_estimate(const tw_gemm_problem *p, const tw_gemm_config *c, const
     if (fit < 1) fit = 1;
     const double blocks = (double)((need.grid + info->sms - 1) / info->sms); /* of the busiest SM */
     const double together = blocks < fit ? blocks : fit;
-    stage_cost s = c->mma ? tensor_cost(p, c, &plan, t) : simt_cost(p, c, &plan, t);
+    stage_cost s = c->mma == 2 ? warpgroup_cost(p, c, &plan, t)
+                   : c->mma    ? tensor_cost(p, c, &plan, t)
+                               : simt_cost(p, c, &plan, t);
     const double copies = plan.x.per_thread + plan.y.per_thread;
     /* A copy is an instruction, its address, and the bounds; a narrow one also keeps the memory pipe busy. */
     s.issue += warps / 4 * (copies * (v.whole_m && v.whole_n && v.whole_k ? 2.5 : 4.5) * (c->copy ? 1.6 : 1) + 24);
@@ -97,7 +109,7 @@ double tw_gemm_estimate(const tw_gemm_problem *p, const tw_gemm_config *c, const
     if (s.shared > busy) busy = s.shared;
     /* Latencies hide behind other warps; what a scheduler has of them decides how many slots stay empty. */
     const double others = together * warps / 4;
-    const double full = c->mma ? 0.45 + 0.12 * others * (c->kl > 0) : 0.48 + 0.11 * others;
+    const double full = c->mma == 2 ? 0.9 : c->mma ? 0.45 + 0.12 * others * (c->kl > 0) : 0.48 + 0.11 * others;
     double cycles = busy / (full < 0.93 ? full : 0.93) + 30 * (warps > 8 ? warps / 8 : 1) / together;
     /* What may be on its way bounds the rate at which stages arrive. */
     const double bytes = (double)(c->ml + c->nl) * c->u * es;
@@ -111,7 +123,9 @@ double tw_gemm_estimate(const tw_gemm_problem *p, const tw_gemm_config *c, const
     const double fixed = 1500 + 250 * (c->kl > 1) + (c->kl > 1 ? 8.0 * plan.accumulators : 0) + 6.0 * plan.accumulators;
     double sm_us = (blocks * per_block + (double)(int64_t)waves * fixed) / clock;
     /* Through L2 every tile fetches its rows and columns; from memory, everything once at least. */
-    double l2_us = (double)need.tiles * (c->ml + c->nl) * (double)p->k * es / 5.0e6;
+    const double once = c->cast ? c->cast : 1; /* what neighbours fetch together */
+    double l2_us =
+        (double)need.tiles * (c->group == 1 ? c->ml / once + c->nl : c->ml + c->nl / once) * (double)p->k * es / 5.0e6;
     double memory_us = tw_gemm_floor(p, info, NULL) * 1.12;
     const double acc = tw_type_bits(tw_gemm_accumulator(p->type)) / 8;
     const double part = (double)need.tiles * c->ml * c->nl * acc;

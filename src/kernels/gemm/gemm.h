@@ -9,6 +9,7 @@
 
 #include "base/random.h"
 #include "device/target.h"
+#include "device/tensor_map.h"
 #include "ir/ir.h"
 
 typedef enum tw_gemm_type {
@@ -74,8 +75,8 @@ enum { TW_GEMM_CLUSTER = 8 };
 
 /* space.def names the same parameters with their values. */
 typedef struct tw_gemm_config {
-    int mma;    /* 0: plain threads; 1: tensor cores */
-    int ms, ns; /* tile of a thread; of a warp with tensor cores */
+    int mma; /* 0: plain threads; 1: tensor cores, a warp at a time; 2: a warpgroup at a time, fed by a copy engine */
+    int ms, ns; /* tile of a thread; of a warp with tensor cores; of a warpgroup, which has all columns */
     int ml, nl; /* tile of a block */
     int u;      /* depth of a stage along k */
     int ks;     /* independent sums in a thread */
@@ -88,7 +89,11 @@ typedef struct tw_gemm_config {
     int split;  /* tw_gemm_split, where kg > 1 */
     int swap;   /* 1: C's columns take the place of rows */
     int group;  /* rasterisation: tiles of so many rows are walked together, for L2 */
-    int blocks; /* to keep resident on an SM, a hint for registers; 0: none */
+    int cast; /* mma 2: so many blocks, neighbours in a cluster, fetch once what they have in common: rows where `group`
+                 is 1, else columns; 0: each for itself */
+    int walk; /* mma 2: tiles that a block computes one after another, fetching for the next while it stores; 0: one */
+    int exchange; /* mma 2: 1: sums change places through shared memory, so that a warp stores whole lines of C */
+    int blocks;   /* to keep resident on an SM, a hint for registers; 0: none */
 } tw_gemm_config;
 
 /* What a configuration takes, known without compiling. */
@@ -158,6 +163,7 @@ typedef struct tw_gemm_buffers {
 enum { TW_GEMM_ARGUMENTS = 24 };
 typedef struct tw_gemm_launch {
     int grid[3], cluster;
+    tw_tensor_map maps[2]; /* arguments may point here: not to be copied */
     uint64_t arguments[TW_GEMM_ARGUMENTS];
     int argument_bytes[TW_GEMM_ARGUMENTS];
     int n_arguments;

@@ -8,6 +8,9 @@
 #include "kernels/gemm/gemm.h"
 
 enum { TW_GEMM_MAX_ACC = 256, TW_GEMM_MAX_COPIES = 32 };
+/* Numbers of barriers where not every thread of a block takes part: those who wait for a warp that copies to have
+   begun, those who hold sums. */
+enum { TW_GEMM_BEGIN = 1, TW_GEMM_SUMS = 2 };
 
 /* The shape of an operand's tile: in global memory `outer` rows of `inner` contiguous elements, in shared memory rows
    of k
@@ -73,6 +76,7 @@ typedef struct tw_gemm_gen {
     tw_type acc_type;
     struct {
         tw_val a, b, c, bias, mul, residual, workspace, counters;
+        tw_val map_x, map_y; /* mma 2 */
         tw_val m, n, k, lda, ldb, ldc, stride_a, stride_b, stride_c, chunk, tiles_m, tiles_n, alpha, beta;
     } arg;
     tw_val tid, lane, warp; /* warp: within its group */
@@ -108,6 +112,23 @@ void tw_gemm_simt_prepare(tw_gemm_gen *g);
 void tw_gemm_simt_stage(tw_gemm_gen *g, tw_val stage, tw_gemm_between *between);
 void tw_gemm_tensor_prepare(tw_gemm_gen *g);
 void tw_gemm_tensor_stage(tw_gemm_gen *g, tw_val stage, tw_gemm_between *between);
+
+/* wgmma.c: everything along k for mma 2, and what follows it. The map of an operand as stored: rows of `inner`
+   elements, of which a box is as wide as the swizzle. */
+const char *tw_gemm_wgmma_plan(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_target *t, tw_gemm_plan *p);
+int tw_gemm_wgmma_registers(const tw_gemm_config *c, const tw_gemm_plan *p);
+void tw_gemm_wgmma_run(tw_gemm_gen *g, tw_val k_begin, tw_val count);
+tw_tensor_map tw_gemm_wgmma_map(uint64_t address, int64_t extent, int64_t k, int64_t row_bytes, bool k_major,
+                                const tw_gemm_config *c, bool is_x);
+
+/* Sums change places, so that neighbouring threads hold neighbours of a line of C, and each has runs of four. */
+void tw_gemm_wgmma_exchange(tw_gemm_gen *g);
+
+/* build.c: where the tile of this number is: origins, split and batch. */
+void tw_gemm_find_tile(tw_gemm_gen *g, tw_val number);
+
+/* A barrier of the threads that hold sums. */
+void tw_gemm_meet(tw_gemm_gen *g);
 
 /* split.c: brings the parts of ks, kl and kg together, and has them stored by whoever holds the sums. */
 void tw_gemm_finish(tw_gemm_gen *g);

@@ -123,6 +123,7 @@ static const char *tensor_plan(const tw_gemm_variant *v, const tw_gemm_config *c
 static int registers_of(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_gemm_plan *p) {
     const int acc = tw_type_bits(tw_gemm_accumulator(v->type)) / 32;
     int fragments;
+    if (c->mma == 2) return tw_gemm_wgmma_registers(c, p);
     if (c->mma) {
         const tw_mma_info *m = tw_mma_describe(p->mma);
         fragments = (c->ms / m->m * m->a + c->ns / m->n * m->b) * tw_type_bits(m->ab) / 32;
@@ -151,6 +152,11 @@ const char *tw_gemm_plan_of(const tw_gemm_variant *v, const tw_gemm_config *c, c
     REFUSE(c->ml > 512 || c->nl > 512 || c->u > 256, "a block's tile is too large");
     REFUSE(c->ml % c->ms || c->nl % c->ns, "a block's tile is no whole number of smaller ones");
     REFUSE(c->u % c->kl, "a stage cannot be dealt to kl groups");
+    REFUSE(c->mma < 0 || c->mma > 2, "tensor cores are used by warps (1), by warpgroups (2), or not at all (0)");
+    if (c->mma == 2) return tw_gemm_wgmma_plan(v, c, t, p);
+    REFUSE(c->exchange, "sums change places on warpgroups alone");
+    REFUSE(c->walk, "blocks walk with warpgroups alone");
+    REFUSE(c->cast, "blocks fetch for one another with warpgroups alone");
     REFUSE(!c->mma && v->type == TW_GEMM_TF32, "tf32 is what tensor cores compute with");
     p->depth = c->u / c->kl;
     const char *why = c->mma ? tensor_plan(v, c, t, p) : simt_plan(c, p);
@@ -205,6 +211,8 @@ bool tw_gemm_legal(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_t
     const int64_t most = INT32_MAX / 16;
     if (!reason && (rows * columns > most || rows * columns * p->batch > most / c->kg))
         reason = "more blocks than a grid holds";
+    if (!reason && c->cast && (c->group == 1 ? columns : rows) % c->cast)
+        reason = "tiles that fetch together are no whole number of clusters";
     if (!reason && columns * c->group > INT32_MAX) reason = "a group of tiles is too large";
     const int64_t tiles = reason ? 0 : rows * columns * p->batch;
     if (why) *why = reason;
@@ -217,7 +225,7 @@ bool tw_gemm_legal(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_t
         .registers = registers_of(&v, c, &plan),
         .shared_bytes = plan.shared_bytes,
         .tiles = tiles,
-        .grid = tiles * c->kg,
+        .grid = (c->walk > 1 ? (tiles + c->walk - 1) / c->walk : tiles) * c->kg,
         .stages_of_k = (stages + c->kg - 1) / c->kg,
         .workspace_bytes = alone ? 0 : tiles * part * (c->split == TW_GEMM_SPLIT_LAST ? c->kg : 1),
         .counter_bytes = alone ? 0 : tiles * 4,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/diag.h"
 #include "ir/value.h"
-#include "kernels/gemm/gemm.h"
+#include "kernels/gemm/generate.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -177,8 +177,11 @@ tw_gemm_variant tw_gemm_variant_of(const tw_gemm_problem *p, const tw_gemm_confi
     const int64_t stride_a = batched && p->stride_a > 0 ? p->stride_a : 0,
                   stride_b = batched && p->stride_b > 0 ? p->stride_b : 0;
     const int most = c->vec > es ? c->vec : es;
-    int vec_a = alignment(most, p->lda * es, stride_a * es, (p->trans_a ? p->m : p->k) * es);
-    int vec_b = alignment(most, p->ldb * es, stride_b * es, (p->trans_b ? p->k : p->n) * es);
+    /* The copy engine looks after the ends of rows by itself. */
+    const int64_t inner_a = c->mma == 2 ? 0 : (p->trans_a ? p->m : p->k) * es,
+                  inner_b = c->mma == 2 ? 0 : (p->trans_b ? p->k : p->n) * es;
+    int vec_a = alignment(most, p->lda * es, stride_a * es, inner_a);
+    int vec_b = alignment(most, p->ldb * es, stride_b * es, inner_b);
     const int64_t m = swap ? p->n : p->m, n = swap ? p->m : p->n;
     return (tw_gemm_variant){
         .type = p->type,
@@ -214,7 +217,8 @@ void tw_gemm_launch_of(const tw_gemm_problem *p, const tw_gemm_config *c, const 
     const int64_t tiles_m = ceil_div(m, c->ml), tiles_n = ceil_div(n, c->nl);
     const int64_t stride_a = p->stride_a > 0 ? p->stride_a * es : 0, stride_b = p->stride_b > 0 ? p->stride_b * es : 0;
     const bool cluster = c->kg > 1 && c->split == TW_GEMM_SPLIT_CLUSTER;
-    *l = (tw_gemm_launch){.grid = {(int)(tiles_m * tiles_n), (int)p->batch, c->kg}, .cluster = cluster ? c->kg : 0};
+    const int64_t blocks = c->walk > 1 ? ceil_div(tiles_m * tiles_n, c->walk) : tiles_m * tiles_n;
+    *l = (tw_gemm_launch){.grid = {(int)blocks, (int)p->batch, c->kg}, .cluster = cluster ? c->kg : c->cast};
     if (cluster) {
         l->grid[0] *= c->kg;
         l->grid[2] = 1;
@@ -242,4 +246,10 @@ void tw_gemm_launch_of(const tw_gemm_problem *p, const tw_gemm_config *c, const 
     const bool wide = p->out == TW_T_f64;
     argument(l, wide ? tw_write_f64(p->alpha) : tw_write_f32((float)p->alpha), wide ? 8 : 4);
     argument(l, wide ? tw_write_f64(p->beta) : tw_write_f32((float)p->beta), wide ? 8 : 4);
+    if (c->mma != 2) return;
+    const bool a_k = !p->trans_a, b_k = p->trans_b;
+    for (int i = 0; i < 2; i++)
+        l->maps[i] = (i == 0) != swap ? tw_gemm_wgmma_map(buffers->a, p->m, p->k, p->lda * es, a_k, c, i == 0)
+                                      : tw_gemm_wgmma_map(buffers->b, p->n, p->k, p->ldb * es, b_k, c, i == 0);
+    for (int i = 0; i < 2; i++) argument(l, (uint64_t)(uintptr_t)&l->maps[i], TW_TENSOR_MAP_BYTES);
 }

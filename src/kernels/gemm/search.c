@@ -172,6 +172,34 @@ static int pick(search *s, const int *values, int n) {
 }
 #define PICK(s, ...) pick(s, (const int[]){__VA_ARGS__}, (int)(sizeof((int[]){__VA_ARGS__}) / sizeof(int)))
 
+/* The same for warpgroups: few wide tiles, or many small ones that leave much on its way. */
+static tw_gemm_config draw_warpgroups(search *s) {
+    tw_gemm_config c = {.mma = 2,
+                        .ms = PICK(s, 64, 64, 64, 128),
+                        .nl = PICK(s, 8, 16, 24, 32, 40, 64, 64, 80, 128, 128, 192, 256),
+                        .u = PICK(s, 32, 64, 64, 64, 128),
+                        .ks = 1,
+                        .kl = 1,
+                        .kg = 1,
+                        .vec = 16,
+                        .frag = 16,
+                        .stages = PICK(s, 2, 3, 4, 5, 6, 8, 10, 12),
+                        .split = PICK(s, 0, 2, 3, 3),
+                        .swap = PICK(s, 0, 1),
+                        .group = PICK(s, 1, 4, 8, 16),
+                        .exchange = PICK(s, 0, 1),
+                        .blocks = PICK(s, 0, 0, 1, 2, 3)};
+    if (PICK(s, 0, 1)) c.cast = PICK(s, 2, 2, 4);
+    if (PICK(s, 0, 0, 1)) {
+        c.walk = PICK(s, 2, 3, 4, 6);
+        c.cast = c.split = 0;
+    }
+    if (c.split == TW_GEMM_SPLIT_CLUSTER) c.exchange = c.cast = 0;
+    c.ns = c.nl;
+    c.ml = c.ms * PICK(s, 1, 1, 2);
+    return c;
+}
+
 /* A draw from what usually does well: nearly square tiles of a thread or warp, one to four of them along each side of a
    block, wide copies, and as many splits along k as fill the device once or twice. */
 static bool draw_regular(search *s, tw_gemm_config *c) {
@@ -197,6 +225,9 @@ static bool draw_regular(search *s, tw_gemm_config *c) {
     if (c->copy) c->stages = PICK(s, 1, 2, 2);
     c->ml = c->ms * (mma ? PICK(s, 1, 2, 4) : PICK(s, 4, 8, 16));
     c->nl = c->ns * (mma ? PICK(s, 1, 2, 4) : PICK(s, 4, 8, 16));
+    const int kept_mma = s->options->keep ? s->options->keep->mma : -1;
+    const bool halves = (p->type == TW_GEMM_F16 || p->type == TW_GEMM_BF16) && info->target->sm == 90;
+    if (kept_mma == 2 || (kept_mma < 0 && halves && PICK(s, 0, 1))) *c = draw_warpgroups(s);
     for (int i = 0; s->options->keep && i < tw_gemm_parameters(); i++)
         if (tw_gemm_config_get(s->options->keep, i) >= 0)
             tw_gemm_config_set(c, i, tw_gemm_config_get(s->options->keep, i));
@@ -205,7 +236,7 @@ static bool draw_regular(search *s, tw_gemm_config *c) {
     if (!tw_gemm_legal(p, c, info->target, &need, NULL)) return false;
     int fit = tw_target_blocks(info->target, need.threads, need.registers, (int)need.shared_bytes);
     int64_t slots = (int64_t)info->sms * (fit < 1 ? 1 : fit) * PICK(s, 1, 1, 2) / PICK(s, 1, 1, 2);
-    int64_t kg = slots / need.tiles;
+    int64_t kg = c->walk ? 1 : slots / need.tiles;
     if (c->split == TW_GEMM_SPLIT_CLUSTER && kg > TW_GEMM_CLUSTER) kg = TW_GEMM_CLUSTER;
     const bool kept = s->options->keep && s->options->keep->kg >= 0;
     if (kg > 1 && kg < 512 && !kept) c->kg = (int)kg;
@@ -215,6 +246,7 @@ static bool draw_regular(search *s, tw_gemm_config *c) {
 
 /* Whether two differ in details alone: the tiles, and so most of what is estimated, are the same. */
 static bool alike(const tw_gemm_config *a, const tw_gemm_config *b) {
+    if (a->mma == 2 && (a->u != b->u || a->swap != b->swap || a->cast != b->cast)) return false;
     return a->mma == b->mma && a->ms == b->ms && a->ns == b->ns && a->ml == b->ml && a->nl == b->nl && a->kl == b->kl;
 }
 

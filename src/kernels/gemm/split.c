@@ -6,6 +6,13 @@
 
 enum { TOGETHER = 8 /* parts of a vector on their way at once */ };
 
+void tw_gemm_meet(tw_gemm_gen *g) {
+    if (g->plan.threads == g->plan.group * g->c->kl)
+        tw_do(g->b, TW_OP_barrier, (tw_attrs){0}, TW_NONE, TW_NONE);
+    else
+        tw_do(g->b, TW_OP_barrier_sync, (tw_attrs){.count = g->plan.group}, tw_i32(g->b, TW_GEMM_SUMS), TW_NONE);
+}
+
 static void add_to(tw_gemm_gen *g, tw_val acc, tw_val x) {
     tw_opcode code = g->acc_type == TW_T_f32 ? TW_OP_add_f32 : g->acc_type == TW_T_f64 ? TW_OP_add_f64 : TW_OP_add_i32;
     tw_op_to(g->b, acc, code, acc, x, TW_NONE);
@@ -24,13 +31,13 @@ static void join_groups(tw_gemm_gen *g) {
         tw_val slot = tw_rem(b, g->group, half);
         tw_val at = tw_add(b, g->shared, tw_mul_imm(b, slot, (int64_t)p->accumulators * row));
         at = tw_add(b, at, tw_mul_imm(b, g->group_tid, es));
-        tw_do(b, TW_OP_barrier, (tw_attrs){0}, TW_NONE, TW_NONE);
+        tw_gemm_meet(g);
         tw_val upper = tw_le(b, tw_i32(b, half), g->group);
         tw_push_if(b, tw_and(b, upper, tw_lt(b, g->group, tw_i32(b, 2 * half))));
         for (int i = 0; i < p->accumulators; i++)
             tw_st(b, (tw_attrs){.type = g->acc_type, .space = TW_SPACE_shared, .offset = i * row}, at, &g->acc[0][i]);
         tw_pop(b);
-        tw_do(b, TW_OP_barrier, (tw_attrs){0}, TW_NONE, TW_NONE);
+        tw_gemm_meet(g);
         tw_push_if(b, tw_lt(b, g->group, tw_i32(b, half)));
         for (int i = 0; i < p->accumulators; i++)
             add_to(g, g->acc[0][i],
@@ -101,13 +108,13 @@ static tw_val leader(tw_gemm_gen *g) {
    The counter wraps from kg - 1 to zero. */
 static tw_val arrive(tw_gemm_gen *g) {
     tw_builder *b = g->b;
-    tw_do(b, TW_OP_barrier, (tw_attrs){0}, TW_NONE, TW_NONE);
+    tw_gemm_meet(g);
     tw_push_if(b, leader(g));
     tw_attrs at = {.rmw = TW_RMW_inc, .type = TW_T_i32, .order = TW_ORDER_acq_rel, .scope = TW_SCOPE_gpu};
     tw_val before = tw_atom(b, at, counter(g), tw_i32(b, g->c->kg - 1), TW_NONE);
     tw_st(b, (tw_attrs){.type = TW_T_i32, .space = TW_SPACE_shared}, g->shared, &before);
     tw_pop(b);
-    tw_do(b, TW_OP_barrier, (tw_attrs){0}, TW_NONE, TW_NONE);
+    tw_gemm_meet(g);
     return tw_ld(b, (tw_attrs){.type = TW_T_i32, .space = TW_SPACE_shared}, g->shared);
 }
 
@@ -174,7 +181,7 @@ static void begin_serial(tw_gemm_gen *g) {
     tw_do(b, TW_OP_nanosleep, (tw_attrs){0}, tw_i32(b, 20), TW_NONE);
     tw_pop(b);
     tw_pop(b);
-    tw_do(b, TW_OP_barrier, (tw_attrs){0}, TW_NONE, TW_NONE);
+    tw_gemm_meet(g);
     tw_val at = part_address(g, tw_i32(b, 0), 1);
     push_if_first_group(g);
     tw_push_if(b, tw_lt(b, tw_i32(b, 0), g->split));
@@ -184,7 +191,7 @@ static void begin_serial(tw_gemm_gen *g) {
     put(g, at);
     tw_pop(b);
     pop_first_group(g);
-    tw_do(b, TW_OP_barrier, (tw_attrs){0}, TW_NONE, TW_NONE);
+    tw_gemm_meet(g);
     tw_val next = tw_select(b, last, tw_i32(b, 0), tw_add_imm(b, g->split, 1));
     tw_push_if(b, leader(g));
     tw_st(b, (tw_attrs){.type = TW_T_i32, .order = TW_ORDER_release, .scope = TW_SCOPE_gpu}, counter(g), &next);
@@ -198,7 +205,7 @@ static void finish_cluster(tw_gemm_gen *g) {
     tw_builder *b = g->b;
     const int v = vector(g), kg = g->c->kg, vectors = g->plan.accumulators / v, es = bytes_of(g);
     tw_val mine = tw_add(b, g->shared, tw_mul_imm(b, g->group_tid, v * es)), of[TW_GEMM_CLUSTER];
-    tw_do(b, TW_OP_barrier, (tw_attrs){0}, TW_NONE, TW_NONE);
+    tw_gemm_meet(g);
     push_if_first_group(g);
     for (int i = 0; i < g->plan.accumulators; i += v) {
         tw_attrs to = {.type = g->acc_type, .vec = v, .space = TW_SPACE_shared, .offset = vector_offset(g, i)};
@@ -246,6 +253,7 @@ void tw_gemm_finish(tw_gemm_gen *g) {
         begin_atomic(g);
     else
         begin_serial(g);
+    if (g->c->exchange) tw_gemm_wgmma_exchange(g);
     tw_gemm_epilogue_store(g, 0, g->plan.accumulators);
     pop_first_group(g);
     if (g->c->kg > 1) tw_pop(g->b);

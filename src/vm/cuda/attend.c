@@ -215,16 +215,33 @@ static void leave(attention *a) {
     for (int h = 0; h < TW_MEGA_HEADS; h++) {
         tw_val max = tw_mega_warp_max(g, tw_add(b, a->max[h], tw_f32(b, 0)), a->lanes, 32);
         tw_val scale = exp2_of(b, tw_sub(b, a->max[h], max));
-        tw_val sum = tw_mega_warp_sum(g, tw_mul(b, a->sum[h], scale), a->lanes, 32), x[WIDE];
-        for (int i = 0; i < WIDE; i++) x[i] = tw_mega_warp_sum(g, tw_mul(b, a->acc[h][i], scale), a->lanes, 32);
-        tw_push_if(b, tw_and(b, a->inside, tw_eq(b, a->sub, tw_i32(b, 0))));
+        tw_val sum = tw_mega_warp_sum(g, tw_mul(b, a->sum[h], scale), a->lanes, 32), x[WIDE], first = a->mine;
+        for (int i = 0; i < WIDE; i++) x[i] = tw_mul(b, a->acc[h][i], scale);
+        /* Lanes that differ in one bit of their position's number exchange halves of their elements, which leaves each
+           with fewer to exchange over the next bit. */
+        int n = WIDE;
+        for (int d2 = a->lanes; d2 < 32; d2 *= 2) {
+            tw_val upper = tw_ne(b, tw_and(b, g->lane, tw_i32(b, d2)), tw_i32(b, 0));
+            if (n == 2) {
+                for (int i = 0; i < n; i++) x[i] = tw_mega_warp_sum(g, x[i], d2, 2 * d2);
+                continue;
+            }
+            n /= 2;
+            for (int i = 0; i < n; i++) {
+                tw_val mine = tw_select(b, upper, x[i + n], x[i]), other = tw_select(b, upper, x[i], x[i + n]);
+                tw_val got = tw_shfl(b, TW_MODE_bfly, other, tw_i32(b, d2), tw_i32(b, -1));
+                x[i] = tw_add(b, mine, got);
+            }
+            first = tw_select(b, upper, tw_add_imm(b, first, n), first);
+        }
+        tw_push_if(b, a->inside);
         tw_attrs how = {.type = TW_T_f32, .vec = 2, .space = TW_SPACE_shared};
-        tw_val to = tw_mega_at(g, at, a->mine, 4);
-        for (int i = 0; i < WIDE; i += 2) {
+        tw_val to = tw_mega_at(g, at, first, 4);
+        for (int i = 0; i < n; i += 2) {
             how.offset = (h * (d + 2) + i) * 4;
             tw_st(b, how, to, x + i);
         }
-        tw_push_if(b, tw_eq(b, a->mine, tw_i32(b, 0)));
+        tw_push_if(b, tw_eq(b, g->lane, tw_i32(b, 0)));
         how.offset = (h * (d + 2) + d) * 4;
         tw_st(b, how, at, (tw_val[]){max, sum});
         tw_pop(b);
@@ -319,17 +336,17 @@ void tw_mega_build_attend(tw_mega_gen *g) {
     /* As many heads as share this one's keys, at most TW_MEGA_HEADS. */
     tw_val kv_head = tw_div(b, head, per), shared = tw_sub(b, tw_mul_imm(b, tw_add_imm(b, kv_head, 1), per), head);
     tw_val heads = tw_min(b, tw_min(b, shared, tw_sub(b, end, head)), tw_i32(b, TW_MEGA_HEADS));
-    load_queries(&a, q, position, head, heads, read_tag);
     past seen = {tw_mega_at(g, k, kv_head, of_head), tw_mega_at(g, v, kv_head, of_head), TW_NONE, TW_NONE};
     range(g, position, window, split, splits, &seen.first, &seen.last);
+    /* What does not wait for the queries goes first. */
+    if (!p->flags) fetch(&a, &seen, start_of(&a, &seen), fresh, seen.last, &x[0]);
+    load_queries(&a, q, position, head, heads, read_tag);
     if (p->flags) {
         take_fresh(&a, kv_head, g->pos, seen.last, read_tag);
         seen.last = tw_min(b, seen.last, g->pos);
         tw_push_if(b, tw_eq(b, fresh, tw_i32(b, 0)));
         fetch(&a, &seen, start_of(&a, &seen), TW_NONE, seen.last, &x[0]);
         tw_pop(b);
-    } else {
-        fetch(&a, &seen, start_of(&a, &seen), fresh, seen.last, &x[0]);
     }
     tw_assign(b, fresh, tw_i32(b, 0));
     walk(&a, &seen, x);
@@ -343,17 +360,16 @@ void tw_mega_build_attend(tw_mega_gen *g) {
     tw_pop(b);
 }
 
-/* Single elements, zero where they are not there. */
-static void load_words(tw_mega_gen *g, tw_mega_words *w, int n, tw_val *out) {
+/* Elements (or pairs) from each address, zero where they are not there. */
+static void load_words(tw_mega_gen *g, tw_mega_words *w, int n, tw_val (*out)[2]) {
     tw_builder *b = g->b;
     if (g->p->flags) tw_mega_poll(g, w, n);
     for (int i = 0; i < n; i++) {
-        if (g->p->flags) {
-            out[i] = tw_select(b, w->there[i], tw_mega_word_f32(g, w, i, 0), tw_f32(b, 0));
-            continue;
-        }
+        for (int e = 0; e < w->width && g->p->flags; e++)
+            out[i][e] = tw_select(b, w->there[i], tw_mega_word_f32(g, w, i, e), tw_f32(b, 0));
+        if (g->p->flags) continue;
         tw_when(b, w->there[i]);
-        out[i] = tw_ld(b, (tw_attrs){.type = TW_T_f32, .cache = TW_CACHE_cg}, w->at[i]);
+        tw_ld_vec(b, (tw_attrs){.type = TW_T_f32, .vec = w->width, .cache = TW_CACHE_cg}, w->at[i], out[i]);
     }
 }
 
@@ -361,7 +377,7 @@ static void load_words(tw_mega_gen *g, tw_mega_words *w, int n, tw_val *out) {
 void tw_mega_build_merge(tw_mega_gen *g) {
     tw_builder *b = g->b;
     const tw_mega_plan *p = g->p;
-    enum { AT_ONCE = 8 };
+    enum { AT_ONCE = 16 };
     const int d = (int)p->head_dim, row = (d + 2) * 4;
     tw_val from = tw_mega_word(g, TW_W_FROM), count = tw_mega_word(g, TW_W_COUNT),
            splits = tw_mega_word(g, TW_W_CHUNKS);
@@ -376,22 +392,19 @@ void tw_mega_build_merge(tw_mega_gen *g) {
     tw_val at = tw_mega_at(g, in, slot, row);
     tw_val most = tw_var_of(b, tw_f32(b, LOWEST)), sum = tw_var_of(b, tw_f32(b, 0)), x = tw_var_of(b, tw_f32(b, 0));
     tw_val s = tw_push_for(b, tw_i32(b, 0), splits, tw_i32(b, AT_ONCE), false);
-    tw_val m[AT_ONCE], l[AT_ONCE], v[AT_ONCE], there[AT_ONCE], words[3 * AT_ONCE], max = most;
-    tw_mega_words w = {.width = 1, .tag = read_tag};
+    tw_val there[AT_ONCE], v[AT_ONCE][2] = {{{0}}}, ml[AT_ONCE][2] = {{{0}}}, m[AT_ONCE], l[AT_ONCE], max = most;
+    tw_mega_words values = {.width = 1, .tag = read_tag}, sums = {.width = 2, .tag = read_tag};
     for (int u = 0; u < AT_ONCE; u++) {
         tw_val one = tw_add_imm(b, s, u), head_of = tw_mega_at(g, at, one, row);
-        there[u] = tw_lt(b, one, splits);
-        for (int j = 0; j < 3; j++) {
-            w.at[3 * u + j] = j ? tw_add_imm(b, head_of, 4 * d + 4 * (j - 1)) : tw_mega_at(g, head_of, e, 4);
-            w.there[3 * u + j] = there[u];
-        }
+        there[u] = values.there[u] = sums.there[u] = tw_lt(b, one, splits);
+        values.at[u] = tw_mega_at(g, head_of, e, 4);
+        sums.at[u] = tw_add_imm(b, head_of, 4 * d);
     }
-    load_words(g, &w, 3 * AT_ONCE, words);
+    load_words(g, &values, AT_ONCE, v);
+    load_words(g, &sums, AT_ONCE, ml);
     for (int u = 0; u < AT_ONCE; u++) {
-        v[u] = words[3 * u];
-        m[u] = words[3 * u + 1];
-        l[u] = words[3 * u + 2];
-        m[u] = tw_select(b, there[u], m[u], tw_f32(b, LOWEST));
+        m[u] = tw_select(b, there[u], ml[u][0], tw_f32(b, LOWEST));
+        l[u] = ml[u][1];
         max = tw_max(b, max, m[u]);
     }
     tw_val keep = exp2_of(b, tw_sub(b, most, max));
@@ -400,7 +413,7 @@ void tw_mega_build_merge(tw_mega_gen *g) {
     for (int u = 0; u < AT_ONCE; u++) {
         tw_val weight = exp2_of(b, tw_sub(b, m[u], max));
         tw_op_to(b, sum, TW_OP_fma_f32, weight, l[u], sum);
-        tw_op_to(b, x, TW_OP_fma_f32, weight, v[u], x);
+        tw_op_to(b, x, TW_OP_fma_f32, weight, v[u][0], x);
     }
     tw_assign(b, most, max);
     tw_pop(b);

@@ -8,7 +8,7 @@ static const tw_attrs shared_f32 = {.type = TW_T_f32, .space = TW_SPACE_shared};
 typedef struct rows {
     tw_mega_gen *g;
     const tw_mega_sums *s;
-    tw_val bias, scales;
+    tw_val bias; /* of the group's first row; 0: none */
 } rows;
 
 /* The address of a row's cell in the first warp's part. */
@@ -30,7 +30,7 @@ static void find_factor(tw_mega_gen *g, const tw_mega_sums *s, tw_val position, 
         sum = w ? tw_add(b, sum, x) : x;
     }
     tw_val n = tw_op_emit(b, TW_OP_cvt_f32_s32, s->columns, TW_NONE, TW_NONE);
-    tw_val mean = tw_op_emit(b, TW_OP_div_f32, sum, n, TW_NONE);
+    tw_val mean = tw_mul(b, sum, tw_op_emit(b, TW_OP_rcp_f32, n, TW_NONE, TW_NONE));
     tw_op_to(b, factor, TW_OP_rsqrt_f32, tw_add(b, mean, tw_f32(b, g->p->norm_eps)), TW_NONE, TW_NONE);
     tw_pop(b);
 }
@@ -119,15 +119,29 @@ static void norm_head(const rows *r, const place *at, tw_val row, tw_val positio
     tw_pop(b);
 }
 
-static void turn(tw_mega_gen *g, tw_val rope, tw_val position, tw_val pair, tw_val turned, tw_val *y) {
+/* Whether this thread fetched what belongs to the row (or pair of rows) of that number before the wait. */
+static tw_val is_early(const rows *r, tw_val number) {
+    tw_builder *b = r->g->b;
+    if (r->g->p->tokens > 1) return TW_NONE;
+    return tw_and(b, tw_and(b, r->s->early, tw_eq(b, r->s->first, tw_i32(b, 0))), tw_eq(b, number, r->g->thread));
+}
+
+static void turn(const rows *r, tw_val rope, tw_val position, tw_val pair, tw_val turned, tw_val early, tw_val *y) {
+    tw_mega_gen *g = r->g;
     tw_builder *b = g->b;
     const int half = (int)g->p->rotated / 2;
     tw_push_if(b, turned);
     tw_val at = tw_mega_at(g, tw_mega_at(g, rope, position, 8 * half), pair, 4);
     tw_attrs how = {.type = TW_T_f32, .cache = TW_CACHE_cg};
+    if (early.id) tw_unless(b, early);
     tw_val c = tw_ld(b, how, at);
     how.offset = 4 * half;
+    if (early.id) tw_unless(b, early);
     tw_val s = tw_ld(b, how, at);
+    if (early.id) {
+        c = tw_select(b, early, r->s->angle[0], c);
+        s = tw_select(b, early, r->s->angle[1], s);
+    }
     tw_val first = tw_fma(b, y[1], tw_op_emit(b, TW_OP_neg_f32, s, TW_NONE, TW_NONE), tw_mul(b, y[0], c));
     tw_val second = tw_fma(b, y[1], c, tw_mul(b, y[0], s));
     tw_assign(b, y[0], first);
@@ -203,7 +217,7 @@ static void qkv(const rows *r) {
     index[0] = tw_select(b, at.turned, pair, at.index);
     index[1] = tw_select(b, at.turned, tw_add_imm(b, pair, p->rotated / 2), tw_add_imm(b, at.index, 1));
     if (p->qk_norm) norm_head(r, &at, row, position, index, norms, y);
-    turn(g, rope, position, pair, at.turned, y);
+    turn(r, rope, position, pair, at.turned, is_early(r, tw_shr(b, row, 1)), y);
     put_qkv(g, &at, position, q, k, v, tag, index, y);
     tw_pop(b);
     tw_pop(b);
@@ -233,9 +247,24 @@ void tw_mega_build_before(tw_mega_gen *g, tw_mega_sums *s) {
     tw_val out = tw_mega_address(g, TW_W_OUT), from = tw_mega_word(g, TW_W_FROM), count = tw_mega_word(g, TW_W_COUNT);
     tw_val projects = tw_eq(b, s->kind, tw_i32(b, TW_MEGA_PROJECT));
     tw_mega_words w = {.width = 1, .tag = before_tag(g), .at = {tw_mega_at(g, out, tw_add(b, from, g->thread), 4)}};
-    w.there[0] = tw_and(b, projects, tw_lt(b, g->thread, count));
-    tw_mega_poll(g, &w, 1);
-    s->before = tw_mega_word_f32(g, &w, 0, 0);
+    w.there[0] = tw_and(b, tw_and(b, projects, s->early), tw_lt(b, g->thread, count));
+    if (g->p->flags) {
+        tw_mega_poll(g, &w, 1);
+        s->before = tw_mega_word_f32(g, &w, 0, 0);
+    } else {
+        tw_when(b, w.there[0]);
+        s->before = tw_ld(b, (tw_attrs){.type = TW_T_f32, .cache = TW_CACHE_cg}, w.at[0]);
+    }
+    const int half = (int)g->p->rotated / 2;
+    tw_val rope = tw_mega_address(g, TW_W_ROPE);
+    tw_val row = tw_add(b, from, tw_shl(b, g->thread, 1)), index = tw_rem(b, row, (int)g->p->head_dim);
+    tw_val turned = tw_and(b, tw_lt(b, index, tw_i32(b, 2 * half)), tw_eq(b, s->kind, tw_i32(b, TW_MEGA_QKV)));
+    tw_val at = tw_mega_at(g, rope, tw_shr(b, index, 1), 4);
+    turned = tw_and(b, turned, s->early);
+    for (int i = 0; i < 2; i++) {
+        tw_when(b, turned);
+        s->angle[i] = tw_ld(b, (tw_attrs){.type = TW_T_f32, .offset = 4 * half * i, .cache = TW_CACHE_cg}, at);
+    }
 }
 
 /* Adds to the residual stream. */
@@ -246,15 +275,17 @@ static void project(const rows *r) {
     tw_val tag = tw_mega_tag(g, true, g->p->uses_x), old = before_tag(g);
     push_rows(r, 1, &position, &row);
     tw_val at = tw_mega_at(g, tw_mega_at(g, out, position, g->p->dim * 4), tw_add(b, from, row), 4), y[1], x;
+    tw_val known = is_early(r, row);
     if (g->p->flags) {
         tw_mega_words w = {.width = 1, .tag = old, .at = {at}};
-        tw_val known = tw_and(b, tw_eq(b, r->s->first, tw_i32(b, 0)), tw_eq(b, row, g->thread));
         w.there[0] = tw_not(b, known);
         tw_mega_poll(g, &w, 1);
-        x = tw_select(b, known, r->s->before, tw_mega_word_f32(g, &w, 0, 0));
+        x = tw_mega_word_f32(g, &w, 0, 0);
     } else {
+        if (g->p->tokens == 1) tw_unless(b, known);
         x = tw_ld(b, (tw_attrs){.type = TW_T_f32, .cache = TW_CACHE_cg}, at);
     }
+    if (g->p->tokens == 1) x = tw_select(b, known, r->s->before, x);
     join(r, row, position, tw_f32(b, 1), 1, y);
     tw_mega_put(g, at, tw_add(b, x, y[0]), tag);
     tw_pop(b);
@@ -274,8 +305,8 @@ static void ffn(const rows *r) {
     join(r, gate_row, position, factor, 1, gate);
     join(r, tw_add_imm(b, gate_row, TW_MEGA_ROWS), position, factor, 1, up);
     tw_val e = tw_op_emit(b, TW_OP_exp2_f32, tw_mul(b, gate[0], tw_f32(b, -1.4426950408889634f)), TW_NONE, TW_NONE);
-    tw_val h = tw_op_emit(b, TW_OP_div_f32, gate[0], tw_add(b, e, tw_f32(b, 1)), TW_NONE);
-    h = tw_mul(b, h, up[0]);
+    tw_val h = tw_op_emit(b, TW_OP_rcp_f32, tw_add(b, e, tw_f32(b, 1)), TW_NONE, TW_NONE);
+    h = tw_mul(b, tw_mul(b, gate[0], h), up[0]);
     tw_val at = tw_op_emit(b, TW_OP_mad_wide_s32, position, tw_mul_imm(b, width, 4), out);
     tw_mega_put(g, tw_mega_at(g, at, tw_add(b, from, row), 4), h, tag);
     tw_pop(b);
@@ -306,8 +337,8 @@ void tw_mega_build_epilogue(tw_mega_gen *g, const tw_mega_sums *s) {
         void (*build)(const rows *r);
     } of[] = {{TW_MEGA_PROJECT, project}, {TW_MEGA_FFN, ffn}, {TW_MEGA_QKV, qkv}, {TW_MEGA_HEAD, head}};
     rows r = {.g = g, .s = s};
-    tw_val bias = tw_mega_address(g, TW_W_BIAS), none = tw_op_emit(b, TW_OP_eq_i64, bias, tw_i64(b, 0), TW_NONE);
     tw_val first = tw_select(b, tw_eq(b, s->kind, tw_i32(b, TW_MEGA_FFN)), tw_shl(b, s->first, 1), s->first);
+    tw_val bias = tw_mega_address(g, TW_W_BIAS), none = tw_op_emit(b, TW_OP_eq_i64, bias, tw_i64(b, 0), TW_NONE);
     r.bias = tw_select(b, none, bias, tw_mega_at(g, bias, first, 4));
     for (int i = 0; i < 4; i++) {
         tw_push_if(b, tw_eq(b, s->kind, tw_i32(b, of[i].kind)));

@@ -60,20 +60,29 @@ tw_val tw_mega_word_f32(tw_mega_gen *g, const tw_mega_words *x, int i, int e);
 void tw_mega_mark(tw_mega_gen *g, int mark);
 
 /* producer.c: the warp that feeds the ring. */
-void tw_mega_build_producer(tw_mega_gen *g, tw_val tape, tw_val stages);
+void tw_mega_build_producer(tw_mega_gen *g, tw_val tape, tw_val stages, tw_val before_head);
 int tw_mega_feeders(const tw_mega_plan *p); /* lanes that arrive for a stage */
 void tw_mega_build_product(tw_mega_gen *g, tw_val kind);
+/* The products of `count` units with a chunk of activations, whose stages come next from the ring; each warp's sums go
+   to its part, where those of an earlier chunk are. */
+typedef struct tw_mega_units {
+    tw_val part, chunk, count, stages, positions; /* stages: of a unit */
+} tw_mega_units;
+void tw_mega_build_units(tw_mega_gen *g, const tw_mega_format *f, const tw_mega_units *u);
 /* What becomes of a group's sums: rows `first` (counted from the instruction's) and on, `rows` of them, of `n`
    positions. `part`: address of the warps' parts; `scale`: of a position's sums of squares, where it is normed. */
 typedef struct tw_mega_sums {
     tw_val kind, part, first, rows, positions, columns, normed;
-    tw_val factor;         /* plan.flags: the norm's, known already */
-    tw_val before;         /* plan.flags: this thread's row of what a projection adds to, in the first group */
+    tw_val factor; /* plan.flags: the norm's, known already */
+    /* With one position, fetched before the wait: this thread's row of what a projection adds to, in the first group;
+       and the cosine and sine of its pair of rows in qkv. */
+    tw_val before, angle[2];
+    tw_val early;          /* whether that may be */
     tw_val best, best_row; /* variables of the head */
 } tw_mega_sums;
 void tw_mega_build_epilogue(tw_mega_gen *g, const tw_mega_sums *s);
 void tw_mega_build_factor(tw_mega_gen *g, const tw_mega_sums *s); /* sets s->factor from the squares; position 0's */
-void tw_mega_build_before(tw_mega_gen *g, tw_mega_sums *s);       /* sets s->before */
+void tw_mega_build_before(tw_mega_gen *g, tw_mega_sums *s);       /* sets s->before and s->angle */
 void tw_mega_build_best(tw_mega_gen *g, const tw_mega_sums *s);
 void tw_mega_build_attend(tw_mega_gen *g);
 void tw_mega_build_merge(tw_mega_gen *g);

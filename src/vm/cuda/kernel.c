@@ -180,18 +180,29 @@ tw_val tw_mega_word_f32(tw_mega_gen *g, const tw_mega_words *x, int i, int e) {
     return tw_bitcast(g->b, TW_T_f32, bits);
 }
 
-/* Everything this block wrote becomes visible with the arrival. */
-static void arrive(tw_mega_gen *g) {
+static void add_one(tw_mega_gen *g, tw_val counter, int order) {
+    tw_builder *b = g->b;
+    tw_attrs at = {.rmw = TW_RMW_add, .type = TW_T_i32, .order = order, .scope = TW_SCOPE_gpu};
+    tw_red(b, at, tw_mega_at(g, g->arg[TW_MEGA_ARG_COUNTERS], counter, 1), (tw_val[]){tw_i32(b, 1)});
+}
+
+/* Everything this block wrote becomes visible with the arrival. Where data is its own flag, most arrivals only say that
+   it is on its way, which spares them the wait for the memory's answer. */
+static void arrive(tw_mega_gen *g, tw_val kind) {
     tw_builder *b = g->b;
     tw_val counter = tw_mega_word(g, TW_W_ARRIVE), arrives = tw_le(b, tw_i32(b, 0), counter);
-    if (!g->p->flags) arrives = tw_le(b, tw_i32(b, -1), counter); /* the barrier is needed all the same */
-    tw_push_if(b, arrives);
     tw_mega_barrier(g);
-    tw_val leads = tw_eq(b, g->thread, tw_i32(b, 0));
-    tw_push_if(b, tw_and(b, leads, tw_le(b, tw_i32(b, 0), counter)));
-    tw_attrs at = {.rmw = TW_RMW_add, .type = TW_T_i32, .order = TW_ORDER_release, .scope = TW_SCOPE_gpu};
-    tw_red(b, at, tw_mega_at(g, g->arg[TW_MEGA_ARG_COUNTERS], counter, 1), (tw_val[]){tw_i32(b, 1)});
-    tw_pop(b);
+    tw_push_if(b, tw_and(b, arrives, tw_eq(b, g->thread, tw_i32(b, 0))));
+    if (g->p->flags) {
+        tw_val once = tw_or(b, tw_eq(b, kind, tw_i32(b, TW_MEGA_INPUT)), tw_eq(b, kind, tw_i32(b, TW_MEGA_EMBED)));
+        tw_push_if(b, tw_or(b, once, tw_eq(b, kind, tw_i32(b, TW_MEGA_HEAD))));
+        add_one(g, counter, TW_ORDER_release);
+        tw_push_else(b);
+        add_one(g, counter, TW_ORDER_relaxed);
+        tw_pop(b);
+    } else {
+        add_one(g, counter, TW_ORDER_release);
+    }
     tw_pop(b);
 }
 
@@ -316,9 +327,10 @@ static void build_workers(tw_mega_gen *g, tw_val records, tw_val count) {
     }
     tw_mega_mark(g, 0);
     g->index = r;
-    dispatch(g, tw_mega_word(g, TW_W_KIND));
+    tw_val kind = tw_and(b, tw_mega_word(g, TW_W_KIND), tw_i32(b, TW_MEGA_EARLY - 1));
+    dispatch(g, kind);
     tw_mega_mark(g, 4);
-    arrive(g);
+    arrive(g, kind);
     tw_mega_mark(g, 5);
     tw_pop(b);
     tw_pop(b);
@@ -382,8 +394,9 @@ tw_kernel *tw_mega_build(const tw_mega_plan *p) {
     tw_val at[2] = {{0}}, count[2] = {{0}};
     tw_ld_vec(&b, (tw_attrs){.type = TW_T_i64, .vec = 2, .cache = TW_CACHE_nc}, self, at);
     tw_ld_vec(&b, (tw_attrs){.type = TW_T_i32, .vec = 2, .offset = 16, .cache = TW_CACHE_nc}, self, count);
+    tw_val before_head = tw_ld(&b, (tw_attrs){.type = TW_T_i32, .offset = 24, .cache = TW_CACHE_nc}, self);
     tw_push_roles(&b, (const int[]){0, 1, 1, 1 + p->tuning.warps}, 2);
-    tw_mega_build_producer(&g, at[0], count[0]);
+    tw_mega_build_producer(&g, at[0], count[0], before_head);
     tw_next_role(&b);
     g.thread = tw_add_imm(&b, tid, -32);
     g.warp = tw_shr(&b, g.thread, 5);

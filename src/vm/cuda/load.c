@@ -237,14 +237,22 @@ int tw_mega_most_records(const tw_schedule *s) {
     return most;
 }
 
-static int64_t stages_of(const tw_mega_program *p, int worker) {
-    int64_t n = 0;
+/* A worker's stages, of those the ones before the head's, and all their bytes. */
+typedef struct extent {
+    int64_t stages, before_head, bytes;
+} extent;
+
+static extent measure(const tw_mega_program *p, int worker) {
+    extent n = {0};
     for (int i = 0; i < p->s->workers[worker].count; i++) {
         const tw_instr *in = &p->s->workers[worker].list[i];
         if (!tw_mega_has_tape(in->op)) continue;
         tw_mega_shape shape;
         tw_mega_shape_of(&p->plan, p->s, in, &shape);
-        n += tw_mega_stages(&p->plan, &shape);
+        const int64_t stages = tw_mega_stages(&p->plan, &shape);
+        n.stages += stages;
+        n.before_head += in->op == TW_OP_HEAD ? 0 : stages;
+        n.bytes += stages * tw_mega_stage_bytes(&p->plan, in->op);
     }
     return n;
 }
@@ -260,7 +268,8 @@ static tw_status locked_alloc(tw_cuda_vm *vm, const void *owner, const char *nam
 /* What a tape holds, in one number: which rows of which matrices, and how they lie. */
 static void tape_key(const tw_mega_program *p, int worker, uint64_t key[2]) {
     const tw_mega_plan *plan = &p->plan;
-    const int64_t how[] = {worker, plan->tuning.warps, plan->tuning.blocks, plan->stage_bytes, plan->chunk_most};
+    const int64_t how[] = {worker,           plan->tuning.warps, plan->tuning.blocks, plan->stage_bytes,
+                           plan->head_bytes, plan->chunk_most};
     tw_hash h = tw_hash_begin();
     tw_hash_add(&h, how, sizeof how);
     for (int i = 0; i < p->s->workers[worker].count; i++) {
@@ -280,19 +289,16 @@ static void tape_key(const tw_mega_program *p, int worker, uint64_t key[2]) {
     tw_hash_end(&h, key);
 }
 
-/* One instruction's stages onto the tape, and its biases and scales. */
+/* One instruction's stages onto the tape, and its biases. */
 static tw_status pack_strip(loading *l, const tw_instr *in, const tw_mega_shape *shape, unsigned char *stages,
-                            uint64_t *extras, tw_diag *diag) {
+                            uint64_t *bias, tw_diag *diag) {
     const size_t rows = (size_t)shape->units * TW_MEGA_ROWS;
     tw_mega_strip strip = {.stages = stages};
-    strip.scales = malloc(2 * rows * sizeof *strip.scales);
-    if (!strip.scales) return tw_fail_memory(diag);
-    strip.bias = strip.scales + rows;
-    tw_status st = tw_mega_pack(&l->p->plan, l->vm->m, l->p->s, in, l->vm->options.dequantise, &strip, diag);
-    if (st == TW_OK && strip.has_bias) st = locked_alloc(l->vm, NULL, "bias", strip.bias, rows * 4, &extras[0], diag);
-    if (st == TW_OK && strip.has_scales)
-        st = locked_alloc(l->vm, NULL, "scales", strip.scales, rows * 4, &extras[1], diag);
-    free(strip.scales);
+    strip.bias = malloc(rows * sizeof *strip.bias);
+    if (!strip.bias) return tw_fail_memory(diag);
+    tw_status st = tw_mega_pack(&l->p->plan, l->vm->m, l->p->s, in, &strip, diag);
+    if (st == TW_OK && strip.has_bias) st = locked_alloc(l->vm, NULL, "bias", strip.bias, rows * 4, bias, diag);
+    free(strip.bias);
     return st;
 }
 
@@ -304,10 +310,9 @@ static tw_mega_tape *find_tape(tw_cuda_vm *vm, const uint64_t key[2]) {
     return t;
 }
 
-static tw_status pack_tape(loading *l, int worker, int64_t stages, tw_mega_tape *t, tw_diag *diag) {
+static tw_status pack_tape(loading *l, int worker, int64_t bytes, tw_mega_tape *t, tw_diag *diag) {
     tw_mega_program *p = l->p;
     const tw_worker *w = &p->s->workers[worker];
-    const int64_t bytes = stages * p->plan.stage_bytes;
     unsigned char *tape = malloc((size_t)bytes + 1);
     tw_status st = tape ? TW_OK : tw_fail_memory(diag);
     int64_t at = 0;
@@ -315,15 +320,15 @@ static tw_status pack_tape(loading *l, int worker, int64_t stages, tw_mega_tape 
         if (!tw_mega_has_tape(w->list[i].op)) continue;
         tw_mega_shape shape;
         tw_mega_shape_of(&p->plan, p->s, &w->list[i], &shape);
-        st = pack_strip(l, &w->list[i], &shape, tape + at * p->plan.stage_bytes, t->extras + 2 * strip++, diag);
-        at += tw_mega_stages(&p->plan, &shape);
+        st = pack_strip(l, &w->list[i], &shape, tape + at, &t->biases[strip++], diag);
+        at += (int64_t)tw_mega_stages(&p->plan, &shape) * tw_mega_stage_bytes(&p->plan, w->list[i].op);
     }
     if (st == TW_OK) st = locked_alloc(l->vm, NULL, "tape", tape, (size_t)bytes, &t->address, diag);
     free(tape);
     return st;
 }
 
-static tw_status get_tape(loading *l, int worker, int64_t stages, tw_mega_tape **out, tw_diag *diag) {
+static tw_status get_tape(loading *l, int worker, int64_t bytes, tw_mega_tape **out, tw_diag *diag) {
     tw_cuda_vm *vm = l->vm;
     uint64_t key[2];
     tape_key(l->p, worker, key);
@@ -331,11 +336,11 @@ static tw_status get_tape(loading *l, int worker, int64_t stages, tw_mega_tape *
     if (*out) return TW_OK;
     pthread_mutex_lock(&vm->lock);
     tw_mega_tape *t = tw_arena_alloc(&vm->arena, sizeof *t);
-    if (t) t->extras = tw_arena_array(&vm->arena, 2 * (size_t)l->p->s->workers[worker].count + 2, sizeof *t->extras);
+    if (t) t->biases = tw_arena_array(&vm->arena, (size_t)l->p->s->workers[worker].count + 1, sizeof *t->biases);
     pthread_mutex_unlock(&vm->lock);
-    if (!t || !t->extras) return tw_fail_memory(diag);
+    if (!t || !t->biases) return tw_fail_memory(diag);
     memcpy(t->key, key, sizeof t->key);
-    tw_status st = pack_tape(l, worker, stages, t, diag);
+    tw_status st = pack_tape(l, worker, bytes, t, diag);
     if (st != TW_OK) return st;
     pthread_mutex_lock(&vm->lock);
     t->next = vm->tapes;
@@ -345,7 +350,7 @@ static tw_status get_tape(loading *l, int worker, int64_t stages, tw_mega_tape *
     return TW_OK;
 }
 
-static void finish_record(const tw_mega_program *p, const tw_instr *in, const uint64_t *extras, int32_t *record) {
+static void finish_record(const tw_mega_program *p, const tw_instr *in, uint64_t bias, int32_t *record) {
     tw_mega_shape shape;
     tw_mega_shape_of(&p->plan, p->s, in, &shape);
     record[TW_W_UNITS] = shape.units;
@@ -353,8 +358,7 @@ static void finish_record(const tw_mega_program *p, const tw_instr *in, const ui
     record[TW_W_STAGES] = shape.run / p->plan.tuning.blocks;
     record[TW_W_CHUNKS] = shape.chunks;
     record[TW_W_K] = (int32_t)shape.columns;
-    put_address(record, TW_W_BIAS, extras[0]);
-    put_address(record, TW_W_SCALES, extras[1]);
+    put_address(record, TW_W_BIAS, bias);
 }
 
 static tw_status load_worker(loading *l, int worker, tw_diag *diag) {
@@ -362,14 +366,16 @@ static tw_status load_worker(loading *l, int worker, tw_diag *diag) {
     const tw_worker *w = &p->s->workers[worker];
     tw_mega_worker *out = &l->workers[worker];
     tw_mega_tape *tape;
-    out->stages = (int32_t)stages_of(p, worker);
-    tw_status st = get_tape(l, worker, out->stages, &tape, diag);
+    const extent all = measure(p, worker);
+    out->stages = (int32_t)all.stages;
+    out->before_head = (int32_t)all.before_head;
+    tw_status st = get_tape(l, worker, all.bytes, &tape, diag);
     if (st != TW_OK) return st;
     out->tape = tape->address;
     for (int i = 0, strip = 0; i < w->count; i++) {
         out->count += records_of(&w->list[i]);
         int32_t *record = l->records[worker] + (out->count - 1) * (TW_MEGA_RECORD / 4);
-        if (tw_mega_has_tape(w->list[i].op)) finish_record(p, &w->list[i], tape->extras + 2 * strip++, record);
+        if (tw_mega_has_tape(w->list[i].op)) finish_record(p, &w->list[i], tape->biases[strip++], record);
     }
     return locked_alloc(l->vm, p, "records", l->records[worker], (size_t)(out->count + 1) * TW_MEGA_RECORD,
                         &out->records, diag);
@@ -405,15 +411,33 @@ static tw_status load_all(loading *l, tw_diag *diag) {
     return l->status;
 }
 
-/* Only what happens once a token goes by counters: the token's own way, and the first layer's wait, which also orders
+/* What happens once a token goes by counters alone: the token's own way, and the first layer's wait, which also orders
    the caches of the step before. */
 static void use_flags(const loading *l, const tw_instr *in, int32_t *record) {
     int reads, writes;
     tw_mega_uses(l->p->s, in, l->stages, &reads, &writes);
     record[TW_W_USES] = reads | writes << 16;
-    const bool first = in->op == TW_OP_QKV && reads == 0;
-    if (in->op != TW_OP_EMBED && in->op != TW_OP_OUTPUT && in->op != TW_OP_INPUT && !first) record[TW_W_WAIT] = -1;
-    if (in->op != TW_OP_EMBED && in->op != TW_OP_HEAD && in->op != TW_OP_INPUT) record[TW_W_ARRIVE] = -1;
+}
+
+/* Whether what instruction `at` reads beside its input was waited for by an earlier one of the step: the stream that a
+   projection adds to, as the stage before it left it, and rope's angles. */
+static bool is_early(const loading *l, const tw_worker *w, int at) {
+    const tw_schedule *s = l->p->s;
+    const tw_instr *in = &w->list[at];
+    int wanted = -1; /* the last counter before it that stands for a writing of x */
+    if (in->op != TW_OP_PROJECT && in->op != TW_OP_QKV) return false;
+    for (int c = 0; c < s->n_counters && c < in->arrive && in->op == TW_OP_PROJECT; c++) {
+        const tw_instr *stage = l->stages[c];
+        const int x = !stage                       ? -1
+                      : stage->op == TW_OP_PROJECT ? stage->operand[TW_PROJECT_X]
+                      : stage->op == TW_OP_EMBED   ? stage->operand[TW_EMBED_X]
+                                                   : -1;
+        if (x == in->operand[TW_PROJECT_X]) wanted = c;
+    }
+    for (int i = 0; i < at; i++)
+        for (int j = 0; j < w->list[i].n_waits; j++)
+            if (in->op == TW_OP_QKV ? w->list[i].op != TW_OP_EMBED : w->list[i].waits[j].counter == wanted) return true;
+    return false;
 }
 
 static tw_status make_records(loading *l, int worker, tw_diag *diag) {
@@ -434,6 +458,7 @@ static tw_status make_records(loading *l, int worker, tw_diag *diag) {
             if (p->plan.flags) use_flags(l, in, record);
             if (last) st = write_record(l->vm, p, in, record, diag);
             *kind++ = record[TW_W_KIND];
+            if (last && is_early(l, w, i)) record[TW_W_KIND] |= TW_MEGA_EARLY;
         }
     }
     return st;
@@ -458,9 +483,7 @@ tw_status tw_mega_load(tw_cuda_vm *vm, tw_mega_program *p, tw_diag *diag) {
                            diag);
     if (st == TW_OK) st = tw_mega_alloc(vm, p, "counters", zeros, lines, false, &p->counters, diag);
     if (st == TW_OK) st = tw_mega_alloc(vm, p, "abort", zeros, sizeof(tw_mega_abort), false, &p->abort, diag);
-    for (int w = 0; w < s->n_workers && st == TW_OK; w++) {
-        p->tape_bytes += (int64_t)l.workers[w].stages * p->plan.stage_bytes;
-    }
+    for (int w = 0; w < s->n_workers && st == TW_OK; w++) p->tape_bytes += measure(p, w).bytes;
     p->streamed_bytes = p->tape_bytes;
     for (int w = 0; l.records && w < s->n_workers; w++) free(l.records[w]);
     free(l.records);

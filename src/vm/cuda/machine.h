@@ -41,7 +41,7 @@ typedef struct tw_mega_named { /* caches by name, weights' vectors by weight */
 typedef struct tw_mega_tape {
     struct tw_mega_tape *next;
     uint64_t key[2], address;
-    uint64_t *extras; /* of each of its strips: biases, scales */
+    uint64_t *biases; /* of each of its strips; 0: none */
 } tw_mega_tape;
 
 struct tw_cuda_vm {

@@ -5,10 +5,11 @@
    multiply what lies there. A stage is `warps` x `blocks` pieces of 512 bytes, each the weights of 8 rows along some
    columns, in the order in which the lanes of a warp want them:
 
-     unit      8 rows of a matrix, whole
+     unit      8 rows of a matrix, whole; integers go in pairs of units, the second of an odd last one empty
      group     up to PART_ROWS rows, whose sums are joined and handed on together
      chunk     columns whose activations lie in shared memory at once
-     piece     8 rows x `depth` columns: lane (g, t) = lane / 4, lane % 4 has 16 bytes of row g
+     piece     8 rows x `depth` columns: lane (g, t) = lane / 4, lane % 4 has 16 bytes of row g. Of integers 16 rows:
+               the lane has columns 16 s + 4 t ... + 3 of rows g and g + 8 for each step s of the tensor cores
 
    The tape runs through groups, their chunks, the chunk's units, and for each unit through its stages; of a chunk's
    pieces warp w has the w-th run. */
@@ -33,12 +34,20 @@ enum {
 typedef struct tw_mega_format {
     tw_dtype dtype;
     int group;
-    int depth;       /* columns of a piece */
-    int steps;       /* of the tensor cores' k, 16, a piece takes */
-    bool half;       /* multiplied as f16, else as bf16 */
-    int scale_bytes; /* of a piece, behind the stage's pieces; 0: a scale a row, or none */
+    int depth; /* columns of a piece */
+    int steps; /* of the tensor cores' k, 16, a piece takes */
+    int units; /* of a piece's rows: 1 or, integers, 2 */
+    bool half; /* multiplied as f16, else as bf16 */
+    /* Scales lie behind a stage's pieces. Of groups each warp has its pieces': by row, piece and set, those of rows g
+       and g + 8. A scale a row is there once for all. */
+    int sets;        /* that a piece has: with groups of 32 columns it may be two; 0: a scale a row, or none */
+    int scale_bytes; /* of a piece's */
+    int row_bytes;   /* of the rows' */
 } tw_mega_format;
 bool tw_mega_format_of(tw_dtype dtype, int group, tw_mega_format *f); /* false: there is none */
+static inline bool tw_mega_same_format(const tw_mega_format *a, const tw_mega_format *b) {
+    return a->dtype == b->dtype && a->group == b->group;
+}
 
 /* A matrix (or several that share an input) as an instruction has it. */
 typedef struct tw_mega_shape {
@@ -46,6 +55,7 @@ typedef struct tw_mega_shape {
     int chunks, run; /* run: pieces of a chunk that a warp has, a multiple of `blocks` */
     int64_t chunk_columns;
     int units, group_units;
+    int of_piece; /* units */
 } tw_mega_shape;
 
 /* Everything the kernel is generated for. */
@@ -62,7 +72,9 @@ typedef struct tw_mega_plan {
     tw_dtype kv, embed;
     int64_t max_seq;
     tw_mega_format body, head; /* the matrices of layers, and the head's */
+    bool head_last;            /* of every worker's tape */
     /* shared memory, bytes from the start of one dynamic object */
+    int head_bytes; /* of the head's stages in the tape; the others have stage_bytes */
     int stage_bytes, ring, full, empty, x, x_pitch, part, part_buffers, sums, scratch, shared_bytes;
     int64_t chunk_most; /* columns of activations that fit */
     int n_workers;
@@ -75,7 +87,7 @@ typedef struct tw_mega_plan {
 
 /* From a checked schedule: TW_ERR_UNSUPPORTED with the reason when the machine does not cover it. */
 tw_status tw_mega_plan_of(tw_mega_plan *p, const tw_schedule *s, const tw_model *m, const tw_target *t,
-                          const tw_cuda_vm_tuning *tuning, tw_diag *diag);
+                          const tw_cuda_vm_options *options, tw_diag *diag);
 /* With plan.flags: the how-manieth writing in its step what the instruction reads and writes is, from 0. */
 void tw_mega_uses(const tw_schedule *s, const tw_instr *in, const tw_instr *const *of, int *reads, int *writes);
 /* Fills of[counter] with an instruction that arrives there; false where they are of several kinds. */
@@ -84,16 +96,20 @@ void tw_mega_shape_of(const tw_mega_plan *p, const tw_schedule *s, const tw_inst
 bool tw_mega_has_tape(tw_op op);
 const tw_mega_format *tw_mega_format_for(const tw_mega_plan *p, tw_op op);
 int tw_mega_stages(const tw_mega_plan *p, const tw_mega_shape *s); /* of the tape */
+static inline int tw_mega_stage_bytes(const tw_mega_plan *p, tw_op op) {
+    return op == TW_OP_HEAD ? p->head_bytes : p->stage_bytes;
+}
+int64_t tw_mega_stage_columns(const tw_mega_plan *p, const tw_mega_format *f); /* that all warps have of a stage */
 
-/* tape.c: one instruction's part of the tape, tw_mega_stages stages; with it what belongs to its rows in the tape's
-   order: scales (int8 with one a row) and biases, or zeros. */
+/* tape.c: one instruction's part of the tape, tw_mega_stages stages; with it the biases of its rows in the tape's
+   order, or zeros. */
 typedef struct tw_mega_strip {
     unsigned char *stages;
-    float *scales, *bias; /* units * 8 each */
-    bool has_scales, has_bias;
+    float *bias; /* units * 8 */
+    bool has_bias;
 } tw_mega_strip;
 tw_status tw_mega_pack(const tw_mega_plan *p, const tw_model *m, const tw_schedule *s, const tw_instr *in,
-                       bool dequantise, tw_mega_strip *out, tw_diag *diag);
+                       tw_mega_strip *out, tw_diag *diag);
 
 /* An instruction's record: words of 32 bits. Addresses take two. */
 typedef enum tw_mega_kind {
@@ -108,6 +124,9 @@ typedef enum tw_mega_kind {
     TW_MEGA_HEAD,
     TW_MEGA_OUTPUT
 } tw_mega_kind;
+
+/* Beside the kind: an instruction before it waited for what it adds to, and for the step's angles. */
+enum { TW_MEGA_EARLY = 256 };
 
 enum {
     TW_W_KIND,
@@ -125,7 +144,6 @@ enum {
     TW_W_IN = 12,
     TW_W_NORM = 14, /* embed: the table */
     TW_W_BIAS = 16,
-    TW_W_SCALES = 18,
     TW_W_OUT = 20,
     TW_W_K_CACHE = 22, /* head: best */
     TW_W_V_CACHE = 24,
@@ -138,7 +156,8 @@ enum {
 typedef struct tw_mega_worker {
     uint64_t tape, records;
     int32_t stages, count; /* of a step */
-    int64_t reserved;
+    int32_t before_head;   /* of its stages */
+    int32_t reserved;
 } tw_mega_worker;
 
 /* What a step is told: `tokens` follow. */

@@ -6,28 +6,51 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STAGES = 32 /* most: the emulator follows 64 barriers of any block */, LINE = 128, CHUNK_BYTES = 72 << 10, SMALL = 128 << 10 /* a block's shared memory: not for large stages */ };
+enum {
+    STAGES = 32, /* most: the emulator follows 64 barriers of any block */
+    LINE = 128,
+    CHUNK_BYTES = 72 << 10,
+    WINDOW_BYTES = 48 << 10,
+    SMALL = 128 << 10 /* a block's shared memory: not for large stages */
+};
 
 static int64_t up(int64_t x, int64_t unit) {
     return (x + unit - 1) / unit * unit;
 }
 
 bool tw_mega_format_of(tw_dtype dtype, int group, tw_mega_format *f) {
-    *f = (tw_mega_format){.dtype = dtype, .group = group};
+    *f = (tw_mega_format){.dtype = dtype, .group = group, .steps = 2, .units = 1};
     switch (dtype) {
     case TW_F32: /* as the sum of two bf16, one behind the other */
         f->depth = 16;
-        break;
+        return true;
     case TW_F16:
     case TW_BF16:
         f->depth = 32;
         f->half = dtype == TW_F16;
+        return true;
+    case TW_I8:
+        f->depth = 32;
+        f->sets = group ? 1 : 0;
+        f->row_bytes = group ? 0 : 16 * 4;
+        f->scale_bytes = 16 * 4 * f->sets;
+        break;
+    case TW_I4:
+        f->depth = 64;
+        f->sets = group == 32 ? 2 : 1;
+        f->scale_bytes = 16 * 2 * f->sets;
         break;
     default:
         return false;
     }
-    f->steps = 2;
-    return true;
+    f->half = true;
+    f->units = 2;
+    f->steps = f->depth / 16;
+    return group % 32 == 0 && (group || dtype == TW_I8);
+}
+
+int64_t tw_mega_stage_columns(const tw_mega_plan *p, const tw_mega_format *f) {
+    return (int64_t)p->tuning.warps * p->tuning.blocks * f->depth;
 }
 
 bool tw_mega_has_tape(tw_op op) {
@@ -46,19 +69,22 @@ void tw_mega_shape_of(const tw_mega_plan *p, const tw_schedule *s, const tw_inst
     const tw_mega_format *f = tw_mega_format_for(p, in->op);
     const int64_t rows = in->param[TW_TO] - in->param[TW_FROM];
     *out = (tw_mega_shape){.columns = s->buffers[in->operand[first_matrix(in->op)]].shape[2]};
-    const int64_t a_stage = (int64_t)p->tuning.warps * p->tuning.blocks * f->depth; /* columns */
+    const int64_t a_stage = tw_mega_stage_columns(p, f);
     out->chunks = (int)((up(out->columns, a_stage) + p->chunk_most - 1) / p->chunk_most);
     out->chunk_columns = up((out->columns + out->chunks - 1) / out->chunks, a_stage);
     out->run = (int)(out->chunk_columns / p->tuning.warps / f->depth);
     out->units = (int)(up(rows, TW_MEGA_ROWS) / TW_MEGA_ROWS) * (in->op == TW_OP_FFN ? 2 : 1);
     out->group_units = TW_MEGA_PART_ROWS / TW_MEGA_ROWS;
+    out->of_piece = f->units;
     /* Heads that are normed must not be cut. */
     if (in->op == TW_OP_QKV && p->qk_norm)
         out->group_units = (int)(TW_MEGA_PART_ROWS / p->head_dim * p->head_dim / TW_MEGA_ROWS);
 }
 
 int tw_mega_stages(const tw_mega_plan *p, const tw_mega_shape *s) {
-    return s->chunks * s->units * (s->run / p->tuning.blocks);
+    const int n = s->of_piece, full = s->units / s->group_units, rest = s->units % s->group_units;
+    const int rows = full * ((s->group_units + n - 1) / n) + (rest + n - 1) / n;
+    return s->chunks * rows * (s->run / p->tuning.blocks);
 }
 
 static tw_status refuse(tw_diag *diag, const char *what) {
@@ -80,9 +106,11 @@ static tw_status covered(const tw_model *m, tw_diag *diag) {
 }
 
 /* Formats and the rest of what instructions say; every one must agree. */
-static tw_status read_instructions(tw_mega_plan *p, const tw_schedule *s, tw_diag *diag) {
-    bool body = false, head = false;
-    for (int w = 0; w < s->n_workers; w++)
+static tw_status read_instructions(tw_mega_plan *p, const tw_schedule *s, bool dequantise, tw_diag *diag) {
+    bool body = false, any_head = false;
+    p->head_last = true;
+    for (int w = 0; w < s->n_workers; w++) {
+        bool head = false;
         for (int i = 0; i < s->workers[w].count; i++) {
             const tw_instr *in = &s->workers[w].list[i];
             if (in->op == TW_OP_ATTEND) {
@@ -96,14 +124,20 @@ static tw_status read_instructions(tw_mega_plan *p, const tw_schedule *s, tw_dia
             if (!tw_mega_has_tape(in->op)) continue;
             const tw_buffer *b = &s->buffers[in->operand[first_matrix(in->op)]];
             tw_mega_format f, *known = in->op == TW_OP_HEAD ? &p->head : &p->body;
-            bool *seen = in->op == TW_OP_HEAD ? &head : &body;
-            if (!tw_mega_format_of(b->dtype, b->group, &f)) return refuse(diag, "these weights");
-            if (*seen && (known->dtype != f.dtype || known->group != f.group))
+            bool *seen = in->op == TW_OP_HEAD ? &any_head : &body;
+            head |= in->op == TW_OP_HEAD;
+            const bool floats = dequantise && (b->dtype == TW_I8 || b->dtype == TW_I4);
+            if (!tw_mega_format_of(floats ? TW_F32 : b->dtype, floats ? 0 : b->group, &f))
+                return refuse(diag, "these weights");
+            if (head && in->op != TW_OP_HEAD) p->head_last = false;
+            if (*seen && !tw_mega_same_format(known, &f))
                 return refuse(diag, "layers whose weights are of several types");
             *known = f;
             *seen = true;
             if (b->shape[2] > p->max_columns) p->max_columns = (int)b->shape[2];
         }
+    }
+    if (p->body.half != p->head.half) return refuse(diag, "a head whose weights are of another type than the layers'");
     return TW_OK;
 }
 
@@ -116,15 +150,19 @@ static int take(int *at, int64_t bytes) {
 /* The ring gets what the rest leaves. */
 static tw_status divide(tw_mega_plan *p, tw_diag *diag) {
     tw_cuda_vm_tuning *t = &p->tuning;
-    const int depth = p->body.depth > p->head.depth ? p->body.depth : p->head.depth;
-    const int64_t a_stage = (int64_t)t->warps * t->blocks * depth, T = p->tokens;
+    const int pieces = t->warps * t->blocks;
+    const int of_body = pieces * (TW_MEGA_PIECE + p->body.scale_bytes) + p->body.row_bytes;
+    const int of_head = pieces * (TW_MEGA_PIECE + p->head.scale_bytes) + p->head.row_bytes;
+    const int64_t a_stage = tw_mega_stage_columns(p, p->body.depth > p->head.depth ? &p->body : &p->head);
+    const int64_t T = p->tokens;
     int64_t most = up(p->max_columns, a_stage);
     const int64_t third = p->target->shared_block / 3, chunk = third < CHUNK_BYTES ? third : CHUNK_BYTES;
     while (most > a_stage && T * 4 * most > chunk) most = up(most / 2, a_stage);
     p->chunk_most = most;
     p->x_pitch = (int)(4 * most + (T > 1 ? 64 : 0));
     p->part_buffers = T == 1 ? 2 : 1;
-    p->stage_bytes = t->warps * t->blocks * (TW_MEGA_PIECE + p->body.scale_bytes);
+    p->stage_bytes = of_body > of_head ? of_body : of_head;
+    p->head_bytes = p->head_last && of_body == p->stage_bytes ? of_head : p->stage_bytes;
     int64_t scratch = (int64_t)t->warps * TW_MEGA_HEADS * (p->head_dim + 2) * 4, x = T * (int64_t)p->x_pitch;
     int at = 0;
     p->x = take(&at, x > scratch ? x : scratch);
@@ -143,7 +181,7 @@ static tw_status divide(tw_mega_plan *p, tw_diag *diag) {
     if (t->stages < 2 || t->stages > fit || t->stages > STAGES)
         return tw_fail(diag, TW_ERR_USAGE, "a ring of %d stages of %d bytes: from 2 to %lld fit", t->stages,
                        p->stage_bytes, (long long)(fit < STAGES ? fit : STAGES));
-    if (!t->window) t->window = (48 << 10) / p->stage_bytes;
+    if (!t->window) t->window = (WINDOW_BYTES + p->stage_bytes - 1) / p->stage_bytes;
     if (t->window < 1) t->window = 1;
     if (t->window > t->stages) t->window = t->stages;
     p->shared_bytes = at + t->stages * p->stage_bytes;
@@ -236,6 +274,7 @@ static tw_status choose_edges(tw_mega_plan *p, const tw_schedule *s, tw_diag *di
     tw_cuda_vm_tuning *t = &p->tuning;
     if (t->edges < 0 || t->edges > TW_CUDA_VM_DATA)
         return tw_fail(diag, TW_ERR_USAGE, "edges: %d is not counters (1) or data (2)", t->edges);
+    if (!t->edges) t->edges = TW_CUDA_VM_COUNTERS;
     if (t->edges == TW_CUDA_VM_COUNTERS) return TW_OK;
     const tw_instr **of = calloc((size_t)s->n_counters + 1, sizeof *of);
     if (!of) return tw_fail_memory(diag);
@@ -262,8 +301,8 @@ bool tw_mega_stages_of(const tw_schedule *s, const tw_instr **of) {
 }
 
 tw_status tw_mega_plan_of(tw_mega_plan *p, const tw_schedule *s, const tw_model *m, const tw_target *t,
-                          const tw_cuda_vm_tuning *tuning, tw_diag *diag) {
-    *p = (tw_mega_plan){.target = t, .tuning = *tuning, .tokens = (int)s->tokens, .n_workers = s->n_workers};
+                          const tw_cuda_vm_options *options, tw_diag *diag) {
+    *p = (tw_mega_plan){.target = t, .tuning = options->tuning, .tokens = (int)s->tokens, .n_workers = s->n_workers};
     tw_status st = covered(m, diag);
     if (st != TW_OK) return st;
     if (s->tokens > TW_CUDA_VM_TOKENS)
@@ -290,6 +329,6 @@ tw_status tw_mega_plan_of(tw_mega_plan *p, const tw_schedule *s, const tw_model 
     p->embed = m->embed.dtype;
     p->max_seq = s->max_seq;
     st = choose_edges(p, s, diag);
-    if (st == TW_OK) st = read_instructions(p, s, diag);
+    if (st == TW_OK) st = read_instructions(p, s, options->dequantise, diag);
     return st == TW_OK ? divide(p, diag) : st;
 }

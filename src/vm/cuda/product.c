@@ -1,26 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Products of the tape's rows with the activations, on tensor cores: the activations are the 16 x k operand, a
-   position's upper halves in row g and what those leave in row g + 8, so that the sum of both rows is as good as a
-   product with floats; the weights of 8 rows are the k x 8 one. A warp takes its run of every unit's columns; the sums
-   of the warps meet in shared memory. */
+/* Instructions with weights: activations into shared memory, where all warps' products find them; the sums of the warps
+   meet there too. */
 #include "vm/cuda/generate.h"
 
-enum {
-    AHEAD = 4 /* loads of activations on their way at once */,
-    SUMS = 4 /* independent ones of a unit */,
-    BLOCKS = 8 /* most of a stage */
-};
+enum { AHEAD = 4 /* loads of activations on their way at once */ };
 
 typedef struct product {
     tw_mega_gen *g;
     tw_val kind, in, norm, columns, stages, chunks, positions;
-    tw_val ring;   /* this lane's part of the first slot's first piece */
-    tw_val x_row;  /* address of this lane's first fragment in the activations of row g */
-    tw_val active; /* row g is a position */
-    tw_val tag;    /* of what it reads, with plan.flags */
-    tw_mma_kind mma;
+    tw_val is_head;
+    tw_val width; /* columns of a chunk */
+    tw_val tag;   /* of what it reads, with plan.flags */
     tw_type pair;
-    int depth;
 } product;
 
 /* ---- activations into shared memory */
@@ -41,13 +32,17 @@ static tw_val back(product *o, tw_val pair, int second) {
     return tw_bitcast(b, TW_T_f32, bits);
 }
 
-/* Four activations as a lane's fragment wants them: each pair's upper halves, then what they leave. */
+/* Four activations as a lane's fragment wants them: where weights are floats each pair's upper halves and then what
+   they leave, where they are integers the upper halves of both pairs first. */
 static void store_four(product *o, const tw_val *x, tw_val at) {
     tw_builder *b = o->g->b;
+    const int apart = o->g->p->body.units > 1 ? 2 : 1, next = 3 - apart;
     tw_val pair[4];
-    for (int i = 0; i < 4; i += 2) {
-        pair[i] = halves(o, x[i], x[i + 1]);
-        pair[i + 1] = halves(o, tw_sub(b, x[i], back(o, pair[i], 0)), tw_sub(b, x[i + 1], back(o, pair[i], 1)));
+    for (int i = 0; i < 2; i++) {
+        const tw_val *two = x + 2 * i;
+        tw_val high = halves(o, two[0], two[1]);
+        pair[i * next] = high;
+        pair[i * next + apart] = halves(o, tw_sub(b, two[0], back(o, high, 0)), tw_sub(b, two[1], back(o, high, 1)));
     }
     tw_st(b, (tw_attrs){.type = o->pair, .vec = 4, .space = TW_SPACE_shared}, at, pair);
 }
@@ -80,13 +75,12 @@ static void stage_columns(product *o, tw_val from, tw_val row, tw_val to, tw_val
     tw_builder *b = g->b;
     enum { MOST = 2 * AHEAD };
     const int threads = tw_mega_threads(g->p), span = 4 * threads, ahead = normed ? AHEAD : MOST;
-    tw_val chunk = tw_mul_imm(b, o->stages, (int64_t)g->p->tuning.warps * g->p->tuning.blocks * o->depth);
-    tw_val first = tw_push_for(b, tw_mul_imm(b, g->thread, 4), chunk, tw_i32(b, span * ahead), false);
+    tw_val first = tw_push_for(b, tw_mul_imm(b, g->thread, 4), o->width, tw_i32(b, span * ahead), false);
     tw_val x[MOST][4] = {{{0}}}, w[MOST][4] = {{{0}}}, k[MOST], at[MOST], there[MOST];
     for (int i = 0; i < ahead; i++) {
         k[i] = tw_add_imm(b, first, (int64_t)i * span);
         tw_val column = tw_add(b, from, k[i]);
-        there[i] = tw_and(b, tw_lt(b, column, o->columns), tw_lt(b, k[i], chunk));
+        there[i] = tw_and(b, tw_lt(b, column, o->columns), tw_lt(b, k[i], o->width));
         at[i] = tw_mega_at(g, row, column, 4);
         if (!normed) continue;
         tw_val weights = tw_mega_at(g, o->norm, column, 4);
@@ -99,7 +93,7 @@ static void stage_columns(product *o, tw_val from, tw_val row, tw_val to, tw_val
             tw_op_to(b, squares, TW_OP_fma_f32, x[i][e], x[i][e], squares);
             x[i][e] = tw_mul(b, x[i][e], w[i][e]);
         }
-        tw_push_if(b, tw_lt(b, k[i], chunk));
+        tw_push_if(b, tw_lt(b, k[i], o->width));
         store_four(o, x[i], tw_mega_at(g, to, k[i], 4));
         tw_pop(b);
     }
@@ -125,8 +119,7 @@ static void leave_squares(product *o, tw_val squares, tw_val position, tw_val ch
 static void stage_chunk(product *o, tw_val chunk) {
     tw_mega_gen *g = o->g;
     tw_builder *b = g->b;
-    tw_val width = tw_mul_imm(b, o->stages, (int64_t)g->p->tuning.warps * g->p->tuning.blocks * o->depth);
-    tw_val from = tw_mul(b, chunk, width);
+    tw_val from = tw_mul(b, chunk, o->width);
     tw_val position = tw_push_for(b, tw_i32(b, 0), o->positions, tw_i32(b, 1), false);
     tw_val row = tw_op_emit(b, TW_OP_mad_wide_s32, position, tw_mul_imm(b, o->columns, 4), o->in);
     tw_val to = tw_mega_at(g, tw_add_imm(b, g->shared, g->p->x), position, g->p->x_pitch);
@@ -142,121 +135,20 @@ static void stage_chunk(product *o, tw_val chunk) {
 
 /* ---- the products */
 
-static void next_slot(tw_mega_gen *g) {
-    tw_builder *b = g->b;
-    tw_op_to(b, g->slot, TW_OP_add_i32, g->slot, tw_i32(b, 1), TW_NONE);
-    tw_push_if(b, tw_eq(b, g->slot, tw_i32(b, g->p->tuning.stages)));
-    tw_assign(b, g->slot, tw_i32(b, 0));
-    tw_op_to(b, g->phase, TW_OP_xor_i32, g->phase, tw_i32(b, 1), TW_NONE);
-    tw_pop(b);
-}
-
-/* The stage of the ring that comes next is there: its pieces of this warp into registers, and the slot given back. */
-static void take_stage(product *o, tw_val (*w)[4]) {
-    tw_mega_gen *g = o->g;
-    tw_builder *b = g->b;
-    const tw_mega_plan *p = g->p;
-    tw_val full = tw_mega_at(g, tw_add_imm(b, g->shared, p->full), g->slot, 8);
-    tw_val empty = tw_mega_at(g, tw_add_imm(b, g->shared, p->empty), g->slot, 8);
-    tw_val at = tw_mega_at(g, o->ring, g->slot, p->stage_bytes);
-    tw_do(b, TW_OP_mbarrier_wait, (tw_attrs){0}, full, g->phase);
-    for (int i = 0; i < p->tuning.blocks; i++) {
-        tw_attrs how = {.type = o->pair, .vec = 4, .space = TW_SPACE_shared, .offset = i * TW_MEGA_PIECE};
-        tw_ld_vec(b, how, at, w[i]);
-    }
-    tw_do(b, TW_OP_warp_sync, (tw_attrs){0}, tw_i32(b, -1), TW_NONE);
-    tw_val leads = tw_eq(b, g->lane, tw_i32(b, 0));
-    tw_when(b, leads);
-    tw_do(b, TW_OP_mbarrier_arrive, (tw_attrs){0}, empty, TW_NONE);
-    next_slot(g);
-}
-
-/* A stage's pieces times the activations of columns `from` and on. */
-static void multiply(product *o, tw_val from, tw_val (*w)[4], tw_val (*acc)[4]) {
-    tw_mega_gen *g = o->g;
-    tw_builder *b = g->b;
-    const bool twice = o->depth == 16; /* both halves of the weights meet the same columns */
-    tw_val x = tw_mega_at(g, o->x_row, from, 4), a[2 * BLOCKS][4] = {{{0}}};
-    for (int i = 0; i < g->p->tuning.blocks; i++)
-        for (int s = 0; s < (twice ? 1 : 2); s++) {
-            tw_attrs how = {.type = o->pair, .vec = 4, .space = TW_SPACE_shared, .offset = i * o->depth * 4 + s * 16};
-            tw_ld_vec(b, how, x, a[2 * i + s]);
-        }
-    for (int i = 0; i < g->p->tuning.blocks; i++)
-        for (int s = 0; s < 2; s++) {
-            tw_val *sum = acc[(2 * i + s) % SUMS];
-            tw_mma(b, o->mma, sum, a[twice ? 2 * i : 2 * i + s], w[i] + 2 * s, sum);
-        }
-}
-
-/* This warp's part of a unit's sums. */
-static void leave_part(product *o, tw_val part, tw_val unit, tw_val chunk, tw_val (*acc)[4]) {
-    tw_mega_gen *g = o->g;
-    tw_builder *b = g->b;
-    const int T = g->p->tokens;
-    tw_push_if(b, o->active);
-    tw_val at = tw_mega_at(g, part, g->warp, (int64_t)T * TW_MEGA_PART_ROWS * 4);
-    if (T > 1) at = tw_mega_at(g, at, g->row, TW_MEGA_PART_ROWS * 4);
-    at = tw_mega_at(g, tw_mega_at(g, at, unit, TW_MEGA_ROWS * 4), g->column, 8);
-    const tw_attrs cell = {.type = TW_T_f32, .vec = 2, .space = TW_SPACE_shared};
-    tw_val sum[2], before[2] = {{0}};
-    tw_val again = tw_lt(b, tw_i32(b, 0), chunk);
-    tw_when(b, again);
-    tw_ld_vec(b, cell, at, before);
-    for (int i = 0; i < 2; i++) {
-        sum[i] = tw_add(b, acc[0][i], acc[0][i + 2]);
-        for (int s = 1; s < SUMS; s++) sum[i] = tw_add(b, sum[i], tw_add(b, acc[s][i], acc[s][i + 2]));
-        sum[i] = tw_add(b, sum[i], before[i]);
-    }
-    tw_st(b, cell, at, sum);
-    tw_pop(b);
-}
-
-/* What a warp keeps while it goes through a chunk's units. */
-typedef struct walk {
-    tw_val part, chunk, first; /* first: this warp's first column */
-    tw_val unit, stage;        /* variables */
-    tw_val acc[SUMS][4];
-} walk;
-
-/* One stage, whose pieces are in registers; after a unit's last its sums are left. */
-static void step(product *o, walk *k, tw_val (*w)[4]) {
-    tw_builder *b = o->g->b;
-    const int run = o->g->p->tuning.blocks * o->depth; /* columns of a stage that are this warp's */
-    multiply(o, tw_add(b, k->first, tw_mul_imm(b, k->stage, run)), w, k->acc);
-    tw_op_to(b, k->stage, TW_OP_add_i32, k->stage, tw_i32(b, 1), TW_NONE);
-    tw_push_if(b, tw_eq(b, k->stage, o->stages));
-    leave_part(o, k->part, k->unit, k->chunk, k->acc);
-    for (int i = 0; i < 4 * SUMS; i++) tw_assign(b, k->acc[i / 4][i % 4], tw_f32(b, 0));
-    tw_assign(b, k->stage, tw_i32(b, 0));
-    tw_op_to(b, k->unit, TW_OP_add_i32, k->unit, tw_i32(b, 1), TW_NONE);
-    tw_pop(b);
-}
-
-/* The stages of a chunk's units, one being taken while the one before it is multiplied. */
 static void units(product *o, tw_val part, tw_val chunk, tw_val count) {
     tw_mega_gen *g = o->g;
     tw_builder *b = g->b;
-    const int run = g->p->tuning.blocks * o->depth;
-    tw_val w[2][BLOCKS][4] = {{{{0}}}}, all = tw_mul(b, count, o->stages);
-    walk k = {.part = part, .chunk = chunk, .first = tw_mul_imm(b, tw_mul(b, g->warp, o->stages), run)};
-    k.unit = tw_var_of(b, tw_i32(b, 0));
-    k.stage = tw_var_of(b, tw_i32(b, 0));
-    for (int i = 0; i < 4 * SUMS; i++) k.acc[i / 4][i % 4] = tw_var_of(b, tw_f32(b, 0));
-    for (int i = 0; i < 2 * 4 * g->p->tuning.blocks; i++)
-        w[i & 1][i / 8][i / 2 % 4] = tw_var_of(b, tw_zero(b, o->pair));
-    take_stage(o, w[0]);
-    tw_val i = tw_push_for(b, tw_i32(b, 1), all, tw_i32(b, 2), false);
-    take_stage(o, w[1]);
-    step(o, &k, w[0]);
-    tw_push_if(b, tw_lt(b, tw_add_imm(b, i, 1), all));
-    take_stage(o, w[0]);
-    tw_pop(b);
-    step(o, &k, w[1]);
-    tw_pop(b);
-    /* An odd number leaves one. */
-    tw_push_if(b, tw_eq(b, tw_rem(b, all, 2), tw_i32(b, 1)));
-    step(o, &k, w[0]);
+    const tw_mega_plan *p = g->p;
+    const tw_mega_units u = {
+        .part = part, .chunk = chunk, .count = count, .stages = o->stages, .positions = o->positions};
+    if (tw_mega_same_format(&p->body, &p->head)) {
+        tw_mega_build_units(g, &p->body, &u);
+        return;
+    }
+    tw_push_if(b, o->is_head);
+    tw_mega_build_units(g, &p->head, &u);
+    tw_push_else(b);
+    tw_mega_build_units(g, &p->body, &u);
     tw_pop(b);
 }
 
@@ -293,7 +185,6 @@ static void group(product *o, tw_val first_unit, tw_val count, tw_val part, tw_m
 void tw_mega_build_product(tw_mega_gen *g, tw_val kind) {
     tw_builder *b = g->b;
     const tw_mega_plan *p = g->p;
-    const tw_mega_format *f = &p->body;
     product o = {.g = g,
                  .kind = kind,
                  .in = tw_mega_address(g, TW_W_IN),
@@ -302,24 +193,18 @@ void tw_mega_build_product(tw_mega_gen *g, tw_val kind) {
                  .stages = tw_mega_word(g, TW_W_STAGES),
                  .chunks = tw_mega_word(g, TW_W_CHUNKS),
                  .positions = g->arg[TW_MEGA_ARG_N],
-                 .mma = f->half ? TW_MMA_m16n8k16_f16 : TW_MMA_m16n8k16_bf16,
-                 .pair = f->half ? TW_T_f16x2 : TW_T_bf16x2,
-                 .depth = f->depth};
+                 .is_head = tw_eq(b, kind, tw_i32(b, TW_MEGA_HEAD)),
+                 .pair = p->body.half ? TW_T_f16x2 : TW_T_bf16x2};
+    const int64_t of_body = tw_mega_stage_columns(p, &p->body), of_head = tw_mega_stage_columns(p, &p->head);
+    o.width = tw_mul_imm(b, o.stages, of_body);
+    if (of_body != of_head) o.width = tw_select(b, o.is_head, tw_mul_imm(b, o.stages, of_head), o.width);
     tw_val count = tw_mega_word(g, TW_W_UNITS), group_units = tw_mega_word(g, TW_W_GROUP);
-    tw_val is_head = tw_eq(b, kind, tw_i32(b, TW_MEGA_HEAD));
     if (p->tokens > 1 && !p->all_logits) {
         /* The head takes the last position alone. */
-        tw_val last = tw_select(b, is_head, tw_add_imm(b, o.positions, -1), tw_i32(b, 0));
+        tw_val last = tw_select(b, o.is_head, tw_add_imm(b, o.positions, -1), tw_i32(b, 0));
         o.in = tw_op_emit(b, TW_OP_mad_wide_s32, last, tw_mul_imm(b, o.columns, 4), o.in);
-        o.positions = tw_select(b, is_head, tw_i32(b, 1), o.positions);
+        o.positions = tw_select(b, o.is_head, tw_i32(b, 1), o.positions);
     }
-    o.active = tw_lt(b, g->row, o.positions);
-    /* Rows without a position multiply the last one's again, and nobody looks at their sums. */
-    tw_val row = tw_min(b, g->row, tw_add_imm(b, o.positions, -1));
-    tw_val x = tw_mega_at(g, tw_add_imm(b, g->shared, p->x), row, p->x_pitch);
-    o.x_row = tw_mega_at(g, x, g->column, f->depth == 16 ? 16 : 32);
-    o.ring = tw_mega_at(g, tw_add_imm(b, g->shared, p->ring), g->warp, p->tuning.blocks * TW_MEGA_PIECE);
-    o.ring = tw_mega_at(g, o.ring, g->lane, 16);
     tw_mega_sums sums = {.kind = kind,
                          .positions = o.positions,
                          .columns = o.columns,
@@ -330,6 +215,10 @@ void tw_mega_build_product(tw_mega_gen *g, tw_val kind) {
         tw_val of_x = tw_mega_tag(g, false, p->uses_x), of_rest = tw_mega_tag(g, false, p->uses);
         o.tag = tw_select(b, tw_eq(b, kind, tw_i32(b, TW_MEGA_PROJECT)), of_rest, of_x);
         sums.factor = tw_var_of(b, tw_f32(b, 1));
+    }
+    if (p->tokens == 1) {
+        tw_val early = tw_and(b, tw_mega_word(g, TW_W_KIND), tw_i32(b, TW_MEGA_EARLY));
+        sums.early = tw_ne(b, early, tw_i32(b, 0));
         tw_mega_build_before(g, &sums);
     }
     tw_mega_wait(g);
@@ -345,7 +234,7 @@ void tw_mega_build_product(tw_mega_gen *g, tw_val kind) {
         tw_mega_barrier(g);
     }
     tw_pop(b);
-    tw_push_if(b, is_head);
+    tw_push_if(b, o.is_head);
     tw_mega_build_best(g, &sums);
     tw_pop(b);
 }

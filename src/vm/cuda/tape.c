@@ -12,7 +12,8 @@
 typedef struct source {
     const tw_instr *in;
     const tw_weight *weight[3], *bias[3];
-    int64_t from, count;                        /* rows of the matrices */
+    const tw_buffer *buffer; /* the first matrix, as the schedule has it; the others are of its type */
+    int64_t from, count;     /* rows of the matrices */
     int64_t heads, kv_heads, head_dim, rotated; /* qkv */
     bool paired;                                /* units alternate between weight[0] and weight[1] */
 } source;
@@ -41,6 +42,7 @@ static tw_status describe(source *src, const tw_model *m, const tw_schedule *s, 
     };
     *src = (source){.in = in, .from = in->param[TW_FROM], .count = in->param[TW_TO] - in->param[TW_FROM]};
     src->paired = in->op == TW_OP_FFN;
+    src->buffer = &s->buffers[in->operand[of[in->op].matrices[0]]];
     tw_status st = TW_OK;
     for (int i = 0; i < 3 && st == TW_OK; i++) {
         const int matrix = of[in->op].matrices[i], bias = of[in->op].biases[i];
@@ -77,21 +79,36 @@ typedef struct packer {
     const tw_mega_format *f;
     tw_mega_shape shape;
     unsigned char *stages;
+    int stage_bytes;
     unsigned char *raw; /* a row as stored */
     float *row;
+    int8_t *q;     /* a row's integers */
+    float *scales; /* its groups' */
 } packer;
 
-/* Where columns [piece * depth, ...) of a unit lie: the piece's row `r`. */
-static unsigned char *place(const packer *k, int64_t unit, int64_t piece, int r) {
+/* Of a stage: where it begins, and which of its pieces. */
+typedef struct spot {
+    unsigned char *stage;
+    int64_t piece;
+} spot;
+
+/* Where columns [piece * depth, ...) of a unit lie. */
+static spot find_piece(const packer *k, int64_t unit, int64_t piece) {
     const tw_mega_shape *s = &k->shape;
-    const int warps = k->p->tuning.warps, blocks = k->p->tuning.blocks, stages = s->run / blocks;
+    const int warps = k->p->tuning.warps, blocks = k->p->tuning.blocks, stages = s->run / blocks, n = s->of_piece;
     const int64_t group = unit / s->group_units, first = group * s->group_units;
     const int64_t units = s->units - first < s->group_units ? s->units - first : s->group_units;
     const int64_t of_chunk = (int64_t)warps * s->run, chunk = piece / of_chunk, in_chunk = piece % of_chunk;
     const int64_t warp = in_chunk / s->run, in_run = in_chunk % s->run;
-    int64_t stage = first * s->chunks * stages + (chunk * units + (unit - first)) * stages + in_run / blocks;
-    unsigned char *at = k->stages + stage * k->p->stage_bytes;
-    return at + (warp * blocks + in_run % blocks) * TW_MEGA_PIECE + r * (TW_MEGA_PIECE / TW_MEGA_ROWS);
+    int64_t stage = group * ((s->group_units + n - 1) / n) * s->chunks * stages;
+    stage += (chunk * ((units + n - 1) / n) + (unit - first) / n) * stages + in_run / blocks;
+    return (spot){k->stages + stage * k->stage_bytes, warp * blocks + in_run % blocks};
+}
+
+/* Row `r` of such a piece. */
+static unsigned char *place(const packer *k, int64_t unit, int64_t piece, int r) {
+    spot at = find_piece(k, unit, piece);
+    return at.stage + at.piece * TW_MEGA_PIECE + r * (TW_MEGA_PIECE / TW_MEGA_ROWS);
 }
 
 /* A float as the sum of two bf16. */
@@ -119,41 +136,136 @@ static void put_16(const packer *k, int64_t unit, int r) {
     }
 }
 
-static void pack_row(const packer *k, const tw_weight *w, int64_t from, int64_t row) {
-    const int64_t unit = row / TW_MEGA_ROWS;
-    const int r = (int)(row % TW_MEGA_ROWS);
-    if (k->f->dtype == TW_F32) {
-        tw_weight_read(w, from, 0, k->shape.columns, k->row);
-        put_f32(k, unit, r);
-    } else {
-        tw_weight_read_raw(w, from, 0, k->shape.columns, k->raw);
-        put_16(k, unit, r);
+/* Which of a piece's rows g and g + 8 a unit's are. */
+static int second(const packer *k, int64_t unit) {
+    return (int)(unit % k->shape.group_units % 2);
+}
+
+/* A step's four columns 4 t ... of row g are bytes 8 s ... + 3, those of row g + 8 the next four; each 128 too large.
+ */
+static void put_i8(const packer *k, int64_t unit, int r) {
+    for (int64_t c = 0; c < k->shape.columns; c++) {
+        const int i = (int)(c % k->f->depth), s = i / 16, t = i % 16 / 4;
+        unsigned char *lane = place(k, unit, c / k->f->depth, r) + 16 * t;
+        lane[8 * s + 4 * second(k, unit) + i % 4] = (unsigned char)(k->q[c] + 128);
     }
 }
 
+/* A step has a word: the first and third column of row g are nibbles 0 and 2, those of row g + 8 nibbles 1 and 3; their
+   right neighbours 4 nibbles further; each 8 too large. */
+static void put_i4(const packer *k, int64_t unit, int r) {
+    for (int64_t c = 0; c < k->shape.columns; c++) {
+        const int i = (int)(c % k->f->depth), s = i / 16, t = i % 16 / 4, e = i % 4;
+        const int nibble = e / 2 * 2 + second(k, unit) + e % 2 * 4;
+        unsigned char *lane = place(k, unit, c / k->f->depth, r) + 16 * t;
+        lane[4 * s + nibble / 2] |= (unsigned char)((k->q[c] + 8) << nibble % 2 * 4);
+    }
+}
+
+static unsigned char *behind_pieces(const packer *k, spot at) {
+    return at.stage + k->p->tuning.warps * k->p->tuning.blocks * TW_MEGA_PIECE;
+}
+
+/* The row's scale, into each of its stages. */
+static void put_row_scale(const packer *k, int64_t unit, int r) {
+    for (int64_t c = 0; c < k->shape.columns; c += k->f->depth)
+        memcpy(behind_pieces(k, find_piece(k, unit, c / k->f->depth)) + 4 * (2 * r + second(k, unit)), k->scales, 4);
+}
+
+/* The groups' scales. */
+static void put_scales(const packer *k, int64_t unit, int r) {
+    const tw_mega_format *f = k->f;
+    for (int64_t c = 0; c < k->shape.columns; c += f->depth / f->sets) {
+        spot at = find_piece(k, unit, c / f->depth);
+        unsigned char *to = behind_pieces(k, at);
+        const int set = (int)(c % f->depth / (f->depth / f->sets)), blocks = k->p->tuning.blocks;
+        const int64_t in_row = at.piece % blocks * f->sets + set;
+        const int64_t cell = 2 * (r * blocks * f->sets + in_row) + second(k, unit);
+        const float scale = k->scales[c / f->group];
+        const uint16_t half = tw_f32_to_f16(scale);
+        to += at.piece / blocks * blocks * f->scale_bytes;
+        if (f->dtype == TW_I8)
+            memcpy(to + 4 * cell, &scale, 4);
+        else
+            memcpy(to + 2 * cell, &half, 2);
+    }
+}
+
+/* With plan.body or .head of floats although the schedule's are integers: the floats that those stand for. */
+static void pack_quantised(const packer *k, const tw_buffer *as, int64_t row) {
+    const int64_t unit = row / TW_MEGA_ROWS, columns = k->shape.columns;
+    const int r = (int)(row % TW_MEGA_ROWS);
+    tw_quantise_row(as->dtype, as->group, k->row, columns, k->q, k->scales);
+    if (k->f->dtype == TW_F32) {
+        for (int64_t c = 0; c < columns; c++) k->row[c] = (float)k->q[c] * k->scales[as->group ? c / as->group : 0];
+        put_f32(k, unit, r);
+        return;
+    }
+    if (k->f->dtype == TW_I8)
+        put_i8(k, unit, r);
+    else
+        put_i4(k, unit, r);
+    if (k->f->sets)
+        put_scales(k, unit, r);
+    else
+        put_row_scale(k, unit, r);
+}
+
+/* `as`: what the schedule has of it. */
+static void pack_row(const packer *k, const tw_buffer *as, const tw_weight *w, int64_t from, int64_t row) {
+    const int64_t unit = row / TW_MEGA_ROWS;
+    const int r = (int)(row % TW_MEGA_ROWS);
+    const bool quantised = as->dtype == TW_I8 || as->dtype == TW_I4;
+    if (quantised || k->f->dtype == TW_F32)
+        tw_weight_read(w, from, 0, k->shape.columns, k->row);
+    else
+        tw_weight_read_raw(w, from, 0, k->shape.columns, k->raw);
+    if (quantised)
+        pack_quantised(k, as, row);
+    else if (k->f->dtype == TW_F32)
+        put_f32(k, unit, r);
+    else
+        put_16(k, unit, r);
+}
+
+static bool open_packer(packer *k) {
+    const size_t columns = (size_t)k->shape.columns;
+    k->raw = malloc(columns * 4);
+    k->row = malloc(columns * 4);
+    k->q = malloc(columns);
+    k->scales = malloc((columns / 32 + 2) * 4);
+    return k->raw && k->row && k->q && k->scales;
+}
+
+static void close_packer(packer *k) {
+    free(k->raw);
+    free(k->row);
+    free(k->q);
+    free(k->scales);
+}
+
 tw_status tw_mega_pack(const tw_mega_plan *p, const tw_model *m, const tw_schedule *s, const tw_instr *in,
-                       bool dequantise, tw_mega_strip *out, tw_diag *diag) {
-    (void)dequantise;
+                       tw_mega_strip *out, tw_diag *diag) {
     source src;
     tw_status st = describe(&src, m, s, in, diag);
     if (st != TW_OK) return st;
-    packer k = {.p = p, .f = tw_mega_format_for(p, in->op), .stages = out->stages};
+    packer k = {.p = p,
+                .f = tw_mega_format_for(p, in->op),
+                .stages = out->stages,
+                .stage_bytes = tw_mega_stage_bytes(p, in->op)};
     tw_mega_shape_of(p, s, in, &k.shape);
-    memset(out->stages, 0, (size_t)tw_mega_stages(p, &k.shape) * (size_t)p->stage_bytes);
-    k.raw = malloc((size_t)k.shape.columns * 4);
-    k.row = malloc((size_t)k.shape.columns * 4);
-    if (!k.raw || !k.row) st = tw_fail_memory(diag);
+    memset(out->stages, 0, (size_t)tw_mega_stages(p, &k.shape) * (size_t)k.stage_bytes);
+    if (!open_packer(&k)) st = tw_fail_memory(diag);
     for (int64_t row = 0; row < (int64_t)k.shape.units * TW_MEGA_ROWS && st == TW_OK; row++) {
         int which;
         int64_t at;
-        out->scales[row] = out->bias[row] = 0;
+        out->bias[row] = 0;
         if (!locate(&src, row, &which, &at)) continue;
-        pack_row(&k, src.weight[which], at, row);
+        pack_row(&k, src.buffer, src.weight[which], at, row);
         if (!src.bias[which]) continue;
         tw_weight_read(src.bias[which], at, 0, 1, &out->bias[row]);
         out->has_bias = true;
     }
-    free(k.raw);
-    free(k.row);
+    close_packer(&k);
     return st;
 }

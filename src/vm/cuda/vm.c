@@ -75,7 +75,7 @@ void tw_cuda_vm_close(tw_cuda_vm *vm) {
 void tw_cuda_vm_lowering(const tw_cuda_vm *vm, tw_lowering *l) {
     const tw_dtype stored = vm->m->layers[0].q.weight.dtype;
     if (!l->workers) l->workers = vm->workers;
-    if (!l->row_unit) l->row_unit = TW_MEGA_ROWS;
+    if (!l->row_unit) l->row_unit = l->weights == TW_F32 ? TW_MEGA_ROWS : 2 * TW_MEGA_ROWS;
     if (!l->exact_kv && l->kv == TW_F32 && stored != TW_F32 && l->max_seq > 0) l->kv = stored;
     if (!l->row_blocks) l->row_blocks = 1;
     l->group_heads = true;
@@ -83,7 +83,7 @@ void tw_cuda_vm_lowering(const tw_cuda_vm *vm, tw_lowering *l) {
 
 tw_status tw_cuda_vm_fits(const tw_cuda_vm *vm, const tw_schedule *s, tw_diag *diag) {
     tw_mega_plan plan;
-    return tw_mega_plan_of(&plan, s, vm->m, vm->target, &vm->options.tuning, diag);
+    return tw_mega_plan_of(&plan, s, vm->m, vm->target, &vm->options, diag);
 }
 
 /* ---- loading */
@@ -121,7 +121,7 @@ static const tw_instr *last_instr(const tw_schedule *s) {
 }
 
 static tw_status load(tw_cuda_vm *vm, tw_mega_program *p, tw_diag *diag) {
-    tw_status st = tw_mega_plan_of(&p->plan, p->s, vm->m, vm->target, &vm->options.tuning, diag);
+    tw_status st = tw_mega_plan_of(&p->plan, p->s, vm->m, vm->target, &vm->options, diag);
     p->plan.trace = vm->options.trace;
     p->plan.trace_records = tw_mega_most_records(p->s);
     if (st == TW_OK) st = assemble(vm, p, diag);
@@ -338,8 +338,14 @@ tw_status tw_cuda_vm_trace(tw_cuda_vm *vm, int id, tw_cuda_vm_times times[TW_CUD
             if (kind < TW_MEGA_INPUT) continue;
             tw_cuda_vm_times *t = &times[kind - TW_MEGA_INPUT];
             t->count++;
-            for (int i = 0; i < TW_CUDA_VM_PHASES; i++) t->clocks[i] += (double)(c[i + 1] - c[i]);
+            t->first += (double)(c[6] - c[2]);
+            for (int i = 0; i < TW_CUDA_VM_PHASES; i++) {
+                const double clocks = (double)(c[i + 1] - c[i]);
+                t->clocks[i] += clocks;
+                t->most[i] = clocks > t->most[i] ? clocks : t->most[i];
+            }
         }
+    for (int k = 0; k < TW_CUDA_VM_KINDS; k++) times[k].first /= times[k].count ? times[k].count : 1;
     for (int k = 0; k < TW_CUDA_VM_KINDS; k++)
         for (int i = 0; i < TW_CUDA_VM_PHASES && times[k].count; i++) times[k].clocks[i] /= times[k].count;
     free(clock);

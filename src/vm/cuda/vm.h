@@ -68,9 +68,10 @@ typedef enum tw_cuda_vm_phase {
     TW_CUDA_VM_PHASES
 } tw_cuda_vm_phase;
 typedef struct tw_cuda_vm_times {
-    const char *name; /* "qkv", ...; owned by the library */
-    int count;        /* instructions of one worker, the mean */
-    double clocks[TW_CUDA_VM_PHASES];
+    const char *name;                                          /* "qkv", ...; owned by the library */
+    int count;                                                 /* instructions of one worker, the mean */
+    double first;                                              /* of multiplying: until the first stage was there */
+    double clocks[TW_CUDA_VM_PHASES], most[TW_CUDA_VM_PHASES]; /* mean and largest */
 } tw_cuda_vm_times;
 enum { TW_CUDA_VM_KINDS = 9 };
 tw_status tw_cuda_vm_trace(tw_cuda_vm *vm, int program, tw_cuda_vm_times times[TW_CUDA_VM_KINDS], tw_diag *diag);
