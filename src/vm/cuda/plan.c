@@ -274,18 +274,19 @@ static tw_status choose_edges(tw_mega_plan *p, const tw_schedule *s, tw_diag *di
     tw_cuda_vm_tuning *t = &p->tuning;
     if (t->edges < 0 || t->edges > TW_CUDA_VM_DATA)
         return tw_fail(diag, TW_ERR_USAGE, "edges: %d is not counters (1) or data (2)", t->edges);
-    if (!t->edges) t->edges = TW_CUDA_VM_COUNTERS;
+    /* A machine whose decode goes by data feeds prompts with the same tuning. */
+    if (!t->edges || s->tokens > 1) t->edges = TW_CUDA_VM_COUNTERS;
     if (t->edges == TW_CUDA_VM_COUNTERS) return TW_OK;
     const tw_instr **of = calloc((size_t)s->n_counters + 1, sizeof *of);
     if (!of) return tw_fail_memory(diag);
     int layers = 0;
     p->flags =
-        s->tokens == 1 && s->n_counters < INT16_MAX && stages_of(s, of) && usual_order(of, s->n_counters, &layers);
+        s->n_counters < INT16_MAX && stages_of(s, of) && usual_order(of, s->n_counters, &layers);
     free(of);
     p->uses = layers;
     p->uses_x = 2 * layers + 1;
     if (!p->flags && t->edges == TW_CUDA_VM_DATA)
-        return tw_fail(diag, TW_ERR_USAGE, "edges by data need a program of one position in the usual order of stages");
+        return tw_fail(diag, TW_ERR_USAGE, "edges by data need the usual order of stages");
     t->edges = p->flags ? TW_CUDA_VM_DATA : TW_CUDA_VM_COUNTERS;
     return TW_OK;
 }

@@ -17,6 +17,16 @@
 
 enum { GREEDY_MOST = 1 << 16 /* tokens of one launch */, EMULATED_WORKERS = 2 };
 
+/* Code for a target that names no variant runs on every later GPU. */
+static tw_status older_target(tw_cuda_vm *vm, const char *name, tw_diag *diag) {
+    const tw_target *t = tw_target_find(name);
+    if (!t) return tw_fail(diag, TW_ERR_USAGE, "%s is not a target", name);
+    if (t != vm->target && (t->sm > vm->target->sm || t->name[strlen(t->name) - 1] == 'a'))
+        return tw_fail(diag, TW_ERR_UNSUPPORTED, "code for %s does not run here", t->name);
+    vm->target = t;
+    return TW_OK;
+}
+
 tw_status tw_cuda_vm_open(tw_cuda_vm **out, const tw_model *model, const tw_cuda_vm_options *options, tw_diag *diag) {
     *out = NULL;
     tw_cuda_vm *vm = calloc(1, sizeof *vm);
@@ -38,6 +48,7 @@ tw_status tw_cuda_vm_open(tw_cuda_vm **out, const tw_model *model, const tw_cuda
         st = tw_cuda_open(&vm->cuda, options->device, diag);
         if (st == TW_OK) {
             vm->target = tw_cuda_describe(vm->cuda)->target;
+            if (options->target) st = older_target(vm, options->target, diag);
             vm->workers = tw_cuda_describe(vm->cuda)->sms;
         }
     }

@@ -23,7 +23,7 @@ typedef tw_machine_tuning tw_cuda_vm_tuning;
 typedef struct tw_cuda_vm_options {
     int device;         /* number of the GPU */
     bool emulate;       /* no GPU: run the kernel in the emulator, with every checker on */
-    const char *target; /* emulated: the target's name; NULL: sm_90a */
+    const char *target; /* the kernel's; NULL: the device's own, emulated sm_90a. A later GPU runs an older target's */
     int workers;        /* emulated: SMs; 0: 2 */
     uint64_t seed;      /* emulated: of the interleaving */
     bool stored_rope;   /* as tw_vm_options */
