@@ -5,7 +5,11 @@
 
    Covers models of dense layers with rms norms and SiLU (llama, mistral, qwen2, qwen3), weights as stored or quantised
    to int8 and int4, and up to TW_CUDA_VM_TOKENS positions a step. What it does not cover is TW_ERR_UNSUPPORTED, with
-   the reason and the way out: the processor's machine runs everything. */
+   the reason and the way out: the processor's machine runs everything.
+
+   Weights of bf16 and f32 meet activations as sums of two bf16; those of f16, int8 and int4, activations as sums of two
+   f16, which must stay below 65504 in magnitude: inputs of a normed product are taken times the norm's weights, before
+   they are divided by their root mean square. */
 #ifndef TW_VM_CUDA_VM_H
 #define TW_VM_CUDA_VM_H
 
