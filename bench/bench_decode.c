@@ -18,7 +18,7 @@ enum { PROMPT = 6, LAUNCHES = 30, CONTEXT = 8192, CHUNK = 64 };
 #define TOLERANCE 0.01 /* of the largest logit: a cache of bf16 */
 
 typedef struct options {
-    const char *shape, *weights, *depths, *tunings;
+    const char *shape, *weights, *depths, *tunings, *target;
     int tokens; /* of a launch */
     bool unchecked, trace;
     int64_t consecutive; /* tokens of --long */
@@ -157,7 +157,7 @@ static int run_tuning(const tw_model *m, const options *o, const char *label, in
     tw_checked *c = NULL;
     int id, failed = 0, splits = 0;
     double worst = -1;
-    tw_cuda_vm_options v = {.trace = o->trace};
+    tw_cuda_vm_options v = {.trace = o->trace, .target = o->target};
     sscanf(label, "%d/%d/%d/%d/%d/%d", &v.tuning.warps, &v.tuning.blocks, &v.tuning.stages, &v.tuning.window, &splits,
            &v.tuning.edges);
     if (tw_cuda_vm_open(&vm, m, &v, &d) != TW_OK) return complain("open", &d);
@@ -188,6 +188,8 @@ int main(int count, char **words) {
             o.depths = next, i++;
         else if (!strcmp(words[i], "--tunings"))
             o.tunings = next, i++;
+        else if (!strcmp(words[i], "--target"))
+            o.target = next, i++;
         else if (!strcmp(words[i], "--tokens"))
             o.tokens = atoi(next), i++;
         else if (!strcmp(words[i], "--unchecked"))
@@ -197,9 +199,9 @@ int main(int count, char **words) {
         else if (!strcmp(words[i], "--trace"))
             o.trace = true;
         else {
-            fprintf(stderr,
-                    "usage: decode [--shape NAME] [--weights native|int8|int4] [--depths N,N] [--tunings "
-                    "WARPS/BLOCKS/STAGES/WINDOW/SPLITS/EDGES,...] [--tokens N] [--long N] [--unchecked] [--trace]\n");
+            fprintf(stderr, "usage: decode [--shape NAME] [--weights native|int8|int4] [--depths N,N] [--tunings "
+                            "WARPS/BLOCKS/STAGES/WINDOW/SPLITS/EDGES,...] [--tokens N] [--long N] [--target sm_80] "
+                            "[--unchecked] [--trace]\n");
             return 2;
         }
     }

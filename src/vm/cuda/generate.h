@@ -59,7 +59,9 @@ tw_val tw_mega_word_f32(tw_mega_gen *g, const tw_mega_words *x, int i, int e);
 /* The clock, where the plan traces. */
 void tw_mega_mark(tw_mega_gen *g, int mark);
 
+/* producer.c: the warp that feeds the ring. */
 void tw_mega_build_producer(tw_mega_gen *g, tw_val tape, tw_val stages, tw_val before_head);
+int tw_mega_feeders(const tw_mega_plan *p); /* lanes that arrive for a stage */
 void tw_mega_build_product(tw_mega_gen *g, tw_val kind);
 /* The products of `count` units with a chunk of activations, whose stages come next from the ring; each warp's sums go
    to its part, where those of an earlier chunk are. */

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernel's frame: set-up, the warp that feeds the ring, and the loop over instructions with its edges. */
+/* The kernel's frame: set-up, and the loop over instructions with its edges. */
 #include "vm/cuda/generate.h"
 
 #include <stdio.h>
+
+enum { LOOK = 4096 /* polls from one look whether the machine was aborted to the next */ };
 
 static const tw_attrs load_i32 = {.type = TW_T_i32, .cache = TW_CACHE_cg};
 
@@ -51,94 +53,6 @@ tw_val tw_mega_to_f32(tw_mega_gen *g, tw_dtype t, tw_val x) {
     return tw_op_emit(g->b, t == TW_F16 ? TW_OP_cvt_f32_f16 : TW_OP_cvt_f32_bf16, x, TW_NONE, TW_NONE);
 }
 
-/* ---- the warp that feeds the ring */
-
-typedef struct producer {
-    tw_mega_gen *g;
-    tw_val tape, stages, before_head, policy; /* stages: of a step, and those before the head's */
-    tw_val slot, phase;          /* variables: where the next stage goes, the phase in which it was freed */
-    tw_val stage, from;          /* the next stage's number in its step, and its place */
-    tw_val landed, landed_phase; /* slot of the oldest stage that is perhaps on its way */
-    tw_val issued;               /* stages so far */
-} producer;
-
-static tw_val barrier_of(producer *x, int barriers, tw_val slot) {
-    return tw_mega_at(x->g, tw_add_imm(x->g->b, x->g->shared, barriers), slot, 8);
-}
-
-static void turn_round(producer *x, tw_val slot, tw_val phase) {
-    tw_builder *b = x->g->b;
-    tw_op_to(b, slot, TW_OP_add_i32, slot, tw_i32(b, 1), TW_NONE);
-    tw_push_if(b, tw_eq(b, slot, tw_i32(b, x->g->p->tuning.stages)));
-    tw_assign(b, slot, tw_i32(b, 0));
-    tw_op_to(b, phase, TW_OP_xor_i32, phase, tw_i32(b, 1), TW_NONE);
-    tw_pop(b);
-}
-
-/* Bytes of the step's stage of that number: the head's may be shorter. */
-static tw_val bytes_of(producer *x, tw_val stage) {
-    tw_builder *b = x->g->b;
-    const tw_mega_plan *p = x->g->p;
-    if (p->head_bytes == p->stage_bytes) return tw_i32(b, p->stage_bytes);
-    return tw_select(b, tw_lt(b, stage, x->before_head), tw_i32(b, p->stage_bytes), tw_i32(b, p->head_bytes));
-}
-
-/* On to the stage after it; behind a step's last comes the next step's first. */
-static void advance(producer *x, tw_val stage, tw_val at, tw_val bytes) {
-    tw_builder *b = x->g->b;
-    tw_op_to(b, at, TW_OP_add_i64, at, tw_widen(b, bytes), TW_NONE);
-    tw_op_to(b, stage, TW_OP_add_i32, stage, tw_i32(b, 1), TW_NONE);
-    tw_push_if(b, tw_eq(b, stage, x->stages));
-    tw_assign(b, stage, tw_i32(b, 0));
-    tw_assign(b, at, x->tape);
-    tw_pop(b);
-}
-
-/* The next stage into its slot, which is free. */
-static void issue(producer *x) {
-    tw_mega_gen *g = x->g;
-    tw_builder *b = g->b;
-    tw_val full = barrier_of(x, g->p->full, x->slot), size = bytes_of(x, x->stage);
-    tw_do(b, TW_OP_mbarrier_expect, (tw_attrs){0}, full, size);
-    tw_val to = tw_mega_at(g, tw_add_imm(b, g->shared, g->p->ring), x->slot, g->p->stage_bytes);
-    tw_emit(b, TW_OP_bulk_load, (tw_attrs){0}, NULL, NULL, 0, (tw_val[]){to, x->from, size, full, x->policy}, 5);
-    advance(x, x->stage, x->from, size);
-    tw_op_to(b, x->issued, TW_OP_add_i32, x->issued, tw_i32(b, 1), TW_NONE);
-    turn_round(x, x->slot, x->phase);
-}
-
-/* One lane copies stage after stage, as soon as the slot was given back and at most `window` are on their way. It waits
-   for nothing else: weights do not depend on what is computed. */
-static void produce(producer *x) {
-    tw_mega_gen *g = x->g;
-    tw_builder *b = g->b;
-    tw_push_if(b, tw_le(b, tw_i32(b, g->p->tuning.window), x->issued));
-    tw_do(b, TW_OP_mbarrier_wait, (tw_attrs){0}, barrier_of(x, g->p->full, x->landed), x->landed_phase);
-    turn_round(x, x->landed, x->landed_phase);
-    tw_pop(b);
-    tw_do(b, TW_OP_mbarrier_wait, (tw_attrs){0}, barrier_of(x, g->p->empty, x->slot), x->phase);
-    issue(x);
-}
-
-void tw_mega_build_producer(tw_mega_gen *g, tw_val tape, tw_val stages, tw_val before_head) {
-    tw_builder *b = g->b;
-    producer x = {.g = g, .tape = tape, .stages = stages, .before_head = before_head};
-    tw_push_if(b, tw_eq(b, g->lane, tw_i32(b, 0)));
-    x.policy = tw_get(b, TW_OP_policy, (tw_attrs){.cache = TW_CACHE_evict_first}, TW_T_i64, TW_NONE, TW_NONE);
-    x.slot = tw_var_of(b, tw_i32(b, 0));
-    x.phase = tw_var_of(b, tw_i32(b, 1));
-    x.landed = tw_var_of(b, tw_i32(b, 0));
-    x.landed_phase = tw_var_of(b, tw_i32(b, 0));
-    x.issued = tw_var_of(b, tw_i32(b, 0));
-    x.from = tw_var_of(b, tape);
-    x.stage = tw_var_of(b, tw_i32(b, 0));
-    tw_val all = tw_mul(b, stages, g->arg[TW_MEGA_ARG_STEPS]);
-    tw_push_for(b, tw_i32(b, 0), all, tw_i32(b, 1), false);
-    produce(&x);
-    tw_pop(b);
-    tw_pop(b);
-}
-
 void tw_mega_mark(tw_mega_gen *g, int mark) {
     tw_builder *b = g->b;
     if (!g->p->trace) return;
@@ -166,8 +80,9 @@ static void give_up(tw_mega_gen *g, tw_val record, tw_val counter, tw_val target
 /* Once in a while a waiting thread looks whether the machine was aborted; in the end it aborts it. */
 static void count_poll(tw_mega_gen *g, tw_val polls, tw_val counter, tw_val target, tw_val seen) {
     tw_builder *b = g->b;
+    const int most = g->p->tuning.spin_limit, look_after = most < LOOK ? most : LOOK;
     tw_op_to(b, polls, TW_OP_add_i32, polls, tw_i32(b, 1), TW_NONE);
-    tw_push_if(b, tw_eq(b, tw_rem(b, polls, 4096), tw_i32(b, 0)));
+    tw_push_if(b, tw_eq(b, tw_rem(b, polls, look_after), tw_i32(b, 0)));
     tw_attrs look = {.type = TW_T_i32, .order = TW_ORDER_relaxed, .scope = TW_SCOPE_gpu};
     tw_assign(b, g->gave_up, tw_ld(b, look, g->arg[TW_MEGA_ARG_ABORT]));
     tw_push_if(b, tw_le(b, tw_i32(b, g->p->tuning.spin_limit), polls));
@@ -456,9 +371,9 @@ static void init_barriers(tw_mega_gen *g, tw_val tid) {
     tw_push_if(b, tw_lt(b, tid, tw_i32(b, p->tuning.stages)));
     tw_val full = tw_mega_at(g, tw_add_imm(b, g->shared, p->full), tid, 8);
     tw_val empty = tw_mega_at(g, tw_add_imm(b, g->shared, p->empty), tid, 8);
-    tw_do(b, TW_OP_mbarrier_init, (tw_attrs){0}, full, tw_i32(b, 1));
+    tw_do(b, TW_OP_mbarrier_init, (tw_attrs){0}, full, tw_i32(b, tw_mega_feeders(p)));
     tw_do(b, TW_OP_mbarrier_init, (tw_attrs){0}, empty, tw_i32(b, p->tuning.warps));
-    tw_do(b, TW_OP_fence_mbarrier_init, (tw_attrs){0}, TW_NONE, TW_NONE);
+    if (p->target->sm >= 90) tw_do(b, TW_OP_fence_mbarrier_init, (tw_attrs){0}, TW_NONE, TW_NONE);
     tw_pop(b);
     tw_do(b, TW_OP_barrier, (tw_attrs){0}, TW_NONE, TW_NONE);
 }

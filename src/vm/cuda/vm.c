@@ -17,6 +17,16 @@
 
 enum { GREEDY_MOST = 1 << 16 /* tokens of one launch */, EMULATED_WORKERS = 2 };
 
+/* Code for a target that names no variant runs on every later GPU. */
+static tw_status older_target(tw_cuda_vm *vm, const char *name, tw_diag *diag) {
+    const tw_target *t = tw_target_find(name);
+    if (!t) return tw_fail(diag, TW_ERR_USAGE, "%s is not a target", name);
+    if (t != vm->target && (t->sm > vm->target->sm || t->name[strlen(t->name) - 1] == 'a'))
+        return tw_fail(diag, TW_ERR_UNSUPPORTED, "code for %s does not run here", t->name);
+    vm->target = t;
+    return TW_OK;
+}
+
 tw_status tw_cuda_vm_open(tw_cuda_vm **out, const tw_model *model, const tw_cuda_vm_options *options, tw_diag *diag) {
     *out = NULL;
     tw_cuda_vm *vm = calloc(1, sizeof *vm);
@@ -38,6 +48,7 @@ tw_status tw_cuda_vm_open(tw_cuda_vm **out, const tw_model *model, const tw_cuda
         st = tw_cuda_open(&vm->cuda, options->device, diag);
         if (st == TW_OK) {
             vm->target = tw_cuda_describe(vm->cuda)->target;
+            if (options->target) st = older_target(vm, options->target, diag);
             vm->workers = tw_cuda_describe(vm->cuda)->sms;
         }
     }
@@ -76,9 +87,14 @@ void tw_cuda_vm_lowering(const tw_cuda_vm *vm, tw_lowering *l) {
     const tw_dtype stored = vm->m->layers[0].q.weight.dtype;
     if (!l->workers) l->workers = vm->workers;
     if (!l->row_unit) l->row_unit = l->weights == TW_F32 ? TW_MEGA_ROWS : 2 * TW_MEGA_ROWS;
-    if (l->kv == TW_F32 && stored != TW_F32 && l->max_seq > 0) l->kv = stored;
+    if (!l->exact_kv && l->kv == TW_F32 && stored != TW_F32 && l->max_seq > 0) l->kv = stored;
     if (!l->row_blocks) l->row_blocks = 1;
     l->group_heads = true;
+}
+
+tw_status tw_cuda_vm_fits(const tw_cuda_vm *vm, const tw_schedule *s, tw_diag *diag) {
+    tw_mega_plan plan;
+    return tw_mega_plan_of(&plan, s, vm->m, vm->target, &vm->options, diag);
 }
 
 /* ---- loading */
@@ -259,8 +275,13 @@ static tw_status launch(tw_cuda_vm *vm, tw_mega_program *p, int64_t pos, int64_t
     }
     p->epoch += (int32_t)steps;
     tw_mega_abort a;
-    if (st == TW_OK) st = tw_mega_read(vm, &a, p->abort, sizeof a, diag);
-    return st != TW_OK || !a.flag ? st : gave_up(p, &a, diag);
+    /* What a machine that gave up does to its data is of no account. */
+    if (st == TW_OK || st == TW_ERR_REJECTED) {
+        const tw_status read = tw_mega_read(vm, &a, p->abort, sizeof a, diag);
+        if (read != TW_OK) return read;
+        if (a.flag) return gave_up(p, &a, diag);
+    }
+    return st;
 }
 
 static tw_status check_step(const tw_mega_program *p, int64_t pos, int64_t n, int64_t most, tw_diag *diag) {
