@@ -46,11 +46,12 @@ void tw_mega_wait(tw_mega_gen *g);
    reads or writes, of a buffer that a step writes `uses` times; writing an element with it; and reading elements, over
    and over, until all have it. */
 tw_val tw_mega_tag(tw_mega_gen *g, bool writes, int uses);
+tw_val tw_mega_mask(tw_mega_gen *g); /* the tag's bits, or none where what the instruction reads has no tags */
 void tw_mega_put(tw_mega_gen *g, tw_val address, tw_val x, tw_val tag);
 enum { TW_MEGA_WORDS = 24 };
 typedef struct tw_mega_words {
-    int width; /* elements at each address: 1, 2 or 4 */
-    tw_val tag;
+    int width;        /* elements at each address: 1, 2 or 4 */
+    tw_val tag, mask; /* mask: TW_NONE, or which of the tag's bits count */
     tw_val at[TW_MEGA_WORDS], there[TW_MEGA_WORDS];
     tw_val word[TW_MEGA_WORDS][4]; /* variables */
 } tw_mega_words;

@@ -126,6 +126,12 @@ tw_val tw_mega_tag(tw_mega_gen *g, bool writes, int uses) {
     return tw_and(b, tw_add_imm(b, tw_add(b, before, use), 1), tw_i32(b, 15));
 }
 
+tw_val tw_mega_mask(tw_mega_gen *g) {
+    tw_builder *b = g->b;
+    tw_val reads = tw_and(b, tw_mega_word(g, TW_W_USES), tw_i32(b, 0xffff));
+    return tw_select(b, tw_eq(b, reads, tw_i32(b, TW_MEGA_UNTAGGED)), tw_i32(b, 0), tw_i32(b, 15));
+}
+
 void tw_mega_put(tw_mega_gen *g, tw_val address, tw_val x, tw_val tag) {
     tw_builder *b = g->b;
     if (!g->p->flags) {
@@ -144,7 +150,7 @@ static tw_val stale(tw_mega_gen *g, const tw_mega_words *x, int i) {
         tw_val one = tw_xor(b, x->word[i][e], x->tag);
         wrong = e ? tw_or(b, wrong, one) : one;
     }
-    wrong = tw_ne(b, tw_and(b, wrong, tw_i32(b, 15)), tw_i32(b, 0));
+    wrong = tw_ne(b, tw_and(b, wrong, x->mask.id ? x->mask : tw_i32(b, 15)), tw_i32(b, 0));
     return tw_and(b, x->there[i], wrong);
 }
 
@@ -176,7 +182,7 @@ void tw_mega_poll(tw_mega_gen *g, tw_mega_words *x, int n) {
 }
 
 tw_val tw_mega_word_f32(tw_mega_gen *g, const tw_mega_words *x, int i, int e) {
-    tw_val bits = tw_and(g->b, x->word[i][e], tw_i32(g->b, ~15));
+    tw_val tag = x->mask.id ? tw_not(g->b, x->mask) : tw_i32(g->b, ~15), bits = tw_and(g->b, x->word[i][e], tag);
     return tw_bitcast(g->b, TW_T_f32, bits);
 }
 
@@ -186,19 +192,19 @@ static void add_one(tw_mega_gen *g, tw_val counter, int order) {
     tw_red(b, at, tw_mega_at(g, g->arg[TW_MEGA_ARG_COUNTERS], counter, 1), (tw_val[]){tw_i32(b, 1)});
 }
 
-/* Everything this block wrote becomes visible with the arrival. Where data is its own flag, most arrivals only say that
-   it is on its way, which spares them the wait for the memory's answer. */
+/* Everything this block wrote becomes visible with the arrival. Where data is its own flag, an arrival only says that
+   it is on its way, which spares it the wait for the memory's answer. */
 static void arrive(tw_mega_gen *g, tw_val kind) {
     tw_builder *b = g->b;
     tw_val counter = tw_mega_word(g, TW_W_ARRIVE), arrives = tw_le(b, tw_i32(b, 0), counter);
     tw_mega_barrier(g);
     tw_push_if(b, tw_and(b, arrives, tw_eq(b, g->thread, tw_i32(b, 0))));
     if (g->p->flags) {
-        tw_val once = tw_or(b, tw_eq(b, kind, tw_i32(b, TW_MEGA_INPUT)), tw_eq(b, kind, tw_i32(b, TW_MEGA_EMBED)));
-        tw_push_if(b, tw_or(b, once, tw_eq(b, kind, tw_i32(b, TW_MEGA_HEAD))));
-        add_one(g, counter, TW_ORDER_release);
-        tw_push_else(b);
+        tw_val project = tw_eq(b, kind, tw_i32(b, TW_MEGA_PROJECT)), ffn = tw_eq(b, kind, tw_i32(b, TW_MEGA_FFN));
+        tw_push_if(b, tw_or(b, project, ffn));
         add_one(g, counter, TW_ORDER_relaxed);
+        tw_push_else(b);
+        add_one(g, counter, TW_ORDER_release);
         tw_pop(b);
     } else {
         add_one(g, counter, TW_ORDER_release);
@@ -351,7 +357,6 @@ static void declare(tw_mega_gen *g) {
         [TW_MEGA_ARG_OUT] = {"out", TW_T_none, 4, false},
         [TW_MEGA_ARG_ABORT] = {"abort", TW_T_none, 32, false},
         [TW_MEGA_ARG_TRACE] = {"trace", TW_T_none, 8, false},
-        [TW_MEGA_ARG_FRESH] = {"fresh", TW_T_none, 4, false},
         [TW_MEGA_ARG_POS] = {"pos", TW_T_i32, 0, false},
         [TW_MEGA_ARG_N] = {"n", TW_T_i32, 0, false},
         [TW_MEGA_ARG_STEPS] = {"steps", TW_T_i32, 0, false},

@@ -280,8 +280,7 @@ static tw_status choose_edges(tw_mega_plan *p, const tw_schedule *s, tw_diag *di
     const tw_instr **of = calloc((size_t)s->n_counters + 1, sizeof *of);
     if (!of) return tw_fail_memory(diag);
     int layers = 0;
-    p->flags =
-        s->n_counters < INT16_MAX && stages_of(s, of) && usual_order(of, s->n_counters, &layers);
+    p->flags = s->n_counters < INT16_MAX && stages_of(s, of) && usual_order(of, s->n_counters, &layers);
     free(of);
     p->uses = layers;
     p->uses_x = 2 * layers + 1;
@@ -295,6 +294,9 @@ void tw_mega_uses(const tw_schedule *s, const tw_instr *in, const tw_instr *cons
     const int below = in->arrive < 0 ? s->n_counters : in->arrive;
     *reads = awaited(in) < 0 ? 0 : writings(of, below, awaited(in)) - 1;
     *writes = written(in) < 0 ? 0 : writings(of, below, written(in));
+    bool tagged = in->op != TW_OP_PROJECT;
+    for (int c = 0; c < below; c++) tagged |= of[c]->op == TW_OP_FFN && written(of[c]) == awaited(in);
+    if (!tagged) *reads = TW_MEGA_UNTAGGED;
 }
 
 bool tw_mega_stages_of(const tw_schedule *s, const tw_instr **of) {

@@ -248,13 +248,12 @@ static tw_status launch(tw_cuda_vm *vm, tw_mega_program *p, int64_t pos, int64_t
         [TW_MEGA_ARG_OUT] = p->out,
         [TW_MEGA_ARG_ABORT] = p->abort,
         [TW_MEGA_ARG_TRACE] = p->trace,
-        [TW_MEGA_ARG_FRESH] = p->plan.flags ? p->fresh : p->out,
         [TW_MEGA_ARG_POS] = (uint64_t)pos,
         [TW_MEGA_ARG_N] = (uint64_t)n,
         [TW_MEGA_ARG_STEPS] = (uint64_t)steps,
         [TW_MEGA_ARG_EPOCH] = (uint32_t)p->epoch,
     };
-    static const int bytes[TW_MEGA_ARGS] = {8, 8, 8, 8, 8, 8, 8, 8, 4, 4, 4, 4};
+    static const int bytes[TW_MEGA_ARGS] = {8, 8, 8, 8, 8, 8, 8, 4, 4, 4, 4};
     tw_status st;
     if (vm->emu) {
         tw_emu_options o = {.seed = vm->options.seed + (uint64_t)p->epoch, .grid = {p->s->n_workers}};
