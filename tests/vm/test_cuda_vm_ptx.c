@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The GPU's machine as PTX: for every target, small and large models, one position and several, it prints, fits, and
-   where PATH has ptxas, assembles with next to nothing spilt. */
+   where PATH has ptxas, assembles without spilling. */
 #include "support/support.h"
 
 #include "ir/passes/passes.h"
@@ -16,8 +16,7 @@ typedef struct shape {
     const char *name;
     int tokens;
 } shape;
-/* Nine warps leave a thread 168 registers; a few words that only set-up uses may go without. */
-enum { SHAPES = 4, SPILT = 192 };
+enum { SHAPES = 4 };
 static const shape shapes[SHAPES] = {{"llama-1b", 1}, {"llama-8b", 8}, {"llama-1b", 8}, {"llama-8b", 1}};
 
 static void print_one(tw_buf *out, const shape *s, const tw_target *target) {
@@ -65,7 +64,7 @@ static void every_target_assembles(void **state) {
         if (have) tw_ptx_compile_all_by(&by, jobs, n, 2);
         for (int i = 0; i < n; i++) {
             const tw_cubin *c = &jobs[i].cubin;
-            if (have && (jobs[i].status != TW_OK || c->spill_bytes > SPILT))
+            if (have && (jobs[i].status != TW_OK || c->spill_bytes > 0))
                 fail_msg("%s for %s, %d positions: %s; %d bytes spilt, %d registers", shapes[i].name, target->name,
                          shapes[i].tokens, jobs[i].diag.message, c->spill_bytes, c->registers);
             tw_cubin_free(&jobs[i].cubin);
