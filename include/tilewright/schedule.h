@@ -34,9 +34,9 @@ typedef struct tw_lowering {
 typedef enum tw_edges {
     TW_EDGES_AUTO,
     TW_EDGES_COUNTERS, /* they wait for the schedule's counters */
-    TW_EDGES_DATA /* every element carries the number of its use in its last bits, and readers look at those: a round
-                     trip less an edge; programs of one position, as tw_schedule_lower makes them; those of several have
-                     counters */
+    TW_EDGES_DATA /* every element of the residual stream and of an ffn's carries the number of its writing in its last
+                     bits, and readers look at those: nobody waits for the memory to answer that it is written; programs
+                     of one position, as tw_schedule_lower makes them; those of several, and attention, have counters */
 } tw_edges;
 
 /* How a GPU's machine is built; 0 means "choose". Every value either gives a machine that runs right, or is refused. */
