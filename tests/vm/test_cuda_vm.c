@@ -440,6 +440,7 @@ static void everyone_hears_of_it(void **state) {
         tw_vm_step step = {.tokens = &token, .n = 1, .length = 8};
         tw_diag d;
         if (run(&g, &step, &d) != TW_ERR_IO || !strstr(d.message, "gave up: worker ")) fail_msg("%s", d.message);
+        if (run(&g, &step, &d) != TW_ERR_IO || !strstr(d.message, "of no further use")) fail_msg("%s", d.message);
         end(&g);
     }
     tw_model_close(m);

@@ -17,6 +17,7 @@ typedef struct tw_mega_program {
     uint64_t workers, counters, tokens, out, abort, trace;
     int32_t *kinds; /* of traced records: [worker][trace_records] */
     int32_t epoch;  /* steps begun */
+    bool gave_up;   /* of no further use */
     float *logits;  /* host */
     int64_t logit_rows, tape_bytes, streamed_bytes;
     struct tw_mega_program *next;

@@ -255,6 +255,7 @@ static tw_status launch(tw_cuda_vm *vm, tw_mega_program *p, int64_t pos, int64_t
     };
     static const int bytes[TW_MEGA_ARGS] = {8, 8, 8, 8, 8, 8, 8, 4, 4, 4, 4};
     tw_status st;
+    if (p->gave_up) return tw_fail(diag, TW_ERR_IO, "the GPU's machine gave up before and is of no further use");
     if (vm->emu) {
         tw_emu_options o = {.seed = vm->options.seed + (uint64_t)p->epoch, .grid = {p->s->n_workers}};
         tw_emu_report report = {0};
@@ -278,7 +279,8 @@ static tw_status launch(tw_cuda_vm *vm, tw_mega_program *p, int64_t pos, int64_t
     if (st == TW_OK || st == TW_ERR_REJECTED) {
         const tw_status read = tw_mega_read(vm, &a, p->abort, sizeof a, diag);
         if (read != TW_OK) return read;
-        if (a.flag) return gave_up(p, &a, diag);
+        p->gave_up = a.flag != 0;
+        if (p->gave_up) return gave_up(p, &a, diag);
     }
     return st;
 }
