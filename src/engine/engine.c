@@ -4,6 +4,7 @@
 
 #include "base/diag.h"
 #include "base/thread.h"
+#include "schedule/schedule.h"
 #include "tilewright/device.h"
 
 #include <math.h>
@@ -72,18 +73,25 @@ static tw_status read_given(tw_engine *e, tw_diag *diag) {
                        (long long)info.max_seq, (long long)o->context);
     if (!o->workers) o->workers = info.workers;
     e->context = info.max_seq;
+    /* Prompts go into the same cache. */
+    for (int i = 0; i < e->given->n_buffers; i++)
+        if (e->given->buffers[i].kind == TW_BUFFER_KV) {
+            e->config.lowering.kv = e->given->buffers[i].dtype;
+            e->config.lowering.exact_kv = true;
+        }
     return TW_OK;
 }
 
-/* The machine with the decode program. What a GPU's does not cover shows only when it loads: "auto" then goes on to the
-   processor. */
+/* The machine with the decode program. What a GPU's does not cover, or has no memory for, shows only when it loads:
+   "auto" then goes on to the processor. */
 static tw_status open_machine(tw_engine *e, const tw_engine_options *options, tw_diag *diag) {
     tw_engine_options o = e->options;
     o.workers = options->workers; /* what was not asked for does not mean a processor */
     bool chosen = !o.device || strcmp(o.device, "auto");
     tw_status st = tw_machine_open(&e->machine, e->model, &o, e->options.workers, diag);
     if (st == TW_OK) st = load(e, TW_PROGRAM_DECODE, diag);
-    if (chosen || o.emulate || st != TW_ERR_UNSUPPORTED || !e->machine.cuda) return st;
+    const bool elsewhere = st == TW_ERR_UNSUPPORTED || st == TW_ERR_MEMORY;
+    if (chosen || o.emulate || !elsewhere || !e->machine.cuda) return st;
     tw_machine_close(&e->machine);
     o.device = "cpu";
     st = tw_machine_open(&e->machine, e->model, &o, e->options.workers, diag);

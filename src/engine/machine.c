@@ -137,12 +137,15 @@ const tw_tolerance *tw_machine_tolerance(const tw_machine *m) {
 tw_status tw_machine_greedy(tw_machine *m, int program, int32_t token, int64_t pos, int64_t n, int32_t *tokens,
                             double *seconds, tw_diag *diag) {
     tw_status st = TW_OK;
-    double microseconds = 0;
-    if (m->cuda) {
-        st = tw_cuda_vm_greedy(m->cuda, program, token, pos, n, tokens, &microseconds, diag);
-        *seconds = microseconds * 1e-6;
-        return st;
+    *seconds = 0;
+    for (int64_t done = 0, k; m->cuda && done < n && st == TW_OK; done += k) {
+        double microseconds = 0;
+        k = n - done < TW_CUDA_VM_GREEDY ? n - done : TW_CUDA_VM_GREEDY;
+        st = tw_cuda_vm_greedy(m->cuda, program, done ? tokens[done - 1] : token, pos + done, k, tokens + done,
+                               &microseconds, diag);
+        *seconds += microseconds * 1e-6;
     }
+    if (m->cuda) return st;
     int64_t start = tw_now_ns();
     for (int64_t i = 0; i < n && st == TW_OK; i++) {
         tw_vm_step step = {.program = program, .tokens = &token, .n = 1, .pos = pos + i};

@@ -244,6 +244,8 @@ static void build_embed(tw_mega_gen *g) {
     tw_mega_mark(g, 2);
     tw_val position = tw_push_for(b, tw_i32(b, 0), g->arg[TW_MEGA_ARG_N], tw_i32(b, 1), false);
     tw_val token = tw_ld(b, load_i32, tw_mega_at(g, tokens, position, 4));
+    /* After the machine gave up a token may be anything. */
+    token = tw_op_emit(b, TW_OP_min_u32, token, tw_i32(b, (int32_t)g->p->vocab - 1), TW_NONE);
     tw_val i = tw_mega_thread_loop(g, count), column = tw_add(b, from, i);
     const int64_t row = g->p->dim * (int64_t)(tw_dtype_bits(t) / 8);
     tw_val at = tw_mega_at(g, tw_mega_at(g, table, token, row), column, (int64_t)tw_dtype_bits(t) / 8);

@@ -423,13 +423,12 @@ static bool is_early(const loading *l, const tw_worker *w, int at) {
     const tw_schedule *s = l->p->s;
     const tw_instr *in = &w->list[at];
     int wanted = -1; /* the last counter before it that stands for a writing of x */
-    if (in->op != TW_OP_PROJECT && in->op != TW_OP_QKV) return false;
+    if (!l->p->plan.usual || (in->op != TW_OP_PROJECT && in->op != TW_OP_QKV)) return false;
     for (int c = 0; c < s->n_counters && c < in->arrive && in->op == TW_OP_PROJECT; c++) {
         const tw_instr *stage = l->stages[c];
-        const int x = !stage                       ? -1
-                      : stage->op == TW_OP_PROJECT ? stage->operand[TW_PROJECT_X]
-                      : stage->op == TW_OP_EMBED   ? stage->operand[TW_EMBED_X]
-                                                   : -1;
+        const int x = stage->op == TW_OP_PROJECT ? stage->operand[TW_PROJECT_X]
+                      : stage->op == TW_OP_EMBED ? stage->operand[TW_EMBED_X]
+                                                 : -1;
         if (x == in->operand[TW_PROJECT_X]) wanted = c;
     }
     for (int i = 0; i < at; i++)

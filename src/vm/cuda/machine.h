@@ -60,7 +60,7 @@ struct tw_cuda_vm {
     tw_mega_program *programs;
     int n_programs;
     uint64_t angles;
-    int64_t angle_rows, angle_length; /* the sequence's length that they were made for */
+    bool has_angles;
 };
 
 /* memory.c. `data` NULL: uninitialised. */

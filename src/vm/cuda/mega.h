@@ -80,6 +80,7 @@ typedef struct tw_mega_plan {
     int n_workers;
     bool trace;
     int trace_records;
+    bool usual; /* the schedule's stages follow one another as lowering makes them, by their counters' numbers */
     /* Data as its own flag, of x and h: how often a step writes x, and h. */
     bool flags;
     int uses_x, uses;

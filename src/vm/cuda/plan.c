@@ -137,7 +137,8 @@ static tw_status read_instructions(tw_mega_plan *p, const tw_schedule *s, bool d
             if (b->shape[2] > p->max_columns) p->max_columns = (int)b->shape[2];
         }
     }
-    if (p->body.half != p->head.half) return refuse(diag, "a head whose weights are of another type than the layers'");
+    if (p->body.half != p->head.half || p->body.units != p->head.units)
+        return refuse(diag, "a head whose weights are of another type than the layers'");
     return TW_OK;
 }
 
@@ -230,7 +231,7 @@ static int awaited(const tw_instr *in) {
 }
 
 /* Of each counter an instruction that arrives there; false when those are of several kinds. */
-static bool stages_of(const tw_schedule *s, const tw_instr **of) {
+bool tw_mega_stages_of(const tw_schedule *s, const tw_instr **of) {
     for (int w = 0; w < s->n_workers; w++)
         for (int i = 0; i < s->workers[w].count; i++) {
             const tw_instr *in = &s->workers[w].list[i];
@@ -270,23 +271,36 @@ static bool usual_order(const tw_instr *const *of, int n, int *layers) {
     return at == n - 2 && of[at]->op == TW_OP_HEAD && of[at + 1]->op == TW_OP_OUTPUT && *layers;
 }
 
+/* What records have room for. */
+static tw_status check_room(const tw_schedule *s, tw_diag *diag) {
+    bool fits = s->n_counters <= UINT16_MAX;
+    for (int w = 0; w < s->n_workers && fits; w++)
+        for (int i = 0; i < s->workers[w].count && fits; i++) {
+            const tw_instr *in = &s->workers[w].list[i];
+            for (int j = 0; j < in->n_waits; j++) fits &= in->waits[j].threshold <= INT16_MAX;
+            if (in->op == TW_OP_ATTEND) fits &= (s->max_seq + s->tokens) * in->param[TW_ATTEND_SPLITS] <= UINT32_MAX;
+        }
+    if (fits) return TW_OK;
+    return tw_fail(diag, TW_ERR_UNSUPPORTED,
+                   "the GPU's machine takes %d counters, %d arrivals at each, and a past times its splits below 2^32",
+                   UINT16_MAX, INT16_MAX);
+}
+
 static tw_status choose_edges(tw_mega_plan *p, const tw_schedule *s, tw_diag *diag) {
     tw_cuda_vm_tuning *t = &p->tuning;
     if (t->edges < 0 || t->edges > TW_CUDA_VM_DATA)
         return tw_fail(diag, TW_ERR_USAGE, "edges: %d is not counters (1) or data (2)", t->edges);
-    /* A machine whose decode goes by data feeds prompts with the same tuning. */
-    if (!t->edges || s->tokens > 1) t->edges = TW_CUDA_VM_COUNTERS;
-    if (t->edges == TW_CUDA_VM_COUNTERS) return TW_OK;
     const tw_instr **of = calloc((size_t)s->n_counters + 1, sizeof *of);
     if (!of) return tw_fail_memory(diag);
     int layers = 0;
-    p->flags = s->n_counters < INT16_MAX && stages_of(s, of) && usual_order(of, s->n_counters, &layers);
+    p->usual = tw_mega_stages_of(s, of) && usual_order(of, s->n_counters, &layers);
     free(of);
+    /* A machine whose decode goes by data feeds prompts with the same tuning. */
+    if (!t->edges || s->tokens > 1) t->edges = TW_CUDA_VM_COUNTERS;
+    p->flags = t->edges == TW_CUDA_VM_DATA;
     p->uses = layers;
     p->uses_x = 2 * layers + 1;
-    if (!p->flags && t->edges == TW_CUDA_VM_DATA)
-        return tw_fail(diag, TW_ERR_USAGE, "edges by data need the usual order of stages");
-    t->edges = p->flags ? TW_CUDA_VM_DATA : TW_CUDA_VM_COUNTERS;
+    if (p->flags && !p->usual) return tw_fail(diag, TW_ERR_USAGE, "edges by data need the usual order of stages");
     return TW_OK;
 }
 
@@ -297,10 +311,6 @@ void tw_mega_uses(const tw_schedule *s, const tw_instr *in, const tw_instr *cons
     bool tagged = in->op != TW_OP_PROJECT;
     for (int c = 0; c < below; c++) tagged |= of[c]->op == TW_OP_FFN && written(of[c]) == awaited(in);
     if (!tagged) *reads = TW_MEGA_UNTAGGED;
-}
-
-bool tw_mega_stages_of(const tw_schedule *s, const tw_instr **of) {
-    return stages_of(s, of);
 }
 
 tw_status tw_mega_plan_of(tw_mega_plan *p, const tw_schedule *s, const tw_model *m, const tw_target *t,
@@ -331,7 +341,8 @@ tw_status tw_mega_plan_of(tw_mega_plan *p, const tw_schedule *s, const tw_model 
     p->attn_scale = m->attn_scale;
     p->embed = m->embed.dtype;
     p->max_seq = s->max_seq;
-    st = choose_edges(p, s, diag);
+    st = check_room(s, diag);
+    if (st == TW_OK) st = choose_edges(p, s, diag);
     if (st == TW_OK) st = read_instructions(p, s, options->dequantise, diag);
     return st == TW_OK ? divide(p, diag) : st;
 }

@@ -160,11 +160,10 @@ static void group(product *o, tw_val first_unit, tw_val count, tw_val part, tw_m
     /* One chunk stays there for all groups. */
     tw_val many = tw_lt(b, tw_i32(b, 1), o->chunks), first = tw_eq(b, first_unit, tw_i32(b, 0));
     tw_push_if(b, tw_or(b, many, first));
-    if (g->p->tokens > 1) {
-        tw_push_if(b, many);
-        tw_mega_barrier(g);
-        tw_pop(b);
-    }
+    /* The chunk before is still being multiplied by warps that are behind, and the group before being joined. */
+    tw_push_if(b, many);
+    tw_mega_barrier(g);
+    tw_pop(b);
     stage_chunk(o, chunk);
     tw_mega_barrier(g);
     if (g->p->flags) tw_mega_build_factor(g, sums);

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { GREEDY_MOST = 1 << 16 /* tokens of one launch */, EMULATED_WORKERS = 2 };
+enum { EMULATED_WORKERS = 2 };
 
 /* Code for a target that names no variant runs on every later GPU. */
 static tw_status older_target(tw_cuda_vm *vm, const char *name, tw_diag *diag) {
@@ -94,6 +94,8 @@ void tw_cuda_vm_lowering(const tw_cuda_vm *vm, tw_lowering *l) {
 
 tw_status tw_cuda_vm_fits(const tw_cuda_vm *vm, const tw_schedule *s, tw_diag *diag) {
     tw_mega_plan plan;
+    if (s->n_workers > vm->workers)
+        return tw_fail(diag, TW_ERR_UNSUPPORTED, "%d workers do not fit a GPU of %d SMs", s->n_workers, vm->workers);
     return tw_mega_plan_of(&plan, s, vm->m, vm->target, &vm->options, diag);
 }
 
@@ -139,7 +141,7 @@ static tw_status load(tw_cuda_vm *vm, tw_mega_program *p, tw_diag *diag) {
     if (st == TW_OK) st = tw_mega_load(vm, p, diag);
     if (st == TW_OK)
         st = tw_mega_alloc(vm, p, "tokens", NULL, TW_CUDA_VM_TOKENS * sizeof(int32_t), true, &p->tokens, diag);
-    if (st == TW_OK) st = tw_mega_alloc(vm, p, "out", NULL, GREEDY_MOST * sizeof(int32_t), false, &p->out, diag);
+    if (st == TW_OK) st = tw_mega_alloc(vm, p, "out", NULL, TW_CUDA_VM_GREEDY * sizeof(int32_t), false, &p->out, diag);
     const size_t marks = (size_t)p->s->n_workers * (size_t)p->plan.trace_records * TW_MEGA_MARKS * 8;
     p->trace = p->out;
     if (st == TW_OK && p->plan.trace) st = tw_mega_alloc(vm, p, "trace", NULL, marks, false, &p->trace, diag);
@@ -195,13 +197,13 @@ static tw_status upload_angles(tw_cuda_vm *vm, const float *inv_freq, int64_t fi
 static tw_status make_angles(tw_cuda_vm *vm, int64_t max_seq, int64_t first, int64_t n, int64_t length, tw_diag *diag) {
     const tw_rope *rope = &vm->m->rope;
     const int64_t half = rope->dims / 2;
-    const bool fresh = !vm->angles, moves = rope->kind == TW_ROPE_DYNAMIC;
-    if (fresh) {
+    const bool moves = rope->kind == TW_ROPE_DYNAMIC;
+    if (!vm->angles) {
         tw_status st =
             tw_mega_alloc(vm, NULL, "angles", NULL, (size_t)(max_seq * 2 * half) * 4, true, &vm->angles, diag);
         if (st != TW_OK) return st;
     }
-    if (!fresh && !moves) return TW_OK;
+    if (vm->has_angles && !moves) return TW_OK;
     float *inv_freq = malloc((size_t)half * sizeof *inv_freq);
     if (!inv_freq) return tw_fail_memory(diag);
     tw_rope_frequencies(rope, length, inv_freq);
@@ -212,6 +214,7 @@ static tw_status make_angles(tw_cuda_vm *vm, int64_t max_seq, int64_t first, int
     }
     tw_status st = moves ? upload_angles(vm, inv_freq, first, n, diag) : upload_angles(vm, inv_freq, 0, max_seq, diag);
     free(inv_freq);
+    vm->has_angles = st == TW_OK;
     return st;
 }
 
@@ -315,7 +318,7 @@ tw_status tw_cuda_vm_run(tw_cuda_vm *vm, tw_vm_step *step, tw_diag *diag) {
 tw_status tw_cuda_vm_greedy(tw_cuda_vm *vm, int id, int32_t token, int64_t pos, int64_t n, int32_t *tokens,
                             double *microseconds, tw_diag *diag) {
     tw_mega_program *p = program(vm, id);
-    tw_status st = check_step(p, pos, n, GREEDY_MOST, diag);
+    tw_status st = check_step(p, pos, n, TW_CUDA_VM_GREEDY, diag);
     if (st != TW_OK) return st;
     if (p->s->tokens != 1 || token < 0 || token >= vm->m->vocab)
         return tw_fail(diag, TW_ERR_USAGE,

@@ -55,6 +55,9 @@ int64_t tw_cuda_vm_tape_bytes(const tw_cuda_vm *vm);
 int64_t tw_cuda_vm_streamed_bytes(const tw_cuda_vm *vm);
 void tw_cuda_vm_explain(const tw_cuda_vm *vm, char *out, size_t size);
 
+/* Steps of one launch at most: some seconds, after which one that gave up has ended. */
+enum { TW_CUDA_VM_GREEDY = 4096 };
+
 /* `n` greedy steps of a program of one position in a single launch: tokens[0] follows `token` at position `pos`, and so
    on; all of pos .. pos + n - 1 are within the cache. *microseconds (may be NULL): the launch's, by the device's clock.
  */
