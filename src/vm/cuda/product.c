@@ -208,9 +208,11 @@ void tw_mega_build_product(tw_mega_gen *g, tw_val kind) {
     tw_mega_sums sums = {.kind = kind,
                          .positions = o.positions,
                          .columns = o.columns,
-                         .normed = tw_op_emit(b, TW_OP_ne_i64, o.norm, tw_i64(b, 0), TW_NONE),
-                         .best = tw_var_of(b, tw_f32(b, -3.4e38f)),
-                         .best_row = tw_var_of(b, tw_i32(b, INT32_MAX))};
+                         .normed = tw_op_emit(b, TW_OP_ne_i64, o.norm, tw_i64(b, 0), TW_NONE)};
+    for (int i = 0; i < p->sequences; i++) {
+        sums.best[i] = tw_var_of(b, tw_f32(b, -3.4e38f));
+        sums.best_row[i] = tw_var_of(b, tw_i32(b, INT32_MAX));
+    }
     if (p->flags) {
         tw_val of_x = tw_mega_tag(g, false, p->uses_x), of_rest = tw_mega_tag(g, false, p->uses);
         o.tag = tw_select(b, tw_eq(b, kind, tw_i32(b, TW_MEGA_PROJECT)), of_rest, of_x);
