@@ -14,7 +14,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST = 8, ROWS = 24, STEPS = 5 /* launches of one step */, TOGETHER = 3 /* steps of the last launch */ };
+enum {
+    MOST = 8,
+    ROWS = 24,
+    STEPS = 5 /* launches of one step, if not said */,
+    TOGETHER = 3 /* steps of the last launch */
+};
 
 typedef struct batch_case {
     const char *folder;
@@ -23,6 +28,7 @@ typedef struct batch_case {
     tw_dtype weights;
     int64_t kv_splits, row_blocks;
     tw_cuda_vm_tuning tuning;
+    int steps; /* launches of one step */
 } batch_case;
 
 /* A sequence begins some launches after the first one, so that positions differ; until then it stands at position 0
@@ -83,11 +89,11 @@ static int32_t prompt_token(const machines *x, int which, int64_t position) {
     return (int32_t)((37 * which + 11 * position * (which + 1) + 3) % x->m->vocab);
 }
 
-static void run_alone(const machines *x, int which, sequence *s) {
+static void run_alone(const machines *x, int which, int steps, sequence *s) {
     const size_t row = (size_t)x->m->vocab;
-    s->logits = malloc((STEPS + TOGETHER) * row * sizeof *s->logits);
+    s->logits = malloc((size_t)steps * row * sizeof *s->logits);
     assert_non_null(s->logits);
-    for (int i = 0; i < STEPS + TOGETHER; i++) {
+    for (int i = 0; i < steps; i++) {
         tw_diag d;
         int32_t token = i < s->prompt ? prompt_token(x, which, i) : s->found[i - 1];
         tw_vm_step step = {.program = x->c, .tokens = &token, .n = 1, .pos = i};
@@ -138,7 +144,7 @@ static void last_steps(const batch_case *c, const machines *x, const sequence *s
     double us = -1;
     tw_diag d;
     for (int i = 0; i < c->sequences; i++) {
-        positions[i] = STEPS - s[i].begins;
+        positions[i] = c->steps - s[i].begins;
         tokens[i] = s[i].last;
     }
     if (tw_cuda_vm_batch(x->gpu, x->g, tokens, positions, TOGETHER, out, &logits, &us, &d) != TW_OK)
@@ -155,14 +161,15 @@ static void last_steps(const batch_case *c, const machines *x, const sequence *s
 static void agree(batch_case c) {
     machines x;
     sequence s[MOST] = {{0}};
+    if (!c.steps) c.steps = STEPS;
     open_machines(&x, &c);
     for (int i = 0; i < c.sequences; i++) {
         s[i].begins = (5 * i + 2) % 4;
         s[i].prompt = 1 + (3 * i + 1) % (STEPS - s[i].begins);
-        run_alone(&x, i, &s[i]);
+        run_alone(&x, i, c.steps + TOGETHER, &s[i]);
     }
-    for (int launch = 0; launch < STEPS; launch++) one_step(&c, &x, s, launch);
-    last_steps(&c, &x, s);
+    for (int launch = 0; launch < c.steps; launch++) one_step(&c, &x, s, launch);
+    if (x.m->rope.kind != TW_ROPE_DYNAMIC) last_steps(&c, &x, s);
     for (int i = 0; i < c.sequences; i++) free(s[i].logits);
     close_machines(&x);
 }
@@ -173,12 +180,84 @@ static const tw_cuda_vm_tuning narrow = {.warps = 3, .blocks = 2, .stages = 4},
 static void any_number_of_sequences(void **state) {
     (void)state;
     for (int n = 1; n <= MOST; n++)
-        agree((batch_case){"llama-linear-mqa", n, 1 + n % 4, (uint64_t)n, TW_F32, 0, 0, n % 2 ? one : narrow});
+        agree((batch_case){.folder = "llama-linear-mqa",
+                           .sequences = n,
+                           .workers = 1 + n % 4,
+                           .seed = (uint64_t)n,
+                           .tuning = n % 2 ? one : narrow});
+}
+
+static void weights_of_every_type(void **state) {
+    (void)state;
+    agree((batch_case){.folder = "llama-biases", .sequences = 8, .workers = 3, .seed = 11});
+    agree((batch_case){
+        .folder = "qwen3-bias", .sequences = 5, .workers = 2, .seed = 12, .weights = TW_I8, .tuning = narrow});
+    agree((batch_case){
+        .folder = "llama-biases", .sequences = 3, .workers = 4, .seed = 13, .weights = TW_I4, .tuning = one});
+}
+
+static void windows_and_angles_of_every_kind(void **state) {
+    (void)state;
+    agree((batch_case){.folder = "qwen2-window",
+                       .sequences = 4,
+                       .workers = 3,
+                       .seed = 21,
+                       .kv_splits = 2,
+                       .tuning = one,
+                       .steps = 14});
+    agree((batch_case){.folder = "llama-llama3-sharded", .sequences = 6, .workers = 3, .seed = 23, .tuning = one});
+    agree((batch_case){.folder = "llama-dynamic", .sequences = 5, .workers = 3, .seed = 24, .tuning = one});
+}
+
+/* Attention in parts of the past, and of several sequences in one instruction. */
+static void attention_dealt_out_in_every_way(void **state) {
+    (void)state;
+    for (int i = 0; i < 6; i++)
+        agree((batch_case){.folder = "llama-linear-mqa",
+                           .sequences = 5,
+                           .workers = 1 + i,
+                           .seed = (uint64_t)(31 + i),
+                           .kv_splits = 1 + i % 4,
+                           .row_blocks = 1 + i % 3,
+                           .tuning = one});
+}
+
+static void what_does_not_fit_is_refused(void **state) {
+    (void)state;
+    machines x;
+    tw_diag d;
+    int id;
+    int32_t tokens[MOST] = {1, 2, 3}, out[MOST * MOST];
+    int64_t positions[MOST] = {0, 5, 9};
+    open_machines(&x,
+                  &(batch_case){.folder = "llama-linear-mqa", .sequences = 3, .workers = 2, .seed = 1, .tuning = one});
+    tw_vm_step step = {.program = x.g, .tokens = tokens, .n = 1};
+    assert_int_equal(tw_cuda_vm_run(x.gpu, &step, &d), TW_ERR_USAGE);
+    assert_non_null(strstr(d.message, "several sequences"));
+    assert_int_equal(tw_cuda_vm_greedy(x.gpu, x.g, 1, 0, 1, out, NULL, &d), TW_ERR_USAGE);
+    assert_int_equal(tw_cuda_vm_batch(x.gpu, x.g + 1, tokens, positions, 1, out, NULL, NULL, &d), TW_ERR_USAGE);
+    assert_int_equal(tw_cuda_vm_batch(x.gpu, x.g, tokens, positions, 0, out, NULL, NULL, &d), TW_ERR_USAGE);
+    assert_int_equal(tw_cuda_vm_batch(x.gpu, x.g, tokens, positions, ROWS - 8, out, NULL, NULL, &d), TW_ERR_USAGE);
+    positions[1] = -1;
+    assert_int_equal(tw_cuda_vm_batch(x.gpu, x.g, tokens, positions, 1, out, NULL, NULL, &d), TW_ERR_USAGE);
+    positions[1] = 0;
+    tokens[2] = (int32_t)x.m->vocab;
+    assert_int_equal(tw_cuda_vm_batch(x.gpu, x.g, tokens, positions, 1, out, NULL, NULL, &d), TW_ERR_USAGE);
+    tw_checked *batch = lower(x.m, (tw_lowering){.workers = 1, .max_seq = ROWS, .sequences = 2});
+    assert_int_equal(tw_vm_load(x.cpu, batch, &id, &d), TW_ERR_UNSUPPORTED);
+    assert_non_null(strstr(d.message, "2 sequences"));
+    tw_checked_free(batch);
+    batch = lower(x.m, (tw_lowering){.workers = 2, .max_seq = ROWS, .sequences = MOST + 1});
+    assert_int_equal(tw_cuda_vm_load(x.gpu, batch, &id, &d), TW_ERR_UNSUPPORTED);
+    tw_checked_free(batch);
+    close_machines(&x);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(any_number_of_sequences),
+        cmocka_unit_test(any_number_of_sequences),          cmocka_unit_test(weights_of_every_type),
+        cmocka_unit_test(windows_and_angles_of_every_kind), cmocka_unit_test(attention_dealt_out_in_every_way),
+        cmocka_unit_test(what_does_not_fit_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
