@@ -399,8 +399,13 @@ void tw_mega_build_merge(tw_mega_gen *g) {
     tw_val read_tag = tw_mega_tag(g, false, p->uses), write_tag = tw_mega_tag(g, true, p->uses);
     tw_mega_wait(g);
     tw_mega_mark(g, 2);
-    tw_val position = tw_push_for(b, tw_i32(b, 0), g->arg[TW_MEGA_ARG_N], tw_i32(b, 1), false);
-    tw_val i = tw_mega_thread_loop(g, elements), head = tw_add(b, from, tw_div(b, i, d)), e = tw_rem(b, i, d);
+    tw_val i = tw_mega_thread_loop(g, p->tokens > 1 ? tw_mul(b, elements, g->arg[TW_MEGA_ARG_N]) : elements);
+    tw_val position = tw_i32(b, 0), in_row = i;
+    if (p->tokens > 1) {
+        position = tw_op_emit(b, TW_OP_div_u32, i, elements, TW_NONE);
+        in_row = tw_sub(b, i, tw_mul(b, position, elements));
+    }
+    tw_val head = tw_add(b, from, tw_div(b, in_row, d)), e = tw_rem(b, in_row, d);
     tw_val slot = tw_mul(b, tw_fma(b, position, tw_i32(b, (int)p->heads), head), splits);
     tw_val at = tw_mega_at(g, in, slot, row);
     tw_val most = tw_var_of(b, tw_f32(b, LOWEST)), sum = tw_var_of(b, tw_f32(b, 0)), x = tw_var_of(b, tw_f32(b, 0));
@@ -433,6 +438,5 @@ void tw_mega_build_merge(tw_mega_gen *g) {
     tw_val y = tw_op_emit(b, TW_OP_div_f32, x, sum, TW_NONE);
     tw_val to = tw_mega_at(g, tw_mega_at(g, out, position, p->heads * d * 4), head, d * 4);
     tw_mega_put(g, tw_mega_at(g, to, e, 4), y, write_tag);
-    tw_pop(b);
     tw_pop(b);
 }

@@ -178,8 +178,23 @@ static void put_qkv(tw_mega_gen *g, const place *at, tw_val position, tw_val q, 
     tw_pop(b);
 }
 
+/* Threads take units of rows: of several positions those that are there alone, one position's after another's. */
+static void push_dense(const rows *r, tw_val units, tw_val *position, tw_val *unit) {
+    tw_builder *b = r->g->b;
+    tw_val i = tw_mega_thread_loop(r->g, tw_mul(b, r->s->positions, units));
+    *position = tw_op_emit(b, TW_OP_div_u32, i, units, TW_NONE);
+    *unit = tw_sub(b, i, tw_mul(b, *position, units));
+    tw_push_if(b, tw_lt(b, *unit, units));
+}
+
 static void push_pairs(const rows *r, tw_val *position, tw_val *row) {
     tw_builder *b = r->g->b;
+    if (r->g->p->tokens > 1) {
+        tw_val rest = tw_sub(b, tw_mega_word(r->g, TW_W_COUNT), r->s->first), pair;
+        push_dense(r, tw_shr(b, tw_add_imm(b, tw_min(b, r->s->rows, rest), 1), 1), position, &pair);
+        *row = tw_shl(b, pair, 1);
+        return;
+    }
     const int pairs = TW_MEGA_PART_ROWS / 2;
     tw_val i = tw_mega_thread_loop(r->g, tw_mul_imm(b, r->s->positions, pairs));
     *position = tw_div(b, i, pairs);
@@ -229,6 +244,11 @@ static void qkv(const rows *r) {
 
 static void push_rows(const rows *r, int rows_of_one, tw_val *position, tw_val *row) {
     tw_builder *b = r->g->b;
+    if (r->g->p->tokens > 1) {
+        tw_val rest = tw_sub(b, tw_mega_word(r->g, TW_W_COUNT), r->s->first);
+        push_dense(r, tw_min(b, tw_div(b, r->s->rows, rows_of_one), rest), position, row);
+        return;
+    }
     const int most = TW_MEGA_PART_ROWS / rows_of_one;
     tw_val i = tw_mega_thread_loop(r->g, tw_mul_imm(b, r->s->positions, most));
     *position = tw_div(b, i, most);
