@@ -7,6 +7,7 @@
 #include "base/stats.h"
 #include "schedule/schedule.h"
 #include "tilewright/model.h"
+#include "vm/cuda/bandwidth.h"
 #include "vm/cuda/vm.h"
 
 #include <math.h>
@@ -14,13 +15,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PROMPT = 6, LAUNCHES = 30, MOST = 64 };
+enum { PROMPT = 6, LAUNCHES = 30, CONTEXT = 8192, CHUNK = 64 };
+#define TOLERANCE 0.01 /* of the largest logit: a cache of bf16 */
 
 typedef struct options {
-    const char *shape, *weights, *depths, *tunings;
+    const char *shape, *weights, *depths, *tunings, *target;
     int tokens; /* of a launch, and sequence */
     int batch;  /* sequences */
     bool unchecked, trace;
+    int64_t consecutive; /* tokens of --long */
+    double ceiling;      /* bytes a second that plain reads reach */
 } options;
 
 static int complain(const char *what, const tw_diag *d) {
@@ -119,18 +123,54 @@ static int time_depth(tw_cuda_vm *vm, int id, const options *o, long depth, cons
         int64_t at[TW_CUDA_VM_TOKENS];
         for (int s = 0; s < o->batch; s++) {
             begin[s] = 1 + i + 3 + 5 * s;
-            at[s] = depth;
+            at[s] = depth - 1;
         }
         if (tw_cuda_vm_batch(vm, id, begin, at, o->tokens, out, NULL, &one, &d) != TW_OK) return complain("run", &d);
         if (i >= 0) us[i] = one / o->tokens;
     }
     tw_stats s = tw_stats_of(us, LAUNCHES);
     printf("{\"case\": \"%s %s\", \"depth\": %ld, \"config\": \"%s\", \"ours_us\": %.2f, \"p10\": %.2f, \"p90\": %.2f, "
-           "\"tokens_a_launch\": %d, \"batch\": %d, \"bytes\": %lld, \"gb_per_s\": %.1f, \"worst_logit\": %.3g}\n",
+           "\"tokens_a_launch\": %d, \"batch\": %d, \"bytes\": %lld, \"gb_per_s\": %.1f, \"ceiling_gb_per_s\": %.1f, "
+           "\"worst_logit\": %.3g, \"correct\": %s}\n",
            o->shape, o->weights, depth, label, s.median, s.p10, s.p90, o->tokens, o->batch,
-           (long long)tw_cuda_vm_streamed_bytes(vm), (double)tw_cuda_vm_streamed_bytes(vm) / s.median * 1e-3, worst);
+           (long long)tw_cuda_vm_streamed_bytes(vm), (double)tw_cuda_vm_streamed_bytes(vm) / s.median * 1e-3,
+           o->ceiling * 1e-9, worst,
+           worst < 0            ? "null"
+           : worst <= TOLERANCE ? "true"
+                                : "false");
     fflush(stdout);
     return o->trace ? show_trace(vm, id) : 0;
+}
+
+/* Tokens one after another, as far as the context goes and then from its start again; then once more, a launch for each
+   of CHUNK in place of one for all: every token must be the same. The first and the last pass over the same depths are
+   timed. */
+static int run_long(tw_cuda_vm *vm, int id, const options *o, double worst) {
+    tw_diag d;
+    const int64_t n = o->consecutive, pass = n < CONTEXT / 2 ? n : CONTEXT / 2;
+    int32_t *first = malloc((size_t)n * sizeof *first), *again = malloc((size_t)n * sizeof *again);
+    if (!first || !again) return 1;
+    double begin = 0, end = 0, us;
+    int64_t different = 0;
+    for (int64_t at = 0, k; at < n; at += k) {
+        k = n - at < pass ? n - at : pass;
+        const int32_t token = (int32_t)(at / pass * 7 + 1);
+        if (tw_cuda_vm_greedy(vm, id, token, 0, k, first + at, &us, &d) != TW_OK) return complain("long", &d);
+        if (!at) begin = us / (double)k;
+        if (k == pass) end = us / (double)k;
+        for (int64_t i = 0, c; i < k; i += c) {
+            c = k - i < CHUNK ? k - i : CHUNK;
+            int32_t from = i ? again[at + i - 1] : token;
+            if (tw_cuda_vm_greedy(vm, id, from, i, c, again + at + i, &us, &d) != TW_OK) return complain("long", &d);
+        }
+    }
+    for (int64_t i = 0; i < n; i++) different += first[i] != again[i];
+    printf("{\"case\": \"%s %s, %lld consecutive tokens\", \"different\": %lld, \"first_us\": %.2f, \"last_us\": %.2f, "
+           "\"worst_logit\": %.3g, \"correct\": %s}\n",
+           o->shape, o->weights, (long long)n, (long long)different, begin, end, worst, different ? "false" : "true");
+    free(first);
+    free(again);
+    return different != 0;
 }
 
 static int run_tuning(const tw_model *m, const options *o, const char *label, int64_t vocab, const float *want) {
@@ -139,16 +179,17 @@ static int run_tuning(const tw_model *m, const options *o, const char *label, in
     tw_checked *c = NULL;
     int id, failed = 0, splits = 0;
     double worst = -1;
-    tw_cuda_vm_options v = {.trace = o->trace};
+    tw_cuda_vm_options v = {.trace = o->trace, .target = o->target};
     sscanf(label, "%d/%d/%d/%d/%d/%d", &v.tuning.warps, &v.tuning.blocks, &v.tuning.stages, &v.tuning.window, &splits,
            &v.tuning.edges);
     if (tw_cuda_vm_open(&vm, m, &v, &d) != TW_OK) return complain("open", &d);
-    tw_lowering l = {.sequences = o->batch, .max_seq = 8192, .weights = weights_of(o->weights), .kv_splits = splits};
+    tw_lowering l = {.sequences = o->batch, .max_seq = CONTEXT, .weights = weights_of(o->weights), .kv_splits = splits};
     tw_cuda_vm_lowering(vm, &l);
     tw_status st = lower(m, l, &c, &d);
     if (st == TW_OK) st = tw_cuda_vm_load(vm, c, &id, &d);
     if (st == TW_OK && want) st = compare(vm, id, o->batch, vocab, want, &worst, &d);
     if (st != TW_OK) failed = complain(label, &d);
+    if (!failed && o->consecutive) failed = run_long(vm, id, o, worst);
     char *depths = strdup(o->depths), *rest = depths;
     for (char *one; !failed && (one = strsep(&rest, ","));) failed = time_depth(vm, id, o, atol(one), label, worst);
     free(depths);
@@ -170,18 +211,22 @@ int main(int count, char **words) {
             o.depths = next, i++;
         else if (!strcmp(words[i], "--tunings"))
             o.tunings = next, i++;
+        else if (!strcmp(words[i], "--target"))
+            o.target = next, i++;
         else if (!strcmp(words[i], "--tokens"))
             o.tokens = atoi(next), i++;
         else if (!strcmp(words[i], "--batch"))
             o.batch = atoi(next), i++;
         else if (!strcmp(words[i], "--unchecked"))
             o.unchecked = true;
+        else if (!strcmp(words[i], "--long"))
+            o.consecutive = atoll(next), i++;
         else if (!strcmp(words[i], "--trace"))
             o.trace = true;
         else {
-            fprintf(stderr,
-                    "usage: decode [--shape NAME] [--weights native|int8|int4] [--depths N,N] [--tunings "
-                    "WARPS/BLOCKS/STAGES/WINDOW/SPLITS/EDGES,...] [--tokens N] [--batch N] [--unchecked] [--trace]\n");
+            fprintf(stderr, "usage: decode [--shape NAME] [--weights native|int8|int4] [--depths N,N] [--tunings "
+                            "WARPS/BLOCKS/STAGES/WINDOW/SPLITS/EDGES,...] [--tokens N] [--batch N] [--long N] "
+                            "[--target sm_80] [--unchecked] [--trace]\n");
             return 2;
         }
     }
@@ -197,6 +242,7 @@ int main(int count, char **words) {
     tw_model_describe(m, &info);
     float *want = o.unchecked ? NULL : malloc(PROMPT * (size_t)info.vocab * sizeof *want);
     int failed = 0;
+    if (tw_cuda_measure_bandwidth(0, &o.ceiling, &d) != TW_OK) return complain("bandwidth", &d);
     if (want && reference(m, weights_of(o.weights), info.vocab, want, &d) != TW_OK) failed = complain("reference", &d);
     char *tunings = strdup(o.tunings), *rest = tunings;
     for (char *one; !failed && (one = strsep(&rest, ","));) run_tuning(m, &o, one, info.vocab, want);

@@ -26,6 +26,10 @@ typedef struct tw_engine_options {
        checkpoint, and so does this engine; but a model built in memory and converted with .to(bfloat16) has them
        rounded, and references computed from one differ by more than float arithmetic allows. */
     bool stored_rope;
+    /* Choices of the lowering and of a GPU's machine; NULL: all are chosen. Those above win where they are given: its
+       weights, group, max_seq (context), tokens (prefill) and, on a processor, workers. Read by tw_engine_open alone.
+     */
+    const tw_schedule_config *config;
     const char *schedule; /* a JSON file: the decode program, instead of lowering; checked like any other */
     /* "cpu" (NULL), "cuda" or "cuda:N": GPU number N, or "auto": the first GPU where there is one and it covers the
        model, unless workers, isa or schedule say that it is for a processor, else the processor. On a GPU, workers are

@@ -27,13 +27,43 @@ typedef struct tw_lowering {
     int64_t row_blocks; /* blocks of positions that prefill's attention is split in; 0: likewise; of several sequences:
                            one for each */
     tw_dtype kv;        /* of the key/value cache: TW_F32 (0), TW_BF16 or TW_F16 */
+    bool exact_kv;      /* kv is asked for: a machine that would rather have another type in place of TW_F32 may not */
     bool group_heads;   /* an attend instruction is for all query heads of one key/value head: there are n_kv_heads *
                            kv_splits * row_blocks of them. 0 then means as many splits as make every worker at most one
                            instruction (at least 1), in prefill too, and 1 block a sequence */
 } tw_lowering;
 
-/* Reads the fields above by name from a JSON object; unknown or ill-typed fields are an error. */
-tw_status tw_lowering_read(tw_lowering *l, const char *path, tw_diag *diag);
+/* How instructions of a GPU's machine learn that what they read is there. */
+typedef enum tw_edges {
+    TW_EDGES_AUTO,
+    TW_EDGES_COUNTERS, /* they wait for the schedule's counters */
+    TW_EDGES_DATA /* every element of the residual stream and of an ffn's carries the number of its writing in its last
+                     bits, and readers look at those: nobody waits for the memory to answer that it is written; programs
+                     of one position, as tw_schedule_lower makes them; those of several, and attention, have counters */
+} tw_edges;
+
+/* How a GPU's machine is built; 0 means "choose". Every value either gives a machine that runs right, or is refused. */
+typedef struct tw_machine_tuning {
+    int warps;      /* that multiply, of a block */
+    int blocks;     /* of 512 bytes that each of them takes of a stage */
+    int stages;     /* of the ring; 0: as many as fit */
+    int window;     /* of them that may be on their way at once */
+    int edges;      /* tw_edges */
+    int spin_limit; /* polls of an edge before the machine gives up; 0: many seconds' worth */
+} tw_machine_tuning;
+
+/* Every choice: what a search or a person edits. */
+typedef struct tw_schedule_config {
+    tw_lowering lowering;
+    tw_machine_tuning machine; /* of no account on a processor */
+} tw_schedule_config;
+
+/* Sets the fields that the JSON object in this file names, the machine's in an object "machine" within; the others
+   stay. An unknown field, or a value that a field cannot have, is an error that names it, and nothing is set. Writing
+   names every field. The schema is JSON Schema 2020-12. "-": standard output. */
+tw_status tw_schedule_config_read(tw_schedule_config *c, const char *path, tw_diag *diag);
+tw_status tw_schedule_config_write(const tw_schedule_config *c, const char *path, tw_diag *diag);
+tw_status tw_schedule_config_schema(const char *path, tw_diag *diag);
 
 /* The caller frees the schedule; it keeps nothing of the model. */
 tw_status tw_schedule_lower(tw_schedule **out, const tw_model *model, const tw_lowering *l, tw_diag *diag);

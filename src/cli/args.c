@@ -136,7 +136,20 @@ bool cli_parse(const cli_verb *verb, int argc, char **argv, const cli_flag *flag
     return true;
 }
 
-tw_status cli_engine_options(const cli_model_flags *m, tw_engine_options *o, tw_diag *diag) {
+static tw_status read_config(cli_model_flags *m, tw_engine_options *o, tw_diag *diag) {
+    tw_lowering *l = &m->config.lowering;
+    m->config = (tw_schedule_config){0};
+    tw_status st = m->config_path ? tw_schedule_config_read(&m->config, m->config_path, diag) : TW_OK;
+    if (st != TW_OK) return st;
+    if (m->weights) l->weights = o->weights;
+    if (m->group) l->group = o->group;
+    o->weights = l->weights;
+    o->group = l->group;
+    o->config = &m->config;
+    return TW_OK;
+}
+
+tw_status cli_engine_options(cli_model_flags *m, tw_engine_options *o, tw_diag *diag) {
     const char *w = m->weights ? m->weights : "native";
     *o = (tw_engine_options){
         .workers = (int)m->threads, .context = m->context, .group = (int)m->group, .schedule = m->schedule};
@@ -169,7 +182,7 @@ tw_status cli_engine_options(const cli_model_flags *m, tw_engine_options *o, tw_
                  m->isa);
         return TW_ERR_USAGE;
     }
-    return TW_OK;
+    return read_config(m, o, diag);
 }
 
 static volatile sig_atomic_t interrupted;

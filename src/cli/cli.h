@@ -43,7 +43,8 @@ int cli_usage(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* The flags that every verb that runs a model has. */
 typedef struct cli_model_flags {
-    const char *weights, *isa, *device, *schedule;
+    const char *weights, *isa, *device, *schedule, *config_path;
+    tw_schedule_config config; /* as read; the options point here */
     int64_t group, threads, context;
     const char *threads_flag; /* what the verb calls it; NULL: "-t" */
 } cli_model_flags;
@@ -54,11 +55,13 @@ typedef struct cli_model_flags {
          "columns that share a scale (default: a row for int8, 64 for int4)"},                                         \
         {"-t", CLI_INT, &(m).threads, "N", "threads (default: every core)"},                                           \
         {"-c", CLI_INT, &(m).context, "N", "positions kept (default: the model's, at most 4096)"},                     \
+        {"--config", CLI_TEXT, &(m).config_path, "C.json",                                                             \
+         "choices of the lowering and of a GPU's machine; flags win over it"},                                         \
         {"--isa", CLI_TEXT, &(m).isa, "LIST", "use only these instruction sets, e.g. avx2, or none"}, {                \
         "--device", CLI_TEXT, &(m).device, "auto|cpu|cuda[:N]",                                                        \
             "where to run (default auto: a GPU that covers the model, else cpu)"                                       \
     }
-tw_status cli_engine_options(const cli_model_flags *m, tw_engine_options *o, tw_diag *diag);
+tw_status cli_engine_options(cli_model_flags *m, tw_engine_options *o, tw_diag *diag);
 
 /* Asks once whether SIGINT arrived; installs the handler at the first call. */
 bool cli_interrupted(void);

@@ -7,50 +7,55 @@
 #include <stdio.h>
 #include <string.h>
 
-static tw_status lowering_of(const char *config, const cli_model_flags *m, int64_t tokens, tw_lowering *l, tw_diag *d) {
+static tw_status lowering_of(cli_model_flags *m, int64_t tokens, tw_lowering *l, tw_diag *d) {
     tw_engine_options o;
     tw_status st = cli_engine_options(m, &o, d);
-    *l = (tw_lowering){0};
-    if (st == TW_OK && config) st = tw_lowering_read(l, config, d);
     if (st != TW_OK) return st;
+    *l = m->config.lowering;
     /* Flags win over the file. */
-    if (o.weights) l->weights = o.weights;
-    if (o.group) l->group = o.group;
     if (o.context) l->max_seq = o.context;
     if (tokens) l->tokens = tokens;
     if (o.workers) l->workers = o.workers;
     return TW_OK;
 }
 
-/* What suits the target: the processor here, the GPU here, or one that is named with the number of its SMs. */
-static tw_status complete(tw_lowering *l, const tw_model *model, const char *target, tw_diag *d) {
+/* Lowered to what suits the target: the processor here, the GPU here, or one that is named with the number of its SMs,
+   whose machine must be one that can be built. */
+static tw_status lower(tw_schedule **out, tw_lowering *l, const tw_machine_tuning *tuning, const tw_model *model,
+                       const char *target, tw_diag *d) {
     tw_cpu cpu;
     tw_cpu_detect(&cpu);
     if (!strcmp(target, "cpu")) {
         if (!l->workers) l->workers = cpu.cores;
-        return TW_OK;
+        return tw_schedule_lower(out, model, l, d);
     }
     const bool named = strcmp(target, "cuda");
-    tw_cuda_vm_options o = {.emulate = named, .target = named ? target : NULL, .workers = l->workers};
+    tw_cuda_vm_options o = {
+        .emulate = named, .target = named ? target : NULL, .workers = l->workers, .tuning = *tuning};
     tw_cuda_vm *vm;
     tw_status st = tw_cuda_vm_open(&vm, model, &o, d);
     if (st != TW_OK) return st;
     if (!l->max_seq) l->max_seq = model->max_seq;
     tw_cuda_vm_lowering(vm, l);
+    st = tw_schedule_lower(out, model, l, d);
+    if (st == TW_OK) st = tw_cuda_vm_fits(vm, *out, d);
     tw_cuda_vm_close(vm);
-    return TW_OK;
+    return st;
 }
 
 static int run(const cli_verb *verb, int argc, char **argv) {
     cli_model_flags m = {.threads_flag = "--workers"};
-    const char *model_path, *out = "-", *config = NULL, *target = "cpu", *shape = NULL;
+    const char *model_path, *out = "-", *target = "cpu", *shape = NULL;
     int64_t workers = 0, tokens = 0;
+    bool schema = false;
     const cli_flag flags[] = {
         {"-o", CLI_TEXT, &out, "S.json", "where to write (default: standard output)"},
         {"--workers", CLI_INT, &workers, "N", "workers (default: every core, or every SM)"},
         {"--target", CLI_TEXT, &target, "cpu|cuda|sm_90a|...",
          "what it is for (default cpu); cuda is the GPU here, a name needs --workers, its SMs"},
-        {"--config", CLI_TEXT, &config, "C.json", "choices of the lowering; flags win over it"},
+        {"--config", CLI_TEXT, &m.config_path, "C.json",
+         "choices of the lowering and of a GPU's machine; flags win over it"},
+        {"--schema", CLI_FLAG, &schema, NULL, "only describe such files, as JSON Schema"},
         {"--tokens", CLI_INT, &tokens, "N", "positions a step takes at most (default 1: decode)"},
         {"--weights", CLI_TEXT, &m.weights, "native|int8|int4", "weights as stored, or quantised"},
         {"--group", CLI_INT, &m.group, "32|64|128", "columns that share a scale"},
@@ -60,6 +65,8 @@ static int run(const cli_verb *verb, int argc, char **argv) {
     int status, n;
     if (!cli_parse(verb, argc, argv, flags, sizeof flags / sizeof *flags, &model_path, 0, 1, &n, &status))
         return status;
+    tw_diag d;
+    if (schema) return tw_schedule_config_schema(out, &d) == TW_OK ? CLI_OK : cli_fail(&d);
     if ((n == 1) == (shape != NULL)) return cli_usage("compile: needs a MODEL or --shape, one of them");
     const bool named = strcmp(target, "cpu") && strcmp(target, "cuda");
     if (named && !tw_target_find(target))
@@ -68,16 +75,14 @@ static int run(const cli_verb *verb, int argc, char **argv) {
     tw_model *model = NULL;
     tw_schedule *s = NULL;
     tw_lowering l;
-    tw_diag d;
-    tw_status st = lowering_of(config, &m, tokens, &l, &d);
+    tw_status st = lowering_of(&m, tokens, &l, &d);
     if (st == TW_OK)
         st = shape ? tw_model_synthetic(&model, shape, TW_BF16, 1, &d) : tw_model_open(&model, model_path, &d);
     if (st == TW_OK && named && !l.workers) {
         tw_model_close(model);
         return cli_usage("--target %s: needs --workers, the number of its SMs", target);
     }
-    if (st == TW_OK) st = complete(&l, model, target, &d);
-    if (st == TW_OK) st = tw_schedule_lower(&s, model, &l, &d);
+    if (st == TW_OK) st = lower(&s, &l, &m.config.machine, model, target, &d);
     if (st == TW_OK) st = tw_schedule_write(s, out, &d);
     if (st == TW_OK && strcmp(out, "-")) {
         tw_schedule_info info;

@@ -29,7 +29,11 @@ static tw_status make_schedule(tw_engine *e, tw_program_kind kind, tw_schedule *
         e->given = NULL;
         return TW_OK;
     }
-    tw_lowering l = {.max_seq = e->context, .weights = o->weights, .group = o->group, .tokens = tokens_of(e, kind)};
+    tw_lowering l = e->config.lowering;
+    l.max_seq = e->context;
+    l.weights = o->weights;
+    l.group = o->group;
+    l.tokens = tokens_of(e, kind);
     l.all_logits = kind == TW_PROGRAM_SCORE;
     tw_machine_lowering(&e->machine, &l);
     return tw_schedule_lower(out, e->model, &l, diag);
@@ -74,7 +78,8 @@ static tw_status read_given(tw_engine *e, tw_diag *diag) {
 /* The machine with the decode program. What a GPU's does not cover shows only when it loads: "auto" then goes on to the
    processor. */
 static tw_status open_machine(tw_engine *e, const tw_engine_options *options, tw_diag *diag) {
-    tw_engine_options o = *options;
+    tw_engine_options o = e->options;
+    o.workers = options->workers; /* what was not asked for does not mean a processor */
     bool chosen = !o.device || strcmp(o.device, "auto");
     tw_status st = tw_machine_open(&e->machine, e->model, &o, e->options.workers, diag);
     if (st == TW_OK) st = load(e, TW_PROGRAM_DECODE, diag);
@@ -85,6 +90,18 @@ static tw_status open_machine(tw_engine *e, const tw_engine_options *options, tw
     return st == TW_OK ? load(e, TW_PROGRAM_DECODE, diag) : st;
 }
 
+static void apply_config(tw_engine *e) {
+    tw_engine_options *o = &e->options;
+    if (o->config) e->config = *o->config;
+    o->config = &e->config;
+    const tw_lowering *l = &e->config.lowering;
+    if (!o->weights) o->weights = l->weights;
+    if (!o->group) o->group = l->group;
+    if (o->context < 1) o->context = l->max_seq;
+    if (o->prefill < 1) o->prefill = l->tokens;
+    if (o->prefill < 1) o->prefill = DEFAULT_PREFILL;
+}
+
 tw_status tw_engine_open(tw_engine **out, const tw_model *model, const tw_engine_options *options, tw_diag *diag) {
     *out = NULL;
     tw_engine *e = calloc(1, sizeof *e);
@@ -93,10 +110,11 @@ tw_status tw_engine_open(tw_engine **out, const tw_model *model, const tw_engine
     int cores = tw_allowed_cpus(cpus, 1);
     e->model = model;
     e->options = *options;
-    if (e->options.prefill < 1) e->options.prefill = DEFAULT_PREFILL;
-    e->context = options->context > 0 ? options->context : least(model->max_seq, DEFAULT_CONTEXT);
+    apply_config(e);
+    e->context = e->options.context > 0 ? e->options.context : least(model->max_seq, DEFAULT_CONTEXT);
     for (int i = 0; i < TW_PROGRAM_COUNT; i++) e->program[i] = -1;
     tw_status st = read_given(e, diag);
+    if (!e->options.workers) e->options.workers = e->config.lowering.workers;
     if (!e->options.workers) e->options.workers = cores;
     if (st == TW_OK && e->context > model->max_seq && model->positions.rows)
         st = tw_fail(diag, TW_ERR_USAGE, "a context of %lld is beyond the model's %lld positions",

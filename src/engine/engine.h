@@ -15,7 +15,8 @@ typedef enum tw_program_kind {
 
 struct tw_engine {
     const tw_model *model;
-    tw_engine_options options;
+    tw_engine_options options; /* completed by what `config` says */
+    tw_schedule_config config;
     tw_machine machine;
     tw_schedule *given; /* the decode schedule that the caller named, until it is checked */
     tw_checked *checked[TW_PROGRAM_COUNT];

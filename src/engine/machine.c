@@ -43,10 +43,12 @@ static tw_status open_gpu(tw_machine *m, const tw_model *model, const tw_engine_
                             .workers = o->emulate ? o->workers : 0,
                             .seed = o->seed,
                             .stored_rope = o->stored_rope,
-                            .dequantise = o->dequantise};
+                            .dequantise = o->dequantise,
+                            .tuning = o->config->machine};
     tw_status st = tw_cuda_vm_open(&m->cuda, model, &v, diag);
     if (st != TW_OK) return st;
-    tw_lowering l = {.weights = o->weights, .group = o->group, .tokens = 1, .max_seq = 1};
+    tw_lowering l = o->config->lowering;
+    l.tokens = l.max_seq = 1;
     tw_cuda_vm_lowering(m->cuda, &l);
     m->gpu = o->emulate ? -1 : gpu;
     m->workers = l.workers;

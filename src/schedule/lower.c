@@ -3,11 +3,9 @@
    waits for whole: five edges a layer. Since a stage waits for all of the stage before it, and that for all of its own
    predecessor, buffers may be used again from layer to layer; the check proves it for what is made here. */
 #include "base/diag.h"
-#include "base/json.h"
 #include "model/model.h"
 #include "schedule/builder.h"
 
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -366,53 +364,4 @@ tw_status tw_schedule_lower(tw_schedule **out, const tw_model *model, const tw_l
     }
     *out = b.s;
     return TW_OK;
-}
-
-static const struct {
-    const char *name;
-    size_t at, size;
-} fields[] = {
-#define FIELD(f)                                                                                                       \
-    { #f, offsetof(tw_lowering, f), sizeof(((tw_lowering *)0)->f) }
-    FIELD(workers), FIELD(tokens),   FIELD(sequences), FIELD(max_seq),
-    FIELD(group),   FIELD(row_unit), FIELD(kv_splits), FIELD(row_blocks),
-#undef FIELD
-};
-
-static bool set_field(tw_lowering *l, const char *key, const json_t *v) {
-    int64_t n;
-    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
-        if (strcmp(key, fields[i].name)) continue;
-        if (!tw_json_int(v, 0, INT32_MAX, &n)) return false;
-        if (fields[i].size == sizeof(int))
-            *(int *)((char *)l + fields[i].at) = (int)n;
-        else
-            *(int64_t *)((char *)l + fields[i].at) = n;
-        return true;
-    }
-    bool *flag = !strcmp(key, "all_logits") ? &l->all_logits : !strcmp(key, "group_heads") ? &l->group_heads : NULL;
-    if (flag && json_is_boolean(v)) {
-        *flag = json_is_true(v);
-        return true;
-    }
-    const char *text = json_string_value(v);
-    if (!strcmp(key, "kv")) return text && tw_dtype_from_name(text, &l->kv) && l->kv <= TW_BF16;
-    if (strcmp(key, "weights") || !text) return false;
-    l->weights = !strcmp(text, "int8") ? TW_I8 : !strcmp(text, "int4") ? TW_I4 : TW_F32;
-    return l->weights != TW_F32 || !strcmp(text, "native");
-}
-
-tw_status tw_lowering_read(tw_lowering *l, const char *path, tw_diag *diag) {
-    json_t *root, *value;
-    const char *key;
-    tw_status st = tw_json_load(&root, path, diag);
-    if (st != TW_OK) return st;
-    if (!json_is_object(root)) st = tw_fail_at(diag, TW_ERR_FORMAT, path, -1, "not a JSON object");
-    json_object_foreach(root, key, value) {
-        if (set_field(l, key, value)) continue;
-        st = tw_fail_at(diag, TW_ERR_FORMAT, path, -1, "%s: unknown field, or not a value it can have", key);
-        break;
-    }
-    json_decref(root);
-    return st;
 }

@@ -68,11 +68,47 @@ $ tilewright run models/demo -p x --schedule s.json -t 5
   tilewright: layers.0.k is bf16: on a processor the key/value cache is f32
   [1]
 $ echo '{"kv": "i8"}' >c.json; tilewright compile models/demo --config c.json
-  tilewright: c.json: kv: unknown field, or not a value it can have
+  tilewright: c.json: kv: "i8" is not auto, f32, f16 or bf16
   [1]
 # For a GPU that need not be here.
 $ tilewright compile --shape llama-1b -c 4096 --target sm_90a --workers 132 | tilewright check -
   -: accepted: 11274 instructions on 132 workers, 100 counters, every interleaving of every step
+# Choices of its machine too: what could not be built is refused here.
+$ echo '{"kv_splits": 2, "machine": {"warps": 4, "blocks": 2, "stages": 6, "edges": "counters"}}' >c.json
+$ tilewright compile models/demo --target sm_80 --workers 8 --config c.json | tilewright check -
+  -: accepted: 258 instructions on 8 workers, 40 counters, every interleaving of every step
+$ echo '{"machine": {"warps": 16, "blocks": 8}}' >c.json; tilewright compile models/demo --target sm_89 --workers 8 --config c.json
+  tilewright: stages of 65536 bytes: a block has 101376 bytes of shared memory, and a ring needs 2 stages
+  [2]
+$ echo '{"machine": {"warps": 17}}' >c.json; tilewright compile models/demo --config c.json
+  tilewright: c.json: machine.warps: not a whole number within 0..16
+  [1]
+$ echo '{"machine": {"edges": "barrier"}}' >c.json; tilewright compile models/demo --config c.json
+  tilewright: c.json: machine.edges: "barrier" is not auto, counters or data
+  [1]
+$ echo '{"machine": {"rings": 1}}' >c.json; tilewright compile models/demo --config c.json
+  tilewright: c.json: machine.rings: unknown field
+  [1]
+$ echo '{"workers": "all"}' >c.json; tilewright compile models/demo --config c.json
+  tilewright: c.json: workers: not a whole number within 0..1024
+  [1]
+$ echo '{"group_heads": 1}' >c.json; tilewright compile models/demo --config c.json
+  tilewright: c.json: group_heads: not true or false
+  [1]
+$ echo '[]' >c.json; tilewright run models/demo -p x --config c.json
+  tilewright: c.json: configuration: not a JSON object
+  [1]
+$ tilewright compile models/demo --target sm_90a --workers 4 --tokens 9
+  tilewright: a program of 9 positions a step: the GPU's machine takes 8
+  [1]
+$ tilewright compile --schema >schema.json && json schema.json properties.machine.properties.edges.enum.1
+  counters
+# A file's choices where a model runs.
+$ echo '{"workers": 2, "max_seq": 64, "kv_splits": 2, "tokens": 4}' >c.json; tilewright run models/demo -p "In the" -n 4 --temp 0 --config c.json --json | json - finish
+  length
+$ echo '{"kv": "f16"}' >c.json; tilewright verify models/demo --device cpu --config c.json
+  tilewright: layers.0.k is f16: on a processor the key/value cache is f32
+  [1]
 $ tilewright compile models/demo --target sm_80
   tilewright: --target sm_80: needs --workers, the number of its SMs
   [2]

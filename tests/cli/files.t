@@ -180,10 +180,10 @@ $ tilewright compile models/demo --config nothing.json
   tilewright: nothing.json: cannot open: No such file or directory
   [1]
 $ echo '{"wrokers": 2}' >c.json; tilewright compile models/demo --config c.json
-  tilewright: c.json: wrokers: unknown field, or not a value it can have
+  tilewright: c.json: wrokers: unknown field
   [1]
 $ echo '{"workers": "two"}' >c.json; tilewright compile models/demo --config c.json
-  tilewright: c.json: workers: unknown field, or not a value it can have
+  tilewright: c.json: workers: not a whole number within 0..1024
   [1]
 $ echo '{"workers": 2,' >c.json; tilewright compile models/demo --config c.json
   tilewright: c.json:2:0: invalid JSON: string or '}' expected near end of file

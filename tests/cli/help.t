@@ -50,6 +50,7 @@ $ for verb in doctor run verify bench ppl tokenize compile check kernel; do tile
     --group 32|64|128            columns that share a scale (default: a row for int8, 64 for int4)
     -t N                         threads (default: every core)
     -c N                         positions kept (default: the model's, at most 4096)
+    --config C.json              choices of the lowering and of a GPU's machine; flags win over it
     --isa LIST                   use only these instruction sets, e.g. avx2, or none
     --device auto|cpu|cuda[:N]   where to run (default auto: a GPU that covers the model, else cpu)
   
@@ -64,6 +65,7 @@ $ for verb in doctor run verify bench ppl tokenize compile check kernel; do tile
     --group 32|64|128            columns that share a scale (default: a row for int8, 64 for int4)
     -t N                         threads (default: every core)
     -c N                         positions kept (default: the model's, at most 4096)
+    --config C.json              choices of the lowering and of a GPU's machine; flags win over it
     --isa LIST                   use only these instruction sets, e.g. avx2, or none
     --device auto|cpu|cuda[:N]   where to run (default auto: a GPU that covers the model, else cpu)
     --golden FILE                the reference (default: golden.json in the model's folder)
@@ -91,6 +93,7 @@ $ for verb in doctor run verify bench ppl tokenize compile check kernel; do tile
     --group 32|64|128            columns that share a scale (default: a row for int8, 64 for int4)
     -t N                         threads (default: every core)
     -c N                         positions kept (default: the model's, at most 4096)
+    --config C.json              choices of the lowering and of a GPU's machine; flags win over it
     --isa LIST                   use only these instruction sets, e.g. avx2, or none
     --device auto|cpu|cuda[:N]   where to run (default auto: a GPU that covers the model, else cpu)
   
@@ -106,6 +109,7 @@ $ for verb in doctor run verify bench ppl tokenize compile check kernel; do tile
     --group 32|64|128            columns that share a scale (default: a row for int8, 64 for int4)
     -t N                         threads (default: every core)
     -c N                         positions kept (default: the model's, at most 4096)
+    --config C.json              choices of the lowering and of a GPU's machine; flags win over it
     --isa LIST                   use only these instruction sets, e.g. avx2, or none
     --device auto|cpu|cuda[:N]   where to run (default auto: a GPU that covers the model, else cpu)
     --json                       print as JSON
@@ -131,7 +135,8 @@ $ for verb in doctor run verify bench ppl tokenize compile check kernel; do tile
     -o S.json                    where to write (default: standard output)
     --workers N                  workers (default: every core, or every SM)
     --target cpu|cuda|sm_90a|... what it is for (default cpu); cuda is the GPU here, a name needs --workers, its SMs
-    --config C.json              choices of the lowering; flags win over it
+    --config C.json              choices of the lowering and of a GPU's machine; flags win over it
+    --schema                     only describe such files, as JSON Schema
     --tokens N                   positions a step takes at most (default 1: decode)
     --weights native|int8|int4   weights as stored, or quantised
     --group 32|64|128            columns that share a scale

@@ -61,6 +61,27 @@ static void quantised_weights_agree_with_the_processor(void **state) {
     agree("llama-biases", (tw_engine_options){.workers = 2, .weights = TW_I4}, 2);
 }
 
+/* A configuration goes through to the lowering and the machine, for prompts and for decoding. */
+static void a_configuration_is_honoured(void **state) {
+    (void)state;
+    static const tw_schedule_config c = {{.workers = 3, .row_unit = 16, .kv_splits = 2, .kv = TW_F32, .exact_kv = true},
+                                         {1, 3, 4, 2, TW_EDGES_DATA, 0}};
+    static const tw_schedule_config absurd = {{0}, {.warps = 16, .blocks = 8, .stages = 32}};
+    tw_model *m = open_model("mistral-window");
+    tw_engine *e = open_engine(m, (tw_engine_options){.emulate = true, .context = 16, .config = &c});
+    char text[200];
+    int32_t prompt[3] = {1, 5, 9}, token;
+    tw_diag d;
+    assert_int_equal(tw_engine_workers(e), 3);
+    if (tw_engine_feed(e, prompt, 3, NULL, &token, &d) != TW_OK) fail_msg("%s", d.message);
+    tw_engine_explain(e, text, sizeof text);
+    assert_string_equal(text, "3 workers, each 1 warps of 3 x 512 bytes a stage, 4 stages, 2 on their way");
+    tw_engine_close(e);
+    assert_int_equal(tw_engine_open(&e, m, &(tw_engine_options){.emulate = true, .config = &absurd}, &d), TW_ERR_USAGE);
+    tw_model_close(m);
+    agree("qwen2-window", (tw_engine_options){.config = &c}, 4);
+}
+
 /* One launch of many tokens is as many launches of one; and it can be gone back. */
 static void one_launch_gives_what_many_give(void **state) {
     (void)state;
@@ -161,6 +182,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(covered_models_agree_with_the_processor),
         cmocka_unit_test(quantised_weights_agree_with_the_processor),
+        cmocka_unit_test(a_configuration_is_honoured),
         cmocka_unit_test(one_launch_gives_what_many_give),
         cmocka_unit_test(scores_agree_with_the_processor),
         cmocka_unit_test(a_speeds_verdict_is_the_processors),

@@ -10,18 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SANITIZED 1
-#endif
-#endif
-#ifdef SANITIZED
-enum { CASES = 60, WARPGROUP_CASES = 12, SHOWN = 10 };
-#else
-enum { CASES = 320, WARPGROUP_CASES = 80, SHOWN = 10 };
-#endif
+enum { CASES = TEST_SANITIZED ? 60 : 320, WARPGROUP_CASES = TEST_SANITIZED ? 12 : 80, SHOWN = 10 };
 
 static tw_status emulate(const gemm_case *c, tw_diag *diag) {
     tw_gemm_data d;

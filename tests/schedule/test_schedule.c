@@ -163,13 +163,14 @@ static void a_config_names_every_choice(void **state) {
     char *folder = test_folder_make(), path[4096];
     snprintf(path, sizeof path, "%s/c.json", folder);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        tw_lowering l = {0};
+        tw_schedule_config c = {0};
+        const tw_lowering *l = &c.lowering;
         tw_diag d;
         assert_int_equal(tw_file_write(path, cases[i].text, strlen(cases[i].text), &d), TW_OK);
-        if (tw_lowering_read(&l, path, &d) != cases[i].status) fail_msg("case %zu", i);
+        if (tw_schedule_config_read(&c, path, &d) != cases[i].status) fail_msg("case %zu", i);
         if (cases[i].status != TW_OK) continue;
-        assert_int_equal(l.kv, cases[i].kv);
-        assert_true(l.group_heads && l.all_logits && l.kv_splits == 5);
+        assert_int_equal(l->kv, cases[i].kv);
+        assert_true(l->exact_kv && l->group_heads && l->all_logits && l->kv_splits == 5);
     }
     test_folder_remove(folder);
 }

@@ -10,6 +10,18 @@
 
 #include <cmocka.h>
 
+/* Whether a sanitizer looks on, which takes several times as long: tests of many random cases then take fewer. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define TEST_SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define TEST_SANITIZED 1
+#endif
+#endif
+#ifndef TEST_SANITIZED
+#define TEST_SANITIZED 0
+#endif
+
 #define TEST_DATA TW_SOURCE_DIR "/tests/data"
 
 /* A fresh folder below the build folder, removed by test_folder_remove. Owned by the caller. */

@@ -56,7 +56,7 @@ static void agree(const char *folder, weights w, int tokens, bool dequantise, tw
     tw_cuda_vm *gpu;
     tw_diag d;
     char path[4096];
-    int c, g;
+    int c = 0, g = 0;
     snprintf(path, sizeof path, TEST_DATA "/models/%s", folder);
     if (tw_model_open(&m, path, &d) != TW_OK) fail_msg("%s: %s", d.path, d.message);
     tw_lowering l = {.tokens = tokens, .max_seq = 32, .weights = w.type, .group = w.group}, lc = l;

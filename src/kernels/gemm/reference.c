@@ -94,13 +94,27 @@ static double unit_of(tw_type t) {
     return t == TW_T_f64 ? 0x1p-53 : t == TW_T_f32 ? 0x1p-24 : t == TW_T_f16 ? 0x1p-11 : t == TW_T_bf16 ? 0x1p-8 : 0;
 }
 
+/* What tensor cores may lose beside roundings, in roundings of f32: they cut off what lies below the last bit of the
+   largest term instead of rounding, so that half of that bit is lost on average each time they add, always towards
+   zero, and they add 8 products at a time at least. Elements are within 1, so the sum on its way is about the root of
+   the sum of magnitudes. */
+static double cut_off(const tw_gemm_problem *p, double sum, double magnitude) {
+    if (p->type != TW_GEMM_F16 && p->type != TW_GEMM_BF16 && p->type != TW_GEMM_TF32) return 0;
+    return (double)p->k / 8 * (2 * sqrt(magnitude) + fabs(sum));
+}
+
+/* 32-bit integers wrap round. */
+static double wrap(double x) {
+    return (double)(int32_t)(uint32_t)(uint64_t)(int64_t)x;
+}
+
 /* The epilogue of one cell. Sums may be off by 16 roundings of the sum of magnitudes: a kernel that drops or repeats a
    single product is off by far more, and no order of adding comes near it. */
 static void finish(tw_gemm_data *d, int64_t cell, int64_t at, int64_t column, double sum, double magnitude) {
     const tw_gemm_problem *p = &d->problem;
     const bool exact = p->out == TW_T_i32 || p->out == TW_T_i8;
     const double unit = p->type == TW_GEMM_F64 ? 0x1p-53 : exact ? 0 : 0x1p-24;
-    double x = p->alpha * sum, size = fabs(p->alpha) * magnitude;
+    double x = p->alpha * sum, size = fabs(p->alpha) * (magnitude + cut_off(p, sum, magnitude) / 16);
     if (p->beta != 0) {
         double c = tw_gemm_element_read(p->out, d->c, at);
         x += p->beta * c;
@@ -123,6 +137,7 @@ static void finish(tw_gemm_data *d, int64_t cell, int64_t at, int64_t column, do
         x += plus;
         size += fabs(plus);
     }
+    if (exact) x = wrap(x);
     if (p->out == TW_T_i8) x = x < -128 ? -128 : x > 127 ? 127 : x;
     d->want[cell] = x;
     /* Subnormal halves are 2^-25 apart at most by half; integers are exact, and "below" must admit zero. */

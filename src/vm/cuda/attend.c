@@ -43,29 +43,23 @@ static tw_val exp2_of(tw_builder *b, tw_val x) {
     return tw_op_emit(b, TW_OP_exp2_f32, x, TW_NONE, TW_NONE);
 }
 
-static void load_queries(attention *a, tw_val q, tw_val position, tw_val head, tw_val heads, tw_val tag) {
+static void load_queries(attention *a, tw_val q, tw_val position, tw_val head, tw_val heads) {
     tw_mega_gen *g = a->g;
     tw_builder *b = g->b;
     const tw_mega_plan *p = g->p;
     tw_val row = tw_mega_at(g, tw_mega_at(g, q, position, p->heads * p->head_dim * 4), head, p->head_dim * 4);
     row = tw_mega_at(g, row, a->mine, 4);
     tw_val x[TW_MEGA_HEADS][WIDE] = {{{0}}};
-    tw_mega_words w = {.width = 4, .tag = tag};
-    for (int h = 0; h < TW_MEGA_HEADS; h++)
+    for (int h = 0; h < TW_MEGA_HEADS; h++) {
+        tw_val there = tw_and(b, a->inside, tw_lt(b, tw_i32(b, h), heads));
         for (int i = 0; i < WIDE; i += 4) {
-            tw_val there = tw_and(b, a->inside, tw_lt(b, tw_i32(b, h), heads));
             tw_attrs how = {.type = TW_T_f32, .vec = 4, .offset = (int)(h * p->head_dim + i) * 4, .cache = TW_CACHE_cg};
-            w.there[h * 2 + i / 4] = there;
-            w.at[h * 2 + i / 4] = tw_add_imm(b, row, how.offset);
-            if (p->flags) continue;
             tw_when(b, there);
             tw_ld_vec(b, how, row, x[h] + i);
         }
-    if (p->flags) tw_mega_poll(g, &w, 2 * TW_MEGA_HEADS);
+    }
     for (int h = 0; h < TW_MEGA_HEADS; h++) {
         for (int i = 0; i < WIDE; i++) {
-            if (p->flags)
-                x[h][i] = tw_select(b, w.there[h * 2], tw_mega_word_f32(g, &w, h * 2 + i / 4, i % 4), tw_f32(b, 0));
             a->q[h][i] = tw_mul(b, x[h][i], tw_f32(b, p->attn_scale * 1.4426950408889634f));
             a->acc[h][i] = tw_var_of(b, tw_f32(b, 0));
         }
@@ -100,30 +94,6 @@ static void take(attention *a, const tw_val *k, const tw_val *v, tw_val there) {
         vs[i] = element(a, v, i);
     }
     for (int h = 0; h < TW_MEGA_HEADS; h++) take_floats(a, h, ks, vs, there);
-}
-
-/* This step's own key and value, which carry flags and are not read from the cache, for those lanes of the first batch
-   that have the position. */
-static void take_fresh(attention *a, tw_val kv_head, tw_val position, tw_val last, tw_val tag) {
-    tw_mega_gen *g = a->g;
-    tw_builder *b = g->b;
-    const tw_mega_plan *p = g->p;
-    /* The last part's: one warp's first lanes. */
-    tw_val mine = tw_and(b, tw_eq(b, g->warp, tw_i32(b, 0)), tw_eq(b, a->sub, tw_i32(b, 0)));
-    mine = tw_and(b, tw_and(b, mine, a->inside), tw_eq(b, last, tw_add_imm(b, position, 1)));
-    tw_mega_words w = {.width = 4, .tag = tag};
-    tw_val row = tw_mega_at(g, tw_mega_at(g, g->arg[TW_MEGA_ARG_FRESH], kv_head, p->head_dim * 4), a->mine, 4);
-    for (int i = 0; i < 4; i++) {
-        w.there[i] = mine;
-        w.at[i] = tw_add_imm(b, row, i / 2 * p->kv_heads * p->head_dim * 4 + i % 2 * 16);
-    }
-    tw_mega_poll(g, &w, 4);
-    tw_val k[WIDE], v[WIDE];
-    for (int i = 0; i < WIDE; i++) {
-        k[i] = tw_mega_word_f32(g, &w, i / 4, i % 4);
-        v[i] = tw_mega_word_f32(g, &w, 2 + i / 4, i % 4);
-    }
-    for (int h = 0; h < TW_MEGA_HEADS; h++) take_floats(a, h, k, v, mine);
 }
 
 /* Positions first .. last - 1 of one key/value head, dealt out to the warps and their lanes. */
@@ -250,8 +220,7 @@ static void leave(attention *a) {
 }
 
 /* The warps' results joined: the finished head, or a part. */
-static void finish(attention *a, tw_val out, tw_val position, tw_val head, tw_val heads, tw_val split, tw_val splits,
-                   tw_val tag) {
+static void finish(attention *a, tw_val out, tw_val position, tw_val head, tw_val heads, tw_val split, tw_val splits) {
     tw_mega_gen *g = a->g;
     tw_builder *b = g->b;
     const tw_mega_plan *p = g->p;
@@ -274,15 +243,14 @@ static void finish(attention *a, tw_val out, tw_val position, tw_val head, tw_va
     tw_push_if(b, tw_eq(b, splits, tw_i32(b, 1)));
     tw_val y = tw_op_emit(b, TW_OP_div_f32, x, sum, TW_NONE);
     tw_val to = tw_mega_at(g, tw_mega_at(g, out, position, p->heads * d * 4), all, d * 4);
-    tw_mega_put(g, tw_mega_at(g, to, e, 4), y, tag);
+    tw_st(b, (tw_attrs){.type = TW_T_f32}, tw_mega_at(g, to, e, 4), &y);
     tw_push_else(b);
     tw_val slots = tw_mul_imm(b, splits, p->heads), slot = tw_fma(b, all, splits, split);
     slot = tw_fma(b, position, slots, slot);
     to = tw_mega_at(g, out, slot, (d + 2) * 4);
-    tw_mega_put(g, tw_mega_at(g, to, e, 4), x, tag);
+    tw_st(b, (tw_attrs){.type = TW_T_f32}, tw_mega_at(g, to, e, 4), &x);
     tw_push_if(b, tw_eq(b, e, tw_i32(b, 0)));
-    tw_mega_put(g, tw_add_imm(b, to, 4 * d), most, tag);
-    tw_mega_put(g, tw_add_imm(b, to, 4 * d + 4), sum, tag);
+    tw_st(b, (tw_attrs){.type = TW_T_f32, .vec = 2, .offset = 4 * d}, to, (tw_val[]){most, sum});
     tw_pop(b);
     tw_pop(b);
     tw_pop(b);
@@ -337,7 +305,6 @@ void tw_mega_build_attend(tw_mega_gen *g) {
     past now = {tw_mega_at(g, k, cached, of_head), tw_mega_at(g, v, cached, of_head), TW_NONE, TW_NONE};
     range(g, tw_mega_position(g, first_row), window, split, splits, &now.first, &now.last);
     fetch(&a, &now, start_of(&a, &now), TW_NONE, before, &x[0]);
-    tw_val read_tag = tw_mega_tag(g, false, p->uses), write_tag = tw_mega_tag(g, true, p->uses);
     tw_mega_wait(g);
     tw_mega_mark(g, 2);
     tw_val fresh = tw_var_of(b, before); /* the first batch lacks what is from here on */
@@ -348,42 +315,22 @@ void tw_mega_build_attend(tw_mega_gen *g) {
     /* As many heads as share this one's keys, at most TW_MEGA_HEADS. */
     tw_val kv_head = tw_div(b, head, per), shared = tw_sub(b, tw_mul_imm(b, tw_add_imm(b, kv_head, 1), per), head);
     tw_val heads = tw_min(b, tw_min(b, shared, tw_sub(b, end, head)), tw_i32(b, TW_MEGA_HEADS));
-    load_queries(&a, q, row, head, heads, read_tag);
     cached = of_sequence(g, kv_head, row);
     past seen = {tw_mega_at(g, k, cached, of_head), tw_mega_at(g, v, cached, of_head), TW_NONE, TW_NONE};
     range(g, position, window, split, splits, &seen.first, &seen.last);
-    if (p->flags) {
-        take_fresh(&a, kv_head, g->pos, seen.last, read_tag);
-        seen.last = tw_min(b, seen.last, g->pos);
-        tw_push_if(b, tw_eq(b, fresh, tw_i32(b, 0)));
-        fetch(&a, &seen, start_of(&a, &seen), TW_NONE, seen.last, &x[0]);
-        tw_pop(b);
-    } else {
-        fetch(&a, &seen, start_of(&a, &seen), fresh, seen.last, &x[0]);
-    }
+    /* What does not wait for the queries goes first. */
+    fetch(&a, &seen, start_of(&a, &seen), fresh, seen.last, &x[0]);
+    load_queries(&a, q, row, head, heads);
     tw_assign(b, fresh, tw_i32(b, 0));
     walk(&a, &seen, x);
     leave(&a);
     tw_mega_barrier(g);
-    finish(&a, out, row, head, heads, split, splits, write_tag);
+    finish(&a, out, row, head, heads, split, splits);
     tw_op_to(b, head, TW_OP_add_i32, head, heads, TW_NONE);
     /* What the next heads leave goes where these are being read. */
     tw_mega_barrier(g);
     tw_pop(b);
     tw_pop(b);
-}
-
-/* Elements (or pairs) from each address, zero where they are not there. */
-static void load_words(tw_mega_gen *g, tw_mega_words *w, int n, tw_val (*out)[2]) {
-    tw_builder *b = g->b;
-    if (g->p->flags) tw_mega_poll(g, w, n);
-    for (int i = 0; i < n; i++) {
-        for (int e = 0; e < w->width && g->p->flags; e++)
-            out[i][e] = tw_select(b, w->there[i], tw_mega_word_f32(g, w, i, e), tw_f32(b, 0));
-        if (g->p->flags) continue;
-        tw_when(b, w->there[i]);
-        tw_ld_vec(b, (tw_attrs){.type = TW_T_f32, .vec = w->width, .cache = TW_CACHE_cg}, w->at[i], out[i]);
-    }
 }
 
 /* A thread has an element of a head of a position, and adds up the splits' parts of it. */
@@ -396,7 +343,6 @@ void tw_mega_build_merge(tw_mega_gen *g) {
            splits = tw_mega_word(g, TW_W_CHUNKS);
     tw_val in = tw_mega_address(g, TW_W_IN), out = tw_mega_address(g, TW_W_OUT);
     tw_val elements = tw_mul_imm(b, count, d);
-    tw_val read_tag = tw_mega_tag(g, false, p->uses), write_tag = tw_mega_tag(g, true, p->uses);
     tw_mega_wait(g);
     tw_mega_mark(g, 2);
     tw_val i = tw_mega_thread_loop(g, p->tokens > 1 ? tw_mul(b, elements, g->arg[TW_MEGA_ARG_N]) : elements);
@@ -410,16 +356,15 @@ void tw_mega_build_merge(tw_mega_gen *g) {
     tw_val at = tw_mega_at(g, in, slot, row);
     tw_val most = tw_var_of(b, tw_f32(b, LOWEST)), sum = tw_var_of(b, tw_f32(b, 0)), x = tw_var_of(b, tw_f32(b, 0));
     tw_val s = tw_push_for(b, tw_i32(b, 0), splits, tw_i32(b, AT_ONCE), false);
-    tw_val there[AT_ONCE], v[AT_ONCE][2] = {{{0}}}, ml[AT_ONCE][2] = {{{0}}}, m[AT_ONCE], l[AT_ONCE], max = most;
-    tw_mega_words values = {.width = 1, .tag = read_tag}, sums = {.width = 2, .tag = read_tag};
+    tw_val there[AT_ONCE], v[AT_ONCE], ml[AT_ONCE][2] = {{{0}}}, m[AT_ONCE], l[AT_ONCE], max = most;
     for (int u = 0; u < AT_ONCE; u++) {
-        tw_val one = tw_add_imm(b, s, u), head_of = tw_mega_at(g, at, one, row);
-        there[u] = values.there[u] = sums.there[u] = tw_lt(b, one, splits);
-        values.at[u] = tw_mega_at(g, head_of, e, 4);
-        sums.at[u] = tw_add_imm(b, head_of, 4 * d);
+        tw_val one = tw_add_imm(b, s, u), head_of = tw_mega_at(g, at, one, row), mine = tw_mega_at(g, head_of, e, 4);
+        there[u] = tw_lt(b, one, splits);
+        tw_when(b, there[u]);
+        v[u] = tw_ld(b, (tw_attrs){.type = TW_T_f32, .cache = TW_CACHE_cg}, mine);
+        tw_when(b, there[u]);
+        tw_ld_vec(b, (tw_attrs){.type = TW_T_f32, .vec = 2, .offset = 4 * d, .cache = TW_CACHE_cg}, head_of, ml[u]);
     }
-    load_words(g, &values, AT_ONCE, v);
-    load_words(g, &sums, AT_ONCE, ml);
     for (int u = 0; u < AT_ONCE; u++) {
         m[u] = tw_select(b, there[u], ml[u][0], tw_f32(b, LOWEST));
         l[u] = ml[u][1];
@@ -431,12 +376,12 @@ void tw_mega_build_merge(tw_mega_gen *g) {
     for (int u = 0; u < AT_ONCE; u++) {
         tw_val weight = exp2_of(b, tw_sub(b, m[u], max));
         tw_op_to(b, sum, TW_OP_fma_f32, weight, l[u], sum);
-        tw_op_to(b, x, TW_OP_fma_f32, weight, v[u][0], x);
+        tw_op_to(b, x, TW_OP_fma_f32, weight, v[u], x);
     }
     tw_assign(b, most, max);
     tw_pop(b);
     tw_val y = tw_op_emit(b, TW_OP_div_f32, x, sum, TW_NONE);
     tw_val to = tw_mega_at(g, tw_mega_at(g, out, position, p->heads * d * 4), head, d * 4);
-    tw_mega_put(g, tw_mega_at(g, to, e, 4), y, write_tag);
+    tw_st(b, (tw_attrs){.type = TW_T_f32}, tw_mega_at(g, to, e, 4), &y);
     tw_pop(b);
 }

@@ -30,7 +30,7 @@ static void find_factor(tw_mega_gen *g, const tw_mega_sums *s, tw_val position, 
         sum = w ? tw_add(b, sum, x) : x;
     }
     tw_val n = tw_op_emit(b, TW_OP_cvt_f32_s32, s->columns, TW_NONE, TW_NONE);
-    tw_val mean = tw_op_emit(b, TW_OP_div_f32, sum, n, TW_NONE);
+    tw_val mean = tw_mul(b, sum, tw_op_emit(b, TW_OP_rcp_f32, n, TW_NONE, TW_NONE));
     tw_op_to(b, factor, TW_OP_rsqrt_f32, tw_add(b, mean, tw_f32(b, g->p->norm_eps)), TW_NONE, TW_NONE);
     tw_pop(b);
 }
@@ -150,15 +150,15 @@ static void turn(const rows *r, tw_val rope, tw_val position, tw_val pair, tw_va
 }
 
 /* Queries to their buffer, keys and values to the cache. */
-static void put_qkv(tw_mega_gen *g, const place *at, tw_val position, tw_val q, tw_val k, tw_val v, tw_val tag,
-                    const tw_val *index, const tw_val *y) {
+static void put_qkv(tw_mega_gen *g, const place *at, tw_val position, tw_val q, tw_val k, tw_val v, const tw_val *index,
+                    const tw_val *y) {
     tw_builder *b = g->b;
     const tw_mega_plan *p = g->p;
     const tw_dtype t = p->kv;
     const int es = (int)tw_dtype_bits(t) / 8;
     tw_push_if(b, tw_eq(b, at->part, tw_i32(b, 0)));
     tw_val row = tw_mega_at(g, tw_mega_at(g, q, position, p->heads * p->head_dim * 4), at->head, p->head_dim * 4);
-    for (int i = 0; i < 2; i++) tw_mega_put(g, tw_mega_at(g, row, index[i], 4), y[i], tag);
+    for (int i = 0; i < 2; i++) tw_st(b, (tw_attrs){.type = TW_T_f32}, tw_mega_at(g, row, index[i], 4), &y[i]);
     tw_push_else(b);
     tw_val cache = tw_select(b, tw_eq(b, at->part, tw_i32(b, 1)), k, v);
     tw_val head = at->head;
@@ -169,11 +169,6 @@ static void put_qkv(tw_mega_gen *g, const place *at, tw_val position, tw_val q, 
         tw_val x = y[i];
         if (t != TW_F32) x = tw_op_emit(b, t == TW_F16 ? TW_OP_cvt_f16_f32 : TW_OP_cvt_bf16_f32, x, TW_NONE, TW_NONE);
         tw_st(b, (tw_attrs){.type = tw_mega_element(t)}, tw_mega_at(g, row, index[i], es), &x);
-        if (!p->flags) continue;
-        /* This step's attention takes the same values from where they carry flags. */
-        tw_val fresh = tw_mega_at(g, g->arg[TW_MEGA_ARG_FRESH], at->part, p->kv_heads * p->head_dim * 4);
-        fresh = tw_add_imm(b, tw_mega_at(g, fresh, at->head, p->head_dim * 4), -p->kv_heads * p->head_dim * 4);
-        tw_mega_put(g, tw_mega_at(g, fresh, index[i], 4), tw_mega_to_f32(g, t, x), tag);
     }
     tw_pop(b);
 }
@@ -210,7 +205,7 @@ static void qkv(const rows *r) {
     const tw_mega_plan *p = g->p;
     tw_val q = tw_mega_address(g, TW_W_OUT), k = tw_mega_address(g, TW_W_K_CACHE), v = tw_mega_address(g, TW_W_V_CACHE);
     tw_val rope = tw_mega_address(g, TW_W_ROPE), from = tw_add(b, tw_mega_word(g, TW_W_FROM), r->s->first);
-    tw_val position, row, norms[2] = {{0}}, tag = tw_mega_tag(g, true, p->uses);
+    tw_val position, row, norms[2] = {{0}};
     for (int i = 0; i < 2 && p->qk_norm; i++) norms[i] = tw_mega_address(g, i ? TW_W_K_NORM : TW_W_Q_NORM);
     const tw_attrs two = {.type = TW_T_f32, .vec = 2, .space = TW_SPACE_shared};
     if (p->qk_norm) {
@@ -235,7 +230,7 @@ static void qkv(const rows *r) {
     index[1] = tw_select(b, at.turned, tw_add_imm(b, pair, p->rotated / 2), tw_add_imm(b, at.index, 1));
     if (p->qk_norm) norm_head(r, &at, row, position, index, norms, y);
     turn(r, rope, position, pair, at.turned, is_early(r, tw_shr(b, row, 1)), y);
-    put_qkv(g, &at, position, q, k, v, tag, index, y);
+    put_qkv(g, &at, position, q, k, v, index, y);
     tw_pop(b);
     tw_pop(b);
 }
@@ -327,8 +322,8 @@ static void ffn(const rows *r) {
     join(r, gate_row, position, factor, 1, gate);
     join(r, tw_add_imm(b, gate_row, TW_MEGA_ROWS), position, factor, 1, up);
     tw_val e = tw_op_emit(b, TW_OP_exp2_f32, tw_mul(b, gate[0], tw_f32(b, -1.4426950408889634f)), TW_NONE, TW_NONE);
-    tw_val h = tw_op_emit(b, TW_OP_div_f32, gate[0], tw_add(b, e, tw_f32(b, 1)), TW_NONE);
-    h = tw_mul(b, h, up[0]);
+    tw_val h = tw_op_emit(b, TW_OP_rcp_f32, tw_add(b, e, tw_f32(b, 1)), TW_NONE, TW_NONE);
+    h = tw_mul(b, tw_mul(b, gate[0], h), up[0]);
     tw_val at = tw_op_emit(b, TW_OP_mad_wide_s32, position, tw_mul_imm(b, width, 4), out);
     tw_mega_put(g, tw_mega_at(g, at, tw_add(b, from, row), 4), h, tag);
     tw_pop(b);

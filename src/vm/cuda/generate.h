@@ -50,11 +50,12 @@ void tw_mega_wait(tw_mega_gen *g);
    reads or writes, of a buffer that a step writes `uses` times; writing an element with it; and reading elements, over
    and over, until all have it. */
 tw_val tw_mega_tag(tw_mega_gen *g, bool writes, int uses);
+tw_val tw_mega_mask(tw_mega_gen *g); /* the tag's bits, or none where what the instruction reads has no tags */
 void tw_mega_put(tw_mega_gen *g, tw_val address, tw_val x, tw_val tag);
 enum { TW_MEGA_WORDS = 24 };
 typedef struct tw_mega_words {
-    int width; /* elements at each address: 1, 2 or 4 */
-    tw_val tag;
+    int width;        /* elements at each address: 1, 2 or 4 */
+    tw_val tag, mask; /* mask: TW_NONE, or which of the tag's bits count */
     tw_val at[TW_MEGA_WORDS], there[TW_MEGA_WORDS];
     tw_val word[TW_MEGA_WORDS][4]; /* variables */
 } tw_mega_words;
@@ -63,7 +64,9 @@ tw_val tw_mega_word_f32(tw_mega_gen *g, const tw_mega_words *x, int i, int e);
 /* The clock, where the plan traces. */
 void tw_mega_mark(tw_mega_gen *g, int mark);
 
+/* producer.c: the warp that feeds the ring. */
 void tw_mega_build_producer(tw_mega_gen *g, tw_val tape, tw_val stages, tw_val before_head);
+int tw_mega_feeders(const tw_mega_plan *p); /* lanes that arrive for a stage */
 void tw_mega_build_product(tw_mega_gen *g, tw_val kind);
 /* The products of `count` units with a chunk of activations, whose stages come next from the ring; each warp's sums go
    to its part, where those of an earlier chunk are. */

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernel's frame: set-up, the warp that feeds the ring, and the loop over instructions with its edges. */
+/* The kernel's frame: set-up, and the loop over instructions with its edges. */
 #include "vm/cuda/generate.h"
 
 #include <stdio.h>
+
+enum { LOOK = 4096 /* polls from one look whether the machine was aborted to the next */ };
 
 static const tw_attrs load_i32 = {.type = TW_T_i32, .cache = TW_CACHE_cg};
 
@@ -58,94 +60,6 @@ tw_val tw_mega_position(tw_mega_gen *g, tw_val row) {
     return tw_add(b, tw_ld(b, how, tw_mega_at(g, g->arg[TW_MEGA_ARG_TOKENS], row, 4)), g->step);
 }
 
-/* ---- the warp that feeds the ring */
-
-typedef struct producer {
-    tw_mega_gen *g;
-    tw_val tape, stages, before_head, policy; /* stages: of a step, and those before the head's */
-    tw_val slot, phase;          /* variables: where the next stage goes, the phase in which it was freed */
-    tw_val stage, from;          /* the next stage's number in its step, and its place */
-    tw_val landed, landed_phase; /* slot of the oldest stage that is perhaps on its way */
-    tw_val issued;               /* stages so far */
-} producer;
-
-static tw_val barrier_of(producer *x, int barriers, tw_val slot) {
-    return tw_mega_at(x->g, tw_add_imm(x->g->b, x->g->shared, barriers), slot, 8);
-}
-
-static void turn_round(producer *x, tw_val slot, tw_val phase) {
-    tw_builder *b = x->g->b;
-    tw_op_to(b, slot, TW_OP_add_i32, slot, tw_i32(b, 1), TW_NONE);
-    tw_push_if(b, tw_eq(b, slot, tw_i32(b, x->g->p->tuning.stages)));
-    tw_assign(b, slot, tw_i32(b, 0));
-    tw_op_to(b, phase, TW_OP_xor_i32, phase, tw_i32(b, 1), TW_NONE);
-    tw_pop(b);
-}
-
-/* Bytes of the step's stage of that number: the head's may be shorter. */
-static tw_val bytes_of(producer *x, tw_val stage) {
-    tw_builder *b = x->g->b;
-    const tw_mega_plan *p = x->g->p;
-    if (p->head_bytes == p->stage_bytes) return tw_i32(b, p->stage_bytes);
-    return tw_select(b, tw_lt(b, stage, x->before_head), tw_i32(b, p->stage_bytes), tw_i32(b, p->head_bytes));
-}
-
-/* On to the stage after it; behind a step's last comes the next step's first. */
-static void advance(producer *x, tw_val stage, tw_val at, tw_val bytes) {
-    tw_builder *b = x->g->b;
-    tw_op_to(b, at, TW_OP_add_i64, at, tw_widen(b, bytes), TW_NONE);
-    tw_op_to(b, stage, TW_OP_add_i32, stage, tw_i32(b, 1), TW_NONE);
-    tw_push_if(b, tw_eq(b, stage, x->stages));
-    tw_assign(b, stage, tw_i32(b, 0));
-    tw_assign(b, at, x->tape);
-    tw_pop(b);
-}
-
-/* The next stage into its slot, which is free. */
-static void issue(producer *x) {
-    tw_mega_gen *g = x->g;
-    tw_builder *b = g->b;
-    tw_val full = barrier_of(x, g->p->full, x->slot), size = bytes_of(x, x->stage);
-    tw_do(b, TW_OP_mbarrier_expect, (tw_attrs){0}, full, size);
-    tw_val to = tw_mega_at(g, tw_add_imm(b, g->shared, g->p->ring), x->slot, g->p->stage_bytes);
-    tw_emit(b, TW_OP_bulk_load, (tw_attrs){0}, NULL, NULL, 0, (tw_val[]){to, x->from, size, full, x->policy}, 5);
-    advance(x, x->stage, x->from, size);
-    tw_op_to(b, x->issued, TW_OP_add_i32, x->issued, tw_i32(b, 1), TW_NONE);
-    turn_round(x, x->slot, x->phase);
-}
-
-/* One lane copies stage after stage, as soon as the slot was given back and at most `window` are on their way. It waits
-   for nothing else: weights do not depend on what is computed. */
-static void produce(producer *x) {
-    tw_mega_gen *g = x->g;
-    tw_builder *b = g->b;
-    tw_push_if(b, tw_le(b, tw_i32(b, g->p->tuning.window), x->issued));
-    tw_do(b, TW_OP_mbarrier_wait, (tw_attrs){0}, barrier_of(x, g->p->full, x->landed), x->landed_phase);
-    turn_round(x, x->landed, x->landed_phase);
-    tw_pop(b);
-    tw_do(b, TW_OP_mbarrier_wait, (tw_attrs){0}, barrier_of(x, g->p->empty, x->slot), x->phase);
-    issue(x);
-}
-
-void tw_mega_build_producer(tw_mega_gen *g, tw_val tape, tw_val stages, tw_val before_head) {
-    tw_builder *b = g->b;
-    producer x = {.g = g, .tape = tape, .stages = stages, .before_head = before_head};
-    tw_push_if(b, tw_eq(b, g->lane, tw_i32(b, 0)));
-    x.policy = tw_get(b, TW_OP_policy, (tw_attrs){.cache = TW_CACHE_evict_first}, TW_T_i64, TW_NONE, TW_NONE);
-    x.slot = tw_var_of(b, tw_i32(b, 0));
-    x.phase = tw_var_of(b, tw_i32(b, 1));
-    x.landed = tw_var_of(b, tw_i32(b, 0));
-    x.landed_phase = tw_var_of(b, tw_i32(b, 0));
-    x.issued = tw_var_of(b, tw_i32(b, 0));
-    x.from = tw_var_of(b, tape);
-    x.stage = tw_var_of(b, tw_i32(b, 0));
-    tw_val all = tw_mul(b, stages, g->arg[TW_MEGA_ARG_STEPS]);
-    tw_push_for(b, tw_i32(b, 0), all, tw_i32(b, 1), false);
-    produce(&x);
-    tw_pop(b);
-    tw_pop(b);
-}
-
 void tw_mega_mark(tw_mega_gen *g, int mark) {
     tw_builder *b = g->b;
     if (!g->p->trace) return;
@@ -173,8 +87,9 @@ static void give_up(tw_mega_gen *g, tw_val record, tw_val counter, tw_val target
 /* Once in a while a waiting thread looks whether the machine was aborted; in the end it aborts it. */
 static void count_poll(tw_mega_gen *g, tw_val polls, tw_val counter, tw_val target, tw_val seen) {
     tw_builder *b = g->b;
+    const int most = g->p->tuning.spin_limit, look_after = most < LOOK ? most : LOOK;
     tw_op_to(b, polls, TW_OP_add_i32, polls, tw_i32(b, 1), TW_NONE);
-    tw_push_if(b, tw_eq(b, tw_rem(b, polls, 4096), tw_i32(b, 0)));
+    tw_push_if(b, tw_eq(b, tw_rem(b, polls, look_after), tw_i32(b, 0)));
     tw_attrs look = {.type = TW_T_i32, .order = TW_ORDER_relaxed, .scope = TW_SCOPE_gpu};
     tw_assign(b, g->gave_up, tw_ld(b, look, g->arg[TW_MEGA_ARG_ABORT]));
     tw_push_if(b, tw_le(b, tw_i32(b, g->p->tuning.spin_limit), polls));
@@ -218,6 +133,12 @@ tw_val tw_mega_tag(tw_mega_gen *g, bool writes, int uses) {
     return tw_and(b, tw_add_imm(b, tw_add(b, before, use), 1), tw_i32(b, 15));
 }
 
+tw_val tw_mega_mask(tw_mega_gen *g) {
+    tw_builder *b = g->b;
+    tw_val reads = tw_and(b, tw_mega_word(g, TW_W_USES), tw_i32(b, 0xffff));
+    return tw_select(b, tw_eq(b, reads, tw_i32(b, TW_MEGA_UNTAGGED)), tw_i32(b, 0), tw_i32(b, 15));
+}
+
 void tw_mega_put(tw_mega_gen *g, tw_val address, tw_val x, tw_val tag) {
     tw_builder *b = g->b;
     if (!g->p->flags) {
@@ -236,7 +157,7 @@ static tw_val stale(tw_mega_gen *g, const tw_mega_words *x, int i) {
         tw_val one = tw_xor(b, x->word[i][e], x->tag);
         wrong = e ? tw_or(b, wrong, one) : one;
     }
-    wrong = tw_ne(b, tw_and(b, wrong, tw_i32(b, 15)), tw_i32(b, 0));
+    wrong = tw_ne(b, tw_and(b, wrong, x->mask.id ? x->mask : tw_i32(b, 15)), tw_i32(b, 0));
     return tw_and(b, x->there[i], wrong);
 }
 
@@ -268,7 +189,7 @@ void tw_mega_poll(tw_mega_gen *g, tw_mega_words *x, int n) {
 }
 
 tw_val tw_mega_word_f32(tw_mega_gen *g, const tw_mega_words *x, int i, int e) {
-    tw_val bits = tw_and(g->b, x->word[i][e], tw_i32(g->b, ~15));
+    tw_val tag = x->mask.id ? tw_not(g->b, x->mask) : tw_i32(g->b, ~15), bits = tw_and(g->b, x->word[i][e], tag);
     return tw_bitcast(g->b, TW_T_f32, bits);
 }
 
@@ -278,19 +199,19 @@ static void add_one(tw_mega_gen *g, tw_val counter, int order) {
     tw_red(b, at, tw_mega_at(g, g->arg[TW_MEGA_ARG_COUNTERS], counter, 1), (tw_val[]){tw_i32(b, 1)});
 }
 
-/* Everything this block wrote becomes visible with the arrival. Where data is its own flag, most arrivals only say that
-   it is on its way, which spares them the wait for the memory's answer. */
+/* Everything this block wrote becomes visible with the arrival. Where data is its own flag, an arrival only says that
+   it is on its way, which spares it the wait for the memory's answer. */
 static void arrive(tw_mega_gen *g, tw_val kind) {
     tw_builder *b = g->b;
     tw_val counter = tw_mega_word(g, TW_W_ARRIVE), arrives = tw_le(b, tw_i32(b, 0), counter);
     tw_mega_barrier(g);
     tw_push_if(b, tw_and(b, arrives, tw_eq(b, g->thread, tw_i32(b, 0))));
     if (g->p->flags) {
-        tw_val once = tw_or(b, tw_eq(b, kind, tw_i32(b, TW_MEGA_INPUT)), tw_eq(b, kind, tw_i32(b, TW_MEGA_EMBED)));
-        tw_push_if(b, tw_or(b, once, tw_eq(b, kind, tw_i32(b, TW_MEGA_HEAD))));
-        add_one(g, counter, TW_ORDER_release);
-        tw_push_else(b);
+        tw_val project = tw_eq(b, kind, tw_i32(b, TW_MEGA_PROJECT)), ffn = tw_eq(b, kind, tw_i32(b, TW_MEGA_FFN));
+        tw_push_if(b, tw_or(b, project, ffn));
         add_one(g, counter, TW_ORDER_relaxed);
+        tw_push_else(b);
+        add_one(g, counter, TW_ORDER_release);
         tw_pop(b);
     } else {
         add_one(g, counter, TW_ORDER_release);
@@ -447,7 +368,6 @@ static void declare(tw_mega_gen *g) {
         [TW_MEGA_ARG_OUT] = {"out", TW_T_none, 4, false},
         [TW_MEGA_ARG_ABORT] = {"abort", TW_T_none, 32, false},
         [TW_MEGA_ARG_TRACE] = {"trace", TW_T_none, 8, false},
-        [TW_MEGA_ARG_FRESH] = {"fresh", TW_T_none, 4, false},
         [TW_MEGA_ARG_POS] = {"pos", TW_T_i32, 0, false},
         [TW_MEGA_ARG_N] = {"n", TW_T_i32, 0, false},
         [TW_MEGA_ARG_STEPS] = {"steps", TW_T_i32, 0, false},
@@ -467,9 +387,9 @@ static void init_barriers(tw_mega_gen *g, tw_val tid) {
     tw_push_if(b, tw_lt(b, tid, tw_i32(b, p->tuning.stages)));
     tw_val full = tw_mega_at(g, tw_add_imm(b, g->shared, p->full), tid, 8);
     tw_val empty = tw_mega_at(g, tw_add_imm(b, g->shared, p->empty), tid, 8);
-    tw_do(b, TW_OP_mbarrier_init, (tw_attrs){0}, full, tw_i32(b, 1));
+    tw_do(b, TW_OP_mbarrier_init, (tw_attrs){0}, full, tw_i32(b, tw_mega_feeders(p)));
     tw_do(b, TW_OP_mbarrier_init, (tw_attrs){0}, empty, tw_i32(b, p->tuning.warps));
-    tw_do(b, TW_OP_fence_mbarrier_init, (tw_attrs){0}, TW_NONE, TW_NONE);
+    if (p->target->sm >= 90) tw_do(b, TW_OP_fence_mbarrier_init, (tw_attrs){0}, TW_NONE, TW_NONE);
     tw_pop(b);
     tw_do(b, TW_OP_barrier, (tw_attrs){0}, TW_NONE, TW_NONE);
 }

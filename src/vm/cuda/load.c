@@ -103,8 +103,7 @@ static tw_status make_buffers(tw_cuda_vm *vm, tw_mega_program *p, tw_diag *diag)
         else if (b->kind != TW_BUFFER_WEIGHT)
             st = new_buffer(vm, p, b, &p->buffer[i], diag);
     }
-    const size_t fresh = 2 * (size_t)(p->plan.kv_heads * p->plan.head_dim) * 4;
-    return st == TW_OK && p->plan.flags ? zeroed(vm, p, "fresh", fresh, &p->fresh, diag) : st;
+    return st;
 }
 
 /* ---- records */
@@ -413,8 +412,7 @@ static tw_status load_all(loading *l, tw_diag *diag) {
     return l->status;
 }
 
-/* What happens once a token goes by counters alone: the token's own way, and the first layer's wait, which also orders
-   the caches of the step before. */
+/* x and h carry tags; attention's stages have counters, which also order the caches. */
 static void use_flags(const loading *l, const tw_instr *in, int32_t *record) {
     int reads, writes;
     tw_mega_uses(l->p->s, in, l->stages, &reads, &writes);

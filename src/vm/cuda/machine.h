@@ -14,9 +14,10 @@ typedef struct tw_mega_program {
     tw_kernel *kernel;      /* emulated */
     tw_cuda_module *module; /* on a device */
     uint64_t *buffer;       /* [buffer]: addresses; 0: weights */
-    uint64_t workers, counters, tokens, out, abort, trace, fresh;
+    uint64_t workers, counters, tokens, out, abort, trace;
     int32_t *kinds; /* of traced records: [worker][trace_records] */
     int32_t epoch;  /* steps begun */
+    bool gave_up;   /* of no further use */
     float *logits;  /* host */
     int64_t logit_rows, tape_bytes, streamed_bytes;
     struct tw_mega_program *next;

@@ -81,7 +81,7 @@ typedef struct tw_mega_plan {
     int n_workers;
     bool trace;
     int trace_records;
-    /* Data as its own flag: how often a step writes x, and each of the other activations. */
+    /* Data as its own flag, of x and h: how often a step writes x, and h. */
     bool flags;
     int uses_x, uses;
 } tw_mega_plan;
@@ -125,6 +125,9 @@ typedef enum tw_mega_kind {
     TW_MEGA_HEAD,
     TW_MEGA_OUTPUT
 } tw_mega_kind;
+
+/* Among the uses: what is read has no tags, but counters. */
+enum { TW_MEGA_UNTAGGED = 0xffff };
 
 /* Beside the kind: an instruction before it waited for what it adds to, and for the step's angles. */
 enum { TW_MEGA_EARLY = 256 };
@@ -175,7 +178,6 @@ enum {
     TW_MEGA_ARG_OUT,      /* i32[steps][sequences]: most likely tokens */
     TW_MEGA_ARG_ABORT,    /* tw_mega_abort, its flag 0 */
     TW_MEGA_ARG_TRACE,    /* i64[workers][trace_records][TW_MEGA_MARKS]: clocks; unused without plan.trace */
-    TW_MEGA_ARG_FRESH,    /* f32[2][kv_heads * head_dim]: the step's keys and values; unused without plan.flags */
     TW_MEGA_ARG_POS,      /* of the first step; unused with several sequences */
     TW_MEGA_ARG_N,        /* positions of the step */
     TW_MEGA_ARG_STEPS,    /* more than one: greedy, of one position (of each sequence) each */

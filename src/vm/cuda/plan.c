@@ -6,7 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LINE = 128, CHUNK_BYTES = 72 << 10, WINDOW_BYTES = 48 << 10 };
+enum {
+    STAGES = 32, /* most: the emulator follows 64 barriers of any block */
+    LINE = 128,
+    CHUNK_BYTES = 72 << 10,
+    WINDOW_BYTES = 48 << 10,
+    SMALL = 128 << 10 /* a block's shared memory: not for large stages */
+};
 
 static int64_t up(int64_t x, int64_t unit) {
     return (x + unit - 1) / unit * unit;
@@ -148,7 +154,8 @@ static tw_status divide(tw_mega_plan *p, tw_diag *diag) {
     const int64_t a_stage = tw_mega_stage_columns(p, p->body.depth > p->head.depth ? &p->body : &p->head);
     const int64_t T = p->tokens;
     int64_t most = up(p->max_columns, a_stage);
-    while (most > a_stage && T * 4 * most > CHUNK_BYTES) most = up(most / 2, a_stage);
+    const int64_t third = p->target->shared_block / 3, chunk = third < CHUNK_BYTES ? third : CHUNK_BYTES;
+    while (most > a_stage && T * 4 * most > chunk) most = up(most / 2, a_stage);
     p->chunk_most = most;
     p->x_pitch = (int)(4 * most + (T > 1 ? 64 : 0));
     p->part_buffers = T == 1 ? 2 : 1;
@@ -160,14 +167,18 @@ static tw_status divide(tw_mega_plan *p, tw_diag *diag) {
     p->scratch = p->x;
     p->part = take(&at, (int64_t)p->part_buffers * t->warps * T * TW_MEGA_PART_ROWS * 4);
     p->sums = take(&at, (int64_t)t->warps * T * 4 + (int64_t)p->sequences * t->warps * 8);
-    p->full = take(&at, 64 * 8);
-    p->empty = take(&at, 64 * 8);
+    p->full = take(&at, STAGES * 8);
+    p->empty = take(&at, STAGES * 8);
     p->ring = at;
     int64_t fit = (p->target->shared_block - at) / p->stage_bytes;
-    if (!t->stages) t->stages = (int)(fit < 64 ? fit : 64);
-    if (t->stages < 2 || t->stages > fit || t->stages > 64)
+    if (fit < 2)
+        return tw_fail(diag, TW_ERR_USAGE,
+                       "stages of %d bytes: a block has %d bytes of shared memory, and a ring needs 2 stages",
+                       p->stage_bytes, p->target->shared_block);
+    if (!t->stages) t->stages = (int)(fit < STAGES ? fit : STAGES);
+    if (t->stages < 2 || t->stages > fit || t->stages > STAGES)
         return tw_fail(diag, TW_ERR_USAGE, "a ring of %d stages of %d bytes: from 2 to %lld fit", t->stages,
-                       p->stage_bytes, (long long)(fit < 64 ? fit : 64));
+                       p->stage_bytes, (long long)(fit < STAGES ? fit : STAGES));
     if (!t->window) t->window = (WINDOW_BYTES + p->stage_bytes - 1) / p->stage_bytes;
     if (t->window < 1) t->window = 1;
     if (t->window > t->stages) t->window = t->stages;
@@ -261,18 +272,18 @@ static tw_status choose_edges(tw_mega_plan *p, const tw_schedule *s, tw_diag *di
     tw_cuda_vm_tuning *t = &p->tuning;
     if (t->edges < 0 || t->edges > TW_CUDA_VM_DATA)
         return tw_fail(diag, TW_ERR_USAGE, "edges: %d is not counters (1) or data (2)", t->edges);
-    if (!t->edges) t->edges = TW_CUDA_VM_COUNTERS;
+    /* A machine whose decode goes by data feeds prompts with the same tuning. */
+    if (!t->edges || s->tokens > 1) t->edges = TW_CUDA_VM_COUNTERS;
     if (t->edges == TW_CUDA_VM_COUNTERS) return TW_OK;
     const tw_instr **of = calloc((size_t)s->n_counters + 1, sizeof *of);
     if (!of) return tw_fail_memory(diag);
     int layers = 0;
-    p->flags =
-        s->tokens == 1 && s->n_counters < INT16_MAX && stages_of(s, of) && usual_order(of, s->n_counters, &layers);
+    p->flags = s->n_counters < INT16_MAX && stages_of(s, of) && usual_order(of, s->n_counters, &layers);
     free(of);
     p->uses = layers;
     p->uses_x = 2 * layers + 1;
     if (!p->flags && t->edges == TW_CUDA_VM_DATA)
-        return tw_fail(diag, TW_ERR_USAGE, "edges by data need a program of one position in the usual order of stages");
+        return tw_fail(diag, TW_ERR_USAGE, "edges by data need the usual order of stages");
     t->edges = p->flags ? TW_CUDA_VM_DATA : TW_CUDA_VM_COUNTERS;
     return TW_OK;
 }
@@ -281,6 +292,9 @@ void tw_mega_uses(const tw_schedule *s, const tw_instr *in, const tw_instr *cons
     const int below = in->arrive < 0 ? s->n_counters : in->arrive;
     *reads = awaited(in) < 0 ? 0 : writings(of, below, awaited(in)) - 1;
     *writes = written(in) < 0 ? 0 : writings(of, below, written(in));
+    bool tagged = in->op != TW_OP_PROJECT;
+    for (int c = 0; c < below; c++) tagged |= of[c]->op == TW_OP_FFN && written(of[c]) == awaited(in);
+    if (!tagged) *reads = TW_MEGA_UNTAGGED;
 }
 
 bool tw_mega_stages_of(const tw_schedule *s, const tw_instr **of) {
@@ -299,13 +313,15 @@ tw_status tw_mega_plan_of(tw_mega_plan *p, const tw_schedule *s, const tw_model 
     if (s->tokens > TW_CUDA_VM_TOKENS)
         return tw_fail(diag, TW_ERR_UNSUPPORTED, "a program of %lld positions a step: the GPU's machine takes %d",
                        (long long)s->tokens, TW_CUDA_VM_TOKENS);
-    if (t->sm < 90) return refuse(diag, "this GPU");
     if (!p->tuning.warps) p->tuning.warps = 8;
-    if (!p->tuning.blocks) p->tuning.blocks = 4;
+    if (!p->tuning.blocks) p->tuning.blocks = t->shared_block < SMALL ? 2 : 4;
     if (!p->tuning.spin_limit) p->tuning.spin_limit = 1 << 26;
     if (p->tuning.warps < 1 || p->tuning.warps > 16 || p->tuning.blocks < 1 || p->tuning.blocks > 8)
         return tw_fail(diag, TW_ERR_USAGE, "%d warps of %d blocks: 1 to 16 and 1 to 8 are possible", p->tuning.warps,
                        p->tuning.blocks);
+    if (p->tuning.window < 0) return tw_fail(diag, TW_ERR_USAGE, "a window of %d stages", p->tuning.window);
+    if (p->tuning.spin_limit < 1)
+        return tw_fail(diag, TW_ERR_USAGE, "spin_limit: %d is not a number of polls", p->tuning.spin_limit);
     p->dim = m->dim;
     p->heads = m->n_heads;
     p->kv_heads = m->n_kv_heads;

@@ -12,8 +12,8 @@ typedef struct product {
     tw_mega_gen *g;
     tw_val kind, in, norm, columns, stages, chunks, positions;
     tw_val is_head;
-    tw_val width; /* columns of a chunk */
-    tw_val tag;   /* of what it reads, with plan.flags */
+    tw_val width;     /* columns of a chunk */
+    tw_val tag, mask; /* of what it reads, with plan.flags */
     tw_type pair;
 } product;
 
@@ -61,7 +61,7 @@ static void load_columns(product *o, const tw_val *address, const tw_val *there,
         }
         return;
     }
-    tw_mega_words w = {.width = 4, .tag = o->tag};
+    tw_mega_words w = {.width = 4, .tag = o->tag, .mask = o->mask};
     for (int i = 0; i < n; i++) {
         w.at[i] = address[i];
         w.there[i] = there[i];
@@ -287,6 +287,7 @@ void tw_mega_build_product(tw_mega_gen *g, tw_val kind) {
     if (p->flags) {
         tw_val of_x = tw_mega_tag(g, false, p->uses_x), of_rest = tw_mega_tag(g, false, p->uses);
         o.tag = tw_select(b, tw_eq(b, kind, tw_i32(b, TW_MEGA_PROJECT)), of_rest, of_x);
+        o.mask = tw_mega_mask(g);
         sums.factor = tw_var_of(b, tw_f32(b, 1));
     }
     if (p->tokens == 1) {

@@ -17,6 +17,16 @@
 
 enum { GREEDY_MOST = 1 << 16 /* tokens of one launch */, EMULATED_WORKERS = 2 };
 
+/* Code for a target that names no variant runs on every later GPU. */
+static tw_status older_target(tw_cuda_vm *vm, const char *name, tw_diag *diag) {
+    const tw_target *t = tw_target_find(name);
+    if (!t) return tw_fail(diag, TW_ERR_USAGE, "%s is not a target", name);
+    if (t != vm->target && (t->sm > vm->target->sm || t->name[strlen(t->name) - 1] == 'a'))
+        return tw_fail(diag, TW_ERR_UNSUPPORTED, "code for %s does not run here", t->name);
+    vm->target = t;
+    return TW_OK;
+}
+
 tw_status tw_cuda_vm_open(tw_cuda_vm **out, const tw_model *model, const tw_cuda_vm_options *options, tw_diag *diag) {
     *out = NULL;
     tw_cuda_vm *vm = calloc(1, sizeof *vm);
@@ -38,6 +48,7 @@ tw_status tw_cuda_vm_open(tw_cuda_vm **out, const tw_model *model, const tw_cuda
         st = tw_cuda_open(&vm->cuda, options->device, diag);
         if (st == TW_OK) {
             vm->target = tw_cuda_describe(vm->cuda)->target;
+            if (options->target) st = older_target(vm, options->target, diag);
             vm->workers = tw_cuda_describe(vm->cuda)->sms;
         }
     }
@@ -76,8 +87,13 @@ void tw_cuda_vm_lowering(const tw_cuda_vm *vm, tw_lowering *l) {
     const tw_dtype stored = vm->m->layers[0].q.weight.dtype;
     if (!l->workers) l->workers = vm->workers;
     if (!l->row_unit) l->row_unit = l->weights == TW_F32 ? TW_MEGA_ROWS : 2 * TW_MEGA_ROWS;
-    if (l->kv == TW_F32 && stored != TW_F32 && l->max_seq > 0) l->kv = stored;
+    if (!l->exact_kv && l->kv == TW_F32 && stored != TW_F32 && l->max_seq > 0) l->kv = stored;
     l->group_heads = true;
+}
+
+tw_status tw_cuda_vm_fits(const tw_cuda_vm *vm, const tw_schedule *s, tw_diag *diag) {
+    tw_mega_plan plan;
+    return tw_mega_plan_of(&plan, s, vm->m, vm->target, &vm->options, diag);
 }
 
 /* ---- loading */
@@ -231,14 +247,14 @@ static tw_status launch(tw_cuda_vm *vm, tw_mega_program *p, int64_t pos, int64_t
         [TW_MEGA_ARG_OUT] = p->out,
         [TW_MEGA_ARG_ABORT] = p->abort,
         [TW_MEGA_ARG_TRACE] = p->trace,
-        [TW_MEGA_ARG_FRESH] = p->plan.flags ? p->fresh : p->out,
         [TW_MEGA_ARG_POS] = (uint64_t)pos,
         [TW_MEGA_ARG_N] = (uint64_t)n,
         [TW_MEGA_ARG_STEPS] = (uint64_t)steps,
         [TW_MEGA_ARG_EPOCH] = (uint32_t)p->epoch,
     };
-    static const int bytes[TW_MEGA_ARGS] = {8, 8, 8, 8, 8, 8, 8, 8, 4, 4, 4, 4};
+    static const int bytes[TW_MEGA_ARGS] = {8, 8, 8, 8, 8, 8, 8, 4, 4, 4, 4};
     tw_status st;
+    if (p->gave_up) return tw_fail(diag, TW_ERR_IO, "the GPU's machine gave up before and is of no further use");
     if (vm->emu) {
         tw_emu_options o = {.seed = vm->options.seed + (uint64_t)p->epoch, .grid = {p->s->n_workers}};
         tw_emu_report report = {0};
@@ -258,8 +274,14 @@ static tw_status launch(tw_cuda_vm *vm, tw_mega_program *p, int64_t pos, int64_t
     }
     p->epoch += (int32_t)steps;
     tw_mega_abort a;
-    if (st == TW_OK) st = tw_mega_read(vm, &a, p->abort, sizeof a, diag);
-    return st != TW_OK || !a.flag ? st : gave_up(p, &a, diag);
+    /* What a machine that gave up does to its data is of no account. */
+    if (st == TW_OK || st == TW_ERR_REJECTED) {
+        const tw_status read = tw_mega_read(vm, &a, p->abort, sizeof a, diag);
+        if (read != TW_OK) return read;
+        p->gave_up = a.flag != 0;
+        if (p->gave_up) return gave_up(p, &a, diag);
+    }
+    return st;
 }
 
 static tw_status check_step(const tw_mega_program *p, int64_t pos, int64_t n, int64_t most, tw_diag *diag) {

@@ -6,7 +6,11 @@
    Covers models of dense layers with rms norms and SiLU (llama, mistral, qwen2, qwen3), weights as stored or quantised
    to int8 and int4, and up to TW_CUDA_VM_TOKENS positions a step: of one sequence, or one of each of as many sequences.
    What it does not cover is TW_ERR_UNSUPPORTED, with the reason and the way out: the processor's machine runs every
-   model. */
+   model.
+
+   Weights of bf16 and f32 meet activations as sums of two bf16; those of f16, int8 and int4, activations as sums of two
+   f16, which must stay below 65504 in magnitude: inputs of a normed product are taken times the norm's weights, before
+   they are divided by their root mean square. */
 #ifndef TW_VM_CUDA_VM_H
 #define TW_VM_CUDA_VM_H
 
@@ -17,26 +21,14 @@ enum { TW_CUDA_VM_TOKENS = 8 };
 
 typedef struct tw_cuda_vm tw_cuda_vm;
 
-enum {
-    TW_CUDA_VM_COUNTERS = 1, /* they wait for the schedule's counters */
-    TW_CUDA_VM_DATA          /* every element carries the number of its use in its last bits, and readers look at those:
-                                a round trip less an edge; programs of one position, as tw_schedule_lower makes them */
-};
+enum { TW_CUDA_VM_COUNTERS = TW_EDGES_COUNTERS, TW_CUDA_VM_DATA = TW_EDGES_DATA };
 
-/* How the machine is built; 0 means "choose". Every value either gives a machine that runs right, or is refused. */
-typedef struct tw_cuda_vm_tuning {
-    int warps;      /* that multiply, of a block */
-    int blocks;     /* of 512 bytes that each of them takes of a stage */
-    int stages;     /* of the ring; 0: as many as fit */
-    int window;     /* of them that may be on their way at once */
-    int edges;      /* how instructions learn that what they read is there: TW_CUDA_VM_COUNTERS or TW_CUDA_VM_DATA */
-    int spin_limit; /* polls of a counter before the machine gives up; 0: many seconds' worth */
-} tw_cuda_vm_tuning;
+typedef tw_machine_tuning tw_cuda_vm_tuning;
 
 typedef struct tw_cuda_vm_options {
     int device;         /* number of the GPU */
     bool emulate;       /* no GPU: run the kernel in the emulator, with every checker on */
-    const char *target; /* emulated: the target's name; NULL: sm_90a */
+    const char *target; /* the kernel's; NULL: the device's own, emulated sm_90a. A later GPU runs an older target's */
     int workers;        /* emulated: SMs; 0: 2 */
     uint64_t seed;      /* emulated: of the interleaving */
     bool stored_rope;   /* as tw_vm_options */
@@ -53,6 +45,9 @@ void tw_cuda_vm_close(tw_cuda_vm *vm); /* NULL is fine */
 /* What to lower a program with: sets the fields of `l` that are 0 to what suits the machine, its number of workers
    among them. */
 void tw_cuda_vm_lowering(const tw_cuda_vm *vm, tw_lowering *l);
+
+/* Whether the machine can be built for this schedule, as it was opened; if not, why. Nothing is loaded. */
+tw_status tw_cuda_vm_fits(const tw_cuda_vm *vm, const tw_schedule *s, tw_diag *diag);
 
 /* As tw_vm_load, tw_vm_run and so on, for programs of at most TW_CUDA_VM_TOKENS positions a step; run is for those of
    one sequence. */

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The warp that feeds the ring. It copies stage after stage, as soon as the slot was given back and at most `window`
+   are on their way, and waits for nothing else: weights do not depend on what is computed. One lane asks for bulk
+   copies; a GPU without them has every lane copy its 16 bytes of each piece. */
+#include "vm/cuda/generate.h"
+
+static bool bulk(const tw_mega_plan *p) {
+    return p->target->sm >= 90;
+}
+
+int tw_mega_feeders(const tw_mega_plan *p) {
+    return bulk(p) ? 1 : 32;
+}
+
+typedef struct producer {
+    tw_mega_gen *g;
+    tw_val tape, stages, before_head, policy; /* stages: of a step, and those before the head's */
+    tw_val slot, phase;          /* variables: where the next stage goes, the phase in which it was freed */
+    tw_val stage, from;          /* the next stage's number in its step, and its place */
+    tw_val landed, landed_phase; /* slot of the oldest stage that is perhaps on its way */
+    tw_val issued;               /* stages so far */
+} producer;
+
+static tw_val barrier_of(producer *x, int barriers, tw_val slot) {
+    return tw_mega_at(x->g, tw_add_imm(x->g->b, x->g->shared, barriers), slot, 8);
+}
+
+static void turn_round(producer *x, tw_val slot, tw_val phase) {
+    tw_builder *b = x->g->b;
+    tw_op_to(b, slot, TW_OP_add_i32, slot, tw_i32(b, 1), TW_NONE);
+    tw_push_if(b, tw_eq(b, slot, tw_i32(b, x->g->p->tuning.stages)));
+    tw_assign(b, slot, tw_i32(b, 0));
+    tw_op_to(b, phase, TW_OP_xor_i32, phase, tw_i32(b, 1), TW_NONE);
+    tw_pop(b);
+}
+
+/* Bytes of the step's stage of that number: the head's may be shorter. */
+static tw_val bytes_of(producer *x, tw_val stage) {
+    tw_builder *b = x->g->b;
+    const tw_mega_plan *p = x->g->p;
+    if (p->head_bytes == p->stage_bytes) return tw_i32(b, p->stage_bytes);
+    return tw_select(b, tw_lt(b, stage, x->before_head), tw_i32(b, p->stage_bytes), tw_i32(b, p->head_bytes));
+}
+
+/* On to the stage after it; behind a step's last comes the next step's first. */
+static void advance(producer *x, tw_val stage, tw_val at, tw_val bytes) {
+    tw_builder *b = x->g->b;
+    tw_op_to(b, at, TW_OP_add_i64, at, tw_widen(b, bytes), TW_NONE);
+    tw_op_to(b, stage, TW_OP_add_i32, stage, tw_i32(b, 1), TW_NONE);
+    tw_push_if(b, tw_eq(b, stage, x->stages));
+    tw_assign(b, stage, tw_i32(b, 0));
+    tw_assign(b, at, x->tape);
+    tw_pop(b);
+}
+
+/* The barrier hears of each lane's copies when they have landed. */
+static void copy_by_lanes(producer *x, tw_val to, tw_val size, tw_val full) {
+    tw_mega_gen *g = x->g;
+    tw_builder *b = g->b;
+    const tw_mega_plan *p = g->p;
+    const int most = p->stage_bytes, least = p->head_bytes < most ? p->head_bytes : most;
+    tw_val first = tw_shl(b, g->lane, 4), here = tw_add(b, to, first), there = tw_mega_at(g, x->from, first, 1);
+    for (int at = 0; at < most; at += TW_MEGA_PIECE) {
+        const tw_attrs how = {.bytes = 16, .offset = at, .cache = TW_CACHE_cg};
+        tw_val source = tw_add_imm(b, there, at), within = TW_NONE;
+        if (at + TW_MEGA_PIECE > least) within = tw_lt(b, tw_add_imm(b, first, at), size);
+        if (within.id) tw_when(b, within);
+        tw_cp_async(b, how, here, source, TW_NONE);
+    }
+    tw_do(b, TW_OP_cp_async_arrive, (tw_attrs){0}, full, TW_NONE);
+}
+
+/* The next stage into its slot, which is free. */
+static void issue(producer *x) {
+    tw_mega_gen *g = x->g;
+    tw_builder *b = g->b;
+    tw_val full = barrier_of(x, g->p->full, x->slot), size = bytes_of(x, x->stage);
+    tw_val to = tw_mega_at(g, tw_add_imm(b, g->shared, g->p->ring), x->slot, g->p->stage_bytes);
+    if (bulk(g->p)) {
+        tw_do(b, TW_OP_mbarrier_expect, (tw_attrs){0}, full, size);
+        tw_emit(b, TW_OP_bulk_load, (tw_attrs){0}, NULL, NULL, 0, (tw_val[]){to, x->from, size, full, x->policy}, 5);
+    } else {
+        copy_by_lanes(x, to, size, full);
+    }
+    advance(x, x->stage, x->from, size);
+    tw_op_to(b, x->issued, TW_OP_add_i32, x->issued, tw_i32(b, 1), TW_NONE);
+    turn_round(x, x->slot, x->phase);
+}
+
+static void produce(producer *x) {
+    tw_mega_gen *g = x->g;
+    tw_builder *b = g->b;
+    tw_push_if(b, tw_le(b, tw_i32(b, g->p->tuning.window), x->issued));
+    tw_do(b, TW_OP_mbarrier_wait, (tw_attrs){0}, barrier_of(x, g->p->full, x->landed), x->landed_phase);
+    turn_round(x, x->landed, x->landed_phase);
+    tw_pop(b);
+    tw_do(b, TW_OP_mbarrier_wait, (tw_attrs){0}, barrier_of(x, g->p->empty, x->slot), x->phase);
+    issue(x);
+}
+
+void tw_mega_build_producer(tw_mega_gen *g, tw_val tape, tw_val stages, tw_val before_head) {
+    tw_builder *b = g->b;
+    producer x = {.g = g, .tape = tape, .stages = stages, .before_head = before_head};
+    if (bulk(g->p)) {
+        tw_push_if(b, tw_eq(b, g->lane, tw_i32(b, 0)));
+        x.policy = tw_get(b, TW_OP_policy, (tw_attrs){.cache = TW_CACHE_evict_first}, TW_T_i64, TW_NONE, TW_NONE);
+    }
+    x.slot = tw_var_of(b, tw_i32(b, 0));
+    x.phase = tw_var_of(b, tw_i32(b, 1));
+    x.landed = tw_var_of(b, tw_i32(b, 0));
+    x.landed_phase = tw_var_of(b, tw_i32(b, 0));
+    x.issued = tw_var_of(b, tw_i32(b, 0));
+    x.from = tw_var_of(b, tape);
+    x.stage = tw_var_of(b, tw_i32(b, 0));
+    tw_val all = tw_mul(b, stages, g->arg[TW_MEGA_ARG_STEPS]);
+    tw_push_for(b, tw_i32(b, 0), all, tw_i32(b, 1), false);
+    produce(&x);
+    tw_pop(b);
+    if (bulk(g->p)) tw_pop(b);
+}
