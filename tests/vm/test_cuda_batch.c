@@ -28,7 +28,8 @@ typedef struct batch_case {
     tw_dtype weights;
     int64_t kv_splits, row_blocks;
     tw_cuda_vm_tuning tuning;
-    int steps; /* launches of one step */
+    int steps;          /* launches of one step */
+    const char *target; /* NULL: sm_90a */
 } batch_case;
 
 /* A sequence begins some launches after the first one, so that positions differ; until then it stands at position 0
@@ -63,7 +64,8 @@ static void open_machines(machines *x, const batch_case *c) {
     snprintf(path, sizeof path, TEST_DATA "/models/%s", c->folder);
     if (tw_model_open(&x->m, path, &d) != TW_OK) fail_msg("%s: %s", d.path, d.message);
     const tw_vm_options o = {.workers = 1, .no_vendor = true, .no_pin = true};
-    const tw_cuda_vm_options og = {.emulate = true, .workers = c->workers, .seed = c->seed, .tuning = c->tuning};
+    const tw_cuda_vm_options og = {
+        .emulate = true, .target = c->target, .workers = c->workers, .seed = c->seed, .tuning = c->tuning};
     x->of_cpu = lower(x->m, (tw_lowering){.workers = 1, .max_seq = ROWS, .weights = c->weights});
     if (tw_vm_open(&x->cpu, x->m, &o, &d) != TW_OK || tw_vm_load(x->cpu, x->of_cpu, &x->c, &d) != TW_OK)
         fail_msg("%s", d.message);
@@ -209,6 +211,12 @@ static void windows_and_angles_of_every_kind(void **state) {
     agree((batch_case){.folder = "llama-dynamic", .sequences = 5, .workers = 3, .seed = 24, .tuning = one});
 }
 
+static void without_bulk_copies(void **state) {
+    (void)state;
+    agree((batch_case){
+        .folder = "llama-linear-mqa", .sequences = 3, .workers = 2, .seed = 25, .tuning = narrow, .target = "sm_80"});
+}
+
 /* Attention in parts of the past, and of several sequences in one instruction. */
 static void attention_dealt_out_in_every_way(void **state) {
     (void)state;
@@ -256,8 +264,8 @@ static void what_does_not_fit_is_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_number_of_sequences),          cmocka_unit_test(weights_of_every_type),
-        cmocka_unit_test(windows_and_angles_of_every_kind), cmocka_unit_test(attention_dealt_out_in_every_way),
-        cmocka_unit_test(what_does_not_fit_is_refused),
+        cmocka_unit_test(windows_and_angles_of_every_kind), cmocka_unit_test(without_bulk_copies),
+        cmocka_unit_test(attention_dealt_out_in_every_way), cmocka_unit_test(what_does_not_fit_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
