@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The GPU's machine as PTX: for every target, small and large models, one position and several, of
-   one sequence and of as many, it prints, fits, and
-   where PATH has ptxas, assembles without spilling. */
+/* The GPU's machine as PTX: for every target, small and large models, one position and several, of one sequence and
+   of as many, it prints, fits, and where PATH has ptxas, assembles without spilling. */
 #include "support/support.h"
 
 #include "ir/passes/passes.h"
