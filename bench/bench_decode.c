@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE
-/* Decode on a GPU for several ways of building the machine: microseconds a token of greedy launches at several depths
-   of context, the logits of a short prompt first compared with the processor's. docs/bench.md says more. */
+/* Decode on a GPU for several ways of building the machine: microseconds a step of greedy launches at several depths of
+   context, of one sequence or several together, the logits of a short prompt first compared with the processor's.
+   docs/bench.md says more. */
 #include "base/diag.h"
 #include "base/stats.h"
 #include "schedule/schedule.h"
@@ -19,7 +20,8 @@ enum { PROMPT = 6, LAUNCHES = 30, CONTEXT = 8192, CHUNK = 64 };
 
 typedef struct options {
     const char *shape, *weights, *depths, *tunings, *target;
-    int tokens; /* of a launch */
+    int tokens; /* of a launch, and sequence */
+    int batch;  /* sequences */
     bool unchecked, trace;
     int64_t consecutive; /* tokens of --long */
     double ceiling;      /* bytes a second that plain reads reach */
@@ -62,20 +64,35 @@ static tw_status reference(const tw_model *m, tw_dtype weights, int64_t vocab, f
 }
 
 /* The largest difference, over the largest logit. */
-static tw_status compare(tw_cuda_vm *vm, int id, int64_t vocab, const float *want, double *worst, tw_diag *d) {
+static double differ(const float *got, const float *want, int64_t vocab) {
+    double largest = 0, error = 0;
+    for (int64_t k = 0; k < vocab; k++) {
+        largest = fmax(largest, fabs((double)want[k]));
+        double e = fabs((double)got[k] - (double)want[k]);
+        error = e > error || isnan(e) ? e : error;
+    }
+    return error / largest;
+}
+
+/* Sequence s is s steps behind the first, so that positions differ; those that are through begin again, and those that
+   have not begun stand at position 0. */
+static tw_status compare(tw_cuda_vm *vm, int id, int batch, int64_t vocab, const float *want, double *worst,
+                         tw_diag *d) {
     tw_status st = TW_OK;
     *worst = 0;
-    for (int32_t i = 0; i < PROMPT && st == TW_OK; i++) {
-        int32_t token = 17 * i + 3;
-        tw_vm_step s = {.program = id, .tokens = &token, .n = 1, .pos = i};
-        double largest = 0, error = 0;
-        st = tw_cuda_vm_run(vm, &s, d);
-        for (int64_t k = 0; k < vocab && st == TW_OK; k++) {
-            largest = fmax(largest, fabs((double)want[i * vocab + k]));
-            double e = fabs((double)s.logits[k] - (double)want[i * vocab + k]);
-            error = e > error || isnan(e) ? e : error;
+    for (int i = 0; i < PROMPT + batch - 1 && st == TW_OK; i++) {
+        int32_t token[TW_CUDA_VM_TOKENS], out[TW_CUDA_VM_TOKENS];
+        int64_t at[TW_CUDA_VM_TOKENS];
+        const float *logits;
+        for (int s = 0; s < batch; s++) {
+            at[s] = i < s ? 0 : (i - s) % PROMPT;
+            token[s] = (int32_t)(17 * at[s] + 3);
         }
-        if (st == TW_OK && !(error / largest <= *worst)) *worst = error / largest;
+        st = tw_cuda_vm_batch(vm, id, token, at, 1, out, &logits, NULL, d);
+        for (int s = 0; s < batch && st == TW_OK; s++) {
+            const double e = differ(logits + s * vocab, want + at[s] * vocab, vocab);
+            if (!(e <= *worst)) *worst = e;
+        }
     }
     return st;
 }
@@ -99,18 +116,23 @@ static int show_trace(tw_cuda_vm *vm, int id) {
 static int time_depth(tw_cuda_vm *vm, int id, const options *o, long depth, const char *label, double worst) {
     tw_diag d;
     double us[LAUNCHES];
-    static int32_t out[4096];
+    static int32_t out[1 << 16];
     for (int i = -3; i < LAUNCHES; i++) {
         double one;
-        if (tw_cuda_vm_greedy(vm, id, 1 + i + 3, depth - 1, o->tokens, out, &one, &d) != TW_OK)
-            return complain("run", &d);
+        int32_t begin[TW_CUDA_VM_TOKENS];
+        int64_t at[TW_CUDA_VM_TOKENS];
+        for (int s = 0; s < o->batch; s++) {
+            begin[s] = 1 + i + 3 + 5 * s;
+            at[s] = depth - 1;
+        }
+        if (tw_cuda_vm_batch(vm, id, begin, at, o->tokens, out, NULL, &one, &d) != TW_OK) return complain("run", &d);
         if (i >= 0) us[i] = one / o->tokens;
     }
     tw_stats s = tw_stats_of(us, LAUNCHES);
     printf("{\"case\": \"%s %s\", \"depth\": %ld, \"config\": \"%s\", \"ours_us\": %.2f, \"p10\": %.2f, \"p90\": %.2f, "
-           "\"tokens_a_launch\": %d, \"bytes\": %lld, \"gb_per_s\": %.1f, \"ceiling_gb_per_s\": %.1f, \"worst_logit\": "
-           "%.3g, \"correct\": %s}\n",
-           o->shape, o->weights, depth, label, s.median, s.p10, s.p90, o->tokens,
+           "\"tokens_a_launch\": %d, \"batch\": %d, \"bytes\": %lld, \"gb_per_s\": %.1f, \"ceiling_gb_per_s\": %.1f, "
+           "\"worst_logit\": %.3g, \"correct\": %s}\n",
+           o->shape, o->weights, depth, label, s.median, s.p10, s.p90, o->tokens, o->batch,
            (long long)tw_cuda_vm_streamed_bytes(vm), (double)tw_cuda_vm_streamed_bytes(vm) / s.median * 1e-3,
            o->ceiling * 1e-9, worst,
            worst < 0            ? "null"
@@ -161,11 +183,11 @@ static int run_tuning(const tw_model *m, const options *o, const char *label, in
     sscanf(label, "%d/%d/%d/%d/%d/%d", &v.tuning.warps, &v.tuning.blocks, &v.tuning.stages, &v.tuning.window, &splits,
            &v.tuning.edges);
     if (tw_cuda_vm_open(&vm, m, &v, &d) != TW_OK) return complain("open", &d);
-    tw_lowering l = {.tokens = 1, .max_seq = CONTEXT, .weights = weights_of(o->weights), .kv_splits = splits};
+    tw_lowering l = {.sequences = o->batch, .max_seq = CONTEXT, .weights = weights_of(o->weights), .kv_splits = splits};
     tw_cuda_vm_lowering(vm, &l);
     tw_status st = lower(m, l, &c, &d);
     if (st == TW_OK) st = tw_cuda_vm_load(vm, c, &id, &d);
-    if (st == TW_OK && want) st = compare(vm, id, vocab, want, &worst, &d);
+    if (st == TW_OK && want) st = compare(vm, id, o->batch, vocab, want, &worst, &d);
     if (st != TW_OK) failed = complain(label, &d);
     if (!failed && o->consecutive) failed = run_long(vm, id, o, worst);
     char *depths = strdup(o->depths), *rest = depths;
@@ -178,6 +200,7 @@ static int run_tuning(const tw_model *m, const options *o, const char *label, in
 
 int main(int count, char **words) {
     options o = {.shape = "llama-1b", .weights = "native", .depths = "1,1024,4096", .tunings = "0/0/0/0", .tokens = 16};
+    o.batch = 1;
     for (int i = 1; i < count; i++) {
         const char *next = i + 1 < count ? words[i + 1] : "";
         if (!strcmp(words[i], "--shape"))
@@ -192,6 +215,8 @@ int main(int count, char **words) {
             o.target = next, i++;
         else if (!strcmp(words[i], "--tokens"))
             o.tokens = atoi(next), i++;
+        else if (!strcmp(words[i], "--batch"))
+            o.batch = atoi(next), i++;
         else if (!strcmp(words[i], "--unchecked"))
             o.unchecked = true;
         else if (!strcmp(words[i], "--long"))
@@ -200,10 +225,15 @@ int main(int count, char **words) {
             o.trace = true;
         else {
             fprintf(stderr, "usage: decode [--shape NAME] [--weights native|int8|int4] [--depths N,N] [--tunings "
-                            "WARPS/BLOCKS/STAGES/WINDOW/SPLITS/EDGES,...] [--tokens N] [--long N] [--target sm_80] "
-                            "[--unchecked] [--trace]\n");
+                            "WARPS/BLOCKS/STAGES/WINDOW/SPLITS/EDGES,...] [--tokens N] [--batch N] [--long N] "
+                            "[--target sm_80] [--unchecked] [--trace]\n");
             return 2;
         }
+    }
+    if (o.batch < 1 || o.batch > TW_CUDA_VM_TOKENS || o.tokens < 1 || o.tokens * o.batch > 1 << 16) {
+        fprintf(stderr, "decode: a batch is of 1 to %d sequences, a launch of at most 65536 tokens\n",
+                TW_CUDA_VM_TOKENS);
+        return 2;
     }
     tw_diag d;
     tw_model *m = NULL;

@@ -17,17 +17,20 @@ typedef struct tw_lowering {
     int workers;        /* at least 1 */
     int64_t tokens;     /* positions a step handles at most; 1: decode */
     int64_t max_seq;    /* rows of the key/value cache; 0: what the model was made for */
+    int64_t sequences;  /* that decode together, one position of each a step: tokens is then this or 0, and every
+                           sequence has logits; 0: 1 */
     bool all_logits;    /* logits of every position, not the last alone */
     tw_dtype weights;   /* TW_I8, TW_I4: quantise the matrices; TW_F32 (0): as stored */
     int group;          /* columns a scale; 0: a row (int8), 64 (int4) */
     int64_t row_unit;   /* rows are dealt out in multiples of this; 0: 16 */
     int64_t kv_splits;  /* parts of the key/value range that attention is split in; 0: enough to busy every worker */
-    int64_t row_blocks; /* blocks of positions that prefill's attention is split in; 0: likewise */
+    int64_t row_blocks; /* blocks of positions that prefill's attention is split in; 0: likewise; of several sequences:
+                           one for each */
     tw_dtype kv;        /* of the key/value cache: TW_F32 (0), TW_BF16 or TW_F16 */
     bool exact_kv;      /* kv is asked for: a machine that would rather have another type in place of TW_F32 may not */
     bool group_heads;   /* an attend instruction is for all query heads of one key/value head: there are n_kv_heads *
                            kv_splits * row_blocks of them. 0 then means as many splits as make every worker at most one
-                           instruction (at least 1), in prefill too, and 1 block */
+                           instruction (at least 1), in prefill too, and 1 block a sequence */
 } tw_lowering;
 
 /* How instructions of a GPU's machine learn that what they read is there. */
@@ -70,7 +73,7 @@ void tw_schedule_free(tw_schedule *s);
 
 typedef struct tw_schedule_info {
     int workers, counters, buffers;
-    int64_t instructions, tokens, max_seq;
+    int64_t instructions, tokens, max_seq, sequences;
 } tw_schedule_info;
 void tw_schedule_describe(const tw_schedule *s, tw_schedule_info *info);
 

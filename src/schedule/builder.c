@@ -9,6 +9,7 @@ tw_schedule *tw_builder_start(int workers, int64_t tokens, int64_t max_seq) {
     if (!s) return NULL;
     s->tokens = tokens;
     s->max_seq = max_seq;
+    s->sequences = 1;
     s->n_workers = workers;
     s->workers = tw_arena_array(&s->arena, (size_t)workers, sizeof *s->workers);
     return s;

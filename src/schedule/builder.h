@@ -5,7 +5,8 @@
 
 #include "schedule/schedule.h"
 
-tw_schedule *tw_builder_start(int workers, int64_t tokens, int64_t max_seq); /* NULL: out of memory */
+/* Of one sequence. NULL: out of memory. */
+tw_schedule *tw_builder_start(int workers, int64_t tokens, int64_t max_seq);
 
 /* Each returns the index of what it added, or -1 once memory ran out. Names are copied. */
 int tw_builder_buffer(tw_schedule *s, const char *name, tw_buffer_kind kind, tw_dtype dtype, int group, int64_t a,

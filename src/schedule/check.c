@@ -107,7 +107,7 @@ static bool bounds_ok(check *c, const place *at, const tw_access *a) {
     char where[96];
     const tw_buffer *b = &c->s->buffers[a->buffer];
     const int64_t *whole = c->flow.buffers[a->buffer].extent;
-    const int64_t extent[3] = {whole[0], b->kind == TW_BUFFER_KV ? c->s->tokens : whole[1], whole[2]};
+    const int64_t extent[3] = {whole[0], b->kind == TW_BUFFER_KV ? c->s->tokens / c->s->sequences : whole[1], whole[2]};
     for (int i = 0; i < 3; i++) {
         bool past = i == 1 && b->kind == TW_BUFFER_KV && !a->write;
         if ((a->lo[i] >= 0 || past) && a->hi[i] <= extent[i]) continue;
@@ -261,6 +261,12 @@ static bool structure_ok(check *c) {
     int waits = 0, task = 0;
     if (!s->workers[0].count) {
         tw_report_add(c->report, "structure", "workers[0]", "has no instructions: input and output belong there");
+        return false;
+    }
+    if (s->sequences != 1 && (s->sequences < 1 || s->sequences != s->tokens)) {
+        tw_report_add(c->report, "structure", "sequences",
+                      "%lld sequences in steps of %lld positions: of several, each has one", (long long)s->sequences,
+                      (long long)s->tokens);
         return false;
     }
     if (!make_flow(c) || c->report->count || c->report->cut) return false;

@@ -35,6 +35,8 @@ static const field fields[] = {
     {LOWERING(workers),
      NUMBER(INT32, IN_LOWERING(workers), 0, TW_MAX_WORKERS, "lists of instructions; 0: as many as the machine has")},
     {LOWERING(tokens), NUMBER(INT64, IN_LOWERING(tokens), 0, 1 << 20, "positions a step takes at most; 0: 1")},
+    {LOWERING(sequences),
+     NUMBER(INT64, IN_LOWERING(sequences), 0, 1 << 20, "that decode together, one position of each a step; 0: 1")},
     {LOWERING(max_seq),
      NUMBER(INT64, IN_LOWERING(max_seq), 0, INT32_MAX, "rows of the key/value cache; 0: what the model was made for")},
     {LOWERING(all_logits),

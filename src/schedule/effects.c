@@ -77,12 +77,13 @@ static bool activation(effects *e, int operand, int64_t a, int64_t b, int64_t c)
     return shaped(e, operand, a, b, c);
 }
 
-/* Keys and values: floats of one type, [kv_heads][max_seq][head_dim]. */
+/* Keys and values: floats of one type, [sequences * kv_heads][max_seq][head_dim]. */
 static bool cache(effects *e, int keys, int values, int64_t kv_heads, int64_t head_dim) {
     const tw_buffer *k = buffer(e, keys), *v = buffer(e, values);
     if (k->dtype > TW_BF16 || k->group || v->group || v->dtype != k->dtype)
         return bad(e, "keys and values are f32, f16 or bf16, both the same");
-    return shaped(e, keys, kv_heads, e->s->max_seq, head_dim) && shaped(e, values, kv_heads, e->s->max_seq, head_dim);
+    const int64_t heads = e->s->sequences * kv_heads, rows = e->s->max_seq;
+    return shaped(e, keys, heads, rows, head_dim) && shaped(e, values, heads, rows, head_dim);
 }
 
 /* Bytes of an element of an operand that is not quantised. */
@@ -170,6 +171,13 @@ static void embed(effects *e) {
     columns(e, TW_EMBED_X, true, e->in->param[TW_FROM], e->in->param[TW_TO]);
 }
 
+/* Rows appended to the cache: of each sequence the step's positions, in the heads [head, head + n) of the sequence. */
+static void append(effects *e, int operand, int64_t head, int64_t n, int64_t from, int64_t to) {
+    const int64_t of_one = buffer(e, operand)->shape[0] / e->s->sequences, rows = e->s->tokens / e->s->sequences;
+    for (int64_t i = 0; i < e->s->sequences; i++)
+        access_box(e, operand, true, i * of_one + head, i * of_one + head + n, 0, rows, from, to);
+}
+
 static const int qkv_weight[3] = {TW_QKV_WQ, TW_QKV_WK, TW_QKV_WV}, qkv_bias[3] = {TW_QKV_BQ, TW_QKV_BK, TW_QKV_BV},
                  qkv_out[3] = {TW_QKV_Q, TW_QKV_K, TW_QKV_V};
 
@@ -181,7 +189,7 @@ static void qkv_heads(effects *e, tw_qkv_row at, int64_t n, int64_t d) {
     if (at.part == 0)
         access_box(e, TW_QKV_Q, true, 0, e->s->tokens, at.head, at.head + n, 0, bytes);
     else
-        access_box(e, qkv_out[at.part], true, at.head, at.head + n, 0, e->s->tokens, 0, bytes);
+        append(e, qkv_out[at.part], at.head, n, 0, bytes);
 }
 
 /* The boxes of one run of virtual rows within one head: pairs [a, b) of rotated rows are two runs of real rows. */
@@ -201,7 +209,7 @@ static void qkv_head(effects *e, tw_qkv_row at, int64_t count, int64_t rotated, 
         if (at.part == 0)
             access_box(e, qkv_out[0], true, 0, T, at.head, at.head + 1, size * lo, size * hi);
         else
-            access_box(e, qkv_out[at.part], true, at.head, at.head + 1, 0, T, size * lo, size * hi);
+            append(e, qkv_out[at.part], at.head, 1, size * lo, size * hi);
     }
 }
 
@@ -209,7 +217,7 @@ static bool qkv_shapes(effects *e, int64_t *heads, int64_t *kv_heads, int64_t *d
     int64_t T = e->s->tokens, dim = buffer(e, TW_QKV_X)->shape[2];
     *heads = buffer(e, TW_QKV_Q)->shape[1];
     *d = buffer(e, TW_QKV_Q)->shape[2];
-    *kv_heads = buffer(e, TW_QKV_K)->shape[0];
+    *kv_heads = buffer(e, TW_QKV_K)->shape[0] / e->s->sequences;
     *rotated = has(e, TW_QKV_ROPE) ? 2 * buffer(e, TW_QKV_ROPE)->shape[2] : 0;
     int64_t nq = *heads * *d, nk = *kv_heads * *d;
     if (!activation(e, TW_QKV_X, T, 1, -1) || !vector(e, TW_QKV_NORM, dim) || !vector(e, TW_QKV_NORM_BIAS, dim) ||
@@ -261,10 +269,23 @@ static void qkv(effects *e) {
     }
 }
 
+/* The past of heads [h0, h1) that rows [r0, r1) see, and themselves: with several sequences a row is one. */
+static void attend_past(effects *e, int operand, int64_t h0, int64_t h1, int64_t r0, int64_t r1) {
+    const int64_t window = e->in->param[TW_ATTEND_WINDOW], of_one = buffer(e, operand)->shape[0] / e->s->sequences;
+    const int64_t bytes = buffer(e, operand)->shape[2] * element(e, operand);
+    if (e->s->sequences == 1) {
+        access_box(e, operand, false, h0, h1, window > 0 ? r0 - (window - 1) : TW_KV_PAST, r1, 0, bytes);
+        return;
+    }
+    for (int64_t i = r0; i < r1; i++)
+        access_box(e, operand, false, i * of_one + h0, i * of_one + h1, window > 0 ? 1 - window : TW_KV_PAST, 1, 0,
+                   bytes);
+}
+
 static void attend(effects *e) {
     const int64_t *p = e->in->param;
     const tw_buffer *q = buffer(e, TW_ATTEND_Q), *k = buffer(e, TW_ATTEND_K);
-    int64_t T = e->s->tokens, heads = q->shape[1], d = q->shape[2], kv_heads = k->shape[0];
+    int64_t T = e->s->tokens, heads = q->shape[1], d = q->shape[2], kv_heads = k->shape[0] / e->s->sequences;
     int64_t h0 = p[TW_ATTEND_HEAD_FROM], h1 = p[TW_ATTEND_HEAD_TO], r0 = p[TW_ATTEND_ROW_FROM],
             r1 = p[TW_ATTEND_ROW_TO];
     int64_t split = p[TW_ATTEND_SPLIT], splits = p[TW_ATTEND_SPLITS], window = p[TW_ATTEND_WINDOW];
@@ -286,11 +307,10 @@ static void attend(effects *e) {
         return;
     }
     if (!activation(e, TW_ATTEND_PART, T, heads * splits, d + 2)) return;
-    int64_t bytes = d * element(e, TW_ATTEND_K), per = heads / kv_heads,
-            past = window > 0 ? r0 - (window - 1) : TW_KV_PAST;
+    int64_t per = heads / kv_heads;
     access_box(e, TW_ATTEND_Q, false, r0, r1, h0, h1, 0, 4 * d);
-    access_box(e, TW_ATTEND_K, false, h0 / per, (h1 - 1) / per + 1, past, r1, 0, bytes);
-    access_box(e, TW_ATTEND_V, false, h0 / per, (h1 - 1) / per + 1, past, r1, 0, bytes);
+    attend_past(e, TW_ATTEND_K, h0 / per, (h1 - 1) / per + 1, r0, r1);
+    attend_past(e, TW_ATTEND_V, h0 / per, (h1 - 1) / per + 1, r0, r1);
     access_box(e, TW_ATTEND_OUT, true, r0, r1, 0, 1, 4 * h0 * d, 4 * h1 * d);
     for (int64_t h = h0; h < h1 && parts; h++)
         access_box(e, TW_ATTEND_PART, true, r0, r1, h * splits + split, h * splits + split + 1, 0, 4 * (d + 2));
@@ -401,8 +421,12 @@ static void head(effects *e) {
     int64_t from = e->in->param[TW_FROM], to = e->in->param[TW_TO];
     if (!activation(e, TW_HEAD_X, T, 1, -1) || !vector(e, TW_HEAD_NORM, dim) || !vector(e, TW_HEAD_NORM_BIAS, dim) ||
         !shaped(e, TW_HEAD_W, 1, n, dim) || !matrix(e, TW_HEAD_W) || !activation(e, TW_HEAD_LOGITS, -1, 1, -1) ||
-        !activation(e, TW_HEAD_BEST, -1, 1, 2) || !range(e, n))
+        !activation(e, TW_HEAD_BEST, -1, e->s->sequences, 2) || !range(e, n))
         return;
+    if (e->s->sequences > 1 && rows != T) {
+        bad(e, "logits have one row a sequence");
+        return;
+    }
     if ((rows != 1 && rows != T) || slot < 0 || slot >= buffer(e, TW_HEAD_BEST)->shape[0]) {
         bad(e, "logits have one row or one a position, and slot is one of best's");
         return;
@@ -412,12 +436,13 @@ static void head(effects *e) {
     whole(e, TW_HEAD_NORM_BIAS, false);
     rows_of(e, TW_HEAD_W, false, from, to);
     columns(e, TW_HEAD_LOGITS, true, from, to);
-    access_box(e, TW_HEAD_BEST, true, slot, slot + 1, 0, 1, 0, 8);
+    access_box(e, TW_HEAD_BEST, true, slot, slot + 1, 0, e->s->sequences, 0, 8);
 }
 
 static void output(effects *e) {
-    if (!activation(e, TW_OUTPUT_LOGITS, -1, 1, -1) || !activation(e, TW_OUTPUT_BEST, -1, 1, 2) ||
-        !shaped(e, TW_OUTPUT_TOKEN, 1, 1, 1))
+    const int64_t n = e->s->sequences;
+    if (!activation(e, TW_OUTPUT_LOGITS, n > 1 ? n : -1, 1, -1) || !activation(e, TW_OUTPUT_BEST, -1, n, 2) ||
+        !shaped(e, TW_OUTPUT_TOKEN, n, 1, 1))
         return;
     if (buffer(e, TW_OUTPUT_TOKEN)->dtype != TW_I32) {
         bad(e, "the token is i32");

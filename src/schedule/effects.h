@@ -10,7 +10,12 @@
    dimension counts from the step's first position `pos`: append writes rows [0, tokens), attention reads from a
    negative row (all of the past, or a window of it) to `tokens`. What lies below row -pos does not exist and is not
    read. The claim holds for every 0 <= pos <= max_seq - tokens. With n < tokens positions in a step, every access
-   shrinks to the first n of the dimension that counts positions, writes and reads alike. */
+   shrinks to the first n of the dimension that counts positions, writes and reads alike.
+   With several sequences the first dimension of a key/value buffer counts the heads of the first sequence, then those
+   of the second, and so on, and rows of a head count from the position of the sequence that it belongs to: each
+   appends row 0 of its own heads and reads what lies below. Heads of different sequences are different bytes wherever
+   their positions are, and of one head rows only move together, so the claim holds for all choices of a position
+   0 <= pos <= max_seq - 1 for each sequence, independent of each other. */
 typedef struct tw_access {
     int buffer;
     bool write;

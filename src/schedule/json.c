@@ -62,8 +62,10 @@ static void put_instr(tw_buf *out, const tw_schedule *s, const tw_instr *in) {
 }
 
 static void put_schedule(tw_buf *out, const tw_schedule *s) {
-    tw_buf_printf(out, "{\"tilewright_schedule\": %d,\n \"tokens\": %lld, \"max_seq\": %lld,\n \"buffers\": [\n",
-                  FORMAT_VERSION, (long long)s->tokens, (long long)s->max_seq);
+    tw_buf_printf(out, "{\"tilewright_schedule\": %d,\n \"tokens\": %lld, \"max_seq\": %lld,", FORMAT_VERSION,
+                  (long long)s->tokens, (long long)s->max_seq);
+    if (s->sequences > 1) tw_buf_printf(out, " \"sequences\": %lld,", (long long)s->sequences);
+    tw_buf_str(out, "\n \"buffers\": [\n");
     for (int i = 0; i < s->n_buffers; i++) {
         put_buffer(out, &s->buffers[i]);
         tw_buf_str(out, i + 1 < s->n_buffers ? ",\n" : "\n");
@@ -247,13 +249,16 @@ static tw_status read_root(reader *r, const json_t *root) {
     if (!ok) return refuse(r, "not a schedule: no tilewright_schedule field", "");
     if (version != FORMAT_VERSION) return refuse(r, "unknown format version", "");
     int64_t tokens = int_field(root, "tokens", 1, 1 << 20, &ok),
-            max_seq = int_field(root, "max_seq", 1, INT32_MAX, &ok);
+            max_seq = int_field(root, "max_seq", 1, INT32_MAX, &ok), sequences = 1;
     const json_t *workers = json_object_get(root, "workers");
     size_t n = json_array_size(workers);
     if (!ok || tokens > max_seq) return refuse(r, "1 <= tokens <= max_seq does not hold", "");
+    if (json_object_get(root, "sequences")) sequences = int_field(root, "sequences", 1, 1 << 20, &ok);
+    if (!ok || (sequences > 1 && sequences != tokens)) return refuse(r, "sequences is neither 1 nor tokens", "");
     if (n < 1 || n > TW_MAX_WORKERS) return refuse(r, "workers is not a list of 1 to 1024 lists", "");
     r->s = tw_builder_start((int)n, tokens, max_seq);
     if (!r->s || !r->buffers || !r->counters) return tw_fail_memory(r->diag);
+    r->s->sequences = sequences;
     tw_status st = read_each(r, root, "buffers", read_buffer);
     if (st == TW_OK) st = read_each(r, root, "counters", read_counter);
     if (st == TW_OK) st = read_workers(r, workers);

@@ -13,7 +13,7 @@ typedef struct lowering {
     tw_schedule *s;
     const tw_model *m;
     tw_lowering l;
-    int64_t T;
+    int64_t T, sequences;
     int tokens, rope, x, q, attended, part, h, route, logits, best, token; /* buffers; -1: none */
     int ready;         /* the counter that the next stage waits for */
     int64_t arrivals;  /* of that counter, a step */
@@ -220,9 +220,10 @@ static void lower_layer(lowering *b, int64_t i, int moe_h) {
     const tw_model *m = b->m;
     char name[96];
     snprintf(name, sizeof name, "layers.%lld.k", (long long)i);
-    int k = tw_builder_buffer(b->s, name, TW_BUFFER_KV, b->l.kv, 0, m->n_kv_heads, b->l.max_seq, m->head_dim);
+    const int64_t heads = b->sequences * m->n_kv_heads;
+    int k = tw_builder_buffer(b->s, name, TW_BUFFER_KV, b->l.kv, 0, heads, b->l.max_seq, m->head_dim);
     snprintf(name, sizeof name, "layers.%lld.v", (long long)i);
-    int v = tw_builder_buffer(b->s, name, TW_BUFFER_KV, b->l.kv, 0, m->n_kv_heads, b->l.max_seq, m->head_dim);
+    int v = tw_builder_buffer(b->s, name, TW_BUFFER_KV, b->l.kv, 0, heads, b->l.max_seq, m->head_dim);
     stage_begin(b, i, "qkv");
     int64_t unit = m->layers[i].q_norm.rows ? m->head_dim : unit_of(b);
     stage_rows(b, TW_OP_QKV,
@@ -280,17 +281,22 @@ static void shared_buffers(lowering *b) {
     if (b->splits > 1) b->part = tw_builder_buffer(s, "part", A, TW_F32, 0, T, m->n_heads * b->splits, m->head_dim + 2);
     if (m->ffn_dim) b->h = tw_builder_buffer(s, "h", A, TW_F32, 0, T, 1, m->ffn_dim);
     b->logits = tw_builder_buffer(s, "logits", TW_BUFFER_OUTPUT, TW_F32, 0, b->l.all_logits ? T : 1, 1, m->vocab);
-    b->best = tw_builder_buffer(s, "best", A, TW_F32, 0, parts < b->l.workers ? parts : b->l.workers, 1, 2);
-    b->token = tw_builder_buffer(s, "token", TW_BUFFER_OUTPUT, TW_I32, 0, 1, 1, 1);
+    b->best = tw_builder_buffer(s, "best", A, TW_F32, 0, parts < b->l.workers ? parts : b->l.workers, b->sequences, 2);
+    b->token = tw_builder_buffer(s, "token", TW_BUFFER_OUTPUT, TW_I32, 0, b->sequences, 1, 1);
 }
 
 /* Too few heads for the workers: split the past when decoding, the positions in prefill. In groups of heads it is the
-   past in both: a group is there to read its keys and values once. */
+   past in both: a group is there to read its keys and values once. Of several sequences each has its own past. */
 static void choose_parts(lowering *b, const tw_lowering *l) {
     int64_t heads = l->group_heads ? b->m->n_kv_heads : b->m->n_heads;
-    int64_t most = (l->workers + heads - 1) / heads, least = l->workers > heads ? l->workers / heads : 1;
     b->splits = l->kv_splits;
     b->row_blocks = l->row_blocks;
+    if (b->sequences > 1) {
+        if (!b->row_blocks || b->row_blocks > b->sequences) b->row_blocks = b->sequences;
+        heads *= b->row_blocks;
+        if (!b->splits) b->splits = l->workers > heads ? l->workers / heads : 1;
+    }
+    int64_t most = (l->workers + heads - 1) / heads, least = l->workers > heads ? l->workers / heads : 1;
     if (l->group_heads) {
         if (!b->row_blocks) b->row_blocks = 1;
         if (!b->splits) b->splits = least;
@@ -308,7 +314,12 @@ static tw_status choose(lowering *b, const tw_lowering *l, tw_diag *diag) {
     if (b->l.max_seq < 1 || (m->positions.rows && b->l.max_seq > m->positions.rows))
         return tw_fail(diag, TW_ERR_USAGE, "max_seq: %lld is not within 1..%lld", (long long)b->l.max_seq,
                        (long long)m->max_seq);
-    b->T = l->tokens ? l->tokens : 1;
+    b->sequences = l->sequences ? l->sequences : 1;
+    b->T = l->tokens ? l->tokens : b->sequences;
+    if (b->sequences < 1 || (b->sequences > 1 && b->T != b->sequences))
+        return tw_fail(diag, TW_ERR_USAGE, "sequences: %lld of them do not make a step of %lld tokens, one of each",
+                       (long long)b->sequences, (long long)b->T);
+    if (b->sequences > 1) b->l.all_logits = true;
     if (b->T < 1 || b->T > b->l.max_seq)
         return tw_fail(diag, TW_ERR_USAGE, "tokens: %lld is not within 1..max_seq (%lld)", (long long)b->T,
                        (long long)b->l.max_seq);
@@ -336,6 +347,7 @@ tw_status tw_schedule_lower(tw_schedule **out, const tw_model *model, const tw_l
     if (st != TW_OK) return st;
     b.s = tw_builder_start(b.l.workers, b.T, b.l.max_seq);
     if (!b.s) return tw_fail_memory(diag);
+    b.s->sequences = b.sequences;
     shared_buffers(&b);
     int moe_h = -1;
     if (model->n_experts) {

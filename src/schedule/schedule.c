@@ -96,7 +96,8 @@ void tw_schedule_describe(const tw_schedule *s, tw_schedule_info *info) {
                                .counters = s->n_counters,
                                .buffers = s->n_buffers,
                                .tokens = s->tokens,
-                               .max_seq = s->max_seq};
+                               .max_seq = s->max_seq,
+                               .sequences = s->sequences};
     for (int w = 0; w < s->n_workers; w++) info->instructions += s->workers[w].count;
 }
 

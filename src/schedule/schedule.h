@@ -60,6 +60,8 @@ typedef struct tw_worker {
 struct tw_schedule {
     tw_arena arena;
     int64_t tokens, max_seq;
+    int64_t sequences; /* 1: a step's positions follow one another in one sequence; else as many as tokens: they are
+                          the next ones of that many sequences, each with a cache and a position of its own */
     tw_buffer *buffers;
     int n_buffers;
     tw_counter *counters;

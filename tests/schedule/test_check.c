@@ -6,16 +6,19 @@
 #include "schedule/schedule.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { WORKERS = 3, TRIES = 60 };
 
 static tw_model *model;
 
+/* `tokens` below 0: as many sequences. */
 static tw_schedule *fresh_of(int tokens, tw_dtype kv, bool group_heads) {
     tw_schedule *s = NULL;
     tw_diag d;
-    tw_lowering l = {.workers = WORKERS, .tokens = tokens, .max_seq = 32, .kv_splits = tokens == 1 ? 2 : 1};
+    tw_lowering l = {.workers = WORKERS, .tokens = abs(tokens), .max_seq = 32, .kv_splits = tokens <= 1 ? 2 : 1};
+    if (tokens < 0) l.sequences = -tokens;
     l.kv = kv;
     l.group_heads = group_heads;
     if (tw_schedule_lower(&s, model, &l, &d) != TW_OK) fail_msg("%s", d.message);
@@ -208,11 +211,74 @@ static void a_head_twice(tw_schedule *s, tw_random *r) {
         in->param[TW_ATTEND_HEAD_TO]++;
 }
 
-static const struct {
+/* What several sequences add. */
+static void another_sequences_past(tw_schedule *s, tw_random *r) {
+    int64_t *p = pick(s, r, attends)->param;
+    p[TW_ATTEND_ROW_FROM] = (p[TW_ATTEND_ROW_FROM] + 1) % s->tokens;
+    p[TW_ATTEND_ROW_TO] = p[TW_ATTEND_ROW_FROM] + 1;
+}
+static void a_sequence_twice(tw_schedule *s, tw_random *r) {
+    int64_t *p = pick(s, r, attends)->param;
+    if (p[TW_ATTEND_ROW_FROM])
+        p[TW_ATTEND_ROW_FROM]--;
+    else
+        p[TW_ATTEND_ROW_TO]++;
+}
+static void a_sequence_too_many(tw_schedule *s, tw_random *r) {
+    pick(s, r, attends)->param[TW_ATTEND_ROW_TO] = s->tokens + 1;
+}
+static void a_cache_too_few(tw_schedule *s, tw_random *r) {
+    tw_instr *in = pick(s, r, attends);
+    s->buffers[in->operand[TW_ATTEND_K]].shape[0] -= 1 + (int64_t)tw_random_below(r, 2);
+}
+static void one_cache_for_all(tw_schedule *s, tw_random *r) {
+    tw_instr *in = pick(s, r, attends);
+    for (int i = TW_ATTEND_K; i <= TW_ATTEND_V; i++) s->buffers[in->operand[i]].shape[0] /= s->sequences;
+}
+static void sequences_unlike_tokens(tw_schedule *s, tw_random *r) {
+    s->sequences += tw_random_below(r, 2) ? 1 : -1;
+}
+static void no_sequences(tw_schedule *s, tw_random *r) {
+    s->sequences = -(int64_t)tw_random_below(r, 2);
+}
+static void one_sequence_after_all(tw_schedule *s, tw_random *r) {
+    (void)r;
+    s->sequences = 1;
+}
+static void one_token_for_all(tw_schedule *s, tw_random *r) {
+    (void)r;
+    s->buffers[s->workers[0].list[s->workers[0].count - 1].operand[TW_OUTPUT_TOKEN]].shape[0] = 1;
+}
+static void one_best_for_all(tw_schedule *s, tw_random *r) {
+    (void)r;
+    s->buffers[s->workers[0].list[s->workers[0].count - 1].operand[TW_OUTPUT_BEST]].shape[1] = 1;
+}
+static void logits_of_the_last(tw_schedule *s, tw_random *r) {
+    (void)r;
+    s->buffers[s->workers[0].list[s->workers[0].count - 1].operand[TW_OUTPUT_LOGITS]].shape[0] = 1;
+}
+
+typedef struct mutation {
     const char *name;
     void (*mutate)(tw_schedule *, tw_random *);
     const char *rules; /* any of these, separated by | */
-} mutations[] = {
+} mutation;
+
+static const mutation of_sequences[] = {
+    {"another_sequences_past", another_sequences_past, "race|undefined read|coverage"},
+    {"a_sequence_twice", a_sequence_twice, "race|coverage"},
+    {"a_sequence_too_many", a_sequence_too_many, "shape"},
+    {"a_cache_too_few", a_cache_too_few, "shape"},
+    {"one_cache_for_all", one_cache_for_all, "shape"},
+    {"sequences_unlike_tokens", sequences_unlike_tokens, "structure"},
+    {"no_sequences", no_sequences, "structure"},
+    {"one_sequence_after_all", one_sequence_after_all, "shape"},
+    {"one_token_for_all", one_token_for_all, "shape"},
+    {"one_best_for_all", one_best_for_all, "shape"},
+    {"logits_of_the_last", logits_of_the_last, "shape"},
+};
+
+static const mutation mutations[] = {
     {"drop_wait", drop_wait, "race|undefined read|not joined|steps overlap"},
     {"lower_threshold", lower_threshold, "partial join"},
     {"raise_threshold", raise_threshold, "deadlock"},
@@ -260,7 +326,8 @@ static void every_fault_is_named(void **state) {
     for (size_t i = 0; i < sizeof mutations / sizeof *mutations; i++)
         for (int n = 0; n < TRIES; n++) {
             bool decode = n % 2 || mutations[i].mutate == one_split_twice;
-            tw_schedule *s = fresh_of(decode ? 1 : 4, n % 3 == 1 ? TW_BF16 : TW_F32, n / 2 % 2);
+            int tokens = n / 4 % 3 == 2 ? -3 : decode ? 1 : 4;
+            tw_schedule *s = fresh_of(tokens, n % 3 == 1 ? TW_BF16 : TW_F32, n / 2 % 2);
             tw_checked *c;
             tw_report report;
             tw_diag d;
@@ -272,6 +339,26 @@ static void every_fault_is_named(void **state) {
                     assert_non_null(strstr(report.findings[f].text, "waits for"));
             if (!named(&report, mutations[i].rules))
                 fail_msg("%s, try %d: %s: %s", mutations[i].name, n, report.findings[0].rule, report.findings[0].text);
+            tw_report_free(&report);
+            tw_schedule_free(s);
+        }
+}
+
+static void sequences_are_kept_apart(void **state) {
+    (void)state;
+    tw_random r = tw_random_seed(11);
+    for (size_t i = 0; i < sizeof of_sequences / sizeof *of_sequences; i++)
+        for (int n = 0; n < TRIES; n++) {
+            tw_schedule *s = fresh_of(-3 - n % 5, n % 3 == 1 ? TW_BF16 : TW_F32, n / 2 % 2);
+            tw_checked *c;
+            tw_report report;
+            tw_diag d;
+            of_sequences[i].mutate(s, &r);
+            tw_status st = tw_schedule_check(&c, &s, &report, &d);
+            if (st != TW_ERR_REJECTED) fail_msg("%s, try %d: accepted", of_sequences[i].name, n);
+            if (!named(&report, of_sequences[i].rules))
+                fail_msg("%s, try %d: %s: %s", of_sequences[i].name, n, report.findings[0].rule,
+                         report.findings[0].text);
             tw_report_free(&report);
             tw_schedule_free(s);
         }
@@ -348,9 +435,8 @@ static int close_model(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_fault_is_named),
-        cmocka_unit_test(a_rejection_says_who_and_what),
-        cmocka_unit_test(a_deadlock_shows_its_cycle),
+        cmocka_unit_test(every_fault_is_named),          cmocka_unit_test(sequences_are_kept_apart),
+        cmocka_unit_test(a_rejection_says_who_and_what), cmocka_unit_test(a_deadlock_shows_its_cycle),
         cmocka_unit_test(experts_are_a_routers),
     };
     return cmocka_run_group_tests(tests, open_model, close_model);

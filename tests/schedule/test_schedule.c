@@ -105,6 +105,43 @@ static void every_cache_and_group_is_accepted(void **state) {
     tw_model_close(m);
 }
 
+/* Each sequence has a cache, a best token and logits; its attention is an instruction of its own unless fewer blocks
+   are asked for. */
+static void sequences_of(const tw_model *m, tw_lowering l) {
+    char what[128];
+    tw_schedule *s = lower(m, l);
+    tw_schedule_info info;
+    snprintf(what, sizeof what, "%d layers, %d sequences, %d workers", (int)m->n_layers, (int)l.sequences, l.workers);
+    tw_schedule_describe(s, &info);
+    assert_int_equal(info.sequences, l.sequences);
+    assert_int_equal(info.tokens, l.sequences);
+    for (int b = 0; b < s->n_buffers; b++) {
+        if (s->buffers[b].kind == TW_BUFFER_KV) assert_int_equal(s->buffers[b].shape[0], l.sequences * m->n_kv_heads);
+        if (s->buffers[b].kind == TW_BUFFER_OUTPUT) assert_int_equal(s->buffers[b].shape[0], l.sequences);
+    }
+    const int64_t blocks = l.row_blocks ? l.row_blocks : l.sequences, units = m->n_kv_heads * blocks;
+    if (l.group_heads) grouped(s, m, l.workers > units ? l.workers / units : 1, blocks);
+    accept(s, what);
+}
+
+static void every_number_of_sequences_is_accepted(void **state) {
+    (void)state;
+    static const char *const shapes[] = {"llama-tiny", "gpt2", "qwen3-0.6b", "qwen3-30b-a3b", "llama-1b"};
+    static const int workers[] = {1, 7, 132};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        tw_model *m;
+        tw_diag d;
+        assert_int_equal(tw_model_synthetic(&m, shapes[i], TW_BF16, 1, &d), TW_OK);
+        for (int n = 1; n <= 8; n++) {
+            tw_lowering l = {.workers = workers[n % 3], .sequences = n, .max_seq = 64, .group_heads = n % 2};
+            l.kv = n % 3 ? TW_BF16 : TW_F32;
+            l.row_blocks = n % 4 == 3 ? 2 : 0;
+            sequences_of(m, l);
+        }
+        tw_model_close(m);
+    }
+}
+
 static void a_config_names_every_choice(void **state) {
     (void)state;
     static const struct {
@@ -115,6 +152,8 @@ static void a_config_names_every_choice(void **state) {
         {"{\"kv\": \"bf16\", \"group_heads\": true, \"all_logits\": true, \"kv_splits\": 5}", TW_OK, TW_BF16},
         {"{\"kv\": \"f16\", \"group_heads\": true, \"all_logits\": true, \"kv_splits\": 5}", TW_OK, TW_F16},
         {"{\"kv\": \"f32\", \"group_heads\": true, \"all_logits\": true, \"kv_splits\": 5}", TW_OK, TW_F32},
+        {"{\"kv\": \"bf16\", \"group_heads\": true, \"all_logits\": true, \"kv_splits\": 5, \"sequences\": 3}", TW_OK,
+         TW_BF16},
         {"{\"kv\": \"i8\"}", TW_ERR_FORMAT, TW_F32},
         {"{\"kv\": \"half\"}", TW_ERR_FORMAT, TW_F32},
         {"{\"kv\": 16}", TW_ERR_FORMAT, TW_F32},
@@ -170,6 +209,9 @@ static void nonsense_choices_are_refused(void **state) {
         {.workers = 2, .tokens = -1},
         {.workers = 2, .kv = TW_I8},
         {.workers = 2, .kv = TW_I32},
+        {.workers = 2, .sequences = -1},
+        {.workers = 2, .sequences = 3, .tokens = 4},
+        {.workers = 2, .sequences = 3, .tokens = 1},
     };
     tw_model *m;
     tw_diag d;
@@ -210,6 +252,7 @@ static void json_brings_back_the_same_schedule(void **state) {
     json_brings_back((tw_lowering){.workers = 5, .weights = TW_I4, .max_seq = 64});
     json_brings_back((tw_lowering){.workers = 9, .max_seq = 64, .kv = TW_BF16, .group_heads = true});
     json_brings_back((tw_lowering){.workers = 2, .max_seq = 64, .kv = TW_F16, .tokens = 4});
+    json_brings_back((tw_lowering){.workers = 2, .max_seq = 64, .sequences = 4});
 }
 
 static void broken_json_is_refused_with_its_place(void **state) {
@@ -222,6 +265,10 @@ static void broken_json_is_refused_with_its_place(void **state) {
         {"{}", "not a schedule"},
         {"{\"tilewright_schedule\": 2}", "unknown format version"},
         {"{\"tilewright_schedule\": 1, \"tokens\": 2, \"max_seq\": 1, \"workers\": [[]]}", "tokens <= max_seq"},
+        {"{\"tilewright_schedule\": 1, \"tokens\": 2, \"max_seq\": 4, \"sequences\": 3, \"workers\": [[]]}",
+         "nor tokens"},
+        {"{\"tilewright_schedule\": 1, \"tokens\": 2, \"max_seq\": 4, \"sequences\": 0, \"workers\": [[]]}",
+         "nor tokens"},
         {"{\"tilewright_schedule\": 1, \"tokens\": 1, \"max_seq\": 1, \"workers\": []}", "1 to 1024 lists"},
         {"{\"tilewright_schedule\": 1, \"tokens\": 1, \"max_seq\": 1, \"workers\": [[]]}", "buffers: not a list"},
         {"{\"tilewright_schedule\": 1, \"tokens\": 1, \"max_seq\": 1, \"buffers\": [{\"name\": \"x\", \"kind\": "
@@ -273,6 +320,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_lowering_is_accepted),
         cmocka_unit_test(every_cache_and_group_is_accepted),
+        cmocka_unit_test(every_number_of_sequences_is_accepted),
         cmocka_unit_test(a_config_names_every_choice),
         cmocka_unit_test(every_choice_of_the_lowering_is_accepted),
         cmocka_unit_test(nonsense_choices_are_refused),

@@ -54,10 +54,10 @@ static void range(form *f, int64_t limit) {
 
 static void form_qkv(form *f) {
     int64_t T = f->s->tokens, dim = extent(f, TW_QKV_X, 2), heads = extent(f, TW_QKV_Q, 1), d = extent(f, TW_QKV_Q, 2),
-            kv = extent(f, TW_QKV_K, 0);
+            S = f->s->sequences, kv = extent(f, TW_QKV_K, 0) / S;
     shape(f, TW_QKV_X, T, 1, ANY);
     shape(f, TW_QKV_Q, T, ANY, ANY);
-    for (int i = TW_QKV_K; i <= TW_QKV_V; i++) shape(f, i, kv, f->s->max_seq, d);
+    for (int i = TW_QKV_K; i <= TW_QKV_V; i++) shape(f, i, S * kv, f->s->max_seq, d);
     vector(f, TW_QKV_NORM, dim);
     vector(f, TW_QKV_NORM_BIAS, dim);
     for (int i = 0; i < 3; i++) {
@@ -80,10 +80,10 @@ static void form_qkv(form *f) {
 
 static void form_attend(form *f) {
     const int64_t *p = f->in->param;
-    int64_t T = f->s->tokens, heads = extent(f, TW_ATTEND_Q, 1), d = extent(f, TW_ATTEND_Q, 2),
-            kv = extent(f, TW_ATTEND_K, 0), splits = p[TW_ATTEND_SPLITS];
+    int64_t T = f->s->tokens, heads = extent(f, TW_ATTEND_Q, 1), d = extent(f, TW_ATTEND_Q, 2), S = f->s->sequences,
+            kv = extent(f, TW_ATTEND_K, 0) / S, splits = p[TW_ATTEND_SPLITS];
     shape(f, TW_ATTEND_Q, T, ANY, ANY);
-    for (int i = TW_ATTEND_K; i <= TW_ATTEND_V; i++) shape(f, i, kv, f->s->max_seq, d);
+    for (int i = TW_ATTEND_K; i <= TW_ATTEND_V; i++) shape(f, i, S * kv, f->s->max_seq, d);
     if (f->fault != HAZARD_NONE) return;
     if (kv < 1 || heads < kv || heads % kv) fail(f, HAZARD_SHAPE);
     bounded(f, p[TW_ATTEND_HEAD_FROM], p[TW_ATTEND_HEAD_TO], heads);
@@ -184,16 +184,17 @@ static void form_head(form *f) {
     vector(f, TW_HEAD_NORM, dim);
     vector(f, TW_HEAD_NORM_BIAS, dim);
     shape(f, TW_HEAD_W, 1, n, dim);
-    shape(f, TW_HEAD_LOGITS, rows == 1 ? 1 : T, 1, ANY);
-    shape(f, TW_HEAD_BEST, ANY, 1, 2);
+    shape(f, TW_HEAD_LOGITS, rows == 1 && f->s->sequences == 1 ? 1 : T, 1, ANY);
+    shape(f, TW_HEAD_BEST, ANY, f->s->sequences, 2);
     range(f, n);
     if (slot < 0 || slot >= extent(f, TW_HEAD_BEST, 0)) fail(f, HAZARD_BOUNDS);
 }
 
 static void form_output(form *f) {
-    shape(f, TW_OUTPUT_LOGITS, ANY, 1, ANY);
-    shape(f, TW_OUTPUT_BEST, ANY, 1, 2);
-    shape(f, TW_OUTPUT_TOKEN, 1, 1, 1);
+    int64_t S = f->s->sequences;
+    shape(f, TW_OUTPUT_LOGITS, S > 1 ? S : ANY, 1, ANY);
+    shape(f, TW_OUTPUT_BEST, ANY, S, 2);
+    shape(f, TW_OUTPUT_TOKEN, S, 1, 1);
 }
 
 static void references(form *f) {

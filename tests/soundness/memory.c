@@ -97,20 +97,25 @@ void memory_restart(memory *m) {
 
 /* A cache's row below the step's position: somebody appended it, and if that was one of the steps played here, it must
    have been done by now, and nobody later may have been there. */
-static bool past_row_ok(const memory *m, int step, int64_t row, int stamp) {
+static bool past_row_ok(const memory *m, int step, int64_t sequence, int64_t row, int stamp) {
     if (stamp > step + 1) return false;
-    for (int i = 0; i < step; i++)
-        if (row >= m->step[i].pos && row < m->step[i].pos + m->step[i].n && stamp < i + 1) return false;
+    for (int i = 0; i < step; i++) {
+        int64_t pos = touch_position(&m->step[i], sequence), n = m->space->s->sequences > 1 ? 1 : m->step[i].n;
+        if (row >= pos && row < pos + n && stamp < i + 1) return false;
+    }
     return true;
 }
 
-/* The row of a cache that a run of elements lies in; -1: not of a cache. */
-static int64_t cache_row(const memory *m, const tw_instr *in, const touch *t) {
+/* The row of a cache that a run of elements lies in, and whose; -1: not of a cache. */
+static int64_t cache_row(const memory *m, const tw_instr *in, const touch *t, int64_t *sequence) {
+    *sequence = 0;
     if (t->operand < 0) return -1;
     int b = in->operand[t->operand];
     const tw_buffer *buffer = &m->space->s->buffers[b];
     if (buffer->kind != TW_BUFFER_KV) return -1;
-    return (t->first - m->space->base[b]) / buffer->shape[2] % buffer->shape[1];
+    int64_t row = (t->first - m->space->base[b]) / buffer->shape[2];
+    *sequence = touch_sequence(m->space->s, buffer, row / buffer->shape[1]);
+    return row % buffer->shape[1];
 }
 
 hazard memory_read(const memory *m, int instance, int *element) {
@@ -119,13 +124,13 @@ hazard memory_read(const memory *m, int instance, int *element) {
     for (int i = m->touch_first[instance]; i < m->touch_first[instance + 1]; i++) {
         const touch *t = &m->list.item[i];
         if (t->write) continue;
-        int64_t row = cache_row(m, in, t);
-        bool past = row >= 0 && row < m->step[step].pos;
+        int64_t sequence, row = cache_row(m, in, t, &sequence);
+        bool past = row >= 0 && row < touch_position(&m->step[step], sequence);
         if (t->operand != operand) times = 0;
         operand = t->operand;
         for (int e = t->first; e < t->first + t->count; e++) {
             *element = e;
-            if (past && !past_row_ok(m, step, row, m->stamp[e])) return HAZARD_UNDEFINED;
+            if (past && !past_row_ok(m, step, sequence, row, m->stamp[e])) return HAZARD_UNDEFINED;
             if (past) continue;
             if (m->stamp[e] != step + 1) return HAZARD_UNDEFINED;
             if (!times) times = m->times[e];

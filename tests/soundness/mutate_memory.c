@@ -220,6 +220,13 @@ static bool wrong_shape(tw_schedule *s, tw_random *r) {
     return *at > 0; /* no file can say less */
 }
 
+/* Sequences that are not there, or are one: the same program over other caches. */
+static bool wrong_sequences(tw_schedule *s, tw_random *r) {
+    int64_t old = s->sequences;
+    s->sequences = draw_once_in(r, 2) ? s->tokens : draw_below(r, 4);
+    return s->sequences != old;
+}
+
 static bool drop_instr(tw_schedule *s, tw_random *r) {
     place p = pick(s, r, NULL);
     if (p.in->arrive >= 0 && draw_below(r, 4)) change_waits(s, p.in->arrive, -1);
@@ -320,6 +327,7 @@ const mutation mutations_of_memory[] = {
     {"wrong operand", wrong_operand, BASE_ANY},
     {"alias", alias, BASE_ANY},
     {"wrong shape", wrong_shape, BASE_ANY},
+    {"wrong sequences", wrong_sequences, BASE_ANY},
     {"drop instruction", drop_instr, BASE_ANY},
     {"instruction twice", duplicate_instr, BASE_ANY},
     {"split gap", split_gap, BASE_LOWERED | BASE_REFINED},

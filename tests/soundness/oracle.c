@@ -31,6 +31,8 @@ static void found(oracle *o, oracle_verdict *v, hazard kind, int a, int b, int e
 /* What is wrong before anything runs. */
 static hazard form_of(oracle *o, const tw_schedule *s, int *worker, int *index) {
     int outputs = 0;
+    *worker = *index = 0;
+    if (s->sequences < 1 || (s->sequences > 1 && s->sequences != s->tokens)) return HAZARD_STRUCTURE;
     for (int w = 0; w < s->n_workers; w++)
         for (int i = 0; i < s->workers[w].count; i++) {
             const tw_instr *in = &s->workers[w].list[i];
@@ -154,31 +156,42 @@ static bool play(oracle *o, const touch_step *step, oracle_verdict *v) {
 }
 
 /* Positions: the start of a sequence and what follows it, the last that fits and a new sequence, the same again, and
-   whatever else. Fewer tokens than a step holds are played too. */
-static touch_step draw(const tw_schedule *s, tw_random *r, int number, int step, touch_step before) {
-    touch_step p = {0, s->tokens};
-    if (number && tw_random_below(r, 2)) p.n = 1 + (int64_t)tw_random_below(r, (uint64_t)s->tokens);
-    int64_t last = s->max_seq - p.n;
+   whatever else. */
+static int64_t draw_position(tw_random *r, int number, int step, int64_t before, int64_t next, int64_t last) {
+    int64_t pos = 0;
     switch (number) {
     case 0:
-        p.pos = step ? before.pos + before.n : 0;
+        pos = step ? next : 0;
         break;
     case 1:
-        p.pos = step ? 0 : last;
+        pos = step ? 0 : last;
         break;
     case 2:
-        p.pos = step ? before.pos : last / 2;
+        pos = step ? before : last / 2;
         break;
     default:
-        p.pos = step ? (int64_t)tw_random_below(r, (uint64_t)last + 1) : 1;
+        pos = step ? (int64_t)tw_random_below(r, (uint64_t)last + 1) : 1;
     }
-    if (p.pos > last) p.pos = last;
+    return pos > last ? last : pos;
+}
+
+/* Fewer tokens than a step holds are played too, and of several sequences each has its own positions. */
+static touch_step draw(const tw_schedule *s, tw_random *r, int number, int step, touch_step before) {
+    touch_step p = {.n = s->tokens};
+    if (s->sequences == 1 && number && tw_random_below(r, 2))
+        p.n = 1 + (int64_t)tw_random_below(r, (uint64_t)s->tokens);
+    int64_t last = s->sequences > 1 ? s->max_seq - 1 : s->max_seq - p.n;
+    p.pos = draw_position(r, number, step, before.pos, before.pos + (s->sequences > 1 ? 1 : before.n), last);
+    for (int i = 1; i < s->sequences; i++) {
+        int64_t at = touch_position(&before, i);
+        p.others[i - 1] = draw_position(r, (number + i) % PLAYS, step, at, at + 1, last);
+    }
     return p;
 }
 
 void oracle_judge(oracle *o, const tw_schedule *s, tw_random *r, oracle_verdict *v) {
     int steps = 2 + (int)tw_random_below(r, ORDER_MAX_STEPS - 1);
-    touch_step step[ORDER_MAX_STEPS] = {{0, 0}};
+    touch_step step[ORDER_MAX_STEPS] = {{0}};
     if (!runs(o, s, steps, v)) return;
     for (int number = 0; number < PLAYS; number++) {
         for (int i = 0; i < steps; i++) step[i] = draw(s, r, number, i, step[i ? i - 1 : 0]);

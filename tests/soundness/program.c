@@ -94,7 +94,7 @@ typedef struct sharing {
 
 static void sharing_open(sharing *x, tw_schedule *s) {
     int who;
-    touch_step step = {0, s->tokens};
+    touch_step step = {.n = s->tokens};
     *x = (sharing){0};
     if (!touch_space_set(&x->space, s)) abort();
     order_run(&x->o, s, 1);

@@ -14,7 +14,7 @@ enum { DIM = 4, SCRATCH = 3, MAX_INSTRS = 96 };
 typedef struct random_maker {
     tw_schedule *s;
     tw_random *r;
-    int64_t T;
+    int64_t T, S; /* sequences */
     int tokens, rope, scratch[SCRATCH], q, k, v, logits, best, token, slots;
     int table, vector, square, narrow; /* weights */
     bool defined[SCRATCH];
@@ -151,16 +151,16 @@ static void buffers(random_maker *b) {
     tw_schedule *s = b->s;
     tw_buffer_kind A = TW_BUFFER_ACTIVATION, W = TW_BUFFER_WEIGHT;
     static const char *const names[SCRATCH] = {"a", "b", "c"};
-    int64_t T = b->T, rows = draw_once_in(b->r, 2) ? 1 : T;
+    int64_t T = b->T, rows = draw_once_in(b->r, 2) && b->S == 1 ? 1 : T;
     b->tokens = tw_builder_buffer(s, "tokens", TW_BUFFER_INPUT, TW_I32, 0, T, 1, 1);
     b->rope = draw_once_in(b->r, 2) ? -1 : tw_builder_buffer(s, "rope", TW_BUFFER_INPUT, TW_F32, 0, T, 2, 1);
     for (int i = 0; i < SCRATCH; i++) b->scratch[i] = tw_builder_buffer(s, names[i], A, TW_F32, 0, T, 1, DIM);
     b->q = tw_builder_buffer(s, "q", A, TW_F32, 0, T, 2, DIM / 2);
-    b->k = tw_builder_buffer(s, "k", TW_BUFFER_KV, TW_F32, 0, 1, s->max_seq, DIM / 2);
-    b->v = tw_builder_buffer(s, "v", TW_BUFFER_KV, TW_F32, 0, 1, s->max_seq, DIM / 2);
+    b->k = tw_builder_buffer(s, "k", TW_BUFFER_KV, TW_F32, 0, b->S, s->max_seq, DIM / 2);
+    b->v = tw_builder_buffer(s, "v", TW_BUFFER_KV, TW_F32, 0, b->S, s->max_seq, DIM / 2);
     b->logits = tw_builder_buffer(s, "logits", TW_BUFFER_OUTPUT, TW_F32, 0, rows, 1, DIM);
-    b->best = tw_builder_buffer(s, "best", A, TW_F32, 0, b->slots, 1, 2);
-    b->token = tw_builder_buffer(s, "token", TW_BUFFER_OUTPUT, TW_I32, 0, 1, 1, 1);
+    b->best = tw_builder_buffer(s, "best", A, TW_F32, 0, b->slots, b->S, 2);
+    b->token = tw_builder_buffer(s, "token", TW_BUFFER_OUTPUT, TW_I32, 0, b->S, 1, 1);
     b->table = tw_builder_buffer(s, "table", W, TW_F32, 0, 1, DIM, DIM);
     b->vector = tw_builder_buffer(s, "norm", W, TW_F32, 0, 1, DIM, 1);
     b->square = tw_builder_buffer(s, "square", W, TW_F32, 0, 1, DIM, DIM);
@@ -180,7 +180,7 @@ static void joins(random_maker *b, forgetting f) {
     order o = {0};
     touch_space space = {0};
     memory mem = {0};
-    touch_step step = {0, b->T};
+    touch_step step = {.n = b->T};
     int who, element, id[MAX_INSTRS];
     if (!touch_space_set(&space, b->s)) abort();
     order_run(&o, b->s, 1);
@@ -210,8 +210,10 @@ static void joins(random_maker *b, forgetting f) {
 
 tw_schedule *random_program(tw_random *r, bool forget) {
     random_maker b = {.r = r, .T = 1 + draw_below(r, 2), .slots = 1 + draw_below(r, 2)};
+    b.S = draw_once_in(r, 2) ? b.T : 1;
     b.s = tw_builder_start(2 + draw_below(r, 3), b.T, 5);
     if (!b.s) abort();
+    b.s->sequences = b.S;
     buffers(&b);
     stages(&b);
     if (b.s->arena.failed) abort();

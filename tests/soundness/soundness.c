@@ -116,7 +116,7 @@ static void hold_against_machine(session *x, uint64_t seed, int class, const tw_
     bool ordered =
         v->kind >= HAZARD_DEADLOCK || v->kind == HAZARD_NONE; /* form and structure end before anything runs */
     if (!v->played || !ordered) return;
-    for (int i = 0; i < v->steps; i++) step[i] = v->step[i].n ? v->step[i] : (touch_step){0, s->tokens};
+    for (int i = 0; i < v->steps; i++) step[i] = v->step[i].n ? v->step[i] : (touch_step){.n = s->tokens};
     if (memory_set(m, &x->oracle.order, &x->oracle.space, step, &who) != HAZARD_NONE) return;
     run_at_random(x, RANDOM_RUNS, &r, seed, class, s, v);
     if ((int64_t)(seed - x->opt.seed) / case_classes() % ALL_EVERY) return;

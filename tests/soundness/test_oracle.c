@@ -85,7 +85,7 @@ static tw_instr *at(hand *b, int worker, int op) {
 static oracle_verdict judge(const tw_schedule *s, int64_t first, int64_t second) {
     oracle o = {0};
     oracle_verdict v;
-    touch_step step[2] = {{first, s->tokens}, {second, s->tokens}};
+    touch_step step[2] = {{.pos = first, .n = s->tokens}, {.pos = second, .n = s->tokens}};
     oracle_judge_at(&o, s, 2, step, &v);
     oracle_free(&o);
     return v;
@@ -337,7 +337,7 @@ static void all_runs_agree(void **state) {
         tw_random r = tw_random_seed(seed);
         tw_schedule *s = case_make(&pool, (int)(seed % (uint64_t)case_classes()), &r);
         oracle_verdict v;
-        touch_step step[2] = {{0, s->tokens}, {0, s->tokens}};
+        touch_step step[2] = {{.n = s->tokens}, {.n = s->tokens}};
         bool complete;
         int who;
         oracle_judge_at(&o, s, 2, step, &v);

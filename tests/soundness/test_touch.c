@@ -14,7 +14,7 @@ enum { PROGRAMS = 20000 };
 
 static bool in_box(const tw_schedule *s, const tw_access *a, touch_step step, const int64_t at[3]) {
     bool kv = s->buffers[a->buffer].kind == TW_BUFFER_KV;
-    int64_t row = at[1] - (kv ? step.pos : 0);
+    int64_t row = at[1] - (kv ? touch_position(&step, touch_sequence(s, &s->buffers[a->buffer], at[0])) : 0);
     return at[0] >= a->lo[0] && at[0] < a->hi[0] && row >= a->lo[1] && row < a->hi[1] && 4 * at[2] >= a->lo[2] &&
            4 * at[2] + 4 <= a->hi[2];
 }
@@ -44,14 +44,16 @@ static void claims_happen(const touch_space *space, const tw_instr *in, const tw
     for (int a = 0; a < boxes->count && step.n == space->s->tokens; a++) {
         const tw_access *x = &boxes->item[a];
         const tw_buffer *b = &space->s->buffers[x->buffer];
-        int64_t pos = b->kind == TW_BUFFER_KV ? step.pos : 0;
         if (!x->write) continue;
-        for (int64_t i = x->lo[0]; i < x->hi[0]; i++)
+        for (int64_t i = x->lo[0]; i < x->hi[0]; i++) {
+            const bool kv = b->kind == TW_BUFFER_KV;
+            int64_t pos = kv ? touch_position(&step, touch_sequence(space->s, b, i)) : 0;
             for (int64_t j = x->lo[1] + pos; j < x->hi[1] + pos; j++)
                 for (int64_t k = x->lo[2] / 4; k < x->hi[2] / 4; k++)
                     if (!written(touches, space->base[x->buffer] + (int)((i * b->shape[1] + j) * b->shape[2] + k)))
                         fail_msg("%s does not write %s[%d][%d][%d], which the check believes", space->ops[in->op].name,
                                  b->name, (int)i, (int)j, (int)k);
+        }
     }
 }
 
@@ -76,15 +78,17 @@ static int compare(const touch_space *space, const tw_instr *in, const tw_access
 
 static int compare_program(touch_space *space, tw_access_list *boxes, const tw_schedule *s, tw_random *r) {
     int compared = 0;
-    if (!touch_space_set(space, s)) return 0;
+    if (!touch_space_set(space, s) || s->sequences < 1 || (s->sequences > 1 && s->sequences != s->tokens)) return 0;
     for (int w = 0; w < s->n_workers; w++)
         for (int i = 0; i < s->workers[w].count; i++) {
             const tw_instr *in = &s->workers[w].list[i];
             boxes->count = 0;
             if (touch_form(space, in) != HAZARD_NONE || tw_instr_effects(s, in, boxes, NULL) != TW_OK) continue;
             for (int n = 0; n < 3; n++) {
-                touch_step step = {0, 1 + draw_below(r, (int)s->tokens)};
-                step.pos = n ? draw_below(r, (int)(s->max_seq - step.n) + 1) : 0;
+                touch_step step = {.n = s->sequences > 1 ? s->tokens : 1 + draw_below(r, (int)s->tokens)};
+                int last = (int)(s->max_seq - (s->sequences > 1 ? 1 : step.n));
+                step.pos = n ? draw_below(r, last + 1) : 0;
+                for (int k = 1; k < s->sequences; k++) step.others[k - 1] = n ? draw_below(r, last + 1) : 0;
                 compared += compare(space, in, boxes, step);
             }
         }

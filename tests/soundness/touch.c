@@ -58,6 +58,15 @@ static void strip(toucher *t, int operand, bool write) {
          t->in->param[TW_TO]);
 }
 
+static int64_t sequences(const toucher *t) {
+    return t->space->s->sequences;
+}
+
+/* Positions that a sequence goes on by. */
+static int64_t appended(const toucher *t) {
+    return sequences(t) > 1 ? 1 : t->step.n;
+}
+
 static void run_input(toucher *t) {
     add(t, (touch){0, 1, -1, true});
     positions(t, TW_INPUT_TOKENS, true, t->step.n);
@@ -66,8 +75,9 @@ static void run_input(toucher *t) {
 
 static void run_embed(toucher *t) {
     positions(t, TW_EMBED_TOKENS, false, t->step.n);
-    if (has(t, TW_EMBED_POSITIONS) && t->step.pos + t->step.n > shape_of(t, TW_EMBED_POSITIONS)->shape[1])
-        t->fault = HAZARD_BOUNDS;
+    for (int64_t i = 0; i < sequences(t) && has(t, TW_EMBED_POSITIONS); i++)
+        if (touch_position(&t->step, i) + appended(t) > shape_of(t, TW_EMBED_POSITIONS)->shape[1])
+            t->fault = HAZARD_BOUNDS;
     strip(t, TW_EMBED_X, true);
 }
 
@@ -80,7 +90,7 @@ typedef struct head_row {
 /* Rows run over q's heads, k's, v's; the rotated ones of a head as pairs (0, r/2), (1, r/2 + 1), ... */
 static head_row row_of(const toucher *t, int64_t i) {
     int64_t d = shape_of(t, TW_QKV_Q)->shape[2], heads = shape_of(t, TW_QKV_Q)->shape[1],
-            kv = shape_of(t, TW_QKV_K)->shape[0],
+            kv = shape_of(t, TW_QKV_K)->shape[0] / sequences(t),
             turns = has(t, TW_QKV_ROPE) ? 2 * shape_of(t, TW_QKV_ROPE)->shape[2] : 0;
     head_row r = {TW_QKV_Q, i / d, i % d, false};
     if (r.head >= heads) {
@@ -94,10 +104,12 @@ static head_row row_of(const toucher *t, int64_t i) {
 
 /* One row of q, k or v for every position of the step: `to` is exclusive in columns of the head. */
 static void head_elements(toucher *t, head_row r, bool write, int64_t from, int64_t to) {
-    if (r.operand == TW_QKV_Q)
-        cube(t, TW_QKV_Q, write, 0, t->step.n, r.head, r.head + 1, from, to);
-    else
-        cube(t, r.operand, write, r.head, r.head + 1, t->step.pos, t->step.pos + t->step.n, from, to);
+    if (r.operand == TW_QKV_Q) cube(t, TW_QKV_Q, write, 0, t->step.n, r.head, r.head + 1, from, to);
+    for (int64_t i = 0; i < sequences(t) && r.operand != TW_QKV_Q; i++) {
+        int64_t pos = touch_position(&t->step, i),
+                head = i * (shape_of(t, r.operand)->shape[0] / sequences(t)) + r.head;
+        cube(t, r.operand, write, head, head + 1, pos, pos + appended(t), from, to);
+    }
 }
 
 static bool own_row(const toucher *t, head_row r, int64_t column, int64_t from, int64_t to) {
@@ -148,13 +160,31 @@ static int64_t most(int64_t a, int64_t b) {
     return a > b ? a : b;
 }
 
+/* Heads [h0, h1) of keys and values of a sequence, at positions [first, last). */
+static void past(toucher *t, int64_t sequence, int64_t first, int64_t last) {
+    int64_t h0 = t->in->param[TW_ATTEND_HEAD_FROM], h1 = t->in->param[TW_ATTEND_HEAD_TO],
+            kv = shape_of(t, TW_ATTEND_K)->shape[0] / sequences(t), d = shape_of(t, TW_ATTEND_Q)->shape[2],
+            per = shape_of(t, TW_ATTEND_Q)->shape[1] / kv;
+    for (int operand = TW_ATTEND_K; operand <= TW_ATTEND_V; operand++)
+        for (int64_t h = h0; h < h1; h++)
+            if (h == h0 || h / per != (h - 1) / per)
+                cube(t, operand, false, sequence * kv + h / per, sequence * kv + h / per + 1, first, last, 0, d);
+}
+
+/* A row of several sequences sees its own past, up to itself. */
+static void own_past(toucher *t, int64_t sequence) {
+    const int64_t *p = t->in->param;
+    int64_t pos = touch_position(&t->step, sequence), window = p[TW_ATTEND_WINDOW], splits = p[TW_ATTEND_SPLITS];
+    int64_t start = window ? most(0, pos + 1 - window) : 0, length = pos + 1 - start;
+    past(t, sequence, start + length * p[TW_ATTEND_SPLIT] / splits, start + length * (p[TW_ATTEND_SPLIT] + 1) / splits);
+}
+
 /* The past that all positions see together is cut into parts; of its part each position sees up to itself, from its
    window on. */
 static void run_attend(toucher *t) {
     const int64_t *p = t->in->param;
     int64_t r0 = p[TW_ATTEND_ROW_FROM], r1 = least(p[TW_ATTEND_ROW_TO], t->step.n), pos = t->step.pos;
-    int64_t h0 = p[TW_ATTEND_HEAD_FROM], h1 = p[TW_ATTEND_HEAD_TO], d = shape_of(t, TW_ATTEND_Q)->shape[2],
-            per = shape_of(t, TW_ATTEND_Q)->shape[1] / shape_of(t, TW_ATTEND_K)->shape[0];
+    int64_t h0 = p[TW_ATTEND_HEAD_FROM], h1 = p[TW_ATTEND_HEAD_TO], d = shape_of(t, TW_ATTEND_Q)->shape[2];
     int64_t window = p[TW_ATTEND_WINDOW], split = p[TW_ATTEND_SPLIT], splits = p[TW_ATTEND_SPLITS];
     if (r0 >= r1) return;
     int64_t start = window ? most(0, pos + 1 - window) : 0, length = pos + t->step.n - start;
@@ -162,9 +192,8 @@ static void run_attend(toucher *t) {
     if (window) first = most(first, pos + r0 + 1 - window);
     last = least(last, pos + r1);
     cube(t, TW_ATTEND_Q, false, r0, r1, h0, h1, 0, d);
-    for (int operand = TW_ATTEND_K; operand <= TW_ATTEND_V; operand++)
-        for (int64_t h = h0; h < h1; h++)
-            if (h == h0 || h / per != (h - 1) / per) cube(t, operand, false, h / per, h / per + 1, first, last, 0, d);
+    if (sequences(t) == 1) past(t, 0, first, last);
+    for (int64_t i = r0; i < r1 && sequences(t) > 1; i++) own_past(t, i);
     for (int64_t h = h0; h < h1; h++)
         if (splits == 1)
             cube(t, TW_ATTEND_OUT, true, r0, r1, 0, 1, h * d, (h + 1) * d);
@@ -215,7 +244,7 @@ static void run_head(toucher *t) {
     int64_t rows = shape_of(t, TW_HEAD_LOGITS)->shape[0] > 1 ? t->step.n : 1, slot = t->in->param[TW_HEAD_SLOT];
     cube(t, TW_HEAD_X, false, t->step.n - rows, t->step.n, 0, 1, 0, shape_of(t, TW_HEAD_X)->shape[2]);
     cube(t, TW_HEAD_LOGITS, true, 0, rows, 0, 1, t->in->param[TW_FROM], t->in->param[TW_TO]);
-    cube(t, TW_HEAD_BEST, true, slot, slot + 1, 0, 1, 0, 2);
+    cube(t, TW_HEAD_BEST, true, slot, slot + 1, 0, sequences(t), 0, 2);
 }
 
 /* The logits are handed to the caller: as good as read. */
@@ -223,7 +252,7 @@ static void run_output(toucher *t) {
     int64_t rows = shape_of(t, TW_OUTPUT_LOGITS)->shape[0];
     positions(t, TW_OUTPUT_LOGITS, false, rows > 1 ? t->step.n : rows);
     positions(t, TW_OUTPUT_BEST, false, shape_of(t, TW_OUTPUT_BEST)->shape[0]);
-    positions(t, TW_OUTPUT_TOKEN, true, 1);
+    positions(t, TW_OUTPUT_TOKEN, true, sequences(t));
 }
 
 hazard touch_instr(const touch_space *space, const tw_instr *in, touch_step step, touch_list *out) {
@@ -257,6 +286,7 @@ bool touch_space_set(touch_space *space, const tw_schedule *s) {
     }
     space->s = s;
     int64_t count = 1;
+    if (s->sequences > TOUCH_MAX_SEQUENCES) return false;
     for (int b = 0; b < s->n_buffers; b++) {
         const int64_t *n = s->buffers[b].shape;
         bool weight = s->buffers[b].kind == TW_BUFFER_WEIGHT;

@@ -27,10 +27,21 @@ typedef enum hazard {
 } hazard;
 const char *hazard_name(hazard h);
 
-/* A step: its first position and how many there are (at most the schedule's tokens). */
+enum { TOUCH_MAX_SEQUENCES = 4 };
+
+/* A step: its first position and how many there are (at most the schedule's tokens). Of several sequences every one has
+   a position: `pos` is the first one's, and n is the schedule's tokens. */
 typedef struct touch_step {
     int64_t pos, n;
+    int64_t others[TOUCH_MAX_SEQUENCES - 1];
 } touch_step;
+static inline int64_t touch_position(const touch_step *step, int64_t sequence) {
+    return sequence ? step->others[sequence - 1] : step->pos;
+}
+/* The sequence that a head of a cache belongs to: its heads lie behind those of the sequence before it. */
+static inline int64_t touch_sequence(const tw_schedule *s, const tw_buffer *cache, int64_t head) {
+    return head / (cache->shape[0] / s->sequences);
+}
 
 /* A run of elements. Operands are numbered as in the table; -1 is the step's own data (position and count). */
 typedef struct touch {
@@ -54,7 +65,8 @@ typedef struct touch_space {
 
 enum { TOUCH_MAX_ELEMENTS = 1 << 16 };
 
-/* False when the buffers hold more elements than are worth simulating. May be called again with another schedule. */
+/* False when the buffers hold more elements than are worth simulating, or the schedule more sequences. May be called
+ * again with another schedule. */
 bool touch_space_set(touch_space *space, const tw_schedule *s);
 void touch_space_free(touch_space *space);
 

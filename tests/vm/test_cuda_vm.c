@@ -92,6 +92,7 @@ typedef struct way {
     uint64_t seed;
     int steps;
     bool all_logits;
+    int row_blocks;
 } way;
 
 static machine open_way(const tw_model *m, const way *w) {
@@ -99,6 +100,7 @@ static machine open_way(const tw_model *m, const way *w) {
     return gpu(m, o,
                (tw_lowering){.tokens = w->tokens,
                              .kv_splits = w->splits,
+                             .row_blocks = w->row_blocks,
                              .kv = w->kv,
                              .all_logits = w->all_logits,
                              .group_heads = true});
@@ -146,15 +148,15 @@ static void agrees(const way *w) {
 static void every_family(void **state) {
     (void)state;
     static const way ways[] = {
-        {"llama-biases", 1, 2, 0, TW_F32, {2, 2, 4, 2, 0, 0}, NULL, 1, 3, 0},
-        {"llama-dynamic", 1, 1, 0, TW_F32, {2, 1, 3, 1, 0, 0}, NULL, 2, 3, 0},
-        {"llama-linear-mqa", 1, 3, 2, TW_F32, {1, 2, 4, 2, 0, 0}, NULL, 3, 3, 0},
-        {"llama-llama3-sharded", 1, 2, 0, TW_F32, {2, 2, 4, 2, 0, 0}, NULL, 4, 2, 0},
-        {"mistral-window", 3, 2, 2, TW_F32, {2, 2, 4, 2, 0, 0}, NULL, 6, 3, 0},
-        {"qwen2-window", 3, 2, 0, TW_F32, {2, 2, 4, 2, 0, 0}, NULL, 7, 3, 0},
-        {"qwen3-bias", 3, 2, 0, TW_F32, {2, 2, 4, 2, 0, 0}, NULL, 8, 2, 0},
-        {"llama-biases", 8, 2, 2, TW_F32, {2, 2, 4, 2, 0, 0}, NULL, 9, 2, 1},
-        {"qwen3-bias", 1, 3, 2, TW_F32, {3, 1, 5, 3, 0, 0}, NULL, 10, 2, 0},
+        {"llama-biases", 1, 2, 0, TW_F32, {2, 2, 4, 2, 0, 0}, NULL, 1, 3, 0, 0},
+        {"llama-dynamic", 1, 1, 0, TW_F32, {2, 1, 3, 1, 0, 0}, NULL, 2, 3, 0, 0},
+        {"llama-linear-mqa", 1, 3, 2, TW_F32, {1, 2, 4, 2, 0, 0}, NULL, 3, 3, 0, 0},
+        {"llama-llama3-sharded", 1, 2, 0, TW_F32, {2, 2, 4, 2, 0, 0}, NULL, 4, 2, 0, 0},
+        {"mistral-window", 3, 2, 2, TW_F32, {2, 2, 4, 2, 0, 0}, NULL, 6, 3, 0, 0},
+        {"qwen2-window", 3, 2, 0, TW_F32, {2, 2, 4, 2, 0, 0}, NULL, 7, 3, 0, 0},
+        {"qwen3-bias", 3, 2, 0, TW_F32, {2, 2, 4, 2, 0, 0}, NULL, 8, 2, 0, 0},
+        {"llama-biases", 8, 2, 2, TW_F32, {2, 2, 4, 2, 0, 0}, NULL, 9, 2, 1, 0},
+        {"qwen3-bias", 1, 3, 2, TW_F32, {3, 1, 5, 3, 0, 0}, NULL, 10, 2, 0, 0},
     };
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
         way w = ways[i];
@@ -168,13 +170,22 @@ static void every_family(void **state) {
 static void every_division(void **state) {
     (void)state;
     static const way ways[] = {
-        {"llama-linear-mqa", 1, 1, 0, TW_BF16, {1, 1, 2, 1, 0, 0}, NULL, 1, 2, 0},
-        {"llama-linear-mqa", 1, 5, 3, TW_F16, {1, 2, 3, 2, 0, 0}, NULL, 2, 4, 0},
-        {"mistral-window", 3, 4, 0, TW_F16, {2, 1, 4, 4, 0, 0}, NULL, 3, 2, 0},
-        {"qwen2-window", 8, 3, 2, TW_BF16, {1, 2, 4, 2, 0, 0}, NULL, 4, 2, 0},
-        {"llama-dynamic", 3, 5, 0, TW_BF16, {1, 1, 4, 2, 0, 0}, NULL, 5, 2, 0},
+        {"llama-linear-mqa", 1, 1, 0, TW_BF16, {1, 1, 2, 1, 0, 0}, NULL, 1, 2, 0, 0},
+        {"llama-linear-mqa", 1, 5, 3, TW_F16, {1, 2, 3, 2, 0, 0}, NULL, 2, 4, 0, 0},
+        {"mistral-window", 3, 4, 0, TW_F16, {2, 1, 4, 4, 0, 0}, NULL, 3, 2, 0, 0},
+        {"qwen2-window", 8, 3, 2, TW_BF16, {1, 2, 4, 2, 0, 0}, NULL, 4, 2, 0, 0},
+        {"llama-dynamic", 3, 5, 0, TW_BF16, {1, 1, 4, 2, 0, 0}, NULL, 5, 2, 0, 0},
     };
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) agrees(&ways[i]);
+    const way blocks = {.folder = "qwen2-window",
+                        .tokens = 7,
+                        .workers = 3,
+                        .splits = 2,
+                        .tuning = {2, 1, 4, 2, 0, 0},
+                        .seed = 6,
+                        .steps = 3,
+                        .row_blocks = 3};
+    agrees(&blocks);
 }
 
 static void every_tuning(void **state) {
@@ -218,9 +229,9 @@ static void every_interleaving(void **state) {
 static void without_bulk_copies(void **state) {
     (void)state;
     static const way ways[] = {
-        {"llama-biases", 1, 2, 2, TW_F32, {2, 2, 2, 1, 0, 0}, "sm_80", 1, 2, 0},
-        {"qwen2-window", 3, 3, 0, TW_F32, {3, 1, 5, 3, 0, 0}, "sm_80", 2, 2, 0},
-        {"mistral-window", 8, 2, 0, TW_F32, {1, 4, 4, 4, 0, 0}, "sm_89", 3, 2, 0},
+        {"llama-biases", 1, 2, 2, TW_F32, {2, 2, 2, 1, 0, 0}, "sm_80", 1, 2, 0, 0},
+        {"qwen2-window", 3, 3, 0, TW_F32, {3, 1, 5, 3, 0, 0}, "sm_80", 2, 2, 0, 0},
+        {"mistral-window", 8, 2, 0, TW_F32, {1, 4, 4, 4, 0, 0}, "sm_89", 3, 2, 0, 0},
     };
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) agrees(&ways[i]);
 }
@@ -324,7 +335,6 @@ static void what_is_not_covered_is_refused(void **state) {
     refused("mixtral-fused", plain, one, TW_ERR_UNSUPPORTED, "mixtures of experts");
     refused("qwen3moe-dense-first", plain, one, TW_ERR_UNSUPPORTED, "mixtures of experts");
     refused("llama-biases", plain, (tw_lowering){.tokens = TOKENS + 1}, TW_ERR_UNSUPPORTED, "takes 8");
-    refused("llama-biases", plain, (tw_lowering){.tokens = 2, .row_blocks = 2}, TW_ERR_UNSUPPORTED, "some of a step's");
     refused("llama-biases", (tw_cuda_vm_options){.target = "sm_70"}, one, TW_ERR_USAGE, "sm_70 is not a target");
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The GPU's machine as PTX: for every target, small and large models, one position and several, it prints, fits, and
-   where PATH has ptxas, assembles without spilling. */
+/* The GPU's machine as PTX: for every target, small and large models, one position and several, of one sequence and
+   of as many, it prints, fits, and where PATH has ptxas, assembles without spilling. */
 #include "support/support.h"
 
 #include "ir/passes/passes.h"
@@ -15,9 +15,11 @@
 typedef struct shape {
     const char *name;
     int tokens;
+    int sequences;
 } shape;
-enum { SHAPES = 4 };
-static const shape shapes[SHAPES] = {{"llama-1b", 1}, {"llama-8b", 8}, {"llama-1b", 8}, {"llama-8b", 1}};
+enum { SHAPES = 5 };
+static const shape shapes[SHAPES] = {
+    {"llama-1b", 1, 1}, {"llama-8b", 8, 1}, {"llama-1b", 8, 1}, {"llama-8b", 1, 1}, {"llama-1b", 8, 8}};
 
 static void print_one(tw_buf *out, const shape *s, const tw_target *target) {
     tw_model *m;
@@ -29,7 +31,7 @@ static void print_one(tw_buf *out, const shape *s, const tw_target *target) {
     const tw_cuda_vm_options o = {.emulate = true, .target = target->name, .workers = 4};
     assert_int_equal(tw_model_synthetic(&m, s->name, TW_BF16, 1, &d), TW_OK);
     assert_int_equal(tw_cuda_vm_open(&vm, m, &o, &d), TW_OK);
-    tw_lowering l = {.tokens = s->tokens, .max_seq = 4096};
+    tw_lowering l = {.tokens = s->tokens, .sequences = s->sequences, .max_seq = 4096};
     tw_cuda_vm_lowering(vm, &l);
     assert_int_equal(tw_schedule_lower(&schedule, m, &l, &d), TW_OK);
     assert_int_equal(tw_schedule_check(&c, &schedule, NULL, &d), TW_OK);

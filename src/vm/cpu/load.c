@@ -195,6 +195,10 @@ static tw_status agree(const tw_vm *vm, const tw_schedule *s, tw_diag *diag) {
     if (s->n_workers != vm->n_lanes)
         return tw_fail(diag, TW_ERR_MISMATCH, "the schedule is for %d workers, the machine has %d (-t %d)",
                        s->n_workers, vm->n_lanes, s->n_workers);
+    if (s->sequences > 1)
+        return tw_fail(diag, TW_ERR_UNSUPPORTED,
+                       "a program of %lld sequences: on a processor a step is of one sequence",
+                       (long long)s->sequences);
     tw_status st = TW_OK;
     for (int i = 0; i < s->n_buffers && st == TW_OK; i++) {
         const tw_buffer *b = &s->buffers[i];

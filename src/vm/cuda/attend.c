@@ -256,17 +256,23 @@ static void finish(attention *a, tw_val out, tw_val position, tw_val head, tw_va
     tw_pop(b);
 }
 
-/* The part of what position `position` of the step sees that a split covers. */
+/* The part of what a position sees that a split covers. */
 static void range(tw_mega_gen *g, tw_val position, tw_val window, tw_val split, tw_val splits, tw_val *first,
                   tw_val *last) {
     tw_builder *b = g->b;
-    tw_val end = tw_add_imm(b, tw_add(b, g->pos, position), 1);
+    tw_val end = tw_add_imm(b, position, 1);
     tw_val far = tw_max(b, tw_sub(b, end, window), tw_i32(b, 0));
     tw_val start = tw_select(b, tw_lt(b, tw_i32(b, 0), window), far, tw_i32(b, 0)), n = tw_sub(b, end, start);
     tw_val low = tw_op_emit(b, TW_OP_div_u32, tw_mul(b, n, split), splits, TW_NONE);
     tw_val high = tw_op_emit(b, TW_OP_div_u32, tw_mul(b, n, tw_add_imm(b, split, 1)), splits, TW_NONE);
     *first = tw_add(b, start, low);
     *last = tw_add(b, start, high);
+}
+
+/* A key/value head's number in the cache of the row's sequence. */
+static tw_val of_sequence(tw_mega_gen *g, tw_val kv_head, tw_val row) {
+    tw_builder *b = g->b;
+    return g->p->sequences > 1 ? tw_add(b, kv_head, tw_mul_imm(b, row, g->p->kv_heads)) : kv_head;
 }
 
 void tw_mega_build_attend(tw_mega_gen *g) {
@@ -284,35 +290,42 @@ void tw_mega_build_attend(tw_mega_gen *g) {
            window = tw_mega_word(g, TW_W_K);
     tw_val q = tw_mega_address(g, TW_W_IN), out = tw_mega_address(g, TW_W_OUT);
     tw_val k = tw_mega_address(g, TW_W_K_CACHE), v = tw_mega_address(g, TW_W_V_CACHE);
+    tw_val first_row = tw_i32(b, 0), rows = g->arg[TW_MEGA_ARG_N];
+    if (p->tokens > 1) {
+        first_row = tw_mega_word(g, TW_W_UNITS);
+        rows = tw_min(b, rows, tw_mega_word(g, TW_W_GROUP));
+    }
     const int64_t of_head = p->max_seq * p->head_dim * es;
     batch x[2];
     declare(&a, &x[0]);
     declare(&a, &x[1]);
     /* What earlier steps left of the first batch is fetched before this step's is there. */
-    past now = {tw_mega_at(g, k, tw_div(b, from, per), of_head), tw_mega_at(g, v, tw_div(b, from, per), of_head),
-                TW_NONE, TW_NONE};
-    range(g, tw_i32(b, 0), window, split, splits, &now.first, &now.last);
-    fetch(&a, &now, start_of(&a, &now), TW_NONE, g->pos, &x[0]);
+    tw_val before = p->sequences > 1 ? tw_mega_position(g, first_row) : g->pos;
+    tw_val cached = of_sequence(g, tw_div(b, from, per), first_row);
+    past now = {tw_mega_at(g, k, cached, of_head), tw_mega_at(g, v, cached, of_head), TW_NONE, TW_NONE};
+    range(g, tw_mega_position(g, first_row), window, split, splits, &now.first, &now.last);
+    fetch(&a, &now, start_of(&a, &now), TW_NONE, before, &x[0]);
     tw_mega_wait(g);
     tw_mega_mark(g, 2);
-    tw_val fresh = tw_var_of(b, g->pos); /* the first batch lacks what is from here on */
-    tw_val position = tw_push_for(b, tw_i32(b, 0), g->arg[TW_MEGA_ARG_N], tw_i32(b, 1), false);
+    tw_val fresh = tw_var_of(b, before); /* the first batch lacks what is from here on */
+    tw_val row = tw_push_for(b, first_row, rows, tw_i32(b, 1), false), position = tw_mega_position(g, row);
     tw_val head = tw_var_of(b, from);
     tw_push_while(b);
     tw_push_while_body(b, tw_lt(b, head, end));
     /* As many heads as share this one's keys, at most TW_MEGA_HEADS. */
     tw_val kv_head = tw_div(b, head, per), shared = tw_sub(b, tw_mul_imm(b, tw_add_imm(b, kv_head, 1), per), head);
     tw_val heads = tw_min(b, tw_min(b, shared, tw_sub(b, end, head)), tw_i32(b, TW_MEGA_HEADS));
-    past seen = {tw_mega_at(g, k, kv_head, of_head), tw_mega_at(g, v, kv_head, of_head), TW_NONE, TW_NONE};
+    cached = of_sequence(g, kv_head, row);
+    past seen = {tw_mega_at(g, k, cached, of_head), tw_mega_at(g, v, cached, of_head), TW_NONE, TW_NONE};
     range(g, position, window, split, splits, &seen.first, &seen.last);
     /* What does not wait for the queries goes first. */
     fetch(&a, &seen, start_of(&a, &seen), fresh, seen.last, &x[0]);
-    load_queries(&a, q, position, head, heads);
+    load_queries(&a, q, row, head, heads);
     tw_assign(b, fresh, tw_i32(b, 0));
     walk(&a, &seen, x);
     leave(&a);
     tw_mega_barrier(g);
-    finish(&a, out, position, head, heads, split, splits);
+    finish(&a, out, row, head, heads, split, splits);
     tw_op_to(b, head, TW_OP_add_i32, head, heads, TW_NONE);
     /* What the next heads leave goes where these are being read. */
     tw_mega_barrier(g);
@@ -332,8 +345,13 @@ void tw_mega_build_merge(tw_mega_gen *g) {
     tw_val elements = tw_mul_imm(b, count, d);
     tw_mega_wait(g);
     tw_mega_mark(g, 2);
-    tw_val position = tw_push_for(b, tw_i32(b, 0), g->arg[TW_MEGA_ARG_N], tw_i32(b, 1), false);
-    tw_val i = tw_mega_thread_loop(g, elements), head = tw_add(b, from, tw_div(b, i, d)), e = tw_rem(b, i, d);
+    tw_val i = tw_mega_thread_loop(g, p->tokens > 1 ? tw_mul(b, elements, g->arg[TW_MEGA_ARG_N]) : elements);
+    tw_val position = tw_i32(b, 0), in_row = i;
+    if (p->tokens > 1) {
+        position = tw_op_emit(b, TW_OP_div_u32, i, elements, TW_NONE);
+        in_row = tw_sub(b, i, tw_mul(b, position, elements));
+    }
+    tw_val head = tw_add(b, from, tw_div(b, in_row, d)), e = tw_rem(b, in_row, d);
     tw_val slot = tw_mul(b, tw_fma(b, position, tw_i32(b, (int)p->heads), head), splits);
     tw_val at = tw_mega_at(g, in, slot, row);
     tw_val most = tw_var_of(b, tw_f32(b, LOWEST)), sum = tw_var_of(b, tw_f32(b, 0)), x = tw_var_of(b, tw_f32(b, 0));
@@ -365,6 +383,5 @@ void tw_mega_build_merge(tw_mega_gen *g) {
     tw_val y = tw_op_emit(b, TW_OP_div_f32, x, sum, TW_NONE);
     tw_val to = tw_mega_at(g, tw_mega_at(g, out, position, p->heads * d * 4), head, d * 4);
     tw_st(b, (tw_attrs){.type = TW_T_f32}, tw_mega_at(g, to, e, 4), &y);
-    tw_pop(b);
     tw_pop(b);
 }

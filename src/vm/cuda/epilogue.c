@@ -161,8 +161,10 @@ static void put_qkv(tw_mega_gen *g, const place *at, tw_val position, tw_val q, 
     for (int i = 0; i < 2; i++) tw_st(b, (tw_attrs){.type = TW_T_f32}, tw_mega_at(g, row, index[i], 4), &y[i]);
     tw_push_else(b);
     tw_val cache = tw_select(b, tw_eq(b, at->part, tw_i32(b, 1)), k, v);
-    row = tw_mega_at(g, cache, at->head, p->max_seq * p->head_dim * es);
-    row = tw_mega_at(g, row, tw_add(b, g->pos, position), p->head_dim * es);
+    tw_val head = at->head;
+    if (p->sequences > 1) head = tw_add(b, head, tw_mul_imm(b, position, p->kv_heads));
+    row = tw_mega_at(g, cache, head, p->max_seq * p->head_dim * es);
+    row = tw_mega_at(g, row, tw_mega_position(g, position), p->head_dim * es);
     for (int i = 0; i < 2; i++) {
         tw_val x = y[i];
         if (t != TW_F32) x = tw_op_emit(b, t == TW_F16 ? TW_OP_cvt_f16_f32 : TW_OP_cvt_bf16_f32, x, TW_NONE, TW_NONE);
@@ -171,8 +173,23 @@ static void put_qkv(tw_mega_gen *g, const place *at, tw_val position, tw_val q, 
     tw_pop(b);
 }
 
+/* Threads take units of rows: of several positions those that are there alone, one position's after another's. */
+static void push_dense(const rows *r, tw_val units, tw_val *position, tw_val *unit) {
+    tw_builder *b = r->g->b;
+    tw_val i = tw_mega_thread_loop(r->g, tw_mul(b, r->s->positions, units));
+    *position = tw_op_emit(b, TW_OP_div_u32, i, units, TW_NONE);
+    *unit = tw_sub(b, i, tw_mul(b, *position, units));
+    tw_push_if(b, tw_lt(b, *unit, units));
+}
+
 static void push_pairs(const rows *r, tw_val *position, tw_val *row) {
     tw_builder *b = r->g->b;
+    if (r->g->p->tokens > 1) {
+        tw_val rest = tw_sub(b, tw_mega_word(r->g, TW_W_COUNT), r->s->first), pair;
+        push_dense(r, tw_shr(b, tw_add_imm(b, tw_min(b, r->s->rows, rest), 1), 1), position, &pair);
+        *row = tw_shl(b, pair, 1);
+        return;
+    }
     const int pairs = TW_MEGA_PART_ROWS / 2;
     tw_val i = tw_mega_thread_loop(r->g, tw_mul_imm(b, r->s->positions, pairs));
     *position = tw_div(b, i, pairs);
@@ -222,6 +239,11 @@ static void qkv(const rows *r) {
 
 static void push_rows(const rows *r, int rows_of_one, tw_val *position, tw_val *row) {
     tw_builder *b = r->g->b;
+    if (r->g->p->tokens > 1) {
+        tw_val rest = tw_sub(b, tw_mega_word(r->g, TW_W_COUNT), r->s->first);
+        push_dense(r, tw_min(b, tw_div(b, r->s->rows, rows_of_one), rest), position, row);
+        return;
+    }
     const int most = TW_MEGA_PART_ROWS / rows_of_one;
     tw_val i = tw_mega_thread_loop(r->g, tw_mul_imm(b, r->s->positions, most));
     *position = tw_div(b, i, most);
@@ -316,11 +338,13 @@ static void head(const rows *r) {
     tw_val y[1], id = tw_add(b, from, row);
     join(r, row, position, norm_factor(r, position), 1, y);
     tw_st(b, (tw_attrs){.type = TW_T_f32}, tw_mega_at(g, tw_mega_at(g, out, position, g->p->vocab * 4), id, 4), y);
-    tw_val last = tw_eq(b, position, tw_add_imm(b, r->s->positions, -1));
-    tw_push_if(b, tw_and(b, last, tw_lt(b, r->s->best, y[0])));
-    tw_assign(b, r->s->best, y[0]);
-    tw_assign(b, r->s->best_row, id);
-    tw_pop(b);
+    for (int i = 0; i < g->p->sequences; i++) {
+        tw_val which = g->p->sequences > 1 ? tw_i32(b, i) : tw_add_imm(b, r->s->positions, -1);
+        tw_push_if(b, tw_and(b, tw_eq(b, position, which), tw_lt(b, r->s->best[i], y[0])));
+        tw_assign(b, r->s->best[i], y[0]);
+        tw_assign(b, r->s->best_row[i], id);
+        tw_pop(b);
+    }
     tw_pop(b);
     tw_pop(b);
 }
@@ -342,23 +366,33 @@ void tw_mega_build_epilogue(tw_mega_gen *g, const tw_mega_sums *s) {
     }
 }
 
-/* The block's largest logit of the last position, of equals the first: its threads' bests meet. */
+/* A warp's best of a sequence into its cell: [sequence][warp] of value and row. */
+static void leave_best(tw_mega_gen *g, tw_val cells, int sequence, tw_val value, tw_val row) {
+    tw_builder *b = g->b;
+    tw_val best = tw_add(b, value, tw_f32(b, 0)), most = tw_mega_warp_max(g, best, 1, 32), all = tw_i32(b, -1);
+    tw_val id = tw_select(b, tw_eq(b, most, best), row, tw_i32(b, INT32_MAX));
+    for (int d = 1; d < 32; d *= 2) id = tw_min(b, id, tw_shfl(b, TW_MODE_bfly, id, tw_i32(b, d), all));
+    tw_push_if(b, tw_eq(b, g->lane, tw_i32(b, 0)));
+    const int at = 8 * sequence * g->p->tuning.warps;
+    tw_val mine = tw_mega_at(g, cells, g->warp, 8);
+    tw_st(b, (tw_attrs){.type = TW_T_f32, .space = TW_SPACE_shared, .offset = at}, mine, &most);
+    tw_st(b, (tw_attrs){.type = TW_T_i32, .space = TW_SPACE_shared, .offset = at + 4}, mine, &id);
+    tw_pop(b);
+}
+
+/* The block's largest logit of the last position, or of each sequence, of equals the first: its threads' bests meet. */
 void tw_mega_build_best(tw_mega_gen *g, const tw_mega_sums *s) {
     tw_builder *b = g->b;
-    const int warps = g->p->tuning.warps;
-    tw_val best = tw_add(b, s->best, tw_f32(b, 0)), all = tw_i32(b, -1);
-    tw_val most = tw_mega_warp_max(g, best, 1, 32);
-    tw_val id = tw_select(b, tw_eq(b, most, best), s->best_row, tw_i32(b, INT32_MAX));
-    for (int d = 1; d < 32; d *= 2) id = tw_min(b, id, tw_shfl(b, TW_MODE_bfly, id, tw_i32(b, d), all));
+    const int warps = g->p->tuning.warps, n = g->p->sequences;
     tw_val cells = tw_add_imm(b, g->shared, g->p->sums + 4 * warps * g->p->tokens);
-    tw_push_if(b, tw_eq(b, g->lane, tw_i32(b, 0)));
-    tw_val mine = tw_mega_at(g, cells, g->warp, 8);
-    tw_st(b, shared_f32, mine, &most);
-    tw_st(b, (tw_attrs){.type = TW_T_i32, .space = TW_SPACE_shared, .offset = 4}, mine, &id);
-    tw_pop(b);
+    for (int i = 0; i < n; i++) leave_best(g, cells, i, s->best[i], s->best_row[i]);
     tw_mega_barrier(g);
     tw_val slot = tw_mega_word(g, TW_W_SLOT), out = tw_mega_address(g, TW_W_K_CACHE);
-    tw_push_if(b, tw_eq(b, g->thread, tw_i32(b, 0)));
+    tw_push_if(b, tw_lt(b, g->thread, tw_i32(b, n)));
+    if (n > 1) {
+        cells = tw_mega_at(g, cells, g->thread, 8 * warps);
+        slot = tw_add(b, tw_mul_imm(b, slot, n), g->thread);
+    }
     tw_val value = tw_var_of(b, tw_f32(b, -3.4e38f)), row = tw_var_of(b, tw_i32(b, INT32_MAX));
     for (int w = 0; w < warps; w++) {
         tw_attrs how = shared_f32;

@@ -12,7 +12,8 @@ typedef struct tw_mega_gen {
     tw_val arg[TW_MEGA_ARGS];
     tw_val shared, lane, thread, warp; /* thread and warp count from the first that multiplies */
     tw_val row, column;                /* lane / 4 and lane % 4: of a piece, and of the tensor cores' tiles */
-    tw_val step, epoch, pos;           /* i32, of the step */
+    tw_val step, epoch;                /* i32, of the step */
+    tw_val pos;                        /* of the step's first row; none with several sequences: tw_mega_position */
     tw_val record;                     /* this lane's word of the record */
     tw_val slot, phase;                /* variables: the stage of the ring that comes next, and its barrier's phase */
     tw_val trace;                      /* of the current record; none: not traced */
@@ -23,6 +24,9 @@ typedef struct tw_mega_gen {
 /* Words and addresses of the current record; all lanes of a warp ask together. */
 tw_val tw_mega_word(tw_mega_gen *g, int word);
 tw_val tw_mega_address(tw_mega_gen *g, int word);
+
+/* The position of a row of the step: those of one sequence follow one another, several sequences have one each. */
+tw_val tw_mega_position(tw_mega_gen *g, tw_val row);
 
 static inline int tw_mega_threads(const tw_mega_plan *p) {
     return 32 * p->tuning.warps;
@@ -78,8 +82,8 @@ typedef struct tw_mega_sums {
     /* With one position, fetched before the wait: this thread's row of what a projection adds to, in the first group;
        and the cosine and sine of its pair of rows in qkv. */
     tw_val before, angle[2];
-    tw_val early;          /* whether that may be */
-    tw_val best, best_row; /* variables of the head */
+    tw_val early;                                                /* whether that may be */
+    tw_val best[TW_CUDA_VM_TOKENS], best_row[TW_CUDA_VM_TOKENS]; /* variables of the head, of each sequence */
 } tw_mega_sums;
 void tw_mega_build_epilogue(tw_mega_gen *g, const tw_mega_sums *s);
 void tw_mega_build_factor(tw_mega_gen *g, const tw_mega_sums *s); /* sets s->factor from the squares; position 0's */

@@ -53,6 +53,13 @@ tw_val tw_mega_to_f32(tw_mega_gen *g, tw_dtype t, tw_val x) {
     return tw_op_emit(g->b, t == TW_F16 ? TW_OP_cvt_f32_f16 : TW_OP_cvt_f32_bf16, x, TW_NONE, TW_NONE);
 }
 
+tw_val tw_mega_position(tw_mega_gen *g, tw_val row) {
+    tw_builder *b = g->b;
+    if (g->p->sequences == 1) return tw_add(b, g->pos, row);
+    tw_attrs how = {.type = TW_T_i32, .offset = 4 * g->p->tokens, .cache = TW_CACHE_nc};
+    return tw_add(b, tw_ld(b, how, tw_mega_at(g, g->arg[TW_MEGA_ARG_TOKENS], row, 4)), g->step);
+}
+
 void tw_mega_mark(tw_mega_gen *g, int mark) {
     tw_builder *b = g->b;
     if (!g->p->trace) return;
@@ -224,12 +231,14 @@ static void build_input(tw_mega_gen *g) {
     tw_mega_mark(g, 2);
     tw_push_if(b, tw_lt(b, g->thread, n));
     tw_val first = tw_eq(b, g->step, tw_i32(b, 0));
+    if (g->p->sequences > 1) last = tw_mega_at(g, last, g->thread, 4);
     tw_val from = tw_select(b, first, tw_mega_at(g, g->arg[TW_MEGA_ARG_TOKENS], g->thread, 4), last);
     tw_st(b, (tw_attrs){.type = TW_T_i32}, tw_mega_at(g, tokens, g->thread, 4), (tw_val[]){tw_ld(b, load_i32, from)});
     tw_pop(b);
     tw_val i = tw_mega_thread_loop(g, tw_mul_imm(b, n, 2 * half));
-    tw_val at = tw_mega_at(g, g->arg[TW_MEGA_ARG_ANGLES], g->pos, 8 * half);
-    tw_val x = tw_ld(b, (tw_attrs){.type = TW_T_f32, .cache = TW_CACHE_cg}, tw_mega_at(g, at, i, 4));
+    tw_val row = tw_div(b, i, 2 * half), angle = tw_rem(b, i, 2 * half);
+    tw_val at = tw_mega_at(g, g->arg[TW_MEGA_ARG_ANGLES], tw_mega_position(g, row), 8 * half);
+    tw_val x = tw_ld(b, (tw_attrs){.type = TW_T_f32, .cache = TW_CACHE_cg}, tw_mega_at(g, at, angle, 4));
     tw_st(b, (tw_attrs){.type = TW_T_f32}, tw_mega_at(g, rope, i, 4), &x);
     tw_pop(b);
 }
@@ -256,17 +265,18 @@ static void build_embed(tw_mega_gen *g) {
     tw_pop(b);
 }
 
-/* The best of all workers' bests: one warp, each lane some of them. */
+/* The best of all workers' bests: of each sequence a warp, each lane some of them. */
 static void build_output(tw_mega_gen *g) {
     tw_builder *b = g->b;
     tw_val slots = tw_mega_word(g, TW_W_COUNT), best = tw_mega_address(g, TW_W_IN);
     tw_val token = tw_mega_address(g, TW_W_OUT);
     tw_mega_wait(g);
     tw_mega_mark(g, 2);
-    tw_push_if(b, tw_eq(b, g->warp, tw_i32(b, 0)));
+    const int n = g->p->sequences;
+    tw_val sequence = tw_push_for(b, g->warp, tw_i32(b, n), tw_i32(b, g->p->tuning.warps), false);
     tw_val value = tw_var_of(b, tw_f32(b, -3.4e38f)), id = tw_var_of(b, tw_i32(b, INT32_MAX));
     tw_val i = tw_push_for(b, g->lane, slots, tw_i32(b, 32), false);
-    tw_val at = tw_mega_at(g, best, i, 8);
+    tw_val at = tw_mega_at(g, tw_mega_at(g, best, i, 8 * n), sequence, 8);
     tw_val v = tw_ld(b, (tw_attrs){.type = TW_T_f32, .cache = TW_CACHE_cg}, at);
     tw_val one = tw_ld(b, (tw_attrs){.type = TW_T_i32, .offset = 4, .cache = TW_CACHE_cg}, at);
     tw_push_if(b, tw_lt(b, value, v));
@@ -279,8 +289,9 @@ static void build_output(tw_mega_gen *g) {
     for (int d = 1; d < 32; d *= 2) mine = tw_min(b, mine, tw_shfl(b, TW_MODE_bfly, mine, tw_i32(b, d), all));
     mine = tw_select(b, tw_eq(b, mine, tw_i32(b, INT32_MAX)), tw_i32(b, 0), mine);
     tw_push_if(b, tw_eq(b, g->lane, tw_i32(b, 0)));
-    tw_st(b, (tw_attrs){.type = TW_T_i32}, token, &mine);
-    tw_st(b, (tw_attrs){.type = TW_T_i32}, tw_mega_at(g, g->arg[TW_MEGA_ARG_OUT], g->step, 4), &mine);
+    tw_st(b, (tw_attrs){.type = TW_T_i32}, tw_mega_at(g, token, sequence, 4), &mine);
+    tw_val out = tw_mega_at(g, tw_mega_at(g, g->arg[TW_MEGA_ARG_OUT], g->step, 4 * n), sequence, 4);
+    tw_st(b, (tw_attrs){.type = TW_T_i32}, out, &mine);
     tw_pop(b);
     tw_pop(b);
 }
@@ -322,7 +333,7 @@ static void build_workers(tw_mega_gen *g, tw_val records, tw_val count) {
     tw_val word = tw_mega_at(g, records, g->lane, 4);
     g->step = tw_push_for(b, tw_i32(b, 0), g->arg[TW_MEGA_ARG_STEPS], tw_i32(b, 1), false);
     g->epoch = tw_add_imm(b, tw_add(b, g->arg[TW_MEGA_ARG_EPOCH], g->step), 1);
-    g->pos = tw_add(b, g->arg[TW_MEGA_ARG_POS], g->step);
+    if (g->p->sequences == 1) g->pos = tw_add(b, g->arg[TW_MEGA_ARG_POS], g->step);
     /* Records are read an instruction ahead; behind the last there is one more. */
     tw_val next = tw_var_of(b, tw_ld(b, (tw_attrs){.type = TW_T_i32, .cache = TW_CACHE_nc}, word));
     tw_val r = tw_push_for(b, tw_i32(b, 0), count, tw_i32(b, 1), false);

@@ -189,6 +189,8 @@ static tw_status write_record(tw_cuda_vm *vm, const tw_mega_program *p, const tw
     record[TW_W_FROM] = (int32_t)q[TW_FROM];
     record[TW_W_COUNT] = (int32_t)(q[TW_TO] - q[TW_FROM]);
     if (in->op == TW_OP_ATTEND) {
+        record[TW_W_UNITS] = (int32_t)q[TW_ATTEND_ROW_FROM];
+        record[TW_W_GROUP] = (int32_t)q[TW_ATTEND_ROW_TO];
         record[TW_W_STAGES] = (int32_t)q[TW_ATTEND_SPLIT];
         record[TW_W_CHUNKS] = (int32_t)q[TW_ATTEND_SPLITS];
         record[TW_W_K] = (int32_t)q[TW_ATTEND_WINDOW];

@@ -63,6 +63,7 @@ typedef struct tw_mega_plan {
     const tw_target *target;
     tw_cuda_vm_tuning tuning; /* complete */
     int tokens;               /* positions a step holds at most */
+    int sequences;            /* 1, or as many as tokens */
     bool all_logits;
     /* the model */
     int64_t dim, heads, kv_heads, head_dim, rotated, vocab;
@@ -139,7 +140,7 @@ enum {
     TW_W_ARRIVE, /* bytes from the counters' start; -1: none */
     TW_W_FROM,   /* qkv, project, ffn, head, embed: rows; attend, merge: heads */
     TW_W_COUNT,  /* of those */
-    TW_W_UNITS,
+    TW_W_UNITS,  /* attend: its first row, and in the next word the row behind its last */
     TW_W_GROUP,  /* units of a group */
     TW_W_STAGES, /* of a unit in a chunk; attend: the split */
     TW_W_CHUNKS, /* attend, merge: splits */
@@ -173,15 +174,15 @@ typedef struct tw_mega_abort {
 enum {
     TW_MEGA_ARG_WORKERS,  /* tw_mega_worker[] */
     TW_MEGA_ARG_COUNTERS, /* a line of 128 bytes each */
-    TW_MEGA_ARG_TOKENS,   /* i32[tokens]: the step's */
+    TW_MEGA_ARG_TOKENS,   /* i32[tokens]: the first step's; of several sequences as many positions follow */
     TW_MEGA_ARG_ANGLES,   /* f32[max_seq][2][rotated / 2] */
-    TW_MEGA_ARG_OUT,      /* i32[steps]: most likely tokens */
+    TW_MEGA_ARG_OUT,      /* i32[steps][sequences]: most likely tokens */
     TW_MEGA_ARG_ABORT,    /* tw_mega_abort, its flag 0 */
     TW_MEGA_ARG_TRACE,    /* i64[workers][trace_records][TW_MEGA_MARKS]: clocks; unused without plan.trace */
-    TW_MEGA_ARG_POS,
-    TW_MEGA_ARG_N,     /* positions of the step */
-    TW_MEGA_ARG_STEPS, /* more than one: greedy, of one position each */
-    TW_MEGA_ARG_EPOCH, /* steps begun before this launch */
+    TW_MEGA_ARG_POS,      /* of the first step; unused with several sequences */
+    TW_MEGA_ARG_N,        /* positions of the step */
+    TW_MEGA_ARG_STEPS,    /* more than one: greedy, of one position (of each sequence) each */
+    TW_MEGA_ARG_EPOCH,    /* steps begun before this launch */
     TW_MEGA_ARGS
 };
 enum { TW_MEGA_MARKS = 8 /* TW_CUDA_VM_PHASES + 1 are used */ };

@@ -117,8 +117,6 @@ static tw_status read_instructions(tw_mega_plan *p, const tw_schedule *s, bool d
                 const tw_dtype k = s->buffers[in->operand[TW_ATTEND_K]].dtype;
                 p->kv = k;
                 if (s->buffers[in->operand[TW_ATTEND_V]].dtype != k) return refuse(diag, "caches of different types");
-                if (in->param[TW_ATTEND_ROW_FROM] != 0 || in->param[TW_ATTEND_ROW_TO] != s->tokens)
-                    return refuse(diag, "attention of some of a step's positions");
             }
             if (in->op == TW_OP_HEAD) p->all_logits = s->buffers[in->operand[TW_HEAD_LOGITS]].shape[0] > 1;
             if (!tw_mega_has_tape(in->op)) continue;
@@ -169,7 +167,7 @@ static tw_status divide(tw_mega_plan *p, tw_diag *diag) {
     p->x = take(&at, x > scratch ? x : scratch);
     p->scratch = p->x;
     p->part = take(&at, (int64_t)p->part_buffers * t->warps * T * TW_MEGA_PART_ROWS * 4);
-    p->sums = take(&at, (int64_t)t->warps * T * 4 + (int64_t)t->warps * 8);
+    p->sums = take(&at, (int64_t)t->warps * T * 4 + (int64_t)p->sequences * t->warps * 8);
     p->full = take(&at, STAGES * 8);
     p->empty = take(&at, STAGES * 8);
     p->ring = at;
@@ -315,7 +313,11 @@ void tw_mega_uses(const tw_schedule *s, const tw_instr *in, const tw_instr *cons
 
 tw_status tw_mega_plan_of(tw_mega_plan *p, const tw_schedule *s, const tw_model *m, const tw_target *t,
                           const tw_cuda_vm_options *options, tw_diag *diag) {
-    *p = (tw_mega_plan){.target = t, .tuning = options->tuning, .tokens = (int)s->tokens, .n_workers = s->n_workers};
+    *p = (tw_mega_plan){.target = t,
+                        .tuning = options->tuning,
+                        .tokens = (int)s->tokens,
+                        .sequences = (int)s->sequences,
+                        .n_workers = s->n_workers};
     tw_status st = covered(m, diag);
     if (st != TW_OK) return st;
     if (s->tokens > TW_CUDA_VM_TOKENS)

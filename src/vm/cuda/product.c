@@ -3,7 +3,10 @@
    meet there too. */
 #include "vm/cuda/generate.h"
 
-enum { AHEAD = 4 /* loads of activations on their way at once */ };
+enum {
+    AHEAD = 4 /* loads of activations on their way at once */,
+    ROWS = 4 /* positions that they are of, if there are several */
+};
 
 typedef struct product {
     tw_mega_gen *g;
@@ -116,20 +119,88 @@ static void leave_squares(product *o, tw_val squares, tw_val position, tw_val ch
     tw_pop(b);
 }
 
-static void stage_chunk(product *o, tw_val chunk) {
+/* Up to ROWS positions of a step of several. */
+typedef struct several {
+    tw_val row[ROWS], to[ROWS], there[ROWS], squares[ROWS]; /* addresses, predicate, variable */
+} several;
+
+/* The same for them: their loads are on their way together. */
+static void stage_rows(product *o, tw_val from, const several *s, bool normed) {
+    tw_mega_gen *g = o->g;
+    tw_builder *b = g->b;
+    enum { COLUMNS = 2 * AHEAD / ROWS };
+    const int span = 4 * tw_mega_threads(g->p);
+    const tw_attrs four = {.type = TW_T_f32, .vec = 4, .cache = TW_CACHE_cg};
+    tw_val first = tw_push_for(b, tw_mul_imm(b, g->thread, 4), o->width, tw_i32(b, span * COLUMNS), false);
+    tw_val x[COLUMNS][ROWS][4] = {{{{0}}}}, w[COLUMNS][4] = {{{0}}}, k[COLUMNS];
+    for (int i = 0; i < COLUMNS; i++) {
+        k[i] = tw_add_imm(b, first, (int64_t)i * span);
+        tw_val column = tw_add(b, from, k[i]);
+        tw_val inside = tw_and(b, tw_lt(b, column, o->columns), tw_lt(b, k[i], o->width));
+        for (int u = 0; u < ROWS; u++) {
+            tw_val at = tw_mega_at(g, s->row[u], column, 4);
+            tw_when(b, tw_and(b, inside, s->there[u]));
+            tw_ld_vec(b, four, at, x[i][u]);
+        }
+        if (!normed) continue;
+        tw_val weights = tw_mega_at(g, o->norm, column, 4);
+        tw_when(b, inside);
+        tw_ld_vec(b, (tw_attrs){.type = TW_T_f32, .vec = 4, .cache = TW_CACHE_nc}, weights, w[i]);
+    }
+    for (int i = 0; i < COLUMNS; i++)
+        for (int u = 0; u < ROWS; u++) {
+            for (int e = 0; e < 4 && normed; e++) {
+                tw_op_to(b, s->squares[u], TW_OP_fma_f32, x[i][u][e], x[i][u][e], s->squares[u]);
+                x[i][u][e] = tw_mul(b, x[i][u][e], w[i][e]);
+            }
+            tw_push_if(b, tw_and(b, tw_lt(b, k[i], o->width), s->there[u]));
+            store_four(o, x[i][u], tw_mega_at(g, s->to[u], k[i], 4));
+            tw_pop(b);
+        }
+    tw_pop(b);
+}
+
+static void stage_several(product *o, tw_val chunk) {
     tw_mega_gen *g = o->g;
     tw_builder *b = g->b;
     tw_val from = tw_mul(b, chunk, o->width);
-    tw_val position = tw_push_for(b, tw_i32(b, 0), o->positions, tw_i32(b, 1), false);
-    tw_val row = tw_op_emit(b, TW_OP_mad_wide_s32, position, tw_mul_imm(b, o->columns, 4), o->in);
-    tw_val to = tw_mega_at(g, tw_add_imm(b, g->shared, g->p->x), position, g->p->x_pitch);
+    tw_val position = tw_push_for(b, tw_i32(b, 0), o->positions, tw_i32(b, ROWS), false), one[ROWS];
+    several s;
+    for (int u = 0; u < ROWS; u++) {
+        one[u] = tw_add_imm(b, position, u);
+        s.there[u] = tw_lt(b, one[u], o->positions);
+        s.row[u] = tw_op_emit(b, TW_OP_mad_wide_s32, one[u], tw_mul_imm(b, o->columns, 4), o->in);
+        s.to[u] = tw_mega_at(g, tw_add_imm(b, g->shared, g->p->x), one[u], g->p->x_pitch);
+    }
+    tw_push_if(b, tw_op_emit(b, TW_OP_ne_i64, o->norm, tw_i64(b, 0), TW_NONE));
+    for (int u = 0; u < ROWS; u++) s.squares[u] = tw_var_of(b, tw_f32(b, 0));
+    stage_rows(o, from, &s, true);
+    for (int u = 0; u < ROWS; u++) {
+        tw_push_if(b, s.there[u]);
+        leave_squares(o, s.squares[u], one[u], chunk);
+        tw_pop(b);
+    }
+    tw_push_else(b);
+    stage_rows(o, from, &s, false);
+    tw_pop(b);
+    tw_pop(b);
+}
+
+static void stage_chunk(product *o, tw_val chunk) {
+    tw_mega_gen *g = o->g;
+    tw_builder *b = g->b;
+    if (g->p->tokens > 1) {
+        stage_several(o, chunk);
+        return;
+    }
+    tw_val from = tw_mul(b, chunk, o->width);
+    tw_val position = tw_i32(b, 0), row = o->in, to = tw_add_imm(b, g->shared, g->p->x);
     tw_push_if(b, tw_op_emit(b, TW_OP_ne_i64, o->norm, tw_i64(b, 0), TW_NONE));
     tw_val squares = tw_var_of(b, tw_f32(b, 0));
     stage_columns(o, from, row, to, squares, true);
     leave_squares(o, squares, position, chunk);
     tw_push_else(b);
     stage_columns(o, from, row, to, TW_NONE, false);
-    tw_pop(b);
     tw_pop(b);
 }
 
@@ -207,9 +278,11 @@ void tw_mega_build_product(tw_mega_gen *g, tw_val kind) {
     tw_mega_sums sums = {.kind = kind,
                          .positions = o.positions,
                          .columns = o.columns,
-                         .normed = tw_op_emit(b, TW_OP_ne_i64, o.norm, tw_i64(b, 0), TW_NONE),
-                         .best = tw_var_of(b, tw_f32(b, -3.4e38f)),
-                         .best_row = tw_var_of(b, tw_i32(b, INT32_MAX))};
+                         .normed = tw_op_emit(b, TW_OP_ne_i64, o.norm, tw_i64(b, 0), TW_NONE)};
+    for (int i = 0; i < p->sequences; i++) {
+        sums.best[i] = tw_var_of(b, tw_f32(b, -3.4e38f));
+        sums.best_row[i] = tw_var_of(b, tw_i32(b, INT32_MAX));
+    }
     if (p->flags) {
         tw_val of_x = tw_mega_tag(g, false, p->uses_x), of_rest = tw_mega_tag(g, false, p->uses);
         o.tag = tw_select(b, tw_eq(b, kind, tw_i32(b, TW_MEGA_PROJECT)), of_rest, of_x);

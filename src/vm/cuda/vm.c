@@ -88,7 +88,6 @@ void tw_cuda_vm_lowering(const tw_cuda_vm *vm, tw_lowering *l) {
     if (!l->workers) l->workers = vm->workers;
     if (!l->row_unit) l->row_unit = l->weights == TW_F32 ? TW_MEGA_ROWS : 2 * TW_MEGA_ROWS;
     if (!l->exact_kv && l->kv == TW_F32 && stored != TW_F32 && l->max_seq > 0) l->kv = stored;
-    if (!l->row_blocks) l->row_blocks = 1;
     l->group_heads = true;
 }
 
@@ -140,8 +139,9 @@ static tw_status load(tw_cuda_vm *vm, tw_mega_program *p, tw_diag *diag) {
     if (st == TW_OK) st = assemble(vm, p, diag);
     if (st == TW_OK) st = tw_mega_load(vm, p, diag);
     if (st == TW_OK)
-        st = tw_mega_alloc(vm, p, "tokens", NULL, TW_CUDA_VM_TOKENS * sizeof(int32_t), true, &p->tokens, diag);
-    if (st == TW_OK) st = tw_mega_alloc(vm, p, "out", NULL, TW_CUDA_VM_GREEDY * sizeof(int32_t), false, &p->out, diag);
+        st = tw_mega_alloc(vm, p, "tokens", NULL, 2 * TW_CUDA_VM_TOKENS * sizeof(int32_t), true, &p->tokens, diag);
+    const size_t out_bytes = (size_t)TW_CUDA_VM_GREEDY * (size_t)p->s->sequences * sizeof(int32_t);
+    if (st == TW_OK) st = tw_mega_alloc(vm, p, "out", NULL, out_bytes, false, &p->out, diag);
     const size_t marks = (size_t)p->s->n_workers * (size_t)p->plan.trace_records * TW_MEGA_MARKS * 8;
     p->trace = p->out;
     if (st == TW_OK && p->plan.trace) st = tw_mega_alloc(vm, p, "trace", NULL, marks, false, &p->trace, diag);
@@ -295,22 +295,32 @@ static tw_status check_step(const tw_mega_program *p, int64_t pos, int64_t n, in
                    (long long)(pos + n), (long long)most, (long long)p->s->max_seq);
 }
 
+static tw_status check_tokens(const tw_cuda_vm *vm, const int32_t *tokens, int64_t n, tw_diag *diag) {
+    for (int64_t i = 0; i < n; i++)
+        if (tokens[i] < 0 || tokens[i] >= vm->m->vocab)
+            return tw_fail(diag, TW_ERR_USAGE, "token %d is not within 0..%lld", tokens[i],
+                           (long long)vm->m->vocab - 1);
+    return TW_OK;
+}
+
+static tw_status read_logits(tw_cuda_vm *vm, tw_mega_program *p, int64_t rows, tw_diag *diag) {
+    const uint64_t logits = p->buffer[last_instr(p->s)->operand[TW_OUTPUT_LOGITS]];
+    return tw_mega_read(vm, p->logits, logits, (size_t)(rows * vm->m->vocab) * 4, diag);
+}
+
 tw_status tw_cuda_vm_run(tw_cuda_vm *vm, tw_vm_step *step, tw_diag *diag) {
     tw_mega_program *p = program(vm, step->program);
     tw_status st = check_step(p, step->pos, step->n, p ? p->s->tokens : 0, diag);
     if (st != TW_OK) return st;
-    for (int64_t i = 0; i < step->n; i++)
-        if (step->tokens[i] < 0 || step->tokens[i] >= vm->m->vocab)
-            return tw_fail(diag, TW_ERR_USAGE, "token %d is not within 0..%lld", step->tokens[i],
-                           (long long)vm->m->vocab - 1);
+    if (p->s->sequences > 1) return tw_fail(diag, TW_ERR_USAGE, "a program of several sequences runs as a batch");
+    st = check_tokens(vm, step->tokens, step->n, diag);
+    if (st != TW_OK) return st;
     const int64_t length = step->length ? step->length : step->pos + step->n;
     st = make_angles(vm, p->s->max_seq, step->pos, step->n, length, diag);
     if (st == TW_OK) st = tw_mega_write(vm, p->tokens, step->tokens, (size_t)step->n * 4, diag);
     if (st == TW_OK) st = launch(vm, p, step->pos, step->n, 1, diag);
     if (st == TW_OK) st = tw_mega_read(vm, &step->token, p->out, 4, diag);
-    const uint64_t logits = p->buffer[last_instr(p->s)->operand[TW_OUTPUT_LOGITS]];
-    const int64_t rows = p->logit_rows > 1 ? step->n : 1;
-    if (st == TW_OK) st = tw_mega_read(vm, p->logits, logits, (size_t)(rows * vm->m->vocab) * 4, diag);
+    if (st == TW_OK) st = read_logits(vm, p, p->logit_rows > 1 ? step->n : 1, diag);
     step->logits = p->logits;
     return st;
 }
@@ -331,6 +341,41 @@ tw_status tw_cuda_vm_greedy(tw_cuda_vm *vm, int id, int32_t token, int64_t pos, 
     if (st == TW_OK) st = launch(vm, p, pos, 1, n, diag);
     if (microseconds) *microseconds = (double)(tw_now_ns() - begin) * 1e-3;
     return st == TW_OK ? tw_mega_read(vm, tokens, p->out, (size_t)n * 4, diag) : st;
+}
+
+/* Tokens, and behind them positions; the angles of all that are to come. */
+static tw_status begin_batch(tw_cuda_vm *vm, tw_mega_program *p, const int32_t *tokens, const int64_t *positions,
+                             int64_t n, tw_diag *diag) {
+    const int64_t count = p->s->tokens;
+    int32_t begin[2 * TW_CUDA_VM_TOKENS];
+    tw_status st = check_tokens(vm, tokens, count, diag);
+    for (int64_t i = 0; i < count && st == TW_OK; i++) {
+        begin[i] = tokens[i];
+        begin[count + i] = (int32_t)positions[i];
+        st = check_step(p, positions[i], n, TW_CUDA_VM_GREEDY, diag);
+    }
+    for (int64_t i = 0; i < count && st == TW_OK; i++)
+        st = make_angles(vm, p->s->max_seq, positions[i], n, positions[i] + n, diag);
+    return st == TW_OK ? tw_mega_write(vm, p->tokens, begin, (size_t)count * 2 * sizeof *begin, diag) : st;
+}
+
+tw_status tw_cuda_vm_batch(tw_cuda_vm *vm, int id, const int32_t *tokens, const int64_t *positions, int64_t n,
+                           int32_t *out, const float **logits, double *microseconds, tw_diag *diag) {
+    tw_mega_program *p = program(vm, id);
+    if (!p) return tw_fail(diag, TW_ERR_USAGE, "no such program");
+    const int64_t count = p->s->sequences;
+    if (count != p->s->tokens)
+        return tw_fail(diag, TW_ERR_USAGE, "a batch needs a program of several sequences, or of one position");
+    if (vm->m->rope.kind == TW_ROPE_DYNAMIC && n > 1)
+        return tw_fail(diag, TW_ERR_UNSUPPORTED, "angles that change with the length allow one token a launch");
+    tw_status st = begin_batch(vm, p, tokens, positions, n, diag);
+    const int64_t begin = tw_now_ns();
+    if (st == TW_OK) st = launch(vm, p, positions[0], count, n, diag);
+    if (microseconds) *microseconds = (double)(tw_now_ns() - begin) * 1e-3;
+    if (st == TW_OK) st = tw_mega_read(vm, out, p->out, (size_t)(n * count) * sizeof *out, diag);
+    if (st == TW_OK && logits) st = read_logits(vm, p, count, diag);
+    if (logits) *logits = p->logits;
+    return st;
 }
 
 /* ---- where the time went */

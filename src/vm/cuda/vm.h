@@ -4,8 +4,9 @@
    same kernel runs on a device or, for tests, in the emulator.
 
    Covers models of dense layers with rms norms and SiLU (llama, mistral, qwen2, qwen3), weights as stored or quantised
-   to int8 and int4, and up to TW_CUDA_VM_TOKENS positions a step. What it does not cover is TW_ERR_UNSUPPORTED, with
-   the reason and the way out: the processor's machine runs everything.
+   to int8 and int4, and up to TW_CUDA_VM_TOKENS positions a step: of one sequence, or one of each of as many sequences.
+   What it does not cover is TW_ERR_UNSUPPORTED, with the reason and the way out: the processor's machine runs every
+   model.
 
    Weights of bf16 and f32 meet activations as sums of two bf16; those of f16, int8 and int4, activations as sums of two
    f16, which must stay below 65504 in magnitude: inputs of a normed product are taken times the norm's weights, before
@@ -48,7 +49,8 @@ void tw_cuda_vm_lowering(const tw_cuda_vm *vm, tw_lowering *l);
 /* Whether the machine can be built for this schedule, as it was opened; if not, why. Nothing is loaded. */
 tw_status tw_cuda_vm_fits(const tw_cuda_vm *vm, const tw_schedule *s, tw_diag *diag);
 
-/* As tw_vm_load, tw_vm_run and so on, for programs of at most TW_CUDA_VM_TOKENS positions a step. */
+/* As tw_vm_load, tw_vm_run and so on, for programs of at most TW_CUDA_VM_TOKENS positions a step; run is for those of
+   one sequence. */
 tw_status tw_cuda_vm_load(tw_cuda_vm *vm, const tw_checked *program, int *id, tw_diag *diag);
 tw_status tw_cuda_vm_run(tw_cuda_vm *vm, tw_vm_step *step, tw_diag *diag);
 int64_t tw_cuda_vm_tape_bytes(const tw_cuda_vm *vm);
@@ -63,6 +65,15 @@ enum { TW_CUDA_VM_GREEDY = 4096 };
  */
 tw_status tw_cuda_vm_greedy(tw_cuda_vm *vm, int program, int32_t token, int64_t pos, int64_t n, int32_t *tokens,
                             double *microseconds, tw_diag *diag);
+
+/* `n` greedy steps of a program of S sequences (or of one position: S is 1) in a single launch. Sequence i begins with
+   tokens[i] at position positions[i]; each step moves it on by one and feeds it what the step before found. out[step *
+   S
+   + i]: the tokens found; n * S is at most 65536. All positions are within the cache, and what lies below a sequence's
+   first one was run before. *logits (may be NULL): [S][vocab] of the last step, the machine's own and valid until it
+   runs again. *microseconds (may be NULL): as above. */
+tw_status tw_cuda_vm_batch(tw_cuda_vm *vm, int program, const int32_t *tokens, const int64_t *positions, int64_t n,
+                           int32_t *out, const float **logits, double *microseconds, tw_diag *diag);
 
 /* Where the time of the last step went, by kind of instruction: means over workers and instructions, in clocks of an
    SM. Needs the option. */

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sequences that decode together on the GPU's machine, in the emulator: each is what it is when the processor's machine
+   runs it alone, wherever the others are. */
+#include "support/support.h"
+
+#include "model/model.h"
+#include "schedule/schedule.h"
+#include "tilewright/model.h"
+#include "tilewright/vm.h"
+#include "vm/cuda/vm.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    MOST = 8,
+    ROWS = 24,
+    STEPS = 4 /* launches of one step, if not said */,
+    TOGETHER = 3 /* steps of the last launch */
+};
+
+typedef struct batch_case {
+    const char *folder;
+    int sequences, workers;
+    uint64_t seed;
+    tw_dtype weights;
+    int64_t kv_splits, row_blocks;
+    tw_cuda_vm_tuning tuning;
+    int steps;          /* launches of one step */
+    const char *target; /* NULL: sm_90a */
+} batch_case;
+
+/* A sequence begins some launches after the first one, so that positions differ; until then it stands at position 0
+   with a token that nobody asked for. Its prompt is followed by what is found. */
+typedef struct sequence {
+    int begins, prompt;
+    int32_t last;        /* found */
+    int32_t found[ROWS]; /* [position]: alone, on the processor */
+    float *logits;       /* [position][vocab] */
+} sequence;
+
+typedef struct machines {
+    tw_model *m;
+    tw_checked *of_cpu, *of_gpu;
+    tw_vm *cpu;
+    tw_cuda_vm *gpu;
+    int c, g;
+} machines;
+
+static tw_checked *lower(const tw_model *m, tw_lowering l) {
+    tw_schedule *s = NULL;
+    tw_checked *c = NULL;
+    tw_diag d;
+    if (tw_schedule_lower(&s, m, &l, &d) != TW_OK || tw_schedule_check(&c, &s, NULL, &d) != TW_OK)
+        fail_msg("%s", d.message);
+    return c;
+}
+
+static void open_machines(machines *x, const batch_case *c) {
+    char path[4096];
+    tw_diag d;
+    snprintf(path, sizeof path, TEST_DATA "/models/%s", c->folder);
+    if (tw_model_open(&x->m, path, &d) != TW_OK) fail_msg("%s: %s", d.path, d.message);
+    const tw_vm_options o = {.workers = 1, .no_vendor = true, .no_pin = true};
+    const tw_cuda_vm_options og = {
+        .emulate = true, .target = c->target, .workers = c->workers, .seed = c->seed, .tuning = c->tuning};
+    x->of_cpu = lower(x->m, (tw_lowering){.workers = 1, .max_seq = ROWS, .weights = c->weights});
+    if (tw_vm_open(&x->cpu, x->m, &o, &d) != TW_OK || tw_vm_load(x->cpu, x->of_cpu, &x->c, &d) != TW_OK)
+        fail_msg("%s", d.message);
+    if (tw_cuda_vm_open(&x->gpu, x->m, &og, &d) != TW_OK) fail_msg("%s", d.message);
+    tw_lowering l = {.max_seq = ROWS, .weights = c->weights, .sequences = c->sequences};
+    l.kv_splits = c->kv_splits;
+    l.row_blocks = c->row_blocks;
+    tw_cuda_vm_lowering(x->gpu, &l);
+    l.kv = TW_F32;
+    x->of_gpu = lower(x->m, l);
+    if (tw_cuda_vm_load(x->gpu, x->of_gpu, &x->g, &d) != TW_OK) fail_msg("%s", d.message);
+}
+
+static void close_machines(machines *x) {
+    tw_cuda_vm_close(x->gpu);
+    tw_vm_close(x->cpu);
+    tw_checked_free(x->of_cpu);
+    tw_checked_free(x->of_gpu);
+    tw_model_close(x->m);
+}
+
+static int32_t prompt_token(const machines *x, int which, int64_t position) {
+    return (int32_t)((37 * which + 11 * position * (which + 1) + 3) % x->m->vocab);
+}
+
+static void run_alone(const machines *x, int which, int steps, sequence *s) {
+    const size_t row = (size_t)x->m->vocab;
+    s->logits = malloc((size_t)steps * row * sizeof *s->logits);
+    assert_non_null(s->logits);
+    for (int i = 0; i < steps; i++) {
+        tw_diag d;
+        int32_t token = i < s->prompt ? prompt_token(x, which, i) : s->found[i - 1];
+        tw_vm_step step = {.program = x->c, .tokens = &token, .n = 1, .pos = i};
+        if (tw_vm_run(x->cpu, &step, &d) != TW_OK) fail_msg("%s", d.message);
+        s->found[i] = step.token;
+        memcpy(s->logits + (size_t)i * row, step.logits, row * sizeof *s->logits);
+    }
+}
+
+static void same(const batch_case *c, const machines *x, const sequence *s, int which, int64_t position, int32_t token,
+                 const float *got) {
+    const float *want = s->logits + position * x->m->vocab;
+    double error = 0, largest = 0;
+    for (int64_t i = 0; i < x->m->vocab; i++) {
+        double e = fabs((double)want[i] - (double)got[i]);
+        largest = fmax(largest, fabs((double)want[i]));
+        error = e > error || isnan(e) ? e : error;
+    }
+    if (!(error / largest < 5e-5) || token != s->found[position])
+        fail_msg("%s, sequence %d of %d at %d: %.3g, token %d instead of %d", c->folder, which, c->sequences,
+                 (int)position, error / largest, token, s->found[position]);
+}
+
+/* Launch `launch` of one step. */
+static void one_step(const batch_case *c, const machines *x, sequence *s, int launch) {
+    int32_t tokens[MOST], out[MOST];
+    int64_t positions[MOST];
+    const float *logits;
+    tw_diag d;
+    for (int i = 0; i < c->sequences; i++) {
+        positions[i] = launch < s[i].begins ? 0 : launch - s[i].begins;
+        tokens[i] = positions[i] < s[i].prompt ? prompt_token(x, i, positions[i]) : s[i].last;
+        if (launch < s[i].begins) tokens[i] = 1;
+    }
+    if (tw_cuda_vm_batch(x->gpu, x->g, tokens, positions, 1, out, &logits, NULL, &d) != TW_OK)
+        fail_msg("%s, %d sequences: %s", c->folder, c->sequences, d.message);
+    for (int i = 0; i < c->sequences; i++) {
+        s[i].last = out[i];
+        if (launch >= s[i].begins) same(c, x, &s[i], i, positions[i], out[i], logits + i * x->m->vocab);
+    }
+}
+
+/* Several steps in one launch, all of what was found before. */
+static void last_steps(const batch_case *c, const machines *x, const sequence *s) {
+    int32_t tokens[MOST], out[TOGETHER * MOST];
+    int64_t positions[MOST];
+    const float *logits;
+    double us = -1;
+    tw_diag d;
+    for (int i = 0; i < c->sequences; i++) {
+        positions[i] = c->steps - s[i].begins;
+        tokens[i] = s[i].last;
+    }
+    if (tw_cuda_vm_batch(x->gpu, x->g, tokens, positions, TOGETHER, out, &logits, &us, &d) != TW_OK)
+        fail_msg("%s, %d sequences: %s", c->folder, c->sequences, d.message);
+    assert_true(us > 0);
+    for (int i = 0; i < c->sequences; i++) {
+        for (int step = 0; step < TOGETHER - 1; step++)
+            assert_int_equal(out[step * c->sequences + i], s[i].found[positions[i] + step]);
+        same(c, x, &s[i], i, positions[i] + TOGETHER - 1, out[(TOGETHER - 1) * c->sequences + i],
+             logits + i * x->m->vocab);
+    }
+}
+
+static void agree(batch_case c) {
+    machines x;
+    sequence s[MOST] = {{0}};
+    if (!c.steps) c.steps = STEPS;
+    open_machines(&x, &c);
+    for (int i = 0; i < c.sequences; i++) {
+        s[i].begins = (5 * i + 2) % 4;
+        s[i].prompt = 1 + (3 * i + 1) % (STEPS - s[i].begins);
+        run_alone(&x, i, c.steps + TOGETHER, &s[i]);
+    }
+    for (int launch = 0; launch < c.steps; launch++) one_step(&c, &x, s, launch);
+    if (x.m->rope.kind != TW_ROPE_DYNAMIC) last_steps(&c, &x, s);
+    for (int i = 0; i < c.sequences; i++) free(s[i].logits);
+    close_machines(&x);
+}
+
+static const tw_cuda_vm_tuning narrow = {.warps = 3, .blocks = 2, .stages = 4},
+                               one = {.warps = 2, .blocks = 1, .stages = 3};
+
+static void any_number_of_sequences(void **state) {
+    (void)state;
+    for (int n = 1; n <= MOST; n++)
+        agree((batch_case){.folder = "llama-linear-mqa",
+                           .sequences = n,
+                           .workers = 1 + n % 4,
+                           .seed = (uint64_t)n,
+                           .tuning = n % 2 ? one : narrow});
+}
+
+static void weights_of_every_type(void **state) {
+    (void)state;
+    agree((batch_case){.folder = "llama-biases", .sequences = 4, .workers = 2, .seed = 11});
+    agree((batch_case){
+        .folder = "qwen3-bias", .sequences = 5, .workers = 2, .seed = 12, .weights = TW_I8, .tuning = narrow});
+    agree((batch_case){
+        .folder = "llama-biases", .sequences = 3, .workers = 4, .seed = 13, .weights = TW_I4, .tuning = one});
+}
+
+static void windows_and_angles_of_every_kind(void **state) {
+    (void)state;
+    agree((batch_case){.folder = "qwen2-window",
+                       .sequences = 4,
+                       .workers = 3,
+                       .seed = 21,
+                       .kv_splits = 2,
+                       .tuning = one,
+                       .steps = 14});
+    agree((batch_case){.folder = "llama-llama3-sharded", .sequences = 6, .workers = 3, .seed = 23, .tuning = one});
+    agree((batch_case){.folder = "llama-dynamic", .sequences = 5, .workers = 3, .seed = 24, .tuning = one});
+}
+
+static void without_bulk_copies(void **state) {
+    (void)state;
+    agree((batch_case){
+        .folder = "llama-linear-mqa", .sequences = 3, .workers = 2, .seed = 25, .tuning = narrow, .target = "sm_80"});
+}
+
+/* Attention in parts of the past, and of several sequences in one instruction. */
+static void attention_dealt_out_in_every_way(void **state) {
+    (void)state;
+    for (int i = 1; i < 4; i++)
+        agree((batch_case){.folder = "llama-linear-mqa",
+                           .sequences = 5,
+                           .workers = 1 + i,
+                           .seed = (uint64_t)(31 + i),
+                           .kv_splits = 1 + i % 4,
+                           .row_blocks = 1 + i % 3,
+                           .tuning = one});
+}
+
+static void what_does_not_fit_is_refused(void **state) {
+    (void)state;
+    machines x;
+    tw_diag d;
+    int id;
+    int32_t tokens[MOST] = {1, 2, 3}, out[MOST * MOST];
+    int64_t positions[MOST] = {0, 5, 9};
+    open_machines(&x,
+                  &(batch_case){.folder = "llama-linear-mqa", .sequences = 3, .workers = 2, .seed = 1, .tuning = one});
+    tw_vm_step step = {.program = x.g, .tokens = tokens, .n = 1};
+    assert_int_equal(tw_cuda_vm_run(x.gpu, &step, &d), TW_ERR_USAGE);
+    assert_non_null(strstr(d.message, "several sequences"));
+    assert_int_equal(tw_cuda_vm_greedy(x.gpu, x.g, 1, 0, 1, out, NULL, &d), TW_ERR_USAGE);
+    assert_int_equal(tw_cuda_vm_batch(x.gpu, x.g + 1, tokens, positions, 1, out, NULL, NULL, &d), TW_ERR_USAGE);
+    assert_int_equal(tw_cuda_vm_batch(x.gpu, x.g, tokens, positions, 0, out, NULL, NULL, &d), TW_ERR_USAGE);
+    assert_int_equal(tw_cuda_vm_batch(x.gpu, x.g, tokens, positions, ROWS - 8, out, NULL, NULL, &d), TW_ERR_USAGE);
+    positions[1] = -1;
+    assert_int_equal(tw_cuda_vm_batch(x.gpu, x.g, tokens, positions, 1, out, NULL, NULL, &d), TW_ERR_USAGE);
+    positions[1] = 0;
+    tokens[2] = (int32_t)x.m->vocab;
+    assert_int_equal(tw_cuda_vm_batch(x.gpu, x.g, tokens, positions, 1, out, NULL, NULL, &d), TW_ERR_USAGE);
+    tw_checked *batch = lower(x.m, (tw_lowering){.workers = 1, .max_seq = ROWS, .sequences = 2});
+    assert_int_equal(tw_vm_load(x.cpu, batch, &id, &d), TW_ERR_UNSUPPORTED);
+    assert_non_null(strstr(d.message, "2 sequences"));
+    tw_checked_free(batch);
+    batch = lower(x.m, (tw_lowering){.workers = 2, .max_seq = ROWS, .sequences = MOST + 1});
+    assert_int_equal(tw_cuda_vm_load(x.gpu, batch, &id, &d), TW_ERR_UNSUPPORTED);
+    tw_checked_free(batch);
+    close_machines(&x);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(any_number_of_sequences),          cmocka_unit_test(weights_of_every_type),
+        cmocka_unit_test(windows_and_angles_of_every_kind), cmocka_unit_test(without_bulk_copies),
+        cmocka_unit_test(attention_dealt_out_in_every_way), cmocka_unit_test(what_does_not_fit_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
