@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PROMPT = 6, LAUNCHES = 30, CONTEXT = 8192, CHUNK = 64 };
+enum { PROMPT = 6, LAUNCHES = 30, CONTEXT = 8192, CHUNK = 64, TOKENS = 4096 /* of a launch and sequence, at most */ };
 #define TOLERANCE 0.01 /* of the largest logit: a cache of bf16 */
 
 typedef struct options {
@@ -26,6 +26,17 @@ typedef struct options {
     int64_t consecutive; /* tokens of --long */
     double ceiling;      /* bytes a second that plain reads reach */
 } options;
+
+/* Of the worst difference: -1, nothing was compared; one that is no number is false. */
+static const char *verdict(double worst) {
+    return worst < 0 ? "null" : worst <= TOLERANCE ? "true" : "false";
+}
+
+/* As JSON has it, which knows of no number that is none. */
+static const char *number(char text[32], double x) {
+    snprintf(text, 32, isfinite(x) && x >= 0 ? "%.3g" : "null", x);
+    return text;
+}
 
 static int complain(const char *what, const tw_diag *d) {
     fprintf(stderr, "decode: %s: %s\n", what, d->message);
@@ -74,13 +85,14 @@ static double differ(const float *got, const float *want, int64_t vocab) {
     return error / largest;
 }
 
-/* Sequence s is s steps behind the first, so that positions differ; those that are through begin again, and those that
+/* The largest of all steps' differences in *worst; one that is no number ends the search, so that nothing hides it.
+   Sequence s is s steps behind the first, so that positions differ; those that are through begin again, and those that
    have not begun stand at position 0. */
 static tw_status compare(tw_cuda_vm *vm, int id, int batch, int64_t vocab, const float *want, double *worst,
                          tw_diag *d) {
     tw_status st = TW_OK;
     *worst = 0;
-    for (int i = 0; i < PROMPT + batch - 1 && st == TW_OK; i++) {
+    for (int i = 0; i < PROMPT + batch - 1 && st == TW_OK && !isnan(*worst); i++) {
         int32_t token[TW_CUDA_VM_TOKENS], out[TW_CUDA_VM_TOKENS];
         int64_t at[TW_CUDA_VM_TOKENS];
         const float *logits;
@@ -89,7 +101,7 @@ static tw_status compare(tw_cuda_vm *vm, int id, int batch, int64_t vocab, const
             token[s] = (int32_t)(17 * at[s] + 3);
         }
         st = tw_cuda_vm_batch(vm, id, token, at, 1, out, &logits, NULL, d);
-        for (int s = 0; s < batch && st == TW_OK; s++) {
+        for (int s = 0; s < batch && st == TW_OK && !isnan(*worst); s++) {
             const double e = differ(logits + s * vocab, want + at[s] * vocab, vocab);
             if (!(e <= *worst)) *worst = e;
         }
@@ -97,7 +109,8 @@ static tw_status compare(tw_cuda_vm *vm, int id, int batch, int64_t vocab, const
     return st;
 }
 
-/* Means of what a layer's instructions spend, in microseconds at the clock that the step's own time implies. */
+/* Where the last step's time went, by kind of instruction: the mean of each phase and, in brackets, the largest, in
+   clocks of an SM. */
 static int show_trace(tw_cuda_vm *vm, int id) {
     static const char *const phases[] = {"wait", "prepare", "multiply", "finish", "arrive"};
     tw_cuda_vm_times t[TW_CUDA_VM_KINDS];
@@ -108,15 +121,21 @@ static int show_trace(tw_cuda_vm *vm, int id) {
         printf("%-8s %6d", t[k].name, t[k].count);
         for (int i = 0; i < TW_CUDA_VM_PHASES; i++)
             printf("  %s %6.0f (%6.0f)", phases[i], t[k].clocks[i], t[k].most[i]);
-        printf("  first stage %6.0f\n", t[k].first);
+        const char *const of_product[] = {"qkv", "project", "ffn", "head"};
+        for (int i = 0; i < 4; i++)
+            if (!strcmp(t[k].name, of_product[i])) printf("  first stage %6.0f", t[k].first);
+        printf("\n");
     }
     return 0;
 }
 
-static int time_depth(tw_cuda_vm *vm, int id, const options *o, long depth, const char *label, double worst) {
+/* `kv`: bytes that a position has in the cache. */
+static int time_depth(tw_cuda_vm *vm, int id, const options *o, long depth, int64_t kv, const char *label,
+                      double worst) {
     tw_diag d;
+    char difference[32];
     double us[LAUNCHES];
-    static int32_t out[1 << 16];
+    static int32_t out[TOKENS * TW_CUDA_VM_TOKENS];
     for (int i = -3; i < LAUNCHES; i++) {
         double one;
         int32_t begin[TW_CUDA_VM_TOKENS];
@@ -129,15 +148,12 @@ static int time_depth(tw_cuda_vm *vm, int id, const options *o, long depth, cons
         if (i >= 0) us[i] = one / o->tokens;
     }
     tw_stats s = tw_stats_of(us, LAUNCHES);
+    const int64_t bytes = tw_cuda_vm_streamed_bytes(vm) + kv * depth * o->batch;
     printf("{\"case\": \"%s %s\", \"depth\": %ld, \"config\": \"%s\", \"ours_us\": %.2f, \"p10\": %.2f, \"p90\": %.2f, "
            "\"tokens_a_launch\": %d, \"batch\": %d, \"bytes\": %lld, \"gb_per_s\": %.1f, \"ceiling_gb_per_s\": %.1f, "
-           "\"worst_logit\": %.3g, \"correct\": %s}\n",
-           o->shape, o->weights, depth, label, s.median, s.p10, s.p90, o->tokens, o->batch,
-           (long long)tw_cuda_vm_streamed_bytes(vm), (double)tw_cuda_vm_streamed_bytes(vm) / s.median * 1e-3,
-           o->ceiling * 1e-9, worst,
-           worst < 0            ? "null"
-           : worst <= TOLERANCE ? "true"
-                                : "false");
+           "\"worst_logit\": %s, \"correct\": %s}\n",
+           o->shape, o->weights, depth, label, s.median, s.p10, s.p90, o->tokens, o->batch, (long long)bytes,
+           (double)bytes / s.median * 1e-3, o->ceiling * 1e-9, number(difference, worst), verdict(worst));
     fflush(stdout);
     return o->trace ? show_trace(vm, id) : 0;
 }
@@ -152,6 +168,7 @@ static int run_long(tw_cuda_vm *vm, int id, const options *o, double worst) {
     if (!first || !again) return 1;
     double begin = 0, end = 0, us;
     int64_t different = 0;
+    char difference[32];
     for (int64_t at = 0, k; at < n; at += k) {
         k = n - at < pass ? n - at : pass;
         const int32_t token = (int32_t)(at / pass * 7 + 1);
@@ -166,14 +183,17 @@ static int run_long(tw_cuda_vm *vm, int id, const options *o, double worst) {
     }
     for (int64_t i = 0; i < n; i++) different += first[i] != again[i];
     printf("{\"case\": \"%s %s, %lld consecutive tokens\", \"different\": %lld, \"first_us\": %.2f, \"last_us\": %.2f, "
-           "\"worst_logit\": %.3g, \"correct\": %s}\n",
-           o->shape, o->weights, (long long)n, (long long)different, begin, end, worst, different ? "false" : "true");
+           "\"worst_logit\": %s, \"correct\": %s}\n",
+           o->shape, o->weights, (long long)n, (long long)different, begin, end, number(difference, worst),
+           different ? "false" : verdict(worst));
     free(first);
     free(again);
     return different != 0;
 }
 
-static int run_tuning(const tw_model *m, const options *o, const char *label, int64_t vocab, const float *want) {
+/* 1: something failed, or the logits are not the processor's. */
+static int run_tuning(const tw_model *m, const options *o, const char *label, const tw_model_info *info,
+                      const float *want) {
     tw_diag d;
     tw_cuda_vm *vm = NULL;
     tw_checked *c = NULL;
@@ -187,15 +207,16 @@ static int run_tuning(const tw_model *m, const options *o, const char *label, in
     tw_cuda_vm_lowering(vm, &l);
     tw_status st = lower(m, l, &c, &d);
     if (st == TW_OK) st = tw_cuda_vm_load(vm, c, &id, &d);
-    if (st == TW_OK && want) st = compare(vm, id, o->batch, vocab, want, &worst, &d);
+    if (st == TW_OK && want) st = compare(vm, id, o->batch, info->vocab, want, &worst, &d);
     if (st != TW_OK) failed = complain(label, &d);
     if (!failed && o->consecutive) failed = run_long(vm, id, o, worst);
+    const int64_t kv = 2 * info->layers * info->kv_heads * info->head_dim * (int64_t)tw_dtype_bits(l.kv) / 8;
     char *depths = strdup(o->depths), *rest = depths;
-    for (char *one; !failed && (one = strsep(&rest, ","));) failed = time_depth(vm, id, o, atol(one), label, worst);
+    for (char *one; !failed && (one = strsep(&rest, ","));) failed = time_depth(vm, id, o, atol(one), kv, label, worst);
     free(depths);
     tw_cuda_vm_close(vm);
     tw_checked_free(c);
-    return failed;
+    return failed || !strcmp(verdict(worst), "false");
 }
 
 int main(int count, char **words) {
@@ -230,9 +251,9 @@ int main(int count, char **words) {
             return 2;
         }
     }
-    if (o.batch < 1 || o.batch > TW_CUDA_VM_TOKENS || o.tokens < 1 || o.tokens * o.batch > 1 << 16) {
-        fprintf(stderr, "decode: a batch is of 1 to %d sequences, a launch of at most 65536 tokens\n",
-                TW_CUDA_VM_TOKENS);
+    if (o.batch < 1 || o.batch > TW_CUDA_VM_TOKENS || o.tokens < 1 || o.tokens > TOKENS) {
+        fprintf(stderr, "decode: a batch is of 1 to %d sequences, a launch of 1 to %d tokens of each\n",
+                TW_CUDA_VM_TOKENS, TOKENS);
         return 2;
     }
     tw_diag d;
@@ -245,7 +266,8 @@ int main(int count, char **words) {
     if (tw_cuda_measure_bandwidth(0, &o.ceiling, &d) != TW_OK) return complain("bandwidth", &d);
     if (want && reference(m, weights_of(o.weights), info.vocab, want, &d) != TW_OK) failed = complain("reference", &d);
     char *tunings = strdup(o.tunings), *rest = tunings;
-    for (char *one; !failed && (one = strsep(&rest, ","));) run_tuning(m, &o, one, info.vocab, want);
+    const int ready = !failed; /* one tuning that fails keeps no other from its turn */
+    for (char *one; ready && (one = strsep(&rest, ","));) failed |= run_tuning(m, &o, one, &info, want);
     free(tunings);
     free(want);
     tw_model_close(m);

@@ -2,11 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Decode on a GPU beside PyTorch, in one run; docs/bench.md.
 
-    decode_gpu.py --ours build/bench/bench_decode -o decode.jsonl [--cases 1b,8b,int8,int4,batch] [--compile] [--commit NAME]
+    decode_gpu.py --ours build/bench/bench_decode -o decode.jsonl [--cases 1b,8b,int8,int4,batch]
+                  [--compiled SHAPE:BATCH:DEPTH,...] [--commit NAME]
 
 For every shape and depth ours is timed, then each peer, then ours again; rows hold the slower of our two medians. What is
-written is the environment, then a row for each pair, as JSON lines. Needs only Python itself; the peers run on $PYTHON, which
-must have torch with CUDA.
+written is the environment, then a row for each pair, as JSON lines. `bytes` are weights, and keys and values of `context`
+positions of every sequence; `floor_us` is what they take at the speed of plain reads. Exit 1: a row or a peer is missing, or
+ours is not correct. Needs only Python itself; the peers run on $PYTHON, which must have torch with CUDA.
 """
 import argparse
 import datetime
@@ -59,8 +61,7 @@ def ours(program, shape, weights, batch, depths, checked):
     words += [] if checked else ["--unchecked"]
     done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     if done.returncode:
-        say("%s: %s" % (" ".join(words[1:]), done.stderr.strip()[-300:]))
-        return {}
+        say("%s: exit %d %s" % (" ".join(words[1:]), done.returncode, done.stderr.strip()[-300:]))
     rows = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     return {row["depth"]: row for row in rows}
 
@@ -90,6 +91,7 @@ def main():
     a = p.parse_args()
     compiled = set(a.compiled.split(","))
     peers = Peers()
+    missing = []
     rows = [dict(peers.environment, date=datetime.date.today().isoformat(), commit=a.commit,
                  command=" ".join(["bench/decode_gpu.py"] + sys.argv[1:]))]
     for name in a.cases.split(","):
@@ -101,9 +103,12 @@ def main():
         for depth in depths if weights == "native" else ():
             which = ["cublas"] + (["compile"] if "%s:%d:%d" % (shape, batch, depth) in compiled else [])
             found[depth] = peers.ask(shape, batch, depth, which)
+            if len(found[depth]) < len(which):
+                missing.append("%s, context %d: peers" % (name, depth))
         second = ours(a.ours, shape, weights, batch, depths, False)
         for depth in depths:
             if depth not in first or depth not in second:
+                missing.append("%s, context %d: ours" % (name, depth))
                 continue
             rows += [pair(name, case, depth, first[depth], second[depth], peer) for peer in found.get(depth) or [None]]
         with open(a.output + ".new", "w") as f:
@@ -113,7 +118,12 @@ def main():
     for r in rows[1:]:
         say("%-44s ours %8.1f us  floor %7.1f  %s" % (r["case"], r["ours_us"], r["floor_us"],
                                                       "%s %.1f: %.2f" % (r["peer"], r["peer_us"], r["ratio"]) if "peer" in r else ""))
+    wrong = [r["case"] for r in rows[1:] if r["correct"] is not True]
+    for what, names in (("missing", missing), ("not correct", wrong)):
+        if names:
+            say(what + ": " + "; ".join(names))
+    return 1 if missing or wrong else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
