@@ -10,8 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Float arithmetic on the stored weights, added in another order; and products of activations rounded to bf16, which
-   have 8 bits of mantissa, with a cache of as many. */
+/* Float arithmetic on the stored weights, added in another order; and the same with keys and values rounded to 16 bits,
+   of which bf16 has 8 of mantissa: a GPU's products take activations as sums of two 16-bit halves, which loses little
+   beside that. */
 static const tw_tolerance in_float = {1e-3, 1e-4, 1e-4, false}, in_bf16 = {2e-2, 1e-3, 5e-3, true};
 
 typedef enum place { ON_CPU, ON_GPU, ANYWHERE } place;
