@@ -323,8 +323,8 @@ static int run(const cli_verb *verb, int argc, char **argv) {
     tw_engine_options o;
     tw_diag d;
     tw_status st = cli_engine_options(&m, &o, &d);
-    b.weights = m.weights ? m.weights : "native";
-    if (!o.context) o.context = depth + (p > n ? p : n) + 8;
+    b.weights = o.weights == TW_I8 ? "int8" : o.weights == TW_I4 ? "int4" : "native"; /* a file may have said so */
+    if (!o.context && !m.config.lowering.max_seq) o.context = depth + (p > n ? p : n) + 8;
     note("loading");
     if (st == TW_OK) st = shape ? tw_model_synthetic(&model, shape, t, 1, &d) : tw_model_open(&model, path, &d);
     if (st == TW_OK) st = tw_engine_open(&b.e, model, &o, &d);
@@ -339,7 +339,8 @@ static int run(const cli_verb *verb, int argc, char **argv) {
     if (st == TW_OK && explain) {
         char text[4096];
         tw_engine_explain(b.e, text, sizeof text);
-        fputs(text, stderr);
+        const size_t length = strlen(text);
+        fprintf(stderr, "%s%s", text, length && text[length - 1] != '\n' ? "\n" : "");
     }
     tw_engine_close(b.e);
     tw_model_close(model);

@@ -53,12 +53,14 @@ static double gpu_reads(int i) {
 static json_t *gpus_json(void) {
     json_t *list = json_array();
     tw_cuda_info g;
-    for (int i = 0; gpu_at(i, &g, NULL); i++)
-        json_array_append_new(list,
-                              json_pack("{s:s, s:s, s:i, s:s?, s:i, s:i, s:I, s:I, s:f}", "name", g.name, "driver",
-                                        g.driver, "sm", g.sm, "target", g.target ? g.target->name : NULL, "sms", g.sms,
-                                        "clock_khz", g.clock_khz, "memory_bytes", (json_int_t)g.memory_bytes,
-                                        "l2_bytes", (json_int_t)g.l2_bytes, "read_bytes_per_second", gpu_reads(i)));
+    for (int i = 0; gpu_at(i, &g, NULL); i++) {
+        const double reads = gpu_reads(i);
+        json_array_append_new(
+            list, json_pack("{s:s, s:s, s:i, s:s?, s:i, s:i, s:I, s:I, s:o}", "name", g.name, "driver", g.driver, "sm",
+                            g.sm, "target", g.target ? g.target->name : NULL, "sms", g.sms, "clock_khz", g.clock_khz,
+                            "memory_bytes", (json_int_t)g.memory_bytes, "l2_bytes", (json_int_t)g.l2_bytes,
+                            "read_bytes_per_second", reads > 0 ? json_real(reads) : json_null()));
+    }
     return list;
 }
 
@@ -71,7 +73,11 @@ static void print_gpus(void) {
                g.clock_khz / 1e6, (double)g.memory_bytes / 1e9, (long long)g.l2_bytes >> 20);
         if (g.target) {
             printf("  kernels    %s, %d KiB of shared memory a block\n", g.target->name, g.shared_block >> 10);
-            printf("  reads      %.1f GB/s measured\n", gpu_reads(n) / 1e9);
+            const double reads = gpu_reads(n);
+            if (reads > 0)
+                printf("  reads      %.1f GB/s measured\n", reads / 1e9);
+            else
+                printf("  reads      not measured\n");
         } else
             printf("  kernels    none: capability %d.%d has no target\n", g.sm / 10, g.sm % 10);
     }
