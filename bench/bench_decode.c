@@ -15,7 +15,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PROMPT = 6, LAUNCHES = 30, CONTEXT = 8192, CHUNK = 64, TOKENS = 4096 /* of a launch and sequence, at most */ };
+enum {
+    PROMPT = 6,
+    LAUNCHES = 30,
+    CONTEXT = 8192,
+    CHUNK = 64,
+};
 #define TOLERANCE 0.01 /* of the largest logit: a cache of bf16 */
 
 typedef struct options {
@@ -135,7 +140,7 @@ static int time_depth(tw_cuda_vm *vm, int id, const options *o, long depth, int6
     tw_diag d;
     char difference[32];
     double us[LAUNCHES];
-    static int32_t out[TOKENS * TW_CUDA_VM_TOKENS];
+    static int32_t out[TW_CUDA_VM_GREEDY * TW_CUDA_VM_TOKENS];
     for (int i = -3; i < LAUNCHES; i++) {
         double one;
         int32_t begin[TW_CUDA_VM_TOKENS];
@@ -251,9 +256,9 @@ int main(int count, char **words) {
             return 2;
         }
     }
-    if (o.batch < 1 || o.batch > TW_CUDA_VM_TOKENS || o.tokens < 1 || o.tokens > TOKENS) {
+    if (o.batch < 1 || o.batch > TW_CUDA_VM_TOKENS || o.tokens < 1 || o.tokens > TW_CUDA_VM_GREEDY) {
         fprintf(stderr, "decode: a batch is of 1 to %d sequences, a launch of 1 to %d tokens of each\n",
-                TW_CUDA_VM_TOKENS, TOKENS);
+                TW_CUDA_VM_TOKENS, TW_CUDA_VM_GREEDY);
         return 2;
     }
     tw_diag d;

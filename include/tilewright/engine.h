@@ -64,8 +64,9 @@ void tw_engine_rewind(tw_engine *e, int64_t position);
 tw_status tw_engine_feed(tw_engine *e, const int32_t *ids, int64_t n, const float **logits, int32_t *token,
                          tw_diag *diag);
 
-/* `n` greedy steps: ids[0] follows `id`, which is fed after what was fed before, and so on. On a GPU they are one
- *launch. seconds (may be NULL) is by the device's clock, or the processor's. */
+/* `n` greedy steps: ids[0] follows `id`, which is fed after what was fed before, and so on. On a GPU they are few
+   launches. *seconds (may be NULL) is by the host's clock: on a GPU from before a launch until it is known to be over.
+ */
 tw_status tw_engine_greedy(tw_engine *e, int32_t id, int64_t n, int32_t *ids, double *seconds, tw_diag *diag);
 
 /* Bytes a second of reading the device's memory, measured now: the ceiling of decoding. */
@@ -149,9 +150,9 @@ typedef struct tw_verdict {
 } tw_verdict;
 
 /* Compares with golden.json (see docs/engine.md): logits within 1e-3 of the largest plus 1e-4, greedy ids equal, loss
-   and perplexity within 1e-4 relative. On a GPU, which rounds activations to bf16: 2e-2, 1e-3, 5e-3, and a greedy id
-   may be one whose logit is within twice the tolerance of the largest. TW_ERR_MISMATCH names the first that is not.
-   `directory` is where the file's own references (heldout.txt) lie. */
+   and perplexity within 1e-4 relative. On a GPU, whose cache has the type of the stored weights, mostly 16 bits: 2e-2,
+   1e-3, 5e-3, and a greedy id may be one whose logit is within twice the tolerance of the largest. TW_ERR_MISMATCH
+   names the first that is not. `directory` is where the file's own references (heldout.txt) lie. */
 tw_status tw_engine_verify(tw_engine *e, const tw_tokenizer *tokenizer, const char *golden, const char *directory,
                            tw_verdict *verdict, tw_diag *diag);
 

@@ -49,7 +49,7 @@ typedef struct tw_machine_tuning {
     int stages;     /* of the ring; 0: as many as fit */
     int window;     /* of them that may be on their way at once */
     int edges;      /* tw_edges */
-    int spin_limit; /* polls of an edge before the machine gives up; 0: many seconds' worth */
+    int spin_limit; /* looks at an edge before the machine gives up; 0: seconds' worth */
 } tw_machine_tuning;
 
 /* Every choice: what a search or a person edits. */

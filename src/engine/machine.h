@@ -36,7 +36,8 @@ void tw_machine_explain(const tw_machine *m, char *out, size_t size);
 const char *tw_machine_name(const tw_machine *m);
 const tw_tolerance *tw_machine_tolerance(const tw_machine *m);
 
-/* n steps of a decode program, each with the token before it; *seconds by the device's clock, or by the host's. */
+/* n steps of a decode program, each with the token before it; *seconds by the host's clock, on a GPU from before
+   a launch until it is known to be over. */
 tw_status tw_machine_greedy(tw_machine *m, int program, int32_t token, int64_t pos, int64_t n, int32_t *tokens,
                             double *seconds, tw_diag *diag);
 

@@ -18,7 +18,7 @@ typedef struct tw_mega_gen {
     tw_val slot, phase;                /* variables: the stage of the ring that comes next, and its barrier's phase */
     tw_val trace;                      /* of the current record; none: not traced */
     tw_val index;                      /* of the current record */
-    tw_val gave_up;                    /* variable, lane 0's: the machine was aborted, so nothing is waited for */
+    tw_val gave_up; /* variable, of each thread that polls: the machine was aborted, so nothing is waited for */
 } tw_mega_gen;
 
 /* Words and addresses of the current record; all lanes of a warp ask together. */
@@ -54,7 +54,7 @@ tw_val tw_mega_mask(tw_mega_gen *g); /* the tag's bits, or none where what the i
 void tw_mega_put(tw_mega_gen *g, tw_val address, tw_val x, tw_val tag);
 enum { TW_MEGA_WORDS = 24 };
 typedef struct tw_mega_words {
-    int width;        /* elements at each address: 1, 2 or 4 */
+    int width;        /* elements at each address: 1 or 4 */
     tw_val tag, mask; /* mask: TW_NONE, or which of the tag's bits count */
     tw_val at[TW_MEGA_WORDS], there[TW_MEGA_WORDS];
     tw_val word[TW_MEGA_WORDS][4]; /* variables */

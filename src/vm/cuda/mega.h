@@ -145,7 +145,7 @@ enum {
     TW_W_STAGES, /* of a unit in a chunk; attend: the split */
     TW_W_CHUNKS, /* attend, merge: splits */
     TW_W_K,      /* columns; attend: the window */
-    TW_W_SLOT,   /* head */
+    TW_W_SLOT,   /* head; ffn: columns of what it writes */
     TW_W_IN = 12,
     TW_W_NORM = 14, /* embed: the table */
     TW_W_BIAS = 16,
@@ -165,7 +165,7 @@ typedef struct tw_mega_worker {
     int32_t reserved;
 } tw_mega_worker;
 
-/* What a step is told: `tokens` follow. */
+/* Who waited for what when the machine gave up. */
 typedef struct tw_mega_abort {
     int32_t flag, worker, record, counter, target, seen, reserved[2];
 } tw_mega_abort;

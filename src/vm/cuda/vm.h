@@ -61,22 +61,22 @@ void tw_cuda_vm_explain(const tw_cuda_vm *vm, char *out, size_t size);
 enum { TW_CUDA_VM_GREEDY = 4096 };
 
 /* `n` greedy steps of a program of one position in a single launch: tokens[0] follows `token` at position `pos`, and so
-   on; all of pos .. pos + n - 1 are within the cache. *microseconds (may be NULL): the launch's, by the device's clock.
- */
+   on; all of pos .. pos + n - 1 are within the cache. *microseconds (may be NULL): from before the launch until the
+   host knows that it is over, by the host's clock. */
 tw_status tw_cuda_vm_greedy(tw_cuda_vm *vm, int program, int32_t token, int64_t pos, int64_t n, int32_t *tokens,
                             double *microseconds, tw_diag *diag);
 
 /* `n` greedy steps of a program of S sequences (or of one position: S is 1) in a single launch. Sequence i begins with
-   tokens[i] at position positions[i]; each step moves it on by one and feeds it what the step before found. out[step *
-   S
-   + i]: the tokens found; n * S is at most 65536. All positions are within the cache, and what lies below a sequence's
-   first one was run before. *logits (may be NULL): [S][vocab] of the last step, the machine's own and valid until it
-   runs again. *microseconds (may be NULL): as above. */
+   tokens[i] at position positions[i]; each step moves it on by one and feeds it what the step before found.
+   out[step * S + i]: the tokens found; n is at most TW_CUDA_VM_GREEDY. All positions are within the cache, and what
+   lies below a sequence's first one was run before. *logits (may be NULL): [S][vocab] of the last step, the machine's
+   own and valid until it runs again. *microseconds (may be NULL): as above. */
 tw_status tw_cuda_vm_batch(tw_cuda_vm *vm, int program, const int32_t *tokens, const int64_t *positions, int64_t n,
                            int32_t *out, const float **logits, double *microseconds, tw_diag *diag);
 
 /* Where the time of the last step went, by kind of instruction: means over workers and instructions, in clocks of an
-   SM. Needs the option. */
+   SM. Where an instruction's rows take several groups, or its activations several chunks, multiplying is that of the
+   last one alone, and all between the wait and it counts as preparing. Needs the option. */
 typedef enum tw_cuda_vm_phase {
     TW_CUDA_VM_WAIT,     /* for the instructions before it */
     TW_CUDA_VM_PREPARE,  /* activations brought into shared memory */
@@ -86,9 +86,10 @@ typedef enum tw_cuda_vm_phase {
     TW_CUDA_VM_PHASES
 } tw_cuda_vm_phase;
 typedef struct tw_cuda_vm_times {
-    const char *name;                                          /* "qkv", ...; owned by the library */
-    int count;                                                 /* instructions of one worker, the mean */
-    double first;                                              /* of multiplying: until the first stage was there */
+    const char *name; /* "qkv", ...; owned by the library */
+    int count;        /* instructions of all workers together */
+    /* Of multiplying: until the first stage was there. Means nothing but in "qkv", "project", "ffn" and "head". */
+    double first;
     double clocks[TW_CUDA_VM_PHASES], most[TW_CUDA_VM_PHASES]; /* mean and largest */
 } tw_cuda_vm_times;
 enum { TW_CUDA_VM_KINDS = 9 };
