@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The GPU's machine on schedules and models that tw_schedule_lower or the other tests do not make: rows too long for
+   one chunk, counters in another order, more arrivals than a record holds, a head of another type. */
+#include "support/support.h"
+
+#include "model/model.h"
+#include "schedule/schedule.h"
+#include "tilewright/vm.h"
+#include "vm/cuda/vm.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_SEQ = 16, STEPS = 2 };
+
+static tw_model *open_model(const char *folder) {
+    tw_model *m;
+    tw_diag d;
+    if (tw_model_open(&m, folder, &d) != TW_OK) fail_msg("%s", d.message);
+    return m;
+}
+
+static tw_schedule *lower(const tw_model *m, tw_lowering l) {
+    tw_schedule *s = NULL;
+    tw_diag d;
+    l.tokens = 1;
+    if (!l.max_seq) l.max_seq = MAX_SEQ;
+    if (tw_schedule_lower(&s, m, &l, &d) != TW_OK) fail_msg("%s", d.message);
+    return s;
+}
+
+static tw_checked *check(tw_schedule *s) {
+    tw_checked *c = NULL;
+    tw_diag d;
+    if (tw_schedule_check(&c, &s, NULL, &d) != TW_OK) fail_msg("%s", d.message);
+    return c;
+}
+
+static tw_cuda_vm *machine(const tw_model *m, const char *target, int workers) {
+    tw_cuda_vm *vm;
+    tw_diag d;
+    const tw_cuda_vm_options o = {
+        .emulate = true, .target = target, .workers = workers, .seed = 3, .tuning = {.warps = 2, .blocks = 2}};
+    if (tw_cuda_vm_open(&vm, m, &o, &d) != TW_OK) fail_msg("%s", d.message);
+    return vm;
+}
+
+/* Both machines' logits, a token at a time. Takes the schedule. */
+static void agree(const tw_model *m, tw_cuda_vm *gpu, tw_schedule *s) {
+    tw_checked *of_gpu = check(s), *of_cpu = check(lower(m, (tw_lowering){.workers = 1}));
+    tw_vm *cpu;
+    tw_diag d;
+    int on_gpu, on_cpu;
+    const tw_vm_options o = {.workers = 1, .no_vendor = true, .no_pin = true};
+    if (tw_vm_open(&cpu, m, &o, &d) != TW_OK || tw_vm_load(cpu, of_cpu, &on_cpu, &d) != TW_OK)
+        fail_msg("%s", d.message);
+    if (tw_cuda_vm_load(gpu, of_gpu, &on_gpu, &d) != TW_OK) fail_msg("%s", d.message);
+    for (int32_t i = 0; i < STEPS; i++) {
+        const int32_t token = 7 * i + 3;
+        tw_vm_step a = {.program = on_gpu, .tokens = &token, .n = 1, .pos = i, .length = MAX_SEQ}, b = a;
+        b.program = on_cpu;
+        if (tw_cuda_vm_run(gpu, &a, &d) != TW_OK || tw_vm_run(cpu, &b, &d) != TW_OK) fail_msg("%s", d.message);
+        double largest = 0, worst = 0;
+        for (int64_t k = 0; k < m->vocab; k++) {
+            largest = fmax(largest, fabs((double)b.logits[k]));
+            worst = fmax(worst, fabs((double)a.logits[k] - (double)b.logits[k]));
+        }
+        if (!(worst <= 5e-5 * largest)) fail_msg("step %d: off by %g of the largest logit", i, worst / largest);
+    }
+    tw_cuda_vm_close(gpu);
+    tw_vm_close(cpu);
+    tw_checked_free(of_gpu);
+    tw_checked_free(of_cpu);
+}
+
+/* ---- a model with long rows */
+
+enum { DIM = 32, FFN = 9000, VOCAB = 64 };
+static const struct {
+    const char *name;
+    int rows, columns;
+} tensors[] = {{"model.embed_tokens.weight", VOCAB, DIM},
+               {"lm_head.weight", VOCAB, DIM},
+               {"model.norm.weight", DIM, 0},
+               {"model.layers.0.input_layernorm.weight", DIM, 0},
+               {"model.layers.0.post_attention_layernorm.weight", DIM, 0},
+               {"model.layers.0.self_attn.q_proj.weight", DIM, DIM},
+               {"model.layers.0.self_attn.k_proj.weight", DIM / 2, DIM},
+               {"model.layers.0.self_attn.v_proj.weight", DIM / 2, DIM},
+               {"model.layers.0.self_attn.o_proj.weight", DIM, DIM},
+               {"model.layers.0.mlp.gate_proj.weight", FFN, DIM},
+               {"model.layers.0.mlp.up_proj.weight", FFN, DIM},
+               {"model.layers.0.mlp.down_proj.weight", DIM, FFN}};
+enum { TENSORS = sizeof tensors / sizeof *tensors };
+
+static size_t elements(int i) {
+    return (size_t)tensors[i].rows * (size_t)(tensors[i].columns ? tensors[i].columns : 1);
+}
+
+static void write_long_rows(const char *folder) {
+    static const char config[] =
+        "{\"architectures\": [\"LlamaForCausalLM\"], \"model_type\": \"llama\", \"hidden_size\": 32, "
+        "\"intermediate_size\": 9000, \"num_hidden_layers\": 1, \"num_attention_heads\": 4, \"num_key_value_heads\": "
+        "2, "
+        "\"head_dim\": 8, \"vocab_size\": 64, \"max_position_embeddings\": 64, \"rms_norm_eps\": 1e-5, \"hidden_act\": "
+        "\"silu\", \"tie_word_embeddings\": false, \"torch_dtype\": \"float32\", \"rope_theta\": 10000.0}";
+    char header[4096];
+    size_t at = 0, total = 0;
+    int n = snprintf(header, sizeof header, "{");
+    for (int i = 0; i < TENSORS; i++, total = at) {
+        at = total + 4 * elements(i);
+        n += snprintf(header + n, sizeof header - (size_t)n, "%s\"%s\":{\"dtype\":\"F32\",\"shape\":[%d", i ? "," : "",
+                      tensors[i].name, tensors[i].rows);
+        if (tensors[i].columns) n += snprintf(header + n, sizeof header - (size_t)n, ",%d", tensors[i].columns);
+        n += snprintf(header + n, sizeof header - (size_t)n, "],\"data_offsets\":[%zu,%zu]}", total, at);
+    }
+    n += snprintf(header + n, sizeof header - (size_t)n, "}");
+    while (n % 8) header[n++] = ' ';
+    char *file = malloc(8 + (size_t)n + total);
+    assert_non_null(file);
+    const uint64_t size = (uint64_t)n;
+    memcpy(file, &size, 8);
+    memcpy(file + 8, header, (size_t)n);
+    float *data = (float *)(void *)(file + 8 + n);
+    uint32_t state = 1;
+    for (int i = 0; i < TENSORS; i++)
+        for (size_t k = 0; k < elements(i); k++) {
+            state = state * 1664525u + 1013904223u;
+            const float x = (float)(int32_t)state * 0x1p-31f;
+            *data++ = tensors[i].columns == 0 ? 1 + 0.1f * x : tensors[i].columns == FFN ? 0.05f * x : 0.3f * x;
+        }
+    test_write(folder, "config.json", config, sizeof config - 1);
+    test_write(folder, "model.safetensors", file, 8 + (size_t)n + total);
+    free(file);
+}
+
+static void long_rows_go_in_chunks(void **state) {
+    (void)state;
+    char *folder = test_folder_make();
+    write_long_rows(folder);
+    tw_model *m = open_model(folder);
+    /* A block of sm_89 has room for some 8,400 activations. */
+    tw_cuda_vm *gpu = machine(m, "sm_89", 2);
+    tw_lowering l = {.kv = TW_F32};
+    tw_cuda_vm_lowering(gpu, &l);
+    agree(m, gpu, lower(m, l));
+    tw_model_close(m);
+    test_folder_remove(folder);
+}
+
+/* ---- schedules by other hands */
+
+static void rename_counter(int *counter, int a, int b) {
+    *counter = *counter == a ? b : *counter == b ? a : *counter;
+}
+
+static int counter_named(const tw_schedule *s, const char *name) {
+    for (int c = 0; c < s->n_counters; c++)
+        if (!strcmp(s->counters[c].name, name)) return c;
+    fail_msg("no counter %s", name);
+    return -1;
+}
+
+static int find(const tw_schedule *s, int worker, int counter) {
+    for (int i = 0; i < s->workers[worker].count; i++)
+        if (s->workers[worker].list[i].arrive == counter) return i;
+    return -1;
+}
+
+/* All of a stage to worker 0, so that the others wait for nothing before what follows. */
+static void take_all(tw_schedule *s, const char *name, int from, int to) {
+    const int counter = counter_named(s, name);
+    tw_instr *mine = &s->workers[0].list[find(s, 0, counter)];
+    for (int w = 1; w < s->n_workers; w++) {
+        tw_worker *other = &s->workers[w];
+        const int at = find(s, w, counter);
+        const tw_instr *in = &other->list[at];
+        if (in->param[from] < mine->param[from]) mine->param[from] = in->param[from];
+        if (in->param[to] > mine->param[to]) mine->param[to] = in->param[to];
+        memmove(other->list + at, other->list + at + 1, (size_t)(other->count - at - 1) * sizeof *other->list);
+        other->count--;
+    }
+    for (int w = 0; w < s->n_workers; w++)
+        for (int i = 0; i < s->workers[w].count; i++)
+            for (int k = 0; k < s->workers[w].list[i].n_waits; k++)
+                if (s->workers[w].list[i].waits[k].counter == counter) s->workers[w].list[i].waits[k].threshold = 1;
+}
+
+static void swap_counters(tw_schedule *s, const char *one, const char *two) {
+    const int a = counter_named(s, one), b = counter_named(s, two);
+    const tw_counter other = s->counters[a];
+    s->counters[a] = s->counters[b];
+    s->counters[b] = other;
+    for (int w = 0; w < s->n_workers; w++)
+        for (int i = 0; i < s->workers[w].count; i++) {
+            tw_instr *in = &s->workers[w].list[i];
+            rename_counter(&in->arrive, a, b);
+            for (int k = 0; k < in->n_waits; k++) rename_counter(&in->waits[k].counter, a, b);
+        }
+}
+
+/* Counters may be listed in any order; the machine must not read one out of their numbers. Here worker 1 has nothing
+   between two writings of x, and the rows of one change hands. */
+static void counters_may_have_any_order(void **state) {
+    (void)state;
+    tw_model *m = open_model(TEST_DATA "/models/llama-biases");
+    tw_cuda_vm *vm = machine(m, "sm_90a", 2);
+    tw_lowering l = {.kv = TW_F32, .exact_kv = true, .kv_splits = 1};
+    tw_cuda_vm_lowering(vm, &l);
+    tw_schedule *s = lower(m, l);
+    take_all(s, "1.qkv", TW_FROM, TW_TO);
+    take_all(s, "1.attend", TW_ATTEND_HEAD_FROM, TW_ATTEND_HEAD_TO);
+    const int down = counter_named(s, "0.down");
+    tw_instr *x = &s->workers[0].list[find(s, 0, down)], *y = &s->workers[1].list[find(s, 1, down)];
+    for (int p = TW_FROM; p <= TW_TO; p++) {
+        const int64_t other = x->param[p];
+        x->param[p] = y->param[p];
+        y->param[p] = other;
+    }
+    swap_counters(s, "0.project", "0.down");
+    agree(m, vm, s);
+    tw_model_close(m);
+}
+
+static void refused(const char *folder, tw_lowering l, tw_dtype head, const char *why) {
+    tw_model *m = open_model(folder);
+    tw_cuda_vm *vm = machine(m, "sm_90a", 2);
+    tw_diag d;
+    int id;
+    tw_cuda_vm_lowering(vm, &l);
+    tw_schedule *s = lower(m, l);
+    for (int i = 0; i < s->n_buffers && head != TW_F32; i++)
+        if (!strcmp(s->buffers[i].name, "head")) s->buffers[i].dtype = head;
+    tw_checked *c = check(s);
+    if (tw_cuda_vm_load(vm, c, &id, &d) != TW_ERR_UNSUPPORTED || !strstr(d.message, why)) fail_msg("%s", d.message);
+    tw_cuda_vm_close(vm);
+    tw_checked_free(c);
+    tw_model_close(m);
+}
+
+static void what_records_have_no_room_for_is_refused(void **state) {
+    (void)state;
+    refused(TEST_DATA "/models/llama-yarn-mha", (tw_lowering){.workers = 1}, TW_F32, "activations other than SiLU");
+    refused(TEST_DATA "/models/llama-biases", (tw_lowering){.workers = 1, .kv_splits = 4096, .max_seq = 1 << 20},
+            TW_F32, "a past times its splits");
+    refused(TEST_DATA "/models/llama-linear-mqa", (tw_lowering){.workers = 1}, TW_I8, "a head whose weights");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(long_rows_go_in_chunks),
+        cmocka_unit_test(counters_may_have_any_order),
+        cmocka_unit_test(what_records_have_no_room_for_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
