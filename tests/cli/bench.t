@@ -20,6 +20,13 @@ $ tilewright bench models/demo -p 4 -n 4 -r 1 -t 1 --weights int4 -o md | sed 's
 $ tilewright bench --shape llama-tiny --dtype f16 -p 8 -n 4 -r 1 -t 2 -o json | json - 0.stored 1.test
   f16
   tg4
+$ echo '{"weights": "int4", "max_seq": 8}' >c.json
+$ tilewright bench --shape llama-tiny -p 0 -n 4 -r 1 -t 1 --config c.json -o csv | cut -d, -f4
+  weights
+  int4
+$ tilewright bench --shape llama-tiny -p 0 -n 16 -r 1 -t 1 --config c.json -o csv >/dev/null
+  tilewright: 1 tokens do not fit the context of 8, of which 8 are taken: a larger -c, or a shorter prompt
+  [2]
 $ tilewright bench models/demo -p 128 -n 0 -r 1 -t 1 --explain 2>&1 >/dev/null | cut -c1-14
   bf16 256x768: 
   bf16 1536x256:
