@@ -52,7 +52,7 @@ void tw_mega_wait(tw_mega_gen *g);
 tw_val tw_mega_tag(tw_mega_gen *g, bool writes, int uses);
 tw_val tw_mega_mask(tw_mega_gen *g); /* the tag's bits, or none where what the instruction reads has no tags */
 void tw_mega_put(tw_mega_gen *g, tw_val address, tw_val x, tw_val tag);
-enum { TW_MEGA_WORDS = 24 };
+enum { TW_MEGA_WORDS = 8 };
 typedef struct tw_mega_words {
     int width;        /* elements at each address: 1 or 4 */
     tw_val tag, mask; /* mask: TW_NONE, or which of the tag's bits count */
