@@ -63,7 +63,8 @@ static bool partial_wait(tw_schedule *s, tw_random *r) {
     place p = pick(s, r, waits_for_many);
     for (int i = 0; p.in && i < p.in->n_waits; i++) {
         if (p.in->waits[i].threshold < 2) continue;
-        p.in->waits[i].threshold -= 1 + draw_below(r, (int)p.in->waits[i].threshold - 1);
+        const int64_t most = p.in->waits[i].threshold - 1;
+        p.in->waits[i].threshold -= 1 + draw_below(r, most > INT32_MAX ? INT32_MAX : (int)most);
         return true;
     }
     return false;
