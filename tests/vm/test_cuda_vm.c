@@ -176,7 +176,7 @@ static void every_division(void **state) {
         {"qwen2-window", 8, 3, 2, TW_BF16, {1, 2, 4, 2, 0, 0}, NULL, 4, 2, 0, 0},
         {"llama-dynamic", 3, 5, 0, TW_BF16, {1, 1, 4, 2, 0, 0}, NULL, 5, 2, 0, 0},
     };
-    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) agrees(&ways[i]);
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i += TEST_SANITIZED ? 2 : 1) agrees(&ways[i]);
     const way blocks = {.folder = "qwen2-window",
                         .tokens = 7,
                         .workers = 3,
@@ -190,7 +190,7 @@ static void every_division(void **state) {
 
 static void every_tuning(void **state) {
     (void)state;
-    for (int warps = 1; warps <= 4; warps++)
+    for (int warps = 1; warps <= 4; warps += TEST_SANITIZED ? 3 : 1)
         for (int blocks = 1; blocks <= 4; blocks += warps == 2 && !TEST_SANITIZED ? 1 : 3) {
             const int stages = 2 + (warps + blocks) % 4;
             const way w = {.folder = "llama-linear-mqa",
@@ -202,7 +202,7 @@ static void every_tuning(void **state) {
             agrees(&w);
         }
     /* The defaults, of each target: those with bulk copies and those without. */
-    for (int t = 0; tw_target_at(t); t++) {
+    for (int t = 0; tw_target_at(t); t += TEST_SANITIZED ? 4 : 1) {
         const way w = {
             .folder = "llama-linear-mqa", .tokens = 1, .workers = 1, .target = tw_target_at(t)->name, .steps = 2};
         agrees(&w);
@@ -213,13 +213,13 @@ static void every_interleaving(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= (TEST_SANITIZED ? 2 : 6); seed++) {
         way w = {.folder = "llama-linear-mqa",
-                       .tokens = 1 + (int)(seed % 3),
-                       .workers = 3,
-                       .splits = 2,
-                       .tuning = {2, 1, 3, 2, 0, 0},
-                       .target = seed & 1 ? "sm_80" : "sm_90a",
-                       .seed = seed * 7919,
-                       .steps = 2};
+                 .tokens = 1 + (int)(seed % 3),
+                 .workers = 3,
+                 .splits = 2,
+                 .tuning = {2, 1, 3, 2, 0, 0},
+                 .target = seed & 1 ? "sm_80" : "sm_90a",
+                 .seed = seed * 7919,
+                 .steps = 2};
         if (w.tokens == 1) w.tuning.edges = TW_CUDA_VM_DATA;
         agrees(&w);
     }
@@ -241,7 +241,11 @@ static void one_launch_is_as_good_as_many(void **state) {
     static const char *const targets[] = {"sm_90a", "sm_80"};
     for (int t = 0; t < 2; t++) {
         tw_model *m = open_model("llama-biases");
-        const way w = {.tokens = 1, .workers = 2, .tuning = {2, 2, 3, 2, TW_CUDA_VM_COUNTERS + t, 0}, .target = targets[t], .seed = 3};
+        const way w = {.tokens = 1,
+                       .workers = 2,
+                       .tuning = {2, 2, 3, 2, TW_CUDA_VM_COUNTERS + t, 0},
+                       .target = targets[t],
+                       .seed = 3};
         machine g = open_way(m, &w);
         int32_t first = 17, many[GREEDY], again[GREEDY], token = first;
         double us;

@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: Apache-2.0
+# The same answers in every way that they can be computed.
+# With any instruction set, and split otherwise.
+$ for isa in none avx2 avx512 avx512,avx512vnni; do for m in data/models/*; do tilewright verify $m --isa $isa -t 1 >/dev/null || echo $isa $m; done; done
+$ for m in data/models/*; do tilewright verify $m -t 3 >/dev/null || echo $m; done
+$ tilewright verify models/demo --isa avx2 | sed 's/, logits within.*//; s/ (ref.*//'
+  agrees with models/demo/golden.json: 4 cases, 256 greedy tokens equal
+  perplexity 25.92209
+# Groups of any size.
+$ for g in 32 64 128; do tilewright verify models/demo --weights int4 --group $g | sed 's/, logits within.*//'; done
+  agrees with its own dequantised weights: 4 cases, 128 greedy tokens equal
+  agrees with its own dequantised weights: 4 cases, 128 greedy tokens equal
+  agrees with its own dequantised weights: 4 cases, 128 greedy tokens equal
