@@ -37,6 +37,11 @@ static tw_status make_schedule(tw_engine *e, tw_program_kind kind, tw_schedule *
     l.tokens = tokens_of(e, kind);
     l.all_logits = kind == TW_PROGRAM_SCORE;
     tw_machine_lowering(&e->machine, &l);
+    if (kind == TW_PROGRAM_DECODE && !l.kv_splits) {
+        e->short_past = least(tw_machine_short_past(&e->machine, &l), e->context);
+        if (e->short_past == e->context) l.kv_splits = 1;
+    }
+    if (kind == TW_PROGRAM_SHORT) l.kv_splits = 1;
     return tw_schedule_lower(out, e->model, &l, diag);
 }
 
@@ -55,6 +60,17 @@ static tw_status load(tw_engine *e, tw_program_kind kind, tw_diag *diag) {
     tw_checked_free(e->checked[kind]);
     e->checked[kind] = NULL;
     return st;
+}
+
+static tw_status load_decode(tw_engine *e, tw_diag *diag) {
+    tw_status st = load(e, TW_PROGRAM_DECODE, diag);
+    if (e->short_past == e->context) e->short_past = 0;
+    return st == TW_OK && e->short_past ? load(e, TW_PROGRAM_SHORT, diag) : st;
+}
+
+/* What decodes the token at a position. */
+static tw_program_kind decoder(const tw_engine *e, int64_t position) {
+    return position < e->short_past ? TW_PROGRAM_SHORT : TW_PROGRAM_DECODE;
 }
 
 /* A schedule from a file says for itself how many workers and positions there are. */
@@ -89,13 +105,13 @@ static tw_status open_machine(tw_engine *e, const tw_engine_options *options, tw
     o.workers = options->workers; /* what was not asked for does not mean a processor */
     bool chosen = !o.device || strcmp(o.device, "auto");
     tw_status st = tw_machine_open(&e->machine, e->model, &o, e->options.workers, diag);
-    if (st == TW_OK) st = load(e, TW_PROGRAM_DECODE, diag);
+    if (st == TW_OK) st = load_decode(e, diag);
     const bool elsewhere = st == TW_ERR_UNSUPPORTED || st == TW_ERR_MEMORY;
     if (chosen || o.emulate || !elsewhere || !e->machine.cuda) return st;
     tw_machine_close(&e->machine);
     o.device = "cpu";
     st = tw_machine_open(&e->machine, e->model, &o, e->options.workers, diag);
-    return st == TW_OK ? load(e, TW_PROGRAM_DECODE, diag) : st;
+    return st == TW_OK ? load_decode(e, diag) : st;
 }
 
 static void apply_config(tw_engine *e) {
@@ -215,7 +231,7 @@ static tw_status check_fit(const tw_engine *e, int64_t n, tw_diag *diag) {
 tw_status tw_engine_feed(tw_engine *e, const int32_t *ids, int64_t n, const float **logits, int32_t *token,
                          tw_diag *diag) {
     tw_status st = check_fit(e, n, diag);
-    tw_program_kind kind = n > 1 ? TW_PROGRAM_PREFILL : TW_PROGRAM_DECODE;
+    tw_program_kind kind = n > 1 ? TW_PROGRAM_PREFILL : decoder(e, e->position);
     if (st == TW_OK) st = load(e, kind, diag);
     tw_vm_step step = {.program = e->program[kind], .length = e->position + n};
     int64_t room = tokens_of(e, kind);
@@ -233,12 +249,17 @@ tw_status tw_engine_feed(tw_engine *e, const int32_t *ids, int64_t n, const floa
 }
 
 tw_status tw_engine_greedy(tw_engine *e, int32_t id, int64_t n, int32_t *ids, double *seconds, tw_diag *diag) {
-    double taken;
     tw_status st = check_fit(e, n, diag);
-    if (st == TW_OK)
-        st = tw_machine_greedy(&e->machine, e->program[TW_PROGRAM_DECODE], id, e->position, n, ids,
-                               seconds ? seconds : &taken, diag);
-    if (st == TW_OK) e->position += n;
+    double taken, all = 0;
+    for (int64_t done = 0, k; done < n && st == TW_OK; done += k) {
+        const int64_t at = e->position;
+        k = at < e->short_past ? least(n - done, e->short_past - at) : n - done;
+        st = tw_machine_greedy(&e->machine, e->program[decoder(e, at)], done ? ids[done - 1] : id, at, k, ids + done,
+                               &taken, diag);
+        all += taken;
+        if (st == TW_OK) e->position += k;
+    }
+    if (seconds) *seconds = all;
     return st;
 }
 

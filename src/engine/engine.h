@@ -5,9 +5,10 @@
 #include "engine/machine.h"
 #include "model/model.h"
 
-/* The programs that an engine may load; all but decode when first needed. */
+/* The programs that an engine may load; those that decode at once, the others when first needed. */
 typedef enum tw_program_kind {
     TW_PROGRAM_DECODE,
+    TW_PROGRAM_SHORT, /* decodes while the past is short: attention in one part */
     TW_PROGRAM_PREFILL,
     TW_PROGRAM_SCORE,
     TW_PROGRAM_COUNT
@@ -22,6 +23,7 @@ struct tw_engine {
     tw_checked *checked[TW_PROGRAM_COUNT];
     int program[TW_PROGRAM_COUNT]; /* the machine's number; -1: not loaded */
     int64_t position, context;
+    int64_t short_past; /* positions up to which TW_PROGRAM_SHORT decodes; 0: never */
 };
 
 #endif

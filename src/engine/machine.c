@@ -104,6 +104,10 @@ void tw_machine_lowering(const tw_machine *m, tw_lowering *l) {
     if (m->cuda) tw_cuda_vm_lowering(m->cuda, l);
 }
 
+int64_t tw_machine_short_past(const tw_machine *m, const tw_lowering *l) {
+    return m->cuda ? tw_cuda_vm_short_past(m->cuda, l) : 0;
+}
+
 tw_status tw_machine_load(tw_machine *m, const tw_checked *program, int *id, tw_diag *diag) {
     return m->cuda ? tw_cuda_vm_load(m->cuda, program, id, diag) : tw_vm_load(m->cpu, program, id, diag);
 }

@@ -28,6 +28,8 @@ void tw_machine_close(tw_machine *m);
 
 /* Completes a lowering with what suits the machine; the number of workers is its own. */
 void tw_machine_lowering(const tw_machine *m, tw_lowering *l);
+/* As tw_cuda_vm_short_past; 0 on a processor. */
+int64_t tw_machine_short_past(const tw_machine *m, const tw_lowering *l);
 tw_status tw_machine_load(tw_machine *m, const tw_checked *program, int *id, tw_diag *diag);
 tw_status tw_machine_run(tw_machine *m, tw_vm_step *step, tw_diag *diag);
 int64_t tw_machine_tape_bytes(const tw_machine *m);

@@ -3,7 +3,7 @@
 #include "support/support.h"
 
 #include "base/random.h"
-#include "tilewright/engine.h"
+#include "engine/engine.h"
 #include "tilewright/model.h"
 
 #include <math.h>
@@ -106,6 +106,34 @@ static void one_launch_gives_what_many_give(void **state) {
     tw_model_close(m);
 }
 
+/* Where the past grows long another program goes on, on the same tapes and the same cache. */
+static void programs_change_with_the_past(void **state) {
+    (void)state;
+    enum { N = 4, FEED = 3, SHORT = FEED + 2, LONG = 400 };
+    tw_model *m = open_model("llama-biases");
+    tw_engine *cpu = open_engine(m, (tw_engine_options){.workers = 1, .context = 16});
+    tw_engine *few = open_engine(m, (tw_engine_options){.emulate = true, .workers = 2, .context = 16});
+    tw_engine *e = open_engine(m, (tw_engine_options){.emulate = true, .workers = 2, .context = LONG});
+    tw_diag d;
+    int32_t prompt[FEED] = {1, 5, 9}, first, on_cpu[N], on_gpu[N];
+    assert_true(e->short_past > SHORT && e->short_past < LONG && !few->short_past);
+    assert_true(tw_engine_tape_bytes(e) == tw_engine_tape_bytes(few));
+    e->short_past = SHORT;
+    assert_int_equal(tw_engine_feed(cpu, prompt, FEED, NULL, &first, &d), TW_OK);
+    assert_int_equal(tw_engine_greedy(cpu, first, N, on_cpu, NULL, &d), TW_OK);
+    assert_int_equal(tw_engine_feed(e, prompt, FEED, NULL, &first, &d), TW_OK);
+    if (tw_engine_greedy(e, first, N, on_gpu, NULL, &d) != TW_OK) fail_msg("%s", d.message);
+    assert_memory_equal(on_cpu, on_gpu, sizeof on_cpu);
+    assert_int_equal(tw_engine_position(e), FEED + N);
+    tw_engine_rewind(e, SHORT);
+    assert_int_equal(tw_engine_feed(e, &on_gpu[1], 1, NULL, &first, &d), TW_OK);
+    assert_int_equal(first, on_gpu[2]);
+    tw_engine_close(few);
+    tw_engine_close(cpu);
+    tw_engine_close(e);
+    tw_model_close(m);
+}
+
 static void scores_agree_with_the_processor(void **state) {
     (void)state;
     enum { N = 9 };
@@ -184,6 +212,7 @@ int main(void) {
         cmocka_unit_test(quantised_weights_agree_with_the_processor),
         cmocka_unit_test(a_configuration_is_honoured),
         cmocka_unit_test(one_launch_gives_what_many_give),
+        cmocka_unit_test(programs_change_with_the_past),
         cmocka_unit_test(scores_agree_with_the_processor),
         cmocka_unit_test(a_speeds_verdict_is_the_processors),
         cmocka_unit_test(what_is_not_covered_says_so),

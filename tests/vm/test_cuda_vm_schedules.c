@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The GPU's machine on schedules and models that tw_schedule_lower or the other tests do not make: rows too long for
    one chunk, counters in another order, more arrivals than a record holds, a head of another type. */
+#include "support/llama.h"
 #include "support/support.h"
 
 #include "model/model.h"
@@ -77,69 +78,10 @@ static void agree(const tw_model *m, tw_cuda_vm *gpu, tw_schedule *s) {
 
 /* ---- a model with long rows */
 
-enum { DIM = 32, FFN = 9000, VOCAB = 64 };
-static const struct {
-    const char *name;
-    int rows, columns;
-} tensors[] = {{"model.embed_tokens.weight", VOCAB, DIM},
-               {"lm_head.weight", VOCAB, DIM},
-               {"model.norm.weight", DIM, 0},
-               {"model.layers.0.input_layernorm.weight", DIM, 0},
-               {"model.layers.0.post_attention_layernorm.weight", DIM, 0},
-               {"model.layers.0.self_attn.q_proj.weight", DIM, DIM},
-               {"model.layers.0.self_attn.k_proj.weight", DIM / 2, DIM},
-               {"model.layers.0.self_attn.v_proj.weight", DIM / 2, DIM},
-               {"model.layers.0.self_attn.o_proj.weight", DIM, DIM},
-               {"model.layers.0.mlp.gate_proj.weight", FFN, DIM},
-               {"model.layers.0.mlp.up_proj.weight", FFN, DIM},
-               {"model.layers.0.mlp.down_proj.weight", DIM, FFN}};
-enum { TENSORS = sizeof tensors / sizeof *tensors };
-
-static size_t elements(int i) {
-    return (size_t)tensors[i].rows * (size_t)(tensors[i].columns ? tensors[i].columns : 1);
-}
-
-static void write_long_rows(const char *folder) {
-    static const char config[] =
-        "{\"architectures\": [\"LlamaForCausalLM\"], \"model_type\": \"llama\", \"hidden_size\": 32, "
-        "\"intermediate_size\": 9000, \"num_hidden_layers\": 1, \"num_attention_heads\": 4, \"num_key_value_heads\": "
-        "2, "
-        "\"head_dim\": 8, \"vocab_size\": 64, \"max_position_embeddings\": 64, \"rms_norm_eps\": 1e-5, \"hidden_act\": "
-        "\"silu\", \"tie_word_embeddings\": false, \"torch_dtype\": \"float32\", \"rope_theta\": 10000.0}";
-    char header[4096];
-    size_t at = 0, total = 0;
-    int n = snprintf(header, sizeof header, "{");
-    for (int i = 0; i < TENSORS; i++, total = at) {
-        at = total + 4 * elements(i);
-        n += snprintf(header + n, sizeof header - (size_t)n, "%s\"%s\":{\"dtype\":\"F32\",\"shape\":[%d", i ? "," : "",
-                      tensors[i].name, tensors[i].rows);
-        if (tensors[i].columns) n += snprintf(header + n, sizeof header - (size_t)n, ",%d", tensors[i].columns);
-        n += snprintf(header + n, sizeof header - (size_t)n, "],\"data_offsets\":[%zu,%zu]}", total, at);
-    }
-    n += snprintf(header + n, sizeof header - (size_t)n, "}");
-    while (n % 8) header[n++] = ' ';
-    char *file = malloc(8 + (size_t)n + total);
-    assert_non_null(file);
-    const uint64_t size = (uint64_t)n;
-    memcpy(file, &size, 8);
-    memcpy(file + 8, header, (size_t)n);
-    float *data = (float *)(void *)(file + 8 + n);
-    uint32_t state = 1;
-    for (int i = 0; i < TENSORS; i++)
-        for (size_t k = 0; k < elements(i); k++) {
-            state = state * 1664525u + 1013904223u;
-            const float x = (float)(int32_t)state * 0x1p-31f;
-            *data++ = tensors[i].columns == 0 ? 1 + 0.1f * x : tensors[i].columns == FFN ? 0.05f * x : 0.3f * x;
-        }
-    test_write(folder, "config.json", config, sizeof config - 1);
-    test_write(folder, "model.safetensors", file, 8 + (size_t)n + total);
-    free(file);
-}
-
 static void long_rows_go_in_chunks(void **state) {
     (void)state;
     char *folder = test_folder_make();
-    write_long_rows(folder);
+    test_write_llama(folder, &(test_llama){.dim = 32, .heads = 4, .kv_heads = 2, .head_dim = 8, .ffn = 9000});
     tw_model *m = open_model(folder);
     /* A block of sm_89 has room for some 8,400 activations. */
     tw_cuda_vm *gpu = machine(m, "sm_89", 2);

@@ -40,6 +40,10 @@ tw_val tw_mega_warp_max(tw_mega_gen *g, tw_val x, int from, int below) {
     return x;
 }
 
+tw_val tw_mega_exp2(tw_mega_gen *g, tw_val x) {
+    return tw_op_emit(g->b, TW_OP_exp2_f32, x, TW_NONE, TW_NONE);
+}
+
 tw_val tw_mega_thread_loop(tw_mega_gen *g, tw_val count) {
     return tw_push_for(g->b, g->thread, count, tw_i32(g->b, tw_mega_threads(g->p)), false);
 }
@@ -51,6 +55,21 @@ tw_type tw_mega_element(tw_dtype t) {
 tw_val tw_mega_to_f32(tw_mega_gen *g, tw_dtype t, tw_val x) {
     if (t == TW_F32) return x;
     return tw_op_emit(g->b, t == TW_F16 ? TW_OP_cvt_f32_f16 : TW_OP_cvt_f32_bf16, x, TW_NONE, TW_NONE);
+}
+
+tw_val tw_mega_halves(tw_mega_gen *g, tw_type pair, tw_val x, tw_val y) {
+    return tw_op_emit(g->b, pair == TW_T_f16x2 ? TW_OP_cvt_f16x2_f32 : TW_OP_cvt_bf16x2_f32, x, y, TW_NONE);
+}
+
+tw_val tw_mega_half(tw_mega_gen *g, tw_type type, tw_val pair, int second) {
+    tw_builder *b = g->b;
+    tw_val bits = tw_bitcast(b, TW_T_i32, pair);
+    if (type == TW_T_f16x2) {
+        tw_val h = tw_op_emit(b, second ? TW_OP_high_i16_i32 : TW_OP_low_i16_i32, bits, TW_NONE, TW_NONE);
+        return tw_op_emit(b, TW_OP_cvt_f32_f16, tw_bitcast(b, TW_T_f16, h), TW_NONE, TW_NONE);
+    }
+    bits = second ? tw_and(b, bits, tw_i32(b, (int32_t)0xffff0000)) : tw_shl(b, bits, 16);
+    return tw_bitcast(b, TW_T_f32, bits);
 }
 
 tw_val tw_mega_position(tw_mega_gen *g, tw_val row) {
@@ -390,7 +409,7 @@ static void init_barriers(tw_mega_gen *g, tw_val tid) {
     tw_val full = tw_mega_at(g, tw_add_imm(b, g->shared, p->full), tid, 8);
     tw_val empty = tw_mega_at(g, tw_add_imm(b, g->shared, p->empty), tid, 8);
     tw_do(b, TW_OP_mbarrier_init, (tw_attrs){0}, full, tw_i32(b, tw_mega_feeders(p)));
-    tw_do(b, TW_OP_mbarrier_init, (tw_attrs){0}, empty, tw_i32(b, p->tuning.warps));
+    tw_do(b, TW_OP_mbarrier_init, (tw_attrs){0}, empty, tw_i32(b, tw_mega_threads(p)));
     if (p->target->sm >= 90) tw_do(b, TW_OP_fence_mbarrier_init, (tw_attrs){0}, TW_NONE, TW_NONE);
     tw_pop(b);
     tw_do(b, TW_OP_barrier, (tw_attrs){0}, TW_NONE, TW_NONE);

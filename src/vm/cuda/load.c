@@ -341,6 +341,7 @@ static tw_status get_tape(loading *l, int worker, int64_t bytes, tw_mega_tape **
     pthread_mutex_unlock(&vm->lock);
     if (!t || !t->biases) return tw_fail_memory(diag);
     memcpy(t->key, key, sizeof t->key);
+    t->bytes = bytes;
     tw_status st = pack_tape(l, worker, bytes, t, diag);
     if (st != TW_OK) return st;
     pthread_mutex_lock(&vm->lock);
@@ -482,8 +483,7 @@ tw_status tw_mega_load(tw_cuda_vm *vm, tw_mega_program *p, tw_diag *diag) {
                            diag);
     if (st == TW_OK) st = tw_mega_alloc(vm, p, "counters", zeros, lines, false, &p->counters, diag);
     if (st == TW_OK) st = tw_mega_alloc(vm, p, "abort", zeros, sizeof(tw_mega_abort), false, &p->abort, diag);
-    for (int w = 0; w < s->n_workers && st == TW_OK; w++) p->tape_bytes += measure(p, w).bytes;
-    p->streamed_bytes = p->tape_bytes;
+    for (int w = 0; w < s->n_workers && st == TW_OK; w++) p->streamed_bytes += measure(p, w).bytes;
     for (int w = 0; l.records && w < s->n_workers; w++) free(l.records[w]);
     free(l.records);
     free(l.workers);

@@ -19,7 +19,7 @@ typedef struct tw_mega_program {
     int32_t epoch;  /* steps begun */
     bool gave_up;   /* of no further use */
     float *logits;  /* host */
-    int64_t logit_rows, tape_bytes, streamed_bytes;
+    int64_t logit_rows, streamed_bytes;
     struct tw_mega_program *next;
 } tw_mega_program;
 
@@ -42,6 +42,7 @@ typedef struct tw_mega_named { /* caches by name, weights' vectors by weight */
 typedef struct tw_mega_tape {
     struct tw_mega_tape *next;
     uint64_t key[2], address;
+    int64_t bytes;
     uint64_t *biases; /* of each of its strips; 0: none */
 } tw_mega_tape;
 

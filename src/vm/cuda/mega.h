@@ -26,7 +26,7 @@ enum {
     TW_MEGA_PIECE = 512, /* bytes */
     TW_MEGA_ROWS = 8,    /* of a unit */
     TW_MEGA_PART_ROWS = 128,
-    TW_MEGA_HEADS = 4,    /* query heads that attention takes at once */
+    TW_MEGA_HEADS = 4,    /* query heads that attention by lanes takes at once */
     TW_MEGA_RECORD = 128, /* bytes of an instruction's record */
 };
 
@@ -71,12 +71,14 @@ typedef struct tw_mega_plan {
     bool qk_norm;
     float norm_eps, attn_scale;
     tw_dtype kv, embed;
+    bool attend_tensor; /* attention on tensor cores, else by lanes */
+    int attend_heads;   /* query heads that it takes at once */
     int64_t max_seq;
     tw_mega_format body, head; /* the matrices of layers, and the head's */
     bool head_last;            /* of every worker's tape */
     /* shared memory, bytes from the start of one dynamic object */
     int head_bytes; /* of the head's stages in the tape; the others have stage_bytes */
-    int stage_bytes, ring, full, empty, x, x_pitch, part, part_buffers, sums, scratch, shared_bytes;
+    int stage_bytes, ring, full, empty, x, x_pitch, part, part_buffers, sums, scratch, queries, shared_bytes;
     int64_t chunk_most; /* columns of activations that fit */
     int n_workers;
     bool trace;

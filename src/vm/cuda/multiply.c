@@ -49,7 +49,8 @@ static tw_type word_type(const product *o) {
     return o->f->units > 1 ? TW_T_i32 : o->pair;
 }
 
-/* The stage of the ring that comes next is there: its pieces of this warp into registers, and the slot given back. */
+/* The stage of the ring that comes next is there: its pieces of this warp into registers, and the slot given back, by
+   each lane for itself: compute-sanitizer does not see that one speaks for its warp. */
 static void take_stage(product *o, taken *t) {
     tw_mega_gen *g = o->g;
     tw_builder *b = g->b;
@@ -70,9 +71,6 @@ static void take_stage(product *o, taken *t) {
         tw_attrs how = {.type = TW_T_i32, .vec = vec, .space = TW_SPACE_shared, .offset = 4 * i};
         tw_ld_vec(b, how, scales, t->scale + i);
     }
-    tw_do(b, TW_OP_warp_sync, (tw_attrs){0}, tw_i32(b, -1), TW_NONE);
-    tw_val leads = tw_eq(b, g->lane, tw_i32(b, 0));
-    tw_when(b, leads);
     tw_do(b, TW_OP_mbarrier_arrive, (tw_attrs){0}, empty, TW_NONE);
     next_slot(g);
 }

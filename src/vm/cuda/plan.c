@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a schedule and a model ask of the kernel, and how it divides its shared memory. */
 #include "base/diag.h"
-#include "vm/cuda/mega.h"
+#include "vm/cuda/attend.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -146,6 +146,17 @@ static int take(int *at, int64_t bytes) {
     return here;
 }
 
+/* Tensor cores take keys and values as they are stored, 16 positions of a warp at once. For the widest heads
+   other targets' compilers run out of registers. */
+static void choose_attention(tw_mega_plan *p) {
+    const int per = (int)(p->heads / p->kv_heads);
+    const bool halves = p->kv == TW_F16 || p->kv == TW_BF16;
+    const bool datacenter = p->target->sm == 90 || p->target->sm == 100;
+    const int64_t widest = datacenter ? TW_MEGA_TENSOR_DIM : TW_MEGA_TENSOR_DIM / 2;
+    p->attend_tensor = halves && p->head_dim % 32 == 0 && p->head_dim <= widest;
+    p->attend_heads = !p->attend_tensor ? TW_MEGA_HEADS : per < TW_MEGA_TENSOR_HEADS ? per : TW_MEGA_TENSOR_HEADS;
+}
+
 /* The ring gets what the rest leaves. */
 static tw_status divide(tw_mega_plan *p, tw_diag *diag) {
     tw_cuda_vm_tuning *t = &p->tuning;
@@ -162,10 +173,13 @@ static tw_status divide(tw_mega_plan *p, tw_diag *diag) {
     p->part_buffers = T == 1 ? 2 : 1;
     p->stage_bytes = of_body > of_head ? of_body : of_head;
     p->head_bytes = p->head_last && of_body == p->stage_bytes ? of_head : p->stage_bytes;
-    int64_t scratch = (int64_t)t->warps * TW_MEGA_HEADS * (p->head_dim + 2) * 4, x = T * (int64_t)p->x_pitch;
+    const int64_t scratch = up((int64_t)t->warps * p->attend_heads * (p->head_dim + 2) * 4, LINE);
+    const int64_t attention = scratch + (p->attend_tensor ? p->head_dim / 16 * TW_MEGA_PIECE : 0);
+    const int64_t x = T * (int64_t)p->x_pitch;
     int at = 0;
-    p->x = take(&at, x > scratch ? x : scratch);
+    p->x = take(&at, x > attention ? x : attention);
     p->scratch = p->x;
+    p->queries = p->scratch + (int)scratch;
     p->part = take(&at, (int64_t)p->part_buffers * t->warps * T * TW_MEGA_PART_ROWS * 4);
     p->sums = take(&at, (int64_t)t->warps * T * 4 + (int64_t)p->sequences * t->warps * 8);
     p->full = take(&at, STAGES * 8);
@@ -346,5 +360,6 @@ tw_status tw_mega_plan_of(tw_mega_plan *p, const tw_schedule *s, const tw_model 
     st = check_room(s, diag);
     if (st == TW_OK) st = choose_edges(p, s, diag);
     if (st == TW_OK) st = read_instructions(p, s, options->dequantise, diag);
+    choose_attention(p);
     return st == TW_OK ? divide(p, diag) : st;
 }

@@ -4,8 +4,9 @@
 #include "vm/cuda/generate.h"
 
 enum {
-    AHEAD = 4 /* loads of activations on their way at once */,
-    ROWS = 4 /* positions that they are of, if there are several */
+    AHEAD = 4 /* loads of activations on their way at once, */,
+    ROWS = 8,   /* and where there are several positions: so many of them, */
+    COLUMNS = 2 /* and so many of each */
 };
 
 typedef struct product {
@@ -19,22 +20,6 @@ typedef struct product {
 
 /* ---- activations into shared memory */
 
-static tw_val halves(product *o, tw_val x, tw_val y) {
-    return tw_op_emit(o->g->b, o->pair == TW_T_f16x2 ? TW_OP_cvt_f16x2_f32 : TW_OP_cvt_bf16x2_f32, x, y, TW_NONE);
-}
-
-/* The first or second element of a pair as f32. */
-static tw_val back(product *o, tw_val pair, int second) {
-    tw_builder *b = o->g->b;
-    tw_val bits = tw_bitcast(b, TW_T_i32, pair);
-    if (o->pair == TW_T_f16x2) {
-        tw_val h = tw_op_emit(b, second ? TW_OP_high_i16_i32 : TW_OP_low_i16_i32, bits, TW_NONE, TW_NONE);
-        return tw_op_emit(b, TW_OP_cvt_f32_f16, tw_bitcast(b, TW_T_f16, h), TW_NONE, TW_NONE);
-    }
-    bits = second ? tw_and(b, bits, tw_i32(b, (int32_t)0xffff0000)) : tw_shl(b, bits, 16);
-    return tw_bitcast(b, TW_T_f32, bits);
-}
-
 /* Four activations as a lane's fragment wants them: where weights are floats each pair's upper halves and then what
    they leave, where they are integers the upper halves of both pairs first. */
 static void store_four(product *o, const tw_val *x, tw_val at) {
@@ -43,9 +28,10 @@ static void store_four(product *o, const tw_val *x, tw_val at) {
     tw_val pair[4];
     for (int i = 0; i < 2; i++) {
         const tw_val *two = x + 2 * i;
-        tw_val high = halves(o, two[0], two[1]);
+        tw_val high = tw_mega_halves(o->g, o->pair, two[0], two[1]);
         pair[i * next] = high;
-        pair[i * next + apart] = halves(o, tw_sub(b, two[0], back(o, high, 0)), tw_sub(b, two[1], back(o, high, 1)));
+        pair[i * next + apart] = tw_mega_halves(o->g, o->pair, tw_sub(b, two[0], tw_mega_half(o->g, o->pair, high, 0)),
+                                                tw_sub(b, two[1], tw_mega_half(o->g, o->pair, high, 1)));
     }
     tw_st(b, (tw_attrs){.type = o->pair, .vec = 4, .space = TW_SPACE_shared}, at, pair);
 }
@@ -128,7 +114,6 @@ typedef struct several {
 static void stage_rows(product *o, tw_val from, const several *s, bool normed) {
     tw_mega_gen *g = o->g;
     tw_builder *b = g->b;
-    enum { COLUMNS = 2 * AHEAD / ROWS };
     const int span = 4 * tw_mega_threads(g->p);
     const tw_attrs four = {.type = TW_T_f32, .vec = 4, .cache = TW_CACHE_cg};
     tw_val first = tw_push_for(b, tw_mul_imm(b, g->thread, 4), o->width, tw_i32(b, span * COLUMNS), false);

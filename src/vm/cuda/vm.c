@@ -91,6 +91,13 @@ void tw_cuda_vm_lowering(const tw_cuda_vm *vm, tw_lowering *l) {
     l->group_heads = true;
 }
 
+int64_t tw_cuda_vm_short_past(const tw_cuda_vm *vm, const tw_lowering *l) {
+    enum { BYTES = 80 << 10, MOST = 384 }; /* one head's keys and values that an SM reads while others merge parts */
+    const int64_t n = BYTES / (2 * vm->m->head_dim * (int64_t)tw_dtype_bits(l->kv) / 8);
+    if (l->tokens > 1 || l->sequences > 1) return 0;
+    return n < MOST ? n : MOST;
+}
+
 tw_status tw_cuda_vm_fits(const tw_cuda_vm *vm, const tw_schedule *s, tw_diag *diag) {
     tw_mega_plan plan;
     if (!vm->emu && s->n_workers > vm->workers)
@@ -415,7 +422,7 @@ tw_status tw_cuda_vm_trace(tw_cuda_vm *vm, int id, tw_cuda_vm_times times[TW_CUD
 
 int64_t tw_cuda_vm_tape_bytes(const tw_cuda_vm *vm) {
     int64_t n = 0;
-    for (const tw_mega_program *p = vm->programs; p; p = p->next) n += p->tape_bytes;
+    for (const tw_mega_tape *t = vm->tapes; t; t = t->next) n += t->bytes;
     return n;
 }
 

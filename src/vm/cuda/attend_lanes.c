@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Attention by lanes: a few share a cached position, so that each loads 16 bytes of it; a warp takes several positions
+   at once, each with its own running maximum and sum. */
+#include "vm/cuda/attend.h"
+
+/* TW_MEGA_WIDE elements of a row of the cache into variables, as they are stored. */
+static void load_row(tw_mega_by_lanes *a, tw_val address, tw_val *out) {
+    tw_builder *b = a->g->b;
+    const bool floats = a->g->p->kv == TW_F32;
+    for (int i = 0; i < (floats ? TW_MEGA_WIDE : TW_MEGA_WIDE / 2); i += 4)
+        tw_ld_vec(b, (tw_attrs){.type = floats ? TW_T_f32 : TW_T_i32, .vec = 4, .offset = 4 * i, .cache = TW_CACHE_cg},
+                  address, out + i);
+}
+
+/* Element i of what load_row brought. */
+static tw_val element(tw_mega_by_lanes *a, const tw_val *row, int i) {
+    tw_builder *b = a->g->b;
+    if (a->g->p->kv == TW_F32) return row[i];
+    const tw_val pair = row[i / 2];
+    if (a->g->p->kv == TW_F16) {
+        tw_val h = tw_op_emit(b, i & 1 ? TW_OP_high_i16_i32 : TW_OP_low_i16_i32, pair, TW_NONE, TW_NONE);
+        return tw_op_emit(b, TW_OP_cvt_f32_f16, tw_bitcast(b, TW_T_f16, h), TW_NONE, TW_NONE);
+    }
+    tw_val bits = i & 1 ? tw_and(b, pair, tw_i32(b, (int32_t)0xffff0000)) : tw_shl(b, pair, 16);
+    return tw_bitcast(b, TW_T_f32, bits);
+}
+
+static void load_queries(void *state, tw_val q, tw_val position, tw_val head, tw_val heads) {
+    tw_mega_by_lanes *a = state;
+    tw_mega_gen *g = a->g;
+    tw_builder *b = g->b;
+    const tw_mega_plan *p = g->p;
+    tw_val row = tw_mega_at(g, tw_mega_at(g, q, position, p->heads * p->head_dim * 4), head, p->head_dim * 4);
+    row = tw_mega_at(g, row, a->mine, 4);
+    tw_val x[TW_MEGA_HEADS][TW_MEGA_WIDE] = {{{0}}};
+    for (int h = 0; h < TW_MEGA_HEADS; h++) {
+        tw_val there = tw_and(b, a->inside, tw_lt(b, tw_i32(b, h), heads));
+        for (int i = 0; i < TW_MEGA_WIDE; i += 4) {
+            tw_attrs how = {.type = TW_T_f32, .vec = 4, .offset = (int)(h * p->head_dim + i) * 4, .cache = TW_CACHE_cg};
+            tw_when(b, there);
+            tw_ld_vec(b, how, row, x[h] + i);
+        }
+    }
+    for (int h = 0; h < TW_MEGA_HEADS; h++) {
+        for (int i = 0; i < TW_MEGA_WIDE; i++) {
+            a->q[h][i] = tw_mul(b, x[h][i], tw_f32(b, p->attn_scale * 1.4426950408889634f));
+            a->acc[h][i] = tw_var_of(b, tw_f32(b, 0));
+        }
+        a->max[h] = tw_var_of(b, tw_f32(b, TW_MEGA_LOWEST));
+        a->sum[h] = tw_var_of(b, tw_f32(b, 0));
+    }
+}
+
+/* One more position for head h. */
+static void take_floats(tw_mega_by_lanes *a, int h, const tw_val *k, const tw_val *v, tw_val there) {
+    tw_mega_gen *g = a->g;
+    tw_builder *b = g->b;
+    tw_val dot = TW_NONE;
+    for (int i = 0; i < TW_MEGA_WIDE; i++) dot = i ? tw_fma(b, a->q[h][i], k[i], dot) : tw_mul(b, a->q[h][i], k[i]);
+    dot = tw_mega_warp_sum(g, dot, 1, a->lanes);
+    tw_val max = tw_max(b, a->max[h], tw_select(b, there, dot, tw_f32(b, TW_MEGA_LOWEST)));
+    tw_val keep = tw_mega_exp2(g, tw_sub(b, a->max[h], max));
+    tw_val weight = tw_select(b, there, tw_mega_exp2(g, tw_sub(b, dot, max)), tw_f32(b, 0));
+    tw_op_to(b, a->sum[h], TW_OP_fma_f32, a->sum[h], keep, weight);
+    for (int i = 0; i < TW_MEGA_WIDE; i++) {
+        tw_val before = tw_mul(b, a->acc[h][i], keep);
+        tw_op_to(b, a->acc[h][i], TW_OP_fma_f32, weight, v[i], before);
+    }
+    tw_assign(b, a->max[h], max);
+}
+
+/* The same for all heads, from rows as they are stored. */
+static void take(tw_mega_by_lanes *a, const tw_val *k, const tw_val *v, tw_val there) {
+    tw_val ks[TW_MEGA_WIDE], vs[TW_MEGA_WIDE];
+    for (int i = 0; i < TW_MEGA_WIDE; i++) {
+        ks[i] = element(a, k, i);
+        vs[i] = element(a, v, i);
+    }
+    for (int h = 0; h < TW_MEGA_HEADS; h++) take_floats(a, h, ks, vs, there);
+}
+
+static int of_warp(const tw_mega_by_lanes *a) {
+    return 32 / a->lanes;
+}
+
+static int round_of(const tw_mega_by_lanes *a) {
+    return of_warp(a) * a->g->p->tuning.warps; /* positions of one load of all warps */
+}
+
+static int words(const tw_mega_by_lanes *a) {
+    return a->g->p->kv == TW_F32 ? TW_MEGA_WIDE : TW_MEGA_WIDE / 2;
+}
+
+static void declare(void *state, tw_mega_gen *g) {
+    tw_mega_by_lanes *a = state;
+    tw_builder *b = g->b;
+    const tw_type t = g->p->kv == TW_F32 ? TW_T_f32 : TW_T_i32;
+    *a = (tw_mega_by_lanes){.g = g, .lanes = 1};
+    while (a->lanes * TW_MEGA_WIDE < g->p->head_dim) a->lanes *= 2;
+    tw_val part = tw_rem(b, g->lane, a->lanes);
+    a->mine = tw_mul_imm(b, part, TW_MEGA_WIDE);
+    a->inside = tw_lt(b, a->mine, tw_i32(b, (int)g->p->head_dim));
+    a->sub = tw_div(b, g->lane, a->lanes);
+    for (int n = 0; n < 2; n++)
+        for (int u = 0; u < TW_MEGA_TOGETHER; u++)
+            for (int i = 0; i < words(a); i++) {
+                a->batch[n].k[u][i] = tw_var_of(b, tw_zero(b, t));
+                a->batch[n].v[u][i] = tw_var_of(b, tw_zero(b, t));
+            }
+}
+
+static tw_val start_of(tw_mega_by_lanes *a, const tw_mega_past *p) {
+    tw_builder *b = a->g->b;
+    return tw_add(b, p->first, tw_mul_imm(b, a->g->warp, of_warp(a)));
+}
+
+/* The rows of positions from `at` on that lie below `below`, and not below `from` (none: any). */
+static void fetch(tw_mega_by_lanes *a, const tw_mega_past *p, tw_val at, tw_val from, tw_val below, tw_mega_batch *x) {
+    tw_mega_gen *g = a->g;
+    tw_builder *b = g->b;
+    const int es = (int)tw_dtype_bits(g->p->kv) / 8;
+    const int64_t row = g->p->head_dim * es;
+    for (int u = 0; u < TW_MEGA_TOGETHER; u++) {
+        tw_val position = tw_add(b, tw_add_imm(b, at, (int64_t)u * round_of(a)), a->sub);
+        tw_val there = tw_and(b, tw_lt(b, position, tw_min(b, p->last, below)), a->inside);
+        if (from.id) there = tw_and(b, there, tw_le(b, from, position));
+        tw_val k = tw_mega_at(g, tw_mega_at(g, p->k, position, row), a->mine, es);
+        tw_val v = tw_mega_at(g, tw_mega_at(g, p->v, position, row), a->mine, es);
+        tw_push_if(b, there);
+        load_row(a, k, x->k[u]);
+        load_row(a, v, x->v[u]);
+        tw_pop(b);
+    }
+}
+
+static void fetch_first(void *state, const tw_mega_past *p, tw_val from, tw_val below) {
+    tw_mega_by_lanes *a = state;
+    fetch(a, p, start_of(a, p), from, below, &a->batch[0]);
+}
+
+static void use(tw_mega_by_lanes *a, const tw_mega_past *p, tw_val at, const tw_mega_batch *x) {
+    tw_builder *b = a->g->b;
+    for (int u = 0; u < TW_MEGA_TOGETHER; u++) {
+        tw_val position = tw_add(b, tw_add_imm(b, at, (int64_t)u * round_of(a)), a->sub);
+        take(a, x->k[u], x->v[u], tw_lt(b, position, p->last));
+    }
+}
+
+static void walk(void *state, const tw_mega_past *p) {
+    tw_mega_by_lanes *a = state;
+    tw_mega_batch *x = a->batch;
+    tw_builder *b = a->g->b;
+    const int span = round_of(a) * TW_MEGA_TOGETHER;
+    tw_val start = start_of(a, p), i = tw_push_for(b, start, p->last, tw_i32(b, 2 * span), false);
+    tw_val second = tw_add_imm(b, i, span), third = tw_add_imm(b, i, 2 * span), all = p->last;
+    fetch(a, p, second, TW_NONE, all, &x[1]);
+    use(a, p, i, &x[0]);
+    fetch(a, p, third, TW_NONE, all, &x[0]);
+    tw_push_if(b, tw_lt(b, second, p->last));
+    use(a, p, second, &x[1]);
+    tw_pop(b);
+    tw_pop(b);
+}
+
+/* A warp's sub-positions become one. */
+static void leave(void *state, tw_val heads) {
+    (void)heads;
+    tw_mega_by_lanes *a = state;
+    tw_mega_gen *g = a->g;
+    tw_builder *b = g->b;
+    const int d = (int)g->p->head_dim;
+    tw_val at = tw_add_imm(b, g->shared, g->p->scratch);
+    at = tw_mega_at(g, at, g->warp, TW_MEGA_HEADS * (d + 2) * 4);
+    for (int h = 0; h < TW_MEGA_HEADS; h++) {
+        tw_val max = tw_mega_warp_max(g, tw_add(b, a->max[h], tw_f32(b, 0)), a->lanes, 32);
+        tw_val scale = tw_mega_exp2(g, tw_sub(b, a->max[h], max));
+        tw_val sum = tw_mega_warp_sum(g, tw_mul(b, a->sum[h], scale), a->lanes, 32), x[TW_MEGA_WIDE], first = a->mine;
+        for (int i = 0; i < TW_MEGA_WIDE; i++) x[i] = tw_mul(b, a->acc[h][i], scale);
+        /* Lanes that differ in one bit of their position's number exchange halves of their elements, which leaves each
+           with fewer to exchange over the next bit. */
+        int n = TW_MEGA_WIDE;
+        for (int d2 = a->lanes; d2 < 32; d2 *= 2) {
+            tw_val upper = tw_ne(b, tw_and(b, g->lane, tw_i32(b, d2)), tw_i32(b, 0));
+            if (n == 2) {
+                for (int i = 0; i < n; i++) x[i] = tw_mega_warp_sum(g, x[i], d2, 2 * d2);
+                continue;
+            }
+            n /= 2;
+            for (int i = 0; i < n; i++) {
+                tw_val mine = tw_select(b, upper, x[i + n], x[i]), other = tw_select(b, upper, x[i], x[i + n]);
+                tw_val got = tw_shfl(b, TW_MODE_bfly, other, tw_i32(b, d2), tw_i32(b, -1));
+                x[i] = tw_add(b, mine, got);
+            }
+            first = tw_select(b, upper, tw_add_imm(b, first, n), first);
+        }
+        tw_push_if(b, a->inside);
+        tw_attrs how = {.type = TW_T_f32, .vec = 2, .space = TW_SPACE_shared};
+        tw_val to = tw_mega_at(g, at, first, 4);
+        for (int i = 0; i < n; i += 2) {
+            how.offset = (h * (d + 2) + i) * 4;
+            tw_st(b, how, to, x + i);
+        }
+        tw_push_if(b, tw_eq(b, g->lane, tw_i32(b, 0)));
+        how.offset = (h * (d + 2) + d) * 4;
+        tw_st(b, how, at, (tw_val[]){max, sum});
+        tw_pop(b);
+        tw_pop(b);
+    }
+}
+
+tw_mega_attender tw_mega_attend_by_lanes(tw_mega_by_lanes *state) {
+    return (tw_mega_attender){state, declare, fetch_first, load_queries, walk, leave};
+}

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Attention on tensor cores: of 16 positions a warp first has the scores, then the weighted sum of the values. Queries
+   and weights are sums of two 16-bit floats, head g's upper halves in row g of the 16 x k operand and the rest in row g
+   + 8; keys and values are the k x 8 operand as they are stored. In which order a product's k runs is free, so lanes
+   take what lies together: of a key 16 bytes at 64 i + 16 t, of a value 16 bytes at 128 i + 16 g (the last 32 elements
+   of a head whose size 64 does not divide: 8 bytes). */
+#include "vm/cuda/attend.h"
+
+enum { BLOCK = 16 /* positions */ };
+
+static int steps(const tw_mega_by_tensor *a) { /* of the scores' k */
+    return (int)a->g->p->head_dim / 16;
+}
+
+static int tiles(const tw_mega_by_tensor *a) { /* of the sums' columns */
+    return (int)a->g->p->head_dim / 8;
+}
+
+static void declare(void *state, tw_mega_gen *g) {
+    tw_mega_by_tensor *a = state;
+    tw_builder *b = g->b;
+    const bool f16 = g->p->kv == TW_F16;
+    *a = (tw_mega_by_tensor){
+        .g = g, .pair = f16 ? TW_T_f16x2 : TW_T_bf16x2, .mma = f16 ? TW_MMA_m16n8k16_f16 : TW_MMA_m16n8k16_bf16};
+    for (int n = 0; n < 2; n++)
+        for (int i = 0; i < 4 * steps(a) / 2; i++) a->k[n][i / 4][i % 4] = tw_var_of(b, tw_zero(b, a->pair));
+    for (int r = 0; r < 4; r++)
+        for (int i = 0; i < steps(a); i++) a->v[r][i] = tw_var_of(b, tw_i32(b, 0));
+    a->q = tw_mega_at(g, tw_add_imm(b, g->shared, g->p->queries), g->lane, 16);
+    for (int i = 0; i < 4 * tiles(a); i++) a->acc[i / 4][i % 4] = tw_var_of(b, tw_f32(b, 0));
+    a->max = tw_var_of(b, tw_f32(b, TW_MEGA_LOWEST));
+    a->sum = tw_var_of(b, tw_f32(b, 0));
+}
+
+/* ---- keys and values */
+
+static tw_val start_of(tw_mega_gen *g, const tw_mega_past *p) {
+    return tw_add(g->b, p->first, tw_mul_imm(g->b, g->warp, BLOCK));
+}
+
+/* Row `of` of a block, where its position is one of those. */
+static void push_row(tw_mega_gen *g, tw_val position, tw_val from, tw_val below) {
+    tw_val there = tw_lt(g->b, position, below);
+    if (from.id) there = tw_and(g->b, there, tw_le(g->b, from, position));
+    tw_push_if(g->b, there);
+}
+
+/* A lane has columns g of both tiles: positions g and g + 8. */
+static void fetch_keys(tw_mega_by_tensor *a, const tw_mega_past *p, tw_val at, tw_val from, tw_val below) {
+    tw_mega_gen *g = a->g;
+    tw_builder *b = g->b;
+    const int64_t row = g->p->head_dim * 2;
+    for (int n = 0; n < 2; n++) {
+        tw_val position = tw_add(b, tw_add_imm(b, at, 8 * n), g->row);
+        push_row(g, position, from, below);
+        tw_val address = tw_mega_at(g, tw_mega_at(g, p->k, position, row), g->column, 16);
+        for (int i = 0; i < steps(a) / 2; i++) {
+            const tw_attrs how = {.type = a->pair, .vec = 4, .offset = 64 * i, .cache = TW_CACHE_cg};
+            tw_ld_vec(b, how, address, a->k[n][i]);
+        }
+        tw_pop(b);
+    }
+}
+
+/* A lane has four positions: 2 t, 2 t + 1, and those 8 further. */
+static void fetch_values(tw_mega_by_tensor *a, const tw_mega_past *p, tw_val at, tw_val from, tw_val below) {
+    tw_mega_gen *g = a->g;
+    tw_builder *b = g->b;
+    const int64_t row = g->p->head_dim * 2;
+    const int whole = (int)g->p->head_dim / 64;
+    for (int r = 0; r < 4; r++) {
+        tw_val position = tw_add(b, tw_add_imm(b, at, r % 2 + 8 * (r / 2)), tw_shl(b, g->column, 1));
+        push_row(g, position, from, below);
+        tw_val first = tw_mega_at(g, p->v, position, row), address = tw_mega_at(g, first, g->row, 16);
+        for (int i = 0; i < whole; i++) {
+            const tw_attrs how = {.type = TW_T_i32, .vec = 4, .offset = 128 * i, .cache = TW_CACHE_cg};
+            tw_ld_vec(b, how, address, a->v[r] + 4 * i);
+        }
+        if (g->p->head_dim % 64) {
+            const tw_attrs how = {.type = TW_T_i32, .vec = 2, .offset = 128 * whole, .cache = TW_CACHE_cg};
+            tw_ld_vec(b, how, tw_mega_at(g, first, g->row, 8), a->v[r] + 4 * whole);
+        }
+        tw_pop(b);
+    }
+}
+
+static bool wide(const tw_mega_by_tensor *a) {
+    return a->g->p->head_dim > 64;
+}
+
+static void fetch_first(void *state, const tw_mega_past *p, tw_val from, tw_val below) {
+    tw_mega_by_tensor *a = state;
+    tw_val start = start_of(a->g, p), end = tw_min(a->g->b, p->last, below);
+    fetch_keys(a, p, start, from, end);
+    if (!wide(a)) fetch_values(a, p, start, from, end);
+}
+
+/* ---- queries */
+
+/* Two floats as the sum of two pairs. */
+static void split(tw_mega_by_tensor *a, tw_val x, tw_val y, tw_val *high, tw_val *low) {
+    tw_mega_gen *g = a->g;
+    tw_builder *b = g->b;
+    *high = tw_mega_halves(g, a->pair, x, y);
+    tw_val rest[2] = {tw_sub(b, x, tw_mega_half(g, a->pair, *high, 0)),
+                      tw_sub(b, y, tw_mega_half(g, a->pair, *high, 1))};
+    *low = tw_mega_halves(g, a->pair, rest[0], rest[1]);
+}
+
+/* In shared memory, since all warps have the same; each prepares some steps' part. */
+static void load_queries(void *state, tw_val q, tw_val position, tw_val head, tw_val heads) {
+    tw_mega_by_tensor *a = state;
+    tw_mega_gen *g = a->g;
+    tw_builder *b = g->b;
+    const tw_mega_plan *p = g->p;
+    tw_val row = tw_mega_at(g, q, position, p->heads * p->head_dim * 4), x[4] = {{0}}, pair[4];
+    row = tw_mega_at(g, tw_mega_at(g, row, tw_add(b, head, g->row), p->head_dim * 4), g->column, 32);
+    tw_val j = tw_push_for(b, g->warp, tw_i32(b, steps(a)), tw_i32(b, p->tuning.warps), false);
+    tw_val address = tw_mega_at(g, tw_mega_at(g, row, tw_shr(b, j, 1), 128), tw_rem(b, j, 2), 16);
+    tw_when(b, tw_lt(b, g->row, heads));
+    tw_ld_vec(b, (tw_attrs){.type = TW_T_f32, .vec = 4, .cache = TW_CACHE_cg}, address, x);
+    for (int e = 0; e < 4; e++) x[e] = tw_mul(b, x[e], tw_f32(b, p->attn_scale * 1.4426950408889634f));
+    for (int e = 0; e < 4; e += 2) split(a, x[e], x[e + 1], &pair[e], &pair[e + 1]);
+    tw_st(b, (tw_attrs){.type = a->pair, .vec = 4, .space = TW_SPACE_shared}, tw_mega_at(g, a->q, j, 512), pair);
+    tw_pop(b);
+    tw_mega_barrier(g);
+    for (int i = 0; i < 4 * tiles(a); i++) tw_assign(b, a->acc[i / 4][i % 4], tw_f32(b, 0));
+    tw_assign(b, a->max, tw_f32(b, TW_MEGA_LOWEST));
+    tw_assign(b, a->sum, tw_f32(b, 0));
+}
+
+/* ---- a block */
+
+/* Of the lane's four positions; LOWEST where there is none. */
+static void scores(tw_mega_by_tensor *a, const tw_mega_past *p, tw_val at, tw_val *s) {
+    tw_mega_gen *g = a->g;
+    tw_builder *b = g->b;
+    tw_val d[2][4];
+    for (int i = 0; i < 8; i++) d[i / 4][i % 4] = tw_var_of(b, tw_f32(b, 0));
+    for (int j = 0; j < steps(a); j++) {
+        tw_val q[4] = {{0}};
+        tw_ld_vec(b, (tw_attrs){.type = a->pair, .vec = 4, .space = TW_SPACE_shared, .offset = 512 * j}, a->q, q);
+        for (int n = 0; n < 2; n++) tw_mma(b, a->mma, d[n], q, a->k[n][j / 2] + 2 * (j % 2), d[n]);
+    }
+    for (int i = 0; i < 4; i++) {
+        const int n = i / 2, e = i % 2;
+        tw_val position = tw_add(b, tw_add_imm(b, at, 8 * n + e), tw_shl(b, g->column, 1));
+        s[i] = tw_select(b, tw_lt(b, position, p->last), tw_add(b, d[n][e], d[n][e + 2]), tw_f32(b, TW_MEGA_LOWEST));
+    }
+}
+
+/* Scores become weights, and what was summed so far is brought to the new maximum, which a head's four lanes share. */
+static void weigh(tw_mega_by_tensor *a, tw_val *s) {
+    tw_mega_gen *g = a->g;
+    tw_builder *b = g->b;
+    tw_val max = tw_max(b, tw_max(b, s[0], s[1]), tw_max(b, s[2], s[3]));
+    max = tw_max(b, tw_mega_warp_max(g, max, 1, 4), a->max);
+    tw_val keep = tw_mega_exp2(g, tw_sub(b, a->max, max)), sum = tw_mul(b, a->sum, keep);
+    for (int e = 0; e < 4; e++) {
+        s[e] = tw_mega_exp2(g, tw_sub(b, s[e], max));
+        sum = tw_add(b, sum, s[e]);
+    }
+    tw_assign(b, a->sum, sum);
+    tw_assign(b, a->max, max);
+    for (int i = 0; i < 4 * tiles(a); i++) {
+        tw_val *x = &a->acc[i / 4][i % 4];
+        tw_op_to(b, *x, TW_OP_mul_f32, *x, keep, TW_NONE);
+    }
+}
+
+/* Column g of tile r of each 64 elements is element 8 g + r, of the last 32 element 4 g + r. */
+static void add_values(tw_mega_by_tensor *a, const tw_val *weight) {
+    tw_builder *b = a->g->b;
+    tw_val w[4], x[2];
+    split(a, weight[0], weight[1], &w[0], &w[1]);
+    split(a, weight[2], weight[3], &w[2], &w[3]);
+    for (int m = 0; m < tiles(a); m++) {
+        tw_val pick = tw_i32(b, m % 2 ? 0x7632 : 0x5410);
+        for (int i = 0; i < 2; i++)
+            x[i] =
+                tw_bitcast(b, a->pair, tw_op_emit(b, TW_OP_prmt_i32, a->v[2 * i][m / 2], a->v[2 * i + 1][m / 2], pick));
+        tw_mma(b, a->mma, a->acc[m], w, x, a->acc[m]);
+    }
+}
+
+/* The next block's keys are fetched as soon as this one's have been multiplied, and so are its values; of wide heads,
+   where registers allow only one of them, this block's values and then the next one's keys. */
+static void walk(void *state, const tw_mega_past *p) {
+    tw_mega_by_tensor *a = state;
+    tw_mega_gen *g = a->g;
+    tw_builder *b = g->b;
+    const int span = BLOCK * g->p->tuning.warps;
+    tw_val at = tw_push_for(b, start_of(g, p), p->last, tw_i32(b, span), false), next = tw_add_imm(b, at, span), s[4];
+    scores(a, p, at, s);
+    if (wide(a))
+        fetch_values(a, p, at, TW_NONE, p->last);
+    else
+        fetch_keys(a, p, next, TW_NONE, p->last);
+    weigh(a, s);
+    add_values(a, s);
+    if (wide(a))
+        fetch_keys(a, p, next, TW_NONE, p->last);
+    else
+        fetch_values(a, p, next, TW_NONE, p->last);
+    tw_pop(b);
+}
+
+/* ---- the warp's result */
+
+static void leave(void *state, tw_val heads) {
+    tw_mega_by_tensor *a = state;
+    tw_mega_gen *g = a->g;
+    tw_builder *b = g->b;
+    const int d = (int)g->p->head_dim, bytes = (d + 2) * 4;
+    tw_val at = tw_mega_at(g, tw_add_imm(b, g->shared, g->p->scratch), g->warp, (int64_t)g->p->attend_heads * bytes);
+    at = tw_mega_at(g, at, g->row, bytes);
+    tw_val sum = tw_mega_warp_sum(g, tw_add(b, a->sum, tw_f32(b, 0)), 1, 4);
+    tw_attrs how = {.type = TW_T_f32, .vec = 2, .space = TW_SPACE_shared};
+    tw_push_if(b, tw_lt(b, g->row, heads));
+    for (int m = 0; m < tiles(a); m += 2) {
+        const int of_chunk = m / 8 * 8 + 8 <= tiles(a) ? 8 : 4; /* elements of a column that follow one another */
+        tw_val to = tw_mega_at(g, at, g->column, 2 * of_chunk * 4);
+        for (int e = 0; e < 2; e++) {
+            tw_val x[2];
+            for (int i = 0; i < 2; i++) x[i] = tw_add(b, a->acc[m + i][e], a->acc[m + i][e + 2]);
+            how.offset = (m / 8 * 64 + e * of_chunk + m % 8) * 4;
+            tw_st(b, how, to, x);
+        }
+    }
+    tw_push_if(b, tw_eq(b, g->column, tw_i32(b, 0)));
+    how.offset = d * 4;
+    tw_st(b, how, at, (tw_val[]){a->max, sum});
+    tw_pop(b);
+    tw_pop(b);
+}
+
+tw_mega_attender tw_mega_attend_by_tensor(tw_mega_by_tensor *state) {
+    return (tw_mega_attender){state, declare, fetch_first, load_queries, walk, leave};
+}
