@@ -270,22 +270,26 @@ static void build_embed(tw_mega_gen *g) {
     tw_val x = tw_mega_address(g, TW_W_OUT), tag = tw_mega_tag(g, true, g->p->uses_x);
     tw_mega_wait(g);
     tw_mega_mark(g, 2);
-    tw_val position = tw_push_for(b, tw_i32(b, 0), g->arg[TW_MEGA_ARG_N], tw_i32(b, 1), false);
+    tw_val all = g->p->tokens > 1 ? tw_mul(b, count, g->arg[TW_MEGA_ARG_N]) : count;
+    tw_val i = tw_mega_thread_loop(g, all), position = tw_i32(b, 0), column = tw_add(b, from, i);
+    if (g->p->tokens > 1) {
+        position = tw_op_emit(b, TW_OP_div_u32, i, count, TW_NONE);
+        column = tw_sub(b, column, tw_mul(b, position, count));
+    }
     tw_val token = tw_ld(b, load_i32, tw_mega_at(g, tokens, position, 4));
     /* After the machine gave up a token may be anything. */
     token = tw_op_emit(b, TW_OP_min_u32, token, tw_i32(b, (int32_t)g->p->vocab - 1), TW_NONE);
-    tw_val i = tw_mega_thread_loop(g, count), column = tw_add(b, from, i);
     const int64_t row = g->p->dim * (int64_t)(tw_dtype_bits(t) / 8);
     tw_val at = tw_mega_at(g, tw_mega_at(g, table, token, row), column, (int64_t)tw_dtype_bits(t) / 8);
     tw_val v = tw_mega_to_f32(g, t, tw_ld(b, (tw_attrs){.type = tw_mega_element(t), .cache = TW_CACHE_nc}, at));
     tw_val to = tw_mega_at(g, tw_mega_at(g, x, position, g->p->dim * 4), column, 4);
     tw_mega_put(g, to, v, tag);
     tw_pop(b);
-    tw_pop(b);
 }
 
 /* The best of all workers' bests: of each sequence a warp, each lane some of them. */
 static void build_output(tw_mega_gen *g) {
+    enum { AT_ONCE = 5 /* slots of a lane on their way: 160 workers' */ };
     tw_builder *b = g->b;
     tw_val slots = tw_mega_word(g, TW_W_COUNT), best = tw_mega_address(g, TW_W_IN);
     tw_val token = tw_mega_address(g, TW_W_OUT);
@@ -294,14 +298,22 @@ static void build_output(tw_mega_gen *g) {
     const int n = g->p->sequences;
     tw_val sequence = tw_push_for(b, g->warp, tw_i32(b, n), tw_i32(b, g->p->tuning.warps), false);
     tw_val value = tw_var_of(b, tw_f32(b, -3.4e38f)), id = tw_var_of(b, tw_i32(b, INT32_MAX));
-    tw_val i = tw_push_for(b, g->lane, slots, tw_i32(b, 32), false);
-    tw_val at = tw_mega_at(g, tw_mega_at(g, best, i, 8 * n), sequence, 8);
-    tw_val v = tw_ld(b, (tw_attrs){.type = TW_T_f32, .cache = TW_CACHE_cg}, at);
-    tw_val one = tw_ld(b, (tw_attrs){.type = TW_T_i32, .offset = 4, .cache = TW_CACHE_cg}, at);
-    tw_push_if(b, tw_lt(b, value, v));
-    tw_assign(b, value, v);
-    tw_assign(b, id, one);
-    tw_pop(b);
+    tw_val i = tw_push_for(b, g->lane, slots, tw_i32(b, 32 * AT_ONCE), false), v[AT_ONCE], one[AT_ONCE], there[AT_ONCE];
+    for (int u = 0; u < AT_ONCE; u++) {
+        tw_val slot = tw_add_imm(b, i, 32 * u);
+        tw_val at = tw_mega_at(g, tw_mega_at(g, best, slot, 8 * n), sequence, 8);
+        there[u] = tw_lt(b, slot, slots);
+        tw_when(b, there[u]);
+        v[u] = tw_ld(b, (tw_attrs){.type = TW_T_f32, .cache = TW_CACHE_cg}, at);
+        tw_when(b, there[u]);
+        one[u] = tw_ld(b, (tw_attrs){.type = TW_T_i32, .offset = 4, .cache = TW_CACHE_cg}, at);
+    }
+    for (int u = 0; u < AT_ONCE; u++) {
+        tw_push_if(b, tw_and(b, there[u], tw_lt(b, value, v[u])));
+        tw_assign(b, value, v[u]);
+        tw_assign(b, id, one[u]);
+        tw_pop(b);
+    }
     tw_pop(b);
     tw_val most = tw_mega_warp_max(g, tw_add(b, value, tw_f32(b, 0)), 1, 32);
     tw_val mine = tw_select(b, tw_eq(b, most, value), id, tw_i32(b, INT32_MAX)), all = tw_i32(b, -1);

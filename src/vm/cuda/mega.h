@@ -73,6 +73,7 @@ typedef struct tw_mega_plan {
     tw_dtype kv, embed;
     bool attend_tensor; /* attention on tensor cores, else by lanes */
     int attend_heads;   /* query heads that it takes at once */
+    bool roomy;         /* the target's compiler finds registers for the widest heads and the most loads at once */
     int64_t max_seq;
     tw_mega_format body, head; /* the matrices of layers, and the head's */
     bool head_last;            /* of every worker's tape */

@@ -146,13 +146,12 @@ static int take(int *at, int64_t bytes) {
     return here;
 }
 
-/* Tensor cores take keys and values as they are stored, 16 positions of a warp at once. For the widest heads
-   other targets' compilers run out of registers. */
+/* Tensor cores take keys and values as they are stored, 16 positions of a warp at once. */
 static void choose_attention(tw_mega_plan *p) {
     const int per = (int)(p->heads / p->kv_heads);
+    p->roomy = p->target->sm == 90 || p->target->sm == 100;
     const bool halves = p->kv == TW_F16 || p->kv == TW_BF16;
-    const bool datacenter = p->target->sm == 90 || p->target->sm == 100;
-    const int64_t widest = datacenter ? TW_MEGA_TENSOR_DIM : TW_MEGA_TENSOR_DIM / 2;
+    const int64_t widest = p->roomy ? TW_MEGA_TENSOR_DIM : TW_MEGA_TENSOR_DIM / 2;
     p->attend_tensor = halves && p->head_dim % 32 == 0 && p->head_dim <= widest;
     p->attend_heads = !p->attend_tensor ? TW_MEGA_HEADS : per < TW_MEGA_TENSOR_HEADS ? per : TW_MEGA_TENSOR_HEADS;
 }

@@ -6,7 +6,7 @@
 enum {
     AHEAD = 4 /* loads of activations on their way at once, */,
     ROWS = 8,   /* and where there are several positions: so many of them, */
-    COLUMNS = 2 /* and so many of each */
+    COLUMNS = 2 /* and so many of each, where there are registers for them */
 };
 
 typedef struct product {
@@ -114,11 +114,11 @@ typedef struct several {
 static void stage_rows(product *o, tw_val from, const several *s, bool normed) {
     tw_mega_gen *g = o->g;
     tw_builder *b = g->b;
-    const int span = 4 * tw_mega_threads(g->p);
+    const int span = 4 * tw_mega_threads(g->p), columns = g->p->roomy && g->p->body.units == 1 ? COLUMNS : 1;
     const tw_attrs four = {.type = TW_T_f32, .vec = 4, .cache = TW_CACHE_cg};
-    tw_val first = tw_push_for(b, tw_mul_imm(b, g->thread, 4), o->width, tw_i32(b, span * COLUMNS), false);
+    tw_val first = tw_push_for(b, tw_mul_imm(b, g->thread, 4), o->width, tw_i32(b, span * columns), false);
     tw_val x[COLUMNS][ROWS][4] = {{{{0}}}}, w[COLUMNS][4] = {{{0}}}, k[COLUMNS];
-    for (int i = 0; i < COLUMNS; i++) {
+    for (int i = 0; i < columns; i++) {
         k[i] = tw_add_imm(b, first, (int64_t)i * span);
         tw_val column = tw_add(b, from, k[i]);
         tw_val inside = tw_and(b, tw_lt(b, column, o->columns), tw_lt(b, k[i], o->width));
@@ -132,7 +132,7 @@ static void stage_rows(product *o, tw_val from, const several *s, bool normed) {
         tw_when(b, inside);
         tw_ld_vec(b, (tw_attrs){.type = TW_T_f32, .vec = 4, .cache = TW_CACHE_nc}, weights, w[i]);
     }
-    for (int i = 0; i < COLUMNS; i++)
+    for (int i = 0; i < columns; i++)
         for (int u = 0; u < ROWS; u++) {
             for (int e = 0; e < 4 && normed; e++) {
                 tw_op_to(b, s->squares[u], TW_OP_fma_f32, x[i][u][e], x[i][u][e], s->squares[u]);
