@@ -16,6 +16,10 @@ import sys
 import tempfile
 
 
+# What is said of a configuration that is well formed, but for another device or model.
+REFUSALS = ("do not fit", "does not run", "must be", "on a processor", "is for a context")
+
+
 def draw(r):
     """Mostly values that can serve; now and then what must be refused."""
     c, m = {}, {}
@@ -67,7 +71,10 @@ def judge(a, config, path):
         return "right", ""
     if verdict.get("agrees") is False:
         return "wrong", done.stdout.strip()
-    return ("refused", message) if done.returncode in (1, 2) and message else ("unclear", "exit %d %s" % (done.returncode, message))
+    if "gave up" in message:
+        return "hung", message
+    refused = message and (done.returncode == 2 or any(s in message for s in REFUSALS))
+    return ("refused", message) if refused else ("unclear", "exit %d %s" % (done.returncode, message))
 
 
 def main():

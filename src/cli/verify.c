@@ -35,6 +35,14 @@ static void print(bool json, const char *what, const char *device, bool stored_r
     if (v->expected_perplexity > 0) printf("perplexity %.5f (reference %.5f)\n", v->perplexity, v->expected_perplexity);
 }
 
+static void print_difference(const tw_diag *d) {
+    json_t *o = json_pack("{s:b, s:s}", "agrees", 0, "difference", d->message);
+    char *text = json_dumps(o, 0);
+    if (text) puts(text);
+    free(text);
+    json_decref(o);
+}
+
 /* Quantised weights: against the floats that the integers stand for. */
 static tw_status against_dequantised(const tw_model *m, const tw_engine_options *o, uint64_t seed, bool json,
                                      tw_diag *d) {
@@ -122,6 +130,7 @@ static int run(const cli_verb *verb, int argc, char **argv) {
         st = o.weights ? against_dequantised(model, &o, (uint64_t)seed, json, &d)
                        : against_golden(model, o, model_path, golden, rope, json, &d);
     tw_model_close(model);
+    if (st == TW_ERR_MISMATCH && json) print_difference(&d);
     return st == TW_OK ? CLI_OK : cli_fail(&d);
 }
 

@@ -65,7 +65,11 @@ static tw_status load(tw_engine *e, tw_program_kind kind, tw_diag *diag) {
 static tw_status load_decode(tw_engine *e, tw_diag *diag) {
     tw_status st = load(e, TW_PROGRAM_DECODE, diag);
     if (e->short_past == e->context) e->short_past = 0;
-    return st == TW_OK && e->short_past ? load(e, TW_PROGRAM_SHORT, diag) : st;
+    if (st != TW_OK || !e->short_past) return st;
+    st = load(e, TW_PROGRAM_SHORT, diag);
+    if (st != TW_ERR_UNSUPPORTED && st != TW_ERR_MEMORY) return st;
+    e->short_past = 0; /* the other program decodes at every position */
+    return TW_OK;
 }
 
 /* What decodes the token at a position. */

@@ -112,8 +112,8 @@ static void programs_change_with_the_past(void **state) {
     enum { N = 4, FEED = 3, SHORT = FEED + 2, LONG = 400 };
     tw_model *m = open_model("llama-biases");
     tw_engine *cpu = open_engine(m, (tw_engine_options){.workers = 1, .context = 16});
-    tw_engine *few = open_engine(m, (tw_engine_options){.emulate = true, .workers = 2, .context = 16});
-    tw_engine *e = open_engine(m, (tw_engine_options){.emulate = true, .workers = 2, .context = LONG});
+    tw_engine *few = open_engine(m, (tw_engine_options){.emulate = true, .workers = 4, .context = 16});
+    tw_engine *e = open_engine(m, (tw_engine_options){.emulate = true, .workers = 4, .context = LONG});
     tw_diag d;
     int32_t prompt[FEED] = {1, 5, 9}, first, on_cpu[N], on_gpu[N];
     assert_true(e->short_past > SHORT && e->short_past < LONG && !few->short_past);

@@ -118,7 +118,57 @@ static void every_width_gives_the_processors_logits(void **state) {
     }
 }
 
+/* Three sequences at positions of their own, each as the processor's machine has it alone. */
+static void sequences_keep_to_their_own_past(void **state) {
+    (void)state;
+    enum { N = 3, APART = 9, LAST = 2 * APART + 2 };
+    static const attention_case k = {
+        {.dim = 32, .heads = 4, .kv_heads = 1, .head_dim = 64, .ffn = 32}, TW_F16, 2, "sm_90a"};
+    char *folder = test_folder_make();
+    tw_model *m;
+    tw_diag d;
+    machines x = {0};
+    static float alone[LAST + 1][TEST_LLAMA_VOCAB];
+    test_write_llama(folder, &k.shape);
+    if (tw_model_open(&m, folder, &d) != TW_OK) fail_msg("%s", d.message);
+    load(&x, m, &k);
+    tw_lowering l = {.sequences = N, .max_seq = MAX_SEQ, .kv = k.kv, .kv_splits = k.splits};
+    tw_cuda_vm_lowering(x.gpu, &l);
+    tw_checked *c = lower(m, l);
+    int batch;
+    tw_cuda_vm *gpu;
+    const tw_cuda_vm_options o = {.emulate = true, .workers = 2, .seed = 7, .tuning = {.warps = 2, .blocks = 2}};
+    if (tw_cuda_vm_open(&gpu, m, &o, &d) != TW_OK || tw_cuda_vm_load(gpu, c, &batch, &d) != TW_OK)
+        fail_msg("%s", d.message);
+    for (int32_t i = 0; i <= LAST; i++) {
+        const int32_t token = i * 7 % TEST_LLAMA_VOCAB;
+        tw_vm_step b = {.program = x.on_cpu[1], .tokens = &token, .n = 1, .pos = i, .length = MAX_SEQ};
+        if (tw_vm_run(x.cpu, &b, &d) != TW_OK) fail_msg("%s", d.message);
+        memcpy(alone[i], b.logits, sizeof alone[i]);
+    }
+    for (int64_t step = 0; step <= LAST; step++) {
+        int32_t token[N], out[N];
+        int64_t at[N];
+        const float *logits;
+        for (int s = 0; s < N; s++) { /* sequence s is APART * s steps behind */
+            at[s] = step < APART * s ? 0 : step - APART * s;
+            token[s] = (int32_t)(at[s] * 7 % TEST_LLAMA_VOCAB);
+        }
+        if (tw_cuda_vm_batch(gpu, batch, token, at, 1, out, &logits, NULL, &d) != TW_OK) fail_msg("%s", d.message);
+        for (int i = 0; i < N * TEST_LLAMA_VOCAB; i++) {
+            const double want = alone[at[i / TEST_LLAMA_VOCAB]][i % TEST_LLAMA_VOCAB];
+            if (!(fabs((double)logits[i] - want) < 5e-3)) fail_msg("step %d: %g, not %g", (int)step, logits[i], want);
+        }
+    }
+    tw_cuda_vm_close(gpu);
+    tw_checked_free(c);
+    unload(&x);
+    tw_model_close(m);
+    test_folder_remove(folder);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_width_gives_the_processors_logits)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_width_gives_the_processors_logits),
+                                       cmocka_unit_test(sequences_keep_to_their_own_past)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,8 +13,8 @@ typedef struct tw_mega_past {
     tw_val k, v, first, last;
 } tw_mega_past;
 
-/* A warp has `heads` heads' results at `scratch` + warp * heads * (head_dim + 2) floats: of each the sums, the largest
-   score, and the sum of the weights. */
+/* A warp leaves its heads' results at plan.scratch + warp * plan.attend_heads * (head_dim + 2) floats: of each the
+   sums, the largest score, and the sum of the weights. */
 typedef struct tw_mega_attender {
     void *state;
     void (*declare)(void *state, tw_mega_gen *g);

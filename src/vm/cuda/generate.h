@@ -15,6 +15,7 @@ typedef struct tw_mega_gen {
     tw_val step, epoch;                /* i32, of the step */
     tw_val pos;                        /* of the step's first row; none with several sequences: tw_mega_position */
     tw_val record;                     /* this lane's word of the record */
+    tw_val nothing;                    /* i32: 0, which no compiler can know */
     tw_val slot, phase;                /* variables: the stage of the ring that comes next, and its barrier's phase */
     tw_val trace;                      /* of the current record; none: not traced */
     tw_val index;                      /* of the current record */

@@ -361,6 +361,9 @@ static void build_workers(tw_mega_gen *g, tw_val records, tw_val count) {
     g->slot = tw_var_of(b, tw_i32(b, 0));
     g->phase = tw_var_of(b, tw_i32(b, 0));
     g->gave_up = tw_var_of(b, tw_i32(b, 0));
+    /* Memory is allocated in units of more than that. */
+    tw_val low = tw_op_emit(b, TW_OP_low_i32_i64, g->arg[TW_MEGA_ARG_COUNTERS], TW_NONE, TW_NONE);
+    g->nothing = tw_and(b, low, tw_i32(b, 15));
     tw_val word = tw_mega_at(g, records, g->lane, 4);
     g->step = tw_push_for(b, tw_i32(b, 0), g->arg[TW_MEGA_ARG_STEPS], tw_i32(b, 1), false);
     g->epoch = tw_add_imm(b, tw_add(b, g->arg[TW_MEGA_ARG_EPOCH], g->step), 1);

@@ -95,6 +95,7 @@ int64_t tw_cuda_vm_short_past(const tw_cuda_vm *vm, const tw_lowering *l) {
     enum { BYTES = 80 << 10, MOST = 384 }; /* one head's keys and values that an SM reads while others merge parts */
     const int64_t n = BYTES / (2 * vm->m->head_dim * (int64_t)tw_dtype_bits(l->kv) / 8);
     if (l->tokens > 1 || l->sequences > 1) return 0;
+    if (l->workers < 2 * vm->m->n_kv_heads) return 0; /* the past is not split in any case */
     return n < MOST ? n : MOST;
 }
 

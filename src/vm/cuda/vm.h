@@ -47,7 +47,7 @@ void tw_cuda_vm_close(tw_cuda_vm *vm); /* NULL is fine */
 void tw_cuda_vm_lowering(const tw_cuda_vm *vm, tw_lowering *l);
 
 /* Positions of the past, the new one included, up to which a step is fastest with attention in one part (kv_splits 1):
-   there is nothing to merge then. 0: never, of several positions a step. */
+   there is nothing to merge then. 0: never, of several positions a step or few workers. `l`: completed. */
 int64_t tw_cuda_vm_short_past(const tw_cuda_vm *vm, const tw_lowering *l);
 
 /* Whether the machine can be built for this schedule, as it was opened; if not, why. Nothing is loaded. */
