@@ -7,6 +7,7 @@
 #include "vm/cuda/vm.h"
 
 #include <jansson.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -89,12 +90,19 @@ static double work_of(const bench *b, const row *w, int64_t depth, int64_t n) {
     return (double)n * (double)tw_engine_streamed_bytes(b->e, depth + n / 2);
 }
 
+static tw_status no_ceiling(int threads, double *rate, tw_diag *d) {
+    (void)threads, (void)d;
+    *rate = INFINITY;
+    return TW_OK;
+}
+
 /* One repetition in slices, each between two measurements of the ceiling, of which the higher counts. `possible` are
    the seconds that the ceilings allow. On a shared machine memory's speed may change by half within a second: only what
-   is measured side by side can be divided. */
-static tw_status repeat(bench *b, row *w, tw_random *r, double *seconds, double *possible, tw_diag *d) {
-    tw_status (*measure_ceiling)(int, double *, tw_diag *) =
-        w->decode ? tw_cpu_measure_bandwidth : tw_cpu_measure_flops;
+   is measured side by side can be divided. A repetition that does not count needs no ceiling. */
+static tw_status repeat(bench *b, row *w, tw_random *r, bool counts, double *seconds, double *possible, tw_diag *d) {
+    tw_status (*measure_ceiling)(int, double *, tw_diag *) = !counts     ? no_ceiling
+                                                             : w->decode ? tw_cpu_measure_bandwidth
+                                                                         : tw_cpu_measure_flops;
     double before = 0, after = 0, taken = 0;
     tw_engine_rewind(b->e, 0);
     tw_status st = feed_random(b, r, w->depth, d);
@@ -130,7 +138,7 @@ static tw_status measure_row(bench *b, row *w, tw_diag *d) {
         char what[96];
         snprintf(what, sizeof what, "%s: %lld of %lld", w->test, (long long)i + 1, (long long)b->repetitions);
         note(what);
-        st = repeat(b, w, &r, &seconds, &possible, d);
+        st = repeat(b, w, &r, i >= 0, &seconds, &possible, d);
         if (i < 0 || st != TW_OK) continue;
         w->samples[i] = seconds;
         w->shares[i] = possible / seconds;

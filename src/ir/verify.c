@@ -127,11 +127,22 @@ static void define(tw_verifier *v, const tw_ir_op *op, int i) {
 
 /* -- an operation against its row of the table */
 
+/* What the row names, read once a kernel. */
+static uint32_t allowed_of(tw_verifier *v, tw_opcode code) {
+    if (!(v->allowed[code] & TW_ALLOWED_KNOWN)) {
+        v->allowed[code] = TW_ALLOWED_KNOWN;
+        for (int i = 0; i < TW_ATTRS; i++)
+            if (tw_op_allows(code, i)) v->allowed[code] |= 1u << i;
+    }
+    return v->allowed[code];
+}
+
 static bool check_attributes(tw_verifier *v, const tw_ir_op *op) {
+    const uint32_t allows = allowed_of(v, (tw_opcode)op->code);
     int before = v->findings;
     for (int i = 0; i < TW_ATTRS; i++) {
         int32_t x = tw_attr_get(&op->at, i);
-        bool allowed = v->allowed[op->code] >> i & 1, named = tw_attr_value_name(i, 0) != NULL;
+        bool allowed = allows >> i & 1, named = tw_attr_value_name(i, 0) != NULL;
         if (x && !allowed)
             tw_verify_find(v, "attribute %s means nothing here", tw_attr_name(i));
         else if (named && !tw_attr_value_name(i, x))
@@ -143,8 +154,7 @@ static bool check_attributes(tw_verifier *v, const tw_ir_op *op) {
     if (at->vec < 0 || at->vec > 8 || (at->vec & (at->vec - 1))) tw_verify_find(v, "vec is 1, 2, 4 or 8");
     if (at->trans & ~1) tw_verify_find(v, "trans is 0 or 1");
     if (at->trans_a & ~1 || at->trans_b & ~1) tw_verify_find(v, "trans_a and trans_b are 0 or 1");
-    if (v->allowed[op->code] >> TW_ATTR_columns & 1 &&
-        (at->columns < 8 || at->columns > TW_WGMMA_COLUMNS || at->columns % 8))
+    if (allows >> TW_ATTR_columns & 1 && (at->columns < 8 || at->columns > TW_WGMMA_COLUMNS || at->columns % 8))
         tw_verify_find(v, "columns is a multiple of 8 up to %d, not %d", TW_WGMMA_COLUMNS, at->columns);
     if (at->read & ~1) tw_verify_find(v, "read is 0 or 1");
     if (at->unroll & ~1) tw_verify_find(v, "unroll is 0 or 1");
@@ -514,24 +524,17 @@ static void check_kernel(tw_verifier *v) {
     check_shared(v);
 }
 
-static void note_allowed(tw_verifier *v) {
-    for (int code = 0; code < TW_OPCODES; code++)
-        for (int i = 0; i < TW_ATTRS; i++)
-            if (tw_op_allows((tw_opcode)code, i)) v->allowed[code] |= 1u << i;
-}
-
 tw_status tw_kernel_verify(const tw_kernel *k, int target, tw_diag *diag) {
     tw_verifier v = {.k = k, .target = target ? target : k->target, .diag = diag};
     size_t n = (size_t)k->n_values;
     tw_diag_clear(diag);
     if (tw_kernel_failed(k)) return tw_fail_memory(diag);
-    _Static_assert(TW_ATTRS <= 32, "a bit for each attribute");
+    _Static_assert(TW_ATTRS <= 31, "a bit for each attribute, and one more");
     v.state = calloc(n, sizeof *v.state);
     v.assigned = calloc(n, sizeof *v.assigned);
     v.mark = calloc(n, sizeof *v.mark);
     v.out_of_memory = !v.state || !v.assigned || !v.mark;
     if (!v.out_of_memory) {
-        note_allowed(&v);
         check_kernel(&v);
         if (k->body.owner) tw_verify_find(&v, "its body belongs to an operation");
         walk(&v, &k->body, NULL, TW_NONE);

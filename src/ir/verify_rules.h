@@ -17,6 +17,8 @@ typedef struct tw_ints {
 
 typedef enum tw_value_state { TW_UNSEEN, TW_VISIBLE, TW_OUT_OF_SCOPE } tw_value_state;
 
+#define TW_ALLOWED_KNOWN 0x80000000u
+
 typedef struct tw_verifier {
     const tw_kernel *k;
     int target;
@@ -34,7 +36,7 @@ typedef struct tw_verifier {
     tw_ints branch;               /* those that a branch assigned, while the other one is walked */
     bool unreachable;             /* nothing gets here: after an exit */
     bool warps;                   /* some operation needs whole warps */
-    uint32_t allowed[TW_OPCODES]; /* attributes, a bit each */
+    uint32_t allowed[TW_OPCODES]; /* attributes, a bit each, and TW_ALLOWED_KNOWN; 0 before the first of its kind */
     /* Where the walk is. */
     struct {
         const tw_ir_op *op;

@@ -17,11 +17,11 @@ $ tilewright bench models/demo -p 4 -n 4 -r 1 -t 1 --weights int4 -o md | sed 's
   |---|---|---|---:|---:|---|---:|---:|---:|---:|---:|---|
   | models/demo | bfN N B | intN | N GB | N | ppN | N ± N | N to N | N GFLOP/s | N GFLOP/s | N % | yes |
   | models/demo | bfN N B | intN | N GB | N | tgN | N ± N | N to N | N GB/s | N GB/s | N % | yes |
-$ tilewright bench --shape llama-tiny --dtype f16 -p 8 -n 4 -r 1 -t 2 -o json | json - 0.stored 1.test
+$ tilewright bench --shape llama-tiny --dtype f16 -p 8 -n 0 -r 1 -t 2 -o json | json - 0.stored 0.test
   f16
-  tg4
+  pp8
 $ echo '{"weights": "int4", "max_seq": 8}' >c.json
-$ tilewright bench --shape llama-tiny -p 0 -n 4 -r 1 -t 1 --config c.json -o csv | cut -d, -f4
+$ tilewright bench --shape llama-tiny -p 4 -n 0 -r 1 -t 1 --config c.json -o csv | cut -d, -f4
   weights
   int4
 $ tilewright bench --shape llama-tiny -p 0 -n 16 -r 1 -t 1 --config c.json -o csv >/dev/null

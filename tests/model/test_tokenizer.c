@@ -284,7 +284,7 @@ static void long_words_take_linear_time(void **state) {
                                         "made-qwen2", "made-flags", "made-metaspace-always"};
     static const char *const units[] = {
         "a", " ", "ab", "\n", "1", "\xcc\x81\xcc\xa3", "e\xcc\x81", "\xe6\x97\xa5", "<|endoftext", " \n"};
-    size_t size = TEST_SANITIZED ? 1 << 18 : 1 << 20;
+    size_t size = TEST_SANITIZED ? 1 << 16 : 1 << 20;
     char *text = malloc(size);
     assert_non_null(text);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {

@@ -67,34 +67,54 @@ static void problem_free(problem *p) {
     free(p->meaning);
 }
 
-/* The largest |x| of the block that column k is in, at least the smallest quantum's (variants.h). */
-static double block_top(const problem *p, const float *x, int64_t k) {
-    int64_t block = tw_block_of(p->f), from = k / block * block, to = from + block < p->cols ? from + block : p->cols;
-    double top = 0x1p-100;
-    for (int64_t i = from; i < to; i++) top = fmax(top, fabs(x[i]));
-    return top;
+/* The largest |x| of the block that each column is in, at least the smallest quantum's (variants.h). */
+static double *block_tops(const problem *p, const float *x) {
+    double *tops = aligned_make((size_t)p->cols * sizeof *tops);
+    int64_t block = tw_block_of(p->f);
+    for (int64_t from = 0; from < p->cols; from += block) {
+        int64_t to = from + block < p->cols ? from + block : p->cols;
+        float top = 0x1p-100f;
+        for (int64_t k = from; k < to; k++) top = fabsf(x[k]) > top ? fabsf(x[k]) : top;
+        for (int64_t k = from; k < to; k++) tops[k] = (double)top;
+    }
+    return tops;
+}
+
+/* Sums of a few rows at once, which do not wait for one another: the products with x, their sizes, and the quanta that
+   fixed point may be off (`tops`, NULL in floats). */
+enum { SUMS = 8 };
+typedef struct sums {
+    double exact[SUMS], size[SUMS], quanta[SUMS];
+} sums;
+
+static void add_up(sums *s, const problem *p, const float *x, const float *w, const double *tops) {
+    *s = (sums){0};
+    for (int64_t k = 0; k < p->cols; k++) {
+        double by = x[k], top = tops ? tops[k] : 0;
+        for (int r = 0; r < SUMS; r++) {
+            double v = w[r * p->cols + k];
+            s->exact[r] += by * v;
+            s->size[r] += fabs(by * v);
+            s->quanta[r] += fabs(v) * top;
+        }
+    }
 }
 
 /* How far float arithmetic may be from the exact sum: a rounding of 2^-24 a step, which add up like sqrt(cols) when
    they are independent, with a margin of 8; for fixed point a quantum of the block's largest a column on top (half from
    rounding, half from the float that is rounded). AMX splits floats without loss, and is held to the same. */
-static double tolerance(const problem *p, const float *x, const float *w, bool fixed) {
-    double sum = 0, quanta = 0;
-    for (int64_t k = 0; k < p->cols; k++) {
-        sum += fabs((double)x[k] * w[k]);
-        if (fixed) quanta += fabs((double)w[k]) * block_top(p, x, k);
-    }
-    double t = 8 * sqrt((double)p->cols) * 0x1p-24 * sum + quanta * 1.02 / TW_FIXED_MAX;
+static double tolerance(const problem *p, double size, double quanta) {
+    double t = 8 * sqrt((double)p->cols) * 0x1p-24 * size + quanta * 1.02 / TW_FIXED_MAX;
     return t + 1e-36 * (double)p->cols;
 }
 
 static void compare(const problem *p, const float *y, int64_t m, const char *what, const char *name, bool fixed) {
     const float *x = p->x + m * p->ldx;
+    double *tops = fixed ? block_tops(p, x) : NULL;
+    sums s;
     for (int64_t r = 0; r < p->panels * 16; r++) {
-        const float *w = p->meaning + r * p->cols;
-        double sum = 0;
-        for (int64_t k = 0; k < p->cols; k++) sum += (double)x[k] * w[k];
-        double t = tolerance(p, x, w, fixed);
+        if (r % SUMS == 0) add_up(&s, p, x, p->meaning + r * p->cols, tops);
+        double sum = s.exact[r % SUMS], t = tolerance(p, s.size[r % SUMS], s.quanta[r % SUMS]);
         if (!(fabs(y[r] - sum) <= t)) {
             print_error("%s %s %s group %d, %s x, %lld panels, %lld columns, %lld rows: [%lld][%lld] is %.9g, not %.9g "
                         "+- %.3g\n",
@@ -103,6 +123,7 @@ static void compare(const problem *p, const float *y, int64_t m, const char *wha
             fail();
         }
     }
+    free(tops);
 }
 
 static void check_gemv(const tw_kernels *k, const problem *p) {
