@@ -71,10 +71,14 @@ static tw_instr *stage_instr(lowering *b, int worker, tw_op op) {
     return in;
 }
 
+static void next_turn(lowering *b) {
+    b->turn = (b->turn + 1) % b->l.workers;
+}
+
 static void stage_end(lowering *b) {
     b->ready = b->stage_counter;
     b->arrivals = b->pending;
-    b->turn = (b->turn + 1) % b->l.workers;
+    next_turn(b);
 }
 
 /* Worker w's share of `units`, in order; remainders go to the workers from `turn` on. */
@@ -165,7 +169,10 @@ static void lower_attention(lowering *b, int64_t layer, int k, int v) {
         }
     }
     stage_end(b);
-    if (b->splits == 1) return;
+    if (b->splits == 1) {
+        next_turn(b); /* rows are dealt out as with parts, so that machines hold one tape for both programs */
+        return;
+    }
     stage_begin(b, layer, "merge");
     for (int w = 0; w < b->l.workers; w++) {
         share(b, m->n_heads, w, &from, &to);
