@@ -38,8 +38,11 @@ static tw_status make_schedule(tw_engine *e, tw_program_kind kind, tw_schedule *
     l.all_logits = kind == TW_PROGRAM_SCORE;
     tw_machine_lowering(&e->machine, &l);
     if (kind == TW_PROGRAM_DECODE && !l.kv_splits) {
-        e->short_past = least(tw_machine_short_past(&e->machine, &l), e->context);
-        if (e->short_past == e->context) l.kv_splits = 1;
+        e->short_past = tw_machine_short_past(&e->machine, &l);
+        if (e->short_past >= e->context) { /* this program is then the short past's */
+            l.kv_splits = 1;
+            e->short_past = 0;
+        }
     }
     if (kind == TW_PROGRAM_SHORT) l.kv_splits = 1;
     return tw_schedule_lower(out, e->model, &l, diag);
@@ -64,7 +67,6 @@ static tw_status load(tw_engine *e, tw_program_kind kind, tw_diag *diag) {
 
 static tw_status load_decode(tw_engine *e, tw_diag *diag) {
     tw_status st = load(e, TW_PROGRAM_DECODE, diag);
-    if (e->short_past == e->context) e->short_past = 0;
     if (st != TW_OK || !e->short_past) return st;
     st = load(e, TW_PROGRAM_SHORT, diag);
     if (st != TW_ERR_UNSUPPORTED && st != TW_ERR_MEMORY) return st;

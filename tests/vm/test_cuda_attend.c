@@ -3,6 +3,7 @@
    them to a key/value head, prompts of several positions a step, then single ones, whole and split, against the
    processor's machine. */
 #include "support/llama.h"
+#include "support/lower.h"
 #include "support/support.h"
 
 #include "model/model.h"
@@ -33,13 +34,7 @@ static const attention_case cases[] = {
 enum { CASES = TEST_SANITIZED ? 2 : sizeof cases / sizeof *cases };
 
 static tw_checked *lower(const tw_model *m, tw_lowering l) {
-    tw_schedule *s = NULL;
-    tw_checked *c = NULL;
-    tw_diag d;
-    l.max_seq = MAX_SEQ;
-    if (tw_schedule_lower(&s, m, &l, &d) != TW_OK || tw_schedule_check(&c, &s, NULL, &d) != TW_OK)
-        fail_msg("%s", d.message);
-    return c;
+    return test_lower(m, l, MAX_SEQ);
 }
 
 /* What both machines hold: a program of several positions and one of a single one. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sequences that decode together on the GPU's machine, in the emulator: each is what it is when the processor's machine
    runs it alone, wherever the others are. */
+#include "support/lower.h"
 #include "support/support.h"
 
 #include "model/model.h"
@@ -50,12 +51,7 @@ typedef struct machines {
 } machines;
 
 static tw_checked *lower(const tw_model *m, tw_lowering l) {
-    tw_schedule *s = NULL;
-    tw_checked *c = NULL;
-    tw_diag d;
-    if (tw_schedule_lower(&s, m, &l, &d) != TW_OK || tw_schedule_check(&c, &s, NULL, &d) != TW_OK)
-        fail_msg("%s", d.message);
-    return c;
+    return test_lower(m, l, ROWS);
 }
 
 static void open_machines(machines *x, const batch_case *c) {

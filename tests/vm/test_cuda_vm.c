@@ -2,6 +2,7 @@
 /* The GPU's machine in the emulator, every checker on: the very kernel that a device runs gives the processor's answers
    for every family it covers, any division of the work, any interleaving and any tuning; and what it cannot do it says.
  */
+#include "support/lower.h"
 #include "support/support.h"
 
 #include "base/diag.h"
@@ -25,13 +26,7 @@ static tw_model *open_model(const char *folder) {
 }
 
 static tw_checked *lower(const tw_model *m, tw_lowering l) {
-    tw_schedule *s = NULL;
-    tw_checked *c = NULL;
-    tw_diag d;
-    if (!l.max_seq) l.max_seq = MAX_SEQ;
-    if (tw_schedule_lower(&s, m, &l, &d) != TW_OK || tw_schedule_check(&c, &s, NULL, &d) != TW_OK)
-        fail_msg("%s", d.message);
-    return c;
+    return test_lower(m, l, MAX_SEQ);
 }
 
 /* A machine with one program in it: the GPU's, or the processor's for reference. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The machine: any number of workers, any lowering, any split of a prompt into steps gives the same answer. */
+#include "support/lower.h"
 #include "support/support.h"
 
 #include "schedule/schedule.h"
@@ -16,13 +17,7 @@ enum { PROMPT = 21, MAX_SEQ = 64, MAX_VOCAB = 1024 };
 static const int32_t prompt[PROMPT] = {3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9, 7, 9, 3, 2, 3, 8, 4, 6};
 
 static tw_checked *checked(const tw_model *m, tw_lowering l) {
-    tw_schedule *s = NULL;
-    tw_checked *c = NULL;
-    tw_diag d;
-    l.max_seq = MAX_SEQ;
-    if (tw_schedule_lower(&s, m, &l, &d) != TW_OK || tw_schedule_check(&c, &s, NULL, &d) != TW_OK)
-        fail_msg("%s", d.message);
-    return c;
+    return test_lower(m, l, MAX_SEQ);
 }
 
 static tw_vm *machine(const tw_model *m, int workers) {

@@ -97,16 +97,6 @@ static void fetch_first(void *state, const tw_mega_past *p, tw_val from, tw_val 
 
 /* ---- queries */
 
-/* Two floats as the sum of two pairs. */
-static void split(tw_mega_by_tensor *a, tw_val x, tw_val y, tw_val *high, tw_val *low) {
-    tw_mega_gen *g = a->g;
-    tw_builder *b = g->b;
-    *high = tw_mega_halves(g, a->pair, x, y);
-    tw_val rest[2] = {tw_sub(b, x, tw_mega_half(g, a->pair, *high, 0)),
-                      tw_sub(b, y, tw_mega_half(g, a->pair, *high, 1))};
-    *low = tw_mega_halves(g, a->pair, rest[0], rest[1]);
-}
-
 /* In shared memory, since all warps have the same; each prepares some steps' part. */
 static void load_queries(void *state, tw_val q, tw_val position, tw_val head, tw_val heads) {
     tw_mega_by_tensor *a = state;
@@ -120,7 +110,7 @@ static void load_queries(void *state, tw_val q, tw_val position, tw_val head, tw
     tw_when(b, tw_lt(b, g->row, heads));
     tw_ld_vec(b, (tw_attrs){.type = TW_T_f32, .vec = 4, .cache = TW_CACHE_cg}, address, x);
     for (int e = 0; e < 4; e++) x[e] = tw_mul(b, x[e], tw_f32(b, p->attn_scale * 1.4426950408889634f));
-    for (int e = 0; e < 4; e += 2) split(a, x[e], x[e + 1], &pair[e], &pair[e + 1]);
+    for (int e = 0; e < 4; e += 2) tw_mega_split(g, a->pair, x[e], x[e + 1], &pair[e], &pair[e + 1]);
     tw_st(b, (tw_attrs){.type = a->pair, .vec = 4, .space = TW_SPACE_shared}, tw_mega_at(g, a->q, j, 512), pair);
     tw_pop(b);
     tw_mega_barrier(g);
@@ -172,8 +162,8 @@ static void weigh(tw_mega_by_tensor *a, tw_val *s) {
 static void add_values(tw_mega_by_tensor *a, const tw_val *weight) {
     tw_builder *b = a->g->b;
     tw_val w[4], x[2];
-    split(a, weight[0], weight[1], &w[0], &w[1]);
-    split(a, weight[2], weight[3], &w[2], &w[3]);
+    tw_mega_split(a->g, a->pair, weight[0], weight[1], &w[0], &w[1]);
+    tw_mega_split(a->g, a->pair, weight[2], weight[3], &w[2], &w[3]);
     for (int m = 0; m < tiles(a); m++) {
         tw_val pick = tw_i32(b, m % 2 ? 0x7632 : 0x5410);
         for (int i = 0; i < 2; i++)

@@ -44,9 +44,8 @@ tw_val tw_mega_thread_loop(tw_mega_gen *g, tw_val count); /* for (i = thread; i 
 /* Elements of a cache or table as f32, and back. */
 tw_val tw_mega_to_f32(tw_mega_gen *g, tw_dtype t, tw_val x);
 tw_type tw_mega_element(tw_dtype t);
-/* Two f32 as a pair of bf16 or f16, x the lower; and the first or second of a pair as f32. */
-tw_val tw_mega_halves(tw_mega_gen *g, tw_type pair, tw_val x, tw_val y);
-tw_val tw_mega_half(tw_mega_gen *g, tw_type type, tw_val pair, int second);
+/* Two f32 as the sum of two pairs of bf16 or f16, of x the lower elements. */
+void tw_mega_split(tw_mega_gen *g, tw_type pair, tw_val x, tw_val y, tw_val *high, tw_val *low);
 
 /* Until what the instruction waits for is there: every builder calls it, as late as it can. */
 void tw_mega_wait(tw_mega_gen *g);

@@ -57,11 +57,13 @@ tw_val tw_mega_to_f32(tw_mega_gen *g, tw_dtype t, tw_val x) {
     return tw_op_emit(g->b, t == TW_F16 ? TW_OP_cvt_f32_f16 : TW_OP_cvt_f32_bf16, x, TW_NONE, TW_NONE);
 }
 
-tw_val tw_mega_halves(tw_mega_gen *g, tw_type pair, tw_val x, tw_val y) {
+/* Two f32 as a pair, x the lower. */
+static tw_val halves(tw_mega_gen *g, tw_type pair, tw_val x, tw_val y) {
     return tw_op_emit(g->b, pair == TW_T_f16x2 ? TW_OP_cvt_f16x2_f32 : TW_OP_cvt_bf16x2_f32, x, y, TW_NONE);
 }
 
-tw_val tw_mega_half(tw_mega_gen *g, tw_type type, tw_val pair, int second) {
+/* The first or second of a pair as f32. */
+static tw_val half(tw_mega_gen *g, tw_type type, tw_val pair, int second) {
     tw_builder *b = g->b;
     tw_val bits = tw_bitcast(b, TW_T_i32, pair);
     if (type == TW_T_f16x2) {
@@ -70,6 +72,13 @@ tw_val tw_mega_half(tw_mega_gen *g, tw_type type, tw_val pair, int second) {
     }
     bits = second ? tw_and(b, bits, tw_i32(b, (int32_t)0xffff0000)) : tw_shl(b, bits, 16);
     return tw_bitcast(b, TW_T_f32, bits);
+}
+
+void tw_mega_split(tw_mega_gen *g, tw_type pair, tw_val x, tw_val y, tw_val *high, tw_val *low) {
+    tw_builder *b = g->b;
+    *high = halves(g, pair, x, y);
+    tw_val first = tw_sub(b, x, half(g, pair, *high, 0)), second = tw_sub(b, y, half(g, pair, *high, 1));
+    *low = halves(g, pair, first, second);
 }
 
 tw_val tw_mega_position(tw_mega_gen *g, tw_val row) {

@@ -26,13 +26,8 @@ static void store_four(product *o, const tw_val *x, tw_val at) {
     tw_builder *b = o->g->b;
     const int apart = o->g->p->body.units > 1 ? 2 : 1, next = 3 - apart;
     tw_val pair[4];
-    for (int i = 0; i < 2; i++) {
-        const tw_val *two = x + 2 * i;
-        tw_val high = tw_mega_halves(o->g, o->pair, two[0], two[1]);
-        pair[i * next] = high;
-        pair[i * next + apart] = tw_mega_halves(o->g, o->pair, tw_sub(b, two[0], tw_mega_half(o->g, o->pair, high, 0)),
-                                                tw_sub(b, two[1], tw_mega_half(o->g, o->pair, high, 1)));
-    }
+    for (int i = 0; i < 2; i++)
+        tw_mega_split(o->g, o->pair, x[2 * i], x[2 * i + 1], &pair[i * next], &pair[i * next + apart]);
     tw_st(b, (tw_attrs){.type = o->pair, .vec = 4, .space = TW_SPACE_shared}, at, pair);
 }
 

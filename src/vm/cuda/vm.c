@@ -99,11 +99,15 @@ int64_t tw_cuda_vm_short_past(const tw_cuda_vm *vm, const tw_lowering *l) {
     return n < MOST ? n : MOST;
 }
 
-tw_status tw_cuda_vm_fits(const tw_cuda_vm *vm, const tw_schedule *s, tw_diag *diag) {
-    tw_mega_plan plan;
+static tw_status make_plan(const tw_cuda_vm *vm, const tw_schedule *s, tw_mega_plan *plan, tw_diag *diag) {
     if (!vm->emu && s->n_workers > vm->workers)
         return tw_fail(diag, TW_ERR_UNSUPPORTED, "%d workers do not fit a GPU of %d SMs", s->n_workers, vm->workers);
-    return tw_mega_plan_of(&plan, s, vm->m, vm->target, &vm->options, diag);
+    return tw_mega_plan_of(plan, s, vm->m, vm->target, &vm->options, diag);
+}
+
+tw_status tw_cuda_vm_fits(const tw_cuda_vm *vm, const tw_schedule *s, tw_diag *diag) {
+    tw_mega_plan plan;
+    return make_plan(vm, s, &plan, diag);
 }
 
 /* ---- loading */
@@ -141,8 +145,7 @@ static const tw_instr *last_instr(const tw_schedule *s) {
 }
 
 static tw_status load(tw_cuda_vm *vm, tw_mega_program *p, tw_diag *diag) {
-    tw_status st = tw_cuda_vm_fits(vm, p->s, diag);
-    if (st == TW_OK) st = tw_mega_plan_of(&p->plan, p->s, vm->m, vm->target, &vm->options, diag);
+    tw_status st = make_plan(vm, p->s, &p->plan, diag);
     p->plan.trace = vm->options.trace;
     p->plan.trace_records = tw_mega_most_records(p->s);
     if (st == TW_OK) st = assemble(vm, p, diag);
