@@ -3,6 +3,8 @@
    rope turns pairs. */
 #include "vm/cuda/generate.h"
 
+enum { WARPS = 16 /* most */ };
+
 static const tw_attrs shared_f32 = {.type = TW_T_f32, .space = TW_SPACE_shared};
 
 typedef struct rows {
@@ -17,33 +19,35 @@ static tw_val cell(const rows *r, tw_val row, tw_val position) {
     return tw_mega_at(g, tw_mega_at(g, r->s->part, position, TW_MEGA_PART_ROWS * 4), row, 4);
 }
 
-/* 1 / rms of the position's activations, into the variable where they are normed. */
-static void find_factor(tw_mega_gen *g, const tw_mega_sums *s, tw_val position, tw_val factor) {
+/* The sum of some, in pairs. */
+static tw_val sum_of(tw_builder *b, tw_val *x, int n) {
+    for (int d = 1; d < n; d *= 2)
+        for (int i = 0; i + d < n; i += 2 * d) x[i] = tw_add(b, x[i], x[i + d]);
+    return x[0];
+}
+
+/* 1 / rms of the position's activations where they are normed, else 1. */
+static tw_val find_factor(tw_mega_gen *g, const tw_mega_sums *s, tw_val position) {
     tw_builder *b = g->b;
-    tw_push_if(b, s->normed);
-    tw_val at = tw_add_imm(b, g->shared, g->p->sums), sum = TW_NONE;
+    tw_val at = tw_add_imm(b, g->shared, g->p->sums), x[WARPS];
     at = tw_mega_at(g, at, position, 4 * g->p->tuning.warps);
     for (int w = 0; w < g->p->tuning.warps; w++) {
         tw_attrs how = shared_f32;
         how.offset = 4 * w;
-        tw_val x = tw_ld(b, how, at);
-        sum = w ? tw_add(b, sum, x) : x;
+        tw_when(b, s->normed);
+        x[w] = tw_ld(b, how, at);
     }
-    tw_val n = tw_op_emit(b, TW_OP_cvt_f32_s32, s->columns, TW_NONE, TW_NONE);
-    tw_val mean = tw_mul(b, sum, tw_op_emit(b, TW_OP_rcp_f32, n, TW_NONE, TW_NONE));
-    tw_op_to(b, factor, TW_OP_rsqrt_f32, tw_add(b, mean, tw_f32(b, g->p->norm_eps)), TW_NONE, TW_NONE);
-    tw_pop(b);
+    tw_val mean = tw_mul(b, sum_of(b, x, g->p->tuning.warps), s->share);
+    tw_val factor = tw_op_emit(b, TW_OP_rsqrt_f32, tw_add(b, mean, tw_f32(b, g->p->norm_eps)), TW_NONE, TW_NONE);
+    return tw_select(b, s->normed, factor, tw_f32(b, 1));
 }
 
 static tw_val norm_factor(const rows *r, tw_val position) {
-    if (r->g->p->flags) return r->s->factor;
-    tw_val factor = tw_var_of(r->g->b, tw_f32(r->g->b, 1));
-    find_factor(r->g, r->s, position, factor);
-    return factor;
+    return r->g->p->flags ? r->s->factor : find_factor(r->g, r->s, position);
 }
 
 void tw_mega_build_factor(tw_mega_gen *g, const tw_mega_sums *s) {
-    find_factor(g, s, tw_i32(g->b, 0), s->factor);
+    tw_assign(g->b, s->factor, find_factor(g, s, tw_i32(g->b, 0)));
 }
 
 /* `n` neighbouring rows' sums over the warps, times the norm's factor, with the bias. */
@@ -52,12 +56,14 @@ static void join(const rows *r, tw_val row, tw_val position, tw_val factor, int 
     tw_builder *b = g->b;
     const int step = g->p->tokens * TW_MEGA_PART_ROWS * 4;
     tw_val at = cell(r, row, position);
+    tw_val x[2][WARPS];
     for (int w = 0; w < g->p->tuning.warps; w++) {
-        tw_val x[2] = {{0}};
+        tw_val cells[2] = {{0}};
         tw_attrs how = {.type = TW_T_f32, .vec = n, .space = TW_SPACE_shared, .offset = w * step};
-        tw_ld_vec(b, how, at, x);
-        for (int i = 0; i < n; i++) y[i] = w ? tw_add(b, y[i], x[i]) : x[i];
+        tw_ld_vec(b, how, at, cells);
+        for (int i = 0; i < n; i++) x[i][w] = cells[i];
     }
+    for (int i = 0; i < n; i++) y[i] = sum_of(b, x[i], g->p->tuning.warps);
     tw_val bias[2] = {{0}};
     tw_val in_group = tw_mega_at(g, r->bias, row, 4); /* r->bias: of the group's first row */
     tw_when(b, tw_op_emit(b, TW_OP_ne_i64, r->bias, tw_i64(b, 0), TW_NONE));

@@ -72,16 +72,30 @@ void tw_mega_mark(tw_mega_gen *g, int mark);
 void tw_mega_build_producer(tw_mega_gen *g, tw_val tape, tw_val stages, tw_val before_head);
 int tw_mega_feeders(const tw_mega_plan *p); /* lanes that arrive for a stage */
 void tw_mega_build_product(tw_mega_gen *g, tw_val kind);
-/* The products of `count` units with a chunk of activations, whose stages come next from the ring; each warp's sums go
-   to its part, where those of an earlier chunk are. */
+/* What a warp has of an instruction's stages in registers: two stages' pieces, and the activations that they meet. */
+enum { TW_MEGA_BLOCKS = 8 /* most of a stage */, TW_MEGA_STEPS = 4 /* most of a piece */ };
+typedef struct tw_mega_stream {
+    struct tw_mega_taken {
+        tw_val w[TW_MEGA_BLOCKS][4], scale[2 * TW_MEGA_BLOCKS]; /* variables, i32 */
+        tw_val empty;                                           /* variable: address of the slot's barrier */
+    } taken[2];
+    tw_val x[TW_MEGA_BLOCKS][TW_MEGA_STEPS][4]; /* variables */
+    tw_val left;                                /* variable: stages of the instruction that were not taken yet */
+} tw_mega_stream;
+/* Takes the first of an instruction's `stages` stages, which waits for nothing but the memory. */
+void tw_mega_begin_stream(tw_mega_gen *g, tw_mega_stream *s, tw_val is_head, tw_val stages);
+/* The products of `count` units with a chunk of activations, whose stages come next; each warp's sums go to its part,
+   where those of an earlier chunk are. */
 typedef struct tw_mega_units {
+    tw_mega_stream *stream;
     tw_val part, chunk, count, stages, positions; /* stages: of a unit */
 } tw_mega_units;
 void tw_mega_build_units(tw_mega_gen *g, const tw_mega_format *f, const tw_mega_units *u);
 /* What becomes of a group's sums: rows `first` (counted from the instruction's) and on, `rows` of them, of `n`
    positions. `part`: address of the warps' parts; `scale`: of a position's sums of squares, where it is normed. */
 typedef struct tw_mega_sums {
-    tw_val kind, part, first, rows, positions, columns, normed;
+    tw_val kind, part, first, rows, positions, normed;
+    tw_val share;  /* 1 / columns */
     tw_val factor; /* plan.flags: the norm's, known already */
     /* With one position, fetched before the wait: this thread's row of what a projection adds to, in the first group;
        and the cosine and sine of its pair of rows in qkv. */

@@ -373,16 +373,16 @@ static void build_workers(tw_mega_gen *g, tw_val records, tw_val count) {
     /* Memory is allocated in units of more than that. */
     tw_val low = tw_op_emit(b, TW_OP_low_i32_i64, g->arg[TW_MEGA_ARG_COUNTERS], TW_NONE, TW_NONE);
     g->nothing = tw_and(b, low, tw_i32(b, 15));
-    tw_val word = tw_mega_at(g, records, g->lane, 4);
+    const tw_attrs record = {.type = TW_T_i32, .cache = TW_CACHE_nc};
+    tw_val word = tw_mega_at(g, records, g->lane, 4), next = tw_var_of(b, tw_ld(b, record, word));
     g->step = tw_push_for(b, tw_i32(b, 0), g->arg[TW_MEGA_ARG_STEPS], tw_i32(b, 1), false);
     g->epoch = tw_add_imm(b, tw_add(b, g->arg[TW_MEGA_ARG_EPOCH], g->step), 1);
     if (g->p->sequences == 1) g->pos = tw_add(b, g->arg[TW_MEGA_ARG_POS], g->step);
-    /* Records are read an instruction ahead; behind the last there is one more. */
-    tw_val next = tw_var_of(b, tw_ld(b, (tw_attrs){.type = TW_T_i32, .cache = TW_CACHE_nc}, word));
     tw_val r = tw_push_for(b, tw_i32(b, 0), count, tw_i32(b, 1), false);
     g->record = tw_var_of(b, next);
-    tw_attrs ahead = {.type = TW_T_i32, .offset = TW_MEGA_RECORD, .cache = TW_CACHE_nc};
-    tw_ld_vec(b, ahead, tw_mega_at(g, word, r, TW_MEGA_RECORD), &next);
+    /* Records are read an instruction ahead; behind a step's last comes its first. */
+    tw_val after = tw_add_imm(b, r, 1), which = tw_select(b, tw_eq(b, after, count), tw_i32(b, 0), after);
+    tw_val loaded = tw_ld(b, record, tw_mega_at(g, word, which, TW_MEGA_RECORD));
     if (g->p->trace) {
         tw_val row = tw_fma(b, tw_sreg(b, TW_SREG_ctaid_x), tw_i32(b, g->p->trace_records), r);
         g->trace = tw_mega_at(g, g->arg[TW_MEGA_ARG_TRACE], row, 8 * TW_MEGA_MARKS);
@@ -394,6 +394,8 @@ static void build_workers(tw_mega_gen *g, tw_val records, tw_val count) {
     tw_mega_mark(g, 4);
     arrive(g, kind);
     tw_mega_mark(g, 5);
+    /* What was loaded is touched here and not before: a copy alone would be made, and waited for, at the load. */
+    tw_op_to(b, next, TW_OP_or_i32, loaded, g->nothing, TW_NONE);
     tw_pop(b);
     tw_pop(b);
 }

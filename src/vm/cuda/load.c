@@ -360,6 +360,7 @@ static void finish_record(const tw_mega_program *p, const tw_instr *in, uint64_t
     record[TW_W_STAGES] = shape.run / p->plan.tuning.blocks;
     record[TW_W_CHUNKS] = shape.chunks;
     record[TW_W_K] = (int32_t)shape.columns;
+    record[TW_W_ALL] = tw_mega_stages(&p->plan, &shape);
     put_address(record, TW_W_BIAS, bias);
 }
 

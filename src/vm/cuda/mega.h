@@ -81,6 +81,7 @@ typedef struct tw_mega_plan {
     int head_bytes; /* of the head's stages in the tape; the others have stage_bytes */
     int stage_bytes, ring, full, empty, x, x_pitch, part, part_buffers, sums, scratch, queries, shared_bytes;
     int64_t chunk_most; /* columns of activations that fit */
+    bool one_chunk;     /* all of every instruction's do */
     int n_workers;
     bool trace;
     int trace_records;
@@ -152,6 +153,7 @@ enum {
     TW_W_IN = 12,
     TW_W_NORM = 14, /* embed: the table */
     TW_W_BIAS = 16,
+    TW_W_ALL = 18, /* stages of the tape */
     TW_W_OUT = 20,
     TW_W_K_CACHE = 22, /* head: best */
     TW_W_V_CACHE = 24,

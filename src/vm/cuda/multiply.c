@@ -8,17 +8,15 @@
    columns each, upper half and rest, and more positions have a column each of two operands. */
 #include "vm/cuda/generate.h"
 
-enum {
-    SUMS = 4 /* independent ones of a unit */,
-    BLOCKS = 8 /* most of a stage */,
-    STEPS = 4 /* most of a piece */,
-    FEW = 4 /* positions that one operand holds twice */
-};
+enum { SUMS = 4 /* independent ones of a unit */, FEW = 4 /* positions that one operand holds twice */ };
+
+typedef struct tw_mega_taken taken;
 
 typedef struct product {
     tw_mega_gen *g;
     const tw_mega_format *f;
     const tw_mega_units *u;
+    tw_mega_stream *stream;
     tw_val ring;   /* this lane's part of the first slot's first piece */
     tw_val scales; /* of its scales */
     tw_val x;      /* address of this lane's first fragment in the activations */
@@ -29,12 +27,6 @@ typedef struct product {
     int sums;
 } product;
 
-/* A stage's pieces of a warp, in registers. */
-typedef struct taken {
-    tw_val w[BLOCKS][4], scale[2 * BLOCKS]; /* variables; scale: words of scales */
-    tw_val empty;                           /* variable: address of the slot's barrier */
-} taken;
-
 /* ---- from the ring */
 
 static void next_slot(tw_mega_gen *g) {
@@ -44,10 +36,6 @@ static void next_slot(tw_mega_gen *g) {
     tw_assign(b, g->slot, tw_i32(b, 0));
     tw_op_to(b, g->phase, TW_OP_xor_i32, g->phase, tw_i32(b, 1), TW_NONE);
     tw_pop(b);
-}
-
-static tw_type word_type(const product *o) {
-    return o->f->units > 1 ? TW_T_i32 : o->pair;
 }
 
 /* Words of scales that a lane loads of a stage. */
@@ -65,7 +53,7 @@ static void take_stage(product *o, taken *t) {
     tw_val at = tw_mega_at(g, o->ring, g->slot, p->stage_bytes);
     tw_do(b, TW_OP_mbarrier_wait, (tw_attrs){0}, full, g->phase);
     for (int i = 0; i < p->tuning.blocks; i++) {
-        tw_attrs how = {.type = word_type(o), .vec = 4, .space = TW_SPACE_shared, .offset = i * TW_MEGA_PIECE};
+        tw_attrs how = {.type = TW_T_i32, .vec = 4, .space = TW_SPACE_shared, .offset = i * TW_MEGA_PIECE};
         tw_ld_vec(b, how, at, t->w[i]);
     }
     const int words = scale_words(o), vec = words % 4 == 0 ? 4 : words % 2 == 0 ? 2 : 1;
@@ -75,6 +63,7 @@ static void take_stage(product *o, taken *t) {
         tw_ld_vec(b, how, scales, t->scale + i);
     }
     next_slot(g);
+    tw_op_to(b, o->stream->left, TW_OP_add_i32, o->stream->left, tw_i32(b, -1), TW_NONE);
 }
 
 /* Its slot given back, when all that was loaded is in registers: a bulk copy is no ordinary write, and overtakes loads
@@ -85,7 +74,7 @@ static void give_back(const product *o, const taken *t) {
     tw_mega_gen *g = o->g;
     tw_builder *b = g->b;
     tw_val all = tw_i32(b, 0);
-    for (int i = 0; i < g->p->tuning.blocks; i++) all = tw_or(b, all, tw_bitcast(b, TW_T_i32, t->w[i][3]));
+    for (int i = 0; i < g->p->tuning.blocks; i++) all = tw_or(b, all, t->w[i][3]);
     for (int i = 0; i < scale_words(o); i++) all = tw_or(b, all, t->scale[i]);
     tw_val barrier = tw_add(b, t->empty, tw_and(b, all, g->nothing));
     tw_do(b, TW_OP_mbarrier_arrive, (tw_attrs){0}, barrier, TW_NONE);
@@ -99,7 +88,7 @@ static bool few(const product *o) {
 
 /* The activations of a stage's columns, `from` and on. Lanes without a position load nothing, which spares three
    quarters of the traffic of a single one; what their registers hold only reaches sums that nobody looks at. */
-static void load_activations(product *o, tw_val from, tw_val (*to)[STEPS][4]) {
+static void load_activations(product *o, tw_val from, tw_val (*to)[TW_MEGA_STEPS][4]) {
     tw_builder *b = o->g->b;
     const bool integers = o->f->units > 1;
     /* Both halves of f32 weights meet the same columns. */
@@ -117,11 +106,12 @@ static void load_activations(product *o, tw_val from, tw_val (*to)[STEPS][4]) {
 
 /* ---- floats */
 
-static void multiply_floats(product *o, const taken *t, tw_val (*x)[STEPS][4], tw_val (*acc)[4]) {
+static void multiply_floats(product *o, const taken *t, tw_val (*x)[TW_MEGA_STEPS][4], tw_val (*acc)[4]) {
     for (int i = 0; i < o->g->p->tuning.blocks; i++)
         for (int s = 0; s < 2; s++) {
-            tw_val *sum = acc[(2 * i + s) % SUMS];
-            tw_mma(o->g->b, o->mma, sum, x[i][o->f->dtype == TW_F32 ? 0 : s], t->w[i] + 2 * s, sum);
+            tw_val *sum = acc[(2 * i + s) % SUMS], w[2];
+            for (int e = 0; e < 2; e++) w[e] = tw_bitcast(o->g->b, o->pair, t->w[i][2 * s + e]);
+            tw_mma(o->g->b, o->mma, sum, x[i][o->f->dtype == TW_F32 ? 0 : s], w, sum);
         }
 }
 
@@ -218,7 +208,7 @@ static void multiply_set(product *o, const tw_val *w, const tw_val *scale, tw_va
     for (int e = 0; e < 4; e++) tw_op_to(b, sum[e], TW_OP_fma_f32, alone[e], factor[e / 2], sum[e]);
 }
 
-static void multiply_integers(product *o, const taken *t, tw_val (*x)[STEPS][4], tw_val (*acc)[4]) {
+static void multiply_integers(product *o, const taken *t, tw_val (*x)[TW_MEGA_STEPS][4], tw_val (*acc)[4]) {
     const int steps = o->f->steps, sets = o->f->sets, words = o->f->scale_bytes / 32;
     tw_val a[4];
     for (int i = 0; i < o->g->p->tuning.blocks; i++) {
@@ -276,7 +266,6 @@ typedef struct walk {
     tw_val first;       /* this warp's first column */
     tw_val unit, stage; /* variables */
     tw_val acc[SUMS][4];
-    tw_val x[BLOCKS][STEPS][4]; /* variables: activations */
 } walk;
 
 /* This warp's first column of the stage that comes next. */
@@ -293,11 +282,12 @@ static bool keeps(const product *o) {
 /* One stage, whose pieces are in registers; after a unit's last its sums are left. */
 static void step(product *o, walk *k, const taken *t) {
     tw_builder *b = o->g->b;
-    if (!keeps(o)) load_activations(o, next_column(o, k), k->x);
+    tw_mega_stream *s = o->stream;
+    if (!keeps(o)) load_activations(o, next_column(o, k), s->x);
     if (o->f->units > 1)
-        multiply_integers(o, t, k->x, k->acc);
+        multiply_integers(o, t, s->x, k->acc);
     else
-        multiply_floats(o, t, k->x, k->acc);
+        multiply_floats(o, t, s->x, k->acc);
     tw_op_to(b, k->stage, TW_OP_add_i32, k->stage, tw_i32(b, 1), TW_NONE);
     tw_push_if(b, tw_eq(b, k->stage, o->u->stages));
     if (o->f->units > 1)
@@ -310,15 +300,31 @@ static void step(product *o, walk *k, const taken *t) {
     tw_pop(b);
     if (!keeps(o)) return;
     tw_push_if(b, tw_lt(b, tw_i32(b, 1), o->u->stages));
-    load_activations(o, next_column(o, k), k->x);
+    load_activations(o, next_column(o, k), s->x);
     tw_pop(b);
 }
 
-static void find_operands(product *o) {
+static product product_of(tw_mega_gen *g, const tw_mega_format *f, tw_mega_stream *s) {
+    tw_builder *b = g->b;
+    const int blocks = g->p->tuning.blocks, pieces = g->p->tuning.warps * blocks;
+    product o = {.g = g,
+                 .f = f,
+                 .stream = s,
+                 .mma = f->half ? TW_MMA_m16n8k16_f16 : TW_MMA_m16n8k16_bf16,
+                 .pair = f->half ? TW_T_f16x2 : TW_T_bf16x2,
+                 .sums = f->sets ? 1 : SUMS};
+    tw_val ring = tw_add_imm(b, g->shared, g->p->ring);
+    o.ring = tw_mega_at(g, tw_mega_at(g, ring, g->warp, (int64_t)blocks * TW_MEGA_PIECE), g->lane, 16);
+    tw_val scales = tw_mega_at(g, tw_add_imm(b, ring, (int64_t)pieces * TW_MEGA_PIECE), g->warp,
+                               (int64_t)blocks * f->scale_bytes);
+    o.scales = tw_mega_at(g, scales, g->row, (blocks * f->scale_bytes + f->row_bytes) / 8);
+    return o;
+}
+
+static void find_activations(product *o) {
     tw_mega_gen *g = o->g;
     tw_builder *b = g->b;
     const tw_mega_plan *p = g->p;
-    const int blocks = p->tuning.blocks, pieces = p->tuning.warps * blocks;
     const bool integers = o->f->units > 1, halves = integers && few(o);
     tw_val position = halves ? tw_shr(b, g->row, 1) : g->row;
     o->active = tw_lt(b, position, o->u->positions);
@@ -327,53 +333,62 @@ static void find_operands(product *o) {
     tw_val x = tw_mega_at(g, tw_add_imm(b, g->shared, p->x), position, p->x_pitch);
     o->x = tw_mega_at(g, x, g->column, integers || o->f->dtype == TW_F32 ? 16 : 32);
     if (halves) o->x = tw_mega_at(g, o->x, tw_rem(b, g->row, 2), 8);
-    tw_val ring = tw_add_imm(b, g->shared, p->ring);
-    o->ring = tw_mega_at(g, tw_mega_at(g, ring, g->warp, (int64_t)blocks * TW_MEGA_PIECE), g->lane, 16);
-    tw_val scales = tw_mega_at(g, tw_add_imm(b, ring, (int64_t)pieces * TW_MEGA_PIECE), g->warp,
-                               (int64_t)blocks * o->f->scale_bytes);
-    o->scales = tw_mega_at(g, scales, g->row, (blocks * o->f->scale_bytes + o->f->row_bytes) / 8);
 }
 
-static void start(product *o, walk *k, taken *t) {
+static void start(product *o, walk *k) {
     tw_builder *b = o->g->b;
     tw_val first = tw_mul(b, o->g->warp, o->u->stages);
     k->first = tw_mul_imm(b, first, (int64_t)o->g->p->tuning.blocks * o->f->depth);
     k->unit = tw_var_of(b, tw_i32(b, 0));
     k->stage = tw_var_of(b, tw_i32(b, 0));
     for (int i = 0; i < 4 * o->sums; i++) k->acc[i / 4][i % 4] = tw_var_of(b, tw_f32(b, 0));
-    for (int i = 0; i < 4 * o->f->steps * o->g->p->tuning.blocks; i++)
-        k->x[i / 4 / o->f->steps][i / 4 % o->f->steps][i % 4] = tw_var_of(b, tw_zero(b, o->pair));
-    if (keeps(o)) load_activations(o, next_column(o, k), k->x);
-    for (int n = 0; n < 2; n++) t[n].empty = tw_var_of(b, tw_i32(b, 0));
-    for (int n = 0; n < 2; n++)
-        for (int i = 0; i < o->g->p->tuning.blocks; i++) {
-            for (int e = 0; e < 4; e++) t[n].w[i][e] = tw_var_of(b, tw_zero(b, word_type(o)));
-            for (int e = 0; e < 2; e++) t[n].scale[2 * i + e] = tw_var_of(b, tw_i32(b, 0));
-        }
+    if (keeps(o)) load_activations(o, next_column(o, k), o->stream->x);
 }
 
-/* One stage is taken while the one before it is multiplied. */
+static void take_first(tw_mega_gen *g, const tw_mega_format *f, tw_mega_stream *s) {
+    product o = product_of(g, f, s);
+    take_stage(&o, &s->taken[0]);
+    give_back(&o, &s->taken[0]);
+}
+
+void tw_mega_begin_stream(tw_mega_gen *g, tw_mega_stream *s, tw_val is_head, tw_val stages) {
+    tw_builder *b = g->b;
+    const tw_mega_plan *p = g->p;
+    const int blocks = p->tuning.blocks, steps = p->body.steps > p->head.steps ? p->body.steps : p->head.steps;
+    s->left = tw_var_of(b, stages);
+    for (int n = 0; n < 2; n++) {
+        s->taken[n].empty = tw_var_of(b, tw_i32(b, 0));
+        for (int i = 0; i < 4 * blocks; i++) s->taken[n].w[i / 4][i % 4] = tw_var_of(b, tw_i32(b, 0));
+        for (int i = 0; i < 2 * blocks; i++) s->taken[n].scale[i] = tw_var_of(b, tw_i32(b, 0));
+    }
+    for (int i = 0; i < 4 * steps * blocks; i++)
+        s->x[i / 4 / steps][i / 4 % steps][i % 4] = tw_var_of(b, tw_zero(b, p->body.half ? TW_T_f16x2 : TW_T_bf16x2));
+    if (tw_mega_same_format(&p->body, &p->head)) {
+        take_first(g, &p->body, s);
+        return;
+    }
+    tw_push_if(b, is_head);
+    take_first(g, &p->head, s);
+    tw_push_else(b);
+    take_first(g, &p->body, s);
+    tw_pop(b);
+}
+
+/* One stage is taken while the one before it is multiplied; the last time, the first of what follows. */
 void tw_mega_build_units(tw_mega_gen *g, const tw_mega_format *f, const tw_mega_units *u) {
     tw_builder *b = g->b;
-    product o = {.g = g,
-                 .f = f,
-                 .u = u,
-                 .mma = f->half ? TW_MMA_m16n8k16_f16 : TW_MMA_m16n8k16_bf16,
-                 .pair = f->half ? TW_T_f16x2 : TW_T_bf16x2,
-                 .sums = f->sets ? 1 : SUMS};
+    product o = product_of(g, f, u->stream);
+    taken *t = u->stream->taken;
     walk k = {.first = TW_NONE};
-    taken t[2] = {{.w = {{{0}}}}};
-    find_operands(&o);
-    start(&o, &k, t);
+    o.u = u;
+    find_activations(&o);
+    start(&o, &k);
     tw_val rows = f->units > 1 ? tw_shr(b, tw_add_imm(b, u->count, 1), 1) : u->count, all = tw_mul(b, rows, u->stages);
-    take_stage(&o, &t[0]);
-    give_back(&o, &t[0]);
-    tw_mega_mark(g, 6);
-    tw_val i = tw_push_for(b, tw_i32(b, 1), all, tw_i32(b, 2), false);
+    tw_push_for(b, tw_i32(b, 1), all, tw_i32(b, 2), false);
     take_stage(&o, &t[1]);
     step(&o, &k, &t[0]);
     give_back(&o, &t[1]);
-    tw_val more = tw_lt(b, tw_add_imm(b, i, 1), all);
+    tw_val more = tw_lt(b, tw_i32(b, 0), u->stream->left);
     tw_push_if(b, more);
     take_stage(&o, &t[0]);
     tw_pop(b);
@@ -385,5 +400,9 @@ void tw_mega_build_units(tw_mega_gen *g, const tw_mega_format *f, const tw_mega_
     /* An odd number leaves one. */
     tw_push_if(b, tw_eq(b, tw_rem(b, all, 2), tw_i32(b, 1)));
     step(&o, &k, &t[0]);
+    tw_push_if(b, tw_lt(b, tw_i32(b, 0), u->stream->left));
+    take_stage(&o, &t[0]);
+    give_back(&o, &t[0]);
+    tw_pop(b);
     tw_pop(b);
 }

@@ -168,6 +168,7 @@ static tw_status divide(tw_mega_plan *p, tw_diag *diag) {
     const int64_t third = p->target->shared_block / 3, chunk = third < CHUNK_BYTES ? third : CHUNK_BYTES;
     while (most > a_stage && T * 4 * most > chunk) most = up(most / 2, a_stage);
     p->chunk_most = most;
+    p->one_chunk = most >= p->max_columns;
     p->x_pitch = (int)(4 * most + (T > 1 ? 64 : 0));
     p->part_buffers = T == 1 ? 2 : 1;
     p->stage_bytes = of_body > of_head ? of_body : of_head;

@@ -4,18 +4,27 @@
 #include "vm/cuda/generate.h"
 
 enum {
-    AHEAD = 4 /* loads of activations on their way at once, */,
-    ROWS = 8,   /* and where there are several positions: so many of them, */
-    COLUMNS = 2 /* and so many of each, where there are registers for them */
+    AHEAD = 4,        /* loads of normed activations on their way at once, */
+    MOST = 2 * AHEAD, /* and of others, */
+    COLUMNS = 2       /* and of each of several positions, where there are registers for them */
 };
+
+/* Where activations of a chunk come from and go to, and what this thread's are normed with: found before the wait. */
+typedef struct source {
+    tw_val from, limit; /* variables: its first column, and how many there are from there on */
+    tw_val w[AHEAD][4]; /* variables: the norm's weights of the thread's first columns */
+    tw_val row[TW_CUDA_VM_TOKENS], to[TW_CUDA_VM_TOKENS], there[TW_CUDA_VM_TOKENS]; /* of each position */
+} source;
 
 typedef struct product {
     tw_mega_gen *g;
     tw_val kind, in, norm, columns, stages, chunks, positions;
-    tw_val is_head;
+    tw_val is_head, normed;
     tw_val width;     /* columns of a chunk */
     tw_val tag, mask; /* of what it reads, with plan.flags */
     tw_type pair;
+    source of;
+    tw_mega_stream stream;
 } product;
 
 /* ---- activations into shared memory */
@@ -52,36 +61,83 @@ static void load_columns(product *o, const tw_val *address, const tw_val *there,
         for (int e = 0; e < 4; e++) x[i][e] = tw_select(b, there[i], tw_mega_word_f32(g, &w, i, e), tw_f32(b, 0));
 }
 
-/* One position's columns of a chunk; where they are normed, times the norm's weights, and this thread's squares are
-   added to `squares`. */
-static void stage_columns(product *o, tw_val from, tw_val row, tw_val to, tw_val squares, bool normed) {
+static int span(const product *o) { /* columns that all threads take at once */
+    return 4 * tw_mega_threads(o->g->p);
+}
+
+/* Most columns of a chunk, those that fill its last stage among them. Normed is what has the model's width. */
+static int64_t most_columns(const product *o, bool normed) {
+    const tw_mega_plan *p = o->g->p;
+    const int64_t of_body = tw_mega_stage_columns(p, &p->body), of_head = tw_mega_stage_columns(p, &p->head);
+    const int64_t stage = of_body > of_head ? of_body : of_head, all = (p->dim + stage - 1) / stage * stage;
+    return normed && all < p->chunk_most ? all : p->chunk_most;
+}
+
+/* How many runs of columns a thread loads at once. */
+static int at_once(const product *o, bool normed) {
+    const bool roomy = o->g->p->roomy && o->g->p->body.units == 1;
+    const int most = o->g->p->tokens == 1 ? normed ? AHEAD : MOST : roomy ? COLUMNS : 1;
+    const int64_t n = (most_columns(o, normed) + span(o) - 1) / span(o);
+    return n < most ? (int)n : most;
+}
+
+/* The norm's weights of a thread's columns `k` and on of the chunk, where it has them. */
+static void load_weights(product *o, tw_val k) {
     tw_mega_gen *g = o->g;
     tw_builder *b = g->b;
-    enum { MOST = 2 * AHEAD };
-    const int threads = tw_mega_threads(g->p), span = 4 * threads, ahead = normed ? AHEAD : MOST;
-    tw_val first = tw_push_for(b, tw_mul_imm(b, g->thread, 4), o->width, tw_i32(b, span * ahead), false);
-    tw_val x[MOST][4] = {{{0}}}, w[MOST][4] = {{{0}}}, k[MOST], at[MOST], there[MOST];
-    for (int i = 0; i < ahead; i++) {
-        k[i] = tw_add_imm(b, first, (int64_t)i * span);
-        tw_val column = tw_add(b, from, k[i]);
-        there[i] = tw_and(b, tw_lt(b, column, o->columns), tw_lt(b, k[i], o->width));
-        at[i] = tw_mega_at(g, row, column, 4);
-        if (!normed) continue;
-        tw_val weights = tw_mega_at(g, o->norm, column, 4);
-        tw_when(b, there[i]);
-        tw_ld_vec(b, (tw_attrs){.type = TW_T_f32, .vec = 4, .cache = TW_CACHE_nc}, weights, w[i]);
+    for (int i = 0; i < at_once(o, true); i++) {
+        tw_val column = tw_add_imm(b, k, i * span(o)), at = tw_mega_at(g, o->norm, tw_add(b, o->of.from, column), 4);
+        tw_when(b, tw_and(b, o->normed, tw_lt(b, column, o->of.limit)));
+        tw_ld_vec(b, (tw_attrs){.type = TW_T_f32, .vec = 4, .cache = TW_CACHE_nc}, at, o->of.w[i]);
     }
-    load_columns(o, at, there, ahead, x);
-    for (int i = 0; i < ahead; i++) {
-        for (int e = 0; e < 4 && normed; e++) {
-            tw_op_to(b, squares, TW_OP_fma_f32, x[i][e], x[i][e], squares);
-            x[i][e] = tw_mul(b, x[i][e], w[i][e]);
-        }
-        tw_push_if(b, tw_lt(b, k[i], o->width));
-        store_four(o, x[i], tw_mega_at(g, to, k[i], 4));
-        tw_pop(b);
+}
+
+/* The thread's first columns, and after pop_columns those behind them, if a chunk has so many. */
+static tw_val push_columns(const product *o, bool normed) {
+    tw_builder *b = o->g->b;
+    const int step = at_once(o, normed) * span(o);
+    tw_val first = tw_shl(b, o->g->thread, 2);
+    return most_columns(o, normed) <= step ? first : tw_push_for(b, first, o->width, tw_i32(b, step), false);
+}
+
+static void pop_columns(product *o, tw_val k, bool normed) {
+    const int step = at_once(o, normed) * span(o);
+    if (most_columns(o, normed) <= step) return;
+    if (normed) load_weights(o, tw_add_imm(o->g->b, k, step));
+    tw_pop(o->g->b);
+}
+
+/* All that can be known of a chunk before its values are there. */
+static void find_chunk(product *o, tw_val chunk) {
+    tw_builder *b = o->g->b;
+    tw_assign(b, o->of.from, tw_mul(b, chunk, o->width));
+    tw_assign(b, o->of.limit, tw_min(b, o->width, tw_sub(b, o->columns, o->of.from)));
+    load_weights(o, tw_shl(b, o->g->thread, 2));
+}
+
+static void find_source(product *o) {
+    tw_mega_gen *g = o->g;
+    tw_builder *b = g->b;
+    source *s = &o->of;
+    s->from = tw_var_of(b, tw_i32(b, 0));
+    s->limit = tw_var_of(b, tw_i32(b, 0));
+    for (int i = 0; i < 4 * at_once(o, true); i++) s->w[i / 4][i % 4] = tw_var_of(b, tw_f32(b, 0));
+    for (int u = 0; u < g->p->tokens; u++) {
+        tw_val position = tw_i32(b, u);
+        s->row[u] = u ? tw_op_emit(b, TW_OP_mad_wide_s32, position, tw_mul_imm(b, o->columns, 4), o->in) : o->in;
+        s->to[u] = tw_add_imm(b, g->shared, g->p->x + u * (int64_t)g->p->x_pitch);
+        s->there[u] = tw_lt(b, position, o->positions);
     }
-    tw_pop(b);
+    find_chunk(o, tw_i32(b, 0));
+}
+
+/* Adds squares, and norms. */
+static void norm_four(const product *o, tw_val squares, const tw_val *w, tw_val *x) {
+    tw_builder *b = o->g->b;
+    for (int e = 0; e < 4; e++) {
+        tw_op_to(b, squares, TW_OP_fma_f32, x[e], x[e], squares);
+        x[e] = tw_mul(b, x[e], w[e]);
+    }
 }
 
 /* Each warp's squares of a position go to its own cell; a later chunk adds to it. */
@@ -100,88 +156,94 @@ static void leave_squares(product *o, tw_val squares, tw_val position, tw_val ch
     tw_pop(b);
 }
 
-/* Up to ROWS positions of a step of several. */
-typedef struct several {
-    tw_val row[ROWS], to[ROWS], there[ROWS], squares[ROWS]; /* addresses, predicate, variable */
-} several;
+/* ---- one position */
 
-/* The same for them: their loads are on their way together. */
-static void stage_rows(product *o, tw_val from, const several *s, bool normed) {
+/* The thread's next columns, all on their way at once. */
+static void stage_columns(product *o, tw_val k, int n, tw_val squares) {
     tw_mega_gen *g = o->g;
     tw_builder *b = g->b;
-    const int span = 4 * tw_mega_threads(g->p), columns = g->p->roomy && g->p->body.units == 1 ? COLUMNS : 1;
+    tw_val x[MOST][4] = {{{0}}}, at[MOST], there[MOST], rest = tw_sub(b, o->of.limit, k);
+    tw_val first = tw_mega_at(g, o->of.row[0], tw_add(b, o->of.from, k), 4), to = tw_mega_at(g, o->of.to[0], k, 4);
+    for (int i = 0; i < n; i++) {
+        at[i] = tw_add_imm(b, first, 4 * i * span(o));
+        there[i] = tw_lt(b, tw_i32(b, i * span(o)), rest);
+    }
+    load_columns(o, at, there, n, x);
+    rest = tw_sub(b, o->width, k);
+    for (int i = 0; i < n; i++) {
+        tw_push_if(b, tw_lt(b, tw_i32(b, i * span(o)), rest));
+        if (squares.id) norm_four(o, squares, o->of.w[i], x[i]);
+        store_four(o, x[i], tw_add_imm(b, to, 4 * i * span(o)));
+    }
+    for (int i = 0; i < n; i++) tw_pop(b);
+}
+
+static void stage_one(product *o, tw_val chunk) {
+    tw_builder *b = o->g->b;
+    tw_push_if(b, o->normed);
+    tw_val squares = tw_var_of(b, tw_f32(b, 0)), k = push_columns(o, true);
+    stage_columns(o, k, at_once(o, true), squares);
+    pop_columns(o, k, true);
+    leave_squares(o, squares, tw_i32(b, 0), chunk);
+    tw_push_else(b);
+    k = push_columns(o, false);
+    stage_columns(o, k, at_once(o, false), TW_NONE);
+    pop_columns(o, k, false);
+    tw_pop(b);
+}
+
+/* ---- several positions */
+
+/* Their loads are on their way together. squares: of each position, or NULL where they are not normed. */
+static void stage_rows(product *o, const tw_val *squares) {
+    tw_mega_gen *g = o->g;
+    tw_builder *b = g->b;
+    const int columns = at_once(o, squares), T = g->p->tokens;
     const tw_attrs four = {.type = TW_T_f32, .vec = 4, .cache = TW_CACHE_cg};
-    tw_val first = tw_push_for(b, tw_mul_imm(b, g->thread, 4), o->width, tw_i32(b, span * columns), false);
-    tw_val x[COLUMNS][ROWS][4] = {{{{0}}}}, w[COLUMNS][4] = {{{0}}}, k[COLUMNS];
+    tw_val x[COLUMNS][TW_CUDA_VM_TOKENS][4] = {{{{0}}}}, first = push_columns(o, squares), k[COLUMNS];
     for (int i = 0; i < columns; i++) {
-        k[i] = tw_add_imm(b, first, (int64_t)i * span);
-        tw_val column = tw_add(b, from, k[i]);
-        tw_val inside = tw_and(b, tw_lt(b, column, o->columns), tw_lt(b, k[i], o->width));
-        for (int u = 0; u < ROWS; u++) {
-            tw_val at = tw_mega_at(g, s->row[u], column, 4);
-            tw_when(b, tw_and(b, inside, s->there[u]));
+        k[i] = tw_add_imm(b, first, i * span(o));
+        tw_val column = tw_add(b, o->of.from, k[i]), inside = tw_lt(b, k[i], o->of.limit);
+        for (int u = 0; u < T; u++) {
+            tw_val at = tw_mega_at(g, o->of.row[u], column, 4);
+            tw_when(b, tw_and(b, inside, o->of.there[u]));
             tw_ld_vec(b, four, at, x[i][u]);
         }
-        if (!normed) continue;
-        tw_val weights = tw_mega_at(g, o->norm, column, 4);
-        tw_when(b, inside);
-        tw_ld_vec(b, (tw_attrs){.type = TW_T_f32, .vec = 4, .cache = TW_CACHE_nc}, weights, w[i]);
     }
     for (int i = 0; i < columns; i++)
-        for (int u = 0; u < ROWS; u++) {
-            for (int e = 0; e < 4 && normed; e++) {
-                tw_op_to(b, s->squares[u], TW_OP_fma_f32, x[i][u][e], x[i][u][e], s->squares[u]);
-                x[i][u][e] = tw_mul(b, x[i][u][e], w[i][e]);
-            }
-            tw_push_if(b, tw_and(b, tw_lt(b, k[i], o->width), s->there[u]));
-            store_four(o, x[i][u], tw_mega_at(g, s->to[u], k[i], 4));
+        for (int u = 0; u < T; u++) {
+            if (squares) norm_four(o, squares[u], o->of.w[i], x[i][u]);
+            tw_push_if(b, tw_and(b, tw_lt(b, k[i], o->width), o->of.there[u]));
+            store_four(o, x[i][u], tw_mega_at(g, o->of.to[u], k[i], 4));
             tw_pop(b);
         }
-    tw_pop(b);
+    pop_columns(o, first, squares);
 }
 
 static void stage_several(product *o, tw_val chunk) {
-    tw_mega_gen *g = o->g;
-    tw_builder *b = g->b;
-    tw_val from = tw_mul(b, chunk, o->width);
-    tw_val position = tw_push_for(b, tw_i32(b, 0), o->positions, tw_i32(b, ROWS), false), one[ROWS];
-    several s;
-    for (int u = 0; u < ROWS; u++) {
-        one[u] = tw_add_imm(b, position, u);
-        s.there[u] = tw_lt(b, one[u], o->positions);
-        s.row[u] = tw_op_emit(b, TW_OP_mad_wide_s32, one[u], tw_mul_imm(b, o->columns, 4), o->in);
-        s.to[u] = tw_mega_at(g, tw_add_imm(b, g->shared, g->p->x), one[u], g->p->x_pitch);
-    }
-    tw_push_if(b, tw_op_emit(b, TW_OP_ne_i64, o->norm, tw_i64(b, 0), TW_NONE));
-    for (int u = 0; u < ROWS; u++) s.squares[u] = tw_var_of(b, tw_f32(b, 0));
-    stage_rows(o, from, &s, true);
-    for (int u = 0; u < ROWS; u++) {
-        tw_push_if(b, s.there[u]);
-        leave_squares(o, s.squares[u], one[u], chunk);
+    tw_builder *b = o->g->b;
+    tw_val squares[TW_CUDA_VM_TOKENS];
+    tw_push_if(b, o->normed);
+    for (int u = 0; u < o->g->p->tokens; u++) squares[u] = tw_var_of(b, tw_f32(b, 0));
+    stage_rows(o, squares);
+    for (int u = 0; u < o->g->p->tokens; u++) {
+        tw_push_if(b, o->of.there[u]);
+        leave_squares(o, squares[u], tw_i32(b, u), chunk);
         tw_pop(b);
     }
     tw_push_else(b);
-    stage_rows(o, from, &s, false);
-    tw_pop(b);
+    stage_rows(o, NULL);
     tw_pop(b);
 }
 
-static void stage_chunk(product *o, tw_val chunk) {
-    tw_mega_gen *g = o->g;
-    tw_builder *b = g->b;
-    if (g->p->tokens > 1) {
+/* A chunk's activations for all warps. */
+static void stage_chunk(product *o, tw_val chunk, tw_mega_sums *sums) {
+    if (o->g->p->tokens > 1)
         stage_several(o, chunk);
-        return;
-    }
-    tw_val from = tw_mul(b, chunk, o->width);
-    tw_val position = tw_i32(b, 0), row = o->in, to = tw_add_imm(b, g->shared, g->p->x);
-    tw_push_if(b, tw_op_emit(b, TW_OP_ne_i64, o->norm, tw_i64(b, 0), TW_NONE));
-    tw_val squares = tw_var_of(b, tw_f32(b, 0));
-    stage_columns(o, from, row, to, squares, true);
-    leave_squares(o, squares, position, chunk);
-    tw_push_else(b);
-    stage_columns(o, from, row, to, TW_NONE, false);
-    tw_pop(b);
+    else
+        stage_one(o, chunk);
+    tw_mega_barrier(o->g);
+    if (o->g->p->flags) tw_mega_build_factor(o->g, sums);
 }
 
 /* ---- the products */
@@ -190,8 +252,12 @@ static void units(product *o, tw_val part, tw_val chunk, tw_val count) {
     tw_mega_gen *g = o->g;
     tw_builder *b = g->b;
     const tw_mega_plan *p = g->p;
-    const tw_mega_units u = {
-        .part = part, .chunk = chunk, .count = count, .stages = o->stages, .positions = o->positions};
+    const tw_mega_units u = {.stream = &o->stream,
+                             .part = part,
+                             .chunk = chunk,
+                             .count = count,
+                             .stages = o->stages,
+                             .positions = o->positions};
     if (tw_mega_same_format(&p->body, &p->head)) {
         tw_mega_build_units(g, &p->body, &u);
         return;
@@ -203,25 +269,34 @@ static void units(product *o, tw_val part, tw_val chunk, tw_val count) {
     tw_pop(b);
 }
 
-/* A group: its chunks' activations and products, then its epilogue. */
-static void group(product *o, tw_val first_unit, tw_val count, tw_val part, tw_mega_sums *sums) {
+/* A group's chunks, whose activations come one after another to the same place. */
+static void chunks(product *o, tw_val first_unit, tw_val count, tw_val part, tw_mega_sums *sums) {
     tw_mega_gen *g = o->g;
     tw_builder *b = g->b;
     tw_val chunk = tw_push_for(b, tw_i32(b, 0), o->chunks, tw_i32(b, 1), false);
     /* One chunk stays there for all groups. */
-    tw_val many = tw_lt(b, tw_i32(b, 1), o->chunks), first = tw_eq(b, first_unit, tw_i32(b, 0));
+    tw_val many = tw_lt(b, tw_i32(b, 1), o->chunks), first = tw_eq(b, tw_or(b, first_unit, chunk), tw_i32(b, 0));
     tw_push_if(b, tw_or(b, many, first));
+    tw_push_if(b, tw_not(b, first));
+    find_chunk(o, chunk);
     /* The chunk before is still being multiplied by warps that are behind, and the group before being joined. */
-    tw_push_if(b, many);
     tw_mega_barrier(g);
     tw_pop(b);
-    stage_chunk(o, chunk);
-    tw_mega_barrier(g);
-    if (g->p->flags) tw_mega_build_factor(g, sums);
+    stage_chunk(o, chunk, sums);
     tw_pop(b);
     tw_mega_mark(g, 2);
     units(o, part, chunk, count);
     tw_pop(b);
+}
+
+/* A group: its products, then its epilogue. */
+static void group(product *o, tw_val first_unit, tw_val count, tw_val part, tw_mega_sums *sums) {
+    tw_mega_gen *g = o->g;
+    tw_builder *b = g->b;
+    if (g->p->one_chunk)
+        units(o, part, tw_i32(b, 0), count);
+    else
+        chunks(o, first_unit, count, part, sums);
     tw_mega_mark(g, 3);
     tw_mega_barrier(g);
     sums->part = part;
@@ -232,7 +307,7 @@ static void group(product *o, tw_val first_unit, tw_val count, tw_val part, tw_m
     tw_mega_build_epilogue(g, sums);
 }
 
-void tw_mega_build_product(tw_mega_gen *g, tw_val kind) {
+static product product_of(tw_mega_gen *g, tw_val kind) {
     tw_builder *b = g->b;
     const tw_mega_plan *p = g->p;
     product o = {.g = g,
@@ -245,38 +320,58 @@ void tw_mega_build_product(tw_mega_gen *g, tw_val kind) {
                  .positions = g->arg[TW_MEGA_ARG_N],
                  .is_head = tw_eq(b, kind, tw_i32(b, TW_MEGA_HEAD)),
                  .pair = p->body.half ? TW_T_f16x2 : TW_T_bf16x2};
+    o.normed = tw_op_emit(b, TW_OP_ne_i64, o.norm, tw_i64(b, 0), TW_NONE);
     const int64_t of_body = tw_mega_stage_columns(p, &p->body), of_head = tw_mega_stage_columns(p, &p->head);
     o.width = tw_mul_imm(b, o.stages, of_body);
     if (of_body != of_head) o.width = tw_select(b, o.is_head, tw_mul_imm(b, o.stages, of_head), o.width);
-    tw_val count = tw_mega_word(g, TW_W_UNITS), group_units = tw_mega_word(g, TW_W_GROUP);
     if (p->tokens > 1 && !p->all_logits) {
         /* The head takes the last position alone. */
         tw_val last = tw_select(b, o.is_head, tw_add_imm(b, o.positions, -1), tw_i32(b, 0));
         o.in = tw_op_emit(b, TW_OP_mad_wide_s32, last, tw_mul_imm(b, o.columns, 4), o.in);
         o.positions = tw_select(b, o.is_head, tw_i32(b, 1), o.positions);
     }
-    tw_mega_sums sums = {.kind = kind,
-                         .positions = o.positions,
-                         .columns = o.columns,
-                         .normed = tw_op_emit(b, TW_OP_ne_i64, o.norm, tw_i64(b, 0), TW_NONE)};
-    for (int i = 0; i < p->sequences; i++) {
-        sums.best[i] = tw_var_of(b, tw_f32(b, -3.4e38f));
-        sums.best_row[i] = tw_var_of(b, tw_i32(b, INT32_MAX));
-    }
     if (p->flags) {
         tw_val of_x = tw_mega_tag(g, false, p->uses_x), of_rest = tw_mega_tag(g, false, p->uses);
         o.tag = tw_select(b, tw_eq(b, kind, tw_i32(b, TW_MEGA_PROJECT)), of_rest, of_x);
         o.mask = tw_mega_mask(g);
-        sums.factor = tw_var_of(b, tw_f32(b, 1));
     }
-    if (p->tokens == 1) {
+    return o;
+}
+
+static tw_mega_sums sums_of(const product *o) {
+    tw_mega_gen *g = o->g;
+    tw_builder *b = g->b;
+    tw_mega_sums sums = {.kind = o->kind, .positions = o->positions, .normed = o->normed};
+    tw_val n = tw_op_emit(b, TW_OP_cvt_f32_s32, o->columns, TW_NONE, TW_NONE);
+    sums.share = tw_op_emit(b, TW_OP_rcp_f32, n, TW_NONE, TW_NONE);
+    for (int i = 0; i < g->p->sequences; i++) {
+        sums.best[i] = tw_var_of(b, tw_f32(b, -3.4e38f));
+        sums.best_row[i] = tw_var_of(b, tw_i32(b, INT32_MAX));
+    }
+    if (g->p->flags) sums.factor = tw_var_of(b, tw_f32(b, 1));
+    if (g->p->tokens == 1) {
         tw_val early = tw_and(b, tw_mega_word(g, TW_W_KIND), tw_i32(b, TW_MEGA_EARLY));
         sums.early = tw_ne(b, early, tw_i32(b, 0));
         tw_mega_build_before(g, &sums);
     }
+    return sums;
+}
+
+void tw_mega_build_product(tw_mega_gen *g, tw_val kind) {
+    tw_builder *b = g->b;
+    const tw_mega_plan *p = g->p;
+    product o = product_of(g, kind);
+    tw_val count = tw_mega_word(g, TW_W_UNITS), group_units = tw_mega_word(g, TW_W_GROUP);
+    tw_mega_sums sums = sums_of(&o);
+    find_source(&o);
+    tw_mega_begin_stream(g, &o.stream, o.is_head, tw_mega_word(g, TW_W_ALL));
     tw_mega_wait(g);
     tw_val part = tw_var_of(b, tw_add_imm(b, g->shared, p->part));
     const int part_bytes = p->tuning.warps * p->tokens * TW_MEGA_PART_ROWS * 4;
+    if (p->one_chunk) {
+        stage_chunk(&o, tw_i32(b, 0), &sums);
+        tw_mega_mark(g, 2);
+    }
     tw_val first = tw_push_for(b, tw_i32(b, 0), count, group_units, false);
     group(&o, first, tw_min(b, group_units, tw_sub(b, count, first)), part, &sums);
     if (p->part_buffers == 2) {
