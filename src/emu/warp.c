@@ -88,6 +88,20 @@ emu_next emu_exec_vote(emu_warp *w, const emu_op *op) {
     return EMU_GO;
 }
 
+emu_next emu_exec_redux_max_u32(emu_warp *w, const emu_op *op) {
+    uint32_t most[EMU_LANES] = {0};
+    EMU_EACH(lane, w->active) {
+        const uint32_t mask = (uint32_t)emu_get(w, op->in[1], (int)lane);
+        if (!named(w, op, (int)lane, mask)) return EMU_GO;
+        EMU_EACH(other, w->active & mask) {
+            const uint32_t x = (uint32_t)emu_get(w, op->in[0], (int)other);
+            if (x > most[lane]) most[lane] = x;
+        }
+    }
+    EMU_EACH(to, w->active) emu_put(w, op->out[0], (int)to, most[to]);
+    return EMU_GO;
+}
+
 /* -- 8x8 matrices of 16 bits: lane i gives the address of row i % 8 of matrix i / 8; of each matrix a lane holds two
    neighbours of row lane / 4 or, transposed, of column lane / 4. */
 

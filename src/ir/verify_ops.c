@@ -293,6 +293,11 @@ static void verify_vote(tw_verifier *v, const tw_ir_op *op) {
         tw_verify_find(v, "has one result, of type %s", tw_type_name(want));
 }
 
+static void verify_redux_max_u32(tw_verifier *v, const tw_ir_op *op) {
+    (void)v;
+    (void)op;
+}
+
 static void matrices(tw_verifier *v, const tw_ir_op *op) {
     v->warps = true;
     if (op->at.vec > 4) tw_verify_find(v, "1, 2 or 4 matrices, not %d", op->at.vec);

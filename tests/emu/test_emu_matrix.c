@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tensor cores and what feeds them: every shape of mma as a whole product, with fragments laid out by the PTX manual's
-   formulas shape by shape, and through ldmatrix and stmatrix; shuffles and votes. */
+   formulas shape by shape, and through ldmatrix and stmatrix; shuffles, votes and reductions. */
 #include "emu/emu_test.h"
 
 typedef struct place {
@@ -267,7 +267,7 @@ static void matrices_through_shared_memory(void **state) {
     }
 }
 
-/* -- shuffles and votes */
+/* -- shuffles, votes, reductions */
 
 static int shuffled(int mode, int lane, int by) {
     int from = mode == TW_MODE_up     ? lane - by
@@ -277,10 +277,10 @@ static int shuffled(int mode, int lane, int by) {
     return from < 0 || from > 31 ? lane : from;
 }
 
-static void shuffles_and_votes(void **state) {
+static void shuffles_votes_and_reductions(void **state) {
     (void)state;
     static const int modes[] = {TW_MODE_idx, TW_MODE_up, TW_MODE_down, TW_MODE_bfly};
-    enum { N_MODES = 4, BY = 5, ROWS = N_MODES * BY + 3 };
+    enum { N_MODES = 4, BY = 5, ROWS = N_MODES * BY + 4 };
     uint64_t got[ROWS][32];
     tw_emu *e = tw_emu_new();
     tw_kernel *k = tw_kernel_new("shuffles", 80, 32);
@@ -296,24 +296,30 @@ static void shuffles_and_votes(void **state) {
     tw_val ballot = tw_get(&b, TW_OP_vote, (tw_attrs){.mode = TW_MODE_ballot}, TW_T_i32, p, all);
     tw_val any = tw_get(&b, TW_OP_vote, (tw_attrs){.mode = TW_MODE_any}, TW_T_pred, p, all);
     tw_val every = tw_get(&b, TW_OP_vote, (tw_attrs){.mode = TW_MODE_all}, TW_T_pred, p, all);
+    tw_val hashed = tw_mul(&b, lane, tw_i32(&b, (int32_t)0x9e3779b1));
     tw_val votes[] = {ballot, tw_select(&b, any, tw_i32(&b, 1), tw_i32(&b, 0)),
-                      tw_select(&b, every, tw_i32(&b, 1), tw_i32(&b, 0))};
-    for (int i = 0; i < 3; i++) {
+                      tw_select(&b, every, tw_i32(&b, 1), tw_i32(&b, 0)),
+                      tw_get(&b, TW_OP_redux_max_u32, (tw_attrs){0}, TW_T_i32, hashed, all)};
+    for (int i = 0; i < 4; i++) {
         tw_val wide = tw_op_emit(&b, TW_OP_zext_i64_i32, votes[i], TW_NONE, TW_NONE);
         store(&b, (tw_attrs){.type = TW_T_i64, .offset = 256 * row++}, at64(&b, q, lane, 8), wide);
     }
     uint64_t a = tw_emu_alloc(e, "out", NULL, sizeof got, false);
     run_clean(e, k, &a, (tw_emu_options){0});
     tw_emu_read(e, a, got, sizeof got);
-    uint32_t yes = 0;
-    for (int i = 0; i < 32; i++) yes |= (uint32_t)(i % 5 < 2) << i;
+    uint32_t yes = 0, most = 0;
+    for (uint32_t i = 0; i < 32; i++) {
+        yes |= (uint32_t)(i % 5 < 2) << i;
+        if (i * 0x9e3779b1 > most) most = i * 0x9e3779b1;
+    }
     for (int i = 0; i < 32; i++) {
         for (int m = 0; m < N_MODES; m++)
             for (int by = 0; by < BY; by++)
                 assert_int_equal(got[m * BY + by][i], (uint64_t)shuffled(modes[m], i, by * 7) * 0x10000001);
-        assert_int_equal(got[ROWS - 3][i], yes);
-        assert_int_equal(got[ROWS - 2][i], 1);
-        assert_int_equal(got[ROWS - 1][i], 0);
+        assert_int_equal(got[ROWS - 4][i], yes);
+        assert_int_equal(got[ROWS - 3][i], 1);
+        assert_int_equal(got[ROWS - 2][i], 0);
+        assert_int_equal(got[ROWS - 1][i], most);
     }
     tw_kernel_free(k);
     tw_emu_free(e);
@@ -324,7 +330,7 @@ int main(void) {
         cmocka_unit_test(every_shape_is_a_product),
         cmocka_unit_test(sums_are_rounded_once),
         cmocka_unit_test(matrices_through_shared_memory),
-        cmocka_unit_test(shuffles_and_votes),
+        cmocka_unit_test(shuffles_votes_and_reductions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -515,6 +515,11 @@ static void make_vote(generator *g) {
     if (g->uniform) emit1(g, TW_OP_vote, (tw_attrs){.mode = mode}, mode == TW_MODE_ballot ? TW_T_i32 : TW_T_pred, v, 2);
 }
 
+static void make_redux_max_u32(generator *g) {
+    tw_val v[] = {pick(g, TW_T_i32), lane_mask(g)};
+    if (g->uniform) emit1(g, TW_OP_redux_max_u32, (tw_attrs){0}, TW_T_i32, v, 2);
+}
+
 static void make_ldmatrix(generator *g) {
     if (g->o->runnable) return;
     static const tw_type types[4] = {TW_T_i32, TW_T_i32, TW_T_i32, TW_T_i32};

@@ -97,6 +97,8 @@ static void integers_in_groups(void **state) {
     agree("qwen3-bias", (weights){TW_I4, 32}, 1, false, narrow);
     agree("llama-biases", (weights){TW_I4, 64}, 4, false, (tw_cuda_vm_tuning){0});
     agree("llama-linear-mqa", (weights){TW_I4, 128}, 8, false, one);
+    agree("llama-biases", (weights){TW_I4, 128}, 2, false, (tw_cuda_vm_tuning){0});
+    agree("llama-linear-mqa", (weights){TW_I8, 128}, 6, false, (tw_cuda_vm_tuning){0});
 }
 
 static void floats_that_integers_stand_for(void **state) {

@@ -9,7 +9,7 @@
      group     up to PART_ROWS rows, whose sums are joined and handed on together
      chunk     columns whose activations lie in shared memory at once
      piece     8 rows x `depth` columns: lane (g, t) = lane / 4, lane % 4 has 16 bytes of row g. Of integers 16 rows:
-               the lane has columns 16 s + 4 t ... + 3 of rows g and g + 8 for each step s of the tensor cores
+               the lane has columns 16 s + 4 t ... + 3 of rows g and g + 8 for each 16 columns s
 
    The tape runs through groups, their chunks, the chunk's units, and for each unit through its stages; of a chunk's
    pieces warp w has the w-th run. */
@@ -26,6 +26,7 @@ enum {
     TW_MEGA_PIECE = 512, /* bytes */
     TW_MEGA_ROWS = 8,    /* of a unit */
     TW_MEGA_PART_ROWS = 128,
+    TW_MEGA_BLOCK = 128, /* activations that share a scale, where weights are integers */
     TW_MEGA_HEADS = 4,    /* query heads that attention by lanes takes at once */
     TW_MEGA_RECORD = 128, /* bytes of an instruction's record */
 };
@@ -35,7 +36,7 @@ typedef struct tw_mega_format {
     tw_dtype dtype;
     int group;
     int depth; /* columns of a piece */
-    int steps; /* of the tensor cores' k, 16, a piece takes */
+    int steps; /* runs of 16 columns in it */
     int units; /* of a piece's rows: 1 or, integers, 2 */
     bool half; /* multiplied as f16, else as bf16 */
     /* Scales lie behind a stage's pieces. Of groups each warp has its pieces': by row, piece and set, those of rows g
@@ -80,6 +81,7 @@ typedef struct tw_mega_plan {
     /* shared memory, bytes from the start of one dynamic object */
     int head_bytes; /* of the head's stages in the tape; the others have stage_bytes */
     int stage_bytes, ring, full, empty, x, x_pitch, part, part_buffers, sums, scratch, queries, shared_bytes;
+    int scales, scales_pitch; /* of activations that are integers */
     int64_t chunk_most; /* columns of activations that fit */
     bool one_chunk;     /* all of every instruction's do */
     int n_workers;

@@ -1,14 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Products of the tape's rows with the activations in shared memory, on tensor cores. An activation is a sum of two
-   16-bit floats, an upper half and what that leaves, so that the sum of two products is as good as one with floats. A
-   warp takes its run of every unit's columns.
+/* Products of the tape's rows with the activations in shared memory, on tensor cores. A warp takes its run of every
+   unit's columns.
 
-   Floats of 8 rows are the k x 8 operand; positions' upper halves are rows g of the 16 x k one, the rest rows g + 8.
-   Integers of 16 rows are the 16 x k operand, unpacked to f16 without loss; of the k x 8 one up to 4 positions have two
-   columns each, upper half and rest, and more positions have a column each of two operands. */
+   Floats of 8 rows are the k x 8 operand. An activation is a sum of two 16-bit floats, an upper half and what that
+   leaves, so that the sum of two products is as good as one with floats: positions' upper halves are rows g of the
+   16 x k operand, the rest rows g + 8.
+
+   Integers of 16 rows are the 16 x k operand, as bytes; nibbles are sixteen times too large. Activations are integers
+   of three digits of base 256, with a scale for each BLOCK: of the k x 8 operand's columns a position has four, one for
+   each digit and one that nobody looks at. */
 #include "vm/cuda/generate.h"
 
-enum { SUMS = 4 /* independent ones of a unit */, FEW = 4 /* positions that one operand holds twice */ };
+enum {
+    SUMS = 4,            /* independent ones of a unit; of integers tiles of two positions */
+    FEW = 4,             /* positions whose activations stay in registers */
+    NUMBER = 0x4b400000, /* the float 1.5 * 2^23: with an integer added to its bits that much more */
+};
 
 typedef struct tw_mega_taken taken;
 
@@ -19,9 +26,11 @@ typedef struct product {
     tw_mega_stream *stream;
     tw_val ring;   /* this lane's part of the first slot's first piece */
     tw_val scales; /* of its scales */
-    tw_val x;      /* address of this lane's first fragment in the activations */
-    tw_val active; /* it is a position's */
+    tw_val active; /* the lane's column of activations is a position's; of integers a digit's */
     bool idle;     /* or of no position, in some lanes */
+    tw_val x;      /* address of this lane's first fragment in the activations */
+    tw_val digit;  /* of integers: the lane's */
+    tw_val number[4]; /* NUMBER four times, which no compiler knows to be the same */
     tw_mma_kind mma;
     tw_type pair;
     int sums;
@@ -82,26 +91,81 @@ static void give_back(const product *o, const taken *t) {
 
 /* ---- activations */
 
-static bool few(const product *o) {
-    return o->g->p->tokens <= FEW;
+static bool integers(const product *o) {
+    return o->f->units > 1;
 }
 
 /* The activations of a stage's columns, `from` and on. Lanes without a position load nothing, which spares three
    quarters of the traffic of a single one; what their registers hold only reaches sums that nobody looks at. */
-static void load_activations(product *o, tw_val from, tw_val (*to)[TW_MEGA_STEPS][4]) {
+static void load_floats(product *o, tw_val from) {
     tw_builder *b = o->g->b;
-    const bool integers = o->f->units > 1;
     /* Both halves of f32 weights meet the same columns. */
-    const int steps = o->f->dtype == TW_F32 ? 1 : o->f->steps, pitch = integers ? 64 : 16;
+    const int steps = o->f->dtype == TW_F32 ? 1 : o->f->steps;
     tw_val x = tw_mega_at(o->g, o->x, from, 4);
     if (o->idle) tw_push_if(b, o->active);
     for (int i = 0; i < o->g->p->tuning.blocks; i++)
         for (int s = 0; s < steps; s++) {
-            tw_attrs how = {.type = o->pair, .vec = integers && few(o) ? 2 : 4, .space = TW_SPACE_shared};
-            how.offset = i * o->f->depth * 4 + s * pitch;
-            tw_ld_vec(b, how, x, to[i][s]);
+            tw_attrs how = {.type = o->pair, .vec = 4, .space = TW_SPACE_shared};
+            how.offset = i * o->f->depth * 4 + s * 16;
+            tw_ld_vec(b, how, x, o->stream->x[i][s]);
         }
     if (o->idle) tw_pop(b);
+}
+
+/* Whether a stage's columns are a whole number of blocks; else a piece's place in its block depends on the stage. */
+static bool aligned(const product *o) {
+    return o->g->p->tuning.blocks * o->f->depth % TW_MEGA_BLOCK == 0;
+}
+
+/* The address of the lane's digits of piece i of a stage. */
+static tw_val digits_at(const product *o, tw_val from, int i) {
+    tw_mega_gen *g = o->g;
+    tw_builder *b = g->b;
+    const int column = i * o->f->depth;
+    if (aligned(o)) {
+        tw_val digit = tw_xor(b, o->digit, tw_i32(b, column / 64 % 2));
+        tw_val at = tw_mega_at(g, tw_mega_at(g, o->x, digit, 64), from, 4);
+        return tw_add_imm(b, at, column / 64 * 256 + column / 32 % 2 * 8);
+    }
+    tw_val c = tw_add_imm(b, from, column), half_block = tw_shr(b, c, 6);
+    tw_val digit = tw_xor(b, o->digit, tw_rem(b, half_block, 2));
+    tw_val at = tw_mega_at(g, tw_mega_at(g, o->x, digit, 64), half_block, 256);
+    return tw_mega_at(g, at, tw_rem(b, tw_shr(b, c, 5), 2), o->f->depth == 32 ? 8 : 0);
+}
+
+/* A lane's sums are of positions 2 n + t / 2 for each tile n. */
+static tw_val position_of(const product *o, int n) {
+    tw_builder *b = o->g->b;
+    return tw_add_imm(b, tw_shr(b, o->g->column, 1), 2 * n);
+}
+
+/* Piece i's activations, or what was there where the lane has none, and their scales. */
+static void load_piece(product *o, tw_val from, int i) {
+    tw_mega_gen *g = o->g;
+    tw_builder *b = g->b;
+    const tw_mega_plan *p = g->p;
+    tw_mega_stream *s = o->stream;
+    const int blocks = i * o->f->depth / TW_MEGA_BLOCK;
+    tw_val digits = digits_at(o, from, i), one = tw_add_imm(b, from, i * o->f->depth), last;
+    tw_val block = aligned(o) ? tw_add_imm(b, tw_shr(b, from, 7), blocks) : tw_shr(b, one, 7);
+    last = tw_add_imm(b, o->u->positions, -1);
+    for (int n = 0; n < o->sums; n++) {
+        const tw_attrs words = {
+            .type = TW_T_i32, .vec = o->f->steps, .space = TW_SPACE_shared, .offset = 2 * n * p->x_pitch};
+        tw_val there = tw_le(b, tw_add_imm(b, tw_shr(b, g->row, 2), 2 * n), last), x[4] = {{0}};
+        tw_when(b, tw_and(b, o->active, there));
+        tw_ld_vec(b, words, digits, x);
+        for (int e = 0; e < o->f->steps; e++) tw_assign(b, s->x[i][n][e], x[e]);
+        tw_val position = p->tokens > 1 ? tw_min(b, position_of(o, n), last) : tw_i32(b, 0);
+        tw_val scales = tw_mega_at(g, tw_add_imm(b, g->shared, p->scales), position, p->scales_pitch);
+        tw_val scale = tw_ld(b, (tw_attrs){.type = TW_T_f32, .space = TW_SPACE_shared}, tw_mega_at(g, scales, block, 4));
+        tw_assign(b, s->x_scale[i][n], scale);
+    }
+}
+
+/* Integers keep the activations of few positions in registers: where a unit has one stage, for all units. */
+static bool keeps(const product *o) {
+    return integers(o) && o->g->p->tokens <= FEW;
 }
 
 /* ---- floats */
@@ -140,41 +204,6 @@ static void leave_floats(product *o, tw_val unit, tw_val (*acc)[4]) {
 
 /* ---- integers */
 
-static tw_val pair_of(tw_builder *b, uint32_t half) {
-    return tw_bitcast(b, TW_T_f16x2, tw_i32(b, (int32_t)(half | half << 16)));
-}
-
-/* f16 from 1024 on are integers: with 0x6400 above them, bits of the mantissa count ones. Row g's columns are `low`,
-   row g + 8's `high`. */
-static void unpack_bytes(tw_builder *b, tw_val low, tw_val high, tw_val *a) {
-    for (int i = 0; i < 4; i++) {
-        tw_val u = tw_op_emit(b, TW_OP_prmt_i32, i % 2 ? high : low, tw_i32(b, 0x64646464),
-                              tw_i32(b, i < 2 ? 0x4140 : 0x4342));
-        a[i] = tw_add(b, tw_bitcast(b, TW_T_f16x2, u), pair_of(b, 0xe480)); /* less 1024 + 128 */
-    }
-}
-
-/* Bits of the mantissa alone are a subnormal, u / 2^24 or u / 2^20: made (u - 8) / NIBBLE in one step. */
-enum { NIBBLE = 512 };
-
-static void unpack_nibbles(tw_builder *b, tw_val word, tw_val *a) {
-    static const struct {
-        int32_t mask;
-        uint32_t factor; /* f16: 2^15 and 2^11 */
-    } of[2] = {{0x000f000f, 0x7800}, {0x00f000f0, 0x6800}};
-    for (int i = 0; i < 4; i++) {
-        tw_val u = tw_and(b, i < 2 ? word : tw_shr(b, word, 8), tw_i32(b, of[i % 2].mask));
-        a[i] = tw_fma(b, tw_bitcast(b, TW_T_f16x2, u), pair_of(b, of[i % 2].factor), pair_of(b, 0xa400)); /* - 1/64 */
-    }
-}
-
-static void unpack(const product *o, const tw_val *w, int step, tw_val *a) {
-    if (o->f->dtype == TW_I8)
-        unpack_bytes(o->g->b, w[2 * step], w[2 * step + 1], a);
-    else
-        unpack_nibbles(o->g->b, w[step], a);
-}
-
 /* The scales of rows g and g + 8 in a set of a piece's. */
 static void scales_of(const product *o, const tw_val *words, int set, tw_val *scale) {
     tw_builder *b = o->g->b;
@@ -188,75 +217,86 @@ static void scales_of(const product *o, const tw_val *words, int set, tw_val *sc
     }
 }
 
-static void multiply_step(product *o, const tw_val *a, const tw_val *x, tw_val *to, const tw_val *from) {
-    tw_mma(o->g->b, o->mma, to, a, x, from);
-    if (!few(o)) tw_mma(o->g->b, o->mma, to, a, x + 2, to);
-}
-
-/* Steps first .. first + n - 1 of a piece, which share scales; added to `sum`. */
-static void multiply_set(product *o, const tw_val *w, const tw_val *scale, tw_val (*x)[4], int first, int n,
-                         tw_val *sum) {
+/* 32 columns of a piece. */
+static void unpack(const product *o, const tw_val *w, int part, tw_val *a) {
     tw_builder *b = o->g->b;
-    tw_val alone[4] = {{0}}, factor[2], a[4];
-    for (int e = 0; e < 4; e++) alone[e] = tw_var(b, TW_T_f32);
-    for (int s = 0; s < n; s++) {
-        const tw_val none[4] = {tw_f32(b, 0), tw_f32(b, 0), tw_f32(b, 0), tw_f32(b, 0)};
-        unpack(o, w, first + s, a);
-        multiply_step(o, a, x[first + s], alone, s ? alone : none);
+    const bool bytes = o->f->dtype == TW_I8;
+    for (int i = 0; i < 4; i++) {
+        tw_val word = bytes ? w[i] : w[2 * part + i / 2];
+        if (!bytes && i % 2 == 0) word = tw_shl(b, word, 4);
+        a[i] = bytes ? word : tw_and(b, word, tw_i32(b, (int32_t)0xf0f0f0f0));
     }
-    scales_of(o, scale, first / n, factor);
-    for (int e = 0; e < 4; e++) tw_op_to(b, sum[e], TW_OP_fma_f32, alone[e], factor[e / 2], sum[e]);
 }
 
-static void multiply_integers(product *o, const taken *t, tw_val (*x)[TW_MEGA_STEPS][4], tw_val (*acc)[4]) {
-    const int steps = o->f->steps, sets = o->f->sets, words = o->f->scale_bytes / 32;
-    tw_val a[4];
-    for (int i = 0; i < o->g->p->tuning.blocks; i++) {
-        for (int s = 0; s < sets; s++)
-            multiply_set(o, t->w[i], t->scale + i * words, x[i], s * steps / sets, steps / sets, acc[i % o->sums]);
-        for (int s = 0; s < steps && !sets; s++) {
-            tw_val *sum = acc[(i * steps + s) % o->sums];
-            unpack(o, t->w[i], s, a);
-            multiply_step(o, a, x[i][s], sum, sum);
+/* How many columns of a stage share scales; an integer sum of BLOCK columns' products has 22 bits. */
+static int alike(const product *o) {
+    const int depth = o->f->depth, sets = o->f->sets ? o->f->sets : 1;
+    return aligned(o) && o->f->group % TW_MEGA_BLOCK == 0 ? TW_MEGA_BLOCK : depth / sets;
+}
+
+/* Columns c and on of a stage, `n` that share scales. */
+static void multiply_alike(product *o, const taken *t, int c, int n, tw_val (*acc)[4]) {
+    tw_builder *b = o->g->b;
+    const tw_mega_stream *s = o->stream;
+    const int depth = o->f->depth, i = c / depth;
+    tw_val alone[SUMS][4] = {{{0}}}, a[4], scale[2];
+    for (int at = c; at < c + n; at += 32) {
+        const int part = at % depth / 32;
+        unpack(o, t->w[at / depth], part, a);
+        for (int tile = 0; tile < o->sums; tile++) {
+            for (int e = 0; e < 4 && at == c; e++) alone[tile][e] = tw_var(b, TW_T_i32);
+            tw_mma(b, o->mma, alone[tile], a, s->x[at / depth][tile] + 2 * part, at == c ? o->number : alone[tile]);
+        }
+    }
+    if (o->f->sets) scales_of(o, t->scale + i * o->f->scale_bytes / 32, c % depth * o->f->sets / depth, scale);
+    for (int tile = 0; tile < o->sums; tile++) {
+        tw_val factor[2] = {s->x_scale[i][tile], s->x_scale[i][tile]};
+        for (int h = 0; h < 2 && o->f->sets; h++) factor[h] = tw_mul(b, factor[h], scale[h]);
+        for (int e = 0; e < 4; e++) {
+            tw_val sum = tw_sub(b, tw_bitcast(b, TW_T_f32, alone[tile][e]), tw_bitcast(b, TW_T_f32, tw_i32(b, NUMBER)));
+            tw_op_to(b, acc[tile][e], TW_OP_fma_f32, sum, factor[e / 2], acc[tile][e]);
         }
     }
 }
 
-/* A position's sums of rows g and g + 8, where there is such a position. */
-static void leave_position(product *o, tw_val at, tw_val position, tw_val low, tw_val high) {
-    tw_mega_gen *g = o->g;
-    tw_builder *b = g->b;
-    tw_val sum[2] = {low, high}, again = tw_lt(b, tw_i32(b, 0), o->u->chunk);
-    tw_push_if(b, tw_lt(b, position, o->u->positions));
-    at = tw_mega_at(g, at, position, TW_MEGA_PART_ROWS * 4);
-    for (int i = 0; i < 2; i++) {
-        const tw_attrs cell = {.type = TW_T_f32, .space = TW_SPACE_shared, .offset = i * TW_MEGA_ROWS * 4};
-        tw_when(b, again);
-        tw_val before = tw_ld(b, cell, at);
-        tw_st(b, cell, at, (tw_val[]){tw_add(b, sum[i], before)});
+static void multiply_integers(product *o, const taken *t, tw_val from, tw_val (*acc)[4]) {
+    const int depth = o->f->depth, n = alike(o);
+    for (int c = 0; c < o->g->p->tuning.blocks * depth; c += n) {
+        for (int at = c; at < c + n && !keeps(o); at += 32)
+            if (at % depth == 0) load_piece(o, from, at / depth);
+        multiply_alike(o, t, c, n, acc);
     }
-    tw_pop(b);
 }
 
+/* Digits meet: lanes of even t have the upper two's sums of rows g and g + 8, their neighbours the third's; of both
+   rows' each is left with one. */
 static void leave_integers(product *o, tw_val unit, const taken *t, tw_val (*acc)[4]) {
     tw_mega_gen *g = o->g;
     tw_builder *b = g->b;
-    const int T = g->p->tokens;
-    tw_val at = tw_mega_at(g, o->u->part, g->warp, (int64_t)T * TW_MEGA_PART_ROWS * 4), sum[4];
+    const float whole = o->f->dtype == TW_I4 ? 1.0f / 16 : 1;
+    tw_val odd = tw_eq(b, tw_rem(b, g->column, 2), tw_i32(b, 1)), again = tw_lt(b, tw_i32(b, 0), o->u->chunk);
+    tw_val worth[2] = {tw_select(b, odd, tw_f32(b, whole), tw_f32(b, whole * 65536)),
+                       tw_select(b, odd, tw_f32(b, 0), tw_f32(b, whole * 256))};
+    tw_val at = tw_mega_at(g, o->u->part, g->warp, (int64_t)g->p->tokens * TW_MEGA_PART_ROWS * 4);
     at = tw_mega_at(g, tw_mega_at(g, at, unit, TW_MEGA_ROWS * 4), g->row, 4);
-    for (int e = 0; e < 4; e++) {
-        sum[e] = acc[0][e];
-        for (int s = 1; s < o->sums; s++) sum[e] = tw_add(b, sum[e], acc[s][e]);
-        if (o->f->dtype == TW_I4) sum[e] = tw_mul(b, sum[e], tw_f32(b, NIBBLE));
-        if (!o->f->sets) sum[e] = tw_mul(b, sum[e], tw_bitcast(b, TW_T_f32, t->scale[e / 2]));
+    at = tw_mega_at(g, at, tw_rem(b, g->column, 2), TW_MEGA_ROWS * 4);
+    for (int n = 0; n < o->sums; n++) {
+        tw_val sum[2];
+        for (int h = 0; h < 2; h++) {
+            sum[h] = tw_fma(b, acc[n][2 * h], worth[0], tw_mul(b, acc[n][2 * h + 1], worth[1]));
+            if (!o->f->sets) sum[h] = tw_mul(b, sum[h], tw_bitcast(b, TW_T_f32, t->scale[h]));
+        }
+        tw_val mine = tw_select(b, odd, sum[1], sum[0]), other = tw_select(b, odd, sum[0], sum[1]);
+        mine = tw_add(b, mine, tw_shfl(b, TW_MODE_bfly, other, tw_i32(b, 1), tw_i32(b, -1)));
+        tw_val position = position_of(o, n);
+        tw_push_if(b, tw_lt(b, position, o->u->positions));
+        tw_val cell = tw_mega_at(g, at, position, TW_MEGA_PART_ROWS * 4);
+        const tw_attrs how = {.type = TW_T_f32, .space = TW_SPACE_shared};
+        tw_when(b, again);
+        tw_val before = tw_ld(b, how, cell);
+        tw_st(b, how, cell, (tw_val[]){tw_add(b, mine, before)});
+        tw_pop(b);
     }
-    if (few(o)) {
-        leave_position(o, at, g->column, tw_add(b, sum[0], sum[1]), tw_add(b, sum[2], sum[3]));
-        return;
-    }
-    tw_val position = tw_shl(b, g->column, 1);
-    leave_position(o, at, position, sum[0], sum[2]);
-    leave_position(o, at, tw_add_imm(b, position, 1), sum[1], sum[3]);
 }
 
 /* ---- the walk */
@@ -274,23 +314,25 @@ static tw_val next_column(product *o, const walk *k) {
     return tw_add(b, k->first, tw_mul_imm(b, k->stage, o->g->p->tuning.blocks * o->f->depth));
 }
 
-/* Integers keep the activations of few positions in registers: where a unit has one stage, for all units. */
-static bool keeps(const product *o) {
-    return o->f->units > 1 && few(o);
+static void load_stage(product *o, const walk *k) {
+    tw_val from = next_column(o, k);
+    for (int i = 0; i < o->g->p->tuning.blocks; i++) load_piece(o, from, i);
 }
 
 /* One stage, whose pieces are in registers; after a unit's last its sums are left. */
 static void step(product *o, walk *k, const taken *t) {
     tw_builder *b = o->g->b;
     tw_mega_stream *s = o->stream;
-    if (!keeps(o)) load_activations(o, next_column(o, k), s->x);
-    if (o->f->units > 1)
-        multiply_integers(o, t, s->x, k->acc);
-    else
+    tw_val from = next_column(o, k);
+    if (integers(o)) {
+        multiply_integers(o, t, from, k->acc);
+    } else {
+        load_floats(o, from);
         multiply_floats(o, t, s->x, k->acc);
+    }
     tw_op_to(b, k->stage, TW_OP_add_i32, k->stage, tw_i32(b, 1), TW_NONE);
     tw_push_if(b, tw_eq(b, k->stage, o->u->stages));
-    if (o->f->units > 1)
+    if (integers(o))
         leave_integers(o, k->unit, t, k->acc);
     else
         leave_floats(o, k->unit, k->acc);
@@ -300,7 +342,7 @@ static void step(product *o, walk *k, const taken *t) {
     tw_pop(b);
     if (!keeps(o)) return;
     tw_push_if(b, tw_lt(b, tw_i32(b, 1), o->u->stages));
-    load_activations(o, next_column(o, k), s->x);
+    load_stage(o, k);
     tw_pop(b);
 }
 
@@ -312,7 +354,11 @@ static product product_of(tw_mega_gen *g, const tw_mega_format *f, tw_mega_strea
                  .stream = s,
                  .mma = f->half ? TW_MMA_m16n8k16_f16 : TW_MMA_m16n8k16_bf16,
                  .pair = f->half ? TW_T_f16x2 : TW_T_bf16x2,
-                 .sums = f->sets ? 1 : SUMS};
+                 .sums = SUMS};
+    if (f->units > 1) {
+        o.mma = TW_MMA_m16n8k32_s8;
+        o.sums = (g->p->tokens + 1) / 2;
+    }
     tw_val ring = tw_add_imm(b, g->shared, g->p->ring);
     o.ring = tw_mega_at(g, tw_mega_at(g, ring, g->warp, (int64_t)blocks * TW_MEGA_PIECE), g->lane, 16);
     tw_val scales = tw_mega_at(g, tw_add_imm(b, ring, (int64_t)pieces * TW_MEGA_PIECE), g->warp,
@@ -325,14 +371,19 @@ static void find_activations(product *o) {
     tw_mega_gen *g = o->g;
     tw_builder *b = g->b;
     const tw_mega_plan *p = g->p;
-    const bool integers = o->f->units > 1, halves = integers && few(o);
-    tw_val position = halves ? tw_shr(b, g->row, 1) : g->row;
-    o->active = tw_lt(b, position, o->u->positions);
-    o->idle = p->tokens < (halves ? FEW : TW_MEGA_ROWS);
-    position = tw_min(b, position, tw_add_imm(b, o->u->positions, -1));
-    tw_val x = tw_mega_at(g, tw_add_imm(b, g->shared, p->x), position, p->x_pitch);
-    o->x = tw_mega_at(g, x, g->column, integers || o->f->dtype == TW_F32 ? 16 : 32);
-    if (halves) o->x = tw_mega_at(g, o->x, tw_rem(b, g->row, 2), 8);
+    tw_val x = tw_add_imm(b, g->shared, p->x);
+    if (integers(o)) {
+        o->digit = tw_rem(b, g->row, 4);
+        o->active = tw_lt(b, o->digit, tw_i32(b, TW_MEGA_DIGITS));
+        o->x = tw_mega_at(g, tw_mega_at(g, x, tw_shr(b, g->row, 2), p->x_pitch), g->column, 16);
+        for (int e = 0; e < 4; e++)
+            o->number[e] = tw_or(b, tw_i32(b, NUMBER), tw_and(b, g->nothing, tw_i32(b, 1 << e)));
+        return;
+    }
+    o->active = tw_lt(b, g->row, o->u->positions);
+    o->idle = p->tokens < TW_MEGA_ROWS;
+    tw_val position = tw_min(b, g->row, tw_add_imm(b, o->u->positions, -1));
+    o->x = tw_mega_at(g, tw_mega_at(g, x, position, p->x_pitch), g->column, o->f->dtype == TW_F32 ? 16 : 32);
 }
 
 static void start(product *o, walk *k) {
@@ -342,7 +393,7 @@ static void start(product *o, walk *k) {
     k->unit = tw_var_of(b, tw_i32(b, 0));
     k->stage = tw_var_of(b, tw_i32(b, 0));
     for (int i = 0; i < 4 * o->sums; i++) k->acc[i / 4][i % 4] = tw_var_of(b, tw_f32(b, 0));
-    if (keeps(o)) load_activations(o, next_column(o, k), o->stream->x);
+    if (keeps(o)) load_stage(o, k);
 }
 
 static void take_first(tw_mega_gen *g, const tw_mega_format *f, tw_mega_stream *s) {
@@ -354,15 +405,20 @@ static void take_first(tw_mega_gen *g, const tw_mega_format *f, tw_mega_stream *
 void tw_mega_begin_stream(tw_mega_gen *g, tw_mega_stream *s, tw_val is_head, tw_val stages) {
     tw_builder *b = g->b;
     const tw_mega_plan *p = g->p;
-    const int blocks = p->tuning.blocks, steps = p->body.steps > p->head.steps ? p->body.steps : p->head.steps;
+    const int blocks = p->tuning.blocks;
     s->left = tw_var_of(b, stages);
     for (int n = 0; n < 2; n++) {
         s->taken[n].empty = tw_var_of(b, tw_i32(b, 0));
         for (int i = 0; i < 4 * blocks; i++) s->taken[n].w[i / 4][i % 4] = tw_var_of(b, tw_i32(b, 0));
         for (int i = 0; i < 2 * blocks; i++) s->taken[n].scale[i] = tw_var_of(b, tw_i32(b, 0));
     }
-    for (int i = 0; i < 4 * steps * blocks; i++)
-        s->x[i / 4 / steps][i / 4 % steps][i % 4] = tw_var_of(b, tw_zero(b, p->body.half ? TW_T_f16x2 : TW_T_bf16x2));
+    const tw_type pair = p->body.half ? TW_T_f16x2 : TW_T_bf16x2;
+    for (int i = 0; i < blocks * TW_MEGA_STEPS; i++) {
+        for (int e = 0; e < 4; e++)
+            s->x[i / TW_MEGA_STEPS][i % TW_MEGA_STEPS][e] =
+                tw_var_of(b, p->body.units > 1 ? tw_i32(b, 0) : tw_zero(b, pair));
+        s->x_scale[i / TW_MEGA_STEPS][i % TW_MEGA_STEPS] = tw_var_of(b, tw_f32(b, 0));
+    }
     if (tw_mega_same_format(&p->body, &p->head)) {
         take_first(g, &p->body, s);
         return;

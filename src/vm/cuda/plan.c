@@ -43,7 +43,6 @@ bool tw_mega_format_of(tw_dtype dtype, int group, tw_mega_format *f) {
     default:
         return false;
     }
-    f->half = true;
     f->units = 2;
     f->steps = f->depth / 16;
     return group % 32 == 0 && (group || dtype == TW_I8);
@@ -169,7 +168,9 @@ static tw_status divide(tw_mega_plan *p, tw_diag *diag) {
     while (most > a_stage && T * 4 * most > chunk) most = up(most / 2, a_stage);
     p->chunk_most = most;
     p->one_chunk = most >= p->max_columns;
-    p->x_pitch = (int)(4 * most + (T > 1 ? 64 : 0));
+    const int64_t blocks = up(most, TW_MEGA_BLOCK) / TW_MEGA_BLOCK;
+    p->x_pitch = (int)(4 * blocks * TW_MEGA_BLOCK + (T > 1 ? 64 : 0));
+    p->scales_pitch = p->body.units > 1 ? (int)(4 * blocks) : 0;
     p->part_buffers = T == 1 ? 2 : 1;
     p->stage_bytes = of_body > of_head ? of_body : of_head;
     p->head_bytes = p->head_last && of_body == p->stage_bytes ? of_head : p->stage_bytes;
@@ -180,6 +181,7 @@ static tw_status divide(tw_mega_plan *p, tw_diag *diag) {
     p->x = take(&at, x > attention ? x : attention);
     p->scratch = p->x;
     p->queries = p->scratch + (int)scratch;
+    p->scales = take(&at, T * p->scales_pitch);
     p->part = take(&at, (int64_t)p->part_buffers * t->warps * T * TW_MEGA_PART_ROWS * 4);
     p->sums = take(&at, (int64_t)t->warps * T * 4 + (int64_t)p->sequences * t->warps * 8);
     p->full = take(&at, STAGES * 8);

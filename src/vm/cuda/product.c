@@ -29,15 +29,65 @@ typedef struct product {
 
 /* ---- activations into shared memory */
 
-/* Four activations as a lane's fragment wants them: where weights are floats each pair's upper halves and then what
-   they leave, where they are integers the upper halves of both pairs first. */
-static void store_four(product *o, const tw_val *x, tw_val at) {
+/* A digit of four columns, lowest first: byte `d` of each. */
+static tw_val digit_of(tw_builder *b, const tw_val *y, int d) {
+    tw_val pair[2], pick = tw_i32(b, d | (d + 4) << 4);
+    for (int i = 0; i < 2; i++) pair[i] = tw_op_emit(b, TW_OP_prmt_i32, y[2 * i], y[2 * i + 1], pick);
+    return tw_op_emit(b, TW_OP_prmt_i32, pair[0], pair[1], tw_i32(b, 0x5410));
+}
+
+/* Four activations as integers, x / 2^e to 22 bits, where 2^e is above all of the warp's 128; of base 256 with digits of
+   -128 to 127. What is no number makes the scale none. `k`: the thread's column, `shift` a number of whole blocks. */
+static void store_integers(product *o, const tw_val *x, int position, tw_val k, int shift) {
+    enum { MAGIC = 0x4b400000, MIDDLE = 0x8080, INFINITE = 0x7f800000, LEAST = 32 << 23 };
+    tw_mega_gen *g = o->g;
+    tw_builder *b = g->b;
+    const tw_mega_plan *p = g->p;
+    tw_val most = TW_NONE, y[4];
+    for (int i = 0; i < 4; i++) {
+        tw_val size = tw_and(b, tw_bitcast(b, TW_T_i32, x[i]), tw_i32(b, INT32_MAX));
+        most = i ? tw_max(b, most, size) : size;
+    }
+    most = tw_get(b, TW_OP_redux_max_u32, (tw_attrs){0}, TW_T_i32, most, tw_i32(b, -1));
+    tw_val exponent = tw_max(b, tw_and(b, most, tw_i32(b, INFINITE)), tw_i32(b, LEAST));
+    tw_val scale = tw_bitcast(b, TW_T_f32, tw_sub(b, tw_i32(b, (int32_t)(275u << 23)), exponent));
+    for (int i = 0; i < 4; i++) {
+        tw_val whole = tw_fma(b, x[i], scale, tw_bitcast(b, TW_T_f32, tw_i32(b, MAGIC)));
+        y[i] = tw_add_imm(b, tw_bitcast(b, TW_T_i32, whole), MIDDLE - MAGIC);
+    }
+    tw_val block = tw_shr(b, k, 6), to = tw_mega_at(g, o->of.to[position], block, 256);
+    to = tw_mega_at(g, tw_mega_at(g, to, tw_rem(b, tw_shr(b, k, 2), 4), 16), tw_rem(b, tw_shr(b, k, 4), 4), 4);
+    for (int d = 0; d < TW_MEGA_DIGITS; d++) {
+        tw_val word = digit_of(b, y, 2 - d), place = tw_xor(b, tw_rem(b, block, 2), tw_i32(b, d));
+        if (d) word = tw_xor(b, word, tw_i32(b, (int32_t)0x80808080));
+        const tw_attrs how = {.type = TW_T_i32, .space = TW_SPACE_shared, .offset = 4 * shift};
+        tw_st(b, how, tw_mega_at(g, to, place, 64), &word);
+    }
+    tw_val back = tw_select(b, tw_lt(b, most, tw_i32(b, INFINITE)), tw_add_imm(b, exponent, -(21 << 23)),
+                            tw_i32(b, INT32_MAX));
+    const tw_attrs cell = {.type = TW_T_i32, .space = TW_SPACE_shared, .offset = shift / TW_MEGA_BLOCK * 4};
+    tw_val scales = tw_add_imm(b, g->shared, p->scales + position * p->scales_pitch);
+    tw_val at = tw_mega_at(g, scales, tw_shr(b, k, 7), 4);
+    tw_when(b, tw_eq(b, g->lane, tw_i32(b, 0)));
+    tw_st(b, cell, at, &back);
+}
+
+/* Each pair's upper halves and then what they leave, as a lane's fragment wants them. */
+static void store_floats(product *o, const tw_val *x, int position, tw_val k, int shift) {
     tw_builder *b = o->g->b;
-    const int apart = o->g->p->body.units > 1 ? 2 : 1, next = 3 - apart;
     tw_val pair[4];
     for (int i = 0; i < 2; i++)
-        tw_mega_split(o->g, o->pair, x[2 * i], x[2 * i + 1], &pair[i * next], &pair[i * next + apart]);
-    tw_st(b, (tw_attrs){.type = o->pair, .vec = 4, .space = TW_SPACE_shared}, at, pair);
+        tw_mega_split(o->g, o->pair, x[2 * i], x[2 * i + 1], &pair[2 * i], &pair[2 * i + 1]);
+    const tw_attrs how = {.type = o->pair, .vec = 4, .space = TW_SPACE_shared, .offset = 4 * shift};
+    tw_st(b, how, tw_mega_at(o->g, o->of.to[position], k, 4), pair);
+}
+
+/* Four activations of a position, columns k + shift and on of the chunk. */
+static void store_four(product *o, const tw_val *x, int position, tw_val k, int shift) {
+    if (o->g->p->body.units > 1)
+        store_integers(o, x, position, k, shift);
+    else
+        store_floats(o, x, position, k, shift);
 }
 
 /* Activations of the thread's next columns, all on their way at once. */
@@ -97,7 +147,9 @@ static tw_val push_columns(const product *o, bool normed) {
     tw_builder *b = o->g->b;
     const int step = at_once(o, normed) * span(o);
     tw_val first = tw_shl(b, o->g->thread, 2);
-    return most_columns(o, normed) <= step ? first : tw_push_for(b, first, o->width, tw_i32(b, step), false);
+    if (most_columns(o, normed) <= step) return first;
+    tw_val end = tw_and(b, tw_add_imm(b, o->width, TW_MEGA_BLOCK - 1), tw_i32(b, -TW_MEGA_BLOCK));
+    return tw_push_for(b, first, end, tw_i32(b, step), false);
 }
 
 static void pop_columns(product *o, tw_val k, bool normed) {
@@ -156,6 +208,13 @@ static void leave_squares(product *o, tw_val squares, tw_val position, tw_val ch
     tw_pop(b);
 }
 
+/* How many columns the chunk has from the first of the warp's on, whose k is this thread's. A warp stores all of its
+   columns, zeros behind the last. */
+static tw_val of_warp(const product *o, tw_val k) {
+    tw_builder *b = o->g->b;
+    return tw_sub(b, o->width, tw_sub(b, k, tw_shl(b, o->g->lane, 2)));
+}
+
 /* ---- one position */
 
 /* The thread's next columns, all on their way at once. */
@@ -163,17 +222,17 @@ static void stage_columns(product *o, tw_val k, int n, tw_val squares) {
     tw_mega_gen *g = o->g;
     tw_builder *b = g->b;
     tw_val x[MOST][4] = {{{0}}}, at[MOST], there[MOST], rest = tw_sub(b, o->of.limit, k);
-    tw_val first = tw_mega_at(g, o->of.row[0], tw_add(b, o->of.from, k), 4), to = tw_mega_at(g, o->of.to[0], k, 4);
+    tw_val first = tw_mega_at(g, o->of.row[0], tw_add(b, o->of.from, k), 4);
     for (int i = 0; i < n; i++) {
         at[i] = tw_add_imm(b, first, 4 * i * span(o));
         there[i] = tw_lt(b, tw_i32(b, i * span(o)), rest);
     }
     load_columns(o, at, there, n, x);
-    rest = tw_sub(b, o->width, k);
+    rest = of_warp(o, k);
     for (int i = 0; i < n; i++) {
         tw_push_if(b, tw_lt(b, tw_i32(b, i * span(o)), rest));
         if (squares.id) norm_four(o, squares, o->of.w[i], x[i]);
-        store_four(o, x[i], tw_add_imm(b, to, 4 * i * span(o)));
+        store_four(o, x[i], 0, k, i * span(o));
     }
     for (int i = 0; i < n; i++) tw_pop(b);
 }
@@ -213,8 +272,8 @@ static void stage_rows(product *o, const tw_val *squares) {
     for (int i = 0; i < columns; i++)
         for (int u = 0; u < T; u++) {
             if (squares) norm_four(o, squares[u], o->of.w[i], x[i][u]);
-            tw_push_if(b, tw_and(b, tw_lt(b, k[i], o->width), o->of.there[u]));
-            store_four(o, x[i][u], tw_mega_at(g, o->of.to[u], k[i], 4));
+            tw_push_if(b, tw_and(b, tw_lt(b, tw_i32(b, 0), of_warp(o, k[i])), o->of.there[u]));
+            store_four(o, x[i][u], u, k[i], 0);
             tw_pop(b);
         }
     pop_columns(o, first, squares);

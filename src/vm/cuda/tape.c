@@ -141,24 +141,21 @@ static int second(const packer *k, int64_t unit) {
     return (int)(unit % k->shape.group_units % 2);
 }
 
-/* A step's four columns 4 t ... of row g are bytes 8 s ... + 3, those of row g + 8 the next four; each 128 too large.
- */
+/* Of 16 columns four, 4 t ... of row g, are bytes 8 s ... + 3, those of row g + 8 the next four. */
 static void put_i8(const packer *k, int64_t unit, int r) {
     for (int64_t c = 0; c < k->shape.columns; c++) {
         const int i = (int)(c % k->f->depth), s = i / 16, t = i % 16 / 4;
         unsigned char *lane = place(k, unit, c / k->f->depth, r) + 16 * t;
-        lane[8 * s + 4 * second(k, unit) + i % 4] = (unsigned char)(k->q[c] + 128);
+        lane[8 * s + 4 * second(k, unit) + i % 4] = (unsigned char)k->q[c];
     }
 }
 
-/* A step has a word: the first and third column of row g are nibbles 0 and 2, those of row g + 8 nibbles 1 and 3; their
-   right neighbours 4 nibbles further; each 8 too large. */
+/* 16 columns have a word, of which a column is a byte: row g's the lower nibble, row g + 8's the upper one. */
 static void put_i4(const packer *k, int64_t unit, int r) {
     for (int64_t c = 0; c < k->shape.columns; c++) {
-        const int i = (int)(c % k->f->depth), s = i / 16, t = i % 16 / 4, e = i % 4;
-        const int nibble = e / 2 * 2 + second(k, unit) + e % 2 * 4;
+        const int i = (int)(c % k->f->depth), s = i / 16, t = i % 16 / 4;
         unsigned char *lane = place(k, unit, c / k->f->depth, r) + 16 * t;
-        lane[4 * s + nibble / 2] |= (unsigned char)((k->q[c] + 8) << nibble % 2 * 4);
+        lane[4 * s + i % 4] |= (unsigned char)((k->q[c] & 15) << 4 * second(k, unit));
     }
 }
 
