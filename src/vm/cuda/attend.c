@@ -87,16 +87,18 @@ void tw_mega_build_attend(tw_mega_gen *g) {
     tw_mega_wait(g);
     tw_mega_mark(g, 2);
     tw_val fresh = tw_var_of(b, before); /* the first batch lacks what is from here on */
-    tw_val row = tw_push_for(b, first_row, rows, tw_i32(b, 1), false), position = tw_mega_position(g, row);
-    tw_val head = tw_var_of(b, from);
+    tw_val row = p->tokens > 1 ? tw_push_for(b, first_row, rows, tw_i32(b, 1), false) : first_row;
+    tw_val position = p->tokens > 1 ? tw_mega_position(g, row) : g->pos, head = tw_var_of(b, from);
+    tw_mega_past seen = now;
+    if (p->tokens > 1) range(g, position, window, split, splits, &seen.first, &seen.last);
     tw_push_while(b);
     tw_push_while_body(b, tw_lt(b, head, end));
     /* As many heads as share this one's keys and are taken at once. */
     tw_val kv_head = tw_div(b, head, per), shared = tw_sub(b, tw_mul_imm(b, tw_add_imm(b, kv_head, 1), per), head);
     tw_val heads = tw_min(b, tw_min(b, shared, tw_sub(b, end, head)), tw_i32(b, p->attend_heads));
     cached = of_sequence(g, kv_head, row);
-    tw_mega_past seen = {tw_mega_at(g, k, cached, of_head), tw_mega_at(g, v, cached, of_head), TW_NONE, TW_NONE};
-    range(g, position, window, split, splits, &seen.first, &seen.last);
+    seen.k = tw_mega_at(g, k, cached, of_head);
+    seen.v = tw_mega_at(g, v, cached, of_head);
     /* What does not wait for the queries goes first. */
     a.fetch_first(a.state, &seen, fresh, seen.last);
     a.load_queries(a.state, q, row, head, heads);
@@ -107,7 +109,9 @@ void tw_mega_build_attend(tw_mega_gen *g) {
     finish(g, out, row, head, heads, split, splits);
     tw_op_to(b, head, TW_OP_add_i32, head, heads, TW_NONE);
     /* What the next heads leave goes where these are being read. */
+    if (p->tokens == 1) tw_push_if(b, tw_lt(b, head, end));
     tw_mega_barrier(g);
+    if (p->tokens == 1) tw_pop(b);
     tw_pop(b);
-    tw_pop(b);
+    if (p->tokens > 1) tw_pop(b);
 }

@@ -6,7 +6,8 @@
 enum {
     AHEAD = 4,        /* loads of normed activations on their way at once, */
     MOST = 2 * AHEAD, /* and of others, */
-    COLUMNS = 2       /* and of each of several positions, where there are registers for them */
+    COLUMNS = 2,      /* and of each of several positions, where there are registers for them */
+    MANY = MOST       /* positions, or runs of columns, that are stored together */
 };
 
 /* Where activations of a chunk come from and go to, and what this thread's are normed with: found before the wait. */
@@ -36,58 +37,87 @@ static tw_val digit_of(tw_builder *b, const tw_val *y, int d) {
     return tw_op_emit(b, TW_OP_prmt_i32, pair[0], pair[1], tw_i32(b, 0x5410));
 }
 
-/* Four activations as integers, x / 2^e to 22 bits, where 2^e is above all of the warp's 128; of base 256 with digits of
-   -128 to 127. What is no number makes the scale none. `k`: the thread's column, `shift` a number of whole blocks. */
-static void store_integers(product *o, const tw_val *x, int position, tw_val k, int shift) {
-    enum { MAGIC = 0x4b400000, MIDDLE = 0x8080, INFINITE = 0x7f800000, LEAST = 32 << 23 };
-    tw_mega_gen *g = o->g;
-    tw_builder *b = g->b;
-    const tw_mega_plan *p = g->p;
-    tw_val most = TW_NONE, y[4];
+/* Four activations of a position: columns k + shift and on of the chunk, k the thread's and shift a number of whole
+   blocks, if the warp has `there` any. */
+typedef struct four {
+    tw_val *x, k, there;
+    int position, shift;
+} four;
+
+/* The largest magnitude of the warp's 128 activations, as bits. */
+static tw_val largest(tw_builder *b, const tw_val *x) {
+    tw_val most = TW_NONE;
     for (int i = 0; i < 4; i++) {
         tw_val size = tw_and(b, tw_bitcast(b, TW_T_i32, x[i]), tw_i32(b, INT32_MAX));
         most = i ? tw_max(b, most, size) : size;
     }
-    most = tw_get(b, TW_OP_redux_max_u32, (tw_attrs){0}, TW_T_i32, most, tw_i32(b, -1));
-    tw_val exponent = tw_max(b, tw_and(b, most, tw_i32(b, INFINITE)), tw_i32(b, LEAST));
-    tw_val scale = tw_bitcast(b, TW_T_f32, tw_sub(b, tw_i32(b, (int32_t)(275u << 23)), exponent));
+    return tw_get(b, TW_OP_redux_max_u32, (tw_attrs){0}, TW_T_i32, most, tw_i32(b, -1));
+}
+
+enum { INFINITE = 0x7f800000 };
+
+/* As integers x / 2^e of 22 bits and a sign, where 2^e is above `most`; of base 256 with digits of -128 to 127. */
+static void store_digits(product *o, const four *f, tw_val exponent) {
+    enum { NUMBER = 0x4b400000 /* the float 1.5 * 2^23, behind whose point there are no bits */, MIDDLE = 0x8080 };
+    tw_mega_gen *g = o->g;
+    tw_builder *b = g->b;
+    tw_val scale = tw_bitcast(b, TW_T_f32, tw_sub(b, tw_i32(b, (int32_t)(275u << 23)), exponent)), y[4];
     for (int i = 0; i < 4; i++) {
-        tw_val whole = tw_fma(b, x[i], scale, tw_bitcast(b, TW_T_f32, tw_i32(b, MAGIC)));
-        y[i] = tw_add_imm(b, tw_bitcast(b, TW_T_i32, whole), MIDDLE - MAGIC);
+        tw_val whole = tw_fma(b, f->x[i], scale, tw_bitcast(b, TW_T_f32, tw_i32(b, NUMBER)));
+        y[i] = tw_add_imm(b, tw_bitcast(b, TW_T_i32, whole), MIDDLE - NUMBER);
     }
-    tw_val block = tw_shr(b, k, 6), to = tw_mega_at(g, o->of.to[position], block, 256);
-    to = tw_mega_at(g, tw_mega_at(g, to, tw_rem(b, tw_shr(b, k, 2), 4), 16), tw_rem(b, tw_shr(b, k, 4), 4), 4);
+    tw_val half_block = tw_shr(b, f->k, 6), to = tw_mega_at(g, o->of.to[f->position], half_block, 256);
+    to = tw_mega_at(g, tw_mega_at(g, to, tw_rem(b, tw_shr(b, f->k, 2), 4), 16), tw_rem(b, tw_shr(b, f->k, 4), 4), 4);
     for (int d = 0; d < TW_MEGA_DIGITS; d++) {
-        tw_val word = digit_of(b, y, 2 - d), place = tw_xor(b, tw_rem(b, block, 2), tw_i32(b, d));
+        tw_val word = digit_of(b, y, 2 - d), place = tw_xor(b, tw_rem(b, half_block, 2), tw_i32(b, d));
         if (d) word = tw_xor(b, word, tw_i32(b, (int32_t)0x80808080));
-        const tw_attrs how = {.type = TW_T_i32, .space = TW_SPACE_shared, .offset = 4 * shift};
-        tw_st(b, how, tw_mega_at(g, to, place, 64), &word);
+        tw_val at = tw_mega_at(g, to, place, 64);
+        tw_when(b, f->there);
+        tw_st(b, (tw_attrs){.type = TW_T_i32, .space = TW_SPACE_shared, .offset = 4 * f->shift}, at, &word);
     }
-    tw_val back = tw_select(b, tw_lt(b, most, tw_i32(b, INFINITE)), tw_add_imm(b, exponent, -(21 << 23)),
-                            tw_i32(b, INT32_MAX));
-    const tw_attrs cell = {.type = TW_T_i32, .space = TW_SPACE_shared, .offset = shift / TW_MEGA_BLOCK * 4};
-    tw_val scales = tw_add_imm(b, g->shared, p->scales + position * p->scales_pitch);
-    tw_val at = tw_mega_at(g, scales, tw_shr(b, k, 7), 4);
-    tw_when(b, tw_eq(b, g->lane, tw_i32(b, 0)));
-    tw_st(b, cell, at, &back);
+}
+
+/* What makes the integers activations again; of what is no number, no number. */
+static void store_scale(product *o, const four *f, tw_val most, tw_val exponent) {
+    tw_mega_gen *g = o->g;
+    tw_builder *b = g->b;
+    tw_val finite = tw_lt(b, most, tw_i32(b, INFINITE));
+    tw_val scale = tw_select(b, finite, tw_add_imm(b, exponent, -(21 << 23)), tw_i32(b, INT32_MAX));
+    tw_val cells = tw_add_imm(b, g->shared, g->p->scales + f->position * g->p->scales_pitch);
+    tw_val at = tw_mega_at(g, cells, tw_shr(b, f->k, 7), 4), first = tw_eq(b, g->lane, tw_i32(b, 0));
+    tw_when(b, tw_and(b, f->there, first));
+    tw_st(b, (tw_attrs){.type = TW_T_i32, .space = TW_SPACE_shared, .offset = f->shift / TW_MEGA_BLOCK * 4}, at, &scale);
+}
+
+static void store_integers(product *o, const four *f, int n) {
+    enum { LEAST = 32 << 23 /* so that neither scale is subnormal */ };
+    tw_builder *b = o->g->b;
+    tw_val most[MANY];
+    for (int i = 0; i < n; i++) most[i] = largest(b, f[i].x);
+    for (int i = 0; i < n; i++) {
+        tw_val exponent = tw_max(b, tw_and(b, most[i], tw_i32(b, INFINITE)), tw_i32(b, LEAST));
+        store_digits(o, &f[i], exponent);
+        store_scale(o, &f[i], most[i], exponent);
+    }
 }
 
 /* Each pair's upper halves and then what they leave, as a lane's fragment wants them. */
-static void store_floats(product *o, const tw_val *x, int position, tw_val k, int shift) {
+static void store_floats(product *o, const four *f, int n) {
     tw_builder *b = o->g->b;
-    tw_val pair[4];
-    for (int i = 0; i < 2; i++)
-        tw_mega_split(o->g, o->pair, x[2 * i], x[2 * i + 1], &pair[2 * i], &pair[2 * i + 1]);
-    const tw_attrs how = {.type = o->pair, .vec = 4, .space = TW_SPACE_shared, .offset = 4 * shift};
-    tw_st(b, how, tw_mega_at(o->g, o->of.to[position], k, 4), pair);
+    for (int i = 0; i < n; i++) {
+        tw_val pair[4], at = tw_mega_at(o->g, o->of.to[f[i].position], f[i].k, 4);
+        for (int e = 0; e < 4; e += 2)
+            tw_mega_split(o->g, o->pair, f[i].x[e], f[i].x[e + 1], &pair[e], &pair[e + 1]);
+        tw_when(b, f[i].there);
+        tw_st(b, (tw_attrs){.type = o->pair, .vec = 4, .space = TW_SPACE_shared, .offset = 4 * f[i].shift}, at, pair);
+    }
 }
 
-/* Four activations of a position, columns k + shift and on of the chunk. */
-static void store_four(product *o, const tw_val *x, int position, tw_val k, int shift) {
+static void store(product *o, const four *f, int n) {
     if (o->g->p->body.units > 1)
-        store_integers(o, x, position, k, shift);
+        store_integers(o, f, n);
     else
-        store_floats(o, x, position, k, shift);
+        store_floats(o, f, n);
 }
 
 /* Activations of the thread's next columns, all on their way at once. */
@@ -221,20 +251,32 @@ static tw_val of_warp(const product *o, tw_val k) {
 static void stage_columns(product *o, tw_val k, int n, tw_val squares) {
     tw_mega_gen *g = o->g;
     tw_builder *b = g->b;
-    tw_val x[MOST][4] = {{{0}}}, at[MOST], there[MOST], rest = tw_sub(b, o->of.limit, k);
+    tw_val x[MOST][4] = {{{0}}}, at[MOST], there[MOST], rest = tw_sub(b, o->of.limit, k), have = of_warp(o, k);
     tw_val first = tw_mega_at(g, o->of.row[0], tw_add(b, o->of.from, k), 4);
+    four f[MOST];
     for (int i = 0; i < n; i++) {
         at[i] = tw_add_imm(b, first, 4 * i * span(o));
         there[i] = tw_lt(b, tw_i32(b, i * span(o)), rest);
+        f[i] = (four){.x = x[i], .k = k, .shift = i * span(o), .there = tw_lt(b, tw_i32(b, i * span(o)), have)};
     }
     load_columns(o, at, there, n, x);
-    rest = of_warp(o, k);
-    for (int i = 0; i < n; i++) {
-        tw_push_if(b, tw_lt(b, tw_i32(b, i * span(o)), rest));
-        if (squares.id) norm_four(o, squares, o->of.w[i], x[i]);
-        store_four(o, x[i], 0, k, i * span(o));
+    for (int i = 0; i < n && squares.id; i++) norm_four(o, squares, o->of.w[i], x[i]);
+    store(o, f, n);
+}
+
+static void stage_plain(product *o) {
+    tw_builder *b = o->g->b;
+    const int most = at_once(o, false), few = at_once(o, true);
+    /* Attention's are hardly more than the model's width, an ffn's several times that. */
+    if (few < most) {
+        tw_push_if(b, tw_le(b, o->width, tw_i32(b, few * span(o))));
+        stage_columns(o, tw_shl(b, o->g->thread, 2), few, TW_NONE);
+        tw_push_else(b);
     }
-    for (int i = 0; i < n; i++) tw_pop(b);
+    tw_val k = push_columns(o, false);
+    stage_columns(o, k, most, TW_NONE);
+    pop_columns(o, k, false);
+    if (few < most) tw_pop(b);
 }
 
 static void stage_one(product *o, tw_val chunk) {
@@ -245,9 +287,7 @@ static void stage_one(product *o, tw_val chunk) {
     pop_columns(o, k, true);
     leave_squares(o, squares, tw_i32(b, 0), chunk);
     tw_push_else(b);
-    k = push_columns(o, false);
-    stage_columns(o, k, at_once(o, false), TW_NONE);
-    pop_columns(o, k, false);
+    stage_plain(o);
     tw_pop(b);
 }
 
@@ -258,7 +298,7 @@ static void stage_rows(product *o, const tw_val *squares) {
     tw_mega_gen *g = o->g;
     tw_builder *b = g->b;
     const int columns = at_once(o, squares), T = g->p->tokens;
-    const tw_attrs four = {.type = TW_T_f32, .vec = 4, .cache = TW_CACHE_cg};
+    const tw_attrs how = {.type = TW_T_f32, .vec = 4, .cache = TW_CACHE_cg};
     tw_val x[COLUMNS][TW_CUDA_VM_TOKENS][4] = {{{{0}}}}, first = push_columns(o, squares), k[COLUMNS];
     for (int i = 0; i < columns; i++) {
         k[i] = tw_add_imm(b, first, i * span(o));
@@ -266,16 +306,18 @@ static void stage_rows(product *o, const tw_val *squares) {
         for (int u = 0; u < T; u++) {
             tw_val at = tw_mega_at(g, o->of.row[u], column, 4);
             tw_when(b, tw_and(b, inside, o->of.there[u]));
-            tw_ld_vec(b, four, at, x[i][u]);
+            tw_ld_vec(b, how, at, x[i][u]);
         }
     }
-    for (int i = 0; i < columns; i++)
+    for (int i = 0; i < columns; i++) {
+        four f[TW_CUDA_VM_TOKENS];
+        tw_val have = tw_lt(b, tw_i32(b, 0), of_warp(o, k[i]));
         for (int u = 0; u < T; u++) {
             if (squares) norm_four(o, squares[u], o->of.w[i], x[i][u]);
-            tw_push_if(b, tw_and(b, tw_lt(b, tw_i32(b, 0), of_warp(o, k[i])), o->of.there[u]));
-            store_four(o, x[i][u], u, k[i], 0);
-            tw_pop(b);
+            f[u] = (four){.x = x[i][u], .position = u, .k = k[i], .there = tw_and(b, have, o->of.there[u])};
         }
+        store(o, f, T);
+    }
     pop_columns(o, first, squares);
 }
 
