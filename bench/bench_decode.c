@@ -126,9 +126,6 @@ static int show_trace(tw_cuda_vm *vm, int id) {
         printf("%-8s %6d", t[k].name, t[k].count);
         for (int i = 0; i < TW_CUDA_VM_PHASES; i++)
             printf("  %s %6.0f (%6.0f)", phases[i], t[k].clocks[i], t[k].most[i]);
-        const char *const of_product[] = {"qkv", "project", "ffn", "head"};
-        for (int i = 0; i < 4; i++)
-            if (!strcmp(t[k].name, of_product[i])) printf("  first stage %6.0f", t[k].first);
         printf("\n");
     }
     return 0;

@@ -410,14 +410,12 @@ tw_status tw_cuda_vm_trace(tw_cuda_vm *vm, int id, tw_cuda_vm_times times[TW_CUD
             if (kind < TW_MEGA_INPUT) continue;
             tw_cuda_vm_times *t = &times[kind - TW_MEGA_INPUT];
             t->count++;
-            t->first += (double)(c[6] - c[2]);
             for (int i = 0; i < TW_CUDA_VM_PHASES; i++) {
                 const double clocks = (double)(c[i + 1] - c[i]);
                 t->clocks[i] += clocks;
                 t->most[i] = clocks > t->most[i] ? clocks : t->most[i];
             }
         }
-    for (int k = 0; k < TW_CUDA_VM_KINDS; k++) times[k].first /= times[k].count ? times[k].count : 1;
     for (int k = 0; k < TW_CUDA_VM_KINDS; k++)
         for (int i = 0; i < TW_CUDA_VM_PHASES && times[k].count; i++) times[k].clocks[i] /= times[k].count;
     free(clock);

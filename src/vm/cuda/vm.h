@@ -82,7 +82,7 @@ tw_status tw_cuda_vm_batch(tw_cuda_vm *vm, int program, const int32_t *tokens, c
    SM. Where an instruction's rows take several groups, or its activations several chunks, multiplying is that of the
    last one alone, and all between the wait and it counts as preparing. Needs the option. */
 typedef enum tw_cuda_vm_phase {
-    TW_CUDA_VM_WAIT,     /* for the instructions before it */
+    TW_CUDA_VM_WAIT,     /* for the instructions before it; what does not wait for them is done meanwhile */
     TW_CUDA_VM_PREPARE,  /* activations brought into shared memory */
     TW_CUDA_VM_MULTIPLY, /* the weights' stream; attention and the like, whole */
     TW_CUDA_VM_FINISH,   /* sums joined and written */
@@ -92,8 +92,6 @@ typedef enum tw_cuda_vm_phase {
 typedef struct tw_cuda_vm_times {
     const char *name; /* "qkv", ...; owned by the library */
     int count;        /* instructions of all workers together */
-    /* Of multiplying: until the first stage was there. Means nothing but in "qkv", "project", "ffn" and "head". */
-    double first;
     double clocks[TW_CUDA_VM_PHASES], most[TW_CUDA_VM_PHASES]; /* mean and largest */
 } tw_cuda_vm_times;
 enum { TW_CUDA_VM_KINDS = 9 };
