@@ -44,9 +44,7 @@ tw_val tw_mega_thread_loop(tw_mega_gen *g, tw_val count); /* for (i = thread; i 
 /* Elements of a cache or table as f32, and back. */
 tw_val tw_mega_to_f32(tw_mega_gen *g, tw_dtype t, tw_val x);
 tw_type tw_mega_element(tw_dtype t);
-/* Where an activation that was made integers has its digits (docs/vm-cuda.md): a position's 64 columns have 64 bytes for
-   each digit, of which runs of 16 columns have every fourth word; the digits' places alternate from 64 columns to 64. */
-enum { TW_MEGA_DIGITS = 3 };
+enum { TW_MEGA_DIGITS = 3 /* of an activation that was made an integer: multiply.h */ };
 /* Two f32 as the sum of two pairs of bf16 or f16, of x the lower elements. */
 void tw_mega_split(tw_mega_gen *g, tw_type pair, tw_val x, tw_val y, tw_val *high, tw_val *low);
 
@@ -77,14 +75,15 @@ int tw_mega_feeders(const tw_mega_plan *p); /* lanes that arrive for a stage */
 void tw_mega_build_product(tw_mega_gen *g, tw_val kind);
 /* What a warp has of an instruction's stages in registers: two stages' pieces, and the activations that they meet. */
 enum { TW_MEGA_BLOCKS = 8 /* most of a stage */, TW_MEGA_STEPS = 4 /* most of a piece */ };
+typedef struct tw_mega_taken {
+    tw_val w[TW_MEGA_BLOCKS][4], scale[2 * TW_MEGA_BLOCKS]; /* variables, i32 */
+    tw_val empty;                                           /* variable: address of the slot's barrier */
+} tw_mega_taken;
 typedef struct tw_mega_stream {
-    struct tw_mega_taken {
-        tw_val w[TW_MEGA_BLOCKS][4], scale[2 * TW_MEGA_BLOCKS]; /* variables, i32 */
-        tw_val empty;                                           /* variable: address of the slot's barrier */
-    } taken[2];
-    tw_val x[TW_MEGA_BLOCKS][TW_MEGA_STEPS][4];     /* variables */
-    tw_val x_scale[TW_MEGA_BLOCKS][TW_MEGA_STEPS]; /* variables: of integers */
-    tw_val left;                                /* variable: stages of the instruction that were not taken yet */
+    tw_mega_taken taken[2];
+    tw_val x[TW_MEGA_BLOCKS][TW_MEGA_STEPS][4]; /* variables, as those below */
+    tw_val x_scale[TW_MEGA_BLOCKS][TW_MEGA_STEPS];
+    tw_val left; /* stages of the instruction that were not taken yet */
 } tw_mega_stream;
 /* Takes the first of an instruction's `stages` stages, which waits for nothing but the memory. */
 void tw_mega_begin_stream(tw_mega_gen *g, tw_mega_stream *s, tw_val is_head, tw_val stages);

@@ -26,7 +26,7 @@ enum {
     TW_MEGA_PIECE = 512, /* bytes */
     TW_MEGA_ROWS = 8,    /* of a unit */
     TW_MEGA_PART_ROWS = 128,
-    TW_MEGA_BLOCK = 128, /* activations that share a scale, where weights are integers */
+    TW_MEGA_BLOCK = 128,  /* activations that share a scale, where weights are integers */
     TW_MEGA_HEADS = 4,    /* query heads that attention by lanes takes at once */
     TW_MEGA_RECORD = 128, /* bytes of an instruction's record */
 };
@@ -82,8 +82,8 @@ typedef struct tw_mega_plan {
     int head_bytes; /* of the head's stages in the tape; the others have stage_bytes */
     int stage_bytes, ring, full, empty, x, x_pitch, part, part_buffers, sums, scratch, queries, shared_bytes;
     int scales, scales_pitch; /* of activations that are integers */
-    int64_t chunk_most; /* columns of activations that fit */
-    bool one_chunk;     /* all of every instruction's do */
+    int64_t chunk_most;       /* columns of activations that fit */
+    bool one_chunk;           /* all of every instruction's do */
     int n_workers;
     bool trace;
     int trace_records;

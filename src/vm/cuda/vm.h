@@ -90,8 +90,8 @@ typedef enum tw_cuda_vm_phase {
     TW_CUDA_VM_PHASES
 } tw_cuda_vm_phase;
 typedef struct tw_cuda_vm_times {
-    const char *name; /* "qkv", ...; owned by the library */
-    int count;        /* instructions of all workers together */
+    const char *name;                                          /* "qkv", ...; owned by the library */
+    int count;                                                 /* instructions of all workers together */
     double clocks[TW_CUDA_VM_PHASES], most[TW_CUDA_VM_PHASES]; /* mean and largest */
 } tw_cuda_vm_times;
 enum { TW_CUDA_VM_KINDS = 9 };

@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "vm/cuda/activations.h"
+
+enum {
+    MOST = 2 * TW_MEGA_AHEAD, /* loads of activations that are not normed on their way at once, */
+    COLUMNS = 2,              /* and of each of several positions, where there are registers for them */
+    MANY = MOST               /* positions, or runs of columns, that are stored together */
+};
+
+/* ---- into shared memory */
+
+/* A digit of four columns, lowest first: byte `d` of each. */
+static tw_val digit_of(tw_builder *b, const tw_val *y, int d) {
+    tw_val pair[2], pick = tw_i32(b, d | (d + 4) << 4);
+    for (int i = 0; i < 2; i++) pair[i] = tw_op_emit(b, TW_OP_prmt_i32, y[2 * i], y[2 * i + 1], pick);
+    return tw_op_emit(b, TW_OP_prmt_i32, pair[0], pair[1], tw_i32(b, 0x5410));
+}
+
+/* Four activations of a position: columns k + shift and on of the chunk, k the thread's and shift a number of whole
+   blocks, if the warp has `there` any. */
+typedef struct four {
+    tw_val *x, k, there;
+    int position, shift;
+} four;
+
+/* The largest magnitude of the warp's 128 activations, as bits. */
+static tw_val largest(tw_builder *b, const tw_val *x) {
+    tw_val most = TW_NONE;
+    for (int i = 0; i < 4; i++) {
+        tw_val size = tw_and(b, tw_bitcast(b, TW_T_i32, x[i]), tw_i32(b, INT32_MAX));
+        most = i ? tw_max(b, most, size) : size;
+    }
+    return tw_get(b, TW_OP_redux_max_u32, (tw_attrs){0}, TW_T_i32, most, tw_i32(b, -1));
+}
+
+enum { INFINITE = 0x7f800000 };
+
+/* As integers x / 2^e of 22 bits and a sign, where 2^e is above `most`; of base 256 with digits of -128 to 127. */
+static void store_digits(tw_mega_activations *a, const four *f, tw_val exponent) {
+    enum { NUMBER = 0x4b400000 /* the float 1.5 * 2^23, behind whose point there are no bits */, MIDDLE = 0x8080 };
+    tw_mega_gen *g = a->g;
+    tw_builder *b = g->b;
+    tw_val scale = tw_bitcast(b, TW_T_f32, tw_sub(b, tw_i32(b, (int32_t)(275u << 23)), exponent)), y[4];
+    for (int i = 0; i < 4; i++) {
+        tw_val whole = tw_fma(b, f->x[i], scale, tw_bitcast(b, TW_T_f32, tw_i32(b, NUMBER)));
+        y[i] = tw_add_imm(b, tw_bitcast(b, TW_T_i32, whole), MIDDLE - NUMBER);
+    }
+    tw_val half_block = tw_shr(b, f->k, 6), to = tw_mega_at(g, a->to[f->position], half_block, 256);
+    to = tw_mega_at(g, tw_mega_at(g, to, tw_rem(b, tw_shr(b, f->k, 2), 4), 16), tw_rem(b, tw_shr(b, f->k, 4), 4), 4);
+    for (int d = 0; d < TW_MEGA_DIGITS; d++) {
+        tw_val word = digit_of(b, y, 2 - d), place = tw_xor(b, tw_rem(b, half_block, 2), tw_i32(b, d));
+        if (d) word = tw_xor(b, word, tw_i32(b, (int32_t)0x80808080));
+        tw_val at = tw_mega_at(g, to, place, 64);
+        tw_when(b, f->there);
+        tw_st(b, (tw_attrs){.type = TW_T_i32, .space = TW_SPACE_shared, .offset = 4 * f->shift}, at, &word);
+    }
+}
+
+/* What makes the integers activations again; of what is no number, no number. */
+static void store_scale(tw_mega_activations *a, const four *f, tw_val most, tw_val exponent) {
+    tw_mega_gen *g = a->g;
+    tw_builder *b = g->b;
+    tw_val finite = tw_lt(b, most, tw_i32(b, INFINITE));
+    tw_val scale = tw_select(b, finite, tw_add_imm(b, exponent, -(21 << 23)), tw_i32(b, INT32_MAX));
+    tw_val cells = tw_add_imm(b, g->shared, g->p->scales + f->position * g->p->scales_pitch);
+    tw_val at = tw_mega_at(g, cells, tw_shr(b, f->k, 7), 4), first = tw_eq(b, g->lane, tw_i32(b, 0));
+    tw_when(b, tw_and(b, f->there, first));
+    tw_st(b, (tw_attrs){.type = TW_T_i32, .space = TW_SPACE_shared, .offset = f->shift / TW_MEGA_BLOCK * 4}, at,
+          &scale);
+}
+
+static void store_integers(tw_mega_activations *a, const four *f, int n) {
+    enum { LEAST = 32 << 23 /* so that neither scale is subnormal */ };
+    tw_builder *b = a->g->b;
+    tw_val most[MANY];
+    for (int i = 0; i < n; i++) most[i] = largest(b, f[i].x);
+    for (int i = 0; i < n; i++) {
+        tw_val exponent = tw_max(b, tw_and(b, most[i], tw_i32(b, INFINITE)), tw_i32(b, LEAST));
+        store_digits(a, &f[i], exponent);
+        store_scale(a, &f[i], most[i], exponent);
+    }
+}
+
+/* Each pair's upper halves and then what they leave, as a lane's fragment wants them. */
+static void store_floats(tw_mega_activations *a, const four *f, int n) {
+    tw_builder *b = a->g->b;
+    for (int i = 0; i < n; i++) {
+        tw_val pair[4], at = tw_mega_at(a->g, a->to[f[i].position], f[i].k, 4);
+        for (int e = 0; e < 4; e += 2) tw_mega_split(a->g, a->pair, f[i].x[e], f[i].x[e + 1], &pair[e], &pair[e + 1]);
+        tw_when(b, f[i].there);
+        tw_st(b, (tw_attrs){.type = a->pair, .vec = 4, .space = TW_SPACE_shared, .offset = 4 * f[i].shift}, at, pair);
+    }
+}
+
+static void store(tw_mega_activations *a, const four *f, int n) {
+    if (a->g->p->body.units > 1)
+        store_integers(a, f, n);
+    else
+        store_floats(a, f, n);
+}
+
+/* ---- from memory */
+
+/* Activations of the thread's next columns, all on their way at once. */
+static void load_columns(tw_mega_activations *a, const tw_val *address, const tw_val *there, int n, tw_val (*x)[4]) {
+    tw_mega_gen *g = a->g;
+    tw_builder *b = g->b;
+    if (!g->p->flags) {
+        for (int i = 0; i < n; i++) {
+            tw_when(b, there[i]);
+            tw_ld_vec(b, (tw_attrs){.type = TW_T_f32, .vec = 4, .cache = TW_CACHE_cg}, address[i], x[i]);
+        }
+        return;
+    }
+    tw_mega_words w = {.width = 4, .tag = a->tag, .mask = a->mask};
+    for (int i = 0; i < n; i++) {
+        w.at[i] = address[i];
+        w.there[i] = there[i];
+    }
+    tw_mega_poll(g, &w, n);
+    for (int i = 0; i < n; i++)
+        for (int e = 0; e < 4; e++) x[i][e] = tw_select(b, there[i], tw_mega_word_f32(g, &w, i, e), tw_f32(b, 0));
+}
+
+static int span(const tw_mega_activations *a) { /* columns that all threads take at once */
+    return 4 * tw_mega_threads(a->g->p);
+}
+
+/* Most columns of a chunk, those that fill its last stage among them. Normed is what has the model's width. */
+static int64_t most_columns(const tw_mega_activations *a, bool normed) {
+    const tw_mega_plan *p = a->g->p;
+    const int64_t of_body = tw_mega_stage_columns(p, &p->body), of_head = tw_mega_stage_columns(p, &p->head);
+    const int64_t stage = of_body > of_head ? of_body : of_head, all = (p->dim + stage - 1) / stage * stage;
+    return normed && all < p->chunk_most ? all : p->chunk_most;
+}
+
+/* How many runs of columns a thread loads at once. */
+static int at_once(const tw_mega_activations *a, bool normed) {
+    const bool roomy = a->g->p->roomy && a->g->p->body.units == 1;
+    const int most = a->g->p->tokens == 1 ? normed ? TW_MEGA_AHEAD : MOST : roomy ? COLUMNS : 1;
+    const int64_t n = (most_columns(a, normed) + span(a) - 1) / span(a);
+    return n < most ? (int)n : most;
+}
+
+/* The norm's weights of a thread's columns `k` and on of the chunk, where it has them. */
+static void load_weights(tw_mega_activations *a, tw_val k) {
+    tw_mega_gen *g = a->g;
+    tw_builder *b = g->b;
+    for (int i = 0; i < at_once(a, true); i++) {
+        tw_val column = tw_add_imm(b, k, i * span(a)), at = tw_mega_at(g, a->norm, tw_add(b, a->from, column), 4);
+        tw_when(b, tw_and(b, a->normed, tw_lt(b, column, a->limit)));
+        tw_ld_vec(b, (tw_attrs){.type = TW_T_f32, .vec = 4, .cache = TW_CACHE_nc}, at, a->w[i]);
+    }
+}
+
+/* The thread's first columns, and after pop_columns those behind them, if a chunk has so many. */
+static tw_val push_columns(const tw_mega_activations *a, bool normed) {
+    tw_builder *b = a->g->b;
+    const int step = at_once(a, normed) * span(a);
+    tw_val first = tw_shl(b, a->g->thread, 2);
+    if (most_columns(a, normed) <= step) return first;
+    tw_val end = tw_and(b, tw_add_imm(b, a->width, TW_MEGA_BLOCK - 1), tw_i32(b, -TW_MEGA_BLOCK));
+    return tw_push_for(b, first, end, tw_i32(b, step), false);
+}
+
+static void pop_columns(tw_mega_activations *a, tw_val k, bool normed) {
+    const int step = at_once(a, normed) * span(a);
+    if (most_columns(a, normed) <= step) return;
+    if (normed) load_weights(a, tw_add_imm(a->g->b, k, step));
+    tw_pop(a->g->b);
+}
+
+void tw_mega_find_chunk(tw_mega_activations *a, tw_val chunk) {
+    tw_builder *b = a->g->b;
+    tw_assign(b, a->from, tw_mul(b, chunk, a->width));
+    tw_assign(b, a->limit, tw_min(b, a->width, tw_sub(b, a->columns, a->from)));
+    load_weights(a, tw_shl(b, a->g->thread, 2));
+}
+
+void tw_mega_find_activations(tw_mega_activations *a) {
+    tw_mega_gen *g = a->g;
+    tw_builder *b = g->b;
+    a->from = tw_var_of(b, tw_i32(b, 0));
+    a->limit = tw_var_of(b, tw_i32(b, 0));
+    for (int i = 0; i < 4 * at_once(a, true); i++) a->w[i / 4][i % 4] = tw_var_of(b, tw_f32(b, 0));
+    for (int u = 0; u < g->p->tokens; u++) {
+        tw_val position = tw_i32(b, u);
+        a->row[u] = u ? tw_op_emit(b, TW_OP_mad_wide_s32, position, tw_mul_imm(b, a->columns, 4), a->in) : a->in;
+        a->to[u] = tw_add_imm(b, g->shared, g->p->x + u * (int64_t)g->p->x_pitch);
+        a->there[u] = tw_lt(b, position, a->positions);
+    }
+    tw_mega_find_chunk(a, tw_i32(b, 0));
+}
+
+/* Adds squares, and norms. */
+static void norm_four(const tw_mega_activations *a, tw_val squares, const tw_val *w, tw_val *x) {
+    tw_builder *b = a->g->b;
+    for (int e = 0; e < 4; e++) {
+        tw_op_to(b, squares, TW_OP_fma_f32, x[e], x[e], squares);
+        x[e] = tw_mul(b, x[e], w[e]);
+    }
+}
+
+/* Each warp's squares of a position go to its own cell; a later chunk adds to it. */
+static void leave_squares(tw_mega_activations *a, tw_val squares, tw_val position, tw_val chunk) {
+    tw_mega_gen *g = a->g;
+    tw_builder *b = g->b;
+    tw_val sum = tw_mega_warp_sum(g, tw_add(b, squares, tw_f32(b, 0)), 1, 32);
+    tw_push_if(b, tw_eq(b, g->lane, tw_i32(b, 0)));
+    tw_val at = tw_add_imm(b, g->shared, g->p->sums);
+    at = tw_mega_at(g, tw_mega_at(g, at, position, 4 * g->p->tuning.warps), g->warp, 4);
+    const tw_attrs cell = {.type = TW_T_f32, .space = TW_SPACE_shared};
+    tw_val again = tw_lt(b, tw_i32(b, 0), chunk);
+    tw_when(b, again);
+    tw_val before = tw_ld(b, cell, at);
+    tw_st(b, cell, at, (tw_val[]){tw_add(b, sum, before)});
+    tw_pop(b);
+}
+
+/* How many columns the chunk has from the first of the warp's on, whose k is this thread's. A warp stores all of its
+   columns, zeros behind the last. */
+static tw_val of_warp(const tw_mega_activations *a, tw_val k) {
+    tw_builder *b = a->g->b;
+    return tw_sub(b, a->width, tw_sub(b, k, tw_shl(b, a->g->lane, 2)));
+}
+
+/* ---- one position */
+
+/* The thread's next columns, all on their way at once. */
+static void stage_columns(tw_mega_activations *a, tw_val k, int n, tw_val squares) {
+    tw_mega_gen *g = a->g;
+    tw_builder *b = g->b;
+    tw_val x[MOST][4] = {{{0}}}, at[MOST], there[MOST], rest = tw_sub(b, a->limit, k), have = of_warp(a, k);
+    tw_val first = tw_mega_at(g, a->row[0], tw_add(b, a->from, k), 4);
+    four f[MOST];
+    for (int i = 0; i < n; i++) {
+        at[i] = tw_add_imm(b, first, 4 * i * span(a));
+        there[i] = tw_lt(b, tw_i32(b, i * span(a)), rest);
+        f[i] = (four){.x = x[i], .k = k, .shift = i * span(a), .there = tw_lt(b, tw_i32(b, i * span(a)), have)};
+    }
+    load_columns(a, at, there, n, x);
+    for (int i = 0; i < n && squares.id; i++) norm_four(a, squares, a->w[i], x[i]);
+    store(a, f, n);
+}
+
+static void stage_plain(tw_mega_activations *a) {
+    tw_builder *b = a->g->b;
+    const int most = at_once(a, false), few = at_once(a, true);
+    /* Attention's are hardly more than the model's width, an ffn's several times that. */
+    if (few < most) {
+        tw_push_if(b, tw_le(b, a->width, tw_i32(b, few * span(a))));
+        stage_columns(a, tw_shl(b, a->g->thread, 2), few, TW_NONE);
+        tw_push_else(b);
+    }
+    tw_val k = push_columns(a, false);
+    stage_columns(a, k, most, TW_NONE);
+    pop_columns(a, k, false);
+    if (few < most) tw_pop(b);
+}
+
+static void stage_one(tw_mega_activations *a, tw_val chunk) {
+    tw_builder *b = a->g->b;
+    tw_push_if(b, a->normed);
+    tw_val squares = tw_var_of(b, tw_f32(b, 0)), k = push_columns(a, true);
+    stage_columns(a, k, at_once(a, true), squares);
+    pop_columns(a, k, true);
+    leave_squares(a, squares, tw_i32(b, 0), chunk);
+    tw_push_else(b);
+    stage_plain(a);
+    tw_pop(b);
+}
+
+/* ---- several positions */
+
+/* Their loads are on their way together. squares: of each position, or NULL where they are not normed. */
+static void stage_rows(tw_mega_activations *a, const tw_val *squares) {
+    tw_mega_gen *g = a->g;
+    tw_builder *b = g->b;
+    const int columns = at_once(a, squares), T = g->p->tokens;
+    const tw_attrs how = {.type = TW_T_f32, .vec = 4, .cache = TW_CACHE_cg};
+    tw_val x[COLUMNS][TW_CUDA_VM_TOKENS][4] = {{{{0}}}}, first = push_columns(a, squares), k[COLUMNS];
+    for (int i = 0; i < columns; i++) {
+        k[i] = tw_add_imm(b, first, i * span(a));
+        tw_val column = tw_add(b, a->from, k[i]), inside = tw_lt(b, k[i], a->limit);
+        for (int u = 0; u < T; u++) {
+            tw_val at = tw_mega_at(g, a->row[u], column, 4);
+            tw_when(b, tw_and(b, inside, a->there[u]));
+            tw_ld_vec(b, how, at, x[i][u]);
+        }
+    }
+    for (int i = 0; i < columns; i++) {
+        four f[TW_CUDA_VM_TOKENS];
+        tw_val have = tw_lt(b, tw_i32(b, 0), of_warp(a, k[i]));
+        for (int u = 0; u < T; u++) {
+            if (squares) norm_four(a, squares[u], a->w[i], x[i][u]);
+            f[u] = (four){.x = x[i][u], .position = u, .k = k[i], .there = tw_and(b, have, a->there[u])};
+        }
+        store(a, f, T);
+    }
+    pop_columns(a, first, squares);
+}
+
+static void stage_several(tw_mega_activations *a, tw_val chunk) {
+    tw_builder *b = a->g->b;
+    tw_val squares[TW_CUDA_VM_TOKENS];
+    tw_push_if(b, a->normed);
+    for (int u = 0; u < a->g->p->tokens; u++) squares[u] = tw_var_of(b, tw_f32(b, 0));
+    stage_rows(a, squares);
+    for (int u = 0; u < a->g->p->tokens; u++) {
+        tw_push_if(b, a->there[u]);
+        leave_squares(a, squares[u], tw_i32(b, u), chunk);
+        tw_pop(b);
+    }
+    tw_push_else(b);
+    stage_rows(a, NULL);
+    tw_pop(b);
+}
+
+void tw_mega_stage_chunk(tw_mega_activations *a, tw_val chunk) {
+    if (a->g->p->tokens > 1)
+        stage_several(a, chunk);
+    else
+        stage_one(a, chunk);
+}

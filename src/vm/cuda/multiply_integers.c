@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Products with weights of int8 and int4. */
+#include "vm/cuda/multiply.h"
+
+enum {
+    FEW = 4 /* positions whose activations stay in registers */,
+    /* The float 1.5 * 2^23, to whose bits products are added, so that they are a float without being converted. Sums
+       begin with four of them, which no compiler knows to be the same: it would copy one for every sum. */
+    NUMBER = 0x4b400000
+};
+
+void tw_mega_begin_integers(tw_mega_multiply *o) {
+    tw_mega_gen *g = o->g;
+    tw_builder *b = g->b;
+    tw_val x = tw_add_imm(b, g->shared, g->p->x);
+    o->digit = tw_rem(b, g->row, 4);
+    o->active = tw_lt(b, o->digit, tw_i32(b, TW_MEGA_DIGITS));
+    o->x = tw_mega_at(g, tw_mega_at(g, x, tw_shr(b, g->row, 2), g->p->x_pitch), g->column, 16);
+    for (int e = 0; e < 4; e++) o->number[e] = tw_or(b, tw_i32(b, NUMBER), tw_and(b, g->nothing, tw_i32(b, 1 << e)));
+}
+
+/* Whether a stage's columns are a whole number of blocks; else a piece's place in its block depends on the stage. */
+static bool aligned(const tw_mega_multiply *o) {
+    return o->g->p->tuning.blocks * o->f->depth % TW_MEGA_BLOCK == 0;
+}
+
+/* The address of the lane's digits of piece i of a stage. */
+static tw_val digits_at(const tw_mega_multiply *o, tw_val from, int i) {
+    tw_mega_gen *g = o->g;
+    tw_builder *b = g->b;
+    const int column = i * o->f->depth;
+    if (aligned(o)) {
+        tw_val digit = tw_xor(b, o->digit, tw_i32(b, column / 64 % 2));
+        tw_val at = tw_mega_at(g, tw_mega_at(g, o->x, digit, 64), from, 4);
+        return tw_add_imm(b, at, column / 64 * 256 + column / 32 % 2 * 8);
+    }
+    tw_val c = tw_add_imm(b, from, column), half_block = tw_shr(b, c, 6);
+    tw_val digit = tw_xor(b, o->digit, tw_rem(b, half_block, 2));
+    tw_val at = tw_mega_at(g, tw_mega_at(g, o->x, digit, 64), half_block, 256);
+    return tw_mega_at(g, at, tw_rem(b, tw_shr(b, c, 5), 2), o->f->depth == 32 ? 8 : 0);
+}
+
+/* A lane's sums are of positions 2 n + t / 2 for each tile n. */
+static tw_val position_of(const tw_mega_multiply *o, int n) {
+    tw_builder *b = o->g->b;
+    return tw_add_imm(b, tw_shr(b, o->g->column, 1), 2 * n);
+}
+
+/* Piece i's activations, zeros where the lane has none, and their scales. */
+static void load_piece(tw_mega_multiply *o, tw_val from, int i) {
+    tw_mega_gen *g = o->g;
+    tw_builder *b = g->b;
+    const tw_mega_plan *p = g->p;
+    tw_mega_stream *s = o->stream;
+    const int blocks = i * o->f->depth / TW_MEGA_BLOCK;
+    tw_val digits = digits_at(o, from, i), one = tw_add_imm(b, from, i * o->f->depth), last;
+    tw_val block = aligned(o) ? tw_add_imm(b, tw_shr(b, from, 7), blocks) : tw_shr(b, one, 7);
+    last = tw_add_imm(b, o->u->positions, -1);
+    for (int n = 0; n < o->sums; n++) {
+        const tw_attrs words = {
+            .type = TW_T_i32, .vec = o->f->steps, .space = TW_SPACE_shared, .offset = 2 * n * p->x_pitch};
+        tw_val there = tw_le(b, tw_add_imm(b, tw_shr(b, g->row, 2), 2 * n), last), x[4] = {{0}};
+        tw_when(b, tw_and(b, o->active, there));
+        tw_ld_vec(b, words, digits, x);
+        for (int e = 0; e < o->f->steps; e++) tw_assign(b, s->x[i][n][e], x[e]);
+        tw_val position = p->tokens > 1 ? tw_min(b, position_of(o, n), last) : tw_i32(b, 0);
+        tw_val scales = tw_mega_at(g, tw_add_imm(b, g->shared, p->scales), position, p->scales_pitch);
+        tw_val scale =
+            tw_ld(b, (tw_attrs){.type = TW_T_f32, .space = TW_SPACE_shared}, tw_mega_at(g, scales, block, 4));
+        tw_assign(b, s->x_scale[i][n], scale);
+    }
+}
+
+bool tw_mega_keeps(const tw_mega_multiply *o) {
+    return tw_mega_is_integer(o) && o->g->p->tokens <= FEW;
+}
+
+void tw_mega_load_kept(tw_mega_multiply *o, tw_val from) {
+    for (int i = 0; i < o->g->p->tuning.blocks; i++) load_piece(o, from, i);
+}
+
+/* The scales of rows g and g + 8 in a set of a piece's. */
+static void scales_of(const tw_mega_multiply *o, const tw_val *words, int set, tw_val *scale) {
+    tw_builder *b = o->g->b;
+    for (int i = 0; i < 2; i++) {
+        if (o->f->dtype == TW_I8) {
+            scale[i] = tw_bitcast(b, TW_T_f32, words[i]);
+            continue;
+        }
+        tw_val h = tw_op_emit(b, i ? TW_OP_high_i16_i32 : TW_OP_low_i16_i32, words[set], TW_NONE, TW_NONE);
+        scale[i] = tw_op_emit(b, TW_OP_cvt_f32_f16, tw_bitcast(b, TW_T_f16, h), TW_NONE, TW_NONE);
+    }
+}
+
+/* 32 columns of a piece. */
+static void unpack(const tw_mega_multiply *o, const tw_val *w, int part, tw_val *a) {
+    tw_builder *b = o->g->b;
+    const bool bytes = o->f->dtype == TW_I8;
+    for (int i = 0; i < 4; i++) {
+        tw_val word = bytes ? w[i] : w[2 * part + i / 2];
+        if (!bytes && i % 2 == 0) word = tw_shl(b, word, 4);
+        a[i] = bytes ? word : tw_and(b, word, tw_i32(b, (int32_t)0xf0f0f0f0));
+    }
+}
+
+/* How many columns of a stage share scales; an integer sum of BLOCK columns' products has 22 bits. */
+static int alike(const tw_mega_multiply *o) {
+    const int depth = o->f->depth, sets = o->f->sets ? o->f->sets : 1;
+    return aligned(o) && o->f->group % TW_MEGA_BLOCK == 0 ? TW_MEGA_BLOCK : depth / sets;
+}
+
+/* Columns c and on of a stage, `n` that share scales. */
+static void multiply_alike(tw_mega_multiply *o, const tw_mega_taken *t, int c, int n, tw_val (*acc)[4]) {
+    tw_builder *b = o->g->b;
+    const tw_mega_stream *s = o->stream;
+    const int depth = o->f->depth, i = c / depth;
+    tw_val alone[TW_MEGA_SUMS][4] = {{{0}}}, a[4], scale[2];
+    for (int at = c; at < c + n; at += 32) {
+        const int part = at % depth / 32;
+        unpack(o, t->w[at / depth], part, a);
+        for (int tile = 0; tile < o->sums; tile++) {
+            for (int e = 0; e < 4 && at == c; e++) alone[tile][e] = tw_var(b, TW_T_i32);
+            tw_mma(b, o->mma, alone[tile], a, s->x[at / depth][tile] + 2 * part, at == c ? o->number : alone[tile]);
+        }
+    }
+    if (o->f->sets) scales_of(o, t->scale + i * o->f->scale_bytes / 32, c % depth * o->f->sets / depth, scale);
+    for (int tile = 0; tile < o->sums; tile++) {
+        tw_val factor[2] = {s->x_scale[i][tile], s->x_scale[i][tile]};
+        for (int h = 0; h < 2 && o->f->sets; h++) factor[h] = tw_mul(b, factor[h], scale[h]);
+        for (int e = 0; e < 4; e++) {
+            tw_val sum = tw_sub(b, tw_bitcast(b, TW_T_f32, alone[tile][e]), tw_bitcast(b, TW_T_f32, tw_i32(b, NUMBER)));
+            tw_op_to(b, acc[tile][e], TW_OP_fma_f32, sum, factor[e / 2], acc[tile][e]);
+        }
+    }
+}
+
+void tw_mega_multiply_integers(tw_mega_multiply *o, const tw_mega_taken *t, tw_val from, tw_val (*acc)[4]) {
+    const int depth = o->f->depth, n = alike(o);
+    for (int c = 0; c < o->g->p->tuning.blocks * depth; c += n) {
+        for (int at = c; at < c + n && !tw_mega_keeps(o); at += 32)
+            if (at % depth == 0) load_piece(o, from, at / depth);
+        multiply_alike(o, t, c, n, acc);
+    }
+}
+
+/* Digits meet: lanes of even t have the upper two's sums of rows g and g + 8, their neighbours the third's; of both
+   rows' each is left with one. */
+void tw_mega_leave_integers(tw_mega_multiply *o, tw_val unit, const tw_mega_taken *t, tw_val (*acc)[4]) {
+    tw_mega_gen *g = o->g;
+    tw_builder *b = g->b;
+    const float whole = o->f->dtype == TW_I4 ? 1.0f / 16 : 1;
+    tw_val odd = tw_eq(b, tw_rem(b, g->column, 2), tw_i32(b, 1)), again = tw_lt(b, tw_i32(b, 0), o->u->chunk);
+    tw_val worth[2] = {tw_select(b, odd, tw_f32(b, whole), tw_f32(b, whole * 65536)),
+                       tw_select(b, odd, tw_f32(b, 0), tw_f32(b, whole * 256))};
+    tw_val at = tw_mega_at(g, o->u->part, g->warp, (int64_t)g->p->tokens * TW_MEGA_PART_ROWS * 4);
+    at = tw_mega_at(g, tw_mega_at(g, at, unit, TW_MEGA_ROWS * 4), g->row, 4);
+    at = tw_mega_at(g, at, tw_rem(b, g->column, 2), TW_MEGA_ROWS * 4);
+    for (int n = 0; n < o->sums; n++) {
+        tw_val sum[2];
+        for (int h = 0; h < 2; h++) {
+            sum[h] = tw_fma(b, acc[n][2 * h], worth[0], tw_mul(b, acc[n][2 * h + 1], worth[1]));
+            if (!o->f->sets) sum[h] = tw_mul(b, sum[h], tw_bitcast(b, TW_T_f32, t->scale[h]));
+        }
+        tw_val mine = tw_select(b, odd, sum[1], sum[0]), other = tw_select(b, odd, sum[0], sum[1]);
+        mine = tw_add(b, mine, tw_shfl(b, TW_MODE_bfly, other, tw_i32(b, 1), tw_i32(b, -1)));
+        tw_val position = position_of(o, n);
+        tw_push_if(b, tw_lt(b, position, o->u->positions));
+        tw_val cell = tw_mega_at(g, at, position, TW_MEGA_PART_ROWS * 4);
+        const tw_attrs how = {.type = TW_T_f32, .space = TW_SPACE_shared};
+        tw_when(b, again);
+        tw_val before = tw_ld(b, how, cell);
+        tw_st(b, how, cell, (tw_val[]){tw_add(b, mine, before)});
+        tw_pop(b);
+    }
+}
