@@ -28,7 +28,8 @@ static tw_checked *lower(const tw_model *m, tw_lowering l) {
     return c;
 }
 
-/* The largest difference of logits, over the largest logit, in a full step and one that is half full. */
+/* The largest difference of logits, over the largest logit, in a full step and one that is half full; no number where
+   both have none, infinite where one has. */
 static double differ(tw_vm *cpu, int c, tw_cuda_vm *gpu, int g, const tw_model *m, int tokens) {
     double worst = 0;
     for (int step = 0, pos = 0; step < 2; step++) {
@@ -41,8 +42,11 @@ static double differ(tw_vm *cpu, int c, tw_cuda_vm *gpu, int g, const tw_model *
         if (tw_vm_run(cpu, &want, &d) != TW_OK || tw_cuda_vm_run(gpu, &got, &d) != TW_OK) fail_msg("%s", d.message);
         double error = 0, largest = 0;
         for (int64_t i = 0; i < m->vocab; i++) {
-            largest = fmax(largest, fabs((double)want.logits[i]));
-            error = fmax(error, fabs((double)want.logits[i] - (double)got.logits[i]));
+            const double x = want.logits[i], y = got.logits[i];
+            if (isnan(x) && isnan(y)) return NAN;
+            if (!isfinite(x) || !isfinite(y)) return INFINITY;
+            largest = fmax(largest, fabs(x));
+            error = fmax(error, fabs(x - y));
         }
         worst = fmax(worst, error / largest);
         pos += n;
@@ -50,15 +54,12 @@ static double differ(tw_vm *cpu, int c, tw_cuda_vm *gpu, int g, const tw_model *
     return worst;
 }
 
-static void agree(const char *folder, weights w, int tokens, bool dequantise, tw_cuda_vm_tuning tuning) {
-    tw_model *m;
+/* Of the processor's machine and the GPU's. */
+static double differ_on(const tw_model *m, weights w, int tokens, bool dequantise, tw_cuda_vm_tuning tuning) {
     tw_vm *cpu;
     tw_cuda_vm *gpu;
     tw_diag d;
-    char path[4096];
     int c = 0, g = 0;
-    snprintf(path, sizeof path, TEST_DATA "/models/%s", folder);
-    if (tw_model_open(&m, path, &d) != TW_OK) fail_msg("%s: %s", d.path, d.message);
     tw_lowering l = {.tokens = tokens, .max_seq = 32, .weights = w.type, .group = w.group}, lc = l;
     lc.workers = 1;
     tw_vm_options o = {.workers = 1, .no_vendor = true, .no_pin = true};
@@ -70,13 +71,28 @@ static void agree(const char *folder, weights w, int tokens, bool dequantise, tw
     l.kv = TW_F32;
     tw_checked *of_gpu = lower(m, l);
     if (tw_cuda_vm_load(gpu, of_gpu, &g, &d) != TW_OK) fail_msg("%s", d.message);
-    double worst = differ(cpu, c, gpu, g, m, tokens);
-    if (!(worst < 5e-5))
-        fail_msg("%s, %s in groups of %d, %d positions: %.3g", folder, tw_dtype_name(w.type), w.group, tokens, worst);
+    const double worst = differ(cpu, c, gpu, g, m, tokens);
     tw_cuda_vm_close(gpu);
     tw_vm_close(cpu);
     tw_checked_free(of_cpu);
     tw_checked_free(of_gpu);
+    return worst;
+}
+
+static tw_model *open_model(const char *folder) {
+    char path[4096];
+    tw_model *m = NULL;
+    tw_diag d;
+    snprintf(path, sizeof path, TEST_DATA "/models/%s", folder);
+    if (tw_model_open(&m, path, &d) != TW_OK) fail_msg("%s: %s", d.path, d.message);
+    return m;
+}
+
+static void agree(const char *folder, weights w, int tokens, bool dequantise, tw_cuda_vm_tuning tuning) {
+    tw_model *m = open_model(folder);
+    const double worst = differ_on(m, w, tokens, dequantise, tuning);
+    if (!(worst < 5e-5))
+        fail_msg("%s, %s in groups of %d, %d positions: %.3g", folder, tw_dtype_name(w.type), w.group, tokens, worst);
     tw_model_close(m);
 }
 
@@ -99,6 +115,39 @@ static void integers_in_groups(void **state) {
     agree("llama-linear-mqa", (weights){TW_I4, 128}, 8, false, one);
     agree("llama-biases", (weights){TW_I4, 128}, 2, false, (tw_cuda_vm_tuning){0});
     agree("llama-linear-mqa", (weights){TW_I8, 128}, 6, false, (tw_cuda_vm_tuning){0});
+}
+
+/* The first layer's ffn with activations that many times as large, or one of them something else. */
+static double differ_scaled(weights w, int tokens, float scale, float odd) {
+    tw_model *m = open_model("llama-biases");
+    tw_weight *norm = (tw_weight *)tw_model_find(m, "layers.0.mlp_norm");
+    float *values = malloc((size_t)norm->rows * sizeof *values);
+    assert_non_null(values);
+    for (int64_t i = 0; i < norm->rows; i++) {
+        tw_weight_read(norm, i, 0, 1, &values[i]);
+        values[i] *= scale;
+    }
+    values[5] += odd;
+    norm->dtype = TW_F32;
+    norm->data = values;
+    norm->row_stride = norm->col_stride = 1;
+    const double worst = differ_on(m, w, tokens, false, (tw_cuda_vm_tuning){0});
+    free(values);
+    tw_model_close(m);
+    return worst;
+}
+
+static void integers_with_activations_of_any_size(void **state) {
+    (void)state;
+    static const float scales[] = {1e7f, 1e-30f, 1e-41f};
+    for (int i = 0; i < 3; i++) {
+        const double bytes = differ_scaled((weights){TW_I8, 0}, 1 + i, scales[i], 0);
+        const double nibbles = differ_scaled((weights){TW_I4, 64}, 3 - i, scales[i], 0);
+        if (!(bytes < 5e-5) || !(nibbles < 5e-5)) fail_msg("times %g: %.3g, %.3g", (double)scales[i], bytes, nibbles);
+    }
+    /* One of them tells both machines' logits that they are none. */
+    assert_true(isnan(differ_scaled((weights){TW_I8, 0}, 1, 1, NAN)));
+    assert_true(isnan(differ_scaled((weights){TW_I4, 64}, 2, 1, INFINITY)));
 }
 
 static void floats_that_integers_stand_for(void **state) {
@@ -158,6 +207,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(integers_with_a_scale_a_row),
         cmocka_unit_test(integers_in_groups),
+        cmocka_unit_test(integers_with_activations_of_any_size),
         cmocka_unit_test(floats_that_integers_stand_for),
         cmocka_unit_test(floats),
         cmocka_unit_test(a_tape_is_hardly_larger_than_its_weights),
