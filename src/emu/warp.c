@@ -96,6 +96,9 @@ emu_next emu_exec_redux_max_u32(emu_warp *w, const emu_op *op) {
         EMU_EACH(other, w->active & mask) {
             const uint32_t x = (uint32_t)emu_get(w, op->in[0], (int)other);
             if (x > most[lane]) most[lane] = x;
+            if ((uint32_t)emu_get(w, op->in[1], (int)other) == mask) continue;
+            emu_find(w, op, (int)other, TW_EMU_DIVERGENCE, "lanes of one meeting name different masks");
+            return EMU_GO;
         }
     }
     EMU_EACH(to, w->active) emu_put(w, op->out[0], (int)to, most[to]);

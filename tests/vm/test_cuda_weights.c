@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Weights of every type on the GPU's machine, in the emulator: what they give is what the processor's machine gives
    with the same ones; and a tape has hardly more bytes than they need. */
+#include "support/llama.h"
 #include "support/support.h"
 
 #include "model/model.h"
@@ -55,7 +56,8 @@ static double differ(tw_vm *cpu, int c, tw_cuda_vm *gpu, int g, const tw_model *
 }
 
 /* Of the processor's machine and the GPU's. */
-static double differ_on(const tw_model *m, weights w, int tokens, bool dequantise, tw_cuda_vm_tuning tuning) {
+static double differ_on(const tw_model *m, const char *target, weights w, int tokens, bool dequantise,
+                        tw_cuda_vm_tuning tuning) {
     tw_vm *cpu;
     tw_cuda_vm *gpu;
     tw_diag d;
@@ -63,7 +65,8 @@ static double differ_on(const tw_model *m, weights w, int tokens, bool dequantis
     tw_lowering l = {.tokens = tokens, .max_seq = 32, .weights = w.type, .group = w.group}, lc = l;
     lc.workers = 1;
     tw_vm_options o = {.workers = 1, .no_vendor = true, .no_pin = true};
-    tw_cuda_vm_options og = {.emulate = true, .workers = 3, .seed = 1, .dequantise = dequantise, .tuning = tuning};
+    tw_cuda_vm_options og = {
+        .emulate = true, .target = target, .workers = 3, .seed = 1, .dequantise = dequantise, .tuning = tuning};
     tw_checked *of_cpu = lower(m, lc);
     if (tw_vm_open(&cpu, m, &o, &d) != TW_OK || tw_vm_load(cpu, of_cpu, &c, &d) != TW_OK) fail_msg("%s", d.message);
     if (tw_cuda_vm_open(&gpu, m, &og, &d) != TW_OK) fail_msg("%s", d.message);
@@ -90,7 +93,7 @@ static tw_model *open_model(const char *folder) {
 
 static void agree(const char *folder, weights w, int tokens, bool dequantise, tw_cuda_vm_tuning tuning) {
     tw_model *m = open_model(folder);
-    const double worst = differ_on(m, w, tokens, dequantise, tuning);
+    const double worst = differ_on(m, NULL, w, tokens, dequantise, tuning);
     if (!(worst < 5e-5))
         fail_msg("%s, %s in groups of %d, %d positions: %.3g", folder, tw_dtype_name(w.type), w.group, tokens, worst);
     tw_model_close(m);
@@ -131,7 +134,7 @@ static double differ_scaled(weights w, int tokens, float scale, float odd) {
     norm->dtype = TW_F32;
     norm->data = values;
     norm->row_stride = norm->col_stride = 1;
-    const double worst = differ_on(m, w, tokens, false, (tw_cuda_vm_tuning){0});
+    const double worst = differ_on(m, NULL, w, tokens, false, (tw_cuda_vm_tuning){0});
     free(values);
     tw_model_close(m);
     return worst;
@@ -148,6 +151,33 @@ static void integers_with_activations_of_any_size(void **state) {
     /* One of them tells both machines' logits that they are none. */
     assert_true(isnan(differ_scaled((weights){TW_I8, 0}, 1, 1, NAN)));
     assert_true(isnan(differ_scaled((weights){TW_I4, 64}, 2, 1, INFINITY)));
+}
+
+/* Rows that go in several chunks, the last of which ends in stages without columns; dim is normed, ffn is not. */
+static void integers_of_long_rows(void **state) {
+    (void)state;
+    static const struct {
+        int dim, ffn;
+        weights w;
+        int tokens;
+        tw_cuda_vm_tuning tuning;
+    } cases[] = {
+        {32, 1100, {TW_I8, 0}, 8, {.warps = 1, .blocks = 1}},   {32, 1100, {TW_I8, 128}, 7, {.warps = 1, .blocks = 1}},
+        {32, 1100, {TW_I4, 64}, 8, {.warps = 1, .blocks = 1}},  {1100, 40, {TW_I8, 0}, 8, {.warps = 2, .blocks = 1}},
+        {1100, 40, {TW_I4, 128}, 5, {.warps = 1, .blocks = 3}}, {32, 1100, {TW_F32, 0}, 8, {.warps = 1, .blocks = 3}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *folder = test_folder_make();
+        tw_model *m;
+        tw_diag d;
+        test_write_llama(
+            folder, &(test_llama){.dim = cases[i].dim, .heads = 4, .kv_heads = 2, .head_dim = 8, .ffn = cases[i].ffn});
+        if (tw_model_open(&m, folder, &d) != TW_OK) fail_msg("%s", d.message);
+        const double worst = differ_on(m, "sm_89", cases[i].w, cases[i].tokens, false, cases[i].tuning);
+        if (!(worst < 5e-5)) fail_msg("case %zu: %.3g", i, worst);
+        tw_model_close(m);
+        test_folder_remove(folder);
+    }
 }
 
 static void floats_that_integers_stand_for(void **state) {
@@ -208,6 +238,7 @@ int main(void) {
         cmocka_unit_test(integers_with_a_scale_a_row),
         cmocka_unit_test(integers_in_groups),
         cmocka_unit_test(integers_with_activations_of_any_size),
+        cmocka_unit_test(integers_of_long_rows),
         cmocka_unit_test(floats_that_integers_stand_for),
         cmocka_unit_test(floats),
         cmocka_unit_test(a_tape_is_hardly_larger_than_its_weights),

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "vm/cuda/activations.h"
 
-enum {
-    MOST = 2 * TW_MEGA_AHEAD, /* loads of activations that are not normed on their way at once, */
-    COLUMNS = 2,              /* and of each of several positions, where there are registers for them */
-    MANY = MOST               /* positions, or runs of columns, that are stored together */
-};
+/* Of activations that are not normed: loads on their way at once; and where there are registers for it, of each of
+   several positions. */
+enum { MOST = 2 * TW_MEGA_AHEAD, COLUMNS = 2 };
+_Static_assert((int)MOST <= (int)TW_MEGA_WORDS, "they may be polled together");
+/* Positions, or runs of columns, that are stored together. */
+enum { MANY = 8 };
+_Static_assert((int)MOST <= (int)MANY && (int)TW_CUDA_VM_TOKENS <= (int)MANY, "all of them");
 
 /* ---- into shared memory */
 
@@ -17,7 +19,7 @@ static tw_val digit_of(tw_builder *b, const tw_val *y, int d) {
 }
 
 /* Four activations of a position: columns k + shift and on of the chunk, k the thread's and shift a number of whole
-   blocks, if the warp has `there` any. */
+   blocks. there: the warp's first column is in the chunk, so all of its lanes store. */
 typedef struct four {
     tw_val *x, k, there;
     int position, shift;
@@ -33,17 +35,20 @@ static tw_val largest(tw_builder *b, const tw_val *x) {
     return tw_get(b, TW_OP_redux_max_u32, (tw_attrs){0}, TW_T_i32, most, tw_i32(b, -1));
 }
 
-enum { INFINITE = 0x7f800000 };
+/* Of a float's bits: the exponent's, and what is added to it. An integer has BITS and a sign. */
+enum { INFINITE = 0x7f800000, EXPONENT = 23, BIAS = 127, BITS = 22 };
 
-/* As integers x / 2^e of 22 bits and a sign, where 2^e is above `most`; of base 256 with digits of -128 to 127. */
+/* As integers: x / 2^e times 2^BITS, where 2^e, one above `exponent`, is more than each; of base 256 with digits of
+   -128 to 127. */
 static void store_digits(tw_mega_activations *a, const four *f, tw_val exponent) {
-    enum { NUMBER = 0x4b400000 /* the float 1.5 * 2^23, behind whose point there are no bits */, MIDDLE = 0x8080 };
+    enum { MIDDLE = 0x8080 };
     tw_mega_gen *g = a->g;
     tw_builder *b = g->b;
-    tw_val scale = tw_bitcast(b, TW_T_f32, tw_sub(b, tw_i32(b, (int32_t)(275u << 23)), exponent)), y[4];
+    const uint32_t both = 2 * BIAS + BITS - 1;
+    tw_val scale = tw_bitcast(b, TW_T_f32, tw_sub(b, tw_i32(b, (int32_t)(both << EXPONENT)), exponent)), y[4];
     for (int i = 0; i < 4; i++) {
-        tw_val whole = tw_fma(b, f->x[i], scale, tw_bitcast(b, TW_T_f32, tw_i32(b, NUMBER)));
-        y[i] = tw_add_imm(b, tw_bitcast(b, TW_T_i32, whole), MIDDLE - NUMBER);
+        tw_val whole = tw_fma(b, f->x[i], scale, tw_bitcast(b, TW_T_f32, tw_i32(b, TW_MEGA_NUMBER)));
+        y[i] = tw_add_imm(b, tw_bitcast(b, TW_T_i32, whole), MIDDLE - TW_MEGA_NUMBER);
     }
     tw_val half_block = tw_shr(b, f->k, 6), to = tw_mega_at(g, a->to[f->position], half_block, 256);
     to = tw_mega_at(g, tw_mega_at(g, to, tw_rem(b, tw_shr(b, f->k, 2), 4), 16), tw_rem(b, tw_shr(b, f->k, 4), 4), 4);
@@ -61,7 +66,7 @@ static void store_scale(tw_mega_activations *a, const four *f, tw_val most, tw_v
     tw_mega_gen *g = a->g;
     tw_builder *b = g->b;
     tw_val finite = tw_lt(b, most, tw_i32(b, INFINITE));
-    tw_val scale = tw_select(b, finite, tw_add_imm(b, exponent, -(21 << 23)), tw_i32(b, INT32_MAX));
+    tw_val scale = tw_select(b, finite, tw_add_imm(b, exponent, -((BITS - 1) << EXPONENT)), tw_i32(b, INT32_MAX));
     tw_val cells = tw_add_imm(b, g->shared, g->p->scales + f->position * g->p->scales_pitch);
     tw_val at = tw_mega_at(g, cells, tw_shr(b, f->k, 7), 4), first = tw_eq(b, g->lane, tw_i32(b, 0));
     tw_when(b, tw_and(b, f->there, first));
@@ -70,7 +75,7 @@ static void store_scale(tw_mega_activations *a, const four *f, tw_val most, tw_v
 }
 
 static void store_integers(tw_mega_activations *a, const four *f, int n) {
-    enum { LEAST = 32 << 23 /* so that neither scale is subnormal */ };
+    enum { LEAST = (BITS + 10) << EXPONENT }; /* so that neither scale is subnormal or infinite */
     tw_builder *b = a->g->b;
     tw_val most[MANY];
     for (int i = 0; i < n; i++) most[i] = largest(b, f[i].x);
@@ -93,7 +98,7 @@ static void store_floats(tw_mega_activations *a, const four *f, int n) {
 }
 
 static void store(tw_mega_activations *a, const four *f, int n) {
-    if (a->g->p->body.units > 1)
+    if (tw_mega_is_integer(&a->g->p->body))
         store_integers(a, f, n);
     else
         store_floats(a, f, n);
@@ -136,7 +141,7 @@ static int64_t most_columns(const tw_mega_activations *a, bool normed) {
 
 /* How many runs of columns a thread loads at once. */
 static int at_once(const tw_mega_activations *a, bool normed) {
-    const bool roomy = a->g->p->roomy && a->g->p->body.units == 1;
+    const bool roomy = a->g->p->roomy && !tw_mega_is_integer(&a->g->p->body);
     const int most = a->g->p->tokens == 1 ? normed ? TW_MEGA_AHEAD : MOST : roomy ? COLUMNS : 1;
     const int64_t n = (most_columns(a, normed) + span(a) - 1) / span(a);
     return n < most ? (int)n : most;
@@ -159,6 +164,7 @@ static tw_val push_columns(const tw_mega_activations *a, bool normed) {
     const int step = at_once(a, normed) * span(a);
     tw_val first = tw_shl(b, a->g->thread, 2);
     if (most_columns(a, normed) <= step) return first;
+    /* All lanes of a warp take the same turns, since they find their largest together. */
     tw_val end = tw_and(b, tw_add_imm(b, a->width, TW_MEGA_BLOCK - 1), tw_i32(b, -TW_MEGA_BLOCK));
     return tw_push_for(b, first, end, tw_i32(b, step), false);
 }
@@ -217,8 +223,8 @@ static void leave_squares(tw_mega_activations *a, tw_val squares, tw_val positio
     tw_pop(b);
 }
 
-/* How many columns the chunk has from the first of the warp's on, whose k is this thread's. A warp stores all of its
-   columns, zeros behind the last. */
+/* Columns of the chunk from the warp's first on; k is this thread's. A warp stores all of its columns, zeros behind the
+   chunk's last. */
 static tw_val of_warp(const tw_mega_activations *a, tw_val k) {
     tw_builder *b = a->g->b;
     return tw_sub(b, a->width, tw_sub(b, k, tw_shl(b, a->g->lane, 2)));

@@ -11,7 +11,7 @@ static void finish(tw_mega_gen *g, tw_val out, tw_val position, tw_val head, tw_
     const int d = (int)p->head_dim, warps = p->tuning.warps, one = p->attend_heads * (d + 2) * 4;
     tw_val i = tw_mega_thread_loop(g, tw_mul_imm(b, heads, d)), h = tw_div(b, i, d), e = tw_rem(b, i, d);
     tw_val at = tw_mega_at(g, tw_add_imm(b, g->shared, p->scratch), h, (d + 2) * 4);
-    tw_val cell = tw_mega_at(g, at, e, 4), m[16], most = TW_NONE, sum = TW_NONE, x = TW_NONE;
+    tw_val cell = tw_mega_at(g, at, e, 4), m[TW_MEGA_WARPS], most = TW_NONE, sum = TW_NONE, x = TW_NONE;
     for (int w = 0; w < warps; w++) {
         m[w] = tw_ld(b, (tw_attrs){.type = TW_T_f32, .space = TW_SPACE_shared, .offset = w * one + d * 4}, at);
         most = w ? tw_max(b, most, m[w]) : m[w];
@@ -59,59 +59,88 @@ static tw_val of_sequence(tw_mega_gen *g, tw_val kv_head, tw_val row) {
     return g->p->sequences > 1 ? tw_add(b, kv_head, tw_mul_imm(b, row, g->p->kv_heads)) : kv_head;
 }
 
+typedef struct attention {
+    tw_mega_gen *g;
+    tw_mega_attender by;
+    tw_val from, end; /* query heads */
+    tw_val split, splits, window, q, out, k, v;
+    tw_val fresh; /* variable: the first row's first batch lacks what is from here on */
+} attention;
+
+/* The past of a key/value head that a row sees. */
+static void find_past(const attention *a, tw_val kv_head, tw_val row, tw_mega_past *p) {
+    tw_mega_gen *g = a->g;
+    const int64_t of_head = g->p->max_seq * g->p->head_dim * (int64_t)(tw_dtype_bits(g->p->kv) / 8);
+    tw_val cached = of_sequence(g, kv_head, row);
+    p->k = tw_mega_at(g, a->k, cached, of_head);
+    p->v = tw_mega_at(g, a->v, cached, of_head);
+}
+
+/* All heads of a row, as many at once as share keys and are taken together. seen: which part of the past. */
+static void attend_row(attention *a, tw_val row, tw_mega_past *seen) {
+    tw_mega_gen *g = a->g;
+    tw_builder *b = g->b;
+    const tw_mega_plan *p = g->p;
+    const int per = (int)(p->heads / p->kv_heads);
+    tw_val head = tw_var_of(b, a->from);
+    tw_push_while(b);
+    tw_push_while_body(b, tw_lt(b, head, a->end));
+    tw_val kv_head = tw_div(b, head, per), shared = tw_sub(b, tw_mul_imm(b, tw_add_imm(b, kv_head, 1), per), head);
+    tw_val heads = tw_min(b, tw_min(b, shared, tw_sub(b, a->end, head)), tw_i32(b, p->attend_heads));
+    find_past(a, kv_head, row, seen);
+    /* What does not wait for the queries goes first. */
+    a->by.fetch_first(a->by.state, seen, a->fresh, seen->last);
+    a->by.load_queries(a->by.state, a->q, row, head, heads);
+    tw_assign(b, a->fresh, tw_i32(b, 0));
+    a->by.walk(a->by.state, seen);
+    a->by.leave(a->by.state, heads);
+    tw_mega_barrier(g);
+    finish(g, a->out, row, head, heads, a->split, a->splits);
+    tw_op_to(b, head, TW_OP_add_i32, head, heads, TW_NONE);
+    /* What the next heads leave goes where these are being read; behind a single row's last, arriving is a barrier. */
+    if (p->tokens == 1) tw_push_if(b, tw_lt(b, head, a->end));
+    tw_mega_barrier(g);
+    if (p->tokens == 1) tw_pop(b);
+    tw_pop(b);
+}
+
 void tw_mega_build_attend(tw_mega_gen *g) {
     tw_builder *b = g->b;
     const tw_mega_plan *p = g->p;
     tw_mega_by_lanes lanes;
     tw_mega_by_tensor tensor;
-    const tw_mega_attender a = p->attend_tensor ? tw_mega_attend_by_tensor(&tensor) : tw_mega_attend_by_lanes(&lanes);
-    const int per = (int)(p->heads / p->kv_heads), es = (int)tw_dtype_bits(p->kv) / 8;
-    tw_val from = tw_mega_word(g, TW_W_FROM), end = tw_add(b, from, tw_mega_word(g, TW_W_COUNT));
-    tw_val split = tw_mega_word(g, TW_W_STAGES), splits = tw_mega_word(g, TW_W_CHUNKS),
-           window = tw_mega_word(g, TW_W_K);
-    tw_val q = tw_mega_address(g, TW_W_IN), out = tw_mega_address(g, TW_W_OUT);
-    tw_val k = tw_mega_address(g, TW_W_K_CACHE), v = tw_mega_address(g, TW_W_V_CACHE);
+    attention a = {.g = g,
+                   .by = p->attend_tensor ? tw_mega_attend_by_tensor(&tensor) : tw_mega_attend_by_lanes(&lanes),
+                   .from = tw_mega_word(g, TW_W_FROM),
+                   .split = tw_mega_word(g, TW_W_STAGES),
+                   .splits = tw_mega_word(g, TW_W_CHUNKS),
+                   .window = tw_mega_word(g, TW_W_K),
+                   .q = tw_mega_address(g, TW_W_IN),
+                   .out = tw_mega_address(g, TW_W_OUT),
+                   .k = tw_mega_address(g, TW_W_K_CACHE),
+                   .v = tw_mega_address(g, TW_W_V_CACHE)};
+    a.end = tw_add(b, a.from, tw_mega_word(g, TW_W_COUNT));
     tw_val first_row = tw_i32(b, 0), rows = g->arg[TW_MEGA_ARG_N];
     if (p->tokens > 1) {
         first_row = tw_mega_word(g, TW_W_UNITS);
         rows = tw_min(b, rows, tw_mega_word(g, TW_W_GROUP));
     }
-    const int64_t of_head = p->max_seq * p->head_dim * es;
-    a.declare(a.state, g);
+    a.by.declare(a.by.state, g);
     /* What earlier steps left of the first batch is fetched before this step's is there. */
+    tw_mega_past seen;
     tw_val before = p->sequences > 1 ? tw_mega_position(g, first_row) : g->pos;
-    tw_val cached = of_sequence(g, tw_div(b, from, per), first_row);
-    tw_mega_past now = {tw_mega_at(g, k, cached, of_head), tw_mega_at(g, v, cached, of_head), TW_NONE, TW_NONE};
-    range(g, tw_mega_position(g, first_row), window, split, splits, &now.first, &now.last);
-    a.fetch_first(a.state, &now, TW_NONE, before);
+    find_past(&a, tw_div(b, a.from, (int)(p->heads / p->kv_heads)), first_row, &seen);
+    range(g, tw_mega_position(g, first_row), a.window, a.split, a.splits, &seen.first, &seen.last);
+    a.by.fetch_first(a.by.state, &seen, TW_NONE, before);
+    a.fresh = tw_var_of(b, before);
     tw_mega_wait(g);
     tw_mega_mark(g, 2);
-    tw_val fresh = tw_var_of(b, before); /* the first batch lacks what is from here on */
-    tw_val row = p->tokens > 1 ? tw_push_for(b, first_row, rows, tw_i32(b, 1), false) : first_row;
-    tw_val position = p->tokens > 1 ? tw_mega_position(g, row) : g->pos, head = tw_var_of(b, from);
-    tw_mega_past seen = now;
-    if (p->tokens > 1) range(g, position, window, split, splits, &seen.first, &seen.last);
-    tw_push_while(b);
-    tw_push_while_body(b, tw_lt(b, head, end));
-    /* As many heads as share this one's keys and are taken at once. */
-    tw_val kv_head = tw_div(b, head, per), shared = tw_sub(b, tw_mul_imm(b, tw_add_imm(b, kv_head, 1), per), head);
-    tw_val heads = tw_min(b, tw_min(b, shared, tw_sub(b, end, head)), tw_i32(b, p->attend_heads));
-    cached = of_sequence(g, kv_head, row);
-    seen.k = tw_mega_at(g, k, cached, of_head);
-    seen.v = tw_mega_at(g, v, cached, of_head);
-    /* What does not wait for the queries goes first. */
-    a.fetch_first(a.state, &seen, fresh, seen.last);
-    a.load_queries(a.state, q, row, head, heads);
-    tw_assign(b, fresh, tw_i32(b, 0));
-    a.walk(a.state, &seen);
-    a.leave(a.state, heads);
-    tw_mega_barrier(g);
-    finish(g, out, row, head, heads, split, splits);
-    tw_op_to(b, head, TW_OP_add_i32, head, heads, TW_NONE);
-    /* What the next heads leave goes where these are being read. */
-    if (p->tokens == 1) tw_push_if(b, tw_lt(b, head, end));
-    tw_mega_barrier(g);
-    if (p->tokens == 1) tw_pop(b);
+    if (p->tokens == 1) {
+        attend_row(&a, first_row, &seen);
+        return;
+    }
+    tw_val row = tw_push_for(b, first_row, rows, tw_i32(b, 1), false);
+    range(g, tw_mega_position(g, row), a.window, a.split, a.splits, &seen.first, &seen.last);
+    attend_row(&a, row, &seen);
     tw_pop(b);
-    if (p->tokens > 1) tw_pop(b);
 }

@@ -3,8 +3,6 @@
    rope turns pairs. */
 #include "vm/cuda/generate.h"
 
-enum { WARPS = 16 /* most */ };
-
 static const tw_attrs shared_f32 = {.type = TW_T_f32, .space = TW_SPACE_shared};
 
 typedef struct rows {
@@ -29,7 +27,7 @@ static tw_val sum_of(tw_builder *b, tw_val *x, int n) {
 /* 1 / rms of the position's activations where they are normed, else 1. */
 static tw_val find_factor(tw_mega_gen *g, const tw_mega_sums *s, tw_val position) {
     tw_builder *b = g->b;
-    tw_val at = tw_add_imm(b, g->shared, g->p->sums), x[WARPS];
+    tw_val at = tw_add_imm(b, g->shared, g->p->sums), x[TW_MEGA_WARPS];
     at = tw_mega_at(g, at, position, 4 * g->p->tuning.warps);
     for (int w = 0; w < g->p->tuning.warps; w++) {
         tw_attrs how = shared_f32;
@@ -56,7 +54,7 @@ static void join(const rows *r, tw_val row, tw_val position, tw_val factor, int 
     tw_builder *b = g->b;
     const int step = g->p->tokens * TW_MEGA_PART_ROWS * 4;
     tw_val at = cell(r, row, position);
-    tw_val x[2][WARPS];
+    tw_val x[2][TW_MEGA_WARPS];
     for (int w = 0; w < g->p->tuning.warps; w++) {
         tw_val cells[2] = {{0}};
         tw_attrs how = {.type = TW_T_f32, .vec = n, .space = TW_SPACE_shared, .offset = w * step};

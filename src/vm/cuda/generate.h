@@ -44,7 +44,12 @@ tw_val tw_mega_thread_loop(tw_mega_gen *g, tw_val count); /* for (i = thread; i 
 /* Elements of a cache or table as f32, and back. */
 tw_val tw_mega_to_f32(tw_mega_gen *g, tw_dtype t, tw_val x);
 tw_type tw_mega_element(tw_dtype t);
-enum { TW_MEGA_DIGITS = 3 /* of an activation that was made an integer: multiply.h */ };
+/* Activations as integers: multiply.h. */
+enum {
+    TW_MEGA_DIGITS = 3,
+    /* The float 1.5 * 2^23: with an integer of up to 22 bits and a sign added to its bits it is that much more. */
+    TW_MEGA_NUMBER = 0x4b400000
+};
 /* Two f32 as the sum of two pairs of bf16 or f16, of x the lower elements. */
 void tw_mega_split(tw_mega_gen *g, tw_type pair, tw_val x, tw_val y, tw_val *high, tw_val *low);
 
@@ -74,16 +79,17 @@ void tw_mega_build_producer(tw_mega_gen *g, tw_val tape, tw_val stages, tw_val b
 int tw_mega_feeders(const tw_mega_plan *p); /* lanes that arrive for a stage */
 void tw_mega_build_product(tw_mega_gen *g, tw_val kind);
 /* What a warp has of an instruction's stages in registers: two stages' pieces, and the activations that they meet. */
-enum { TW_MEGA_BLOCKS = 8 /* most of a stage */, TW_MEGA_STEPS = 4 /* most of a piece */ };
+enum { TW_MEGA_BLOCKS = 8 /* most of a stage */, TW_MEGA_FRAGMENTS = 4 };
 typedef struct tw_mega_taken {
     tw_val w[TW_MEGA_BLOCKS][4], scale[2 * TW_MEGA_BLOCKS]; /* variables, i32 */
     tw_val empty;                                           /* variable: address of the slot's barrier */
 } tw_mega_taken;
 typedef struct tw_mega_stream {
     tw_mega_taken taken[2];
-    tw_val x[TW_MEGA_BLOCKS][TW_MEGA_STEPS][4]; /* variables, as those below */
-    tw_val x_scale[TW_MEGA_BLOCKS][TW_MEGA_STEPS];
-    tw_val left; /* stages of the instruction that were not taken yet */
+    /* Variables: of each piece, of floats a fragment for every step, of integers the words and the scale for every two
+       positions. What a lane does not load stays zero, and is not made so again for every group. */
+    tw_val x[TW_MEGA_BLOCKS][TW_MEGA_FRAGMENTS][4], x_scale[TW_MEGA_BLOCKS][TW_MEGA_FRAGMENTS];
+    tw_val left; /* variable: stages of the instruction that were not taken yet */
 } tw_mega_stream;
 /* Takes the first of an instruction's `stages` stages, which waits for nothing but the memory. */
 void tw_mega_begin_stream(tw_mega_gen *g, tw_mega_stream *s, tw_val is_head, tw_val stages);
@@ -94,11 +100,11 @@ typedef struct tw_mega_units {
     tw_val part, chunk, count, stages, positions; /* stages: of a unit */
 } tw_mega_units;
 void tw_mega_build_units(tw_mega_gen *g, const tw_mega_format *f, const tw_mega_units *u);
-/* What becomes of a group's sums: rows `first` (counted from the instruction's) and on, `rows` of them, of `n`
-   positions. `part`: address of the warps' parts; `scale`: of a position's sums of squares, where it is normed. */
+/* What becomes of a group's sums: rows `first` (counted from the instruction's) and on, `rows` of them, of `positions`.
+   `part`: address of the warps' parts; `share`: 1 / columns, of the squares where they are normed. */
 typedef struct tw_mega_sums {
     tw_val kind, part, first, rows, positions, normed;
-    tw_val share;  /* 1 / columns */
+    tw_val share;
     tw_val factor; /* plan.flags: the norm's, known already */
     /* With one position, fetched before the wait: this thread's row of what a projection adds to, in the first group;
        and the cosine and sine of its pair of rows in qkv. */

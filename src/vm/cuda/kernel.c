@@ -227,7 +227,8 @@ static void add_one(tw_mega_gen *g, tw_val counter, int order) {
     tw_red(b, at, tw_mega_at(g, g->arg[TW_MEGA_ARG_COUNTERS], counter, 1), (tw_val[]){tw_i32(b, 1)});
 }
 
-/* Everything this block wrote becomes visible with the arrival. Where data is its own flag, an arrival only says that
+/* Everything this block wrote becomes visible with the arrival; and no warp touches shared memory for the next
+   instruction while another is at this one. Where data is its own flag, an arrival only says that
    it is on its way, which spares it the wait for the memory's answer. */
 static void arrive(tw_mega_gen *g, tw_val kind) {
     tw_builder *b = g->b;

@@ -446,6 +446,7 @@ static tw_status make_records(loading *l, int worker, tw_diag *diag) {
     const tw_worker *w = &p->s->workers[worker];
     int n = 0;
     for (int i = 0; i < w->count; i++) n += records_of(&w->list[i]);
+    /* Every worker reads a first record, if it has none. */
     int32_t *record = l->records[worker] = calloc((size_t)n + 1, TW_MEGA_RECORD);
     int32_t *kind = p->kinds + worker * p->plan.trace_records;
     tw_status st = record ? TW_OK : tw_fail_memory(diag);

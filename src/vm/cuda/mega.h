@@ -26,6 +26,7 @@ enum {
     TW_MEGA_PIECE = 512, /* bytes */
     TW_MEGA_ROWS = 8,    /* of a unit */
     TW_MEGA_PART_ROWS = 128,
+    TW_MEGA_WARPS = 16,   /* most that multiply */
     TW_MEGA_BLOCK = 128,  /* activations that share a scale, where weights are integers */
     TW_MEGA_HEADS = 4,    /* query heads that attention by lanes takes at once */
     TW_MEGA_RECORD = 128, /* bytes of an instruction's record */
@@ -46,6 +47,9 @@ typedef struct tw_mega_format {
     int row_bytes;   /* of the rows' */
 } tw_mega_format;
 bool tw_mega_format_of(tw_dtype dtype, int group, tw_mega_format *f); /* false: there is none */
+static inline bool tw_mega_is_integer(const tw_mega_format *f) {
+    return f->units > 1;
+}
 static inline bool tw_mega_same_format(const tw_mega_format *a, const tw_mega_format *b) {
     return a->dtype == b->dtype && a->group == b->group;
 }

@@ -74,13 +74,13 @@ static tw_val next_column(tw_mega_multiply *o, const walk *k) {
 static void step(tw_mega_multiply *o, walk *k, const tw_mega_taken *t) {
     tw_builder *b = o->g->b;
     tw_val from = next_column(o, k);
-    if (tw_mega_is_integer(o))
+    if (tw_mega_is_integer(o->f))
         tw_mega_multiply_integers(o, t, from, k->acc);
     else
         tw_mega_multiply_floats(o, t, from, k->acc);
     tw_op_to(b, k->stage, TW_OP_add_i32, k->stage, tw_i32(b, 1), TW_NONE);
     tw_push_if(b, tw_eq(b, k->stage, o->u->stages));
-    if (tw_mega_is_integer(o))
+    if (tw_mega_is_integer(o->f))
         tw_mega_leave_integers(o, k->unit, t, k->acc);
     else
         tw_mega_leave_floats(o, k->unit, k->acc);
@@ -103,7 +103,7 @@ static tw_mega_multiply multiply_of(tw_mega_gen *g, const tw_mega_format *f, tw_
                           .mma = f->half ? TW_MMA_m16n8k16_f16 : TW_MMA_m16n8k16_bf16,
                           .pair = f->half ? TW_T_f16x2 : TW_T_bf16x2,
                           .sums = TW_MEGA_SUMS};
-    if (f->units > 1) {
+    if (tw_mega_is_integer(f)) {
         o.mma = TW_MMA_m16n8k32_s8;
         o.sums = (g->p->tokens + 1) / 2;
     }
@@ -141,13 +141,14 @@ void tw_mega_begin_stream(tw_mega_gen *g, tw_mega_stream *s, tw_val is_head, tw_
         for (int i = 0; i < 4 * blocks; i++) s->taken[n].w[i / 4][i % 4] = tw_var_of(b, tw_i32(b, 0));
         for (int i = 0; i < 2 * blocks; i++) s->taken[n].scale[i] = tw_var_of(b, tw_i32(b, 0));
     }
+    const bool integers = tw_mega_is_integer(&p->body);
+    const int fragments = integers ? (p->tokens + 1) / 2 : p->body.steps;
     const tw_type pair = p->body.half ? TW_T_f16x2 : TW_T_bf16x2;
-    for (int i = 0; i < blocks * TW_MEGA_STEPS; i++) {
-        for (int e = 0; e < 4; e++)
-            s->x[i / TW_MEGA_STEPS][i % TW_MEGA_STEPS][e] =
-                tw_var_of(b, p->body.units > 1 ? tw_i32(b, 0) : tw_zero(b, pair));
-        s->x_scale[i / TW_MEGA_STEPS][i % TW_MEGA_STEPS] = tw_var_of(b, tw_f32(b, 0));
-    }
+    for (int i = 0; i < blocks; i++)
+        for (int n = 0; n < fragments; n++) {
+            for (int e = 0; e < 4; e++) s->x[i][n][e] = tw_var_of(b, integers ? tw_i32(b, 0) : tw_zero(b, pair));
+            if (integers) s->x_scale[i][n] = tw_var_of(b, tw_f32(b, 0));
+        }
     if (tw_mega_same_format(&p->body, &p->head)) {
         take_first(g, &p->body, s);
         return;
@@ -159,19 +160,21 @@ void tw_mega_begin_stream(tw_mega_gen *g, tw_mega_stream *s, tw_val is_head, tw_
     tw_pop(b);
 }
 
-/* One stage is taken while the one before it is multiplied; the last time, the first of what follows. */
+/* One stage is taken while the one before it is multiplied: at the end the first of what follows, which after an odd
+   number is taken behind the last. */
 void tw_mega_build_units(tw_mega_gen *g, const tw_mega_format *f, const tw_mega_units *u) {
     tw_builder *b = g->b;
     tw_mega_multiply o = multiply_of(g, f, u->stream);
     tw_mega_taken *t = u->stream->taken;
     walk k = {.first = TW_NONE};
     o.u = u;
-    if (tw_mega_is_integer(&o))
+    if (tw_mega_is_integer(f))
         tw_mega_begin_integers(&o);
     else
         tw_mega_begin_floats(&o);
     start(&o, &k);
-    tw_val rows = f->units > 1 ? tw_shr(b, tw_add_imm(b, u->count, 1), 1) : u->count, all = tw_mul(b, rows, u->stages);
+    tw_val rows = tw_mega_is_integer(f) ? tw_shr(b, tw_add_imm(b, u->count, 1), 1) : u->count,
+           all = tw_mul(b, rows, u->stages);
     tw_push_for(b, tw_i32(b, 1), all, tw_i32(b, 2), false);
     take_stage(&o, &t[1]);
     step(&o, &k, &t[0]);

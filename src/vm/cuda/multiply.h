@@ -8,14 +8,16 @@
 
    Integers of 16 rows are the 16 x k operand, as bytes; nibbles are sixteen times too large. Activations are integers
    of three digits of base 256, with a scale for each BLOCK: of the k x 8 operand's columns a position has four, one for
-   each digit and one that nobody looks at. In shared memory 64 columns have 64 bytes for each digit, of which each
-   lane's t, a word for each run of 16 columns; which digit comes first alternates from 64 columns to 64. */
+   each digit and one that nobody looks at. In shared memory 64 columns take 256 bytes: 64 for each digit (and 64 for
+   none), in which a lane's t has 16, a word for each run of 16 columns. The first two digits change places from 64
+   columns to the next, and so do the other two, so that a warp's stores of 128 columns meet no bank twice. */
 #ifndef TW_VM_CUDA_MULTIPLY_H
 #define TW_VM_CUDA_MULTIPLY_H
 
 #include "vm/cuda/generate.h"
 
-enum { TW_MEGA_SUMS = 4 /* independent ones of a unit; of integers tiles of two positions */ };
+enum { TW_MEGA_SUMS = TW_MEGA_FRAGMENTS /* independent ones of a unit; of integers one for every two positions */ };
+_Static_assert(2 * TW_MEGA_SUMS >= TW_CUDA_VM_TOKENS, "every two positions have sums");
 
 typedef struct tw_mega_multiply {
     tw_mega_gen *g;
@@ -27,15 +29,12 @@ typedef struct tw_mega_multiply {
     tw_val active;    /* the lane's column of activations is a position's; of integers a digit's */
     tw_val x;         /* address of this lane's first fragment in the activations */
     tw_val digit;     /* of integers: the lane's */
-    tw_val number[4]; /* of integers: see multiply_integers.c */
+    tw_val number[4]; /* of integers: NUMBER, with which sums begin, as four that no compiler knows to be the same and
+                         copies */
     tw_mma_kind mma;
     tw_type pair;
     int sums;
 } tw_mega_multiply;
-
-static inline bool tw_mega_is_integer(const tw_mega_multiply *o) {
-    return o->f->units > 1;
-}
 
 /* For floats, and for integers: what a unit's stages have in common; a stage, whose first column is `from` and whose
    pieces are `t`; and this warp's part of a unit's sums handed over. */

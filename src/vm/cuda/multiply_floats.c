@@ -15,13 +15,11 @@ void tw_mega_begin_floats(tw_mega_multiply *o) {
    quarters of the traffic of a single one; what their registers hold only reaches sums that nobody looks at. */
 static void load_floats(tw_mega_multiply *o, tw_val from) {
     tw_builder *b = o->g->b;
-    /* Both halves of f32 weights meet the same columns. */
-    const int steps = o->f->dtype == TW_F32 ? 1 : o->f->steps;
     const bool idle = o->g->p->tokens < TW_MEGA_ROWS;
     tw_val x = tw_mega_at(o->g, o->x, from, 4);
     if (idle) tw_push_if(b, o->active);
     for (int i = 0; i < o->g->p->tuning.blocks; i++)
-        for (int s = 0; s < steps; s++) {
+        for (int s = 0; s < o->f->steps; s++) {
             tw_attrs how = {.type = o->pair, .vec = 4, .space = TW_SPACE_shared};
             how.offset = i * o->f->depth * 4 + s * 16;
             tw_ld_vec(b, how, x, o->stream->x[i][s]);
@@ -31,11 +29,12 @@ static void load_floats(tw_mega_multiply *o, tw_val from) {
 
 void tw_mega_multiply_floats(tw_mega_multiply *o, const tw_mega_taken *t, tw_val from, tw_val (*acc)[4]) {
     load_floats(o, from);
+    /* Both halves of f32 weights meet the same columns. */
     for (int i = 0; i < o->g->p->tuning.blocks; i++)
         for (int s = 0; s < 2; s++) {
             tw_val *sum = acc[(2 * i + s) % TW_MEGA_SUMS], w[2];
             for (int e = 0; e < 2; e++) w[e] = tw_bitcast(o->g->b, o->pair, t->w[i][2 * s + e]);
-            tw_mma(o->g->b, o->mma, sum, o->stream->x[i][o->f->dtype == TW_F32 ? 0 : s], w, sum);
+            tw_mma(o->g->b, o->mma, sum, o->stream->x[i][s % o->f->steps], w, sum);
         }
 }
 

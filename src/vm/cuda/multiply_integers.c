@@ -2,12 +2,7 @@
 /* Products with weights of int8 and int4. */
 #include "vm/cuda/multiply.h"
 
-enum {
-    FEW = 4 /* positions whose activations stay in registers */,
-    /* The float 1.5 * 2^23, to whose bits products are added, so that they are a float without being converted. Sums
-       begin with four of them, which no compiler knows to be the same: it would copy one for every sum. */
-    NUMBER = 0x4b400000
-};
+enum { FEW = 4 /* positions whose activations stay in registers */ };
 
 void tw_mega_begin_integers(tw_mega_multiply *o) {
     tw_mega_gen *g = o->g;
@@ -16,7 +11,8 @@ void tw_mega_begin_integers(tw_mega_multiply *o) {
     o->digit = tw_rem(b, g->row, 4);
     o->active = tw_lt(b, o->digit, tw_i32(b, TW_MEGA_DIGITS));
     o->x = tw_mega_at(g, tw_mega_at(g, x, tw_shr(b, g->row, 2), g->p->x_pitch), g->column, 16);
-    for (int e = 0; e < 4; e++) o->number[e] = tw_or(b, tw_i32(b, NUMBER), tw_and(b, g->nothing, tw_i32(b, 1 << e)));
+    for (int e = 0; e < 4; e++)
+        o->number[e] = tw_or(b, tw_i32(b, TW_MEGA_NUMBER), tw_and(b, g->nothing, tw_i32(b, 1 << e)));
 }
 
 /* Whether a stage's columns are a whole number of blocks; else a piece's place in its block depends on the stage. */
@@ -72,7 +68,7 @@ static void load_piece(tw_mega_multiply *o, tw_val from, int i) {
 }
 
 bool tw_mega_keeps(const tw_mega_multiply *o) {
-    return tw_mega_is_integer(o) && o->g->p->tokens <= FEW;
+    return tw_mega_is_integer(o->f) && o->g->p->tokens <= FEW;
 }
 
 void tw_mega_load_kept(tw_mega_multiply *o, tw_val from) {
@@ -103,7 +99,9 @@ static void unpack(const tw_mega_multiply *o, const tw_val *w, int part, tw_val 
     }
 }
 
-/* How many columns of a stage share scales; an integer sum of BLOCK columns' products has 22 bits. */
+/* How many columns of a stage share scales. A sum of so many products is below 2^22, where NUMBER ends: no digit is
+   above 128, nor is a weight, a nibble being 16 times as large. */
+_Static_assert(TW_MEGA_BLOCK * 128 * 128 < 1 << 22, "sums of a block stay below what NUMBER can hold");
 static int alike(const tw_mega_multiply *o) {
     const int depth = o->f->depth, sets = o->f->sets ? o->f->sets : 1;
     return aligned(o) && o->f->group % TW_MEGA_BLOCK == 0 ? TW_MEGA_BLOCK : depth / sets;
@@ -128,7 +126,8 @@ static void multiply_alike(tw_mega_multiply *o, const tw_mega_taken *t, int c, i
         tw_val factor[2] = {s->x_scale[i][tile], s->x_scale[i][tile]};
         for (int h = 0; h < 2 && o->f->sets; h++) factor[h] = tw_mul(b, factor[h], scale[h]);
         for (int e = 0; e < 4; e++) {
-            tw_val sum = tw_sub(b, tw_bitcast(b, TW_T_f32, alone[tile][e]), tw_bitcast(b, TW_T_f32, tw_i32(b, NUMBER)));
+            tw_val sum =
+                tw_sub(b, tw_bitcast(b, TW_T_f32, alone[tile][e]), tw_bitcast(b, TW_T_f32, tw_i32(b, TW_MEGA_NUMBER)));
             tw_op_to(b, acc[tile][e], TW_OP_fma_f32, sum, factor[e / 2], acc[tile][e]);
         }
     }

@@ -19,23 +19,25 @@ static int64_t up(int64_t x, int64_t unit) {
 }
 
 bool tw_mega_format_of(tw_dtype dtype, int group, tw_mega_format *f) {
-    *f = (tw_mega_format){.dtype = dtype, .group = group, .steps = 2, .units = 1};
+    *f = (tw_mega_format){.dtype = dtype, .group = group, .units = 1};
     switch (dtype) {
     case TW_F32: /* as the sum of two bf16, one behind the other */
         f->depth = 16;
-        return true;
+        break;
     case TW_F16:
     case TW_BF16:
         f->depth = 32;
         f->half = dtype == TW_F16;
-        return true;
+        break;
     case TW_I8:
+        f->units = 2;
         f->depth = 32;
         f->sets = group ? 1 : 0;
         f->row_bytes = group ? 0 : 16 * 4;
         f->scale_bytes = 16 * 4 * f->sets;
         break;
     case TW_I4:
+        f->units = 2;
         f->depth = 64;
         f->sets = group == 32 ? 2 : 1;
         f->scale_bytes = 16 * 2 * f->sets;
@@ -43,9 +45,8 @@ bool tw_mega_format_of(tw_dtype dtype, int group, tw_mega_format *f) {
     default:
         return false;
     }
-    f->units = 2;
     f->steps = f->depth / 16;
-    return group % 32 == 0 && (group || dtype == TW_I8);
+    return !tw_mega_is_integer(f) || (group % 32 == 0 && (group || dtype == TW_I8));
 }
 
 int64_t tw_mega_stage_columns(const tw_mega_plan *p, const tw_mega_format *f) {
@@ -170,7 +171,7 @@ static tw_status divide(tw_mega_plan *p, tw_diag *diag) {
     p->one_chunk = most >= p->max_columns;
     const int64_t blocks = up(most, TW_MEGA_BLOCK) / TW_MEGA_BLOCK;
     p->x_pitch = (int)(4 * blocks * TW_MEGA_BLOCK + (T > 1 ? 64 : 0));
-    p->scales_pitch = p->body.units > 1 ? (int)(4 * blocks) : 0;
+    p->scales_pitch = tw_mega_is_integer(&p->body) ? (int)(4 * blocks) : 0;
     p->part_buffers = T == 1 ? 2 : 1;
     p->stage_bytes = of_body > of_head ? of_body : of_head;
     p->head_bytes = p->head_last && of_body == p->stage_bytes ? of_head : p->stage_bytes;
@@ -342,7 +343,7 @@ tw_status tw_mega_plan_of(tw_mega_plan *p, const tw_schedule *s, const tw_model 
     if (!p->tuning.warps) p->tuning.warps = 8;
     if (!p->tuning.blocks) p->tuning.blocks = t->shared_block < SMALL ? 2 : 4;
     if (!p->tuning.spin_limit) p->tuning.spin_limit = 1 << 26;
-    if (p->tuning.warps < 1 || p->tuning.warps > 16 || p->tuning.blocks < 1 || p->tuning.blocks > 8)
+    if (p->tuning.warps < 1 || p->tuning.warps > TW_MEGA_WARPS || p->tuning.blocks < 1 || p->tuning.blocks > 8)
         return tw_fail(diag, TW_ERR_USAGE, "%d warps of %d blocks: 1 to 16 and 1 to 8 are possible", p->tuning.warps,
                        p->tuning.blocks);
     if (p->tuning.window < 0) return tw_fail(diag, TW_ERR_USAGE, "a window of %d stages", p->tuning.window);

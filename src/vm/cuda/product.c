@@ -54,7 +54,9 @@ static void chunks(product *o, tw_val first_unit, tw_val count, tw_val part, tw_
     tw_pop(b);
     stage_chunk(o, chunk, sums);
     tw_pop(b);
+    tw_push_if(b, tw_eq(b, first_unit, tw_i32(b, 0)));
     tw_mega_mark(g, 2);
+    tw_pop(b);
     units(o, part, chunk, count);
     tw_pop(b);
 }

@@ -163,9 +163,9 @@ static unsigned char *behind_pieces(const packer *k, spot at) {
     return at.stage + k->p->tuning.warps * k->p->tuning.blocks * TW_MEGA_PIECE;
 }
 
-/* The row's scale, into each of its stages. */
+/* The row's scale, into each of its stages: those that no column reaches have theirs too. */
 static void put_row_scale(const packer *k, int64_t unit, int r) {
-    for (int64_t c = 0; c < k->shape.columns; c += k->f->depth)
+    for (int64_t c = 0; c < k->shape.chunks * k->shape.chunk_columns; c += k->f->depth)
         memcpy(behind_pieces(k, find_piece(k, unit, c / k->f->depth)) + 4 * (2 * r + second(k, unit)), k->scales, 4);
 }
 

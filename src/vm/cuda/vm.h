@@ -8,9 +8,9 @@
    What it does not cover is TW_ERR_UNSUPPORTED, with the reason and the way out: the processor's machine runs every
    model.
 
-   Weights of bf16 and f32 meet activations as sums of two bf16; those of f16, int8 and int4, activations as sums of two
-   f16, which must stay below 65504 in magnitude: inputs of a normed product are taken times the norm's weights, before
-   they are divided by their root mean square. */
+   Weights of bf16 and f32 meet activations as sums of two bf16; those of int8 and int4, activations as integers with a
+   scale for every 128; those of f16, activations as sums of two f16, which must stay below 65504 in magnitude: inputs
+   of a normed product are taken times the norm's weights, before they are divided by their root mean square. */
 #ifndef TW_VM_CUDA_VM_H
 #define TW_VM_CUDA_VM_H
 
@@ -79,8 +79,8 @@ tw_status tw_cuda_vm_batch(tw_cuda_vm *vm, int program, const int32_t *tokens, c
                            int32_t *out, const float **logits, double *microseconds, tw_diag *diag);
 
 /* Where the time of the last step went, by kind of instruction: means over workers and instructions, in clocks of an
-   SM. Where an instruction's rows take several groups, or its activations several chunks, multiplying is that of the
-   last one alone, and all between the wait and it counts as preparing. Needs the option. */
+   SM. Where an instruction's rows take several groups, all but the last one's finishing counts as multiplying; where
+   its activations take several chunks, all before the first group's last one counts as preparing. Needs the option. */
 typedef enum tw_cuda_vm_phase {
     TW_CUDA_VM_WAIT,     /* for the instructions before it; what does not wait for them is done meanwhile */
     TW_CUDA_VM_PREPARE,  /* activations brought into shared memory */
