@@ -282,19 +282,21 @@ static void complete(emu_warp *w, const emu_op *op, int lane, emu_mbarrier *m) {
         if (m->block->warps[i].state == EMU_WAITS_MBARRIER) emu_wake(&m->block->warps[i]);
 }
 
-void emu_mbarrier_arrived(emu_warp *w, const emu_op *op, int lane, emu_mbarrier *m, int64_t count, bool releases) {
+void emu_mbarrier_arrived(emu_warp *w, const emu_op *op, uint32_t lanes, emu_mbarrier *m, int64_t count,
+                          bool releases) {
     emu_launch *l = w->launch;
+    const int lane = __builtin_ctz(lanes);
     if (m->pending < count) {
         char where[96];
         emu_address_text(l, m->block, TW_SPACE_shared, m->address, where, sizeof where);
-        emu_find(w, op, (int)lane, TW_EMU_MBARRIER,
+        emu_find(w, op, lane, TW_EMU_MBARRIER,
                  "arrives %lld times at %s, where phase %u misses %lld of %lld arrivals and %lld bytes",
                  (long long)count, where, m->phase, (long long)m->pending, (long long)m->count, (long long)m->bytes);
         return;
     }
     m->pending -= count;
     l->progress++;
-    if (l->checked && releases) emu_release(w, 1u << lane, &m->arriving);
+    if (l->checked && releases) emu_release(w, lanes, &m->arriving);
     complete(w, op, lane, m);
 }
 
@@ -310,19 +312,29 @@ void emu_mbarrier_landed(emu_warp *w, emu_block *home, const emu_op *op, int lan
     complete(w, op, lane, m);
 }
 
+/* The barrier that a lane arrives at. */
+static emu_mbarrier *arrived_at(emu_warp *w, const emu_op *op, int lane, uint32_t address) {
+    if (op->ir->at.space != TW_SPACE_cluster) return emu_mbarrier_usable(w, op, lane, address);
+    emu_block *home = emu_block_of(w, address);
+    if (home) return emu_mbarrier_usable_in(w, home, op, lane, address & EMU_RANK_MASK);
+    emu_find(w, op, lane, TW_EMU_BOUNDS, "arrives in block rank %d of its cluster, which has ended", emu_rank(address));
+    return NULL;
+}
+
+/* Lanes that arrive at one barrier do so together, as long as its phase has room for all of them. */
 emu_next emu_exec_mbarrier_arrive(emu_warp *w, const emu_op *op) {
-    int64_t count = op->ir->at.count ? op->ir->at.count : 1;
-    EMU_EACH(lane, emu_guarded(w, op)) {
-        uint32_t address = (uint32_t)emu_get(w, op->in[0], (int)lane);
-        emu_block *home = w->block;
-        if (op->ir->at.space == TW_SPACE_cluster && !(home = emu_block_of(w, address))) {
-            emu_find(w, op, (int)lane, TW_EMU_BOUNDS, "arrives in block rank %d of its cluster, which has ended",
-                     emu_rank(address));
-            continue;
+    const int64_t count = op->ir->at.count ? op->ir->at.count : 1;
+    for (uint32_t left = emu_guarded(w, op); left;) {
+        const int lane = __builtin_ctz(left);
+        const uint32_t address = (uint32_t)emu_get(w, op->in[0], lane);
+        uint32_t together = 0;
+        EMU_EACH(other, left) {
+            if ((uint32_t)emu_get(w, op->in[0], (int)other) == address) together |= 1u << other;
         }
-        if (op->ir->at.space == TW_SPACE_cluster) address &= EMU_RANK_MASK;
-        emu_mbarrier *m = emu_mbarrier_usable_in(w, home, op, (int)lane, address);
-        if (m) emu_mbarrier_arrived(w, op, (int)lane, m, count, true);
+        emu_mbarrier *m = arrived_at(w, op, lane, address);
+        if (!m || m->pending < count * __builtin_popcount(together)) together = 1u << lane;
+        if (m) emu_mbarrier_arrived(w, op, together, m, count * __builtin_popcount(together), true);
+        left &= ~together;
     }
     return EMU_GO;
 }
@@ -332,7 +344,7 @@ emu_next emu_exec_mbarrier_expect(emu_warp *w, const emu_op *op) {
         emu_mbarrier *m = emu_mbarrier_usable(w, op, (int)lane, (uint32_t)emu_get(w, op->in[0], (int)lane));
         if (!m) continue;
         m->bytes += (int64_t)emu_get(w, op->in[1], (int)lane);
-        emu_mbarrier_arrived(w, op, (int)lane, m, 1, true);
+        emu_mbarrier_arrived(w, op, 1u << lane, m, 1, true);
     }
     return EMU_GO;
 }

@@ -66,7 +66,7 @@ static void arrive_later(emu_warp *w) {
         if (!m) continue;
         /* It tells of the copies alone. */
         if (l->checked) emu_clock_put(l, &m->arriving, emu_agent(w, EMU_COPIER), 1u << done.lane, done.clock + 1);
-        emu_mbarrier_arrived(w, done.op, (int)done.lane, m, 1, false);
+        emu_mbarrier_arrived(w, done.op, 1u << done.lane, m, 1, false);
     }
 }
 

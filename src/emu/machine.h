@@ -406,7 +406,8 @@ enum { EMU_RANK_SHIFT = 26, EMU_RANK_MASK = (1 << EMU_RANK_SHIFT) - 1, EMU_NO_RA
 static inline int emu_rank(uint64_t address) {
     return (int)(address >> EMU_RANK_SHIFT) - 1;
 }
-/* The block of this one's cluster that an address of the cluster's shared memory is in; NULL: there is none any more. */
+/* The block of this one's cluster that an address of the cluster's shared memory is in; NULL: there is none any more.
+ */
 emu_block *emu_block_of(const emu_warp *w, uint64_t address);
 /* The memory of an access after all checks of it; NULL: a finding, and there is none. */
 uint8_t *emu_access(emu_warp *w, const emu_op *op, const emu_how *how, int lane, int space, uint64_t address,
@@ -468,8 +469,8 @@ bool emu_map_usable(const tw_tensor_map *m);
 emu_mbarrier *emu_mbarrier_at(emu_block *b, uint32_t address);
 void emu_mbarrier_landed(emu_warp *w, emu_block *home, const emu_op *op, int lane, uint32_t address, uint32_t phase,
                          int64_t bytes);
-/* `releases`: what the lane did so far comes before what waits for the phase. */
-void emu_mbarrier_arrived(emu_warp *w, const emu_op *op, int lane, emu_mbarrier *m, int64_t count, bool releases);
+/* Lanes' arrivals, `count` in all. `releases`: what they did so far comes before what waits for the phase. */
+void emu_mbarrier_arrived(emu_warp *w, const emu_op *op, uint32_t lanes, emu_mbarrier *m, int64_t count, bool releases);
 void emu_mbarrier_over(emu_warp *w, const emu_op *op, int lane, emu_object *o, uint64_t from, uint32_t bytes);
 emu_mbarrier *emu_mbarrier_usable(emu_warp *w, const emu_op *op, int lane, uint32_t address);
 emu_mbarrier *emu_mbarrier_usable_in(emu_warp *w, emu_block *home, const emu_op *op, int lane, uint32_t address);
