@@ -109,7 +109,7 @@ static void one_launch_gives_what_many_give(void **state) {
 /* Where the past grows long another program goes on, on the same tapes and the same cache. */
 static void programs_change_with_the_past(void **state) {
     (void)state;
-    enum { N = TEST_SANITIZED ? 2 : 4, FEED = TEST_SANITIZED ? 1 : 3, SHORT = FEED + 1, LONG = 400 };
+    enum { N = TEST_SANITIZED ? 2 : 4, FEED = TEST_SANITIZED ? 1 : 3, SHORT = FEED + 1, LONG = 800 };
     tw_model *m = open_model("llama-biases");
     tw_engine *cpu = open_engine(m, (tw_engine_options){.workers = 1, .context = 16});
     tw_engine *few = open_engine(m, (tw_engine_options){.emulate = true, .workers = 4, .context = 16});
