@@ -96,8 +96,8 @@ int64_t tw_cuda_vm_short_past(const tw_cuda_vm *vm, const tw_lowering *l) {
     const int64_t n = BYTES / (2 * vm->m->head_dim * (int64_t)tw_dtype_bits(l->kv) / 8), most = n < MOST ? n : MOST;
     const int64_t sequences = l->sequences > 1 ? l->sequences : 1;
     if (l->tokens > sequences) return 0;
-    /* Measured with a 1B llama of 1, 2, 4 and 8 sequences, which makes 16, 8, 4 and 2 parts: a single one is faster up to
-       380, 330, 230 and 850 positions. */
+    /* Measured with a 1B llama of 1, 2, 4 and 8 sequences, which makes 16, 8, 4 and 2 parts: a single one is faster up
+       to 380, 330, 230 and 850 positions. */
     const int64_t splits = l->workers / (sequences * vm->m->n_kv_heads);
     return splits < 2 ? 0 : splits == 2 ? 2 * most : splits < 8 ? most * 2 / 3 : most;
 }
