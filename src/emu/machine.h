@@ -406,8 +406,7 @@ enum { EMU_RANK_SHIFT = 26, EMU_RANK_MASK = (1 << EMU_RANK_SHIFT) - 1, EMU_NO_RA
 static inline int emu_rank(uint64_t address) {
     return (int)(address >> EMU_RANK_SHIFT) - 1;
 }
-/* The block of this one's cluster that an address of the cluster's shared memory is in; NULL: there is none any more.
- */
+/* The block of this one's cluster that an address of the cluster's shared memory is in; NULL: it has ended. */
 emu_block *emu_block_of(const emu_warp *w, uint64_t address);
 /* The memory of an access after all checks of it; NULL: a finding, and there is none. */
 uint8_t *emu_access(emu_warp *w, const emu_op *op, const emu_how *how, int lane, int space, uint64_t address,

@@ -26,16 +26,23 @@ static bool named(emu_warp *w, const emu_op *op, int lane, uint32_t mask) {
     return true;
 }
 
+/* The mask, operand `at`, of the first lane in `left` and of all that it names; 0 after a finding. */
+static uint32_t meeting(emu_warp *w, const emu_op *op, int at, uint32_t left) {
+    const int lane = __builtin_ctz(left);
+    const uint32_t mask = (uint32_t)emu_get(w, op->in[at], lane);
+    if (!named(w, op, lane, mask)) return 0;
+    EMU_EACH(other, mask & left) {
+        if ((uint32_t)emu_get(w, op->in[at], (int)other) == mask) continue;
+        emu_find(w, op, (int)other, TW_EMU_DIVERGENCE, "lanes of one meeting name different masks");
+        return 0;
+    }
+    return mask;
+}
+
 emu_next emu_exec_warp_sync(emu_warp *w, const emu_op *op) {
     for (uint32_t left = w->active; left;) {
-        int lane = __builtin_ctz(left);
-        uint32_t mask = (uint32_t)emu_get(w, op->in[0], lane);
-        if (!named(w, op, lane, mask)) return EMU_GO;
-        EMU_EACH(other, mask & left)
-        if ((uint32_t)emu_get(w, op->in[0], (int)other) != mask) {
-            emu_find(w, op, (int)other, TW_EMU_DIVERGENCE, "lanes of one meeting name different masks");
-            return EMU_GO;
-        }
+        const uint32_t mask = meeting(w, op, 0, left);
+        if (!mask) return EMU_GO;
         if (w->launch->checked) emu_converge(w, mask & w->live);
         left &= ~mask;
     }
@@ -89,19 +96,15 @@ emu_next emu_exec_vote(emu_warp *w, const emu_op *op) {
 }
 
 emu_next emu_exec_redux_max_u32(emu_warp *w, const emu_op *op) {
-    uint32_t most[EMU_LANES] = {0};
-    EMU_EACH(lane, w->active) {
-        const uint32_t mask = (uint32_t)emu_get(w, op->in[1], (int)lane);
-        if (!named(w, op, (int)lane, mask)) return EMU_GO;
-        EMU_EACH(other, w->active & mask) {
-            const uint32_t x = (uint32_t)emu_get(w, op->in[0], (int)other);
-            if (x > most[lane]) most[lane] = x;
-            if ((uint32_t)emu_get(w, op->in[1], (int)other) == mask) continue;
-            emu_find(w, op, (int)other, TW_EMU_DIVERGENCE, "lanes of one meeting name different masks");
-            return EMU_GO;
+    for (uint32_t left = w->active, mask; left; left &= ~mask) {
+        uint32_t most = 0;
+        if (!(mask = meeting(w, op, 1, left))) return EMU_GO;
+        EMU_EACH(lane, mask & left) {
+            const uint32_t x = (uint32_t)emu_get(w, op->in[0], (int)lane);
+            if (x > most) most = x;
         }
+        EMU_EACH(lane, mask & left) emu_put(w, op->out[0], (int)lane, most);
     }
-    EMU_EACH(to, w->active) emu_put(w, op->out[0], (int)to, most[to]);
     return EMU_GO;
 }
 

@@ -2,6 +2,7 @@
 /* Weights of every type on the GPU's machine, in the emulator: what they give is what the processor's machine gives
    with the same ones; and a tape has hardly more bytes than they need. */
 #include "support/llama.h"
+#include "support/lower.h"
 #include "support/support.h"
 
 #include "model/model.h"
@@ -20,14 +21,7 @@ typedef struct weights {
     int group;
 } weights;
 
-static tw_checked *lower(const tw_model *m, tw_lowering l) {
-    tw_schedule *s = NULL;
-    tw_checked *c = NULL;
-    tw_diag d;
-    if (tw_schedule_lower(&s, m, &l, &d) != TW_OK || tw_schedule_check(&c, &s, NULL, &d) != TW_OK)
-        fail_msg("%s", d.message);
-    return c;
-}
+enum { MAX_SEQ = 32 };
 
 /* The largest difference of logits, over the largest logit, in a full step and one that is half full; no number where
    both have none, infinite where one has. */
@@ -37,7 +31,7 @@ static double differ(tw_vm *cpu, int c, tw_cuda_vm *gpu, int g, const tw_model *
         int32_t token[8];
         const int n = step ? (tokens + 1) / 2 : tokens;
         for (int i = 0; i < n; i++) token[i] = (int32_t)((31 * step + 11 * i + 3) % m->vocab);
-        tw_vm_step want = {.program = c, .tokens = token, .n = n, .pos = pos, .length = 32}, got = want;
+        tw_vm_step want = {.program = c, .tokens = token, .n = n, .pos = pos, .length = MAX_SEQ}, got = want;
         tw_diag d;
         got.program = g;
         if (tw_vm_run(cpu, &want, &d) != TW_OK || tw_cuda_vm_run(gpu, &got, &d) != TW_OK) fail_msg("%s", d.message);
@@ -62,17 +56,17 @@ static double differ_on(const tw_model *m, const char *target, weights w, int to
     tw_cuda_vm *gpu;
     tw_diag d;
     int c = 0, g = 0;
-    tw_lowering l = {.tokens = tokens, .max_seq = 32, .weights = w.type, .group = w.group}, lc = l;
+    tw_lowering l = {.tokens = tokens, .weights = w.type, .group = w.group}, lc = l;
     lc.workers = 1;
     tw_vm_options o = {.workers = 1, .no_vendor = true, .no_pin = true};
     tw_cuda_vm_options og = {
         .emulate = true, .target = target, .workers = 3, .seed = 1, .dequantise = dequantise, .tuning = tuning};
-    tw_checked *of_cpu = lower(m, lc);
+    tw_checked *of_cpu = test_lower(m, lc, MAX_SEQ);
     if (tw_vm_open(&cpu, m, &o, &d) != TW_OK || tw_vm_load(cpu, of_cpu, &c, &d) != TW_OK) fail_msg("%s", d.message);
     if (tw_cuda_vm_open(&gpu, m, &og, &d) != TW_OK) fail_msg("%s", d.message);
     tw_cuda_vm_lowering(gpu, &l);
     l.kv = TW_F32;
-    tw_checked *of_gpu = lower(m, l);
+    tw_checked *of_gpu = test_lower(m, l, MAX_SEQ);
     if (tw_cuda_vm_load(gpu, of_gpu, &g, &d) != TW_OK) fail_msg("%s", d.message);
     const double worst = differ(cpu, c, gpu, g, m, tokens);
     tw_cuda_vm_close(gpu);
@@ -82,13 +76,17 @@ static double differ_on(const tw_model *m, const char *target, weights w, int to
     return worst;
 }
 
-static tw_model *open_model(const char *folder) {
-    char path[4096];
+static tw_model *open_folder(const char *path) {
     tw_model *m = NULL;
     tw_diag d;
-    snprintf(path, sizeof path, TEST_DATA "/models/%s", folder);
     if (tw_model_open(&m, path, &d) != TW_OK) fail_msg("%s: %s", d.path, d.message);
     return m;
+}
+
+static tw_model *open_model(const char *name) {
+    char path[4096];
+    snprintf(path, sizeof path, TEST_DATA "/models/%s", name);
+    return open_folder(path);
 }
 
 static void agree(const char *folder, weights w, int tokens, bool dequantise, tw_cuda_vm_tuning tuning) {
@@ -168,11 +166,9 @@ static void integers_of_long_rows(void **state) {
     };
     for (size_t i = 0; i < (TEST_SANITIZED ? 2 : sizeof cases / sizeof *cases); i++) {
         char *folder = test_folder_make();
-        tw_model *m;
-        tw_diag d;
         test_write_llama(
             folder, &(test_llama){.dim = cases[i].dim, .heads = 4, .kv_heads = 2, .head_dim = 8, .ffn = cases[i].ffn});
-        if (tw_model_open(&m, folder, &d) != TW_OK) fail_msg("%s", d.message);
+        tw_model *m = open_folder(folder);
         const double worst = differ_on(m, "sm_89", cases[i].w, cases[i].tokens, false, cases[i].tuning);
         if (!(worst < 5e-5)) fail_msg("case %zu: %.3g", i, worst);
         tw_model_close(m);

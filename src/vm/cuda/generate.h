@@ -50,7 +50,9 @@ enum {
     /* The float 1.5 * 2^23: with an integer of up to 22 bits and a sign added to its bits it is that much more. */
     TW_MEGA_NUMBER = 0x4b400000
 };
-/* Two f32 as the sum of two pairs of bf16 or f16, of x the lower elements. */
+/* The first or second of a pair of bf16 or f16 (or of an i32 that holds one) as f32; two f32 as the sum of two pairs,
+   of x the lower elements. */
+tw_val tw_mega_half(tw_mega_gen *g, tw_type type, tw_val pair, int second);
 void tw_mega_split(tw_mega_gen *g, tw_type pair, tw_val x, tw_val y, tw_val *high, tw_val *low);
 
 /* Until what the instruction waits for is there: every builder calls it, as late as it can. */

@@ -62,8 +62,7 @@ static tw_val halves(tw_mega_gen *g, tw_type pair, tw_val x, tw_val y) {
     return tw_op_emit(g->b, pair == TW_T_f16x2 ? TW_OP_cvt_f16x2_f32 : TW_OP_cvt_bf16x2_f32, x, y, TW_NONE);
 }
 
-/* The first or second of a pair as f32. */
-static tw_val half(tw_mega_gen *g, tw_type type, tw_val pair, int second) {
+tw_val tw_mega_half(tw_mega_gen *g, tw_type type, tw_val pair, int second) {
     tw_builder *b = g->b;
     tw_val bits = tw_bitcast(b, TW_T_i32, pair);
     if (type == TW_T_f16x2) {
@@ -77,7 +76,8 @@ static tw_val half(tw_mega_gen *g, tw_type type, tw_val pair, int second) {
 void tw_mega_split(tw_mega_gen *g, tw_type pair, tw_val x, tw_val y, tw_val *high, tw_val *low) {
     tw_builder *b = g->b;
     *high = halves(g, pair, x, y);
-    tw_val first = tw_sub(b, x, half(g, pair, *high, 0)), second = tw_sub(b, y, half(g, pair, *high, 1));
+    tw_val first = tw_sub(b, x, tw_mega_half(g, pair, *high, 0)),
+           second = tw_sub(b, y, tw_mega_half(g, pair, *high, 1));
     *low = halves(g, pair, first, second);
 }
 
@@ -228,8 +228,8 @@ static void add_one(tw_mega_gen *g, tw_val counter, int order) {
 }
 
 /* Everything this block wrote becomes visible with the arrival; and no warp touches shared memory for the next
-   instruction while another is at this one. Where data is its own flag, an arrival only says that
-   it is on its way, which spares it the wait for the memory's answer. */
+   instruction while another is at this one. Where data is its own flag, an arrival only says that it is on its way,
+   which spares it the wait for the memory's answer. */
 static void arrive(tw_mega_gen *g, tw_val kind) {
     tw_builder *b = g->b;
     tw_val counter = tw_mega_word(g, TW_W_ARRIVE), arrives = tw_le(b, tw_i32(b, 0), counter);

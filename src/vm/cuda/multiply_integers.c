@@ -48,10 +48,10 @@ static void load_piece(tw_mega_multiply *o, tw_val from, int i) {
     tw_builder *b = g->b;
     const tw_mega_plan *p = g->p;
     tw_mega_stream *s = o->stream;
-    const int blocks = i * o->f->depth / TW_MEGA_BLOCK;
-    tw_val digits = digits_at(o, from, i), one = tw_add_imm(b, from, i * o->f->depth), last;
-    tw_val block = aligned(o) ? tw_add_imm(b, tw_shr(b, from, 7), blocks) : tw_shr(b, one, 7);
-    last = tw_add_imm(b, o->u->positions, -1);
+    const int column = i * o->f->depth;
+    tw_val digits = digits_at(o, from, i), last = tw_add_imm(b, o->u->positions, -1);
+    tw_val block = aligned(o) ? tw_add_imm(b, tw_shr(b, from, 7), column / TW_MEGA_BLOCK)
+                              : tw_shr(b, tw_add_imm(b, from, column), 7);
     for (int n = 0; n < o->sums; n++) {
         const tw_attrs words = {
             .type = TW_T_i32, .vec = o->f->steps, .space = TW_SPACE_shared, .offset = 2 * n * p->x_pitch};
@@ -77,15 +77,9 @@ void tw_mega_load_kept(tw_mega_multiply *o, tw_val from) {
 
 /* The scales of rows g and g + 8 in a set of a piece's. */
 static void scales_of(const tw_mega_multiply *o, const tw_val *words, int set, tw_val *scale) {
-    tw_builder *b = o->g->b;
-    for (int i = 0; i < 2; i++) {
-        if (o->f->dtype == TW_I8) {
-            scale[i] = tw_bitcast(b, TW_T_f32, words[i]);
-            continue;
-        }
-        tw_val h = tw_op_emit(b, i ? TW_OP_high_i16_i32 : TW_OP_low_i16_i32, words[set], TW_NONE, TW_NONE);
-        scale[i] = tw_op_emit(b, TW_OP_cvt_f32_f16, tw_bitcast(b, TW_T_f16, h), TW_NONE, TW_NONE);
-    }
+    for (int i = 0; i < 2; i++)
+        scale[i] = o->f->dtype == TW_I8 ? tw_bitcast(o->g->b, TW_T_f32, words[i])
+                                        : tw_mega_half(o->g, TW_T_f16x2, words[set], i);
 }
 
 /* 32 columns of a piece. */
