@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures Hugging Face's tokenizers and writes what Tilewright is held to.
 
-    make_tokenizer_cases.py tables > src/model/tokenizer_tables.c
+    make_tokenizer_cases.py tables > src/tokenizer/tables.c
     make_tokenizer_cases.py cases              rewrites tests/data/tokenizers/made-* and chat.json
     make_tokenizer_cases.py fuzz DIR N SEED    writes one folder a tokenizer with N random cases each
 
@@ -124,7 +124,7 @@ def tables():
     w = sys.stdout.write
     w("/* SPDX-License-Identifier: Apache-2.0 */\n")
     w("/* Measured on Hugging Face's tokenizers %s by tools/make_tokenizer_cases.py tables; do not edit. */\n" % hf.__version__)
-    w('#include "model/tokenizer_unicode.h"\n\n/* clang-format off */\n')
+    w('#include "tokenizer/unicode.h"\n\n/* clang-format off */\n')
     for name, points in classes.items():
         rs = ranges(points)
         w("static const tw_char_range %s_ranges[] = {\n" % name)
@@ -495,7 +495,7 @@ def fuzz(folder, n, seed):
 
 # ---------------------------------------------------------------- chat templates
 
-# Every template in our own words; what is recognised is the structure (src/model/chat.c).
+# Every template in our own words; what is recognised is the structure (src/tokenizer/chat.c).
 TURN = """{%- for message in messages %}
 %s    {{- "<|im_start|>" ~ message.role + "\\n" + message.content }}{{ "<|im_end|>\\n" }}
 {%- endfor %}

@@ -3,7 +3,7 @@
 #include "base/buf.h"
 #include "base/file.h"
 #include "cli/cli.h"
-#include "model/tokenizer_golden.h"
+#include "tokenizer/golden.h"
 
 #include <jansson.h>
 #include <stdio.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as a tokenizer.json, and behind a NUL a text for it: refused, or every id of the text has a piece, the ids
    decode, and the stream lets out the same text in whole characters. The bytes are tried as a chat template, too. */
-#include "model/chat.h"
-#include "model/tokenizer.h"
-#include "model/tokenizer_unicode.h"
+#include "tokenizer/chat.h"
+#include "tokenizer/tokenizer.h"
+#include "tokenizer/unicode.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,9 +2,9 @@
 /* The n-th allocation fails, for every n, in everything the tokenizers and chat templates do. */
 #include "support/support.h"
 
-#include "model/tokenizer.h"
-#include "model/tokenizer_golden.h"
 #include "support/alloc_fail.h"
+#include "tokenizer/golden.h"
+#include "tokenizer/tokenizer.h"
 
 #include <jansson.h>
 #include <stdlib.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Byte pair encoding: the characters of a word are merged, the pair of lowest rank first and of equal ones the
    leftmost, through a heap over a linked list: n log n for a word of n characters. */
-#include "model/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 #include "base/diag.h"
-#include "model/tokenizer_unicode.h"
+#include "tokenizer/unicode.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TW_MODEL_CHAT_H
-#define TW_MODEL_CHAT_H
+#ifndef TW_TOKENIZER_CHAT_H
+#define TW_TOKENIZER_CHAT_H
 
 #include "tilewright/tokenizer.h"
 

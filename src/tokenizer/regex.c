@@ -2,10 +2,10 @@
 /* Patterns: literal text, or a regular expression run by PCRE2. Matches are found one after the other as the reference
    finds them: an empty match right behind another match is passed over, by one character. */
 #define _GNU_SOURCE /* memmem */
-#include "model/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 #include "base/diag.h"
-#include "model/tokenizer_unicode.h"
+#include "tokenizer/unicode.h"
 
 #include <pcre2.h>
 #include <stdio.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Pre-tokenizers: each cuts the pieces that are text into smaller ones, and some rewrite the text on the way. */
-#include "model/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 #include "base/diag.h"
-#include "model/tokenizer_unicode.h"
+#include "tokenizer/unicode.h"
 
 #include <stdlib.h>
 #include <string.h>

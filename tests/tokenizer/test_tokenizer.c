@@ -4,9 +4,9 @@
 #include "base/clock.h"
 #include "base/diag.h"
 #include "base/file.h"
-#include "model/tokenizer.h"
-#include "model/tokenizer_golden.h"
-#include "model/tokenizer_unicode.h"
+#include "tokenizer/golden.h"
+#include "tokenizer/tokenizer.h"
+#include "tokenizer/unicode.h"
 
 #include <dirent.h>
 #include <pthread.h>

@@ -3,9 +3,9 @@
    ^ and $ are about lines, (?m) makes the dot match newlines, \h is a hexadecimal digit, \w knows other characters,
    {n}+ repeats a repetition, classes nest and intersect, and the editions of Unicode are not the same. Whatever is not
    known to mean the same is refused, so nothing of PCRE2's own syntax gets through. */
-#include "model/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
-#include "model/tokenizer_unicode.h"
+#include "tokenizer/unicode.h"
 
 #include <ctype.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "model/tokenizer_golden.h"
+#include "tokenizer/golden.h"
 
 #include "base/buf.h"
 #include "base/diag.h"

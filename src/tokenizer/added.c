@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Added tokens in text: the leftmost, and of those that begin there the longest; the search goes on behind it. */
-#include "model/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
-#include "model/tokenizer_unicode.h"
+#include "tokenizer/unicode.h"
 
 #include <stdlib.h>
 #include <string.h>

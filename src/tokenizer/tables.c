@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Measured on Hugging Face's tokenizers 0.23.3 by tools/make_tokenizer_cases.py tables; do not edit. */
-#include "model/tokenizer_unicode.h"
+#include "tokenizer/unicode.h"
 
 /* clang-format off */
 static const tw_char_range numeric_ranges[] = {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tokenizer.json to a tokenizer. Every part is read to the end, so that all reasons against a file are told at once. */
-#include "model/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 #include "base/diag.h"
-#include "model/tokenizer_unicode.h"
+#include "tokenizer/unicode.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A tokenizer held against a reference file: {"cases": [{"text", "ids", "ids_with_special", "decoded",
    "decoded_keep_special"}]}, the decodes being those of ids. */
-#ifndef TW_MODEL_TOKENIZER_GOLDEN_H
-#define TW_MODEL_TOKENIZER_GOLDEN_H
+#ifndef TW_TOKENIZER_GOLDEN_H
+#define TW_TOKENIZER_GOLDEN_H
 
 #include "tilewright/tokenizer.h"
 

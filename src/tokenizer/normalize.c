@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Normalizers: each rewrites the text whole. Beside the text they keep `zero`, how many of its leading bytes stem from
    the input's very first character, since one pre-tokenizer treats the input's start apart. */
-#include "model/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 #include "base/diag.h"
-#include "model/tokenizer_unicode.h"
+#include "tokenizer/unicode.h"
 
 #include <stdlib.h>
 #include <string.h>

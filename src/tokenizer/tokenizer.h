@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a tokenizer is made of. Text goes through: added tokens split off the raw text, normalizers, added tokens that
    match normalized text, pre-tokenizers, the model, the post-processor. Ids come back through the decoders. */
-#ifndef TW_MODEL_TOKENIZER_INTERNAL_H
-#define TW_MODEL_TOKENIZER_INTERNAL_H
+#ifndef TW_TOKENIZER_INTERNAL_H
+#define TW_TOKENIZER_INTERNAL_H
 
 #include "base/arena.h"
 #include "base/buf.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "model/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 #include "base/diag.h"
 #include "base/file.h"
-#include "model/tokenizer_unicode.h"
+#include "tokenizer/unicode.h"
 
 #include <stdlib.h>
 #include <string.h>

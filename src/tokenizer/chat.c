@@ -5,13 +5,13 @@
    The form: "% for message in messages" is a statement, "' text" is text written out (\n and \\ escaped), "=
    expression" is a value written out. White space is as in the reference (blocks trimmed and stripped to the left),
    literals that follow each other are joined, x['name'] is x.name, and what raise_exception says is left out. */
-#include "model/chat.h"
+#include "tokenizer/chat.h"
 
 #include "base/buf.h"
 #include "base/diag.h"
 #include "base/file.h"
 #include "base/json.h"
-#include "model/tokenizer_unicode.h"
+#include "tokenizer/unicode.h"
 
 #include <ctype.h>
 #include <stdio.h>

@@ -2,10 +2,10 @@
 /* Decoders as a row of stages through which text flows. A stage takes tokens, each whole, until some stage before it
    has joined them all (Fuse, ByteLevel): from there on it takes one token that comes in chunks and stays open to the
    end. A stage passes on what no later input can change. Decoding at once is the same row, fed at once. */
-#include "model/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 #include "base/diag.h"
-#include "model/tokenizer_unicode.h"
+#include "tokenizer/unicode.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Character classes exactly as the reference tokenizers see them. Its parts were built against different editions of
    Unicode (punctuation and nonspacing marks of edition 8, words and digits of 16 and 17), so no one library's tables
-   give its answers; tokenizer_tables.c holds what was measured (tools/make_tokenizer_cases.py tables). */
-#ifndef TW_MODEL_TOKENIZER_UNICODE_H
-#define TW_MODEL_TOKENIZER_UNICODE_H
+   give its answers; tables.c holds what was measured (tools/make_tokenizer_cases.py tables). */
+#ifndef TW_TOKENIZER_UNICODE_H
+#define TW_TOKENIZER_UNICODE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "model/tokenizer_unicode.h"
+#include "tokenizer/unicode.h"
 
 #include <utf8proc.h>
 
