@@ -16,10 +16,15 @@ demo:
 	@$(MAKE) --no-print-directory all
 	@tools/demo
 
-# Everything that can be tested on this machine; see tools/test for the steps.
+# A verdict in minutes: the release build and its tests; see tools/test for the steps.
 test:
 	@tools/deps test
 	@tools/test
+
+# What takes longer: sanitizers, exhaustive runs, fuzzers; see tools/check.
+check:
+	@tools/deps check
+	@tools/check
 
 bench: all
 	@bench/run
@@ -42,4 +47,4 @@ fuzz:
 clean:
 	rm -rf build build-*
 
-.PHONY: all demo test bench portable format lint fuzz clean
+.PHONY: all demo test check bench portable format lint fuzz clean
