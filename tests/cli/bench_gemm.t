@@ -59,3 +59,32 @@ $ tilewright bench gemm m=64 n=64 k=64 --rounds 3
 # Without a GPU the driver's absence is what stops it.
 $ TILEWRIGHT_LIBCUDA=nothing.so tilewright bench gemm --table4 --types f32 2>&1 | sed 's/: nothing.so.*//'
   tilewright: no NVIDIA driver
+# On a stand-in for the driver, whose kernels do nothing in ten microseconds and are all found right, there is a row.
+$ export TILEWRIGHT_LIBCUDA=$(dirname "$(command -v tilewright)")/tests/libfake_cuda.so TILEWRIGHT_LIBCUBLASLT=none
+> tilewright bench gemm m=64 n=64 k=64 --sampled 50 --measured 1 --generations 0 --json | tail -1 | json - ours_us correct measured
+  10.0
+  true
+  1
+# No speed is told of a kernel that is wrong when it is tried,
+$ export TILEWRIGHT_LIBCUDA=$(dirname "$(command -v tilewright)")/tests/libfake_cuda.so TILEWRIGHT_LIBCUBLASLT=none
+> FAKE_CUDA_WRONG=0 tilewright bench gemm m=64 n=64 k=64 --sampled 50 --measured 1 --generations 0 2>&1 | sed 's/: mma=.*:/:/'
+  gemm: 1 wrong, 0 failed: 1 of 4096 cells are wrong
+  tilewright: gemm: no configuration works
+  Fake H100 number 0, driver CUDA 13.0, no cuBLASLt here
+# nor of one that is wrong when it is timed,
+$ export TILEWRIGHT_LIBCUDA=$(dirname "$(command -v tilewright)")/tests/libfake_cuda.so TILEWRIGHT_LIBCUBLASLT=none
+> FAKE_CUDA_WRONG=2 tilewright bench gemm m=64 n=64 k=64 --sampled 50 --measured 1 --generations 0
+  tilewright: gemm: wrong on a second look
+  Fake H100 number 0, driver CUDA 13.0, no cuBLASLt here
+  [1]
+# nor one that no device can have,
+$ export TILEWRIGHT_LIBCUDA=$(dirname "$(command -v tilewright)")/tests/libfake_cuda.so TILEWRIGHT_LIBCUBLASLT=none
+> FAKE_CUDA_US=0 tilewright bench gemm m=64 n=64 k=64 --sampled 50 --measured 1 --generations 0
+  tilewright: gemm: 0.000 us is faster than the device can be (0.008 us)
+  Fake H100 number 0, driver CUDA 13.0, no cuBLASLt here
+  [1]
+# nor by the command that runs one kernel.
+$ export TILEWRIGHT_LIBCUDA=$(dirname "$(command -v tilewright)")/tests/libfake_cuda.so
+> FAKE_CUDA_WRONG=0 tilewright kernel gemm m=64 n=64 k=64 --run
+  tilewright: 1 of 4096 cells are wrong
+  [1]

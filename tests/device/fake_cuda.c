@@ -7,8 +7,9 @@
        //! complain TEXT  the compiler refuses with that line
        //! name 90a       the compiler refuses unless told that target
    Other kernels do nothing. A kernel's name is what follows ".entry ". Its "machine code" is the PTX behind a mark.
-   Work on a stream happens at once, except while it is captured. fake_cuda_fail makes a call fail; fake_cuda_alive
-   counts what was made and not given back. */
+   With FAKE_CUDA_WRONG=N the kernel named "compare" counts a wrong cell in its fourth argument from its run number N
+   on. FAKE_CUDA_US is how long a kernel takes (10). Work on a stream happens at once, except while it is captured.
+   fake_cuda_fail makes a call fail; fake_cuda_alive counts what was made and not given back. */
 #define _GNU_SOURCE
 #include "device/fake_cuda.h"
 
@@ -17,18 +18,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #define EXPORT __attribute__((visibility("default")))
 #define MARK   "FAKE CUBIN\n"
 
 typedef struct work {
-    int kind; /* 0: kernel add, 1: fault, 2: fill, 3: nothing */
+    int kind; /* 0: kernel add, 1: fault, 2: fill, 3: nothing, 4: compare */
     uint64_t address;
     uint32_t n, x;
 } work;
 
 typedef struct graph {
-    int n;
+    int n, room;
     work *work;
 } graph;
 
@@ -46,7 +48,7 @@ typedef struct linker {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static char fail_name[64];
-static int fail_nth, fail_code, alive, fault, devices = 1, started, clock_us;
+static int fail_nth, fail_code, alive, fault, devices = 1, started, clock_us, compared;
 static fake_cuda_seen seen;
 static graph *capture;
 static _Thread_local void *current;
@@ -78,6 +80,7 @@ static void *take(size_t bytes) {
 }
 
 static void drop(void *p) {
+    if (!p) return;
     pthread_mutex_lock(&lock);
     for (int i = n_held - 1; i >= 0; i--)
         if (held[i] == p) {
@@ -95,7 +98,7 @@ EXPORT void fake_cuda_reset(void) {
     room_held = alive = 0;
     capture = NULL;
     fail_name[0] = 0;
-    fault = clock_us = 0;
+    fault = clock_us = compared = 0;
     devices = 1;
     seen = (fake_cuda_seen){0};
 }
@@ -279,12 +282,42 @@ int cuMemFree_v2(uint64_t address) {
     return gone((void *)(uintptr_t)address);
 }
 
+static int environment(const char *name, int otherwise) {
+    const char *text = getenv(name);
+    return text ? atoi(text) : otherwise;
+}
+
+/* Zeros over many pages are the system's own, so that a large workspace costs no memory that nobody uses. */
+static void fill(uint32_t *p, size_t words, uint32_t x) {
+    enum { PAGE = 4096, MANY = 1 << 20 };
+    if (x == 0 && words * 4 > MANY) {
+        char *from = (char *)p, *end = (char *)(p + words);
+        char *first = from + (PAGE - (uintptr_t)from % PAGE) % PAGE, *last = end - (uintptr_t)end % PAGE;
+        if (madvise(first, (size_t)(last - first), MADV_DONTNEED) == 0) {
+            memset(from, 0, (size_t)(first - from));
+            memset(last, 0, (size_t)(end - last));
+            return;
+        }
+    }
+    for (size_t i = 0; i < words; i++) p[i] = x;
+}
+
 static void perform(const work *w) {
     uint32_t *p = (uint32_t *)(uintptr_t)w->address;
-    clock_us += 10;
+    clock_us += environment("FAKE_CUDA_US", 10);
+    if (w->kind == 4) {
+        int from = environment("FAKE_CUDA_WRONG", -1);
+        if (from >= 0 && compared >= from) p[0]++;
+        compared++;
+        return;
+    }
     if (w->kind == 1) fault = 700;
     if (w->kind == 1 || w->kind == 3 || fault) return;
-    for (uint32_t i = 0; i < w->n; i++) p[i] = w->kind == 2 ? w->x : p[i] + w->x;
+    if (w->kind == 2) {
+        fill(p, w->n, w->x);
+        return;
+    }
+    for (uint32_t i = 0; i < w->n; i++) p[i] += w->x;
 }
 
 static int enqueue(work w) {
@@ -292,12 +325,16 @@ static int enqueue(work w) {
         perform(&w);
         return 0;
     }
-    work *more = take((size_t)(capture->n + 1) * sizeof *more);
-    if (!more) return 2;
-    if (capture->n) memcpy(more, capture->work, (size_t)capture->n * sizeof *more);
-    drop(capture->work);
-    capture->work = more;
-    more[capture->n++] = w;
+    if (capture->n == capture->room) {
+        int room = 2 * capture->room + 64;
+        work *more = take((size_t)room * sizeof *more);
+        if (!more) return 2;
+        if (capture->n) memcpy(more, capture->work, (size_t)capture->n * sizeof *more);
+        drop(capture->work);
+        capture->work = more;
+        capture->room = room;
+    }
+    capture->work[capture->n++] = w;
     return 0;
 }
 
@@ -609,6 +646,10 @@ static int launch(module *m, const unsigned grid[3], const unsigned block[3], un
         memcpy(&w.address, parameters[0], 8);
         memcpy(&w.n, parameters[1], 4);
         memcpy(&w.x, parameters[2], 4);
+    }
+    if (w.kind == 3 && !strcmp(m->name, "compare")) {
+        w.kind = 4;
+        memcpy(&w.address, parameters[3], 8);
     }
     return enqueue(w);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A stand-in for cuBLASLt over the host's memory: it multiplies f32, f64 and s8 as its descriptors say, and knows four
-   algorithms, of which the second is not to be used. Algorithm i + 1 writes 1 into its workspace. */
+/* A stand-in for cuBLASLt over the host's memory: it multiplies f32, f64, s8 and, into f32, f16 and bf16 as its
+   descriptors say; f32 loses its last 13 bits where the fast TF32 is asked for. It knows four algorithms, of which the
+   second is not to be used. Algorithm i + 1 writes 1 into its workspace. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -121,10 +122,33 @@ int cublasLtMatmulAlgoGetHeuristic(void *lt, void *d, void *a, void *b, void *c,
     return 0;
 }
 
-static double get(const void *p, int type, int64_t i) {
-    return type == 0   ? (double)((const float *)p)[i]
-           : type == 1 ? ((const double *)p)[i]
-                       : (double)((const int8_t *)p)[i];
+static double of_bits(uint32_t bits) {
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return (double)x;
+}
+
+/* Of a normal number or zero. */
+static double of_half(uint32_t h) {
+    uint32_t rest = h & 0x7fff;
+    return of_bits((h & 0x8000) << 16 | (rest ? (rest << 13) + (112u << 23) : 0));
+}
+
+static double get(const void *p, int type, int64_t i, int compute) {
+    uint32_t bits;
+    switch (type) {
+    case 0:
+        memcpy(&bits, (const float *)p + i, sizeof bits);
+        return of_bits(compute == 77 ? bits & ~0x1fffu : bits);
+    case 1:
+        return ((const double *)p)[i];
+    case 2:
+        return of_half(((const uint16_t *)p)[i]);
+    case 14:
+        return of_bits((uint32_t)((const uint16_t *)p)[i] << 16);
+    default:
+        return (double)((const int8_t *)p)[i];
+    }
 }
 
 static void put(void *p, int type, int64_t i, double v, double beta) {
@@ -158,8 +182,10 @@ int cublasLtMatmul(void *lt, void *d, const void *alpha, const void *a, void *al
             for (int64_t j = 0; j < (int64_t)lc->cols; j++) {
                 double sum = 0;
                 for (int64_t l = 0; l < k; l++)
-                    sum += get(a, la->type, z * la->stride + (x->transposed[0] ? l + i * la->ld : i + l * la->ld)) *
-                           get(b, lb->type, z * lb->stride + (x->transposed[1] ? j + l * lb->ld : l + j * lb->ld));
+                    sum += get(a, la->type, z * la->stride + (x->transposed[0] ? l + i * la->ld : i + l * la->ld),
+                               x->compute) *
+                           get(b, lb->type, z * lb->stride + (x->transposed[1] ? j + l * lb->ld : l + j * lb->ld),
+                               x->compute);
                 put(out, lc->type, z * lc->stride + i + j * lc->ld, scalar(alpha, x->scale) * sum,
                     scalar(beta, x->scale));
             }

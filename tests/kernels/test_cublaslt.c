@@ -110,6 +110,34 @@ static void products_are_as_asked_for(void **state) {
     multiply(&(tw_cublaslt_problem){TW_CUBLASLT_S8, 8, 4, 16, true, false, false, 16, 16, 8, 0, 0, 0, 0, 1, 1});
 }
 
+/* One number times one, by its bits. */
+static float times_one(tw_cublaslt_type type, bool c_f32, const void *x, const void *one) {
+    static _Alignas(16) unsigned char a[16], b[16];
+    float c = 0;
+    const tw_cublaslt_problem p = {
+        .type = type, .m = 1, .n = 1, .k = 1, .lda = 1, .ldb = 1, .ldc = 1, .alpha = 1, .c_f32 = c_f32};
+    tw_cublaslt_plan *plan;
+    tw_diag d;
+    memcpy(a, x, 4);
+    memcpy(b, one, 4);
+    if (tw_cublaslt_plan_make(lt, &p, 1, 0, &plan, &d) != TW_OK) fail_msg("%s", d.message);
+    if (tw_cublaslt_run(plan, 0, (uintptr_t)a, (uintptr_t)b, (uintptr_t)&c, NULL, &d)) fail_msg("%s", d.message);
+    tw_cublaslt_plan_free(plan);
+    return c;
+}
+
+/* A peer that computes with fewer bits than ours would be beaten, or win, for the wrong reason. */
+static void a_type_is_computed_as_that_type(void **state) {
+    (void)state;
+    const float fine = 1.0f + 0x1p-20f, one = 1;
+    assert_true(times_one(TW_CUBLASLT_F32, false, &fine, &one) == fine);
+    assert_true(times_one(TW_CUBLASLT_TF32, false, &fine, &one) == 1);
+    /* 1.5 and 1 in either type of 16 bits. */
+    static const uint16_t half[2] = {0x3e00}, half_one[2] = {0x3c00}, brain[2] = {0x3fc0}, brain_one[2] = {0x3f80};
+    assert_true(times_one(TW_CUBLASLT_F16, true, half, half_one) == 1.5f);
+    assert_true(times_one(TW_CUBLASLT_BF16, true, brain, brain_one) == 1.5f);
+}
+
 static void what_cannot_be_is_refused(void **state) {
     (void)state;
     tw_cublaslt_plan *plan;
@@ -163,6 +191,7 @@ static void where_there_is_none_the_reason_is_said(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(products_are_as_asked_for, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_type_is_computed_as_that_type, setup, teardown),
         cmocka_unit_test_setup_teardown(what_cannot_be_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(where_there_is_none_the_reason_is_said, setup, teardown),
     };

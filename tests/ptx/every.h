@@ -82,9 +82,10 @@ static inline void pool_scalar(pool *p, tw_opcode code, bool keep) {
     pool_put(p, info->result, d);
 }
 
+/* Operands of one kind are registers of their own, so that exchanging two would show. */
 static inline int signature(pool *p, const form *f, const char *letters, bool results, tw_type *types, tw_val *values) {
     const tw_mma_info *m = tw_mma_describe((tw_mma_kind)f->at.mma);
-    int n = 0;
+    int n = 0, n_shared = 0, n_numbers = 0;
     for (const char *c = letters; *c; c++) {
         if (f->absent && c[1] == '?') {
             c++;
@@ -111,8 +112,9 @@ static inline int signature(pool *p, const form *f, const char *letters, bool re
             types[n] = t;
             if (!results)
                 values[n] = *c == 'g' || (*c == 'A' && t == TW_T_i64) ? p->global
-                            : *c == 's' || *c == 'A'                  ? p->shared
-                            : *c == 'i'                               ? p->of[t][0]
+                            : *c == 'A'                               ? p->shared
+                            : *c == 's'                               ? (n_shared++ ? p->of[t][2] : p->shared)
+                            : *c == 'i'                               ? p->of[t][++n_numbers % 2]
                                                                       : pool_take(p, t);
         }
     }

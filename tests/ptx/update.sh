@@ -5,5 +5,7 @@ set -eu
 R=$(cd "$(dirname "$0")/../.." && pwd)
 build=$R/build
 [ "${1:-}" = -b ] && build=$2
-TILEWRIGHT_GOLDEN=write "$build/tests/test_ptx_golden" >/dev/null || echo "update.sh: test_ptx_golden fails beside that" >&2
+for t in test_ptx_golden test_ptx_spelling; do
+    TILEWRIGHT_GOLDEN=write "$build/tests/$t" >/dev/null || echo "update.sh: $t fails beside that" >&2
+done
 git -C "$R" diff -- tests/ptx/golden
