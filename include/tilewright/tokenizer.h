@@ -45,29 +45,39 @@ tw_status tw_token_stream_flush(tw_token_stream *s, const char **text, tw_diag *
 size_t tw_token_stream_size(const tw_token_stream *s); /* bytes of the text last returned, which may hold NULs */
 void tw_token_stream_close(tw_token_stream *s);
 
-/* Chat templates that are recognised exactly; any other is refused by name. */
-typedef enum tw_chat_kind {
-    TW_CHAT_CHATML,
-    TW_CHAT_LLAMA2,
-    TW_CHAT_LLAMA3,
-    TW_CHAT_MISTRAL, /* of 7B-Instruct-v0.2 and Mixtral */
-    TW_CHAT_ZEPHYR,
-    TW_CHAT_QWEN2,     /* chatml with a system message of its own where there is none */
-    TW_CHAT_SMOLLM2,   /* the same with another one */
-    TW_CHAT_MISTRAL_V1 /* of 7B-Instruct-v0.1: a space follows each answer */
-} tw_chat_kind;
-typedef struct tw_chat_message {
-    const char *role; /* "system", "user", "assistant" */
-    const char *content;
-} tw_chat_message;
+/* ---- chat templates, in the Jinja that Hugging Face's transformers runs ---- */
 
-/* Reads chat_template of `directory`'s tokenizer_config.json (or chat_template.jinja) and recognises it. */
-tw_status tw_chat_recognise(tw_chat_kind *out, const char *directory, tw_diag *diag);
-const char *tw_chat_name(tw_chat_kind kind);
+/* A template, parsed. Immutable: any number of threads may render with one. */
+typedef struct tw_chat tw_chat;
 
-/* The prompt that asks for the next assistant message, special tokens spelled out; encode it with special = false.
- *text is malloc'd and owned by the caller. */
-tw_status tw_chat_render(tw_chat_kind kind, const tw_chat_message *messages, size_t count, char **text, tw_diag *diag);
+/* Reads DIRECTORY's template: chat_template.jinja, additional_chat_templates/NAME.jinja, or chat_template of
+   tokenizer_config.json (a string, or a list of {name, template}). `name` NULL: "default" (and, when a request has
+   tools and there is one, "tool_use", as transformers). The strings of bos_token, eos_token and the like come from
+   tokenizer_config.json and special_tokens_map.json. What cannot be evaluated is refused with line and column. */
+tw_status tw_chat_open(tw_chat **out, const char *directory, const char *name, tw_diag *diag);
+void tw_chat_close(tw_chat *c); /* NULL is fine */
+
+typedef struct tw_chat_request {
+    const char *messages;      /* a JSON list of {"role", "content", ...} */
+    const char *tools;         /* a JSON list, or NULL */
+    const char *arguments;     /* a JSON object of further variables, such as {"enable_thinking": false}, or NULL */
+    bool no_generation_prompt; /* do not ask for the next assistant message */
+    int64_t now; /* Unix seconds, for templates that ask for the date. 0: the clock. Shown in local time. */
+} tw_chat_request;
+
+typedef struct tw_chat_text {
+    char *text; /* NUL-terminated */
+    size_t size;
+    unsigned char *typed; /* one byte a byte of text: 1 where it came from a message that is not the assistant's */
+} tw_chat_text;
+
+/* The prompt, special tokens spelled out. The caller frees it. */
+tw_status tw_chat_render(const tw_chat *c, const tw_chat_request *r, tw_chat_text *out, tw_diag *diag);
+void tw_chat_text_free(tw_chat_text *t); /* leaves an empty one */
+
+/* Its ids, without what the post-processor adds. A special token that somebody typed is text. *ids is malloc'd and
+   owned by the caller. */
+tw_status tw_chat_encode(const tw_tokenizer *t, const tw_chat_text *text, int32_t **ids, size_t *count, tw_diag *diag);
 
 #ifdef __cplusplus
 }

@@ -66,31 +66,46 @@ static tw_status parse_ids(const char *text, int32_t **ids, size_t *n, tw_diag *
     return TW_OK;
 }
 
+/* The prompt as the model's chat template has it. */
+static tw_status chat_ids(const run_flags *f, const char *model_path, const tw_tokenizer *t, const char *text,
+                          size_t size, int32_t **ids, size_t *n, tw_diag *d) {
+    tw_chat *chat = NULL;
+    tw_chat_text prompt = {0};
+    json_t *list = json_array(), *content = json_stringn(text, size);
+    tw_status st = TW_OK;
+    if (list && !content) {
+        st = say(d, TW_ERR_FORMAT, "not UTF-8");
+        cli_blame(d, st, strcmp(f->prompt, "-") ? "-p" : "-");
+    }
+    if (f->system) json_array_append_new(list, json_pack("{s:s, s:s}", "role", "system", "content", f->system));
+    json_array_append_new(list, json_pack("{s:s, s:o}", "role", "user", "content", content));
+    char *messages = st == TW_OK ? json_dumps(list, 0) : NULL;
+    if (st == TW_OK && !messages) st = say(d, TW_ERR_MEMORY, "out of memory");
+    if (st == TW_OK) st = tw_chat_open(&chat, model_path, NULL, d);
+    if (st == TW_OK) st = tw_chat_render(chat, &(tw_chat_request){.messages = messages}, &prompt, d);
+    if (st == TW_OK) st = tw_chat_encode(t, &prompt, ids, n, d);
+    tw_chat_text_free(&prompt);
+    tw_chat_close(chat);
+    free(messages);
+    json_decref(list);
+    return st;
+}
+
 static tw_status prompt_ids(const run_flags *f, const char *model_path, const tw_tokenizer *t, int32_t **ids, size_t *n,
                             tw_diag *d) {
     if (f->ids) return parse_ids(f->ids, ids, n, d);
     tw_buf in = {0};
-    char *chat = NULL;
     tw_status st = TW_OK;
     if (!strcmp(f->prompt, "-"))
         st = tw_file_read(&in, "-", d);
     else if (!tw_buf_str(&in, f->prompt))
         st = say(d, TW_ERR_MEMORY, "out of memory");
     const char *text = in.data ? in.data : "";
-    size_t size = in.size;
-    if (st == TW_OK && f->chat) {
-        tw_chat_kind kind;
-        tw_chat_message message[2] = {{"system", f->system}, {"user", text}};
-        st = tw_chat_recognise(&kind, model_path, d);
-        if (st == TW_OK) st = tw_chat_render(kind, message + !f->system, 1 + (f->system != NULL), &chat, d);
-        text = chat;
-        size = chat ? strlen(chat) : 0;
-    }
-    if (st == TW_OK) {
-        st = tw_tokenizer_encode(t, text, size, !f->chat, ids, n, d);
+    if (st == TW_OK && f->chat) st = chat_ids(f, model_path, t, text, in.size, ids, n, d);
+    if (st == TW_OK && !f->chat) {
+        st = tw_tokenizer_encode(t, text, in.size, true, ids, n, d);
         cli_blame(d, st, strcmp(f->prompt, "-") ? "-p" : "-");
     }
-    free(chat);
     tw_buf_free(&in);
     return st;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as a tokenizer.json, and behind a NUL a text for it: refused, or every id of the text has a piece, the ids
    decode, and the stream lets out the same text in whole characters. The bytes are tried as a chat template, too. */
-#include "tokenizer/chat.h"
+#include "tokenizer/chat_forms.h"
 #include "tokenizer/tokenizer.h"
 #include "tokenizer/unicode.h"
 

@@ -3,6 +3,7 @@
 #include "support/support.h"
 
 #include "support/alloc_fail.h"
+#include "tokenizer/chat_forms.h"
 #include "tokenizer/golden.h"
 #include "tokenizer/tokenizer.h"
 
@@ -138,10 +139,10 @@ static int from_files(void *context) {
     tw_status s = tw_tokenizer_open(&t, folder, &diag);
     if (s == TW_OK) s = tw_tokenizer_check_golden(t, golden, NULL, &diag);
     if (s == TW_OK) s = tw_chat_recognise(&kind, folder, &diag);
-    if (s == TW_OK) s = tw_chat_render(kind, m, 2, &text, &diag);
+    if (s == TW_OK) s = tw_chat_render_form(kind, m, 2, &text, &diag);
     free(text);
     text = NULL;
-    if (s == TW_OK) s = tw_chat_render(TW_CHAT_LLAMA2, m, 2, &text, &diag);
+    if (s == TW_OK) s = tw_chat_render_form(TW_CHAT_LLAMA2, m, 2, &text, &diag);
     free(text);
     tw_tokenizer_close(t);
     return verdict(s, &diag);

@@ -2,7 +2,7 @@
 #include "support/support.h"
 
 #include "base/json.h"
-#include "tilewright/tokenizer.h"
+#include "tokenizer/chat_forms.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,7 +45,7 @@ static void templates_render_as_the_reference_does(void **state) {
                 messages[j] = (tw_chat_message){text_of(m, "role"), text_of(m, "content")};
             }
             char *text = NULL;
-            tw_status s = tw_chat_render(kind, messages, n, &text, &diag);
+            tw_status s = tw_chat_render_form(kind, messages, n, &text, &diag);
             const json_t *want = json_object_get(c, "rendered");
             if (json_is_null(want))
                 assert_int_equal(s, TW_ERR_USAGE);
@@ -127,10 +127,11 @@ static void wrong_use_is_told(void **state) {
     (void)state;
     tw_chat_message m[] = {{"tool", "x"}, {"user", NULL}, {"user", "\xff"}, {"system", "s"}};
     char *text = NULL;
-    assert_int_equal(tw_chat_render(TW_CHAT_CHATML, m, 0, &text, NULL), TW_ERR_USAGE);
-    for (int i = 0; i < 3; i++) assert_int_equal(tw_chat_render(TW_CHAT_CHATML, m + i, 1, &text, NULL), TW_ERR_USAGE);
-    assert_int_equal(tw_chat_render(TW_CHAT_MISTRAL, m + 3, 1, &text, NULL), TW_ERR_USAGE);
-    assert_int_equal(tw_chat_render((tw_chat_kind)99, m + 3, 1, &text, NULL), TW_ERR_USAGE);
+    assert_int_equal(tw_chat_render_form(TW_CHAT_CHATML, m, 0, &text, NULL), TW_ERR_USAGE);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(tw_chat_render_form(TW_CHAT_CHATML, m + i, 1, &text, NULL), TW_ERR_USAGE);
+    assert_int_equal(tw_chat_render_form(TW_CHAT_MISTRAL, m + 3, 1, &text, NULL), TW_ERR_USAGE);
+    assert_int_equal(tw_chat_render_form((tw_chat_kind)99, m + 3, 1, &text, NULL), TW_ERR_USAGE);
     assert_null(text);
     assert_string_equal(tw_chat_name((tw_chat_kind)99), "unknown");
 }
