@@ -120,6 +120,8 @@ typedef bool tw_emit_fn(void *user, int32_t id, const char *text);
 typedef struct tw_generation {
     const int32_t *prompt;
     int64_t n_prompt;
+    const int32_t *past; /* ids fed before the prompt, which penalties count too; may be NULL */
+    int64_t n_past;
     int64_t limit; /* new tokens at most */
     tw_sampling sampling;
     const char *const *stop; /* strings that end the text; they are not emitted */
@@ -134,6 +136,10 @@ typedef struct tw_generation {
     double prefill_seconds, decode_seconds; /* decode: of n_decoded steps */
     int64_t n_decoded;
 } tw_generation;
+
+/* Sampling, penalty and stop strings as the model's generation_config.json has them, greedy where it does not ask for
+   sampling; the texts are the model's. Leaves the other fields alone. */
+void tw_generation_defaults(const tw_model *model, tw_generation *g);
 
 /* `tokenizer` may be NULL: then no text is emitted and stop strings must be absent. */
 tw_status tw_generate(tw_engine *e, const tw_tokenizer *tokenizer, tw_generation *g, tw_diag *diag);

@@ -31,7 +31,8 @@ tw_status tw_tokenizer_encode(const tw_tokenizer *t, const char *text, size_t si
                               size_t *count, tw_diag *diag);
 
 /* Decodes as Hugging Face's decode does; special tokens are left out unless `keep_special`. *text is malloc'd,
-   NUL-terminated and owned by the caller; *size may be NULL. Unknown ids are an error that names them. */
+   NUL-terminated and owned by the caller; *size may be NULL. Ids without a piece (holes, and a padded model's rows
+   beyond the vocabulary) have no text; a negative id is an error. */
 tw_status tw_tokenizer_decode(const tw_tokenizer *t, const int32_t *ids, size_t count, bool keep_special, char **text,
                               size_t *size, tw_diag *diag);
 

@@ -2,7 +2,7 @@
 #define _GNU_SOURCE
 #include "base/buf.h"
 #include "base/file.h"
-#include "cli/cli.h"
+#include "cli/generate.h"
 #include "model/model.h"
 
 #include <errno.h>
@@ -10,19 +10,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
-
-/* A number that no flag gave: what the model says holds. */
-enum { UNSET = INT32_MIN };
 
 typedef struct run_flags {
     cli_model_flags m;
     const char *prompt, *ids, *system;
-    bool chat, json, ignore_eos, quiet;
-    int64_t n, seed, top_k;
-    double temperature, top_p, min_p, repetition;
-    cli_list stop;
+    bool chat, json, quiet;
+    int64_t n;
+    cli_sampling_flags sampling;
 } run_flags;
 
 typedef struct output {
@@ -143,13 +137,6 @@ static void report(const run_flags *f, const tw_generation *g, const output *out
                 rate(g->n_decoded, g->decode_seconds), tw_finish_name(g->finish));
 }
 
-static void warn_nonfinite(const tw_model *model) {
-    const char *first = NULL;
-    int64_t bad = tw_model_count_nonfinite(model, &first);
-    if (bad)
-        fprintf(stderr, "tilewright: warning: %lld weights are NaN or infinite, first in %s\n", (long long)bad, first);
-}
-
 /* Not more positions than needed: the cache is memory. */
 static void choose_context(const tw_model *model, const run_flags *f, size_t n_prompt, tw_engine_options *o) {
     int64_t want = (int64_t)n_prompt + f->n;
@@ -159,7 +146,7 @@ static void choose_context(const tw_model *model, const run_flags *f, size_t n_p
     if (o->context < 1) o->context = 1;
 }
 
-static tw_status generate(const run_flags *f, const char *model_path, const tw_model *model, tw_engine_options *o,
+static tw_status generate(run_flags *f, const char *model_path, const tw_model *model, tw_engine_options *o,
                           tw_diag *d) {
     tw_tokenizer *t = NULL;
     tw_engine *e = NULL;
@@ -173,15 +160,10 @@ static tw_status generate(const run_flags *f, const char *model_path, const tw_m
     if (st == TW_OK) st = prompt_ids(f, model_path, t, &ids, &n, d);
     if (st == TW_OK) choose_context(model, f, n, o);
     if (st == TW_OK) st = tw_engine_open(&e, model, o, d);
-    tw_generation g = {.prompt = ids,
-                       .n_prompt = (int64_t)n,
-                       .limit = f->n,
-                       .sampling = {f->temperature, f->top_k, f->top_p, f->min_p, (uint64_t)f->seed, f->repetition},
-                       .stop = f->stop.item,
-                       .n_stop = f->stop.count,
-                       .ignore_eos = f->ignore_eos,
-                       .emit = emit,
-                       .user = &out};
+    tw_generation g = {.prompt = ids, .n_prompt = (int64_t)n, .limit = f->n, .emit = emit, .user = &out};
+    cli_sampling(&f->sampling, model, &g);
+    if (!t && !f->sampling.stop.count) g.n_stop = 0; /* the model's own need a tokenizer */
+    if (st == TW_OK) cli_warn_nonfinite(model);
     if (st == TW_OK && !t && !f->json) fprintf(stderr, "tilewright: %s: no tokenizer.json: ids only\n", model_path);
     if (st == TW_OK) st = tw_generate(e, t, &g, d);
     if (st == TW_OK && !t && !f->json)
@@ -197,22 +179,13 @@ static tw_status generate(const run_flags *f, const char *model_path, const tw_m
 }
 
 static int run(const cli_verb *verb, int argc, char **argv) {
-    run_flags f = {.n = 128, .seed = UNSET, .temperature = UNSET, .top_p = UNSET, .top_k = UNSET, .repetition = UNSET};
+    run_flags f = {.n = 128, .sampling = CLI_SAMPLING_UNSET};
     const char *model_path;
     const cli_flag flags[] = {
         {"-p", CLI_TEXT, &f.prompt, "TEXT", "the prompt; - reads standard input"},
         {"--ids", CLI_TEXT, &f.ids, "1,2,3", "the prompt as token ids"},
         {"-n", CLI_INT, &f.n, "N", "new tokens at most (default 128)"},
-        {"-s", CLI_INT, &f.seed, "SEED", "of the sampling (default: from the clock)"},
-        {"--temp", CLI_REAL, &f.temperature, "T",
-         "0 is greedy (default: the model's generation_config.json, else greedy)"},
-        {"--top-k", CLI_INT, &f.top_k, "K", "only the K most likely; 0: all"},
-        {"--top-p", CLI_REAL, &f.top_p, "P", "only the most likely that sum to P"},
-        {"--min-p", CLI_REAL, &f.min_p, "P", "only those at least P times as likely as the most likely"},
-        {"--repetition-penalty", CLI_REAL, &f.repetition, "P",
-         "divide the logits of ids already there (default: the model's generation_config.json, else 1)"},
-        {"--stop", CLI_LIST, &f.stop, "TEXT", "end before this text; may be repeated"},
-        {"--ignore-eos", CLI_FLAG, &f.ignore_eos, NULL, "go on after an end-of-sequence token"},
+        CLI_SAMPLING_FLAGS(f.sampling),
         {"--chat", CLI_FLAG, &f.chat, NULL, "wrap the prompt in the model's chat template"},
         {"--system", CLI_TEXT, &f.system, "TEXT", "a system message for --chat"},
         {"--schedule", CLI_TEXT, &f.m.schedule, "S.json", "run this decode schedule, once the check accepts it"},
@@ -230,15 +203,7 @@ static int run(const cli_verb *verb, int argc, char **argv) {
     tw_diag d;
     tw_status st = cli_engine_options(&f.m, &o, &d);
     if (st == TW_OK) st = tw_model_open(&model, model_path, &d);
-    if (st == TW_OK) {
-        warn_nonfinite(model);
-        if (f.temperature == UNSET) f.temperature = model->do_sample ? model->temperature : 0;
-        if (f.top_k == UNSET) f.top_k = model->do_sample ? model->top_k : 0;
-        if (f.top_p == UNSET) f.top_p = model->do_sample ? model->top_p : 1;
-        if (f.repetition == UNSET) f.repetition = model->repetition_penalty;
-        if (f.seed == UNSET) f.seed = (int64_t)(getpid() ^ (int64_t)time(NULL) << 16);
-        st = generate(&f, model_path, model, &o, &d);
-    }
+    if (st == TW_OK) st = generate(&f, model_path, model, &o, &d);
     tw_model_close(model);
     return st == TW_OK ? CLI_OK : cli_fail(&d);
 }

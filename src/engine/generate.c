@@ -107,6 +107,7 @@ static tw_status generate(tw_engine *e, tw_sampler *sampler, outlet *o, tw_diag 
     if (st == TW_OK) st = tw_engine_feed(e, g->prompt, g->n_prompt, &logits, NULL, diag);
     g->prefill_seconds = (double)(tw_now_ns() - start) * 1e-9;
     if (st != TW_OK || g->limit < 1) return st;
+    for (int64_t i = 0; i < g->n_past; i++) tw_sampler_see(sampler, g->past[i]);
     for (int64_t i = 0; i < g->n_prompt; i++) tw_sampler_see(sampler, g->prompt[i]);
     start = tw_now_ns();
     int32_t id = tw_sampler_draw(sampler, logits);

@@ -23,6 +23,17 @@ static tw_status open_file(opening *o, int i, tw_tensors *part) {
     return s;
 }
 
+/* Every shard that is not there is a reason, before any is mapped. */
+static bool has_all_files(opening *o) {
+    int64_t before = o->reasons->count;
+    for (int i = 0; i < o->c->n_files; i++) {
+        const char *path = tw_arena_printf(o->arena, "%s/%s", o->directory, o->c->files[i]);
+        if (path && !tw_file_exists(path))
+            tw_reason(o->reasons, TW_ERR_IO, "%s is missing, which the index names", o->c->files[i]);
+    }
+    return o->reasons->count == before;
+}
+
 /* Maps files[0 .. n_files) and joins their tensors. The number of shards is known before any is opened, so that
    closing finds every map. */
 static tw_status open_files(opening *o) {
@@ -123,8 +134,10 @@ static tw_status open_sharded(opening *o, const char *index) {
     if (!json_is_object(map) || !json_object_size(map))
         s = tw_fail_at(o->reasons->diag, TW_ERR_FORMAT, index, -1, "weight_map is not an object naming files");
     if (s == TW_OK) s = list_shards(o, map, index);
-    if (s == TW_OK) s = open_files(o);
-    if (s == TW_OK) compare_with_index(o, map);
+    bool whole = s == TW_OK && has_all_files(o);
+    if (!whole) o->c->n_files = 0; /* nothing is mapped */
+    if (s == TW_OK && whole) s = open_files(o);
+    if (s == TW_OK && whole) compare_with_index(o, map);
     json_decref(root);
     return s;
 }
@@ -137,10 +150,11 @@ tw_status tw_checkpoint_open(tw_checkpoint *c, tw_arena *arena, const char *dire
     const char *pickled = tw_arena_printf(arena, "%s/pytorch_model.bin", directory);
     if (arena->failed) return tw_fail_memory(reasons->diag);
     if (!tw_file_exists(single) && tw_file_exists(index)) return open_sharded(&o, index);
-    if (!tw_file_exists(single))
-        return tw_fail_at(
-            reasons->diag, TW_ERR_IO, directory, -1, "has neither model.safetensors nor model.safetensors.index.json%s",
-            tw_file_exists(pickled) ? "; pytorch_model.bin is not read: save the model as safetensors" : "");
+    if (!tw_file_exists(single)) {
+        tw_reason(reasons, TW_ERR_IO, "has neither model.safetensors nor model.safetensors.index.json%s",
+                  tw_file_exists(pickled) ? "; pytorch_model.bin is not read: save the model as safetensors" : "");
+        return TW_OK;
+    }
     c->files = tw_arena_array(arena, 1, sizeof *c->files);
     if (!c->files) return tw_fail_memory(reasons->diag);
     c->files[0] = "model.safetensors";

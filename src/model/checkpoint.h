@@ -14,8 +14,8 @@ typedef struct tw_checkpoint {
     tw_tensors tensors; /* of all shards, sorted by name */
 } tw_checkpoint;
 
-/* A file that is not what the format says is returned at once, located; shards that are not what the index says
-   become reasons. */
+/* A file that is not what the format says is returned at once, located. Files that are missing, and shards that are not
+   what the index says, become reasons; where a file is missing none is mapped, and n_files is 0. */
 tw_status tw_checkpoint_open(tw_checkpoint *c, tw_arena *arena, const char *directory, tw_reasons *reasons);
 void tw_checkpoint_close(tw_checkpoint *c);
 

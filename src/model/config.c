@@ -335,7 +335,7 @@ static void read_tokens(parser *p) {
         }
         if (id < 0) continue;
         if (c->n_eos == TW_EOS_MAX) {
-            refuse(p, "eos_token_id", eos, "has more than 16 tokens");
+            refuse(p, "eos_token_id", eos, "has more than 64 tokens");
             return;
         }
         c->eos[c->n_eos++] = id;
@@ -589,19 +589,42 @@ tw_status tw_config_parse(tw_config *c, tw_arena *arena, const char *text, size_
     return s;
 }
 
-tw_status tw_config_parse_generation(tw_config *c, const char *text, size_t size, const char *path,
+/* A text, or a list of them. */
+static void read_stops(parser *p) {
+    tw_config *c = p->c;
+    const json_t *v = json_object_get(p->root, "stop_strings");
+    if (!v || json_is_null(v)) return;
+    size_t n = json_is_array(v) ? json_array_size(v) : 1;
+    for (size_t i = 0; i < n; i++) {
+        const json_t *one = json_is_array(v) ? json_array_get(v, i) : v;
+        const char *s = json_string_value(one);
+        if (!s || !*s || strlen(s) != json_string_length(one)) {
+            refuse(p, "stop_strings", v, "is neither a text nor a list of them");
+            return;
+        }
+        if (c->n_stop == TW_STOP_MAX) {
+            refuse(p, "stop_strings", v, "has more than 64 texts");
+            return;
+        }
+        c->stop[c->n_stop] = tw_arena_strdup(p->arena, s);
+        if (c->stop[c->n_stop]) c->n_stop++;
+    }
+}
+
+tw_status tw_config_parse_generation(tw_config *c, tw_arena *arena, const char *text, size_t size, const char *path,
                                      tw_reasons *reasons) {
     static const key wanted[] = {
         {"do_sample", ALL, BOOL, AT(do_sample), 0, 0, NULLABLE},
         {"temperature", ALL, REAL, AT(temperature), 0, 1e6, NULLABLE},
         {"top_p", ALL, REAL, AT(top_p), 0, 1, NULLABLE},
+        {"min_p", ALL, REAL, AT(min_p), 0, 1, NULLABLE},
         {"repetition_penalty", ALL, REAL, AT(repetition_penalty), 1e-3, 1e3, NULLABLE},
         {"top_k", ALL, INT, AT(top_k), 0, INT32_MAX, NULLABLE},
     };
     json_t *root;
     tw_status s = tw_json_parse(&root, text, size, path, -1, reasons->diag);
     if (s != TW_OK) return s;
-    parser p = {.c = c, .root = root, .reasons = reasons, .sizes_good = true};
+    parser p = {.c = c, .arena = arena, .root = root, .reasons = reasons, .sizes_good = true};
     if (!json_is_object(root)) s = tw_fail_at(reasons->diag, TW_ERR_FORMAT, path, -1, "not a JSON object");
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
         const json_t *v = json_object_get(root, wanted[i].name);
@@ -613,6 +636,8 @@ tw_status tw_config_parse_generation(tw_config *c, const char *text, size_t size
     int64_t bos = c->bos;
     read_tokens(&p);
     if (!json_object_get(root, "bos_token_id")) c->bos = bos;
+    read_stops(&p);
+    if (s == TW_OK && arena->failed) s = tw_fail_memory(reasons->diag);
     json_decref(root);
     return s;
 }

@@ -18,7 +18,7 @@ typedef enum tw_family {
     TW_FAMILY_COUNT
 } tw_family;
 
-enum { TW_EOS_MAX = 16, TW_LAYERS_MAX = 4096 };
+enum { TW_LAYERS_MAX = 4096 };
 
 typedef struct tw_config {
     tw_family family;
@@ -37,8 +37,10 @@ typedef struct tw_config {
     int64_t eos[TW_EOS_MAX];
     int n_eos;
     bool do_sample;
-    double temperature, top_p, repetition_penalty;
+    double temperature, top_p, min_p, repetition_penalty;
     int64_t top_k;
+    const char *stop[TW_STOP_MAX]; /* in the arena */
+    int n_stop;
     /* Exceptions by layer, when the config lists them; NULL otherwise. In the arena. */
     unsigned char *windowed; /* n_layers of 0 or 1 */
     unsigned char *dense;    /* n_layers of 0 or 1: listed as no mixture */
@@ -56,9 +58,9 @@ void tw_config_defaults(tw_config *c, tw_family f);
 tw_status tw_config_parse(tw_config *c, tw_arena *arena, const char *text, size_t size, const char *path,
                           tw_reasons *reasons, bool *usable);
 
-/* Reads generation_config.json on top. Only the end tokens and the sampling defaults matter; the rest is not
+/* Reads generation_config.json on top. Only what ends a text and the sampling defaults matter; the rest is not
    arithmetic of the model. */
-tw_status tw_config_parse_generation(tw_config *c, const char *text, size_t size, const char *path,
+tw_status tw_config_parse_generation(tw_config *c, tw_arena *arena, const char *text, size_t size, const char *path,
                                      tw_reasons *reasons);
 
 /* TW_HAS_* of a layer. */

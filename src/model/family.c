@@ -3,6 +3,7 @@
 #include "model/config.h"
 
 #include <math.h>
+#include <string.h>
 
 /* What the config classes of transformers fill in. Widths left at 0 follow from others. */
 static const struct {
@@ -212,7 +213,10 @@ static void apply_sampling(const tw_config *c, tw_model *m) {
     m->temperature = c->temperature;
     m->top_p = c->top_p;
     m->repetition_penalty = c->repetition_penalty;
+    m->min_p = c->min_p;
     m->top_k = c->top_k;
+    m->n_stop = c->n_stop;
+    memcpy(m->stop, c->stop, sizeof m->stop);
 }
 
 bool tw_config_apply(const tw_config *c, tw_model *m) {

@@ -336,10 +336,31 @@ static tw_status read_config(tw_config *c, tw_arena *arena, const char *director
     tw_buf_clear(&text);
     if (s == TW_OK && *usable) {
         s = read_text(&text, &path, arena, directory, "generation_config.json", true, reasons->diag);
-        if (s == TW_OK && text.size) s = tw_config_parse_generation(c, text.data, text.size, path, reasons);
+        if (s == TW_OK && text.size) s = tw_config_parse_generation(c, arena, text.data, text.size, path, reasons);
     }
     tw_buf_free(&text);
     return s;
+}
+
+/* A fault of the weights' files does not hide what the config was refused for: it becomes one more reason. */
+static tw_status open_weights(tw_checkpoint *ck, tw_arena *arena, const char *directory, tw_reasons *reasons) {
+    if (!reasons->count) return tw_checkpoint_open(ck, arena, directory, reasons);
+    tw_diag d;
+    char located[TW_DIAG_PATH + 64];
+    tw_diag_clear(&d);
+    tw_reasons own = {.diag = &d, .path = directory};
+    tw_status s = tw_checkpoint_open(ck, arena, directory, &own);
+    if (s == TW_ERR_MEMORY) return tw_fail_memory(reasons->diag);
+    if (s == TW_OK && !own.count) return TW_OK;
+    tw_diag_place(&d, located, sizeof located);
+    size_t folder = strlen(directory) + 1;
+    const char *below = s != TW_OK && strlen(located) > folder ? located + folder : "";
+    for (const char *line = d.message; *line;) {
+        size_t n = strcspn(line, "\n");
+        tw_reason(reasons, d.status, "%s%.*s", below, (int)n, line);
+        line += n + (line[n] == '\n');
+    }
+    return TW_OK;
 }
 
 static tw_status fill(tw_model *m, const char *directory, tw_reasons *reasons) {
@@ -349,12 +370,12 @@ static tw_status fill(tw_model *m, const char *directory, tw_reasons *reasons) {
     m->name = tw_arena_strdup(&m->arena, directory);
     if (!m->name) return tw_fail_memory(reasons->diag);
     tw_status s = read_config(&c, &m->arena, directory, reasons, &usable);
-    if (s != TW_OK || !usable) return s;
-    if (!tw_config_apply(&c, m)) return tw_fail_memory(reasons->diag);
-    s = tw_checkpoint_open(&ck, &m->arena, directory, reasons);
+    if (s != TW_OK) return s;
+    if (usable && !tw_config_apply(&c, m)) return tw_fail_memory(reasons->diag);
+    s = open_weights(&ck, &m->arena, directory, reasons);
     m->maps = ck.maps;
     m->n_maps = ck.maps ? ck.n_files : 0;
-    if (s == TW_OK) import_weights(m, &c, &ck, reasons);
+    if (s == TW_OK && usable && ck.n_files) import_weights(m, &c, &ck, reasons);
     return s;
 }
 

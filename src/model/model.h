@@ -63,6 +63,8 @@ typedef struct tw_layer {
     tw_expert *experts; /* model->n_experts of them */
 } tw_layer;
 
+enum { TW_EOS_MAX = 64, TW_STOP_MAX = 64 };
+
 struct tw_model {
     tw_arena arena;
     const char *name, *family;
@@ -86,13 +88,16 @@ struct tw_model {
     tw_linear head; /* vocab x dim; the same data as `embed` when tied */
     tw_layer *layers;
 
-    int64_t bos;     /* -1: none */
-    int64_t eos[16]; /* from generation_config.json when it says, else config.json */
+    int64_t bos;             /* -1: none */
+    int64_t eos[TW_EOS_MAX]; /* from generation_config.json when it says, else config.json */
     int n_eos;
     /* Defaults of generation_config.json; do_sample false means greedy. */
     bool do_sample;
     double temperature, top_p, repetition_penalty; /* 1: none */
+    double min_p;                                  /* 0: none */
     int64_t top_k;                                 /* 0: no limit */
+    const char *stop[TW_STOP_MAX];                 /* texts that end a text; in the arena */
+    int n_stop;
     int64_t parameters, weight_bytes;
 };
 

@@ -79,6 +79,18 @@ $ rm m/model.safetensors; tilewright verify m
 $ mkdir m/model.safetensors; tilewright verify m; rmdir m/model.safetensors; cp whole m/model.safetensors
   tilewright: m/model.safetensors: not a regular file
 
+# A missing file does not hide what the config is refused for.
+$ mkdir half && sed 's/"hidden_act": "silu"/"hidden_act": "snake"/; s/"hidden_size": 64/"hidden_size": 64, "magic": 1/' data/models/llama-biases/config.json >half/config.json
+$ tilewright run half --ids 1
+  tilewright: half: magic: 1 is not understood, and may change the arithmetic
+  tilewright: half: hidden_act: snake is not supported
+  tilewright: half: has neither model.safetensors nor model.safetensors.index.json
+  [1]
+$ cp data/models/llama-llama3-sharded/* half; rm half/model-0000[13]*; tilewright run half --ids 1
+  tilewright: half: model-00001-of-00003.safetensors is missing, which the index names
+  tilewright: half: model-00003-of-00003.safetensors is missing, which the index names
+  [1]
+
 # The config.
 $ sed 's/"hidden_size": 64/"hidden_size": 64,,/' data/models/llama-biases/config.json >m/config.json; tilewright verify m
   tilewright: m/config.json:12:21: invalid JSON: string or '}' expected near ','
@@ -104,8 +116,8 @@ $ echo '[1, 2]' >m/config.json; tilewright verify m
 $ : >m/config.json; tilewright verify m
   tilewright: m/config.json:1:0: invalid JSON: '[' or '{' expected near end of file
   [1]
-$ cp data/models/llama-biases/config.json m/config.json; tilewright verify m
-  agrees with m/golden.json: 4 cases, 128 greedy tokens equal, logits within 0.001 and losses within 0.002 of what is allowed
+$ cp data/models/llama-biases/config.json m/config.json; tilewright verify m | sed 's/, logits.*//'
+  agrees with m/golden.json: 4 cases, 128 greedy tokens equal
 
 # The tokenizer.
 $ mkdir t && cp models/demo/tokenizer.json t

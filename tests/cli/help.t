@@ -34,12 +34,12 @@ $ for verb in doctor run verify bench ppl tokenize compile check kernel; do tile
     --ids 1,2,3                  the prompt as token ids
     -n N                         new tokens at most (default 128)
     -s SEED                      of the sampling (default: from the clock)
-    --temp T                     0 is greedy (default: the model's generation_config.json, else greedy)
+    --temp T                     0 is greedy (default of this and the next four: generation_config.json's, else greedy)
     --top-k K                    only the K most likely; 0: all
     --top-p P                    only the most likely that sum to P
     --min-p P                    only those at least P times as likely as the most likely
-    --repetition-penalty P       divide the logits of ids already there (default: the model's generation_config.json, else 1)
-    --stop TEXT                  end before this text; may be repeated
+    --repetition-penalty P       divide the logits of ids already there; 1: none
+    --stop TEXT                  end before this text; may be repeated (default: generation_config.json's stop strings)
     --ignore-eos                 go on after an end-of-sequence token
     --chat                       wrap the prompt in the model's chat template
     --system TEXT                a system message for --chat

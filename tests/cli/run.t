@@ -87,6 +87,13 @@ $ tilewright run models/demo -p x -t 2 --schedule s8.json -n 2 --quiet >/dev/nul
 $ tilewright run data/models/llama-biases --ids 1,2,3 -n 5 --quiet
   tilewright: data/models/llama-biases: no tokenizer.json: ids only
   130,41,135,41,146
+# A model with more rows than the tokenizer has tokens: those rows have no text, and the text goes on.
+$ cp -r data/models/llama-biases padded && chmod -R u+w padded
+> echo '{"model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "x": 41}, "merges": []}, "decoder": {"type": "Fuse"}}' >padded/tokenizer.json
+$ tilewright run padded --ids 1,2,3 -n 5 --json | json - ids text finish
+  [130,41,135,41,146]
+  xx
+  length
 # Weights that are not numbers: said, and run all the same.
 $ cp -r data/models/llama-biases m && chmod -R u+w m
 > printf '\000\000\300\177' | dd of=m/model.safetensors bs=1 seek=$(($(wc -c <m/model.safetensors) - 4)) conv=notrunc 2>/dev/null
@@ -94,3 +101,41 @@ $ tilewright run m --ids 1,2,3 -n 2 --quiet
   tilewright: warning: 1 weights are NaN or infinite, first in final_norm
   tilewright: m: no tokenizer.json: ids only
   0,0
+# generation_config.json: sampling where it says do_sample, stop strings and the penalty always; flags win.
+$ mkdir g && cp models/demo/config.json g && ln -s "$PWD"/models/demo/model.safetensors "$PWD"/models/demo/tokenizer.json g
+> cat >f <<'END'
+> say() { tilewright run g --ids "$(json models/demo/golden.json cases.1.prompt | tr -d '[]')" -n 40 --quiet "$@"; }
+> config() { echo "{$1}" >g/generation_config.json; }
+> END
+> . ./f; say >greedy
+> config '"temperature": 5, "min_p": 1'; say | cmp greedy - && echo "greedy without do_sample"
+> config '"do_sample": true, "temperature": 5, "top_k": 0'; say -s 1 >wild; cmp -s greedy wild || echo "a temperature"
+> say -s 1 --temp 0 | cmp greedy - && echo "flags win"
+> config '"do_sample": true, "temperature": 5, "top_k": 0, "min_p": 1'; say -s 1 | cmp greedy - && echo min_p
+> say -s 1 --min-p 0 | cmp wild - && echo "flags win"
+> config '"do_sample": true, "temperature": 5, "top_k": 1'; say | cmp greedy - && echo top_k
+> config '"do_sample": true, "temperature": 5, "top_k": 0, "top_p": 0.000001'; say | cmp greedy - && echo top_p
+> config '"repetition_penalty": 1.5'; say >varied; cmp -s greedy varied || echo "a penalty"; say --repetition-penalty 1 | cmp greedy - && echo "flags win"
+  greedy without do_sample
+  a temperature
+  flags win
+  min_p
+  flags win
+  top_k
+  top_p
+  a penalty
+  flags win
+$ . ./f; config '"stop_strings": [" Egypt", "nothing"]'; say; say --json | json - finish; config '"stop_strings": ", and in"'; say; say --stop " land"
+   land of
+  stop
+   land of Egypt
+  
+# Every one of several end tokens ends a text; config.json's count where generation_config.json has none.
+$ . ./f; config '"eos_token_id": [4000, 13]'; say --json | json - finish ids; config '"eos_token_id": 270'; say --json | json - finish ids
+> config '"top_k": 5'; sed 's/"eos_token_id": [0-9]*/"eos_token_id": [7, 739]/' models/demo/config.json >g/config.json; say --json | json - finish ids
+  eos
+  [501,270,739]
+  eos
+  [501]
+  eos
+  [501,270]

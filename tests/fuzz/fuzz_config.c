@@ -49,7 +49,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if ((reasons.count > 0) != (diag.message[0] != 0) && s == TW_OK) abort();
     if (usable) {
         check_model(&c, !reasons.count);
-        if (s == TW_OK) tw_config_parse_generation(&c, (const char *)data, size, "f", &reasons);
+        if (s == TW_OK) tw_config_parse_generation(&c, &arena, (const char *)data, size, "f", &reasons);
         if (c.n_eos < 0 || c.n_eos > TW_EOS_MAX) abort();
     }
     tw_arena_free(&arena);

@@ -383,15 +383,21 @@ static void test_tokens(void **state) {
     assert_int_equal(p.c.n_eos, 0);
     tw_arena_free(&p.arena);
     refuse(LLAMA("\"eos_token_id\":[1,\"2\"]"), "eos_token_id: [1,\"2\"] is neither a token nor a list of them");
-    refuse(LLAMA("\"eos_token_id\":[0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16]"),
-           "eos_token_id: [0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16] has more than 16 tokens");
+    char many[512] = "", why[160];
+    size_t n = (size_t)snprintf(many, sizeof many, "{\"model_type\":\"llama\",\"eos_token_id\":[0");
+    for (int i = 1; i <= TW_EOS_MAX; i++) n += (size_t)snprintf(many + n, sizeof many - n, ",%d", i);
+    snprintf(many + n, sizeof many - n, "]}");
+    parse(&p, many);
+    snprintf(why, sizeof why, "has more than %d tokens", TW_EOS_MAX);
+    assert_non_null(strstr(p.diag.message, why));
+    tw_arena_free(&p.arena);
     refuse(LLAMA("\"bos_token_id\":\"x\""), "bos_token_id: x is not a token");
 }
 
 static void generation(parsed *p, const char *text) {
     accept(p, LLAMA("\"eos_token_id\":2,\"bos_token_id\":1"));
-    p->status = tw_config_parse_generation(&p->c, text, strlen(text), "generation_config.json", &p->reasons);
-    tw_arena_free(&p->arena);
+    p->status =
+        tw_config_parse_generation(&p->c, &p->arena, text, strlen(text), "generation_config.json", &p->reasons);
 }
 
 static void test_generation(void **state) {
@@ -400,17 +406,39 @@ static void test_generation(void **state) {
     generation(&p, "{\"transformers_version\":\"4.45.0\",\"repetition_penalty\":1.1}");
     assert_true(p.c.eos[0] == 2 && p.c.n_eos == 1 && p.c.bos == 1 && !p.c.do_sample);
     assert_true(p.c.temperature == 1 && p.c.top_p == 1 && p.c.top_k == 50);
+    tw_arena_free(&p.arena);
     generation(&p, "{\"eos_token_id\":[7,8],\"do_sample\":true,\"temperature\":0.6,\"top_p\":0.9,\"top_k\":20}");
     assert_true(p.c.n_eos == 2 && p.c.eos[1] == 8 && p.c.bos == 1 && p.c.do_sample);
     assert_true(p.c.temperature == 0.6 && p.c.top_p == 0.9 && p.c.top_k == 20 && !p.reasons.count);
+    tw_arena_free(&p.arena);
     generation(&p, "{\"top_k\":null,\"temperature\":null}");
     assert_true(p.c.top_k == 0 && p.c.temperature == 1 && !p.reasons.count);
+    tw_arena_free(&p.arena);
     generation(&p, "{\"top_p\":1.5}");
     assert_string_equal(p.diag.message, "top_p: 1.5 is not a number from 0 to 1");
+    tw_arena_free(&p.arena);
     generation(&p, "[]");
     assert_int_equal(p.status, TW_ERR_FORMAT);
+    tw_arena_free(&p.arena);
     generation(&p, "{\"top_p\":");
     assert_int_equal(p.status, TW_ERR_FORMAT);
+    tw_arena_free(&p.arena);
+    generation(&p, "{\"min_p\":0.05,\"stop_strings\":\"###\"}");
+    assert_true(p.c.min_p == 0.05 && p.c.n_stop == 1 && !p.reasons.count);
+    assert_string_equal(p.c.stop[0], "###");
+    tw_arena_free(&p.arena);
+    generation(&p, "{\"min_p\":null,\"stop_strings\":[\"a\",\"bc\"]}");
+    assert_true(p.c.min_p == 0 && p.c.n_stop == 2 && !p.reasons.count);
+    assert_string_equal(p.c.stop[1], "bc");
+    tw_arena_free(&p.arena);
+    static const char *const bad[] = {"7", "[\"a\",7]", "[\"\"]", "\"\"", "[\"a\\u0000b\"]"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        char text[64];
+        snprintf(text, sizeof text, "{\"stop_strings\":%s}", bad[i]);
+        generation(&p, text);
+        assert_non_null(strstr(p.diag.message, "is neither a text nor a list of them"));
+        tw_arena_free(&p.arena);
+    }
 }
 
 int main(void) {

@@ -312,7 +312,7 @@ static void test_shards(void **state) {
     write_shards(&c, 9, "lm_head.weight", "", true);
     refused_at(TW_ERR_FORMAT, NULL, "lm_head.weight of model-00001-of-00002.safetensors is not in the index");
     write_shards(&c, 9, "lm_head.weight", "model-00003-of-00002.safetensors", false);
-    refused_at(TW_ERR_IO, "model-00003-of-00002.safetensors", "cannot open: No such file or directory");
+    refused_at(TW_ERR_IO, NULL, "model-00003-of-00002.safetensors is missing, which the index names");
     tiny_add(&c, "lm_head.weight", "F32", 2, 16, 8, 0);
     tiny_write_part(&c, folder, "model-00002-of-00002.safetensors", 9, c.n);
     c.n--;
@@ -324,6 +324,48 @@ static void test_shards(void **state) {
     assert_int_equal(tw_model_open(&none, folder, &diag), TW_ERR_FORMAT);
     assert_non_null(strstr(diag.message, "lm_head.weight is in model-0000"));
     assert_non_null(strstr(diag.message, " and in model-0000"));
+}
+
+/* What the config is refused for comes first, all of it, whatever is wrong with the files of weights. */
+static void test_config_before_files(void **state) {
+    (void)state;
+    char path[1100];
+    const char *bad = "{\"model_type\":\"llama\",\"hidden_act\":\"gelu_fast\",\"magic\":1," TINY_SIZES "}";
+    snprintf(path, sizeof path, "%s/model.safetensors", folder);
+    remove(path);
+    snprintf(path, sizeof path, "%s/pytorch_model.bin", folder);
+    remove(path);
+    test_write(folder, "config.json", bad, strlen(bad));
+    refused("magic: 1 is not understood, and may change the arithmetic\n"
+            "hidden_act: gelu_fast is not supported\n"
+            "has neither model.safetensors nor model.safetensors.index.json");
+    bad = "{\"model_type\":\"orca\"}";
+    test_write(folder, "config.json", bad, strlen(bad));
+    refused("model_type: orca is not supported; supported: llama, mistral, qwen2, qwen3, mixtral, qwen3_moe, gpt2\n"
+            "has neither model.safetensors nor model.safetensors.index.json");
+    test_write(folder, "model.safetensors", "", 0);
+    refused("model_type: orca is not supported; supported: llama, mistral, qwen2, qwen3, mixtral, qwen3_moe, gpt2\n"
+            "model.safetensors:0: 0 bytes are too few for a safetensors file");
+}
+
+/* All the shards that are missing, after what the config is refused for. */
+static void test_missing_shards(void **state) {
+    (void)state;
+    tiny c = tiny_llama();
+    write_shards(&c, 9, NULL, NULL, false);
+    char path[1100];
+    for (int i = 1; i <= 2; i++) {
+        snprintf(path, sizeof path, "%s/model-%05d-of-00002.safetensors", folder, i);
+        assert_int_equal(remove(path), 0);
+    }
+    refused_at(TW_ERR_IO, NULL,
+               "model-00001-of-00002.safetensors is missing, which the index names\n"
+               "model-00002-of-00002.safetensors is missing, which the index names");
+    const char *bad = "{\"model_type\":\"llama\",\"hidden_act\":\"gelu_fast\"," TINY_SIZES "}";
+    test_write(folder, "config.json", bad, strlen(bad));
+    refused("hidden_act: gelu_fast is not supported\n"
+            "model-00001-of-00002.safetensors is missing, which the index names\n"
+            "model-00002-of-00002.safetensors is missing, which the index names");
 }
 
 static void test_shard_missing_tensor(void **state) {
@@ -512,6 +554,8 @@ int main(void) {
         TEST(test_shapes),
         TEST(test_missing_and_unexpected),
         TEST(test_config_and_weights),
+        TEST(test_config_before_files),
+        TEST(test_missing_shards),
         TEST(test_types),
         TEST(test_biases),
         TEST(test_tied),

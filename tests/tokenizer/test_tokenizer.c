@@ -228,12 +228,26 @@ static void added_tokens_keep_their_ids(void **state) {
     assert_false(tw_tokenizer_is_special(t, 7));
     char *text;
     tw_diag diag;
-    static const int32_t holes[] = {7, -1, 10};
-    for (int i = 0; i < 3; i++) {
-        assert_int_equal(tw_tokenizer_decode(t, &holes[i], 1, true, &text, NULL, &diag), TW_ERR_USAGE);
-        assert_null(text);
+    /* No text, and no space of a token's own either. */
+    static const int32_t holes[] = {7, 5, 10, 2000000000, 9, 8}, without[] = {5, 9}, negative = -1;
+    char *plain;
+    assert_int_equal(tw_tokenizer_decode(t, holes, 6, true, &text, NULL, &diag), TW_OK);
+    assert_int_equal(tw_tokenizer_decode(t, without, 2, true, &plain, NULL, &diag), TW_OK);
+    assert_string_equal(text, plain);
+    assert_true(*text);
+    free(text);
+    free(plain);
+    tw_token_stream *s;
+    const char *now = NULL;
+    assert_int_equal(tw_token_stream_open(&s, t, true, &diag), TW_OK);
+    for (int i = 0; i < 6; i += 2) {
+        assert_int_equal(tw_token_stream_push(s, holes[i], &now, &diag), TW_OK);
+        if (i < 4) assert_string_equal(now, "");
     }
-    assert_non_null(strstr(diag.message, "10"));
+    tw_token_stream_close(s);
+    assert_int_equal(tw_tokenizer_decode(t, &negative, 1, true, &text, NULL, &diag), TW_ERR_USAGE);
+    assert_null(text);
+    assert_non_null(strstr(diag.message, "-1 is not the id of a token"));
     tw_tokenizer_close(t);
 }
 

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the verbs that generate text have in common: the flags of sampling. */
+#ifndef TW_CLI_GENERATE_H
+#define TW_CLI_GENERATE_H
+
+#include "cli/cli.h"
+
+/* A number that no flag gave: what the model says holds. */
+enum { CLI_UNSET = INT32_MIN };
+
+typedef struct cli_sampling_flags {
+    int64_t seed, top_k;
+    double temperature, top_p, min_p, repetition;
+    cli_list stop;
+    bool ignore_eos;
+} cli_sampling_flags;
+
+#define CLI_SAMPLING_UNSET                                                                                             \
+    {                                                                                                                  \
+        .seed = CLI_UNSET, .top_k = CLI_UNSET, .temperature = CLI_UNSET, .top_p = CLI_UNSET, .min_p = CLI_UNSET,       \
+        .repetition = CLI_UNSET                                                                                        \
+    }
+
+#define CLI_SAMPLING_FLAGS(s)                                                                                          \
+    {"-s", CLI_INT, &(s).seed, "SEED", "of the sampling (default: from the clock)"},                                   \
+        {"--temp", CLI_REAL, &(s).temperature, "T",                                                                    \
+         "0 is greedy (default of this and the next four: generation_config.json's, else greedy)"},                    \
+        {"--top-k", CLI_INT, &(s).top_k, "K", "only the K most likely; 0: all"},                                       \
+        {"--top-p", CLI_REAL, &(s).top_p, "P", "only the most likely that sum to P"},                                  \
+        {"--min-p", CLI_REAL, &(s).min_p, "P", "only those at least P times as likely as the most likely"},            \
+        {"--repetition-penalty", CLI_REAL, &(s).repetition, "P", "divide the logits of ids already there; 1: none"},   \
+        {"--stop", CLI_LIST, &(s).stop, "TEXT",                                                                        \
+         "end before this text; may be repeated (default: generation_config.json's stop strings)"},                    \
+    {                                                                                                                  \
+        "--ignore-eos", CLI_FLAG, &(s).ignore_eos, NULL, "go on after an end-of-sequence token"                        \
+    }
+
+/* Fills g's sampling, stop strings and ignore_eos: flags win over the model's generation_config.json. A seed from the
+   clock is kept in the flags. */
+void cli_sampling(cli_sampling_flags *f, const tw_model *model, tw_generation *g);
+
+/* Says on standard error when weights are NaN or infinite. */
+void cli_warn_nonfinite(const tw_model *model);
+
+#endif
