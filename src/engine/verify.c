@@ -84,6 +84,9 @@ static tw_status check_logits(verification *c, const json_t *list, const float *
     int64_t n = c->e->model->vocab;
     if ((int64_t)json_array_size(list) != n)
         return malformed(c, "logits_last has not as many values as the vocabulary");
+    for (int64_t i = 0; i < n; i++)
+        if (!json_is_number(json_array_get(list, (size_t)i)))
+            return malformed(c, "logits_last holds what is no number");
     float *theirs = malloc((size_t)n * sizeof *theirs);
     if (!theirs) return tw_fail_memory(c->diag);
     for (int64_t i = 0; i < n; i++) theirs[i] = (float)json_number_value(json_array_get(list, (size_t)i));
@@ -105,6 +108,7 @@ static tw_status check_greedy(verification *c, const int32_t *want, int64_t n, i
 
 static tw_status check_loss(verification *c, const json_t *loss, const int32_t *prompt, int64_t n) {
     if (!loss || json_is_null(loss) || n < 2) return TW_OK;
+    if (!json_is_number(loss)) return malformed(c, "loss is neither a number nor null");
     double nll, want = json_number_value(loss);
     tw_status st = tw_engine_score(c->e, prompt, n, &nll, c->diag);
     if (st != TW_OK) return st;
@@ -141,6 +145,8 @@ static tw_status check_perplexity(verification *c, const json_t *p, const tw_tok
     if (!file || strchr(file, '/') || !tw_json_int(json_object_get(p, "context"), 2, INT32_MAX, &context) ||
         !tw_json_int(json_object_get(p, "tokens"), 1, INT64_MAX, &tokens))
         return tw_fail_at(c->diag, TW_ERR_FORMAT, c->path, -1, "perplexity: file, context and tokens are needed");
+    if (!json_is_number(json_object_get(p, "value")))
+        return tw_fail_at(c->diag, TW_ERR_FORMAT, c->path, -1, "perplexity: value is no number");
     if (!t) return tw_fail_at(c->diag, TW_ERR_FORMAT, c->path, -1, "perplexity needs the model's tokenizer.json");
     snprintf(path, sizeof path, "%s/%s", directory, file);
     tw_buf text = {0};
