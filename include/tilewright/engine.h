@@ -88,23 +88,27 @@ tw_status tw_engine_perplexity(tw_engine *e, const int32_t *ids, int64_t n, int6
 /* ---- sampling and generation ---- */
 
 typedef struct tw_sampling {
-    double temperature; /* 0: greedy */
+    double temperature; /* 0 (or below 1/1024): greedy */
     int64_t top_k;      /* 0: all */
     double top_p;       /* 1 (or 0): all */
     double min_p;       /* least probability relative to the most likely; 0: all */
     uint64_t seed;
     double
-        repetition_penalty; /* divides positive logits of ids seen before, multiplies negative ones; 1 (or 0): none */
+        repetition_penalty;   /* divides positive logits of ids seen before, multiplies negative ones; 1 (or 0): none */
+    double presence_penalty;  /* taken from the logits of ids that were generated before */
+    double frequency_penalty; /* likewise, times how often they were */
 } tw_sampling;
 
 typedef struct tw_sampler tw_sampler;
 tw_status tw_sampler_open(tw_sampler **out, const tw_sampling *s, int64_t vocab, tw_diag *diag);
 void tw_sampler_close(tw_sampler *s); /* NULL is fine */
-/* Tells the sampler of an id that is part of the text: of the prompt, or drawn. */
+/* Tells the sampler of an id of the prompt; of one that was generated. */
 void tw_sampler_see(tw_sampler *s, int32_t id);
+void tw_sampler_take(tw_sampler *s, int32_t id);
 /* An id drawn from softmax(logits / temperature), cut by top-k, then top-p, then min-p; greedy takes the first of the
-   largest. The repetition penalty comes first, as in transformers. */
-int32_t tw_sampler_draw(tw_sampler *s, const float *logits);
+   largest. Penalties come first: repetition as in transformers, then frequency and presence. `position` is the one
+   whose logits these are: seed, position and logits say what is drawn, on every machine alike. */
+int32_t tw_sampler_draw(tw_sampler *s, const float *logits, int64_t position);
 
 typedef enum tw_finish {
     TW_FINISH_LENGTH,

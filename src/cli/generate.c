@@ -18,6 +18,8 @@ void cli_sampling(cli_sampling_flags *f, const tw_model *model, tw_generation *g
     if (f->top_p != CLI_UNSET) s->top_p = f->top_p;
     if (f->min_p != CLI_UNSET) s->min_p = f->min_p;
     if (f->repetition != CLI_UNSET) s->repetition_penalty = f->repetition;
+    s->presence_penalty = f->presence;
+    s->frequency_penalty = f->frequency;
     if (f->stop.count) {
         g->stop = f->stop.item;
         g->n_stop = f->stop.count;

@@ -10,7 +10,7 @@ enum { CLI_UNSET = INT32_MIN };
 
 typedef struct cli_sampling_flags {
     int64_t seed, top_k;
-    double temperature, top_p, min_p, repetition;
+    double temperature, top_p, min_p, repetition, presence, frequency;
     cli_list stop;
     bool ignore_eos;
 } cli_sampling_flags;
@@ -29,6 +29,8 @@ typedef struct cli_sampling_flags {
         {"--top-p", CLI_REAL, &(s).top_p, "P", "only the most likely that sum to P"},                                  \
         {"--min-p", CLI_REAL, &(s).min_p, "P", "only those at least P times as likely as the most likely"},            \
         {"--repetition-penalty", CLI_REAL, &(s).repetition, "P", "divide the logits of ids already there; 1: none"},   \
+        {"--presence-penalty", CLI_REAL, &(s).presence, "P", "take P from the logits of ids that were generated"},     \
+        {"--frequency-penalty", CLI_REAL, &(s).frequency, "P", "likewise, P for each time"},                           \
         {"--stop", CLI_LIST, &(s).stop, "TEXT",                                                                        \
          "end before this text; may be repeated (default: generation_config.json's stop strings)"},                    \
     {                                                                                                                  \

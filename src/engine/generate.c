@@ -110,13 +110,13 @@ static tw_status generate(tw_engine *e, tw_sampler *sampler, outlet *o, tw_diag 
     for (int64_t i = 0; i < g->n_past; i++) tw_sampler_see(sampler, g->past[i]);
     for (int64_t i = 0; i < g->n_prompt; i++) tw_sampler_see(sampler, g->prompt[i]);
     start = tw_now_ns();
-    int32_t id = tw_sampler_draw(sampler, logits);
+    int32_t id = tw_sampler_draw(sampler, logits, tw_engine_position(e) - 1);
     while (accept(e, o, id, &st, diag)) {
         st = tw_engine_feed(e, &id, 1, &logits, NULL, diag);
         if (st != TW_OK) return st;
         g->n_decoded++;
-        tw_sampler_see(sampler, id);
-        id = tw_sampler_draw(sampler, logits);
+        tw_sampler_take(sampler, id);
+        id = tw_sampler_draw(sampler, logits, tw_engine_position(e) - 1);
     }
     g->decode_seconds = (double)(tw_now_ns() - start) * 1e-9;
     return st;

@@ -39,6 +39,8 @@ $ for verb in doctor run verify bench ppl tokenize compile check kernel; do tile
     --top-p P                    only the most likely that sum to P
     --min-p P                    only those at least P times as likely as the most likely
     --repetition-penalty P       divide the logits of ids already there; 1: none
+    --presence-penalty P         take P from the logits of ids that were generated
+    --frequency-penalty P        likewise, P for each time
     --stop TEXT                  end before this text; may be repeated (default: generation_config.json's stop strings)
     --ignore-eos                 go on after an end-of-sequence token
     --chat                       wrap the prompt in the model's chat template

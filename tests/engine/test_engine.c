@@ -213,7 +213,7 @@ static void sampling_follows_the_distribution(void **state) {
     tw_diag d;
     int count[5] = {0};
     assert_int_equal(tw_sampler_open(&s, &(tw_sampling){.temperature = 1, .seed = 3}, 5, &d), TW_OK);
-    for (int i = 0; i < DRAWS; i++) count[tw_sampler_draw(s, logits)]++;
+    for (int i = 0; i < DRAWS; i++) count[tw_sampler_draw(s, logits, i)]++;
     tw_sampler_close(s);
     double sum = 1 + exp(1) + exp(2);
     for (int i = 0; i < 3; i++) assert_true(fabs((double)count[i] / DRAWS - exp(i) / sum) < 0.01);
@@ -224,7 +224,7 @@ static void sampling_follows_the_distribution(void **state) {
                                       {.temperature = 1, .min_p = 0.9}};
     for (size_t i = 0; i < sizeof one / sizeof *one; i++) {
         assert_int_equal(tw_sampler_open(&s, &one[i], 5, &d), TW_OK);
-        for (int k = 0; k < 100; k++) assert_int_equal(tw_sampler_draw(s, logits), 2);
+        for (int k = 0; k < 100; k++) assert_int_equal(tw_sampler_draw(s, logits, k), 2);
         tw_sampler_close(s);
     }
     assert_int_equal(tw_sampler_open(&s, &(tw_sampling){.temperature = -1}, 5, &d), TW_ERR_USAGE);
@@ -237,17 +237,17 @@ static void repetition_is_penalised_as_transformers_does(void **state) {
     tw_sampler *s;
     tw_diag d;
     assert_int_equal(tw_sampler_open(&s, &(tw_sampling){.repetition_penalty = 1.5}, 4, &d), TW_OK);
-    assert_int_equal(tw_sampler_draw(s, logits), 0);
+    assert_int_equal(tw_sampler_draw(s, logits, 0), 0);
     tw_sampler_see(s, 0);
-    assert_int_equal(tw_sampler_draw(s, logits), 1); /* 2 / 1.5 < 1.5 */
+    assert_int_equal(tw_sampler_draw(s, logits, 0), 1); /* 2 / 1.5 < 1.5 */
     tw_sampler_see(s, 1);
-    assert_int_equal(tw_sampler_draw(s, logits), 0); /* 1.33 against 1 */
+    assert_int_equal(tw_sampler_draw(s, logits, 0), 0); /* 1.33 against 1 */
     tw_sampler_see(s, 99);
     tw_sampler_close(s);
     const float low[2] = {-1.0f, -1.2f};
     assert_int_equal(tw_sampler_open(&s, &(tw_sampling){.repetition_penalty = 1.5}, 2, &d), TW_OK);
     tw_sampler_see(s, 0);
-    assert_int_equal(tw_sampler_draw(s, low), 1); /* -1.5 against -1.2 */
+    assert_int_equal(tw_sampler_draw(s, low, 0), 1); /* -1.5 against -1.2 */
     tw_sampler_close(s);
     assert_int_equal(tw_sampler_open(&s, &(tw_sampling){.repetition_penalty = -1}, 2, &d), TW_ERR_USAGE);
 }

@@ -130,10 +130,10 @@ static void a_penalty_is_for_the_prompt_too(void **state) {
     tw_engine_rewind(f->e, 0);
     assert_int_equal(tw_engine_feed(f->e, text, n, &logits, &without, &d), TW_OK);
     for (int i = 0; i < g.n_ids; i++) {
-        int32_t id = tw_sampler_draw(s, logits);
+        int32_t id = tw_sampler_draw(s, logits, tw_engine_position(f->e) - 1);
         assert_int_equal(g.ids[i], id);
         changed += id != without;
-        tw_sampler_see(s, id);
+        tw_sampler_take(s, id);
         assert_int_equal(tw_engine_feed(f->e, &id, 1, &logits, &without, &d), TW_OK);
     }
     assert_int_not_equal(g.ids[0], text[n]);
@@ -166,7 +166,7 @@ static void the_lowest_of_equals_is_drawn(void **state) {
         for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
             tw_sampler *s;
             assert_int_equal(tw_sampler_open(&s, &ways[w], 6, &d), TW_OK);
-            int32_t id = tw_sampler_draw(s, cases[i].logits);
+            int32_t id = tw_sampler_draw(s, cases[i].logits, 0);
             if (id != cases[i].id) fail_msg("way %zu, case %zu: %d", w, i, id);
             tw_sampler_close(s);
         }
@@ -175,7 +175,7 @@ static void the_lowest_of_equals_is_drawn(void **state) {
     for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
         tw_sampler *s;
         assert_int_equal(tw_sampler_open(&s, &ways[w], 3, &d), TW_OK);
-        assert_in_range(tw_sampler_draw(s, none), 0, 2);
+        assert_in_range(tw_sampler_draw(s, none, 0), 0, 2);
         tw_sampler_close(s);
     }
 }
