@@ -24,7 +24,8 @@ typedef struct tw_cpu {
     char model[128]; /* as the processor calls itself */
     int cores;       /* that this process may run on */
     uint32_t isa;    /* TW_CPU_* */
-    int64_t memory_bytes, available_bytes;
+    int64_t memory_bytes;
+    int64_t available_bytes; /* to this process: of the memory, its control group and its limits what is least */
     int64_t l1d_bytes, l2_bytes, l3_bytes; /* of one core's view; 0 when unknown */
 } tw_cpu;
 

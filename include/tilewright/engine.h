@@ -35,8 +35,9 @@ typedef struct tw_engine_options {
        model, unless workers, isa or schedule say that it is for a processor, else the processor. On a GPU, workers are
        its SMs, and steps have at most 8 positions. */
     const char *device;
-    bool emulate;  /* for tests: the GPU's kernel in the emulator, with `workers` SMs (0: 2) */
-    uint64_t seed; /* of its interleaving */
+    int64_t memory_limit; /* bytes, of the GPU's memory where it runs there; 0: what the machine has available */
+    bool emulate;         /* for tests: the GPU's kernel in the emulator, with `workers` SMs (0: 2) */
+    uint64_t seed;        /* of its interleaving */
 } tw_engine_options;
 
 /* Lowers, checks, packs. TW_ERR_UNSUPPORTED: no such GPU, or one that does not cover the model. `model` must outlive

@@ -19,6 +19,7 @@ typedef struct tw_vm_options {
     bool no_vendor;   /* matrix products by own kernels only, nothing measured */
     bool stored_rope; /* rope frequencies rounded to the weights' type: see tw_engine_options */
     bool no_pin;      /* leave threads where the kernel puts them */
+    int64_t memory_limit; /* bytes that programs may take; 0: what the machine has available */
 } tw_vm_options;
 
 /* `model` must outlive the machine. The caller closes it. */
@@ -29,6 +30,10 @@ void tw_vm_close(tw_vm *vm); /* NULL is fine */
    same rows. All programs share one key/value cache, so they must agree on max_seq. The program must outlive the
    machine. */
 tw_status tw_vm_load(tw_vm *vm, const tw_checked *program, int *id, tw_diag *diag);
+
+/* Whether there is memory for all of these: what they share counts once, what is loaded not at all. TW_ERR_MEMORY names
+   the model, what it needs and what is available. tw_vm_load asks the same for its program before it packs anything. */
+tw_status tw_vm_fits(const tw_vm *vm, const tw_schedule *const *schedules, int n, tw_diag *diag);
 
 typedef struct tw_vm_step {
     int program;

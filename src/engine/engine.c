@@ -48,6 +48,16 @@ static tw_status make_schedule(tw_engine *e, tw_program_kind kind, tw_schedule *
     return tw_schedule_lower(out, e->model, &l, diag);
 }
 
+/* Before anything is packed: the decode program together with the prompt's, which will share its weights and cache. */
+static tw_status fits(tw_engine *e, tw_diag *diag) {
+    tw_schedule *prefill = NULL;
+    tw_status st = make_schedule(e, TW_PROGRAM_PREFILL, &prefill, diag);
+    const tw_schedule *both[2] = {tw_checked_schedule(e->checked[TW_PROGRAM_DECODE]), prefill};
+    if (st == TW_OK) st = tw_machine_fits(&e->machine, both, 2, diag);
+    tw_schedule_free(prefill);
+    return st;
+}
+
 static tw_status load(tw_engine *e, tw_program_kind kind, tw_diag *diag) {
     if (e->program[kind] >= 0) return TW_OK;
     tw_schedule *s = NULL;
@@ -55,6 +65,7 @@ static tw_status load(tw_engine *e, tw_program_kind kind, tw_diag *diag) {
     if (st == TW_OK) st = tw_schedule_check(&e->checked[kind], &s, NULL, diag);
     tw_schedule_free(s);
     int id = -1;
+    if (st == TW_OK && kind == TW_PROGRAM_DECODE) st = fits(e, diag);
     if (st == TW_OK) st = tw_machine_load(&e->machine, e->checked[kind], &id, diag);
     if (st == TW_OK) {
         e->program[kind] = id;

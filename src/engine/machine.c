@@ -45,6 +45,7 @@ static tw_status open_gpu(tw_machine *m, const tw_model *model, const tw_engine_
                             .seed = o->seed,
                             .stored_rope = o->stored_rope,
                             .dequantise = o->dequantise,
+                            .memory_limit = o->memory_limit,
                             .tuning = o->config->machine};
     tw_status st = tw_cuda_vm_open(&m->cuda, model, &v, diag);
     if (st != TW_OK) return st;
@@ -65,7 +66,8 @@ static tw_status open_cpu(tw_machine *m, const tw_model *model, const tw_engine_
                        .isa = o->dequantise ? 0 : o->isa,
                        .dequantise = o->dequantise,
                        .no_vendor = o->no_vendor || o->dequantise,
-                       .stored_rope = o->stored_rope};
+                       .stored_rope = o->stored_rope,
+                       .memory_limit = o->memory_limit};
     m->gpu = -1;
     m->workers = workers;
     m->tokens = INT64_MAX;
@@ -97,6 +99,10 @@ void tw_machine_close(tw_machine *m) {
     tw_vm_close(m->cpu);
     tw_cuda_vm_close(m->cuda);
     *m = (tw_machine){0};
+}
+
+tw_status tw_machine_fits(const tw_machine *m, const tw_schedule *const *schedules, int n, tw_diag *diag) {
+    return m->cuda ? tw_cuda_vm_room(m->cuda, schedules, n, diag) : tw_vm_fits(m->cpu, schedules, n, diag);
 }
 
 void tw_machine_lowering(const tw_machine *m, tw_lowering *l) {

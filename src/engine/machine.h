@@ -26,6 +26,9 @@ tw_status tw_machine_open(tw_machine *m, const tw_model *model, const tw_engine_
                           tw_diag *diag);
 void tw_machine_close(tw_machine *m);
 
+/* As tw_vm_fits. */
+tw_status tw_machine_fits(const tw_machine *m, const tw_schedule *const *schedules, int n, tw_diag *diag);
+
 /* Completes a lowering with what suits the machine; the number of workers is its own. */
 void tw_machine_lowering(const tw_machine *m, tw_lowering *l);
 /* As tw_cuda_vm_short_past; 0 on a processor. */

@@ -38,3 +38,11 @@ $ tilewright run models/demo -p x --device cuda:two
 $ tilewright bench models/demo --device tpu
   tilewright: device: "tpu" is not auto, cpu, cuda or cuda:N
   [2]
+# A model larger than memory is refused with both numbers before anything is packed.
+$ hide() { sed 's/[0-9.]* [GM]B/N/g'; }; tilewright run models/demo -p x -c 2000000000 2>&1 | hide; tilewright bench --shape llama-8b -c 2000000000 --weights int8 2>&1 | hide
+  tilewright: models/demo: needs N of memory, of which N are available: N for weights, N for keys and values; a shorter context (-c) would need less
+  tilewright: llama-8b: needs N of memory, of which N are available: N for weights, N for keys and values; a shorter context (-c) would need less
+$ export TILEWRIGHT_LIBCUDA="$(dirname "$(command -v json)")/../libfake_cuda.so" FAKE_CUDA_FREE_MB=1000; tilewright bench --shape llama-8b --device cuda; tilewright bench --shape llama-8b --device cuda --weights int4
+  tilewright: llama-8b: needs 31.4 GB of the GPU's memory, of which 1049 MB are available: 31.3 GB for weights, 68.16 MB for keys and values; --weights int8 or int4 would need less
+  tilewright: llama-8b: needs 9983 MB of the GPU's memory, of which 1049 MB are available: 9910 MB for weights, 68.16 MB for keys and values; a smaller model is needed
+  [1]

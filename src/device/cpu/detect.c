@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE
 #include "base/thread.h"
+#include "device/memory.h"
 #include "tilewright/device.h"
 
 #include <cpuid.h>
@@ -118,18 +119,6 @@ static void caches_of_cpuid(tw_cpu *cpu) {
     }
 }
 
-static void detect_memory(tw_cpu *cpu) {
-    FILE *f = fopen("/proc/meminfo", "re");
-    char line[256];
-    if (!f) return;
-    while (fgets(line, sizeof line, f)) {
-        long long kb;
-        if (sscanf(line, "MemTotal: %lld", &kb) == 1) cpu->memory_bytes = kb * 1024;
-        if (sscanf(line, "MemAvailable: %lld", &kb) == 1) cpu->available_bytes = kb * 1024;
-    }
-    fclose(f);
-}
-
 void tw_cpu_detect(tw_cpu *cpu) {
     int core = 0;
     memset(cpu, 0, sizeof *cpu);
@@ -137,5 +126,6 @@ void tw_cpu_detect(tw_cpu *cpu) {
     cpu->cores = tw_allowed_cpus(&core, 1);
     cpu->isa = detect_isa();
     if (!caches_of_sysfs(cpu, core)) caches_of_cpuid(cpu);
-    detect_memory(cpu);
+    cpu->memory_bytes = tw_memory_total("");
+    cpu->available_bytes = tw_memory_available("");
 }

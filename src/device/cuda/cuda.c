@@ -109,6 +109,14 @@ tw_status tw_cuda_alloc(tw_cuda *c, size_t bytes, uint64_t *address, tw_diag *di
     return st;
 }
 
+tw_status tw_cuda_available(tw_cuda *c, int64_t *bytes, tw_diag *diag) {
+    size_t available = 0, all;
+    tw_status st = tw_cuda_enter(c, diag);
+    if (st == TW_OK) st = tw_cuda_result(c, c->driver.cuMemGetInfo(&available, &all), "ask for the GPU's memory", diag);
+    *bytes = (int64_t)available;
+    return st;
+}
+
 void tw_cuda_release(tw_cuda *c, uint64_t address) {
     if (address && tw_cuda_enter(c, NULL) == TW_OK) c->driver.cuMemFree(address);
 }

@@ -20,8 +20,8 @@ typedef struct tw_cuda_graph tw_cuda_graph;   /* launches captured, to be replay
 
 typedef struct tw_cuda_info {
     char name[128];
-    char driver[32];                      /* version, "580.159", or "CUDA 13.0" where the former is not to be had */
-    int sm;                               /* compute capability, major * 10 + minor */
+    char driver[32]; /* version, "580.159", or "CUDA 13.0" where the former is not to be had */
+    int sm;          /* compute capability, major * 10 + minor */
     int sms;
     int clock_khz, memory_clock_khz, memory_bus_bits; /* 0 when unknown */
     int64_t memory_bytes, l2_bytes;
@@ -41,6 +41,7 @@ const tw_cuda_info *tw_cuda_describe(const tw_cuda *c);
 /* Memory of the device; addresses are plain 64-bit numbers. */
 tw_status tw_cuda_alloc(tw_cuda *c, size_t bytes, uint64_t *address, tw_diag *diag);
 void tw_cuda_release(tw_cuda *c, uint64_t address);
+tw_status tw_cuda_available(tw_cuda *c, int64_t *bytes, tw_diag *diag); /* that nobody has taken */
 tw_status tw_cuda_upload(tw_cuda *c, uint64_t to, const void *from, size_t bytes, tw_diag *diag);
 tw_status tw_cuda_download(tw_cuda *c, void *to, uint64_t from, size_t bytes, tw_diag *diag);
 tw_status tw_cuda_fill(tw_cuda *c, uint64_t to, uint32_t word, size_t words, tw_diag *diag); /* on the stream */

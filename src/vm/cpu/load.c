@@ -30,14 +30,10 @@ struct tw_buffer_pages {
     size_t size;
 };
 
-static size_t buffer_size(const tw_buffer *b) {
-    return (size_t)b->shape[0] * (size_t)b->shape[1] * (size_t)tw_buffer_row_bytes(b);
-}
-
 static tw_status new_pages(tw_vm *vm, const tw_buffer *b, void **out, tw_diag *diag) {
     struct tw_buffer_pages *p = tw_arena_alloc(&vm->arena, sizeof *p);
     if (!p) return tw_fail_memory(diag);
-    p->size = buffer_size(b);
+    p->size = (size_t)tw_memory_buffer(b);
     p->data = tw_vm_pages(p->size);
     if (!p->data) return tw_fail(diag, TW_ERR_MEMORY, "no memory for %.1f MB of %s", (double)p->size / 1e6, b->name);
     p->next = vm->pages;
@@ -49,6 +45,18 @@ static tw_status new_pages(tw_vm *vm, const tw_buffer *b, void **out, tw_diag *d
 void tw_vm_free_buffers(tw_vm *vm) {
     for (struct tw_buffer_pages *p = vm->pages; p; p = p->next) tw_vm_pages_free(p->data, p->size);
     vm->pages = NULL;
+}
+
+int64_t tw_vm_buffer_bytes(const tw_vm *vm) {
+    int64_t n = 0;
+    for (const struct tw_buffer_pages *p = vm->pages; p; p = p->next) n += (int64_t)p->size;
+    return n;
+}
+
+bool tw_vm_has_cache(const tw_vm *vm, const char *name) {
+    for (const struct tw_shared_buffer *e = vm->shared; e; e = e->next)
+        if (!strcmp(e->name, name)) return true;
+    return false;
 }
 
 static tw_status shared_buffer(tw_vm *vm, const tw_buffer *b, void **out, tw_diag *diag) {
@@ -268,25 +276,20 @@ int64_t tw_vm_streamed_bytes(const tw_vm *vm) {
     return n;
 }
 
-/* A model that does not fit is refused before pages are touched: overcommit would let it run until the kernel kills it.
- */
-static tw_status fits(tw_vm *vm, const tw_program *p, tw_diag *diag) {
-    double need = 0;
-    for (int w = 0; w < p->s->n_workers; w++)
-        for (int i = 0; i < p->s->workers[w].count; i++) {
-            const tw_instr *in = &p->s->workers[w].list[i];
-            if (tw_tape_has_strip(in->op)) need += (double)tw_tape_missing(&vm->lanes[w], p->s, in);
-        }
-    for (int i = 0; i < p->s->n_buffers; i++)
-        if (p->s->buffers[i].kind != TW_BUFFER_WEIGHT) need += (double)buffer_size(&p->s->buffers[i]);
+tw_status tw_vm_fits(const tw_vm *vm, const tw_schedule *const *s, int n, tw_diag *diag) {
+    tw_memory_need need;
+    tw_status st = tw_vm_need(vm, s, n, &need, diag);
+    if (st != TW_OK) return st;
+    int64_t available = vm->options.memory_limit;
     tw_cpu cpu;
-    tw_cpu_detect(&cpu);
-    if (cpu.available_bytes <= 0 || need <= (double)cpu.available_bytes) return TW_OK;
-    return tw_fail(
-        diag, TW_ERR_MEMORY,
-        "the model needs %.1f GB of memory here and %.1f GB are free: try --weights int8 or int4, or a shorter "
-        "context (-c)",
-        need / 1e9, (double)cpu.available_bytes / 1e9);
+    if (available) {
+        available -= vm->taken;
+        if (available < 1) available = 1;
+    } else {
+        tw_cpu_detect(&cpu);
+        available = cpu.available_bytes;
+    }
+    return tw_memory_fits(&need, available, vm->m, tw_memory_weights(s[0]), "memory", diag);
 }
 
 tw_status tw_vm_load(tw_vm *vm, const tw_checked *program, int *id, tw_diag *diag) {
@@ -305,11 +308,16 @@ tw_status tw_vm_load(tw_vm *vm, const tw_checked *program, int *id, tw_diag *dia
     p->next = vm->programs;
     vm->programs = p;
     *id = vm->n_programs++;
-    st = fits(vm, p, diag);
+    tw_memory_need need;
+    st = tw_vm_fits(vm, &s, 1, diag);
+    if (st == TW_OK) st = tw_vm_need(vm, &s, 1, &need, diag);
     if (st == TW_OK) st = resolve(vm, p, diag);
     if (st == TW_OK) st = tw_vm_run_job(vm, pack_lane, p, diag);
     if (st == TW_OK && vm->choices) st = tw_choices_make(vm->choices, p, diag);
-    if (st == TW_OK) return TW_OK;
+    if (st == TW_OK) {
+        vm->taken += need.weights + need.caches + need.scratch;
+        return TW_OK;
+    }
     vm->programs = p->next;
     vm->n_programs--;
     free(p->counters);

@@ -238,8 +238,6 @@ static void measure(const tw_lane *lane, const source *src, tw_strip *out) {
     out->copy_bytes = (size_t)out->n_panels * tw_panel_bytes(out->format, src->cols);
 }
 
-enum { KEY = 512 };
-
 /* Everything that decides what is packed, so that another program's instruction for the same rows finds them. Names
    have been found in the model, which bounds them. */
 static void make_key(const source *src, char *key, size_t size) {
@@ -291,14 +289,22 @@ bool tw_tape_has_strip(tw_op op) {
     return first_matrix[op] != 0;
 }
 
-size_t tw_tape_missing(tw_lane *lane, const tw_schedule *s, const tw_instr *in) {
+size_t tw_tape_measure(const tw_lane *lane, const tw_schedule *s, const tw_instr *in, tw_strip *strip,
+                       char key[TW_TAPE_KEY], bool *there) {
     source src;
-    tw_strip strip;
-    char key[KEY];
     describe(&src, s, in);
-    make_key(&src, key, sizeof key);
-    measure(lane, &src, &strip);
-    return find(lane, key) ? 0 : take_size(&strip, src.experts ? src.experts : 1);
+    make_key(&src, key, TW_TAPE_KEY);
+    measure(lane, &src, strip);
+    *there = find(lane, key) != NULL;
+    return take_size(strip, src.experts ? src.experts : 1);
+}
+
+size_t tw_tape_missing(const tw_lane *lane, const tw_schedule *s, const tw_instr *in) {
+    tw_strip strip;
+    char key[TW_TAPE_KEY];
+    bool there;
+    size_t size = tw_tape_measure(lane, s, in, &strip, key, &there);
+    return there ? 0 : size;
 }
 
 /* One block for everything that a program still needs, so that a tape is contiguous. */
@@ -312,7 +318,7 @@ tw_status tw_tape_reserve(tw_lane *lane, size_t size, tw_diag *diag) {
 
 tw_status tw_tape_strip(tw_lane *lane, const tw_schedule *s, const tw_instr *in, tw_strip *out, tw_diag *diag) {
     source src;
-    char key[KEY];
+    char key[TW_TAPE_KEY];
     describe(&src, s, in);
     make_key(&src, key, sizeof key);
     const tw_strip *there = find(lane, key);

@@ -10,6 +10,7 @@
 #include "tilewright/vm.h"
 #include "vm/cpu/kernels.h"
 #include "vm/cpu/vendor.h"
+#include "vm/memory.h"
 
 static inline int64_t tw_least(int64_t a, int64_t b) {
     return a < b ? a : b;
@@ -87,6 +88,7 @@ struct tw_vm {
     int n_lanes;
     tw_program *programs;
     int n_programs;
+    int64_t taken;                   /* bytes, by what is loaded */
     struct tw_shared_buffer *shared; /* the cache, by name */
     struct tw_buffer_pages *pages;
     struct tw_vector_entry *vectors;
@@ -110,7 +112,11 @@ struct tw_vm {
 bool tw_tape_has_strip(tw_op op);
 tw_status tw_tape_verify(const tw_model *m, const tw_buffer *b,
                          tw_diag *diag); /* a weight buffer is one of the model's */
-size_t tw_tape_missing(tw_lane *lane, const tw_schedule *s, const tw_instr *in); /* bytes; 0 when it is there */
+size_t tw_tape_missing(const tw_lane *lane, const tw_schedule *s, const tw_instr *in); /* bytes; 0 when it is there */
+/* The same whether it is there or not; with it the strip without its panels, and what names the rows. */
+enum { TW_TAPE_KEY = 512 };
+size_t tw_tape_measure(const tw_lane *lane, const tw_schedule *s, const tw_instr *in, tw_strip *strip,
+                       char key[TW_TAPE_KEY], bool *there);
 tw_status tw_tape_reserve(tw_lane *lane, size_t size, tw_diag *diag);
 tw_status tw_tape_strip(tw_lane *lane, const tw_schedule *s, const tw_instr *in, tw_strip *out, tw_diag *diag);
 void tw_tape_free(tw_lane *lane);
@@ -123,6 +129,11 @@ size_t tw_exec_scratch(const tw_vm *vm, const tw_schedule *s, const tw_exec *e);
 
 /* load.c: frees what programs were given besides the arena. */
 void tw_vm_free_buffers(tw_vm *vm);
+int64_t tw_vm_buffer_bytes(const tw_vm *vm); /* of all buffers */
+bool tw_vm_has_cache(const tw_vm *vm, const char *name);
+
+/* need.c: what loading these programs would take beyond what is loaded, each thing counted once. */
+tw_status tw_vm_need(const tw_vm *vm, const tw_schedule *const *s, int n, tw_memory_need *need, tw_diag *diag);
 
 /* vm.c: runs `job` on every worker and joins their statuses. */
 tw_status tw_vm_run_job(tw_vm *vm, tw_job_fn *job, void *context, tw_diag *diag);

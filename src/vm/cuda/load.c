@@ -12,7 +12,7 @@
 /* ---- buffers and vectors */
 
 static size_t buffer_size(const tw_buffer *b) {
-    return (size_t)b->shape[0] * (size_t)b->shape[1] * (size_t)tw_buffer_row_bytes(b);
+    return (size_t)tw_memory_buffer(b);
 }
 
 /* The cache is one for all programs, by name. */
@@ -258,6 +258,10 @@ static extent measure(const tw_mega_program *p, int worker) {
     return n;
 }
 
+int64_t tw_mega_tape_bytes(const tw_mega_program *p, int worker) {
+    return measure(p, worker).bytes;
+}
+
 static tw_status locked_alloc(tw_cuda_vm *vm, const void *owner, const char *name, const void *data, size_t bytes,
                               uint64_t *address, tw_diag *diag) {
     pthread_mutex_lock(&vm->lock);
@@ -267,7 +271,7 @@ static tw_status locked_alloc(tw_cuda_vm *vm, const void *owner, const char *nam
 }
 
 /* What a tape holds, in one number: which rows of which matrices, and how they lie. */
-static void tape_key(const tw_mega_program *p, int worker, uint64_t key[2]) {
+void tw_mega_tape_key(const tw_mega_program *p, int worker, uint64_t key[2]) {
     const tw_mega_plan *plan = &p->plan;
     const int64_t how[] = {worker,           plan->tuning.warps, plan->tuning.blocks, plan->stage_bytes,
                            plan->head_bytes, plan->chunk_most};
@@ -332,7 +336,7 @@ static tw_status pack_tape(loading *l, int worker, int64_t bytes, tw_mega_tape *
 static tw_status get_tape(loading *l, int worker, int64_t bytes, tw_mega_tape **out, tw_diag *diag) {
     tw_cuda_vm *vm = l->vm;
     uint64_t key[2];
-    tape_key(l->p, worker, key);
+    tw_mega_tape_key(l->p, worker, key);
     *out = find_tape(vm, key);
     if (*out) return TW_OK;
     pthread_mutex_lock(&vm->lock);

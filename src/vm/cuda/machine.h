@@ -5,6 +5,7 @@
 
 #include "emu/emu.h"
 #include "vm/cuda/mega.h"
+#include "vm/memory.h"
 
 #include <pthread.h>
 
@@ -60,6 +61,7 @@ struct tw_cuda_vm {
     tw_mega_tape *tapes;
     tw_mega_program *programs;
     int n_programs;
+    int64_t taken; /* bytes, by what is loaded */
     uint64_t angles;
     bool has_angles;
 };
@@ -74,5 +76,13 @@ tw_status tw_mega_read(tw_cuda_vm *vm, void *data, uint64_t from, size_t bytes, 
 /* load.c: the program's buffers, tapes and records. */
 int tw_mega_most_records(const tw_schedule *s); /* of a worker */
 tw_status tw_mega_load(tw_cuda_vm *vm, tw_mega_program *p, tw_diag *diag);
+int64_t tw_mega_tape_bytes(const tw_mega_program *p, int worker);
+void tw_mega_tape_key(const tw_mega_program *p, int worker, uint64_t key[2]);
+
+/* need.c: as tw_vm_need; of the programs `s` and `plan` are there. */
+tw_status tw_mega_need(const tw_cuda_vm *vm, const tw_mega_program *programs, int n, tw_memory_need *need,
+                       tw_diag *diag);
+tw_status tw_mega_fits(const tw_cuda_vm *vm, const tw_mega_program *programs, int n, tw_memory_need *need,
+                       tw_diag *diag);
 
 #endif

@@ -113,6 +113,19 @@ tw_status tw_cuda_vm_fits(const tw_cuda_vm *vm, const tw_schedule *s, tw_diag *d
     return make_plan(vm, s, &plan, diag);
 }
 
+tw_status tw_cuda_vm_room(const tw_cuda_vm *vm, const tw_schedule *const *s, int n, tw_diag *diag) {
+    tw_mega_program *p = calloc((size_t)n, sizeof *p);
+    tw_memory_need need;
+    tw_status st = p ? TW_OK : tw_fail_memory(diag);
+    for (int i = 0; i < n && st == TW_OK; i++) {
+        p[i].s = s[i];
+        st = make_plan(vm, s[i], &p[i].plan, diag);
+    }
+    if (st == TW_OK) st = tw_mega_fits(vm, p, n, &need, diag);
+    free(p);
+    return st;
+}
+
 /* ---- loading */
 
 static tw_status assemble(tw_cuda_vm *vm, tw_mega_program *p, tw_diag *diag) {
@@ -151,8 +164,11 @@ static tw_status load(tw_cuda_vm *vm, tw_mega_program *p, tw_diag *diag) {
     tw_status st = make_plan(vm, p->s, &p->plan, diag);
     p->plan.trace = vm->options.trace;
     p->plan.trace_records = tw_mega_most_records(p->s);
+    tw_memory_need need = {0};
+    if (st == TW_OK) st = tw_mega_fits(vm, p, 1, &need, diag);
     if (st == TW_OK) st = assemble(vm, p, diag);
     if (st == TW_OK) st = tw_mega_load(vm, p, diag);
+    if (st == TW_OK) vm->taken += need.weights + need.caches + need.scratch;
     if (st == TW_OK)
         st = tw_mega_alloc(vm, p, "tokens", NULL, 2 * TW_CUDA_VM_TOKENS * sizeof(int32_t), true, &p->tokens, diag);
     const size_t out_bytes = (size_t)TW_CUDA_VM_GREEDY * (size_t)p->s->sequences * sizeof(int32_t);

@@ -34,6 +34,7 @@ typedef struct tw_cuda_vm_options {
     bool stored_rope;   /* as tw_vm_options */
     bool dequantise;    /* as tw_vm_options: run the floats that integers stand for */
     bool trace;         /* keep clocks of the last step: tw_cuda_vm_trace */
+    int64_t memory_limit; /* as tw_vm_options, of the GPU's memory */
     tw_cuda_vm_tuning tuning;
 } tw_cuda_vm_options;
 
@@ -52,6 +53,8 @@ int64_t tw_cuda_vm_short_past(const tw_cuda_vm *vm, const tw_lowering *l);
 
 /* Whether the machine can be built for this schedule, as it was opened; if not, why. Nothing is loaded. */
 tw_status tw_cuda_vm_fits(const tw_cuda_vm *vm, const tw_schedule *s, tw_diag *diag);
+/* As tw_vm_fits: whether there is memory. */
+tw_status tw_cuda_vm_room(const tw_cuda_vm *vm, const tw_schedule *const *schedules, int n, tw_diag *diag);
 
 /* As tw_vm_load, tw_vm_run and so on, for programs of at most TW_CUDA_VM_TOKENS positions a step; run is for those of
    one sequence. */
