@@ -421,6 +421,79 @@ static void experts_are_a_routers(void **state) {
     tw_model_close(mixture);
 }
 
+static tw_schedule *mixture_of(tw_model **m) {
+    tw_schedule *s;
+    tw_diag d;
+    tw_lowering l = {.workers = 2, .tokens = 1, .max_seq = 32};
+    assert_int_equal(tw_model_open(m, TEST_DATA "/models/mixtral-fused", &d), TW_OK);
+    if (tw_schedule_lower(&s, *m, &l, &d) != TW_OK) fail_msg("%s", d.message);
+    return s;
+}
+
+/* Of the operands that instructions of `op` have at `operand`. */
+static void set_extent(tw_schedule *s, tw_op op, int operand, int axis, int64_t extent) {
+    for (int w = 0; w < s->n_workers; w++)
+        for (int i = 0; i < s->workers[w].count; i++)
+            if (s->workers[w].list[i].op == op) s->buffers[s->workers[w].list[i].operand[operand]].shape[axis] = extent;
+}
+
+static int64_t experts_of(const tw_schedule *s) {
+    for (int w = 0; w < s->n_workers; w++)
+        for (int i = 0; i < s->workers[w].count; i++)
+            if (s->workers[w].list[i].op == TW_OP_ROUTE)
+                return s->buffers[s->workers[w].list[i].operand[TW_ROUTE_ROUTER]].shape[1];
+    return 0;
+}
+
+/* As many as there are may be used, and no more: the machine would choose what is not there. */
+static void no_more_experts_are_used_than_there_are(void **state) {
+    (void)state;
+    for (int more = 0; more < 2; more++) {
+        tw_model *m;
+        tw_schedule *s = mixture_of(&m);
+        tw_checked *c = NULL;
+        tw_report report;
+        tw_diag d;
+        const int64_t used = experts_of(s) + more;
+        set_extent(s, TW_OP_ROUTE, TW_ROUTE_ROUTE, 2, used);
+        set_extent(s, TW_OP_EXPERTS_UP, TW_EXPERTS_UP_H, 1, used);
+        tw_status st = tw_schedule_check(&c, &s, &report, &d);
+        if (more) {
+            assert_int_equal(st, TW_ERR_REJECTED);
+            assert_non_null(strstr(report.findings[0].text, "more experts used than there are"));
+        } else if (st != TW_OK) {
+            fail_msg("%s", d.message);
+        }
+        tw_report_free(&report);
+        tw_checked_free(c);
+        tw_schedule_free(s);
+        tw_model_close(m);
+    }
+}
+
+/* What flows is not examined while the structure is wrong: whose experts a slot holds is part of it. */
+static void the_structure_comes_before_the_flow(void **state) {
+    (void)state;
+    tw_model *m;
+    for (int wrong = 0; wrong < 2; wrong++) {
+        tw_schedule *s = mixture_of(&m);
+        tw_checked *c = NULL;
+        tw_report report;
+        tw_diag d;
+        for (int b = 0; b < s->n_buffers && wrong; b++)
+            if (strstr(s->buffers[b].name, ".experts.")) s->buffers[b].shape[0]--;
+        for (int w = 0; w < s->n_workers; w++)
+            for (int i = 0; i < s->workers[w].count; i++) s->workers[w].list[i].n_waits = 0;
+        assert_int_equal(tw_schedule_check(&c, &s, &report, &d), TW_ERR_REJECTED);
+        size_t shapes = 0;
+        for (size_t i = 0; i < report.count; i++) shapes += !strcmp(report.findings[i].rule, "shape");
+        assert_true(report.count > 0 && shapes == (wrong ? report.count : 0));
+        tw_report_free(&report);
+        tw_schedule_free(s);
+        tw_model_close(m);
+    }
+}
+
 static int open_model(void **state) {
     (void)state;
     tw_diag d;
@@ -435,9 +508,13 @@ static int close_model(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_fault_is_named),          cmocka_unit_test(sequences_are_kept_apart),
-        cmocka_unit_test(a_rejection_says_who_and_what), cmocka_unit_test(a_deadlock_shows_its_cycle),
+        cmocka_unit_test(every_fault_is_named),
+        cmocka_unit_test(sequences_are_kept_apart),
+        cmocka_unit_test(a_rejection_says_who_and_what),
+        cmocka_unit_test(a_deadlock_shows_its_cycle),
         cmocka_unit_test(experts_are_a_routers),
+        cmocka_unit_test(no_more_experts_are_used_than_there_are),
+        cmocka_unit_test(the_structure_comes_before_the_flow),
     };
     return cmocka_run_group_tests(tests, open_model, close_model);
 }
