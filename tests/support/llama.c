@@ -3,6 +3,8 @@
 
 #include "support/support.h"
 
+#include "model/model.h"
+
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +20,10 @@ static size_t elements(const tensor *t) {
     return (size_t)t->rows * (size_t)(t->columns ? t->columns : 1);
 }
 
+static int vocab_of(const test_llama *s) {
+    return s->vocab ? s->vocab : TEST_LLAMA_VOCAB;
+}
+
 static void write_config(const char *folder, const test_llama *s) {
     char text[1024];
     int n = snprintf(text, sizeof text,
@@ -26,14 +32,14 @@ static void write_config(const char *folder, const test_llama *s) {
                      "\"num_key_value_heads\": %d, \"head_dim\": %d, \"vocab_size\": %d, "
                      "\"max_position_embeddings\": %d, \"rms_norm_eps\": 1e-5, \"hidden_act\": \"silu\", "
                      "\"tie_word_embeddings\": false, \"torch_dtype\": \"float32\", \"rope_theta\": 10000.0}",
-                     s->dim, s->ffn, s->heads, s->kv_heads, s->head_dim, TEST_LLAMA_VOCAB, TEST_LLAMA_POSITIONS);
+                     s->dim, s->ffn, s->heads, s->kv_heads, s->head_dim, vocab_of(s), TEST_LLAMA_POSITIONS);
     test_write(folder, "config.json", text, (size_t)n);
 }
 
 void test_write_llama(const char *folder, const test_llama *s) {
     const int q = s->heads * s->head_dim, kv = s->kv_heads * s->head_dim;
-    const tensor tensors[TENSORS] = {{"model.embed_tokens.weight", TEST_LLAMA_VOCAB, s->dim},
-                                     {"lm_head.weight", TEST_LLAMA_VOCAB, s->dim},
+    const tensor tensors[TENSORS] = {{"model.embed_tokens.weight", vocab_of(s), s->dim},
+                                     {"lm_head.weight", vocab_of(s), s->dim},
                                      {"model.norm.weight", s->dim, 0},
                                      {"model.layers.0.input_layernorm.weight", s->dim, 0},
                                      {"model.layers.0.post_attention_layernorm.weight", s->dim, 0},
@@ -72,4 +78,25 @@ void test_write_llama(const char *folder, const test_llama *s) {
     write_config(folder, s);
     test_write(folder, "model.safetensors", file, 8 + (size_t)n + total);
     free(file);
+}
+
+tw_model *test_open_llama(const test_llama *shape) {
+    char *folder = test_folder_make();
+    tw_model *m;
+    tw_diag d;
+    test_write_llama(folder, shape);
+    if (tw_model_open(&m, folder, &d) != TW_OK) fail_msg("%s", d.message);
+    test_folder_remove(folder); /* what is mapped stays */
+    return m;
+}
+
+float *test_own_weight(tw_weight *w) {
+    float *data = malloc((size_t)(w->rows * w->cols) * sizeof *data);
+    assert_non_null(data);
+    for (int64_t i = 0; i < w->rows; i++) tw_weight_read(w, i, 0, w->cols, data + i * w->cols);
+    w->data = data;
+    w->dtype = TW_F32;
+    w->row_stride = w->cols;
+    w->col_stride = 1;
+    return data;
 }

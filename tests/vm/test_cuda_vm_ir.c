@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the machine's kernel must say, since neither the emulator nor a device shows every time that it does not: its
+   text is walked, as it is built and as it is left by the passes. */
+#include "support/def_use.h"
+#include "support/support.h"
+
+#include "ir/passes/passes.h"
+#include "vm/cuda/mega.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef struct shape {
+    tw_dtype weights;
+    int group, tokens, edges;
+    const char *target;
+} shape;
+
+static const shape shapes[] = {
+    {TW_F32, 0, 1, TW_CUDA_VM_COUNTERS, "sm_90a"},  {TW_F32, 0, 8, TW_CUDA_VM_COUNTERS, "sm_90a"},
+    {TW_F32, 0, 1, TW_CUDA_VM_DATA, "sm_80"},       {TW_I8, 0, 1, TW_CUDA_VM_DATA, "sm_90a"},
+    {TW_I8, 0, 3, TW_CUDA_VM_COUNTERS, "sm_89"},    {TW_I4, 64, 1, TW_CUDA_VM_DATA, "sm_90a"},
+    {TW_I4, 32, 8, TW_CUDA_VM_COUNTERS, "sm_120a"},
+};
+
+typedef void look(const tw_kernel *k, const tw_mega_plan *p, const char *what);
+
+/* Builds the kernel of each shape and looks at it, before passes and after them. */
+static void each_kernel(look *at) {
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        const shape *s = &shapes[i];
+        const tw_target *target = tw_target_find(s->target);
+        const tw_cuda_vm_options o = {
+            .emulate = true, .target = s->target, .workers = 3, .tuning = {.edges = s->edges, .warps = 2, .blocks = 3}};
+        tw_model *m;
+        tw_schedule *schedule;
+        tw_checked *c;
+        tw_mega_plan plan;
+        tw_cuda_vm *vm;
+        tw_diag d;
+        char what[100];
+        assert_int_equal(tw_model_synthetic(&m, "llama-1b", TW_BF16, 1, &d), TW_OK);
+        assert_int_equal(tw_cuda_vm_open(&vm, m, &o, &d), TW_OK);
+        tw_lowering l = {.tokens = s->tokens, .max_seq = 64, .group = s->group};
+        if (s->weights != TW_F32) l.weights = s->weights;
+        tw_cuda_vm_lowering(vm, &l);
+        if (tw_schedule_lower(&schedule, m, &l, &d) != TW_OK || tw_schedule_check(&c, &schedule, NULL, &d) != TW_OK ||
+            tw_mega_plan_of(&plan, tw_checked_schedule(c), m, target, &o, &d) != TW_OK)
+            fail_msg("%s: %s", s->target, d.message);
+        tw_kernel *k = tw_mega_build(&plan);
+        assert_non_null(k);
+        for (int after = 0; after < 2; after++) {
+            snprintf(what, sizeof what, "shape %zu, %s, %s passes", i, s->target, after ? "after" : "before");
+            if (after && tw_pipeline_default(k, false, &d) != TW_OK) fail_msg("%s: %s", what, d.message);
+            at(k, &plan, what);
+        }
+        tw_kernel_free(k);
+        tw_checked_free(c);
+        tw_cuda_vm_close(vm);
+        tw_model_close(m);
+    }
+}
+
+typedef struct seen {
+    const tw_mega_plan *plan;
+    const char *what;
+    int n;
+} seen;
+
+/* ---- the ring */
+
+static bool loads_shared(void *context, const tw_kernel *k, const tw_ir_op *op) {
+    (void)context, (void)k;
+    return op->code == TW_OP_ld && op->at.space == TW_SPACE_shared && op->at.vec == 4;
+}
+
+static bool arrival(void *context, const tw_kernel *k, const tw_ir_op *op) {
+    seen *s = context;
+    if (op->code != TW_OP_mbarrier_arrive) return true;
+    int loads = test_depends_on(k, op->operands[0], loads_shared, NULL, false);
+    if (loads < s->plan->tuning.blocks || loads % s->plan->tuning.blocks)
+        fail_msg("%s: a slot is given back after %d of its %d pieces", s->what, loads, s->plan->tuning.blocks);
+    s->n++;
+    return true;
+}
+
+/* A slot is refilled by a bulk copy, which overtakes loads that the arrival does not wait for: so each arrival's
+   address depends on all that was loaded from the slot. */
+static void slots(const tw_kernel *k, const tw_mega_plan *p, const char *what) {
+    seen s = {p, what, 0};
+    test_each_op(k, arrival, &s);
+    assert_true(s.n > 0);
+}
+
+static void a_slot_is_given_back_after_its_loads(void **state) {
+    (void)state;
+    each_kernel(slots);
+}
+
+/* ---- the abort flag */
+
+static bool polls(void *context, const tw_kernel *k, const tw_ir_op *op) {
+    int *n = context;
+    (void)k;
+    *n += op->code == TW_OP_ld && op->at.space == TW_SPACE_global && op->at.scope == TW_SCOPE_gpu &&
+          (op->at.order == TW_ORDER_acquire || op->at.order == TW_ORDER_relaxed);
+    return true;
+}
+
+static bool looks(void *context, const tw_kernel *k, const tw_ir_op *op) {
+    (void)context;
+    return op->code == TW_OP_ld && op->at.scope == TW_SCOPE_gpu && op->at.order == TW_ORDER_relaxed &&
+           test_depends_on_parameter(k, op->operands[0], "abort");
+}
+
+static bool loop(void *context, const tw_kernel *k, const tw_ir_op *op) {
+    seen *s = context;
+    int n = 0;
+    if (op->code != TW_OP_while) return true;
+    test_each_op_within(k, op, polls, &n);
+    if (!n) return true;
+    if (!test_depends_on(k, op->operands[0], looks, NULL, false))
+        fail_msg("%s: a loop polls and never looks whether the machine was aborted", s->what);
+    s->n++;
+    return true;
+}
+
+/* Whoever waits for another block looks whether the machine was aborted, in that very loop, and then waits no more. */
+static void waits(const tw_kernel *k, const tw_mega_plan *p, const char *what) {
+    seen s = {p, what, 0};
+    test_each_op(k, loop, &s);
+    assert_true(s.n > 0);
+}
+
+static void whoever_waits_looks_at_the_abort_flag(void **state) {
+    (void)state;
+    each_kernel(waits);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(a_slot_is_given_back_after_its_loads),
+                                       cmocka_unit_test(whoever_waits_looks_at_the_abort_flag)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
