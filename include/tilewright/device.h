@@ -40,8 +40,29 @@ bool tw_cpu_isa_parse(const char *names, uint32_t *isa);
    thread over its own buffer far larger than the caches, the best of several passes. */
 tw_status tw_cpu_measure_bandwidth(int threads, double *bytes_per_second, tw_diag *diag);
 
-/* Multiply-add throughput of registers alone in f32, operations (2 a multiply-add) a second: what no matrix
-   product in float passes. */
+/* The same over `bytes` in all, read again and again: what is this small may stay in caches, which deliver more. */
+tw_status tw_cpu_measure_reads(int threads, int64_t bytes, double *bytes_per_second, tw_diag *diag);
+
+/* What multiplies, each with a ceiling of its own. */
+typedef enum tw_cpu_unit {
+    TW_CPU_UNIT_F32,      /* multiply-adds of float vectors, the widest there are */
+    TW_CPU_UNIT_I8,       /* products of bytes in vectors: vpdpbusd, with AVX2 alone vpmaddubsw */
+    TW_CPU_UNIT_BF16,     /* vdpbf16ps */
+    TW_CPU_UNIT_AMX_BF16, /* tiles */
+    TW_CPU_UNIT_AMX_I8,
+    TW_CPU_UNIT_COUNT
+} tw_cpu_unit;
+
+/* "f32", "i8", "bf16", "amx-bf16", "amx-i8". */
+const char *tw_cpu_unit_name(tw_cpu_unit unit);
+/* Whether a processor with these sets (TW_CPU_*) has it. */
+bool tw_cpu_unit_present(tw_cpu_unit unit, uint32_t isa);
+
+/* Multiply-add throughput of registers alone, operations (2 a multiply-add) a second: what no product of that unit
+   passes. TW_ERR_UNSUPPORTED: the processor has no such unit. */
+tw_status tw_cpu_measure_unit(tw_cpu_unit unit, int threads, double *operations, tw_diag *diag);
+
+/* The same of TW_CPU_UNIT_F32: what no matrix product in float passes. */
 tw_status tw_cpu_measure_flops(int threads, double *flops, tw_diag *diag);
 
 #ifdef __cplusplus

@@ -14,6 +14,10 @@ typedef uint64_t tw_cpu_read_fn(const void *data, size_t bytes, size_t streams, 
    is. `sink` receives the sums. */
 typedef int64_t tw_cpu_fma_fn(int64_t n, float *sink);
 
+/* The same on bytes or bf16, every product being 1 and every sum from 0, so that `sink` receives as many multiply-adds
+   as were done: half the operations. Exact for n up to 64. */
+tw_cpu_fma_fn tw_cpu_i8_avx2, tw_cpu_i8_avx512vnni, tw_cpu_bf16_avx512bf16, tw_cpu_bf16_amx, tw_cpu_i8_amx;
+
 tw_cpu_read_fn tw_cpu_read_c, tw_cpu_read_avx2, tw_cpu_read_avx512;
 tw_cpu_fma_fn tw_cpu_fma_c, tw_cpu_fma_avx2, tw_cpu_fma_avx512;
 

@@ -36,3 +36,22 @@ int64_t tw_cpu_fma_avx2(int64_t n, float *sink) {
     for (int i = 0; i < 8; i++) *sink += out[i];
     return 2 * 8 * CHAINS;
 }
+
+int64_t tw_cpu_i8_avx2(int64_t n, float *sink) {
+    enum { CHAINS = 12 };
+    __m256i acc[CHAINS], one = _mm256_set1_epi8(1);
+    TW_UNROLL for (int i = 0; i < CHAINS; i++) acc[i] = _mm256_setzero_si256();
+    for (int64_t r = 0; r < n; r++) {
+        TW_UNROLL for (int i = 0; i < CHAINS; i++) {
+            __m256i a = one;
+            /* A constant product would be moved out of the loop. */
+            __asm__ volatile("" : "+x"(a));
+            acc[i] = _mm256_add_epi16(acc[i], _mm256_maddubs_epi16(a, one));
+        }
+    }
+    TW_UNROLL for (int i = 1; i < CHAINS; i++) acc[0] = _mm256_add_epi16(acc[0], acc[i]);
+    int16_t out[16];
+    _mm256_storeu_si256((__m256i *)(void *)out, acc[0]);
+    for (int i = 0; i < 16; i++) *sink += (float)out[i];
+    return 2 * 32 * CHAINS;
+}
