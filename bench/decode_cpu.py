@@ -161,7 +161,7 @@ class Ours(Candidate):
         what = ["--shape", a.shape, "--dtype", "f32"] if kind == "f32" else [folder]
         self.args = [a.tilewright, "bench", *what, *self.weights, "-p", str(a.prompt), "-n", str(a.tokens), "-r", "1", "-o",
                      "json", "--explain"]
-        self.work, self.shares = {}, {}
+        self.work, self.shares, self.ceiling_of = {}, {}, {}
 
     def run(self):
         done = command(self.args)
@@ -173,6 +173,7 @@ class Ours(Candidate):
                 self.add(test, seconds, row["n"])
             self.work[test] = row["work"] / row["median"]  # bytes or operations a token
             self.shares.setdefault(test, []).extend(row["shares"])
+            self.ceiling_of[test] = row["ceiling_of"]
             self.correct = self.correct and row["correct"] is True
             self.worst_logit = max(self.worst_logit, row["worst_logit"])
             self.config["packed_bytes"], self.config["threads"] = row["packed_bytes"], row["threads"]
@@ -321,7 +322,7 @@ def compare(a, test, ours, peer, correct, peer_test=None, **more):
             "peer_us": round(peer_seconds * tokens * 1e6, 2), "peer_tokens_per_s": round(1 / peer_seconds, 2),
             "ratio": round(peer_seconds / seconds, 3), "spread": round(spread(ours.samples[test]), 4),
             "peer_spread": round(spread(peer.samples[peer_test]), 4), "samples": len(ours.samples[test]),
-            "rate": round(rate / 1e9, 2), "ceiling": round(rate / share / 1e9, 2),
+            "rate": round(rate / 1e9, 2), "ceiling": round(rate / share / 1e9, 2), "ceiling_of": ours.ceiling_of[test],
             "unit": "GB/s" if test == "decode" else "GFLOP/s", "share": round(share, 4), "correct": correct,
             "worst_logit": round(ours.worst_logit, 6), **more}
 

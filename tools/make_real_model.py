@@ -303,6 +303,7 @@ def golden(folder, out, dequantise):
     ids = tok(prompt, add_special_tokens=False)["input_ids"]
     text = tok(TEXT.read_text(encoding="utf-8"))["input_ids"]
     for kind in ("native", "int8", "int4"):
+        print("%s: %d tokens, then a text of %d" % (kind, GREEDY, len(text)), flush=True)
         model = load(folder, kind, dequantise)
         tokens, logits, lead = greedy(model, ids, GREEDY)
         some = sorted(set(logits.topk(32).indices.tolist()) | set(range(0, len(logits), 1021)))

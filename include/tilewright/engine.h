@@ -70,8 +70,14 @@ tw_status tw_engine_feed(tw_engine *e, const int32_t *ids, int64_t n, const floa
  */
 tw_status tw_engine_greedy(tw_engine *e, int32_t id, int64_t n, int32_t *ids, double *seconds, tw_diag *diag);
 
-/* Bytes a second of reading the device's memory, measured now: the ceiling of decoding. */
+/* Bytes a second of reading what a token streams, measured now: the ceiling of decoding. A model that fits in the
+   processor's caches is read from there. */
 tw_status tw_engine_measure_bandwidth(const tw_engine *e, double *bytes_per_second, tw_diag *diag);
+
+/* Operations a second, measured now, that `n` positions fed at once cannot pass; see tw_vm_measure_arithmetic. `what`
+   names the unit: "f32", "amx-bf16 in 3 passes". TW_ERR_UNSUPPORTED on a GPU. */
+tw_status tw_engine_measure_arithmetic(const tw_engine *e, int64_t n, double *operations, char *what, size_t size,
+                                       tw_diag *diag);
 
 /* Loads what a prompt of `n` ids will need, so that the first is not slower than the next. */
 tw_status tw_engine_warm(tw_engine *e, int64_t n, tw_diag *diag);

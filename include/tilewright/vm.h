@@ -3,6 +3,7 @@
 #ifndef TILEWRIGHT_VM_H
 #define TILEWRIGHT_VM_H
 
+#include "tilewright/device.h"
 #include "tilewright/schedule.h"
 
 #ifdef __cplusplus
@@ -52,6 +53,17 @@ int64_t tw_vm_tape_bytes(const tw_vm *vm); /* on all tapes */
 
 /* Weight bytes that one step of one position streams: all of the tapes, but of a mixture's experts only those used. */
 int64_t tw_vm_streamed_bytes(const tw_vm *vm);
+
+/* What bounds the arithmetic of a step. */
+typedef struct tw_vm_ceiling {
+    double operations; /* a second, a multiply-add in float being two */
+    tw_cpu_unit unit;  /* where that is reached */
+    int passes;        /* of the unit's products for one multiply-add in float */
+} tw_vm_ceiling;
+
+/* Measured now, on all cores: the fastest of the units that compute steps of `positions` with this machine's kernels
+   and weights, counted in multiply-adds in float. A step is never faster, whichever of them does which part of it. */
+tw_status tw_vm_measure_arithmetic(const tw_vm *vm, int64_t positions, tw_vm_ceiling *ceiling, tw_diag *diag);
 
 /* From now on only kernels of these instruction sets run, on the same tapes, and with `own_only` none of a vendor's:
    how a fast run is compared with a plainer one. */

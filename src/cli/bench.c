@@ -23,6 +23,7 @@ typedef struct row {
     tw_stats us;                     /* microseconds a token: over repetitions, or apart over every token */
     double share;                    /* of what was possible: the middle one of the repetitions' */
     double work, ceiling;            /* bytes or operations a second: done, and measured as possible */
+    char ceiling_of[48];             /* "reads", or the unit that multiplies */
     double samples[MAX_REPETITIONS]; /* seconds */
     double shares[MAX_REPETITIONS];
 } row;
@@ -90,28 +91,28 @@ static double work_of(const bench *b, const row *w, int64_t depth, int64_t n) {
     return (double)n * (double)tw_engine_streamed_bytes(b->e, depth + n / 2);
 }
 
-static tw_status no_ceiling(int threads, double *rate, tw_diag *d) {
-    (void)threads, (void)d;
+/* What could be done a second, measured now. A repetition that does not count needs no ceiling. */
+static tw_status look_up(const bench *b, row *w, bool counts, double *rate, tw_diag *d) {
     *rate = INFINITY;
-    return TW_OK;
+    if (!counts) return TW_OK;
+    snprintf(w->ceiling_of, sizeof w->ceiling_of, "reads");
+    if (w->decode) return tw_engine_measure_bandwidth(b->e, rate, d);
+    return tw_engine_measure_arithmetic(b->e, w->n, rate, w->ceiling_of, sizeof w->ceiling_of, d);
 }
 
 /* One repetition in slices, each between two measurements of the ceiling, of which the higher counts. `possible` are
    the seconds that the ceilings allow. On a shared machine memory's speed may change by half within a second: only what
-   is measured side by side can be divided. A repetition that does not count needs no ceiling. */
+   is measured side by side can be divided. */
 static tw_status repeat(bench *b, row *w, tw_random *r, bool counts, double *seconds, double *possible, tw_diag *d) {
-    tw_status (*measure_ceiling)(int, double *, tw_diag *) = !counts     ? no_ceiling
-                                                             : w->decode ? tw_cpu_measure_bandwidth
-                                                                         : tw_cpu_measure_flops;
     double before = 0, after = 0, taken = 0;
     tw_engine_rewind(b->e, 0);
     tw_status st = feed_random(b, r, w->depth, d);
-    if (st == TW_OK) st = measure_ceiling(0, &before, d);
+    if (st == TW_OK) st = look_up(b, w, counts, &before, d);
     *seconds = *possible = 0;
     for (int64_t done = 0, n; done < w->n && st == TW_OK; done += n, before = after) {
         n = w->decode && w->n - done > SLICE ? SLICE : w->n - done;
         st = w->decode ? time_decode(b, n, &taken, d) : time_prefill(b, r, n, &taken, d);
-        if (st == TW_OK) st = measure_ceiling(0, &after, d);
+        if (st == TW_OK) st = look_up(b, w, counts, &after, d);
         *seconds += taken;
         *possible += work_of(b, w, w->depth + done, n) / (before > after ? before : after);
     }
@@ -181,6 +182,7 @@ static tw_status measure_gpu_row(bench *b, row *w, tw_diag *d) {
     int32_t *ids = malloc((size_t)n * sizeof *ids);
     tw_status st = us && ids ? tw_engine_warm(b->e, w->decode && !w->depth ? 1 : 2, d) : TW_ERR_MEMORY;
     if (!us || !ids) *d = (tw_diag){.status = st, .offset = -1, .line = -1, .message = "out of memory"};
+    snprintf(w->ceiling_of, sizeof w->ceiling_of, "reads");
     if (st == TW_OK) st = tw_engine_measure_bandwidth(b->e, &before, d);
     for (int64_t i = -1; i < b->repetitions && st == TW_OK; i++) {
         double seconds = 0;
@@ -216,25 +218,25 @@ static void print_md(const bench *b) {
     for (int i = 0; i < b->n_rows; i++) {
         const row *w = &b->rows[i];
         const char *unit = unit_of(b, w);
-        printf(
-            "| %s | %s %.2f B | %s | %.2f GB | %d | %s | %.2f ± %.2f | %.1f to %.1f | %.1f G%s | %.1f G%s | %.1f %% | "
-            "yes |\n",
-            b->info.name, tw_dtype_name(b->info.dtype), (double)b->info.parameters / 1e9, b->weights,
-            (double)tw_engine_tape_bytes(b->e) / 1e9, tw_engine_workers(b->e), w->test, w->rate.mean, w->rate.stddev,
-            w->us.p10, w->us.p90, w->work / 1e9, unit, w->ceiling / 1e9, unit, 100 * w->share);
+        printf("| %s | %s %.2f B | %s | %.2f GB | %d | %s | %.2f ± %.2f | %.1f to %.1f | %.1f G%s | %.1f G%s, %s | "
+               "%.1f %% | "
+               "yes |\n",
+               b->info.name, tw_dtype_name(b->info.dtype), (double)b->info.parameters / 1e9, b->weights,
+               (double)tw_engine_tape_bytes(b->e) / 1e9, tw_engine_workers(b->e), w->test, w->rate.mean, w->rate.stddev,
+               w->us.p10, w->us.p90, w->work / 1e9, unit, w->ceiling / 1e9, unit, w->ceiling_of, 100 * w->share);
     }
 }
 
 static void print_csv(const bench *b) {
     printf("model,stored,parameters,weights,packed_bytes,threads,test,n,depth,tokens_per_second,stddev,median,work_per_"
-           "second,ceiling,share,correct,device,us_per_token,p10_us,p90_us\n");
+           "second,ceiling,share,correct,device,us_per_token,p10_us,p90_us,ceiling_of\n");
     for (int i = 0; i < b->n_rows; i++) {
         const row *w = &b->rows[i];
-        printf("\"%s\",%s,%lld,%s,%lld,%d,%s,%lld,%lld,%.4f,%.4f,%.4f,%.6g,%.6g,%.4f,true,\"%s\",%.3f,%.3f,%.3f\n",
+        printf("\"%s\",%s,%lld,%s,%lld,%d,%s,%lld,%lld,%.4f,%.4f,%.4f,%.6g,%.6g,%.4f,true,\"%s\",%.3f,%.3f,%.3f,%s\n",
                b->info.name, tw_dtype_name(b->info.dtype), (long long)b->info.parameters, b->weights,
                (long long)tw_engine_tape_bytes(b->e), tw_engine_workers(b->e), w->test, (long long)w->n,
                (long long)w->depth, w->rate.mean, w->rate.stddev, w->rate.median, w->work, w->ceiling, w->share,
-               tw_engine_device(b->e), w->us.median, w->us.p10, w->us.p90);
+               tw_engine_device(b->e), w->us.median, w->us.p10, w->us.p90, w->ceiling_of);
     }
 }
 
@@ -252,8 +254,8 @@ static json_t *row_json(const bench *b, const row *w) {
         w->rate.stddev, "median", w->rate.median, "unit", w->decode || tw_engine_on_gpu(b->e) ? "bytes/s" : "flop/s",
         "work", w->work, "ceiling", w->ceiling, "share", w->share, "correct", 1, "worst_logit", b->verdict.worst_logit,
         "samples_s", samples, "shares", shares);
-    json_t *more = json_pack("{s:s, s:f, s:f, s:f}", "device", tw_engine_device(b->e), "us_per_token", w->us.median,
-                             "p10_us", w->us.p10, "p90_us", w->us.p90);
+    json_t *more = json_pack("{s:s, s:f, s:f, s:f, s:s}", "device", tw_engine_device(b->e), "us_per_token",
+                             w->us.median, "p10_us", w->us.p10, "p90_us", w->us.p90, "ceiling_of", w->ceiling_of);
     if (o && more) json_object_update(o, more);
     json_decref(more);
     return o;

@@ -86,32 +86,52 @@ static void print_gpus(void) {
                *d.message ? d.message : "the driver knows of none");
 }
 
-static void print_json(const tw_cpu *c, const char *isa, double bandwidth, double flops, const char *kernel) {
+/* What is measured of the processor: bytes a second, and operations a second of each unit that it has (0: has not). */
+typedef struct speeds {
+    double reads, units[TW_CPU_UNIT_COUNT];
+} speeds;
+
+static tw_status measure_speeds(const tw_cpu *c, speeds *s, tw_diag *d) {
+    *s = (speeds){0};
+    tw_status st = tw_cpu_measure_bandwidth(0, &s->reads, d);
+    for (int u = 0; u < TW_CPU_UNIT_COUNT && st == TW_OK; u++)
+        if (tw_cpu_unit_present((tw_cpu_unit)u, c->isa)) st = tw_cpu_measure_unit((tw_cpu_unit)u, 0, &s->units[u], d);
+    return st;
+}
+
+static void print_json(const tw_cpu *c, const char *isa, const speeds *s, const char *kernel) {
     json_t *libs = json_object();
     for (int i = 0; i < OPTIONAL; i++) {
         const char *f = find_library(i);
         json_object_set_new(libs, optional[i].name, f ? json_string(f) : json_null());
     }
-    json_t *o = json_pack("{s:s, s:s, s:s, s:i, s:s, s:I, s:I, s:I, s:I, s:f, s:f, s:o, s:o}", "version", TW_VERSION,
-                          "kernel", kernel, "cpu", c->model, "cores", c->cores, "isa", isa, "memory_bytes",
-                          (json_int_t)c->memory_bytes, "available_bytes", (json_int_t)c->available_bytes, "l2_bytes",
-                          (json_int_t)c->l2_bytes, "l3_bytes", (json_int_t)c->l3_bytes, "read_bytes_per_second",
-                          bandwidth, "flops", flops, "libraries", libs, "gpus", gpus_json());
+    json_t *units = json_object();
+    for (int u = 0; u < TW_CPU_UNIT_COUNT; u++)
+        if (s->units[u] > 0) json_object_set_new(units, tw_cpu_unit_name((tw_cpu_unit)u), json_real(s->units[u]));
+    json_t *o =
+        json_pack("{s:s, s:s, s:s, s:i, s:s, s:I, s:I, s:I, s:I, s:f, s:f, s:o, s:o, s:o}", "version", TW_VERSION,
+                  "kernel", kernel, "cpu", c->model, "cores", c->cores, "isa", isa, "memory_bytes",
+                  (json_int_t)c->memory_bytes, "available_bytes", (json_int_t)c->available_bytes, "l2_bytes",
+                  (json_int_t)c->l2_bytes, "l3_bytes", (json_int_t)c->l3_bytes, "read_bytes_per_second", s->reads,
+                  "flops", s->units[TW_CPU_UNIT_F32], "operations", units, "libraries", libs, "gpus", gpus_json());
     char *text = o ? json_dumps(o, JSON_REAL_PRECISION(9)) : NULL;
     if (text) puts(text);
     free(text);
     json_decref(o);
 }
 
-static void print_text(const tw_cpu *c, const char *isa, double bandwidth, double flops, const char *kernel) {
+static void print_text(const tw_cpu *c, const char *isa, const speeds *s, const char *kernel) {
     printf("tilewright %s on %s\n", TW_VERSION, kernel);
     printf("processor    %s, %d core%s for this process\n", c->model, c->cores, c->cores == 1 ? "" : "s");
     printf("kernels for  %s\n", *isa ? isa : "plain C only: this processor has none of the vector sets");
     printf("caches       L1 %lld KiB, L2 %lld KiB, L3 %lld MiB\n", (long long)c->l1d_bytes >> 10,
            (long long)c->l2_bytes >> 10, (long long)c->l3_bytes >> 20);
     printf("memory       %.1f GB, %.1f GB free\n", (double)c->memory_bytes / 1e9, (double)c->available_bytes / 1e9);
-    printf("reads        %.1f GB/s measured, all cores\n", bandwidth / 1e9);
-    printf("arithmetic   %.0f GFLOP/s measured, f32, all cores\n", flops / 1e9);
+    printf("reads        %.1f GB/s measured, all cores\n", s->reads / 1e9);
+    printf("arithmetic   measured, all cores, billions of operations a second:");
+    for (int u = 0, n = 0; u < TW_CPU_UNIT_COUNT; u++)
+        if (s->units[u] > 0) printf("%s %s %.0f", n++ ? "," : "", tw_cpu_unit_name((tw_cpu_unit)u), s->units[u] / 1e9);
+    putchar('\n');
     print_gpus();
     for (int i = 0; i < OPTIONAL; i++) {
         const char *f = find_library(i);
@@ -127,15 +147,14 @@ static int run(const cli_verb *verb, int argc, char **argv) {
     tw_cpu c;
     tw_diag d;
     char isa[256];
-    double bandwidth = 0, flops = 0;
+    speeds s;
     struct utsname u;
     tw_cpu_detect(&c);
     tw_cpu_isa_names(c.isa, isa, sizeof isa);
-    tw_status st = tw_cpu_measure_bandwidth(0, &bandwidth, &d);
-    if (st == TW_OK) st = tw_cpu_measure_flops(0, &flops, &d);
+    tw_status st = measure_speeds(&c, &s, &d);
     if (st != TW_OK) return cli_fail(&d);
     const char *kernel = uname(&u) == 0 ? u.release : "an unknown kernel";
-    (json ? print_json : print_text)(&c, isa, bandwidth, flops, kernel);
+    (json ? print_json : print_text)(&c, isa, &s, kernel);
     return CLI_OK;
 }
 

@@ -8,6 +8,7 @@
 #include "tilewright/device.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -282,6 +283,16 @@ tw_status tw_engine_greedy(tw_engine *e, int32_t id, int64_t n, int32_t *ids, do
 
 tw_status tw_engine_measure_bandwidth(const tw_engine *e, double *bytes_per_second, tw_diag *diag) {
     return tw_machine_bandwidth(&e->machine, bytes_per_second, diag);
+}
+
+tw_status tw_engine_measure_arithmetic(const tw_engine *e, int64_t n, double *operations, char *what, size_t size,
+                                       tw_diag *diag) {
+    tw_vm_ceiling c;
+    tw_status st = tw_machine_arithmetic(&e->machine, n, &c, diag);
+    if (st != TW_OK) return st;
+    *operations = c.operations;
+    snprintf(what, size, c.passes > 1 ? "%s in %d passes" : "%s", tw_cpu_unit_name(c.unit), c.passes);
+    return TW_OK;
 }
 
 /* -log softmax(logits)[id] */

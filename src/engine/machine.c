@@ -167,8 +167,13 @@ tw_status tw_machine_greedy(tw_machine *m, int program, int32_t token, int64_t p
     return st;
 }
 
+tw_status tw_machine_arithmetic(const tw_machine *m, int64_t positions, tw_vm_ceiling *ceiling, tw_diag *diag) {
+    if (m->cuda) return tw_fail(diag, TW_ERR_UNSUPPORTED, "a GPU's arithmetic is not measured");
+    return tw_vm_measure_arithmetic(m->cpu, positions, ceiling, diag);
+}
+
 tw_status tw_machine_bandwidth(const tw_machine *m, double *bytes_per_second, tw_diag *diag) {
-    if (!m->cuda) return tw_cpu_measure_bandwidth(0, bytes_per_second, diag);
+    if (!m->cuda) return tw_cpu_measure_reads(0, tw_machine_streamed_bytes(m), bytes_per_second, diag);
     if (m->gpu < 0) return tw_fail(diag, TW_ERR_UNSUPPORTED, "an emulated GPU has no speed");
     return tw_cuda_measure_bandwidth(m->gpu, bytes_per_second, diag);
 }

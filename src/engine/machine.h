@@ -46,7 +46,11 @@ const tw_tolerance *tw_machine_tolerance(const tw_machine *m);
 tw_status tw_machine_greedy(tw_machine *m, int program, int32_t token, int64_t pos, int64_t n, int32_t *tokens,
                             double *seconds, tw_diag *diag);
 
-/* Bytes a second of reading memory, measured now. */
+/* As tw_vm_measure_arithmetic; TW_ERR_UNSUPPORTED on a GPU. */
+tw_status tw_machine_arithmetic(const tw_machine *m, int64_t positions, tw_vm_ceiling *ceiling, tw_diag *diag);
+
+/* Bytes a second of reading what a decoded token streams, measured now: on a GPU from its memory, on a processor from
+   wherever as many bytes stay between two tokens. */
 tw_status tw_machine_bandwidth(const tw_machine *m, double *bytes_per_second, tw_diag *diag);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "support/support.h"
 
+#include "device/cpu/loops.h"
 #include "tilewright/device.h"
 
 #include <string.h>
@@ -60,12 +61,76 @@ static void ceilings_are_measured(void **state) {
     assert_true(flops > 1e8 && flops < 1e15);
 }
 
+static void a_small_set_is_read_from_a_cache(void **state) {
+    (void)state;
+    double memory = 0, cache = 0;
+    tw_diag d;
+    assert_int_equal(tw_cpu_measure_bandwidth(1, &memory, &d), TW_OK);
+    assert_int_equal(tw_cpu_measure_reads(1, 1 << 16, &cache, &d), TW_OK);
+    assert_true(cache > 1.5 * memory && cache < 1e13);
+    assert_int_equal(tw_cpu_measure_reads(2, 1, &cache, &d), TW_OK);
+    assert_true(cache > 1e8 && cache < 1e13);
+}
+
+static void units_are_those_of_the_sets(void **state) {
+    (void)state;
+    const uint32_t avx512 = TW_CPU_AVX2 | TW_CPU_AVX512, vnni = avx512 | TW_CPU_AVX512VNNI;
+    const uint32_t all = vnni | TW_CPU_AVX512BF16 | TW_CPU_AVX512FP16 | TW_CPU_AMX;
+    static const char *const names[] = {"f32", "i8", "bf16", "amx-bf16", "amx-i8"};
+    for (int u = 0; u < TW_CPU_UNIT_COUNT; u++) {
+        assert_string_equal(tw_cpu_unit_name((tw_cpu_unit)u), names[u]);
+        assert_true(tw_cpu_unit_present((tw_cpu_unit)u, all));
+        assert_int_equal(tw_cpu_unit_present((tw_cpu_unit)u, 0), u == TW_CPU_UNIT_F32);
+        assert_int_equal(tw_cpu_unit_present((tw_cpu_unit)u, vnni), u <= TW_CPU_UNIT_I8);
+    }
+    assert_true(tw_cpu_unit_present(TW_CPU_UNIT_I8, TW_CPU_AVX2));
+    assert_true(tw_cpu_unit_present(TW_CPU_UNIT_BF16, avx512 | TW_CPU_AVX512BF16));
+    assert_false(tw_cpu_unit_present(TW_CPU_UNIT_AMX_I8, all & ~(uint32_t)TW_CPU_AMX));
+    assert_string_equal(tw_cpu_unit_name(TW_CPU_UNIT_COUNT), "unknown");
+}
+
+static void units_of_this_processor_are_measured(void **state) {
+    (void)state;
+    tw_cpu cpu;
+    tw_diag d;
+    tw_cpu_detect(&cpu);
+    for (int u = 0; u < TW_CPU_UNIT_COUNT; u++) {
+        double rate = 0;
+        tw_status st = tw_cpu_measure_unit((tw_cpu_unit)u, 1, &rate, &d);
+        bool there = tw_cpu_unit_present((tw_cpu_unit)u, cpu.isa);
+        assert_int_equal(st, there ? TW_OK : TW_ERR_UNSUPPORTED);
+        if (there) assert_true(rate > 1e8 && rate < 1e15);
+        if (!there) assert_non_null(strstr(d.message, tw_cpu_unit_name((tw_cpu_unit)u)));
+    }
+}
+
+/* What a loop returns is what its ceiling is multiplied with. */
+static void loops_count_what_they_add(void **state) {
+    (void)state;
+    static const struct {
+        uint32_t needs;
+        tw_cpu_fma_fn *run;
+    } loops[] = {{TW_CPU_AVX2, tw_cpu_i8_avx2},
+                 {TW_CPU_AVX512VNNI, tw_cpu_i8_avx512vnni},
+                 {TW_CPU_AVX512BF16, tw_cpu_bf16_avx512bf16},
+                 {TW_CPU_AMX, tw_cpu_bf16_amx},
+                 {TW_CPU_AMX, tw_cpu_i8_amx}};
+    tw_cpu cpu;
+    tw_cpu_detect(&cpu);
+    for (size_t i = 0; i < sizeof loops / sizeof *loops; i++)
+        for (int64_t n = 0; n <= 64 && (cpu.isa & loops[i].needs); n += 16) {
+            float sum = 0;
+            int64_t operations = loops[i].run(n, &sum);
+            assert_true(operations > 0 && (double)sum == (double)(operations / 2 * n));
+        }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(detects_what_every_machine_has),
-        cmocka_unit_test(a_set_comes_with_what_it_is_built_on),
-        cmocka_unit_test(names_that_are_none_are_refused),
-        cmocka_unit_test(ceilings_are_measured),
+        cmocka_unit_test(detects_what_every_machine_has),       cmocka_unit_test(a_set_comes_with_what_it_is_built_on),
+        cmocka_unit_test(names_that_are_none_are_refused),      cmocka_unit_test(ceilings_are_measured),
+        cmocka_unit_test(a_small_set_is_read_from_a_cache),     cmocka_unit_test(units_are_those_of_the_sets),
+        cmocka_unit_test(units_of_this_processor_are_measured), cmocka_unit_test(loops_count_what_they_add),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

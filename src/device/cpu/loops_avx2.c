@@ -38,16 +38,19 @@ int64_t tw_cpu_fma_avx2(int64_t n, float *sink) {
 }
 
 int64_t tw_cpu_i8_avx2(int64_t n, float *sink) {
-    enum { CHAINS = 12 };
-    __m256i acc[CHAINS], one = _mm256_set1_epi8(1);
+    /* Every sum has a product of its own, of values that the compiler does not know: equal ones would become one. */
+    enum { LEFT = 3, RIGHT = 2, CHAINS = LEFT * RIGHT };
+    __m256i acc[CHAINS], left[LEFT], right[RIGHT];
     TW_UNROLL for (int i = 0; i < CHAINS; i++) acc[i] = _mm256_setzero_si256();
+    TW_UNROLL for (int i = 0; i < LEFT; i++) left[i] = _mm256_set1_epi8(1);
+    TW_UNROLL for (int i = 0; i < RIGHT; i++) {
+        right[i] = _mm256_set1_epi8(1);
+        __asm__ volatile("" : "+x"(right[i]));
+    }
     for (int64_t r = 0; r < n; r++) {
-        TW_UNROLL for (int i = 0; i < CHAINS; i++) {
-            __m256i a = one;
-            /* A constant product would be moved out of the loop. */
-            __asm__ volatile("" : "+x"(a));
-            acc[i] = _mm256_add_epi16(acc[i], _mm256_maddubs_epi16(a, one));
-        }
+        TW_UNROLL for (int i = 0; i < LEFT; i++) __asm__ volatile("" : "+x"(left[i]));
+        TW_UNROLL for (int i = 0; i < CHAINS; i++) acc[i] =
+            _mm256_add_epi16(acc[i], _mm256_maddubs_epi16(left[i / RIGHT], right[i % RIGHT]));
     }
     TW_UNROLL for (int i = 1; i < CHAINS; i++) acc[0] = _mm256_add_epi16(acc[0], acc[i]);
     int16_t out[16];

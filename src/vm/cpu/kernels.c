@@ -16,20 +16,33 @@ enum {
     AMX = VNNI | TW_CPU_AVX512BF16 | TW_CPU_AMX,
 };
 
+/* Activations are floats of 24 bits: three digits of a byte, two words (each of which takes twice a byte's room), or
+   three bf16 terms. */
+#define ON_FLOATS                                                                                                      \
+    { TW_CPU_UNIT_F32, 1 }
+#define THREE_DIGITS                                                                                                   \
+    { TW_CPU_UNIT_I8, 3 }
+#define TWO_WORDS                                                                                                      \
+    { TW_CPU_UNIT_I8, 4 }
+#define THREE_TERMS                                                                                                    \
+    { TW_CPU_UNIT_AMX_BF16, 3 }
+
 static const struct gemv {
     uint32_t needs, dtypes;
     const char *name;
     tw_prepared_bytes_fn *prepared_bytes;
     tw_prepare_fn *prepare;
     tw_gemv_fn *gemv;
+    tw_kernel_unit unit;
 } gemvs[] = {
-    {AVX512, FLOATS, "avx512", tw_prepared_bytes_float, tw_prepare_float, tw_gemv_float_avx512},
-    {AVX2, FLOATS, "avx2", tw_prepared_bytes_float, tw_prepare_float, tw_gemv_float_avx2},
-    {0, FLOATS, "c", tw_prepared_bytes_float, tw_prepare_float, tw_gemv_float_c},
-    {VNNI, INTEGERS, "avx512vnni", tw_prepared_bytes_fixed, tw_prepare_fixed_avx512vnni, tw_gemv_fixed_avx512vnni},
-    {AVX2, BIT(TW_I8), "avx2", tw_prepared_bytes_fixed, tw_prepare_i8_avx2, tw_gemv_i8_avx2},
-    {AVX2, BIT(TW_I4), "avx2", tw_prepared_bytes_fixed, tw_prepare_i4_avx2, tw_gemv_i4_avx2},
-    {0, INTEGERS, "c", tw_prepared_bytes_fixed, tw_prepare_fixed_c, tw_gemv_fixed_c},
+    {AVX512, FLOATS, "avx512", tw_prepared_bytes_float, tw_prepare_float, tw_gemv_float_avx512, ON_FLOATS},
+    {AVX2, FLOATS, "avx2", tw_prepared_bytes_float, tw_prepare_float, tw_gemv_float_avx2, ON_FLOATS},
+    {0, FLOATS, "c", tw_prepared_bytes_float, tw_prepare_float, tw_gemv_float_c, ON_FLOATS},
+    {VNNI, INTEGERS, "avx512vnni", tw_prepared_bytes_fixed, tw_prepare_fixed_avx512vnni, tw_gemv_fixed_avx512vnni,
+     THREE_DIGITS},
+    {AVX2, BIT(TW_I8), "avx2", tw_prepared_bytes_fixed, tw_prepare_i8_avx2, tw_gemv_i8_avx2, TWO_WORDS},
+    {AVX2, BIT(TW_I4), "avx2", tw_prepared_bytes_fixed, tw_prepare_i4_avx2, tw_gemv_i4_avx2, THREE_DIGITS},
+    {0, INTEGERS, "c", tw_prepared_bytes_fixed, tw_prepare_fixed_c, tw_gemv_fixed_c, ON_FLOATS},
 };
 
 static const struct gemm {
@@ -37,11 +50,12 @@ static const struct gemm {
     const char *name;
     tw_gemm_fn *gemm;
     tw_gemm_scratch_fn *scratch;
+    tw_kernel_unit unit;
 } gemms[] = {
-    {AMX, BIT(TW_BF16) | INTEGERS, "amx", tw_gemm_amx, tw_gemm_scratch_amx},
-    {AVX512, FLOATS | INTEGERS, "avx512", tw_gemm_avx512, tw_gemm_scratch_avx512},
-    {AVX2, FLOATS | INTEGERS, "avx2", tw_gemm_avx2, tw_gemm_scratch_avx2},
-    {0, FLOATS | INTEGERS, "c", tw_gemm_c, tw_gemm_scratch_c},
+    {AMX, BIT(TW_BF16) | INTEGERS, "amx", tw_gemm_amx, tw_gemm_scratch_amx, THREE_TERMS},
+    {AVX512, FLOATS | INTEGERS, "avx512", tw_gemm_avx512, tw_gemm_scratch_avx512, ON_FLOATS},
+    {AVX2, FLOATS | INTEGERS, "avx2", tw_gemm_avx2, tw_gemm_scratch_avx2, ON_FLOATS},
+    {0, FLOATS | INTEGERS, "c", tw_gemm_c, tw_gemm_scratch_c, ON_FLOATS},
 };
 
 static const struct attention {
@@ -76,16 +90,22 @@ static void choose_products(tw_kernels *k, int t) {
     k->prepare[t] = v->prepare;
     k->gemv[t] = v->gemv;
     k->gemv_name[t] = v->name;
+    k->gemv_unit[t] = v->unit;
     k->gemm[t] = m->gemm;
     k->gemm_scratch[t] = m->scratch;
     k->gemm_name[t] = m->name;
+    k->gemm_unit[t] = m->unit;
 }
 
-void tw_kernels_choose(tw_kernels *k, uint32_t isa) {
+void tw_kernels_choose_products(tw_kernels *k, uint32_t isa) {
     memset(k, 0, sizeof *k);
     k->isa = isa;
     for (int t = 0; t < TW_DTYPE_COUNT; t++)
         if (BIT(t) & (FLOATS | INTEGERS)) choose_products(k, t);
+}
+
+void tw_kernels_choose(tw_kernels *k, uint32_t isa) {
+    tw_kernels_choose_products(k, isa);
     const struct attention *a = attentions;
     while (!within(a->needs, isa)) a++;
     k->attention = a->attention;

@@ -51,6 +51,12 @@ typedef struct tw_attention {
 typedef void tw_attention_fn(const tw_attention *a);
 typedef size_t tw_attention_scratch_fn(int64_t dim, int64_t n, int64_t span);
 
+/* What a product is computed on: a unit, and how many of its products stand for one multiply-add in float. */
+typedef struct tw_kernel_unit {
+    tw_cpu_unit unit;
+    int passes;
+} tw_kernel_unit;
+
 typedef struct tw_kernels {
     uint32_t isa;
     tw_prepared_bytes_fn *prepared_bytes[TW_DTYPE_COUNT];
@@ -59,6 +65,7 @@ typedef struct tw_kernels {
     tw_gemm_fn *gemm[TW_DTYPE_COUNT];
     tw_gemm_scratch_fn *gemm_scratch[TW_DTYPE_COUNT];
     const char *gemv_name[TW_DTYPE_COUNT], *gemm_name[TW_DTYPE_COUNT]; /* "avx512vnni", ... */
+    tw_kernel_unit gemv_unit[TW_DTYPE_COUNT], gemm_unit[TW_DTYPE_COUNT];
     tw_attention_fn *attention;
     tw_attention_scratch_fn *attention_scratch;
     /* y = x / rms(x) * w */
@@ -73,7 +80,10 @@ typedef struct tw_kernels {
     int64_t (*argmax)(const float *x, int64_t n);               /* the first of the largest; NaN never wins */
 } tw_kernels;
 
-/* The best of everything within `isa`. */
+/* The best of everything within `isa`, which the processor must have. */
 void tw_kernels_choose(tw_kernels *k, uint32_t isa);
+
+/* Products alone, of any processor's sets: what would run there. */
+void tw_kernels_choose_products(tw_kernels *k, uint32_t isa);
 
 #endif

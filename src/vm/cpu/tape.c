@@ -258,6 +258,12 @@ static const tw_strip *find(const tw_lane *lane, const char *key) {
     return NULL;
 }
 
+uint32_t tw_tape_types(const tw_lane *lane) {
+    uint32_t types = 0;
+    for (const struct tw_strip_entry *e = lane->strips; e; e = e->next) types |= 1u << e->strip.format.dtype;
+    return types;
+}
+
 static tw_status pack(tw_lane *lane, source *src, tw_strip *out, tw_diag *diag) {
     int64_t copies = src->experts ? src->experts : 1;
     unsigned char *data = take(lane, take_size(out, copies));

@@ -119,6 +119,7 @@ size_t tw_tape_measure(const tw_lane *lane, const tw_schedule *s, const tw_instr
                        char key[TW_TAPE_KEY], bool *there);
 tw_status tw_tape_reserve(tw_lane *lane, size_t size, tw_diag *diag);
 tw_status tw_tape_strip(tw_lane *lane, const tw_schedule *s, const tw_instr *in, tw_strip *out, tw_diag *diag);
+uint32_t tw_tape_types(const tw_lane *lane); /* of what is on it: bits 1 << tw_dtype */
 void tw_tape_free(tw_lane *lane);
 void *tw_vm_pages(size_t size); /* zeroed, huge pages where the kernel gives them; NULL when there are none */
 void tw_vm_pages_free(void *p, size_t size);

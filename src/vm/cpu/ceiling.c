@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "vm/cpu/vm.h"
+
+/* With fewer positions the head, which is multiplied with the last one's alone, is a part of the work that counts. */
+enum { MANY = 64 };
+
+/* Passes of each unit for one multiply-add, the fewest where kernels differ; 0: not in use. Attention, and products
+   that are a vendor's, are float. */
+static void units_in_use(const tw_vm *vm, int64_t positions, int passes[TW_CPU_UNIT_COUNT]) {
+    const tw_kernels *k = &vm->k;
+    uint32_t types = 0;
+    for (int i = 0; i < vm->n_lanes; i++) types |= tw_tape_types(&vm->lanes[i]);
+    for (int u = 0; u < TW_CPU_UNIT_COUNT; u++) passes[u] = 0;
+    passes[TW_CPU_UNIT_F32] = 1;
+    for (int t = 0; t < TW_DTYPE_COUNT; t++) {
+        if (!(types >> t & 1)) continue;
+        const tw_kernel_unit found[] = {k->gemm_unit[t], k->gemv_unit[t]};
+        for (int i = 0; i < (positions < MANY ? 2 : 1); i++) {
+            int *p = &passes[found[i].unit];
+            if (!*p || found[i].passes < *p) *p = found[i].passes;
+        }
+    }
+}
+
+tw_status tw_vm_measure_arithmetic(const tw_vm *vm, int64_t positions, tw_vm_ceiling *ceiling, tw_diag *diag) {
+    int passes[TW_CPU_UNIT_COUNT];
+    units_in_use(vm, positions, passes);
+    *ceiling = (tw_vm_ceiling){0, TW_CPU_UNIT_F32, 1};
+    for (int u = 0; u < TW_CPU_UNIT_COUNT; u++) {
+        double rate;
+        if (!passes[u]) continue;
+        tw_status st = tw_cpu_measure_unit((tw_cpu_unit)u, 0, &rate, diag);
+        if (st != TW_OK) return st;
+        if (rate / passes[u] > ceiling->operations)
+            *ceiling = (tw_vm_ceiling){rate / passes[u], (tw_cpu_unit)u, passes[u]};
+    }
+    return TW_OK;
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which unit's ceiling bounds a step: that of the kernels that are chosen, never one that they could pass. */
+#include "support/support.h"
+
+#include "tilewright/engine.h"
+#include "vm/cpu/kernels.h"
+
+#include <string.h>
+
+enum {
+    AVX512 = TW_CPU_AVX2 | TW_CPU_AVX512,
+    VNNI = AVX512 | TW_CPU_AVX512VNNI,
+    ALL = VNNI | TW_CPU_AVX512BF16 | TW_CPU_AMX
+};
+
+static void is_on(tw_kernel_unit u, tw_cpu_unit unit, int passes) {
+    assert_int_equal(u.unit, unit);
+    assert_int_equal(u.passes, passes);
+}
+
+static void kernels_say_what_they_run_on(void **state) {
+    (void)state;
+    static const uint32_t sets[] = {0, TW_CPU_AVX2, AVX512, VNNI, ALL};
+    for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) {
+        tw_kernels k;
+        tw_kernels_choose_products(&k, sets[i]);
+        for (int t = TW_F32; t <= TW_I4; t++) {
+            if (t != TW_F32 && t != TW_F16 && t != TW_BF16 && t != TW_I8 && t != TW_I4) continue;
+            bool integer = t == TW_I8 || t == TW_I4, tiles = sets[i] == ALL && (integer || t == TW_BF16);
+            is_on(k.gemm_unit[t], tiles ? TW_CPU_UNIT_AMX_BF16 : TW_CPU_UNIT_F32, tiles ? 3 : 1);
+            bool bytes = integer && sets[i];
+            int passes = !bytes ? 1 : t == TW_I8 && !(sets[i] & TW_CPU_AVX512VNNI) ? 4 : 3;
+            is_on(k.gemv_unit[t], bytes ? TW_CPU_UNIT_I8 : TW_CPU_UNIT_F32, passes);
+        }
+    }
+}
+
+static tw_engine *engine(const tw_model *m, tw_dtype weights, bool limit, uint32_t isa) {
+    tw_engine *e;
+    tw_diag d;
+    tw_engine_options o = {.workers = 2, .context = 128, .weights = weights, .limit_isa = limit, .isa = isa};
+    if (tw_engine_open(&e, m, &o, &d) != TW_OK) fail_msg("%s", d.message);
+    return e;
+}
+
+static void a_prompt_is_bounded_by_the_units_in_use(void **state) {
+    (void)state;
+    tw_model *m;
+    tw_diag d;
+    tw_cpu cpu;
+    char what[48];
+    double rate = 0;
+    tw_cpu_detect(&cpu);
+    assert_int_equal(tw_model_synthetic(&m, "llama-tiny", TW_BF16, 1, &d), TW_OK);
+    for (int weights = 0; weights < 3; weights++) {
+        static const tw_dtype types[] = {TW_F32, TW_I8, TW_I4};
+        tw_engine *e = engine(m, types[weights], true, TW_CPU_AVX2);
+        assert_int_equal(tw_engine_measure_arithmetic(e, 64, &rate, what, sizeof what, &d), TW_OK);
+        assert_string_equal(what, "f32");
+        assert_true(rate > 1e8 && rate < 1e15);
+        tw_engine_close(e);
+        e = engine(m, types[weights], false, 0);
+        assert_int_equal(tw_engine_measure_arithmetic(e, 64, &rate, what, sizeof what, &d), TW_OK);
+        if (!(cpu.isa & TW_CPU_AMX)) assert_string_equal(what, "f32");
+        if (cpu.isa & TW_CPU_AMX) assert_string_equal(what, "amx-bf16 in 3 passes");
+        /* The head of the last position is a product of bytes, which may be faster than floats. */
+        assert_int_equal(tw_engine_measure_arithmetic(e, 1, &rate, what, sizeof what, &d), TW_OK);
+        if (!types[weights] && !(cpu.isa & TW_CPU_AMX)) assert_string_equal(what, "f32");
+        assert_true(rate > 1e8 && rate < 1e15);
+        tw_engine_close(e);
+    }
+    tw_model_close(m);
+}
+
+static void a_model_in_the_caches_is_read_from_there(void **state) {
+    (void)state;
+    tw_model *m;
+    tw_diag d;
+    double memory = 0, own = 0;
+    assert_int_equal(tw_model_synthetic(&m, "llama-tiny", TW_BF16, 1, &d), TW_OK);
+    tw_engine *e = engine(m, TW_F32, false, 0);
+    assert_int_equal(tw_cpu_measure_bandwidth(0, &memory, &d), TW_OK);
+    assert_int_equal(tw_engine_measure_bandwidth(e, &own, &d), TW_OK);
+    assert_true(own > 1.2 * memory && own < 1e14);
+    tw_engine_close(e);
+    tw_model_close(m);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(kernels_say_what_they_run_on),
+        cmocka_unit_test(a_prompt_is_bounded_by_the_units_in_use),
+        cmocka_unit_test(a_model_in_the_caches_is_read_from_there),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
