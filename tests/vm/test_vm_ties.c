@@ -20,7 +20,7 @@ static const int32_t prompt[N] = {3, 1, 4};
 static void run_with(const tw_model *m, int workers, uint32_t isa, int32_t *token, float *logits) {
     tw_vm *vm;
     tw_diag d;
-    int id;
+    int id = 0;
     const tw_vm_options o = {.workers = workers, .no_vendor = true, .no_pin = true, .limit_isa = true, .isa = isa};
     tw_checked *c = test_lower(m, (tw_lowering){.workers = workers, .tokens = N}, MAX_SEQ);
     tw_vm_step s = {.tokens = prompt, .n = N, .length = N};
