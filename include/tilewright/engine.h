@@ -156,6 +156,63 @@ void tw_generation_defaults(const tw_model *model, tw_generation *g);
 tw_status tw_generate(tw_engine *e, const tw_tokenizer *tokenizer, tw_generation *g, tw_diag *diag);
 const char *tw_finish_name(tw_finish f);
 
+/* ---- conversations: messages, and a cache that is kept between turns ---- */
+
+/* Each turn renders all the messages, and feeds only what follows the longest beginning that the engine's cache holds
+   already. Whoever else feeds the engine or rewinds it must call tw_conversation_forget. */
+typedef struct tw_conversation tw_conversation;
+
+typedef struct tw_conversation_options {
+    const char *tools, *arguments; /* as tw_chat_request; copied */
+    int64_t now;                   /* Unix seconds, of all turns alike; 0: the clock's now */
+} tw_conversation_options;
+
+/* Engine, tokenizer and template must outlive it. `options` may be NULL. The caller closes it. */
+tw_status tw_conversation_open(tw_conversation **out, tw_engine *e, const tw_tokenizer *t, const tw_chat *chat,
+                               const tw_conversation_options *options, tw_diag *diag);
+void tw_conversation_close(tw_conversation *c); /* NULL is fine */
+
+int64_t tw_conversation_count(const tw_conversation *c); /* messages */
+/* A message at the end; text that is not UTF-8 is an error. */
+tw_status tw_conversation_add(tw_conversation *c, const char *role, const char *content, tw_diag *diag);
+/* The system message, which is the first: set, replaced, or with NULL or "" taken away. */
+tw_status tw_conversation_system(tw_conversation *c, const char *content, tw_diag *diag);
+bool tw_conversation_undo(tw_conversation *c);  /* the last user's message and what follows; false: there is none */
+void tw_conversation_reset(tw_conversation *c); /* all messages but the system's */
+void tw_conversation_forget(tw_conversation *c); /* what the cache holds */
+
+/* The messages as a JSON list of {"role", "content", ...}: written (malloc'd, the caller frees), and read in place of
+   those there are; `path` is for the diagnostic. */
+tw_status tw_conversation_write(const tw_conversation *c, char **json, tw_diag *diag);
+tw_status tw_conversation_read(tw_conversation *c, const char *json, size_t size, const char *path, tw_diag *diag);
+
+/* What a text is a part of: a text that begins with <think>, or whose prompt ends with it, is reasoning up to
+   </think>. */
+typedef enum tw_turn_part { TW_TURN_REASONING, TW_TURN_ANSWER } tw_turn_part;
+
+/* `text` may be empty: asked now and then while a prompt is read. False ends the turn. */
+typedef bool tw_turn_emit_fn(void *user, tw_turn_part part, const char *text);
+
+typedef struct tw_turn {
+    /* Its sampling, stop strings, ignore_eos and limit are taken. A limit of 0: as many tokens as the context holds. */
+    tw_generation how;
+    tw_turn_emit_fn *emit; /* may be NULL */
+    void *user;
+    /* out */
+    char *answer, *reasoning; /* whole, perhaps empty; tw_turn_free frees them */
+    int64_t n_prompt;         /* ids of the conversation, as rendered */
+    int64_t n_reused;         /* of those, the ones that the cache held */
+    int64_t n_new;            /* ids generated */
+    tw_finish finish;
+    double prefill_seconds, decode_seconds; /* of n_prompt - n_reused ids, and of n_decoded steps */
+    int64_t n_decoded;
+} tw_turn;
+
+/* The assistant's next message: generated, and added, also when it was cut short; one that was stopped before anything
+   came is not. A failure leaves the messages as they are; TW_ERR_USAGE: they do not fit the context. */
+tw_status tw_conversation_answer(tw_conversation *c, tw_turn *turn, tw_diag *diag);
+void tw_turn_free(tw_turn *turn);
+
 /* ---- comparison with a reference ---- */
 
 typedef struct tw_verdict {

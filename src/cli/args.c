@@ -185,13 +185,19 @@ tw_status cli_engine_options(cli_model_flags *m, tw_engine_options *o, tw_diag *
     return read_config(m, o, diag);
 }
 
-static volatile sig_atomic_t interrupted;
+static volatile sig_atomic_t interrupted, patient;
 
 static void on_interrupt(int signal_number) {
     (void)signal_number;
-    /* A second one ends the program at once. */
-    if (interrupted) _Exit(130);
+    /* A second one ends the program at once, unless it is for whoever asks. */
+    if (interrupted && !patient) _Exit(130);
     interrupted = 1;
+}
+
+void cli_interrupt_forget(void) {
+    cli_interrupted();
+    patient = 1;
+    interrupted = 0;
 }
 
 bool cli_interrupted(void) {

@@ -65,8 +65,10 @@ tw_status cli_engine_options(cli_model_flags *m, tw_engine_options *o, tw_diag *
 
 /* Asks once whether SIGINT arrived; installs the handler at the first call. */
 bool cli_interrupted(void);
+/* From now on an interrupt never ends the program by itself; those that arrived are forgotten. */
+void cli_interrupt_forget(void);
 
-extern const cli_verb cli_doctor, cli_run, cli_verify, cli_bench, cli_ppl, cli_tokenize, cli_compile, cli_check,
+extern const cli_verb cli_doctor, cli_run, cli_chat_verb, cli_verify, cli_bench, cli_ppl, cli_tokenize, cli_compile, cli_check,
     cli_kernel;
 
 #endif

@@ -2,9 +2,13 @@
 #define _GNU_SOURCE
 #include "cli/generate.h"
 
+#include "base/json.h"
 #include "model/model.h"
 
+#include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -25,6 +29,64 @@ void cli_sampling(cli_sampling_flags *f, const tw_model *model, tw_generation *g
         g->n_stop = f->stop.count;
     }
     g->ignore_eos = f->ignore_eos;
+}
+
+tw_status cli_say(tw_diag *diag, tw_status status, const char *fmt, ...) {
+    va_list ap;
+    *diag = (tw_diag){.status = status, .offset = -1, .line = -1};
+    va_start(ap, fmt);
+    vsnprintf(diag->message, sizeof diag->message, fmt, ap);
+    va_end(ap);
+    return status;
+}
+
+/* NAME=JSON into the object. */
+static tw_status add_argument(json_t *object, const char *text, tw_diag *d) {
+    json_error_t e;
+    const size_t n = strcspn(text, "=");
+    if (!n || !text[n])
+        return cli_say(d, TW_ERR_USAGE, "--chat-arg: \"%s\" is not NAME=JSON, such as enable_thinking=false", text);
+    json_t *value = json_loads(text + n + 1, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, &e);
+    if (!value)
+        return cli_say(d, TW_ERR_USAGE,
+                       "--chat-arg %.*s: %s is not JSON: a number, true, false, null, a list, an object, or a text in "
+                       "double quotes",
+                       (int)n, text, text + n + 1);
+    char *name = strndup(text, n);
+    const bool ok = name && !json_object_set_new(object, name, value);
+    if (!name) json_decref(value);
+    free(name);
+    return ok ? TW_OK : cli_say(d, TW_ERR_USAGE, "--chat-arg: \"%.*s\" is not a name", (int)n, text);
+}
+
+static tw_status arguments_of(const cli_chat_flags *f, char **arguments, tw_diag *d) {
+    tw_status st = TW_OK;
+    json_t *object = f->arguments.count ? json_object() : NULL;
+    for (int i = 0; i < f->arguments.count && st == TW_OK; i++) st = add_argument(object, f->arguments.item[i], d);
+    if (st == TW_OK && object) *arguments = json_dumps(object, JSON_COMPACT);
+    if (st == TW_OK && object && !*arguments) st = cli_say(d, TW_ERR_MEMORY, "out of memory");
+    json_decref(object);
+    return st;
+}
+
+tw_status cli_chat_inputs(const cli_chat_flags *f, char **arguments, char **tools, tw_diag *d) {
+    *arguments = *tools = NULL;
+    tw_status st = arguments_of(f, arguments, d);
+    json_t *list = NULL;
+    if (st == TW_OK && f->tools) st = tw_json_load(&list, f->tools, d);
+    if (list && !json_is_array(list)) {
+        st = cli_say(d, TW_ERR_FORMAT, "not a JSON list of tools");
+        snprintf(d->path, sizeof d->path, "%s", f->tools);
+    }
+    if (st == TW_OK && list) {
+        *tools = json_dumps(list, JSON_COMPACT);
+        if (!*tools) st = cli_say(d, TW_ERR_MEMORY, "out of memory");
+    }
+    json_decref(list);
+    if (st == TW_OK) return TW_OK;
+    free(*arguments);
+    *arguments = NULL;
+    return st;
 }
 
 void cli_warn_nonfinite(const tw_model *model) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the verbs that generate text have in common: the flags of sampling. */
+/* What the verbs that generate text have in common: the flags of sampling and of chats. */
 #ifndef TW_CLI_GENERATE_H
 #define TW_CLI_GENERATE_H
 
@@ -40,6 +40,26 @@ typedef struct cli_sampling_flags {
 /* Fills g's sampling, stop strings and ignore_eos: flags win over the model's generation_config.json. A seed from the
    clock is kept in the flags. */
 void cli_sampling(cli_sampling_flags *f, const tw_model *model, tw_generation *g);
+
+typedef struct cli_chat_flags {
+    const char *system, *tools, *name;
+    cli_list arguments;
+} cli_chat_flags;
+
+#define CLI_CHAT_FLAGS(c)                                                                                              \
+    {"--system", CLI_TEXT, &(c).system, "TEXT", "a system message"},                                                   \
+        {"--chat-arg", CLI_LIST, &(c).arguments, "NAME=JSON",                                                          \
+         "a variable for the template, such as enable_thinking=false; may be repeated"},                               \
+        {"--tools", CLI_TEXT, &(c).tools, "FILE", "a JSON list of tools for the template"}, {                          \
+        "--chat-template", CLI_TEXT, &(c).name, "NAME",                                                                \
+            "which of the model's templates (default: default; with tools, tool_use)"                                  \
+    }
+
+/* The template's variables and tools as JSON text, each NULL where there are none; the caller frees both. */
+tw_status cli_chat_inputs(const cli_chat_flags *f, char **arguments, char **tools, tw_diag *diag);
+
+/* A diagnostic of the command's own. Returns the status. */
+tw_status cli_say(tw_diag *diag, tw_status status, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
 /* Says on standard error when weights are NaN or infinite. */
 void cli_warn_nonfinite(const tw_model *model);

@@ -13,7 +13,8 @@
 
 typedef struct run_flags {
     cli_model_flags m;
-    const char *prompt, *ids, *system;
+    const char *prompt, *ids;
+    cli_chat_flags chat_flags;
     bool chat, json, quiet;
     int64_t n;
     cli_sampling_flags sampling;
@@ -37,50 +38,58 @@ static bool emit(void *user, int32_t id, const char *text) {
     return !cli_interrupted();
 }
 
-static tw_status say(tw_diag *d, tw_status st, const char *message) {
-    *d = (tw_diag){.status = st, .offset = -1, .line = -1};
-    snprintf(d->message, sizeof d->message, "%s", message);
-    return st;
-}
-
 static tw_status parse_ids(const char *text, int32_t **ids, size_t *n, tw_diag *d) {
     size_t room = 1;
     for (const char *p = text; *p; p++) room += *p == ',';
     *ids = malloc(room * sizeof **ids);
-    if (!*ids) return say(d, TW_ERR_MEMORY, "out of memory");
+    if (!*ids) return cli_say(d, TW_ERR_MEMORY, "out of memory");
     for (*n = 0; *text;) {
         char *end;
         errno = 0;
         long v = strtol(text, &end, 10);
         if (end == text || errno || v < 0 || v > INT32_MAX || (*end && *end != ',') || (*end == ',' && !end[1]))
-            return say(d, TW_ERR_USAGE, "--ids: not a list of token ids such as 1,2,3");
+            return cli_say(d, TW_ERR_USAGE, "--ids: not a list of token ids such as 1,2,3");
         (*ids)[(*n)++] = (int32_t)v;
         text = end + (*end == ',');
     }
     return TW_OK;
 }
 
+static tw_status add_message(json_t *list, const char *role, const char *text, size_t size, const char *where,
+                             tw_diag *d) {
+    json_t *content = json_stringn(text, size);
+    if (content) {
+        json_array_append_new(list, json_pack("{s:s, s:o}", "role", role, "content", content));
+        return TW_OK;
+    }
+    cli_say(d, TW_ERR_FORMAT, "not UTF-8");
+    snprintf(d->path, sizeof d->path, "%s", where);
+    return d->status;
+}
+
 /* The prompt as the model's chat template has it. */
 static tw_status chat_ids(const run_flags *f, const char *model_path, const tw_tokenizer *t, const char *text,
                           size_t size, int32_t **ids, size_t *n, tw_diag *d) {
+    const cli_chat_flags *c = &f->chat_flags;
     tw_chat *chat = NULL;
     tw_chat_text prompt = {0};
-    json_t *list = json_array(), *content = json_stringn(text, size);
-    tw_status st = TW_OK;
-    if (list && !content) {
-        st = say(d, TW_ERR_FORMAT, "not UTF-8");
-        cli_blame(d, st, strcmp(f->prompt, "-") ? "-p" : "-");
-    }
-    if (f->system) json_array_append_new(list, json_pack("{s:s, s:s}", "role", "system", "content", f->system));
-    json_array_append_new(list, json_pack("{s:s, s:o}", "role", "user", "content", content));
+    char *arguments, *tools;
+    tw_status st = cli_chat_inputs(c, &arguments, &tools, d);
+    if (st != TW_OK) return st;
+    json_t *list = json_array();
+    if (c->system) st = add_message(list, "system", c->system, strlen(c->system), "--system", d);
+    if (st == TW_OK) st = add_message(list, "user", text, size, strcmp(f->prompt, "-") ? "-p" : "(standard input)", d);
     char *messages = st == TW_OK ? json_dumps(list, 0) : NULL;
-    if (st == TW_OK && !messages) st = say(d, TW_ERR_MEMORY, "out of memory");
-    if (st == TW_OK) st = tw_chat_open(&chat, model_path, NULL, d);
-    if (st == TW_OK) st = tw_chat_render(chat, &(tw_chat_request){.messages = messages}, &prompt, d);
+    if (st == TW_OK && !messages) st = cli_say(d, TW_ERR_MEMORY, "out of memory");
+    if (st == TW_OK) st = tw_chat_open(&chat, model_path, c->name, d);
+    const tw_chat_request r = {.messages = messages, .arguments = arguments, .tools = tools};
+    if (st == TW_OK) st = tw_chat_render(chat, &r, &prompt, d);
     if (st == TW_OK) st = tw_chat_encode(t, &prompt, ids, n, d);
     tw_chat_text_free(&prompt);
     tw_chat_close(chat);
     free(messages);
+    free(arguments);
+    free(tools);
     json_decref(list);
     return st;
 }
@@ -93,7 +102,7 @@ static tw_status prompt_ids(const run_flags *f, const char *model_path, const tw
     if (!strcmp(f->prompt, "-"))
         st = tw_file_read(&in, "-", d);
     else if (!tw_buf_str(&in, f->prompt))
-        st = say(d, TW_ERR_MEMORY, "out of memory");
+        st = cli_say(d, TW_ERR_MEMORY, "out of memory");
     const char *text = in.data ? in.data : "";
     if (st == TW_OK && f->chat) st = chat_ids(f, model_path, t, text, in.size, ids, n, d);
     if (st == TW_OK && !f->chat) {
@@ -169,7 +178,7 @@ static tw_status generate(run_flags *f, const char *model_path, const tw_model *
     if (st == TW_OK && !t && !f->json)
         for (int64_t i = 0; i < g.n_ids; i++) printf("%s%d", i ? "," : "", g.ids[i]);
     if (st == TW_OK) report(f, &g, &out);
-    if (st == TW_OK && g.finish == TW_FINISH_ABORTED && cli_interrupted()) st = say(d, TW_ERR_IO, "interrupted");
+    if (st == TW_OK && g.finish == TW_FINISH_ABORTED && cli_interrupted()) st = cli_say(d, TW_ERR_IO, "interrupted");
     if (st == TW_OK) free(g.ids);
     tw_buf_free(&out.text);
     tw_engine_close(e);
@@ -187,7 +196,7 @@ static int run(const cli_verb *verb, int argc, char **argv) {
         {"-n", CLI_INT, &f.n, "N", "new tokens at most (default 128)"},
         CLI_SAMPLING_FLAGS(f.sampling),
         {"--chat", CLI_FLAG, &f.chat, NULL, "wrap the prompt in the model's chat template"},
-        {"--system", CLI_TEXT, &f.system, "TEXT", "a system message for --chat"},
+        CLI_CHAT_FLAGS(f.chat_flags),
         {"--schedule", CLI_TEXT, &f.m.schedule, "S.json", "run this decode schedule, once the check accepts it"},
         {"--quiet", CLI_FLAG, &f.quiet, NULL, "no line about speed"},
         {"--json", CLI_FLAG, &f.json, NULL, "print ids, text and timings as JSON"},
@@ -196,6 +205,10 @@ static int run(const cli_verb *verb, int argc, char **argv) {
     int status, n;
     if (!cli_parse(verb, argc, argv, flags, sizeof flags / sizeof *flags, &model_path, 1, 1, &n, &status))
         return status;
+    const cli_chat_flags *c = &f.chat_flags;
+    if (!f.chat && (c->system || c->tools || c->name || c->arguments.count))
+        return cli_usage("run: --system, --chat-arg, --tools and --chat-template go with --chat");
+    if (f.chat && f.ids) return cli_usage("run: --chat goes with -p, not with --ids");
     if ((f.prompt != NULL) == (f.ids != NULL)) return cli_usage("run: needs -p TEXT or --ids 1,2,3, one of them");
     if (f.n < 0 || f.n > 1 << 24) return cli_usage("-n: %lld is not within 0..16777216", (long long)f.n);
     tw_model *model = NULL;

@@ -5,6 +5,7 @@ $ tilewright --help
   
     doctor                             what this machine offers, what is missing and what that costs
     run       MODEL                    generate text
+    chat      MODEL                    a conversation: turns, the cache kept between them, line editing
     verify    MODEL                    compare logits, greedy tokens and loss with a reference file
     bench     MODEL | --shape NAME     tokens per second beside what this machine could do
     ppl       MODEL -f FILE            perplexity of a text
@@ -16,7 +17,7 @@ $ tilewright --help
   "tilewright VERB --help" shows a verb's flags and an example. Version 0.1.0.
 $ tilewright --version
   tilewright 0.1.0
-$ for verb in doctor run verify bench ppl tokenize compile check kernel; do tilewright $verb --help; echo; done
+$ for verb in doctor run chat verify bench ppl tokenize compile check kernel; do tilewright $verb --help; echo; done
   tilewright doctor [flags]
   what this machine offers, what is missing and what that costs
   
@@ -44,7 +45,10 @@ $ for verb in doctor run verify bench ppl tokenize compile check kernel; do tile
     --stop TEXT                  end before this text; may be repeated (default: generation_config.json's stop strings)
     --ignore-eos                 go on after an end-of-sequence token
     --chat                       wrap the prompt in the model's chat template
-    --system TEXT                a system message for --chat
+    --system TEXT                a system message
+    --chat-arg NAME=JSON         a variable for the template, such as enable_thinking=false; may be repeated
+    --tools FILE                 a JSON list of tools for the template
+    --chat-template NAME         which of the model's templates (default: default; with tools, tool_use)
     --schedule S.json            run this decode schedule, once the check accepts it
     --quiet                      no line about speed
     --json                       print ids, text and timings as JSON
@@ -58,6 +62,40 @@ $ for verb in doctor run verify bench ppl tokenize compile check kernel; do tile
   
   example:
     tilewright run models/demo -p "In the beginning" -n 64 --temp 0.8
+  
+  tilewright chat MODEL [flags]
+  a conversation: turns, the cache kept between them, line editing
+  
+  flags:
+    -n N                         new tokens of an answer at most (default 0: as many as the context holds)
+    -s SEED                      of the sampling (default: from the clock)
+    --temp T                     0 is greedy (default of this and the next four: generation_config.json's, else greedy)
+    --top-k K                    only the K most likely; 0: all
+    --top-p P                    only the most likely that sum to P
+    --min-p P                    only those at least P times as likely as the most likely
+    --repetition-penalty P       divide the logits of ids already there; 1: none
+    --presence-penalty P         take P from the logits of ids that were generated
+    --frequency-penalty P        likewise, P for each time
+    --stop TEXT                  end before this text; may be repeated (default: generation_config.json's stop strings)
+    --ignore-eos                 go on after an end-of-sequence token
+    --system TEXT                a system message
+    --chat-arg NAME=JSON         a variable for the template, such as enable_thinking=false; may be repeated
+    --tools FILE                 a JSON list of tools for the template
+    --chat-template NAME         which of the model's templates (default: default; with tools, tool_use)
+    --load FILE                  go on with messages that /save wrote
+    --no-history                 neither read nor keep the lines typed before
+    --verbose                    a line about tokens and speed after each turn
+    --json                       print a line of JSON a turn
+    --weights native|int8|int4   weights as stored, or quantised at load (default native)
+    --group 32|64|128            columns that share a scale (default: a row for int8, 64 for int4)
+    -t N                         threads (default: every core)
+    -c N                         positions kept (default: the model's, at most 4096)
+    --config C.json              choices of the lowering and of a GPU's machine; flags win over it
+    --isa LIST                   use only these instruction sets, e.g. avx2, or none
+    --device auto|cpu|cuda[:N]   where to run (default auto: a GPU that covers the model, else cpu)
+  
+  example:
+    tilewright chat ~/models/Qwen3-0.6B --system "Answer in one sentence."
   
   tilewright verify MODEL [flags]
   compare logits, greedy tokens and loss with a reference file

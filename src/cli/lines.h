@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Messages typed line by line: edited with libedit on a terminal, read plainly from anywhere else. */
+#ifndef TW_CLI_LINES_H
+#define TW_CLI_LINES_H
+
+#include "base/buf.h"
+
+typedef struct cli_lines cli_lines;
+
+typedef enum cli_line {
+    CLI_LINE_TEXT,
+    CLI_LINE_END, /* of the input; on a terminal Ctrl-D, or Ctrl-C twice at an empty prompt */
+    CLI_LINE_CUT, /* Ctrl-C: what was typed is dropped */
+    CLI_LINE_FAILED
+} cli_line;
+
+/* `history` is a file where lines are remembered, or NULL; only a terminal's lines are. NULL: out of memory. */
+cli_lines *cli_lines_open(const char *history);
+void cli_lines_close(cli_lines *l); /* saves the history; NULL is fine */
+bool cli_lines_edited(const cli_lines *l);
+
+/* The next message. A line that ends in a backslash goes on with the next; from a line that begins with """ to one that
+   ends with """, all lines are one message. The first line of standard input counts as number 1. */
+cli_line cli_lines_read(cli_lines *l, tw_buf *message);
+
+#endif
