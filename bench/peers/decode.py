@@ -1,15 +1,20 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The peers of the GPU's decode benchmark: one token of a llama-shaped model on PyTorch, bf16, written plainly.
+"""The peers of the GPU's decode benchmark: one token of a llama-shaped model on PyTorch, written plainly.
 
     decode.py run --shapes llama-1b,llama-8b --batches 1,8 --depths 1,1024,4096       one JSON object a line
-    decode.py serve                answers lines `SHAPE BATCH DEPTH [PEER[,PEER]]` until its input ends, a line each
+    decode.py serve       answers lines `DO SHAPE WEIGHTS BATCH DEPTH PEER[,PEER]` until its input ends, a line each; DO is
+                          prepare, which builds and compiles, or time
 
 A step is the whole of it: embedding, every layer, final norm, head, argmax, and the token written to where the next step
 reads it. Both peers run in a CUDA graph and are timed by events around each of its replays:
 
     cublas     F.linear, fused SDPA, q with k and v in one matrix and gate with up: what a careful program calls
     compile    the same step through torch.compile(mode="max-autotune-no-cudagraphs", fullgraph=True, dynamic=False)
+
+WEIGHTS are native (bf16), int8 or int4, the latter two through compile alone, activations bf16: int8 with a scale a row, which
+the compiler turns to bf16 within the product, and int4 with a scale and a zero for 64 columns, by the product that torchao
+calls (_weight_int4pack_mm). Beside int4 the head is int8, as ours is.
 
 DEPTH is how many positions the token attends to, its own included; the cache is exactly as long, which is the peers' best
 case. Attention is either SDPA with enable_gqa, or the query heads of a key/value head as its rows, which is the same without
@@ -34,6 +39,8 @@ SHAPES = {
     "llama-tiny": (2, 64, 4, 2, 16, 160, 256, True, 1e4),
 }
 PEERS = ("cublas", "compile")
+WEIGHTS = ("native", "int8", "int4")
+GROUP = 64
 EPSILON = 1e-5
 POSITIONS = 8192
 
@@ -70,7 +77,43 @@ class Weights:
     def bytes(self):
         """That one step streams: the embedding only where it is the head."""
         every = [t for layer in self.layers for t in layer] + [self.final, self.head]
-        return sum(t.numel() * t.element_size() for t in every)
+        parts = [p for t in every for p in (t if isinstance(t, tuple) else (t,)) if isinstance(p, torch.Tensor)]
+        return sum(t.numel() * t.element_size() for t in parts)
+
+
+def to_int8(w):
+    scale = w.float().abs().amax(1, keepdim=True).clamp_min(1e-12) / 127
+    return torch.round(w.float() / scale).to(torch.int8), scale.to(torch.bfloat16).view(-1)
+
+
+def to_int4(w):
+    """Packed for the product's kernel, in whose words a value is (q - 8) * scale + zero."""
+    rows, cols = w.shape
+    g = w.float().view(rows, cols // GROUP, GROUP)
+    low, high = g.amin(2, keepdim=True), g.amax(2, keepdim=True)
+    scale = ((high - low) / 15).clamp_min(1e-6)
+    q = torch.round((g - low) / scale).clamp(0, 15).view(rows, cols).to(torch.int32)
+    pairs = torch.cat([scale, low + 8 * scale], 2).transpose(0, 1).contiguous().to(torch.bfloat16)
+    packed = torch.ops.aten._convert_weight_to_int4pack((q[:, ::2] << 4 | q[:, 1::2]).to(torch.uint8), 8)
+    return packed, pairs, GROUP
+
+
+class Quantised(Weights):
+    """The same weights in few bits."""
+
+    def __init__(self, w, kind):
+        few = to_int8 if kind == "int8" else to_int4
+        self.embed, self.final, self.cos, self.sin = w.embed, w.final, w.cos, w.sin
+        self.layers = [tuple(t if t.dim() == 1 else few(t) for t in layer) for layer in w.layers]
+        self.head = to_int8(w.head)
+
+
+def linear(x, w):
+    if not isinstance(w, tuple):
+        return F.linear(x, w)
+    if len(w) == 3:
+        return torch.ops.aten._weight_int4pack_mm(x, w[0], w[2], w[1])
+    return F.linear(x, w[0].to(x.dtype)) * w[1]
 
 
 def rotate(x, cos, sin):
@@ -84,7 +127,7 @@ def step(s, grouped, w, token, position, keys, values):
     cos, sin = w.cos[position], w.sin[position]
     x = F.embedding(token, w.embed)
     for (norm, wqkv, wo, mlp_norm, wup, wdown), k, v in zip(w.layers, keys, values):
-        y = F.linear(F.rms_norm(x, (s.dim,), norm, EPSILON), wqkv).view(batch, s.heads + 2 * s.kv_heads, s.head_dim)
+        y = linear(F.rms_norm(x, (s.dim,), norm, EPSILON), wqkv).view(batch, s.heads + 2 * s.kv_heads, s.head_dim)
         q = rotate(y[:, :s.heads], cos, sin)
         k[:, :, position] = rotate(y[:, s.heads:s.heads + s.kv_heads], cos, sin).unsqueeze(2)
         v[:, :, position] = y[:, s.heads + s.kv_heads:].unsqueeze(2)
@@ -92,10 +135,10 @@ def step(s, grouped, w, token, position, keys, values):
             a = F.scaled_dot_product_attention(q.view(batch, s.kv_heads, group, s.head_dim), k, v)
         else:
             a = F.scaled_dot_product_attention(q.unsqueeze(2), k, v, enable_gqa=True)
-        x = x + F.linear(a.reshape(batch, s.heads * s.head_dim), wo)
-        gate, up = F.linear(F.rms_norm(x, (s.dim,), mlp_norm, EPSILON), wup).chunk(2, -1)
-        x = x + F.linear(F.silu(gate) * up, wdown)
-    return F.linear(F.rms_norm(x, (s.dim,), w.final, EPSILON), w.head)
+        x = x + linear(a.reshape(batch, s.heads * s.head_dim), wo)
+        gate, up = linear(F.rms_norm(x, (s.dim,), mlp_norm, EPSILON), wup).chunk(2, -1)
+        x = x + linear(F.silu(gate) * up, wdown)
+    return linear(F.rms_norm(x, (s.dim,), w.final, EPSILON), w.head)
 
 
 class Graph:
@@ -116,6 +159,9 @@ class Graph:
         if compiled:
             forward = torch.compile(forward, mode="max-autotune-no-cudagraphs", fullgraph=True, dynamic=False)
 
+        # What the compiled step computes is held against the plain one.
+        plain = step(s, grouped, w, self.token, position, cache[:s.layers], cache[s.layers:]).float() if compiled else None
+
         def run():
             logits, token = forward(self.token, position, cache[:s.layers], cache[s.layers:])
             self.token.copy_(token)
@@ -125,6 +171,7 @@ class Graph:
         self.logits = run().float()
         torch.cuda.synchronize()
         self.seconds = time.perf_counter() - start  # of compiling, for the most part
+        self.difference = ((self.logits - plain).abs().max() / plain.abs().max()).item() if compiled else 0.0
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
@@ -154,38 +201,39 @@ class Bench:
     def __init__(self, samples):
         self.samples, self.shapes, self.graphs = samples, {}, {}
 
-    def model(self, name):
-        if name not in self.shapes:
+    def model(self, name, weights="native"):
+        if (name, weights) not in self.shapes:
             s = Shape(name)
-            self.shapes[name] = s, Weights(s, "cuda")
-        return self.shapes[name]
+            self.shapes[name, weights] = s, Weights(s, "cuda") if weights == "native" else Quantised(self.model(name)[1], weights)
+        return self.shapes[name, weights]
 
-    def graph(self, name, batch, depth, peer):
-        key = name, batch, depth, peer
+    def graph(self, name, weights, batch, depth, peer):
+        key = name, weights, batch, depth, peer
         if key in self.graphs:
             return self.graphs[key]
-        s, w = self.model(name)
+        s, w = self.model(name, weights)
         if peer == "cublas":
             both = [(g, Graph(s, w, batch, depth, g, False)) for g in (False, True)]
             best = min(both, key=lambda b: statistics.median(b[1].sample(20)))
             best[1].grouped = best[0]
             self.graphs[key] = best[1]
         else:
-            plain = self.graph(name, batch, depth, "cublas")
-            g = Graph(s, w, batch, depth, plain.grouped, True)
-            g.grouped = plain.grouped
-            g.difference = ((g.logits - plain.logits).abs().max() / plain.logits.abs().max()).item()
-            self.graphs[key] = g
+            grouped = self.graph(name, "native", batch, depth, "cublas").grouped
+            self.graphs[key] = Graph(s, w, batch, depth, grouped, True)
+            self.graphs[key].grouped = grouped
         return self.graphs[key]
 
-    def measure(self, name, batch, depth, peer):
-        g = self.graph(name, batch, depth, peer)
-        s, w = self.model(name)
+    def prepare(self, name, weights, batch, depth, peer):
+        return {"peer": peer, "first_s": round(self.graph(name, weights, batch, depth, peer).seconds, 1)}
+
+    def measure(self, name, weights, batch, depth, peer):
+        g = self.graph(name, weights, batch, depth, peer)
+        s, w = self.model(name, weights)
         times = g.sample(self.samples)
         deciles = statistics.quantiles(times, n=10)
         cache = 2 * s.layers * s.kv_heads * s.head_dim * 2 * batch * depth
         median = statistics.median(times)
-        row = {"shape": name, "batch": batch, "depth": depth, "peer": peer, "us": round(median, 2),
+        row = {"shape": name, "weights": weights, "batch": batch, "depth": depth, "peer": peer, "us": round(median, 2),
                "p10_us": round(deciles[0], 2), "p90_us": round(deciles[-1], 2), "samples": len(times),
                "weight_bytes": w.bytes(), "kv_bytes": cache, "gb_s": round((w.bytes() + cache) / median / 1e3, 1),
                "attention": "grouped" if g.grouped else "gqa", "first_s": round(g.seconds, 1)}
@@ -206,11 +254,14 @@ def environment():
 def serve(bench, reply):
     for line in sys.stdin:
         try:
-            shape, batch, depth, *peers = line.split()
+            do, shape, weights, batch, depth, peers = line.split()
             batch, depth = int(batch), int(depth)
-            if shape not in SHAPES or batch < 1 or not 1 <= depth <= POSITIONS:
-                raise ValueError("SHAPE BATCH DEPTH, the shape one of " + ", ".join(SHAPES))
-            rows = [bench.measure(shape, batch, depth, p) for p in (peers[0].split(",") if peers else PEERS)]
+            if do not in ("prepare", "time") or weights not in WEIGHTS or batch < 1 or not 1 <= depth <= POSITIONS:
+                raise ValueError("prepare or time, a shape, %s, a batch, a depth, peers" % ", ".join(WEIGHTS))
+            if shape not in SHAPES or (weights != "native" and "cublas" in peers):
+                raise ValueError("shapes are %s; int8 and int4 have compile alone" % ", ".join(SHAPES))
+            answer = bench.prepare if do == "prepare" else bench.measure
+            rows = [answer(shape, weights, batch, depth, p) for p in peers.split(",")]
             print(json.dumps(rows), file=reply)
         except Exception as error:  # the driver decides what a failed request means
             print(json.dumps({"error": "%s: %s" % (type(error).__name__, error)}), file=reply)
@@ -223,6 +274,7 @@ def main():
     p.add_argument("--batches", default="1,8")
     p.add_argument("--depths", default="1,1024,4096")
     p.add_argument("--peers", default=",".join(PEERS))
+    p.add_argument("--weights", default="native", choices=WEIGHTS)
     p.add_argument("--samples", type=int, default=200)
     a = p.parse_args()
     for limit in ("recompile_limit", "cache_size_limit"):  # every shape, batch and depth is compiled by itself
@@ -240,7 +292,7 @@ def main():
             for batch in map(int, a.batches.split(",")):
                 for depth in map(int, a.depths.split(",")):
                     for peer in a.peers.split(","):
-                        print(json.dumps(bench.measure(shape, batch, depth, peer)), file=reply)
+                        print(json.dumps(bench.measure(shape, a.weights, batch, depth, peer)), file=reply)
                     bench.forget()
 
 
