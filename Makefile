@@ -29,11 +29,11 @@ check:
 bench: all
 	@bench/run
 
-# One file for any recent x86-64 Linux: everything but the C library inside; and the same of bench/checkgemm.
+# One file for any recent x86-64 Linux: everything but the C library inside; and the same of bench/checkgemm and bench_decode.
 portable:
 	@tools/deps
 	@$(CONFIGURE) build-portable -DTW_PORTABLE=ON -DTW_TESTS=OFF >/dev/null
-	@$(BUILD) build-portable --target tilewright checkgemm
+	@$(BUILD) build-portable --target tilewright checkgemm bench_decode
 
 format:
 	@git ls-files '*.c' '*.h' | xargs clang-format -i
