@@ -53,13 +53,13 @@ static double rate(int64_t n, double seconds) {
 }
 
 static void print_json(const tw_turn *t) {
-    json_t *o = json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:{s:f, s:f, s:I, s:f, s:f}}", "answer", t->answer,
-                          "reasoning", t->reasoning, "finish", tw_finish_name(t->finish), "prompt_tokens",
-                          (json_int_t)t->n_prompt, "reused_tokens", (json_int_t)t->n_reused, "new_tokens",
-                          (json_int_t)t->n_new, "timings", "prefill_seconds", t->prefill_seconds, "prefill_per_second",
-                          rate(t->n_prompt - t->n_reused, t->prefill_seconds), "decode_steps", (json_int_t)t->n_decoded,
-                          "decode_seconds", t->decode_seconds, "decode_per_second",
-                          rate(t->n_decoded, t->decode_seconds));
+    json_t *o =
+        json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:{s:f, s:f, s:I, s:f, s:f}}", "answer", t->answer, "reasoning",
+                  t->reasoning, "finish", tw_finish_name(t->finish), "prompt_tokens", (json_int_t)t->n_prompt,
+                  "reused_tokens", (json_int_t)t->n_reused, "new_tokens", (json_int_t)t->n_new, "timings",
+                  "prefill_seconds", t->prefill_seconds, "prefill_per_second",
+                  rate(t->n_prompt - t->n_reused, t->prefill_seconds), "decode_steps", (json_int_t)t->n_decoded,
+                  "decode_seconds", t->decode_seconds, "decode_per_second", rate(t->n_decoded, t->decode_seconds));
     char *text = o ? json_dumps(o, JSON_ENSURE_ASCII | JSON_REAL_PRECISION(9)) : NULL;
     if (text) puts(text);
     fflush(stdout);
@@ -78,9 +78,8 @@ static void report(const cli_chat *c, const screen *s, const tw_turn *t) {
     if (c->verbose)
         fprintf(stderr,
                 "[%lld prompt tokens, %lld of them kept, the others read at %.1f/s; %lld new at %.1f/s, ended by %s]\n",
-                (long long)t->n_prompt, (long long)t->n_reused,
-                rate(t->n_prompt - t->n_reused, t->prefill_seconds), (long long)t->n_new,
-                rate(t->n_decoded, t->decode_seconds), tw_finish_name(t->finish));
+                (long long)t->n_prompt, (long long)t->n_reused, rate(t->n_prompt - t->n_reused, t->prefill_seconds),
+                (long long)t->n_new, rate(t->n_decoded, t->decode_seconds), tw_finish_name(t->finish));
     if (t->finish == TW_FINISH_CONTEXT)
         fputs("(the context is full and the answer cut short: /undo or /reset make room, a larger -c gives more)\n",
               stderr);

@@ -45,8 +45,7 @@ static tw_status save(cli_chat *c, const char *rest, tw_diag *d) {
     if (st == TW_OK) st = tw_file_write(rest, whole, (size_t)n, d);
     if (n >= 0) free(whole);
     free(json);
-    if (st == TW_OK)
-        fprintf(stderr, "(%lld messages saved in %s)\n", (long long)tw_conversation_count(c->talk), rest);
+    if (st == TW_OK) fprintf(stderr, "(%lld messages saved in %s)\n", (long long)tw_conversation_count(c->talk), rest);
     return st;
 }
 

@@ -68,7 +68,7 @@ bool cli_interrupted(void);
 /* From now on an interrupt never ends the program by itself; those that arrived are forgotten. */
 void cli_interrupt_forget(void);
 
-extern const cli_verb cli_doctor, cli_run, cli_chat_verb, cli_verify, cli_bench, cli_ppl, cli_tokenize, cli_compile, cli_check,
-    cli_kernel;
+extern const cli_verb cli_doctor, cli_run, cli_chat_verb, cli_verify, cli_bench, cli_ppl, cli_tokenize, cli_compile,
+    cli_check, cli_kernel;
 
 #endif

@@ -9,13 +9,15 @@
 #include <histedit.h>
 #include <langinfo.h>
 #include <locale.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include <wchar.h>
 
-enum { REMEMBERED = 1000 };
+enum { REMEMBERED = 1000, INTERRUPT = 3 /* Ctrl-C */ };
 static const char fence[] = "\"\"\"";
 
 struct cli_lines {
@@ -24,8 +26,9 @@ struct cli_lines {
     char *file;
     char *line; /* plain */
     size_t room;
-    bool inside;   /* a message goes on */
-    bool cut_once; /* Ctrl-C at an empty prompt, just before */
+    bool inside;         /* a message goes on */
+    bool cut, cut_empty; /* Ctrl-C ended the line; there was nothing on it */
+    bool cut_once;       /* Ctrl-C at an empty prompt, just before */
 };
 
 static char *show_prompt(EditLine *e) {
@@ -35,20 +38,51 @@ static char *show_prompt(EditLine *e) {
     return l->inside ? more : first;
 }
 
-/* A character from the terminal; an interrupt ends the line. libedit's own reading would try again. */
+/* False: an interrupt came. It can come only while this waits, or was noticed before: none is slept through. */
+static bool wait_for_input(void) {
+    struct pollfd p = {.fd = STDIN_FILENO, .events = POLLIN};
+    sigset_t held, before;
+    sigemptyset(&held);
+    sigaddset(&held, SIGINT);
+    sigprocmask(SIG_BLOCK, &held, &before);
+    while (!cli_interrupted() && ppoll(&p, 1, NULL, &before) < 0 && errno == EINTR) {
+    }
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    return !cli_interrupted();
+}
+
+/* A character from the terminal; an interrupt is one, too, and bound to cut_line. libedit's own reading would pass over
+   it. */
 static int read_char(EditLine *e, wchar_t *out) {
     (void)e;
     mbstate_t state = {0};
     for (;;) {
         char byte;
+        if (!wait_for_input()) {
+            *out = INTERRUPT;
+            return 1;
+        }
         ssize_t n = read(STDIN_FILENO, &byte, 1);
         if (n == 0) return 0;
-        if (n < 0 && (errno != EINTR || cli_interrupted())) return -1;
+        if (n < 0 && errno != EINTR) return -1;
         if (n < 0) continue;
         const size_t k = mbrtowc(out, &byte, 1, &state);
         if (k == (size_t)-1) memset(&state, 0, sizeof state); /* no character: passed over */
         if (k == 1 || k == 0) return 1;
     }
+}
+
+/* Ends the line like Return does, so that libedit is ready for the next; what it holds does not count. */
+static unsigned char cut_line(EditLine *e, int key) {
+    cli_lines *l;
+    (void)key;
+    el_get(e, EL_CLIENTDATA, &l);
+    const LineInfo *at = el_line(e);
+    l->cut = true;
+    l->cut_empty = at->lastchar == at->buffer;
+    cli_interrupt_forget();
+    el_insertstr(e, " "); /* a line without a character would be the end of the input */
+    return CC_NEWLINE;
 }
 
 static bool open_editor(cli_lines *l) {
@@ -64,6 +98,8 @@ static bool open_editor(cli_lines *l) {
     el_set(l->editor, EL_EDITOR, "emacs");
     el_set(l->editor, EL_SIGNAL, 1);
     el_set(l->editor, EL_GETCFN, read_char);
+    el_set(l->editor, EL_ADDFN, "cut-line", "drop the line", cut_line);
+    el_set(l->editor, EL_BIND, "^C", "cut-line", NULL);
     el_set(l->editor, EL_BIND, "^R", "em-inc-search-prev", NULL);
     history(l->history, &event, H_SETSIZE, REMEMBERED);
     history(l->history, &event, H_SETUNIQUE, 1);
@@ -113,12 +149,11 @@ bool cli_lines_edited(const cli_lines *l) {
 static cli_line edited(cli_lines *l, const char **text, size_t *size) {
     HistEvent event;
     int n = 0;
+    l->cut = false;
     const char *line = el_gets(l->editor, &n);
-    if (!line || n < 1) {
-        const LineInfo *at = el_line(l->editor);
-        if (!cli_interrupted()) return CLI_LINE_END;
-        cli_interrupt_forget();
-        const bool empty = at->lastchar == at->buffer && !l->inside;
+    if (!l->cut && (!line || n < 1)) return CLI_LINE_END;
+    if (l->cut) {
+        const bool empty = l->cut_empty && !l->inside;
         fputs("^C\n", isatty(STDOUT_FILENO) ? stdout : stderr);
         if (empty && l->cut_once) return CLI_LINE_END;
         if (empty) fputs("(once more ends the conversation, as Ctrl-D does)\n", stderr);

@@ -152,12 +152,12 @@ static tw_status make_prompt(const tw_conversation *c, prompt *p, tw_diag *diag)
     tw_chat_text_free(&text);
     free(messages);
     if (st != TW_OK || p->n <= tw_engine_context(c->e)) return st;
-    return tw_fail(diag, TW_ERR_USAGE, "the conversation's %lld tokens do not fit the context of %lld",
-                   (long long)p->n, (long long)tw_engine_context(c->e));
+    return tw_fail(diag, TW_ERR_USAGE, "the conversation's %lld tokens do not fit the context of %lld", (long long)p->n,
+                   (long long)tw_engine_context(c->e));
 }
 
-/* Rewinds the engine to the longest beginning of `p` that its cache holds, and returns its length. The last id is always
-   fed again, for its logits. */
+/* Rewinds the engine to the longest beginning of `p` that its cache holds, and returns its length. The last id is
+   always fed again, for its logits. */
 static int64_t reuse(tw_conversation *c, const prompt *p) {
     const int64_t held = tw_engine_position(c->e);
     int64_t n = 0, most = c->n_cached < held ? c->n_cached : held;
@@ -240,8 +240,7 @@ static tw_status add_answer(tw_conversation *c, const tw_turn *turn, tw_diag *di
     if (turn->finish == TW_FINISH_ABORTED && !*turn->answer && !*turn->reasoning) return TW_OK;
     json_t *m;
     tw_status st = make_message(&m, "assistant", turn->answer, diag);
-    if (st == TW_OK && *turn->reasoning &&
-        json_object_set_new(m, "reasoning_content", json_string(turn->reasoning))) {
+    if (st == TW_OK && *turn->reasoning && json_object_set_new(m, "reasoning_content", json_string(turn->reasoning))) {
         json_decref(m);
         return tw_fail_memory(diag);
     }
@@ -256,9 +255,8 @@ tw_status tw_conversation_answer(tw_conversation *c, tw_turn *turn, tw_diag *dia
     turn->n_new = turn->n_decoded = turn->n_reused = 0;
     turn->prefill_seconds = turn->decode_seconds = 0;
     tw_status st = make_prompt(c, &p, diag);
-    tw_split split = {.state = p.in_reasoning ? TW_SPLIT_REASONING : TW_SPLIT_START,
-                      .emit = turn->emit,
-                      .user = turn->user};
+    tw_split split = {
+        .state = p.in_reasoning ? TW_SPLIT_REASONING : TW_SPLIT_START, .emit = turn->emit, .user = turn->user};
     turn->n_prompt = p.n;
     if (st == TW_OK && p.n < 1) st = tw_fail(diag, TW_ERR_USAGE, "the conversation has no tokens");
     if (st == TW_OK) turn->n_reused = reuse(c, &p);

@@ -26,7 +26,8 @@ typedef struct tw_split {
 /* Whether a prompt ends within reasoning: its template has opened <think> itself. */
 bool tw_split_is_open(const char *prompt);
 
-/* More text, perhaps empty: `emit` is called at least once, be it with nothing. False: `emit` said so, or an allocation failed (the buffers' `failed`). */
+/* More text, perhaps empty: `emit` is called at least once, be it with nothing. False: `emit` said so, or an allocation
+ * failed (the buffers' `failed`). */
 bool tw_split_text(tw_split *s, const char *text);
 bool tw_split_end(tw_split *s); /* what was held turns out to be what it looks like */
 bool tw_split_failed(const tw_split *s);
