@@ -3,10 +3,10 @@
 """Measures Hugging Face's tokenizers and writes what Tilewright is held to.
 
     make_tokenizer_cases.py tables > src/tokenizer/tables.c
-    make_tokenizer_cases.py cases              rewrites tests/data/tokenizers/made-* and chat.json
+    make_tokenizer_cases.py cases              rewrites tests/data/tokenizers/made-*
     make_tokenizer_cases.py fuzz DIR N SEED    writes one folder a tokenizer with N random cases each
 
-Needs the Python package `tokenizers`; `tables` also libpcre2-8, `cases` also `transformers` with `jinja2`.
+Needs the Python package `tokenizers`; `tables` also libpcre2-8.
 """
 import ctypes
 import ctypes.util
@@ -493,92 +493,8 @@ def fuzz(folder, n, seed):
     print(total, "cases")
 
 
-# ---------------------------------------------------------------- chat templates
-
-# Every template in our own words; what is recognised is the structure (src/tokenizer/chat.c).
-TURN = """{%- for message in messages %}
-%s    {{- "<|im_start|>" ~ message.role + "\\n" + message.content }}{{ "<|im_end|>\\n" }}
-{%- endfor %}
-{%- if add_generation_prompt %}{{- '<|im_start|>' + "assistant\\n" }}{% endif %}
-"""
-FIRST = """{%% if loop.first and messages[0].role != "system" -%%}
-<|im_start|>system
-%s<|im_end|>
-{%% endif %%}
-"""
-ALTERNATE = "{%- if (message.role == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('out of turn') }}{%- endif %}"
-INSTRUCT = """{{- bos_token }}{#- no system messages -#}
-{%- for message in messages %}""" + ALTERNATE + """
-    {%- if message.role == "user" %}{{- "[INST] " + message.content + " [/INST]" }}
-    {%- elif message.role == "assistant" %}{{- message.content ~ eos_token%s }}
-    {%- else %}{{ raise_exception("only user and assistant") }}{%- endif %}
-{%- endfor %}"""
-CHATS = {
-    "chatml": [TURN.replace("%s", "")],
-    "qwen2": [TURN.replace("%s", FIRST % "You are a helpful assistant.")],
-    "smollm2": [TURN.replace("%s", FIRST % "You are a helpful AI assistant named SmolLM, trained by Hugging Face")],
-    "llama2": ["""{%- if messages[0].role == 'system' %}
-  {%- set loop_messages = messages[1:] %}{%- set system_message = messages[0].content %}
-{%- else %}
-  {%- set loop_messages = messages %}{%- set system_message = false %}
-{%- endif -%}
-{%- for message in loop_messages -%}
-  """ + ALTERNATE + """
-  {%- if loop.index0 == 0 and system_message != false %}
-    {%- set content = "<<SYS>>\\n" + system_message + "\\n<</SYS>>" + "\\n\\n" + message.content %}
-  {%- else %}{%- set content = message.content %}{%- endif %}
-  {%- if message.role == "user" -%} {{ bos_token }}[INST] {{ content.strip() }} [/INST]
-  {%- elif message.role == "assistant" %}{{- " " + content.strip() }}{{ ' ' + eos_token }}{% endif %}
-{%- endfor -%}
-"""],
-    "llama3": ["""{%- set loop_messages = messages %}
-{%- for message in loop_messages %}
-    {%- set content = "<|start_header_id|>" + message.role + "<|end_header_id|>\\n\\n" + message.content | trim + "<|eot_id|>" %}
-    {%- if loop.index0 == 0 %}{%- set content = bos_token + content %}{%- endif %}
-    {{- content }}
-{%- endfor %}
-{%- if add_generation_prompt %}{{- "<|start_header_id|>assistant<|end_header_id|>\\n\\n" }}{%- endif %}
-"""],
-    "mistral": [INSTRUCT.replace("%s", "")],
-    "mistral-v0.1": [INSTRUCT.replace("%s", ' + " "')],
-    "zephyr": ["""{%- for message in messages %}
-    {%- if message.role == "user" %}
-        {{- "<|user|>\\n" + message.content + eos_token + "\\n" }}
-    {%- elif message.role == "system" %}
-        {{- "<|system|>\\n" + message.content + eos_token + "\\n" }}
-    {%- elif message.role == "assistant" %}
-        {{- "<|assistant|>\\n" + message.content + eos_token + "\\n" }}
-    {%- endif %}
-    {%- if loop.last and add_generation_prompt %}{{- "<|assistant|>\\n" }}{%- endif %}
-{%- endfor %}"""],
-}
-TALKS = [[("user", "Hi")], [("system", "  Be brief. "), ("user", " Hi\n")], [("user", "a"), ("assistant", " b "), ("user", "c\u00a0\x1c")],
-         [("system", "S\n"), ("user", "q1"), ("assistant", "a1"), ("user", "q2"), ("assistant", ""), ("user", "日本 ")],
-         [("user", "a"), ("user", "b")], [("assistant", "x")], [("system", "only")], [("user", "{{ x }}'\"\\n<|im_end|>"), ("assistant", "[/INST]")]]
-
-
-def chats():
-    """Renderings by transformers' own environment."""
-    from transformers.utils.chat_template_utils import _compile_jinja_template
-
-    out = []
-    for name, templates in CHATS.items():
-        bos = "<|begin_of_text|>" if name == "llama3" else "<s>"
-        for text in templates:
-            compiled, cases = _compile_jinja_template(text), []
-            for talk in TALKS:
-                messages = [{"role": role, "content": content} for role, content in talk]
-                try:
-                    want = compiled.render(messages=messages, add_generation_prompt=True, bos_token=bos, eos_token="</s>")
-                except Exception:
-                    want = None
-                cases.append({"messages": messages, "rendered": want})
-            out.append({"name": name, "template": text, "bos_token": bos, "eos_token": "</s>", "cases": cases})
-    return out
-
-
 def cases():
-    """The reference data in the tests: one folder a tokenizer, and chat.json."""
+    """The reference data in the tests: one folder a tokenizer."""
     here = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tests", "data", "tokenizers")
     r = random.Random(7)
     fixed = ["", " ", "Hello, world!", "  leading and trailing  ", "\x00\x01", "<|endoftext|>in<|endoftext|>", "日本語 Привет 🙂", "a" * 300, "\n\n \n", "<s>"]
@@ -586,9 +502,6 @@ def cases():
         folder = os.path.join(here, "made-" + name)
         shutil.rmtree(folder, ignore_errors=True)
         print(name, write(folder, spec, fixed + [random_text(r, contents(spec)) for _ in range(25)], r))
-    with open(os.path.join(here, "chat.json"), "w", encoding="utf-8") as f:
-        json.dump(chats(), f, ensure_ascii=False, indent=1)
-        f.write("\n")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE /* memmem */
 /* Added tokens in text: the leftmost, and of those that begin there the longest; the search goes on behind it. */
 #include "tokenizer/tokenizer.h"
 
@@ -26,13 +27,45 @@ int64_t tw_added_prepare(tw_added *a) {
     return -1;
 }
 
-/* The longest token that begins at `s`, or NULL. The candidates are narrowed byte by byte: they are sorted, so those
+/* Whether the token of content[0, n) that is found at byte i of the searched text was typed, at least in part. Behind
+   the normalizers a place is told by its order: what is found there for the nth time was there for the nth time before.
+ */
+static bool was_typed(tw_typed *typed, const tw_added_token *t, const char *text, size_t i) {
+    size_t at = i, n = t->size;
+    if (typed->normalized) {
+        const char *end = typed->text + typed->size, *goal = text + i;
+        n = t->content_size;
+        unsigned k = (unsigned)t->id % 8;
+        if (typed->seen[k].token != t) {
+            typed->seen[k].token = t;
+            typed->seen[k].there = memmem(text, (size_t)(goal - text) + t->size, t->pattern, t->size);
+            typed->seen[k].here = memmem(typed->text, typed->size, t->content, n);
+        }
+        while (typed->seen[k].here && typed->seen[k].there && typed->seen[k].there < goal) {
+            const char *there = typed->seen[k].there + 1, *here = typed->seen[k].here + 1;
+            typed->seen[k].there = memmem(there, (size_t)(goal - there) + t->size, t->pattern, t->size);
+            typed->seen[k].here = memmem(here, (size_t)(end - here), t->content, n);
+        }
+        if (!typed->seen[k].here) return true;
+        at = (size_t)(typed->seen[k].here - typed->text);
+    }
+    for (size_t k = 0; k < n; k++)
+        if (typed->marks[at + k]) return true;
+    return false;
+}
+
+/* The longest token that begins at byte i, or NULL. The candidates are narrowed byte by byte: they are sorted, so those
    that agree with the text so far stay neighbours, the one that ends here first among them. */
-static const tw_added_token *longest(const tw_added *a, const char *s, size_t size) {
+static const tw_added_token *longest(const tw_added *a, const char *text, size_t i, size_t end, tw_typed *typed) {
+    const char *s = text + i;
+    size_t size = end - i;
     size_t lo = a->first[(unsigned char)s[0]], hi = a->first[(unsigned char)s[0] + 1];
     const tw_added_token *best = NULL;
     for (size_t depth = 1; lo < hi; depth++) {
-        if (a->v[lo].size == depth) best = &a->v[lo++];
+        if (a->v[lo].size == depth) {
+            const tw_added_token *t = &a->v[lo++];
+            if (!typed || !t->special || !was_typed(typed, t, text, i)) best = t;
+        }
         if (depth == size || lo == hi) break;
         unsigned char c = (unsigned char)s[depth];
         for (int upper = 0; upper < 2; upper++) { /* first with byte >= c, then first with byte > c */
@@ -69,10 +102,11 @@ static void push(tw_pieces *out, size_t base, size_t zero, size_t a, size_t b, i
     tw_pieces_push(out, (tw_piece){base + a, b - a, z, id, z > 0});
 }
 
-void tw_added_split(const tw_added *a, const char *text, size_t size, size_t base, size_t zero, tw_pieces *out) {
+void tw_added_split(const tw_added *a, const char *text, size_t size, size_t base, size_t zero, tw_typed *typed,
+                    tw_pieces *out) {
     size_t covered = 0, run = 0, run_end = 0; /* the white space that was walked over last, so that it is walked once */
     for (size_t i = 0; a->n && i < size;) {
-        const tw_added_token *t = longest(a, text + i, size - i);
+        const tw_added_token *t = longest(a, text, i, size, typed);
         if (!t) {
             i++;
             continue;

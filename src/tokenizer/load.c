@@ -605,8 +605,9 @@ static void added_token(loader *l, const json_t *o, const char *where) {
     a.id = enter_added(l, content, n, id);
     if (NO_PIECE(a.id)) return;
     t->vocab.flags[a.id] |= (uint8_t)(TW_TOKEN_ADDED | (special ? TW_TOKEN_SPECIAL : 0));
-    a.pattern = content;
-    a.size = n;
+    a.pattern = a.content = content;
+    a.size = a.content_size = n;
+    a.special = special;
     if (normalized && t->n_normalizers) {
         a.pattern = normal(l, content, &a.size);
         if (!a.pattern) return;

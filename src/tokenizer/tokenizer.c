@@ -91,8 +91,8 @@ bool tw_tokenizer_is_special(const tw_tokenizer *t, int64_t id) {
 }
 
 /* Normalizes the pieces of the raw text that are text, and splits them again. */
-static tw_status normalize_pieces(const tw_tokenizer *t, tw_scratch *scratch, const char *text, const tw_pieces *raw,
-                                  tw_cutting *c, tw_diag *diag) {
+static tw_status normalize_pieces(const tw_tokenizer *t, tw_scratch *scratch, const char *text,
+                                  const unsigned char *typed, const tw_pieces *raw, tw_cutting *c, tw_diag *diag) {
     tw_text now = {0}, spare = {0};
     tw_status s = TW_OK;
     for (size_t i = 0; i < raw->n && s == TW_OK; i++) {
@@ -118,7 +118,13 @@ static tw_status normalize_pieces(const tw_tokenizer *t, tw_scratch *scratch, co
             now.zero = p->zero;
         }
         if (!c->text.failed)
-            tw_added_split(&t->normalized, c->text.data + base, c->text.size - base, base, now.zero, &c->pieces);
+            tw_added_split(&t->normalized, c->text.data + base, c->text.size - base, base, now.zero,
+                           typed ? &(tw_typed){.text = text + p->start,
+                                               .marks = typed + p->start,
+                                               .size = p->size,
+                                               .normalized = t->n_normalizers > 0}
+                                 : NULL,
+                           &c->pieces);
     }
     if (s == TW_OK && (c->text.failed || c->pieces.failed)) s = tw_fail_memory(diag);
     tw_buf_free(&now.b);
@@ -167,6 +173,11 @@ static tw_status finish(const tw_tokenizer *t, bool special, tw_ids *ids, tw_ids
 
 tw_status tw_tokenizer_encode(const tw_tokenizer *t, const char *text, size_t size, bool special, int32_t **ids,
                               size_t *count, tw_diag *diag) {
+    return tw_tokenizer_encode_typed(t, text, NULL, size, special, ids, count, diag);
+}
+
+tw_status tw_tokenizer_encode_typed(const tw_tokenizer *t, const char *text, const unsigned char *typed, size_t size,
+                                    bool special, int32_t **ids, size_t *count, tw_diag *diag) {
     if (!t || !ids || !count || (!text && size))
         return tw_fail(diag, TW_ERR_USAGE,
                        "tw_tokenizer_encode needs a tokenizer, a text and somewhere to put the ids");
@@ -180,8 +191,9 @@ tw_status tw_tokenizer_encode(const tw_tokenizer *t, const char *text, size_t si
     tw_ids found = {0}, out = {0};
     size_t first = 0;
     if (size) tw_utf8_next(text, &first);
-    tw_added_split(&t->raw, text, size, 0, first, &raw);
-    tw_status s = raw.failed ? tw_fail_memory(diag) : normalize_pieces(t, &scratch, text, &raw, &c, diag);
+    tw_added_split(&t->raw, text, size, 0, first,
+                   typed ? &(tw_typed){.text = text, .marks = typed, .size = size} : NULL, &raw);
+    tw_status s = raw.failed ? tw_fail_memory(diag) : normalize_pieces(t, &scratch, text, typed, &raw, &c, diag);
     if (s == TW_OK) s = tw_pretokenize(t->pretokenizers, t->n_pretokenizers, &scratch, &c, diag);
     if (s == TW_OK) s = encode_pieces(t, &c, &found, diag);
     if (s == TW_OK) s = finish(t, special, &found, &out, diag);

@@ -190,8 +190,22 @@ typedef struct tw_added_token {
     const char *pattern; /* what it looks like in the text it is searched in */
     size_t size;
     int32_t id;
-    bool single_word, lstrip, rstrip;
+    bool single_word, lstrip, rstrip, special;
+    const char *content; /* what it looks like before the normalizers */
+    size_t content_size;
 } tw_added_token;
+
+/* What of a text was typed by somebody: no special token is found where any of its bytes was. */
+typedef struct tw_typed {
+    const char *text; /* before the normalizers */
+    const unsigned char *marks;
+    size_t size;
+    bool normalized; /* what is searched is not `text`, but what the normalizers made of it */
+    struct {         /* how far a token was followed in both */
+        const tw_added_token *token;
+        const char *there, *here; /* of the searched text and of `text`; here NULL: it has no more */
+    } seen[8];
+} tw_typed;
 
 typedef struct tw_added {
     tw_added_token *v; /* sorted by pattern */
@@ -202,7 +216,8 @@ typedef struct tw_added {
 /* Sorts; returns the index of a pattern that is there twice or empty, or -1. */
 int64_t tw_added_prepare(tw_added *a);
 /* Pieces of text[0, size), offsets from `base`, appended to `out`; `zero` as in tw_text. */
-void tw_added_split(const tw_added *a, const char *text, size_t size, size_t base, size_t zero, tw_pieces *out);
+void tw_added_split(const tw_added *a, const char *text, size_t size, size_t base, size_t zero, tw_typed *typed,
+                    tw_pieces *out); /* typed NULL: nothing was */
 
 /* ---- models ---- */
 
@@ -289,6 +304,10 @@ struct tw_tokenizer {
     int64_t max_length; /* truncation; -1: none */
     bool truncate_left;
 };
+
+/* As tw_tokenizer_encode. `typed` has a byte for each of the text's: special tokens are text where it is set. */
+tw_status tw_tokenizer_encode_typed(const tw_tokenizer *t, const char *text, const unsigned char *typed, size_t size,
+                                    bool special, int32_t **ids, size_t *count, tw_diag *diag);
 
 /* tokenizer.json from memory; `path` is only for the diagnostic. */
 tw_status tw_tokenizer_open_memory(tw_tokenizer **out, const char *data, size_t size, const char *path, tw_diag *diag);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as a tokenizer.json, and behind a NUL a text for it: refused, or every id of the text has a piece, the ids
-   decode, and the stream lets out the same text in whole characters. The bytes are tried as a chat template, too. */
-#include "tokenizer/chat_forms.h"
+   decode, and the stream lets out the same text in whole characters. */
 #include "tokenizer/tokenizer.h"
 #include "tokenizer/unicode.h"
 
@@ -42,8 +41,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     size_t n = nul ? (size_t)(nul - data) : size;
     const char *text = nul ? (const char *)nul + 1 : otherwise;
     size_t text_size = nul ? size - n - 1 : sizeof otherwise - 1;
-    tw_chat_kind kind;
-    tw_chat_recognise_text(&kind, (const char *)data, size);
     tw_tokenizer *t = NULL;
     tw_diag diag;
     if (tw_tokenizer_open_memory(&t, (const char *)data, n, "fuzz.json", &diag) != TW_OK) return 0;

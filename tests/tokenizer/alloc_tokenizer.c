@@ -3,7 +3,6 @@
 #include "support/support.h"
 
 #include "support/alloc_fail.h"
-#include "tokenizer/chat_forms.h"
 #include "tokenizer/golden.h"
 #include "tokenizer/tokenizer.h"
 
@@ -128,22 +127,26 @@ static char *folder;
 
 static int from_files(void *context) {
     (void)context;
-    static const tw_chat_message m[] = {{"system", "s"}, {"user", "u"}};
     tw_diag diag = {0};
-    tw_chat_kind kind;
-    char *text = NULL, golden[4096];
+    tw_chat *chat = NULL;
+    tw_chat_text text = {0};
+    int32_t *ids = NULL;
+    size_t n;
+    char golden[4096];
     tw_tokenizer *t = NULL;
     spare_jansson();
     strcpy(golden, folder);
     strcat(golden, "/golden.json");
     tw_status s = tw_tokenizer_open(&t, folder, &diag);
     if (s == TW_OK) s = tw_tokenizer_check_golden(t, golden, NULL, &diag);
-    if (s == TW_OK) s = tw_chat_recognise(&kind, folder, &diag);
-    if (s == TW_OK) s = tw_chat_render_form(kind, m, 2, &text, &diag);
-    free(text);
-    text = NULL;
-    if (s == TW_OK) s = tw_chat_render_form(TW_CHAT_LLAMA2, m, 2, &text, &diag);
-    free(text);
+    if (s == TW_OK) s = tw_chat_open(&chat, folder, NULL, &diag);
+    if (s == TW_OK)
+        s = tw_chat_render(chat, &(tw_chat_request){.messages = "[{\"role\":\"user\",\"content\":\"a\"}]"}, &text,
+                           &diag);
+    if (s == TW_OK) s = tw_chat_encode(t, &text, &ids, &n, &diag);
+    free(ids);
+    tw_chat_text_free(&text);
+    tw_chat_close(chat);
     tw_tokenizer_close(t);
     return verdict(s, &diag);
 }
