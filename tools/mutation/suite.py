@@ -101,10 +101,10 @@ def tests_of(build):
     return {t['name']: Test(t, build) for t in json.loads(out)['tests'] if t.get('command')}
 
 
-def record(tests, build, data, count, memory, jobs, say):
+def record(tests, build, data, count, memory, save, jobs, say):
     """Runs every test with no fault on: how long it takes, and which faults' places it reaches. `memory` holds what is known
     of a test whose program and data are the same. Returns the tests that fail as it is."""
-    bad, todo = [], []
+    bad, todo, lock = [], [], threading.Lock()
     for t in sorted(tests.values(), key=lambda t: t.name):
         key = tree.digest(t.key(build), data, count)
         known = memory.get(t.name)
@@ -128,8 +128,12 @@ def record(tests, build, data, count, memory, jobs, say):
             say(f'  {t.name} {how} with no fault on, and is left out: {text[-600:]}')
             return
         t.seconds, t.cpu, t.reaches = wall, cpu, {i for i, b in enumerate(marks) if b}
-        memory[t.name] = {'key': key, 'seconds': round(wall, 3), 'cpu': round(cpu, 3), 'reaches': sorted(t.reaches)}
+        with lock:
+            memory[t.name] = {'key': key, 'seconds': round(wall, 3), 'cpu': round(cpu, 3), 'reaches': sorted(t.reaches)}
+            save()
 
+    # The library's own tests are short; the command's take turns with the machine.
+    todo.sort(key=lambda x: (not x[0].name.startswith(('test_', 'alloc_')), x[0].name))
     in_parallel([lambda job, t=t, k=k: one(job, t, k) for t, k in todo], jobs)
     return bad
 
