@@ -190,8 +190,7 @@ class Run:
             if not first or not second:
                 self.miss("%s, context %d: ours" % (name, depth))
                 continue
-            runs = run_speed(self.a.run, shape, weights, depth, self.left()) if self.a.run and batch == 1 else {}
-            self.rows += [pair(case, depth, first[0], second[0], peer, runs) for peer in [f for f in found if f] or [None]]
+            self.rows += [pair(case, depth, first[0], second[0], peer) for peer in [f for f in found if f] or [None]]
 
     def one(self, name):
         case = CASES[name]
@@ -212,6 +211,20 @@ class Run:
         if ours.close() and all(r["correct"] is True for r in self.rows[before:]):
             self.miss(name + ": ours failed: " + ours.trouble())
 
+    def run_speeds(self, names):
+        """What `run` takes, where there is one sequence; shapes that load quickly first."""
+        for name in sorted(names, key=lambda n: CASES[n][0]):
+            shape, weights, batch, depths, _ = CASES[name]
+            for depth in depths if batch == 1 else ():
+                found = run_speed(self.a.run, shape, weights, depth, self.left())
+                if isinstance(found, str):
+                    self.miss("%s, context %d: run: %s" % (name, depth, found))
+                    continue
+                for r in self.rows:
+                    if "ours_us" in r and r["case"] == "%s %s, batch %d, context %d" % (shape, weights, batch, depth):
+                        r.update(found)
+                self.write()
+
     def finish(self):
         """The fastest reads of all are every row's ceiling, which none may pass."""
         timed = [r for r in self.rows if "ours_us" in r]
@@ -219,7 +232,7 @@ class Run:
         for r in timed if ceiling else []:
             floor = r["bytes"] / ceiling * 1e-3
             r.update(ceiling_gb_per_s=ceiling, floor_us=round(floor, 1), share=round(floor / r["ours_us"], 3))
-            ours = [r[k] for k in ("ours_us", "run_us") if k in r]
+            ours = [r[k] for k in ("ours_us", "bench_us", "run_us", "run_drawn_us") if k in r]
             if min(ours) < floor or r.get("peer_us", floor) < r.get("peer_bytes", 0) / ceiling * 1e-3:
                 r["correct"] = False
                 say("%s is faster than reading its bytes takes" % r["case"])
@@ -244,19 +257,26 @@ class Run:
 
 
 def run_speed(program, shape, weights, depth, seconds):
-    """What `tilewright run` takes for a token of this shape; {} where it cannot be told."""
+    """What `tilewright run` takes for a token, and `bench` in the same process, whose single launch is what ratios are to: the
+    columns, or what went wrong."""
     words = [program, "bench", "--shape", shape, "--weights", weights, "--device", "cuda", "-p", "0", "-n", "128", "-d",
-             str(depth - 1), "-r", "3", "-o", "json"]
+             str(depth - 1), "-r", "5", "-o", "json"]
     try:
         done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=max(1, seconds))
-        rows = [r for r in json.loads(done.stdout) if r["test"].endswith("run")]
-        return {"run_us": round(rows[0]["us_per_token"], 2)}
-    except (subprocess.TimeoutExpired, ValueError, KeyError, IndexError) as error:
-        say("%s: %s: %s" % (" ".join(words), type(error).__name__, error))
-        return {}
+        rows = json.loads(done.stdout)
+        us = {kind: [r["us_per_token"] for r in rows if r["test"].startswith(begin) and r["test"].endswith(end) and
+                     r["correct"] is True][0]
+              for kind, begin, end in (("bench", "tg128", str(depth - 1) if depth > 1 else "128"), ("run", "run128", "greedy"),
+                                       ("run_drawn", "run128", "0.95"))}
+    except subprocess.TimeoutExpired:
+        return "no time was left"
+    except (ValueError, KeyError, IndexError) as error:
+        return "%s: %s %s" % (" ".join(words[1:]), type(error).__name__, done.stderr.strip()[-200:])
+    out = {kind + "_us": round(x, 2) for kind, x in us.items()}
+    return dict(out, run_ratio=round(us["run"] / us["bench"], 3), run_drawn_ratio=round(us["run_drawn"] / us["bench"], 3))
 
 
-def pair(case, depth, first, second, peer, runs):
+def pair(case, depth, first, second, peer):
     shape, weights, batch = case[:3]
     worse = max(first, second, key=lambda r: r["ours_us"])
     row = {"case": "%s %s, batch %d, context %d" % (shape, weights, batch, depth), "config": worse["config"],
@@ -265,8 +285,6 @@ def pair(case, depth, first, second, peer, runs):
            "gb_per_s": worse["gb_per_s"], "ceiling_gb_per_s": worse["ceiling_gb_per_s"],
            "correct": first["correct"] if first["correct"] is not True else second["correct"],
            "worst_logit": first["worst_logit"]}
-    if runs:
-        row.update(runs, run_ratio=round(runs["run_us"] / worse["ours_us"], 3))
     if peer:
         row.update({"peer": peer["peer"] if weights == "native" else peer["peer"] + " " + weights, "peer_us": peer["us"],
                     "peer_p10": peer["p10_us"], "peer_p90": peer["p90_us"],
@@ -277,7 +295,7 @@ def pair(case, depth, first, second, peer, runs):
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--ours", default=os.path.join(HERE, "..", "build", "bench", "bench_decode"))
-    p.add_argument("--run", help="the command, whose `bench` says what `run` takes")
+    p.add_argument("--run", help="the command itself, whose `bench` says what `run` takes: columns run_us and so on")
     p.add_argument("-o", "--output", required=True)
     p.add_argument("--cases", default=",".join(CASES))
     p.add_argument("--commit", default="unknown")
@@ -294,6 +312,9 @@ def main():
         for name in a.cases.split(","):
             run.one(name)
             run.write()
+        if a.run:
+            run.peers.close()  # their memory is needed no more
+            run.run_speeds(a.cases.split(","))
     except Lost as lost:
         run.miss(str(lost))
     run.write()

@@ -35,6 +35,10 @@ grep -q 'context 1".*"tokens_equal": 4, "tokens_close": 0, "tokens_wrong": 0' "$
     bad=1
 }
 
+# Four positions more, of two sequences: keys and values of 2 layers, 2 heads of 16, two bytes each.
+bytes() { sed -n 's/.*"depth": '"$1"',.*"bytes": \([0-9]*\),.*/\1/p' "$dir/out"; }
+[ $(($(bytes 5) - $(bytes 1))) = $((4 * 2 * 2 * 2 * 2 * 16 * 2)) ] || { echo "bytes: $(bytes 1), $(bytes 5)"; bad=1; }
+
 # The last context's answer is the one that is spoiled.
 for spoil in logit nan token; do
     what="spoiled $spoil" status=0

@@ -30,7 +30,7 @@ if part == "ours":
     reply({"ready": True})
     name = "%s %s, batch %s" % (words["--shape"], words["--weights"], words["--batch"])
     contexts = [c for c in (words["--depths"] + "," + words["--contexts"]).split(",") if c]
-    bad = False
+    bad, slower = False, 0.0
     for line in sys.stdin:
         do, *rest = line.split()
         if do == "check":
@@ -45,7 +45,8 @@ if part == "ours":
             bad = True
             reply()
         else:
-            us = 500.0 if "too-fast" in wrong else 700.0
+            us = 500.0 if "too-fast" in wrong else 700.0 - slower
+            slower = 7.0 - slower  # every second time is faster
             verdict = None if "unjudged" in wrong else "logits" not in wrong
             reply({"case": name, "depth": int(rest[0]), "config": "0/0/0/0", "ours_us": us, "p10": us, "p90": us, "bytes": 2400000000,
                    "gb_per_s": 3428.6, "ceiling_gb_per_s": 4000.0, "worst_logit": 0.001, "correct": verdict})
@@ -58,6 +59,14 @@ if part == "reference":
         else:
             open(line.split()[1], "w").close()
             reply({"rows": 1, "seconds": 0.1})
+if part == "bench":
+    us, d = (1.0 if "run-too-fast" in wrong else 700.0), words["-d"]
+    at = "" if d == "0" else " @ d" + d
+    rows = [("tg128" + at, us), ("tg128" + at + " by single launches", 790.0), ("run128" + at + " greedy", us * 1.02),
+            ("run128" + at + " temp 0.7 top-k 20 top-p 0.95", us * 1.03)]
+    if "run" in wrong:
+        sys.exit("no device")
+    print(json.dumps([{"test": t, "us_per_token": u, "correct": "run-logits" not in wrong} for t, u in rows]))
 if part == "peers":
     reply({"device": "Fake GPU"})
     for line in sys.stdin:
@@ -74,7 +83,7 @@ if part == "peers":
 
 
 class Driver(unittest.TestCase):
-    def drive(self, wrong, cases="1b,int8"):
+    def drive(self, wrong, cases="1b,int8", run=False):
         with tempfile.TemporaryDirectory() as folder:
             fake, out = os.path.join(folder, "fake.py"), os.path.join(folder, "out.jsonl")
             with open(fake, "w") as f:
@@ -86,6 +95,12 @@ class Driver(unittest.TestCase):
             command = [sys.executable, DRIVER, "--ours", ours, "-o", out, "--cases", cases, "--commit", "abc", "--seconds", "60"]
             for part in ("peers", "reference"):
                 command += ["--" + part, "%s %s %s" % (sys.executable, fake, part)]
+            if run:
+                tilewright = os.path.join(folder, "tilewright")
+                with open(tilewright, "w") as f:
+                    f.write('#!/bin/sh\nexec %s %s "$@"\n' % (sys.executable, fake))
+                os.chmod(tilewright, 0o755)
+                command += ["--run", tilewright]
             done = subprocess.run(command, env=dict(os.environ, FAKE=wrong), stderr=subprocess.PIPE, text=True)
             with open(out) as f:
                 rows = [json.loads(line) for line in f]
@@ -98,9 +113,22 @@ class Driver(unittest.TestCase):
         self.assertEqual([(r["case"], r["peer"]) for r in timed],
                          [("llama-1b native, batch 1, context %d" % c, p) for c in (1, 1024, 4096) for p in ("cublas", "compile")] +
                          [("llama-1b int8, batch 1, context 1", "compile int8")])
-        self.assertTrue(all(r["correct"] is True and r["ratio"] == 2 and r["floor_us"] == 600 and r["share"] == 0.857 for r in timed))
+        self.assertTrue(all(r["ours_again_us"] == [700, 693] and r["correct"] is True and r["ratio"] == 2 and r["floor_us"] == 600 and r["share"] == 0.857 for r in timed))
         # A row of evidence for every context, timed or not.
         self.assertEqual(len(rows) - len(timed), 7 + 5)
+
+    def test_what_run_takes(self):
+        status, _, rows, _ = self.drive("", run=True)
+        self.assertEqual(status, 0)
+        for r in rows:
+            if "ours_us" in r:
+                self.assertEqual([r[k] for k in ("bench_us", "run_us", "run_drawn_us", "run_ratio", "run_drawn_ratio")],
+                                 [700, 714, 721, 1.02, 1.03])
+        for wrong in ("run", "run-logits"):
+            status, head, rows, _ = self.drive(wrong, "int8", True)
+            self.assertEqual((status, len(head["missing"]), "run_us" in rows[-1]), (1, 1, False))
+        status, _, rows, _ = self.drive("run-too-fast", "int8", True)
+        self.assertEqual((status, rows[-1]["correct"]), (1, False))
 
     def test_wrong_logits_are_not_correct(self):
         status, _, rows, told = self.drive("logits")
