@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+# The tuner's rows and logs, on a stand-in for the driver whose kernels take ten microseconds and are found right.
+$ cat >gemm <<'END'
+> export TILEWRIGHT_LIBCUDA=$(dirname "$(command -v tilewright)")/tests/libfake_cuda.so
+> export TILEWRIGHT_LIBCUBLASLT=${LT:-none}
+> tilewright bench gemm --sampled 60 --generations 0 "$@"
+> END
+$ sh ./gemm m=48 n=40 k=64 --measured 3 --log l --json --commit abc >j; wc -l <l | tr -d ' '; sed 's/ mma=.* us=/ ... us=/' l
+> head -n 1 j | json - device commit peer sms command clock_khz l2_bytes
+> tail -n 1 j >row; json row case type layout m n k trans_a trans_b ours_us spread correct measured wrong ceiling_by registers
+  3
+  gemm type=f32 m=48 n=40 k=64 ... us=10.000
+  gemm type=f32 m=48 n=40 k=64 ... us=10.000
+  gemm type=f32 m=48 n=40 k=64 ... us=10.000
+  Fake H100 number 0
+  abc
+  
+  132
+  tilewright bench gemm --sampled 60 --generations 0 m=48 n=40 k=64 --measured 3 --log l --json --commit abc
+  1980000
+  52428800
+  gemm
+  f32
+  row-major
+  48
+  40
+  64
+  false
+  false
+  10.0
+  0.0
+  true
+  3
+  0
+  operations
+  16
+# What a log holds for the very product is tried first: here, alone. The last line's configuration is among them.
+$ tail -n 1 l >last; sed 's/m=48/m=49/' l >other; sed 's/us=.*/us=-1.000/' l >wrong
+> sh ./gemm m=48 n=40 k=64 --measured 0 --known last --json | tail -n 1 >k; json k measured
+> for p in $(json k config | tr -d '{}"' | tr ',' ' ' | tr : =); do grep -qF " $p " last && echo "${p%=*}"; done | tr '\n' ' '
+  1
+  mma ms ns ml nl u ks kl kg vec frag copy stages split swap group cast walk exchange blocks 
+$ sh ./gemm m=48 n=40 k=64 --measured 0 --known l --json | tail -n 1 | json - measured
+  3
+$ for f in other wrong; do sh ./gemm m=48 n=40 k=64 --measured 0 --known $f; done
+  tilewright: gemm: no configuration works
+  Fake H100 number 0, driver CUDA 13.0, no cuBLASLt here
+  tilewright: gemm: no configuration works
+  Fake H100 number 0, driver CUDA 13.0, no cuBLASLt here
+  [1]
+$ cat other wrong last >all; sh ./gemm m=48 n=40 k=64 --measured 0 --known all --json | tail -n 1 | json - measured
+  1
+# Beside a stand-in for cuBLASLt.
+$ LT=$(dirname "$(command -v tilewright)")/tests/libfake_cublaslt.so sh ./gemm m=16 n=24 k=8 --measured 1 --json >j; head -n 1 j | json - peer
+> tail -n 1 j | json - peer peer_correct peer_best_correct correct
+  cuBLASLt 13.1.2
+  cuBLASLt 13.1.2
+  true
+  true
+  true
+$ LT=$(dirname "$(command -v tilewright)")/tests/libfake_cublaslt.so sh ./gemm m=16 n=24 k=8 bias=1 --measured 1 --json | tail -n 1 | json - peer
+  json: nothing at peer
+  [1]
+# The table's rows by name and type; its matrices are column-major, or read as row-major ones.
+$ sh ./gemm --table4 --types f64,f32 --cases linpack-512,deepbench-b-16 --measured 1 --json >j; sed 1d j | wc -l | tr -d ' '
+> sed 1d j | while read -r row; do echo "$row" | json - case type layout m n k trans_a trans_b | tr '\n' ' '; echo; done
+  4
+  linpack-512 f32 column-major 512 512 512 false true 
+  deepbench-b-16 f32 column-major 2560 16 2560 true false 
+  linpack-512 f64 column-major 512 512 512 false true 
+  deepbench-b-16 f64 column-major 2560 16 2560 true false 
+$ sh ./gemm --table4 --types f32 --cases deepbench-f-16 --row-major --measured 1 --json | tail -n 1 | json - layout m n k trans_a trans_b
+  row-major
+  2560
+  16
+  2560
+  false
+  false
+$ sh ./gemm --table4 --types f32 --cases deepbench-f-16 --measured 1 | sed 's/ms=.*//'
+  Fake H100 number 0, driver CUDA 13.0, no cuBLASLt here
+  deepbench-f-16   f32       10.00 us  floor 3.13 (operations)  mma=0 
+$ sh ./gemm --table4 --cases linpack
+  tilewright: bench gemm: --cases: "linpack" is not a row, like linpack-512 or ica-32
+  [2]
+$ sh ./gemm --table4 --types f33
+  tilewright: bench gemm: --types: "f33" is not f32, f64, f16, bf16, tf32 or s8
+  [2]
+$ sh ./gemm --table4 m=3
+  tilewright: bench gemm: "m=3": --table4 has its own products
+  [2]
+$ sh ./gemm m=3 n=3 k=3 --row-major
+  tilewright: bench gemm: --types, --cases and --row-major choose among the rows of --table4
+  [2]
