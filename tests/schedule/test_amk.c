@@ -2,6 +2,7 @@
 /* AutoMegaKernel's schedules: its own lowerings, safe and with a fault put in, and one fault at a time in ours. */
 #include "support/support.h"
 
+#include "base/buf.h"
 #include "base/json.h"
 #include "schedule/formats.h"
 
@@ -286,8 +287,21 @@ static const fault faults[] = {
     {S, "in place", {"tasks/o[t0]/outputs/0", "@attn"}},
 };
 
+/* The first few that the check says; files of one fault seldom have more that matter. */
+static void note_findings(tw_buf *golden, const fault *f, const tw_report *r) {
+    enum { FEW = 3 };
+    tw_buf_printf(golden, "%s", f->file);
+    for (int i = 0; i < 6 && f->edits[i]; i += 2) tw_buf_printf(golden, " %s=%s", f->edits[i], f->edits[i + 1]);
+    tw_buf_str(golden, "\n");
+    for (size_t i = 0; i < r->count && i < FEW; i++)
+        tw_buf_printf(golden, "    %s: %s: %s\n", r->findings[i].where, r->findings[i].rule, r->findings[i].text);
+    if (r->count > FEW) tw_buf_printf(golden, "    and %zu more\n", r->count - FEW);
+}
+
+/* Under its rule, in the words that tests/data/schedules/amk/findings.txt has. */
 static void one_fault_is_named(void **state) {
     (void)state;
+    tw_buf golden = {0};
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
         const fault *f = &faults[i];
         tw_report r;
@@ -298,8 +312,11 @@ static void one_fault_is_named(void **state) {
                      r.count ? r.findings[0].text : d.message);
         if (f->rules && !named(&r, f->rules))
             fail_msg("%s %s=%s: %s: %s", f->file, f->edits[0], f->edits[1], r.findings[0].rule, r.findings[0].text);
+        note_findings(&golden, f, &r);
         tw_report_free(&r);
     }
+    test_golden("data/schedules/amk/findings.txt", golden.data, golden.size);
+    tw_buf_free(&golden);
 }
 
 static void files_that_are_none(void **state) {
