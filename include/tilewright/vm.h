@@ -42,6 +42,7 @@ typedef struct tw_vm_step {
     int64_t n;             /* 1 .. the program's tokens */
     int64_t pos;           /* of the first; everything below it has been run before; pos + n <= max_seq */
     int64_t length;        /* positions the sequence will have reached when the whole prompt is in; 0: pos + n */
+    bool no_logits;        /* only the token is wanted: `logits` is not set */
     const float *logits;   /* out: rows of vocab floats (the last position's, or n); valid until the next step */
     int32_t token;         /* out: the most likely next token */
 } tw_vm_step;

@@ -128,6 +128,46 @@ tw_status tw_cuda_sync(tw_cuda *c, tw_diag *diag) {
     return st;
 }
 
+tw_status tw_cuda_look(tw_cuda *c, bool *over, tw_diag *diag) {
+    *over = false;
+    tw_status st = enter_now(c, "wait for the GPU", diag);
+    if (st != TW_OK) return st;
+    const int code = c->driver.cuStreamQuery(c->stream);
+    if (code == TW_DRV_NOT_READY) return TW_OK;
+    st = tw_cuda_result(c, code, "wait for the GPU", diag);
+    *over = st == TW_OK;
+    if (*over) c->launched[0] = 0;
+    return st;
+}
+
+tw_status tw_cuda_alloc_shared(tw_cuda *c, size_t bytes, void **host, uint64_t *address, tw_diag *diag) {
+    *host = NULL;
+    *address = 0;
+    tw_status st = tw_cuda_enter(c, diag);
+    if (st != TW_OK) return st;
+    char what[96];
+    snprintf(what, sizeof what, "allocate %zu bytes that the GPU shares", bytes);
+    int code = c->driver.cuMemHostAlloc(host, bytes ? bytes : 1, TW_DRV_HOST_PORTABLE_MAPPED);
+    if (code != 0) *host = NULL;
+    if (code == 0) code = c->driver.cuMemHostGetDevicePointer(address, *host, 0);
+    st = tw_cuda_result(c, code, what, diag);
+    if (st != TW_OK && *host) {
+        c->driver.cuMemFreeHost(*host);
+        *host = NULL;
+    }
+    return st;
+}
+
+void tw_cuda_release_shared(tw_cuda *c, void *host) {
+    if (host && tw_cuda_enter(c, NULL) == TW_OK) c->driver.cuMemFreeHost(host);
+}
+
+tw_status tw_cuda_send(tw_cuda *c, uint64_t to, const void *from, size_t bytes, tw_diag *diag) {
+    tw_status st = tw_cuda_enter(c, diag);
+    if (st != TW_OK || bytes == 0) return st;
+    return tw_cuda_result(c, c->driver.cuMemcpyHtoDAsync(to, from, bytes, c->stream), "copy to the GPU", diag);
+}
+
 tw_status tw_cuda_upload(tw_cuda *c, uint64_t to, const void *from, size_t bytes, tw_diag *diag) {
     tw_status st = enter_now(c, "copy to the GPU", diag);
     if (st != TW_OK || bytes == 0) return st;

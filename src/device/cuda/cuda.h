@@ -44,6 +44,11 @@ void tw_cuda_release(tw_cuda *c, uint64_t address);
 tw_status tw_cuda_available(tw_cuda *c, int64_t *bytes, tw_diag *diag); /* that nobody has taken */
 tw_status tw_cuda_upload(tw_cuda *c, uint64_t to, const void *from, size_t bytes, tw_diag *diag);
 tw_status tw_cuda_download(tw_cuda *c, void *to, uint64_t from, size_t bytes, tw_diag *diag);
+/* As upload, but does not wait: `from` is memory that the device sees, and stays as it is until the stream is past it. */
+tw_status tw_cuda_send(tw_cuda *c, uint64_t to, const void *from, size_t bytes, tw_diag *diag);
+/* The host's own memory that the device reads and writes, too, at *address, while a kernel runs. */
+tw_status tw_cuda_alloc_shared(tw_cuda *c, size_t bytes, void **host, uint64_t *address, tw_diag *diag);
+void tw_cuda_release_shared(tw_cuda *c, void *host);
 tw_status tw_cuda_fill(tw_cuda *c, uint64_t to, uint32_t word, size_t words, tw_diag *diag); /* on the stream */
 
 /* PTX to machine code by the driver's compiler, for this device; from any number of threads at once. `ptx` needs no end
@@ -75,6 +80,9 @@ typedef struct tw_cuda_launch {
 } tw_cuda_launch;
 tw_status tw_cuda_run(tw_cuda *c, const tw_cuda_launch *l, tw_diag *diag); /* asynchronous */
 tw_status tw_cuda_sync(tw_cuda *c, tw_diag *diag);                         /* also reports faults of earlier launches */
+
+/* Whether everything launched is over, without waiting; faults as tw_cuda_sync. */
+tw_status tw_cuda_look(tw_cuda *c, bool *over, tw_diag *diag);
 
 /* Everything launched on the stream between begin and end goes into a graph instead. Once begun, it must be ended. */
 tw_status tw_cuda_capture_begin(tw_cuda *c, tw_diag *diag);

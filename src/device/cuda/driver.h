@@ -10,6 +10,7 @@ enum {
     TW_DRV_OUT_OF_MEMORY = 2,
     TW_DRV_NO_DEVICE = 100,
     TW_DRV_INVALID_DEVICE = 101,
+    TW_DRV_NOT_READY = 600,
 
     TW_DRV_MAX_SHARED_BLOCK = 97, /* device attributes */
     TW_DRV_CLOCK_RATE = 13,
@@ -39,6 +40,7 @@ enum {
     TW_DRV_JIT_LOG_VERBOSE = 12,
     TW_DRV_JIT_INPUT_PTX = 1,
 
+    TW_DRV_HOST_PORTABLE_MAPPED = 3, /* for every context, and the device sees it */
     TW_DRV_STREAM_NON_BLOCKING = 1,
     TW_DRV_CAPTURE_RELAXED = 2, /* other calls, a vendor library's for one, stay allowed meanwhile */
     TW_DRV_ATTR_COOPERATIVE = 2,

@@ -118,6 +118,17 @@ void tw_mega_build_epilogue(tw_mega_gen *g, const tw_mega_sums *s);
 void tw_mega_build_factor(tw_mega_gen *g, const tw_mega_sums *s); /* sets s->factor from the squares; position 0's */
 void tw_mega_build_before(tw_mega_gen *g, tw_mega_sums *s);       /* sets s->before and s->angle */
 void tw_mega_build_best(tw_mega_gen *g, const tw_mega_sums *s);
+/* Where the plan samples: a row's logit with penalties, and what is looked for the largest of; else as they are. */
+void tw_mega_build_value(tw_mega_gen *g, tw_val sequence, tw_val id, tw_val *z, tw_val *value);
+/* The last instruction: the token of each sequence. */
+typedef struct tw_mega_output {
+    tw_val slots, best, token;
+    tw_val logits, rows; /* where the plan samples */
+    tw_val aborted;      /* the abort record's flag */
+} tw_mega_output;
+void tw_mega_build_output_of(tw_mega_gen *g, const tw_mega_output *o);
+void tw_mega_build_output(tw_mega_gen *g);
+int64_t tw_mega_cut_bytes(const tw_mega_plan *p); /* of shared memory */
 void tw_mega_build_attend(tw_mega_gen *g);
 void tw_mega_build_merge(tw_mega_gen *g);
 

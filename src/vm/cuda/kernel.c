@@ -260,9 +260,16 @@ static void build_input(tw_mega_gen *g) {
     tw_mega_mark(g, 2);
     tw_push_if(b, tw_lt(b, g->thread, n));
     tw_val first = tw_eq(b, g->step, tw_i32(b, 0));
-    if (g->p->sequences > 1) last = tw_mega_at(g, last, g->thread, 4);
-    tw_val from = tw_select(b, first, tw_mega_at(g, g->arg[TW_MEGA_ARG_TOKENS], g->thread, 4), last);
-    tw_st(b, (tw_attrs){.type = TW_T_i32}, tw_mega_at(g, tokens, g->thread, 4), (tw_val[]){tw_ld(b, load_i32, from)});
+    tw_val token;
+    if (g->p->tokens == 1) {
+        tw_unless(b, first);
+        token = tw_select(b, first, g->arg[TW_MEGA_ARG_TOKEN], tw_ld(b, load_i32, last));
+    } else {
+        if (g->p->sequences > 1) last = tw_mega_at(g, last, g->thread, 4);
+        tw_val from = tw_select(b, first, tw_mega_at(g, g->arg[TW_MEGA_ARG_TOKENS], g->thread, 4), last);
+        token = tw_ld(b, load_i32, from);
+    }
+    tw_st(b, (tw_attrs){.type = TW_T_i32}, tw_mega_at(g, tokens, g->thread, 4), &token);
     tw_pop(b);
     tw_val i = tw_mega_thread_loop(g, tw_mul_imm(b, n, 2 * half));
     tw_val row = tw_div(b, i, 2 * half), angle = tw_rem(b, i, 2 * half);
@@ -297,46 +304,6 @@ static void build_embed(tw_mega_gen *g) {
     tw_pop(b);
 }
 
-/* The best of all workers' bests: of each sequence a warp, each lane some of them. */
-static void build_output(tw_mega_gen *g) {
-    enum { AT_ONCE = 5 /* slots of a lane on their way: 160 workers' */ };
-    tw_builder *b = g->b;
-    tw_val slots = tw_mega_word(g, TW_W_COUNT), best = tw_mega_address(g, TW_W_IN);
-    tw_val token = tw_mega_address(g, TW_W_OUT);
-    tw_mega_wait(g);
-    tw_mega_mark(g, 2);
-    const int n = g->p->sequences;
-    tw_val sequence = tw_push_for(b, g->warp, tw_i32(b, n), tw_i32(b, g->p->tuning.warps), false);
-    tw_val value = tw_var_of(b, tw_f32(b, -3.4e38f)), id = tw_var_of(b, tw_i32(b, INT32_MAX));
-    tw_val i = tw_push_for(b, g->lane, slots, tw_i32(b, 32 * AT_ONCE), false), v[AT_ONCE], one[AT_ONCE], there[AT_ONCE];
-    for (int u = 0; u < AT_ONCE; u++) {
-        tw_val slot = tw_add_imm(b, i, 32 * u);
-        tw_val at = tw_mega_at(g, tw_mega_at(g, best, slot, 8 * n), sequence, 8);
-        there[u] = tw_lt(b, slot, slots);
-        tw_when(b, there[u]);
-        v[u] = tw_ld(b, (tw_attrs){.type = TW_T_f32, .cache = TW_CACHE_cg}, at);
-        tw_when(b, there[u]);
-        one[u] = tw_ld(b, (tw_attrs){.type = TW_T_i32, .offset = 4, .cache = TW_CACHE_cg}, at);
-    }
-    for (int u = 0; u < AT_ONCE; u++) {
-        tw_push_if(b, tw_and(b, there[u], tw_lt(b, value, v[u])));
-        tw_assign(b, value, v[u]);
-        tw_assign(b, id, one[u]);
-        tw_pop(b);
-    }
-    tw_pop(b);
-    tw_val most = tw_mega_warp_max(g, tw_add(b, value, tw_f32(b, 0)), 1, 32);
-    tw_val mine = tw_select(b, tw_eq(b, most, value), id, tw_i32(b, INT32_MAX)), all = tw_i32(b, -1);
-    for (int d = 1; d < 32; d *= 2) mine = tw_min(b, mine, tw_shfl(b, TW_MODE_bfly, mine, tw_i32(b, d), all));
-    mine = tw_select(b, tw_eq(b, mine, tw_i32(b, INT32_MAX)), tw_i32(b, 0), mine);
-    tw_push_if(b, tw_eq(b, g->lane, tw_i32(b, 0)));
-    tw_st(b, (tw_attrs){.type = TW_T_i32}, tw_mega_at(g, token, sequence, 4), &mine);
-    tw_val out = tw_mega_at(g, tw_mega_at(g, g->arg[TW_MEGA_ARG_OUT], g->step, 4 * n), sequence, 4);
-    tw_st(b, (tw_attrs){.type = TW_T_i32}, out, &mine);
-    tw_pop(b);
-    tw_pop(b);
-}
-
 static void wait_alone(tw_mega_gen *g) {
     tw_mega_wait(g);
     tw_mega_mark(g, 2);
@@ -351,7 +318,7 @@ static void dispatch(tw_mega_gen *g, tw_val kind) {
         void (*build)(tw_mega_gen *g);
     } plain[] = {{TW_MEGA_ATTEND, tw_mega_build_attend}, {TW_MEGA_MERGE, tw_mega_build_merge},
                  {TW_MEGA_EMBED, build_embed},           {TW_MEGA_INPUT, build_input},
-                 {TW_MEGA_OUTPUT, build_output},         {TW_MEGA_WAIT, wait_alone}};
+                 {TW_MEGA_OUTPUT, tw_mega_build_output},         {TW_MEGA_WAIT, wait_alone}};
     tw_val project = tw_eq(b, kind, tw_i32(b, TW_MEGA_PROJECT)), ffn = tw_eq(b, kind, tw_i32(b, TW_MEGA_FFN));
     tw_val qkv = tw_eq(b, kind, tw_i32(b, TW_MEGA_QKV)), head = tw_eq(b, kind, tw_i32(b, TW_MEGA_HEAD));
     tw_push_if(b, tw_or(b, tw_or(b, project, ffn), tw_or(b, qkv, head)));
@@ -415,11 +382,15 @@ static void declare(tw_mega_gen *g) {
         [TW_MEGA_ARG_ANGLES] = {"angles", TW_T_none, 4, true},
         [TW_MEGA_ARG_OUT] = {"out", TW_T_none, 4, false},
         [TW_MEGA_ARG_ABORT] = {"abort", TW_T_none, 32, false},
+        [TW_MEGA_ARG_RULES] = {"rules", TW_T_none, 32, true},
+        [TW_MEGA_ARG_COUNTS] = {"counts", TW_T_none, 4, false},
         [TW_MEGA_ARG_TRACE] = {"trace", TW_T_none, 8, false},
         [TW_MEGA_ARG_POS] = {"pos", TW_T_i32, 0, false},
         [TW_MEGA_ARG_N] = {"n", TW_T_i32, 0, false},
         [TW_MEGA_ARG_STEPS] = {"steps", TW_T_i32, 0, false},
         [TW_MEGA_ARG_EPOCH] = {"epoch", TW_T_i32, 0, false},
+        [TW_MEGA_ARG_TOKEN] = {"token", TW_T_i32, 0, false},
+        [TW_MEGA_ARG_MODE] = {"mode", TW_T_i32, 0, false},
     };
     for (int i = 0; i < TW_MEGA_ARGS; i++)
         g->arg[i] = parameters[i].type == TW_T_none

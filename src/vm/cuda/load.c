@@ -163,7 +163,11 @@ static const struct {
                      {TW_W_OUT, TW_HEAD_LOGITS, 0, 0},
                      {TW_W_K_CACHE, TW_HEAD_BEST, 0, 0}},
                     4},
-    [TW_OP_OUTPUT] = {TW_MEGA_OUTPUT, {{TW_W_IN, TW_OUTPUT_BEST, 0, 0}, {TW_W_OUT, TW_OUTPUT_TOKEN, 0, 0}}, 2},
+    [TW_OP_OUTPUT] = {TW_MEGA_OUTPUT,
+                      {{TW_W_IN, TW_OUTPUT_BEST, 0, 0},
+                       {TW_W_OUT, TW_OUTPUT_TOKEN, 0, 0},
+                       {TW_W_K_CACHE, TW_OUTPUT_LOGITS, 0, 0}},
+                      3},
 };
 
 static tw_status addresses(tw_cuda_vm *vm, const tw_mega_program *p, const tw_instr *in, int32_t *record,
@@ -203,6 +207,7 @@ static tw_status write_record(tw_cuda_vm *vm, const tw_mega_program *p, const tw
         record[TW_W_SLOT] = (int32_t)q[TW_HEAD_SLOT];
     } else if (in->op == TW_OP_OUTPUT) {
         record[TW_W_COUNT] = (int32_t)p->s->buffers[in->operand[TW_OUTPUT_BEST]].shape[0];
+        put_address(record, TW_W_NORM, p->slot_rows);
     } else if (in->op == TW_OP_INPUT) {
         const tw_instr *out = find_op(p->s, TW_OP_OUTPUT);
         put_address(record, TW_W_IN, out ? p->buffer[out->operand[TW_OUTPUT_TOKEN]] : 0);
@@ -470,10 +475,29 @@ static tw_status make_records(loading *l, int worker, tw_diag *diag) {
     return st;
 }
 
+/* Of each slot of the head its first row and how many it has. */
+static tw_status make_slot_rows(tw_cuda_vm *vm, tw_mega_program *p, tw_diag *diag) {
+    int32_t *rows = calloc((size_t)p->plan.slots + 1, 2 * sizeof *rows);
+    if (!rows) return tw_fail_memory(diag);
+    for (int w = 0; w < p->s->n_workers; w++)
+        for (int i = 0; i < p->s->workers[w].count; i++) {
+            const tw_instr *in = &p->s->workers[w].list[i];
+            const int64_t slot = in->op == TW_OP_HEAD ? in->param[TW_HEAD_SLOT] : -1;
+            if (slot < 0 || slot >= p->plan.slots) continue;
+            rows[2 * slot] = (int32_t)in->param[TW_FROM];
+            rows[2 * slot + 1] = (int32_t)(in->param[TW_TO] - in->param[TW_FROM]);
+        }
+    tw_status st = tw_mega_alloc(vm, p, "slot rows", rows, (size_t)p->plan.slots * 2 * sizeof *rows, true,
+                                 &p->slot_rows, diag);
+    free(rows);
+    return st;
+}
+
 tw_status tw_mega_load(tw_cuda_vm *vm, tw_mega_program *p, tw_diag *diag) {
     const tw_schedule *s = p->s;
     loading l = {.vm = vm, .p = p};
     tw_status st = make_buffers(vm, p, diag);
+    if (st == TW_OK) st = make_slot_rows(vm, p, diag);
     l.workers = calloc((size_t)s->n_workers, sizeof *l.workers);
     l.records = calloc((size_t)s->n_workers, sizeof *l.records);
     l.stages = calloc((size_t)s->n_counters + 1, sizeof *l.stages);

@@ -15,10 +15,15 @@ typedef struct tw_mega_program {
     tw_kernel *kernel;      /* emulated */
     tw_cuda_module *module; /* on a device */
     uint64_t *buffer;       /* [buffer]: addresses; 0: weights */
-    uint64_t workers, counters, tokens, out, abort, trace;
+    uint64_t workers, counters, tokens, out, abort, trace, slot_rows, rules;
     int32_t *kinds; /* of traced records: [worker][trace_records] */
     int32_t epoch;  /* steps begun */
     bool gave_up;   /* of no further use */
+    /* The tokens found, as the host sees them while a launch runs: [step][sequence]; behind them what goes to `tokens`.
+       NULL: emulated. */
+    _Atomic int32_t *said;
+    int64_t pending; /* steps of a launch whose end nobody waited for */
+    tw_sample_rules rules_there[TW_CUDA_VM_TOKENS]; /* what `rules` holds */
     float *logits;  /* host */
     int64_t logit_rows, streamed_bytes;
     struct tw_mega_program *next;
@@ -28,6 +33,7 @@ typedef struct tw_mega_memory { /* everything allocated on the device, to be giv
     struct tw_mega_memory *next;
     const void *owner; /* a program, or NULL: the machine */
     uint64_t address;
+    void *host; /* the host's own, which the device sees */
 } tw_mega_memory;
 
 typedef struct tw_mega_named { /* caches by name, weights' vectors by weight */
@@ -64,6 +70,7 @@ struct tw_cuda_vm {
     int64_t taken; /* bytes, by what is loaded */
     uint64_t angles;
     bool has_angles;
+    uint64_t counts; /* [TW_CUDA_VM_TOKENS][vocab]; 0: none yet */
 };
 
 /* memory.c. `data` NULL: uninitialised. */
@@ -72,6 +79,10 @@ tw_status tw_mega_alloc(tw_cuda_vm *vm, const void *owner, const char *name, con
 void tw_mega_free(tw_cuda_vm *vm, const void *owner); /* everything of that owner */
 tw_status tw_mega_write(tw_cuda_vm *vm, uint64_t to, const void *data, size_t bytes, tw_diag *diag);
 tw_status tw_mega_read(tw_cuda_vm *vm, void *data, uint64_t from, size_t bytes, tw_diag *diag);
+
+/* Memory that the host sees, too: *host is NULL in the emulator. */
+tw_status tw_mega_alloc_shared(tw_cuda_vm *vm, const void *owner, const char *name, size_t bytes, void **host,
+                               uint64_t *address, tw_diag *diag);
 
 /* load.c: the program's buffers, tapes and records. */
 int tw_mega_most_records(const tw_schedule *s); /* of a worker */

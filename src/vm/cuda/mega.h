@@ -91,6 +91,11 @@ typedef struct tw_mega_plan {
     int n_workers;
     bool trace;
     int trace_records;
+    /* Draws by vm/sample.h's rules: of programs whose step is a position of each sequence. */
+    bool samples;
+    int slots;         /* the head's instructions */
+    bool fours;        /* their rows go in fours */
+    int cut, cut_list; /* in shared memory, while nothing else needs it; candidates that a cut's list has room for */
     bool usual; /* the schedule's stages follow one another as lowering makes them, by their counters' numbers */
     /* Data as its own flag, of x and h: how often a step writes x, and h. */
     bool flags;
@@ -157,11 +162,11 @@ enum {
     TW_W_K,      /* columns; attend: the window */
     TW_W_SLOT,   /* head; ffn: columns of what it writes */
     TW_W_IN = 12,
-    TW_W_NORM = 14, /* embed: the table */
+    TW_W_NORM = 14, /* embed: the table; output: rows of each slot, i32 first and how many */
     TW_W_BIAS = 16,
     TW_W_ALL = 18, /* stages of the tape */
     TW_W_OUT = 20,
-    TW_W_K_CACHE = 22, /* head: best */
+    TW_W_K_CACHE = 22, /* head: best; output: logits */
     TW_W_V_CACHE = 24,
     TW_W_Q_NORM = 26,
     TW_W_K_NORM = 28,
@@ -187,15 +192,20 @@ enum {
     TW_MEGA_ARG_COUNTERS, /* a line of 128 bytes each */
     TW_MEGA_ARG_TOKENS,   /* i32[tokens]: the first step's; of several sequences as many positions follow */
     TW_MEGA_ARG_ANGLES,   /* f32[max_seq][2][rotated / 2] */
-    TW_MEGA_ARG_OUT,      /* i32[steps][sequences]: most likely tokens */
+    TW_MEGA_ARG_OUT,      /* i32[steps][sequences]: the tokens found, which the host may watch; TW_MEGA_GAVE_UP */
     TW_MEGA_ARG_ABORT,    /* tw_mega_abort, its flag 0 */
+    TW_MEGA_ARG_RULES,    /* tw_sample_rules[sequences]; unused where the mode is 0 */
+    TW_MEGA_ARG_COUNTS,   /* u32[sequences][vocab]: what penalties count; unused without */
     TW_MEGA_ARG_TRACE,    /* i64[workers][trace_records][TW_MEGA_MARKS]: clocks; unused without plan.trace */
     TW_MEGA_ARG_POS,      /* of the first step; unused with several sequences */
     TW_MEGA_ARG_N,        /* positions of the step */
     TW_MEGA_ARG_STEPS,    /* more than one: greedy, of one position (of each sequence) each */
     TW_MEGA_ARG_EPOCH,    /* steps begun before this launch */
+    TW_MEGA_ARG_TOKEN,    /* of one position a step: the first step's, in place of TOKENS */
+    TW_MEGA_ARG_MODE,     /* the modes of all rules; 0: greedy */
     TW_MEGA_ARGS
 };
+enum { TW_MEGA_GAVE_UP = -2 /* among the tokens found: see the abort record */ };
 enum { TW_MEGA_MARKS = 8 /* TW_CUDA_VM_PHASES + 1 are used */ };
 enum { TW_MEGA_COUNTER = 128 /* bytes of a counter's line */ };
 

@@ -30,6 +30,7 @@ tw_status tw_mega_alloc(tw_cuda_vm *vm, const void *owner, const char *name, con
         }
     }
     e->owner = owner;
+    e->host = NULL;
     e->next = vm->memory;
     vm->memory = e;
     *address = e->address;
@@ -45,9 +46,31 @@ void tw_mega_free(tw_cuda_vm *vm, const void *owner) {
             continue;
         }
         *at = e->next;
-        if (vm->cuda) tw_cuda_release(vm->cuda, e->address);
+        if (e->host)
+            tw_cuda_release_shared(vm->cuda, e->host);
+        else if (vm->cuda)
+            tw_cuda_release(vm->cuda, e->address);
         free(e);
     }
+}
+
+tw_status tw_mega_alloc_shared(tw_cuda_vm *vm, const void *owner, const char *name, size_t bytes, void **host,
+                               uint64_t *address, tw_diag *diag) {
+    *host = NULL;
+    if (vm->emu) return tw_mega_alloc(vm, owner, name, NULL, bytes, false, address, diag);
+    tw_mega_memory *e = malloc(sizeof *e);
+    if (!e) return tw_fail_memory(diag);
+    tw_status st = tw_cuda_alloc_shared(vm->cuda, bytes, &e->host, &e->address, diag);
+    if (st != TW_OK) {
+        free(e);
+        return st;
+    }
+    e->owner = owner;
+    e->next = vm->memory;
+    vm->memory = e;
+    *host = e->host;
+    *address = e->address;
+    return TW_OK;
 }
 
 tw_status tw_mega_write(tw_cuda_vm *vm, uint64_t to, const void *data, size_t bytes, tw_diag *diag) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a schedule and a model ask of the kernel, and how it divides its shared memory. */
 #include "base/diag.h"
+#include "vm/cuda/generate.h"
 #include "vm/cuda/attend.h"
 
 #include <stdlib.h>
@@ -11,7 +12,9 @@ enum {
     LINE = 128,
     CHUNK_BYTES = 72 << 10,
     WINDOW_BYTES = 48 << 10,
-    SMALL = 128 << 10 /* a block's shared memory: not for large stages */
+    SMALL = 128 << 10,    /* a block's shared memory: not for large stages */
+    CUT_LIST = 512,       /* candidates: more take longer to put in order than another look at all logits */
+    MOST_DRAWN = 1 << 20, /* ids: what a cut's last looks tell apart */
 };
 
 static int64_t up(int64_t x, int64_t unit) {
@@ -109,6 +112,7 @@ static tw_status covered(const tw_model *m, tw_diag *diag) {
 static tw_status read_instructions(tw_mega_plan *p, const tw_schedule *s, bool dequantise, tw_diag *diag) {
     bool body = false, any_head = false;
     p->head_last = true;
+    p->fours = p->vocab % 4 == 0;
     for (int w = 0; w < s->n_workers; w++) {
         bool head = false;
         for (int i = 0; i < s->workers[w].count; i++) {
@@ -118,7 +122,11 @@ static tw_status read_instructions(tw_mega_plan *p, const tw_schedule *s, bool d
                 p->kv = k;
                 if (s->buffers[in->operand[TW_ATTEND_V]].dtype != k) return refuse(diag, "caches of different types");
             }
-            if (in->op == TW_OP_HEAD) p->all_logits = s->buffers[in->operand[TW_HEAD_LOGITS]].shape[0] > 1;
+            if (in->op == TW_OP_HEAD) {
+                p->all_logits = s->buffers[in->operand[TW_HEAD_LOGITS]].shape[0] > 1;
+                p->fours &= in->param[TW_FROM] % 4 == 0 && in->param[TW_TO] % 4 == 0;
+            }
+            if (in->op == TW_OP_OUTPUT) p->slots = (int)s->buffers[in->operand[TW_OUTPUT_BEST]].shape[0];
             if (!tw_mega_has_tape(in->op)) continue;
             const tw_buffer *b = &s->buffers[in->operand[first_matrix(in->op)]];
             tw_mega_format f, *known = in->op == TW_OP_HEAD ? &p->head : &p->body;
@@ -184,6 +192,9 @@ static tw_status divide(tw_mega_plan *p, tw_diag *diag) {
     p->queries = p->scratch + (int)scratch;
     p->scales = take(&at, T * p->scales_pitch);
     p->part = take(&at, (int64_t)p->part_buffers * t->warps * T * TW_MEGA_PART_ROWS * 4);
+    /* Drawing needs room when activations and sums do not. */
+    p->cut = p->x;
+    if (p->samples && at < p->cut + tw_mega_cut_bytes(p)) at = (int)up(p->cut + tw_mega_cut_bytes(p), LINE);
     p->sums = take(&at, (int64_t)t->warps * T * 4 + (int64_t)p->sequences * t->warps * 8);
     p->full = take(&at, STAGES * 8);
     p->empty = take(&at, STAGES * 8);
@@ -363,6 +374,8 @@ tw_status tw_mega_plan_of(tw_mega_plan *p, const tw_schedule *s, const tw_model 
     st = check_room(s, diag);
     if (st == TW_OK) st = choose_edges(p, s, diag);
     if (st == TW_OK) st = read_instructions(p, s, options->dequantise, diag);
+    p->samples = s->tokens == s->sequences && !p->flags && p->vocab <= MOST_DRAWN;
+    p->cut_list = options->cut_list ? options->cut_list : CUT_LIST;
     choose_attention(p);
     return st == TW_OK ? divide(p, diag) : st;
 }

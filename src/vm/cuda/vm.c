@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
 /* Opening, running and closing the GPU's machine. */
 #include "vm/cuda/vm.h"
 
@@ -11,11 +12,17 @@
 #include "vm/cuda/machine.h"
 
 #include <math.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
-enum { EMULATED_WORKERS = 2 };
+enum {
+    EMULATED_WORKERS = 2,
+    BEGIN = 2 * TW_CUDA_VM_TOKENS, /* tokens and positions that a launch begins with */
+    UNSAID = -1,                   /* where no token is yet */
+};
 
 /* Code for a target that names no variant runs on every later GPU. */
 static tw_status older_target(tw_cuda_vm *vm, const char *name, tw_diag *diag) {
@@ -71,6 +78,8 @@ static void free_program(tw_cuda_vm *vm, tw_mega_program *p) {
 
 void tw_cuda_vm_close(tw_cuda_vm *vm) {
     if (!vm) return;
+    /* A launch that nobody wants the rest of may still run. */
+    if (vm->cuda) tw_cuda_sync(vm->cuda, NULL);
     for (tw_mega_program *p = vm->programs, *next; p; p = next) {
         next = p->next;
         free_program(vm, p);
@@ -171,8 +180,12 @@ static tw_status load(tw_cuda_vm *vm, tw_mega_program *p, tw_diag *diag) {
     if (st == TW_OK) vm->taken += need.weights + need.caches + need.scratch;
     if (st == TW_OK)
         st = tw_mega_alloc(vm, p, "tokens", NULL, 2 * TW_CUDA_VM_TOKENS * sizeof(int32_t), true, &p->tokens, diag);
-    const size_t out_bytes = (size_t)TW_CUDA_VM_GREEDY * (size_t)p->s->sequences * sizeof(int32_t);
-    if (st == TW_OK) st = tw_mega_alloc(vm, p, "out", NULL, out_bytes, false, &p->out, diag);
+    const size_t words = (size_t)TW_CUDA_VM_GREEDY * (size_t)p->s->sequences + BEGIN;
+    void *host = NULL;
+    if (st == TW_OK) st = tw_mega_alloc_shared(vm, p, "out", words * sizeof(int32_t), &host, &p->out, diag);
+    p->said = host;
+    if (st == TW_OK)
+        st = tw_mega_alloc(vm, p, "rules", p->rules_there, sizeof p->rules_there, true, &p->rules, diag);
     const size_t marks = (size_t)p->s->n_workers * (size_t)p->plan.trace_records * TW_MEGA_MARKS * 8;
     p->trace = p->out;
     if (st == TW_OK && p->plan.trace) st = tw_mega_alloc(vm, p, "trace", NULL, marks, false, &p->trace, diag);
@@ -273,7 +286,85 @@ static tw_status findings(const tw_emu_report *report, tw_diag *diag) {
     return TW_ERR_REJECTED;
 }
 
-static tw_status launch(tw_cuda_vm *vm, tw_mega_program *p, int64_t pos, int64_t n, int64_t steps, tw_diag *diag) {
+static tw_status read_abort(tw_cuda_vm *vm, tw_mega_program *p, tw_diag *diag) {
+    tw_mega_abort a;
+    const tw_status st = tw_mega_read(vm, &a, p->abort, sizeof a, diag);
+    if (st != TW_OK) return st;
+    p->gave_up = a.flag != 0;
+    return p->gave_up ? gave_up(p, &a, diag) : TW_OK;
+}
+
+static tw_status emulate(tw_cuda_vm *vm, tw_mega_program *p, const uint64_t *arguments, tw_diag *diag) {
+    tw_emu_options o = {.seed = vm->options.seed + (uint64_t)p->epoch, .grid = {p->s->n_workers}};
+    tw_emu_report report = {0};
+    tw_status st = tw_emu_launch(vm->emu, p->kernel, arguments, &o, &report, diag);
+    if (st == TW_ERR_REJECTED) st = findings(&report, diag);
+    /* What a machine that gave up does to its data is of no account. */
+    if (st != TW_OK && st != TW_ERR_REJECTED) return st;
+    const tw_status aborted = read_abort(vm, p, diag);
+    return aborted == TW_OK ? st : aborted;
+}
+
+/* How long nobody need look: a launch's later tokens are steps away. */
+static void rest(void) {
+    const struct timespec some = {.tv_nsec = 20000};
+    nanosleep(&some, NULL);
+}
+
+/* Waits for a step's token of a sequence. `soon`: somebody waits for it to launch more. A fault in the kernel shows
+   where the stream is asked. */
+static tw_status hear(tw_cuda_vm *vm, tw_mega_program *p, int64_t at, bool soon, int32_t *token, tw_diag *diag) {
+    enum { LOOK = 1 << 14, RESTLESS = 1 << 8 };
+    if (vm->emu) return tw_mega_read(vm, token, p->out + (uint64_t)at * 4, 4, diag);
+    bool over = false;
+    for (int polls = 1; (*token = atomic_load_explicit(&p->said[at], memory_order_acquire)) == UNSAID; polls++) {
+        if (over)
+            return tw_fail(diag, TW_ERR_IO, "the GPU's machine ended without a token for step %lld",
+                           (long long)(at / p->s->sequences));
+        if (polls % (soon ? LOOK : RESTLESS) == 0) {
+            tw_status st = tw_cuda_look(vm->cuda, &over, diag);
+            if (st != TW_OK) return st;
+        }
+        if (!soon && polls > RESTLESS) rest();
+        __builtin_ia32_pause();
+    }
+    if (*token != TW_MEGA_GAVE_UP) return TW_OK;
+    tw_status st = read_abort(vm, p, diag);
+    return st == TW_OK ? tw_fail(diag, TW_ERR_IO, "the GPU's machine gave up") : st;
+}
+
+static tw_status hear_step(tw_cuda_vm *vm, tw_mega_program *p, int64_t step, bool soon, int32_t *tokens, tw_diag *diag) {
+    tw_status st = TW_OK;
+    for (int64_t i = 0; i < p->s->sequences && st == TW_OK; i++)
+        st = hear(vm, p, step * p->s->sequences + i, soon, &tokens[i], diag);
+    return st;
+}
+
+/* A launch whose rest nobody wanted is over. */
+static tw_status settle(tw_cuda_vm *vm, tw_mega_program *p, tw_diag *diag) {
+    int32_t tokens[TW_CUDA_VM_TOKENS];
+    if (p->gave_up) return tw_fail(diag, TW_ERR_IO, "the GPU's machine gave up before and is of no further use");
+    tw_status st = p->pending ? hear_step(vm, p, p->pending - 1, true, tokens, diag) : TW_OK;
+    p->pending = 0;
+    return st;
+}
+
+/* What goes to the program's tokens, without waiting: the program is settled. */
+static tw_status send_begin(tw_cuda_vm *vm, tw_mega_program *p, const int32_t *words, size_t n, tw_diag *diag) {
+    if (vm->emu) return tw_mega_write(vm, p->tokens, words, n * sizeof *words, diag);
+    void *from = (void *)(p->said + (size_t)TW_CUDA_VM_GREEDY * (size_t)p->s->sequences);
+    memcpy(from, words, n * sizeof *words);
+    return tw_cuda_send(vm->cuda, p->tokens, from, n * sizeof *words, diag);
+}
+
+typedef struct launch_of {
+    int64_t pos, n, steps;
+    int32_t token; /* of one position a step */
+    uint32_t mode;
+} launch_of;
+
+/* Starts a launch of a settled program. */
+static tw_status launch(tw_cuda_vm *vm, tw_mega_program *p, const launch_of *o, tw_diag *diag) {
     const uint64_t arguments[TW_MEGA_ARGS] = {
         [TW_MEGA_ARG_WORKERS] = p->workers,
         [TW_MEGA_ARG_COUNTERS] = p->counters,
@@ -281,21 +372,23 @@ static tw_status launch(tw_cuda_vm *vm, tw_mega_program *p, int64_t pos, int64_t
         [TW_MEGA_ARG_ANGLES] = vm->angles,
         [TW_MEGA_ARG_OUT] = p->out,
         [TW_MEGA_ARG_ABORT] = p->abort,
+        [TW_MEGA_ARG_RULES] = p->rules,
+        [TW_MEGA_ARG_COUNTS] = vm->counts ? vm->counts : p->out,
         [TW_MEGA_ARG_TRACE] = p->trace,
-        [TW_MEGA_ARG_POS] = (uint64_t)pos,
-        [TW_MEGA_ARG_N] = (uint64_t)n,
-        [TW_MEGA_ARG_STEPS] = (uint64_t)steps,
+        [TW_MEGA_ARG_POS] = (uint64_t)o->pos,
+        [TW_MEGA_ARG_N] = (uint64_t)o->n,
+        [TW_MEGA_ARG_STEPS] = (uint64_t)o->steps,
         [TW_MEGA_ARG_EPOCH] = (uint32_t)p->epoch,
+        [TW_MEGA_ARG_TOKEN] = (uint32_t)o->token,
+        [TW_MEGA_ARG_MODE] = o->mode,
     };
-    static const int bytes[TW_MEGA_ARGS] = {8, 8, 8, 8, 8, 8, 8, 4, 4, 4, 4};
+    static const int bytes[TW_MEGA_ARGS] = {8, 8, 8, 8, 8, 8, 8, 8, 8, 4, 4, 4, 4, 4, 4};
     tw_status st;
-    if (p->gave_up) return tw_fail(diag, TW_ERR_IO, "the GPU's machine gave up before and is of no further use");
     if (vm->emu) {
-        tw_emu_options o = {.seed = vm->options.seed + (uint64_t)p->epoch, .grid = {p->s->n_workers}};
-        tw_emu_report report = {0};
-        st = tw_emu_launch(vm->emu, p->kernel, arguments, &o, &report, diag);
-        if (st == TW_ERR_REJECTED) st = findings(&report, diag);
+        st = emulate(vm, p, arguments, diag);
     } else {
+        for (int64_t i = 0; i < o->steps * p->s->sequences; i++)
+            atomic_store_explicit(&p->said[i], UNSAID, memory_order_relaxed);
         tw_cuda_launch l = {.module = p->module,
                             .grid = {p->s->n_workers, 1, 1},
                             .threads = 32 + 32 * p->plan.tuning.warps,
@@ -305,17 +398,9 @@ static tw_status launch(tw_cuda_vm *vm, tw_mega_program *p, int64_t pos, int64_t
                             .argument_bytes = bytes,
                             .n_arguments = TW_MEGA_ARGS};
         st = tw_cuda_run(vm->cuda, &l, diag);
-        if (st == TW_OK) st = tw_cuda_sync(vm->cuda, diag);
+        if (st == TW_OK) p->pending = o->steps;
     }
-    p->epoch += (int32_t)steps;
-    tw_mega_abort a;
-    /* What a machine that gave up does to its data is of no account. */
-    if (st == TW_OK || st == TW_ERR_REJECTED) {
-        const tw_status read = tw_mega_read(vm, &a, p->abort, sizeof a, diag);
-        if (read != TW_OK) return read;
-        p->gave_up = a.flag != 0;
-        if (p->gave_up) return gave_up(p, &a, diag);
-    }
+    p->epoch += (int32_t)o->steps;
     return st;
 }
 
@@ -345,67 +430,132 @@ tw_status tw_cuda_vm_run(tw_cuda_vm *vm, tw_vm_step *step, tw_diag *diag) {
     if (st != TW_OK) return st;
     if (p->s->sequences > 1) return tw_fail(diag, TW_ERR_USAGE, "a program of several sequences runs as a batch");
     st = check_tokens(vm, step->tokens, step->n, diag);
+    if (st == TW_OK) st = settle(vm, p, diag);
     if (st != TW_OK) return st;
     const int64_t length = step->length ? step->length : step->pos + step->n;
+    const launch_of o = {.pos = step->pos, .n = step->n, .steps = 1, .token = step->tokens[0]};
     st = make_angles(vm, p->s->max_seq, step->pos, step->n, length, diag);
-    if (st == TW_OK) st = tw_mega_write(vm, p->tokens, step->tokens, (size_t)step->n * 4, diag);
-    if (st == TW_OK) st = launch(vm, p, step->pos, step->n, 1, diag);
-    if (st == TW_OK) st = tw_mega_read(vm, &step->token, p->out, 4, diag);
-    if (st == TW_OK) st = read_logits(vm, p, p->logit_rows > 1 ? step->n : 1, diag);
-    step->logits = p->logits;
+    if (st == TW_OK && p->s->tokens > 1) st = send_begin(vm, p, step->tokens, (size_t)step->n, diag);
+    if (st == TW_OK) st = launch(vm, p, &o, diag);
+    if (st == TW_OK) st = hear(vm, p, 0, true, &step->token, diag);
+    p->pending = 0;
+    if (st == TW_OK && !step->no_logits) st = read_logits(vm, p, p->logit_rows > 1 ? step->n : 1, diag);
+    step->logits = step->no_logits ? NULL : p->logits;
     return st;
-}
-
-tw_status tw_cuda_vm_greedy(tw_cuda_vm *vm, int id, int32_t token, int64_t pos, int64_t n, int32_t *tokens,
-                            double *microseconds, tw_diag *diag) {
-    tw_mega_program *p = program(vm, id);
-    tw_status st = check_step(p, pos, n, TW_CUDA_VM_GREEDY, diag);
-    if (st != TW_OK) return st;
-    if (p->s->tokens != 1 || token < 0 || token >= vm->m->vocab)
-        return tw_fail(diag, TW_ERR_USAGE,
-                       "several tokens a launch need a program of one position, and a token to begin");
-    if (vm->m->rope.kind == TW_ROPE_DYNAMIC && n > 1)
-        return tw_fail(diag, TW_ERR_UNSUPPORTED, "angles that change with the length allow one token a launch");
-    st = make_angles(vm, p->s->max_seq, pos, n, pos + n, diag);
-    if (st == TW_OK) st = tw_mega_write(vm, p->tokens, &token, 4, diag);
-    const int64_t begin = tw_now_ns();
-    if (st == TW_OK) st = launch(vm, p, pos, 1, n, diag);
-    if (microseconds) *microseconds = (double)(tw_now_ns() - begin) * 1e-3;
-    return st == TW_OK ? tw_mega_read(vm, tokens, p->out, (size_t)n * 4, diag) : st;
 }
 
 /* Tokens, and behind them positions; the angles of all that are to come. */
 static tw_status begin_batch(tw_cuda_vm *vm, tw_mega_program *p, const int32_t *tokens, const int64_t *positions,
                              int64_t n, tw_diag *diag) {
     const int64_t count = p->s->tokens;
-    int32_t begin[2 * TW_CUDA_VM_TOKENS];
+    int32_t begin[BEGIN];
     tw_status st = check_tokens(vm, tokens, count, diag);
     for (int64_t i = 0; i < count && st == TW_OK; i++) {
         begin[i] = tokens[i];
         begin[count + i] = (int32_t)positions[i];
         st = check_step(p, positions[i], n, TW_CUDA_VM_GREEDY, diag);
     }
+    if (st == TW_OK && vm->m->rope.kind == TW_ROPE_DYNAMIC && n > 1)
+        st = tw_fail(diag, TW_ERR_UNSUPPORTED, "angles that change with the length allow one token a launch");
+    if (st == TW_OK) st = settle(vm, p, diag);
     for (int64_t i = 0; i < count && st == TW_OK; i++)
         st = make_angles(vm, p->s->max_seq, positions[i], n, positions[i] + n, diag);
-    return st == TW_OK ? tw_mega_write(vm, p->tokens, begin, (size_t)count * 2 * sizeof *begin, diag) : st;
+    return st == TW_OK && count > 1 ? send_begin(vm, p, begin, (size_t)count * 2, diag) : st;
+}
+
+static tw_status check_batch(const tw_mega_program *p, tw_diag *diag) {
+    if (!p) return tw_fail(diag, TW_ERR_USAGE, "no such program");
+    if (p->s->sequences != p->s->tokens)
+        return tw_fail(diag, TW_ERR_USAGE, "several tokens a launch need a program of one position of each sequence");
+    return TW_OK;
+}
+
+/* Rules stay on the device until others come. */
+static tw_status set_rules(tw_cuda_vm *vm, tw_mega_program *p, const tw_sample_rules *rules, uint32_t *mode,
+                           tw_diag *diag) {
+    const size_t bytes = (size_t)p->s->sequences * sizeof *rules;
+    *mode = 0;
+    for (int64_t i = 0; rules && i < p->s->sequences; i++) *mode |= rules[i].mode;
+    if (!*mode) return TW_OK;
+    if (!p->plan.samples) return tw_fail(diag, TW_ERR_UNSUPPORTED, "this program's logits are drawn from by the host");
+    if (*mode & TW_SAMPLE_PENALISES && !vm->counts)
+        return tw_fail(diag, TW_ERR_USAGE, "penalties without what they count");
+    if (!memcmp(p->rules_there, rules, bytes)) return TW_OK;
+    tw_status st = tw_mega_write(vm, p->rules, rules, bytes, diag);
+    if (st == TW_OK) memcpy(p->rules_there, rules, bytes);
+    return st;
+}
+
+tw_status tw_cuda_vm_draw_tokens(tw_cuda_vm *vm, tw_cuda_vm_draw *d, tw_diag *diag) {
+    tw_mega_program *p = program(vm, d->program);
+    tw_status st = check_batch(p, diag);
+    d->taken = 0;
+    if (st != TW_OK) return st;
+    launch_of o = {.pos = d->positions[0], .n = p->s->sequences, .steps = d->n, .token = d->tokens[0]};
+    st = begin_batch(vm, p, d->tokens, d->positions, d->n, diag);
+    if (st == TW_OK) st = set_rules(vm, p, d->rules, &o.mode, diag);
+    if (st == TW_OK) st = launch(vm, p, &o, diag);
+    bool go_on = true;
+    while (st == TW_OK && go_on && d->taken < d->n) {
+        int32_t tokens[TW_CUDA_VM_TOKENS];
+        st = hear_step(vm, p, d->taken, d->taken == d->n - 1, tokens, diag);
+        if (st != TW_OK) break;
+        if (++d->taken == d->n) p->pending = 0;
+        go_on = d->take(d->user, tokens);
+    }
+    return st;
+}
+
+bool tw_cuda_vm_draws(const tw_cuda_vm *vm, int id) {
+    const tw_mega_program *p = program(vm, id);
+    return p && p->plan.samples;
+}
+
+tw_status tw_cuda_vm_count(tw_cuda_vm *vm, int64_t sequence, const uint32_t *counts, tw_diag *diag) {
+    const size_t row = (size_t)vm->m->vocab * sizeof *counts;
+    if (sequence < 0 || sequence >= TW_CUDA_VM_TOKENS)
+        return tw_fail(diag, TW_ERR_USAGE, "sequence %lld is not within 0..%d", (long long)sequence,
+                       TW_CUDA_VM_TOKENS - 1);
+    if (!vm->counts) {
+        void *zeros = calloc(TW_CUDA_VM_TOKENS, row);
+        if (!zeros) return tw_fail_memory(diag);
+        tw_status st = tw_mega_alloc(vm, NULL, "counts", zeros, TW_CUDA_VM_TOKENS * row, false, &vm->counts, diag);
+        free(zeros);
+        if (st != TW_OK) return st;
+    }
+    return tw_mega_write(vm, vm->counts + (uint64_t)sequence * row, counts, row, diag);
+}
+
+/* Greedy steps, all heard. */
+static tw_status run_batch(tw_cuda_vm *vm, tw_mega_program *p, const int32_t *tokens, const int64_t *positions,
+                           int64_t n, int32_t *out, double *microseconds, tw_diag *diag) {
+    tw_status st = check_batch(p, diag);
+    if (st != TW_OK) return st;
+    const int64_t count = p->s->sequences;
+    const launch_of o = {.pos = positions[0], .n = count, .steps = n, .token = tokens[0]};
+    st = begin_batch(vm, p, tokens, positions, n, diag);
+    const int64_t begin = tw_now_ns();
+    if (st == TW_OK) st = launch(vm, p, &o, diag);
+    for (int64_t i = 0; i < n && st == TW_OK; i++) st = hear_step(vm, p, i, i == n - 1, out + i * count, diag);
+    if (microseconds) *microseconds = (double)(tw_now_ns() - begin) * 1e-3;
+    p->pending = 0;
+    return st;
+}
+
+tw_status tw_cuda_vm_greedy(tw_cuda_vm *vm, int id, int32_t token, int64_t pos, int64_t n, int32_t *tokens,
+                            double *microseconds, tw_diag *diag) {
+    tw_mega_program *p = program(vm, id);
+    if (p && p->s->tokens != 1)
+        return tw_fail(diag, TW_ERR_USAGE, "several tokens a launch need a program of one position");
+    return run_batch(vm, p, &token, &pos, n, tokens, microseconds, diag);
 }
 
 tw_status tw_cuda_vm_batch(tw_cuda_vm *vm, int id, const int32_t *tokens, const int64_t *positions, int64_t n,
                            int32_t *out, const float **logits, double *microseconds, tw_diag *diag) {
     tw_mega_program *p = program(vm, id);
-    if (!p) return tw_fail(diag, TW_ERR_USAGE, "no such program");
-    const int64_t count = p->s->sequences;
-    if (count != p->s->tokens)
-        return tw_fail(diag, TW_ERR_USAGE, "a batch needs a program of several sequences, or of one position");
-    if (vm->m->rope.kind == TW_ROPE_DYNAMIC && n > 1)
-        return tw_fail(diag, TW_ERR_UNSUPPORTED, "angles that change with the length allow one token a launch");
-    tw_status st = begin_batch(vm, p, tokens, positions, n, diag);
-    const int64_t begin = tw_now_ns();
-    if (st == TW_OK) st = launch(vm, p, positions[0], count, n, diag);
-    if (microseconds) *microseconds = (double)(tw_now_ns() - begin) * 1e-3;
-    if (st == TW_OK) st = tw_mega_read(vm, out, p->out, (size_t)(n * count) * sizeof *out, diag);
-    if (st == TW_OK && logits) st = read_logits(vm, p, count, diag);
-    if (logits) *logits = p->logits;
+    tw_status st = run_batch(vm, p, tokens, positions, n, out, microseconds, diag);
+    if (st == TW_OK && logits) st = read_logits(vm, p, p->s->sequences, diag);
+    if (p && logits) *logits = p->logits;
     return st;
 }
 

@@ -16,6 +16,7 @@
 
 #include "device/cuda/cuda.h"
 #include "tilewright/vm.h"
+#include "vm/sample.h"
 
 enum { TW_CUDA_VM_TOKENS = 8 };
 
@@ -35,6 +36,7 @@ typedef struct tw_cuda_vm_options {
     bool dequantise;    /* as tw_vm_options: run the floats that integers stand for */
     bool trace;         /* keep clocks of the last step: tw_cuda_vm_trace */
     int64_t memory_limit; /* as tw_vm_options, of the GPU's memory */
+    int cut_list;       /* for tests, 16 or more: candidates that top-k and the like put in order at once; 0: 512 */
     tw_cuda_vm_tuning tuning;
 } tw_cuda_vm_options;
 
@@ -80,6 +82,26 @@ tw_status tw_cuda_vm_greedy(tw_cuda_vm *vm, int program, int32_t token, int64_t 
    own and valid until it runs again. *microseconds (may be NULL): as above. */
 tw_status tw_cuda_vm_batch(tw_cuda_vm *vm, int program, const int32_t *tokens, const int64_t *positions, int64_t n,
                            int32_t *out, const float **logits, double *microseconds, tw_diag *diag);
+
+/* Steps that draw by rules (vm/sample.h), as tw_cuda_vm_batch otherwise. */
+typedef struct tw_cuda_vm_draw {
+    int program;
+    const int32_t *tokens;
+    const int64_t *positions;
+    int64_t n;
+    const tw_sample_rules *rules; /* [S]; NULL: greedy */
+    /* Called with each step's S tokens as soon as they are known, while later steps run. False: no more are wanted, and
+       the call returns at once; what the rest of the launch writes to the cache lies at later positions. */
+    bool (*take)(void *user, const int32_t *tokens);
+    void *user;
+    int64_t taken; /* out: steps */
+} tw_cuda_vm_draw;
+tw_status tw_cuda_vm_draw_tokens(tw_cuda_vm *vm, tw_cuda_vm_draw *draw, tw_diag *diag);
+/* Whether a program can: where it cannot, logits are drawn from by the host. Edges by data cannot. */
+bool tw_cuda_vm_draws(const tw_cuda_vm *vm, int program);
+/* What penalties count (TW_SAMPLE_SEEN) of a sequence from now on: [vocab]. Each token that is drawn with penalties is
+   added on the device, also such as nobody takes. */
+tw_status tw_cuda_vm_count(tw_cuda_vm *vm, int64_t sequence, const uint32_t *counts, tw_diag *diag);
 
 /* Where the time of the last step went, by kind of instruction: means over workers and instructions, in clocks of an
    SM. Where an instruction's rows take several groups, all but the last one's finishing counts as multiplying; where

@@ -1,0 +1,729 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The end of a step: of each sequence the best of all workers' bests or, where top-k, top-p or min-p cut, the best of
+   what they leave, by vm/sample.h's definition. */
+#include "vm/cuda/draw.h"
+#include "vm/cuda/generate.h"
+
+#include <stddef.h>
+
+/* Shared memory while the last instruction of a step runs, from plan.cut. Slots are the workers' rows of the head. */
+enum {
+    COUNT = 0,    /* i32: candidates in the list */
+    BOUND = 4,    /* f32: least logit that may be left */
+    SUM = 8,      /* i64: mass of all candidates, or of the first k */
+    LIMIT = 16,   /* i64: the rank that is cut first */
+    FOUND = 24,   /* i32: the bin where a cut falls; -1: nothing is cut */
+    IN_BIN = 28,  /* i32: candidates in it */
+    BEFORE = 32,  /* i64: mass before it */
+    BEFORES = 40, /* i32: candidates before it */
+    CELLS = 64,   /* [warp]: f32 score, i32 id */
+    SLOTS = CELLS + 8 * TW_MEGA_WARPS,
+    SLOT_BYTES = 16, /* f32 best, i32 first row, i32 rows */
+    BINS = 256,
+    HISTOGRAM = BINS * (4 + 8),
+    ENTRY = 8 + 8 + 4, /* of the list: i64 rank, i64 mass before it, i32 mass */
+    AT_ONCE = 5,       /* slots of a lane on their way: 160 workers' */
+    LOADS = 8,         /* of a lane on their way, of 16 bytes where rows allow */
+};
+
+int64_t tw_mega_cut_bytes(const tw_mega_plan *p) {
+    const int64_t list = (int64_t)p->cut_list * ENTRY;
+    return SLOTS + (int64_t)SLOT_BYTES * p->slots + (list > HISTOGRAM ? list : HISTOGRAM);
+}
+
+static const tw_attrs shared_i32 = {.type = TW_T_i32, .space = TW_SPACE_shared};
+static const tw_attrs shared_i64 = {.type = TW_T_i64, .space = TW_SPACE_shared};
+static const tw_attrs shared_f32 = {.type = TW_T_f32, .space = TW_SPACE_shared};
+static const tw_attrs from_l2 = {.type = TW_T_f32, .cache = TW_CACHE_cg};
+
+typedef struct cut {
+    tw_mega_gen *g;
+    const tw_mega_output *o;
+    tw_val sequence, logits, head, slots, list, before, mass; /* addresses: head and the rest in shared memory */
+    tw_val scale, top_k, top_p, min_p, least;
+    tw_draw_key key;
+    tw_val largest, order; /* and what is tw_draw_ordered of it */
+    tw_val score, id;      /* variables: this thread's best of what is left */
+} cut;
+
+static tw_attrs at(tw_attrs how, int offset) {
+    how.offset += offset;
+    return how;
+}
+
+static tw_val below_u64(tw_builder *b, tw_val x, tw_val y) {
+    return tw_op_emit(b, TW_OP_lt_u64, x, y, TW_NONE);
+}
+
+static tw_val rules_at(tw_mega_gen *g, tw_val sequence) {
+    return tw_mega_at(g, g->arg[TW_MEGA_ARG_RULES], sequence, sizeof(tw_sample_rules));
+}
+
+static tw_val rule(tw_mega_gen *g, tw_val rules, tw_type type, size_t offset) {
+    return tw_ld(g->b, (tw_attrs){.type = type, .offset = (int)offset, .cache = TW_CACHE_nc}, rules);
+}
+
+#define RULE(g, rules, type, field) rule(g, rules, type, offsetof(tw_sample_rules, field))
+
+static tw_draw_key key_of(tw_mega_gen *g, tw_val rules, tw_val sequence) {
+    const tw_val seed[2] = {RULE(g, rules, TW_T_i32, seed[0]), RULE(g, rules, TW_T_i32, seed[1])};
+    return tw_draw_key_of(g->b, seed, tw_mega_position(g, sequence));
+}
+
+static tw_val has(tw_builder *b, tw_val mode, int bits) {
+    return tw_ne(b, tw_and(b, mode, tw_i32(b, bits)), tw_i32(b, 0));
+}
+
+/* ---- in the head: what a row's logit becomes */
+
+void tw_mega_build_value(tw_mega_gen *g, tw_val sequence, tw_val id, tw_val *z, tw_val *value) {
+    tw_builder *b = g->b;
+    if (!g->p->samples) return;
+    *z = tw_var_of(b, *z);
+    *value = tw_var_of(b, *value);
+    tw_push_if(b, tw_ne(b, g->arg[TW_MEGA_ARG_MODE], tw_i32(b, 0)));
+    tw_val rules = rules_at(g, sequence), mode = RULE(g, rules, TW_T_i32, mode);
+    tw_push_if(b, has(b, mode, TW_SAMPLE_PENALISES));
+    tw_val counts = tw_mega_at(g, g->arg[TW_MEGA_ARG_COUNTS], sequence, 4 * g->p->vocab);
+    tw_val count = tw_ld(b, (tw_attrs){.type = TW_T_i32, .cache = TW_CACHE_cg}, tw_mega_at(g, counts, id, 4));
+    tw_assign(b, *z,
+              tw_draw_penalise(b, RULE(g, rules, TW_T_f32, repetition), RULE(g, rules, TW_T_f32, presence),
+                               RULE(g, rules, TW_T_f32, frequency), *z, count));
+    tw_assign(b, *value, *z);
+    tw_pop(b);
+    tw_val draws = tw_and(b, mode, tw_i32(b, TW_SAMPLE_DRAWS | TW_SAMPLE_CUTS));
+    tw_push_if(b, tw_eq(b, draws, tw_i32(b, TW_SAMPLE_DRAWS)));
+    tw_assign(b, *value,
+              tw_draw_score(b, key_of(g, rules, sequence), RULE(g, rules, TW_T_f32, scale), *z, id));
+    tw_pop(b);
+    tw_pop(b);
+}
+
+/* ---- the best of the bests */
+
+/* One lane hands on a sequence's token: to the next step, to the host and to what is counted. A token of a machine that
+   gave up may be anything, and the host hears that it is none. */
+static void leave(tw_mega_gen *g, const tw_mega_output *o, tw_val sequence, tw_val token) {
+    tw_builder *b = g->b;
+    const int n = g->p->sequences;
+    tw_st(b, (tw_attrs){.type = TW_T_i32}, tw_mega_at(g, o->token, sequence, 4), &token);
+    tw_val out = tw_mega_at(g, tw_mega_at(g, g->arg[TW_MEGA_ARG_OUT], g->step, 4 * n), sequence, 4);
+    tw_val said = tw_select(b, tw_eq(b, o->aborted, tw_i32(b, 0)), token, tw_i32(b, TW_MEGA_GAVE_UP));
+    tw_st(b, (tw_attrs){.type = TW_T_i32, .order = TW_ORDER_relaxed, .scope = TW_SCOPE_sys}, out, &said);
+    if (!g->p->samples) return;
+    tw_push_if(b, has(b, g->arg[TW_MEGA_ARG_MODE], TW_SAMPLE_PENALISES));
+    tw_push_if(b, has(b, RULE(g, rules_at(g, sequence), TW_T_i32, mode), TW_SAMPLE_PENALISES));
+    tw_val id = tw_op_emit(b, TW_OP_min_u32, token, tw_i32(b, (int32_t)g->p->vocab - 1), TW_NONE);
+    tw_val counts = tw_mega_at(g, g->arg[TW_MEGA_ARG_COUNTS], sequence, 4 * g->p->vocab);
+    tw_val cell = tw_mega_at(g, counts, id, 4);
+    tw_val count = tw_ld(b, (tw_attrs){.type = TW_T_i32, .cache = TW_CACHE_cg}, cell);
+    count = tw_or(b, tw_add_imm(b, count, 1), tw_i32(b, (int32_t)TW_SAMPLE_SEEN));
+    tw_st(b, (tw_attrs){.type = TW_T_i32}, cell, &count);
+    tw_pop(b);
+    tw_pop(b);
+}
+
+static tw_val first_of_warp(tw_mega_gen *g, tw_val most, tw_val value, tw_val id) {
+    tw_builder *b = g->b;
+    tw_val mine = tw_select(b, tw_eq(b, most, value), id, tw_i32(b, INT32_MAX)), all = tw_i32(b, -1);
+    for (int d = 1; d < 32; d *= 2) mine = tw_min(b, mine, tw_shfl(b, TW_MODE_bfly, mine, tw_i32(b, d), all));
+    return mine;
+}
+
+/* Of the workers' bests of a sequence, by a warp: each lane some of them. */
+static void leave_best(tw_mega_gen *g, const tw_mega_output *o, tw_val sequence) {
+    tw_builder *b = g->b;
+    const int n = g->p->sequences;
+    tw_val value = tw_var_of(b, tw_f32(b, -3.4e38f)), id = tw_var_of(b, tw_i32(b, INT32_MAX));
+    tw_val i = tw_push_for(b, g->lane, o->slots, tw_i32(b, 32 * AT_ONCE), false), v[AT_ONCE], one[AT_ONCE],
+           there[AT_ONCE];
+    for (int u = 0; u < AT_ONCE; u++) {
+        tw_val slot = tw_add_imm(b, i, 32 * u);
+        tw_val from = tw_mega_at(g, tw_mega_at(g, o->best, slot, 8 * n), sequence, 8);
+        there[u] = tw_lt(b, slot, o->slots);
+        tw_when(b, there[u]);
+        v[u] = tw_ld(b, from_l2, from);
+        tw_when(b, there[u]);
+        one[u] = tw_ld(b, (tw_attrs){.type = TW_T_i32, .offset = 4, .cache = TW_CACHE_cg}, from);
+    }
+    for (int u = 0; u < AT_ONCE; u++) {
+        tw_push_if(b, tw_and(b, there[u], tw_lt(b, value, v[u])));
+        tw_assign(b, value, v[u]);
+        tw_assign(b, id, one[u]);
+        tw_pop(b);
+    }
+    tw_pop(b);
+    tw_val most = tw_mega_warp_max(g, tw_add(b, value, tw_f32(b, 0)), 1, 32);
+    tw_val mine = first_of_warp(g, most, value, id);
+    mine = tw_select(b, tw_eq(b, mine, tw_i32(b, INT32_MAX)), tw_i32(b, 0), mine);
+    tw_push_if(b, tw_eq(b, g->lane, tw_i32(b, 0)));
+    leave(g, o, sequence, mine);
+    tw_pop(b);
+}
+
+/* ---- cuts: who is a candidate */
+
+/* This thread's best of what is left so far. */
+static void consider(const cut *c, tw_val z, tw_val id) {
+    tw_builder *b = c->g->b;
+    tw_val score = tw_draw_score(b, c->key, c->scale, z, id);
+    tw_val first = tw_and(b, tw_eq(b, score, c->score), tw_lt(b, id, c->id));
+    tw_push_if(b, tw_or(b, tw_lt(b, c->score, score), first));
+    tw_assign(b, c->score, score);
+    tw_assign(b, c->id, id);
+    tw_pop(b);
+}
+
+static tw_val within_min_p(const cut *c, tw_val z) {
+    return tw_le(c->g->b, tw_draw_distance(c->g->b, c->scale, c->largest, z), c->min_p);
+}
+
+/* Of all threads' bests the best goes out. */
+static void leave_drawn(const cut *c) {
+    tw_mega_gen *g = c->g;
+    tw_builder *b = g->b;
+    tw_val score = tw_add(b, c->score, tw_f32(b, 0)), most = tw_mega_warp_max(g, score, 1, 32);
+    tw_val id = first_of_warp(g, most, score, c->id);
+    tw_push_if(b, tw_eq(b, g->lane, tw_i32(b, 0)));
+    tw_val cell = tw_mega_at(g, c->head, g->warp, 8);
+    tw_st(b, at(shared_f32, CELLS), cell, &most);
+    tw_st(b, at(shared_i32, CELLS + 4), cell, &id);
+    tw_pop(b);
+    tw_mega_barrier(g);
+    tw_push_if(b, tw_eq(b, g->thread, tw_i32(b, 0)));
+    tw_val value = tw_var_of(b, tw_f32(b, TW_SAMPLE_LEAST)), row = tw_var_of(b, tw_i32(b, INT32_MAX));
+    for (int w = 0; w < g->p->tuning.warps; w++) {
+        tw_val v = tw_ld(b, at(shared_f32, CELLS + 8 * w), c->head);
+        tw_val i = tw_ld(b, at(shared_i32, CELLS + 8 * w + 4), c->head);
+        tw_val first = tw_and(b, tw_eq(b, v, value), tw_lt(b, i, row));
+        tw_push_if(b, tw_or(b, tw_lt(b, value, v), first));
+        tw_assign(b, value, v);
+        tw_assign(b, row, i);
+        tw_pop(b);
+    }
+    leave(g, c->o, c->sequence,
+          tw_select(b, tw_eq(b, row, tw_i32(b, INT32_MAX)), tw_i32(b, 0), tw_add_imm(b, row, 0)));
+    tw_pop(b);
+}
+
+/* A candidate into the list, while it has room. */
+static void list_one(const cut *c, tw_val z, tw_val id) {
+    tw_mega_gen *g = c->g;
+    tw_builder *b = g->b;
+    tw_attrs add = {.rmw = TW_RMW_add, .type = TW_T_i32, .space = TW_SPACE_shared, .offset = COUNT};
+    add.order = TW_ORDER_relaxed;
+    add.scope = TW_SCOPE_cta;
+    tw_val place = tw_atom(b, add, c->head, tw_i32(b, 1), TW_NONE);
+    tw_push_if(b, tw_lt(b, place, tw_i32(b, g->p->cut_list)));
+    tw_val rank = tw_draw_rank(b, c->order, z, id);
+    tw_val mass = tw_draw_mass(b, tw_draw_distance(b, c->scale, c->largest, z));
+    tw_st(b, shared_i64, tw_mega_at(g, c->list, place, 8), &rank);
+    tw_st(b, shared_i32, tw_mega_at(g, c->mass, place, 4), &mass);
+    tw_pop(b);
+}
+
+/* Rows from `from` + first on, each lane `width` beside one another, LOADS at a time; what is beyond `count` rows is
+   not there. */
+typedef struct some {
+    tw_val row[LOADS], there[LOADS]; /* of the first of each load */
+    tw_val z[LOADS][4];
+    int width;
+} some;
+
+static int row_width(const tw_mega_plan *p) {
+    return p->fours ? 4 : 1;
+}
+
+static void load_some(const cut *c, some *s, int loads, tw_val first, int apart, tw_val from, tw_val count) {
+    tw_mega_gen *g = c->g;
+    tw_builder *b = g->b;
+    s->width = row_width(g->p);
+    for (int u = 0; u < loads; u++) {
+        tw_val row = tw_add_imm(b, first, u * apart);
+        s->row[u] = tw_add(b, from, row);
+        s->there[u] = tw_lt(b, row, count);
+        for (int e = 0; e < s->width; e++) s->z[u][e] = TW_NONE;
+        tw_attrs how = from_l2;
+        how.vec = s->width;
+        tw_val from_row = tw_mega_at(g, c->logits, s->row[u], 4);
+        tw_when(b, s->there[u]);
+        tw_ld_vec(b, how, from_row, s->z[u]);
+    }
+}
+
+static tw_val add_mass(tw_builder *b, tw_val sum, tw_val mass) {
+    return tw_add(b, sum, tw_op_emit(b, TW_OP_zext_i64_i32, mass, TW_NONE, TW_NONE));
+}
+
+/* Which of a lane's rows may be left, as bits: those at or above the bound or, where the mass of all is wanted, those
+   of enough mass. */
+static void find_some(const cut *c, const some *s, tw_val all, tw_val bound, tw_val sum, tw_val bits) {
+    tw_builder *b = c->g->b;
+    tw_assign(b, bits, tw_i32(b, 0));
+    tw_push_if(b, all);
+    for (int u = 0; u < LOADS; u++)
+        for (int e = 0; e < s->width; e++) {
+            tw_val mass = tw_draw_mass(b, tw_draw_distance(b, c->scale, c->largest, s->z[u][e]));
+            mass = tw_select(b, s->there[u], mass, tw_i32(b, 0));
+            tw_assign(b, sum, add_mass(b, sum, mass));
+            tw_val bit = tw_select(b, tw_lt(b, c->least, mass), tw_i32(b, 1 << (u * s->width + e)), tw_i32(b, 0));
+            tw_op_to(b, bits, TW_OP_or_i32, bits, bit, TW_NONE);
+        }
+    tw_push_else(b);
+    for (int u = 0; u < LOADS; u++)
+        for (int e = 0; e < s->width; e++) {
+            tw_val hit = tw_and(b, s->there[u], tw_le(b, bound, s->z[u][e]));
+            tw_val bit = tw_select(b, hit, tw_i32(b, 1 << (u * s->width + e)), tw_i32(b, 0));
+            tw_op_to(b, bits, TW_OP_or_i32, bits, bit, TW_NONE);
+        }
+    tw_pop(b);
+}
+
+/* Every candidate that may be left into the list: a warp takes the slots whose best may be. With `all` also the mass of
+   all to SUM. Few are found, so they are loaded again rather than kept. */
+static void list_candidates(const cut *c, tw_val all, tw_val bound) {
+    tw_mega_gen *g = c->g;
+    tw_builder *b = g->b;
+    const int width = row_width(g->p), stride = 32 * width;
+    tw_val sum = tw_var_of(b, tw_i64(b, 0)), bits = tw_var_of(b, tw_i32(b, 0));
+    tw_val slot = tw_push_for(b, g->warp, c->o->slots, tw_i32(b, g->p->tuning.warps), false);
+    tw_val cell = tw_mega_at(g, c->slots, slot, SLOT_BYTES), best = tw_ld(b, shared_f32, cell);
+    tw_push_if(b, tw_or(b, all, tw_le(b, bound, best)));
+    tw_val from = tw_ld(b, at(shared_i32, 4), cell), count = tw_ld(b, at(shared_i32, 8), cell);
+    tw_val first = tw_push_for(b, tw_mul_imm(b, g->lane, width), count, tw_i32(b, stride * LOADS), false);
+    some s;
+    load_some(c, &s, LOADS, first, stride, from, count);
+    find_some(c, &s, all, bound, sum, bits);
+    tw_push_while(b);
+    tw_push_while_body(b, tw_ne(b, bits, tw_i32(b, 0)));
+    tw_val bit = tw_sub(b, tw_i32(b, 31), tw_op_emit(b, TW_OP_clz_i32, bits, TW_NONE, TW_NONE));
+    tw_val one = tw_op_emit(b, TW_OP_shl_i32, tw_i32(b, 1), bit, TW_NONE);
+    tw_val load = tw_div(b, bit, width), e = tw_rem(b, bit, width);
+    tw_val row = tw_add(b, tw_add(b, s.row[0], tw_mul_imm(b, load, stride)), e);
+    list_one(c, tw_ld(b, from_l2, tw_mega_at(g, c->logits, row, 4)), row);
+    tw_op_to(b, bits, TW_OP_xor_i32, bits, one, TW_NONE);
+    tw_pop(b);
+    tw_pop(b);
+    tw_pop(b);
+    tw_pop(b);
+    tw_push_if(b, all);
+    tw_attrs add = {.rmw = TW_RMW_add, .type = TW_T_i64, .space = TW_SPACE_shared, .offset = SUM};
+    add.order = TW_ORDER_relaxed;
+    add.scope = TW_SCOPE_cta;
+    tw_red(b, add, c->head, &sum);
+    tw_pop(b);
+}
+
+/* Where an entry of the list stands among its n: how many are before it, and their mass. */
+static void place_in_list(const cut *c, tw_val rank, tw_val n, tw_val *place, tw_val *mass) {
+    tw_mega_gen *g = c->g;
+    tw_builder *b = g->b;
+    *place = tw_var_of(b, tw_i32(b, 0));
+    *mass = tw_var_of(b, tw_i64(b, 0));
+    tw_val j = tw_push_for(b, tw_i32(b, 0), n, tw_i32(b, 1), true);
+    tw_val other = tw_ld(b, shared_i64, tw_mega_at(g, c->list, j, 8));
+    tw_val weight = tw_ld(b, shared_i32, tw_mega_at(g, c->mass, j, 4)), before = below_u64(b, other, rank);
+    tw_assign(b, *place, tw_add(b, *place, tw_select(b, before, tw_i32(b, 1), tw_i32(b, 0))));
+    tw_assign(b, *mass, add_mass(b, *mass, tw_select(b, before, weight, tw_i32(b, 0))));
+    tw_pop(b);
+}
+
+static tw_val id_of_rank(tw_builder *b, tw_val rank) {
+    return tw_op_emit(b, TW_OP_low_i32_i64, rank, TW_NONE, TW_NONE);
+}
+
+/* The list holds every candidate that a cut may leave: what it leaves is drawn from. */
+static void draw_from_list(const cut *c, tw_val n) {
+    tw_mega_gen *g = c->g;
+    tw_builder *b = g->b;
+    tw_val cuts_k = tw_lt(b, tw_i32(b, 0), c->top_k), cuts_p = tw_ne(b, c->top_p, tw_i32(b, 0));
+    tw_val k = tw_select(b, cuts_k, tw_min(b, c->top_k, n), tw_i32(b, INT32_MAX)), nothing = tw_i64(b, -1);
+    tw_val i = tw_mega_thread_loop(g, n), place, before;
+    tw_val rank = tw_ld(b, shared_i64, tw_mega_at(g, c->list, i, 8));
+    place_in_list(c, rank, n, &place, &before);
+    tw_val left = tw_select(b, tw_lt(b, place, k), tw_add(b, before, tw_i64(b, 0)), nothing);
+    tw_st(b, shared_i64, tw_mega_at(g, c->before, i, 8), &left);
+    tw_push_if(b, tw_and(b, cuts_k, tw_eq(b, place, tw_add_imm(b, k, -1))));
+    tw_val sum = add_mass(b, before, tw_ld(b, shared_i32, tw_mega_at(g, c->mass, i, 4)));
+    tw_st(b, at(shared_i64, SUM), c->head, &sum);
+    tw_pop(b);
+    tw_pop(b);
+    tw_mega_barrier(g);
+    tw_val share = tw_draw_share(b, tw_ld(b, at(shared_i64, SUM), c->head), c->top_p);
+    share = tw_select(b, cuts_p, share, nothing);
+    i = tw_mega_thread_loop(g, n);
+    before = tw_ld(b, shared_i64, tw_mega_at(g, c->before, i, 8));
+    rank = tw_ld(b, shared_i64, tw_mega_at(g, c->list, i, 8));
+    tw_val far = tw_op_emit(b, TW_OP_high_i32_i64, rank, TW_NONE, TW_NONE);
+    tw_val z = tw_draw_unordered(b, tw_sub(b, c->order, far));
+    tw_push_if(b, tw_and(b, below_u64(b, before, share), within_min_p(c, z)));
+    consider(c, z, id_of_rank(b, rank));
+    tw_pop(b);
+    tw_pop(b);
+    leave_drawn(c);
+}
+
+/* ---- cuts of more candidates than the list has room for */
+
+static tw_val candidate(const cut *c, tw_val there, tw_val z) {
+    tw_builder *b = c->g->b;
+    return tw_and(b, there, tw_lt(b, tw_f32(b, TW_SAMPLE_LEAST), z));
+}
+
+static void for_all(const cut *c, int loads, void (*visit)(const cut *c, tw_val z, tw_val id, tw_val rank, void *with),
+                    void *with) {
+    tw_mega_gen *g = c->g;
+    tw_builder *b = g->b;
+    const int width = row_width(g->p), stride = tw_mega_threads(g->p) * width;
+    tw_val vocab = tw_i32(b, (int32_t)g->p->vocab), step = tw_i32(b, stride * loads);
+    tw_val first = tw_push_for(b, tw_mul_imm(b, g->thread, width), vocab, step, false);
+    some s;
+    load_some(c, &s, loads, first, stride, tw_i32(b, 0), vocab);
+    for (int u = 0; u < loads; u++)
+        for (int e = 0; e < s.width; e++) {
+            tw_val id = tw_add_imm(b, s.row[u], e);
+            tw_push_if(b, candidate(c, s.there[u], s.z[u][e]));
+            visit(c, s.z[u][e], id, tw_draw_rank(b, c->order, s.z[u][e], id), with);
+            tw_pop(b);
+        }
+    tw_pop(b);
+}
+
+/* A range of ranks in bins: each of 2^shift, the last one with all that are beyond. */
+typedef struct range {
+    tw_val from, below, shift; /* variables: i64, i64, i32 */
+} range;
+
+static tw_val within(tw_builder *b, const range *r, tw_val rank) {
+    tw_val early = below_u64(b, rank, r->from);
+    return tw_and(b, tw_not(b, early), below_u64(b, rank, r->below));
+}
+
+static void count_in_bin(const cut *c, tw_val z, tw_val id, tw_val rank, void *with) {
+    tw_mega_gen *g = c->g;
+    tw_builder *b = g->b;
+    const range *r = with;
+    (void)id;
+    tw_push_if(b, within(b, r, rank));
+    tw_val bin = tw_op_emit(b, TW_OP_shr_u64, tw_sub(b, rank, r->from), r->shift, TW_NONE), last = tw_i64(b, BINS - 1);
+    bin = tw_select(b, below_u64(b, bin, last), bin, last);
+    bin = tw_op_emit(b, TW_OP_low_i32_i64, bin, TW_NONE, TW_NONE);
+    tw_attrs add = {.rmw = TW_RMW_add, .type = TW_T_i32, .space = TW_SPACE_shared, .offset = 8 * BINS};
+    add.order = TW_ORDER_relaxed;
+    add.scope = TW_SCOPE_cta;
+    tw_red(b, add, tw_mega_at(g, c->list, bin, 4), (tw_val[]){tw_i32(b, 1)});
+    tw_val mass = tw_draw_mass(b, tw_draw_distance(b, c->scale, c->largest, z));
+    tw_val wide = tw_op_emit(b, TW_OP_zext_i64_i32, mass, TW_NONE, TW_NONE);
+    add.type = TW_T_i64;
+    add.offset = 0;
+    tw_red(b, add, tw_mega_at(g, c->list, bin, 8), &wide);
+    tw_pop(b);
+}
+
+static void list_in_range(const cut *c, tw_val z, tw_val id, tw_val rank, void *with) {
+    tw_push_if(c->g->b, within(c->g->b, with, rank));
+    list_one(c, z, id);
+    tw_pop(c->g->b);
+}
+
+static void draw_below(const cut *c, tw_val z, tw_val id, tw_val rank, void *with) {
+    tw_builder *b = c->g->b;
+    const tw_val *limit = with;
+    tw_push_if(b, tw_and(b, below_u64(b, rank, *limit), within_min_p(c, z)));
+    consider(c, z, id);
+    tw_pop(b);
+}
+
+/* Where a cut falls among the bins: the first with which there are `goal` candidates, or so much mass. One thread looks
+   through them, BEFORE and BEFORES being what is before the range. */
+static void find_bin(const cut *c, tw_val goal, tw_val mass_goal) {
+    tw_mega_gen *g = c->g;
+    tw_builder *b = g->b;
+    tw_push_if(b, tw_eq(b, g->thread, tw_i32(b, 0)));
+    tw_val n = tw_var_of(b, tw_ld(b, at(shared_i32, BEFORES), c->head));
+    tw_val sum = tw_var_of(b, tw_ld(b, at(shared_i64, BEFORE), c->head)), found = tw_var_of(b, tw_i32(b, -1));
+    tw_val count = tw_var_of(b, tw_i32(b, 0)), i = tw_var_of(b, tw_i32(b, 0));
+    tw_push_while(b);
+    tw_val on = tw_and(b, tw_lt(b, i, tw_i32(b, BINS)), tw_lt(b, found, tw_i32(b, 0)));
+    tw_push_while_body(b, on);
+    tw_assign(b, count, tw_ld(b, at(shared_i32, 8 * BINS), tw_mega_at(g, c->list, i, 4)));
+    tw_val mass = tw_ld(b, shared_i64, tw_mega_at(g, c->list, i, 8)), with = tw_add(b, sum, mass);
+    tw_val enough = tw_or(b, tw_le(b, goal, tw_add(b, n, count)), tw_not(b, below_u64(b, with, mass_goal)));
+    tw_push_if(b, enough);
+    tw_assign(b, found, i);
+    tw_push_else(b);
+    tw_assign(b, n, tw_add(b, n, count));
+    tw_assign(b, sum, with);
+    tw_assign(b, i, tw_add_imm(b, i, 1));
+    tw_pop(b);
+    tw_pop(b);
+    tw_st(b, at(shared_i32, FOUND), c->head, &found);
+    tw_st(b, at(shared_i32, IN_BIN), c->head, &count);
+    tw_st(b, at(shared_i32, BEFORES), c->head, &n);
+    tw_st(b, at(shared_i64, BEFORE), c->head, &sum);
+    tw_pop(b);
+}
+
+/* The range narrows to the bin where the cut falls; `go` becomes 0 where what is there fits the list, or nothing is
+   cut. The first look's last bin has too much in it: then another one takes coarser bins. */
+static void narrow(const cut *c, const range *r, tw_val go) {
+    enum { FIRST = 48, COARSE = 56, OF_IDS = 12 };
+    tw_mega_gen *g = c->g;
+    tw_builder *b = g->b;
+    tw_val found = tw_ld(b, at(shared_i32, FOUND), c->head), count = tw_ld(b, at(shared_i32, IN_BIN), c->head);
+    tw_val zero = tw_i32(b, 0), first = tw_eq(b, r->shift, tw_i32(b, FIRST));
+    tw_val open = tw_and(b, first, tw_eq(b, tw_add_imm(b, found, 1 - BINS), zero));
+    open = tw_and(b, open, below_u64(b, tw_i64(b, INT64_C(1) << COARSE), tw_sub(b, r->below, r->from)));
+    tw_mega_barrier(g);
+    tw_push_if(b, tw_lt(b, found, zero));
+    tw_assign(b, go, zero);
+    tw_push_else(b);
+    tw_push_if(b, open);
+    tw_assign(b, r->shift, tw_i32(b, COARSE));
+    tw_push_if(b, tw_eq(b, g->thread, zero));
+    tw_st(b, at(shared_i32, BEFORES), c->head, &zero);
+    tw_st(b, at(shared_i64, BEFORE), c->head, (tw_val[]){tw_i64(b, 0)});
+    tw_pop(b);
+    tw_push_else(b);
+    tw_val wide = tw_op_emit(b, TW_OP_zext_i64_i32, found, TW_NONE, TW_NONE);
+    tw_assign(b, r->from, tw_add(b, r->from, tw_op_emit(b, TW_OP_shl_i64, wide, r->shift, TW_NONE)));
+    tw_val end = tw_add(b, r->from, tw_op_emit(b, TW_OP_shl_i64, tw_i64(b, 1), r->shift, TW_NONE));
+    tw_val wraps = below_u64(b, end, r->from), nearer = below_u64(b, end, r->below);
+    tw_push_if(b, tw_and(b, tw_not(b, wraps), nearer));
+    tw_assign(b, r->below, end);
+    tw_pop(b);
+    tw_push_if(b, tw_le(b, count, tw_i32(b, g->p->cut_list)));
+    tw_assign(b, go, zero);
+    tw_push_else(b);
+    tw_val ids = tw_eq(b, r->shift, tw_i32(b, 32));
+    tw_assign(b, r->shift, tw_select(b, ids, tw_i32(b, OF_IDS), tw_add_imm(b, r->shift, -8)));
+    tw_pop(b);
+    tw_pop(b);
+    tw_pop(b);
+    tw_mega_barrier(g);
+}
+
+/* LIMIT becomes the rank at which a cut falls, and SUM the mass before it: after `goal` candidates, or `mass_goal`. */
+static void find_limit(const cut *c, tw_val goal, tw_val mass_goal) {
+    tw_mega_gen *g = c->g;
+    tw_builder *b = g->b;
+    tw_val zero = tw_i32(b, 0), none = tw_i64(b, 0), go = tw_var_of(b, tw_i32(b, 1));
+    range r = {tw_var_of(b, none), tw_var_of(b, tw_ld(b, at(shared_i64, LIMIT), c->head)), tw_var_of(b, tw_i32(b, 48))};
+    tw_push_if(b, tw_eq(b, g->thread, zero));
+    tw_st(b, at(shared_i32, BEFORES), c->head, &zero);
+    tw_st(b, at(shared_i64, BEFORE), c->head, &none);
+    tw_pop(b);
+    tw_push_while(b);
+    tw_push_while_body(b, tw_ne(b, go, zero));
+    tw_val i = tw_mega_thread_loop(g, tw_i32(b, BINS));
+    tw_st(b, at(shared_i32, 8 * BINS), tw_mega_at(g, c->list, i, 4), &zero);
+    tw_st(b, shared_i64, tw_mega_at(g, c->list, i, 8), &none);
+    tw_pop(b);
+    tw_mega_barrier(g);
+    for_all(c, LOADS / 2, count_in_bin, &r);
+    tw_mega_barrier(g);
+    find_bin(c, goal, mass_goal);
+    tw_mega_barrier(g);
+    narrow(c, &r, go);
+    tw_pop(b);
+    tw_val found = tw_ld(b, at(shared_i32, FOUND), c->head);
+    tw_push_if(b, tw_lt(b, found, zero));
+    tw_push_if(b, tw_eq(b, g->thread, zero));
+    tw_val sum = tw_ld(b, at(shared_i64, BEFORE), c->head);
+    tw_st(b, at(shared_i64, SUM), c->head, &sum);
+    tw_pop(b);
+    tw_push_else(b);
+    tw_push_if(b, tw_eq(b, g->thread, zero));
+    tw_st(b, at(shared_i32, COUNT), c->head, &zero);
+    tw_pop(b);
+    tw_mega_barrier(g);
+    for_all(c, LOADS / 2, list_in_range, &r);
+    tw_mega_barrier(g);
+    tw_val n = tw_ld(b, at(shared_i32, COUNT), c->head), before_n = tw_ld(b, at(shared_i32, BEFORES), c->head), place,
+           before;
+    tw_val before_mass = tw_ld(b, at(shared_i64, BEFORE), c->head);
+    i = tw_mega_thread_loop(g, tw_min(b, n, tw_i32(b, g->p->cut_list)));
+    tw_val rank = tw_ld(b, shared_i64, tw_mega_at(g, c->list, i, 8));
+    place_in_list(c, rank, n, &place, &before);
+    tw_val ahead = tw_add(b, before_mass, before);
+    tw_val with = add_mass(b, ahead, tw_ld(b, shared_i32, tw_mega_at(g, c->mass, i, 4)));
+    tw_val reaches = tw_and(b, below_u64(b, ahead, mass_goal), tw_not(b, below_u64(b, with, mass_goal)));
+    tw_val last = tw_eq(b, tw_add_imm(b, tw_add(b, before_n, place), 1), goal);
+    tw_push_if(b, tw_or(b, last, reaches));
+    tw_val limit = tw_add(b, rank, tw_i64(b, 1));
+    tw_st(b, at(shared_i64, LIMIT), c->head, &limit);
+    tw_st(b, at(shared_i64, SUM), c->head, &with);
+    tw_pop(b);
+    tw_pop(b);
+    tw_pop(b);
+    tw_mega_barrier(g);
+}
+
+/* First where top-k cuts, then where top-p does, then the draw: each over all logits. */
+static void draw_from_all(const cut *c) {
+    tw_mega_gen *g = c->g;
+    tw_builder *b = g->b;
+    tw_val cuts_k = tw_lt(b, tw_i32(b, 0), c->top_k), cuts_p = tw_ne(b, c->top_p, tw_i32(b, 0));
+    tw_val round = tw_push_for(b, tw_i32(b, 0), tw_i32(b, 2), tw_i32(b, 1), false);
+    tw_val first = tw_eq(b, round, tw_i32(b, 0));
+    tw_val wanted = tw_or(b, tw_and(b, first, cuts_k), tw_and(b, tw_not(b, first), cuts_p));
+    tw_push_if(b, wanted);
+    tw_val goal = tw_select(b, first, c->top_k, tw_i32(b, INT32_MAX));
+    tw_val share = tw_draw_share(b, tw_ld(b, at(shared_i64, SUM), c->head), c->top_p);
+    tw_mega_barrier(g);
+    find_limit(c, goal, tw_select(b, first, tw_i64(b, -1), share));
+    tw_pop(b);
+    tw_pop(b);
+    tw_val limit = tw_ld(b, at(shared_i64, LIMIT), c->head);
+    for_all(c, LOADS / 4, draw_below, &limit);
+    leave_drawn(c);
+}
+
+/* ---- cuts */
+
+/* The least logit that may be left, where something says so before the logits are looked through: that of the k-th
+   largest slot, since k are not below it, or that of min-p. */
+static tw_val find_bound(const cut *c, tw_val few, tw_val by_min_p) {
+    tw_mega_gen *g = c->g;
+    tw_builder *b = g->b;
+    tw_push_if(b, few);
+    tw_val i = tw_mega_thread_loop(g, c->o->slots), mine = tw_ld(b, shared_f32, tw_mega_at(g, c->slots, i, SLOT_BYTES));
+    tw_val before = tw_var_of(b, tw_i32(b, 0));
+    tw_val j = tw_push_for(b, tw_i32(b, 0), c->o->slots, tw_i32(b, 1), true);
+    tw_val other = tw_ld(b, shared_f32, tw_mega_at(g, c->slots, j, SLOT_BYTES));
+    tw_val first = tw_or(b, tw_lt(b, mine, other), tw_and(b, tw_eq(b, mine, other), tw_lt(b, j, i)));
+    tw_assign(b, before, tw_add(b, before, tw_select(b, first, tw_i32(b, 1), tw_i32(b, 0))));
+    tw_pop(b);
+    tw_when(b, tw_eq(b, tw_add_imm(b, before, 1), c->top_k));
+    tw_st(b, at(shared_f32, BOUND), c->head, &mine);
+    tw_pop(b);
+    tw_mega_barrier(g);
+    tw_pop(b);
+    tw_val bound = tw_var_of(b, tw_ld(b, at(shared_f32, BOUND), c->head));
+    tw_push_if(b, by_min_p);
+    /* A step further than it is, and rounding: the exact comparison comes later. */
+    tw_val steps = tw_op_emit(b, TW_OP_cvt_f32_s32, tw_add_imm(b, c->min_p, 2), TW_NONE, TW_NONE);
+    tw_val octaves = tw_mul(b, steps, tw_f32(b, 1.0001f / (1 << TW_SAMPLE_STEPS)));
+    tw_val least = tw_sub(b, c->largest, tw_op_emit(b, TW_OP_div_f32, octaves, c->scale, TW_NONE));
+    tw_assign(b, bound, tw_max(b, least, bound));
+    tw_pop(b);
+    return bound;
+}
+
+static void draw(cut *c) {
+    tw_mega_gen *g = c->g;
+    tw_builder *b = g->b;
+    tw_val zero = tw_i32(b, 0), cuts_k = tw_lt(b, zero, c->top_k), cuts_p = tw_ne(b, c->top_p, zero);
+    tw_val few = tw_and(b, cuts_k, tw_le(b, c->top_k, c->o->slots)), all = tw_and(b, cuts_p, tw_not(b, cuts_k));
+    tw_val bound = find_bound(c, few, tw_not(b, tw_or(b, cuts_k, cuts_p)));
+    /* Where nothing bounds what is left, looking is only worth while if all fit. */
+    const bool all_fit = g->p->vocab <= g->p->cut_list;
+    tw_val n = tw_var_of(b, tw_i32(b, INT32_MAX)), bounded = tw_or(b, few, tw_not(b, cuts_k));
+    if (!all_fit) tw_push_if(b, bounded);
+    list_candidates(c, all, bound);
+    tw_mega_barrier(g);
+    tw_assign(b, n, tw_ld(b, at(shared_i32, COUNT), c->head));
+    if (!all_fit) tw_pop(b);
+    tw_push_if(b, tw_le(b, n, tw_i32(b, g->p->cut_list)));
+    draw_from_list(c, n);
+    if (!all_fit) {
+        tw_push_else(b);
+        draw_from_all(c);
+    }
+    tw_pop(b);
+}
+
+/* The slots' bests and rows to shared memory, and the header as a draw begins. */
+static void begin_cut(const cut *c, tw_val table) {
+    tw_mega_gen *g = c->g;
+    tw_builder *b = g->b;
+    tw_val i = tw_mega_thread_loop(g, c->o->slots), rows[2] = {{0}};
+    tw_val from = tw_mega_at(g, tw_mega_at(g, c->o->best, i, 8 * g->p->sequences), c->sequence, 8);
+    tw_val best = tw_ld(b, from_l2, from), cell = tw_mega_at(g, c->slots, i, SLOT_BYTES);
+    tw_ld_vec(b, (tw_attrs){.type = TW_T_i32, .vec = 2, .cache = TW_CACHE_nc}, tw_mega_at(g, table, i, 8), rows);
+    tw_st(b, shared_f32, cell, &best);
+    tw_st(b, (tw_attrs){.type = TW_T_i32, .space = TW_SPACE_shared, .offset = 4}, cell, &rows[0]);
+    tw_st(b, (tw_attrs){.type = TW_T_i32, .space = TW_SPACE_shared, .offset = 8}, cell, &rows[1]);
+    tw_pop(b);
+    tw_push_if(b, tw_eq(b, g->thread, tw_i32(b, 0)));
+    tw_val none = tw_i32(b, 0), wide = tw_i64(b, 0), end = tw_i64(b, -1);
+    tw_val above = tw_f32(b, nextafterf(TW_SAMPLE_LEAST, 0));
+    tw_st(b, at(shared_i32, COUNT), c->head, &none);
+    tw_st(b, at(shared_f32, BOUND), c->head, &above);
+    tw_st(b, at(shared_i64, SUM), c->head, &wide);
+    tw_st(b, at(shared_i64, LIMIT), c->head, &end);
+    tw_pop(b);
+    tw_mega_barrier(g);
+}
+
+/* The largest of the slots' bests, by every warp. */
+static tw_val largest_of(const cut *c) {
+    tw_mega_gen *g = c->g;
+    tw_builder *b = g->b;
+    tw_val value = tw_var_of(b, tw_f32(b, TW_SAMPLE_LEAST));
+    tw_val i = tw_push_for(b, g->lane, c->o->slots, tw_i32(b, 32), false);
+    tw_assign(b, value, tw_max(b, value, tw_ld(b, shared_f32, tw_mega_at(g, c->slots, i, SLOT_BYTES))));
+    tw_pop(b);
+    return tw_mega_warp_max(g, tw_add(b, value, tw_f32(b, 0)), 1, 32);
+}
+
+static void cut_one(tw_mega_gen *g, const tw_mega_output *o, tw_val sequence) {
+    tw_builder *b = g->b;
+    cut c = {.g = g, .o = o, .sequence = sequence};
+    tw_val rules = rules_at(g, sequence), mode = RULE(g, rules, TW_T_i32, mode);
+    tw_push_if(b, has(b, mode, TW_SAMPLE_CUTS));
+    c.logits = tw_mega_at(g, o->logits, sequence, 4 * g->p->vocab);
+    c.head = tw_add_imm(b, g->shared, g->p->cut);
+    c.slots = tw_add_imm(b, c.head, SLOTS);
+    c.list = tw_add_imm(b, c.slots, SLOT_BYTES * g->p->slots);
+    c.before = tw_add_imm(b, c.list, 8 * g->p->cut_list);
+    c.mass = tw_add_imm(b, c.before, 8 * g->p->cut_list);
+    c.scale = RULE(g, rules, TW_T_f32, scale);
+    c.top_k = RULE(g, rules, TW_T_i32, top_k);
+    c.top_p = RULE(g, rules, TW_T_i32, top_p);
+    c.min_p = RULE(g, rules, TW_T_i32, min_p);
+    c.least = RULE(g, rules, TW_T_i32, least);
+    c.key = key_of(g, rules, sequence);
+    c.score = tw_var_of(b, tw_f32(b, TW_SAMPLE_LEAST));
+    c.id = tw_var_of(b, tw_i32(b, INT32_MAX));
+    begin_cut(&c, o->rows);
+    c.largest = largest_of(&c);
+    c.order = tw_draw_ordered(b, c.largest);
+    draw(&c);
+    tw_mega_barrier(g);
+    tw_push_else(b);
+    tw_push_if(b, tw_eq(b, g->warp, tw_i32(b, 0)));
+    leave_best(g, o, sequence);
+    tw_pop(b);
+    tw_pop(b);
+}
+
+void tw_mega_build_output_of(tw_mega_gen *g, const tw_mega_output *o) {
+    tw_builder *b = g->b;
+    const int n = g->p->sequences;
+    if (g->p->samples) tw_push_if(b, tw_not(b, has(b, g->arg[TW_MEGA_ARG_MODE], TW_SAMPLE_CUTS)));
+    tw_val sequence = tw_push_for(b, g->warp, tw_i32(b, n), tw_i32(b, g->p->tuning.warps), false);
+    leave_best(g, o, sequence);
+    tw_pop(b);
+    if (!g->p->samples) return;
+    tw_push_else(b);
+    sequence = tw_push_for(b, tw_i32(b, 0), tw_i32(b, n), tw_i32(b, 1), false);
+    cut_one(g, o, sequence);
+    tw_pop(b);
+    tw_pop(b);
+}
+
+void tw_mega_build_output(tw_mega_gen *g) {
+    tw_builder *b = g->b;
+    tw_mega_output o = {.slots = tw_mega_word(g, TW_W_COUNT), .best = tw_mega_address(g, TW_W_IN)};
+    o.token = tw_mega_address(g, TW_W_OUT);
+    if (g->p->samples) {
+        o.logits = tw_mega_address(g, TW_W_K_CACHE);
+        o.rows = tw_mega_address(g, TW_W_NORM);
+    }
+    tw_mega_wait(g);
+    tw_mega_mark(g, 2);
+    tw_attrs look = {.type = TW_T_i32, .order = TW_ORDER_relaxed, .scope = TW_SCOPE_gpu};
+    o.aborted = tw_ld(b, look, g->arg[TW_MEGA_ARG_ABORT]);
+    tw_mega_build_output_of(g, &o);
+}
