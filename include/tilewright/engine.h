@@ -117,6 +117,14 @@ void tw_sampler_take(tw_sampler *s, int32_t id);
    whose logits these are: seed, position and logits say what is drawn, on every machine alike. */
 int32_t tw_sampler_draw(tw_sampler *s, const float *logits, int64_t position);
 
+/* Up to `n` tokens, one after another: the first follows `id`, which is fed after what was fed before, and each is fed
+   for the next. take() hears of each as soon as it is known; false ends it. Everything but the last one taken was fed
+   then, and the sampler was told of all. On a GPU they are drawn there, several a launch, and what a launch does beyond
+   the last one taken is forgotten. */
+typedef bool tw_take_fn(void *user, int32_t id);
+tw_status tw_engine_draw(tw_engine *e, tw_sampler *s, int32_t id, int64_t n, tw_take_fn *take, void *user,
+                         tw_diag *diag);
+
 typedef enum tw_finish {
     TW_FINISH_LENGTH,
     TW_FINISH_EOS,
@@ -144,7 +152,8 @@ typedef struct tw_generation {
     int32_t *ids; /* malloc'd, the caller frees; EOS not included */
     int64_t n_ids;
     tw_finish finish;
-    double prefill_seconds, decode_seconds; /* decode: of n_decoded steps */
+    double prefill_seconds;                 /* until the first token is known */
+    double decode_seconds;                  /* of n_decoded steps after that */
     int64_t n_decoded;
 } tw_generation;
 

@@ -16,9 +16,10 @@
 enum { MAX_ROWS = 32, MAX_REPETITIONS = 100, SLICE = 8 /* tokens decoded between two looks at the ceiling */ };
 
 typedef struct row {
-    char test[48];
+    char test[80];
     int64_t n, depth;
     bool decode, apart;              /* apart, on a GPU: a launch for each token */
+    const tw_sampling *how;          /* as `run` does it: tw_generate; NULL: a single launch */
     tw_stats rate;                   /* tokens a second over repetitions */
     tw_stats us;                     /* microseconds a token: over repetitions, or apart over every token */
     double share;                    /* of what was possible: the middle one of the repetitions' */
@@ -136,7 +137,7 @@ static tw_status measure_row(bench *b, row *w, tw_diag *d) {
     tw_status st = tw_engine_warm(b->e, w->decode && !w->depth ? 1 : 2, d);
     /* The first repetition warms caches and pages, and is not counted. */
     for (int64_t i = -1; i < b->repetitions && st == TW_OK; i++) {
-        char what[96];
+        char what[160];
         snprintf(what, sizeof what, "%s: %lld of %lld", w->test, (long long)i + 1, (long long)b->repetitions);
         note(what);
         st = repeat(b, w, &r, i >= 0, &seconds, &possible, d);
@@ -164,11 +165,22 @@ static tw_status time_apart(bench *b, int64_t n, double *seconds, double *micros
     return st;
 }
 
+/* What `run` does, from a prompt of one id to the last token; microseconds after the first. */
+static tw_status time_run(bench *b, const row *w, double *seconds, tw_diag *d) {
+    const int32_t id = 1 % (int32_t)b->info.vocab;
+    tw_generation g = {.prompt = &id, .n_prompt = 1, .limit = w->n + 1, .sampling = *w->how, .ignore_eos = true};
+    tw_status st = tw_generate(b->e, NULL, &g, d);
+    *seconds = g.decode_seconds;
+    if (st == TW_OK) free(g.ids);
+    return st;
+}
+
 static tw_status repeat_gpu(bench *b, row *w, tw_random *r, int32_t *ids, double *seconds, double *each, tw_diag *d) {
     tw_engine_rewind(b->e, w->depth);
     tw_status st = feed_random(b, r, w->depth - tw_engine_position(b->e), d);
     if (st != TW_OK) return st;
     if (!w->decode) return time_prefill(b, r, w->n, seconds, d);
+    if (w->how) return time_run(b, w, seconds, d);
     if (w->apart) return time_apart(b, w->n, seconds, each, d);
     return tw_engine_greedy(b->e, 1 % (int32_t)b->info.vocab, w->n, ids, seconds, d);
 }
@@ -209,6 +221,11 @@ static const char *unit_of(const bench *b, const row *w) {
     return w->decode || tw_engine_on_gpu(b->e) ? "B/s" : "FLOP/s";
 }
 
+/* What a launch costs beside its step, in microseconds: over the row before, which is one launch for all. */
+static double launch_cost(const row *w) {
+    return w->us.median - w[-1].us.median;
+}
+
 static void print_md(const bench *b) {
     printf(
         "| model | stored | weights | packed | %s | test | tokens/s | µs a token, 10 to 90 %% | | ceiling, measured | "
@@ -225,6 +242,8 @@ static void print_md(const bench *b) {
                (double)tw_engine_tape_bytes(b->e) / 1e9, tw_engine_workers(b->e), w->test, w->rate.mean, w->rate.stddev,
                w->us.p10, w->us.p90, w->work / 1e9, unit, w->ceiling / 1e9, unit, w->ceiling_of, 100 * w->share);
     }
+    for (int i = 0; i < b->n_rows; i++)
+        if (b->rows[i].apart) printf("\na launch costs %.1f µs beside its step\n", launch_cost(&b->rows[i]));
 }
 
 static void print_csv(const bench *b) {
@@ -257,6 +276,7 @@ static json_t *row_json(const bench *b, const row *w) {
     json_t *more = json_pack("{s:s, s:f, s:f, s:f, s:s}", "device", tw_engine_device(b->e), "us_per_token",
                              w->us.median, "p10_us", w->us.p10, "p90_us", w->us.p90, "ceiling_of", w->ceiling_of);
     if (o && more) json_object_update(o, more);
+    if (o && w->apart) json_object_set_new(o, "launch_cost_us", json_real(launch_cost(w)));
     json_decref(more);
     return o;
 }
@@ -286,16 +306,24 @@ static tw_status measure(bench *b, tw_diag *d) {
     return st;
 }
 
-static void add_row(bench *b, const char *kind, int64_t n, int64_t depth, bool apart) {
+/* `run` with the settings that most models come with, and greedy. */
+static const tw_sampling drawn = {.temperature = 0.7, .top_k = 20, .top_p = 0.95, .seed = 1}, greedy = {.seed = 1};
+
+static void add_row(bench *b, const char *kind, int64_t n, int64_t depth, bool apart, const tw_sampling *how) {
     if (n < 1 || b->n_rows == MAX_ROWS) return;
     row *w = &b->rows[b->n_rows++];
     char at[32] = "";
     w->n = n;
     w->depth = depth;
-    w->decode = kind[0] == 't';
+    w->decode = kind[0] != 'p';
+    w->how = how;
     w->apart = apart;
     if (depth) snprintf(at, sizeof at, " @ d%lld", (long long)depth);
-    snprintf(w->test, sizeof w->test, "%s%lld%s%s", kind, (long long)n, at, apart ? " by single launches" : "");
+    snprintf(w->test, sizeof w->test, "%s%lld%s%s", kind, (long long)n, at,
+             apart           ? " by single launches"
+             : how == &drawn ? " temp 0.7 top-k 20 top-p 0.95"
+             : how           ? " greedy"
+                             : "");
 }
 
 static int run(const cli_verb *verb, int argc, char **argv) {
@@ -340,9 +368,13 @@ static int run(const cli_verb *verb, int argc, char **argv) {
     if (st == TW_OK) st = tw_engine_open(&b.e, model, &o, &d);
     if (st == TW_OK) {
         tw_model_describe(model, &b.info);
-        add_row(&b, "pp", p, depth, false);
-        add_row(&b, "tg", n, depth, false);
-        if (tw_engine_on_gpu(b.e)) add_row(&b, "tg", n, depth, true);
+        add_row(&b, "pp", p, depth, false, NULL);
+        add_row(&b, "tg", n, depth, false, NULL);
+        if (tw_engine_on_gpu(b.e)) {
+            add_row(&b, "tg", n, depth, true, NULL);
+            add_row(&b, "run", n, depth, false, &greedy);
+            add_row(&b, "run", n, depth, false, &drawn);
+        }
         st = measure(&b, &d);
     }
     if (st == TW_OK) (!strcmp(b.format, "md") ? print_md : !strcmp(b.format, "csv") ? print_csv : print_json)(&b);

@@ -86,8 +86,7 @@ static tw_status load_decode(tw_engine *e, tw_diag *diag) {
     return TW_OK;
 }
 
-/* What decodes the token at a position. */
-static tw_program_kind decoder(const tw_engine *e, int64_t position) {
+tw_program_kind tw_engine_decoder(const tw_engine *e, int64_t position) {
     return position < e->short_past ? TW_PROGRAM_SHORT : TW_PROGRAM_DECODE;
 }
 
@@ -237,7 +236,7 @@ tw_status tw_engine_warm(tw_engine *e, int64_t n, tw_diag *diag) {
     return n > 1 ? load(e, TW_PROGRAM_PREFILL, diag) : TW_OK;
 }
 
-static tw_status check_fit(const tw_engine *e, int64_t n, tw_diag *diag) {
+tw_status tw_engine_check_fit(const tw_engine *e, int64_t n, tw_diag *diag) {
     if (n < 1) return tw_fail(diag, TW_ERR_USAGE, "nothing to feed: the prompt has no tokens");
     if (n <= e->context - e->position) return TW_OK;
     return tw_fail(diag, TW_ERR_USAGE,
@@ -248,8 +247,8 @@ static tw_status check_fit(const tw_engine *e, int64_t n, tw_diag *diag) {
 
 tw_status tw_engine_feed(tw_engine *e, const int32_t *ids, int64_t n, const float **logits, int32_t *token,
                          tw_diag *diag) {
-    tw_status st = check_fit(e, n, diag);
-    tw_program_kind kind = n > 1 ? TW_PROGRAM_PREFILL : decoder(e, e->position);
+    tw_status st = tw_engine_check_fit(e, n, diag);
+    tw_program_kind kind = n > 1 ? TW_PROGRAM_PREFILL : tw_engine_decoder(e, e->position);
     if (st == TW_OK) st = load(e, kind, diag);
     tw_vm_step step = {.program = e->program[kind], .length = e->position + n};
     int64_t room = tokens_of(e, kind);
@@ -257,6 +256,7 @@ tw_status tw_engine_feed(tw_engine *e, const int32_t *ids, int64_t n, const floa
         step.tokens = ids + done;
         step.n = least(n - done, room);
         step.pos = e->position;
+        step.no_logits = !logits || done + step.n < n;
         st = tw_machine_run(&e->machine, &step, diag);
         if (st == TW_OK) e->position += step.n;
     }
@@ -267,12 +267,12 @@ tw_status tw_engine_feed(tw_engine *e, const int32_t *ids, int64_t n, const floa
 }
 
 tw_status tw_engine_greedy(tw_engine *e, int32_t id, int64_t n, int32_t *ids, double *seconds, tw_diag *diag) {
-    tw_status st = check_fit(e, n, diag);
+    tw_status st = tw_engine_check_fit(e, n, diag);
     double taken, all = 0;
     for (int64_t done = 0, k; done < n && st == TW_OK; done += k) {
         const int64_t at = e->position;
         k = at < e->short_past ? least(n - done, e->short_past - at) : n - done;
-        st = tw_machine_greedy(&e->machine, e->program[decoder(e, at)], done ? ids[done - 1] : id, at, k, ids + done,
+        st = tw_machine_greedy(&e->machine, e->program[tw_engine_decoder(e, at)], done ? ids[done - 1] : id, at, k, ids + done,
                                &taken, diag);
         all += taken;
         if (st == TW_OK) e->position += k;
@@ -307,7 +307,7 @@ static double surprise(const float *logits, int64_t vocab, int32_t id) {
 tw_status tw_engine_score(tw_engine *e, const int32_t *ids, int64_t n, double *nll, tw_diag *diag) {
     tw_engine_rewind(e, 0);
     *nll = 0;
-    tw_status st = check_fit(e, n, diag);
+    tw_status st = tw_engine_check_fit(e, n, diag);
     if (st == TW_OK) st = load(e, TW_PROGRAM_SCORE, diag);
     tw_vm_step step = {.program = e->program[TW_PROGRAM_SCORE], .length = n};
     for (int64_t done = 0; done < n && st == TW_OK; done += step.n) {

@@ -24,6 +24,15 @@ struct tw_engine {
     int program[TW_PROGRAM_COUNT]; /* the machine's number; -1: not loaded */
     int64_t position, context;
     int64_t short_past; /* positions up to which TW_PROGRAM_SHORT decodes; 0: never */
+    /* Of the counts that a device has: how often others came, and the changes that they have seen. */
+    uint64_t counts_stamp, counts_changes;
 };
+
+/* What decodes the token at a position. */
+tw_program_kind tw_engine_decoder(const tw_engine *e, int64_t position);
+/* Whether tw_engine_draw draws where the logits are. */
+bool tw_engine_draws(const tw_engine *e);
+/* TW_ERR_USAGE where n more positions do not fit. */
+tw_status tw_engine_check_fit(const tw_engine *e, int64_t n, tw_diag *diag);
 
 #endif

@@ -99,27 +99,58 @@ static bool accept(tw_engine *e, outlet *o, int32_t id, tw_status *st, tw_diag *
     return g->n_ids < g->limit && tw_engine_position(e) < tw_engine_context(e);
 }
 
+/* A generation while it runs, for whom tokens are drawn. The first ends the prompt's time and begins the others'. */
+typedef struct running {
+    tw_engine *e;
+    outlet *o;
+    tw_status st;
+    tw_diag *diag;
+    int64_t since;
+    bool decodes;
+} running;
+
+static bool take(void *user, int32_t id) {
+    running *r = user;
+    tw_generation *g = r->o->g;
+    if (r->decodes) {
+        g->n_decoded++;
+    } else {
+        const int64_t now = tw_now_ns();
+        g->prefill_seconds = (double)(now - r->since) * 1e-9;
+        r->since = now;
+        r->decodes = true;
+    }
+    return accept(r->e, r->o, id, &r->st, r->diag);
+}
+
+/* The prompt's last id is fed with the rest, and a token drawn from what comes of it; or, where a machine draws, it is
+   the first to be fed for a token. */
 static tw_status generate(tw_engine *e, tw_sampler *sampler, outlet *o, tw_diag *diag) {
     tw_generation *g = o->g;
     const float *logits;
     tw_status st = tw_engine_warm(e, g->n_prompt, diag);
-    int64_t start = tw_now_ns();
-    if (st == TW_OK) st = tw_engine_feed(e, g->prompt, g->n_prompt, &logits, NULL, diag);
-    g->prefill_seconds = (double)(tw_now_ns() - start) * 1e-9;
+    running r = {.e = e, .o = o, .st = TW_OK, .diag = diag, .since = tw_now_ns()};
+    const bool there = tw_engine_draws(e) && g->limit > 0 && g->n_prompt > 0;
+    const int64_t n = there ? g->n_prompt - 1 : g->n_prompt;
+    if (st == TW_OK) st = tw_engine_check_fit(e, g->n_prompt, diag);
+    if (st == TW_OK && (n || !there)) st = tw_engine_feed(e, g->prompt, n, there ? NULL : &logits, NULL, diag);
+    g->prefill_seconds = (double)(tw_now_ns() - r.since) * 1e-9;
     if (st != TW_OK || g->limit < 1) return st;
     for (int64_t i = 0; i < g->n_past; i++) tw_sampler_see(sampler, g->past[i]);
     for (int64_t i = 0; i < g->n_prompt; i++) tw_sampler_see(sampler, g->prompt[i]);
-    start = tw_now_ns();
-    int32_t id = tw_sampler_draw(sampler, logits, tw_engine_position(e) - 1);
-    while (accept(e, o, id, &st, diag)) {
-        st = tw_engine_feed(e, &id, 1, &logits, NULL, diag);
-        if (st != TW_OK) return st;
-        g->n_decoded++;
-        tw_sampler_take(sampler, id);
+    int32_t id;
+    bool go_on = true;
+    if (there) {
+        id = g->prompt[n];
+    } else {
         id = tw_sampler_draw(sampler, logits, tw_engine_position(e) - 1);
+        tw_sampler_take(sampler, id);
+        go_on = take(&r, id);
     }
-    g->decode_seconds = (double)(tw_now_ns() - start) * 1e-9;
-    return st;
+    const int64_t left = g->limit - g->n_ids, room = tw_engine_context(e) - tw_engine_position(e);
+    if (go_on) st = tw_engine_draw(e, sampler, id, left < room ? left : room, take, &r, diag);
+    g->decode_seconds = (double)(tw_now_ns() - r.since) * 1e-9;
+    return st == TW_OK ? r.st : st;
 }
 
 tw_status tw_generate(tw_engine *e, const tw_tokenizer *tokenizer, tw_generation *g, tw_diag *diag) {

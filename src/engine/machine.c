@@ -172,6 +172,26 @@ tw_status tw_machine_arithmetic(const tw_machine *m, int64_t positions, tw_vm_ce
     return tw_vm_measure_arithmetic(m->cpu, positions, ceiling, diag);
 }
 
+bool tw_machine_draws(const tw_machine *m, int program) {
+    return m->cuda && tw_cuda_vm_draws(m->cuda, program);
+}
+
+tw_status tw_machine_draw(tw_machine *m, int program, const tw_sample_rules *rules, int32_t token, int64_t pos,
+                          int64_t n, bool (*take)(void *user, const int32_t *tokens), void *user, tw_diag *diag) {
+    tw_cuda_vm_draw d = {.program = program,
+                         .tokens = &token,
+                         .positions = &pos,
+                         .n = n,
+                         .rules = rules,
+                         .take = take,
+                         .user = user};
+    return tw_cuda_vm_draw_tokens(m->cuda, &d, diag);
+}
+
+tw_status tw_machine_count(tw_machine *m, const uint32_t *counts, tw_diag *diag) {
+    return tw_cuda_vm_count(m->cuda, 0, counts, diag);
+}
+
 tw_status tw_machine_bandwidth(const tw_machine *m, double *bytes_per_second, tw_diag *diag) {
     if (!m->cuda) return tw_cpu_measure_reads(0, tw_machine_streamed_bytes(m), bytes_per_second, diag);
     if (m->gpu < 0) return tw_fail(diag, TW_ERR_UNSUPPORTED, "an emulated GPU has no speed");

@@ -5,6 +5,7 @@
 
 #include "tilewright/engine.h"
 #include "tilewright/vm.h"
+#include "vm/sample.h"
 
 typedef struct tw_machine {
     tw_vm *cpu;
@@ -48,6 +49,13 @@ tw_status tw_machine_greedy(tw_machine *m, int program, int32_t token, int64_t p
 
 /* As tw_vm_measure_arithmetic; TW_ERR_UNSUPPORTED on a GPU. */
 tw_status tw_machine_arithmetic(const tw_machine *m, int64_t positions, tw_vm_ceiling *ceiling, tw_diag *diag);
+
+/* Whether a program draws on the device, and then: n steps of a decode program by a sampler's rules, take() as
+   tw_cuda_vm_draw's; and what penalties count: of every id. */
+bool tw_machine_draws(const tw_machine *m, int program);
+tw_status tw_machine_draw(tw_machine *m, int program, const tw_sample_rules *rules, int32_t token, int64_t pos,
+                          int64_t n, bool (*take)(void *user, const int32_t *tokens), void *user, tw_diag *diag);
+tw_status tw_machine_count(tw_machine *m, const uint32_t *counts, tw_diag *diag);
 
 /* Bytes a second of reading what a decoded token streams, measured now: on a GPU from its memory, on a processor from
    wherever as many bytes stay between two tokens. */

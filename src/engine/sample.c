@@ -42,10 +42,12 @@ void tw_sampler_close(tw_sampler *s) {
 
 void tw_sampler_see(tw_sampler *s, int32_t id) {
     if (s->counts && id >= 0 && id < s->vocab) s->counts[id] |= TW_SAMPLE_SEEN;
+    s->changes++;
 }
 
 void tw_sampler_take(tw_sampler *s, int32_t id) {
     if (s->counts && id >= 0 && id < s->vocab) s->counts[id] = (s->counts[id] + 1) | TW_SAMPLE_SEEN;
+    s->changes++;
 }
 
 int32_t tw_sampler_draw(tw_sampler *s, const float *logits, int64_t position) {

@@ -339,15 +339,13 @@ static void head(const rows *r) {
     tw_builder *b = g->b;
     tw_val out = tw_mega_address(g, TW_W_OUT), from = tw_add(b, tw_mega_word(g, TW_W_FROM), r->s->first), position, row;
     push_rows(r, 1, &position, &row);
-    tw_val y[1], value, id = tw_add(b, from, row);
+    tw_val y[1], id = tw_add(b, from, row);
     join(r, row, position, norm_factor(r, position), 1, y);
-    value = y[0];
-    tw_mega_build_value(g, position, id, &y[0], &value);
     tw_st(b, (tw_attrs){.type = TW_T_f32}, tw_mega_at(g, tw_mega_at(g, out, position, g->p->vocab * 4), id, 4), y);
     for (int i = 0; i < g->p->sequences; i++) {
         tw_val which = g->p->sequences > 1 ? tw_i32(b, i) : tw_add_imm(b, r->s->positions, -1);
-        tw_push_if(b, tw_and(b, tw_eq(b, position, which), tw_lt(b, r->s->best[i], value)));
-        tw_assign(b, r->s->best[i], value);
+        tw_push_if(b, tw_and(b, tw_eq(b, position, which), tw_lt(b, r->s->best[i], y[0])));
+        tw_assign(b, r->s->best[i], y[0]);
         tw_assign(b, r->s->best_row[i], id);
         tw_pop(b);
     }

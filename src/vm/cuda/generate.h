@@ -118,7 +118,9 @@ void tw_mega_build_epilogue(tw_mega_gen *g, const tw_mega_sums *s);
 void tw_mega_build_factor(tw_mega_gen *g, const tw_mega_sums *s); /* sets s->factor from the squares; position 0's */
 void tw_mega_build_before(tw_mega_gen *g, tw_mega_sums *s);       /* sets s->before and s->angle */
 void tw_mega_build_best(tw_mega_gen *g, const tw_mega_sums *s);
-/* Where the plan samples: a row's logit with penalties, and what is looked for the largest of; else as they are. */
+/* Where the plan samples, once the head's rows are through: bests of what rows are by their sequence's rules, whose
+   logits become what penalties leave. And of a row: its logit, and what is looked for the largest of. */
+void tw_mega_build_values(tw_mega_gen *g, tw_mega_sums *s);
 void tw_mega_build_value(tw_mega_gen *g, tw_val sequence, tw_val id, tw_val *z, tw_val *value);
 /* The last instruction: the token of each sequence. */
 typedef struct tw_mega_output {

@@ -76,12 +76,16 @@ static tw_val has(tw_builder *b, tw_val mode, int bits) {
 
 /* ---- in the head: what a row's logit becomes */
 
+/* Whether rows have values other than their logits: penalties, or a draw from all of them. */
+static tw_val has_values(tw_builder *b, tw_val mode) {
+    tw_val draws = tw_and(b, mode, tw_i32(b, TW_SAMPLE_DRAWS | TW_SAMPLE_CUTS));
+    return tw_or(b, has(b, mode, TW_SAMPLE_PENALISES), tw_eq(b, draws, tw_i32(b, TW_SAMPLE_DRAWS)));
+}
+
 void tw_mega_build_value(tw_mega_gen *g, tw_val sequence, tw_val id, tw_val *z, tw_val *value) {
     tw_builder *b = g->b;
-    if (!g->p->samples) return;
     *z = tw_var_of(b, *z);
     *value = tw_var_of(b, *value);
-    tw_push_if(b, tw_ne(b, g->arg[TW_MEGA_ARG_MODE], tw_i32(b, 0)));
     tw_val rules = rules_at(g, sequence), mode = RULE(g, rules, TW_T_i32, mode);
     tw_push_if(b, has(b, mode, TW_SAMPLE_PENALISES));
     tw_val counts = tw_mega_at(g, g->arg[TW_MEGA_ARG_COUNTS], sequence, 4 * g->p->vocab);
@@ -96,6 +100,39 @@ void tw_mega_build_value(tw_mega_gen *g, tw_val sequence, tw_val id, tw_val *z, 
     tw_assign(b, *value,
               tw_draw_score(b, key_of(g, rules, sequence), RULE(g, rules, TW_T_f32, scale), *z, id));
     tw_pop(b);
+}
+
+/* While the rows are multiplied, registers are short; so values are made when they are through, from the logits. */
+void tw_mega_build_values(tw_mega_gen *g, tw_mega_sums *s) {
+    tw_builder *b = g->b;
+    const int n = g->p->sequences;
+    if (!g->p->samples) return;
+    tw_val logits = tw_mega_address(g, TW_W_OUT), from = tw_mega_word(g, TW_W_FROM);
+    tw_val count = tw_mega_word(g, TW_W_COUNT);
+    tw_push_if(b, has(b, g->arg[TW_MEGA_ARG_MODE], TW_SAMPLE_DRAWS | TW_SAMPLE_PENALISES));
+    tw_mega_barrier(g);
+    tw_val zero = tw_i32(b, 0), sequence = n > 1 ? tw_push_for(b, zero, tw_i32(b, n), tw_i32(b, 1), false) : zero;
+    tw_push_if(b, has_values(b, RULE(g, rules_at(g, sequence), TW_T_i32, mode)));
+    for (int i = 0; i < n; i++) {
+        tw_push_if(b, tw_eq(b, sequence, tw_i32(b, i)));
+        tw_assign(b, s->best[i], tw_f32(b, TW_SAMPLE_LEAST));
+        tw_assign(b, s->best_row[i], tw_i32(b, INT32_MAX));
+        tw_pop(b);
+    }
+    tw_val row = tw_mega_thread_loop(g, count), id = tw_add(b, from, row);
+    tw_val cell = tw_mega_at(g, tw_mega_at(g, logits, sequence, 4 * g->p->vocab), id, 4);
+    tw_val z = tw_ld(b, from_l2, cell), value = z;
+    tw_mega_build_value(g, sequence, id, &z, &value);
+    tw_st(b, (tw_attrs){.type = TW_T_f32}, cell, &z);
+    for (int i = 0; i < n; i++) {
+        tw_push_if(b, tw_and(b, tw_eq(b, sequence, tw_i32(b, i)), tw_lt(b, s->best[i], value)));
+        tw_assign(b, s->best[i], value);
+        tw_assign(b, s->best_row[i], id);
+        tw_pop(b);
+    }
+    tw_pop(b);
+    tw_pop(b);
+    if (n > 1) tw_pop(b);
     tw_pop(b);
 }
 
@@ -707,9 +744,9 @@ void tw_mega_build_output_of(tw_mega_gen *g, const tw_mega_output *o) {
     tw_pop(b);
     if (!g->p->samples) return;
     tw_push_else(b);
-    sequence = tw_push_for(b, tw_i32(b, 0), tw_i32(b, n), tw_i32(b, 1), false);
+    sequence = n > 1 ? tw_push_for(b, tw_i32(b, 0), tw_i32(b, n), tw_i32(b, 1), false) : tw_i32(b, 0);
     cut_one(g, o, sequence);
-    tw_pop(b);
+    if (n > 1) tw_pop(b);
     tw_pop(b);
 }
 

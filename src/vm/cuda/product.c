@@ -157,6 +157,7 @@ void tw_mega_build_product(tw_mega_gen *g, tw_val kind) {
     }
     tw_pop(b);
     tw_push_if(b, o.is_head);
+    tw_mega_build_values(g, &sums);
     tw_mega_build_best(g, &sums);
     tw_pop(b);
 }

@@ -508,7 +508,7 @@ tw_status tw_cuda_vm_draw_tokens(tw_cuda_vm *vm, tw_cuda_vm_draw *d, tw_diag *di
 
 bool tw_cuda_vm_draws(const tw_cuda_vm *vm, int id) {
     const tw_mega_program *p = program(vm, id);
-    return p && p->plan.samples;
+    return p && p->plan.samples && vm->m->rope.kind != TW_ROPE_DYNAMIC;
 }
 
 tw_status tw_cuda_vm_count(tw_cuda_vm *vm, int64_t sequence, const uint32_t *counts, tw_diag *diag) {
