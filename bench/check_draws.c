@@ -60,14 +60,13 @@ static tw_status make(rig *r, tw_diag *d) {
     st = k ? tw_pipeline_default(k, false, d) : tw_fail_memory(d);
     if (st == TW_OK) st = tw_ptx_print(&ptx, k, t, d);
     if (st == TW_OK) st = tw_ptx_compile(r->cuda, ptx.data, ptx.size, true, &cubin, d);
-    if (st == TW_OK)
-        st = tw_cuda_load(r->cuda, &r->module, cubin.data, cubin.bytes, "draw", r->plan.shared_bytes, d);
+    if (st == TW_OK) st = tw_cuda_load(r->cuda, &r->module, cubin.data, cubin.bytes, "draw", r->plan.shared_bytes, d);
     tw_cubin_free(&cubin);
     tw_buf_free(&ptx);
     tw_kernel_free(k);
     const size_t n = (size_t)r->shape.sequences, all = n * (size_t)r->shape.vocab * 4;
-    const size_t bytes[DRAW_POS] = {all,   SLOTS * 8, SLOTS * n * 8, 2 * n * 4, n * 4, n * 4, 32, n * sizeof(tw_sample_rules),
-                                    all};
+    const size_t bytes[DRAW_POS] = {
+        all, SLOTS * 8, SLOTS * n * 8, 2 * n * 4, n * 4, n * 4, 32, n * sizeof(tw_sample_rules), all};
     for (int i = 0; i < DRAW_POS && st == TW_OK; i++) {
         st = tw_cuda_alloc(r->cuda, bytes[i], &r->address[i], d);
         if (st == TW_OK) st = tw_cuda_fill(r->cuda, r->address[i], 0, bytes[i] / 4, d);
@@ -96,7 +95,8 @@ static tw_status launch(rig *r, int64_t position, uint32_t mode, tw_diag *d) {
 }
 
 /* Draws of one wish at consecutive positions; what is counted goes on from each to the next. */
-static tw_status compare(rig *r, int w, float spread, int draws, uint64_t seed, int64_t *wrong, double *us, tw_diag *d) {
+static tw_status compare(rig *r, int w, float spread, int draws, uint64_t seed, int64_t *wrong, double *us,
+                         tw_diag *d) {
     const int n = r->shape.sequences;
     const int64_t vocab = r->shape.vocab;
     const size_t all = (size_t)n * (size_t)vocab;
@@ -166,9 +166,11 @@ int main(int argc, char **argv) {
             st = compare(&r, w, spreads[s], draws, seed + (uint64_t)s, &bad, &us, &d);
             wrong += bad;
             all += (int64_t)draws * r.shape.sequences;
-            printf("{\"draw\": \"%s\", \"sequences\": %d, \"vocab\": %lld, \"spread\": %g, \"draws\": %d, \"different\": %lld, "
+            printf("{\"draw\": \"%s\", \"sequences\": %d, \"vocab\": %lld, \"spread\": %g, \"draws\": %d, "
+                   "\"different\": %lld, "
                    "\"us\": %.1f}\n",
-                   wishes[w].name, r.shape.sequences, (long long)r.shape.vocab, (double)spreads[s], draws, (long long)bad, us);
+                   wishes[w].name, r.shape.sequences, (long long)r.shape.vocab, (double)spreads[s], draws,
+                   (long long)bad, us);
         }
     if (st != TW_OK) fprintf(stderr, "check_draws: %s\n", d.message);
     printf("%lld draws, %lld different\n", (long long)all, (long long)wrong);

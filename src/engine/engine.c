@@ -272,8 +272,8 @@ tw_status tw_engine_greedy(tw_engine *e, int32_t id, int64_t n, int32_t *ids, do
     for (int64_t done = 0, k; done < n && st == TW_OK; done += k) {
         const int64_t at = e->position;
         k = at < e->short_past ? least(n - done, e->short_past - at) : n - done;
-        st = tw_machine_greedy(&e->machine, e->program[tw_engine_decoder(e, at)], done ? ids[done - 1] : id, at, k, ids + done,
-                               &taken, diag);
+        st = tw_machine_greedy(&e->machine, e->program[tw_engine_decoder(e, at)], done ? ids[done - 1] : id, at, k,
+                               ids + done, &taken, diag);
         all += taken;
         if (st == TW_OK) e->position += k;
     }

@@ -178,13 +178,8 @@ bool tw_machine_draws(const tw_machine *m, int program) {
 
 tw_status tw_machine_draw(tw_machine *m, int program, const tw_sample_rules *rules, int32_t token, int64_t pos,
                           int64_t n, bool (*take)(void *user, const int32_t *tokens), void *user, tw_diag *diag) {
-    tw_cuda_vm_draw d = {.program = program,
-                         .tokens = &token,
-                         .positions = &pos,
-                         .n = n,
-                         .rules = rules,
-                         .take = take,
-                         .user = user};
+    tw_cuda_vm_draw d = {
+        .program = program, .tokens = &token, .positions = &pos, .n = n, .rules = rules, .take = take, .user = user};
     return tw_cuda_vm_draw_tokens(m->cuda, &d, diag);
 }
 

@@ -99,8 +99,23 @@ EXPORT void fake_cuda_reset(void) {
     capture = NULL;
     fail_name[0] = 0;
     fault = clock_us = compared = 0;
+    fake_cuda_hook("", NULL);
+    fake_cuda_busy(0);
     devices = 1;
     seen = (fake_cuda_seen){0};
+}
+
+static char hook_name[64];
+static void (*hook)(void **parameters);
+static int busy;
+
+EXPORT void fake_cuda_hook(const char *name, void (*run)(void **parameters)) {
+    snprintf(hook_name, sizeof hook_name, "%s", name);
+    hook = run;
+}
+
+EXPORT void fake_cuda_busy(int n) {
+    busy = n;
 }
 
 EXPORT void fake_cuda_devices(int n) {
@@ -264,6 +279,27 @@ int cuCtxSetCurrent(void *context) {
     return 0;
 }
 
+EXPORT int cuMemHostAlloc(void **host, size_t bytes, unsigned flags);
+int cuMemHostAlloc(void **host, size_t bytes, unsigned flags) {
+    ENTER_CONTEXT();
+    if (bytes == 0 || flags != 3) return 1;
+    if (bytes > (size_t)1 << 40) return 2;
+    return made(host, bytes);
+}
+
+EXPORT int cuMemHostGetDevicePointer_v2(uint64_t *address, void *host, unsigned flags);
+int cuMemHostGetDevicePointer_v2(uint64_t *address, void *host, unsigned flags) {
+    ENTER_CONTEXT();
+    if (!host || flags) return 1;
+    *address = (uintptr_t)host;
+    return 0;
+}
+
+EXPORT int cuMemFreeHost(void *host);
+int cuMemFreeHost(void *host) {
+    return gone(host);
+}
+
 static int environment(const char *name, int otherwise) {
     const char *text = getenv(name);
     return text ? atoi(text) : otherwise;
@@ -387,6 +423,14 @@ EXPORT int cuStreamSynchronize(void *stream);
 int cuStreamSynchronize(void *stream) {
     ENTER_CONTEXT();
     return stream ? capture ? 900 : 0 : 400;
+}
+
+EXPORT int cuStreamQuery(void *stream);
+int cuStreamQuery(void *stream) {
+    ENTER_CONTEXT();
+    if (!stream || capture) return 400;
+    if (busy > 0) return busy--, 600;
+    return 0;
 }
 
 EXPORT int cuEventCreate(void **event, unsigned flags);
@@ -649,6 +693,10 @@ static int launch(module *m, const unsigned grid[3], const unsigned block[3], un
     memcpy(seen.block, block, sizeof seen.block);
     seen.shared = shared;
     seen.launches++;
+    if (hook && !strcmp(m->name, hook_name)) {
+        hook(parameters);
+        return 0;
+    }
     work w = {.kind = directive(m->text, "fault") ? 1 : directive(m->text, "add") ? 0 : 3};
     if (w.kind == 0) {
         memcpy(&w.address, parameters[0], 8);

@@ -15,5 +15,9 @@ void fake_cuda_reset(void); /* no faults, no failures, one device */
 void fake_cuda_devices(int n);
 int fake_cuda_alive(void); /* objects made and not given back */
 const fake_cuda_seen *fake_cuda_look(void);
+/* Called in place of every kernel named `name`, with its parameters; NULL: none. */
+void fake_cuda_hook(const char *name, void (*run)(void **parameters));
+/* The next `n` questions whether a stream is idle are answered with no. */
+void fake_cuda_busy(int n);
 
 #endif

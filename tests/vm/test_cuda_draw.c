@@ -161,7 +161,8 @@ static void odd_logits_are_drawn_from_alike(void **state) {
             for (int j = 0; j < VOCAB; j++) {
                 const uint64_t x = tw_random_u64(&random);
                 const float few = (float)(x % 3), some = x % 7 ? NAN : 1.5f, below = x % 5 ? -INFINITY : few;
-                const float zero = x & 1 ? -0.0f : 0.0f, tiny = (float)(x % 100) * 1e-30f, huge = x % 50 ? -1e30f : 1e30f;
+                const float zero = x & 1 ? -0.0f : 0.0f, tiny = (float)(x % 100) * 1e-30f,
+                            huge = x % 50 ? -1e30f : 1e30f;
                 const float of[KINDS] = {1, few, some, below, zero, tiny, huge, NAN};
                 z[j] = of[kind];
             }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "vm/cuda/draw.h"
 
-
 static tw_val op1(tw_builder *b, tw_opcode code, tw_val x) {
     return tw_op_emit(b, code, x, TW_NONE, TW_NONE);
 }

@@ -318,7 +318,7 @@ static void dispatch(tw_mega_gen *g, tw_val kind) {
         void (*build)(tw_mega_gen *g);
     } plain[] = {{TW_MEGA_ATTEND, tw_mega_build_attend}, {TW_MEGA_MERGE, tw_mega_build_merge},
                  {TW_MEGA_EMBED, build_embed},           {TW_MEGA_INPUT, build_input},
-                 {TW_MEGA_OUTPUT, tw_mega_build_output},         {TW_MEGA_WAIT, wait_alone}};
+                 {TW_MEGA_OUTPUT, tw_mega_build_output}, {TW_MEGA_WAIT, wait_alone}};
     tw_val project = tw_eq(b, kind, tw_i32(b, TW_MEGA_PROJECT)), ffn = tw_eq(b, kind, tw_i32(b, TW_MEGA_FFN));
     tw_val qkv = tw_eq(b, kind, tw_i32(b, TW_MEGA_QKV)), head = tw_eq(b, kind, tw_i32(b, TW_MEGA_HEAD));
     tw_push_if(b, tw_or(b, tw_or(b, project, ffn), tw_or(b, qkv, head)));

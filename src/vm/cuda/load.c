@@ -487,8 +487,8 @@ static tw_status make_slot_rows(tw_cuda_vm *vm, tw_mega_program *p, tw_diag *dia
             rows[2 * slot] = (int32_t)in->param[TW_FROM];
             rows[2 * slot + 1] = (int32_t)(in->param[TW_TO] - in->param[TW_FROM]);
         }
-    tw_status st = tw_mega_alloc(vm, p, "slot rows", rows, (size_t)p->plan.slots * 2 * sizeof *rows, true,
-                                 &p->slot_rows, diag);
+    tw_status st =
+        tw_mega_alloc(vm, p, "slot rows", rows, (size_t)p->plan.slots * 2 * sizeof *rows, true, &p->slot_rows, diag);
     free(rows);
     return st;
 }

@@ -22,9 +22,9 @@ typedef struct tw_mega_program {
     /* The tokens found, as the host sees them while a launch runs: [step][sequence]; behind them what goes to `tokens`.
        NULL: emulated. */
     _Atomic int32_t *said;
-    int64_t pending; /* steps of a launch whose end nobody waited for */
+    int64_t pending;                                /* steps of a launch whose end nobody waited for */
     tw_sample_rules rules_there[TW_CUDA_VM_TOKENS]; /* what `rules` holds */
-    float *logits;  /* host */
+    float *logits;                                  /* host */
     int64_t logit_rows, streamed_bytes;
     struct tw_mega_program *next;
 } tw_mega_program;

@@ -96,7 +96,7 @@ typedef struct tw_mega_plan {
     int slots;         /* the head's instructions */
     bool fours;        /* their rows go in fours */
     int cut, cut_list; /* in shared memory, while nothing else needs it; candidates that a cut's list has room for */
-    bool usual; /* the schedule's stages follow one another as lowering makes them, by their counters' numbers */
+    bool usual;        /* the schedule's stages follow one another as lowering makes them, by their counters' numbers */
     /* Data as its own flag, of x and h: how often a step writes x, and h. */
     bool flags;
     int uses_x, uses;

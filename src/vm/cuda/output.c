@@ -20,7 +20,11 @@ enum {
     SLOTS = CELLS + 8 * TW_MEGA_WARPS,
     SLOT_BYTES = 16, /* f32 best, i32 first row, i32 rows */
     BINS = 256,
-    HISTOGRAM = BINS * (4 + 8),
+    /* A bin: how many, and their mass in digits of 10 bits, since 64 bits are added in a loop. Each sum fits: there are
+       at most 2^20 candidates. */
+    DIGITS = 4,
+    DIGIT = 10,
+    HISTOGRAM = BINS * 4 * (1 + DIGITS),
     ENTRY = 8 + 8 + 4, /* of the list: i64 rank, i64 mass before it, i32 mass */
     AT_ONCE = 5,       /* slots of a lane on their way: 160 workers' */
     LOADS = 8,         /* of a lane on their way, of 16 bytes where rows allow */
@@ -97,8 +101,7 @@ void tw_mega_build_value(tw_mega_gen *g, tw_val sequence, tw_val id, tw_val *z, 
     tw_pop(b);
     tw_val draws = tw_and(b, mode, tw_i32(b, TW_SAMPLE_DRAWS | TW_SAMPLE_CUTS));
     tw_push_if(b, tw_eq(b, draws, tw_i32(b, TW_SAMPLE_DRAWS)));
-    tw_assign(b, *value,
-              tw_draw_score(b, key_of(g, rules, sequence), RULE(g, rules, TW_T_f32, scale), *z, id));
+    tw_assign(b, *value, tw_draw_score(b, key_of(g, rules, sequence), RULE(g, rules, TW_T_f32, scale), *z, id));
     tw_pop(b);
 }
 
@@ -238,8 +241,7 @@ static void leave_drawn(const cut *c) {
         tw_assign(b, row, i);
         tw_pop(b);
     }
-    leave(g, c->o, c->sequence,
-          tw_select(b, tw_eq(b, row, tw_i32(b, INT32_MAX)), tw_i32(b, 0), tw_add_imm(b, row, 0)));
+    leave(g, c->o, c->sequence, tw_select(b, tw_eq(b, row, tw_i32(b, INT32_MAX)), tw_i32(b, 0), tw_add_imm(b, row, 0)));
     tw_pop(b);
 }
 
@@ -316,6 +318,20 @@ static void find_some(const cut *c, const some *s, tw_val all, tw_val bound, tw_
     tw_pop(b);
 }
 
+static tw_val half_of(tw_builder *b, tw_val x, bool high) {
+    return tw_op_emit(b, high ? TW_OP_high_i32_i64 : TW_OP_low_i32_i64, x, TW_NONE, TW_NONE);
+}
+
+static tw_val warp_sum_i64(tw_mega_gen *g, tw_val x) {
+    tw_builder *b = g->b;
+    for (int d = 1; d < 32; d *= 2) {
+        tw_val by = tw_i32(b, d), all = tw_i32(b, -1), low = tw_shfl(b, TW_MODE_bfly, half_of(b, x, false), by, all);
+        tw_val high = tw_shfl(b, TW_MODE_bfly, half_of(b, x, true), by, all);
+        x = tw_add(b, x, tw_op_emit(b, TW_OP_pack_i64_i32, low, high, TW_NONE));
+    }
+    return x;
+}
+
 /* Every candidate that may be left into the list: a warp takes the slots whose best may be. With `all` also the mass of
    all to SUM. Few are found, so they are loaded again rather than kept. */
 static void list_candidates(const cut *c, tw_val all, tw_val bound) {
@@ -344,10 +360,12 @@ static void list_candidates(const cut *c, tw_val all, tw_val bound) {
     tw_pop(b);
     tw_pop(b);
     tw_push_if(b, all);
+    tw_val of_warp = warp_sum_i64(g, sum);
     tw_attrs add = {.rmw = TW_RMW_add, .type = TW_T_i64, .space = TW_SPACE_shared, .offset = SUM};
     add.order = TW_ORDER_relaxed;
     add.scope = TW_SCOPE_cta;
-    tw_red(b, add, c->head, &sum);
+    tw_when(b, tw_eq(b, g->lane, tw_i32(b, 0)));
+    tw_red(b, add, c->head, &of_warp);
     tw_pop(b);
 }
 
@@ -426,10 +444,35 @@ static void for_all(const cut *c, int loads, void (*visit)(const cut *c, tw_val 
     tw_pop(b);
 }
 
-/* A range of ranks in bins: each of 2^shift, the last one with all that are beyond. */
+/* A range of ranks in bins: each of 2^shift, the last one with all that are beyond. What a thread finds in one bin, one
+   after another, it adds up before it adds to the bin's: neighbours in a flat distribution are in one. */
 typedef struct range {
     tw_val from, below, shift; /* variables: i64, i64, i32 */
+    tw_val bin, count, mass;   /* variables: i32, i32, i64 */
 } range;
+
+static tw_val bin_at(const cut *c, tw_val bin) {
+    return tw_mega_at(c->g, c->list, bin, 4 * (1 + DIGITS));
+}
+
+static void add_to_bin(const cut *c, const range *r) {
+    tw_builder *b = c->g->b;
+    tw_attrs add = {.rmw = TW_RMW_add, .type = TW_T_i32, .space = TW_SPACE_shared};
+    add.order = TW_ORDER_relaxed;
+    add.scope = TW_SCOPE_cta;
+    tw_push_if(b, tw_lt(b, tw_i32(b, 0), r->count));
+    tw_val bin = bin_at(c, r->bin), count = tw_add_imm(b, r->count, 0);
+    tw_red(b, add, bin, &count);
+    for (int i = 0; i < DIGITS; i++) {
+        tw_val digit = half_of(b, tw_shr(b, r->mass, DIGIT * i), false);
+        if (i < DIGITS - 1) digit = tw_and(b, digit, tw_i32(b, (1 << DIGIT) - 1));
+        add.offset = 4 + 4 * i;
+        tw_red(b, add, bin, &digit);
+    }
+    tw_pop(b);
+    tw_assign(b, r->count, tw_i32(b, 0));
+    tw_assign(b, r->mass, tw_i64(b, 0));
+}
 
 static tw_val within(tw_builder *b, const range *r, tw_val rank) {
     tw_val early = below_u64(b, rank, r->from);
@@ -437,23 +480,20 @@ static tw_val within(tw_builder *b, const range *r, tw_val rank) {
 }
 
 static void count_in_bin(const cut *c, tw_val z, tw_val id, tw_val rank, void *with) {
-    tw_mega_gen *g = c->g;
-    tw_builder *b = g->b;
+    tw_builder *b = c->g->b;
     const range *r = with;
     (void)id;
     tw_push_if(b, within(b, r, rank));
     tw_val bin = tw_op_emit(b, TW_OP_shr_u64, tw_sub(b, rank, r->from), r->shift, TW_NONE), last = tw_i64(b, BINS - 1);
     bin = tw_select(b, below_u64(b, bin, last), bin, last);
-    bin = tw_op_emit(b, TW_OP_low_i32_i64, bin, TW_NONE, TW_NONE);
-    tw_attrs add = {.rmw = TW_RMW_add, .type = TW_T_i32, .space = TW_SPACE_shared, .offset = 8 * BINS};
-    add.order = TW_ORDER_relaxed;
-    add.scope = TW_SCOPE_cta;
-    tw_red(b, add, tw_mega_at(g, c->list, bin, 4), (tw_val[]){tw_i32(b, 1)});
+    bin = half_of(b, bin, false);
+    tw_push_if(b, tw_ne(b, bin, r->bin));
+    add_to_bin(c, r);
+    tw_assign(b, r->bin, bin);
+    tw_pop(b);
+    tw_assign(b, r->count, tw_add_imm(b, r->count, 1));
     tw_val mass = tw_draw_mass(b, tw_draw_distance(b, c->scale, c->largest, z));
-    tw_val wide = tw_op_emit(b, TW_OP_zext_i64_i32, mass, TW_NONE, TW_NONE);
-    add.type = TW_T_i64;
-    add.offset = 0;
-    tw_red(b, add, tw_mega_at(g, c->list, bin, 8), &wide);
+    tw_assign(b, r->mass, add_mass(b, r->mass, mass));
     tw_pop(b);
 }
 
@@ -483,8 +523,13 @@ static void find_bin(const cut *c, tw_val goal, tw_val mass_goal) {
     tw_push_while(b);
     tw_val on = tw_and(b, tw_lt(b, i, tw_i32(b, BINS)), tw_lt(b, found, tw_i32(b, 0)));
     tw_push_while_body(b, on);
-    tw_assign(b, count, tw_ld(b, at(shared_i32, 8 * BINS), tw_mega_at(g, c->list, i, 4)));
-    tw_val mass = tw_ld(b, shared_i64, tw_mega_at(g, c->list, i, 8)), with = tw_add(b, sum, mass);
+    tw_val bin = bin_at(c, i), mass = tw_i64(b, 0);
+    tw_assign(b, count, tw_ld(b, shared_i32, bin));
+    for (int d = 0; d < DIGITS; d++) {
+        tw_val digit = tw_op_emit(b, TW_OP_zext_i64_i32, tw_ld(b, at(shared_i32, 4 + 4 * d), bin), TW_NONE, TW_NONE);
+        mass = tw_add(b, mass, tw_shl(b, digit, DIGIT * d));
+    }
+    tw_val with = tw_add(b, sum, mass);
     tw_val enough = tw_or(b, tw_le(b, goal, tw_add(b, n, count)), tw_not(b, below_u64(b, with, mass_goal)));
     tw_push_if(b, enough);
     tw_assign(b, found, i);
@@ -545,19 +590,21 @@ static void find_limit(const cut *c, tw_val goal, tw_val mass_goal) {
     tw_mega_gen *g = c->g;
     tw_builder *b = g->b;
     tw_val zero = tw_i32(b, 0), none = tw_i64(b, 0), go = tw_var_of(b, tw_i32(b, 1));
-    range r = {tw_var_of(b, none), tw_var_of(b, tw_ld(b, at(shared_i64, LIMIT), c->head)), tw_var_of(b, tw_i32(b, 48))};
+    range r = {tw_var_of(b, none),          tw_var_of(b, tw_ld(b, at(shared_i64, LIMIT), c->head)),
+               tw_var_of(b, tw_i32(b, 48)), tw_var_of(b, zero),
+               tw_var_of(b, zero),          tw_var_of(b, none)};
     tw_push_if(b, tw_eq(b, g->thread, zero));
     tw_st(b, at(shared_i32, BEFORES), c->head, &zero);
     tw_st(b, at(shared_i64, BEFORE), c->head, &none);
     tw_pop(b);
     tw_push_while(b);
     tw_push_while_body(b, tw_ne(b, go, zero));
-    tw_val i = tw_mega_thread_loop(g, tw_i32(b, BINS));
-    tw_st(b, at(shared_i32, 8 * BINS), tw_mega_at(g, c->list, i, 4), &zero);
-    tw_st(b, shared_i64, tw_mega_at(g, c->list, i, 8), &none);
+    tw_val i = tw_mega_thread_loop(g, tw_i32(b, BINS * (1 + DIGITS)));
+    tw_st(b, shared_i32, tw_mega_at(g, c->list, i, 4), &zero);
     tw_pop(b);
     tw_mega_barrier(g);
     for_all(c, LOADS / 2, count_in_bin, &r);
+    add_to_bin(c, &r);
     tw_mega_barrier(g);
     find_bin(c, goal, mass_goal);
     tw_mega_barrier(g);

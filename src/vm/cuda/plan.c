@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a schedule and a model ask of the kernel, and how it divides its shared memory. */
 #include "base/diag.h"
-#include "vm/cuda/generate.h"
 #include "vm/cuda/attend.h"
+#include "vm/cuda/generate.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -184,8 +184,7 @@ static tw_status load(tw_cuda_vm *vm, tw_mega_program *p, tw_diag *diag) {
     void *host = NULL;
     if (st == TW_OK) st = tw_mega_alloc_shared(vm, p, "out", words * sizeof(int32_t), &host, &p->out, diag);
     p->said = host;
-    if (st == TW_OK)
-        st = tw_mega_alloc(vm, p, "rules", p->rules_there, sizeof p->rules_there, true, &p->rules, diag);
+    if (st == TW_OK) st = tw_mega_alloc(vm, p, "rules", p->rules_there, sizeof p->rules_there, true, &p->rules, diag);
     const size_t marks = (size_t)p->s->n_workers * (size_t)p->plan.trace_records * TW_MEGA_MARKS * 8;
     p->trace = p->out;
     if (st == TW_OK && p->plan.trace) st = tw_mega_alloc(vm, p, "trace", NULL, marks, false, &p->trace, diag);
@@ -333,7 +332,8 @@ static tw_status hear(tw_cuda_vm *vm, tw_mega_program *p, int64_t at, bool soon,
     return st == TW_OK ? tw_fail(diag, TW_ERR_IO, "the GPU's machine gave up") : st;
 }
 
-static tw_status hear_step(tw_cuda_vm *vm, tw_mega_program *p, int64_t step, bool soon, int32_t *tokens, tw_diag *diag) {
+static tw_status hear_step(tw_cuda_vm *vm, tw_mega_program *p, int64_t step, bool soon, int32_t *tokens,
+                           tw_diag *diag) {
     tw_status st = TW_OK;
     for (int64_t i = 0; i < p->s->sequences && st == TW_OK; i++)
         st = hear(vm, p, step * p->s->sequences + i, soon, &tokens[i], diag);

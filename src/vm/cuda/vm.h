@@ -36,7 +36,7 @@ typedef struct tw_cuda_vm_options {
     bool dequantise;    /* as tw_vm_options: run the floats that integers stand for */
     bool trace;         /* keep clocks of the last step: tw_cuda_vm_trace */
     int64_t memory_limit; /* as tw_vm_options, of the GPU's memory */
-    int cut_list;       /* for tests, 16 or more: candidates that top-k and the like put in order at once; 0: 512 */
+    int cut_list;         /* for tests, 16 or more: candidates that top-k and the like put in order at once; 0: 512 */
     tw_cuda_vm_tuning tuning;
 } tw_cuda_vm_options;
 
