@@ -44,6 +44,7 @@ CASES = {  # name: shape, weights, batch, depths that are timed, contexts that a
     "8b-int8-batch": ("llama-8b", "int8", 8, (), (320, 1024)),
     "8b-int4-batch": ("llama-8b", "int4", 8, (), (320, 1024)),
 }
+LARGE_RUN = 100  # seconds that `bench` of a large shape may take
 BEGIN = time.monotonic()
 
 
@@ -141,8 +142,9 @@ class Run:
         return Program(words, os.path.join(self.folder, "ours.log"), True)
 
     def peer(self, do, case, depth, peer, name):
-        """The peer's row; None, and told, where there is none."""
-        shape, weights, batch = case[:3]
+        """The row of a peer, weights and program; None, and told, where there is none."""
+        shape, _, batch = case[:3]
+        weights, peer = peer
         try:
             found = self.peers.ask("%s %s %s %d %d %s" % (do, shape, weights, batch, depth, peer), self.left())
         except Lost as lost:
@@ -158,11 +160,12 @@ class Run:
         ready = {}
         for depth in depths:
             ready[depth] = []
-            for peer in ["compile"] if weights != "native" else ["cublas", "compile"]:
+            # Beside integers, bf16 too: what people do where it is faster.
+            for peer in (weights, "compile") if weights != "native" else (weights, "cublas"), ("native", "compile"):
                 found = self.peer("prepare", case, depth, peer, name)
                 if found:
                     ready[depth].append(peer)
-                    say("%s %s, batch %d, context %d: %s in %.1f s" % (shape, weights, batch, depth, peer, found["first_s"]))
+                    say("%s %s, batch %d, context %d: %s in %.1f s" % (shape, peer[0], batch, depth, peer[1], found["first_s"]))
         return ready
 
     def miss(self, what):
@@ -185,12 +188,16 @@ class Run:
         shape, weights, batch, depths, _ = case
         for depth in depths:
             first = ours.ask("time %d" % depth, self.left())
-            found = [self.peer("time", case, depth, peer, name) for peer in ready[depth]]
+            found = []
+            for peer in ready[depth]:
+                row = self.peer("time", case, depth, peer, name)
+                if row:
+                    found.append(dict(row, peer=row["peer"] + (" " + peer[0] if peer[0] != "native" else "")))
             second = ours.ask("time %d" % depth, self.left())
             if not first or not second:
                 self.miss("%s, context %d: ours" % (name, depth))
                 continue
-            self.rows += [pair(case, depth, first[0], second[0], peer) for peer in [f for f in found if f] or [None]]
+            self.rows += [pair(case, depth, first[0], second[0], peer) for peer in found or [None]]
 
     def one(self, name):
         case = CASES[name]
@@ -215,6 +222,8 @@ class Run:
         """What `run` takes, where there is one sequence; shapes that load quickly first."""
         for name in sorted(names, key=lambda n: CASES[n][0]):
             shape, weights, batch, depths, _ = CASES[name]
+            if shape != "llama-1b" and self.left() < LARGE_RUN:
+                continue  # a shape's own speed is no goal
             for depth in depths if batch == 1 else ():
                 found = run_speed(self.a.run, shape, weights, depth, self.left())
                 if isinstance(found, str):
@@ -286,7 +295,7 @@ def pair(case, depth, first, second, peer):
            "correct": first["correct"] if first["correct"] is not True else second["correct"],
            "worst_logit": first["worst_logit"]}
     if peer:
-        row.update({"peer": peer["peer"] if weights == "native" else peer["peer"] + " " + weights, "peer_us": peer["us"],
+        row.update({"peer": peer["peer"], "peer_us": peer["us"],
                     "peer_p10": peer["p10_us"], "peer_p90": peer["p90_us"],
                     "peer_bytes": peer["weight_bytes"] + peer["kv_bytes"], "ratio": round(peer["us"] / worse["ours_us"], 3)})
     return row

@@ -58,7 +58,8 @@ def make(t, first, rows, device):
 def int8(x):
     """A scale a row: the largest magnitude is 127."""
     top = x.abs().amax(1, keepdim=True)
-    return torch.round(x * (127.0 / top)).to(torch.int8), top / 127.0
+    most = torch.full_like(top, 127.0)  # a tensor: by a number, a GPU would multiply by its inverse
+    return torch.round(x * (most / top)).to(torch.int8), top / most
 
 
 class Search:
@@ -69,7 +70,7 @@ class Search:
 
     def __init__(self, x):
         top = x.abs().amax(1, keepdim=True)
-        self.unit = torch.exp2(-torch.frexp(top)[1].float())
+        self.unit = (127 - torch.frexp(top)[1].to(torch.int32) << 23).view(torch.float32)  # 2^-e, exactly
         self.y = x * self.unit
         place = torch.arange(x.shape[1], device=x.device).expand_as(x)
         first = torch.where(x.abs() == top, place, x.shape[1]).amin(1, keepdim=True)
@@ -104,7 +105,7 @@ class Search:
 
     def best(self):
         self.consider(self.extreme / -8.0)
-        self.consider(self.extreme.abs() / 7.0)
+        self.consider(self.extreme.abs() / torch.full_like(self.extreme, 7.0))
         gain = [torch.full_like(self.scale, -1.0) for _ in range(3)]
         fit = [torch.zeros_like(self.scale) for _ in range(3)]
         for end in self.ENDS:
@@ -132,14 +133,16 @@ def int4(x, group):
 
 
 def frequencies(shape, half, device):
+    """On the processor: powers in double precision, the rest in float32, as Hugging Face has them."""
     theta, factor, low, high, trained = ROPES[shape]
-    f = 1.0 / (theta**(torch.arange(0, half, dtype=torch.float32, device=device) * 2 / (2 * half)))
-    if not factor:
-        return f
-    wave = 2 * torch.pi / f
-    smooth = (trained / wave - low) / (high - low)
-    between = (1 - smooth) * f / factor + smooth * f
-    return torch.where(wave > trained / low, f / factor, torch.where(wave < trained / high, f, between))
+    exponent = (torch.arange(half, dtype=torch.float32) * 2 / (2 * half)).double()
+    f = 1.0 / (torch.tensor(theta, dtype=torch.float64)**exponent).float()
+    if factor:
+        wave = 2 * torch.pi / f
+        smooth = (trained / wave - low) / (high - low)
+        between = (1 - smooth) * f / factor + smooth * f
+        f = torch.where(wave > trained / low, f / factor, torch.where(wave < trained / high, f, between))
+    return f.to(device)
 
 
 def rotate(x, cos, sin):

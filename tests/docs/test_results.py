@@ -68,13 +68,13 @@ class Tables(unittest.TestCase):
     def test_what_is_right_passes(self):
         self.assertEqual(self.tool("--check"), (0, ""))
         page = self.read("README.md")
-        self.assertIn("| a, bf16, context 1 | 10 |  | 8 | 80 % |  | 20 | 2.00 | 0.10 % |", page)
+        self.assertIn("| a, bf16, context 1 | 10 |  |  | 8 | 80 % |  | 20 | 2.00 | 0.10 % |", page)
         self.assertIn("| a, bf16 | 0.20 % | 16 | 0 | 0 |", page)
         self.assertIn("| a native, batch 1, context 1 | 10 |", page)
         self.assertIn("`%s`" % self.head["commit"], self.read("bench/results/README.md"))
 
     def test_a_number_that_differs_is_told(self):
-        self.write("README.md", self.read("README.md").replace("| 10 |  | 8 |", "| 9 |  | 8 |"))
+        self.write("README.md", self.read("README.md").replace("| 10 |  |  | 8 |", "| 9 |  |  | 8 |"))
         self.complains("README.md: differs from the files it cites")
         # And is put right.
         self.tool()
