@@ -192,6 +192,13 @@ static int contexts_of(const options *o, int64_t *out) {
     return kept;
 }
 
+/* 1: it could not be measured. */
+static int measure_ceiling(options *o) {
+    tw_diag d;
+    if (o->emulate || tw_cuda_measure_bandwidth(0, &o->ceiling, &d) == TW_OK) return 0;
+    return complain("bandwidth", &d);
+}
+
 static tw_status gather(evidence **e, decode_machine *m, const options *o, tw_diag *d) {
     int64_t contexts[EVIDENCE_CONTEXTS] = {0};
     const int n = o->unchecked ? 0 : contexts_of(o, contexts);
@@ -237,7 +244,8 @@ static int serve(decode_machine *m, const options *o, const char *label) {
             if (evidence_judge_file(e, answers, &d) != TW_OK) failed = complain("judge", &d);
             failed |= print_evidence(e, o, argument);
         } else if (!strcmp(word, "time") && e && argument) {
-            failed |= time_depths(m, e, o, argument, label);
+            options now = *o; /* others may have used the device while the machine was made */
+            failed |= measure_ceiling(&now) || time_depths(m, e, &now, argument, label);
         } else {
             fprintf(stderr, "decode: no such command: %s\n", word);
             failed = 1;
@@ -359,7 +367,7 @@ int main(int count, char **words) {
     if (tw_model_synthetic(&m, o.shape, TW_BF16, 1, &d) != TW_OK) return complain("model", &d);
     for (int64_t i = 0; i < m->n_layers; i++) m->layers[i].q.weight.scale *= SHARPEN;
     int failed = 0;
-    if (!o.emulate && tw_cuda_measure_bandwidth(0, &o.ceiling, &d) != TW_OK) failed = complain("bandwidth", &d);
+    if (!o.serve) failed = measure_ceiling(&o);
     char *tunings = strdup(o.tunings), *rest = tunings;
     const int ready = !failed && tunings; /* one tuning that fails keeps no other from its turn */
     for (char *one; ready && (one = strsep(&rest, ","));) failed |= run_tuning(m, &o, one);

@@ -204,6 +204,8 @@ class Run:
         say("%s %s, batch %d" % case[:3])
         ours, before = self.load(case), len(self.rows)
         try:
+            if not self.environment:
+                self.greet()
             ready = self.compile(name, case)
             ours.answer(self.left())
             rows = self.judge(ours)
@@ -317,7 +319,6 @@ def main():
         p.error("no such case: %s; there are %s" % (", ".join(unknown), ", ".join(CASES)))
     run = Run(a)
     try:
-        run.greet()
         for name in a.cases.split(","):
             run.one(name)
             run.write()
