@@ -7,7 +7,8 @@ $ cat >gemm <<'END'
 > END
 $ sh ./gemm m=48 n=40 k=64 --measured 3 --log l --json --commit abc >j; wc -l <l | tr -d ' '; sed 's/ mma=.* us=/ ... us=/' l
 > head -n 1 j | json - device commit peer sms command clock_khz l2_bytes
-> tail -n 1 j >row; json row case type layout m n k trans_a trans_b ours_us spread correct measured wrong ceiling_by registers
+> head -n 1 j | json - date | grep -q '^20[0-9][0-9]-[01][0-9]-[0-3][0-9]$' && echo dated
+> tail -n 1 j >row; json row load_ms | awk '{print ($1 > 0)}'; json row case type layout m n k trans_a trans_b ours_us spread correct measured wrong ceiling_by registers
   3
   gemm type=f32 m=48 n=40 k=64 ... us=10.000
   gemm type=f32 m=48 n=40 k=64 ... us=10.000
@@ -19,6 +20,8 @@ $ sh ./gemm m=48 n=40 k=64 --measured 3 --log l --json --commit abc >j; wc -l <l
   tilewright bench gemm --sampled 60 --generations 0 m=48 n=40 k=64 --measured 3 --log l --json --commit abc
   1980000
   52428800
+  dated
+  1
   gemm
   f32
   row-major
@@ -52,12 +55,28 @@ $ cat other wrong last >all; sh ./gemm m=48 n=40 k=64 --measured 0 --known all -
   1
 # Beside a stand-in for cuBLASLt.
 $ LT=$(dirname "$(command -v tilewright)")/tests/libfake_cublaslt.so sh ./gemm m=16 n=24 k=8 --measured 1 --json >j; head -n 1 j | json - peer
-> tail -n 1 j | json - peer peer_correct peer_best_correct correct
+> tail -n 1 j | json - peer peer_us ratio peer_best_us ratio_best peer_best_algorithm peer_correct peer_best_correct peer_spread correct
   cuBLASLt 13.1.2
   cuBLASLt 13.1.2
+  30.0
+  3.0
+  20.0
+  2.0
+  1
   true
   true
+  0.0
   true
+$ LT=$(dirname "$(command -v tilewright)")/tests/libfake_cublaslt.so sh ./gemm m=16 n=24 k=8 --measured 1 | sed 's/ms=.*//'
+  Fake H100 number 0, driver CUDA 13.0, cuBLASLt 13.1.2
+  gemm             f32       10.00 us  cuBLASLt 13.1.2     30.00 (3.00x), its best     20.00 (2.00x)  floor 0.00 (operations)  mma=0 
+# Of f16 either type of C is the library's too; of others the usual one.
+$ for w in "type=f16" "type=f16 out=f32" "type=f32 activation=silu"; do
+>   LT=$(dirname "$(command -v tilewright)")/tests/libfake_cublaslt.so sh ./gemm m=16 n=24 k=8 $w --measured 1 --json 2>&1 | tail -n 1 | json - peer 2>&1; done
+  cuBLASLt 13.1.2
+  cuBLASLt 13.1.2
+  json: nothing at peer
+  [1]
 $ LT=$(dirname "$(command -v tilewright)")/tests/libfake_cublaslt.so sh ./gemm m=16 n=24 k=8 bias=1 --measured 1 --json | tail -n 1 | json - peer
   json: nothing at peer
   [1]
@@ -90,4 +109,10 @@ $ sh ./gemm --table4 m=3
   [2]
 $ sh ./gemm m=3 n=3 k=3 --row-major
   tilewright: bench gemm: --types, --cases and --row-major choose among the rows of --table4
+  [2]
+$ for w in "--sampled 0" "--measured -1" "--generations -1" "--offspring 100001"; do tilewright bench gemm m=3 n=3 k=3 $w; done
+  tilewright: bench gemm: --sampled: 0 is not within 1..10000000
+  tilewright: bench gemm: --measured: -1 is not within 0..1000000
+  tilewright: bench gemm: --generations: -1 is not within 0..10000
+  tilewright: bench gemm: --offspring: 100001 is not within 1..100000
   [2]

@@ -34,6 +34,16 @@ $ tilewright bench models/demo -p 12 -n 6 -d 3 -r 1 -t 2 -o csv >c; tail -n 2 c 
 $ tilewright bench models/demo -p 0 -n 6 -d 3 -r 1 -t 1 -o csv | tail -n 1 | awk -F, '{printf "%.3f\n", $13 / $10 / 1e6}' >a
 > tilewright bench models/demo -p 0 -n 6 -d 3 -r 1 -t 2 --json | json - 0.work 0.tokens_per_second | tr '\n' ' ' | awk '{printf "%.3f\n", $1 / $2 / 1e6}' | cmp - a && echo same
   same
+# A position later it is that many keys and values more; the middle of what is decoded stands for all.
+$ for w in "-n 8 -d 0" "-n 8 -d 96" "-n 72 -d 0"; do tilewright bench models/demo -p 0 $w -r 1 -t 1 --json | json - 0.work 0.tokens_per_second | tr '\n' ' ' | awk '{printf "%.0f ", $1 / $2}'; done >w
+> awk '{a = ($2 - $1) / 96; b = ($3 - $1) / 32; print (a > 1000), (a / b > 0.99 && b / a > 0.99)}' w
+  1 1
+# The table says the same in other units.
+$ tilewright bench models/demo -p 8 -n 4 -r 1 -t 1 --weights int8 -o md | sed 1,2d | tr -d '±%,' | awk '{print $2, $4, $5, $6, $8, $13, $15, ($17 > 0 && $18 == 0), ($20 == $22 && $20 > 0), ($17 * $20 > 999000 && $17 * $20 < 1001000)}'
+> for w in native int8 int4; do tilewright bench models/demo -p 1 -n 0 -r 1 -t 1 --weights $w -o csv | tail -n 1 | cut -d, -f5; done | tr '\n' ' ' | awk '{print ($1 > 1.7 * $2), ($2 > 1.5 * $3)}'
+  models/demo bf16 0.01 B int8 1 pp8 1 1 1
+  models/demo bf16 0.01 B int8 1 tg4 1 1 1
+  1 1
 $ tilewright bench models/demo -p 12 -n 0 -r 3 -t 1 --json >j; json j 0.samples_s.# 0.shares.# 0.n 0.depth 0.model 0.device
 > json j 0.samples_s | tr -d '[]' | awk -F, '{print 12 / $1, 12 / $2, 12 / $3}' | tr ' ' '\n' | sort -g | sed -n 2p >middle
 > json j 0.median | cat - middle | tr '\n' ' ' | awk '{print ($1 / $2 < 1.001 && $2 / $1 < 1.001)}'
@@ -96,3 +106,7 @@ $ sed 's/"greedy":\[[0-9]*/"greedy":[77/' data/models/llama-biases/golden.json >
   tilewright: g.json: cases[0]: greedy token 0 is 0 here and 77 in the reference
   {"agrees": false, "difference": "cases[0]: greedy token 0 is 0 here and 77 in the reference"}
   [1]
+# A GPU whose kernels compute nothing has no speed.
+$ export TILEWRIGHT_LIBCUDA=$(dirname "$(command -v tilewright)")/tests/libfake_cuda.so
+> tilewright bench --shape llama-tiny --device cuda -p 4 -n 4 -r 1 2>&1 | sed 's/is [-0-9.e]* here and [-0-9.e]* in/is A here and B in/'
+  tilewright: (random prompts): cases[0]: logit 0 is A here and B in the reference

@@ -405,6 +405,11 @@ int cuMemsetD32Async(uint64_t to, unsigned value, size_t words, void *stream) {
     return enqueue((work){2, to, (uint32_t)words, value});
 }
 
+/* For a stand-in of a library that launches kernels of its own. */
+EXPORT int fake_cuda_work(void) {
+    return enqueue((work){.kind = 3});
+}
+
 /* ---- streams, events, graphs ---- */
 
 EXPORT int cuStreamCreate(void **stream, unsigned flags);

@@ -19,5 +19,6 @@ const fake_cuda_seen *fake_cuda_look(void);
 void fake_cuda_hook(const char *name, void (*run)(void **parameters));
 /* The next `n` questions whether a stream is idle are answered with no. */
 void fake_cuda_busy(int n);
+int fake_cuda_work(void); /* a kernel that does nothing, on the stream or into what is captured */
 
 #endif
