@@ -79,3 +79,12 @@ $ tilewright check data/schedules/amk/toy-batch.json --dot d.dot; sed -n '1,12p'
    t21 -> t20 [label="2"];
    t1 -> t21 [label="1"];
   }
+# Where it cannot be written, that is said.
+$ tilewright check data/schedules/amk/toy-batch.json --dot nowhere/d.dot
+  tilewright: nowhere/d.dot: cannot write: No such file or directory
+  data/schedules/amk/toy-batch.json: accepted: 22 tasks on any SMs, 17 counters, every interleaving
+  [1]
+$ tilewright check data/schedules/own/decode.json --dot nowhere/d.dot
+  tilewright: nowhere/d.dot: cannot write: No such file or directory
+  data/schedules/own/decode.json: accepted: 42 instructions on 2 workers, 16 counters, every interleaving of every step
+  [1]

@@ -7,6 +7,7 @@
 #include "schedule/formats.h"
 
 #include <stdio.h>
+#include <unistd.h>
 
 static int check(void *context) {
     const tw_buf *text = context;
@@ -15,10 +16,27 @@ static int check(void *context) {
     tw_diag d;
     tw_status st = tw_schedule_file_parse(&f, text->data, text->size, "x.json", TW_SCHEDULE_AUTO, &d);
     if (st == TW_OK) st = tw_schedule_file_check(f, &r, &d);
+    remove(TW_BINARY_DIR "/alloc_amk.dot");
     if (st == TW_OK) st = tw_schedule_file_dot(f, &r, TW_BINARY_DIR "/alloc_amk.dot", &d);
+    if (st == TW_OK) assert_int_equal(access(TW_BINARY_DIR "/alloc_amk.dot", R_OK), 0);
     tw_report_free(&r);
     tw_schedule_file_free(f);
     return st == TW_OK ? 0 : st == TW_ERR_MEMORY ? 1 : 2;
+}
+
+/* Something is wrong with it: whatever fails, it is never accepted, and what is said of it is said in words. */
+static int reject(void *context) {
+    const tw_buf *text = context;
+    tw_schedule_file *f;
+    tw_report r = {0};
+    tw_diag d;
+    tw_status st = tw_schedule_file_parse(&f, text->data, text->size, "x.json", TW_SCHEDULE_AUTO, &d);
+    if (st == TW_OK) st = tw_schedule_file_check(f, &r, &d);
+    bool said = r.count > 0 || r.cut;
+    for (size_t i = 0; i < r.count; i++) said = said && r.findings[i].where && r.findings[i].text;
+    tw_report_free(&r);
+    tw_schedule_file_free(f);
+    return st == TW_ERR_REJECTED && said ? 0 : st == TW_ERR_MEMORY ? 1 : 2;
 }
 
 static void survives(const char *path) {
@@ -36,7 +54,22 @@ static void a_check_survives_every_failure(void **state) {
     survives(TEST_DATA "/schedules/amk/toy-batch.json");
 }
 
+static void nothing_unsafe_is_accepted(void **state) {
+    (void)state;
+    static const char *const files[] = {"unsafe-drop_wait-00", "unsafe-oob-00", "unsafe-wweight-00", "unsafe-cycle-00"};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        char path[512];
+        tw_buf text = {0};
+        tw_diag d;
+        snprintf(path, sizeof path, TEST_DATA "/schedules/amk/%s.json", files[i]);
+        assert_int_equal(tw_file_read(&text, path, &d), TW_OK);
+        alloc_fail_exhaust(reject, &text);
+        tw_buf_free(&text);
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_check_survives_every_failure)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(a_check_survives_every_failure),
+                                       cmocka_unit_test(nothing_unsafe_is_accepted)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

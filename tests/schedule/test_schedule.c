@@ -316,6 +316,41 @@ static void a_qkv_range_covers_both_halves_of_every_pair(void **state) {
     assert_int_equal(tw_qkv_locate(81, 3, 2, 16, 12).row, 1); /* v is not rotated */
 }
 
+/* More workers than heads share a head's past, as many as there are to a head; of groups of heads and of several
+   sequences no more than there are whole workers for each. */
+static void workers_beyond_the_heads_share_them(void **state) {
+    (void)state;
+    tw_model *m;
+    tw_diag d;
+    assert_int_equal(tw_model_open(&m, TEST_DATA "/models/llama-biases", &d), TW_OK);
+    assert_true(m->n_heads == 4 && m->n_kv_heads == 2);
+    static const struct {
+        int workers;
+        bool group;
+        int sequences;
+        int64_t splits;
+    } cases[] = {{1, false, 0, 1}, {4, false, 0, 1},  {5, false, 0, 2},  {8, false, 0, 2}, {9, false, 0, 3},
+                 {1, true, 0, 1},  {3, true, 0, 1},   {4, true, 0, 2},   {7, true, 0, 3},  {8, false, 2, 1},
+                 {9, false, 2, 1}, {16, false, 2, 2}, {17, false, 2, 2}, {12, true, 3, 2}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        tw_schedule *s;
+        const tw_lowering l = {.workers = cases[i].workers,
+                               .tokens = cases[i].sequences ? cases[i].sequences : 1,
+                               .max_seq = 32,
+                               .group_heads = cases[i].group,
+                               .sequences = cases[i].sequences};
+        if (tw_schedule_lower(&s, m, &l, &d) != TW_OK) fail_msg("%s", d.message);
+        for (int w = 0; w < s->n_workers; w++)
+            for (int k = 0; k < s->workers[w].count; k++) {
+                const tw_instr *in = &s->workers[w].list[k];
+                if (in->op == TW_OP_ATTEND && in->param[TW_ATTEND_SPLITS] != cases[i].splits)
+                    fail_msg("case %zu: %d parts", i, (int)in->param[TW_ATTEND_SPLITS]);
+            }
+        tw_schedule_free(s);
+    }
+    tw_model_close(m);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_lowering_is_accepted),
@@ -326,6 +361,7 @@ int main(void) {
         cmocka_unit_test(nonsense_choices_are_refused),
         cmocka_unit_test(json_brings_back_the_same_schedule),
         cmocka_unit_test(broken_json_is_refused_with_its_place),
+        cmocka_unit_test(workers_beyond_the_heads_share_them),
         cmocka_unit_test(a_qkv_range_covers_both_halves_of_every_pair),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
