@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE
+#include "device/cpu/detect.h"
+
 #include "base/thread.h"
 #include "device/memory.h"
 #include "tilewright/device.h"
@@ -35,23 +37,31 @@ static bool tiles_allowed(void) {
 }
 
 /* Bits as in the Intel SDM, volume 2A, CPUID: leaf 1, leaf 7 subleaves 0 and 1; AMD's agree. */
-static uint32_t detect_isa(void) {
-    uint32_t a, b, c, d, b7, c7, d7, a71 = 0, subleaves;
-    if (!__get_cpuid(1, &a, &b, &c, &d) || !bit(c, 27) || !bit(c, 28)) return 0;
-    bool fma = bit(c, 12), f16c = bit(c, 29);
-    if (!__get_cpuid_count(7, 0, &subleaves, &b7, &c7, &d7)) return 0;
-    if (subleaves >= 1) __get_cpuid_count(7, 1, &a71, &b, &c, &d);
-    uint64_t saved = saved_state();
-    if ((saved & 0x6) != 0x6 || !fma || !f16c || !bit(b7, 5)) return 0;
+uint32_t tw_cpu_isa_of(const tw_cpu_words *w) {
+    if (!bit(w->c1, 27) || !bit(w->c1, 28) || !bit(w->c1, 12) || !bit(w->c1, 29)) return 0;
+    if ((w->saved & 0x6) != 0x6 || !bit(w->b7, 5)) return 0;
     uint32_t isa = TW_CPU_AVX2;
-    if ((saved & 0xe0) != 0xe0 || !bit(b7, 16) || !bit(b7, 17) || !bit(b7, 30) || !bit(b7, 31)) return isa;
+    if ((w->saved & 0xe0) != 0xe0 || !bit(w->b7, 16) || !bit(w->b7, 17) || !bit(w->b7, 30) || !bit(w->b7, 31))
+        return isa;
     isa |= TW_CPU_AVX512;
-    if (bit(c7, 11)) isa |= TW_CPU_AVX512VNNI;
-    if (bit(a71, 5)) isa |= TW_CPU_AVX512BF16;
-    if (bit(d7, 23)) isa |= TW_CPU_AVX512FP16;
-    uint32_t below = TW_CPU_AVX512VNNI | TW_CPU_AVX512BF16;
-    bool tiles = bit(d7, 22) && bit(d7, 24) && bit(d7, 25) && (saved & 0x60000) == 0x60000;
-    if (tiles && (isa & below) == below && tiles_allowed()) isa |= TW_CPU_AMX;
+    if (bit(w->c7, 11)) isa |= TW_CPU_AVX512VNNI;
+    if (bit(w->a71, 5)) isa |= TW_CPU_AVX512BF16;
+    if (bit(w->d7, 23)) isa |= TW_CPU_AVX512FP16;
+    const uint32_t below = TW_CPU_AVX512VNNI | TW_CPU_AVX512BF16;
+    const bool tiles = bit(w->d7, 22) && bit(w->d7, 24) && bit(w->d7, 25) && (w->saved & 0x60000) == 0x60000;
+    if (tiles && (isa & below) == below) isa |= TW_CPU_AMX;
+    return isa;
+}
+
+static uint32_t detect_isa(void) {
+    uint32_t a, b, c, d, subleaves;
+    tw_cpu_words w = {0};
+    if (!__get_cpuid(1, &a, &b, &w.c1, &d) || !bit(w.c1, 27)) return 0;
+    if (!__get_cpuid_count(7, 0, &subleaves, &w.b7, &w.c7, &w.d7)) return 0;
+    if (subleaves >= 1) __get_cpuid_count(7, 1, &w.a71, &b, &c, &d);
+    w.saved = saved_state();
+    uint32_t isa = tw_cpu_isa_of(&w);
+    if (isa & TW_CPU_AMX && !tiles_allowed()) isa &= ~(uint32_t)TW_CPU_AMX;
     return isa;
 }
 
@@ -79,7 +89,7 @@ static bool read_line(const char *path, char *out, int size) {
     return ok;
 }
 
-static int64_t parse_size(const char *s) {
+int64_t tw_cpu_size_of(const char *s) {
     char *end;
     int64_t n = strtoll(s, &end, 10);
     return n << (*end == 'K' ? 10 : *end == 'M' ? 20 : *end == 'G' ? 30 : 0);
@@ -103,20 +113,23 @@ static bool caches_of_sysfs(tw_cpu *cpu, int core) {
         if (!read_line(path, type, sizeof type)) break;
         snprintf(path, sizeof path, folder, core, i, "size");
         if (!read_line(path, size, sizeof size)) break;
-        keep_cache(cpu, atoi(level), type[0] == 'I', parse_size(size));
+        keep_cache(cpu, atoi(level), type[0] == 'I', tw_cpu_size_of(size));
         any = true;
     }
     return any;
+}
+
+int64_t tw_cpu_cache_of(uint32_t b, uint32_t c) {
+    const int64_t ways = (b >> 22) + 1, parts = (b >> 12 & 1023) + 1, line = (b & 4095) + 1, sets = (int64_t)c + 1;
+    return ways * parts * line * sets;
 }
 
 /* Deterministic cache parameters: Intel's leaf 4, AMD's 0x8000001d, in one layout. */
 static void caches_of_cpuid(tw_cpu *cpu) {
     uint32_t a, b, c, d, leaf = 4;
     if (__get_cpuid(0, &a, &b, &c, &d) && b == (uint32_t)signature_AMD_ebx) leaf = 0x8000001du;
-    for (uint32_t i = 0; i < 8 && __get_cpuid_count(leaf, i, &a, &b, &c, &d) && (a & 31); i++) {
-        int64_t ways = (b >> 22) + 1, parts = (b >> 12 & 1023) + 1, line = (b & 4095) + 1, sets = (int64_t)c + 1;
-        keep_cache(cpu, (int)(a >> 5 & 7), (a & 31) == 2, ways * parts * line * sets);
-    }
+    for (uint32_t i = 0; i < 8 && __get_cpuid_count(leaf, i, &a, &b, &c, &d) && (a & 31); i++)
+        keep_cache(cpu, (int)(a >> 5 & 7), (a & 31) == 2, tw_cpu_cache_of(b, c));
 }
 
 void tw_cpu_detect(tw_cpu *cpu) {
