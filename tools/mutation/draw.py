@@ -57,7 +57,10 @@ def units(root, build):
 def of_unit(args):
     """The faults in one translation unit: a list of plain values, kept beside the build by what they were made from."""
     file, command, directory, root, cache = args
-    key = tree.digest(*[open(p, 'rb').read() for p in [file, rules.__file__, tree.__file__]], headers(root), file)
+    seen = {}
+    for f in (file, rules.__file__, tree.__file__):
+        reads(root, f, seen)
+    key = tree.digest(*[x for name in sorted(seen) for x in (name, seen[name])])
     kept = os.path.join(cache, key[:24] + '.json')
     if os.path.exists(kept):
         with open(kept) as f:
@@ -76,23 +79,20 @@ def of_unit(args):
     return out
 
 
-_headers = {}
-
-
-def headers(root):
-    if root not in _headers:
-        names = []
+def reads(root, file, seen):
+    """The files of the tree that `file` includes, and those that they do."""
+    if file in seen or not os.path.exists(file):
+        return
+    with open(file, 'rb') as f:
+        seen[file] = f.read()
+    for name in re.findall(rb'^#\s*include "([^"]+)"', seen[file], re.M):
         for folder in ('src', 'include'):
-            for at, _, files in os.walk(os.path.join(root, folder)):
-                names += [os.path.join(at, f) for f in files if f.endswith(('.h', '.def'))]
-        _headers[root] = tree.digest(*[open(n, 'rb').read() for n in sorted(names)])
-    return _headers[root]
+            reads(root, os.path.join(root, folder, name.decode()), seen)
 
 
 def candidates(root, build, cache, jobs):
     os.makedirs(cache, exist_ok=True)
     work = [(f, c, d, root, cache) for f, c, d in units(root, build)]
-    headers(root)
     found = {}
     with concurrent.futures.ProcessPoolExecutor(jobs) as pool:
         for faults in pool.map(of_unit, work):

@@ -27,6 +27,7 @@ class Test:
         self.lock = threading.Lock()
         self.seconds = self.cpu = None
         self.reaches = set()
+        self.tries = 1 # more for a test that failed without a fault and passed when it was asked again
 
     def run(self, scratch, switches, seconds, cpu):
         """(how it ended: passed, skipped, failed, a signal's name or 'time-out'; wall seconds; CPU seconds; its output)"""
@@ -109,7 +110,7 @@ def record(tests, build, data, count, memory, save, jobs, say):
         key = tree.digest(t.key(build), data, count)
         known = memory.get(t.name)
         if known and known['key'] == key:
-            t.seconds, t.cpu, t.reaches = known['seconds'], known['cpu'], set(known['reaches'])
+            t.seconds, t.cpu, t.reaches, t.tries = known['seconds'], known['cpu'], set(known['reaches']), known['tries']
         else:
             todo.append((t, key))
     if not todo:
@@ -117,19 +118,22 @@ def record(tests, build, data, count, memory, save, jobs, say):
     say(f'{len(todo)} tests run once to see what they reach')
 
     def one(job, t, key):
-        with tempfile.NamedTemporaryFile() as f:
-            f.write(bytes(count))
-            f.flush()
-            how, wall, cpu, text = t.run(scratch(build, job), {'TW_MUTANT_REACHED': f.name}, 900, 0)
-            with open(f.name, 'rb') as g:
-                marks = g.read()
+        for t.tries in (1, 3, 3):
+            with tempfile.NamedTemporaryFile() as f:
+                f.write(bytes(count))
+                f.flush()
+                how, wall, cpu, text = t.run(scratch(build, job), {'TW_MUTANT_REACHED': f.name}, 900, 0)
+                with open(f.name, 'rb') as g:
+                    marks = g.read()
+            if t.good(how):
+                break
         if not t.good(how):
             bad.append(t.name)
             say(f'  {t.name} {how} with no fault on, and is left out: {text[-600:]}')
             return
         t.seconds, t.cpu, t.reaches = wall, cpu, {i for i, b in enumerate(marks) if b}
         with lock:
-            memory[t.name] = {'key': key, 'seconds': round(wall, 3), 'cpu': round(cpu, 3), 'reaches': sorted(t.reaches)}
+            memory[t.name] = {'key': key, 'seconds': round(wall, 3), 'cpu': round(cpu, 3), 'tries': t.tries, 'reaches': sorted(t.reaches)}
             save()
 
     # The library's own tests are short; the command's take turns with the machine.
@@ -193,7 +197,10 @@ def try_fault(number, room, file, tests, rooms, kills, job, build):
             t = queue[0]
             t.lock.acquire()
         try:
-            how, _, _, text = t.run(scratch(build, job), {'TW_MUTANT': str(number)}, 10 * t.seconds + 20, 8 * t.cpu + 5)
+            for _ in range(t.tries):
+                how, _, _, _ = t.run(scratch(build, job), {'TW_MUTANT': str(number)}, 10 * t.seconds + 20, 8 * t.cpu + 5)
+                if t.good(how):
+                    break
         finally:
             t.lock.release()
         queue.remove(t)
