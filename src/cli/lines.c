@@ -17,7 +17,7 @@
 #include <unistd.h>
 #include <wchar.h>
 
-enum { REMEMBERED = 1000, INTERRUPT = 3 /* Ctrl-C */ };
+enum { REMEMBERED = 1000 };
 static const char fence[] = "\"\"\"";
 
 struct cli_lines {
@@ -38,6 +38,10 @@ static char *show_prompt(EditLine *e) {
     return l->inside ? more : first;
 }
 
+static FILE *screen(void) {
+    return isatty(STDOUT_FILENO) ? stdout : stderr;
+}
+
 /* False: an interrupt came. It can come only while this waits, or was noticed before: none is slept through. */
 static bool wait_for_input(void) {
     struct pollfd p = {.fd = STDIN_FILENO, .events = POLLIN};
@@ -51,15 +55,26 @@ static bool wait_for_input(void) {
     return !cli_interrupted();
 }
 
-/* A character from the terminal; an interrupt is one, too, and bound to cut_line. libedit's own reading would pass over
-   it. */
+/* What the line holds does not count. */
+static void cut_line(EditLine *e) {
+    cli_lines *l;
+    el_get(e, EL_CLIENTDATA, &l);
+    const LineInfo *at = el_line(e);
+    l->cut = true;
+    l->cut_empty = at->lastchar == at->buffer;
+    cli_interrupt_forget();
+    fputs("^C", screen());
+    fflush(screen());
+}
+
+/* A character from the terminal. An interrupt ends the line as Return does, so that libedit is ready for the next. */
 static int read_char(EditLine *e, wchar_t *out) {
-    (void)e;
     mbstate_t state = {0};
     for (;;) {
         char byte;
         if (!wait_for_input()) {
-            *out = INTERRUPT;
+            cut_line(e);
+            *out = L'\n';
             return 1;
         }
         ssize_t n = read(STDIN_FILENO, &byte, 1);
@@ -72,25 +87,12 @@ static int read_char(EditLine *e, wchar_t *out) {
     }
 }
 
-/* Ends the line like Return does, so that libedit is ready for the next; what it holds does not count. */
-static unsigned char cut_line(EditLine *e, int key) {
-    cli_lines *l;
-    (void)key;
-    el_get(e, EL_CLIENTDATA, &l);
-    const LineInfo *at = el_line(e);
-    l->cut = true;
-    l->cut_empty = at->lastchar == at->buffer;
-    cli_interrupt_forget();
-    el_insertstr(e, " "); /* a line without a character would be the end of the input */
-    return CC_NEWLINE;
-}
-
 static bool open_editor(cli_lines *l) {
     HistEvent event;
     /* libedit knows characters through the locale; without one that has them all, only their bytes. */
     setlocale(LC_CTYPE, "");
     if (strcmp(nl_langinfo(CODESET), "UTF-8") != 0) setlocale(LC_CTYPE, "C.UTF-8");
-    l->editor = el_init("tilewright", stdin, isatty(STDOUT_FILENO) ? stdout : stderr, stderr);
+    l->editor = el_init("tilewright", stdin, screen(), stderr);
     l->history = history_init();
     if (!l->editor || !l->history) return false;
     el_set(l->editor, EL_CLIENTDATA, l);
@@ -98,8 +100,6 @@ static bool open_editor(cli_lines *l) {
     el_set(l->editor, EL_EDITOR, "emacs");
     el_set(l->editor, EL_SIGNAL, 1);
     el_set(l->editor, EL_GETCFN, read_char);
-    el_set(l->editor, EL_ADDFN, "cut-line", "drop the line", cut_line);
-    el_set(l->editor, EL_BIND, "^C", "cut-line", NULL);
     el_set(l->editor, EL_BIND, "^R", "em-inc-search-prev", NULL);
     history(l->history, &event, H_SETSIZE, REMEMBERED);
     history(l->history, &event, H_SETUNIQUE, 1);
@@ -154,7 +154,6 @@ static cli_line edited(cli_lines *l, const char **text, size_t *size) {
     if (!l->cut && (!line || n < 1)) return CLI_LINE_END;
     if (l->cut) {
         const bool empty = l->cut_empty && !l->inside;
-        fputs("^C\n", isatty(STDOUT_FILENO) ? stdout : stderr);
         if (empty && l->cut_once) return CLI_LINE_END;
         if (empty) fputs("(once more ends the conversation, as Ctrl-D does)\n", stderr);
         l->cut_once = empty;

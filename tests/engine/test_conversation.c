@@ -267,6 +267,36 @@ static void what_the_cache_holds_is_known(void **state) {
     close_fixture(&f);
 }
 
+/* The GPU's machine, in the emulator: the same turns, the same beginning of the cache reused. */
+static void a_gpu_keeps_its_cache_too(void **state) {
+    (void)state;
+    fixture f;
+    tw_diag d;
+    open_fixture(&f, TEST_DATA "/chat-model", 100);
+    int64_t reused[2][2];
+    for (int gpu = 0; gpu < 2; gpu++) {
+        if (gpu) {
+            const tw_engine_options o = {.context = 100, .emulate = true};
+            tw_engine_close(f.e);
+            if (tw_engine_open(&f.e, f.m, &o, &d) != TW_OK) fail_msg("%s", d.message);
+        }
+        tw_conversation *c = begin(&f);
+        for (int i = 0; i < 2; i++) {
+            user(c, i ? "and" : "Hi");
+            tw_turn turn = answer(c, (tw_turn){0});
+            assert_string_equal(turn.reasoning, "Let me see.");
+            assert_string_equal(turn.answer, "The sky is blue.");
+            assert_int_equal(turn.finish, TW_FINISH_EOS);
+            reused[gpu][i] = turn.n_reused;
+            tw_turn_free(&turn);
+        }
+        tw_conversation_close(c);
+    }
+    assert_true(reused[0][1] > 0);
+    assert_memory_equal(reused[0], reused[1], sizeof reused[0]);
+    close_fixture(&f);
+}
+
 typedef struct stopper {
     int after; /* calls that let it go on */
     int calls;
@@ -452,6 +482,7 @@ int main(void) {
         cmocka_unit_test(a_prompt_may_have_opened_it),
         cmocka_unit_test(the_cache_is_kept_and_changes_nothing),
         cmocka_unit_test(what_the_cache_holds_is_known),
+        cmocka_unit_test(a_gpu_keeps_its_cache_too),
         cmocka_unit_test(a_stopped_answer_stays),
         cmocka_unit_test(a_long_prompt_can_be_stopped),
         cmocka_unit_test(a_full_context_is_said),
