@@ -196,6 +196,122 @@ static void close_tokens_are_a_gpus_alone(void **state) {
     assert_int_equal(verify(f, true, &v, &d), TW_ERR_MISMATCH);
 }
 
+/* The loss of the prompt by sums of our own, and how far from it a reference may be. */
+static void a_loss_may_be_off_by_the_tolerance_alone(void **state) {
+    fixture *f = *state;
+    tw_verdict v;
+    tw_diag d;
+    char loss[40];
+    double nll;
+    tw_engine *e = open_engine(f->m, false);
+    assert_int_equal(tw_engine_score(e, prompt, N, &nll, &d), TW_OK);
+    tw_engine_close(e);
+    nll /= N - 1;
+    static const double off[] = {0, 0.6e-4, -0.6e-4, 1.4e-4, -1.4e-4};
+    for (int i = 0; i < 5; i++) {
+        snprintf(loss, sizeof loss, "%.12g", nll / (1 + off[i]));
+        write_odd(f, f->logits, NULL, "", loss);
+        assert_int_equal(verify(f, false, &v, &d), i < 3 ? TW_OK : TW_ERR_MISMATCH);
+        if (i == 1 || i == 2) assert_true(v.worst_loss > 0.5 && v.worst_loss < 0.7);
+        if (i >= 3) assert_non_null(strstr(d.message, "cases[0]: loss over prompt tokens 3 is"));
+    }
+}
+
+/* Perplexity's fields are demanded, each by name, before anything is computed; and it takes a tokenizer. */
+static void what_perplexity_needs(void **state) {
+    fixture *f = *state;
+    static const struct {
+        const char *fields, *says;
+    } bad[] = {
+        {"\"context\":8,\"tokens\":5,\"value\":2", "file, context and tokens are needed"},
+        {"\"file\":\"../x\",\"context\":8,\"tokens\":5,\"value\":2", "file, context and tokens are needed"},
+        {"\"file\":\"x\",\"context\":1,\"tokens\":5,\"value\":2", "file, context and tokens are needed"},
+        {"\"file\":\"x\",\"context\":8,\"tokens\":0,\"value\":2", "file, context and tokens are needed"},
+        {"\"file\":\"x\",\"tokens\":5,\"value\":2", "file, context and tokens are needed"},
+        {"\"file\":\"x\",\"context\":8,\"tokens\":5,\"value\":\"2\"", "value is no number"},
+        {"\"file\":\"x\",\"context\":2,\"tokens\":1,\"value\":2", "needs the model's tokenizer.json"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        tw_buf b = {0};
+        tw_verdict v;
+        tw_diag d;
+        tw_buf_printf(&b, "{\"cases\":[{\"prompt\":[1,5,9],\"logits_last\":[");
+        for (int k = 0; k < VOCAB; k++) tw_buf_printf(&b, "%s%.9g", k ? "," : "", (double)f->logits[k]);
+        tw_buf_printf(&b, "],\"greedy\":[],\"loss\":null}],\"perplexity\":{%s}}", bad[i].fields);
+        test_write(f->folder, "golden.json", b.data, b.size);
+        tw_buf_free(&b);
+        assert_int_equal(verify(f, false, &v, &d), TW_ERR_FORMAT);
+        if (!strstr(d.message, bad[i].says)) fail_msg("case %zu: %s", i, d.message);
+        assert_string_equal(d.path, f->golden);
+    }
+}
+
+/* The longest prompt with what follows it, or perplexity's context. */
+static void a_reference_says_how_many_positions_it_takes(void **state) {
+    fixture *f = *state;
+    static const struct {
+        const char *text;
+        int64_t positions;
+    } files[] = {
+        {"{\"cases\":[{\"prompt\":[1,2,3],\"greedy\":[4,5,6,7,8]}]}", 8},
+        {"{\"cases\":[{\"prompt\":[1,2,3],\"greedy\":[4]},{\"prompt\":[1,2,3,4],\"greedy\":[5]},{\"prompt\":[1]}]}", 5},
+        {"{\"cases\":[{\"prompt\":[1,2,3],\"greedy\":[4]}],\"perplexity\":{\"context\":7}}", 7},
+        {"{\"cases\":[{\"prompt\":[1,2,3],\"greedy\":[4]}],\"perplexity\":{\"context\":3}}", 4},
+        {"{}", 0},
+    };
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        int64_t positions = -1;
+        tw_diag d;
+        test_write(f->folder, "golden.json", files[i].text, strlen(files[i].text));
+        assert_int_equal(tw_golden_context(f->golden, &positions, &d), TW_OK);
+        assert_int_equal(positions, files[i].positions);
+    }
+}
+
+/* Two engines of one model agree in as many tokens as are asked for, at most half of the context. */
+static void engines_are_compared_within_their_context(void **state) {
+    fixture *f = *state;
+    tw_engine *e = open_engine(f->m, false), *other = open_engine(f->m, false);
+    tw_verdict v;
+    tw_diag d;
+    if (tw_engine_compare(e, other, VOCAB, 3, 4, 1, &v, &d) != TW_OK) fail_msg("%s", d.message);
+    assert_true(v.cases == 3 && v.tokens == 12 && v.close == 0);
+    if (tw_engine_compare(e, other, VOCAB, 2, 100, 1, &v, &d) != TW_OK) fail_msg("%s", d.message);
+    assert_true(v.cases == 2 && v.tokens == 16);
+    tw_engine_close(other);
+    tw_engine_close(e);
+}
+
+/* Checking kernels leaves the engine as it was: at the start, with its own kernels. */
+static void checking_kernels_changes_nothing(void **state) {
+    fixture *f = *state;
+    for (int limited = 0; limited < 2; limited++) {
+        char before[2000], after[2000];
+        tw_engine *e;
+        tw_verdict v;
+        tw_diag d;
+        const tw_engine_options o = {.workers = 2, .context = 40, .limit_isa = limited, .isa = 0};
+        if (tw_engine_open(&e, f->m, &o, &d) != TW_OK) fail_msg("%s", d.message);
+        const float *logits;
+        float first[VOCAB];
+        assert_int_equal(tw_engine_feed(e, prompt, N, &logits, NULL, &d), TW_OK);
+        memcpy(first, logits, sizeof first);
+        tw_engine_explain(e, before, sizeof before);
+        assert_int_equal(tw_engine_check_kernels(e, 20, 1, &v, &d), TW_OK);
+        assert_int_equal(v.cases, 4);
+        assert_true(v.worst_logit >= 0 && v.worst_logit <= 1);
+        assert_int_equal(tw_engine_position(e), 0);
+        assert_int_equal(tw_engine_feed(e, prompt, N, &logits, NULL, &d), TW_OK);
+        tw_engine_explain(e, after, sizeof after);
+        assert_memory_equal(first, logits, sizeof first);
+        assert_string_equal(before, after);
+        /* A short prompt is compared once. */
+        assert_int_equal(tw_engine_check_kernels(e, 2, 1, &v, &d), TW_OK);
+        assert_int_equal(v.cases, 2);
+        tw_engine_close(e);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(the_tolerances_are_these, set_up, tear_down),
@@ -203,6 +319,11 @@ int main(void) {
         cmocka_unit_test_setup_teardown(what_is_no_number_agrees_with_nothing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_reference_holds_numbers, set_up, tear_down),
         cmocka_unit_test_setup_teardown(close_tokens_are_a_gpus_alone, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_loss_may_be_off_by_the_tolerance_alone, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_perplexity_needs, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_reference_says_how_many_positions_it_takes, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(engines_are_compared_within_their_context, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(checking_kernels_changes_nothing, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

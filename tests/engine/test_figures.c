@@ -177,6 +177,21 @@ static void options_have_defaults(void **state) {
     tw_model_close(m);
 }
 
+static void devices_go_by_name(void **state) {
+    (void)state;
+    static const char *const wrong[] = {"cuda-1", "cuda 0", "cudax0", "cuda:1024", "cuda:-1", "auto0", "cpu:0"};
+    tw_model *m;
+    tw_engine *e;
+    tw_diag d;
+    assert_int_equal(tw_model_open(&m, TEST_DATA "/models/llama-biases", &d), TW_OK);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        const tw_engine_options o = {.device = wrong[i]};
+        if (tw_engine_open(&e, m, &o, &d) != TW_ERR_USAGE) fail_msg("\"%s\"", wrong[i]);
+        assert_null(e);
+    }
+    tw_model_close(m);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_token_streams_what_it_sees),
@@ -184,6 +199,7 @@ int main(void) {
         cmocka_unit_test(perplexity_is_the_mean_over_windows),
         cmocka_unit_test(a_score_is_the_softmaxs),
         cmocka_unit_test(options_have_defaults),
+        cmocka_unit_test(devices_go_by_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
