@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Decode and prefill of one model beside PyTorch, the libraries' matrix products and a naive decoder; docs/bench.md.
+"""Decode and prefill of one model beside PyTorch, llama.cpp, the libraries' matrix products and a naive decoder; docs/bench.md.
 
 One random bf16 checkpoint, in a temporary folder that is removed, is what every program reads. In each round every
 candidate runs once, in an order that is turned round from one round to the next; medians over the rounds are compared. What
 is printed and written is the environment, then a row for each pair, as JSON lines. Needs only Python itself; the peers run
-on $PYTHON, which must have torch and transformers.
+on $PYTHON, which must have torch and transformers, and for llama.cpp numpy, gguf and llama-cpp-python.
 """
 import argparse
 import contextlib
@@ -27,6 +27,8 @@ PYTHON = os.environ.get("PYTHON", sys.executable)
 KINDS = ("bf16", "f32", "int8", "int4")
 PROMPT = [1, 17, 101, 7, 64, 250, 33, 12, 199, 5, 90, 41, 222, 8, 150, 77]
 GREEDY = 32
+# Integers beside integers: a scale for 32 columns there, for a row (int8) or 64 columns (int4) here.
+LLAMA_CPP = {"bf16": "bf16", "int8": "q8_0", "int4": "q4_0"}
 # tokens of the plain decoder, which is too slow for all of them, and of the one that the compiler may vectorise
 NAIVE = {"naive": 4, "naive_fast": 32}
 GEMM = ("openblas", "openblas-avx512", "onednn", "torch-f32", "torch-onednn-f32", "torch-bf16", "torch-onednn-bf16")
@@ -124,18 +126,23 @@ def commit():
     return (git("rev-parse", "--short=12", "HEAD").strip() or "unknown") + ("+changes" if changed else "")
 
 
-def environment(a, doctor, torch, gemm):
+def environment(a, doctor, torch, gemm, llama_cpp):
     versions = {"tilewright": doctor["version"], "python": platform.python_version(), "torch": torch["torch"],
                 "transformers": torch["transformers"]}
+    if llama_cpp:
+        versions["llama-cpp-python"] = llama_cpp["llama-cpp-python"] + "; " + llama_cpp["system"]
     for name in ("openblas", "onednn", "torch-f32"):
         if "version" in gemm.get(name, {}):
             versions[{"torch-f32": "torch's libraries"}.get(name, name)] = gemm[name]["version"]
     return {"device": "%s, %d cores, %s" % (doctor["cpu"], doctor["cores"], doctor["isa"]), "cores": doctor["cores"],
             "l2_bytes": doctor["l2_bytes"], "l3_bytes": doctor["l3_bytes"], "memory_bytes": doctor["memory_bytes"],
             "kernel": doctor["kernel"], "compiler": compiler(a.build), "versions": versions,
-            "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"), "commit": commit(),
+            "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"), "commit": a.commit or commit(),
             "command": "bench/decode_cpu.py --shape %s -p %d -n %d --rounds %d --minutes %g%s" %
-                       (a.shape, a.prompt, a.tokens, a.rounds, a.minutes, " --no-compile" if a.no_compile else ""),
+                       (a.shape, a.prompt, a.tokens, a.rounds, a.minutes,
+                        ("" if a.compile == tuple(a.kinds) else " --compile " + (",".join(a.compile) or "none")) +
+                        (" --no-products" if a.no_products else "") + (" --no-llama-cpp" if a.no_llama_cpp else "")),
+            "operations_per_second": doctor["operations"],
             "weights": "one checkpoint of random bf16 values for all; f32 rows of ours have random values of their own"}
 
 
@@ -187,7 +194,7 @@ class Theirs(Candidate):
     def __init__(self, a, server, kind):
         super().__init__("transformers " + kind, kind, {})
         self.a, self.server = a, server
-        self.config = server.ask(json.dumps({"do": "load", "weights": kind, "n": a.tokens}))
+        self.config = server.ask(json.dumps({"do": "load", "weights": kind, "n": a.tokens, "compile": kind in a.compile}))
         self.ask("prefill", min(a.prompt, 64))
         # What its integer products take for many rows is not known beforehand; a hopeless one is left out.
         self.prefills = not kind.startswith("int") or self.ask("prefill", min(a.prompt, 64)) * a.prompt / 64 < 15
@@ -203,6 +210,27 @@ class Theirs(Candidate):
         self.add("decode", self.ask("decode", self.a.tokens), self.a.tokens)
         if self.prefills:
             self.add("prefill", self.ask("prefill", self.a.prompt), self.a.prompt)
+
+
+class LlamaCpp(Candidate):
+    """llama.cpp on the same weights, in its own files; its integers are its own rounding of them."""
+
+    def __init__(self, a, server, kind):
+        self.file = LLAMA_CPP[kind]
+        super().__init__("llama.cpp " + (self.file.upper() if kind != "bf16" else kind), kind, {})
+        self.a, self.server = a, server
+        self.config = server.ask(json.dumps({"do": "load", "weights": self.file, "n": a.tokens, "room": a.prompt}))
+
+    def ask(self, what, n):
+        return self.server.ask(json.dumps({"do": what, "weights": self.file, "n": n}))["seconds"]
+
+    def greedy(self, folder):
+        return self.server.ask(json.dumps({"do": "greedy", "weights": self.file, "ids": PROMPT, "n": GREEDY}))["ids"]
+
+    def run(self):
+        self.ask("decode", 2)
+        self.add("decode", self.ask("decode", self.a.tokens), self.a.tokens)
+        self.add("prefill", self.ask("prefill", self.a.prompt), self.a.prompt)
 
 
 class Naive(Candidate):
@@ -264,6 +292,27 @@ def gemm_candidates(a, folder, isa, stack):
     return found, said
 
 
+def llama_cpp_candidates(a, folder, stack):
+    """None, with a word why, where the Python has no llama.cpp or it cannot run."""
+    script, files = os.path.join(HERE, "peers", "decode_llama_cpp.py"), os.path.join(folder, "gguf")
+    if a.no_llama_cpp:
+        return [], None
+    os.mkdir(files)
+    say("writing the weights as llama.cpp wants them")
+    made = subprocess.run([PYTHON, script, "make", folder, files], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    if made.returncode:
+        say("without llama.cpp: " + (made.stderr.strip().splitlines() or ["it cannot run"])[-1])
+        return [], None
+    server = Server([PYTHON, script, "serve", files])
+    stack.callback(server.close)
+    found = []
+    for kind in a.kinds:
+        if kind in LLAMA_CPP:
+            found.append(LlamaCpp(a, server, kind))
+            say("%s: %s" % (found[-1].name, json.dumps({w: found[-1].config[w] for w in ("decode", "prefill")})))
+    return found, server.hello
+
+
 # ---- correctness ----
 
 def agreeing(ids, reference):
@@ -286,8 +335,8 @@ def verify(a, folder, server):
     return ids, verdict
 
 
-def greedy_row(a, folder, ours, theirs, naive, reference, verdict):
-    everyone = [("tilewright " + o.kind, o) for o in ours if o.kind != "f32"] + [(t.name, t) for t in theirs + naive]
+def greedy_row(a, folder, ours, theirs, reference, verdict):
+    everyone = [("tilewright " + o.kind, o) for o in ours if o.kind != "f32"] + [(t.name, t) for t in theirs]
     for _, c in everyone:
         c.ids = reference if c.name == "transformers f32" else c.greedy(folder)
     agree = {name: agreeing(c.ids, reference) for name, c in everyone}
@@ -338,14 +387,19 @@ def product_row(a, folder, ours, gemm, correct):
                    peer_rate=round(flops / seconds / 1e9, 2))
 
 
-def rows(a, folder, ours, theirs, naive, gemm, greedy):
+def rows(a, folder, ours, theirs, llama_cpp, naive, gemm, greedy):
     kind = {o.kind: o for o in ours}
     peer = {t.kind: t for t in theirs}
+    same = {c.kind: c for c in llama_cpp}
     for test in ("decode", "prefill"):
         for o in ours:
             correct = o.correct and (greedy["correct"] or o.kind != "bf16")
             if test in peer[o.kind].samples:
                 yield compare(a, test, o, peer[o.kind], correct)
+            if o.kind in same:
+                note = "activations rounded to %s there" % ("bf16" if o.kind == "bf16" else "8 bits")
+                yield compare(a, test, o, same[o.kind], correct, note=note,
+                              peer_agrees=agreeing(same[o.kind].ids, greedy["reference_ids"]))
             other = peer["f32" if o.kind == "bf16" else "bf16"]
             if o.kind.startswith("int") or (o.kind == "bf16" and test == "prefill"):
                 note = "the same arithmetic: float activations" if o.kind == "bf16" else "the peer's weights are not quantised"
@@ -379,26 +433,27 @@ def benchmark(a, folder, stack):
     say("writing a random %s" % a.shape)
     command([PYTHON, peer, "make", folder, "--shape", a.shape])
     say("loading the peers")
-    server = Server([PYTHON, peer, "serve", folder, *([] if a.no_compile else ["--compile"])], cache)
+    server = Server([PYTHON, peer, "serve", folder], cache)
     stack.callback(server.close)
     theirs = []
     for k in a.kinds:
         theirs.append(Theirs(a, server, k))
         say("%s: %s" % (theirs[-1].name, json.dumps(theirs[-1].config["tried_ms_per_token"])))
     ours = [Ours(a, k, folder) for k in a.kinds]
+    llama_cpp, release = llama_cpp_candidates(a, folder, stack)
     naive = [Naive(a, n, folder) for n in NAIVE if os.path.exists(os.path.join(a.build, "bench", n))]
     if len(naive) < len(NAIVE):
         say("without the naive decoders: build with tests and benchmarks")
     reference, verdict = verify(a, folder, server)
-    greedy = greedy_row(a, folder, ours, theirs, naive, reference, verdict)
+    greedy = greedy_row(a, folder, ours, theirs + llama_cpp + naive, reference, verdict)
     say("greedy tokens of %d that agree with transformers f32: %s" % (GREEDY, json.dumps(greedy["agree"])))
-    gemm, said = gemm_candidates(a, folder, doctor["isa"].split(), stack)
+    gemm, said = ([], {}) if a.no_products else gemm_candidates(a, folder, doctor["isa"].split(), stack)
     # Who computes each product is measured anew in the first round, not remembered from another day's machine.
     os.environ["TILEWRIGHT_CACHE"] = os.path.join(folder, "choices")
-    measure(a, [*ours, *theirs, *naive, *gemm], STARTED + 60 * a.minutes)
-    first = environment(a, doctor, server.hello, said)
+    measure(a, [*ours, *theirs, *llama_cpp, *naive, *gemm], STARTED + 60 * a.minutes)
+    first = environment(a, doctor, server.hello, said, release)
     del greedy["agree"]["transformers f32"]
-    found = list(rows(a, folder, ours, theirs, naive, gemm, dict(greedy, reference_ids=reference)))
+    found = list(rows(a, folder, ours, theirs, llama_cpp, naive, gemm, dict(greedy, reference_ids=reference)))
     stack.close()  # the peers' processor time counts once they have ended
     first["others_load"] = round(load.others(), 4)
     first["products"] = {o.kind: o.config["products"] for o in ours}
@@ -414,18 +469,23 @@ def arguments():
     p.add_argument("--rounds", type=int, default=7, help="at most (default 7)")
     p.add_argument("--least", type=int, default=3, help="rounds whatever they take (default 3)")
     p.add_argument("--minutes", type=float, default=11.5, help="no round is begun that would end later (default 11.5)")
-    p.add_argument("--no-compile", action="store_true", help="do not try torch.compile, which takes minutes")
+    p.add_argument("--compile", default=",".join(KINDS),
+                   help="weights for which torch.compile is tried, a minute each; none: for no weights (default all)")
+    p.add_argument("--commit", help="what was built, where the tree is not there to ask")
+    p.add_argument("--no-llama-cpp", action="store_true", help="without llama.cpp")
+    p.add_argument("--no-products", action="store_true", help="without the libraries' matrix products")
     p.add_argument("--build", default=os.path.join(ROOT, "build"), help="where tilewright and bench/naive were built")
     p.add_argument("-o", dest="out", help="write here instead of standard output")
     a = p.parse_args()
     a.kinds = [k for k in KINDS if k in a.kinds.split(",") or k in ("bf16", "f32")]
+    a.compile = tuple(k for k in a.kinds if k in a.compile.split(","))
     a.tilewright = os.environ.get("TILEWRIGHT", os.path.join(a.build, "tilewright"))
     if not os.access(a.tilewright, os.X_OK):
         fail("%s is not there: build first" % a.tilewright)
     if subprocess.run([PYTHON, "-c", "import torch, transformers"], stderr=subprocess.DEVNULL).returncode:
         fail("%s has no torch and transformers; name one that has: PYTHON=... bench/decode_cpu.py" % PYTHON)
-    if a.shape == "llama-1b" and shutil.disk_usage(tempfile.gettempdir()).free < 4e9:
-        fail("%s has less than the 4 GB that the checkpoint takes; set TMPDIR" % tempfile.gettempdir())
+    if a.shape == "llama-1b" and shutil.disk_usage(tempfile.gettempdir()).free < 9e9:
+        fail("%s has less than the 9 GB that the checkpoint takes; set TMPDIR" % tempfile.gettempdir())
     return a
 
 

