@@ -127,8 +127,8 @@ static int run(const cli_verb *verb, int argc, char **argv) {
     tw_status st = cli_engine_options(&m, &o, &d);
     if (st == TW_OK) st = tw_model_open(&model, model_path, &d);
     if (st == TW_OK)
-        st = o.weights ? against_dequantised(model, &o, (uint64_t)seed, json, &d)
-                       : against_golden(model, o, model_path, golden, rope, json, &d);
+        st = o.weights && !golden ? against_dequantised(model, &o, (uint64_t)seed, json, &d)
+                                  : against_golden(model, o, model_path, golden, rope, json, &d);
     tw_model_close(model);
     if (st == TW_ERR_MISMATCH && json) print_difference(&d);
     return st == TW_OK ? CLI_OK : cli_fail(&d);

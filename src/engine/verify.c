@@ -80,8 +80,31 @@ static tw_status read_ids(verification *c, const json_t *list, int32_t **out, in
     return TW_OK;
 }
 
+/* {"ids", "values"}: those of some ids, the largest among them. */
+static tw_status check_some_logits(verification *c, const json_t *some, const float *ours) {
+    const json_t *values = json_object_get(some, "values");
+    int32_t *ids;
+    int64_t n;
+    tw_status st = read_ids(c, json_object_get(some, "ids"), &ids, &n);
+    if (st == TW_OK && (!n || (int64_t)json_array_size(values) != n))
+        st = malformed(c, "logits_last has not as many values as ids");
+    double largest = 0;
+    for (int64_t i = 0; i < n && st == TW_OK; i++)
+        largest = fmax(largest, fabs(json_number_value(json_array_get(values, (size_t)i))));
+    const double tolerance = c->allowed->logit_relative * largest + c->allowed->logit_absolute;
+    for (int64_t i = 0; i < n && st == TW_OK; i++) {
+        double theirs = json_number_value(json_array_get(values, (size_t)i));
+        double d = fabs((double)ours[ids[i]] - theirs) / tolerance;
+        if (!(d <= 1)) st = differs(c, "logit", ids[i], ours[ids[i]], theirs);
+        c->v->worst_logit = fmax(c->v->worst_logit, d);
+    }
+    free(ids);
+    return st;
+}
+
 static tw_status check_logits(verification *c, const json_t *list, const float *ours) {
     int64_t n = c->e->model->vocab;
+    if (json_is_object(list)) return check_some_logits(c, list, ours);
     if ((int64_t)json_array_size(list) != n)
         return malformed(c, "logits_last has not as many values as the vocabulary");
     for (int64_t i = 0; i < n; i++)

@@ -40,3 +40,15 @@ $ sed 's/"loss":[0-9]/"loss":9/' data/models/llama-biases/golden.json >g.json; t
 $ tilewright verify data/models/llama-biases --golden models/demo/golden.json
   tilewright: models/demo/golden.json: cases[0]: an id is not an integer within the vocabulary
   [1]
+# Logits of some ids alone, the largest among them; without as many values as ids it is no reference.
+$ echo '{"cases":[{"prompt":[245,245,141,240,143],"greedy":[137,181,181],"logits_last":{"ids":[0,7,51],"values":[-1.068768,1.47213,-2.451952]}}]}' >some.json
+$ tilewright verify data/models/llama-biases --golden some.json | sed 's/, logits within.*//'
+  agrees with some.json: 1 cases, 3 greedy tokens equal
+$ sed 's/1.47213/1.48213/' some.json >other.json; tilewright verify data/models/llama-biases --golden other.json 2>&1 | sed 's/is [-0-9.e]* here/is A here/'
+  tilewright: other.json: cases[0]: logit 7 is A here and 1.48213 in the reference
+$ sed 's/"ids":\[0,/"ids":[/' some.json >other.json; tilewright verify data/models/llama-biases --golden other.json
+  tilewright: other.json: cases[0]: logits_last has not as many values as ids
+  [1]
+# Quantised weights beside a reference of their own: this one is of the weights as stored.
+$ tilewright verify data/models/llama-biases --golden some.json --weights int8 2>&1 | sed 's/is [-0-9.e]* here/is A here/'
+  tilewright: some.json: cases[0]: logit 0 is A here and -1.068768 in the reference

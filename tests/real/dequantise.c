@@ -3,9 +3,9 @@
 
        dequantise MODEL int8|int4 OUT.safetensors
 
-   Every matrix of a Llama model that the engine quantises: the projections, and the head, whose name is lm_head.weight
-   even where it is tied to the embedding, which itself stays as stored. What another implementation computes from these
-   is what the engine must compute from the integers. */
+   Every matrix of a Llama model that the engine quantises: the projections, and the head, which is int8 in either case
+   and is called lm_head.weight even where it is tied to the embedding, which itself stays as stored. What another
+   implementation computes from these is what the engine must compute from the integers. */
 #define _GNU_SOURCE
 #include "base/diag.h"
 #include "model/model.h"
@@ -58,7 +58,8 @@ static bool write_header(const tw_model *m, FILE *f) {
     return ok;
 }
 
-static bool write_matrix(const tw_weight *w, tw_dtype t, int group, FILE *f) {
+static bool write_matrix(const tw_weight *w, tw_dtype t, FILE *f) {
+    const int group = t == TW_I4 ? 64 : 0;
     size_t cols = (size_t)w->cols;
     float *row = malloc(cols * 4), *scales = malloc(cols * 4);
     int8_t *q = malloc(cols);
@@ -92,7 +93,7 @@ int main(int argc, char **argv) {
     bool ok = f && write_header(m, f);
     const tw_weight *w;
     for (int64_t i = 0; ok && (w = matrix_at(m, i, name, sizeof name)); i++)
-        ok = write_matrix(w, int8 ? TW_I8 : TW_I4, int8 ? 0 : 64, f);
+        ok = write_matrix(w, int8 || i == m->n_layers * INSIDE ? TW_I8 : TW_I4, f);
     if (f) ok = fclose(f) == 0 && ok;
     if (!ok) perror(argv[3]);
     tw_model_close(m);
