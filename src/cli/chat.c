@@ -190,6 +190,7 @@ static int run(const cli_verb *verb, int argc, char **argv) {
         {"--no-history", CLI_FLAG, &f.no_history, NULL, "neither read nor keep the lines typed before"},
         {"--verbose", CLI_FLAG, &f.verbose, NULL, "a line about tokens and speed after each turn"},
         {"--json", CLI_FLAG, &f.json, NULL, "print a line of JSON a turn"},
+        {"--schedule", CLI_TEXT, &f.m.schedule, "S.json", "decode by this schedule, once the check accepts it"},
         CLI_MODEL_FLAGS(f.m),
     };
     int count, status;

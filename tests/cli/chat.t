@@ -105,6 +105,14 @@ $ printf '/frob\n/undo\n/set\theat 1\n/set heat 1\n/set temp hot\n/set n 1.5\n/s
   tilewright: nothing.json: cannot open: No such file or directory
   tilewright: the user message is not UTF-8
   The sky is blue.
+$ printf '/frob\nHello.\n' | tilewright chat data/chat-model
+  tilewright: "/frob" is no command; /help lists them, and // begins a message with a slash
+  [reasoning]
+  Let me see.
+  
+  [answer]
+  The sky is blue.
+  [1]
 $ printf 'a\000b\nHello.\n' | tilewright chat data/chat-model --json | json - answer
   tilewright: a message has no NUL characters
   The sky is blue.

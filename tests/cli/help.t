@@ -86,6 +86,7 @@ $ for verb in doctor run chat verify bench ppl tokenize compile check kernel; do
     --no-history                 neither read nor keep the lines typed before
     --verbose                    a line about tokens and speed after each turn
     --json                       print a line of JSON a turn
+    --schedule S.json            decode by this schedule, once the check accepts it
     --weights native|int8|int4   weights as stored, or quantised at load (default native)
     --group 32|64|128            columns that share a scale (default: a row for int8, 64 for int4)
     -t N                         threads (default: every core)

@@ -6,9 +6,11 @@ $ cut() { timeout --foreground --preserve-status -k 3 -s INT "$@" >/dev/null 2>&
 > case $? in 0) echo "went on" ;; 137) echo "had to be killed" ;; *) echo stopped ;; esac; }
 > run="env --default-signal=INT tilewright"
 > mkfifo pipe; sleep 5 >pipe & cut 0.3 $run run models/demo -p - <pipe
+> sleep 5 >pipe & cut 0.3 $run chat data/chat-model <pipe
 > cut 0.5 $run run models/demo -p x -n 100000 -c 100000 --ignore-eos --isa none -t 1
 > cut 0.5 $run bench --shape llama-1b -t 1
 > cut 0.3 $run ppl models/demo -f models/demo/heldout.txt --isa none -t 1
+  stopped
   stopped
   stopped
   stopped
