@@ -3,7 +3,7 @@
 """Measures Python and Jinja2 and writes what Tilewright's chat templates are held to.
 
     make_chat_cases.py tables > src/tokenizer/jinja/tables.c
-    make_chat_cases.py cases                rewrites tests/data/chat
+    make_chat_cases.py cases PROGRAM        rewrites tests/data/chat; PROGRAM is test_chat_cases
     make_chat_cases.py random N SEED        prints N generated templates with their cases, for test_chat_cases
     make_chat_cases.py check                compares this set-up of Jinja2 with transformers' own, on all cases written
 
@@ -14,7 +14,9 @@ import json
 import os
 import random
 import signal
+import subprocess
 import sys
+import tempfile
 import unicodedata
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -212,24 +214,92 @@ def cases_of(template, talks=TALKS, tokens=TOKENS):
     return {"template": template, "tokens": tokens, "cases": cases}
 
 
+def compact(o):
+    return json.dumps(o, ensure_ascii=False, separators=(",", ":")) + "\n"
+
+
 def write_lines(name, lines):
+    """The talks and the tokens once, in the first line; a case then names its talk by number."""
     os.makedirs(DATA, exist_ok=True)
     with open(os.path.join(DATA, name), "w", encoding="utf-8") as f:
+        f.write(compact({"tokens": TOKENS, "talks": TALKS}))
         for line in lines:
-            f.write(json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n")
+            cases = [{"talk": next(i for i, t in enumerate(TALKS) if all(c.get(k) == v for k, v in t.items()) and
+                                   all(k in t for k in c if k != "want")), "want": c["want"]} for c in line["cases"]]
+            f.write(compact({"template": line["template"], "cases": cases}))
 
 
-def cases():
+def refused(program, line):
+    with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as f:
+        f.write(compact(line))
+        f.flush()
+        said = subprocess.run([program, f.name], capture_output=True, text=True, check=False).stdout
+    return ", 1 refused" in said
+
+
+def cases(program):
     from chat_templates import TEMPLATES
     lines = [cases_of(t) for t in TEMPLATES]
     assert all(lines), "a template prints an address"
     write_lines("written.jsonl", lines)
+    # What is refused on purpose (numbers beyond 64 bits, printed addresses …) has tests of its own.
+    write_lines("generated.jsonl", [line for line in generated(2150, 2026) if not refused(program, line)])
+
+
+def generated(n, seed):
+    """Lines of random templates with a conversation each. Most of those that Jinja2 raises on are left out, and what shows
+    an address, takes long, or comes to much text."""
+    from chat_random import Gen
+    r = random.Random(seed)
+    done = 0
+    while done < n:
+        template = Gen(r).template()
+        keep = r.random() < 0.25
+        talk = r.choice(TALKS)
+        if len(template) > 1200:
+            continue
+        try:
+            line = cases_of(template, [talk])
+        except TooLong:
+            continue
+        if line is None or len(line["cases"][0]["want"] or "") > 2000 or (line["cases"][0]["want"] is None and not keep):
+            continue
+        done += 1
+        yield line
+
+
+def check():
+    """Whether transformers renders every case as `render` does."""
+    from transformers.utils.chat_template_utils import render_jinja_template
+    n = 0
+    for name in ("written.jsonl", "generated.jsonl"):
+        with open(os.path.join(DATA, name), encoding="utf-8", newline="\n") as f:
+            first, *lines = [json.loads(line) for line in f]
+        for line in lines:
+            for case in line["cases"]:
+                talk = first["talks"][case["talk"]]
+                try:
+                    got = render_jinja_template([talk["messages"]], tools=talk.get("tools"), chat_template=line["template"],
+                                                add_generation_prompt=talk.get("prompt", True), **first["tokens"],
+                                                **talk.get("arguments", {}))[0][0]
+                except Exception:
+                    got = None
+                if "strftime_now" not in line["template"] and got != case["want"]:
+                    sys.exit("transformers differs on %r" % line["template"])
+                n += 1
+    print("transformers agrees with all %d cases" % n)
 
 
 if __name__ == "__main__":
+    sys.setrecursionlimit(4000)
     if sys.argv[1:] == ["tables"]:
         tables()
-    elif sys.argv[1:] == ["cases"]:
-        cases()
+    elif sys.argv[1:2] == ["cases"] and len(sys.argv) == 3:
+        cases(sys.argv[2])
+    elif sys.argv[1:] == ["check"]:
+        check()
+    elif sys.argv[1:2] == ["random"] and len(sys.argv) == 4:
+        for line in generated(int(sys.argv[2]), int(sys.argv[3])):
+            sys.stdout.write(compact(line))
     else:
         sys.exit(__doc__)

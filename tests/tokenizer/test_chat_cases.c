@@ -17,6 +17,7 @@
 typedef struct tally {
     int cases, refused, different;
     bool print;
+    json_t *talks, *tokens; /* of the file's first line, if it has any */
 } tally;
 
 static char *dumped(const json_t *o) {
@@ -47,8 +48,9 @@ static void differs(tally *t, const json_t *template, const json_t *c, const tw_
         printf("  error    %d:%d %s\n", diag->line, diag->column, diag->message);
 }
 
-static void run_case(tally *t, const tw_chat *chat, const json_t *line, const json_t *c, tw_diag *diag) {
-    const json_t *want = json_object_get(c, "want");
+static void run_case(tally *t, const tw_chat *chat, const json_t *line, json_t *c, tw_diag *diag) {
+    const json_t *want = json_object_get(c, "want"), *talk = json_object_get(c, "talk");
+    if (talk) json_object_update(c, json_array_get(t->talks, (size_t)json_integer_value(talk)));
     tw_chat_text got = {0};
     char *messages = dumped(json_object_get(c, "messages")), *tools = dumped(json_object_get(c, "tools")),
          *arguments = dumped(json_object_get(c, "arguments"));
@@ -73,10 +75,16 @@ static void run_case(tally *t, const tw_chat *chat, const json_t *line, const js
 
 static void run_line(tally *t, const json_t *line) {
     const json_t *template = json_object_get(line, "template"), *cases = json_object_get(line, "cases");
+    const json_t *tokens = json_object_get(line, "tokens");
     tw_diag diag = {0};
     tw_chat *chat = NULL;
-    tw_chat_open_memory(&chat, json_string_value(template), json_string_length(template),
-                        json_object_get(line, "tokens"), "template", &diag);
+    if (!template) {
+        t->talks = json_incref(json_object_get(line, "talks"));
+        t->tokens = json_incref(json_object_get(line, "tokens"));
+        return;
+    }
+    tw_chat_open_memory(&chat, json_string_value(template), json_string_length(template), tokens ? tokens : t->tokens,
+                        "template", &diag);
     for (size_t i = 0; i < json_array_size(cases); i++) run_case(t, chat, line, json_array_get(cases, i), &diag);
     tw_chat_close(chat);
 }
@@ -95,6 +103,8 @@ static tally run_file(const char *path, bool print) {
         json_decref(line);
         p = next + 1;
     }
+    json_decref(t.talks);
+    json_decref(t.tokens);
     tw_buf_free(&text);
     return t;
 }
@@ -111,8 +121,13 @@ static void written_templates(void **state) {
     holds(CASES "written.jsonl", 180);
 }
 
+static void generated_templates(void **state) {
+    (void)state;
+    holds(CASES "generated.jsonl", 2000);
+}
+
 int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(written_templates)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(written_templates), cmocka_unit_test(generated_templates)};
     if (argc < 2) return cmocka_run_group_tests(tests, NULL, NULL);
     setenv("TZ", "UTC", 1);
     int different = 0;

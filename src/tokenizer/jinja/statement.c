@@ -102,6 +102,15 @@ static jinja_flow execute_for(jinja_env *env, const jinja_node *n) {
 
 /* ---- other blocks ---- */
 
+/* Where Jinja joins what a block gives to the text as it is: nothing but a string will do. */
+static void write_block(jinja_env *env, const jinja_node *n, jinja_value text) {
+    if (env->failed) return;
+    if (text.kind == JINJA_STRING)
+        jinja_add_string(env, env->out, text.s);
+    else
+        jinja_fail(env, n, "the block gives a %s, not a string", jinja_type_name(text));
+}
+
 static jinja_flow execute_if(jinja_env *env, const jinja_node *n) {
     if (jinja_truth(env, jinja_evaluate(env, n->a))) return env->failed ? JINJA_GO_ON : jinja_execute(env, n->b);
     for (size_t i = 0; i < n->list.n && !env->failed; i++)
@@ -119,7 +128,7 @@ static jinja_flow execute_captured(jinja_env *env, const jinja_node *n) {
     if (n->type == JN_SETBLOCK)
         jinja_assign(env, n->target, text);
     else
-        jinja_add_value(env, n, env->out, text);
+        write_block(env, n, text);
     if (!env->failed) jinja_leave_frame(env, n->frame);
     return JINJA_GO_ON;
 }
@@ -160,7 +169,7 @@ static void execute_call(jinja_env *env, const jinja_node *n) {
         env->at = n->a;
         text = jinja_call(env, callee, &args);
     }
-    if (!env->failed) jinja_add_value(env, n, env->out, text);
+    write_block(env, n, text);
 }
 
 static jinja_flow execute(jinja_env *env, const jinja_node *n) {
