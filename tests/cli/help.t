@@ -9,7 +9,7 @@ $ tilewright --help
     verify    MODEL                    compare logits, greedy tokens and loss with a reference file
     bench     MODEL | --shape NAME     tokens per second beside what this machine could do
     ppl       MODEL -f FILE            perplexity of a text
-    tokenize  MODEL TEXT               ids and pieces of a text; MODEL may be a tokenizer.json
+    tokenize  MODEL [TEXT]             ids and pieces of a text or a chat; MODEL may be a tokenizer.json
     compile   MODEL                    lower a model to a schedule, written as JSON
     check     S.json                   prove a schedule safe, or say why it is not
     kernel    NAME k=v ...             a generated GPU kernel: what it takes, its text, a checked run
@@ -158,12 +158,16 @@ $ for verb in doctor run chat verify bench ppl tokenize compile check kernel; do
   example:
     tilewright ppl models/demo -f models/demo/heldout.txt -c 256
   
-  tilewright tokenize MODEL TEXT [flags]
-  ids and pieces of a text; MODEL may be a tokenizer.json
+  tilewright tokenize MODEL [TEXT] [flags]
+  ids and pieces of a text or a chat; MODEL may be a tokenizer.json
   
   flags:
     --golden FILE                compare with a reference file instead
     --no-special                 leave out what the post-processor adds (BOS and the like)
+    --chat MESSAGES.json         a conversation's prompt by the model's chat template instead
+    --tools FILE                 with --chat: a JSON list of tools
+    --chat-arg NAME=JSON         with --chat: a variable for the template; may be repeated
+    --chat-template NAME         with --chat: which of the model's templates
     --json                       print as JSON
   
   example:

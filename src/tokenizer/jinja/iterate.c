@@ -113,7 +113,7 @@ static bool next_plain(jinja_env *env, jinja_iterator *it, jinja_value *out) {
     case JI_CHARS:
         it->at = i;
         tw_utf8_next(it->source.s->data, &it->at);
-        *out = jinja_slice_bytes(env, it->source.s, i, it->at);
+        *out = jinja_with_safe(env, jinja_slice_bytes(env, it->source.s, i, it->at), false);
         return true;
     case JI_RANGE:
         *out = jinja_int(it->source.range->start + (int64_t)i * it->source.range->step);
