@@ -37,7 +37,7 @@ class Test:
         env = dict(os.environ, **self.environment)
         env.update(TILEWRIGHT_CACHE=os.path.join(scratch, 'cache'), TMPDIR=os.path.join(scratch, 'tmp'), **switches)
 
-        limits = f'ulimit -v {ADDRESS_SPACE >> 10}; ulimit -f {FILE_SIZE >> 9}; ulimit -c 0; '
+        limits = f'ulimit -S -v {ADDRESS_SPACE >> 10}; ulimit -f {FILE_SIZE >> 9}; ulimit -c 0; '
         if cpu:
             limits += f'ulimit -t {int(cpu) + 1}; '
         out = os.path.join(scratch, 'out')
@@ -110,7 +110,7 @@ def record(tests, build, data, count, memory, save, jobs, say):
         key = tree.digest(t.key(build), data, count)
         known = memory.get(t.name)
         if known and known['key'] == key:
-            t.seconds, t.cpu, t.reaches, t.tries = known['seconds'], known['cpu'], set(known['reaches']), known['tries']
+            t.seconds, t.cpu, t.reaches, t.tries = known['seconds'], known['cpu'], set(known['reaches']), known.get('tries', 1)
         else:
             todo.append((t, key))
     if not todo:
@@ -180,8 +180,9 @@ def room_of_tests(tree_root):
     return rooms
 
 
-def try_fault(number, room, file, tests, rooms, kills, job, build):
-    """Runs the tests that reach the fault, the promising and short ones first, until one fails."""
+def try_fault(number, room, file, tests, rooms, kills, job, build, done, budget):
+    """Runs the tests that reach the fault, the promising and short ones first, until one fails. `done` are those that have run
+    already; more than `budget` seconds, when nothing is on, are left for later: the verdict is then `open`."""
     reach = [t for t in tests.values() if t.seconds is not None and number in t.reaches]
     if not reach:
         return {'verdict': 'unreached', 'ran': 0}
@@ -189,8 +190,12 @@ def try_fault(number, room, file, tests, rooms, kills, job, build):
     def promise(t):
         return t.seconds / (1 + 3 * (rooms.get(t.name, t.name.split('_')[0]) == room) + kills.get((file, t.name), 0))
 
-    queue, ran = sorted(reach, key=promise), 0
+    queue, ran = sorted((t for t in reach if t.name not in done), key=promise), len(done)
     while queue:
+        if budget is not None:
+            queue = [t for t in queue if t.seconds <= budget]
+            if not queue:
+                return {'verdict': 'open', 'ran': ran, 'done': sorted(done), 'reached_by': sorted(t.name for t in reach)}
         # One run of a test at a time: transcripts and data have fixed places.
         t = next((t for t in queue if t.lock.acquire(blocking=False)), None)
         if not t:
@@ -204,8 +209,12 @@ def try_fault(number, room, file, tests, rooms, kills, job, build):
         finally:
             t.lock.release()
         queue.remove(t)
+        done.add(t.name)
         ran += 1
+        if budget is not None:
+            budget -= t.seconds
         if not t.good(how):
             kills[file, t.name] = kills.get((file, t.name), 0) + 1
             return {'verdict': 'killed', 'by': t.name, 'how': how, 'ran': ran}
-    return {'verdict': 'survived', 'ran': ran, 'reached_by': sorted(t.name for t in reach)}
+    left = [t for t in reach if t.name not in done]
+    return {'verdict': 'open' if left else 'survived', 'ran': ran, 'reached_by': sorted(t.name for t in reach)}
