@@ -71,6 +71,62 @@ static void test_dynamic(void **state) {
     tw_arena_free(&arena);
 }
 
+/* A context that is not stretched keeps its scale, whatever its scales are; stretched ones are as the paper has them.
+ */
+static void test_yarn_scale(void **state) {
+    (void)state;
+    static const struct {
+        double factor, given, mscale, all, want;
+    } cases[] = {
+        {1, -1, 0, 0, 1},         {0.5, -1, 0, 0, 1}, {1, -1, 0.7, 0.3, 1},        {4, 0.25, 0, 0, 0.25},
+        {4, 0, 0, 0, 0},          {4, -1, 1, 1, 1},   {4, -1, 0.5, 0, 1.13862944}, {4, -1, 0, 0, 1.13862944},
+        {4, -1, 1, 0.5, 1.06481},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        tw_arena arena = {0};
+        tw_rope r;
+        const tw_rope_spec spec = {.type = TW_ROPE_TYPE_YARN,
+                                   .dims = 32,
+                                   .theta = 10000,
+                                   .factor = cases[i].factor,
+                                   .beta_fast = 32,
+                                   .beta_slow = 1,
+                                   .attention_factor = cases[i].given,
+                                   .mscale = cases[i].mscale,
+                                   .mscale_all_dim = cases[i].all,
+                                   .truncate = true,
+                                   .original_max = 256};
+        assert_true(tw_rope_init(&r, &arena, &spec));
+        if (fabs((double)r.attention_factor - cases[i].want) > 1e-4)
+            fail_msg("case %zu: %g", i, (double)r.attention_factor);
+        tw_arena_free(&arena);
+    }
+}
+
+/* Half as many frequencies as elements are rotated, and nothing behind them. */
+static void test_table_ends(void **state) {
+    (void)state;
+    for (int type = TW_ROPE_TYPE_DEFAULT; type <= TW_ROPE_TYPE_YARN; type++) {
+        tw_arena arena = {0};
+        tw_rope r;
+        const tw_rope_spec spec = {.type = (tw_rope_type)type,
+                                   .dims = 32,
+                                   .theta = 10000,
+                                   .factor = 4,
+                                   .low_freq = 1,
+                                   .high_freq = 4,
+                                   .beta_fast = 32,
+                                   .beta_slow = 1,
+                                   .attention_factor = -1,
+                                   .original_max = 256};
+        assert_true(tw_rope_init(&r, &arena, &spec));
+        const float *behind = tw_arena_array(&arena, 16, sizeof *behind);
+        assert_ptr_equal(behind, r.inv_freq + 16);
+        for (int i = 0; i < 16; i++) assert_true(r.inv_freq[i] > 0 && behind[i] == 0);
+        tw_arena_free(&arena);
+    }
+}
+
 static void test_out_of_memory(void **state) {
     (void)state;
     tw_arena arena = {.failed = true};
@@ -81,8 +137,8 @@ static void test_out_of_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_against_transformers),
-        cmocka_unit_test(test_dynamic),
+        cmocka_unit_test(test_against_transformers), cmocka_unit_test(test_dynamic),
+        cmocka_unit_test(test_yarn_scale),           cmocka_unit_test(test_table_ends),
         cmocka_unit_test(test_out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -120,6 +120,32 @@ static void test_synthetic_values(void **state) {
     tw_model_close(other);
 }
 
+/* The same on every machine and in every version: a figure of a shape without a checkpoint is told of these weights. */
+static void test_synthetic_pinned(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        int64_t row, col;
+        double want[3];
+    } cases[] = {
+        {"layers.1.attn.q", 3, 5, {-0x1.b6p-4, -0x1.9ep-4, 0x1.5ap-4}},
+        {"layers.0.mlp.down", 7, 1, {0x1.ep-8, -0x1.3cp-5, 0x1.ecp-5}},
+        {"final_norm", 0, 0, {0x1.02dp+0, 0x1.0bdp+0, 0}},
+    };
+    tw_model *m = synthetic("llama-tiny", TW_F32, 5);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        float x[3];
+        tw_weight w = *tw_model_find(m, cases[i].name);
+        if (w.cols < 3)
+            for (int k = 0; k < 3; k++) tw_weight_read(&w, cases[i].row + k, 0, 1, &x[k]);
+        else
+            tw_weight_read(&w, cases[i].row, cases[i].col, 3, x);
+        for (int k = 0; k < 3; k++)
+            if ((double)x[k] != cases[i].want[k]) fail_msg("%s[%d]: %a", cases[i].name, k, (double)x[k]);
+    }
+    tw_model_close(m);
+}
+
 /* Published numbers of parameters. */
 static void test_shapes(void **state) {
     (void)state;
@@ -172,6 +198,28 @@ static bool found_again(void *context, const tw_weight *w) {
 static bool stop_after_three(void *context, const tw_weight *w) {
     (void)w;
     return ++*(int *)context < 3;
+}
+
+/* In a mixture layers and experts have numbers of their own. */
+static void test_names_of_experts(void **state) {
+    (void)state;
+    static const char *const folders[] = {"mixtral-fused", "qwen3moe-step-fused", "gpt2-relu-untied", "qwen3-bias"};
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+        char path[512];
+        tw_model *m;
+        tw_diag d;
+        snprintf(path, sizeof path, TEST_DATA "/models/%s", folders[i]);
+        assert_int_equal(tw_model_open(&m, path, &d), TW_OK);
+        tw_model_each(m, found_again, m);
+        for (int64_t l = 0; l < m->n_layers && m->layers[l].experts; l++)
+            for (int64_t e = 0; e < m->n_experts; e++) {
+                char name[64];
+                snprintf(name, sizeof name, "layers.%d.experts.%d.up", (int)l, (int)e);
+                assert_string_equal(m->layers[l].experts[e].up.weight.name, name);
+                assert_ptr_equal(tw_model_find(m, name), &m->layers[l].experts[e].up.weight);
+            }
+        tw_model_close(m);
+    }
 }
 
 static void test_find(void **state) {
@@ -248,6 +296,8 @@ int main(void) {
         cmocka_unit_test(test_shapes),
         cmocka_unit_test(test_synthetic_refused),
         cmocka_unit_test(test_find),
+        cmocka_unit_test(test_names_of_experts),
+        cmocka_unit_test(test_synthetic_pinned),
         cmocka_unit_test(test_nonfinite),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
