@@ -130,7 +130,7 @@ static void test_synthetic_pinned(void **state) {
     } cases[] = {
         {"layers.1.attn.q", 3, 5, {-0x1.b6p-4, -0x1.9ep-4, 0x1.5ap-4}},
         {"layers.0.mlp.down", 7, 1, {0x1.ep-8, -0x1.3cp-5, 0x1.ecp-5}},
-        {"final_norm", 0, 0, {0x1.02dp+0, 0x1.0bdp+0, 0}},
+        {"final_norm", 0, 0, {0x1.02dp+0, 0x1.0bdp+0, 0x1.e22p-1}},
     };
     tw_model *m = synthetic("llama-tiny", TW_F32, 5);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -198,6 +198,33 @@ static bool found_again(void *context, const tw_weight *w) {
 static bool stop_after_three(void *context, const tw_weight *w) {
     (void)w;
     return ++*(int *)context < 3;
+}
+
+/* A type of 16 bits holds what the floats round to, to the nearest even. */
+static void test_synthetic_rounding(void **state) {
+    (void)state;
+    tw_model *m = synthetic("llama-tiny", TW_F32, 5), *f16 = synthetic("llama-tiny", TW_F16, 5),
+             *bf16 = synthetic("llama-tiny", TW_BF16, 5);
+    static const char *const names[] = {"layers.1.attn.q", "final_norm", "layers.0.attn_norm", "layers.1.mlp_norm",
+                                        "embed"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const tw_weight *w = tw_model_find(m, names[i]);
+        const int64_t n = w->rows < 64 ? w->rows : 64;
+        for (int64_t r = 0; r < n; r++) {
+            float x[64], h[64], b[64];
+            const int64_t cols = w->cols < 64 ? w->cols : 64;
+            tw_weight_read(w, r, 0, cols, x);
+            tw_weight_read(tw_model_find(f16, names[i]), r, 0, cols, h);
+            tw_weight_read(tw_model_find(bf16, names[i]), r, 0, cols, b);
+            for (int64_t c = 0; c < cols; c++) {
+                assert_true(h[c] == tw_f16_to_f32(tw_f32_to_f16(x[c])));
+                assert_true(b[c] == tw_bf16_to_f32(tw_f32_to_bf16(x[c])));
+            }
+        }
+    }
+    tw_model_close(m);
+    tw_model_close(f16);
+    tw_model_close(bf16);
 }
 
 /* In a mixture layers and experts have numbers of their own. */
@@ -298,6 +325,7 @@ int main(void) {
         cmocka_unit_test(test_find),
         cmocka_unit_test(test_names_of_experts),
         cmocka_unit_test(test_synthetic_pinned),
+        cmocka_unit_test(test_synthetic_rounding),
         cmocka_unit_test(test_nonfinite),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
