@@ -186,6 +186,18 @@ static void test_tied(void **state) {
     tiny_find(&c, "lm_head.weight")->shape[0] = 15;
     tiny_write(&c, folder, config);
     refused("lm_head.weight differs from model.embed_tokens.weight, to which tie_word_embeddings ties it");
+    /* As many elements in another shape, and the same bytes as another type. */
+    tiny_find(&c, "lm_head.weight")->shape[0] = 8;
+    tiny_find(&c, "lm_head.weight")->shape[1] = 16;
+    tiny_write(&c, folder, config);
+    refused("lm_head.weight differs from model.embed_tokens.weight, to which tie_word_embeddings ties it");
+    tiny_find(&c, "lm_head.weight")->shape[0] = 16;
+    tiny_find(&c, "lm_head.weight")->shape[1] = 8;
+    strcpy(tiny_find(&c, "lm_head.weight")->type, "BF16");
+    strcpy(tiny_find(&c, "model.embed_tokens.weight")->type, "F16");
+    tiny_write(&c, folder, config);
+    refused("lm_head.weight differs from model.embed_tokens.weight, to which tie_word_embeddings ties it");
+    strcpy(tiny_find(&c, "model.embed_tokens.weight")->type, "F32");
     tiny_find(&c, "lm_head.weight")->dropped = true;
     tiny_write(&c, folder, config);
     m = opens();
