@@ -8,7 +8,7 @@
 For every case the machine is first held against a float32 reference (peers/reference.py) at every context that is timed and at
 320, 1024, 4096 and the cache's end: a row each, whose `correct` is of that context. Then ours is timed, each peer, and ours
 again; a row holds the slower of our two medians. What is written is the environment, then the rows, as JSON lines, anew after
-every case: what ends early loses nothing. Peers compile while ours loads, and nothing else runs while anything is timed.
+every case: what ends early loses nothing, and --go-on keeps such a call's rows. Peers compile while ours loads, and nothing else runs while anything is timed.
 
 `bytes` are weights, and keys and values of `context` positions of every sequence; `floor_us` is what they take at the fastest
 plain reads that any case's process measured; a row that is faster is not correct. Exit 1: a row or a peer is missing, or
@@ -121,7 +121,20 @@ class Run:
         self.folder = tempfile.mkdtemp(dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
         self.peers = self.start(a.peers, "decode.py")
         self.reference = self.start(a.reference, "reference.py")
-        self.environment = {}
+        self.environment, self.calls = {}, []
+        if a.go_on:
+            self.go_on()
+
+    def go_on(self):
+        """The rows of an earlier call, but those of the cases that are measured now. Of the same code and device, or of no use."""
+        with open(self.a.output) as f:
+            head, *rows = [json.loads(line) for line in f]
+        if head["commit"] != self.a.commit:
+            raise SystemExit("decode_gpu: %s is of commit %s" % (self.a.output, head["commit"]))
+        self.calls = head.pop("calls", [head["command"]])
+        self.device = head["device"]
+        again = tuple("%s %s, batch %d," % CASES[n][:3] for n in self.a.cases.split(","))
+        self.rows = [r for r in rows if not r["case"].startswith(again)]
 
     def start(self, command, script):
         words = shlex.split(command) if command else [PYTHON, os.path.join(HERE, "peers", script), "serve"]
@@ -133,6 +146,8 @@ class Run:
     def greet(self):
         """Their first lines. Without the peers' there is no device to name."""
         self.environment = self.peers.answer(self.left())
+        if self.calls and self.environment["device"] != self.device:
+            raise Lost("this is another device than %s" % self.device)
         self.reference.answer(self.left())
 
     def load(self, case):
@@ -161,7 +176,8 @@ class Run:
         for depth in depths:
             ready[depth] = []
             # Beside integers, bf16 too: what people do where it is faster.
-            for peer in (weights, "compile") if weights != "native" else (weights, "cublas"), ("native", "compile"):
+            integers = [(weights, "compile")] + ([] if self.a.integers_alone else [("native", "compile")])
+            for peer in integers if weights != "native" else [(weights, "cublas"), (weights, "compile")]:
                 found = self.peer("prepare", case, depth, peer, name)
                 if found:
                     ready[depth].append(peer)
@@ -220,16 +236,19 @@ class Run:
         if ours.close() and all(r["correct"] is True for r in self.rows[before:]):
             self.miss(name + ": ours failed: " + ours.trouble())
 
-    def run_speeds(self, names):
+    def run_speeds(self):
         """What `run` takes, where there is one sequence; shapes that load quickly first."""
-        for name in sorted(names, key=lambda n: CASES[n][0]):
-            shape, weights, batch, depths, _ = CASES[name]
+        timed = {r["case"].rsplit(",", 1)[0] for r in self.rows if "ours_us" in r and "run_us" not in r}
+        for case in sorted(CASES.values(), key=lambda c: c[0]):
+            shape, weights, batch, depths, _ = case
+            if "%s %s, batch %d" % case[:3] not in timed:
+                continue
             if shape != "llama-1b" and self.left() < LARGE_RUN:
                 continue  # a shape's own speed is no goal
             for depth in depths if batch == 1 else ():
                 found = run_speed(self.a.run, shape, weights, depth, self.left())
                 if isinstance(found, str):
-                    self.miss("%s, context %d: run: %s" % (name, depth, found))
+                    self.miss("%s %s, context %d: run: %s" % (shape, weights, depth, found))
                     continue
                 for r in self.rows:
                     if "ours_us" in r and r["case"] == "%s %s, batch %d, context %d" % (shape, weights, batch, depth):
@@ -253,6 +272,8 @@ class Run:
         self.finish()
         head = dict(self.environment, date=datetime.date.today().isoformat(), commit=self.a.commit,
                     command=" ".join(["bench/decode_gpu.py"] + sys.argv[1:]))
+        if self.calls:
+            head["calls"] = self.calls + [head["command"]]
         if self.missing:
             head["missing"] = self.missing
         with open(self.a.output + ".new", "w") as f:
@@ -311,6 +332,8 @@ def main():
     p.add_argument("--cases", default=",".join(CASES))
     p.add_argument("--commit", default="unknown")
     p.add_argument("--seconds", type=float, default=3600, help="after these, what is left is missing")
+    p.add_argument("--go-on", action="store_true", help="keep the rows that --output has")
+    p.add_argument("--integers-alone", action="store_true", help="no bf16 beside integer weights")
     p.add_argument("--peers", help="a command in place of peers/decode.py serve")
     p.add_argument("--reference", help="a command in place of peers/reference.py serve")
     a = p.parse_args()
@@ -324,7 +347,7 @@ def main():
             run.write()
         if a.run:
             run.peers.close()  # their memory is needed no more
-            run.run_speeds(a.cases.split(","))
+            run.run_speeds()
     except Lost as lost:
         run.miss(str(lost))
     run.write()

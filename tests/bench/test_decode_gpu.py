@@ -83,7 +83,7 @@ if part == "peers":
 
 
 class Driver(unittest.TestCase):
-    def drive(self, wrong, cases="1b,int8", run=False):
+    def drive(self, wrong, cases="1b,int8", run=False, before=None, more=()):
         with tempfile.TemporaryDirectory() as folder:
             fake, out = os.path.join(folder, "fake.py"), os.path.join(folder, "out.jsonl")
             with open(fake, "w") as f:
@@ -95,6 +95,10 @@ class Driver(unittest.TestCase):
             command = [sys.executable, DRIVER, "--ours", ours, "-o", out, "--cases", cases, "--commit", "abc", "--seconds", "60"]
             for part in ("peers", "reference"):
                 command += ["--" + part, "%s %s %s" % (sys.executable, fake, part)]
+            command += more
+            if before:
+                with open(out, "w") as f:
+                    f.writelines(json.dumps(r) + "\n" for r in before)
             if run:
                 tilewright = os.path.join(folder, "tilewright")
                 with open(tilewright, "w") as f:
@@ -129,6 +133,19 @@ class Driver(unittest.TestCase):
             self.assertEqual((status, len(head["missing"]), "run_us" in rows[-1]), (1, 1, False))
         status, _, rows, _ = self.drive("run-too-fast", "int8", True)
         self.assertEqual((status, rows[-1]["correct"]), (1, False))
+
+    def test_a_call_goes_on_where_one_ended(self):
+        _, head, rows, _ = self.drive("ours-dies")
+        status, both, all_rows, _ = self.drive("", "int8", True, [head] + rows, ["--go-on"])
+        self.assertEqual((status, both["calls"], "missing" in both), (0, [head["command"], both["command"]], False))
+        self.assertEqual([r["case"] for r in all_rows][:len(rows)], [r["case"] for r in rows])
+        self.assertEqual(len([r for r in all_rows if "run_us" in r]), 6 + 2)
+        self.assertEqual(len(all_rows), len(rows) + 5 + 2)
+        # What is measured again replaces what was there; another commit's rows are of no use, nor another device's.
+        _, _, again, _ = self.drive("", "int8", False, [both] + all_rows, ["--go-on"])
+        self.assertEqual(len(again), len(all_rows))
+        self.assertEqual(self.drive("", "int8", False, [dict(both, commit="def")] + all_rows, ["--go-on"])[0], 1)
+        self.assertEqual(self.drive("", "int8", False, [dict(both, device="Another")] + all_rows, ["--go-on"])[0], 1)
 
     def test_wrong_logits_are_not_correct(self):
         status, _, rows, told = self.drive("logits")
