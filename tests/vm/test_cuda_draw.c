@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The machine's draw in the emulator, every checker on: from the same logits the token that the processor draws, for
    every rule alone and together, lists that are long enough and such that are not, one sequence and several. */
+#include "support/lower.h"
 #include "support/support.h"
 #include "vm/draw_kernel.h"
 
@@ -196,11 +197,99 @@ static void sequences_draw_apart(void **state) {
     rig_close(&r);
 }
 
+/* In the whole machine: several sequences, several steps a launch, each sequence by its own rules and counts; its own
+   logits say what is to come. */
+static bool keep(void *user, const int32_t *tokens) {
+    int32_t **at = user;
+    memcpy(*at, tokens, 3 * sizeof *tokens);
+    *at += 3;
+    return true;
+}
+
+static void programs_of_sequences_draw(void **state) {
+    (void)state;
+    enum { N = 3, STEPS = 3, MAX_SEQ = 16 };
+    static const int which[N] = {10, 17, 16};
+    tw_model *m;
+    tw_cuda_vm *vm;
+    tw_diag d;
+    int id;
+    assert_int_equal(tw_model_open(&m, TEST_DATA "/models/llama-linear-mqa", &d), TW_OK);
+    const tw_cuda_vm_options o = {.emulate = true, .workers = 3, .seed = 5, .tuning = {.warps = 2, .blocks = 2}};
+    assert_int_equal(tw_cuda_vm_open(&vm, m, &o, &d), TW_OK);
+    tw_lowering l = {.tokens = N, .sequences = N, .max_seq = MAX_SEQ, .group_heads = true};
+    tw_cuda_vm_lowering(vm, &l);
+    tw_checked *program = test_lower(m, l, MAX_SEQ);
+    if (tw_cuda_vm_load(vm, program, &id, &d) != TW_OK) fail_msg("%s", d.message);
+    assert_true(tw_cuda_vm_draws(vm, id));
+    const int64_t vocab = m->vocab;
+    tw_sample_rules rules[N];
+    uint32_t *counts = calloc((size_t)(N * vocab), sizeof *counts);
+    void *room = malloc(tw_sample_room(vocab));
+    for (int i = 0; i < N; i++) {
+        rules[i] = rules_of(wishes[which[i]], vocab);
+        for (int64_t k = i; k < vocab; k += 5) counts[i * vocab + k] = TW_SAMPLE_SEEN | (uint32_t)i;
+        assert_int_equal(tw_cuda_vm_count(vm, i, counts + i * vocab, &d), TW_OK);
+    }
+    int32_t tokens[N] = {4, 5, 6}, got[N * STEPS], *at = got, greedy[N];
+    int64_t positions[N] = {0, 0, 0};
+    tw_cuda_vm_draw draw = {.program = id, .tokens = tokens, .positions = positions, .n = STEPS, .rules = rules};
+    draw.take = keep;
+    draw.user = &at;
+    if (tw_cuda_vm_draw_tokens(vm, &draw, &d) != TW_OK) fail_msg("%s", d.message);
+    for (int step = 0; step < STEPS; step++) {
+        const float *logits;
+        assert_int_equal(tw_cuda_vm_batch(vm, id, tokens, positions, 1, greedy, &logits, NULL, &d), TW_OK);
+        for (int i = 0; i < N; i++) {
+            uint32_t *mine = counts + i * vocab;
+            tokens[i] = tw_sample_draw(&rules[i], logits + i * vocab, mine, vocab, positions[i]++, room);
+            mine[tokens[i]] = (mine[tokens[i]] + 1) | TW_SAMPLE_SEEN;
+            assert_int_equal(got[step * N + i], tokens[i]);
+        }
+    }
+    free(counts);
+    free(room);
+    tw_cuda_vm_close(vm);
+    tw_checked_free(program);
+    tw_model_close(m);
+}
+
+/* The host must not take what a machine that gave up found. */
+static void who_gave_up_tells_no_token(void **state) {
+    (void)state;
+    enum { VOCAB = 32 };
+    static const float z[VOCAB] = {1};
+    const draw_shape shape = {1, 1, 2, 16, VOCAB};
+    rig r = rig_open(shape, "sm_90a");
+    const tw_sample_rules rules = rules_of(wishes[0], VOCAB);
+    int32_t out = 0;
+    tw_diag d;
+    tw_emu *e = tw_emu_new();
+    const int32_t up[8] = {1}, zero[8] = {0};
+    const uint64_t arguments[DRAW_ARGS] = {
+        [DRAW_LOGITS] = tw_emu_alloc(e, "logits", z, sizeof z, false),
+        [DRAW_ROWS] = tw_emu_alloc(e, "rows", r.rows, 16, true),
+        [DRAW_BEST] = tw_emu_alloc(e, "best", NULL, 16, false),
+        [DRAW_TOKENS] = tw_emu_alloc(e, "tokens", zero, sizeof zero, true),
+        [DRAW_OUT] = tw_emu_alloc(e, "out", NULL, 4, false),
+        [DRAW_TOKEN] = tw_emu_alloc(e, "token", NULL, 4, false),
+        [DRAW_ABORT] = tw_emu_alloc(e, "abort", up, sizeof up, false),
+        [DRAW_RULES] = tw_emu_alloc(e, "rules", &rules, sizeof rules, true),
+        [DRAW_COUNTS] = tw_emu_alloc(e, "counts", z, sizeof z, false),
+    };
+    tw_emu_report report = {0};
+    assert_int_equal(tw_emu_launch(e, r.kernel, arguments, &(tw_emu_options){.grid = {1}}, &report, &d), TW_OK);
+    assert_true(tw_emu_read(e, arguments[DRAW_OUT], &out, 4));
+    assert_int_equal(out, TW_MEGA_GAVE_UP);
+    tw_emu_free(e);
+    rig_close(&r);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(draws_what_the_processor_draws),
-        cmocka_unit_test(odd_logits_are_drawn_from_alike),
-        cmocka_unit_test(sequences_draw_apart),
+        cmocka_unit_test(draws_what_the_processor_draws), cmocka_unit_test(odd_logits_are_drawn_from_alike),
+        cmocka_unit_test(sequences_draw_apart),           cmocka_unit_test(programs_of_sequences_draw),
+        cmocka_unit_test(who_gave_up_tells_no_token),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
