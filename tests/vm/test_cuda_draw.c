@@ -83,6 +83,8 @@ static void same(rig *r, const tw_sample_rules *rules, const float *z, const uin
     assert_true(tw_emu_read(e, arguments[DRAW_OUT], out, (size_t)n * 4));
     assert_true(tw_emu_read(e, arguments[DRAW_TOKEN], token, (size_t)n * 4));
     assert_true(tw_emu_read(e, arguments[DRAW_COUNTS], after, all));
+    float *left = malloc(all);
+    assert_true(tw_emu_read(e, arguments[DRAW_LOGITS], left, all));
     for (int i = 0; i < n; i++) {
         const uint32_t *mine = (counts ? counts : none) + i * vocab;
         const int64_t at = n > 1 ? tokens[n + i] : position;
@@ -90,6 +92,9 @@ static void same(rig *r, const tw_sample_rules *rules, const float *z, const uin
         if (out[i] != want || token[i] != want)
             fail_msg("%s: position %d, sequence %d: %d, not %d", what, (int)at, i, out[i], want);
         for (int64_t k = 0; k < vocab; k++) {
+            const uint32_t count = rules[i].mode & TW_SAMPLE_PENALISES ? mine[k] : 0;
+            const float y = tw_sample_penalise(&rules[i], z[i * vocab + k], count), x = left[i * vocab + k];
+            if (!(x == y) && !(isnan(x) && isnan(y))) fail_msg("%s: logit %d becomes %g, not %g", what, (int)k, x, y);
             const bool more = rules[i].mode & TW_SAMPLE_PENALISES && k == want;
             assert_int_equal(after[i * vocab + k], more ? (mine[k] + 1) | TW_SAMPLE_SEEN : mine[k]);
         }
@@ -97,6 +102,7 @@ static void same(rig *r, const tw_sample_rules *rules, const float *z, const uin
     tw_emu_free(e);
     free(none);
     free(after);
+    free(left);
 }
 
 static void random_logits(float *z, int64_t n, uint64_t seed, float spread) {
@@ -177,6 +183,21 @@ static void odd_logits_are_drawn_from_alike(void **state) {
         }
         rig_close(&r);
     }
+}
+
+/* Where every slot has one of the k most likely, the k-th slot's is among them. */
+static void every_slot_may_have_one_of_the_first(void **state) {
+    (void)state;
+    enum { SLOTS = 8, VOCAB = 64 };
+    static float z[VOCAB];
+    const draw_shape shape = {1, 2, SLOTS, 16, VOCAB};
+    rig r = rig_open(shape, "sm_90a");
+    for (int j = 0; j < VOCAB; j++) z[j] = j % SLOTS == 3 ? 5 - 0.1f * (float)(j / SLOTS) : -10;
+    for (int k = 1; k <= SLOTS; k++) {
+        const tw_sample_rules rules = rules_of((tw_sample_wish){.temperature = 4, .top_k = k, .seed = 9}, VOCAB);
+        for (int i = 0; i < (TEST_SANITIZED ? 4 : 12); i++) same(&r, &rules, z, NULL, 50 * k + i, "slots");
+    }
+    rig_close(&r);
 }
 
 /* Each sequence by its own rules, from its own logits and counts, at its own position. */
@@ -287,9 +308,9 @@ static void who_gave_up_tells_no_token(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(draws_what_the_processor_draws), cmocka_unit_test(odd_logits_are_drawn_from_alike),
-        cmocka_unit_test(sequences_draw_apart),           cmocka_unit_test(programs_of_sequences_draw),
-        cmocka_unit_test(who_gave_up_tells_no_token),
+        cmocka_unit_test(draws_what_the_processor_draws),       cmocka_unit_test(odd_logits_are_drawn_from_alike),
+        cmocka_unit_test(every_slot_may_have_one_of_the_first), cmocka_unit_test(sequences_draw_apart),
+        cmocka_unit_test(programs_of_sequences_draw),           cmocka_unit_test(who_gave_up_tells_no_token),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
