@@ -53,17 +53,23 @@ expect 0 "depth 2 null;"
 # A reference elsewhere: its file whole, too short, too long, and none.
 what="served" status=0
 : >"$dir/err"
-until_says() { until grep -q "$1" "$2"; do sleep 0.1; done; }
+until_says() {
+    for _ in $(seq 600); do
+        if grep -q "$1" "$2"; then return; fi
+        sleep 0.2
+    done
+    echo "never said: $1"
+}
 {
     printf 'check\nanswer\njudge processor\ntime 5\n'
-    until_says '"depth": 5' "$dir/out"
+    until_says '"depth": 5' "$dir/out" >&2
     cp "$dir/reference.f32" "$dir/whole"
     head -c -4 "$dir/whole" >"$dir/reference.f32"
     printf 'judge short\n'
-    until_says 'too few logits' "$dir/err"
+    until_says 'too few logits' "$dir/err" >&2
     { cat "$dir/whole"; printf x; } >"$dir/reference.f32"
     printf 'judge long\n'
-    until_says 'too many logits' "$dir/err"
+    until_says 'too many logits' "$dir/err" >&2
     rm "$dir/reference.f32"
     printf 'judge none\n'
 } | run --serve "$dir" >"$dir/out" 2>"$dir/err" || status=$?
