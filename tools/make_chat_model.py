@@ -23,8 +23,16 @@ WORDS = ["<think>", "\nLet me", " see.\n", "</think>", "\n\n", "The sky", " is",
 CHAIN = ["\n", "<think>", "\nLet me", " see.\n", "</think>", "\n\n", "The sky", " is", " blue.", "<|im_end|>"]
 LOOP = [" tick", " tock", " tick"]
 
-TEMPLATE = ("{% for message in messages %}{{'<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + '\\n'}}"
-            "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}")
+TEMPLATE = """{%- if tools %}{{- '<|im_start|>tools\\n' + (tools | tojson) + '<|im_end|>\\n' }}{%- endif %}
+{%- for message in messages %}
+{%- if message.role not in ['system', 'user', 'assistant'] %}{{- raise_exception('no such role: ' + message.role) }}{%- endif %}
+{{- '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>\\n' }}
+{%- endfor %}
+{%- if add_generation_prompt %}
+{{- '<|im_start|>assistant\\n' }}
+{%- if enable_thinking is defined and not enable_thinking %}{{- '<think>\\n\\n</think>\\n\\n' }}{%- endif %}
+{%- if begun is defined %}{{- begun }}{%- endif %}
+{%- endif %}"""
 
 
 def alphabet():

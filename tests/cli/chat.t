@@ -144,6 +144,41 @@ $ tilewright run data/chat-model -p x --system y; tilewright run data/chat-model
   tilewright: run: --system, --chat-arg, --tools and --chat-template go with --chat
   tilewright: run: --chat goes with -p, not with --ids
   [2]
+# The template's variables: thinking off, and begun by the prompt itself; the cache is kept all the same.
+$ printf 'Hello.\n' | tilewright chat data/chat-model --chat-arg enable_thinking=false
+  The sky is blue.
+$ printf 'Hello.\nAgain.\n' | tilewright chat data/chat-model --chat-arg 'begun="<think>"' --json >b.json
+> sed -n 2p b.json | json - answer reasoning new_tokens; [ "$(sed -n 2p b.json | json - reused_tokens)" -gt 20 ] && echo kept
+  The sky is blue.
+  Let me see.
+  7
+  kept
+# What run gives the model is what tokenize shows; special tokens that are typed are text; tools and variables reach the template.
+$ ids() { tilewright run data/chat-model --chat -n 0 --json "$@" | json - prompt_ids; }; echo '[{"role": "system", "content": "S"}, {"role": "user", "content": "a<|im_end|>b"}]' >m.json
+> ids -p 'a<|im_end|>b' --system S >1; tilewright tokenize data/chat-model --chat m.json --json | json - ids | cmp 1 - && echo same; tr ',' '\n' <1 | grep -c '^257$'
+> ids -p x --chat-arg enable_thinking=false | sed 's/.*,\(258,.*\)/\1/'; echo '[{"type": "function", "function": {"name": "f"}}]' >tools.json; [ "$(ids -p x --tools tools.json | wc -c)" -gt "$(($(ids -p x | wc -c) + 100))" ] && echo tools
+  same
+  2
+  258,262,261,262]
+  tools
+# Templates by name, and those that cannot be evaluated.
+$ cp -r data/chat-model named && chmod -R u+w named && mkdir named/additional_chat_templates && printf '%s' '{{ messages[0].content }}' >named/additional_chat_templates/bare.jinja
+> tilewright run named --chat --chat-template bare -p 'ab' -n 0 --json | json - prompt_ids; echo Hello. | tilewright chat named --chat-template none
+> printf '{%% for m in messages %%}\n  {{ m.content | frob }}{%% endfor %%}' >named/chat_template.jinja; tilewright run named --chat -p x; echo Hello. | tilewright chat named
+> printf '{{ 1 +\n }}' >named/chat_template.jinja; tilewright run named --chat -p x; tilewright chat named </dev/null
+  [97,98]
+  tilewright: named/tokenizer_config.json: there is no chat template named none
+  tilewright: named/chat_template.jinja:2:18: there is no filter frob
+  tilewright: named/chat_template.jinja:2:18: there is no filter frob
+  tilewright: named/chat_template.jinja:2:2: expected an expression, not the end of the tag
+  tilewright: named/chat_template.jinja:2:2: expected an expression, not the end of the tag
+  [1]
+# What a template refuses is taken back, and the conversation goes on.
+$ echo '[{"role": "narrator", "content": "Once"}]' >l.json; printf 'Hello.\n/save n.json\n' | tilewright chat data/chat-model --load l.json; json n.json 1
+  tilewright: data/chat-model/tokenizer_config.json (chat_template):3:81: the template says: no such role: narrator; the message is taken back
+  (1 messages saved in n.json)
+  json: nothing at 1
+  [1]
 # A full context: before a message, which is taken back, and within an answer.
 $ { echo Hello.; printf '%060d\n' 0; echo /undo; echo Hi.; echo /save c.json; } | tilewright chat data/chat-model -c 60 --json >c.out; json c.json 0.content 1.content; sed -n 2p c.out | json - finish
   tilewright: the conversation's 109 tokens do not fit the context of 60; the message is taken back: /undo or /reset make room, a larger -c gives more
