@@ -366,7 +366,9 @@ def compare(a, test, ours, peer, correct, peer_test=None, **more):
     rate, share = ours.work[test] / seconds, statistics.median(ours.shares[test])
     config = {"shape": a.shape, "weights": ours.kind, "tokens": ours.tokens[test], "depth": 0, "threads": ours.config["threads"],
               "packed_bytes": ours.config["packed_bytes"]}
-    return {"case": "%s %s %s" % (test, a.shape, ours.kind), "config": config, "ours_us": round(seconds * tokens * 1e6, 2),
+    integers = [k.startswith("int") for k in (ours.kind, peer.kind)]
+    beside = "integers" if all(integers) else "other weights" if any(integers) else "stored"
+    return {"case": "%s %s %s" % (test, a.shape, ours.kind), "beside": beside, "config": config, "ours_us": round(seconds * tokens * 1e6, 2),
             "ours_tokens_per_s": round(1 / seconds, 2), "peer": peer.name, "peer_config": peer.config,
             "peer_us": round(peer_seconds * tokens * 1e6, 2), "peer_tokens_per_s": round(1 / peer_seconds, 2),
             "ratio": round(peer_seconds / seconds, 3), "spread": round(spread(ours.samples[test]), 4),
