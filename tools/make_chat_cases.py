@@ -102,12 +102,17 @@ def give_up(*_):
     raise TooLong
 
 
+ENVIRONMENT = []
+
+
 def render(template, case, tokens):
     """The text, or None where Jinja2 raises; TooLong after some seconds."""
     signal.signal(signal.SIGALRM, give_up)
     signal.setitimer(signal.ITIMER_REAL, 5)
     try:
-        t = environment().from_string(template)
+        if not ENVIRONMENT:
+            ENVIRONMENT.append(environment())
+        t = ENVIRONMENT[0].from_string(template)
         variables = {**tokens, "documents": None, "messages": aliased(case["messages"]), "tools": case.get("tools"),
                      "add_generation_prompt": case.get("prompt", True), **case.get("arguments", {})}
         text = t.render(**variables)
