@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "base/thread.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <math.h>
 #include <sched.h>
@@ -14,7 +15,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -98,6 +101,75 @@ static void what_takes_several_writes_arrives_whole(void **state) {
     assert_int_equal(waitpid(reader, &status, 0), reader);
     assert_int_equal(status, 0);
     free(data);
+}
+
+static void nothing(int signal) {
+    (void)signal;
+}
+
+/* A signal ends a write that waits in the middle of its bytes; the rest follows. */
+static void an_interrupted_write_goes_on_where_it_was(void **state) {
+    (void)state;
+    enum { N = 1 << 20 };
+    int ends[2], status;
+    assert_int_equal(pipe(ends), 0);
+    unsigned char *data = malloc(N);
+    for (int i = 0; i < N; i++) data[i] = (unsigned char)(i * 7 + i / 251);
+    pid_t reader = fork();
+    if (reader == 0) {
+        unsigned char chunk[1000];
+        long at = 0;
+        ssize_t n;
+        close(ends[1]);
+        usleep(100000);
+        while ((n = read(ends[0], chunk, sizeof chunk)) > 0)
+            for (ssize_t i = 0; i < n; i++, at++)
+                if (chunk[i] != (unsigned char)(at * 7 + at / 251)) _exit(1);
+        _exit(at == N ? 0 : 2);
+    }
+    close(ends[0]);
+    struct sigaction old, quiet = {.sa_handler = nothing};
+    assert_int_equal(sigaction(SIGALRM, &quiet, &old), 0);
+    const struct itimerval soon = {{0, 5000}, {0, 5000}}, never = {{0, 0}, {0, 0}};
+    assert_int_equal(setitimer(ITIMER_REAL, &soon, NULL), 0);
+    bool ok = tw_write_all(ends[1], data, N);
+    assert_int_equal(setitimer(ITIMER_REAL, &never, NULL), 0);
+    assert_int_equal(sigaction(SIGALRM, &old, NULL), 0);
+    assert_true(ok);
+    close(ends[1]);
+    assert_int_equal(waitpid(reader, &status, 0), reader);
+    assert_int_equal(status, 0);
+    free(data);
+}
+
+/* No room in the middle of a file: what was there stays, and nothing lies beside it. */
+static void a_file_that_cannot_be_written_whole_is_not_replaced(void **state) {
+    (void)state;
+    enum { N = 100000 };
+    char *folder = test_folder_make(), path[4096];
+    tw_diag d;
+    test_write(folder, "f", "old", 3);
+    snprintf(path, sizeof path, "%s/f", folder);
+    char *data = calloc(1, N);
+    struct rlimit was, little;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &was), 0);
+    little = (struct rlimit){1000, was.rlim_max};
+    void (*old)(int) = signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &little), 0);
+    tw_status st = tw_file_write(path, data, N, &d);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &was), 0);
+    signal(SIGXFSZ, old);
+    assert_int_equal(st, TW_ERR_IO);
+    assert_string_equal(d.message, "cannot write: File too large");
+    tw_buf text = {0};
+    assert_int_equal(tw_file_read(&text, path, &d), TW_OK);
+    assert_string_equal(text.data, "old");
+    tw_buf_free(&text);
+    DIR *list = opendir(folder);
+    for (struct dirent *e; (e = readdir(list));) assert_true(e->d_name[0] == '.' || !strcmp(e->d_name, "f"));
+    closedir(list);
+    free(data);
+    test_folder_remove(folder);
 }
 
 static void a_write_that_fails_says_so(void **state) {
@@ -283,6 +355,8 @@ int main(void) {
         cmocka_unit_test(a_failure_names_the_file_the_deed_and_the_reason),
         cmocka_unit_test(an_empty_file_maps_to_nothing),
         cmocka_unit_test(what_takes_several_writes_arrives_whole),
+        cmocka_unit_test(an_interrupted_write_goes_on_where_it_was),
+        cmocka_unit_test(a_file_that_cannot_be_written_whole_is_not_replaced),
         cmocka_unit_test(a_write_that_fails_says_so),
         cmocka_unit_test(what_a_link_points_to_is_replaced),
         cmocka_unit_test(folders_come_with_those_they_are_in),

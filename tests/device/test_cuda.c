@@ -4,6 +4,7 @@
 #include "support/support.h"
 
 #include "device/cuda/cuda.h"
+#include "device/cuda/driver.h"
 #include "device/cuda/time.h"
 #include "device/fake_cuda.h"
 
@@ -322,6 +323,73 @@ static void a_target_is_named_where_that_is_needed(void **state) {
     tw_cuda_close(c);
 }
 
+static void what_could_not_be_asked_is_zero(void **state) {
+    (void)state;
+    tw_cuda *c = opened();
+    tw_cuda_module *m = loaded(c, add_kernel, "add_k", 0);
+    tw_diag d;
+    int64_t bytes = -1;
+    assert_int_equal(tw_cuda_available(c, &bytes, &d), TW_OK);
+    assert_true(bytes > 0 && bytes <= tw_cuda_describe(c)->memory_bytes);
+    for (int n = 0; n < 6; n++) {
+        tw_cuda_resources r;
+        memset(&r, 0x7f, sizeof r);
+        fake_cuda_fail("*", n, 999);
+        tw_status st = tw_cuda_module_resources(m, 128, 0, &r, &d);
+        assert_int_equal(st, n < 6 ? TW_ERR_IO : TW_OK);
+        assert_true(r.blocks_per_sm == 0);
+        if (n < 2) assert_true(r.registers == 0 && r.max_threads == 0);
+    }
+    fake_cuda_fail(NULL, 0, 0);
+    tw_cuda_unload(m);
+    tw_cuda_close(c);
+}
+
+/* An old driver launches plainly, and says what it cannot. */
+static void an_old_driver_has_no_clusters(void **state) {
+    (void)state;
+    tw_cuda *c = opened();
+    tw_cuda_module *m = loaded(c, add_kernel, "add_k", 0);
+    tw_diag d;
+    uint64_t a;
+    adding x;
+    assert_int_equal(tw_cuda_alloc(c, 4, &a, &d), TW_OK);
+    c->driver.cuLaunchKernelEx = NULL;
+    for (int i = 0; i < 4; i++) {
+        adding_set(&x, c, m, a, 1, 0);
+        x.launch.cluster = i & 1 ? 2 : 1;
+        x.launch.cooperative = i & 2;
+        assert_int_equal(tw_cuda_run(c, &x.launch, &d), i ? TW_ERR_UNSUPPORTED : TW_OK);
+        if (i) assert_non_null(strstr(d.message, "too old for clusters"));
+    }
+    tw_cuda_unload(m);
+    tw_cuda_release(c, a);
+    tw_cuda_close(c);
+}
+
+/* A replay that fails is no sample. */
+static void a_timer_tells_of_a_failure(void **state) {
+    (void)state;
+    tw_cuda *c = opened();
+    tw_cuda_module *m = loaded(c, add_kernel, "add_k", 0);
+    tw_diag d;
+    uint64_t a;
+    double us = 0;
+    adding x;
+    tw_cuda_timer *t;
+    assert_int_equal(tw_cuda_alloc(c, 4, &a, &d), TW_OK);
+    adding_set(&x, c, m, a, 1, 0);
+    assert_int_equal(tw_cuda_timer_make(c, &t, enqueue_add, &x, 2, &d), TW_OK);
+    assert_int_equal(tw_cuda_timer_sample(t, &us, &d), TW_OK);
+    fake_cuda_fail("cuEventElapsedTime", 0, 999);
+    assert_int_equal(tw_cuda_timer_sample(t, &us, &d), TW_ERR_IO);
+    assert_non_null(strstr(d.message, "replay a graph"));
+    tw_cuda_timer_free(t);
+    tw_cuda_unload(m);
+    tw_cuda_release(c, a);
+    tw_cuda_close(c);
+}
+
 /* Everything once; the first failure ends it. */
 static tw_status everything(tw_diag *d) {
     tw_cuda *c;
@@ -381,6 +449,9 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_target_is_named_where_that_is_needed, setup, no_leaks),
         cmocka_unit_test_setup_teardown(launches_are_captured_and_replayed, setup, no_leaks),
         cmocka_unit_test_setup_teardown(launches_are_timed, setup, no_leaks),
+        cmocka_unit_test_setup_teardown(what_could_not_be_asked_is_zero, setup, no_leaks),
+        cmocka_unit_test_setup_teardown(an_old_driver_has_no_clusters, setup, no_leaks),
+        cmocka_unit_test_setup_teardown(a_timer_tells_of_a_failure, setup, no_leaks),
         cmocka_unit_test_setup(any_call_may_fail, setup),
         cmocka_unit_test_setup(a_fault_is_named_and_stays, setup),
     };

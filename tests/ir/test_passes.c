@@ -73,6 +73,33 @@ static void folds_constants(void **state) {
     gives(tw_pass_fold, "    %1:f32 = sub_f32 0x7f800000:f32, 0x7f800000:f32  # inf\n    st(type=f32) @p, %1\n", NULL);
 }
 
+/* Whether folding leaves the operation: one of a type of halves, on two constants. */
+static bool stays(const char *type, int digits, const char *op, unsigned x, unsigned y) {
+    char body[512];
+    snprintf(body, sizeof body, "    %%1:%s = %s 0x%0*x:%s, 0x%0*x:%s\n    st(type=%s) @p, %%1\n", type, op, digits, x,
+             type, digits, y, type, type);
+    tw_kernel *k = parse(body);
+    tw_pass_fold(k);
+    char *text = print(k);
+    const bool there = strstr(text, op) != NULL;
+    free(text);
+    tw_kernel_free(k);
+    return there;
+}
+
+/* Of halves too, in either half of a pair; infinity is no NaN. */
+static void folds_no_half_to_a_nan(void **state) {
+    (void)state;
+    for (unsigned sign = 0; sign <= 0x8000; sign += 0x8000) {
+        assert_true(stays("f16", 4, "add_f16", 0x7c00 ^ sign, 0xfc00 ^ sign));
+        assert_false(stays("f16", 4, "add_f16", 0x7c00 ^ sign, 0x3c00));
+        assert_true(stays("f16x2", 8, "add_f16x2", 0x7c00 ^ sign, 0xfc00 ^ sign));
+        assert_true(stays("f16x2", 8, "add_f16x2", (0x7c00 ^ sign) << 16, (0xfc00 ^ sign) << 16));
+        assert_false(stays("f16x2", 8, "add_f16x2", (0x7c00 ^ sign) << 16, 0x3c00));
+        assert_false(stays("f16x2", 8, "add_f16x2", 0x7c00 ^ sign, 0x3c003c00));
+    }
+}
+
 static void folds_identities(void **state) {
     (void)state;
     static const struct {
@@ -381,6 +408,7 @@ static void random_kernels_stay_valid(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(folds_constants),
+        cmocka_unit_test(folds_no_half_to_a_nan),
         cmocka_unit_test(folds_identities),
         cmocka_unit_test(folds_guards),
         cmocka_unit_test(folds_control_flow),

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "support/support.h"
 
+#include "base/file.h"
 #include "base/hash.h"
 #include "base/random.h"
 #include "ptx/cache.h"
@@ -168,6 +169,24 @@ static void odd_things_in_its_place_do_no_harm(void **state) {
     test_folder_remove(folder);
 }
 
+/* A folder whose entries' paths do not fit, while the one of a new file does: an entry's name is not cut. */
+static void a_folder_too_deep_holds_nothing(void **state) {
+    (void)state;
+    enum { LENGTH = 4070 };
+    char *root = test_folder_make(), deep[LENGTH + 1];
+    tw_cubin c = content(1), got;
+    size_t n = strlen(root);
+    memset(deep, 'x', sizeof deep);
+    memcpy(deep, root, n);
+    for (size_t i = n; i < LENGTH - 1; i += 200) deep[i] = '/';
+    deep[LENGTH] = 0;
+    assert_false(tw_cubin_remember(deep, key_of(1), &c));
+    assert_false(tw_cubin_recall(deep, key_of(1), &got));
+    assert_false(tw_path_is_dir(deep));
+    tw_cubin_free(&c);
+    test_folder_remove(root);
+}
+
 static int count_new(const char *folder) {
     int n = 0;
     DIR *d = opendir(folder);
@@ -259,13 +278,10 @@ static void killed_writers_leave_nothing_wrong(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(hashes_are_as_published),
-        cmocka_unit_test(names_differ_when_anything_does),
-        cmocka_unit_test(what_is_put_in_comes_out),
-        cmocka_unit_test(damaged_entries_are_none),
-        cmocka_unit_test(odd_things_in_its_place_do_no_harm),
-        cmocka_unit_test(many_processes_may_share_it),
-        cmocka_unit_test(killed_writers_leave_nothing_wrong),
+        cmocka_unit_test(hashes_are_as_published),     cmocka_unit_test(names_differ_when_anything_does),
+        cmocka_unit_test(what_is_put_in_comes_out),    cmocka_unit_test(a_folder_too_deep_holds_nothing),
+        cmocka_unit_test(damaged_entries_are_none),    cmocka_unit_test(odd_things_in_its_place_do_no_harm),
+        cmocka_unit_test(many_processes_may_share_it), cmocka_unit_test(killed_writers_leave_nothing_wrong),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

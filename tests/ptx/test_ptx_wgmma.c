@@ -74,6 +74,30 @@ static void only_sm_90a(tw_kernel *k, const char *lacking, int least) {
     tw_kernel_free(k);
 }
 
+static int count(const char *text, const char *what) {
+    int n = 0;
+    for (const char *p = text; (p = strstr(p, what)); p++) n++;
+    return n;
+}
+
+/* ptxas takes a product without its fence; the device then reads registers that are still written. */
+static void every_product_is_fenced_committed_and_waited_for(void **state) {
+    (void)state;
+    tw_kernel *k = products(90, 1);
+    tw_buf out = {0};
+    tw_diag d;
+    assert_int_equal(tw_ptx_print(&out, k, tw_target_find("sm_90a"), &d), TW_OK);
+    const int n = TW_WGMMA_COLUMNS / 8;
+    assert_int_equal(count(out.data, "wgmma.fence.sync.aligned;"), n);
+    assert_int_equal(count(out.data, "wgmma.mma_async.sync.aligned."), n);
+    assert_int_equal(count(out.data, "wgmma.commit_group.sync.aligned;"), n);
+    assert_int_equal(count(out.data, "wgmma.wait_group.sync.aligned 1;"), n / 2);
+    assert_int_equal(count(out.data, "wgmma.wait_group.sync.aligned 0;"), n / 2);
+    assert_true(strstr(out.data, "wgmma.fence") < strstr(out.data, "wgmma.mma_async"));
+    tw_buf_free(&out);
+    tw_kernel_free(k);
+}
+
 static void products_of_every_width(void **state) {
     (void)state;
     for (int kind = 1; kind < TW_WGMMAS; kind++) only_sm_90a(products(90, kind), "wgmma", 90);
@@ -85,6 +109,8 @@ static void copies_by_maps(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(products_of_every_width), cmocka_unit_test(copies_by_maps)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(products_of_every_width),
+                                       cmocka_unit_test(every_product_is_fenced_committed_and_waited_for),
+                                       cmocka_unit_test(copies_by_maps)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
