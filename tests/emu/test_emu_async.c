@@ -4,13 +4,17 @@
 
 static const tw_attrs f32_shared = {.type = TW_T_f32, .space = TW_SPACE_shared};
 static const tw_attrs f32_global = {.type = TW_T_f32};
+static const tw_attrs i32_shared = {.type = TW_T_i32, .space = TW_SPACE_shared};
 static const tw_attrs none = {0};
 
 static void barrier(tw_builder *b) {
     tw_do(b, TW_OP_barrier, none, TW_NONE, TW_NONE);
 }
+static tw_val is_lane(tw_builder *b, int lane) {
+    return tw_eq(b, tw_sreg(b, TW_SREG_laneid), tw_i32(b, lane));
+}
 static tw_val first_lane(tw_builder *b) {
-    return tw_eq(b, tw_sreg(b, TW_SREG_laneid), tw_i32(b, 0));
+    return is_lane(b, 0);
 }
 static void warp_sync(tw_builder *b) {
     tw_do(b, TW_OP_warp_sync, none, tw_i32(b, -1), TW_NONE);
@@ -39,7 +43,8 @@ enum {
     OVER_MBARRIER,
     LAST_NOT_WAITED,
     POLLS_FOR_EVER,
-    USE_AFTER_INVAL
+    USE_AFTER_INVAL,
+    BY_LANE_11 /* no fault */
 };
 
 enum { TILES = 6, STAGE = 512 };
@@ -58,11 +63,12 @@ static void initialise(tw_builder *b, int fault, tw_val full, tw_val empty) {
 }
 
 static void produce(tw_builder *b, int fault, tw_val in, tw_val tile, tw_val full, tw_val empty) {
-    tw_push_if(b, first_lane(b));
+    tw_push_if(b, is_lane(b, fault == BY_LANE_11 ? 11 : 0));
     tw_val i = tw_push_for(b, tw_i32(b, 0), tw_i32(b, TILES), tw_i32(b, 1), false);
     tw_val stage = tw_and(b, i, tw_i32(b, 1)), phase = tw_and(b, tw_shr(b, i, 1), tw_i32(b, 1));
     tw_val f = at32(b, full, stage, 8), e = at32(b, empty, stage, 8);
     if (fault != NO_EMPTY_WAIT) tw_do(b, TW_OP_mbarrier_wait, none, e, tw_xor(b, phase, tw_i32(b, 1)));
+    if (fault == BY_LANE_11) store(b, i32_shared, at32(b, tw_shared_base(b, "note"), stage, 4), i);
     int expected = fault == TOO_MANY_BYTES ? STAGE + 16 : fault == TOO_FEW_BYTES ? STAGE - 16 : STAGE;
     if (fault == NO_EXPECT)
         tw_do(b, TW_OP_mbarrier_arrive, none, f, TW_NONE);
@@ -105,6 +111,10 @@ static void consume(tw_builder *b, int fault, tw_val out, tw_val tile, tw_val fu
         tw_val at = tw_add_imm(b, t, 64 * j), a = tw_add(b, at32(b, tile, stage, STAGE), tw_shl(b, at, 2));
         tw_val x = tw_ld(b, f32_shared, a);
         if (fault == OVER_MBARRIER) store(b, f32_shared, full, x);
+        if (fault == BY_LANE_11) {
+            tw_val note = tw_ld(b, i32_shared, at32(b, tw_shared_base(b, "note"), stage, 4));
+            x = tw_select(b, tw_eq(b, note, i), x, tw_f32(b, -7));
+        }
         store(b, f32_global, at64(b, out, tw_fma(b, i, tw_i32(b, 128), at), 4), tw_add(b, x, tw_f32(b, 1)));
     }
     if (fault != NO_WARP_SYNC) warp_sync(b);
@@ -120,6 +130,7 @@ static void build_stages(tw_builder *b, int fault, tw_val in, tw_val out, tw_val
     tw_shared_add(b, "tiles", 2 * STAGE, 128, true);
     tw_shared_add(b, "full", 16, 8, false);
     tw_shared_add(b, "empty", 16, 8, false);
+    if (fault == BY_LANE_11) tw_shared_add(b, "note", 8, 8, false);
     tw_val tile = tw_shared_base(b, "tiles"), full = tw_shared_base(b, "full"), empty = tw_shared_base(b, "empty");
     initialise(b, fault, full, empty);
     const int ranges[] = {0, 1, 1, 3};
@@ -135,6 +146,12 @@ static void build_stages(tw_builder *b, int fault, tw_val in, tw_val out, tw_val
         tw_do(b, TW_OP_mbarrier_arrive, none, full, TW_NONE);
         tw_pop(b);
     }
+}
+
+/* Any lane may expect and copy, and what it wrote before is there for whoever waited. */
+static void build_by_lane_11(tw_builder *b, int fault, tw_val in, tw_val out, tw_val aux) {
+    (void)fault;
+    build_stages(b, BY_LANE_11, in, out, aux);
 }
 
 static float plus_one(int i) {
@@ -204,11 +221,12 @@ static float crossed(int i) {
     return (float)(i ^ 33);
 }
 
-enum { STAGES, STORE, ARRIVE };
+enum { STAGES, STORE, ARRIVE, OTHER_LANE };
 static const scene scenes[] = {
     [STAGES] = {"stages", 96, 1, 0, false, build_stages, plus_one, TILES * 128},
     [STORE] = {"store", 128, 1, 0, false, build_store, plus_one, 256},
     [ARRIVE] = {"arrive", 64, 1, 0, false, build_arrive, crossed, 64},
+    [OTHER_LANE] = {"other_lane", 96, 1, 0, false, build_by_lane_11, plus_one, TILES * 128},
 };
 
 #define S &scenes[STAGES]
