@@ -254,11 +254,39 @@ static void build_cluster(tw_builder *b, int fault, tw_val in, tw_val out, tw_va
     if (fault != NO_LAST_SYNC) cluster_sync(b);
 }
 
+/* A plain write beside a flag takes nothing from what the flag released: block 1 knows that both happened, and then
+   acquires. */
+static void build_neighbour(tw_builder *b, int fault, tw_val in, tw_val out, tw_val aux) {
+    (void)fault;
+    const tw_attrs relaxed = {I32, .order = TW_ORDER_relaxed, .scope = TW_SCOPE_gpu};
+    const tw_attrs weak = {I32};
+    tw_val t = tid(b), lead = tw_eq(b, t, tw_i32(b, 0)), data = tw_add_imm(b, aux, 4096);
+    tw_val flag = tw_add_imm(b, aux, 64);
+    tw_push_if(b, tw_eq(b, tw_sreg(b, TW_SREG_ctaid_x), tw_i32(b, 0)));
+    store(b, f32_global, at64(b, data, t, 4), tw_ld(b, f32_global, at64(b, in, t, 4)));
+    barrier(b);
+    tw_push_if(b, lead);
+    raise_flag(b, 0, flag);
+    store(b, weak, tw_add_imm(b, flag, -4), tw_i32(b, 3));
+    store(b, weak, tw_add_imm(b, flag, 4), tw_i32(b, 3));
+    store(b, relaxed, tw_add_imm(b, aux, 256), tw_i32(b, 1));
+    tw_pop(b);
+    tw_push_else(b);
+    tw_push_if(b, lead);
+    spin(b, relaxed, tw_add_imm(b, aux, 256), tw_i32(b, 1));
+    await_flag(b, 0, flag);
+    tw_pop(b);
+    barrier(b);
+    tw_val x = tw_ld(b, f32_global, at64(b, data, tw_xor(b, t, tw_i32(b, 7)), 4));
+    store(b, f32_global, at64(b, out, t, 4), x);
+    tw_pop(b);
+}
+
 static float columns(int i) {
     return (float)(4 * (i / 256 * 256 + i % 64) + 6 * 64);
 }
 
-enum { FLAG, WITH_FENCES, LAST, SERIAL, LOCK, EVERYONE, CLUSTER };
+enum { FLAG, WITH_FENCES, LAST, SERIAL, LOCK, EVERYONE, CLUSTER, NEIGHBOUR };
 static const scene scenes[] = {
     [FLAG] = {"flag", 64, 2, 0, false, build_flag, sevens, 64},
     [WITH_FENCES] = {"fences", 64, 2, 0, false, build_fences, sevens, 64},
@@ -267,6 +295,7 @@ static const scene scenes[] = {
     [LOCK] = {"lock", 64, 5, 0, false, build_lock, ten, 1},
     [EVERYONE] = {"everyone", 64, 8, 0, true, build_everyone, from_the_other_end, 512},
     [CLUSTER] = {"cluster", 64, 12, 0, false, build_cluster, columns, 768},
+    [NEIGHBOUR] = {"neighbour", 64, 2, 0, false, build_neighbour, sevens, 64},
 };
 
 #define S &scenes[FLAG]
@@ -476,6 +505,22 @@ static void shared_memory_has_an_end(void **state) {
     }
 }
 
+static void grids_have_a_size(void **state) {
+    (void)state;
+    tw_emu *e = tw_emu_new();
+    tw_kernel *k = tw_kernel_new("grid", 80, 32);
+    tw_emu_report r;
+    tw_diag d;
+    assert_int_equal(tw_emu_launch(e, k, NULL, &(tw_emu_options){.grid = {1, -1, 1}}, &r, &d), TW_ERR_USAGE);
+    assert_int_equal(tw_emu_launch(e, k, NULL, &(tw_emu_options){.grid = {(1 << 24) + 1}}, &r, &d), TW_ERR_UNSUPPORTED);
+    assert_int_equal(tw_emu_launch(e, k, NULL, &(tw_emu_options){.grid = {1 << 12, 1 << 10, 5}}, &r, &d),
+                     TW_ERR_UNSUPPORTED);
+    assert_true(holds_all(d.message, "2^24 blocks"));
+    assert_int_equal(tw_emu_launch(e, k, NULL, &(tw_emu_options){.grid = {2, 3, 2}}, &r, &d), TW_OK);
+    tw_kernel_free(k);
+    tw_emu_free(e);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(between_blocks),
@@ -484,6 +529,7 @@ int main(void) {
         cmocka_unit_test(a_seed_says_it_all),
         cmocka_unit_test(plain_runs_look_for_nothing_but_bounds),
         cmocka_unit_test(shared_memory_has_an_end),
+        cmocka_unit_test(grids_have_a_size),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
