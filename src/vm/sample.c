@@ -30,8 +30,6 @@ tw_status tw_sample_rules_of(tw_sample_rules *r, const tw_sample_wish *w, int64_
     if (w->top_p > 0 && w->top_p < 1) {
         const double p = w->top_p * 0x1p32;
         r->top_p = p < 1 ? 1 : p > 0x1p32 - 1 ? UINT32_MAX : (uint32_t)p;
-        /* All that have less sum to less than what top-p leaves out, even if nothing else had any but the largest. */
-        r->least = (uint32_t)((1 - w->top_p) * (double)(1 << TW_SAMPLE_MASS) / (double)(vocab > 0 ? vocab : 1));
     }
     if (w->min_p > 0) {
         const double steps = rint(-log2(w->min_p) * (1 << TW_SAMPLE_STEPS));

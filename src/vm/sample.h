@@ -43,8 +43,7 @@ typedef struct tw_sample_rules {
     float repetition;  /* 1: none */
     float presence;    /* 0: none */
     float frequency;   /* 0: none */
-    uint32_t least;    /* of mass that a candidate within top-p may have */
-    uint32_t spare[5]; /* up to 64 bytes */
+    uint32_t spare[6]; /* up to 64 bytes */
 } tw_sample_rules;
 
 /* What counts of an id: the top bit says that the text has it, the rest how often it was generated. */

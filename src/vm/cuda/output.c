@@ -25,13 +25,15 @@ enum {
     DIGITS = 4,
     DIGIT = 10,
     HISTOGRAM = BINS * 4 * (1 + DIGITS),
+    QUARTER = TW_SAMPLE_STEPS - 2,
+    QUARTERS = 128,    /* of octaves: beyond them nothing has mass */
     ENTRY = 8 + 8 + 4, /* of the list: i64 rank, i64 mass before it, i32 mass */
     AT_ONCE = 5,       /* slots of a lane on their way: 160 workers' */
     LOADS = 8,         /* of a lane on their way, of 16 bytes where rows allow */
 };
 
 int64_t tw_mega_cut_bytes(const tw_mega_plan *p) {
-    const int64_t list = (int64_t)p->cut_list * ENTRY;
+    const int64_t entries = p->cut_list > QUARTERS ? p->cut_list : QUARTERS, list = entries * ENTRY;
     return SLOTS + (int64_t)SLOT_BYTES * p->slots + (list > HISTOGRAM ? list : HISTOGRAM);
 }
 
@@ -44,7 +46,7 @@ typedef struct cut {
     tw_mega_gen *g;
     const tw_mega_output *o;
     tw_val sequence, logits, head, slots, list, before, mass; /* addresses: head and the rest in shared memory */
-    tw_val scale, top_k, top_p, min_p, least;
+    tw_val scale, top_k, top_p, min_p;
     tw_draw_key key;
     tw_val largest, order; /* and what is tw_draw_ordered of it */
     tw_val score, id;      /* variables: this thread's best of what is left */
@@ -294,28 +296,16 @@ static tw_val add_mass(tw_builder *b, tw_val sum, tw_val mass) {
     return tw_add(b, sum, tw_op_emit(b, TW_OP_zext_i64_i32, mass, TW_NONE, TW_NONE));
 }
 
-/* Which of a lane's rows may be left, as bits: those at or above the bound or, where the mass of all is wanted, those
-   of enough mass. */
-static void find_some(const cut *c, const some *s, tw_val all, tw_val bound, tw_val sum, tw_val bits) {
+/* Which of a lane's rows are at or above the bound, as bits. */
+static void find_some(const cut *c, const some *s, tw_val bound, tw_val bits) {
     tw_builder *b = c->g->b;
     tw_assign(b, bits, tw_i32(b, 0));
-    tw_push_if(b, all);
-    for (int u = 0; u < LOADS; u++)
-        for (int e = 0; e < s->width; e++) {
-            tw_val mass = tw_draw_mass(b, tw_draw_distance(b, c->scale, c->largest, s->z[u][e]));
-            mass = tw_select(b, s->there[u], mass, tw_i32(b, 0));
-            tw_assign(b, sum, add_mass(b, sum, mass));
-            tw_val bit = tw_select(b, tw_lt(b, c->least, mass), tw_i32(b, 1 << (u * s->width + e)), tw_i32(b, 0));
-            tw_op_to(b, bits, TW_OP_or_i32, bits, bit, TW_NONE);
-        }
-    tw_push_else(b);
     for (int u = 0; u < LOADS; u++)
         for (int e = 0; e < s->width; e++) {
             tw_val hit = tw_and(b, s->there[u], tw_le(b, bound, s->z[u][e]));
             tw_val bit = tw_select(b, hit, tw_i32(b, 1 << (u * s->width + e)), tw_i32(b, 0));
             tw_op_to(b, bits, TW_OP_or_i32, bits, bit, TW_NONE);
         }
-    tw_pop(b);
 }
 
 static tw_val half_of(tw_builder *b, tw_val x, bool high) {
@@ -332,21 +322,33 @@ static tw_val warp_sum_i64(tw_mega_gen *g, tw_val x) {
     return x;
 }
 
-/* Every candidate that may be left into the list: a warp takes the slots whose best may be. With `all` also the mass of
-   all to SUM. Few are found, so they are loaded again rather than kept. */
-static void list_candidates(const cut *c, tw_val all, tw_val bound) {
+/* A warp takes slots, all or those whose best reaches a bound; of each its lanes LOADS loads at a time. Closed by
+   end_slots. */
+static void for_slots(const cut *c, tw_val bound, some *s) {
     tw_mega_gen *g = c->g;
     tw_builder *b = g->b;
     const int width = row_width(g->p), stride = 32 * width;
-    tw_val sum = tw_var_of(b, tw_i64(b, 0)), bits = tw_var_of(b, tw_i32(b, 0));
     tw_val slot = tw_push_for(b, g->warp, c->o->slots, tw_i32(b, g->p->tuning.warps), false);
-    tw_val cell = tw_mega_at(g, c->slots, slot, SLOT_BYTES), best = tw_ld(b, shared_f32, cell);
-    tw_push_if(b, tw_or(b, all, tw_le(b, bound, best)));
+    tw_val cell = tw_mega_at(g, c->slots, slot, SLOT_BYTES), there = tw_i32(b, 0);
+    tw_push_if(b, bound.id ? tw_le(b, bound, tw_ld(b, shared_f32, cell)) : tw_le(b, there, slot));
     tw_val from = tw_ld(b, at(shared_i32, 4), cell), count = tw_ld(b, at(shared_i32, 8), cell);
     tw_val first = tw_push_for(b, tw_mul_imm(b, g->lane, width), count, tw_i32(b, stride * LOADS), false);
+    load_some(c, s, LOADS, first, stride, from, count);
+}
+
+static void end_slots(const cut *c) {
+    for (int i = 0; i < 3; i++) tw_pop(c->g->b);
+}
+
+/* Every candidate at or above the bound into the list. Few are found, so they are loaded again rather than kept. */
+static void list_candidates(const cut *c, tw_val bound) {
+    tw_mega_gen *g = c->g;
+    tw_builder *b = g->b;
+    const int width = row_width(g->p), stride = 32 * width;
+    tw_val bits = tw_var_of(b, tw_i32(b, 0));
     some s;
-    load_some(c, &s, LOADS, first, stride, from, count);
-    find_some(c, &s, all, bound, sum, bits);
+    for_slots(c, bound, &s);
+    find_some(c, &s, bound, bits);
     tw_push_while(b);
     tw_push_while_body(b, tw_ne(b, bits, tw_i32(b, 0)));
     tw_val bit = tw_sub(b, tw_i32(b, 31), tw_op_emit(b, TW_OP_clz_i32, bits, TW_NONE, TW_NONE));
@@ -356,17 +358,67 @@ static void list_candidates(const cut *c, tw_val all, tw_val bound) {
     list_one(c, tw_ld(b, from_l2, tw_mega_at(g, c->logits, row, 4)), row);
     tw_op_to(b, bits, TW_OP_xor_i32, bits, one, TW_NONE);
     tw_pop(b);
+    end_slots(c);
+}
+
+/* The mass of all candidates to SUM, and how many there are in each quarter of an octave of probability. */
+static void count_octaves(const cut *c) {
+    tw_mega_gen *g = c->g;
+    tw_builder *b = g->b;
+    tw_val i = tw_mega_thread_loop(g, tw_i32(b, QUARTERS)), none = tw_i32(b, 0);
+    tw_st(b, shared_i32, tw_mega_at(g, c->mass, i, 4), &none);
     tw_pop(b);
-    tw_pop(b);
-    tw_pop(b);
-    tw_push_if(b, all);
-    tw_val of_warp = warp_sum_i64(g, sum);
-    tw_attrs add = {.rmw = TW_RMW_add, .type = TW_T_i64, .space = TW_SPACE_shared, .offset = SUM};
+    tw_mega_barrier(g);
+    tw_val sum = tw_var_of(b, tw_i64(b, 0));
+    tw_attrs add = {.rmw = TW_RMW_add, .type = TW_T_i32, .space = TW_SPACE_shared};
     add.order = TW_ORDER_relaxed;
     add.scope = TW_SCOPE_cta;
-    tw_when(b, tw_eq(b, g->lane, tw_i32(b, 0)));
+    some s;
+    for_slots(c, TW_NONE, &s);
+    for (int u = 0; u < LOADS; u++)
+        for (int e = 0; e < s.width; e++) {
+            tw_val far = tw_draw_distance(b, c->scale, c->largest, s.z[u][e]);
+            tw_val mass = tw_select(b, s.there[u], tw_draw_mass(b, far), none), quarter = tw_shr(b, far, QUARTER);
+            tw_val bin = tw_mega_at(g, c->mass, tw_min(b, quarter, tw_i32(b, QUARTERS - 1)), 4);
+            tw_assign(b, sum, add_mass(b, sum, mass));
+            tw_when(b, tw_ne(b, mass, none));
+            tw_red(b, add, bin, (tw_val[]){tw_i32(b, 1)});
+        }
+    end_slots(c);
+    tw_val of_warp = warp_sum_i64(g, sum);
+    add.type = TW_T_i64;
+    add.offset = SUM;
+    tw_when(b, tw_eq(b, g->lane, none));
     tw_red(b, add, c->head, &of_warp);
+    tw_mega_barrier(g);
+}
+
+/* Steps beyond which no candidate is within top-p: what lies there has, each taken for the largest of its quarter, no
+   more mass than top-p leaves out. */
+static tw_val find_reach(const cut *c) {
+    tw_mega_gen *g = c->g;
+    tw_builder *b = g->b;
+    count_octaves(c);
+    tw_val i = tw_mega_thread_loop(g, tw_i32(b, QUARTERS)), wide[2];
+    wide[0] = tw_op_emit(b, TW_OP_zext_i64_i32, tw_ld(b, shared_i32, tw_mega_at(g, c->mass, i, 4)), TW_NONE, TW_NONE);
+    wide[1] = tw_op_emit(b, TW_OP_zext_i64_i32, tw_draw_mass(b, tw_shl(b, i, QUARTER)), TW_NONE, TW_NONE);
+    tw_val most = tw_mul(b, wide[0], wide[1]);
+    tw_st(b, shared_i64, tw_mega_at(g, c->list, i, 8), &most);
     tw_pop(b);
+    tw_mega_barrier(g);
+    tw_push_if(b, tw_eq(b, g->thread, tw_i32(b, 0)));
+    tw_val sum = tw_ld(b, at(shared_i64, SUM), c->head), spare = tw_sub(b, sum, tw_draw_share(b, sum, c->top_p));
+    tw_val last = tw_var_of(b, tw_i32(b, QUARTERS)), beyond = tw_var_of(b, tw_i64(b, 0));
+    tw_push_while(b);
+    tw_val on = tw_and(b, tw_lt(b, tw_i32(b, 0), last), tw_not(b, below_u64(b, spare, beyond)));
+    tw_push_while_body(b, on);
+    tw_assign(b, last, tw_add_imm(b, last, -1));
+    tw_assign(b, beyond, tw_add(b, beyond, tw_ld(b, shared_i64, tw_mega_at(g, c->list, last, 8))));
+    tw_pop(b);
+    tw_st(b, at(shared_i32, FOUND), c->head, &last);
+    tw_pop(b);
+    tw_mega_barrier(g);
+    return tw_shl(b, tw_add_imm(b, tw_ld(b, at(shared_i32, FOUND), c->head), 1), QUARTER);
 }
 
 /* Where an entry of the list stands among its n: how many are before it, and their mass. */
@@ -666,8 +718,8 @@ static void draw_from_all(const cut *c) {
 /* ---- cuts */
 
 /* The least logit that may be left, where something says so before the logits are looked through: that of the k-th
-   largest slot, since k are not below it, or that of min-p. */
-static tw_val find_bound(const cut *c, tw_val few, tw_val by_min_p) {
+   largest slot, since k are not below it, or `reach` steps below the largest, as min-p or top-p says. */
+static tw_val find_bound(const cut *c, tw_val few, tw_val by_steps, tw_val reach) {
     tw_mega_gen *g = c->g;
     tw_builder *b = g->b;
     tw_push_if(b, few);
@@ -684,9 +736,9 @@ static tw_val find_bound(const cut *c, tw_val few, tw_val by_min_p) {
     tw_mega_barrier(g);
     tw_pop(b);
     tw_val bound = tw_var_of(b, tw_ld(b, at(shared_f32, BOUND), c->head));
-    tw_push_if(b, by_min_p);
+    tw_push_if(b, by_steps);
     /* A step further than it is, and rounding: the exact comparison comes later. */
-    tw_val steps = tw_op_emit(b, TW_OP_cvt_f32_s32, tw_add_imm(b, c->min_p, 2), TW_NONE, TW_NONE);
+    tw_val steps = tw_op_emit(b, TW_OP_cvt_f32_s32, tw_add_imm(b, reach, 2), TW_NONE, TW_NONE);
     tw_val octaves = tw_mul(b, steps, tw_f32(b, 1.0001f / (1 << TW_SAMPLE_STEPS)));
     tw_val least = tw_sub(b, c->largest, tw_op_emit(b, TW_OP_div_f32, octaves, c->scale, TW_NONE));
     tw_assign(b, bound, tw_max(b, least, bound));
@@ -699,12 +751,16 @@ static void draw(cut *c) {
     tw_builder *b = g->b;
     tw_val zero = tw_i32(b, 0), cuts_k = tw_lt(b, zero, c->top_k), cuts_p = tw_ne(b, c->top_p, zero);
     tw_val few = tw_and(b, cuts_k, tw_le(b, c->top_k, c->o->slots)), all = tw_and(b, cuts_p, tw_not(b, cuts_k));
-    tw_val bound = find_bound(c, few, tw_not(b, tw_or(b, cuts_k, cuts_p)));
+    tw_val reach = tw_var_of(b, c->min_p);
+    tw_push_if(b, all);
+    tw_assign(b, reach, find_reach(c));
+    tw_pop(b);
+    tw_val bound = find_bound(c, few, tw_not(b, cuts_k), reach);
     /* Where nothing bounds what is left, looking is only worth while if all fit. */
     const bool all_fit = g->p->vocab <= g->p->cut_list;
     tw_val n = tw_var_of(b, tw_i32(b, INT32_MAX)), bounded = tw_or(b, few, tw_not(b, cuts_k));
     if (!all_fit) tw_push_if(b, bounded);
-    list_candidates(c, all, bound);
+    list_candidates(c, bound);
     tw_mega_barrier(g);
     tw_assign(b, n, tw_ld(b, at(shared_i32, COUNT), c->head));
     if (!all_fit) tw_pop(b);
@@ -760,13 +816,13 @@ static void cut_one(tw_mega_gen *g, const tw_mega_output *o, tw_val sequence) {
     c.head = tw_add_imm(b, g->shared, g->p->cut);
     c.slots = tw_add_imm(b, c.head, SLOTS);
     c.list = tw_add_imm(b, c.slots, SLOT_BYTES * g->p->slots);
-    c.before = tw_add_imm(b, c.list, 8 * g->p->cut_list);
-    c.mass = tw_add_imm(b, c.before, 8 * g->p->cut_list);
+    const int entries = g->p->cut_list > QUARTERS ? g->p->cut_list : QUARTERS;
+    c.before = tw_add_imm(b, c.list, 8 * entries);
+    c.mass = tw_add_imm(b, c.before, 8 * entries);
     c.scale = RULE(g, rules, TW_T_f32, scale);
     c.top_k = RULE(g, rules, TW_T_i32, top_k);
     c.top_p = RULE(g, rules, TW_T_i32, top_p);
     c.min_p = RULE(g, rules, TW_T_i32, min_p);
-    c.least = RULE(g, rules, TW_T_i32, least);
     c.key = key_of(g, rules, sequence);
     c.score = tw_var_of(b, tw_f32(b, TW_SAMPLE_LEAST));
     c.id = tw_var_of(b, tw_i32(b, INT32_MAX));
