@@ -241,8 +241,8 @@ tw_status tw_engine_verify(tw_engine *e, const tw_tokenizer *tokenizer, const ch
 
 /* The verdict that belongs beside a speed: a prompt of a few positions and a token with the engine's kernels and with
    plain C ones, on the same packed weights; then a prompt of `prompt_length` (at most 96) with the engine's choice of
-   kernels and with our own for AVX2. On a GPU: short random prompts and a few tokens there and on the processor, under
-   the GPU's tolerances. Rewinds the engine. */
+   kernels and with our own for AVX2. On a GPU: short random prompts, one of `prompt_length`, and a few tokens after
+   each, there and on the processor, under the GPU's tolerances. Rewinds the engine. */
 tw_status tw_engine_check_kernels(tw_engine *e, int64_t prompt_length, uint64_t seed, tw_verdict *verdict,
                                   tw_diag *diag);
 

@@ -290,10 +290,14 @@ static void print_json(const bench *b) {
     json_decref(rows);
 }
 
+/* On a GPU, also what is in the cache when tokens are timed: there the verdict is of as many positions. */
 static int64_t longest_prompt(const bench *b) {
     int64_t n = 0;
-    for (int i = 0; i < b->n_rows; i++)
-        if (!b->rows[i].decode && b->rows[i].n > n) n = b->rows[i].n;
+    for (int i = 0; i < b->n_rows; i++) {
+        const row *w = &b->rows[i];
+        const int64_t prompt = (w->decode ? 0 : w->n) + (tw_engine_on_gpu(b->e) ? w->depth : 0);
+        if (prompt > n) n = prompt;
+    }
     return n;
 }
 

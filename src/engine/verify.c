@@ -289,18 +289,39 @@ static tw_status against_isa(verification *c, const int32_t *prompt, int64_t n, 
     return st;
 }
 
-/* A GPU's kernel against the processor's machine, on the same model and type of weights. */
-static tw_status check_gpu(tw_engine *e, uint64_t seed, tw_verdict *verdict, tw_diag *diag) {
-    enum { PROMPTS = 2, GREEDY = 4, POSITIONS = 64 };
+/* One random prompt of n ids, and a few tokens after it, on both. */
+static tw_status compare_at(tw_engine *e, tw_engine *reference, int64_t n, int64_t greedy, uint64_t seed,
+                            tw_verdict *verdict, tw_diag *diag) {
+    const int64_t vocab = e->model->vocab;
+    verification c = {e, tw_machine_tolerance(&e->machine), "(a long random prompt)", verdict->cases, verdict, diag};
+    tw_random r = tw_random_seed(seed + 1);
+    int32_t *prompt = malloc((size_t)n * sizeof *prompt);
+    float *copy = malloc((size_t)vocab * sizeof *copy);
+    tw_status st = prompt && copy ? TW_OK : tw_fail_memory(diag);
+    for (int64_t k = 0; k < n && prompt; k++) prompt[k] = (int32_t)tw_random_below(&r, (uint64_t)vocab);
+    if (st == TW_OK) st = compare_prompt(&c, reference, prompt, n, greedy, copy);
+    if (st == TW_OK) verdict->cases++;
+    free(prompt);
+    free(copy);
+    return st;
+}
+
+/* A GPU's kernel against the processor's machine, on the same model and type of weights: short prompts, and one that
+   reaches as far as what is timed. */
+static tw_status check_gpu(tw_engine *e, int64_t n, uint64_t seed, tw_verdict *verdict, tw_diag *diag) {
+    enum { PROMPTS = 2, GREEDY = 4, POSITIONS = 64, SHORT = 48 };
+    if (n > e->context - GREEDY - 1) n = e->context - GREEDY - 1;
+    const int64_t positions = n + GREEDY + 1 > POSITIONS ? n + GREEDY + 1 : POSITIONS;
     tw_engine_options o = {.weights = e->options.weights,
                            .group = e->options.group,
                            .stored_rope = e->options.stored_rope,
                            .dequantise = e->options.dequantise,
-                           .context = e->context < POSITIONS ? e->context : POSITIONS,
+                           .context = e->context < positions ? e->context : positions,
                            .no_vendor = true};
     tw_engine *cpu = NULL;
     tw_status st = tw_engine_open(&cpu, e->model, &o, diag);
     if (st == TW_OK) st = tw_engine_compare(e, cpu, e->model->vocab, PROMPTS, GREEDY, seed, verdict, diag);
+    if (st == TW_OK && n > SHORT) st = compare_at(e, cpu, n, GREEDY, seed, verdict, diag);
     tw_engine_close(cpu);
     tw_engine_rewind(e, 0);
     return st;
@@ -313,7 +334,7 @@ tw_status tw_engine_check_kernels(tw_engine *e, int64_t prompt_length, uint64_t 
     int64_t vocab = e->model->vocab, room = e->context - 1, n = prompt_length < LONG ? prompt_length : LONG;
     if (n > room) n = room;
     *verdict = (tw_verdict){0};
-    if (e->machine.cuda) return check_gpu(e, seed, verdict, diag);
+    if (e->machine.cuda) return check_gpu(e, prompt_length, seed, verdict, diag);
     verification c = {e, tw_machine_tolerance(&e->machine), "(tuned against plainer kernels)", 0, verdict, diag};
     tw_random r = tw_random_seed(seed);
     for (int i = 0; i < LONG; i++) prompt[i] = (int32_t)tw_random_below(&r, (uint64_t)vocab);

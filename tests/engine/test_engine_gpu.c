@@ -168,6 +168,20 @@ static void a_speeds_verdict_is_the_processors(void **state) {
     tw_model_close(m);
 }
 
+/* Where a long past is timed, the verdict is of a past as long, or as the context allows. */
+static void a_speeds_verdict_reaches_as_far_as_the_speed(void **state) {
+    (void)state;
+    enum { ROOM = TEST_SANITIZED ? 54 : 62 };
+    tw_model *m = open_model("llama-biases");
+    tw_engine *e = open_engine(m, (tw_engine_options){.emulate = true, .workers = 1, .context = ROOM});
+    tw_verdict v;
+    tw_diag d;
+    if (tw_engine_check_kernels(e, 1000, 1, &v, &d) != TW_OK) fail_msg("%s", d.message);
+    assert_true(v.cases == 3 && v.tokens + v.close == 3 * 4);
+    tw_engine_close(e);
+    tw_model_close(m);
+}
+
 static void what_is_not_covered_says_so(void **state) {
     (void)state;
     static const char *const folders[] = {"gpt2-gelu-bare", "mixtral-fused", "qwen3moe-dense-first"};
@@ -215,6 +229,7 @@ int main(void) {
         cmocka_unit_test(programs_change_with_the_past),
         cmocka_unit_test(scores_agree_with_the_processor),
         cmocka_unit_test(a_speeds_verdict_is_the_processors),
+        cmocka_unit_test(a_speeds_verdict_reaches_as_far_as_the_speed),
         cmocka_unit_test(what_is_not_covered_says_so),
         cmocka_unit_test(devices_go_by_name),
     };
