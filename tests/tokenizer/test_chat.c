@@ -2,13 +2,13 @@
 #define _POSIX_C_SOURCE 200809L
 #include "support/support.h"
 
-#include "base/clock.h"
 #include "base/json.h"
 #include "tokenizer/chat.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define ONE  "[{\"role\": \"user\", \"content\": \"hi\"}]"
 #define WHAT "{{ messages[0].content }}{{ bos_token }}"
@@ -424,9 +424,9 @@ static void long_talks_take_milliseconds(void **state) {
     tw_chat_text t = {0};
     double best = 1e9;
     for (int i = 0; i < 5; i++) {
-        int64_t start = tw_now_ns();
+        clock_t start = clock(); /* of this process: other tests run beside it */
         assert_int_equal(tw_chat_render(c, &(tw_chat_request){.messages = messages}, &t, NULL), TW_OK);
-        double took = (double)(tw_now_ns() - start) * 1e-9;
+        double took = (double)(clock() - start) / CLOCKS_PER_SEC;
         if (took < best) best = took;
         tw_chat_text_free(&t);
     }
