@@ -12,7 +12,7 @@
 
 static tw_engine *open_engine(const char *folder, tw_engine_options o, tw_model **m) {
     char path[4096];
-    tw_engine *e;
+    tw_engine *e = NULL;
     tw_diag d;
     snprintf(path, sizeof path, TEST_DATA "/models/%s", folder);
     if (tw_model_open(m, path, &d) != TW_OK || tw_engine_open(&e, *m, &o, &d) != TW_OK) fail_msg("%s", d.message);
