@@ -20,7 +20,7 @@ void cli_lines_close(cli_lines *l); /* saves the history; NULL is fine */
 bool cli_lines_edited(const cli_lines *l);
 
 /* The next message. A line that ends in a backslash goes on with the next; from a line that begins with """ to one that
-   ends with """, all lines are one message. The first line of standard input counts as number 1. */
+   ends with """, all lines are one message. */
 cli_line cli_lines_read(cli_lines *l, tw_buf *message);
 
 #endif
