@@ -224,7 +224,8 @@ class Peer:
             for flash in (True, False):
                 self.use(threads, flash)
                 self.decode(2)
-                seconds = {"decode": min(self.decode(8) for _ in range(2)) / 8, "prefill": self.prefill(64) / 64}
+                seconds = {"decode": min(self.decode(8) for _ in range(2)) / 8,
+                           "prefill": min(self.prefill(64) for _ in range(2)) / 64}
                 for what, s in seconds.items():
                     name = "%s, %d threads%s" % (what, threads, ", flash attention" if flash else "")
                     tried[name] = round(s * 1e3, 3)

@@ -79,9 +79,12 @@ static void a_model_in_the_caches_is_read_from_there(void **state) {
     double memory = 0, own = 0;
     assert_int_equal(tw_model_synthetic(&m, "llama-tiny", TW_BF16, 1, &d), TW_OK);
     tw_engine *e = engine(m, TW_F32, false, 0);
-    assert_int_equal(tw_cpu_measure_bandwidth(0, &memory, &d), TW_OK);
-    assert_int_equal(tw_engine_measure_bandwidth(e, &own, &d), TW_OK);
-    assert_true(own > 1.2 * memory && own < 1e14);
+    /* Caches are several times as fast; on a busy machine a look may come at a bad time. */
+    for (int look = 0; look < 5 && own <= 2.5 * memory; look++) {
+        assert_int_equal(tw_cpu_measure_bandwidth(0, &memory, &d), TW_OK);
+        assert_int_equal(tw_engine_measure_bandwidth(e, &own, &d), TW_OK);
+    }
+    assert_true(own > 2.5 * memory && own < 1e14);
     tw_engine_close(e);
     tw_model_close(m);
 }
