@@ -88,3 +88,9 @@ $ tilewright check data/schedules/own/decode.json --dot nowhere/d.dot
   tilewright: nowhere/d.dot: cannot write: No such file or directory
   data/schedules/own/decode.json: accepted: 42 instructions on 2 workers, 16 counters, every interleaving of every step
   [1]
+# What has no structure has no graph.
+$ sed 's/"kind": *"kv"/"kind": "activation"/' data/schedules/own/mixture.json >k.json; tilewright check k.json --dot k.dot 2>&1 | head -n 2; ls k.dot
+  tilewright: k.dot: not drawn: workers[0][2] qkv: operand k must be of kind kv, but layers.0.k is of kind activation
+  k.json: workers[0][2] qkv: kind: operand k must be of kind kv, but layers.0.k is of kind activation
+  ls: cannot access 'k.dot': No such file or directory
+  [2]

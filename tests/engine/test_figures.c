@@ -161,8 +161,12 @@ static void options_have_defaults(void **state) {
     assert_int_equal(tw_engine_workers(e), 1);
     tw_engine_close(e);
     tw_model_close(m);
-    /* A table of positions ends; rope goes on. */
+    /* Rope that is stretched with the length was made for that many times its positions. */
     tw_diag d;
+    assert_int_equal(tw_model_open(&m, TEST_DATA "/models/llama-dynamic", &d), TW_OK);
+    assert_int_equal(m->max_seq, 40 * 4);
+    tw_model_close(m);
+    /* A table of positions ends; rope goes on. */
     e = open_engine("llama-biases", (tw_engine_options){.workers = 1, .context = 200}, &m);
     assert_int_equal(tw_engine_context(e), 200);
     tw_engine_close(e);

@@ -331,6 +331,7 @@ static void files_that_are_none(void **state) {
         {"buffers/q/dtype", "0", "buffers[7]: dtype is not an element type"},
         {"buffers/q/shape", "[1,32.0]", "buffers[7]: shape is not a list of integers"},
         {"counters/q/init", "\"0\"", "counters[2]: init is not an integer"},
+        {"counters/q/id", "\"2\"", "counters[2]: id is not an integer"},
         {"tasks/norm/op", "3", "tasks[1]: op is not a text"},
         {"tasks/norm/sm", "0.5", "tasks[1]: sm is not an integer"},
         {"tasks/norm/inputs", "[null]", "tasks[1]: inputs is not a list of ids"},
