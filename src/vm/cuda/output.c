@@ -303,7 +303,7 @@ static void find_some(const cut *c, const some *s, tw_val bound, tw_val bits) {
     for (int u = 0; u < LOADS; u++)
         for (int e = 0; e < s->width; e++) {
             tw_val hit = tw_and(b, s->there[u], tw_le(b, bound, s->z[u][e]));
-            tw_val bit = tw_select(b, hit, tw_i32(b, 1 << (u * s->width + e)), tw_i32(b, 0));
+            tw_val bit = tw_select(b, hit, tw_i32(b, (int32_t)(1u << (u * s->width + e))), tw_i32(b, 0));
             tw_op_to(b, bits, TW_OP_or_i32, bits, bit, TW_NONE);
         }
 }
