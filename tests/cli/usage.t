@@ -150,10 +150,10 @@ $ tilewright check s.json --format onnx
   tilewright: --format: "onnx" is not auto, tilewright or amk
   [2]
 $ tilewright tokenize models/demo
-  tilewright: tokenize: needs a TEXT or --golden FILE, one of them
+  tilewright: tokenize: needs a TEXT, --golden FILE or --chat MESSAGES.json, one of them
   [2]
 $ tilewright tokenize models/demo x --golden g.json
-  tilewright: tokenize: needs a TEXT or --golden FILE, one of them
+  tilewright: tokenize: needs a TEXT, --golden FILE or --chat MESSAGES.json, one of them
   [2]
 $ tilewright ppl models/demo
   tilewright: ppl: -f FILE is needed
