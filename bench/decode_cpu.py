@@ -56,16 +56,23 @@ def command(args, **more):
     return done
 
 
+class Ended(Exception):
+    pass
+
+
 class Server:
     """A peer that answers a line with a line, for as long as the benchmark runs."""
 
-    def __init__(self, args, environment=None):
+    def __init__(self, args, environment=None, may_end=False):
+        self.may_end = may_end
         self.process = subprocess.Popen(args, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
                                         env=dict(os.environ, **(environment or {})))
         self.hello = self.read()
 
     def read(self):
         line = self.process.stdout.readline()
+        if not line and self.may_end:
+            raise Ended()
         if not line:
             fail("a peer ended: " + " ".join(os.path.basename(a) for a in self.process.args[:2]))
         return json.loads(line)
@@ -303,14 +310,24 @@ def llama_cpp_candidates(a, folder, stack):
     if made.returncode:
         say("without llama.cpp: " + (made.stderr.strip().splitlines() or ["it cannot run"])[-1])
         return [], None
-    server = Server([PYTHON, script, "serve", files])
-    stack.callback(server.close)
-    found = []
+    found, hello = [], None
     for kind in a.kinds:
-        if kind in LLAMA_CPP:
-            found.append(LlamaCpp(a, server, kind))
+        for without in ("", "sapphirerapids") if kind in LLAMA_CPP else ():
+            # Where its kernels for AMX end the process, those for AVX-512 are its best.
+            server = Server([PYTHON, script, "serve", files], {"LLAMA_CPP_WITHOUT": without}, may_end=True)
+            hello = hello or server.hello
+            try:
+                found.append(LlamaCpp(a, server, kind))
+            except Ended:
+                status = server.process.wait()
+                say("llama.cpp %s ended with status %d%s" % (LLAMA_CPP[kind], status, "" if without else ": again without AMX"))
+                continue
+            stack.callback(server.close)
+            if without:
+                found[-1].config["without"] = without + ": ended with status %d" % status
             say("%s: %s" % (found[-1].name, json.dumps({w: found[-1].config[w] for w in ("decode", "prefill")})))
-    return found, server.hello
+            break
+    return found, hello
 
 
 # ---- correctness ----

@@ -9,7 +9,8 @@ The checkpoint is a Llama's in Hugging Face's form. Integers are made by llama.c
 name the weights by the file: {"do":"load","weights":"q8_0","n":64} loads it and settles on the fastest settings for decoding n tokens;
 {"do":"decode","weights":...,"n":64} and {"do":"prefill","n":512} answer {"seconds":...}; {"do":"greedy","ids":[...],"n":32} answers {"ids":[...]}.
 Needs numpy, gguf (`make` alone) and llama-cpp-python as pip builds it, which is for the processor it is built on.
-LLAMA_CPP_LIB_PATH names a folder with other libraries of the same version.
+LLAMA_CPP_LIB_PATH names a folder with other libraries of the same version; of its kernels for processors, those with LLAMA_CPP_WITHOUT in their
+name are not used.
 """
 import argparse
 import ctypes
@@ -26,6 +27,19 @@ FILES = {"q8_0": 7, "q4_0": 2}  # llama.cpp's numbers of whole files' types
 MICRO_BATCH = 512
 
 
+def chosen(folder, without):
+    """A folder of links to the libraries in `folder` but those of processors whose name is `without`."""
+    import atexit
+    import shutil
+    import tempfile
+    links = tempfile.mkdtemp()
+    atexit.register(shutil.rmtree, links, ignore_errors=True)
+    for name in os.listdir(folder):
+        if ".so" in name and without not in name:
+            os.symlink(os.path.join(folder, name), os.path.join(links, name))
+    return links
+
+
 def bindings():
     """llama_cpp.llama_cpp without its package's __init__, which asks for more packages than these functions need."""
     spec = importlib.util.find_spec("llama_cpp")
@@ -40,8 +54,11 @@ def bindings():
     lib.tilewright_keeps = silent  # the library calls it for as long as it lives
     # Where processors' kernels are libraries of their own, the best that this one runs is loaded.
     folder = str(lib._base_path)
+    without = os.environ.get("LLAMA_CPP_WITHOUT")
+    if without:
+        folder = chosen(folder, without)
     try:
-        ctypes.CDLL(os.path.join(folder, "libggml.so")).ggml_backend_load_all_from_path(folder.encode())
+        ctypes.CDLL(os.path.join(str(lib._base_path), "libggml.so")).ggml_backend_load_all_from_path(folder.encode())
     except (OSError, AttributeError):
         pass
     lib.llama_backend_init()
