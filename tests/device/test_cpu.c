@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "device/cpu/measure.h"
 #include "support/support.h"
 
 #include "device/cpu/loops.h"
@@ -59,6 +60,18 @@ static void ceilings_are_measured(void **state) {
     assert_int_equal(tw_cpu_measure_flops(0, &flops, &d), TW_OK);
     assert_true(bandwidth > 1e8 && bandwidth < 1e13);
     assert_true(flops > 1e8 && flops < 1e15);
+}
+
+static void what_is_read_fits_the_caches_or_none(void **state) {
+    (void)state;
+    const tw_cpu small = {.l3_bytes = 32 << 20, .available_bytes = (int64_t)8 << 30};
+    assert_int_equal(tw_cpu_read_bytes(&small, 2, 0), 256 << 20);
+    assert_int_equal(tw_cpu_read_bytes(&small, 1, 1 << 16), (1 << 16) + 4096);
+    assert_int_equal(tw_cpu_read_bytes(&small, 2, 10000), 8192);
+    assert_int_equal(tw_cpu_read_bytes(&small, 2, (int64_t)5 << 30), 256 << 20);
+    const tw_cpu large = {.l3_bytes = 300 << 20, .available_bytes = (int64_t)100 << 30};
+    assert_int_equal(tw_cpu_read_bytes(&large, 2, 0), 1200 << 20);
+    assert_int_equal(tw_cpu_read_bytes(&large, 64, 0), 400 << 20); /* a quarter of what is free, a 64th of it each */
 }
 
 /* That a cache is faster is the machine's affair, and not so where others use it. */
@@ -129,6 +142,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(detects_what_every_machine_has),       cmocka_unit_test(a_set_comes_with_what_it_is_built_on),
         cmocka_unit_test(names_that_are_none_are_refused),      cmocka_unit_test(ceilings_are_measured),
+        cmocka_unit_test(what_is_read_fits_the_caches_or_none),
         cmocka_unit_test(sets_of_any_size_are_read),     cmocka_unit_test(units_are_those_of_the_sets),
         cmocka_unit_test(units_of_this_processor_are_measured), cmocka_unit_test(loops_count_what_they_add),
     };

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The ceilings that every figure is printed beside: bytes from memory or caches, multiply-adds in registers. */
 #define _GNU_SOURCE
+#include "device/cpu/measure.h"
+
 #include "base/clock.h"
 #include "base/diag.h"
 #include "base/thread.h"
@@ -154,20 +156,25 @@ static int64_t uncached_bytes(const tw_cpu *cpu, int threads) {
     return whole(bytes, 2 << 20);
 }
 
+int64_t tw_cpu_read_bytes(const tw_cpu *cpu, int threads, int64_t bytes) {
+    enum { UNIT = 4096 };
+    const int64_t own = whole(bytes / threads + 1, UNIT), most = uncached_bytes(cpu, threads);
+    return bytes && own < most ? own : most;
+}
+
 tw_status tw_cpu_measure_bandwidth(int threads, double *bytes_per_second, tw_diag *diag) {
     tw_cpu cpu;
     tw_cpu_detect(&cpu);
     threads = thread_count(threads, &cpu);
-    return measure_reads(&cpu, threads, uncached_bytes(&cpu, threads), 1, bytes_per_second, diag);
+    return measure_reads(&cpu, threads, tw_cpu_read_bytes(&cpu, threads, 0), 1, bytes_per_second, diag);
 }
 
 tw_status tw_cpu_measure_reads(int threads, int64_t bytes, double *bytes_per_second, tw_diag *diag) {
-    enum { UNIT = 4096, PASS = 64 << 20 /* a few milliseconds even from a near cache */ };
+    enum { PASS = 64 << 20 /* a few milliseconds even from a near cache */ };
     tw_cpu cpu;
     tw_cpu_detect(&cpu);
     threads = thread_count(threads, &cpu);
-    int64_t own = whole(bytes / threads + 1, UNIT), most = uncached_bytes(&cpu, threads);
-    if (own > most) own = most;
+    const int64_t own = tw_cpu_read_bytes(&cpu, threads, bytes > 0 ? bytes : 1);
     return measure_reads(&cpu, threads, own, own < PASS ? PASS / own : 1, bytes_per_second, diag);
 }
 
