@@ -9,15 +9,15 @@ tw_status tw_mega_alloc(tw_cuda_vm *vm, const void *owner, const char *name, con
                         bool read_only, uint64_t *address, tw_diag *diag) {
     tw_mega_memory *e = malloc(sizeof *e);
     if (!e) return tw_fail_memory(diag);
-    if (!bytes) bytes = 4;
+    const size_t room = bytes ? bytes : 4; /* nothing has an address, too */
     if (vm->emu) {
-        e->address = tw_emu_alloc(vm->emu, name, data, bytes, read_only);
+        e->address = tw_emu_alloc(vm->emu, name, bytes ? data : NULL, room, read_only);
         if (!e->address) {
             free(e);
             return tw_fail_memory(diag);
         }
     } else {
-        tw_status st = tw_cuda_alloc(vm->cuda, bytes, &e->address, diag);
+        tw_status st = tw_cuda_alloc(vm->cuda, room, &e->address, diag);
         if (st != TW_OK) {
             free(e);
             return st;
