@@ -26,6 +26,11 @@ check:
 	@tools/deps check
 	@tools/check
 
+# A real model beside what transformers computes of it, where its Python package can be had; see tests/real/run.sh.
+real: all
+	@$(BUILD) build --target json
+	@ctest --test-dir build -C real -R '^real$$' --output-on-failure
+
 bench: all
 	@bench/run
 
@@ -47,4 +52,4 @@ fuzz:
 clean:
 	rm -rf build build-*
 
-.PHONY: all demo test check bench portable format lint fuzz clean
+.PHONY: all demo test check real bench portable format lint fuzz clean
