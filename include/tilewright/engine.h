@@ -152,8 +152,8 @@ typedef struct tw_generation {
     int32_t *ids; /* malloc'd, the caller frees; EOS not included */
     int64_t n_ids;
     tw_finish finish;
-    double prefill_seconds;                 /* until the first token is known */
-    double decode_seconds;                  /* of n_decoded steps after that */
+    double prefill_seconds; /* until the first token is known */
+    double decode_seconds;  /* of n_decoded steps after that */
     int64_t n_decoded;
 } tw_generation;
 
@@ -186,8 +186,8 @@ int64_t tw_conversation_count(const tw_conversation *c); /* messages */
 tw_status tw_conversation_add(tw_conversation *c, const char *role, const char *content, tw_diag *diag);
 /* The system message, which is the first: set, replaced, or with NULL or "" taken away. */
 tw_status tw_conversation_system(tw_conversation *c, const char *content, tw_diag *diag);
-bool tw_conversation_undo(tw_conversation *c);  /* the last user's message and what follows; false: there is none */
-void tw_conversation_reset(tw_conversation *c); /* all messages but the system's */
+bool tw_conversation_undo(tw_conversation *c);   /* the last user's message and what follows; false: there is none */
+void tw_conversation_reset(tw_conversation *c);  /* all messages but the system's */
 void tw_conversation_forget(tw_conversation *c); /* what the cache holds */
 
 /* The messages as a JSON list of {"role", "content", ...}: written (malloc'd, the caller frees), and read in place of

@@ -96,7 +96,8 @@ void tw_mma(tw_builder *b, tw_mma_kind kind, tw_val *d, const tw_val *a, const t
 void tw_ldmatrix(tw_builder *b, int count, bool trans, tw_val address, int offset, tw_val *out); /* i32 registers */
 /* columns / 2 accumulators, variables; `add` false starts from zeros. */
 void tw_wgmma(tw_builder *b, tw_attrs at, tw_val *acc, tw_val a, tw_val x, tw_val add);
-void tw_tensor_load(tw_builder *b, int ranks, tw_val to, tw_val map, tw_val x, tw_val y, tw_val mbarrier, tw_val policy);
+void tw_tensor_load(tw_builder *b, int ranks, tw_val to, tw_val map, tw_val x, tw_val y, tw_val mbarrier,
+                    tw_val policy);
 tw_val tw_shfl(tw_builder *b, int mode, tw_val x, tw_val lane, tw_val mask);
 
 /* Blocks. Each push is matched by a pop. */

@@ -140,11 +140,15 @@ static void loops_count_what_they_add(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(detects_what_every_machine_has),       cmocka_unit_test(a_set_comes_with_what_it_is_built_on),
-        cmocka_unit_test(names_that_are_none_are_refused),      cmocka_unit_test(ceilings_are_measured),
+        cmocka_unit_test(detects_what_every_machine_has),
+        cmocka_unit_test(a_set_comes_with_what_it_is_built_on),
+        cmocka_unit_test(names_that_are_none_are_refused),
+        cmocka_unit_test(ceilings_are_measured),
         cmocka_unit_test(what_is_read_fits_the_caches_or_none),
-        cmocka_unit_test(sets_of_any_size_are_read),     cmocka_unit_test(units_are_those_of_the_sets),
-        cmocka_unit_test(units_of_this_processor_are_measured), cmocka_unit_test(loops_count_what_they_add),
+        cmocka_unit_test(sets_of_any_size_are_read),
+        cmocka_unit_test(units_are_those_of_the_sets),
+        cmocka_unit_test(units_of_this_processor_are_measured),
+        cmocka_unit_test(loops_count_what_they_add),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

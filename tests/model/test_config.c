@@ -396,8 +396,7 @@ static void test_tokens(void **state) {
 
 static void generation(parsed *p, const char *text) {
     accept(p, LLAMA("\"eos_token_id\":2,\"bos_token_id\":1"));
-    p->status =
-        tw_config_parse_generation(&p->c, &p->arena, text, strlen(text), "generation_config.json", &p->reasons);
+    p->status = tw_config_parse_generation(&p->c, &p->arena, text, strlen(text), "generation_config.json", &p->reasons);
 }
 
 static void test_generation(void **state) {

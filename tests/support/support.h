@@ -31,8 +31,8 @@ void test_folder_remove(char *path);
 /* Writes a file for a test; fails the test when it cannot. */
 void test_write(const char *folder, const char *name, const void *data, size_t size);
 
-/* Fails the test at the first line in which `text` is not what the file `name` below tests/ holds. With TILEWRIGHT_GOLDEN
-   in the environment it writes the file instead: read the difference before it is committed. */
+/* Fails the test at the first line in which `text` is not what the file `name` below tests/ holds. With
+   TILEWRIGHT_GOLDEN in the environment it writes the file instead: read the difference before it is committed. */
 void test_golden(const char *name, const char *text, size_t size);
 
 #endif
