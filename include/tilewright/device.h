@@ -15,7 +15,7 @@ enum {
     TW_CPU_AVX2 = 1,       /* AVX2, FMA, F16C */
     TW_CPU_AVX512 = 2,     /* F, BW, VL, DQ */
     TW_CPU_AVX512VNNI = 4, /* vpdpbusd */
-    TW_CPU_AVX512BF16 = 8, /* vdpbf16ps */
+    TW_CPU_AVX512BF16 = 8, /* products of bf16 in vectors: vdpbf16ps */
     TW_CPU_AVX512FP16 = 16,
     TW_CPU_AMX = 32 /* tiles, int8 and bf16, and the kernel's leave to use them */
 };
@@ -25,7 +25,7 @@ typedef struct tw_cpu {
     int cores;       /* that this process may run on */
     uint32_t isa;    /* TW_CPU_* */
     int64_t memory_bytes;
-    int64_t available_bytes; /* to this process: of the memory, its control group and its limits what is least */
+    int64_t available_bytes; /* the least that free memory, the control group and the process's limits allow */
     int64_t l1d_bytes, l2_bytes, l3_bytes; /* of one core's view; 0 when unknown */
 } tw_cpu;
 
@@ -40,29 +40,30 @@ bool tw_cpu_isa_parse(const char *names, uint32_t *isa);
    thread over its own buffer far larger than the caches, the best of several passes. */
 tw_status tw_cpu_measure_bandwidth(int threads, double *bytes_per_second, tw_diag *diag);
 
-/* The same over `bytes` in all, read again and again: what is this small may stay in caches, which deliver more. */
+/* Measures reads as tw_cpu_measure_bandwidth does, but of `bytes` in all, repeatedly. A set that fits in the caches is
+   read from there, which is faster. */
 tw_status tw_cpu_measure_reads(int threads, int64_t bytes, double *bytes_per_second, tw_diag *diag);
 
-/* What multiplies, each with a ceiling of its own. */
+/* A kind of multiplying unit. Each has its own peak rate. */
 typedef enum tw_cpu_unit {
-    TW_CPU_UNIT_F32,      /* multiply-adds of float vectors, the widest there are */
-    TW_CPU_UNIT_I8,       /* products of bytes in vectors: vpdpbusd, with AVX2 alone vpmaddubsw */
+    TW_CPU_UNIT_F32,      /* float multiply-add, in the widest vectors that the processor has */
+    TW_CPU_UNIT_I8,       /* products of bytes in vectors: vpdpbusd, or vpmaddubsw where there is only AVX2 */
     TW_CPU_UNIT_BF16,     /* vdpbf16ps */
-    TW_CPU_UNIT_AMX_BF16, /* tiles */
-    TW_CPU_UNIT_AMX_I8,
+    TW_CPU_UNIT_AMX_BF16, /* products of bf16 in AMX tiles: tdpbf16ps */
+    TW_CPU_UNIT_AMX_I8,   /* products of bytes in AMX tiles: tdpbssd */
     TW_CPU_UNIT_COUNT
 } tw_cpu_unit;
 
-/* "f32", "i8", "bf16", "amx-bf16", "amx-i8". */
+/* The unit's name: "f32", "i8", "bf16", "amx-bf16" or "amx-i8". */
 const char *tw_cpu_unit_name(tw_cpu_unit unit);
-/* Whether a processor with these sets (TW_CPU_*) has it. */
+/* True if a processor with the instruction sets `isa` (TW_CPU_* bits) has this unit. */
 bool tw_cpu_unit_present(tw_cpu_unit unit, uint32_t isa);
 
-/* Multiply-add throughput of registers alone, operations (2 a multiply-add) a second: what no product of that unit
-   passes. TW_ERR_UNSUPPORTED: the processor has no such unit. */
+/* Measures the unit's peak rate, from registers alone: operations a second, a multiply-add being two. No matrix product
+   on this unit is faster. TW_ERR_UNSUPPORTED: the processor has no such unit. */
 tw_status tw_cpu_measure_unit(tw_cpu_unit unit, int threads, double *operations, tw_diag *diag);
 
-/* The same of TW_CPU_UNIT_F32: what no matrix product in float passes. */
+/* Measures the peak rate of TW_CPU_UNIT_F32. No matrix product in float32 vectors is faster. */
 tw_status tw_cpu_measure_flops(int threads, double *flops, tw_diag *diag);
 
 #ifdef __cplusplus

@@ -35,7 +35,7 @@ typedef struct tw_engine_options {
        model, unless workers, isa or schedule say that it is for a processor, else the processor. On a GPU, workers are
        its SMs, and steps have at most 8 positions. */
     const char *device;
-    int64_t memory_limit; /* bytes, of the GPU's memory where it runs there; 0: what the machine has available */
+    int64_t memory_limit; /* bytes of the device's memory that may be used; 0: all that is available */
     bool emulate;         /* for tests: the GPU's kernel in the emulator, with `workers` SMs (0: 2) */
     uint64_t seed;        /* of its interleaving */
 } tw_engine_options;
@@ -102,25 +102,27 @@ typedef struct tw_sampling {
     uint64_t seed;
     double
         repetition_penalty;   /* divides positive logits of ids seen before, multiplies negative ones; 1 (or 0): none */
-    double presence_penalty;  /* taken from the logits of ids that were generated before */
-    double frequency_penalty; /* likewise, times how often they were */
+    double presence_penalty;  /* subtracted once from the logit of each id generated before */
+    double frequency_penalty; /* subtracted from an id's logit once for each time it was generated before */
 } tw_sampling;
 
 typedef struct tw_sampler tw_sampler;
 tw_status tw_sampler_open(tw_sampler **out, const tw_sampling *s, int64_t vocab, tw_diag *diag);
 void tw_sampler_close(tw_sampler *s); /* NULL is fine */
-/* Tells the sampler of an id of the prompt; of one that was generated. */
+/* Counts an id of the prompt. The repetition penalty applies to it. */
 void tw_sampler_see(tw_sampler *s, int32_t id);
+/* Counts a generated id. All three penalties apply to it. */
 void tw_sampler_take(tw_sampler *s, int32_t id);
-/* An id drawn from softmax(logits / temperature), cut by top-k, then top-p, then min-p; greedy takes the first of the
-   largest. Penalties come first: repetition as in transformers, then frequency and presence. `position` is the one
-   whose logits these are: seed, position and logits say what is drawn, on every machine alike. */
+/* Draws an id from softmax(logits / temperature) after the penalties and after top-k, top-p and min-p, in this order.
+   Repetition is penalised as in transformers, before frequency and presence. Greedy takes the largest logit, and of
+   equal ones the lowest id. `position` is that of the id whose logits these are. The same seed, position and logits
+   draw the same id on every device. */
 int32_t tw_sampler_draw(tw_sampler *s, const float *logits, int64_t position);
 
-/* Up to `n` tokens, one after another: the first follows `id`, which is fed after what was fed before, and each is fed
-   for the next. take() hears of each as soon as it is known; false ends it. Everything but the last one taken was fed
-   then, and the sampler was told of all. On a GPU they are drawn there, several a launch, and what a launch does beyond
-   the last one taken is forgotten. */
+/* Feeds `id`, draws the token that follows, feeds that one, and so on, up to `n` tokens. take() gets each token as soon
+   as it is known, and returns false to end the call. Afterwards every token taken but the last has been fed, and the
+   sampler has counted all of them. On a GPU several tokens are drawn in a launch; tokens of a launch after the last
+   one taken are discarded. */
 typedef bool tw_take_fn(void *user, int32_t id);
 tw_status tw_engine_draw(tw_engine *e, tw_sampler *s, int32_t id, int64_t n, tw_take_fn *take, void *user,
                          tw_diag *diag);
@@ -139,7 +141,7 @@ typedef bool tw_emit_fn(void *user, int32_t id, const char *text);
 typedef struct tw_generation {
     const int32_t *prompt;
     int64_t n_prompt;
-    const int32_t *past; /* ids fed before the prompt, which penalties count too; may be NULL */
+    const int32_t *past; /* ids fed before the prompt; penalties count them too. NULL: none */
     int64_t n_past;
     int64_t limit; /* new tokens at most */
     tw_sampling sampling;
@@ -157,8 +159,8 @@ typedef struct tw_generation {
     int64_t n_decoded;
 } tw_generation;
 
-/* Sampling, penalty and stop strings as the model's generation_config.json has them, greedy where it does not ask for
-   sampling; the texts are the model's. Leaves the other fields alone. */
+/* Sets sampling, penalties and stop strings to what the model's generation_config.json says. Without do_sample there,
+   sampling is greedy. The stop strings are owned by the model. Other fields are not changed. */
 void tw_generation_defaults(const tw_model *model, tw_generation *g);
 
 /* `tokenizer` may be NULL: then no text is emitted and stop strings must be absent. */
@@ -167,50 +169,53 @@ const char *tw_finish_name(tw_finish f);
 
 /* ---- conversations: messages, and a cache that is kept between turns ---- */
 
-/* Each turn renders all the messages, and feeds only what follows the longest beginning that the engine's cache holds
-   already. Whoever else feeds the engine or rewinds it must call tw_conversation_forget. */
+/* A turn renders all messages, and feeds the engine only the ids after the longest prefix that its cache holds. Call
+   tw_conversation_forget after feeding or rewinding the engine by other means. */
 typedef struct tw_conversation tw_conversation;
 
 typedef struct tw_conversation_options {
-    const char *tools, *arguments; /* as tw_chat_request; copied */
-    int64_t now;                   /* Unix seconds, of all turns alike; 0: the clock's now */
+    const char *tools, *arguments; /* JSON, as in tw_chat_request; copied */
+    int64_t now;                   /* Unix seconds, which every turn's template is given; 0: the time of opening */
 } tw_conversation_options;
 
-/* Engine, tokenizer and template must outlive it. `options` may be NULL. The caller closes it. */
+/* Opens an empty conversation. Engine, tokenizer and template must outlive it. `options` may be NULL. The caller closes
+   it. */
 tw_status tw_conversation_open(tw_conversation **out, tw_engine *e, const tw_tokenizer *t, const tw_chat *chat,
                                const tw_conversation_options *options, tw_diag *diag);
 void tw_conversation_close(tw_conversation *c); /* NULL is fine */
 
-int64_t tw_conversation_count(const tw_conversation *c); /* messages */
-/* A message at the end; text that is not UTF-8 is an error. */
+int64_t tw_conversation_count(const tw_conversation *c); /* number of messages */
+/* Appends a message. Content that is not UTF-8 is an error. */
 tw_status tw_conversation_add(tw_conversation *c, const char *role, const char *content, tw_diag *diag);
-/* The system message, which is the first: set, replaced, or with NULL or "" taken away. */
+/* Sets the system message, which is the first. NULL or "" removes it. */
 tw_status tw_conversation_system(tw_conversation *c, const char *content, tw_diag *diag);
-bool tw_conversation_undo(tw_conversation *c);   /* the last user's message and what follows; false: there is none */
-void tw_conversation_reset(tw_conversation *c);  /* all messages but the system's */
-void tw_conversation_forget(tw_conversation *c); /* what the cache holds */
+bool tw_conversation_undo(
+    tw_conversation *c); /* removes the last user message and all after it; false: there is none */
+void tw_conversation_reset(tw_conversation *c);  /* removes all messages but the system message */
+void tw_conversation_forget(tw_conversation *c); /* reuses nothing of the cache in the next turn */
 
 /* The messages as a JSON list of {"role", "content", ...}: written (malloc'd, the caller frees), and read in place of
    those there are; `path` is for the diagnostic. */
 tw_status tw_conversation_write(const tw_conversation *c, char **json, tw_diag *diag);
 tw_status tw_conversation_read(tw_conversation *c, const char *json, size_t size, const char *path, tw_diag *diag);
 
-/* What a text is a part of: a text that begins with <think>, or whose prompt ends with it, is reasoning up to
-   </think>. */
+/* The part of an answer that a text belongs to. Where the answer begins with <think>, or its prompt ends with it,
+   everything up to </think> is reasoning. */
 typedef enum tw_turn_part { TW_TURN_REASONING, TW_TURN_ANSWER } tw_turn_part;
 
-/* `text` may be empty: asked now and then while a prompt is read. False ends the turn. */
+/* Gets the next text of an answer. Returns false to end the turn. While a prompt is read it is called with empty
+   texts. */
 typedef bool tw_turn_emit_fn(void *user, tw_turn_part part, const char *text);
 
 typedef struct tw_turn {
-    /* Its sampling, stop strings, ignore_eos and limit are taken. A limit of 0: as many tokens as the context holds. */
+    /* Only sampling, stop strings, ignore_eos and limit are read. A limit of 0: as many tokens as the context holds. */
     tw_generation how;
     tw_turn_emit_fn *emit; /* may be NULL */
     void *user;
     /* out */
-    char *answer, *reasoning; /* whole, perhaps empty; tw_turn_free frees them */
+    char *answer, *reasoning; /* complete texts, perhaps empty; freed by tw_turn_free */
     int64_t n_prompt;         /* ids of the conversation, as rendered */
-    int64_t n_reused;         /* of those, the ones that the cache held */
+    int64_t n_reused;         /* ids of the prompt that the cache already held */
     int64_t n_new;            /* ids generated */
     tw_finish finish;
     double prefill_seconds, decode_seconds; /* of n_prompt - n_reused ids, and of n_decoded steps */

@@ -12,10 +12,10 @@ typedef struct cli_chat {
     bool quit;
 } cli_chat;
 
-/* A line that begins with one slash. Messages of its own go to standard error. */
+/* Runs a slash command. `line` begins with one slash. What the command prints goes to standard error. */
 tw_status cli_chat_command(cli_chat *c, const char *line, tw_diag *diag);
 
-/* The conversation's messages from a file written by /save. */
+/* Replaces the conversation's messages by those in `path`, a file that /save wrote. */
 tw_status cli_chat_load(cli_chat *c, const char *path, tw_diag *diag);
 
 #endif

@@ -194,7 +194,7 @@ static bool pass_on(void *user, int32_t id, const char *text) {
     return tw_split_text(user, text);
 }
 
-/* What the cache holds after a generation: the prompt, and those of the new ids that were fed. */
+/* Records which ids the cache holds after a generation: the prompt, then every generated id that was fed back. */
 static void remember(tw_conversation *c, const prompt *p, const tw_generation *g) {
     int64_t fed = tw_engine_position(c->e) - p->n;
     if (fed > g->n_ids) fed = g->n_ids;

@@ -188,7 +188,8 @@ static jinja_value message_value(jinja_env *env, const json_t *m) {
     return v;
 }
 
-/* Reasoning has had three names: transformers fills the current one, and the one gpt-oss reads. */
+/* A message's reasoning may stand under any of three keys. As in transformers, the first that is set is copied to
+   "reasoning_content", and to "thinking" where that is missing, which gpt-oss's template reads. */
 static jinja_value with_reasoning(jinja_env *env, jinja_value m) {
     static const char *const names[] = {"reasoning_content", "thinking", "reasoning"};
     jinja_value *found = NULL;

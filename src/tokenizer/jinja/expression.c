@@ -118,22 +118,23 @@ static jinja_node *parse_not(jinja_parser *p) {
     return grown(p, n);
 }
 
-static jinja_node *parse_and(jinja_parser *p) {
-    jinja_node *left = parse_not(p);
-    while (jinja_is_name(p, jinja_now(p), "and")) {
+/* Operands joined by a word, from left to right. */
+static jinja_node *parse_chain(jinja_parser *p, const char *word, jinja_type type,
+                               jinja_node *operand(jinja_parser *)) {
+    jinja_node *left = operand(p);
+    while (jinja_is_name(p, jinja_now(p), word)) {
         uint32_t at = jinja_advance(p)->at;
-        left = binary(p, JN_AND, at, left, parse_not(p));
+        left = binary(p, type, at, left, operand(p));
     }
     return left;
 }
 
+static jinja_node *parse_and(jinja_parser *p) {
+    return parse_chain(p, "and", JN_AND, parse_not);
+}
+
 static jinja_node *parse_or(jinja_parser *p) {
-    jinja_node *left = parse_and(p);
-    while (jinja_is_name(p, jinja_now(p), "or")) {
-        uint32_t at = jinja_advance(p)->at;
-        left = binary(p, JN_OR, at, left, parse_and(p));
-    }
-    return left;
+    return parse_chain(p, "or", JN_OR, parse_and);
 }
 
 static jinja_node *parse_inline_if(jinja_parser *p) {
@@ -185,7 +186,7 @@ static jinja_node *parse_word(jinja_parser *p, bool with_namespace) {
     return n;
 }
 
-/* Literals that follow each other are one. */
+/* Adjacent string literals are joined into one, as in Python. */
 static jinja_node *parse_text(jinja_parser *p) {
     const jinja_token *t = jinja_advance(p);
     jinja_node *n = constant(p, t->at, t->value);

@@ -215,7 +215,7 @@ typedef enum jinja_type {
     JN_SET,
     JN_SETBLOCK, /* a: filter chain or NULL, b: body */
     JN_MACRO,
-    JN_CALLBLOCK, /* a: the call, NULL for {% generation %} */
+    JN_CALLBLOCK, /* a: the call; NULL: a {% generation %} block */
     JN_FILTERBLOCK,
     JN_WITH, /* list: values; targets */
     JN_BREAK,

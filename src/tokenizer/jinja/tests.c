@@ -36,19 +36,7 @@ SIMPLE(callable, jinja_is_callable(v) || (v.kind == JINJA_UNDEFINED))
 SIMPLE(escaped, v.kind == JINJA_STRING && v.s->safe)
 
 TEST(sequence) {
-    if (!none(env, args)) return false;
-    switch (v.kind) {
-    case JINJA_MISSING:
-    case JINJA_UNDEFINED:
-    case JINJA_STRING:
-    case JINJA_LIST:
-    case JINJA_TUPLE:
-    case JINJA_DICT:
-    case JINJA_RANGE:
-        return true;
-    default:
-        return false;
-    }
+    return none(env, args) && jinja_has_length(v) && v.kind != JINJA_VIEW && v.kind != JINJA_LOOP;
 }
 
 /* ---- numbers ---- */

@@ -452,20 +452,7 @@ bool jinja_contains(jinja_env *env, const jinja_node *at, jinja_value in, jinja_
 }
 
 bool jinja_has_length(jinja_value v) {
-    switch (v.kind) {
-    case JINJA_MISSING:
-    case JINJA_UNDEFINED:
-    case JINJA_STRING:
-    case JINJA_LIST:
-    case JINJA_TUPLE:
-    case JINJA_DICT:
-    case JINJA_RANGE:
-    case JINJA_VIEW:
-    case JINJA_LOOP:
-        return true;
-    default:
-        return false;
-    }
+    return jinja_is_iterable(v) && v.kind != JINJA_ITERATOR;
 }
 
 int64_t jinja_length(jinja_env *env, const jinja_node *at, jinja_value v) {

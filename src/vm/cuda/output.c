@@ -496,8 +496,9 @@ static void for_all(const cut *c, int loads, void (*visit)(const cut *c, tw_val 
     tw_pop(b);
 }
 
-/* A range of ranks in bins: each of 2^shift, the last one with all that are beyond. What a thread finds in one bin, one
-   after another, it adds up before it adds to the bin's: neighbours in a flat distribution are in one. */
+/* A histogram over ranks. Each bin covers 2^shift ranks; the last bin also holds all ranks beyond the range. A thread
+   sums consecutive candidates of one bin in registers before it adds them to shared memory, since in a flat
+   distribution neighbours share a bin. */
 typedef struct range {
     tw_val from, below, shift; /* variables: i64, i64, i32 */
     tw_val bin, count, mass;   /* variables: i32, i32, i64 */
