@@ -10,7 +10,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { CHUNK = 512 /* ids of a prompt fed between two looks at whether to go on */ };
+enum { CHUNK = 512 /* ids of a prompt fed before the caller is asked whether to go on */ };
 
 struct tw_conversation {
     tw_engine *e;
@@ -19,7 +19,7 @@ struct tw_conversation {
     json_t *messages;
     char *tools, *arguments;
     int64_t now;
-    int32_t *cached; /* ids that the engine's cache begins with */
+    int32_t *cached; /* ids whose keys and values the engine's cache holds, from position 0 */
     int64_t n_cached;
 };
 
@@ -66,7 +66,7 @@ static tw_status make_message(json_t **out, const char *role, const char *conten
     json_t *text = json_string(content);
     *out = text ? json_pack("{s:s, s:o}", "role", role, "content", text) : NULL;
     if (*out) return TW_OK;
-    /* Jansson says nothing of why: a copy tells the two reasons apart. */
+    /* Jansson does not say why it failed. Copying without validation fails only for want of memory. */
     json_t *any = json_string_nocheck(content);
     const bool memory = !any;
     json_decref(any);
@@ -134,7 +134,7 @@ tw_status tw_conversation_read(tw_conversation *c, const char *json, size_t size
 typedef struct prompt {
     int32_t *ids;
     int64_t n;
-    bool in_reasoning; /* it ends with <think> */
+    bool in_reasoning; /* the prompt ends with <think> */
 } prompt;
 
 static tw_status make_prompt(const tw_conversation *c, prompt *p, tw_diag *diag) {
@@ -168,7 +168,8 @@ static int64_t reuse(tw_conversation *c, const prompt *p) {
     return n;
 }
 
-/* Feeds all but the last chunk. Frequencies that depend on how long a prompt is must see it whole. */
+/* Feeds all but the last chunk of the prompt. With dynamic rope nothing is fed here, since its frequencies depend on
+   the prompt's whole length. */
 static tw_status feed_chunks(tw_conversation *c, const prompt *p, tw_split *split, bool *stopped, double *seconds,
                              tw_diag *diag) {
     tw_status st = tw_engine_warm(c->e, p->n - c->n_cached, diag);

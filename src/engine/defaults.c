@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a model's generation_config.json asks for. */
+/* Generation defaults from a model's generation_config.json. */
 #include "model/model.h"
 #include "tilewright/engine.h"
 

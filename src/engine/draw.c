@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tokens drawn one after another: on a GPU several a launch, each told as soon as it is known; on a processor each
-   from its logits. */
+/* Draws tokens one after another. A GPU draws several in a launch and reports each as soon as it is known. On a
+   processor the sampler draws each from the step's logits. */
 #include "engine/engine.h"
 #include "engine/sample.h"
 
 #include "base/diag.h"
 
-/* Steps of a launch: few at first, so that a short answer leaves little behind, and never more than a stop should have
-   to wait for. */
+/* Steps of a launch. The first launches are short, so that a short answer wastes few steps. None is longer than a stop
+   should have to wait for. */
 enum { FIRST_STEPS = 4, MOST_STEPS = 16 };
 
 typedef struct drawing {
@@ -30,7 +30,7 @@ static bool take(void *user, const int32_t *tokens) {
     return !d->over;
 }
 
-/* The device counts what penalties count, too, and what it counts must be what the sampler does. */
+/* Sends the sampler's counts to the device when they differ. The device keeps counts of its own for the penalties. */
 static tw_status set_counts(tw_engine *e, tw_sampler *s, tw_diag *diag) {
     if (!s->counts || (s->counted_by == e && s->stamp == e->counts_stamp && s->changes == e->counts_changes))
         return TW_OK;
@@ -54,7 +54,7 @@ static tw_status draw_there(drawing *d, int32_t id, int64_t n, tw_diag *diag) {
         if (st == TW_OK)
             st = tw_machine_draw(&e->machine, e->program[tw_engine_decoder(e, at)], &d->s->rules, d->last, at, k, take,
                                  d, diag);
-        /* What was drawn and not taken is counted there. */
+        /* The device has counted tokens that were drawn but not taken. */
         if (st == TW_OK && d->taken == done + k && d->s->changes == changes + (uint64_t)k)
             e->counts_changes = d->s->changes;
         else

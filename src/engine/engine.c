@@ -49,7 +49,7 @@ static tw_status make_schedule(tw_engine *e, tw_program_kind kind, tw_schedule *
     return tw_schedule_lower(out, e->model, &l, diag);
 }
 
-/* Before anything is packed: the decode program together with the prompt's, which will share its weights and cache. */
+/* Checks that decode and prefill fit in memory together, before anything is packed. They share weights and cache. */
 static tw_status fits(tw_engine *e, tw_diag *diag) {
     tw_schedule *prefill = NULL;
     tw_status st = make_schedule(e, TW_PROGRAM_PREFILL, &prefill, diag);

@@ -99,7 +99,7 @@ static bool accept(tw_engine *e, outlet *o, int32_t id, tw_status *st, tw_diag *
     return g->n_ids < g->limit && tw_engine_position(e) < tw_engine_context(e);
 }
 
-/* A generation while it runs, for whom tokens are drawn. The first ends the prompt's time and begins the others'. */
+/* A generation in progress. The first token ends the time of prefill and begins that of decode. */
 typedef struct running {
     tw_engine *e;
     outlet *o;

@@ -31,7 +31,7 @@ static bool say(tw_split *s, const char *text) {
     return !s->emit || s->emit(s->user, s->state == TW_SPLIT_ANSWER ? TW_TURN_ANSWER : TW_TURN_REASONING, text);
 }
 
-/* The first n bytes of what is held go out, and leave it. */
+/* Emits the first n held bytes and removes them. */
 static bool let_out(tw_split *s, size_t n) {
     if (!n) return true;
     const bool answer = s->state == TW_SPLIT_ANSWER;
@@ -65,7 +65,7 @@ static void start(tw_split *s) {
     }
 }
 
-/* How many bytes at the end may still become the closing tag, with the white space before it. */
+/* Bytes at the end that may still become </think>, the white space before it included. */
 static size_t may_close(const tw_split *s) {
     const size_t tag = sizeof closing - 1;
     size_t n = s->held.size < tag - 1 ? s->held.size : tag - 1;

@@ -27,7 +27,7 @@
 enum {
     TW_SAMPLE_DRAWS = 1,     /* has a temperature */
     TW_SAMPLE_CUTS = 2,      /* top-k, top-p or min-p */
-    TW_SAMPLE_PENALISES = 4, /* ids are counted */
+    TW_SAMPLE_PENALISES = 4, /* repetition, presence or frequency */
     TW_SAMPLE_MASS = 30,     /* log2 of the largest's mass */
     TW_SAMPLE_STEPS = 16,    /* log2 of the steps in which the log2 of a probability is told */
 };
@@ -46,7 +46,8 @@ typedef struct tw_sample_rules {
     uint32_t spare[6]; /* up to 64 bytes */
 } tw_sample_rules;
 
-/* What counts of an id: the top bit says that the text has it, the rest how often it was generated. */
+/* An id's count for the penalties. The top bit is set if the text contains the id. The other bits count how often it
+   was generated. */
 #define TW_SAMPLE_SEEN 0x80000000u
 
 static inline uint32_t tw_sample_mix(uint32_t x) {
@@ -112,7 +113,7 @@ static inline float tw_sample_score(const tw_sample_rules *r, tw_sample_key k, f
     return fmaf(z, r->scale, tw_sample_noise(tw_sample_bits(k, id)));
 }
 
-/* How far below the largest in steps: TW_SAMPLE_FAR and more count as nothing. */
+/* Steps that a logit lies below the largest. At TW_SAMPLE_FAR and more its mass is zero. */
 enum { TW_SAMPLE_FAR = 1 << 30 };
 static inline int32_t tw_sample_distance(const tw_sample_rules *r, float largest, float z) {
     const float d = z == largest ? 0 : largest - z, x = d * r->scale * (float)(1 << TW_SAMPLE_STEPS);
@@ -154,7 +155,7 @@ static inline float tw_sample_penalise(const tw_sample_rules *r, float z, uint32
     return n > 0 ? z - r->presence : z;
 }
 
-/* What a caller asks for, as rules. TW_ERR_USAGE: numbers that make no sense. */
+/* Converts a caller's settings to rules. TW_ERR_USAGE: a setting is out of range. */
 typedef struct tw_sample_wish {
     double temperature;
     int64_t top_k;
@@ -164,10 +165,10 @@ typedef struct tw_sample_wish {
 } tw_sample_wish;
 tw_status tw_sample_rules_of(tw_sample_rules *r, const tw_sample_wish *w, int64_t vocab, tw_diag *diag);
 
-/* Room for what is drawn from: the caller's, tw_sample_room bytes. */
+/* Bytes of scratch that tw_sample_draw needs from the caller. */
 size_t tw_sample_room(int64_t vocab);
 
-/* The token that follows `position`. counts (NULL without penalties): [vocab]. */
+/* Draws the token after `position`. `counts`: [vocab]; NULL without penalties. */
 int32_t tw_sample_draw(const tw_sample_rules *r, const float *logits, const uint32_t *counts, int64_t vocab,
                        int64_t position, void *room);
 
