@@ -54,7 +54,7 @@ static tw_status draw_there(drawing *d, int32_t id, int64_t n, tw_diag *diag) {
         if (st == TW_OK)
             st = tw_machine_draw(&e->machine, e->program[tw_engine_decoder(e, at)], &d->s->rules, d->last, at, k, take,
                                  d, diag);
-        /* The device has counted tokens that were drawn but not taken. */
+        /* Unless all tokens were taken, the device has counted some that the sampler has not. */
         if (st == TW_OK && d->taken == done + k && d->s->changes == changes + (uint64_t)k)
             e->counts_changes = d->s->changes;
         else

@@ -155,7 +155,7 @@ static inline float tw_sample_penalise(const tw_sample_rules *r, float z, uint32
     return n > 0 ? z - r->presence : z;
 }
 
-/* Converts a caller's settings to rules. TW_ERR_USAGE: a setting is out of range. */
+/* Sampling as a caller asks for it. */
 typedef struct tw_sample_wish {
     double temperature;
     int64_t top_k;
@@ -163,6 +163,7 @@ typedef struct tw_sample_wish {
     uint64_t seed;
     double repetition, presence, frequency; /* repetition 0 or 1: none */
 } tw_sample_wish;
+/* Converts a caller's settings to rules. TW_ERR_USAGE: a setting is out of range. */
 tw_status tw_sample_rules_of(tw_sample_rules *r, const tw_sample_wish *w, int64_t vocab, tw_diag *diag);
 
 /* Bytes of scratch that tw_sample_draw needs from the caller. */
