@@ -17,7 +17,7 @@ tw_val tw_draw_score(tw_builder *b, tw_draw_key key, tw_val scale, tw_val z, tw_
 tw_val tw_draw_distance(tw_builder *b, tw_val scale, tw_val largest, tw_val z);
 tw_val tw_draw_mass(tw_builder *b, tw_val distance);
 tw_val tw_draw_ordered(tw_builder *b, tw_val z);
-tw_val tw_draw_unordered(tw_builder *b, tw_val ordered); /* the z that has it */
+tw_val tw_draw_unordered(tw_builder *b, tw_val ordered); /* the inverse of tw_draw_ordered */
 /* i64, of tw_draw_ordered of the largest. */
 tw_val tw_draw_rank(tw_builder *b, tw_val largest, tw_val z, tw_val id);
 tw_val tw_draw_share(tw_builder *b, tw_val sum, tw_val p);

@@ -143,8 +143,8 @@ void tw_mega_build_values(tw_mega_gen *g, tw_mega_sums *s) {
 
 /* ---- the best of the bests */
 
-/* One lane hands on a sequence's token: to the next step, to the host and to what is counted. A token of a machine that
-   gave up may be anything, and the host hears that it is none. */
+/* One lane publishes a sequence's token: to the next step, to the host and to the penalties' counts. After the machine
+   gave up the token is arbitrary, and the host is sent TW_MEGA_GAVE_UP instead. */
 static void leave(tw_mega_gen *g, const tw_mega_output *o, tw_val sequence, tw_val token) {
     tw_builder *b = g->b;
     const int n = g->p->sequences;
@@ -172,7 +172,7 @@ static tw_val first_of_warp(tw_mega_gen *g, tw_val most, tw_val value, tw_val id
     return mine;
 }
 
-/* Of the workers' bests of a sequence, by a warp: each lane some of them. */
+/* A warp reduces the workers' bests of a sequence to one; each lane reads some of them. */
 static void leave_best(tw_mega_gen *g, const tw_mega_output *o, tw_val sequence) {
     tw_builder *b = g->b;
     const int n = g->p->sequences;
@@ -205,7 +205,7 @@ static void leave_best(tw_mega_gen *g, const tw_mega_output *o, tw_val sequence)
 
 /* ---- cuts: who is a candidate */
 
-/* This thread's best of what is left so far. */
+/* Updates this thread's best candidate. */
 static void consider(const cut *c, tw_val z, tw_val id) {
     tw_builder *b = c->g->b;
     tw_val score = tw_draw_score(b, c->key, c->scale, z, id);
@@ -220,7 +220,7 @@ static tw_val within_min_p(const cut *c, tw_val z) {
     return tw_le(c->g->b, tw_draw_distance(c->g->b, c->scale, c->largest, z), c->min_p);
 }
 
-/* Of all threads' bests the best goes out. */
+/* Reduces all threads' bests to one and publishes it. */
 static void leave_drawn(const cut *c) {
     tw_mega_gen *g = c->g;
     tw_builder *b = g->b;
@@ -247,7 +247,7 @@ static void leave_drawn(const cut *c) {
     tw_pop(b);
 }
 
-/* A candidate into the list, while it has room. */
+/* Appends a candidate to the list, if there is room. */
 static void list_one(const cut *c, tw_val z, tw_val id) {
     tw_mega_gen *g = c->g;
     tw_builder *b = g->b;
@@ -296,7 +296,7 @@ static tw_val add_mass(tw_builder *b, tw_val sum, tw_val mass) {
     return tw_add(b, sum, tw_op_emit(b, TW_OP_zext_i64_i32, mass, TW_NONE, TW_NONE));
 }
 
-/* Which of a lane's rows are at or above the bound, as bits. */
+/* A bit mask of a lane's rows whose logits are at or above the bound. */
 static void find_some(const cut *c, const some *s, tw_val bound, tw_val bits) {
     tw_builder *b = c->g->b;
     tw_assign(b, bits, tw_i32(b, 0));
@@ -340,7 +340,8 @@ static void end_slots(const cut *c) {
     for (int i = 0; i < 3; i++) tw_pop(c->g->b);
 }
 
-/* Every candidate at or above the bound into the list. Few are found, so they are loaded again rather than kept. */
+/* Appends every candidate at or above the bound to the list. Few are found, so their logits are loaded again rather
+   than kept in registers. */
 static void list_candidates(const cut *c, tw_val bound) {
     tw_mega_gen *g = c->g;
     tw_builder *b = g->b;
@@ -421,7 +422,7 @@ static tw_val find_reach(const cut *c) {
     return tw_shl(b, tw_add_imm(b, tw_ld(b, at(shared_i32, FOUND), c->head), 1), QUARTER);
 }
 
-/* Where an entry of the list stands among its n: how many are before it, and their mass. */
+/* Computes an entry's place among the n in the list: how many come before it, and their mass. */
 static void place_in_list(const cut *c, tw_val rank, tw_val n, tw_val *place, tw_val *mass) {
     tw_mega_gen *g = c->g;
     tw_builder *b = g->b;
@@ -439,7 +440,7 @@ static tw_val id_of_rank(tw_builder *b, tw_val rank) {
     return tw_op_emit(b, TW_OP_low_i32_i64, rank, TW_NONE, TW_NONE);
 }
 
-/* The list holds every candidate that a cut may leave: what it leaves is drawn from. */
+/* Applies the cuts to the list, which holds every candidate that may survive them, and draws from the survivors. */
 static void draw_from_list(const cut *c, tw_val n) {
     tw_mega_gen *g = c->g;
     tw_builder *b = g->b;
@@ -774,7 +775,7 @@ static void draw(cut *c) {
     tw_pop(b);
 }
 
-/* The slots' bests and rows to shared memory, and the header as a draw begins. */
+/* Copies the slots' bests and rows to shared memory and initialises the header of a draw. */
 static void begin_cut(const cut *c, tw_val table) {
     tw_mega_gen *g = c->g;
     tw_builder *b = g->b;
@@ -797,7 +798,7 @@ static void begin_cut(const cut *c, tw_val table) {
     tw_mega_barrier(g);
 }
 
-/* The largest of the slots' bests, by every warp. */
+/* Every warp computes the largest of the slots' bests. */
 static tw_val largest_of(const cut *c) {
     tw_mega_gen *g = c->g;
     tw_builder *b = g->b;

@@ -21,7 +21,7 @@
 enum {
     EMULATED_WORKERS = 2,
     BEGIN = 2 * TW_CUDA_VM_TOKENS, /* tokens and positions that a launch begins with */
-    UNSAID = -1,                   /* where no token is yet */
+    UNSAID = -1,                   /* a step whose token is not known yet */
 };
 
 /* Code for a target that names no variant runs on every later GPU. */
@@ -78,7 +78,7 @@ static void free_program(tw_cuda_vm *vm, tw_mega_program *p) {
 
 void tw_cuda_vm_close(tw_cuda_vm *vm) {
     if (!vm) return;
-    /* A launch that nobody wants the rest of may still run. */
+    /* A launch whose remaining tokens are discarded may still be running. */
     if (vm->cuda) tw_cuda_sync(vm->cuda, NULL);
     for (tw_mega_program *p = vm->programs, *next; p; p = next) {
         next = p->next;
@@ -304,7 +304,7 @@ static tw_status emulate(tw_cuda_vm *vm, tw_mega_program *p, const uint64_t *arg
     return aborted == TW_OK ? st : aborted;
 }
 
-/* How long nobody need look: a launch's later tokens are steps away. */
+/* Sleeps for a while between polls, since later tokens of a launch are whole steps away. */
 static void rest(void) {
     const struct timespec some = {.tv_nsec = 20000};
     nanosleep(&some, NULL);
@@ -340,7 +340,7 @@ static tw_status hear_step(tw_cuda_vm *vm, tw_mega_program *p, int64_t step, boo
     return st;
 }
 
-/* A launch whose rest nobody wanted is over. */
+/* Waits for a launch whose remaining tokens were discarded. */
 static tw_status settle(tw_cuda_vm *vm, tw_mega_program *p, tw_diag *diag) {
     int32_t tokens[TW_CUDA_VM_TOKENS];
     if (p->gave_up) return tw_fail(diag, TW_ERR_IO, "the GPU's machine gave up before and is of no further use");
@@ -470,7 +470,7 @@ static tw_status check_batch(const tw_mega_program *p, tw_diag *diag) {
     return TW_OK;
 }
 
-/* Rules stay on the device until others come. */
+/* Uploads the rules unless the device already has them. */
 static tw_status set_rules(tw_cuda_vm *vm, tw_mega_program *p, const tw_sample_rules *rules, uint32_t *mode,
                            tw_diag *diag) {
     const size_t bytes = (size_t)p->s->sequences * sizeof *rules;

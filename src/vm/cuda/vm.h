@@ -83,7 +83,7 @@ tw_status tw_cuda_vm_greedy(tw_cuda_vm *vm, int program, int32_t token, int64_t 
 tw_status tw_cuda_vm_batch(tw_cuda_vm *vm, int program, const int32_t *tokens, const int64_t *positions, int64_t n,
                            int32_t *out, const float **logits, double *microseconds, tw_diag *diag);
 
-/* Steps that draw by rules (vm/sample.h), as tw_cuda_vm_batch otherwise. */
+/* A launch of steps that draw tokens by rules (vm/sample.h). Otherwise as tw_cuda_vm_batch. */
 typedef struct tw_cuda_vm_draw {
     int program;
     const int32_t *tokens;
@@ -97,7 +97,8 @@ typedef struct tw_cuda_vm_draw {
     int64_t taken; /* out: steps */
 } tw_cuda_vm_draw;
 tw_status tw_cuda_vm_draw_tokens(tw_cuda_vm *vm, tw_cuda_vm_draw *draw, tw_diag *diag);
-/* Whether a program can: where it cannot, logits are drawn from by the host. Edges by data cannot. */
+/* True if the program can draw on the device. Programs whose edges are data cannot; the host draws from their logits.
+ */
 bool tw_cuda_vm_draws(const tw_cuda_vm *vm, int program);
 /* What penalties count (TW_SAMPLE_SEEN) of a sequence from now on: [vocab]. Each token that is drawn with penalties is
    added on the device, also such as nobody takes. */
