@@ -80,27 +80,34 @@ static void groups_of_version_1(void **state) {
     assert_int_equal(tw_memory_available(root), 2000000);
 }
 
+/* What may be had under `limit` of 1 TiB while the other limits are as high as they go. */
+static int64_t available_under(int limit) {
+    const int kinds[] = {RLIMIT_DATA, RLIMIT_AS};
+    struct rlimit old[2];
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(getrlimit(kinds[i], &old[i]), 0);
+        struct rlimit now = {.rlim_cur = old[i].rlim_max, .rlim_max = old[i].rlim_max};
+        if (kinds[i] == limit) now.rlim_cur = (rlim_t)1 << 40;
+        assert_int_equal(setrlimit(kinds[i], &now), 0);
+    }
+    const int64_t available = tw_memory_available(root);
+    for (int i = 0; i < 2; i++) assert_int_equal(setrlimit(kinds[i], &old[i]), 0);
+    return available;
+}
+
 static void limits_of_the_process(void **state) {
     (void)state;
-    struct rlimit old, less;
+    const int kinds[] = {RLIMIT_DATA, RLIMIT_AS};
     if (TEST_SANITIZED) skip(); /* which takes more than any limit */
+    for (int i = 0; i < 2; i++) {
+        struct rlimit has;
+        assert_int_equal(getrlimit(kinds[i], &has), 0);
+        if (has.rlim_max < (rlim_t)1 << 41) skip();
+    }
     put("proc/self/status", "Name:\ttest\nVmSize:\t    1000 kB\nVmData:\t    2000 kB\n");
-    assert_int_equal(getrlimit(RLIMIT_DATA, &old), 0);
-    less = old;
-    less.rlim_cur = (rlim_t)1 << 40;
-    if (old.rlim_max != RLIM_INFINITY && old.rlim_max < less.rlim_cur) skip();
     put("proc/meminfo", "MemAvailable: 9000000000 kB\n");
-    assert_int_equal(setrlimit(RLIMIT_DATA, &less), 0);
-    const int64_t data = tw_memory_available(root);
-    assert_int_equal(setrlimit(RLIMIT_DATA, &old), 0);
-    assert_int_equal(data, ((int64_t)1 << 40) - 2000 * 1024);
-    assert_int_equal(getrlimit(RLIMIT_AS, &old), 0);
-    less = old;
-    less.rlim_cur = (rlim_t)1 << 40;
-    assert_int_equal(setrlimit(RLIMIT_AS, &less), 0);
-    const int64_t addresses = tw_memory_available(root);
-    assert_int_equal(setrlimit(RLIMIT_AS, &old), 0);
-    assert_int_equal(addresses, ((int64_t)1 << 40) - 1000 * 1024);
+    assert_int_equal(available_under(RLIMIT_DATA), ((int64_t)1 << 40) - 2000 * 1024);
+    assert_int_equal(available_under(RLIMIT_AS), ((int64_t)1 << 40) - 1000 * 1024);
 }
 
 int main(void) {

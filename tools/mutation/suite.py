@@ -104,10 +104,10 @@ def tests_of(build):
 
 def record(tests, build, data, count, memory, save, jobs, say):
     """Runs every test with no fault on: how long it takes, and which faults' places it reaches. `memory` holds what is known
-    of a test whose program and data are the same. Returns the tests that fail as it is."""
+    of a test whose program and `data` (a digest by its name) are the same. Returns the tests that fail as it is."""
     bad, todo, lock = [], [], threading.Lock()
     for t in sorted(tests.values(), key=lambda t: t.name):
-        key = tree.digest(t.key(build), data, count)
+        key = tree.digest(t.key(build), data[t.name], count)
         known = memory.get(t.name)
         if known and known['key'] == key:
             t.seconds, t.cpu, t.reaches, t.tries = known['seconds'], known['cpu'], set(known['reaches']), known.get('tries', 1)
