@@ -7,8 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Blocks double: a short-lived arena should not cost the clearing of a long-lived one's. */
-enum { FIRST = 4 << 10, BLOCK = 64 << 10, ALIGN = 16 };
+/* Blocks double: a short-lived arena should not cost the clearing of a long-lived one's. Tests of failing allocations
+   set both to 0, and every request is one. */
+#ifndef TW_ARENA_FIRST
+#define TW_ARENA_FIRST (4 << 10)
+#define TW_ARENA_BLOCK (64 << 10)
+#endif
+enum { FIRST = TW_ARENA_FIRST, BLOCK = TW_ARENA_BLOCK, ALIGN = 16 };
 
 struct tw_arena_block {
     struct tw_arena_block *next;

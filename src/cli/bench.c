@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE
-#include "base/clock.h"
 #include "base/random.h"
 #include "base/stats.h"
 #include "cli/bench_gemm.h"
+#include "engine/timing.h"
 #include "vm/cuda/vm.h"
 
 #include <jansson.h>
@@ -43,40 +43,6 @@ static void note(const char *what) {
     if (isatty(STDERR_FILENO)) fprintf(stderr, "\r\033[K%s", what);
 }
 
-static tw_status feed_random(bench *b, tw_random *r, int64_t n, tw_diag *d) {
-    int32_t ids[512];
-    for (int64_t done = 0; done < n;) {
-        int64_t m = n - done < 512 ? n - done : 512;
-        for (int64_t i = 0; i < m; i++) ids[i] = (int32_t)tw_random_below(r, (uint64_t)b->info.vocab);
-        tw_status st = tw_engine_feed(b->e, ids, m, NULL, NULL, d);
-        if (st != TW_OK) return st;
-        done += m;
-    }
-    return TW_OK;
-}
-
-static tw_status time_decode(bench *b, int64_t n, double *seconds, tw_diag *d) {
-    int32_t id = 1 % (int32_t)b->info.vocab;
-    int64_t start = tw_now_ns();
-    for (int64_t i = 0; i < n; i++) {
-        tw_status st = tw_engine_feed(b->e, &id, 1, NULL, &id, d);
-        if (st != TW_OK) return st;
-    }
-    *seconds = (double)(tw_now_ns() - start) * 1e-9;
-    return TW_OK;
-}
-
-static tw_status time_prefill(bench *b, tw_random *r, int64_t n, double *seconds, tw_diag *d) {
-    int32_t *ids = malloc((size_t)n * sizeof *ids);
-    if (!ids) return TW_ERR_MEMORY;
-    for (int64_t i = 0; i < n; i++) ids[i] = (int32_t)tw_random_below(r, (uint64_t)b->info.vocab);
-    int64_t start = tw_now_ns();
-    tw_status st = tw_engine_feed(b->e, ids, n, NULL, NULL, d);
-    *seconds = (double)(tw_now_ns() - start) * 1e-9;
-    free(ids);
-    return st;
-}
-
 /* What n tokens after `depth` others take: bytes of weights, keys and values, or operations. On a GPU a prompt is read
    in small steps, and each of them streams everything: bytes are what it takes. */
 static double work_of(const bench *b, const row *w, int64_t depth, int64_t n) {
@@ -107,12 +73,12 @@ static tw_status look_up(const bench *b, row *w, bool counts, double *rate, tw_d
 static tw_status repeat(bench *b, row *w, tw_random *r, bool counts, double *seconds, double *possible, tw_diag *d) {
     double before = 0, after = 0, taken = 0;
     tw_engine_rewind(b->e, 0);
-    tw_status st = feed_random(b, r, w->depth, d);
+    tw_status st = tw_feed_random(b->e, r, w->depth, d);
     if (st == TW_OK) st = look_up(b, w, counts, &before, d);
     *seconds = *possible = 0;
     for (int64_t done = 0, n; done < w->n && st == TW_OK; done += n, before = after) {
         n = w->decode && w->n - done > SLICE ? SLICE : w->n - done;
-        st = w->decode ? time_decode(b, n, &taken, d) : time_prefill(b, r, n, &taken, d);
+        st = w->decode ? tw_time_steps(b->e, n, NULL, &taken, d) : tw_time_prompt(b->e, r, n, &taken, d);
         if (st == TW_OK) st = look_up(b, w, counts, &after, d);
         *seconds += taken;
         *possible += work_of(b, w, w->depth + done, n) / (before > after ? before : after);
@@ -151,38 +117,14 @@ static tw_status measure_row(bench *b, row *w, tw_diag *d) {
     return TW_OK;
 }
 
-/* A launch for each token; microseconds of each by the host's clock. */
-static tw_status time_apart(bench *b, int64_t n, double *seconds, double *microseconds, tw_diag *d) {
-    int32_t id = 1 % (int32_t)b->info.vocab;
-    tw_status st = TW_OK;
-    *seconds = 0;
-    for (int64_t i = 0; i < n && st == TW_OK; i++) {
-        int64_t start = tw_now_ns();
-        st = tw_engine_feed(b->e, &id, 1, NULL, &id, d);
-        microseconds[i] = (double)(tw_now_ns() - start) * 1e-3;
-        *seconds += microseconds[i] * 1e-6;
-    }
-    return st;
-}
-
-/* What `run` does, from a prompt of one id to the last token; microseconds after the first. */
-static tw_status time_run(bench *b, const row *w, double *seconds, tw_diag *d) {
-    const int32_t id = 1 % (int32_t)b->info.vocab;
-    tw_generation g = {.prompt = &id, .n_prompt = 1, .limit = w->n + 1, .sampling = *w->how, .ignore_eos = true};
-    tw_status st = tw_generate(b->e, NULL, &g, d);
-    *seconds = g.decode_seconds;
-    if (st == TW_OK) free(g.ids);
-    return st;
-}
-
 static tw_status repeat_gpu(bench *b, row *w, tw_random *r, int32_t *ids, double *seconds, double *each, tw_diag *d) {
     tw_engine_rewind(b->e, w->depth);
-    tw_status st = feed_random(b, r, w->depth - tw_engine_position(b->e), d);
+    tw_status st = tw_feed_random(b->e, r, w->depth - tw_engine_position(b->e), d);
     if (st != TW_OK) return st;
-    if (!w->decode) return time_prefill(b, r, w->n, seconds, d);
-    if (w->how) return time_run(b, w, seconds, d);
-    if (w->apart) return time_apart(b, w->n, seconds, each, d);
-    return tw_engine_greedy(b->e, 1 % (int32_t)b->info.vocab, w->n, ids, seconds, d);
+    if (!w->decode) return tw_time_prompt(b->e, r, w->n, seconds, d);
+    if (w->how) return tw_time_generation(b->e, w->how, w->n, seconds, d);
+    if (w->apart) return tw_time_steps(b->e, w->n, each, seconds, d);
+    return tw_time_greedy(b->e, w->n, ids, seconds, d);
 }
 
 /* A GPU's memory is nobody else's: its speed is measured before and after. */

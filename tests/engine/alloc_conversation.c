@@ -22,10 +22,18 @@ static tw_chat *chat;
 static tw_engine *engine;
 static char *folder;
 
+/* Nothing is said any more once something has failed. */
+static bool hear(void *user, tw_turn_part part, const char *text) {
+    (void)part;
+    (void)user;
+    assert_true(text && !alloc_fail_hit());
+    return true;
+}
+
 static int talk(void *context) {
     (void)context;
     tw_conversation *c = NULL;
-    tw_turn turn = {.how = {.sampling = {.repetition_penalty = 1.1}}};
+    tw_turn turn = {.how = {.sampling = {.repetition_penalty = 1.1}}, .emit = hear};
     const tw_conversation_options o = {.tools = "[]", .arguments = "{}", .now = 1};
     char *json = NULL;
     tw_diag d;

@@ -5,9 +5,16 @@
 #include "support/support.h"
 
 #include <errno.h>
+#include <execinfo.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+
+/* In place of the library's: no request shares a block with another, so that each fails once. */
+#define TW_ARENA_FIRST 0
+#define TW_ARENA_BLOCK 0
+#include "base/arena.c"
 
 static long countdown = -1;
 static bool sticky, hit;
@@ -24,7 +31,22 @@ void *__wrap_aligned_alloc(size_t a, size_t n);
 char *__wrap_strdup(const char *s);
 void *__wrap_mmap(void *at, size_t n, int prot, int flags, int fd, off_t offset);
 
+/* Where each allocation of an attempt came from: a hash of its callers. */
+enum { CALLERS = 16, MOST = 1 << 20, SAME = 3 /* failures of one place, which is often in a loop */ };
+static uint64_t *places;
+static atomic_long n_places = -1; /* -1: none is noted */
+
+static void note_place(void) {
+    void *callers[CALLERS];
+    uint64_t h = 0;
+    const long at = atomic_fetch_add(&n_places, 1);
+    const int n = backtrace(callers, CALLERS);
+    for (int i = 0; i < n; i++) h = (h ^ (uint64_t)(uintptr_t)callers[i]) * 0x9e3779b97f4a7c15u;
+    if (at < MOST) places[at] = h;
+}
+
 static bool refuse(void) {
+    if (atomic_load(&n_places) >= 0) note_place();
     if (countdown < 0) return false;
     if (countdown > 0) {
         countdown--;
@@ -68,17 +90,36 @@ bool alloc_fail_hit(void) {
     return hit;
 }
 
+/* Plays an attempt in which nothing fails; the number of its allocations. */
+static long note_places(int (*attempt)(void *), void *context) {
+    void *warm[1];
+    backtrace(warm, 1); /* what it loads, it loads now */
+    places = __real_calloc(MOST, sizeof *places);
+    assert_non_null(places);
+    atomic_store(&n_places, 0);
+    const int r = attempt(context);
+    const long n = atomic_exchange(&n_places, -1);
+    if (r != 0) fail_msg("failed although no allocation did");
+    assert_true(n <= MOST);
+    return n;
+}
+
+/* Whether so many allocations before it came from the same place. */
+static bool known(long n, int times) {
+    for (long i = 0; i < n && times > 0; i++) times -= places[i] == places[n];
+    return times <= 0;
+}
+
 void alloc_fail_exhaust(int (*attempt)(void *), void *context) {
+    const long count = note_places(attempt, context);
     for (int persist = 0; persist < 2; persist++)
-        for (long n = 0;; n++) {
+        for (long n = 0; n < count; n++) {
+            if (known(n, SAME)) continue;
             alloc_fail_after(n, persist);
-            int r = attempt(context);
-            bool injected = hit;
+            const int r = attempt(context);
             alloc_fail_after(-1, false);
             if (r != 0 && r != 1) fail_msg("allocation %ld failing: attempt returned %d", n, r);
-            if (!injected) {
-                if (r != 0) fail_msg("failed although no allocation did");
-                break;
-            }
         }
+    free(places);
+    places = NULL;
 }
