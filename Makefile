@@ -34,6 +34,12 @@ real: all
 bench: all
 	@bench/run
 
+# The command, the libraries, shared and static, their headers, and what pkg-config and CMake need to find them.
+PREFIX ?= /usr/local
+install: all
+	@$(BUILD) build --target libraries
+	@cmake --install build --prefix "$(PREFIX)"
+
 # One file for any recent x86-64 Linux: everything but the C library inside; and the same of bench/checkgemm and bench_decode.
 portable:
 	@tools/deps
@@ -52,4 +58,4 @@ fuzz:
 clean:
 	rm -rf build build-*
 
-.PHONY: all demo test check real bench portable format lint fuzz clean
+.PHONY: all demo test check real bench install portable format lint fuzz clean

@@ -10,6 +10,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 #define TW_VERSION "0.1.0"
 
@@ -58,6 +59,7 @@ const char *tw_dtype_name(tw_dtype t);               /* "f32", "bf16", ... */
 bool tw_dtype_from_name(const char *s, tw_dtype *t); /* the names above; false when unknown */
 size_t tw_dtype_bits(tw_dtype t);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

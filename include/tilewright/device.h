@@ -8,6 +8,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 /* Instruction sets that kernels are written for, as bits of a mask. Each needs the ones it is built on: a bit is only
    ever set together with them. */
@@ -66,6 +67,7 @@ tw_status tw_cpu_measure_unit(tw_cpu_unit unit, int threads, double *operations,
 /* Measures the peak rate of TW_CPU_UNIT_F32. No matrix product in float32 vectors is faster. */
 tw_status tw_cpu_measure_flops(int threads, double *flops, tw_diag *diag);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

@@ -9,6 +9,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 typedef struct tw_engine tw_engine;
 
@@ -259,6 +260,7 @@ tw_status tw_golden_context(const char *golden, int64_t *positions, tw_diag *dia
 tw_status tw_engine_compare(tw_engine *e, tw_engine *reference, int64_t vocab, int64_t prompts, int64_t greedy,
                             uint64_t seed, tw_verdict *verdict, tw_diag *diag);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

@@ -8,6 +8,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 typedef struct tw_model tw_model;
 
@@ -41,6 +42,7 @@ typedef struct tw_model_info {
 
 void tw_model_describe(const tw_model *model, tw_model_info *info);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

@@ -9,6 +9,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 typedef struct tw_schedule tw_schedule;
 
@@ -131,6 +132,7 @@ tw_status tw_schedule_file_check(tw_schedule_file *f, tw_report *report, tw_diag
 tw_status tw_schedule_file_dot(tw_schedule_file *f, const tw_report *report, const char *path, tw_diag *diag);
 void tw_schedule_file_free(tw_schedule_file *f);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

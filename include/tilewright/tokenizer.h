@@ -8,6 +8,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 typedef struct tw_tokenizer tw_tokenizer;
 
@@ -80,6 +81,7 @@ void tw_chat_text_free(tw_chat_text *t); /* leaves an empty one */
    owned by the caller. */
 tw_status tw_chat_encode(const tw_tokenizer *t, const tw_chat_text *text, int32_t **ids, size_t *count, tw_diag *diag);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

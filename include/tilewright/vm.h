@@ -9,6 +9,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 typedef struct tw_vm tw_vm;
 
@@ -73,6 +74,7 @@ tw_status tw_vm_limit_isa(tw_vm *vm, uint32_t isa, bool own_only, tw_diag *diag)
 /* How each kind of product is computed, one line each, for people. `out` is always terminated. */
 void tw_vm_explain(const tw_vm *vm, char *out, size_t size);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

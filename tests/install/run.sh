@@ -1,0 +1,70 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# run.sh BUILD: installs into a folder of its own and builds the examples there as a user would: shared, static, as C++,
+# and through CMake. Both libraries export what the public headers declare, and nothing else.
+set -eu
+build=$(cd "$1" && pwd)
+R=$(cd "$(dirname "$0")/../.." && pwd)
+work=$build/scratch/install
+rm -rf "$work"
+mkdir -p "$work"
+cmake --install "$build" --prefix "$work/prefix" >"$work/log" || { cat "$work/log"; exit 1; }
+lib=$(dirname "$(find "$work/prefix" -name libtilewright.a)")
+export PKG_CONFIG_PATH="$lib/pkgconfig" LD_LIBRARY_PATH="$lib"
+cp "$R"/examples/*.c "$work"
+cd "$work"
+
+# The prefix that was asked for is the one that is found, and nothing of the tree.
+pkg-config --cflags --libs tilewright | grep -qF "$work/prefix" || { echo "pkg-config: not in $work/prefix"; exit 1; }
+[ "$(pkg-config --modversion tilewright)" = "$("$work/prefix/bin/tilewright" --version | sed 's/.* //')" ]
+
+declared() {
+    cat prefix/include/tilewright/*.h | tr '\n' ' ' | grep -o '\btw_[a-z0-9_]*(' | tr -d '(' | grep -v '_fn$' | sort -u
+}
+exported() { nm -g --defined-only "$@" | awk 'NF == 3 && $2 != "A" {print $3}' | sort -u; }
+declared >declared
+for what in "-D $lib/libtilewright.so" "$lib/libtilewright.a"; do
+    exported $what >exported
+    [ -s exported ]
+    comm -13 declared exported >hidden
+    comm -23 declared exported >missing
+    [ ! -s hidden ] || { echo "$what exports what no public header declares: $(head -3 hidden | tr '\n' ' ')"; exit 1; }
+    [ ! -s missing ] || { echo "$what lacks what a public header declares: $(head -3 missing | tr '\n' ' ')"; exit 1; }
+done
+
+warnings="-Wall -Wextra -Wpedantic -Werror"
+for example in *.c; do
+    name=${example%.c}
+    ${CC:-cc} -std=c17 $warnings "$example" $(pkg-config --cflags --libs tilewright) -o "$name"
+    ${CC:-cc} -std=c17 $warnings "$example" $(pkg-config --cflags tilewright) "$lib/libtilewright.a" \
+        $(pkg-config --libs-only-L --libs-only-l --static tilewright | sed 's/-ltilewright//') -o "$name-static"
+done
+cat >cpp.cc <<'END'
+#include <tilewright/engine.h>
+#include <tilewright/vm.h>
+int main() { tw_engine_close(nullptr); return tw_model_shape_name(0) ? 0 : 1; }
+END
+${CXX:-c++} -std=c++17 $warnings cpp.cc $(pkg-config --cflags --libs tilewright) -o cpp
+./cpp
+
+cat >CMakeLists.txt <<'END'
+cmake_minimum_required(VERSION 3.20)
+project(user C)
+find_package(tilewright 0.1 REQUIRED)
+add_executable(by_cmake check.c)
+target_link_libraries(by_cmake tilewright::tilewright)
+add_executable(by_cmake_static check.c)
+target_link_libraries(by_cmake_static tilewright::static)
+END
+cmake -S . -B cmake -DCMAKE_PREFIX_PATH="$work/prefix" >>log && cmake --build cmake >>log || { tail -20 log; exit 1; }
+
+for program in ./check ./check-static cmake/by_cmake cmake/by_cmake_static; do
+    $program llama-tiny >out
+    grep -qx 'accepted: [0-9]* instructions of 4 workers' out || { cat out; exit 1; }
+done
+for program in ./generate ./generate-static; do
+    $program "$R/models/demo" "The " >out
+    grep -q '^[0-9]* tokens$' out || { cat out; exit 1; }
+    ! $program "$R/models/nowhere" "The " >out 2>&1
+    grep -q '^generate: .*nowhere' out || { cat out; exit 1; }
+done
