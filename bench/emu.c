@@ -58,9 +58,12 @@ static bool once(const tw_gemm_data *d, const tw_gemm_config *c, const tw_target
                               .counters = tw_emu_alloc(e, "counters", zeros, extra, false)};
         tw_gemm_launch l;
         tw_gemm_launch_of(&d->problem, c, &at, &l);
+        const tw_signature signature = tw_signature_of(k);
+        uint64_t words[TW_ARGUMENTS];
+        tw_arguments_place(&l.arguments, &signature, words);
         tw_emu_options o = {.seed = seed, .grid = {l.grid[0], l.grid[1], l.grid[2]}, .unchecked = unchecked};
         tw_emu_report r;
-        fine = tw_emu_launch(e, k, l.arguments, &o, &r, &diag) == TW_OK;
+        fine = tw_emu_launch(e, k, words, &o, &r, &diag) == TW_OK;
         if (!fine) fprintf(stderr, "bench_emu: %s\n", diag.message);
         tw_emu_read(e, at.c, result, d->bytes_c);
         fine &= tw_gemm_data_compare(d, result, NULL, NULL) == 0;

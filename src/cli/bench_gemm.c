@@ -294,7 +294,7 @@ static tw_status read_known(const char *text, const tw_gemm_problem *p, tw_gemm_
             tw_status st;
             if (!strncmp(word, "us=", 3))
                 good &= word[3] != '-';
-            else if (!cli_problem_word(&q, word, &st, NULL))
+            else if (!tw_gemm_problem_word(&q, word, &st, NULL))
                 good &= st == TW_OK && tw_gemm_config_parse(&c, word, NULL) == TW_OK;
         }
         if (!good || !same_problem(&q, p)) continue;
@@ -484,7 +484,7 @@ int cli_bench_gemm(int argc, char **argv) {
     for (int i = 0; i < tw_gemm_parameters(); i++) tw_gemm_config_set(&keep, i, -1);
     for (int i = 0; i < n; i++) {
         tw_status st;
-        const bool problem = cli_problem_word(&p, words[i], &st, &d);
+        const bool problem = tw_gemm_problem_word(&p, words[i], &st, &d);
         if (problem && table) return cli_usage("bench gemm: \"%s\": --table4 has its own products", words[i]);
         if (problem) continue;
         if (st != TW_OK || tw_gemm_config_parse(&keep, words[i], &d) != TW_OK) return cli_fail(&d);

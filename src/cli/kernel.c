@@ -51,7 +51,7 @@ static int list_gemm(bool json) {
         printf("of the problem:\n%s\n\n"
                "of the configuration, with the values that searches draw from;\n"
                "macro: what changes the grid or the work of a block, micro: how a block does it:\n",
-               cli_problem_words);
+               tw_gemm_problem_words);
     for (int i = 0; i < tw_gemm_parameters(); i++) {
         int count;
         const int *values = tw_gemm_parameter_values(i, &count);
@@ -78,7 +78,7 @@ static tw_status parse_gemm(const request *r, gemm *g, tw_diag *diag) {
     *g = (gemm){.problem = {.alpha = 1}, .target = tw_target_find(r->target)};
     for (int i = 0; i < r->n; i++) {
         tw_status st;
-        if (cli_problem_word(&g->problem, r->words[i], &st, diag)) continue;
+        if (tw_gemm_problem_word(&g->problem, r->words[i], &st, diag)) continue;
         if (st != TW_OK) return st;
         rest[n++] = r->words[i];
     }

@@ -51,10 +51,17 @@ static void must_build(const tw_gemm_problem *p, const tw_gemm_config *c, const 
     assert_true((r.workspace_bytes > 0) == through_memory && (r.counter_bytes > 0) == through_memory);
     tw_gemm_launch_of(p, c, &none, &l);
     assert_int_equal((int64_t)l.grid[0] * l.grid[1] * l.grid[2], r.grid);
-    assert_int_equal(l.n_arguments, k->n_parameters);
-    for (int i = 0; i < l.n_arguments; i++)
-        assert_int_equal(l.argument_bytes[i],
-                         k->parameters[i].map ? TW_TENSOR_MAP_BYTES : tw_type_bits(k->parameters[i].type) / 8);
+    /* Every parameter has an argument, and the list is the same without building the kernel. */
+    const tw_signature built = tw_signature_of(k);
+    tw_signature declared;
+    uint64_t words[TW_ARGUMENTS];
+    assert_int_equal(tw_gemm_signature(&v, c, t, &declared, &d), TW_OK);
+    assert_int_equal(declared.n, built.n);
+    for (int i = 0; i < built.n; i++) {
+        assert_string_equal(declared.names[i], built.names[i]);
+        assert_int_equal(declared.bytes[i], built.bytes[i]);
+    }
+    tw_arguments_place(&l.arguments, &built, words);
     tw_kernel_free(k);
 }
 

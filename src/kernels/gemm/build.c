@@ -1,29 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The kernel as a whole: which tile, the pipeline along k, then what is done with the sums. */
+#include "base/diag.h"
 #include "kernels/gemm/generate.h"
 
-static void declare_arguments(tw_gemm_gen *g) {
+/* Parameters are called as what the problem has: X is b where the operands are swapped. */
+static void declare_parameters(tw_gemm_gen *g) {
     tw_builder *b = g->b;
-    const bool wide = g->v->out == TW_T_f64;
-    g->arg.a = tw_pointer_add(b, "a", g->v->vec_a, true);
-    g->arg.b = tw_pointer_add(b, "b", g->v->vec_b, true);
+    const bool wide = g->v->out == TW_T_f64, swap = g->c->swap;
+    g->arg.x = tw_pointer_add(b, swap ? "b" : "a", g->v->vec_a, true);
+    g->arg.y = tw_pointer_add(b, swap ? "a" : "b", g->v->vec_b, true);
     g->arg.c = tw_pointer_add(b, "c", g->v->vec_c, false);
     g->arg.bias = tw_pointer_add(b, "bias", g->v->vec_c, true);
     g->arg.mul = tw_pointer_add(b, "mul", g->v->vec_c, true);
     g->arg.residual = tw_pointer_add(b, "residual", g->v->vec_c, true);
     g->arg.workspace = tw_pointer_add(b, "workspace", 16, false);
     g->arg.counters = tw_pointer_add(b, "counters", 4, false);
-    g->arg.m = tw_parameter_add(b, "m", TW_T_i32);
-    g->arg.n = tw_parameter_add(b, "n", TW_T_i32);
+    g->arg.m = tw_parameter_add(b, swap ? "n" : "m", TW_T_i32);
+    g->arg.n = tw_parameter_add(b, swap ? "m" : "n", TW_T_i32);
     g->arg.k = tw_parameter_add(b, "k", TW_T_i32);
     g->arg.chunk = tw_parameter_add(b, "chunk", TW_T_i32);
     g->arg.tiles_m = tw_parameter_add(b, "tiles_m", TW_T_i32);
     g->arg.tiles_n = tw_parameter_add(b, "tiles_n", TW_T_i32);
-    g->arg.lda = tw_parameter_add(b, "lda", TW_T_i64);
-    g->arg.ldb = tw_parameter_add(b, "ldb", TW_T_i64);
+    g->arg.ldx = tw_parameter_add(b, swap ? "ldb" : "lda", TW_T_i64);
+    g->arg.ldy = tw_parameter_add(b, swap ? "lda" : "ldb", TW_T_i64);
     g->arg.ldc = tw_parameter_add(b, "ldc", TW_T_i64);
-    g->arg.stride_a = tw_parameter_add(b, "stride_a", TW_T_i64);
-    g->arg.stride_b = tw_parameter_add(b, "stride_b", TW_T_i64);
+    g->arg.stride_x = tw_parameter_add(b, swap ? "stride_b" : "stride_a", TW_T_i64);
+    g->arg.stride_y = tw_parameter_add(b, swap ? "stride_a" : "stride_b", TW_T_i64);
     g->arg.stride_c = tw_parameter_add(b, "stride_c", TW_T_i64);
     g->arg.alpha = tw_parameter_add(b, "alpha", wide ? TW_T_f64 : TW_T_f32);
     g->arg.beta = tw_parameter_add(b, "beta", wide ? TW_T_f64 : TW_T_f32);
@@ -158,7 +160,7 @@ static void through_registers(tw_gemm_gen *g, tw_val count) {
 static void build(tw_gemm_gen *g) {
     tw_builder *b = g->b;
     const tw_gemm_variant *v = g->v;
-    declare_arguments(g);
+    declare_parameters(g);
     const bool engine = g->c->mma == 2;
     if (!engine) tw_shared_add(b, "tiles", g->plan.shared_bytes, 128, true);
     find_thread(g);
@@ -172,12 +174,12 @@ static void build(tw_gemm_gen *g) {
     g->y.whole = v->whole_n;
     g->x.limit = g->arg.m;
     g->y.limit = g->arg.n;
-    g->x.ld = g->arg.lda;
-    g->y.ld = g->arg.ldb;
-    tw_val x = g->arg.a, y = g->arg.b;
+    g->x.ld = g->arg.ldx;
+    g->y.ld = g->arg.ldy;
+    tw_val x = g->arg.x, y = g->arg.y;
     if (v->batched) {
-        x = tw_add(b, x, tw_mul(b, tw_widen(b, g->batch), g->arg.stride_a));
-        y = tw_add(b, y, tw_mul(b, tw_widen(b, g->batch), g->arg.stride_b));
+        x = tw_add(b, x, tw_mul(b, tw_widen(b, g->batch), g->arg.stride_x));
+        y = tw_add(b, y, tw_mul(b, tw_widen(b, g->batch), g->arg.stride_y));
     }
     tw_val k_begin = tw_mul(b, g->split, g->arg.chunk);
     g->k_end = g->c->kg > 1 ? tw_min(b, g->arg.k, tw_add(b, k_begin, g->arg.chunk)) : g->arg.k;
@@ -199,6 +201,20 @@ static void build(tw_gemm_gen *g) {
     else
         pipeline(g, count);
     tw_gemm_finish(g);
+}
+
+tw_status tw_gemm_signature(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_target *t, tw_signature *s,
+                            tw_diag *diag) {
+    tw_gemm_gen g = {.v = v, .c = c, .target = t};
+    tw_kernel *k = tw_kernel_new("gemm", t->sm, 32);
+    if (!k) return tw_fail_memory(diag);
+    tw_builder b = tw_builder_of(k);
+    g.b = &b;
+    declare_parameters(&g);
+    const tw_status st = tw_kernel_failed(k) ? tw_fail_memory(diag) : TW_OK;
+    if (st == TW_OK) *s = tw_signature_of(k);
+    tw_kernel_free(k);
+    return st;
 }
 
 tw_kernel *tw_gemm_build(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_target *t) {

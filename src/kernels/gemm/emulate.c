@@ -89,6 +89,9 @@ tw_status tw_gemm_emulate_kernel(const tw_gemm_data *d, const tw_gemm_config *c,
     tw_status st = now && before && r.emu && allocate(&r, d, c) ? TW_OK : tw_fail_memory(diag);
     tw_gemm_launch l;
     tw_gemm_launch_of(&d->problem, c, &r.at, &l);
+    const tw_signature signature = tw_signature_of(k);
+    uint64_t words[TW_ARGUMENTS];
+    tw_arguments_place(&l.arguments, &signature, words);
     for (int i = 0; st == TW_OK && i < (c->kg > 1 ? 2 : 1); i++) {
         tw_emu_options o = {.seed = seed + (uint64_t)i, .grid = {l.grid[0], l.grid[1], l.grid[2]}};
         /* C holds what beta needs, or nothing at all, nor what the launch before left there. */
@@ -99,7 +102,7 @@ tw_status tw_gemm_emulate_kernel(const tw_gemm_data *d, const tw_gemm_config *c,
             tw_emu_write(r.emu, r.at.c, now, d->bytes_c);
         }
         tw_emu_read(r.emu, r.at.c, before, d->bytes_c);
-        st = tw_emu_launch(r.emu, k, l.arguments, &o, report, diag);
+        st = tw_emu_launch(r.emu, k, words, &o, report, diag);
         if (st == TW_ERR_REJECTED) st = findings(report, diag);
         if (st == TW_OK) st = judge(&r, d, now, before, diag);
         if (st == TW_OK) st = judge_zeros(&r, c, diag);

@@ -9,8 +9,7 @@
 
 #include "base/random.h"
 #include "device/target.h"
-#include "device/tensor_map.h"
-#include "ir/ir.h"
+#include "kernels/arguments.h"
 
 typedef enum tw_gemm_type {
     TW_GEMM_F32, /* IEEE single throughout */
@@ -62,6 +61,10 @@ enum { TW_GEMM_SHARED = -1 };
 tw_status tw_gemm_problem_complete(tw_gemm_problem *p, tw_diag *diag);
 /* "type=f32 m=64 n=64 k=64 ta=1 ...": what is not as usual, in the words of `tilewright kernel gemm`. */
 void tw_gemm_problem_print(const tw_gemm_problem *p, char *out, size_t size);
+/* Sets what such a word says of the problem. False: it says nothing of one (perhaps of a configuration), or its value
+   is wrong, which *status then tells (else TW_OK). */
+bool tw_gemm_problem_word(tw_gemm_problem *p, const char *word, tw_status *status, tw_diag *diag);
+extern const char tw_gemm_problem_words[]; /* that it takes, for help texts */
 
 typedef enum tw_gemm_split {
     TW_GEMM_SPLIT_LAST,    /* every block leaves its part; the last to arrive adds them in order: deterministic */
@@ -155,20 +158,20 @@ tw_gemm_variant tw_gemm_variant_of(const tw_gemm_problem *p, const tw_gemm_confi
 /* Builds the kernel; NULL when memory ran out. The configuration must be legal. */
 tw_kernel *tw_gemm_build(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_target *t);
 
-/* A launch: grid and arguments, in the order of the kernel's parameters. Addresses are the device's (or the
- * emulator's). */
+/* A launch: its grid, and what the kernel's parameters are given. Addresses are the device's (or the emulator's). The
+   buffers of a kernel are called as the fields are. */
 typedef struct tw_gemm_buffers {
     uint64_t a, b, c, bias, mul, residual, workspace, counters;
 } tw_gemm_buffers;
-enum { TW_GEMM_ARGUMENTS = 24 };
 typedef struct tw_gemm_launch {
     int grid[3], cluster;
-    tw_tensor_map maps[2]; /* arguments may point here: not to be copied */
-    uint64_t arguments[TW_GEMM_ARGUMENTS];
-    int argument_bytes[TW_GEMM_ARGUMENTS];
-    int n_arguments;
+    tw_arguments arguments;
 } tw_gemm_launch;
 void tw_gemm_launch_of(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_gemm_buffers *buffers,
                        tw_gemm_launch *l);
+
+/* The parameters of the configuration's kernel, without building it. */
+tw_status tw_gemm_signature(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_target *t, tw_signature *s,
+                            tw_diag *diag);
 
 #endif

@@ -75,9 +75,9 @@ typedef struct tw_gemm_gen {
     tw_gemm_plan plan;
     tw_type acc_type;
     struct {
-        tw_val a, b, c, bias, mul, residual, workspace, counters;
+        tw_val x, y, c, bias, mul, residual, workspace, counters;
         tw_val map_x, map_y; /* mma 2 */
-        tw_val m, n, k, lda, ldb, ldc, stride_a, stride_b, stride_c, chunk, tiles_m, tiles_n, alpha, beta;
+        tw_val m, n, k, ldx, ldy, ldc, stride_x, stride_y, stride_c, chunk, tiles_m, tiles_n, alpha, beta;
     } arg;
     tw_val tid, lane, warp; /* warp: within its group */
     tw_val group;           /* which of the kl */

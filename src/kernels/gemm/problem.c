@@ -204,11 +204,6 @@ static int64_t ceil_div(int64_t a, int64_t b) {
     return (a + b - 1) / b;
 }
 
-static void argument(tw_gemm_launch *l, uint64_t bits, int bytes) {
-    l->arguments[l->n_arguments] = bits;
-    l->argument_bytes[l->n_arguments++] = bytes;
-}
-
 void tw_gemm_launch_of(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_gemm_buffers *buffers,
                        tw_gemm_launch *l) {
     const bool swap = c->swap;
@@ -223,33 +218,32 @@ void tw_gemm_launch_of(const tw_gemm_problem *p, const tw_gemm_config *c, const 
         l->grid[0] *= c->kg;
         l->grid[2] = 1;
     }
-    argument(l, swap ? buffers->b : buffers->a, 8);
-    argument(l, swap ? buffers->a : buffers->b, 8);
-    argument(l, buffers->c, 8);
-    argument(l, buffers->bias, 8);
-    argument(l, buffers->mul, 8);
-    argument(l, buffers->residual, 8);
-    argument(l, buffers->workspace, 8);
-    argument(l, buffers->counters, 8);
-    argument(l, (uint64_t)m, 4);
-    argument(l, (uint64_t)n, 4);
-    argument(l, (uint64_t)p->k, 4);
-    argument(l, (uint64_t)(ceil_div(ceil_div(p->k, c->u), c->kg) * c->u), 4);
-    argument(l, (uint64_t)tiles_m, 4);
-    argument(l, (uint64_t)tiles_n, 4);
-    argument(l, (uint64_t)((swap ? p->ldb : p->lda) * es), 8);
-    argument(l, (uint64_t)((swap ? p->lda : p->ldb) * es), 8);
-    argument(l, (uint64_t)(p->ldc * out), 8);
-    argument(l, (uint64_t)(swap ? stride_b : stride_a), 8);
-    argument(l, (uint64_t)(swap ? stride_a : stride_b), 8);
-    argument(l, (uint64_t)(p->stride_c * out), 8);
-    const bool wide = p->out == TW_T_f64;
-    argument(l, wide ? tw_write_f64(p->alpha) : tw_write_f32((float)p->alpha), wide ? 8 : 4);
-    argument(l, wide ? tw_write_f64(p->beta) : tw_write_f32((float)p->beta), wide ? 8 : 4);
+    tw_arguments *to = &l->arguments;
+    tw_argument_buffer(to, "a", buffers->a);
+    tw_argument_buffer(to, "b", buffers->b);
+    tw_argument_buffer(to, "c", buffers->c);
+    tw_argument_buffer(to, "bias", buffers->bias);
+    tw_argument_buffer(to, "mul", buffers->mul);
+    tw_argument_buffer(to, "residual", buffers->residual);
+    tw_argument_buffer(to, "workspace", buffers->workspace);
+    tw_argument_buffer(to, "counters", buffers->counters);
+    tw_argument_number(to, "m", p->m);
+    tw_argument_number(to, "n", p->n);
+    tw_argument_number(to, "k", p->k);
+    tw_argument_number(to, "chunk", ceil_div(ceil_div(p->k, c->u), c->kg) * c->u);
+    tw_argument_number(to, "tiles_m", tiles_m);
+    tw_argument_number(to, "tiles_n", tiles_n);
+    tw_argument_number(to, "lda", p->lda * es);
+    tw_argument_number(to, "ldb", p->ldb * es);
+    tw_argument_number(to, "ldc", p->ldc * out);
+    tw_argument_number(to, "stride_a", stride_a);
+    tw_argument_number(to, "stride_b", stride_b);
+    tw_argument_number(to, "stride_c", p->stride_c * out);
+    tw_argument_float(to, "alpha", p->alpha, p->out == TW_T_f64 ? TW_T_f64 : TW_T_f32);
+    tw_argument_float(to, "beta", p->beta, p->out == TW_T_f64 ? TW_T_f64 : TW_T_f32);
     if (c->mma != 2) return;
-    const bool a_k = !p->trans_a, b_k = p->trans_b;
-    for (int i = 0; i < 2; i++)
-        l->maps[i] = (i == 0) != swap ? tw_gemm_wgmma_map(buffers->a, p->m, p->k, p->lda * es, a_k, c, i == 0)
-                                      : tw_gemm_wgmma_map(buffers->b, p->n, p->k, p->ldb * es, b_k, c, i == 0);
-    for (int i = 0; i < 2; i++) argument(l, (uint64_t)(uintptr_t)&l->maps[i], TW_TENSOR_MAP_BYTES);
+    const tw_tensor_map a = tw_gemm_wgmma_map(buffers->a, p->m, p->k, p->lda * es, !p->trans_a, c, !swap),
+                        b = tw_gemm_wgmma_map(buffers->b, p->n, p->k, p->ldb * es, p->trans_b, c, swap);
+    tw_argument_map(to, "map_x", swap ? "b" : "a", swap ? &b : &a);
+    tw_argument_map(to, "map_y", swap ? "a" : "b", swap ? &a : &b);
 }

@@ -220,7 +220,9 @@ tw_status tw_gemm_own_load(tw_gemm_own *own, tw_gemm_rig *r, const tw_gemm_confi
     if (!tw_gemm_rig_fits(r, &own->need))
         return tw_fail(diag, TW_ERR_UNSUPPORTED, "the split needs %lld bytes of workspace, of %lld",
                        (long long)own->need.workspace_bytes, (long long)r->workspace_bytes);
-    return tw_cuda_load(r->cuda, &own->module, cubin, bytes, "gemm", own->need.shared_bytes, diag);
+    const tw_gemm_variant v = tw_gemm_variant_of(&r->data->problem, c);
+    tw_status st = tw_gemm_signature(&v, c, tw_cuda_describe(r->cuda)->target, &own->signature, diag);
+    return st == TW_OK ? tw_cuda_load(r->cuda, &own->module, cubin, bytes, "gemm", own->need.shared_bytes, diag) : st;
 }
 
 void tw_gemm_own_unload(tw_gemm_own *own) {
@@ -233,15 +235,17 @@ static tw_status enqueue_own(void *context, const tw_gemm_buffers *buffers, tw_d
     tw_gemm_buffers b = *buffers;
     if (own->config.kg > 1 && own->config.split == TW_GEMM_SPLIT_ATOMIC) b.workspace = own->rig->zero_workspace;
     tw_gemm_launch l;
+    uint64_t words[TW_ARGUMENTS];
     tw_gemm_launch_of(&own->rig->data->problem, &own->config, &b, &l);
+    tw_arguments_place(&l.arguments, &own->signature, words);
     const tw_cuda_launch launch = {.module = own->module,
                                    .grid = {l.grid[0], l.grid[1], l.grid[2]},
                                    .threads = own->need.threads,
                                    .dynamic_shared = own->need.shared_bytes,
                                    .cluster = l.cluster,
-                                   .arguments = l.arguments,
-                                   .argument_bytes = l.argument_bytes,
-                                   .n_arguments = l.n_arguments};
+                                   .arguments = words,
+                                   .argument_bytes = own->signature.bytes,
+                                   .n_arguments = own->signature.n};
     return tw_cuda_run(own->rig->cuda, &launch, diag);
 }
 

@@ -47,6 +47,7 @@ typedef struct tw_gemm_own {
     tw_gemm_rig *rig;
     tw_gemm_config config;
     tw_gemm_resources need;
+    tw_signature signature;
     tw_cuda_module *module;
 } tw_gemm_own;
 tw_status tw_gemm_own_load(tw_gemm_own *own, tw_gemm_rig *r, const tw_gemm_config *c, const void *cubin, size_t bytes,

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A problem in words: "m=512", "type=f16", "ta=1", "alpha=0.5", "bias=1", "activation=silu". */
+#include "base/diag.h"
+#include "kernels/gemm/gemm.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const char tw_gemm_problem_words[] =
+    "m n k; type=f32|f64|f16|bf16|tf32|s8; ta tb (1: stored transposed); lda ldb ldc; batch, sa sb sc (strides);\n"
+    "alpha beta; out=TYPE of C; bias=1 mul=1 residual=1; activation=gelu|silu";
+
+static bool number(const char *value, double least, double most, double *x) {
+    char *end;
+    *x = strtod(value, &end);
+    return end != value && !*end && *x >= least && *x <= most;
+}
+
+static bool out_type(const char *value, tw_type *t) {
+    static const tw_type types[] = {TW_T_f32, TW_T_f64, TW_T_f16, TW_T_bf16, TW_T_i32, TW_T_i8};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (!strcmp(tw_type_name(types[i]), value)) {
+            *t = types[i];
+            return true;
+        }
+    return false;
+}
+
+bool tw_gemm_problem_word(tw_gemm_problem *p, const char *word, tw_status *status, tw_diag *diag) {
+    const char *equals = strchr(word, '='), *value = equals ? equals + 1 : "";
+    const size_t n = equals ? (size_t)(equals - word) : 0;
+    const struct {
+        const char *name;
+        int64_t *whole;
+        bool *flag;
+        double *real;
+    } numbers[] = {
+        {"m", &p->m, NULL, NULL},
+        {"n", &p->n, NULL, NULL},
+        {"k", &p->k, NULL, NULL},
+        {"batch", &p->batch, NULL, NULL},
+        {"lda", &p->lda, NULL, NULL},
+        {"ldb", &p->ldb, NULL, NULL},
+        {"ldc", &p->ldc, NULL, NULL},
+        {"sa", &p->stride_a, NULL, NULL},
+        {"sb", &p->stride_b, NULL, NULL},
+        {"sc", &p->stride_c, NULL, NULL},
+        {"ta", NULL, &p->trans_a, NULL},
+        {"tb", NULL, &p->trans_b, NULL},
+        {"alpha", NULL, NULL, &p->alpha},
+        {"beta", NULL, NULL, &p->beta},
+        {"bias", NULL, &p->epilogue.bias, NULL},
+        {"mul", NULL, &p->epilogue.mul, NULL},
+        {"residual", NULL, &p->epilogue.residual, NULL},
+    };
+    bool known = false, good = false;
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        if (strlen(numbers[i].name) != n || strncmp(numbers[i].name, word, n)) continue;
+        double x;
+        known = true;
+        if (numbers[i].whole) {
+            good = number(value, -1, 1e15, &x) && x == (double)(int64_t)x;
+            if (good) *numbers[i].whole = (int64_t)x;
+        } else if (numbers[i].flag) {
+            good = number(value, 0, 1, &x) && (x == 0 || x == 1);
+            if (good) *numbers[i].flag = x == 1;
+        } else {
+            good = number(value, -1e30, 1e30, &x);
+            if (good) *numbers[i].real = x;
+        }
+    }
+    if (n == 4 && !strncmp(word, "type", 4)) known = true, good = tw_gemm_type_from_name(value, &p->type);
+    if (n == 3 && !strncmp(word, "out", 3)) known = true, good = out_type(value, &p->out);
+    if (n == 10 && !strncmp(word, "activation", 10))
+        known = true, good = tw_gemm_activation_from_name(value, &p->epilogue.activation);
+    *status = TW_OK;
+    if (known && good) return true;
+    if (known) *status = tw_fail(diag, TW_ERR_USAGE, "\"%s\": no such value", word);
+    return false;
+}
