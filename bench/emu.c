@@ -56,7 +56,7 @@ static bool once(const tw_gemm_data *d, const tw_gemm_config *c, const tw_target
                               .c = tw_emu_alloc(e, "C", NULL, d->bytes_c, false),
                               .workspace = tw_emu_alloc(e, "workspace", zeros, extra, false),
                               .counters = tw_emu_alloc(e, "counters", zeros, extra, false)};
-        tw_gemm_launch l;
+        tw_launch_values l;
         tw_gemm_launch_of(&d->problem, c, &at, &l);
         const tw_signature signature = tw_signature_of(k);
         uint64_t words[TW_ARGUMENTS];

@@ -5,7 +5,6 @@
 #include "base/stats.h"
 #include "cli/cli.h"
 #include "cli/problem.h"
-#include "ir/passes/passes.h"
 #include "ir/text.h"
 #include "kernels/gemm/search.h"
 #include "ptx/ptxas.h"
@@ -105,9 +104,8 @@ static tw_status illegal(const gemm *g, tw_diag *diag) {
 
 static tw_status print_ir(const gemm *g, tw_buf *out, tw_diag *diag) {
     if (g->why) return illegal(g, diag);
-    tw_gemm_variant v = tw_gemm_variant_of(&g->problem, &g->config);
-    tw_kernel *k = tw_gemm_build(&v, &g->config, g->target);
-    tw_status st = k ? tw_pipeline_default(k, true, diag) : tw_fail_memory(diag);
+    tw_kernel *k = tw_gemm_make(&g->problem, &g->config, g->target, true, diag);
+    tw_status st = k ? TW_OK : diag->status;
     if (st == TW_OK && !tw_kernel_print(out, k)) st = tw_fail_memory(diag);
     tw_kernel_free(k);
     return st;

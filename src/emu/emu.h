@@ -17,6 +17,7 @@ uint64_t tw_emu_alloc(tw_emu *e, const char *name, const void *data, size_t byte
 /* What is there now; false when [address, address + bytes) is not within one allocation. */
 bool tw_emu_read(const tw_emu *e, uint64_t address, void *data, size_t bytes);
 bool tw_emu_write(tw_emu *e, uint64_t address, const void *data, size_t bytes);
+void tw_emu_release(tw_emu *e, uint64_t address); /* what tw_emu_alloc gave; 0 is fine */
 /* Whether all of these bytes were written (by a kernel or by the host) since allocation. */
 bool tw_emu_written(const tw_emu *e, uint64_t address, size_t bytes);
 
@@ -70,5 +71,8 @@ typedef struct tw_emu_options {
    TW_ERR_REJECTED with some, which are in the report; other failures are in `diag`. */
 tw_status tw_emu_launch(tw_emu *e, const tw_kernel *k, const uint64_t *arguments, const tw_emu_options *o,
                         tw_emu_report *report, tw_diag *diag);
+
+/* TW_ERR_REJECTED with what was found, a finding a line. */
+tw_status tw_emu_explain(const tw_emu_report *report, tw_diag *diag);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Findings: what is said of them, and whether the run goes on. */
+#include "base/diag.h"
 #include "emu/machine.h"
 
 #include <stdarg.h>
@@ -144,4 +145,12 @@ void emu_find(emu_warp *w, const emu_op *op, int lane, tw_emu_rule rule, const c
         va_end(ap);
     }
     emu_find_text(l, rule, text);
+}
+
+tw_status tw_emu_explain(const tw_emu_report *report, tw_diag *diag) {
+    tw_diag_clear(diag);
+    for (int i = 0; i < report->n; i++)
+        tw_diag_add(diag, TW_ERR_REJECTED, "", "%s: %s", tw_emu_rule_name(report->findings[i].rule),
+                    report->findings[i].text);
+    return TW_ERR_REJECTED;
 }

@@ -73,6 +73,15 @@ emu_object *emu_object_at(const tw_emu *e, uint64_t address) {
     return low < e->n && e->objects[low]->base <= address ? e->objects[low] : NULL;
 }
 
+void tw_emu_release(tw_emu *e, uint64_t address) {
+    for (int i = 0; i < e->n; i++) {
+        if (e->objects[i]->base != address) continue;
+        object_free(e->objects[i]);
+        memmove(e->objects + i, e->objects + i + 1, (size_t)(--e->n - i) * sizeof *e->objects);
+        return;
+    }
+}
+
 static emu_object *within(const tw_emu *e, uint64_t address, size_t bytes) {
     emu_object *o = emu_object_at(e, address);
     return o && bytes <= o->bytes - (address - o->base) ? o : NULL;

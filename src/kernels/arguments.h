@@ -23,6 +23,12 @@ typedef struct tw_arguments {
     int n, n_maps;
 } tw_arguments;
 
+/* A launch: its blocks, and what the kernel's parameters are given. */
+typedef struct tw_launch_values {
+    int grid[3], cluster; /* blocks of a cluster; 0 or 1: none */
+    tw_arguments arguments;
+} tw_launch_values;
+
 void tw_argument_number(tw_arguments *a, const char *name, int64_t value);
 void tw_argument_float(tw_arguments *a, const char *name, double value, tw_type type); /* f32 or f64 */
 void tw_argument_buffer(tw_arguments *a, const char *name, uint64_t address);

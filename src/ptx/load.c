@@ -5,6 +5,7 @@
 #include "base/diag.h"
 #include "base/thread.h"
 #include "ptx/cache.h"
+#include "ptx/ptx.h"
 #include "ptx/ptxas.h"
 
 #include <ctype.h>
@@ -198,4 +199,22 @@ void tw_ptx_compile_all_by(const tw_ptx_compiler *by, tw_ptx_job *jobs, int n, i
 void tw_ptx_compile_all(tw_cuda *c, tw_ptx_job *jobs, int n, int threads, bool remember) {
     tw_ptx_compiler by = tw_ptx_compiler_for(c, remember);
     tw_ptx_compile_all_by(&by, jobs, n, threads);
+}
+
+tw_status tw_ptx_load(const tw_ptx_compiler *by, tw_kernel *k, tw_cuda_module **out, tw_cubin *cubin, tw_diag *diag) {
+    tw_buf ptx = {0};
+    tw_cubin own = {0};
+    *out = NULL;
+    tw_status st = tw_ptx_print(&ptx, k, tw_cuda_describe(by->cuda)->target, diag);
+    if (st == TW_OK) st = tw_ptx_compile_by(by, ptx.data, ptx.size, &own, diag);
+    if (st == TW_OK)
+        st = tw_cuda_load(by->cuda, out, own.data, own.bytes, k->name, tw_kernel_shared_layout(k, NULL), diag);
+    if (cubin) {
+        *cubin = own;
+        cubin->data = NULL;
+        cubin->bytes = 0;
+    }
+    tw_cubin_free(&own);
+    tw_buf_free(&ptx);
+    return st;
 }

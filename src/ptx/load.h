@@ -5,6 +5,7 @@
 #define TW_PTX_LOAD_H
 
 #include "device/cuda/cuda.h"
+#include "ir/ir.h"
 
 typedef struct tw_cubin {
     void *data; /* owned: free with tw_cubin_free */
@@ -33,6 +34,10 @@ tw_ptx_compiler tw_ptx_compiler_for(tw_cuda *c, bool remember);
    the PTX is wrong; TW_ERR_UNSUPPORTED where there is no such compiler. */
 tw_status tw_ptx_compile(tw_cuda *c, const char *ptx, size_t bytes, bool remember, tw_cubin *out, tw_diag *diag);
 tw_status tw_ptx_compile_by(const tw_ptx_compiler *by, const char *ptx, size_t bytes, tw_cubin *out, tw_diag *diag);
+
+/* From a kernel that passes have run on to its module: printed, compiled, loaded for the dynamic shared memory that it
+   lays out. `cubin` (may be NULL) gets what the compiler says, without the machine code. */
+tw_status tw_ptx_load(const tw_ptx_compiler *by, tw_kernel *k, tw_cuda_module **out, tw_cubin *cubin, tw_diag *diag);
 
 /* Many at once on `threads` threads (0: all cores); with ptxas, as many processes. Each job ends with its own status
    and diagnostic. When memory runs out, those not yet begun end with TW_ERR_MEMORY too. */

@@ -35,7 +35,7 @@ done
 warnings="-Wall -Wextra -Wpedantic -Werror"
 for example in *.c; do
     name=${example%.c}
-    ${CC:-cc} -std=c17 $warnings "$example" $(pkg-config --cflags --libs tilewright) -o "$name"
+    ${CC:-cc} -std=c17 $warnings "$example" $(pkg-config --cflags --libs tilewright) -lm -o "$name"
     ${CC:-cc} -std=c17 $warnings "$example" $(pkg-config --cflags tilewright) "$lib/libtilewright.a" \
         $(pkg-config --libs-only-L --libs-only-l --static tilewright | sed 's/-ltilewright//') -o "$name-static"
 done
@@ -67,4 +67,8 @@ for program in ./generate ./generate-static; do
     grep -q '^[0-9]* tokens$' out || { cat out; exit 1; }
     ! $program "$R/models/nowhere" "The " >out 2>&1
     grep -q '^generate: .*nowhere' out || { cat out; exit 1; }
+done
+for program in ./multiply ./multiply-static; do
+    TILEWRIGHT_LIBCUDA=none $program >out || { cat out; exit 1; }
+    grep -q 'on emulator of sm_90a: worst error' out || { cat out; exit 1; }
 done

@@ -32,7 +32,7 @@ static void must_build(const tw_gemm_problem *p, const tw_gemm_config *c, const 
     char text[400];
     tw_diag d;
     tw_gemm_resources r;
-    tw_gemm_launch l;
+    tw_launch_values l;
     const tw_gemm_buffers none = {0};
     tw_gemm_variant v = tw_gemm_variant_of(p, c);
     tw_kernel *k = tw_gemm_build(&v, c, t);
@@ -328,7 +328,7 @@ static void sizes_fit_their_types(void **state) {
     for (size_t i = 0; i < sizeof large / sizeof *large; i++) {
         tw_gemm_problem p = large[i];
         tw_diag d;
-        tw_gemm_launch l;
+        tw_launch_values l;
         tw_gemm_resources r;
         const char *why;
         if (tw_gemm_problem_complete(&p, &d) != TW_OK) fail_msg("%zu: %s", i, d.message);

@@ -124,7 +124,7 @@ void tw_cuda_release(tw_cuda *c, uint64_t address) {
 tw_status tw_cuda_sync(tw_cuda *c, tw_diag *diag) {
     tw_status st = enter_now(c, "wait for the GPU", diag);
     if (st == TW_OK) st = tw_cuda_result(c, c->driver.cuStreamSynchronize(c->stream), "wait for the GPU", diag);
-    if (st == TW_OK) c->launched[0] = 0;
+    if (st == TW_OK) tw_cuda_idle(c);
     return st;
 }
 
@@ -136,7 +136,7 @@ tw_status tw_cuda_look(tw_cuda *c, bool *over, tw_diag *diag) {
     if (code == TW_DRV_NOT_READY) return TW_OK;
     st = tw_cuda_result(c, code, "wait for the GPU", diag);
     *over = st == TW_OK;
-    if (*over) c->launched[0] = 0;
+    if (*over) tw_cuda_idle(c);
     return st;
 }
 

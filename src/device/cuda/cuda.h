@@ -80,7 +80,18 @@ typedef struct tw_cuda_launch {
     int n_arguments;
 } tw_cuda_launch;
 tw_status tw_cuda_run(tw_cuda *c, const tw_cuda_launch *l, tw_diag *diag); /* asynchronous */
-tw_status tw_cuda_sync(tw_cuda *c, tw_diag *diag);                         /* also reports faults of earlier launches */
+
+/* A launch made ready: checked, its arguments copied, its tensor maps encoded. It belongs to one thread at a time, and
+   the module must outlive it. */
+typedef struct tw_cuda_ready tw_cuda_ready;
+tw_status tw_cuda_ready_make(tw_cuda *c, tw_cuda_ready **out, const tw_cuda_launch *l, tw_diag *diag);
+void tw_cuda_ready_free(tw_cuda_ready *r); /* NULL is fine */
+/* Gives an argument another word, as in tw_cuda_launch; a tensor map is encoded anew. */
+tw_status tw_cuda_ready_set(tw_cuda_ready *r, int argument, uint64_t word, tw_diag *diag);
+/* One call of the driver and nothing else, on this stream (a CUstream; NULL: the default one). */
+tw_status tw_cuda_ready_run(tw_cuda_ready *r, void *stream, tw_diag *diag);
+
+tw_status tw_cuda_sync(tw_cuda *c, tw_diag *diag); /* also reports faults of earlier launches */
 
 /* Whether everything launched is over, without waiting; faults as tw_cuda_sync. */
 tw_status tw_cuda_look(tw_cuda *c, bool *over, tw_diag *diag);

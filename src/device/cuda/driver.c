@@ -108,11 +108,12 @@ tw_status tw_cuda_result(tw_cuda *c, int code, const char *what, tw_diag *diag) 
         return tw_fail(diag, status_of(code), "cannot %s: %s", what, text);
     }
     tw_driver_explain(&c->driver, c->fault, text, sizeof text);
-    if (*c->launched)
+    const char *kernel = c->last ? c->last->kernel : c->launched;
+    if (*kernel)
         return tw_fail(
             diag, TW_ERR_IO,
             "the GPU faulted in kernel %s or one launched before it: %s; this process cannot use the GPU any more",
-            c->launched, text);
+            kernel, text);
     return tw_fail(diag, TW_ERR_IO, "the GPU faulted: %s; this process cannot use it any more", text);
 }
 

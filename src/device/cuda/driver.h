@@ -10,6 +10,7 @@ enum {
     TW_DRV_OUT_OF_MEMORY = 2,
     TW_DRV_NO_DEVICE = 100,
     TW_DRV_INVALID_DEVICE = 101,
+    TW_DRV_INVALID_CONTEXT = 201, /* no context is the calling thread's */
     TW_DRV_NOT_READY = 600,
 
     TW_DRV_MAX_SHARED_BLOCK = 97, /* device attributes */
@@ -88,7 +89,10 @@ struct tw_cuda {
     bool capturing;
     _Atomic bool name_target; /* the compiler does not take the device's target by itself */
     int fault;                /* the driver's code that made the context useless; 0: none */
-    char launched[128];       /* the kernel launched last since the stream was last known to be idle, or "" */
+    /* The kernel launched last since the stream was last known to be idle: its module, or, where that was given back,
+       its name; NULL and "": none. */
+    const tw_cuda_module *last;
+    char launched[128];
 };
 
 struct tw_cuda_module {
@@ -103,6 +107,12 @@ struct tw_cuda_graph {
     tw_cuda *cuda;
     void *graph, *exec;
 };
+
+/* Everything launched is over. */
+static inline void tw_cuda_idle(tw_cuda *c) {
+    c->last = NULL;
+    c->launched[0] = 0;
+}
 
 /* Opens the library and starts the driver. */
 tw_status tw_driver_open(tw_driver *d, tw_diag *diag);

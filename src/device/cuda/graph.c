@@ -79,7 +79,7 @@ tw_status tw_cuda_graph_time(tw_cuda *c, tw_cuda_graph *g, int times, double *mi
     if (code == 0) code = d->cuEventElapsedTime(&milliseconds, c->start, c->end);
     st = tw_cuda_result(c, code, "replay a graph", diag);
     if (st != TW_OK) return st;
-    c->launched[0] = 0;
+    tw_cuda_idle(c);
     *microseconds = (double)milliseconds * 1e3;
     return TW_OK;
 }

@@ -2,23 +2,12 @@
 #include "device/cuda/driver.h"
 
 #include "base/diag.h"
-#include "device/tensor_map.h"
 
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-enum {
-    FREE_SHARED = 48 << 10, /* bytes of shared memory a block may have without asking */
-    PORTABLE_CLUSTER = 8,   /* blocks a cluster may have without asking */
-    MAX_ARGUMENTS = 128,
-    MAX_MAPS = 8,
-};
-
-typedef struct encoded {
-    _Alignas(64) unsigned char map[MAX_MAPS][TW_TENSOR_MAP_BYTES];
-    int n;
-} encoded;
+enum { FREE_SHARED = 48 << 10 /* bytes of shared memory a block may have without asking */ };
 
 static tw_status load(tw_cuda_module *m, const void *cubin, const char *kernel, tw_diag *diag) {
     tw_cuda *c = m->cuda;
@@ -67,6 +56,10 @@ tw_status tw_cuda_load(tw_cuda *c, tw_cuda_module **out, const void *cubin, size
 
 void tw_cuda_unload(tw_cuda_module *m) {
     if (!m) return;
+    if (m->cuda->last == m) {
+        snprintf(m->cuda->launched, sizeof m->cuda->launched, "%s", m->kernel);
+        m->cuda->last = NULL;
+    }
     if (m->module && tw_cuda_enter(m->cuda, NULL) == TW_OK) m->cuda->driver.cuModuleUnload(m->module);
     free(m);
 }
@@ -85,101 +78,4 @@ tw_status tw_cuda_module_resources(tw_cuda_module *m, int threads, int64_t dynam
         code = d->cuOccupancyMaxActiveBlocksPerMultiprocessor(&r->blocks_per_sm, m->function, threads,
                                                               (size_t)dynamic_shared);
     return tw_cuda_result(m->cuda, code, "ask for a kernel's resources", diag);
-}
-
-static tw_status check_launch(const tw_cuda *c, const tw_cuda_launch *l, tw_diag *diag) {
-    if (l->module->cuda != c) return tw_fail(diag, TW_ERR_USAGE, "kernel %s is on another GPU", l->module->kernel);
-    if (l->n_arguments < 0 || l->n_arguments > MAX_ARGUMENTS)
-        return tw_fail(diag, TW_ERR_USAGE, "%d arguments, at most %d are possible", l->n_arguments, MAX_ARGUMENTS);
-    if (l->threads < 1 || l->grid[0] < 1 || l->grid[1] < 1 || l->grid[2] < 1)
-        return tw_fail(diag, TW_ERR_USAGE, "a grid of %d x %d x %d blocks of %d threads", l->grid[0], l->grid[1],
-                       l->grid[2], l->threads);
-    if (l->dynamic_shared < 0 || l->dynamic_shared > l->module->dynamic_shared)
-        return tw_fail(diag, TW_ERR_USAGE, "kernel %s was loaded for %lld bytes of shared memory, not %lld",
-                       l->module->kernel, (long long)l->module->dynamic_shared, (long long)l->dynamic_shared);
-    if ((l->cluster > 1 || l->cooperative) && !c->driver.cuLaunchKernelEx)
-        return tw_fail(diag, TW_ERR_UNSUPPORTED, "this NVIDIA driver is too old for clusters and cooperative launches");
-    return TW_OK;
-}
-
-static int launch_with_attributes(tw_cuda *c, const tw_cuda_launch *l, void **parameters) {
-    tw_driver_attribute attributes[2] = {{0}};
-    unsigned n = 0;
-    if (l->cluster > PORTABLE_CLUSTER && !l->module->large_clusters) {
-        int code = c->driver.cuFuncSetAttribute(l->module->function, TW_DRV_FUNC_LARGE_CLUSTERS, 1);
-        if (code != 0) return code;
-        l->module->large_clusters = true;
-    }
-    if (l->cluster > 1) {
-        attributes[n].id = TW_DRV_ATTR_CLUSTER;
-        attributes[n].value.cluster.x = (unsigned)l->cluster;
-        attributes[n].value.cluster.y = attributes[n].value.cluster.z = 1;
-        n++;
-    }
-    if (l->cooperative) {
-        attributes[n].id = TW_DRV_ATTR_COOPERATIVE;
-        attributes[n].value.cooperative = 1;
-        n++;
-    }
-    tw_driver_launch config = {{(unsigned)l->grid[0], (unsigned)l->grid[1], (unsigned)l->grid[2]},
-                               {(unsigned)l->threads, 1, 1},
-                               (unsigned)l->dynamic_shared,
-                               c->stream,
-                               attributes,
-                               n};
-    return c->driver.cuLaunchKernelEx(&config, l->module->function, parameters, NULL);
-}
-
-/* A tensor map as the device has it. */
-static tw_status encode(tw_cuda *c, const tw_tensor_map *m, void *out, tw_diag *diag) {
-    const int bytes = m->element_bytes;
-    const int type = bytes == 1   ? TW_DRV_MAP_U8
-                     : bytes == 2 ? TW_DRV_MAP_U16
-                     : bytes == 4 ? TW_DRV_MAP_U32
-                                  : TW_DRV_MAP_U64;
-    const int swizzle = m->swizzle == 32 ? 1 : m->swizzle == 64 ? 2 : m->swizzle == 128 ? 3 : 0;
-    const uint64_t extents[2] = {(uint64_t)m->extent[0], (uint64_t)m->extent[1]}, strides[1] = {(uint64_t)m->row_bytes};
-    const unsigned box[2] = {(unsigned)m->box[0], (unsigned)m->box[1]}, steps[2] = {1, 1};
-    if (!c->driver.cuTensorMapEncodeTiled)
-        return tw_fail(diag, TW_ERR_UNSUPPORTED, "this NVIDIA driver is too old for tensor maps");
-    int code = c->driver.cuTensorMapEncodeTiled(out, type, 2, m->address, extents, strides, box, steps, 0, swizzle,
-                                                TW_DRV_MAP_PROMOTE_256, 0);
-    return tw_cuda_result(c, code, "describe a matrix to the copy engine", diag);
-}
-
-/* The driver copies as many bytes of each argument as the kernel's parameter has; a word's low ones come first. */
-static tw_status place_arguments(tw_cuda *c, const tw_cuda_launch *l, uint64_t *words, encoded *maps, void **parameters,
-                                 tw_diag *diag) {
-    for (int i = 0; i < l->n_arguments; i++) {
-        words[i] = l->arguments[i];
-        parameters[i] = &words[i];
-        if (l->argument_bytes[i] != TW_TENSOR_MAP_BYTES) continue;
-        if (maps->n == MAX_MAPS) return tw_fail(diag, TW_ERR_USAGE, "more than %d tensor maps", MAX_MAPS);
-        parameters[i] = maps->map[maps->n++];
-        tw_status st = encode(c, (const tw_tensor_map *)(uintptr_t)words[i], parameters[i], diag);
-        if (st != TW_OK) return st;
-    }
-    return TW_OK;
-}
-
-tw_status tw_cuda_run(tw_cuda *c, const tw_cuda_launch *l, tw_diag *diag) {
-    void *parameters[MAX_ARGUMENTS];
-    uint64_t words[MAX_ARGUMENTS];
-    tw_status st = check_launch(c, l, diag);
-    encoded maps = {.n = 0};
-    if (st == TW_OK) st = tw_cuda_enter(c, diag);
-    if (st == TW_OK) st = place_arguments(c, l, words, &maps, parameters, diag);
-    if (st != TW_OK) return st;
-    int code = l->cluster > 1 || l->cooperative
-                   ? launch_with_attributes(c, l, parameters)
-                   : c->driver.cuLaunchKernel(l->module->function, (unsigned)l->grid[0], (unsigned)l->grid[1],
-                                              (unsigned)l->grid[2], (unsigned)l->threads, 1, 1,
-                                              (unsigned)l->dynamic_shared, c->stream, parameters, NULL);
-    if (code == 0) {
-        snprintf(c->launched, sizeof c->launched, "%s", l->module->kernel);
-        return TW_OK;
-    }
-    char what[192];
-    snprintf(what, sizeof what, "launch kernel %s", l->module->kernel);
-    return tw_cuda_result(c, code, what, diag);
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/diag.h"
 #include "emu/emu.h"
-#include "ir/passes/passes.h"
 #include "kernels/gemm/reference.h"
 
 #include <stdlib.h>
@@ -67,14 +66,6 @@ static tw_status judge_zeros(const run *r, const tw_gemm_config *c, tw_diag *dia
     return TW_OK;
 }
 
-static tw_status findings(const tw_emu_report *report, tw_diag *diag) {
-    tw_diag_clear(diag);
-    for (int i = 0; i < report->n; i++)
-        tw_diag_add(diag, TW_ERR_REJECTED, "", "%s: %s", tw_emu_rule_name(report->findings[i].rule),
-                    report->findings[i].text);
-    return TW_ERR_REJECTED;
-}
-
 tw_status tw_gemm_emulate_kernel(const tw_gemm_data *d, const tw_gemm_config *c, const tw_target *t, const tw_kernel *k,
                                  uint64_t seed, tw_emu_report *report, tw_diag *diag) {
     const char *why;
@@ -87,7 +78,7 @@ tw_status tw_gemm_emulate_kernel(const tw_gemm_data *d, const tw_gemm_config *c,
     r.emu = tw_emu_new();
     unsigned char *now = malloc(d->bytes_c), *before = malloc(d->bytes_c);
     tw_status st = now && before && r.emu && allocate(&r, d, c) ? TW_OK : tw_fail_memory(diag);
-    tw_gemm_launch l;
+    tw_launch_values l;
     tw_gemm_launch_of(&d->problem, c, &r.at, &l);
     const tw_signature signature = tw_signature_of(k);
     uint64_t words[TW_ARGUMENTS];
@@ -103,7 +94,7 @@ tw_status tw_gemm_emulate_kernel(const tw_gemm_data *d, const tw_gemm_config *c,
         }
         tw_emu_read(r.emu, r.at.c, before, d->bytes_c);
         st = tw_emu_launch(r.emu, k, words, &o, report, diag);
-        if (st == TW_ERR_REJECTED) st = findings(report, diag);
+        if (st == TW_ERR_REJECTED) st = tw_emu_explain(report, diag);
         if (st == TW_OK) st = judge(&r, d, now, before, diag);
         if (st == TW_OK) st = judge_zeros(&r, c, diag);
     }
@@ -118,9 +109,10 @@ tw_status tw_gemm_emulate(const tw_gemm_data *d, const tw_gemm_config *c, const 
     const char *why;
     if (!tw_gemm_legal(&d->problem, c, t, NULL, &why))
         return tw_fail(diag, TW_ERR_USAGE, "the configuration is not legal: %s", why);
-    tw_gemm_variant v = tw_gemm_variant_of(&d->problem, c);
-    tw_kernel *k = tw_gemm_build(&v, c, t);
-    tw_status st = k ? tw_pipeline_default(k, true, diag) : tw_fail_memory(diag);
+    tw_diag own;
+    if (!diag) diag = &own;
+    tw_kernel *k = tw_gemm_make(&d->problem, c, t, true, diag);
+    tw_status st = k ? TW_OK : diag->status;
     if (st == TW_OK) st = tw_gemm_emulate_kernel(d, c, t, k, seed, report, diag);
     tw_kernel_free(k);
     return st;

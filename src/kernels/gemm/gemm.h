@@ -7,6 +7,7 @@
 #ifndef TW_KERNELS_GEMM_GEMM_H
 #define TW_KERNELS_GEMM_GEMM_H
 
+#include "base/buf.h"
 #include "base/random.h"
 #include "device/target.h"
 #include "kernels/arguments.h"
@@ -157,18 +158,19 @@ tw_gemm_variant tw_gemm_variant_of(const tw_gemm_problem *p, const tw_gemm_confi
 
 /* Builds the kernel; NULL when memory ran out. The configuration must be legal. */
 tw_kernel *tw_gemm_build(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_target *t);
+/* The same put through the passes, which `verify` checks after each; NULL, and *diag, when that fails. */
+tw_kernel *tw_gemm_make(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_target *t, bool verify,
+                        tw_diag *diag);
+/* The same as PTX. */
+tw_status tw_gemm_ptx(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_target *t, tw_buf *ptx,
+                      tw_diag *diag);
 
-/* A launch: its grid, and what the kernel's parameters are given. Addresses are the device's (or the emulator's). The
-   buffers of a kernel are called as the fields are. */
+/* Addresses on the device (or in the emulator). The buffers of a kernel are called as the fields are. */
 typedef struct tw_gemm_buffers {
     uint64_t a, b, c, bias, mul, residual, workspace, counters;
 } tw_gemm_buffers;
-typedef struct tw_gemm_launch {
-    int grid[3], cluster;
-    tw_arguments arguments;
-} tw_gemm_launch;
 void tw_gemm_launch_of(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_gemm_buffers *buffers,
-                       tw_gemm_launch *l);
+                       tw_launch_values *l);
 
 /* The parameters of the configuration's kernel, without building it. */
 tw_status tw_gemm_signature(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_target *t, tw_signature *s,

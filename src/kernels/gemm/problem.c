@@ -205,7 +205,7 @@ static int64_t ceil_div(int64_t a, int64_t b) {
 }
 
 void tw_gemm_launch_of(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_gemm_buffers *buffers,
-                       tw_gemm_launch *l) {
+                       tw_launch_values *l) {
     const bool swap = c->swap;
     const int64_t es = tw_type_bits(tw_gemm_element(p->type)) / 8, out = tw_type_bits(p->out) / 8;
     const int64_t m = swap ? p->n : p->m, n = swap ? p->m : p->n;
@@ -213,7 +213,7 @@ void tw_gemm_launch_of(const tw_gemm_problem *p, const tw_gemm_config *c, const 
     const int64_t stride_a = p->stride_a > 0 ? p->stride_a * es : 0, stride_b = p->stride_b > 0 ? p->stride_b * es : 0;
     const bool cluster = c->kg > 1 && c->split == TW_GEMM_SPLIT_CLUSTER;
     const int64_t blocks = c->walk > 1 ? ceil_div(tiles_m * tiles_n, c->walk) : tiles_m * tiles_n;
-    *l = (tw_gemm_launch){.grid = {(int)blocks, (int)p->batch, c->kg}, .cluster = cluster ? c->kg : c->cast};
+    *l = (tw_launch_values){.grid = {(int)blocks, (int)p->batch, c->kg}, .cluster = cluster ? c->kg : c->cast};
     if (cluster) {
         l->grid[0] *= c->kg;
         l->grid[2] = 1;

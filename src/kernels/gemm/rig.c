@@ -2,9 +2,9 @@
 #include "kernels/gemm/rig.h"
 
 #include "base/diag.h"
+#include "ir/passes/passes.h"
 #include "kernels/gemm/compare.h"
 #include "ptx/load.h"
-#include "ptx/ptx.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -48,15 +48,10 @@ static tw_status zeros(tw_gemm_rig *r, size_t bytes, uint64_t *at, tw_diag *diag
 }
 
 static tw_status load_compare(tw_gemm_rig *r, tw_diag *diag) {
-    const tw_target *t = tw_cuda_describe(r->cuda)->target;
-    tw_kernel *k = tw_gemm_compare_build(r->data->problem.out, t->sm);
-    tw_buf ptx = {0};
-    tw_cubin cubin = {0};
-    tw_status st = k ? tw_ptx_print(&ptx, k, t, diag) : tw_fail_memory(diag);
-    if (st == TW_OK) st = tw_ptx_compile(r->cuda, ptx.data, ptx.size, true, &cubin, diag);
-    if (st == TW_OK) st = tw_cuda_load(r->cuda, &r->compare, cubin.data, cubin.bytes, "compare", 0, diag);
-    tw_cubin_free(&cubin);
-    tw_buf_free(&ptx);
+    const tw_ptx_compiler by = tw_ptx_compiler_for(r->cuda, true);
+    tw_kernel *k = tw_gemm_compare_build(r->data->problem.out, tw_cuda_describe(r->cuda)->target->sm);
+    tw_status st = k ? tw_pipeline_default(k, false, diag) : tw_fail_memory(diag);
+    if (st == TW_OK) st = tw_ptx_load(&by, k, &r->compare, NULL, diag);
     tw_kernel_free(k);
     return st;
 }
@@ -234,7 +229,7 @@ static tw_status enqueue_own(void *context, const tw_gemm_buffers *buffers, tw_d
     const tw_gemm_own *own = context;
     tw_gemm_buffers b = *buffers;
     if (own->config.kg > 1 && own->config.split == TW_GEMM_SPLIT_ATOMIC) b.workspace = own->rig->zero_workspace;
-    tw_gemm_launch l;
+    tw_launch_values l;
     uint64_t words[TW_ARGUMENTS];
     tw_gemm_launch_of(&own->rig->data->problem, &own->config, &b, &l);
     tw_arguments_place(&l.arguments, &own->signature, words);

@@ -78,17 +78,6 @@ static void keep_best(search *s, const tw_gemm_config *c, double us, tw_ptx_job 
     s->n_best++;
 }
 
-tw_status tw_gemm_ptx(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_target *t, tw_buf *ptx,
-                      tw_diag *diag) {
-    tw_gemm_variant v = tw_gemm_variant_of(p, c);
-    tw_kernel *k = tw_gemm_build(&v, c, t);
-    if (!k) return tw_fail_memory(diag);
-    tw_status st = tw_pipeline_default(k, false, diag);
-    if (st == TW_OK) st = tw_ptx_print(ptx, k, t, diag);
-    tw_kernel_free(k);
-    return st;
-}
-
 /* Checks and times one compiled configuration. A device that faults ends the search; a wrong result is only counted. */
 static tw_status try_one(search *s, const tw_gemm_config *c, tw_ptx_job *job) {
     tw_gemm_own own;

@@ -43,10 +43,6 @@ typedef struct tw_gemm_search_report {
 tw_status tw_gemm_search(tw_gemm_rig *r, tw_cuda *c, const tw_gemm_data *d, const tw_gemm_search_options *o, int top,
                          tw_gemm_found *found, int *n, tw_gemm_search_report *report, tw_diag *diag);
 
-/* From parameters to PTX for the device: built, put through the passes, printed. */
-tw_status tw_gemm_ptx(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_target *t, tw_buf *ptx,
-                      tw_diag *diag);
-
 /* Microseconds that a legal configuration might take: only good for ranking. `info` is the device's. */
 double tw_gemm_estimate(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_cuda_info *info);
 

@@ -5,7 +5,6 @@
 #include "ir/builder.h"
 #include "ir/passes/passes.h"
 #include "ptx/load.h"
-#include "ptx/ptx.h"
 
 enum { PASSES = 6, REPLAYS = 8, BLOCKS_PER_SM = 4, L2_TIMES = 32 };
 
@@ -36,16 +35,10 @@ tw_kernel *tw_cuda_read_kernel(int sm) {
 }
 
 static tw_status load(tw_cuda *c, tw_cuda_module **out, tw_diag *diag) {
-    const tw_target *t = tw_cuda_describe(c)->target;
-    tw_kernel *k = tw_cuda_read_kernel(t->sm);
-    tw_buf ptx = {0};
-    tw_cubin cubin = {0};
+    const tw_ptx_compiler by = tw_ptx_compiler_for(c, true);
+    tw_kernel *k = tw_cuda_read_kernel(tw_cuda_describe(c)->target->sm);
     tw_status st = k ? tw_pipeline_default(k, false, diag) : tw_fail_memory(diag);
-    if (st == TW_OK) st = tw_ptx_print(&ptx, k, t, diag);
-    if (st == TW_OK) st = tw_ptx_compile(c, ptx.data, ptx.size, true, &cubin, diag);
-    if (st == TW_OK) st = tw_cuda_load(c, out, cubin.data, cubin.bytes, "read", 0, diag);
-    tw_cubin_free(&cubin);
-    tw_buf_free(&ptx);
+    if (st == TW_OK) st = tw_ptx_load(&by, k, out, NULL, diag);
     tw_kernel_free(k);
     return st;
 }

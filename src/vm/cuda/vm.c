@@ -277,14 +277,6 @@ static tw_status gave_up(const tw_mega_program *p, const tw_mega_abort *a, tw_di
         a->worker, a->record, name, a->target, a->seen);
 }
 
-static tw_status findings(const tw_emu_report *report, tw_diag *diag) {
-    tw_diag_clear(diag);
-    for (int i = 0; i < report->n; i++)
-        tw_diag_add(diag, TW_ERR_REJECTED, "", "%s: %s", tw_emu_rule_name(report->findings[i].rule),
-                    report->findings[i].text);
-    return TW_ERR_REJECTED;
-}
-
 static tw_status read_abort(tw_cuda_vm *vm, tw_mega_program *p, tw_diag *diag) {
     tw_mega_abort a;
     const tw_status st = tw_mega_read(vm, &a, p->abort, sizeof a, diag);
@@ -297,7 +289,7 @@ static tw_status emulate(tw_cuda_vm *vm, tw_mega_program *p, const uint64_t *arg
     tw_emu_options o = {.seed = vm->options.seed + (uint64_t)p->epoch, .grid = {p->s->n_workers}};
     tw_emu_report report = {0};
     tw_status st = tw_emu_launch(vm->emu, p->kernel, arguments, &o, &report, diag);
-    if (st == TW_ERR_REJECTED) st = findings(&report, diag);
+    if (st == TW_ERR_REJECTED) st = tw_emu_explain(&report, diag);
     /* What a machine that gave up does to its data is of no account. */
     if (st != TW_OK && st != TW_ERR_REJECTED) return st;
     const tw_status aborted = read_abort(vm, p, diag);

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Kernels as objects: opened by words, bound by name, launched by one call. */
+#define _POSIX_C_SOURCE 200809L
+#include "base/diag.h"
+#include "kernels/gpu.h"
+#include "kernels/plan.h"
+#include "ptx/load.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const tw_kernel_kind kinds[] = {{"gemm", tw_gemm_plan_words}};
+enum { KINDS = sizeof kinds / sizeof *kinds };
+
+struct tw_gpu_kernel {
+    tw_gpu *gpu;
+    tw_plan plan;
+    tw_signature signature;
+    tw_cuda_module *module; /* NULL in the emulator */
+    int64_t dynamic_shared; /* bytes of shared memory that a launch asks for */
+    tw_gpu_kernel_info info;
+};
+
+static tw_status plan(tw_gpu_kernel *k, char *words, char *configuration, tw_diag *diag) {
+    const size_t n = strcspn(words, " ");
+    for (int i = 0; i < KINDS; i++)
+        if (strlen(kinds[i].name) == n && !strncmp(kinds[i].name, words, n))
+            return kinds[i].plan(&k->plan, words + n, configuration, k->gpu->target, diag);
+    return tw_fail(diag, TW_ERR_USAGE, "\"%.*s\" is no kernel; there is gemm", (int)n, words);
+}
+
+static void describe(tw_gpu_kernel *k) {
+    tw_gpu_kernel_info *info = &k->info;
+    int64_t fixed;
+    *info = (tw_gpu_kernel_info){.problem = k->plan.problem,
+                                 .configuration = k->plan.configuration,
+                                 .threads = k->plan.kernel->threads,
+                                 .registers = -1,
+                                 .spill_bytes = -1};
+    memcpy(info->grid, k->plan.launch.grid, sizeof info->grid);
+    k->dynamic_shared = tw_kernel_shared_layout(k->plan.kernel, &fixed);
+    info->shared_bytes = k->dynamic_shared + fixed;
+    for (int i = 0; i < k->plan.n_buffers; i++) {
+        const tw_gpu_buffer *b = &k->plan.buffers[i];
+        if (!strcmp(b->name, "workspace") || !strcmp(b->name, "counters")) info->workspace_bytes += (int64_t)b->bytes;
+    }
+}
+
+static tw_status compile(tw_gpu_kernel *k, tw_diag *diag) {
+    tw_cubin cubin;
+    const tw_ptx_compiler by = tw_ptx_compiler_for(k->gpu->cuda, true);
+    const tw_status st = tw_ptx_load(&by, k->plan.kernel, &k->module, &cubin, diag);
+    if (st != TW_OK) return st;
+    k->info.registers = cubin.registers;
+    k->info.spill_bytes = cubin.spill_bytes;
+    return TW_OK;
+}
+
+static tw_status open_kernel(tw_gpu_kernel *k, const char *words, const char *configuration, tw_diag *diag) {
+    char *problem = strdup(words), *chosen = strdup(configuration ? configuration : "");
+    tw_diag own;
+    if (!diag) diag = &own;
+    tw_status st = problem && chosen ? plan(k, problem, chosen, diag) : tw_fail_memory(diag);
+    free(problem);
+    free(chosen);
+    if (st != TW_OK) return st;
+    k->signature = tw_signature_of(k->plan.kernel);
+    describe(k);
+    return k->gpu->cuda ? compile(k, diag) : TW_OK;
+}
+
+tw_status tw_gpu_kernel_open(tw_gpu_kernel **out, tw_gpu *g, const char *words, const char *configuration,
+                             tw_diag *diag) {
+    tw_gpu_kernel *k = calloc(1, sizeof *k);
+    *out = NULL;
+    if (!k) return tw_fail_memory(diag);
+    k->gpu = g;
+    const tw_status st = open_kernel(k, words, configuration, diag);
+    if (st == TW_OK)
+        *out = k;
+    else
+        tw_gpu_kernel_close(k);
+    return st;
+}
+
+void tw_gpu_kernel_close(tw_gpu_kernel *k) {
+    if (!k) return;
+    if (k->module) tw_cuda_unload(k->module);
+    tw_kernel_free(k->plan.kernel);
+    free(k);
+}
+
+int tw_gpu_kernel_buffers(const tw_gpu_kernel *k) {
+    return k->plan.n_buffers;
+}
+
+const tw_gpu_buffer *tw_gpu_kernel_buffer(const tw_gpu_kernel *k, int i) {
+    return i >= 0 && i < k->plan.n_buffers ? &k->plan.buffers[i] : NULL;
+}
+
+void tw_gpu_kernel_describe(const tw_gpu_kernel *k, tw_gpu_kernel_info *info) {
+    *info = k->info;
+}
+
+/* -- launches */
+
+struct tw_gpu_launch {
+    const tw_gpu_kernel *kernel;
+    tw_cuda_ready *ready; /* on a device, once every buffer is bound */
+    tw_tensor_map maps[TW_ARGUMENT_MAPS];
+    uint64_t words[TW_ARGUMENTS];
+    unsigned unbound; /* a bit for each buffer */
+};
+
+static const tw_argument *argument(const tw_gpu_kernel *k, int parameter) {
+    const tw_arguments *a = &k->plan.launch.arguments;
+    int i = 0;
+    while (strcmp(a->of[i].name, k->signature.names[parameter]) != 0) i++;
+    return &a->of[i];
+}
+
+tw_status tw_gpu_launch_open(tw_gpu_launch **out, const tw_gpu_kernel *k, tw_diag *diag) {
+    tw_gpu_launch *l = calloc(1, sizeof *l);
+    *out = l;
+    if (!l) return tw_fail_memory(diag);
+    const tw_arguments *a = &k->plan.launch.arguments;
+    l->kernel = k;
+    l->unbound = (1u << k->plan.n_buffers) - 1;
+    tw_arguments_place(a, &k->signature, l->words);
+    memcpy(l->maps, a->maps, sizeof l->maps);
+    for (int i = 0; i < k->signature.n; i++) {
+        const tw_argument *x = argument(k, i);
+        if (x->map) l->words[i] = (uint64_t)(uintptr_t)&l->maps[x->map - a->maps];
+    }
+    return TW_OK;
+}
+
+void tw_gpu_launch_close(tw_gpu_launch *l) {
+    if (!l) return;
+    tw_cuda_ready_free(l->ready);
+    free(l);
+}
+
+static tw_status make_ready(tw_gpu_launch *l, tw_diag *diag) {
+    const tw_gpu_kernel *k = l->kernel;
+    const tw_launch_values *v = &k->plan.launch;
+    const tw_cuda_launch launch = {.module = k->module,
+                                   .grid = {v->grid[0], v->grid[1], v->grid[2]},
+                                   .threads = k->info.threads,
+                                   .dynamic_shared = k->dynamic_shared,
+                                   .cluster = v->cluster,
+                                   .cooperative = k->plan.kernel->cooperative,
+                                   .arguments = l->words,
+                                   .argument_bytes = k->signature.bytes,
+                                   .n_arguments = k->signature.n};
+    return tw_cuda_ready_make(k->gpu->cuda, &l->ready, &launch, diag);
+}
+
+tw_status tw_gpu_launch_bind(tw_gpu_launch *l, const char *name, uint64_t address, tw_diag *diag) {
+    const tw_gpu_kernel *k = l->kernel;
+    int b = 0;
+    while (b < k->plan.n_buffers && strcmp(k->plan.buffers[b].name, name) != 0) b++;
+    if (b == k->plan.n_buffers) return tw_fail(diag, TW_ERR_USAGE, "the kernel has no buffer \"%s\"", name);
+    const int align = k->plan.buffers[b].align;
+    if (!address || address % (uint64_t)align)
+        return tw_fail(diag, TW_ERR_USAGE, "%s: 0x%llx is no address at a multiple of %d bytes", name,
+                       (unsigned long long)address, align);
+    tw_status st = TW_OK;
+    for (int i = 0; i < k->signature.n && st == TW_OK; i++) {
+        const tw_argument *x = argument(k, i);
+        if (!x->buffer || strcmp(x->buffer, name) != 0) continue;
+        if (x->map)
+            l->maps[x->map - k->plan.launch.arguments.maps].address = address;
+        else
+            l->words[i] = address;
+        if (l->ready) st = tw_cuda_ready_set(l->ready, i, l->words[i], diag);
+    }
+    l->unbound &= ~(1u << b);
+    if (st == TW_OK && !l->unbound && !l->ready && k->gpu->cuda) st = make_ready(l, diag);
+    return st;
+}
+
+static tw_status emulate(const tw_gpu_launch *l, tw_diag *diag) {
+    const tw_gpu_kernel *k = l->kernel;
+    const int *grid = k->plan.launch.grid;
+    const tw_emu_options o = {.seed = 1, .grid = {grid[0], grid[1], grid[2]}};
+    tw_emu_report report;
+    const tw_status st = tw_emu_launch(k->gpu->emu, k->plan.kernel, l->words, &o, &report, diag);
+    return st == TW_ERR_REJECTED ? tw_emu_explain(&report, diag) : st;
+}
+
+tw_status tw_gpu_launch_run(tw_gpu_launch *l, void *stream, tw_diag *diag) {
+    const tw_gpu_kernel *k = l->kernel;
+    if (l->unbound)
+        return tw_fail(diag, TW_ERR_USAGE, "buffer \"%s\" is not bound",
+                       k->plan.buffers[__builtin_ctz(l->unbound)].name);
+    if (!k->gpu->cuda) return emulate(l, diag);
+    return tw_cuda_ready_run(l->ready, stream ? stream : tw_cuda_stream(k->gpu->cuda), diag);
+}
