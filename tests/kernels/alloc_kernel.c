@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Every allocation of opening, binding and emulating a kernel fails once; and a launch on a device makes none, takes no
+   lock and formats no text. */
+#define _GNU_SOURCE
+#include "support/alloc_fail.h"
+#include "support/support.h"
+
+#include "device/fake_cuda.h"
+#include "tilewright/kernel.h"
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The linker leads here what this program's objects call. */
+static int locks, texts;
+int __real_pthread_mutex_lock(pthread_mutex_t *m);
+int __wrap_pthread_mutex_lock(pthread_mutex_t *m);
+int __wrap_snprintf(char *out, size_t size, const char *fmt, ...);
+int __wrap_vsnprintf(char *out, size_t size, const char *fmt, va_list ap);
+int __real_vsnprintf(char *out, size_t size, const char *fmt, va_list ap);
+
+int __wrap_pthread_mutex_lock(pthread_mutex_t *m) {
+    locks++;
+    return __real_pthread_mutex_lock(m);
+}
+
+int __wrap_vsnprintf(char *out, size_t size, const char *fmt, va_list ap) {
+    texts++;
+    return __real_vsnprintf(out, size, fmt, ap);
+}
+
+int __wrap_snprintf(char *out, size_t size, const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    const int n = __wrap_vsnprintf(out, size, fmt, ap);
+    va_end(ap);
+    return n;
+}
+
+static int use(void *context) {
+    tw_gpu *gpu = NULL;
+    tw_gpu_kernel *kernel = NULL;
+    tw_gpu_launch *launch = NULL;
+    uint64_t at[8] = {0};
+    static const char zeros[1 << 16];
+    tw_diag d;
+    tw_status st = tw_gpu_open(&gpu, context, &d);
+    if (st == TW_OK) st = tw_gpu_kernel_open(&kernel, gpu, "gemm m=5 n=9 k=16", "kg=2 u=8 split=0", &d);
+    if (st == TW_OK) st = tw_gpu_launch_open(&launch, kernel, &d);
+    for (int i = 0; st == TW_OK && i < tw_gpu_kernel_buffers(kernel); i++) {
+        const tw_gpu_buffer *b = tw_gpu_kernel_buffer(kernel, i);
+        assert_true(b->bytes <= sizeof zeros);
+        st = tw_gpu_alloc(gpu, b->bytes, &at[i], &d);
+        if (st == TW_OK) st = tw_gpu_upload(gpu, at[i], zeros, b->bytes, &d);
+        if (st == TW_OK) st = tw_gpu_launch_bind(launch, b->name, at[i], &d);
+    }
+    if (st == TW_OK) st = tw_gpu_launch_run(launch, NULL, &d);
+    if (st == TW_OK && !tw_gpu_emulated(gpu)) {
+        const int locked = locks, written = texts;
+        alloc_fail_after(0, true);
+        for (int i = 0; i < 10 && st == TW_OK; i++) st = tw_gpu_launch_run(launch, NULL, &d);
+        assert_false(alloc_fail_hit());
+        alloc_fail_after(-1, false);
+        assert_int_equal(locks, locked);
+        assert_int_equal(texts, written);
+    }
+    tw_gpu_launch_close(launch);
+    tw_gpu_kernel_close(kernel);
+    for (int i = 0; gpu && i < 8; i++) tw_gpu_release(gpu, at[i]);
+    tw_gpu_close(gpu);
+    return st == TW_OK ? 0 : st == TW_ERR_MEMORY ? 1 : 2;
+}
+
+static void every_failure_is_told(void **state) {
+    (void)state;
+    alloc_fail_exhaust(use, (char[]){"emulator:sm_80"});
+}
+
+static void a_launch_takes_nothing(void **state) {
+    (void)state;
+    setenv("TILEWRIGHT_LIBCUDA", TW_FAKE_CUDA, 1);
+    fake_cuda_reset();
+    assert_int_equal(use((char[]){"cuda"}), 0);
+    assert_int_equal(fake_cuda_alive(), 0);
+    assert_true(texts > 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_failure_is_told),
+                                       cmocka_unit_test(a_launch_takes_nothing)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Kernels as a program uses them: in the emulator against sums in double precision, on a stand-in for the driver as far
+   as the calls that a launch makes. */
+#define _GNU_SOURCE
+#include "support/support.h"
+
+#include "device/fake_cuda.h"
+#include "kernels/gemm/reference.h"
+#include "tilewright/kernel.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { MOST = 8 };
+
+typedef struct bound {
+    tw_gpu *gpu;
+    tw_gpu_kernel *kernel;
+    tw_gpu_launch *launch;
+    uint64_t at[MOST];
+} bound;
+
+static const void *content(const tw_gemm_data *d, const char *name) {
+    return !strcmp(name, "a")          ? d->a
+           : !strcmp(name, "b")        ? d->b
+           : !strcmp(name, "c")        ? d->c
+           : !strcmp(name, "bias")     ? d->bias
+           : !strcmp(name, "mul")      ? d->mul
+           : !strcmp(name, "residual") ? d->residual
+                                       : NULL;
+}
+
+static void place(bound *x, const char *device, const char *words, const char *configuration,
+                  const tw_gemm_data *data) {
+    tw_diag d;
+    *x = (bound){0};
+    if (tw_gpu_open(&x->gpu, device, &d) != TW_OK) fail_msg("%s", d.message);
+    if (tw_gpu_kernel_open(&x->kernel, x->gpu, words, configuration, &d) != TW_OK)
+        fail_msg("%s, %s: %s", words, configuration, d.message);
+    if (tw_gpu_launch_open(&x->launch, x->kernel, &d) != TW_OK) fail_msg("%s", d.message);
+    for (int i = 0; i < tw_gpu_kernel_buffers(x->kernel); i++) {
+        const tw_gpu_buffer *b = tw_gpu_kernel_buffer(x->kernel, i);
+        const void *from = data ? content(data, b->name) : NULL;
+        char *zeros = calloc(1, b->bytes);
+        assert_true(b->bytes > 0 && b->align > 0 && !(b->align & (b->align - 1)));
+        if (tw_gpu_alloc(x->gpu, b->bytes, &x->at[i], &d) != TW_OK) fail_msg("%s", d.message);
+        if (from || b->zeroed)
+            assert_int_equal(tw_gpu_upload(x->gpu, x->at[i], from ? from : zeros, b->bytes, &d), TW_OK);
+        if (tw_gpu_launch_bind(x->launch, b->name, x->at[i], &d) != TW_OK) fail_msg("%s: %s", b->name, d.message);
+        free(zeros);
+    }
+    assert_null(tw_gpu_kernel_buffer(x->kernel, tw_gpu_kernel_buffers(x->kernel)));
+    assert_null(tw_gpu_kernel_buffer(x->kernel, -1));
+}
+
+static void give_back(bound *x) {
+    for (int i = 0; i < MOST; i++) tw_gpu_release(x->gpu, x->at[i]);
+    tw_gpu_launch_close(x->launch);
+    tw_gpu_kernel_close(x->kernel);
+    tw_gpu_close(x->gpu);
+}
+
+static int buffer(const bound *x, const char *name) {
+    for (int i = 0; i < tw_gpu_kernel_buffers(x->kernel); i++)
+        if (!strcmp(tw_gpu_kernel_buffer(x->kernel, i)->name, name)) return i;
+    fail_msg("no buffer %s", name);
+    return -1;
+}
+
+static void expect_product(bound *x, const tw_gemm_data *data, uint64_t at) {
+    tw_diag d;
+    double worst;
+    void *c = malloc(data->bytes_c);
+    assert_non_null(c);
+    assert_int_equal(tw_gpu_wait(x->gpu, &d), TW_OK);
+    assert_int_equal(tw_gpu_download(x->gpu, c, at, data->bytes_c, &d), TW_OK);
+    assert_int_equal(tw_gemm_data_compare(data, c, &worst, NULL), 0);
+    assert_int_equal(tw_gemm_data_gaps(data, c, data->c), 0);
+    free(c);
+}
+
+typedef struct product {
+    const char *words, *configuration;
+    int buffers;
+} product;
+
+static void products_are_right_in_the_emulator(void **state) {
+    (void)state;
+    static const product products[] = {
+        {"gemm type=f32 m=33 n=17 k=40", NULL, 3},
+        {"gemm type=f16 m=48 n=40 k=64 ta=1 tb=1 alpha=0.5 beta=2 bias=1 mul=1 residual=1 activation=silu", NULL, 6},
+        {"gemm m=20 n=24 k=96 type=f32 batch=2", "kg=3 u=8 split=0 swap=1", 5},
+        {"gemm m=20 n=24 k=96 type=f64", "kg=3 u=8 split=2", 5},
+        {"gemm type=bf16 m=70 n=64 k=128 tb=1", "mma=2 ms=64 ns=64 ml=64 nl=64 u=64 stages=3 copy=0 vec=16 swap=0", 3},
+        {"gemm type=f16 m=64 n=72 k=128", "mma=2 ms=64 ns=64 ml=64 nl=64 u=64 stages=3 copy=0 vec=16 swap=1", 3},
+    };
+    for (size_t i = 0; i < sizeof products / sizeof *products; i++) {
+        const product *p = &products[i];
+        tw_gemm_problem problem = {.alpha = 1};
+        tw_gemm_data data;
+        tw_gpu_kernel_info info;
+        tw_status st;
+        tw_diag d;
+        bound x;
+        char words[200], *save = NULL;
+        snprintf(words, sizeof words, "%s", p->words);
+        for (char *w = strtok_r(words + 5, " ", &save); w; w = strtok_r(NULL, " ", &save))
+            assert_true(tw_gemm_problem_word(&problem, w, &st, &d));
+        assert_int_equal(tw_gemm_problem_complete(&problem, &d), TW_OK);
+        assert_int_equal(tw_gemm_data_make(&data, &problem, i + 1, &d), TW_OK);
+        place(&x, "emulator", p->words, p->configuration, &data);
+        assert_true(tw_gpu_emulated(x.gpu));
+        assert_string_equal(tw_gpu_name(x.gpu), "emulator of sm_90a");
+        assert_int_equal(tw_gpu_kernel_buffers(x.kernel), p->buffers);
+        tw_gpu_kernel_describe(x.kernel, &info);
+        assert_true(info.threads >= 32 && info.grid[0] > 0 && info.shared_bytes > 0 && info.registers == -1);
+        assert_int_equal(info.workspace_bytes > 0, p->buffers == 5);
+        const uint64_t c = x.at[buffer(&x, "c")];
+        /* Twice, since what is zeroed must be so again; then into another C. */
+        for (int round = 0; round < 2; round++) {
+            if (round && problem.beta != 0) assert_int_equal(tw_gpu_upload(x.gpu, c, data.c, data.bytes_c, &d), TW_OK);
+            if (tw_gpu_launch_run(x.launch, NULL, &d) != TW_OK) fail_msg("%s: %s", p->words, d.message);
+            expect_product(&x, &data, c);
+        }
+        uint64_t other;
+        assert_int_equal(tw_gpu_alloc(x.gpu, data.bytes_c, &other, &d), TW_OK);
+        assert_int_equal(tw_gpu_upload(x.gpu, other, data.c, data.bytes_c, &d), TW_OK);
+        assert_int_equal(tw_gpu_launch_bind(x.launch, "c", other, &d), TW_OK);
+        if (tw_gpu_launch_run(x.launch, NULL, &d) != TW_OK) fail_msg("%s: %s", p->words, d.message);
+        expect_product(&x, &data, other);
+        tw_gpu_release(x.gpu, other);
+        give_back(&x);
+        tw_gemm_data_free(&data);
+    }
+}
+
+static void wrong_use_is_named(void **state) {
+    (void)state;
+    static const struct {
+        const char *words, *configuration, *said;
+    } bad[] = {
+        {"gem m=1 n=1 k=1", NULL, "\"gem\" is no kernel; there is gemm"},
+        {"gemm m=8 n=8 k=8 ms=2", NULL, "\"ms=2\": says nothing of a product"},
+        {"gemm m=8 n=8 type=f31", NULL, "\"type=f31\": no such value"},
+        {"gemm m=8 n=8", NULL, "k = 0 is not within"},
+        {"gemm m=8 n=8 k=8", "ms=two", "ms=two"},
+        {"gemm m=8 n=8 k=8", "kg=100", "the configuration is not legal: more splits than stages along k"},
+    };
+    tw_gpu *gpu;
+    tw_gpu_kernel *k;
+    tw_gpu_launch *l;
+    tw_diag d;
+    uint64_t at;
+    assert_int_equal(tw_gpu_open(&gpu, "emulator:sm_12", &d), TW_ERR_USAGE);
+    assert_int_equal(tw_gpu_open(&gpu, "cuda:", &d), TW_ERR_USAGE);
+    assert_int_equal(tw_gpu_open(&gpu, "cuda:1x", &d), TW_ERR_USAGE);
+    assert_null(gpu);
+    assert_int_equal(tw_gpu_open(&gpu, "emulator:sm_80", NULL), TW_OK);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        assert_int_equal(tw_gpu_kernel_open(&k, gpu, bad[i].words, bad[i].configuration, &d), TW_ERR_USAGE);
+        if (!strstr(d.message, bad[i].said)) fail_msg("%s: %s", bad[i].words, d.message);
+        assert_null(k);
+        assert_int_equal(tw_gpu_kernel_open(&k, gpu, bad[i].words, bad[i].configuration, NULL), TW_ERR_USAGE);
+    }
+    assert_int_equal(tw_gpu_kernel_open(&k, gpu, "gemm m=16 n=16 k=16", NULL, &d), TW_OK);
+    assert_int_equal(tw_gpu_launch_open(&l, k, &d), TW_OK);
+    assert_int_equal(tw_gpu_alloc(gpu, 16 * 16 * 4, &at, &d), TW_OK);
+    assert_int_equal(tw_gpu_launch_bind(l, "workspace", at, &d), TW_ERR_USAGE);
+    assert_string_equal(d.message, "the kernel has no buffer \"workspace\"");
+    assert_int_equal(tw_gpu_launch_bind(l, "a", at + 2, &d), TW_ERR_USAGE);
+    assert_int_equal(tw_gpu_launch_bind(l, "a", 0, &d), TW_ERR_USAGE);
+    assert_int_equal(tw_gpu_launch_bind(l, "a", at, &d), TW_OK);
+    assert_int_equal(tw_gpu_launch_bind(l, "c", at, &d), TW_OK);
+    assert_int_equal(tw_gpu_launch_run(l, NULL, &d), TW_ERR_USAGE);
+    assert_string_equal(d.message, "buffer \"b\" is not bound");
+    /* Nothing was written to A yet. */
+    assert_int_equal(tw_gpu_launch_bind(l, "b", at, &d), TW_OK);
+    assert_int_equal(tw_gpu_launch_run(l, NULL, &d), TW_ERR_REJECTED);
+    assert_non_null(strstr(d.message, "uninitialised: gemm"));
+    assert_int_equal(tw_gpu_upload(gpu, at, d.message, 16 * 16 * 4 + 1, &d), TW_ERR_USAGE);
+    assert_int_equal(tw_gpu_download(gpu, d.message, at + 1, 16 * 16 * 4, &d), TW_ERR_USAGE);
+    tw_gpu_release(gpu, at);
+    assert_int_equal(tw_gpu_download(gpu, d.message, at, 4, &d), TW_ERR_USAGE);
+    tw_gpu_launch_close(l);
+    tw_gpu_kernel_close(k);
+    tw_gpu_close(gpu);
+}
+
+/* -- on a device, or what stands for one */
+
+static void a_launch_is_one_call(void **state) {
+    (void)state;
+    bound x;
+    tw_gpu_kernel_info info;
+    tw_diag d;
+    place(&x, NULL, "gemm m=100 n=60 k=64", NULL, NULL);
+    assert_false(tw_gpu_emulated(x.gpu));
+    tw_gpu_kernel_describe(x.kernel, &info);
+    for (int i = 0; i < 3; i++) {
+        const fake_cuda_seen before = *fake_cuda_look();
+        if (tw_gpu_launch_run(x.launch, NULL, &d) != TW_OK) fail_msg("%s", d.message);
+        const fake_cuda_seen *after = fake_cuda_look();
+        assert_int_equal(after->calls, before.calls + 1);
+        assert_int_equal(after->launches, before.launches + 1);
+        for (int j = 0; j < 3; j++) assert_int_equal(after->grid[j], info.grid[j]);
+        assert_int_equal(after->block[0], info.threads);
+        if (i == 1) assert_int_equal(tw_gpu_launch_bind(x.launch, "a", x.at[0] + 256, &d), TW_OK);
+    }
+    fake_cuda_fail("cuLaunchKernel", 0, 1);
+    assert_int_equal(tw_gpu_launch_run(x.launch, NULL, &d), TW_ERR_USAGE);
+    assert_non_null(strstr(d.message, "launch kernel gemm"));
+    /* A thread to which the context does not belong yet: made its own, and once more. */
+    fake_cuda_fail("cuLaunchKernel", 0, 201);
+    assert_int_equal(tw_gpu_launch_run(x.launch, NULL, &d), TW_OK);
+    give_back(&x);
+    assert_int_equal(fake_cuda_alive(), 0);
+}
+
+/* In a process that may only read, write and end, any other call of the system's kills. */
+static void a_launch_needs_no_system(void **state) {
+    (void)state;
+    if (TEST_SANITIZED) skip();
+    bound x;
+    place(&x, "cuda:0", "gemm m=100 n=60 k=64", NULL, NULL);
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (!child) {
+        if (prctl(PR_SET_SECCOMP, 1, 0, 0, 0) != 0) _exit(77); /* strict */
+        tw_status st = TW_OK;
+        for (int i = 0; i < 100 && st == TW_OK; i++) st = tw_gpu_launch_run(x.launch, NULL, NULL);
+        syscall(SYS_exit, st == TW_OK ? 0 : 1);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    if (WIFSIGNALED(status)) fail_msg("killed by signal %d: a launch called the system", WTERMSIG(status));
+    const int said = WEXITSTATUS(status);
+    give_back(&x);
+    if (said == 77) skip();
+    assert_int_equal(said, 0);
+}
+
+static int begin(void **state) {
+    (void)state;
+    setenv("TILEWRIGHT_LIBCUDA", TW_FAKE_CUDA, 1);
+    unsetenv("TILEWRIGHT_PTXAS");
+    fake_cuda_reset();
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(products_are_right_in_the_emulator), cmocka_unit_test(wrong_use_is_named),
+        cmocka_unit_test_setup(a_launch_is_one_call, begin), cmocka_unit_test_setup(a_launch_needs_no_system, begin)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
