@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/gemm/compare.h"
 
-#include "kernels/gemm/element.h"
+#include "kernels/parts/convert.h"
 
 static tw_val as_double(tw_builder *b, tw_type t, tw_val x) {
-    x = tw_gemm_element_widen(b, t, x);
+    x = tw_part_widen(b, t, x);
     if (t == TW_T_f64) return x;
     const bool whole = t == TW_T_i8 || t == TW_T_i32;
     return tw_op_emit(b, whole ? TW_OP_cvt_f64_s32 : TW_OP_cvt_f64_f32, x, TW_NONE, TW_NONE);

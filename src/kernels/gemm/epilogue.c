@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From sums to C: scale, add, activate, convert, store. A thread's cells are taken line by line (a line is what is
    contiguous in C: a row, or a column when swapped), in runs that lie side by side and are moved at once. */
-#include "kernels/gemm/element.h"
 #include "kernels/gemm/generate.h"
+#include "kernels/parts/activation.h"
+#include "kernels/parts/convert.h"
 
 enum { RUN = 4 };
 
@@ -28,16 +29,9 @@ static void load_run(tw_gemm_gen *g, tw_val address, int offset, int n, tw_val i
     tw_val raw[RUN] = {{0}};
     if (inside.id) tw_when(b, inside);
     tw_ld_vec(b, at, address, raw);
-    bool pairs = at.type == TW_T_f16x2 || at.type == TW_T_bf16x2;
-    for (int i = 0; i < n; i++) {
-        tw_val x = raw[pairs ? i / 2 : i];
-        if (pairs) {
-            x = tw_bitcast(b, TW_T_i32, x);
-            x = tw_op_emit(b, i % 2 ? TW_OP_high_i16_i32 : TW_OP_low_i16_i32, x, TW_NONE, TW_NONE);
-            x = tw_bitcast(b, g->v->out, x);
-        }
-        out[i] = tw_gemm_element_widen(g->b, g->v->out, x);
-    }
+    const bool pairs = at.type == TW_T_f16x2 || at.type == TW_T_bf16x2;
+    for (int i = 0; i < n; i++)
+        out[i] = pairs ? tw_part_half(b, (tw_type)at.type, raw[i / 2], i % 2) : tw_part_widen(b, g->v->out, raw[i]);
 }
 
 static void store_run(tw_gemm_gen *g, tw_val address, int offset, int n, tw_val inside, const tw_val *x) {
@@ -47,11 +41,11 @@ static void store_run(tw_gemm_gen *g, tw_val address, int offset, int n, tw_val 
     for (int i = 0; i < n; i++) switch (g->v->out) {
         case TW_T_f16:
             if (n == 1) raw[0] = tw_op_emit(b, TW_OP_cvt_f16_f32, x[0], TW_NONE, TW_NONE);
-            if (n > 1 && i % 2) raw[i / 2] = tw_op_emit(b, TW_OP_cvt_f16x2_f32, x[i - 1], x[i], TW_NONE);
+            if (n > 1 && i % 2) raw[i / 2] = tw_part_pair(b, TW_T_f16x2, x[i - 1], x[i]);
             break;
         case TW_T_bf16:
             if (n == 1) raw[0] = tw_op_emit(b, TW_OP_cvt_bf16_f32, x[0], TW_NONE, TW_NONE);
-            if (n > 1 && i % 2) raw[i / 2] = tw_op_emit(b, TW_OP_cvt_bf16x2_f32, x[i - 1], x[i], TW_NONE);
+            if (n > 1 && i % 2) raw[i / 2] = tw_part_pair(b, TW_T_bf16x2, x[i - 1], x[i]);
             break;
         case TW_T_i8:
             raw[i] = tw_op_emit(b, TW_OP_sat_s8_s32, x[i], TW_NONE, TW_NONE);
@@ -62,21 +56,6 @@ static void store_run(tw_gemm_gen *g, tw_val address, int offset, int n, tw_val 
     at.offset = offset;
     if (inside.id) tw_when(b, inside);
     tw_st(b, at, address, raw);
-}
-
-/* x / (1 + e^-x), for any x: e^-x overflowing to infinity gives zero. */
-static tw_val silu(tw_builder *b, tw_val x) {
-    tw_val e = tw_op_emit(b, TW_OP_exp2_f32, tw_mul(b, x, tw_f32(b, -1.44269504f)), TW_NONE, TW_NONE);
-    return tw_op_emit(b, TW_OP_div_f32, x, tw_add(b, e, tw_f32(b, 1)), TW_NONE);
-}
-
-/* 0.5 x (1 + tanh(u)) = x / (1 + e^-2u), u = sqrt(2 / pi) (x + 0.044715 x^3). */
-static tw_val gelu(tw_builder *b, tw_val x) {
-    tw_val x2 = tw_mul(b, x, x);
-    tw_val u = tw_mul(b, x, tw_fma(b, x2, tw_f32(b, 0.044715f), tw_f32(b, 1)));
-    /* -2 sqrt(2 / pi) log2(e) */
-    tw_val e = tw_op_emit(b, TW_OP_exp2_f32, tw_mul(b, u, tw_f32(b, -2.30220819f)), TW_NONE, TW_NONE);
-    return tw_op_emit(b, TW_OP_div_f32, x, tw_add(b, e, tw_f32(b, 1)), TW_NONE);
 }
 
 typedef struct line {
@@ -107,8 +86,8 @@ static void finish_run(tw_gemm_gen *g, const line *l, tw_val bias_at, int first,
         for (int i = 0; i < count; i++) x[i] = tw_add(b, x[i], y[i]);
     }
     for (int i = 0; i < count; i++) {
-        if (v->epilogue.activation == TW_GEMM_SILU) x[i] = silu(b, x[i]);
-        if (v->epilogue.activation == TW_GEMM_GELU) x[i] = gelu(b, x[i]);
+        if (v->epilogue.activation == TW_GEMM_SILU) x[i] = tw_part_silu(b, x[i]);
+        if (v->epilogue.activation == TW_GEMM_GELU) x[i] = tw_part_gelu(b, x[i]);
     }
     if (v->epilogue.mul) {
         load_run(g, l->address[1], along * es, count, inside, true, y);

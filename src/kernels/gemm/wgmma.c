@@ -6,6 +6,7 @@
    Tiles lie as wgmma reads them (ir/wgmma.def): rows of 64 elements, 128 bytes, swizzled; along k where the operand is
    so in memory, else along rows (columns). Of tiles of few columns such a row may have 32 or 16. */
 #include "kernels/gemm/generate.h"
+#include "kernels/parts/ring.h"
 
 enum { SPAN = 64 /* elements of a row */, K = 16, ROWS = 64, WARPS = 4, RUN = 4, ALIGN = 1024 };
 
@@ -118,28 +119,6 @@ tw_tensor_map tw_gemm_wgmma_map(uint64_t address, int64_t extent, int64_t k, int
                            .swizzle = 2 * span};
 }
 
-/* A place in the ring. */
-typedef struct ring {
-    tw_val stage;          /* variable: bytes */
-    tw_val barrier, phase; /* variables: bytes, parity */
-} ring;
-
-static ring ring_begin(tw_gemm_gen *g) {
-    tw_val zero = tw_i32(g->b, 0);
-    return (ring){tw_var_of(g->b, zero), tw_var_of(g->b, zero), tw_var_of(g->b, zero)};
-}
-
-static void ring_advance(tw_gemm_gen *g, const ring *r) {
-    tw_builder *b = g->b;
-    const int end = g->plan.stage_bytes * g->c->stages;
-    tw_val next = tw_add_imm(b, r->stage, g->plan.stage_bytes), zero = tw_i32(b, 0);
-    tw_val wraps = tw_eq(b, next, tw_i32(b, end));
-    tw_val place = tw_add_imm(b, r->barrier, 8), flipped = tw_xor(b, r->phase, tw_i32(b, 1));
-    tw_assign(b, r->phase, tw_select(b, wraps, flipped, r->phase));
-    tw_assign(b, r->barrier, tw_select(b, wraps, zero, place));
-    tw_assign(b, r->stage, tw_select(b, wraps, zero, next));
-}
-
 /* Tiles of a block that walks: as many blocks apart as there are. */
 static void push_walk(tw_gemm_gen *g) {
     tw_builder *b = g->b;
@@ -171,7 +150,7 @@ static void load_tile(tw_gemm_gen *g, const tw_gemm_tile *t, tw_val map, tw_val 
                        tw_add_imm(b, along, (int64_t)i * t->width), across, full, TW_NONE);
 }
 
-/* Whoever fetches must know that all mbarriers which what it fetches arrives at are there. */
+/* Nobody fetches before every mbarrier that the copies arrive at is initialised. */
 static void begin(tw_gemm_gen *g, bool waits) {
     const tw_attrs at = {.count = g->plan.threads};
     if (g->c->cast)
@@ -180,35 +159,27 @@ static void begin(tw_gemm_gen *g, bool waits) {
         tw_do(g->b, waits ? TW_OP_barrier_sync : TW_OP_barrier_arrive, at, tw_i32(g->b, TW_GEMM_BEGIN), TW_NONE);
 }
 
-static void copy(tw_gemm_gen *g, tw_val barriers, tw_val k_begin, tw_val count) {
+static void copy(tw_gemm_gen *g, const tw_ring *ring, tw_val k_begin, tw_val count) {
     tw_builder *b = g->b;
-    const int stages = g->c->stages;
     tw_push_if(b, tw_eq(b, g->lane, tw_i32(b, 0)));
     /* The copy engine reads a map before it can begin. */
     tw_do(b, TW_OP_tensor_prefetch, (tw_attrs){0}, g->arg.map_x, TW_NONE);
     tw_do(b, TW_OP_tensor_prefetch, (tw_attrs){0}, g->arg.map_y, TW_NONE);
-    /* One lane makes all mbarriers, at addresses that are constants apart: a lane each is slower by half a microsecond,
-       since the instruction takes uniform addresses and is repeated for every lane. */
-    for (int s = 0; s < stages; s++) {
-        tw_do(b, TW_OP_mbarrier_init, (tw_attrs){0}, tw_add_imm(b, barriers, 8 * s), tw_i32(b, 1));
-        tw_do(b, TW_OP_mbarrier_init, (tw_attrs){0}, tw_add_imm(b, barriers, 8 * (stages + s)),
-              tw_i32(b, g->plan.group / 32 * (g->c->cast ? g->c->cast : 1)));
-    }
-    tw_do(b, TW_OP_fence_mbarrier_init, (tw_attrs){0}, TW_NONE, TW_NONE);
+    tw_ring_init(b, ring, g->target->sm, 1, g->plan.group / 32 * (g->c->cast ? g->c->cast : 1));
     tw_pop(b);
     begin(g, false);
     tw_push_if(b, tw_eq(b, g->lane, tw_i32(b, 0)));
-    ring r = ring_begin(g);
+    const tw_ring_cursor c = tw_ring_begin(b, ring, 1);
     push_walk(g);
     tw_val k = tw_var_of(b, k_begin);
     tw_push_for(b, tw_i32(b, 0), count, tw_i32(b, 1), false);
-    tw_val full = tw_add(b, barriers, r.barrier), to = tw_add(b, g->shared, r.stage);
-    tw_do(b, TW_OP_mbarrier_wait, (tw_attrs){0}, tw_add_imm(b, full, 8 * stages), tw_xor(b, r.phase, tw_i32(b, 1)));
+    tw_val full = tw_ring_full(b, ring, &c), to = tw_ring_data(b, ring, &c, TW_NONE);
+    tw_ring_wait(b, tw_ring_empty(b, ring, &c), &c);
     tw_do(b, TW_OP_mbarrier_expect, (tw_attrs){0}, full, tw_i32(b, g->plan.stage_bytes));
     load_tile(g, &g->plan.x, g->arg.map_x, to, g->x.origin, k, full, shares_x(g->c));
     load_tile(g, &g->plan.y, g->arg.map_y, tw_add_imm(b, to, g->plan.x.bytes), g->y.origin, k, full, shares_y(g->c));
     tw_op_to(b, k, TW_OP_add_i32, k, tw_i32(b, g->c->u), TW_NONE);
-    ring_advance(g, &r);
+    tw_ring_advance(b, ring, &c);
     tw_pop(b);
     pop_walk(g);
     tw_pop(b);
@@ -272,20 +243,12 @@ static void prepare(tw_gemm_gen *g) {
 /* A warp is done with a stage, which everybody who fills it hears. Only of those that are filled again: so nothing
    arrives at a block that has ended. */
 static void give_back(tw_gemm_gen *g, tw_val empty, tw_val again) {
-    tw_builder *b = g->b;
     const int blocks = g->c->cast ? g->c->cast : 1;
-    tw_val taking_part = tw_and(b, again, tw_lt(b, g->lane, tw_i32(b, blocks)));
-    tw_attrs at = {0};
-    if (g->c->cast) {
-        empty = tw_get(b, TW_OP_cluster_address, at, TW_T_i32, empty, tw_rem(b, g->lane, blocks));
-        at.space = TW_SPACE_cluster;
-    }
-    tw_when(b, taking_part);
-    tw_do(b, TW_OP_mbarrier_arrive, at, empty, TW_NONE);
+    tw_ring_give_back(g->b, &(tw_ring_return){.empty = empty, .blocks = blocks, .lane = g->lane, .when = again});
 }
 
 /* The stage before is given back while the tensor cores are at work on this one. */
-static void sum(tw_gemm_gen *g, const ring *r, tw_val barriers, tw_val count) {
+static void sum(tw_gemm_gen *g, const tw_ring *ring, const tw_ring_cursor *c, tw_val count) {
     tw_builder *b = g->b;
     const int stages = g->c->stages;
     const bool walks = g->c->walk > 1;
@@ -296,14 +259,14 @@ static void sum(tw_gemm_gen *g, const ring *r, tw_val barriers, tw_val count) {
     tw_val y0 = low_word(g, &g->plan.y, tw_add_imm(b, g->shared, x->bytes));
     tw_val before = tw_var_of(b, zero), last = tw_add_imm(b, count, 1 - stages);
     tw_val i = tw_push_for(b, zero, count, tw_i32(b, 1), false);
-    tw_val full = tw_add(b, barriers, r->barrier), stage = tw_shr(b, r->stage, 4);
-    tw_do(b, TW_OP_mbarrier_wait, (tw_attrs){0}, full, r->phase);
+    tw_val stage = tw_shr(b, c->stage, 4);
+    tw_ring_wait(b, tw_ring_full(b, ring, c), c);
     multiply(g, tw_add(b, x0, stage), tw_add(b, y0, stage), tw_eq(b, i, zero));
     tw_do(b, TW_OP_wgmma_wait, (tw_attrs){.count = 1}, TW_NONE, TW_NONE);
     tw_val filled = tw_lt(b, zero, i);
     give_back(g, before, walks ? filled : tw_and(b, filled, tw_lt(b, i, last)));
-    tw_assign(b, before, tw_add_imm(b, full, 8 * stages));
-    ring_advance(g, r);
+    tw_assign(b, before, tw_ring_empty(b, ring, c));
+    tw_ring_advance(b, ring, c);
     tw_pop(b);
     tw_do(b, TW_OP_wgmma_wait, (tw_attrs){0}, TW_NONE, TW_NONE);
     if (walks) give_back(g, before, tw_const(b, TW_T_pred, 1));
@@ -350,16 +313,21 @@ void tw_gemm_wgmma_run(tw_gemm_gen *g, tw_val k_begin, tw_val count) {
     tw_shared_add(b, "tiles", g->plan.shared_bytes - bytes, ALIGN, true);
     tw_shared_add(b, "barriers", bytes, 8, true);
     g->shared = tw_shared_base(b, "tiles");
-    tw_val barriers = tw_shared_base(b, "barriers");
+    const tw_ring ring = {.data = g->shared,
+                          .barriers = tw_shared_base(b, "barriers"),
+                          .empty = 8 * g->c->stages,
+                          .stages = g->c->stages,
+                          .bytes = g->plan.stage_bytes,
+                          .offsets = true};
     tw_push_roles(b, roles, 2);
     prepare(g);
-    ring r = ring_begin(g);
+    const tw_ring_cursor c = tw_ring_begin(b, &ring, 0);
     begin(g, true);
     push_walk(g);
-    sum(g, &r, barriers, count);
+    sum(g, &ring, &c, count);
     tw_gemm_finish(g);
     pop_walk(g);
     tw_next_role(b);
-    copy(g, barriers, k_begin, count);
+    copy(g, &ring, k_begin, count);
     tw_pop(b);
 }

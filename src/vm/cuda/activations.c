@@ -91,7 +91,8 @@ static void store_floats(tw_mega_activations *a, const four *f, int n) {
     tw_builder *b = a->g->b;
     for (int i = 0; i < n; i++) {
         tw_val pair[4], at = tw_mega_at(a->g, a->to[f[i].position], f[i].k, 4);
-        for (int e = 0; e < 4; e += 2) tw_mega_split(a->g, a->pair, f[i].x[e], f[i].x[e + 1], &pair[e], &pair[e + 1]);
+        for (int e = 0; e < 4; e += 2)
+            tw_part_split(a->g->b, a->pair, f[i].x[e], f[i].x[e + 1], &pair[e], &pair[e + 1]);
         tw_when(b, f[i].there);
         tw_st(b, (tw_attrs){.type = a->pair, .vec = 4, .space = TW_SPACE_shared, .offset = 4 * f[i].shift}, at, pair);
     }
@@ -211,7 +212,7 @@ static void norm_four(const tw_mega_activations *a, tw_val squares, const tw_val
 static void leave_squares(tw_mega_activations *a, tw_val squares, tw_val position, tw_val chunk) {
     tw_mega_gen *g = a->g;
     tw_builder *b = g->b;
-    tw_val sum = tw_mega_warp_sum(g, tw_add(b, squares, tw_f32(b, 0)), 1, 32);
+    tw_val sum = tw_part_warp_sum(g->b, tw_add(b, squares, tw_f32(b, 0)), 1, 32);
     tw_push_if(b, tw_eq(b, g->lane, tw_i32(b, 0)));
     tw_val at = tw_add_imm(b, g->shared, g->p->sums);
     at = tw_mega_at(g, tw_mega_at(g, at, position, 4 * g->p->tuning.warps), g->warp, 4);

@@ -16,13 +16,7 @@ static void load_row(tw_mega_by_lanes *a, tw_val address, tw_val *out) {
 static tw_val element(tw_mega_by_lanes *a, const tw_val *row, int i) {
     tw_builder *b = a->g->b;
     if (a->g->p->kv == TW_F32) return row[i];
-    const tw_val pair = row[i / 2];
-    if (a->g->p->kv == TW_F16) {
-        tw_val h = tw_op_emit(b, i & 1 ? TW_OP_high_i16_i32 : TW_OP_low_i16_i32, pair, TW_NONE, TW_NONE);
-        return tw_op_emit(b, TW_OP_cvt_f32_f16, tw_bitcast(b, TW_T_f16, h), TW_NONE, TW_NONE);
-    }
-    tw_val bits = i & 1 ? tw_and(b, pair, tw_i32(b, (int32_t)0xffff0000)) : tw_shl(b, pair, 16);
-    return tw_bitcast(b, TW_T_f32, bits);
+    return tw_part_half(b, a->g->p->kv == TW_F16 ? TW_T_f16x2 : TW_T_bf16x2, row[i / 2], i & 1);
 }
 
 static void load_queries(void *state, tw_val q, tw_val position, tw_val head, tw_val heads) {
@@ -57,7 +51,7 @@ static void take_floats(tw_mega_by_lanes *a, int h, const tw_val *k, const tw_va
     tw_builder *b = g->b;
     tw_val dot = TW_NONE;
     for (int i = 0; i < TW_MEGA_WIDE; i++) dot = i ? tw_fma(b, a->q[h][i], k[i], dot) : tw_mul(b, a->q[h][i], k[i]);
-    dot = tw_mega_warp_sum(g, dot, 1, a->lanes);
+    dot = tw_part_warp_sum(g->b, dot, 1, a->lanes);
     tw_val max = tw_max(b, a->max[h], tw_select(b, there, dot, tw_f32(b, TW_MEGA_LOWEST)));
     tw_val keep = tw_mega_exp2(g, tw_sub(b, a->max[h], max));
     tw_val weight = tw_select(b, there, tw_mega_exp2(g, tw_sub(b, dot, max)), tw_f32(b, 0));
@@ -172,9 +166,10 @@ static void leave(void *state, tw_val heads) {
     tw_val at = tw_add_imm(b, g->shared, g->p->scratch);
     at = tw_mega_at(g, at, g->warp, TW_MEGA_HEADS * (d + 2) * 4);
     for (int h = 0; h < TW_MEGA_HEADS; h++) {
-        tw_val max = tw_mega_warp_max(g, tw_add(b, a->max[h], tw_f32(b, 0)), a->lanes, 32);
+        tw_val max = tw_part_warp_max(g->b, tw_add(b, a->max[h], tw_f32(b, 0)), a->lanes, 32);
         tw_val scale = tw_mega_exp2(g, tw_sub(b, a->max[h], max));
-        tw_val sum = tw_mega_warp_sum(g, tw_mul(b, a->sum[h], scale), a->lanes, 32), x[TW_MEGA_WIDE], first = a->mine;
+        tw_val sum = tw_part_warp_sum(g->b, tw_mul(b, a->sum[h], scale), a->lanes, 32), x[TW_MEGA_WIDE],
+               first = a->mine;
         for (int i = 0; i < TW_MEGA_WIDE; i++) x[i] = tw_mul(b, a->acc[h][i], scale);
         /* Lanes that differ in one bit of their position's number exchange halves of their elements, which leaves each
            with fewer to exchange over the next bit. */
@@ -182,7 +177,7 @@ static void leave(void *state, tw_val heads) {
         for (int d2 = a->lanes; d2 < 32; d2 *= 2) {
             tw_val upper = tw_ne(b, tw_and(b, g->lane, tw_i32(b, d2)), tw_i32(b, 0));
             if (n == 2) {
-                for (int i = 0; i < n; i++) x[i] = tw_mega_warp_sum(g, x[i], d2, 2 * d2);
+                for (int i = 0; i < n; i++) x[i] = tw_part_warp_sum(g->b, x[i], d2, 2 * d2);
                 continue;
             }
             n /= 2;

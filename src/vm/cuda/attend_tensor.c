@@ -110,7 +110,7 @@ static void load_queries(void *state, tw_val q, tw_val position, tw_val head, tw
     tw_when(b, tw_lt(b, g->row, heads));
     tw_ld_vec(b, (tw_attrs){.type = TW_T_f32, .vec = 4, .cache = TW_CACHE_cg}, address, x);
     for (int e = 0; e < 4; e++) x[e] = tw_mul(b, x[e], tw_f32(b, p->attn_scale * 1.4426950408889634f));
-    for (int e = 0; e < 4; e += 2) tw_mega_split(g, a->pair, x[e], x[e + 1], &pair[e], &pair[e + 1]);
+    for (int e = 0; e < 4; e += 2) tw_part_split(g->b, a->pair, x[e], x[e + 1], &pair[e], &pair[e + 1]);
     tw_st(b, (tw_attrs){.type = a->pair, .vec = 4, .space = TW_SPACE_shared}, tw_mega_at(g, a->q, j, 512), pair);
     tw_pop(b);
     tw_mega_barrier(g);
@@ -144,7 +144,7 @@ static void weigh(tw_mega_by_tensor *a, tw_val *s) {
     tw_mega_gen *g = a->g;
     tw_builder *b = g->b;
     tw_val max = tw_max(b, tw_max(b, s[0], s[1]), tw_max(b, s[2], s[3]));
-    max = tw_max(b, tw_mega_warp_max(g, max, 1, 4), a->max);
+    max = tw_max(b, tw_part_warp_max(g->b, max, 1, 4), a->max);
     tw_val keep = tw_mega_exp2(g, tw_sub(b, a->max, max)), sum = tw_mul(b, a->sum, keep);
     for (int e = 0; e < 4; e++) {
         s[e] = tw_mega_exp2(g, tw_sub(b, s[e], max));
@@ -162,8 +162,8 @@ static void weigh(tw_mega_by_tensor *a, tw_val *s) {
 static void add_values(tw_mega_by_tensor *a, const tw_val *weight) {
     tw_builder *b = a->g->b;
     tw_val w[4], x[2];
-    tw_mega_split(a->g, a->pair, weight[0], weight[1], &w[0], &w[1]);
-    tw_mega_split(a->g, a->pair, weight[2], weight[3], &w[2], &w[3]);
+    tw_part_split(a->g->b, a->pair, weight[0], weight[1], &w[0], &w[1]);
+    tw_part_split(a->g->b, a->pair, weight[2], weight[3], &w[2], &w[3]);
     for (int m = 0; m < tiles(a); m++) {
         tw_val pick = tw_i32(b, m % 2 ? 0x7632 : 0x5410);
         for (int i = 0; i < 2; i++)
@@ -204,7 +204,7 @@ static void leave(void *state, tw_val heads) {
     const int d = (int)g->p->head_dim, bytes = (d + 2) * 4;
     tw_val at = tw_mega_at(g, tw_add_imm(b, g->shared, g->p->scratch), g->warp, (int64_t)g->p->attend_heads * bytes);
     at = tw_mega_at(g, at, g->row, bytes);
-    tw_val sum = tw_mega_warp_sum(g, tw_add(b, a->sum, tw_f32(b, 0)), 1, 4);
+    tw_val sum = tw_part_warp_sum(g->b, tw_add(b, a->sum, tw_f32(b, 0)), 1, 4);
     tw_attrs how = {.type = TW_T_f32, .vec = 2, .space = TW_SPACE_shared};
     tw_push_if(b, tw_lt(b, g->row, heads));
     for (int m = 0; m < tiles(a); m += 2) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From the warps' parts of a group's sums to what the instruction writes. Threads take rows, or pairs of rows where
    rope turns pairs. */
+#include "kernels/parts/activation.h"
 #include "vm/cuda/generate.h"
 
 static const tw_attrs shared_f32 = {.type = TW_T_f32, .space = TW_SPACE_shared};
@@ -325,9 +326,7 @@ static void ffn(const rows *r) {
     tw_val factor = norm_factor(r, position);
     join(r, gate_row, position, factor, 1, gate);
     join(r, tw_add_imm(b, gate_row, TW_MEGA_ROWS), position, factor, 1, up);
-    tw_val e = tw_op_emit(b, TW_OP_exp2_f32, tw_mul(b, gate[0], tw_f32(b, -1.4426950408889634f)), TW_NONE, TW_NONE);
-    tw_val h = tw_op_emit(b, TW_OP_rcp_f32, tw_add(b, e, tw_f32(b, 1)), TW_NONE, TW_NONE);
-    h = tw_mul(b, tw_mul(b, gate[0], h), up[0]);
+    tw_val h = tw_mul(b, tw_part_silu(b, gate[0]), up[0]);
     tw_val at = tw_op_emit(b, TW_OP_mad_wide_s32, position, tw_mul_imm(b, width, 4), out);
     tw_mega_put(g, tw_mega_at(g, at, tw_add(b, from, row), 4), h, tag);
     tw_pop(b);
@@ -373,7 +372,7 @@ void tw_mega_build_epilogue(tw_mega_gen *g, const tw_mega_sums *s) {
 /* A warp's best of a sequence into its cell: [sequence][warp] of value and row. */
 static void leave_best(tw_mega_gen *g, tw_val cells, int sequence, tw_val value, tw_val row) {
     tw_builder *b = g->b;
-    tw_val best = tw_add(b, value, tw_f32(b, 0)), most = tw_mega_warp_max(g, best, 1, 32), all = tw_i32(b, -1);
+    tw_val best = tw_add(b, value, tw_f32(b, 0)), most = tw_part_warp_max(g->b, best, 1, 32), all = tw_i32(b, -1);
     tw_val id = tw_select(b, tw_eq(b, most, best), row, tw_i32(b, INT32_MAX));
     for (int d = 1; d < 32; d *= 2) id = tw_min(b, id, tw_shfl(b, TW_MODE_bfly, id, tw_i32(b, d), all));
     tw_push_if(b, tw_eq(b, g->lane, tw_i32(b, 0)));

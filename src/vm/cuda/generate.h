@@ -3,7 +3,9 @@
 #ifndef TW_VM_CUDA_GENERATE_H
 #define TW_VM_CUDA_GENERATE_H
 
-#include "ir/builder.h"
+#include "kernels/parts/convert.h"
+#include "kernels/parts/reduce.h"
+#include "kernels/parts/ring.h"
 #include "vm/cuda/mega.h"
 
 typedef struct tw_mega_gen {
@@ -16,7 +18,8 @@ typedef struct tw_mega_gen {
     tw_val pos;                        /* of the step's first row; none with several sequences: tw_mega_position */
     tw_val record;                     /* this lane's word of the record */
     tw_val nothing;                    /* i32: 0, which no compiler can know */
-    tw_val slot, phase;                /* variables: the stage of the ring that comes next, and its barrier's phase */
+    tw_ring ring;                      /* of weights, between the producer and the warps that multiply */
+    tw_ring_cursor next;               /* the stage that the warps take next */
     tw_val trace;                      /* of the current record; none: not traced */
     tw_val index;                      /* of the current record */
     tw_val gave_up; /* variable, of each thread that polls: the machine was aborted, so nothing is waited for */
@@ -36,9 +39,6 @@ static inline int tw_mega_threads(const tw_mega_plan *p) {
 void tw_mega_barrier(tw_mega_gen *g);
 /* base + i * bytes */
 tw_val tw_mega_at(tw_mega_gen *g, tw_val base, tw_val i, int64_t bytes);
-/* The sum (or largest) over a warp's lanes whose numbers differ in the bits of `below` x 2, ... */
-tw_val tw_mega_warp_sum(tw_mega_gen *g, tw_val x, int from, int below);
-tw_val tw_mega_warp_max(tw_mega_gen *g, tw_val x, int from, int below);
 tw_val tw_mega_exp2(tw_mega_gen *g, tw_val x);
 tw_val tw_mega_thread_loop(tw_mega_gen *g, tw_val count); /* for (i = thread; i < count; i += threads); pop it */
 /* Elements of a cache or table as f32, and back. */
@@ -50,10 +50,6 @@ enum {
     /* The float 1.5 * 2^23: with an integer of up to 22 bits and a sign added to its bits it is that much more. */
     TW_MEGA_NUMBER = 0x4b400000
 };
-/* The first or second of a pair of bf16 or f16 (or of an i32 that holds one) as f32; two f32 as the sum of two pairs,
-   of x the lower elements. */
-tw_val tw_mega_half(tw_mega_gen *g, tw_type type, tw_val pair, int second);
-void tw_mega_split(tw_mega_gen *g, tw_type pair, tw_val x, tw_val y, tw_val *high, tw_val *low);
 
 /* Until what the instruction waits for is there: every builder calls it, as late as it can. */
 void tw_mega_wait(tw_mega_gen *g);

@@ -28,18 +28,6 @@ tw_val tw_mega_at(tw_mega_gen *g, tw_val base, tw_val i, int64_t bytes) {
     return tw_op_emit(b, TW_OP_mad_wide_s32, i, tw_i32(b, (int32_t)bytes), base);
 }
 
-tw_val tw_mega_warp_sum(tw_mega_gen *g, tw_val x, int from, int below) {
-    tw_builder *b = g->b;
-    for (int d = from; d < below; d *= 2) x = tw_add(b, x, tw_shfl(b, TW_MODE_bfly, x, tw_i32(b, d), tw_i32(b, -1)));
-    return x;
-}
-
-tw_val tw_mega_warp_max(tw_mega_gen *g, tw_val x, int from, int below) {
-    tw_builder *b = g->b;
-    for (int d = from; d < below; d *= 2) x = tw_max(b, x, tw_shfl(b, TW_MODE_bfly, x, tw_i32(b, d), tw_i32(b, -1)));
-    return x;
-}
-
 tw_val tw_mega_exp2(tw_mega_gen *g, tw_val x) {
     return tw_op_emit(g->b, TW_OP_exp2_f32, x, TW_NONE, TW_NONE);
 }
@@ -55,30 +43,6 @@ tw_type tw_mega_element(tw_dtype t) {
 tw_val tw_mega_to_f32(tw_mega_gen *g, tw_dtype t, tw_val x) {
     if (t == TW_F32) return x;
     return tw_op_emit(g->b, t == TW_F16 ? TW_OP_cvt_f32_f16 : TW_OP_cvt_f32_bf16, x, TW_NONE, TW_NONE);
-}
-
-/* Two f32 as a pair, x the lower. */
-static tw_val halves(tw_mega_gen *g, tw_type pair, tw_val x, tw_val y) {
-    return tw_op_emit(g->b, pair == TW_T_f16x2 ? TW_OP_cvt_f16x2_f32 : TW_OP_cvt_bf16x2_f32, x, y, TW_NONE);
-}
-
-tw_val tw_mega_half(tw_mega_gen *g, tw_type type, tw_val pair, int second) {
-    tw_builder *b = g->b;
-    tw_val bits = tw_bitcast(b, TW_T_i32, pair);
-    if (type == TW_T_f16x2) {
-        tw_val h = tw_op_emit(b, second ? TW_OP_high_i16_i32 : TW_OP_low_i16_i32, bits, TW_NONE, TW_NONE);
-        return tw_op_emit(b, TW_OP_cvt_f32_f16, tw_bitcast(b, TW_T_f16, h), TW_NONE, TW_NONE);
-    }
-    bits = second ? tw_and(b, bits, tw_i32(b, (int32_t)0xffff0000)) : tw_shl(b, bits, 16);
-    return tw_bitcast(b, TW_T_f32, bits);
-}
-
-void tw_mega_split(tw_mega_gen *g, tw_type pair, tw_val x, tw_val y, tw_val *high, tw_val *low) {
-    tw_builder *b = g->b;
-    *high = halves(g, pair, x, y);
-    tw_val first = tw_sub(b, x, tw_mega_half(g, pair, *high, 0)),
-           second = tw_sub(b, y, tw_mega_half(g, pair, *high, 1));
-    *low = halves(g, pair, first, second);
 }
 
 tw_val tw_mega_position(tw_mega_gen *g, tw_val row) {
@@ -335,8 +299,7 @@ static void dispatch(tw_mega_gen *g, tw_val kind) {
 
 static void build_workers(tw_mega_gen *g, tw_val records, tw_val count) {
     tw_builder *b = g->b;
-    g->slot = tw_var_of(b, tw_i32(b, 0));
-    g->phase = tw_var_of(b, tw_i32(b, 0));
+    g->next = tw_ring_begin(b, &g->ring, 0);
     g->gave_up = tw_var_of(b, tw_i32(b, 0));
     /* Memory is allocated in units of more than that. */
     tw_val low = tw_op_emit(b, TW_OP_low_i32_i64, g->arg[TW_MEGA_ARG_COUNTERS], TW_NONE, TW_NONE);
@@ -400,15 +363,18 @@ static void declare(tw_mega_gen *g) {
     g->shared = tw_shared_base(b, "memory");
 }
 
-static void init_barriers(tw_mega_gen *g, tw_val tid) {
+static void init_ring(tw_mega_gen *g, tw_val tid) {
     tw_builder *b = g->b;
     const tw_mega_plan *p = g->p;
-    tw_push_if(b, tw_lt(b, tid, tw_i32(b, p->tuning.stages)));
-    tw_val full = tw_mega_at(g, tw_add_imm(b, g->shared, p->full), tid, 8);
-    tw_val empty = tw_mega_at(g, tw_add_imm(b, g->shared, p->empty), tid, 8);
-    tw_do(b, TW_OP_mbarrier_init, (tw_attrs){0}, full, tw_i32(b, tw_mega_feeders(p)));
-    tw_do(b, TW_OP_mbarrier_init, (tw_attrs){0}, empty, tw_i32(b, tw_mega_threads(p)));
-    if (p->target->sm >= 90) tw_do(b, TW_OP_fence_mbarrier_init, (tw_attrs){0}, TW_NONE, TW_NONE);
+    g->ring = (tw_ring){.data = g->shared,
+                        .barriers = g->shared,
+                        .first = p->ring,
+                        .full = p->full,
+                        .empty = p->empty,
+                        .stages = p->tuning.stages,
+                        .bytes = p->stage_bytes};
+    tw_push_if(b, tw_eq(b, tid, tw_i32(b, 0)));
+    tw_ring_init(b, &g->ring, p->target->sm, tw_mega_feeders(p), tw_mega_threads(p));
     tw_pop(b);
     tw_do(b, TW_OP_barrier, (tw_attrs){0}, TW_NONE, TW_NONE);
 }
@@ -424,7 +390,7 @@ tw_kernel *tw_mega_build(const tw_mega_plan *p) {
     declare(&g);
     tw_val tid = tw_sreg(&b, TW_SREG_tid_x);
     g.lane = tw_rem(&b, tid, 32);
-    init_barriers(&g, tid);
+    init_ring(&g, tid);
     tw_val self = tw_mega_at(&g, g.arg[TW_MEGA_ARG_WORKERS], tw_sreg(&b, TW_SREG_ctaid_x), sizeof(tw_mega_worker));
     tw_val at[2] = {{0}}, count[2] = {{0}};
     tw_ld_vec(&b, (tw_attrs){.type = TW_T_i64, .vec = 2, .cache = TW_CACHE_nc}, self, at);

@@ -4,15 +4,6 @@
 
 /* ---- from the ring */
 
-static void next_slot(tw_mega_gen *g) {
-    tw_builder *b = g->b;
-    tw_op_to(b, g->slot, TW_OP_add_i32, g->slot, tw_i32(b, 1), TW_NONE);
-    tw_push_if(b, tw_eq(b, g->slot, tw_i32(b, g->p->tuning.stages)));
-    tw_assign(b, g->slot, tw_i32(b, 0));
-    tw_op_to(b, g->phase, TW_OP_xor_i32, g->phase, tw_i32(b, 1), TW_NONE);
-    tw_pop(b);
-}
-
 /* Words of scales that a lane loads of a stage. */
 static int scale_words(const tw_mega_multiply *o) {
     return (o->g->p->tuning.blocks * o->f->scale_bytes + o->f->row_bytes) / 32;
@@ -23,36 +14,34 @@ static void take_stage(tw_mega_multiply *o, tw_mega_taken *t) {
     tw_mega_gen *g = o->g;
     tw_builder *b = g->b;
     const tw_mega_plan *p = g->p;
-    tw_val full = tw_mega_at(g, tw_add_imm(b, g->shared, p->full), g->slot, 8);
-    tw_assign(b, t->empty, tw_mega_at(g, tw_add_imm(b, g->shared, p->empty), g->slot, 8));
-    tw_val at = tw_mega_at(g, o->ring, g->slot, p->stage_bytes);
-    tw_do(b, TW_OP_mbarrier_wait, (tw_attrs){0}, full, g->phase);
+    tw_val full = tw_ring_full(b, &g->ring, &g->next);
+    tw_assign(b, t->empty, tw_ring_empty(b, &g->ring, &g->next));
+    tw_val at = tw_ring_data(b, &g->ring, &g->next, o->ring);
+    tw_ring_wait(b, full, &g->next);
     for (int i = 0; i < p->tuning.blocks; i++) {
         tw_attrs how = {.type = TW_T_i32, .vec = 4, .space = TW_SPACE_shared, .offset = i * TW_MEGA_PIECE};
         tw_ld_vec(b, how, at, t->w[i]);
     }
     const int words = scale_words(o), vec = words % 4 == 0 ? 4 : words % 2 == 0 ? 2 : 1;
-    tw_val scales = tw_mega_at(g, o->scales, g->slot, p->stage_bytes);
+    tw_val scales = tw_ring_data(b, &g->ring, &g->next, o->scales);
     for (int i = 0; i < words; i += vec) {
         tw_attrs how = {.type = TW_T_i32, .vec = vec, .space = TW_SPACE_shared, .offset = 4 * i};
         tw_ld_vec(b, how, scales, t->scale + i);
     }
-    next_slot(g);
+    tw_ring_advance(b, &g->ring, &g->next);
     tw_op_to(b, o->stream->left, TW_OP_add_i32, o->stream->left, tw_i32(b, -1), TW_NONE);
 }
 
-/* Its slot given back, when all that was loaded is in registers: a bulk copy is no ordinary write, and overtakes loads
-   that an arrival does not wait for. So the arrival's address takes in the loaded words, times nothing; a fence between
-   the two kinds of access costs 8 % of a step in the producer, and a third here. Each lane speaks for itself:
-   compute-sanitizer does not see that one may speak for its warp. */
+/* The stage given back, when all that was loaded is in registers: a fence between loads and bulk copies would cost 8 %
+   of a step in the producer, and a third here. Each lane speaks for itself: compute-sanitizer does not see that one may
+   speak for its warp. */
 static void give_back(const tw_mega_multiply *o, const tw_mega_taken *t) {
-    tw_mega_gen *g = o->g;
-    tw_builder *b = g->b;
-    tw_val all = tw_i32(b, 0);
-    for (int i = 0; i < g->p->tuning.blocks; i++) all = tw_or(b, all, t->w[i][3]);
-    for (int i = 0; i < scale_words(o); i++) all = tw_or(b, all, t->scale[i]);
-    tw_val barrier = tw_add(b, t->empty, tw_and(b, all, g->nothing));
-    tw_do(b, TW_OP_mbarrier_arrive, (tw_attrs){0}, barrier, TW_NONE);
+    const int blocks = o->g->p->tuning.blocks, words = scale_words(o);
+    tw_val loaded[TW_MEGA_BLOCKS + 2 * TW_MEGA_BLOCKS];
+    for (int i = 0; i < blocks; i++) loaded[i] = t->w[i][3];
+    for (int i = 0; i < words; i++) loaded[blocks + i] = t->scale[i];
+    tw_ring_give_back(
+        o->g->b, &(tw_ring_return){.empty = t->empty, .loaded = loaded, .n = blocks + words, .nothing = o->g->nothing});
 }
 
 /* ---- the walk */

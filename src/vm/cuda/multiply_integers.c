@@ -79,7 +79,7 @@ void tw_mega_load_kept(tw_mega_multiply *o, tw_val from) {
 static void scales_of(const tw_mega_multiply *o, const tw_val *words, int set, tw_val *scale) {
     for (int i = 0; i < 2; i++)
         scale[i] = o->f->dtype == TW_I8 ? tw_bitcast(o->g->b, TW_T_f32, words[i])
-                                        : tw_mega_half(o->g, TW_T_f16x2, words[set], i);
+                                        : tw_part_half(o->g->b, TW_T_f16x2, words[set], i);
 }
 
 /* 32 columns of a piece. */

@@ -195,7 +195,7 @@ static void leave_best(tw_mega_gen *g, const tw_mega_output *o, tw_val sequence)
         tw_pop(b);
     }
     tw_pop(b);
-    tw_val most = tw_mega_warp_max(g, tw_add(b, value, tw_f32(b, 0)), 1, 32);
+    tw_val most = tw_part_warp_max(g->b, tw_add(b, value, tw_f32(b, 0)), 1, 32);
     tw_val mine = first_of_warp(g, most, value, id);
     mine = tw_select(b, tw_eq(b, mine, tw_i32(b, INT32_MAX)), tw_i32(b, 0), mine);
     tw_push_if(b, tw_eq(b, g->lane, tw_i32(b, 0)));
@@ -224,7 +224,7 @@ static tw_val within_min_p(const cut *c, tw_val z) {
 static void leave_drawn(const cut *c) {
     tw_mega_gen *g = c->g;
     tw_builder *b = g->b;
-    tw_val score = tw_add(b, c->score, tw_f32(b, 0)), most = tw_mega_warp_max(g, score, 1, 32);
+    tw_val score = tw_add(b, c->score, tw_f32(b, 0)), most = tw_part_warp_max(g->b, score, 1, 32);
     tw_val id = first_of_warp(g, most, score, c->id);
     tw_push_if(b, tw_eq(b, g->lane, tw_i32(b, 0)));
     tw_val cell = tw_mega_at(g, c->head, g->warp, 8);
@@ -806,7 +806,7 @@ static tw_val largest_of(const cut *c) {
     tw_val i = tw_push_for(b, g->lane, c->o->slots, tw_i32(b, 32), false);
     tw_assign(b, value, tw_max(b, value, tw_ld(b, shared_f32, tw_mega_at(g, c->slots, i, SLOT_BYTES))));
     tw_pop(b);
-    return tw_mega_warp_max(g, tw_add(b, value, tw_f32(b, 0)), 1, 32);
+    return tw_part_warp_max(g->b, tw_add(b, value, tw_f32(b, 0)), 1, 32);
 }
 
 static void cut_one(tw_mega_gen *g, const tw_mega_output *o, tw_val sequence) {

@@ -15,24 +15,10 @@ int tw_mega_feeders(const tw_mega_plan *p) {
 typedef struct producer {
     tw_mega_gen *g;
     tw_val tape, stages, before_head, policy; /* stages: of a step, and those before the head's */
-    tw_val slot, phase;          /* variables: where the next stage goes, the phase in which it was freed */
-    tw_val stage, from;          /* the next stage's number in its step, and its place */
-    tw_val landed, landed_phase; /* slot of the oldest stage that is perhaps on its way */
-    tw_val issued;               /* stages so far */
+    tw_ring_cursor next, landed;              /* where the next stage goes; the oldest that is perhaps on its way */
+    tw_val stage, from;                       /* variables: the next stage's number in its step, and its place */
+    tw_val issued;                            /* variable: stages so far */
 } producer;
-
-static tw_val barrier_of(producer *x, int barriers, tw_val slot) {
-    return tw_mega_at(x->g, tw_add_imm(x->g->b, x->g->shared, barriers), slot, 8);
-}
-
-static void turn_round(producer *x, tw_val slot, tw_val phase) {
-    tw_builder *b = x->g->b;
-    tw_op_to(b, slot, TW_OP_add_i32, slot, tw_i32(b, 1), TW_NONE);
-    tw_push_if(b, tw_eq(b, slot, tw_i32(b, x->g->p->tuning.stages)));
-    tw_assign(b, slot, tw_i32(b, 0));
-    tw_op_to(b, phase, TW_OP_xor_i32, phase, tw_i32(b, 1), TW_NONE);
-    tw_pop(b);
-}
 
 /* Bytes of the step's stage of that number: the head's may be shorter. */
 static tw_val bytes_of(producer *x, tw_val stage) {
@@ -74,8 +60,8 @@ static void copy_by_lanes(producer *x, tw_val to, tw_val size, tw_val full) {
 static void issue(producer *x) {
     tw_mega_gen *g = x->g;
     tw_builder *b = g->b;
-    tw_val full = barrier_of(x, g->p->full, x->slot), size = bytes_of(x, x->stage);
-    tw_val to = tw_mega_at(g, tw_add_imm(b, g->shared, g->p->ring), x->slot, g->p->stage_bytes);
+    tw_val full = tw_ring_full(b, &g->ring, &x->next), size = bytes_of(x, x->stage);
+    tw_val to = tw_ring_data(b, &g->ring, &x->next, TW_NONE);
     if (bulk(g->p)) {
         tw_do(b, TW_OP_mbarrier_expect, (tw_attrs){0}, full, size);
         tw_emit(b, TW_OP_bulk_load, (tw_attrs){0}, NULL, NULL, 0, (tw_val[]){to, x->from, size, full, x->policy}, 5);
@@ -84,17 +70,17 @@ static void issue(producer *x) {
     }
     advance(x, x->stage, x->from, size);
     tw_op_to(b, x->issued, TW_OP_add_i32, x->issued, tw_i32(b, 1), TW_NONE);
-    turn_round(x, x->slot, x->phase);
+    tw_ring_advance(b, &g->ring, &x->next);
 }
 
 static void produce(producer *x) {
     tw_mega_gen *g = x->g;
     tw_builder *b = g->b;
     tw_push_if(b, tw_le(b, tw_i32(b, g->p->tuning.window), x->issued));
-    tw_do(b, TW_OP_mbarrier_wait, (tw_attrs){0}, barrier_of(x, g->p->full, x->landed), x->landed_phase);
-    turn_round(x, x->landed, x->landed_phase);
+    tw_ring_wait(b, tw_ring_full(b, &g->ring, &x->landed), &x->landed);
+    tw_ring_advance(b, &g->ring, &x->landed);
     tw_pop(b);
-    tw_do(b, TW_OP_mbarrier_wait, (tw_attrs){0}, barrier_of(x, g->p->empty, x->slot), x->phase);
+    tw_ring_wait(b, tw_ring_empty(b, &g->ring, &x->next), &x->next);
     issue(x);
 }
 
@@ -105,10 +91,8 @@ void tw_mega_build_producer(tw_mega_gen *g, tw_val tape, tw_val stages, tw_val b
         tw_push_if(b, tw_eq(b, g->lane, tw_i32(b, 0)));
         x.policy = tw_get(b, TW_OP_policy, (tw_attrs){.cache = TW_CACHE_evict_first}, TW_T_i64, TW_NONE, TW_NONE);
     }
-    x.slot = tw_var_of(b, tw_i32(b, 0));
-    x.phase = tw_var_of(b, tw_i32(b, 1));
-    x.landed = tw_var_of(b, tw_i32(b, 0));
-    x.landed_phase = tw_var_of(b, tw_i32(b, 0));
+    x.next = tw_ring_begin(b, &g->ring, 1);
+    x.landed = tw_ring_begin(b, &g->ring, 0);
     x.issued = tw_var_of(b, tw_i32(b, 0));
     x.from = tw_var_of(b, tape);
     x.stage = tw_var_of(b, tw_i32(b, 0));

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/parts/ring.h"
+
+enum { MBARRIER = 8 /* bytes */ };
+
+/* Addresses that are constants apart: with one that each lane computes, the instruction is repeated for every lane. */
+void tw_ring_init(tw_builder *b, const tw_ring *r, int target, int fills, int returns) {
+    for (int s = 0; s < r->stages; s++) {
+        tw_val full = tw_add_imm(b, r->barriers, r->full + MBARRIER * s),
+               empty = tw_add_imm(b, r->barriers, r->empty + MBARRIER * s);
+        tw_do(b, TW_OP_mbarrier_init, (tw_attrs){0}, full, tw_i32(b, fills));
+        tw_do(b, TW_OP_mbarrier_init, (tw_attrs){0}, empty, tw_i32(b, returns));
+    }
+    if (target >= 90) tw_do(b, TW_OP_fence_mbarrier_init, (tw_attrs){0}, TW_NONE, TW_NONE);
+}
+
+tw_ring_cursor tw_ring_begin(tw_builder *b, const tw_ring *r, int parity) {
+    tw_val zero = tw_i32(b, 0);
+    tw_ring_cursor c = {.stage = tw_var_of(b, zero)};
+    if (r->offsets) c.barrier = tw_var_of(b, zero);
+    c.parity = tw_var_of(b, tw_i32(b, parity));
+    return c;
+}
+
+static void advance_offsets(tw_builder *b, const tw_ring *r, const tw_ring_cursor *c) {
+    tw_val next = tw_add_imm(b, c->stage, r->bytes), zero = tw_i32(b, 0);
+    tw_val wraps = tw_eq(b, next, tw_i32(b, r->bytes * r->stages));
+    tw_val place = tw_add_imm(b, c->barrier, MBARRIER), flipped = tw_xor(b, c->parity, tw_i32(b, 1));
+    tw_assign(b, c->parity, tw_select(b, wraps, flipped, c->parity));
+    tw_assign(b, c->barrier, tw_select(b, wraps, zero, place));
+    tw_assign(b, c->stage, tw_select(b, wraps, zero, next));
+}
+
+void tw_ring_advance(tw_builder *b, const tw_ring *r, const tw_ring_cursor *c) {
+    if (r->offsets) {
+        advance_offsets(b, r, c);
+        return;
+    }
+    tw_op_to(b, c->stage, TW_OP_add_i32, c->stage, tw_i32(b, 1), TW_NONE);
+    tw_push_if(b, tw_eq(b, c->stage, tw_i32(b, r->stages)));
+    tw_assign(b, c->stage, tw_i32(b, 0));
+    tw_op_to(b, c->parity, TW_OP_xor_i32, c->parity, tw_i32(b, 1), TW_NONE);
+    tw_pop(b);
+}
+
+static tw_val place(tw_builder *b, const tw_ring *r, tw_val base, tw_val stage, int bytes) {
+    return tw_add(b, base, r->offsets ? stage : tw_mul_imm(b, stage, bytes));
+}
+
+tw_val tw_ring_data(tw_builder *b, const tw_ring *r, const tw_ring_cursor *c, tw_val from) {
+    return place(b, r, from.id ? from : tw_add_imm(b, r->data, r->first), c->stage, r->bytes);
+}
+
+tw_val tw_ring_full(tw_builder *b, const tw_ring *r, const tw_ring_cursor *c) {
+    return place(b, r, tw_add_imm(b, r->barriers, r->full), r->offsets ? c->barrier : c->stage, MBARRIER);
+}
+
+tw_val tw_ring_empty(tw_builder *b, const tw_ring *r, const tw_ring_cursor *c) {
+    if (r->offsets) return tw_add_imm(b, tw_ring_full(b, r, c), r->empty - r->full);
+    return place(b, r, tw_add_imm(b, r->barriers, r->empty), c->stage, MBARRIER);
+}
+
+void tw_ring_wait(tw_builder *b, tw_val barrier, const tw_ring_cursor *c) {
+    tw_do(b, TW_OP_mbarrier_wait, (tw_attrs){0}, barrier, c->parity);
+}
+
+void tw_ring_give_back(tw_builder *b, const tw_ring_return *x) {
+    tw_val empty = x->empty, all = tw_i32(b, 0), when = x->when;
+    tw_attrs at = {0};
+    for (int i = 0; i < x->n; i++) all = tw_or(b, all, x->loaded[i]);
+    if (x->n) empty = tw_add(b, empty, tw_and(b, all, x->nothing));
+    if (x->blocks) {
+        tw_val arrives = tw_lt(b, x->lane, tw_i32(b, x->blocks));
+        when = when.id ? tw_and(b, when, arrives) : arrives;
+    }
+    if (x->blocks > 1) {
+        empty = tw_get(b, TW_OP_cluster_address, at, TW_T_i32, empty, tw_rem(b, x->lane, x->blocks));
+        at.space = TW_SPACE_cluster;
+    }
+    if (when.id) tw_when(b, when);
+    tw_do(b, TW_OP_mbarrier_arrive, at, empty, TW_NONE);
+}
