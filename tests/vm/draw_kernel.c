@@ -44,7 +44,7 @@ static void build_slots(tw_mega_gen *g, const tw_mega_output *o, tw_val sequence
     tw_assign(b, best_row, id);
     tw_pop(b);
     tw_pop(b);
-    tw_val mine = tw_add(b, best, tw_f32(b, 0)), most = tw_mega_warp_max(g, mine, 1, 32);
+    tw_val mine = tw_add(b, best, tw_f32(b, 0)), most = tw_part_warp_max(b, mine, 1, 32);
     tw_val row = tw_select(b, tw_eq(b, most, mine), best_row, tw_i32(b, INT32_MAX));
     for (int d = 1; d < 32; d *= 2) row = tw_min(b, row, tw_shfl(b, TW_MODE_bfly, row, tw_i32(b, d), tw_i32(b, -1)));
     tw_push_if(b, tw_eq(b, g->lane, tw_i32(b, 0)));
