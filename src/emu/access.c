@@ -139,7 +139,7 @@ static uint64_t add(tw_type t, uint64_t a, uint64_t b) {
     }
 }
 
-static uint64_t combine(const tw_attrs *at, uint64_t old, uint64_t x, uint64_t y) {
+uint64_t emu_combine(const tw_attrs *at, uint64_t old, uint64_t x, uint64_t y) {
     bool wide = tw_type_bits((tw_type)at->type) == 64;
     int64_t so = wide ? (int64_t)old : (int32_t)old, sx = wide ? (int64_t)x : (int32_t)x;
     switch (at->rmw) {
@@ -188,7 +188,7 @@ static bool update(emu_warp *w, const emu_op *op, int lane, uint64_t *old) {
     for (uint32_t i = 0; i < n; i++) {
         uint64_t was = load(p + i * size, size), x = emu_get(w, op->in[1 + i], lane);
         uint64_t y = at->rmw == TW_RMW_cas && op->n_in > 2 ? emu_get(w, op->in[2], lane) : 0;
-        uint64_t now = combine(at, was, x, y);
+        uint64_t now = emu_combine(at, was, x, y);
         if (!i) *old = was;
         changed |= memcmp(&was, &now, size) != 0;
         memcpy(p + i * size, &now, size);

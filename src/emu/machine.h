@@ -268,6 +268,7 @@ struct emu_warp {
     bool waited_apart;
     uint16_t started[EMU_LANES]; /* by lane: ranks of its cluster's blocks that it knows to have started */
     emu_commits commits, bulk_commits;
+    uint32_t idle_waits; /* lanes that have executed a bulk_wait without a group of their own */
     emu_laters laters;
     emu_commits products; /* groups of wgmma: of the warp's multiplier */
     uint32_t *pending;    /* by variable: the clock of the product that it belongs to; 0: none */
@@ -439,6 +440,9 @@ static inline uint32_t emu_agent(const emu_warp *w, int agent) {
     return w->thread + (uint32_t)agent;
 }
 
+/* access.c: what `at.rmw` makes of an element of `at.type`; y is cas's new value. */
+uint64_t emu_combine(const tw_attrs *at, uint64_t old, uint64_t x, uint64_t y);
+
 /* sync.c: releasing and acquiring through memory. */
 void emu_strong_write(emu_warp *w, uint32_t mask, int lane, emu_object *o, uint64_t from, int order, int scope,
                       bool rmw);
@@ -452,6 +456,18 @@ void emu_land_some(emu_launch *l);                                         /* pe
 bool emu_land_one(emu_launch *l);                                          /* false: none is in flight */
 void emu_land_warp(emu_warp *w, int agent, uint32_t mask, uint32_t clock); /* all up to this one */
 void emu_copies_at_exit(emu_warp *w, const emu_op *op, uint32_t mask);
+
+/* Appends to a finding about copies that lanes of `mask` look as if they had waited for: a wait covers groups of its
+   own thread alone. */
+void emu_idle_wait_text(const emu_warp *w, uint32_t mask, char *out, size_t size);
+
+/* How a reduction or store of the async proxy writes, and what it reads of shared memory. */
+emu_how emu_bulk_target(const emu_warp *w, uint32_t clock, bool reduces);
+emu_how emu_bulk_source(const emu_warp *w, uint32_t clock);
+/* to[i] = to[i] combined with from[i], for elements of the operation's type. */
+void emu_reduce(const emu_op *op, uint8_t *to, const uint8_t *from, uint32_t bytes);
+/* A clock for what a warp's lanes hand to the copy engine now, which reads shared memory. */
+uint32_t emu_bulk_clock(emu_warp *w);
 
 emu_copy *emu_copy_issue(emu_warp *w, const emu_op *op, int agent, uint32_t clock);
 void emu_copy_launch(emu_launch *l, emu_copy *c);

@@ -59,11 +59,18 @@ static void unlink_mark(emu_launch *l, uint32_t *list) {
 
 /* -- */
 
-/* May two accesses that nothing orders meet at one place? Both strong, and each within the other's scope. */
+static int agent_of(const emu_launch *l, uint32_t thread) {
+    uint32_t slot = thread & (uint32_t)(l->stride - 1);
+    return slot < (uint32_t)l->n_warps * EMU_AGENTS ? (int)(slot % EMU_AGENTS) : -1;
+}
+
+/* May two accesses that nothing orders meet at one place? Both strong, by one proxy, and each within the other's scope.
+ */
 static bool strong_together(const emu_warp *w, const emu_how *how, const emu_mark *m) {
     int mine = how->strength, theirs = strength_of(m);
     if (!mine || !theirs) return false;
     const emu_launch *l = w->launch;
+    if (how->async != (agent_of(l, m->thread - 1) != EMU_WARP)) return false;
     int block = (int)((m->thread - 1) >> l->stride_log2), own = w->block->number;
     if (block == own) return true;
     if (block / l->cluster == own / l->cluster) return mine > TW_SCOPE_cluster && theirs > TW_SCOPE_cluster;
@@ -78,11 +85,6 @@ static inline bool ordered(const emu_warp *w, int lane, const emu_mark *m) {
         w->known.own[thread & (uint32_t)(l->stride - 1)] > m->clock)
         return true;
     return emu_knows(w, lane, m->thread - 1, m->mask, m->clock);
-}
-
-static int agent_of(const emu_launch *l, uint32_t thread) {
-    uint32_t slot = thread & (uint32_t)(l->stride - 1);
-    return slot < (uint32_t)l->n_warps * EMU_AGENTS ? (int)(slot % EMU_AGENTS) : -1;
 }
 
 /* The warp that started what an agent of its did; NULL for an mbarrier's, or when its block is gone. */
@@ -117,19 +119,27 @@ static bool in_flight(const emu_launch *l, const emu_mark *m) {
 static void complain(const access *a, const emu_mark *m) {
     const emu_launch *l = a->warp->launch;
     const emu_how *how = a->how;
-    char where[96], who[64], place[160];
+    char where[96], who[64], place[160], waits[160];
     emu_object_text(l, a->warp->block, a->object, a->at, where, sizeof where);
     emu_thread_text(l, m, who, sizeof who);
     emu_place(l, &l->code.ops[m->what >> 8], place, sizeof place);
     const char *mine = how->write ? how->read ? "updates" : "writes" : "reads";
-    if (how->async || how->agent) mine = how->write ? "copies to" : "copies from";
+    if (how->async || how->agent) mine = !how->write ? "copies from" : how->read ? "reduces into" : "copies to";
+    const int agent = agent_of(l, m->thread - 1);
+    waits[0] = 0;
+    if (agent == EMU_BULK_READER || agent == EMU_BULK_WRITER)
+        emu_idle_wait_text(a->warp, 1u << a->lane, waits, sizeof waits);
     if (in_flight(l, m))
-        emu_find(a->warp, a->op, a->lane, TW_EMU_ASYNC, "%s %s, which the copy %s of %s %s: it was not waited for",
-                 mine, where, place, who, writes(m) ? "writes" : "reads");
+        emu_find(a->warp, a->op, a->lane, TW_EMU_ASYNC, "%s %s, which the copy %s of %s %s: it was not waited for%s",
+                 mine, where, place, who, writes(m) ? "writes" : "reads", waits);
     else
-        emu_find(a->warp, a->op, a->lane, TW_EMU_RACE, "%s %s, which %s of %s %s: nothing orders the two%s", mine,
+        emu_find(a->warp, a->op, a->lane, TW_EMU_RACE, "%s %s, which %s of %s %s: nothing orders the two%s%s", mine,
                  where, place, who, writes(m) ? "wrote" : "read",
-                 how->strength && strength_of(m) ? ", strong as they are: a scope does not reach the other" : "");
+                 how->strength && strength_of(m)
+                     ? ", strong as they are: a scope does not reach the other, or one is a "
+                       "copy"
+                     : "",
+                 waits);
 }
 
 /* An access of the async proxy after one that was not, of which it is known that it came before: was there a fence? */

@@ -225,6 +225,20 @@ static void verify_bulk_store(tw_verifier *v, const tw_ir_op *op) {
     bulk_bytes(v, op, 2);
 }
 
+/* The copy engine combines no pairs. */
+static void bulk_rmw(tw_verifier *v, const tw_ir_op *op) {
+    const tw_type t = (tw_type)op->at.type;
+    const bool gives = op->at.rmw == TW_RMW_cas || op->at.rmw == TW_RMW_exch;
+    if (gives || !rmw_type(op->at.rmw, t) || t == TW_T_f16x2 || t == TW_T_bf16x2)
+        tw_verify_find(v, "there is no bulk rmw=%s of %s", tw_attr_value_name(TW_ATTR_rmw, op->at.rmw),
+                       tw_type_name(t));
+}
+
+static void verify_bulk_reduce(tw_verifier *v, const tw_ir_op *op) {
+    bulk_bytes(v, op, 2);
+    bulk_rmw(v, op);
+}
+
 static void verify_bulk_prefetch(tw_verifier *v, const tw_ir_op *op) {
     bulk_bytes(v, op, 1);
 }

@@ -279,6 +279,19 @@ void tw_ptx_emit_bulk_store(tw_ptx_printer *p, const tw_ir_op *op) {
                 policy.id ? ".L2::cache_hint" : "", v[0], v[1], v[2], policy);
 }
 
+void tw_ptx_emit_bulk_reduce(tw_ptx_printer *p, const tw_ir_op *op) {
+    const tw_val *v = op->operands, policy = op->n_operands > 3 ? v[3] : TW_NONE;
+    const tw_type t = (tw_type)op->at.type;
+    const char *type = rmw_type(p, op->at.rmw, t);
+    if (!type) {
+        tw_ptx_unsupported(p, "of this kind and type");
+        return;
+    }
+    tw_ptx_line(p, "cp.reduce.async.bulk.global.shared::cta.bulk_group%s.%s%s.%s [%r], [%r], %v%c;",
+                policy.id ? ".L2::cache_hint" : "", tw_attr_value_ptx(TW_ATTR_rmw, op->at.rmw), no_flush(op, t), type,
+                v[0], v[1], v[2], policy);
+}
+
 void tw_ptx_emit_bulk_commit(tw_ptx_printer *p, const tw_ir_op *op) {
     (void)op;
     tw_ptx_line(p, "cp.async.bulk.commit_group;");

@@ -434,6 +434,14 @@ static void make_bulk_store(generator *g) {
     emit0(g, TW_OP_bulk_store, (tw_attrs){0}, v, chance(g, 50) ? 4 : 3);
 }
 
+static void make_bulk_reduce(generator *g) {
+    static const tw_type types[] = {TW_T_i32, TW_T_i64, TW_T_f32, TW_T_f64, TW_T_f16, TW_T_bf16};
+    if (!has(g, 90) || g->o->runnable) return;
+    tw_val v[] = {global_address(g), shared_address(g), i32(g, 32), pick(g, TW_T_i64)};
+    emit0(g, TW_OP_bulk_reduce, (tw_attrs){.rmw = TW_RMW_add, .type = (int32_t)types[below(g, 6)]}, v,
+          chance(g, 50) ? 4 : 3);
+}
+
 static void make_bulk_commit(generator *g) {
     plain(g, TW_OP_bulk_commit, 90, (tw_attrs){0});
 }

@@ -208,9 +208,15 @@ static void copies(void **state) {
         {"cp_async(bytes=8 cache=cs) %s, @r", "body/cp_async 2: cache is default, cg or an eviction policy, not cs"},
         {"cp_async(bytes=8) %s, @r, 9:i32", "body/cp_async 2: 9 source bytes, 8 are copied"},
         {"%a:i64 = policy(cache=cg)", "body/policy 2: an L2 policy is default, evict_first or evict_last"});
-    CHECK_ALL(90, 128, {"bulk_load %s, @r, 24:i32, %s", "body/bulk_load 2: bytes are a multiple of 16"},
-              {"bulk_store @p, %s, 0:i32", "body/bulk_store 2: bytes are a multiple of 16"},
-              {"bulk_prefetch @p, 8:i32", "body/bulk_prefetch 2: bytes are a multiple of 16"});
+    CHECK_ALL(
+        90, 128, {"bulk_load %s, @r, 24:i32, %s", "body/bulk_load 2: bytes are a multiple of 16"},
+        {"bulk_store @p, %s, 0:i32", "body/bulk_store 2: bytes are a multiple of 16"},
+        {"bulk_reduce(type=i32 rmw=add) @p, %s, 8:i32", "body/bulk_reduce 2: bytes are a multiple of 16"},
+        {"bulk_reduce(type=i32 rmw=exch) @p, %s, 16:i32", "body/bulk_reduce 2: there is no bulk rmw=exch of i32"},
+        {"bulk_reduce(type=f16x2 rmw=add) @p, %s, 16:i32", "body/bulk_reduce 2: there is no bulk rmw=add of f16x2"},
+        {"bulk_reduce(type=i64 rmw=min_s32) @p, %s, 16:i32", "body/bulk_reduce 2: there is no bulk rmw=min_s32 of i64"},
+        {"bulk_reduce(type=bf16 rmw=add) @p, %s, 16:i32", NULL},
+        {"bulk_prefetch @p, 8:i32", "body/bulk_prefetch 2: bytes are a multiple of 16"});
 }
 
 static void barriers(void **state) {
