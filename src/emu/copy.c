@@ -23,7 +23,7 @@ emu_copy *emu_copy_issue(emu_warp *w, const emu_op *op, int agent, uint32_t cloc
     c->agent = agent;
     c->clock = clock;
     c->mask = 0;
-    c->map = NULL;
+    c->box.map = NULL;
     c->home = w->block;
     return c;
 }
@@ -78,7 +78,7 @@ void emu_land(emu_launch *l, emu_copy *c) {
     l->n_copies--;
     l->progress++;
     EMU_EACH(lane, c->mask) {
-        if (c->map) {
+        if (c->box.map) {
             emu_box_land(c, (int)lane);
             continue;
         }

@@ -371,7 +371,13 @@ static void narrow(emu_code *c, int space, int bytes) {
 }
 
 /* The least that is accessed at once in each space. */
-static void granules(emu_code *c) {
+/* Rows of a box begin with any element of the map that operand `at` names. */
+static int element_of(const tw_kernel *k, const tw_ir_op *ir, int at, const uint64_t *arguments) {
+    const tw_tensor_map *m = (const tw_tensor_map *)(uintptr_t)arguments[k->values[ir->operands[at].id].bits];
+    return tw_tensor_map_valid(m) ? tw_tensor_element_bytes(m->element) : 1;
+}
+
+static void granules(emu_code *c, const tw_kernel *k, const uint64_t *arguments) {
     for (int i = 0; i < TW_SPACES; i++) c->granule[i] = 4;
     for (int i = 0; i < c->n; i++) {
         const tw_ir_op *ir = c->ops[i].ir;
@@ -389,9 +395,9 @@ static void granules(emu_code *c) {
             narrow(c, TW_SPACE_global, ir->n_operands > 2 ? 1 : ir->at.bytes);
             break;
         case TW_OP_tensor_load:
-            narrow(c, TW_SPACE_shared, 16);
-            /* Rows begin where they like. */
-            narrow(c, TW_SPACE_global, 1);
+        case TW_OP_tensor_store:
+        case TW_OP_tensor_reduce:
+            narrow(c, TW_SPACE_global, element_of(k, ir, ir->code == TW_OP_tensor_load, arguments));
             break;
         case TW_OP_mbarrier_init:
             narrow(c, TW_SPACE_shared, 8);
@@ -422,6 +428,6 @@ bool emu_flatten(emu_code *code, tw_arena *arena, const tw_kernel *k, const uint
     allocate(&f);
     if (arena->failed) return false;
     resolve(&f);
-    granules(code);
+    granules(code, k, arguments);
     return true;
 }

@@ -401,7 +401,7 @@ static void check_arguments(emu_launch *l, const uint64_t *arguments) {
     char text[160];
     for (int i = 0; i < l->kernel->n_parameters; i++) {
         const tw_parameter *p = &l->kernel->parameters[i];
-        if (p->map && !emu_map_usable((const tw_tensor_map *)(uintptr_t)arguments[i])) {
+        if (p->map && !tw_tensor_map_valid((const tw_tensor_map *)(uintptr_t)arguments[i])) {
             snprintf(text, sizeof text,
                      "argument %.40s is no tensor map that a device takes: see device/tensor_map.h for what is a "
                      "multiple of what",

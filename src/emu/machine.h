@@ -171,6 +171,14 @@ typedef struct emu_sync {
 
 /* -- asynchronous copies */
 
+/* A box of a tensor map. */
+typedef struct emu_box {
+    const tw_tensor_map *map;
+    int64_t at[TW_TENSOR_DIMS]; /* coordinates of its first element */
+    int offset[TW_TENSOR_DIMS]; /* added to every pixel's, with im2col */
+    uint32_t place;             /* its address in shared memory */
+} emu_box;
+
 /* In flight: lands at some moment before it is waited for. */
 typedef struct emu_copy {
     emu_warp *warp;
@@ -183,10 +191,8 @@ typedef struct emu_copy {
     uint8_t *to[EMU_LANES], *from[EMU_LANES];
     uint32_t mbarrier[EMU_LANES]; /* address */
     uint32_t phase[EMU_LANES];
-    emu_block *home;          /* where its mbarriers are */
-    const tw_tensor_map *map; /* of a box, which one lane alone copies; NULL: of bytes */
-    int64_t box_at[2];        /* coordinates of its first element */
-    uint32_t box_to;          /* its address in shared memory */
+    emu_block *home; /* where its mbarriers are */
+    emu_box box;     /* which one lane alone copies; without a map: bytes are copied */
     struct emu_copy *next;
 } emu_copy;
 
@@ -477,8 +483,7 @@ void emu_commit_add(emu_warp *w, emu_commits *list, uint32_t mask, uint32_t cloc
 uint32_t emu_commit_done(const emu_commits *list, uint32_t lane, int pending);
 
 /* tensor.c */
-void emu_box_land(const emu_copy *c, int lane);
-bool emu_map_usable(const tw_tensor_map *m);
+void emu_box_land(const emu_copy *c, int lane); /* moves its bytes */
 
 /* barrier.c */
 emu_mbarrier *emu_mbarrier_at(emu_block *b, uint32_t address);

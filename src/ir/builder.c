@@ -457,8 +457,61 @@ void tw_wgmma(tw_builder *b, tw_attrs at, tw_val *acc, tw_val a, tw_val x, tw_va
 
 void tw_tensor_load(tw_builder *b, int ranks, tw_val to, tw_val map, tw_val x, tw_val y, tw_val mbarrier,
                     tw_val policy) {
-    tw_val v[6] = {to, map, x, y, mbarrier, policy};
-    tw_emit(b, TW_OP_tensor_load, (tw_attrs){.ranks = ranks}, NULL, NULL, 0, v, present(v, 6));
+    tw_tensor_load_box(b, (tw_attrs){.ranks = ranks}, to, &(tw_box){.map = map, .at = {x, y}}, mbarrier, policy);
+}
+
+/* Operands are put together in the order in which they are said. */
+enum { BOX_OPERANDS = 12 };
+typedef struct said {
+    tw_val v[BOX_OPERANDS];
+    int n;
+} said;
+
+static void put(said *o, const tw_val *v, int n) {
+    for (int i = 0; i < n; i++) o->v[o->n++] = v[i];
+}
+
+static void put_box(said *o, const tw_attrs *at, const tw_box *box) {
+    put(o, &box->map, 1);
+    put(o, box->at, at->dims ? at->dims : 2);
+}
+
+static void put_offsets(said *o, const tw_attrs *at, const tw_box *box) {
+    if (at->im2col) put(o, box->offset, at->dims - 2);
+}
+
+static void emit_box(tw_builder *b, tw_opcode code, tw_attrs at, said *o, tw_val policy) {
+    if (policy.id) put(o, &policy, 1);
+    tw_emit(b, code, at, NULL, NULL, 0, o->v, o->n);
+}
+
+void tw_tensor_load_box(tw_builder *b, tw_attrs at, tw_val to, const tw_box *box, tw_val mbarrier, tw_val policy) {
+    said o = {{to}, 1};
+    put_box(&o, &at, box);
+    put(&o, &mbarrier, 1);
+    put_offsets(&o, &at, box);
+    emit_box(b, TW_OP_tensor_load, at, &o, policy);
+}
+
+void tw_tensor_store(tw_builder *b, tw_attrs at, const tw_box *box, tw_val from, tw_val policy) {
+    said o = {.n = 0};
+    put_box(&o, &at, box);
+    put(&o, &from, 1);
+    emit_box(b, TW_OP_tensor_store, at, &o, policy);
+}
+
+void tw_tensor_reduce(tw_builder *b, tw_attrs at, const tw_box *box, tw_val from, tw_val policy) {
+    said o = {.n = 0};
+    put_box(&o, &at, box);
+    put(&o, &from, 1);
+    emit_box(b, TW_OP_tensor_reduce, at, &o, policy);
+}
+
+void tw_tensor_prefetch_box(tw_builder *b, tw_attrs at, const tw_box *box, tw_val policy) {
+    said o = {.n = 0};
+    put_box(&o, &at, box);
+    put_offsets(&o, &at, box);
+    emit_box(b, TW_OP_tensor_prefetch_box, at, &o, policy);
 }
 
 tw_val tw_shfl(tw_builder *b, int mode, tw_val x, tw_val lane, tw_val mask) {

@@ -41,6 +41,8 @@ PLAIN(record_end)
 PLAIN(cp_async_wait)
 PLAIN(bulk_wait)
 PLAIN(tensor_prefetch)
+PLAIN(tensor_prefetch_box)
+PLAIN(tensor_store)
 
 /* -- values of any type */
 
@@ -252,6 +254,10 @@ static void verify_tensor_load(tw_verifier *v, const tw_ir_op *op) {
     const int most = v->k->cluster > 1 ? 1 << v->k->cluster : 1;
     if (op->at.ranks < 0 || (op->at.ranks && op->at.ranks >= most))
         tw_verify_find(v, "ranks 0x%x are not all in a cluster of %d", (unsigned)op->at.ranks, v->k->cluster);
+}
+
+static void verify_tensor_reduce(tw_verifier *v, const tw_ir_op *op) {
+    bulk_rmw(v, op);
 }
 
 /* -- barriers */

@@ -557,11 +557,49 @@ static void make_mma(generator *g) {
     emit(g, TW_OP_mma, (tw_attrs){.mma = kind}, types, m->c, v, n);
 }
 
+/* A box of the map, of any dimensions. */
+static tw_box random_box(generator *g, tw_attrs *at) {
+    tw_box box = {.map = g->map};
+    at->dims = chance(g, 30) ? 0 : 1 + below(g, 5);
+    at->im2col = at->dims >= 3 && chance(g, 50);
+    for (int i = 0; i < (at->dims ? at->dims : 2); i++) box.at[i] = i ? i32(g, below(g, 9)) : pick(g, TW_T_i32);
+    for (int i = 0; i < at->dims - 2; i++) box.offset[i] = pick(g, TW_T_i16);
+    return box;
+}
+
+static tw_val random_policy(generator *g) {
+    return chance(g, 50) ? pick(g, TW_T_i64) : TW_NONE;
+}
+
 static void make_tensor_load(generator *g) {
+    tw_attrs at = {0};
     if (!g->map.id) return;
-    tw_val v[] = {shared_address(g), g->map,           pick(g, TW_T_i32), i32(g, below(g, 9)),
-                  shared_address(g), pick(g, TW_T_i64)};
-    emit0(g, TW_OP_tensor_load, (tw_attrs){0}, v, chance(g, 50) ? 6 : 5);
+    const tw_box box = random_box(g, &at);
+    tw_val to = shared_address(g), full = shared_address(g);
+    tw_tensor_load_box(&g->b, at, to, &box, full, random_policy(g));
+}
+
+static void make_tensor_store(generator *g) {
+    tw_attrs at = {0};
+    if (!g->map.id) return;
+    const tw_box box = random_box(g, &at);
+    tw_val from = shared_address(g);
+    tw_tensor_store(&g->b, at, &box, from, random_policy(g));
+}
+
+static void make_tensor_reduce(generator *g) {
+    tw_attrs at = {.type = TW_T_i32, .rmw = chance(g, 50) ? TW_RMW_add : TW_RMW_min_s32};
+    if (!g->map.id) return;
+    const tw_box box = random_box(g, &at);
+    tw_val from = shared_address(g);
+    tw_tensor_reduce(&g->b, at, &box, from, random_policy(g));
+}
+
+static void make_tensor_prefetch_box(generator *g) {
+    tw_attrs at = {0};
+    if (!g->map.id) return;
+    const tw_box box = random_box(g, &at);
+    tw_tensor_prefetch_box(&g->b, at, &box, random_policy(g));
 }
 
 static void make_tensor_prefetch(generator *g) {

@@ -296,16 +296,37 @@ static void tensor_maps(void **state) {
     assert_int_equal(tw_kernel_verify(k, 0, &d), TW_OK);
     assert_int_equal(tw_kernel_verify(k, 89, &d), TW_ERR_REJECTED);
     assert_non_null(strstr(d.message, "body/tensor_load 1: needs sm_90, the target is sm_89"));
+    tw_attrs at = {.dims = 3, .im2col = 1, .rmw = TW_RMW_add, .type = TW_T_f32};
+    const tw_box box = {map, {zero, zero, zero, zero, zero}, {tw_const(&b, TW_T_i16, 1)}};
+    tw_tensor_load_box(&b, at, s, &box, s, TW_NONE);
+    b.kernel->body.last->at.rmw = b.kernel->body.last->at.type = 0;
+    assert_int_equal(tw_kernel_verify(k, 0, &d), TW_OK);
+    k->body.last->at.dims = 4; /* a coordinate and an offset too few */
+    assert_int_equal(tw_kernel_verify(k, 0, &d), TW_ERR_REJECTED);
+    assert_non_null(strstr(d.message, "body/tensor_load 3: "));
+    k->body.last->at.dims = 2;
+    assert_int_equal(tw_kernel_verify(k, 0, &d), TW_ERR_REJECTED);
+    assert_string_equal(d.message, "body/tensor_load 3: im2col has 3 to 5 dims");
+    k->body.last->at.dims = 6;
+    assert_int_equal(tw_kernel_verify(k, 0, &d), TW_ERR_REJECTED);
+    assert_string_equal(d.message, "body/tensor_load 3: dims is 1 to 5, not 6");
+    k->body.last->at.dims = 3;
+    tw_tensor_reduce(&b, at, &box, s, TW_NONE);
+    assert_int_equal(tw_kernel_verify(k, 0, &d), TW_OK);
+    k->body.last->at.rmw = TW_RMW_exch;
+    assert_int_equal(tw_kernel_verify(k, 0, &d), TW_ERR_REJECTED);
+    assert_string_equal(d.message, "body/tensor_reduce 4: there is no bulk rmw=exch of f32");
+    k->body.last->at.rmw = TW_RMW_add;
     tw_tensor_load(&b, 2, s, map, zero, zero, s, TW_NONE);
     assert_int_equal(tw_kernel_verify(k, 0, &d), TW_ERR_REJECTED);
-    assert_string_equal(d.message, "body/tensor_load 3: ranks 0x2 are not all in a cluster of 0");
+    assert_string_equal(d.message, "body/tensor_load 5: ranks 0x2 are not all in a cluster of 0");
     k->cluster = 2;
     assert_int_equal(tw_kernel_verify(k, 0, &d), TW_OK);
     k->cluster = 0;
     k->body.last->at.ranks = 0;
     tw_add(&b, map, tw_i64(&b, 64));
     assert_int_equal(tw_kernel_verify(k, 0, &d), TW_ERR_REJECTED);
-    assert_string_equal(d.message, "body/add_i64 4: operand 0 is a tensor map");
+    assert_string_equal(d.message, "body/add_i64 6: operand 0 is a tensor map");
     tw_kernel_free(k);
 }
 

@@ -49,7 +49,13 @@ enum {
     TW_DRV_MAP_U8 = 0, /* tensor maps */
     TW_DRV_MAP_U16 = 1,
     TW_DRV_MAP_U32 = 2,
+    TW_DRV_MAP_S32 = 3,
     TW_DRV_MAP_U64 = 4,
+    TW_DRV_MAP_S64 = 5,
+    TW_DRV_MAP_F16 = 6,
+    TW_DRV_MAP_F32 = 7,
+    TW_DRV_MAP_F64 = 8,
+    TW_DRV_MAP_BF16 = 9,
     TW_DRV_MAP_PROMOTE_256 = 3, /* L2 fetches 256 bytes at a time */
 };
 
