@@ -70,6 +70,10 @@ static void define(flattener *f, int at, tw_val v, emu_ref *ref) {
     use(f, at, v, ref);
 }
 
+static bool is_product(const tw_ir_op *ir) {
+    return ir->code == TW_OP_wgmma || ir->code == TW_OP_wgmma_rs;
+}
+
 /* Which of some values may lack one. */
 static int checked(flattener *f, const tw_val *v, int n, const int32_t **out) {
     int count = 0;
@@ -99,8 +103,8 @@ static void values(flattener *f, int at, const tw_val *results, int n_results, c
     }
     op->n_checked = (uint16_t)checked(f, operands, n_operands, &op->checked);
     op->n_assigned = (uint16_t)checked(f, results, n_results, &op->assigned);
-    /* A product looks at its accumulators itself: they may belong to the one before. */
-    op->asynchronous = op->ir && op->ir->code == TW_OP_wgmma;
+    /* A product looks at its registers itself: they may belong to the one before. */
+    op->asynchronous = op->ir && is_product(op->ir);
 }
 
 static void guard(flattener *f, int at) {
@@ -229,11 +233,13 @@ static void may_lack(flattener *f, tw_val v) {
     if (l->variable < 0) l->variable = f->code->n_checked++;
 }
 
-/* Accumulators have no value while a product is at work on them. Known before anything that uses them is laid out. */
+/* Accumulators have no value while a product is at work on them, and a part of A in registers is not to be touched.
+   Known before anything that uses them is laid out. */
 static void note_accumulators(flattener *f, const tw_block *b) {
     for (const tw_ir_op *ir = b->first; ir; ir = ir->next) {
         for (int i = 0; i < ir->n_blocks; i++) note_accumulators(f, &ir->blocks[i]);
-        for (int i = 0; ir->code == TW_OP_wgmma && i < ir->n_results; i++) may_lack(f, ir->results[i]);
+        for (int i = 0; is_product(ir) && i < ir->n_results; i++) may_lack(f, ir->results[i]);
+        for (int i = 0; ir->code == TW_OP_wgmma_rs && i < 4; i++) may_lack(f, ir->operands[i]);
     }
 }
 

@@ -257,13 +257,44 @@ static bool everyone_spins(const emu_launch *l) {
 
 /* -- turns */
 
+/* Whether variable `v` is a product's, which is then a finding. */
+static bool is_pending(emu_warp *w, const emu_op *op, int v, bool writes) {
+    const emu_pending *p = &w->pending[v];
+    char place[160];
+    if (!p->clock) return false;
+    emu_place(w->launch, p->op, place, sizeof place);
+    if (writes)
+        emu_find(w, op, -1, TW_EMU_ASYNC,
+                 "writes a register that belongs to the product %s until its group is waited for", place);
+    else if (w->assigned[v] == EMU_ALL)
+        emu_find(w, op, -1, TW_EMU_ASYNC,
+                 "reads a part of A that belongs to the product %s until its group is waited for", place);
+    else
+        emu_find(w, op, -1, TW_EMU_UNINITIALISED,
+                 "reads a variable that has no value yet: the product %s adds to it until its group is waited for",
+                 place);
+    return true;
+}
+
 static void unassigned(emu_warp *w, const emu_op *op) {
     for (int i = 0; i < op->n_checked; i++) {
-        uint32_t missing = w->active & ~w->assigned[op->checked[i]];
+        const int v = op->checked[i];
+        if (is_pending(w, op, v, false)) continue;
+        uint32_t missing = w->active & ~w->assigned[v];
         if (!missing) continue;
         emu_find(w, op, __builtin_ctz(missing), TW_EMU_UNINITIALISED,
                  "reads a variable that has no value in this lane");
-        w->assigned[op->checked[i]] |= w->active;
+        w->assigned[v] |= w->active;
+    }
+}
+
+static void assigned(emu_warp *w, const emu_op *op) {
+    for (int i = 0; i < op->n_assigned; i++) {
+        const int v = op->assigned[i];
+        if (op->ir->code == TW_OP_undef) continue; /* it says itself that there is no value */
+        if (w->launch->checked) is_pending(w, op, v, true);
+        w->assigned[v] |= w->active;
+        w->pending[v].fenced = false;
     }
 }
 
@@ -274,7 +305,7 @@ static void run(emu_launch *l, emu_warp *w, int turns) {
         l->operations++;
         l->lane_operations += w->n_active;
         if (op->n_checked && l->checked && !op->asynchronous) unassigned(w, op);
-        for (int i = 0; i < op->n_assigned && !op->asynchronous; i++) w->assigned[op->assigned[i]] |= w->active;
+        if (op->n_assigned && !op->asynchronous) assigned(w, op);
         if (op->scalar) {
             emu_ref none = {.at = ~0};
             op->scalar(emu_reg(w, op->out[0]), emu_reg(w, op->in[0]), emu_reg(w, op->n_in > 1 ? op->in[1] : none),

@@ -241,6 +241,13 @@ typedef struct emu_laters {
 
 /* -- warps and blocks */
 
+/* A variable that products use. */
+typedef struct emu_pending {
+    uint32_t clock;   /* of the product that it belongs to; 0: none */
+    const emu_op *op; /* that product */
+    bool fenced;      /* by a wgmma_fence since it was written or waited for */
+} emu_pending;
+
 typedef struct emu_frame {
     uint32_t outer, other; /* active before; lanes of the other branch */
 } emu_frame;
@@ -277,8 +284,7 @@ struct emu_warp {
     uint32_t idle_waits; /* lanes that have executed a bulk_wait without a group of their own */
     emu_laters laters;
     emu_commits products; /* groups of wgmma: of the warp's multiplier */
-    uint32_t *pending;    /* by variable: the clock of the product that it belongs to; 0: none */
-    bool fenced_products; /* a wgmma_fence since the last wait */
+    emu_pending *pending; /* by variable */
 
     uint64_t poll, last_poll, progress; /* what this turn of a while loop looked at, and the last */
     uint64_t poll_address;
@@ -481,6 +487,9 @@ void emu_copy_launch(emu_launch *l, emu_copy *c);
    groups are left, 0: none. */
 void emu_commit_add(emu_warp *w, emu_commits *list, uint32_t mask, uint32_t clock);
 uint32_t emu_commit_done(const emu_commits *list, uint32_t lane, int pending);
+
+/* mma.c: a double to a half, rounded once. */
+uint16_t emu_to_half(double x);
 
 /* tensor.c */
 void emu_box_land(const emu_copy *c, int lane); /* moves its bytes */

@@ -443,16 +443,27 @@ void tw_ldmatrix(tw_builder *b, int count, bool trans, tw_val address, int offse
     tw_emit(b, TW_OP_ldmatrix, (tw_attrs){.vec = count, .trans = trans, .offset = offset}, out, t, count, &address, 1);
 }
 
-void tw_wgmma(tw_builder *b, tw_attrs at, tw_val *acc, tw_val a, tw_val x, tw_val add) {
-    tw_val v[3 + TW_WGMMA_COLUMNS / 2] = {a, x, add};
+/* `first` operands, then the sums. */
+static void product(tw_builder *b, tw_opcode code, tw_attrs at, tw_val *acc, const tw_val *first, int n_first) {
+    const tw_wgmma_info *m = tw_wgmma_describe((tw_wgmma_kind)at.wgmma);
+    const int n = tw_wgmma_sums((tw_wgmma_kind)at.wgmma, at.columns);
+    tw_val v[6 + TW_WGMMA_COLUMNS / 2];
     tw_type t[TW_WGMMA_COLUMNS / 2];
-    const int n = at.columns / 2;
     assert(n <= TW_WGMMA_COLUMNS / 2);
+    memcpy(v, first, (size_t)n_first * sizeof *v);
     for (int i = 0; i < n; i++) {
-        v[3 + i] = acc[i];
-        t[i] = TW_T_f32;
+        v[n_first + i] = acc[i];
+        t[i] = m->d;
     }
-    tw_emit(b, TW_OP_wgmma, at, acc, t, n, v, 3 + n);
+    tw_emit(b, code, at, acc, t, n, v, n_first + n);
+}
+
+void tw_wgmma(tw_builder *b, tw_attrs at, tw_val *acc, tw_val a, tw_val x, tw_val add) {
+    product(b, TW_OP_wgmma, at, acc, (tw_val[]){a, x, add}, 3);
+}
+
+void tw_wgmma_rs(tw_builder *b, tw_attrs at, tw_val *acc, const tw_val a[4], tw_val x, tw_val add) {
+    product(b, TW_OP_wgmma_rs, at, acc, (tw_val[]){a[0], a[1], a[2], a[3], x, add}, 6);
 }
 
 void tw_tensor_load(tw_builder *b, int ranks, tw_val to, tw_val map, tw_val x, tw_val y, tw_val mbarrier,

@@ -99,14 +99,18 @@ const tw_mma_info *tw_mma_describe(tw_mma_kind kind) {
 }
 
 static const tw_wgmma_info wgmmas[] = {
-    {"none", TW_T_none, 0, ""},
-#define WGMMA(name, ab, k, ptx) {#name, TW_T_##ab, k, ptx},
+    {"none", TW_WGMMA_OF_none, TW_WGMMA_OF_none, 0, TW_T_none, ""},
+#define WGMMA(name, a, b, k, d, ptx) {#name, TW_WGMMA_OF_##a, TW_WGMMA_OF_##b, k, TW_T_##d, ptx},
 #include "ir/wgmma.def"
 #undef WGMMA
 };
 
 const tw_wgmma_info *tw_wgmma_describe(tw_wgmma_kind kind) {
     return &wgmmas[kind];
+}
+
+int tw_wgmma_sums(tw_wgmma_kind kind, int columns) {
+    return wgmmas[kind].d == TW_T_f16x2 ? columns / 4 : columns / 2;
 }
 
 typedef struct named {
@@ -157,7 +161,7 @@ static const named mma_names[] = {
 };
 static const named wgmma_names[] = {
     {"none", ""},
-#define WGMMA(name, ab, k, ptx) {#name, ptx},
+#define WGMMA(name, a, b, k, d, ptx) {#name, ptx},
 #include "ir/wgmma.def"
 #undef WGMMA
 };

@@ -217,8 +217,11 @@ static tw_type letter(const tw_ir_op *op, char c, int *count) {
         *count = m->c;
         return m->cd;
     case 'D':
-        *count = op->at.columns / 2;
-        return TW_T_f32;
+        *count = tw_wgmma_sums((tw_wgmma_kind)op->at.wgmma, op->at.columns);
+        return tw_wgmma_describe((tw_wgmma_kind)op->at.wgmma)->d;
+    case 'R':
+        *count = 4;
+        return TW_T_i32;
     default:
         return TW_T_none;
     }

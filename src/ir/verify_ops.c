@@ -361,10 +361,20 @@ static void verify_wgmma_wait(tw_verifier *v, const tw_ir_op *op) {
     if (op->at.count > 7) tw_verify_find(v, "count is 0 to 7, not %d", op->at.count);
 }
 
-static void verify_wgmma(tw_verifier *v, const tw_ir_op *op) {
+static bool is_variable(const tw_verifier *v, tw_val x) {
+    return v->k->values[x.id].kind == TW_V_VARIABLE;
+}
+
+/* The sums stand from operand `first` on. */
+static void check_product(tw_verifier *v, const tw_ir_op *op, int first) {
+    const tw_wgmma_info *m = tw_wgmma_describe((tw_wgmma_kind)op->at.wgmma);
     warpgroup(v);
+    if (m->k != 16 && (op->at.trans_a || op->at.trans_b))
+        tw_verify_find(v, "only types of 16 bits lie across k, not %s", m->name);
+    if (m->d == TW_T_i32 && op->at.columns % 16 && op->at.columns > 24)
+        tw_verify_find(v, "columns of integers are 8, 24 or a multiple of 16, not %d", op->at.columns);
     for (int i = 0; i < op->n_results; i++) {
-        if (op->results[i].id != op->operands[3 + i].id || v->k->values[op->results[i].id].kind != TW_V_VARIABLE) {
+        if (op->results[i].id != op->operands[first + i].id || !is_variable(v, op->results[i])) {
             tw_verify_find(v, "result %d is not the variable that it is added to", i);
             return;
         }
@@ -373,6 +383,19 @@ static void verify_wgmma(tw_verifier *v, const tw_ir_op *op) {
                 tw_verify_find(v, "results %d and %d are the same variable", j, i);
                 return;
             }
+    }
+}
+
+static void verify_wgmma(tw_verifier *v, const tw_ir_op *op) {
+    check_product(v, op, 3);
+}
+
+static void verify_wgmma_rs(tw_verifier *v, const tw_ir_op *op) {
+    check_product(v, op, 6);
+    for (int i = 0; i < 4; i++) {
+        if (!is_variable(v, op->operands[i])) tw_verify_find(v, "operand %d, of A, is no variable", i);
+        for (int j = 0; j < op->n_results; j++)
+            if (op->results[j].id == op->operands[i].id) tw_verify_find(v, "operand %d, of A, is a sum too", i);
     }
 }
 

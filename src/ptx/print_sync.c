@@ -2,6 +2,8 @@
 /* Fences, barriers, and what a warp's lanes do together. */
 #include "ptx/print.h"
 
+#include <stdio.h>
+
 void tw_ptx_emit_fence(tw_ptx_printer *p, const tw_ir_op *op) {
     if (tw_ptx_scope(p, op->at.scope))
         tw_ptx_line(p, "fence.%s.%s;", op->at.order == TW_ORDER_sc ? "sc" : "acq_rel",
@@ -159,11 +161,35 @@ void tw_ptx_emit_wgmma_wait(tw_ptx_printer *p, const tw_ir_op *op) {
     if (has_warpgroups(p)) tw_ptx_line(p, "wgmma.wait_group.sync.aligned %d;", op->at.count);
 }
 
+/* What stands behind the operands: whether A and B are negated, which floating-point types say, and how they lie. */
+static void product_ends(const tw_ir_op *op, bool a_in_registers, char out[32]) {
+    const tw_wgmma_info *m = tw_wgmma_describe((tw_wgmma_kind)op->at.wgmma);
+    out[0] = 0;
+    if (m->d == TW_T_i32) return;
+    if (m->k != 16)
+        snprintf(out, 32, ", 1, 1");
+    else if (a_in_registers)
+        snprintf(out, 32, ", 1, 1, %d", op->at.trans_b);
+    else
+        snprintf(out, 32, ", 1, 1, %d, %d", op->at.trans_a, op->at.trans_b);
+}
+
 void tw_ptx_emit_wgmma(tw_ptx_printer *p, const tw_ir_op *op) {
     const tw_wgmma_info *m = tw_wgmma_describe((tw_wgmma_kind)op->at.wgmma);
     const tw_val *v = op->operands;
+    char end[32];
+    product_ends(op, false, end);
     if (has_warpgroups(p))
-        tw_ptx_line(p, "wgmma.mma_async.sync.aligned.m%dn%dk%d.%s %B, %r, %r, %r, 1, 1, %d, %d;", TW_WGMMA_ROWS,
-                    op->at.columns, m->k, m->ptx, op->results, op->n_results, v[0], v[1], v[2], op->at.trans_a,
-                    op->at.trans_b);
+        tw_ptx_line(p, "wgmma.mma_async.sync.aligned.m%dn%dk%d.%s %B, %r, %r, %r%s;", TW_WGMMA_ROWS, op->at.columns,
+                    m->k, m->ptx, op->results, op->n_results, v[0], v[1], v[2], end);
+}
+
+void tw_ptx_emit_wgmma_rs(tw_ptx_printer *p, const tw_ir_op *op) {
+    const tw_wgmma_info *m = tw_wgmma_describe((tw_wgmma_kind)op->at.wgmma);
+    const tw_val *v = op->operands;
+    char end[32];
+    product_ends(op, true, end);
+    if (has_warpgroups(p))
+        tw_ptx_line(p, "wgmma.mma_async.sync.aligned.m%dn%dk%d.%s %B, %B, %r, %r%s;", TW_WGMMA_ROWS, op->at.columns,
+                    m->k, m->ptx, op->results, op->n_results, v, 4, v[4], v[5], end);
 }

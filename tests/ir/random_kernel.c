@@ -622,15 +622,31 @@ static void make_wgmma_wait(generator *g) {
     if (has_warpgroups(g)) plain(g, TW_OP_wgmma_wait, 90, (tw_attrs){.count = below(g, 8)});
 }
 
-static void make_wgmma(generator *g) {
-    if (!has_warpgroups(g)) return;
+static tw_attrs random_product(generator *g, tw_val *acc) {
     tw_attrs at = {.wgmma = 1 + below(g, TW_WGMMAS - 1),
-                   .columns = chance(g, 80) ? 8 : 8 * (1 + below(g, TW_WGMMA_COLUMNS / 8)),
-                   .trans_a = below(g, 2),
-                   .trans_b = below(g, 2)};
+                   .columns = chance(g, 80) ? 8 : 16 * (1 + below(g, TW_WGMMA_COLUMNS / 16))};
+    const tw_wgmma_info *m = tw_wgmma_describe((tw_wgmma_kind)at.wgmma);
+    at.trans_b = m->k == 16 && chance(g, 50);
+    for (int i = 0; i < tw_wgmma_sums((tw_wgmma_kind)at.wgmma, at.columns); i++)
+        acc[i] = tw_var_of(&g->b, pick(g, m->d));
+    return at;
+}
+
+static void make_wgmma(generator *g) {
     tw_val acc[TW_WGMMA_COLUMNS / 2];
-    for (int i = 0; i < at.columns / 2; i++) acc[i] = tw_var_of(&g->b, pick(g, TW_T_f32));
+    if (!has_warpgroups(g)) return;
+    tw_attrs at = random_product(g, acc);
+    at.trans_a = at.trans_b && chance(g, 50);
     tw_wgmma(&g->b, at, acc, pick(g, TW_T_i64), pick(g, TW_T_i64), pick(g, TW_T_pred));
+    add_value(g, acc[0]);
+}
+
+static void make_wgmma_rs(generator *g) {
+    tw_val acc[TW_WGMMA_COLUMNS / 2], a[4];
+    if (!has_warpgroups(g)) return;
+    const tw_attrs at = random_product(g, acc);
+    for (int i = 0; i < 4; i++) a[i] = i == 3 ? a[0] : tw_var_of(&g->b, pick(g, TW_T_i32));
+    tw_wgmma_rs(&g->b, at, acc, a, pick(g, TW_T_i64), pick(g, TW_T_pred));
     add_value(g, acc[0]);
 }
 

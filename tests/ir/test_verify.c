@@ -253,6 +253,28 @@ static void warps(void **state) {
     "$c:f32 = set(type=f32) 0x0:f32\n $d:f32 = set(type=f32) 0x0:f32\n"
 #define MULT "wgmma(wgmma=f16 columns=8) 0:i64, 0:i64, 1:pred, "
 
+#define PARTS                                                                                                          \
+    "$w:i32 = set(type=i32) %t\n $x:i32 = set(type=i32) %t\n $y:i32 = set(type=i32) %t\n"                              \
+    "$z:i32 = set(type=i32) %t\n $u:i32 = set(type=i32) %t\n $v:i32 = set(type=i32) %t\n"
+#define MULT_RS "wgmma_rs(wgmma=tf32 columns=8) "
+
+/* Columns that products of integers have. */
+static void columns_of_integers(void **state) {
+    (void)state;
+    for (int columns = 8; columns <= 256; columns += 8) {
+        tw_kernel *k = tw_kernel_new("k", 90, 128);
+        tw_builder b = tw_builder_of(k);
+        tw_val acc[128], zero = tw_i64(&b, 0);
+        for (int i = 0; i < columns / 2; i++) acc[i] = tw_var_of(&b, tw_i32(&b, 0));
+        tw_wgmma(&b, (tw_attrs){.wgmma = TW_WGMMA_s8, .columns = columns}, acc, zero, zero, tw_const(&b, TW_T_pred, 0));
+        tw_diag d;
+        const bool has = columns == 8 || columns == 24 || columns % 16 == 0;
+        assert_int_equal(tw_kernel_verify(k, 0, &d), has ? TW_OK : TW_ERR_REJECTED);
+        if (!has) assert_non_null(strstr(d.message, "columns of integers are 8, 24 or a multiple of 16, not "));
+        tw_kernel_free(k);
+    }
+}
+
 static void warpgroups(void **state) {
     (void)state;
     CHECK_ALL(
@@ -270,6 +292,25 @@ static void warpgroups(void **state) {
         {"wgmma(columns=8) 0:i64, 0:i64, 1:pred", "body/wgmma 2: attribute wgmma is missing"},
         {ACC "$a, $b, $c, $d = wgmma(wgmma=f16 columns=8 trans_a=2) 0:i64, 0:i64, 1:pred, $a, $b, $c, $d",
          "body/wgmma 6: trans_a and trans_b are 0 or 1"},
+        {ACC "$a, $b, $c, $d = wgmma(wgmma=tf32 columns=8 trans_b=1) 0:i64, 0:i64, 1:pred, $a, $b, $c, $d",
+         "body/wgmma 6: only types of 16 bits lie across k, not tf32"},
+        {ACC "$a, $b, $c, $d = wgmma(wgmma=e4m3 columns=8 trans_a=1) 0:i64, 0:i64, 1:pred, $a, $b, $c, $d",
+         "body/wgmma 6: only types of 16 bits lie across k, not e4m3"},
+        {ACC "$a, $b, $c, $d = wgmma(wgmma=e5m2_e4m3 columns=8) 0:i64, 0:i64, 1:pred, $a, $b, $c, $d", NULL},
+        {ACC "$a, $b, $c, $d = wgmma(wgmma=s8 columns=8) 0:i64, 0:i64, 1:pred, $a, $b, $c, $d",
+         "body/wgmma 6: result 0 is f32, not i32\nbody/wgmma 6: result 1 is f32, not i32\n"
+         "body/wgmma 6: result 2 is f32, not i32\nbody/wgmma 6: result 3 is f32, not i32\n"
+         "body/wgmma 6: operand 3 is f32, not i32\nbody/wgmma 6: operand 4 is f32, not i32\n"
+         "body/wgmma 6: operand 5 is f32, not i32\nbody/wgmma 6: operand 6 is f32, not i32"},
+        {PARTS ACC "$a, $b, $c, $d = " MULT_RS "$w, $x, $y, $z, 0:i64, 1:pred, $a, $b, $c, $d", NULL},
+        {PARTS ACC "$a, $b, $c, $d = " MULT_RS "$w, $x, $y, %t, 0:i64, 1:pred, $a, $b, $c, $d",
+         "body/wgmma_rs 12: operand 3, of A, is no variable"},
+        {PARTS ACC "$a, $b, $c, $d = " MULT_RS "$w, $x, 7:i32, $z, 0:i64, 1:pred, $a, $b, $c, $d",
+         "body/wgmma_rs 12: operand 2, of A, is no variable"},
+        {PARTS "$w, $x, $y, $z = wgmma_rs(wgmma=u8 columns=8) $u, $v, $x, $u, 0:i64, 1:pred, $w, $x, $y, $z",
+         "body/wgmma_rs 8: operand 2, of A, is a sum too"},
+        {PARTS "$w, $x, $y, $z, $u, $v = wgmma(wgmma=u8 columns=12) 0:i64, 0:i64, 1:pred, $w, $x, $y, $z, $u, $v",
+         "body/wgmma 8: columns is a multiple of 8 up to 256, not 12"},
         {"wgmma_wait(count=8)", "body/wgmma_wait 2: count is 0 to 7, not 8"},
         {"mbarrier_arrive(space=shared) %s", "body/mbarrier_arrive 2: space is of this block (none given) or cluster"},
         {"tensor_load %s, @p, 0:i32, 0:i32, %s", "body/tensor_load 2: operand 1 is no tensor map"},
@@ -537,6 +578,7 @@ int main(void) {
                                        cmocka_unit_test(warps),
                                        cmocka_unit_test(warpgroups),
                                        cmocka_unit_test(tensor_maps),
+                                       cmocka_unit_test(columns_of_integers),
                                        cmocka_unit_test(control),
                                        cmocka_unit_test(heads),
                                        cmocka_unit_test(another_target),
