@@ -230,9 +230,9 @@ emu_next emu_exec_fence(emu_warp *w, const emu_op *op) {
     return EMU_GO;
 }
 
-static void proxy_fence(emu_warp *w, bool mbarriers_only) {
+static void proxy_fence(emu_warp *w, int covers) {
     emu_launch *l = w->launch;
-    if (!l->checked) return;
+    if (!l->checked || !covers) return;
     emu_proxy_fences *f = &l->proxy_fences[(size_t)w->block->number * (size_t)l->n_warps + (size_t)w->index];
     w->now++;
     uint32_t copied = UINT32_MAX;
@@ -241,17 +241,41 @@ static void proxy_fence(emu_warp *w, bool mbarriers_only) {
     /* A fence of the same lanes as the last one, with nothing of theirs known to others between, could replace it; but
        each is 16 bytes. */
     if (!emu_grow(l, (void **)&f->list, f->n, &f->room, sizeof *f->list)) return;
-    f->list[f->n++] = (emu_proxy_fence){w->active, w->now, copied, mbarriers_only};
+    f->list[f->n++] = (emu_proxy_fence){w->active, w->now, copied, covers};
 }
 
 emu_next emu_exec_fence_proxy(emu_warp *w, const emu_op *op) {
-    (void)op;
-    proxy_fence(w, false);
+    /* Of aliases and tensor maps, which no access here is by, there is nothing to know. */
+    static const int covers[TW_PROXIES] = {
+        [TW_PROXY_async_shared] = EMU_FENCES_SHARED | EMU_FENCES_MBARRIERS,
+        [TW_PROXY_async_cluster] = EMU_FENCES_SHARED | EMU_FENCES_CLUSTER | EMU_FENCES_MBARRIERS,
+        [TW_PROXY_async_global] = EMU_FENCES_GLOBAL,
+        [TW_PROXY_async_all] = EMU_FENCES_SHARED | EMU_FENCES_CLUSTER | EMU_FENCES_GLOBAL | EMU_FENCES_MBARRIERS,
+    };
+    proxy_fence(w, covers[op->ir->at.proxy]);
     return EMU_GO;
 }
 
 emu_next emu_exec_fence_mbarrier_init(emu_warp *w, const emu_op *op) {
     (void)op;
-    proxy_fence(w, true);
+    proxy_fence(w, EMU_FENCES_MBARRIERS);
+    return EMU_GO;
+}
+
+/* -- the launches before and after */
+
+emu_next emu_exec_griddep_wait(emu_warp *w, const emu_op *op) {
+    emu_launch *l = w->launch;
+    emu_clock c = {.block = w->block->number};
+    (void)op;
+    if (!l->checked || !l->options->overlaps) return EMU_GO;
+    emu_clock_put(l, &c, l->before, EMU_ALL, 1);
+    emu_acquire(w, w->active, &c);
+    emu_clock_free(&c);
+    return EMU_GO;
+}
+
+emu_next emu_exec_griddep_launch(emu_warp *w, const emu_op *op) {
+    (void)w, (void)op;
     return EMU_GO;
 }

@@ -70,6 +70,7 @@ static void block_free(emu_launch *l, emu_block *b) {
         emu_clock_free(&b->mbarriers[i].done);
     }
     free(b->mbarriers);
+    for (int i = 0; i < EMU_WARPGROUPS; i++) free(b->resizes[i].list);
     free(b);
 }
 
@@ -81,6 +82,7 @@ static bool warp_init(emu_launch *l, emu_block *b, int index) {
     emu_set_active(w, w->all);
     w->thread = (uint32_t)b->number << l->stride_log2 | (uint32_t)(index * EMU_AGENTS);
     w->known.block = b->number;
+    w->registers = emu_registers_at_start(l->kernel);
     w->regs = aligned_alloc(128, (size_t)(l->code.units + 1) * 128);
     w->assigned = calloc((size_t)l->code.n_checked + 1, sizeof *w->assigned);
     w->frames = calloc((size_t)l->code.depth + 1, sizeof *w->frames);
@@ -141,6 +143,7 @@ static void block_end(emu_launch *l, emu_block *b) {
             }
     }
     if (!l->stop) emu_block_ends(b);
+    if (!l->stop) emu_registers_at_end(b);
     if (!l->stop && l->checked && l->cluster > 1) emu_shadow_ends(b);
     int at = 0;
     while (l->resident[at] != b) at++;
@@ -188,6 +191,10 @@ static void waits_text(const emu_launch *l, const emu_warp *w, char *out, size_t
     }
     if (w->state == EMU_WAITS_CLUSTER) {
         missing_text(l, b, out, size);
+        return;
+    }
+    if (w->state == EMU_WAITS_REGISTERS) {
+        snprintf(out, size, "(wants %u registers a thread more, and %d are free)", w->waits_at, b->free_registers);
         return;
     }
     if (w->state != EMU_WAITS_MBARRIER) {
@@ -408,6 +415,7 @@ static tw_status prepare(emu_launch *l, const uint64_t *arguments) {
     l->stride_log2 = l->n_warps <= 16 ? 7 : 8;
     l->stride = 1 << l->stride_log2;
     l->cluster = k->cluster > 1 ? k->cluster : 1;
+    l->before = (uint32_t)l->blocks << l->stride_log2;
     if (l->grid[0] % l->cluster)
         return tw_fail(l->diag, TW_ERR_USAGE, "a grid of %d blocks in x: no whole clusters of %d", l->grid[0],
                        l->cluster);

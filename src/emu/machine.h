@@ -13,7 +13,7 @@
 
 #include <string.h>
 
-enum { EMU_LANES = 32, EMU_NAMED_BARRIERS = 16 };
+enum { EMU_LANES = 32, EMU_NAMED_BARRIERS = 16, EMU_WARPGROUPS = 8 };
 #define EMU_ALL 0xffffffffu /* lanes */
 
 typedef struct emu_launch emu_launch;
@@ -102,10 +102,13 @@ typedef struct emu_aparts {
     int n, room;
 } emu_aparts;
 
+/* What a proxy fence covers: memory, or the initialisation of mbarriers. */
+enum { EMU_FENCES_SHARED = 1, EMU_FENCES_CLUSTER = 2, EMU_FENCES_GLOBAL = 4, EMU_FENCES_MBARRIERS = 8 };
+
 /* A proxy fence of some lanes; when it was, and which of the warp's own copies had been waited for. */
 typedef struct emu_proxy_fence {
     uint32_t mask, clock, copied;
-    bool mbarriers_only;
+    int covers;
 } emu_proxy_fence;
 typedef struct emu_proxy_fences {
     emu_proxy_fence *list;
@@ -252,7 +255,20 @@ typedef struct emu_frame {
     uint32_t outer, other; /* active before; lanes of the other branch */
 } emu_frame;
 
-typedef enum emu_state { EMU_RUNS, EMU_WAITS_BARRIER, EMU_WAITS_MBARRIER, EMU_WAITS_CLUSTER, EMU_DONE } emu_state;
+typedef enum emu_state {
+    EMU_RUNS,
+    EMU_WAITS_BARRIER,
+    EMU_WAITS_MBARRIER,
+    EMU_WAITS_CLUSTER,
+    EMU_WAITS_REGISTERS,
+    EMU_DONE
+} emu_state;
+
+/* What warps of a warpgroup came to, of setmaxnreg. */
+typedef struct emu_resizes {
+    const emu_op **list;
+    int n, room;
+} emu_resizes;
 
 struct emu_warp {
     emu_launch *launch;
@@ -267,7 +283,8 @@ struct emu_warp {
     emu_state state;
     int runnable_at; /* place among the runnable ones; -1 */
     const emu_op *waits;
-    uint32_t waits_at, waits_parity; /* an mbarrier, or a barrier's number */
+    uint32_t waits_at, waits_parity; /* an mbarrier, or a barrier's number, or registers a thread */
+    int registers, resizes;          /* registers a thread; how often setmaxnreg changed them */
 
     uint32_t thread, now;
     emu_clock known;     /* by every lane */
@@ -301,6 +318,8 @@ struct emu_block {
     emu_object *shared;
     uint8_t *memory;
     emu_barrier barriers[EMU_NAMED_BARRIERS];
+    int free_registers; /* a thread, of a warp */
+    emu_resizes resizes[EMU_WARPGROUPS];
     emu_mbarrier *mbarriers;
     int n_mbarriers, room_mbarriers;
 };
@@ -316,6 +335,7 @@ struct emu_launch {
     emu_product *product;
     tw_random random;
     bool checked, failed /* out of memory */, stop;
+    uint32_t before; /* the thread that stands for the launch before */
     int strategy, landing;
     int grid[3];
     int64_t blocks;
@@ -490,6 +510,13 @@ uint32_t emu_commit_done(const emu_commits *list, uint32_t lane, int pending);
 
 /* mma.c: a double to a half, rounded once. */
 uint16_t emu_to_half(double x);
+
+/* wgmma.c: whether all lanes are there; false after a finding. */
+bool emu_whole_warp(emu_warp *w, const emu_op *op);
+
+/* registers.c */
+int emu_registers_at_start(const tw_kernel *k); /* a thread */
+void emu_registers_at_end(emu_block *b);
 
 /* tensor.c */
 void emu_box_land(const emu_copy *c, int lane); /* moves its bytes */

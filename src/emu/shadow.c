@@ -150,12 +150,18 @@ static void check_proxy(const access *a, const emu_mark *m) {
     if (agent != EMU_WARP && agent != EMU_COPIER) return;
     uint32_t block = thread >> l->stride_log2, slot = thread & (uint32_t)(l->stride - 1);
     const emu_proxy_fences *f = &l->proxy_fences[(size_t)block * (size_t)l->n_warps + slot / EMU_AGENTS];
+    const int needed = a->object->block < 0             ? EMU_FENCES_GLOBAL
+                       : a->object->block == (int)block ? EMU_FENCES_SHARED
+                                                        : EMU_FENCES_CLUSTER;
+    bool other_space = false;
     EMU_EACH(by, m->mask) {
         bool fenced = false;
         for (int i = 0; i < f->n && !fenced; i++) {
             const emu_proxy_fence *p = &f->list[i];
             uint32_t after = agent == EMU_COPIER ? p->copied : p->clock;
-            if (!p->mbarriers_only && p->mask >> by & 1 && after > m->clock)
+            if (p->mask >> by & 1 && after > m->clock && !(p->covers & needed))
+                other_space |= p->covers != EMU_FENCES_MBARRIERS;
+            if (p->covers & needed && p->mask >> by & 1 && after > m->clock)
                 fenced = emu_knows(a->warp, a->lane, thread - (uint32_t)agent, 1u << by, p->clock - 1);
         }
         if (fenced) continue;
@@ -164,8 +170,8 @@ static void check_proxy(const access *a, const emu_mark *m) {
         emu_thread_text(l, m, who, sizeof who);
         emu_place(l, &l->code.ops[m->what >> 8], place, sizeof place);
         emu_find(a->warp, a->op, a->lane, TW_EMU_PROXY,
-                 "copies %s %s, which %s of %s wrote: no fence_proxy of the writer is between",
-                 a->how->write ? "to" : "from", where, place, who);
+                 "copies %s %s, which %s of %s wrote: no fence_proxy of the writer is between%s",
+                 a->how->write ? "to" : "from", where, place, who, other_space ? ", but one of another space" : "");
         return;
     }
 }

@@ -10,7 +10,7 @@
 
 enum { ROW = 32 /* bytes of k */, K = ROW /* elements at most */, ROWS = 16, PIECE = 16 };
 
-static bool whole_warp(emu_warp *w, const emu_op *op) {
+bool emu_whole_warp(emu_warp *w, const emu_op *op) {
     uint32_t missing = EMU_ALL & ~w->active;
     if (!missing) return true;
     emu_find(w, op, __builtin_ctz(w->active), TW_EMU_DIVERGENCE,
@@ -173,7 +173,7 @@ static emu_next product(emu_warp *w, const emu_op *op, bool in_registers) {
     const tw_attrs *at = &op->ir->at;
     const tw_wgmma_info *info = tw_wgmma_describe((tw_wgmma_kind)at->wgmma);
     const int of_b = in_registers ? 4 : 1, bytes = ROW / info->k;
-    if (!whole_warp(w, op)) return EMU_GO;
+    if (!emu_whole_warp(w, op)) return EMU_GO;
     double a[ROWS * K], b[TW_WGMMA_COLUMNS * K];
     matrix left = {.from = w->index % 4 * ROWS, .n = ROWS, .of = info->a, .bytes = bytes, .across = at->trans_a};
     const matrix right = {emu_get(w, op->in[of_b], 0), at->trans_b, 0, at->columns, info->b, bytes};
@@ -205,20 +205,20 @@ emu_next emu_exec_wgmma_rs(emu_warp *w, const emu_op *op) {
 }
 
 emu_next emu_exec_wgmma_fence(emu_warp *w, const emu_op *op) {
-    if (!whole_warp(w, op)) return EMU_GO;
+    if (!emu_whole_warp(w, op)) return EMU_GO;
     for (int i = 0; i < w->launch->code.n_checked; i++) w->pending[i].fenced = true;
     return EMU_GO;
 }
 
 emu_next emu_exec_wgmma_commit(emu_warp *w, const emu_op *op) {
-    if (whole_warp(w, op)) emu_commit_add(w, &w->products, EMU_ALL, w->agents[EMU_MULTIPLIER]);
+    if (emu_whole_warp(w, op)) emu_commit_add(w, &w->products, EMU_ALL, w->agents[EMU_MULTIPLIER]);
     return EMU_GO;
 }
 
 /* All lanes wait together, and so learn together. */
 emu_next emu_exec_wgmma_wait(emu_warp *w, const emu_op *op) {
     emu_launch *l = w->launch;
-    if (!whole_warp(w, op) || !l->checked) return EMU_GO;
+    if (!emu_whole_warp(w, op) || !l->checked) return EMU_GO;
     const uint32_t done = emu_commit_done(&w->products, 0, op->ir->at.count);
     if (!done) return EMU_GO;
     emu_clock_put(l, &w->known, emu_agent(w, EMU_MULTIPLIER), EMU_ALL, done + 1);

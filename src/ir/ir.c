@@ -144,6 +144,10 @@ static const named modes[] = {
 static const named sregs[] = {
 #include "ir/attrs.def"
 };
+#define LEVEL(name, ptx) {#name, ptx},
+static const named levels[] = {
+#include "ir/attrs.def"
+};
 #define PROXY(name, ptx) {#name, ptx},
 static const named proxies[] = {
 #include "ir/attrs.def"
@@ -181,6 +185,7 @@ static const struct {
 #define KIND_RMW         rmws, COUNT(rmws)
 #define KIND_MODE        modes, COUNT(modes)
 #define KIND_SREG        sregs, COUNT(sregs)
+#define KIND_LEVEL       levels, COUNT(levels)
 #define KIND_PROXY       proxies, COUNT(proxies)
 #define KIND_MMA         mma_names, COUNT(mma_names)
 #define KIND_WGMMA       wgmma_names, COUNT(wgmma_names)

@@ -76,6 +76,11 @@ enum {
 #include "ir/attrs.def"
     TW_SREGS
 };
+#define LEVEL(name, ptx) TW_LEVEL_##name,
+enum {
+#include "ir/attrs.def"
+    TW_LEVELS
+};
 #define PROXY(name, ptx) TW_PROXY_##name,
 enum {
 #include "ir/attrs.def"

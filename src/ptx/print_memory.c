@@ -241,7 +241,8 @@ void tw_ptx_emit_red(tw_ptx_printer *p, const tw_ir_op *op) {
 }
 
 void tw_ptx_emit_prefetch(tw_ptx_printer *p, const tw_ir_op *op) {
-    tw_ptx_line(p, "prefetch.global.L2 [%r%o];", op->operands[0], op->at.offset);
+    tw_ptx_line(p, "prefetch.global.%s%s [%r%o];", tw_attr_value_ptx(TW_ATTR_level, op->at.level),
+                op->at.cache == TW_CACHE_evict_last ? "::evict_last" : "", op->operands[0], op->at.offset);
 }
 
 /* -- asynchronous copies */

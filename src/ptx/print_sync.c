@@ -10,9 +10,27 @@ void tw_ptx_emit_fence(tw_ptx_printer *p, const tw_ir_op *op) {
                     tw_attr_value_ptx(TW_ATTR_scope, op->at.scope));
 }
 
+/* Of tensor maps, which are named by generic addresses. */
+static void fence_tensor_maps(tw_ptx_printer *p, const tw_ir_op *op) {
+    const char *proxy = tw_attr_value_ptx(TW_ATTR_proxy, op->at.proxy);
+    const char *scope = tw_attr_value_ptx(TW_ATTR_scope, op->at.scope);
+    tw_ptx_needs(p, 83);
+    if (op->at.order == TW_ORDER_release && !op->n_operands) {
+        tw_ptx_line(p, "fence.proxy.%s.release.%s;", proxy, scope);
+    } else if (op->at.order == TW_ORDER_acquire && op->n_operands) {
+        tw_val at = tw_ptx_scratch(p, TW_T_i64);
+        tw_ptx_line(p, "cvta.global.u64 %r, %r;", at, op->operands[0]);
+        tw_ptx_line(p, "fence.proxy.%s.acquire.%s [%r], %d;", proxy, scope, at, op->at.bytes);
+    } else {
+        tw_ptx_unsupported(p, "of this order");
+    }
+}
+
 void tw_ptx_emit_fence_proxy(tw_ptx_printer *p, const tw_ir_op *op) {
     if (op->at.proxy == TW_PROXY_generic)
         tw_ptx_unsupported(p, "between the generic proxy and itself");
+    else if (op->at.proxy == TW_PROXY_tensormap)
+        fence_tensor_maps(p, op);
     else
         tw_ptx_line(p, "fence.proxy.%s;", tw_attr_value_ptx(TW_ATTR_proxy, op->at.proxy));
 }
@@ -192,4 +210,24 @@ void tw_ptx_emit_wgmma_rs(tw_ptx_printer *p, const tw_ir_op *op) {
     if (has_warpgroups(p))
         tw_ptx_line(p, "wgmma.mma_async.sync.aligned.m%dn%dk%d.%s %B, %B, %r, %r%s;", TW_WGMMA_ROWS, op->at.columns,
                     m->k, m->ptx, op->results, op->n_results, v, 4, v[4], v[5], end);
+}
+
+void tw_ptx_emit_setmaxnreg_dec(tw_ptx_printer *p, const tw_ir_op *op) {
+    tw_ptx_line(p, "setmaxnreg.dec.sync.aligned.u32 %d;", op->at.count);
+}
+
+void tw_ptx_emit_setmaxnreg_inc(tw_ptx_printer *p, const tw_ir_op *op) {
+    tw_ptx_line(p, "setmaxnreg.inc.sync.aligned.u32 %d;", op->at.count);
+}
+
+/* -- launches */
+
+void tw_ptx_emit_griddep_wait(tw_ptx_printer *p, const tw_ir_op *op) {
+    (void)op;
+    tw_ptx_line(p, "griddepcontrol.wait;");
+}
+
+void tw_ptx_emit_griddep_launch(tw_ptx_printer *p, const tw_ir_op *op) {
+    (void)op;
+    tw_ptx_line(p, "griddepcontrol.launch_dependents;");
 }

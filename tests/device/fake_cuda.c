@@ -768,7 +768,7 @@ int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsign
                    unsigned shared, void *stream, void **parameters, void **extra) {
     ENTER_CONTEXT();
     if (extra) return 1;
-    seen.cluster = seen.cooperative = 0;
+    seen.cluster = seen.cooperative = seen.programmatic = 0;
     return launch(function, (unsigned[]){gx, gy, gz}, (unsigned[]){bx, by, bz}, shared, stream, parameters);
 }
 
@@ -785,7 +785,7 @@ int cuLaunchKernelEx(const config *c, void *function, void **parameters, void **
     ENTER_CONTEXT();
     const module *m = function;
     if (extra) return 1;
-    seen.cluster = seen.cooperative = 0;
+    seen.cluster = seen.cooperative = seen.programmatic = 0;
     for (unsigned i = 0; i < c->n_attributes; i++) {
         int id, value[3];
         memcpy(&id, c->attributes + 72 * i, sizeof id);
@@ -796,6 +796,8 @@ int cuLaunchKernelEx(const config *c, void *function, void **parameters, void **
             seen.cluster = value[0];
         } else if (id == 2) {
             seen.cooperative = value[0];
+        } else if (id == 6) {
+            seen.programmatic = value[0];
         } else {
             return 1;
         }

@@ -14,7 +14,7 @@ typedef struct fake_cuda_map {
 typedef struct fake_cuda_seen {
     int calls, launches, replays, compiled;
     unsigned grid[3], block[3], shared; /* of the last launch, captured or not */
-    int cluster, cooperative;
+    int cluster, cooperative, programmatic;
     fake_cuda_map map;
 } fake_cuda_seen;
 

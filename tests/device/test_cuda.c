@@ -173,6 +173,12 @@ static void kernels_are_launched(void **state) {
     assert_int_equal(tw_cuda_run(c, &x.launch, &d), TW_OK);
     assert_int_equal(s->cluster, 16);
     assert_int_equal(s->cooperative, 0);
+    assert_int_equal(s->programmatic, 0);
+    x.launch.cluster = 0;
+    x.launch.programmatic = true;
+    assert_int_equal(tw_cuda_run(c, &x.launch, &d), TW_OK);
+    assert_int_equal(s->cluster, 0);
+    assert_int_equal(s->programmatic, 1);
     tw_cuda_unload(m);
     tw_cuda_release(c, a);
     tw_cuda_close(c);
@@ -432,10 +438,11 @@ static void an_old_driver_has_no_clusters(void **state) {
     adding x;
     assert_int_equal(tw_cuda_alloc(c, 4, &a, &d), TW_OK);
     c->driver.cuLaunchKernelEx = NULL;
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 8; i++) {
         adding_set(&x, c, m, a, 1, 0);
         x.launch.cluster = i & 1 ? 2 : 1;
         x.launch.cooperative = i & 2;
+        x.launch.programmatic = i & 4;
         assert_int_equal(tw_cuda_run(c, &x.launch, &d), i ? TW_ERR_UNSUPPORTED : TW_OK);
         if (i) assert_non_null(strstr(d.message, "too old for clusters"));
     }

@@ -165,6 +165,9 @@ static float plus_one(int i) {
 enum {
     NO_PROXY_FENCE = 1,
     FENCE_BY_ISSUER,
+    FENCE_OF_GLOBAL,
+    FENCE_OF_ALIASES,
+    FENCE_OF_CLUSTER, /* no fault */
     NO_BARRIER,
     NOT_WAITED_AT_EXIT,
     OVERWRITTEN,
@@ -179,8 +182,12 @@ static void build_store(tw_builder *b, int fault, tw_val in, tw_val out, tw_val 
     for (int i = 0; i < 2; i++) {
         tw_val x = tw_ld(b, f32_global, at64(b, in, tw_add_imm(b, t, 128 * i), 4));
         store(b, f32_shared, at32(b, tile, t, 4), tw_add(b, x, tw_f32(b, 1)));
+        const int proxy = fault == FENCE_OF_GLOBAL    ? TW_PROXY_async_global
+                          : fault == FENCE_OF_ALIASES ? TW_PROXY_alias
+                          : fault == FENCE_OF_CLUSTER ? TW_PROXY_async_cluster
+                                                      : TW_PROXY_async_shared;
         if (fault != NO_PROXY_FENCE && fault != FENCE_BY_ISSUER)
-            tw_do(b, TW_OP_fence_proxy, (tw_attrs){.proxy = TW_PROXY_async_shared}, TW_NONE, TW_NONE);
+            tw_do(b, TW_OP_fence_proxy, (tw_attrs){.proxy = proxy}, TW_NONE, TW_NONE);
         if (fault != NO_BARRIER) barrier(b);
         tw_push_if(b, lead);
         if (fault == FENCE_BY_ISSUER)
@@ -236,6 +243,11 @@ static void build_reduce(tw_builder *b, int fault, tw_val in, tw_val out, tw_val
     tw_pop(b);
 }
 
+static void build_cluster_fence(tw_builder *b, int fault, tw_val in, tw_val out, tw_val aux) {
+    (void)fault;
+    build_store(b, FENCE_OF_CLUSTER, in, out, aux);
+}
+
 static float four_rows(int i) {
     return (float)(4 * i + 6);
 }
@@ -276,12 +288,13 @@ static float crossed(int i) {
     return (float)(i ^ 33);
 }
 
-enum { STAGES, STORE, ARRIVE, OTHER_LANE, REDUCE };
+enum { STAGES, STORE, ARRIVE, OTHER_LANE, REDUCE, CLUSTER_FENCE };
 static const scene scenes[] = {
     [STAGES] = {"stages", 96, 1, 0, false, build_stages, plus_one, TILES * 128},
     [STORE] = {"store", 128, 1, 0, false, build_store, plus_one, 256},
     [ARRIVE] = {"arrive", 64, 1, 0, false, build_arrive, crossed, 64},
     [OTHER_LANE] = {"other_lane", 96, 1, 0, false, build_by_lane_11, plus_one, TILES * 128},
+    [CLUSTER_FENCE] = {"cluster_fence", 128, 1, 0, false, build_cluster_fence, plus_one, 256},
     [REDUCE] = {"reduce", 128, 4, 0, false, build_reduce, four_rows, 128},
 };
 
@@ -310,6 +323,9 @@ static const planted faults[] = {
     {S, USE_AFTER_INVAL, "used after mbarrier_inval", TW_EMU_MBARRIER, "full+0 is no mbarrier: it was invalidated"},
     {&scenes[STORE], NO_PROXY_FENCE, "dropped fence_proxy", TW_EMU_PROXY, "/bulk_store|tile+|/st|no fence_proxy"},
     {&scenes[STORE], FENCE_BY_ISSUER, "fence_proxy by another thread", TW_EMU_PROXY, "/bulk_store|tile+4|lane 1"},
+    {&scenes[STORE], FENCE_OF_GLOBAL, "fence_proxy of global memory alone", TW_EMU_PROXY,
+     "/bulk_store|tile+|no fence_proxy of the writer is between, but one of another space"},
+    {&scenes[STORE], FENCE_OF_ALIASES, "fence_proxy of aliases", TW_EMU_PROXY, "/bulk_store|tile+|no fence_proxy"},
     {&scenes[STORE], NO_BARRIER, "bulk store without a barrier", TW_EMU_RACE, "/bulk_store|tile+"},
     {&scenes[STORE], NOT_WAITED_AT_EXIT, "exits before the bulk store has read", TW_EMU_LEAK, "bulk store"},
     {&scenes[STORE], OVERWRITTEN, "overwrites what a bulk store reads", TW_EMU_ASYNC,

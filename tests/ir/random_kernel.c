@@ -361,8 +361,10 @@ static void make_red(generator *g) {
     if (g->o->runnable) return;
     tw_attrs at = atomic(g, false);
     if (has(g, 90) && chance(g, 30)) {
-        at = (tw_attrs){.type = TW_T_f32, .vec = 4, .scope = TW_SCOPE_gpu};
-        tw_val v[] = {global_address(g), pick(g, TW_T_f32), pick(g, TW_T_f32), pick(g, TW_T_f32), pick(g, TW_T_f32)};
+        static const tw_type types[] = {TW_T_f32, TW_T_f16, TW_T_bf16, TW_T_f16x2, TW_T_bf16x2};
+        const tw_type t = types[below(g, 5)];
+        at = (tw_attrs){.type = (int32_t)t, .vec = 4, .scope = TW_SCOPE_gpu};
+        tw_val v[] = {global_address(g), pick(g, t), pick(g, t), pick(g, t), pick(g, t)};
         emit0(g, TW_OP_red, at, v, 5);
         return;
     }
@@ -372,7 +374,9 @@ static void make_red(generator *g) {
 
 static void make_prefetch(generator *g) {
     if (g->o->runnable) return;
-    emit0(g, TW_OP_prefetch, (tw_attrs){.offset = 128}, (tw_val[]){global_address(g)}, 1);
+    tw_attrs at = {.offset = 128, .level = below(g, TW_LEVELS)};
+    if (at.level == TW_LEVEL_L2 && chance(g, 50)) at.cache = TW_CACHE_evict_last;
+    emit0(g, TW_OP_prefetch, at, (tw_val[]){global_address(g)}, 1);
 }
 
 static void make_fence(generator *g) {
@@ -383,8 +387,15 @@ static void make_fence(generator *g) {
 }
 
 static void make_fence_proxy(generator *g) {
-    if (has(g, 90) && !g->o->runnable)
-        emit0(g, TW_OP_fence_proxy, (tw_attrs){.proxy = 1 + below(g, TW_PROXIES - 1)}, NULL, 0);
+    tw_attrs at = {.proxy = 1 + below(g, TW_PROXIES - 1)};
+    tw_val address = TW_NONE;
+    if (!has(g, 90) || g->o->runnable) return;
+    if (at.proxy == TW_PROXY_tensormap) {
+        at.scope = below(g, TW_SCOPES);
+        at.order = chance(g, 50) ? TW_ORDER_release : TW_ORDER_acquire;
+        if (at.order == TW_ORDER_acquire) at.bytes = 128, address = global_address(g);
+    }
+    emit0(g, TW_OP_fence_proxy, at, &address, address.id ? 1 : 0);
 }
 
 static void plain(generator *g, tw_opcode code, int sm, tw_attrs at) {
@@ -648,6 +659,27 @@ static void make_wgmma_rs(generator *g) {
     for (int i = 0; i < 4; i++) a[i] = i == 3 ? a[0] : tw_var_of(&g->b, pick(g, TW_T_i32));
     tw_wgmma_rs(&g->b, at, acc, a, pick(g, TW_T_i64), pick(g, TW_T_pred));
     add_value(g, acc[0]);
+}
+
+static void set_registers(generator *g, tw_opcode code) {
+    if (g->k->max_registers && g->k->threads % 128 == 0 && g->uniform)
+        plain(g, code, 90, (tw_attrs){.count = 24 + 8 * below(g, 30)});
+}
+
+static void make_setmaxnreg_dec(generator *g) {
+    set_registers(g, TW_OP_setmaxnreg_dec);
+}
+
+static void make_setmaxnreg_inc(generator *g) {
+    set_registers(g, TW_OP_setmaxnreg_inc);
+}
+
+static void make_griddep_wait(generator *g) {
+    plain(g, TW_OP_griddep_wait, 90, (tw_attrs){0});
+}
+
+static void make_griddep_launch(generator *g) {
+    plain(g, TW_OP_griddep_launch, 90, (tw_attrs){0});
 }
 
 /* -- control */

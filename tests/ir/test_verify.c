@@ -80,9 +80,25 @@ static void attributes(void **state) {
               {"%a:i32 = shfl(mode=idx type=i32) %t, 32:i32, -1:i32", "body/shfl 2: lane or delta is 0 to 31"},
               {"%a:i64 = shfl(mode=idx type=i64) @p, 0:i32, -1:i32",
                "body/shfl 2: registers of 32 bits are exchanged, not i64"});
-    CHECK_ALL(90, 128, {"bulk_wait(read=2)", "body/bulk_wait 2: read is 0 or 1"},
-              {"fence_proxy", "body/fence_proxy 2: needs a proxy other than the generic one"},
-              {"fence_proxy(proxy=async_shared)", NULL});
+    CHECK_ALL(
+        90, 128, {"bulk_wait(read=2)", "body/bulk_wait 2: read is 0 or 1"},
+        {"fence_proxy", "body/fence_proxy 2: needs a proxy other than the generic one"},
+        {"fence_proxy(proxy=async_shared)", NULL}, {"fence_proxy(proxy=alias)", NULL},
+        {"fence_proxy(proxy=async_all order=release)",
+         "body/fence_proxy 2: order, scope, bytes and an address are for tensor maps"},
+        {"fence_proxy(proxy=alias) @p", "body/fence_proxy 2: order, scope, bytes and an address are for tensor maps"},
+        {"fence_proxy(proxy=tensormap order=acquire scope=gpu bytes=128) @p", NULL},
+        {"fence_proxy(proxy=tensormap order=release scope=gpu)", NULL},
+        {"fence_proxy(proxy=tensormap order=release scope=gpu bytes=128)",
+         "body/fence_proxy 2: acquires 128 bytes at an address, or releases none"},
+        {"fence_proxy(proxy=tensormap order=acquire bytes=64) @p",
+         "body/fence_proxy 2: acquires 128 bytes at an address, or releases none"},
+        {"fence_proxy(proxy=tensormap order=acquire bytes=128)",
+         "body/fence_proxy 2: acquires 128 bytes at an address, or releases none"},
+        {"fence_proxy(proxy=tensormap)", "body/fence_proxy 2: order=weak is not one of its"},
+        {"prefetch(level=L1) @p", NULL}, {"prefetch(cache=evict_last) @p", NULL},
+        {"prefetch(cache=evict_last level=L1) @p", "body/prefetch 2: cache is default, or evict_last in L2"},
+        {"prefetch(cache=evict_first) @p", "body/prefetch 2: cache is default, or evict_last in L2"});
 }
 
 static void guards(void **state) {
@@ -192,10 +208,15 @@ static void memory(void **state) {
          "body/red 2: a reduction of vectors needs sm_90, the target is sm_80"},
         {"fence(scope=gpu)", "body/fence 2: order=weak is not one of its"}, {"fence(order=sc scope=gpu)", NULL},
         {"fence(order=sc scope=cluster)", "body/fence 2: the scope of a cluster needs sm_90, the target is sm_80"});
-    CHECK_ALL(90, 128,
-              {"red(type=i32 vec=2 rmw=add) @p, %t, %t",
-               "body/red 2: vectors are reduced by additions of 2 or 4 f32 in global memory alone"},
-              {"red(type=f32 vec=4 rmw=add scope=gpu) @p, @x, @x, @x, @x", NULL});
+    CHECK_ALL(
+        90, 128,
+        {"red(type=i32 vec=2 rmw=add) @p, %t, %t", "body/red 2: vectors are reduced by additions of floating-point "
+                                                   "numbers other than f64 in global memory alone, 16 bytes at most"},
+        {"red(type=f32 vec=4 rmw=add scope=gpu) @p, @x, @x, @x, @x", NULL},
+        {"red(type=bf16x2 vec=2 rmw=add scope=sys) @p, 0x0:bf16x2, 0x0:bf16x2", NULL},
+        {"red(type=f64 vec=2 rmw=add) @p, 0x0:f64, 0x0:f64",
+         "body/red 2: vectors are reduced by additions of floating-point numbers other than f64 in global memory "
+         "alone, 16 bytes at most"});
     CHECK_ALL(100, 128, {"%a:f64, %b:f64, %c:f64, %d:f64 = ld(type=f64 vec=4) @p", NULL});
 }
 
@@ -257,6 +278,32 @@ static void warps(void **state) {
     "$w:i32 = set(type=i32) %t\n $x:i32 = set(type=i32) %t\n $y:i32 = set(type=i32) %t\n"                              \
     "$z:i32 = set(type=i32) %t\n $u:i32 = set(type=i32) %t\n $v:i32 = set(type=i32) %t\n"
 #define MULT_RS "wgmma_rs(wgmma=tf32 columns=8) "
+
+static void registers_of_warpgroups(void **state) {
+    (void)state;
+    static const struct {
+        int threads, max_registers, count;
+        const char *says;
+    } cases[] = {
+        {128, 128, 24, NULL},
+        {256, 80, 256, NULL},
+        {128, 128, 16, "body/setmaxnreg_dec 0: count is a multiple of 8 from 24 to 256, not 16"},
+        {128, 128, 264, "body/setmaxnreg_dec 0: count is a multiple of 8 from 24 to 256, not 264"},
+        {128, 128, 44, "body/setmaxnreg_dec 0: count is a multiple of 8 from 24 to 256, not 44"},
+        {128, 0, 40, "body/setmaxnreg_dec 0: needs a kernel that says max_registers"},
+        {160, 128, 40, "body/setmaxnreg_dec 0: needs whole warpgroups, a block has 160 threads"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        tw_kernel *k = tw_kernel_new("k", 90, cases[i].threads);
+        tw_builder b = tw_builder_of(k);
+        tw_diag d;
+        k->max_registers = cases[i].max_registers;
+        tw_do(&b, TW_OP_setmaxnreg_dec, (tw_attrs){.count = cases[i].count}, TW_NONE, TW_NONE);
+        tw_status s = tw_kernel_verify(k, 0, &d);
+        assert_string_equal(s == TW_OK ? "" : d.message, cases[i].says ? cases[i].says : "");
+        tw_kernel_free(k);
+    }
+}
 
 /* Columns that products of integers have. */
 static void columns_of_integers(void **state) {
@@ -579,6 +626,7 @@ int main(void) {
                                        cmocka_unit_test(warpgroups),
                                        cmocka_unit_test(tensor_maps),
                                        cmocka_unit_test(columns_of_integers),
+                                       cmocka_unit_test(registers_of_warpgroups),
                                        cmocka_unit_test(control),
                                        cmocka_unit_test(heads),
                                        cmocka_unit_test(another_target),

@@ -169,7 +169,7 @@ static inline bool form_is_legal(const form *x, int sm) {
 
 /* What an attribute is tried with: all of a list, or some numbers. */
 static inline int attr_values(int attr, const int32_t **values) {
-    static const int32_t vec[] = {1, 2, 4, 8}, bytes[] = {4, 8, 16}, count[] = {0, 1, 5, 64}, flag[] = {0, 1},
+    static const int32_t vec[] = {1, 2, 4, 8}, bytes[] = {4, 8, 16, 0, 128}, count[] = {0, 1, 5, 64}, flag[] = {0, 1},
                          dims[] = {0, 1, 3, 4, 5}, nobody[] = {0}, offset[] = {64},
                          list[] = {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15,
                                    16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31};

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Warpgroups' products and tensor copies: every width and order, printed and assembled for the one target that has
  * them. */
+#define _GNU_SOURCE
 #include "ir/builder.h"
 #include "ir/verify.h"
+#include "ptx/assemble.h"
 #include "ptx/load.h"
 #include "ptx/ptx.h"
 #include "ptx/ptxas.h"
@@ -180,6 +182,55 @@ static void every_type_is_spelled(void **state) {
         }
 }
 
+/* ptxas says when it ignores one. */
+static void registers_change_hands(void **state) {
+    (void)state;
+    const tw_target *t;
+    for (int i = 0; (t = tw_target_at(i)); i++) {
+        tw_kernel *k = tw_kernel_new("registers", t->sm, 256);
+        k->max_registers = 128;
+        tw_builder b = tw_builder_of(k);
+        tw_push_roles(&b, (const int[]){0, 4, 4, 8}, 2);
+        tw_do(&b, TW_OP_setmaxnreg_dec, (tw_attrs){.count = 24}, TW_NONE, TW_NONE);
+        tw_next_role(&b);
+        tw_do(&b, TW_OP_setmaxnreg_inc, (tw_attrs){.count = 232}, TW_NONE, TW_NONE);
+        tw_pop(&b);
+        tw_buf out = {0};
+        tw_diag d;
+        const bool has = t->sm >= 90;
+        assert_int_equal(tw_kernel_verify(k, t->sm, &d), has ? TW_OK : TW_ERR_REJECTED);
+        assert_int_equal(tw_ptx_print(&out, k, t, &d), has ? TW_OK : TW_ERR_UNSUPPORTED);
+        if (has) {
+            assert_non_null(strstr(out.data, ".maxnreg 128"));
+            assert_non_null(strstr(out.data, "setmaxnreg.dec.sync.aligned.u32 24;"));
+            assert_non_null(strstr(out.data, "setmaxnreg.inc.sync.aligned.u32 232;"));
+            if (have_ptxas()) assemble(&out, t); /* which has nothing to say of it */
+        }
+        tw_buf_free(&out);
+        tw_kernel_free(k);
+    }
+}
+
+/* The module's version is the least that has its operations. */
+static void a_later_version_is_said_where_it_is_needed(void **state) {
+    (void)state;
+    static const char *const versions[] = {".version 8.1\n", ".version 8.3\n"};
+    for (int later = 0; later < 2; later++) {
+        tw_kernel *k = tw_kernel_new("k", 90, 32);
+        tw_builder b = tw_builder_of(k);
+        const tw_attrs maps = {.proxy = TW_PROXY_tensormap, .order = TW_ORDER_release, .scope = TW_SCOPE_gpu};
+        tw_do(&b, TW_OP_fence_proxy, later ? maps : (tw_attrs){.proxy = TW_PROXY_alias}, TW_NONE, TW_NONE);
+        for (int i = 0; i < 2; i++) {
+            tw_buf out = {0};
+            tw_diag d;
+            assert_int_equal(tw_ptx_print(&out, k, tw_target_find(i ? "sm_100a" : "sm_90a"), &d), TW_OK);
+            assert_true(!strncmp(out.data, i ? ".version 8.8\n" : versions[later], 13));
+            tw_buf_free(&out);
+        }
+        tw_kernel_free(k);
+    }
+}
+
 static void copies_by_maps(void **state) {
     (void)state;
     only_sm_90a(copies(90), "tensor_", 0);
@@ -188,6 +239,9 @@ static void copies_by_maps(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(products_of_every_width),
                                        cmocka_unit_test(every_product_is_fenced_committed_and_waited_for),
-                                       cmocka_unit_test(every_type_is_spelled), cmocka_unit_test(copies_by_maps)};
+                                       cmocka_unit_test(every_type_is_spelled),
+                                       cmocka_unit_test(registers_change_hands),
+                                       cmocka_unit_test(a_later_version_is_said_where_it_is_needed),
+                                       cmocka_unit_test(copies_by_maps)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

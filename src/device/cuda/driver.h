@@ -45,6 +45,7 @@ enum {
     TW_DRV_CAPTURE_RELAXED = 2, /* other calls, a vendor library's for one, stay allowed meanwhile */
     TW_DRV_ATTR_COOPERATIVE = 2,
     TW_DRV_ATTR_CLUSTER = 4,
+    TW_DRV_ATTR_PROGRAMMATIC = 6, /* programmatic stream serialisation */
 
     TW_DRV_MAP_U8 = 0, /* tensor maps */
     TW_DRV_MAP_U16 = 1,
@@ -64,7 +65,7 @@ typedef struct tw_driver_attribute {
     char pad[4];
     union {
         char pad[64];
-        int cooperative;
+        int cooperative, programmatic;
         struct {
             unsigned x, y, z;
         } cluster;

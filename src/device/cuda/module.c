@@ -87,6 +87,11 @@ tw_status tw_cuda_module_resources(tw_cuda_module *m, int threads, int64_t dynam
     return tw_cuda_result(m->cuda, code, "ask for a kernel's resources", diag);
 }
 
+/* What a plain launch cannot say. */
+static bool has_attributes(const tw_cuda_launch *l) {
+    return l->cluster > 1 || l->cooperative || l->programmatic;
+}
+
 static tw_status check_launch(const tw_cuda *c, const tw_cuda_launch *l, tw_diag *diag) {
     if (l->module->cuda != c) return tw_fail(diag, TW_ERR_USAGE, "kernel %s is on another GPU", l->module->kernel);
     if (l->n_arguments < 0 || l->n_arguments > MAX_ARGUMENTS)
@@ -97,13 +102,14 @@ static tw_status check_launch(const tw_cuda *c, const tw_cuda_launch *l, tw_diag
     if (l->dynamic_shared < 0 || l->dynamic_shared > l->module->dynamic_shared)
         return tw_fail(diag, TW_ERR_USAGE, "kernel %s was loaded for %lld bytes of shared memory, not %lld",
                        l->module->kernel, (long long)l->module->dynamic_shared, (long long)l->dynamic_shared);
-    if ((l->cluster > 1 || l->cooperative) && !c->driver.cuLaunchKernelEx)
-        return tw_fail(diag, TW_ERR_UNSUPPORTED, "this NVIDIA driver is too old for clusters and cooperative launches");
+    if (has_attributes(l) && !c->driver.cuLaunchKernelEx)
+        return tw_fail(diag, TW_ERR_UNSUPPORTED,
+                       "this NVIDIA driver is too old for clusters, cooperative and programmatic launches");
     return TW_OK;
 }
 
 static int launch_with_attributes(tw_cuda *c, const tw_cuda_launch *l, void **parameters) {
-    tw_driver_attribute attributes[2] = {{0}};
+    tw_driver_attribute attributes[3] = {{0}};
     unsigned n = 0;
     if (l->cluster > PORTABLE_CLUSTER && !l->module->large_clusters) {
         int code = c->driver.cuFuncSetAttribute(l->module->function, TW_DRV_FUNC_LARGE_CLUSTERS, 1);
@@ -119,6 +125,11 @@ static int launch_with_attributes(tw_cuda *c, const tw_cuda_launch *l, void **pa
     if (l->cooperative) {
         attributes[n].id = TW_DRV_ATTR_COOPERATIVE;
         attributes[n].value.cooperative = 1;
+        n++;
+    }
+    if (l->programmatic) {
+        attributes[n].id = TW_DRV_ATTR_PROGRAMMATIC;
+        attributes[n].value.programmatic = 1;
         n++;
     }
     tw_driver_launch config = {{(unsigned)l->grid[0], (unsigned)l->grid[1], (unsigned)l->grid[2]},
@@ -180,7 +191,7 @@ tw_status tw_cuda_run(tw_cuda *c, const tw_cuda_launch *l, tw_diag *diag) {
     if (st == TW_OK) st = tw_cuda_enter(c, diag);
     if (st == TW_OK) st = place_arguments(c, l, words, &maps, parameters, diag);
     if (st != TW_OK) return st;
-    int code = l->cluster > 1 || l->cooperative
+    int code = has_attributes(l)
                    ? launch_with_attributes(c, l, parameters)
                    : c->driver.cuLaunchKernel(l->module->function, (unsigned)l->grid[0], (unsigned)l->grid[1],
                                               (unsigned)l->grid[2], (unsigned)l->threads, 1, 1,
