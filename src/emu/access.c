@@ -56,6 +56,7 @@ emu_next emu_exec_ld(emu_warp *w, const emu_op *op) {
     const tw_attrs *at = &op->ir->at;
     const uint32_t n = count_of(at), size = size_of(at), mask = emu_guarded(w, op);
     const bool strong = at->order != TW_ORDER_weak, wide = op->out[0].wide;
+    if (op->load) emu_load_starts(w, op);
     emu_how how = emu_weak(w, true, false);
     if (strong) how.strength = (uint8_t)(1 + scope_of(at));
     how.align = align_of(at);
@@ -226,13 +227,16 @@ emu_next emu_exec_prefetch(emu_warp *w, const emu_op *op) {
 }
 
 emu_next emu_exec_fence(emu_warp *w, const emu_op *op) {
-    if (w->launch->checked) emu_fence(w, w->active, op->ir->at.scope);
+    if (!w->launch->checked) return EMU_GO;
+    emu_loads_end(w);
+    emu_fence(w, w->active, op->ir->at.scope);
     return EMU_GO;
 }
 
 static void proxy_fence(emu_warp *w, int covers) {
     emu_launch *l = w->launch;
     if (!l->checked || !covers) return;
+    if (covers != EMU_FENCES_MBARRIERS) emu_loads_end(w);
     emu_proxy_fences *f = &l->proxy_fences[(size_t)w->block->number * (size_t)l->n_warps + (size_t)w->index];
     w->now++;
     uint32_t copied = UINT32_MAX;

@@ -433,6 +433,8 @@ bool emu_flatten(emu_code *code, tw_arena *arena, const tw_kernel *k, const uint
     constants(&f, arguments);
     allocate(&f);
     if (arena->failed) return false;
+    emu_loads_find(code, arena, k);
+    if (arena->failed) return false;
     resolve(&f);
     granules(code, k, arguments);
     return true;

@@ -59,6 +59,7 @@ static void block_free(emu_launch *l, emu_block *b) {
         free(w->laters.list);
         free(w->products.list);
         free(w->pending);
+        emu_loads_free(&w->loads);
     }
     free(b->warps);
     for (int i = 0; i < l->kernel->n_shared && b->shared; i++) free(b->shared[i].cells);
@@ -87,7 +88,7 @@ static bool warp_init(emu_launch *l, emu_block *b, int index) {
     w->assigned = calloc((size_t)l->code.n_checked + 1, sizeof *w->assigned);
     w->frames = calloc((size_t)l->code.depth + 1, sizeof *w->frames);
     w->pending = calloc((size_t)l->code.n_checked + 1, sizeof *w->pending);
-    if (!w->regs || !w->assigned || !w->frames || !w->pending) return false;
+    if (!w->regs || !w->assigned || !w->frames || !w->pending || !emu_loads_make(&w->loads, &l->code)) return false;
     memset(w->regs, 0xa5, (size_t)(l->code.units + 1) * 128);
     w->launch = l;
     emu_wake(w);
@@ -313,6 +314,7 @@ static void run(emu_launch *l, emu_warp *w, int turns) {
         l->lane_operations += w->n_active;
         if (op->n_checked && l->checked && !op->asynchronous) unassigned(w, op);
         if (op->n_assigned && !op->asynchronous) assigned(w, op);
+        if (op->n_needs && l->checked) emu_loads_needed(w, op);
         if (op->scalar) {
             emu_ref none = {.at = ~0};
             op->scalar(emu_reg(w, op->out[0]), emu_reg(w, op->in[0]), emu_reg(w, op->n_in > 1 ? op->in[1] : none),

@@ -51,9 +51,12 @@ struct emu_op {
     uint16_t n_out, n_in;
     uint16_t n_checked, n_assigned;
     bool guarded, guard_not;
-    bool both;                         /* if: there is an else */
-    bool asynchronous;                 /* it looks after `checked` and `assigned` itself */
-    bool masked;                       /* results are variables, which keep their values in other lanes */
+    bool both;         /* if: there is an else */
+    bool asynchronous; /* it looks after `checked` and `assigned` itself */
+    bool masked;       /* results are variables, which keep their values in other lanes */
+    int32_t load;      /* a load that may be under way: its number, from 1; else 0 */
+    uint16_t n_needs;
+    int32_t *needs;                    /* loads whose registers it needs */
     emu_ref guard;                     /* where guarded */
     const int32_t *checked, *assigned; /* variables that may lack a value: read here, given one here */
     int32_t target;                    /* where control goes when it does not go on */
@@ -65,6 +68,7 @@ typedef struct emu_code {
     int n, room;
     int units;     /* of a warp's registers */
     int depth;     /* of frames */
+    int n_loads;   /* from shared memory, where the copy engine writes to it; else 0 */
     int n_checked; /* variables that may lack a value, or belong to a product */
     bool too_deep;
     unsigned char *constants;
@@ -244,6 +248,17 @@ typedef struct emu_laters {
 
 /* -- warps and blocks */
 
+/* A load from shared memory: when it was, and when something needed what it loads; 0: nothing did yet. */
+typedef struct emu_load {
+    uint32_t clock, done;
+} emu_load;
+enum { EMU_LOADS_KEPT = 4096 };
+typedef struct emu_loads {
+    emu_load *list; /* the latest; the n-th is at n % EMU_LOADS_KEPT */
+    uint32_t *last; /* by load: the latest, while it is under way; 0: it is not */
+    uint32_t n;
+} emu_loads;
+
 /* A variable that products use. */
 typedef struct emu_pending {
     uint32_t clock;   /* of the product that it belongs to; 0: none */
@@ -301,6 +316,7 @@ struct emu_warp {
     uint32_t idle_waits; /* lanes that have executed a bulk_wait without a group of their own */
     emu_laters laters;
     emu_commits products; /* groups of wgmma: of the warp's multiplier */
+    emu_loads loads;
     emu_pending *pending; /* by variable */
 
     uint64_t poll, last_poll, progress; /* what this turn of a while loop looked at, and the last */
@@ -513,6 +529,15 @@ uint16_t emu_to_half(double x);
 
 /* wgmma.c: whether all lanes are there; false after a finding. */
 bool emu_whole_warp(emu_warp *w, const emu_op *op);
+
+/* late.c: loads from shared memory that are under way */
+void emu_loads_find(emu_code *code, tw_arena *arena, const tw_kernel *k);
+bool emu_loads_make(emu_loads *l, const emu_code *code);
+void emu_loads_free(emu_loads *l);
+void emu_load_starts(emu_warp *w, const emu_op *op);
+void emu_loads_needed(emu_warp *w, const emu_op *op);
+void emu_loads_end(emu_warp *w);                                /* all are done */
+const emu_load *emu_load_at(const emu_warp *w, uint32_t clock); /* NULL: not one, or long ago */
 
 /* registers.c */
 int emu_registers_at_start(const tw_kernel *k); /* a thread */

@@ -116,6 +116,29 @@ static bool in_flight(const emu_launch *l, const emu_mark *m) {
     return s && emu_known_of(s, lane, m->thread - 1, lane) <= m->clock;
 }
 
+/* The copy engine overwrites what somebody loaded who has given it back since: was the load done by then? False after a
+   finding. */
+static bool check_loaded(const access *a, const emu_mark *m) {
+    const emu_launch *l = a->warp->launch;
+    const emu_op *load = &l->code.ops[m->what >> 8];
+    if (!load->load) return true;
+    const uint32_t block = (m->thread - 1) >> l->stride_log2;
+    const uint32_t slot = (m->thread - 1) & (uint32_t)(l->stride - 1);
+    const emu_warp *by = block == (uint32_t)a->warp->block->number ? &a->warp->block->warps[slot / EMU_AGENTS]
+                                                                   : starter(l, m->thread - 1);
+    const emu_load *e = by ? emu_load_at(by, m->clock) : NULL;
+    if (!e || (e->done && emu_knows(a->warp, a->lane, m->thread - 1, m->mask, e->done))) return true;
+    char where[96], who[64], place[160];
+    emu_object_text(l, a->warp->block, a->object, a->at, where, sizeof where);
+    emu_thread_text(l, m, who, sizeof who);
+    emu_place(l, load, place, sizeof place);
+    emu_find(
+        a->warp, a->op, a->lane, TW_EMU_ASYNC,
+        "copies to %s, which the load %s of %s may still read: it was given back before anything used what is loaded",
+        where, place, who);
+    return false;
+}
+
 static void complain(const access *a, const emu_mark *m) {
     const emu_launch *l = a->warp->launch;
     const emu_how *how = a->how;
@@ -231,7 +254,7 @@ static bool meets(const access *a, const emu_mark *m) {
     if (!m->thread || (!how->write && !writes(m))) return true;
     if (ordered(a->warp, a->lane, m)) {
         if (how->async && writes(m)) check_proxy(a, m);
-        return true;
+        return !how->async || writes(m) || check_loaded(a, m);
     }
     if (strong_together(a->warp, how, m) || agrees(a, m)) return true;
     complain(a, m);

@@ -46,7 +46,12 @@ enum {
     LAST_NOT_WAITED,
     POLLS_FOR_EVER,
     USE_AFTER_INVAL,
-    BY_LANE_11 /* no fault */
+    LOADS_UNDER_WAY, /* a stage is given back when it was loaded, and used later */
+    ONE_UNDER_WAY,   /* one of two loads was used by then */
+    MOVED_UNDER_WAY, /* what was loaded was moved and renamed, no more */
+    LOADS_USED,      /* no fault: the arrival's address needs what was loaded */
+    LOADS_FENCED,    /* no fault: a fence waits for loads */
+    BY_LANE_11       /* no fault */
 };
 
 enum { TILES = 6, STAGE = 512 };
@@ -97,6 +102,28 @@ static void wait_full(tw_builder *b, int fault, tw_val f, tw_val phase) {
     }
 }
 
+/* A stage is loaded, given back, and stored. */
+static void consume_late(tw_builder *b, int fault, tw_val out, tw_val tile, tw_val e, tw_val i) {
+    tw_val t = tw_add_imm(b, tid(b), -32), lead = first_lane(b), x[2], moved[2];
+    for (int j = 0; j < 2; j++) x[j] = tw_ld(b, f32_shared, at32(b, tile, tw_add_imm(b, t, 64 * j), 4));
+    for (int j = 0; j < 2; j++) moved[j] = tw_var_of(b, tw_bitcast(b, TW_T_i32, x[j]));
+    tw_val used = tw_i32(b, 0);
+    for (int j = 0; j < 2; j++)
+        if (fault == LOADS_USED || (fault == ONE_UNDER_WAY && j == 1)) used = tw_or(b, used, moved[j]);
+    /* Nothing at all, which no pass can know. */
+    if (fault == LOADS_USED || fault == ONE_UNDER_WAY) e = tw_add(b, e, tw_and(b, used, tw_i32(b, 0)));
+    if (fault == LOADS_FENCED)
+        tw_do(b, TW_OP_fence_proxy, (tw_attrs){.proxy = TW_PROXY_async_shared}, TW_NONE, TW_NONE);
+    warp_sync(b);
+    tw_when(b, lead);
+    tw_do(b, TW_OP_mbarrier_arrive, none, e, TW_NONE);
+    for (int j = 0; j < 2; j++) {
+        tw_val y = fault == MOVED_UNDER_WAY ? tw_bitcast(b, TW_T_f32, moved[j]) : x[j];
+        tw_val at = at64(b, out, tw_fma(b, i, tw_i32(b, 128), tw_add_imm(b, t, 64 * j)), 4);
+        store(b, f32_global, at, tw_add(b, y, tw_f32(b, 1)));
+    }
+}
+
 static void consume(tw_builder *b, int fault, tw_val out, tw_val tile, tw_val full, tw_val empty) {
     tw_val t = tw_add_imm(b, tid(b), -32), lead = first_lane(b);
     int tiles = fault == LAST_NOT_WAITED ? TILES - 1 : TILES;
@@ -108,6 +135,11 @@ static void consume(tw_builder *b, int fault, tw_val out, tw_val tile, tw_val fu
         warp_sync(b);
         tw_when(b, lead);
         tw_do(b, TW_OP_mbarrier_arrive, none, e, TW_NONE);
+    }
+    if (fault >= LOADS_UNDER_WAY && fault <= LOADS_FENCED) {
+        consume_late(b, fault, out, at32(b, tile, stage, STAGE), e, i);
+        tw_pop(b);
+        return;
     }
     for (int j = 0; j < 2; j++) {
         tw_val at = tw_add_imm(b, t, 64 * j), a = tw_add(b, at32(b, tile, stage, STAGE), tw_shl(b, at, 2));
@@ -154,6 +186,16 @@ static void build_stages(tw_builder *b, int fault, tw_val in, tw_val out, tw_val
 static void build_by_lane_11(tw_builder *b, int fault, tw_val in, tw_val out, tw_val aux) {
     (void)fault;
     build_stages(b, BY_LANE_11, in, out, aux);
+}
+
+static void build_used(tw_builder *b, int fault, tw_val in, tw_val out, tw_val aux) {
+    (void)fault;
+    build_stages(b, LOADS_USED, in, out, aux);
+}
+
+static void build_fenced(tw_builder *b, int fault, tw_val in, tw_val out, tw_val aux) {
+    (void)fault;
+    build_stages(b, LOADS_FENCED, in, out, aux);
 }
 
 static float plus_one(int i) {
@@ -288,12 +330,14 @@ static float crossed(int i) {
     return (float)(i ^ 33);
 }
 
-enum { STAGES, STORE, ARRIVE, OTHER_LANE, REDUCE, CLUSTER_FENCE };
+enum { STAGES, STORE, ARRIVE, OTHER_LANE, REDUCE, CLUSTER_FENCE, USED, FENCED };
 static const scene scenes[] = {
     [STAGES] = {"stages", 96, 1, 0, false, build_stages, plus_one, TILES * 128},
     [STORE] = {"store", 128, 1, 0, false, build_store, plus_one, 256},
     [ARRIVE] = {"arrive", 64, 1, 0, false, build_arrive, crossed, 64},
     [OTHER_LANE] = {"other_lane", 96, 1, 0, false, build_by_lane_11, plus_one, TILES * 128},
+    [USED] = {"used", 96, 1, 0, false, build_used, plus_one, TILES * 128},
+    [FENCED] = {"fenced", 96, 1, 0, false, build_fenced, plus_one, TILES * 128},
     [CLUSTER_FENCE] = {"cluster_fence", 128, 1, 0, false, build_cluster_fence, plus_one, 256},
     [REDUCE] = {"reduce", 128, 4, 0, false, build_reduce, four_rows, 128},
 };
@@ -321,6 +365,12 @@ static const planted faults[] = {
     {S, LAST_NOT_WAITED, "a copy nobody waits for", TW_EMU_LEAK, "full+8"},
     {S, POLLS_FOR_EVER, "polls for what never comes", TW_EMU_DEADLOCK, "/test/mbarrier_test|polls full+"},
     {S, USE_AFTER_INVAL, "used after mbarrier_inval", TW_EMU_MBARRIER, "full+0 is no mbarrier: it was invalidated"},
+    {S, LOADS_UNDER_WAY, "gives the stage back while loads from it are under way", TW_EMU_ASYNC,
+     "/bulk_load|copies to tiles+|the load |/ld |may still read: it was given back before anything used"},
+    {S, ONE_UNDER_WAY, "gives the stage back while one load from it is under way", TW_EMU_ASYNC,
+     "/bulk_load|copies to tiles+|the load |/ld |may still read: it was given back before anything used"},
+    {S, MOVED_UNDER_WAY, "gives the stage back when loads from it were moved alone", TW_EMU_ASYNC,
+     "/bulk_load|copies to tiles+|the load |/ld |may still read: it was given back before anything used"},
     {&scenes[STORE], NO_PROXY_FENCE, "dropped fence_proxy", TW_EMU_PROXY, "/bulk_store|tile+|/st|no fence_proxy"},
     {&scenes[STORE], FENCE_BY_ISSUER, "fence_proxy by another thread", TW_EMU_PROXY, "/bulk_store|tile+4|lane 1"},
     {&scenes[STORE], FENCE_OF_GLOBAL, "fence_proxy of global memory alone", TW_EMU_PROXY,
