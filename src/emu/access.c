@@ -56,6 +56,7 @@ emu_next emu_exec_ld(emu_warp *w, const emu_op *op) {
     const tw_attrs *at = &op->ir->at;
     const uint32_t n = count_of(at), size = size_of(at), mask = emu_guarded(w, op);
     const bool strong = at->order != TW_ORDER_weak, wide = op->out[0].wide;
+    if (op->load) emu_load_starts(w, op);
     emu_how how = emu_weak(w, true, false);
     if (strong) how.strength = (uint8_t)(1 + scope_of(at));
     how.align = align_of(at);
@@ -139,7 +140,7 @@ static uint64_t add(tw_type t, uint64_t a, uint64_t b) {
     }
 }
 
-static uint64_t combine(const tw_attrs *at, uint64_t old, uint64_t x, uint64_t y) {
+uint64_t emu_combine(const tw_attrs *at, uint64_t old, uint64_t x, uint64_t y) {
     bool wide = tw_type_bits((tw_type)at->type) == 64;
     int64_t so = wide ? (int64_t)old : (int32_t)old, sx = wide ? (int64_t)x : (int32_t)x;
     switch (at->rmw) {
@@ -188,7 +189,7 @@ static bool update(emu_warp *w, const emu_op *op, int lane, uint64_t *old) {
     for (uint32_t i = 0; i < n; i++) {
         uint64_t was = load(p + i * size, size), x = emu_get(w, op->in[1 + i], lane);
         uint64_t y = at->rmw == TW_RMW_cas && op->n_in > 2 ? emu_get(w, op->in[2], lane) : 0;
-        uint64_t now = combine(at, was, x, y);
+        uint64_t now = emu_combine(at, was, x, y);
         if (!i) *old = was;
         changed |= memcmp(&was, &now, size) != 0;
         memcpy(p + i * size, &now, size);
@@ -226,13 +227,16 @@ emu_next emu_exec_prefetch(emu_warp *w, const emu_op *op) {
 }
 
 emu_next emu_exec_fence(emu_warp *w, const emu_op *op) {
-    if (w->launch->checked) emu_fence(w, w->active, op->ir->at.scope);
+    if (!w->launch->checked) return EMU_GO;
+    emu_loads_end(w);
+    emu_fence(w, w->active, op->ir->at.scope);
     return EMU_GO;
 }
 
-static void proxy_fence(emu_warp *w, bool mbarriers_only) {
+static void proxy_fence(emu_warp *w, int covers) {
     emu_launch *l = w->launch;
-    if (!l->checked) return;
+    if (!l->checked || !covers) return;
+    if (covers != EMU_FENCES_MBARRIERS) emu_loads_end(w);
     emu_proxy_fences *f = &l->proxy_fences[(size_t)w->block->number * (size_t)l->n_warps + (size_t)w->index];
     w->now++;
     uint32_t copied = UINT32_MAX;
@@ -241,17 +245,41 @@ static void proxy_fence(emu_warp *w, bool mbarriers_only) {
     /* A fence of the same lanes as the last one, with nothing of theirs known to others between, could replace it; but
        each is 16 bytes. */
     if (!emu_grow(l, (void **)&f->list, f->n, &f->room, sizeof *f->list)) return;
-    f->list[f->n++] = (emu_proxy_fence){w->active, w->now, copied, mbarriers_only};
+    f->list[f->n++] = (emu_proxy_fence){w->active, w->now, copied, covers};
 }
 
 emu_next emu_exec_fence_proxy(emu_warp *w, const emu_op *op) {
-    (void)op;
-    proxy_fence(w, false);
+    /* Of aliases and tensor maps, which no access here is by, there is nothing to know. */
+    static const int covers[TW_PROXIES] = {
+        [TW_PROXY_async_shared] = EMU_FENCES_SHARED | EMU_FENCES_MBARRIERS,
+        [TW_PROXY_async_cluster] = EMU_FENCES_SHARED | EMU_FENCES_CLUSTER | EMU_FENCES_MBARRIERS,
+        [TW_PROXY_async_global] = EMU_FENCES_GLOBAL,
+        [TW_PROXY_async_all] = EMU_FENCES_SHARED | EMU_FENCES_CLUSTER | EMU_FENCES_GLOBAL | EMU_FENCES_MBARRIERS,
+    };
+    proxy_fence(w, covers[op->ir->at.proxy]);
     return EMU_GO;
 }
 
 emu_next emu_exec_fence_mbarrier_init(emu_warp *w, const emu_op *op) {
     (void)op;
-    proxy_fence(w, true);
+    proxy_fence(w, EMU_FENCES_MBARRIERS);
+    return EMU_GO;
+}
+
+/* -- the launches before and after */
+
+emu_next emu_exec_griddep_wait(emu_warp *w, const emu_op *op) {
+    emu_launch *l = w->launch;
+    emu_clock c = {.block = w->block->number};
+    (void)op;
+    if (!l->checked || !l->options->overlaps) return EMU_GO;
+    emu_clock_put(l, &c, l->before, EMU_ALL, 1);
+    emu_acquire(w, w->active, &c);
+    emu_clock_free(&c);
+    return EMU_GO;
+}
+
+emu_next emu_exec_griddep_launch(emu_warp *w, const emu_op *op) {
+    (void)w, (void)op;
     return EMU_GO;
 }

@@ -64,6 +64,7 @@ static emu_next arrive(emu_warp *w, const emu_op *op, int number, int count, boo
         b->first_warp = w->index;
     }
     if (w->launch->checked) {
+        emu_loads_end(w);
         emu_converge(w, w->live);
         emu_clock_join(w->launch, &b->clock, &w->known);
     }
@@ -123,6 +124,7 @@ void emu_cluster_check(emu_launch *l, int cluster) {
 emu_next emu_exec_cluster_sync(emu_warp *w, const emu_op *op) {
     emu_launch *l = w->launch;
     if (!together(w, op)) return EMU_GO;
+    if (l->checked) emu_loads_end(w);
     if (l->checked) emu_converge(w, w->live);
     w->pc++;
     emu_park(w, EMU_WAITS_CLUSTER, op);

@@ -4,6 +4,7 @@
    that the seed chooses, so that a missing wait also gives wrong numbers. */
 #include "emu/machine.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 emu_copy *emu_copy_issue(emu_warp *w, const emu_op *op, int agent, uint32_t clock) {
@@ -22,7 +23,7 @@ emu_copy *emu_copy_issue(emu_warp *w, const emu_op *op, int agent, uint32_t cloc
     c->agent = agent;
     c->clock = clock;
     c->mask = 0;
-    c->map = NULL;
+    c->box.map = NULL;
     c->home = w->block;
     return c;
 }
@@ -77,8 +78,12 @@ void emu_land(emu_launch *l, emu_copy *c) {
     l->n_copies--;
     l->progress++;
     EMU_EACH(lane, c->mask) {
-        if (c->map) {
+        if (c->box.map) {
             emu_box_land(c, (int)lane);
+            continue;
+        }
+        if (c->op->ir->code == TW_OP_bulk_reduce) {
+            emu_reduce(c->op, c->to[lane], c->from[lane], (uint32_t)c->bytes[lane]);
             continue;
         }
         if (c->source[lane]) memcpy(c->to[lane], c->from[lane], (size_t)c->source[lane]);
@@ -138,6 +143,21 @@ uint32_t emu_commit_done(const emu_commits *list, uint32_t lane, int pending) {
     return 0;
 }
 
+/* Lanes that have committed something. */
+static uint32_t owners(const emu_commits *list) {
+    uint32_t mask = 0;
+    for (int i = 0; i < list->n && mask != EMU_ALL; i++) mask |= list->list[i].mask;
+    return mask;
+}
+
+void emu_idle_wait_text(const emu_warp *w, uint32_t mask, char *out, size_t size) {
+    out[0] = 0;
+    if (w->idle_waits & mask)
+        snprintf(out, size,
+                 "; a group belongs to the thread that committed it, and warp %d lane %d, which waited, has none",
+                 w->index, __builtin_ctz(w->idle_waits & mask));
+}
+
 static void wait(emu_warp *w, const emu_commits *list, int agent, uint32_t mask, int pending, bool whole) {
     uint32_t most = 0;
     EMU_EACH(lane, mask) {
@@ -168,6 +188,7 @@ emu_next emu_exec_bulk_commit(emu_warp *w, const emu_op *op) {
 
 emu_next emu_exec_bulk_wait(emu_warp *w, const emu_op *op) {
     uint32_t mask = emu_guarded(w, op);
+    w->idle_waits |= mask & ~owners(&w->bulk_commits);
     if (mask) wait(w, &w->bulk_commits, EMU_BULK_READER, mask, op->ir->at.count, !op->ir->at.read);
     return EMU_GO;
 }
@@ -246,17 +267,47 @@ emu_next emu_exec_bulk_load(emu_warp *w, const emu_op *op) {
     return EMU_GO;
 }
 
-emu_next emu_exec_bulk_store(emu_warp *w, const emu_op *op) {
+uint32_t emu_bulk_clock(emu_warp *w) {
+    return w->agents[EMU_BULK_READER] = ++w->agents[EMU_BULK_WRITER];
+}
+
+emu_how emu_bulk_target(const emu_warp *w, uint32_t clock, bool reduces) {
+    emu_how how = {.write = true, .async = true, .agent = EMU_BULK_WRITER, .clock = clock, .align = 16};
+    how.thread = emu_agent(w, EMU_BULK_WRITER);
+    how.read = reduces;
+    how.strength = reduces ? 1 + TW_SCOPE_gpu : 0;
+    return how;
+}
+
+emu_how emu_bulk_source(const emu_warp *w, uint32_t clock) {
+    return (emu_how){.read = true,
+                     .async = true,
+                     .agent = EMU_BULK_READER,
+                     .thread = emu_agent(w, EMU_BULK_READER),
+                     .clock = clock,
+                     .align = 16};
+}
+
+void emu_reduce(const emu_op *op, uint8_t *to, const uint8_t *from, uint32_t bytes) {
+    const tw_attrs *at = &op->ir->at;
+    const size_t size = (size_t)tw_type_bits((tw_type)at->type) / 8;
+    for (size_t i = 0; i < bytes; i += size) {
+        uint64_t old = 0, x = 0;
+        memcpy(&old, to + i, size);
+        memcpy(&x, from + i, size);
+        old = emu_combine(at, old, x, 0);
+        memcpy(to + i, &old, size);
+    }
+}
+
+/* From shared to global memory, by a group of its lane. */
+static emu_next bulk_out(emu_warp *w, const emu_op *op, bool reduces) {
     uint32_t mask = emu_guarded(w, op);
     if (!mask) return EMU_GO;
-    uint32_t clock = ++w->agents[EMU_BULK_WRITER];
-    w->agents[EMU_BULK_READER] = clock;
+    uint32_t clock = emu_bulk_clock(w);
     emu_copy *c = emu_copy_issue(w, op, EMU_BULK_WRITER, clock);
     if (!c) return EMU_GO;
-    emu_how to = {.write = true, .async = true, .agent = EMU_BULK_WRITER, .clock = clock, .align = 16};
-    emu_how from = {.read = true, .async = true, .agent = EMU_BULK_READER, .clock = clock, .align = 16};
-    to.thread = emu_agent(w, EMU_BULK_WRITER);
-    from.thread = emu_agent(w, EMU_BULK_READER);
+    const emu_how to = emu_bulk_target(w, clock, reduces), from = emu_bulk_source(w, clock);
     EMU_EACH(lane, mask) {
         uint32_t bytes = (uint32_t)emu_get(w, op->in[2], (int)lane);
         if (!whole_bulk(w, op, (int)lane, bytes) || !bytes) continue;
@@ -271,6 +322,14 @@ emu_next emu_exec_bulk_store(emu_warp *w, const emu_op *op) {
     return EMU_GO;
 }
 
+emu_next emu_exec_bulk_store(emu_warp *w, const emu_op *op) {
+    return bulk_out(w, op, false);
+}
+
+emu_next emu_exec_bulk_reduce(emu_warp *w, const emu_op *op) {
+    return bulk_out(w, op, true);
+}
+
 emu_next emu_exec_bulk_prefetch(emu_warp *w, const emu_op *op) {
     EMU_EACH(lane, emu_guarded(w, op)) {
         uint64_t bytes = emu_get(w, op->in[1], (int)lane);
@@ -282,6 +341,9 @@ emu_next emu_exec_bulk_prefetch(emu_warp *w, const emu_op *op) {
 /* -- */
 
 void emu_copies_at_exit(emu_warp *w, const emu_op *op, uint32_t mask) {
+    char waits[160] = "";
+    for (int i = 0; i < w->block->n_warps && !waits[0]; i++)
+        emu_idle_wait_text(&w->block->warps[i], EMU_ALL, waits, sizeof waits);
     EMU_EACH(lane, mask) {
         uint32_t copied = w->issued[EMU_COPIER][lane];
         if (copied && copied >= w->waited[EMU_COPIER][lane] && copied > w->handed[lane])
@@ -289,6 +351,6 @@ void emu_copies_at_exit(emu_warp *w, const emu_op *op, uint32_t mask) {
         copied = w->issued[EMU_BULK_READER][lane];
         if (copied && copied >= w->waited[EMU_BULK_READER][lane])
             emu_find(w, op, (int)lane, TW_EMU_LEAK,
-                     "exits while a bulk store may still read shared memory: it has not waited for it");
+                     "exits while a bulk store may still read shared memory: it has not waited for it%s", waits);
     }
 }

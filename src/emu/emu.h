@@ -37,7 +37,8 @@ typedef enum tw_emu_rule {
     TW_EMU_DEADLOCK, /* nobody can go on: who waits for what */
     TW_EMU_LIMIT,    /* more steps than allowed */
     TW_EMU_TRAP,
-    TW_EMU_LEAK, /* at exit: copies never waited for, a barrier half full */
+    TW_EMU_REGISTERS, /* setmaxnreg_inc to fewer registers than there are, setmaxnreg_dec to more */
+    TW_EMU_LEAK,      /* at exit: copies never waited for, a barrier half full */
     TW_EMU_RULES
 } tw_emu_rule;
 const char *tw_emu_rule_name(tw_emu_rule r);
@@ -63,6 +64,8 @@ typedef struct tw_emu_options {
     int sms; /* blocks (clusters, where a kernel has them) resident at once on the machine: 0 means 4; a cooperative
                 kernel gets all its blocks */
     int64_t max_operations; /* of warps; 0: a billion */
+    bool overlaps;          /* the launch before may still run until griddep_wait (tw_cuda_launch.programmatic): global
+                               memory that is not read-only may not be touched before */
     bool unchecked;         /* only run: no races, initialisation or proxies (bounds and deadlock remain) */
     bool keep_going;        /* collect up to TW_EMU_FINDINGS of findings instead of stopping at the first */
 } tw_emu_options;

@@ -8,8 +8,8 @@
 
 const char *tw_emu_rule_name(tw_emu_rule r) {
     static const char *const names[] = {
-        "bounds",     "alignment", "read-only", "uninitialised", "race",  "proxy", "async",
-        "divergence", "barrier",   "mbarrier",  "deadlock",      "limit", "trap",  "leak",
+        "bounds",  "alignment", "read-only", "uninitialised", "race", "proxy",     "async", "divergence",
+        "barrier", "mbarrier",  "deadlock",  "limit",         "trap", "registers", "leak",
     };
     _Static_assert(sizeof names / sizeof *names == TW_EMU_RULES, "a name a rule");
     return (unsigned)r < TW_EMU_RULES ? names[r] : "?";

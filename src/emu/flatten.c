@@ -70,6 +70,10 @@ static void define(flattener *f, int at, tw_val v, emu_ref *ref) {
     use(f, at, v, ref);
 }
 
+static bool is_product(const tw_ir_op *ir) {
+    return ir->code == TW_OP_wgmma || ir->code == TW_OP_wgmma_rs;
+}
+
 /* Which of some values may lack one. */
 static int checked(flattener *f, const tw_val *v, int n, const int32_t **out) {
     int count = 0;
@@ -99,8 +103,8 @@ static void values(flattener *f, int at, const tw_val *results, int n_results, c
     }
     op->n_checked = (uint16_t)checked(f, operands, n_operands, &op->checked);
     op->n_assigned = (uint16_t)checked(f, results, n_results, &op->assigned);
-    /* A product looks at its accumulators itself: they may belong to the one before. */
-    op->asynchronous = op->ir && op->ir->code == TW_OP_wgmma;
+    /* A product looks at its registers itself: they may belong to the one before. */
+    op->asynchronous = op->ir && is_product(op->ir);
 }
 
 static void guard(flattener *f, int at) {
@@ -229,11 +233,13 @@ static void may_lack(flattener *f, tw_val v) {
     if (l->variable < 0) l->variable = f->code->n_checked++;
 }
 
-/* Accumulators have no value while a product is at work on them. Known before anything that uses them is laid out. */
+/* Accumulators have no value while a product is at work on them, and a part of A in registers is not to be touched.
+   Known before anything that uses them is laid out. */
 static void note_accumulators(flattener *f, const tw_block *b) {
     for (const tw_ir_op *ir = b->first; ir; ir = ir->next) {
         for (int i = 0; i < ir->n_blocks; i++) note_accumulators(f, &ir->blocks[i]);
-        for (int i = 0; ir->code == TW_OP_wgmma && i < ir->n_results; i++) may_lack(f, ir->results[i]);
+        for (int i = 0; is_product(ir) && i < ir->n_results; i++) may_lack(f, ir->results[i]);
+        for (int i = 0; ir->code == TW_OP_wgmma_rs && i < 4; i++) may_lack(f, ir->operands[i]);
     }
 }
 
@@ -371,7 +377,13 @@ static void narrow(emu_code *c, int space, int bytes) {
 }
 
 /* The least that is accessed at once in each space. */
-static void granules(emu_code *c) {
+/* Rows of a box begin with any element of the map that operand `at` names. */
+static int element_of(const tw_kernel *k, const tw_ir_op *ir, int at, const uint64_t *arguments) {
+    const tw_tensor_map *m = (const tw_tensor_map *)(uintptr_t)arguments[k->values[ir->operands[at].id].bits];
+    return tw_tensor_map_valid(m) ? tw_tensor_element_bytes(m->element) : 1;
+}
+
+static void granules(emu_code *c, const tw_kernel *k, const uint64_t *arguments) {
     for (int i = 0; i < TW_SPACES; i++) c->granule[i] = 4;
     for (int i = 0; i < c->n; i++) {
         const tw_ir_op *ir = c->ops[i].ir;
@@ -389,9 +401,9 @@ static void granules(emu_code *c) {
             narrow(c, TW_SPACE_global, ir->n_operands > 2 ? 1 : ir->at.bytes);
             break;
         case TW_OP_tensor_load:
-            narrow(c, TW_SPACE_shared, 16);
-            /* Rows begin where they like. */
-            narrow(c, TW_SPACE_global, 1);
+        case TW_OP_tensor_store:
+        case TW_OP_tensor_reduce:
+            narrow(c, TW_SPACE_global, element_of(k, ir, ir->code == TW_OP_tensor_load, arguments));
             break;
         case TW_OP_mbarrier_init:
             narrow(c, TW_SPACE_shared, 8);
@@ -421,7 +433,9 @@ bool emu_flatten(emu_code *code, tw_arena *arena, const tw_kernel *k, const uint
     constants(&f, arguments);
     allocate(&f);
     if (arena->failed) return false;
+    emu_loads_find(code, arena, k);
+    if (arena->failed) return false;
     resolve(&f);
-    granules(code);
+    granules(code, k, arguments);
     return true;
 }

@@ -59,6 +59,7 @@ static void block_free(emu_launch *l, emu_block *b) {
         free(w->laters.list);
         free(w->products.list);
         free(w->pending);
+        emu_loads_free(&w->loads);
     }
     free(b->warps);
     for (int i = 0; i < l->kernel->n_shared && b->shared; i++) free(b->shared[i].cells);
@@ -70,6 +71,7 @@ static void block_free(emu_launch *l, emu_block *b) {
         emu_clock_free(&b->mbarriers[i].done);
     }
     free(b->mbarriers);
+    for (int i = 0; i < EMU_WARPGROUPS; i++) free(b->resizes[i].list);
     free(b);
 }
 
@@ -81,11 +83,12 @@ static bool warp_init(emu_launch *l, emu_block *b, int index) {
     emu_set_active(w, w->all);
     w->thread = (uint32_t)b->number << l->stride_log2 | (uint32_t)(index * EMU_AGENTS);
     w->known.block = b->number;
+    w->registers = emu_registers_at_start(l->kernel);
     w->regs = aligned_alloc(128, (size_t)(l->code.units + 1) * 128);
     w->assigned = calloc((size_t)l->code.n_checked + 1, sizeof *w->assigned);
     w->frames = calloc((size_t)l->code.depth + 1, sizeof *w->frames);
     w->pending = calloc((size_t)l->code.n_checked + 1, sizeof *w->pending);
-    if (!w->regs || !w->assigned || !w->frames || !w->pending) return false;
+    if (!w->regs || !w->assigned || !w->frames || !w->pending || !emu_loads_make(&w->loads, &l->code)) return false;
     memset(w->regs, 0xa5, (size_t)(l->code.units + 1) * 128);
     w->launch = l;
     emu_wake(w);
@@ -141,6 +144,7 @@ static void block_end(emu_launch *l, emu_block *b) {
             }
     }
     if (!l->stop) emu_block_ends(b);
+    if (!l->stop) emu_registers_at_end(b);
     if (!l->stop && l->checked && l->cluster > 1) emu_shadow_ends(b);
     int at = 0;
     while (l->resident[at] != b) at++;
@@ -188,6 +192,10 @@ static void waits_text(const emu_launch *l, const emu_warp *w, char *out, size_t
     }
     if (w->state == EMU_WAITS_CLUSTER) {
         missing_text(l, b, out, size);
+        return;
+    }
+    if (w->state == EMU_WAITS_REGISTERS) {
+        snprintf(out, size, "(wants %u registers a thread more, and %d are free)", w->waits_at, b->free_registers);
         return;
     }
     if (w->state != EMU_WAITS_MBARRIER) {
@@ -257,13 +265,44 @@ static bool everyone_spins(const emu_launch *l) {
 
 /* -- turns */
 
+/* Whether variable `v` is a product's, which is then a finding. */
+static bool is_pending(emu_warp *w, const emu_op *op, int v, bool writes) {
+    const emu_pending *p = &w->pending[v];
+    char place[160];
+    if (!p->clock) return false;
+    emu_place(w->launch, p->op, place, sizeof place);
+    if (writes)
+        emu_find(w, op, -1, TW_EMU_ASYNC,
+                 "writes a register that belongs to the product %s until its group is waited for", place);
+    else if (w->assigned[v] == EMU_ALL)
+        emu_find(w, op, -1, TW_EMU_ASYNC,
+                 "reads a part of A that belongs to the product %s until its group is waited for", place);
+    else
+        emu_find(w, op, -1, TW_EMU_UNINITIALISED,
+                 "reads a variable that has no value yet: the product %s adds to it until its group is waited for",
+                 place);
+    return true;
+}
+
 static void unassigned(emu_warp *w, const emu_op *op) {
     for (int i = 0; i < op->n_checked; i++) {
-        uint32_t missing = w->active & ~w->assigned[op->checked[i]];
+        const int v = op->checked[i];
+        if (is_pending(w, op, v, false)) continue;
+        uint32_t missing = w->active & ~w->assigned[v];
         if (!missing) continue;
         emu_find(w, op, __builtin_ctz(missing), TW_EMU_UNINITIALISED,
                  "reads a variable that has no value in this lane");
-        w->assigned[op->checked[i]] |= w->active;
+        w->assigned[v] |= w->active;
+    }
+}
+
+static void assigned(emu_warp *w, const emu_op *op) {
+    for (int i = 0; i < op->n_assigned; i++) {
+        const int v = op->assigned[i];
+        if (op->ir->code == TW_OP_undef) continue; /* it says itself that there is no value */
+        if (w->launch->checked) is_pending(w, op, v, true);
+        w->assigned[v] |= w->active;
+        w->pending[v].fenced = false;
     }
 }
 
@@ -274,7 +313,8 @@ static void run(emu_launch *l, emu_warp *w, int turns) {
         l->operations++;
         l->lane_operations += w->n_active;
         if (op->n_checked && l->checked && !op->asynchronous) unassigned(w, op);
-        for (int i = 0; i < op->n_assigned && !op->asynchronous; i++) w->assigned[op->assigned[i]] |= w->active;
+        if (op->n_assigned && !op->asynchronous) assigned(w, op);
+        if (op->n_needs && l->checked) emu_loads_needed(w, op);
         if (op->scalar) {
             emu_ref none = {.at = ~0};
             op->scalar(emu_reg(w, op->out[0]), emu_reg(w, op->in[0]), emu_reg(w, op->n_in > 1 ? op->in[1] : none),
@@ -377,6 +417,7 @@ static tw_status prepare(emu_launch *l, const uint64_t *arguments) {
     l->stride_log2 = l->n_warps <= 16 ? 7 : 8;
     l->stride = 1 << l->stride_log2;
     l->cluster = k->cluster > 1 ? k->cluster : 1;
+    l->before = (uint32_t)l->blocks << l->stride_log2;
     if (l->grid[0] % l->cluster)
         return tw_fail(l->diag, TW_ERR_USAGE, "a grid of %d blocks in x: no whole clusters of %d", l->grid[0],
                        l->cluster);
@@ -401,7 +442,7 @@ static void check_arguments(emu_launch *l, const uint64_t *arguments) {
     char text[160];
     for (int i = 0; i < l->kernel->n_parameters; i++) {
         const tw_parameter *p = &l->kernel->parameters[i];
-        if (p->map && !emu_map_usable((const tw_tensor_map *)(uintptr_t)arguments[i])) {
+        if (p->map && !tw_tensor_map_valid((const tw_tensor_map *)(uintptr_t)arguments[i])) {
             snprintf(text, sizeof text,
                      "argument %.40s is no tensor map that a device takes: see device/tensor_map.h for what is a "
                      "multiple of what",

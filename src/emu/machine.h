@@ -13,7 +13,7 @@
 
 #include <string.h>
 
-enum { EMU_LANES = 32, EMU_NAMED_BARRIERS = 16 };
+enum { EMU_LANES = 32, EMU_NAMED_BARRIERS = 16, EMU_WARPGROUPS = 8 };
 #define EMU_ALL 0xffffffffu /* lanes */
 
 typedef struct emu_launch emu_launch;
@@ -51,9 +51,12 @@ struct emu_op {
     uint16_t n_out, n_in;
     uint16_t n_checked, n_assigned;
     bool guarded, guard_not;
-    bool both;                         /* if: there is an else */
-    bool asynchronous;                 /* it looks after `checked` and `assigned` itself */
-    bool masked;                       /* results are variables, which keep their values in other lanes */
+    bool both;         /* if: there is an else */
+    bool asynchronous; /* it looks after `checked` and `assigned` itself */
+    bool masked;       /* results are variables, which keep their values in other lanes */
+    int32_t load;      /* a load that may be under way: its number, from 1; else 0 */
+    uint16_t n_needs;
+    int32_t *needs;                    /* loads whose registers it needs */
     emu_ref guard;                     /* where guarded */
     const int32_t *checked, *assigned; /* variables that may lack a value: read here, given one here */
     int32_t target;                    /* where control goes when it does not go on */
@@ -65,6 +68,7 @@ typedef struct emu_code {
     int n, room;
     int units;     /* of a warp's registers */
     int depth;     /* of frames */
+    int n_loads;   /* from shared memory, where the copy engine writes to it; else 0 */
     int n_checked; /* variables that may lack a value, or belong to a product */
     bool too_deep;
     unsigned char *constants;
@@ -102,10 +106,13 @@ typedef struct emu_aparts {
     int n, room;
 } emu_aparts;
 
+/* What a proxy fence covers: memory, or the initialisation of mbarriers. */
+enum { EMU_FENCES_SHARED = 1, EMU_FENCES_CLUSTER = 2, EMU_FENCES_GLOBAL = 4, EMU_FENCES_MBARRIERS = 8 };
+
 /* A proxy fence of some lanes; when it was, and which of the warp's own copies had been waited for. */
 typedef struct emu_proxy_fence {
     uint32_t mask, clock, copied;
-    bool mbarriers_only;
+    int covers;
 } emu_proxy_fence;
 typedef struct emu_proxy_fences {
     emu_proxy_fence *list;
@@ -171,6 +178,14 @@ typedef struct emu_sync {
 
 /* -- asynchronous copies */
 
+/* A box of a tensor map. */
+typedef struct emu_box {
+    const tw_tensor_map *map;
+    int64_t at[TW_TENSOR_DIMS]; /* coordinates of its first element */
+    int offset[TW_TENSOR_DIMS]; /* added to every pixel's, with im2col */
+    uint32_t place;             /* its address in shared memory */
+} emu_box;
+
 /* In flight: lands at some moment before it is waited for. */
 typedef struct emu_copy {
     emu_warp *warp;
@@ -183,10 +198,8 @@ typedef struct emu_copy {
     uint8_t *to[EMU_LANES], *from[EMU_LANES];
     uint32_t mbarrier[EMU_LANES]; /* address */
     uint32_t phase[EMU_LANES];
-    emu_block *home;          /* where its mbarriers are */
-    const tw_tensor_map *map; /* of a box, which one lane alone copies; NULL: of bytes */
-    int64_t box_at[2];        /* coordinates of its first element */
-    uint32_t box_to;          /* its address in shared memory */
+    emu_block *home; /* where its mbarriers are */
+    emu_box box;     /* which one lane alone copies; without a map: bytes are copied */
     struct emu_copy *next;
 } emu_copy;
 
@@ -235,11 +248,42 @@ typedef struct emu_laters {
 
 /* -- warps and blocks */
 
+/* A load from shared memory: when it was, and when something needed what it loads; 0: nothing did yet. */
+typedef struct emu_load {
+    uint32_t clock, done;
+} emu_load;
+enum { EMU_LOADS_KEPT = 4096 };
+typedef struct emu_loads {
+    emu_load *list; /* the latest; the n-th is at n % EMU_LOADS_KEPT */
+    uint32_t *last; /* by load: the latest, while it is under way; 0: it is not */
+    uint32_t n;
+} emu_loads;
+
+/* A variable that products use. */
+typedef struct emu_pending {
+    uint32_t clock;   /* of the product that it belongs to; 0: none */
+    const emu_op *op; /* that product */
+    bool fenced;      /* by a wgmma_fence since it was written or waited for */
+} emu_pending;
+
 typedef struct emu_frame {
     uint32_t outer, other; /* active before; lanes of the other branch */
 } emu_frame;
 
-typedef enum emu_state { EMU_RUNS, EMU_WAITS_BARRIER, EMU_WAITS_MBARRIER, EMU_WAITS_CLUSTER, EMU_DONE } emu_state;
+typedef enum emu_state {
+    EMU_RUNS,
+    EMU_WAITS_BARRIER,
+    EMU_WAITS_MBARRIER,
+    EMU_WAITS_CLUSTER,
+    EMU_WAITS_REGISTERS,
+    EMU_DONE
+} emu_state;
+
+/* What warps of a warpgroup came to, of setmaxnreg. */
+typedef struct emu_resizes {
+    const emu_op **list;
+    int n, room;
+} emu_resizes;
 
 struct emu_warp {
     emu_launch *launch;
@@ -254,7 +298,8 @@ struct emu_warp {
     emu_state state;
     int runnable_at; /* place among the runnable ones; -1 */
     const emu_op *waits;
-    uint32_t waits_at, waits_parity; /* an mbarrier, or a barrier's number */
+    uint32_t waits_at, waits_parity; /* an mbarrier, or a barrier's number, or registers a thread */
+    int registers, resizes;          /* registers a thread; how often setmaxnreg changed them */
 
     uint32_t thread, now;
     emu_clock known;     /* by every lane */
@@ -268,10 +313,11 @@ struct emu_warp {
     bool waited_apart;
     uint16_t started[EMU_LANES]; /* by lane: ranks of its cluster's blocks that it knows to have started */
     emu_commits commits, bulk_commits;
+    uint32_t idle_waits; /* lanes that have executed a bulk_wait without a group of their own */
     emu_laters laters;
     emu_commits products; /* groups of wgmma: of the warp's multiplier */
-    uint32_t *pending;    /* by variable: the clock of the product that it belongs to; 0: none */
-    bool fenced_products; /* a wgmma_fence since the last wait */
+    emu_loads loads;
+    emu_pending *pending; /* by variable */
 
     uint64_t poll, last_poll, progress; /* what this turn of a while loop looked at, and the last */
     uint64_t poll_address;
@@ -288,6 +334,8 @@ struct emu_block {
     emu_object *shared;
     uint8_t *memory;
     emu_barrier barriers[EMU_NAMED_BARRIERS];
+    int free_registers; /* a thread, of a warp */
+    emu_resizes resizes[EMU_WARPGROUPS];
     emu_mbarrier *mbarriers;
     int n_mbarriers, room_mbarriers;
 };
@@ -303,6 +351,7 @@ struct emu_launch {
     emu_product *product;
     tw_random random;
     bool checked, failed /* out of memory */, stop;
+    uint32_t before; /* the thread that stands for the launch before */
     int strategy, landing;
     int grid[3];
     int64_t blocks;
@@ -439,6 +488,9 @@ static inline uint32_t emu_agent(const emu_warp *w, int agent) {
     return w->thread + (uint32_t)agent;
 }
 
+/* access.c: what `at.rmw` makes of an element of `at.type`; y is cas's new value. */
+uint64_t emu_combine(const tw_attrs *at, uint64_t old, uint64_t x, uint64_t y);
+
 /* sync.c: releasing and acquiring through memory. */
 void emu_strong_write(emu_warp *w, uint32_t mask, int lane, emu_object *o, uint64_t from, int order, int scope,
                       bool rmw);
@@ -453,6 +505,18 @@ bool emu_land_one(emu_launch *l);                                          /* fa
 void emu_land_warp(emu_warp *w, int agent, uint32_t mask, uint32_t clock); /* all up to this one */
 void emu_copies_at_exit(emu_warp *w, const emu_op *op, uint32_t mask);
 
+/* Appends to a finding about copies that lanes of `mask` look as if they had waited for: a wait covers groups of its
+   own thread alone. */
+void emu_idle_wait_text(const emu_warp *w, uint32_t mask, char *out, size_t size);
+
+/* How a reduction or store of the async proxy writes, and what it reads of shared memory. */
+emu_how emu_bulk_target(const emu_warp *w, uint32_t clock, bool reduces);
+emu_how emu_bulk_source(const emu_warp *w, uint32_t clock);
+/* to[i] = to[i] combined with from[i], for elements of the operation's type. */
+void emu_reduce(const emu_op *op, uint8_t *to, const uint8_t *from, uint32_t bytes);
+/* A clock for what a warp's lanes hand to the copy engine now, which reads shared memory. */
+uint32_t emu_bulk_clock(emu_warp *w);
+
 emu_copy *emu_copy_issue(emu_warp *w, const emu_op *op, int agent, uint32_t clock);
 void emu_copy_launch(emu_launch *l, emu_copy *c);
 /* Notes a group of what these lanes issued up to `clock`; up to which clock a lane's work is done once only `pending`
@@ -460,9 +524,27 @@ void emu_copy_launch(emu_launch *l, emu_copy *c);
 void emu_commit_add(emu_warp *w, emu_commits *list, uint32_t mask, uint32_t clock);
 uint32_t emu_commit_done(const emu_commits *list, uint32_t lane, int pending);
 
+/* mma.c: a double to a half, rounded once. */
+uint16_t emu_to_half(double x);
+
+/* wgmma.c: whether all lanes are there; false after a finding. */
+bool emu_whole_warp(emu_warp *w, const emu_op *op);
+
+/* late.c: loads from shared memory that are under way */
+void emu_loads_find(emu_code *code, tw_arena *arena, const tw_kernel *k);
+bool emu_loads_make(emu_loads *l, const emu_code *code);
+void emu_loads_free(emu_loads *l);
+void emu_load_starts(emu_warp *w, const emu_op *op);
+void emu_loads_needed(emu_warp *w, const emu_op *op);
+void emu_loads_end(emu_warp *w);                                /* all are done */
+const emu_load *emu_load_at(const emu_warp *w, uint32_t clock); /* NULL: not one, or long ago */
+
+/* registers.c */
+int emu_registers_at_start(const tw_kernel *k); /* a thread */
+void emu_registers_at_end(emu_block *b);
+
 /* tensor.c */
-void emu_box_land(const emu_copy *c, int lane);
-bool emu_map_usable(const tw_tensor_map *m);
+void emu_box_land(const emu_copy *c, int lane); /* moves its bytes */
 
 /* barrier.c */
 emu_mbarrier *emu_mbarrier_at(emu_block *b, uint32_t address);

@@ -246,6 +246,16 @@ static void check_started(emu_warp *w, const emu_op *op, const emu_how *how, int
              how->write ? "writes" : "reads", where);
 }
 
+/* The launch before may still write what is not read-only, or read it, until somebody waited for it. */
+static void check_before(emu_warp *w, const emu_op *op, const emu_how *how, int lane, const emu_object *o,
+                         uint64_t from) {
+    if (emu_knows(w, lane, w->launch->before, 1, 0)) return;
+    char where[96];
+    emu_object_text(w->launch, w->block, o, from, where, sizeof where);
+    emu_find(w, op, lane, TW_EMU_RACE, "%s %s, which the launch before may still use: no griddep_wait comes before",
+             how->write ? "writes" : "reads", where);
+}
+
 uint8_t *emu_access(emu_warp *w, const emu_op *op, const emu_how *how, int lane, int space, uint64_t address,
                     uint32_t bytes, emu_object **object) {
     uint64_t at = address;
@@ -259,6 +269,7 @@ uint8_t *emu_access(emu_warp *w, const emu_op *op, const emu_how *how, int lane,
     if (object) *object = o;
     if (w->launch->checked) {
         if (o->block >= 0 && o->block != w->block->number) check_started(w, op, how, lane, o, from);
+        if (o->block < 0 && !o->read_only && w->launch->options->overlaps) check_before(w, op, how, lane, o, from);
         /* Races first: what a copy in flight will write counts as written. */
         if (!o->read_only) emu_shadow(w, op, how, lane, o, from, bytes);
         if (o->written) check_written(w, op, how, lane, o, from, bytes);

@@ -75,8 +75,8 @@ static double value_of(tw_type t, uint64_t bits, int e) {
                              : (double)(int32_t)bits;
 }
 
-/* A double to a half, rounded once: through a float whose last bit remembers what was lost. */
-static uint16_t to_half(double x) {
+/* Through a float whose last bit remembers what was lost. */
+uint16_t emu_to_half(double x) {
     float f = (float)x;
     uint32_t u = tw_f32_bits(f);
     if ((double)f != x && !isnan(x) && !isinf(f) && !(u & 1)) u = fabs((double)f) > fabs(x) ? u - 1 : u + 1;
@@ -108,8 +108,8 @@ emu_next emu_exec_mma(emu_warp *w, const emu_op *op) {
             double x = c[row][column];
             uint64_t bits = m->cd == TW_T_f32   ? tw_write_f32((float)x)
                             : m->cd == TW_T_f64 ? tw_write_f64(x)
-                            : pairs             ? (uint64_t)to_half(x) | (uint64_t)to_half(c[row][column + 1]) << 16
-                                                : (uint32_t)(int64_t)x;
+                            : pairs ? (uint64_t)emu_to_half(x) | (uint64_t)emu_to_half(c[row][column + 1]) << 16
+                                    : (uint32_t)(int64_t)x;
             emu_put(w, op->out[r], lane, bits);
         }
     return EMU_GO;

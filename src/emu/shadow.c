@@ -59,11 +59,18 @@ static void unlink_mark(emu_launch *l, uint32_t *list) {
 
 /* -- */
 
-/* May two accesses that nothing orders meet at one place? Both strong, and each within the other's scope. */
+static int agent_of(const emu_launch *l, uint32_t thread) {
+    uint32_t slot = thread & (uint32_t)(l->stride - 1);
+    return slot < (uint32_t)l->n_warps * EMU_AGENTS ? (int)(slot % EMU_AGENTS) : -1;
+}
+
+/* May two accesses that nothing orders meet at one place? Both strong, by one proxy, and each within the other's scope.
+ */
 static bool strong_together(const emu_warp *w, const emu_how *how, const emu_mark *m) {
     int mine = how->strength, theirs = strength_of(m);
     if (!mine || !theirs) return false;
     const emu_launch *l = w->launch;
+    if (how->async != (agent_of(l, m->thread - 1) != EMU_WARP)) return false;
     int block = (int)((m->thread - 1) >> l->stride_log2), own = w->block->number;
     if (block == own) return true;
     if (block / l->cluster == own / l->cluster) return mine > TW_SCOPE_cluster && theirs > TW_SCOPE_cluster;
@@ -78,11 +85,6 @@ static inline bool ordered(const emu_warp *w, int lane, const emu_mark *m) {
         w->known.own[thread & (uint32_t)(l->stride - 1)] > m->clock)
         return true;
     return emu_knows(w, lane, m->thread - 1, m->mask, m->clock);
-}
-
-static int agent_of(const emu_launch *l, uint32_t thread) {
-    uint32_t slot = thread & (uint32_t)(l->stride - 1);
-    return slot < (uint32_t)l->n_warps * EMU_AGENTS ? (int)(slot % EMU_AGENTS) : -1;
 }
 
 /* The warp that started what an agent of its did; NULL for an mbarrier's, or when its block is gone. */
@@ -114,22 +116,53 @@ static bool in_flight(const emu_launch *l, const emu_mark *m) {
     return s && emu_known_of(s, lane, m->thread - 1, lane) <= m->clock;
 }
 
+/* The copy engine overwrites what somebody loaded who has given it back since: was the load done by then? False after a
+   finding. */
+static bool check_loaded(const access *a, const emu_mark *m) {
+    const emu_launch *l = a->warp->launch;
+    const emu_op *load = &l->code.ops[m->what >> 8];
+    if (!load->load) return true;
+    const uint32_t block = (m->thread - 1) >> l->stride_log2;
+    const uint32_t slot = (m->thread - 1) & (uint32_t)(l->stride - 1);
+    const emu_warp *by = block == (uint32_t)a->warp->block->number ? &a->warp->block->warps[slot / EMU_AGENTS]
+                                                                   : starter(l, m->thread - 1);
+    const emu_load *e = by ? emu_load_at(by, m->clock) : NULL;
+    if (!e || (e->done && emu_knows(a->warp, a->lane, m->thread - 1, m->mask, e->done))) return true;
+    char where[96], who[64], place[160];
+    emu_object_text(l, a->warp->block, a->object, a->at, where, sizeof where);
+    emu_thread_text(l, m, who, sizeof who);
+    emu_place(l, load, place, sizeof place);
+    emu_find(
+        a->warp, a->op, a->lane, TW_EMU_ASYNC,
+        "copies to %s, which the load %s of %s may still read: it was given back before anything used what is loaded",
+        where, place, who);
+    return false;
+}
+
 static void complain(const access *a, const emu_mark *m) {
     const emu_launch *l = a->warp->launch;
     const emu_how *how = a->how;
-    char where[96], who[64], place[160];
+    char where[96], who[64], place[160], waits[160];
     emu_object_text(l, a->warp->block, a->object, a->at, where, sizeof where);
     emu_thread_text(l, m, who, sizeof who);
     emu_place(l, &l->code.ops[m->what >> 8], place, sizeof place);
     const char *mine = how->write ? how->read ? "updates" : "writes" : "reads";
-    if (how->async || how->agent) mine = how->write ? "copies to" : "copies from";
+    if (how->async || how->agent) mine = !how->write ? "copies from" : how->read ? "reduces into" : "copies to";
+    const int agent = agent_of(l, m->thread - 1);
+    waits[0] = 0;
+    if (agent == EMU_BULK_READER || agent == EMU_BULK_WRITER)
+        emu_idle_wait_text(a->warp, 1u << a->lane, waits, sizeof waits);
     if (in_flight(l, m))
-        emu_find(a->warp, a->op, a->lane, TW_EMU_ASYNC, "%s %s, which the copy %s of %s %s: it was not waited for",
-                 mine, where, place, who, writes(m) ? "writes" : "reads");
+        emu_find(a->warp, a->op, a->lane, TW_EMU_ASYNC, "%s %s, which the copy %s of %s %s: it was not waited for%s",
+                 mine, where, place, who, writes(m) ? "writes" : "reads", waits);
     else
-        emu_find(a->warp, a->op, a->lane, TW_EMU_RACE, "%s %s, which %s of %s %s: nothing orders the two%s", mine,
+        emu_find(a->warp, a->op, a->lane, TW_EMU_RACE, "%s %s, which %s of %s %s: nothing orders the two%s%s", mine,
                  where, place, who, writes(m) ? "wrote" : "read",
-                 how->strength && strength_of(m) ? ", strong as they are: a scope does not reach the other" : "");
+                 how->strength && strength_of(m)
+                     ? ", strong as they are: a scope does not reach the other, or one is a "
+                       "copy"
+                     : "",
+                 waits);
 }
 
 /* An access of the async proxy after one that was not, of which it is known that it came before: was there a fence? */
@@ -140,12 +173,18 @@ static void check_proxy(const access *a, const emu_mark *m) {
     if (agent != EMU_WARP && agent != EMU_COPIER) return;
     uint32_t block = thread >> l->stride_log2, slot = thread & (uint32_t)(l->stride - 1);
     const emu_proxy_fences *f = &l->proxy_fences[(size_t)block * (size_t)l->n_warps + slot / EMU_AGENTS];
+    const int needed = a->object->block < 0             ? EMU_FENCES_GLOBAL
+                       : a->object->block == (int)block ? EMU_FENCES_SHARED
+                                                        : EMU_FENCES_CLUSTER;
+    bool other_space = false;
     EMU_EACH(by, m->mask) {
         bool fenced = false;
         for (int i = 0; i < f->n && !fenced; i++) {
             const emu_proxy_fence *p = &f->list[i];
             uint32_t after = agent == EMU_COPIER ? p->copied : p->clock;
-            if (!p->mbarriers_only && p->mask >> by & 1 && after > m->clock)
+            if (p->mask >> by & 1 && after > m->clock && !(p->covers & needed))
+                other_space |= p->covers != EMU_FENCES_MBARRIERS;
+            if (p->covers & needed && p->mask >> by & 1 && after > m->clock)
                 fenced = emu_knows(a->warp, a->lane, thread - (uint32_t)agent, 1u << by, p->clock - 1);
         }
         if (fenced) continue;
@@ -154,8 +193,8 @@ static void check_proxy(const access *a, const emu_mark *m) {
         emu_thread_text(l, m, who, sizeof who);
         emu_place(l, &l->code.ops[m->what >> 8], place, sizeof place);
         emu_find(a->warp, a->op, a->lane, TW_EMU_PROXY,
-                 "copies %s %s, which %s of %s wrote: no fence_proxy of the writer is between",
-                 a->how->write ? "to" : "from", where, place, who);
+                 "copies %s %s, which %s of %s wrote: no fence_proxy of the writer is between%s",
+                 a->how->write ? "to" : "from", where, place, who, other_space ? ", but one of another space" : "");
         return;
     }
 }
@@ -215,7 +254,7 @@ static bool meets(const access *a, const emu_mark *m) {
     if (!m->thread || (!how->write && !writes(m))) return true;
     if (ordered(a->warp, a->lane, m)) {
         if (how->async && writes(m)) check_proxy(a, m);
-        return true;
+        return !how->async || writes(m) || check_loaded(a, m);
     }
     if (strong_together(a->warp, how, m) || agrees(a, m)) return true;
     complain(a, m);

@@ -3,97 +3,186 @@
  */
 #include "emu/machine.h"
 
-enum { PIECE = 16, PATTERN = 8 /* rows after which the swizzle begins anew */ };
+enum {
+    PIECE = 16,
+    PATTERN = 8 /* rows after which the swizzle begins anew */,
+    LINE = 2048 /* bytes of a row, at most */
+};
 
-bool emu_map_usable(const tw_tensor_map *m) {
-    if (!m || m->address % 16 || m->row_bytes % 16 || m->row_bytes < 0 || m->row_bytes >> 40) return false;
-    if (m->element_bytes < 1 || m->element_bytes > 8 || (m->element_bytes & (m->element_bytes - 1))) return false;
-    for (int i = 0; i < 2; i++)
-        if (m->extent[i] < 1 || m->extent[i] >> 32 || m->box[i] < 1 || m->box[i] > 256) return false;
-    const int row = m->box[0] * m->element_bytes;
-    const bool known = m->swizzle == 32 || m->swizzle == 64 || m->swizzle == 128;
-    return m->swizzle ? known && row == m->swizzle : row % 16 == 0;
-}
+/* -- where a box lies */
 
-/* What of a box's row is within the matrix: elements [*from, the result). */
-static int64_t clip(const tw_tensor_map *m, int64_t x, int64_t y, int64_t *from) {
-    int64_t below = m->extent[0] - x;
-    *from = x < 0 ? -x : 0;
-    if (y < 0 || y >= m->extent[1]) return 0;
-    return below < m->box[0] ? below : m->box[0];
-}
+/* A row of a box: bytes [from, below) of it are within the array, at `address`; none where from == below. */
+typedef struct row {
+    uint64_t address; /* of byte 0 of the row, be it within or not */
+    int from, below;
+} row;
 
-static uint32_t swizzled(const tw_tensor_map *m, uint32_t address) {
-    return m->swizzle ? address ^ (address >> 3 & (uint32_t)(m->swizzle - PIECE)) : address;
-}
-
-void emu_box_land(const emu_copy *c, int lane) {
-    const tw_tensor_map *m = c->map;
-    const int row = m->box[0] * m->element_bytes;
-    unsigned char line[2048];
-    for (int i = 0; i < m->box[1]; i++) {
-        int64_t from, below = clip(m, c->box_at[0], c->box_at[1] + i, &from);
-        memset(line, 0, (size_t)row);
-        if (from < below) {
-            const int64_t at = (c->box_at[1] + i) * m->row_bytes + (c->box_at[0] + from) * m->element_bytes;
-            tw_emu_read(c->warp->launch->emu, m->address + (uint64_t)at, line + from * m->element_bytes,
-                        (size_t)((below - from) * m->element_bytes));
-        }
-        for (int p = 0; p < row; p += PIECE) {
-            uint32_t to = c->box_to + (uint32_t)(i * row + p);
-            memcpy(c->to[lane] + (swizzled(m, to) - c->box_to), line + p, PIECE);
-        }
+/* Coordinates of the i-th row, but for the innermost. */
+static void tile_row(const emu_box *x, int i, int64_t c[TW_TENSOR_DIMS]) {
+    for (int d = 1; d < x->map->dims; d++) {
+        const int n = tw_tensor_map_count(x->map, d);
+        c[d] = x->at[d] + (int64_t)(i % n) * tw_tensor_map_step(x->map, d);
+        i /= n;
     }
 }
 
-/* Whether all that a box takes from memory may be read. */
-static bool readable(emu_warp *w, const emu_op *op, int lane, const tw_tensor_map *m, const int64_t at[2],
-                     const emu_how *how) {
-    for (int i = 0; i < m->box[1]; i++) {
-        int64_t from, below = clip(m, at[0], at[1] + i, &from);
-        if (from >= below) continue;
-        const int64_t offset = (at[1] + i) * m->row_bytes + (at[0] + from) * m->element_bytes;
-        const uint32_t bytes = (uint32_t)((below - from) * m->element_bytes);
-        if (!emu_access(w, op, how, lane, TW_SPACE_global, m->address + (uint64_t)offset, bytes, NULL)) return false;
+/* Pixels of a bounding box along a dimension of space. */
+static int64_t pixels_along(const tw_tensor_map *m, int d) {
+    return (m->extent[d] - 1 + m->upper[d - 1] - m->lower[d - 1]) / tw_tensor_map_step(m, d) + 1;
+}
+
+static void pixel_row(const emu_box *x, int64_t i, int64_t c[TW_TENSOR_DIMS]) {
+    const tw_tensor_map *m = x->map;
+    for (int d = 1; d < m->dims - 1; d++) {
+        const int64_t n = pixels_along(m, d), step = tw_tensor_map_step(m, d);
+        i += (x->at[d] - m->lower[d - 1]) / step;
+        c[d] = m->lower[d - 1] + i % n * step + x->offset[d];
+        i /= n;
+    }
+    c[m->dims - 1] = x->at[m->dims - 1] + i;
+}
+
+static row row_of(const emu_box *x, int i) {
+    const tw_tensor_map *m = x->map;
+    const int bytes = tw_tensor_element_bytes(m->element), width = tw_tensor_map_row_bytes(m) / bytes;
+    int64_t c[TW_TENSOR_DIMS] = {x->at[0]}, from = x->at[0] < 0 ? -x->at[0] : 0, below = m->extent[0] - x->at[0];
+    (m->im2col ? (void)pixel_row(x, i, c) : (void)tile_row(x, i, c));
+    row r = {.address = m->address + (uint64_t)(c[0] * bytes)};
+    if (below > width) below = width;
+    for (int d = 1; d < m->dims; d++) {
+        if (c[d] < 0 || c[d] >= m->extent[d]) return r;
+        r.address += (uint64_t)(c[d] * m->stride[d]);
+    }
+    if (from >= below) return r;
+    r.from = (int)from * bytes;
+    r.below = (int)below * bytes;
+    return r;
+}
+
+/* Where byte `at` of a row lies in shared memory, from the beginning of the box. */
+static uint32_t place_of(const emu_box *x, int i, int at) {
+    const uint32_t swizzle = (uint32_t)x->map->swizzle;
+    uint32_t address = x->place + (uint32_t)(i * tw_tensor_map_row_bytes(x->map) + at);
+    if (swizzle) address ^= address >> 3 & (swizzle - PIECE);
+    return address - x->place;
+}
+
+/* The end of the piece that byte `at` is in, or of the row. */
+static int piece_end(int at, int below) {
+    const int end = at / PIECE * PIECE + PIECE;
+    return end < below ? end : below;
+}
+
+/* -- moving it */
+
+static void land_load(const emu_copy *c, int lane) {
+    const emu_box *x = &c->box;
+    const int bytes = tw_tensor_map_row_bytes(x->map), rows = tw_tensor_map_rows(x->map);
+    unsigned char line[LINE];
+    for (int i = 0; i < rows; i++) {
+        const row r = row_of(x, i);
+        memset(line, 0, (size_t)bytes);
+        if (r.from < r.below)
+            tw_emu_read(c->warp->launch->emu, r.address + (uint64_t)r.from, line + r.from, (size_t)(r.below - r.from));
+        for (int at = 0; at < bytes; at += PIECE) memcpy(c->to[lane] + place_of(x, i, at), line + at, PIECE);
+    }
+}
+
+static void land_store(const emu_copy *c, int lane) {
+    const emu_box *x = &c->box;
+    const int rows = tw_tensor_map_rows(x->map);
+    unsigned char line[LINE];
+    for (int i = 0; i < rows; i++) {
+        const row r = row_of(x, i);
+        if (r.from >= r.below) continue;
+        for (int at = r.from, end; at < r.below; at = end) {
+            end = piece_end(at, r.below);
+            memcpy(line + at, c->from[lane] + place_of(x, i, at), (size_t)(end - at));
+        }
+        const uint64_t to = r.address + (uint64_t)r.from;
+        const emu_object *o = emu_object_at(c->warp->launch->emu, to);
+        const uint32_t bytes = (uint32_t)(r.below - r.from);
+        if (c->op->ir->code == TW_OP_tensor_reduce)
+            emu_reduce(c->op, o->data + (to - o->base), line + r.from, bytes);
+        else
+            memcpy(o->data + (to - o->base), line + r.from, bytes);
+    }
+}
+
+void emu_box_land(const emu_copy *c, int lane) {
+    if (c->op->ir->code == TW_OP_tensor_load)
+        land_load(c, lane);
+    else
+        land_store(c, lane);
+}
+
+/* -- issuing it */
+
+/* Takes the map and coordinates from operand `at` on, and offsets from operand `offsets` on; false after a finding. */
+static bool take_box(emu_warp *w, const emu_op *op, int lane, int at, int offsets, emu_box *x) {
+    const int dims = op->ir->at.dims ? op->ir->at.dims : 2;
+    *x = (emu_box){.map = (const tw_tensor_map *)(uintptr_t)emu_get(w, op->in[at], lane)};
+    const tw_tensor_map *m = x->map;
+    if (m->dims != dims || m->im2col != (op->ir->at.im2col != 0)) {
+        emu_find(w, op, lane, TW_EMU_ALIGNMENT, "takes a box of %d dimensions%s from a tensor map of %d%s", dims,
+                 op->ir->at.im2col ? " by im2col" : "", m->dims, m->im2col ? " by im2col" : "");
+        return false;
+    }
+    for (int d = 0; d < dims; d++) x->at[d] = (int32_t)emu_get(w, op->in[at + 1 + d], lane);
+    if (!m->im2col) return true;
+    for (int d = 1; d < dims - 1; d++) {
+        const int64_t from = x->at[d] - m->lower[d - 1], step = tw_tensor_map_step(m, d);
+        if (offsets) x->offset[d] = (uint16_t)emu_get(w, op->in[offsets + d - 1], lane);
+        if (from >= 0 && from % step == 0 && from / step < pixels_along(m, d)) continue;
+        emu_find(w, op, lane, TW_EMU_BOUNDS, "begins at %lld of dimension %d, where its bounding box has no pixel",
+                 (long long)x->at[d], d);
+        return false;
     }
     return true;
 }
 
-typedef struct box {
-    const tw_tensor_map *map;
-    int64_t at[2];
-    uint32_t to, full; /* in shared memory: its place and its mbarrier */
-} box;
+static uint32_t align_of(const tw_tensor_map *m) {
+    return m->swizzle ? (uint32_t)(PATTERN * m->swizzle) : 128;
+}
+
+/* Whether all that a box takes from memory, or puts there, may be accessed. */
+static bool reachable(emu_warp *w, const emu_op *op, int lane, const emu_box *x, emu_how how) {
+    const int rows = tw_tensor_map_rows(x->map);
+    how.align = 1;
+    for (int i = 0; i < rows; i++) {
+        const row r = row_of(x, i);
+        if (r.from < r.below && !emu_access(w, op, &how, lane, TW_SPACE_global, r.address + (uint64_t)r.from,
+                                            (uint32_t)(r.below - r.from), NULL))
+            return false;
+    }
+    return true;
+}
 
 /* To this block (rank < 0), or to one of its cluster. */
-static void load_box(emu_warp *w, const emu_op *op, int lane, const box *x, int rank) {
-    const tw_tensor_map *map = x->map;
+static void load_box(emu_warp *w, const emu_op *op, int lane, const emu_box *x, uint32_t full, int rank) {
     const uint64_t in_cluster = rank < 0 ? 0 : (uint64_t)(rank + 1) << EMU_RANK_SHIFT;
-    const int bytes = map->box[0] * map->box[1] * map->element_bytes;
-    emu_block *home = emu_block_of(w, in_cluster | x->to);
+    const int bytes = tw_tensor_map_rows(x->map) * tw_tensor_map_row_bytes(x->map);
+    emu_block *home = emu_block_of(w, in_cluster | x->place);
     if (!home) {
         emu_find(w, op, lane, TW_EMU_BOUNDS, "copies to block rank %d of its cluster, which has ended", rank);
         return;
     }
-    emu_mbarrier *m = emu_mbarrier_usable_in(w, home, op, lane, x->full);
+    emu_mbarrier *m = emu_mbarrier_usable_in(w, home, op, lane, full);
     if (!m) return;
     const uint32_t thread = (uint32_t)home->number << w->launch->stride_log2 | (uint32_t)m->slot;
-    emu_how into = {.write = true, .async = true, .thread = thread, .clock = m->phase};
-    emu_how out_of = {.read = true, .async = true, .thread = thread, .clock = m->phase, .align = 1};
-    into.align = map->swizzle ? (uint32_t)(PATTERN * map->swizzle) : 128;
-    uint8_t *p = emu_access(w, op, &into, lane, rank < 0 ? TW_SPACE_shared : TW_SPACE_cluster, in_cluster | x->to,
+    const emu_how into = {.write = true, .async = true, .thread = thread, .clock = m->phase, .align = align_of(x->map)};
+    const emu_how out_of = {.read = true, .async = true, .thread = thread, .clock = m->phase};
+    uint8_t *p = emu_access(w, op, &into, lane, rank < 0 ? TW_SPACE_shared : TW_SPACE_cluster, in_cluster | x->place,
                             (uint32_t)bytes, NULL);
-    if (!p || !readable(w, op, lane, map, x->at, &out_of)) return;
+    if (!p || !reachable(w, op, lane, x, out_of)) return;
     emu_copy *c = emu_copy_issue(w, op, EMU_WARP, 0);
     if (!c) return;
     c->mask = 1u << lane;
     c->home = home;
-    c->map = map;
-    memcpy(c->box_at, x->at, sizeof x->at);
-    c->box_to = x->to;
+    c->box = *x;
     c->to[lane] = p;
     c->bytes[lane] = c->source[lane] = bytes;
-    c->mbarrier[lane] = x->full;
+    c->mbarrier[lane] = full;
     c->phase[lane] = m->phase;
     m->copied = m->phase + 1;
     m->copies++;
@@ -101,16 +190,111 @@ static void load_box(emu_warp *w, const emu_op *op, int lane, const box *x, int 
 }
 
 emu_next emu_exec_tensor_load(emu_warp *w, const emu_op *op) {
-    const int ranks = op->ir->at.ranks;
+    const int ranks = op->ir->at.ranks, dims = op->ir->at.dims ? op->ir->at.dims : 2;
     EMU_EACH(lane, emu_guarded(w, op)) {
         const int i = (int)lane;
-        const box x = {.map = (const tw_tensor_map *)(uintptr_t)emu_get(w, op->in[1], i),
-                       .at = {(int32_t)emu_get(w, op->in[2], i), (int32_t)emu_get(w, op->in[3], i)},
-                       .to = (uint32_t)emu_get(w, op->in[0], i),
-                       .full = (uint32_t)emu_get(w, op->in[4], i)};
-        if (!ranks) load_box(w, op, i, &x, -1);
+        emu_box x;
+        if (!take_box(w, op, i, 1, dims + 3, &x)) continue;
+        x.place = (uint32_t)emu_get(w, op->in[0], i);
+        const uint32_t full = (uint32_t)emu_get(w, op->in[2 + dims], i);
+        if (!ranks) load_box(w, op, i, &x, full, -1);
         for (int r = 0; ranks >> r; r++)
-            if (ranks >> r & 1) load_box(w, op, i, &x, r);
+            if (ranks >> r & 1) load_box(w, op, i, &x, full, r);
+    }
+    return EMU_GO;
+}
+
+/* Reads of shared memory what goes to the array, and nothing else; its beginning there, or NULL after a finding. */
+static uint8_t *read_box(emu_warp *w, const emu_op *op, int lane, const emu_box *x, emu_how how) {
+    const int rows = tw_tensor_map_rows(x->map);
+    char where[96];
+    emu_object *o = emu_shared_at(w->launch, w->block, x->place);
+    emu_address_text(w->launch, w->block, TW_SPACE_shared, x->place, where, sizeof where);
+    if (x->place % align_of(x->map))
+        emu_find(w, op, lane, TW_EMU_ALIGNMENT, "copies a box from %s, which is not aligned to %u", where,
+                 align_of(x->map));
+    if (!o) {
+        emu_find(w, op, lane, TW_EMU_BOUNDS, "copies a box from %s, where nothing is", where);
+        return NULL;
+    }
+    how.align = 1;
+    for (int i = 0; i < rows; i++) {
+        const row r = row_of(x, i);
+        for (int at = r.from, end; at < r.below; at = end) {
+            end = piece_end(at, r.below);
+            if (!emu_access(w, op, &how, lane, TW_SPACE_shared, x->place + place_of(x, i, at), (uint32_t)(end - at),
+                            NULL))
+                return NULL;
+        }
+    }
+    return o->data + (x->place - o->base);
+}
+
+/* From shared memory to the array, by a group of its lane. */
+static emu_next box_out(emu_warp *w, const emu_op *op, bool reduces) {
+    const uint32_t mask = emu_guarded(w, op);
+    const int dims = op->ir->at.dims ? op->ir->at.dims : 2;
+    if (!mask) return EMU_GO;
+    const uint32_t clock = emu_bulk_clock(w);
+    EMU_EACH(lane, mask) {
+        const int i = (int)lane;
+        emu_box x;
+        if (!take_box(w, op, i, 0, 0, &x)) continue;
+        x.place = (uint32_t)emu_get(w, op->in[1 + dims], i);
+        uint8_t *from = read_box(w, op, i, &x, emu_bulk_source(w, clock));
+        if (!from || !reachable(w, op, i, &x, emu_bulk_target(w, clock, reduces))) continue;
+        emu_copy *c = emu_copy_issue(w, op, EMU_BULK_WRITER, clock);
+        if (!c) return EMU_GO;
+        c->mask = 1u << lane;
+        c->box = x;
+        c->from[lane] = from;
+        w->issued[EMU_BULK_READER][lane] = clock;
+        emu_copy_launch(w->launch, c);
+    }
+    return EMU_GO;
+}
+
+emu_next emu_exec_tensor_store(emu_warp *w, const emu_op *op) {
+    return box_out(w, op, false);
+}
+
+/* What the map says its elements are is what the device combines: the operation's type must be the same. */
+static bool combines(const tw_attrs *at, tw_tensor_element e) {
+    const bool is_signed = at->rmw == TW_RMW_min_s32 || at->rmw == TW_RMW_max_s32;
+    const bool any = at->rmw == TW_RMW_add || at->rmw == TW_RMW_and || at->rmw == TW_RMW_or || at->rmw == TW_RMW_xor;
+    switch (at->type) {
+    case TW_T_i32:
+        return any ? e == TW_TENSOR_U32 || e == TW_TENSOR_S32 : e == (is_signed ? TW_TENSOR_S32 : TW_TENSOR_U32);
+    case TW_T_i64:
+        return e == TW_TENSOR_U64 || e == TW_TENSOR_S64;
+    case TW_T_f16:
+        return e == TW_TENSOR_F16;
+    case TW_T_bf16:
+        return e == TW_TENSOR_BF16;
+    case TW_T_f32:
+        return e == TW_TENSOR_F32;
+    default:
+        return e == TW_TENSOR_F64;
+    }
+}
+
+emu_next emu_exec_tensor_reduce(emu_warp *w, const emu_op *op) {
+    EMU_EACH(lane, emu_guarded(w, op)) {
+        const tw_tensor_map *m = (const tw_tensor_map *)(uintptr_t)emu_get(w, op->in[0], (int)lane);
+        if (combines(&op->ir->at, m->element)) continue;
+        emu_find(w, op, (int)lane, TW_EMU_ALIGNMENT,
+                 "combines %s, but the elements of the tensor map are of another type",
+                 tw_type_name((tw_type)op->ir->at.type));
+        return EMU_GO;
+    }
+    return box_out(w, op, true);
+}
+
+emu_next emu_exec_tensor_prefetch_box(emu_warp *w, const emu_op *op) {
+    const int dims = op->ir->at.dims ? op->ir->at.dims : 2;
+    EMU_EACH(lane, emu_guarded(w, op)) {
+        emu_box x;
+        take_box(w, op, (int)lane, 0, 1 + dims, &x);
     }
     return EMU_GO;
 }

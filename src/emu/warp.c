@@ -125,6 +125,7 @@ static uint16_t half_at(uint8_t *const rows[8], int row, int column) {
 emu_next emu_exec_ldmatrix(emu_warp *w, const emu_op *op) {
     int n = op->ir->at.vec ? op->ir->at.vec : 1;
     if (!together(w, op)) return EMU_GO;
+    if (op->load) emu_load_starts(w, op);
     emu_how how = emu_weak(w, true, false);
     for (int m = 0; m < n; m++) {
         uint8_t *rows[8];

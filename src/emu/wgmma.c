@@ -2,15 +2,15 @@
 /* Products of a warpgroup. Each of its four warps computes its own 16 rows of the 64, so none waits for another here:
    lane 4 * g + t holds, in register r, row g + 8 * (r / 2 % 2) of them and column 8 * (r / 4) + 2 * t + r % 2.
 
-   What a product reads is checked where it is issued, as an act of the warp's multiplier, which only who waited for the
-   group comes after. Sums are there at once, but the accumulators count as without a value until then. Numbers are
-   taken as those of mma are. */
+   Sums of f16 are pairs of these. What a product reads is checked where it is issued, as an act of the warp's
+   multiplier, which only who waited for the group comes after. Sums are there at once, but the accumulators count as
+   without a value until then. Numbers are taken as those of mma are. */
 #include "emu/machine.h"
 #include "ir/value.h"
 
-enum { K = 16, ROWS = 16, PIECE = 16 };
+enum { ROW = 32 /* bytes of k */, K = ROW /* elements at most */, ROWS = 16, PIECE = 16 };
 
-static bool whole_warp(emu_warp *w, const emu_op *op) {
+bool emu_whole_warp(emu_warp *w, const emu_op *op) {
     uint32_t missing = EMU_ALL & ~w->active;
     if (!missing) return true;
     emu_find(w, op, __builtin_ctz(w->active), TW_EMU_DIVERGENCE,
@@ -29,7 +29,38 @@ typedef struct matrix {
     uint64_t descriptor;
     bool across; /* along rows (columns), not along k */
     int from, n; /* rows (columns) that are wanted */
+    tw_wgmma_element of;
+    int bytes; /* of an element */
 } matrix;
+
+/* Eight bits with this many of a mantissa, e4m3 (whose largest exponent has numbers, and no infinity) or e5m2. */
+static double small_float(uint8_t x, tw_wgmma_element of) {
+    if (of == TW_WGMMA_OF_e5m2) return (double)tw_f16_to_f32((uint16_t)(x << 8));
+    const int exponent = x >> 3 & 15, mantissa = x & 7;
+    double y = exponent ? ldexp(8 + mantissa, exponent - 10) : ldexp(mantissa, -9);
+    if ((x & 0x7f) == 0x7f) y = NAN;
+    return x & 0x80 ? -y : y;
+}
+
+static double element(tw_wgmma_element of, const uint8_t *p) {
+    uint16_t h;
+    uint32_t word;
+    switch (of) {
+    case TW_WGMMA_OF_f16:
+    case TW_WGMMA_OF_bf16:
+        memcpy(&h, p, sizeof h);
+        return (double)(of == TW_WGMMA_OF_f16 ? tw_f16_to_f32(h) : tw_bf16_to_f32(h));
+    case TW_WGMMA_OF_tf32:
+        memcpy(&word, p, sizeof word);
+        return (double)tw_bits_f32(word & ~0x1fffu);
+    case TW_WGMMA_OF_s8:
+        return (int8_t)*p;
+    case TW_WGMMA_OF_u8:
+        return *p;
+    default:
+        return small_float(*p, of);
+    }
+}
 
 /* Where element (row, k) lies: the address of its piece of 16 bytes, and its place in that. */
 static uint32_t piece_of(const matrix *m, int row, int k, int *within) {
@@ -41,29 +72,38 @@ static uint32_t piece_of(const matrix *m, int row, int k, int *within) {
         at += (uint32_t)(row / elements) * first + (uint32_t)(k / 8) * second +
               (uint32_t)(k % 8 * width + row % elements * 2);
     else
-        at += (uint32_t)(row / 8) * second + (uint32_t)(row % 8 * width + k * 2);
+        at += (uint32_t)(row / 8) * second + (uint32_t)(row % 8 * width + k * m->bytes);
     at ^= at >> 3 & (uint32_t)(width - PIECE);
     *within = (int)(at % PIECE);
     return at - at % PIECE;
 }
 
-/* Fetches [row][k], a piece of 8 elements at a time; false after a finding. */
-static bool gather(emu_warp *w, const emu_op *op, const emu_how *how, const matrix *m, bool bf16, double *out) {
-    for (int outer = 0; outer < (m->across ? K : m->n); outer++)
-        for (int inner = 0; inner < (m->across ? m->n : K); inner += 8) {
+/* Fetches [row][k], a piece of 16 bytes at a time; false after a finding. */
+static bool gather(emu_warp *w, const emu_op *op, const emu_how *how, const matrix *m, double *out) {
+    const int per = PIECE / m->bytes, depth = ROW / m->bytes;
+    for (int outer = 0; outer < (m->across ? depth : m->n); outer++)
+        for (int inner = 0; inner < (m->across ? m->n : depth); inner += per) {
             const int row = m->across ? inner : outer, k = m->across ? outer : inner;
             int within;
             const uint32_t at = piece_of(m, m->from + row, k, &within);
             const uint8_t *p = emu_access(w, op, how, 0, TW_SPACE_shared, at, PIECE, NULL);
             if (!p) return false;
-            for (int e = 0; e < 8; e++) {
-                uint16_t h;
-                memcpy(&h, p + (size_t)2 * (size_t)e, 2);
-                const double x = (double)(bf16 ? tw_bf16_to_f32(h) : tw_f16_to_f32(h));
-                out[m->across ? (row + e) * K + k : row * K + k + e] = x;
-            }
+            for (int e = 0; e < per; e++)
+                out[m->across ? (row + e) * K + k : row * K + k + e] = element(m->of, p + (size_t)e * (size_t)m->bytes);
         }
     return true;
+}
+
+/* A from registers: see wgmma_rs in ops.def. */
+static void spread(const emu_warp *w, const emu_op *op, const matrix *m, double *out) {
+    for (int r = 0; r < 4; r++)
+        for (int lane = 0; lane < EMU_LANES; lane++) {
+            const uint32_t x = (uint32_t)emu_get(w, op->in[r], lane);
+            uint8_t bytes[4];
+            memcpy(bytes, &x, sizeof x);
+            double *to = out + (lane / 4 + r % 2 * 8) * K + (r / 2 * PIECE + lane % 4 * 4) / m->bytes;
+            for (int e = 0; e < 4 / m->bytes; e++) to[e] = element(m->of, bytes + (ptrdiff_t)e * m->bytes);
+        }
 }
 
 static bool descriptor_is_known(emu_warp *w, const emu_op *op, int operand, uint64_t d) {
@@ -73,38 +113,73 @@ static bool descriptor_is_known(emu_warp *w, const emu_op *op, int operand, uint
     return false;
 }
 
-/* The accumulators' variables, in the order of `assigned`: nobody but products may have touched them since a fence. */
-static void take_accumulators(emu_warp *w, const emu_op *op) {
-    if (!w->fenced_products)
-        emu_find(w, op, -1, TW_EMU_ASYNC, "no wgmma_fence since these accumulators were waited for or set");
+/* Takes a variable for this product: nobody but products may have touched it since a fence. */
+static void take(emu_warp *w, const emu_op *op, int v, const char *unfenced) {
+    emu_pending *p = &w->pending[v];
+    if (!p->fenced) emu_find(w, op, -1, TW_EMU_ASYNC, "no wgmma_fence since %s", unfenced);
+    p->clock = w->agents[EMU_MULTIPLIER];
+    p->op = op;
+}
+
+/* The accumulators' variables are those that it assigns; a part of A in registers comes first of what it reads. */
+static void take_registers(emu_warp *w, const emu_op *op) {
     for (int i = 0; i < op->n_assigned; i++) {
         const int v = op->assigned[i];
-        if (!w->pending[v] && w->assigned[v] != EMU_ALL)
+        if (!w->pending[v].clock && w->assigned[v] != EMU_ALL)
             emu_find(w, op, -1, TW_EMU_UNINITIALISED, "adds to a variable that has no value in some lane");
-        w->pending[v] = w->agents[EMU_MULTIPLIER];
+        take(w, op, v, "these accumulators were waited for or set");
         w->assigned[v] = 0;
+    }
+    for (int i = 0; op->ir->code == TW_OP_wgmma_rs && i < 4; i++) {
+        const int v = op->checked[i];
+        if (w->assigned[v] != EMU_ALL)
+            emu_find(w, op, -1, TW_EMU_UNINITIALISED, "reads a part of A that has no value in some lane");
+        take(w, op, v, "this part of A was written");
     }
 }
 
-static void multiply(const emu_warp *w, const emu_op *op, const double *a, const double *b) {
-    const uint32_t add = emu_lanes(w, op->in[2]);
-    for (int r = 0; r < op->n_out; r++)
+/* A sum of a lane, by its number among f32: pairs of f16 share a register. */
+static double get_sum(const emu_warp *w, tw_type t, const emu_ref *refs, int i, int lane) {
+    if (t == TW_T_f16x2) return (double)tw_f16_to_f32((uint16_t)(emu_get(w, refs[i / 2], lane) >> i % 2 * 16));
+    const uint64_t x = emu_get(w, refs[i], lane);
+    return t == TW_T_f32 ? (double)tw_read_f32(x) : (double)(int32_t)x;
+}
+
+static void put_sum(const emu_warp *w, tw_type t, const emu_ref *refs, int i, int lane, double x) {
+    if (t == TW_T_f16x2) {
+        const uint32_t shift = (uint32_t)i % 2 * 16,
+                       keep = (uint32_t)emu_get(w, refs[i / 2], lane) & ~(0xffffu << shift);
+        emu_put(w, refs[i / 2], lane, keep | (uint32_t)emu_to_half(x) << shift);
+    } else {
+        emu_put(w, refs[i], lane, t == TW_T_f32 ? tw_write_f32((float)x) : (uint32_t)(int64_t)x);
+    }
+}
+
+/* `add`: the operand that says whether to add to what is there; the sums come after it. */
+static void multiply(const emu_warp *w, const emu_op *op, int add, int depth, const double *a, const double *b) {
+    const tw_type t = tw_wgmma_describe((tw_wgmma_kind)op->ir->at.wgmma)->d;
+    const bool adds = emu_lanes(w, op->in[add]) & 1;
+    for (int i = 0; i < op->ir->at.columns / 2; i++)
         for (int lane = 0; lane < EMU_LANES; lane++) {
-            const double *x = a + (lane / 4 + r / 2 % 2 * 8) * K, *y = b + (r / 4 * 8 + lane % 4 * 2 + r % 2) * K;
-            double sum = add & 1 ? (double)tw_read_f32(emu_get(w, op->in[3 + r], lane)) : 0;
-            for (int k = 0; k < K; k++) sum += x[k] * y[k];
-            emu_put(w, op->out[r], lane, tw_write_f32((float)sum));
+            const double *x = a + (lane / 4 + i / 2 % 2 * 8) * K, *y = b + (i / 4 * 8 + lane % 4 * 2 + i % 2) * K;
+            double sum = adds ? get_sum(w, t, op->in + add + 1, i, lane) : 0;
+            for (int k = 0; k < depth; k++) sum += x[k] * y[k];
+            put_sum(w, t, op->out, i, lane, sum);
         }
 }
 
-emu_next emu_exec_wgmma(emu_warp *w, const emu_op *op) {
+/* A in registers, or by a descriptor. */
+static emu_next product(emu_warp *w, const emu_op *op, bool in_registers) {
     const tw_attrs *at = &op->ir->at;
-    if (!whole_warp(w, op)) return EMU_GO;
+    const tw_wgmma_info *info = tw_wgmma_describe((tw_wgmma_kind)at->wgmma);
+    const int of_b = in_registers ? 4 : 1, bytes = ROW / info->k;
+    if (!emu_whole_warp(w, op)) return EMU_GO;
     double a[ROWS * K], b[TW_WGMMA_COLUMNS * K];
-    const matrix left = {emu_get(w, op->in[0], 0), at->trans_a, w->index % 4 * ROWS, ROWS};
-    const matrix right = {emu_get(w, op->in[1], 0), at->trans_b, 0, at->columns};
-    if (!descriptor_is_known(w, op, 0, left.descriptor) || !descriptor_is_known(w, op, 1, right.descriptor))
-        return EMU_GO;
+    matrix left = {.from = w->index % 4 * ROWS, .n = ROWS, .of = info->a, .bytes = bytes, .across = at->trans_a};
+    const matrix right = {emu_get(w, op->in[of_b], 0), at->trans_b, 0, at->columns, info->b, bytes};
+    if (!in_registers) left.descriptor = emu_get(w, op->in[0], 0);
+    if (!in_registers && !descriptor_is_known(w, op, 0, left.descriptor)) return EMU_GO;
+    if (!descriptor_is_known(w, op, of_b, right.descriptor)) return EMU_GO;
     const uint32_t clock = ++w->agents[EMU_MULTIPLIER];
     const emu_how how = {.read = true,
                          .async = true,
@@ -112,34 +187,48 @@ emu_next emu_exec_wgmma(emu_warp *w, const emu_op *op) {
                          .thread = emu_agent(w, EMU_MULTIPLIER),
                          .clock = clock,
                          .align = PIECE};
-    if (w->launch->checked) take_accumulators(w, op);
-    const bool bf16 = at->wgmma == TW_WGMMA_bf16;
-    if (gather(w, op, &how, &left, bf16, a) && gather(w, op, &how, &right, bf16, b)) multiply(w, op, a, b);
+    if (w->launch->checked) take_registers(w, op);
+    if (in_registers)
+        spread(w, op, &left, a);
+    else if (!gather(w, op, &how, &left, a))
+        return EMU_GO;
+    if (gather(w, op, &how, &right, b)) multiply(w, op, of_b + 1, info->k, a, b);
     return EMU_GO;
 }
 
+emu_next emu_exec_wgmma(emu_warp *w, const emu_op *op) {
+    return product(w, op, false);
+}
+
+emu_next emu_exec_wgmma_rs(emu_warp *w, const emu_op *op) {
+    return product(w, op, true);
+}
+
 emu_next emu_exec_wgmma_fence(emu_warp *w, const emu_op *op) {
-    if (whole_warp(w, op)) w->fenced_products = true;
+    if (!emu_whole_warp(w, op)) return EMU_GO;
+    for (int i = 0; i < w->launch->code.n_checked; i++) w->pending[i].fenced = true;
     return EMU_GO;
 }
 
 emu_next emu_exec_wgmma_commit(emu_warp *w, const emu_op *op) {
-    if (whole_warp(w, op)) emu_commit_add(w, &w->products, EMU_ALL, w->agents[EMU_MULTIPLIER]);
+    if (emu_whole_warp(w, op)) emu_commit_add(w, &w->products, EMU_ALL, w->agents[EMU_MULTIPLIER]);
     return EMU_GO;
 }
 
 /* All lanes wait together, and so learn together. */
 emu_next emu_exec_wgmma_wait(emu_warp *w, const emu_op *op) {
     emu_launch *l = w->launch;
-    if (!whole_warp(w, op) || !l->checked) return EMU_GO;
+    if (!emu_whole_warp(w, op) || !l->checked) return EMU_GO;
     const uint32_t done = emu_commit_done(&w->products, 0, op->ir->at.count);
     if (!done) return EMU_GO;
     emu_clock_put(l, &w->known, emu_agent(w, EMU_MULTIPLIER), EMU_ALL, done + 1);
     for (int i = 0; i < l->code.n_checked; i++) {
-        if (!w->pending[i] || w->pending[i] > done) continue;
-        w->pending[i] = 0;
+        emu_pending *p = &w->pending[i];
+        if (!p->clock || p->clock > done) continue;
+        p->clock = 0;
+        if (w->assigned[i] == EMU_ALL) continue; /* a part of A, which has kept its value */
         w->assigned[i] = EMU_ALL;
-        w->fenced_products = false;
+        p->fenced = false;
     }
     return EMU_GO;
 }

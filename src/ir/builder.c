@@ -443,22 +443,86 @@ void tw_ldmatrix(tw_builder *b, int count, bool trans, tw_val address, int offse
     tw_emit(b, TW_OP_ldmatrix, (tw_attrs){.vec = count, .trans = trans, .offset = offset}, out, t, count, &address, 1);
 }
 
-void tw_wgmma(tw_builder *b, tw_attrs at, tw_val *acc, tw_val a, tw_val x, tw_val add) {
-    tw_val v[3 + TW_WGMMA_COLUMNS / 2] = {a, x, add};
+/* `first` operands, then the sums. */
+static void product(tw_builder *b, tw_opcode code, tw_attrs at, tw_val *acc, const tw_val *first, int n_first) {
+    const tw_wgmma_info *m = tw_wgmma_describe((tw_wgmma_kind)at.wgmma);
+    const int n = tw_wgmma_sums((tw_wgmma_kind)at.wgmma, at.columns);
+    tw_val v[6 + TW_WGMMA_COLUMNS / 2];
     tw_type t[TW_WGMMA_COLUMNS / 2];
-    const int n = at.columns / 2;
     assert(n <= TW_WGMMA_COLUMNS / 2);
+    memcpy(v, first, (size_t)n_first * sizeof *v);
     for (int i = 0; i < n; i++) {
-        v[3 + i] = acc[i];
-        t[i] = TW_T_f32;
+        v[n_first + i] = acc[i];
+        t[i] = m->d;
     }
-    tw_emit(b, TW_OP_wgmma, at, acc, t, n, v, 3 + n);
+    tw_emit(b, code, at, acc, t, n, v, n_first + n);
+}
+
+void tw_wgmma(tw_builder *b, tw_attrs at, tw_val *acc, tw_val a, tw_val x, tw_val add) {
+    product(b, TW_OP_wgmma, at, acc, (tw_val[]){a, x, add}, 3);
+}
+
+void tw_wgmma_rs(tw_builder *b, tw_attrs at, tw_val *acc, const tw_val a[4], tw_val x, tw_val add) {
+    product(b, TW_OP_wgmma_rs, at, acc, (tw_val[]){a[0], a[1], a[2], a[3], x, add}, 6);
 }
 
 void tw_tensor_load(tw_builder *b, int ranks, tw_val to, tw_val map, tw_val x, tw_val y, tw_val mbarrier,
                     tw_val policy) {
-    tw_val v[6] = {to, map, x, y, mbarrier, policy};
-    tw_emit(b, TW_OP_tensor_load, (tw_attrs){.ranks = ranks}, NULL, NULL, 0, v, present(v, 6));
+    tw_tensor_load_box(b, (tw_attrs){.ranks = ranks}, to, &(tw_box){.map = map, .at = {x, y}}, mbarrier, policy);
+}
+
+/* Operands are put together in the order in which they are said. */
+enum { BOX_OPERANDS = 12 };
+typedef struct said {
+    tw_val v[BOX_OPERANDS];
+    int n;
+} said;
+
+static void put(said *o, const tw_val *v, int n) {
+    for (int i = 0; i < n; i++) o->v[o->n++] = v[i];
+}
+
+static void put_box(said *o, const tw_attrs *at, const tw_box *box) {
+    put(o, &box->map, 1);
+    put(o, box->at, at->dims ? at->dims : 2);
+}
+
+static void put_offsets(said *o, const tw_attrs *at, const tw_box *box) {
+    if (at->im2col) put(o, box->offset, at->dims - 2);
+}
+
+static void emit_box(tw_builder *b, tw_opcode code, tw_attrs at, said *o, tw_val policy) {
+    if (policy.id) put(o, &policy, 1);
+    tw_emit(b, code, at, NULL, NULL, 0, o->v, o->n);
+}
+
+void tw_tensor_load_box(tw_builder *b, tw_attrs at, tw_val to, const tw_box *box, tw_val mbarrier, tw_val policy) {
+    said o = {{to}, 1};
+    put_box(&o, &at, box);
+    put(&o, &mbarrier, 1);
+    put_offsets(&o, &at, box);
+    emit_box(b, TW_OP_tensor_load, at, &o, policy);
+}
+
+void tw_tensor_store(tw_builder *b, tw_attrs at, const tw_box *box, tw_val from, tw_val policy) {
+    said o = {.n = 0};
+    put_box(&o, &at, box);
+    put(&o, &from, 1);
+    emit_box(b, TW_OP_tensor_store, at, &o, policy);
+}
+
+void tw_tensor_reduce(tw_builder *b, tw_attrs at, const tw_box *box, tw_val from, tw_val policy) {
+    said o = {.n = 0};
+    put_box(&o, &at, box);
+    put(&o, &from, 1);
+    emit_box(b, TW_OP_tensor_reduce, at, &o, policy);
+}
+
+void tw_tensor_prefetch_box(tw_builder *b, tw_attrs at, const tw_box *box, tw_val policy) {
+    said o = {.n = 0};
+    put_box(&o, &at, box);
+    put_offsets(&o, &at, box);
+    emit_box(b, TW_OP_tensor_prefetch_box, at, &o, policy);
 }
 
 tw_val tw_shfl(tw_builder *b, int mode, tw_val x, tw_val lane, tw_val mask) {

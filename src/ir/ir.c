@@ -99,14 +99,18 @@ const tw_mma_info *tw_mma_describe(tw_mma_kind kind) {
 }
 
 static const tw_wgmma_info wgmmas[] = {
-    {"none", TW_T_none, 0, ""},
-#define WGMMA(name, ab, k, ptx) {#name, TW_T_##ab, k, ptx},
+    {"none", TW_WGMMA_OF_none, TW_WGMMA_OF_none, 0, TW_T_none, ""},
+#define WGMMA(name, a, b, k, d, ptx) {#name, TW_WGMMA_OF_##a, TW_WGMMA_OF_##b, k, TW_T_##d, ptx},
 #include "ir/wgmma.def"
 #undef WGMMA
 };
 
 const tw_wgmma_info *tw_wgmma_describe(tw_wgmma_kind kind) {
     return &wgmmas[kind];
+}
+
+int tw_wgmma_sums(tw_wgmma_kind kind, int columns) {
+    return wgmmas[kind].d == TW_T_f16x2 ? columns / 4 : columns / 2;
 }
 
 typedef struct named {
@@ -140,6 +144,10 @@ static const named modes[] = {
 static const named sregs[] = {
 #include "ir/attrs.def"
 };
+#define LEVEL(name, ptx) {#name, ptx},
+static const named levels[] = {
+#include "ir/attrs.def"
+};
 #define PROXY(name, ptx) {#name, ptx},
 static const named proxies[] = {
 #include "ir/attrs.def"
@@ -157,7 +165,7 @@ static const named mma_names[] = {
 };
 static const named wgmma_names[] = {
     {"none", ""},
-#define WGMMA(name, ab, k, ptx) {#name, ptx},
+#define WGMMA(name, a, b, k, d, ptx) {#name, ptx},
 #include "ir/wgmma.def"
 #undef WGMMA
 };
@@ -177,6 +185,7 @@ static const struct {
 #define KIND_RMW         rmws, COUNT(rmws)
 #define KIND_MODE        modes, COUNT(modes)
 #define KIND_SREG        sregs, COUNT(sregs)
+#define KIND_LEVEL       levels, COUNT(levels)
 #define KIND_PROXY       proxies, COUNT(proxies)
 #define KIND_MMA         mma_names, COUNT(mma_names)
 #define KIND_WGMMA       wgmma_names, COUNT(wgmma_names)

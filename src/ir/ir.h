@@ -76,6 +76,11 @@ enum {
 #include "ir/attrs.def"
     TW_SREGS
 };
+#define LEVEL(name, ptx) TW_LEVEL_##name,
+enum {
+#include "ir/attrs.def"
+    TW_LEVELS
+};
 #define PROXY(name, ptx) TW_PROXY_##name,
 enum {
 #include "ir/attrs.def"
@@ -215,14 +220,27 @@ typedef struct tw_mma_info {
 } tw_mma_info;
 const tw_mma_info *tw_mma_describe(tw_mma_kind kind);
 
+/* Elements of A and B. */
+typedef enum tw_wgmma_element {
+    TW_WGMMA_OF_none,
+    TW_WGMMA_OF_f16,
+    TW_WGMMA_OF_bf16,
+    TW_WGMMA_OF_tf32,
+    TW_WGMMA_OF_e4m3,
+    TW_WGMMA_OF_e5m2,
+    TW_WGMMA_OF_s8,
+    TW_WGMMA_OF_u8
+} tw_wgmma_element;
 typedef struct tw_wgmma_info {
     const char *name;
-    tw_type ab;
-    int k;
+    tw_wgmma_element a, b;
+    int k; /* elements of A and B have 32 / k bytes */
+    tw_type d;
     const char *ptx;
 } tw_wgmma_info;
 enum { TW_WGMMA_ROWS = 64, TW_WGMMA_COLUMNS = 256 /* at most */ };
 const tw_wgmma_info *tw_wgmma_describe(tw_wgmma_kind kind);
+int tw_wgmma_sums(tw_wgmma_kind kind, int columns); /* registers of a thread that the sums take */
 
 /* An attribute by number: its name, and the names of its values (NULL for INT). */
 const char *tw_attr_name(int attr);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ir/verify.h"
 
+#include "device/tensor_map.h"
 #include "ir/verify_rules.h"
 
 #include <ctype.h>
@@ -156,6 +157,10 @@ static bool check_attributes(tw_verifier *v, const tw_ir_op *op) {
     if (at->trans_a & ~1 || at->trans_b & ~1) tw_verify_find(v, "trans_a and trans_b are 0 or 1");
     if (allows >> TW_ATTR_columns & 1 && (at->columns < 8 || at->columns > TW_WGMMA_COLUMNS || at->columns % 8))
         tw_verify_find(v, "columns is a multiple of 8 up to %d, not %d", TW_WGMMA_COLUMNS, at->columns);
+    if (at->dims < 0 || at->dims > TW_TENSOR_DIMS)
+        tw_verify_find(v, "dims is 1 to %d, not %d", TW_TENSOR_DIMS, at->dims);
+    if (at->im2col & ~1) tw_verify_find(v, "im2col is 0 or 1");
+    if (at->im2col && at->dims < 3) tw_verify_find(v, "im2col has 3 to %d dims", TW_TENSOR_DIMS);
     if (at->read & ~1) tw_verify_find(v, "read is 0 or 1");
     if (at->unroll & ~1) tw_verify_find(v, "unroll is 0 or 1");
     if (at->count < 0) tw_verify_find(v, "count is negative");
@@ -183,6 +188,7 @@ static tw_type letter(const tw_ir_op *op, char c, int *count) {
         return TW_T_i32;
     case 'g':
     case 'l':
+    case 'm':
         return TW_T_i64;
     case 'p':
         return TW_T_pred;
@@ -195,6 +201,12 @@ static tw_type letter(const tw_ir_op *op, char c, int *count) {
     case 'M':
         *count = vec;
         return TW_T_i32;
+    case 'N':
+        *count = op->at.dims ? op->at.dims : 2;
+        return TW_T_i32;
+    case 'O':
+        *count = op->at.im2col ? op->at.dims - 2 : 0;
+        return TW_T_i16;
     case 'X':
         *count = m->a;
         return m->ab;
@@ -205,8 +217,11 @@ static tw_type letter(const tw_ir_op *op, char c, int *count) {
         *count = m->c;
         return m->cd;
     case 'D':
-        *count = op->at.columns / 2;
-        return TW_T_f32;
+        *count = tw_wgmma_sums((tw_wgmma_kind)op->at.wgmma, op->at.columns);
+        return tw_wgmma_describe((tw_wgmma_kind)op->at.wgmma)->d;
+    case 'R':
+        *count = 4;
+        return TW_T_i32;
     default:
         return TW_T_none;
     }
@@ -356,7 +371,9 @@ static bool is_map(const tw_verifier *v, tw_val x) {
 
 /* Tensor maps are for the operations that take them, which take nothing else. */
 static void check_maps(tw_verifier *v, const tw_ir_op *op) {
-    const int at = op->code == TW_OP_tensor_load ? 1 : op->code == TW_OP_tensor_prefetch ? 0 : -1;
+    const char *signature = tw_op_describe((tw_opcode)op->code)->operands,
+               *map = signature ? strchr(signature, 'm') : NULL;
+    const int at = map ? (int)(map - signature) : -1; /* single values are before it */
     for (int i = 0; i < op->n_operands; i++)
         if ((i == at) != is_map(v, op->operands[i]))
             tw_verify_find(v, i == at ? "operand %d is no tensor map" : "operand %d is a tensor map", i);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The rules of single operations beyond their signatures: verify_<name> for every MOP row of ops.def. */
+#include "device/tensor_map.h"
 #include "ir/verify_rules.h"
 
 #define OP(name, ...)
@@ -20,7 +21,6 @@ static void needs(tw_verifier *v, int sm, const char *what) {
     static void verify_##name(tw_verifier *v, const tw_ir_op *op) {                                                    \
         (void)v, (void)op;                                                                                             \
     }
-PLAIN(prefetch)
 PLAIN(fence_mbarrier_init)
 PLAIN(cp_async_commit)
 PLAIN(cluster_address)
@@ -41,6 +41,10 @@ PLAIN(record_end)
 PLAIN(cp_async_wait)
 PLAIN(bulk_wait)
 PLAIN(tensor_prefetch)
+PLAIN(tensor_prefetch_box)
+PLAIN(tensor_store)
+PLAIN(griddep_wait)
+PLAIN(griddep_launch)
 
 /* -- values of any type */
 
@@ -183,8 +187,11 @@ static void verify_red(tw_verifier *v, const tw_ir_op *op) {
         tw_verify_find(v, "cas and exch give something back: atom");
     if (op->at.vec > 1) {
         needs(v, 90, "a reduction of vectors");
-        if (op->at.rmw != TW_RMW_add || op->at.type != TW_T_f32 || op->at.space != TW_SPACE_global || op->at.vec > 4)
-            tw_verify_find(v, "vectors are reduced by additions of 2 or 4 f32 in global memory alone");
+        const tw_type t = (tw_type)op->at.type;
+        if (op->at.rmw != TW_RMW_add || !tw_type_is_float(t) || t == TW_T_f64 || op->at.space != TW_SPACE_global ||
+            access_bytes(op) > 16)
+            tw_verify_find(v, "vectors are reduced by additions of floating-point numbers other than f64 in global "
+                              "memory alone, 16 bytes at most");
     }
 }
 
@@ -194,7 +201,23 @@ static void verify_fence(tw_verifier *v, const tw_ir_op *op) {
 }
 
 static void verify_fence_proxy(tw_verifier *v, const tw_ir_op *op) {
-    if (op->at.proxy == TW_PROXY_generic) tw_verify_find(v, "needs a proxy other than the generic one");
+    const tw_attrs *at = &op->at;
+    const bool acquires = at->order == TW_ORDER_acquire;
+    if (at->proxy == TW_PROXY_generic) tw_verify_find(v, "needs a proxy other than the generic one");
+    if (at->proxy != TW_PROXY_tensormap) {
+        if (at->order || at->scope || at->bytes || op->n_operands)
+            tw_verify_find(v, "order, scope, bytes and an address are for tensor maps");
+        return;
+    }
+    check_order(v, op, ACQUIRE | RELEASE);
+    if (acquires != (op->n_operands == 1) || at->bytes != (acquires ? TW_TENSOR_MAP_BYTES : 0))
+        tw_verify_find(v, "acquires %d bytes at an address, or releases none", TW_TENSOR_MAP_BYTES);
+}
+
+static void verify_prefetch(tw_verifier *v, const tw_ir_op *op) {
+    const int cache = op->at.cache;
+    if (cache != TW_CACHE_default && (cache != TW_CACHE_evict_last || op->at.level != TW_LEVEL_L2))
+        tw_verify_find(v, "cache is default, or evict_last in L2");
 }
 
 /* -- asynchronous copies */
@@ -225,6 +248,20 @@ static void verify_bulk_store(tw_verifier *v, const tw_ir_op *op) {
     bulk_bytes(v, op, 2);
 }
 
+/* The copy engine combines no pairs. */
+static void bulk_rmw(tw_verifier *v, const tw_ir_op *op) {
+    const tw_type t = (tw_type)op->at.type;
+    const bool gives = op->at.rmw == TW_RMW_cas || op->at.rmw == TW_RMW_exch;
+    if (gives || !rmw_type(op->at.rmw, t) || t == TW_T_f16x2 || t == TW_T_bf16x2)
+        tw_verify_find(v, "there is no bulk rmw=%s of %s", tw_attr_value_name(TW_ATTR_rmw, op->at.rmw),
+                       tw_type_name(t));
+}
+
+static void verify_bulk_reduce(tw_verifier *v, const tw_ir_op *op) {
+    bulk_bytes(v, op, 2);
+    bulk_rmw(v, op);
+}
+
 static void verify_bulk_prefetch(tw_verifier *v, const tw_ir_op *op) {
     bulk_bytes(v, op, 1);
 }
@@ -238,6 +275,10 @@ static void verify_tensor_load(tw_verifier *v, const tw_ir_op *op) {
     const int most = v->k->cluster > 1 ? 1 << v->k->cluster : 1;
     if (op->at.ranks < 0 || (op->at.ranks && op->at.ranks >= most))
         tw_verify_find(v, "ranks 0x%x are not all in a cluster of %d", (unsigned)op->at.ranks, v->k->cluster);
+}
+
+static void verify_tensor_reduce(tw_verifier *v, const tw_ir_op *op) {
+    bulk_rmw(v, op);
 }
 
 /* -- barriers */
@@ -341,10 +382,20 @@ static void verify_wgmma_wait(tw_verifier *v, const tw_ir_op *op) {
     if (op->at.count > 7) tw_verify_find(v, "count is 0 to 7, not %d", op->at.count);
 }
 
-static void verify_wgmma(tw_verifier *v, const tw_ir_op *op) {
+static bool is_variable(const tw_verifier *v, tw_val x) {
+    return v->k->values[x.id].kind == TW_V_VARIABLE;
+}
+
+/* The sums stand from operand `first` on. */
+static void check_product(tw_verifier *v, const tw_ir_op *op, int first) {
+    const tw_wgmma_info *m = tw_wgmma_describe((tw_wgmma_kind)op->at.wgmma);
     warpgroup(v);
+    if (m->k != 16 && (op->at.trans_a || op->at.trans_b))
+        tw_verify_find(v, "only types of 16 bits lie across k, not %s", m->name);
+    if (m->d == TW_T_i32 && op->at.columns % 16 && op->at.columns > 24)
+        tw_verify_find(v, "columns of integers are 8, 24 or a multiple of 16, not %d", op->at.columns);
     for (int i = 0; i < op->n_results; i++) {
-        if (op->results[i].id != op->operands[3 + i].id || v->k->values[op->results[i].id].kind != TW_V_VARIABLE) {
+        if (op->results[i].id != op->operands[first + i].id || !is_variable(v, op->results[i])) {
             tw_verify_find(v, "result %d is not the variable that it is added to", i);
             return;
         }
@@ -354,6 +405,35 @@ static void verify_wgmma(tw_verifier *v, const tw_ir_op *op) {
                 return;
             }
     }
+}
+
+static void verify_wgmma(tw_verifier *v, const tw_ir_op *op) {
+    check_product(v, op, 3);
+}
+
+static void verify_wgmma_rs(tw_verifier *v, const tw_ir_op *op) {
+    check_product(v, op, 6);
+    for (int i = 0; i < 4; i++) {
+        if (!is_variable(v, op->operands[i])) tw_verify_find(v, "operand %d, of A, is no variable", i);
+        for (int j = 0; j < op->n_results; j++)
+            if (op->results[j].id == op->operands[i].id) tw_verify_find(v, "operand %d, of A, is a sum too", i);
+    }
+}
+
+static void check_registers(tw_verifier *v, const tw_ir_op *op) {
+    v->warps = true;
+    if (op->at.count < 24 || op->at.count > 256 || op->at.count % 8)
+        tw_verify_find(v, "count is a multiple of 8 from 24 to 256, not %d", op->at.count);
+    if (!v->k->max_registers) tw_verify_find(v, "needs a kernel that says max_registers");
+    if (v->k->threads % 128) tw_verify_find(v, "needs whole warpgroups, a block has %d threads", v->k->threads);
+}
+
+static void verify_setmaxnreg_dec(tw_verifier *v, const tw_ir_op *op) {
+    check_registers(v, op);
+}
+
+static void verify_setmaxnreg_inc(tw_verifier *v, const tw_ir_op *op) {
+    check_registers(v, op);
 }
 
 /* -- control */

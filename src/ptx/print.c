@@ -462,9 +462,16 @@ static void add_entry_values(tw_ptx_printer *p, tw_buf *out) {
     }
 }
 
+void tw_ptx_needs(tw_ptx_printer *p, int version) {
+    if (version > p->version) p->version = version;
+}
+
 static void add_module(tw_ptx_printer *p, tw_buf *out) {
     const tw_kernel *k = p->k;
-    tw_buf_printf(out, ".version %s\n.target %s\n.address_size 64\n\n", p->target->ptx, p->target->name);
+    char version[16];
+    snprintf(version, sizeof version, "%d.%d", p->version / 10, p->version % 10);
+    tw_buf_printf(out, ".version %s\n.target %s\n.address_size 64\n\n",
+                  strcmp(version, p->target->ptx) > 0 ? version : p->target->ptx, p->target->name);
     if (p->dynamic_bytes) tw_buf_str(out, ".extern .shared .align 1024 .b8 tw_dynamic[];\n\n");
     tw_buf_printf(out, ".visible .entry %s(", k->name);
     add_parameters(p, out);

@@ -18,6 +18,7 @@ typedef struct tw_ptx_printer {
     tw_status status;
     int *number; /* of the register that holds a value; 0: none yet */
     int registers[TW_PTX_CLASSES], labels, depth;
+    int version;              /* of PTX that operations need beyond the target's: 83 is 8.3; 0: none does */
     const tw_ir_op *op;       /* being printed */
     bool bare;                /* its guard does not apply to the next lines */
     int64_t *offset;          /* of each shared object that is dynamic */
@@ -56,6 +57,10 @@ void tw_ptx_block(tw_ptx_printer *p, const tw_block *block);
 /* The target or PTX has nothing that does this; the first such is the printer's result. `what` follows the name of the
    operation. */
 void tw_ptx_unsupported(tw_ptx_printer *p, const char *what);
+
+/* An operation is in PTX from this version on (83: 8.3), which the module then says if it is later than the target's.
+ */
+void tw_ptx_needs(tw_ptx_printer *p, int version);
 
 /* How the type of a memory access is spelled: "b32", ... */
 const char *tw_ptx_memory_type(int type);

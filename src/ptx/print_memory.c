@@ -241,7 +241,8 @@ void tw_ptx_emit_red(tw_ptx_printer *p, const tw_ir_op *op) {
 }
 
 void tw_ptx_emit_prefetch(tw_ptx_printer *p, const tw_ir_op *op) {
-    tw_ptx_line(p, "prefetch.global.L2 [%r%o];", op->operands[0], op->at.offset);
+    tw_ptx_line(p, "prefetch.global.%s%s [%r%o];", tw_attr_value_ptx(TW_ATTR_level, op->at.level),
+                op->at.cache == TW_CACHE_evict_last ? "::evict_last" : "", op->operands[0], op->at.offset);
 }
 
 /* -- asynchronous copies */
@@ -267,16 +268,37 @@ void tw_ptx_emit_cp_async_arrive(tw_ptx_printer *p, const tw_ir_op *op) {
     tw_ptx_line(p, "cp.async.mbarrier.arrive.noinc.shared.b64 [%r];", op->operands[0]);
 }
 
+/* The L2 policy behind the `n` operands that are always there. */
+static tw_val policy_behind(const tw_ir_op *op, int n) {
+    return op->n_operands > n ? op->operands[n] : TW_NONE;
+}
+
+static const char *hint(tw_val policy) {
+    return policy.id ? ".L2::cache_hint" : "";
+}
+
 void tw_ptx_emit_bulk_load(tw_ptx_printer *p, const tw_ir_op *op) {
-    const tw_val *v = op->operands, policy = op->n_operands > 4 ? v[4] : TW_NONE;
+    const tw_val *v = op->operands, policy = policy_behind(op, 4);
     tw_ptx_line(p, "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes%s [%r], [%r], %v, [%r]%c;",
-                policy.id ? ".L2::cache_hint" : "", v[0], v[1], v[2], v[3], policy);
+                hint(policy), v[0], v[1], v[2], v[3], policy);
 }
 
 void tw_ptx_emit_bulk_store(tw_ptx_printer *p, const tw_ir_op *op) {
-    const tw_val *v = op->operands, policy = op->n_operands > 3 ? v[3] : TW_NONE;
-    tw_ptx_line(p, "cp.async.bulk.global.shared::cta.bulk_group%s [%r], [%r], %v%c;",
-                policy.id ? ".L2::cache_hint" : "", v[0], v[1], v[2], policy);
+    const tw_val *v = op->operands, policy = policy_behind(op, 3);
+    tw_ptx_line(p, "cp.async.bulk.global.shared::cta.bulk_group%s [%r], [%r], %v%c;", hint(policy), v[0], v[1], v[2],
+                policy);
+}
+
+void tw_ptx_emit_bulk_reduce(tw_ptx_printer *p, const tw_ir_op *op) {
+    const tw_val *v = op->operands, policy = policy_behind(op, 3);
+    const tw_type t = (tw_type)op->at.type;
+    const char *type = rmw_type(p, op->at.rmw, t);
+    if (!type) {
+        tw_ptx_unsupported(p, "of this kind and type");
+        return;
+    }
+    tw_ptx_line(p, "cp.reduce.async.bulk.global.shared::cta.bulk_group%s.%s%s.%s [%r], [%r], %v%c;", hint(policy),
+                tw_attr_value_ptx(TW_ATTR_rmw, op->at.rmw), no_flush(op, t), type, v[0], v[1], v[2], policy);
 }
 
 void tw_ptx_emit_bulk_commit(tw_ptx_printer *p, const tw_ir_op *op) {
@@ -292,18 +314,56 @@ void tw_ptx_emit_bulk_prefetch(tw_ptx_printer *p, const tw_ir_op *op) {
     tw_ptx_line(p, "cp.async.bulk.prefetch.L2.global [%r], %v;", op->operands[0], op->operands[1]);
 }
 
+static int dims_of(const tw_ir_op *op) {
+    return op->at.dims ? op->at.dims : 2;
+}
+
 void tw_ptx_emit_tensor_load(tw_ptx_printer *p, const tw_ir_op *op) {
-    const tw_val *v = op->operands, policy = op->n_operands > 5 ? v[5] : TW_NONE;
+    const int dims = dims_of(op), offsets = op->at.im2col ? dims - 2 : 0;
+    const tw_val *v = op->operands, policy = policy_behind(op, dims + 3 + offsets);
+    const char *cast = op->at.ranks ? ".multicast::cluster" : "";
     tw_val ranks = TW_NONE;
     if (op->at.ranks) {
         ranks = tw_ptx_scratch(p, TW_T_i16);
         tw_ptx_line(p, "mov.b16 %r, %d;", ranks, op->at.ranks);
     }
-    tw_ptx_line(p,
-                "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes%s%s [%r], [%r, {%r, "
-                "%r}], [%r]%c%c;",
-                op->at.ranks ? ".multicast::cluster" : "", policy.id ? ".L2::cache_hint" : "", v[0], v[1], v[2], v[3],
-                v[4], ranks, policy);
+    if (offsets)
+        tw_ptx_line(p,
+                    "cp.async.bulk.tensor.%dd.shared::cluster.global.im2col.mbarrier::complete_tx::bytes%s%s [%r], "
+                    "[%r, %B], [%r], %B%c%c;",
+                    dims, cast, hint(policy), v[0], v[1], v + 2, dims, v[2 + dims], v + 3 + dims, offsets, ranks,
+                    policy);
+    else
+        tw_ptx_line(p,
+                    "cp.async.bulk.tensor.%dd.shared::cluster.global.tile.mbarrier::complete_tx::bytes%s%s [%r], "
+                    "[%r, %B], [%r]%c%c;",
+                    dims, cast, hint(policy), v[0], v[1], v + 2, dims, v[2 + dims], ranks, policy);
+}
+
+void tw_ptx_emit_tensor_store(tw_ptx_printer *p, const tw_ir_op *op) {
+    const int dims = dims_of(op);
+    const tw_val *v = op->operands, policy = policy_behind(op, dims + 2);
+    tw_ptx_line(p, "cp.async.bulk.tensor.%dd.global.shared::cta.%s.bulk_group%s [%r, %B], [%r]%c;", dims,
+                op->at.im2col ? "im2col_no_offs" : "tile", hint(policy), v[0], v + 1, dims, v[1 + dims], policy);
+}
+
+void tw_ptx_emit_tensor_reduce(tw_ptx_printer *p, const tw_ir_op *op) {
+    const int dims = dims_of(op);
+    const tw_val *v = op->operands, policy = policy_behind(op, dims + 2);
+    tw_ptx_line(p, "cp.reduce.async.bulk.tensor.%dd.global.shared::cta.%s.%s.bulk_group%s [%r, %B], [%r]%c;", dims,
+                tw_attr_value_ptx(TW_ATTR_rmw, op->at.rmw), op->at.im2col ? "im2col_no_offs" : "tile", hint(policy),
+                v[0], v + 1, dims, v[1 + dims], policy);
+}
+
+void tw_ptx_emit_tensor_prefetch_box(tw_ptx_printer *p, const tw_ir_op *op) {
+    const int dims = dims_of(op), offsets = op->at.im2col ? dims - 2 : 0;
+    const tw_val *v = op->operands, policy = policy_behind(op, dims + 1 + offsets);
+    if (offsets)
+        tw_ptx_line(p, "cp.async.bulk.prefetch.tensor.%dd.L2.global.im2col%s [%r, %B], %B%c;", dims, hint(policy), v[0],
+                    v + 1, dims, v + 1 + dims, offsets, policy);
+    else
+        tw_ptx_line(p, "cp.async.bulk.prefetch.tensor.%dd.L2.global.tile%s [%r, %B]%c;", dims, hint(policy), v[0],
+                    v + 1, dims, policy);
 }
 
 void tw_ptx_emit_tensor_prefetch(tw_ptx_printer *p, const tw_ir_op *op) {

@@ -2,15 +2,35 @@
 /* Fences, barriers, and what a warp's lanes do together. */
 #include "ptx/print.h"
 
+#include <stdio.h>
+
 void tw_ptx_emit_fence(tw_ptx_printer *p, const tw_ir_op *op) {
     if (tw_ptx_scope(p, op->at.scope))
         tw_ptx_line(p, "fence.%s.%s;", op->at.order == TW_ORDER_sc ? "sc" : "acq_rel",
                     tw_attr_value_ptx(TW_ATTR_scope, op->at.scope));
 }
 
+/* Of tensor maps, which are named by generic addresses. */
+static void fence_tensor_maps(tw_ptx_printer *p, const tw_ir_op *op) {
+    const char *proxy = tw_attr_value_ptx(TW_ATTR_proxy, op->at.proxy);
+    const char *scope = tw_attr_value_ptx(TW_ATTR_scope, op->at.scope);
+    tw_ptx_needs(p, 83);
+    if (op->at.order == TW_ORDER_release && !op->n_operands) {
+        tw_ptx_line(p, "fence.proxy.%s.release.%s;", proxy, scope);
+    } else if (op->at.order == TW_ORDER_acquire && op->n_operands) {
+        tw_val at = tw_ptx_scratch(p, TW_T_i64);
+        tw_ptx_line(p, "cvta.global.u64 %r, %r;", at, op->operands[0]);
+        tw_ptx_line(p, "fence.proxy.%s.acquire.%s [%r], %d;", proxy, scope, at, op->at.bytes);
+    } else {
+        tw_ptx_unsupported(p, "of this order");
+    }
+}
+
 void tw_ptx_emit_fence_proxy(tw_ptx_printer *p, const tw_ir_op *op) {
     if (op->at.proxy == TW_PROXY_generic)
         tw_ptx_unsupported(p, "between the generic proxy and itself");
+    else if (op->at.proxy == TW_PROXY_tensormap)
+        fence_tensor_maps(p, op);
     else
         tw_ptx_line(p, "fence.proxy.%s;", tw_attr_value_ptx(TW_ATTR_proxy, op->at.proxy));
 }
@@ -159,11 +179,55 @@ void tw_ptx_emit_wgmma_wait(tw_ptx_printer *p, const tw_ir_op *op) {
     if (has_warpgroups(p)) tw_ptx_line(p, "wgmma.wait_group.sync.aligned %d;", op->at.count);
 }
 
+/* What stands behind the operands: whether A and B are negated, which floating-point types say, and how they lie. */
+static void product_ends(const tw_ir_op *op, bool a_in_registers, char out[32]) {
+    const tw_wgmma_info *m = tw_wgmma_describe((tw_wgmma_kind)op->at.wgmma);
+    out[0] = 0;
+    if (m->d == TW_T_i32) return;
+    if (m->k != 16)
+        snprintf(out, 32, ", 1, 1");
+    else if (a_in_registers)
+        snprintf(out, 32, ", 1, 1, %d", op->at.trans_b);
+    else
+        snprintf(out, 32, ", 1, 1, %d, %d", op->at.trans_a, op->at.trans_b);
+}
+
 void tw_ptx_emit_wgmma(tw_ptx_printer *p, const tw_ir_op *op) {
     const tw_wgmma_info *m = tw_wgmma_describe((tw_wgmma_kind)op->at.wgmma);
     const tw_val *v = op->operands;
+    char end[32];
+    product_ends(op, false, end);
     if (has_warpgroups(p))
-        tw_ptx_line(p, "wgmma.mma_async.sync.aligned.m%dn%dk%d.%s %B, %r, %r, %r, 1, 1, %d, %d;", TW_WGMMA_ROWS,
-                    op->at.columns, m->k, m->ptx, op->results, op->n_results, v[0], v[1], v[2], op->at.trans_a,
-                    op->at.trans_b);
+        tw_ptx_line(p, "wgmma.mma_async.sync.aligned.m%dn%dk%d.%s %B, %r, %r, %r%s;", TW_WGMMA_ROWS, op->at.columns,
+                    m->k, m->ptx, op->results, op->n_results, v[0], v[1], v[2], end);
+}
+
+void tw_ptx_emit_wgmma_rs(tw_ptx_printer *p, const tw_ir_op *op) {
+    const tw_wgmma_info *m = tw_wgmma_describe((tw_wgmma_kind)op->at.wgmma);
+    const tw_val *v = op->operands;
+    char end[32];
+    product_ends(op, true, end);
+    if (has_warpgroups(p))
+        tw_ptx_line(p, "wgmma.mma_async.sync.aligned.m%dn%dk%d.%s %B, %B, %r, %r%s;", TW_WGMMA_ROWS, op->at.columns,
+                    m->k, m->ptx, op->results, op->n_results, v, 4, v[4], v[5], end);
+}
+
+void tw_ptx_emit_setmaxnreg_dec(tw_ptx_printer *p, const tw_ir_op *op) {
+    tw_ptx_line(p, "setmaxnreg.dec.sync.aligned.u32 %d;", op->at.count);
+}
+
+void tw_ptx_emit_setmaxnreg_inc(tw_ptx_printer *p, const tw_ir_op *op) {
+    tw_ptx_line(p, "setmaxnreg.inc.sync.aligned.u32 %d;", op->at.count);
+}
+
+/* -- launches */
+
+void tw_ptx_emit_griddep_wait(tw_ptx_printer *p, const tw_ir_op *op) {
+    (void)op;
+    tw_ptx_line(p, "griddepcontrol.wait;");
+}
+
+void tw_ptx_emit_griddep_launch(tw_ptx_printer *p, const tw_ir_op *op) {
+    (void)op;
+    tw_ptx_line(p, "griddepcontrol.launch_dependents;");
 }

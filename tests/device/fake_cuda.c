@@ -715,13 +715,60 @@ static int launch(module *m, const unsigned grid[3], const unsigned block[3], un
     return enqueue(w);
 }
 
+static int take_map(unsigned char *map, int type, unsigned rank, uint64_t address, const uint64_t *extents,
+                    const uint64_t *strides, const unsigned *steps, int interleave, int swizzle, int promotion,
+                    int fill) {
+    ENTER_CONTEXT();
+    if ((uintptr_t)map % 64 || rank < 1 || rank > 5 || interleave || promotion != 3 || fill) return 1;
+    seen.map = (fake_cuda_map){.type = type, .swizzle = swizzle, .rank = rank, .address = address};
+    for (unsigned i = 0; i < rank; i++) {
+        seen.map.extents[i] = extents[i];
+        seen.map.steps[i] = steps[i];
+        if (i + 1 < rank) seen.map.strides[i] = strides[i];
+    }
+    memset(map, 0, 128);
+    memcpy(map, &address, sizeof address); /* what a kernel finds there */
+    return 0;
+}
+
+EXPORT int cuTensorMapEncodeTiled(void *map, int type, unsigned rank, uint64_t address, const uint64_t *extents,
+                                  const uint64_t *strides, const unsigned *box, const unsigned *steps, int interleave,
+                                  int swizzle, int promotion, int fill);
+int cuTensorMapEncodeTiled(void *map, int type, unsigned rank, uint64_t address, const uint64_t *extents,
+                           const uint64_t *strides, const unsigned *box, const unsigned *steps, int interleave,
+                           int swizzle, int promotion, int fill) {
+    int code = take_map(map, type, rank, address, extents, strides, steps, interleave, swizzle, promotion, fill);
+    for (unsigned i = 0; code == 0 && i < rank; i++) seen.map.box[i] = box[i];
+    return code;
+}
+
+EXPORT int cuTensorMapEncodeIm2col(void *map, int type, unsigned rank, uint64_t address, const uint64_t *extents,
+                                   const uint64_t *strides, const int *lower, const int *upper, unsigned channels,
+                                   unsigned pixels, const unsigned *steps, int interleave, int swizzle, int promotion,
+                                   int fill);
+int cuTensorMapEncodeIm2col(void *map, int type, unsigned rank, uint64_t address, const uint64_t *extents,
+                            const uint64_t *strides, const int *lower, const int *upper, unsigned channels,
+                            unsigned pixels, const unsigned *steps, int interleave, int swizzle, int promotion,
+                            int fill) {
+    int code = take_map(map, type, rank, address, extents, strides, steps, interleave, swizzle, promotion, fill);
+    if (code == 0 && rank < 3) return 1;
+    for (unsigned i = 0; code == 0 && i < rank - 2; i++) {
+        seen.map.lower[i] = lower[i];
+        seen.map.upper[i] = upper[i];
+    }
+    seen.map.im2col = 1;
+    seen.map.channels = channels;
+    seen.map.pixels = pixels;
+    return code;
+}
+
 EXPORT int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
                           unsigned shared, void *stream, void **parameters, void **extra);
 int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
                    unsigned shared, void *stream, void **parameters, void **extra) {
     ENTER_CONTEXT();
     if (extra) return 1;
-    seen.cluster = seen.cooperative = 0;
+    seen.cluster = seen.cooperative = seen.programmatic = 0;
     return launch(function, (unsigned[]){gx, gy, gz}, (unsigned[]){bx, by, bz}, shared, stream, parameters);
 }
 
@@ -738,7 +785,7 @@ int cuLaunchKernelEx(const config *c, void *function, void **parameters, void **
     ENTER_CONTEXT();
     const module *m = function;
     if (extra) return 1;
-    seen.cluster = seen.cooperative = 0;
+    seen.cluster = seen.cooperative = seen.programmatic = 0;
     for (unsigned i = 0; i < c->n_attributes; i++) {
         int id, value[3];
         memcpy(&id, c->attributes + 72 * i, sizeof id);
@@ -749,6 +796,8 @@ int cuLaunchKernelEx(const config *c, void *function, void **parameters, void **
             seen.cluster = value[0];
         } else if (id == 2) {
             seen.cooperative = value[0];
+        } else if (id == 6) {
+            seen.programmatic = value[0];
         } else {
             return 1;
         }

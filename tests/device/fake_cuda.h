@@ -3,10 +3,19 @@
 #ifndef TW_TEST_FAKE_CUDA_H
 #define TW_TEST_FAKE_CUDA_H
 
+/* The last tensor map encoded, as the driver was given it. */
+typedef struct fake_cuda_map {
+    int im2col, type, swizzle;
+    unsigned rank, box[5], steps[5], channels, pixels;
+    unsigned long long address, extents[5], strides[4];
+    int lower[3], upper[3];
+} fake_cuda_map;
+
 typedef struct fake_cuda_seen {
     int calls, launches, replays, compiled;
     unsigned grid[3], block[3], shared; /* of the last launch, captured or not */
-    int cluster, cooperative;
+    int cluster, cooperative, programmatic;
+    fake_cuda_map map;
 } fake_cuda_seen;
 
 /* The `nth` call from now (0: the next) of `function` ("*": of any that can fail) fails with `code`. NULL: none. */

@@ -7,6 +7,7 @@
 #include "device/cuda/driver.h"
 #include "device/cuda/time.h"
 #include "device/fake_cuda.h"
+#include "device/tensor_map.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -172,8 +173,90 @@ static void kernels_are_launched(void **state) {
     assert_int_equal(tw_cuda_run(c, &x.launch, &d), TW_OK);
     assert_int_equal(s->cluster, 16);
     assert_int_equal(s->cooperative, 0);
+    assert_int_equal(s->programmatic, 0);
+    x.launch.cluster = 0;
+    x.launch.programmatic = true;
+    assert_int_equal(tw_cuda_run(c, &x.launch, &d), TW_OK);
+    assert_int_equal(s->cluster, 0);
+    assert_int_equal(s->programmatic, 1);
     tw_cuda_unload(m);
     tw_cuda_release(c, a);
+    tw_cuda_close(c);
+}
+
+static uint64_t map_address;
+static void look_at_map(void **parameters) {
+    memcpy(&map_address, parameters[0], sizeof map_address);
+}
+
+/* Swizzles are 0 to 3 to the driver, and strides begin with the second dimension's. */
+static void tensor_maps_are_encoded(void **state) {
+    (void)state;
+    static const int widths[] = {0, 32, 64, 128};
+    tw_cuda *c = opened();
+    tw_cuda_module *m = loaded(c, add_kernel, "add_k", 0);
+    const fake_cuda_map *seen = &fake_cuda_look()->map;
+    tw_diag d;
+    tw_tensor_map map = {.address = 4096,
+                         .element = TW_TENSOR_F16,
+                         .dims = 5,
+                         .extent = {64, 5, 6, 7, 8},
+                         .stride = {99, 128, 1280, 12800, 128000},
+                         .step = {0, 2},
+                         .box = {64, 4, 3, 2, 1}};
+    const uint64_t arguments[] = {(uint64_t)(uintptr_t)&map};
+    const int bytes[] = {TW_TENSOR_MAP_BYTES};
+    const tw_cuda_launch l = {.module = m,
+                              .grid = {1, 1, 1},
+                              .threads = 32,
+                              .arguments = arguments,
+                              .argument_bytes = bytes,
+                              .n_arguments = 1};
+    fake_cuda_hook("add_k", look_at_map);
+    for (int i = 0; i < 4; i++) {
+        map.swizzle = widths[i];
+        map.box[0] = i ? widths[i] / 2 : 64;
+        assert_int_equal(tw_cuda_run(c, &l, &d), TW_OK);
+        assert_int_equal(seen->swizzle, i);
+    }
+    assert_int_equal(map_address, 4096);
+    assert_int_equal(seen->address, 4096);
+    assert_int_equal(seen->type, 6);
+    assert_int_equal(seen->rank, 5);
+    for (int i = 0; i < 5; i++) {
+        assert_int_equal(seen->extents[i], map.extent[i]);
+        assert_int_equal(seen->box[i], map.box[i]);
+        assert_int_equal(seen->steps[i], i == 1 ? 2 : 1);
+        if (i) assert_int_equal(seen->strides[i - 1], map.stride[i]);
+    }
+    assert_false(seen->im2col);
+    map = (tw_tensor_map){.address = 8192,
+                          .element = TW_TENSOR_BF16,
+                          .dims = 4,
+                          .extent = {64, 5, 6, 7},
+                          .stride = {0, 128, 1280, 12800},
+                          .im2col = true,
+                          .lower = {-1, -2},
+                          .upper = {1, 2},
+                          .channels = 64,
+                          .pixels = 100,
+                          .swizzle = 128};
+    assert_int_equal(tw_cuda_run(c, &l, &d), TW_OK);
+    assert_true(seen->im2col && seen->type == 9 && seen->rank == 4 && seen->channels == 64 && seen->pixels == 100);
+    assert_true(seen->lower[0] == -1 && seen->lower[1] == -2 && seen->upper[0] == 1 && seen->upper[1] == 2);
+    static const int types[TW_TENSOR_ELEMENTS] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
+    for (int i = 0; i < TW_TENSOR_ELEMENTS; i++) {
+        map.element = (tw_tensor_element)i;
+        map.channels = 128 / tw_tensor_element_bytes(map.element);
+        assert_int_equal(tw_cuda_run(c, &l, &d), TW_OK);
+        assert_int_equal(seen->type, types[i]);
+    }
+    map.dims = 2;
+    assert_int_equal(tw_cuda_run(c, &l, &d), TW_ERR_USAGE);
+    c->driver.cuTensorMapEncodeIm2col = NULL;
+    assert_int_equal(tw_cuda_run(c, &l, &d), TW_ERR_UNSUPPORTED);
+    fake_cuda_hook("", NULL);
+    tw_cuda_unload(m);
     tw_cuda_close(c);
 }
 
@@ -355,10 +438,11 @@ static void an_old_driver_has_no_clusters(void **state) {
     adding x;
     assert_int_equal(tw_cuda_alloc(c, 4, &a, &d), TW_OK);
     c->driver.cuLaunchKernelEx = NULL;
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 8; i++) {
         adding_set(&x, c, m, a, 1, 0);
         x.launch.cluster = i & 1 ? 2 : 1;
         x.launch.cooperative = i & 2;
+        x.launch.programmatic = i & 4;
         assert_int_equal(tw_cuda_run(c, &x.launch, &d), i ? TW_ERR_UNSUPPORTED : TW_OK);
         if (i) assert_non_null(strstr(d.message, "too old for clusters"));
     }
@@ -445,6 +529,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(where_there_is_none_the_reason_is_said, setup, no_leaks),
         cmocka_unit_test_setup_teardown(memory_goes_there_and_back, setup, no_leaks),
         cmocka_unit_test_setup_teardown(kernels_are_launched, setup, no_leaks),
+        cmocka_unit_test_setup_teardown(tensor_maps_are_encoded, setup, no_leaks),
         cmocka_unit_test_setup_teardown(wrong_launches_are_refused, setup, no_leaks),
         cmocka_unit_test_setup_teardown(a_target_is_named_where_that_is_needed, setup, no_leaks),
         cmocka_unit_test_setup_teardown(launches_are_captured_and_replayed, setup, no_leaks),

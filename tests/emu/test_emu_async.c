@@ -2,6 +2,8 @@
 /* Faults around bulk copies and mbarriers, one at a time; and that the kernels without them are clean. */
 #include "emu/emu_test.h"
 
+#include "ir/verify.h"
+
 static const tw_attrs f32_shared = {.type = TW_T_f32, .space = TW_SPACE_shared};
 static const tw_attrs f32_global = {.type = TW_T_f32};
 static const tw_attrs i32_shared = {.type = TW_T_i32, .space = TW_SPACE_shared};
@@ -44,7 +46,12 @@ enum {
     LAST_NOT_WAITED,
     POLLS_FOR_EVER,
     USE_AFTER_INVAL,
-    BY_LANE_11 /* no fault */
+    LOADS_UNDER_WAY, /* a stage is given back when it was loaded, and used later */
+    ONE_UNDER_WAY,   /* one of two loads was used by then */
+    MOVED_UNDER_WAY, /* what was loaded was moved and renamed, no more */
+    LOADS_USED,      /* no fault: the arrival's address needs what was loaded */
+    LOADS_FENCED,    /* no fault: a fence waits for loads */
+    BY_LANE_11       /* no fault */
 };
 
 enum { TILES = 6, STAGE = 512 };
@@ -95,6 +102,28 @@ static void wait_full(tw_builder *b, int fault, tw_val f, tw_val phase) {
     }
 }
 
+/* A stage is loaded, given back, and stored. */
+static void consume_late(tw_builder *b, int fault, tw_val out, tw_val tile, tw_val e, tw_val i) {
+    tw_val t = tw_add_imm(b, tid(b), -32), lead = first_lane(b), x[2], moved[2];
+    for (int j = 0; j < 2; j++) x[j] = tw_ld(b, f32_shared, at32(b, tile, tw_add_imm(b, t, 64 * j), 4));
+    for (int j = 0; j < 2; j++) moved[j] = tw_var_of(b, tw_bitcast(b, TW_T_i32, x[j]));
+    tw_val used = tw_i32(b, 0);
+    for (int j = 0; j < 2; j++)
+        if (fault == LOADS_USED || (fault == ONE_UNDER_WAY && j == 1)) used = tw_or(b, used, moved[j]);
+    /* Nothing at all, which no pass can know. */
+    if (fault == LOADS_USED || fault == ONE_UNDER_WAY) e = tw_add(b, e, tw_and(b, used, tw_i32(b, 0)));
+    if (fault == LOADS_FENCED)
+        tw_do(b, TW_OP_fence_proxy, (tw_attrs){.proxy = TW_PROXY_async_shared}, TW_NONE, TW_NONE);
+    warp_sync(b);
+    tw_when(b, lead);
+    tw_do(b, TW_OP_mbarrier_arrive, none, e, TW_NONE);
+    for (int j = 0; j < 2; j++) {
+        tw_val y = fault == MOVED_UNDER_WAY ? tw_bitcast(b, TW_T_f32, moved[j]) : x[j];
+        tw_val at = at64(b, out, tw_fma(b, i, tw_i32(b, 128), tw_add_imm(b, t, 64 * j)), 4);
+        store(b, f32_global, at, tw_add(b, y, tw_f32(b, 1)));
+    }
+}
+
 static void consume(tw_builder *b, int fault, tw_val out, tw_val tile, tw_val full, tw_val empty) {
     tw_val t = tw_add_imm(b, tid(b), -32), lead = first_lane(b);
     int tiles = fault == LAST_NOT_WAITED ? TILES - 1 : TILES;
@@ -106,6 +135,11 @@ static void consume(tw_builder *b, int fault, tw_val out, tw_val tile, tw_val fu
         warp_sync(b);
         tw_when(b, lead);
         tw_do(b, TW_OP_mbarrier_arrive, none, e, TW_NONE);
+    }
+    if (fault >= LOADS_UNDER_WAY && fault <= LOADS_FENCED) {
+        consume_late(b, fault, out, at32(b, tile, stage, STAGE), e, i);
+        tw_pop(b);
+        return;
     }
     for (int j = 0; j < 2; j++) {
         tw_val at = tw_add_imm(b, t, 64 * j), a = tw_add(b, at32(b, tile, stage, STAGE), tw_shl(b, at, 2));
@@ -154,13 +188,34 @@ static void build_by_lane_11(tw_builder *b, int fault, tw_val in, tw_val out, tw
     build_stages(b, BY_LANE_11, in, out, aux);
 }
 
+static void build_used(tw_builder *b, int fault, tw_val in, tw_val out, tw_val aux) {
+    (void)fault;
+    build_stages(b, LOADS_USED, in, out, aux);
+}
+
+static void build_fenced(tw_builder *b, int fault, tw_val in, tw_val out, tw_val aux) {
+    (void)fault;
+    build_stages(b, LOADS_FENCED, in, out, aux);
+}
+
 static float plus_one(int i) {
     return (float)(i + 1);
 }
 
 /* -- shared memory written by all, stored by a bulk copy: twice, into the same buffer */
 
-enum { NO_PROXY_FENCE = 1, FENCE_BY_ISSUER, NO_BARRIER, NOT_WAITED_AT_EXIT, OVERWRITTEN, COPIED_OVER_READS };
+enum {
+    NO_PROXY_FENCE = 1,
+    FENCE_BY_ISSUER,
+    FENCE_OF_GLOBAL,
+    FENCE_OF_ALIASES,
+    FENCE_OF_CLUSTER, /* no fault */
+    NO_BARRIER,
+    NOT_WAITED_AT_EXIT,
+    OVERWRITTEN,
+    WAITED_BY_OTHERS,
+    NO_BARRIER_AFTER_WAIT,
+};
 
 static void build_store(tw_builder *b, int fault, tw_val in, tw_val out, tw_val aux) {
     (void)aux;
@@ -169,8 +224,12 @@ static void build_store(tw_builder *b, int fault, tw_val in, tw_val out, tw_val 
     for (int i = 0; i < 2; i++) {
         tw_val x = tw_ld(b, f32_global, at64(b, in, tw_add_imm(b, t, 128 * i), 4));
         store(b, f32_shared, at32(b, tile, t, 4), tw_add(b, x, tw_f32(b, 1)));
+        const int proxy = fault == FENCE_OF_GLOBAL    ? TW_PROXY_async_global
+                          : fault == FENCE_OF_ALIASES ? TW_PROXY_alias
+                          : fault == FENCE_OF_CLUSTER ? TW_PROXY_async_cluster
+                                                      : TW_PROXY_async_shared;
         if (fault != NO_PROXY_FENCE && fault != FENCE_BY_ISSUER)
-            tw_do(b, TW_OP_fence_proxy, (tw_attrs){.proxy = TW_PROXY_async_shared}, TW_NONE, TW_NONE);
+            tw_do(b, TW_OP_fence_proxy, (tw_attrs){.proxy = proxy}, TW_NONE, TW_NONE);
         if (fault != NO_BARRIER) barrier(b);
         tw_push_if(b, lead);
         if (fault == FENCE_BY_ISSUER)
@@ -179,10 +238,60 @@ static void build_store(tw_builder *b, int fault, tw_val in, tw_val out, tw_val 
         tw_emit(b, TW_OP_bulk_store, none, NULL, NULL, 0, v, 3);
         tw_do(b, TW_OP_bulk_commit, none, TW_NONE, TW_NONE);
         bool waits = !(i == 1 && fault == NOT_WAITED_AT_EXIT) && !(i == 0 && fault == OVERWRITTEN);
-        if (waits) tw_do(b, TW_OP_bulk_wait, (tw_attrs){.read = i == 0}, TW_NONE, TW_NONE);
+        const bool by_all = fault == NO_BARRIER_AFTER_WAIT;
+        if (waits && !by_all && fault != WAITED_BY_OTHERS)
+            tw_do(b, TW_OP_bulk_wait, (tw_attrs){.read = i == 0}, TW_NONE, TW_NONE);
         tw_pop(b);
-        barrier(b);
+        if (fault == WAITED_BY_OTHERS) tw_unless(b, lead);
+        if (by_all || fault == WAITED_BY_OTHERS)
+            tw_do(b, TW_OP_bulk_wait, (tw_attrs){.read = i == 0}, TW_NONE, TW_NONE);
+        if (!by_all) barrier(b);
     }
+}
+
+/* -- four blocks add their rows to one place; the last to come copies the sums to `out` */
+
+enum { ADDS_PLAINLY = 1, ADDS_BY_RED, STORES, WAITS_FOR_READS, REDUCES_EARLY };
+
+static void build_reduce(tw_builder *b, int fault, tw_val in, tw_val out, tw_val aux) {
+    const tw_attrs count = {.type = TW_T_i32, .rmw = TW_RMW_add, .order = TW_ORDER_acq_rel, .scope = TW_SCOPE_gpu};
+    tw_shared_add(b, "tile", 512, 128, true);
+    tw_shared_add(b, "ticket", 4, 4, false);
+    tw_val t = tid(b), tile = tw_shared_base(b, "tile"), lead = tw_eq(b, t, tw_i32(b, 0)), block;
+    block = tw_sreg(b, TW_SREG_ctaid_x);
+    tw_val x = tw_ld(b, f32_global, at64(b, in, tw_add(b, t, block), 4));
+    store(b, f32_shared, at32(b, tile, t, 4), x);
+    tw_do(b, TW_OP_fence_proxy, (tw_attrs){.proxy = TW_PROXY_async_shared}, TW_NONE, TW_NONE);
+    if (fault != REDUCES_EARLY) barrier(b);
+    tw_push_if(b, lead);
+    tw_val v[3] = {aux, tile, tw_i32(b, 512)};
+    if (fault == STORES)
+        tw_emit(b, TW_OP_bulk_store, none, NULL, NULL, 0, v, 3);
+    else
+        tw_emit(b, TW_OP_bulk_reduce, (tw_attrs){.type = TW_T_f32, .rmw = TW_RMW_add}, NULL, NULL, 0, v, 3);
+    if (fault == ADDS_PLAINLY) store(b, f32_global, aux, tw_ld(b, f32_global, aux));
+    if (fault == ADDS_BY_RED)
+        tw_red(b, (tw_attrs){.type = TW_T_f32, .rmw = TW_RMW_add, .scope = TW_SCOPE_gpu}, aux,
+               (tw_val[]){tw_f32(b, 0)});
+    tw_do(b, TW_OP_bulk_commit, none, TW_NONE, TW_NONE);
+    tw_do(b, TW_OP_bulk_wait, (tw_attrs){.read = fault == WAITS_FOR_READS}, TW_NONE, TW_NONE);
+    tw_val ticket = tw_atom(b, count, tw_add_imm(b, aux, 4000), tw_i32(b, 1), TW_NONE);
+    store(b, i32_shared, tw_shared_base(b, "ticket"), ticket);
+    tw_pop(b);
+    barrier(b);
+    tw_val all = tw_eq(b, tw_ld(b, i32_shared, tw_shared_base(b, "ticket")), tw_i32(b, 3));
+    tw_push_if(b, all);
+    store(b, f32_global, at64(b, out, t, 4), tw_ld(b, f32_global, at64(b, aux, t, 4)));
+    tw_pop(b);
+}
+
+static void build_cluster_fence(tw_builder *b, int fault, tw_val in, tw_val out, tw_val aux) {
+    (void)fault;
+    build_store(b, FENCE_OF_CLUSTER, in, out, aux);
+}
+
+static float four_rows(int i) {
+    return (float)(4 * i + 6);
 }
 
 /* -- cp_async that arrives at an mbarrier */
@@ -221,12 +330,16 @@ static float crossed(int i) {
     return (float)(i ^ 33);
 }
 
-enum { STAGES, STORE, ARRIVE, OTHER_LANE };
+enum { STAGES, STORE, ARRIVE, OTHER_LANE, REDUCE, CLUSTER_FENCE, USED, FENCED };
 static const scene scenes[] = {
     [STAGES] = {"stages", 96, 1, 0, false, build_stages, plus_one, TILES * 128},
     [STORE] = {"store", 128, 1, 0, false, build_store, plus_one, 256},
     [ARRIVE] = {"arrive", 64, 1, 0, false, build_arrive, crossed, 64},
     [OTHER_LANE] = {"other_lane", 96, 1, 0, false, build_by_lane_11, plus_one, TILES * 128},
+    [USED] = {"used", 96, 1, 0, false, build_used, plus_one, TILES * 128},
+    [FENCED] = {"fenced", 96, 1, 0, false, build_fenced, plus_one, TILES * 128},
+    [CLUSTER_FENCE] = {"cluster_fence", 128, 1, 0, false, build_cluster_fence, plus_one, 256},
+    [REDUCE] = {"reduce", 128, 4, 0, false, build_reduce, four_rows, 128},
 };
 
 #define S &scenes[STAGES]
@@ -252,12 +365,35 @@ static const planted faults[] = {
     {S, LAST_NOT_WAITED, "a copy nobody waits for", TW_EMU_LEAK, "full+8"},
     {S, POLLS_FOR_EVER, "polls for what never comes", TW_EMU_DEADLOCK, "/test/mbarrier_test|polls full+"},
     {S, USE_AFTER_INVAL, "used after mbarrier_inval", TW_EMU_MBARRIER, "full+0 is no mbarrier: it was invalidated"},
+    {S, LOADS_UNDER_WAY, "gives the stage back while loads from it are under way", TW_EMU_ASYNC,
+     "/bulk_load|copies to tiles+|the load |/ld |may still read: it was given back before anything used"},
+    {S, ONE_UNDER_WAY, "gives the stage back while one load from it is under way", TW_EMU_ASYNC,
+     "/bulk_load|copies to tiles+|the load |/ld |may still read: it was given back before anything used"},
+    {S, MOVED_UNDER_WAY, "gives the stage back when loads from it were moved alone", TW_EMU_ASYNC,
+     "/bulk_load|copies to tiles+|the load |/ld |may still read: it was given back before anything used"},
     {&scenes[STORE], NO_PROXY_FENCE, "dropped fence_proxy", TW_EMU_PROXY, "/bulk_store|tile+|/st|no fence_proxy"},
     {&scenes[STORE], FENCE_BY_ISSUER, "fence_proxy by another thread", TW_EMU_PROXY, "/bulk_store|tile+4|lane 1"},
+    {&scenes[STORE], FENCE_OF_GLOBAL, "fence_proxy of global memory alone", TW_EMU_PROXY,
+     "/bulk_store|tile+|no fence_proxy of the writer is between, but one of another space"},
+    {&scenes[STORE], FENCE_OF_ALIASES, "fence_proxy of aliases", TW_EMU_PROXY, "/bulk_store|tile+|no fence_proxy"},
     {&scenes[STORE], NO_BARRIER, "bulk store without a barrier", TW_EMU_RACE, "/bulk_store|tile+"},
     {&scenes[STORE], NOT_WAITED_AT_EXIT, "exits before the bulk store has read", TW_EMU_LEAK, "bulk store"},
     {&scenes[STORE], OVERWRITTEN, "overwrites what a bulk store reads", TW_EMU_ASYNC,
      "/st|writes tile+|/bulk_store|reads: it was not waited for"},
+    {&scenes[STORE], WAITED_BY_OTHERS, "waited for by threads that own no group", TW_EMU_ASYNC,
+     "/st|writes tile+|/bulk_store|not waited for; a group belongs to the thread that committed it"},
+    {&scenes[STORE], WAITED_BY_OTHERS, "waited for by threads that own no group, at the exit", TW_EMU_LEAK,
+     "bulk store may still read|; a group belongs to the thread that committed it"},
+    {&scenes[STORE], NO_BARRIER_AFTER_WAIT, "waited for by all, of whom one owns the group", TW_EMU_RACE,
+     "/st|writes tile+|/bulk_store|nothing orders the two; a group belongs to the thread that committed it"},
+    {&scenes[REDUCE], ADDS_PLAINLY, "a plain addition beside a reduction", TW_EMU_ASYNC, "/ld|reads aux+0|bulk_reduce"},
+    {&scenes[REDUCE], ADDS_BY_RED, "an atomic of the generic proxy beside a reduction", TW_EMU_ASYNC,
+     "/red|updates aux+0|bulk_reduce"},
+    {&scenes[REDUCE], STORES, "a store where others reduce", TW_EMU_RACE, "/bulk_store|copies to aux+"},
+    {&scenes[REDUCE], WAITS_FOR_READS, "waits for the reads of a reduction alone", TW_EMU_ASYNC,
+     "/ld|reads aux+|/bulk_reduce|writes: it was not waited for"},
+    {&scenes[REDUCE], REDUCES_EARLY, "reduces before all have written", TW_EMU_RACE,
+     "/bulk_reduce|copies from tile+|/st"},
     {&scenes[ARRIVE], NO_ARRIVAL_WAIT, "does not wait for the arrivals of copies", TW_EMU_ASYNC, "/ld|tile+|/cp_async"},
     {&scenes[ARRIVE], PLAIN_ARRIVE, "arrives before its copies have landed", TW_EMU_ASYNC, "/ld|tile+|/cp_async"},
 };
@@ -267,7 +403,76 @@ static void copies_and_mbarriers(void **state) {
     all_caught(scenes, COUNT(scenes), faults, COUNT(faults));
 }
 
+/* -- reductions of every type: 8 elements of each kind, combined with what is there */
+
+static const struct reduction {
+    tw_type type;
+    int rmw;
+    uint64_t old, x, want;
+} reductions[] = {
+    {TW_T_i32, TW_RMW_add, 0xfffffff0, 0x20, 0x10},
+    {TW_T_i64, TW_RMW_add, 0xfffffff0, 0x20, 0x100000010},
+    {TW_T_i32, TW_RMW_min_s32, 5, (uint32_t)-3, (uint32_t)-3},
+    {TW_T_i32, TW_RMW_min_u32, 5, (uint32_t)-3, 5},
+    {TW_T_i32, TW_RMW_max_s32, 5, (uint32_t)-3, 5},
+    {TW_T_i32, TW_RMW_max_u32, 5, (uint32_t)-3, (uint32_t)-3},
+    {TW_T_i64, TW_RMW_and, 0xff00ff00ff, 0x0ff00ff00f, 0x0f000f000f},
+    {TW_T_i32, TW_RMW_or, 0x0f, 0xf00, 0xf0f},
+    {TW_T_i32, TW_RMW_xor, 0xff, 0xf0f, 0xff0},
+    {TW_T_i32, TW_RMW_inc, 7, 7, 0},
+    {TW_T_i32, TW_RMW_dec, 0, 7, 7},
+    {TW_T_f16, TW_RMW_add, 0x3c00, 0x4000, 0x4200},
+    {TW_T_bf16, TW_RMW_add, 0x3f80, 0x4000, 0x4040},
+    {TW_T_f32, TW_RMW_add, 0x3f800000, 0x40000000, 0x40400000},
+    {TW_T_f64, TW_RMW_add, 0x3ff0000000000000, 0x4000000000000000, 0x4008000000000000},
+};
+
+static void reduce_one(const struct reduction *x, uint64_t seed) {
+    const int size = tw_type_bits(x->type) / 8;
+    unsigned char from[64], to[64];
+    for (int i = 0; i < 8; i++)
+        memcpy(from + i * size, &x->x, (size_t)size), memcpy(to + i * size, &x->old, (size_t)size);
+    tw_emu *e = tw_emu_new();
+    tw_kernel *k = tw_kernel_new("one", 90, 32);
+    tw_builder b = tw_builder_of(k);
+    tw_val p = tw_pointer_add(&b, "from", 16, true), q = tw_pointer_add(&b, "to", 16, false);
+    tw_shared_add(&b, "tile", 64, 128, false);
+    tw_val tile = tw_shared_base(&b, "tile");
+    tw_push_if(&b, tw_lt(&b, tid(&b), tw_i32(&b, 8 * size / 4)));
+    store(&b, i32_shared, at32(&b, tile, tid(&b), 4), tw_ld(&b, (tw_attrs){.type = TW_T_i32}, at64(&b, p, tid(&b), 4)));
+    tw_do(&b, TW_OP_fence_proxy, (tw_attrs){.proxy = TW_PROXY_async_all}, TW_NONE, TW_NONE);
+    tw_pop(&b);
+    warp_sync(&b);
+    tw_push_if(&b, first_lane(&b));
+    tw_emit(&b, TW_OP_bulk_reduce, (tw_attrs){.type = (int32_t)x->type, .rmw = x->rmw}, NULL, NULL, 0,
+            (tw_val[]){q, tile, tw_i32(&b, 8 * size)}, 3);
+    tw_do(&b, TW_OP_bulk_commit, none, TW_NONE, TW_NONE);
+    tw_do(&b, TW_OP_bulk_wait, none, TW_NONE, TW_NONE);
+    tw_pop(&b);
+    const uint64_t arguments[2] = {tw_emu_alloc(e, "from", from, (size_t)size * 8, true),
+                                   tw_emu_alloc(e, "to", to, (size_t)size * 8, false)};
+    tw_diag d;
+    if (tw_kernel_verify(k, 90, &d) != TW_OK) fail_msg("%s", d.message);
+    run_clean(e, k, arguments, (tw_emu_options){.seed = seed});
+    tw_emu_read(e, arguments[1], to, (size_t)size * 8);
+    for (int i = 0; i < 8; i++) {
+        uint64_t got = 0;
+        memcpy(&got, to + i * size, (size_t)size);
+        if (got != x->want)
+            fail_msg("%s of %s: 0x%llx, not 0x%llx", tw_attr_value_name(TW_ATTR_rmw, x->rmw), tw_type_name(x->type),
+                     (unsigned long long)got, (unsigned long long)x->want);
+    }
+    tw_kernel_free(k);
+    tw_emu_free(e);
+}
+
+static void reductions_of_every_type(void **state) {
+    (void)state;
+    for (int i = 0; i < COUNT(reductions); i++) reduce_one(&reductions[i], (uint64_t)i);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(copies_and_mbarriers)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(copies_and_mbarriers),
+                                       cmocka_unit_test(reductions_of_every_type)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -29,6 +29,7 @@ enum {
     NEVER_RAISED,
     NO_BARRIER_BEFORE,
     NO_BARRIER_AFTER,
+    PEERS, /* no fault: as far as other GPUs */
     FENCES,
     NO_FENCE,
     NARROW_FENCE
@@ -39,6 +40,7 @@ static void raise_flag(tw_builder *b, int fault, tw_val flag) {
     tw_attrs at = {I32, .order = TW_ORDER_release, .scope = TW_SCOPE_gpu};
     if (fault == RELAXED_STORE || fences) at.order = TW_ORDER_relaxed;
     if (fault == WEAK_FLAG) at.order = TW_ORDER_weak;
+    if (fault == PEERS) at.scope = TW_SCOPE_sys;
     if (fault == CTA_SCOPE_RELEASE) at.scope = TW_SCOPE_cta;
     if (fences && fault != NO_FENCE) {
         tw_attrs f = {.order = TW_ORDER_acq_rel, .scope = fault == NARROW_FENCE ? TW_SCOPE_cta : TW_SCOPE_gpu};
@@ -51,6 +53,7 @@ static void await_flag(tw_builder *b, int fault, tw_val flag) {
     bool fences = fault >= FENCES;
     tw_attrs at = {I32, .order = TW_ORDER_acquire, .scope = TW_SCOPE_gpu};
     if (fault == RELAXED_LOAD || fences) at.order = TW_ORDER_relaxed;
+    if (fault == PEERS) at.scope = TW_SCOPE_sys;
     if (fault == CTA_SCOPE_ACQUIRE) at.scope = TW_SCOPE_cta;
     spin(b, at, flag, tw_i32(b, 1));
     if (fences) tw_do(b, TW_OP_fence, (tw_attrs){.order = TW_ORDER_acq_rel, .scope = TW_SCOPE_gpu}, TW_NONE, TW_NONE);
@@ -80,6 +83,10 @@ static float sevens(int i) {
 
 static void build_fences(tw_builder *b, int fault, tw_val in, tw_val out, tw_val aux) {
     build_flag(b, fault ? fault : FENCES, in, out, aux);
+}
+
+static void build_peers(tw_builder *b, int fault, tw_val in, tw_val out, tw_val aux) {
+    build_flag(b, fault ? fault : PEERS, in, out, aux);
 }
 
 /* -- every block leaves a part, the last to arrive adds them up; the counter goes back to 0 by itself */
@@ -286,10 +293,11 @@ static float columns(int i) {
     return (float)(4 * (i / 256 * 256 + i % 64) + 6 * 64);
 }
 
-enum { FLAG, WITH_FENCES, LAST, SERIAL, LOCK, EVERYONE, CLUSTER, NEIGHBOUR };
+enum { FLAG, WITH_FENCES, WITH_PEERS, LAST, SERIAL, LOCK, EVERYONE, CLUSTER, NEIGHBOUR };
 static const scene scenes[] = {
     [FLAG] = {"flag", 64, 2, 0, false, build_flag, sevens, 64},
     [WITH_FENCES] = {"fences", 64, 2, 0, false, build_fences, sevens, 64},
+    [WITH_PEERS] = {"peers", 64, 2, 0, false, build_peers, sevens, 64},
     [LAST] = {"last", 64, 5, 2, false, build_last, five_times, 64},
     [SERIAL] = {"serial", 64, 5, 2, false, build_serial, five_times, 64},
     [LOCK] = {"lock", 64, 5, 0, false, build_lock, ten, 1},
@@ -396,6 +404,47 @@ static void atomics_that_commute(void **state) {
             tw_kernel_free(k);
             tw_emu_free(e);
         }
+}
+
+/* Vectors of every type, added at system scope by 64 threads of two blocks to one place. */
+static void vectors_are_added(void **state) {
+    (void)state;
+    static const struct {
+        tw_type type;
+        int vec;
+        uint64_t one, sum; /* an element, and 64 of them */
+    } kinds[] = {
+        {TW_T_f32, 2, 0x3f800000, 0x42800000},
+        {TW_T_f32, 4, 0x3f800000, 0x42800000},
+        {TW_T_f16, 2, 0x3c00, 0x5400},
+        {TW_T_f16, 8, 0x3c00, 0x5400},
+        {TW_T_bf16, 4, 0x3f80, 0x4280},
+        {TW_T_bf16, 8, 0x3f80, 0x4280},
+        {TW_T_f16x2, 2, 0x40003c00, 0x58005400},
+        {TW_T_f16x2, 4, 0x40003c00, 0x58005400},
+        {TW_T_bf16x2, 2, 0x40003f80, 0x43004280},
+        {TW_T_bf16x2, 4, 0x40003f80, 0x43004280},
+    };
+    for (int c = 0; c < COUNT(kinds); c++) {
+        const size_t size = (size_t)tw_type_bits(kinds[c].type) / 8;
+        unsigned char cells[16] = {0};
+        tw_emu *e = tw_emu_new();
+        tw_kernel *k = tw_kernel_new("vectors", 90, 32);
+        tw_builder b = tw_builder_of(k);
+        tw_val q = tw_pointer_add(&b, "cells", 16, false), x[8];
+        for (int i = 0; i < 8; i++) x[i] = tw_const(&b, kinds[c].type, kinds[c].one);
+        tw_red(&b, (tw_attrs){.type = (int32_t)kinds[c].type, .vec = kinds[c].vec, .scope = TW_SCOPE_sys}, q, x);
+        const uint64_t a[] = {tw_emu_alloc(e, "cells", cells, sizeof cells, false)};
+        run_clean(e, k, a, (tw_emu_options){.grid = {2}, .seed = (uint64_t)c});
+        tw_emu_read(e, a[0], cells, sizeof cells);
+        for (int i = 0; i < kinds[c].vec; i++) {
+            uint64_t got = 0;
+            memcpy(&got, cells + (size_t)i * size, size);
+            if (got != kinds[c].sum) fail_msg("%s: 0x%llx", tw_type_name(kinds[c].type), (unsigned long long)got);
+        }
+        tw_kernel_free(k);
+        tw_emu_free(e);
+    }
 }
 
 /* One lane, one after another: what each returns and leaves. */
@@ -523,13 +572,10 @@ static void grids_have_a_size(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(between_blocks),
-        cmocka_unit_test(atomics_that_commute),
-        cmocka_unit_test(atomics_one_by_one),
-        cmocka_unit_test(a_seed_says_it_all),
-        cmocka_unit_test(plain_runs_look_for_nothing_but_bounds),
-        cmocka_unit_test(shared_memory_has_an_end),
-        cmocka_unit_test(grids_have_a_size),
+        cmocka_unit_test(between_blocks),           cmocka_unit_test(atomics_that_commute),
+        cmocka_unit_test(atomics_one_by_one),       cmocka_unit_test(vectors_are_added),
+        cmocka_unit_test(a_seed_says_it_all),       cmocka_unit_test(plain_runs_look_for_nothing_but_bounds),
+        cmocka_unit_test(shared_memory_has_an_end), cmocka_unit_test(grids_have_a_size),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

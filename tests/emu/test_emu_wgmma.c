@@ -136,15 +136,17 @@ static tw_status play_order(int fault, order o, uint64_t seed, bool keep_going, 
     fill(a, M, DEPTH, lda, o.a_across, 3);
     fill(x, N, DEPTH, ldb, o.b_across, 2);
     const tw_tensor_map map_a = {.address = tw_emu_alloc(e, "A", a, sizeof a, true),
-                                 .element_bytes = 2,
+                                 .element = TW_TENSOR_U16,
+                                 .dims = 2,
                                  .extent = {o.a_across ? M : DEPTH, o.a_across ? DEPTH : M},
-                                 .row_bytes = lda * 2,
+                                 .stride = {0, lda * 2},
                                  .box = {64, 64},
                                  .swizzle = 128};
     const tw_tensor_map map_b = {.address = tw_emu_alloc(e, "B", x, sizeof x, true),
-                                 .element_bytes = 2,
+                                 .element = TW_TENSOR_U16,
+                                 .dims = 2,
                                  .extent = {o.b_across ? N : DEPTH, o.b_across ? DEPTH : N},
-                                 .row_bytes = ldb * 2,
+                                 .stride = {0, ldb * 2},
                                  .box = {64, o.b_across ? STAGE_K : N},
                                  .swizzle = 128};
     const uint64_t arguments[3] = {tw_emu_alloc(e, "out", NULL, sizeof out, false), (uint64_t)(uintptr_t)&map_a,
@@ -226,12 +228,17 @@ static void faults_are_found(void **state) {
 /* What a device would refuse, or fault on, is a finding of the launch. */
 static void maps_are_checked(void **state) {
     (void)state;
+#define MAP(at, x, y, bytes, row, lines, swizzled)                                                                     \
+    {                                                                                                                  \
+        .address = (at), .element = TW_TENSOR_U16, .dims = 2, .extent = {x, y}, .stride = {0, bytes},                  \
+        .box = {row, lines}, .swizzle = (swizzled)                                                                     \
+    }
     static const tw_tensor_map odd[] = {
-        {8, 2, {64, 64}, 128, {64, 64}, 128},    {256, 3, {64, 64}, 128, {64, 64}, 128},
-        {256, 2, {64, 64}, 120, {64, 64}, 128},  {256, 2, {64, 64}, 128, {32, 64}, 128},
-        {256, 2, {64, 64}, 128, {64, 257}, 128}, {256, 2, {0, 64}, 128, {64, 64}, 128},
-        {256, 2, {64, 64}, 128, {4, 64}, 0},     {256, 2, {64, 64}, 128, {64, 64}, 64},
+        MAP(8, 64, 64, 128, 64, 64, 128),    MAP(256, 64, 64, 120, 64, 64, 128), MAP(256, 64, 64, 128, 32, 64, 128),
+        MAP(256, 64, 64, 128, 64, 257, 128), MAP(256, 0, 64, 128, 64, 64, 128),  MAP(256, 64, 64, 128, 4, 64, 0),
+        MAP(256, 64, 64, 128, 64, 64, 64),
     };
+#undef MAP
     for (int i = 0; i < COUNT(odd); i++) {
         tw_emu *e = tw_emu_new();
         tw_kernel *k = build(0, orders[0]);

@@ -361,8 +361,10 @@ static void make_red(generator *g) {
     if (g->o->runnable) return;
     tw_attrs at = atomic(g, false);
     if (has(g, 90) && chance(g, 30)) {
-        at = (tw_attrs){.type = TW_T_f32, .vec = 4, .scope = TW_SCOPE_gpu};
-        tw_val v[] = {global_address(g), pick(g, TW_T_f32), pick(g, TW_T_f32), pick(g, TW_T_f32), pick(g, TW_T_f32)};
+        static const tw_type types[] = {TW_T_f32, TW_T_f16, TW_T_bf16, TW_T_f16x2, TW_T_bf16x2};
+        const tw_type t = types[below(g, 5)];
+        at = (tw_attrs){.type = (int32_t)t, .vec = 4, .scope = TW_SCOPE_gpu};
+        tw_val v[] = {global_address(g), pick(g, t), pick(g, t), pick(g, t), pick(g, t)};
         emit0(g, TW_OP_red, at, v, 5);
         return;
     }
@@ -372,7 +374,9 @@ static void make_red(generator *g) {
 
 static void make_prefetch(generator *g) {
     if (g->o->runnable) return;
-    emit0(g, TW_OP_prefetch, (tw_attrs){.offset = 128}, (tw_val[]){global_address(g)}, 1);
+    tw_attrs at = {.offset = 128, .level = below(g, TW_LEVELS)};
+    if (at.level == TW_LEVEL_L2 && chance(g, 50)) at.cache = TW_CACHE_evict_last;
+    emit0(g, TW_OP_prefetch, at, (tw_val[]){global_address(g)}, 1);
 }
 
 static void make_fence(generator *g) {
@@ -383,8 +387,15 @@ static void make_fence(generator *g) {
 }
 
 static void make_fence_proxy(generator *g) {
-    if (has(g, 90) && !g->o->runnable)
-        emit0(g, TW_OP_fence_proxy, (tw_attrs){.proxy = 1 + below(g, TW_PROXIES - 1)}, NULL, 0);
+    tw_attrs at = {.proxy = 1 + below(g, TW_PROXIES - 1)};
+    tw_val address = TW_NONE;
+    if (!has(g, 90) || g->o->runnable) return;
+    if (at.proxy == TW_PROXY_tensormap) {
+        at.scope = below(g, TW_SCOPES);
+        at.order = chance(g, 50) ? TW_ORDER_release : TW_ORDER_acquire;
+        if (at.order == TW_ORDER_acquire) at.bytes = 128, address = global_address(g);
+    }
+    emit0(g, TW_OP_fence_proxy, at, &address, address.id ? 1 : 0);
 }
 
 static void plain(generator *g, tw_opcode code, int sm, tw_attrs at) {
@@ -432,6 +443,14 @@ static void make_bulk_store(generator *g) {
     if (!has(g, 90) || g->o->runnable) return;
     tw_val v[] = {global_address(g), shared_address(g), i32(g, 32), pick(g, TW_T_i64)};
     emit0(g, TW_OP_bulk_store, (tw_attrs){0}, v, chance(g, 50) ? 4 : 3);
+}
+
+static void make_bulk_reduce(generator *g) {
+    static const tw_type types[] = {TW_T_i32, TW_T_i64, TW_T_f32, TW_T_f64, TW_T_f16, TW_T_bf16};
+    if (!has(g, 90) || g->o->runnable) return;
+    tw_val v[] = {global_address(g), shared_address(g), i32(g, 32), pick(g, TW_T_i64)};
+    emit0(g, TW_OP_bulk_reduce, (tw_attrs){.rmw = TW_RMW_add, .type = (int32_t)types[below(g, 6)]}, v,
+          chance(g, 50) ? 4 : 3);
 }
 
 static void make_bulk_commit(generator *g) {
@@ -549,11 +568,49 @@ static void make_mma(generator *g) {
     emit(g, TW_OP_mma, (tw_attrs){.mma = kind}, types, m->c, v, n);
 }
 
+/* A box of the map, of any dimensions. */
+static tw_box random_box(generator *g, tw_attrs *at) {
+    tw_box box = {.map = g->map};
+    at->dims = chance(g, 30) ? 0 : 1 + below(g, 5);
+    at->im2col = at->dims >= 3 && chance(g, 50);
+    for (int i = 0; i < (at->dims ? at->dims : 2); i++) box.at[i] = i ? i32(g, below(g, 9)) : pick(g, TW_T_i32);
+    for (int i = 0; i < at->dims - 2; i++) box.offset[i] = pick(g, TW_T_i16);
+    return box;
+}
+
+static tw_val random_policy(generator *g) {
+    return chance(g, 50) ? pick(g, TW_T_i64) : TW_NONE;
+}
+
 static void make_tensor_load(generator *g) {
+    tw_attrs at = {0};
     if (!g->map.id) return;
-    tw_val v[] = {shared_address(g), g->map,           pick(g, TW_T_i32), i32(g, below(g, 9)),
-                  shared_address(g), pick(g, TW_T_i64)};
-    emit0(g, TW_OP_tensor_load, (tw_attrs){0}, v, chance(g, 50) ? 6 : 5);
+    const tw_box box = random_box(g, &at);
+    tw_val to = shared_address(g), full = shared_address(g);
+    tw_tensor_load_box(&g->b, at, to, &box, full, random_policy(g));
+}
+
+static void make_tensor_store(generator *g) {
+    tw_attrs at = {0};
+    if (!g->map.id) return;
+    const tw_box box = random_box(g, &at);
+    tw_val from = shared_address(g);
+    tw_tensor_store(&g->b, at, &box, from, random_policy(g));
+}
+
+static void make_tensor_reduce(generator *g) {
+    tw_attrs at = {.type = TW_T_i32, .rmw = chance(g, 50) ? TW_RMW_add : TW_RMW_min_s32};
+    if (!g->map.id) return;
+    const tw_box box = random_box(g, &at);
+    tw_val from = shared_address(g);
+    tw_tensor_reduce(&g->b, at, &box, from, random_policy(g));
+}
+
+static void make_tensor_prefetch_box(generator *g) {
+    tw_attrs at = {0};
+    if (!g->map.id) return;
+    const tw_box box = random_box(g, &at);
+    tw_tensor_prefetch_box(&g->b, at, &box, random_policy(g));
 }
 
 static void make_tensor_prefetch(generator *g) {
@@ -576,16 +633,53 @@ static void make_wgmma_wait(generator *g) {
     if (has_warpgroups(g)) plain(g, TW_OP_wgmma_wait, 90, (tw_attrs){.count = below(g, 8)});
 }
 
-static void make_wgmma(generator *g) {
-    if (!has_warpgroups(g)) return;
+static tw_attrs random_product(generator *g, tw_val *acc) {
     tw_attrs at = {.wgmma = 1 + below(g, TW_WGMMAS - 1),
-                   .columns = chance(g, 80) ? 8 : 8 * (1 + below(g, TW_WGMMA_COLUMNS / 8)),
-                   .trans_a = below(g, 2),
-                   .trans_b = below(g, 2)};
+                   .columns = chance(g, 80) ? 8 : 16 * (1 + below(g, TW_WGMMA_COLUMNS / 16))};
+    const tw_wgmma_info *m = tw_wgmma_describe((tw_wgmma_kind)at.wgmma);
+    at.trans_b = m->k == 16 && chance(g, 50);
+    for (int i = 0; i < tw_wgmma_sums((tw_wgmma_kind)at.wgmma, at.columns); i++)
+        acc[i] = tw_var_of(&g->b, pick(g, m->d));
+    return at;
+}
+
+static void make_wgmma(generator *g) {
     tw_val acc[TW_WGMMA_COLUMNS / 2];
-    for (int i = 0; i < at.columns / 2; i++) acc[i] = tw_var_of(&g->b, pick(g, TW_T_f32));
+    if (!has_warpgroups(g)) return;
+    tw_attrs at = random_product(g, acc);
+    at.trans_a = at.trans_b && chance(g, 50);
     tw_wgmma(&g->b, at, acc, pick(g, TW_T_i64), pick(g, TW_T_i64), pick(g, TW_T_pred));
     add_value(g, acc[0]);
+}
+
+static void make_wgmma_rs(generator *g) {
+    tw_val acc[TW_WGMMA_COLUMNS / 2], a[4];
+    if (!has_warpgroups(g)) return;
+    const tw_attrs at = random_product(g, acc);
+    for (int i = 0; i < 4; i++) a[i] = i == 3 ? a[0] : tw_var_of(&g->b, pick(g, TW_T_i32));
+    tw_wgmma_rs(&g->b, at, acc, a, pick(g, TW_T_i64), pick(g, TW_T_pred));
+    add_value(g, acc[0]);
+}
+
+static void set_registers(generator *g, tw_opcode code) {
+    if (g->k->max_registers && g->k->threads % 128 == 0 && g->uniform)
+        plain(g, code, 90, (tw_attrs){.count = 24 + 8 * below(g, 30)});
+}
+
+static void make_setmaxnreg_dec(generator *g) {
+    set_registers(g, TW_OP_setmaxnreg_dec);
+}
+
+static void make_setmaxnreg_inc(generator *g) {
+    set_registers(g, TW_OP_setmaxnreg_inc);
+}
+
+static void make_griddep_wait(generator *g) {
+    plain(g, TW_OP_griddep_wait, 90, (tw_attrs){0});
+}
+
+static void make_griddep_launch(generator *g) {
+    plain(g, TW_OP_griddep_launch, 90, (tw_attrs){0});
 }
 
 /* -- control */

@@ -80,9 +80,25 @@ static void attributes(void **state) {
               {"%a:i32 = shfl(mode=idx type=i32) %t, 32:i32, -1:i32", "body/shfl 2: lane or delta is 0 to 31"},
               {"%a:i64 = shfl(mode=idx type=i64) @p, 0:i32, -1:i32",
                "body/shfl 2: registers of 32 bits are exchanged, not i64"});
-    CHECK_ALL(90, 128, {"bulk_wait(read=2)", "body/bulk_wait 2: read is 0 or 1"},
-              {"fence_proxy", "body/fence_proxy 2: needs a proxy other than the generic one"},
-              {"fence_proxy(proxy=async_shared)", NULL});
+    CHECK_ALL(
+        90, 128, {"bulk_wait(read=2)", "body/bulk_wait 2: read is 0 or 1"},
+        {"fence_proxy", "body/fence_proxy 2: needs a proxy other than the generic one"},
+        {"fence_proxy(proxy=async_shared)", NULL}, {"fence_proxy(proxy=alias)", NULL},
+        {"fence_proxy(proxy=async_all order=release)",
+         "body/fence_proxy 2: order, scope, bytes and an address are for tensor maps"},
+        {"fence_proxy(proxy=alias) @p", "body/fence_proxy 2: order, scope, bytes and an address are for tensor maps"},
+        {"fence_proxy(proxy=tensormap order=acquire scope=gpu bytes=128) @p", NULL},
+        {"fence_proxy(proxy=tensormap order=release scope=gpu)", NULL},
+        {"fence_proxy(proxy=tensormap order=release scope=gpu bytes=128)",
+         "body/fence_proxy 2: acquires 128 bytes at an address, or releases none"},
+        {"fence_proxy(proxy=tensormap order=acquire bytes=64) @p",
+         "body/fence_proxy 2: acquires 128 bytes at an address, or releases none"},
+        {"fence_proxy(proxy=tensormap order=acquire bytes=128)",
+         "body/fence_proxy 2: acquires 128 bytes at an address, or releases none"},
+        {"fence_proxy(proxy=tensormap)", "body/fence_proxy 2: order=weak is not one of its"},
+        {"prefetch(level=L1) @p", NULL}, {"prefetch(cache=evict_last) @p", NULL},
+        {"prefetch(cache=evict_last level=L1) @p", "body/prefetch 2: cache is default, or evict_last in L2"},
+        {"prefetch(cache=evict_first) @p", "body/prefetch 2: cache is default, or evict_last in L2"});
 }
 
 static void guards(void **state) {
@@ -192,10 +208,15 @@ static void memory(void **state) {
          "body/red 2: a reduction of vectors needs sm_90, the target is sm_80"},
         {"fence(scope=gpu)", "body/fence 2: order=weak is not one of its"}, {"fence(order=sc scope=gpu)", NULL},
         {"fence(order=sc scope=cluster)", "body/fence 2: the scope of a cluster needs sm_90, the target is sm_80"});
-    CHECK_ALL(90, 128,
-              {"red(type=i32 vec=2 rmw=add) @p, %t, %t",
-               "body/red 2: vectors are reduced by additions of 2 or 4 f32 in global memory alone"},
-              {"red(type=f32 vec=4 rmw=add scope=gpu) @p, @x, @x, @x, @x", NULL});
+    CHECK_ALL(
+        90, 128,
+        {"red(type=i32 vec=2 rmw=add) @p, %t, %t", "body/red 2: vectors are reduced by additions of floating-point "
+                                                   "numbers other than f64 in global memory alone, 16 bytes at most"},
+        {"red(type=f32 vec=4 rmw=add scope=gpu) @p, @x, @x, @x, @x", NULL},
+        {"red(type=bf16x2 vec=2 rmw=add scope=sys) @p, 0x0:bf16x2, 0x0:bf16x2", NULL},
+        {"red(type=f64 vec=2 rmw=add) @p, 0x0:f64, 0x0:f64",
+         "body/red 2: vectors are reduced by additions of floating-point numbers other than f64 in global memory "
+         "alone, 16 bytes at most"});
     CHECK_ALL(100, 128, {"%a:f64, %b:f64, %c:f64, %d:f64 = ld(type=f64 vec=4) @p", NULL});
 }
 
@@ -208,9 +229,15 @@ static void copies(void **state) {
         {"cp_async(bytes=8 cache=cs) %s, @r", "body/cp_async 2: cache is default, cg or an eviction policy, not cs"},
         {"cp_async(bytes=8) %s, @r, 9:i32", "body/cp_async 2: 9 source bytes, 8 are copied"},
         {"%a:i64 = policy(cache=cg)", "body/policy 2: an L2 policy is default, evict_first or evict_last"});
-    CHECK_ALL(90, 128, {"bulk_load %s, @r, 24:i32, %s", "body/bulk_load 2: bytes are a multiple of 16"},
-              {"bulk_store @p, %s, 0:i32", "body/bulk_store 2: bytes are a multiple of 16"},
-              {"bulk_prefetch @p, 8:i32", "body/bulk_prefetch 2: bytes are a multiple of 16"});
+    CHECK_ALL(
+        90, 128, {"bulk_load %s, @r, 24:i32, %s", "body/bulk_load 2: bytes are a multiple of 16"},
+        {"bulk_store @p, %s, 0:i32", "body/bulk_store 2: bytes are a multiple of 16"},
+        {"bulk_reduce(type=i32 rmw=add) @p, %s, 8:i32", "body/bulk_reduce 2: bytes are a multiple of 16"},
+        {"bulk_reduce(type=i32 rmw=exch) @p, %s, 16:i32", "body/bulk_reduce 2: there is no bulk rmw=exch of i32"},
+        {"bulk_reduce(type=f16x2 rmw=add) @p, %s, 16:i32", "body/bulk_reduce 2: there is no bulk rmw=add of f16x2"},
+        {"bulk_reduce(type=i64 rmw=min_s32) @p, %s, 16:i32", "body/bulk_reduce 2: there is no bulk rmw=min_s32 of i64"},
+        {"bulk_reduce(type=bf16 rmw=add) @p, %s, 16:i32", NULL},
+        {"bulk_prefetch @p, 8:i32", "body/bulk_prefetch 2: bytes are a multiple of 16"});
 }
 
 static void barriers(void **state) {
@@ -247,6 +274,54 @@ static void warps(void **state) {
     "$c:f32 = set(type=f32) 0x0:f32\n $d:f32 = set(type=f32) 0x0:f32\n"
 #define MULT "wgmma(wgmma=f16 columns=8) 0:i64, 0:i64, 1:pred, "
 
+#define PARTS                                                                                                          \
+    "$w:i32 = set(type=i32) %t\n $x:i32 = set(type=i32) %t\n $y:i32 = set(type=i32) %t\n"                              \
+    "$z:i32 = set(type=i32) %t\n $u:i32 = set(type=i32) %t\n $v:i32 = set(type=i32) %t\n"
+#define MULT_RS "wgmma_rs(wgmma=tf32 columns=8) "
+
+static void registers_of_warpgroups(void **state) {
+    (void)state;
+    static const struct {
+        int threads, max_registers, count;
+        const char *says;
+    } cases[] = {
+        {128, 128, 24, NULL},
+        {256, 80, 256, NULL},
+        {128, 128, 16, "body/setmaxnreg_dec 0: count is a multiple of 8 from 24 to 256, not 16"},
+        {128, 128, 264, "body/setmaxnreg_dec 0: count is a multiple of 8 from 24 to 256, not 264"},
+        {128, 128, 44, "body/setmaxnreg_dec 0: count is a multiple of 8 from 24 to 256, not 44"},
+        {128, 0, 40, "body/setmaxnreg_dec 0: needs a kernel that says max_registers"},
+        {160, 128, 40, "body/setmaxnreg_dec 0: needs whole warpgroups, a block has 160 threads"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        tw_kernel *k = tw_kernel_new("k", 90, cases[i].threads);
+        tw_builder b = tw_builder_of(k);
+        tw_diag d;
+        k->max_registers = cases[i].max_registers;
+        tw_do(&b, TW_OP_setmaxnreg_dec, (tw_attrs){.count = cases[i].count}, TW_NONE, TW_NONE);
+        tw_status s = tw_kernel_verify(k, 0, &d);
+        assert_string_equal(s == TW_OK ? "" : d.message, cases[i].says ? cases[i].says : "");
+        tw_kernel_free(k);
+    }
+}
+
+/* Columns that products of integers have. */
+static void columns_of_integers(void **state) {
+    (void)state;
+    for (int columns = 8; columns <= 256; columns += 8) {
+        tw_kernel *k = tw_kernel_new("k", 90, 128);
+        tw_builder b = tw_builder_of(k);
+        tw_val acc[128], zero = tw_i64(&b, 0);
+        for (int i = 0; i < columns / 2; i++) acc[i] = tw_var_of(&b, tw_i32(&b, 0));
+        tw_wgmma(&b, (tw_attrs){.wgmma = TW_WGMMA_s8, .columns = columns}, acc, zero, zero, tw_const(&b, TW_T_pred, 0));
+        tw_diag d;
+        const bool has = columns == 8 || columns == 24 || columns % 16 == 0;
+        assert_int_equal(tw_kernel_verify(k, 0, &d), has ? TW_OK : TW_ERR_REJECTED);
+        if (!has) assert_non_null(strstr(d.message, "columns of integers are 8, 24 or a multiple of 16, not "));
+        tw_kernel_free(k);
+    }
+}
+
 static void warpgroups(void **state) {
     (void)state;
     CHECK_ALL(
@@ -264,6 +339,25 @@ static void warpgroups(void **state) {
         {"wgmma(columns=8) 0:i64, 0:i64, 1:pred", "body/wgmma 2: attribute wgmma is missing"},
         {ACC "$a, $b, $c, $d = wgmma(wgmma=f16 columns=8 trans_a=2) 0:i64, 0:i64, 1:pred, $a, $b, $c, $d",
          "body/wgmma 6: trans_a and trans_b are 0 or 1"},
+        {ACC "$a, $b, $c, $d = wgmma(wgmma=tf32 columns=8 trans_b=1) 0:i64, 0:i64, 1:pred, $a, $b, $c, $d",
+         "body/wgmma 6: only types of 16 bits lie across k, not tf32"},
+        {ACC "$a, $b, $c, $d = wgmma(wgmma=e4m3 columns=8 trans_a=1) 0:i64, 0:i64, 1:pred, $a, $b, $c, $d",
+         "body/wgmma 6: only types of 16 bits lie across k, not e4m3"},
+        {ACC "$a, $b, $c, $d = wgmma(wgmma=e5m2_e4m3 columns=8) 0:i64, 0:i64, 1:pred, $a, $b, $c, $d", NULL},
+        {ACC "$a, $b, $c, $d = wgmma(wgmma=s8 columns=8) 0:i64, 0:i64, 1:pred, $a, $b, $c, $d",
+         "body/wgmma 6: result 0 is f32, not i32\nbody/wgmma 6: result 1 is f32, not i32\n"
+         "body/wgmma 6: result 2 is f32, not i32\nbody/wgmma 6: result 3 is f32, not i32\n"
+         "body/wgmma 6: operand 3 is f32, not i32\nbody/wgmma 6: operand 4 is f32, not i32\n"
+         "body/wgmma 6: operand 5 is f32, not i32\nbody/wgmma 6: operand 6 is f32, not i32"},
+        {PARTS ACC "$a, $b, $c, $d = " MULT_RS "$w, $x, $y, $z, 0:i64, 1:pred, $a, $b, $c, $d", NULL},
+        {PARTS ACC "$a, $b, $c, $d = " MULT_RS "$w, $x, $y, %t, 0:i64, 1:pred, $a, $b, $c, $d",
+         "body/wgmma_rs 12: operand 3, of A, is no variable"},
+        {PARTS ACC "$a, $b, $c, $d = " MULT_RS "$w, $x, 7:i32, $z, 0:i64, 1:pred, $a, $b, $c, $d",
+         "body/wgmma_rs 12: operand 2, of A, is no variable"},
+        {PARTS "$w, $x, $y, $z = wgmma_rs(wgmma=u8 columns=8) $u, $v, $x, $u, 0:i64, 1:pred, $w, $x, $y, $z",
+         "body/wgmma_rs 8: operand 2, of A, is a sum too"},
+        {PARTS "$w, $x, $y, $z, $u, $v = wgmma(wgmma=u8 columns=12) 0:i64, 0:i64, 1:pred, $w, $x, $y, $z, $u, $v",
+         "body/wgmma 8: columns is a multiple of 8 up to 256, not 12"},
         {"wgmma_wait(count=8)", "body/wgmma_wait 2: count is 0 to 7, not 8"},
         {"mbarrier_arrive(space=shared) %s", "body/mbarrier_arrive 2: space is of this block (none given) or cluster"},
         {"tensor_load %s, @p, 0:i32, 0:i32, %s", "body/tensor_load 2: operand 1 is no tensor map"},
@@ -290,16 +384,37 @@ static void tensor_maps(void **state) {
     assert_int_equal(tw_kernel_verify(k, 0, &d), TW_OK);
     assert_int_equal(tw_kernel_verify(k, 89, &d), TW_ERR_REJECTED);
     assert_non_null(strstr(d.message, "body/tensor_load 1: needs sm_90, the target is sm_89"));
+    tw_attrs at = {.dims = 3, .im2col = 1, .rmw = TW_RMW_add, .type = TW_T_f32};
+    const tw_box box = {map, {zero, zero, zero, zero, zero}, {tw_const(&b, TW_T_i16, 1)}};
+    tw_tensor_load_box(&b, at, s, &box, s, TW_NONE);
+    b.kernel->body.last->at.rmw = b.kernel->body.last->at.type = 0;
+    assert_int_equal(tw_kernel_verify(k, 0, &d), TW_OK);
+    k->body.last->at.dims = 4; /* a coordinate and an offset too few */
+    assert_int_equal(tw_kernel_verify(k, 0, &d), TW_ERR_REJECTED);
+    assert_non_null(strstr(d.message, "body/tensor_load 3: "));
+    k->body.last->at.dims = 2;
+    assert_int_equal(tw_kernel_verify(k, 0, &d), TW_ERR_REJECTED);
+    assert_string_equal(d.message, "body/tensor_load 3: im2col has 3 to 5 dims");
+    k->body.last->at.dims = 6;
+    assert_int_equal(tw_kernel_verify(k, 0, &d), TW_ERR_REJECTED);
+    assert_string_equal(d.message, "body/tensor_load 3: dims is 1 to 5, not 6");
+    k->body.last->at.dims = 3;
+    tw_tensor_reduce(&b, at, &box, s, TW_NONE);
+    assert_int_equal(tw_kernel_verify(k, 0, &d), TW_OK);
+    k->body.last->at.rmw = TW_RMW_exch;
+    assert_int_equal(tw_kernel_verify(k, 0, &d), TW_ERR_REJECTED);
+    assert_string_equal(d.message, "body/tensor_reduce 4: there is no bulk rmw=exch of f32");
+    k->body.last->at.rmw = TW_RMW_add;
     tw_tensor_load(&b, 2, s, map, zero, zero, s, TW_NONE);
     assert_int_equal(tw_kernel_verify(k, 0, &d), TW_ERR_REJECTED);
-    assert_string_equal(d.message, "body/tensor_load 3: ranks 0x2 are not all in a cluster of 0");
+    assert_string_equal(d.message, "body/tensor_load 5: ranks 0x2 are not all in a cluster of 0");
     k->cluster = 2;
     assert_int_equal(tw_kernel_verify(k, 0, &d), TW_OK);
     k->cluster = 0;
     k->body.last->at.ranks = 0;
     tw_add(&b, map, tw_i64(&b, 64));
     assert_int_equal(tw_kernel_verify(k, 0, &d), TW_ERR_REJECTED);
-    assert_string_equal(d.message, "body/add_i64 4: operand 0 is a tensor map");
+    assert_string_equal(d.message, "body/add_i64 6: operand 0 is a tensor map");
     tw_kernel_free(k);
 }
 
@@ -510,6 +625,8 @@ int main(void) {
                                        cmocka_unit_test(warps),
                                        cmocka_unit_test(warpgroups),
                                        cmocka_unit_test(tensor_maps),
+                                       cmocka_unit_test(columns_of_integers),
+                                       cmocka_unit_test(registers_of_warpgroups),
                                        cmocka_unit_test(control),
                                        cmocka_unit_test(heads),
                                        cmocka_unit_test(another_target),

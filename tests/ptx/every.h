@@ -26,8 +26,8 @@ typedef struct forms {
 /* What a kernel has to compute with: registers of every type. */
 typedef struct pool {
     tw_builder b;
-    tw_random *r; /* NULL: registers alone, in turn */
-    tw_val global, shared;
+    tw_random *r;               /* NULL: registers alone, in turn */
+    tw_val global, shared, map; /* map: none where the target has none */
     tw_val of[TW_T_COUNT][16];
     int n[TW_T_COUNT], turn;
 } pool;
@@ -67,6 +67,7 @@ static inline pool pool_of(tw_kernel *k, tw_random *r) {
             snprintf(name, sizeof name, "%s_%d", tw_type_name((tw_type)t), i);
             pool_put(&p, (tw_type)t, tw_parameter_add(&p.b, name, (tw_type)t));
         }
+    if (k->target >= 90) p.map = tw_map_add(&p.b, "map");
     p.shared = tw_shared_base(&p.b, "second");
     pool_put(&p, TW_T_i32, tw_shared_base(&p.b, "fixed"));
     for (int i = 0; i < 3; i++) pool_put(&p, TW_T_pred, tw_lt(&p.b, p.of[TW_T_i32][i], p.of[TW_T_i32][(i + 1) % 3]));
@@ -95,11 +96,15 @@ static inline int signature(pool *p, const form *f, const char *letters, bool re
                     : *c == 'X'            ? m->a
                     : *c == 'Y'            ? m->b
                     : *c == 'C'            ? m->c
+                    : *c == 'N'            ? (f->at.dims ? f->at.dims : 2)
+                    : *c == 'O'            ? (f->at.im2col ? f->at.dims - 2 : 0)
                     : *c == '?'            ? 0
                                            : 1;
         tw_type t = *c == 'V' || *c == 'T'   ? tw_type_register((tw_type)f->at.type)
                     : *c == 'p'              ? TW_T_pred
                     : *c == 'l' || *c == 'g' ? TW_T_i64
+                    : *c == 'm'              ? TW_T_i64
+                    : *c == 'O'              ? TW_T_i16
                     : *c == 'X' || *c == 'Y' ? m->ab
                     : *c == 'C'              ? m->cd
                                              : TW_T_i32;
@@ -113,6 +118,7 @@ static inline int signature(pool *p, const form *f, const char *letters, bool re
             if (!results)
                 values[n] = *c == 'g' || (*c == 'A' && t == TW_T_i64) ? p->global
                             : *c == 'A'                               ? p->shared
+                            : *c == 'm'                               ? (p->map.id ? p->map : p->of[t][0])
                             : *c == 's'                               ? (n_shared++ ? p->of[t][2] : p->shared)
                             : *c == 'i'                               ? p->of[t][++n_numbers % 2]
                                                                       : pool_take(p, t);
@@ -163,9 +169,10 @@ static inline bool form_is_legal(const form *x, int sm) {
 
 /* What an attribute is tried with: all of a list, or some numbers. */
 static inline int attr_values(int attr, const int32_t **values) {
-    static const int32_t vec[] = {1, 2, 4, 8}, bytes[] = {4, 8, 16}, count[] = {0, 1, 5, 64}, flag[] = {0, 1},
-                         offset[] = {64}, list[] = {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15,
-                                                    16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31};
+    static const int32_t vec[] = {1, 2, 4, 8}, bytes[] = {4, 8, 16, 0, 128}, count[] = {0, 1, 5, 64}, flag[] = {0, 1},
+                         dims[] = {0, 1, 3, 4, 5}, nobody[] = {0}, offset[] = {64},
+                         list[] = {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15,
+                                   16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31};
     int n = 0;
 #define VALUES(of) (*values = (of), (int)(sizeof(of) / sizeof *(of)))
     switch (attr) {
@@ -175,6 +182,11 @@ static inline int attr_values(int attr, const int32_t **values) {
         return VALUES(bytes);
     case TW_ATTR_count:
         return VALUES(count);
+    case TW_ATTR_ranks: /* others need a cluster */
+        return VALUES(nobody);
+    case TW_ATTR_dims:
+        return VALUES(dims);
+    case TW_ATTR_im2col:
     case TW_ATTR_trans:
     case TW_ATTR_read:
     case TW_ATTR_unroll:

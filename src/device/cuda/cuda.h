@@ -75,6 +75,7 @@ typedef struct tw_cuda_launch {
     int64_t dynamic_shared;
     int cluster; /* 0 or 1: none */
     bool cooperative;
+    bool programmatic; /* May begin before the launch before it is over: the kernel says griddep_wait (ir/ops.def). */
     const uint64_t *arguments; /* one word a parameter, low bytes used; of a tensor map, the tw_tensor_map's address */
     const int *argument_bytes; /* 4 or 8 each; TW_TENSOR_MAP_BYTES says that it is a tensor map */
     int n_arguments;

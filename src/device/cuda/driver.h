@@ -46,11 +46,18 @@ enum {
     TW_DRV_CAPTURE_RELAXED = 2, /* other calls, a vendor library's for one, stay allowed meanwhile */
     TW_DRV_ATTR_COOPERATIVE = 2,
     TW_DRV_ATTR_CLUSTER = 4,
+    TW_DRV_ATTR_PROGRAMMATIC = 6, /* programmatic stream serialisation */
 
     TW_DRV_MAP_U8 = 0, /* tensor maps */
     TW_DRV_MAP_U16 = 1,
     TW_DRV_MAP_U32 = 2,
+    TW_DRV_MAP_S32 = 3,
     TW_DRV_MAP_U64 = 4,
+    TW_DRV_MAP_S64 = 5,
+    TW_DRV_MAP_F16 = 6,
+    TW_DRV_MAP_F32 = 7,
+    TW_DRV_MAP_F64 = 8,
+    TW_DRV_MAP_BF16 = 9,
     TW_DRV_MAP_PROMOTE_256 = 3, /* L2 fetches 256 bytes at a time */
 };
 
@@ -59,7 +66,7 @@ typedef struct tw_driver_attribute {
     char pad[4];
     union {
         char pad[64];
-        int cooperative;
+        int cooperative, programmatic;
         struct {
             unsigned x, y, z;
         } cluster;

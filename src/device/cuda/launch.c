@@ -12,7 +12,7 @@ enum {
     PORTABLE_CLUSTER = 8, /* blocks a cluster may have without asking */
     MAX_ARGUMENTS = 128,
     MAX_MAPS = 8,
-    MAX_ATTRIBUTES = 2
+    MAX_ATTRIBUTES = 3
 };
 
 struct tw_cuda_ready {
@@ -26,6 +26,11 @@ struct tw_cuda_ready {
     void *parameters[MAX_ARGUMENTS]; /* where the driver finds each: a word, or a map */
 };
 
+/* What a plain launch cannot say. */
+static bool has_attributes(const tw_cuda_launch *l) {
+    return l->cluster > 1 || l->cooperative || l->programmatic;
+}
+
 static tw_status check_launch(const tw_cuda *c, const tw_cuda_launch *l, tw_diag *diag) {
     if (l->module->cuda != c) return tw_fail(diag, TW_ERR_USAGE, "kernel %s is on another GPU", l->module->kernel);
     if (l->n_arguments < 0 || l->n_arguments > MAX_ARGUMENTS)
@@ -36,26 +41,37 @@ static tw_status check_launch(const tw_cuda *c, const tw_cuda_launch *l, tw_diag
     if (l->dynamic_shared < 0 || l->dynamic_shared > l->module->dynamic_shared)
         return tw_fail(diag, TW_ERR_USAGE, "kernel %s was loaded for %lld bytes of shared memory, not %lld",
                        l->module->kernel, (long long)l->module->dynamic_shared, (long long)l->dynamic_shared);
-    if ((l->cluster > 1 || l->cooperative) && !c->driver.cuLaunchKernelEx)
-        return tw_fail(diag, TW_ERR_UNSUPPORTED, "this NVIDIA driver is too old for clusters and cooperative launches");
+    if (has_attributes(l) && !c->driver.cuLaunchKernelEx)
+        return tw_fail(diag, TW_ERR_UNSUPPORTED,
+                       "this NVIDIA driver is too old for clusters, cooperative and programmatic launches");
     return TW_OK;
 }
 
 /* A tensor map as the device has it. */
 static tw_status encode(tw_cuda *c, const tw_tensor_map *m, void *out, tw_diag *diag) {
-    const int bytes = m->element_bytes;
-    const int type = bytes == 1   ? TW_DRV_MAP_U8
-                     : bytes == 2 ? TW_DRV_MAP_U16
-                     : bytes == 4 ? TW_DRV_MAP_U32
-                                  : TW_DRV_MAP_U64;
-    const int swizzle = m->swizzle == 32 ? 1 : m->swizzle == 64 ? 2 : m->swizzle == 128 ? 3 : 0;
-    const uint64_t extents[2] = {(uint64_t)m->extent[0], (uint64_t)m->extent[1]}, strides[1] = {(uint64_t)m->row_bytes};
-    const unsigned box[2] = {(unsigned)m->box[0], (unsigned)m->box[1]}, steps[2] = {1, 1};
-    if (!c->driver.cuTensorMapEncodeTiled)
+    static const int types[TW_TENSOR_ELEMENTS] = {TW_DRV_MAP_U8,  TW_DRV_MAP_U16, TW_DRV_MAP_U32, TW_DRV_MAP_S32,
+                                                  TW_DRV_MAP_U64, TW_DRV_MAP_S64, TW_DRV_MAP_F16, TW_DRV_MAP_F32,
+                                                  TW_DRV_MAP_F64, TW_DRV_MAP_BF16};
+    const tw_driver *d = &c->driver;
+    uint64_t extents[TW_TENSOR_DIMS], strides[TW_TENSOR_DIMS] = {0};
+    unsigned box[TW_TENSOR_DIMS], steps[TW_TENSOR_DIMS];
+    if (!d->cuTensorMapEncodeTiled || !d->cuTensorMapEncodeIm2col)
         return tw_fail(diag, TW_ERR_UNSUPPORTED, "this NVIDIA driver is too old for tensor maps");
-    int code = c->driver.cuTensorMapEncodeTiled(out, type, 2, m->address, extents, strides, box, steps, 0, swizzle,
-                                                TW_DRV_MAP_PROMOTE_256, 0);
-    return tw_cuda_result(c, code, "describe a matrix to the copy engine", diag);
+    if (!tw_tensor_map_valid(m)) return tw_fail(diag, TW_ERR_USAGE, "a tensor map that no device takes");
+    for (int i = 0; i < m->dims; i++) {
+        extents[i] = (uint64_t)m->extent[i];
+        if (i) strides[i - 1] = (uint64_t)m->stride[i];
+        box[i] = (unsigned)m->box[i];
+        steps[i] = (unsigned)tw_tensor_map_step(m, i);
+    }
+    const int type = types[m->element], swizzle = m->swizzle ? m->swizzle == 32 ? 1 : m->swizzle / 64 + 1 : 0;
+    const unsigned dims = (unsigned)m->dims;
+    int code = m->im2col ? d->cuTensorMapEncodeIm2col(out, type, dims, m->address, extents, strides, m->lower, m->upper,
+                                                      (unsigned)m->channels, (unsigned)m->pixels, steps, 0, swizzle,
+                                                      TW_DRV_MAP_PROMOTE_256, 0)
+                         : d->cuTensorMapEncodeTiled(out, type, dims, m->address, extents, strides, box, steps, 0,
+                                                     swizzle, TW_DRV_MAP_PROMOTE_256, 0);
+    return tw_cuda_result(c, code, "describe an array to the copy engine", diag);
 }
 
 static void add_attributes(tw_cuda_ready *r, const tw_cuda_launch *l) {
@@ -69,6 +85,11 @@ static void add_attributes(tw_cuda_ready *r, const tw_cuda_launch *l) {
     if (l->cooperative) {
         r->attributes[n].id = TW_DRV_ATTR_COOPERATIVE;
         r->attributes[n].value.cooperative = 1;
+        n++;
+    }
+    if (l->programmatic) {
+        r->attributes[n].id = TW_DRV_ATTR_PROGRAMMATIC;
+        r->attributes[n].value.programmatic = 1;
         n++;
     }
     r->config.attributes = r->attributes;

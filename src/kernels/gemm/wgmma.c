@@ -112,9 +112,10 @@ tw_tensor_map tw_gemm_wgmma_map(uint64_t address, int64_t extent, int64_t k, int
                                 const tw_gemm_config *c, bool is_x) {
     const int tile = is_x ? c->ml : c->nl, outer = k_major ? tile : c->u, span = span_of(k_major, tile);
     return (tw_tensor_map){.address = address,
-                           .element_bytes = 2,
+                           .element = TW_TENSOR_U16,
+                           .dims = 2,
                            .extent = {k_major ? k : extent, k_major ? extent : k},
-                           .row_bytes = row_bytes,
+                           .stride = {0, row_bytes},
                            .box = {span, (is_x ? shares_x(c) : shares_y(c)) ? outer / c->cast : outer},
                            .swizzle = 2 * span};
 }

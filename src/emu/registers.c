@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Registers that warpgroups give back to their block and take from it. A block begins with all of its registers given
+   out, so many a thread as the kernel says, and its pool empty. Numbers are of registers a thread, and the pool counts
+   them by warps: each warp of a warpgroup takes its own part when it comes there. */
+#include "emu/machine.h"
+
+enum { UNIT = 8, WARPS = 4 /* of a warpgroup */ };
+
+int emu_registers_at_start(const tw_kernel *k) {
+    return (k->max_registers + UNIT - 1) / UNIT * UNIT;
+}
+
+/* All warps of a warpgroup pass the same operations in the same order; false after a finding. */
+static bool in_step(emu_warp *w, const emu_op *op) {
+    emu_resizes *r = &w->block->resizes[w->index / WARPS];
+    if (w->resizes == r->n) {
+        if (!emu_grow(w->launch, (void **)&r->list, r->n, &r->room, sizeof *r->list)) return false;
+        r->list[r->n++] = op;
+        return true;
+    }
+    if (r->list[w->resizes] == op) return true;
+    char place[160];
+    emu_place(w->launch, r->list[w->resizes], place, sizeof place);
+    emu_find(w, op, -1, TW_EMU_DIVERGENCE, "a warp of its warpgroup came to %s in its place", place);
+    return false;
+}
+
+static emu_next resize(emu_warp *w, const emu_op *op, bool more) {
+    const int count = op->ir->at.count, wanted = count - w->registers;
+    if (!emu_whole_warp(w, op)) return EMU_GO;
+    if (more ? wanted < 0 : wanted > 0) {
+        emu_find(w, op, -1, TW_EMU_REGISTERS, "%s to %d registers a thread, but has %d", more ? "rises" : "falls",
+                 count, w->registers);
+        return EMU_GO;
+    }
+    if (wanted > w->block->free_registers) {
+        w->waits_at = (uint32_t)wanted;
+        emu_park(w, EMU_WAITS_REGISTERS, op);
+        return EMU_PARKED;
+    }
+    if (!in_step(w, op)) return EMU_GO;
+    w->resizes++;
+    w->registers = count;
+    w->block->free_registers -= wanted;
+    w->launch->progress++;
+    for (int i = 0; i < w->block->n_warps && wanted < 0; i++)
+        if (w->block->warps[i].state == EMU_WAITS_REGISTERS) emu_wake(&w->block->warps[i]);
+    return EMU_GO;
+}
+
+emu_next emu_exec_setmaxnreg_dec(emu_warp *w, const emu_op *op) {
+    return resize(w, op, false);
+}
+
+emu_next emu_exec_setmaxnreg_inc(emu_warp *w, const emu_op *op) {
+    return resize(w, op, true);
+}
+
+void emu_registers_at_end(emu_block *b) {
+    for (int i = 0; i < b->n_warps; i++) {
+        const emu_resizes *r = &b->resizes[i / WARPS];
+        if (b->warps[i].resizes == r->n) continue;
+        emu_find(&b->warps[i], r->list[b->warps[i].resizes], -1, TW_EMU_DIVERGENCE,
+                 "a warp of the warpgroup never comes here, and others do");
+        return;
+    }
+}
