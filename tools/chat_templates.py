@@ -541,6 +541,12 @@ CONSTRUCTS = [
     '{% if true %}{% set z = 1 %}{% endif %}{{ z }}{% for i in [1,2] %}{% set z = z + i %}{{ z }}{% endfor %}{{ z }}',
     "{{ true and 1 }} {{ 0 or 'x' }} {{ not 1 }} {{ 1 < 2 < 3 }} {{ 1 == 1.0 }} {{ 'a' < 'b' }} {{ [1,2] < [1,3] }} {{ 1 == true }} {{ {'a':1} == {'a':1.0} }}",
     "{{ 'x'.join(['a','b']) }} {{ 'aXbX'.replace('X','-',1) }} {{ 'abc'.find('c') }} {{ 'abcabc'.rfind('c') }} {{ 'abc'.startswith(('x','a')) }} {{ 'a'.zfill(3) }} {{ 'ab'.ljust(4) }}| {{ 'x'.center(4,'*') }} {{ 'abc'.removeprefix('a') }} {{ 'aab'.count('a') }} {{ 'abc'.partition('b') }}",
+    '{{ 0.35 // 0.1 }} {{ -0.35 // 0.1 }} {{ 7.5 // 2.5 }} {{ (-8.0) ** 3.0 }} {{ (1.5).is_integer() }} {{ (-2.0).is_integer() }} {{ (messages|length * 1e308 * 1e9).is_integer() }}',
+    "{{ 14.9|round(-1) }} {{ 25.5|round(-1) }} {{ 25.0|round(-1) }} {{ 35.0|round(-1) }} {{ -25.5|round(-1) }}",
+    "{{ {1: 'a', 1.5: 'b'}[1.0] }} {{ {1: 'a', 1.5: 'b'}[1.5] }} {{ 2.0 in range(3) }} {{ 1.5 in range(3) }} {{ {1: 'a'}[1.5] is defined }}",
+    "{{ '\U0001f600\ue000\u00e9'|tojson(ensure_ascii=true) }} {{ {'a': [1, {'b': 2}]}|tojson(indent='--') }}",
+    "{{ 'ab 12-34567890 1-2-3-4-5-6-7 ---------'|wordwrap(7) }}|{{ 'ab 12-34567890'|wordwrap(7, break_on_hyphens=false) }}",
+    "{{ 'a-b'.isidentifier() }} {{ 'a1'.isidentifier() }} {{ '1a'.isidentifier() }} {{ '\u00e9\u0301\u203f\u0663'.isidentifier() }} {{ '_'.isidentifier() }}",
 ]
 
 TEMPLATES = MODELS + CONSTRUCTS

@@ -47,6 +47,12 @@ bool tw_buf_printf(tw_buf *b, const char *fmt, ...) {
     return ok;
 }
 
+void tw_buf_drop(tw_buf *b, size_t n) {
+    if (!n) return;
+    b->size -= n;
+    memmove(b->data, b->data + n, b->size + 1);
+}
+
 void tw_buf_clear(tw_buf *b) {
     b->size = 0;
     if (b->data) b->data[0] = 0;

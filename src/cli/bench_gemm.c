@@ -278,11 +278,9 @@ static bool same_problem(tw_gemm_problem *q, const tw_gemm_problem *p) {
     return !strcmp(one, other);
 }
 
-/* The configurations that a log holds for this product, right ones alone; *out is the caller's. A line's words are a
-   problem's, then a configuration's. */
-static tw_status read_known(const char *text, const tw_gemm_problem *p, tw_gemm_config **out, int *count,
-                            tw_diag *diag) {
-    int n = 0, room = 0;
+/* Adds the configurations that a log holds for this product, right ones alone. A line's words are a problem's, then a
+   configuration's. */
+static tw_status read_known(const char *text, const tw_gemm_problem *p, tw_buf *configs, tw_diag *diag) {
     for (const char *line = text; *line; line += strcspn(line, "\n"), line += *line == '\n') {
         char words[1024];
         snprintf(words, sizeof words, "%.*s", (int)strcspn(line, "\n"), line);
@@ -297,16 +295,8 @@ static tw_status read_known(const char *text, const tw_gemm_problem *p, tw_gemm_
             else if (!tw_gemm_problem_word(&q, word, &st, NULL))
                 good &= st == TW_OK && tw_gemm_config_parse(&c, word, NULL) == TW_OK;
         }
-        if (!good || !same_problem(&q, p)) continue;
-        if (n == room) {
-            room = room ? 2 * room : 64;
-            tw_gemm_config *more = realloc(*out, (size_t)room * sizeof *more);
-            if (!more) return tw_fail_memory(diag);
-            *out = more;
-        }
-        (*out)[n++] = c;
+        if (good && same_problem(&q, p) && !tw_buf_add(configs, &c, sizeof c)) return tw_fail_memory(diag);
     }
-    *count = n;
     return TW_OK;
 }
 
@@ -319,14 +309,14 @@ static tw_status compare(bench_run *r, const char *name, const table_row *row, c
     vendor_algorithm vendor[2] = {{0}};
     tw_cublaslt_plan *plan = NULL;
     int n = 0, loaded = 0, best = -1;
-    tw_gemm_config *known = NULL;
-    r->search.n_known = 0;
-    tw_status st = r->known ? read_known(r->known, &d->problem, &known, &r->search.n_known, diag) : TW_OK;
-    r->search.known = known;
+    tw_buf known = {0};
+    tw_status st = r->known ? read_known(r->known, &d->problem, &known, diag) : TW_OK;
+    r->search.known = (const tw_gemm_config *)known.data;
+    r->search.n_known = (int)(known.size / sizeof *r->search.known);
     r->logged_case = name;
     r->logged = &d->problem;
     if (st == TW_OK) st = tw_gemm_search(rig, r->cuda, d, &r->search, FINALISTS, found, &n, &report, diag);
-    free(known);
+    tw_buf_free(&known);
     if (report.complaint[0])
         fprintf(stderr, "%s: %d wrong, %d failed: %s\n", name, report.wrong, report.failed, report.complaint);
     if (st == TW_OK && !n) st = tw_fail(diag, TW_ERR_UNSUPPORTED, "%s: no configuration works", name);

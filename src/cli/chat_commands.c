@@ -80,46 +80,57 @@ static bool parse_real(const char *text, double *value) {
     return end != text && !*end && !errno;
 }
 
+/* What /set knows; the last of a list has no name. */
+typedef struct number {
+    const char *name;
+    int64_t *whole; /* or `real` */
+    double *real;
+} number;
+
+static void list(const number *numbers) {
+    for (const number *i = numbers; i->name; i++) {
+        if (i->whole)
+            fprintf(stderr, "  %-20s %lld\n", i->name, (long long)*i->whole);
+        else
+            fprintf(stderr, "  %-20s %g\n", i->name, *i->real);
+    }
+}
+
 static tw_status set(cli_chat *c, const char *rest, tw_diag *d) {
     tw_generation g = c->how;
     tw_sampling *s = &g.sampling;
     int64_t seed = (int64_t)s->seed;
-    const struct {
-        const char *name;
-        int64_t *whole;
-        double *real;
-    } numbers[] = {{"temp", NULL, &s->temperature},
-                   {"top-k", &s->top_k, NULL},
-                   {"top-p", NULL, &s->top_p},
-                   {"min-p", NULL, &s->min_p},
-                   {"repetition-penalty", NULL, &s->repetition_penalty},
-                   {"presence-penalty", NULL, &s->presence_penalty},
-                   {"frequency-penalty", NULL, &s->frequency_penalty},
-                   {"seed", &seed, NULL},
-                   {"n", &g.limit, NULL}};
-    enum { COUNT = sizeof numbers / sizeof *numbers };
+    const number numbers[] = {{"temp", NULL, &s->temperature},
+                              {"top-k", &s->top_k, NULL},
+                              {"top-p", NULL, &s->top_p},
+                              {"min-p", NULL, &s->min_p},
+                              {"repetition-penalty", NULL, &s->repetition_penalty},
+                              {"presence-penalty", NULL, &s->presence_penalty},
+                              {"frequency-penalty", NULL, &s->frequency_penalty},
+                              {"seed", &seed, NULL},
+                              {"n", &g.limit, NULL},
+                              {0}};
+    if (!*rest) {
+        list(numbers);
+        return TW_OK;
+    }
     const size_t n = strcspn(rest, " ");
     const char *value = rest + n + strspn(rest + n, " ");
-    for (size_t i = 0; i < COUNT && !*rest; i++) {
-        if (numbers[i].whole) fprintf(stderr, "  %-20s %lld\n", numbers[i].name, (long long)*numbers[i].whole);
-        if (numbers[i].real) fprintf(stderr, "  %-20s %g\n", numbers[i].name, *numbers[i].real);
-    }
-    if (!*rest) return TW_OK;
-    for (size_t i = 0; i < COUNT; i++) {
-        if (strlen(numbers[i].name) != n || strncmp(numbers[i].name, rest, n)) continue;
-        if (numbers[i].whole ? !parse_int(value, numbers[i].whole) : !parse_real(value, numbers[i].real))
-            return cli_say(d, TW_ERR_USAGE, "/set %s: \"%s\" is not a%s number", numbers[i].name, value,
-                           numbers[i].whole ? " whole" : "");
-        s->seed = (uint64_t)seed;
-        if (g.limit < 0 || g.limit > 1 << 24)
-            return cli_say(d, TW_ERR_USAGE, "/set n: %lld is not within 0..16777216", (long long)g.limit);
-        tw_sampler *probe = NULL;
-        tw_status st = tw_sampler_open(&probe, s, 1, d);
-        tw_sampler_close(probe);
-        if (st == TW_OK) c->how = g;
-        return st;
-    }
-    return cli_say(d, TW_ERR_USAGE, "/set: \"%.*s\" is none of the numbers that /set alone lists", (int)n, rest);
+    const number *chosen = numbers;
+    while (chosen->name && (strlen(chosen->name) != n || strncmp(chosen->name, rest, n))) chosen++;
+    if (!chosen->name)
+        return cli_say(d, TW_ERR_USAGE, "/set: \"%.*s\" is none of the numbers that /set alone lists", (int)n, rest);
+    if (chosen->whole ? !parse_int(value, chosen->whole) : !parse_real(value, chosen->real))
+        return cli_say(d, TW_ERR_USAGE, "/set %s: \"%s\" is not a%s number", chosen->name, value,
+                       chosen->whole ? " whole" : "");
+    s->seed = (uint64_t)seed;
+    if (g.limit < 0 || g.limit > 1 << 24)
+        return cli_say(d, TW_ERR_USAGE, "/set n: %lld is not within 0..16777216", (long long)g.limit);
+    tw_sampler *probe = NULL;
+    const tw_status st = tw_sampler_open(&probe, s, 1, d);
+    tw_sampler_close(probe);
+    if (st == TW_OK) c->how = g;
+    return st;
 }
 
 /* ---- the table */

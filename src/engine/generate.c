@@ -19,7 +19,8 @@ typedef struct outlet {
     tw_generation *g;
     tw_token_stream *stream;
     tw_buf held;
-    bool stopped;
+    bool stopped; /* by a stop string */
+    bool aborted; /* by who is told of tokens */
 } outlet;
 
 /* The first stop string in `held`, or its end. */
@@ -50,28 +51,22 @@ static size_t possible_stop(const outlet *o) {
     return longest;
 }
 
-static bool send(outlet *o, int32_t id, const char *text, bool last, tw_status *st, tw_diag *diag) {
+/* Emits what is certain by now; `last`: all of it is. Afterwards the outlet says whether that ended the generation. */
+static tw_status send(outlet *o, int32_t id, const char *text, bool last, tw_diag *diag) {
     tw_generation *g = o->g;
-    if (!o->stream) return !g->emit || g->emit(g->user, id, "");
-    if (!tw_buf_str(&o->held, text)) {
-        *st = tw_fail_memory(diag);
-        return false;
+    if (!o->stream) {
+        o->aborted = g->emit && !g->emit(g->user, id, "");
+        return TW_OK;
     }
-    bool found;
-    size_t ready = find_stop(o, &found), keep = found || last ? 0 : possible_stop(o);
-    if (!found) ready = o->held.size - keep;
-    o->stopped = found;
-    char *rest = strdup(o->held.data + ready);
-    if (!rest) {
-        *st = tw_fail_memory(diag);
-        return false;
-    }
-    o->held.data[ready] = 0;
-    bool go_on = !g->emit || g->emit(g->user, id, o->held.data);
-    tw_buf_clear(&o->held);
-    if (!found && !tw_buf_str(&o->held, rest)) *st = tw_fail_memory(diag);
-    free(rest);
-    return go_on && !found && *st == TW_OK;
+    if (!tw_buf_str(&o->held, text)) return tw_fail_memory(diag);
+    size_t ready = find_stop(o, &o->stopped);
+    if (!o->stopped && !last) ready -= possible_stop(o);
+    char *rest = o->held.data + ready, first = *rest;
+    *rest = 0;
+    o->aborted = g->emit && !g->emit(g->user, id, o->held.data);
+    *rest = first;
+    tw_buf_drop(&o->held, ready);
+    return TW_OK;
 }
 
 static bool is_eos(const tw_model *m, int32_t id) {
@@ -90,8 +85,8 @@ static bool accept(tw_engine *e, outlet *o, int32_t id, tw_status *st, tw_diag *
     g->ids[g->n_ids++] = id;
     const char *text = "";
     if (o->stream) *st = tw_token_stream_push(o->stream, id, &text, diag);
-    if (*st != TW_OK) return false;
-    if (!send(o, id, text, false, st, diag)) {
+    if (*st == TW_OK) *st = send(o, id, text, false, diag);
+    if (*st != TW_OK || o->stopped || o->aborted) {
         g->finish = o->stopped ? TW_FINISH_STOP : TW_FINISH_ABORTED;
         return false;
     }
@@ -168,7 +163,7 @@ tw_status tw_generate(tw_engine *e, const tw_tokenizer *tokenizer, tw_generation
     const char *rest = "";
     if (st == TW_OK && o.stream && !o.stopped && g->finish != TW_FINISH_ABORTED) {
         st = tw_token_stream_flush(o.stream, &rest, diag);
-        if (st == TW_OK) send(&o, -1, rest, true, &st, diag);
+        if (st == TW_OK) st = send(&o, -1, rest, true, diag);
         if (o.stopped) g->finish = TW_FINISH_STOP;
     }
     tw_token_stream_close(o.stream);

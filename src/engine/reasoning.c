@@ -38,15 +38,9 @@ static bool let_out(tw_split *s, size_t n) {
     tw_buf *whole = answer ? &s->answer : &s->reasoning;
     const size_t at = whole->size;
     if (!tw_buf_add(whole, s->held.data, n)) return false;
-    s->held.size -= n;
-    memmove(s->held.data, s->held.data + n, s->held.size + 1);
+    tw_buf_drop(&s->held, n);
     if (!answer) s->begun = true;
     return say(s, whole->data + at);
-}
-
-static void drop(tw_split *s, size_t n) {
-    s->held.size -= n;
-    memmove(s->held.data, s->held.data + n, s->held.size + 1);
 }
 
 static size_t spaces(const tw_split *s) {
@@ -60,7 +54,7 @@ static void start(tw_split *s) {
     if (strncmp(s->held.data + skip, opening, left < tag ? left : tag) != 0)
         s->state = TW_SPLIT_ANSWER;
     else if (left >= tag) {
-        drop(s, skip + tag);
+        tw_buf_drop(&s->held, skip + tag);
         s->state = TW_SPLIT_REASONING;
     }
 }
@@ -75,14 +69,14 @@ static size_t may_close(const tw_split *s) {
 }
 
 static bool reason(tw_split *s) {
-    if (!s->begun) drop(s, spaces(s));
+    if (!s->begun) tw_buf_drop(&s->held, spaces(s));
     const char *end = s->held.size ? strstr(s->held.data, closing) : NULL;
     size_t n = end ? (size_t)(end - s->held.data) : s->held.size - may_close(s);
     while (end && n && is_space(s->held.data[n - 1])) n--;
     const size_t rest = end ? (size_t)(end - s->held.data) - n + sizeof closing - 1 : 0;
     if (!let_out(s, n)) return false;
     if (!end) return true;
-    drop(s, rest);
+    tw_buf_drop(&s->held, rest);
     s->state = TW_SPLIT_BETWEEN;
     return true;
 }
@@ -93,7 +87,7 @@ static bool take(tw_split *s, const char *text) {
     if (s->state == TW_SPLIT_START) start(s);
     if (s->state == TW_SPLIT_REASONING && !reason(s)) return false;
     if (s->state == TW_SPLIT_BETWEEN) {
-        drop(s, spaces(s));
+        tw_buf_drop(&s->held, spaces(s));
         if (s->held.size) s->state = TW_SPLIT_ANSWER;
     }
     return s->state != TW_SPLIT_ANSWER || let_out(s, s->held.size);

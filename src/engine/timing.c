@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 static int32_t first_id(const tw_engine *e) {
-    return e->model->vocab > 1;
+    return (int32_t)(1 % e->model->vocab);
 }
 
 static int32_t *random_ids(const tw_engine *e, tw_random *r, int64_t n, tw_diag *diag) {

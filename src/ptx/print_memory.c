@@ -69,10 +69,9 @@ static bool spell_order(tw_ptx_printer *p, const tw_ir_op *op, int strongest, qu
         tw_ptx_unsupported(p, "of this order");
         return false;
     }
-    if (!tw_ptx_scope(p, op->at.scope)) return false;
     snprintf(q->order, sizeof q->order, ".%s.%s", tw_attr_value_ptx(TW_ATTR_order, order),
              tw_attr_value_ptx(TW_ATTR_scope, op->at.scope));
-    return true;
+    return tw_ptx_scope(p, op->at.scope);
 }
 
 static bool has_space(tw_ptx_printer *p, int space) {

@@ -80,10 +80,10 @@ static bool activation(effects *e, int operand, int64_t a, int64_t b, int64_t c)
 /* Keys and values: floats of one type, [sequences * kv_heads][max_seq][head_dim]. */
 static bool cache(effects *e, int keys, int values, int64_t kv_heads, int64_t head_dim) {
     const tw_buffer *k = buffer(e, keys), *v = buffer(e, values);
-    if (k->dtype > TW_BF16 || k->group || v->group || v->dtype != k->dtype)
-        return bad(e, "keys and values are f32, f16 or bf16, both the same");
     const int64_t heads = e->s->sequences * kv_heads, rows = e->s->max_seq;
-    return shaped(e, keys, heads, rows, head_dim) && shaped(e, values, heads, rows, head_dim);
+    bool floats = k->dtype <= TW_BF16 && !k->group && !v->group && v->dtype == k->dtype;
+    return (floats || bad(e, "keys and values are f32, f16 or bf16, both the same")) &&
+           shaped(e, keys, heads, rows, head_dim) && shaped(e, values, heads, rows, head_dim);
 }
 
 /* Bytes of an element of an operand that is not quantised. */

@@ -183,6 +183,16 @@ static void a_buffer_grows_and_its_failure_sticks(void **state) {
         assert_string_equal(b.data, want);
         assert_true(b.size == strlen(want) && b.size < b.room);
     }
+    const size_t size = b.size;
+    tw_buf_drop(&b, 0);
+    assert_true(b.size == size);
+    tw_buf_drop(&b, 5);
+    assert_string_equal(b.data, want + 5);
+    assert_true(b.size == size - 5);
+    tw_buf_drop(&b, b.size);
+    assert_string_equal(b.data, "");
+    tw_buf_drop(&(tw_buf){0}, 0);
+    tw_buf_str(&b, "xy");
     tw_buf_clear(&b);
     assert_string_equal(b.data, "");
     assert_false(tw_buf_add(&b, "x", SIZE_MAX / 2));

@@ -38,20 +38,22 @@ $ sh ./gemm m=48 n=40 k=64 --measured 3 --log l --json --commit abc >j; wc -l <l
   operations
   16
 # What a log holds for the very product is tried first: here, alone. The last line's configuration is among them.
-$ tail -n 1 l >last; sed 's/m=48/m=49/' l >other; sed 's/us=.*/us=-1.000/' l >wrong
+$ tail -n 1 l >last; sed 's/m=48/m=49/' l >other; sed 's/us=.*/us=-1.000/' l >wrong; sed 's/us=/xx=1 us=/' l >strange
 > sh ./gemm m=48 n=40 k=64 --measured 0 --known last --json | tail -n 1 >k; json k measured
 > for p in $(json k config | tr -d '{}"' | tr ',' ' ' | tr : =); do grep -qF " $p " last && echo "${p%=*}"; done | tr '\n' ' '
   1
   mma ms ns ml nl u ks kl kg vec frag copy stages split swap group cast walk exchange blocks 
 $ sh ./gemm m=48 n=40 k=64 --measured 0 --known l --json | tail -n 1 | json - measured
   3
-$ for f in other wrong; do sh ./gemm m=48 n=40 k=64 --measured 0 --known $f; done
+$ for f in other wrong strange; do sh ./gemm m=48 n=40 k=64 --measured 0 --known $f; done
+  tilewright: gemm: no configuration works
+  Fake H100 number 0, driver CUDA 13.0, no cuBLASLt here
   tilewright: gemm: no configuration works
   Fake H100 number 0, driver CUDA 13.0, no cuBLASLt here
   tilewright: gemm: no configuration works
   Fake H100 number 0, driver CUDA 13.0, no cuBLASLt here
   [1]
-$ cat other wrong last >all; sh ./gemm m=48 n=40 k=64 --measured 0 --known all --json | tail -n 1 | json - measured
+$ cat other wrong strange last >all; sh ./gemm m=48 n=40 k=64 --measured 0 --known all --json | tail -n 1 | json - measured
   1
 # Beside a stand-in for cuBLASLt.
 $ LT=$(dirname "$(command -v tilewright)")/tests/libfake_cublaslt.so sh ./gemm m=16 n=24 k=8 --measured 1 --json >j; head -n 1 j | json - peer

@@ -46,3 +46,9 @@ $ export TILEWRIGHT_LIBCUDA="$(dirname "$(command -v json)")/../libfake_cuda.so"
   tilewright: llama-8b: needs 31.4 GB of the GPU's memory, of which 1049 MB are available: 31.3 GB for weights, 68.16 MB for keys and values; --weights int8 or int4 would need less
   tilewright: llama-8b: needs 9983 MB of the GPU's memory, of which 1049 MB are available: 9910 MB for weights, 68.16 MB for keys and values; a smaller model is needed
   [1]
+# "auto" goes on to the processor where the GPU has no room for a model.
+$ export TILEWRIGHT_LIBCUDA="$(dirname "$(command -v json)")/../libfake_cuda.so" FAKE_CUDA_FREE_MB=1
+> for d in cpu auto; do tilewright run models/demo -p x -n 3 --device $d --json | json - text; done | uniq -c | sed 's/^ *//; s/ .*//'
+> tilewright run models/demo -p x -n 3 --device cuda 2>&1 | sed 's/needs.*//'
+  2
+  tilewright: models/demo: 

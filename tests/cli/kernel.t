@@ -15,6 +15,9 @@ $ tilewright kernel gemm m=64 n=64 k=64 batch=2 sa=-1 sb=4100 sc=4200 --target s
   0
   2
   1
+$ tilewright kernel gemm m=8 n=8 k=8 --emulate --json | json - mismatch
+  json: nothing at mismatch
+  [1]
 $ tilewright kernel gemm m=9 n=7 k=300 type=s8 kg=4 split=1 --json >g.json; json g.json legal problem.out problem.lda config.kg grid counter_bytes
   true
   i32

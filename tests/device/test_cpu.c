@@ -5,7 +5,10 @@
 #include "device/cpu/loops.h"
 #include "tilewright/device.h"
 
+#include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 static void detects_what_every_machine_has(void **state) {
     (void)state;
@@ -60,6 +63,30 @@ static void ceilings_are_measured(void **state) {
     assert_int_equal(tw_cpu_measure_flops(0, &flops, &d), TW_OK);
     assert_true(bandwidth > 1e8 && bandwidth < 1e13);
     assert_true(flops > 1e8 && flops < 1e15);
+}
+
+/* With address space for a few stacks, not for 64. */
+static void threads_that_cannot_start_are_counted(void **state) {
+    (void)state;
+    enum { THREADS = 64, ROOM = 32 << 20 };
+    double flops = 0;
+    long pages;
+    int made = -1, of = 0;
+    tw_diag d = {0};
+    struct rlimit old;
+    if (TEST_SANITIZED) skip(); /* which takes more than any limit */
+    FILE *f = fopen("/proc/self/statm", "r");
+    assert_non_null(f);
+    assert_int_equal(fscanf(f, "%ld", &pages), 1);
+    fclose(f);
+    assert_int_equal(getrlimit(RLIMIT_AS, &old), 0);
+    const struct rlimit tight = {(rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE) + ROOM, old.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_AS, &tight), 0);
+    const tw_status st = tw_cpu_measure_flops(THREADS, &flops, &d);
+    assert_int_equal(setrlimit(RLIMIT_AS, &old), 0);
+    assert_int_equal(st, TW_ERR_MEMORY);
+    assert_int_equal(sscanf(d.message, "no more than %d of %d threads", &made, &of), 2);
+    assert_true(made >= 0 && made < THREADS && of == THREADS);
 }
 
 static void what_is_read_fits_the_caches_or_none(void **state) {
@@ -144,6 +171,7 @@ int main(void) {
         cmocka_unit_test(a_set_comes_with_what_it_is_built_on),
         cmocka_unit_test(names_that_are_none_are_refused),
         cmocka_unit_test(ceilings_are_measured),
+        cmocka_unit_test(threads_that_cannot_start_are_counted),
         cmocka_unit_test(what_is_read_fits_the_caches_or_none),
         cmocka_unit_test(sets_of_any_size_are_read),
         cmocka_unit_test(units_are_those_of_the_sets),

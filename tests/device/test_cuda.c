@@ -115,6 +115,35 @@ static void memory_goes_there_and_back(void **state) {
     tw_cuda_close(c);
 }
 
+/* Memory of the host that the device reaches, or none. */
+static void memory_is_shared(void **state) {
+    (void)state;
+    static const char *const calls[] = {"cuCtxSetCurrent", "cuMemHostAlloc", "cuMemHostGetDevicePointer_v2"};
+    tw_cuda *c = opened();
+    tw_diag d;
+    void *host;
+    uint64_t address;
+    int out = 0;
+    assert_int_equal(tw_cuda_alloc_shared(c, sizeof out, &host, &address, &d), TW_OK);
+    *(int *)host = 7;
+    assert_int_equal(tw_cuda_download(c, &out, address, sizeof out, &d), TW_OK);
+    assert_int_equal(out, 7);
+    tw_cuda_release_shared(c, host);
+    assert_int_equal(tw_cuda_alloc_shared(c, 0, &host, &address, &d), TW_OK);
+    tw_cuda_release_shared(c, host);
+    tw_cuda_release_shared(c, NULL);
+    assert_int_equal(tw_cuda_alloc_shared(c, (size_t)1 << 41, &host, &address, &d), TW_ERR_MEMORY);
+    assert_non_null(strstr(d.message, "2199023255552 bytes that the GPU shares"));
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        host = &out;
+        address = 1;
+        fake_cuda_fail(calls[i], 0, 999);
+        assert_int_equal(tw_cuda_alloc_shared(c, sizeof out, &host, &address, &d), TW_ERR_IO);
+        assert_true(!host && !address);
+    }
+    tw_cuda_close(c);
+}
+
 /* A launch of add_k over words of `a`. */
 typedef struct adding {
     tw_cuda *c;
@@ -528,6 +557,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_device_is_described, setup, no_leaks),
         cmocka_unit_test_setup_teardown(where_there_is_none_the_reason_is_said, setup, no_leaks),
         cmocka_unit_test_setup_teardown(memory_goes_there_and_back, setup, no_leaks),
+        cmocka_unit_test_setup_teardown(memory_is_shared, setup, no_leaks),
         cmocka_unit_test_setup_teardown(kernels_are_launched, setup, no_leaks),
         cmocka_unit_test_setup_teardown(tensor_maps_are_encoded, setup, no_leaks),
         cmocka_unit_test_setup_teardown(wrong_launches_are_refused, setup, no_leaks),

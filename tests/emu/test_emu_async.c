@@ -215,6 +215,7 @@ enum {
     OVERWRITTEN,
     WAITED_BY_OTHERS,
     NO_BARRIER_AFTER_WAIT,
+    ODD_STORE,
 };
 
 static void build_store(tw_builder *b, int fault, tw_val in, tw_val out, tw_val aux) {
@@ -234,7 +235,8 @@ static void build_store(tw_builder *b, int fault, tw_val in, tw_val out, tw_val 
         tw_push_if(b, lead);
         if (fault == FENCE_BY_ISSUER)
             tw_do(b, TW_OP_fence_proxy, (tw_attrs){.proxy = TW_PROXY_async_shared}, TW_NONE, TW_NONE);
-        tw_val v[3] = {tw_add_imm(b, out, 512 * i), tile, tw_i32(b, 512)};
+        int bytes = i == 1 && fault == ODD_STORE ? 508 : 512;
+        tw_val v[3] = {tw_add_imm(b, out, 512 * i), tile, tw_i32(b, bytes)};
         tw_emit(b, TW_OP_bulk_store, none, NULL, NULL, 0, v, 3);
         tw_do(b, TW_OP_bulk_commit, none, TW_NONE, TW_NONE);
         bool waits = !(i == 1 && fault == NOT_WAITED_AT_EXIT) && !(i == 0 && fault == OVERWRITTEN);
@@ -394,6 +396,7 @@ static const planted faults[] = {
      "/ld|reads aux+|/bulk_reduce|writes: it was not waited for"},
     {&scenes[REDUCE], REDUCES_EARLY, "reduces before all have written", TW_EMU_RACE,
      "/bulk_reduce|copies from tile+|/st"},
+    {&scenes[STORE], ODD_STORE, "bulk store of no whole pieces", TW_EMU_ALIGNMENT, "/bulk_store|508 bytes"},
     {&scenes[ARRIVE], NO_ARRIVAL_WAIT, "does not wait for the arrivals of copies", TW_EMU_ASYNC, "/ld|tile+|/cp_async"},
     {&scenes[ARRIVE], PLAIN_ARRIVE, "arrives before its copies have landed", TW_EMU_ASYNC, "/ld|tile+|/cp_async"},
 };
@@ -471,8 +474,19 @@ static void reductions_of_every_type(void **state) {
     for (int i = 0; i < COUNT(reductions); i++) reduce_one(&reductions[i], (uint64_t)i);
 }
 
+/* A run that goes on after a finding leaves out what was wrong. */
+static void a_refused_copy_moves_nothing(void **state) {
+    (void)state;
+    float out[CELLS];
+    tw_emu_report r;
+    assert_int_equal(play(&scenes[STORE], ODD_STORE, 0, true, &r, out), TW_ERR_REJECTED);
+    for (int i = 0; i < 128; i++) assert_true(out[i] == plus_one(i));
+    for (int i = 128; i < 256; i++) assert_false(out[i] == plus_one(i));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(copies_and_mbarriers),
-                                       cmocka_unit_test(reductions_of_every_type)};
+                                       cmocka_unit_test(reductions_of_every_type),
+                                       cmocka_unit_test(a_refused_copy_moves_nothing)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -289,11 +289,36 @@ static void build_neighbour(tw_builder *b, int fault, tw_val in, tw_val out, tw_
     tw_pop(b);
 }
 
+/* -- block 0 raises a flag; a lane of block 1 awaits it, meets its half of the warp, and that half reads */
+
+enum { HALF_NOT_MET = 1, OTHER_HALF_READS };
+
+static void build_half(tw_builder *b, int fault, tw_val in, tw_val out, tw_val aux) {
+    tw_val t = tid(b), lead = tw_eq(b, t, tw_i32(b, 0)), low = tw_lt(b, t, tw_i32(b, 16));
+    tw_val data = tw_add_imm(b, aux, 4096), every = tw_eq(b, t, t);
+    tw_push_if(b, tw_eq(b, tw_sreg(b, TW_SREG_ctaid_x), tw_i32(b, 0)));
+    store(b, f32_global, at64(b, data, t, 4), tw_ld(b, f32_global, at64(b, in, t, 4)));
+    barrier(b);
+    tw_push_if(b, lead);
+    raise_flag(b, 0, aux);
+    tw_pop(b);
+    tw_push_else(b);
+    tw_push_if(b, lead);
+    await_flag(b, 0, aux);
+    tw_pop(b);
+    tw_val half = tw_select(b, low, tw_i32(b, 0xffff), tw_i32(b, -0x10000));
+    if (fault != HALF_NOT_MET) tw_do(b, TW_OP_warp_sync, none, half, TW_NONE);
+    tw_push_if(b, fault == OTHER_HALF_READS ? every : low);
+    store(b, f32_global, at64(b, out, t, 4), tw_ld(b, f32_global, at64(b, data, tw_xor(b, t, tw_i32(b, 7)), 4)));
+    tw_pop(b);
+    tw_pop(b);
+}
+
 static float columns(int i) {
     return (float)(4 * (i / 256 * 256 + i % 64) + 6 * 64);
 }
 
-enum { FLAG, WITH_FENCES, WITH_PEERS, LAST, SERIAL, LOCK, EVERYONE, CLUSTER, NEIGHBOUR };
+enum { FLAG, WITH_FENCES, WITH_PEERS, LAST, SERIAL, LOCK, EVERYONE, CLUSTER, NEIGHBOUR, HALF };
 static const scene scenes[] = {
     [FLAG] = {"flag", 64, 2, 0, false, build_flag, sevens, 64},
     [WITH_FENCES] = {"fences", 64, 2, 0, false, build_fences, sevens, 64},
@@ -304,6 +329,7 @@ static const scene scenes[] = {
     [EVERYONE] = {"everyone", 64, 8, 0, true, build_everyone, from_the_other_end, 512},
     [CLUSTER] = {"cluster", 64, 12, 0, false, build_cluster, columns, 768},
     [NEIGHBOUR] = {"neighbour", 64, 2, 0, false, build_neighbour, sevens, 64},
+    [HALF] = {"half", 32, 2, 0, false, build_half, sevens, 16},
 };
 
 #define S &scenes[FLAG]
@@ -339,6 +365,8 @@ static const planted faults[] = {
     {&scenes[CLUSTER], CTA_ATOMIC, "counts for its block alone", TW_EMU_RACE, "/red|count+0|a scope does not"},
     {&scenes[CLUSTER], SYNC_IN_BRANCH, "cluster_sync in a branch", TW_EMU_DIVERGENCE,
      "/cluster_sync|lane 8 and 23 more"},
+    {&scenes[HALF], HALF_NOT_MET, "acquired by one lane for its half", TW_EMU_RACE, "/ld|block 1|lane 1: reads aux+"},
+    {&scenes[HALF], OTHER_HALF_READS, "acquired for the other half", TW_EMU_RACE, "/ld|block 1|lane 16: reads aux+"},
     {&scenes[CLUSTER], NO_SYNC_BY_ONE, "one block leaves a cluster_sync out", TW_EMU_RACE, "row+"},
 };
 

@@ -192,6 +192,35 @@ static void sums_are_rounded_once(void **state) {
         }
 }
 
+/* Halves, too: a sum just beside the middle of two of them goes to the nearer one, though no float tells it from the
+   middle itself. */
+static void sums_of_halves_are_rounded_once(void **state) {
+    (void)state;
+    static const struct {
+        double c, little, want; /* c + 1 + little */
+    } sums[] = {{2048, 0, 2048},         {2048, 0x1p-24, 2050}, {2048, -0x1p-24, 2048},  {2050, 0, 2052},
+                {2050, -0x1p-24, 2050},  {2050, 0x1p-24, 2052}, {-2050, 0, -2048},       {-2050, -0x1p-24, -2050},
+                {-2050, 0x1p-24, -2048}, {-2052, 0, -2052},     {-2052, 0x1p-24, -2050}, {-2052, -0x1p-24, -2052}};
+    matrices x = {0};
+    uint64_t in[REGS][32], out[8][32];
+    for (int i = 0; i < COUNT(sums); i++) {
+        x.a[i][0] = 1;
+        x.a[i][1] = sums[i].little * 0x1p12;
+        for (int j = 0; j < N; j++) x.c[i][j] = sums[i].c;
+    }
+    for (int j = 0; j < N; j++) x.b[0][j] = 1, x.b[1][j] = 0x1p-12;
+    pack(TW_MMA_m16n8k16_f16acc, &x, in);
+    multiply(TW_MMA_m16n8k16_f16acc, in, out);
+    for (int lane = 0; lane < 32; lane++)
+        for (int i = 0; i < 4; i++) {
+            place p = c_of(lane / 4, lane % 4, i);
+            if (p.row >= COUNT(sums)) continue;
+            double got = decode(TW_MMA_m16n8k16_f16acc, TW_T_f16x2, out[i / 2][lane] >> 16 * (i % 2));
+            if (got != sums[p.row].want)
+                fail_msg("%g + 1 + %g: %g, want %g", sums[p.row].c, sums[p.row].little, got, sums[p.row].want);
+        }
+}
+
 /* A (16 x 16) and B through shared memory and ldmatrix; B stored k x n (transposed on the way) or n x k; C as halves
    through stmatrix, straight or transposed. */
 static void build_through_matrices(tw_builder *b, bool trans, bool trans_out) {
@@ -327,9 +356,8 @@ static void shuffles_votes_and_reductions(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_shape_is_a_product),
-        cmocka_unit_test(sums_are_rounded_once),
-        cmocka_unit_test(matrices_through_shared_memory),
+        cmocka_unit_test(every_shape_is_a_product),        cmocka_unit_test(sums_are_rounded_once),
+        cmocka_unit_test(sums_of_halves_are_rounded_once), cmocka_unit_test(matrices_through_shared_memory),
         cmocka_unit_test(shuffles_votes_and_reductions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The engine on a GPU's machine, in the emulator: the processor's answers, in steps, in one launch, and scored. */
+#define _GNU_SOURCE
 #include "support/support.h"
 
 #include "base/random.h"
+#include "device/fake_cuda.h"
 #include "engine/engine.h"
 #include "tilewright/model.h"
 
@@ -220,6 +222,25 @@ static void devices_go_by_name(void **state) {
     tw_model_close(m);
 }
 
+/* On a stand-in for the driver, whose GPU has no more room than the processor. */
+static void auto_goes_on_to_the_processor(void **state) {
+    (void)state;
+    tw_model *m = open_model("llama-biases");
+    tw_engine *e;
+    tw_engine_options o = {.device = "cuda", .memory_limit = 1000};
+    tw_diag d;
+    setenv("TILEWRIGHT_LIBCUDA", TW_FAKE_CUDA, 1);
+    fake_cuda_reset();
+    assert_int_equal(tw_engine_open(&e, m, &o, &d), TW_ERR_MEMORY);
+    assert_non_null(strstr(d.message, "the GPU's memory"));
+    o.device = "auto";
+    assert_int_equal(tw_engine_open(&e, m, &o, &d), TW_ERR_MEMORY);
+    assert_true(!e && !strstr(d.message, "GPU"));
+    assert_int_equal(fake_cuda_alive(), 0);
+    unsetenv("TILEWRIGHT_LIBCUDA");
+    tw_model_close(m);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(covered_models_agree_with_the_processor),
@@ -232,6 +253,7 @@ int main(void) {
         cmocka_unit_test(a_speeds_verdict_reaches_as_far_as_the_speed),
         cmocka_unit_test(what_is_not_covered_says_so),
         cmocka_unit_test(devices_go_by_name),
+        cmocka_unit_test(auto_goes_on_to_the_processor),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

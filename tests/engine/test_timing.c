@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { N = 4, CONTEXT = 24 };
+enum { N = 2, CONTEXT = 6 };
 
 static void all_ways(tw_engine *e) {
     int32_t want[N], ids[N];
@@ -44,8 +44,8 @@ static void all_ways(tw_engine *e) {
     assert_int_equal(tw_time_prompt(e, &r, N, &seconds, &d), TW_OK);
     assert_true(seconds > 0 && tw_engine_position(e) == N);
     assert_int_equal(tw_feed_random(e, &r, 0, &d), TW_OK);
-    assert_int_equal(tw_feed_random(e, &r, 2, &d), TW_OK);
-    assert_int_equal(tw_engine_position(e), N + 2);
+    assert_int_equal(tw_feed_random(e, &r, 1, &d), TW_OK);
+    assert_int_equal(tw_engine_position(e), N + 1);
 
     /* What does not fit is the engine's to say, and ends the loop. */
     assert_int_equal(tw_time_steps(e, CONTEXT, NULL, &seconds, &d), TW_ERR_USAGE);
@@ -63,7 +63,6 @@ static void every_way_takes_its_tokens(void **state) {
         tw_engine *e;
         const tw_engine_options o = {.workers = 2, .context = CONTEXT, .no_vendor = true, .emulate = emulated};
         assert_int_equal(tw_engine_open(&e, m, &o, &d), TW_OK);
-        all_ways(e);
         all_ways(e);
         tw_engine_close(e);
     }

@@ -7,6 +7,7 @@
 #include "ptx/load.h"
 #include "ptx/ptxas.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,6 +34,7 @@ static int setup(void **state) {
 
 static int teardown(void **state) {
     (void)state;
+    signal(SIGCHLD, SIG_DFL);
     tw_cuda_close(cuda);
     test_folder_remove(folder);
     return fake_cuda_alive();
@@ -167,6 +169,26 @@ static void programs_that_misbehave_are_errors(void **state) {
     assert_int_equal(strncmp(d.path, "/dev/null/tilewright.", 21), 0);
 }
 
+/* In a process whose ended children nobody can ask for, what ptxas made tells how it went. */
+static void nobody_says_how_ptxas_ended(void **state) {
+    (void)state;
+    char path[1024];
+    tw_cubin c;
+    tw_diag d;
+    tw_ptx_compiler by = {.target = "sm_90a", .ptxas = path};
+    const struct sigaction untold = {.sa_handler = SIG_DFL, .sa_flags = SA_NOCLDWAIT};
+    assert_int_equal(sigaction(SIGCHLD, &untold, NULL), 0);
+    write_program("fine", working, path, sizeof path);
+    if (tw_ptx_compile_by(&by, good, strlen(good), &c, &d) != TW_OK) fail_msg("%s", d.message);
+    assert_int_equal(c.registers, 77);
+    tw_cubin_free(&c);
+    assert_int_equal(tw_ptx_compile_by(&by, bad, strlen(bad), &c, &d), TW_ERR_FORMAT);
+    assert_non_null(strstr(d.message, "line 2; error   : no"));
+    write_program("empty", "for x; do [ \"$y\" = -o ] && : >$x; y=$x; done\n", path, sizeof path);
+    assert_int_equal(tw_ptx_compile_by(&by, good, strlen(good), &c, &d), TW_ERR_FORMAT);
+    assert_null(c.data);
+}
+
 static void compile_many(bool by_program, int n) {
     char path[1024], (*texts)[100] = calloc((size_t)n, sizeof *texts);
     tw_ptx_job *jobs = calloc((size_t)n, sizeof *jobs);
@@ -288,6 +310,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_folder_that_cannot_be_is_no_error, setup, teardown),
         cmocka_unit_test_setup_teardown(ptxas_may_compile_instead, setup, teardown),
         cmocka_unit_test_setup_teardown(programs_that_misbehave_are_errors, setup, teardown),
+        cmocka_unit_test_setup_teardown(nobody_says_how_ptxas_ended, setup, teardown),
         cmocka_unit_test_setup_teardown(machine_code_is_disassembled, setup, teardown),
         cmocka_unit_test_setup_teardown(many_at_once_by_the_driver, setup, teardown),
         cmocka_unit_test_setup_teardown(many_at_once_by_ptxas, setup, teardown),

@@ -352,6 +352,40 @@ static void files_that_are_none(void **state) {
     }
 }
 
+/* ---- packed weights ---- */
+
+/* One product of `k` columns with a weight of nibbles, `columns` bytes a row. */
+static void check_packed(int k, int columns, const char *rule) {
+    char text[2048];
+    snprintf(
+        text, sizeof text,
+        "{\"target\":{\"num_sms\":1,\"smem_bytes_per_block_optin\":0},\"buffers\":["
+        "{\"id\":0,\"name\":\"x\",\"kind\":\"IO_INPUT\",\"dtype\":\"F32\",\"shape\":[1,%d],\"space\":\"HBM\"},"
+        "{\"id\":1,\"name\":\"w\",\"kind\":\"WEIGHT\",\"dtype\":\"U8\",\"shape\":[4,%d],\"space\":\"HBM\"},"
+        "{\"id\":2,\"name\":\"s\",\"kind\":\"WEIGHT\",\"dtype\":\"F16\",\"shape\":[4,2],\"space\":\"HBM\"},"
+        "{\"id\":3,\"name\":\"y\",\"kind\":\"IO_OUTPUT\",\"dtype\":\"F32\",\"shape\":[1,4],\"space\":\"HBM\"}],"
+        "\"tasks\":[{\"id\":0,\"op\":\"GEMV_TILE\",\"inputs\":[0,1,2],\"outputs\":[3],\"out_counter\":0,\"waits\":[],"
+        "\"params\":{\"K\":%d,\"N_tile\":4,\"n_off\":0,\"qdtype\":7,\"group\":16}}],\"counters\":[{\"id\":0}]}",
+        k, columns, k);
+    tw_report r;
+    tw_diag d;
+    tw_status st = check_text(text, TW_SCHEDULE_AUTO, &r, &d);
+    if (st != (rule ? TW_ERR_REJECTED : TW_OK))
+        fail_msg("%d columns in %d bytes: %d %s", k, columns, st, r.count ? r.findings[0].text : d.message);
+    if (rule) assert_string_equal(r.findings[0].rule, rule);
+    tw_report_free(&r);
+}
+
+static void two_nibbles_share_a_byte(void **state) {
+    (void)state;
+    check_packed(32, 16, NULL);
+    check_packed(31, 16, NULL); /* the last byte is half empty */
+    check_packed(32, 15, "shape");
+    check_packed(31, 15, "shape");
+    check_packed(32, 17, "shape");
+    check_packed(31, 31, "shape");
+}
+
 /* ---- order ---- */
 
 /* Tasks that touch nothing: [counter it arrives at, SM or -1, counters it waits for, each with all its arrivals]. */
@@ -414,6 +448,7 @@ int main(void) {
         cmocka_unit_test(lowerings_of_theirs),
         cmocka_unit_test(one_fault_is_named),
         cmocka_unit_test(files_that_are_none),
+        cmocka_unit_test(two_nibbles_share_a_byte),
         cmocka_unit_test(queues_must_not_wait_for_each_other),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -312,6 +312,46 @@ static void programs_share_the_cache(void **state) {
     tw_model_close(m);
 }
 
+static int instructions(const tw_schedule *s, const char *name) {
+    int n = 0;
+    tw_op op;
+    assert_true(tw_op_from_name(name, &op));
+    for (int w = 0; w < s->n_workers; w++)
+        for (int i = 0; i < s->workers[w].count; i++) n += s->workers[w].list[i].op == op;
+    return n;
+}
+
+static void what_is_traced_took_time(void **state) {
+    (void)state;
+    enum { MANY = 10000000 };
+    tw_model *m = open_model("llama-linear-mqa");
+    const tw_cuda_vm_options o = {.workers = 3, .seed = 4, .trace = true, .tuning = {1, 2, 3, 2, 0, 0}};
+    tw_cuda_vm_times times[TW_CUDA_VM_KINDS];
+    tw_diag d;
+    for (int splits = 1; splits <= 2; splits++) {
+        machine g = gpu(m, o, (tw_lowering){.tokens = 1, .kv_splits = splits, .group_heads = true, .kv = TW_F32});
+        int count = 0;
+        const int32_t token = 7;
+        tw_vm_step step = {.tokens = &token, .n = 1, .length = 8};
+        if (run(&g, &step, &d) != TW_OK) fail_msg("%s", d.message);
+        assert_int_equal(tw_cuda_vm_trace(g.gpu, g.id, times, &d), TW_OK);
+        for (int k = 0; k < TW_CUDA_VM_KINDS; k++) {
+            assert_int_equal(times[k].count, instructions(tw_checked_schedule(g.program), times[k].name));
+            for (int p = 0; p < TW_CUDA_VM_PHASES; p++) {
+                const double mean = times[k].clocks[p], most = times[k].most[p];
+                assert_true(times[k].count ? mean > 0 && mean <= most && most < MANY : mean == 0 && most == 0);
+            }
+            count += times[k].count > 0;
+        }
+        assert_int_equal(count, splits == 1 ? TW_CUDA_VM_KINDS - 1 : TW_CUDA_VM_KINDS); /* merge */
+        end(&g);
+    }
+    machine untraced = gpu(m, (tw_cuda_vm_options){.workers = 1}, (tw_lowering){.tokens = 1});
+    assert_int_equal(tw_cuda_vm_trace(untraced.gpu, untraced.id, times, &d), TW_ERR_USAGE);
+    end(&untraced);
+    tw_model_close(m);
+}
+
 /* ---- what is refused */
 
 static void refused(const char *folder, tw_cuda_vm_options o, tw_lowering l, tw_status want, const char *why) {
@@ -465,6 +505,7 @@ int main(void) {
         cmocka_unit_test(one_launch_is_as_good_as_many),
         cmocka_unit_test(positions_are_taken_again),
         cmocka_unit_test(programs_share_the_cache),
+        cmocka_unit_test(what_is_traced_took_time),
         cmocka_unit_test(what_is_not_covered_is_refused),
         cmocka_unit_test(what_does_not_fit_is_refused),
         cmocka_unit_test(bad_steps_are_refused),

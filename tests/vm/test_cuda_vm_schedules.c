@@ -182,6 +182,60 @@ static void refused(const char *folder, tw_lowering l, tw_dtype head, const char
     tw_model_close(m);
 }
 
+/* One thing of a covered model is changed at a time; the schedule stays as it is. */
+static void models_that_are_not_covered_are_refused(void **state) {
+    (void)state;
+    tw_model *m = open_model(TEST_DATA "/models/llama-biases");
+    const tw_model sound = *m;
+    tw_cuda_vm *vm = machine(m, "sm_90a", 1);
+    tw_lowering l = {0};
+    tw_cuda_vm_lowering(vm, &l);
+    tw_schedule *s = lower(m, l);
+    tw_diag d;
+    assert_int_equal(tw_cuda_vm_fits(vm, s, &d), TW_OK);
+    static const char *const why[] = {"models without rope", "learned positions", "heads of this size",
+                                      "heads of this size",  "sizes that 4",      "sizes that 4"};
+    for (int i = 0; i < 6; i++) {
+        if (i == 0) m->rope.kind = TW_ROPE_NONE;
+        if (i == 1) m->positions.rows = 8;
+        if (i == 2) m->head_dim = 12;
+        if (i == 3) m->head_dim = 264;
+        if (i == 4) m->dim += 2;
+        if (i == 5) m->ffn_dim += 2;
+        assert_int_equal(tw_cuda_vm_fits(vm, s, &d), TW_ERR_UNSUPPORTED);
+        if (!strstr(d.message, why[i])) fail_msg("%s, not %s", d.message, why[i]);
+        *m = sound;
+    }
+    tw_schedule_free(s);
+    tw_cuda_vm_close(vm);
+    tw_model_close(m);
+}
+
+/* Data is its own flag only where a counter stands for one stage, and the stages follow one another as usual. */
+static void data_is_a_flag_in_the_usual_order_alone(void **state) {
+    (void)state;
+    enum { AS_LOWERED, TWO_STAGES, NO_STAGE, ANOTHER_ORDER, CASES };
+    tw_model *m = open_model(TEST_DATA "/models/llama-biases");
+    const tw_cuda_vm_options o = {.emulate = true, .workers = 2, .tuning = {2, 2, .edges = TW_CUDA_VM_DATA}};
+    tw_cuda_vm *vm;
+    tw_diag d;
+    if (tw_cuda_vm_open(&vm, m, &o, &d) != TW_OK) fail_msg("%s", d.message);
+    for (int i = 0; i < CASES; i++) {
+        tw_lowering l = {0};
+        tw_cuda_vm_lowering(vm, &l);
+        tw_schedule *s = lower(m, l);
+        const int ffn = counter_named(s, "1.ffn");
+        if (i == TWO_STAGES) s->workers[1].list[find(s, 1, counter_named(s, "0.qkv"))].arrive = ffn;
+        for (int w = 0; i == NO_STAGE && w < 2; w++) s->workers[w].list[find(s, w, ffn)].arrive = -1;
+        if (i == ANOTHER_ORDER) swap_counters(s, "0.qkv", "0.attend");
+        assert_int_equal(tw_cuda_vm_fits(vm, s, &d), i == AS_LOWERED ? TW_OK : TW_ERR_USAGE);
+        if (i != AS_LOWERED && !strstr(d.message, "usual order of stages")) fail_msg("%s", d.message);
+        tw_schedule_free(s);
+    }
+    tw_cuda_vm_close(vm);
+    tw_model_close(m);
+}
+
 static void what_records_have_no_room_for_is_refused(void **state) {
     (void)state;
     refused(TEST_DATA "/models/llama-yarn-mha", (tw_lowering){.workers = 1}, TW_F32, "activations other than SiLU");
@@ -194,6 +248,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(long_rows_go_in_chunks),
         cmocka_unit_test(counters_may_have_any_order),
+        cmocka_unit_test(models_that_are_not_covered_are_refused),
+        cmocka_unit_test(data_is_a_flag_in_the_usual_order_alone),
         cmocka_unit_test(what_records_have_no_room_for_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tests of a build folder, run one at a time with a fault switched on."""
+import atexit
 import json
 import os
 import re
@@ -14,6 +15,21 @@ from mutation import tree
 
 ADDRESS_SPACE = 12 << 30
 FILE_SIZE = 2 << 30
+
+running = set() # process groups, which end with this program
+
+
+def end_group(pid):
+    try:
+        os.killpg(pid, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        pass
+
+
+@atexit.register
+def end_all():
+    for pid in list(running):
+        end_group(pid)
 
 
 class Test:
@@ -46,6 +62,7 @@ class Test:
         with open(out, 'wb') as f:
             p = subprocess.Popen(['sh', '-c', limits + 'exec "$@"', 'sh'] + self.command, cwd=self.cwd, env=env,
                                  stdin=subprocess.DEVNULL, stdout=f, stderr=f, start_new_session=True)
+            running.add(p.pid)
             nap = 0.002
             while status is None and time.monotonic() < begin + seconds:
                 pid, code, use = os.wait4(p.pid, os.WNOHANG)
@@ -55,10 +72,8 @@ class Test:
                     time.sleep(nap)
                     nap = min(0.05, 1.2 * nap)
             # Whatever it started ends with it.
-            try:
-                os.killpg(p.pid, signal.SIGKILL)
-            except (ProcessLookupError, PermissionError):
-                pass
+            end_group(p.pid)
+            running.discard(p.pid)
             late = status is None
             if late:
                 _, status, use = os.wait4(p.pid, 0)
@@ -161,7 +176,7 @@ def in_parallel(tasks, jobs):
                 errors.append(e)
                 return
 
-    threads = [threading.Thread(target=work, args=(j,)) for j in range(jobs)]
+    threads = [threading.Thread(target=work, args=(j,), daemon=True) for j in range(jobs)] # an interrupt ends them
     for t in threads:
         t.start()
     for t in threads:

@@ -146,10 +146,11 @@ static tw_status try_all(search *s, const entry *e, int n) {
     return st;
 }
 
+/* `c` as tw_gemm_config_plain leaves it. */
 static bool allowed(const search *s, const tw_gemm_config *c) {
     tw_gemm_resources need;
     const tw_target *t = tw_cuda_describe(s->cuda)->target;
-    if (s->options->deterministic && c->kg > 1 && c->split == TW_GEMM_SPLIT_ATOMIC) return false;
+    if (s->options->deterministic && c->split == TW_GEMM_SPLIT_ATOMIC) return false;
     /* Splits that wait in turn, or add many parts one after another, only pay where they are few. */
     if (c->kg > 16 && c->split == TW_GEMM_SPLIT_SERIAL) return false;
     return tw_gemm_legal(&s->data->problem, c, t, &need, NULL) && need.grid < 1 << 22 &&
@@ -194,7 +195,6 @@ static tw_gemm_config draw_warpgroups(search *s) {
 static bool draw_regular(search *s, tw_gemm_config *c) {
     const tw_gemm_problem *p = &s->data->problem;
     const tw_cuda_info *info = tw_cuda_describe(s->cuda);
-    const int es = tw_type_bits(tw_gemm_element(p->type)) / 8;
     const bool mma = p->type != TW_GEMM_F32;
     *c = (tw_gemm_config){.mma = mma,
                           .ms = mma ? PICK(s, 16, 32, 32, 64, 64) : PICK(s, 2, 4, 8, 8, 16),
@@ -203,7 +203,7 @@ static bool draw_regular(search *s, tw_gemm_config *c) {
                           .ks = 1,
                           .kl = PICK(s, 1, 1, 1, 2, 4),
                           .kg = 1,
-                          .vec = PICK(s, 16, 16, 16, es),
+                          .vec = PICK(s, 16, 16, 16, 1), /* 1: an element, whatever its size */
                           .frag = PICK(s, 4, 8, 16),
                           .copy = mma ? 0 : PICK(s, 0, 1),
                           .stages = PICK(s, 2, 3, 4, 5, 6),

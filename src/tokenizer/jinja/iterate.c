@@ -179,9 +179,7 @@ static bool next_unique(jinja_env *env, jinja_iterator *it, jinja_value *out) {
     if (!start(env, it, false)) return false;
     while (jinja_next(env, it->inner, out)) {
         jinja_value key = jinja_get_path(env, it->node, *out, &it->path);
-        bool seen = jinja_dict_find(env, it->node, it->seen, key) != NULL;
-        if (env->failed) return false;
-        if (seen) continue;
+        if (jinja_dict_find(env, it->node, it->seen, key)) continue;
         jinja_dict_put(env, it->node, it->seen, key, JINJA_NULL);
         return !env->failed;
     }

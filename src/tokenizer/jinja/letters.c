@@ -66,10 +66,10 @@ bool jinja_is(uint32_t c, jinja_class class) {
     case JC_ID_START:
         return letter || k == UTF8PROC_CATEGORY_NL || c == '_';
     case JC_ID_CONTINUE:
-        return letter || k == UTF8PROC_CATEGORY_NL || c == '_' || k == UTF8PROC_CATEGORY_ND ||
-               k == UTF8PROC_CATEGORY_MN || k == UTF8PROC_CATEGORY_MC || k == UTF8PROC_CATEGORY_PC;
+        break;
     }
-    return false;
+    return letter || k == UTF8PROC_CATEGORY_NL || c == '_' || k == UTF8PROC_CATEGORY_ND || k == UTF8PROC_CATEGORY_MN ||
+           k == UTF8PROC_CATEGORY_MC || k == UTF8PROC_CATEGORY_PC;
 }
 
 /* ---- cases ---- */

@@ -2,7 +2,6 @@
 /* Methods of everything but strings. The sandbox hands out none that would change its object. */
 #include "tokenizer/jinja/jinja.h"
 
-#include <math.h>
 #include <string.h>
 
 #define BIND(what, names, needed)                                                                                      \
@@ -126,7 +125,7 @@ static jinja_value conjugate(jinja_env *env, jinja_value self, const jinja_args 
 
 static jinja_value is_integer(jinja_env *env, jinja_value self, const jinja_args *args) {
     BIND("is_integer", "", 0);
-    return jinja_bool(isfinite(self.f) && self.f == floor(self.f));
+    return jinja_bool(jinja_is_whole(self.f));
 }
 
 /* ---- Jinja's own ---- */

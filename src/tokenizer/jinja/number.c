@@ -40,6 +40,10 @@ void jinja_float_text(double f, char out[JINJA_FLOAT_TEXT]) {
     }
 }
 
+bool jinja_is_whole(double f) {
+    return isfinite(f) && f == trunc(f);
+}
+
 double jinja_as_float(jinja_env *env, const jinja_node *at, jinja_value v) {
     if (v.kind == JINJA_FLOAT) return v.f;
     if (jinja_is_int(v)) return (double)jinja_as_int(v);
@@ -133,7 +137,7 @@ static jinja_value float_arithmetic(jinja_env *env, const jinja_node *at, jinja_
         return jinja_float(a * b);
     case JN_POW:
         if (a == 0 && b < 0) return jinja_fail(env, at, "0 to a negative power");
-        if (a < 0 && isfinite(a) && isfinite(b) && b != floor(b)) return jinja_refuse(env, at, "a complex number");
+        if (a < 0 && isfinite(a) && isfinite(b) && !jinja_is_whole(b)) return jinja_refuse(env, at, "a complex number");
         r = pow(a, b);
         if (isinf(r) && isfinite(a) && isfinite(b)) return jinja_fail(env, at, "the result is too large");
         return jinja_float(r);
@@ -274,10 +278,11 @@ static jinja_value round_int(jinja_env *env, const jinja_node *at, int64_t v, in
 /* To tens and more: half to even on the exact decimal digits. */
 static double round_up_there(double f, int64_t digits) {
     char text[400];
-    int n = snprintf(text, sizeof text, "%.0f", floor(fabs(f))), drop = (int)-digits;
+    double size = fabs(f), below = floor(size);
+    int n = snprintf(text, sizeof text, "%.0f", below), drop = (int)-digits;
     if (drop > n) return copysign(0, f);
     int half = drop == n ? 0 : n - drop; /* the first digit that goes */
-    bool fraction = fabs(f) != floor(fabs(f)), exact = text[half] == '5' && !fraction;
+    bool exact = text[half] == '5' && size == below;
     for (int i = half + 1; i < n && exact; i++) exact = text[i] == '0';
     bool odd = half > 0 && (text[half - 1] - '0') % 2, up = exact ? odd : text[half] >= '5';
     for (int i = half; i < n; i++) text[i] = '0';

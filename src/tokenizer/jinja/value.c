@@ -95,9 +95,7 @@ static uint64_t mix(uint64_t h, uint64_t x) {
 }
 
 static bool whole(double f, int64_t *i) {
-    if (!(f >= -0x1p63 && f < 0x1p63) || f != floor(f)) return false;
-    *i = (int64_t)f;
-    return true;
+    return jinja_is_whole(f) && jinja_float_to_int(f, i) == JINJA_PARSED;
 }
 
 static bool hash_tuple(jinja_env *env, const jinja_node *at, const jinja_list *l, uint64_t *out) {

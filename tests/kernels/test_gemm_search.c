@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the search tries, on a stand-in for the driver whose kernels are all right and equally fast. */
+#define _GNU_SOURCE
+#include "support/support.h"
+
+#include "device/fake_cuda.h"
+#include "kernels/gemm/search.h"
+
+#include <stdlib.h>
+
+enum { MOST = 64 };
+
+static tw_cuda *cuda;
+static tw_gemm_data data;
+static tw_gemm_rig *rig;
+static tw_gemm_config tried[MOST];
+static int n_tried;
+
+static int setup(void **state) {
+    const tw_gemm_problem problem = {.type = TW_GEMM_F32, .m = 64, .n = 64, .k = 1024, .alpha = 1};
+    tw_diag d;
+    (void)state;
+    setenv("TILEWRIGHT_LIBCUDA", TW_FAKE_CUDA, 1);
+    unsetenv("TILEWRIGHT_PTXAS");
+    fake_cuda_reset();
+    return tw_cuda_open(&cuda, 0, &d) != TW_OK || tw_gemm_data_make(&data, &problem, 1, &d) != TW_OK ||
+           tw_gemm_rig_make_sets(&rig, cuda, &data, 1 << 20, 1, &d) != TW_OK;
+}
+
+static int teardown(void **state) {
+    (void)state;
+    tw_gemm_rig_free(rig);
+    tw_gemm_data_free(&data);
+    tw_cuda_close(cuda);
+    return fake_cuda_alive();
+}
+
+static void note(void *context, const tw_gemm_config *c, double us) {
+    (void)context;
+    assert_true(n_tried < MOST && us > 9.9 && us < 10.1);
+    tried[n_tried++] = *c;
+}
+
+static tw_gemm_search_report search(tw_gemm_search_options o) {
+    tw_gemm_found found;
+    tw_gemm_search_report report;
+    tw_diag d;
+    int n = 0;
+    o.compiler = tw_ptx_compiler_for(cuda, false);
+    o.measured_one = note;
+    n_tried = 0;
+    if (tw_gemm_search(rig, cuda, &data, &o, 1, &found, &n, &report, &d) != TW_OK) fail_msg("%s", d.message);
+    assert_int_equal(n, n_tried > 0);
+    if (n) tw_cubin_free(&found.cubin);
+    return report;
+}
+
+/* Sums in any order are for those who can do with them; turns are waited for where they are few. */
+static void splits_are_tried_where_they_may(void **state) {
+    (void)state;
+    static const struct {
+        tw_gemm_split split;
+        int kg;
+        bool usually, deterministic;
+    } cases[] = {{TW_GEMM_SPLIT_LAST, 1, true, true},     {TW_GEMM_SPLIT_LAST, 17, true, true},
+                 {TW_GEMM_SPLIT_SERIAL, 2, true, true},   {TW_GEMM_SPLIT_SERIAL, 16, true, true},
+                 {TW_GEMM_SPLIT_ATOMIC, 2, true, false},  {TW_GEMM_SPLIT_ATOMIC, 17, true, false},
+                 {TW_GEMM_SPLIT_CLUSTER, 2, true, true},  {TW_GEMM_SPLIT_SERIAL, 17, false, false},
+                 {TW_GEMM_SPLIT_SERIAL, 32, false, false}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (int deterministic = 0; deterministic < 2; deterministic++) {
+            tw_gemm_config c = tw_gemm_config_default(&data.problem);
+            c.split = cases[i].split;
+            c.kg = cases[i].kg;
+            search((tw_gemm_search_options){.known = &c, .n_known = 1, .sampled = 1, .deterministic = deterministic});
+            const bool want = deterministic ? cases[i].deterministic : cases[i].usually;
+            if (n_tried != want) fail_msg("split=%d kg=%d: tried %d times", c.split, c.kg, n_tried);
+            if (want) assert_true(tried[0].split == c.split && tried[0].kg == c.kg);
+        }
+    /* One part is not split, whatever it says. */
+    tw_gemm_config c = tw_gemm_config_default(&data.problem);
+    c.split = TW_GEMM_SPLIT_ATOMIC;
+    search((tw_gemm_search_options){.known = &c, .n_known = 1, .sampled = 1, .deterministic = true});
+    assert_int_equal(n_tried, 1);
+}
+
+/* What is drawn is legal, so that few draws are lost to what is not tried. */
+static void most_draws_count(void **state) {
+    (void)state;
+    enum { SAMPLED = 400 };
+    const tw_gemm_search_report report = search((tw_gemm_search_options){.sampled = SAMPLED, .measured = 8, .seed = 3});
+    assert_true(report.sampled <= SAMPLED && report.sampled > SAMPLED * 2 / 3);
+    assert_true(report.built == 8 && n_tried == 8 && !report.failed && !report.wrong);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(splits_are_tried_where_they_may, setup, teardown),
+        cmocka_unit_test_setup_teardown(most_draws_count, setup, teardown)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
