@@ -46,7 +46,10 @@ static row row_of(const emu_box *x, int i) {
     const tw_tensor_map *m = x->map;
     const int bytes = tw_tensor_element_bytes(m->element), width = tw_tensor_map_row_bytes(m) / bytes;
     int64_t c[TW_TENSOR_DIMS] = {x->at[0]}, from = x->at[0] < 0 ? -x->at[0] : 0, below = m->extent[0] - x->at[0];
-    (m->im2col ? (void)pixel_row(x, i, c) : (void)tile_row(x, i, c));
+    if (m->im2col)
+        pixel_row(x, i, c);
+    else
+        tile_row(x, i, c);
     row r = {.address = m->address + (uint64_t)(c[0] * bytes)};
     if (below > width) below = width;
     for (int d = 1; d < m->dims; d++) {

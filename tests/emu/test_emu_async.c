@@ -110,7 +110,7 @@ static void consume_late(tw_builder *b, int fault, tw_val out, tw_val tile, tw_v
     tw_val used = tw_i32(b, 0);
     for (int j = 0; j < 2; j++)
         if (fault == LOADS_USED || (fault == ONE_UNDER_WAY && j == 1)) used = tw_or(b, used, moved[j]);
-    /* Nothing at all, which no pass can know. */
+    /* Adds nothing at all: no pass runs here that would know it. */
     if (fault == LOADS_USED || fault == ONE_UNDER_WAY) e = tw_add(b, e, tw_and(b, used, tw_i32(b, 0)));
     if (fault == LOADS_FENCED)
         tw_do(b, TW_OP_fence_proxy, (tw_attrs){.proxy = TW_PROXY_async_shared}, TW_NONE, TW_NONE);

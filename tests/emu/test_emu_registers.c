@@ -3,6 +3,7 @@
    one fault at a time. */
 #include "emu/emu_test.h"
 
+#include "emu/on_device.h"
 #include "ir/verify.h"
 
 static const tw_attrs none = {0};
@@ -103,6 +104,23 @@ static void registers_change_hands(void **state) {
         }
 }
 
+/* The same on a device: nobody waits for ever. */
+static void a_device_agrees(void **state) {
+    (void)state;
+    tw_cuda *c = gpu_open(90);
+    uint32_t out[3 * 384] = {0};
+    tw_diag d;
+    if (!c) skip();
+    tw_kernel *k = build_registers(GIVEN_TWICE);
+    const uint64_t to[] = {gpu_upload(c, out, sizeof out)};
+    gpu_run(c, k, 3, to);
+    fine(tw_cuda_download(c, out, to[0], sizeof out, &d), &d);
+    for (int i = 0; i < 3 * 384; i++) assert_int_equal(out[i], i % 384 < 128 ? 0 : i % 384 / 32);
+    tw_cuda_release(c, to[0]);
+    tw_kernel_free(k);
+    tw_cuda_close(c);
+}
+
 /* Warps of a group that part after others have gone on. */
 static void a_warp_that_stays_behind_is_named(void **state) {
     (void)state;
@@ -189,7 +207,7 @@ static void what_overlaps_is_waited_for(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(registers_change_hands),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(registers_change_hands), cmocka_unit_test(a_device_agrees),
                                        cmocka_unit_test(a_warp_that_stays_behind_is_named),
                                        cmocka_unit_test(what_overlaps_is_waited_for)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,6 +5,7 @@
 #include "emu/emu_test.h"
 
 #include "device/tensor_map.h"
+#include "emu/on_device.h"
 #include "ir/verify.h"
 
 enum { TILE = 32768, ARRAY = 40000, ROOM = 65536 };
@@ -179,6 +180,22 @@ static void fill(uint8_t *x, int size, int seed) {
 
 static int outside, elements;
 
+/* The box that was fetched, and the array `now`, which was `out` before. */
+static void check_boxes(const scenario *s, uint64_t seed, const uint8_t *in, uint8_t *out, const uint8_t *tile,
+                        const uint8_t *now) {
+    const int no_offset[TW_TENSOR_DIMS] = {0};
+    checking c = {.map = &s->in, .array = in, .tile = tile, .expected = out, .reduces = s->reduces};
+    walk_box(&s->in, s->from, s->offset, check_tile, &c);
+    outside += bytes_of(&s->in) / tw_tensor_element_bytes(s->in.element) - c.inside;
+    elements += c.inside;
+    c.map = &s->out;
+    walk_box(&s->out, s->to, no_offset, expect_element, &c);
+    const bool same = !memcmp(now, out, ROOM);
+    if (c.wrong || !same)
+        fail_msg("seed %d, %d dims%s: %d elements of the box are wrong, the array %s", (int)seed, s->in.dims,
+                 s->in.im2col ? ", im2col" : "", c.wrong, same ? "is right" : "too");
+}
+
 static tw_status play_boxes(const scenario *s, uint64_t seed, bool keep_going, tw_emu_report *r) {
     static uint8_t in[ROOM], out[ROOM], tile[TILE];
     scenario x = *s;
@@ -197,21 +214,11 @@ static tw_status play_boxes(const scenario *s, uint64_t seed, bool keep_going, t
     if (st != TW_OK && st != TW_ERR_REJECTED) fail_msg("%s", d.message);
     if (st == TW_OK) {
         tw_emu_read(e, a[2], tile, (size_t)bytes_of(&x.in));
-        checking c = {.map = &x.in, .array = in, .tile = tile, .expected = out, .reduces = x.reduces};
-        walk_box(&x.in, x.from, x.offset, check_tile, &c);
-        outside += bytes_of(&x.in) / tw_tensor_element_bytes(x.in.element) - c.inside;
-        elements += c.inside;
-        const int no_offset[TW_TENSOR_DIMS] = {0};
-        c.map = &x.out;
-        walk_box(&x.out, x.to, no_offset, expect_element, &c);
         uint8_t *now = malloc(sizeof out);
         assert_non_null(now);
         tw_emu_read(e, x.out.address, now, sizeof out);
-        const bool same = !memcmp(now, out, sizeof out);
+        check_boxes(&x, seed, in, out, tile, now);
         free(now);
-        if (c.wrong || !same)
-            fail_msg("seed %d, %d dims%s: %d elements of the box are wrong, the array %s", (int)seed, x.in.dims,
-                     x.in.im2col ? ", im2col" : "", c.wrong, same ? "is right" : "too");
     }
     tw_kernel_free(k);
     tw_emu_free(e);
@@ -300,6 +307,36 @@ static void boxes_are_right(void **state) {
             fail_msg("seed %d: %s: %s", (int)seed, tw_emu_rule_name(report.findings[0].rule), report.findings[0].text);
     }
     if (elements < 10000 || outside < 10000) fail_msg("%d elements within, %d outside", elements, outside);
+}
+
+/* The same on a device. */
+static void a_device_agrees(void **state) {
+    (void)state;
+    static uint8_t in[ROOM], out[ROOM], now[ROOM], tile[TILE];
+    tw_cuda *c = gpu_open(90);
+    if (!c) skip();
+    for (uint64_t seed = 0; seed < 90; seed++) {
+        tw_random r = tw_random_seed(seed);
+        scenario s = {.reduces = seed % 4 == 0};
+        tw_diag d;
+        (seed % 3 ? random_tile : random_pixels)(&s, &r);
+        fill(in, tw_tensor_element_bytes(s.in.element), 3);
+        fill(out, tw_tensor_element_bytes(s.in.element), 5);
+        s.in.address = gpu_upload(c, in, sizeof in);
+        s.out.address = gpu_upload(c, out, sizeof out);
+        const uint64_t a[4] = {(uint64_t)(uintptr_t)&s.in, (uint64_t)(uintptr_t)&s.out,
+                               gpu_upload(c, tile, sizeof tile), s.out.address};
+        tw_kernel *k = build(&s);
+        gpu_run(c, k, 1, a);
+        fine(tw_cuda_download(c, tile, a[2], sizeof tile, &d), &d);
+        fine(tw_cuda_download(c, now, s.out.address, sizeof now, &d), &d);
+        check_boxes(&s, seed, in, out, tile, now);
+        tw_cuda_release(c, s.in.address);
+        tw_cuda_release(c, s.out.address);
+        tw_cuda_release(c, a[2]);
+        tw_kernel_free(k);
+    }
+    tw_cuda_close(c);
 }
 
 /* -- faults */
@@ -461,8 +498,8 @@ static void maps_are_judged(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(boxes_are_right), cmocka_unit_test(faults_are_found),
-                                       cmocka_unit_test(pixels_are_of_the_bounding_box),
-                                       cmocka_unit_test(maps_are_judged)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(boxes_are_right), cmocka_unit_test(a_device_agrees), cmocka_unit_test(faults_are_found),
+        cmocka_unit_test(pixels_are_of_the_bounding_box), cmocka_unit_test(maps_are_judged)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

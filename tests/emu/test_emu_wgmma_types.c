@@ -3,6 +3,7 @@
    plain loops over numbers that are decoded here. Then what may be done to registers that a product uses, and when. */
 #include "emu/emu_test.h"
 
+#include "emu/on_device.h"
 #include "ir/verify.h"
 
 #include <math.h>
@@ -114,14 +115,17 @@ static uint32_t draw(tw_random *r, tw_wgmma_element of, int bytes, double most) 
     }
 }
 
-static double sum_of(const uint8_t *a, const uint8_t *b, const tw_wgmma_info *m) {
+/* `size`: what the terms come to without their signs. */
+static double sum_of(const uint8_t *a, const uint8_t *b, const tw_wgmma_info *m, double *size) {
     const int bytes = ROW / m->k;
     double sum = 0;
+    *size = 0;
     for (int k = 0; k < m->k; k++) {
         uint32_t x = 0, y = 0;
         memcpy(&x, a + (ptrdiff_t)k * bytes, (size_t)bytes);
         memcpy(&y, b + (ptrdiff_t)k * bytes, (size_t)bytes);
         sum += number(m->a, x) * number(m->b, y);
+        *size += fabs(number(m->a, x) * number(m->b, y));
     }
     return sum;
 }
@@ -132,34 +136,46 @@ static double rounded(const tw_wgmma_info *m, double x) {
                                 : x;
 }
 
-static void check_sums(const tw_wgmma_info *m, const uint8_t *a, const uint8_t *b, const uint32_t *out, int columns) {
+/* A device cuts bits off while it sums: of products of eight bits most. */
+static double device_slack(const tw_wgmma_info *m) {
+    return m->d == TW_T_i32 ? 0 : m->k == 32 ? 0x1p-11 : 0x1p-20;
+}
+
+static void check_sums(const tw_wgmma_info *m, const uint8_t *a, const uint8_t *b, const uint32_t *out, int columns,
+                       double slack) {
     for (int thread = 0; thread < 128; thread++)
         for (int i = 0; i < columns / 2; i++) {
             const int row = thread / 32 * 16 + thread % 32 / 4 + i / 2 % 2 * 8,
                       column = i / 4 * 8 + thread % 4 * 2 + i % 2;
-            const double once = sum_of(a + (ptrdiff_t)row * ROW, b + (ptrdiff_t)column * ROW, m);
+            double size;
+            const double once = sum_of(a + (ptrdiff_t)row * ROW, b + (ptrdiff_t)column * ROW, m, &size);
             const double want = rounded(m, rounded(m, once) + once);
             const uint32_t *own = out + (ptrdiff_t)thread * (MOST / 2);
             const double got = m->d == TW_T_f32     ? (double)tw_read_f32(own[i])
                                : m->d == TW_T_f16x2 ? (double)tw_f16_to_f32((uint16_t)(own[i / 2] >> i % 2 * 16))
                                                     : (double)(int32_t)own[i];
             const double close = m->d == TW_T_f32 ? fabs(want) * 1e-6 : m->d == TW_T_f16x2 ? fabs(want) * 2e-3 : 0;
-            if (!(fabs(got - want) <= close)) fail_msg("%s: [%d][%d] is %g, not %g", m->name, row, column, got, want);
+            if (!(fabs(got - want) <= close + 2 * slack * size))
+                fail_msg("%s: [%d][%d] is %g, not %g", m->name, row, column, got, want);
         }
 }
 
-static tw_status play_types(int kind, int columns, bool rs, int fault, uint64_t seed, bool keep_going,
-                            tw_emu_report *report) {
-    const tw_wgmma_info *m = tw_wgmma_describe((tw_wgmma_kind)kind);
+static void draw_both(const tw_wgmma_info *m, int columns, uint64_t seed, uint8_t *a, uint8_t *x) {
     const int bytes = ROW / m->k;
-    uint8_t a[ROWS * ROW], x[MOST * ROW];
-    uint32_t out[128 * MOST / 2];
     tw_random r = tw_random_seed(seed);
     for (int i = 0; i < ROWS * m->k + columns * m->k; i++) {
         const bool left = i < ROWS * m->k;
         const uint32_t bits = draw(&r, left ? m->a : m->b, bytes, m->d == TW_T_i32 ? 256 : m->d == TW_T_f16x2 ? 2 : 16);
         memcpy((left ? a : x) + (ptrdiff_t)(left ? i : i - ROWS * m->k) * bytes, &bits, (size_t)bytes);
     }
+}
+
+static tw_status play_types(int kind, int columns, bool rs, int fault, uint64_t seed, bool keep_going,
+                            tw_emu_report *report) {
+    const tw_wgmma_info *m = tw_wgmma_describe((tw_wgmma_kind)kind);
+    uint8_t a[ROWS * ROW], x[MOST * ROW];
+    uint32_t out[128 * MOST / 2];
+    draw_both(m, columns, seed, a, x);
     tw_emu *e = tw_emu_new();
     tw_kernel *k = build(kind, columns, rs, fault);
     tw_diag d;
@@ -170,7 +186,7 @@ static tw_status play_types(int kind, int columns, bool rs, int fault, uint64_t 
     tw_status st = tw_emu_launch(e, k, arguments, &o, report, &d);
     if (st != TW_OK && st != TW_ERR_REJECTED) fail_msg("%s", d.message);
     tw_emu_read(e, arguments[2], out, sizeof out);
-    if (st == TW_OK) check_sums(m, a, x, out, columns);
+    if (st == TW_OK) check_sums(m, a, x, out, columns, 0);
     tw_kernel_free(k);
     tw_emu_free(e);
     return st;
@@ -186,6 +202,30 @@ static void products_are_right(void **state) {
                 if (play_types(kind, columns, rs, seed == 3 ? WRITTEN_AFTER : 0, seed, false, &r) != TW_OK)
                     fail_msg("kind %d, %d: %s: %s", kind, rs, tw_emu_rule_name(r.findings[0].rule), r.findings[0].text);
             }
+}
+
+/* The same on a device. */
+static void a_device_agrees(void **state) {
+    (void)state;
+    tw_cuda *c = gpu_open(90);
+    if (!c) skip();
+    for (int kind = 1; kind < TW_WGMMAS; kind++)
+        for (int rs = 0; rs < 2; rs++) {
+            const tw_wgmma_info *m = tw_wgmma_describe((tw_wgmma_kind)kind);
+            uint8_t a[ROWS * ROW], x[MOST * ROW];
+            uint32_t out[128 * MOST / 2] = {0};
+            tw_diag d;
+            draw_both(m, MOST, (uint64_t)kind, a, x);
+            tw_kernel *k = build(kind, MOST, rs, 0);
+            const uint64_t to[3] = {gpu_upload(c, a, sizeof a), gpu_upload(c, x, sizeof x),
+                                    gpu_upload(c, out, sizeof out)};
+            gpu_run(c, k, 1, to);
+            fine(tw_cuda_download(c, out, to[2], sizeof out, &d), &d);
+            check_sums(m, a, x, out, MOST, device_slack(m));
+            for (int i = 0; i < 3; i++) tw_cuda_release(c, to[i]);
+            tw_kernel_free(k);
+        }
+    tw_cuda_close(c);
 }
 
 /* -- faults */
@@ -228,6 +268,7 @@ static void faults_are_found(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(products_are_right), cmocka_unit_test(faults_are_found)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(products_are_right), cmocka_unit_test(a_device_agrees),
+                                       cmocka_unit_test(faults_are_found)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
