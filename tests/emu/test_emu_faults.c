@@ -231,8 +231,58 @@ static float filled(int i) {
     return i < 200 ? (float)(CELLS - 200 + i) : 0;
 }
 
-enum { REVERSE, LANES_MEET, NAMED, PIPELINE, FILL };
+/* -- two warps read a cell, and a third writes it once they have */
+
+enum { ONE_READER_AWAY = 1 };
+
+static void build_readers(tw_builder *b, int fault, tw_val in, tw_val out, tw_val aux) {
+    (void)in;
+    tw_val warp = tw_shr(b, tid(b), 5), lead = tw_eq(b, tw_sreg(b, TW_SREG_laneid), tw_i32(b, 0));
+    const int ranges[] = {0, 2, 2, 3};
+    tw_push_roles(b, ranges, 2);
+    tw_push_if(b, lead);
+    store(b, f32_global, at64(b, out, warp, 4), tw_ld(b, f32_global, aux));
+    tw_pop(b);
+    if (fault) tw_push_if(b, tw_eq(b, warp, tw_i32(b, 1)));
+    named(b, TW_OP_barrier_sync, 1, fault ? 64 : 96);
+    if (fault) tw_pop(b);
+    tw_next_role(b);
+    named(b, TW_OP_barrier_sync, 1, fault ? 64 : 96);
+    tw_push_if(b, lead);
+    store(b, f32_global, aux, tw_f32(b, 1));
+    tw_pop(b);
+    tw_pop(b);
+}
+
+static float zero(int i) {
+    (void)i;
+    return 0;
+}
+
+/* -- a thread looks at a counter, or sets it, and then counts as another one does */
+
+enum { SET_UNORDERED = 1, SEEN_UNORDERED };
+
+static void build_counter(tw_builder *b, int fault, tw_val in, tw_val out, tw_val aux) {
+    (void)in;
+    const tw_attrs plain = {I32};
+    tw_push_if(b, tw_eq(b, tid(b), tw_i32(b, 0)));
+    if (fault == SEEN_UNORDERED)
+        store(b, plain, out, tw_ld(b, plain, aux));
+    else
+        store(b, plain, aux, tw_i32(b, 0));
+    tw_pop(b);
+    if (!fault) barrier(b);
+    tw_push_if(b, tw_eq(b, tw_sreg(b, TW_SREG_laneid), tw_i32(b, 0)));
+    tw_val one = tw_i32(b, 1);
+    tw_red(b, (tw_attrs){I32, .order = TW_ORDER_relaxed, .scope = TW_SCOPE_gpu}, aux, &one);
+    tw_pop(b);
+}
+
+enum { READERS, COUNTER, REVERSE, LANES_MEET, NAMED, PIPELINE, FILL };
 static const scene scenes[] = {
+    [READERS] = {"readers", 96, 1, 0, false, build_readers, zero, 2},
+    [COUNTER] = {"counter", 64, 1, 0, false, build_counter, zero, 0},
     [REVERSE] = {"reverse", 128, 3, 0, false, build_reverse, reversed, 0},
     [LANES_MEET] = {"lanes", 64, 1, 0, false, build_lanes, exchanged, 64},
     [NAMED] = {"named", 128, 1, 0, false, build_named, named_want, 320},
@@ -259,6 +309,9 @@ static const planted faults[] = {
     {&alone, TWO_LANES, "two lanes write a cell", TW_EMU_RACE, "lane 1: writes tile+|lane 0 wrote"},
     {&alone, TRAPS, "trap", TW_EMU_TRAP, "warp 2 lane 13: trapped"},
     {&alone, ENDLESS, "endless loop", TW_EMU_LIMIT, "operations"},
+    {&scenes[READERS], ONE_READER_AWAY, "one reader does not meet the writer", TW_EMU_RACE, "aux+0|nothing orders"},
+    {&scenes[COUNTER], SET_UNORDERED, "a counter set without a barrier", TW_EMU_RACE, "aux+0|nothing orders"},
+    {&scenes[COUNTER], SEEN_UNORDERED, "a counter read without a barrier", TW_EMU_RACE, "aux+0|nothing orders"},
     {&scenes[REVERSE], NO_BARRIER, "removed barrier in many blocks", TW_EMU_RACE, "nothing orders"},
     {&scenes[LANES_MEET], NO_WARP_SYNC, "missing warp_sync", TW_EMU_RACE, "/ld|reads tile+|nothing orders"},
     {&scenes[LANES_MEET], SHFL_IN_BRANCH, "shfl in a branch", TW_EMU_DIVERGENCE, "/shfl|names lane 20, which is not"},
