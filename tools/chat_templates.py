@@ -546,6 +546,7 @@ CONSTRUCTS = [
     "{{ {1: 'a', 1.5: 'b'}[1.0] }} {{ {1: 'a', 1.5: 'b'}[1.5] }} {{ 2.0 in range(3) }} {{ 1.5 in range(3) }} {{ {1: 'a'}[1.5] is defined }}",
     "{{ '\U0001f600\ue000\u00e9'|tojson(ensure_ascii=true) }} {{ {'a': [1, {'b': 2}]}|tojson(indent='--') }}",
     "{{ 'ab 12-34567890 1-2-3-4-5-6-7 ---------'|wordwrap(7) }}|{{ 'ab 12-34567890'|wordwrap(7, break_on_hyphens=false) }}",
+    "{{ ('\u00e9' * 78)|pprint }}",
     "{{ 'a-b'.isidentifier() }} {{ 'a1'.isidentifier() }} {{ '1a'.isidentifier() }} {{ '\u00e9\u0301\u203f\u0663'.isidentifier() }} {{ '_'.isidentifier() }}",
 ]
 

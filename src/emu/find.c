@@ -24,9 +24,10 @@ static bool ends(tw_emu_rule r) {
 static void put(char *out, size_t size, size_t *at, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 static void put(char *out, size_t size, size_t *at, const char *fmt, ...) {
     if (*at >= size) return;
+    char *from = out + *at, *end = out + size;
     va_list ap;
     va_start(ap, fmt);
-    int n = vsnprintf(out + *at, size - *at, fmt, ap);
+    int n = vsnprintf(from, (size_t)(end - from), fmt, ap);
     va_end(ap);
     if (n > 0) *at += (size_t)n;
 }

@@ -3,7 +3,8 @@
 
    A mark leaves when a later one that came after it speaks for it: what is ordered after the later one is ordered after
    the earlier one. So of reads all remain that nothing orders among themselves, and of strong writes too, since these
-   may be unordered without being a race. */
+   may be unordered without being a race. For the same reason a strong access speaks for no weaker one: what meets it
+   unordered, without being a race, may be one with what came before. */
 #include "emu/machine.h"
 
 #include <stdio.h>
@@ -209,6 +210,7 @@ static bool agrees(const access *a, const emu_mark *m) {
 
 /* Whether a mark that the new access came after, or that it says all of, may go. */
 static bool superseded(const emu_warp *w, int lane, const emu_mark *m, const emu_mark *by) {
+    if (strength_of(m) < strength_of(by)) return false;
     return (m->thread == by->thread && !(m->mask & ~by->mask) && m->clock <= by->clock) || ordered(w, lane, m);
 }
 

@@ -192,7 +192,7 @@ static void place_stuck(place *k, tw_arena *arena) {
     int *before = tw_arena_array(arena, (size_t)p->n_tasks + 1, sizeof *before);
     char *seen = tw_arena_array(arena, (size_t)p->n_tasks + 1, 1);
     int at = k->out->n_runnable, stuck = -1, rest = -1;
-    if (arena->failed || at == p->n_tasks) return;
+    if (arena->failed || k->failed || at == p->n_tasks) return;
     for (int i = p->n_tasks - 1; i >= 0; i--) {
         if (k->next[i] >= 0) before[k->next[i]] = i;
         if (k->out->worker[i] >= 0) continue;
@@ -228,8 +228,10 @@ tw_status amk_place(const tw_amk *p, tw_arena *arena, amk_placing *out, tw_repor
     for (int i = 0; i < p->n_tasks; i++) out->worker[i] = -1;
     find_waiters(&k, arena);
     if (!arena->failed) find_queues(&k, arena);
-    if (!arena->failed && !k.failed) walk(&k);
-    if (!arena->failed && !k.failed) place_stuck(&k, arena);
+    if (!arena->failed && !k.failed) {
+        walk(&k);
+        place_stuck(&k, arena);
+    }
     for (int i = 0; i < p->n_counters; i++) free(k.counter[i].at);
     for (int i = 0; k.worker && i < out->n_workers; i++) free(k.worker[i].at);
     free(k.worker);

@@ -432,11 +432,12 @@ static tw_status push(tw_token_stream *s, int32_t id) {
     const tw_vocab *v = &s->t->vocab;
     if (id < 0) return tw_fail(s->diag, TW_ERR_USAGE, "%d is not the id of a token: ids are not negative", id);
     /* Models have more rows than there are tokens, and may choose one of them: it has no text. */
-    if (id >= v->size || !v->pieces[id]) return TW_OK;
+    const char *piece = tw_tokenizer_piece(s->t, id);
+    if (!piece) return TW_OK;
     if (!s->keep_special && v->flags[id] & TW_TOKEN_SKIP) return TW_OK;
     const char *other = s->t->decoded[id];
     s->size += other ? strlen(other) : v->lengths[id];
-    return other ? feed(s, 0, other, strlen(other)) : feed(s, 0, v->pieces[id], v->lengths[id]);
+    return other ? feed(s, 0, other, strlen(other)) : feed(s, 0, piece, v->lengths[id]);
 }
 
 tw_status tw_token_stream_open(tw_token_stream **out, const tw_tokenizer *t, bool keep_special, tw_diag *diag) {

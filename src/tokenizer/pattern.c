@@ -425,7 +425,7 @@ static bool read_class(translator *t, tw_buf *out, int depth) {
     }
     if (ok && !more(t)) ok = refuse(t, "a class that does not end");
     t->i++;
-    if (ahead.failed) out->failed = true;
+    if (ahead.failed || s.members.failed || s.parts.failed) out->failed = true;
     if (ok && ahead.size && !ahead.failed) {
         tw_buf_printf(out, "(?:%s%s", negated ? "(?!" : "", ahead.data);
         set_emit(&s, false, out);

@@ -10,17 +10,21 @@ $ tilewright bench models/demo -p 16 -n 8 -r 2 -t 2 --json >b.json && json b.jso
   bytes/s
   2
   reads
+$ tilewright bench models/demo -p 16 -n 0 -r 1 -t 1 --json >b.json; json b.json 0.work 0.median | tr '\n' ' ' | awk '{printf "%.0f operations a token\n", $1 / $2}'
+  9620480 operations a token
+# On a terminal, what goes on. The first repetition does not count.
+$ printf 'expect tg4: 0 of 1\nexpect tg4: 1 of 1\nend 0\n' | pty tilewright bench models/demo -p 0 -n 4 -r 1 -t 1
 $ tilewright bench models/demo -p 0 -n 4 -d 100 -r 1 -t 1 --weights int8 -o csv | cut -d, -f1,2,4,6,7,8,9,21
   model,stored,weights,threads,test,n,depth,ceiling_of
   "models/demo",bf16,int8,1,tg4 @ d100,4,100,reads
 # Floats are multiplied by nothing but float vectors.
 $ tilewright bench --shape llama-tiny --dtype f32 -p 64 -n 0 -r 1 --json | json - 0.ceiling_of
   f32
-$ tilewright bench models/demo -p 4 -n 4 -r 1 -t 1 --weights int4 -o md | sed -e 's/P.s, [a-z][^|]* |/P\/s, UNIT |/' -e 's/[0-9][0-9.]*/N/g'
+$ tilewright bench models/demo -p 4 -n 4 -r 1 -t 1 --weights int4 -o md | sed -e 's/P.s, [a-z][^|]* |/P\/s, UNIT |/' -e 's/ 0\.00 |/ ZERO |/' -e 's/[0-9][0-9.]*/N/g'
   | model | stored | weights | packed | threads | test | tokens/s | µs a token, N to N % | | ceiling, measured | share | correct |
   |---|---|---|---:|---:|---|---:|---:|---:|---:|---:|---|
-  | models/demo | bfN N B | intN | N GB | N | ppN | N ± N | N to N | N GFLOP/s | N GFLOP/s, UNIT | N % | yes |
-  | models/demo | bfN N B | intN | N GB | N | tgN | N ± N | N to N | N GB/s | N GB/s, reads | N % | yes |
+  | models/demo | bfN N B | intN | N GB | N | ppN | N ± ZERO | N to N | N GFLOP/s | N GFLOP/s, UNIT | N % | yes |
+  | models/demo | bfN N B | intN | N GB | N | tgN | N ± ZERO | N to N | N GB/s | N GB/s, reads | N % | yes |
 $ tilewright bench --shape llama-tiny --dtype f16 -p 8 -n 0 -r 1 -t 2 -o json | json - 0.stored 0.test
   f16
   pp8

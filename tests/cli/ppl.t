@@ -12,8 +12,8 @@ $ tilewright ppl models/demo -f - -c 256 <models/demo/heldout.txt | sed 's/\(25\
 $ for w in int8 int4; do tilewright ppl models/demo -f models/demo/heldout.txt -c 256 --weights $w --json | json - perplexity | cut -c1-4; done
   25.9
   26.0
-$ echo In | tilewright ppl models/demo -f - | cut -c1-10
-  perplexity
+$ printf In | tilewright ppl models/demo -f - | sed 's/perplexity [0-9.]*/perplexity/; s/ in windows.*//'
+  perplexity over 1 tokens
 $ : | tilewright ppl models/demo -f -
   tilewright: (standard input): too short: one token predicts nothing
   [1]

@@ -22,6 +22,9 @@ $ for m in models/demo data/models/llama-biases data/models/qwen3moe-step-fused;
   agrees with its own dequantised weights: 4 cases, 128 greedy tokens equal
   agrees with its own dequantised weights: 4 cases, 128 greedy tokens equal
   agrees with its own dequantised weights: 4 cases, 128 greedy tokens equal
+# How near it came, as text and as JSON.
+$ tilewright verify data/models/qwen3-bias -t 1 | sed 's/.*, logits/logits/' >text; tilewright verify data/models/qwen3-bias -t 1 --json >v.json
+> json v.json worst_logit worst_loss | tr '\n' ' ' | awk '{printf "logits within %.3f and losses within %.3f of what is allowed\n", $1, $2; if ($1 == $2) print "equal"}' | cmp - text
 # The verdict as JSON.
 $ tilewright verify models/demo --json | json - agrees reference rope cases greedy_tokens
   true

@@ -114,7 +114,7 @@ static float exchanged(int i) {
 
 /* -- two warps fill, two empty, with named barriers: 1 is full, 2 is empty */
 
-enum { WRONG_NUMBER = 1, WRONG_COUNT, ODD_COUNT, NO_ARRIVE, LATE_WAIT, NUMBER_16, ARRIVES_TWICE };
+enum { WRONG_NUMBER = 1, WRONG_COUNT, ODD_COUNT, NO_ARRIVE, LATE_WAIT, NUMBER_16, ARRIVES_TWICE, SECOND_WARP_TWICE };
 
 static void named(tw_builder *b, tw_opcode code, int number, int count) {
     tw_do(b, code, (tw_attrs){.count = count}, tw_i32(b, number), TW_NONE);
@@ -131,6 +131,11 @@ static void build_named(tw_builder *b, int fault, tw_val in, tw_val out, tw_val 
     store(b, f32_shared, a, tw_ld(b, f32_global, at64(b, in, tw_fma(b, i, tw_i32(b, 64), t), 4)));
     named(b, TW_OP_barrier_arrive, fault == WRONG_NUMBER ? 3 : 1, fault == WRONG_COUNT ? 64 : 128);
     if (fault == ARRIVES_TWICE) named(b, TW_OP_barrier_arrive, 1, 128);
+    if (fault == SECOND_WARP_TWICE) {
+        tw_push_if(b, tw_eq(b, tw_shr(b, t, 5), tw_i32(b, 1)));
+        named(b, TW_OP_barrier_arrive, 1, 128);
+        tw_pop(b);
+    }
     tw_pop(b);
     tw_next_role(b);
     if (fault != NO_ARRIVE) named(b, TW_OP_barrier_arrive, 2, 128);
@@ -226,8 +231,58 @@ static float filled(int i) {
     return i < 200 ? (float)(CELLS - 200 + i) : 0;
 }
 
-enum { REVERSE, LANES_MEET, NAMED, PIPELINE, FILL };
+/* -- two warps read a cell, and a third writes it once they have */
+
+enum { ONE_READER_AWAY = 1 };
+
+static void build_readers(tw_builder *b, int fault, tw_val in, tw_val out, tw_val aux) {
+    (void)in;
+    tw_val warp = tw_shr(b, tid(b), 5), lead = tw_eq(b, tw_sreg(b, TW_SREG_laneid), tw_i32(b, 0));
+    const int ranges[] = {0, 2, 2, 3};
+    tw_push_roles(b, ranges, 2);
+    tw_push_if(b, lead);
+    store(b, f32_global, at64(b, out, warp, 4), tw_ld(b, f32_global, aux));
+    tw_pop(b);
+    if (fault) tw_push_if(b, tw_eq(b, warp, tw_i32(b, 1)));
+    named(b, TW_OP_barrier_sync, 1, fault ? 64 : 96);
+    if (fault) tw_pop(b);
+    tw_next_role(b);
+    named(b, TW_OP_barrier_sync, 1, fault ? 64 : 96);
+    tw_push_if(b, lead);
+    store(b, f32_global, aux, tw_f32(b, 1));
+    tw_pop(b);
+    tw_pop(b);
+}
+
+static float zero(int i) {
+    (void)i;
+    return 0;
+}
+
+/* -- a thread looks at a counter, or sets it, and then counts as another one does */
+
+enum { SET_UNORDERED = 1, SEEN_UNORDERED };
+
+static void build_counter(tw_builder *b, int fault, tw_val in, tw_val out, tw_val aux) {
+    (void)in;
+    const tw_attrs plain = {I32};
+    tw_push_if(b, tw_eq(b, tid(b), tw_i32(b, 0)));
+    if (fault == SEEN_UNORDERED)
+        store(b, plain, out, tw_ld(b, plain, aux));
+    else
+        store(b, plain, aux, tw_i32(b, 0));
+    tw_pop(b);
+    if (!fault) barrier(b);
+    tw_push_if(b, tw_eq(b, tw_sreg(b, TW_SREG_laneid), tw_i32(b, 0)));
+    tw_val one = tw_i32(b, 1);
+    tw_red(b, (tw_attrs){I32, .order = TW_ORDER_relaxed, .scope = TW_SCOPE_gpu}, aux, &one);
+    tw_pop(b);
+}
+
+enum { READERS, COUNTER, REVERSE, LANES_MEET, NAMED, PIPELINE, FILL };
 static const scene scenes[] = {
+    [READERS] = {"readers", 96, 1, 0, false, build_readers, zero, 2},
+    [COUNTER] = {"counter", 64, 1, 0, false, build_counter, zero, 0},
     [REVERSE] = {"reverse", 128, 3, 0, false, build_reverse, reversed, 0},
     [LANES_MEET] = {"lanes", 64, 1, 0, false, build_lanes, exchanged, 64},
     [NAMED] = {"named", 128, 1, 0, false, build_named, named_want, 320},
@@ -254,6 +309,9 @@ static const planted faults[] = {
     {&alone, TWO_LANES, "two lanes write a cell", TW_EMU_RACE, "lane 1: writes tile+|lane 0 wrote"},
     {&alone, TRAPS, "trap", TW_EMU_TRAP, "warp 2 lane 13: trapped"},
     {&alone, ENDLESS, "endless loop", TW_EMU_LIMIT, "operations"},
+    {&scenes[READERS], ONE_READER_AWAY, "one reader does not meet the writer", TW_EMU_RACE, "aux+0|nothing orders"},
+    {&scenes[COUNTER], SET_UNORDERED, "a counter set without a barrier", TW_EMU_RACE, "aux+0|nothing orders"},
+    {&scenes[COUNTER], SEEN_UNORDERED, "a counter read without a barrier", TW_EMU_RACE, "aux+0|nothing orders"},
     {&scenes[REVERSE], NO_BARRIER, "removed barrier in many blocks", TW_EMU_RACE, "nothing orders"},
     {&scenes[LANES_MEET], NO_WARP_SYNC, "missing warp_sync", TW_EMU_RACE, "/ld|reads tile+|nothing orders"},
     {&scenes[LANES_MEET], SHFL_IN_BRANCH, "shfl in a branch", TW_EMU_DIVERGENCE, "/shfl|names lane 20, which is not"},
@@ -271,6 +329,7 @@ static const planted faults[] = {
      "4 warps wait: block 0 warps 0-1 at|barrier 2 has 64 of 128|warps 2-3"},
     {&scenes[NAMED], LATE_WAIT, "reads before it waits until full", TW_EMU_RACE, "tile+"},
     {&scenes[NAMED], ARRIVES_TWICE, "arrives twice", TW_EMU_BARRIER, "arrives at barrier 1 again"},
+    {&scenes[NAMED], SECOND_WARP_TWICE, "the second warp arrives twice", TW_EMU_BARRIER, "barrier 1 again"},
     {&scenes[PIPELINE], NO_COPY_WAIT, "missing cp_async_wait", TW_EMU_ASYNC,
      "/ld|reads tile+|the copy|/cp_async|was not waited for"},
     {&scenes[PIPELINE], WAIT_ONE_LESS, "waits for one group too few", TW_EMU_ASYNC, "/ld|reads tile+|/cp_async"},
@@ -284,6 +343,42 @@ static const planted faults[] = {
     {&scenes[FILL], NO_ZERO_FILL, "edge left out instead of zero", TW_EMU_UNINITIALISED, "/ld|reads tile+"},
 };
 
+/* Warp 0 writes a cell that warp 1 reads, from within as many branches. */
+static void build_deep(tw_builder *b, int depth, tw_val in, tw_val out, tw_val aux) {
+    (void)in;
+    tw_val first = tw_lt(b, tid(b), tw_i32(b, 32)), lane = tw_sreg(b, TW_SREG_laneid);
+    tw_val never = tw_lt(b, lane, tw_i32(b, 0)), lead = tw_eq(b, lane, tw_i32(b, 0));
+    tw_push_if(b, first);
+    for (int i = 0; i < depth; i++) {
+        tw_push_if(b, never);
+        store(b, f32_global, out, tw_f32(b, 1));
+        tw_push_else(b);
+    }
+    tw_when(b, lead);
+    store(b, f32_global, aux, tw_f32(b, 1));
+    for (int i = 0; i < depth; i++) tw_pop(b);
+    tw_push_else(b);
+    tw_push_if(b, lead);
+    store(b, f32_global, out, tw_ld(b, f32_global, aux));
+    tw_pop(b);
+    tw_pop(b);
+}
+
+/* A place that is too long for its part of the text is cut, and what follows is still said. */
+static void deep_places_are_cut(void **state) {
+    (void)state;
+    static const scene deep = {"deep", 64, 1, 0, false, build_deep, NULL, 0};
+    float out[CELLS];
+    tw_emu_report r;
+    for (int depth = 1; depth < 25; depth++)
+        for (uint64_t seed = 0; seed < 4; seed++) {
+            assert_int_equal(play(&deep, depth, seed, false, &r, out), TW_ERR_REJECTED);
+            assert_int_equal(r.findings[0].rule, TW_EMU_RACE);
+            if (!holds_all(r.findings[0].text, "deep: body/|block 0 warp 0|block 0 warp 1|aux+0|nothing orders"))
+                fail_msg("depth %d: %s", depth, r.findings[0].text);
+        }
+}
+
 static void within_a_block(void **state) {
     (void)state;
     plays_clean(&alone);
@@ -291,6 +386,6 @@ static void within_a_block(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(within_a_block)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(within_a_block), cmocka_unit_test(deep_places_are_cut)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -519,6 +519,63 @@ static void atomics_one_by_one(void **state) {
     }
 }
 
+/* Block `other` raises a flag of its own in shared memory. Block 0 then releases what it wrote, through many flags in
+   global memory. The other acquires through its own, which orders nothing of block 0's. */
+static void build_apart(tw_builder *b, int other, int bytes, tw_val flags, tw_val data) {
+    const tw_attrs relaxed = {I32, .order = TW_ORDER_relaxed, .scope = TW_SCOPE_gpu};
+    const tw_attrs release = {I32, .order = TW_ORDER_release, .scope = TW_SCOPE_gpu};
+    const tw_attrs raise = {I32, SHARED, .order = TW_ORDER_release, .scope = TW_SCOPE_cta};
+    const tw_attrs await = {I32, SHARED, .order = TW_ORDER_acquire, .scope = TW_SCOPE_gpu};
+    tw_shared_add(b, "own", 4, 4, false);
+    tw_val t = tid(b), lead = tw_eq(b, t, tw_i32(b, 0)), one = tw_i32(b, 1), own = tw_shared_base(b, "own");
+    tw_val raised = tw_add_imm(b, data, 256), released = tw_add_imm(b, data, 512), block = tw_sreg(b, TW_SREG_ctaid_x);
+    tw_push_if(b, tw_eq(b, block, tw_i32(b, 0)));
+    tw_push_if(b, lead);
+    store(b, f32_global, data, tw_f32(b, 1));
+    spin(b, relaxed, raised, one);
+    tw_val i = tw_push_for(b, tw_i32(b, 0), tw_i32(b, bytes / 4), one, false);
+    store(b, release, at64(b, flags, i, 4), one);
+    tw_pop(b);
+    store(b, relaxed, released, one);
+    tw_pop(b);
+    tw_pop(b);
+    tw_push_if(b, tw_eq(b, block, tw_i32(b, other)));
+    tw_push_if(b, lead);
+    store(b, raise, own, one);
+    store(b, relaxed, raised, one);
+    tw_pop(b);
+    tw_push_if(b, tw_eq(b, t, tw_i32(b, 32)));
+    spin(b, relaxed, released, one);
+    spin(b, await, own, one);
+    store(b, f32_global, tw_add_imm(b, data, 1024), tw_ld(b, f32_global, data));
+    tw_pop(b);
+    tw_pop(b);
+}
+
+/* In whichever block a shared address, beside the number of the block, looks like one of the global flags. */
+static void flags_of_a_block_are_its_own(void **state) {
+    (void)state;
+    enum { BLOCKS = 4 };
+    static const char zeros[8192];
+    for (int other = 1; other < BLOCKS; other++)
+        for (uint64_t seed = 0; seed < 4; seed++) {
+            tw_emu *e = tw_emu_new();
+            tw_kernel *k = tw_kernel_new("apart", 80, 64);
+            tw_builder b = tw_builder_of(k);
+            tw_val p = tw_pointer_add(&b, "flags", 16, false), q = tw_pointer_add(&b, "data", 16, false);
+            build_apart(&b, other, sizeof zeros, p, q);
+            uint64_t a[2] = {tw_emu_alloc(e, "flags", zeros, sizeof zeros, false),
+                             tw_emu_alloc(e, "data", zeros, sizeof zeros, false)};
+            tw_emu_report r;
+            tw_diag d;
+            tw_status st = tw_emu_launch(e, k, a, &(tw_emu_options){.seed = seed, .grid = {BLOCKS}}, &r, &d);
+            assert_int_equal(st, TW_ERR_REJECTED);
+            if (!holds_all(r.findings[0].text, "data+0|of block 0|nothing orders")) fail_msg("%s", r.findings[0].text);
+            tw_kernel_free(k);
+            tw_emu_free(e);
+        }
+}
+
 /* -- the same seed, the same run */
 
 static void a_seed_says_it_all(void **state) {
@@ -600,10 +657,15 @@ static void grids_have_a_size(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(between_blocks),           cmocka_unit_test(atomics_that_commute),
-        cmocka_unit_test(atomics_one_by_one),       cmocka_unit_test(vectors_are_added),
-        cmocka_unit_test(a_seed_says_it_all),       cmocka_unit_test(plain_runs_look_for_nothing_but_bounds),
-        cmocka_unit_test(shared_memory_has_an_end), cmocka_unit_test(grids_have_a_size),
+        cmocka_unit_test(between_blocks),
+        cmocka_unit_test(atomics_that_commute),
+        cmocka_unit_test(vectors_are_added),
+        cmocka_unit_test(atomics_one_by_one),
+        cmocka_unit_test(flags_of_a_block_are_its_own),
+        cmocka_unit_test(a_seed_says_it_all),
+        cmocka_unit_test(plain_runs_look_for_nothing_but_bounds),
+        cmocka_unit_test(shared_memory_has_an_end),
+        cmocka_unit_test(grids_have_a_size),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -178,6 +178,55 @@ static void control_flow(void **state) {
     tw_emu_free(e);
 }
 
+/* Where all lanes that are in a block leave, the others go on behind it. */
+static void lanes_leave_together(void **state) {
+    (void)state;
+    enum { THREADS = 32 };
+    int32_t got[THREADS];
+    tw_emu *e = tw_emu_new();
+    tw_kernel *k = tw_kernel_new("leave", 80, THREADS);
+    tw_builder b = tw_builder_of(k);
+    tw_val out = tw_pointer_add(&b, "out", 16, false), t = tid(&b), mine = at64(&b, out, t, 4);
+    tw_val v = tw_var_of(&b, tw_i32(&b, 0));
+    const tw_attrs at = {I32}, none = {0};
+    tw_push_if(&b, tw_lt(&b, t, tw_i32(&b, 8)));
+    store(&b, at, mine, tw_i32(&b, -1));
+    tw_do(&b, TW_OP_exit, none, TW_NONE, TW_NONE);
+    store(&b, at, mine, tw_i32(&b, -2));
+    tw_pop(&b);
+    tw_val i = tw_push_for(&b, tw_i32(&b, 0), tw_i32(&b, 4), tw_i32(&b, 1), false);
+    tw_assign(&b, v, tw_add_imm(&b, v, 1));
+    tw_push_if(&b, tw_eq(&b, t, tw_add_imm(&b, i, 8)));
+    store(&b, at, mine, v);
+    tw_do(&b, TW_OP_exit, none, TW_NONE, TW_NONE);
+    store(&b, at, mine, tw_i32(&b, -2));
+    tw_pop(&b);
+    tw_assign(&b, v, tw_add_imm(&b, v, 10));
+    tw_pop(&b);
+    tw_push_if(&b, tw_lt(&b, t, tw_i32(&b, 16)));
+    store(&b, at, mine, v);
+    tw_do(&b, TW_OP_exit, none, TW_NONE, TW_NONE);
+    tw_push_else(&b);
+    tw_assign(&b, v, tw_add_imm(&b, v, 100));
+    tw_pop(&b);
+    tw_push_while(&b);
+    tw_push_while_body(&b, tw_const(&b, TW_T_pred, 1));
+    tw_assign(&b, v, tw_add_imm(&b, v, 1));
+    tw_push_if(&b, tw_eq(&b, v, tw_add_imm(&b, t, 144)));
+    store(&b, at, mine, v);
+    tw_do(&b, TW_OP_exit, none, TW_NONE, TW_NONE);
+    tw_pop(&b);
+    tw_pop(&b);
+    uint64_t address = alloc_out(e, sizeof got);
+    run_clean(e, k, &address, (tw_emu_options){0});
+    assert_true(tw_emu_written(e, address, sizeof got));
+    tw_emu_read(e, address, got, sizeof got);
+    for (int j = 0; j < THREADS; j++)
+        assert_int_equal(got[j], j < 8 ? -1 : j < 12 ? 11 * (j - 8) + 1 : j < 16 ? 44 : 144 + j);
+    tw_kernel_free(k);
+    tw_emu_free(e);
+}
+
 /* -- sreg, select, bitcast, guards, vectors, i8 */
 
 static void loads_and_stores(void **state) {
@@ -262,9 +311,8 @@ static void guards_and_specials(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(scalar_operations),
-        cmocka_unit_test(control_flow),
-        cmocka_unit_test(loads_and_stores),
+        cmocka_unit_test(scalar_operations),    cmocka_unit_test(control_flow),
+        cmocka_unit_test(lanes_leave_together), cmocka_unit_test(loads_and_stores),
         cmocka_unit_test(guards_and_specials),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -37,6 +37,25 @@ static void an_engine_survives_every_failure(void **state) {
     alloc_fail_exhaust(open_and_feed, &o);
 }
 
+static int measure(void *engine) {
+    double rate;
+    char what[48];
+    tw_diag d;
+    const tw_status st = tw_engine_measure_arithmetic(engine, 1, &rate, what, sizeof what, &d);
+    assert_true(alloc_fail_hit() == (st != TW_OK));
+    return verdict(st);
+}
+
+static void measuring_tells_of_every_failure(void **state) {
+    (void)state;
+    const tw_engine_options o = {.workers = 1, .context = 32, .no_vendor = true};
+    tw_engine *e;
+    tw_diag d;
+    assert_int_equal(tw_engine_open(&e, model, &o, &d), TW_OK);
+    alloc_fail_exhaust(measure, e);
+    tw_engine_close(e);
+}
+
 static int through_json(void *context) {
     const char *text = context;
     tw_schedule *s;
@@ -85,6 +104,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_schedule_survives_every_failure),
         cmocka_unit_test(an_engine_survives_every_failure),
+        cmocka_unit_test(measuring_tells_of_every_failure),
     };
     return cmocka_run_group_tests(tests, open_model, close_model);
 }

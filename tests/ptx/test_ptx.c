@@ -126,6 +126,41 @@ static void what_ptx_cannot_say(void **state) {
     says_no(k, "sm_89", "cluster");
 }
 
+/* A constant's text says each of its bits. */
+static void constants_are_exact(void **state) {
+    (void)state;
+    static const struct {
+        tw_type type;
+        uint64_t bits;
+        const char *text;
+    } constants[] = {
+        {TW_T_f32, 0x3fc12345, "0f3FC12345"},
+        {TW_T_f32, 0x80000000, "0f80000000"},
+        {TW_T_f64, 0x3fb999999999999a, "0d3FB999999999999A"},
+        {TW_T_i32, 0xffffffff, "-1"},
+        {TW_T_i32, 0x80000000, "-2147483648"},
+        {TW_T_i64, 0xffffffff, "4294967295"},
+        {TW_T_i64, 0xffffffff80000000, "-2147483648"},
+        {TW_T_i64, 0xfedcba9876543210, "0xFEDCBA9876543210"},
+        {TW_T_i64, 0x100000000, "0x0000000100000000"},
+        {TW_T_f16, 0x3c01, "0x3C01"},
+        {TW_T_bf16x2, 0x3f80bf81, "0x3F80BF81"},
+    };
+    for (size_t i = 0; i < sizeof constants / sizeof *constants; i++) {
+        tw_kernel *k = tw_kernel_new("constant", 80, 32);
+        tw_builder b = tw_builder_of(k);
+        tw_val out = tw_pointer_add(&b, "out", 16, false);
+        tw_val x = tw_var_of(&b, tw_const(&b, constants[i].type, constants[i].bits));
+        tw_st(&b, (tw_attrs){.type = constants[i].type}, out, &x);
+        char want[64];
+        snprintf(want, sizeof want, ", %s;\n", constants[i].text);
+        tw_buf text = print(k, tw_target_find("sm_80"));
+        if (!strstr(text.data, want)) fail_msg("%s is not in: %s", constants[i].text, text.data);
+        tw_buf_free(&text);
+        tw_kernel_free(k);
+    }
+}
+
 /* -- random kernels */
 
 static int below(pool *p, int n) {
@@ -230,7 +265,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_scalar_operation), cmocka_unit_test(every_form_of_every_operation),
         cmocka_unit_test(what_a_target_lacks),    cmocka_unit_test(what_ptx_cannot_say),
-        cmocka_unit_test(random_kernels),
+        cmocka_unit_test(constants_are_exact),    cmocka_unit_test(random_kernels),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

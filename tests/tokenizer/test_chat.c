@@ -87,6 +87,8 @@ static void templates_are_found_in_every_place(void **state) {
     snprintf(more, sizeof more, "mkdir %s/additional_chat_templates", folder);
     assert_int_equal(system(more), 0);
     write(folder, "additional_chat_templates/rag.jinja", "file of rag");
+    write(folder, "additional_chat_templates/tool_use.jinja", "file of tools");
+    folder_gives(folder, NULL, "[]", "file of tools");
     folder_gives(folder, "rag", NULL, "file of rag");
     refuses(folder, "../chat_template", TW_ERR_UNSUPPORTED, "named");
     remove_file(folder, "tokenizer_config.json");
@@ -351,6 +353,7 @@ static void values_that_do_not_go_together_are_named(void **state) {
     cannot_render("{{ {} + 1 }}", NULL, "dict + int");
     cannot_render("{{ {}.keys() < {}.items() }}", NULL, "dict_keys compared with dict_items by <");
     cannot_render("{{ (-8.0) ** 0.5 }}", NULL, "a complex number");
+    cannot_render("{{ ('\xc3\xa9' * 79) | pprint }}", NULL, "pprint of more than a line");
 }
 
 static void hostile_templates_end(void **state) {

@@ -336,6 +336,30 @@ static void hopeless_patterns_end_in_an_error(void **state) {
     tw_tokenizer_close(t);
 }
 
+/* A word that no pieces cover, and no token stands for. */
+static void a_text_may_need_what_is_not_there(void **state) {
+    (void)state;
+    tw_tokenizer *t = open_text("{\"model\":{\"type\":\"WordPiece\",\"unk_token\":\"[UNK]\","
+                                "\"continuing_subword_prefix\":\"##\",\"max_input_chars_per_word\":3,"
+                                "\"vocab\":{\"a\":0,\"##b\":1}}}",
+                                TW_OK, NULL);
+    static const char *const texts[] = {"ac", "c", "abbb"};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        int32_t *ids;
+        size_t n;
+        tw_diag diag;
+        assert_int_equal(tw_tokenizer_encode(t, texts[i], strlen(texts[i]), false, &ids, &n, &diag), TW_ERR_FORMAT);
+        assert_null(ids);
+        assert_non_null(strstr(diag.message, "needs the unknown token [UNK]"));
+    }
+    int32_t *ids;
+    size_t n;
+    assert_int_equal(tw_tokenizer_encode(t, "abb", 3, false, &ids, &n, NULL), TW_OK);
+    assert_int_equal(n, 3);
+    free(ids);
+    tw_tokenizer_close(t);
+}
+
 /* ---- patterns ---- */
 
 static void patterns_become_pcre2s(void **state) {
@@ -541,6 +565,7 @@ int main(void) {
                                        cmocka_unit_test(text_that_is_not_utf8_is_refused_with_its_place),
                                        cmocka_unit_test(long_words_take_linear_time),
                                        cmocka_unit_test(hopeless_patterns_end_in_an_error),
+                                       cmocka_unit_test(a_text_may_need_what_is_not_there),
                                        cmocka_unit_test(patterns_become_pcre2s),
                                        cmocka_unit_test(bytes_are_the_alphabet_and_back),
                                        cmocka_unit_test(streams_are_prompt_and_never_split_characters),

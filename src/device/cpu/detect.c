@@ -80,12 +80,12 @@ static void detect_model(char *out, size_t size) {
     if (n) snprintf(out, size, "%.*s", (int)n, from);
 }
 
+/* A file's first line, with its end. */
 static bool read_line(const char *path, char *out, int size) {
     FILE *f = fopen(path, "re");
     if (!f) return false;
-    bool ok = fgets(out, size, f) != NULL;
+    const bool ok = fgets(out, size, f) != NULL;
     fclose(f);
-    if (ok) out[strcspn(out, "\n")] = 0;
     return ok;
 }
 

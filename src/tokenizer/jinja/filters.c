@@ -171,8 +171,8 @@ FILTER(pretty) {
     BIND("pprint", "", 0);
     jinja_buffer b = {0};
     jinja_add_repr(env, args->at, &b, sorted_copy(env, args->at, v));
-    if (b.chars > 80) jinja_refuse(env, args->at, "pprint of more than a line");
-    return jinja_take(env, &b);
+    jinja_value line = jinja_take(env, &b);
+    return line.s->chars > 80 ? jinja_refuse(env, args->at, "pprint of more than a line") : line;
 }
 
 /* ---- the lookup ---- */

@@ -388,7 +388,6 @@ typedef struct jinja_buffer {
     char *data;
     unsigned char *typed; /* NULL: nothing so far */
     size_t size, room;
-    size_t chars;
 } jinja_buffer;
 
 struct jinja_env {

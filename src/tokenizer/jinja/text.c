@@ -53,7 +53,6 @@ bool jinja_add(jinja_env *env, jinja_buffer *b, const char *s, size_t n, const u
         else
             memset(b->typed + b->size, 0, n);
     }
-    for (size_t i = 0; i < n; i++) b->chars += ((unsigned char)s[i] & 0xc0) != 0x80;
     b->size += n;
     return true;
 }
