@@ -132,6 +132,13 @@ static bool take_box(emu_warp *w, const emu_op *op, int lane, int at, int offset
         return false;
     }
     for (int d = 0; d < dims; d++) x->at[d] = (int32_t)emu_get(w, op->in[at + 1 + d], lane);
+    /* No manual says so: an H200 takes anything else for an illegal instruction. */
+    const int64_t into = x->at[0] * tw_tensor_element_bytes(m->element);
+    if (into % PIECE) {
+        emu_find(w, op, lane, TW_EMU_ALIGNMENT, "begins %lld bytes into a row: not a multiple of %d", (long long)into,
+                 PIECE);
+        return false;
+    }
     if (!m->im2col) return true;
     for (int d = 1; d < dims - 1; d++) {
         const int64_t from = x->at[d] - m->lower[d - 1], step = tw_tensor_map_step(m, d);

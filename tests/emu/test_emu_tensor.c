@@ -20,6 +20,7 @@ enum {
     WRONG_DIMS,    /* of another map */
     WRONG_TYPE,    /* of a reduction */
     UNALIGNED,     /* the box does not begin where a box may */
+    WITHIN_PIECE,  /* nor does it in the array */
     BEYOND_SHARED, /* the box ends outside of shared memory */
     NOT_COMMITTED, /* waits for nothing */
     NO_PIXEL,      /* begins outside of its bounding box */
@@ -88,7 +89,7 @@ static tw_kernel *build(const scenario *s) {
     tw_val in = tw_map_add(b, "in"), out = tw_map_add(b, "out"), raw = tw_pointer_add(b, "raw", 16, false);
     tw_val array = tw_pointer_add(b, "array", 16, false);
     tw_shared_add(b, "tile", TILE, 1024, true);
-    tw_shared_add(b, "full", 8, 8, false);
+    tw_shared_add(b, "full", 8, 8, true);
     tw_val tile = tw_shared_base(b, "tile"), full = tw_shared_base(b, "full"), lane = tw_sreg(b, TW_SREG_laneid);
     const tw_attrs at = {.dims = s->in.dims, .im2col = s->in.im2col};
     const tw_box box = box_of(b, in, &s->in, s->from, s->offset);
@@ -243,6 +244,12 @@ static bool lay_out(tw_tensor_map *m, tw_random *r) {
 
 static const int swizzles[] = {0, 0, 32, 64, 128};
 
+/* Where a box may begin along a row, before its beginning and behind its end, too. */
+static int64_t along_row(const tw_tensor_map *m, tw_random *r) {
+    const int piece = 16 / tw_tensor_element_bytes(m->element);
+    return (int64_t)(below(r, (int)m->extent[0] / piece + 3) - 1) * piece;
+}
+
 static void random_tile(scenario *s, tw_random *r) {
     tw_tensor_map *m = &s->in;
     do {
@@ -259,8 +266,8 @@ static void random_tile(scenario *s, tw_random *r) {
     } while (m->box[0] > 256 || bytes_of(m) > TILE || !lay_out(m, r));
     s->out = *m;
     for (int i = 0; i < m->dims; i++) {
-        s->from[i] = below(r, (int)m->extent[i] + 1) - 1;
-        s->to[i] = below(r, (int)m->extent[i] + 1) - 1;
+        s->from[i] = i ? below(r, (int)m->extent[i] + 1) - 1 : along_row(m, r);
+        s->to[i] = i ? below(r, (int)m->extent[i] + 1) - 1 : along_row(m, r);
     }
 }
 
@@ -284,8 +291,8 @@ static void random_pixels(scenario *s, tw_random *r) {
     } while (!lay_out(m, r) || !tw_tensor_map_valid(m));
     s->out = *m;
     for (int i = 0; i < m->dims; i++) {
-        s->from[i] = below(r, (int)m->extent[i] + 3) - 1;
-        s->to[i] = below(r, (int)m->extent[i] + 3) - 1;
+        s->from[i] = i ? below(r, (int)m->extent[i] + 3) - 1 : along_row(m, r);
+        s->to[i] = i ? below(r, (int)m->extent[i] + 3) - 1 : along_row(m, r);
         if (!i || i == m->dims - 1) continue;
         const int step = m->step[i] ? m->step[i] : 1;
         const int n = (int)(m->extent[i] - 1 + m->upper[i - 1] - m->lower[i - 1]) / step + 1;
@@ -371,6 +378,8 @@ static const struct {
      true},
     {UNALIGNED, "a box that begins in the middle of the swizzle", TW_EMU_ALIGNMENT,
      "/tensor_store|tile+64|not aligned to 1024", false},
+    {WITHIN_PIECE, "a box that begins within 16 bytes of a row", TW_EMU_ALIGNMENT,
+     "/tensor_store|begins 8 bytes into a row: not a multiple of 16", false},
     {BEYOND_SHARED, "a box beyond shared memory", TW_EMU_BOUNDS, "/tensor_store|tile+|has 32768 bytes", false},
 };
 
@@ -383,6 +392,7 @@ static scenario plain(int fault, bool reduces) {
                            .box = {32, 8, 2},
                            .swizzle = 128};
     s.out = s.in;
+    s.to[0] = fault == WITHIN_PIECE ? 2 : 0;
     return s;
 }
 
