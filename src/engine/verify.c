@@ -310,8 +310,8 @@ static tw_status compare_at(tw_engine *e, tw_engine *reference, int64_t n, int64
    reaches as far as what is timed. */
 static tw_status check_gpu(tw_engine *e, int64_t n, uint64_t seed, tw_verdict *verdict, tw_diag *diag) {
     enum { PROMPTS = 2, GREEDY = 4, POSITIONS = 64, SHORT = 48 };
-    if (n > e->context - GREEDY - 1) n = e->context - GREEDY - 1;
-    const int64_t positions = n + GREEDY + 1 > POSITIONS ? n + GREEDY + 1 : POSITIONS;
+    if (n > e->context - GREEDY) n = e->context - GREEDY;
+    const int64_t positions = n + GREEDY > POSITIONS ? n + GREEDY : POSITIONS;
     tw_engine_options o = {.weights = e->options.weights,
                            .group = e->options.group,
                            .stored_rope = e->options.stored_rope,

@@ -7,6 +7,8 @@ $ tilewright kernel gemm m=33 n=17 k=65 type=f16 ta=1 lda=40 ldb=20 ldc=18 out=f
   problem config target legal block grid workspace PTX 
 $ tilewright kernel gemm m=64 n=64 k=64 kl=2 kg=2 split=2 --emulate | sed 's/;.*//'
   emulated for sm_90a, seed 1: correct, nothing found
+$ tilewright kernel gemm m=8 n=8 k=8 --emulate --json | json - lane_operations | awk '{print ($1 > 8 * 8 * 8)}'
+  1
 $ tilewright kernel gemm m=64 n=64 k=64 batch=2 sa=-1 sb=4100 sc=4200 --target sm_89 --emulate --json --seed 7 | json - target on correct seed findings.# problem.batch config.kg
   sm_89
   emulator

@@ -47,6 +47,8 @@ $ tilewright verify data/models/llama-biases --golden models/demo/golden.json
 $ echo '{"cases":[{"prompt":[245,245,141,240,143],"greedy":[137,181,181],"logits_last":{"ids":[0,7,51],"values":[-1.068768,1.47213,-2.451952]}}]}' >some.json
 $ tilewright verify data/models/llama-biases --golden some.json | sed 's/, logits within.*//'
   agrees with some.json: 1 cases, 3 greedy tokens equal
+$ sed 's/1.47213/1.47313/' some.json >other.json; tilewright verify data/models/llama-biases --golden other.json --json | json - worst_logit | cut -c1-4
+  0.39
 $ sed 's/1.47213/1.48213/' some.json >other.json; tilewright verify data/models/llama-biases --golden other.json 2>&1 | sed 's/is [-0-9.e]* here/is A here/'
   tilewright: other.json: cases[0]: logit 7 is A here and 1.48213 in the reference
 $ sed 's/"ids":\[0,/"ids":[/' some.json >other.json; tilewright verify data/models/llama-biases --golden other.json

@@ -341,6 +341,31 @@ static void sizes_fit_their_types(void **state) {
     }
 }
 
+/* Half of the groups leave their sums for the other half, and so on: the first time takes most. */
+static void groups_join_by_halves(void **state) {
+    (void)state;
+    enum { THREADS = 128, SUMS = 16 };
+    const tw_gemm_problem p = complete(0);
+    for (int kl = 2; kl <= 8; kl *= 2) {
+        const tw_gemm_config c = {.ms = 4,
+                                  .ns = 4,
+                                  .ml = 64,
+                                  .nl = 32,
+                                  .u = 8,
+                                  .ks = 1,
+                                  .kl = kl,
+                                  .kg = 1,
+                                  .vec = 4,
+                                  .frag = 4,
+                                  .stages = 2,
+                                  .group = 1};
+        tw_gemm_resources r;
+        assert_true(tw_gemm_legal(&p, &c, tw_target_find("sm_90a"), &r, NULL));
+        assert_int_equal(r.threads, kl * THREADS);
+        assert_int_equal(r.shared_bytes, kl / 2 * THREADS * SUMS * (int)sizeof(float));
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(legal_ones_build_and_fit),
                                        cmocka_unit_test(any_numbers_are_judged),
@@ -351,6 +376,7 @@ int main(void) {
                                        cmocka_unit_test(names_are_read_back),
                                        cmocka_unit_test(many_are_judged_quickly),
                                        cmocka_unit_test(problems_without_sense_are_refused),
-                                       cmocka_unit_test(sizes_fit_their_types)};
+                                       cmocka_unit_test(sizes_fit_their_types),
+                                       cmocka_unit_test(groups_join_by_halves)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

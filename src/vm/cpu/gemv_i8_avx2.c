@@ -60,8 +60,7 @@ static void one_panel(tw_panel_format f, int64_t cols, const char *panel, const 
     for (int64_t b = 0, k = 0; k < padded; b++, k += block) {
         int64_t n = padded - k < block ? padded - k : block, g = f.group ? b * ROWS : 0;
         const int16_t *q = (const int16_t *)x->values + 2 * k;
-        sums sum;
-        TW_UNROLL for (int i = 0; i < QUADS; i++) sum.upper[i] = sum.lower[i] = _mm256_setzero_si256();
+        sums sum = {0};
         dots(&sum, data + k * ROWS, q, n);
         join(sum.upper, x->bias[2 * b], dot);
         join(sum.lower, x->bias[2 * b + 1], low);
