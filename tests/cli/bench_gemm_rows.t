@@ -90,8 +90,6 @@ $ sh ./gemm --table4 --types f64,f32 --cases linpack-512,deepbench-b-16 --measur
   deepbench-b-16 f32 column-major 2560 16 2560 true false 
   linpack-512 f64 column-major 512 512 512 false true 
   deepbench-b-16 f64 column-major 2560 16 2560 true false 
-$ export FAKE_CUDA_US=20 LT=$(dirname "$(command -v tilewright)")/tests/libfake_cublaslt.so; sh ./gemm --table4 --types f32 --cases deepbench-f-16,deepbench-b-16 --measured 1 | tail -n 1
-  geometric mean over 2: 3.000x its first choice, 2.000x its best
 $ sh ./gemm --table4 --types f32 --cases deepbench-f-16 --row-major --measured 1 --json | tail -n 1 | json - layout m n k trans_a trans_b
   row-major
   2560
