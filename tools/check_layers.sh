@@ -12,6 +12,7 @@ for f in $(find src -name '*.[ch]' | sort); do
     [ "$mine" -gt 0 ] || { echo "$f: no such room: $room"; bad=1; continue; }
     for inc in $(sed -n 's/^#include "\([^"]*\)".*/\1/p' "$f"); do
         case $inc in
+        tilewright/kernel.h) other=kernels ;;
         tilewright/*) other=$(basename "$inc" .h) ;;
         */*) other=${inc%%/*} ;;
         *) echo "$f: include \"$inc\" by its room (\"$room/...\")"; bad=1; continue ;;
