@@ -2,8 +2,9 @@
 /* Which unit's ceiling bounds a step: that of the kernels that are chosen, never one that they could pass. */
 #include "support/support.h"
 
+#include "engine/engine.h"
 #include "tilewright/engine.h"
-#include "vm/cpu/kernels.h"
+#include "vm/cpu/vm.h"
 
 #include <string.h>
 
@@ -72,6 +73,27 @@ static void a_prompt_is_bounded_by_the_units_in_use(void **state) {
     tw_model_close(m);
 }
 
+/* Beside floats: the head's bytes, unless a long prompt makes little of them. */
+static void a_long_prompts_head_does_not_count(void **state) {
+    (void)state;
+    static const int64_t positions[] = {1, 63, 64, 1000};
+    tw_model *m;
+    tw_diag d;
+    tw_cpu cpu;
+    tw_cpu_detect(&cpu);
+    if (!(cpu.isa & TW_CPU_AVX2)) skip();
+    assert_int_equal(tw_model_synthetic(&m, "llama-tiny", TW_BF16, 1, &d), TW_OK);
+    tw_engine *e = engine(m, TW_I8, true, TW_CPU_AVX2);
+    for (int i = 0; i < 4; i++) {
+        int passes[TW_CPU_UNIT_COUNT];
+        tw_vm_units(e->machine.cpu, positions[i], passes);
+        assert_int_equal(passes[TW_CPU_UNIT_F32], 1);
+        assert_int_equal(passes[TW_CPU_UNIT_I8], positions[i] < 64 ? 4 : 0);
+    }
+    tw_engine_close(e);
+    tw_model_close(m);
+}
+
 static void reads_of_what_a_token_streams_are_measured(void **state) {
     (void)state;
     tw_model *m;
@@ -89,6 +111,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(kernels_say_what_they_run_on),
         cmocka_unit_test(a_prompt_is_bounded_by_the_units_in_use),
+        cmocka_unit_test(a_long_prompts_head_does_not_count),
         cmocka_unit_test(reads_of_what_a_token_streams_are_measured),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,9 +4,7 @@
 /* With fewer positions the head, which is multiplied with the last one's alone, is a part of the work that counts. */
 enum { MANY = 64 };
 
-/* Passes of each unit for one multiply-add, the fewest where kernels differ; 0: not in use. Attention, and products
-   that are a vendor's, are float. */
-static void units_in_use(const tw_vm *vm, int64_t positions, int passes[TW_CPU_UNIT_COUNT]) {
+void tw_vm_units(const tw_vm *vm, int64_t positions, int passes[TW_CPU_UNIT_COUNT]) {
     const tw_kernels *k = &vm->k;
     uint32_t types = 0;
     for (int i = 0; i < vm->n_lanes; i++) types |= tw_tape_types(&vm->lanes[i]);
@@ -24,7 +22,7 @@ static void units_in_use(const tw_vm *vm, int64_t positions, int passes[TW_CPU_U
 
 tw_status tw_vm_measure_arithmetic(const tw_vm *vm, int64_t positions, tw_vm_ceiling *ceiling, tw_diag *diag) {
     int passes[TW_CPU_UNIT_COUNT];
-    units_in_use(vm, positions, passes);
+    tw_vm_units(vm, positions, passes);
     *ceiling = (tw_vm_ceiling){0, TW_CPU_UNIT_F32, 1};
     for (int u = 0; u < TW_CPU_UNIT_COUNT; u++) {
         double rate;
