@@ -337,12 +337,11 @@ static const struct {
 enum { KERNELS = sizeof kernels / sizeof *kernels };
 
 static int unknown_target(const char *name) {
-    char all[256];
-    size_t n = 0;
-    all[0] = 0;
-    for (int i = 0; tw_target_at(i) && n < sizeof all; i++)
-        n += (size_t)snprintf(all + n, sizeof all - n, "%s%s", i ? ", " : "", tw_target_at(i)->name);
-    return cli_usage("--target: \"%s\" is none of %s", name, all);
+    tw_buf all = {0};
+    for (int i = 0; tw_target_at(i); i++) tw_buf_printf(&all, "%s%s", i ? ", " : "", tw_target_at(i)->name);
+    const int status = cli_usage("--target: \"%s\" is none of %s", name, all.data ? all.data : "those known");
+    tw_buf_free(&all);
+    return status;
 }
 
 static int run(const cli_verb *verb, int argc, char **argv) {

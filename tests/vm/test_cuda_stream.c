@@ -214,6 +214,9 @@ static void rules_and_counts_go_over_when_they_change(void **state) {
     assert_int_equal(tw_cuda_vm_count(f.vm, 0, counts, &d), TW_OK);
     assert_int_equal(tw_cuda_vm_count(f.vm, TW_CUDA_VM_TOKENS, counts, &d), TW_ERR_USAGE);
     assert_int_equal(tw_cuda_vm_count(f.vm, -1, counts, &d), TW_ERR_USAGE);
+    fake_cuda_fail("cuMemcpyHtoDAsync_v2", 0, 999);
+    assert_int_equal(tw_cuda_vm_count(f.vm, 0, counts, &d), TW_ERR_IO);
+    assert_int_equal(tw_cuda_vm_count(f.vm, 0, counts, &d), TW_OK);
     assert_int_equal(draw(&f, 0, 1, &rules, &e, &d), TW_OK);
     assert_int_equal(fake.mode, TW_SAMPLE_DRAWS | TW_SAMPLE_CUTS | TW_SAMPLE_PENALISES);
     assert_memory_equal((const void *)(uintptr_t)fake.rules, &rules, sizeof rules);
