@@ -39,7 +39,7 @@ $ run() { tilewright run models/demo -p "And it came to pass" -n 40 --quiet --te
 > run -s 7 >1; run -s 7 >2; run -s 8 >3; run -s 7 --top-k 40 --top-p 0.9 --min-p 0.05 >4; run -s 7 --top-k 40 --top-p 0.9 --min-p 0.05 >5
 > cmp 1 2 && cmp 4 5 && { cmp -s 1 3 || echo differ; }
   differ
-$ for i in 1 2 3; do tilewright run models/demo -p "And it came to pass" -n 20 --quiet --temp 2; done | sort -u | wc -l | tr -d ' '
+$ for i in 1 2 3; do tilewright run models/demo -p "And it came to pass" -n 20 --quiet --temp 2 | tr '\n' ' '; echo; done | sort -u | wc -l | tr -d ' '
   3
 # One candidate left is greedy.
 $ run() { tilewright run models/demo --ids "$(json models/demo/golden.json cases.1.prompt | tr -d '[]')" -n 40 --quiet "$@"; }
