@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/diag.h"
+#include "device/name.h"
 #include "tilewright/device.h"
 #include "vm/cuda/bandwidth.h"
 #include "vm/cuda/vm.h"
@@ -18,8 +19,6 @@ static const tw_tolerance in_float = {1e-3, 1e-4, 1e-4, false}, in_bf16 = {2e-2,
 typedef enum place { ON_CPU, ON_GPU, ANYWHERE } place;
 
 static tw_status parse_device(const char *text, place *where, int *gpu, tw_diag *diag) {
-    char *end;
-    *gpu = 0;
     *where = ON_GPU;
     if (!text || !strcmp(text, "cpu")) {
         *where = ON_CPU;
@@ -29,12 +28,7 @@ static tw_status parse_device(const char *text, place *where, int *gpu, tw_diag 
         *where = ANYWHERE;
         return TW_OK;
     }
-    if (!strcmp(text, "cuda")) return TW_OK;
-    if (!strncmp(text, "cuda:", 5) && text[5] >= '0' && text[5] <= '9') {
-        long n = strtol(text + 5, &end, 10);
-        *gpu = (int)n;
-        if (!*end && n < 1024) return TW_OK;
-    }
+    if (tw_device_gpu_number(text, gpu)) return TW_OK;
     return tw_fail(diag, TW_ERR_USAGE, "device: \"%s\" is not auto, cpu, cuda or cuda:N", text);
 }
 
@@ -78,7 +72,7 @@ static tw_status open_cpu(tw_machine *m, const tw_model *model, const tw_engine_
 tw_status tw_machine_open(tw_machine *m, const tw_model *model, const tw_engine_options *o, int workers,
                           tw_diag *diag) {
     place where;
-    int gpu;
+    int gpu = 0;
     *m = (tw_machine){0};
     if (o->emulate) return open_gpu(m, model, o, 0, diag);
     tw_status st = parse_device(o->device, &where, &gpu, diag);

@@ -48,11 +48,13 @@ tw_signature tw_signature_of(const tw_kernel *k) {
     return s;
 }
 
+const tw_argument *tw_argument_of(const tw_arguments *a, const tw_signature *s, int i) {
+    int at = 0;
+    while (at < a->n && strcmp(a->of[at].name, s->names[i]) != 0) at++;
+    assert(at < a->n && (a->of[at].map != NULL) == (s->bytes[i] == TW_TENSOR_MAP_BYTES));
+    return &a->of[at];
+}
+
 void tw_arguments_place(const tw_arguments *a, const tw_signature *s, uint64_t *words) {
-    for (int i = 0; i < s->n; i++) {
-        int at = 0;
-        while (at < a->n && strcmp(a->of[at].name, s->names[i]) != 0) at++;
-        assert(at < a->n && (a->of[at].map != NULL) == (s->bytes[i] == TW_TENSOR_MAP_BYTES));
-        words[i] = a->of[at].bits;
-    }
+    for (int i = 0; i < s->n; i++) words[i] = tw_argument_of(a, s, i)->bits;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a launch gives the parameters of a kernel, by their names. The kernel's own list of parameters says in which
-   order and in how many bytes. */
+/* Arguments of a launch, by the names of the kernel's parameters. The kernel's signature gives their order and sizes.
+ */
 #ifndef TW_KERNELS_ARGUMENTS_H
 #define TW_KERNELS_ARGUMENTS_H
 
@@ -11,39 +11,43 @@ enum { TW_ARGUMENTS = 64, TW_ARGUMENT_MAPS = 8 };
 
 typedef struct tw_argument {
     const char *name;
-    uint64_t bits;            /* a number, or an address on the device */
-    const char *buffer;       /* whose address it is, or, of a map, lies at; NULL: no buffer's */
-    const tw_tensor_map *map; /* NULL: none */
+    uint64_t bits;            /* A number, or a device address. Unused by a tensor map. */
+    const char *buffer;       /* The buffer that the address or the tensor map is of. NULL: a number. */
+    const tw_tensor_map *map; /* NULL: the argument is no tensor map. */
 } tw_argument;
 
-/* Maps may be pointed to: not to be copied. */
+/* Not to be copied: arguments point to `maps`. */
 typedef struct tw_arguments {
     tw_argument of[TW_ARGUMENTS];
     tw_tensor_map maps[TW_ARGUMENT_MAPS];
     int n, n_maps;
 } tw_arguments;
 
-/* A launch: its blocks, and what the kernel's parameters are given. */
+/* The grid and the arguments of a launch. */
 typedef struct tw_launch_values {
-    int grid[3], cluster; /* blocks of a cluster; 0 or 1: none */
+    int grid[3]; /* Blocks in each dimension. */
+    int cluster; /* Blocks per cluster. 0 or 1: no clusters. */
     tw_arguments arguments;
 } tw_launch_values;
 
 void tw_argument_number(tw_arguments *a, const char *name, int64_t value);
-void tw_argument_float(tw_arguments *a, const char *name, double value, tw_type type); /* f32 or f64 */
+void tw_argument_float(tw_arguments *a, const char *name, double value, tw_type type); /* `type` is f32 or f64. */
 void tw_argument_buffer(tw_arguments *a, const char *name, uint64_t address);
 void tw_argument_map(tw_arguments *a, const char *name, const char *buffer, const tw_tensor_map *map);
 
-/* A kernel's parameters, apart from the kernel. */
+/* Names and sizes of a kernel's parameters. It outlives the kernel. */
 typedef struct tw_signature {
     char names[TW_ARGUMENTS][24];
-    int bytes[TW_ARGUMENTS]; /* TW_TENSOR_MAP_BYTES says that it is a tensor map */
+    int bytes[TW_ARGUMENTS]; /* TW_TENSOR_MAP_BYTES: the parameter is a tensor map. */
     int n;
 } tw_signature;
 tw_signature tw_signature_of(const tw_kernel *k);
 
-/* One word a parameter, in their order; of a tensor map, its address on the host. Every parameter must have an
-   argument: what lacks one is our own mistake, and asserts. */
+/* Finds the argument of parameter i, which must exist. */
+const tw_argument *tw_argument_of(const tw_arguments *a, const tw_signature *s, int i);
+
+/* Writes a word for each parameter, in order. The word of a tensor map is its address on the host. Every parameter must
+   have an argument. */
 void tw_arguments_place(const tw_arguments *a, const tw_signature *s, uint64_t *words);
 
 #endif

@@ -2,6 +2,7 @@
 #include "kernels/gpu.h"
 
 #include "base/diag.h"
+#include "device/name.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,8 +16,8 @@ static tw_status open_emulator(tw_gpu *g, const char *target, tw_diag *diag) {
     return g->emu ? TW_OK : tw_fail_memory(diag);
 }
 
-static tw_status open_cuda(tw_gpu *g, int index, tw_diag *diag) {
-    const tw_status st = tw_cuda_open(&g->cuda, index, diag);
+static tw_status open_cuda(tw_gpu *g, int number, tw_diag *diag) {
+    const tw_status st = tw_cuda_open(&g->cuda, number, diag);
     if (st != TW_OK) return st;
     g->target = tw_cuda_describe(g->cuda)->target;
     snprintf(g->name, sizeof g->name, "%s", tw_cuda_describe(g->cuda)->name);
@@ -24,15 +25,14 @@ static tw_status open_cuda(tw_gpu *g, int index, tw_diag *diag) {
 }
 
 static tw_status open_named(tw_gpu *g, const char *device, tw_diag *diag) {
-    int index = 0, end = 0;
+    int number;
     if (!strcmp(device, "auto")) {
         const tw_status st = open_cuda(g, 0, diag);
         return st == TW_ERR_UNSUPPORTED ? open_emulator(g, "sm_90a", diag) : st;
     }
-    if (!strcmp(device, "cuda")) return open_cuda(g, 0, diag);
     if (!strcmp(device, "emulator")) return open_emulator(g, "sm_90a", diag);
     if (!strncmp(device, "emulator:", 9)) return open_emulator(g, device + 9, diag);
-    if (sscanf(device, "cuda:%4d%n", &index, &end) == 1 && index >= 0 && !device[end]) return open_cuda(g, index, diag);
+    if (tw_device_gpu_number(device, &number)) return open_cuda(g, number, diag);
     return tw_fail(diag, TW_ERR_USAGE, "device: \"%s\" is not auto, cuda, cuda:N, emulator or emulator:TARGET", device);
 }
 

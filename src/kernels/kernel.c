@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernels as objects: opened by words, bound by name, launched by one call. */
+/* The public objects for kernels and their launches. */
 #define _POSIX_C_SOURCE 200809L
 #include "base/diag.h"
 #include "kernels/gpu.h"
@@ -16,8 +16,8 @@ struct tw_gpu_kernel {
     tw_gpu *gpu;
     tw_plan plan;
     tw_signature signature;
-    tw_cuda_module *module; /* NULL in the emulator */
-    int64_t dynamic_shared; /* bytes of shared memory that a launch asks for */
+    tw_cuda_module *module; /* NULL in the emulator. */
+    int64_t dynamic_shared; /* Bytes of dynamic shared memory per block. */
     tw_gpu_kernel_info info;
 };
 
@@ -106,18 +106,11 @@ void tw_gpu_kernel_describe(const tw_gpu_kernel *k, tw_gpu_kernel_info *info) {
 
 struct tw_gpu_launch {
     const tw_gpu_kernel *kernel;
-    tw_cuda_ready *ready; /* on a device, once every buffer is bound */
+    tw_cuda_ready *ready; /* NULL until every buffer is bound, and in the emulator. */
     tw_tensor_map maps[TW_ARGUMENT_MAPS];
     uint64_t words[TW_ARGUMENTS];
-    unsigned unbound; /* a bit for each buffer */
+    unsigned unbound; /* Bit i: buffer i is not bound yet. */
 };
-
-static const tw_argument *argument(const tw_gpu_kernel *k, int parameter) {
-    const tw_arguments *a = &k->plan.launch.arguments;
-    int i = 0;
-    while (strcmp(a->of[i].name, k->signature.names[parameter]) != 0) i++;
-    return &a->of[i];
-}
 
 tw_status tw_gpu_launch_open(tw_gpu_launch **out, const tw_gpu_kernel *k, tw_diag *diag) {
     tw_gpu_launch *l = calloc(1, sizeof *l);
@@ -129,7 +122,7 @@ tw_status tw_gpu_launch_open(tw_gpu_launch **out, const tw_gpu_kernel *k, tw_dia
     tw_arguments_place(a, &k->signature, l->words);
     memcpy(l->maps, a->maps, sizeof l->maps);
     for (int i = 0; i < k->signature.n; i++) {
-        const tw_argument *x = argument(k, i);
+        const tw_argument *x = tw_argument_of(a, &k->signature, i);
         if (x->map) l->words[i] = (uint64_t)(uintptr_t)&l->maps[x->map - a->maps];
     }
     return TW_OK;
@@ -166,11 +159,12 @@ tw_status tw_gpu_launch_bind(tw_gpu_launch *l, const char *name, uint64_t addres
         return tw_fail(diag, TW_ERR_USAGE, "%s: 0x%llx is no address at a multiple of %d bytes", name,
                        (unsigned long long)address, align);
     tw_status st = TW_OK;
+    const tw_arguments *a = &k->plan.launch.arguments;
     for (int i = 0; i < k->signature.n && st == TW_OK; i++) {
-        const tw_argument *x = argument(k, i);
+        const tw_argument *x = tw_argument_of(a, &k->signature, i);
         if (!x->buffer || strcmp(x->buffer, name) != 0) continue;
         if (x->map)
-            l->maps[x->map - k->plan.launch.arguments.maps].address = address;
+            l->maps[x->map - a->maps].address = address;
         else
             l->words[i] = address;
         if (l->ready) st = tw_cuda_ready_set(l->ready, i, l->words[i], diag);

@@ -5,10 +5,8 @@
 
 #include "emu/emu_test.h"
 
-#include "base/buf.h"
 #include "device/tensor_map.h"
 #include "ptx/load.h"
-#include "ptx/ptx.h"
 
 static inline void fine(tw_status st, const tw_diag *d) {
     if (st != TW_OK) fail_msg("%s", d->message);
@@ -36,30 +34,23 @@ static inline uint64_t gpu_upload(tw_cuda *c, const void *data, size_t bytes) {
 
 /* A grid of `blocks`; arguments are words, addresses of tensor maps where the kernel has such. */
 static inline void gpu_run(tw_cuda *c, tw_kernel *k, int blocks, const uint64_t *arguments) {
-    const tw_target *t = tw_cuda_describe(c)->target;
-    const int64_t shared = tw_kernel_shared_layout(k, NULL);
-    tw_buf ptx = {0};
-    tw_cubin cubin = {0};
+    const tw_ptx_compiler by = tw_ptx_compiler_for(c, false);
     tw_cuda_module *m;
     tw_diag d;
     int bytes[16];
     for (int i = 0; i < k->n_parameters; i++)
         bytes[i] = k->parameters[i].map ? TW_TENSOR_MAP_BYTES : tw_type_bits(k->parameters[i].type) / 8;
-    fine(tw_ptx_print(&ptx, k, t, &d), &d);
-    fine(tw_ptx_compile(c, ptx.data, ptx.size, false, &cubin, &d), &d);
-    fine(tw_cuda_load(c, &m, cubin.data, cubin.bytes, k->name, shared, &d), &d);
+    fine(tw_ptx_load(&by, k, &m, NULL, &d), &d);
     const tw_cuda_launch l = {.module = m,
                               .grid = {blocks, 1, 1},
                               .threads = k->threads,
-                              .dynamic_shared = shared,
+                              .dynamic_shared = tw_kernel_shared_layout(k, NULL),
                               .arguments = arguments,
                               .argument_bytes = bytes,
                               .n_arguments = k->n_parameters};
     fine(tw_cuda_run(c, &l, &d), &d);
     fine(tw_cuda_sync(c, &d), &d);
     tw_cuda_unload(m);
-    tw_cubin_free(&cubin);
-    tw_buf_free(&ptx);
 }
 
 #endif

@@ -1,63 +1,50 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The rig against a stand-in for the driver, whose kernels do nothing and take ten microseconds. */
 #define _GNU_SOURCE
-#include "support/support.h"
-
-#include "device/fake_cuda.h"
-#include "kernels/gemm/search.h"
+#include "kernels/fake_rig.h"
 
 #include <math.h>
 #include <stdlib.h>
 
 static const tw_gemm_problem problem = {.type = TW_GEMM_F32, .m = 32, .n = 32, .k = 32, .alpha = 1};
-static tw_cuda *cuda;
-static tw_gemm_data data;
-static tw_gemm_rig *rig;
+static fake_rig f;
 
 static int setup(void **state) {
     (void)state;
-    tw_diag d;
-    setenv("TILEWRIGHT_LIBCUDA", TW_FAKE_CUDA, 1);
-    unsetenv("TILEWRIGHT_PTXAS");
-    fake_cuda_reset();
-    return tw_cuda_open(&cuda, 0, &d) != TW_OK || tw_gemm_data_make(&data, &problem, 1, &d) != TW_OK ||
-           tw_gemm_rig_make_sets(&rig, cuda, &data, 1 << 20, 4, &d) != TW_OK;
+    return fake_rig_open(&f, &problem, 4);
 }
 
 static int teardown(void **state) {
     (void)state;
-    tw_gemm_rig_free(rig);
-    tw_gemm_data_free(&data);
-    tw_cuda_close(cuda);
-    return fake_cuda_alive();
+    return fake_rig_close(&f);
 }
 
 static void rounds_make_samples_long(void **state) {
     (void)state;
-    assert_int_equal(tw_gemm_rig_sets(rig), 4);
+    assert_int_equal(tw_gemm_rig_sets(f.rig), 4);
     static const struct {
         double us;
         int rounds;
     } cases[] = {{1000, 1}, {50, 1},    {49.9, 2},      {10, 5},       {0.1, 500},
                  {0, 1000}, {-1, 1000}, {1e-300, 1000}, {INFINITY, 1}, {(double)NAN, 1}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        assert_int_equal(tw_gemm_rig_rounds(rig, cases[i].us), cases[i].rounds);
+        assert_int_equal(tw_gemm_rig_rounds(f.rig, cases[i].us), cases[i].rounds);
 }
 
 static void own_kernels_are_timed(void **state) {
     (void)state;
-    const tw_gemm_config c = tw_gemm_config_default(&data.problem);
-    const tw_ptx_compiler by = tw_ptx_compiler_for(cuda, false);
+    const tw_gemm_config c = tw_gemm_config_default(&f.data.problem);
+    const tw_ptx_compiler by = tw_ptx_compiler_for(f.cuda, false);
     tw_gemm_own own = {0};
     tw_buf ptx = {0};
     tw_cubin cubin = {0};
     tw_diag d;
     double us[3];
-    assert_int_equal(tw_gemm_ptx(&data.problem, &c, tw_cuda_describe(cuda)->target, &ptx, &d), TW_OK);
+    assert_int_equal(tw_gemm_ptx(&f.data.problem, &c, tw_cuda_describe(f.cuda)->target, &ptx, &d), TW_OK);
     assert_int_equal(tw_ptx_compile_by(&by, ptx.data, ptx.size, &cubin, &d), TW_OK);
-    if (tw_gemm_own_load(&own, rig, &c, cubin.data, cubin.bytes, &d) != TW_OK) fail_msg("%s", d.message);
+    if (tw_gemm_own_load(&own, f.rig, &c, cubin.data, cubin.bytes, &d) != TW_OK) fail_msg("%s", d.message);
     const tw_gemm_candidate x = tw_gemm_own_candidate(&own);
-    assert_int_equal(tw_gemm_rig_time(rig, &x, 5, 3, us, &d), TW_OK);
+    assert_int_equal(tw_gemm_rig_time(f.rig, &x, 5, 3, us, &d), TW_OK);
     for (int i = 0; i < 3; i++) assert_true(us[i] > 9.9 && us[i] < 10.1);
     tw_gemm_own_unload(&own);
     tw_cubin_free(&cubin);

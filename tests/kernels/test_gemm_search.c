@@ -1,38 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the search tries, on a stand-in for the driver whose kernels are all right and equally fast. */
 #define _GNU_SOURCE
-#include "support/support.h"
-
-#include "device/fake_cuda.h"
-#include "kernels/gemm/search.h"
+#include "kernels/fake_rig.h"
 
 #include <stdlib.h>
 
 enum { MOST = 64 };
 
-static tw_cuda *cuda;
-static tw_gemm_data data;
-static tw_gemm_rig *rig;
+static fake_rig f;
 static tw_gemm_config tried[MOST];
 static int n_tried;
 
 static int setup(void **state) {
-    const tw_gemm_problem problem = {.type = TW_GEMM_F32, .m = 64, .n = 64, .k = 1024, .alpha = 1};
-    tw_diag d;
     (void)state;
-    setenv("TILEWRIGHT_LIBCUDA", TW_FAKE_CUDA, 1);
-    unsetenv("TILEWRIGHT_PTXAS");
-    fake_cuda_reset();
-    return tw_cuda_open(&cuda, 0, &d) != TW_OK || tw_gemm_data_make(&data, &problem, 1, &d) != TW_OK ||
-           tw_gemm_rig_make_sets(&rig, cuda, &data, 1 << 20, 1, &d) != TW_OK;
+    const tw_gemm_problem problem = {.type = TW_GEMM_F32, .m = 64, .n = 64, .k = 1024, .alpha = 1};
+    return fake_rig_open(&f, &problem, 1);
 }
 
 static int teardown(void **state) {
     (void)state;
-    tw_gemm_rig_free(rig);
-    tw_gemm_data_free(&data);
-    tw_cuda_close(cuda);
-    return fake_cuda_alive();
+    return fake_rig_close(&f);
 }
 
 static void note(void *context, const tw_gemm_config *c, double us) {
@@ -46,10 +33,10 @@ static tw_gemm_search_report search(tw_gemm_search_options o) {
     tw_gemm_search_report report;
     tw_diag d;
     int n = 0;
-    o.compiler = tw_ptx_compiler_for(cuda, false);
+    o.compiler = tw_ptx_compiler_for(f.cuda, false);
     o.measured_one = note;
     n_tried = 0;
-    if (tw_gemm_search(rig, cuda, &data, &o, 1, &found, &n, &report, &d) != TW_OK) fail_msg("%s", d.message);
+    if (tw_gemm_search(f.rig, f.cuda, &f.data, &o, 1, &found, &n, &report, &d) != TW_OK) fail_msg("%s", d.message);
     assert_int_equal(n, n_tried > 0);
     if (n) tw_cubin_free(&found.cubin);
     return report;
@@ -69,7 +56,7 @@ static void splits_are_tried_where_they_may(void **state) {
                  {TW_GEMM_SPLIT_SERIAL, 32, false, false}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         for (int deterministic = 0; deterministic < 2; deterministic++) {
-            tw_gemm_config c = tw_gemm_config_default(&data.problem);
+            tw_gemm_config c = tw_gemm_config_default(&f.data.problem);
             c.split = cases[i].split;
             c.kg = cases[i].kg;
             search((tw_gemm_search_options){.known = &c, .n_known = 1, .sampled = 1, .deterministic = deterministic});
@@ -78,7 +65,7 @@ static void splits_are_tried_where_they_may(void **state) {
             if (want) assert_true(tried[0].split == c.split && tried[0].kg == c.kg);
         }
     /* One part is not split, whatever it says. */
-    tw_gemm_config c = tw_gemm_config_default(&data.problem);
+    tw_gemm_config c = tw_gemm_config_default(&f.data.problem);
     c.split = TW_GEMM_SPLIT_ATOMIC;
     search((tw_gemm_search_options){.known = &c, .n_known = 1, .sampled = 1, .deterministic = true});
     assert_int_equal(n_tried, 1);

@@ -21,7 +21,7 @@
 enum {
     EMULATED_WORKERS = 2,
     BEGIN = 2 * TW_CUDA_VM_TOKENS, /* tokens and positions that a launch begins with */
-    UNSAID = -1,                   /* a step whose token is not known yet */
+    UNSAID = -1,                   /* The token of a step that is not known yet. */
 };
 
 /* Code for a target that names no variant runs on every later GPU. */
@@ -138,8 +138,7 @@ tw_status tw_cuda_vm_room(const tw_cuda_vm *vm, const tw_schedule *const *s, int
 /* ---- loading */
 
 static tw_status assemble(tw_cuda_vm *vm, tw_mega_program *p, tw_diag *diag) {
-    const tw_mega_plan *plan = &p->plan;
-    tw_kernel *k = tw_mega_build(plan);
+    tw_kernel *k = tw_mega_build(&p->plan);
     if (!k) return tw_fail_memory(diag);
     tw_status st = tw_pipeline_default(k, vm->emu != NULL, diag);
     const int64_t dynamic = st == TW_OK ? tw_kernel_shared_layout(k, NULL) : 0;
@@ -147,20 +146,14 @@ static tw_status assemble(tw_cuda_vm *vm, tw_mega_program *p, tw_diag *diag) {
         p->kernel = k;
         return st;
     }
-    tw_buf ptx = {0};
-    tw_cubin cubin = {0};
     tw_cuda_resources r;
-    st = tw_ptx_print(&ptx, k, plan->target, diag);
-    tw_ptx_compiler by = tw_ptx_compiler_for(vm->cuda, true);
-    if (st == TW_OK) st = tw_ptx_compile_by(&by, ptx.data, ptx.size, &cubin, diag);
-    if (st == TW_OK) st = tw_cuda_load(vm->cuda, &p->module, cubin.data, cubin.bytes, k->name, dynamic, diag);
+    const tw_ptx_compiler by = tw_ptx_compiler_for(vm->cuda, true);
+    st = tw_ptx_load(&by, k, &p->module, NULL, diag);
     if (st == TW_OK) st = tw_cuda_module_resources(p->module, k->threads, dynamic, &r, diag);
     /* Every block must be there at once: they wait for one another. */
     if (st == TW_OK && (r.blocks_per_sm < 1 || p->s->n_workers > vm->workers))
         st = tw_fail(diag, TW_ERR_UNSUPPORTED, "%d workers do not fit a GPU of %d SMs, %d of them on each",
                      p->s->n_workers, vm->workers, r.blocks_per_sm);
-    tw_cubin_free(&cubin);
-    tw_buf_free(&ptx);
     tw_kernel_free(k);
     return st;
 }
