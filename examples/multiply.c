@@ -23,8 +23,9 @@ static double worst_error(void) {
     return worst;
 }
 
-/* Device memory for each of the kernel's buffers, bound; what the kernel wants zeroed is zeroed. */
-static tw_status bind_all(tw_gpu *gpu, const tw_gpu_kernel *kernel, tw_gpu_launch *launch, uint64_t *at, tw_diag *diag) {
+/* Allocates and binds every buffer of the kernel, and zeroes those that need it. */
+static tw_status bind_all(tw_gpu *gpu, const tw_gpu_kernel *kernel, tw_gpu_launch *launch, uint64_t *at,
+                          tw_diag *diag) {
     tw_status st = TW_OK;
     for (int i = 0; i < tw_gpu_kernel_buffers(kernel) && st == TW_OK; i++) {
         const tw_gpu_buffer *buffer = tw_gpu_kernel_buffer(kernel, i);

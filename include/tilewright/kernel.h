@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GPU kernels in a program of your own: described in words, compiled for a GPU, bound to buffers by name, launched on
-   your stream. The same calls run a kernel in the emulator, on any processor, which looks for races, missing waits and
-   accesses out of bounds.
+/* GPU kernels in a program of your own. A kernel is described in words, compiled for a GPU, bound to buffers by name
+   and launched on your stream. The same calls run it in the emulator on any processor. The emulator looks for races,
+   missing waits and accesses out of bounds.
 
-   Three things with three lifetimes: a GPU; kernels, which never change once they are open and may be shared by
-   threads; launches, each for one thread at a time. What is opened last is closed first. An emulated GPU, with all that
-   is opened on it, belongs to one thread at a time. */
+   There are three kinds of objects: a GPU, its kernels, and their launches. An object is closed after all objects that
+   were opened on it. A kernel never changes, so threads may share it. A launch belongs to one thread at a time. So does
+   an emulated GPU with everything opened on it. */
 #ifndef TILEWRIGHT_KERNEL_H
 #define TILEWRIGHT_KERNEL_H
 
@@ -20,56 +20,62 @@ extern "C" {
 
 typedef struct tw_gpu tw_gpu;
 
-/* `device` is "cuda" or "cuda:N", GPU number N by its primary context, which is also that of CUDA's runtime: memory and
-   streams made there can be used here; "emulator" or "emulator:TARGET", TARGET being "sm_90a" (the default) or another
-   that `tilewright kernel --target` knows; or "auto" (NULL): the first GPU, or the emulator where there is none.
+/* Opens a GPU. `device` is one of:
+     "cuda", "cuda:N"               GPU number N (default 0), by its primary context. CUDA's runtime uses the same one,
+   so its memory and streams can be used here. "emulator", "emulator:TARGET"  the emulator of a target that `tilewright
+   kernel --target` knows (default sm_90a). "auto", NULL                   the first GPU; the emulator if there is none.
    TW_ERR_UNSUPPORTED: there is no such GPU. The caller closes it. */
 tw_status tw_gpu_open(tw_gpu **out, const char *device, tw_diag *diag);
-void tw_gpu_close(tw_gpu *g);             /* NULL is fine; memory must have been released */
+void tw_gpu_close(tw_gpu *g);             /* Memory must have been released. NULL is fine. */
 const char *tw_gpu_name(const tw_gpu *g); /* "NVIDIA H200", "emulator of sm_90a" */
 bool tw_gpu_emulated(const tw_gpu *g);
 
-/* Device memory, at multiples of 256 bytes. Addresses of other allocators will do as well, but in the emulator. */
+/* Allocates device memory, aligned to 256 bytes. A GPU's kernels also take addresses of other allocators; the
+   emulator's take only these. */
 tw_status tw_gpu_alloc(tw_gpu *g, size_t bytes, uint64_t *address, tw_diag *diag);
 void tw_gpu_release(tw_gpu *g, uint64_t address); /* 0 is fine */
-/* Both wait until they are done. They come after everything launched on the stream NULL of tw_gpu_launch_run. */
+/* Copies begin after everything launched on the stream NULL. They are done when the call returns. */
 tw_status tw_gpu_upload(tw_gpu *g, uint64_t to, const void *from, size_t bytes, tw_diag *diag);
 tw_status tw_gpu_download(tw_gpu *g, void *to, uint64_t from, size_t bytes, tw_diag *diag);
-/* Waits for what was launched on the stream NULL. A kernel's fault shows here, and makes the GPU useless for the
- * process. */
+/* Waits for everything launched on the stream NULL, and reports a kernel's fault. After a fault the process cannot use
+   the GPU any more. */
 tw_status tw_gpu_wait(tw_gpu *g, tw_diag *diag);
 
 /* ---- kernels ---- */
 
 typedef struct tw_gpu_kernel tw_gpu_kernel;
 
-/* `words` are a kind of kernel and its problem, as `tilewright kernel` takes them: "gemm type=f16 m=512 n=256 k=1024
-   tb=1"; `tilewright kernel gemm --list` prints all. `configuration`: "mma=1 ms=32 ns=64 ..."; what it does not name is
-   chosen; NULL: all is. Compiles, or finds the machine code that was compiled before. TW_ERR_USAGE: a word that means
-   nothing, or a configuration that cannot be. The caller closes it. */
+/* Compiles a kernel, or finds its machine code in the cache. `words` are a kind of kernel and a problem, for example
+   "gemm type=f16 m=512 n=256 k=1024 tb=1"; `tilewright kernel gemm --list` prints all words. `configuration` has tuning
+   parameters, for example "mma=1 ms=32 ns=64". Parameters that it does not name are chosen; NULL names none.
+   TW_ERR_USAGE: a word is unknown, or the configuration is illegal. The caller closes the kernel. */
 tw_status tw_gpu_kernel_open(tw_gpu_kernel **out, tw_gpu *g, const char *words, const char *configuration,
                              tw_diag *diag);
 void tw_gpu_kernel_close(tw_gpu_kernel *k); /* NULL is fine */
 
-/* A buffer that a launch must be bound to. */
+/* A buffer that every launch must bind. */
 typedef struct tw_gpu_buffer {
-    const char
-        *name; /* "a", "b", "c", "bias", "mul", "residual"; "workspace" and "counters" of kernels that split a sum */
+    /* "a", "b", "c", "bias", "mul" or "residual". Kernels with split-K also have "workspace" and "counters". */
+    const char *name;
     size_t bytes;
-    int align;    /* bytes that its address must be a multiple of */
-    bool written; /* else the kernel only reads it */
-    bool zeroed;  /* it must hold zeros before the first launch; every launch leaves it so. Launches that may run at the
-                     same  time need one each */
+    int align;    /* Alignment of its address in bytes. */
+    bool written; /* False: the kernel only reads it. */
+    /* The buffer must hold zeros before the first launch, and holds zeros after every launch. Launches that may overlap
+       need one each. */
+    bool zeroed;
 } tw_gpu_buffer;
 int tw_gpu_kernel_buffers(const tw_gpu_kernel *k);
-const tw_gpu_buffer *tw_gpu_kernel_buffer(const tw_gpu_kernel *k, int i); /* owned by the kernel */
+const tw_gpu_buffer *tw_gpu_kernel_buffer(const tw_gpu_kernel *k, int i); /* Owned by the kernel. */
 
 typedef struct tw_gpu_kernel_info {
-    const char *problem, *configuration; /* complete, as words; owned by the kernel */
-    int grid[3], threads;                /* blocks; threads of each */
-    int64_t shared_bytes;                /* a block's */
-    int64_t workspace_bytes;             /* of the buffers "workspace" and "counters" together */
-    int registers, spill_bytes;          /* a thread's; -1 in the emulator, or where the compiler does not say */
+    const char *problem;       /* All words of the problem. Owned by the kernel. */
+    const char *configuration; /* All words of the configuration. Owned by the kernel. */
+    int grid[3];               /* Blocks in each dimension. */
+    int threads;               /* Threads per block. */
+    int64_t shared_bytes;      /* Shared memory per block. */
+    int64_t workspace_bytes;   /* Bytes of the buffers "workspace" and "counters" together. */
+    int registers;             /* Registers per thread. -1: unknown, as in the emulator. */
+    int spill_bytes;           /* Spilled bytes per thread. -1: unknown, as in the emulator. */
 } tw_gpu_kernel_info;
 void tw_gpu_kernel_describe(const tw_gpu_kernel *k, tw_gpu_kernel_info *info);
 
@@ -77,18 +83,19 @@ void tw_gpu_kernel_describe(const tw_gpu_kernel *k, tw_gpu_kernel_info *info);
 
 typedef struct tw_gpu_launch tw_gpu_launch;
 
-/* The kernel must outlive its launches. The caller closes it. */
+/* Opens a launch, with no buffer bound. The kernel must outlive it. The caller closes it. */
 tw_status tw_gpu_launch_open(tw_gpu_launch **out, const tw_gpu_kernel *k, tw_diag *diag);
 void tw_gpu_launch_close(tw_gpu_launch *l); /* NULL is fine */
 
-/* Binds a buffer, or binds it anew; `name` is one of the kernel's. TW_ERR_USAGE: it is not, or the address is not
- * aligned. */
+/* Binds the buffer of this name to an address, in place of an earlier one. TW_ERR_USAGE: the kernel has no such buffer,
+   or the address is not aligned. */
 tw_status tw_gpu_launch_bind(tw_gpu_launch *l, const char *name, uint64_t address, tw_diag *diag);
 
-/* Starts the kernel: one call of the driver, nothing allocated, formatted or copied, so that it may be captured in a
-   CUDA graph. `stream` is a CUstream or cudaStream_t; NULL: the GPU's own, in which everything happens in order. In the
-   emulator it returns when the kernel is over. TW_ERR_REJECTED: the emulator found a fault in the kernel, and says
-   which; TW_ERR_USAGE: a buffer is not bound. */
+/* Starts the kernel by one call of the driver. Nothing is allocated, formatted or copied, so a CUDA graph may capture
+   the launch. `stream` is a CUstream or cudaStream_t. NULL is the GPU's own stream, which tw_gpu_upload,
+   tw_gpu_download and tw_gpu_wait use too. In the emulator the kernel is over when this returns.
+   TW_ERR_USAGE: a buffer is not bound. TW_ERR_REJECTED: the emulator found a fault in the kernel; the message names it.
+ */
 tw_status tw_gpu_launch_run(tw_gpu_launch *l, void *stream, tw_diag *diag);
 
 #pragma GCC visibility pop

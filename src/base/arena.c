@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Blocks double: a short-lived arena should not cost the clearing of a long-lived one's. Tests of failing allocations
-   set both to 0, and every request is one. */
+/* Blocks double in size, since clearing a large block would cost a short-lived arena too much. Tests of allocation
+   failures set both sizes to 0, so that every request allocates. */
 #ifndef TW_ARENA_FIRST
 #define TW_ARENA_FIRST (4 << 10)
 #define TW_ARENA_BLOCK (64 << 10)

@@ -278,8 +278,8 @@ static bool same_problem(tw_gemm_problem *q, const tw_gemm_problem *p) {
     return !strcmp(one, other);
 }
 
-/* Adds the configurations that a log holds for this product, right ones alone. A line's words are a problem's, then a
-   configuration's. */
+/* Adds the configurations that a log holds for this product, except wrong ones. A line has the words of a problem, then
+   those of a configuration. */
 static tw_status read_known(const char *text, const tw_gemm_problem *p, tw_buf *configs, tw_diag *diag) {
     for (const char *line = text; *line; line += strcspn(line, "\n"), line += *line == '\n') {
         char words[1024];

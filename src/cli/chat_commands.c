@@ -80,10 +80,10 @@ static bool parse_real(const char *text, double *value) {
     return end != text && !*end && !errno;
 }
 
-/* What /set knows; the last of a list has no name. */
+/* A setting that /set changes. A list ends with one without a name. */
 typedef struct number {
     const char *name;
-    int64_t *whole; /* or `real` */
+    int64_t *whole; /* NULL: the setting is `real`. */
     double *real;
 } number;
 

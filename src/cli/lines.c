@@ -21,14 +21,15 @@ enum { REMEMBERED = 1000 };
 static const char fence[] = "\"\"\"";
 
 struct cli_lines {
-    EditLine *editor; /* NULL: plain reading */
+    EditLine *editor; /* NULL: lines are read without editing. */
     History *history;
     char *file;
-    char *line; /* plain */
+    char *line; /* The last line read without editing. */
     size_t room;
-    bool inside;         /* a message goes on */
-    bool cut, cut_empty; /* Ctrl-C ended the line; there was nothing on it */
-    bool cut_once;       /* Ctrl-C at an empty prompt, just before */
+    bool inside;    /* The next line continues a message. */
+    bool cut;       /* Ctrl-C ended the line. */
+    bool cut_empty; /* Ctrl-C ended an empty line. */
+    bool cut_once;  /* The previous line was empty and ended by Ctrl-C. */
 };
 
 static char *show_prompt(EditLine *e) {
@@ -42,7 +43,7 @@ static FILE *screen(void) {
     return isatty(STDOUT_FILENO) ? stdout : stderr;
 }
 
-/* False: an interrupt came. It can come only while this waits, or was noticed before: none is slept through. */
+/* Waits for input. Returns false after an interrupt. SIGINT is blocked except during the wait, so none is missed. */
 static bool wait_for_input(void) {
     struct pollfd p = {.fd = STDIN_FILENO, .events = POLLIN};
     sigset_t held, before;
@@ -55,7 +56,7 @@ static bool wait_for_input(void) {
     return !cli_interrupted();
 }
 
-/* What the line holds does not count. */
+/* Marks the line as cut by Ctrl-C. Its reader drops the text. */
 static void cut_line(EditLine *e) {
     cli_lines *l;
     el_get(e, EL_CLIENTDATA, &l);
@@ -67,7 +68,8 @@ static void cut_line(EditLine *e) {
     fflush(screen());
 }
 
-/* A character from the terminal. An interrupt ends the line as Return does, so that libedit is ready for the next. */
+/* Reads a character from the terminal. An interrupt ends the line as Return does, which leaves libedit ready for the
+   next line. */
 static int read_char(EditLine *e, wchar_t *out) {
     mbstate_t state = {0};
     for (;;) {
@@ -82,14 +84,14 @@ static int read_char(EditLine *e, wchar_t *out) {
         if (n < 0 && errno != EINTR) return -1;
         if (n < 0) continue;
         const size_t k = mbrtowc(out, &byte, 1, &state);
-        if (k == (size_t)-1) memset(&state, 0, sizeof state); /* no character: passed over */
+        if (k == (size_t)-1) memset(&state, 0, sizeof state); /* Invalid UTF-8 is skipped. */
         if (k == 1 || k == 0) return 1;
     }
 }
 
 static bool open_editor(cli_lines *l) {
     HistEvent event;
-    /* libedit knows characters through the locale; without one that has them all, only their bytes. */
+    /* libedit decodes characters by the locale. In a locale without UTF-8 it would edit single bytes. */
     setlocale(LC_CTYPE, "");
     if (strcmp(nl_langinfo(CODESET), "UTF-8") != 0) setlocale(LC_CTYPE, "C.UTF-8");
     l->editor = el_init("tilewright", stdin, screen(), stderr);
@@ -119,7 +121,7 @@ cli_lines *cli_lines_open(const char *file) {
     return NULL;
 }
 
-/* Beside and renamed. That it cannot be written is nobody's concern. */
+/* Saves the history: writes a temporary file and renames it. A failure is ignored. */
 static void save(cli_lines *l) {
     char folder[4096], fresh[4200];
     HistEvent event;
@@ -186,7 +188,8 @@ static bool ends_with_fence(const char *text, size_t size) {
     return size >= 3 && !memcmp(text + size - 3, fence, 3);
 }
 
-/* From behind the opening fence up to a line that ends with one, or the end of the input. A fence alone is no line. */
+/* Reads the rest of a fenced message, up to a line that ends with a fence or the end of the input. A line that is only
+   a fence adds nothing. */
 static cli_line read_block(cli_lines *l, const char *text, size_t size, tw_buf *out) {
     bool opening = true, any = false;
     cli_line got = CLI_LINE_TEXT;

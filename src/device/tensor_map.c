@@ -30,7 +30,7 @@ static bool within(int64_t x, int64_t least, int64_t most) {
     return x >= least && x <= most;
 }
 
-/* Corners have 16, 8 or 5 bits, for one, two and three dimensions of space; a bounding box has at least a pixel. */
+/* `lower` and `upper` have 16, 8 or 5 bits with one, two or three dimensions of space. A bounding box has a pixel. */
 static bool corners_fit(const tw_tensor_map *m) {
     const int bits = m->dims == 3 ? 16 : m->dims == 4 ? 8 : 5, most = (1 << (bits - 1)) - 1;
     for (int i = 0; i < m->dims - 2; i++) {

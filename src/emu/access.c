@@ -249,7 +249,7 @@ static void proxy_fence(emu_warp *w, int covers) {
 }
 
 emu_next emu_exec_fence_proxy(emu_warp *w, const emu_op *op) {
-    /* Of aliases and tensor maps, which no access here is by, there is nothing to know. */
+    /* No access here goes through an alias or reads a tensor map from memory. */
     static const int covers[TW_PROXIES] = {
         [TW_PROXY_async_shared] = EMU_FENCES_SHARED | EMU_FENCES_MBARRIERS,
         [TW_PROXY_async_cluster] = EMU_FENCES_SHARED | EMU_FENCES_CLUSTER | EMU_FENCES_MBARRIERS,
@@ -266,7 +266,7 @@ emu_next emu_exec_fence_mbarrier_init(emu_warp *w, const emu_op *op) {
     return EMU_GO;
 }
 
-/* -- the launches before and after */
+/* -- programmatic launches */
 
 emu_next emu_exec_griddep_wait(emu_warp *w, const emu_op *op) {
     emu_launch *l = w->launch;

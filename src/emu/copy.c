@@ -143,7 +143,7 @@ uint32_t emu_commit_done(const emu_commits *list, uint32_t lane, int pending) {
     return 0;
 }
 
-/* Lanes that have committed something. */
+/* Lanes that have committed a group. */
 static uint32_t owners(const emu_commits *list) {
     uint32_t mask = 0;
     for (int i = 0; i < list->n && mask != EMU_ALL; i++) mask |= list->list[i].mask;
@@ -300,7 +300,7 @@ void emu_reduce(const emu_op *op, uint8_t *to, const uint8_t *from, uint32_t byt
     }
 }
 
-/* From shared to global memory, by a group of its lane. */
+/* Copies from shared to global memory, in a bulk group of its lane. */
 static emu_next bulk_out(emu_warp *w, const emu_op *op, bool reduces) {
     uint32_t mask = emu_guarded(w, op);
     if (!mask) return EMU_GO;

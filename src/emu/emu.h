@@ -17,7 +17,7 @@ uint64_t tw_emu_alloc(tw_emu *e, const char *name, const void *data, size_t byte
 /* What is there now; false when [address, address + bytes) is not within one allocation. */
 bool tw_emu_read(const tw_emu *e, uint64_t address, void *data, size_t bytes);
 bool tw_emu_write(tw_emu *e, uint64_t address, const void *data, size_t bytes);
-void tw_emu_release(tw_emu *e, uint64_t address); /* what tw_emu_alloc gave; 0 is fine */
+void tw_emu_release(tw_emu *e, uint64_t address); /* Frees what tw_emu_alloc returned. 0 is fine. */
 /* Whether all of these bytes were written (by a kernel or by the host) since allocation. */
 bool tw_emu_written(const tw_emu *e, uint64_t address, size_t bytes);
 
@@ -37,8 +37,8 @@ typedef enum tw_emu_rule {
     TW_EMU_DEADLOCK, /* nobody can go on: who waits for what */
     TW_EMU_LIMIT,    /* more steps than allowed */
     TW_EMU_TRAP,
-    TW_EMU_REGISTERS, /* setmaxnreg_inc to fewer registers than there are, setmaxnreg_dec to more */
-    TW_EMU_LEAK,      /* at exit: copies never waited for, a barrier half full */
+    TW_EMU_REGISTERS, /* setmaxnreg_inc to fewer registers than the warp has, or setmaxnreg_dec to more. */
+    TW_EMU_LEAK,      /* A kernel ends before its copies were waited for, or within a barrier's phase. */
     TW_EMU_RULES
 } tw_emu_rule;
 const char *tw_emu_rule_name(tw_emu_rule r);
@@ -64,10 +64,11 @@ typedef struct tw_emu_options {
     int sms; /* blocks (clusters, where a kernel has them) resident at once on the machine: 0 means 4; a cooperative
                 kernel gets all its blocks */
     int64_t max_operations; /* of warps; 0: a billion */
-    bool overlaps;          /* the launch before may still run until griddep_wait (tw_cuda_launch.programmatic): global
-                               memory that is not read-only may not be touched before */
-    bool unchecked;         /* only run: no races, initialisation or proxies (bounds and deadlock remain) */
-    bool keep_going;        /* collect up to TW_EMU_FINDINGS of findings instead of stopping at the first */
+    /* The previous launch may still run until griddep_wait (tw_cuda_launch.programmatic). Before that the kernel may
+       not access global memory that is not read-only. */
+    bool overlaps;
+    bool unchecked;  /* only run: no races, initialisation or proxies (bounds and deadlock remain) */
+    bool keep_going; /* collect up to TW_EMU_FINDINGS of findings instead of stopping at the first */
 } tw_emu_options;
 
 /* Runs the verified kernel `k` with one 64-bit word an argument (f32 in the low half). TW_OK without findings,
@@ -75,7 +76,7 @@ typedef struct tw_emu_options {
 tw_status tw_emu_launch(tw_emu *e, const tw_kernel *k, const uint64_t *arguments, const tw_emu_options *o,
                         tw_emu_report *report, tw_diag *diag);
 
-/* TW_ERR_REJECTED with what was found, a finding a line. */
+/* Returns TW_ERR_REJECTED if there are findings. The message has a line for each. */
 tw_status tw_emu_explain(const tw_emu_report *report, tw_diag *diag);
 
 #endif

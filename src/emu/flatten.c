@@ -103,7 +103,7 @@ static void values(flattener *f, int at, const tw_val *results, int n_results, c
     }
     op->n_checked = (uint16_t)checked(f, operands, n_operands, &op->checked);
     op->n_assigned = (uint16_t)checked(f, results, n_results, &op->assigned);
-    /* A product looks at its registers itself: they may belong to the one before. */
+    /* A product checks its registers itself, since they may still belong to the previous one. */
     op->asynchronous = op->ir && is_product(op->ir);
 }
 
@@ -233,8 +233,8 @@ static void may_lack(flattener *f, tw_val v) {
     if (l->variable < 0) l->variable = f->code->n_checked++;
 }
 
-/* Accumulators have no value while a product is at work on them, and a part of A in registers is not to be touched.
-   Known before anything that uses them is laid out. */
+/* Marks the variables that products use. Accumulators have no value until they were waited for, and A's registers must
+   not be accessed until then. All operations that use them must be flattened after this. */
 static void note_accumulators(flattener *f, const tw_block *b) {
     for (const tw_ir_op *ir = b->first; ir; ir = ir->next) {
         for (int i = 0; i < ir->n_blocks; i++) note_accumulators(f, &ir->blocks[i]);
@@ -376,13 +376,13 @@ static void narrow(emu_code *c, int space, int bytes) {
     if (g < c->granule[space]) c->granule[space] = g;
 }
 
-/* The least that is accessed at once in each space. */
-/* Rows of a box begin with any element of the map that operand `at` names. */
+/* Bytes of an element of the tensor map that operand `at` names. */
 static int element_of(const tw_kernel *k, const tw_ir_op *ir, int at, const uint64_t *arguments) {
     const tw_tensor_map *m = (const tw_tensor_map *)(uintptr_t)arguments[k->values[ir->operands[at].id].bits];
     return tw_tensor_map_valid(m) ? tw_tensor_element_bytes(m->element) : 1;
 }
 
+/* Finds the smallest access in each space. A tensor copy accesses single elements. */
 static void granules(emu_code *c, const tw_kernel *k, const uint64_t *arguments) {
     for (int i = 0; i < TW_SPACES; i++) c->granule[i] = 4;
     for (int i = 0; i < c->n; i++) {

@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loads from shared memory that are under way. A load is done when something first needs a register that it loads, or
-   at a barrier or fence; until then the copy engine, which is ordered by neither, may overwrite what it reads. An
-   arrival at an mbarrier does not wait for loads. So a slot that is given back by an arrival before anything used what
-   was loaded from it is given back too early.
+/* Loads from shared memory that are under way. A load is done when an operation first needs its result, or at a barrier
+   or fence. Before that, a bulk or tensor copy to the same memory may overtake it. An mbarrier arrival does not wait
+   for loads, so a slot that is returned by an arrival before its loads are done is returned too early.
 
-   Moving a register to another, or taking its bits as another type, needs nothing: a compiler renames it. Only kernels
-   whose copy engine writes to shared memory are looked at. */
+   A move and a bitcast do not need their operand, since a compiler renames registers for them. Loads are followed only
+   in kernels that copy to shared memory by bulk or tensor copies. */
 #include "emu/machine.h"
 
 #include <stdlib.h>
 
-/* -- which operations need what is loaded where, found once */
+/* -- the loads that each operation needs, found once per kernel */
 
 typedef struct source {
-    int32_t load; /* its number, from 1 */
+    int32_t load; /* The load's number, from 1. */
     struct source *next;
 } source;
 
@@ -21,7 +20,7 @@ typedef struct finder {
     emu_code *code;
     tw_arena *arena;
     const tw_kernel *kernel;
-    source **of; /* by value: loads that it may come from */
+    source **of; /* By value: the loads whose result it may hold. */
     bool changed;
 } finder;
 
@@ -53,7 +52,8 @@ static void add_all(finder *f, source **list, const source *from) {
     for (; from; from = from->next) add(f, list, from->load);
 }
 
-/* What an operation needs: what it reads, and the variables that it writes, of which a load must not come after. */
+/* Lists the loads that an operation needs: those of its operands, and those into a variable that it writes. The latter
+   must be done before the write. */
 static void need(finder *f, emu_op *op) {
     source *all = NULL;
     int n = 0;
@@ -68,7 +68,7 @@ static void need(finder *f, emu_op *op) {
     for (const source *s = all; s; s = s->next) op->needs[op->n_needs++] = s->load;
 }
 
-/* Operands are values still. */
+/* Runs before registers are assigned: operands are numbered by value. */
 void emu_loads_find(emu_code *code, tw_arena *arena, const tw_kernel *k) {
     finder f = {.code = code, .arena = arena, .kernel = k, .changed = true};
     bool copies = false;
@@ -93,7 +93,7 @@ void emu_loads_find(emu_code *code, tw_arena *arena, const tw_kernel *k) {
         if (!renames(code->ops[i].ir)) need(&f, &code->ops[i]);
 }
 
-/* -- as they run */
+/* -- execution */
 
 static emu_load *entry(const emu_loads *l, uint32_t at) {
     return &l->list[at % EMU_LOADS_KEPT];
@@ -121,7 +121,7 @@ static void done(emu_warp *w, int32_t load) {
 void emu_load_starts(emu_warp *w, const emu_op *op) {
     emu_loads *l = &w->loads;
     if (!w->launch->checked) return;
-    done(w, op->load); /* it writes the same registers */
+    done(w, op->load); /* Its last execution wrote the same registers. */
     l->n = l->n == UINT32_MAX ? 1 : l->n + 1;
     *entry(l, l->n) = (emu_load){.clock = ++w->now};
     l->last[op->load] = l->n;
@@ -135,7 +135,7 @@ void emu_loads_end(emu_warp *w) {
     for (int i = 1; i <= w->launch->code.n_loads; i++) done(w, i);
 }
 
-/* Clocks ascend from the oldest entry to the newest. */
+/* A binary search: clocks ascend from the oldest execution to the newest. */
 const emu_load *emu_load_at(const emu_warp *w, uint32_t clock) {
     const emu_loads *l = &w->loads;
     uint32_t low = l->n > EMU_LOADS_KEPT ? l->n - EMU_LOADS_KEPT + 1 : 1, high = l->n + 1;

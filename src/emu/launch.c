@@ -265,7 +265,7 @@ static bool everyone_spins(const emu_launch *l) {
 
 /* -- turns */
 
-/* Whether variable `v` is a product's, which is then a finding. */
+/* Reports a finding and returns true if a product still uses variable `v`. */
 static bool is_pending(emu_warp *w, const emu_op *op, int v, bool writes) {
     const emu_pending *p = &w->pending[v];
     char place[160];
@@ -299,7 +299,7 @@ static void unassigned(emu_warp *w, const emu_op *op) {
 static void assigned(emu_warp *w, const emu_op *op) {
     for (int i = 0; i < op->n_assigned; i++) {
         const int v = op->assigned[i];
-        if (op->ir->code == TW_OP_undef) continue; /* it says itself that there is no value */
+        if (op->ir->code == TW_OP_undef) continue; /* An undef has no value on purpose. */
         if (w->launch->checked) is_pending(w, op, v, true);
         w->assigned[v] |= w->active;
         w->pending[v].fenced = false;

@@ -52,11 +52,11 @@ struct emu_op {
     uint16_t n_checked, n_assigned;
     bool guarded, guard_not;
     bool both;         /* if: there is an else */
-    bool asynchronous; /* it looks after `checked` and `assigned` itself */
-    bool masked;       /* results are variables, which keep their values in other lanes */
-    int32_t load;      /* a load that may be under way: its number, from 1; else 0 */
+    bool asynchronous; /* The operation handles `checked` and `assigned` itself. */
+    bool masked;       /* Results are variables; inactive lanes keep their values. */
+    int32_t load; /* The number, from 1, of a load from shared memory that late.c follows. 0: any other operation. */
     uint16_t n_needs;
-    int32_t *needs;                    /* loads whose registers it needs */
+    int32_t *needs;                    /* Numbers of the loads whose results the operation needs. */
     emu_ref guard;                     /* where guarded */
     const int32_t *checked, *assigned; /* variables that may lack a value: read here, given one here */
     int32_t target;                    /* where control goes when it does not go on */
@@ -68,8 +68,8 @@ typedef struct emu_code {
     int n, room;
     int units;     /* of a warp's registers */
     int depth;     /* of frames */
-    int n_loads;   /* from shared memory, where the copy engine writes to it; else 0 */
-    int n_checked; /* variables that may lack a value, or belong to a product */
+    int n_loads;   /* Loads that late.c follows. */
+    int n_checked; /* Variables that may lack a value or belong to a wgmma. */
     bool too_deep;
     unsigned char *constants;
     int granule[TW_SPACES]; /* log2 of the least access in a space: what races are told apart by */
@@ -106,7 +106,7 @@ typedef struct emu_aparts {
     int n, room;
 } emu_aparts;
 
-/* What a proxy fence covers: memory, or the initialisation of mbarriers. */
+/* What a proxy fence covers. */
 enum { EMU_FENCES_SHARED = 1, EMU_FENCES_CLUSTER = 2, EMU_FENCES_GLOBAL = 4, EMU_FENCES_MBARRIERS = 8 };
 
 /* A proxy fence of some lanes; when it was, and which of the warp's own copies had been waited for. */
@@ -178,12 +178,12 @@ typedef struct emu_sync {
 
 /* -- asynchronous copies */
 
-/* A box of a tensor map. */
+/* A box that a tensor copy moves. */
 typedef struct emu_box {
     const tw_tensor_map *map;
-    int64_t at[TW_TENSOR_DIMS]; /* coordinates of its first element */
-    int offset[TW_TENSOR_DIMS]; /* added to every pixel's, with im2col */
-    uint32_t place;             /* its address in shared memory */
+    int64_t at[TW_TENSOR_DIMS]; /* Coordinates of its first element. */
+    int offset[TW_TENSOR_DIMS]; /* With im2col: added to the coordinates of every pixel. */
+    uint32_t place;             /* Its address in shared memory. */
 } emu_box;
 
 /* In flight: lands at some moment before it is waited for. */
@@ -198,8 +198,8 @@ typedef struct emu_copy {
     uint8_t *to[EMU_LANES], *from[EMU_LANES];
     uint32_t mbarrier[EMU_LANES]; /* address */
     uint32_t phase[EMU_LANES];
-    emu_block *home; /* where its mbarriers are */
-    emu_box box;     /* which one lane alone copies; without a map: bytes are copied */
+    emu_block *home; /* The block of its mbarriers. */
+    emu_box box;     /* What a tensor copy moves. It has one lane. Without a map the copy is of plain bytes. */
     struct emu_copy *next;
 } emu_copy;
 
@@ -248,22 +248,23 @@ typedef struct emu_laters {
 
 /* -- warps and blocks */
 
-/* A load from shared memory: when it was, and when something needed what it loads; 0: nothing did yet. */
+/* One execution of a load from shared memory. */
 typedef struct emu_load {
-    uint32_t clock, done;
+    uint32_t clock; /* When it was issued. */
+    uint32_t done;  /* When an operation first needed its result. 0: none did yet. */
 } emu_load;
 enum { EMU_LOADS_KEPT = 4096 };
 typedef struct emu_loads {
-    emu_load *list; /* the latest; the n-th is at n % EMU_LOADS_KEPT */
-    uint32_t *last; /* by load: the latest, while it is under way; 0: it is not */
-    uint32_t n;
+    emu_load *list; /* The last EMU_LOADS_KEPT executions. Execution i is at i % EMU_LOADS_KEPT. */
+    uint32_t *last; /* By a load's number: its execution that is under way. 0: none is. */
+    uint32_t n;     /* Executions so far. */
 } emu_loads;
 
-/* A variable that products use. */
+/* The state of a variable that wgmma uses. */
 typedef struct emu_pending {
-    uint32_t clock;   /* of the product that it belongs to; 0: none */
-    const emu_op *op; /* that product */
-    bool fenced;      /* by a wgmma_fence since it was written or waited for */
+    uint32_t clock;   /* When the wgmma that uses it was issued. 0: none uses it now. */
+    const emu_op *op; /* That wgmma. */
+    bool fenced;      /* A wgmma_fence came after its last write or wait. */
 } emu_pending;
 
 typedef struct emu_frame {
@@ -279,7 +280,7 @@ typedef enum emu_state {
     EMU_DONE
 } emu_state;
 
-/* What warps of a warpgroup came to, of setmaxnreg. */
+/* The setmaxnreg operations that a warpgroup's warps have executed, in order. */
 typedef struct emu_resizes {
     const emu_op **list;
     int n, room;
@@ -298,8 +299,10 @@ struct emu_warp {
     emu_state state;
     int runnable_at; /* place among the runnable ones; -1 */
     const emu_op *waits;
-    uint32_t waits_at, waits_parity; /* an mbarrier, or a barrier's number, or registers a thread */
-    int registers, resizes;          /* registers a thread; how often setmaxnreg changed them */
+    uint32_t waits_at;     /* An mbarrier's address, a barrier's number, or the registers per thread that it lacks. */
+    uint32_t waits_parity; /* The mbarrier's parity. */
+    int registers;         /* Registers per thread. */
+    int resizes;           /* setmaxnreg operations executed. */
 
     uint32_t thread, now;
     emu_clock known;     /* by every lane */
@@ -313,11 +316,11 @@ struct emu_warp {
     bool waited_apart;
     uint16_t started[EMU_LANES]; /* by lane: ranks of its cluster's blocks that it knows to have started */
     emu_commits commits, bulk_commits;
-    uint32_t idle_waits; /* lanes that have executed a bulk_wait without a group of their own */
+    uint32_t idle_waits; /* Lanes that executed a bulk_wait without a bulk group of their own. */
     emu_laters laters;
     emu_commits products; /* groups of wgmma: of the warp's multiplier */
     emu_loads loads;
-    emu_pending *pending; /* by variable */
+    emu_pending *pending; /* By variable. */
 
     uint64_t poll, last_poll, progress; /* what this turn of a while loop looked at, and the last */
     uint64_t poll_address;
@@ -334,7 +337,7 @@ struct emu_block {
     emu_object *shared;
     uint8_t *memory;
     emu_barrier barriers[EMU_NAMED_BARRIERS];
-    int free_registers; /* a thread, of a warp */
+    int free_registers; /* The pool of setmaxnreg: registers per thread of one warp, summed over warps. */
     emu_resizes resizes[EMU_WARPGROUPS];
     emu_mbarrier *mbarriers;
     int n_mbarriers, room_mbarriers;
@@ -351,7 +354,7 @@ struct emu_launch {
     emu_product *product;
     tw_random random;
     bool checked, failed /* out of memory */, stop;
-    uint32_t before; /* the thread that stands for the launch before */
+    uint32_t before; /* The thread that stands for the previous launch. */
     int strategy, landing;
     int grid[3];
     int64_t blocks;
@@ -505,16 +508,16 @@ bool emu_land_one(emu_launch *l);                                          /* fa
 void emu_land_warp(emu_warp *w, int agent, uint32_t mask, uint32_t clock); /* all up to this one */
 void emu_copies_at_exit(emu_warp *w, const emu_op *op, uint32_t mask);
 
-/* Appends to a finding about copies that lanes of `mask` look as if they had waited for: a wait covers groups of its
-   own thread alone. */
+/* Explains a finding about a copy where lanes of `mask` executed a wait without a group of their own. A wait covers
+   only its own thread's groups. */
 void emu_idle_wait_text(const emu_warp *w, uint32_t mask, char *out, size_t size);
 
-/* How a reduction or store of the async proxy writes, and what it reads of shared memory. */
+/* The accesses of a bulk store or reduction: how it writes its target, and how it reads shared memory. */
 emu_how emu_bulk_target(const emu_warp *w, uint32_t clock, bool reduces);
 emu_how emu_bulk_source(const emu_warp *w, uint32_t clock);
-/* to[i] = to[i] combined with from[i], for elements of the operation's type. */
+/* Combines each element of `from` into `to`, by the operation's rmw and type. */
 void emu_reduce(const emu_op *op, uint8_t *to, const uint8_t *from, uint32_t bytes);
-/* A clock for what a warp's lanes hand to the copy engine now, which reads shared memory. */
+/* Advances and returns the clock of the bulk operations that a warp issues now. */
 uint32_t emu_bulk_clock(emu_warp *w);
 
 emu_copy *emu_copy_issue(emu_warp *w, const emu_op *op, int agent, uint32_t clock);
@@ -527,24 +530,25 @@ uint32_t emu_commit_done(const emu_commits *list, uint32_t lane, int pending);
 /* mma.c: a double to a half, rounded once. */
 uint16_t emu_to_half(double x);
 
-/* wgmma.c: whether all lanes are there; false after a finding. */
+/* wgmma.c: true if all lanes of the warp are active. Else reports a finding. */
 bool emu_whole_warp(emu_warp *w, const emu_op *op);
 
-/* late.c: loads from shared memory that are under way */
+/* late.c */
 void emu_loads_find(emu_code *code, tw_arena *arena, const tw_kernel *k);
 bool emu_loads_make(emu_loads *l, const emu_code *code);
 void emu_loads_free(emu_loads *l);
 void emu_load_starts(emu_warp *w, const emu_op *op);
 void emu_loads_needed(emu_warp *w, const emu_op *op);
-void emu_loads_end(emu_warp *w);                                /* all are done */
-const emu_load *emu_load_at(const emu_warp *w, uint32_t clock); /* NULL: not one, or long ago */
+void emu_loads_end(emu_warp *w); /* All loads under way are done. */
+/* The load that was issued at `clock`. NULL: there was none, or it is no longer kept. */
+const emu_load *emu_load_at(const emu_warp *w, uint32_t clock);
 
 /* registers.c */
-int emu_registers_at_start(const tw_kernel *k); /* a thread */
+int emu_registers_at_start(const tw_kernel *k); /* Registers per thread at launch. */
 void emu_registers_at_end(emu_block *b);
 
 /* tensor.c */
-void emu_box_land(const emu_copy *c, int lane); /* moves its bytes */
+void emu_box_land(const emu_copy *c, int lane); /* Moves the box's bytes. */
 
 /* barrier.c */
 emu_mbarrier *emu_mbarrier_at(emu_block *b, uint32_t address);

@@ -246,7 +246,7 @@ static void check_started(emu_warp *w, const emu_op *op, const emu_how *how, int
              how->write ? "writes" : "reads", where);
 }
 
-/* The launch before may still write what is not read-only, or read it, until somebody waited for it. */
+/* The previous launch counts as reading and writing all memory that is not read-only, until a griddep_wait. */
 static void check_before(emu_warp *w, const emu_op *op, const emu_how *how, int lane, const emu_object *o,
                          uint64_t from) {
     if (emu_knows(w, lane, w->launch->before, 1, 0)) return;

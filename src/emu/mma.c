@@ -75,7 +75,7 @@ static double value_of(tw_type t, uint64_t bits, int e) {
                              : (double)(int32_t)bits;
 }
 
-/* Through a float whose last bit remembers what was lost. */
+/* Converts by way of a float rounded to odd, so that nothing is rounded twice. */
 uint16_t emu_to_half(double x) {
     float f = (float)x;
     uint32_t u = tw_f32_bits(f);

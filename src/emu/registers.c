@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Registers that warpgroups give back to their block and take from it. A block begins with all of its registers given
-   out, so many a thread as the kernel says, and its pool empty. Numbers are of registers a thread, and the pool counts
-   them by warps: each warp of a warpgroup takes its own part when it comes there. */
+/* setmaxnreg: a warpgroup returns registers to its block's pool, or takes registers from it. At launch the pool is
+   empty, and every warp has the kernel's max_registers per thread. The pool counts registers per thread of one warp,
+   since each warp of a warpgroup takes its share when it arrives. */
 #include "emu/machine.h"
 
-enum { UNIT = 8, WARPS = 4 /* of a warpgroup */ };
+enum { UNIT = 8 /* registers */, WARPS = 4 /* in a warpgroup */ };
 
 int emu_registers_at_start(const tw_kernel *k) {
     return (k->max_registers + UNIT - 1) / UNIT * UNIT;
 }
 
-/* All warps of a warpgroup pass the same operations in the same order; false after a finding. */
+/* Checks that all warps of a warpgroup execute the same setmaxnreg operations in the same order. Returns false after a
+   finding. */
 static bool in_step(emu_warp *w, const emu_op *op) {
     emu_resizes *r = &w->block->resizes[w->index / WARPS];
     if (w->resizes == r->n) {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Races: each granule of memory remembers its last write and the reads since, and who did not come after them.
+/* Races. Each granule of memory keeps marks of its last writes and of the reads since.
 
-   A mark leaves when a later one that came after it speaks for it: what is ordered after the later one is ordered after
-   the earlier one. So of reads all remain that nothing orders among themselves, and of strong writes too, since these
-   may be unordered without being a race. For the same reason a strong access speaks for no weaker one: what meets it
-   unordered, without being a race, may be one with what came before. */
+   A mark is dropped when a later mark is ordered after it, since an access ordered after the later one is then ordered
+   after both. Reads that are unordered among themselves are all kept. So are unordered strong writes, which are no
+   race. A strong mark never replaces a weak one: an access may be unordered after the strong one without a race, and
+   yet race with the weak one. */
 #include "emu/machine.h"
 
 #include <stdio.h>
@@ -117,8 +117,8 @@ static bool in_flight(const emu_launch *l, const emu_mark *m) {
     return s && emu_known_of(s, lane, m->thread - 1, lane) <= m->clock;
 }
 
-/* The copy engine overwrites what somebody loaded who has given it back since: was the load done by then? False after a
-   finding. */
+/* Checks a bulk or tensor copy that overwrites an earlier load: the load must have been done before the slot was
+   returned. Returns false after a finding. */
 static bool check_loaded(const access *a, const emu_mark *m) {
     const emu_launch *l = a->warp->launch;
     const emu_op *load = &l->code.ops[m->what >> 8];

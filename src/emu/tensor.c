@@ -1,23 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Boxes of a tensor map: checked whole where they are issued, as bulk copies are, and copied row by row when they land.
- */
+/* Tensor copies. A box is checked as a whole when the copy is issued, and moved row by row when it lands. */
 #include "emu/machine.h"
 
 enum {
-    PIECE = 16,
-    PATTERN = 8 /* rows after which the swizzle begins anew */,
-    LINE = 2048 /* bytes of a row, at most */
+    PIECE = 16,  /* Bytes that a swizzle moves together. */
+    PATTERN = 8, /* Rows after which a swizzle repeats. */
+    LINE = 2048  /* The most bytes of a row. */
 };
 
-/* -- where a box lies */
+/* -- places of a box's rows */
 
-/* A row of a box: bytes [from, below) of it are within the array, at `address`; none where from == below. */
+/* A row of a box in global memory. */
 typedef struct row {
-    uint64_t address; /* of byte 0 of the row, be it within or not */
-    int from, below;
+    uint64_t address; /* The address of byte 0 of the row, even if that is outside of the array. */
+    int from, below;  /* Bytes [from, below) of the row are within the array. */
 } row;
 
-/* Coordinates of the i-th row, but for the innermost. */
+/* Computes the coordinates of row i, except c[0]. */
 static void tile_row(const emu_box *x, int i, int64_t c[TW_TENSOR_DIMS]) {
     for (int d = 1; d < x->map->dims; d++) {
         const int n = tw_tensor_map_count(x->map, d);
@@ -26,7 +25,7 @@ static void tile_row(const emu_box *x, int i, int64_t c[TW_TENSOR_DIMS]) {
     }
 }
 
-/* Pixels of a bounding box along a dimension of space. */
+/* Counts the pixels of the bounding box along a dimension of space. */
 static int64_t pixels_along(const tw_tensor_map *m, int d) {
     return (m->extent[d] - 1 + m->upper[d - 1] - m->lower[d - 1]) / tw_tensor_map_step(m, d) + 1;
 }
@@ -62,7 +61,7 @@ static row row_of(const emu_box *x, int i) {
     return r;
 }
 
-/* Where byte `at` of a row lies in shared memory, from the beginning of the box. */
+/* Computes the offset from the beginning of the box in shared memory to byte `at` of row i. */
 static uint32_t place_of(const emu_box *x, int i, int at) {
     const uint32_t swizzle = (uint32_t)x->map->swizzle;
     uint32_t address = x->place + (uint32_t)(i * tw_tensor_map_row_bytes(x->map) + at);
@@ -70,13 +69,13 @@ static uint32_t place_of(const emu_box *x, int i, int at) {
     return address - x->place;
 }
 
-/* The end of the piece that byte `at` is in, or of the row. */
+/* Computes where the piece around byte `at` ends, at most `below`. */
 static int piece_end(int at, int below) {
     const int end = at / PIECE * PIECE + PIECE;
     return end < below ? end : below;
 }
 
-/* -- moving it */
+/* -- landing */
 
 static void land_load(const emu_copy *c, int lane) {
     const emu_box *x = &c->box;
@@ -119,9 +118,10 @@ void emu_box_land(const emu_copy *c, int lane) {
         land_store(c, lane);
 }
 
-/* -- issuing it */
+/* -- issue */
 
-/* Takes the map and coordinates from operand `at` on, and offsets from operand `offsets` on; false after a finding. */
+/* Reads the map and the coordinates from operand `at` on, and the im2col offsets from operand `offsets` on (0: none).
+   Returns false after a finding. */
 static bool take_box(emu_warp *w, const emu_op *op, int lane, int at, int offsets, emu_box *x) {
     const int dims = op->ir->at.dims ? op->ir->at.dims : 2;
     *x = (emu_box){.map = (const tw_tensor_map *)(uintptr_t)emu_get(w, op->in[at], lane)};
@@ -132,7 +132,7 @@ static bool take_box(emu_warp *w, const emu_op *op, int lane, int at, int offset
         return false;
     }
     for (int d = 0; d < dims; d++) x->at[d] = (int32_t)emu_get(w, op->in[at + 1 + d], lane);
-    /* No manual says so: an H200 takes anything else for an illegal instruction. */
+    /* Measured on an H200: any other box ends in an illegal instruction. No manual says so. */
     const int64_t into = x->at[0] * tw_tensor_element_bytes(m->element);
     if (into % PIECE) {
         emu_find(w, op, lane, TW_EMU_ALIGNMENT, "begins %lld bytes into a row: not a multiple of %d", (long long)into,
@@ -155,7 +155,7 @@ static uint32_t align_of(const tw_tensor_map *m) {
     return m->swizzle ? (uint32_t)(PATTERN * m->swizzle) : 128;
 }
 
-/* Whether all that a box takes from memory, or puts there, may be accessed. */
+/* Checks the global accesses of a box. Returns false after a finding. */
 static bool reachable(emu_warp *w, const emu_op *op, int lane, const emu_box *x, emu_how how) {
     const int rows = tw_tensor_map_rows(x->map);
     how.align = 1;
@@ -168,7 +168,7 @@ static bool reachable(emu_warp *w, const emu_op *op, int lane, const emu_box *x,
     return true;
 }
 
-/* To this block (rank < 0), or to one of its cluster. */
+/* Issues a load to block `rank` of the cluster. A negative rank is the warp's own block. */
 static void load_box(emu_warp *w, const emu_op *op, int lane, const emu_box *x, uint32_t full, int rank) {
     const uint64_t in_cluster = rank < 0 ? 0 : (uint64_t)(rank + 1) << EMU_RANK_SHIFT;
     const int bytes = tw_tensor_map_rows(x->map) * tw_tensor_map_row_bytes(x->map);
@@ -214,7 +214,8 @@ emu_next emu_exec_tensor_load(emu_warp *w, const emu_op *op) {
     return EMU_GO;
 }
 
-/* Reads of shared memory what goes to the array, and nothing else; its beginning there, or NULL after a finding. */
+/* Checks the shared reads of a store, which skips elements outside of the array. Returns the box in shared memory, or
+   NULL after a finding. */
 static uint8_t *read_box(emu_warp *w, const emu_op *op, int lane, const emu_box *x, emu_how how) {
     const int rows = tw_tensor_map_rows(x->map);
     char where[96];
@@ -240,7 +241,7 @@ static uint8_t *read_box(emu_warp *w, const emu_op *op, int lane, const emu_box 
     return o->data + (x->place - o->base);
 }
 
-/* From shared memory to the array, by a group of its lane. */
+/* Issues stores or reductions, each in a bulk group of its lane. */
 static emu_next box_out(emu_warp *w, const emu_op *op, bool reduces) {
     const uint32_t mask = emu_guarded(w, op);
     const int dims = op->ir->at.dims ? op->ir->at.dims : 2;
@@ -268,7 +269,7 @@ emu_next emu_exec_tensor_store(emu_warp *w, const emu_op *op) {
     return box_out(w, op, false);
 }
 
-/* What the map says its elements are is what the device combines: the operation's type must be the same. */
+/* True if the element type fits the operation. The device reduces in the map's type; the operation names none. */
 static bool combines(const tw_attrs *at, tw_tensor_element e) {
     const bool is_signed = at->rmw == TW_RMW_min_s32 || at->rmw == TW_RMW_max_s32;
     const bool any = at->rmw == TW_RMW_add || at->rmw == TW_RMW_and || at->rmw == TW_RMW_or || at->rmw == TW_RMW_xor;

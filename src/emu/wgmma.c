@@ -1,14 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Products of a warpgroup. Each of its four warps computes its own 16 rows of the 64, so none waits for another here:
-   lane 4 * g + t holds, in register r, row g + 8 * (r / 2 % 2) of them and column 8 * (r / 4) + 2 * t + r % 2.
+/* wgmma. Each of a warpgroup's four warps computes its own 16 of the 64 rows, so no warp waits for another here.
+   Register r of lane 4 * g + t holds row g + 8 * (r / 2 % 2) of the 16 and column 8 * (r / 4) + 2 * t + r % 2. With f16
+   accumulators two neighbouring columns share a register.
 
-   Sums of f16 are pairs of these. What a product reads is checked where it is issued, as an act of the warp's
-   multiplier, which only who waited for the group comes after. Sums are there at once, but the accumulators count as
-   without a value until then. Numbers are taken as those of mma are. */
+   A product's reads are checked when it is issued. They belong to an agent, the warp's multiplier, and only a wait for
+   the product's group comes after them. The accumulators are computed at once, but have no value until that wait.
+   Elements are read as in mma.c. */
 #include "emu/machine.h"
 #include "ir/value.h"
 
-enum { ROW = 32 /* bytes of k */, K = ROW /* elements at most */, ROWS = 16, PIECE = 16 };
+enum {
+    ROW = 32,   /* Bytes that a product takes along k. */
+    K = ROW,    /* The most elements along k, for types of one byte. */
+    ROWS = 16,  /* Rows of a warp. */
+    PIECE = 16, /* Bytes that a swizzle moves together. */
+};
 
 bool emu_whole_warp(emu_warp *w, const emu_op *op) {
     uint32_t missing = EMU_ALL & ~w->active;
@@ -19,7 +25,7 @@ bool emu_whole_warp(emu_warp *w, const emu_op *op) {
     return false;
 }
 
-/* Bytes of a row; 0: the layout without a swizzle. */
+/* The swizzle's width in bytes. 0: the layout without a swizzle. */
 static int swizzle_of(uint64_t descriptor) {
     static const int widths[] = {0, 128, 64, 32};
     return widths[descriptor >> 62];
@@ -27,13 +33,14 @@ static int swizzle_of(uint64_t descriptor) {
 
 typedef struct matrix {
     uint64_t descriptor;
-    bool across; /* along rows (columns), not along k */
-    int from, n; /* rows (columns) that are wanted */
+    bool across; /* Elements are contiguous along rows (of B columns) instead of along k. */
+    int from;    /* The first row (of B column). */
+    int n;       /* Number of rows (of B columns). */
     tw_wgmma_element of;
-    int bytes; /* of an element */
+    int bytes; /* Bytes of an element. */
 } matrix;
 
-/* Eight bits with this many of a mantissa, e4m3 (whose largest exponent has numbers, and no infinity) or e5m2. */
+/* Converts an e4m3 or e5m2. e4m3 has no infinity, and its largest exponent has numbers. */
 static double small_float(uint8_t x, tw_wgmma_element of) {
     if (of == TW_WGMMA_OF_e5m2) return (double)tw_f16_to_f32((uint16_t)(x << 8));
     const int exponent = x >> 3 & 15, mantissa = x & 7;
@@ -62,11 +69,11 @@ static double element(tw_wgmma_element of, const uint8_t *p) {
     }
 }
 
-/* Where element (row, k) lies: the address of its piece of 16 bytes, and its place in that. */
+/* Computes where element (row, k) lies: returns the address of its 16-byte piece, and sets the offset in it. */
 static uint32_t piece_of(const matrix *m, int row, int k, int *within) {
     const uint32_t first = (uint32_t)(m->descriptor >> 16 & 0x3fff) << 4,
                    second = (uint32_t)(m->descriptor >> 32 & 0x3fff) << 4;
-    const int width = swizzle_of(m->descriptor), elements = width / 2; /* of a row */
+    const int width = swizzle_of(m->descriptor), elements = width / 2; /* 16-bit elements of a row */
     uint32_t at = (uint32_t)(m->descriptor & 0x3fff) << 4;
     if (m->across)
         at += (uint32_t)(row / elements) * first + (uint32_t)(k / 8) * second +
@@ -78,7 +85,7 @@ static uint32_t piece_of(const matrix *m, int row, int k, int *within) {
     return at - at % PIECE;
 }
 
-/* Fetches [row][k], a piece of 16 bytes at a time; false after a finding. */
+/* Reads a matrix from shared memory to out[row][k], a 16-byte piece at a time. Returns false after a finding. */
 static bool gather(emu_warp *w, const emu_op *op, const emu_how *how, const matrix *m, double *out) {
     const int per = PIECE / m->bytes, depth = ROW / m->bytes;
     for (int outer = 0; outer < (m->across ? depth : m->n); outer++)
@@ -94,7 +101,7 @@ static bool gather(emu_warp *w, const emu_op *op, const emu_how *how, const matr
     return true;
 }
 
-/* A from registers: see wgmma_rs in ops.def. */
+/* Reads A from registers to out[row][k]. ops.def describes their layout at wgmma_rs. */
 static void spread(const emu_warp *w, const emu_op *op, const matrix *m, double *out) {
     for (int r = 0; r < 4; r++)
         for (int lane = 0; lane < EMU_LANES; lane++) {
@@ -113,7 +120,7 @@ static bool descriptor_is_known(emu_warp *w, const emu_op *op, int operand, uint
     return false;
 }
 
-/* Takes a variable for this product: nobody but products may have touched it since a fence. */
+/* Gives a variable to this product. Only products may have used it since the last wgmma_fence. */
 static void take(emu_warp *w, const emu_op *op, int v, const char *unfenced) {
     emu_pending *p = &w->pending[v];
     if (!p->fenced) emu_find(w, op, -1, TW_EMU_ASYNC, "no wgmma_fence since %s", unfenced);
@@ -121,7 +128,8 @@ static void take(emu_warp *w, const emu_op *op, int v, const char *unfenced) {
     p->op = op;
 }
 
-/* The accumulators' variables are those that it assigns; a part of A in registers comes first of what it reads. */
+/* Gives the accumulators and, with wgmma_rs, A's registers to this product. The operation assigns the accumulators; A's
+   registers are the first four variables that it reads. */
 static void take_registers(emu_warp *w, const emu_op *op) {
     for (int i = 0; i < op->n_assigned; i++) {
         const int v = op->assigned[i];
@@ -138,7 +146,7 @@ static void take_registers(emu_warp *w, const emu_op *op) {
     }
 }
 
-/* A sum of a lane, by its number among f32: pairs of f16 share a register. */
+/* Reads accumulator i of a lane. Two of f16 share a register. */
 static double get_sum(const emu_warp *w, tw_type t, const emu_ref *refs, int i, int lane) {
     if (t == TW_T_f16x2) return (double)tw_f16_to_f32((uint16_t)(emu_get(w, refs[i / 2], lane) >> i % 2 * 16));
     const uint64_t x = emu_get(w, refs[i], lane);
@@ -155,7 +163,7 @@ static void put_sum(const emu_warp *w, tw_type t, const emu_ref *refs, int i, in
     }
 }
 
-/* `add`: the operand that says whether to add to what is there; the sums come after it. */
+/* Multiplies. Operand `add` tells whether to add to the accumulators, which are the operands after it. */
 static void multiply(const emu_warp *w, const emu_op *op, int add, int depth, const double *a, const double *b) {
     const tw_type t = tw_wgmma_describe((tw_wgmma_kind)op->ir->at.wgmma)->d;
     const bool adds = emu_lanes(w, op->in[add]) & 1;
@@ -168,7 +176,7 @@ static void multiply(const emu_warp *w, const emu_op *op, int add, int depth, co
         }
 }
 
-/* A in registers, or by a descriptor. */
+/* `in_registers`: A is in registers, not in shared memory. */
 static emu_next product(emu_warp *w, const emu_op *op, bool in_registers) {
     const tw_attrs *at = &op->ir->at;
     const tw_wgmma_info *info = tw_wgmma_describe((tw_wgmma_kind)at->wgmma);
@@ -215,7 +223,7 @@ emu_next emu_exec_wgmma_commit(emu_warp *w, const emu_op *op) {
     return EMU_GO;
 }
 
-/* All lanes wait together, and so learn together. */
+/* The groups belong to the warp, so all lanes come after the same products. */
 emu_next emu_exec_wgmma_wait(emu_warp *w, const emu_op *op) {
     emu_launch *l = w->launch;
     if (!emu_whole_warp(w, op) || !l->checked) return EMU_GO;
@@ -226,7 +234,7 @@ emu_next emu_exec_wgmma_wait(emu_warp *w, const emu_op *op) {
         emu_pending *p = &w->pending[i];
         if (!p->clock || p->clock > done) continue;
         p->clock = 0;
-        if (w->assigned[i] == EMU_ALL) continue; /* a part of A, which has kept its value */
+        if (w->assigned[i] == EMU_ALL) continue; /* It holds a part of A, and has kept its value. */
         w->assigned[i] = EMU_ALL;
         p->fenced = false;
     }

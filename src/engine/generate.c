@@ -19,8 +19,8 @@ typedef struct outlet {
     tw_generation *g;
     tw_token_stream *stream;
     tw_buf held;
-    bool stopped; /* by a stop string */
-    bool aborted; /* by who is told of tokens */
+    bool stopped; /* A stop string came. */
+    bool aborted; /* The caller's function ended the generation. */
 } outlet;
 
 /* The first stop string in `held`, or its end. */
@@ -51,7 +51,8 @@ static size_t possible_stop(const outlet *o) {
     return longest;
 }
 
-/* Emits what is certain by now; `last`: all of it is. Afterwards the outlet says whether that ended the generation. */
+/* Emits the text that cannot become part of a stop string; with `last` all of it. Sets whether that ended the
+ * generation. */
 static tw_status send(outlet *o, int32_t id, const char *text, bool last, tw_diag *diag) {
     tw_generation *g = o->g;
     if (!o->stream) {

@@ -443,10 +443,10 @@ void tw_ldmatrix(tw_builder *b, int count, bool trans, tw_val address, int offse
     tw_emit(b, TW_OP_ldmatrix, (tw_attrs){.vec = count, .trans = trans, .offset = offset}, out, t, count, &address, 1);
 }
 
-/* `first` operands, then the sums. */
+/* The operands are `first`, then the accumulators. */
 static void product(tw_builder *b, tw_opcode code, tw_attrs at, tw_val *acc, const tw_val *first, int n_first) {
     const tw_wgmma_info *m = tw_wgmma_describe((tw_wgmma_kind)at.wgmma);
-    const int n = tw_wgmma_sums((tw_wgmma_kind)at.wgmma, at.columns);
+    const int n = tw_wgmma_registers((tw_wgmma_kind)at.wgmma, at.columns);
     tw_val v[6 + TW_WGMMA_COLUMNS / 2];
     tw_type t[TW_WGMMA_COLUMNS / 2];
     assert(n <= TW_WGMMA_COLUMNS / 2);
@@ -471,7 +471,7 @@ void tw_tensor_load(tw_builder *b, int ranks, tw_val to, tw_val map, tw_val x, t
     tw_tensor_load_box(b, (tw_attrs){.ranks = ranks}, to, &(tw_box){.map = map, .at = {x, y}}, mbarrier, policy);
 }
 
-/* Operands are put together in the order in which they are said. */
+/* Collects operands in order. */
 enum { BOX_OPERANDS = 12 };
 typedef struct said {
     tw_val v[BOX_OPERANDS];

@@ -94,16 +94,17 @@ tw_val tw_get(tw_builder *b, tw_opcode code, tw_attrs at, tw_type t, tw_val x, t
 /* Matrices. d may be c: the accumulators are then variables that are assigned. */
 void tw_mma(tw_builder *b, tw_mma_kind kind, tw_val *d, const tw_val *a, const tw_val *x, const tw_val *c);
 void tw_ldmatrix(tw_builder *b, int count, bool trans, tw_val address, int offset, tw_val *out); /* i32 registers */
-/* tw_wgmma_sums() accumulators, variables; `add` false starts from zeros. Of tw_wgmma_rs A is four variables. */
+/* `acc` has tw_wgmma_registers() variables. The product starts from zeros where `add` is false. A of tw_wgmma_rs is
+   four variables. */
 void tw_wgmma(tw_builder *b, tw_attrs at, tw_val *acc, tw_val a, tw_val x, tw_val add);
 void tw_wgmma_rs(tw_builder *b, tw_attrs at, tw_val *acc, const tw_val a[4], tw_val x, tw_val add);
 void tw_tensor_load(tw_builder *b, int ranks, tw_val to, tw_val map, tw_val x, tw_val y, tw_val mbarrier,
                     tw_val policy);
-/* A box of a map of `dims` dimensions, at coordinates innermost first; `offset` is of loads by im2col. */
+/* A box of a tensor map: its coordinates, innermost first, and the offsets of a load with im2col. */
 typedef struct tw_box {
     tw_val map, at[5], offset[3];
 } tw_box;
-/* at.dims (0: two), at.im2col, at.ranks; tw_tensor_reduce: at.rmw and at.type, too. */
+/* Attributes: dims (0 means 2), im2col, and for loads ranks. tw_tensor_reduce also needs rmw and type. */
 void tw_tensor_load_box(tw_builder *b, tw_attrs at, tw_val to, const tw_box *box, tw_val mbarrier, tw_val policy);
 void tw_tensor_store(tw_builder *b, tw_attrs at, const tw_box *box, tw_val from, tw_val policy);
 void tw_tensor_reduce(tw_builder *b, tw_attrs at, const tw_box *box, tw_val from, tw_val policy);

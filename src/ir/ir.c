@@ -109,7 +109,7 @@ const tw_wgmma_info *tw_wgmma_describe(tw_wgmma_kind kind) {
     return &wgmmas[kind];
 }
 
-int tw_wgmma_sums(tw_wgmma_kind kind, int columns) {
+int tw_wgmma_registers(tw_wgmma_kind kind, int columns) {
     return wgmmas[kind].d == TW_T_f16x2 ? columns / 4 : columns / 2;
 }
 

@@ -220,7 +220,7 @@ typedef struct tw_mma_info {
 } tw_mma_info;
 const tw_mma_info *tw_mma_describe(tw_mma_kind kind);
 
-/* Elements of A and B. */
+/* Element types of A and B. */
 typedef enum tw_wgmma_element {
     TW_WGMMA_OF_none,
     TW_WGMMA_OF_f16,
@@ -234,13 +234,13 @@ typedef enum tw_wgmma_element {
 typedef struct tw_wgmma_info {
     const char *name;
     tw_wgmma_element a, b;
-    int k; /* elements of A and B have 32 / k bytes */
+    int k; /* Elements along k, each of 32 / k bytes. */
     tw_type d;
     const char *ptx;
 } tw_wgmma_info;
 enum { TW_WGMMA_ROWS = 64, TW_WGMMA_COLUMNS = 256 /* at most */ };
 const tw_wgmma_info *tw_wgmma_describe(tw_wgmma_kind kind);
-int tw_wgmma_sums(tw_wgmma_kind kind, int columns); /* registers of a thread that the sums take */
+int tw_wgmma_registers(tw_wgmma_kind kind, int columns); /* Registers per thread of the accumulators. */
 
 /* An attribute by number: its name, and the names of its values (NULL for INT). */
 const char *tw_attr_name(int attr);

@@ -217,7 +217,7 @@ static tw_type letter(const tw_ir_op *op, char c, int *count) {
         *count = m->c;
         return m->cd;
     case 'D':
-        *count = tw_wgmma_sums((tw_wgmma_kind)op->at.wgmma, op->at.columns);
+        *count = tw_wgmma_registers((tw_wgmma_kind)op->at.wgmma, op->at.columns);
         return tw_wgmma_describe((tw_wgmma_kind)op->at.wgmma)->d;
     case 'R':
         *count = 4;
@@ -373,7 +373,7 @@ static bool is_map(const tw_verifier *v, tw_val x) {
 static void check_maps(tw_verifier *v, const tw_ir_op *op) {
     const char *signature = tw_op_describe((tw_opcode)op->code)->operands,
                *map = signature ? strchr(signature, 'm') : NULL;
-    const int at = map ? (int)(map - signature) : -1; /* single values are before it */
+    const int at = map ? (int)(map - signature) : -1; /* Operands before it are single values. */
     for (int i = 0; i < op->n_operands; i++)
         if ((i == at) != is_map(v, op->operands[i]))
             tw_verify_find(v, i == at ? "operand %d is no tensor map" : "operand %d is a tensor map", i);

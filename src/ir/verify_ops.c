@@ -248,7 +248,7 @@ static void verify_bulk_store(tw_verifier *v, const tw_ir_op *op) {
     bulk_bytes(v, op, 2);
 }
 
-/* The copy engine combines no pairs. */
+/* Bulk reductions have no packed types. */
 static void bulk_rmw(tw_verifier *v, const tw_ir_op *op) {
     const tw_type t = (tw_type)op->at.type;
     const bool gives = op->at.rmw == TW_RMW_cas || op->at.rmw == TW_RMW_exch;
@@ -386,7 +386,7 @@ static bool is_variable(const tw_verifier *v, tw_val x) {
     return v->k->values[x.id].kind == TW_V_VARIABLE;
 }
 
-/* The sums stand from operand `first` on. */
+/* Checks a wgmma. Its accumulators are the operands from `first` on. */
 static void check_product(tw_verifier *v, const tw_ir_op *op, int first) {
     const tw_wgmma_info *m = tw_wgmma_describe((tw_wgmma_kind)op->at.wgmma);
     warpgroup(v);

@@ -6,7 +6,7 @@
 #include "emu/emu.h"
 #include "tilewright/kernel.h"
 
-/* Either a device or an emulator. */
+/* One of `cuda` and `emu` is NULL. */
 struct tw_gpu {
     tw_cuda *cuda;
     tw_emu *emu;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kinds of kernels by name, and what each makes of the words that describe a problem. */
+/* Kinds of kernels. Each kind has a name, and turns the words of a problem into a kernel with its launch. */
 #ifndef TW_KERNELS_PLAN_H
 #define TW_KERNELS_PLAN_H
 
@@ -9,10 +9,10 @@
 
 enum { TW_PLAN_BUFFERS = 8, TW_PLAN_TEXT = 512 };
 
-/* A kernel ready to be compiled, and how it is launched. */
+/* A kernel before compilation, and its launch. Not to be copied. */
 typedef struct tw_plan {
-    tw_kernel *kernel;       /* passes have run; the caller frees it */
-    tw_launch_values launch; /* buffers at address 0. Not to be copied. */
+    tw_kernel *kernel;       /* All passes have run. The caller frees it. */
+    tw_launch_values launch; /* Addresses of buffers are 0. */
     tw_gpu_buffer buffers[TW_PLAN_BUFFERS];
     int n_buffers;
     char problem[TW_PLAN_TEXT], configuration[TW_PLAN_TEXT];
@@ -20,7 +20,7 @@ typedef struct tw_plan {
 
 typedef struct tw_kernel_kind {
     const char *name;
-    /* `words` and `configuration` may be empty, and are the callee's to cut up. */
+    /* Plans a kernel. `words` and `configuration` may be empty. The function may overwrite both. */
     tw_status (*plan)(tw_plan *out, char *words, char *configuration, const tw_target *target, tw_diag *diag);
 } tw_kernel_kind;
 

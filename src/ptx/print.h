@@ -18,7 +18,7 @@ typedef struct tw_ptx_printer {
     tw_status status;
     int *number; /* of the register that holds a value; 0: none yet */
     int registers[TW_PTX_CLASSES], labels, depth;
-    int version;              /* of PTX that operations need beyond the target's: 83 is 8.3; 0: none does */
+    int version;              /* The PTX version that the operations need: 83 is 8.3. 0: the target's will do. */
     const tw_ir_op *op;       /* being printed */
     bool bare;                /* its guard does not apply to the next lines */
     int64_t *offset;          /* of each shared object that is dynamic */
@@ -58,8 +58,7 @@ void tw_ptx_block(tw_ptx_printer *p, const tw_block *block);
    operation. */
 void tw_ptx_unsupported(tw_ptx_printer *p, const char *what);
 
-/* An operation is in PTX from this version on (83: 8.3), which the module then says if it is later than the target's.
- */
+/* Raises the module's PTX version to what an operation needs: 83 is 8.3. */
 void tw_ptx_needs(tw_ptx_printer *p, int version);
 
 /* How the type of a memory access is spelled: "b32", ... */

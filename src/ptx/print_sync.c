@@ -10,7 +10,7 @@ void tw_ptx_emit_fence(tw_ptx_printer *p, const tw_ir_op *op) {
                     tw_attr_value_ptx(TW_ATTR_scope, op->at.scope));
 }
 
-/* Of tensor maps, which are named by generic addresses. */
+/* Prints the generic address of a tensor map in parameter space. */
 static void fence_tensor_maps(tw_ptx_printer *p, const tw_ir_op *op) {
     const char *proxy = tw_attr_value_ptx(TW_ATTR_proxy, op->at.proxy);
     const char *scope = tw_attr_value_ptx(TW_ATTR_scope, op->at.scope);
@@ -179,7 +179,7 @@ void tw_ptx_emit_wgmma_wait(tw_ptx_printer *p, const tw_ir_op *op) {
     if (has_warpgroups(p)) tw_ptx_line(p, "wgmma.wait_group.sync.aligned %d;", op->at.count);
 }
 
-/* What stands behind the operands: whether A and B are negated, which floating-point types say, and how they lie. */
+/* Prints the immediates after the operands: the signs of A and B for floating-point types, then their layouts. */
 static void product_ends(const tw_ir_op *op, bool a_in_registers, char out[32]) {
     const tw_wgmma_info *m = tw_wgmma_describe((tw_wgmma_kind)op->at.wgmma);
     out[0] = 0;
@@ -220,7 +220,7 @@ void tw_ptx_emit_setmaxnreg_inc(tw_ptx_printer *p, const tw_ir_op *op) {
     tw_ptx_line(p, "setmaxnreg.inc.sync.aligned.u32 %d;", op->at.count);
 }
 
-/* -- launches */
+/* -- programmatic launches */
 
 void tw_ptx_emit_griddep_wait(tw_ptx_printer *p, const tw_ir_op *op) {
     (void)op;

@@ -70,7 +70,7 @@ static tw_kernel *build(int kind, int columns, bool rs, int fault) {
         from.offset = r / 2 * 16 + r % 2 * 8 * ROW;
         tw_ld_vec(b, from, own, &part[r]);
     }
-    const int sums = tw_wgmma_sums((tw_wgmma_kind)kind, columns);
+    const int sums = tw_wgmma_registers((tw_wgmma_kind)kind, columns);
     for (int i = 0; i < sums; i++) acc[i] = tw_var_of(b, tw_zero(b, m->d));
     tw_val da = descriptor(b, a_tile), db = descriptor(b, b_tile);
     tw_do(b, TW_OP_wgmma_fence, none, TW_NONE, TW_NONE);

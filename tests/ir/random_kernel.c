@@ -638,7 +638,7 @@ static tw_attrs random_product(generator *g, tw_val *acc) {
                    .columns = chance(g, 80) ? 8 : 16 * (1 + below(g, TW_WGMMA_COLUMNS / 16))};
     const tw_wgmma_info *m = tw_wgmma_describe((tw_wgmma_kind)at.wgmma);
     at.trans_b = m->k == 16 && chance(g, 50);
-    for (int i = 0; i < tw_wgmma_sums((tw_wgmma_kind)at.wgmma, at.columns); i++)
+    for (int i = 0; i < tw_wgmma_registers((tw_wgmma_kind)at.wgmma, at.columns); i++)
         acc[i] = tw_var_of(&g->b, pick(g, m->d));
     return at;
 }

@@ -208,15 +208,15 @@ static void memory(void **state) {
          "body/red 2: a reduction of vectors needs sm_90, the target is sm_80"},
         {"fence(scope=gpu)", "body/fence 2: order=weak is not one of its"}, {"fence(order=sc scope=gpu)", NULL},
         {"fence(order=sc scope=cluster)", "body/fence 2: the scope of a cluster needs sm_90, the target is sm_80"});
-    CHECK_ALL(
-        90, 128,
-        {"red(type=i32 vec=2 rmw=add) @p, %t, %t", "body/red 2: vectors are reduced by additions of floating-point "
-                                                   "numbers other than f64 in global memory alone, 16 bytes at most"},
-        {"red(type=f32 vec=4 rmw=add scope=gpu) @p, @x, @x, @x, @x", NULL},
-        {"red(type=bf16x2 vec=2 rmw=add scope=sys) @p, 0x0:bf16x2, 0x0:bf16x2", NULL},
-        {"red(type=f64 vec=2 rmw=add) @p, 0x0:f64, 0x0:f64",
-         "body/red 2: vectors are reduced by additions of floating-point numbers other than f64 in global memory "
-         "alone, 16 bytes at most"});
+    CHECK_ALL(90, 128,
+              {"red(type=i32 vec=2 rmw=add) @p, %t, %t",
+               "body/red 2: vectors are reduced by additions of floating-point "
+               "numbers other than f64 in global memory alone, 16 bytes at most"},
+              {"red(type=f32 vec=4 rmw=add scope=gpu) @p, @x, @x, @x, @x", NULL},
+              {"red(type=bf16x2 vec=2 rmw=add scope=sys) @p, 0x0:bf16x2, 0x0:bf16x2", NULL},
+              {"red(type=f64 vec=2 rmw=add) @p, 0x0:f64, 0x0:f64",
+               "body/red 2: vectors are reduced by additions of floating-point numbers other than f64 in global memory "
+               "alone, 16 bytes at most"});
     CHECK_ALL(100, 128, {"%a:f64, %b:f64, %c:f64, %d:f64 = ld(type=f64 vec=4) @p", NULL});
 }
 

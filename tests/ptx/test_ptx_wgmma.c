@@ -26,7 +26,7 @@ static tw_kernel *products(int target, int kind) {
     tw_val out = tw_pointer_add(&b, "out", 4, false), x = tw_parameter_add(&b, "x", TW_T_i64);
     tw_val y = tw_parameter_add(&b, "y", TW_T_i64), n = tw_parameter_add(&b, "n", TW_T_i32);
     tw_val acc[TW_WGMMA_COLUMNS / 2], some = tw_lt(&b, n, tw_i32(&b, 5)), a[4];
-    const int sums = tw_wgmma_sums((tw_wgmma_kind)kind, TW_WGMMA_COLUMNS);
+    const int sums = tw_wgmma_registers((tw_wgmma_kind)kind, TW_WGMMA_COLUMNS);
     for (int i = 0; i < sums; i++) acc[i] = tw_var_of(&b, tw_zero(&b, m->d));
     for (int i = 0; i < 4; i++) a[i] = tw_var_of(&b, tw_add_imm(&b, n, i));
     for (int columns = 8; columns <= TW_WGMMA_COLUMNS; columns += 8) {
@@ -160,7 +160,7 @@ static void every_type_is_spelled(void **state) {
             tw_val x = tw_parameter_add(&b, "x", TW_T_i64), y = tw_parameter_add(&b, "y", TW_T_i64);
             tw_val n = tw_parameter_add(&b, "n", TW_T_i32), acc[4], a[4], p = tw_lt(&b, n, tw_i32(&b, 5));
             for (int i = 0; i < 4; i++) a[i] = tw_var_of(&b, n);
-            for (int i = 0; i < tw_wgmma_sums((tw_wgmma_kind)at.wgmma, 8); i++)
+            for (int i = 0; i < tw_wgmma_registers((tw_wgmma_kind)at.wgmma, 8); i++)
                 acc[i] = tw_var_of(&b, tw_zero(&b, m->d));
             if (rs)
                 tw_wgmma_rs(&b, at, acc, a, y, p);

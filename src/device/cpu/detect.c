@@ -80,7 +80,7 @@ static void detect_model(char *out, size_t size) {
     if (n) snprintf(out, size, "%.*s", (int)n, from);
 }
 
-/* A file's first line, with its end. */
+/* Reads a file's first line, including its line end. */
 static bool read_line(const char *path, char *out, int size) {
     FILE *f = fopen(path, "re");
     if (!f) return false;

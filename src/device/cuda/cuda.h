@@ -73,23 +73,23 @@ typedef struct tw_cuda_launch {
     tw_cuda_module *module;
     int grid[3], threads;
     int64_t dynamic_shared;
-    int cluster; /* 0 or 1: none */
+    int cluster; /* Blocks per cluster. 0 or 1: no clusters. */
     bool cooperative;
-    bool programmatic; /* May begin before the launch before it is over: the kernel says griddep_wait (ir/ops.def). */
-    const uint64_t *arguments; /* one word a parameter, low bytes used; of a tensor map, the tw_tensor_map's address */
-    const int *argument_bytes; /* 4 or 8 each; TW_TENSOR_MAP_BYTES says that it is a tensor map */
+    bool programmatic; /* The launch may begin before the previous one is over. The kernel waits by griddep_wait. */
+    const uint64_t *arguments; /* A word per parameter, whose low bytes are used; a tensor map's host address. */
+    const int *argument_bytes; /* 4 or 8 per parameter; TW_TENSOR_MAP_BYTES: a tensor map. */
     int n_arguments;
 } tw_cuda_launch;
 tw_status tw_cuda_run(tw_cuda *c, const tw_cuda_launch *l, tw_diag *diag); /* asynchronous */
 
-/* A launch made ready: checked, its arguments copied, its tensor maps encoded. It belongs to one thread at a time, and
-   the module must outlive it. */
+/* A prepared launch: its arguments are checked and copied, its tensor maps encoded. It belongs to one thread at a time.
+   The module must outlive it. */
 typedef struct tw_cuda_ready tw_cuda_ready;
 tw_status tw_cuda_ready_make(tw_cuda *c, tw_cuda_ready **out, const tw_cuda_launch *l, tw_diag *diag);
 void tw_cuda_ready_free(tw_cuda_ready *r); /* NULL is fine */
-/* Gives an argument another word, as in tw_cuda_launch; a tensor map is encoded anew. */
+/* Replaces an argument's word. The word of a tensor map is its host address; the map is encoded again. */
 tw_status tw_cuda_ready_set(tw_cuda_ready *r, int argument, uint64_t word, tw_diag *diag);
-/* One call of the driver and nothing else, on this stream (a CUstream; NULL: the default one). */
+/* Launches by one call of the driver. `stream` is a CUstream; NULL: the default stream. */
 tw_status tw_cuda_ready_run(tw_cuda_ready *r, void *stream, tw_diag *diag);
 
 tw_status tw_cuda_sync(tw_cuda *c, tw_diag *diag); /* also reports faults of earlier launches */

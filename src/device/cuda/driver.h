@@ -10,7 +10,7 @@ enum {
     TW_DRV_OUT_OF_MEMORY = 2,
     TW_DRV_NO_DEVICE = 100,
     TW_DRV_INVALID_DEVICE = 101,
-    TW_DRV_INVALID_CONTEXT = 201, /* no context is the calling thread's */
+    TW_DRV_INVALID_CONTEXT = 201, /* The calling thread has no context. */
     TW_DRV_NOT_READY = 600,
 
     TW_DRV_MAX_SHARED_BLOCK = 97, /* device attributes */
@@ -96,10 +96,9 @@ struct tw_cuda {
     bool capturing;
     _Atomic bool name_target; /* the compiler does not take the device's target by itself */
     int fault;                /* the driver's code that made the context useless; 0: none */
-    /* The kernel launched last since the stream was last known to be idle: its module, or, where that was given back,
-       its name; NULL and "": none. */
+    /* The kernel launched last since the stream was last known to be idle. NULL: none, or its module was unloaded. */
     const tw_cuda_module *last;
-    char launched[128];
+    char launched[128]; /* That kernel's name once its module was unloaded, else "". */
 };
 
 struct tw_cuda_module {
@@ -115,7 +114,7 @@ struct tw_cuda_graph {
     void *graph, *exec;
 };
 
-/* Everything launched is over. */
+/* Notes that the stream is idle. */
 static inline void tw_cuda_idle(tw_cuda *c) {
     c->last = NULL;
     c->launched[0] = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Launches, made ready once and run as often as wanted. */
+/* Launches that are prepared once and run many times. */
 #include "device/cuda/driver.h"
 
 #include "base/diag.h"
@@ -9,24 +9,24 @@
 #include <stdlib.h>
 
 enum {
-    PORTABLE_CLUSTER = 8, /* blocks a cluster may have without asking */
+    PORTABLE_CLUSTER = 8, /* Larger clusters need the module's permission. */
     MAX_ARGUMENTS = 128,
     MAX_MAPS = 8,
     MAX_ATTRIBUTES = 3
 };
 
 struct tw_cuda_ready {
-    _Alignas(64) unsigned char map[MAX_MAPS][TW_TENSOR_MAP_BYTES]; /* as the device has them */
+    _Alignas(64) unsigned char map[MAX_MAPS][TW_TENSOR_MAP_BYTES]; /* Encoded tensor maps. */
     int n_maps;
     tw_cuda_module *module;
-    tw_driver_launch config; /* but for the stream */
+    tw_driver_launch config; /* All but the stream. */
     tw_driver_attribute attributes[MAX_ATTRIBUTES];
     int n_arguments;
     uint64_t words[MAX_ARGUMENTS];
-    void *parameters[MAX_ARGUMENTS]; /* where the driver finds each: a word, or a map */
+    void *parameters[MAX_ARGUMENTS]; /* Points into `words` or, for a tensor map, into `map`. */
 };
 
-/* What a plain launch cannot say. */
+/* True if the launch needs cuLaunchKernelEx. */
 static bool has_attributes(const tw_cuda_launch *l) {
     return l->cluster > 1 || l->cooperative || l->programmatic;
 }
@@ -47,7 +47,7 @@ static tw_status check_launch(const tw_cuda *c, const tw_cuda_launch *l, tw_diag
     return TW_OK;
 }
 
-/* A tensor map as the device has it. */
+/* Encodes a tensor map for the device. */
 static tw_status encode(tw_cuda *c, const tw_tensor_map *m, void *out, tw_diag *diag) {
     static const int types[TW_TENSOR_ELEMENTS] = {TW_DRV_MAP_U8,  TW_DRV_MAP_U16, TW_DRV_MAP_U32, TW_DRV_MAP_S32,
                                                   TW_DRV_MAP_U64, TW_DRV_MAP_S64, TW_DRV_MAP_F16, TW_DRV_MAP_F32,
@@ -110,7 +110,7 @@ tw_status tw_cuda_ready_set(tw_cuda_ready *r, int argument, uint64_t word, tw_di
     return encode(r->module->cuda, (const tw_tensor_map *)(uintptr_t)word, r->parameters[argument], diag);
 }
 
-/* The driver copies as many bytes of each argument as the kernel's parameter has; a word's low ones come first. */
+/* The driver reads as many bytes of an argument as the parameter has. A word begins with its low bytes. */
 static tw_status make_ready(tw_cuda_ready *r, tw_cuda *c, const tw_cuda_launch *l, tw_diag *diag) {
     tw_status st = check_launch(c, l, diag);
     if (st == TW_OK) st = tw_cuda_enter(c, diag);

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { FREE_SHARED = 48 << 10 /* bytes of shared memory a block may have without asking */ };
+enum { FREE_SHARED = 48 << 10 /* More shared memory than this needs a function attribute. */ };
 
 static tw_status load(tw_cuda_module *m, const void *cubin, const char *kernel, tw_diag *diag) {
     tw_cuda *c = m->cuda;

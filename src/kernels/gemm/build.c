@@ -3,7 +3,7 @@
 #include "base/diag.h"
 #include "kernels/gemm/generate.h"
 
-/* Parameters are called as what the problem has: X is b where the operands are swapped. */
+/* Parameters are named after the problem's matrices. With swapped operands X is b. */
 static void declare_parameters(tw_gemm_gen *g) {
     tw_builder *b = g->b;
     const bool wide = g->v->out == TW_T_f64, swap = g->c->swap;

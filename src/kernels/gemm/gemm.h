@@ -62,10 +62,10 @@ enum { TW_GEMM_SHARED = -1 };
 tw_status tw_gemm_problem_complete(tw_gemm_problem *p, tw_diag *diag);
 /* "type=f32 m=64 n=64 k=64 ta=1 ...": what is not as usual, in the words of `tilewright kernel gemm`. */
 void tw_gemm_problem_print(const tw_gemm_problem *p, char *out, size_t size);
-/* Sets what such a word says of the problem. False: it says nothing of one (perhaps of a configuration), or its value
-   is wrong, which *status then tells (else TW_OK). */
+/* Sets the field of the problem that a word names. Returns false if the word names none, and if its value is wrong.
+ *status tells them apart: TW_OK or an error. */
 bool tw_gemm_problem_word(tw_gemm_problem *p, const char *word, tw_status *status, tw_diag *diag);
-extern const char tw_gemm_problem_words[]; /* that it takes, for help texts */
+extern const char tw_gemm_problem_words[]; /* All words of a problem, for help texts. */
 
 typedef enum tw_gemm_split {
     TW_GEMM_SPLIT_LAST,    /* every block leaves its part; the last to arrive adds them in order: deterministic */
@@ -158,21 +158,22 @@ tw_gemm_variant tw_gemm_variant_of(const tw_gemm_problem *p, const tw_gemm_confi
 
 /* Builds the kernel; NULL when memory ran out. The configuration must be legal. */
 tw_kernel *tw_gemm_build(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_target *t);
-/* The same put through the passes, which `verify` checks after each; NULL, and *diag, when that fails. */
+/* Builds the kernel and runs the passes. With `verify` the kernel is verified after each. Returns NULL, with *diag, on
+   failure. */
 tw_kernel *tw_gemm_make(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_target *t, bool verify,
                         tw_diag *diag);
-/* The same as PTX. */
+/* Builds the kernel, runs the passes, and prints PTX. */
 tw_status tw_gemm_ptx(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_target *t, tw_buf *ptx,
                       tw_diag *diag);
 
-/* Addresses on the device (or in the emulator). The buffers of a kernel are called as the fields are. */
+/* Addresses of the buffers, on the device or in the emulator. The fields have the buffers' names. */
 typedef struct tw_gemm_buffers {
     uint64_t a, b, c, bias, mul, residual, workspace, counters;
 } tw_gemm_buffers;
 void tw_gemm_launch_of(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_gemm_buffers *buffers,
                        tw_launch_values *l);
 
-/* The parameters of the configuration's kernel, without building it. */
+/* Gets the signature of the configuration's kernel without building it. */
 tw_status tw_gemm_signature(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_target *t, tw_signature *s,
                             tw_diag *diag);
 

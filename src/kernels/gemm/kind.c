@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Matrix products as a kind of kernel: from words to a kernel, its buffers and its launch. */
+/* The kind of kernel "gemm": turns words into a kernel, its buffers and its launch. */
 #define _POSIX_C_SOURCE 200809L
 #include "base/diag.h"
 #include "ir/passes/passes.h"
@@ -47,7 +47,7 @@ static void add_buffer(tw_plan *plan, const char *name, size_t bytes, int align,
         (tw_gpu_buffer){.name = name, .bytes = bytes, .align = align, .written = written, .zeroed = zeroed};
 }
 
-/* Bytes from the first element to the last. */
+/* Bytes of a matrix, or of a batch of them, from its first element to its last. */
 static size_t extent(int64_t rows, int64_t columns, int64_t ld, int64_t batch, int64_t stride, int element) {
     const int64_t between = stride > 0 && batch > 1 ? (batch - 1) * stride : 0;
     return (size_t)((between + (rows - 1) * ld + columns) * element);
@@ -57,7 +57,7 @@ static void add_buffers(tw_plan *plan, const tw_gemm_problem *p, const tw_gemm_c
                         const tw_gemm_resources *need) {
     const tw_gemm_variant v = tw_gemm_variant_of(p, c);
     const int es = tw_type_bits(tw_gemm_element(p->type)) / 8, out = tw_type_bits(p->out) / 8;
-    const bool engine = c->mma == 2; /* the copy engine's matrices */
+    const bool engine = c->mma == 2; /* Tensor copies read A and B. */
     const int vec_a = engine ? 16 : c->swap ? v.vec_b : v.vec_a, vec_b = engine ? 16 : c->swap ? v.vec_a : v.vec_b;
     const size_t bytes_c = extent(p->m, p->n, p->ldc, p->batch, p->stride_c, out);
     add_buffer(plan, "a", extent(p->trans_a ? p->k : p->m, p->trans_a ? p->m : p->k, p->lda, p->batch, p->stride_a, es),

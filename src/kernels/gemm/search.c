@@ -146,7 +146,7 @@ static tw_status try_all(search *s, const entry *e, int n) {
     return st;
 }
 
-/* `c` as tw_gemm_config_plain leaves it. */
+/* `c` comes from tw_gemm_config_plain. */
 static bool allowed(const search *s, const tw_gemm_config *c) {
     tw_gemm_resources need;
     const tw_target *t = tw_cuda_describe(s->cuda)->target;
@@ -203,7 +203,7 @@ static bool draw_regular(search *s, tw_gemm_config *c) {
                           .ks = 1,
                           .kl = PICK(s, 1, 1, 1, 2, 4),
                           .kg = 1,
-                          .vec = PICK(s, 16, 16, 16, 1), /* 1: an element, whatever its size */
+                          .vec = PICK(s, 16, 16, 16, 1), /* 1: one element */
                           .frag = PICK(s, 4, 8, 16),
                           .copy = mma ? 0 : PICK(s, 0, 1),
                           .stages = PICK(s, 2, 3, 4, 5, 6),

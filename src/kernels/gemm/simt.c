@@ -3,8 +3,8 @@
    rows, and a thread's rows come in runs of `vx`, a warp's runs side by side; of one stored by rows of k they are
    contiguous along k, and a warp's rows lie side by side, an odd number of 16 bytes apart: both free of bank conflicts.
  */
-#include "kernels/parts/convert.h"
 #include "kernels/gemm/generate.h"
+#include "kernels/parts/convert.h"
 
 /* Row of the thread's i-th cell, less the thread's first. */
 static int cell(const tw_gemm_tile *t, int threads_along, int v, int i) {
@@ -55,8 +55,7 @@ static void fragment(tw_gemm_gen *g, const tw_gemm_tile *t, tw_val base, int thr
                 tw_val r[4] = {{0}};
                 at.offset = cell(t, threads_along, v, i) * t->pitch + (k + d) * t->es;
                 tw_ld_vec(g->b, at, base, r);
-                for (int e = 0; e < v; e++)
-                    out[i][d + e] = tw_part_widen(g->b, tw_gemm_element(g->v->type), r[e]);
+                for (int e = 0; e < v; e++) out[i][d + e] = tw_part_widen(g->b, tw_gemm_element(g->v->type), r[e]);
             }
     } else {
         for (int d = 0; d < deep; d++)
@@ -64,8 +63,7 @@ static void fragment(tw_gemm_gen *g, const tw_gemm_tile *t, tw_val base, int thr
                 tw_val r[4] = {{0}};
                 at.offset = (k + d) * t->pitch + cell(t, threads_along, v, i) * t->es;
                 tw_ld_vec(g->b, at, base, r);
-                for (int e = 0; e < v; e++)
-                    out[i + e][d] = tw_part_widen(g->b, tw_gemm_element(g->v->type), r[e]);
+                for (int e = 0; e < v; e++) out[i + e][d] = tw_part_widen(g->b, tw_gemm_element(g->v->type), r[e]);
             }
     }
 }

@@ -151,7 +151,7 @@ static void load_tile(tw_gemm_gen *g, const tw_gemm_tile *t, tw_val map, tw_val 
                        tw_add_imm(b, along, (int64_t)i * t->width), across, full, TW_NONE);
 }
 
-/* Nobody fetches before every mbarrier that the copies arrive at is initialised. */
+/* Nobody may fetch before every mbarrier it signals is initialised. */
 static void begin(tw_gemm_gen *g, bool waits) {
     const tw_attrs at = {.count = g->plan.threads};
     if (g->c->cast)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A problem in words: "m=512", "type=f16", "ta=1", "alpha=0.5", "bias=1", "activation=silu". */
+/* Reads words of a problem, for example "m=512", "type=f16", "alpha=0.5", "activation=silu". */
 #include "base/diag.h"
 #include "kernels/gemm/gemm.h"
 

@@ -28,7 +28,7 @@ tw_val tw_part_half(tw_builder *b, tw_type pair, tw_val x, int second) {
         tw_val h = unary(b, second ? TW_OP_high_i16_i32 : TW_OP_low_i16_i32, bits);
         return unary(b, TW_OP_cvt_f32_f16, tw_bitcast(b, TW_T_f16, h));
     }
-    /* A bf16 is the upper half of an f32. */
+    /* A bf16 is the upper 16 bits of an f32. */
     bits = second ? tw_and(b, bits, tw_i32(b, (int32_t)0xffff0000)) : tw_shl(b, bits, 16);
     return tw_bitcast(b, TW_T_f32, bits);
 }

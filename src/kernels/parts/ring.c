@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/parts/ring.h"
 
-enum { MBARRIER = 8 /* bytes */ };
+enum { MBARRIER = 8 /* bytes of one */ };
 
-/* Addresses that are constants apart: with one that each lane computes, the instruction is repeated for every lane. */
+/* The stages are unrolled, so that all addresses differ by constants. ptxas repeats an initialisation for every lane if
+   the address depends on the lane. */
 void tw_ring_init(tw_builder *b, const tw_ring *r, int target, int fills, int returns) {
     for (int s = 0; s < r->stages; s++) {
         tw_val full = tw_add_imm(b, r->barriers, r->full + MBARRIER * s),

@@ -1,58 +1,64 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A ring of stages in shared memory, between who fills them and who uses them up. A stage has two mbarriers: `full`,
-   which counts what arrives in it, and `empty`, which counts who is done with it. Both sides walk the ring with a
-   cursor: a stage and the parity of the phase that is waited for there.
+/* A ring of stages in shared memory between a producer and its consumers. A stage has two mbarriers. `full` completes
+   when the producer's data has arrived; `empty` completes when every consumer has returned the stage. Each side walks
+   the ring with a cursor: a stage, and the parity of the phase to wait for.
 
-   The rule of giving back: a stage that a bulk or tensor copy will fill must have been read by then, and such a copy
-   overtakes ordinary loads that an arrival does not wait for. So who loads from a stage gives it back with the
-   registers that were loaded (tw_ring_return.loaded), on which the arrival then depends. What the tensor cores read
-   from a stage is through once their products were waited for. */
+   A bulk or tensor copy overtakes earlier ordinary loads, and an mbarrier arrival does not wait for them. A consumer
+   that returned a stage before its loads are done could read the next stage's data. The arrival must therefore depend
+   on the loaded registers, which the consumer names in tw_ring_return.loaded. Reads by wgmma are done when wgmma_wait
+   returns, and need no such dependency. */
 #ifndef TW_KERNELS_PARTS_RING_H
 #define TW_KERNELS_PARTS_RING_H
 
 #include "ir/builder.h"
 
 typedef struct tw_ring {
-    tw_val data, barriers; /* i32, addresses in shared memory */
-    int first;             /* bytes from `data` to the first stage */
-    int full, empty;       /* bytes from `barriers` to the first mbarrier of each kind; they lie 8 apart */
-    int stages, bytes;     /* bytes from a stage to the next */
-    bool offsets;          /* cursors hold offsets, which takes a register more and saves multiplications */
+    tw_val data;     /* Shared address (i32) that `first` counts from. */
+    tw_val barriers; /* Shared address (i32) that `full` and `empty` count from. */
+    int first;       /* Bytes from `data` to the first stage. */
+    int full;        /* Bytes from `barriers` to the first stage's `full`. The next stage's is 8 bytes further. */
+    int empty;       /* Bytes from `barriers` to the first stage's `empty`. The next stage's is 8 bytes further. */
+    int stages;      /* Number of stages. */
+    int bytes;       /* Bytes from a stage to the next. */
+    bool offsets;    /* Cursors hold byte offsets. This takes one more register and saves multiplications. */
 } tw_ring;
 
-/* Variables. */
+/* A place in the ring. All fields are IR variables. */
 typedef struct tw_ring_cursor {
-    tw_val stage;   /* its number, or, where the ring says so, its offset in bytes */
-    tw_val barrier; /* where it has offsets, its mbarriers' */
-    tw_val parity;
+    tw_val stage;   /* The stage's number; with tw_ring.offsets its offset in bytes. */
+    tw_val barrier; /* The offset of the stage's mbarriers in bytes. Only with tw_ring.offsets. */
+    tw_val parity;  /* The parity of the phase to wait for. */
 } tw_ring_cursor;
 
-/* By one thread, before anybody uses the ring: initialises the mbarriers for so many arrivals a phase, and fences that
-   for the copy engine. Everybody meets afterwards. */
+/* Initialises and fences the mbarriers: `fills` arrivals complete a `full`, `returns` an `empty`. One thread calls it.
+   All threads must meet at a barrier between this and their first use of the ring. */
 void tw_ring_init(tw_builder *b, const tw_ring *r, int target, int fills, int returns);
 
-/* At the first stage. Who fills begins with parity 1: an empty stage need not be waited for the first time round. */
+/* Makes a cursor at the first stage. A consumer begins with parity 0. The producer begins with parity 1, since all
+   stages are empty in its first round. */
 tw_ring_cursor tw_ring_begin(tw_builder *b, const tw_ring *r, int parity);
 void tw_ring_advance(tw_builder *b, const tw_ring *r, const tw_ring_cursor *c);
 
-/* Of the cursor's stage: the address of its bytes, counted from `from` where that is given (else from the first stage),
-   and of its mbarriers. */
+/* Addresses of the cursor's stage and of its two mbarriers. `from` is the address of the first stage. TW_NONE stands
+   for data + first. */
 tw_val tw_ring_data(tw_builder *b, const tw_ring *r, const tw_ring_cursor *c, tw_val from);
 tw_val tw_ring_full(tw_builder *b, const tw_ring *r, const tw_ring_cursor *c);
 tw_val tw_ring_empty(tw_builder *b, const tw_ring *r, const tw_ring_cursor *c);
-/* Until the mbarrier's phase of the cursor's parity has ended. */
+/* Waits until the mbarrier's phase of the cursor's parity is complete. */
 void tw_ring_wait(tw_builder *b, tw_val barrier, const tw_ring_cursor *c);
 
 typedef struct tw_ring_return {
-    tw_val empty;         /* the stage's mbarrier */
-    const tw_val *loaded; /* i32 registers that ordinary loads filled from the stage, `n` of them */
-    int n;
-    tw_val nothing; /* where n > 0: an i32 that is 0, which no compiler can know */
-    int blocks;     /* of the cluster that fill the stage and each hear of it: lanes 0 .. blocks - 1 arrive, each at one
-                       block's mbarrier; 1: lane 0, here; 0: every lane, here */
-    tw_val lane;    /* where blocks > 0 */
-    tw_val when;    /* none: always */
+    tw_val empty;         /* Address of the stage's `empty`. */
+    const tw_val *loaded; /* The i32 registers that ordinary loads filled from the stage. */
+    int n;                /* Number of `loaded`. */
+    tw_val nothing;       /* An i32 that is 0 at run time and that no compiler can know. Only where n > 0. */
+    /* Who arrives. 0: every lane, in its own block. 1: lane 0, in its own block. More: lanes 0 to blocks - 1 of the
+       warp, each in another block of the cluster, since all of them fill the stage by multicast. */
+    int blocks;
+    tw_val lane; /* The lane's number. Only where blocks > 0. */
+    tw_val when; /* A predicate for the arrival. TW_NONE: always. */
 } tw_ring_return;
+/* Arrives at `empty`. */
 void tw_ring_give_back(tw_builder *b, const tw_ring_return *x);
 
 #endif

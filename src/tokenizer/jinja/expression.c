@@ -118,7 +118,7 @@ static jinja_node *parse_not(jinja_parser *p) {
     return grown(p, n);
 }
 
-/* Operands joined by a word, from left to right. */
+/* Parses operands that a keyword joins, from left to right. */
 static jinja_node *parse_chain(jinja_parser *p, const char *word, jinja_type type,
                                jinja_node *operand(jinja_parser *)) {
     jinja_node *left = operand(p);

@@ -509,7 +509,7 @@ typedef enum jinja_parsed { JINJA_PARSED, JINJA_NO_NUMBER, JINJA_TOO_LARGE } jin
 jinja_parsed jinja_parse_int(const jinja_string *s, int base, int64_t *out); /* Python's int(text, base) */
 jinja_parsed jinja_parse_float(const jinja_string *s, double *out);
 jinja_parsed jinja_float_to_int(double f, int64_t *out);
-bool jinja_is_whole(double f); /* finite, and without a fraction */
+bool jinja_is_whole(double f); /* True if f is finite and has no fraction. */
 /* A whole number where Python wants an index. */
 bool jinja_index(jinja_env *env, const jinja_node *at, jinja_value v, int64_t *out);
 

@@ -136,8 +136,8 @@ bool tw_vm_has_cache(const tw_vm *vm, const char *name);
 /* need.c: what loading these programs would take beyond what is loaded, each thing counted once. */
 tw_status tw_vm_need(const tw_vm *vm, const tw_schedule *const *s, int n, tw_memory_need *need, tw_diag *diag);
 
-/* ceiling.c: passes of each unit for one multiply-add of such a step, the fewest where kernels differ; 0: not in use.
-   Attention, and products that are a vendor's, are float. */
+/* ceiling.c: passes of each unit for one multiply-add of such a step. Where kernels differ it is the fewest. 0: the
+   unit is not used. Attention and a vendor's products count as float. */
 void tw_vm_units(const tw_vm *vm, int64_t positions, int passes[TW_CPU_UNIT_COUNT]);
 
 /* vm.c: runs `job` on every worker and joins their statuses. */

@@ -18,8 +18,8 @@ typedef struct tw_mega_gen {
     tw_val pos;                        /* of the step's first row; none with several sequences: tw_mega_position */
     tw_val record;                     /* this lane's word of the record */
     tw_val nothing;                    /* i32: 0, which no compiler can know */
-    tw_ring ring;                      /* of weights, between the producer and the warps that multiply */
-    tw_ring_cursor next;               /* the stage that the warps take next */
+    tw_ring ring;                      /* The weights' ring. The consumers are the warps that multiply. */
+    tw_ring_cursor next;               /* The stage that the consumers take next. */
     tw_val trace;                      /* of the current record; none: not traced */
     tw_val index;                      /* of the current record */
     tw_val gave_up; /* variable, of each thread that polls: the machine was aborted, so nothing is waited for */

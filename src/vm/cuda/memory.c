@@ -9,7 +9,7 @@ tw_status tw_mega_alloc(tw_cuda_vm *vm, const void *owner, const char *name, con
                         bool read_only, uint64_t *address, tw_diag *diag) {
     tw_mega_memory *e = malloc(sizeof *e);
     if (!e) return tw_fail_memory(diag);
-    const size_t room = bytes ? bytes : 4; /* nothing has an address, too */
+    const size_t room = bytes ? bytes : 4; /* An empty buffer has an address, too. */
     if (vm->emu) {
         e->address = tw_emu_alloc(vm->emu, name, bytes ? data : NULL, room, read_only);
         if (!e->address) {

@@ -32,9 +32,9 @@ static void take_stage(tw_mega_multiply *o, tw_mega_taken *t) {
     tw_op_to(b, o->stream->left, TW_OP_add_i32, o->stream->left, tw_i32(b, -1), TW_NONE);
 }
 
-/* The stage given back, when all that was loaded is in registers: a fence between loads and bulk copies would cost 8 %
-   of a step in the producer, and a third here. Each lane speaks for itself: compute-sanitizer does not see that one may
-   speak for its warp. */
+/* Returns the stage. The arrival depends on the loaded registers; a proxy fence instead would cost 8 % of a step in the
+   producer, and a third of one here. Every lane arrives, since racecheck reports a hazard if one lane arrives for its
+   warp. */
 static void give_back(const tw_mega_multiply *o, const tw_mega_taken *t) {
     const int blocks = o->g->p->tuning.blocks, words = scale_words(o);
     tw_val loaded[TW_MEGA_BLOCKS + 2 * TW_MEGA_BLOCKS];

@@ -15,9 +15,11 @@ int tw_mega_feeders(const tw_mega_plan *p) {
 typedef struct producer {
     tw_mega_gen *g;
     tw_val tape, stages, before_head, policy; /* stages: of a step, and those before the head's */
-    tw_ring_cursor next, landed;              /* where the next stage goes; the oldest that is perhaps on its way */
-    tw_val stage, from;                       /* variables: the next stage's number in its step, and its place */
-    tw_val issued;                            /* variable: stages so far */
+    tw_ring_cursor next;                      /* The stage that is filled next. */
+    tw_ring_cursor landed;                    /* The oldest stage whose data may not have arrived. */
+    tw_val stage;                             /* Variable: number of the next stage in its step. */
+    tw_val from;                              /* Variable: the next stage's place in the tape. */
+    tw_val issued;                            /* Variable: stages issued so far. */
 } producer;
 
 /* Bytes of the step's stage of that number: the head's may be shorter. */
