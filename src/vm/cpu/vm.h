@@ -5,11 +5,11 @@
 
 #include "base/arena.h"
 #include "base/thread.h"
+#include "kernels/cpu/kernels.h"
+#include "kernels/cpu/vendor.h"
 #include "model/model.h"
 #include "schedule/schedule.h"
 #include "tilewright/vm.h"
-#include "vm/cpu/kernels.h"
-#include "vm/cpu/vendor.h"
 #include "vm/memory.h"
 
 static inline int64_t tw_least(int64_t a, int64_t b) {
