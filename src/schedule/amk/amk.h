@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* AutoMegaKernel's schedules, as its IR 0.2 writes them to disk, for the check. Nothing here runs them. */
-#ifndef TW_SCHEDULE_AMK_H
-#define TW_SCHEDULE_AMK_H
+#ifndef TW_SCHEDULE_AMK_AMK_H
+#define TW_SCHEDULE_AMK_AMK_H
 
 #include "base/json.h"
 #include "tilewright/schedule.h"

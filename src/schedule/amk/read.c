@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reading: types and names are errors of the file, with the place; everything else is left to the check. */
 #include "base/diag.h"
-#include "schedule/amk_ir.h"
+#include "schedule/amk/ir.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,19 +36,6 @@ static int find_name(const char *const *names, int n, const json_t *v) {
     return -1;
 }
 
-#define NAME(name)            #name,
-#define TYPE_NAME(name, bits) #name,
-static const char *const kinds[] = {AMK_KINDS(NAME)}, *const spaces[] = {AMK_SPACES(NAME)},
-                         *const dtypes[] = {AMK_DTYPES(TYPE_NAME)};
-static const char *const params[] = {AMK_INT_PARAMS(NAME) AMK_REAL_PARAMS(NAME)};
-
-const char *amk_kind_name(amk_kind k) {
-    return kinds[k];
-}
-const char *amk_param_name(amk_param p) {
-    return params[p];
-}
-
 static bool is_int32(const json_t *v) {
     return json_is_integer(v) && json_integer_value(v) >= INT32_MIN && json_integer_value(v) <= INT32_MAX;
 }
@@ -78,9 +65,9 @@ static tw_status read_buffer(reader *r, const json_t *o, int i) {
     amk_buffer *b = &r->p->buffers[i];
     const char *name = json_string_value(json_object_get(o, "name"));
     const json_t *shape = json_object_get(o, "shape");
-    int kind = find_name(kinds, AMK_KIND_COUNT, json_object_get(o, "kind")),
-        dtype = find_name(dtypes, AMK_DTYPE_COUNT, json_object_get(o, "dtype")),
-        space = find_name(spaces, AMK_SPACE_COUNT, json_object_get(o, "space"));
+    int kind = find_name(amk_kind_names, AMK_KIND_COUNT, json_object_get(o, "kind")),
+        dtype = find_name(amk_dtype_names, AMK_DTYPE_COUNT, json_object_get(o, "dtype")),
+        space = find_name(amk_space_names, AMK_SPACE_COUNT, json_object_get(o, "space"));
     if (!name) return refuse(r, "name", "is not a text");
     if (kind < 0) return refuse(r, "kind", "is not a kind of buffer");
     if (dtype < 0) return refuse(r, "dtype", "is not an element type");
@@ -136,7 +123,7 @@ static tw_status read_params(reader *r, const json_t *o, amk_task *t) {
     const json_t *map = json_object_get(o, "params");
     if (map && !json_is_object(map)) return refuse(r, "params", "is not an object");
     for (int i = 0; i < AMK_PARAM_COUNT; i++) {
-        const json_t *v = json_object_get(map, params[i]);
+        const json_t *v = json_object_get(map, amk_param_names[i]);
         if (!v) continue;
         t->has |= UINT32_C(1) << i;
         if (i < AMK_INT_PARAM_COUNT ? !is_int32(v) : !json_is_number(v))
@@ -171,7 +158,7 @@ static tw_status read_task(reader *r, const json_t *o, int i) {
 
 static tw_status read_page(reader *r, const json_t *o, int i) {
     amk_page *page = &r->p->pages[i];
-    int space = find_name(spaces, AMK_SPACE_COUNT, json_object_get(o, "space"));
+    int space = find_name(amk_space_names, AMK_SPACE_COUNT, json_object_get(o, "space"));
     if (space < 0) return refuse(r, "space", "is not a memory space");
     page->space = (amk_space)space;
     tw_status st = read_int(r, o, "id", &page->id);

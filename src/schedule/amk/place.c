@@ -6,7 +6,7 @@
    Tasks are gone through as they could run, with a vector clock for each counter of what all of its producers come
    after. A wait for fewer than all of them orders nothing. Those that can never run are dealt out so that the deadlock
    stays one, and so that its cycle is seen: the members of one cycle have workers of their own. */
-#include "schedule/amk_ir.h"
+#include "schedule/amk/ir.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 /* What each op of AutoMegaKernel's reads and writes, after its reference semantics: a weight is [outputs, K], a tile of
    a product is columns [n_off, n_off + N_tile) of the output for rows that are all of x, or [m_off, m_off + M_tile). */
 #include "base/diag.h"
-#include "schedule/amk_ir.h"
+#include "schedule/amk/ir.h"
 
 #include <stdarg.h>
 #include <stdio.h>

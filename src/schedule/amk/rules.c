@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What can be said of a task, a buffer or a page without knowing in which order tasks run. */
-#include "schedule/amk_ir.h"
+#include "schedule/amk/ir.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,36 +14,6 @@ typedef struct rules {
     tw_report *report;
     bool failed;
 } rules;
-
-void amk_name_task(const amk_task *t, char out[96]) {
-    snprintf(out, 96, "task %lld %.64s", (long long)t->id, t->label);
-}
-
-bool amk_read_only(amk_kind k) {
-    return k == AMK_WEIGHT || k == AMK_CONST || k == AMK_IO_INPUT;
-}
-
-int amk_dtype_bits(amk_dtype t) {
-#define BITS(name, bits) bits,
-    static const int bits[] = {AMK_DTYPES(BITS)};
-#undef BITS
-    return bits[t];
-}
-
-void amk_extents(const amk_buffer *b, int64_t extent[3]) {
-    int cut = b->kind != AMK_KV_CACHE ? b->rank - 1 : b->rank == 4 ? 2 : 1;
-    extent[0] = extent[1] = extent[2] = 1;
-    for (int d = 0; d < b->rank; d++) {
-        int at = d >= cut ? 2 : b->kind == AMK_KV_CACHE && b->rank == 4 && d == 0 ? 0 : 1;
-        extent[at] *= b->shape[d];
-    }
-    int64_t bits = extent[2] * amk_dtype_bits(b->dtype);
-    if (bits % 8) { /* packed across rows */
-        extent[0] = extent[1] = 1;
-        extent[2] = b->bytes;
-    } else
-        extent[2] = bits / 8;
-}
 
 static bool ids_ok(rules *r) {
     const tw_amk *p = r->p;
@@ -162,10 +132,10 @@ static bool op_ok(rules *r, const amk_task *t, const char *where) {
         uint32_t bit = UINT32_C(1) << i;
         ok = ok && !(t->bad & bit) && !(op->required & ~t->has & bit);
         if (t->bad & bit)
-            tw_report_add(r->report, "parameter", where, "%s is not a %s", amk_param_name((amk_param)i),
+            tw_report_add(r->report, "parameter", where, "%s is not a %s", amk_param_names[i],
                           i < AMK_INT_PARAM_COUNT ? "32-bit integer" : "number");
         else if (op->required & ~t->has & bit)
-            tw_report_add(r->report, "parameter", where, "%s needs %s", op->name, amk_param_name((amk_param)i));
+            tw_report_add(r->report, "parameter", where, "%s needs %s", op->name, amk_param_names[i]);
     }
     return ok;
 }
@@ -179,11 +149,11 @@ static void check_kinds(rules *r, const amk_task *t, const char *where) {
         const amk_buffer *b = &p->buffers[t->outputs[i]];
         if (amk_read_only(b->kind))
             tw_report_add(r->report, "read-only", where, "writes %s, which is of kind %s", b->name,
-                          amk_kind_name(b->kind));
+                          amk_kind_names[b->kind]);
         else if ((b->kind == AMK_KV_CACHE) != appends)
             tw_report_add(r->report, "kind", where,
                           "writes %s, which is of kind %s: KV_APPEND and a KV_CACHE go together", b->name,
-                          amk_kind_name(b->kind));
+                          amk_kind_names[b->kind]);
         for (int k = 0; k < t->n_inputs; k++) {
             const amk_buffer *in = &p->buffers[t->inputs[k]];
             if (in == b && t->op && !t->op->in_place && !(appends && k == 1))
@@ -241,7 +211,7 @@ static void check_pages(rules *r) {
         name_buffer(b, where);
         if (b->shares && b->kind != AMK_ACTIVATION)
             tw_report_add(r->report, "page", where, "is of kind %s and shares page %d; only activations may",
-                          amk_kind_name(b->kind), b->page);
+                          amk_kind_names[b->kind], b->page);
     }
 }
 

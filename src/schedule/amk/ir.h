@@ -3,7 +3,7 @@
 #ifndef TW_SCHEDULE_AMK_IR_H
 #define TW_SCHEDULE_AMK_IR_H
 
-#include "schedule/amk.h"
+#include "schedule/amk/amk.h"
 #include "schedule/flow.h"
 #include "schedule/report.h"
 
@@ -108,12 +108,15 @@ typedef struct amk_op {
     void (*effects)(amk_effects *e);
 } amk_op;
 
+/* As the file spells them. */
+extern const char *const amk_kind_names[AMK_KIND_COUNT], *const amk_space_names[AMK_SPACE_COUNT],
+                                                             *const amk_dtype_names[AMK_DTYPE_COUNT],
+                                                                 *const amk_param_names[AMK_PARAM_COUNT];
+
 const amk_op *amk_op_find(const char *name);
 
 /* "task 17 L0.q_proj[t3]" */
 void amk_name_task(const amk_task *t, char out[96]);
-const char *amk_kind_name(amk_kind k);
-const char *amk_param_name(amk_param p);
 int amk_dtype_bits(amk_dtype t);
 bool amk_read_only(amk_kind k);
 
@@ -128,7 +131,7 @@ tw_status amk_check_effects(const tw_amk *p, tw_report *report, tw_access_list *
 /* Attention's windows: alone or merged they are the whole of [0, kv_len), once. */
 tw_status amk_check_windows(const tw_amk *p, tw_arena *arena, tw_report *report);
 
-/* Which worker runs what: see amk_place.c. */
+/* Which worker runs what: see place.c. */
 typedef struct amk_placing {
     int *worker, *order; /* [task]; tasks in an order that waits allow, those that can never run last */
     int n_workers, n_runnable;

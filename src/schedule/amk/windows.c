@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Attention must see each key of [0, kv_len) once: a task alone, or those whose partial results one ATTENTION_COMBINE
    merges. Every byte they read may be defined and yet a window be short, or counted twice. */
-#include "schedule/amk_ir.h"
+#include "schedule/amk/ir.h"
 
 #include <stdlib.h>
 #include <string.h>

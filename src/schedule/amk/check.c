@@ -2,7 +2,7 @@
 /* The check of AutoMegaKernel's schedules: what can be said of each task, and then, of sound ones, the flow. */
 #include "base/diag.h"
 #include "base/file.h"
-#include "schedule/amk_ir.h"
+#include "schedule/amk/ir.h"
 #include "schedule/dot.h"
 
 #include <stdlib.h>
