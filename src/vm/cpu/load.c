@@ -243,10 +243,10 @@ static tw_status pack_lane(tw_lane *lane, void *context) {
     const tw_worker *w = &p->s->workers[lane->index];
     size_t missing = 0;
     for (int i = 0; i < w->count; i++)
-        if (tw_tape_has_strip(w->list[i].op)) missing += tw_tape_missing(lane, p->s, &w->list[i]);
+        if (tw_op_multiplies(w->list[i].op)) missing += tw_tape_missing(lane, p->s, &w->list[i]);
     tw_status st = tw_tape_reserve(lane, missing, &lane->diag);
     for (int i = 0; i < w->count && st == TW_OK; i++)
-        if (tw_tape_has_strip(w->list[i].op))
+        if (tw_op_multiplies(w->list[i].op))
             st = tw_tape_strip(lane, p->s, &w->list[i], &p->exec[lane->index][i].strip, &lane->diag);
     return st == TW_OK ? make_scratch(lane, p) : st;
 }

@@ -41,7 +41,8 @@ void tw_vm_pages_free(void *p, size_t size) {
 typedef struct source {
     const tw_schedule *s;
     const tw_instr *in;
-    const tw_weight *w[3];
+    tw_instr_matrices matrices;
+    const tw_weight *w[TW_MAX_MATRICES];
     int64_t from, to, cols;
     int parts;                                  /* matrices that each contribute rows [from, to): 1, or gate and up */
     int64_t heads, kv_heads, head_dim, rotated; /* qkv */
@@ -50,24 +51,15 @@ typedef struct source {
     const tw_buffer *buffer; /* the first matrix, as the schedule names it */
 } source;
 
-static const int first_matrix[TW_OP_COUNT] = {
-    [TW_OP_QKV] = TW_QKV_WQ,         [TW_OP_PROJECT] = TW_PROJECT_W,          [TW_OP_FFN] = TW_FFN_GATE,
-    [TW_OP_ROUTE] = TW_ROUTE_ROUTER, [TW_OP_EXPERTS_UP] = TW_EXPERTS_UP_GATE, [TW_OP_EXPERTS_DOWN] = TW_EXPERTS_DOWN_W,
-    [TW_OP_HEAD] = TW_HEAD_W,
-};
-
 static const tw_buffer *buffer_of(const tw_schedule *s, const tw_instr *in, int operand) {
     return in->operand[operand] < 0 ? NULL : &s->buffers[in->operand[operand]];
 }
 
 static void describe(source *src, const tw_schedule *s, const tw_instr *in) {
-    *src = (source){.s = s, .in = in, .from = in->param[TW_FROM], .to = in->param[TW_TO], .parts = 1};
-    int at = first_matrix[in->op];
-    if (in->op == TW_OP_FFN && in->operand[at] < 0)
-        at = TW_FFN_UP;
-    else if (in->op == TW_OP_FFN || in->op == TW_OP_EXPERTS_UP)
-        src->parts = 2;
-    const tw_buffer *b = src->buffer = buffer_of(s, in, at);
+    *src = (source){.s = s, .in = in, .from = in->param[TW_FROM], .to = in->param[TW_TO]};
+    src->matrices = tw_instr_matrices_of(in);
+    src->parts = in->op == TW_OP_QKV ? 1 : src->matrices.n;
+    const tw_buffer *b = src->buffer = &s->buffers[src->matrices.matrix[0]];
     src->cols = b->shape[2];
     src->format = (tw_panel_format){b->dtype, b->group};
     if (in->op == TW_OP_ROUTE) {
@@ -106,10 +98,8 @@ static tw_status find_matrix(const tw_model *m, const tw_buffer *b, int64_t expe
 }
 
 static tw_status find_matrices(source *src, const tw_model *m, int64_t expert, tw_diag *diag) {
-    int at = first_matrix[src->in->op], n = src->in->op == TW_OP_QKV ? 3 : src->parts;
-    if (src->in->op == TW_OP_FFN && src->parts == 1) at = TW_FFN_UP;
-    for (int i = 0; i < n; i++) {
-        tw_status st = find_matrix(m, buffer_of(src->s, src->in, at + i), expert, &src->w[i], diag);
+    for (int i = 0; i < src->matrices.n; i++) {
+        tw_status st = find_matrix(m, &src->s->buffers[src->matrices.matrix[i]], expert, &src->w[i], diag);
         if (st != TW_OK) return st;
     }
     return TW_OK;
@@ -241,11 +231,9 @@ static void measure(const tw_lane *lane, const source *src, tw_strip *out) {
 /* Everything that decides what is packed, so that another program's instruction for the same rows finds them. Names
    have been found in the model, which bounds them. */
 static void make_key(const source *src, char *key, size_t size) {
-    int at = first_matrix[src->in->op], n = src->in->op == TW_OP_QKV ? 3 : src->parts;
     size_t used = 0;
-    if (src->in->op == TW_OP_FFN && src->parts == 1) at = TW_FFN_UP;
-    for (int i = 0; i < n && used < size; i++)
-        used += (size_t)snprintf(key + used, size - used, "%s ", buffer_of(src->s, src->in, at + i)->name);
+    for (int i = 0; i < src->matrices.n && used < size; i++)
+        used += (size_t)snprintf(key + used, size - used, "%s ", src->s->buffers[src->matrices.matrix[i]].name);
     if (used >= size) used = size - 1;
     snprintf(key + used, size - used, "%s/%d %d %lldx%lld r%lld %lld..%lld", tw_dtype_name(src->format.dtype),
              src->format.group, (int)src->in->op, (long long)src->experts, (long long)src->cols,
@@ -289,10 +277,6 @@ tw_status tw_tape_verify(const tw_model *m, const tw_buffer *b, tw_diag *diag) {
         return tw_fail(diag, TW_ERR_MISMATCH, "the schedule's %.80s has %lld copies, the model %lld", b->name,
                        (long long)b->shape[0], (long long)(experts ? m->n_experts : 1));
     return find_matrix(m, b, experts ? 0 : -1, &w, diag);
-}
-
-bool tw_tape_has_strip(tw_op op) {
-    return first_matrix[op] != 0;
 }
 
 size_t tw_tape_measure(const tw_lane *lane, const tw_schedule *s, const tw_instr *in, tw_strip *strip,

@@ -109,7 +109,6 @@ struct tw_vm {
 };
 
 /* tape.c: rows onto a lane's tape, or found there. */
-bool tw_tape_has_strip(tw_op op);
 tw_status tw_tape_verify(const tw_model *m, const tw_buffer *b,
                          tw_diag *diag); /* a weight buffer is one of the model's */
 size_t tw_tape_missing(const tw_lane *lane, const tw_schedule *s, const tw_instr *in); /* bytes; 0 when it is there */

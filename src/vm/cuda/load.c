@@ -252,7 +252,7 @@ static extent measure(const tw_mega_program *p, int worker) {
     extent n = {0};
     for (int i = 0; i < p->s->workers[worker].count; i++) {
         const tw_instr *in = &p->s->workers[worker].list[i];
-        if (!tw_mega_has_tape(in->op)) continue;
+        if (!tw_op_multiplies(in->op)) continue;
         tw_mega_shape shape;
         tw_mega_shape_of(&p->plan, p->s, in, &shape);
         const int64_t stages = tw_mega_stages(&p->plan, &shape);
@@ -284,7 +284,7 @@ void tw_mega_tape_key(const tw_mega_program *p, int worker, uint64_t key[2]) {
     tw_hash_add(&h, how, sizeof how);
     for (int i = 0; i < p->s->workers[worker].count; i++) {
         const tw_instr *in = &p->s->workers[worker].list[i];
-        if (!tw_mega_has_tape(in->op)) continue;
+        if (!tw_op_multiplies(in->op)) continue;
         const int64_t rows[] = {in->op, in->param[TW_FROM], in->param[TW_TO]};
         tw_hash_add(&h, rows, sizeof rows);
         for (int o = 0; o < TW_MAX_OPERANDS; o++) {
@@ -327,7 +327,7 @@ static tw_status pack_tape(loading *l, int worker, int64_t bytes, tw_mega_tape *
     tw_status st = tape ? TW_OK : tw_fail_memory(diag);
     int64_t at = 0;
     for (int i = 0, strip = 0; i < w->count && st == TW_OK; i++) {
-        if (!tw_mega_has_tape(w->list[i].op)) continue;
+        if (!tw_op_multiplies(w->list[i].op)) continue;
         tw_mega_shape shape;
         tw_mega_shape_of(&p->plan, p->s, &w->list[i], &shape);
         st = pack_strip(l, &w->list[i], &shape, tape + at, &t->biases[strip++], diag);
@@ -387,7 +387,7 @@ static tw_status load_worker(loading *l, int worker, tw_diag *diag) {
     for (int i = 0, strip = 0; i < w->count; i++) {
         out->count += records_of(&w->list[i]);
         int32_t *record = l->records[worker] + (out->count - 1) * (TW_MEGA_RECORD / 4);
-        if (tw_mega_has_tape(w->list[i].op)) finish_record(p, &w->list[i], tape->biases[strip++], record);
+        if (tw_op_multiplies(w->list[i].op)) finish_record(p, &w->list[i], tape->biases[strip++], record);
     }
     return locked_alloc(l->vm, p, "records", l->records[worker], (size_t)(out->count + 1) * TW_MEGA_RECORD,
                         &out->records, diag);

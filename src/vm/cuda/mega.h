@@ -110,7 +110,6 @@ void tw_mega_uses(const tw_schedule *s, const tw_instr *in, const tw_instr *cons
 /* Fills of[counter] with an instruction that arrives there; false where they are of several kinds. */
 bool tw_mega_stages_of(const tw_schedule *s, const tw_instr **of);
 void tw_mega_shape_of(const tw_mega_plan *p, const tw_schedule *s, const tw_instr *in, tw_mega_shape *out);
-bool tw_mega_has_tape(tw_op op);
 const tw_mega_format *tw_mega_format_for(const tw_mega_plan *p, tw_op op);
 int tw_mega_stages(const tw_mega_plan *p, const tw_mega_shape *s); /* of the tape */
 static inline int tw_mega_stage_bytes(const tw_mega_plan *p, tw_op op) {

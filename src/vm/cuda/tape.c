@@ -11,7 +11,7 @@
 /* An instruction's rows, in the tape's order. */
 typedef struct source {
     const tw_instr *in;
-    const tw_weight *weight[3], *bias[3];
+    const tw_weight *weight[TW_MAX_MATRICES], *bias[TW_MAX_MATRICES];
     const tw_buffer *buffer; /* the first matrix, as the schedule has it; the others are of its type */
     int64_t from, count;     /* rows of the matrices */
     int64_t heads, kv_heads, head_dim, rotated; /* qkv */
@@ -32,22 +32,14 @@ static tw_status find(const tw_model *m, const tw_schedule *s, int at, const tw_
 }
 
 static tw_status describe(source *src, const tw_model *m, const tw_schedule *s, const tw_instr *in, tw_diag *diag) {
-    static const struct {
-        int matrices[3], biases[3];
-    } of[TW_OP_COUNT] = {
-        [TW_OP_QKV] = {{TW_QKV_WQ, TW_QKV_WK, TW_QKV_WV}, {TW_QKV_BQ, TW_QKV_BK, TW_QKV_BV}},
-        [TW_OP_PROJECT] = {{TW_PROJECT_W, -1, -1}, {TW_PROJECT_BIAS, -1, -1}},
-        [TW_OP_FFN] = {{TW_FFN_GATE, TW_FFN_UP, -1}, {TW_FFN_GATE_BIAS, TW_FFN_UP_BIAS, -1}},
-        [TW_OP_HEAD] = {{TW_HEAD_W, -1, -1}, {-1, -1, -1}},
-    };
+    const tw_instr_matrices matrices = tw_instr_matrices_of(in);
     *src = (source){.in = in, .from = in->param[TW_FROM], .count = in->param[TW_TO] - in->param[TW_FROM]};
     src->paired = in->op == TW_OP_FFN;
-    src->buffer = &s->buffers[in->operand[of[in->op].matrices[0]]];
+    src->buffer = &s->buffers[matrices.matrix[0]];
     tw_status st = TW_OK;
-    for (int i = 0; i < 3 && st == TW_OK; i++) {
-        const int matrix = of[in->op].matrices[i], bias = of[in->op].biases[i];
-        if (matrix >= 0) st = find(m, s, in->operand[matrix], &src->weight[i], diag);
-        if (st == TW_OK && bias >= 0) st = find(m, s, in->operand[bias], &src->bias[i], diag);
+    for (int i = 0; i < matrices.n && st == TW_OK; i++) {
+        st = find(m, s, matrices.matrix[i], &src->weight[i], diag);
+        if (st == TW_OK) st = find(m, s, matrices.bias[i], &src->bias[i], diag);
     }
     if (st != TW_OK || in->op != TW_OP_QKV) return st;
     src->heads = m->n_heads;
