@@ -117,16 +117,6 @@ static inline int tw_mega_stage_bytes(const tw_mega_plan *p, tw_op op) {
 }
 int64_t tw_mega_stage_columns(const tw_mega_plan *p, const tw_mega_format *f); /* that all warps have of a stage */
 
-/* tape.c: one instruction's part of the tape, tw_mega_stages stages; with it the biases of its rows in the tape's
-   order, or zeros. */
-typedef struct tw_mega_strip {
-    unsigned char *stages;
-    float *bias; /* units * 8 */
-    bool has_bias;
-} tw_mega_strip;
-tw_status tw_mega_pack(const tw_mega_plan *p, const tw_model *m, const tw_schedule *s, const tw_instr *in,
-                       tw_mega_strip *out, tw_diag *diag);
-
 /* An instruction's record: words of 32 bits. Addresses take two. */
 typedef enum tw_mega_kind {
     TW_MEGA_WAIT, /* for a counter, and nothing else: instructions that wait for several have these before them */
