@@ -117,6 +117,12 @@ static void products_are_right_in_the_emulator(void **state) {
         assert_true(tw_gpu_emulated(x.gpu));
         assert_string_equal(tw_gpu_name(x.gpu), "emulator of sm_90a");
         assert_int_equal(tw_gpu_kernel_buffers(x.kernel), p->buffers);
+        for (int b = 0; b < p->buffers; b++) {
+            const tw_gpu_buffer *of = tw_gpu_kernel_buffer(x.kernel, b);
+            const bool counters = !strcmp(of->name, "counters"), workspace = !strcmp(of->name, "workspace");
+            assert_int_equal(of->written, counters || workspace || !strcmp(of->name, "c"));
+            assert_int_equal(of->zeroed, counters || (workspace && strstr(p->configuration, "split=2")));
+        }
         tw_gpu_kernel_describe(x.kernel, &info);
         assert_true(info.threads >= 32 && info.grid[0] > 0 && info.shared_bytes > 0 && info.registers == -1);
         assert_int_equal(info.workspace_bytes > 0, p->buffers == 5);
@@ -133,6 +139,17 @@ static void products_are_right_in_the_emulator(void **state) {
         assert_int_equal(tw_gpu_launch_bind(x.launch, "c", other, &d), TW_OK);
         if (tw_gpu_launch_run(x.launch, NULL, &d) != TW_OK) fail_msg("%s: %s", p->words, d.message);
         expect_product(&x, &data, other);
+        /* And from another A: nothing reads the first any more. */
+        uint64_t moved;
+        assert_int_equal(tw_gpu_alloc(x.gpu, data.bytes_a, &moved, &d), TW_OK);
+        assert_int_equal(tw_gpu_upload(x.gpu, moved, data.a, data.bytes_a, &d), TW_OK);
+        assert_int_equal(tw_gpu_launch_bind(x.launch, "a", moved, &d), TW_OK);
+        tw_gpu_release(x.gpu, x.at[buffer(&x, "a")]);
+        x.at[buffer(&x, "a")] = 0;
+        if (problem.beta != 0) assert_int_equal(tw_gpu_upload(x.gpu, other, data.c, data.bytes_c, &d), TW_OK);
+        if (tw_gpu_launch_run(x.launch, NULL, &d) != TW_OK) fail_msg("%s: %s", p->words, d.message);
+        expect_product(&x, &data, other);
+        tw_gpu_release(x.gpu, moved);
         tw_gpu_release(x.gpu, other);
         give_back(&x);
         tw_gemm_data_free(&data);
