@@ -7,6 +7,7 @@
 #include "ir/builder.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/parts/meet.h"
+#include "kernels/parts/tile.h"
 #include "kernels/parts/walk.h"
 
 /* Returns why a configuration is not legal. */
@@ -43,6 +44,7 @@ typedef struct tw_gemm_tile {
 /* What follows from a configuration. */
 typedef struct tw_gemm_plan {
     tw_gemm_tile x, y;
+    tw_tile tile_x, tile_y; /* Where tensor copies fetch them. */
     tw_mma_kind mma;
     int tm, tn;  /* threads of a group along rows and columns, or warps with tensor cores */
     int lanes_m; /* of a warp along rows (plain threads) */

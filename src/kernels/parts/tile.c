@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/parts/tile.h"
+
+enum { BYTES = 2 /* of an element */, K = 16 /* of a wgmma */ };
+
+static int pitch(const tw_tile *t) {
+    return t->width * BYTES;
+}
+
+static int box_bytes(const tw_tile *t) {
+    return t->lines * pitch(t);
+}
+
+tw_tile tw_tile_of(bool k_major, int extent, int depth) {
+    tw_tile t = {.k_major = k_major, .extent = extent, .depth = depth};
+    t.width = k_major || extent > 32 ? TW_TILE_WIDTH : extent > 16 ? 32 : 16;
+    t.lines = k_major ? extent : depth;
+    t.boxes = ((k_major ? depth : extent) + t.width - 1) / t.width;
+    return t;
+}
+
+int tw_tile_bytes(const tw_tile *t) {
+    return t->boxes * box_bytes(t);
+}
+
+int tw_tile_offset(const tw_tile *t, int row, int k) {
+    if (t->k_major) return k / t->width * box_bytes(t) + row * pitch(t) + k % t->width * BYTES;
+    return row / t->width * box_bytes(t) + k * pitch(t);
+}
+
+tw_tensor_map tw_tile_map(const tw_tile *t, uint64_t address, int64_t extent, int64_t k, int64_t row_bytes,
+                          int blocks) {
+    return (tw_tensor_map){.address = address,
+                           .element = TW_TENSOR_U16,
+                           .dims = 2,
+                           .extent = {t->k_major ? k : extent, t->k_major ? extent : k},
+                           .stride = {0, row_bytes},
+                           .box = {t->width, t->lines / blocks},
+                           .swizzle = pitch(t)};
+}
+
+void tw_tile_fetch(tw_builder *b, const tw_tile *t, const tw_tile_copy *c) {
+    tw_val to = c->to, along = t->k_major ? c->k : c->origin, across = t->k_major ? c->origin : c->k;
+    if (c->blocks > 1) {
+        const int part = t->lines / c->blocks;
+        tw_val rank = tw_sreg(b, TW_SREG_cluster_rank);
+        to = tw_add(b, to, tw_mul_imm(b, rank, (int64_t)part * pitch(t)));
+        across = tw_add(b, across, tw_mul_imm(b, rank, part));
+    }
+    for (int i = 0; i < t->boxes; i++)
+        tw_tensor_load(b, c->blocks > 1 ? (1 << c->blocks) - 1 : 0, tw_add_imm(b, to, (int64_t)i * box_bytes(t)),
+                       c->map, tw_add_imm(b, along, (int64_t)i * t->width), across, c->full, TW_NONE);
+}
+
+/* An address in a cluster has the block's rank above its lower 18 bits. */
+tw_val tw_tile_descriptor(tw_builder *b, const tw_tile *t, tw_val address) {
+    const int first = t->k_major ? 1 : box_bytes(t) / 16;
+    address = tw_and(b, address, tw_i32(b, 0x3ffff));
+    return tw_add_imm(b, tw_shr(b, address, 4), (int64_t)first << 16);
+}
+
+static tw_val descriptor(tw_builder *b, const tw_tile *t, tw_val low, int offset) {
+    const uint32_t swizzle = t->width == 64 ? 1 : t->width == 32 ? 2 : 3;
+    tw_val high = tw_i32(b, (int32_t)(swizzle << 30 | (uint32_t)pitch(t) * 8 / 16));
+    return tw_op_emit(b, TW_OP_pack_i64_i32, tw_add_imm(b, low, offset / 16), high, TW_NONE);
+}
+
+void tw_tile_multiply(tw_builder *b, const tw_tile_product *p) {
+    const tw_attrs at = {
+        .wgmma = p->kind, .columns = p->y->extent, .trans_a = !p->x->k_major, .trans_b = !p->y->k_major};
+    const int sums = tw_wgmma_registers(p->kind, p->y->extent);
+    tw_val yes = tw_const(b, TW_T_pred, 1);
+    tw_do(b, TW_OP_wgmma_fence, (tw_attrs){0}, TW_NONE, TW_NONE);
+    for (int k = 0; k < p->x->depth; k += K)
+        for (int i = 0; i < p->rows / TW_WGMMA_ROWS; i++) {
+            tw_val x = descriptor(b, p->x, p->x_at, tw_tile_offset(p->x, i * TW_WGMMA_ROWS, k)),
+                   y = descriptor(b, p->y, p->y_at, tw_tile_offset(p->y, 0, k));
+            tw_wgmma(b, at, p->sums + (ptrdiff_t)i * sums, x, y, k ? yes : p->add);
+        }
+    tw_do(b, TW_OP_wgmma_commit, (tw_attrs){0}, TW_NONE, TW_NONE);
+}
