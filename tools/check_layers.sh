@@ -3,7 +3,7 @@
 # A room may include headers of itself and of the rooms before it in this list, nothing else of ours.
 set -eu
 cd "$(dirname "$0")/.."
-rooms="base device ir ptx emu prof kernels select tune tokenizer model schedule vm engine search serve cli"
+rooms="base space device ir ptx emu prof kernels select tune tokenizer model schedule vm engine search serve cli"
 bad=0
 rank() { i=0; for r in $rooms; do i=$((i + 1)); [ "$r" = "$1" ] && { echo $i; return; }; done; echo 0; }
 for f in $(find src -name '*.[ch]' | sort); do
