@@ -469,9 +469,8 @@ int cli_bench_gemm(int argc, char **argv) {
     int n, status;
     if (!cli_parse(&verb, argc, argv, flags, sizeof flags / sizeof *flags, words, 0, 32, &n, &status)) return status;
     tw_gemm_problem p = {.alpha = 1};
-    tw_gemm_config keep;
+    tw_gemm_config keep = tw_gemm_config_any();
     tw_diag d;
-    for (int i = 0; i < tw_gemm_parameters(); i++) tw_gemm_config_set(&keep, i, -1);
     for (int i = 0; i < n; i++) {
         tw_status st;
         const bool problem = tw_gemm_problem_word(&p, words[i], &st, &d);
