@@ -107,7 +107,8 @@ static void put_schema(const tw_param *p, tw_buf *out) {
         tw_buf_printf(out, "{\"type\": \"integer\", \"minimum\": %lld, \"maximum\": %lld, \"default\": 0",
                       (long long)p->least, (long long)p->most);
     }
-    tw_buf_printf(out, ", \"description\": \"%s\"}", p->meaning);
+    if (p->meaning) tw_buf_printf(out, ", \"description\": \"%s\"", p->meaning);
+    tw_buf_str(out, "}");
 }
 
 /* A line a parameter of one object. `config` NULL: the schema. */
@@ -149,7 +150,7 @@ void tw_space_put_schema(const tw_space *s, tw_buf *out) {
     tw_buf_printf(out,
                   "{\n  \"$schema\": \"https://json-schema.org/draft/2020-12/schema\",\n  \"title\": \"%s\",\n"
                   "  \"type\": \"object\",\n  \"additionalProperties\": false,\n  \"properties\": {",
-                  s->title);
+                  s->title ? s->title : s->name);
     put_params(s, NULL, NULL, 4, out);
     for (int i = 0; i < s->n; i++) {
         if (!opens_object(s, i)) continue;

@@ -38,7 +38,7 @@ typedef struct tw_param {
     const int *codes;         /* Of words: what the struct holds for each. NULL: their places. */
     const int *values;        /* Of numbers: what is enumerated and drawn, each once. */
     int n_values;
-    const char *meaning;
+    const char *meaning; /* One line, for the schema. NULL: the name says it. */
     /* Both are NULL where the configuration holds the value at `at`. */
     int64_t (*get)(const void *config);
     void (*set)(void *config, int64_t value);
@@ -48,7 +48,7 @@ enum { TW_SPACE_PARAMS = 64, TW_SPACE_CONFIG_BYTES = 512 }; /* at most, of a spa
 
 typedef struct tw_space {
     const char *name;
-    const char *title;   /* Of the JSON schema. NULL where there is none. */
+    const char *title;   /* Of the JSON schema. NULL: the name. */
     const char *example; /* A parameter's name and value, like "ml=64", for messages. */
     const tw_param *params;
     int n;
