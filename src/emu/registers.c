@@ -10,28 +10,26 @@ int emu_registers_at_start(const tw_kernel *k) {
     return (k->max_registers + UNIT - 1) / UNIT * UNIT;
 }
 
-/* Checks that all warps of a warpgroup execute the same setmaxnreg operations in the same order. Returns false after a
-   finding. */
-static bool in_step(emu_warp *w, const emu_op *op) {
+/* Counts an operation of a warp. All warps of a warpgroup execute the same ones in the same order. */
+static void count(emu_warp *w, const emu_op *op) {
     emu_resizes *r = &w->block->resizes[w->index / WARPS];
     if (w->resizes == r->n) {
-        if (!emu_grow(w->launch, (void **)&r->list, r->n, &r->room, sizeof *r->list)) return false;
+        if (!emu_grow(w->launch, (void **)&r->list, r->n, &r->room, sizeof *r->list)) return;
         r->list[r->n++] = op;
-        return true;
+    } else if (r->list[w->resizes] != op) {
+        char place[160];
+        emu_place(w->launch, r->list[w->resizes], place, sizeof place);
+        emu_find(w, op, -1, TW_EMU_DIVERGENCE, "a warp of its warpgroup came to %s in its place", place);
     }
-    if (r->list[w->resizes] == op) return true;
-    char place[160];
-    emu_place(w->launch, r->list[w->resizes], place, sizeof place);
-    emu_find(w, op, -1, TW_EMU_DIVERGENCE, "a warp of its warpgroup came to %s in its place", place);
-    return false;
+    w->resizes++;
 }
 
 static emu_next resize(emu_warp *w, const emu_op *op, bool more) {
-    const int count = op->ir->at.count, wanted = count - w->registers;
+    const int registers = op->ir->at.count, wanted = registers - w->registers;
     if (!emu_whole_warp(w, op)) return EMU_GO;
     if (more ? wanted < 0 : wanted > 0) {
         emu_find(w, op, -1, TW_EMU_REGISTERS, "%s to %d registers a thread, but has %d", more ? "rises" : "falls",
-                 count, w->registers);
+                 registers, w->registers);
         return EMU_GO;
     }
     if (wanted > w->block->free_registers) {
@@ -39,9 +37,8 @@ static emu_next resize(emu_warp *w, const emu_op *op, bool more) {
         emu_park(w, EMU_WAITS_REGISTERS, op);
         return EMU_PARKED;
     }
-    if (!in_step(w, op)) return EMU_GO;
-    w->resizes++;
-    w->registers = count;
+    count(w, op);
+    w->registers = registers;
     w->block->free_registers -= wanted;
     w->launch->progress++;
     for (int i = 0; i < w->block->n_warps && wanted < 0; i++)

@@ -550,58 +550,72 @@ static tw_ir_op *push(tw_builder *b, tw_opcode code, tw_attrs at, tw_val *result
     return op;
 }
 
-/* The operation whose block is innermost. */
-static tw_ir_op *innermost(tw_builder *b) {
-    assert(b->depth > 1);
+/* The handle of the block that `push` opened. */
+static tw_scope scope(tw_builder *b, tw_val i) {
+    const tw_scope s = {.depth = b->depth, .serial = ++b->opened, .i = i};
+    b->serials[b->depth - 1] = s.serial;
+    return s;
+}
+
+static bool is_innermost(const tw_builder *b, tw_scope s) {
+    return b->depth > 1 && s.depth == b->depth && s.serial == b->serials[b->depth - 1];
+}
+
+/* The operation that opened a block, which must be the innermost. NULL: memory ran out. */
+static tw_ir_op *owner(const tw_builder *b, tw_scope s) {
+    assert(is_innermost(b, s));
     return b->kernel->arena.failed ? NULL : b->open[b->depth - 1]->owner;
 }
 
-tw_val tw_push_for(tw_builder *b, tw_val from, tw_val below, tw_val step, bool unroll) {
+tw_scope tw_push_for(tw_builder *b, tw_val from, tw_val below, tw_val step, bool unroll) {
     tw_val i = TW_NONE;
     tw_type t = tw_value_type(b->kernel, from);
     push(b, TW_OP_for, (tw_attrs){.type = t, .unroll = !unroll}, &i, t, (tw_val[]){from, below, step}, 3, 1);
-    return i;
+    return scope(b, i);
 }
 
-void tw_push_if(tw_builder *b, tw_val p) {
+tw_scope tw_push_if(tw_builder *b, tw_val p) {
     push(b, TW_OP_if, (tw_attrs){0}, NULL, TW_T_none, &p, 1, 2);
+    return scope(b, TW_NONE);
 }
 
-void tw_push_else(tw_builder *b) {
-    tw_ir_op *op = innermost(b);
+void tw_push_else(tw_builder *b, tw_scope s) {
+    tw_ir_op *op = owner(b, s);
     assert(!op || (op->code == TW_OP_if && b->open[b->depth - 1] == &op->blocks[0]));
     if (op) b->open[b->depth - 1] = &op->blocks[1];
 }
 
-void tw_push_while(tw_builder *b) {
+tw_scope tw_push_while(tw_builder *b) {
     tw_val none = TW_NONE; /* known once its block is built */
     push(b, TW_OP_while, (tw_attrs){0}, NULL, TW_T_none, &none, 1, 2);
+    return scope(b, TW_NONE);
 }
 
-void tw_push_while_body(tw_builder *b, tw_val p) {
-    tw_ir_op *op = innermost(b);
+void tw_push_while_body(tw_builder *b, tw_scope s, tw_val p) {
+    tw_ir_op *op = owner(b, s);
     assert(!op || (op->code == TW_OP_while && b->open[b->depth - 1] == &op->blocks[0]));
     if (!op) return;
     op->operands[0] = p;
     b->open[b->depth - 1] = &op->blocks[1];
 }
 
-void tw_push_roles(tw_builder *b, const int *ranges, int n) {
+tw_scope tw_push_roles(tw_builder *b, const int *ranges, int n) {
     tw_val v[32];
     assert(n > 0 && n <= 16);
     for (int i = 0; i < 2 * n; i++) v[i] = tw_i32(b, ranges[i]);
     push(b, TW_OP_roles, (tw_attrs){0}, NULL, TW_T_none, v, 2 * n, n);
+    return scope(b, TW_NONE);
 }
 
-void tw_next_role(tw_builder *b) {
-    tw_ir_op *op = innermost(b);
+void tw_next_role(tw_builder *b, tw_scope s) {
+    tw_ir_op *op = owner(b, s);
     if (!op) return;
     assert(op->code == TW_OP_roles && b->open[b->depth - 1] + 1 < op->blocks + op->n_blocks);
     b->open[b->depth - 1]++;
 }
 
-void tw_pop(tw_builder *b) {
-    assert(b->depth > 1);
+void tw_pop(tw_builder *b, tw_scope s) {
+    assert(is_innermost(b, s));
     b->depth--;
 }
 

@@ -11,8 +11,9 @@ enum { TW_BUILDER_DEPTH = 32 };
 
 typedef struct tw_builder {
     tw_kernel *kernel;
-    tw_block *open[TW_BUILDER_DEPTH];
-    int depth;
+    tw_block *open[TW_BUILDER_DEPTH]; /* Open blocks, the innermost last. */
+    int serials[TW_BUILDER_DEPTH];    /* Their handles' serials. */
+    int depth, opened;
     tw_val guard; /* taken by the next operation that is emitted, then none again */
     bool guard_not;
 } tw_builder;
@@ -111,16 +112,25 @@ void tw_tensor_reduce(tw_builder *b, tw_attrs at, const tw_box *box, tw_val from
 void tw_tensor_prefetch_box(tw_builder *b, tw_attrs at, const tw_box *box, tw_val policy);
 tw_val tw_shfl(tw_builder *b, int mode, tw_val x, tw_val lane, tw_val mask);
 
-/* Blocks. Each push is matched by a pop. */
-tw_val tw_push_for(tw_builder *b, tw_val from, tw_val below, tw_val step, bool unroll); /* the loop's variable */
-void tw_push_if(tw_builder *b, tw_val p);
-void tw_push_else(tw_builder *b);  /* instead of the pop */
-void tw_push_while(tw_builder *b); /* now build what computes the predicate, then: */
-void tw_push_while_body(tw_builder *b, tw_val p);
-/* Warp roles: `n` blocks of warps [ranges[2i], ranges[2i + 1]). Begin, then tw_role for each in turn, then pop. */
-void tw_push_roles(tw_builder *b, const int *ranges, int n);
-void tw_next_role(tw_builder *b);
-void tw_pop(tw_builder *b);
+/* An open block. Operations are appended to the innermost open block, which is closed by its handle. Closing another
+   one asserts. */
+typedef struct tw_scope {
+    int depth, serial;
+    tw_val i; /* The variable of tw_push_for. */
+} tw_scope;
+
+tw_scope tw_push_for(tw_builder *b, tw_val from, tw_val below, tw_val step, bool unroll);
+tw_scope tw_push_if(tw_builder *b, tw_val p);
+/* Goes on with what happens where the predicate of tw_push_if does not hold. */
+void tw_push_else(tw_builder *b, tw_scope s);
+/* Opens a loop. First comes the block that computes its predicate, then tw_push_while_body. */
+tw_scope tw_push_while(tw_builder *b);
+void tw_push_while_body(tw_builder *b, tw_scope s, tw_val p);
+/* Opens `n` blocks, one for each warp role. Block i is for warps [ranges[2i], ranges[2i + 1]). tw_next_role goes from
+   one block to the next. */
+tw_scope tw_push_roles(tw_builder *b, const int *ranges, int n);
+void tw_next_role(tw_builder *b, tw_scope s);
+void tw_pop(tw_builder *b, tw_scope s);
 
 /* Marks for the profiler. */
 void tw_record_begin(tw_builder *b, const char *region);

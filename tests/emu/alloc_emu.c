@@ -12,16 +12,16 @@ static void build(tw_builder *b, tw_val in, tw_val out, tw_val aux) {
     tw_val t = tid(b), tile = tw_shared_base(b, "tile"), full = tw_shared_base(b, "full");
     tw_val v = tw_var(b, TW_T_i32);
     tw_assign(b, v, t);
-    tw_push_if(b, tw_eq(b, t, tw_i32(b, 0)));
+    const tw_scope if_t_0 = tw_push_if(b, tw_eq(b, t, tw_i32(b, 0)));
     tw_do(b, TW_OP_mbarrier_init, none, full, tw_i32(b, 1));
     tw_do(b, TW_OP_fence_mbarrier_init, none, TW_NONE, TW_NONE);
-    tw_pop(b);
+    tw_pop(b, if_t_0);
     tw_do(b, TW_OP_barrier, none, TW_NONE, TW_NONE);
-    tw_push_if(b, tw_eq(b, t, tw_i32(b, 0)));
+    const tw_scope if_t_02 = tw_push_if(b, tw_eq(b, t, tw_i32(b, 0)));
     tw_do(b, TW_OP_mbarrier_expect, none, full, tw_i32(b, 256));
     tw_val bulk[4] = {tile, in, tw_i32(b, 256), full};
     tw_emit(b, TW_OP_bulk_load, none, NULL, NULL, 0, bulk, 4);
-    tw_pop(b);
+    tw_pop(b, if_t_02);
     tw_cp_async(b, (tw_attrs){.bytes = 4, .offset = 256}, at32(b, tile, t, 4), at64(b, in, t, 4), TW_NONE);
     tw_do(b, TW_OP_cp_async_commit, none, TW_NONE, TW_NONE);
     tw_do(b, TW_OP_cp_async_wait, none, TW_NONE, TW_NONE);
@@ -30,10 +30,10 @@ static void build(tw_builder *b, tw_val in, tw_val out, tw_val aux) {
     tw_val at = at32(b, tile, tw_xor(b, v, tw_i32(b, 5)), 4);
     tw_val x = tw_ld(b, (tw_attrs){F32, SHARED}, at), y = tw_ld(b, (tw_attrs){F32, SHARED, .offset = 256}, at);
     store(b, (tw_attrs){F32}, at64(b, out, t, 4), tw_add(b, x, y));
-    tw_push_if(b, tw_eq(b, tw_rem(b, t, 32), tw_i32(b, 3)));
+    const tw_scope branch = tw_push_if(b, tw_eq(b, tw_rem(b, t, 32), tw_i32(b, 3)));
     tw_do(b, TW_OP_fence, (tw_attrs){.order = TW_ORDER_acq_rel, .scope = TW_SCOPE_gpu}, TW_NONE, TW_NONE);
     tw_red(b, gpu, aux, (tw_val[]){tw_i32(b, 1)});
-    tw_pop(b);
+    tw_pop(b, branch);
 }
 
 static int launch(void *context) {

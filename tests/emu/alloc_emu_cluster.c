@@ -23,7 +23,7 @@ static void build(tw_builder *b, tw_val out) {
     tw_val from = tw_get(b, TW_OP_cluster_address, (tw_attrs){0}, TW_T_i32, row, there);
     tw_val raise = tw_get(b, TW_OP_cluster_address, (tw_attrs){0}, TW_T_i32, flag, there);
     tw_val x = tw_ld(b, far, at32(b, from, t, 4));
-    tw_push_if(b, lead);
+    const tw_scope if_lead = tw_push_if(b, lead);
     tw_attrs release = far, relaxed = cell;
     release.order = TW_ORDER_release;
     relaxed.order = TW_ORDER_relaxed;
@@ -31,7 +31,7 @@ static void build(tw_builder *b, tw_val out) {
     tw_red(b, release, raise, (tw_val[]){tw_i32(b, 1)});
     tw_ld(b, relaxed, flag);
     tw_do(b, TW_OP_fence, (tw_attrs){.order = TW_ORDER_acq_rel, .scope = TW_SCOPE_cluster}, TW_NONE, TW_NONE);
-    tw_pop(b);
+    tw_pop(b, if_lead);
     meet(b);
     tw_val place = tw_fma(b, tw_sreg(b, TW_SREG_ctaid_x), tw_i32(b, 40), t);
     store(b, (tw_attrs){I32}, at64(b, out, place, 4), x);

@@ -57,7 +57,7 @@ enum {
 enum { TILES = 6, STAGE = 512 };
 
 static void initialise(tw_builder *b, int fault, tw_val full, tw_val empty) {
-    tw_push_if(b, tw_eq(b, tid(b), tw_i32(b, 0)));
+    const tw_scope branch = tw_push_if(b, tw_eq(b, tid(b), tw_i32(b, 0)));
     for (int i = 0; i < 2; i++) {
         int count = fault == EMPTY_COUNT_LOW ? 1 : fault == EMPTY_COUNT_HIGH ? 3 : 2;
         tw_do(b, TW_OP_mbarrier_init, none, tw_add_imm(b, full, 8 * i), tw_i32(b, 1));
@@ -65,13 +65,14 @@ static void initialise(tw_builder *b, int fault, tw_val full, tw_val empty) {
         if (fault != NO_INIT) tw_do(b, TW_OP_mbarrier_init, none, tw_add_imm(b, empty, 8 * i), tw_i32(b, count));
     }
     if (fault != NO_INIT_FENCE) tw_do(b, TW_OP_fence_mbarrier_init, none, TW_NONE, TW_NONE);
-    tw_pop(b);
+    tw_pop(b, branch);
     if (fault != NO_BARRIER_AFTER_INIT) barrier(b);
 }
 
 static void produce(tw_builder *b, int fault, tw_val in, tw_val tile, tw_val full, tw_val empty) {
-    tw_push_if(b, is_lane(b, fault == BY_LANE_11 ? 11 : 0));
-    tw_val i = tw_push_for(b, tw_i32(b, 0), tw_i32(b, TILES), tw_i32(b, 1), false);
+    const tw_scope if_is_lane = tw_push_if(b, is_lane(b, fault == BY_LANE_11 ? 11 : 0));
+    const tw_scope loop = tw_push_for(b, tw_i32(b, 0), tw_i32(b, TILES), tw_i32(b, 1), false);
+    tw_val i = loop.i;
     tw_val stage = tw_and(b, i, tw_i32(b, 1)), phase = tw_and(b, tw_shr(b, i, 1), tw_i32(b, 1));
     tw_val f = at32(b, full, stage, 8), e = at32(b, empty, stage, 8);
     if (fault != NO_EMPTY_WAIT) tw_do(b, TW_OP_mbarrier_wait, none, e, tw_xor(b, phase, tw_i32(b, 1)));
@@ -85,18 +86,18 @@ static void produce(tw_builder *b, int fault, tw_val in, tw_val tile, tw_val ful
     if (fault == COPY_UNALIGNED) from = tw_add_imm(b, from, 8);
     tw_val v[4] = {at32(b, tile, stage, STAGE), from, tw_i32(b, fault == ODD_BYTES ? STAGE - 4 : STAGE), f};
     tw_emit(b, TW_OP_bulk_load, none, NULL, NULL, 0, v, 4);
-    tw_pop(b);
-    tw_pop(b);
+    tw_pop(b, loop);
+    tw_pop(b, if_is_lane);
 }
 
 static void wait_full(tw_builder *b, int fault, tw_val f, tw_val phase) {
     if (fault == WRONG_PARITY) phase = tw_xor(b, phase, tw_i32(b, 1));
     if (fault == POLLS_FOR_EVER) {
-        tw_push_while(b);
+        const tw_scope poll = tw_push_while(b);
         tw_val p = tw_get(b, TW_OP_mbarrier_test, none, TW_T_pred, f, phase);
-        tw_push_while_body(b, tw_not(b, p));
+        tw_push_while_body(b, poll, tw_not(b, p));
         tw_do(b, TW_OP_nanosleep, none, tw_i32(b, 20), TW_NONE);
-        tw_pop(b);
+        tw_pop(b, poll);
     } else if (fault != NO_FULL_WAIT) {
         tw_do(b, TW_OP_mbarrier_wait, none, f, phase);
     }
@@ -127,7 +128,8 @@ static void consume_late(tw_builder *b, int fault, tw_val out, tw_val tile, tw_v
 static void consume(tw_builder *b, int fault, tw_val out, tw_val tile, tw_val full, tw_val empty) {
     tw_val t = tw_add_imm(b, tid(b), -32), lead = first_lane(b);
     int tiles = fault == LAST_NOT_WAITED ? TILES - 1 : TILES;
-    tw_val i = tw_push_for(b, tw_i32(b, 0), tw_i32(b, tiles), tw_i32(b, 1), false);
+    const tw_scope loop = tw_push_for(b, tw_i32(b, 0), tw_i32(b, tiles), tw_i32(b, 1), false);
+    tw_val i = loop.i;
     tw_val stage = tw_and(b, i, tw_i32(b, 1)), phase = tw_and(b, tw_shr(b, i, 1), tw_i32(b, 1));
     tw_val f = at32(b, full, stage, 8), e = at32(b, empty, stage, 8);
     wait_full(b, fault, f, phase);
@@ -138,7 +140,7 @@ static void consume(tw_builder *b, int fault, tw_val out, tw_val tile, tw_val fu
     }
     if (fault >= LOADS_UNDER_WAY && fault <= LOADS_FENCED) {
         consume_late(b, fault, out, at32(b, tile, stage, STAGE), e, i);
-        tw_pop(b);
+        tw_pop(b, loop);
         return;
     }
     for (int j = 0; j < 2; j++) {
@@ -156,7 +158,7 @@ static void consume(tw_builder *b, int fault, tw_val out, tw_val tile, tw_val fu
         tw_when(b, lead);
         tw_do(b, TW_OP_mbarrier_arrive, none, e, TW_NONE);
     }
-    tw_pop(b);
+    tw_pop(b, loop);
 }
 
 static void build_stages(tw_builder *b, int fault, tw_val in, tw_val out, tw_val aux) {
@@ -168,17 +170,17 @@ static void build_stages(tw_builder *b, int fault, tw_val in, tw_val out, tw_val
     tw_val tile = tw_shared_base(b, "tiles"), full = tw_shared_base(b, "full"), empty = tw_shared_base(b, "empty");
     initialise(b, fault, full, empty);
     const int ranges[] = {0, 1, 1, 3};
-    tw_push_roles(b, ranges, 2);
+    const tw_scope roles = tw_push_roles(b, ranges, 2);
     produce(b, fault, in, tile, full, empty);
-    tw_next_role(b);
+    tw_next_role(b, roles);
     consume(b, fault, out, tile, full, empty);
-    tw_pop(b);
+    tw_pop(b, roles);
     if (fault == USE_AFTER_INVAL) {
         barrier(b);
-        tw_push_if(b, tw_eq(b, tid(b), tw_i32(b, 0)));
+        const tw_scope branch = tw_push_if(b, tw_eq(b, tid(b), tw_i32(b, 0)));
         tw_do(b, TW_OP_mbarrier_inval, none, full, TW_NONE);
         tw_do(b, TW_OP_mbarrier_arrive, none, full, TW_NONE);
-        tw_pop(b);
+        tw_pop(b, branch);
     }
 }
 
@@ -232,7 +234,7 @@ static void build_store(tw_builder *b, int fault, tw_val in, tw_val out, tw_val 
         if (fault != NO_PROXY_FENCE && fault != FENCE_BY_ISSUER)
             tw_do(b, TW_OP_fence_proxy, (tw_attrs){.proxy = proxy}, TW_NONE, TW_NONE);
         if (fault != NO_BARRIER) barrier(b);
-        tw_push_if(b, lead);
+        const tw_scope if_lead = tw_push_if(b, lead);
         if (fault == FENCE_BY_ISSUER)
             tw_do(b, TW_OP_fence_proxy, (tw_attrs){.proxy = TW_PROXY_async_shared}, TW_NONE, TW_NONE);
         int bytes = i == 1 && fault == ODD_STORE ? 508 : 512;
@@ -243,7 +245,7 @@ static void build_store(tw_builder *b, int fault, tw_val in, tw_val out, tw_val 
         const bool by_all = fault == NO_BARRIER_AFTER_WAIT;
         if (waits && !by_all && fault != WAITED_BY_OTHERS)
             tw_do(b, TW_OP_bulk_wait, (tw_attrs){.read = i == 0}, TW_NONE, TW_NONE);
-        tw_pop(b);
+        tw_pop(b, if_lead);
         if (fault == WAITED_BY_OTHERS) tw_unless(b, lead);
         if (by_all || fault == WAITED_BY_OTHERS)
             tw_do(b, TW_OP_bulk_wait, (tw_attrs){.read = i == 0}, TW_NONE, TW_NONE);
@@ -265,7 +267,7 @@ static void build_reduce(tw_builder *b, int fault, tw_val in, tw_val out, tw_val
     store(b, f32_shared, at32(b, tile, t, 4), x);
     tw_do(b, TW_OP_fence_proxy, (tw_attrs){.proxy = TW_PROXY_async_shared}, TW_NONE, TW_NONE);
     if (fault != REDUCES_EARLY) barrier(b);
-    tw_push_if(b, lead);
+    const tw_scope if_lead = tw_push_if(b, lead);
     tw_val v[3] = {aux, tile, tw_i32(b, 512)};
     if (fault == STORES)
         tw_emit(b, TW_OP_bulk_store, none, NULL, NULL, 0, v, 3);
@@ -279,12 +281,12 @@ static void build_reduce(tw_builder *b, int fault, tw_val in, tw_val out, tw_val
     tw_do(b, TW_OP_bulk_wait, (tw_attrs){.read = fault == WAITS_FOR_READS}, TW_NONE, TW_NONE);
     tw_val ticket = tw_atom(b, count, tw_add_imm(b, aux, 4000), tw_i32(b, 1), TW_NONE);
     store(b, i32_shared, tw_shared_base(b, "ticket"), ticket);
-    tw_pop(b);
+    tw_pop(b, if_lead);
     barrier(b);
     tw_val all = tw_eq(b, tw_ld(b, i32_shared, tw_shared_base(b, "ticket")), tw_i32(b, 3));
-    tw_push_if(b, all);
+    const tw_scope if_all = tw_push_if(b, all);
     store(b, f32_global, at64(b, out, t, 4), tw_ld(b, f32_global, at64(b, aux, t, 4)));
-    tw_pop(b);
+    tw_pop(b, if_all);
 }
 
 static void build_cluster_fence(tw_builder *b, int fault, tw_val in, tw_val out, tw_val aux) {
@@ -441,17 +443,17 @@ static void reduce_one(const struct reduction *x, uint64_t seed) {
     tw_val p = tw_pointer_add(&b, "from", 16, true), q = tw_pointer_add(&b, "to", 16, false);
     tw_shared_add(&b, "tile", 64, 128, false);
     tw_val tile = tw_shared_base(&b, "tile");
-    tw_push_if(&b, tw_lt(&b, tid(&b), tw_i32(&b, 8 * size / 4)));
+    const tw_scope branch = tw_push_if(&b, tw_lt(&b, tid(&b), tw_i32(&b, 8 * size / 4)));
     store(&b, i32_shared, at32(&b, tile, tid(&b), 4), tw_ld(&b, (tw_attrs){.type = TW_T_i32}, at64(&b, p, tid(&b), 4)));
     tw_do(&b, TW_OP_fence_proxy, (tw_attrs){.proxy = TW_PROXY_async_all}, TW_NONE, TW_NONE);
-    tw_pop(&b);
+    tw_pop(&b, branch);
     warp_sync(&b);
-    tw_push_if(&b, first_lane(&b));
+    const tw_scope if_first_lane = tw_push_if(&b, first_lane(&b));
     tw_emit(&b, TW_OP_bulk_reduce, (tw_attrs){.type = (int32_t)x->type, .rmw = x->rmw}, NULL, NULL, 0,
             (tw_val[]){q, tile, tw_i32(&b, 8 * size)}, 3);
     tw_do(&b, TW_OP_bulk_commit, none, TW_NONE, TW_NONE);
     tw_do(&b, TW_OP_bulk_wait, none, TW_NONE, TW_NONE);
-    tw_pop(&b);
+    tw_pop(&b, if_first_lane);
     const uint64_t arguments[2] = {tw_emu_alloc(e, "from", from, (size_t)size * 8, true),
                                    tw_emu_alloc(e, "to", to, (size_t)size * 8, false)};
     tw_diag d;

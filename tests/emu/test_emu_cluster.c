@@ -49,11 +49,12 @@ static void add_up(tw_builder *b, int fault, tw_val row, tw_val out) {
     if (fault == BEYOND_ROW) at.offset = 4 * THREADS;
     if (fault == UNALIGNED) at.offset = 2;
     tw_val last = tw_i32(b, fault == RANK_BEYOND ? BLOCKS + 1 : BLOCKS);
-    tw_val i = tw_push_for(b, tw_i32(b, fault == RANK_BEFORE ? -1 : 0), last, tw_i32(b, 1), true);
+    const tw_scope loop = tw_push_for(b, tw_i32(b, fault == RANK_BEFORE ? -1 : 0), last, tw_i32(b, 1), true);
+    tw_val i = loop.i;
     tw_val from = in_block(b, row, i);
     if (fault == TWICE_MAPPED) from = in_block(b, from, i);
     tw_assign(b, sum, tw_add(b, sum, tw_ld(b, at, at32(b, from, t, 4))));
-    tw_pop(b);
+    tw_pop(b, loop);
     tw_val cluster = tw_shr(b, tw_sreg(b, TW_SREG_ctaid_x), 2);
     store(b, f32_global, at64(b, out, tw_fma(b, cluster, tw_i32(b, THREADS), t), 4), sum);
 }
@@ -73,22 +74,23 @@ static void build_reduce(tw_builder *b, int fault, tw_val in, tw_val out, tw_val
     tw_val cell = at32(b, row, t, 4);
     if (fault == HALF_WRITTEN) tw_when(b, tw_lt(b, t, tw_i32(b, 50)));
     store(b, f32_shared, cell, x);
-    if (fault == DIVERGENT) tw_push_if(b, tw_lt(b, t, tw_i32(b, 40)));
-    if (fault == LEAVES_OUT) tw_push_if(b, tw_ne(b, rank, tw_i32(b, 2)));
+    tw_scope branch = {0};
+    if (fault == DIVERGENT) branch = tw_push_if(b, tw_lt(b, t, tw_i32(b, 40)));
+    if (fault == LEAVES_OUT) branch = tw_push_if(b, tw_ne(b, rank, tw_i32(b, 2)));
     if (fault == BARRIER_INSTEAD)
         barrier(b);
     else if (fault != NO_SYNC_BEFORE)
         meet(b);
-    if (fault == DIVERGENT || fault == LEAVES_OUT) tw_pop(b);
+    if (fault == DIVERGENT || fault == LEAVES_OUT) tw_pop(b, branch);
     if (fault == WARP_ELSEWHERE) {
         tw_val warp = tw_fma(b, rank, tw_i32(b, 2), tw_sreg(b, TW_SREG_warpid));
-        tw_push_if(b, tw_eq(b, warp, tw_i32(b, 3)));
+        const tw_scope branch3 = tw_push_if(b, tw_eq(b, warp, tw_i32(b, 3)));
         barrier(b);
-        tw_pop(b);
+        tw_pop(b, branch3);
     }
-    tw_push_if(b, first);
+    const tw_scope if_first = tw_push_if(b, first);
     add_up(b, fault, row, out);
-    tw_pop(b);
+    tw_pop(b, if_first);
     if (fault != NO_SYNC_AFTER) meet(b);
 }
 
@@ -123,10 +125,10 @@ static void wait_for(tw_builder *b, int fault, tw_val flag) {
     tw_attrs at = {I32, SHARED, .order = TW_ORDER_acquire, .scope = TW_SCOPE_cluster};
     if (fault == RELAXED_WAIT) at.order = TW_ORDER_relaxed;
     if (fault == WAIT_OF_BLOCK) at.scope = TW_SCOPE_cta;
-    tw_push_while(b);
+    const tw_scope poll = tw_push_while(b);
     tw_val x = tw_ld(b, at, flag);
-    tw_push_while_body(b, tw_eq(b, x, tw_i32(b, 0)));
-    tw_pop(b);
+    tw_push_while_body(b, poll, tw_eq(b, x, tw_i32(b, 0)));
+    tw_pop(b, poll);
 }
 
 static void ring(tw_builder *b, int fault, bool fences, tw_val in, tw_val out) {
@@ -135,21 +137,22 @@ static void ring(tw_builder *b, int fault, bool fences, tw_val in, tw_val out) {
     tw_shared_add(b, "flag", 4, 4, true);
     tw_val t = tid(b), rank = rank_of(b), box = tw_shared_base(b, "box"), flag = tw_shared_base(b, "flag");
     tw_val next = tw_and(b, tw_add_imm(b, rank, 1), tw_i32(b, BLOCKS - 1)), lead = tw_eq(b, t, tw_i32(b, 0));
-    tw_push_if(b, lead);
+    const tw_scope if_lead = tw_push_if(b, lead);
     store(b, (tw_attrs){I32, SHARED}, flag, tw_i32(b, 0));
-    tw_pop(b);
-    if (fault == ONE_SKIPS) tw_push_if(b, tw_ne(b, rank, tw_i32(b, 2)));
+    tw_pop(b, if_lead);
+    tw_scope branch = {0};
+    if (fault == ONE_SKIPS) branch = tw_push_if(b, tw_ne(b, rank, tw_i32(b, 2)));
     if (fault != NO_START) meet(b);
-    if (fault == ONE_SKIPS) tw_pop(b);
-    tw_push_if(b, lead);
+    if (fault == ONE_SKIPS) tw_pop(b, branch);
+    const tw_scope if_lead2 = tw_push_if(b, lead);
     if (fault == WAITS_FIRST) wait_for(b, fault, flag);
-    tw_pop(b);
+    tw_pop(b, if_lead2);
     store(b, f32_cluster, at32(b, in_block(b, box, next), t, 4), tw_ld(b, f32_global, at64(b, in, row_of(b), 4)));
     barrier(b);
-    tw_push_if(b, lead);
+    const tw_scope if_lead3 = tw_push_if(b, lead);
     pass_on(b, fault, fences, in_block(b, flag, next));
     wait_for(b, fault, flag);
-    tw_pop(b);
+    tw_pop(b, if_lead3);
     barrier(b);
     tw_val x = tw_ld(b, f32_shared, at32(b, box, tw_xor(b, t, tw_i32(b, 5)), 4));
     store(b, f32_global, at64(b, out, row_of(b), 4), x);
@@ -188,12 +191,12 @@ static void build_count(tw_builder *b, int fault, tw_val in, tw_val out, tw_val 
     meet(b);
     tw_red(b, at, mine, (tw_val[]){tw_f32(b, 1)});
     if (fault != PLAIN_READ) meet(b);
-    tw_push_if(b, lead);
+    const tw_scope if_lead = tw_push_if(b, lead);
     tw_val sum = tw_ld(b, f32_shared, count); /* its own address, and the cluster's, mean the same */
     tw_val same = tw_ld(b, f32_cluster, mine), also = tw_ld(b, f32_cluster, count);
     tw_val third = tw_mul(b, tw_add(b, tw_add(b, sum, same), also), tw_f32(b, 0.5f));
     store(b, f32_global, at64(b, out, tw_shr(b, tw_sreg(b, TW_SREG_ctaid_x), 2), 4), third);
-    tw_pop(b);
+    tw_pop(b, if_lead);
     if (fault == PLAIN_READ) meet(b);
 }
 
@@ -276,12 +279,12 @@ static tw_kernel *ranks(int cluster) {
     tw_when(&b, lead);
     store(&b, (tw_attrs){I32, SHARED}, mine, left);
     meet(&b);
-    tw_push_if(&b, lead);
+    const tw_scope if_lead = tw_push_if(&b, lead);
     tw_val last = in_block(&b, mine, tw_i32(&b, (cluster ? cluster : 1) - 1));
     tw_val v[4] = {rank, tw_ld(&b, (tw_attrs){I32, .space = TW_SPACE_cluster}, last), tw_sreg(&b, TW_SREG_smid),
                    tw_sreg(&b, TW_SREG_nsmid)};
     tw_st(&b, (tw_attrs){I32, .vec = 4}, at64(&b, out, number, 16), v);
-    tw_pop(&b);
+    tw_pop(&b, if_lead);
     meet(&b);
     return k;
 }

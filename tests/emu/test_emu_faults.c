@@ -33,9 +33,9 @@ static void read_back(tw_builder *b, int fault, tw_val out, tw_val tile, tw_val 
     tw_val x = tw_ld(b, f32_shared, at32(b, tile, from, 4));
     if (fault == UNASSIGNED) {
         tw_val v = tw_var(b, TW_T_f32);
-        tw_push_if(b, tw_lt(b, t, tw_i32(b, 70)));
+        const tw_scope branch = tw_push_if(b, tw_lt(b, t, tw_i32(b, 70)));
         tw_assign(b, v, x);
-        tw_pop(b);
+        tw_pop(b, branch);
         x = tw_add(b, v, tw_f32(b, 0));
     }
     tw_val last = tw_fma(b, tw_sreg(b, TW_SREG_ctaid_x), tw_i32(b, 128), t);
@@ -60,19 +60,20 @@ static void build_reverse(tw_builder *b, int fault, tw_val in, tw_val out, tw_va
     if (fault == HALF_WRITTEN) tw_when(b, tw_lt(b, t, tw_i32(b, 120)));
     store(b, f32_shared, a, x);
     if (fault == WRITES_INPUT) store(b, f32_global, at64(b, in, t, 4), x);
-    if (fault == DIVERGENT_BARRIER) tw_push_if(b, tw_lt(b, t, tw_i32(b, 100)));
-    if (fault == BARRIER_OF_SOME) tw_push_if(b, tw_lt(b, t, tw_i32(b, 96)));
+    tw_scope branch = {0};
+    if (fault == DIVERGENT_BARRIER) branch = tw_push_if(b, tw_lt(b, t, tw_i32(b, 100)));
+    if (fault == BARRIER_OF_SOME) branch = tw_push_if(b, tw_lt(b, t, tw_i32(b, 96)));
     if (fault != NO_BARRIER) barrier(b);
-    if (fault == DIVERGENT_BARRIER || fault == BARRIER_OF_SOME) tw_pop(b);
+    if (fault == DIVERGENT_BARRIER || fault == BARRIER_OF_SOME) tw_pop(b, branch);
     if (fault == TRAPS) {
         tw_when(b, tw_eq(b, t, tw_i32(b, 77)));
         tw_do(b, TW_OP_trap, (tw_attrs){0}, TW_NONE, TW_NONE);
     }
     if (fault == ENDLESS) {
-        tw_push_while(b);
-        tw_push_while_body(b, tw_const(b, TW_T_pred, 1));
+        const tw_scope poll = tw_push_while(b);
+        tw_push_while_body(b, poll, tw_const(b, TW_T_pred, 1));
         store(b, f32_shared, a, x);
-        tw_pop(b);
+        tw_pop(b, poll);
     }
     read_back(b, fault, out, tile, t);
 }
@@ -93,7 +94,8 @@ static void build_lanes(tw_builder *b, int fault, tw_val in, tw_val out, tw_val 
     store(b, f32_shared, at32(b, tile, t, 4), x);
     if (fault != NO_WARP_SYNC) tw_do(b, TW_OP_warp_sync, (tw_attrs){0}, all, TW_NONE);
     tw_val y = tw_ld(b, f32_shared, at32(b, tile, tw_xor(b, t, tw_i32(b, 1)), 4));
-    if (fault == SHFL_IN_BRANCH || fault == MATRIX_IN_BRANCH) tw_push_if(b, few);
+    tw_scope if_few = {0};
+    if (fault == SHFL_IN_BRANCH || fault == MATRIX_IN_BRANCH) if_few = tw_push_if(b, few);
     if (fault == MATRIX_IN_BRANCH) {
         tw_val m = TW_NONE;
         tw_ldmatrix(b, 1, false, tile, 0, &m);
@@ -101,10 +103,10 @@ static void build_lanes(tw_builder *b, int fault, tw_val in, tw_val out, tw_val 
     tw_val mask = fault == SHFL_FROM_OUTSIDE   ? tw_i32(b, 0xffff)
                   : fault == MASK_WITHOUT_SELF ? tw_i32(b, 0x7fffffff)
                                                : all;
-    if (fault == SHFL_FROM_OUTSIDE) tw_push_if(b, tw_lt(b, tw_sreg(b, TW_SREG_laneid), tw_i32(b, 16)));
+    if (fault == SHFL_FROM_OUTSIDE) if_few = tw_push_if(b, tw_lt(b, tw_sreg(b, TW_SREG_laneid), tw_i32(b, 16)));
     tw_val z = tw_shfl(b, TW_MODE_down, y, tw_i32(b, 2), mask);
     store(b, f32_global, at64(b, out, t, 4), z);
-    if (fault == SHFL_IN_BRANCH || fault == MATRIX_IN_BRANCH || fault == SHFL_FROM_OUTSIDE) tw_pop(b);
+    if (fault == SHFL_IN_BRANCH || fault == MATRIX_IN_BRANCH || fault == SHFL_FROM_OUTSIDE) tw_pop(b, if_few);
 }
 
 static float exchanged(int i) {
@@ -125,30 +127,32 @@ static void build_named(tw_builder *b, int fault, tw_val in, tw_val out, tw_val 
     tw_shared_add(b, "tile", 64 * 4, 16, true);
     tw_val t = tw_and(b, tid(b), tw_i32(b, 63)), tile = tw_shared_base(b, "tile"), a = at32(b, tile, t, 4);
     const int ranges[] = {0, 2, 2, 4};
-    tw_push_roles(b, ranges, 2);
-    tw_val i = tw_push_for(b, tw_i32(b, 0), tw_i32(b, 5), tw_i32(b, 1), false);
+    const tw_scope roles = tw_push_roles(b, ranges, 2);
+    const tw_scope loop = tw_push_for(b, tw_i32(b, 0), tw_i32(b, 5), tw_i32(b, 1), false);
+    tw_val i = loop.i;
     named(b, TW_OP_barrier_sync, fault == NUMBER_16 ? 16 : 2, fault == ODD_COUNT ? 100 : 128);
     store(b, f32_shared, a, tw_ld(b, f32_global, at64(b, in, tw_fma(b, i, tw_i32(b, 64), t), 4)));
     named(b, TW_OP_barrier_arrive, fault == WRONG_NUMBER ? 3 : 1, fault == WRONG_COUNT ? 64 : 128);
     if (fault == ARRIVES_TWICE) named(b, TW_OP_barrier_arrive, 1, 128);
     if (fault == SECOND_WARP_TWICE) {
-        tw_push_if(b, tw_eq(b, tw_shr(b, t, 5), tw_i32(b, 1)));
+        const tw_scope branch = tw_push_if(b, tw_eq(b, tw_shr(b, t, 5), tw_i32(b, 1)));
         named(b, TW_OP_barrier_arrive, 1, 128);
-        tw_pop(b);
+        tw_pop(b, branch);
     }
-    tw_pop(b);
-    tw_next_role(b);
+    tw_pop(b, loop);
+    tw_next_role(b, roles);
     if (fault != NO_ARRIVE) named(b, TW_OP_barrier_arrive, 2, 128);
-    i = tw_push_for(b, tw_i32(b, 0), tw_i32(b, 5), tw_i32(b, 1), false);
+    const tw_scope loop2 = tw_push_for(b, tw_i32(b, 0), tw_i32(b, 5), tw_i32(b, 1), false);
+    i = loop2.i;
     if (fault != LATE_WAIT) named(b, TW_OP_barrier_sync, 1, 128);
     tw_val x = tw_ld(b, f32_shared, at32(b, tile, tw_xor(b, t, tw_i32(b, 32)), 4));
     if (fault == LATE_WAIT) named(b, TW_OP_barrier_sync, 1, 128);
     store(b, f32_global, at64(b, out, tw_fma(b, i, tw_i32(b, 64), t), 4), x);
-    tw_push_if(b, tw_lt(b, i, tw_i32(b, 4)));
+    const tw_scope branch2 = tw_push_if(b, tw_lt(b, i, tw_i32(b, 4)));
     named(b, TW_OP_barrier_arrive, 2, 128);
-    tw_pop(b);
-    tw_pop(b);
-    tw_pop(b);
+    tw_pop(b, branch2);
+    tw_pop(b, loop2);
+    tw_pop(b, roles);
 }
 
 static float named_want(int i) {
@@ -184,12 +188,13 @@ static void build_pipeline(tw_builder *b, int fault, tw_val in, tw_val out, tw_v
     tw_shared_add(b, "tile", 2 * 512, 16, true);
     tw_val t = tid(b), tile = tw_shared_base(b, "tile");
     copy_tile(b, fault, in, tile, tw_i32(b, 0), t);
-    tw_val i = tw_push_for(b, tw_i32(b, 0), tw_i32(b, TILES), tw_i32(b, 1), false), next = tw_add_imm(b, i, 1);
-    tw_push_if(b, tw_lt(b, next, tw_i32(b, TILES)));
+    const tw_scope loop = tw_push_for(b, tw_i32(b, 0), tw_i32(b, TILES), tw_i32(b, 1), false);
+    tw_val i = loop.i, next = tw_add_imm(b, i, 1);
+    const tw_scope branch = tw_push_if(b, tw_lt(b, next, tw_i32(b, TILES)));
     copy_tile(b, fault, in, tile, next, t);
-    tw_push_else(b);
+    tw_push_else(b, branch);
     tw_do(b, TW_OP_cp_async_commit, (tw_attrs){0}, TW_NONE, TW_NONE);
-    tw_pop(b);
+    tw_pop(b, branch);
     if (fault != NO_COPY_WAIT)
         tw_do(b, TW_OP_cp_async_wait, (tw_attrs){.count = fault == WAIT_ONE_LESS ? 2 : 1}, TW_NONE, TW_NONE);
     if (fault != NO_BARRIER_AFTER_WAIT) barrier(b);
@@ -197,7 +202,7 @@ static void build_pipeline(tw_builder *b, int fault, tw_val in, tw_val out, tw_v
     tw_val x = tw_ld(b, f32_shared, from);
     store(b, f32_global, at64(b, out, tw_fma(b, i, tw_i32(b, 128), t), 4), x);
     if (fault != REUSED_EARLY) barrier(b);
-    tw_pop(b);
+    tw_pop(b, loop);
     if (fault == NEVER_WAITED) copy_tile(b, fault, in, tile, tw_i32(b, 0), t);
 }
 
@@ -239,19 +244,20 @@ static void build_readers(tw_builder *b, int fault, tw_val in, tw_val out, tw_va
     (void)in;
     tw_val warp = tw_shr(b, tid(b), 5), lead = tw_eq(b, tw_sreg(b, TW_SREG_laneid), tw_i32(b, 0));
     const int ranges[] = {0, 2, 2, 3};
-    tw_push_roles(b, ranges, 2);
-    tw_push_if(b, lead);
+    const tw_scope roles = tw_push_roles(b, ranges, 2);
+    const tw_scope if_lead = tw_push_if(b, lead);
     store(b, f32_global, at64(b, out, warp, 4), tw_ld(b, f32_global, aux));
-    tw_pop(b);
-    if (fault) tw_push_if(b, tw_eq(b, warp, tw_i32(b, 1)));
+    tw_pop(b, if_lead);
+    tw_scope branch = {0};
+    if (fault) branch = tw_push_if(b, tw_eq(b, warp, tw_i32(b, 1)));
     named(b, TW_OP_barrier_sync, 1, fault ? 64 : 96);
-    if (fault) tw_pop(b);
-    tw_next_role(b);
+    if (fault) tw_pop(b, branch);
+    tw_next_role(b, roles);
     named(b, TW_OP_barrier_sync, 1, fault ? 64 : 96);
-    tw_push_if(b, lead);
+    const tw_scope if_lead2 = tw_push_if(b, lead);
     store(b, f32_global, aux, tw_f32(b, 1));
-    tw_pop(b);
-    tw_pop(b);
+    tw_pop(b, if_lead2);
+    tw_pop(b, roles);
 }
 
 static float zero(int i) {
@@ -266,17 +272,17 @@ enum { SET_UNORDERED = 1, SEEN_UNORDERED };
 static void build_counter(tw_builder *b, int fault, tw_val in, tw_val out, tw_val aux) {
     (void)in;
     const tw_attrs plain = {I32};
-    tw_push_if(b, tw_eq(b, tid(b), tw_i32(b, 0)));
+    const tw_scope branch = tw_push_if(b, tw_eq(b, tid(b), tw_i32(b, 0)));
     if (fault == SEEN_UNORDERED)
         store(b, plain, out, tw_ld(b, plain, aux));
     else
         store(b, plain, aux, tw_i32(b, 0));
-    tw_pop(b);
+    tw_pop(b, branch);
     if (!fault) barrier(b);
-    tw_push_if(b, tw_eq(b, tw_sreg(b, TW_SREG_laneid), tw_i32(b, 0)));
+    const tw_scope branch2 = tw_push_if(b, tw_eq(b, tw_sreg(b, TW_SREG_laneid), tw_i32(b, 0)));
     tw_val one = tw_i32(b, 1);
     tw_red(b, (tw_attrs){I32, .order = TW_ORDER_relaxed, .scope = TW_SCOPE_gpu}, aux, &one);
-    tw_pop(b);
+    tw_pop(b, branch2);
 }
 
 enum { READERS, COUNTER, REVERSE, LANES_MEET, NAMED, PIPELINE, FILL };
@@ -348,20 +354,21 @@ static void build_deep(tw_builder *b, int depth, tw_val in, tw_val out, tw_val a
     (void)in;
     tw_val first = tw_lt(b, tid(b), tw_i32(b, 32)), lane = tw_sreg(b, TW_SREG_laneid);
     tw_val never = tw_lt(b, lane, tw_i32(b, 0)), lead = tw_eq(b, lane, tw_i32(b, 0));
-    tw_push_if(b, first);
+    const tw_scope if_first = tw_push_if(b, first);
+    tw_scope nested[TW_BUILDER_DEPTH];
     for (int i = 0; i < depth; i++) {
-        tw_push_if(b, never);
+        nested[i] = tw_push_if(b, never);
         store(b, f32_global, out, tw_f32(b, 1));
-        tw_push_else(b);
+        tw_push_else(b, nested[i]);
     }
     tw_when(b, lead);
     store(b, f32_global, aux, tw_f32(b, 1));
-    for (int i = 0; i < depth; i++) tw_pop(b);
-    tw_push_else(b);
-    tw_push_if(b, lead);
+    for (int i = depth; i-- > 0;) tw_pop(b, nested[i]);
+    tw_push_else(b, if_first);
+    const tw_scope if_lead = tw_push_if(b, lead);
     store(b, f32_global, out, tw_ld(b, f32_global, aux));
-    tw_pop(b);
-    tw_pop(b);
+    tw_pop(b, if_lead);
+    tw_pop(b, if_first);
 }
 
 /* A place that is too long for its part of the text is cut, and what follows is still said. */

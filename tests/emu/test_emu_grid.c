@@ -12,10 +12,10 @@ static void barrier(tw_builder *b) {
 
 /* while (*address != value) */
 static void spin(tw_builder *b, tw_attrs at, tw_val address, tw_val value) {
-    tw_push_while(b);
+    const tw_scope poll = tw_push_while(b);
     tw_val x = tw_ld(b, at, address);
-    tw_push_while_body(b, tw_ne(b, x, value));
-    tw_pop(b);
+    tw_push_while_body(b, poll, tw_ne(b, x, value));
+    tw_pop(b, poll);
 }
 
 /* -- block 0 writes 64 floats and raises a flag, block 1 waits for it and reads them */
@@ -61,20 +61,20 @@ static void await_flag(tw_builder *b, int fault, tw_val flag) {
 
 static void build_flag(tw_builder *b, int fault, tw_val in, tw_val out, tw_val aux) {
     tw_val t = tid(b), lead = tw_eq(b, t, tw_i32(b, 0)), data = tw_add_imm(b, aux, 4096);
-    tw_push_if(b, tw_eq(b, tw_sreg(b, TW_SREG_ctaid_x), tw_i32(b, 0)));
+    const tw_scope branch = tw_push_if(b, tw_eq(b, tw_sreg(b, TW_SREG_ctaid_x), tw_i32(b, 0)));
     store(b, f32_global, at64(b, data, t, 4), tw_ld(b, f32_global, at64(b, in, t, 4)));
     if (fault != NO_BARRIER_BEFORE) barrier(b);
-    tw_push_if(b, lead);
+    const tw_scope if_lead = tw_push_if(b, lead);
     raise_flag(b, fault, aux);
-    tw_pop(b);
-    tw_push_else(b);
-    tw_push_if(b, lead);
+    tw_pop(b, if_lead);
+    tw_push_else(b, branch);
+    const tw_scope if_lead2 = tw_push_if(b, lead);
     await_flag(b, fault, aux);
-    tw_pop(b);
+    tw_pop(b, if_lead2);
     if (fault != NO_BARRIER_AFTER) barrier(b);
     tw_val x = tw_ld(b, f32_global, at64(b, data, tw_xor(b, t, tw_i32(b, 7)), 4));
     store(b, f32_global, at64(b, out, t, 4), x);
-    tw_pop(b);
+    tw_pop(b, branch);
 }
 
 static float sevens(int i) {
@@ -109,18 +109,19 @@ static void build_last(tw_builder *b, int fault, tw_val in, tw_val out, tw_val a
     tw_val x = tw_ld(b, f32_global, at64(b, in, t, 4));
     store(b, f32_global, at64(b, parts, tw_fma(b, block, tw_i32(b, 64), t), 4), x);
     if (fault != NO_BARRIER_BEFORE_COUNT) barrier(b);
-    tw_push_if(b, tw_eq(b, t, tw_i32(b, 0)));
+    const tw_scope if_t_0 = tw_push_if(b, tw_eq(b, t, tw_i32(b, 0)));
     store(b, flag, last, count_blocks(b, fault, aux, blocks));
-    tw_pop(b);
+    tw_pop(b, if_t_0);
     if (fault != NO_BARRIER_AFTER_COUNT) barrier(b);
-    tw_push_if(b, tw_eq(b, tw_ld(b, flag, last), tw_add_imm(b, blocks, -1)));
+    const tw_scope branch = tw_push_if(b, tw_eq(b, tw_ld(b, flag, last), tw_add_imm(b, blocks, -1)));
     tw_val sum = tw_var_of(b, tw_f32(b, 0));
-    tw_val i = tw_push_for(b, tw_i32(b, 0), blocks, tw_i32(b, 1), true);
+    const tw_scope loop = tw_push_for(b, tw_i32(b, 0), blocks, tw_i32(b, 1), true);
+    tw_val i = loop.i;
     tw_val part = tw_ld(b, f32_global, at64(b, parts, tw_fma(b, i, tw_i32(b, 64), t), 4));
     tw_assign(b, sum, tw_add(b, sum, part));
-    tw_pop(b);
+    tw_pop(b, loop);
     store(b, f32_global, at64(b, out, t, 4), sum);
-    tw_pop(b);
+    tw_pop(b, branch);
 }
 
 static float five_times(int i) {
@@ -134,23 +135,23 @@ enum { NOT_TURNED_BACK = 1, TURN_RELAXED };
 static void build_serial(tw_builder *b, int fault, tw_val in, tw_val out, tw_val aux) {
     tw_val t = tid(b), block = tw_sreg(b, TW_SREG_ctaid_x), blocks = tw_sreg(b, TW_SREG_nctaid_x);
     tw_val lead = tw_eq(b, t, tw_i32(b, 0)), cell = at64(b, out, t, 4);
-    tw_push_if(b, lead);
+    const tw_scope if_lead = tw_push_if(b, lead);
     spin(b, (tw_attrs){I32, .order = TW_ORDER_acquire, .scope = TW_SCOPE_gpu}, aux, block);
-    tw_pop(b);
+    tw_pop(b, if_lead);
     barrier(b);
     tw_val sum = tw_var_of(b, tw_f32(b, 0));
-    tw_push_if(b, tw_ne(b, block, tw_i32(b, 0)));
+    const tw_scope branch = tw_push_if(b, tw_ne(b, block, tw_i32(b, 0)));
     tw_assign(b, sum, tw_ld(b, f32_global, cell));
-    tw_pop(b);
+    tw_pop(b, branch);
     store(b, f32_global, cell, tw_add(b, sum, tw_ld(b, f32_global, at64(b, in, t, 4))));
     barrier(b);
-    tw_push_if(b, lead);
+    const tw_scope if_lead2 = tw_push_if(b, lead);
     tw_val next = tw_add_imm(b, block, 1);
     if (fault != NOT_TURNED_BACK) next = tw_select(b, tw_eq(b, next, blocks), tw_i32(b, 0), next);
     store(b,
           (tw_attrs){I32, .order = fault == TURN_RELAXED ? TW_ORDER_relaxed : TW_ORDER_release, .scope = TW_SCOPE_gpu},
           aux, next);
-    tw_pop(b);
+    tw_pop(b, if_lead2);
 }
 
 /* -- a lock: one lane of each of 2 warps in 5 blocks adds 1 to a plain cell */
@@ -162,13 +163,13 @@ static void build_lock(tw_builder *b, int fault, tw_val in, tw_val out, tw_val a
     tw_val cell = tw_add_imm(b, aux, 64);
     tw_attrs take = {I32, .rmw = TW_RMW_cas, .order = TW_ORDER_acquire, .scope = TW_SCOPE_gpu};
     if (fault == RELAXED_LOCK) take.order = TW_ORDER_relaxed;
-    tw_push_if(b, tw_eq(b, tw_sreg(b, TW_SREG_laneid), tw_i32(b, 0)));
+    const tw_scope branch = tw_push_if(b, tw_eq(b, tw_sreg(b, TW_SREG_laneid), tw_i32(b, 0)));
     if (fault != NO_LOCK) {
-        tw_push_while(b);
+        const tw_scope poll = tw_push_while(b);
         tw_val old = tw_atom(b, take, aux, tw_i32(b, 0), tw_i32(b, 1));
-        tw_push_while_body(b, tw_ne(b, old, tw_i32(b, 0)));
+        tw_push_while_body(b, poll, tw_ne(b, old, tw_i32(b, 0)));
         tw_do(b, TW_OP_nanosleep, none, tw_i32(b, 100), TW_NONE);
-        tw_pop(b);
+        tw_pop(b, poll);
     }
     store(b, f32_global, cell, tw_add(b, tw_ld(b, f32_global, cell), tw_f32(b, 1)));
     tw_val x = tw_ld(b, f32_global, cell);
@@ -177,7 +178,7 @@ static void build_lock(tw_builder *b, int fault, tw_val in, tw_val out, tw_val a
     tw_attrs give = {I32, .order = TW_ORDER_release, .scope = TW_SCOPE_gpu};
     if (fault == PLAIN_UNLOCK) give = (tw_attrs){I32};
     if (fault != NEVER_RELEASED) store(b, give, aux, tw_i32(b, 0));
-    tw_pop(b);
+    tw_pop(b, branch);
 }
 
 static float ten(int i) {
@@ -194,11 +195,11 @@ static void build_everyone(tw_builder *b, int fault, tw_val in, tw_val out, tw_v
     tw_val data = tw_add_imm(b, aux, 4096), mine = tw_fma(b, block, tw_i32(b, 64), t);
     store(b, f32_global, at64(b, data, mine, 4), tw_ld(b, f32_global, at64(b, in, mine, 4)));
     barrier(b);
-    tw_push_if(b, tw_eq(b, t, tw_i32(b, 0)));
+    const tw_scope if_t_0 = tw_push_if(b, tw_eq(b, t, tw_i32(b, 0)));
     tw_red(b, (tw_attrs){I32, .order = TW_ORDER_release, .scope = TW_SCOPE_gpu}, aux, (tw_val[]){tw_i32(b, 1)});
     tw_val until = fault == WAITS_FOR_MORE ? tw_add_imm(b, all, 1) : all;
     spin(b, (tw_attrs){I32, .order = TW_ORDER_acquire, .scope = TW_SCOPE_gpu}, aux, until);
-    tw_pop(b);
+    tw_pop(b, if_t_0);
     barrier(b);
     tw_val other = tw_fma(b, tw_sub(b, tw_add_imm(b, all, -1), block), tw_i32(b, 64), t);
     store(b, f32_global, at64(b, out, mine, 4), tw_ld(b, f32_global, at64(b, data, other, 4)));
@@ -234,13 +235,14 @@ static void build_cluster(tw_builder *b, int fault, tw_val in, tw_val out, tw_va
     tw_val rank = tw_sreg(b, TW_SREG_cluster_rank), lead = tw_eq(b, t, tw_i32(b, 0));
     tw_val first = tw_fma(b, tw_sreg(b, TW_SREG_ctaid_x), tw_i32(b, 64), t);
     store(b, f32_shared, at32(b, row, t, 4), tw_ld(b, f32_global, at64(b, in, first, 4)));
-    tw_push_if(b, lead);
+    const tw_scope if_lead = tw_push_if(b, lead);
     store(b, (tw_attrs){I32, SHARED}, count, tw_i32(b, 0));
-    tw_pop(b);
-    if (fault == SYNC_IN_BRANCH) tw_push_if(b, tw_lt(b, t, tw_i32(b, 40)));
-    if (fault == NO_SYNC_BY_ONE) tw_push_if(b, tw_ne(b, rank, tw_i32(b, 2)));
+    tw_pop(b, if_lead);
+    tw_scope branch = {0};
+    if (fault == SYNC_IN_BRANCH) branch = tw_push_if(b, tw_lt(b, t, tw_i32(b, 40)));
+    if (fault == NO_SYNC_BY_ONE) branch = tw_push_if(b, tw_ne(b, rank, tw_i32(b, 2)));
     if (fault != NO_FIRST_SYNC) cluster_sync(b);
-    if (fault == SYNC_IN_BRANCH || fault == NO_SYNC_BY_ONE) tw_pop(b);
+    if (fault == SYNC_IN_BRANCH || fault == NO_SYNC_BY_ONE) tw_pop(b, branch);
     tw_val sum = tw_var_of(b, tw_f32(b, 0)), x = TW_NONE;
     for (int i = 0; i < 4; i++) {
         tw_val whose = tw_i32(b, fault == WRONG_RANK ? i + 1 : i);
@@ -252,12 +254,12 @@ static void build_cluster(tw_builder *b, int fault, tw_val in, tw_val out, tw_va
     }
     store(b, f32_global, at64(b, out, first, 4), sum);
     /* Everybody counts at the first block. */
-    tw_push_if(b, lead);
+    const tw_scope if_lead2 = tw_push_if(b, lead);
     tw_val all = tw_get(b, TW_OP_cluster_address, none, TW_T_i32, count, tw_i32(b, 0));
     tw_attrs add = {I32, .space = TW_SPACE_cluster, .order = TW_ORDER_relaxed, .scope = TW_SCOPE_cluster};
     if (fault == CTA_ATOMIC) add.scope = TW_SCOPE_cta;
     tw_red(b, add, all, (tw_val[]){tw_i32(b, 1)});
-    tw_pop(b);
+    tw_pop(b, if_lead2);
     if (fault != NO_LAST_SYNC) cluster_sync(b);
 }
 
@@ -269,24 +271,24 @@ static void build_neighbour(tw_builder *b, int fault, tw_val in, tw_val out, tw_
     const tw_attrs weak = {I32};
     tw_val t = tid(b), lead = tw_eq(b, t, tw_i32(b, 0)), data = tw_add_imm(b, aux, 4096);
     tw_val flag = tw_add_imm(b, aux, 64);
-    tw_push_if(b, tw_eq(b, tw_sreg(b, TW_SREG_ctaid_x), tw_i32(b, 0)));
+    const tw_scope branch = tw_push_if(b, tw_eq(b, tw_sreg(b, TW_SREG_ctaid_x), tw_i32(b, 0)));
     store(b, f32_global, at64(b, data, t, 4), tw_ld(b, f32_global, at64(b, in, t, 4)));
     barrier(b);
-    tw_push_if(b, lead);
+    const tw_scope if_lead = tw_push_if(b, lead);
     raise_flag(b, 0, flag);
     store(b, weak, tw_add_imm(b, flag, -4), tw_i32(b, 3));
     store(b, weak, tw_add_imm(b, flag, 4), tw_i32(b, 3));
     store(b, relaxed, tw_add_imm(b, aux, 256), tw_i32(b, 1));
-    tw_pop(b);
-    tw_push_else(b);
-    tw_push_if(b, lead);
+    tw_pop(b, if_lead);
+    tw_push_else(b, branch);
+    const tw_scope if_lead2 = tw_push_if(b, lead);
     spin(b, relaxed, tw_add_imm(b, aux, 256), tw_i32(b, 1));
     await_flag(b, 0, flag);
-    tw_pop(b);
+    tw_pop(b, if_lead2);
     barrier(b);
     tw_val x = tw_ld(b, f32_global, at64(b, data, tw_xor(b, t, tw_i32(b, 7)), 4));
     store(b, f32_global, at64(b, out, t, 4), x);
-    tw_pop(b);
+    tw_pop(b, branch);
 }
 
 /* -- block 0 raises a flag; a lane of block 1 awaits it, meets its half of the warp, and that half reads */
@@ -296,22 +298,22 @@ enum { HALF_NOT_MET = 1, OTHER_HALF_READS };
 static void build_half(tw_builder *b, int fault, tw_val in, tw_val out, tw_val aux) {
     tw_val t = tid(b), lead = tw_eq(b, t, tw_i32(b, 0)), low = tw_lt(b, t, tw_i32(b, 16));
     tw_val data = tw_add_imm(b, aux, 4096), every = tw_eq(b, t, t);
-    tw_push_if(b, tw_eq(b, tw_sreg(b, TW_SREG_ctaid_x), tw_i32(b, 0)));
+    const tw_scope branch = tw_push_if(b, tw_eq(b, tw_sreg(b, TW_SREG_ctaid_x), tw_i32(b, 0)));
     store(b, f32_global, at64(b, data, t, 4), tw_ld(b, f32_global, at64(b, in, t, 4)));
     barrier(b);
-    tw_push_if(b, lead);
+    const tw_scope if_lead = tw_push_if(b, lead);
     raise_flag(b, 0, aux);
-    tw_pop(b);
-    tw_push_else(b);
-    tw_push_if(b, lead);
+    tw_pop(b, if_lead);
+    tw_push_else(b, branch);
+    const tw_scope if_lead2 = tw_push_if(b, lead);
     await_flag(b, 0, aux);
-    tw_pop(b);
+    tw_pop(b, if_lead2);
     tw_val half = tw_select(b, low, tw_i32(b, 0xffff), tw_i32(b, -0x10000));
     if (fault != HALF_NOT_MET) tw_do(b, TW_OP_warp_sync, none, half, TW_NONE);
-    tw_push_if(b, fault == OTHER_HALF_READS ? every : low);
+    const tw_scope branch2 = tw_push_if(b, fault == OTHER_HALF_READS ? every : low);
     store(b, f32_global, at64(b, out, t, 4), tw_ld(b, f32_global, at64(b, data, tw_xor(b, t, tw_i32(b, 7)), 4)));
-    tw_pop(b);
-    tw_pop(b);
+    tw_pop(b, branch2);
+    tw_pop(b, branch);
 }
 
 static float columns(int i) {
@@ -529,27 +531,28 @@ static void build_apart(tw_builder *b, int other, int bytes, tw_val flags, tw_va
     tw_shared_add(b, "own", 4, 4, false);
     tw_val t = tid(b), lead = tw_eq(b, t, tw_i32(b, 0)), one = tw_i32(b, 1), own = tw_shared_base(b, "own");
     tw_val raised = tw_add_imm(b, data, 256), released = tw_add_imm(b, data, 512), block = tw_sreg(b, TW_SREG_ctaid_x);
-    tw_push_if(b, tw_eq(b, block, tw_i32(b, 0)));
-    tw_push_if(b, lead);
+    const tw_scope if_block_0 = tw_push_if(b, tw_eq(b, block, tw_i32(b, 0)));
+    const tw_scope if_lead = tw_push_if(b, lead);
     store(b, f32_global, data, tw_f32(b, 1));
     spin(b, relaxed, raised, one);
-    tw_val i = tw_push_for(b, tw_i32(b, 0), tw_i32(b, bytes / 4), one, false);
+    const tw_scope loop = tw_push_for(b, tw_i32(b, 0), tw_i32(b, bytes / 4), one, false);
+    tw_val i = loop.i;
     store(b, release, at64(b, flags, i, 4), one);
-    tw_pop(b);
+    tw_pop(b, loop);
     store(b, relaxed, released, one);
-    tw_pop(b);
-    tw_pop(b);
-    tw_push_if(b, tw_eq(b, block, tw_i32(b, other)));
-    tw_push_if(b, lead);
+    tw_pop(b, if_lead);
+    tw_pop(b, if_block_0);
+    const tw_scope branch = tw_push_if(b, tw_eq(b, block, tw_i32(b, other)));
+    const tw_scope if_lead2 = tw_push_if(b, lead);
     store(b, raise, own, one);
     store(b, relaxed, raised, one);
-    tw_pop(b);
-    tw_push_if(b, tw_eq(b, t, tw_i32(b, 32)));
+    tw_pop(b, if_lead2);
+    const tw_scope branch2 = tw_push_if(b, tw_eq(b, t, tw_i32(b, 32)));
     spin(b, relaxed, released, one);
     spin(b, await, own, one);
     store(b, f32_global, tw_add_imm(b, data, 1024), tw_ld(b, f32_global, data));
-    tw_pop(b);
-    tw_pop(b);
+    tw_pop(b, branch2);
+    tw_pop(b, branch);
 }
 
 /* In whichever block a shared address, beside the number of the block, looks like one of the global flags. */

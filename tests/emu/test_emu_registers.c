@@ -32,26 +32,28 @@ static tw_kernel *build_registers(int fault) {
     k->max_registers = 128;
     tw_builder builder = tw_builder_of(k), *b = &builder;
     tw_val out = tw_pointer_add(b, "out", 4, false), warp = tw_sreg(b, TW_SREG_warpid);
-    tw_push_roles(b, (const int[]){0, 4, 4, 12}, 2);
+    const tw_scope roles = tw_push_roles(b, (const int[]){0, 4, 4, 12}, 2);
     if (fault == GIVEN_TWICE) change(b, false, 64);
-    if (fault == THREE_WARPS) tw_push_if(b, tw_lt(b, warp, tw_i32(b, 3)));
+    tw_scope branch = {0};
+    if (fault == THREE_WARPS) branch = tw_push_if(b, tw_lt(b, warp, tw_i32(b, 3)));
     if (fault == OTHER_ORDER) {
-        tw_push_if(b, tw_lt(b, warp, tw_i32(b, 1)));
+        const tw_scope branch2 = tw_push_if(b, tw_lt(b, warp, tw_i32(b, 1)));
         change(b, false, 24);
-        tw_push_else(b);
+        tw_push_else(b, branch2);
         change(b, false, 24);
-        tw_pop(b);
+        tw_pop(b, branch2);
     } else if (fault != NEVER_GIVEN) {
         change(b, fault == RISES_DOWN, fault == FALLS_UP ? 136 : 24);
     }
-    if (fault == THREE_WARPS) tw_pop(b);
-    tw_next_role(b);
-    if (fault == HALF_A_WARP) tw_push_if(b, tw_lt(b, tw_sreg(b, TW_SREG_laneid), tw_i32(b, 16)));
+    if (fault == THREE_WARPS) tw_pop(b, branch);
+    tw_next_role(b, roles);
+    tw_scope branch3 = {0};
+    if (fault == HALF_A_WARP) branch3 = tw_push_if(b, tw_lt(b, tw_sreg(b, TW_SREG_laneid), tw_i32(b, 16)));
     change(b, true, fault == TOO_MANY ? 184 : 176);
-    if (fault == HALF_A_WARP) tw_pop(b);
+    if (fault == HALF_A_WARP) tw_pop(b, branch3);
     tw_val thread = tw_fma(b, tw_sreg(b, TW_SREG_ctaid_x), tw_i32(b, 384), tid(b));
     store(b, (tw_attrs){.type = TW_T_i32}, at64(b, out, thread, 4), warp);
-    tw_pop(b);
+    tw_pop(b, roles);
     return k;
 }
 
@@ -128,9 +130,9 @@ static void a_warp_that_stays_behind_is_named(void **state) {
     tw_kernel *k = tw_kernel_new("behind", 90, 128);
     k->max_registers = 64;
     tw_builder b = tw_builder_of(k);
-    tw_push_if(&b, tw_lt(&b, tw_sreg(&b, TW_SREG_warpid), tw_i32(&b, 2)));
+    const tw_scope branch = tw_push_if(&b, tw_lt(&b, tw_sreg(&b, TW_SREG_warpid), tw_i32(&b, 2)));
     change(&b, false, 40);
-    tw_pop(&b);
+    tw_pop(&b, branch);
     tw_emu_report r;
     tw_diag d;
     assert_int_equal(tw_emu_launch(e, k, NULL, NULL, &r, &d), TW_ERR_REJECTED);
@@ -162,9 +164,9 @@ static tw_status play_overlap(int fault, bool overlaps, uint64_t seed, tw_emu_re
         tw_cp_async(b, (tw_attrs){.bytes = 4}, at32(b, tile, t, 4), at64(b, in, t, 4), TW_NONE);
     if (fault == COPIES_TOO_EARLY) tw_do(b, TW_OP_cp_async_commit, none, TW_NONE, TW_NONE);
     if (fault == COPIES_TOO_EARLY) tw_do(b, TW_OP_cp_async_wait, none, TW_NONE, TW_NONE);
-    tw_push_if(b, lead);
+    const tw_scope if_lead = tw_push_if(b, lead);
     if (fault != NO_GRIDDEP_WAIT) tw_do(b, TW_OP_griddep_wait, none, TW_NONE, TW_NONE);
-    tw_pop(b);
+    tw_pop(b, if_lead);
     if (fault != NO_BARRIER) tw_do(b, TW_OP_barrier, none, TW_NONE, TW_NONE);
     if (!x.id) x = tw_ld(b, f32, at64(b, in, t, 4));
     store(b, f32, at64(b, to, t, 4), tw_add(b, x, one));

@@ -61,7 +61,7 @@ static void put_back(tw_builder *b, const scenario *s, tw_val map, tw_val tile, 
     if (s->fault == WRONG_DIMS) at.dims = s->out.dims - 1;
     if (s->fault == UNALIGNED) tile = tw_add_imm(b, tile, 64);
     if (s->fault == BEYOND_SHARED) tile = tw_add_imm(b, tile, TILE - 1024);
-    tw_push_if(b, lead);
+    const tw_scope if_lead = tw_push_if(b, lead);
     if (s->reduces) {
         at.type = s->fault == WRONG_TYPE ? TW_T_i32 : TW_T_f32;
         at.rmw = TW_RMW_add;
@@ -73,7 +73,7 @@ static void put_back(tw_builder *b, const scenario *s, tw_val map, tw_val tile, 
     if (s->fault == OVERWRITTEN) store(b, word, tile, x);
     if (s->fault == READ_OUTPUT) store(b, (tw_attrs){.type = TW_T_i32}, raw, x);
     if (s->fault != NO_WAIT && s->fault != NOT_OWNED) tw_do(b, TW_OP_bulk_wait, none, TW_NONE, TW_NONE);
-    tw_pop(b);
+    tw_pop(b, if_lead);
     if (s->fault == NOT_OWNED) tw_unless(b, lead);
     if (s->fault == NOT_OWNED) tw_do(b, TW_OP_bulk_wait, none, TW_NONE, TW_NONE);
     tw_do(b, TW_OP_warp_sync, none, tw_i32(b, -1), TW_NONE);
@@ -93,18 +93,19 @@ static tw_kernel *build(const scenario *s) {
     tw_val tile = tw_shared_base(b, "tile"), full = tw_shared_base(b, "full"), lane = tw_sreg(b, TW_SREG_laneid);
     const tw_attrs at = {.dims = s->in.dims, .im2col = s->in.im2col};
     const tw_box box = box_of(b, in, &s->in, s->from, s->offset);
-    tw_push_if(b, tw_eq(b, lane, tw_i32(b, 0)));
+    const tw_scope first_lane = tw_push_if(b, tw_eq(b, lane, tw_i32(b, 0)));
     tw_do(b, TW_OP_mbarrier_init, none, full, tw_i32(b, 1));
     tw_do(b, TW_OP_fence_mbarrier_init, none, TW_NONE, TW_NONE);
     tw_do(b, TW_OP_mbarrier_expect, none, full, tw_i32(b, bytes_of(&s->in)));
     tw_tensor_prefetch_box(b, at, &box, TW_NONE);
     tw_tensor_load_box(b, at, tile, &box, full, TW_NONE);
-    tw_pop(b);
+    tw_pop(b, first_lane);
     tw_do(b, TW_OP_warp_sync, none, tw_i32(b, -1), TW_NONE);
     tw_do(b, TW_OP_mbarrier_wait, none, full, tw_i32(b, 0));
-    tw_val i = tw_push_for(b, lane, tw_i32(b, bytes_of(&s->in) / 4), tw_i32(b, 32), false);
+    const tw_scope loop = tw_push_for(b, lane, tw_i32(b, bytes_of(&s->in) / 4), tw_i32(b, 32), false);
+    tw_val i = loop.i;
     store(b, (tw_attrs){.type = TW_T_i32}, at64(b, raw, i, 4), tw_ld(b, word, tw_add(b, tile, tw_mul_imm(b, i, 4))));
-    tw_pop(b);
+    tw_pop(b, loop);
     put_back(b, s, out, tile, array);
     return k;
 }

@@ -65,10 +65,10 @@ static void one_scalar(tw_opcode code, tw_random *r) {
         if (type == TW_T_pred) v[i] = tw_ne(&b, v[i], tw_i32(&b, 0));
     }
     tw_val out = tw_var_of(&b, tw_op_emit(&b, code, v[0], v[1], v[2]));
-    tw_push_if(&b, tw_lt(&b, t, tw_i32(&b, 77)));
+    const tw_scope branch = tw_push_if(&b, tw_lt(&b, t, tw_i32(&b, 77)));
     tw_assign(&b, out, tw_zero(&b, info->result));
     tw_op_to(&b, out, code, v[0], v[1], v[2]);
-    tw_pop(&b);
+    tw_pop(&b, branch);
     if (info->result == TW_T_pred) out = tw_select(&b, out, tw_i32(&b, 1), tw_i32(&b, 0));
     store(&b, (tw_attrs){.type = stored(info->result)}, at64(&b, p[3], t, 8), out);
     uint64_t zeros[N] = {0};
@@ -120,30 +120,33 @@ static int32_t walk(int32_t t) {
 }
 
 static void build_walk(tw_builder *b, tw_val t, tw_val x, tw_val s) {
-    tw_val i = tw_push_for(b, tw_rem(b, t, 5), tw_add_imm(b, tw_rem(b, t, 7), 3), tw_i32(b, 2), true);
-    tw_push_if(b, tw_ne(b, tw_and(b, i, tw_i32(b, 1)), tw_i32(b, 0)));
-    tw_val j = tw_push_for(b, tw_i32(b, 0), tw_rem(b, t, 4), tw_i32(b, 1), true);
+    const tw_scope loop = tw_push_for(b, tw_rem(b, t, 5), tw_add_imm(b, tw_rem(b, t, 7), 3), tw_i32(b, 2), true);
+    tw_val i = loop.i;
+    const tw_scope branch = tw_push_if(b, tw_ne(b, tw_and(b, i, tw_i32(b, 1)), tw_i32(b, 0)));
+    const tw_scope loop2 = tw_push_for(b, tw_i32(b, 0), tw_rem(b, t, 4), tw_i32(b, 1), true);
+    tw_val j = loop2.i;
     tw_assign(b, s, tw_add(b, s, tw_add(b, tw_mul(b, i, j), x)));
-    tw_pop(b);
-    tw_push_else(b);
+    tw_pop(b, loop2);
+    tw_push_else(b, branch);
     tw_assign(b, s, tw_xor(b, s, tw_add_imm(b, i, 17)));
-    tw_push_if(b, tw_eq(b, tw_op_emit(b, TW_OP_rem_s32, s, tw_i32(b, 3), TW_NONE), tw_i32(b, 0)));
+    const tw_scope branch2 =
+        tw_push_if(b, tw_eq(b, tw_op_emit(b, TW_OP_rem_s32, s, tw_i32(b, 3), TW_NONE), tw_i32(b, 0)));
     tw_assign(b, x, tw_add_imm(b, x, 5));
-    tw_pop(b);
-    tw_pop(b);
-    tw_push_while(b);
-    tw_push_while_body(b, tw_op_emit(b, TW_OP_gt_s32, x, tw_i32(b, 10), TW_NONE));
-    tw_push_if(b, tw_ne(b, tw_and(b, x, tw_i32(b, 1)), tw_i32(b, 0)));
+    tw_pop(b, branch2);
+    tw_pop(b, branch);
+    const tw_scope poll = tw_push_while(b);
+    tw_push_while_body(b, poll, tw_op_emit(b, TW_OP_gt_s32, x, tw_i32(b, 10), TW_NONE));
+    const tw_scope branch3 = tw_push_if(b, tw_ne(b, tw_and(b, x, tw_i32(b, 1)), tw_i32(b, 0)));
     tw_assign(b, x, tw_add_imm(b, tw_mul_imm(b, x, 3), -20));
-    tw_push_else(b);
+    tw_push_else(b, branch3);
     tw_assign(b, x, tw_op_emit(b, TW_OP_shr_s32, x, tw_i32(b, 1), TW_NONE));
-    tw_pop(b);
-    tw_push_if(b, tw_op_emit(b, TW_OP_gt_s32, x, tw_i32(b, 100), TW_NONE));
+    tw_pop(b, branch3);
+    const tw_scope branch4 = tw_push_if(b, tw_op_emit(b, TW_OP_gt_s32, x, tw_i32(b, 100), TW_NONE));
     tw_assign(b, x, tw_i32(b, 7));
-    tw_pop(b);
+    tw_pop(b, branch4);
     tw_assign(b, s, tw_add(b, s, x));
-    tw_pop(b);
-    tw_pop(b);
+    tw_pop(b, poll);
+    tw_pop(b, loop);
 }
 
 static void control_flow(void **state) {
@@ -158,13 +161,13 @@ static void control_flow(void **state) {
     tw_val x = tw_var_of(&b, t), s = tw_var_of(&b, tw_i32(&b, 0));
     build_walk(&b, t, x, s);
     /* Some leave early, from within two branches. */
-    tw_push_if(&b, tw_lt(&b, t, tw_i32(&b, 50)));
-    tw_push_if(&b, tw_eq(&b, tw_rem(&b, t, 3), tw_i32(&b, 0)));
+    const tw_scope branch = tw_push_if(&b, tw_lt(&b, t, tw_i32(&b, 50)));
+    const tw_scope branch2 = tw_push_if(&b, tw_eq(&b, tw_rem(&b, t, 3), tw_i32(&b, 0)));
     store(&b, (tw_attrs){I32}, at64(&b, out, t, 4), tw_i32(&b, -1));
     tw_when(&b, tw_eq(&b, tw_rem(&b, t, 2), tw_i32(&b, 0)));
     tw_do(&b, TW_OP_exit, (tw_attrs){0}, TW_NONE, TW_NONE);
-    tw_pop(&b);
-    tw_pop(&b);
+    tw_pop(&b, branch2);
+    tw_pop(&b, branch);
     store(&b, (tw_attrs){I32}, at64(&b, out, t, 4), tw_add(&b, tw_mul_imm(&b, s, 31), x));
     for (uint64_t seed = 0; seed < 8; seed++) {
         uint64_t address = alloc_out(e, sizeof got);
@@ -189,34 +192,35 @@ static void lanes_leave_together(void **state) {
     tw_val out = tw_pointer_add(&b, "out", 16, false), t = tid(&b), mine = at64(&b, out, t, 4);
     tw_val v = tw_var_of(&b, tw_i32(&b, 0));
     const tw_attrs at = {I32}, none = {0};
-    tw_push_if(&b, tw_lt(&b, t, tw_i32(&b, 8)));
+    const tw_scope branch = tw_push_if(&b, tw_lt(&b, t, tw_i32(&b, 8)));
     store(&b, at, mine, tw_i32(&b, -1));
     tw_do(&b, TW_OP_exit, none, TW_NONE, TW_NONE);
     store(&b, at, mine, tw_i32(&b, -2));
-    tw_pop(&b);
-    tw_val i = tw_push_for(&b, tw_i32(&b, 0), tw_i32(&b, 4), tw_i32(&b, 1), false);
+    tw_pop(&b, branch);
+    const tw_scope loop = tw_push_for(&b, tw_i32(&b, 0), tw_i32(&b, 4), tw_i32(&b, 1), false);
+    tw_val i = loop.i;
     tw_assign(&b, v, tw_add_imm(&b, v, 1));
-    tw_push_if(&b, tw_eq(&b, t, tw_add_imm(&b, i, 8)));
+    const tw_scope branch2 = tw_push_if(&b, tw_eq(&b, t, tw_add_imm(&b, i, 8)));
     store(&b, at, mine, v);
     tw_do(&b, TW_OP_exit, none, TW_NONE, TW_NONE);
     store(&b, at, mine, tw_i32(&b, -2));
-    tw_pop(&b);
+    tw_pop(&b, branch2);
     tw_assign(&b, v, tw_add_imm(&b, v, 10));
-    tw_pop(&b);
-    tw_push_if(&b, tw_lt(&b, t, tw_i32(&b, 16)));
+    tw_pop(&b, loop);
+    const tw_scope branch3 = tw_push_if(&b, tw_lt(&b, t, tw_i32(&b, 16)));
     store(&b, at, mine, v);
     tw_do(&b, TW_OP_exit, none, TW_NONE, TW_NONE);
-    tw_push_else(&b);
+    tw_push_else(&b, branch3);
     tw_assign(&b, v, tw_add_imm(&b, v, 100));
-    tw_pop(&b);
-    tw_push_while(&b);
-    tw_push_while_body(&b, tw_const(&b, TW_T_pred, 1));
+    tw_pop(&b, branch3);
+    const tw_scope poll = tw_push_while(&b);
+    tw_push_while_body(&b, poll, tw_const(&b, TW_T_pred, 1));
     tw_assign(&b, v, tw_add_imm(&b, v, 1));
-    tw_push_if(&b, tw_eq(&b, v, tw_add_imm(&b, t, 144)));
+    const tw_scope branch4 = tw_push_if(&b, tw_eq(&b, v, tw_add_imm(&b, t, 144)));
     store(&b, at, mine, v);
     tw_do(&b, TW_OP_exit, none, TW_NONE, TW_NONE);
-    tw_pop(&b);
-    tw_pop(&b);
+    tw_pop(&b, branch4);
+    tw_pop(&b, poll);
     uint64_t address = alloc_out(e, sizeof got);
     run_clean(e, k, &address, (tw_emu_options){0});
     assert_true(tw_emu_written(e, address, sizeof got));

@@ -34,7 +34,7 @@ typedef struct order {
 
 static void produce(tw_builder *b, int fault, order o, tw_val map_a, tw_val map_b, tw_val tiles, tw_val bars) {
     const int expected = A_BYTES + (o.b_across ? B_BYTES : COPIED_B_BY_ROWS);
-    tw_push_if(b, tw_eq(b, tw_sreg(b, TW_SREG_laneid), tw_i32(b, 0)));
+    const tw_scope branch = tw_push_if(b, tw_eq(b, tw_sreg(b, TW_SREG_laneid), tw_i32(b, 0)));
     for (int s = 0; s < STAGES; s++) {
         tw_val full = tw_add_imm(b, bars, 8 * (s % RING)), k = tw_i32(b, s * STAGE_K), zero = tw_i32(b, 0);
         tw_val to = tw_add_imm(b, tiles, s % RING * STAGE + (fault == BEYOND_RING && s == 1 ? STAGE : 0));
@@ -47,7 +47,7 @@ static void produce(tw_builder *b, int fault, order o, tw_val map_a, tw_val map_
         tw_tensor_load(b, 0, tw_add_imm(b, to, A_BYTES), map_b, o.b_across ? zero : k, o.b_across ? k : zero, full,
                        TW_NONE);
     }
-    tw_pop(b);
+    tw_pop(b, branch);
 }
 
 static tw_val descriptor(tw_builder *b, tw_val at, int bytes, bool across, int fault) {
@@ -71,12 +71,13 @@ static void consume(tw_builder *b, int fault, order o, tw_val tiles, tw_val bars
             tw_do(b, TW_OP_barrier_sync, (tw_attrs){.count = 128}, tw_i32(b, 3), TW_NONE);
         }
         if (fault != NO_FENCE) tw_do(b, TW_OP_wgmma_fence, none, TW_NONE, TW_NONE);
-        if (fault == HALF_A_WARP) tw_push_if(b, tw_lt(b, lane, tw_i32(b, 16)));
+        tw_scope branch = {0};
+        if (fault == HALF_A_WARP) branch = tw_push_if(b, tw_lt(b, lane, tw_i32(b, 16)));
         for (int k = 0; k < STAGE_K; k += 16)
             tw_wgmma(b, at, acc, descriptor(b, a, o.a_across ? k * 128 : k * 2, o.a_across, fault),
                      descriptor(b, tw_add_imm(b, a, A_BYTES), o.b_across ? k * 128 : k * 2, o.b_across, fault),
                      tw_const(b, TW_T_pred, s || k));
-        if (fault == HALF_A_WARP) tw_pop(b);
+        if (fault == HALF_A_WARP) tw_pop(b, branch);
         if (fault != NO_COMMIT) tw_do(b, TW_OP_wgmma_commit, none, TW_NONE, TW_NONE);
         /* The stage before is done with once this one's group alone is pending. */
         if (fault != NO_WAIT) tw_do(b, TW_OP_wgmma_wait, (tw_attrs){.count = 1}, TW_NONE, TW_NONE);
@@ -101,17 +102,17 @@ static tw_kernel *build(int fault, order o) {
     tw_shared_add(b, "tiles", RING * STAGE, 1024, true);
     tw_shared_add(b, "bars", 16 * RING, 8, true);
     tw_val tiles = tw_shared_base(b, "tiles"), bars = tw_shared_base(b, "bars");
-    tw_push_if(b, tw_eq(b, tid(b), tw_i32(b, 0)));
+    const tw_scope branch = tw_push_if(b, tw_eq(b, tid(b), tw_i32(b, 0)));
     for (int i = 0; i < 2 * RING; i++)
         tw_do(b, TW_OP_mbarrier_init, none, tw_add_imm(b, bars, 8 * i), tw_i32(b, i < RING ? 1 : 4));
     if (fault != NO_INIT_FENCE) tw_do(b, TW_OP_fence_mbarrier_init, none, TW_NONE, TW_NONE);
-    tw_pop(b);
+    tw_pop(b, branch);
     tw_do(b, TW_OP_barrier, none, TW_NONE, TW_NONE);
-    tw_push_roles(b, (const int[]){0, 4, 4, 5}, 2);
+    const tw_scope roles = tw_push_roles(b, (const int[]){0, 4, 4, 5}, 2);
     consume(b, fault, o, tiles, bars, out);
-    tw_next_role(b);
+    tw_next_role(b, roles);
     produce(b, fault, o, map_a, map_b, tiles, bars);
-    tw_pop(b);
+    tw_pop(b, roles);
     return k;
 }
 

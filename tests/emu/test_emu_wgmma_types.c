@@ -26,11 +26,12 @@ static const tw_attrs word = {.type = TW_T_i32};
 
 /* Rows of 32 bytes, swizzled over 32: the two pieces of a row change places every four rows. */
 static void stage(tw_builder *b, tw_val from, tw_val to, int rows) {
-    tw_val i = tw_push_for(b, tid(b), tw_i32(b, rows * ROW / 16), tw_i32(b, 128), false), v[4] = {{0}};
+    const tw_scope loop = tw_push_for(b, tid(b), tw_i32(b, rows * ROW / 16), tw_i32(b, 128), false);
+    tw_val i = loop.i, v[4] = {{0}};
     tw_ld_vec(b, (tw_attrs){.type = TW_T_i32, .vec = 4}, at64(b, from, i, 16), v);
     tw_val piece = tw_xor(b, i, tw_and(b, tw_shr(b, i, 3), tw_i32(b, 1)));
     tw_st(b, (tw_attrs){.type = TW_T_i32, .vec = 4, .space = TW_SPACE_shared}, at32(b, to, piece, 16), v);
-    tw_pop(b);
+    tw_pop(b, loop);
 }
 
 static tw_val descriptor(tw_builder *b, tw_val at) {

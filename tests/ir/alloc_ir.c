@@ -25,24 +25,25 @@ static int build(void *context) {
     tw_val p = tw_pointer_add(&b, "p", 16, false), n = tw_parameter_add(&b, "n", TW_T_i32);
     tw_shared_add(&b, "s", 64, 16, false);
     tw_val t = tw_sreg(&b, TW_SREG_tid_x), acc = tw_var_of(&b, tw_f32(&b, 0)), s = tw_shared_base(&b, "s");
-    tw_val i = tw_push_for(&b, t, n, tw_i32(&b, 1), true);
-    tw_push_if(&b, tw_lt(&b, i, tw_rem(&b, tw_mul_imm(&b, n, 3), 5)));
+    const tw_scope loop = tw_push_for(&b, t, n, tw_i32(&b, 1), true);
+    tw_val i = loop.i;
+    const tw_scope branch = tw_push_if(&b, tw_lt(&b, i, tw_rem(&b, tw_mul_imm(&b, n, 3), 5)));
     tw_op_to(&b, acc, TW_OP_add_f32, acc, tw_ld(&b, (tw_attrs){.type = TW_T_f32}, tw_add(&b, p, tw_widen(&b, i))),
              TW_NONE);
-    tw_push_else(&b);
+    tw_push_else(&b, branch);
     tw_assign(&b, acc, tw_select(&b, tw_eq(&b, i, n), acc, tw_fma(&b, acc, acc, acc)));
-    tw_pop(&b);
+    tw_pop(&b, branch);
     for (int j = 0; j < 300; j++) tw_add(&b, i, tw_i32(&b, j + 7)); /* the table of values grows */
-    tw_pop(&b);
-    tw_push_while(&b);
-    tw_push_while_body(&b, tw_not(&b, tw_ne(&b, tw_shfl(&b, TW_MODE_bfly, t, tw_i32(&b, 1), tw_i32(&b, -1)), t)));
+    tw_pop(&b, loop);
+    const tw_scope poll = tw_push_while(&b);
+    tw_push_while_body(&b, poll, tw_not(&b, tw_ne(&b, tw_shfl(&b, TW_MODE_bfly, t, tw_i32(&b, 1), tw_i32(&b, -1)), t)));
     tw_when(&b, tw_le(&b, t, n));
     tw_st(&b, (tw_attrs){.type = TW_T_f32, .space = TW_SPACE_shared}, s, &acc);
-    tw_pop(&b);
-    tw_push_roles(&b, (int[]){0, 1, 1, 2}, 2);
-    tw_next_role(&b);
+    tw_pop(&b, poll);
+    const tw_scope roles = tw_push_roles(&b, (int[]){0, 1, 1, 2}, 2);
+    tw_next_role(&b, roles);
     tw_record_begin(&b, "r");
-    tw_pop(&b);
+    tw_pop(&b, roles);
     tw_diag d;
     tw_status st = tw_kernel_verify(k, 0, &d);
     tw_kernel_free(k);

@@ -183,11 +183,11 @@ static void make_undef(generator *g) {
     tw_val v = tw_var(&g->b, t);
     if (chance(g, 10)) return;
     if (chance(g, 50)) {
-        tw_push_if(&g->b, pick(g, TW_T_pred));
+        const tw_scope if_pick = tw_push_if(&g->b, pick(g, TW_T_pred));
         tw_assign(&g->b, v, pick(g, t));
-        tw_push_else(&g->b);
+        tw_push_else(&g->b, if_pick);
         tw_assign(&g->b, v, pick(g, t));
-        tw_pop(&g->b);
+        tw_pop(&g->b, if_pick);
     } else {
         tw_assign(&g->b, v, pick(g, t));
     }
@@ -703,13 +703,13 @@ static void make_if(generator *g) {
     bool constant = chance(g, 20);
     tw_val p = constant ? random_constant(g, TW_T_pred) : pick(g, TW_T_pred);
     g->uniform &= constant;
-    tw_push_if(&g->b, p);
+    const tw_scope if_p = tw_push_if(&g->b, p);
     body(g);
     if (chance(g, 50)) {
-        tw_push_else(&g->b);
+        tw_push_else(&g->b, if_p);
         body(g);
     }
-    tw_pop(&g->b);
+    tw_pop(&g->b, if_p);
     leave(g, &s);
 }
 
@@ -725,9 +725,11 @@ static void make_for(generator *g) {
         end = tw_and(&g->b, pick(g, TW_T_i32), i32(g, 3));
     else
         end = tw_and(&g->b, pick(g, TW_T_i64), tw_i64(&g->b, 3));
-    add_value(g, tw_push_for(&g->b, x, end, narrow ? i32(g, step) : tw_i64(&g->b, step), chance(g, 50)));
+    tw_val by = narrow ? i32(g, step) : tw_i64(&g->b, step);
+    const tw_scope loop = tw_push_for(&g->b, x, end, by, chance(g, 50));
+    add_value(g, loop.i);
     body(g);
-    tw_pop(&g->b);
+    tw_pop(&g->b, loop);
     leave(g, &s);
 }
 
@@ -738,12 +740,12 @@ static void make_while(generator *g) {
     bool constant = chance(g, 50);
     tw_val count = tw_var_of(&g->b, constant ? i32(g, below(g, 3)) : tw_and(&g->b, pick(g, TW_T_i32), i32(g, 3)));
     g->uniform &= constant;
-    tw_push_while(&g->b);
+    const tw_scope poll = tw_push_while(&g->b);
     tw_val p = tw_lt(&g->b, i32(g, 0), count);
-    tw_push_while_body(&g->b, p);
+    tw_push_while_body(&g->b, poll, p);
     body(g);
     tw_op_to(&g->b, count, TW_OP_sub_i32, count, i32(g, 1), TW_NONE);
-    tw_pop(&g->b);
+    tw_pop(&g->b, poll);
     leave(g, &s);
 }
 
@@ -751,11 +753,11 @@ static void make_roles(generator *g) {
     if (deep(g) || g->k->threads < 128) return;
     scope s = enter(g);
     g->uniform = false;
-    tw_push_roles(&g->b, (int[]){0, 1, 2, 4}, 2);
+    const tw_scope roles = tw_push_roles(&g->b, (int[]){0, 1, 2, 4}, 2);
     body(g);
-    tw_next_role(&g->b);
+    tw_next_role(&g->b, roles);
     body(g);
-    tw_pop(&g->b);
+    tw_pop(&g->b, roles);
     leave(g, &s);
 }
 

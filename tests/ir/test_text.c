@@ -65,31 +65,32 @@ static tw_kernel *sample(void) {
     tw_shared_add(&b, "stages", 65536, 128, true);
     tw_val thread = tw_sreg(&b, TW_SREG_tid_x), acc = tw_var_of(&b, tw_f32(&b, 0.1f));
     k->values[acc.id].name = "acc";
-    tw_val i = tw_push_for(&b, thread, n, tw_i32(&b, 128), false);
+    const tw_scope loop = tw_push_for(&b, thread, n, tw_i32(&b, 128), false);
+    tw_val i = loop.i;
     tw_val at = tw_op_emit(&b, TW_OP_mad_wide_s32, i, tw_i32(&b, 4), x);
     tw_val v = tw_ld(&b, (tw_attrs){.type = TW_T_f32, .cache = TW_CACHE_nc, .offset = -16}, at);
     tw_op_to(&b, acc, TW_OP_fma_f32, v, a, acc);
-    tw_pop(&b);
+    tw_pop(&b, loop);
     tw_val first = tw_eq(&b, thread, tw_i32(&b, 0));
     tw_when(&b, first);
     tw_st(&b, (tw_attrs){.type = TW_T_f32, .order = TW_ORDER_release, .scope = TW_SCOPE_gpu}, y, &acc);
     tw_val tile = tw_shared_base(&b, "tile"), minus = tw_i32(&b, -1);
-    tw_push_if(&b, first);
+    const tw_scope if_first = tw_push_if(&b, first);
     tw_red(&b, (tw_attrs){.type = TW_T_i32, .space = TW_SPACE_shared, .rmw = TW_RMW_add}, tile, &minus);
-    tw_push_else(&b);
+    tw_push_else(&b, if_first);
     tw_do(&b, TW_OP_exit, (tw_attrs){0}, TW_NONE, TW_NONE);
-    tw_pop(&b);
-    tw_push_while(&b);
+    tw_pop(&b, if_first);
+    const tw_scope poll = tw_push_while(&b);
     tw_val one = tw_f32(&b, 1);
-    tw_push_while_body(&b, tw_lt(&b, acc, one));
+    tw_push_while_body(&b, poll, tw_lt(&b, acc, one));
     tw_op_to(&b, acc, TW_OP_add_f32, acc, one, TW_NONE);
-    tw_pop(&b);
-    tw_push_roles(&b, (int[]){0, 1, 1, 3}, 2);
+    tw_pop(&b, poll);
+    const tw_scope roles = tw_push_roles(&b, (int[]){0, 1, 1, 3}, 2);
     tw_record_begin(&b, "a \"b\"\n");
-    tw_next_role(&b);
+    tw_next_role(&b, roles);
     tw_unless(&b, first);
     tw_st(&b, (tw_attrs){.type = TW_T_f32}, y, &acc);
-    tw_pop(&b);
+    tw_pop(&b, roles);
     return k;
 }
 
@@ -148,11 +149,12 @@ static void the_example_of_the_page(void **state) {
     tw_val x = tw_pointer_add(&b, "x", 4, true), y = tw_pointer_add(&b, "y", 4, false);
     tw_val n = tw_parameter_add(&b, "n", TW_T_i32);
     tw_val thread = tw_sreg(&b, TW_SREG_tid_x), sum = tw_var_of(&b, tw_f32(&b, 0));
-    tw_val i = tw_push_for(&b, thread, n, tw_i32(&b, 128), true);
+    const tw_scope loop = tw_push_for(&b, thread, n, tw_i32(&b, 128), true);
+    tw_val i = loop.i;
     tw_val at = tw_op_emit(&b, TW_OP_mad_wide_s32, i, tw_i32(&b, 4), x);
     tw_val v = tw_ld(&b, (tw_attrs){.type = TW_T_f32, .cache = TW_CACHE_nc}, at);
     tw_op_to(&b, sum, TW_OP_add_f32, sum, v, TW_NONE);
-    tw_pop(&b);
+    tw_pop(&b, loop);
     for (int lanes = 16; lanes; lanes /= 2) {
         v = tw_shfl(&b, TW_MODE_bfly, sum, tw_i32(&b, lanes), tw_i32(&b, -1));
         tw_op_to(&b, sum, TW_OP_add_f32, sum, v, TW_NONE);

@@ -497,9 +497,9 @@ static tw_kernel *small(void) {
     tw_builder b = tw_builder_of(k);
     tw_val p = tw_pointer_add(&b, "p", 16, false), x = tw_sreg(&b, TW_SREG_tid_x);
     tw_shared_add(&b, "s", 64, 16, false);
-    tw_push_if(&b, tw_lt(&b, x, tw_i32(&b, 5)));
+    const tw_scope branch = tw_push_if(&b, tw_lt(&b, x, tw_i32(&b, 5)));
     tw_st(&b, (tw_attrs){.type = TW_T_i32}, p, &x);
-    tw_pop(&b);
+    tw_pop(&b, branch);
     first = k->body.first;
     return k;
 }

@@ -117,6 +117,12 @@ static void products_are_right_in_the_emulator(void **state) {
         assert_true(tw_gpu_emulated(x.gpu));
         assert_string_equal(tw_gpu_name(x.gpu), "emulator of sm_90a");
         assert_int_equal(tw_gpu_kernel_buffers(x.kernel), p->buffers);
+        for (int b = 0; b < p->buffers; b++) {
+            const tw_gpu_buffer *of = tw_gpu_kernel_buffer(x.kernel, b);
+            const bool counters = !strcmp(of->name, "counters"), workspace = !strcmp(of->name, "workspace");
+            assert_int_equal(of->written, counters || workspace || !strcmp(of->name, "c"));
+            assert_int_equal(of->zeroed, counters || (workspace && strstr(p->configuration, "split=2")));
+        }
         tw_gpu_kernel_describe(x.kernel, &info);
         assert_true(info.threads >= 32 && info.grid[0] > 0 && info.shared_bytes > 0 && info.registers == -1);
         assert_int_equal(info.workspace_bytes > 0, p->buffers == 5);

@@ -179,41 +179,42 @@ static void inside(pool *p, const forms *f, int depth, int sm) {
 static void loops(pool *p, const forms *f, int depth, int sm) {
     tw_type t = below(p, 2) ? TW_T_i32 : TW_T_i64;
     tw_val from = pool_take(p, t), end = pool_take(p, t), v = tw_var_of(&p->b, from);
-    tw_push_for(&p->b, from, below(p, 2) ? v : end, tw_const(&p->b, t, 1 + (uint64_t)below(p, 4)), below(p, 2));
+    const tw_scope loop =
+        tw_push_for(&p->b, from, below(p, 2) ? v : end, tw_const(&p->b, t, 1 + (uint64_t)below(p, 4)), below(p, 2));
     tw_assign(&p->b, v, end);
     inside(p, f, depth, sm);
-    tw_pop(&p->b);
+    tw_pop(&p->b, loop);
     pool_put(p, t, v);
 }
 
 static void whiles(pool *p, const forms *f, int depth, int sm) {
     tw_val i = tw_var_of(&p->b, tw_i32(&p->b, below(p, 9)));
-    tw_push_while(&p->b);
+    const tw_scope poll = tw_push_while(&p->b);
     tw_val go = tw_lt(&p->b, i, pool_take(p, TW_T_i32));
-    tw_push_while_body(&p->b, go);
+    tw_push_while_body(&p->b, poll, go);
     tw_op_to(&p->b, i, TW_OP_add_i32, i, tw_i32(&p->b, 1), TW_NONE);
     inside(p, f, depth, sm);
-    tw_pop(&p->b);
+    tw_pop(&p->b, poll);
 }
 
 static void branches(pool *p, const forms *f, int depth, int sm) {
     bool otherwise = below(p, 2);
-    tw_push_if(&p->b, pool_take(p, TW_T_pred));
+    const tw_scope if_pool_take = tw_push_if(&p->b, pool_take(p, TW_T_pred));
     inside(p, f, depth, sm);
     if (otherwise) {
-        tw_push_else(&p->b);
+        tw_push_else(&p->b, if_pool_take);
         inside(p, f, depth, sm);
     }
-    tw_pop(&p->b);
+    tw_pop(&p->b, if_pool_take);
 }
 
 static void warps(pool *p, const forms *f, int depth, int sm) {
-    tw_push_roles(&p->b, (const int[]){0, 1, 1, 2, 3, 4}, 3);
+    const tw_scope roles = tw_push_roles(&p->b, (const int[]){0, 1, 1, 2, 3, 4}, 3);
     for (int i = 0; i < 3; i++) {
-        if (i) tw_next_role(&p->b);
+        if (i) tw_next_role(&p->b, roles);
         inside(p, f, depth, sm);
     }
-    tw_pop(&p->b);
+    tw_pop(&p->b, roles);
 }
 
 static void statements(pool *p, const forms *f, int n, int depth, int sm) {

@@ -18,11 +18,12 @@ static void axpy(tw_builder *b) {
     tw_attrs f32 = {.type = TW_T_f32}, once = {.type = TW_T_f32, .cache = TW_CACHE_nc};
     tw_val block = tw_sreg(b, TW_SREG_ctaid_x), tid = tw_sreg(b, TW_SREG_tid_x);
     tw_val first = tw_fma(b, block, tw_i32(b, 128), tid);
-    tw_val i = tw_push_for(b, first, n, tw_mul_imm(b, tw_sreg(b, TW_SREG_nctaid_x), 128), false);
+    const tw_scope loop = tw_push_for(b, first, n, tw_mul_imm(b, tw_sreg(b, TW_SREG_nctaid_x), 128), false);
+    tw_val i = loop.i;
     tw_val at = tw_shl(b, tw_widen(b, i), 2), to = tw_add(b, y, at);
     tw_val xi = tw_ld(b, once, tw_add(b, x, at)), yi = tw_ld(b, f32, to), r = tw_fma(b, a, xi, yi);
     tw_st(b, f32, to, &r);
-    tw_pop(b);
+    tw_pop(b, loop);
 }
 
 /* The sum of a block's 128 numbers, of which `n` exist, added to *out. */
@@ -37,9 +38,9 @@ static void sum(tw_builder *b) {
     tw_val s = tw_ld(b, f32, at);
     for (int d = 16; d; d /= 2) s = tw_add(b, s, tw_shfl(b, TW_MODE_bfly, s, tw_i32(b, d), all));
     tw_val warp = tw_sreg(b, TW_SREG_warpid);
-    tw_push_if(b, tw_eq(b, tw_sreg(b, TW_SREG_laneid), tw_i32(b, 0)));
+    const tw_scope branch = tw_push_if(b, tw_eq(b, tw_sreg(b, TW_SREG_laneid), tw_i32(b, 0)));
     tw_st(b, shared, tw_add(b, part, tw_shl(b, warp, 2)), &s);
-    tw_pop(b);
+    tw_pop(b, branch);
     tw_do(b, TW_OP_barrier, (tw_attrs){0}, TW_NONE, TW_NONE);
     tw_val q[4] = {{0}};
     shared.vec = 4;
@@ -62,7 +63,8 @@ static void product(tw_builder *b) {
     x = tw_add(b, x, tw_widen(b, lane));
     tw_cp_async(b, copy, tw_add(b, tiles, lane), a, TW_NONE);
     tw_do(b, TW_OP_cp_async_commit, none, TW_NONE, TW_NONE);
-    tw_val k = tw_push_for(b, tw_i32(b, 0), steps, tw_i32(b, 1), true);
+    const tw_scope loop = tw_push_for(b, tw_i32(b, 0), steps, tw_i32(b, 1), true);
+    tw_val k = loop.i;
     tw_val stage = tw_add(b, tiles, tw_shl(b, tw_and(b, k, tw_i32(b, 1)), 11));
     tw_val more = tw_lt(b, tw_add_imm(b, k, 1), steps);
     copy.offset = 512;
@@ -77,7 +79,7 @@ static void product(tw_builder *b) {
     for (int i = 0; i < 4; i++) ha[i] = tw_bitcast(b, TW_T_f16x2, fa[i]);
     for (int i = 0; i < 2; i++) hb[i] = tw_bitcast(b, TW_T_f16x2, fb[i]);
     tw_mma(b, TW_MMA_m16n8k16_f16, acc, ha, hb, acc);
-    tw_pop(b);
+    tw_pop(b, loop);
     tw_st(b, (tw_attrs){.type = TW_T_f32, .vec = 4, .cache = TW_CACHE_evict_first}, tw_add(b, c, tw_widen(b, lane)),
           acc);
 }
@@ -94,20 +96,20 @@ static void pipeline(tw_builder *b) {
     tw_do(b, TW_OP_mbarrier_init, none, landed, tw_i32(b, 1));
     tw_do(b, TW_OP_fence_mbarrier_init, none, TW_NONE, TW_NONE);
     tw_do(b, TW_OP_barrier, none, TW_NONE, TW_NONE);
-    tw_push_roles(b, (const int[]){0, 1, 1, 4}, 2);
+    const tw_scope roles = tw_push_roles(b, (const int[]){0, 1, 1, 4}, 2);
     tw_when(b, first);
     tw_do(b, TW_OP_mbarrier_expect, none, landed, tw_i32(b, 1536));
     tw_val policy = tw_get(b, TW_OP_policy, (tw_attrs){.cache = TW_CACHE_evict_first}, TW_T_i64, TW_NONE, TW_NONE);
     tw_when(b, first);
     tw_emit(b, TW_OP_bulk_load, none, NULL, NULL, 0, (tw_val[]){data, from, tw_i32(b, 1536), landed, policy}, 5);
-    tw_next_role(b);
+    tw_next_role(b, roles);
     tw_do(b, TW_OP_mbarrier_wait, none, landed, tw_i32(b, 0));
     tw_val at = tw_add_imm(b, tw_shl(b, tid, 4), -512);
     tw_ld_vec(b, row, tw_add(b, data, at), v);
     row.space = TW_SPACE_global;
     row.cache = TW_CACHE_no_allocate;
     tw_st(b, row, tw_add(b, to, tw_widen(b, at)), v);
-    tw_pop(b);
+    tw_pop(b, roles);
 }
 
 /* Waits for a turn, counts, and lets the next one go. */
@@ -115,20 +117,20 @@ static void turns(tw_builder *b) {
     tw_val turn = tw_pointer_add(b, "turn", 4, false), count = tw_pointer_add(b, "count", 8, false);
     tw_val mine = tw_sreg(b, TW_SREG_ctaid_x), one = tw_i64(b, 1), next = tw_add_imm(b, mine, 1);
     tw_attrs i64 = {.type = TW_T_i64};
-    tw_push_if(b, tw_eq(b, tw_sreg(b, TW_SREG_tid_x), tw_i32(b, 0)));
-    tw_push_while(b);
+    const tw_scope branch = tw_push_if(b, tw_eq(b, tw_sreg(b, TW_SREG_tid_x), tw_i32(b, 0)));
+    const tw_scope poll = tw_push_while(b);
     tw_attrs acquire = {.type = TW_T_i32, .order = TW_ORDER_acquire, .scope = TW_SCOPE_gpu};
-    tw_push_while_body(b, tw_ne(b, tw_ld(b, acquire, turn), mine));
+    tw_push_while_body(b, poll, tw_ne(b, tw_ld(b, acquire, turn), mine));
     tw_do(b, TW_OP_nanosleep, (tw_attrs){0}, tw_i32(b, 40), TW_NONE);
-    tw_pop(b);
+    tw_pop(b, poll);
     tw_val sum = tw_add(b, tw_ld(b, i64, count), one);
     tw_st(b, i64, count, &sum);
     tw_st(b, (tw_attrs){.type = TW_T_i32, .order = TW_ORDER_release, .scope = TW_SCOPE_gpu}, turn, &next);
-    tw_push_else(b);
+    tw_push_else(b, branch);
     tw_record_begin(b, "idle");
     tw_do(b, TW_OP_nanosleep, (tw_attrs){0}, tw_i32(b, 100), TW_NONE);
     tw_record_end(b, "idle");
-    tw_pop(b);
+    tw_pop(b, branch);
 }
 
 static void compare(const char *name, const tw_buf *now) {

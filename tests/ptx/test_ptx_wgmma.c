@@ -190,11 +190,11 @@ static void registers_change_hands(void **state) {
         tw_kernel *k = tw_kernel_new("registers", t->sm, 256);
         k->max_registers = 128;
         tw_builder b = tw_builder_of(k);
-        tw_push_roles(&b, (const int[]){0, 4, 4, 8}, 2);
+        const tw_scope roles = tw_push_roles(&b, (const int[]){0, 4, 4, 8}, 2);
         tw_do(&b, TW_OP_setmaxnreg_dec, (tw_attrs){.count = 24}, TW_NONE, TW_NONE);
-        tw_next_role(&b);
+        tw_next_role(&b, roles);
         tw_do(&b, TW_OP_setmaxnreg_inc, (tw_attrs){.count = 232}, TW_NONE, TW_NONE);
-        tw_pop(&b);
+        tw_pop(&b, roles);
         tw_buf out = {0};
         tw_diag d;
         const bool has = t->sm >= 90;

@@ -31,28 +31,30 @@ void draw_rows(const draw_shape *s, int32_t *rows) {
 static void build_slots(tw_mega_gen *g, const tw_mega_output *o, tw_val sequence) {
     tw_builder *b = g->b;
     const int n = g->p->sequences;
-    tw_val slot = tw_push_for(b, g->warp, o->slots, tw_i32(b, g->p->tuning.warps), false), rows[2] = {{0}};
+    const tw_scope slots = tw_push_for(b, g->warp, o->slots, tw_i32(b, g->p->tuning.warps), false);
+    tw_val slot = slots.i, rows[2] = {{0}};
     tw_ld_vec(b, (tw_attrs){.type = TW_T_i32, .vec = 2, .cache = TW_CACHE_nc}, tw_mega_at(g, o->rows, slot, 8), rows);
     tw_val best = tw_var_of(b, tw_f32(b, -3.4e38f)), best_row = tw_var_of(b, tw_i32(b, INT32_MAX));
-    tw_val i = tw_push_for(b, g->lane, rows[1], tw_i32(b, 32), false), id = tw_add(b, rows[0], i);
+    const tw_scope each = tw_push_for(b, g->lane, rows[1], tw_i32(b, 32), false);
+    tw_val id = tw_add(b, rows[0], each.i);
     tw_val at = tw_mega_at(g, tw_mega_at(g, o->logits, sequence, 4 * g->p->vocab), id, 4);
     tw_val z = tw_ld(b, (tw_attrs){.type = TW_T_f32}, at), value = z;
     tw_mega_build_value(g, sequence, id, &z, &value);
     tw_st(b, (tw_attrs){.type = TW_T_f32}, at, &z);
-    tw_push_if(b, tw_lt(b, best, value));
+    const tw_scope branch = tw_push_if(b, tw_lt(b, best, value));
     tw_assign(b, best, value);
     tw_assign(b, best_row, id);
-    tw_pop(b);
-    tw_pop(b);
+    tw_pop(b, branch);
+    tw_pop(b, each);
     tw_val mine = tw_add(b, best, tw_f32(b, 0)), most = tw_part_warp_max(b, mine, 1, 32);
     tw_val row = tw_select(b, tw_eq(b, most, mine), best_row, tw_i32(b, INT32_MAX));
     for (int d = 1; d < 32; d *= 2) row = tw_min(b, row, tw_shfl(b, TW_MODE_bfly, row, tw_i32(b, d), tw_i32(b, -1)));
-    tw_push_if(b, tw_eq(b, g->lane, tw_i32(b, 0)));
+    const tw_scope first_lane = tw_push_if(b, tw_eq(b, g->lane, tw_i32(b, 0)));
     tw_val cell = tw_mega_at(g, tw_mega_at(g, o->best, slot, 8 * n), sequence, 8);
     tw_st(b, (tw_attrs){.type = TW_T_f32}, cell, &most);
     tw_st(b, (tw_attrs){.type = TW_T_i32, .offset = 4}, cell, &row);
-    tw_pop(b);
-    tw_pop(b);
+    tw_pop(b, first_lane);
+    tw_pop(b, slots);
 }
 
 tw_kernel *draw_kernel(const tw_mega_plan *p) {
@@ -86,9 +88,10 @@ tw_kernel *draw_kernel(const tw_mega_plan *p) {
                         .token = arg[DRAW_TOKEN],
                         .logits = arg[DRAW_LOGITS],
                         .rows = arg[DRAW_ROWS]};
-    tw_val sequence = tw_push_for(&b, tw_i32(&b, 0), tw_i32(&b, p->sequences), tw_i32(&b, 1), false);
+    const tw_scope loop = tw_push_for(&b, tw_i32(&b, 0), tw_i32(&b, p->sequences), tw_i32(&b, 1), false);
+    tw_val sequence = loop.i;
     build_slots(&g, &o, sequence);
-    tw_pop(&b);
+    tw_pop(&b, loop);
     tw_mega_barrier(&g);
     o.aborted = tw_ld(&b, (tw_attrs){.type = TW_T_i32}, arg[DRAW_ABORT]);
     tw_mega_build_output_of(&g, &o);

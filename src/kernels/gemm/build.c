@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernel as a whole: which tile, the pipeline along k, then what is done with the sums. */
+/* The kernel as a whole: its parameters, the tile, the part of k. The rest is the way's to build. */
 #include "base/diag.h"
 #include "kernels/gemm/generate.h"
 
@@ -29,40 +29,9 @@ static void declare_parameters(tw_gemm_gen *g) {
     g->arg.stride_c = tw_parameter_add(b, "stride_c", TW_T_i64);
     g->arg.alpha = tw_parameter_add(b, "alpha", wide ? TW_T_f64 : TW_T_f32);
     g->arg.beta = tw_parameter_add(b, "beta", wide ? TW_T_f64 : TW_T_f32);
-    if (g->c->mma != 2) return;
+    if (!tw_gemm_way_of(g->c)->tensor_copies) return;
     g->arg.map_x = tw_map_add(b, "map_x");
     g->arg.map_y = tw_map_add(b, "map_y");
-}
-
-static tw_val binary(tw_gemm_gen *g, tw_opcode code, tw_val x, tw_val y) {
-    return tw_op_emit(g->b, code, x, y, TW_NONE);
-}
-
-/* Tiles are walked along columns, or, in groups of `group` rows of tiles, down these before the next column. */
-void tw_gemm_find_tile(tw_gemm_gen *g, tw_val number) {
-    tw_builder *b = g->b;
-    const bool cluster = g->c->kg > 1 && g->c->split == TW_GEMM_SPLIT_CLUSTER;
-    tw_val t = number, tile_m, tile_n;
-    if (cluster) t = tw_div(b, t, g->c->kg);
-    if (g->c->group == 1) {
-        tile_m = binary(g, TW_OP_div_u32, t, g->arg.tiles_n);
-        tile_n = tw_sub(b, t, tw_mul(b, tile_m, g->arg.tiles_n));
-    } else {
-        tw_val width = tw_mul_imm(b, g->arg.tiles_n, g->c->group);
-        tw_val of = binary(g, TW_OP_div_u32, t, width), in = tw_sub(b, t, tw_mul(b, of, width));
-        tw_val first = tw_mul_imm(b, of, g->c->group);
-        tw_val rows = tw_min(b, tw_sub(b, g->arg.tiles_m, first), tw_i32(b, g->c->group));
-        tile_n = binary(g, TW_OP_div_u32, in, rows);
-        tile_m = tw_add(b, first, tw_sub(b, in, tw_mul(b, tile_n, rows)));
-    }
-    g->x.origin = tw_mul_imm(b, tile_m, g->c->ml);
-    g->y.origin = tw_mul_imm(b, tile_n, g->c->nl);
-    g->tile = t;
-    g->split = g->c->kg == 1 ? tw_i32(b, 0) : tw_sreg(b, cluster ? TW_SREG_cluster_rank : TW_SREG_ctaid_z);
-    if (g->v->batched) {
-        g->batch = tw_sreg(b, TW_SREG_ctaid_y);
-        g->tile = tw_fma(b, g->batch, tw_mul(b, g->arg.tiles_m, g->arg.tiles_n), t);
-    }
 }
 
 static void find_thread(tw_gemm_gen *g) {
@@ -80,127 +49,36 @@ static void find_thread(tw_gemm_gen *g) {
     g->group_tid = tw_rem(b, g->tid, g->plan.group);
 }
 
-static tw_val stage_after(tw_gemm_gen *g, tw_val stage) {
-    tw_builder *b = g->b;
-    tw_val next = tw_add_imm(b, stage, g->plan.stage_bytes);
-    return tw_select(b, tw_eq(b, next, tw_i32(b, g->plan.stage_bytes * g->c->stages)), tw_i32(b, 0), next);
-}
-
-static void sum_stage(tw_gemm_gen *g, tw_val stage, tw_gemm_between *between) {
-    if (g->c->mma)
-        tw_gemm_tensor_stage(g, stage, between);
-    else
-        tw_gemm_simt_stage(g, stage, between);
-}
-
-static void copy_between(tw_gemm_gen *g, int step, int steps) {
-    tw_gemm_copy_issue(g, g->next_stage, g->more, step, steps);
-}
-
-/* stages - 1 copies are in flight while one stage is summed; one barrier a stage says both that the stage has landed
-   for everybody and that everybody is done with the one before, whose place the next copy takes. */
-static void pipeline(tw_gemm_gen *g, tw_val count) {
-    tw_builder *b = g->b;
-    const int ahead = g->c->stages - 1;
-    for (int s = 0; s < ahead; s++) {
-        tw_push_if(b, tw_lt(b, tw_i32(b, s), count));
-        tw_gemm_copy_issue(g, tw_i32(b, s * g->plan.stage_bytes), TW_NONE, 0, 1);
-        tw_pop(b);
-        tw_gemm_copy_advance(g);
-        tw_do(b, TW_OP_cp_async_commit, (tw_attrs){0}, TW_NONE, TW_NONE);
-    }
-    tw_val read = tw_var_of(b, tw_i32(b, 0)), write = tw_var_of(b, tw_i32(b, ahead * g->plan.stage_bytes));
-    tw_val i = tw_push_for(b, tw_i32(b, 0), count, tw_i32(b, 1), false);
-    tw_do(b, TW_OP_cp_async_wait, (tw_attrs){.count = ahead - 1}, TW_NONE, TW_NONE);
-    tw_do(b, TW_OP_barrier, (tw_attrs){0}, TW_NONE, TW_NONE);
-    g->next_stage = write;
-    g->more = tw_lt(b, tw_add_imm(b, i, ahead), count);
-    /* In small parts between the steps of the sums, so that copies and fragments do not wait for one another. */
-    if (!g->v->whole_k) {
-        tw_push_if(b, g->more);
-        tw_gemm_copy_issue(g, write, TW_NONE, 0, 1);
-        tw_pop(b);
-    }
-    sum_stage(g, read, g->v->whole_k ? copy_between : NULL);
-    tw_gemm_copy_advance(g);
-    tw_do(b, TW_OP_cp_async_commit, (tw_attrs){0}, TW_NONE, TW_NONE);
-    tw_assign(b, write, stage_after(g, write));
-    tw_assign(b, read, stage_after(g, read));
-    tw_pop(b);
-    tw_do(b, TW_OP_cp_async_wait, (tw_attrs){0}, TW_NONE, TW_NONE);
-}
-
-/* The next stage is fetched into registers while this one is summed. With two of them in shared memory it can be stored
-   at once; with one, everybody must be done with it first. */
-static void through_registers(tw_gemm_gen *g, tw_val count) {
-    tw_builder *b = g->b;
-    const bool two = g->c->stages == 2;
-    tw_val zero = tw_i32(b, 0), read = two ? tw_var_of(b, zero) : zero;
-    tw_gemm_copy_declare(g);
-    tw_push_if(b, tw_lt(b, zero, count));
-    tw_gemm_copy_load(g);
-    tw_gemm_copy_store(g, zero);
-    tw_pop(b);
-    tw_val i = tw_push_for(b, zero, count, tw_i32(b, 1), false);
-    tw_val more = tw_lt(b, tw_add_imm(b, i, 1), count);
-    tw_gemm_copy_advance(g);
-    tw_do(b, TW_OP_barrier, (tw_attrs){0}, TW_NONE, TW_NONE);
-    tw_push_if(b, more);
-    tw_gemm_copy_load(g);
-    tw_pop(b);
-    sum_stage(g, read, NULL);
-    if (two) tw_assign(b, read, stage_after(g, read));
-    if (!two) tw_do(b, TW_OP_barrier, (tw_attrs){0}, TW_NONE, TW_NONE);
-    tw_push_if(b, more);
-    tw_gemm_copy_store(g, read);
-    tw_pop(b);
-    tw_pop(b);
-}
-
 static void build(tw_gemm_gen *g) {
     tw_builder *b = g->b;
     const tw_gemm_variant *v = g->v;
+    const tw_gemm_way *way = tw_gemm_way_of(g->c);
     declare_parameters(g);
-    const bool engine = g->c->mma == 2;
-    if (!engine) tw_shared_add(b, "tiles", g->plan.shared_bytes, 128, true);
+    if (!way->tensor_copies) tw_shared_add(b, "tiles", g->plan.shared_bytes, 128, true);
     find_thread(g);
-    /* Who walks has no split, and finds its tiles on the way. */
+    /* A persistent block has no split, and finds its tiles on the way. */
     if (g->c->walk < 2)
         tw_gemm_find_tile(g, tw_sreg(b, TW_SREG_ctaid_x));
     else
         g->split = tw_i32(b, 0);
-    if (!engine) g->shared = tw_shared_base(b, "tiles");
+    if (!way->tensor_copies) g->shared = tw_shared_base(b, "tiles");
     g->x.whole = v->whole_m;
     g->y.whole = v->whole_n;
     g->x.limit = g->arg.m;
     g->y.limit = g->arg.n;
     g->x.ld = g->arg.ldx;
     g->y.ld = g->arg.ldy;
-    tw_val x = g->arg.x, y = g->arg.y;
+    tw_gemm_range r = {.x = g->arg.x, .y = g->arg.y};
     if (v->batched) {
-        x = tw_add(b, x, tw_mul(b, tw_widen(b, g->batch), g->arg.stride_x));
-        y = tw_add(b, y, tw_mul(b, tw_widen(b, g->batch), g->arg.stride_y));
+        r.x = tw_add(b, r.x, tw_mul(b, tw_widen(b, g->batch), g->arg.stride_x));
+        r.y = tw_add(b, r.y, tw_mul(b, tw_widen(b, g->batch), g->arg.stride_y));
     }
-    tw_val k_begin = tw_mul(b, g->split, g->arg.chunk);
-    g->k_end = g->c->kg > 1 ? tw_min(b, g->arg.k, tw_add(b, k_begin, g->arg.chunk)) : g->arg.k;
-    g->k_position = tw_var_of(b, k_begin);
-    tw_val left = tw_max(b, tw_sub(b, g->k_end, k_begin), tw_i32(b, 0));
-    tw_val count = tw_div(b, tw_add_imm(b, left, g->c->u - 1), g->c->u);
-    if (engine) {
-        tw_gemm_wgmma_run(g, k_begin, count);
-        return;
-    }
-    tw_gemm_copy_prepare(g, &g->x, &g->plan.x, x, k_begin, 0);
-    tw_gemm_copy_prepare(g, &g->y, &g->plan.y, y, k_begin, g->plan.x.bytes);
-    if (g->c->mma)
-        tw_gemm_tensor_prepare(g);
-    else
-        tw_gemm_simt_prepare(g);
-    if (g->c->copy)
-        through_registers(g, count);
-    else
-        pipeline(g, count);
-    tw_gemm_finish(g);
+    r.k_begin = tw_mul(b, g->split, g->arg.chunk);
+    g->k_end = g->c->kg > 1 ? tw_min(b, g->arg.k, tw_add(b, r.k_begin, g->arg.chunk)) : g->arg.k;
+    g->k_position = tw_var_of(b, r.k_begin);
+    tw_val left = tw_max(b, tw_sub(b, g->k_end, r.k_begin), tw_i32(b, 0));
+    r.count = tw_div(b, tw_add_imm(b, left, g->c->u - 1), g->c->u);
+    way->build(g, &r);
 }
 
 tw_status tw_gemm_signature(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_target *t, tw_signature *s,

@@ -75,7 +75,7 @@ typedef enum tw_gemm_split {
                               deterministic, no workspace, sm_90 and TW_GEMM_CLUSTER at most */
     TW_GEMM_SPLITS
 } tw_gemm_split;
-enum { TW_GEMM_CLUSTER = 8 };
+enum { TW_GEMM_CLUSTER = 8 }; /* Blocks of a cluster at most, as TW_JOIN_CLUSTER. */
 
 /* space.def names the same parameters with their values. */
 typedef struct tw_gemm_config {

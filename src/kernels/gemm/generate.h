@@ -6,6 +6,18 @@
 
 #include "ir/builder.h"
 #include "kernels/gemm/gemm.h"
+#include "kernels/parts/meet.h"
+#include "kernels/parts/walk.h"
+
+/* Returns why a configuration is not legal. */
+#define REFUSE(condition, reason)                                                                                      \
+    do {                                                                                                               \
+        if (condition) return reason;                                                                                  \
+    } while (0)
+
+static inline int tw_gemm_round_up(int x, int to) {
+    return (x + to - 1) / to * to;
+}
 
 enum { TW_GEMM_MAX_ACC = 256, TW_GEMM_MAX_COPIES = 32 };
 /* Numbers of barriers where not every thread of a block takes part: those who wait for a warp that copies to have
@@ -40,6 +52,7 @@ typedef struct tw_gemm_plan {
     int stage_bytes, shared_bytes;
     int vx, vy; /* plain threads: elements a fragment load brings, along k where the tile is stored so */
     int depth;  /* of k that a group takes from a stage */
+    int step;   /* of k that a step takes */
 } tw_gemm_plan;
 
 /* NULL, or why it cannot be. */
@@ -105,30 +118,57 @@ void tw_gemm_copy_declare(tw_gemm_gen *g);
 void tw_gemm_copy_load(tw_gemm_gen *g);
 void tw_gemm_copy_store(tw_gemm_gen *g, tw_val stage);
 
-/* simt.c, tensor.c: sums of a stage. prepare sets acc, row, column, row_of, column_of and the bases. */
+/* Where a kernel begins along k. */
+typedef struct tw_gemm_range {
+    tw_val x, y;    /* Addresses of this batch's matrices. */
+    tw_val k_begin; /* The first k of this split. */
+    tw_val count;   /* Stages. */
+} tw_gemm_range;
+
 /* Called after each of `steps` steps of a stage's sums: copies are dealt out among them. */
 typedef void tw_gemm_between(tw_gemm_gen *g, int step, int steps);
-void tw_gemm_simt_prepare(tw_gemm_gen *g);
-void tw_gemm_simt_stage(tw_gemm_gen *g, tw_val stage, tw_gemm_between *between);
-void tw_gemm_tensor_prepare(tw_gemm_gen *g);
-void tw_gemm_tensor_stage(tw_gemm_gen *g, tw_val stage, tw_gemm_between *between);
 
-/* wgmma.c: everything along k for mma 2, and what follows it. The map of an operand as stored: rows of `inner`
-   elements, of which a box is as wide as the swizzle. */
-const char *tw_gemm_wgmma_plan(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_target *t, tw_gemm_plan *p);
-int tw_gemm_wgmma_registers(const tw_gemm_config *c, const tw_gemm_plan *p);
-void tw_gemm_wgmma_run(tw_gemm_gen *g, tw_val k_begin, tw_val count);
+/* simt.c, tensor.c: how warps of the pipeline compute sums. */
+typedef struct tw_gemm_sums {
+    bool tensor;   /* By mma.sync. */
+    int most_code; /* The most that accumulators times depth may be: a stage is unrolled. */
+    /* Sets what a plan says of threads, accumulators and steps. Returns NULL, or why that cannot be. */
+    const char *(*shape)(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_target *t, tw_gemm_plan *p);
+    void (*prepare)(tw_gemm_gen *g); /* Sets acc, row, column, row_of, column_of and the bases. */
+    void (*stage)(tw_gemm_gen *g, tw_val stage, tw_gemm_between *between);
+} tw_gemm_sums;
+
+/* pipeline.c: the kernel of warps that copy by themselves. */
+void tw_gemm_pipeline(tw_gemm_gen *g, const tw_gemm_sums *sums, const tw_gemm_range *r);
+/* pipeline_plan.c: its plan, as tw_gemm_plan_of; and its registers, with those of a step's fragments. */
+const char *tw_gemm_pipeline_plan(const tw_gemm_sums *sums, const tw_gemm_variant *v, const tw_gemm_config *c,
+                                  const tw_target *t, tw_gemm_plan *p);
+int tw_gemm_pipeline_registers(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_gemm_plan *p, int fragments);
+
+/* A way to compute products, by tw_gemm_config.mma: SIMT, mma.sync or wgmma. */
+typedef struct tw_gemm_way {
+    bool tensor_copies; /* A and B are fetched by tensor copies. */
+    const char *(*plan)(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_target *t, tw_gemm_plan *p);
+    int (*registers)(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_gemm_plan *p); /* Of a thread. */
+    void (*build)(tw_gemm_gen *g, const tw_gemm_range *r);
+} tw_gemm_way;
+extern const tw_gemm_way tw_gemm_simt, tw_gemm_mma, tw_gemm_wgmma;
+const tw_gemm_way *tw_gemm_way_of(const tw_gemm_config *c);
+
+/* wgmma.c: the tensor map of an operand as stored. Its boxes are as wide as the swizzle. */
 tw_tensor_map tw_gemm_wgmma_map(uint64_t address, int64_t extent, int64_t k, int64_t row_bytes, bool k_major,
                                 const tw_gemm_config *c, bool is_x);
 
-/* Sums change places, so that neighbouring threads hold neighbours of a line of C, and each has runs of four. */
-void tw_gemm_wgmma_exchange(tw_gemm_gen *g);
+/* staged.c: sums change places, so that neighbouring threads hold neighbours of a line of C. */
+void tw_gemm_stage_sums(tw_gemm_gen *g);
+int tw_gemm_staged_bytes(const tw_gemm_config *c); /* Shared memory that this takes. */
 
-/* build.c: where the tile of this number is: origins, split and batch. */
+/* tile.c: the order of tiles; and where the tile of this number is: origins, split and batch. */
+tw_walk tw_gemm_walk(const tw_gemm_gen *g);
 void tw_gemm_find_tile(tw_gemm_gen *g, tw_val number);
 
-/* A barrier of the threads that hold sums. */
-void tw_gemm_meet(tw_gemm_gen *g);
+/* The barrier of the threads that hold sums. */
+tw_meeting tw_gemm_meeting(const tw_gemm_gen *g);
 
 /* split.c: brings the parts of ks, kl and kg together, and has them stored by whoever holds the sums. */
 void tw_gemm_finish(tw_gemm_gen *g);

@@ -3,7 +3,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "base/diag.h"
 #include "ir/passes/passes.h"
-#include "kernels/gemm/gemm.h"
+#include "kernels/gemm/generate.h"
 #include "kernels/plan.h"
 #include "ptx/ptx.h"
 
@@ -57,8 +57,8 @@ static void add_buffers(tw_plan *plan, const tw_gemm_problem *p, const tw_gemm_c
                         const tw_gemm_resources *need) {
     const tw_gemm_variant v = tw_gemm_variant_of(p, c);
     const int es = tw_type_bits(tw_gemm_element(p->type)) / 8, out = tw_type_bits(p->out) / 8;
-    const bool engine = c->mma == 2; /* Tensor copies read A and B. */
-    const int vec_a = engine ? 16 : c->swap ? v.vec_b : v.vec_a, vec_b = engine ? 16 : c->swap ? v.vec_a : v.vec_b;
+    const bool aligned = tw_gemm_way_of(c)->tensor_copies;
+    const int vec_a = aligned ? 16 : c->swap ? v.vec_b : v.vec_a, vec_b = aligned ? 16 : c->swap ? v.vec_a : v.vec_b;
     const size_t bytes_c = extent(p->m, p->n, p->ldc, p->batch, p->stride_c, out);
     add_buffer(plan, "a", extent(p->trans_a ? p->k : p->m, p->trans_a ? p->m : p->k, p->lda, p->batch, p->stride_a, es),
                vec_a, false, false);

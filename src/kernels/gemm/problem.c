@@ -178,8 +178,9 @@ tw_gemm_variant tw_gemm_variant_of(const tw_gemm_problem *p, const tw_gemm_confi
                   stride_b = batched && p->stride_b > 0 ? p->stride_b : 0;
     const int most = c->vec > es ? c->vec : es;
     /* The copy engine looks after the ends of rows by itself. */
-    const int64_t inner_a = c->mma == 2 ? 0 : (p->trans_a ? p->m : p->k) * es,
-                  inner_b = c->mma == 2 ? 0 : (p->trans_b ? p->k : p->n) * es;
+    const bool tensor_copies = tw_gemm_way_of(c)->tensor_copies;
+    const int64_t inner_a = tensor_copies ? 0 : (p->trans_a ? p->m : p->k) * es,
+                  inner_b = tensor_copies ? 0 : (p->trans_b ? p->k : p->n) * es;
     int vec_a = alignment(most, p->lda * es, stride_a * es, inner_a);
     int vec_b = alignment(most, p->ldb * es, stride_b * es, inner_b);
     const int64_t m = swap ? p->n : p->m, n = swap ? p->m : p->n;
@@ -241,7 +242,7 @@ void tw_gemm_launch_of(const tw_gemm_problem *p, const tw_gemm_config *c, const 
     tw_argument_number(to, "stride_c", p->stride_c * out);
     tw_argument_float(to, "alpha", p->alpha, p->out == TW_T_f64 ? TW_T_f64 : TW_T_f32);
     tw_argument_float(to, "beta", p->beta, p->out == TW_T_f64 ? TW_T_f64 : TW_T_f32);
-    if (c->mma != 2) return;
+    if (!tw_gemm_way_of(c)->tensor_copies) return;
     const tw_tensor_map a = tw_gemm_wgmma_map(buffers->a, p->m, p->k, p->lda * es, !p->trans_a, c, !swap),
                         b = tw_gemm_wgmma_map(buffers->b, p->n, p->k, p->ldb * es, p->trans_b, c, swap);
     tw_argument_map(to, "map_x", swap ? "b" : "a", swap ? &b : &a);

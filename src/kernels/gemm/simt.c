@@ -6,6 +6,38 @@
 #include "kernels/gemm/generate.h"
 #include "kernels/parts/convert.h"
 
+#include <limits.h>
+
+static const char *shape(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_target *t, tw_gemm_plan *p) {
+    (void)t;
+    REFUSE(v->type == TW_GEMM_TF32, "tf32 is what tensor cores compute with");
+    p->step = 1;
+    p->tm = c->ml / c->ms;
+    p->tn = c->nl / c->ns;
+    REFUSE(p->tm * p->tn % 32, "a group of threads is no whole number of warps");
+    p->group = p->tm * p->tn;
+    p->accumulators = c->ms * c->ns;
+    REFUSE(p->accumulators > 128 || c->ms > 16 || c->ns > 16, "a thread's tile takes too many registers");
+    /* Lanes as near to a square of cells as the tile allows. */
+    int best = INT_MAX;
+    for (int lanes = 1; lanes <= 32; lanes *= 2) {
+        if (p->tm % lanes || p->tn % (32 / lanes)) continue;
+        int edges = lanes * c->ms + 32 / lanes * c->ns;
+        if (edges < best) {
+            best = edges;
+            p->lanes_m = lanes;
+        }
+    }
+    REFUSE(best == INT_MAX, "a warp does not fit the tile");
+    return NULL;
+}
+
+static int registers_of(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_gemm_plan *p) {
+    const int x = p->x.k_stored ? p->vx : 1, y = p->y.k_stored ? p->vy : 1;
+    const int fragments = (c->ms * x + c->ns * y) * tw_type_bits(tw_gemm_accumulator(v->type)) / 32;
+    return tw_gemm_pipeline_registers(v, c, p, fragments);
+}
+
 /* Row of the thread's i-th cell, less the thread's first. */
 static int cell(const tw_gemm_tile *t, int threads_along, int v, int i) {
     return t->k_stored ? i * threads_along : i / v * threads_along * v + i % v;
@@ -15,7 +47,7 @@ static tw_val first_cell(tw_builder *b, const tw_gemm_tile *t, tw_val thread, in
     return t->k_stored ? thread : tw_mul_imm(b, thread, v);
 }
 
-void tw_gemm_simt_prepare(tw_gemm_gen *g) {
+static void prepare(tw_gemm_gen *g) {
     tw_builder *b = g->b;
     const tw_gemm_plan *p = &g->plan;
     const tw_gemm_config *c = g->c;
@@ -68,7 +100,7 @@ static void fragment(tw_gemm_gen *g, const tw_gemm_tile *t, tw_val base, int thr
     }
 }
 
-void tw_gemm_simt_stage(tw_gemm_gen *g, tw_val stage, tw_gemm_between *between) {
+static void add_stage(tw_gemm_gen *g, tw_val stage, tw_gemm_between *between) {
     tw_builder *b = g->b;
     const tw_gemm_plan *p = &g->plan;
     const tw_gemm_config *c = g->c;
@@ -96,3 +128,15 @@ void tw_gemm_simt_stage(tw_gemm_gen *g, tw_val stage, tw_gemm_between *between) 
         if (between) between(g, k / deep, p->depth / deep);
     }
 }
+
+static const tw_gemm_sums sums = {.most_code = 2048, .shape = shape, .prepare = prepare, .stage = add_stage};
+
+static const char *plan(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_target *t, tw_gemm_plan *p) {
+    return tw_gemm_pipeline_plan(&sums, v, c, t, p);
+}
+
+static void build(tw_gemm_gen *g, const tw_gemm_range *r) {
+    tw_gemm_pipeline(g, &sums, r);
+}
+
+const tw_gemm_way tw_gemm_simt = {.plan = plan, .registers = registers_of, .build = build};

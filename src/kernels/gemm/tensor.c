@@ -4,6 +4,46 @@
    just as mma wants it. The rest is loaded element by element. */
 #include "kernels/gemm/generate.h"
 
+/* The shape for this depth of k, the deepest first. */
+static tw_mma_kind kind_for(tw_gemm_type type, int depth, int sm) {
+    static const struct {
+        tw_gemm_type type;
+        tw_mma_kind kind;
+    } shapes[] = {
+        {TW_GEMM_F16, TW_MMA_m16n8k16_f16},  {TW_GEMM_F16, TW_MMA_m16n8k8_f16},   {TW_GEMM_BF16, TW_MMA_m16n8k16_bf16},
+        {TW_GEMM_BF16, TW_MMA_m16n8k8_bf16}, {TW_GEMM_TF32, TW_MMA_m16n8k8_tf32}, {TW_GEMM_TF32, TW_MMA_m16n8k4_tf32},
+        {TW_GEMM_F64, TW_MMA_m16n8k16_f64},  {TW_GEMM_F64, TW_MMA_m16n8k8_f64},   {TW_GEMM_F64, TW_MMA_m16n8k4_f64},
+        {TW_GEMM_F64, TW_MMA_m8n8k4_f64},    {TW_GEMM_S8, TW_MMA_m16n8k32_s8},    {TW_GEMM_S8, TW_MMA_m16n8k16_s8},
+    };
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        const tw_mma_info *m = tw_mma_describe(shapes[i].kind);
+        if (shapes[i].type == type && depth % m->k == 0 && m->sm <= sm) return shapes[i].kind;
+    }
+    return TW_MMA_none;
+}
+
+static const char *shape(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_target *t, tw_gemm_plan *p) {
+    p->mma = kind_for(v->type, p->depth, t->sm);
+    REFUSE(!p->mma, "no tensor-core shape for this type and depth");
+    const tw_mma_info *m = tw_mma_describe(p->mma);
+    p->step = m->k;
+    REFUSE(c->ms % m->m || c->ns % m->n, "a warp's tile is no whole number of tensor-core tiles");
+    REFUSE(c->ms / m->m > 16 || c->ns / m->n > 16, "a warp's tile is too large");
+    p->tm = c->ml / c->ms;
+    p->tn = c->nl / c->ns;
+    p->group = p->tm * p->tn * 32;
+    p->accumulators = c->ms / m->m * (c->ns / m->n) * m->c;
+    return NULL;
+}
+
+static int registers_of(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_gemm_plan *p) {
+    const tw_mma_info *m = tw_mma_describe(p->mma);
+    const int fragments = (c->ms / m->m * m->a + c->ns / m->n * m->b) * tw_type_bits(m->ab) / 32;
+    const int registers = tw_gemm_pipeline_registers(v, c, p, fragments);
+    /* The compiler takes no fewer for f64's tensor-core operations. */
+    return v->type == TW_GEMM_F64 && registers < 64 ? 64 : registers;
+}
+
 typedef struct side {
     const tw_gemm_tile *tile;
     tw_val base;
@@ -51,7 +91,7 @@ static tw_val lane_part(tw_gemm_gen *g, const tw_gemm_tile *t, bool is_x) {
     return tw_add(b, tw_mul_imm(b, outer, t->pitch), tw_mul_imm(b, inner, t->es));
 }
 
-void tw_gemm_tensor_prepare(tw_gemm_gen *g) {
+static void prepare(tw_gemm_gen *g) {
     tw_builder *b = g->b;
     const tw_gemm_plan *p = &g->plan;
     const tw_gemm_config *c = g->c;
@@ -147,7 +187,7 @@ static void load_side(tw_gemm_gen *g, side *s, int k, bool is_x) {
         load_elements(g, s, k, is_x);
 }
 
-void tw_gemm_tensor_stage(tw_gemm_gen *g, tw_val stage, tw_gemm_between *between) {
+static void add_stage(tw_gemm_gen *g, tw_val stage, tw_gemm_between *between) {
     tw_builder *b = g->b;
     const tw_gemm_plan *p = &g->plan;
     const tw_gemm_config *c = g->c;
@@ -169,3 +209,16 @@ void tw_gemm_tensor_stage(tw_gemm_gen *g, tw_val stage, tw_gemm_between *between
         if (between) between(g, k / m->k, p->depth / m->k);
     }
 }
+
+static const tw_gemm_sums sums = {
+    .tensor = true, .most_code = 16384, .shape = shape, .prepare = prepare, .stage = add_stage};
+
+static const char *plan(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_target *t, tw_gemm_plan *p) {
+    return tw_gemm_pipeline_plan(&sums, v, c, t, p);
+}
+
+static void build(tw_gemm_gen *g, const tw_gemm_range *r) {
+    tw_gemm_pipeline(g, &sums, r);
+}
+
+const tw_gemm_way tw_gemm_mma = {.plan = plan, .registers = registers_of, .build = build};

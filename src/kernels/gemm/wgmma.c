@@ -8,16 +8,7 @@
 #include "kernels/gemm/generate.h"
 #include "kernels/parts/ring.h"
 
-enum { SPAN = 64 /* elements of a row */, K = 16, ROWS = 64, WARPS = 4, RUN = 4, ALIGN = 1024 };
-
-#define REFUSE(condition, reason)                                                                                      \
-    do {                                                                                                               \
-        if (condition) return reason;                                                                                  \
-    } while (0)
-
-static int round_up(int x, int to) {
-    return (x + to - 1) / to * to;
-}
+enum { SPAN = 64 /* elements of a row */, K = 16, ROWS = 64, WARPS = 4, ALIGN = 1024 };
 
 /* Elements of a row in shared memory. */
 static int span_of(bool k_major, int extent) {
@@ -29,7 +20,7 @@ static void tile_of(tw_gemm_tile *t, bool k_major, int extent, int u) {
     t->width = span_of(k_major, extent);
     t->pitch = t->width * t->es;
     t->outer = k_major ? extent : u;
-    t->inner = round_up(k_major ? u : extent, t->width);
+    t->inner = tw_gemm_round_up(k_major ? u : extent, t->width);
     t->total = t->inner / t->width; /* boxes */
     t->bytes = t->outer * t->inner * t->es;
 }
@@ -42,26 +33,13 @@ static bool shares_y(const tw_gemm_config *c) {
     return c->cast && c->group > 1;
 }
 
-/* Floats from line to line of C when sums change places, such that what a warp writes together falls into different
-   banks: four lines' pairs from a half-warp, or, swapped, eight neighbours of each of every other line. */
-static int exchange_pitch(const tw_gemm_config *c) {
-    int pitch = c->swap ? c->ml : c->nl;
-    const int period = c->swap ? 16 : 32;
-    while (pitch % period != period / 4 && pitch % period != 3 * period / 4) pitch += 4;
-    return pitch;
-}
-
-static int exchange_bytes(const tw_gemm_config *c) {
-    return exchange_pitch(c) * (c->swap ? c->nl : c->ml) * 4;
-}
-
 /* Sums, two descriptors, and what the epilogue works with. */
-int tw_gemm_wgmma_registers(const tw_gemm_config *c, const tw_gemm_plan *p) {
-    (void)c;
+static int registers_of(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_gemm_plan *p) {
+    (void)v, (void)c;
     return p->accumulators + 40;
 }
 
-const char *tw_gemm_wgmma_plan(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_target *t, tw_gemm_plan *p) {
+static const char *plan(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_target *t, tw_gemm_plan *p) {
     REFUSE(t->sm != 90, "warpgroups' products are of sm_90a alone");
     REFUSE(v->type != TW_GEMM_F16 && v->type != TW_GEMM_BF16, "warpgroups multiply f16 and bf16");
     REFUSE(v->batched, "warpgroups' kernels have no batches");
@@ -93,15 +71,15 @@ const char *tw_gemm_wgmma_plan(const tw_gemm_variant *v, const tw_gemm_config *c
            "a tile cannot be dealt to the blocks that fetch it together");
     REFUSE(c->exchange < 0 || c->exchange > 1, "sums change places (1) or not (0)");
     REFUSE(c->exchange && cluster, "a cluster's blocks share the sums out already");
-    REFUSE(c->exchange && p->group % ((c->swap ? c->ml : c->nl) / RUN), "lines of C cannot be dealt to the threads");
+    REFUSE(c->exchange && p->group % ((c->swap ? c->ml : c->nl) / 4), "lines of C cannot be dealt to the threads");
     REFUSE(c->walk < 0 || c->walk > 64, "a block walks 64 tiles at most");
     REFUSE(c->walk > 1 && (c->kg > 1 || c->cast), "blocks that walk do so alone, with all of k");
-    const int join = cluster ? p->accumulators * p->group * 4 : c->exchange ? exchange_bytes(c) : 0;
+    const int join = cluster ? p->accumulators * p->group * 4 : c->exchange ? tw_gemm_staged_bytes(c) : 0;
     const int ring = p->stage_bytes * c->stages;
     /* The next tile is fetched while this one is stored. */
     p->shared_bytes = (c->walk > 1 ? ring + join : join > ring ? join : ring) + 16 * c->stages;
     REFUSE(p->shared_bytes > t->shared_block, "more shared memory than a block may have");
-    const int registers = tw_gemm_wgmma_registers(c, p);
+    const int registers = registers_of(v, c, p);
     REFUSE(registers > t->thread_registers, "more registers than a thread may have");
     REFUSE(tw_target_blocks(t, p->threads, registers, p->shared_bytes) < (c->blocks ? c->blocks : 1),
            "an SM cannot hold the blocks");
@@ -120,17 +98,17 @@ tw_tensor_map tw_gemm_wgmma_map(uint64_t address, int64_t extent, int64_t k, int
                            .swizzle = 2 * span};
 }
 
-/* Tiles of a block that walks: as many blocks apart as there are. */
-static void push_walk(tw_gemm_gen *g) {
-    tw_builder *b = g->b;
-    if (g->c->walk < 2) return;
-    tw_val tiles = tw_mul(b, g->arg.tiles_m, g->arg.tiles_n);
-    tw_val from = tw_sreg(b, TW_SREG_ctaid_x), step = tw_sreg(b, TW_SREG_nctaid_x);
-    tw_gemm_find_tile(g, tw_push_for(b, from, tiles, step, false));
+/* Opens the loop over the tiles of a persistent block. */
+static tw_scope push_walk(tw_gemm_gen *g) {
+    if (g->c->walk < 2) return (tw_scope){0};
+    const tw_walk walk = tw_gemm_walk(g);
+    const tw_scope tiles = tw_walk_push(g->b, &walk);
+    tw_gemm_find_tile(g, tiles.i);
+    return tiles;
 }
 
-static void pop_walk(tw_gemm_gen *g) {
-    if (g->c->walk > 1) tw_pop(g->b);
+static void pop_walk(tw_gemm_gen *g, tw_scope tiles) {
+    if (g->c->walk > 1) tw_pop(g->b, tiles);
 }
 
 /* -- the warp that copies */
@@ -162,18 +140,18 @@ static void begin(tw_gemm_gen *g, bool waits) {
 
 static void copy(tw_gemm_gen *g, const tw_ring *ring, tw_val k_begin, tw_val count) {
     tw_builder *b = g->b;
-    tw_push_if(b, tw_eq(b, g->lane, tw_i32(b, 0)));
+    const tw_scope first_lane = tw_push_if(b, tw_eq(b, g->lane, tw_i32(b, 0)));
     /* The copy engine reads a map before it can begin. */
     tw_do(b, TW_OP_tensor_prefetch, (tw_attrs){0}, g->arg.map_x, TW_NONE);
     tw_do(b, TW_OP_tensor_prefetch, (tw_attrs){0}, g->arg.map_y, TW_NONE);
     tw_ring_init(b, ring, g->target->sm, 1, g->plan.group / 32 * (g->c->cast ? g->c->cast : 1));
-    tw_pop(b);
+    tw_pop(b, first_lane);
     begin(g, false);
-    tw_push_if(b, tw_eq(b, g->lane, tw_i32(b, 0)));
+    const tw_scope producer = tw_push_if(b, tw_eq(b, g->lane, tw_i32(b, 0)));
     const tw_ring_cursor c = tw_ring_begin(b, ring, 1);
-    push_walk(g);
+    const tw_scope tiles = push_walk(g);
     tw_val k = tw_var_of(b, k_begin);
-    tw_push_for(b, tw_i32(b, 0), count, tw_i32(b, 1), false);
+    const tw_scope loop = tw_push_for(b, tw_i32(b, 0), count, tw_i32(b, 1), false);
     tw_val full = tw_ring_full(b, ring, &c), to = tw_ring_data(b, ring, &c, TW_NONE);
     tw_ring_wait(b, tw_ring_empty(b, ring, &c), &c);
     tw_do(b, TW_OP_mbarrier_expect, (tw_attrs){0}, full, tw_i32(b, g->plan.stage_bytes));
@@ -181,9 +159,9 @@ static void copy(tw_gemm_gen *g, const tw_ring *ring, tw_val k_begin, tw_val cou
     load_tile(g, &g->plan.y, g->arg.map_y, tw_add_imm(b, to, g->plan.x.bytes), g->y.origin, k, full, shares_y(g->c));
     tw_op_to(b, k, TW_OP_add_i32, k, tw_i32(b, g->c->u), TW_NONE);
     tw_ring_advance(b, ring, &c);
-    tw_pop(b);
-    pop_walk(g);
-    tw_pop(b);
+    tw_pop(b, loop);
+    pop_walk(g, tiles);
+    tw_pop(b, producer);
 }
 
 /* -- the warpgroups that multiply */
@@ -259,7 +237,8 @@ static void sum(tw_gemm_gen *g, const tw_ring *ring, const tw_ring_cursor *c, tw
     tw_val x0 = low_word(g, x, tw_add(b, g->shared, tw_mul_imm(b, group, apart)));
     tw_val y0 = low_word(g, &g->plan.y, tw_add_imm(b, g->shared, x->bytes));
     tw_val before = tw_var_of(b, zero), last = tw_add_imm(b, count, 1 - stages);
-    tw_val i = tw_push_for(b, zero, count, tw_i32(b, 1), false);
+    const tw_scope loop = tw_push_for(b, zero, count, tw_i32(b, 1), false);
+    tw_val i = loop.i;
     tw_val stage = tw_shr(b, c->stage, 4);
     tw_ring_wait(b, tw_ring_full(b, ring, c), c);
     multiply(g, tw_add(b, x0, stage), tw_add(b, y0, stage), tw_eq(b, i, zero));
@@ -268,48 +247,14 @@ static void sum(tw_gemm_gen *g, const tw_ring *ring, const tw_ring_cursor *c, tw
     give_back(g, before, walks ? filled : tw_and(b, filled, tw_lt(b, i, last)));
     tw_assign(b, before, tw_ring_empty(b, ring, c));
     tw_ring_advance(b, ring, c);
-    tw_pop(b);
+    tw_pop(b, loop);
     tw_do(b, TW_OP_wgmma_wait, (tw_attrs){0}, TW_NONE, TW_NONE);
     if (walks) give_back(g, before, tw_const(b, TW_T_pred, 1));
 }
 
-void tw_gemm_wgmma_exchange(tw_gemm_gen *g) {
+static void build(tw_gemm_gen *g, const tw_gemm_range *r) {
     tw_builder *b = g->b;
-    const bool swap = g->c->swap;
-    const int pitch = exchange_pitch(g->c) * 4, per_line = (swap ? g->c->ml : g->c->nl) / RUN;
-    const int lines = g->plan.group / per_line; /* at once */
-    const int place = g->c->walk > 1 ? g->plan.stage_bytes * g->c->stages : 0;
-    tw_val base = tw_add_imm(b, g->shared, place);
-    tw_val line = swap ? g->column : g->row, along = swap ? g->row : g->column;
-    tw_val at = tw_add(b, base, tw_add(b, tw_mul_imm(b, line, pitch), tw_mul_imm(b, along, 4)));
-    tw_gemm_meet(g);
-    for (int i = 0; i < g->plan.accumulators; i += swap ? 1 : 2) {
-        const int offset =
-            swap ? g->column_of[i] * pitch + g->row_of[i] * 4 : g->row_of[i] * pitch + g->column_of[i] * 4;
-        tw_attrs to = {.type = TW_T_f32, .vec = swap ? 1 : 2, .space = TW_SPACE_shared, .offset = offset};
-        tw_st(b, to, at, &g->acc[0][i]);
-    }
-    tw_gemm_meet(g);
-    line = tw_div(b, g->tid, per_line);
-    along = tw_mul_imm(b, tw_rem(b, g->tid, per_line), RUN);
-    at = tw_add(b, base, tw_add(b, tw_mul_imm(b, line, pitch), tw_mul_imm(b, along, 4)));
-    *(swap ? &g->column : &g->row) = line;
-    *(swap ? &g->row : &g->column) = along;
-    for (int i = 0; i < g->plan.accumulators; i += RUN) {
-        tw_attrs from = {.type = TW_T_f32, .vec = RUN, .space = TW_SPACE_shared, .offset = i / RUN * lines * pitch};
-        tw_val x[RUN] = {{0}};
-        tw_ld_vec(b, from, at, x);
-        for (int e = 0; e < RUN; e++) {
-            tw_assign(b, g->acc[0][i + e], x[e]);
-            *(swap ? &g->column_of[i + e] : &g->row_of[i + e]) = i / RUN * lines;
-            *(swap ? &g->row_of[i + e] : &g->column_of[i + e]) = e;
-        }
-    }
-}
-
-void tw_gemm_wgmma_run(tw_gemm_gen *g, tw_val k_begin, tw_val count) {
-    tw_builder *b = g->b;
-    const int warps = g->plan.group / 32, roles[4] = {0, warps, warps, warps + 1};
+    const int warps = g->plan.group / 32, ranges[4] = {0, warps, warps, warps + 1};
     const int bytes = 16 * g->c->stages;
     tw_shared_add(b, "tiles", g->plan.shared_bytes - bytes, ALIGN, true);
     tw_shared_add(b, "barriers", bytes, 8, true);
@@ -320,15 +265,17 @@ void tw_gemm_wgmma_run(tw_gemm_gen *g, tw_val k_begin, tw_val count) {
                           .stages = g->c->stages,
                           .bytes = g->plan.stage_bytes,
                           .offsets = true};
-    tw_push_roles(b, roles, 2);
+    const tw_scope roles = tw_push_roles(b, ranges, 2);
     prepare(g);
     const tw_ring_cursor c = tw_ring_begin(b, &ring, 0);
     begin(g, true);
-    push_walk(g);
-    sum(g, &ring, &c, count);
+    const tw_scope tiles = push_walk(g);
+    sum(g, &ring, &c, r->count);
     tw_gemm_finish(g);
-    pop_walk(g);
-    tw_next_role(b);
-    copy(g, &ring, k_begin, count);
-    tw_pop(b);
+    pop_walk(g, tiles);
+    tw_next_role(b, roles);
+    copy(g, &ring, r->k_begin, r->count);
+    tw_pop(b, roles);
 }
+
+const tw_gemm_way tw_gemm_wgmma = {.tensor_copies = true, .plan = plan, .registers = registers_of, .build = build};

@@ -159,22 +159,22 @@ static void load_weights(tw_mega_activations *a, tw_val k) {
     }
 }
 
-/* The thread's first columns, and after pop_columns those behind them, if a chunk has so many. */
-static tw_val push_columns(const tw_mega_activations *a, bool normed) {
+/* Begins a loop over a thread's columns, if a chunk has more than one turn's. `i` of the scope is the first column. */
+static tw_scope push_columns(const tw_mega_activations *a, bool normed) {
     tw_builder *b = a->g->b;
     const int step = at_once(a, normed) * span(a);
     tw_val first = tw_shl(b, a->g->thread, 2);
-    if (most_columns(a, normed) <= step) return first;
+    if (most_columns(a, normed) <= step) return (tw_scope){.i = first};
     /* All lanes of a warp take the same turns, since they find their largest together. */
     tw_val end = tw_and(b, tw_add_imm(b, a->width, TW_MEGA_BLOCK - 1), tw_i32(b, -TW_MEGA_BLOCK));
     return tw_push_for(b, first, end, tw_i32(b, step), false);
 }
 
-static void pop_columns(tw_mega_activations *a, tw_val k, bool normed) {
+static void pop_columns(tw_mega_activations *a, tw_scope columns, bool normed) {
     const int step = at_once(a, normed) * span(a);
     if (most_columns(a, normed) <= step) return;
-    if (normed) load_weights(a, tw_add_imm(a->g->b, k, step));
-    tw_pop(a->g->b);
+    if (normed) load_weights(a, tw_add_imm(a->g->b, columns.i, step));
+    tw_pop(a->g->b, columns);
 }
 
 void tw_mega_find_chunk(tw_mega_activations *a, tw_val chunk) {
@@ -213,7 +213,7 @@ static void leave_squares(tw_mega_activations *a, tw_val squares, tw_val positio
     tw_mega_gen *g = a->g;
     tw_builder *b = g->b;
     tw_val sum = tw_part_warp_sum(g->b, tw_add(b, squares, tw_f32(b, 0)), 1, 32);
-    tw_push_if(b, tw_eq(b, g->lane, tw_i32(b, 0)));
+    const tw_scope first_lane = tw_push_if(b, tw_eq(b, g->lane, tw_i32(b, 0)));
     tw_val at = tw_add_imm(b, g->shared, g->p->sums);
     at = tw_mega_at(g, tw_mega_at(g, at, position, 4 * g->p->tuning.warps), g->warp, 4);
     const tw_attrs cell = {.type = TW_T_f32, .space = TW_SPACE_shared};
@@ -221,7 +221,7 @@ static void leave_squares(tw_mega_activations *a, tw_val squares, tw_val positio
     tw_when(b, again);
     tw_val before = tw_ld(b, cell, at);
     tw_st(b, cell, at, (tw_val[]){tw_add(b, sum, before)});
-    tw_pop(b);
+    tw_pop(b, first_lane);
 }
 
 /* Columns of the chunk from the warp's first on; k is this thread's. A warp stores all of its columns, zeros behind the
@@ -253,28 +253,30 @@ static void stage_columns(tw_mega_activations *a, tw_val k, int n, tw_val square
 static void stage_plain(tw_mega_activations *a) {
     tw_builder *b = a->g->b;
     const int most = at_once(a, false), few = at_once(a, true);
+    tw_scope if_few = {0};
     /* Attention's are hardly more than the model's width, an ffn's several times that. */
     if (few < most) {
-        tw_push_if(b, tw_le(b, a->width, tw_i32(b, few * span(a))));
+        if_few = tw_push_if(b, tw_le(b, a->width, tw_i32(b, few * span(a))));
         stage_columns(a, tw_shl(b, a->g->thread, 2), few, TW_NONE);
-        tw_push_else(b);
+        tw_push_else(b, if_few);
     }
-    tw_val k = push_columns(a, false);
-    stage_columns(a, k, most, TW_NONE);
-    pop_columns(a, k, false);
-    if (few < most) tw_pop(b);
+    const tw_scope columns = push_columns(a, false);
+    stage_columns(a, columns.i, most, TW_NONE);
+    pop_columns(a, columns, false);
+    if (few < most) tw_pop(b, if_few);
 }
 
 static void stage_one(tw_mega_activations *a, tw_val chunk) {
     tw_builder *b = a->g->b;
-    tw_push_if(b, a->normed);
-    tw_val squares = tw_var_of(b, tw_f32(b, 0)), k = push_columns(a, true);
-    stage_columns(a, k, at_once(a, true), squares);
-    pop_columns(a, k, true);
+    const tw_scope if_normed = tw_push_if(b, a->normed);
+    tw_val squares = tw_var_of(b, tw_f32(b, 0));
+    const tw_scope columns = push_columns(a, true);
+    stage_columns(a, columns.i, at_once(a, true), squares);
+    pop_columns(a, columns, true);
     leave_squares(a, squares, tw_i32(b, 0), chunk);
-    tw_push_else(b);
+    tw_push_else(b, if_normed);
     stage_plain(a);
-    tw_pop(b);
+    tw_pop(b, if_normed);
 }
 
 /* ---- several positions */
@@ -283,11 +285,12 @@ static void stage_one(tw_mega_activations *a, tw_val chunk) {
 static void stage_rows(tw_mega_activations *a, const tw_val *squares) {
     tw_mega_gen *g = a->g;
     tw_builder *b = g->b;
-    const int columns = at_once(a, squares), T = g->p->tokens;
+    const int n = at_once(a, squares), T = g->p->tokens;
     const tw_attrs how = {.type = TW_T_f32, .vec = 4, .cache = TW_CACHE_cg};
-    tw_val x[COLUMNS][TW_CUDA_VM_TOKENS][4] = {{{{0}}}}, first = push_columns(a, squares), k[COLUMNS];
-    for (int i = 0; i < columns; i++) {
-        k[i] = tw_add_imm(b, first, i * span(a));
+    tw_val x[COLUMNS][TW_CUDA_VM_TOKENS][4] = {{{{0}}}}, k[COLUMNS];
+    const tw_scope columns = push_columns(a, squares);
+    for (int i = 0; i < n; i++) {
+        k[i] = tw_add_imm(b, columns.i, i * span(a));
         tw_val column = tw_add(b, a->from, k[i]), inside = tw_lt(b, k[i], a->limit);
         for (int u = 0; u < T; u++) {
             tw_val at = tw_mega_at(g, a->row[u], column, 4);
@@ -295,7 +298,7 @@ static void stage_rows(tw_mega_activations *a, const tw_val *squares) {
             tw_ld_vec(b, how, at, x[i][u]);
         }
     }
-    for (int i = 0; i < columns; i++) {
+    for (int i = 0; i < n; i++) {
         four f[TW_CUDA_VM_TOKENS];
         tw_val have = tw_lt(b, tw_i32(b, 0), of_warp(a, k[i]));
         for (int u = 0; u < T; u++) {
@@ -304,23 +307,23 @@ static void stage_rows(tw_mega_activations *a, const tw_val *squares) {
         }
         store(a, f, T);
     }
-    pop_columns(a, first, squares);
+    pop_columns(a, columns, squares);
 }
 
 static void stage_several(tw_mega_activations *a, tw_val chunk) {
     tw_builder *b = a->g->b;
     tw_val squares[TW_CUDA_VM_TOKENS];
-    tw_push_if(b, a->normed);
+    const tw_scope if_normed = tw_push_if(b, a->normed);
     for (int u = 0; u < a->g->p->tokens; u++) squares[u] = tw_var_of(b, tw_f32(b, 0));
     stage_rows(a, squares);
     for (int u = 0; u < a->g->p->tokens; u++) {
-        tw_push_if(b, a->there[u]);
+        const tw_scope if_there = tw_push_if(b, a->there[u]);
         leave_squares(a, squares[u], tw_i32(b, u), chunk);
-        tw_pop(b);
+        tw_pop(b, if_there);
     }
-    tw_push_else(b);
+    tw_push_else(b, if_normed);
     stage_rows(a, NULL);
-    tw_pop(b);
+    tw_pop(b, if_normed);
 }
 
 void tw_mega_stage_chunk(tw_mega_activations *a, tw_val chunk) {

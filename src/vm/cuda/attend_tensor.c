@@ -38,11 +38,11 @@ static tw_val start_of(tw_mega_gen *g, const tw_mega_past *p) {
     return tw_add(g->b, p->first, tw_mul_imm(g->b, g->warp, BLOCK));
 }
 
-/* Row `of` of a block, where its position is one of those. */
-static void push_row(tw_mega_gen *g, tw_val position, tw_val from, tw_val below) {
+/* Opens a block for a row whose position is within [from, below). */
+static tw_scope push_row(tw_mega_gen *g, tw_val position, tw_val from, tw_val below) {
     tw_val there = tw_lt(g->b, position, below);
     if (from.id) there = tw_and(g->b, there, tw_le(g->b, from, position));
-    tw_push_if(g->b, there);
+    return tw_push_if(g->b, there);
 }
 
 /* A lane has columns g of both tiles: positions g and g + 8. */
@@ -52,13 +52,13 @@ static void fetch_keys(tw_mega_by_tensor *a, const tw_mega_past *p, tw_val at, t
     const int64_t row = g->p->head_dim * 2;
     for (int n = 0; n < 2; n++) {
         tw_val position = tw_add(b, tw_add_imm(b, at, 8 * n), g->row);
-        push_row(g, position, from, below);
+        const tw_scope row_of = push_row(g, position, from, below);
         tw_val address = tw_mega_at(g, tw_mega_at(g, p->k, position, row), g->column, 16);
         for (int i = 0; i < steps(a) / 2; i++) {
             const tw_attrs how = {.type = a->pair, .vec = 4, .offset = 64 * i, .cache = TW_CACHE_cg};
             tw_ld_vec(b, how, address, a->k[n][i]);
         }
-        tw_pop(b);
+        tw_pop(b, row_of);
     }
 }
 
@@ -70,7 +70,7 @@ static void fetch_values(tw_mega_by_tensor *a, const tw_mega_past *p, tw_val at,
     const int whole = (int)g->p->head_dim / 64;
     for (int r = 0; r < 4; r++) {
         tw_val position = tw_add(b, tw_add_imm(b, at, r % 2 + 8 * (r / 2)), tw_shl(b, g->column, 1));
-        push_row(g, position, from, below);
+        const tw_scope row_of = push_row(g, position, from, below);
         tw_val first = tw_mega_at(g, p->v, position, row), address = tw_mega_at(g, first, g->row, 16);
         for (int i = 0; i < whole; i++) {
             const tw_attrs how = {.type = TW_T_i32, .vec = 4, .offset = 128 * i, .cache = TW_CACHE_cg};
@@ -80,7 +80,7 @@ static void fetch_values(tw_mega_by_tensor *a, const tw_mega_past *p, tw_val at,
             const tw_attrs how = {.type = TW_T_i32, .vec = 2, .offset = 128 * whole, .cache = TW_CACHE_cg};
             tw_ld_vec(b, how, tw_mega_at(g, first, g->row, 8), a->v[r] + 4 * whole);
         }
-        tw_pop(b);
+        tw_pop(b, row_of);
     }
 }
 
@@ -105,14 +105,15 @@ static void load_queries(void *state, tw_val q, tw_val position, tw_val head, tw
     const tw_mega_plan *p = g->p;
     tw_val row = tw_mega_at(g, q, position, p->heads * p->head_dim * 4), x[4] = {{0}}, pair[4];
     row = tw_mega_at(g, tw_mega_at(g, row, tw_add(b, head, g->row), p->head_dim * 4), g->column, 32);
-    tw_val j = tw_push_for(b, g->warp, tw_i32(b, steps(a)), tw_i32(b, p->tuning.warps), false);
+    const tw_scope loop = tw_push_for(b, g->warp, tw_i32(b, steps(a)), tw_i32(b, p->tuning.warps), false);
+    tw_val j = loop.i;
     tw_val address = tw_mega_at(g, tw_mega_at(g, row, tw_shr(b, j, 1), 128), tw_rem(b, j, 2), 16);
     tw_when(b, tw_lt(b, g->row, heads));
     tw_ld_vec(b, (tw_attrs){.type = TW_T_f32, .vec = 4, .cache = TW_CACHE_cg}, address, x);
     for (int e = 0; e < 4; e++) x[e] = tw_mul(b, x[e], tw_f32(b, p->attn_scale * 1.4426950408889634f));
     for (int e = 0; e < 4; e += 2) tw_part_split(g->b, a->pair, x[e], x[e + 1], &pair[e], &pair[e + 1]);
     tw_st(b, (tw_attrs){.type = a->pair, .vec = 4, .space = TW_SPACE_shared}, tw_mega_at(g, a->q, j, 512), pair);
-    tw_pop(b);
+    tw_pop(b, loop);
     tw_mega_barrier(g);
     for (int i = 0; i < 4 * tiles(a); i++) tw_assign(b, a->acc[i / 4][i % 4], tw_f32(b, 0));
     tw_assign(b, a->max, tw_f32(b, TW_MEGA_LOWEST));
@@ -180,7 +181,9 @@ static void walk(void *state, const tw_mega_past *p) {
     tw_mega_gen *g = a->g;
     tw_builder *b = g->b;
     const int span = BLOCK * g->p->tuning.warps;
-    tw_val at = tw_push_for(b, start_of(g, p), p->last, tw_i32(b, span), false), next = tw_add_imm(b, at, span), s[4];
+    const tw_scope loop = tw_push_for(b, start_of(g, p), p->last, tw_i32(b, span), false);
+    tw_val at = loop.i;
+    tw_val next = tw_add_imm(b, at, span), s[4];
     scores(a, p, at, s);
     if (wide(a))
         fetch_values(a, p, at, TW_NONE, p->last);
@@ -192,7 +195,7 @@ static void walk(void *state, const tw_mega_past *p) {
         fetch_keys(a, p, next, TW_NONE, p->last);
     else
         fetch_values(a, p, next, TW_NONE, p->last);
-    tw_pop(b);
+    tw_pop(b, loop);
 }
 
 /* ---- the warp's result */
@@ -206,7 +209,7 @@ static void leave(void *state, tw_val heads) {
     at = tw_mega_at(g, at, g->row, bytes);
     tw_val sum = tw_part_warp_sum(g->b, tw_add(b, a->sum, tw_f32(b, 0)), 1, 4);
     tw_attrs how = {.type = TW_T_f32, .vec = 2, .space = TW_SPACE_shared};
-    tw_push_if(b, tw_lt(b, g->row, heads));
+    const tw_scope branch = tw_push_if(b, tw_lt(b, g->row, heads));
     for (int m = 0; m < tiles(a); m += 2) {
         const int of_chunk = m / 8 * 8 + 8 <= tiles(a) ? 8 : 4; /* elements of a column that follow one another */
         tw_val to = tw_mega_at(g, at, g->column, 2 * of_chunk * 4);
@@ -217,11 +220,11 @@ static void leave(void *state, tw_val heads) {
             tw_st(b, how, to, x);
         }
     }
-    tw_push_if(b, tw_eq(b, g->column, tw_i32(b, 0)));
+    const tw_scope first_column = tw_push_if(b, tw_eq(b, g->column, tw_i32(b, 0)));
     how.offset = d * 4;
     tw_st(b, how, at, (tw_val[]){a->max, sum});
-    tw_pop(b);
-    tw_pop(b);
+    tw_pop(b, first_column);
+    tw_pop(b, branch);
 }
 
 tw_mega_attender tw_mega_attend_by_tensor(tw_mega_by_tensor *state) {

@@ -114,14 +114,14 @@ static void norm_head(const rows *r, const place *at, tw_val row, tw_val positio
                       const tw_val *of, tw_val *y) {
     tw_mega_gen *g = r->g;
     tw_builder *b = g->b;
-    tw_push_if(b, tw_lt(b, at->part, tw_i32(b, 2)));
+    const tw_scope branch = tw_push_if(b, tw_lt(b, at->part, tw_i32(b, 2)));
     tw_val factor = head_factor(r, row, position);
     tw_val w = tw_select(b, tw_eq(b, at->part, tw_i32(b, 0)), of[0], of[1]);
     for (int i = 0; i < 2; i++) {
         tw_val x = tw_ld(b, (tw_attrs){.type = TW_T_f32, .cache = TW_CACHE_nc}, tw_mega_at(g, w, index[i], 4));
         tw_op_to(b, y[i], TW_OP_mul_f32, y[i], tw_mul(b, factor, x), TW_NONE);
     }
-    tw_pop(b);
+    tw_pop(b, branch);
 }
 
 /* Whether this thread fetched what belongs to the row (or pair of rows) of that number before the wait. */
@@ -135,7 +135,7 @@ static void turn(const rows *r, tw_val rope, tw_val position, tw_val pair, tw_va
     tw_mega_gen *g = r->g;
     tw_builder *b = g->b;
     const int half = (int)g->p->rotated / 2;
-    tw_push_if(b, turned);
+    const tw_scope if_turned = tw_push_if(b, turned);
     tw_val at = tw_mega_at(g, tw_mega_at(g, rope, position, 8 * half), pair, 4);
     tw_attrs how = {.type = TW_T_f32, .cache = TW_CACHE_cg};
     if (early.id) tw_unless(b, early);
@@ -151,7 +151,7 @@ static void turn(const rows *r, tw_val rope, tw_val position, tw_val pair, tw_va
     tw_val second = tw_fma(b, y[1], c, tw_mul(b, y[0], s));
     tw_assign(b, y[0], first);
     tw_assign(b, y[1], second);
-    tw_pop(b);
+    tw_pop(b, if_turned);
 }
 
 /* Queries to their buffer, keys and values to the cache. */
@@ -161,10 +161,10 @@ static void put_qkv(tw_mega_gen *g, const place *at, tw_val position, tw_val q, 
     const tw_mega_plan *p = g->p;
     const tw_dtype t = p->kv;
     const int es = (int)tw_dtype_bits(t) / 8;
-    tw_push_if(b, tw_eq(b, at->part, tw_i32(b, 0)));
+    const tw_scope if_part_0 = tw_push_if(b, tw_eq(b, at->part, tw_i32(b, 0)));
     tw_val row = tw_mega_at(g, tw_mega_at(g, q, position, p->heads * p->head_dim * 4), at->head, p->head_dim * 4);
     for (int i = 0; i < 2; i++) tw_st(b, (tw_attrs){.type = TW_T_f32}, tw_mega_at(g, row, index[i], 4), &y[i]);
-    tw_push_else(b);
+    tw_push_else(b, if_part_0);
     tw_val cache = tw_select(b, tw_eq(b, at->part, tw_i32(b, 1)), k, v);
     tw_val head = at->head;
     if (p->sequences > 1) head = tw_add(b, head, tw_mul_imm(b, position, p->kv_heads));
@@ -175,33 +175,48 @@ static void put_qkv(tw_mega_gen *g, const place *at, tw_val position, tw_val q, 
         if (t != TW_F32) x = tw_op_emit(b, t == TW_F16 ? TW_OP_cvt_f16_f32 : TW_OP_cvt_bf16_f32, x, TW_NONE, TW_NONE);
         tw_st(b, (tw_attrs){.type = tw_mega_element(t)}, tw_mega_at(g, row, index[i], es), &x);
     }
-    tw_pop(b);
+    tw_pop(b, if_part_0);
 }
 
-/* Threads take units of rows: of several positions those that are there alone, one position's after another's. */
-static void push_dense(const rows *r, tw_val units, tw_val *position, tw_val *unit) {
+/* A loop over a thread's units of rows, and in it a block for a unit that is there. */
+typedef struct turns {
+    tw_scope loop, inside;
+    tw_val position;
+    tw_val row; /* The unit's first row. */
+} turns;
+
+static void end_turns(tw_builder *b, const turns *t) {
+    tw_pop(b, t->inside);
+    tw_pop(b, t->loop);
+}
+
+/* Units that are there follow one another, one position's after another's. `row` is the unit. */
+static turns begin_dense(const rows *r, tw_val units) {
     tw_builder *b = r->g->b;
-    tw_val i = tw_mega_thread_loop(r->g, tw_mul(b, r->s->positions, units));
-    *position = tw_op_emit(b, TW_OP_div_u32, i, units, TW_NONE);
-    *unit = tw_sub(b, i, tw_mul(b, *position, units));
-    tw_push_if(b, tw_lt(b, *unit, units));
+    turns t = {.loop = tw_mega_thread_loop(r->g, tw_mul(b, r->s->positions, units))};
+    t.position = tw_op_emit(b, TW_OP_div_u32, t.loop.i, units, TW_NONE);
+    t.row = tw_sub(b, t.loop.i, tw_mul(b, t.position, units));
+    t.inside = tw_push_if(b, tw_lt(b, t.row, units));
+    return t;
 }
 
-static void push_pairs(const rows *r, tw_val *position, tw_val *row) {
+/* Units are pairs of rows. */
+static turns begin_pairs(const rows *r) {
     tw_builder *b = r->g->b;
     if (r->g->p->tokens > 1) {
-        tw_val rest = tw_sub(b, tw_mega_word(r->g, TW_W_COUNT), r->s->first), pair;
-        push_dense(r, tw_shr(b, tw_add_imm(b, tw_min(b, r->s->rows, rest), 1), 1), position, &pair);
-        *row = tw_shl(b, pair, 1);
-        return;
+        tw_val rest = tw_sub(b, tw_mega_word(r->g, TW_W_COUNT), r->s->first);
+        turns t = begin_dense(r, tw_shr(b, tw_add_imm(b, tw_min(b, r->s->rows, rest), 1), 1));
+        t.row = tw_shl(b, t.row, 1);
+        return t;
     }
     const int pairs = TW_MEGA_PART_ROWS / 2;
-    tw_val i = tw_mega_thread_loop(r->g, tw_mul_imm(b, r->s->positions, pairs));
-    *position = tw_div(b, i, pairs);
-    *row = tw_shl(b, tw_rem(b, i, pairs), 1);
+    turns t = {.loop = tw_mega_thread_loop(r->g, tw_mul_imm(b, r->s->positions, pairs))};
+    t.position = tw_div(b, t.loop.i, pairs);
+    t.row = tw_shl(b, tw_rem(b, t.loop.i, pairs), 1);
     tw_val count = tw_mega_word(r->g, TW_W_COUNT);
-    tw_val there = tw_lt(b, tw_add(b, r->s->first, *row), count);
-    tw_push_if(b, tw_and(b, there, tw_lt(b, *row, r->s->rows)));
+    tw_val there = tw_lt(b, tw_add(b, r->s->first, t.row), count);
+    t.inside = tw_push_if(b, tw_and(b, there, tw_lt(b, t.row, r->s->rows)));
+    return t;
 }
 
 static void qkv(const rows *r) {
@@ -210,19 +225,19 @@ static void qkv(const rows *r) {
     const tw_mega_plan *p = g->p;
     tw_val q = tw_mega_address(g, TW_W_OUT), k = tw_mega_address(g, TW_W_K_CACHE), v = tw_mega_address(g, TW_W_V_CACHE);
     tw_val rope = tw_mega_address(g, TW_W_ROPE), from = tw_add(b, tw_mega_word(g, TW_W_FROM), r->s->first);
-    tw_val position, row, norms[2] = {{0}};
+    tw_val norms[2] = {{0}};
     for (int i = 0; i < 2 && p->qk_norm; i++) norms[i] = tw_mega_address(g, i ? TW_W_K_NORM : TW_W_Q_NORM);
     const tw_attrs two = {.type = TW_T_f32, .vec = 2, .space = TW_SPACE_shared};
     if (p->qk_norm) {
         tw_val y[2];
-        push_pairs(r, &position, &row);
-        join(r, row, position, norm_factor(r, position), 2, y);
-        tw_st(b, two, cell(r, row, position), y);
-        tw_pop(b);
-        tw_pop(b);
+        const turns t = begin_pairs(r);
+        join(r, t.row, t.position, norm_factor(r, t.position), 2, y);
+        tw_st(b, two, cell(r, t.row, t.position), y);
+        end_turns(b, &t);
         tw_mega_barrier(g);
     }
-    push_pairs(r, &position, &row);
+    const turns t = begin_pairs(r);
+    tw_val position = t.position, row = t.row;
     tw_val y[2] = {{0}}, index[2];
     if (p->qk_norm)
         tw_ld_vec(b, two, cell(r, row, position), y);
@@ -236,25 +251,25 @@ static void qkv(const rows *r) {
     if (p->qk_norm) norm_head(r, &at, row, position, index, norms, y);
     turn(r, rope, position, pair, at.turned, is_early(r, tw_shr(b, row, 1)), y);
     put_qkv(g, &at, position, q, k, v, index, y);
-    tw_pop(b);
-    tw_pop(b);
+    end_turns(b, &t);
 }
 
 /* ---- the others */
 
-static void push_rows(const rows *r, int rows_of_one, tw_val *position, tw_val *row) {
+/* Units are `rows_of_one` rows of the matrix, which make one row of the result. */
+static turns begin_rows(const rows *r, int rows_of_one) {
     tw_builder *b = r->g->b;
     if (r->g->p->tokens > 1) {
         tw_val rest = tw_sub(b, tw_mega_word(r->g, TW_W_COUNT), r->s->first);
-        push_dense(r, tw_min(b, tw_div(b, r->s->rows, rows_of_one), rest), position, row);
-        return;
+        return begin_dense(r, tw_min(b, tw_div(b, r->s->rows, rows_of_one), rest));
     }
     const int most = TW_MEGA_PART_ROWS / rows_of_one;
-    tw_val i = tw_mega_thread_loop(r->g, tw_mul_imm(b, r->s->positions, most));
-    *position = tw_div(b, i, most);
-    *row = tw_rem(b, i, most);
-    tw_val there = tw_lt(b, tw_add(b, r->s->first, *row), tw_mega_word(r->g, TW_W_COUNT));
-    tw_push_if(b, tw_and(b, there, tw_lt(b, tw_mul_imm(b, *row, rows_of_one), r->s->rows)));
+    turns t = {.loop = tw_mega_thread_loop(r->g, tw_mul_imm(b, r->s->positions, most))};
+    t.position = tw_div(b, t.loop.i, most);
+    t.row = tw_rem(b, t.loop.i, most);
+    tw_val there = tw_lt(b, tw_add(b, r->s->first, t.row), tw_mega_word(r->g, TW_W_COUNT));
+    t.inside = tw_push_if(b, tw_and(b, there, tw_lt(b, tw_mul_imm(b, t.row, rows_of_one), r->s->rows)));
+    return t;
 }
 
 /* The writing before the one that a projection is. */
@@ -293,9 +308,10 @@ void tw_mega_build_before(tw_mega_gen *g, tw_mega_sums *s) {
 static void project(const rows *r) {
     tw_mega_gen *g = r->g;
     tw_builder *b = g->b;
-    tw_val out = tw_mega_address(g, TW_W_OUT), from = tw_add(b, tw_mega_word(g, TW_W_FROM), r->s->first), position, row;
+    tw_val out = tw_mega_address(g, TW_W_OUT), from = tw_add(b, tw_mega_word(g, TW_W_FROM), r->s->first);
     tw_val tag = tw_mega_tag(g, true, g->p->uses_x), old = before_tag(g);
-    push_rows(r, 1, &position, &row);
+    const turns t = begin_rows(r, 1);
+    tw_val position = t.position, row = t.row;
     tw_val at = tw_mega_at(g, tw_mega_at(g, out, position, g->p->dim * 4), tw_add(b, from, row), 4), y[1], x;
     tw_val known = is_early(r, row);
     if (g->p->flags) {
@@ -310,17 +326,17 @@ static void project(const rows *r) {
     if (g->p->tokens == 1) x = tw_select(b, known, r->s->before, x);
     join(r, row, position, tw_f32(b, 1), 1, y);
     tw_mega_put(g, at, tw_add(b, x, y[0]), tag);
-    tw_pop(b);
-    tw_pop(b);
+    end_turns(b, &t);
 }
 
 /* Units alternate between gate and up: SiLU(gate) * up. */
 static void ffn(const rows *r) {
     tw_mega_gen *g = r->g;
     tw_builder *b = g->b;
-    tw_val out = tw_mega_address(g, TW_W_OUT), from = tw_add(b, tw_mega_word(g, TW_W_FROM), r->s->first), position, row;
+    tw_val out = tw_mega_address(g, TW_W_OUT), from = tw_add(b, tw_mega_word(g, TW_W_FROM), r->s->first);
     tw_val width = tw_mega_word(g, TW_W_SLOT), tag = tw_mega_tag(g, true, g->p->uses);
-    push_rows(r, 2, &position, &row);
+    const turns t = begin_rows(r, 2);
+    tw_val position = t.position, row = t.row;
     tw_val unit = tw_shr(b, row, 3), within = tw_rem(b, row, TW_MEGA_ROWS);
     tw_val gate_row = tw_add(b, tw_mul_imm(b, unit, 2 * TW_MEGA_ROWS), within), gate[1], up[1];
     tw_val factor = norm_factor(r, position);
@@ -329,27 +345,26 @@ static void ffn(const rows *r) {
     tw_val h = tw_mul(b, tw_part_silu(b, gate[0]), up[0]);
     tw_val at = tw_op_emit(b, TW_OP_mad_wide_s32, position, tw_mul_imm(b, width, 4), out);
     tw_mega_put(g, tw_mega_at(g, at, tw_add(b, from, row), 4), h, tag);
-    tw_pop(b);
-    tw_pop(b);
+    end_turns(b, &t);
 }
 
 static void head(const rows *r) {
     tw_mega_gen *g = r->g;
     tw_builder *b = g->b;
-    tw_val out = tw_mega_address(g, TW_W_OUT), from = tw_add(b, tw_mega_word(g, TW_W_FROM), r->s->first), position, row;
-    push_rows(r, 1, &position, &row);
+    tw_val out = tw_mega_address(g, TW_W_OUT), from = tw_add(b, tw_mega_word(g, TW_W_FROM), r->s->first);
+    const turns t = begin_rows(r, 1);
+    tw_val position = t.position, row = t.row;
     tw_val y[1], id = tw_add(b, from, row);
     join(r, row, position, norm_factor(r, position), 1, y);
     tw_st(b, (tw_attrs){.type = TW_T_f32}, tw_mega_at(g, tw_mega_at(g, out, position, g->p->vocab * 4), id, 4), y);
     for (int i = 0; i < g->p->sequences; i++) {
         tw_val which = g->p->sequences > 1 ? tw_i32(b, i) : tw_add_imm(b, r->s->positions, -1);
-        tw_push_if(b, tw_and(b, tw_eq(b, position, which), tw_lt(b, r->s->best[i], y[0])));
+        const tw_scope branch = tw_push_if(b, tw_and(b, tw_eq(b, position, which), tw_lt(b, r->s->best[i], y[0])));
         tw_assign(b, r->s->best[i], y[0]);
         tw_assign(b, r->s->best_row[i], id);
-        tw_pop(b);
+        tw_pop(b, branch);
     }
-    tw_pop(b);
-    tw_pop(b);
+    end_turns(b, &t);
 }
 
 void tw_mega_build_epilogue(tw_mega_gen *g, const tw_mega_sums *s) {
@@ -363,9 +378,9 @@ void tw_mega_build_epilogue(tw_mega_gen *g, const tw_mega_sums *s) {
     tw_val bias = tw_mega_address(g, TW_W_BIAS), none = tw_op_emit(b, TW_OP_eq_i64, bias, tw_i64(b, 0), TW_NONE);
     r.bias = tw_select(b, none, bias, tw_mega_at(g, bias, first, 4));
     for (int i = 0; i < 4; i++) {
-        tw_push_if(b, tw_eq(b, s->kind, tw_i32(b, of[i].kind)));
+        const tw_scope branch = tw_push_if(b, tw_eq(b, s->kind, tw_i32(b, of[i].kind)));
         of[i].build(&r);
-        tw_pop(b);
+        tw_pop(b, branch);
     }
 }
 
@@ -375,12 +390,12 @@ static void leave_best(tw_mega_gen *g, tw_val cells, int sequence, tw_val value,
     tw_val best = tw_add(b, value, tw_f32(b, 0)), most = tw_part_warp_max(g->b, best, 1, 32), all = tw_i32(b, -1);
     tw_val id = tw_select(b, tw_eq(b, most, best), row, tw_i32(b, INT32_MAX));
     for (int d = 1; d < 32; d *= 2) id = tw_min(b, id, tw_shfl(b, TW_MODE_bfly, id, tw_i32(b, d), all));
-    tw_push_if(b, tw_eq(b, g->lane, tw_i32(b, 0)));
+    const tw_scope first_lane = tw_push_if(b, tw_eq(b, g->lane, tw_i32(b, 0)));
     const int at = 8 * sequence * g->p->tuning.warps;
     tw_val mine = tw_mega_at(g, cells, g->warp, 8);
     tw_st(b, (tw_attrs){.type = TW_T_f32, .space = TW_SPACE_shared, .offset = at}, mine, &most);
     tw_st(b, (tw_attrs){.type = TW_T_i32, .space = TW_SPACE_shared, .offset = at + 4}, mine, &id);
-    tw_pop(b);
+    tw_pop(b, first_lane);
 }
 
 /* The block's largest logit of the last position, or of each sequence, of equals the first: its threads' bests meet. */
@@ -391,7 +406,7 @@ void tw_mega_build_best(tw_mega_gen *g, const tw_mega_sums *s) {
     for (int i = 0; i < n; i++) leave_best(g, cells, i, s->best[i], s->best_row[i]);
     tw_mega_barrier(g);
     tw_val slot = tw_mega_word(g, TW_W_SLOT), out = tw_mega_address(g, TW_W_K_CACHE);
-    tw_push_if(b, tw_lt(b, g->thread, tw_i32(b, n)));
+    const tw_scope branch = tw_push_if(b, tw_lt(b, g->thread, tw_i32(b, n)));
     if (n > 1) {
         cells = tw_mega_at(g, cells, g->thread, 8 * warps);
         slot = tw_add(b, tw_mul_imm(b, slot, n), g->thread);
@@ -404,13 +419,13 @@ void tw_mega_build_best(tw_mega_gen *g, const tw_mega_sums *s) {
         how = (tw_attrs){.type = TW_T_i32, .space = TW_SPACE_shared, .offset = 8 * w + 4};
         tw_val i = tw_ld(b, how, cells);
         tw_val first = tw_and(b, tw_eq(b, v, value), tw_lt(b, i, row));
-        tw_push_if(b, tw_or(b, tw_lt(b, value, v), first));
+        const tw_scope branch2 = tw_push_if(b, tw_or(b, tw_lt(b, value, v), first));
         tw_assign(b, value, v);
         tw_assign(b, row, i);
-        tw_pop(b);
+        tw_pop(b, branch2);
     }
     tw_val at = tw_mega_at(g, out, slot, 8);
     tw_st(b, (tw_attrs){.type = TW_T_f32}, at, &value);
     tw_st(b, (tw_attrs){.type = TW_T_i32, .offset = 4}, at, &row);
-    tw_pop(b);
+    tw_pop(b, branch);
 }

@@ -32,7 +32,7 @@ tw_val tw_mega_exp2(tw_mega_gen *g, tw_val x) {
     return tw_op_emit(g->b, TW_OP_exp2_f32, x, TW_NONE, TW_NONE);
 }
 
-tw_val tw_mega_thread_loop(tw_mega_gen *g, tw_val count) {
+tw_scope tw_mega_thread_loop(tw_mega_gen *g, tw_val count) {
     return tw_push_for(g->b, g->thread, count, tw_i32(g->b, tw_mega_threads(g->p)), false);
 }
 
@@ -55,10 +55,10 @@ tw_val tw_mega_position(tw_mega_gen *g, tw_val row) {
 void tw_mega_mark(tw_mega_gen *g, int mark) {
     tw_builder *b = g->b;
     if (!g->p->trace) return;
-    tw_push_if(b, tw_eq(b, g->thread, tw_i32(b, 0)));
+    const tw_scope first_thread = tw_push_if(b, tw_eq(b, g->thread, tw_i32(b, 0)));
     tw_val now = tw_sreg(b, TW_SREG_clock64);
     tw_st(b, (tw_attrs){.type = TW_T_i64, .offset = 8 * mark}, g->trace, &now);
-    tw_pop(b);
+    tw_pop(b, first_thread);
 }
 
 /* ---- edges */
@@ -69,11 +69,11 @@ static void give_up(tw_mega_gen *g, tw_val record, tw_val counter, tw_val target
     tw_assign(b, g->gave_up, tw_i32(b, 1));
     tw_attrs claim = {.rmw = TW_RMW_cas, .type = TW_T_i32, .order = TW_ORDER_relaxed, .scope = TW_SCOPE_gpu};
     tw_val first = tw_atom(b, claim, g->arg[TW_MEGA_ARG_ABORT], tw_i32(b, 0), tw_i32(b, 1));
-    tw_push_if(b, tw_eq(b, first, tw_i32(b, 0)));
+    const tw_scope if_first_0 = tw_push_if(b, tw_eq(b, first, tw_i32(b, 0)));
     tw_val said[] = {tw_sreg(b, TW_SREG_ctaid_x), record, counter, target, seen};
     for (int i = 0; i < 5; i++)
         tw_st(b, (tw_attrs){.type = TW_T_i32, .offset = 4 + 4 * i}, g->arg[TW_MEGA_ARG_ABORT], &said[i]);
-    tw_pop(b);
+    tw_pop(b, if_first_0);
 }
 
 /* Once in a while a waiting thread looks whether the machine was aborted; in the end it aborts it. */
@@ -81,13 +81,13 @@ static void count_poll(tw_mega_gen *g, tw_val polls, tw_val counter, tw_val targ
     tw_builder *b = g->b;
     const int most = g->p->tuning.spin_limit, look_after = most < LOOK ? most : LOOK;
     tw_op_to(b, polls, TW_OP_add_i32, polls, tw_i32(b, 1), TW_NONE);
-    tw_push_if(b, tw_eq(b, tw_rem(b, polls, look_after), tw_i32(b, 0)));
+    const tw_scope branch = tw_push_if(b, tw_eq(b, tw_rem(b, polls, look_after), tw_i32(b, 0)));
     tw_attrs look = {.type = TW_T_i32, .order = TW_ORDER_relaxed, .scope = TW_SCOPE_gpu};
     tw_assign(b, g->gave_up, tw_ld(b, look, g->arg[TW_MEGA_ARG_ABORT]));
-    tw_push_if(b, tw_le(b, tw_i32(b, g->p->tuning.spin_limit), polls));
+    const tw_scope branch2 = tw_push_if(b, tw_le(b, tw_i32(b, g->p->tuning.spin_limit), polls));
     give_up(g, g->index, counter, target, seen);
-    tw_pop(b);
-    tw_pop(b);
+    tw_pop(b, branch2);
+    tw_pop(b, branch);
 }
 
 /* One thread polls, since many would keep the memory from those who arrive; the others meet it. */
@@ -95,20 +95,20 @@ void tw_mega_wait(tw_mega_gen *g) {
     tw_builder *b = g->b;
     tw_val word = tw_mega_word(g, TW_W_WAIT), waits = tw_le(b, tw_i32(b, 0), word);
     tw_val counter = tw_and(b, word, tw_i32(b, 0xffff)), target = tw_mul(b, tw_shr(b, word, 16), g->epoch);
-    tw_push_if(b, waits);
-    tw_push_if(b, tw_eq(b, g->thread, tw_i32(b, 0)));
+    const tw_scope if_waits = tw_push_if(b, waits);
+    const tw_scope first_thread = tw_push_if(b, tw_eq(b, g->thread, tw_i32(b, 0)));
     tw_val at = tw_mega_at(g, g->arg[TW_MEGA_ARG_COUNTERS], counter, TW_MEGA_COUNTER);
     tw_val polls = tw_var_of(b, tw_i32(b, 0)), seen = tw_var_of(b, tw_i32(b, 0));
-    tw_push_while(b);
-    tw_attrs poll = {.type = TW_T_i32, .order = TW_ORDER_acquire, .scope = TW_SCOPE_gpu};
-    tw_ld_vec(b, poll, at, &seen);
+    const tw_scope poll = tw_push_while(b);
+    tw_attrs acquire = {.type = TW_T_i32, .order = TW_ORDER_acquire, .scope = TW_SCOPE_gpu};
+    tw_ld_vec(b, acquire, at, &seen);
     tw_val early = tw_lt(b, tw_sub(b, seen, target), tw_i32(b, 0));
-    tw_push_while_body(b, tw_and(b, early, tw_eq(b, g->gave_up, tw_i32(b, 0))));
+    tw_push_while_body(b, poll, tw_and(b, early, tw_eq(b, g->gave_up, tw_i32(b, 0))));
     count_poll(g, polls, counter, target, seen);
-    tw_pop(b);
-    tw_pop(b);
+    tw_pop(b, poll);
+    tw_pop(b, first_thread);
     tw_mega_barrier(g);
-    tw_pop(b);
+    tw_pop(b, if_waits);
     tw_mega_mark(g, 1);
 }
 
@@ -161,23 +161,23 @@ void tw_mega_poll(tw_mega_gen *g, tw_mega_words *x, int n) {
     for (int i = 0; i < n; i++)
         for (int e = 0; e < x->width; e++) x->word[i][e] = tw_var_of(b, x->tag);
     for (int i = 0; i < n; i++) {
-        tw_push_if(b, x->there[i]);
+        const tw_scope if_there = tw_push_if(b, x->there[i]);
         tw_ld_vec(b, how, x->at[i], x->word[i]);
-        tw_pop(b);
+        tw_pop(b, if_there);
     }
-    tw_push_while(b);
+    const tw_scope poll = tw_push_while(b);
     for (int i = 0; i < n; i++) {
         again[i] = stale(g, x, i);
         any = i ? tw_or(b, any, again[i]) : again[i];
     }
-    tw_push_while_body(b, tw_and(b, any, tw_eq(b, g->gave_up, tw_i32(b, 0))));
+    tw_push_while_body(b, poll, tw_and(b, any, tw_eq(b, g->gave_up, tw_i32(b, 0))));
     for (int i = 0; i < n; i++) {
-        tw_push_if(b, stale(g, x, i));
+        const tw_scope if_stale = tw_push_if(b, stale(g, x, i));
         tw_ld_vec(b, how, x->at[i], x->word[i]);
-        tw_pop(b);
+        tw_pop(b, if_stale);
     }
     count_poll(g, polls, tw_i32(b, -1), x->tag, tw_and(b, x->word[0][0], tw_i32(b, 15)));
-    tw_pop(b);
+    tw_pop(b, poll);
 }
 
 tw_val tw_mega_word_f32(tw_mega_gen *g, const tw_mega_words *x, int i, int e) {
@@ -198,18 +198,18 @@ static void arrive(tw_mega_gen *g, tw_val kind) {
     tw_builder *b = g->b;
     tw_val counter = tw_mega_word(g, TW_W_ARRIVE), arrives = tw_le(b, tw_i32(b, 0), counter);
     tw_mega_barrier(g);
-    tw_push_if(b, tw_and(b, arrives, tw_eq(b, g->thread, tw_i32(b, 0))));
+    const tw_scope branch = tw_push_if(b, tw_and(b, arrives, tw_eq(b, g->thread, tw_i32(b, 0))));
     if (g->p->flags) {
         tw_val project = tw_eq(b, kind, tw_i32(b, TW_MEGA_PROJECT)), ffn = tw_eq(b, kind, tw_i32(b, TW_MEGA_FFN));
-        tw_push_if(b, tw_or(b, project, ffn));
+        const tw_scope branch2 = tw_push_if(b, tw_or(b, project, ffn));
         add_one(g, counter, TW_ORDER_relaxed);
-        tw_push_else(b);
+        tw_push_else(b, branch2);
         add_one(g, counter, TW_ORDER_release);
-        tw_pop(b);
+        tw_pop(b, branch2);
     } else {
         add_one(g, counter, TW_ORDER_release);
     }
-    tw_pop(b);
+    tw_pop(b, branch);
 }
 
 /* ---- instructions without weights */
@@ -222,7 +222,7 @@ static void build_input(tw_mega_gen *g) {
     tw_val rope = tw_mega_address(g, TW_W_ROPE);
     tw_mega_wait(g);
     tw_mega_mark(g, 2);
-    tw_push_if(b, tw_lt(b, g->thread, n));
+    const tw_scope branch = tw_push_if(b, tw_lt(b, g->thread, n));
     tw_val first = tw_eq(b, g->step, tw_i32(b, 0));
     tw_val token;
     if (g->p->tokens == 1) {
@@ -234,13 +234,14 @@ static void build_input(tw_mega_gen *g) {
         token = tw_ld(b, load_i32, from);
     }
     tw_st(b, (tw_attrs){.type = TW_T_i32}, tw_mega_at(g, tokens, g->thread, 4), &token);
-    tw_pop(b);
-    tw_val i = tw_mega_thread_loop(g, tw_mul_imm(b, n, 2 * half));
+    tw_pop(b, branch);
+    const tw_scope loop = tw_mega_thread_loop(g, tw_mul_imm(b, n, 2 * half));
+    tw_val i = loop.i;
     tw_val row = tw_div(b, i, 2 * half), angle = tw_rem(b, i, 2 * half);
     tw_val at = tw_mega_at(g, g->arg[TW_MEGA_ARG_ANGLES], tw_mega_position(g, row), 8 * half);
     tw_val x = tw_ld(b, (tw_attrs){.type = TW_T_f32, .cache = TW_CACHE_cg}, tw_mega_at(g, at, angle, 4));
     tw_st(b, (tw_attrs){.type = TW_T_f32}, tw_mega_at(g, rope, i, 4), &x);
-    tw_pop(b);
+    tw_pop(b, loop);
 }
 
 static void build_embed(tw_mega_gen *g) {
@@ -252,7 +253,9 @@ static void build_embed(tw_mega_gen *g) {
     tw_mega_wait(g);
     tw_mega_mark(g, 2);
     tw_val all = g->p->tokens > 1 ? tw_mul(b, count, g->arg[TW_MEGA_ARG_N]) : count;
-    tw_val i = tw_mega_thread_loop(g, all), position = tw_i32(b, 0), column = tw_add(b, from, i);
+    const tw_scope loop = tw_mega_thread_loop(g, all);
+    tw_val i = loop.i;
+    tw_val position = tw_i32(b, 0), column = tw_add(b, from, i);
     if (g->p->tokens > 1) {
         position = tw_op_emit(b, TW_OP_div_u32, i, count, TW_NONE);
         column = tw_sub(b, column, tw_mul(b, position, count));
@@ -265,7 +268,7 @@ static void build_embed(tw_mega_gen *g) {
     tw_val v = tw_mega_to_f32(g, t, tw_ld(b, (tw_attrs){.type = tw_mega_element(t), .cache = TW_CACHE_nc}, at));
     tw_val to = tw_mega_at(g, tw_mega_at(g, x, position, g->p->dim * 4), column, 4);
     tw_mega_put(g, to, v, tag);
-    tw_pop(b);
+    tw_pop(b, loop);
 }
 
 static void wait_alone(tw_mega_gen *g) {
@@ -285,16 +288,16 @@ static void dispatch(tw_mega_gen *g, tw_val kind) {
                  {TW_MEGA_OUTPUT, tw_mega_build_output}, {TW_MEGA_WAIT, wait_alone}};
     tw_val project = tw_eq(b, kind, tw_i32(b, TW_MEGA_PROJECT)), ffn = tw_eq(b, kind, tw_i32(b, TW_MEGA_FFN));
     tw_val qkv = tw_eq(b, kind, tw_i32(b, TW_MEGA_QKV)), head = tw_eq(b, kind, tw_i32(b, TW_MEGA_HEAD));
-    tw_push_if(b, tw_or(b, tw_or(b, project, ffn), tw_or(b, qkv, head)));
+    const tw_scope branch = tw_push_if(b, tw_or(b, tw_or(b, project, ffn), tw_or(b, qkv, head)));
     tw_mega_build_product(g, kind);
-    tw_push_else(b);
+    tw_push_else(b, branch);
     for (int i = 0; i < 6; i++) {
-        tw_push_if(b, tw_eq(b, kind, tw_i32(b, plain[i].kind)));
+        const tw_scope branch2 = tw_push_if(b, tw_eq(b, kind, tw_i32(b, plain[i].kind)));
         plain[i].build(g);
-        tw_pop(b);
+        tw_pop(b, branch2);
     }
     tw_mega_mark(g, 3);
-    tw_pop(b);
+    tw_pop(b, branch);
 }
 
 static void build_workers(tw_mega_gen *g, tw_val records, tw_val count) {
@@ -306,10 +309,12 @@ static void build_workers(tw_mega_gen *g, tw_val records, tw_val count) {
     g->nothing = tw_and(b, low, tw_i32(b, 15));
     const tw_attrs record = {.type = TW_T_i32, .cache = TW_CACHE_nc};
     tw_val word = tw_mega_at(g, records, g->lane, 4), next = tw_var_of(b, tw_ld(b, record, word));
-    g->step = tw_push_for(b, tw_i32(b, 0), g->arg[TW_MEGA_ARG_STEPS], tw_i32(b, 1), false);
+    const tw_scope loop = tw_push_for(b, tw_i32(b, 0), g->arg[TW_MEGA_ARG_STEPS], tw_i32(b, 1), false);
+    g->step = loop.i;
     g->epoch = tw_add_imm(b, tw_add(b, g->arg[TW_MEGA_ARG_EPOCH], g->step), 1);
     if (g->p->sequences == 1) g->pos = tw_add(b, g->arg[TW_MEGA_ARG_POS], g->step);
-    tw_val r = tw_push_for(b, tw_i32(b, 0), count, tw_i32(b, 1), false);
+    const tw_scope loop2 = tw_push_for(b, tw_i32(b, 0), count, tw_i32(b, 1), false);
+    tw_val r = loop2.i;
     g->record = tw_var_of(b, next);
     /* Records are read an instruction ahead; behind a step's last comes its first. */
     tw_val after = tw_add_imm(b, r, 1), which = tw_select(b, tw_eq(b, after, count), tw_i32(b, 0), after);
@@ -327,8 +332,8 @@ static void build_workers(tw_mega_gen *g, tw_val records, tw_val count) {
     tw_mega_mark(g, 5);
     /* What was loaded is touched here and not before: a copy alone would be made, and waited for, at the load. */
     tw_op_to(b, next, TW_OP_or_i32, loaded, g->nothing, TW_NONE);
-    tw_pop(b);
-    tw_pop(b);
+    tw_pop(b, loop2);
+    tw_pop(b, loop);
 }
 
 static void declare(tw_mega_gen *g) {
@@ -373,9 +378,9 @@ static void init_ring(tw_mega_gen *g, tw_val tid) {
                         .empty = p->empty,
                         .stages = p->tuning.stages,
                         .bytes = p->stage_bytes};
-    tw_push_if(b, tw_eq(b, tid, tw_i32(b, 0)));
+    const tw_scope first_tid = tw_push_if(b, tw_eq(b, tid, tw_i32(b, 0)));
     tw_ring_init(b, &g->ring, p->target->sm, tw_mega_feeders(p), tw_mega_threads(p));
-    tw_pop(b);
+    tw_pop(b, first_tid);
     tw_do(b, TW_OP_barrier, (tw_attrs){0}, TW_NONE, TW_NONE);
 }
 
@@ -396,14 +401,14 @@ tw_kernel *tw_mega_build(const tw_mega_plan *p) {
     tw_ld_vec(&b, (tw_attrs){.type = TW_T_i64, .vec = 2, .cache = TW_CACHE_nc}, self, at);
     tw_ld_vec(&b, (tw_attrs){.type = TW_T_i32, .vec = 2, .offset = 16, .cache = TW_CACHE_nc}, self, count);
     tw_val before_head = tw_ld(&b, (tw_attrs){.type = TW_T_i32, .offset = 24, .cache = TW_CACHE_nc}, self);
-    tw_push_roles(&b, (const int[]){0, 1, 1, 1 + p->tuning.warps}, 2);
+    const tw_scope roles = tw_push_roles(&b, (const int[]){0, 1, 1, 1 + p->tuning.warps}, 2);
     tw_mega_build_producer(&g, at[0], count[0], before_head);
-    tw_next_role(&b);
+    tw_next_role(&b, roles);
     g.thread = tw_add_imm(&b, tid, -32);
     g.warp = tw_shr(&b, g.thread, 5);
     g.row = tw_shr(&b, g.lane, 2);
     g.column = tw_rem(&b, g.lane, 4);
     build_workers(&g, at[1], count[1]);
-    tw_pop(&b);
+    tw_pop(&b, roles);
     return k;
 }

@@ -14,7 +14,8 @@ void tw_mega_build_merge(tw_mega_gen *g) {
     tw_val elements = tw_mul_imm(b, count, d);
     tw_mega_wait(g);
     tw_mega_mark(g, 2);
-    tw_val i = tw_mega_thread_loop(g, p->tokens > 1 ? tw_mul(b, elements, g->arg[TW_MEGA_ARG_N]) : elements);
+    const tw_scope loop = tw_mega_thread_loop(g, p->tokens > 1 ? tw_mul(b, elements, g->arg[TW_MEGA_ARG_N]) : elements);
+    tw_val i = loop.i;
     tw_val position = tw_i32(b, 0), in_row = i;
     if (p->tokens > 1) {
         position = tw_op_emit(b, TW_OP_div_u32, i, elements, TW_NONE);
@@ -25,7 +26,8 @@ void tw_mega_build_merge(tw_mega_gen *g) {
     tw_val at = tw_mega_at(g, in, slot, row);
     tw_val most = tw_var_of(b, tw_f32(b, TW_MEGA_LOWEST)), sum = tw_var_of(b, tw_f32(b, 0)),
            x = tw_var_of(b, tw_f32(b, 0));
-    tw_val s = tw_push_for(b, tw_i32(b, 0), splits, tw_i32(b, AT_ONCE), false);
+    const tw_scope loop2 = tw_push_for(b, tw_i32(b, 0), splits, tw_i32(b, AT_ONCE), false);
+    tw_val s = loop2.i;
     tw_val there[AT_ONCE], v[AT_ONCE], ml[AT_ONCE][2] = {{{0}}}, m[AT_ONCE], l[AT_ONCE], max = most;
     for (int u = 0; u < AT_ONCE; u++) {
         tw_val one = tw_add_imm(b, s, u), head_of = tw_mega_at(g, at, one, row), mine = tw_mega_at(g, head_of, e, 4);
@@ -49,9 +51,9 @@ void tw_mega_build_merge(tw_mega_gen *g) {
         tw_op_to(b, x, TW_OP_fma_f32, weight, v[u], x);
     }
     tw_assign(b, most, max);
-    tw_pop(b);
+    tw_pop(b, loop2);
     tw_val y = tw_op_emit(b, TW_OP_div_f32, x, sum, TW_NONE);
     tw_val to = tw_mega_at(g, tw_mega_at(g, out, position, p->heads * d * 4), head, d * 4);
     tw_st(b, (tw_attrs){.type = TW_T_f32}, tw_mega_at(g, to, e, 4), &y);
-    tw_pop(b);
+    tw_pop(b, loop);
 }

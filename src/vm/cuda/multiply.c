@@ -68,7 +68,7 @@ static void step(tw_mega_multiply *o, walk *k, const tw_mega_taken *t) {
     else
         tw_mega_multiply_floats(o, t, from, k->acc);
     tw_op_to(b, k->stage, TW_OP_add_i32, k->stage, tw_i32(b, 1), TW_NONE);
-    tw_push_if(b, tw_eq(b, k->stage, o->u->stages));
+    const tw_scope branch = tw_push_if(b, tw_eq(b, k->stage, o->u->stages));
     if (tw_mega_is_integer(o->f))
         tw_mega_leave_integers(o, k->unit, t, k->acc);
     else
@@ -76,11 +76,11 @@ static void step(tw_mega_multiply *o, walk *k, const tw_mega_taken *t) {
     for (int i = 0; i < 4 * o->sums; i++) tw_assign(b, k->acc[i / 4][i % 4], tw_f32(b, 0));
     tw_assign(b, k->stage, tw_i32(b, 0));
     tw_op_to(b, k->unit, TW_OP_add_i32, k->unit, tw_i32(b, o->f->units), TW_NONE);
-    tw_pop(b);
+    tw_pop(b, branch);
     if (!tw_mega_keeps(o)) return;
-    tw_push_if(b, tw_lt(b, tw_i32(b, 1), o->u->stages));
+    const tw_scope branch2 = tw_push_if(b, tw_lt(b, tw_i32(b, 1), o->u->stages));
     tw_mega_load_kept(o, next_column(o, k));
-    tw_pop(b);
+    tw_pop(b, branch2);
 }
 
 static tw_mega_multiply multiply_of(tw_mega_gen *g, const tw_mega_format *f, tw_mega_stream *s) {
@@ -142,11 +142,11 @@ void tw_mega_begin_stream(tw_mega_gen *g, tw_mega_stream *s, tw_val is_head, tw_
         take_first(g, &p->body, s);
         return;
     }
-    tw_push_if(b, is_head);
+    const tw_scope if_is_head = tw_push_if(b, is_head);
     take_first(g, &p->head, s);
-    tw_push_else(b);
+    tw_push_else(b, if_is_head);
     take_first(g, &p->body, s);
-    tw_pop(b);
+    tw_pop(b, if_is_head);
 }
 
 /* One stage is taken while the one before it is multiplied: at the end the first of what follows, which after an odd
@@ -164,25 +164,25 @@ void tw_mega_build_units(tw_mega_gen *g, const tw_mega_format *f, const tw_mega_
     start(&o, &k);
     tw_val rows = tw_mega_is_integer(f) ? tw_shr(b, tw_add_imm(b, u->count, 1), 1) : u->count,
            all = tw_mul(b, rows, u->stages);
-    tw_push_for(b, tw_i32(b, 1), all, tw_i32(b, 2), false);
+    const tw_scope loop = tw_push_for(b, tw_i32(b, 1), all, tw_i32(b, 2), false);
     take_stage(&o, &t[1]);
     step(&o, &k, &t[0]);
     give_back(&o, &t[1]);
     tw_val more = tw_lt(b, tw_i32(b, 0), u->stream->left);
-    tw_push_if(b, more);
+    const tw_scope if_more = tw_push_if(b, more);
     take_stage(&o, &t[0]);
-    tw_pop(b);
+    tw_pop(b, if_more);
     step(&o, &k, &t[1]);
-    tw_push_if(b, more);
+    const tw_scope if_more2 = tw_push_if(b, more);
     give_back(&o, &t[0]);
-    tw_pop(b);
-    tw_pop(b);
+    tw_pop(b, if_more2);
+    tw_pop(b, loop);
     /* An odd number leaves one. */
-    tw_push_if(b, tw_eq(b, tw_rem(b, all, 2), tw_i32(b, 1)));
+    const tw_scope branch = tw_push_if(b, tw_eq(b, tw_rem(b, all, 2), tw_i32(b, 1)));
     step(&o, &k, &t[0]);
-    tw_push_if(b, tw_lt(b, tw_i32(b, 0), u->stream->left));
+    const tw_scope branch2 = tw_push_if(b, tw_lt(b, tw_i32(b, 0), u->stream->left));
     take_stage(&o, &t[0]);
     give_back(&o, &t[0]);
-    tw_pop(b);
-    tw_pop(b);
+    tw_pop(b, branch2);
+    tw_pop(b, branch);
 }

@@ -17,14 +17,15 @@ static void load_floats(tw_mega_multiply *o, tw_val from) {
     tw_builder *b = o->g->b;
     const bool idle = o->g->p->tokens < TW_MEGA_ROWS;
     tw_val x = tw_mega_at(o->g, o->x, from, 4);
-    if (idle) tw_push_if(b, o->active);
+    tw_scope if_active = {0};
+    if (idle) if_active = tw_push_if(b, o->active);
     for (int i = 0; i < o->g->p->tuning.blocks; i++)
         for (int s = 0; s < o->f->steps; s++) {
             tw_attrs how = {.type = o->pair, .vec = 4, .space = TW_SPACE_shared};
             how.offset = i * o->f->depth * 4 + s * 16;
             tw_ld_vec(b, how, x, o->stream->x[i][s]);
         }
-    if (idle) tw_pop(b);
+    if (idle) tw_pop(b, if_active);
 }
 
 void tw_mega_multiply_floats(tw_mega_multiply *o, const tw_mega_taken *t, tw_val from, tw_val (*acc)[4]) {
@@ -42,7 +43,7 @@ void tw_mega_leave_floats(tw_mega_multiply *o, tw_val unit, tw_val (*acc)[4]) {
     tw_mega_gen *g = o->g;
     tw_builder *b = g->b;
     const int T = g->p->tokens;
-    tw_push_if(b, tw_lt(b, g->row, o->u->positions));
+    const tw_scope branch = tw_push_if(b, tw_lt(b, g->row, o->u->positions));
     tw_val at = tw_mega_at(g, o->u->part, g->warp, (int64_t)T * TW_MEGA_PART_ROWS * 4);
     if (T > 1) at = tw_mega_at(g, at, g->row, TW_MEGA_PART_ROWS * 4);
     at = tw_mega_at(g, tw_mega_at(g, at, unit, TW_MEGA_ROWS * 4), g->column, 8);
@@ -57,5 +58,5 @@ void tw_mega_leave_floats(tw_mega_multiply *o, tw_val unit, tw_val (*acc)[4]) {
         sum[i] = tw_add(b, sum[i], before[i]);
     }
     tw_st(b, cell, at, sum);
-    tw_pop(b);
+    tw_pop(b, branch);
 }

@@ -93,18 +93,26 @@ void tw_mega_build_value(tw_mega_gen *g, tw_val sequence, tw_val id, tw_val *z, 
     *z = tw_var_of(b, *z);
     *value = tw_var_of(b, *value);
     tw_val rules = rules_at(g, sequence), mode = RULE(g, rules, TW_T_i32, mode);
-    tw_push_if(b, has(b, mode, TW_SAMPLE_PENALISES));
+    const tw_scope if_penalises = tw_push_if(b, has(b, mode, TW_SAMPLE_PENALISES));
     tw_val counts = tw_mega_at(g, g->arg[TW_MEGA_ARG_COUNTS], sequence, 4 * g->p->vocab);
     tw_val count = tw_ld(b, (tw_attrs){.type = TW_T_i32, .cache = TW_CACHE_cg}, tw_mega_at(g, counts, id, 4));
     tw_assign(b, *z,
               tw_draw_penalise(b, RULE(g, rules, TW_T_f32, repetition), RULE(g, rules, TW_T_f32, presence),
                                RULE(g, rules, TW_T_f32, frequency), *z, count));
     tw_assign(b, *value, *z);
-    tw_pop(b);
+    tw_pop(b, if_penalises);
     tw_val draws = tw_and(b, mode, tw_i32(b, TW_SAMPLE_DRAWS | TW_SAMPLE_CUTS));
-    tw_push_if(b, tw_eq(b, draws, tw_i32(b, TW_SAMPLE_DRAWS)));
+    const tw_scope branch = tw_push_if(b, tw_eq(b, draws, tw_i32(b, TW_SAMPLE_DRAWS)));
     tw_assign(b, *value, tw_draw_score(b, key_of(g, rules, sequence), RULE(g, rules, TW_T_f32, scale), *z, id));
-    tw_pop(b);
+    tw_pop(b, branch);
+}
+
+/* Begins a loop over sequences if there are several. `i` of the scope is the sequence. */
+static tw_scope push_sequences(tw_mega_gen *g) {
+    tw_builder *b = g->b;
+    const int n = g->p->sequences;
+    tw_val zero = tw_i32(b, 0);
+    return n > 1 ? tw_push_for(b, zero, tw_i32(b, n), tw_i32(b, 1), false) : (tw_scope){.i = zero};
 }
 
 /* While the rows are multiplied, registers are short; so values are made when they are through, from the logits. */
@@ -114,31 +122,36 @@ void tw_mega_build_values(tw_mega_gen *g, tw_mega_sums *s) {
     if (!g->p->samples) return;
     tw_val logits = tw_mega_address(g, TW_W_OUT), from = tw_mega_word(g, TW_W_FROM);
     tw_val count = tw_mega_word(g, TW_W_COUNT);
-    tw_push_if(b, has(b, g->arg[TW_MEGA_ARG_MODE], TW_SAMPLE_DRAWS | TW_SAMPLE_PENALISES));
+    const tw_scope if_penalises =
+        tw_push_if(b, has(b, g->arg[TW_MEGA_ARG_MODE], TW_SAMPLE_DRAWS | TW_SAMPLE_PENALISES));
     tw_mega_barrier(g);
-    tw_val zero = tw_i32(b, 0), sequence = n > 1 ? tw_push_for(b, zero, tw_i32(b, n), tw_i32(b, 1), false) : zero;
-    tw_push_if(b, has_values(b, RULE(g, rules_at(g, sequence), TW_T_i32, mode)));
+    const tw_scope each = push_sequences(g);
+    tw_val sequence = each.i;
+    const tw_scope if_has_values = tw_push_if(b, has_values(b, RULE(g, rules_at(g, sequence), TW_T_i32, mode)));
     for (int i = 0; i < n; i++) {
-        tw_push_if(b, tw_eq(b, sequence, tw_i32(b, i)));
+        const tw_scope branch = tw_push_if(b, tw_eq(b, sequence, tw_i32(b, i)));
         tw_assign(b, s->best[i], tw_f32(b, TW_SAMPLE_LEAST));
         tw_assign(b, s->best_row[i], tw_i32(b, INT32_MAX));
-        tw_pop(b);
+        tw_pop(b, branch);
     }
-    tw_val row = tw_mega_thread_loop(g, count), id = tw_add(b, from, row);
+    const tw_scope loop2 = tw_mega_thread_loop(g, count);
+    tw_val row = loop2.i;
+    tw_val id = tw_add(b, from, row);
     tw_val cell = tw_mega_at(g, tw_mega_at(g, logits, sequence, 4 * g->p->vocab), id, 4);
     tw_val z = tw_ld(b, from_l2, cell), value = z;
     tw_mega_build_value(g, sequence, id, &z, &value);
     tw_st(b, (tw_attrs){.type = TW_T_f32}, cell, &z);
     for (int i = 0; i < n; i++) {
-        tw_push_if(b, tw_and(b, tw_eq(b, sequence, tw_i32(b, i)), tw_lt(b, s->best[i], value)));
+        const tw_scope branch2 =
+            tw_push_if(b, tw_and(b, tw_eq(b, sequence, tw_i32(b, i)), tw_lt(b, s->best[i], value)));
         tw_assign(b, s->best[i], value);
         tw_assign(b, s->best_row[i], id);
-        tw_pop(b);
+        tw_pop(b, branch2);
     }
-    tw_pop(b);
-    tw_pop(b);
-    if (n > 1) tw_pop(b);
-    tw_pop(b);
+    tw_pop(b, loop2);
+    tw_pop(b, if_has_values);
+    if (n > 1) tw_pop(b, each);
+    tw_pop(b, if_penalises);
 }
 
 /* ---- the best of the bests */
@@ -153,16 +166,17 @@ static void leave(tw_mega_gen *g, const tw_mega_output *o, tw_val sequence, tw_v
     tw_val said = tw_select(b, tw_eq(b, o->aborted, tw_i32(b, 0)), token, tw_i32(b, TW_MEGA_GAVE_UP));
     tw_st(b, (tw_attrs){.type = TW_T_i32, .order = TW_ORDER_relaxed, .scope = TW_SCOPE_sys}, out, &said);
     if (!g->p->samples) return;
-    tw_push_if(b, has(b, g->arg[TW_MEGA_ARG_MODE], TW_SAMPLE_PENALISES));
-    tw_push_if(b, has(b, RULE(g, rules_at(g, sequence), TW_T_i32, mode), TW_SAMPLE_PENALISES));
+    const tw_scope if_penalises = tw_push_if(b, has(b, g->arg[TW_MEGA_ARG_MODE], TW_SAMPLE_PENALISES));
+    const tw_scope if_penalises2 =
+        tw_push_if(b, has(b, RULE(g, rules_at(g, sequence), TW_T_i32, mode), TW_SAMPLE_PENALISES));
     tw_val id = tw_op_emit(b, TW_OP_min_u32, token, tw_i32(b, (int32_t)g->p->vocab - 1), TW_NONE);
     tw_val counts = tw_mega_at(g, g->arg[TW_MEGA_ARG_COUNTS], sequence, 4 * g->p->vocab);
     tw_val cell = tw_mega_at(g, counts, id, 4);
     tw_val count = tw_ld(b, (tw_attrs){.type = TW_T_i32, .cache = TW_CACHE_cg}, cell);
     count = tw_or(b, tw_add_imm(b, count, 1), tw_i32(b, (int32_t)TW_SAMPLE_SEEN));
     tw_st(b, (tw_attrs){.type = TW_T_i32}, cell, &count);
-    tw_pop(b);
-    tw_pop(b);
+    tw_pop(b, if_penalises2);
+    tw_pop(b, if_penalises);
 }
 
 static tw_val first_of_warp(tw_mega_gen *g, tw_val most, tw_val value, tw_val id) {
@@ -177,8 +191,9 @@ static void leave_best(tw_mega_gen *g, const tw_mega_output *o, tw_val sequence)
     tw_builder *b = g->b;
     const int n = g->p->sequences;
     tw_val value = tw_var_of(b, tw_f32(b, -3.4e38f)), id = tw_var_of(b, tw_i32(b, INT32_MAX));
-    tw_val i = tw_push_for(b, g->lane, o->slots, tw_i32(b, 32 * AT_ONCE), false), v[AT_ONCE], one[AT_ONCE],
-           there[AT_ONCE];
+    const tw_scope loop = tw_push_for(b, g->lane, o->slots, tw_i32(b, 32 * AT_ONCE), false);
+    tw_val i = loop.i;
+    tw_val v[AT_ONCE], one[AT_ONCE], there[AT_ONCE];
     for (int u = 0; u < AT_ONCE; u++) {
         tw_val slot = tw_add_imm(b, i, 32 * u);
         tw_val from = tw_mega_at(g, tw_mega_at(g, o->best, slot, 8 * n), sequence, 8);
@@ -189,18 +204,18 @@ static void leave_best(tw_mega_gen *g, const tw_mega_output *o, tw_val sequence)
         one[u] = tw_ld(b, (tw_attrs){.type = TW_T_i32, .offset = 4, .cache = TW_CACHE_cg}, from);
     }
     for (int u = 0; u < AT_ONCE; u++) {
-        tw_push_if(b, tw_and(b, there[u], tw_lt(b, value, v[u])));
+        const tw_scope branch = tw_push_if(b, tw_and(b, there[u], tw_lt(b, value, v[u])));
         tw_assign(b, value, v[u]);
         tw_assign(b, id, one[u]);
-        tw_pop(b);
+        tw_pop(b, branch);
     }
-    tw_pop(b);
+    tw_pop(b, loop);
     tw_val most = tw_part_warp_max(g->b, tw_add(b, value, tw_f32(b, 0)), 1, 32);
     tw_val mine = first_of_warp(g, most, value, id);
     mine = tw_select(b, tw_eq(b, mine, tw_i32(b, INT32_MAX)), tw_i32(b, 0), mine);
-    tw_push_if(b, tw_eq(b, g->lane, tw_i32(b, 0)));
+    const tw_scope first_lane = tw_push_if(b, tw_eq(b, g->lane, tw_i32(b, 0)));
     leave(g, o, sequence, mine);
-    tw_pop(b);
+    tw_pop(b, first_lane);
 }
 
 /* ---- cuts: who is a candidate */
@@ -210,10 +225,10 @@ static void consider(const cut *c, tw_val z, tw_val id) {
     tw_builder *b = c->g->b;
     tw_val score = tw_draw_score(b, c->key, c->scale, z, id);
     tw_val first = tw_and(b, tw_eq(b, score, c->score), tw_lt(b, id, c->id));
-    tw_push_if(b, tw_or(b, tw_lt(b, c->score, score), first));
+    const tw_scope branch = tw_push_if(b, tw_or(b, tw_lt(b, c->score, score), first));
     tw_assign(b, c->score, score);
     tw_assign(b, c->id, id);
-    tw_pop(b);
+    tw_pop(b, branch);
 }
 
 static tw_val within_min_p(const cut *c, tw_val z) {
@@ -226,25 +241,25 @@ static void leave_drawn(const cut *c) {
     tw_builder *b = g->b;
     tw_val score = tw_add(b, c->score, tw_f32(b, 0)), most = tw_part_warp_max(g->b, score, 1, 32);
     tw_val id = first_of_warp(g, most, score, c->id);
-    tw_push_if(b, tw_eq(b, g->lane, tw_i32(b, 0)));
+    const tw_scope first_lane = tw_push_if(b, tw_eq(b, g->lane, tw_i32(b, 0)));
     tw_val cell = tw_mega_at(g, c->head, g->warp, 8);
     tw_st(b, at(shared_f32, CELLS), cell, &most);
     tw_st(b, at(shared_i32, CELLS + 4), cell, &id);
-    tw_pop(b);
+    tw_pop(b, first_lane);
     tw_mega_barrier(g);
-    tw_push_if(b, tw_eq(b, g->thread, tw_i32(b, 0)));
+    const tw_scope first_thread = tw_push_if(b, tw_eq(b, g->thread, tw_i32(b, 0)));
     tw_val value = tw_var_of(b, tw_f32(b, TW_SAMPLE_LEAST)), row = tw_var_of(b, tw_i32(b, INT32_MAX));
     for (int w = 0; w < g->p->tuning.warps; w++) {
         tw_val v = tw_ld(b, at(shared_f32, CELLS + 8 * w), c->head);
         tw_val i = tw_ld(b, at(shared_i32, CELLS + 8 * w + 4), c->head);
         tw_val first = tw_and(b, tw_eq(b, v, value), tw_lt(b, i, row));
-        tw_push_if(b, tw_or(b, tw_lt(b, value, v), first));
+        const tw_scope branch = tw_push_if(b, tw_or(b, tw_lt(b, value, v), first));
         tw_assign(b, value, v);
         tw_assign(b, row, i);
-        tw_pop(b);
+        tw_pop(b, branch);
     }
     leave(g, c->o, c->sequence, tw_select(b, tw_eq(b, row, tw_i32(b, INT32_MAX)), tw_i32(b, 0), tw_add_imm(b, row, 0)));
-    tw_pop(b);
+    tw_pop(b, first_thread);
 }
 
 /* Appends a candidate to the list, if there is room. */
@@ -255,12 +270,12 @@ static void list_one(const cut *c, tw_val z, tw_val id) {
     add.order = TW_ORDER_relaxed;
     add.scope = TW_SCOPE_cta;
     tw_val place = tw_atom(b, add, c->head, tw_i32(b, 1), TW_NONE);
-    tw_push_if(b, tw_lt(b, place, tw_i32(b, g->p->cut_list)));
+    const tw_scope branch = tw_push_if(b, tw_lt(b, place, tw_i32(b, g->p->cut_list)));
     tw_val rank = tw_draw_rank(b, c->order, z, id);
     tw_val mass = tw_draw_mass(b, tw_draw_distance(b, c->scale, c->largest, z));
     tw_st(b, shared_i64, tw_mega_at(g, c->list, place, 8), &rank);
     tw_st(b, shared_i32, tw_mega_at(g, c->mass, place, 4), &mass);
-    tw_pop(b);
+    tw_pop(b, branch);
 }
 
 /* Rows from `from` + first on, each lane `width` beside one another, LOADS at a time; what is beyond `count` rows is
@@ -269,6 +284,7 @@ typedef struct some {
     tw_val row[LOADS], there[LOADS]; /* of the first of each load */
     tw_val z[LOADS][4];
     int width;
+    tw_scope slots, reaches, rows; /* begin_slots opens them. */
 } some;
 
 static int row_width(const tw_mega_plan *p) {
@@ -322,22 +338,25 @@ static tw_val warp_sum_i64(tw_mega_gen *g, tw_val x) {
     return x;
 }
 
-/* A warp takes slots, all or those whose best reaches a bound; of each its lanes LOADS loads at a time. Closed by
-   end_slots. */
-static void for_slots(const cut *c, tw_val bound, some *s) {
+/* Begins loops in which a warp takes slots, all or those whose best reaches a bound. Its lanes read LOADS loads of a
+   slot at a time. */
+static void begin_slots(const cut *c, tw_val bound, some *s) {
     tw_mega_gen *g = c->g;
     tw_builder *b = g->b;
     const int width = row_width(g->p), stride = 32 * width;
-    tw_val slot = tw_push_for(b, g->warp, c->o->slots, tw_i32(b, g->p->tuning.warps), false);
+    s->slots = tw_push_for(b, g->warp, c->o->slots, tw_i32(b, g->p->tuning.warps), false);
+    tw_val slot = s->slots.i;
     tw_val cell = tw_mega_at(g, c->slots, slot, SLOT_BYTES), there = tw_i32(b, 0);
-    tw_push_if(b, bound.id ? tw_le(b, bound, tw_ld(b, shared_f32, cell)) : tw_le(b, there, slot));
+    s->reaches = tw_push_if(b, bound.id ? tw_le(b, bound, tw_ld(b, shared_f32, cell)) : tw_le(b, there, slot));
     tw_val from = tw_ld(b, at(shared_i32, 4), cell), count = tw_ld(b, at(shared_i32, 8), cell);
-    tw_val first = tw_push_for(b, tw_mul_imm(b, g->lane, width), count, tw_i32(b, stride * LOADS), false);
-    load_some(c, s, LOADS, first, stride, from, count);
+    s->rows = tw_push_for(b, tw_mul_imm(b, g->lane, width), count, tw_i32(b, stride * LOADS), false);
+    load_some(c, s, LOADS, s->rows.i, stride, from, count);
 }
 
-static void end_slots(const cut *c) {
-    for (int i = 0; i < 3; i++) tw_pop(c->g->b);
+static void end_slots(const cut *c, const some *s) {
+    tw_pop(c->g->b, s->rows);
+    tw_pop(c->g->b, s->reaches);
+    tw_pop(c->g->b, s->slots);
 }
 
 /* Appends every candidate at or above the bound to the list. Few are found, so their logits are loaded again rather
@@ -348,34 +367,36 @@ static void list_candidates(const cut *c, tw_val bound) {
     const int width = row_width(g->p), stride = 32 * width;
     tw_val bits = tw_var_of(b, tw_i32(b, 0));
     some s;
-    for_slots(c, bound, &s);
+    begin_slots(c, bound, &s);
     find_some(c, &s, bound, bits);
-    tw_push_while(b);
-    tw_push_while_body(b, tw_ne(b, bits, tw_i32(b, 0)));
+    const tw_scope poll = tw_push_while(b);
+    tw_push_while_body(b, poll, tw_ne(b, bits, tw_i32(b, 0)));
     tw_val bit = tw_sub(b, tw_i32(b, 31), tw_op_emit(b, TW_OP_clz_i32, bits, TW_NONE, TW_NONE));
     tw_val one = tw_op_emit(b, TW_OP_shl_i32, tw_i32(b, 1), bit, TW_NONE);
     tw_val load = tw_div(b, bit, width), e = tw_rem(b, bit, width);
     tw_val row = tw_add(b, tw_add(b, s.row[0], tw_mul_imm(b, load, stride)), e);
     list_one(c, tw_ld(b, from_l2, tw_mega_at(g, c->logits, row, 4)), row);
     tw_op_to(b, bits, TW_OP_xor_i32, bits, one, TW_NONE);
-    tw_pop(b);
-    end_slots(c);
+    tw_pop(b, poll);
+    end_slots(c, &s);
 }
 
 /* The mass of all candidates to SUM, and how many there are in each quarter of an octave of probability. */
 static void count_octaves(const cut *c) {
     tw_mega_gen *g = c->g;
     tw_builder *b = g->b;
-    tw_val i = tw_mega_thread_loop(g, tw_i32(b, QUARTERS)), none = tw_i32(b, 0);
+    const tw_scope loop = tw_mega_thread_loop(g, tw_i32(b, QUARTERS));
+    tw_val i = loop.i;
+    tw_val none = tw_i32(b, 0);
     tw_st(b, shared_i32, tw_mega_at(g, c->mass, i, 4), &none);
-    tw_pop(b);
+    tw_pop(b, loop);
     tw_mega_barrier(g);
     tw_val sum = tw_var_of(b, tw_i64(b, 0));
     tw_attrs add = {.rmw = TW_RMW_add, .type = TW_T_i32, .space = TW_SPACE_shared};
     add.order = TW_ORDER_relaxed;
     add.scope = TW_SCOPE_cta;
     some s;
-    for_slots(c, TW_NONE, &s);
+    begin_slots(c, TW_NONE, &s);
     for (int u = 0; u < LOADS; u++)
         for (int e = 0; e < s.width; e++) {
             tw_val far = tw_draw_distance(b, c->scale, c->largest, s.z[u][e]);
@@ -385,7 +406,7 @@ static void count_octaves(const cut *c) {
             tw_when(b, tw_ne(b, mass, none));
             tw_red(b, add, bin, (tw_val[]){tw_i32(b, 1)});
         }
-    end_slots(c);
+    end_slots(c, &s);
     tw_val of_warp = warp_sum_i64(g, sum);
     add.type = TW_T_i64;
     add.offset = SUM;
@@ -400,24 +421,26 @@ static tw_val find_reach(const cut *c) {
     tw_mega_gen *g = c->g;
     tw_builder *b = g->b;
     count_octaves(c);
-    tw_val i = tw_mega_thread_loop(g, tw_i32(b, QUARTERS)), wide[2];
+    const tw_scope loop = tw_mega_thread_loop(g, tw_i32(b, QUARTERS));
+    tw_val i = loop.i;
+    tw_val wide[2];
     wide[0] = tw_op_emit(b, TW_OP_zext_i64_i32, tw_ld(b, shared_i32, tw_mega_at(g, c->mass, i, 4)), TW_NONE, TW_NONE);
     wide[1] = tw_op_emit(b, TW_OP_zext_i64_i32, tw_draw_mass(b, tw_shl(b, i, QUARTER)), TW_NONE, TW_NONE);
     tw_val most = tw_mul(b, wide[0], wide[1]);
     tw_st(b, shared_i64, tw_mega_at(g, c->list, i, 8), &most);
-    tw_pop(b);
+    tw_pop(b, loop);
     tw_mega_barrier(g);
-    tw_push_if(b, tw_eq(b, g->thread, tw_i32(b, 0)));
+    const tw_scope first_thread = tw_push_if(b, tw_eq(b, g->thread, tw_i32(b, 0)));
     tw_val sum = tw_ld(b, at(shared_i64, SUM), c->head), spare = tw_sub(b, sum, tw_draw_share(b, sum, c->top_p));
     tw_val last = tw_var_of(b, tw_i32(b, QUARTERS)), beyond = tw_var_of(b, tw_i64(b, 0));
-    tw_push_while(b);
+    const tw_scope poll = tw_push_while(b);
     tw_val on = tw_and(b, tw_lt(b, tw_i32(b, 0), last), tw_not(b, below_u64(b, spare, beyond)));
-    tw_push_while_body(b, on);
+    tw_push_while_body(b, poll, on);
     tw_assign(b, last, tw_add_imm(b, last, -1));
     tw_assign(b, beyond, tw_add(b, beyond, tw_ld(b, shared_i64, tw_mega_at(g, c->list, last, 8))));
-    tw_pop(b);
+    tw_pop(b, poll);
     tw_st(b, at(shared_i32, FOUND), c->head, &last);
-    tw_pop(b);
+    tw_pop(b, first_thread);
     tw_mega_barrier(g);
     return tw_shl(b, tw_add_imm(b, tw_ld(b, at(shared_i32, FOUND), c->head), 1), QUARTER);
 }
@@ -428,12 +451,13 @@ static void place_in_list(const cut *c, tw_val rank, tw_val n, tw_val *place, tw
     tw_builder *b = g->b;
     *place = tw_var_of(b, tw_i32(b, 0));
     *mass = tw_var_of(b, tw_i64(b, 0));
-    tw_val j = tw_push_for(b, tw_i32(b, 0), n, tw_i32(b, 1), true);
+    const tw_scope loop = tw_push_for(b, tw_i32(b, 0), n, tw_i32(b, 1), true);
+    tw_val j = loop.i;
     tw_val other = tw_ld(b, shared_i64, tw_mega_at(g, c->list, j, 8));
     tw_val weight = tw_ld(b, shared_i32, tw_mega_at(g, c->mass, j, 4)), before = below_u64(b, other, rank);
     tw_assign(b, *place, tw_add(b, *place, tw_select(b, before, tw_i32(b, 1), tw_i32(b, 0))));
     tw_assign(b, *mass, add_mass(b, *mass, tw_select(b, before, weight, tw_i32(b, 0))));
-    tw_pop(b);
+    tw_pop(b, loop);
 }
 
 static tw_val id_of_rank(tw_builder *b, tw_val rank) {
@@ -446,28 +470,31 @@ static void draw_from_list(const cut *c, tw_val n) {
     tw_builder *b = g->b;
     tw_val cuts_k = tw_lt(b, tw_i32(b, 0), c->top_k), cuts_p = tw_ne(b, c->top_p, tw_i32(b, 0));
     tw_val k = tw_select(b, cuts_k, tw_min(b, c->top_k, n), tw_i32(b, INT32_MAX)), nothing = tw_i64(b, -1);
-    tw_val i = tw_mega_thread_loop(g, n), place, before;
+    const tw_scope loop = tw_mega_thread_loop(g, n);
+    tw_val i = loop.i;
+    tw_val place, before;
     tw_val rank = tw_ld(b, shared_i64, tw_mega_at(g, c->list, i, 8));
     place_in_list(c, rank, n, &place, &before);
     tw_val left = tw_select(b, tw_lt(b, place, k), tw_add(b, before, tw_i64(b, 0)), nothing);
     tw_st(b, shared_i64, tw_mega_at(g, c->before, i, 8), &left);
-    tw_push_if(b, tw_and(b, cuts_k, tw_eq(b, place, tw_add_imm(b, k, -1))));
+    const tw_scope branch = tw_push_if(b, tw_and(b, cuts_k, tw_eq(b, place, tw_add_imm(b, k, -1))));
     tw_val sum = add_mass(b, before, tw_ld(b, shared_i32, tw_mega_at(g, c->mass, i, 4)));
     tw_st(b, at(shared_i64, SUM), c->head, &sum);
-    tw_pop(b);
-    tw_pop(b);
+    tw_pop(b, branch);
+    tw_pop(b, loop);
     tw_mega_barrier(g);
     tw_val share = tw_draw_share(b, tw_ld(b, at(shared_i64, SUM), c->head), c->top_p);
     share = tw_select(b, cuts_p, share, nothing);
-    i = tw_mega_thread_loop(g, n);
+    const tw_scope loop2 = tw_mega_thread_loop(g, n);
+    i = loop2.i;
     before = tw_ld(b, shared_i64, tw_mega_at(g, c->before, i, 8));
     rank = tw_ld(b, shared_i64, tw_mega_at(g, c->list, i, 8));
     tw_val far = tw_op_emit(b, TW_OP_high_i32_i64, rank, TW_NONE, TW_NONE);
     tw_val z = tw_draw_unordered(b, tw_sub(b, c->order, far));
-    tw_push_if(b, tw_and(b, below_u64(b, before, share), within_min_p(c, z)));
+    const tw_scope branch2 = tw_push_if(b, tw_and(b, below_u64(b, before, share), within_min_p(c, z)));
     consider(c, z, id_of_rank(b, rank));
-    tw_pop(b);
-    tw_pop(b);
+    tw_pop(b, branch2);
+    tw_pop(b, loop2);
     leave_drawn(c);
 }
 
@@ -484,17 +511,18 @@ static void for_all(const cut *c, int loads, void (*visit)(const cut *c, tw_val 
     tw_builder *b = g->b;
     const int width = row_width(g->p), stride = tw_mega_threads(g->p) * width;
     tw_val vocab = tw_i32(b, (int32_t)g->p->vocab), step = tw_i32(b, stride * loads);
-    tw_val first = tw_push_for(b, tw_mul_imm(b, g->thread, width), vocab, step, false);
+    const tw_scope loop = tw_push_for(b, tw_mul_imm(b, g->thread, width), vocab, step, false);
+    tw_val first = loop.i;
     some s;
     load_some(c, &s, loads, first, stride, tw_i32(b, 0), vocab);
     for (int u = 0; u < loads; u++)
         for (int e = 0; e < s.width; e++) {
             tw_val id = tw_add_imm(b, s.row[u], e);
-            tw_push_if(b, candidate(c, s.there[u], s.z[u][e]));
+            const tw_scope if_candidate = tw_push_if(b, candidate(c, s.there[u], s.z[u][e]));
             visit(c, s.z[u][e], id, tw_draw_rank(b, c->order, s.z[u][e], id), with);
-            tw_pop(b);
+            tw_pop(b, if_candidate);
         }
-    tw_pop(b);
+    tw_pop(b, loop);
 }
 
 /* A histogram over ranks. Each bin covers 2^shift ranks; the last bin also holds all ranks beyond the range. A thread
@@ -514,7 +542,7 @@ static void add_to_bin(const cut *c, const range *r) {
     tw_attrs add = {.rmw = TW_RMW_add, .type = TW_T_i32, .space = TW_SPACE_shared};
     add.order = TW_ORDER_relaxed;
     add.scope = TW_SCOPE_cta;
-    tw_push_if(b, tw_lt(b, tw_i32(b, 0), r->count));
+    const tw_scope branch = tw_push_if(b, tw_lt(b, tw_i32(b, 0), r->count));
     tw_val bin = bin_at(c, r->bin), count = tw_add_imm(b, r->count, 0);
     tw_red(b, add, bin, &count);
     for (int i = 0; i < DIGITS; i++) {
@@ -523,7 +551,7 @@ static void add_to_bin(const cut *c, const range *r) {
         add.offset = 4 + 4 * i;
         tw_red(b, add, bin, &digit);
     }
-    tw_pop(b);
+    tw_pop(b, branch);
     tw_assign(b, r->count, tw_i32(b, 0));
     tw_assign(b, r->mass, tw_i64(b, 0));
 }
@@ -537,32 +565,32 @@ static void count_in_bin(const cut *c, tw_val z, tw_val id, tw_val rank, void *w
     tw_builder *b = c->g->b;
     const range *r = with;
     (void)id;
-    tw_push_if(b, within(b, r, rank));
+    const tw_scope if_within = tw_push_if(b, within(b, r, rank));
     tw_val bin = tw_op_emit(b, TW_OP_shr_u64, tw_sub(b, rank, r->from), r->shift, TW_NONE), last = tw_i64(b, BINS - 1);
     bin = tw_select(b, below_u64(b, bin, last), bin, last);
     bin = half_of(b, bin, false);
-    tw_push_if(b, tw_ne(b, bin, r->bin));
+    const tw_scope branch = tw_push_if(b, tw_ne(b, bin, r->bin));
     add_to_bin(c, r);
     tw_assign(b, r->bin, bin);
-    tw_pop(b);
+    tw_pop(b, branch);
     tw_assign(b, r->count, tw_add_imm(b, r->count, 1));
     tw_val mass = tw_draw_mass(b, tw_draw_distance(b, c->scale, c->largest, z));
     tw_assign(b, r->mass, add_mass(b, r->mass, mass));
-    tw_pop(b);
+    tw_pop(b, if_within);
 }
 
 static void list_in_range(const cut *c, tw_val z, tw_val id, tw_val rank, void *with) {
-    tw_push_if(c->g->b, within(c->g->b, with, rank));
+    const tw_scope if_within = tw_push_if(c->g->b, within(c->g->b, with, rank));
     list_one(c, z, id);
-    tw_pop(c->g->b);
+    tw_pop(c->g->b, if_within);
 }
 
 static void draw_below(const cut *c, tw_val z, tw_val id, tw_val rank, void *with) {
     tw_builder *b = c->g->b;
     const tw_val *limit = with;
-    tw_push_if(b, tw_and(b, below_u64(b, rank, *limit), within_min_p(c, z)));
+    const tw_scope branch = tw_push_if(b, tw_and(b, below_u64(b, rank, *limit), within_min_p(c, z)));
     consider(c, z, id);
-    tw_pop(b);
+    tw_pop(b, branch);
 }
 
 /* Where a cut falls among the bins: the first with which there are `goal` candidates, or so much mass. One thread looks
@@ -570,13 +598,13 @@ static void draw_below(const cut *c, tw_val z, tw_val id, tw_val rank, void *wit
 static void find_bin(const cut *c, tw_val goal, tw_val mass_goal) {
     tw_mega_gen *g = c->g;
     tw_builder *b = g->b;
-    tw_push_if(b, tw_eq(b, g->thread, tw_i32(b, 0)));
+    const tw_scope first_thread = tw_push_if(b, tw_eq(b, g->thread, tw_i32(b, 0)));
     tw_val n = tw_var_of(b, tw_ld(b, at(shared_i32, BEFORES), c->head));
     tw_val sum = tw_var_of(b, tw_ld(b, at(shared_i64, BEFORE), c->head)), found = tw_var_of(b, tw_i32(b, -1));
     tw_val count = tw_var_of(b, tw_i32(b, 0)), i = tw_var_of(b, tw_i32(b, 0));
-    tw_push_while(b);
+    const tw_scope poll = tw_push_while(b);
     tw_val on = tw_and(b, tw_lt(b, i, tw_i32(b, BINS)), tw_lt(b, found, tw_i32(b, 0)));
-    tw_push_while_body(b, on);
+    tw_push_while_body(b, poll, on);
     tw_val bin = bin_at(c, i), mass = tw_i64(b, 0);
     tw_assign(b, count, tw_ld(b, shared_i32, bin));
     for (int d = 0; d < DIGITS; d++) {
@@ -585,19 +613,19 @@ static void find_bin(const cut *c, tw_val goal, tw_val mass_goal) {
     }
     tw_val with = tw_add(b, sum, mass);
     tw_val enough = tw_or(b, tw_le(b, goal, tw_add(b, n, count)), tw_not(b, below_u64(b, with, mass_goal)));
-    tw_push_if(b, enough);
+    const tw_scope if_enough = tw_push_if(b, enough);
     tw_assign(b, found, i);
-    tw_push_else(b);
+    tw_push_else(b, if_enough);
     tw_assign(b, n, tw_add(b, n, count));
     tw_assign(b, sum, with);
     tw_assign(b, i, tw_add_imm(b, i, 1));
-    tw_pop(b);
-    tw_pop(b);
+    tw_pop(b, if_enough);
+    tw_pop(b, poll);
     tw_st(b, at(shared_i32, FOUND), c->head, &found);
     tw_st(b, at(shared_i32, IN_BIN), c->head, &count);
     tw_st(b, at(shared_i32, BEFORES), c->head, &n);
     tw_st(b, at(shared_i64, BEFORE), c->head, &sum);
-    tw_pop(b);
+    tw_pop(b, first_thread);
 }
 
 /* The range narrows to the bin where the cut falls; `go` becomes 0 where what is there fits the list, or nothing is
@@ -611,31 +639,31 @@ static void narrow(const cut *c, const range *r, tw_val go) {
     tw_val open = tw_and(b, first, tw_eq(b, tw_add_imm(b, found, 1 - BINS), zero));
     open = tw_and(b, open, below_u64(b, tw_i64(b, INT64_C(1) << COARSE), tw_sub(b, r->below, r->from)));
     tw_mega_barrier(g);
-    tw_push_if(b, tw_lt(b, found, zero));
+    const tw_scope branch = tw_push_if(b, tw_lt(b, found, zero));
     tw_assign(b, go, zero);
-    tw_push_else(b);
-    tw_push_if(b, open);
+    tw_push_else(b, branch);
+    const tw_scope if_open = tw_push_if(b, open);
     tw_assign(b, r->shift, tw_i32(b, COARSE));
-    tw_push_if(b, tw_eq(b, g->thread, zero));
+    const tw_scope first_thread = tw_push_if(b, tw_eq(b, g->thread, zero));
     tw_st(b, at(shared_i32, BEFORES), c->head, &zero);
     tw_st(b, at(shared_i64, BEFORE), c->head, (tw_val[]){tw_i64(b, 0)});
-    tw_pop(b);
-    tw_push_else(b);
+    tw_pop(b, first_thread);
+    tw_push_else(b, if_open);
     tw_val wide = tw_op_emit(b, TW_OP_zext_i64_i32, found, TW_NONE, TW_NONE);
     tw_assign(b, r->from, tw_add(b, r->from, tw_op_emit(b, TW_OP_shl_i64, wide, r->shift, TW_NONE)));
     tw_val end = tw_add(b, r->from, tw_op_emit(b, TW_OP_shl_i64, tw_i64(b, 1), r->shift, TW_NONE));
     tw_val wraps = below_u64(b, end, r->from), nearer = below_u64(b, end, r->below);
-    tw_push_if(b, tw_and(b, tw_not(b, wraps), nearer));
+    const tw_scope branch2 = tw_push_if(b, tw_and(b, tw_not(b, wraps), nearer));
     tw_assign(b, r->below, end);
-    tw_pop(b);
-    tw_push_if(b, tw_le(b, count, tw_i32(b, g->p->cut_list)));
+    tw_pop(b, branch2);
+    const tw_scope branch3 = tw_push_if(b, tw_le(b, count, tw_i32(b, g->p->cut_list)));
     tw_assign(b, go, zero);
-    tw_push_else(b);
+    tw_push_else(b, branch3);
     tw_val ids = tw_eq(b, r->shift, tw_i32(b, 32));
     tw_assign(b, r->shift, tw_select(b, ids, tw_i32(b, OF_IDS), tw_add_imm(b, r->shift, -8)));
-    tw_pop(b);
-    tw_pop(b);
-    tw_pop(b);
+    tw_pop(b, branch3);
+    tw_pop(b, if_open);
+    tw_pop(b, branch);
     tw_mega_barrier(g);
 }
 
@@ -647,15 +675,16 @@ static void find_limit(const cut *c, tw_val goal, tw_val mass_goal) {
     range r = {tw_var_of(b, none),          tw_var_of(b, tw_ld(b, at(shared_i64, LIMIT), c->head)),
                tw_var_of(b, tw_i32(b, 48)), tw_var_of(b, zero),
                tw_var_of(b, zero),          tw_var_of(b, none)};
-    tw_push_if(b, tw_eq(b, g->thread, zero));
+    const tw_scope first_thread = tw_push_if(b, tw_eq(b, g->thread, zero));
     tw_st(b, at(shared_i32, BEFORES), c->head, &zero);
     tw_st(b, at(shared_i64, BEFORE), c->head, &none);
-    tw_pop(b);
-    tw_push_while(b);
-    tw_push_while_body(b, tw_ne(b, go, zero));
-    tw_val i = tw_mega_thread_loop(g, tw_i32(b, BINS * (1 + DIGITS)));
+    tw_pop(b, first_thread);
+    const tw_scope poll = tw_push_while(b);
+    tw_push_while_body(b, poll, tw_ne(b, go, zero));
+    const tw_scope loop = tw_mega_thread_loop(g, tw_i32(b, BINS * (1 + DIGITS)));
+    tw_val i = loop.i;
     tw_st(b, shared_i32, tw_mega_at(g, c->list, i, 4), &zero);
-    tw_pop(b);
+    tw_pop(b, loop);
     tw_mega_barrier(g);
     for_all(c, LOADS / 2, count_in_bin, &r);
     add_to_bin(c, &r);
@@ -663,37 +692,38 @@ static void find_limit(const cut *c, tw_val goal, tw_val mass_goal) {
     find_bin(c, goal, mass_goal);
     tw_mega_barrier(g);
     narrow(c, &r, go);
-    tw_pop(b);
+    tw_pop(b, poll);
     tw_val found = tw_ld(b, at(shared_i32, FOUND), c->head);
-    tw_push_if(b, tw_lt(b, found, zero));
-    tw_push_if(b, tw_eq(b, g->thread, zero));
+    const tw_scope branch = tw_push_if(b, tw_lt(b, found, zero));
+    const tw_scope first_thread2 = tw_push_if(b, tw_eq(b, g->thread, zero));
     tw_val sum = tw_ld(b, at(shared_i64, BEFORE), c->head);
     tw_st(b, at(shared_i64, SUM), c->head, &sum);
-    tw_pop(b);
-    tw_push_else(b);
-    tw_push_if(b, tw_eq(b, g->thread, zero));
+    tw_pop(b, first_thread2);
+    tw_push_else(b, branch);
+    const tw_scope first_thread3 = tw_push_if(b, tw_eq(b, g->thread, zero));
     tw_st(b, at(shared_i32, COUNT), c->head, &zero);
-    tw_pop(b);
+    tw_pop(b, first_thread3);
     tw_mega_barrier(g);
     for_all(c, LOADS / 2, list_in_range, &r);
     tw_mega_barrier(g);
     tw_val n = tw_ld(b, at(shared_i32, COUNT), c->head), before_n = tw_ld(b, at(shared_i32, BEFORES), c->head), place,
            before;
     tw_val before_mass = tw_ld(b, at(shared_i64, BEFORE), c->head);
-    i = tw_mega_thread_loop(g, tw_min(b, n, tw_i32(b, g->p->cut_list)));
+    const tw_scope loop2 = tw_mega_thread_loop(g, tw_min(b, n, tw_i32(b, g->p->cut_list)));
+    i = loop2.i;
     tw_val rank = tw_ld(b, shared_i64, tw_mega_at(g, c->list, i, 8));
     place_in_list(c, rank, n, &place, &before);
     tw_val ahead = tw_add(b, before_mass, before);
     tw_val with = add_mass(b, ahead, tw_ld(b, shared_i32, tw_mega_at(g, c->mass, i, 4)));
     tw_val reaches = tw_and(b, below_u64(b, ahead, mass_goal), tw_not(b, below_u64(b, with, mass_goal)));
     tw_val last = tw_eq(b, tw_add_imm(b, tw_add(b, before_n, place), 1), goal);
-    tw_push_if(b, tw_or(b, last, reaches));
+    const tw_scope branch2 = tw_push_if(b, tw_or(b, last, reaches));
     tw_val limit = tw_add(b, rank, tw_i64(b, 1));
     tw_st(b, at(shared_i64, LIMIT), c->head, &limit);
     tw_st(b, at(shared_i64, SUM), c->head, &with);
-    tw_pop(b);
-    tw_pop(b);
-    tw_pop(b);
+    tw_pop(b, branch2);
+    tw_pop(b, loop2);
+    tw_pop(b, branch);
     tw_mega_barrier(g);
 }
 
@@ -702,16 +732,17 @@ static void draw_from_all(const cut *c) {
     tw_mega_gen *g = c->g;
     tw_builder *b = g->b;
     tw_val cuts_k = tw_lt(b, tw_i32(b, 0), c->top_k), cuts_p = tw_ne(b, c->top_p, tw_i32(b, 0));
-    tw_val round = tw_push_for(b, tw_i32(b, 0), tw_i32(b, 2), tw_i32(b, 1), false);
+    const tw_scope loop = tw_push_for(b, tw_i32(b, 0), tw_i32(b, 2), tw_i32(b, 1), false);
+    tw_val round = loop.i;
     tw_val first = tw_eq(b, round, tw_i32(b, 0));
     tw_val wanted = tw_or(b, tw_and(b, first, cuts_k), tw_and(b, tw_not(b, first), cuts_p));
-    tw_push_if(b, wanted);
+    const tw_scope if_wanted = tw_push_if(b, wanted);
     tw_val goal = tw_select(b, first, c->top_k, tw_i32(b, INT32_MAX));
     tw_val share = tw_draw_share(b, tw_ld(b, at(shared_i64, SUM), c->head), c->top_p);
     tw_mega_barrier(g);
     find_limit(c, goal, tw_select(b, first, tw_i64(b, -1), share));
-    tw_pop(b);
-    tw_pop(b);
+    tw_pop(b, if_wanted);
+    tw_pop(b, loop);
     tw_val limit = tw_ld(b, at(shared_i64, LIMIT), c->head);
     for_all(c, LOADS / 4, draw_below, &limit);
     leave_drawn(c);
@@ -724,27 +755,30 @@ static void draw_from_all(const cut *c) {
 static tw_val find_bound(const cut *c, tw_val few, tw_val by_steps, tw_val reach) {
     tw_mega_gen *g = c->g;
     tw_builder *b = g->b;
-    tw_push_if(b, few);
-    tw_val i = tw_mega_thread_loop(g, c->o->slots), mine = tw_ld(b, shared_f32, tw_mega_at(g, c->slots, i, SLOT_BYTES));
+    const tw_scope if_few = tw_push_if(b, few);
+    const tw_scope loop = tw_mega_thread_loop(g, c->o->slots);
+    tw_val i = loop.i;
+    tw_val mine = tw_ld(b, shared_f32, tw_mega_at(g, c->slots, i, SLOT_BYTES));
     tw_val before = tw_var_of(b, tw_i32(b, 0));
-    tw_val j = tw_push_for(b, tw_i32(b, 0), c->o->slots, tw_i32(b, 1), true);
+    const tw_scope loop2 = tw_push_for(b, tw_i32(b, 0), c->o->slots, tw_i32(b, 1), true);
+    tw_val j = loop2.i;
     tw_val other = tw_ld(b, shared_f32, tw_mega_at(g, c->slots, j, SLOT_BYTES));
     tw_val first = tw_or(b, tw_lt(b, mine, other), tw_and(b, tw_eq(b, mine, other), tw_lt(b, j, i)));
     tw_assign(b, before, tw_add(b, before, tw_select(b, first, tw_i32(b, 1), tw_i32(b, 0))));
-    tw_pop(b);
+    tw_pop(b, loop2);
     tw_when(b, tw_eq(b, tw_add_imm(b, before, 1), c->top_k));
     tw_st(b, at(shared_f32, BOUND), c->head, &mine);
-    tw_pop(b);
+    tw_pop(b, loop);
     tw_mega_barrier(g);
-    tw_pop(b);
+    tw_pop(b, if_few);
     tw_val bound = tw_var_of(b, tw_ld(b, at(shared_f32, BOUND), c->head));
-    tw_push_if(b, by_steps);
+    const tw_scope if_by_steps = tw_push_if(b, by_steps);
     /* A step further than it is, and rounding: the exact comparison comes later. */
     tw_val steps = tw_op_emit(b, TW_OP_cvt_f32_s32, tw_add_imm(b, reach, 2), TW_NONE, TW_NONE);
     tw_val octaves = tw_mul(b, steps, tw_f32(b, 1.0001f / (1 << TW_SAMPLE_STEPS)));
     tw_val least = tw_sub(b, c->largest, tw_op_emit(b, TW_OP_div_f32, octaves, c->scale, TW_NONE));
     tw_assign(b, bound, tw_max(b, least, bound));
-    tw_pop(b);
+    tw_pop(b, if_by_steps);
     return bound;
 }
 
@@ -754,47 +788,50 @@ static void draw(cut *c) {
     tw_val zero = tw_i32(b, 0), cuts_k = tw_lt(b, zero, c->top_k), cuts_p = tw_ne(b, c->top_p, zero);
     tw_val few = tw_and(b, cuts_k, tw_le(b, c->top_k, c->o->slots)), all = tw_and(b, cuts_p, tw_not(b, cuts_k));
     tw_val reach = tw_var_of(b, c->min_p);
-    tw_push_if(b, all);
+    const tw_scope if_all = tw_push_if(b, all);
     tw_assign(b, reach, find_reach(c));
-    tw_pop(b);
+    tw_pop(b, if_all);
     tw_val bound = find_bound(c, few, tw_not(b, cuts_k), reach);
     /* Where nothing bounds what is left, looking is only worth while if all fit. */
     const bool all_fit = g->p->vocab <= g->p->cut_list;
     tw_val n = tw_var_of(b, tw_i32(b, INT32_MAX)), bounded = tw_or(b, few, tw_not(b, cuts_k));
-    if (!all_fit) tw_push_if(b, bounded);
+    tw_scope if_bounded = {0};
+    if (!all_fit) if_bounded = tw_push_if(b, bounded);
     list_candidates(c, bound);
     tw_mega_barrier(g);
     tw_assign(b, n, tw_ld(b, at(shared_i32, COUNT), c->head));
-    if (!all_fit) tw_pop(b);
-    tw_push_if(b, tw_le(b, n, tw_i32(b, g->p->cut_list)));
+    if (!all_fit) tw_pop(b, if_bounded);
+    const tw_scope branch = tw_push_if(b, tw_le(b, n, tw_i32(b, g->p->cut_list)));
     draw_from_list(c, n);
     if (!all_fit) {
-        tw_push_else(b);
+        tw_push_else(b, branch);
         draw_from_all(c);
     }
-    tw_pop(b);
+    tw_pop(b, branch);
 }
 
 /* Copies the slots' bests and rows to shared memory and initialises the header of a draw. */
 static void begin_cut(const cut *c, tw_val table) {
     tw_mega_gen *g = c->g;
     tw_builder *b = g->b;
-    tw_val i = tw_mega_thread_loop(g, c->o->slots), rows[2] = {{0}};
+    const tw_scope loop = tw_mega_thread_loop(g, c->o->slots);
+    tw_val i = loop.i;
+    tw_val rows[2] = {{0}};
     tw_val from = tw_mega_at(g, tw_mega_at(g, c->o->best, i, 8 * g->p->sequences), c->sequence, 8);
     tw_val best = tw_ld(b, from_l2, from), cell = tw_mega_at(g, c->slots, i, SLOT_BYTES);
     tw_ld_vec(b, (tw_attrs){.type = TW_T_i32, .vec = 2, .cache = TW_CACHE_nc}, tw_mega_at(g, table, i, 8), rows);
     tw_st(b, shared_f32, cell, &best);
     tw_st(b, (tw_attrs){.type = TW_T_i32, .space = TW_SPACE_shared, .offset = 4}, cell, &rows[0]);
     tw_st(b, (tw_attrs){.type = TW_T_i32, .space = TW_SPACE_shared, .offset = 8}, cell, &rows[1]);
-    tw_pop(b);
-    tw_push_if(b, tw_eq(b, g->thread, tw_i32(b, 0)));
+    tw_pop(b, loop);
+    const tw_scope first_thread = tw_push_if(b, tw_eq(b, g->thread, tw_i32(b, 0)));
     tw_val none = tw_i32(b, 0), wide = tw_i64(b, 0), end = tw_i64(b, -1);
     tw_val above = tw_f32(b, nextafterf(TW_SAMPLE_LEAST, 0));
     tw_st(b, at(shared_i32, COUNT), c->head, &none);
     tw_st(b, at(shared_f32, BOUND), c->head, &above);
     tw_st(b, at(shared_i64, SUM), c->head, &wide);
     tw_st(b, at(shared_i64, LIMIT), c->head, &end);
-    tw_pop(b);
+    tw_pop(b, first_thread);
     tw_mega_barrier(g);
 }
 
@@ -803,9 +840,10 @@ static tw_val largest_of(const cut *c) {
     tw_mega_gen *g = c->g;
     tw_builder *b = g->b;
     tw_val value = tw_var_of(b, tw_f32(b, TW_SAMPLE_LEAST));
-    tw_val i = tw_push_for(b, g->lane, c->o->slots, tw_i32(b, 32), false);
+    const tw_scope loop = tw_push_for(b, g->lane, c->o->slots, tw_i32(b, 32), false);
+    tw_val i = loop.i;
     tw_assign(b, value, tw_max(b, value, tw_ld(b, shared_f32, tw_mega_at(g, c->slots, i, SLOT_BYTES))));
-    tw_pop(b);
+    tw_pop(b, loop);
     return tw_part_warp_max(g->b, tw_add(b, value, tw_f32(b, 0)), 1, 32);
 }
 
@@ -813,7 +851,7 @@ static void cut_one(tw_mega_gen *g, const tw_mega_output *o, tw_val sequence) {
     tw_builder *b = g->b;
     cut c = {.g = g, .o = o, .sequence = sequence};
     tw_val rules = rules_at(g, sequence), mode = RULE(g, rules, TW_T_i32, mode);
-    tw_push_if(b, has(b, mode, TW_SAMPLE_CUTS));
+    const tw_scope if_cuts = tw_push_if(b, has(b, mode, TW_SAMPLE_CUTS));
     c.logits = tw_mega_at(g, o->logits, sequence, 4 * g->p->vocab);
     c.head = tw_add_imm(b, g->shared, g->p->cut);
     c.slots = tw_add_imm(b, c.head, SLOTS);
@@ -833,26 +871,27 @@ static void cut_one(tw_mega_gen *g, const tw_mega_output *o, tw_val sequence) {
     c.order = tw_draw_ordered(b, c.largest);
     draw(&c);
     tw_mega_barrier(g);
-    tw_push_else(b);
-    tw_push_if(b, tw_eq(b, g->warp, tw_i32(b, 0)));
+    tw_push_else(b, if_cuts);
+    const tw_scope first_warp = tw_push_if(b, tw_eq(b, g->warp, tw_i32(b, 0)));
     leave_best(g, o, sequence);
-    tw_pop(b);
-    tw_pop(b);
+    tw_pop(b, first_warp);
+    tw_pop(b, if_cuts);
 }
 
 void tw_mega_build_output_of(tw_mega_gen *g, const tw_mega_output *o) {
     tw_builder *b = g->b;
     const int n = g->p->sequences;
-    if (g->p->samples) tw_push_if(b, tw_not(b, has(b, g->arg[TW_MEGA_ARG_MODE], TW_SAMPLE_CUTS)));
-    tw_val sequence = tw_push_for(b, g->warp, tw_i32(b, n), tw_i32(b, g->p->tuning.warps), false);
-    leave_best(g, o, sequence);
-    tw_pop(b);
+    tw_scope if_cuts = {0};
+    if (g->p->samples) if_cuts = tw_push_if(b, tw_not(b, has(b, g->arg[TW_MEGA_ARG_MODE], TW_SAMPLE_CUTS)));
+    const tw_scope loop = tw_push_for(b, g->warp, tw_i32(b, n), tw_i32(b, g->p->tuning.warps), false);
+    leave_best(g, o, loop.i);
+    tw_pop(b, loop);
     if (!g->p->samples) return;
-    tw_push_else(b);
-    sequence = n > 1 ? tw_push_for(b, tw_i32(b, 0), tw_i32(b, n), tw_i32(b, 1), false) : tw_i32(b, 0);
-    cut_one(g, o, sequence);
-    if (n > 1) tw_pop(b);
-    tw_pop(b);
+    tw_push_else(b, if_cuts);
+    const tw_scope each = push_sequences(g);
+    cut_one(g, o, each.i);
+    if (n > 1) tw_pop(b, each);
+    tw_pop(b, if_cuts);
 }
 
 void tw_mega_build_output(tw_mega_gen *g) {

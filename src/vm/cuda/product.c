@@ -32,33 +32,34 @@ static void units(product *o, tw_val part, tw_val chunk, tw_val count) {
         tw_mega_build_units(g, &p->body, &u);
         return;
     }
-    tw_push_if(b, o->is_head);
+    const tw_scope if_is_head = tw_push_if(b, o->is_head);
     tw_mega_build_units(g, &p->head, &u);
-    tw_push_else(b);
+    tw_push_else(b, if_is_head);
     tw_mega_build_units(g, &p->body, &u);
-    tw_pop(b);
+    tw_pop(b, if_is_head);
 }
 
 /* A group's chunks, whose activations come one after another to the same place. */
 static void chunks(product *o, tw_val first_unit, tw_val count, tw_val part, tw_mega_sums *sums) {
     tw_mega_gen *g = o->g;
     tw_builder *b = g->b;
-    tw_val chunk = tw_push_for(b, tw_i32(b, 0), o->chunks, tw_i32(b, 1), false);
+    const tw_scope loop = tw_push_for(b, tw_i32(b, 0), o->chunks, tw_i32(b, 1), false);
+    tw_val chunk = loop.i;
     /* One chunk stays there for all groups. */
     tw_val many = tw_lt(b, tw_i32(b, 1), o->chunks), first = tw_eq(b, tw_or(b, first_unit, chunk), tw_i32(b, 0));
-    tw_push_if(b, tw_or(b, many, first));
-    tw_push_if(b, tw_not(b, first));
+    const tw_scope branch = tw_push_if(b, tw_or(b, many, first));
+    const tw_scope if_not_first = tw_push_if(b, tw_not(b, first));
     tw_mega_find_chunk(&o->a, chunk);
     /* The chunk before is still being multiplied by warps that are behind, and the group before being joined. */
     tw_mega_barrier(g);
-    tw_pop(b);
+    tw_pop(b, if_not_first);
     stage_chunk(o, chunk, sums);
-    tw_pop(b);
-    tw_push_if(b, tw_eq(b, first_unit, tw_i32(b, 0)));
+    tw_pop(b, branch);
+    const tw_scope if_first_unit_0 = tw_push_if(b, tw_eq(b, first_unit, tw_i32(b, 0)));
     tw_mega_mark(g, 2);
-    tw_pop(b);
+    tw_pop(b, if_first_unit_0);
     units(o, part, chunk, count);
-    tw_pop(b);
+    tw_pop(b, loop);
 }
 
 /* A group: its products, then its epilogue. */
@@ -146,7 +147,8 @@ void tw_mega_build_product(tw_mega_gen *g, tw_val kind) {
         stage_chunk(&o, tw_i32(b, 0), &sums);
         tw_mega_mark(g, 2);
     }
-    tw_val first = tw_push_for(b, tw_i32(b, 0), count, group_units, false);
+    const tw_scope loop = tw_push_for(b, tw_i32(b, 0), count, group_units, false);
+    tw_val first = loop.i;
     group(&o, first, tw_min(b, group_units, tw_sub(b, count, first)), part, &sums);
     if (p->part_buffers == 2) {
         /* The other half: a warp that is ahead must not overwrite what others still add up. */
@@ -155,9 +157,9 @@ void tw_mega_build_product(tw_mega_gen *g, tw_val kind) {
     } else {
         tw_mega_barrier(g);
     }
-    tw_pop(b);
-    tw_push_if(b, o.is_head);
+    tw_pop(b, loop);
+    const tw_scope if_is_head = tw_push_if(b, o.is_head);
     tw_mega_build_values(g, &sums);
     tw_mega_build_best(g, &sums);
-    tw_pop(b);
+    tw_pop(b, if_is_head);
 }

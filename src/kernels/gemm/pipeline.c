@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The pipeline along k of kernels whose threads copy by themselves: SIMT and mma.sync. */
+#include "kernels/gemm/generate.h"
+
+static tw_val stage_after(tw_gemm_gen *g, tw_val stage) {
+    tw_builder *b = g->b;
+    tw_val next = tw_add_imm(b, stage, g->plan.stage_bytes);
+    return tw_select(b, tw_eq(b, next, tw_i32(b, g->plan.stage_bytes * g->c->stages)), tw_i32(b, 0), next);
+}
+
+static void copy_between(tw_gemm_gen *g, int step, int steps) {
+    tw_gemm_copy_issue(g, g->next_stage, g->more, step, steps);
+}
+
+/* stages - 1 copies are in flight while one stage is summed; one barrier a stage says both that the stage has landed
+   for everybody and that everybody is done with the one before, whose place the next copy takes. */
+static void asynchronous(tw_gemm_gen *g, const tw_gemm_sums *sums, tw_val count) {
+    tw_builder *b = g->b;
+    const int ahead = g->c->stages - 1;
+    for (int s = 0; s < ahead; s++) {
+        const tw_scope branch = tw_push_if(b, tw_lt(b, tw_i32(b, s), count));
+        tw_gemm_copy_issue(g, tw_i32(b, s * g->plan.stage_bytes), TW_NONE, 0, 1);
+        tw_pop(b, branch);
+        tw_gemm_copy_advance(g);
+        tw_do(b, TW_OP_cp_async_commit, (tw_attrs){0}, TW_NONE, TW_NONE);
+    }
+    tw_val read = tw_var_of(b, tw_i32(b, 0)), write = tw_var_of(b, tw_i32(b, ahead * g->plan.stage_bytes));
+    const tw_scope loop = tw_push_for(b, tw_i32(b, 0), count, tw_i32(b, 1), false);
+    tw_val i = loop.i;
+    tw_do(b, TW_OP_cp_async_wait, (tw_attrs){.count = ahead - 1}, TW_NONE, TW_NONE);
+    tw_do(b, TW_OP_barrier, (tw_attrs){0}, TW_NONE, TW_NONE);
+    g->next_stage = write;
+    g->more = tw_lt(b, tw_add_imm(b, i, ahead), count);
+    /* In small parts between the steps of the sums, so that copies and fragments do not wait for one another. */
+    if (!g->v->whole_k) {
+        const tw_scope if_more = tw_push_if(b, g->more);
+        tw_gemm_copy_issue(g, write, TW_NONE, 0, 1);
+        tw_pop(b, if_more);
+    }
+    sums->stage(g, read, g->v->whole_k ? copy_between : NULL);
+    tw_gemm_copy_advance(g);
+    tw_do(b, TW_OP_cp_async_commit, (tw_attrs){0}, TW_NONE, TW_NONE);
+    tw_assign(b, write, stage_after(g, write));
+    tw_assign(b, read, stage_after(g, read));
+    tw_pop(b, loop);
+    tw_do(b, TW_OP_cp_async_wait, (tw_attrs){0}, TW_NONE, TW_NONE);
+}
+
+/* The next stage is fetched into registers while this one is summed. With two of them in shared memory it can be stored
+   at once; with one, everybody must be done with it first. */
+static void through_registers(tw_gemm_gen *g, const tw_gemm_sums *sums, tw_val count) {
+    tw_builder *b = g->b;
+    const bool two = g->c->stages == 2;
+    tw_val zero = tw_i32(b, 0), read = two ? tw_var_of(b, zero) : zero;
+    tw_gemm_copy_declare(g);
+    const tw_scope branch = tw_push_if(b, tw_lt(b, zero, count));
+    tw_gemm_copy_load(g);
+    tw_gemm_copy_store(g, zero);
+    tw_pop(b, branch);
+    const tw_scope loop = tw_push_for(b, zero, count, tw_i32(b, 1), false);
+    tw_val i = loop.i;
+    tw_val more = tw_lt(b, tw_add_imm(b, i, 1), count);
+    tw_gemm_copy_advance(g);
+    tw_do(b, TW_OP_barrier, (tw_attrs){0}, TW_NONE, TW_NONE);
+    const tw_scope if_more = tw_push_if(b, more);
+    tw_gemm_copy_load(g);
+    tw_pop(b, if_more);
+    sums->stage(g, read, NULL);
+    if (two) tw_assign(b, read, stage_after(g, read));
+    if (!two) tw_do(b, TW_OP_barrier, (tw_attrs){0}, TW_NONE, TW_NONE);
+    const tw_scope if_more2 = tw_push_if(b, more);
+    tw_gemm_copy_store(g, read);
+    tw_pop(b, if_more2);
+    tw_pop(b, loop);
+}
+
+void tw_gemm_pipeline(tw_gemm_gen *g, const tw_gemm_sums *sums, const tw_gemm_range *r) {
+    tw_gemm_copy_prepare(g, &g->x, &g->plan.x, r->x, r->k_begin, 0);
+    tw_gemm_copy_prepare(g, &g->y, &g->plan.y, r->y, r->k_begin, g->plan.x.bytes);
+    sums->prepare(g);
+    (g->c->copy ? through_registers : asynchronous)(g, sums, r->count);
+    tw_gemm_finish(g);
+}

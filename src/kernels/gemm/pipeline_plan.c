@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The plan of kernels whose threads copy by themselves: layouts in shared memory, copies, registers. */
+#include "kernels/gemm/generate.h"
+
+/* Bytes between rows in shared memory, such that what a warp reads together falls into different banks. */
+static int pitch_of(const tw_gemm_sums *sums, const tw_gemm_tile *t, const tw_gemm_config *c, tw_gemm_type type) {
+    int row = tw_gemm_round_up((t->k_stored ? c->u : t->extent) * t->es, 16);
+    if (sums->tensor && type == TW_GEMM_F64) {
+        /* A half-warp reads four rows of four: an odd number of 32 bytes apart. */
+        row = tw_gemm_round_up(row, 32);
+        return row / 32 % 2 ? row : row + 32;
+    }
+    if (sums->tensor && type == TW_GEMM_TF32 && !t->k_stored) return tw_gemm_round_up(row, 128) + 32;
+    if (!sums->tensor && !t->k_stored)
+        return t->k_major ? row + 16 : row; /* transposed on the way: rows apart when written */
+    return row / 16 % 2 ? row : row + 16;
+}
+
+/* Copies of a stage; NULL or why not. */
+static const char *tile_of(const tw_gemm_sums *sums, tw_gemm_tile *t, const tw_gemm_variant *v, const tw_gemm_config *c,
+                           bool is_x, int threads) {
+    t->k_major = is_x ? v->a_k_major : v->b_k_major;
+    t->extent = is_x ? c->ml : c->nl;
+    t->es = tw_type_bits(tw_gemm_element(v->type)) / 8;
+    t->vec = is_x ? v->vec_a : v->vec_b;
+    REFUSE(!c->copy && t->vec < 4, "asynchronous copies move 4 bytes at least, and rows are aligned to less");
+    t->outer = t->k_major ? t->extent : c->u;
+    t->inner = t->k_major ? c->u : t->extent;
+    while (t->vec > t->es && t->inner * t->es % t->vec) t->vec /= 2;
+    REFUSE(!c->copy && t->vec < 4,
+           "asynchronous copies move 4 bytes at least, and a tile's row is no whole number of them");
+    /* Plain threads want runs along rows of C; element by element, a copy can bring them into that order. */
+    t->transposed = t->k_major && !sums->tensor && (t->vec == t->es || (c->copy && t->es >= 4));
+    t->k_stored = t->k_major && !t->transposed;
+    /* Rows of eight along k, and the rows below, fall into different banks when they are written by columns. */
+    const int width = t->vec / t->es > 8 ? t->vec / t->es : 8;
+    t->width = t->transposed && t->inner > width ? width : t->inner;
+    t->per_row = t->width * t->es / t->vec;
+    t->total = t->outer * t->inner * t->es / t->vec;
+    t->per_thread = (t->total + threads - 1) / threads;
+    REFUSE(t->per_thread > TW_GEMM_MAX_COPIES, "too many copies a thread");
+    t->pitch = pitch_of(sums, t, c, v->type);
+    t->bytes = (t->k_stored ? t->extent : c->u) * t->pitch;
+    return NULL;
+}
+
+/* Elements of a fragment load of plain threads. */
+static int fragment_of(const tw_gemm_tile *t, const tw_gemm_config *c, int cells, int depth) {
+    const int bytes = t->k_stored && c->frag < 16 ? (c->frag > t->es ? c->frag : t->es) : 16;
+    int v = bytes / t->es < 4 ? bytes / t->es : 4;
+    const int within = t->k_stored ? depth : cells;
+    while (v > 1 && within % v) v /= 2;
+    return v;
+}
+
+const char *tw_gemm_pipeline_plan(const tw_gemm_sums *sums, const tw_gemm_variant *v, const tw_gemm_config *c,
+                                  const tw_target *t, tw_gemm_plan *p) {
+    REFUSE(c->exchange, "sums change places on warpgroups alone");
+    REFUSE(c->walk, "blocks walk with warpgroups alone");
+    REFUSE(c->cast, "blocks fetch for one another with warpgroups alone");
+    p->depth = c->u / c->kl;
+    const char *why = sums->shape(v, c, t, p);
+    if (why) return why;
+    p->threads = p->group * c->kl;
+    REFUSE(p->threads > 1024, "more than 1024 threads");
+    REFUSE(p->accumulators * c->ks > TW_GEMM_MAX_ACC, "a thread's tile takes too many registers");
+    REFUSE(c->ks > 1 && p->depth / p->step < c->ks, "nothing to split in a thread");
+    if ((why = tile_of(sums, &p->x, v, c, true, p->threads))) return why;
+    if ((why = tile_of(sums, &p->y, v, c, false, p->threads))) return why;
+    p->vx = fragment_of(&p->x, c, c->ms, p->depth);
+    p->vy = fragment_of(&p->y, c, c->ns, p->depth);
+    /* Unrolled code of a stage; a k-stored 16-bit tile's pitch keeps fragments aligned by construction. */
+    REFUSE(p->accumulators * p->depth > sums->most_code, "a stage unrolls to too much code");
+    p->stage_bytes = tw_gemm_round_up(p->x.bytes, 16) + tw_gemm_round_up(p->y.bytes, 16);
+    p->x.bytes = tw_gemm_round_up(p->x.bytes, 16);
+    const int es = tw_type_bits(tw_gemm_accumulator(v->type)) / 8;
+    int join = c->kl > 1 ? c->kl / 2 * p->accumulators * p->group * es : 0;
+    const bool cluster = c->kg > 1 && c->split == TW_GEMM_SPLIT_CLUSTER;
+    REFUSE(cluster && t->sm < 90, "the target has no clusters");
+    REFUSE(cluster && c->kg > TW_GEMM_CLUSTER, "a cluster has no more than 8 blocks");
+    if (cluster && p->accumulators * p->group * es > join) join = p->accumulators * p->group * es;
+    p->shared_bytes = p->stage_bytes * c->stages;
+    if (join > p->shared_bytes) p->shared_bytes = join;
+    REFUSE(p->shared_bytes > t->shared_block, "more shared memory than a block may have");
+    const int registers = tw_gemm_way_of(c)->registers(v, c, p);
+    REFUSE(registers > t->thread_registers, "more registers than a thread may have");
+    const int blocks = c->blocks ? c->blocks : 1;
+    REFUSE(tw_target_blocks(t, p->threads, registers < 32 ? 32 : registers, p->shared_bytes) < blocks,
+           "an SM cannot hold the blocks");
+    return NULL;
+}
+
+/* Sums, one step's fragments, copies on their way, and a few dozen for addresses. */
+int tw_gemm_pipeline_registers(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_gemm_plan *p,
+                               int fragments) {
+    const int acc = tw_type_bits(tw_gemm_accumulator(v->type)) / 32;
+    const int held = !c->copy ? 0 : (p->x.per_thread * p->x.vec + p->y.per_thread * p->y.vec + 3) / 4;
+    return p->accumulators * acc * c->ks + fragments + held + 24;
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The staged epilogue: sums change places through shared memory, so that neighbouring threads hold neighbours of a line
+   of C, and each has runs of four. */
+#include "kernels/gemm/generate.h"
+
+enum { RUN = 4 };
+
+/* Floats from line to line of C when sums change places, such that what a warp writes together falls into different
+   banks: four lines' pairs from a half-warp, or, swapped, eight neighbours of each of every other line. */
+static int pitch_of(const tw_gemm_config *c) {
+    int pitch = c->swap ? c->ml : c->nl;
+    const int period = c->swap ? 16 : 32;
+    while (pitch % period != period / 4 && pitch % period != 3 * period / 4) pitch += 4;
+    return pitch;
+}
+
+int tw_gemm_staged_bytes(const tw_gemm_config *c) {
+    return pitch_of(c) * (c->swap ? c->nl : c->ml) * 4;
+}
+
+void tw_gemm_stage_sums(tw_gemm_gen *g) {
+    tw_builder *b = g->b;
+    const bool swap = g->c->swap;
+    const int pitch = pitch_of(g->c) * 4, per_line = (swap ? g->c->ml : g->c->nl) / RUN;
+    const int lines = g->plan.group / per_line; /* at once */
+    const int place = g->c->walk > 1 ? g->plan.stage_bytes * g->c->stages : 0;
+    tw_val base = tw_add_imm(b, g->shared, place);
+    tw_val line = swap ? g->column : g->row, along = swap ? g->row : g->column;
+    tw_val at = tw_add(b, base, tw_add(b, tw_mul_imm(b, line, pitch), tw_mul_imm(b, along, 4)));
+    const tw_meeting meeting = tw_gemm_meeting(g);
+    tw_part_meet(b, &meeting);
+    for (int i = 0; i < g->plan.accumulators; i += swap ? 1 : 2) {
+        const int offset =
+            swap ? g->column_of[i] * pitch + g->row_of[i] * 4 : g->row_of[i] * pitch + g->column_of[i] * 4;
+        tw_attrs to = {.type = TW_T_f32, .vec = swap ? 1 : 2, .space = TW_SPACE_shared, .offset = offset};
+        tw_st(b, to, at, &g->acc[0][i]);
+    }
+    tw_part_meet(b, &meeting);
+    line = tw_div(b, g->tid, per_line);
+    along = tw_mul_imm(b, tw_rem(b, g->tid, per_line), RUN);
+    at = tw_add(b, base, tw_add(b, tw_mul_imm(b, line, pitch), tw_mul_imm(b, along, 4)));
+    *(swap ? &g->column : &g->row) = line;
+    *(swap ? &g->row : &g->column) = along;
+    for (int i = 0; i < g->plan.accumulators; i += RUN) {
+        tw_attrs from = {.type = TW_T_f32, .vec = RUN, .space = TW_SPACE_shared, .offset = i / RUN * lines * pitch};
+        tw_val x[RUN] = {{0}};
+        tw_ld_vec(b, from, at, x);
+        for (int e = 0; e < RUN; e++) {
+            tw_assign(b, g->acc[0][i + e], x[e]);
+            *(swap ? &g->column_of[i + e] : &g->row_of[i + e]) = i / RUN * lines;
+            *(swap ? &g->row_of[i + e] : &g->column_of[i + e]) = e;
+        }
+    }
+}
