@@ -114,6 +114,7 @@ static inline void check_refusals(const tw_space *s, const void *given, const ch
         assert_int_equal(tw_file_write(path, text.data, text.size, &d), TW_OK);
         assert_int_equal(tw_space_read_json(s, &c, path, &d), TW_ERR_FORMAT);
         if (!strstr(d.message, name)) fail_msg("\"%s\" does not name %s", d.message, name);
+        assert_true(!strcmp(d.path, path) && d.offset == -1);
         assert_true(tw_space_same(s, &c, given));
     }
     tw_buf_free(&text);

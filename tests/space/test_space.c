@@ -106,6 +106,18 @@ static void points_are_numbered(void **state) {
     assert_false(tw_space_point(&space, POINTS, &t));
     t.a = 3;
     assert_false(tw_space_index(&space, &t, &n));
+    /* Each role has its own. */
+    tw_space macro = space;
+    macro.n = 2;
+    assert_int_equal(tw_space_points(&macro, TW_SPACE_MACRO), 12);
+    assert_int_equal(tw_space_points(&macro, TW_SPACE_MICRO), 1);
+    /* Configurations are the same where every parameter is. */
+    for (int i = 0; i < PARAMS; i++) {
+        toy other = all[0];
+        assert_true(tw_space_same(&space, &other, &all[0]));
+        tw_space_set(&space, &other, i, tw_space_get(&space, &other, i) ? 0 : 1);
+        assert_false(tw_space_same(&space, &other, &all[0]));
+    }
 }
 
 static void too_many_points_are_not_a_small_number(void **state) {
@@ -203,6 +215,9 @@ static void what_is_kept_stays(void **state) {
         free_one.b = 20;
         assert_true(tw_space_same(&space, &t, &free_one));
     }
+    /* So may a value of 0. */
+    int64_t no_flag[PARAMS] = {-1, -1, -1, 0, -1, -1};
+    for (int i = 0; i < 50; i++) assert_true(tw_space_draw(&space, &limit, no_flag, &r, 1000, &t) && !t.flag);
     /* A value that is not enumerated may be kept; one that is not legal is never drawn. */
     keep[1] = 6;
     assert_true(tw_space_draw(&space, &limit, keep, &r, 1000, &t) && t.b == 6);
@@ -230,6 +245,15 @@ static void variations_are_near(void **state) {
         far += t.a > 2;
     }
     assert_true(moved > 1200 && far > 30 && far < moved / 6);
+    /* Both neighbours come up, and more often than what is farther. */
+    const int64_t all_but_a[PARAMS] = {-1, 20, -1, 0, 9, 0};
+    int times[9] = {0};
+    for (int i = 0; i < 3000; i++) {
+        toy t = {.a = 2, .b = 20, .color = 9};
+        tw_space_vary(&s, &limit, all_but_a, &r, &t);
+        times[t.a]++;
+    }
+    assert_true(times[1] > 2 * times[8] && times[4] > 2 * times[8] && times[8] > 10);
     /* A value that is none of those goes to one of them, any. */
     bool seen[9] = {false};
     for (int i = 0; i < 1000; i++) {
@@ -255,6 +279,9 @@ static void words_say_all(void **state) {
     tw_diag d;
     assert_int_equal(tw_space_parse(&space, &back, ",color=green,  b=77 ", &d), TW_OK);
     assert_true(back.color == 9 && back.b == 77 && back.a == 1 && back.seed == 3);
+    assert_int_equal(tw_space_parse(&space, &back, "a=99", &d), TW_OK);
+    assert_int_equal(tw_space_parse(&space, &back, "a=0 b=5", &d), TW_OK);
+    assert_true(back.a == 0 && back.b == 5);
     static const struct {
         const char *text, *why;
     } bad[] = {
@@ -269,6 +296,9 @@ static void words_say_all(void **state) {
         {"inner.a=3", "\"inner.a=3\" is not"},
         {"inner=3", "\"inner=3\" is not"},
         {"inner", "\"inner\" is not"},
+        {"a", "\"a\" is not"},
+        {"other.depth=3", "\"other.depth=3\" is not"},
+        {"innerxdepth=3", "\"innerxdepth=3\" is not"},
         {"a 4", "\"a\" is not"},
         {"aa=4", "\"aa=4\" is not"},
         {"=4", "\"=4\" is not"},
