@@ -5,8 +5,8 @@
 #define TW_BENCH_KERNELS_H
 
 #include "base/random.h"
-#include "vm/cpu/kernels.h"
-#include "vm/cpu/vendor.h"
+#include "kernels/cpu/kernels.h"
+#include "kernels/cpu/vendor.h"
 
 enum { BENCH_PEERS = 3 };
 enum { UNIT_BYTES, UNIT_FLOPS, UNIT_NONE };

@@ -42,6 +42,10 @@ typedef struct tw_model_info {
 
 void tw_model_describe(const tw_model *model, tw_model_info *info);
 
+/* How many elements of the weights are NaN or infinite. Reads every weight once. `first` may be NULL; *first is the name
+   of the first weight that has one, owned by the model, or NULL when there is none. */
+int64_t tw_model_count_nonfinite(const tw_model *model, const char **first);
+
 #pragma GCC visibility pop
 #ifdef __cplusplus
 }

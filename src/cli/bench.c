@@ -4,7 +4,6 @@
 #include "base/stats.h"
 #include "cli/bench_gemm.h"
 #include "engine/timing.h"
-#include "vm/cuda/vm.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -43,16 +42,10 @@ static void note(const char *what) {
     if (isatty(STDERR_FILENO)) fprintf(stderr, "\r\033[K%s", what);
 }
 
-/* What n tokens after `depth` others take: bytes of weights, keys and values, or operations. On a GPU a prompt is read
-   in small steps, and each of them streams everything: bytes are what it takes. */
+/* What n tokens after `depth` others take: bytes of weights, keys and values, or operations. A GPU reads a prompt in
+   small steps, of which each streams everything: bytes are what it takes. */
 static double work_of(const bench *b, const row *w, int64_t depth, int64_t n) {
-    if (!w->decode && tw_engine_on_gpu(b->e)) {
-        double bytes = 0;
-        for (int64_t at = 0; at < n; at += TW_CUDA_VM_TOKENS)
-            bytes += (double)tw_engine_streamed_bytes(
-                b->e, depth + (at + TW_CUDA_VM_TOKENS < n ? at + TW_CUDA_VM_TOKENS : n) - 1);
-        return bytes;
-    }
+    if (!w->decode && tw_engine_on_gpu(b->e)) return tw_prompt_streamed_bytes(b->e, depth, n);
     if (!w->decode) return tw_engine_operations(b->e, depth, n);
     /* Keys and values grow along the way: the middle position stands for all. */
     return (double)n * (double)tw_engine_streamed_bytes(b->e, depth + n / 2);

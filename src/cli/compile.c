@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/cli.h"
 #include "device/target.h"
-#include "model/model.h"
 #include "vm/cuda/vm.h"
 
 #include <stdio.h>
@@ -35,7 +34,9 @@ static tw_status lower(tw_schedule **out, tw_lowering *l, const tw_machine_tunin
     tw_cuda_vm *vm;
     tw_status st = tw_cuda_vm_open(&vm, model, &o, d);
     if (st != TW_OK) return st;
-    if (!l->max_seq) l->max_seq = model->max_seq;
+    tw_model_info info;
+    tw_model_describe(model, &info);
+    if (!l->max_seq) l->max_seq = info.max_seq;
     tw_cuda_vm_lowering(vm, l);
     st = tw_schedule_lower(out, model, l, d);
     if (st == TW_OK) st = tw_cuda_vm_fits(vm, *out, d);

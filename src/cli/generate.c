@@ -3,7 +3,6 @@
 #include "cli/generate.h"
 
 #include "base/json.h"
-#include "model/model.h"
 
 #include <stdarg.h>
 #include <stdio.h>

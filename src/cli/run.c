@@ -3,7 +3,6 @@
 #include "base/buf.h"
 #include "base/file.h"
 #include "cli/generate.h"
-#include "model/model.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -149,9 +148,11 @@ static void report(const run_flags *f, const tw_generation *g, const output *out
 /* Not more positions than needed: the cache is memory. */
 static void choose_context(const tw_model *model, const run_flags *f, size_t n_prompt, tw_engine_options *o) {
     int64_t want = (int64_t)n_prompt + f->n;
+    tw_model_info info;
+    tw_model_describe(model, &info);
     if (o->context || o->schedule) return;
-    o->context = want < model->max_seq ? want : model->max_seq;
-    if ((int64_t)n_prompt >= o->context) o->context = model->max_seq;
+    o->context = want < info.max_seq ? want : info.max_seq;
+    if ((int64_t)n_prompt >= o->context) o->context = info.max_seq;
     if (o->context < 1) o->context = 1;
 }
 

@@ -3,7 +3,6 @@
 #include "base/buf.h"
 #include "base/file.h"
 #include "cli/generate.h"
-#include "tokenizer/golden.h"
 
 #include <jansson.h>
 #include <stdio.h>

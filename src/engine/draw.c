@@ -34,7 +34,7 @@ static bool take(void *user, const int32_t *tokens) {
 static tw_status set_counts(tw_engine *e, tw_sampler *s, tw_diag *diag) {
     if (!s->counts || (s->counted_by == e && s->stamp == e->counts_stamp && s->changes == e->counts_changes))
         return TW_OK;
-    tw_status st = tw_machine_count(&e->machine, s->counts, diag);
+    tw_status st = e->machine.backend->count(&e->machine, s->counts, diag);
     s->counted_by = e;
     s->stamp = ++e->counts_stamp;
     e->counts_changes = s->changes;
@@ -52,8 +52,8 @@ static tw_status draw_there(drawing *d, int32_t id, int64_t n, tw_diag *diag) {
         st = set_counts(e, d->s, diag);
         const uint64_t changes = d->s->changes;
         if (st == TW_OK)
-            st = tw_machine_draw(&e->machine, e->program[tw_engine_decoder(e, at)], &d->s->rules, d->last, at, k, take,
-                                 d, diag);
+            st = e->machine.backend->draw(&e->machine, e->program[tw_engine_decoder(e, at)], &d->s->rules, d->last, at,
+                                          k, take, d, diag);
         /* Unless all tokens were taken, the device has counted some that the sampler has not. */
         if (st == TW_OK && d->taken == done + k && d->s->changes == changes + (uint64_t)k)
             e->counts_changes = d->s->changes;
@@ -78,7 +78,7 @@ static tw_status draw_here(drawing *d, int32_t id, int64_t n, tw_diag *diag) {
 }
 
 bool tw_engine_draws(const tw_engine *e) {
-    return tw_machine_draws(&e->machine, e->program[TW_PROGRAM_DECODE]);
+    return e->machine.backend->draws(&e->machine, e->program[TW_PROGRAM_DECODE]);
 }
 
 tw_status tw_engine_draw(tw_engine *e, tw_sampler *s, int32_t id, int64_t n, tw_take_fn *take_one, void *user,

@@ -10,7 +10,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { DEFAULT_CONTEXT = 4096, DEFAULT_PREFILL = 512, SCORE_TOKENS = 128 };
 
@@ -37,9 +36,9 @@ static tw_status make_schedule(tw_engine *e, tw_program_kind kind, tw_schedule *
     l.group = o->group;
     l.tokens = tokens_of(e, kind);
     l.all_logits = kind == TW_PROGRAM_SCORE;
-    tw_machine_lowering(&e->machine, &l);
+    e->machine.backend->complete_lowering(&e->machine, &l);
     if (kind == TW_PROGRAM_DECODE && !l.kv_splits) {
-        e->short_past = tw_machine_short_past(&e->machine, &l);
+        e->short_past = e->machine.backend->short_past(&e->machine, &l);
         if (e->short_past >= e->context) { /* this program is then the short past's */
             l.kv_splits = 1;
             e->short_past = 0;
@@ -54,7 +53,7 @@ static tw_status fits(tw_engine *e, tw_diag *diag) {
     tw_schedule *prefill = NULL;
     tw_status st = make_schedule(e, TW_PROGRAM_PREFILL, &prefill, diag);
     const tw_schedule *both[2] = {tw_checked_schedule(e->checked[TW_PROGRAM_DECODE]), prefill};
-    if (st == TW_OK) st = tw_machine_fits(&e->machine, both, 2, diag);
+    if (st == TW_OK) st = e->machine.backend->fits(&e->machine, both, 2, diag);
     tw_schedule_free(prefill);
     return st;
 }
@@ -67,7 +66,7 @@ static tw_status load(tw_engine *e, tw_program_kind kind, tw_diag *diag) {
     tw_schedule_free(s);
     int id = -1;
     if (st == TW_OK && kind == TW_PROGRAM_DECODE) st = fits(e, diag);
-    if (st == TW_OK) st = tw_machine_load(&e->machine, e->checked[kind], &id, diag);
+    if (st == TW_OK) st = e->machine.backend->load(&e->machine, e->checked[kind], &id, diag);
     if (st == TW_OK) {
         e->program[kind] = id;
         return TW_OK;
@@ -115,20 +114,31 @@ static tw_status read_given(tw_engine *e, tw_diag *diag) {
     return TW_OK;
 }
 
+static void close_machine(tw_engine *e) {
+    if (e->machine.backend) e->machine.backend->close(&e->machine);
+    e->machine = (tw_machine){0};
+}
+
 /* The machine with the decode program. What a GPU's does not cover, or has no memory for, shows only when it loads:
    "auto" then goes on to the processor. */
 static tw_status open_machine(tw_engine *e, const tw_engine_options *options, tw_diag *diag) {
     tw_engine_options o = e->options;
     o.workers = options->workers; /* what was not asked for does not mean a processor */
-    bool chosen = !o.device || strcmp(o.device, "auto");
-    tw_status st = tw_machine_open(&e->machine, e->model, &o, e->options.workers, diag);
-    if (st == TW_OK) st = load_decode(e, diag);
-    const bool elsewhere = st == TW_ERR_UNSUPPORTED || st == TW_ERR_MEMORY;
-    if (chosen || o.emulate || !elsewhere || !e->machine.cuda) return st;
-    tw_machine_close(&e->machine);
-    o.device = "cpu";
-    st = tw_machine_open(&e->machine, e->model, &o, e->options.workers, diag);
-    return st == TW_OK ? load_decode(e, diag) : st;
+    const tw_engine_backend *backends[TW_ENGINE_BACKENDS];
+    int n;
+    tw_status st = tw_engine_backends(&o, backends, &n, diag);
+    for (int i = 0; i < n; i++) {
+        close_machine(e);
+        e->machine.backend = backends[i];
+        st = backends[i]->open(&e->machine, e->model, &o, e->options.workers, diag);
+        bool elsewhere = st == TW_ERR_UNSUPPORTED;
+        if (st == TW_OK) {
+            st = load_decode(e, diag);
+            elsewhere = st == TW_ERR_UNSUPPORTED || st == TW_ERR_MEMORY;
+        }
+        if (!elsewhere) break;
+    }
+    return st;
 }
 
 static void apply_config(tw_engine *e) {
@@ -171,7 +181,7 @@ tw_status tw_engine_open(tw_engine **out, const tw_model *model, const tw_engine
 
 void tw_engine_close(tw_engine *e) {
     if (!e) return;
-    tw_machine_close(&e->machine);
+    close_machine(e);
     tw_schedule_free(e->given);
     for (int i = 0; i < TW_PROGRAM_COUNT; i++) tw_checked_free(e->checked[i]);
     free(e);
@@ -187,13 +197,13 @@ int tw_engine_workers(const tw_engine *e) {
     return e->machine.workers;
 }
 bool tw_engine_on_gpu(const tw_engine *e) {
-    return e->machine.cuda != NULL;
+    return e->machine.backend->gpu;
 }
 const char *tw_engine_device(const tw_engine *e) {
-    return tw_machine_name(&e->machine);
+    return e->machine.backend->name(&e->machine);
 }
 int64_t tw_engine_tape_bytes(const tw_engine *e) {
-    return tw_machine_tape_bytes(&e->machine);
+    return e->machine.backend->tape_bytes(&e->machine);
 }
 
 static int64_t visible(const tw_layer *y, int64_t position) {
@@ -202,7 +212,7 @@ static int64_t visible(const tw_layer *y, int64_t position) {
 
 int64_t tw_engine_streamed_bytes(const tw_engine *e, int64_t position) {
     const tw_model *m = e->model;
-    int64_t n = tw_machine_streamed_bytes(&e->machine), size = (int64_t)tw_dtype_bits(e->machine.kv) / 8;
+    int64_t n = e->machine.backend->streamed_bytes(&e->machine), size = (int64_t)tw_dtype_bits(e->machine.kv) / 8;
     for (int64_t i = 0; i < m->n_layers; i++)
         n += 2 * visible(&m->layers[i], position) * m->n_kv_heads * m->head_dim * size;
     return n;
@@ -225,7 +235,7 @@ double tw_engine_operations(const tw_engine *e, int64_t position, int64_t n) {
 }
 
 void tw_engine_explain(const tw_engine *e, char *out, size_t size) {
-    tw_machine_explain(&e->machine, out, size);
+    e->machine.backend->explain(&e->machine, out, size);
 }
 
 void tw_engine_rewind(tw_engine *e, int64_t position) {
@@ -257,7 +267,7 @@ tw_status tw_engine_feed(tw_engine *e, const int32_t *ids, int64_t n, const floa
         step.n = least(n - done, room);
         step.pos = e->position;
         step.no_logits = !logits || done + step.n < n;
-        st = tw_machine_run(&e->machine, &step, diag);
+        st = e->machine.backend->run(&e->machine, &step, diag);
         if (st == TW_OK) e->position += step.n;
     }
     if (st != TW_OK) return st;
@@ -272,8 +282,8 @@ tw_status tw_engine_greedy(tw_engine *e, int32_t id, int64_t n, int32_t *ids, do
     for (int64_t done = 0, k; done < n && st == TW_OK; done += k) {
         const int64_t at = e->position;
         k = at < e->short_past ? least(n - done, e->short_past - at) : n - done;
-        st = tw_machine_greedy(&e->machine, e->program[tw_engine_decoder(e, at)], done ? ids[done - 1] : id, at, k,
-                               ids + done, &taken, diag);
+        st = e->machine.backend->greedy(&e->machine, e->program[tw_engine_decoder(e, at)], done ? ids[done - 1] : id,
+                                        at, k, ids + done, &taken, diag);
         all += taken;
         if (st == TW_OK) e->position += k;
     }
@@ -282,13 +292,13 @@ tw_status tw_engine_greedy(tw_engine *e, int32_t id, int64_t n, int32_t *ids, do
 }
 
 tw_status tw_engine_measure_bandwidth(const tw_engine *e, double *bytes_per_second, tw_diag *diag) {
-    return tw_machine_bandwidth(&e->machine, bytes_per_second, diag);
+    return e->machine.backend->bandwidth(&e->machine, bytes_per_second, diag);
 }
 
 tw_status tw_engine_measure_arithmetic(const tw_engine *e, int64_t n, double *operations, char *what, size_t size,
                                        tw_diag *diag) {
     tw_vm_ceiling c;
-    tw_status st = tw_machine_arithmetic(&e->machine, n, &c, diag);
+    tw_status st = e->machine.backend->arithmetic(&e->machine, n, &c, diag);
     if (st != TW_OK) return st;
     *operations = c.operations;
     snprintf(what, size, c.passes > 1 ? "%s in %d passes" : "%s", tw_cpu_unit_name(c.unit), c.passes);
@@ -314,7 +324,7 @@ tw_status tw_engine_score(tw_engine *e, const int32_t *ids, int64_t n, double *n
         step.tokens = ids + done;
         step.n = least(n - done, tokens_of(e, TW_PROGRAM_SCORE));
         step.pos = done;
-        st = tw_machine_run(&e->machine, &step, diag);
+        st = e->machine.backend->run(&e->machine, &step, diag);
         for (int64_t t = 0; t < step.n && done + t + 1 < n && st == TW_OK; t++)
             *nll += surprise(step.logits + (step.n > 0 ? t * e->model->vocab : 0), e->model->vocab, ids[done + t + 1]);
     }

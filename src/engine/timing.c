@@ -11,6 +11,15 @@ static int32_t first_id(const tw_engine *e) {
     return (int32_t)(1 % e->model->vocab);
 }
 
+double tw_prompt_streamed_bytes(const tw_engine *e, int64_t depth, int64_t n) {
+    double bytes = 0;
+    for (int64_t done = 0, step; done < n; done += step) {
+        step = n - done < e->machine.tokens ? n - done : e->machine.tokens;
+        bytes += (double)tw_engine_streamed_bytes(e, depth + done + step - 1);
+    }
+    return bytes;
+}
+
 static int32_t *random_ids(const tw_engine *e, tw_random *r, int64_t n, tw_diag *diag) {
     int32_t *ids = malloc(((size_t)n + 1) * sizeof *ids);
     if (!ids) tw_fail_memory(diag);

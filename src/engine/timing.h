@@ -7,6 +7,10 @@
 #include "base/random.h"
 #include "tilewright/engine.h"
 
+/* Bytes of weights, keys and values that a prompt of n tokens after `depth` others streams, in steps of as many tokens
+   as the machine takes at once. */
+double tw_prompt_streamed_bytes(const tw_engine *e, int64_t depth, int64_t n);
+
 /* Feeds n random tokens. */
 tw_status tw_feed_random(tw_engine *e, tw_random *r, int64_t n, tw_diag *diag);
 /* Times a prompt of n random tokens, fed by one call. */

@@ -198,7 +198,7 @@ tw_status tw_engine_verify(tw_engine *e, const tw_tokenizer *tokenizer, const ch
     *verdict = (tw_verdict){0};
     tw_status st = tw_json_load(&root, golden, diag);
     if (st != TW_OK) return st;
-    verification c = {e, tw_machine_tolerance(&e->machine), golden, 0, verdict, diag};
+    verification c = {e, &e->machine.backend->tolerance, golden, 0, verdict, diag};
     const json_t *cases = json_object_get(root, "cases");
     if (!json_array_size(cases)) st = tw_fail_at(diag, TW_ERR_FORMAT, golden, -1, "there are no cases");
     json_array_foreach(cases, i, one) {
@@ -235,8 +235,9 @@ static tw_status compare_prompt(verification *c, tw_engine *reference, const int
 tw_status tw_engine_compare(tw_engine *e, tw_engine *reference, int64_t vocab, int64_t prompts, int64_t greedy,
                             uint64_t seed, tw_verdict *verdict, tw_diag *diag) {
     *verdict = (tw_verdict){0};
-    const tw_engine *coarser = reference->machine.cuda ? reference : e;
-    verification c = {e, tw_machine_tolerance(&coarser->machine), "(random prompts)", 0, verdict, diag};
+    const tw_tolerance *own = &e->machine.backend->tolerance, *theirs = &reference->machine.backend->tolerance,
+                       *coarser = theirs->logit_relative > own->logit_relative ? theirs : own;
+    verification c = {e, coarser, "(random prompts)", 0, verdict, diag};
     int64_t context =
         tw_engine_context(e) < tw_engine_context(reference) ? tw_engine_context(e) : tw_engine_context(reference);
     if (greedy > context / 2) greedy = context / 2;
@@ -277,10 +278,10 @@ static tw_status against_isa(verification *c, const int32_t *prompt, int64_t n, 
     int64_t vocab = e->model->vocab;
     float *plain = room + 2 * vocab;
     tw_status st = two_steps(e, prompt, n, room, c->diag);
-    if (st == TW_OK) st = tw_vm_limit_isa(e->machine.cpu, isa, true, c->diag);
+    if (st == TW_OK) st = e->machine.backend->limit_isa(&e->machine, isa, true, c->diag);
     if (st == TW_OK) st = two_steps(e, prompt, n, plain, c->diag);
     uint32_t own = e->options.limit_isa ? e->options.isa : UINT32_MAX;
-    tw_status back = tw_vm_limit_isa(e->machine.cpu, own, false, st == TW_OK ? c->diag : NULL);
+    tw_status back = e->machine.backend->limit_isa(&e->machine, own, false, st == TW_OK ? c->diag : NULL);
     if (st == TW_OK) st = back;
     for (int k = 0; k < 2 && st == TW_OK; k++, c->number++) {
         st = compare_logits(c, room + k * vocab, plain + k * vocab, vocab);
@@ -293,7 +294,7 @@ static tw_status against_isa(verification *c, const int32_t *prompt, int64_t n, 
 static tw_status compare_at(tw_engine *e, tw_engine *reference, int64_t n, int64_t greedy, uint64_t seed,
                             tw_verdict *verdict, tw_diag *diag) {
     const int64_t vocab = e->model->vocab;
-    verification c = {e, tw_machine_tolerance(&e->machine), "(a long random prompt)", verdict->cases, verdict, diag};
+    verification c = {e, &e->machine.backend->tolerance, "(a long random prompt)", verdict->cases, verdict, diag};
     tw_random r = tw_random_seed(seed + 1);
     int32_t *prompt = malloc((size_t)n * sizeof *prompt);
     float *copy = malloc((size_t)vocab * sizeof *copy);
@@ -308,7 +309,7 @@ static tw_status compare_at(tw_engine *e, tw_engine *reference, int64_t n, int64
 
 /* A GPU's kernel against the processor's machine, on the same model and type of weights: short prompts, and one that
    reaches as far as what is timed. */
-static tw_status check_gpu(tw_engine *e, int64_t n, uint64_t seed, tw_verdict *verdict, tw_diag *diag) {
+static tw_status check_with_processor(tw_engine *e, int64_t n, uint64_t seed, tw_verdict *verdict, tw_diag *diag) {
     enum { PROMPTS = 2, GREEDY = 4, POSITIONS = 64, SHORT = 48 };
     if (n > e->context - GREEDY) n = e->context - GREEDY;
     const int64_t positions = n + GREEDY > POSITIONS ? n + GREEDY : POSITIONS;
@@ -334,8 +335,8 @@ tw_status tw_engine_check_kernels(tw_engine *e, int64_t prompt_length, uint64_t 
     int64_t vocab = e->model->vocab, room = e->context - 1, n = prompt_length < LONG ? prompt_length : LONG;
     if (n > room) n = room;
     *verdict = (tw_verdict){0};
-    if (e->machine.cuda) return check_gpu(e, prompt_length, seed, verdict, diag);
-    verification c = {e, tw_machine_tolerance(&e->machine), "(tuned against plainer kernels)", 0, verdict, diag};
+    if (!e->machine.backend->limit_isa) return check_with_processor(e, prompt_length, seed, verdict, diag);
+    verification c = {e, &e->machine.backend->tolerance, "(tuned against plainer kernels)", 0, verdict, diag};
     tw_random r = tw_random_seed(seed);
     for (int i = 0; i < LONG; i++) prompt[i] = (int32_t)tw_random_below(&r, (uint64_t)vocab);
     float *logits = malloc((size_t)vocab * 4 * sizeof *logits);

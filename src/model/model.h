@@ -117,7 +117,4 @@ const tw_weight *tw_model_find(const tw_model *m, const char *name);
    beyond original_max, a prompt is rotated for its whole length, and each later token for its own. */
 void tw_rope_frequencies(const tw_rope *r, int64_t length, float *inv_freq);
 
-/* Finds NaN or infinity among the weights; counts them and names the first. Reads every weight once. */
-int64_t tw_model_count_nonfinite(const tw_model *m, const char **first);
-
 #endif

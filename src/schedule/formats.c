@@ -4,7 +4,7 @@
 
 #include "base/diag.h"
 #include "base/file.h"
-#include "schedule/amk.h"
+#include "schedule/amk/amk.h"
 #include "schedule/check.h"
 #include "schedule/json.h"
 #include "schedule/report.h"

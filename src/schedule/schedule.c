@@ -1,62 +1,68 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "schedule/schedule.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const struct {
-    const char *name, *operands, *params;
-} ops[TW_OP_COUNT] = {
-#define OP(id, name, operands, params) {name, operands, params},
+enum { MATRIX = 1, BIAS = 2, OPTIONAL = 4 };
+
+static const tw_schedule_op_info infos[TW_OP_COUNT] = {
+#define OPERAND(id, name, access, kind, what)                                                                          \
+    {name, access, TW_BUFFER_##kind, ((what)&MATRIX) != 0, ((what)&BIAS) != 0, ((what)&OPTIONAL) != 0},
+#define PARAM(id, name)                name,
+#define RANGE(op)                      "from", "to",
+#define OP(id, name, operands, params) {name, {operands}, {params NULL}, TW_##id##_OPERANDS, TW_##id##_PARAMS},
 #include "schedule/ops.def"
+#undef OPERAND
+#undef PARAM
+#undef RANGE
 #undef OP
 };
 
+#define OPERAND(...)
+#define PARAM(...)
+#define RANGE(op) _Static_assert((int)TW_##op##_FROM == (int)TW_FROM && (int)TW_##op##_TO == (int)TW_TO, "range first");
+#define OP(id, name, operands, params)                                                                                 \
+    _Static_assert((int)TW_##id##_OPERANDS <= (int)TW_MAX_OPERANDS && (int)TW_##id##_PARAMS <= (int)TW_MAX_PARAMS,     \
+                   #id);                                                                                               \
+    params
+#include "schedule/ops.def"
+#undef OPERAND
+#undef PARAM
+#undef RANGE
+#undef OP
+
 static const char *const kind_names[TW_BUFFER_KIND_COUNT] = {"weight", "activation", "kv", "input", "output"};
-static const char kind_letters[] = "WAKIO";
-
-/* Copies the word at *p (up to a space or `stop`) and steps over it. */
-static void take_word(const char **p, char stop, char *out, size_t size) {
-    size_t n = 0;
-    while (**p && **p != ' ' && **p != stop && n + 1 < size) out[n++] = *(*p)++;
-    out[n] = 0;
-}
-
-static tw_schedule_op_info infos[TW_OP_COUNT];
-static pthread_once_t infos_made = PTHREAD_ONCE_INIT;
-
-static void make_info(tw_op op) {
-    tw_schedule_op_info *info = &infos[op];
-    info->name = ops[op].name;
-    for (const char *p = ops[op].operands; *p;) {
-        tw_operand_info *o = &info->operands[info->n_operands++];
-        o->access = p[0];
-        o->kind = (tw_buffer_kind)(strchr(kind_letters, p[1]) - kind_letters);
-        p += 3;
-        take_word(&p, '?', o->name, sizeof o->name);
-        o->optional = *p == '?';
-        p += o->optional;
-        p += *p == ' ';
-    }
-    for (const char *p = ops[op].params; *p;) {
-        take_word(&p, ' ', info->params[info->n_params++], sizeof info->params[0]);
-        p += *p == ' ';
-    }
-}
-
-static void make_infos(void) {
-    for (int op = 0; op < TW_OP_COUNT; op++) make_info((tw_op)op);
-}
 
 const tw_schedule_op_info *tw_schedule_op_describe(tw_op op) {
-    pthread_once(&infos_made, make_infos);
     return &infos[op];
+}
+
+tw_instr_matrices tw_instr_matrices_of(const tw_instr *in) {
+    const tw_schedule_op_info *info = &infos[in->op];
+    tw_instr_matrices all = {0};
+    int biases[TW_MAX_MATRICES] = {-1, -1, -1}, matrices = 0, n = 0;
+    for (int i = 0; i < info->n_operands; i++)
+        if (info->operands[i].bias) biases[n++] = in->operand[i];
+    for (int i = 0; i < info->n_operands; i++) {
+        if (!info->operands[i].matrix) continue;
+        const int bias = biases[matrices++];
+        if (in->operand[i] < 0) continue;
+        all.matrix[all.n] = in->operand[i];
+        all.bias[all.n++] = bias;
+    }
+    return all;
+}
+
+bool tw_op_multiplies(tw_op op) {
+    for (int i = 0; i < infos[op].n_operands; i++)
+        if (infos[op].operands[i].matrix) return true;
+    return false;
 }
 
 bool tw_op_from_name(const char *name, tw_op *op) {
     for (int i = 0; i < TW_OP_COUNT; i++)
-        if (!strcmp(name, ops[i].name)) {
+        if (!strcmp(name, infos[i].name)) {
             *op = (tw_op)i;
             return true;
         }

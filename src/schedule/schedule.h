@@ -8,12 +8,27 @@
 
 enum { TW_MAX_OPERANDS = 16, TW_MAX_PARAMS = 8, TW_MAX_WORKERS = 1024 };
 
+/* Ops, and positions of their operands and parameters, by the names of ops.def: TW_OP_QKV, TW_QKV_WQ, TW_HEAD_SLOT. */
 typedef enum tw_op {
 #define OP(id, name, operands, params) TW_OP_##id,
 #include "schedule/ops.def"
 #undef OP
     TW_OP_COUNT
 } tw_op;
+
+#define OPERAND(id, ...) TW_##id,
+#define PARAM(id, name)  TW_##id,
+#define RANGE(op)        TW_##op##_FROM, TW_##op##_TO,
+#define OP(id, name, operands, params)                                                                                 \
+    enum { operands TW_##id##_OPERANDS };                                                                              \
+    enum { params TW_##id##_PARAMS };
+#include "schedule/ops.def"
+#undef OPERAND
+#undef PARAM
+#undef RANGE
+#undef OP
+
+enum { TW_FROM, TW_TO }; /* Of every op that has a range. */
 
 typedef enum tw_buffer_kind {
     TW_BUFFER_WEIGHT,     /* read-only, defined from the start */
@@ -70,18 +85,18 @@ struct tw_schedule {
     int n_workers;
 };
 
-/* What ops.def says of an op, parsed. */
+/* What ops.def says of an op. */
 typedef struct tw_operand_info {
-    char name[16];
+    const char *name;
     char access; /* r, w, m, a */
     tw_buffer_kind kind;
-    bool optional;
+    bool matrix, bias, optional;
 } tw_operand_info;
 
 typedef struct tw_schedule_op_info {
     const char *name;
     tw_operand_info operands[TW_MAX_OPERANDS];
-    char params[TW_MAX_PARAMS][16];
+    const char *params[TW_MAX_PARAMS + 1]; /* NULL behind the last. */
     int n_operands, n_params;
 } tw_schedule_op_info;
 
@@ -93,53 +108,17 @@ bool tw_buffer_kind_from_name(const char *name, tw_buffer_kind *k);
 /* Bytes of the last dimension, scales included. */
 int64_t tw_buffer_row_bytes(const tw_buffer *b);
 
-/* Operands and parameters by position in ops.def, named. */
-enum { TW_INPUT_TOKENS, TW_INPUT_ROPE };
-enum { TW_EMBED_TOKENS, TW_EMBED_TABLE, TW_EMBED_POSITIONS, TW_EMBED_X };
-enum {
-    TW_QKV_X,
-    TW_QKV_NORM,
-    TW_QKV_NORM_BIAS,
-    TW_QKV_WQ,
-    TW_QKV_WK,
-    TW_QKV_WV,
-    TW_QKV_BQ,
-    TW_QKV_BK,
-    TW_QKV_BV,
-    TW_QKV_Q_NORM,
-    TW_QKV_K_NORM,
-    TW_QKV_ROPE,
-    TW_QKV_Q,
-    TW_QKV_K,
-    TW_QKV_V
-};
-enum { TW_ATTEND_Q, TW_ATTEND_K, TW_ATTEND_V, TW_ATTEND_OUT, TW_ATTEND_PART };
-enum {
-    TW_ATTEND_HEAD_FROM,
-    TW_ATTEND_HEAD_TO,
-    TW_ATTEND_ROW_FROM,
-    TW_ATTEND_ROW_TO,
-    TW_ATTEND_SPLIT,
-    TW_ATTEND_SPLITS,
-    TW_ATTEND_WINDOW
-};
-enum { TW_MERGE_PART, TW_MERGE_OUT };
-enum { TW_MERGE_HEAD_FROM, TW_MERGE_HEAD_TO, TW_MERGE_SPLITS };
-enum { TW_PROJECT_IN, TW_PROJECT_W, TW_PROJECT_BIAS, TW_PROJECT_X };
-enum { TW_FFN_X, TW_FFN_NORM, TW_FFN_NORM_BIAS, TW_FFN_GATE, TW_FFN_UP, TW_FFN_GATE_BIAS, TW_FFN_UP_BIAS, TW_FFN_H };
-enum { TW_ROUTE_X, TW_ROUTE_NORM, TW_ROUTE_ROUTER, TW_ROUTE_ROUTE };
-enum {
-    TW_EXPERTS_UP_X,
-    TW_EXPERTS_UP_NORM,
-    TW_EXPERTS_UP_ROUTE,
-    TW_EXPERTS_UP_GATE,
-    TW_EXPERTS_UP_UP,
-    TW_EXPERTS_UP_H
-};
-enum { TW_EXPERTS_DOWN_H, TW_EXPERTS_DOWN_ROUTE, TW_EXPERTS_DOWN_W, TW_EXPERTS_DOWN_X };
-enum { TW_HEAD_X, TW_HEAD_NORM, TW_HEAD_NORM_BIAS, TW_HEAD_W, TW_HEAD_LOGITS, TW_HEAD_BEST };
-enum { TW_OUTPUT_LOGITS, TW_OUTPUT_BEST, TW_OUTPUT_TOKEN };
-enum { TW_FROM, TW_TO, TW_HEAD_SLOT };
+enum { TW_MAX_MATRICES = 3 };
+
+/* The matrices that an instruction multiplies by, in the order of ops.def, without those that are absent. */
+typedef struct tw_instr_matrices {
+    int n;
+    int matrix[TW_MAX_MATRICES], bias[TW_MAX_MATRICES]; /* Buffers. Bias -1: none. */
+} tw_instr_matrices;
+tw_instr_matrices tw_instr_matrices_of(const tw_instr *in);
+
+/* Whether instructions of this op multiply by a matrix. */
+bool tw_op_multiplies(tw_op op);
 
 /* Where virtual row `row` of a qkv range lies: which of q, k, v (0, 1, 2), the head, and the row within the head.
    `rotated` is how many of a head's rows rope rotates (0: none). */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tokenizer/golden.h"
+/* A tokenizer held against a reference file. */
+#include "tilewright/tokenizer.h"
 
 #include "base/buf.h"
 #include "base/diag.h"

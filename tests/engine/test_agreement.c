@@ -101,7 +101,7 @@ static double largest(const fixture *f) {
 static void the_tolerances_are_these(void **state) {
     fixture *f = *state;
     tw_engine *cpu = open_engine(f->m, false), *gpu = open_engine(f->m, true);
-    const tw_tolerance *c = tw_machine_tolerance(&cpu->machine), *g = tw_machine_tolerance(&gpu->machine);
+    const tw_tolerance *c = &cpu->machine.backend->tolerance, *g = &gpu->machine.backend->tolerance;
     assert_true(c->logit_relative == 1e-3 && c->logit_absolute == 1e-4 && c->loss_relative == 1e-4 && !c->close);
     assert_true(g->logit_relative == 2e-2 && g->logit_absolute == 1e-3 && g->loss_relative == 5e-3 && g->close);
     tw_engine_close(cpu);

@@ -86,7 +86,7 @@ static void a_long_prompts_head_does_not_count(void **state) {
     tw_engine *e = engine(m, TW_I8, true, TW_CPU_AVX2);
     for (int i = 0; i < 4; i++) {
         int passes[TW_CPU_UNIT_COUNT];
-        tw_vm_units(e->machine.cpu, positions[i], passes);
+        tw_vm_units(e->machine.vm, positions[i], passes);
         assert_int_equal(passes[TW_CPU_UNIT_F32], 1);
         assert_int_equal(passes[TW_CPU_UNIT_I8], positions[i] < 64 ? 4 : 0);
     }

@@ -57,6 +57,19 @@ static void all_ways(tw_engine *e) {
     assert_int_equal(tw_time_generation(e, &(tw_sampling){0}, 1, &seconds, &d), TW_ERR_USAGE);
 }
 
+/* Each step of a prompt streams what its last position sees. */
+static void prompt_streams_by_steps(const tw_engine *e) {
+    const int64_t most = e->machine.tokens;
+    static const int64_t cases[][2] = {{0, 0}, {0, 1}, {3, 7}, {3, 8}, {3, 20}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const int64_t depth = cases[i][0], n = cases[i][1];
+        double want = 0;
+        for (int64_t at = 0; at < n; at++)
+            if (at + 1 == n || (at + 1) % most == 0) want += (double)tw_engine_streamed_bytes(e, depth + at);
+        assert_true(tw_prompt_streamed_bytes(e, depth, n) == want);
+    }
+}
+
 static void every_way_takes_its_tokens(void **state) {
     (void)state;
     tw_model *m;
@@ -67,6 +80,7 @@ static void every_way_takes_its_tokens(void **state) {
         const tw_engine_options o = {.workers = 2, .context = CONTEXT, .no_vendor = true, .emulate = emulated};
         assert_int_equal(tw_engine_open(&e, m, &o, &d), TW_OK);
         all_ways(e);
+        prompt_streams_by_steps(e);
         tw_engine_close(e);
     }
     tw_model_close(m);

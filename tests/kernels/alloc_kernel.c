@@ -77,6 +77,9 @@ static int use(void *context) {
 static void every_failure_is_told(void **state) {
     (void)state;
     alloc_fail_exhaust(use, (char[]){"emulator:sm_80"});
+    /* The emulator again, since there is no GPU. */
+    setenv("TILEWRIGHT_LIBCUDA", "/no/such/library.so", 1);
+    alloc_fail_exhaust(use, (char[]){"auto"});
 }
 
 static void a_launch_takes_nothing(void **state) {

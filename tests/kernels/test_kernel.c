@@ -139,6 +139,17 @@ static void products_are_right_in_the_emulator(void **state) {
         assert_int_equal(tw_gpu_launch_bind(x.launch, "c", other, &d), TW_OK);
         if (tw_gpu_launch_run(x.launch, NULL, &d) != TW_OK) fail_msg("%s: %s", p->words, d.message);
         expect_product(&x, &data, other);
+        /* And from another A: nothing reads the first any more. */
+        uint64_t moved;
+        assert_int_equal(tw_gpu_alloc(x.gpu, data.bytes_a, &moved, &d), TW_OK);
+        assert_int_equal(tw_gpu_upload(x.gpu, moved, data.a, data.bytes_a, &d), TW_OK);
+        assert_int_equal(tw_gpu_launch_bind(x.launch, "a", moved, &d), TW_OK);
+        tw_gpu_release(x.gpu, x.at[buffer(&x, "a")]);
+        x.at[buffer(&x, "a")] = 0;
+        if (problem.beta != 0) assert_int_equal(tw_gpu_upload(x.gpu, other, data.c, data.bytes_c, &d), TW_OK);
+        if (tw_gpu_launch_run(x.launch, NULL, &d) != TW_OK) fail_msg("%s: %s", p->words, d.message);
+        expect_product(&x, &data, other);
+        tw_gpu_release(x.gpu, moved);
         tw_gpu_release(x.gpu, other);
         give_back(&x);
         tw_gemm_data_free(&data);

@@ -299,6 +299,39 @@ static void broken_json_is_refused_with_its_place(void **state) {
     }
 }
 
+/* Operand i of these instructions is buffer 100 + i, unless it is absent. */
+static void matrices_come_with_their_biases(void **state) {
+    (void)state;
+    static const struct {
+        tw_op op;
+        int absent, n, matrix[TW_MAX_MATRICES], bias[TW_MAX_MATRICES]; /* operands; -1: none */
+    } cases[] = {
+        {TW_OP_QKV, -1, 3, {TW_QKV_WQ, TW_QKV_WK, TW_QKV_WV}, {TW_QKV_BQ, TW_QKV_BK, TW_QKV_BV}},
+        {TW_OP_QKV, TW_QKV_BK, 3, {TW_QKV_WQ, TW_QKV_WK, TW_QKV_WV}, {TW_QKV_BQ, -1, TW_QKV_BV}},
+        {TW_OP_PROJECT, -1, 1, {TW_PROJECT_W}, {TW_PROJECT_BIAS}},
+        {TW_OP_FFN, -1, 2, {TW_FFN_GATE, TW_FFN_UP}, {TW_FFN_GATE_BIAS, TW_FFN_UP_BIAS}},
+        {TW_OP_FFN, TW_FFN_GATE, 1, {TW_FFN_UP}, {TW_FFN_UP_BIAS}},
+        {TW_OP_ROUTE, -1, 1, {TW_ROUTE_ROUTER}, {-1}},
+        {TW_OP_EXPERTS_UP, -1, 2, {TW_EXPERTS_UP_GATE, TW_EXPERTS_UP_UP}, {-1, -1}},
+        {TW_OP_EXPERTS_DOWN, -1, 1, {TW_EXPERTS_DOWN_W}, {-1}},
+        {TW_OP_HEAD, -1, 1, {TW_HEAD_W}, {-1}},
+        {TW_OP_EMBED, -1, 0, {0}, {0}},
+        {TW_OP_ATTEND, -1, 0, {0}, {0}},
+    };
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        tw_instr in = {.op = cases[c].op};
+        for (int i = 0; i < TW_MAX_OPERANDS; i++) in.operand[i] = i == cases[c].absent ? -1 : 100 + i;
+        const tw_instr_matrices all = tw_instr_matrices_of(&in);
+        assert_int_equal(all.n, cases[c].n);
+        assert_int_equal(tw_op_multiplies(in.op), all.n > 0);
+        for (int i = 0; i < all.n; i++) {
+            const int bias = cases[c].bias[i];
+            assert_int_equal(all.matrix[i], 100 + cases[c].matrix[i]);
+            assert_int_equal(all.bias[i], bias < 0 ? -1 : 100 + bias);
+        }
+    }
+}
+
 static void a_qkv_range_covers_both_halves_of_every_pair(void **state) {
     (void)state;
     bool seen[96] = {0};
@@ -362,6 +395,7 @@ int main(void) {
         cmocka_unit_test(json_brings_back_the_same_schedule),
         cmocka_unit_test(broken_json_is_refused_with_its_place),
         cmocka_unit_test(workers_beyond_the_heads_share_them),
+        cmocka_unit_test(matrices_come_with_their_biases),
         cmocka_unit_test(a_qkv_range_covers_both_halves_of_every_pair),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

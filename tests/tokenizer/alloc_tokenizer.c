@@ -3,7 +3,6 @@
 #include "support/support.h"
 
 #include "support/alloc_fail.h"
-#include "tokenizer/golden.h"
 #include "tokenizer/tokenizer.h"
 
 #include <jansson.h>

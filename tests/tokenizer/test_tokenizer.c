@@ -4,7 +4,6 @@
 #include "base/clock.h"
 #include "base/diag.h"
 #include "base/file.h"
-#include "tokenizer/golden.h"
 #include "tokenizer/tokenizer.h"
 #include "tokenizer/unicode.h"
 

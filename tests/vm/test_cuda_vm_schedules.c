@@ -211,6 +211,30 @@ static void models_that_are_not_covered_are_refused(void **state) {
     tw_model_close(m);
 }
 
+/* A schedule of a covered model may still have instructions that the kernel lacks. */
+static void instructions_that_are_not_covered_are_refused(void **state) {
+    (void)state;
+    enum { AS_LOWERED, NO_GATE, ROUTE, UP, DOWN, CASES };
+    static const char *const why[CASES] = {"", "layers without a gate", "mixtures of experts", "mixtures of experts",
+                                           "mixtures of experts"};
+    tw_model *m = open_model(TEST_DATA "/models/llama-biases");
+    tw_cuda_vm *vm = machine(m, "sm_90a", 1);
+    for (int i = 0; i < CASES; i++) {
+        tw_lowering l = {0};
+        tw_cuda_vm_lowering(vm, &l);
+        tw_schedule *s = lower(m, l);
+        tw_instr *ffn = &s->workers[0].list[find(s, 0, counter_named(s, "1.ffn"))];
+        tw_diag d;
+        if (i == NO_GATE) ffn->operand[TW_FFN_GATE] = -1;
+        if (i >= ROUTE) ffn->op = i == ROUTE ? TW_OP_ROUTE : i == UP ? TW_OP_EXPERTS_UP : TW_OP_EXPERTS_DOWN;
+        assert_int_equal(tw_cuda_vm_fits(vm, s, &d), i == AS_LOWERED ? TW_OK : TW_ERR_UNSUPPORTED);
+        if (i != AS_LOWERED && !strstr(d.message, why[i])) fail_msg("%s, not %s", d.message, why[i]);
+        tw_schedule_free(s);
+    }
+    tw_cuda_vm_close(vm);
+    tw_model_close(m);
+}
+
 /* Data is its own flag only where a counter stands for one stage, and the stages follow one another as usual. */
 static void data_is_a_flag_in_the_usual_order_alone(void **state) {
     (void)state;
@@ -249,6 +273,7 @@ int main(void) {
         cmocka_unit_test(long_rows_go_in_chunks),
         cmocka_unit_test(counters_may_have_any_order),
         cmocka_unit_test(models_that_are_not_covered_are_refused),
+        cmocka_unit_test(instructions_that_are_not_covered_are_refused),
         cmocka_unit_test(data_is_a_flag_in_the_usual_order_alone),
         cmocka_unit_test(what_records_have_no_room_for_is_refused),
     };

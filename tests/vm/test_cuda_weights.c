@@ -205,7 +205,7 @@ static double overhead(weights w) {
     for (int worker = 0; worker < s->n_workers; worker++)
         for (int i = 0; i < s->workers[worker].count; i++) {
             const tw_instr *in = &s->workers[worker].list[i];
-            if (!tw_mega_has_tape(in->op)) continue;
+            if (!tw_op_multiplies(in->op)) continue;
             const tw_mega_format *f = tw_mega_format_for(&p, in->op);
             tw_mega_shape shape;
             tw_mega_shape_of(&p, s, in, &shape);

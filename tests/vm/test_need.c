@@ -79,6 +79,7 @@ static void need_on_a_gpu(void **state) {
     enum { PAGE = 2 << 20 };
     tw_model *m = synthetic("llama-tiny");
     tw_cuda_vm_options o = {.emulate = true, .workers = 2};
+    tw_arena arena = {0};
     tw_cuda_vm *vm;
     tw_diag d;
     int id;
@@ -93,6 +94,7 @@ static void need_on_a_gpu(void **state) {
         tw_mega_program p = {.s = tw_checked_schedule(c)};
         tw_memory_need need, again;
         assert_int_equal(tw_mega_plan_of(&p.plan, p.s, m, vm->target, &o, &d), TW_OK);
+        assert_int_equal(tw_weights_resolve(&p.weights, p.s, m, &arena, &d), TW_OK);
         assert_int_equal(tw_mega_need(vm, &p, 1, &need, &d), TW_OK);
         assert_int_equal(tw_cuda_vm_load(vm, c, &id, &d), TW_OK);
         const int64_t tapes = tw_cuda_vm_tape_bytes(vm) - before;
@@ -108,6 +110,7 @@ static void need_on_a_gpu(void **state) {
         checked[n_checked++] = c;
     }
     tw_cuda_vm_close(vm);
+    tw_arena_free(&arena);
     while (n_checked) tw_checked_free(checked[--n_checked]);
     tw_model_close(m);
 }

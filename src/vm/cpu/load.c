@@ -77,10 +77,7 @@ static tw_status shared_buffer(tw_vm *vm, const tw_buffer *b, void **out, tw_dia
     return TW_OK;
 }
 
-static tw_status vector(tw_vm *vm, const tw_buffer *b, const float **out, tw_diag *diag) {
-    const tw_weight *w = tw_model_find(vm->m, b->name);
-    if (!w || w->rows != b->shape[1] || w->cols != 1 || w->dtype != b->dtype)
-        return tw_fail(diag, TW_ERR_MISMATCH, "the schedule's %s is not a weight of this model", b->name);
+static tw_status vector(tw_vm *vm, const tw_weight *w, const float **out, tw_diag *diag) {
     for (struct tw_vector_entry *e = vm->vectors; e; e = e->next)
         if (e->weight == w) {
             *out = e->data;
@@ -96,22 +93,18 @@ static tw_status vector(tw_vm *vm, const tw_buffer *b, const float **out, tw_dia
     return TW_OK;
 }
 
-static tw_status table(const tw_vm *vm, const tw_buffer *b, const tw_weight **out, tw_diag *diag) {
-    const tw_weight *w = tw_model_find(vm->m, b->name);
-    if (!w || w->rows != b->shape[1] || w->cols != b->shape[2] || w->dtype != b->dtype)
-        return tw_fail(diag, TW_ERR_MISMATCH, "the schedule's %s is not a weight of this model", b->name);
-    *out = w;
-    return TW_OK;
-}
-
 static tw_status resolve_operand(tw_vm *vm, tw_program *p, tw_exec *e, int i, tw_diag *diag) {
     int at = e->in->operand[i];
     if (at < 0) return TW_OK;
     const tw_buffer *b = &p->s->buffers[at];
     e->buffer[i] = p->buffers[at];
     if (b->kind != TW_BUFFER_WEIGHT) return TW_OK;
-    if (e->in->op == TW_OP_EMBED) return table(vm, b, &e->table[i], diag);
-    return b->shape[2] == 1 ? vector(vm, b, &e->vector[i], diag) : TW_OK;
+    const tw_weight *w = tw_weight_at(&p->weights, at, 0);
+    if (e->in->op == TW_OP_EMBED) {
+        e->table[i] = w;
+        return TW_OK;
+    }
+    return w->cols == 1 ? vector(vm, w, &e->vector[i], diag) : TW_OK;
 }
 
 static tw_status resolve_instr(tw_vm *vm, tw_program *p, const tw_instr *in, tw_exec *e, tw_diag *diag) {
@@ -198,8 +191,8 @@ static tw_status agree_instr(const tw_model *m, const tw_schedule *s, const tw_i
     return TW_OK;
 }
 
-/* What the schedule and the model must agree on: what the check, which knows no model, cannot. */
-static tw_status agree(const tw_vm *vm, const tw_schedule *s, tw_diag *diag) {
+/* What the schedule and the model must agree on: what the check, which knows no model, cannot. Finds the weights. */
+static tw_status agree(tw_vm *vm, const tw_schedule *s, tw_schedule_weights *weights, tw_diag *diag) {
     if (s->n_workers != vm->n_lanes)
         return tw_fail(diag, TW_ERR_MISMATCH, "the schedule is for %d workers, the machine has %d (-t %d)",
                        s->n_workers, vm->n_lanes, s->n_workers);
@@ -207,10 +200,9 @@ static tw_status agree(const tw_vm *vm, const tw_schedule *s, tw_diag *diag) {
         return tw_fail(diag, TW_ERR_UNSUPPORTED,
                        "a program of %lld sequences: on a processor a step is of one sequence",
                        (long long)s->sequences);
-    tw_status st = TW_OK;
+    tw_status st = tw_weights_resolve(weights, s, vm->m, &vm->arena, diag);
     for (int i = 0; i < s->n_buffers && st == TW_OK; i++) {
         const tw_buffer *b = &s->buffers[i];
-        if (b->kind == TW_BUFFER_WEIGHT) st = tw_tape_verify(vm->m, b, diag);
         if (b->kind == TW_BUFFER_KV && b->dtype != TW_F32)
             st = tw_fail(diag, TW_ERR_UNSUPPORTED, "%s is %s: on a processor the key/value cache is f32", b->name,
                          tw_dtype_name(b->dtype));
@@ -243,11 +235,11 @@ static tw_status pack_lane(tw_lane *lane, void *context) {
     const tw_worker *w = &p->s->workers[lane->index];
     size_t missing = 0;
     for (int i = 0; i < w->count; i++)
-        if (tw_tape_has_strip(w->list[i].op)) missing += tw_tape_missing(lane, p->s, &w->list[i]);
+        if (tw_op_multiplies(w->list[i].op)) missing += tw_tape_missing(lane, p->s, &w->list[i]);
     tw_status st = tw_tape_reserve(lane, missing, &lane->diag);
     for (int i = 0; i < w->count && st == TW_OK; i++)
-        if (tw_tape_has_strip(w->list[i].op))
-            st = tw_tape_strip(lane, p->s, &w->list[i], &p->exec[lane->index][i].strip, &lane->diag);
+        if (tw_op_multiplies(w->list[i].op))
+            st = tw_tape_strip(lane, p, &w->list[i], &p->exec[lane->index][i].strip, &lane->diag);
     return st == TW_OK ? make_scratch(lane, p) : st;
 }
 
@@ -294,11 +286,13 @@ tw_status tw_vm_fits(const tw_vm *vm, const tw_schedule *const *s, int n, tw_dia
 
 tw_status tw_vm_load(tw_vm *vm, const tw_checked *program, int *id, tw_diag *diag) {
     const tw_schedule *s = tw_checked_schedule(program);
-    tw_status st = agree(vm, s, diag);
+    tw_schedule_weights weights;
+    tw_status st = agree(vm, s, &weights, diag);
     if (st != TW_OK) return st;
     tw_program *p = calloc(1, sizeof *p);
     if (!p) return tw_fail_memory(diag);
     p->s = s;
+    p->weights = weights;
     p->counters = aligned_alloc(64, ((size_t)s->n_counters + 1) * sizeof *p->counters);
     if (!p->counters) {
         free(p);

@@ -48,7 +48,7 @@ static void count_worker(counting *c, const tw_schedule *s, int worker) {
         tw_exec e = {.in = &s->workers[worker].list[i]};
         char key[TW_TAPE_KEY];
         bool there;
-        if (tw_tape_has_strip(e.in->op)) {
+        if (tw_op_multiplies(e.in->op)) {
             const size_t bytes = tw_tape_measure(lane, s, e.in, &e.strip, key, &there);
             if (!there && is_new(c, &c->strips[worker], key)) c->need->weights += (int64_t)bytes;
         }

@@ -41,7 +41,8 @@ void tw_vm_pages_free(void *p, size_t size) {
 typedef struct source {
     const tw_schedule *s;
     const tw_instr *in;
-    const tw_weight *w[3];
+    tw_instr_matrices matrices;
+    const tw_schedule_weights *weights;
     int64_t from, to, cols;
     int parts;                                  /* matrices that each contribute rows [from, to): 1, or gate and up */
     int64_t heads, kv_heads, head_dim, rotated; /* qkv */
@@ -50,24 +51,15 @@ typedef struct source {
     const tw_buffer *buffer; /* the first matrix, as the schedule names it */
 } source;
 
-static const int first_matrix[TW_OP_COUNT] = {
-    [TW_OP_QKV] = TW_QKV_WQ,         [TW_OP_PROJECT] = TW_PROJECT_W,          [TW_OP_FFN] = TW_FFN_GATE,
-    [TW_OP_ROUTE] = TW_ROUTE_ROUTER, [TW_OP_EXPERTS_UP] = TW_EXPERTS_UP_GATE, [TW_OP_EXPERTS_DOWN] = TW_EXPERTS_DOWN_W,
-    [TW_OP_HEAD] = TW_HEAD_W,
-};
-
 static const tw_buffer *buffer_of(const tw_schedule *s, const tw_instr *in, int operand) {
     return in->operand[operand] < 0 ? NULL : &s->buffers[in->operand[operand]];
 }
 
 static void describe(source *src, const tw_schedule *s, const tw_instr *in) {
-    *src = (source){.s = s, .in = in, .from = in->param[TW_FROM], .to = in->param[TW_TO], .parts = 1};
-    int at = first_matrix[in->op];
-    if (in->op == TW_OP_FFN && in->operand[at] < 0)
-        at = TW_FFN_UP;
-    else if (in->op == TW_OP_FFN || in->op == TW_OP_EXPERTS_UP)
-        src->parts = 2;
-    const tw_buffer *b = src->buffer = buffer_of(s, in, at);
+    *src = (source){.s = s, .in = in, .from = in->param[TW_FROM], .to = in->param[TW_TO]};
+    src->matrices = tw_instr_matrices_of(in);
+    src->parts = in->op == TW_OP_QKV ? 1 : src->matrices.n;
+    const tw_buffer *b = src->buffer = &s->buffers[src->matrices.matrix[0]];
     src->cols = b->shape[2];
     src->format = (tw_panel_format){b->dtype, b->group};
     if (in->op == TW_OP_ROUTE) {
@@ -84,44 +76,15 @@ static void describe(source *src, const tw_schedule *s, const tw_instr *in) {
     }
 }
 
-/* Canonical names are short: a longer one names no weight. */
-static tw_status find_matrix(const tw_model *m, const tw_buffer *b, int64_t expert, const tw_weight **out,
-                             tw_diag *diag) {
-    char name[128];
-    snprintf(name, sizeof name, "%s", b->name);
-    char *experts = strstr(name, ".experts.");
-    if (expert >= 0 && experts)
-        snprintf(experts, sizeof name - (size_t)(experts - name), ".experts.%lld.%s", (long long)expert,
-                 strstr(b->name, ".experts.") + strlen(".experts."));
-    const tw_weight *w = tw_model_find(m, name);
-    if (!w || w->rows != b->shape[1] || w->cols != b->shape[2])
-        return tw_fail(diag, TW_ERR_MISMATCH, "the schedule's %s [%lld, %lld] is not a weight of this model", name,
-                       (long long)b->shape[1], (long long)b->shape[2]);
-    bool quantised = b->dtype == TW_I8 || b->dtype == TW_I4;
-    if (!quantised && w->dtype != b->dtype)
-        return tw_fail(diag, TW_ERR_MISMATCH, "the schedule's %s is %s, the model's is %s", name,
-                       tw_dtype_name(b->dtype), tw_dtype_name(w->dtype));
-    *out = w;
-    return TW_OK;
-}
-
-static tw_status find_matrices(source *src, const tw_model *m, int64_t expert, tw_diag *diag) {
-    int at = first_matrix[src->in->op], n = src->in->op == TW_OP_QKV ? 3 : src->parts;
-    if (src->in->op == TW_OP_FFN && src->parts == 1) at = TW_FFN_UP;
-    for (int i = 0; i < n; i++) {
-        tw_status st = find_matrix(m, buffer_of(src->s, src->in, at + i), expert, &src->w[i], diag);
-        if (st != TW_OK) return st;
-    }
-    return TW_OK;
-}
-
-/* Row `i` of part `part`, counted from the strip's start. */
-static const tw_weight *locate(const source *src, int part, int64_t i, int64_t *row) {
+/* Row `i` of part `part` of a copy, counted from the strip's start. */
+static const tw_weight *locate(const source *src, int64_t copy, int part, int64_t i, int64_t *row) {
     *row = src->from + i;
-    if (src->in->op != TW_OP_QKV) return src->w[part];
-    tw_qkv_row at = tw_qkv_locate(*row, src->heads, src->kv_heads, src->head_dim, src->rotated);
-    *row = at.head * src->head_dim + at.row;
-    return src->w[at.part];
+    if (src->in->op == TW_OP_QKV) {
+        tw_qkv_row at = tw_qkv_locate(*row, src->heads, src->kv_heads, src->head_dim, src->rotated);
+        *row = at.head * src->head_dim + at.row;
+        part = at.part;
+    }
+    return tw_weight_at(src->weights, src->matrices.matrix[part], copy);
 }
 
 /* ---- packing ---- */
@@ -170,12 +133,12 @@ static void quantise_row(packer *p, const tw_weight *w, int64_t row, int r) {
         out[c] = (float)q[c] * scales[src->format.group ? c / src->format.group : 0];
 }
 
-static void pack_panel(packer *p, int part, int64_t first, int rows, void *panel) {
+static void pack_panel(packer *p, int64_t copy, int part, int64_t first, int rows, void *panel) {
     const source *src = p->src;
     bool quantised = src->format.dtype == TW_I8 || src->format.dtype == TW_I4;
     for (int r = 0; r < rows; r++) {
         int64_t row;
-        const tw_weight *w = locate(src, part, first + r, &row);
+        const tw_weight *w = locate(src, copy, part, first + r, &row);
         if (quantised)
             quantise_row(p, w, row, r);
         else
@@ -184,14 +147,14 @@ static void pack_panel(packer *p, int part, int64_t first, int rows, void *panel
     tw_panel_pack(p->format, src->cols, rows, quantised && !p->dequantise ? (void *)p->q : p->rows, p->scales, panel);
 }
 
-static void pack_copy(packer *p, unsigned char *out) {
+static void pack_copy(packer *p, int64_t copy, unsigned char *out) {
     const source *src = p->src;
     const size_t bytes = tw_panel_bytes(p->format, src->cols);
     const int64_t rows = src->to - src->from, unit = src->parts > 1 ? TW_UNIT_ROWS : rows;
     for (int64_t u = 0; u < rows; u += unit)
         for (int part = 0; part < src->parts; part++)
             for (int64_t i = u, end = tw_least(u + unit, rows); i < end; i += TW_PANEL_ROWS, out += bytes)
-                pack_panel(p, part, i, (int)tw_least(end - i, TW_PANEL_ROWS), out);
+                pack_panel(p, copy, part, i, (int)tw_least(end - i, TW_PANEL_ROWS), out);
 }
 
 static size_t take_size(const tw_strip *s, int64_t copies) {
@@ -241,11 +204,9 @@ static void measure(const tw_lane *lane, const source *src, tw_strip *out) {
 /* Everything that decides what is packed, so that another program's instruction for the same rows finds them. Names
    have been found in the model, which bounds them. */
 static void make_key(const source *src, char *key, size_t size) {
-    int at = first_matrix[src->in->op], n = src->in->op == TW_OP_QKV ? 3 : src->parts;
     size_t used = 0;
-    if (src->in->op == TW_OP_FFN && src->parts == 1) at = TW_FFN_UP;
-    for (int i = 0; i < n && used < size; i++)
-        used += (size_t)snprintf(key + used, size - used, "%s ", buffer_of(src->s, src->in, at + i)->name);
+    for (int i = 0; i < src->matrices.n && used < size; i++)
+        used += (size_t)snprintf(key + used, size - used, "%s ", src->s->buffers[src->matrices.matrix[i]].name);
     if (used >= size) used = size - 1;
     snprintf(key + used, size - used, "%s/%d %d %lldx%lld r%lld %lld..%lld", tw_dtype_name(src->format.dtype),
              src->format.group, (int)src->in->op, (long long)src->experts, (long long)src->cols,
@@ -273,26 +234,10 @@ static tw_status pack(tw_lane *lane, source *src, tw_strip *out, tw_diag *diag) 
                        (double)take_size(out, copies) / 1e6, src->buffer->name);
     bool ok = packer_open(&p, src, lane->vm->options.dequantise && quantised(src));
     tw_status st = ok ? TW_OK : tw_fail_memory(diag);
-    for (int64_t c = 0; c < copies && st == TW_OK; c++) {
-        st = find_matrices(src, lane->vm->m, src->experts ? c : -1, diag);
-        if (st == TW_OK) pack_copy(&p, data + (size_t)c * out->copy_bytes);
-    }
+    for (int64_t c = 0; c < copies && st == TW_OK; c++) pack_copy(&p, c, data + (size_t)c * out->copy_bytes);
     packer_close(&p);
     out->panels = data;
     return st;
-}
-
-tw_status tw_tape_verify(const tw_model *m, const tw_buffer *b, tw_diag *diag) {
-    const tw_weight *w;
-    bool experts = strstr(b->name, ".experts.") != NULL;
-    if (b->shape[0] != (experts ? m->n_experts : 1))
-        return tw_fail(diag, TW_ERR_MISMATCH, "the schedule's %.80s has %lld copies, the model %lld", b->name,
-                       (long long)b->shape[0], (long long)(experts ? m->n_experts : 1));
-    return find_matrix(m, b, experts ? 0 : -1, &w, diag);
-}
-
-bool tw_tape_has_strip(tw_op op) {
-    return first_matrix[op] != 0;
 }
 
 size_t tw_tape_measure(const tw_lane *lane, const tw_schedule *s, const tw_instr *in, tw_strip *strip,
@@ -322,10 +267,11 @@ tw_status tw_tape_reserve(tw_lane *lane, size_t size, tw_diag *diag) {
     return TW_OK;
 }
 
-tw_status tw_tape_strip(tw_lane *lane, const tw_schedule *s, const tw_instr *in, tw_strip *out, tw_diag *diag) {
+tw_status tw_tape_strip(tw_lane *lane, const tw_program *p, const tw_instr *in, tw_strip *out, tw_diag *diag) {
     source src;
     char key[TW_TAPE_KEY];
-    describe(&src, s, in);
+    describe(&src, p->s, in);
+    src.weights = &p->weights;
     make_key(&src, key, sizeof key);
     const tw_strip *there = find(lane, key);
     if (there) {

@@ -5,12 +5,13 @@
 
 #include "base/arena.h"
 #include "base/thread.h"
+#include "kernels/cpu/kernels.h"
+#include "kernels/cpu/vendor.h"
 #include "model/model.h"
 #include "schedule/schedule.h"
 #include "tilewright/vm.h"
-#include "vm/cpu/kernels.h"
-#include "vm/cpu/vendor.h"
 #include "vm/memory.h"
+#include "vm/weights.h"
 
 static inline int64_t tw_least(int64_t a, int64_t b) {
     return a < b ? a : b;
@@ -50,6 +51,7 @@ typedef struct tw_exec {
 
 typedef struct tw_program {
     const tw_schedule *s;
+    tw_schedule_weights weights;
     tw_exec **exec; /* [worker][instruction] */
     tw_counter_cell *counters;
     void **buffers; /* [buffer]; NULL: weights */
@@ -109,16 +111,13 @@ struct tw_vm {
 };
 
 /* tape.c: rows onto a lane's tape, or found there. */
-bool tw_tape_has_strip(tw_op op);
-tw_status tw_tape_verify(const tw_model *m, const tw_buffer *b,
-                         tw_diag *diag); /* a weight buffer is one of the model's */
 size_t tw_tape_missing(const tw_lane *lane, const tw_schedule *s, const tw_instr *in); /* bytes; 0 when it is there */
 /* The same whether it is there or not; with it the strip without its panels, and what names the rows. */
 enum { TW_TAPE_KEY = 512 };
 size_t tw_tape_measure(const tw_lane *lane, const tw_schedule *s, const tw_instr *in, tw_strip *strip,
                        char key[TW_TAPE_KEY], bool *there);
 tw_status tw_tape_reserve(tw_lane *lane, size_t size, tw_diag *diag);
-tw_status tw_tape_strip(tw_lane *lane, const tw_schedule *s, const tw_instr *in, tw_strip *out, tw_diag *diag);
+tw_status tw_tape_strip(tw_lane *lane, const tw_program *p, const tw_instr *in, tw_strip *out, tw_diag *diag);
 uint32_t tw_tape_types(const tw_lane *lane); /* of what is on it: bits 1 << tw_dtype */
 void tw_tape_free(tw_lane *lane);
 void *tw_vm_pages(size_t size); /* zeroed, huge pages where the kernel gives them; NULL when there are none */

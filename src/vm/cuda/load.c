@@ -64,13 +64,10 @@ static tw_status upload_weight(tw_cuda_vm *vm, const tw_weight *w, bool floats, 
 }
 
 /* A norm as floats or, `table`, the embedding as stored; 0 where the operand is absent. */
-static tw_status weight(tw_cuda_vm *vm, const tw_schedule *s, int at, bool table, uint64_t *out, tw_diag *diag) {
+static tw_status weight(tw_cuda_vm *vm, const tw_mega_program *p, int at, bool table, uint64_t *out, tw_diag *diag) {
     *out = 0;
     if (at < 0) return TW_OK;
-    const tw_buffer *b = &s->buffers[at];
-    const tw_weight *w = tw_model_find(vm->m, b->name);
-    if (!w || w->rows != b->shape[1] || w->cols != b->shape[2] || w->dtype != b->dtype)
-        return tw_fail(diag, TW_ERR_MISMATCH, "the schedule's %.80s is not a weight of this model", b->name);
+    const tw_weight *w = tw_weight_at(&p->weights, at, 0);
     tw_mega_named *e = known(vm, w);
     if (!e) return upload_weight(vm, w, !table, out, diag);
     *out = e->address;
@@ -177,7 +174,7 @@ static tw_status addresses(tw_cuda_vm *vm, const tw_mega_program *p, const tw_in
         const int at = in->operand[w->operand];
         uint64_t address = at < 0 ? 0 : p->buffer[at];
         if (w->is_weight) {
-            tw_status st = weight(vm, p->s, at, w->table, &address, diag);
+            tw_status st = weight(vm, p, at, w->table, &address, diag);
             if (st != TW_OK) return st;
         }
         put_address(record, w->word, address);
@@ -252,7 +249,7 @@ static extent measure(const tw_mega_program *p, int worker) {
     extent n = {0};
     for (int i = 0; i < p->s->workers[worker].count; i++) {
         const tw_instr *in = &p->s->workers[worker].list[i];
-        if (!tw_mega_has_tape(in->op)) continue;
+        if (!tw_op_multiplies(in->op)) continue;
         tw_mega_shape shape;
         tw_mega_shape_of(&p->plan, p->s, in, &shape);
         const int64_t stages = tw_mega_stages(&p->plan, &shape);
@@ -284,7 +281,7 @@ void tw_mega_tape_key(const tw_mega_program *p, int worker, uint64_t key[2]) {
     tw_hash_add(&h, how, sizeof how);
     for (int i = 0; i < p->s->workers[worker].count; i++) {
         const tw_instr *in = &p->s->workers[worker].list[i];
-        if (!tw_mega_has_tape(in->op)) continue;
+        if (!tw_op_multiplies(in->op)) continue;
         const int64_t rows[] = {in->op, in->param[TW_FROM], in->param[TW_TO]};
         tw_hash_add(&h, rows, sizeof rows);
         for (int o = 0; o < TW_MAX_OPERANDS; o++) {
@@ -306,7 +303,7 @@ static tw_status pack_strip(loading *l, const tw_instr *in, const tw_mega_shape 
     tw_mega_strip strip = {.stages = stages};
     strip.bias = malloc(rows * sizeof *strip.bias);
     if (!strip.bias) return tw_fail_memory(diag);
-    tw_status st = tw_mega_pack(&l->p->plan, l->vm->m, l->p->s, in, &strip, diag);
+    tw_status st = tw_mega_pack(l->p, l->vm->m, in, &strip, diag);
     if (st == TW_OK && strip.has_bias) st = locked_alloc(l->vm, NULL, "bias", strip.bias, rows * 4, bias, diag);
     free(strip.bias);
     return st;
@@ -327,7 +324,7 @@ static tw_status pack_tape(loading *l, int worker, int64_t bytes, tw_mega_tape *
     tw_status st = tape ? TW_OK : tw_fail_memory(diag);
     int64_t at = 0;
     for (int i = 0, strip = 0; i < w->count && st == TW_OK; i++) {
-        if (!tw_mega_has_tape(w->list[i].op)) continue;
+        if (!tw_op_multiplies(w->list[i].op)) continue;
         tw_mega_shape shape;
         tw_mega_shape_of(&p->plan, p->s, &w->list[i], &shape);
         st = pack_strip(l, &w->list[i], &shape, tape + at, &t->biases[strip++], diag);
@@ -387,7 +384,7 @@ static tw_status load_worker(loading *l, int worker, tw_diag *diag) {
     for (int i = 0, strip = 0; i < w->count; i++) {
         out->count += records_of(&w->list[i]);
         int32_t *record = l->records[worker] + (out->count - 1) * (TW_MEGA_RECORD / 4);
-        if (tw_mega_has_tape(w->list[i].op)) finish_record(p, &w->list[i], tape->biases[strip++], record);
+        if (tw_op_multiplies(w->list[i].op)) finish_record(p, &w->list[i], tape->biases[strip++], record);
     }
     return locked_alloc(l->vm, p, "records", l->records[worker], (size_t)(out->count + 1) * TW_MEGA_RECORD,
                         &out->records, diag);

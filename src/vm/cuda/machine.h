@@ -6,12 +6,14 @@
 #include "emu/emu.h"
 #include "vm/cuda/mega.h"
 #include "vm/memory.h"
+#include "vm/weights.h"
 
 #include <pthread.h>
 
 typedef struct tw_mega_program {
     const tw_schedule *s;
     tw_mega_plan plan;
+    tw_schedule_weights weights;
     tw_kernel *kernel;      /* emulated */
     tw_cuda_module *module; /* on a device */
     uint64_t *buffer;       /* [buffer]: addresses; 0: weights */
@@ -90,7 +92,17 @@ tw_status tw_mega_load(tw_cuda_vm *vm, tw_mega_program *p, tw_diag *diag);
 int64_t tw_mega_tape_bytes(const tw_mega_program *p, int worker);
 void tw_mega_tape_key(const tw_mega_program *p, int worker, uint64_t key[2]);
 
-/* need.c: as tw_vm_need; of the programs `s` and `plan` are there. */
+/* tape.c: one instruction's part of the tape, tw_mega_stages stages; with it the biases of its rows in the tape's
+   order, or zeros. */
+typedef struct tw_mega_strip {
+    unsigned char *stages;
+    float *bias; /* units * 8 */
+    bool has_bias;
+} tw_mega_strip;
+tw_status tw_mega_pack(const tw_mega_program *p, const tw_model *m, const tw_instr *in, tw_mega_strip *out,
+                       tw_diag *diag);
+
+/* need.c: as tw_vm_need; of the programs `s`, `plan` and `weights` are there. */
 tw_status tw_mega_need(const tw_cuda_vm *vm, const tw_mega_program *programs, int n, tw_memory_need *need,
                        tw_diag *diag);
 tw_status tw_mega_fits(const tw_cuda_vm *vm, const tw_mega_program *programs, int n, tw_memory_need *need,

@@ -110,23 +110,12 @@ void tw_mega_uses(const tw_schedule *s, const tw_instr *in, const tw_instr *cons
 /* Fills of[counter] with an instruction that arrives there; false where they are of several kinds. */
 bool tw_mega_stages_of(const tw_schedule *s, const tw_instr **of);
 void tw_mega_shape_of(const tw_mega_plan *p, const tw_schedule *s, const tw_instr *in, tw_mega_shape *out);
-bool tw_mega_has_tape(tw_op op);
 const tw_mega_format *tw_mega_format_for(const tw_mega_plan *p, tw_op op);
 int tw_mega_stages(const tw_mega_plan *p, const tw_mega_shape *s); /* of the tape */
 static inline int tw_mega_stage_bytes(const tw_mega_plan *p, tw_op op) {
     return op == TW_OP_HEAD ? p->head_bytes : p->stage_bytes;
 }
 int64_t tw_mega_stage_columns(const tw_mega_plan *p, const tw_mega_format *f); /* that all warps have of a stage */
-
-/* tape.c: one instruction's part of the tape, tw_mega_stages stages; with it the biases of its rows in the tape's
-   order, or zeros. */
-typedef struct tw_mega_strip {
-    unsigned char *stages;
-    float *bias; /* units * 8 */
-    bool has_bias;
-} tw_mega_strip;
-tw_status tw_mega_pack(const tw_mega_plan *p, const tw_model *m, const tw_schedule *s, const tw_instr *in,
-                       tw_mega_strip *out, tw_diag *diag);
 
 /* An instruction's record: words of 32 bits. Addresses take two. */
 typedef enum tw_mega_kind {

@@ -22,12 +22,13 @@ static bool has_weight(const tw_cuda_vm *vm, const tw_weight *w) {
 }
 
 /* What is not on tapes: norms as floats, the embedding as stored. */
-static int64_t beside_tapes(const tw_cuda_vm *vm, const tw_schedule *s) {
+static int64_t beside_tapes(const tw_cuda_vm *vm, const tw_mega_program *p) {
+    const tw_schedule *s = p->s;
     int64_t n = 0;
     for (int i = 0; i < s->n_buffers; i++) {
         const tw_buffer *b = &s->buffers[i];
         if (b->kind != TW_BUFFER_WEIGHT || (b->shape[2] != 1 && strcmp(b->name, "embed"))) continue;
-        if (!has_weight(vm, tw_model_find(vm->m, b->name)))
+        if (!has_weight(vm, tw_weight_at(&p->weights, i, 0)))
             n += b->shape[2] == 1 ? 4 * b->shape[1] : tw_memory_buffer(b);
     }
     return n;
@@ -78,7 +79,7 @@ tw_status tw_mega_need(const tw_cuda_vm *vm, const tw_mega_program *programs, in
             need->weights += (tw_mega_tape_bytes(&programs[i], w) + PAGE - 1) / PAGE * PAGE;
         }
     }
-    need->weights += beside_tapes(vm, programs[0].s);
+    need->weights += beside_tapes(vm, &programs[0]);
     free(keys);
     return TW_OK;
 }

@@ -56,22 +56,19 @@ int64_t tw_mega_stage_columns(const tw_mega_plan *p, const tw_mega_format *f) {
     return (int64_t)p->tuning.warps * p->tuning.blocks * f->depth;
 }
 
-bool tw_mega_has_tape(tw_op op) {
-    return op == TW_OP_QKV || op == TW_OP_PROJECT || op == TW_OP_FFN || op == TW_OP_HEAD;
-}
-
 const tw_mega_format *tw_mega_format_for(const tw_mega_plan *p, tw_op op) {
     return op == TW_OP_HEAD ? &p->head : &p->body;
 }
 
-static int first_matrix(tw_op op) {
-    return op == TW_OP_QKV ? TW_QKV_WQ : op == TW_OP_PROJECT ? TW_PROJECT_W : op == TW_OP_FFN ? TW_FFN_UP : TW_HEAD_W;
+/* An instruction's first matrix. The others are of its type and have as many columns. */
+static const tw_buffer *first_matrix(const tw_schedule *s, const tw_instr *in) {
+    return &s->buffers[tw_instr_matrices_of(in).matrix[0]];
 }
 
 void tw_mega_shape_of(const tw_mega_plan *p, const tw_schedule *s, const tw_instr *in, tw_mega_shape *out) {
     const tw_mega_format *f = tw_mega_format_for(p, in->op);
     const int64_t rows = in->param[TW_TO] - in->param[TW_FROM];
-    *out = (tw_mega_shape){.columns = s->buffers[in->operand[first_matrix(in->op)]].shape[2]};
+    *out = (tw_mega_shape){.columns = first_matrix(s, in)->shape[2]};
     const int64_t a_stage = tw_mega_stage_columns(p, f);
     out->chunks = (int)((up(out->columns, a_stage) + p->chunk_most - 1) / p->chunk_most);
     out->chunk_columns = up((out->columns + out->chunks - 1) / out->chunks, a_stage);
@@ -127,8 +124,11 @@ static tw_status read_instructions(tw_mega_plan *p, const tw_schedule *s, bool d
                 p->fours &= in->param[TW_FROM] % 4 == 0 && in->param[TW_TO] % 4 == 0;
             }
             if (in->op == TW_OP_OUTPUT) p->slots = (int)s->buffers[in->operand[TW_OUTPUT_BEST]].shape[0];
-            if (!tw_mega_has_tape(in->op)) continue;
-            const tw_buffer *b = &s->buffers[in->operand[first_matrix(in->op)]];
+            if (in->op == TW_OP_ROUTE || in->op == TW_OP_EXPERTS_UP || in->op == TW_OP_EXPERTS_DOWN)
+                return refuse(diag, "mixtures of experts");
+            if (in->op == TW_OP_FFN && in->operand[TW_FFN_GATE] < 0) return refuse(diag, "layers without a gate");
+            if (!tw_op_multiplies(in->op)) continue;
+            const tw_buffer *b = first_matrix(s, in);
             tw_mega_format f, *known = in->op == TW_OP_HEAD ? &p->head : &p->body;
             bool *seen = in->op == TW_OP_HEAD ? &any_head : &body;
             head |= in->op == TW_OP_HEAD;

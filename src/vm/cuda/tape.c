@@ -3,7 +3,7 @@
 #include "base/diag.h"
 #include "base/dtype.h"
 #include "model/quantize.h"
-#include "vm/cuda/mega.h"
+#include "vm/cuda/machine.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -11,50 +11,27 @@
 /* An instruction's rows, in the tape's order. */
 typedef struct source {
     const tw_instr *in;
-    const tw_weight *weight[3], *bias[3];
+    const tw_weight *weight[TW_MAX_MATRICES], *bias[TW_MAX_MATRICES];
     const tw_buffer *buffer; /* the first matrix, as the schedule has it; the others are of its type */
     int64_t from, count;     /* rows of the matrices */
     int64_t heads, kv_heads, head_dim, rotated; /* qkv */
     bool paired;                                /* units alternate between weight[0] and weight[1] */
 } source;
 
-static tw_status find(const tw_model *m, const tw_schedule *s, int at, const tw_weight **out, tw_diag *diag) {
-    *out = NULL;
-    if (at < 0) return TW_OK;
-    const tw_buffer *b = &s->buffers[at];
-    const tw_weight *w = tw_model_find(m, b->name);
-    const bool quantised = b->dtype == TW_I8 || b->dtype == TW_I4;
-    if (!w || w->rows != b->shape[1] || w->cols != b->shape[2] || (!quantised && w->dtype != b->dtype))
-        return tw_fail(diag, TW_ERR_MISMATCH, "the schedule's %.80s [%lld, %lld] is not a weight of this model",
-                       b->name, (long long)b->shape[1], (long long)b->shape[2]);
-    *out = w;
-    return TW_OK;
-}
-
-static tw_status describe(source *src, const tw_model *m, const tw_schedule *s, const tw_instr *in, tw_diag *diag) {
-    static const struct {
-        int matrices[3], biases[3];
-    } of[TW_OP_COUNT] = {
-        [TW_OP_QKV] = {{TW_QKV_WQ, TW_QKV_WK, TW_QKV_WV}, {TW_QKV_BQ, TW_QKV_BK, TW_QKV_BV}},
-        [TW_OP_PROJECT] = {{TW_PROJECT_W, -1, -1}, {TW_PROJECT_BIAS, -1, -1}},
-        [TW_OP_FFN] = {{TW_FFN_GATE, TW_FFN_UP, -1}, {TW_FFN_GATE_BIAS, TW_FFN_UP_BIAS, -1}},
-        [TW_OP_HEAD] = {{TW_HEAD_W, -1, -1}, {-1, -1, -1}},
-    };
+static void describe(source *src, const tw_mega_program *p, const tw_model *m, const tw_instr *in) {
+    const tw_instr_matrices matrices = tw_instr_matrices_of(in);
     *src = (source){.in = in, .from = in->param[TW_FROM], .count = in->param[TW_TO] - in->param[TW_FROM]};
     src->paired = in->op == TW_OP_FFN;
-    src->buffer = &s->buffers[in->operand[of[in->op].matrices[0]]];
-    tw_status st = TW_OK;
-    for (int i = 0; i < 3 && st == TW_OK; i++) {
-        const int matrix = of[in->op].matrices[i], bias = of[in->op].biases[i];
-        if (matrix >= 0) st = find(m, s, in->operand[matrix], &src->weight[i], diag);
-        if (st == TW_OK && bias >= 0) st = find(m, s, in->operand[bias], &src->bias[i], diag);
+    src->buffer = &p->s->buffers[matrices.matrix[0]];
+    for (int i = 0; i < matrices.n; i++) {
+        src->weight[i] = tw_weight_at(&p->weights, matrices.matrix[i], 0);
+        if (matrices.bias[i] >= 0) src->bias[i] = tw_weight_at(&p->weights, matrices.bias[i], 0);
     }
-    if (st != TW_OK || in->op != TW_OP_QKV) return st;
+    if (in->op != TW_OP_QKV) return;
     src->heads = m->n_heads;
     src->kv_heads = m->n_kv_heads;
     src->head_dim = m->head_dim;
     src->rotated = m->rope.dims;
-    return TW_OK;
 }
 
 /* Which matrix, and its row, the tape's row is; false: none, behind the last. */
@@ -241,18 +218,17 @@ static void close_packer(packer *k) {
     free(k->scales);
 }
 
-tw_status tw_mega_pack(const tw_mega_plan *p, const tw_model *m, const tw_schedule *s, const tw_instr *in,
-                       tw_mega_strip *out, tw_diag *diag) {
+tw_status tw_mega_pack(const tw_mega_program *p, const tw_model *m, const tw_instr *in, tw_mega_strip *out,
+                       tw_diag *diag) {
     source src;
-    tw_status st = describe(&src, m, s, in, diag);
-    if (st != TW_OK) return st;
-    packer k = {.p = p,
-                .f = tw_mega_format_for(p, in->op),
+    describe(&src, p, m, in);
+    packer k = {.p = &p->plan,
+                .f = tw_mega_format_for(&p->plan, in->op),
                 .stages = out->stages,
-                .stage_bytes = tw_mega_stage_bytes(p, in->op)};
-    tw_mega_shape_of(p, s, in, &k.shape);
-    memset(out->stages, 0, (size_t)tw_mega_stages(p, &k.shape) * (size_t)k.stage_bytes);
-    if (!open_packer(&k)) st = tw_fail_memory(diag);
+                .stage_bytes = tw_mega_stage_bytes(&p->plan, in->op)};
+    tw_mega_shape_of(&p->plan, p->s, in, &k.shape);
+    memset(out->stages, 0, (size_t)tw_mega_stages(&p->plan, &k.shape) * (size_t)k.stage_bytes);
+    tw_status st = open_packer(&k) ? TW_OK : tw_fail_memory(diag);
     for (int64_t row = 0; row < (int64_t)k.shape.units * TW_MEGA_ROWS && st == TW_OK; row++) {
         int which;
         int64_t at;

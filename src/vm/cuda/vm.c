@@ -122,15 +122,23 @@ tw_status tw_cuda_vm_fits(const tw_cuda_vm *vm, const tw_schedule *s, tw_diag *d
     return make_plan(vm, s, &plan, diag);
 }
 
+/* Of a program that has its schedule: its plan, and its weights. */
+static tw_status prepare(const tw_cuda_vm *vm, tw_mega_program *p, tw_arena *arena, tw_diag *diag) {
+    tw_status st = make_plan(vm, p->s, &p->plan, diag);
+    return st == TW_OK ? tw_weights_resolve(&p->weights, p->s, vm->m, arena, diag) : st;
+}
+
 tw_status tw_cuda_vm_room(const tw_cuda_vm *vm, const tw_schedule *const *s, int n, tw_diag *diag) {
     tw_mega_program *p = calloc((size_t)n, sizeof *p);
+    tw_arena arena = {0};
     tw_memory_need need;
     tw_status st = p ? TW_OK : tw_fail_memory(diag);
     for (int i = 0; i < n && st == TW_OK; i++) {
         p[i].s = s[i];
-        st = make_plan(vm, s[i], &p[i].plan, diag);
+        st = prepare(vm, &p[i], &arena, diag);
     }
     if (st == TW_OK) st = tw_mega_fits(vm, p, n, &need, diag);
+    tw_arena_free(&arena);
     free(p);
     return st;
 }
@@ -163,7 +171,7 @@ static const tw_instr *last_instr(const tw_schedule *s) {
 }
 
 static tw_status load(tw_cuda_vm *vm, tw_mega_program *p, tw_diag *diag) {
-    tw_status st = make_plan(vm, p->s, &p->plan, diag);
+    tw_status st = prepare(vm, p, &vm->arena, diag);
     p->plan.trace = vm->options.trace;
     p->plan.trace_records = tw_mega_most_records(p->s);
     tw_memory_need need = {0};

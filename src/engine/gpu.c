@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A GPU's back end; the same in the emulator. */
+#include "engine/machine.h"
+
+#include "base/diag.h"
+#include "device/name.h"
+#include "vm/cuda/bandwidth.h"
+#include "vm/cuda/vm.h"
+
+static tw_status open_gpu(tw_machine *m, const tw_model *model, const tw_engine_options *o, int threads,
+                          tw_diag *diag) {
+    (void)threads;
+    int gpu = 0; /* What "auto" tries. */
+    if (!o->emulate) tw_device_gpu_number(o->device, &gpu);
+    tw_cuda_vm_options v = {.device = gpu,
+                            .emulate = o->emulate,
+                            .workers = o->emulate ? o->workers : 0,
+                            .seed = o->seed,
+                            .stored_rope = o->stored_rope,
+                            .dequantise = o->dequantise,
+                            .memory_limit = o->memory_limit,
+                            .tuning = o->config->machine};
+    tw_cuda_vm *vm = NULL;
+    tw_status st = tw_cuda_vm_open(&vm, model, &v, diag);
+    m->vm = vm;
+    if (st != TW_OK) return st;
+    tw_lowering l = o->config->lowering;
+    l.tokens = l.max_seq = 1;
+    tw_cuda_vm_lowering(vm, &l);
+    m->gpu = o->emulate ? -1 : gpu;
+    m->workers = l.workers;
+    m->tokens = TW_CUDA_VM_TOKENS;
+    m->kv = l.kv;
+    return TW_OK;
+}
+
+static void close_gpu(tw_machine *m) {
+    tw_cuda_vm_close(m->vm);
+}
+
+static tw_status fits(const tw_machine *m, const tw_schedule *const *schedules, int n, tw_diag *diag) {
+    return tw_cuda_vm_room(m->vm, schedules, n, diag);
+}
+
+static void complete_lowering(const tw_machine *m, tw_lowering *l) {
+    l->workers = m->workers;
+    tw_cuda_vm_lowering(m->vm, l);
+}
+
+static int64_t short_past(const tw_machine *m, const tw_lowering *l) {
+    return tw_cuda_vm_short_past(m->vm, l);
+}
+
+static tw_status load(tw_machine *m, const tw_checked *program, int *id, tw_diag *diag) {
+    return tw_cuda_vm_load(m->vm, program, id, diag);
+}
+
+static tw_status run(tw_machine *m, tw_vm_step *step, tw_diag *diag) {
+    return tw_cuda_vm_run(m->vm, step, diag);
+}
+
+static int64_t tape_bytes(const tw_machine *m) {
+    return tw_cuda_vm_tape_bytes(m->vm);
+}
+
+static int64_t streamed_bytes(const tw_machine *m) {
+    return tw_cuda_vm_streamed_bytes(m->vm);
+}
+
+static void explain(const tw_machine *m, char *out, size_t size) {
+    tw_cuda_vm_explain(m->vm, out, size);
+}
+
+static const char *name(const tw_machine *m) {
+    return tw_cuda_vm_device(m->vm);
+}
+
+static tw_status greedy(tw_machine *m, int program, int32_t token, int64_t pos, int64_t n, int32_t *tokens,
+                        double *seconds, tw_diag *diag) {
+    tw_status st = TW_OK;
+    *seconds = 0;
+    for (int64_t done = 0, k; done < n && st == TW_OK; done += k) {
+        double microseconds = 0;
+        k = n - done < TW_CUDA_VM_GREEDY ? n - done : TW_CUDA_VM_GREEDY;
+        st = tw_cuda_vm_greedy(m->vm, program, done ? tokens[done - 1] : token, pos + done, k, tokens + done,
+                               &microseconds, diag);
+        *seconds += microseconds * 1e-6;
+    }
+    return st;
+}
+
+static bool draws(const tw_machine *m, int program) {
+    return tw_cuda_vm_draws(m->vm, program);
+}
+
+static tw_status draw(tw_machine *m, int program, const tw_sample_rules *rules, int32_t token, int64_t pos, int64_t n,
+                      bool (*take)(void *user, const int32_t *tokens), void *user, tw_diag *diag) {
+    tw_cuda_vm_draw d = {
+        .program = program, .tokens = &token, .positions = &pos, .n = n, .rules = rules, .take = take, .user = user};
+    return tw_cuda_vm_draw_tokens(m->vm, &d, diag);
+}
+
+static tw_status count(tw_machine *m, const uint32_t *counts, tw_diag *diag) {
+    return tw_cuda_vm_count(m->vm, 0, counts, diag);
+}
+
+static tw_status arithmetic(const tw_machine *m, int64_t positions, tw_vm_ceiling *ceiling, tw_diag *diag) {
+    (void)m, (void)positions, (void)ceiling;
+    return tw_fail(diag, TW_ERR_UNSUPPORTED, "a GPU's arithmetic is not measured");
+}
+
+static tw_status bandwidth(const tw_machine *m, double *bytes_per_second, tw_diag *diag) {
+    if (m->gpu < 0) return tw_fail(diag, TW_ERR_UNSUPPORTED, "an emulated GPU has no speed");
+    return tw_cuda_measure_bandwidth(m->gpu, bytes_per_second, diag);
+}
+
+const tw_engine_backend tw_engine_gpu = {
+    .gpu = true,
+    /* Keys and values are rounded to 16 bits, of which bf16 has 8 of mantissa. Products take activations as sums of two
+       16-bit halves, which loses little beside that. */
+    .tolerance = {2e-2, 1e-3, 5e-3, true},
+    .open = open_gpu,
+    .close = close_gpu,
+    .fits = fits,
+    .complete_lowering = complete_lowering,
+    .short_past = short_past,
+    .load = load,
+    .run = run,
+    .tape_bytes = tape_bytes,
+    .streamed_bytes = streamed_bytes,
+    .explain = explain,
+    .name = name,
+    .greedy = greedy,
+    .draws = draws,
+    .draw = draw,
+    .count = count,
+    .arithmetic = arithmetic,
+    .bandwidth = bandwidth,
+};

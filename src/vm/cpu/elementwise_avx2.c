@@ -1,4 +1,0 @@
-/* SPDX-License-Identifier: Apache-2.0 */
-#include "vm/cpu/vector_avx2.h"
-
-#include "vm/cpu/elementwise_vector.h"
