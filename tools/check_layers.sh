@@ -4,19 +4,19 @@
 # room, stands on the public headers: of what is inside the library it may include base/ and what `inside` lists.
 set -eu
 cd "$(dirname "$0")/.."
-rooms="base device ir ptx emu prof kernels select tune tokenizer model schedule vm engine search serve cli"
+rooms="base space device ir ptx emu prof kernels select tune tokenizer model schedule vm engine search serve cli"
 inside='
 bench.c engine/timing.h
-bench_gemm.c kernels/gemm/search.h
-bench_gemm.c kernels/vendor/cublaslt.h
+bench_gemm.c kernels/gemm/bench.h
 compile.c device/target.h
 compile.c vm/cuda/vm.h
 doctor.c device/cuda/cuda.h
 doctor.c kernels/vendor/cublaslt.h
 doctor.c vm/cuda/bandwidth.h
 kernel.c ir/text.h
-kernel.c kernels/gemm/search.h
+kernel.c kernels/gemm/space.h
 kernel.c ptx/ptxas.h
+problem.c kernels/gemm/space.h
 problem.h kernels/gemm/gemm.h
 '
 bad=0

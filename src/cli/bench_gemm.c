@@ -3,13 +3,10 @@
 /* `tilewright bench gemm`: the fastest own kernels for a product beside cuBLASLt, in one run. */
 #include "cli/bench_gemm.h"
 
-#include "base/clock.h"
 #include "base/diag.h"
 #include "base/file.h"
-#include "base/stats.h"
 #include "cli/problem.h"
-#include "kernels/gemm/search.h"
-#include "kernels/vendor/cublaslt.h"
+#include "kernels/gemm/bench.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -19,7 +16,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { FINALISTS = 6, FINAL_ROUNDS = 24, VENDOR_ALGORITHMS = 16, WORKSPACE = 256 << 20 };
+enum { WORKSPACE = 256 << 20 };
 
 /* Paper 002's table 4. The paper, like BLAS, means column-major matrices. */
 typedef struct table_row {
@@ -64,202 +61,89 @@ typedef struct bench_run {
     int rows;
 } bench_run;
 
-/* One way to compute the product, timed in turn with the others. */
-typedef struct contender {
-    tw_gemm_candidate candidate;
-    tw_cuda_timer *timer;
-    double samples[FINAL_ROUNDS];
-    tw_stats stats;
-    bool correct;
-} contender;
-
-typedef struct vendor_algorithm {
-    tw_cublaslt_plan *plan;
-    int index;
-} vendor_algorithm;
-
-static tw_status enqueue_vendor(void *context, const tw_gemm_buffers *b, tw_diag *diag) {
-    const vendor_algorithm *v = context;
-    /* A row-major product is the column-major one with its factors exchanged. */
-    return tw_cublaslt_run(v->plan, v->index, b->b, b->a, b->c, NULL, diag);
-}
-
-static tw_status plan_vendor(bench_run *r, const tw_gemm_problem *p, tw_cublaslt_plan **plan, tw_diag *diag) {
-    static const tw_cublaslt_type types[TW_GEMM_TYPES] = {
-        [TW_GEMM_F32] = TW_CUBLASLT_F32,   [TW_GEMM_F64] = TW_CUBLASLT_F64,   [TW_GEMM_F16] = TW_CUBLASLT_F16,
-        [TW_GEMM_BF16] = TW_CUBLASLT_BF16, [TW_GEMM_TF32] = TW_CUBLASLT_TF32, [TW_GEMM_S8] = TW_CUBLASLT_S8};
-    const tw_cublaslt_problem v = {
-        .type = types[p->type],
-        .m = p->n,
-        .n = p->m,
-        .k = p->k,
-        .trans_a = p->trans_b,
-        .trans_b = p->trans_a,
-        .c_f32 = p->out == TW_T_f32 && (p->type == TW_GEMM_F16 || p->type == TW_GEMM_BF16),
-        .lda = p->ldb,
-        .ldb = p->lda,
-        .ldc = p->ldc,
-        .batch = (int)p->batch,
-        .stride_a = p->stride_b > 0 ? p->stride_b : 0,
-        .stride_b = p->stride_a > 0 ? p->stride_a : 0,
-        .stride_c = p->stride_c,
-        .alpha = p->alpha,
-        .beta = p->beta,
-    };
-    const tw_gemm_epilogue *e = &p->epilogue;
-    *plan = NULL;
-    /* The library writes one type of C for each of A's, or f32 for the two of 16 bits. */
-    const bool f32_too = p->type == TW_GEMM_F16 || p->type == TW_GEMM_BF16;
-    if (p->out != tw_gemm_usual_out(p->type) && !(f32_too && p->out == TW_T_f32)) return TW_OK;
-    if (!r->vendor || e->bias || e->mul || e->residual || e->activation) return TW_OK;
-    tw_status st = tw_cublaslt_plan_make(r->vendor, &v, VENDOR_ALGORITHMS, (size_t)64 << 20, plan, diag);
-    return st == TW_ERR_UNSUPPORTED ? TW_OK : st;
-}
-
-/* The vendor's fastest right algorithm by a quick look at each; its first choice is number 0. */
-static int best_of_vendor(tw_gemm_rig *rig, tw_cublaslt_plan *plan) {
-    int best = 0;
-    double least = 1e30;
-    for (int i = 0; i < tw_cublaslt_algorithms(plan); i++) {
-        vendor_algorithm v = {plan, i};
-        tw_gemm_candidate x = {enqueue_vendor, &v};
-        double us[3];
-        if (tw_gemm_rig_check(rig, &x, NULL) != TW_OK || tw_gemm_rig_time(rig, &x, 1, 3, us, NULL) != TW_OK) continue;
-        double median = tw_stats_of(us, 3).median;
-        if (median < least) {
-            least = median;
-            best = i;
-        }
-    }
-    return best;
-}
-
-/* Samples of all in turn, so that a drift of the clock meets all alike. */
-static tw_status race(tw_gemm_rig *rig, contender *c, int n, double guess, tw_diag *diag) {
-    tw_status st = TW_OK;
-    for (int i = 0; i < n && st == TW_OK; i++) {
-        c[i].correct = tw_gemm_rig_check(rig, &c[i].candidate, NULL) == TW_OK;
-        st = tw_gemm_rig_timer(rig, &c[i].candidate, tw_gemm_rig_rounds(rig, guess), &c[i].timer, diag);
-    }
-    for (int round = 0; round < FINAL_ROUNDS; round++)
-        for (int i = 0; i < n && st == TW_OK; i++) {
-            contender *x = &c[(i + round) % n];
-            st = tw_cuda_timer_sample(x->timer, &x->samples[round], diag);
-        }
-    for (int i = 0; i < n; i++) {
-        if (c[i].timer) tw_cuda_timer_free(c[i].timer);
-        c[i].stats = tw_stats_of(c[i].samples, FINAL_ROUNDS);
-    }
-    return st;
-}
-
 static double spread(const tw_stats *s) {
     return s->median > 0 ? (s->p90 - s->p10) / s->median : 0;
 }
 
-/* Milliseconds from parameters to a loaded module, nothing remembered. */
-static double milliseconds_to_load(const bench_run *r, tw_gemm_rig *rig, const tw_gemm_problem *p,
-                                   const tw_gemm_config *c) {
-    const int64_t begin = tw_now_ns();
-    tw_buf ptx = {0};
-    tw_cubin cubin = {0};
-    tw_gemm_own own = {0};
-    tw_status st = tw_gemm_ptx(p, c, tw_cuda_describe(r->cuda)->target, &ptx, NULL);
-    /* The driver remembers what it compiled by its text. */
-    if (st == TW_OK && !tw_buf_printf(&ptx, "// %lld\n", (long long)begin)) st = TW_ERR_MEMORY;
-    if (st == TW_OK) st = tw_ptx_compile_by(&r->search.compiler, ptx.data, ptx.size, &cubin, NULL);
-    if (st == TW_OK) st = tw_gemm_own_load(&own, rig, c, cubin.data, cubin.bytes, NULL);
-    const double ms = (double)(tw_now_ns() - begin) * 1e-6;
-    tw_gemm_own_unload(&own);
-    tw_cubin_free(&cubin);
-    tw_buf_free(&ptx);
-    return st == TW_OK ? ms : -1;
-}
-
-typedef struct verdict {
+/* A row of the table, or a product of the caller's. */
+typedef struct row {
     const char *name;
     const tw_gemm_problem *problem;
-    const table_row *row; /* NULL: not of the table */
-    const tw_gemm_found *own;
-    const contender *ours, *first, *best; /* first and best: the vendor's; NULL where there is none */
-    int best_index;
-    const tw_gemm_search_report *report;
-    double floor, load_ms;
-    bool bytes_bound;
-} verdict;
+    const table_row *of_table; /* NULL: not of the table */
+    tw_gemm_bench_result result;
+} row;
 
-static void print_text(const bench_run *r, const verdict *v) {
-    const double us = v->ours->stats.median;
+static void print_text(const bench_run *r, const row *w) {
+    const tw_gemm_bench_result *v = &w->result;
+    const double us = v->ours.us.median;
     char text[300];
-    tw_gemm_config_print(&v->own->config, text, sizeof text);
-    printf("%-16s %-5s %9.2f us", v->name, tw_gemm_type_name(v->problem->type), us);
-    if (v->first) {
-        const double first = v->first->stats.median, best = v->best->stats.median;
+    tw_gemm_config_print(&v->config, text, sizeof text);
+    printf("%-16s %-5s %9.2f us", w->name, tw_gemm_type_name(w->problem->type), us);
+    if (v->has_vendor) {
+        const double first = v->first.us.median, best = v->best.us.median;
         printf("  %s %9.2f (%.2fx), its best %9.2f (%.2fx)%s", r->vendor_name, first, first / us, best, best / us,
-               v->first->correct && v->best->correct ? "" : " WRONG");
+               v->first.correct && v->best.correct ? "" : " WRONG");
     }
-    printf("  floor %.2f (%s)  %s\n", v->floor, v->bytes_bound ? "bytes" : "operations", text);
+    printf("  floor %.2f (%s)  %s\n", v->floor_us, v->bytes_bound ? "bytes" : "operations", text);
 }
 
-static void print_json(const bench_run *r, const verdict *v) {
-    const tw_gemm_problem *p = v->problem;
-    const double us = v->ours->stats.median;
+static void print_json(const bench_run *r, const row *w) {
+    const tw_gemm_problem *p = w->problem;
+    const tw_gemm_bench_result *v = &w->result;
+    const double us = v->ours.us.median;
     json_t *o = json_object();
-    json_object_set_new(o, "case", json_string(v->name));
+    json_object_set_new(o, "case", json_string(w->name));
     json_object_set_new(o, "type", json_string(tw_gemm_type_name(p->type)));
-    const bool columns = v->row && !r->row_major;
+    const bool columns = w->of_table && !r->row_major;
     json_object_set_new(o, "layout", json_string(columns ? "column-major" : "row-major"));
     json_object_set_new(o, "m", json_integer(columns ? p->n : p->m));
     json_object_set_new(o, "n", json_integer(columns ? p->m : p->n));
     json_object_set_new(o, "k", json_integer(p->k));
     json_object_set_new(o, "trans_a", json_boolean(columns ? p->trans_b : p->trans_a));
     json_object_set_new(o, "trans_b", json_boolean(columns ? p->trans_a : p->trans_b));
-    json_object_set_new(o, "config", cli_config_json(&v->own->config));
+    json_object_set_new(o, "config", cli_config_json(&v->config));
     json_object_set_new(o, "ours_us", json_real(us));
-    if (v->first) {
-        const double first = v->first->stats.median, best = v->best->stats.median;
+    if (v->has_vendor) {
+        const double first = v->first.us.median, best = v->best.us.median;
         json_object_set_new(o, "peer", json_string(r->vendor_name));
         json_object_set_new(o, "peer_us", json_real(first));
         json_object_set_new(o, "ratio", json_real(first / us));
         json_object_set_new(o, "peer_best_us", json_real(best));
-        json_object_set_new(o, "peer_best_algorithm", json_integer(v->best_index));
+        json_object_set_new(o, "peer_best_algorithm", json_integer(v->best_algorithm));
         json_object_set_new(o, "ratio_best", json_real(best / us));
-        json_object_set_new(o, "peer_spread", json_real(spread(&v->first->stats)));
-        json_object_set_new(o, "peer_correct", json_boolean(v->first->correct));
-        json_object_set_new(o, "peer_best_correct", json_boolean(v->best->correct));
+        json_object_set_new(o, "peer_spread", json_real(spread(&v->first.us)));
+        json_object_set_new(o, "peer_correct", json_boolean(v->first.correct));
+        json_object_set_new(o, "peer_best_correct", json_boolean(v->best.correct));
     }
-    json_object_set_new(o, "spread", json_real(spread(&v->ours->stats)));
-    json_object_set_new(o, "ceiling", json_real(v->floor));
+    json_object_set_new(o, "spread", json_real(spread(&v->ours.us)));
+    json_object_set_new(o, "ceiling", json_real(v->floor_us));
     json_object_set_new(o, "ceiling_by", json_string(v->bytes_bound ? "bytes" : "operations"));
-    json_object_set_new(o, "correct", json_boolean(v->ours->correct));
+    json_object_set_new(o, "correct", json_boolean(v->ours.correct));
     json_object_set_new(o, "load_ms", json_real(v->load_ms));
-    json_object_set_new(o, "registers", json_integer(v->own->registers));
-    json_object_set_new(o, "spill_bytes", json_integer(v->own->spill_bytes));
-    json_object_set_new(o, "sampled", json_integer(v->report->sampled));
-    json_object_set_new(o, "measured", json_integer(v->report->built));
-    json_object_set_new(o, "wrong", json_integer(v->report->wrong + v->report->failed));
+    json_object_set_new(o, "registers", json_integer(v->registers));
+    json_object_set_new(o, "spill_bytes", json_integer(v->spill_bytes));
+    json_object_set_new(o, "sampled", json_integer(v->search.sampled));
+    json_object_set_new(o, "measured", json_integer(v->search.built));
+    json_object_set_new(o, "wrong", json_integer(v->search.wrong + v->search.failed));
     char *line = json_dumps(o, JSON_REAL_PRECISION(6));
     if (line) puts(line);
     free(line);
     json_decref(o);
 }
 
-static tw_status report_row(bench_run *r, const verdict *v, tw_diag *diag) {
-    const double us = v->ours->stats.median;
-    if (us < v->floor)
-        return tw_fail(diag, TW_ERR_MISMATCH, "%s: %.3f us is faster than the device can be (%.3f us)", v->name, us,
-                       v->floor);
-    if (v->first && v->first->correct) {
-        r->log_first += log(v->first->stats.median / us);
-        r->log_best += log(v->best->stats.median / us);
+static void report_row(bench_run *r, const row *w) {
+    const tw_gemm_bench_result *v = &w->result;
+    const double us = v->ours.us.median;
+    if (v->has_vendor && v->first.correct) {
+        r->log_first += log(v->first.us.median / us);
+        r->log_best += log(v->best.us.median / us);
         r->rows++;
     }
     if (r->json)
-        print_json(r, v);
+        print_json(r, w);
     else
-        print_text(r, v);
+        print_text(r, w);
     fflush(stdout);
-    return TW_OK;
 }
 
 static void log_one(void *context, const tw_gemm_config *c, double us) {
@@ -300,64 +184,25 @@ static tw_status read_known(const char *text, const tw_gemm_problem *p, tw_buf *
     return TW_OK;
 }
 
-static tw_status compare(bench_run *r, const char *name, const table_row *row, const tw_gemm_data *d, tw_gemm_rig *rig,
-                         tw_diag *diag) {
-    tw_gemm_found found[FINALISTS];
-    tw_gemm_own own[FINALISTS];
-    tw_gemm_search_report report = {0};
-    contender c[FINALISTS + 2] = {0};
-    vendor_algorithm vendor[2] = {{0}};
-    tw_cublaslt_plan *plan = NULL;
-    int n = 0, loaded = 0, best = -1;
+static tw_status compare(bench_run *r, const char *name, const table_row *of_table, const tw_gemm_data *d,
+                         tw_gemm_rig *rig, tw_diag *diag) {
+    row w = {.name = name, .problem = &d->problem, .of_table = of_table};
     tw_buf known = {0};
     tw_status st = r->known ? read_known(r->known, &d->problem, &known, diag) : TW_OK;
     r->search.known = (const tw_gemm_config *)known.data;
     r->search.n_known = (int)(known.size / sizeof *r->search.known);
     r->logged_case = name;
     r->logged = &d->problem;
-    if (st == TW_OK) st = tw_gemm_search(rig, r->cuda, d, &r->search, FINALISTS, found, &n, &report, diag);
+    if (st == TW_OK) st = tw_gemm_bench(&w.result, name, rig, r->cuda, r->vendor, d, &r->search, diag);
     tw_buf_free(&known);
-    if (report.complaint[0])
-        fprintf(stderr, "%s: %d wrong, %d failed: %s\n", name, report.wrong, report.failed, report.complaint);
-    if (st == TW_OK && !n) st = tw_fail(diag, TW_ERR_UNSUPPORTED, "%s: no configuration works", name);
-    for (; loaded < n && st == TW_OK; loaded++) {
-        const tw_gemm_found *f = &found[loaded];
-        st = tw_gemm_own_load(&own[loaded], rig, &f->config, f->cubin.data, f->cubin.bytes, diag);
-        c[loaded].candidate = tw_gemm_own_candidate(&own[loaded]);
-    }
-    if (st == TW_OK) st = plan_vendor(r, &d->problem, &plan, diag);
-    int total = n;
-    if (st == TW_OK && plan) {
-        vendor[0] = (vendor_algorithm){plan, 0};
-        vendor[1] = (vendor_algorithm){plan, best_of_vendor(rig, plan)};
-        for (int i = 0; i < 2; i++) c[total++].candidate = (tw_gemm_candidate){enqueue_vendor, &vendor[i]};
-    }
-    if (st == TW_OK) st = race(rig, c, total, found[0].us, diag);
-    for (int i = 0; i < n; i++)
-        if (c[i].correct && (best < 0 || c[i].stats.median < c[best].stats.median)) best = i;
-    if (st == TW_OK && best < 0) st = tw_fail(diag, TW_ERR_MISMATCH, "%s: wrong on a second look", name);
-    if (best < 0) best = 0;
-    verdict v = {
-        .name = name, .problem = &d->problem, .row = row, .own = &found[best], .ours = &c[best], .report = &report};
-    if (plan) {
-        v.first = &c[n];
-        /* Its first choice may well be its best. */
-        const bool better = c[n + 1].correct && c[n + 1].stats.median < c[n].stats.median;
-        v.best = better ? &c[n + 1] : &c[n];
-        v.best_index = v.best == &c[n] ? 0 : vendor[1].index;
-    }
-    v.floor = tw_gemm_floor(&d->problem, tw_cuda_describe(r->cuda), &v.bytes_bound);
-    if (st == TW_OK) v.load_ms = milliseconds_to_load(r, rig, &d->problem, &v.own->config);
-    if (st == TW_OK) st = report_row(r, &v, diag);
-    if (plan) tw_cublaslt_plan_free(plan);
-    for (int i = 0; i < n; i++) {
-        if (i < loaded) tw_gemm_own_unload(&own[i]);
-        tw_cubin_free(&found[i].cubin);
-    }
+    const tw_gemm_search_report *tried = &w.result.search;
+    if (tried->complaint[0])
+        fprintf(stderr, "%s: %d wrong, %d failed: %s\n", name, tried->wrong, tried->failed, tried->complaint);
+    if (st == TW_OK) report_row(r, &w);
     return st;
 }
 
-static tw_status bench_one(bench_run *r, const char *name, const table_row *row, const tw_gemm_problem *p,
+static tw_status bench_one(bench_run *r, const char *name, const table_row *of_table, const tw_gemm_problem *p,
                            tw_diag *diag) {
     tw_gemm_data d;
     tw_gemm_rig *rig;
@@ -365,7 +210,7 @@ static tw_status bench_one(bench_run *r, const char *name, const table_row *row,
     if (st != TW_OK) return st;
     st = tw_gemm_rig_make(&rig, r->cuda, &d, WORKSPACE, diag);
     if (st == TW_OK) {
-        st = compare(r, name, row, &d, rig, diag);
+        st = compare(r, name, of_table, &d, rig, diag);
         tw_gemm_rig_free(rig);
     }
     tw_gemm_data_free(&d);
@@ -469,9 +314,8 @@ int cli_bench_gemm(int argc, char **argv) {
     int n, status;
     if (!cli_parse(&verb, argc, argv, flags, sizeof flags / sizeof *flags, words, 0, 32, &n, &status)) return status;
     tw_gemm_problem p = {.alpha = 1};
-    tw_gemm_config keep;
+    tw_gemm_config keep = tw_gemm_config_any();
     tw_diag d;
-    for (int i = 0; i < tw_gemm_parameters(); i++) tw_gemm_config_set(&keep, i, -1);
     for (int i = 0; i < n; i++) {
         tw_status st;
         const bool problem = tw_gemm_problem_word(&p, words[i], &st, &d);

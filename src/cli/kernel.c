@@ -6,7 +6,7 @@
 #include "cli/cli.h"
 #include "cli/problem.h"
 #include "ir/text.h"
-#include "kernels/gemm/search.h"
+#include "kernels/gemm/space.h"
 #include "ptx/ptxas.h"
 
 #include <jansson.h>
@@ -14,14 +14,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WORDS = 64, PATHS = 4096, SAMPLES = 15, WORKSPACE = 256 << 20 };
+enum { WORDS = 64, PATHS = 4096, SAMPLES = 15, WORKSPACE = 256 << 20, JUDGED = 1000000 };
 
 /* What is asked for. */
 typedef struct request {
     const char *const *words; /* after the kernel's name */
     int n;
     const char *target, *emit;
-    bool emulate, run, json, list;
+    bool emulate, run, json, list, space;
     uint64_t seed;
 } request;
 
@@ -44,26 +44,35 @@ static void put_json(json_t *o) {
 
 /* -- what the kernel is */
 
-static int list_gemm(bool json) {
+/* A line a parameter, or an object of them. With `counts` each says how many values it has. */
+static json_t *show_parameters(const tw_space *s, bool json, bool counts) {
     json_t *o = json_object();
+    for (int i = 0; i < s->n; i++) {
+        const int count = tw_space_values(s, i);
+        const char *name = s->params[i].name, *role = tw_space_role_name(s->params[i].role);
+        json_t *all = json_array();
+        if (!json) printf("  %-6s %s ", name, role);
+        if (!json && counts) printf(" %3d ", count);
+        for (int j = 0; j < count; j++) {
+            const long long value = (long long)tw_space_value(s, i, j);
+            if (!json) printf(" %lld", value);
+            json_array_append_new(all, json_integer(value));
+        }
+        if (!json) putchar('\n');
+        json_t *of = json_pack("{s:s, s:o}", "role", role, "values", all);
+        if (counts) json_object_set_new(of, "count", json_integer(count));
+        json_object_set_new(o, name, of);
+    }
+    return o;
+}
+
+static int list_gemm(bool json) {
     if (!json)
         printf("of the problem:\n%s\n\n"
                "of the configuration, with the values that searches draw from;\n"
                "macro: what changes the grid or the work of a block, micro: how a block does it:\n",
                tw_gemm_problem_words);
-    for (int i = 0; i < tw_gemm_parameters(); i++) {
-        int count;
-        const int *values = tw_gemm_parameter_values(i, &count);
-        json_t *all = json_array();
-        const char *name = tw_gemm_parameter_name(i), *role = tw_gemm_role_name(tw_gemm_parameter_role(i));
-        if (!json) printf("  %-6s %s ", name, role);
-        for (int j = 0; j < count; j++) {
-            if (!json) printf(" %d", values[j]);
-            json_array_append_new(all, json_integer(values[j]));
-        }
-        if (!json) putchar('\n');
-        json_object_set_new(o, name, json_pack("{s:s, s:o}", "role", role, "values", all));
-    }
+    json_t *o = show_parameters(&tw_gemm_space, json, false);
     if (json)
         put_json(o);
     else
@@ -96,6 +105,31 @@ static tw_status parse_gemm(const request *r, gemm *g, tw_diag *diag) {
 static json_t *describe(const gemm *g) {
     return json_pack("{s:s, s:o, s:o, s:s}", "kernel", "gemm", "problem", cli_problem_json(&g->problem), "config",
                      cli_config_json(&g->config), "target", g->target->name);
+}
+
+/* The space of the problem's configurations. How many are legal is estimated from JUDGED of them. */
+static tw_status show_space(const gemm *g, const request *r) {
+    const tw_gemm_space_context of = {&g->problem, g->target, NULL};
+    const double points = (double)tw_space_points(&tw_gemm_space, TW_SPACE_ROLES);
+    const double macro = (double)tw_space_points(&tw_gemm_space, TW_SPACE_MACRO);
+    tw_random random = tw_random_seed(r->seed);
+    const tw_space_size legal = tw_space_count_legal(&tw_gemm_space, &of, &g->config, JUDGED, &random);
+    if (!r->json) printf("parameter, role, how many values, and which:\n");
+    json_t *parameters = show_parameters(&tw_gemm_space, r->json, true);
+    if (r->json) {
+        json_t *o = describe(g);
+        json_object_del(o, "config");
+        json_object_update_new(o, json_pack("{s:o, s:f, s:f, s:f, s:f, s:b, s:I}", "parameters", parameters, "points",
+                                            points, "macro_points", macro, "legal", legal.legal, "error", legal.error,
+                                            "exact", legal.exact, "judged", (json_int_t)legal.judged));
+        put_json(o);
+        return TW_OK;
+    }
+    json_decref(parameters);
+    printf("points     %.4g, of the macro parameters %.4g\n"
+           "legal      %.2g on %s, give or take %.1g: estimated from %llu at random\n",
+           points, macro, legal.legal, g->target->name, legal.error, (unsigned long long)legal.judged);
+    return TW_OK;
 }
 
 static tw_status illegal(const gemm *g, tw_diag *diag) {
@@ -319,11 +353,12 @@ static int perform_gemm(const request *asked) {
     if (parse_gemm(&r, &g, &d) != TW_OK) return cli_fail(&d);
     tw_status st = r.emit      ? emit(&g, r.emit, &d)
                    : r.emulate ? emulate(&g, &r, &d)
+                   : r.space   ? show_space(&g, &r)
                    : r.run     ? run_on_device(&g, &r, asked->target, &d)
                                : summary(&g, r.json, &d);
     if (st == TW_OK) return CLI_OK;
     /* The summary has said why. */
-    return !r.emit && !r.emulate && !r.run && g.why ? CLI_FAILED : cli_fail(&d);
+    return !r.emit && !r.emulate && !r.run && !r.space && g.why ? CLI_FAILED : cli_fail(&d);
 }
 
 /* -- which kernels there are */
@@ -355,6 +390,7 @@ static int run(const cli_verb *verb, int argc, char **argv) {
         {"--run", CLI_FLAG, &r.run, NULL, "check it on the GPU, then time it"},
         {"--seed", CLI_INT, &seed, "N", "of the data and the emulator's interleaving (default 1)"},
         {"--list", CLI_FLAG, &r.list, NULL, "show the words that describe the kernel, with their values"},
+        {"--space", CLI_FLAG, &r.space, NULL, "show its configurations' parameters, and how many are legal"},
         {"--json", CLI_FLAG, &r.json, NULL, "print as JSON"},
     };
     int n, status;
@@ -362,8 +398,8 @@ static int run(const cli_verb *verb, int argc, char **argv) {
     if (r.target && !tw_target_find(r.target)) return unknown_target(r.target);
     if (r.emit && strcmp(r.emit, "ir") && strcmp(r.emit, "ptx") && strcmp(r.emit, "sass"))
         return cli_usage("--emit: \"%s\" is not ir, ptx or sass", r.emit);
-    if ((r.emit != NULL) + r.emulate + r.run + r.list > 1)
-        return cli_usage("kernel: --emit, --emulate, --run and --list: one of them");
+    if ((r.emit != NULL) + r.emulate + r.run + r.list + r.space > 1)
+        return cli_usage("kernel: --emit, --emulate, --run, --list and --space: one of them");
     r.words = words + 1;
     r.n = n - 1;
     r.seed = (uint64_t)seed;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/problem.h"
 
+#include "kernels/gemm/space.h"
+
 json_t *cli_problem_json(const tw_gemm_problem *p) {
     json_t *o = json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:b, s:b, s:I, s:I, s:I}", "type", tw_gemm_type_name(p->type),
                           "out", tw_type_name(p->out), "m", (json_int_t)p->m, "n", (json_int_t)p->n, "k",
@@ -17,7 +19,7 @@ json_t *cli_problem_json(const tw_gemm_problem *p) {
 
 json_t *cli_config_json(const tw_gemm_config *c) {
     json_t *o = json_object();
-    for (int i = 0; i < tw_gemm_parameters(); i++)
-        json_object_set_new(o, tw_gemm_parameter_name(i), json_integer(tw_gemm_config_get(c, i)));
+    for (int i = 0; i < tw_gemm_space.n; i++)
+        json_object_set_new(o, tw_gemm_space.params[i].name, json_integer(tw_space_get(&tw_gemm_space, c, i)));
     return o;
 }

@@ -5,6 +5,7 @@
 #include "base/diag.h"
 #include "model/model.h"
 #include "schedule/builder.h"
+#include "schedule/config.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -345,6 +346,11 @@ static tw_status choose(lowering *b, const tw_lowering *l, tw_diag *diag) {
     if (b->splits < 1 || b->splits > 4096 || b->row_blocks < 1)
         return tw_fail(diag, TW_ERR_USAGE, "kv_splits: %lld is not within 1..4096", (long long)b->splits);
     return TW_OK;
+}
+
+tw_status tw_lowering_check(const tw_model *model, const tw_lowering *l, tw_diag *diag) {
+    lowering b = {.m = model};
+    return choose(&b, l, diag);
 }
 
 tw_status tw_schedule_lower(tw_schedule **out, const tw_model *model, const tw_lowering *l, tw_diag *diag) {

@@ -72,6 +72,13 @@ $ LT=$(dirname "$(command -v tilewright)")/tests/libfake_cublaslt.so sh ./gemm m
 $ LT=$(dirname "$(command -v tilewright)")/tests/libfake_cublaslt.so sh ./gemm m=16 n=24 k=8 --measured 1 | sed 's/ms=.*//'
   Fake H100 number 0, driver CUDA 13.0, cuBLASLt 13.1.2
   gemm             f32       10.00 us  cuBLASLt 13.1.2     30.00 (3.00x), its best     20.00 (2.00x)  floor 0.00 (operations)  mma=0 
+# A library that is wrong when it is timed is told with its times.
+$ FAKE_CUDA_WRONG=10 LT=$(dirname "$(command -v tilewright)")/tests/libfake_cublaslt.so sh ./gemm m=16 n=24 k=8 --measured 1 | sed '1d;s/  floor.*//'
+> FAKE_CUDA_WRONG=12 LT=$(dirname "$(command -v tilewright)")/tests/libfake_cublaslt.so sh ./gemm m=16 n=24 k=8 --measured 1 --json | tail -n 1 | json - correct peer_correct peer_best_us
+  gemm             f32       10.00 us  cuBLASLt 13.1.2     30.00 (3.00x), its best     30.00 (3.00x) WRONG
+  true
+  true
+  30.0
 # Of f16 either type of C is the library's too; of others the usual one.
 $ for w in "type=f16" "type=f16 out=f32" "type=f32 activation=silu"; do
 >   LT=$(dirname "$(command -v tilewright)")/tests/libfake_cublaslt.so sh ./gemm m=16 n=24 k=8 $w --measured 1 --json 2>&1 | tail -n 1 | json - peer 2>&1; done

@@ -214,6 +214,7 @@ $ for verb in doctor run chat verify bench ppl tokenize compile check kernel; do
     --run                        check it on the GPU, then time it
     --seed N                     of the data and the emulator's interleaving (default 1)
     --list                       show the words that describe the kernel, with their values
+    --space                      show its configurations' parameters, and how many are legal
     --json                       print as JSON
   
   example:

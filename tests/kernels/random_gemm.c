@@ -112,8 +112,7 @@ static int draw_parts(const tw_gemm_problem *p, const gemm_limits *most, tw_rand
 }
 
 static bool draw_config(gemm_case *c, uint64_t number, const gemm_limits *most, tw_random *r) {
-    tw_gemm_config keep;
-    for (int i = 0; i < tw_gemm_parameters(); i++) tw_gemm_config_set(&keep, i, -1);
+    tw_gemm_config keep = tw_gemm_config_any();
     int way = (int)(number / TW_GEMM_TYPES % (TW_GEMM_SPLITS + 1)); /* 0: no split */
     if (way == TW_GEMM_SPLIT_CLUSTER + 1 && c->target->sm < 90) way = 0;
     keep.kg = way ? draw_parts(&c->problem, most, r) : 1;
@@ -159,8 +158,7 @@ bool gemm_case_draw_warpgroups(gemm_case *c, uint64_t number, const tw_target *t
         p->ldb = ((p->trans_b ? p->k : p->n) + 7) / 8 * 8 + 8 * below(&r, 3);
         p->ldc = padded(&r, p->n);
         if (tw_gemm_problem_complete(p, NULL) != TW_OK) continue;
-        tw_gemm_config keep;
-        for (int i = 0; i < tw_gemm_parameters(); i++) tw_gemm_config_set(&keep, i, -1);
+        tw_gemm_config keep = tw_gemm_config_any();
         const int way = below(&r, TW_GEMM_SPLITS + 1);
         keep.mma = 2;
         keep.ms = chance(&r, 75) ? 64 : 128;

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "ir/verify.h"
 #include "kernels/gemm/generate.h"
+#include "kernels/gemm/space.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -67,10 +68,9 @@ static void must_build(const tw_gemm_problem *p, const tw_gemm_config *c, const 
 
 static tw_gemm_config drawn(tw_random *r) {
     tw_gemm_config c = {0};
-    for (int i = 0; i < tw_gemm_parameters(); i++) {
-        int count;
-        const int *values = tw_gemm_parameter_values(i, &count);
-        tw_gemm_config_set(&c, i, values[tw_random_below(r, (uint64_t)count)]);
+    for (int i = 0; i < tw_gemm_space.n; i++) {
+        const uint64_t values = (uint64_t)tw_space_values(&tw_gemm_space, i);
+        tw_space_set(&tw_gemm_space, &c, i, tw_space_value(&tw_gemm_space, i, (int)tw_random_below(r, values)));
     }
     return c;
 }
@@ -111,8 +111,8 @@ static void any_numbers_are_judged(void **state) {
         tw_gemm_config c = tw_gemm_config_default(&p);
         const char *why;
         for (int n = 1 + (int)tw_random_below(&r, 4); n > 0; n--)
-            tw_gemm_config_set(&c, (int)tw_random_below(&r, (uint64_t)tw_gemm_parameters()),
-                               odd[tw_random_below(&r, sizeof odd / sizeof *odd)]);
+            tw_space_set(&tw_gemm_space, &c, (int)tw_random_below(&r, (uint64_t)tw_gemm_space.n),
+                         odd[tw_random_below(&r, sizeof odd / sizeof *odd)]);
         const tw_target *t = tw_target_at(i % 5);
         if (!tw_gemm_legal(&p, &c, t, NULL, &why)) {
             assert_non_null(why);
@@ -161,9 +161,8 @@ static void grids_have_an_end(void **state) {
 static void drawing_keeps_what_it_is_told(void **state) {
     (void)state;
     tw_random r = tw_random_seed(3);
-    tw_gemm_config keep, c;
+    tw_gemm_config keep = tw_gemm_config_any(), c;
     const tw_gemm_problem p = complete(0);
-    for (int i = 0; i < tw_gemm_parameters(); i++) tw_gemm_config_set(&keep, i, -1);
     keep.kg = 4;
     keep.split = TW_GEMM_SPLIT_SERIAL;
     keep.stages = 3;
@@ -213,9 +212,9 @@ static void names_are_read_back(void **state) {
         assert_true(tw_gemm_type_from_name(tw_gemm_type_name((tw_gemm_type)i), &t));
         assert_int_equal(t, i);
     }
-    assert_string_equal(tw_gemm_parameter_name(0), "mma");
-    assert_string_equal(tw_gemm_role_name(tw_gemm_parameter_role(0)), "macro");
-    assert_int_equal(tw_gemm_parameter_role(1), TW_GEMM_micro);
+    assert_string_equal(tw_gemm_space.params[0].name, "mma");
+    assert_int_equal(tw_gemm_space.params[0].role, TW_SPACE_MACRO);
+    assert_int_equal(tw_gemm_space.params[1].role, TW_SPACE_MICRO);
     tw_gemm_activation a;
     tw_gemm_type t;
     assert_false(tw_gemm_activation_from_name("relu", &a));

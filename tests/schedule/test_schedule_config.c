@@ -80,6 +80,31 @@ static void what_is_not_named_stays(void **state) {
     assert_true(c.lowering.kv == TW_F32 && !c.lowering.exact_kv);
 }
 
+static void words_mean_what_they_say(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        tw_schedule_config c;
+    } cases[] = {{"{\"weights\": \"native\"}", {{.weights = TW_F32}, {0}}},
+                 {"{\"weights\": \"int8\"}", {{.weights = TW_I8}, {0}}},
+                 {"{\"weights\": \"int4\"}", {{.weights = TW_I4}, {0}}},
+                 {"{\"kv\": \"f32\"}", {{.kv = TW_F32, .exact_kv = true}, {0}}},
+                 {"{\"kv\": \"f16\"}", {{.kv = TW_F16, .exact_kv = true}, {0}}},
+                 {"{\"kv\": \"bf16\"}", {{.kv = TW_BF16, .exact_kv = true}, {0}}},
+                 {"{\"machine\": {\"edges\": \"auto\"}}", {{0}, {.edges = TW_EDGES_AUTO}}},
+                 {"{\"machine\": {\"edges\": \"counters\"}}", {{0}, {.edges = TW_EDGES_COUNTERS}}},
+                 {"{\"machine\": {\"edges\": \"data\"}}", {{0}, {.edges = TW_EDGES_DATA}}}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        tw_schedule_config c = {{0}, {0}};
+        const tw_schedule_config *want = &cases[i].c;
+        tw_diag d;
+        if (read_text(&c, cases[i].text, &d) != TW_OK) fail_msg("%s: %s", cases[i].text, d.message);
+        if (c.lowering.weights != want->lowering.weights || c.lowering.kv != want->lowering.kv ||
+            c.lowering.exact_kv != want->lowering.exact_kv || c.machine.edges != want->machine.edges)
+            fail_msg("%s means something else", cases[i].text);
+    }
+}
+
 static void nonsense_is_refused_by_name(void **state) {
     (void)state;
     static const struct {
@@ -142,6 +167,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(written_is_read),
         cmocka_unit_test(what_is_not_named_stays),
+        cmocka_unit_test(words_mean_what_they_say),
         cmocka_unit_test(nonsense_is_refused_by_name),
         cmocka_unit_test(the_schema_describes_what_is_written),
     };

@@ -1,88 +1,70 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/diag.h"
-#include "kernels/gemm/gemm.h"
+#include "kernels/gemm/space.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include <stddef.h>
 
 #define PARAM(name, role, ...) static const int name##_values[] = {__VA_ARGS__};
 #include "kernels/gemm/space.def"
 #undef PARAM
 
-static const struct {
-    const char *name;
-    tw_gemm_role role;
-    size_t at;
-    const int *values;
-    int count;
-} parameters[] = {
-#define PARAM(name, role, ...)                                                                                         \
-    {#name, TW_GEMM_##role, offsetof(tw_gemm_config, name), name##_values,                                             \
-     sizeof name##_values / sizeof *name##_values},
+static const tw_param params[] = {
+#define PARAM(label, part, ...)                                                                                        \
+    {.name = #label,                                                                                                   \
+     .role = TW_SPACE_##part,                                                                                          \
+     .form = TW_SPACE_INT32,                                                                                           \
+     .at = offsetof(tw_gemm_config, label),                                                                            \
+     .most = 65535,                                                                                                    \
+     .values = label##_values,                                                                                         \
+     .n_values = sizeof label##_values / sizeof *label##_values},
 #include "kernels/gemm/space.def"
 #undef PARAM
 };
 
-int tw_gemm_parameters(void) {
-    return sizeof parameters / sizeof *parameters;
+static tw_status legal(const void *context, const void *config, tw_diag *diag) {
+    const tw_gemm_space_context *of = context;
+    const char *why;
+    if (tw_gemm_legal(of->problem, config, of->target, NULL, diag ? &why : NULL)) return TW_OK;
+    return diag ? tw_fail(diag, TW_ERR_USAGE, "%s", why) : TW_ERR_USAGE;
 }
 
-const char *tw_gemm_parameter_name(int i) {
-    return parameters[i].name;
+static void plain(const void *context, void *config) {
+    const tw_gemm_space_context *of = context;
+    tw_gemm_config *c = config;
+    *c = tw_gemm_config_plain(of->problem, *c);
 }
 
-tw_gemm_role tw_gemm_parameter_role(int i) {
-    return parameters[i].role;
+static double estimate(const void *context, const void *config) {
+    const tw_gemm_space_context *of = context;
+    return tw_gemm_estimate(of->problem, config, of->device);
 }
 
-const char *tw_gemm_role_name(tw_gemm_role role) {
-    static const char *const names[TW_GEMM_ROLES] = {[TW_GEMM_macro] = "macro", [TW_GEMM_micro] = "micro"};
-    return names[role];
-}
+const tw_space tw_gemm_space = {.name = "gemm",
+                                .example = "ml=64",
+                                .params = params,
+                                .n = sizeof params / sizeof *params,
+                                .bytes = sizeof(tw_gemm_config),
+                                .legal = legal,
+                                .plain = plain,
+                                .estimate = estimate};
 
-const int *tw_gemm_parameter_values(int i, int *count) {
-    *count = parameters[i].count;
-    return parameters[i].values;
-}
-
-int tw_gemm_config_get(const tw_gemm_config *c, int i) {
-    return *(const int *)((const char *)c + parameters[i].at);
-}
-
-void tw_gemm_config_set(tw_gemm_config *c, int i, int value) {
-    *(int *)((char *)c + parameters[i].at) = value;
+const int64_t *tw_gemm_space_keep(const tw_gemm_config *c, int64_t keep[TW_SPACE_PARAMS]) {
+    for (int i = 0; i < tw_gemm_space.n; i++) keep[i] = c ? tw_space_get(&tw_gemm_space, c, i) : -1;
+    return keep;
 }
 
 void tw_gemm_config_print(const tw_gemm_config *c, char *out, size_t size) {
-    size_t n = 0;
-    if (size) out[0] = 0;
-    for (int i = 0; i < tw_gemm_parameters() && n < size; i++)
-        n += (size_t)snprintf(out + n, size - n, "%s%s=%d", i ? " " : "", parameters[i].name, tw_gemm_config_get(c, i));
+    tw_space_print(&tw_gemm_space, c, out, size);
 }
 
 tw_status tw_gemm_config_parse(tw_gemm_config *c, const char *text, tw_diag *diag) {
-    while (*text) {
-        size_t blank = strspn(text, " ,"), name, word;
-        text += blank;
-        if (!*text) break;
-        word = strcspn(text, " ,");
-        name = strcspn(text, "=");
-        int i = 0;
-        while (i < tw_gemm_parameters() &&
-               (strlen(parameters[i].name) != name || strncmp(parameters[i].name, text, name)))
-            i++;
-        if (name >= word || i == tw_gemm_parameters())
-            return tw_fail(diag, TW_ERR_USAGE, "\"%.*s\" is not a parameter's name and value, like ml=64", (int)word,
-                           text);
-        char *end;
-        long value = strtol(text + name + 1, &end, 10);
-        if (end == text + name + 1 || end != text + word || value < 0 || value > 65535)
-            return tw_fail(diag, TW_ERR_USAGE, "\"%.*s\": the value is not a number within 0..65535", (int)word, text);
-        tw_gemm_config_set(c, i, (int)value);
-        text += word;
-    }
-    return TW_OK;
+    return tw_space_parse(&tw_gemm_space, c, text, diag);
+}
+
+tw_gemm_config tw_gemm_config_any(void) {
+    tw_gemm_config c = {0};
+    for (int i = 0; i < tw_gemm_space.n; i++) tw_space_set(&tw_gemm_space, &c, i, -1);
+    return c;
 }
 
 tw_gemm_config tw_gemm_config_plain(const tw_gemm_problem *p, tw_gemm_config c) {
@@ -104,17 +86,9 @@ tw_gemm_config tw_gemm_config_plain(const tw_gemm_problem *p, tw_gemm_config c) 
 
 bool tw_gemm_config_random(tw_gemm_config *c, const tw_gemm_problem *p, const tw_target *t, const tw_gemm_config *keep,
                            tw_random *random, int tries) {
-    for (; tries > 0; tries--) {
-        for (int i = 0; i < tw_gemm_parameters(); i++) {
-            int kept = keep ? tw_gemm_config_get(keep, i) : -1;
-            const int drawn = parameters[i].values[tw_random_below(random, (uint64_t)parameters[i].count)];
-            tw_gemm_config_set(c, i, kept >= 0 ? kept : drawn);
-        }
-        /* One spelling each: what has no meaning is at its first value. */
-        *c = tw_gemm_config_plain(p, *c);
-        if (tw_gemm_legal(p, c, t, NULL, NULL)) return true;
-    }
-    return false;
+    const tw_gemm_space_context of = {p, t, NULL};
+    int64_t kept[TW_SPACE_PARAMS];
+    return tw_space_draw(&tw_gemm_space, &of, tw_gemm_space_keep(keep, kept), random, tries, c);
 }
 
 tw_gemm_config tw_gemm_config_default(const tw_gemm_problem *p) {

@@ -118,19 +118,6 @@ bool tw_gemm_legal(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_t
 /* The same over many: ok[i] says which; returns how many are. */
 int tw_gemm_legal_all(const tw_gemm_problem *p, const tw_gemm_config *c, int n, const tw_target *t, bool *ok);
 
-/* The space: parameters by name, with the values that sampling draws from. */
-typedef enum tw_gemm_role {
-    TW_GEMM_macro, /* changes the grid or the work of a block */
-    TW_GEMM_micro, /* how a block does it */
-    TW_GEMM_ROLES
-} tw_gemm_role;
-int tw_gemm_parameters(void);
-const char *tw_gemm_parameter_name(int i);
-tw_gemm_role tw_gemm_parameter_role(int i);
-const char *tw_gemm_role_name(tw_gemm_role role);
-const int *tw_gemm_parameter_values(int i, int *count);
-int tw_gemm_config_get(const tw_gemm_config *c, int i);
-void tw_gemm_config_set(tw_gemm_config *c, int i, int value);
 /* "mma=0 ms=8 ns=8 ..." and back: parameters that are not named keep what `c` holds. */
 void tw_gemm_config_print(const tw_gemm_config *c, char *out, size_t size);
 tw_status tw_gemm_config_parse(tw_gemm_config *c, const char *text, tw_diag *diag);
@@ -139,8 +126,10 @@ tw_gemm_config tw_gemm_config_plain(const tw_gemm_problem *p, tw_gemm_config c);
 /* A configuration that is legal for the problem on most targets, and not bad. */
 tw_gemm_config tw_gemm_config_default(const tw_gemm_problem *p);
 
-/* A legal configuration drawn at random: parameters uniformly from the space until one is legal. False when `tries`
-   were not. Fields that `keep` does not leave at -1 are kept as given there (NULL: all free). */
+/* A configuration whose every field is -1: free, where fields are kept. */
+tw_gemm_config tw_gemm_config_any(void);
+/* A legal configuration drawn at random: parameters uniformly from the space (space.h) until one is legal. False when
+   `tries` were not. Fields that `keep` does not leave at -1 are kept as given there (NULL: all free). */
 bool tw_gemm_config_random(tw_gemm_config *c, const tw_gemm_problem *p, const tw_target *t, const tw_gemm_config *keep,
                            tw_random *random, int tries);
 

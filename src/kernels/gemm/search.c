@@ -3,9 +3,9 @@
 
 #include "base/clock.h"
 #include "base/diag.h"
-#include "base/stats.h"
-#include "ir/passes/passes.h"
+#include "kernels/gemm/space.h"
 #include "ptx/ptx.h"
+#include "space/measure.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,6 +23,8 @@ typedef struct search {
     tw_cuda *cuda;
     const tw_gemm_data *data;
     const tw_gemm_search_options *options;
+    tw_gemm_space_context space;
+    int64_t keep[TW_SPACE_PARAMS];
     tw_gemm_search_report *report;
     tw_random random;
     entry *seen; /* everything timed; the score of what failed is infinite */
@@ -78,72 +80,126 @@ static void keep_best(search *s, const tw_gemm_config *c, double us, tw_ptx_job 
     s->n_best++;
 }
 
-/* Checks and times one compiled configuration. A device that faults ends the search; a wrong result is only counted. */
-static tw_status try_one(search *s, const tw_gemm_config *c, tw_ptx_job *job) {
-    tw_gemm_own own;
-    double us[SCREEN_SAMPLES];
-    tw_diag d;
-    tw_status st = tw_gemm_own_load(&own, s->rig, c, job->cubin.data, job->cubin.bytes, &d);
-    tw_gemm_candidate x = tw_gemm_own_candidate(&own);
-    bool loaded = st == TW_OK;
-    if (loaded) st = tw_gemm_rig_check(s->rig, &x, &d);
-    if (st == TW_OK) st = tw_gemm_rig_time(s->rig, &x, 1, SCREEN_SAMPLES, us, &d);
-    tw_gemm_own_unload(&own);
-    double median = 1e30;
-    if (st == TW_OK) {
-        median = tw_stats_of(us, SCREEN_SAMPLES).median;
-        keep_best(s, c, median, job);
-    } else {
-        complain(s, c, &d);
-        s->report->wrong += st == TW_ERR_MISMATCH;
-        s->report->failed += st != TW_ERR_MISMATCH;
-    }
-    if (s->options->measured_one) s->options->measured_one(s->options->context, c, st == TW_OK ? median : -1);
-    if (!remember(s, c, median)) return tw_fail_memory(s->diag);
-    if (st == TW_ERR_IO) {
-        if (s->diag) *s->diag = d;
-        return st;
-    }
-    return TW_OK;
-}
+/* ---- measuring: configurations compiled a batch at a time, then checked and timed one after another */
 
-static tw_status try_batch(search *s, const entry *e, int n) {
-    tw_buf *ptx = calloc((size_t)n, sizeof *ptx);
-    tw_ptx_job *jobs = calloc((size_t)n, sizeof *jobs);
-    tw_status st = ptx && jobs ? TW_OK : tw_fail_memory(s->diag);
-    int64_t begin = tw_now_ns();
+typedef struct batch {
+    search *s;
+    const entry *e; /* all that are measured */
+    int first;      /* of the batch */
+    tw_buf *ptx;
+    tw_ptx_job *jobs;
+    tw_gemm_own own; /* the one under way */
+    tw_gemm_candidate candidate;
+    tw_cuda_timer *timer;
+} batch;
+
+static tw_status compile(void *context, int first, int n, tw_diag *diag) {
+    batch *b = context;
+    search *s = b->s;
+    b->first = first;
+    b->ptx = calloc((size_t)n, sizeof *b->ptx);
+    b->jobs = calloc((size_t)n, sizeof *b->jobs);
+    tw_status st = b->ptx && b->jobs ? TW_OK : tw_fail_memory(diag);
+    const int64_t begin = tw_now_ns();
     for (int i = 0; i < n && st == TW_OK; i++) {
-        st = tw_gemm_ptx(&s->data->problem, &e[i].config, tw_cuda_describe(s->cuda)->target, &ptx[i], s->diag);
-        jobs[i].ptx = ptx[i].data;
-        jobs[i].bytes = ptx[i].size;
+        const tw_gemm_config *c = &b->e[first + i].config;
+        st = tw_gemm_ptx(&s->data->problem, c, tw_cuda_describe(s->cuda)->target, &b->ptx[i], diag);
+        b->jobs[i].ptx = b->ptx[i].data;
+        b->jobs[i].bytes = b->ptx[i].size;
     }
-    int64_t printed = tw_now_ns();
-    if (st == TW_OK) tw_ptx_compile_all_by(&s->options->compiler, jobs, n, 0);
+    const int64_t printed = tw_now_ns();
+    if (st == TW_OK) tw_ptx_compile_all_by(&s->options->compiler, b->jobs, n, 0);
     s->report->build_seconds += (double)(printed - begin) * 1e-9;
     s->report->compile_seconds += (double)(tw_now_ns() - printed) * 1e-9;
-    for (int i = 0; i < n && st == TW_OK; i++) {
-        s->report->built++;
-        if (jobs[i].status == TW_OK) {
-            st = try_one(s, &e[i].config, &jobs[i]);
-        } else {
-            complain(s, &e[i].config, &jobs[i].diag);
-            s->report->failed++;
-            remember(s, &e[i].config, 1e30);
-        }
-    }
-    for (int i = 0; i < n; i++) {
-        if (jobs) tw_cubin_free(&jobs[i].cubin);
-        if (ptx) tw_buf_free(&ptx[i]);
-    }
-    free(jobs);
-    free(ptx);
     return st;
+}
+
+static void release(void *context, int first, int n) {
+    batch *b = context;
+    (void)first;
+    for (int i = 0; i < n; i++) {
+        if (b->jobs) tw_cubin_free(&b->jobs[i].cubin);
+        if (b->ptx) tw_buf_free(&b->ptx[i]);
+    }
+    free(b->jobs);
+    free(b->ptx);
+}
+
+static tw_status load(void *context, int i, tw_diag *diag) {
+    batch *b = context;
+    const tw_ptx_job *job = &b->jobs[i - b->first];
+    b->s->report->built++;
+    if (job->status != TW_OK) {
+        *diag = job->diag;
+        return job->status;
+    }
+    const tw_cubin *cubin = &job->cubin;
+    tw_status st = tw_gemm_own_load(&b->own, b->s->rig, &b->e[i].config, cubin->data, cubin->bytes, diag);
+    b->candidate = tw_gemm_own_candidate(&b->own);
+    return st;
+}
+
+static tw_status check(void *context, int i, tw_diag *diag) {
+    const batch *b = context;
+    (void)i;
+    return tw_gemm_rig_check(b->s->rig, &b->candidate, diag);
+}
+
+static tw_status warm(void *context, int i, tw_diag *diag) {
+    batch *b = context;
+    (void)i;
+    return tw_gemm_rig_timer(b->s->rig, &b->candidate, 1, &b->timer, diag);
+}
+
+static tw_status sample(void *context, int i, double *us, tw_diag *diag) {
+    const batch *b = context;
+    (void)i;
+    return tw_cuda_timer_sample(b->timer, us, diag);
+}
+
+static void unload(void *context, int i) {
+    batch *b = context;
+    (void)i;
+    tw_cuda_timer_free(b->timer);
+    b->timer = NULL;
+    tw_gemm_own_unload(&b->own);
+}
+
+/* A device that faults ends the search; a wrong result is only counted. */
+static tw_status take(void *context, const tw_measured *m, tw_diag *diag) {
+    batch *b = context;
+    search *s = b->s;
+    const tw_gemm_config *c = &b->e[m->candidate].config;
+    tw_ptx_job *job = &b->jobs[m->candidate - b->first];
+    const double us = m->status == TW_OK ? m->time.median : 1e30;
+    if (m->status == TW_OK) {
+        keep_best(s, c, us, job);
+    } else {
+        complain(s, c, m->diag);
+        s->report->wrong += m->status == TW_ERR_MISMATCH;
+        s->report->failed += m->status != TW_ERR_MISMATCH;
+    }
+    const bool compiled = job->status == TW_OK;
+    if (compiled && s->options->measured_one)
+        s->options->measured_one(s->options->context, c, m->status == TW_OK ? us : -1);
+    if (!remember(s, c, us)) return tw_fail_memory(diag);
+    if (m->status != TW_ERR_IO || !compiled) return TW_OK;
+    if (diag) *diag = *m->diag;
+    return m->status;
 }
 
 static tw_status try_all(search *s, const entry *e, int n) {
-    tw_status st = TW_OK;
-    for (int i = 0; i < n && st == TW_OK; i += BATCH) st = try_batch(s, e + i, n - i < BATCH ? n - i : BATCH);
-    return st;
+    static const tw_measure_calls calls = {.prepare = compile,
+                                           .open = load,
+                                           .check = check,
+                                           .warm = warm,
+                                           .sample = sample,
+                                           .close = unload,
+                                           .result = take,
+                                           .release = release};
+    const tw_measure_protocol protocol = {.batch = BATCH, .samples = SCREEN_SAMPLES};
+    batch b = {.s = s, .e = e};
+    return tw_measure(&calls, &b, n, &protocol, NULL, s->diag);
 }
 
 /* `c` comes from tw_gemm_config_plain. */
@@ -217,9 +273,8 @@ static bool draw_regular(search *s, tw_gemm_config *c) {
     const int kept_mma = s->options->keep ? s->options->keep->mma : -1;
     const bool halves = (p->type == TW_GEMM_F16 || p->type == TW_GEMM_BF16) && info->target->sm == 90;
     if (kept_mma == 2 || (kept_mma < 0 && halves && PICK(s, 0, 1))) *c = draw_warpgroups(s);
-    for (int i = 0; s->options->keep && i < tw_gemm_parameters(); i++)
-        if (tw_gemm_config_get(s->options->keep, i) >= 0)
-            tw_gemm_config_set(c, i, tw_gemm_config_get(s->options->keep, i));
+    for (int i = 0; i < tw_gemm_space.n; i++)
+        if (s->keep[i] >= 0) tw_space_set(&tw_gemm_space, c, i, s->keep[i]);
     *c = tw_gemm_config_plain(p, *c);
     tw_gemm_resources need;
     if (!tw_gemm_legal(p, c, info->target, &need, NULL)) return false;
@@ -255,8 +310,6 @@ static void put_promising_first(entry *e, int n, int wanted, int most) {
 
 /* Thousands drawn, the most promising by estimate and some at random. */
 static tw_status first_generation(search *s, int sampled, int measured) {
-    const tw_cuda_info *info = tw_cuda_describe(s->cuda);
-    const tw_gemm_problem *p = &s->data->problem;
     entry *e = malloc((size_t)sampled * sizeof *e);
     if (!e) return tw_fail_memory(s->diag);
     int n = 0;
@@ -264,9 +317,9 @@ static tw_status first_generation(search *s, int sampled, int measured) {
         tw_gemm_config c;
         bool drawn = false;
         for (int tries = 0; i % 2 && tries < 200 && !drawn; tries++) drawn = draw_regular(s, &c);
-        if (!drawn && !tw_gemm_config_random(&c, p, info->target, s->options->keep, &s->random, 20000)) continue;
+        if (!drawn && !tw_space_draw(&tw_gemm_space, &s->space, s->keep, &s->random, 20000, &c)) continue;
         if (!allowed(s, &c)) continue;
-        e[n++] = (entry){c, tw_gemm_estimate(p, &c, info)};
+        e[n++] = (entry){c, tw_gemm_space.estimate(&s->space, &c)};
     }
     s->report->sampled = n;
     int take = n < measured ? n : measured, promising = take * 7 / 8;
@@ -298,22 +351,6 @@ static tw_status try_known(search *s) {
     return st;
 }
 
-/* Moves one to three parameters, mostly to a neighbouring value. */
-static tw_gemm_config vary(search *s, tw_gemm_config c) {
-    for (int moves = 1 + (int)tw_random_below(&s->random, 3); moves > 0; moves--) {
-        int i = (int)tw_random_below(&s->random, (uint64_t)tw_gemm_parameters()), count, at = 0;
-        const int *values = tw_gemm_parameter_values(i, &count);
-        while (at < count && values[at] != tw_gemm_config_get(&c, i)) at++;
-        int to = at + (tw_random_below(&s->random, 2) ? 1 : -1);
-        if (tw_random_below(&s->random, 4) == 0) to = (int)tw_random_below(&s->random, (uint64_t)count);
-        const bool kept = s->options->keep && tw_gemm_config_get(s->options->keep, i) >= 0;
-        /* A number of splits need not be one of the list's. */
-        if (at == count) to = (int)tw_random_below(&s->random, (uint64_t)count);
-        if (to >= 0 && to < count && !kept) tw_gemm_config_set(&c, i, values[to]);
-    }
-    return tw_gemm_config_plain(&s->data->problem, c);
-}
-
 static tw_status next_generation(search *s, int offspring) {
     entry *parents = malloc((size_t)(s->n_seen + offspring) * sizeof *parents), *e = parents + s->n_seen;
     if (!parents) return tw_fail_memory(s->diag);
@@ -322,7 +359,8 @@ static tw_status next_generation(search *s, int offspring) {
     const int from = s->n_seen < PARENTS ? s->n_seen : PARENTS;
     int n = 0;
     for (int tries = offspring * 200; tries > 0 && n < offspring && from; tries--) {
-        tw_gemm_config c = vary(s, parents[tw_random_below(&s->random, (uint64_t)from)].config);
+        tw_gemm_config c = parents[tw_random_below(&s->random, (uint64_t)from)].config;
+        tw_space_vary(&tw_gemm_space, &s->space, s->keep, &s->random, &c);
         bool again = was_seen(s, &c) || !allowed(s, &c);
         for (int i = 0; i < n && !again; i++) again = same(&e[i].config, &c);
         if (!again) e[n++] = (entry){c, 0};
@@ -343,6 +381,9 @@ tw_status tw_gemm_search(tw_gemm_rig *r, tw_cuda *c, const tw_gemm_data *d, cons
                 .best = found,
                 .top = top,
                 .diag = diag};
+    const tw_cuda_info *info = tw_cuda_describe(c);
+    s.space = (tw_gemm_space_context){&d->problem, info->target, info};
+    tw_gemm_space_keep(o->keep, s.keep);
     *report = (tw_gemm_search_report){0};
     tw_status st = try_known(&s);
     if (st == TW_OK) st = first_generation(&s, o->sampled, o->measured);

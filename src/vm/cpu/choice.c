@@ -7,8 +7,10 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/random.h"
+#include "space/measure.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,9 +19,31 @@ enum {
     BLOCK_PANELS = 32, /* unpacked at a time: 512 rows of the matrix, which then still lie in the cache */
     MEASURE_ROWS = 256,
     ROUNDS = 3,
-    MAX_VENDORS = 4,
+    MAX_VENDORS = 2,
     SMALL = 1 << 24, /* multiply-adds below which a product is over before a contest would be: ours */
 };
+
+static const tw_param params[] = {{.name = "by",
+                                   .role = TW_SPACE_MICRO,
+                                   .form = TW_SPACE_WORD,
+                                   .at = offsetof(tw_choice_config, by),
+                                   .words = (const char *const[]){"own", "openblas", "onednn", NULL},
+                                   .meaning = "whose code computes a product of many positions"}};
+
+static tw_status legal(const void *context, const void *config, tw_diag *diag) {
+    const tw_choice_space_context *of = context;
+    const tw_choice_config *c = config;
+    if (c->by <= of->vendors) return TW_OK;
+    return tw_fail(diag, TW_ERR_UNSUPPORTED, "%s is not installed", params[0].words[c->by]);
+}
+
+const tw_space tw_choice_space = {.name = "choice",
+                                  .title = "How a processor computes a product",
+                                  .example = "by=own",
+                                  .params = params,
+                                  .n = sizeof params / sizeof *params,
+                                  .bytes = sizeof(tw_choice_config),
+                                  .legal = legal};
 
 typedef struct decision {
     struct decision *next;
@@ -35,8 +59,8 @@ struct tw_choices {
     json_t *memory; /* "machine|shape" -> winner */
     char machine[256];
     decision *decisions;
-    const char *names[1 + MAX_VENDORS];
-    int n_names;
+    tw_choice_space_context space;
+    int n; /* legal choices: own, and every vendor that is here */
 };
 
 static tw_status open_vendor(tw_lane *lane, void *context) {
@@ -53,9 +77,9 @@ tw_status tw_choices_open(tw_choices **out, tw_vm *vm, tw_diag *diag) {
     c->vm = vm;
     tw_status st = tw_vm_run_job(vm, open_vendor, NULL, diag);
     if (st != TW_OK) return st;
-    c->names[c->n_names++] = "own";
-    for (int i = 0; i < MAX_VENDORS && i < tw_vendor_count(vm->lanes[0].vendor); i++)
-        c->names[c->n_names++] = tw_vendor_name(vm->lanes[0].vendor, i);
+    c->space.vendors = tw_vendor_count(vm->lanes[0].vendor);
+    for (tw_choice_config by = {0}; tw_space_point(&tw_choice_space, (uint64_t)c->n, &by); c->n++)
+        if (tw_space_judge(&tw_choice_space, &c->space, &by, NULL) != TW_OK) break;
     tw_cpu cpu;
     tw_cpu_detect(&cpu);
     snprintf(c->machine, sizeof c->machine, "%s|%d of %d|%x|%s", cpu.model, vm->n_lanes, cpu.cores, vm->k.isa,
@@ -119,20 +143,41 @@ typedef struct contest {
     tw_choices *c;
     tw_strip strip;
     int64_t rows;
-    double seconds[1 + MAX_VENDORS]; /* of lane 0 */
+    double seconds[1 + MAX_VENDORS]; /* of lane 0; 0: wrong or refused */
 } contest;
 
-static double time_one(tw_lane *lane, const contest *k, int who, tw_scratch scratch, const float *x, float *y) {
+/* A lane's part in it. */
+typedef struct trial {
+    contest *k;
+    tw_lane *lane;
+    tw_scratch scratch;
+    const float *x;
+    float *own, *y; /* what our kernel and the others compute */
+    size_t y_bytes;
+} trial;
+
+static bool product(const trial *t, int who, float *y) {
+    const tw_strip *s = &t->k->strip;
+    if (who) return vendor_product(t->lane, t->scratch, s, s->panels, who - 1, t->x, s->cols, t->k->rows, y);
+    own_product(t->lane, t->scratch, s, s->panels, t->x, s->cols, t->k->rows, y);
+    return true;
+}
+
+static tw_status refused(tw_diag *diag) {
+    return tw_fail(diag, TW_ERR_UNSUPPORTED, "the library refused the product");
+}
+
+/* Seconds a product, of as many as take two milliseconds. */
+static tw_status sample(void *context, int who, double *seconds, tw_diag *diag) {
+    const trial *t = context;
     int64_t start = tw_now_ns(), end, times = 0;
     do {
-        if (who == 0)
-            own_product(lane, scratch, &k->strip, k->strip.panels, x, k->strip.cols, k->rows, y);
-        else if (!vendor_product(lane, scratch, &k->strip, k->strip.panels, who - 1, x, k->strip.cols, k->rows, y))
-            return INFINITY;
+        if (!product(t, who, who ? t->y : t->own)) return refused(diag);
         times++;
         end = tw_now_ns();
     } while (end - start < 2000000);
-    return (double)(end - start) * 1e-9 / (double)times;
+    *seconds = (double)(end - start) * 1e-9 / (double)times;
+    return TW_OK;
 }
 
 /* A vendor whose result is not ours within float's rounding is out, however fast. */
@@ -146,30 +191,41 @@ static bool agrees(const tw_strip *s, const float *a, const float *b, int64_t ro
     return worst <= 1e-4f * largest;
 }
 
+/* Our own is number 0, and computes what the others are compared with. */
+static tw_status check(void *context, int who, tw_diag *diag) {
+    const trial *t = context;
+    memset(t->y, 0xff, t->y_bytes);
+    if (!product(t, who, who ? t->y : t->own)) return refused(diag);
+    if (!who || agrees(&t->k->strip, t->own, t->y, t->k->rows)) return TW_OK;
+    return tw_fail(diag, TW_ERR_MISMATCH, "another result than our own");
+}
+
+static tw_status take(void *context, const tw_measured *m, tw_diag *diag) {
+    const trial *t = context;
+    (void)diag;
+    if (t->lane->index == 0) t->k->seconds[m->candidate] = m->status == TW_OK ? m->time.min : 0;
+    return TW_OK;
+}
+
 static tw_status run_contest(tw_lane *lane, void *context) {
+    static const tw_measure_calls calls = {.check = check, .sample = sample, .result = take};
+    static const tw_measure_protocol in_turn = {.samples = ROUNDS, .turns = true};
     contest *k = context;
-    int n = k->c->n_names;
-    size_t x_bytes = tw_lines((size_t)(k->rows * k->strip.cols) * 4),
-           y_bytes = tw_lines(tw_strip_product_bytes(&k->strip, k->rows));
-    size_t bytes = x_bytes + 2 * y_bytes + tw_exec_product_scratch(lane->vm, &k->strip, k->rows);
+    const size_t x_bytes = tw_lines((size_t)(k->rows * k->strip.cols) * 4);
+    trial t = {.k = k, .lane = lane, .y_bytes = tw_lines(tw_strip_product_bytes(&k->strip, k->rows))};
+    size_t bytes = x_bytes + 2 * t.y_bytes + tw_exec_product_scratch(lane->vm, &k->strip, k->rows);
     unsigned char *pages = tw_vm_pages(bytes);
     if (!pages) return TW_OK; /* no room to measure: own kernels it is */
-    tw_scratch scratch = {pages};
-    float *x = tw_scratch_take(&scratch, x_bytes), *own = tw_scratch_take(&scratch, y_bytes),
-          *y = tw_scratch_take(&scratch, y_bytes);
+    t.scratch = (tw_scratch){pages};
+    float *x = tw_scratch_take(&t.scratch, x_bytes);
+    t.x = x;
+    t.own = tw_scratch_take(&t.scratch, t.y_bytes);
+    t.y = tw_scratch_take(&t.scratch, t.y_bytes);
     tw_random r = tw_random_seed((uint64_t)tw_now_ns());
     for (int64_t i = 0; i < k->rows * k->strip.cols; i++) x[i] = (float)tw_random_unit(&r) * 2 - 1;
-    double best[1 + MAX_VENDORS];
-    for (int i = 0; i < n; i++) best[i] = INFINITY;
-    for (int round = 0; round < ROUNDS; round++)
-        for (int i = 0; i < n; i++) {
-            memset(y, 0xff, y_bytes);
-            best[i] = fmin(best[i], time_one(lane, k, i, scratch, x, i ? y : own));
-            if (i && !agrees(&k->strip, own, y, k->rows)) best[i] = INFINITY;
-        }
-    if (lane->index == 0) memcpy(k->seconds, best, sizeof best);
+    tw_status st = tw_measure(&calls, &t, k->c->n, &in_turn, NULL, &lane->diag);
     tw_vm_pages_free(pages, bytes);
-    return TW_OK;
+    return st;
 }
 
 static void shape_name(const tw_strip *s, char *out, size_t size) {
@@ -179,9 +235,13 @@ static void shape_name(const tw_strip *s, char *out, size_t size) {
              (long long)s->cols);
 }
 
+static const char *name_of(int by) {
+    return by >= 0 && by <= MAX_VENDORS ? params[0].words[by] : "";
+}
+
 static int name_index(const tw_choices *c, const char *name) {
-    for (int i = 0; name && i < c->n_names; i++)
-        if (!strcmp(name, c->names[i])) return i;
+    for (int i = 0; name && i < c->n; i++)
+        if (!strcmp(name, name_of(i))) return i;
     return -1;
 }
 
@@ -205,13 +265,13 @@ static tw_status decide(tw_choices *c, const tw_strip *s, int64_t rows, const ch
         tw_status st = tw_vm_run_job(c->vm, run_contest, &k, diag);
         if (st != TW_OK) return st;
         winner = 0;
-        for (int i = 0; i < c->n_names; i++) {
+        for (int i = 0; i < c->n; i++) {
             if (k.seconds[i] > 0) d->gflops[i] = 2e-9 * (double)(k.rows * tw_strip_width(s) * s->cols) / k.seconds[i];
             if (d->gflops[i] > d->gflops[winner]) winner = i;
         }
-        json_object_set_new(c->memory, key, json_string(c->names[winner]));
+        json_object_set_new(c->memory, key, json_string(name_of(winner)));
     }
-    d->winner = c->names[winner];
+    d->winner = name_of(winner);
     c->decisions = d;
     return TW_OK;
 }
@@ -229,7 +289,7 @@ static void remember(const tw_choices *c) {
 
 tw_status tw_choices_make(tw_choices *c, tw_program *p, tw_diag *diag) {
     size_t before = json_object_size(c->memory);
-    if (p->s->tokens == 1 || c->n_names == 1) return TW_OK;
+    if (p->s->tokens == 1 || c->n == 1) return TW_OK;
     for (int w = 0; w < c->vm->n_lanes; w++)
         for (int i = 0; i < p->s->workers[w].count; i++) {
             tw_exec *e = &p->exec[w][i];
@@ -254,9 +314,9 @@ void tw_choices_explain(const tw_choices *c, char *out, size_t size) {
     for (const decision *d = c->decisions; d && used < size; d = d->next) {
         int m = snprintf(out + used, size - used, "%s: %s", d->shape, d->winner);
         used += m > 0 ? (size_t)m : 0;
-        for (int i = 0; i < c->n_names && used < size; i++)
+        for (int i = 0; i < c->n && used < size; i++)
             if (d->gflops[i] > 0) {
-                m = snprintf(out + used, size - used, "  %s %.0f GFLOP/s", c->names[i], d->gflops[i]);
+                m = snprintf(out + used, size - used, "  %s %.0f GFLOP/s", name_of(i), d->gflops[i]);
                 used += m > 0 ? (size_t)m : 0;
             }
         if (used + 1 < size) out[used++] = '\n', out[used] = 0;

@@ -4,7 +4,17 @@
 #ifndef TW_VM_CPU_CHOICE_H
 #define TW_VM_CPU_CHOICE_H
 
+#include "space/space.h"
 #include "vm/cpu/exec.h"
+
+/* The choice as a space: whose code computes a product. */
+typedef struct tw_choice_config {
+    int by; /* 0: our own kernel; else 1 + the vendor's number */
+} tw_choice_config;
+typedef struct tw_choice_space_context {
+    int vendors; /* that are on this machine */
+} tw_choice_space_context;
+extern const tw_space tw_choice_space;
 
 typedef struct tw_choices tw_choices;
 

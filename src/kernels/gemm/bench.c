@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/gemm/bench.h"
+
+#include "base/clock.h"
+#include "base/diag.h"
+#include "ptx/ptx.h"
+#include "space/measure.h"
+
+enum { FINALISTS = 6, QUICK_SAMPLES = 3, VENDOR_ALGORITHMS = 16, VENDOR_WORKSPACE = 64 << 20 };
+
+/* ---- candidates on a rig */
+
+/* One way to compute the product. */
+typedef struct contender {
+    tw_gemm_candidate candidate;
+    tw_cuda_timer *timer;
+    tw_gemm_timed timed;
+} contender;
+
+typedef struct contest {
+    tw_gemm_rig *rig;
+    contender *of;
+    int rounds;     /* launches of each set in a sample */
+    bool must_time; /* A contender that cannot be timed ends it. */
+} contest;
+
+static tw_status check(void *context, int i, tw_diag *diag) {
+    const contest *k = context;
+    return tw_gemm_rig_check(k->rig, &k->of[i].candidate, diag);
+}
+
+static tw_status warm(void *context, int i, tw_diag *diag) {
+    const contest *k = context;
+    return tw_gemm_rig_timer(k->rig, &k->of[i].candidate, k->rounds, &k->of[i].timer, diag);
+}
+
+static tw_status sample(void *context, int i, double *us, tw_diag *diag) {
+    const contest *k = context;
+    return tw_cuda_timer_sample(k->of[i].timer, us, diag);
+}
+
+static void close(void *context, int i) {
+    const contest *k = context;
+    tw_cuda_timer_free(k->of[i].timer);
+    k->of[i].timer = NULL;
+}
+
+static tw_status take(void *context, const tw_measured *m, tw_diag *diag) {
+    const contest *k = context;
+    k->of[m->candidate].timed = (tw_gemm_timed){m->status == TW_OK, m->time};
+    if (!k->must_time || m->time.n) return TW_OK;
+    if (diag) *diag = *m->diag;
+    return m->status;
+}
+
+static const tw_measure_calls calls = {.check = check, .warm = warm, .sample = sample, .close = close, .result = take};
+
+/* Samples of all in turn. What is wrong is timed too. */
+static tw_status race(tw_gemm_rig *rig, contender *of, int n, double guess, tw_diag *diag) {
+    const tw_measure_protocol in_turn = {.samples = TW_GEMM_BENCH_ROUNDS, .turns = true, .time_wrong = true};
+    contest k = {rig, of, tw_gemm_rig_rounds(rig, guess), true};
+    return tw_measure(&calls, &k, n, &in_turn, NULL, diag);
+}
+
+/* ---- the vendor's algorithms */
+
+typedef struct vendor_algorithm {
+    tw_cublaslt_plan *plan;
+    int index;
+} vendor_algorithm;
+
+static tw_status enqueue_vendor(void *context, const tw_gemm_buffers *b, tw_diag *diag) {
+    const vendor_algorithm *v = context;
+    /* A row-major product is the column-major one with its factors exchanged. */
+    return tw_cublaslt_run(v->plan, v->index, b->b, b->a, b->c, NULL, diag);
+}
+
+/* *plan is NULL where the library does not compute the product. */
+static tw_status plan_vendor(tw_cublaslt *vendor, const tw_gemm_problem *p, tw_cublaslt_plan **plan, tw_diag *diag) {
+    static const tw_cublaslt_type types[TW_GEMM_TYPES] = {
+        [TW_GEMM_F32] = TW_CUBLASLT_F32,   [TW_GEMM_F64] = TW_CUBLASLT_F64,   [TW_GEMM_F16] = TW_CUBLASLT_F16,
+        [TW_GEMM_BF16] = TW_CUBLASLT_BF16, [TW_GEMM_TF32] = TW_CUBLASLT_TF32, [TW_GEMM_S8] = TW_CUBLASLT_S8};
+    const tw_cublaslt_problem v = {
+        .type = types[p->type],
+        .m = p->n,
+        .n = p->m,
+        .k = p->k,
+        .trans_a = p->trans_b,
+        .trans_b = p->trans_a,
+        .c_f32 = p->out == TW_T_f32 && (p->type == TW_GEMM_F16 || p->type == TW_GEMM_BF16),
+        .lda = p->ldb,
+        .ldb = p->lda,
+        .ldc = p->ldc,
+        .batch = (int)p->batch,
+        .stride_a = p->stride_b > 0 ? p->stride_b : 0,
+        .stride_b = p->stride_a > 0 ? p->stride_a : 0,
+        .stride_c = p->stride_c,
+        .alpha = p->alpha,
+        .beta = p->beta,
+    };
+    const tw_gemm_epilogue *e = &p->epilogue;
+    *plan = NULL;
+    /* The library writes one type of C for each of A's, or f32 for the two of 16 bits. */
+    const bool f32_too = p->type == TW_GEMM_F16 || p->type == TW_GEMM_BF16;
+    if (p->out != tw_gemm_usual_out(p->type) && !(f32_too && p->out == TW_T_f32)) return TW_OK;
+    if (!vendor || e->bias || e->mul || e->residual || e->activation) return TW_OK;
+    tw_status st = tw_cublaslt_plan_make(vendor, &v, VENDOR_ALGORITHMS, VENDOR_WORKSPACE, plan, diag);
+    return st == TW_ERR_UNSUPPORTED ? TW_OK : st;
+}
+
+/* The vendor's fastest right algorithm by a quick look at each; its first choice is number 0. */
+static int best_of_vendor(tw_gemm_rig *rig, tw_cublaslt_plan *plan) {
+    static const tw_measure_protocol quick = {.samples = QUICK_SAMPLES};
+    vendor_algorithm v[VENDOR_ALGORITHMS];
+    contender of[VENDOR_ALGORITHMS] = {0};
+    contest k = {rig, of, 1, false};
+    int n = tw_cublaslt_algorithms(plan), best = -1;
+    if (n > VENDOR_ALGORITHMS) n = VENDOR_ALGORITHMS;
+    for (int i = 0; i < n; i++) {
+        v[i] = (vendor_algorithm){plan, i};
+        of[i].candidate = (tw_gemm_candidate){enqueue_vendor, &v[i]};
+    }
+    tw_measure(&calls, &k, n, &quick, NULL, NULL);
+    for (int i = 0; i < n; i++)
+        if (of[i].timed.correct && (best < 0 || of[i].timed.us.median < of[best].timed.us.median)) best = i;
+    return best < 0 ? 0 : best;
+}
+
+/* ---- the whole */
+
+static double milliseconds_to_load(tw_gemm_rig *rig, tw_cuda *cuda, const tw_ptx_compiler *by, const tw_gemm_problem *p,
+                                   const tw_gemm_config *c) {
+    const int64_t begin = tw_now_ns();
+    tw_buf ptx = {0};
+    tw_cubin cubin = {0};
+    tw_gemm_own own = {0};
+    tw_status st = tw_gemm_ptx(p, c, tw_cuda_describe(cuda)->target, &ptx, NULL);
+    /* The driver remembers what it compiled by its text. */
+    if (st == TW_OK && !tw_buf_printf(&ptx, "// %lld\n", (long long)begin)) st = TW_ERR_MEMORY;
+    if (st == TW_OK) st = tw_ptx_compile_by(by, ptx.data, ptx.size, &cubin, NULL);
+    if (st == TW_OK) st = tw_gemm_own_load(&own, rig, c, cubin.data, cubin.bytes, NULL);
+    const double ms = (double)(tw_now_ns() - begin) * 1e-6;
+    tw_gemm_own_unload(&own);
+    tw_cubin_free(&cubin);
+    tw_buf_free(&ptx);
+    return st == TW_OK ? ms : -1;
+}
+
+/* Finalists 0..n-1 of `c`, then the vendor's two where it has a plan. */
+static tw_status judge(tw_gemm_bench_result *out, const char *name, const tw_gemm_found *found, const contender *c,
+                       int n, tw_diag *diag) {
+    int best = -1;
+    for (int i = 0; i < n; i++)
+        if (c[i].timed.correct && (best < 0 || c[i].timed.us.median < c[best].timed.us.median)) best = i;
+    if (best < 0) return tw_fail(diag, TW_ERR_MISMATCH, "%s: wrong on a second look", name);
+    out->config = found[best].config;
+    out->registers = found[best].registers;
+    out->spill_bytes = found[best].spill_bytes;
+    out->ours = c[best].timed;
+    if (out->has_vendor) {
+        /* Its first choice may well be its best. */
+        const tw_gemm_timed *first = &c[n].timed, *other = &c[n + 1].timed;
+        const bool better = other->correct && other->us.median < first->us.median;
+        out->first = *first;
+        out->best = better ? *other : *first;
+        if (!better) out->best_algorithm = 0;
+    }
+    const double us = out->ours.us.median;
+    if (us >= out->floor_us) return TW_OK;
+    return tw_fail(diag, TW_ERR_MISMATCH, "%s: %.3f us is faster than the device can be (%.3f us)", name, us,
+                   out->floor_us);
+}
+
+tw_status tw_gemm_bench(tw_gemm_bench_result *out, const char *name, tw_gemm_rig *rig, tw_cuda *cuda,
+                        tw_cublaslt *vendor, const tw_gemm_data *d, const tw_gemm_search_options *o, tw_diag *diag) {
+    tw_gemm_found found[FINALISTS];
+    tw_gemm_own own[FINALISTS];
+    contender c[FINALISTS + 2] = {0};
+    vendor_algorithm algorithms[2];
+    tw_cublaslt_plan *plan = NULL;
+    int n = 0, loaded = 0;
+    *out = (tw_gemm_bench_result){0};
+    out->floor_us = tw_gemm_floor(&d->problem, tw_cuda_describe(cuda), &out->bytes_bound);
+    tw_status st = tw_gemm_search(rig, cuda, d, o, FINALISTS, found, &n, &out->search, diag);
+    if (st == TW_OK && !n) st = tw_fail(diag, TW_ERR_UNSUPPORTED, "%s: no configuration works", name);
+    for (; loaded < n && st == TW_OK; loaded++) {
+        const tw_gemm_found *f = &found[loaded];
+        st = tw_gemm_own_load(&own[loaded], rig, &f->config, f->cubin.data, f->cubin.bytes, diag);
+        c[loaded].candidate = tw_gemm_own_candidate(&own[loaded]);
+    }
+    if (st == TW_OK) st = plan_vendor(vendor, &d->problem, &plan, diag);
+    out->has_vendor = plan;
+    if (st == TW_OK && plan) {
+        out->best_algorithm = best_of_vendor(rig, plan);
+        algorithms[0] = (vendor_algorithm){plan, 0};
+        algorithms[1] = (vendor_algorithm){plan, out->best_algorithm};
+        for (int i = 0; i < 2; i++) c[n + i].candidate = (tw_gemm_candidate){enqueue_vendor, &algorithms[i]};
+    }
+    if (st == TW_OK) st = race(rig, c, plan ? n + 2 : n, found[0].us, diag);
+    if (st == TW_OK) st = judge(out, name, found, c, n, diag);
+    if (st == TW_OK) out->load_ms = milliseconds_to_load(rig, cuda, &o->compiler, &d->problem, &out->config);
+    if (plan) tw_cublaslt_plan_free(plan);
+    for (int i = 0; i < n; i++) {
+        if (i < loaded) tw_gemm_own_unload(&own[i]);
+        tw_cubin_free(&found[i].cubin);
+    }
+    return st;
+}

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "space/measure.h"
+
+#include "base/clock.h"
+#include "base/diag.h"
+
+#include <stdlib.h>
+
+/* A candidate that is under way. */
+typedef struct runner {
+    bool open;       /* It has no result yet. */
+    tw_status check; /* What its check said. */
+    tw_diag why;
+    double *samples; /* room for p->samples */
+} runner;
+
+typedef struct measuring {
+    const tw_measure_calls *calls;
+    void *context;
+    const tw_measure_protocol *p;
+    tw_measure_report report;
+    int64_t began;
+    runner *group; /* those that take turns, or one */
+    bool interrupted;
+    tw_diag *diag;
+} measuring;
+
+static bool interrupted(measuring *m) {
+    if (!m->interrupted && m->calls->interrupted) m->interrupted = m->calls->interrupted(m->context);
+    m->report.cut |= m->interrupted;
+    return m->interrupted;
+}
+
+static bool spent(measuring *m) {
+    const double seconds = (double)(tw_now_ns() - m->began) * 1e-9;
+    const bool late = m->p->seconds > 0 && seconds >= m->p->seconds;
+    const bool many = m->p->most_samples > 0 && m->report.samples >= m->p->most_samples;
+    m->report.cut |= late || many;
+    return late || many;
+}
+
+static void close_runner(measuring *m, int first, int k) {
+    if (m->group[k].open && m->calls->close) m->calls->close(m->context, first + k);
+    m->group[k].open = false;
+}
+
+static tw_status tell(measuring *m, int first, int k, tw_status status, int taken) {
+    runner *r = &m->group[k];
+    if (status == TW_OK) tw_diag_clear(&r->why);
+    const tw_measured of = {first + k, status, &r->why, tw_stats_of(r->samples, (size_t)taken)};
+    m->report.right += status == TW_OK;
+    m->report.wrong += status == TW_ERR_MISMATCH;
+    m->report.failed += status != TW_OK && status != TW_ERR_MISMATCH;
+    close_runner(m, first, k);
+    return m->calls->result ? m->calls->result(m->context, &of, m->diag) : TW_OK;
+}
+
+/* Opens, checks and warms a candidate. One that fails has its result at once. */
+static tw_status begin(measuring *m, int first, int k) {
+    const tw_measure_calls *c = m->calls;
+    runner *r = &m->group[k];
+    tw_status st = TW_OK;
+    r->open = true;
+    if (c->open) st = c->open(m->context, first + k, &r->why);
+    r->check = TW_OK;
+    if (st == TW_OK && c->check) st = r->check = c->check(m->context, first + k, &r->why);
+    if (r->check == TW_ERR_MISMATCH && m->p->time_wrong) st = TW_OK;
+    tw_diag warming;
+    if (st == TW_OK && c->warm && (st = c->warm(m->context, first + k, &warming)) != TW_OK) r->why = warming;
+    return st == TW_OK ? TW_OK : tell(m, first, k, st, 0);
+}
+
+static tw_status sample(measuring *m, int first, int k, int round) {
+    runner *r = &m->group[k];
+    const int kept = round - m->p->warmups;
+    double thrown;
+    tw_diag why;
+    m->report.samples++;
+    tw_status st = m->calls->sample(m->context, first + k, kept < 0 ? &thrown : &r->samples[kept], &why);
+    if (st == TW_OK) return TW_OK;
+    r->why = why;
+    return tell(m, first, k, st, 0);
+}
+
+/* Candidates that take turns, or a single one. */
+static tw_status measure_group(measuring *m, int first, int n) {
+    const int rounds = m->p->warmups + m->p->samples;
+    tw_status st = TW_OK;
+    int done = 0;
+    for (int k = 0; k < n && st == TW_OK && !interrupted(m); k++) st = begin(m, first, k);
+    while (done < rounds && st == TW_OK && !m->interrupted) {
+        /* A candidate alone has all its samples, and those in turns have as many as one another: one at least. */
+        if (n > 1 && done > m->p->warmups && spent(m)) break;
+        for (int i = 0; i < n && st == TW_OK && !m->interrupted; i++) {
+            const int k = (i + done) % n;
+            if (m->group[k].open && !interrupted(m)) st = sample(m, first, k, done);
+        }
+        done += !m->interrupted;
+    }
+    for (int k = 0; k < n; k++) {
+        if (m->group[k].open && st == TW_OK && !m->interrupted)
+            st = tell(m, first, k, m->group[k].check, done - m->p->warmups);
+        close_runner(m, first, k);
+    }
+    return st;
+}
+
+static tw_status measure_batch(measuring *m, int first, int n) {
+    const int group = m->p->turns ? n : 1;
+    tw_status st = m->calls->prepare ? m->calls->prepare(m->context, first, n, m->diag) : TW_OK;
+    for (int i = 0; i < n && st == TW_OK && !interrupted(m) && !spent(m); i += group)
+        st = measure_group(m, first + i, group);
+    if (m->calls->release) m->calls->release(m->context, first, n);
+    return st;
+}
+
+tw_status tw_measure(const tw_measure_calls *calls, void *context, int n, const tw_measure_protocol *p,
+                     tw_measure_report *report, tw_diag *diag) {
+    measuring m = {.calls = calls, .context = context, .p = p, .began = tw_now_ns(), .diag = diag};
+    const int batch = p->batch > 0 && p->batch < n ? p->batch : n, runners = p->turns ? batch : n > 0;
+    tw_status st = TW_OK;
+    m.group = calloc((size_t)runners + 1, sizeof *m.group);
+    double *samples = malloc(((size_t)runners * (size_t)p->samples + 1) * sizeof *samples);
+    if (!m.group || !samples) st = tw_fail_memory(diag);
+    for (int k = 0; k < runners && st == TW_OK; k++) m.group[k].samples = samples + (size_t)k * (size_t)p->samples;
+    for (int i = 0; i < n && st == TW_OK && !interrupted(&m) && !spent(&m); i += batch)
+        st = measure_batch(&m, i, n - i < batch ? n - i : batch);
+    free(samples);
+    free(m.group);
+    m.report.seconds = (double)(tw_now_ns() - m.began) * 1e-9;
+    if (report) *report = m.report;
+    return st;
+}
