@@ -55,6 +55,9 @@ static void a_device_is_described(void **state) {
     assert_int_equal(i->l2_bytes, 50 << 20);
     assert_int_equal(i->memory_bytes, (int64_t)80 << 30);
     assert_int_equal(i->shared_block, 232448);
+    assert_int_equal(i->clock_khz, 1980000);
+    assert_int_equal(i->memory_clock_khz, 2619000);
+    assert_int_equal(i->memory_bus_bits, 0); /* This driver does not tell. */
     assert_string_equal(i->target->name, "sm_90a");
     assert_true(i->driver[0]);
     assert_int_equal(tw_cuda_count(&n, &d), TW_OK);
