@@ -248,21 +248,28 @@ static tw_status measure(bench *b, tw_diag *d) {
 /* `run` with the settings that most models come with, and greedy. */
 static const tw_sampling drawn = {.temperature = 0.7, .top_k = 20, .top_p = 0.95, .seed = 1}, greedy = {.seed = 1};
 
-static void add_row(bench *b, const char *kind, int64_t n, int64_t depth, bool apart, const tw_sampling *how) {
+/* What is timed, in the order of the rows. */
+static const struct timing {
+    const char *kind, *suffix;
+    const tw_sampling *how;
+    bool prompt, apart, gpu; /* `gpu`: only there. */
+} timings[] = {{.kind = "pp", .suffix = "", .prompt = true},
+               {.kind = "tg", .suffix = ""},
+               {.kind = "tg", .suffix = " by single launches", .apart = true, .gpu = true},
+               {.kind = "run", .suffix = " greedy", .how = &greedy, .gpu = true},
+               {.kind = "run", .suffix = " temp 0.7 top-k 20 top-p 0.95", .how = &drawn, .gpu = true}};
+
+static void add_row(bench *b, const struct timing *t, int64_t n, int64_t depth) {
     if (n < 1 || b->n_rows == MAX_ROWS) return;
     row *w = &b->rows[b->n_rows++];
     char at[32] = "";
     w->n = n;
     w->depth = depth;
-    w->decode = kind[0] != 'p';
-    w->how = how;
-    w->apart = apart;
+    w->decode = !t->prompt;
+    w->how = t->how;
+    w->apart = t->apart;
     if (depth) snprintf(at, sizeof at, " @ d%lld", (long long)depth);
-    snprintf(w->test, sizeof w->test, "%s%lld%s%s", kind, (long long)n, at,
-             apart           ? " by single launches"
-             : how == &drawn ? " temp 0.7 top-k 20 top-p 0.95"
-             : how           ? " greedy"
-                             : "");
+    snprintf(w->test, sizeof w->test, "%s%lld%s%s", t->kind, (long long)n, at, t->suffix);
 }
 
 static int run(const cli_verb *verb, int argc, char **argv) {
@@ -307,13 +314,8 @@ static int run(const cli_verb *verb, int argc, char **argv) {
     if (st == TW_OK) st = tw_engine_open(&b.e, model, &o, &d);
     if (st == TW_OK) {
         tw_model_describe(model, &b.info);
-        add_row(&b, "pp", p, depth, false, NULL);
-        add_row(&b, "tg", n, depth, false, NULL);
-        if (tw_engine_on_gpu(b.e)) {
-            add_row(&b, "tg", n, depth, true, NULL);
-            add_row(&b, "run", n, depth, false, &greedy);
-            add_row(&b, "run", n, depth, false, &drawn);
-        }
+        for (size_t i = 0; i < sizeof timings / sizeof *timings; i++)
+            if (!timings[i].gpu || tw_engine_on_gpu(b.e)) add_row(&b, &timings[i], timings[i].prompt ? p : n, depth);
         st = measure(&b, &d);
     }
     if (st == TW_OK) (!strcmp(b.format, "md") ? print_md : !strcmp(b.format, "csv") ? print_csv : print_json)(&b);
