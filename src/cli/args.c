@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 int cli_usage(const char *fmt, ...) {
     va_list ap;
@@ -194,8 +195,16 @@ static void on_interrupt(int signal_number) {
     interrupted = 1;
 }
 
+static void listen_for_interrupts(int flags) {
+    struct sigaction sa = {.sa_handler = on_interrupt, .sa_flags = flags};
+    sigaction(SIGINT, &sa, NULL);
+}
+
 void cli_interrupt_forget(void) {
     cli_interrupted();
+    /* A write goes on after an interrupt: else text would be lost, and standard output would count as failed. Reads
+       from a terminal wait in ppoll(), which an interrupt always ends; others must end themselves. */
+    if (!patient && isatty(STDIN_FILENO)) listen_for_interrupts(SA_RESTART);
     patient = 1;
     interrupted = 0;
 }
@@ -203,8 +212,7 @@ void cli_interrupt_forget(void) {
 bool cli_interrupted(void) {
     static bool installed;
     if (!installed) {
-        struct sigaction sa = {.sa_handler = on_interrupt};
-        sigaction(SIGINT, &sa, NULL);
+        listen_for_interrupts(0);
         installed = true;
     }
     return interrupted;
