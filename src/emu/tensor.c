@@ -61,18 +61,20 @@ static row row_of(const emu_box *x, int i) {
     return r;
 }
 
+/* Computes the row that a store writes: whole pieces. What follows the array in its last piece is overwritten. Measured
+   on an H200: no manual says so. */
+static row stored_row_of(const emu_box *x, int i) {
+    row r = row_of(x, i);
+    r.below = (r.below + PIECE - 1) / PIECE * PIECE;
+    return r;
+}
+
 /* Computes the offset from the beginning of the box in shared memory to byte `at` of row i. */
 static uint32_t place_of(const emu_box *x, int i, int at) {
     const uint32_t swizzle = (uint32_t)x->map->swizzle;
     uint32_t address = x->place + (uint32_t)(i * tw_tensor_map_row_bytes(x->map) + at);
     if (swizzle) address ^= address >> 3 & (swizzle - PIECE);
     return address - x->place;
-}
-
-/* Computes where the piece around byte `at` ends, at most `below`. */
-static int piece_end(int at, int below) {
-    const int end = at / PIECE * PIECE + PIECE;
-    return end < below ? end : below;
 }
 
 /* -- landing */
@@ -95,12 +97,9 @@ static void land_store(const emu_copy *c, int lane) {
     const int rows = tw_tensor_map_rows(x->map);
     unsigned char line[LINE];
     for (int i = 0; i < rows; i++) {
-        const row r = row_of(x, i);
+        const row r = stored_row_of(x, i);
         if (r.from >= r.below) continue;
-        for (int at = r.from, end; at < r.below; at = end) {
-            end = piece_end(at, r.below);
-            memcpy(line + at, c->from[lane] + place_of(x, i, at), (size_t)(end - at));
-        }
+        for (int at = r.from; at < r.below; at += PIECE) memcpy(line + at, c->from[lane] + place_of(x, i, at), PIECE);
         const uint64_t to = r.address + (uint64_t)r.from;
         const emu_object *o = emu_object_at(c->warp->launch->emu, to);
         const uint32_t bytes = (uint32_t)(r.below - r.from);
@@ -160,7 +159,7 @@ static bool reachable(emu_warp *w, const emu_op *op, int lane, const emu_box *x,
     const int rows = tw_tensor_map_rows(x->map);
     how.align = 1;
     for (int i = 0; i < rows; i++) {
-        const row r = row_of(x, i);
+        const row r = how.write ? stored_row_of(x, i) : row_of(x, i);
         if (r.from < r.below && !emu_access(w, op, &how, lane, TW_SPACE_global, r.address + (uint64_t)r.from,
                                             (uint32_t)(r.below - r.from), NULL))
             return false;
@@ -214,7 +213,26 @@ emu_next emu_exec_tensor_load(emu_warp *w, const emu_op *op) {
     return EMU_GO;
 }
 
-/* Checks the shared reads of a store, which skips elements outside of the array. Returns the box in shared memory, or
+/* Checks where a store begins. Measured on an H200: any other box ends in an illegal instruction. No manual says so.
+   Returns false after a finding. */
+static bool storable(emu_warp *w, const emu_op *op, int lane, const emu_box *x) {
+    const tw_tensor_map *m = x->map;
+    for (int d = 0; d < m->dims; d++) {
+        if (x->at[d] >= 0) continue;
+        emu_find(w, op, lane, TW_EMU_BOUNDS, "begins at %lld of dimension %d: only a load begins before the array",
+                 (long long)x->at[d], d);
+        return false;
+    }
+    for (int d = 1; m->im2col && d < m->dims - 1; d++) {
+        if (m->lower[d - 1] >= 0 && m->upper[d - 1] <= 0) continue;
+        emu_find(w, op, lane, TW_EMU_BOUNDS,
+                 "is by im2col, and its bounding box is larger than the array in dimension %d", d);
+        return false;
+    }
+    return true;
+}
+
+/* Checks the shared reads of a store, which skips pieces outside of the array. Returns the box in shared memory, or
    NULL after a finding. */
 static uint8_t *read_box(emu_warp *w, const emu_op *op, int lane, const emu_box *x, emu_how how) {
     const int rows = tw_tensor_map_rows(x->map);
@@ -230,13 +248,10 @@ static uint8_t *read_box(emu_warp *w, const emu_op *op, int lane, const emu_box 
     }
     how.align = 1;
     for (int i = 0; i < rows; i++) {
-        const row r = row_of(x, i);
-        for (int at = r.from, end; at < r.below; at = end) {
-            end = piece_end(at, r.below);
-            if (!emu_access(w, op, &how, lane, TW_SPACE_shared, x->place + place_of(x, i, at), (uint32_t)(end - at),
-                            NULL))
+        const row r = stored_row_of(x, i);
+        for (int at = r.from; at < r.below; at += PIECE)
+            if (!emu_access(w, op, &how, lane, TW_SPACE_shared, x->place + place_of(x, i, at), PIECE, NULL))
                 return NULL;
-        }
     }
     return o->data + (x->place - o->base);
 }
@@ -250,7 +265,7 @@ static emu_next box_out(emu_warp *w, const emu_op *op, bool reduces) {
     EMU_EACH(lane, mask) {
         const int i = (int)lane;
         emu_box x;
-        if (!take_box(w, op, i, 0, 0, &x)) continue;
+        if (!take_box(w, op, i, 0, 0, &x) || !storable(w, op, i, &x)) continue;
         x.place = (uint32_t)emu_get(w, op->in[1 + dims], i);
         uint8_t *from = read_box(w, op, i, &x, emu_bulk_source(w, clock));
         if (!from || !reachable(w, op, i, &x, emu_bulk_target(w, clock, reduces))) continue;

@@ -21,6 +21,8 @@ enum {
     WRONG_TYPE,    /* of a reduction */
     UNALIGNED,     /* the box does not begin where a box may */
     WITHIN_PIECE,  /* nor does it in the array */
+    BEFORE_ARRAY,  /* nor before the array */
+    BEFORE_ROW,    /* nor before its rows */
     BEYOND_SHARED, /* the box ends outside of shared memory */
     NOT_COMMITTED, /* waits for nothing */
     NO_PIXEL,      /* begins outside of its bounding box */
@@ -114,8 +116,10 @@ static tw_kernel *build(const scenario *s) {
 
 typedef void visit(void *context, int64_t element, int place);
 
-/* Each element of a box, in the order in which they lie: its number in the array, or -1 outside, and where it lies. */
-static void walk_box(const tw_tensor_map *m, const int64_t *at, const int *offset, visit *f, void *context) {
+/* Each element of a box, in the order in which they lie: its number in the array, or -1 outside, and where it lies. A
+   row of the array has `length` elements. */
+static void walk_box(const tw_tensor_map *m, int64_t length, const int64_t *at, const int *offset, visit *f,
+                     void *context) {
     const int size = tw_tensor_element_bytes(m->element), rows = tw_tensor_map_rows(m);
     const int width = tw_tensor_map_row_bytes(m) / size;
     int64_t c[TW_TENSOR_DIMS];
@@ -124,7 +128,7 @@ static void walk_box(const tw_tensor_map *m, const int64_t *at, const int *offse
         for (int e = 0; e < width; e++, n += size) {
             const int pattern = m->swizzle ? n / 128 % (m->swizzle / 16) : 0;
             int64_t place = (c[0] + e) * size;
-            bool inside = c[0] + e >= 0 && c[0] + e < m->extent[0];
+            bool inside = c[0] + e >= 0 && c[0] + e < length;
             for (int d = 1; d < m->dims; d++) {
                 const int64_t x = c[d] + (m->im2col && d < m->dims - 1 ? offset[d - 1] : 0);
                 inside &= x >= 0 && x < m->extent[d];
@@ -185,18 +189,21 @@ static int outside, elements;
 /* The box that was fetched, and the array `now`, which was `out` before. */
 static void check_boxes(const scenario *s, uint64_t seed, const uint8_t *in, uint8_t *out, const uint8_t *tile,
                         const uint8_t *now) {
-    const int no_offset[TW_TENSOR_DIMS] = {0};
+    const int no_offset[TW_TENSOR_DIMS] = {0}, piece = 16 / tw_tensor_element_bytes(s->out.element);
     checking c = {.map = &s->in, .array = in, .tile = tile, .expected = out, .reduces = s->reduces};
-    walk_box(&s->in, s->from, s->offset, check_tile, &c);
+    walk_box(&s->in, s->in.extent[0], s->from, s->offset, check_tile, &c);
     outside += bytes_of(&s->in) / tw_tensor_element_bytes(s->in.element) - c.inside;
     elements += c.inside;
     c.map = &s->out;
-    walk_box(&s->out, s->to, no_offset, expect_element, &c);
+    /* A store fills the last 16 bytes that an array's row begins. */
+    walk_box(&s->out, (s->out.extent[0] + piece - 1) / piece * piece, s->to, no_offset, expect_element, &c);
     const bool same = !memcmp(now, out, ROOM);
     if (c.wrong || !same)
         fail_msg("seed %d, %d dims%s: %d elements of the box are wrong, the array %s", (int)seed, s->in.dims,
                  s->in.im2col ? ", im2col" : "", c.wrong, same ? "is right" : "too");
 }
+
+static size_t room_of_out = ROOM; /* bytes of the array that is stored to */
 
 static tw_status play_boxes(const scenario *s, uint64_t seed, bool keep_going, tw_emu_report *r) {
     static uint8_t in[ROOM], out[ROOM], tile[TILE];
@@ -206,7 +213,7 @@ static tw_status play_boxes(const scenario *s, uint64_t seed, bool keep_going, t
     fill(in, tw_tensor_element_bytes(x.in.element), 3);
     fill(out, tw_tensor_element_bytes(x.in.element), 5);
     x.in.address = tw_emu_alloc(e, "in", in, sizeof in, true);
-    x.out.address = tw_emu_alloc(e, "out", out, sizeof out, false);
+    x.out.address = tw_emu_alloc(e, "out", out, room_of_out, false);
     tw_kernel *k = build(&x);
     if (tw_kernel_verify(k, 90, &d) != TW_OK) fail_msg("%s", d.message);
     const uint64_t a[4] = {(uint64_t)(uintptr_t)&x.in, (uint64_t)(uintptr_t)&x.out,
@@ -218,7 +225,8 @@ static tw_status play_boxes(const scenario *s, uint64_t seed, bool keep_going, t
         tw_emu_read(e, a[2], tile, (size_t)bytes_of(&x.in));
         uint8_t *now = malloc(sizeof out);
         assert_non_null(now);
-        tw_emu_read(e, x.out.address, now, sizeof out);
+        memcpy(now, out, sizeof out);
+        tw_emu_read(e, x.out.address, now, room_of_out);
         check_boxes(&x, seed, in, out, tile, now);
         free(now);
     }
@@ -245,10 +253,10 @@ static bool lay_out(tw_tensor_map *m, tw_random *r) {
 
 static const int swizzles[] = {0, 0, 32, 64, 128};
 
-/* Where a box may begin along a row, before its beginning and behind its end, too. */
-static int64_t along_row(const tw_tensor_map *m, tw_random *r) {
+/* Where a box may begin along a row: behind its end, too, and `before` pieces before its beginning. */
+static int64_t along_row(const tw_tensor_map *m, int before, tw_random *r) {
     const int piece = 16 / tw_tensor_element_bytes(m->element);
-    return (int64_t)(below(r, (int)m->extent[0] / piece + 3) - 1) * piece;
+    return (int64_t)(below(r, (int)m->extent[0] / piece + 2 + before) - before) * piece;
 }
 
 static void random_tile(scenario *s, tw_random *r) {
@@ -267,9 +275,15 @@ static void random_tile(scenario *s, tw_random *r) {
     } while (m->box[0] > 256 || bytes_of(m) > TILE || !lay_out(m, r));
     s->out = *m;
     for (int i = 0; i < m->dims; i++) {
-        s->from[i] = i ? below(r, (int)m->extent[i] + 1) - 1 : along_row(m, r);
-        s->to[i] = i ? below(r, (int)m->extent[i] + 1) - 1 : along_row(m, r);
+        s->from[i] = i ? below(r, (int)m->extent[i] + 1) - 1 : along_row(m, 1, r);
+        s->to[i] = i ? below(r, (int)m->extent[i] + 1) : along_row(m, 0, r);
     }
+}
+
+/* A pixel of the bounding box along a dimension of space. */
+static int pixel_of(const tw_tensor_map *m, int d, tw_random *r) {
+    const int step = tw_tensor_map_step(m, d), last = (int)m->extent[d] - 1 + m->upper[d - 1];
+    return m->lower[d - 1] + below(r, (last - m->lower[d - 1]) / step + 1) * step;
 }
 
 static void random_pixels(scenario *s, tw_random *r) {
@@ -292,13 +306,13 @@ static void random_pixels(scenario *s, tw_random *r) {
     } while (!lay_out(m, r) || !tw_tensor_map_valid(m));
     s->out = *m;
     for (int i = 0; i < m->dims; i++) {
-        s->from[i] = i ? below(r, (int)m->extent[i] + 3) - 1 : along_row(m, r);
-        s->to[i] = i ? below(r, (int)m->extent[i] + 3) - 1 : along_row(m, r);
+        s->from[i] = i ? below(r, (int)m->extent[i] + 3) - 1 : along_row(m, 1, r);
+        s->to[i] = i ? below(r, (int)m->extent[i] + 2) : along_row(m, 0, r);
         if (!i || i == m->dims - 1) continue;
-        const int step = m->step[i] ? m->step[i] : 1;
-        const int n = (int)(m->extent[i] - 1 + m->upper[i - 1] - m->lower[i - 1]) / step + 1;
-        s->from[i] = m->lower[i - 1] + below(r, n) * step;
-        s->to[i] = m->lower[i - 1] + below(r, n) * step;
+        s->out.lower[i - 1] = 0;
+        s->out.upper[i - 1] = -below(r, m->extent[i] > 1 ? 2 : 1);
+        s->from[i] = pixel_of(m, i, r);
+        s->to[i] = pixel_of(&s->out, i, r);
         s->offset[i - 1] = below(r, 4);
     }
 }
@@ -381,6 +395,8 @@ static const struct {
      "/tensor_store|tile+64|not aligned to 1024", false},
     {WITHIN_PIECE, "a box that begins within 16 bytes of a row", TW_EMU_ALIGNMENT,
      "/tensor_store|begins 8 bytes into a row: not a multiple of 16", false},
+    {BEFORE_ARRAY, "stores before the array", TW_EMU_BOUNDS, "/tensor_store|begins at -1 of dimension 1", false},
+    {BEFORE_ROW, "reduces before a row", TW_EMU_BOUNDS, "/tensor_reduce|begins at -4 of dimension 0", true},
     {BEYOND_SHARED, "a box beyond shared memory", TW_EMU_BOUNDS, "/tensor_store|tile+|has 32768 bytes", false},
 };
 
@@ -393,7 +409,8 @@ static scenario plain(int fault, bool reduces) {
                            .box = {32, 8, 2},
                            .swizzle = 128};
     s.out = s.in;
-    s.to[0] = fault == WITHIN_PIECE ? 2 : 0;
+    s.to[0] = fault == WITHIN_PIECE ? 2 : fault == BEFORE_ROW ? -4 : 0;
+    s.to[1] = fault == BEFORE_ARRAY ? -1 : 0;
     return s;
 }
 
@@ -440,13 +457,53 @@ static void pixels_are_of_the_bounding_box(void **state) {
                                .channels = 16,
                                .pixels = 2};
         s.out = s.in;
+        s.out.lower[0] = 0;
         s.from[1] = from;
-        s.to[1] = -1;
         tw_emu_report r;
         const bool fits = from >= -1 && from <= 5 && (from + 1) % 2 == 0;
         const tw_status st = play_boxes(&s, 1, false, &r);
         if (fits != (st == TW_OK)) fail_msg("from %d: %s", from, st == TW_OK ? "taken" : r.findings[0].text);
         if (!fits) assert_non_null(strstr(r.findings[0].text, "where its bounding box has no pixel"));
+    }
+}
+
+/* A store's bounding box lies within the array. */
+static void stores_of_pixels_are_within_the_array(void **state) {
+    (void)state;
+    for (int corner = -2; corner <= 2; corner++) {
+        scenario s = {.in = {.element = TW_TENSOR_F32,
+                             .dims = 4,
+                             .im2col = true,
+                             .extent = {16, 8, 8, 2},
+                             .stride = {0, 64, 512, 4096},
+                             .channels = 16,
+                             .pixels = 2},
+                      .to = {0, 2, 2, 0}};
+        s.out = s.in;
+        if (corner < 0) s.out.lower[1] = corner + 1;
+        if (corner > 0) s.out.upper[0] = corner - 1;
+        tw_emu_report r;
+        const bool fits = corner > -2 && corner < 2;
+        const tw_status st = play_boxes(&s, 1, false, &r);
+        if (fits != (st == TW_OK)) fail_msg("corner %d: %s", corner, st == TW_OK ? "taken" : r.findings[0].text);
+        if (!fits)
+            assert_non_null(strstr(r.findings[0].text, "its bounding box is larger than the array in dimension"));
+    }
+}
+
+/* An array that ends within the last 16 bytes that it begins, with nothing behind it. */
+static void stores_fill_their_last_piece(void **state) {
+    (void)state;
+    for (int length = 29; length < 33; length++) {
+        scenario s = {.in = {.element = TW_TENSOR_F32, .dims = 1, .extent = {length}, .box = {32}}};
+        s.out = s.in;
+        tw_emu_report r;
+        room_of_out = (size_t)length * sizeof(float);
+        const tw_status st = play_boxes(&s, 1, false, &r);
+        room_of_out = ROOM;
+        if ((length == 32) != (st == TW_OK))
+            fail_msg("%d elements: %s", length, st == TW_OK ? "taken" : r.findings[0].text);
+        if (st != TW_OK) assert_int_equal(r.findings[0].rule, TW_EMU_BOUNDS);
     }
 }
 
@@ -509,8 +566,12 @@ static void maps_are_judged(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(boxes_are_right), cmocka_unit_test(a_device_agrees), cmocka_unit_test(faults_are_found),
-        cmocka_unit_test(pixels_are_of_the_bounding_box), cmocka_unit_test(maps_are_judged)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(boxes_are_right),
+                                       cmocka_unit_test(a_device_agrees),
+                                       cmocka_unit_test(faults_are_found),
+                                       cmocka_unit_test(pixels_are_of_the_bounding_box),
+                                       cmocka_unit_test(stores_of_pixels_are_within_the_array),
+                                       cmocka_unit_test(stores_fill_their_last_piece),
+                                       cmocka_unit_test(maps_are_judged)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
