@@ -6,12 +6,12 @@
 
 #include <stdlib.h>
 
-/* A candidate that is under way. */
+/* The state of a candidate. */
 typedef struct runner {
-    bool open;       /* It has no result yet. */
-    tw_status check; /* What its check said. */
+    bool open;       /* The candidate is open and has no result yet. */
+    tw_status check; /* The result of its check. */
     tw_diag why;
-    double *samples; /* room for p->samples */
+    double *samples; /* Its times, at most p->samples. */
 } runner;
 
 typedef struct measuring {
@@ -20,7 +20,7 @@ typedef struct measuring {
     const tw_measure_protocol *p;
     tw_measure_report report;
     int64_t began;
-    runner *group; /* those that take turns, or one */
+    runner *group; /* The candidates that are sampled in turn, or a single one. */
     bool interrupted;
     tw_diag *diag;
 } measuring;
@@ -55,7 +55,7 @@ static tw_status tell(measuring *m, int first, int k, tw_status status, int take
     return m->calls->result ? m->calls->result(m->context, &of, m->diag) : TW_OK;
 }
 
-/* Opens, checks and warms a candidate. One that fails has its result at once. */
+/* Opens, checks and warms a candidate. If one of these fails, reports its result and closes it. */
 static tw_status begin(measuring *m, int first, int k) {
     const tw_measure_calls *c = m->calls;
     runner *r = &m->group[k];
@@ -82,14 +82,14 @@ static tw_status sample(measuring *m, int first, int k, int round) {
     return tell(m, first, k, st, 0);
 }
 
-/* Candidates that take turns, or a single one. */
+/* Measures candidates in turn, or a single one. */
 static tw_status measure_group(measuring *m, int first, int n) {
     const int rounds = m->p->warmups + m->p->samples;
     tw_status st = TW_OK;
     int done = 0;
     for (int k = 0; k < n && st == TW_OK && !interrupted(m); k++) st = begin(m, first, k);
     while (done < rounds && st == TW_OK && !m->interrupted) {
-        /* A candidate alone has all its samples, and those in turns have as many as one another: one at least. */
+        /* A limit ends turns between rounds, so that all candidates have equally many samples, and at least one. */
         if (n > 1 && done > m->p->warmups && spent(m)) break;
         for (int i = 0; i < n && st == TW_OK && !m->interrupted; i++) {
             const int k = (i + done) % n;
@@ -117,7 +117,7 @@ static tw_status measure_batch(measuring *m, int first, int n) {
 tw_status tw_measure(const tw_measure_calls *calls, void *context, int n, const tw_measure_protocol *p,
                      tw_measure_report *report, tw_diag *diag) {
     measuring m = {.calls = calls, .context = context, .p = p, .began = tw_now_ns(), .diag = diag};
-    const int batch = p->batch > 0 && p->batch < n ? p->batch : n, runners = p->turns ? batch : n > 0;
+    const int batch = p->batch > 0 && p->batch < n ? p->batch : n, runners = p->turns ? batch : 1;
     tw_status st = TW_OK;
     m.group = calloc((size_t)runners + 1, sizeof *m.group);
     double *samples = malloc(((size_t)runners * (size_t)p->samples + 1) * sizeof *samples);

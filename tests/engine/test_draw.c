@@ -118,6 +118,23 @@ static void launches_draw_what_the_host_draws(void **state) {
     close_on(&f);
 }
 
+/* A token that cannot be fed ends it, and nothing is told. */
+static void what_cannot_be_fed_is_an_error(void **state) {
+    const bool emulate = *state != NULL;
+    fixture f;
+    tw_diag d;
+    int32_t out[TOKENS];
+    open_on(&f, emulate, NULL);
+    tw_sampler *s = sampler_of(&f, &ways[0]);
+    begin(&f);
+    ear r = {.out = out, .e = f.e, .from = tw_engine_position(f.e)};
+    assert_int_equal(tw_engine_draw(f.e, s, INT32_MAX, TOKENS, take, &r, &d), TW_ERR_USAGE);
+    assert_int_equal(r.n, 0);
+    assert_int_equal(tw_engine_position(f.e), r.from);
+    tw_sampler_close(s);
+    close_on(&f);
+}
+
 /* Where the device does not draw, the host does, with the same tokens: edges by data. */
 static void data_edges_are_drawn_for(void **state) {
     (void)state;
@@ -236,6 +253,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(launches_draw_what_the_host_draws),
         cmocka_unit_test_prestate(launches_draw_what_the_host_draws, &gpu),
+        cmocka_unit_test(what_cannot_be_fed_is_an_error),
+        cmocka_unit_test_prestate(what_cannot_be_fed_is_an_error, &gpu),
         cmocka_unit_test(data_edges_are_drawn_for),
         cmocka_unit_test(counts_belong_to_their_sampler),
         cmocka_unit_test(generations_end_where_they_should),

@@ -340,7 +340,50 @@ static void sizes_fit_their_types(void **state) {
     }
 }
 
-/* Half of the groups leave their sums for the other half, and so on: the first time takes most. */
+/* A warp's threads read the fewest elements of X and Y where their cells are nearly a square. */
+static void a_warps_cells_are_nearly_a_square(void **state) {
+    (void)state;
+    static const struct {
+        int ms, ns, ml, nl, lanes; /* lanes: along rows */
+    } tiles[] = {{8, 8, 128, 128, 4}, {4, 8, 64, 128, 8}, {8, 4, 128, 64, 4}, {2, 8, 64, 64, 8}, {8, 8, 16, 128, 2}};
+    const tw_gemm_problem p = complete(0);
+    for (int i = 0; i < (int)(sizeof tiles / sizeof *tiles); i++) {
+        const tw_gemm_config c = {.ms = tiles[i].ms,
+                                  .ns = tiles[i].ns,
+                                  .ml = tiles[i].ml,
+                                  .nl = tiles[i].nl,
+                                  .u = 8,
+                                  .ks = 1,
+                                  .kl = 1,
+                                  .kg = 1,
+                                  .vec = 4,
+                                  .frag = 4,
+                                  .stages = 2,
+                                  .group = 1};
+        const tw_gemm_variant v = tw_gemm_variant_of(&p, &c);
+        tw_gemm_plan plan;
+        const char *why = tw_gemm_plan_of(&v, &c, tw_target_find("sm_90a"), &plan);
+        if (why) fail_msg("tile %d: %s", i, why);
+        if (plan.lanes_m != tiles[i].lanes) fail_msg("tile %d: %d lanes along rows", i, plan.lanes_m);
+    }
+}
+
+/* Words are names in full: no other of the same length is one. */
+static void words_are_names_in_full(void **state) {
+    (void)state;
+    static const char *const wrong[] = {"tipe=f16", "oux=f32", "activatiun=silu",
+                                        "lde=8",    "alpho=2", "activation2=silu"};
+    for (int i = 0; i < (int)(sizeof wrong / sizeof *wrong); i++) {
+        tw_gemm_problem p = problems[0];
+        tw_status st = TW_ERR_IO;
+        tw_diag d;
+        if (tw_gemm_problem_word(&p, wrong[i], &st, &d)) fail_msg("%s is a word", wrong[i]);
+        assert_int_equal(st, TW_OK);
+        assert_memory_equal(&p, &problems[0], sizeof p);
+    }
+}
+
+/* Half of the groups store their sums for the other half, and so on. The first round needs the most memory. */
 static void groups_join_by_halves(void **state) {
     (void)state;
     enum { THREADS = 128, SUMS = 16 };
@@ -376,6 +419,8 @@ int main(void) {
                                        cmocka_unit_test(many_are_judged_quickly),
                                        cmocka_unit_test(problems_without_sense_are_refused),
                                        cmocka_unit_test(sizes_fit_their_types),
+                                       cmocka_unit_test(a_warps_cells_are_nearly_a_square),
+                                       cmocka_unit_test(words_are_names_in_full),
                                        cmocka_unit_test(groups_join_by_halves)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

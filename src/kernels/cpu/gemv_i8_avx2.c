@@ -10,9 +10,7 @@
 enum { ROWS = TW_PANEL_ROWS, QUADS = 4, /* of rows */ AHEAD = 8192 };
 
 static inline __m256i broadcast(const int16_t *q) {
-    int64_t v;
-    memcpy(&v, q, 8);
-    return _mm256_set1_epi64x(v);
+    return _mm256_broadcastq_epi64(_mm_loadl_epi64((const __m128i *)(const void *)q));
 }
 
 typedef struct sums {

@@ -79,7 +79,7 @@ static jinja_value cut(jinja_env *env, jinja_value v, const char *open, const ch
     jinja_buffer b = {0};
     jinja_add_string(env, &b, v.s);
     size_t from = 0; /* nothing begins before */
-    while (!env->failed && b.size && jinja_step(env, NULL, (int64_t)(b.size / 256) + 1)) {
+    while (jinja_step(env, NULL, (int64_t)(b.size / 256) + 1)) {
         jinja_string s = {.data = b.data, .size = b.size};
         int64_t i = jinja_find(&s, &begin, from, s.size), k = i < 0 ? -1 : jinja_find(&s, &end, (size_t)i, s.size);
         if (k < 0) break;
