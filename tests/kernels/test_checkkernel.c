@@ -184,6 +184,13 @@ static void check_gemm(const tw_kernels *k, const problem *p) {
     free(scratch);
 }
 
+static void check_product(const tw_kernels *k, tw_panel_format f, int64_t panels, int64_t cols, int64_t rows, int kind,
+                          tw_random *r) {
+    problem p = problem_make(f, panels, cols, rows, kind, r);
+    check_gemm(k, &p);
+    problem_free(&p);
+}
+
 static void gemv_agrees_with_the_exact_sums(void **state) {
     static const int64_t cols[] = {1, 8, 40, 64, 100, 136, 320, 1000};
     tw_random r = tw_random_seed(*(uint64_t *)*state);
@@ -211,9 +218,7 @@ static void gemm_agrees_with_the_exact_sums(void **state) {
             for (size_t c = 0; c < sizeof cols / sizeof *cols; c += TEST_SANITIZED ? 2 : 1)
                 for (int kind = 0; kind < INPUT_KINDS; kind++) {
                     int64_t panels = 1 + (int64_t)tw_random_below(&r, 5), rows = 1 + (int64_t)tw_random_below(&r, 40);
-                    problem p = problem_make(formats[f], panels, cols[c], rows, kind, &r);
-                    check_gemm(&k, &p);
-                    problem_free(&p);
+                    check_product(&k, formats[f], panels, cols[c], rows, kind, &r);
                 }
     }
 }
@@ -225,11 +230,8 @@ static void gemm_takes_any_number_of_rows(void **state) {
     for (int m = 0; m < CHECK_MASKS; m++) {
         if (!check_kernels(m, &k)) continue;
         for (int f = 0; f < FORMATS; f += 3)
-            for (int64_t rows = 1; rows <= 36; rows += TEST_SANITIZED ? 5 : 1) {
-                problem p = problem_make(formats[f], 3, 72, rows == 36 ? 700 : rows, INPUT_NORMAL, &r);
-                check_gemm(&k, &p);
-                problem_free(&p);
-            }
+            for (int64_t rows = 1; rows <= 36; rows += TEST_SANITIZED ? 5 : 1)
+                check_product(&k, formats[f], 3, 72, rows == 36 ? 700 : rows, INPUT_NORMAL, &r);
     }
 }
 
@@ -240,15 +242,9 @@ static void gemm_takes_several_blocks(void **state) {
     for (int m = 0; m < CHECK_MASKS; m++) {
         if (!check_kernels(m, &k)) continue;
         for (int f = 0; f < FORMATS; f++) {
-            problem deep = problem_make(formats[f], 3, 2500, 5, INPUT_NORMAL, &r),
-                    tall = problem_make(formats[f], 2, 600, 90, INPUT_MIXED, &r),
-                    wide = problem_make(formats[f], 67, 48, 55, INPUT_NORMAL, &r);
-            check_gemm(&k, &deep);
-            check_gemm(&k, &tall);
-            check_gemm(&k, &wide);
-            problem_free(&deep);
-            problem_free(&tall);
-            problem_free(&wide);
+            check_product(&k, formats[f], 3, 2500, 5, INPUT_NORMAL, &r);
+            check_product(&k, formats[f], 2, 600, 90, INPUT_MIXED, &r);
+            check_product(&k, formats[f], 67, 48, 55, INPUT_NORMAL, &r);
         }
     }
 }
