@@ -42,8 +42,8 @@ typedef struct tw_model_info {
 
 void tw_model_describe(const tw_model *model, tw_model_info *info);
 
-/* How many elements of the weights are NaN or infinite. Reads every weight once. `first` may be NULL; *first is the name
-   of the first weight that has one, owned by the model, or NULL when there is none. */
+/* Counts the elements of all weights that are NaN or infinite. Reads every weight once. *first is the name of the first
+   weight with such an element, owned by the model, or NULL if there is none. `first` may be NULL. */
 int64_t tw_model_count_nonfinite(const tw_model *model, const char **first);
 
 #pragma GCC visibility pop

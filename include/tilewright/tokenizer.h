@@ -47,10 +47,10 @@ tw_status tw_token_stream_flush(tw_token_stream *s, const char **text, tw_diag *
 size_t tw_token_stream_size(const tw_token_stream *s); /* bytes of the text last returned, which may hold NULs */
 void tw_token_stream_close(tw_token_stream *s);
 
-/* Compares with a reference file, {"cases": [{"text", "ids", "ids_with_special", "decoded", "decoded_keep_special"}]},
-   the decodes being those of ids. TW_OK: all fields of all cases agree. TW_ERR_MISMATCH names the first case and field
-   that does not, TW_ERR_FORMAT is for a file that is no such reference. *cases (may be NULL) is how many were compared.
-   The streaming decode of every case is held against the decode at once, too. */
+/* Compares a tokenizer with a reference file: {"cases": [{"text", "ids", "ids_with_special", "decoded",
+   "decoded_keep_special"}]}. The decoded texts are those of "ids". The streaming decoder is compared as well. *cases is
+   the number of cases compared; `cases` may be NULL. TW_ERR_MISMATCH: a field differs. The message names the first one.
+   TW_ERR_FORMAT: the file is no such reference. */
 tw_status tw_tokenizer_check_golden(const tw_tokenizer *t, const char *golden_path, int64_t *cases, tw_diag *diag);
 
 /* ---- chat templates, in the Jinja that Hugging Face's transformers runs ---- */

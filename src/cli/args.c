@@ -202,8 +202,8 @@ static void listen_for_interrupts(int flags) {
 
 void cli_interrupt_forget(void) {
     cli_interrupted();
-    /* A write goes on after an interrupt: else text would be lost, and standard output would count as failed. Reads
-       from a terminal wait in ppoll(), which an interrupt always ends; others must end themselves. */
+    /* With SA_RESTART an interrupt does not end a write, which would lose text. Reads from a terminal wait in ppoll(),
+       which an interrupt always ends. Other reads must be ended by the interrupt, so they get no SA_RESTART. */
     if (!patient && isatty(STDIN_FILENO)) listen_for_interrupts(SA_RESTART);
     patient = 1;
     interrupted = 0;

@@ -42,8 +42,8 @@ static void note(const char *what) {
     if (isatty(STDERR_FILENO)) fprintf(stderr, "\r\033[K%s", what);
 }
 
-/* What n tokens after `depth` others take: bytes of weights, keys and values, or operations. A GPU reads a prompt in
-   small steps, of which each streams everything: bytes are what it takes. */
+/* Computes the work of n tokens after `depth` others: bytes of weights, keys and values, or operations. A GPU's work is
+   bytes also for a prompt, since it streams all weights in each of many small steps. */
 static double work_of(const bench *b, const row *w, int64_t depth, int64_t n) {
     if (!w->decode && tw_engine_on_gpu(b->e)) return tw_prompt_streamed_bytes(b->e, depth, n);
     if (!w->decode) return tw_engine_operations(b->e, depth, n);
@@ -248,11 +248,11 @@ static tw_status measure(bench *b, tw_diag *d) {
 /* `run` with the settings that most models come with, and greedy. */
 static const tw_sampling drawn = {.temperature = 0.7, .top_k = 20, .top_p = 0.95, .seed = 1}, greedy = {.seed = 1};
 
-/* What is timed, in the order of the rows. */
+/* The measurements, in the order of the rows. */
 static const struct timing {
     const char *kind, *suffix;
     const tw_sampling *how;
-    bool prompt, apart, gpu; /* `gpu`: only there. */
+    bool prompt, apart, gpu; /* `gpu`: measured on a GPU only. */
 } timings[] = {{.kind = "pp", .suffix = "", .prompt = true},
                {.kind = "tg", .suffix = ""},
                {.kind = "tg", .suffix = " by single launches", .apart = true, .gpu = true},

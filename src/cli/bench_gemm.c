@@ -65,11 +65,11 @@ static double spread(const tw_stats *s) {
     return s->median > 0 ? (s->p90 - s->p10) / s->median : 0;
 }
 
-/* A row of the table, or a product of the caller's. */
+/* A row of Table 4, or the product that the command line describes. */
 typedef struct row {
     const char *name;
     const tw_gemm_problem *problem;
-    const table_row *of_table; /* NULL: not of the table */
+    const table_row *of_table; /* NULL: the product is from the command line. */
     tw_gemm_bench_result result;
 } row;
 

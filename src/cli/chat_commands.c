@@ -80,10 +80,10 @@ static bool parse_real(const char *text, double *value) {
     return end != text && !*end && !errno;
 }
 
-/* A setting that /set changes. A list ends with one without a name. */
+/* A number that /set changes. An entry without a name ends a list. */
 typedef struct number {
     const char *name;
-    int64_t *whole; /* NULL: the setting is `real`. */
+    int64_t *whole; /* NULL: the number is `real`. */
     double *real;
 } number;
 

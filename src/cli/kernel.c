@@ -44,7 +44,7 @@ static void put_json(json_t *o) {
 
 /* -- what the kernel is */
 
-/* A line a parameter, or an object of them. With `counts` each says how many values it has. */
+/* Prints a space's parameters one per line, or returns them as JSON. With `counts` each has its number of values. */
 static json_t *show_parameters(const tw_space *s, bool json, bool counts) {
     json_t *o = json_object();
     for (int i = 0; i < s->n; i++) {
@@ -107,7 +107,7 @@ static json_t *describe(const gemm *g) {
                      cli_config_json(&g->config), "target", g->target->name);
 }
 
-/* The space of the problem's configurations. How many are legal is estimated from JUDGED of them. */
+/* Shows the space of a problem's configurations. The number of legal ones is estimated from a sample of JUDGED. */
 static tw_status show_space(const gemm *g, const request *r) {
     const tw_gemm_space_context of = {&g->problem, g->target, NULL};
     const double points = (double)tw_space_points(&tw_gemm_space, TW_SPACE_ROLES);

@@ -53,7 +53,7 @@ struct emu_op {
     bool guarded, guard_not;
     bool both;         /* if: there is an else */
     bool asynchronous; /* The operation handles `checked` and `assigned` itself. */
-    bool masked;       /* Results are variables; inactive lanes keep their values. */
+    bool masked;       /* The results are variables. Inactive lanes keep the variables' old values. */
     int32_t load; /* The number, from 1, of a load from shared memory that late.c follows. 0: any other operation. */
     uint16_t n_needs;
     int32_t *needs;                    /* Numbers of the loads whose results the operation needs. */
@@ -106,7 +106,7 @@ typedef struct emu_aparts {
     int n, room;
 } emu_aparts;
 
-/* What a proxy fence covers. */
+/* Memory that a proxy fence covers. */
 enum { EMU_FENCES_SHARED = 1, EMU_FENCES_CLUSTER = 2, EMU_FENCES_GLOBAL = 4, EMU_FENCES_MBARRIERS = 8 };
 
 /* A proxy fence of some lanes; when it was, and which of the warp's own copies had been waited for. */
@@ -512,7 +512,7 @@ void emu_copies_at_exit(emu_warp *w, const emu_op *op, uint32_t mask);
    only its own thread's groups. */
 void emu_idle_wait_text(const emu_warp *w, uint32_t mask, char *out, size_t size);
 
-/* The accesses of a bulk store or reduction: how it writes its target, and how it reads shared memory. */
+/* Describes how a bulk store or reduction writes its target. */
 emu_how emu_bulk_target(const emu_warp *w, uint32_t clock, bool reduces);
 emu_how emu_bulk_source(const emu_warp *w, uint32_t clock);
 /* Combines each element of `from` into `to`, by the operation's rmw and type. */

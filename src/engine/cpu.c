@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The processor's back end. */
+/* The back end for processors. */
 #include "engine/machine.h"
 
 #include "base/clock.h"
@@ -98,7 +98,7 @@ static tw_status limit_isa(tw_machine *m, uint32_t isa, bool own_only, tw_diag *
 
 const tw_engine_backend tw_engine_cpu = {
     .gpu = false,
-    .tolerance = {1e-3, 1e-4, 1e-4, false}, /* Float arithmetic on the stored weights, added in another order. */
+    .tolerance = {1e-3, 1e-4, 1e-4, false}, /* Sums are in f32, and in another order than the reference's. */
     .open = open_cpu,
     .close = close_cpu,
     .fits = fits,

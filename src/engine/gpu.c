@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A GPU's back end; the same in the emulator. */
+/* The back end for GPUs, real or emulated. */
 #include "engine/machine.h"
 
 #include "base/diag.h"
@@ -10,7 +10,7 @@
 static tw_status open_gpu(tw_machine *m, const tw_model *model, const tw_engine_options *o, int threads,
                           tw_diag *diag) {
     (void)threads;
-    int gpu = 0; /* What "auto" tries. */
+    int gpu = 0; /* "auto" tries GPU 0. */
     if (!o->emulate) tw_device_gpu_number(o->device, &gpu);
     tw_cuda_vm_options v = {.device = gpu,
                             .emulate = o->emulate,
@@ -116,8 +116,8 @@ static tw_status bandwidth(const tw_machine *m, double *bytes_per_second, tw_dia
 
 const tw_engine_backend tw_engine_gpu = {
     .gpu = true,
-    /* Keys and values are rounded to 16 bits, of which bf16 has 8 of mantissa. Products take activations as sums of two
-       16-bit halves, which loses little beside that. */
+    /* Keys and values are rounded to 16 bits, and bf16 has 8 bits of mantissa. Products split an activation into two
+       16-bit floats, whose rounding error is small beside that. */
     .tolerance = {2e-2, 1e-3, 5e-3, true},
     .open = open_gpu,
     .close = close_gpu,

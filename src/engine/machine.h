@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The machine that an engine runs its programs on: the processor's, or a GPU's. Each is a back end: a table of
-   functions, and nothing else in the room asks which one it is. */
+/* The machine that runs an engine's programs: a processor's or a GPU's. Each kind is a back end, a table of functions.
+   The rest of the room calls these functions and does not distinguish the kinds. */
 #ifndef TW_ENGINE_MACHINE_H
 #define TW_ENGINE_MACHINE_H
 
@@ -8,69 +8,70 @@
 #include "tilewright/vm.h"
 #include "vm/sample.h"
 
+/* A machine and its limits. */
 typedef struct tw_machine {
-    const struct tw_engine_backend *backend; /* NULL: no machine was opened. */
-    void *vm;                                /* The back end's tw_vm or tw_cuda_vm. */
-    int gpu;                                 /* Number of the GPU. -1: none, or emulated. */
-    int workers;
-    int64_t tokens; /* Positions a step may have at most. */
-    tw_dtype kv;    /* Element type of the cache. */
+    const struct tw_engine_backend *backend; /* NULL: no machine is open. */
+    void *vm;                                /* A tw_vm or a tw_cuda_vm, owned by the back end. */
+    int gpu;                                 /* Number of the GPU. -1: a processor, or an emulated GPU. */
+    int workers;                             /* Workers that run at the same time. */
+    int64_t tokens;                          /* The most positions of a step. */
+    tw_dtype kv;                             /* Element type of the key/value cache. */
 } tw_machine;
 
-/* What counts as agreement between a machine's results and a reference. */
+/* The largest differences at which a machine's results agree with a reference. */
 typedef struct tw_tolerance {
-    double logit_relative; /* Allowed difference of a logit, as a part of the largest in magnitude. */
-    double logit_absolute; /* Allowed difference of a logit, added to the relative one. */
-    double loss_relative;
-    bool close; /* A greedy token may differ where its logit is within twice the tolerance of the most likely one's. */
+    double logit_relative; /* Difference of a logit, relative to the largest magnitude. */
+    double logit_absolute; /* Difference of a logit, in addition to the relative one. */
+    double loss_relative;  /* Difference of a loss, relative to the loss. */
+    bool close; /* True: a greedy token may differ if its logit is within twice the tolerance of the largest. */
 } tw_tolerance;
 
-/* One kind of machine. Every function takes an open machine, but for `open`. */
+/* A kind of machine. Every function but `open` takes an open machine. */
 typedef struct tw_engine_backend {
-    bool gpu; /* A GPU's machine, also where it is emulated. */
-    tw_tolerance tolerance;
+    bool gpu;               /* The machine is a GPU's, real or emulated. */
+    tw_tolerance tolerance; /* Agreement with references. */
 
-    /* Opens the machine of `m`, whose backend is set. `threads` is how many workers a processor has. */
+    /* Opens a machine. m->backend is set. `threads` is the number of workers on a processor. */
     tw_status (*open)(tw_machine *m, const tw_model *model, const tw_engine_options *options, int threads,
                       tw_diag *diag);
-    void (*close)(tw_machine *m); /* Also of a machine that failed to open. */
+    void (*close)(tw_machine *m); /* Closes a machine, also one whose `open` failed. */
 
-    /* As tw_vm_fits. */
+    /* Does what tw_vm_fits does. */
     tw_status (*fits)(const tw_machine *m, const tw_schedule *const *schedules, int n, tw_diag *diag);
-    /* Completes a lowering with what suits the machine. The number of workers is the machine's. */
+    /* Sets what a lowering leaves open, such as the number of workers, to what suits the machine. */
     void (*complete_lowering)(const tw_machine *m, tw_lowering *l);
-    /* As tw_cuda_vm_short_past. 0 on a processor. */
+    /* Does what tw_cuda_vm_short_past does. Returns 0 on a processor. */
     int64_t (*short_past)(const tw_machine *m, const tw_lowering *l);
 
-    /* As tw_vm_load, tw_vm_run and so on. */
+    /* The next five functions do what those of the same names in tilewright/vm.h do. */
     tw_status (*load)(tw_machine *m, const tw_checked *program, int *id, tw_diag *diag);
     tw_status (*run)(tw_machine *m, tw_vm_step *step, tw_diag *diag);
     int64_t (*tape_bytes)(const tw_machine *m);
     int64_t (*streamed_bytes)(const tw_machine *m);
     void (*explain)(const tw_machine *m, char *out, size_t size);
-    const char *(*name)(const tw_machine *m); /* "cpu", or the GPU's name. */
+    const char *(*name)(const tw_machine *m); /* Returns "cpu" or the GPU's name. */
 
-    /* Runs n steps of a decode program, each with the token before it. *seconds is by the host's clock, on a GPU from
-       before a launch until it is known to be over. */
+    /* Runs n greedy steps of a decode program. The first step takes `token`, each other step the token before it.
+       *seconds is host time; on a GPU it includes the launches and the wait for their end. */
     tw_status (*greedy)(tw_machine *m, int program, int32_t token, int64_t pos, int64_t n, int32_t *tokens,
                         double *seconds, tw_diag *diag);
 
-    /* Whether a program draws tokens on the device. `draw` and `count` are for such programs alone, and NULL where no
-       program does. */
+    /* Returns true if a program samples tokens on the device. `draw` and `count` serve such programs only, and are NULL
+       if the back end has none. */
     bool (*draws)(const tw_machine *m, int program);
-    /* Runs n steps of a decode program that draw by a sampler's rules. take() is as in tw_cuda_vm_draw. */
+    /* Runs n steps of a decode program that sample by `rules`. `take` is as in tw_cuda_vm_draw. */
     tw_status (*draw)(tw_machine *m, int program, const tw_sample_rules *rules, int32_t token, int64_t pos, int64_t n,
                       bool (*take)(void *user, const int32_t *tokens), void *user, tw_diag *diag);
-    /* Sets what penalties count of every id: [vocab]. */
+    /* Sets how often each token id occurred, for penalties: counts[vocab]. */
     tw_status (*count)(tw_machine *m, const uint32_t *counts, tw_diag *diag);
 
-    /* As tw_vm_measure_arithmetic. TW_ERR_UNSUPPORTED on a GPU. */
+    /* Does what tw_vm_measure_arithmetic does. TW_ERR_UNSUPPORTED: the machine is a GPU's. */
     tw_status (*arithmetic)(const tw_machine *m, int64_t positions, tw_vm_ceiling *ceiling, tw_diag *diag);
-    /* Bytes a second of reading what a decoded token streams, measured now: on a GPU from its memory, on a processor
-       from wherever as many bytes stay between two tokens. */
+    /* Measures the bandwidth of reading as many bytes as a decoded token streams. On a GPU they come from its memory.
+       On a processor they come from the cache or memory that holds that many bytes. */
     tw_status (*bandwidth)(const tw_machine *m, double *bytes_per_second, tw_diag *diag);
 
-    /* As tw_vm_limit_isa. NULL where there is one set of kernels. */
+    /* Does what tw_vm_limit_isa does. NULL: the machine has a single set of kernels. */
     tw_status (*limit_isa)(tw_machine *m, uint32_t isa, bool own_only, tw_diag *diag);
 } tw_engine_backend;
 
@@ -78,7 +79,7 @@ extern const tw_engine_backend tw_engine_cpu, tw_engine_gpu;
 
 enum { TW_ENGINE_BACKENDS = 2 };
 
-/* The back ends that options->device allows, in the order in which they are tried. */
+/* Lists the back ends that options->device allows, in the order in which the engine tries them. */
 tw_status tw_engine_backends(const tw_engine_options *options, const tw_engine_backend *out[TW_ENGINE_BACKENDS], int *n,
                              tw_diag *diag);
 

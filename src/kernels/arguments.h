@@ -12,11 +12,11 @@ enum { TW_ARGUMENTS = 64, TW_ARGUMENT_MAPS = 8 };
 typedef struct tw_argument {
     const char *name;
     uint64_t bits;            /* A number, or a device address. Unused by a tensor map. */
-    const char *buffer;       /* The buffer that the address or the tensor map is of. NULL: a number. */
+    const char *buffer;       /* Name of the buffer of the address or the tensor map. NULL: the argument is a number. */
     const tw_tensor_map *map; /* NULL: the argument is no tensor map. */
 } tw_argument;
 
-/* Not to be copied: arguments point to `maps`. */
+/* The arguments of a launch. Must not be copied, since arguments point to `maps`. */
 typedef struct tw_arguments {
     tw_argument of[TW_ARGUMENTS];
     tw_tensor_map maps[TW_ARGUMENT_MAPS];

@@ -9,7 +9,7 @@
 
 enum { TW_PLAN_BUFFERS = 8, TW_PLAN_TEXT = 512 };
 
-/* A kernel before compilation, and its launch. Not to be copied. */
+/* A kernel before compilation, and its launch. Must not be copied. */
 typedef struct tw_plan {
     tw_kernel *kernel;       /* All passes have run. The caller frees it. */
     tw_launch_values launch; /* Addresses of buffers are 0. */

@@ -35,8 +35,8 @@ tw_ptx_compiler tw_ptx_compiler_for(tw_cuda *c, bool remember);
 tw_status tw_ptx_compile(tw_cuda *c, const char *ptx, size_t bytes, bool remember, tw_cubin *out, tw_diag *diag);
 tw_status tw_ptx_compile_by(const tw_ptx_compiler *by, const char *ptx, size_t bytes, tw_cubin *out, tw_diag *diag);
 
-/* Prints, compiles and loads a kernel on which the passes have run. The module is loaded for the dynamic shared memory
-   of the kernel's layout. `cubin` gets the compiler's figures, without the machine code; it may be NULL. */
+/* Prints, compiles and loads a kernel. All passes have run on it. The module allows the dynamic shared memory of the
+   kernel's layout. `cubin` gets the compiler's figures without the machine code, and may be NULL. */
 tw_status tw_ptx_load(const tw_ptx_compiler *by, tw_kernel *k, tw_cuda_module **out, tw_cubin *cubin, tw_diag *diag);
 
 /* Many at once on `threads` threads (0: all cores); with ptxas, as many processes. Each job ends with its own status

@@ -267,7 +267,7 @@ void tw_ptx_emit_cp_async_arrive(tw_ptx_printer *p, const tw_ir_op *op) {
     tw_ptx_line(p, "cp.async.mbarrier.arrive.noinc.shared.b64 [%r];", op->operands[0]);
 }
 
-/* Prints the L2 policy, an optional operand after the first `n`. */
+/* Returns the L2 policy, an optional operand after the first `n`. */
 static tw_val policy_behind(const tw_ir_op *op, int n) {
     return op->n_operands > n ? op->operands[n] : TW_NONE;
 }

@@ -179,7 +179,8 @@ void tw_ptx_emit_wgmma_wait(tw_ptx_printer *p, const tw_ir_op *op) {
     if (has_warpgroups(p)) tw_ptx_line(p, "wgmma.wait_group.sync.aligned %d;", op->at.count);
 }
 
-/* Prints the immediates after the operands: the signs of A and B for floating-point types, then their layouts. */
+/* Prints the immediate operands at the end of a product: the signs of A and B for floating-point types, then their
+   layouts. */
 static void product_ends(const tw_ir_op *op, bool a_in_registers, char out[32]) {
     const tw_wgmma_info *m = tw_wgmma_describe((tw_wgmma_kind)op->at.wgmma);
     out[0] = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every choice there is: one table from which files are read and written, their schema is made, and tuners draw. */
+/* The table of all parameters of tw_schedule_config. */
 #include "schedule/config.h"
 
 #include "base/diag.h"
@@ -7,7 +7,7 @@
 
 #include <stddef.h>
 
-/* A cache of f32 that was asked for is another word than one that was not. */
+/* Words of the cache's type. KV_F32 asks for exactly f32; KV_AUTO lets the machine choose. */
 enum { KV_AUTO, KV_F32, KV_F16, KV_BF16 };
 
 static int64_t get_kv(const void *config) {
@@ -37,7 +37,7 @@ static void set_kv(void *config, int64_t value) {
     }
 #define VALUES(...) .values = (const int[]){__VA_ARGS__}, .n_values = sizeof((const int[]){__VA_ARGS__}) / sizeof(int)
 
-/* In the order in which they are written: the lowering's, then the machine's. */
+/* Files have the parameters in this order. */
 static const tw_param params[] = {
     {LOWERING(workers, MACRO), INT32(0, TW_MAX_WORKERS), VALUES(0, 1, 2, 4, 8, 16, 32, 64, 128),
      .meaning = "lists of instructions; 0: as many as the machine has"},

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The schedule IR: plain structs, read by the check, the lowering and the machines alike. */
+/* The schedule IR. The check, the lowering and the machines share these structs. */
 #ifndef TW_SCHEDULE_SCHEDULE_H
 #define TW_SCHEDULE_SCHEDULE_H
 
@@ -8,7 +8,8 @@
 
 enum { TW_MAX_OPERANDS = 16, TW_MAX_PARAMS = 8, TW_MAX_WORKERS = 1024 };
 
-/* Ops, and positions of their operands and parameters, by the names of ops.def: TW_OP_QKV, TW_QKV_WQ, TW_HEAD_SLOT. */
+/* Ops by the names of ops.def, such as TW_OP_QKV. Indices of their operands and parameters follow, such as TW_QKV_WQ
+   and TW_HEAD_SLOT. */
 typedef enum tw_op {
 #define OP(id, name, operands, params) TW_OP_##id,
 #include "schedule/ops.def"
@@ -28,7 +29,7 @@ typedef enum tw_op {
 #undef RANGE
 #undef OP
 
-enum { TW_FROM, TW_TO }; /* Of every op that has a range. */
+enum { TW_FROM, TW_TO }; /* Indices of the parameters of every RANGE. */
 
 typedef enum tw_buffer_kind {
     TW_BUFFER_WEIGHT,     /* read-only, defined from the start */
@@ -85,18 +86,19 @@ struct tw_schedule {
     int n_workers;
 };
 
-/* What ops.def says of an op. */
+/* An operand in ops.def. */
 typedef struct tw_operand_info {
     const char *name;
-    char access; /* r, w, m, a */
+    char access; /* 'r', 'w', 'm' or 'a'. */
     tw_buffer_kind kind;
     bool matrix, bias, optional;
 } tw_operand_info;
 
+/* An op in ops.def. */
 typedef struct tw_schedule_op_info {
     const char *name;
     tw_operand_info operands[TW_MAX_OPERANDS];
-    const char *params[TW_MAX_PARAMS + 1]; /* NULL behind the last. */
+    const char *params[TW_MAX_PARAMS + 1]; /* Names. NULL ends them. */
     int n_operands, n_params;
 } tw_schedule_op_info;
 
@@ -110,14 +112,15 @@ int64_t tw_buffer_row_bytes(const tw_buffer *b);
 
 enum { TW_MAX_MATRICES = 3 };
 
-/* The matrices that an instruction multiplies by, in the order of ops.def, without those that are absent. */
+/* The matrices that an instruction multiplies by, in the order of ops.def. Absent ones are left out. */
 typedef struct tw_instr_matrices {
-    int n;
-    int matrix[TW_MAX_MATRICES], bias[TW_MAX_MATRICES]; /* Buffers. Bias -1: none. */
+    int n;                       /* Number of matrices. */
+    int matrix[TW_MAX_MATRICES]; /* Buffer of each matrix. */
+    int bias[TW_MAX_MATRICES];   /* Buffer of each product's bias. -1: none. */
 } tw_instr_matrices;
 tw_instr_matrices tw_instr_matrices_of(const tw_instr *in);
 
-/* Whether instructions of this op multiply by a matrix. */
+/* Returns true if instructions of this op multiply by a matrix. */
 bool tw_op_multiplies(tw_op op);
 
 /* Where virtual row `row` of a qkv range lies: which of q, k, v (0, 1, 2), the head, and the row within the head.

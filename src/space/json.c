@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Configurations as JSON, and the schema of that. */
+/* Reads and writes configurations as JSON, and writes their JSON Schema. */
 #include "base/json.h"
 
 #include "base/diag.h"
@@ -43,14 +43,14 @@ static bool same_object(const char *a, const char *b) {
     return a && b ? !strcmp(a, b) : a == b;
 }
 
-/* Whether an object of the space is so called. */
+/* True if the space has an object of this name. */
 static bool is_object(const tw_space *s, const char *name) {
     for (int i = 0; i < s->n; i++)
         if (same_object(s->params[i].object, name)) return true;
     return false;
 }
 
-/* `object` NULL: the outermost. */
+/* Reads the fields of an object. `object` is its name, or NULL for the outermost. */
 static tw_status read_object(const tw_space *s, void *config, const json_t *o, const char *object, const char *path,
                              tw_diag *diag) {
     const char *key;
@@ -111,7 +111,7 @@ static void put_schema(const tw_param *p, tw_buf *out) {
     tw_buf_str(out, "}");
 }
 
-/* A line a parameter of one object. `config` NULL: the schema. */
+/* Appends the parameters of one object, one per line: their values in `config`, or their schemas if it is NULL. */
 static void put_params(const tw_space *s, const void *config, const char *object, int indent, tw_buf *out) {
     const char *comma = "";
     for (int i = 0; i < s->n; i++) {
@@ -126,7 +126,7 @@ static void put_params(const tw_space *s, const void *config, const char *object
     }
 }
 
-/* Whether parameter i is the first of an object within the outermost. */
+/* True if parameter i is the first of an inner object. */
 static bool opens_object(const tw_space *s, int i) {
     if (!s->params[i].object) return false;
     for (int j = 0; j < i; j++)

@@ -4,9 +4,9 @@
 
 #include <stddef.h>
 
-enum { TW_SPACE_LIST = 256 }; /* room for any parameter's words */
+enum { TW_SPACE_LIST = 256 }; /* Bytes that hold the list of any parameter's words. */
 
-/* "auto, counters or data"; `words` end with NULL. */
+/* Writes words as a list, such as "auto, counters or data". NULL ends `words`. */
 void tw_space_list(const char *const *words, char *out, size_t size);
 
 #endif

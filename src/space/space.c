@@ -53,7 +53,7 @@ int64_t tw_space_value(const tw_space *s, int i, int k) {
     return p->form == TW_SPACE_FLAG || p->form == TW_SPACE_WORD ? k : p->values[k];
 }
 
-/* The place of a value among those that are enumerated; their number where it is none of them. */
+/* Finds the index of a value among the enumerated ones. Returns their number if the value is not enumerated. */
 static int place_of(const tw_space *s, int i, int64_t value) {
     const int n = tw_space_values(s, i);
     int k = 0;
@@ -111,7 +111,7 @@ tw_status tw_space_judge(const tw_space *s, const void *context, void *config, t
 static void draw_point(const tw_space *s, const int64_t *keep, tw_random *random, void *config) {
     for (int i = 0; i < s->n; i++) {
         if (s->params[i].role == TW_SPACE_GIVEN) continue;
-        /* A number is drawn for kept parameters too: what the others get does not depend on what is kept. */
+        /* Fixed parameters draw a number too, so that the other draws do not depend on which are fixed. */
         const int k = (int)tw_random_below(random, (uint64_t)tw_space_values(s, i));
         tw_space_set(s, config, i, keep && keep[i] >= 0 ? keep[i] : tw_space_value(s, i, k));
     }

@@ -9,57 +9,61 @@
 #include "base/random.h"
 #include "tilewright/base.h"
 
-/* WaveTune (arXiv 2604.10187, section 4.1) splits a configuration so. */
+/* Roles of parameters, after WaveTune (arXiv 2604.10187, section 4.1). */
 typedef enum tw_space_role {
-    TW_SPACE_MACRO, /* decides the tiling: the grid, its waves, the work of a block or worker */
-    TW_SPACE_MICRO, /* decides how that work is done; tuned within each choice of the macro parameters */
-    TW_SPACE_GIVEN, /* says what is computed, or is a limit: a tuner leaves it as it is */
-    TW_SPACE_ROLES
+    TW_SPACE_MACRO, /* The parameter decides the tiling: grid, waves, and work per block or worker. */
+    TW_SPACE_MICRO, /* The parameter decides how a block does its work. It is tuned for each choice of macro parameters.
+                     */
+    TW_SPACE_GIVEN, /* The parameter says what is computed, or is a limit. Tuners do not change it. */
+    TW_SPACE_ROLES  /* The number of roles. */
 } tw_space_role;
-const char *tw_space_role_name(tw_space_role role); /* "macro", "micro", "given" */
+const char *tw_space_role_name(tw_space_role role); /* Returns "macro", "micro" or "given". */
 
-/* How the configuration's struct holds a parameter. */
+/* The type of a parameter's field in the configuration. */
 typedef enum tw_space_form {
-    TW_SPACE_INT32,
-    TW_SPACE_INT64,
-    TW_SPACE_FLAG, /* a bool */
-    TW_SPACE_WORD  /* an int or an enum: the code of a word */
+    TW_SPACE_INT32, /* The field is an int. */
+    TW_SPACE_INT64, /* The field is an int64_t. */
+    TW_SPACE_FLAG,  /* The field is a bool. */
+    TW_SPACE_WORD   /* The field is an int or an enum, and holds the code of a word. */
 } tw_space_form;
 
-/* Every parameter has whole numbers as values: of a flag 0 and 1, of a word its place among the words. */
+/* A parameter. Its values are integers: 0 and 1 for a flag, and for words their indices in `words`. */
 typedef struct tw_param {
     const char *name;
-    const char *object; /* The JSON object that holds it, within the outermost. NULL: the outermost. */
+    const char *object; /* The JSON object that holds the parameter. NULL: the outermost object. */
     tw_space_role role;
     tw_space_form form;
-    size_t at;                /* Offset in the configuration. */
-    int64_t least, most;      /* Of numbers: what may be written. */
-    const char *const *words; /* Of words: all of them, then NULL. */
-    const int *codes;         /* Of words: what the struct holds for each. NULL: their places. */
-    const int *values;        /* Of numbers: what is enumerated and drawn, each once. */
-    int n_values;
-    const char *meaning; /* One line, for the schema. NULL: the name says it. */
-    /* Both are NULL where the configuration holds the value at `at`. */
+    size_t at;                /* Offset of the field in the configuration, in bytes. */
+    int64_t least, most;      /* Range of a number. */
+    const char *const *words; /* The words, ended by NULL. NULL: the parameter is a number or a flag. */
+    const int *codes;         /* Codes of the words. NULL: a word's code is its index. */
+    const int *values;        /* Values of a number that are enumerated and drawn, without repetition. */
+    int n_values;             /* Number of `values`. */
+    const char *meaning;      /* The description in the JSON schema, one line. NULL: none. */
+    /* Functions that read and write the value. NULL: the value is the field at `at`. */
     int64_t (*get)(const void *config);
     void (*set)(void *config, int64_t value);
 } tw_param;
 
-enum { TW_SPACE_PARAMS = 64, TW_SPACE_CONFIG_BYTES = 512 }; /* at most, of a space */
+enum {
+    TW_SPACE_PARAMS = 64,       /* The most parameters of a space. */
+    TW_SPACE_CONFIG_BYTES = 512 /* The most bytes of a configuration. */
+};
 
 typedef struct tw_space {
     const char *name;
-    const char *title;   /* Of the JSON schema. NULL: the name. */
-    const char *example; /* A parameter's name and value, like "ml=64", for messages. */
+    const char *title;   /* Title of the JSON schema. NULL: `name`. */
+    const char *example; /* An example of a word for messages, such as "ml=64". */
     const tw_param *params;
-    int n;
-    size_t bytes; /* Of a configuration. */
-    /* Functions that know what is tuned. `context` is the space's own: a problem and a machine, say. */
-    /* Returns TW_OK, or why the configuration cannot be. `diag` may be NULL. NULL: all are legal. */
+    int n;        /* Number of parameters. */
+    size_t bytes; /* Size of a configuration. */
+    /* Checks a configuration. `context` is what the space is for, such as a problem and a machine. `diag` may be NULL.
+       The function is NULL if every configuration is legal. */
     tw_status (*legal)(const void *context, const void *config, tw_diag *diag);
-    /* Brings a configuration to its plain spelling: what has no meaning beside the rest gets a fixed value. NULL: every
-       configuration is spelt plainly. */
+    /* Brings a configuration to canonical form: parameters without effect get a fixed value. NULL: every configuration
+       is canonical. */
     void (*plain)(const void *context, void *config);
-    /* The cost that a legal configuration might have, for ranking. NULL: nobody knows. */
+    /* Estimates the cost of a legal configuration, for ranking. NULL: the space has no estimate. */
     double (*estimate)(const void *context, const void *config);
 } tw_space;
 
@@ -67,62 +71,68 @@ typedef struct tw_space {
 
 int64_t tw_space_get(const tw_space *s, const void *config, int i);
 void tw_space_set(const tw_space *s, void *config, int i, int64_t value);
-/* How many values of a parameter are enumerated and drawn, and the k-th of them. A given parameter has none. */
+/* Counts the values of a parameter that are enumerated and drawn. A given parameter has none. */
 int tw_space_values(const tw_space *s, int i);
+/* Returns the k-th of those values. */
 int64_t tw_space_value(const tw_space *s, int i, int k);
 bool tw_space_same(const tw_space *s, const void *a, const void *b);
 
-/* ---- points: one value for each parameter that is not given */
+/* ---- points: combinations of values of all parameters that are not given */
 
-/* How many points there are. With `role` not TW_SPACE_ROLES: of the parameters of that role alone. UINT64_MAX: more
-   than fit. */
+/* Counts the points. TW_SPACE_ROLES stands for all parameters; another `role` counts combinations of that role's
+   parameters only. Returns UINT64_MAX if the number does not fit. */
 uint64_t tw_space_points(const tw_space *s, tw_space_role role);
-/* Sets the parameters to those of point n, the first parameter's value changing slowest. Given parameters stay. False:
-   there are no so many. */
+/* Sets the parameters to those of point n. The first parameter changes slowest. Given parameters keep their values.
+   Returns false if there is no point n. */
 bool tw_space_point(const tw_space *s, uint64_t n, void *config);
-/* The point's number. False: a parameter has a value that is not enumerated. */
+/* Finds the number of a configuration's point. Returns false if a value is not enumerated. */
 bool tw_space_index(const tw_space *s, const void *config, uint64_t *n);
-/* Brings a configuration to its plain spelling and judges it. `diag` may be NULL. */
+/* Brings a configuration to canonical form and checks it. `diag` may be NULL. */
 tw_status tw_space_judge(const tw_space *s, const void *context, void *config, tw_diag *diag);
 
-/* How many points are legal once spelt plainly. Given parameters are those of `config`. */
+/* The number of points whose canonical form is legal. */
 typedef struct tw_space_size {
-    double legal;
-    bool exact;   /* Every point was judged; else `judged` ones drawn at random. */
-    double error; /* The standard error of `legal`; 0 where it is exact. */
-    uint64_t judged;
+    double legal;    /* The number of legal points, exact or estimated. */
+    bool exact;      /* True: every point was checked. False: a random sample was. */
+    double error;    /* Standard error of `legal`. 0 if it is exact. */
+    uint64_t judged; /* Number of points that were checked. */
 } tw_space_size;
+
+/* Counts the legal points. Given parameters have the values of `config`. More than `most_judged` points are estimated
+   by a sample of that size. */
 tw_space_size tw_space_count_legal(const tw_space *s, const void *context, const void *config, uint64_t most_judged,
                                    tw_random *random);
 
 /* ---- drawing */
 
-/* Draws points uniformly until one is legal, and leaves it spelt plainly in `config`: uniform over the legal points.
-   Parameters whose keep[i] is not negative have that value instead (NULL: all are free); given ones stay as they are.
-   False: `tries` were not legal. */
+/* Draws points uniformly until one is legal, and brings it to canonical form. Legal points are equally likely. A
+   parameter whose keep[i] is not negative has that value; `keep` NULL fixes none. Given parameters keep their values.
+   Returns false after `tries` points that were not legal. */
 bool tw_space_draw(const tw_space *s, const void *context, const int64_t *keep, tw_random *random, int tries,
                    void *config);
-/* Moves one to three parameters, mostly to a neighbouring value, and spells the result plainly; it need not be legal. A
-   value that is not enumerated moves anywhere. */
+/* Changes one to three parameters, mostly to a neighbouring value. A value that is not enumerated changes to any value.
+   The result is in canonical form and may be illegal. `keep` is as in tw_space_draw. */
 void tw_space_vary(const tw_space *s, const void *context, const int64_t *keep, tw_random *random, void *config);
 
 /* ---- words: "mma=1 ms=32 machine.warps=8" */
 
-/* Writes every parameter; what does not fit is cut off. */
+/* Writes all parameters as words. Text beyond `size` is cut off. */
 void tw_space_print(const tw_space *s, const void *config, char *out, size_t size);
-/* Sets the parameters that are named; the others stay. Blanks or commas separate words. TW_ERR_USAGE names the word. */
+/* Sets the parameters that the words name. The others keep their values. Words are separated by spaces or commas.
+   TW_ERR_USAGE: a word is wrong. The message names it. */
 tw_status tw_space_parse(const tw_space *s, void *config, const char *text, tw_diag *diag);
-/* A parameter's full name, with its object's; its value, as words have it. */
+/* Appends a parameter's full name, such as "machine.warps". */
 void tw_space_put_name(const tw_space *s, int i, tw_buf *out);
+/* Appends a value as tw_space_print writes it. */
 void tw_space_put_value(const tw_space *s, int i, int64_t value, tw_buf *out);
 
 /* ---- JSON */
 
-/* Sets the parameters that the JSON object in this file names; the others stay. TW_ERR_FORMAT names a field that is
-   unknown or has a value that it cannot have, and nothing is set. "-": standard input. */
+/* Sets the parameters that a file's JSON object names. The others keep their values. The path "-" is standard input.
+   TW_ERR_FORMAT: a field is unknown or its value is not allowed. The message names the field, and nothing is set. */
 tw_status tw_space_read_json(const tw_space *s, void *config, const char *path, tw_diag *diag);
-/* A line a parameter, then a line a parameter of each object. */
+/* Appends a configuration as a JSON object, one parameter per line. */
 void tw_space_put_json(const tw_space *s, const void *config, tw_buf *out);
-void tw_space_put_schema(const tw_space *s, tw_buf *out); /* JSON Schema 2020-12 */
+void tw_space_put_schema(const tw_space *s, tw_buf *out); /* Appends the JSON Schema (2020-12) of that object. */
 
 #endif

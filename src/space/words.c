@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Configurations as words, "name=value". */
+/* Reads and writes configurations as words, "name=value". */
 #include "base/diag.h"
 #include "space/list.h"
 #include "space/space.h"
@@ -13,7 +13,7 @@ void tw_space_put_name(const tw_space *s, int i, tw_buf *out) {
     tw_buf_printf(out, "%s%s%s", p->object ? p->object : "", p->object ? "." : "", p->name);
 }
 
-/* A value as words have it; `number` is room for one. */
+/* Converts a value to text. The text may be in `number`. */
 static const char *text_of(const tw_param *p, int64_t value, char *number, size_t size) {
     if (p->form == TW_SPACE_WORD) return p->words[value];
     if (p->form == TW_SPACE_FLAG) return value ? "true" : "false";
@@ -49,7 +49,7 @@ static bool equal(const char *text, size_t size, const char *word) {
     return strlen(word) == size && !strncmp(text, word, size);
 }
 
-/* The parameter that `size` letters name in full. Returns the number of parameters where there is none. */
+/* Finds a parameter by its full name of `size` characters. Returns the number of parameters if there is none. */
 static int find(const tw_space *s, const char *text, size_t size) {
     for (int i = 0; i < s->n; i++) {
         const char *object = s->params[i].object;
@@ -60,7 +60,7 @@ static int find(const tw_space *s, const char *text, size_t size) {
     return s->n;
 }
 
-/* The value that a text of `size` letters writes. */
+/* Parses a value of `size` characters. */
 static bool value_of(const tw_param *p, const char *text, size_t size, int64_t *x) {
     if (p->form == TW_SPACE_FLAG) {
         *x = equal(text, size, "true");

@@ -6,15 +6,15 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Where a name stands for the matrices of all experts: "layers.3.experts.gate". */
+/* Names with this part, such as "layers.3.experts.gate", stand for the matrices of all experts. */
 static const char *const all_experts = ".experts.";
 
-/* Copies that the model has of what the name stands for. */
+/* Counts the weights that a name stands for. */
 static int64_t copies_of(const tw_model *m, const char *name) {
     return strstr(name, all_experts) ? m->n_experts : 1;
 }
 
-/* Canonical names are short: a longer one names no weight. */
+/* Finds a weight by its canonical name. A name that does not fit in the buffer names no weight. */
 static const tw_weight *find(const tw_model *m, const char *name, int64_t copy) {
     char one[128];
     const char *at = strstr(name, all_experts);

@@ -20,9 +20,9 @@ enum {
     WRONG_DIMS,    /* of another map */
     WRONG_TYPE,    /* of a reduction */
     UNALIGNED,     /* the box does not begin where a box may */
-    WITHIN_PIECE,  /* nor does it in the array */
-    BEFORE_ARRAY,  /* nor before the array */
-    BEFORE_ROW,    /* nor before its rows */
+    WITHIN_PIECE,  /* the box begins within 16 bytes of a row of the array */
+    BEFORE_ARRAY,  /* the box begins before the array */
+    BEFORE_ROW,    /* the box begins before a row of the array */
     BEYOND_SHARED, /* the box ends outside of shared memory */
     NOT_COMMITTED, /* waits for nothing */
     NO_PIXEL,      /* begins outside of its bounding box */
@@ -203,7 +203,7 @@ static void check_boxes(const scenario *s, uint64_t seed, const uint8_t *in, uin
                  s->in.im2col ? ", im2col" : "", c.wrong, same ? "is right" : "too");
 }
 
-static size_t room_of_out = ROOM; /* bytes of the array that is stored to */
+static size_t room_of_out = ROOM; /* Bytes of the array that the box is stored to. */
 
 static tw_status play_boxes(const scenario *s, uint64_t seed, bool keep_going, tw_emu_report *r) {
     static uint8_t in[ROOM], out[ROOM], tile[TILE];
@@ -253,7 +253,7 @@ static bool lay_out(tw_tensor_map *m, tw_random *r) {
 
 static const int swizzles[] = {0, 0, 32, 64, 128};
 
-/* Where a box may begin along a row: behind its end, too, and `before` pieces before its beginning. */
+/* Draws where a box begins along a row, at most `before` pieces before the row, or behind its end. */
 static int64_t along_row(const tw_tensor_map *m, int before, tw_random *r) {
     const int piece = 16 / tw_tensor_element_bytes(m->element);
     return (int64_t)(below(r, (int)m->extent[0] / piece + 2 + before) - before) * piece;
@@ -280,7 +280,7 @@ static void random_tile(scenario *s, tw_random *r) {
     }
 }
 
-/* A pixel of the bounding box along a dimension of space. */
+/* Draws a pixel of the bounding box along a dimension of space. */
 static int pixel_of(const tw_tensor_map *m, int d, tw_random *r) {
     const int step = tw_tensor_map_step(m, d), last = (int)m->extent[d] - 1 + m->upper[d - 1];
     return m->lower[d - 1] + below(r, (last - m->lower[d - 1]) / step + 1) * step;

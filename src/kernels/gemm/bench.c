@@ -10,7 +10,7 @@ enum { FINALISTS = 6, QUICK_SAMPLES = 3, VENDOR_ALGORITHMS = 16, VENDOR_WORKSPAC
 
 /* ---- candidates on a rig */
 
-/* One way to compute the product. */
+/* A kernel of ours, or an algorithm of the vendor. */
 typedef struct contender {
     tw_gemm_candidate candidate;
     tw_cuda_timer *timer;
@@ -20,8 +20,8 @@ typedef struct contender {
 typedef struct contest {
     tw_gemm_rig *rig;
     contender *of;
-    int rounds;     /* launches of each set in a sample */
-    bool must_time; /* A contender that cannot be timed ends it. */
+    int rounds;     /* Launches per set of buffers in a sample. */
+    bool must_time; /* True: a contender that cannot be timed ends the comparison. */
 } contest;
 
 static tw_status check(void *context, int i, tw_diag *diag) {
@@ -55,7 +55,7 @@ static tw_status take(void *context, const tw_measured *m, tw_diag *diag) {
 
 static const tw_measure_calls calls = {.check = check, .warm = warm, .sample = sample, .close = close, .result = take};
 
-/* Samples of all in turn. What is wrong is timed too. */
+/* Samples all contenders in turn, also wrong ones. */
 static tw_status race(tw_gemm_rig *rig, contender *of, int n, double guess, tw_diag *diag) {
     const tw_measure_protocol in_turn = {.samples = TW_GEMM_BENCH_ROUNDS, .turns = true, .time_wrong = true};
     contest k = {rig, of, tw_gemm_rig_rounds(rig, guess), true};
@@ -75,7 +75,7 @@ static tw_status enqueue_vendor(void *context, const tw_gemm_buffers *b, tw_diag
     return tw_cublaslt_run(v->plan, v->index, b->b, b->a, b->c, NULL, diag);
 }
 
-/* *plan is NULL where the library does not compute the product. */
+/* Plans the product. *plan is NULL if the library does not compute it. */
 static tw_status plan_vendor(tw_cublaslt *vendor, const tw_gemm_problem *p, tw_cublaslt_plan **plan, tw_diag *diag) {
     static const tw_cublaslt_type types[TW_GEMM_TYPES] = {
         [TW_GEMM_F32] = TW_CUBLASLT_F32,   [TW_GEMM_F64] = TW_CUBLASLT_F64,   [TW_GEMM_F16] = TW_CUBLASLT_F16,
@@ -100,7 +100,7 @@ static tw_status plan_vendor(tw_cublaslt *vendor, const tw_gemm_problem *p, tw_c
     };
     const tw_gemm_epilogue *e = &p->epilogue;
     *plan = NULL;
-    /* The library writes one type of C for each of A's, or f32 for the two of 16 bits. */
+    /* For each type of A the library writes one type of C, and for f16 and bf16 also f32. */
     const bool f32_too = p->type == TW_GEMM_F16 || p->type == TW_GEMM_BF16;
     if (p->out != tw_gemm_usual_out(p->type) && !(f32_too && p->out == TW_T_f32)) return TW_OK;
     if (!vendor || e->bias || e->mul || e->residual || e->activation) return TW_OK;
@@ -108,7 +108,7 @@ static tw_status plan_vendor(tw_cublaslt *vendor, const tw_gemm_problem *p, tw_c
     return st == TW_ERR_UNSUPPORTED ? TW_OK : st;
 }
 
-/* The vendor's fastest right algorithm by a quick look at each; its first choice is number 0. */
+/* Times each of the vendor's algorithms briefly and returns the fastest correct one. Number 0 is its first choice. */
 static int best_of_vendor(tw_gemm_rig *rig, tw_cublaslt_plan *plan) {
     static const tw_measure_protocol quick = {.samples = QUICK_SAMPLES};
     vendor_algorithm v[VENDOR_ALGORITHMS];
@@ -126,7 +126,7 @@ static int best_of_vendor(tw_gemm_rig *rig, tw_cublaslt_plan *plan) {
     return best < 0 ? 0 : best;
 }
 
-/* ---- the whole */
+/* ---- the comparison */
 
 static double milliseconds_to_load(tw_gemm_rig *rig, tw_cuda *cuda, const tw_ptx_compiler *by, const tw_gemm_problem *p,
                                    const tw_gemm_config *c) {
@@ -135,7 +135,7 @@ static double milliseconds_to_load(tw_gemm_rig *rig, tw_cuda *cuda, const tw_ptx
     tw_cubin cubin = {0};
     tw_gemm_own own = {0};
     tw_status st = tw_gemm_ptx(p, c, tw_cuda_describe(cuda)->target, &ptx, NULL);
-    /* The driver remembers what it compiled by its text. */
+    /* A comment with the time makes the text new, since the driver caches compilations by text. */
     if (st == TW_OK && !tw_buf_printf(&ptx, "// %lld\n", (long long)begin)) st = TW_ERR_MEMORY;
     if (st == TW_OK) st = tw_ptx_compile_by(by, ptx.data, ptx.size, &cubin, NULL);
     if (st == TW_OK) st = tw_gemm_own_load(&own, rig, c, cubin.data, cubin.bytes, NULL);
@@ -146,7 +146,7 @@ static double milliseconds_to_load(tw_gemm_rig *rig, tw_cuda *cuda, const tw_ptx
     return st == TW_OK ? ms : -1;
 }
 
-/* Finalists 0..n-1 of `c`, then the vendor's two where it has a plan. */
+/* Compares contenders 0 to n - 1 of `c`, and the vendor's two after them if it has a plan. */
 static tw_status judge(tw_gemm_bench_result *out, const char *name, const tw_gemm_found *found, const contender *c,
                        int n, tw_diag *diag) {
     int best = -1;
@@ -158,7 +158,7 @@ static tw_status judge(tw_gemm_bench_result *out, const char *name, const tw_gem
     out->spill_bytes = found[best].spill_bytes;
     out->ours = c[best].timed;
     if (out->has_vendor) {
-        /* Its first choice may well be its best. */
+        /* The first choice may be the best algorithm. */
         const tw_gemm_timed *first = &c[n].timed, *other = &c[n + 1].timed;
         const bool better = other->correct && other->us.median < first->us.median;
         out->first = *first;

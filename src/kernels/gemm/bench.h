@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The fastest own kernel for a product beside a vendor's: the search's finalists and the vendor's algorithms, checked
-   and timed again in turn. */
+/* Compares our fastest kernel for a product with a vendor's library. The finalists of a search and the vendor's
+   algorithms are checked again and timed in turn. */
 #ifndef TW_KERNELS_GEMM_BENCH_H
 #define TW_KERNELS_GEMM_BENCH_H
 
@@ -8,30 +8,32 @@
 #include "kernels/gemm/search.h"
 #include "kernels/vendor/cublaslt.h"
 
-enum { TW_GEMM_BENCH_ROUNDS = 24 }; /* samples of each */
+enum { TW_GEMM_BENCH_ROUNDS = 24 }; /* Samples of each contender. */
 
-/* What became of one that took part. */
+/* The result of a contender. */
 typedef struct tw_gemm_timed {
-    bool correct;
-    tw_stats us;
+    bool correct; /* Its output is right. */
+    tw_stats us;  /* Its times in microseconds. */
 } tw_gemm_timed;
 
 typedef struct tw_gemm_bench_result {
-    tw_gemm_search_report search; /* Filled even where the bench fails. */
-    tw_gemm_config config;        /* of the fastest right kernel */
-    int registers, spill_bytes;
-    tw_gemm_timed ours;
-    bool has_vendor;
-    tw_gemm_timed first, best; /* the vendor's first choice and its fastest right algorithm */
-    int best_algorithm;
-    double load_ms; /* From parameters to a loaded module, nothing remembered. -1: it could not be loaded again. */
-    double floor_us;
-    bool bytes_bound; /* The floor is the memory's, not the arithmetic's. */
+    tw_gemm_search_report search; /* The report of the search, also if the bench fails. */
+    tw_gemm_config config;        /* The configuration of our fastest correct kernel. */
+    int registers;                /* Its registers per thread. */
+    int spill_bytes;              /* Its spilled bytes per thread. */
+    tw_gemm_timed ours;           /* Its result. */
+    bool has_vendor;              /* The vendor computes this product. */
+    tw_gemm_timed first;          /* The result of the vendor's first choice. */
+    tw_gemm_timed best;           /* The result of the vendor's fastest correct algorithm. */
+    int best_algorithm;           /* The number of that algorithm, from 0. */
+    double load_ms;               /* Time from parameters to a loaded module, without caches. -1: loading failed. */
+    double floor_us;              /* The device's lower bound for the product. */
+    bool bytes_bound;             /* The bound is memory bandwidth. Otherwise it is arithmetic. */
 } tw_gemm_bench_result;
 
-/* Searches and compares. `vendor` NULL: there is none. Messages name the product by `name`. TW_ERR_UNSUPPORTED: no
-   configuration works. TW_ERR_MISMATCH: all finalists are wrong on a second look, or a time is below the device's
-   floor. */
+/* Searches and compares. `vendor` may be NULL. Messages name the product by `name`. TW_ERR_UNSUPPORTED: no
+   configuration works. TW_ERR_MISMATCH: the second check finds no correct finalist, or a time is below the device's
+   lower bound. */
 tw_status tw_gemm_bench(tw_gemm_bench_result *out, const char *name, tw_gemm_rig *rig, tw_cuda *cuda,
                         tw_cublaslt *vendor, const tw_gemm_data *d, const tw_gemm_search_options *o, tw_diag *diag);
 

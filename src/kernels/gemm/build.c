@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernel as a whole: its parameters, the tile, the part of k. The rest is the way's to build. */
+/* Builds a kernel: its parameters, its tile and its part of k. The configuration's tw_gemm_way builds the rest. */
 #include "base/diag.h"
 #include "kernels/gemm/generate.h"
 
@@ -56,7 +56,7 @@ static void build(tw_gemm_gen *g) {
     declare_parameters(g);
     if (!way->tensor_copies) tw_shared_add(b, "tiles", g->plan.shared_bytes, 128, true);
     find_thread(g);
-    /* A persistent block has no split, and finds its tiles on the way. */
+    /* A persistent block has no split, and its loop finds the tiles. */
     if (g->c->walk < 2)
         tw_gemm_find_tile(g, tw_sreg(b, TW_SREG_ctaid_x));
     else

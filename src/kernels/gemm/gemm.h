@@ -75,7 +75,7 @@ typedef enum tw_gemm_split {
                               deterministic, no workspace, sm_90 and TW_GEMM_CLUSTER at most */
     TW_GEMM_SPLITS
 } tw_gemm_split;
-enum { TW_GEMM_CLUSTER = 8 }; /* Blocks of a cluster at most, as TW_JOIN_CLUSTER. */
+enum { TW_GEMM_CLUSTER = 8 }; /* The most blocks of a cluster, as TW_JOIN_CLUSTER. */
 
 /* space.def names the same parameters with their values. */
 typedef struct tw_gemm_config {
@@ -126,10 +126,10 @@ tw_gemm_config tw_gemm_config_plain(const tw_gemm_problem *p, tw_gemm_config c);
 /* A configuration that is legal for the problem on most targets, and not bad. */
 tw_gemm_config tw_gemm_config_default(const tw_gemm_problem *p);
 
-/* A configuration whose every field is -1: free, where fields are kept. */
+/* Returns a configuration whose fields are all -1. Where a function keeps fields, -1 means free. */
 tw_gemm_config tw_gemm_config_any(void);
-/* A legal configuration drawn at random: parameters uniformly from the space (space.h) until one is legal. False when
-   `tries` were not. Fields that `keep` does not leave at -1 are kept as given there (NULL: all free). */
+/* Draws configurations uniformly from the space (space.h) until one is legal. Returns false after `tries` illegal ones.
+   Fields of `keep` that are not -1 are fixed. `keep` NULL fixes none. */
 bool tw_gemm_config_random(tw_gemm_config *c, const tw_gemm_problem *p, const tw_target *t, const tw_gemm_config *keep,
                            tw_random *random, int tries);
 

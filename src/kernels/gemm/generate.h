@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the parts of the generator share. The kernel computes X * Y: X has the tile's rows and Y its columns; X is A and
-   Y is B, or, swapped, X is B and Y is A, both transposed. */
+/* What the files of the generator share. The kernel computes X * Y. X has the rows of a tile of the result, Y its
+   columns. X is A and Y is B. With swapped operands X is B transposed and Y is A transposed. */
 #ifndef TW_KERNELS_GEMM_GENERATE_H
 #define TW_KERNELS_GEMM_GENERATE_H
 
@@ -21,161 +21,176 @@ static inline int tw_gemm_round_up(int x, int to) {
 }
 
 enum { TW_GEMM_MAX_ACC = 256, TW_GEMM_MAX_COPIES = 32 };
-/* Numbers of barriers where not every thread of a block takes part: those who wait for a warp that copies to have
-   begun, those who hold sums. */
+/* Numbers of barriers that some threads of a block pass: consumers that wait for the producer to begin, and threads
+   that hold sums. */
 enum { TW_GEMM_BEGIN = 1, TW_GEMM_SUMS = 2 };
 
-/* The shape of an operand's tile: in global memory `outer` rows of `inner` contiguous elements, in shared memory rows
-   of k
-   (`k_stored`) or columns of it. Both legality and the generator derive it with tw_gemm_tile_of. */
+/* The layout of an operand's tile. In global memory it is `outer` rows of `inner` contiguous elements. */
 typedef struct tw_gemm_tile {
-    bool k_major, k_stored;
-    bool transposed;  /* k_major, and yet stored by columns of k */
-    int extent;       /* rows of X or columns of Y */
-    int es;           /* bytes an element */
-    int vec;          /* bytes a copy moves */
-    int outer, inner; /* elements */
-    int width; /* elements of a row that neighbouring threads copy: all, or 8 where the tile is transposed on the way */
-    int per_row, total, per_thread; /* copies: of `width` elements, of all, of a thread */
-    int pitch;                      /* bytes between rows in shared memory */
-    int bytes;                      /* of a stage */
+    bool k_major;     /* Elements are contiguous along k in global memory. */
+    bool k_stored;    /* Elements are contiguous along k in shared memory. */
+    bool transposed;  /* k_major, but not k_stored. */
+    int extent;       /* Rows of X, or columns of Y. */
+    int es;           /* Bytes per element. */
+    int vec;          /* Bytes per copy. */
+    int outer, inner; /* Extents in global memory, in elements. */
+    int width;        /* Elements of a row that neighbouring threads copy: all, or 8 if the copy transposes. */
+    int per_row;      /* Copies per `width` elements. */
+    int total;        /* Copies per tile. */
+    int per_thread;   /* Copies per thread. */
+    int pitch;        /* Bytes from row to row in shared memory. */
+    int bytes;        /* Bytes of the tile in a stage. */
 } tw_gemm_tile;
 
-/* What follows from a configuration. */
+/* What the generator derives from a configuration. */
 typedef struct tw_gemm_plan {
     tw_gemm_tile x, y;
-    tw_tile tile_x, tile_y; /* Where tensor copies fetch them. */
+    tw_tile tile_x, tile_y; /* The tiles of tensor copies. */
     tw_mma_kind mma;
-    int tm, tn;  /* threads of a group along rows and columns, or warps with tensor cores */
-    int lanes_m; /* of a warp along rows (plain threads) */
-    int group;   /* threads of one of the kl groups */
-    int threads;
-    int accumulators; /* registers of one sum; ks times as many in all */
-    int stage_bytes, shared_bytes;
-    int vx, vy; /* plain threads: elements a fragment load brings, along k where the tile is stored so */
-    int depth;  /* of k that a group takes from a stage */
-    int step;   /* of k that a step takes */
+    int tm, tn;       /* Threads of a group along rows and columns. With tensor cores, warps. */
+    int lanes_m;      /* SIMT: lanes of a warp along rows. */
+    int group;        /* Threads per group. A block has kl groups. */
+    int threads;      /* Threads per block. */
+    int accumulators; /* Registers of a thread's sums, of each of the ks parts. */
+    int stage_bytes;  /* Shared memory per stage. */
+    int shared_bytes; /* Shared memory per block. */
+    int vx, vy;       /* SIMT: elements per fragment load of X and Y. */
+    int depth;        /* Elements along k that a group takes from a stage. */
+    int step;         /* Elements along k that a step takes. */
 } tw_gemm_plan;
 
-/* NULL, or why it cannot be. */
+/* Derives the plan. Returns NULL, or why the configuration is illegal. */
 const char *tw_gemm_plan_of(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_target *t, tw_gemm_plan *p);
 
+/* How a thread copies an operand. */
 typedef struct tw_gemm_operand {
     const tw_gemm_tile *tile;
-    bool whole;     /* no bounds along rows (columns) */
-    tw_val limit;   /* m or n */
-    tw_val origin;  /* of the tile */
-    tw_val ld;      /* i64, bytes */
-    tw_val pointer; /* variable: the next stage's first copy of this thread */
-    tw_val advance; /* i64, bytes from stage to stage */
-    bool regular;   /* copies lie apart by constants: so many rows, and so many elements */
-    int rows[TW_GEMM_MAX_COPIES], elements[TW_GEMM_MAX_COPIES];
-    tw_val step; /* i64, regular: bytes of the least number of rows above 0 */
-    int step_rows;
-    tw_val outer[TW_GEMM_MAX_COPIES], inner[TW_GEMM_MAX_COPIES]; /* of each copy */
-    tw_val offset[TW_GEMM_MAX_COPIES];                           /* irregular: i64 bytes from `pointer` */
-    tw_val inside[TW_GEMM_MAX_COPIES];                           /* predicate: along rows; none where whole */
-    tw_val to[TW_GEMM_MAX_COPIES];                               /* i32 address in stage 0 */
-    int to_offset[TW_GEMM_MAX_COPIES];
-    tw_val last;                        /* predicate: the thread takes part in the last copy; none: all do */
-    tw_val held[TW_GEMM_MAX_COPIES][4]; /* through registers: variables on their way */
-    tw_val row;                         /* that the copy before came from */
+    bool whole;                         /* Rows (columns of Y) need no bounds check. */
+    tw_val limit;                       /* m for X, n for Y. */
+    tw_val origin;                      /* The tile's first row (column of Y). */
+    tw_val ld;                          /* Bytes from row to row (i64). */
+    tw_val pointer;                     /* Variable: address of the thread's first copy of the next stage. */
+    tw_val advance;                     /* Bytes from stage to stage (i64). */
+    bool regular;                       /* The distances between a thread's copies are constants. */
+    int rows[TW_GEMM_MAX_COPIES];       /* Regular: rows from the first copy to each. */
+    int elements[TW_GEMM_MAX_COPIES];   /* Regular: elements along the row from the first copy to each. */
+    tw_val step;                        /* Regular: bytes of `step_rows` rows (i64). */
+    int step_rows;                      /* Regular: the smallest number in `rows` above 0. */
+    tw_val outer[TW_GEMM_MAX_COPIES];   /* Row of each copy in the tile. */
+    tw_val inner[TW_GEMM_MAX_COPIES];   /* First element of each copy in its row. */
+    tw_val offset[TW_GEMM_MAX_COPIES];  /* Irregular: bytes from `pointer` to each copy (i64). */
+    tw_val inside[TW_GEMM_MAX_COPIES];  /* Predicate: the copy's row is within bounds. TW_NONE if `whole`. */
+    tw_val to[TW_GEMM_MAX_COPIES];      /* Shared address of each copy in stage 0 (i32). */
+    int to_offset[TW_GEMM_MAX_COPIES];  /* Bytes to add to that address. */
+    tw_val last;                        /* Predicate: the thread has a last copy. TW_NONE: all threads have. */
+    tw_val held[TW_GEMM_MAX_COPIES][4]; /* Variables that hold a copy between its load and its store. */
+    tw_val row;                         /* The row of the previous copy. */
 } tw_gemm_operand;
 
+/* The state of the generator. */
 typedef struct tw_gemm_gen {
     tw_builder *b;
     const tw_gemm_variant *v;
     const tw_gemm_config *c;
     const tw_target *target;
     tw_gemm_plan plan;
-    tw_type acc_type;
+    tw_type acc_type; /* Type of the sums. */
+
     struct {
         tw_val x, y, c, bias, mul, residual, workspace, counters;
-        tw_val map_x, map_y; /* mma 2 */
+        tw_val map_x, map_y; /* Tensor maps. Only with wgmma. */
         tw_val m, n, k, ldx, ldy, ldc, stride_x, stride_y, stride_c, chunk, tiles_m, tiles_n, alpha, beta;
-    } arg;
-    tw_val tid, lane, warp; /* warp: within its group */
-    tw_val group;           /* which of the kl */
-    tw_val group_tid;
-    tw_val tile, split, batch; /* block's */
-    tw_val shared;
-    tw_val next_stage, more;  /* what the copies between steps are for */
-    tw_val k_position, k_end; /* k_position: variable, of the next stage to be fetched */
-    tw_gemm_operand x, y;
-    tw_val acc[2][TW_GEMM_MAX_ACC];                          /* variables, [ks] */
-    tw_val row, column;                                      /* of the thread's first cell in the block's tile */
-    int row_of[TW_GEMM_MAX_ACC], column_of[TW_GEMM_MAX_ACC]; /* each accumulator's, from there */
-    tw_val x_base, y_base;                                   /* addresses of the thread's first fragment in stage 0 */
+    } arg;                          /* The kernel's parameters. */
+    tw_val tid;                     /* The thread's number in the block. */
+    tw_val lane;                    /* Its number in the warp. */
+    tw_val warp;                    /* The warp's number in its group. */
+    tw_val group;                   /* The group's number, below kl. */
+    tw_val group_tid;               /* The thread's number in its group. */
+    tw_val tile, split, batch;      /* Numbers of the block's tile, its part of k, and its product. */
+    tw_val shared;                  /* Address of the block's shared memory. */
+    tw_val next_stage;              /* The stage that copies between steps fill. */
+    tw_val more;                    /* Predicate: there is such a stage. */
+    tw_val k_position;              /* Variable: the first k of the next stage to fetch. */
+    tw_val k_end;                   /* Where the block's part of k ends. */
+    tw_gemm_operand x, y;           /* The operands. */
+    tw_val acc[2][TW_GEMM_MAX_ACC]; /* Variables: the sums, of each of the ks parts. */
+    tw_val row, column;             /* Row and column in the tile of the thread's first sum. */
+    int row_of[TW_GEMM_MAX_ACC];    /* Rows from there to each sum. */
+    int column_of[TW_GEMM_MAX_ACC]; /* Columns from there to each sum. */
+    tw_val x_base, y_base;          /* Addresses of the thread's first fragments in stage 0. */
 } tw_gemm_gen;
 
-/* copy.c: from global to shared memory. */
+/* copy.c: prepares the copies of an operand's tile from global to shared memory. */
 void tw_gemm_copy_prepare(tw_gemm_gen *g, tw_gemm_operand *o, const tw_gemm_tile *t, tw_val matrix, tw_val k_begin,
                           int shared_offset);
-/* Asynchronous: part `part` of `parts` of the next stage's copies, where `more` holds (none: always). */
+/* Issues asynchronous copies: part `part` of `parts` of the next stage, if `more` holds. TW_NONE: always. */
 void tw_gemm_copy_issue(tw_gemm_gen *g, tw_val stage, tw_val more, int part, int parts);
-/* After all of its parts: on to the stage after it. */
+/* Goes on to the following stage, after all parts were issued. */
 void tw_gemm_copy_advance(tw_gemm_gen *g);
-/* Through registers: declared once, loaded, and stored. */
+/* Copies through registers: declares their variables, loads a stage into them, and stores them to a stage. */
 void tw_gemm_copy_declare(tw_gemm_gen *g);
 void tw_gemm_copy_load(tw_gemm_gen *g);
 void tw_gemm_copy_store(tw_gemm_gen *g, tw_val stage);
 
-/* Where a kernel begins along k. */
+/* A block's part of k. */
 typedef struct tw_gemm_range {
-    tw_val x, y;    /* Addresses of this batch's matrices. */
-    tw_val k_begin; /* The first k of this split. */
-    tw_val count;   /* Stages. */
+    tw_val x, y;    /* Addresses of the block's matrices in the batch. */
+    tw_val k_begin; /* The first k of the part. */
+    tw_val count;   /* Number of stages. */
 } tw_gemm_range;
 
-/* Called after each of `steps` steps of a stage's sums: copies are dealt out among them. */
+/* A function that is called after each of a stage's `steps` steps, to issue a part of the copies. */
 typedef void tw_gemm_between(tw_gemm_gen *g, int step, int steps);
 
-/* simt.c, tensor.c: how warps of the pipeline compute sums. */
+/* How the pipeline computes sums: by SIMT (simt.c) or mma.sync (tensor.c). */
 typedef struct tw_gemm_sums {
-    bool tensor;   /* By mma.sync. */
-    int most_code; /* The most that accumulators times depth may be: a stage is unrolled. */
-    /* Sets what a plan says of threads, accumulators and steps. Returns NULL, or why that cannot be. */
+    bool tensor;   /* True: by mma.sync. */
+    int most_code; /* The limit of accumulators * depth, since a stage is unrolled. */
+    /* Sets the plan's threads, accumulators and steps. Returns NULL, or why the configuration is illegal. */
     const char *(*shape)(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_target *t, tw_gemm_plan *p);
-    void (*prepare)(tw_gemm_gen *g); /* Sets acc, row, column, row_of, column_of and the bases. */
-    void (*stage)(tw_gemm_gen *g, tw_val stage, tw_gemm_between *between);
+    void (*prepare)(tw_gemm_gen *g); /* Sets acc, row, column, row_of, column_of, x_base and y_base. */
+    void (*stage)(tw_gemm_gen *g, tw_val stage, tw_gemm_between *between); /* Adds a stage to the sums. */
 } tw_gemm_sums;
 
-/* pipeline.c: the kernel of warps that copy by themselves. */
+/* pipeline.c: builds kernels whose threads copy by themselves. */
 void tw_gemm_pipeline(tw_gemm_gen *g, const tw_gemm_sums *sums, const tw_gemm_range *r);
-/* pipeline_plan.c: its plan, as tw_gemm_plan_of; and its registers, with those of a step's fragments. */
+/* pipeline_plan.c: derives the plan of such a kernel, as tw_gemm_plan_of does. */
 const char *tw_gemm_pipeline_plan(const tw_gemm_sums *sums, const tw_gemm_variant *v, const tw_gemm_config *c,
                                   const tw_target *t, tw_gemm_plan *p);
+/* Estimates the registers per thread of such a kernel. `fragments` is the registers of one step's fragments. */
 int tw_gemm_pipeline_registers(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_gemm_plan *p, int fragments);
 
-/* A way to compute products, by tw_gemm_config.mma: SIMT, mma.sync or wgmma. */
+/* A way to compute products. tw_gemm_config.mma selects it: SIMT, mma.sync or wgmma. */
 typedef struct tw_gemm_way {
-    bool tensor_copies; /* A and B are fetched by tensor copies. */
+    bool tensor_copies; /* Tensor copies fetch A and B. */
     const char *(*plan)(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_target *t, tw_gemm_plan *p);
-    int (*registers)(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_gemm_plan *p); /* Of a thread. */
+    int (*registers)(const tw_gemm_variant *v, const tw_gemm_config *c,
+                     const tw_gemm_plan *p); /* Estimates registers per thread. */
     void (*build)(tw_gemm_gen *g, const tw_gemm_range *r);
 } tw_gemm_way;
 extern const tw_gemm_way tw_gemm_simt, tw_gemm_mma, tw_gemm_wgmma;
 const tw_gemm_way *tw_gemm_way_of(const tw_gemm_config *c);
 
-/* wgmma.c: the tensor map of an operand as stored. Its boxes are as wide as the swizzle. */
+/* wgmma.c: makes the tensor map of an operand. Its boxes are as wide as the swizzle. */
 tw_tensor_map tw_gemm_wgmma_map(uint64_t address, int64_t extent, int64_t k, int64_t row_bytes, bool k_major,
                                 const tw_gemm_config *c, bool is_x);
 
-/* staged.c: sums change places, so that neighbouring threads hold neighbours of a line of C. */
+/* staged.c: exchanges sums through shared memory, so that neighbouring threads hold neighbours of a line of C. */
 void tw_gemm_stage_sums(tw_gemm_gen *g);
-int tw_gemm_staged_bytes(const tw_gemm_config *c); /* Shared memory that this takes. */
+int tw_gemm_staged_bytes(const tw_gemm_config *c); /* Shared memory of that exchange. */
 
-/* tile.c: the order of tiles; and where the tile of this number is: origins, split and batch. */
+/* tile.c: the order of tiles. */
 tw_walk tw_gemm_walk(const tw_gemm_gen *g);
+/* Sets the origins, split and batch of a tile's number. */
 void tw_gemm_find_tile(tw_gemm_gen *g, tw_val number);
 
-/* The barrier of the threads that hold sums. */
+/* Returns the barrier of the threads that hold sums. */
 tw_meeting tw_gemm_meeting(const tw_gemm_gen *g);
 
-/* split.c: brings the parts of ks, kl and kg together, and has them stored by whoever holds the sums. */
+/* split.c: adds up the parts of ks, kl and kg. Then the threads that hold the sums store them. */
 void tw_gemm_finish(tw_gemm_gen *g);
 
-/* epilogue.c: stores the cells of accumulators from..to-1. */
+/* epilogue.c: stores sums from to to - 1. */
 void tw_gemm_epilogue_store(tw_gemm_gen *g, int from, int to);
 
 #endif

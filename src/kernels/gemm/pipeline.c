@@ -12,8 +12,9 @@ static void copy_between(tw_gemm_gen *g, int step, int steps) {
     tw_gemm_copy_issue(g, g->next_stage, g->more, step, steps);
 }
 
-/* stages - 1 copies are in flight while one stage is summed; one barrier a stage says both that the stage has landed
-   for everybody and that everybody is done with the one before, whose place the next copy takes. */
+/* Builds the loop with asynchronous copies. stages - 1 copies are in flight while one stage is computed. There is one
+   barrier per stage. After it the stage has arrived for all threads, and all threads are done with the previous stage,
+   which the next copy overwrites. */
 static void asynchronous(tw_gemm_gen *g, const tw_gemm_sums *sums, tw_val count) {
     tw_builder *b = g->b;
     const int ahead = g->c->stages - 1;
@@ -31,7 +32,7 @@ static void asynchronous(tw_gemm_gen *g, const tw_gemm_sums *sums, tw_val count)
     tw_do(b, TW_OP_barrier, (tw_attrs){0}, TW_NONE, TW_NONE);
     g->next_stage = write;
     g->more = tw_lt(b, tw_add_imm(b, i, ahead), count);
-    /* In small parts between the steps of the sums, so that copies and fragments do not wait for one another. */
+    /* Copies are issued in small parts between the steps, so that they do not delay the loads of fragments. */
     if (!g->v->whole_k) {
         const tw_scope if_more = tw_push_if(b, g->more);
         tw_gemm_copy_issue(g, write, TW_NONE, 0, 1);
@@ -46,8 +47,8 @@ static void asynchronous(tw_gemm_gen *g, const tw_gemm_sums *sums, tw_val count)
     tw_do(b, TW_OP_cp_async_wait, (tw_attrs){0}, TW_NONE, TW_NONE);
 }
 
-/* The next stage is fetched into registers while this one is summed. With two of them in shared memory it can be stored
-   at once; with one, everybody must be done with it first. */
+/* Builds the loop with copies through registers. The next stage is loaded into registers while the current one is
+   computed. With two stages in shared memory it is stored at once. With one, all threads must be done with it first. */
 static void through_registers(tw_gemm_gen *g, const tw_gemm_sums *sums, tw_val count) {
     tw_builder *b = g->b;
     const bool two = g->c->stages == 2;

@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The plan of kernels whose threads copy by themselves: layouts in shared memory, copies, registers. */
+/* Plans kernels whose threads copy by themselves: layouts in shared memory, copies and registers. */
 #include "kernels/gemm/generate.h"
 
-/* Bytes between rows in shared memory, such that what a warp reads together falls into different banks. */
+/* Chooses the bytes from row to row in shared memory, so that a warp's loads have no bank conflicts. */
 static int pitch_of(const tw_gemm_sums *sums, const tw_gemm_tile *t, const tw_gemm_config *c, tw_gemm_type type) {
     int row = tw_gemm_round_up((t->k_stored ? c->u : t->extent) * t->es, 16);
     if (sums->tensor && type == TW_GEMM_F64) {
-        /* A half-warp reads four rows of four: an odd number of 32 bytes apart. */
+        /* A half-warp reads four elements of each of four rows. Rows an odd multiple of 32 bytes apart do not conflict.
+         */
         row = tw_gemm_round_up(row, 32);
         return row / 32 % 2 ? row : row + 32;
     }
     if (sums->tensor && type == TW_GEMM_TF32 && !t->k_stored) return tw_gemm_round_up(row, 128) + 32;
     if (!sums->tensor && !t->k_stored)
-        return t->k_major ? row + 16 : row; /* transposed on the way: rows apart when written */
+        return t->k_major ? row + 16 : row; /* A copy transposes. The padding keeps the banks of its stores apart. */
     return row / 16 % 2 ? row : row + 16;
 }
 
-/* Copies of a stage; NULL or why not. */
+/* Plans the copies of an operand. Returns NULL, or why the configuration is illegal. */
 static const char *tile_of(const tw_gemm_sums *sums, tw_gemm_tile *t, const tw_gemm_variant *v, const tw_gemm_config *c,
                            bool is_x, int threads) {
     t->k_major = is_x ? v->a_k_major : v->b_k_major;
@@ -29,10 +30,11 @@ static const char *tile_of(const tw_gemm_sums *sums, tw_gemm_tile *t, const tw_g
     while (t->vec > t->es && t->inner * t->es % t->vec) t->vec /= 2;
     REFUSE(!c->copy && t->vec < 4,
            "asynchronous copies move 4 bytes at least, and a tile's row is no whole number of them");
-    /* Plain threads want runs along rows of C; element by element, a copy can bring them into that order. */
+    /* SIMT reads runs along rows of C. A copy of single elements can transpose to that order. */
     t->transposed = t->k_major && !sums->tensor && (t->vec == t->es || (c->copy && t->es >= 4));
     t->k_stored = t->k_major && !t->transposed;
-    /* Rows of eight along k, and the rows below, fall into different banks when they are written by columns. */
+    /* In a transposing copy neighbouring threads take eight elements along k, and then the next row. Their stores then
+       have different banks. */
     const int width = t->vec / t->es > 8 ? t->vec / t->es : 8;
     t->width = t->transposed && t->inner > width ? width : t->inner;
     t->per_row = t->width * t->es / t->vec;
@@ -44,7 +46,7 @@ static const char *tile_of(const tw_gemm_sums *sums, tw_gemm_tile *t, const tw_g
     return NULL;
 }
 
-/* Elements of a fragment load of plain threads. */
+/* Chooses the elements per fragment load of SIMT. */
 static int fragment_of(const tw_gemm_tile *t, const tw_gemm_config *c, int cells, int depth) {
     const int bytes = t->k_stored && c->frag < 16 ? (c->frag > t->es ? c->frag : t->es) : 16;
     int v = bytes / t->es < 4 ? bytes / t->es : 4;
@@ -69,7 +71,7 @@ const char *tw_gemm_pipeline_plan(const tw_gemm_sums *sums, const tw_gemm_varian
     if ((why = tile_of(sums, &p->y, v, c, false, p->threads))) return why;
     p->vx = fragment_of(&p->x, c, c->ms, p->depth);
     p->vy = fragment_of(&p->y, c, c->ns, p->depth);
-    /* Unrolled code of a stage; a k-stored 16-bit tile's pitch keeps fragments aligned by construction. */
+    /* Limits the code of an unrolled stage. */
     REFUSE(p->accumulators * p->depth > sums->most_code, "a stage unrolls to too much code");
     p->stage_bytes = tw_gemm_round_up(p->x.bytes, 16) + tw_gemm_round_up(p->y.bytes, 16);
     p->x.bytes = tw_gemm_round_up(p->x.bytes, 16);
@@ -90,7 +92,7 @@ const char *tw_gemm_pipeline_plan(const tw_gemm_sums *sums, const tw_gemm_varian
     return NULL;
 }
 
-/* Sums, one step's fragments, copies on their way, and a few dozen for addresses. */
+/* Counts sums, fragments of a step, copies in registers, and some registers for addresses. */
 int tw_gemm_pipeline_registers(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_gemm_plan *p,
                                int fragments) {
     const int acc = tw_type_bits(tw_gemm_accumulator(v->type)) / 32;

@@ -80,15 +80,15 @@ static void keep_best(search *s, const tw_gemm_config *c, double us, tw_ptx_job 
     s->n_best++;
 }
 
-/* ---- measuring: configurations compiled a batch at a time, then checked and timed one after another */
+/* ---- measuring: batches of configurations are compiled, then checked and timed one by one */
 
 typedef struct batch {
     search *s;
-    const entry *e; /* all that are measured */
-    int first;      /* of the batch */
+    const entry *e; /* All configurations to measure. */
+    int first;      /* Index of the batch's first configuration. */
     tw_buf *ptx;
     tw_ptx_job *jobs;
-    tw_gemm_own own; /* the one under way */
+    tw_gemm_own own; /* The kernel that is measured now. */
     tw_gemm_candidate candidate;
     tw_cuda_timer *timer;
 } batch;
@@ -165,7 +165,7 @@ static void unload(void *context, int i) {
     tw_gemm_own_unload(&b->own);
 }
 
-/* A device that faults ends the search; a wrong result is only counted. */
+/* Counts a wrong result. Ends the search if the device faulted. */
 static tw_status take(void *context, const tw_measured *m, tw_diag *diag) {
     batch *b = context;
     search *s = b->s;
@@ -202,7 +202,7 @@ static tw_status try_all(search *s, const entry *e, int n) {
     return tw_measure(&calls, &b, n, &protocol, NULL, s->diag);
 }
 
-/* `c` comes from tw_gemm_config_plain. */
+/* Checks the options. `c` is in canonical form (tw_gemm_config_plain). */
 static bool allowed(const search *s, const tw_gemm_config *c) {
     tw_gemm_resources need;
     const tw_target *t = tw_cuda_describe(s->cuda)->target;

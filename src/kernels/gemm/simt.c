@@ -18,7 +18,7 @@ static const char *shape(const tw_gemm_variant *v, const tw_gemm_config *c, cons
     p->group = p->tm * p->tn;
     p->accumulators = c->ms * c->ns;
     REFUSE(p->accumulators > 128 || c->ms > 16 || c->ns > 16, "a thread's tile takes too many registers");
-    /* Lanes as near to a square of cells as the tile allows. */
+    /* The lanes' cells are as near to a square as the tile allows. */
     int best = INT_MAX;
     for (int lanes = 1; lanes <= 32; lanes *= 2) {
         if (p->tm % lanes || p->tn % (32 / lanes)) continue;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sums in parts: in a thread (ks), in groups of a block's threads (kl), in blocks (kg). */
+/* Adds up sums that were computed in parts: in a thread (ks), in groups of a block's threads (kl), in blocks (kg). */
 #include "kernels/gemm/generate.h"
 #include "kernels/parts/join.h"
 
-/* All threads but those of a producer warp. */
+/* All threads take part, except those of a producer warp. */
 tw_meeting tw_gemm_meeting(const tw_gemm_gen *g) {
     const bool all = g->plan.threads == g->plan.group * g->c->kl;
     return all ? (tw_meeting){0} : (tw_meeting){.threads = g->plan.group, .number = TW_GEMM_SUMS};

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The staged epilogue: sums change places through shared memory, so that neighbouring threads hold neighbours of a line
-   of C, and each has runs of four. */
+/* The staged epilogue. Threads exchange sums through shared memory. Afterwards each has runs of four elements of a line
+   of C, and neighbouring threads have neighbouring runs. */
 #include "kernels/gemm/generate.h"
 
 enum { RUN = 4 };
 
-/* Floats from line to line of C when sums change places, such that what a warp writes together falls into different
-   banks: four lines' pairs from a half-warp, or, swapped, eight neighbours of each of every other line. */
+/* Chooses the floats from line to line in shared memory, so that a warp's stores have no bank conflicts. A half-warp
+   stores pairs of four lines. With swapped operands it stores eight neighbours of every other line. */
 static int pitch_of(const tw_gemm_config *c) {
     int pitch = c->swap ? c->ml : c->nl;
     const int period = c->swap ? 16 : 32;
@@ -22,7 +22,7 @@ void tw_gemm_stage_sums(tw_gemm_gen *g) {
     tw_builder *b = g->b;
     const bool swap = g->c->swap;
     const int pitch = pitch_of(g->c) * 4, per_line = (swap ? g->c->ml : g->c->nl) / RUN;
-    const int lines = g->plan.group / per_line; /* at once */
+    const int lines = g->plan.group / per_line; /* Lines that a group stores together. */
     const int place = g->c->walk > 1 ? g->plan.stage_bytes * g->c->stages : 0;
     tw_val base = tw_add_imm(b, g->shared, place);
     tw_val line = swap ? g->column : g->row, along = swap ? g->row : g->column;

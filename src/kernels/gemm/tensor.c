@@ -4,7 +4,7 @@
    just as mma wants it. The rest is loaded element by element. */
 #include "kernels/gemm/generate.h"
 
-/* The shape for this depth of k, the deepest first. */
+/* Chooses the largest shape along k that divides this depth. */
 static tw_mma_kind kind_for(tw_gemm_type type, int depth, int sm) {
     static const struct {
         tw_gemm_type type;

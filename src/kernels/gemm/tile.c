@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which tile of the result a block computes. */
+/* Finds the tile of the result that a block computes. */
 #include "kernels/gemm/generate.h"
 
 tw_walk tw_gemm_walk(const tw_gemm_gen *g) {

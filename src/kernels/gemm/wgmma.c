@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tensor cores a warpgroup at a time. One warp has the copy engine fetch tiles, as boxes of tensor maps, into a ring of
-   stages; warpgroups of 64 or 128 rows each multiply what has landed. Two mbarriers a stage: `full` counts the bytes
-   that arrive, `empty` the warps that are done with it. */
+/* Products by wgmma. A producer warp issues tensor copies of tiles into a ring of stages. Consumer warpgroups multiply
+   the tiles, each 64 or 128 rows. A stage has two mbarriers: `full` counts bytes that arrive, and `empty` counts warps
+   that are done with the stage. */
 #include "kernels/gemm/generate.h"
 #include "kernels/parts/ring.h"
 #include "kernels/parts/tile.h"
@@ -17,7 +17,7 @@ static tw_gemm_tile layout(const tw_tile *t) {
                           .bytes = tw_tile_bytes(t)};
 }
 
-/* Blocks that fetch a tile of X, or of Y, together. */
+/* Counts the blocks of a cluster that fetch a tile of X, or of Y, together. */
 static int fetchers(const tw_gemm_config *c, bool is_x) {
     return c->cast && (c->group == 1) == is_x ? c->cast : 1;
 }
@@ -98,7 +98,8 @@ static void pop_walk(tw_gemm_gen *g, tw_scope tiles) {
 
 /* -- the warp that copies */
 
-/* Nobody may fetch before every mbarrier it signals is initialised. */
+/* Passes the barrier that follows the initialisation of the mbarriers. The producer does not wait there (`waits`
+   false). In a cluster all warps wait, since other blocks signal the mbarriers. */
 static void begin(tw_gemm_gen *g, bool waits) {
     const tw_attrs at = {.count = g->plan.threads};
     if (g->c->cast)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/parts/join.h"
 
-enum { TOGETHER = 8 /* Parts whose loads of a vector are under way together. */ };
+enum { TOGETHER = 8 /* The most parts that are loaded before their first vector is added. */ };
 
 static void add_to(tw_builder *b, const tw_join *j, tw_val acc, tw_val x) {
     tw_opcode code = j->type == TW_T_f32 ? TW_OP_add_f32 : j->type == TW_T_f64 ? TW_OP_add_f64 : TW_OP_add_i32;
@@ -12,7 +12,8 @@ static int bytes_of(const tw_join *j) {
     return tw_type_bits(j->type) / 8;
 }
 
-/* The upper half of the groups hands its sums to the lower half through shared memory, until one is left. */
+/* The upper half of the groups passes its sums to the lower half through shared memory. This repeats until one group is
+   left. */
 void tw_join_groups(tw_builder *b, const tw_join *j) {
     const int es = bytes_of(j), row = j->threads * es;
     for (int half = j->groups / 2; half >= 1; half /= 2) {
@@ -34,7 +35,7 @@ void tw_join_groups(tw_builder *b, const tw_join *j) {
     }
 }
 
-/* Elements that a thread moves to and from the workspace at once. */
+/* Counts the elements of a thread's access to the workspace. */
 static int vector(const tw_join *j) {
     int v = 16 / bytes_of(j);
     while (j->n % v) v /= 2;
@@ -45,7 +46,7 @@ static int64_t part_bytes(const tw_join *j) {
     return (int64_t)j->n * j->threads * bytes_of(j);
 }
 
-/* The thread's first vector in part `part` of this tile, of `parts`. */
+/* Computes the address of the thread's first vector in one of the tile's parts. */
 static tw_val part_address(tw_builder *b, const tw_join *j, tw_val part, int parts) {
     tw_val index = tw_add(b, tw_mul_imm(b, j->tile, parts), part);
     tw_val thread = tw_mul_imm(b, j->thread, vector(j) * bytes_of(j));
@@ -62,8 +63,8 @@ static void put(tw_builder *b, const tw_join *j, tw_val at) {
         tw_st(b, (tw_attrs){.type = j->type, .vec = v, .offset = vector_offset(j, i)}, at, &j->sums[i]);
 }
 
-/* Adds `parts` parts that follow one another from `at` on, in order; `afresh`: to nothing. Every load of a vector is
-   issued before the first is added. */
+/* Adds `parts` consecutive parts from address `at` on, in order. With `afresh` the sums start from zero. All loads of a
+   vector are issued before the first addition. */
 static void take(tw_builder *b, const tw_join *j, tw_val at, int parts, bool afresh) {
     const int v = vector(j);
     for (int i = 0; i < j->n; i += v) {
@@ -90,8 +91,8 @@ static tw_val leader(tw_builder *b, const tw_join *j) {
     return tw_eq(b, j->tid, tw_i32(b, 0));
 }
 
-/* Everything this block wrote becomes visible, then thread 0 counts it in; every thread learns how many came before.
-   The counter wraps from parts - 1 to zero. */
+/* Makes the block's writes visible, and then counts the block at the tile's counter by thread 0. The counter wraps from
+   parts - 1 to 0. Returns to every thread how many blocks arrived earlier. */
 static tw_val arrive(tw_builder *b, const tw_join *j) {
     tw_part_meet(b, &j->meeting);
     const tw_scope if_leader = tw_push_if(b, leader(b, j));
@@ -111,7 +112,7 @@ void tw_join_pop_first(tw_builder *b, const tw_join *j, tw_scope s) {
     if (j->groups > 1) tw_pop(b, s);
 }
 
-/* Opens a block for the last block of the grid to arrive. */
+/* Opens an IR block that only the last block of the grid to arrive executes. */
 static tw_join_open open_last(tw_builder *b, const tw_join *j) {
     tw_join_open o = {.whole = tw_push_if(b, tw_eq(b, arrive(b, j), tw_i32(b, j->parts - 1)))};
     o.first = tw_join_push_first(b, j);
@@ -137,7 +138,7 @@ static tw_join_open begin_last(tw_builder *b, const tw_join *j) {
 
 static tw_join_open begin_atomic(tw_builder *b, const tw_join *j) {
     const int v = vector(j);
-    /* Vectors of f32 are added at once from sm_90 on. */
+    /* From sm_90 on one atomic adds a vector of f32. */
     const int together = j->type == TW_T_f32 && j->target >= 90 ? v : 1;
     tw_val at = part_address(b, j, tw_i32(b, 0), 1);
     const tw_scope writers = tw_join_push_first(b, j);
@@ -161,7 +162,7 @@ static tw_join_open begin_atomic(tw_builder *b, const tw_join *j) {
 
 static tw_join_open begin_serial(tw_builder *b, const tw_join *j) {
     tw_val last = tw_eq(b, j->part, tw_i32(b, j->parts - 1));
-    /* Thread 0 waits for its turn; the barrier passes that on. */
+    /* Thread 0 waits for the block's turn. The barrier makes the other threads wait for thread 0. */
     const tw_scope if_leader = tw_push_if(b, leader(b, j));
     const tw_scope poll = tw_push_while(b);
     tw_attrs acquire = {.type = TW_T_i32, .order = TW_ORDER_acquire, .scope = TW_SCOPE_gpu};
@@ -199,7 +200,7 @@ void tw_join_pop_blocks(tw_builder *b, const tw_join *j, const tw_join_open *o) 
     tw_pop(b, o->whole);
 }
 
-/* The blocks leave their sums in shared memory. Each adds up its share of all blocks' sums. */
+/* Each block stores its sums in its shared memory, and then adds up one share of the sums of all blocks. */
 void tw_join_cluster(tw_builder *b, const tw_join *j, void (*store)(void *context, int from, int below),
                      void *context) {
     const int v = vector(j), n = j->parts, vectors = j->n / v, es = bytes_of(j);
@@ -232,6 +233,6 @@ void tw_join_cluster(tw_builder *b, const tw_join *j, void (*store)(void *contex
         tw_pop(b, if_mine);
     }
     tw_join_pop_first(b, j, adders);
-    /* Nobody leaves while others read what it left. */
+    /* A block may exit only when no other block still reads its shared memory. */
     tw_do(b, TW_OP_cluster_sync, (tw_attrs){0}, TW_NONE, TW_NONE);
 }

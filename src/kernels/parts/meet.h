@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A barrier that some or all threads of a block pass together. */
+/* A barrier of some or all threads of a block. */
 #ifndef TW_KERNELS_PARTS_MEET_H
 #define TW_KERNELS_PARTS_MEET_H
 
 #include "ir/builder.h"
 
 typedef struct tw_meeting {
-    int threads; /* Threads that take part. 0: all threads of the block, by barrier 0. */
-    int number;  /* The barrier's number, 1 to 15, where `threads` is not 0. */
+    int threads; /* Number of threads. 0: all threads of the block, at barrier 0. */
+    int number;  /* Number of the barrier, 1 to 15. Unused if `threads` is 0. */
 } tw_meeting;
 
-/* Waits until all threads of the meeting are here. What they wrote before to shared memory is visible afterwards. */
+/* Waits until all threads of the meeting arrived. Their earlier writes to shared memory are visible afterwards. */
 void tw_part_meet(tw_builder *b, const tw_meeting *m);
 
 #endif

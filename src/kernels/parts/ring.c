@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/parts/ring.h"
 
-enum { MBARRIER = 8 /* bytes of one */ };
+enum { MBARRIER = 8 /* Bytes of an mbarrier. */ };
 
 /* The stages are unrolled, so that all addresses differ by constants. ptxas repeats an initialisation for every lane if
    the address depends on the lane. */

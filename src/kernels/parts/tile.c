@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/parts/tile.h"
 
-enum { BYTES = 2 /* of an element */, K = 16 /* of a wgmma */ };
+enum { BYTES = 2 /* Bytes per element. */, K = 16 /* Elements along k of a wgmma. */ };
 
 static int pitch(const tw_tile *t) {
     return t->width * BYTES;
@@ -52,7 +52,7 @@ void tw_tile_fetch(tw_builder *b, const tw_tile *t, const tw_tile_copy *c) {
                        c->map, tw_add_imm(b, along, (int64_t)i * t->width), across, c->full, TW_NONE);
 }
 
-/* An address in a cluster has the block's rank above its lower 18 bits. */
+/* Only the lower 18 bits are taken, since an address in a cluster has the block's rank above them. */
 tw_val tw_tile_descriptor(tw_builder *b, const tw_tile *t, tw_val address) {
     const int first = t->k_major ? 1 : box_bytes(t) / 16;
     address = tw_and(b, address, tw_i32(b, 0x3ffff));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The order in which blocks compute the tiles of a matrix. */
+/* The order in which blocks compute tiles of a matrix. */
 #ifndef TW_KERNELS_PARTS_WALK_H
 #define TW_KERNELS_PARTS_WALK_H
 
@@ -8,18 +8,18 @@
 typedef struct tw_walk {
     tw_val rows;    /* Tiles along rows (i32). */
     tw_val columns; /* Tiles along columns (i32). */
-    int band;       /* 1: row after row. More: bands of so many rows; within a band column after column. */
+    int band;       /* Rows per band. Bands follow one another; within a band the order is by columns. 1: by rows. */
 } tw_walk;
 
 typedef struct tw_walk_tile {
-    tw_val row, column; /* In tiles. */
+    tw_val row, column; /* Position in the matrix of tiles. */
 } tw_walk_tile;
 
-/* Finds tile `number` (i32), 0 to rows * columns - 1. */
+/* Computes the position of a tile. `number` (i32) is 0 to rows * columns - 1. */
 tw_walk_tile tw_walk_find(tw_builder *b, const tw_walk *w, tw_val number);
 
-/* Opens the loop of a persistent block: tile numbers from %ctaid.x in steps of %nctaid.x. `i` of the scope is the
- * number. */
+/* Opens the loop of a persistent block over tile numbers: from %ctaid.x in steps of %nctaid.x. The scope's `i` is the
+   number. */
 tw_scope tw_walk_push(tw_builder *b, const tw_walk *w);
 
 #endif

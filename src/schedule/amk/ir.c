@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names of what a file may say, and what follows from them alone. */
+/* Names of kinds, spaces, types, parameters and ops in files, and their properties. */
 #include "schedule/amk/ir.h"
 
 #include <stdio.h>
@@ -34,7 +34,7 @@ void amk_extents(const amk_buffer *b, int64_t extent[3]) {
         extent[at] *= b->shape[d];
     }
     int64_t bits = extent[2] * amk_dtype_bits(b->dtype);
-    if (bits % 8) { /* packed across rows */
+    if (bits % 8) { /* Elements of less than a byte are packed across rows. */
         extent[0] = extent[1] = 1;
         extent[2] = b->bytes;
     } else

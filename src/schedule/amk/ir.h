@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a file of AutoMegaKernel's says, before anything is believed of it, and the parts of its check. */
+/* A schedule file of AutoMegaKernel as parsed, before it is checked, and the parts of its check. */
 #ifndef TW_SCHEDULE_AMK_IR_H
 #define TW_SCHEDULE_AMK_IR_H
 
@@ -7,7 +7,7 @@
 #include "schedule/flow.h"
 #include "schedule/report.h"
 
-/* Capacities of its instruction format. */
+/* Capacities of AutoMegaKernel's instruction format. */
 enum { AMK_MAX_INPUTS = 8, AMK_MAX_OUTPUTS = 4, AMK_MAX_WAITS = 8, AMK_MAX_RANK = 4 };
 
 /* clang-format off */
@@ -42,15 +42,16 @@ typedef struct amk_buffer {
     amk_kind kind;
     amk_dtype dtype;
     amk_space space;
-    int64_t id, *shape, bytes; /* bytes: set by the rules */
-    int rank, page;            /* page -1: none, or refused; set by the rules */
-    bool shares;               /* its page has other occupants */
+    int64_t id, *shape, bytes; /* amk_check_rules sets `bytes`. */
+    int rank;
+    int page;    /* Index of its page. -1: none, or a wrong one. Set by amk_check_rules. */
+    bool shares; /* Other buffers are on its page. */
 } amk_buffer;
 
 typedef struct amk_counter {
-    const char *name; /* "counter 7 (L0.q_proj)" */
+    const char *name; /* For messages: "counter 7 (L0.q_proj)". */
     int64_t id, init;
-    int producers; /* set by the rules */
+    int producers; /* Number of tasks that arrive at it. Set by amk_check_rules. */
 } amk_counter;
 
 typedef struct amk_page {
@@ -61,14 +62,15 @@ typedef struct amk_page {
 
 typedef struct amk_task {
     const char *label, *op_name;
-    const struct amk_op *op; /* NULL: unknown */
+    const struct amk_op *op; /* NULL: the op is unknown. */
     int64_t id, sm;
-    bool pinned; /* sm is given */
-    bool sound;  /* set by the rules: its effects can be told */
+    bool pinned; /* The file says on which SM it runs. */
+    bool sound;  /* Its effects can be computed. Set by amk_check_rules. */
     int *inputs, *outputs, n_inputs, n_outputs, out_counter;
     tw_wait *waits;
     int n_waits;
-    uint32_t has, bad; /* parameters that are there; that are not of their type */
+    uint32_t has; /* Bit i: parameter i is there. */
+    uint32_t bad; /* Bit i: parameter i has the wrong type. */
     int32_t param[AMK_INT_PARAM_COUNT];
 } amk_task;
 
@@ -79,7 +81,8 @@ typedef struct amk_binding {
 struct tw_amk {
     tw_arena arena;
     bool has_target, has_pos, has_kv_len;
-    int64_t num_sms, smem_bytes; /* of the target; shared memory: what a block may have */
+    int64_t num_sms;    /* SMs of the target. */
+    int64_t smem_bytes; /* Shared memory per block of the target. */
     int64_t pos, kv_len;
     amk_buffer *buffers;
     amk_counter *counters;
@@ -87,53 +90,55 @@ struct tw_amk {
     amk_page *pages;
     amk_binding *bindings;
     int n_buffers, n_counters, n_tasks, n_pages, n_bindings;
-    int sms;    /* that tasks are bound to */
-    bool sized; /* set by the rules: ids and shapes are what everything else goes by */
+    int sms;    /* Number of SMs that tasks are bound to. */
+    bool sized; /* All ids and shapes are valid. Set by amk_check_rules. */
 };
 
-/* The effects of one task: its accesses are added to `list`, or what does not fit to the report. */
+/* Computes the effects of one task. Accesses are added to `list`, and errors to `report`. */
 typedef struct amk_effects {
     const tw_amk *p;
     const amk_task *t;
     tw_report *report;
     tw_access_list *list;
-    bool failed; /* out of memory */
+    bool failed; /* Memory ran out. */
 } amk_effects;
 
 typedef struct amk_op {
     const char *name;
     int min_inputs, max_inputs, outputs;
     uint32_t required;
-    bool in_place; /* the output may be an input */
+    bool in_place; /* The output may be one of the inputs. */
     void (*effects)(amk_effects *e);
 } amk_op;
 
-/* As the file spells them. */
+/* Names in files. */
 extern const char *const amk_kind_names[AMK_KIND_COUNT], *const amk_space_names[AMK_SPACE_COUNT],
                                                              *const amk_dtype_names[AMK_DTYPE_COUNT],
                                                                  *const amk_param_names[AMK_PARAM_COUNT];
 
 const amk_op *amk_op_find(const char *name);
 
-/* "task 17 L0.q_proj[t3]" */
+/* Writes a task's name for messages: "task 17 L0.q_proj[t3]". */
 void amk_name_task(const amk_task *t, char out[96]);
 int amk_dtype_bits(amk_dtype t);
 bool amk_read_only(amk_kind k);
 
-/* How the check sees a buffer: a cache as batch, position, bytes; anything else as 1, rows, bytes. */
+/* Computes a buffer's extents for the check: batch, position and bytes of a cache; 1, rows and bytes of other buffers.
+ */
 void amk_extents(const amk_buffer *b, int64_t extent[3]);
 
-/* References, arity, parameters, capacities, kinds, placement and pages; sets what says so above. Its accesses follow,
-   of task i from first[i] to first[i + 1]. */
+/* Checks references, arity, parameters, capacities, kinds, placement and pages. */
 tw_status amk_check_rules(tw_amk *p, tw_report *report);
+/* Lists all accesses. Those of task i are first[i] to first[i + 1] - 1. */
 tw_status amk_check_effects(const tw_amk *p, tw_report *report, tw_access_list *list, int *first);
 
-/* Attention's windows: alone or merged they are the whole of [0, kv_len), once. */
+/* Checks that attention covers every position of [0, kv_len) exactly once, by one window or by merged ones. */
 tw_status amk_check_windows(const tw_amk *p, tw_arena *arena, tw_report *report);
 
-/* Which worker runs what: see place.c. */
+/* The worker of each task (place.c). */
 typedef struct amk_placing {
-    int *worker, *order; /* [task]; tasks in an order that waits allow, those that can never run last */
+    int *worker; /* Worker of each task: [tasks]. */
+    int *order;  /* All tasks, in an order that their waits allow. Tasks that can never run are last. */
     int n_workers, n_runnable;
 } amk_placing;
 tw_status amk_place(const tw_amk *p, tw_arena *arena, amk_placing *out, tw_report *report);

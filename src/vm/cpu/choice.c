@@ -55,12 +55,12 @@ typedef struct decision {
 struct tw_choices {
     tw_vm *vm;
     tw_arena arena;
-    char *path;     /* NULL: nowhere to remember */
-    json_t *memory; /* "machine|shape" -> winner */
+    char *path;     /* Path of the file. NULL: choices are not kept. */
+    json_t *memory; /* Contents of the file: "machine|shape" to the winner's name. */
     char machine[256];
     decision *decisions;
     tw_choice_space_context space;
-    int n; /* legal choices: own, and every vendor that is here */
+    int n; /* Number of legal choices: ours, and one per vendor on this machine. */
 };
 
 static tw_status open_vendor(tw_lane *lane, void *context) {
@@ -143,16 +143,16 @@ typedef struct contest {
     tw_choices *c;
     tw_strip strip;
     int64_t rows;
-    double seconds[1 + MAX_VENDORS]; /* of lane 0; 0: wrong or refused */
+    double seconds[1 + MAX_VENDORS]; /* Times of lane 0. 0: wrong or refused. */
 } contest;
 
-/* A lane's part in it. */
+/* One lane's part of a contest. */
 typedef struct trial {
     contest *k;
     tw_lane *lane;
     tw_scratch scratch;
     const float *x;
-    float *own, *y; /* what our kernel and the others compute */
+    float *own, *y; /* Outputs of our kernel and of a vendor. */
     size_t y_bytes;
 } trial;
 
@@ -167,7 +167,7 @@ static tw_status refused(tw_diag *diag) {
     return tw_fail(diag, TW_ERR_UNSUPPORTED, "the library refused the product");
 }
 
-/* Seconds a product, of as many as take two milliseconds. */
+/* Times products for two milliseconds. *seconds is the mean of one. */
 static tw_status sample(void *context, int who, double *seconds, tw_diag *diag) {
     const trial *t = context;
     int64_t start = tw_now_ns(), end, times = 0;
@@ -180,7 +180,7 @@ static tw_status sample(void *context, int who, double *seconds, tw_diag *diag) 
     return TW_OK;
 }
 
-/* A vendor whose result is not ours within float's rounding is out, however fast. */
+/* True if two results agree within the rounding of f32. */
 static bool agrees(const tw_strip *s, const float *a, const float *b, int64_t rows) {
     float largest = 0, worst = 0;
     for (int64_t r = 0; r < rows; r++, a += tw_strip_stride(s), b += tw_strip_stride(s))
@@ -191,7 +191,7 @@ static bool agrees(const tw_strip *s, const float *a, const float *b, int64_t ro
     return worst <= 1e-4f * largest;
 }
 
-/* Our own is number 0, and computes what the others are compared with. */
+/* Checks a candidate. Candidate 0 is our kernel. Its output is the reference for the vendors. */
 static tw_status check(void *context, int who, tw_diag *diag) {
     const trial *t = context;
     memset(t->y, 0xff, t->y_bytes);
@@ -215,7 +215,7 @@ static tw_status run_contest(tw_lane *lane, void *context) {
     trial t = {.k = k, .lane = lane, .y_bytes = tw_lines(tw_strip_product_bytes(&k->strip, k->rows))};
     size_t bytes = x_bytes + 2 * t.y_bytes + tw_exec_product_scratch(lane->vm, &k->strip, k->rows);
     unsigned char *pages = tw_vm_pages(bytes);
-    if (!pages) return TW_OK; /* no room to measure: own kernels it is */
+    if (!pages) return TW_OK; /* Without memory for a measurement our kernels are chosen. */
     t.scratch = (tw_scratch){pages};
     float *x = tw_scratch_take(&t.scratch, x_bytes);
     t.x = x;

@@ -191,7 +191,7 @@ static tw_status agree_instr(const tw_model *m, const tw_schedule *s, const tw_i
     return TW_OK;
 }
 
-/* What the schedule and the model must agree on: what the check, which knows no model, cannot. Finds the weights. */
+/* Finds the weights, and compares the schedule with the model. The check cannot do that, since it has no model. */
 static tw_status agree(tw_vm *vm, const tw_schedule *s, tw_schedule_weights *weights, tw_diag *diag) {
     if (s->n_workers != vm->n_lanes)
         return tw_fail(diag, TW_ERR_MISMATCH, "the schedule is for %d workers, the machine has %d (-t %d)",

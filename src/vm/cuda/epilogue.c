@@ -178,7 +178,7 @@ static void put_qkv(tw_mega_gen *g, const place *at, tw_val position, tw_val q, 
     tw_pop(b, if_part_0);
 }
 
-/* A loop over a thread's units of rows, and in it a block for a unit that is there. */
+/* A loop over a thread's units of rows. The inner block runs for units that exist. */
 typedef struct turns {
     tw_scope loop, inside;
     tw_val position;
@@ -190,7 +190,7 @@ static void end_turns(tw_builder *b, const turns *t) {
     tw_pop(b, t->loop);
 }
 
-/* Units that are there follow one another, one position's after another's. `row` is the unit. */
+/* Begins a loop over units 0 to `units` - 1 of every position. `row` is the number of the unit. */
 static turns begin_dense(const rows *r, tw_val units) {
     tw_builder *b = r->g->b;
     turns t = {.loop = tw_mega_thread_loop(r->g, tw_mul(b, r->s->positions, units))};
@@ -200,7 +200,7 @@ static turns begin_dense(const rows *r, tw_val units) {
     return t;
 }
 
-/* Units are pairs of rows. */
+/* Begins a loop whose units are pairs of rows. */
 static turns begin_pairs(const rows *r) {
     tw_builder *b = r->g->b;
     if (r->g->p->tokens > 1) {
@@ -256,7 +256,7 @@ static void qkv(const rows *r) {
 
 /* ---- the others */
 
-/* Units are `rows_of_one` rows of the matrix, which make one row of the result. */
+/* Begins a loop whose units are `rows_of_one` rows of the matrix. A unit makes one row of the result. */
 static turns begin_rows(const rows *r, int rows_of_one) {
     tw_builder *b = r->g->b;
     if (r->g->p->tokens > 1) {

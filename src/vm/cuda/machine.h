@@ -92,8 +92,8 @@ tw_status tw_mega_load(tw_cuda_vm *vm, tw_mega_program *p, tw_diag *diag);
 int64_t tw_mega_tape_bytes(const tw_mega_program *p, int worker);
 void tw_mega_tape_key(const tw_mega_program *p, int worker, uint64_t key[2]);
 
-/* tape.c: one instruction's part of the tape, tw_mega_stages stages; with it the biases of its rows in the tape's
-   order, or zeros. */
+/* tape.c: one instruction's part of the tape: tw_mega_stages stages, and the biases of its rows in the tape's order.
+   Rows without a bias have zeros. */
 typedef struct tw_mega_strip {
     unsigned char *stages;
     float *bias; /* units * 8 */
@@ -102,7 +102,7 @@ typedef struct tw_mega_strip {
 tw_status tw_mega_pack(const tw_mega_program *p, const tw_model *m, const tw_instr *in, tw_mega_strip *out,
                        tw_diag *diag);
 
-/* need.c: as tw_vm_need; of the programs `s`, `plan` and `weights` are there. */
+/* need.c: does what tw_vm_need does. Of the programs it uses `s`, `plan` and `weights`. */
 tw_status tw_mega_need(const tw_cuda_vm *vm, const tw_mega_program *programs, int n, tw_memory_need *need,
                        tw_diag *diag);
 tw_status tw_mega_fits(const tw_cuda_vm *vm, const tw_mega_program *programs, int n, tw_memory_need *need,

@@ -107,7 +107,7 @@ void tw_mega_build_value(tw_mega_gen *g, tw_val sequence, tw_val id, tw_val *z, 
     tw_pop(b, branch);
 }
 
-/* Begins a loop over sequences if there are several. `i` of the scope is the sequence. */
+/* Begins a loop over sequences if there are several. The scope's `i` is the sequence. */
 static tw_scope push_sequences(tw_mega_gen *g) {
     tw_builder *b = g->b;
     const int n = g->p->sequences;
@@ -338,8 +338,8 @@ static tw_val warp_sum_i64(tw_mega_gen *g, tw_val x) {
     return x;
 }
 
-/* Begins loops in which a warp takes slots, all or those whose best reaches a bound. Its lanes read LOADS loads of a
-   slot at a time. */
+/* Begins loops in which a warp takes slots: all, or those whose best reaches a bound. Each lane issues LOADS loads of a
+   slot together. */
 static void begin_slots(const cut *c, tw_val bound, some *s) {
     tw_mega_gen *g = c->g;
     tw_builder *b = g->b;

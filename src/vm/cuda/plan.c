@@ -60,7 +60,7 @@ const tw_mega_format *tw_mega_format_for(const tw_mega_plan *p, tw_op op) {
     return op == TW_OP_HEAD ? &p->head : &p->body;
 }
 
-/* An instruction's first matrix. The others are of its type and have as many columns. */
+/* Returns an instruction's first matrix. The others have its type and its number of columns. */
 static const tw_buffer *first_matrix(const tw_schedule *s, const tw_instr *in) {
     return &s->buffers[tw_instr_matrices_of(in).matrix[0]];
 }

@@ -21,7 +21,7 @@
 enum {
     EMULATED_WORKERS = 2,
     BEGIN = 2 * TW_CUDA_VM_TOKENS, /* tokens and positions that a launch begins with */
-    UNSAID = -1,                   /* The token of a step that is not known yet. */
+    UNSAID = -1,                   /* Stands for the token of a step until it is known. */
 };
 
 /* Code for a target that names no variant runs on every later GPU. */
@@ -122,7 +122,7 @@ tw_status tw_cuda_vm_fits(const tw_cuda_vm *vm, const tw_schedule *s, tw_diag *d
     return make_plan(vm, s, &plan, diag);
 }
 
-/* Of a program that has its schedule: its plan, and its weights. */
+/* Plans a program and finds its weights. The program has its schedule. */
 static tw_status prepare(const tw_cuda_vm *vm, tw_mega_program *p, tw_arena *arena, tw_diag *diag) {
     tw_status st = make_plan(vm, p->s, &p->plan, diag);
     return st == TW_OK ? tw_weights_resolve(&p->weights, p->s, vm->m, arena, diag) : st;
