@@ -19,7 +19,7 @@ static void finish(tw_mega_gen *g, tw_val out, tw_val position, tw_val head, tw_
         most = w ? tw_max(b, most, m[w]) : m[w];
     }
     for (int w = 0; w < warps; w++) {
-        tw_val scale = tw_mega_exp2(g, tw_sub(b, m[w], most));
+        tw_val scale = tw_softmax_weight(b, m[w], most);
         tw_val s = tw_ld(b, (tw_attrs){.type = TW_T_f32, .space = TW_SPACE_shared, .offset = w * one + d * 4 + 4}, at);
         tw_val v = tw_ld(b, (tw_attrs){.type = TW_T_f32, .space = TW_SPACE_shared, .offset = w * one}, cell);
         sum = w ? tw_fma(b, s, scale, sum) : tw_mul(b, s, scale);

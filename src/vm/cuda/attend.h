@@ -4,9 +4,8 @@
 #ifndef TW_VM_CUDA_ATTEND_H
 #define TW_VM_CUDA_ATTEND_H
 
+#include "kernels/parts/softmax.h"
 #include "vm/cuda/generate.h"
-
-#define TW_MEGA_LOWEST (-1e30f) /* a maximum before anything was seen: finite, so that differences are numbers */
 
 /* Positions first .. last - 1 of one key/value head's cache, dealt out to the warps. */
 typedef struct tw_mega_past {
@@ -40,7 +39,8 @@ typedef struct tw_mega_by_lanes {
     tw_val inside;                         /* predicate */
     tw_val sub;                            /* which of a warp's positions */
     tw_val q[TW_MEGA_HEADS][TW_MEGA_WIDE]; /* variables, here and below */
-    tw_val max[TW_MEGA_HEADS], sum[TW_MEGA_HEADS], acc[TW_MEGA_HEADS][TW_MEGA_WIDE];
+    tw_softmax seen[TW_MEGA_HEADS];
+    tw_val acc[TW_MEGA_HEADS][TW_MEGA_WIDE];
     tw_mega_batch batch[2];
 } tw_mega_by_lanes;
 tw_mega_attender tw_mega_attend_by_lanes(tw_mega_by_lanes *state);
@@ -53,7 +53,8 @@ typedef struct tw_mega_by_tensor {
     tw_mma_kind mma;
     tw_val q; /* address of this lane's part of the queries, in shared memory */
     tw_val k[2][TW_MEGA_TENSOR_DIM / 32][4], v[4][TW_MEGA_TENSOR_DIM / 16]; /* variables, here and below */
-    tw_val max, sum, acc[TW_MEGA_TENSOR_DIM / 8][4];
+    tw_softmax seen;
+    tw_val acc[TW_MEGA_TENSOR_DIM / 8][4];
 } tw_mega_by_tensor;
 tw_mega_attender tw_mega_attend_by_tensor(tw_mega_by_tensor *state);
 

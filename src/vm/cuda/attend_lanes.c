@@ -40,27 +40,26 @@ static void load_queries(void *state, tw_val q, tw_val position, tw_val head, tw
             a->q[h][i] = tw_mul(b, x[h][i], tw_f32(b, p->attn_scale * 1.4426950408889634f));
             a->acc[h][i] = tw_var_of(b, tw_f32(b, 0));
         }
-        a->max[h] = tw_var_of(b, tw_f32(b, TW_MEGA_LOWEST));
-        a->sum[h] = tw_var_of(b, tw_f32(b, 0));
+        a->seen[h] = tw_softmax_of(b);
     }
 }
 
 /* One more position for head h. */
 static void take_floats(tw_mega_by_lanes *a, int h, const tw_val *k, const tw_val *v, tw_val there) {
-    tw_mega_gen *g = a->g;
-    tw_builder *b = g->b;
+    tw_builder *b = a->g->b;
+    const tw_softmax *seen = &a->seen[h];
     tw_val dot = TW_NONE;
     for (int i = 0; i < TW_MEGA_WIDE; i++) dot = i ? tw_fma(b, a->q[h][i], k[i], dot) : tw_mul(b, a->q[h][i], k[i]);
-    dot = tw_part_warp_sum(g->b, dot, 1, a->lanes);
-    tw_val max = tw_max(b, a->max[h], tw_select(b, there, dot, tw_f32(b, TW_MEGA_LOWEST)));
-    tw_val keep = tw_mega_exp2(g, tw_sub(b, a->max[h], max));
-    tw_val weight = tw_select(b, there, tw_mega_exp2(g, tw_sub(b, dot, max)), tw_f32(b, 0));
-    tw_op_to(b, a->sum[h], TW_OP_fma_f32, a->sum[h], keep, weight);
+    dot = tw_part_warp_sum(b, dot, 1, a->lanes);
+    tw_val max = tw_max(b, seen->max, tw_select(b, there, dot, tw_f32(b, TW_SOFTMAX_LOWEST)));
+    tw_val keep = tw_softmax_weight(b, seen->max, max);
+    tw_val weight = tw_select(b, there, tw_softmax_weight(b, dot, max), tw_f32(b, 0));
+    tw_op_to(b, seen->sum, TW_OP_fma_f32, seen->sum, keep, weight);
     for (int i = 0; i < TW_MEGA_WIDE; i++) {
         tw_val before = tw_mul(b, a->acc[h][i], keep);
         tw_op_to(b, a->acc[h][i], TW_OP_fma_f32, weight, v[i], before);
     }
-    tw_assign(b, a->max[h], max);
+    tw_assign(b, seen->max, max);
 }
 
 /* The same for all heads, from rows as they are stored. */
@@ -168,9 +167,9 @@ static void leave(void *state, tw_val heads) {
     tw_val at = tw_add_imm(b, g->shared, g->p->scratch);
     at = tw_mega_at(g, at, g->warp, TW_MEGA_HEADS * (d + 2) * 4);
     for (int h = 0; h < TW_MEGA_HEADS; h++) {
-        tw_val max = tw_part_warp_max(g->b, tw_add(b, a->max[h], tw_f32(b, 0)), a->lanes, 32);
-        tw_val scale = tw_mega_exp2(g, tw_sub(b, a->max[h], max));
-        tw_val sum = tw_part_warp_sum(g->b, tw_mul(b, a->sum[h], scale), a->lanes, 32), x[TW_MEGA_WIDE],
+        tw_val max = tw_part_warp_max(g->b, tw_add(b, a->seen[h].max, tw_f32(b, 0)), a->lanes, 32);
+        tw_val scale = tw_softmax_weight(b, a->seen[h].max, max);
+        tw_val sum = tw_part_warp_sum(g->b, tw_mul(b, a->seen[h].sum, scale), a->lanes, 32), x[TW_MEGA_WIDE],
                first = a->mine;
         for (int i = 0; i < TW_MEGA_WIDE; i++) x[i] = tw_mul(b, a->acc[h][i], scale);
         /* Lanes that differ in one bit of their position's number exchange halves of their elements, which leaves each

@@ -28,8 +28,7 @@ static void declare(void *state, tw_mega_gen *g) {
         for (int i = 0; i < steps(a); i++) a->v[r][i] = tw_var_of(b, tw_i32(b, 0));
     a->q = tw_mega_at(g, tw_add_imm(b, g->shared, g->p->queries), g->lane, 16);
     for (int i = 0; i < 4 * tiles(a); i++) a->acc[i / 4][i % 4] = tw_var_of(b, tw_f32(b, 0));
-    a->max = tw_var_of(b, tw_f32(b, TW_MEGA_LOWEST));
-    a->sum = tw_var_of(b, tw_f32(b, 0));
+    a->seen = tw_softmax_of(b);
 }
 
 /* ---- keys and values */
@@ -116,13 +115,12 @@ static void load_queries(void *state, tw_val q, tw_val position, tw_val head, tw
     tw_pop(b, loop);
     tw_mega_barrier(g);
     for (int i = 0; i < 4 * tiles(a); i++) tw_assign(b, a->acc[i / 4][i % 4], tw_f32(b, 0));
-    tw_assign(b, a->max, tw_f32(b, TW_MEGA_LOWEST));
-    tw_assign(b, a->sum, tw_f32(b, 0));
+    tw_softmax_reset(b, &a->seen);
 }
 
 /* ---- a block */
 
-/* Of the lane's four positions; LOWEST where there is none. */
+/* Computes the scores of the lane's four positions. */
 static void scores(tw_mega_by_tensor *a, const tw_mega_past *p, tw_val at, tw_val *s) {
     tw_mega_gen *g = a->g;
     tw_builder *b = g->b;
@@ -136,23 +134,22 @@ static void scores(tw_mega_by_tensor *a, const tw_mega_past *p, tw_val at, tw_va
     for (int i = 0; i < 4; i++) {
         const int n = i / 2, e = i % 2;
         tw_val position = tw_add(b, tw_add_imm(b, at, 8 * n + e), tw_shl(b, g->column, 1));
-        s[i] = tw_select(b, tw_lt(b, position, p->last), tw_add(b, d[n][e], d[n][e + 2]), tw_f32(b, TW_MEGA_LOWEST));
+        s[i] = tw_select(b, tw_lt(b, position, p->last), tw_add(b, d[n][e], d[n][e + 2]), tw_f32(b, TW_SOFTMAX_LOWEST));
     }
 }
 
 /* Scores become weights, and what was summed so far is brought to the new maximum, which a head's four lanes share. */
 static void weigh(tw_mega_by_tensor *a, tw_val *s) {
-    tw_mega_gen *g = a->g;
-    tw_builder *b = g->b;
+    tw_builder *b = a->g->b;
     tw_val max = tw_max(b, tw_max(b, s[0], s[1]), tw_max(b, s[2], s[3]));
-    max = tw_max(b, tw_part_warp_max(g->b, max, 1, 4), a->max);
-    tw_val keep = tw_mega_exp2(g, tw_sub(b, a->max, max)), sum = tw_mul(b, a->sum, keep);
+    max = tw_max(b, tw_part_warp_max(b, max, 1, 4), a->seen.max);
+    tw_val keep = tw_softmax_weight(b, a->seen.max, max), sum = tw_mul(b, a->seen.sum, keep);
     for (int e = 0; e < 4; e++) {
-        s[e] = tw_mega_exp2(g, tw_sub(b, s[e], max));
+        s[e] = tw_softmax_weight(b, s[e], max);
         sum = tw_add(b, sum, s[e]);
     }
-    tw_assign(b, a->sum, sum);
-    tw_assign(b, a->max, max);
+    tw_assign(b, a->seen.sum, sum);
+    tw_assign(b, a->seen.max, max);
     for (int i = 0; i < 4 * tiles(a); i++) {
         tw_val *x = &a->acc[i / 4][i % 4];
         tw_op_to(b, *x, TW_OP_mul_f32, *x, keep, TW_NONE);
@@ -207,7 +204,7 @@ static void leave(void *state, tw_val heads) {
     const int d = (int)g->p->head_dim, bytes = (d + 2) * 4;
     tw_val at = tw_mega_at(g, tw_add_imm(b, g->shared, g->p->scratch), g->warp, (int64_t)g->p->attend_heads * bytes);
     at = tw_mega_at(g, at, g->row, bytes);
-    tw_val sum = tw_part_warp_sum(g->b, tw_add(b, a->sum, tw_f32(b, 0)), 1, 4);
+    tw_val sum = tw_part_warp_sum(g->b, tw_add(b, a->seen.sum, tw_f32(b, 0)), 1, 4);
     tw_attrs how = {.type = TW_T_f32, .vec = 2, .space = TW_SPACE_shared};
     const tw_scope branch = tw_push_if(b, tw_lt(b, g->row, heads));
     for (int m = 0; m < tiles(a); m += 2) {
@@ -222,7 +219,7 @@ static void leave(void *state, tw_val heads) {
     }
     const tw_scope first_column = tw_push_if(b, tw_eq(b, g->column, tw_i32(b, 0)));
     how.offset = d * 4;
-    tw_st(b, how, at, (tw_val[]){a->max, sum});
+    tw_st(b, how, at, (tw_val[]){a->seen.max, sum});
     tw_pop(b, first_column);
     tw_pop(b, branch);
 }

@@ -39,7 +39,6 @@ static inline int tw_mega_threads(const tw_mega_plan *p) {
 void tw_mega_barrier(tw_mega_gen *g);
 /* base + i * bytes */
 tw_val tw_mega_at(tw_mega_gen *g, tw_val base, tw_val i, int64_t bytes);
-tw_val tw_mega_exp2(tw_mega_gen *g, tw_val x);
 tw_scope tw_mega_thread_loop(tw_mega_gen *g, tw_val count); /* for (i = thread; i < count; i += threads) */
 /* Elements of a cache or table as f32, and back. */
 tw_val tw_mega_to_f32(tw_mega_gen *g, tw_dtype t, tw_val x);

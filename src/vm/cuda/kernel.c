@@ -28,10 +28,6 @@ tw_val tw_mega_at(tw_mega_gen *g, tw_val base, tw_val i, int64_t bytes) {
     return tw_op_emit(b, TW_OP_mad_wide_s32, i, tw_i32(b, (int32_t)bytes), base);
 }
 
-tw_val tw_mega_exp2(tw_mega_gen *g, tw_val x) {
-    return tw_op_emit(g->b, TW_OP_exp2_f32, x, TW_NONE, TW_NONE);
-}
-
 tw_scope tw_mega_thread_loop(tw_mega_gen *g, tw_val count) {
     return tw_push_for(g->b, g->thread, count, tw_i32(g->b, tw_mega_threads(g->p)), false);
 }

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Online softmax (arXiv 1805.02867): sums of values, weighted by the softmax of scores that come one after another. A
+   score that is larger than all before it becomes the maximum, and the sums so far are multiplied by the old maximum's
+   weight. Scores are in powers of two, so the caller multiplies those of a softmax by log2(e). The caller keeps the
+   sums of values. */
+#ifndef TW_KERNELS_PARTS_SOFTMAX_H
+#define TW_KERNELS_PARTS_SOFTMAX_H
+
+#include "ir/builder.h"
+
+/* The score of what does not exist, and the maximum of no scores. It is finite, so that differences are numbers. */
+#define TW_SOFTMAX_LOWEST (-1e30f)
+
+/* Scores that were seen. Both fields are f32 variables. */
+typedef struct tw_softmax {
+    tw_val max; /* The largest score. */
+    tw_val sum; /* The sum of their weights. */
+} tw_softmax;
+
+/* Makes the variables of no scores. */
+tw_softmax tw_softmax_of(tw_builder *b);
+/* Forgets all scores. */
+void tw_softmax_reset(tw_builder *b, const tw_softmax *s);
+/* Computes the weight of a score: 2^(score - max). */
+tw_val tw_softmax_weight(tw_builder *b, tw_val score, tw_val max);
+
+#endif
