@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/random.h"
 #include "space/measure.h"
+#include "vm/cpu/product.h"
 
 #include <math.h>
 #include <stddef.h>
@@ -16,7 +17,6 @@
 #include <string.h>
 
 enum {
-    BLOCK_PANELS = 32, /* unpacked at a time: 512 rows of the matrix, which then still lie in the cache */
     MEASURE_ROWS = 256,
     ROUNDS = 3,
     MAX_VENDORS = 2,
@@ -100,43 +100,6 @@ void tw_choices_close(tw_choices *c) {
     free(c);
 }
 
-static int64_t block_panels(const tw_strip *s) {
-    return s->n_panels < BLOCK_PANELS ? s->n_panels : BLOCK_PANELS;
-}
-
-size_t tw_choice_scratch(const tw_strip *s) {
-    return tw_lines((size_t)(block_panels(s) * TW_PANEL_ROWS * s->cols) * 4);
-}
-
-static bool vendor_product(tw_lane *lane, tw_scratch scratch, const tw_strip *s, const void *panels, int vendor,
-                           const float *x, int64_t ldx, int64_t n, float *y) {
-    int64_t block = block_panels(s);
-    size_t bytes = tw_panel_bytes(s->format, s->cols);
-    float *w = tw_scratch_take(&scratch, tw_choice_scratch(s));
-    for (int64_t p = 0; p < s->n_panels; p += block) {
-        int64_t count = s->n_panels - p < block ? s->n_panels - p : block;
-        tw_panel_unpack(s->format, s->cols, (const unsigned char *)panels + (size_t)p * bytes, count, w, s->cols);
-        if (!tw_vendor_gemm(lane->vendor, vendor, n, count * TW_PANEL_ROWS, s->cols, x, ldx, w, s->cols,
-                            y + p * TW_PANEL_ROWS, tw_strip_stride(s)))
-            return false;
-    }
-    return true;
-}
-
-static void own_product(tw_lane *lane, tw_scratch scratch, const tw_strip *s, const void *panels, const float *x,
-                        int64_t ldx, int64_t n, float *y) {
-    const tw_kernels *k = &lane->vm->k;
-    tw_dtype t = s->format.dtype;
-    void *room = tw_scratch_take(&scratch, k->gemm_scratch[t](s->format, s->n_panels, s->cols, n));
-    k->gemm[t](s->format, panels, s->n_panels, s->cols, x, ldx, n, y, tw_strip_stride(s), NULL, room);
-}
-
-void tw_choice_product(tw_lane *lane, tw_scratch scratch, const tw_strip *s, const void *panels, const float *x,
-                       int64_t ldx, int64_t n, float *y) {
-    if (!vendor_product(lane, scratch, s, panels, s->choice - 1, x, ldx, n, y))
-        own_product(lane, scratch, s, panels, x, ldx, n, y);
-}
-
 /* ---- measuring ---- */
 
 typedef struct contest {
@@ -158,8 +121,8 @@ typedef struct trial {
 
 static bool product(const trial *t, int who, float *y) {
     const tw_strip *s = &t->k->strip;
-    if (who) return vendor_product(t->lane, t->scratch, s, s->panels, who - 1, t->x, s->cols, t->k->rows, y);
-    own_product(t->lane, t->scratch, s, s->panels, t->x, s->cols, t->k->rows, y);
+    if (who) return tw_product_vendor(t->lane, t->scratch, s, s->panels, who - 1, t->x, s->cols, t->k->rows, y);
+    tw_product_own(t->lane, t->scratch, s, s->panels, t->x, s->cols, t->k->rows, y, NULL);
     return true;
 }
 
@@ -213,7 +176,7 @@ static tw_status run_contest(tw_lane *lane, void *context) {
     contest *k = context;
     const size_t x_bytes = tw_lines((size_t)(k->rows * k->strip.cols) * 4);
     trial t = {.k = k, .lane = lane, .y_bytes = tw_lines(tw_strip_product_bytes(&k->strip, k->rows))};
-    size_t bytes = x_bytes + 2 * t.y_bytes + tw_exec_product_scratch(lane->vm, &k->strip, k->rows);
+    size_t bytes = x_bytes + 2 * t.y_bytes + tw_product_scratch(lane->vm, &k->strip, k->rows);
     unsigned char *pages = tw_vm_pages(bytes);
     if (!pages) return TW_OK; /* Without memory for a measurement our kernels are chosen. */
     t.scratch = (tw_scratch){pages};

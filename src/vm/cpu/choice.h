@@ -5,7 +5,7 @@
 #define TW_VM_CPU_CHOICE_H
 
 #include "space/space.h"
-#include "vm/cpu/exec.h"
+#include "vm/cpu/vm.h"
 
 /* A choice, as a configuration of tw_choice_space. */
 typedef struct tw_choice_config {
@@ -26,11 +26,6 @@ void tw_choices_close(tw_choices *c); /* NULL is allowed. */
 
 /* Chooses for every strip of a program of more than one position. Measures the shapes that have no choice yet. */
 tw_status tw_choices_make(tw_choices *c, tw_program *p, tw_diag *diag);
-
-/* Computes y = x W^T by the vendor of the strip's choice. */
-void tw_choice_product(tw_lane *lane, tw_scratch scratch, const tw_strip *s, const void *panels, const float *x,
-                       int64_t ldx, int64_t n, float *y);
-size_t tw_choice_scratch(const tw_strip *s);
 
 /* Writes the choices for people, one per line. */
 void tw_choices_explain(const tw_choices *c, char *out, size_t size);

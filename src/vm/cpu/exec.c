@@ -3,94 +3,9 @@
 #include "vm/cpu/exec.h"
 
 #include "base/dtype.h"
-#include "vm/cpu/choice.h"
 
 #include <math.h>
 #include <string.h>
-
-void tw_exec_norm(const tw_lane *lane, const float *x, const float *w, const float *b, int64_t n, int64_t dim,
-                  float *y) {
-    const tw_vm *vm = lane->vm;
-    static const float none = 0;
-    for (int64_t t = 0; t < n; t++, x += dim, y += dim)
-        if (vm->m->norm == TW_NORM_RMS)
-            vm->k.norm_rms(x, w, vm->m->norm_eps, dim, y);
-        else
-            vm->k.norm_layer(x, w, b ? b : &none, vm->m->norm_eps, dim, y);
-}
-
-static void activate(const tw_lane *lane, const float *gate, const float *up, int64_t n, float *y) {
-    const tw_kernels *k = &lane->vm->k;
-    switch (lane->vm->m->activation) {
-    case TW_ACT_SILU:
-        if (gate) {
-            k->silu_mul(gate, up, n, y);
-            return;
-        }
-        for (int64_t i = 0; i < n; i++) y[i] = up[i] / (1 + expf(-up[i]));
-        return;
-    case TW_ACT_GELU:
-        k->gelu(gate ? gate : up, n, y);
-        break;
-    case TW_ACT_GELU_TANH:
-        k->gelu_tanh(gate ? gate : up, n, y);
-        break;
-    case TW_ACT_RELU:
-        for (int64_t i = 0; i < n; i++) {
-            float v = gate ? gate[i] : up[i];
-            y[i] = v > 0 ? v : 0;
-        }
-        break;
-    }
-    for (int64_t i = 0; gate && i < n; i++) y[i] *= up[i];
-}
-
-static void add_bias(const float *bias, int64_t count, float *y) {
-    for (int64_t i = 0; bias && i < count; i++) y[i] += bias[i];
-}
-
-void tw_exec_activate_gated(const tw_lane *lane, float *y, int64_t n, const float *gate_bias, const float *up_bias,
-                            float *out) {
-    for (int64_t u = 0; u < n; u += TW_UNIT_ROWS) {
-        int64_t count = n - u < TW_UNIT_ROWS ? n - u : TW_UNIT_ROWS;
-        float *gate = y + 2 * u, *up = gate + (count + TW_PANEL_ROWS - 1) / TW_PANEL_ROWS * TW_PANEL_ROWS;
-        if (gate_bias) add_bias(gate_bias + u, count, gate);
-        if (up_bias) add_bias(up_bias + u, count, up);
-        activate(lane, gate, up, count, out + u);
-    }
-}
-
-void tw_exec_product(tw_lane *lane, tw_scratch scratch, const tw_strip *s, int64_t copy, const float *x, int64_t ldx,
-                     int64_t n, float *y, const tw_gemm_sink *sink) {
-    const tw_kernels *k = &lane->vm->k;
-    const unsigned char *panels = (const unsigned char *)s->panels + (size_t)copy * s->copy_bytes;
-    tw_dtype t = s->format.dtype;
-    bool vendor = n > 1 && s->choice && !lane->vm->own_only;
-    if (n == 1) {
-        void *prepared = tw_scratch_take(&scratch, k->prepared_bytes[t](s->format, s->cols));
-        k->prepare[t](s->format, x, s->cols, prepared);
-        k->gemv[t](s->format, panels, s->n_panels, s->cols, prepared, y);
-    } else if (vendor) {
-        tw_choice_product(lane, scratch, s, panels, x, ldx, n, y);
-    } else {
-        void *room = tw_scratch_take(&scratch, k->gemm_scratch[t](s->format, s->n_panels, s->cols, n));
-        k->gemm[t](s->format, panels, s->n_panels, s->cols, x, ldx, n, y, tw_strip_stride(s), sink, room);
-    }
-    if (sink && (n == 1 || vendor)) sink->take(sink->context, 0, n, 0, tw_strip_width(s));
-}
-
-size_t tw_exec_product_scratch(const tw_vm *vm, const tw_strip *s, int64_t n) {
-    tw_dtype t = s->format.dtype;
-    size_t most = tw_lines(vm->k.prepared_bytes[t](s->format, s->cols));
-    /* A step may hold fewer positions than it has room for, and fewer may need more: small blocks are packed
-     * differently. */
-    for (int64_t rows = 2; rows <= n; rows++) {
-        size_t one = tw_lines(vm->k.gemm_scratch[t](s->format, s->n_panels, s->cols, rows));
-        if (one > most) most = one;
-    }
-    size_t vendor = vm->choices && n > 1 ? tw_choice_scratch(s) : 0;
-    return vendor > most ? vendor : most;
-}
 
 static void run_input(tw_lane *lane, const tw_exec *e) {
     tw_vm *vm = lane->vm;
@@ -183,9 +98,9 @@ static void place_head(const qkv_target *q, int64_t row, int64_t count, const fl
     memcpy(rest, y + paired, (size_t)(count - paired) * sizeof *rest);
     if (b) {
         b += first.head * q->d;
-        add_bias(b + in_head / 2, paired / 2, low);
-        add_bias(b + in_head / 2 + half, paired / 2, high);
-        add_bias(b + in_head + paired, count - paired, rest);
+        tw_exec_add_bias(b + in_head / 2, paired / 2, low);
+        tw_exec_add_bias(b + in_head / 2 + half, paired / 2, high);
+        tw_exec_add_bias(b + in_head + paired, count - paired, rest);
     }
     if (norm) normalise_head(out, q->d, norm, q->eps);
     if (q->rope) turn_pairs(q->rope + in_head / 2, q->rope + half + in_head / 2, paired / 2, low, high);
@@ -226,7 +141,7 @@ static void run_qkv(tw_lane *lane, const tw_exec *e) {
     bool parts = !e->vector[TW_QKV_Q_NORM] || TW_SINK_COLS % d == 0;
     tw_gemm_sink sink = {take_qkv, &to};
     tw_exec_norm(lane, e->buffer[TW_QKV_X], e->vector[TW_QKV_NORM], e->vector[TW_QKV_NORM_BIAS], n, dim, normed);
-    tw_exec_product(lane, scratch, &e->strip, 0, normed, dim, n, y, parts ? &sink : NULL);
+    tw_product(lane, scratch, &e->strip, 0, normed, dim, n, y, parts ? &sink : NULL);
     if (!parts) take_qkv(&to, 0, n, 0, tw_strip_width(&e->strip));
 }
 
@@ -244,7 +159,7 @@ static void take_project(void *context, int64_t row, int64_t rows, int64_t col, 
     int64_t n = tw_least(cols, to->count - col);
     for (int64_t t = row; t < row + rows; t++) {
         float *y = to->y + t * to->ldy + col;
-        if (bias) add_bias(bias + to->e->in->param[TW_FROM] + col, n, y);
+        if (bias) tw_exec_add_bias(bias + to->e->in->param[TW_FROM] + col, n, y);
         to->lane->vm->k.add(to->out + t * to->ldo + col, y, n);
     }
 }
@@ -266,7 +181,7 @@ static void run_project(tw_lane *lane, const tw_exec *e) {
     float *y = tw_scratch_take(&scratch, tw_strip_product_bytes(&e->strip, n));
     target to = target_of(lane, e, TW_PROJECT_X, y);
     tw_gemm_sink sink = {take_project, &to};
-    tw_exec_product(lane, scratch, &e->strip, 0, e->buffer[TW_PROJECT_IN], e->strip.cols, n, y, &sink);
+    tw_product(lane, scratch, &e->strip, 0, e->buffer[TW_PROJECT_IN], e->strip.cols, n, y, &sink);
 }
 
 static const float *bias_at(const float *bias, int64_t i) {
@@ -286,8 +201,8 @@ static void take_ffn(void *context, int64_t row, int64_t rows, int64_t col, int6
             tw_exec_activate_gated(to->lane, y, n, gate_bias, up_bias, out);
             continue;
         }
-        add_bias(up_bias, n, y);
-        activate(to->lane, NULL, y, n, out);
+        tw_exec_add_bias(up_bias, n, y);
+        tw_exec_activate(to->lane, NULL, y, n, out);
     }
 }
 
@@ -299,7 +214,7 @@ static void run_ffn(tw_lane *lane, const tw_exec *e) {
     target to = target_of(lane, e, TW_FFN_H, y);
     tw_gemm_sink sink = {take_ffn, &to};
     tw_exec_norm(lane, e->buffer[TW_FFN_X], e->vector[TW_FFN_NORM], e->vector[TW_FFN_NORM_BIAS], n, dim, normed);
-    tw_exec_product(lane, scratch, &e->strip, 0, normed, dim, n, y, &sink);
+    tw_product(lane, scratch, &e->strip, 0, normed, dim, n, y, &sink);
 }
 
 static void run_head(tw_lane *lane, const tw_exec *e) {
@@ -311,7 +226,7 @@ static void run_head(tw_lane *lane, const tw_exec *e) {
           *y = tw_scratch_take(&scratch, tw_strip_product_bytes(&e->strip, rows));
     const float *x = (const float *)e->buffer[TW_HEAD_X] + (n - rows) * dim;
     tw_exec_norm(lane, x, e->vector[TW_HEAD_NORM], e->vector[TW_HEAD_NORM_BIAS], rows, dim, normed);
-    tw_exec_product(lane, scratch, &e->strip, 0, normed, dim, rows, y, NULL);
+    tw_product(lane, scratch, &e->strip, 0, normed, dim, rows, y, NULL);
     for (int64_t t = 0; t < rows; t++)
         memcpy((float *)e->buffer[TW_HEAD_LOGITS] + t * logits->shape[2] + from, y + t * ldy, (size_t)count * 4);
     y += (rows - 1) * ldy;
@@ -374,5 +289,5 @@ size_t tw_exec_scratch(const tw_vm *vm, const tw_schedule *s, const tw_exec *e) 
     }
     if (e->in->op == TW_OP_HEAD && s->buffers[e->in->operand[TW_HEAD_LOGITS]].shape[0] == 1) T = 1;
     return tw_lines((size_t)(T * e->strip.cols) * 4) + tw_lines(tw_strip_product_bytes(&e->strip, T)) +
-           tw_exec_product_scratch(vm, &e->strip, T);
+           tw_product_scratch(vm, &e->strip, T);
 }

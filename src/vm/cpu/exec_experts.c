@@ -37,7 +37,7 @@ void tw_exec_route(tw_lane *lane, const tw_exec *e) {
           *y = tw_scratch_take(&scratch, tw_strip_product_bytes(&e->strip, n));
     float *route = e->buffer[TW_ROUTE_ROUTE];
     tw_exec_norm(lane, e->buffer[TW_ROUTE_X], e->vector[TW_ROUTE_NORM], NULL, n, dim, normed);
-    tw_exec_product(lane, scratch, &e->strip, 0, normed, dim, n, y, NULL);
+    tw_product(lane, scratch, &e->strip, 0, normed, dim, n, y, NULL);
     for (int64_t t = 0; t < n; t++)
         choose_experts(y + t * ldy, experts, used, lane->vm->m->renormalise_experts, route + t * 2 * used,
                        route + (t * 2 + 1) * used);
@@ -70,7 +70,7 @@ void tw_exec_experts_up(tw_lane *lane, const tw_exec *e) {
         int64_t m = chosen(e->buffer[TW_EXPERTS_UP_ROUTE], n, used, x, pairs);
         if (!m) continue;
         for (int64_t i = 0; i < m; i++) memcpy(gathered + i * dim, normed + pairs[i] / used * dim, (size_t)dim * 4);
-        tw_exec_product(lane, scratch, &e->strip, x, gathered, dim, m, y, NULL);
+        tw_product(lane, scratch, &e->strip, x, gathered, dim, m, y, NULL);
         for (int64_t i = 0; i < m; i++)
             tw_exec_activate_gated(lane, y + i * ldy, count, NULL, NULL,
                                    (float *)e->buffer[TW_EXPERTS_UP_H] + pairs[i] * h->shape[2] + from);
@@ -91,7 +91,7 @@ void tw_exec_experts_down(tw_lane *lane, const tw_exec *e) {
         int64_t m = chosen(route, n, used, x, pairs);
         if (!m) continue;
         for (int64_t i = 0; i < m; i++) memcpy(gathered + i * ffn, h + pairs[i] * ffn, (size_t)ffn * 4);
-        tw_exec_product(lane, scratch, &e->strip, x, gathered, ffn, m, y, NULL);
+        tw_product(lane, scratch, &e->strip, x, gathered, ffn, m, y, NULL);
         for (int64_t i = 0; i < m; i++) {
             int64_t t = pairs[i] / used, u = pairs[i] % used;
             lane->vm->k.axpy((float *)e->buffer[TW_EXPERTS_DOWN_X] + t * dim + from, y + i * ldy,
@@ -106,5 +106,5 @@ size_t tw_exec_experts_scratch(const tw_vm *vm, const tw_schedule *s, const tw_e
     if (e->in->op == TW_OP_EXPERTS_UP) used = s->buffers[e->in->operand[TW_EXPERTS_UP_ROUTE]].shape[2];
     if (e->in->op == TW_OP_EXPERTS_DOWN) used = s->buffers[e->in->operand[TW_EXPERTS_DOWN_ROUTE]].shape[2];
     return 2 * tw_lines(T * cols * 4) + tw_lines(tw_strip_product_bytes(&e->strip, s->tokens)) +
-           tw_lines(T * (size_t)used * 4) + tw_exec_product_scratch(vm, &e->strip, s->tokens);
+           tw_lines(T * (size_t)used * 4) + tw_product_scratch(vm, &e->strip, s->tokens);
 }

@@ -73,3 +73,19 @@ tw_status tw_vm_need(const tw_vm *vm, const tw_schedule *const *s, int n, tw_mem
     tw_arena_free(&c.arena);
     return failed ? tw_fail_memory(diag) : TW_OK;
 }
+
+tw_status tw_vm_fits(const tw_vm *vm, const tw_schedule *const *s, int n, tw_diag *diag) {
+    tw_memory_need need;
+    tw_status st = tw_vm_need(vm, s, n, &need, diag);
+    if (st != TW_OK) return st;
+    int64_t available = vm->options.memory_limit;
+    tw_cpu cpu;
+    if (available) {
+        available -= vm->taken;
+        if (available < 1) available = 1;
+    } else {
+        tw_cpu_detect(&cpu);
+        available = cpu.available_bytes;
+    }
+    return tw_memory_fits(&need, available, vm->m, tw_memory_weights(s[0]), "memory", diag);
+}

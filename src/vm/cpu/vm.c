@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opening, launching and closing. A launch is one step of a program, or a job; the workers beyond the caller's sleep
-   between launches, after spinning for a while. */
-#define _GNU_SOURCE
+/* Opening and closing. */
 #include "vm/cpu/vm.h"
 
 #include "base/diag.h"
@@ -9,151 +7,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-
-enum {
-    SPINS = 2000, /* about 50 us of pauses: longer than a stage's imbalance, shorter than a scheduler's tick */
-    AHEAD_BYTES =
-        256 << 10, /* of the next weights, fetched into the second-level cache while waiting: a quarter of it or less */
-};
-
-static bool reached(uint32_t value, uint32_t target) {
-    return (int32_t)(value - target) >= 0;
-}
-
-/* Spins, then sleeps. While it spins, it fetches what the worker will read next: weights do not depend on what it waits
-   for. The sleeper announces itself before it looks a last time, and whoever arrives looks for sleepers after adding:
-   one of the two sees the other. */
-static void wait_fetching(tw_counter_cell *c, uint32_t target, const char *next, const char *end) {
-    for (int i = 0; i < SPINS; i++) {
-        if (reached(atomic_load_explicit(&c->value, memory_order_acquire), target)) return;
-        if (next < end) {
-            for (int line = 0; line < 8; line++, next += 64) __builtin_prefetch(next, 0, 2);
-        } else
-            tw_cpu_relax();
-    }
-    atomic_fetch_add(&c->sleepers, 1);
-    for (;;) {
-        uint32_t value = atomic_load(&c->value);
-        if (reached(value, target)) break;
-        tw_sleep_on(&c->value, value);
-    }
-    atomic_fetch_sub(&c->sleepers, 1);
-}
-
-static void wait_for(tw_counter_cell *c, uint32_t target) {
-    wait_fetching(c, target, NULL, NULL);
-}
-
-static void arrive_at(tw_counter_cell *c) {
-    atomic_fetch_add(&c->value, 1);
-    if (atomic_load(&c->sleepers)) tw_wake_all(&c->value);
-}
-
-static void walk(tw_lane *lane, const tw_program *p) {
-    const tw_exec *list = p->exec[lane->index];
-    uint32_t epoch = p->epoch;
-    for (int i = 0, n = p->s->workers[lane->index].count; i < n; i++) {
-        const tw_exec *e = &list[i];
-        /* Attention has no weights of its own: what follows it does. */
-        const tw_strip *strip = !e->strip.panels && i + 1 < n ? &list[i + 1].strip : &e->strip;
-        const char *next = strip->panels;
-        size_t ahead = strip->copy_bytes < AHEAD_BYTES ? strip->copy_bytes : AHEAD_BYTES;
-        for (int w = 0; w < e->n_waits; w++)
-            wait_fetching(e->waits[w].cell, e->waits[w].threshold * epoch, next, next ? next + ahead : NULL);
-        tw_exec_run(lane, e);
-        if (e->arrive) arrive_at(e->arrive);
-    }
-}
-
-static void perform(tw_lane *lane) {
-    if (lane->vm->job)
-        lane->status = lane->vm->job(lane, lane->vm->job_context);
-    else
-        walk(lane, lane->vm->program);
-}
-
-static void *lane_main(void *argument) {
-    tw_lane *lane = argument;
-    tw_vm *vm = lane->vm;
-    if (lane->cpu >= 0) tw_pin_self(lane->cpu);
-    for (uint32_t seen = 1;; seen++) {
-        wait_for(&vm->launch, seen);
-        if (vm->quit) break;
-        perform(lane);
-        arrive_at(&vm->idle);
-    }
-    return NULL;
-}
-
-/* Until every other worker has finished what was launched so far. */
-static void settle(tw_vm *vm) {
-    wait_for(&vm->idle, vm->launches * (uint32_t)(vm->n_lanes - 1));
-}
-
-static void launch(tw_vm *vm) {
-    vm->launches++;
-    arrive_at(&vm->launch);
-    perform(&vm->lanes[0]);
-}
-
-tw_status tw_vm_run_job(tw_vm *vm, tw_job_fn *job, void *context, tw_diag *diag) {
-    settle(vm);
-    vm->job = job;
-    vm->job_context = context;
-    launch(vm);
-    settle(vm);
-    vm->job = NULL;
-    for (int i = 0; i < vm->n_lanes; i++)
-        if (vm->lanes[i].status != TW_OK) {
-            if (diag) *diag = vm->lanes[i].diag;
-            return vm->lanes[i].status;
-        }
-    return TW_OK;
-}
-
-tw_status tw_vm_run(tw_vm *vm, tw_vm_step *step, tw_diag *diag) {
-    if (step->program < 0 || step->program >= vm->n_programs) return tw_fail(diag, TW_ERR_USAGE, "no such program");
-    tw_program *p = vm->programs;
-    for (int i = vm->n_programs - 1; i > step->program; i--) p = p->next;
-    if (step->n < 1 || step->n > p->s->tokens || step->pos < 0 || step->pos + step->n > p->s->max_seq)
-        return tw_fail(diag, TW_ERR_USAGE, "positions %lld..%lld do not fit a step of %lld within %lld",
-                       (long long)step->pos, (long long)(step->pos + step->n), (long long)p->s->tokens,
-                       (long long)p->s->max_seq);
-    for (int64_t i = 0; i < step->n; i++)
-        if (step->tokens[i] < 0 || step->tokens[i] >= vm->m->vocab)
-            return tw_fail(diag, TW_ERR_USAGE, "token id %d is not within 0..%lld", step->tokens[i],
-                           (long long)(vm->m->vocab - 1));
-    settle(vm);
-    p->epoch++;
-    vm->program = p;
-    vm->step = *step;
-    if (!vm->step.length) vm->step.length = step->pos + step->n;
-    launch(vm);
-    step->logits = vm->step.logits;
-    step->token = vm->step.token;
-    return TW_OK;
-}
-
-static tw_status start_lanes(tw_vm *vm, tw_diag *diag) {
-    int *cpus = malloc(sizeof *cpus * TW_MAX_WORKERS);
-    if (!cpus) return tw_fail_memory(diag);
-    int n_cpus = tw_allowed_cpus(cpus, TW_MAX_WORKERS);
-    tw_status st = TW_OK;
-    for (int i = 0; i < vm->n_lanes; i++) {
-        tw_lane *lane = &vm->lanes[i];
-        /* With more workers than processors, pinning would only make two fight while a third idles. */
-        bool pin = !vm->options.no_pin && i > 0 && vm->n_lanes <= n_cpus;
-        lane->vm = vm;
-        lane->index = i;
-        lane->cpu = pin ? cpus[i] : -1;
-    }
-    for (int i = 1; i < vm->n_lanes && st == TW_OK; i++) {
-        vm->lanes[i].started = pthread_create(&vm->lanes[i].thread, NULL, lane_main, &vm->lanes[i]) == 0;
-        if (!vm->lanes[i].started) st = tw_fail(diag, TW_ERR_MEMORY, "cannot start worker %d of %d", i, vm->n_lanes);
-    }
-    free(cpus);
-    return st;
-}
 
 tw_status tw_vm_open(tw_vm **out, const tw_model *model, const tw_vm_options *options, tw_diag *diag) {
     *out = NULL;
@@ -171,7 +24,7 @@ tw_status tw_vm_open(tw_vm **out, const tw_model *model, const tw_vm_options *op
     vm->lanes = tw_arena_array(&vm->arena, (size_t)vm->n_lanes, sizeof *vm->lanes);
     if (model->rope.kind != TW_ROPE_NONE)
         vm->inv_freq = tw_arena_array(&vm->arena, (size_t)model->rope.dims / 2 + 1, sizeof(float));
-    tw_status st = vm->arena.failed ? tw_fail_memory(diag) : start_lanes(vm, diag);
+    tw_status st = vm->arena.failed ? tw_fail_memory(diag) : tw_workers_start(vm, diag);
     if (st == TW_OK && !options->no_vendor) st = tw_choices_open(&vm->choices, vm, diag);
     if (st == TW_OK)
         *out = vm;
@@ -187,14 +40,8 @@ static void free_program(tw_program *p) {
 
 void tw_vm_close(tw_vm *vm) {
     if (!vm) return;
-    if (vm->lanes && vm->n_lanes > 1) {
-        /* Only once everybody sleeps may they be told: one that saw it early would leave without arriving. */
-        settle(vm);
-        vm->quit = true;
-        arrive_at(&vm->launch);
-    }
+    if (vm->lanes) tw_workers_stop(vm);
     for (int i = 0; vm->lanes && i < vm->n_lanes; i++) {
-        if (vm->lanes[i].started) pthread_join(vm->lanes[i].thread, NULL);
         tw_vendor_close(vm->lanes[i].vendor);
         tw_vm_pages_free(vm->lanes[i].scratch, vm->lanes[i].scratch_bytes);
         tw_tape_free(&vm->lanes[i]);

@@ -127,10 +127,11 @@ void tw_vm_pages_free(void *p, size_t size);
 void tw_exec_run(tw_lane *lane, const tw_exec *e);
 size_t tw_exec_scratch(const tw_vm *vm, const tw_schedule *s, const tw_exec *e);
 
-/* load.c: frees what programs were given besides the arena. */
-void tw_vm_free_buffers(tw_vm *vm);
-int64_t tw_vm_buffer_bytes(const tw_vm *vm); /* of all buffers */
-bool tw_vm_has_cache(const tw_vm *vm, const char *name);
+/* buffers.c: allocates a program's buffers. Programs share the key/value cache by its name. */
+tw_status tw_vm_make_buffers(tw_vm *vm, tw_program *p, tw_diag *diag);
+void tw_vm_free_buffers(tw_vm *vm);                      /* Frees the buffers of all programs. */
+int64_t tw_vm_buffer_bytes(const tw_vm *vm);             /* Counts the bytes of all buffers. */
+bool tw_vm_has_cache(const tw_vm *vm, const char *name); /* True if a program has a cache of this name. */
 
 /* need.c: what loading these programs would take beyond what is loaded, each thing counted once. */
 tw_status tw_vm_need(const tw_vm *vm, const tw_schedule *const *s, int n, tw_memory_need *need, tw_diag *diag);
@@ -139,7 +140,10 @@ tw_status tw_vm_need(const tw_vm *vm, const tw_schedule *const *s, int n, tw_mem
    unit is not used. Attention and a vendor's products count as float. */
 void tw_vm_units(const tw_vm *vm, int64_t positions, int passes[TW_CPU_UNIT_COUNT]);
 
-/* vm.c: runs `job` on every worker and joins their statuses. */
+/* workers.c: starts the workers. vm->lanes has room for them. On failure some may run. */
+tw_status tw_workers_start(tw_vm *vm, tw_diag *diag);
+void tw_workers_stop(tw_vm *vm); /* Ends the workers that were started. */
+/* Runs a job on every worker. Returns the first failure. */
 tw_status tw_vm_run_job(tw_vm *vm, tw_job_fn *job, void *context, tw_diag *diag);
 
 #endif
