@@ -340,6 +340,22 @@ static void sizes_fit_their_types(void **state) {
     }
 }
 
+/* A configuration of SIMT, with the least of what is not named. */
+static tw_gemm_config by_threads(int ms, int ns, int ml, int nl, int kl) {
+    return (tw_gemm_config){.ms = ms,
+                            .ns = ns,
+                            .ml = ml,
+                            .nl = nl,
+                            .u = 8,
+                            .ks = 1,
+                            .kl = kl,
+                            .kg = 1,
+                            .vec = 4,
+                            .frag = 4,
+                            .stages = 2,
+                            .group = 1};
+}
+
 /* A warp's threads read the fewest elements of X and Y where their cells are nearly a square. */
 static void a_warps_cells_are_nearly_a_square(void **state) {
     (void)state;
@@ -348,18 +364,7 @@ static void a_warps_cells_are_nearly_a_square(void **state) {
     } tiles[] = {{8, 8, 128, 128, 4}, {4, 8, 64, 128, 8}, {8, 4, 128, 64, 4}, {2, 8, 64, 64, 8}, {8, 8, 16, 128, 2}};
     const tw_gemm_problem p = complete(0);
     for (int i = 0; i < (int)(sizeof tiles / sizeof *tiles); i++) {
-        const tw_gemm_config c = {.ms = tiles[i].ms,
-                                  .ns = tiles[i].ns,
-                                  .ml = tiles[i].ml,
-                                  .nl = tiles[i].nl,
-                                  .u = 8,
-                                  .ks = 1,
-                                  .kl = 1,
-                                  .kg = 1,
-                                  .vec = 4,
-                                  .frag = 4,
-                                  .stages = 2,
-                                  .group = 1};
+        const tw_gemm_config c = by_threads(tiles[i].ms, tiles[i].ns, tiles[i].ml, tiles[i].nl, 1);
         const tw_gemm_variant v = tw_gemm_variant_of(&p, &c);
         tw_gemm_plan plan;
         const char *why = tw_gemm_plan_of(&v, &c, tw_target_find("sm_90a"), &plan);
@@ -389,18 +394,7 @@ static void groups_join_by_halves(void **state) {
     enum { THREADS = 128, SUMS = 16 };
     const tw_gemm_problem p = complete(0);
     for (int kl = 2; kl <= 8; kl *= 2) {
-        const tw_gemm_config c = {.ms = 4,
-                                  .ns = 4,
-                                  .ml = 64,
-                                  .nl = 32,
-                                  .u = 8,
-                                  .ks = 1,
-                                  .kl = kl,
-                                  .kg = 1,
-                                  .vec = 4,
-                                  .frag = 4,
-                                  .stages = 2,
-                                  .group = 1};
+        const tw_gemm_config c = by_threads(4, 4, 64, 32, kl);
         tw_gemm_resources r;
         assert_true(tw_gemm_legal(&p, &c, tw_target_find("sm_90a"), &r, NULL));
         assert_int_equal(r.threads, kl * THREADS);
