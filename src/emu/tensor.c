@@ -61,8 +61,8 @@ static row row_of(const emu_box *x, int i) {
     return r;
 }
 
-/* Computes the row that a store writes: whole pieces. What follows the array in its last piece is overwritten. Measured
-   on an H200: no manual says so. */
+/* Computes the row that a store writes. A store writes whole pieces, so bytes after the array in its last piece are
+   overwritten. This was measured on an H200. No manual says so. */
 static row stored_row_of(const emu_box *x, int i) {
     row r = row_of(x, i);
     r.below = (r.below + PIECE - 1) / PIECE * PIECE;
@@ -213,8 +213,8 @@ emu_next emu_exec_tensor_load(emu_warp *w, const emu_op *op) {
     return EMU_GO;
 }
 
-/* Checks where a store begins. Measured on an H200: any other box ends in an illegal instruction. No manual says so.
-   Returns false after a finding. */
+/* Checks where a store begins. On an H200 any other box ends in an illegal instruction. This was measured. No manual
+   says so. Returns false after a finding. */
 static bool storable(emu_warp *w, const emu_op *op, int lane, const emu_box *x) {
     const tw_tensor_map *m = x->map;
     for (int d = 0; d < m->dims; d++) {

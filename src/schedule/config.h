@@ -12,7 +12,8 @@ typedef struct tw_schedule_space_context {
     int workers;           /* The machine's workers: the default and the limit of the parameter. */
 } tw_schedule_space_context;
 
-/* The space. A configuration is legal if tw_schedule_lower accepts it. A GPU's machine may still refuse it. */
+/* The space of tw_schedule_config. Legal configurations are those that tw_schedule_lower accepts. A GPU's machine may
+   still refuse one. */
 extern const tw_space tw_schedule_space;
 
 /* Checks whether tw_schedule_lower accepts a lowering. */

@@ -8,8 +8,7 @@
 
 enum { TW_MAX_OPERANDS = 16, TW_MAX_PARAMS = 8, TW_MAX_WORKERS = 1024 };
 
-/* Ops by the names of ops.def, such as TW_OP_QKV. Indices of their operands and parameters follow, such as TW_QKV_WQ
-   and TW_HEAD_SLOT. */
+/* The ops of ops.def, such as TW_OP_QKV. */
 typedef enum tw_op {
 #define OP(id, name, operands, params) TW_OP_##id,
 #include "schedule/ops.def"
@@ -17,6 +16,7 @@ typedef enum tw_op {
     TW_OP_COUNT
 } tw_op;
 
+/* Indices of an op's operands and parameters, such as TW_QKV_WQ and TW_HEAD_SLOT. */
 #define OPERAND(id, ...) TW_##id,
 #define PARAM(id, name)  TW_##id,
 #define RANGE(op)        TW_##op##_FROM, TW_##op##_TO,

@@ -82,7 +82,7 @@ static tw_status sample(measuring *m, int first, int k, int round) {
     return tell(m, first, k, st, 0);
 }
 
-/* Measures candidates in turn, or a single one. */
+/* Measures n candidates from number `first` on. Several are sampled in turn. */
 static tw_status measure_group(measuring *m, int first, int n) {
     const int rounds = m->p->warmups + m->p->samples;
     tw_status st = TW_OK;

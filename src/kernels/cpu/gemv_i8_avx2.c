@@ -5,7 +5,6 @@
 #include "device/cpu/unroll.h"
 
 #include <immintrin.h>
-#include <string.h>
 
 enum { ROWS = TW_PANEL_ROWS, QUADS = 4, /* of rows */ AHEAD = 8192 };
 

@@ -27,19 +27,20 @@ enum { TW_GEMM_BEGIN = 1, TW_GEMM_SUMS = 2 };
 
 /* The layout of an operand's tile. In global memory it is `outer` rows of `inner` contiguous elements. */
 typedef struct tw_gemm_tile {
-    bool k_major;     /* Elements are contiguous along k in global memory. */
-    bool k_stored;    /* Elements are contiguous along k in shared memory. */
-    bool transposed;  /* k_major, but not k_stored. */
-    int extent;       /* Rows of X, or columns of Y. */
-    int es;           /* Bytes per element. */
-    int vec;          /* Bytes per copy. */
-    int outer, inner; /* Extents in global memory, in elements. */
-    int width;        /* Elements of a row that neighbouring threads copy: all, or 8 if the copy transposes. */
-    int per_row;      /* Copies per `width` elements. */
-    int total;        /* Copies per tile. */
-    int per_thread;   /* Copies per thread. */
-    int pitch;        /* Bytes from row to row in shared memory. */
-    int bytes;        /* Bytes of the tile in a stage. */
+    bool k_major;    /* Elements are contiguous along k in global memory. */
+    bool k_stored;   /* Elements are contiguous along k in shared memory. */
+    bool transposed; /* k_major, but not k_stored. */
+    int extent;      /* Rows of X, or columns of Y. */
+    int es;          /* Bytes per element. */
+    int vec;         /* Bytes per copy. */
+    int outer;       /* Rows in global memory. */
+    int inner;       /* Elements per row in global memory. */
+    int width;       /* Elements of a row that neighbouring threads copy: all, or 8 if the copy transposes. */
+    int per_row;     /* Copies per `width` elements. */
+    int total;       /* Copies per tile. */
+    int per_thread;  /* Copies per thread. */
+    int pitch;       /* Bytes from row to row in shared memory. */
+    int bytes;       /* Bytes of the tile in a stage. */
 } tw_gemm_tile;
 
 /* What the generator derives from a configuration. */
@@ -139,7 +140,7 @@ typedef struct tw_gemm_range {
     tw_val count;   /* Number of stages. */
 } tw_gemm_range;
 
-/* A function that is called after each of a stage's `steps` steps, to issue a part of the copies. */
+/* Issues a part of the copies of the next stage, after step `step` of the `steps` steps of a stage. */
 typedef void tw_gemm_between(tw_gemm_gen *g, int step, int steps);
 
 /* How the pipeline computes sums: by SIMT (simt.c) or mma.sync (tensor.c). */

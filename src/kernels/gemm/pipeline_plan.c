@@ -71,7 +71,7 @@ const char *tw_gemm_pipeline_plan(const tw_gemm_sums *sums, const tw_gemm_varian
     if ((why = tile_of(sums, &p->y, v, c, false, p->threads))) return why;
     p->vx = fragment_of(&p->x, c, c->ms, p->depth);
     p->vy = fragment_of(&p->y, c, c->ns, p->depth);
-    /* Limits the code of an unrolled stage. */
+    /* A stage is unrolled, which multiplies its code. */
     REFUSE(p->accumulators * p->depth > sums->most_code, "a stage unrolls to too much code");
     p->stage_bytes = tw_gemm_round_up(p->x.bytes, 16) + tw_gemm_round_up(p->y.bytes, 16);
     p->x.bytes = tw_gemm_round_up(p->x.bytes, 16);

@@ -13,7 +13,7 @@ typedef struct tw_gemm_space_context {
     const tw_cuda_info *device;     /* The device of estimates. NULL: none are needed. */
 } tw_gemm_space_context;
 
-/* The space of space.def. Estimates are in microseconds. */
+/* The space of tw_gemm_config. Its parameters are those of space.def. Estimates are in microseconds. */
 extern const tw_space tw_gemm_space;
 
 /* Writes the `keep` of tw_space_draw: the values of `c`, in which -1 means free. `c` NULL: all are free. Returns

@@ -8,7 +8,8 @@
 
 #include "ir/builder.h"
 
-/* The score of what does not exist, and the maximum of no scores. It is finite, so that differences are numbers. */
+/* The score of a position that does not exist, and the maximum of no scores. It is finite, so that differences of
+   scores are numbers. */
 #define TW_SOFTMAX_LOWEST (-1e30f)
 
 /* Scores that were seen. Both fields are f32 variables. */
@@ -17,7 +18,7 @@ typedef struct tw_softmax {
     tw_val sum; /* The sum of their weights. */
 } tw_softmax;
 
-/* Makes the variables of no scores. */
+/* Makes the variables, for no scores yet. */
 tw_softmax tw_softmax_of(tw_builder *b);
 /* Forgets all scores. */
 void tw_softmax_reset(tw_builder *b, const tw_softmax *s);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory of programs' buffers: activations, inputs, outputs, and the key/value cache. */
+/* Allocates the buffers of programs: activations, inputs, outputs, and the key/value cache. */
 #include "base/diag.h"
 #include "vm/cpu/vm.h"
 
 #include <string.h>
 
-/* The key/value cache, shared between programs by name. */
+/* A buffer of the key/value cache. Programs share it by its name. */
 struct tw_shared_buffer {
     struct tw_shared_buffer *next;
     const char *name;
@@ -13,7 +13,7 @@ struct tw_shared_buffer {
     void *data;
 };
 
-/* Buffers of all programs, freed with the machine. */
+/* The memory of a buffer. It is freed with the machine. */
 struct tw_buffer_pages {
     struct tw_buffer_pages *next;
     void *data;

@@ -20,7 +20,7 @@ enum {
     MEASURE_ROWS = 256,
     ROUNDS = 3,
     MAX_VENDORS = 2,
-    SMALL = 1 << 24, /* multiply-adds below which a product is over before a contest would be: ours */
+    SMALL = 1 << 24, /* A product of fewer multiply-adds is not measured. Our kernel computes it. */
 };
 
 static const tw_param params[] = {{.name = "by",
@@ -47,16 +47,16 @@ const tw_space tw_choice_space = {.name = "choice",
 
 typedef struct decision {
     struct decision *next;
-    const char *shape;              /* "bf16 4096x2048" */
-    const char *winner;             /* "own", "openblas", ... */
-    double gflops[1 + MAX_VENDORS]; /* as measured now; 0: remembered or not possible */
+    const char *shape;              /* The type and shape of the weights: "bf16 4096x2048". */
+    const char *winner;             /* The name of the fastest choice: "own", "openblas" or another vendor. */
+    double gflops[1 + MAX_VENDORS]; /* Measured speeds. 0: the choice is from the file, or is not possible. */
 } decision;
 
 struct tw_choices {
     tw_vm *vm;
     tw_arena arena;
     char *path;     /* Path of the file. NULL: choices are not kept. */
-    json_t *memory; /* Contents of the file: "machine|shape" to the winner's name. */
+    json_t *memory; /* The file's contents: an object that maps "machine|shape" to the name of the fastest choice. */
     char machine[256];
     decision *decisions;
     tw_choice_space_context space;
@@ -214,7 +214,7 @@ static const decision *find_decision(const tw_choices *c, const char *shape) {
     return NULL;
 }
 
-/* All workers measure at once, on their own cores, as in a real step. */
+/* Finds the choice of a shape in the file, or measures it. All workers measure at once, as in a real step. */
 static tw_status decide(tw_choices *c, const tw_strip *s, int64_t rows, const char *shape, tw_diag *diag) {
     decision *d = tw_arena_alloc(&c->arena, sizeof *d);
     const char *copy = tw_arena_strdup(&c->arena, shape);

@@ -16,7 +16,7 @@ typedef struct tw_choice_config {
 typedef struct tw_choice_space_context {
     int vendors; /* Number of vendors on this machine. */
 } tw_choice_space_context;
-extern const tw_space tw_choice_space; /* The space of choices. */
+extern const tw_space tw_choice_space; /* The space of tw_choice_config. */
 
 typedef struct tw_choices tw_choices;
 

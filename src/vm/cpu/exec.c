@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Executing the instructions of dense layers. A step has n <= tokens positions; every loop over positions ends at n. */
+/* Executes the instructions of dense layers. A step has n <= tokens positions. Every loop over positions ends at n. */
 #include "vm/cpu/exec.h"
 
 #include "base/dtype.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the executions of instructions share. */
+/* Functions that the executions of several instructions use. */
 #ifndef TW_VM_CPU_EXEC_H
 #define TW_VM_CPU_EXEC_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the executions of several instructions share: norms, biases, activation functions. */
+/* Norms, biases and activation functions, which several instructions use. */
 #include "vm/cpu/exec.h"
 
 #include <math.h>

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Products of a strip with one position or many, by our kernels or a vendor's, and the scratch memory of a worker. */
+/* Computes products of a strip with one position or many, by our kernels or a vendor's library. */
 #ifndef TW_VM_CPU_PRODUCT_H
 #define TW_VM_CPU_PRODUCT_H
 
 #include "vm/cpu/vm.h"
 
-/* The lane's scratch during one instruction, handed out from the front. tw_exec_scratch promises that it is enough. */
+/* The unused part of a lane's scratch memory during one instruction. tw_exec_scratch computes the size that is enough.
+ */
 typedef struct tw_scratch {
     unsigned char *at;
 } tw_scratch;
@@ -20,20 +21,21 @@ static inline void *tw_scratch_take(tw_scratch *s, size_t bytes) {
     return p;
 }
 
-/* Columns of a product, and floats from one position's to the next: rows a multiple of 4 KiB apart would share a set of
-   every cache. */
+/* Columns of a product. */
 static inline int64_t tw_strip_width(const tw_strip *s) {
     return s->n_panels * TW_PANEL_ROWS;
 }
+/* Floats from one position's columns to the next's. Rows a multiple of 4 KiB apart would share a set of every cache. */
 static inline int64_t tw_strip_stride(const tw_strip *s) {
     return tw_strip_width(s) + TW_PANEL_ROWS;
 }
+/* Bytes of a product with n positions. */
 static inline size_t tw_strip_product_bytes(const tw_strip *s, int64_t n) {
     return (size_t)(n * tw_strip_stride(s)) * sizeof(float);
 }
 
-/* Computes y[t][r] = row r of the strip's copy . x[t] for n positions. Rows of x are `ldx` floats apart, those of y
-   tw_strip_stride(s). `sink` receives finished parts, or is NULL. */
+/* Computes y[t][r], the dot product of row r of the strip's copy and x[t], for n positions. Rows of x are `ldx` floats
+   apart, those of y tw_strip_stride(s). `sink` receives finished parts, or is NULL. */
 void tw_product(tw_lane *lane, tw_scratch scratch, const tw_strip *s, int64_t copy, const float *x, int64_t ldx,
                 int64_t n, float *y, const tw_gemm_sink *sink);
 /* Computes such a product of many positions by our kernel. `panels` are those of the copy. */
@@ -43,7 +45,7 @@ void tw_product_own(tw_lane *lane, tw_scratch scratch, const tw_strip *s, const 
  */
 bool tw_product_vendor(tw_lane *lane, tw_scratch scratch, const tw_strip *s, const void *panels, int vendor,
                        const float *x, int64_t ldx, int64_t n, float *y);
-/* Scratch bytes that tw_product takes for at most n positions. */
+/* Computes the scratch bytes that tw_product needs for at most n positions. */
 size_t tw_product_scratch(const tw_vm *vm, const tw_strip *s, int64_t n);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opening and closing. */
+/* Opens and closes the machine. */
 #include "vm/cpu/vm.h"
 
 #include "base/diag.h"

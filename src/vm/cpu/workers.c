@@ -9,18 +9,18 @@
 #include <stdlib.h>
 
 enum {
-    SPINS = 2000, /* about 50 us of pauses: longer than a stage's imbalance, shorter than a scheduler's tick */
+    SPINS = 2000, /* About 50 us of pauses: longer than a stage's imbalance, shorter than a scheduler's tick. */
     AHEAD_BYTES =
-        256 << 10, /* of the next weights, fetched into the second-level cache while waiting: a quarter of it or less */
+        256 << 10, /* Bytes of the next weights to prefetch into the second-level cache: at most a quarter of it. */
 };
 
 static bool reached(uint32_t value, uint32_t target) {
     return (int32_t)(value - target) >= 0;
 }
 
-/* Spins, then sleeps. While it spins, it fetches what the worker will read next: weights do not depend on what it waits
-   for. The sleeper announces itself before it looks a last time, and whoever arrives looks for sleepers after adding:
-   one of the two sees the other. */
+/* Waits until the counter reaches `target`: spins, then sleeps. While it spins it prefetches the weights from `next` to
+   `end`, which do not depend on the counter. A sleeper announces itself before it reads the counter a last time. An
+   arriving worker looks for sleepers after it adds. So one of the two sees the other. */
 static void wait_fetching(tw_counter_cell *c, uint32_t target, const char *next, const char *end) {
     for (int i = 0; i < SPINS; i++) {
         if (reached(atomic_load_explicit(&c->value, memory_order_acquire), target)) return;
@@ -52,7 +52,7 @@ static void walk(tw_lane *lane, const tw_program *p) {
     uint32_t epoch = p->epoch;
     for (int i = 0, n = p->s->workers[lane->index].count; i < n; i++) {
         const tw_exec *e = &list[i];
-        /* Attention has no weights of its own: what follows it does. */
+        /* An instruction without weights, such as attention, prefetches those of the next instruction. */
         const tw_strip *strip = !e->strip.panels && i + 1 < n ? &list[i + 1].strip : &e->strip;
         const char *next = strip->panels;
         size_t ahead = strip->copy_bytes < AHEAD_BYTES ? strip->copy_bytes : AHEAD_BYTES;
@@ -83,7 +83,7 @@ static void *lane_main(void *argument) {
     return NULL;
 }
 
-/* Until every other worker has finished what was launched so far. */
+/* Waits until every other worker has finished all launches. */
 static void settle(tw_vm *vm) {
     wait_for(&vm->idle, vm->launches * (uint32_t)(vm->n_lanes - 1));
 }
@@ -139,7 +139,7 @@ tw_status tw_workers_start(tw_vm *vm, tw_diag *diag) {
     tw_status st = TW_OK;
     for (int i = 0; i < vm->n_lanes; i++) {
         tw_lane *lane = &vm->lanes[i];
-        /* With more workers than processors, pinning would only make two fight while a third idles. */
+        /* With more workers than processors, pinned workers would share a processor while another one is idle. */
         bool pin = !vm->options.no_pin && i > 0 && vm->n_lanes <= n_cpus;
         lane->vm = vm;
         lane->index = i;
