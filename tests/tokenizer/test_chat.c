@@ -412,7 +412,13 @@ static void endless_nesting_is_refused(void **state) {
     while (n < SIZE) n += (size_t)sprintf(text + n, "+a");
     n += (size_t)sprintf(text + n, " }}");
     refused(text, n, "nested more than");
+    /* A filter's name of many parts takes no more memory than its text. */
+    n = (size_t)sprintf(text, "{{ x|a");
+    while (n + 8 < SIZE) n += (size_t)sprintf(text + n, ".a");
+    n += (size_t)sprintf(text + n, " }}");
+    refused(text, n, "there is no filter a.a.a");
     free(text);
+    refused("{{ x|a..b }}", 12, "expected a name, not .");
     refused("{{ '\\ud800' }}", 14, "escape");
     refused("a\xff", 2, "UTF-8");
     char *large = calloc(1, (size_t)JINJA_SIZE + 1);

@@ -400,22 +400,30 @@ jinja_node *jinja_parse_postfix(jinja_parser *p, jinja_node *node) {
     }
 }
 
-/* A name with dots, as filters and tests may have. */
-static jinja_value parse_dotted(jinja_parser *p) {
-    jinja_value v = {.kind = JINJA_STRING, .s = &jinja_empty};
+/* The id of the name that stands here. False: another token does, and that is an error. */
+static bool expect_name(jinja_parser *p, uint32_t *name) {
     const jinja_token *t = jinja_now(p);
     if (t->type != JT_NAME) {
         char now[80];
         jinja_syntax(p, t->at, TW_ERR_FORMAT, "expected a name, not %s", jinja_describe(p, t, now, sizeof now));
-        return v;
+        return false;
     }
-    v.s = p->t->names.v[jinja_advance(p)->name];
-    while (jinja_skip_op(p, ".")) {
-        const jinja_token *more = jinja_advance(p);
-        const char *name = more->type == JT_NAME ? p->t->names.v[more->name]->data : "";
-        char *joined = tw_arena_printf(&p->t->arena, "%s.%s", v.s->data, name);
-        if (joined) v.s = p->t->names.v[jinja_intern(p->t, joined, strlen(joined))];
-    }
+    *name = jinja_advance(p)->name;
+    return true;
+}
+
+/* A name with dots, as filters and tests may have. */
+static jinja_value parse_dotted(jinja_parser *p) {
+    jinja_value v = {.kind = JINJA_STRING, .s = &jinja_empty};
+    uint32_t name;
+    if (!expect_name(p, &name)) return v;
+    tw_buf joined = {0};
+    if (jinja_is_op(jinja_now(p), ".")) tw_buf_str(&joined, p->t->names.v[name]->data);
+    while (jinja_skip_op(p, ".") && expect_name(p, &name)) tw_buf_printf(&joined, ".%s", p->t->names.v[name]->data);
+    if (joined.size) name = jinja_intern(p->t, joined.data, joined.size);
+    if (joined.failed && p->status == TW_OK) p->status = tw_fail_memory(p->diag);
+    tw_buf_free(&joined);
+    v.s = p->t->names.v[name];
     return v;
 }
 
