@@ -17,7 +17,7 @@ typedef struct tw_target {
     int shared_sm, shared_block,
         shared_reserved; /* bytes: of an SM; most a block may ask for; taken by the system from each */
     int shared_unit;
-    /* Multiply-adds that an SM can finish in a clock, at most: plain threads, then tensor cores, dense, by the fastest
+    /* Multiply-adds that an SM can finish in a clock, at most: by SIMT, then tensor cores, dense, by the fastest
        instruction there is. */
     int rate_f32, rate_f64, tensor_f64, tensor_tf32, tensor_f16, tensor_s8;
 } tw_target;

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-tw_schedule *tw_builder_start(int workers, int64_t tokens, int64_t max_seq) {
+tw_schedule *tw_schedule_begin(int workers, int64_t tokens, int64_t max_seq) {
     tw_schedule *s = calloc(1, sizeof *s);
     if (!s) return NULL;
     s->tokens = tokens;
@@ -23,8 +23,8 @@ static void *grow(tw_schedule *s, void *old, int count, size_t size) {
     return p;
 }
 
-int tw_builder_buffer(tw_schedule *s, const char *name, tw_buffer_kind kind, tw_dtype dtype, int group, int64_t a,
-                      int64_t b, int64_t c) {
+int tw_schedule_add_buffer(tw_schedule *s, const char *name, tw_buffer_kind kind, tw_dtype dtype, int group, int64_t a,
+                           int64_t b, int64_t c) {
     tw_buffer *p = grow(s, s->buffers, s->n_buffers, sizeof *p);
     char *copy = tw_arena_strdup(&s->arena, name);
     if (!p || !copy) return -1;
@@ -33,7 +33,7 @@ int tw_builder_buffer(tw_schedule *s, const char *name, tw_buffer_kind kind, tw_
     return s->n_buffers++;
 }
 
-int tw_builder_counter(tw_schedule *s, const char *name) {
+int tw_schedule_add_counter(tw_schedule *s, const char *name) {
     tw_counter *p = grow(s, s->counters, s->n_counters, sizeof *p);
     char *copy = tw_arena_strdup(&s->arena, name);
     if (!p || !copy) return -1;
@@ -42,7 +42,7 @@ int tw_builder_counter(tw_schedule *s, const char *name) {
     return s->n_counters++;
 }
 
-tw_instr *tw_builder_instr(tw_schedule *s, int worker, tw_op op) {
+tw_instr *tw_schedule_add_instr(tw_schedule *s, int worker, tw_instr_op op) {
     if (s->arena.failed) return NULL;
     tw_worker *w = &s->workers[worker];
     tw_instr *p = grow(s, w->list, w->count, sizeof *p);
@@ -54,7 +54,7 @@ tw_instr *tw_builder_instr(tw_schedule *s, int worker, tw_op op) {
     return in;
 }
 
-void tw_builder_wait(tw_schedule *s, tw_instr *in, int counter, int64_t threshold) {
+void tw_schedule_add_wait(tw_schedule *s, tw_instr *in, int counter, int64_t threshold) {
     if (!in) return;
     tw_wait *p = grow(s, in->waits, in->n_waits, sizeof *p);
     if (!p) return;

@@ -6,16 +6,16 @@
 #include "schedule/schedule.h"
 
 /* Of one sequence. NULL: out of memory. */
-tw_schedule *tw_builder_start(int workers, int64_t tokens, int64_t max_seq);
+tw_schedule *tw_schedule_begin(int workers, int64_t tokens, int64_t max_seq);
 
 /* Each returns the index of what it added, or -1 once memory ran out. Names are copied. */
-int tw_builder_buffer(tw_schedule *s, const char *name, tw_buffer_kind kind, tw_dtype dtype, int group, int64_t a,
-                      int64_t b, int64_t c);
-int tw_builder_counter(tw_schedule *s, const char *name);
+int tw_schedule_add_buffer(tw_schedule *s, const char *name, tw_buffer_kind kind, tw_dtype dtype, int group, int64_t a,
+                           int64_t b, int64_t c);
+int tw_schedule_add_counter(tw_schedule *s, const char *name);
 
 /* An instruction at the end of a worker's list, every operand absent; NULL once memory ran out. Valid until the next
    one is added to the same worker. */
-tw_instr *tw_builder_instr(tw_schedule *s, int worker, tw_op op);
-void tw_builder_wait(tw_schedule *s, tw_instr *in, int counter, int64_t threshold);
+tw_instr *tw_schedule_add_instr(tw_schedule *s, int worker, tw_instr_op op);
+void tw_schedule_add_wait(tw_schedule *s, tw_instr *in, int counter, int64_t threshold);
 
 #endif

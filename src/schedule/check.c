@@ -33,13 +33,13 @@ typedef struct place {
 
 static const char *where_of(const place *at, char out[96]) {
     snprintf(out, 96, "workers[%d][%d] %s", at->worker, at->index,
-             tw_schedule_op_describe(at->s->workers[at->worker].list[at->index].op)->name);
+             tw_instr_op_describe(at->s->workers[at->worker].list[at->index].op)->name);
     return out;
 }
 
 /* ---- structure: references, arity, kinds ---- */
 
-static bool operands_ok(check *c, const place *at, const tw_instr *in, const tw_schedule_op_info *info) {
+static bool operands_ok(check *c, const place *at, const tw_instr *in, const tw_instr_op_info *info) {
     char where[96];
     bool ok = true;
     for (int i = info->n_operands; i < TW_MAX_OPERANDS; i++) {
@@ -71,7 +71,7 @@ static bool operands_ok(check *c, const place *at, const tw_instr *in, const tw_
 
 /* An instruction reads and writes in no order that anybody promises: what it writes may be within its reach once only.
  */
-static bool apart_ok(check *c, const place *at, const tw_instr *in, const tw_schedule_op_info *info) {
+static bool apart_ok(check *c, const place *at, const tw_instr *in, const tw_instr_op_info *info) {
     char where[96];
     for (int i = 0; i < info->n_operands; i++) {
         if (info->operands[i].access == 'r' || in->operand[i] < 0) continue;
@@ -125,7 +125,7 @@ static bool instr_ok(check *c, int worker, int i, const tw_instr *in, int *first
     char where[96];
     tw_diag d;
     *first = c->effects.count;
-    const tw_schedule_op_info *info = tw_schedule_op_describe(in->op);
+    const tw_instr_op_info *info = tw_instr_op_describe(in->op);
     bool ok = operands_ok(c, at, in, info);
     ok = waits_ok(c, at, in) && ok && apart_ok(c, at, in, info);
     if (!ok) return false;
@@ -144,7 +144,7 @@ static bool instr_ok(check *c, int worker, int i, const tw_instr *in, int *first
     }
     c->effects.count = kept;
     bool begins = worker == 0 && i == 0, ends = worker == 0 && i == c->s->workers[0].count - 1;
-    if ((in->op == TW_OP_INPUT) != begins || (in->op == TW_OP_OUTPUT) != ends) {
+    if ((in->op == TW_INSTR_INPUT) != begins || (in->op == TW_INSTR_OUTPUT) != ends) {
         tw_report_add(c->report, "structure", where_of(at, where),
                       "input is the first instruction of worker 0 and output its last, and they are nowhere else");
         ok = false;
@@ -175,19 +175,19 @@ static bool routes_ok(check *c) {
     for (int w = 0; w < s->n_workers && ok; w++)
         for (int i = 0; i < s->workers[w].count; i++) {
             const tw_instr *in = &s->workers[w].list[i];
-            const tw_schedule_op_info *info = tw_schedule_op_describe(in->op);
+            const tw_instr_op_info *info = tw_instr_op_describe(in->op);
             for (int k = 0; k < info->n_operands; k++) {
                 int b = in->operand[k];
                 if (b < 0 || info->operands[k].access == 'r' || experts[b] < 0) continue;
-                int64_t n = in->op == TW_OP_ROUTE ? s->buffers[in->operand[TW_ROUTE_ROUTER]].shape[1] : -1;
+                int64_t n = in->op == TW_INSTR_ROUTE ? s->buffers[in->operand[TW_ROUTE_ROUTER]].shape[1] : -1;
                 experts[b] = n < 0 || n > experts[b] ? n : experts[b];
             }
         }
     for (int w = 0; w < s->n_workers && experts; w++)
         for (int i = 0; i < s->workers[w].count; i++) {
             const tw_instr *in = &s->workers[w].list[i];
-            bool up = in->op == TW_OP_EXPERTS_UP;
-            if (!up && in->op != TW_OP_EXPERTS_DOWN) continue;
+            bool up = in->op == TW_INSTR_EXPERTS_UP;
+            if (!up && in->op != TW_INSTR_EXPERTS_DOWN) continue;
             int route = in->operand[up ? TW_EXPERTS_UP_ROUTE : TW_EXPERTS_DOWN_ROUTE];
             int64_t there = s->buffers[in->operand[up ? TW_EXPERTS_UP_UP : TW_EXPERTS_DOWN_W]].shape[0];
             if (experts[route] > 0 && experts[route] <= there) continue;
@@ -276,7 +276,7 @@ static bool structure_ok(check *c) {
         for (int i = 0; i < s->workers[w].count && !c->failed; i++, task++) {
             const tw_instr *in = &s->workers[w].list[i];
             tw_flow_task *t = &f->tasks[task];
-            c->mixture = c->mixture || in->op == TW_OP_EXPERTS_UP || in->op == TW_OP_EXPERTS_DOWN;
+            c->mixture = c->mixture || in->op == TW_INSTR_EXPERTS_UP || in->op == TW_INSTR_EXPERTS_DOWN;
             *t = (tw_flow_task){.first_wait = waits, .n_waits = in->n_waits, .arrive = in->arrive};
             ok = instr_ok(c, w, i, in, &t->first_access) && ok;
             t->n_accesses = c->effects.count - t->first_access;

@@ -11,7 +11,7 @@ enum { MAX_ACCESSES = 1 << 13 };
 typedef struct effects {
     const tw_schedule *s;
     const tw_instr *in;
-    const tw_schedule_op_info *info;
+    const tw_instr_op_info *info;
     tw_access_list *list;
     tw_diag *diag;
     int first; /* of its accesses */
@@ -454,21 +454,21 @@ static void output(effects *e) {
 }
 
 tw_status tw_instr_effects(const tw_schedule *s, const tw_instr *in, tw_access_list *list, tw_diag *diag) {
-    static void (*const of[TW_OP_COUNT])(effects *) = {
-        [TW_OP_INPUT] = input,
-        [TW_OP_EMBED] = embed,
-        [TW_OP_QKV] = qkv,
-        [TW_OP_ATTEND] = attend,
-        [TW_OP_MERGE] = merge,
-        [TW_OP_PROJECT] = project,
-        [TW_OP_FFN] = ffn,
-        [TW_OP_ROUTE] = route,
-        [TW_OP_EXPERTS_UP] = experts_up,
-        [TW_OP_EXPERTS_DOWN] = experts_down,
-        [TW_OP_HEAD] = head,
-        [TW_OP_OUTPUT] = output,
+    static void (*const of[TW_INSTR_COUNT])(effects *) = {
+        [TW_INSTR_INPUT] = input,
+        [TW_INSTR_EMBED] = embed,
+        [TW_INSTR_QKV] = qkv,
+        [TW_INSTR_ATTEND] = attend,
+        [TW_INSTR_MERGE] = merge,
+        [TW_INSTR_PROJECT] = project,
+        [TW_INSTR_FFN] = ffn,
+        [TW_INSTR_ROUTE] = route,
+        [TW_INSTR_EXPERTS_UP] = experts_up,
+        [TW_INSTR_EXPERTS_DOWN] = experts_down,
+        [TW_INSTR_HEAD] = head,
+        [TW_INSTR_OUTPUT] = output,
     };
-    effects e = {s, in, tw_schedule_op_describe(in->op), list, diag, list->count, TW_OK};
+    effects e = {s, in, tw_instr_op_describe(in->op), list, diag, list->count, TW_OK};
     of[in->op](&e);
     return e.status;
 }

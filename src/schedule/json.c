@@ -36,7 +36,7 @@ static void put_buffer(tw_buf *out, const tw_buffer *b) {
 }
 
 static void put_instr(tw_buf *out, const tw_schedule *s, const tw_instr *in) {
-    const tw_schedule_op_info *info = tw_schedule_op_describe(in->op);
+    const tw_instr_op_info *info = tw_instr_op_describe(in->op);
     tw_buf_printf(out, "   {\"op\": \"%s\", ", info->name);
     const char *comma = "";
     for (int i = 0; i < info->n_operands; i++) {
@@ -146,7 +146,7 @@ static tw_status read_buffer(reader *r, const json_t *o) {
     if (json_object_get(o, "group") && !tw_json_int(json_object_get(o, "group"), 0, 1 << 20, &group))
         return refuse(r, "group is not a number of columns in ", name);
     if ((double)dim[0] * (double)dim[1] * (double)dim[2] > 0x1p50) return refuse(r, "the shape is too large in ", name);
-    return remember(r, r->buffers, name, tw_builder_buffer(r->s, name, k, t, (int)group, dim[0], dim[1], dim[2]));
+    return remember(r, r->buffers, name, tw_schedule_add_buffer(r->s, name, k, t, (int)group, dim[0], dim[1], dim[2]));
 }
 
 static tw_status read_counter(reader *r, const json_t *o) {
@@ -154,7 +154,7 @@ static tw_status read_counter(reader *r, const json_t *o) {
     bool ok = true;
     int64_t init = json_object_get(o, "init") ? int_field(o, "init", INT32_MIN, INT32_MAX, &ok) : 0;
     if (!name || !ok) return refuse(r, "a counter needs a name, and init is an integer", "");
-    int index = tw_builder_counter(r->s, name);
+    int index = tw_schedule_add_counter(r->s, name);
     if (index >= 0) r->s->counters[index].init = init;
     return remember(r, r->counters, name, index);
 }
@@ -170,13 +170,12 @@ static tw_status read_waits(reader *r, tw_instr *in, const json_t *waits) {
             return refuse(r, "a wait is [counter, threshold], the counter by name", "");
         if (!tw_json_int(json_array_get(w, 1), INT32_MIN, INT32_MAX, &threshold))
             return refuse(r, "a threshold is an integer", "");
-        tw_builder_wait(r->s, in, counter, threshold);
+        tw_schedule_add_wait(r->s, in, counter, threshold);
     }
     return TW_OK;
 }
 
-static tw_status read_field(reader *r, tw_instr *in, const tw_schedule_op_info *info, const char *key,
-                            const json_t *v) {
+static tw_status read_field(reader *r, tw_instr *in, const tw_instr_op_info *info, const char *key, const json_t *v) {
     for (int i = 0; i < info->n_operands; i++)
         if (!strcmp(key, info->operands[i].name)) {
             in->operand[i] = lookup(r->buffers, v);
@@ -199,10 +198,10 @@ static tw_status read_field(reader *r, tw_instr *in, const tw_schedule_op_info *
 static tw_status read_instr(reader *r, int worker, const json_t *o) {
     const char *name = json_string_value(json_object_get(o, "op")), *key;
     json_t *v;
-    tw_op op;
-    if (!name || !tw_op_from_name(name, &op)) return refuse(r, "unknown op ", name ? name : "");
-    const tw_schedule_op_info *info = tw_schedule_op_describe(op);
-    tw_instr *in = tw_builder_instr(r->s, worker, op);
+    tw_instr_op op;
+    if (!name || !tw_instr_op_from_name(name, &op)) return refuse(r, "unknown op ", name ? name : "");
+    const tw_instr_op_info *info = tw_instr_op_describe(op);
+    tw_instr *in = tw_schedule_add_instr(r->s, worker, op);
     if (!in) return tw_fail_memory(r->diag);
     json_object_foreach((json_t *)(uintptr_t)o, key, v) {
         tw_status st = read_field(r, in, info, key, v);
@@ -256,7 +255,7 @@ static tw_status read_root(reader *r, const json_t *root) {
     if (json_object_get(root, "sequences")) sequences = int_field(root, "sequences", 1, 1 << 20, &ok);
     if (!ok || (sequences > 1 && sequences != tokens)) return refuse(r, "sequences is neither 1 nor tokens", "");
     if (n < 1 || n > TW_MAX_WORKERS) return refuse(r, "workers is not a list of 1 to 1024 lists", "");
-    r->s = tw_builder_start((int)n, tokens, max_seq);
+    r->s = tw_schedule_begin((int)n, tokens, max_seq);
     if (!r->s || !r->buffers || !r->counters) return tw_fail_memory(r->diag);
     r->s->sequences = sequences;
     tw_status st = read_each(r, root, "buffers", read_buffer);

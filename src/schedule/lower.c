@@ -32,7 +32,7 @@ static int weight(lowering *b, const char *name, const tw_weight *w, bool matrix
         t = b->l.weights;
         group = b->l.group;
     }
-    return tw_builder_buffer(b->s, name, TW_BUFFER_WEIGHT, t, group, outer, w->rows, w->cols);
+    return tw_schedule_add_buffer(b->s, name, TW_BUFFER_WEIGHT, t, group, outer, w->rows, w->cols);
 }
 
 /* A weight of layer `layer` (or of the model: -1) under its canonical name. */
@@ -59,14 +59,14 @@ static void stage_begin(lowering *b, int64_t layer, const char *name) {
         snprintf(full, sizeof full, "%s", name);
     else
         snprintf(full, sizeof full, "%lld.%s", (long long)layer, name);
-    b->stage_counter = tw_builder_counter(b->s, full);
+    b->stage_counter = tw_schedule_add_counter(b->s, full);
     b->pending = 0;
 }
 
-static tw_instr *stage_instr(lowering *b, int worker, tw_op op) {
-    tw_instr *in = tw_builder_instr(b->s, worker, op);
+static tw_instr *stage_instr(lowering *b, int worker, tw_instr_op op) {
+    tw_instr *in = tw_schedule_add_instr(b->s, worker, op);
     if (!in) return NULL;
-    if (b->arrivals) tw_builder_wait(b->s, in, b->ready, b->arrivals);
+    if (b->arrivals) tw_schedule_add_wait(b->s, in, b->ready, b->arrivals);
     in->arrive = b->stage_counter;
     b->pending++;
     return in;
@@ -102,7 +102,7 @@ static void set_operands(tw_instr *in, operands o) {
 }
 
 /* One instruction a worker over rows 0..rows, dealt out in multiples of `unit`. */
-static void stage_rows(lowering *b, tw_op op, operands o, int64_t rows, int64_t unit) {
+static void stage_rows(lowering *b, tw_instr_op op, operands o, int64_t rows, int64_t unit) {
     int64_t units = (rows + unit - 1) / unit, from, to;
     for (int w = 0, slot = 0; w < b->l.workers; w++) {
         share(b, units, w, &from, &to);
@@ -112,7 +112,7 @@ static void stage_rows(lowering *b, tw_op op, operands o, int64_t rows, int64_t 
         set_operands(in, o);
         in->param[TW_FROM] = from * unit;
         in->param[TW_TO] = to * unit < rows ? to * unit : rows;
-        if (op == TW_OP_HEAD) in->param[TW_HEAD_SLOT] = slot++;
+        if (op == TW_INSTR_HEAD) in->param[TW_HEAD_SLOT] = slot++;
     }
 }
 
@@ -122,13 +122,13 @@ static int64_t unit_of(const lowering *b) {
 
 static void lower_embed(lowering *b) {
     stage_begin(b, -1, "input");
-    tw_instr *in = stage_instr(b, 0, TW_OP_INPUT);
+    tw_instr *in = stage_instr(b, 0, TW_INSTR_INPUT);
     if (!in) return;
     in->operand[TW_INPUT_TOKENS] = b->tokens;
     in->operand[TW_INPUT_ROPE] = b->rope;
     stage_end(b);
     stage_begin(b, -1, "embed");
-    stage_rows(b, TW_OP_EMBED,
+    stage_rows(b, TW_INSTR_EMBED,
                OPERANDS(b->tokens, named(b, -1, "embed", false), named(b, -1, "positions", false), b->x), b->m->dim,
                unit_of(b));
     stage_end(b);
@@ -137,7 +137,7 @@ static void lower_embed(lowering *b) {
 /* Heads [head, head + heads) over part `split` of the past and block `block` of the positions. */
 static bool attend(lowering *b, int worker, operands o, int64_t head, int64_t heads, int64_t split, int64_t block,
                    int64_t window) {
-    tw_instr *in = stage_instr(b, worker, TW_OP_ATTEND);
+    tw_instr *in = stage_instr(b, worker, TW_INSTR_ATTEND);
     if (!in) return false;
     set_operands(in, o);
     int64_t *p = in->param;
@@ -177,7 +177,7 @@ static void lower_attention(lowering *b, int64_t layer, int k, int v) {
     stage_begin(b, layer, "merge");
     for (int w = 0; w < b->l.workers; w++) {
         share(b, m->n_heads, w, &from, &to);
-        tw_instr *in = from < to ? stage_instr(b, w, TW_OP_MERGE) : NULL;
+        tw_instr *in = from < to ? stage_instr(b, w, TW_INSTR_MERGE) : NULL;
         if (!in) continue;
         set_operands(in, OPERANDS(b->part, b->attended));
         in->param[TW_MERGE_HEAD_FROM] = from;
@@ -190,14 +190,14 @@ static void lower_attention(lowering *b, int64_t layer, int k, int v) {
 static void lower_dense(lowering *b, int64_t i) {
     const tw_layer *y = &b->m->layers[i];
     stage_begin(b, i, "ffn");
-    stage_rows(b, TW_OP_FFN,
+    stage_rows(b, TW_INSTR_FFN,
                OPERANDS(b->x, named(b, i, "mlp_norm", false), named(b, i, "mlp_norm.bias", false),
                         named(b, i, "mlp.gate", true), named(b, i, "mlp.up", true), named(b, i, "mlp.gate.bias", false),
                         named(b, i, "mlp.up.bias", false), b->h),
                y->up.weight.rows, unit_of(b));
     stage_end(b);
     stage_begin(b, i, "down");
-    stage_rows(b, TW_OP_PROJECT,
+    stage_rows(b, TW_INSTR_PROJECT,
                OPERANDS(b->h, named(b, i, "mlp.down", true), named(b, i, "mlp.down.bias", false), b->x), b->m->dim,
                unit_of(b));
     stage_end(b);
@@ -207,18 +207,18 @@ static void lower_experts(lowering *b, int64_t i, int moe_h) {
     const tw_layer *y = &b->m->layers[i];
     int norm = named(b, i, "mlp_norm", false);
     stage_begin(b, i, "route");
-    tw_instr *in = stage_instr(b, (int)(i % b->l.workers), TW_OP_ROUTE);
+    tw_instr *in = stage_instr(b, (int)(i % b->l.workers), TW_INSTR_ROUTE);
     if (!in) return;
     set_operands(in, OPERANDS(b->x, norm, named(b, i, "router", false), b->route));
     stage_end(b);
     stage_begin(b, i, "experts_up");
-    stage_rows(b, TW_OP_EXPERTS_UP,
+    stage_rows(b, TW_INSTR_EXPERTS_UP,
                OPERANDS(b->x, norm, b->route, experts(b, i, "gate", &y->experts[0].gate.weight),
                         experts(b, i, "up", &y->experts[0].up.weight), moe_h),
                b->m->expert_dim, unit_of(b));
     stage_end(b);
     stage_begin(b, i, "experts_down");
-    stage_rows(b, TW_OP_EXPERTS_DOWN,
+    stage_rows(b, TW_INSTR_EXPERTS_DOWN,
                OPERANDS(moe_h, b->route, experts(b, i, "down", &y->experts[0].down.weight), b->x), b->m->dim,
                unit_of(b));
     stage_end(b);
@@ -229,12 +229,12 @@ static void lower_layer(lowering *b, int64_t i, int moe_h) {
     char name[96];
     snprintf(name, sizeof name, "layers.%lld.k", (long long)i);
     const int64_t heads = b->sequences * m->n_kv_heads;
-    int k = tw_builder_buffer(b->s, name, TW_BUFFER_KV, b->l.kv, 0, heads, b->l.max_seq, m->head_dim);
+    int k = tw_schedule_add_buffer(b->s, name, TW_BUFFER_KV, b->l.kv, 0, heads, b->l.max_seq, m->head_dim);
     snprintf(name, sizeof name, "layers.%lld.v", (long long)i);
-    int v = tw_builder_buffer(b->s, name, TW_BUFFER_KV, b->l.kv, 0, heads, b->l.max_seq, m->head_dim);
+    int v = tw_schedule_add_buffer(b->s, name, TW_BUFFER_KV, b->l.kv, 0, heads, b->l.max_seq, m->head_dim);
     stage_begin(b, i, "qkv");
     int64_t unit = m->layers[i].q_norm.rows ? m->head_dim : unit_of(b);
-    stage_rows(b, TW_OP_QKV,
+    stage_rows(b, TW_INSTR_QKV,
                OPERANDS(b->x, named(b, i, "attn_norm", false), named(b, i, "attn_norm.bias", false),
                         named(b, i, "attn.q", true), named(b, i, "attn.k", true), named(b, i, "attn.v", true),
                         named(b, i, "attn.q.bias", false), named(b, i, "attn.k.bias", false),
@@ -244,7 +244,7 @@ static void lower_layer(lowering *b, int64_t i, int moe_h) {
     stage_end(b);
     lower_attention(b, i, k, v);
     stage_begin(b, i, "project");
-    stage_rows(b, TW_OP_PROJECT,
+    stage_rows(b, TW_INSTR_PROJECT,
                OPERANDS(b->attended, named(b, i, "attn.o", true), named(b, i, "attn.o.bias", false), b->x), m->dim,
                unit_of(b));
     stage_end(b);
@@ -264,13 +264,13 @@ static void lower_head(lowering *b) {
     int w = named(b, -1, "head", true);
     b->l = saved;
     stage_begin(b, -1, "head");
-    stage_rows(b, TW_OP_HEAD,
+    stage_rows(b, TW_INSTR_HEAD,
                OPERANDS(b->x, named(b, -1, "final_norm", false), named(b, -1, "final_norm.bias", false), w, b->logits,
                         b->best),
                b->m->vocab, unit_of(b));
     stage_end(b);
     stage_begin(b, -1, "output");
-    tw_instr *in = stage_instr(b, 0, TW_OP_OUTPUT);
+    tw_instr *in = stage_instr(b, 0, TW_INSTR_OUTPUT);
     if (in) set_operands(in, OPERANDS(b->logits, b->best, b->token));
 }
 
@@ -279,18 +279,20 @@ static void shared_buffers(lowering *b) {
     tw_schedule *s = b->s;
     int64_t T = b->T, unit = unit_of(b), parts = (m->vocab + unit - 1) / unit;
     tw_buffer_kind A = TW_BUFFER_ACTIVATION;
-    b->tokens = tw_builder_buffer(s, "tokens", TW_BUFFER_INPUT, TW_I32, 0, T, 1, 1);
+    b->tokens = tw_schedule_add_buffer(s, "tokens", TW_BUFFER_INPUT, TW_I32, 0, T, 1, 1);
     b->rope = m->rope.kind == TW_ROPE_NONE
                   ? -1
-                  : tw_builder_buffer(s, "rope", TW_BUFFER_INPUT, TW_F32, 0, T, 2, m->rope.dims / 2);
-    b->x = tw_builder_buffer(s, "x", A, TW_F32, 0, T, 1, m->dim);
-    b->q = tw_builder_buffer(s, "q", A, TW_F32, 0, T, m->n_heads, m->head_dim);
-    b->attended = tw_builder_buffer(s, "attended", A, TW_F32, 0, T, 1, m->n_heads * m->head_dim);
-    if (b->splits > 1) b->part = tw_builder_buffer(s, "part", A, TW_F32, 0, T, m->n_heads * b->splits, m->head_dim + 2);
-    if (m->ffn_dim) b->h = tw_builder_buffer(s, "h", A, TW_F32, 0, T, 1, m->ffn_dim);
-    b->logits = tw_builder_buffer(s, "logits", TW_BUFFER_OUTPUT, TW_F32, 0, b->l.all_logits ? T : 1, 1, m->vocab);
-    b->best = tw_builder_buffer(s, "best", A, TW_F32, 0, parts < b->l.workers ? parts : b->l.workers, b->sequences, 2);
-    b->token = tw_builder_buffer(s, "token", TW_BUFFER_OUTPUT, TW_I32, 0, b->sequences, 1, 1);
+                  : tw_schedule_add_buffer(s, "rope", TW_BUFFER_INPUT, TW_F32, 0, T, 2, m->rope.dims / 2);
+    b->x = tw_schedule_add_buffer(s, "x", A, TW_F32, 0, T, 1, m->dim);
+    b->q = tw_schedule_add_buffer(s, "q", A, TW_F32, 0, T, m->n_heads, m->head_dim);
+    b->attended = tw_schedule_add_buffer(s, "attended", A, TW_F32, 0, T, 1, m->n_heads * m->head_dim);
+    if (b->splits > 1)
+        b->part = tw_schedule_add_buffer(s, "part", A, TW_F32, 0, T, m->n_heads * b->splits, m->head_dim + 2);
+    if (m->ffn_dim) b->h = tw_schedule_add_buffer(s, "h", A, TW_F32, 0, T, 1, m->ffn_dim);
+    b->logits = tw_schedule_add_buffer(s, "logits", TW_BUFFER_OUTPUT, TW_F32, 0, b->l.all_logits ? T : 1, 1, m->vocab);
+    b->best =
+        tw_schedule_add_buffer(s, "best", A, TW_F32, 0, parts < b->l.workers ? parts : b->l.workers, b->sequences, 2);
+    b->token = tw_schedule_add_buffer(s, "token", TW_BUFFER_OUTPUT, TW_I32, 0, b->sequences, 1, 1);
 }
 
 /* Too few heads for the workers: split the past when decoding, the positions in prefill. In groups of heads it is the
@@ -358,15 +360,15 @@ tw_status tw_schedule_lower(tw_schedule **out, const tw_model *model, const tw_l
     *out = NULL;
     tw_status st = choose(&b, l, diag);
     if (st != TW_OK) return st;
-    b.s = tw_builder_start(b.l.workers, b.T, b.l.max_seq);
+    b.s = tw_schedule_begin(b.l.workers, b.T, b.l.max_seq);
     if (!b.s) return tw_fail_memory(diag);
     b.s->sequences = b.sequences;
     shared_buffers(&b);
     int moe_h = -1;
     if (model->n_experts) {
-        b.route = tw_builder_buffer(b.s, "route", TW_BUFFER_ACTIVATION, TW_F32, 0, b.T, 2, model->n_experts_used);
-        moe_h = tw_builder_buffer(b.s, "moe_h", TW_BUFFER_ACTIVATION, TW_F32, 0, b.T, model->n_experts_used,
-                                  model->expert_dim);
+        b.route = tw_schedule_add_buffer(b.s, "route", TW_BUFFER_ACTIVATION, TW_F32, 0, b.T, 2, model->n_experts_used);
+        moe_h = tw_schedule_add_buffer(b.s, "moe_h", TW_BUFFER_ACTIVATION, TW_F32, 0, b.T, model->n_experts_used,
+                                       model->expert_dim);
     }
     lower_embed(&b);
     for (int64_t i = 0; i < model->n_layers && !b.s->arena.failed; i++) lower_layer(&b, i, moe_h);

@@ -6,7 +6,7 @@
 
 enum { MATRIX = 1, BIAS = 2, OPTIONAL = 4 };
 
-static const tw_schedule_op_info infos[TW_OP_COUNT] = {
+static const tw_instr_op_info infos[TW_INSTR_COUNT] = {
 #define OPERAND(id, name, access, kind, what)                                                                          \
     {name, access, TW_BUFFER_##kind, ((what)&MATRIX) != 0, ((what)&BIAS) != 0, ((what)&OPTIONAL) != 0},
 #define PARAM(id, name)                name,
@@ -34,12 +34,12 @@ static const tw_schedule_op_info infos[TW_OP_COUNT] = {
 
 static const char *const kind_names[TW_BUFFER_KIND_COUNT] = {"weight", "activation", "kv", "input", "output"};
 
-const tw_schedule_op_info *tw_schedule_op_describe(tw_op op) {
+const tw_instr_op_info *tw_instr_op_describe(tw_instr_op op) {
     return &infos[op];
 }
 
 tw_instr_matrices tw_instr_matrices_of(const tw_instr *in) {
-    const tw_schedule_op_info *info = &infos[in->op];
+    const tw_instr_op_info *info = &infos[in->op];
     tw_instr_matrices all = {0};
     int biases[TW_MAX_MATRICES] = {-1, -1, -1}, matrices = 0, n = 0;
     for (int i = 0; i < info->n_operands; i++)
@@ -54,16 +54,16 @@ tw_instr_matrices tw_instr_matrices_of(const tw_instr *in) {
     return all;
 }
 
-bool tw_op_multiplies(tw_op op) {
+bool tw_instr_op_multiplies(tw_instr_op op) {
     for (int i = 0; i < infos[op].n_operands; i++)
         if (infos[op].operands[i].matrix) return true;
     return false;
 }
 
-bool tw_op_from_name(const char *name, tw_op *op) {
-    for (int i = 0; i < TW_OP_COUNT; i++)
+bool tw_instr_op_from_name(const char *name, tw_instr_op *op) {
+    for (int i = 0; i < TW_INSTR_COUNT; i++)
         if (!strcmp(name, infos[i].name)) {
-            *op = (tw_op)i;
+            *op = (tw_instr_op)i;
             return true;
         }
     return false;

@@ -8,13 +8,13 @@
 
 enum { TW_MAX_OPERANDS = 16, TW_MAX_PARAMS = 8, TW_MAX_WORKERS = 1024 };
 
-/* The ops of ops.def, such as TW_OP_QKV. */
-typedef enum tw_op {
-#define OP(id, name, operands, params) TW_OP_##id,
+/* The ops of ops.def, such as TW_INSTR_QKV. */
+typedef enum tw_instr_op {
+#define OP(id, name, operands, params) TW_INSTR_##id,
 #include "schedule/ops.def"
 #undef OP
-    TW_OP_COUNT
-} tw_op;
+    TW_INSTR_COUNT
+} tw_instr_op;
 
 /* Indices of an op's operands and parameters, such as TW_QKV_WQ and TW_HEAD_SLOT. */
 #define OPERAND(id, ...) TW_##id,
@@ -55,7 +55,7 @@ typedef struct tw_wait {
 } tw_wait;
 
 typedef struct tw_instr {
-    tw_op op;
+    tw_instr_op op;
     int operand[TW_MAX_OPERANDS]; /* buffers; -1: absent */
     int64_t param[TW_MAX_PARAMS];
     tw_wait *waits;
@@ -95,15 +95,15 @@ typedef struct tw_operand_info {
 } tw_operand_info;
 
 /* An op in ops.def. */
-typedef struct tw_schedule_op_info {
+typedef struct tw_instr_op_info {
     const char *name;
     tw_operand_info operands[TW_MAX_OPERANDS];
     const char *params[TW_MAX_PARAMS + 1]; /* Names. NULL ends them. */
     int n_operands, n_params;
-} tw_schedule_op_info;
+} tw_instr_op_info;
 
-const tw_schedule_op_info *tw_schedule_op_describe(tw_op op);
-bool tw_op_from_name(const char *name, tw_op *op);
+const tw_instr_op_info *tw_instr_op_describe(tw_instr_op op);
+bool tw_instr_op_from_name(const char *name, tw_instr_op *op);
 const char *tw_buffer_kind_name(tw_buffer_kind k);
 bool tw_buffer_kind_from_name(const char *name, tw_buffer_kind *k);
 
@@ -121,7 +121,7 @@ typedef struct tw_instr_matrices {
 tw_instr_matrices tw_instr_matrices_of(const tw_instr *in);
 
 /* Returns true if instructions of this op multiply by a matrix. */
-bool tw_op_multiplies(tw_op op);
+bool tw_instr_op_multiplies(tw_instr_op op);
 
 /* Where virtual row `row` of a qkv range lies: which of q, k, v (0, 1, 2), the head, and the row within the head.
    `rotated` is how many of a head's rows rope rotates (0: none). */

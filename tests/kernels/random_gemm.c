@@ -165,7 +165,7 @@ bool gemm_case_draw_warpgroups(gemm_case *c, uint64_t number, const tw_target *t
         keep.kg = way ? draw_parts(p, most, &r) : 1;
         if (way == TW_GEMM_SPLIT_CLUSTER + 1 && keep.kg > TW_GEMM_CLUSTER) keep.kg = 2 + below(&r, TW_GEMM_CLUSTER - 1);
         keep.split = keep.kg > 1 ? way - 1 : 0;
-        keep.cast = way == TW_GEMM_SPLIT_CLUSTER + 1 || chance(&r, 50) ? 0 : 2 << below(&r, 2);
+        keep.multicast = way == TW_GEMM_SPLIT_CLUSTER + 1 || chance(&r, 50) ? 0 : 2 << below(&r, 2);
         if (tw_gemm_config_random(&c->config, p, t, &keep, &r, 2000) && within(c, most)) return true;
     }
     return false;
@@ -206,10 +206,10 @@ static bool turned(const tw_gemm_tile *t) {
     F("f16 on tensor cores", 30, p->type == TW_GEMM_F16 && c->mma)                                                     \
     F("bf16 on tensor cores", 30, p->type == TW_GEMM_BF16 && c->mma)                                                   \
     F("s8 on tensor cores", 30, p->type == TW_GEMM_S8 && c->mma)                                                       \
-    F("f64 on plain threads", 30, p->type == TW_GEMM_F64 && !c->mma)                                                   \
-    F("f16 on plain threads", 30, p->type == TW_GEMM_F16 && !c->mma)                                                   \
-    F("bf16 on plain threads", 30, p->type == TW_GEMM_BF16 && !c->mma)                                                 \
-    F("s8 on plain threads", 30, p->type == TW_GEMM_S8 && !c->mma)                                                     \
+    F("f64 by SIMT", 30, p->type == TW_GEMM_F64 && !c->mma)                                                            \
+    F("f16 by SIMT", 30, p->type == TW_GEMM_F16 && !c->mma)                                                            \
+    F("bf16 by SIMT", 30, p->type == TW_GEMM_BF16 && !c->mma)                                                          \
+    F("s8 by SIMT", 30, p->type == TW_GEMM_S8 && !c->mma)                                                              \
     F("C f32", 150, p->out == TW_T_f32)                                                                                \
     F("C f16", 100, p->out == TW_T_f16)                                                                                \
     F("C bf16", 100, p->out == TW_T_bf16)                                                                              \

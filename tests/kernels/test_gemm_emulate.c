@@ -69,8 +69,8 @@ static void warpgroups_are_right(void **state) {
         assert_int_equal(c.config.mma, 2);
         splits[c.config.split] += c.config.kg > 1;
         swapped += c.config.swap;
-        together += c.config.cast > 0;
-        exchanged += c.config.exchange;
+        together += c.config.multicast > 0;
+        exchanged += c.config.staged;
         deep += c.config.stages * c.config.u * c.config.kg < c.problem.k; /* the ring goes round */
         if (emulate(&c, &d) == TW_OK) continue;
         gemm_case_print(&c, text, sizeof text);

@@ -47,7 +47,7 @@ static void must_build(const tw_gemm_problem *p, const tw_gemm_config *c, const 
     assert_true(r.shared_bytes > 0 && r.shared_bytes <= t->shared_block);
     assert_true(r.registers <= t->thread_registers);
     assert_true(tw_target_blocks(t, r.threads, r.registers, (int)r.shared_bytes) >= (c->blocks ? c->blocks : 1));
-    assert_int_equal(r.grid, (c->walk > 1 ? (r.tiles + c->walk - 1) / c->walk : r.tiles) * c->kg);
+    assert_int_equal(r.grid, (c->persistent > 1 ? (r.tiles + c->persistent - 1) / c->persistent : r.tiles) * c->kg);
     const bool through_memory = c->kg > 1 && c->split != TW_GEMM_SPLIT_CLUSTER;
     assert_true((r.workspace_bytes > 0) == through_memory && (r.counter_bytes > 0) == through_memory);
     tw_gemm_launch_of(p, c, &none, &l);

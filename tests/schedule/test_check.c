@@ -45,35 +45,35 @@ static bool joins_many(const tw_instr *in) {
     return in->n_waits > 0 && in->waits[0].threshold > 1;
 }
 static bool arrives(const tw_instr *in) {
-    return in->arrive >= 0 && in->op != TW_OP_OUTPUT;
+    return in->arrive >= 0 && in->op != TW_INSTR_OUTPUT;
 }
 static bool ranged(const tw_instr *in) {
-    return in->op == TW_OP_FFN || in->op == TW_OP_PROJECT || in->op == TW_OP_HEAD || in->op == TW_OP_EMBED ||
-           (in->op == TW_OP_QKV && in->param[TW_TO] < 64);
+    return in->op == TW_INSTR_FFN || in->op == TW_INSTR_PROJECT || in->op == TW_INSTR_HEAD ||
+           in->op == TW_INSTR_EMBED || (in->op == TW_INSTR_QKV && in->param[TW_TO] < 64);
 }
 static bool attends(const tw_instr *in) {
-    return in->op == TW_OP_ATTEND;
+    return in->op == TW_INSTR_ATTEND;
 }
 static bool splits(const tw_instr *in) {
-    return in->op == TW_OP_ATTEND && in->param[TW_ATTEND_SPLITS] > 1;
+    return in->op == TW_INSTR_ATTEND && in->param[TW_ATTEND_SPLITS] > 1;
 }
 static bool qkv(const tw_instr *in) {
-    return in->op == TW_OP_QKV;
+    return in->op == TW_INSTR_QKV;
 }
 static bool first_qkv(const tw_instr *in) {
-    return in->op == TW_OP_QKV && in->waits[0].counter == 1;
+    return in->op == TW_INSTR_QKV && in->waits[0].counter == 1;
 }
 static bool project(const tw_instr *in) {
-    return in->op == TW_OP_PROJECT;
+    return in->op == TW_INSTR_PROJECT;
 }
 static bool ffn(const tw_instr *in) {
-    return in->op == TW_OP_FFN;
+    return in->op == TW_INSTR_FFN;
 }
 
 /* Some waits are implied: worker 0 embeds after its own input, a second part of attention follows the first, and a
    merge may find all of its parts on its own worker. Every other join is needed. */
 static bool needs_its_wait(const tw_instr *in) {
-    return joins_many(in) && in->op != TW_OP_ATTEND && in->op != TW_OP_MERGE;
+    return joins_many(in) && in->op != TW_INSTR_ATTEND && in->op != TW_INSTR_MERGE;
 }
 static void drop_wait(tw_schedule *s, tw_random *r) {
     pick(s, r, needs_its_wait)->n_waits = 0;
@@ -99,7 +99,7 @@ static void wait_for_itself(tw_schedule *s, tw_random *r) {
     in->waits[0].threshold = 1;
 }
 static bool within_a_step(const tw_instr *in) {
-    return joins_many(in) && in->op != TW_OP_OUTPUT;
+    return joins_many(in) && in->op != TW_INSTR_OUTPUT;
 }
 static void wait_for_a_later_stage(tw_schedule *s, tw_random *r) {
     tw_instr *in = pick(s, r, within_a_step);
@@ -181,7 +181,7 @@ static void forget_an_instruction(tw_schedule *s, tw_random *r) {
     w->count--;
 }
 static void second_input(tw_schedule *s, tw_random *r) {
-    pick(s, r, ffn)->op = TW_OP_INPUT;
+    pick(s, r, ffn)->op = TW_INSTR_INPUT;
 }
 static void no_output(tw_schedule *s, tw_random *r) {
     (void)r;
@@ -371,7 +371,7 @@ static void a_rejection_says_who_and_what(void **state) {
     tw_report report;
     tw_diag d;
     tw_instr *in = &s->workers[1].list[1];
-    assert_int_equal(in->op, TW_OP_QKV);
+    assert_int_equal(in->op, TW_INSTR_QKV);
     in->n_waits = 0;
     assert_int_equal(tw_schedule_check(&c, &s, &report, &d), TW_ERR_REJECTED);
     assert_null(c);
@@ -431,7 +431,7 @@ static tw_schedule *mixture_of(tw_model **m) {
 }
 
 /* Of the operands that instructions of `op` have at `operand`. */
-static void set_extent(tw_schedule *s, tw_op op, int operand, int axis, int64_t extent) {
+static void set_extent(tw_schedule *s, tw_instr_op op, int operand, int axis, int64_t extent) {
     for (int w = 0; w < s->n_workers; w++)
         for (int i = 0; i < s->workers[w].count; i++)
             if (s->workers[w].list[i].op == op) s->buffers[s->workers[w].list[i].operand[operand]].shape[axis] = extent;
@@ -440,7 +440,7 @@ static void set_extent(tw_schedule *s, tw_op op, int operand, int axis, int64_t 
 static int64_t experts_of(const tw_schedule *s) {
     for (int w = 0; w < s->n_workers; w++)
         for (int i = 0; i < s->workers[w].count; i++)
-            if (s->workers[w].list[i].op == TW_OP_ROUTE)
+            if (s->workers[w].list[i].op == TW_INSTR_ROUTE)
                 return s->buffers[s->workers[w].list[i].operand[TW_ROUTE_ROUTER]].shape[1];
     return 0;
 }
@@ -455,8 +455,8 @@ static void no_more_experts_are_used_than_there_are(void **state) {
         tw_report report;
         tw_diag d;
         const int64_t used = experts_of(s) + more;
-        set_extent(s, TW_OP_ROUTE, TW_ROUTE_ROUTE, 2, used);
-        set_extent(s, TW_OP_EXPERTS_UP, TW_EXPERTS_UP_H, 1, used);
+        set_extent(s, TW_INSTR_ROUTE, TW_ROUTE_ROUTE, 2, used);
+        set_extent(s, TW_INSTR_EXPERTS_UP, TW_EXPERTS_UP_H, 1, used);
         tw_status st = tw_schedule_check(&c, &s, &report, &d);
         if (more) {
             assert_int_equal(st, TW_ERR_REJECTED);

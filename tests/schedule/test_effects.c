@@ -41,7 +41,7 @@ static void note(tw_buf *golden, tw_schedule *s) {
 }
 
 /* The first instruction of this operation that has this operand (-1: any); NULL: there is none. */
-static tw_instr *find(tw_schedule *s, tw_op op, int operand) {
+static tw_instr *find(tw_schedule *s, tw_instr_op op, int operand) {
     for (int w = 0; w < s->n_workers; w++)
         for (int i = 0; i < s->workers[w].count; i++) {
             tw_instr *in = &s->workers[w].list[i];
@@ -50,8 +50,8 @@ static tw_instr *find(tw_schedule *s, tw_op op, int operand) {
     return NULL;
 }
 
-static void change_operand(tw_buf *golden, const char *file, tw_op op, int o) {
-    const char *name = tw_schedule_op_describe(op)->name, *operand = tw_schedule_op_describe(op)->operands[o].name;
+static void change_operand(tw_buf *golden, const char *file, tw_instr_op op, int o) {
+    const char *name = tw_instr_op_describe(op)->name, *operand = tw_instr_op_describe(op)->operands[o].name;
     for (int axis = 0; axis < 3; axis++)
         for (int by = -1; by <= 1; by += 2) {
             tw_schedule *s = fresh(file);
@@ -87,13 +87,13 @@ static void change_operand(tw_buf *golden, const char *file, tw_op op, int o) {
     note(golden, s);
 }
 
-static void change_parameter(tw_buf *golden, const char *file, tw_op op, int k) {
+static void change_parameter(tw_buf *golden, const char *file, tw_instr_op op, int k) {
     static const int64_t by[] = {-1, 1, 1 << 20};
     for (size_t i = 0; i < sizeof by / sizeof *by; i++) {
         tw_schedule *s = fresh(file);
         find(s, op, -1)->param[k] += by[i];
-        tw_buf_printf(golden, "%s %s.%s%+" PRId64 ":", file, tw_schedule_op_describe(op)->name,
-                      tw_schedule_op_describe(op)->params[k], by[i]);
+        tw_buf_printf(golden, "%s %s.%s%+" PRId64 ":", file, tw_instr_op_describe(op)->name,
+                      tw_instr_op_describe(op)->params[k], by[i]);
         note(golden, s);
     }
 }
@@ -101,23 +101,23 @@ static void change_parameter(tw_buf *golden, const char *file, tw_op op, int k) 
 static void every_demand_is_written_down(void **state) {
     (void)state;
     tw_buf golden = {0};
-    static bool shown[TW_OP_COUNT][TW_MAX_OPERANDS + 1];
+    static bool shown[TW_INSTR_COUNT][TW_MAX_OPERANDS + 1];
     for (size_t f = 0; f < sizeof files / sizeof *files; f++) {
         tw_buf_printf(&golden, "%s:", files[f]);
         note(&golden, fresh(files[f]));
-        for (int op = 0; op < TW_OP_COUNT; op++) {
+        for (int op = 0; op < TW_INSTR_COUNT; op++) {
             tw_schedule *s = fresh(files[f]);
-            const tw_schedule_op_info *info = tw_schedule_op_describe((tw_op)op);
+            const tw_instr_op_info *info = tw_instr_op_describe((tw_instr_op)op);
             /* Each operand where it first occurs, and of several sequences again. */
             const bool all = !strcmp(files[f], "sequences"), first = !shown[op][TW_MAX_OPERANDS];
             for (int o = 0; o < info->n_operands; o++)
-                if (find(s, (tw_op)op, o) && (all || !shown[op][o])) {
-                    change_operand(&golden, files[f], (tw_op)op, o);
+                if (find(s, (tw_instr_op)op, o) && (all || !shown[op][o])) {
+                    change_operand(&golden, files[f], (tw_instr_op)op, o);
                     shown[op][o] = true;
                 }
             for (int k = 0; k < info->n_params && (all || first); k++)
-                if (find(s, (tw_op)op, -1)) change_parameter(&golden, files[f], (tw_op)op, k);
-            shown[op][TW_MAX_OPERANDS] |= find(s, (tw_op)op, -1) != NULL;
+                if (find(s, (tw_instr_op)op, -1)) change_parameter(&golden, files[f], (tw_instr_op)op, k);
+            shown[op][TW_MAX_OPERANDS] |= find(s, (tw_instr_op)op, -1) != NULL;
             tw_schedule_free(s);
         }
     }

@@ -54,7 +54,7 @@ static void grouped(const tw_schedule *s, const tw_model *m, int64_t splits, int
     for (int w = 0; w < s->n_workers; w++)
         for (int i = 0; i < s->workers[w].count; i++) {
             const tw_instr *in = &s->workers[w].list[i];
-            if (in->op != TW_OP_ATTEND) continue;
+            if (in->op != TW_INSTR_ATTEND) continue;
             assert_int_equal(in->param[TW_ATTEND_HEAD_FROM] % per, 0);
             assert_int_equal(in->param[TW_ATTEND_HEAD_TO] - in->param[TW_ATTEND_HEAD_FROM], per);
             assert_int_equal(in->param[TW_ATTEND_SPLITS], splits);
@@ -303,27 +303,27 @@ static void broken_json_is_refused_with_its_place(void **state) {
 static void matrices_come_with_their_biases(void **state) {
     (void)state;
     static const struct {
-        tw_op op;
+        tw_instr_op op;
         int absent, n, matrix[TW_MAX_MATRICES], bias[TW_MAX_MATRICES]; /* operands; -1: none */
     } cases[] = {
-        {TW_OP_QKV, -1, 3, {TW_QKV_WQ, TW_QKV_WK, TW_QKV_WV}, {TW_QKV_BQ, TW_QKV_BK, TW_QKV_BV}},
-        {TW_OP_QKV, TW_QKV_BK, 3, {TW_QKV_WQ, TW_QKV_WK, TW_QKV_WV}, {TW_QKV_BQ, -1, TW_QKV_BV}},
-        {TW_OP_PROJECT, -1, 1, {TW_PROJECT_W}, {TW_PROJECT_BIAS}},
-        {TW_OP_FFN, -1, 2, {TW_FFN_GATE, TW_FFN_UP}, {TW_FFN_GATE_BIAS, TW_FFN_UP_BIAS}},
-        {TW_OP_FFN, TW_FFN_GATE, 1, {TW_FFN_UP}, {TW_FFN_UP_BIAS}},
-        {TW_OP_ROUTE, -1, 1, {TW_ROUTE_ROUTER}, {-1}},
-        {TW_OP_EXPERTS_UP, -1, 2, {TW_EXPERTS_UP_GATE, TW_EXPERTS_UP_UP}, {-1, -1}},
-        {TW_OP_EXPERTS_DOWN, -1, 1, {TW_EXPERTS_DOWN_W}, {-1}},
-        {TW_OP_HEAD, -1, 1, {TW_HEAD_W}, {-1}},
-        {TW_OP_EMBED, -1, 0, {0}, {0}},
-        {TW_OP_ATTEND, -1, 0, {0}, {0}},
+        {TW_INSTR_QKV, -1, 3, {TW_QKV_WQ, TW_QKV_WK, TW_QKV_WV}, {TW_QKV_BQ, TW_QKV_BK, TW_QKV_BV}},
+        {TW_INSTR_QKV, TW_QKV_BK, 3, {TW_QKV_WQ, TW_QKV_WK, TW_QKV_WV}, {TW_QKV_BQ, -1, TW_QKV_BV}},
+        {TW_INSTR_PROJECT, -1, 1, {TW_PROJECT_W}, {TW_PROJECT_BIAS}},
+        {TW_INSTR_FFN, -1, 2, {TW_FFN_GATE, TW_FFN_UP}, {TW_FFN_GATE_BIAS, TW_FFN_UP_BIAS}},
+        {TW_INSTR_FFN, TW_FFN_GATE, 1, {TW_FFN_UP}, {TW_FFN_UP_BIAS}},
+        {TW_INSTR_ROUTE, -1, 1, {TW_ROUTE_ROUTER}, {-1}},
+        {TW_INSTR_EXPERTS_UP, -1, 2, {TW_EXPERTS_UP_GATE, TW_EXPERTS_UP_UP}, {-1, -1}},
+        {TW_INSTR_EXPERTS_DOWN, -1, 1, {TW_EXPERTS_DOWN_W}, {-1}},
+        {TW_INSTR_HEAD, -1, 1, {TW_HEAD_W}, {-1}},
+        {TW_INSTR_EMBED, -1, 0, {0}, {0}},
+        {TW_INSTR_ATTEND, -1, 0, {0}, {0}},
     };
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         tw_instr in = {.op = cases[c].op};
         for (int i = 0; i < TW_MAX_OPERANDS; i++) in.operand[i] = i == cases[c].absent ? -1 : 100 + i;
         const tw_instr_matrices all = tw_instr_matrices_of(&in);
         assert_int_equal(all.n, cases[c].n);
-        assert_int_equal(tw_op_multiplies(in.op), all.n > 0);
+        assert_int_equal(tw_instr_op_multiplies(in.op), all.n > 0);
         for (int i = 0; i < all.n; i++) {
             const int bias = cases[c].bias[i];
             assert_int_equal(all.matrix[i], 100 + cases[c].matrix[i]);
@@ -376,7 +376,7 @@ static void workers_beyond_the_heads_share_them(void **state) {
         for (int w = 0; w < s->n_workers; w++)
             for (int k = 0; k < s->workers[w].count; k++) {
                 const tw_instr *in = &s->workers[w].list[k];
-                if (in->op == TW_OP_ATTEND && in->param[TW_ATTEND_SPLITS] != cases[i].splits)
+                if (in->op == TW_INSTR_ATTEND && in->param[TW_ATTEND_SPLITS] != cases[i].splits)
                     fail_msg("case %zu: %d parts", i, (int)in->param[TW_ATTEND_SPLITS]);
             }
         tw_schedule_free(s);

@@ -78,7 +78,7 @@ static void what_is_read_is_what_was_written(void **state) {
     assert_string_equal(s->counters[0].name, "c");
     assert_true(s->counters[0].init == -7);
     const tw_instr *in = &s->workers[1].list[0];
-    assert_true(in->op == TW_OP_HEAD && in->operand[TW_HEAD_X] == 0 && in->operand[TW_HEAD_NORM] == -1);
+    assert_true(in->op == TW_INSTR_HEAD && in->operand[TW_HEAD_X] == 0 && in->operand[TW_HEAD_NORM] == -1);
     assert_true(in->param[TW_FROM] == -1099511627776 && in->param[TW_TO] == 1099511627776);
     assert_true(in->param[TW_HEAD_SLOT] == 7 && in->arrive == 0);
     assert_true(in->n_waits == 2 && in->waits[0].counter == 0 && in->waits[0].threshold == INT32_MIN);

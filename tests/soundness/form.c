@@ -13,7 +13,7 @@ const char *hazard_name(hazard h) {
 typedef struct form {
     const tw_schedule *s;
     const tw_instr *in;
-    const tw_schedule_op_info *info;
+    const tw_instr_op_info *info;
     hazard fault;
 } form;
 
@@ -214,19 +214,19 @@ static void references(form *f) {
 }
 
 hazard touch_form(const touch_space *space, const tw_instr *in) {
-    static void (*const of[TW_OP_COUNT])(form *) = {
-        [TW_OP_INPUT] = form_input,
-        [TW_OP_EMBED] = form_embed,
-        [TW_OP_QKV] = form_qkv,
-        [TW_OP_ATTEND] = form_attend,
-        [TW_OP_MERGE] = form_merge,
-        [TW_OP_PROJECT] = form_project,
-        [TW_OP_FFN] = form_ffn,
-        [TW_OP_ROUTE] = form_route,
-        [TW_OP_EXPERTS_UP] = form_experts_up,
-        [TW_OP_EXPERTS_DOWN] = form_experts_down,
-        [TW_OP_HEAD] = form_head,
-        [TW_OP_OUTPUT] = form_output,
+    static void (*const of[TW_INSTR_COUNT])(form *) = {
+        [TW_INSTR_INPUT] = form_input,
+        [TW_INSTR_EMBED] = form_embed,
+        [TW_INSTR_QKV] = form_qkv,
+        [TW_INSTR_ATTEND] = form_attend,
+        [TW_INSTR_MERGE] = form_merge,
+        [TW_INSTR_PROJECT] = form_project,
+        [TW_INSTR_FFN] = form_ffn,
+        [TW_INSTR_ROUTE] = form_route,
+        [TW_INSTR_EXPERTS_UP] = form_experts_up,
+        [TW_INSTR_EXPERTS_DOWN] = form_experts_down,
+        [TW_INSTR_HEAD] = form_head,
+        [TW_INSTR_OUTPUT] = form_output,
     };
     form f = {space->s, in, &space->ops[in->op], HAZARD_NONE};
     references(&f);

@@ -90,7 +90,7 @@ static hazard state_fault(const machine *m, const memory *mem, int w) {
     int at = instance_of(m, w), element;
     const tw_schedule *s = m->o->s;
     if (!running(m, w)) return HAZARD_NONE;
-    bool ends = order_instr(m->o, at)->op == TW_OP_OUTPUT;
+    bool ends = order_instr(m->o, at)->op == TW_INSTR_OUTPUT;
     if (ends && order_instr(m->o, at) != &s->workers[w].list[s->workers[w].count - 1]) return HAZARD_STEP_END;
     for (int v = 0; v < s->n_workers; v++) {
         if (v == w) continue;
@@ -109,7 +109,7 @@ static hazard event(machine *m, memory *mem, int w) {
         return h != HAZARD_NONE ? h : memory_read(mem, at, &element);
     }
     memory_write(mem, at);
-    if (order_instr(m->o, at)->op != TW_OP_OUTPUT) return HAZARD_NONE;
+    if (order_instr(m->o, at)->op != TW_INSTR_OUTPUT) return HAZARD_NONE;
     return memory_step_end(mem, order_step(m->o, at), &element);
 }
 

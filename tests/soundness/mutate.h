@@ -31,7 +31,7 @@ place pick(tw_schedule *s, tw_random *r, fits_fn *fits);
 void change_waits(tw_schedule *s, int counter, int change);
 
 /* Kinds of operand access, by operand number. */
-bool op_writes(tw_op op, int operand);
-int op_operands(tw_op op);
+bool op_writes(tw_instr_op op, int operand);
+int op_operands(tw_instr_op op);
 
 #endif

@@ -8,57 +8,57 @@
 static const struct {
     int operands;
     unsigned written;
-} ops[TW_OP_COUNT] = {
-    [TW_OP_INPUT] = {2, 3},
-    [TW_OP_EMBED] = {4, 1u << TW_EMBED_X},
-    [TW_OP_QKV] = {15, 1u << TW_QKV_Q | 1u << TW_QKV_K | 1u << TW_QKV_V},
-    [TW_OP_ATTEND] = {5, 1u << TW_ATTEND_OUT | 1u << TW_ATTEND_PART},
-    [TW_OP_MERGE] = {2, 1u << TW_MERGE_OUT},
-    [TW_OP_PROJECT] = {4, 1u << TW_PROJECT_X},
-    [TW_OP_FFN] = {8, 1u << TW_FFN_H},
-    [TW_OP_ROUTE] = {4, 1u << TW_ROUTE_ROUTE},
-    [TW_OP_EXPERTS_UP] = {6, 1u << TW_EXPERTS_UP_H},
-    [TW_OP_EXPERTS_DOWN] = {4, 1u << TW_EXPERTS_DOWN_X},
-    [TW_OP_HEAD] = {6, 1u << TW_HEAD_LOGITS | 1u << TW_HEAD_BEST},
-    [TW_OP_OUTPUT] = {3, 1u << TW_OUTPUT_TOKEN},
+} ops[TW_INSTR_COUNT] = {
+    [TW_INSTR_INPUT] = {2, 3},
+    [TW_INSTR_EMBED] = {4, 1u << TW_EMBED_X},
+    [TW_INSTR_QKV] = {15, 1u << TW_QKV_Q | 1u << TW_QKV_K | 1u << TW_QKV_V},
+    [TW_INSTR_ATTEND] = {5, 1u << TW_ATTEND_OUT | 1u << TW_ATTEND_PART},
+    [TW_INSTR_MERGE] = {2, 1u << TW_MERGE_OUT},
+    [TW_INSTR_PROJECT] = {4, 1u << TW_PROJECT_X},
+    [TW_INSTR_FFN] = {8, 1u << TW_FFN_H},
+    [TW_INSTR_ROUTE] = {4, 1u << TW_ROUTE_ROUTE},
+    [TW_INSTR_EXPERTS_UP] = {6, 1u << TW_EXPERTS_UP_H},
+    [TW_INSTR_EXPERTS_DOWN] = {4, 1u << TW_EXPERTS_DOWN_X},
+    [TW_INSTR_HEAD] = {6, 1u << TW_HEAD_LOGITS | 1u << TW_HEAD_BEST},
+    [TW_INSTR_OUTPUT] = {3, 1u << TW_OUTPUT_TOKEN},
 };
 
-int op_operands(tw_op op) {
+int op_operands(tw_instr_op op) {
     return ops[op].operands;
 }
 
-bool op_writes(tw_op op, int operand) {
+bool op_writes(tw_instr_op op, int operand) {
     return ops[op].written >> operand & 1;
 }
 
 static bool ranged(const tw_instr *in) {
     switch (in->op) {
-    case TW_OP_EMBED:
-    case TW_OP_QKV:
-    case TW_OP_PROJECT:
-    case TW_OP_FFN:
-    case TW_OP_EXPERTS_UP:
-    case TW_OP_EXPERTS_DOWN:
-    case TW_OP_HEAD:
+    case TW_INSTR_EMBED:
+    case TW_INSTR_QKV:
+    case TW_INSTR_PROJECT:
+    case TW_INSTR_FFN:
+    case TW_INSTR_EXPERTS_UP:
+    case TW_INSTR_EXPERTS_DOWN:
+    case TW_INSTR_HEAD:
         return true;
     default:
         return false;
     }
 }
 static bool attends(const tw_instr *in) {
-    return in->op == TW_OP_ATTEND;
+    return in->op == TW_INSTR_ATTEND;
 }
 static bool attends_part(const tw_instr *in) {
-    return in->op == TW_OP_ATTEND && in->param[TW_ATTEND_SPLITS] > 1;
+    return in->op == TW_INSTR_ATTEND && in->param[TW_ATTEND_SPLITS] > 1;
 }
 static bool merges(const tw_instr *in) {
-    return in->op == TW_OP_MERGE;
+    return in->op == TW_INSTR_MERGE;
 }
 static bool has_params(const tw_instr *in) {
     return ranged(in) || attends(in) || merges(in);
 }
 static bool heads(const tw_instr *in) {
-    return in->op == TW_OP_HEAD;
+    return in->op == TW_INSTR_HEAD;
 }
 
 static int present_operand(const tw_instr *in, tw_random *r) {
@@ -85,8 +85,8 @@ static bool bad_counter(tw_schedule *s, tw_random *r) {
     return true;
 }
 
-static int params_of(tw_op op) {
-    return op == TW_OP_ATTEND ? 7 : op == TW_OP_MERGE || op == TW_OP_HEAD ? 3 : 2;
+static int params_of(tw_instr_op op) {
+    return op == TW_INSTR_ATTEND ? 7 : op == TW_INSTR_MERGE || op == TW_INSTR_HEAD ? 3 : 2;
 }
 
 static bool bad_param(tw_schedule *s, tw_random *r) {
@@ -125,7 +125,7 @@ static bool overlap(tw_schedule *s, tw_random *r) {
 static bool same_range(tw_schedule *s, tw_random *r) {
     place p = pick(s, r, ranged), q = pick(s, r, ranged);
     if (!p.in || p.in->op != q.in->op || !memcmp(p.in->param, q.in->param, 2 * sizeof *p.in->param)) return false;
-    if (p.in->op == TW_OP_PROJECT && p.in->operand[TW_PROJECT_W] != q.in->operand[TW_PROJECT_W]) return false;
+    if (p.in->op == TW_INSTR_PROJECT && p.in->operand[TW_PROJECT_W] != q.in->operand[TW_PROJECT_W]) return false;
     memcpy(p.in->param, q.in->param, 2 * sizeof *p.in->param);
     return true;
 }
@@ -267,7 +267,7 @@ static bool split_twice(tw_schedule *s, tw_random *r) {
 static bool wrong_splits(tw_schedule *s, tw_random *r) {
     place p = draw_once_in(r, 2) ? pick(s, r, merges) : pick(s, r, attends_part);
     if (!p.in) return false;
-    int64_t *splits = &p.in->param[p.in->op == TW_OP_MERGE ? TW_MERGE_SPLITS : TW_ATTEND_SPLITS], old = *splits;
+    int64_t *splits = &p.in->param[p.in->op == TW_INSTR_MERGE ? TW_MERGE_SPLITS : TW_ATTEND_SPLITS], old = *splits;
     *splits = draw_once_in(r, 3) ? 2 * old : old + (draw_once_in(r, 2) ? 1 : -1);
     return *splits != old;
 }

@@ -39,10 +39,10 @@ static bool waits_for_many(const tw_instr *in) {
     return false;
 }
 static bool outputs(const tw_instr *in) {
-    return in->op == TW_OP_OUTPUT;
+    return in->op == TW_INSTR_OUTPUT;
 }
 static bool attends(const tw_instr *in) {
-    return in->op == TW_OP_ATTEND;
+    return in->op == TW_INSTR_ATTEND;
 }
 
 static bool drop_wait(tw_schedule *s, tw_random *r) {
@@ -233,7 +233,7 @@ static bool cross_step(tw_schedule *s, tw_random *r) {
     return true;
 }
 
-static bool arrives_at(const tw_schedule *s, int counter, tw_op op) {
+static bool arrives_at(const tw_schedule *s, int counter, tw_instr_op op) {
     for (int w = 0; w < s->n_workers; w++)
         for (int i = 0; i < s->workers[w].count; i++)
             if (s->workers[w].list[i].arrive == counter && s->workers[w].list[i].op == op) return true;
@@ -245,7 +245,7 @@ static bool attend_before_append(tw_schedule *s, tw_random *r) {
     if (!p.in) return false;
     int before = p.in->n_waits;
     for (int i = p.in->n_waits - 1; i >= 0; i--)
-        if (arrives_at(s, p.in->waits[i].counter, TW_OP_QKV)) program_drop_wait(p.in, i);
+        if (arrives_at(s, p.in->waits[i].counter, TW_INSTR_QKV)) program_drop_wait(p.in, i);
     return p.in->n_waits < before;
 }
 
@@ -261,7 +261,7 @@ static bool reads_what(const tw_instr *reader, const tw_instr *writer) {
 
 static bool write_after_read(tw_schedule *s, tw_random *r) {
     place p = pick(s, r, waits);
-    if (!p.in || p.in->op == TW_OP_OUTPUT) return false;
+    if (!p.in || p.in->op == TW_INSTR_OUTPUT) return false;
     int before = p.in->n_waits;
     for (int w = 0; w < s->n_workers; w++)
         for (int i = 0; i < s->workers[w].count; i++) {

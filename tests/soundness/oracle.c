@@ -40,8 +40,8 @@ static hazard form_of(oracle *o, const tw_schedule *s, int *worker, int *index) 
             *worker = w;
             *index = i;
             if (h != HAZARD_NONE) return h;
-            if ((in->op == TW_OP_INPUT) != (w == 0 && i == 0)) return HAZARD_STRUCTURE;
-            if (in->op == TW_OP_OUTPUT && (w || outputs++)) return HAZARD_STRUCTURE;
+            if ((in->op == TW_INSTR_INPUT) != (w == 0 && i == 0)) return HAZARD_STRUCTURE;
+            if (in->op == TW_INSTR_OUTPUT && (w || outputs++)) return HAZARD_STRUCTURE;
         }
     *worker = *index = 0;
     return s->workers[0].count && outputs ? HAZARD_NONE : HAZARD_STRUCTURE;
@@ -56,7 +56,7 @@ static void form_found(oracle *o, const tw_schedule *s, hazard h, int worker, in
 static int output_of(const oracle *o, int step) {
     const tw_worker *w = &o->order.s->workers[0];
     int i = 0;
-    while (w->list[i].op != TW_OP_OUTPUT) i++;
+    while (w->list[i].op != TW_INSTR_OUTPUT) i++;
     return o->order.first[0] + step * w->count + i;
 }
 
@@ -102,7 +102,7 @@ static bool plays(oracle *o, oracle_verdict *v) {
         int at = o->order.run[i];
         hazard h = memory_read(&o->memory, at, &element);
         memory_write(&o->memory, at);
-        if (h == HAZARD_NONE && order_instr(&o->order, at)->op == TW_OP_OUTPUT)
+        if (h == HAZARD_NONE && order_instr(&o->order, at)->op == TW_INSTR_OUTPUT)
             h = memory_step_end(&o->memory, order_step(&o->order, at), &element);
         if (h == HAZARD_NONE) continue;
         found(o, v, h, at, -1, element);

@@ -128,7 +128,7 @@ void program_refine(tw_schedule *s, tw_random *r, int sparse) {
         for (int k = 0; k < n; k++)
             for (int p = 0; p < total; p++) {
                 if (stage[p] != waits[k].counter) continue;
-                bool needed = in->op == TW_OP_OUTPUT || memory_conflict(&x.mem, p, i, &element);
+                bool needed = in->op == TW_INSTR_OUTPUT || memory_conflict(&x.mem, p, i, &element);
                 if (needed || draw_below(r, 4) >= sparse) in->waits[in->n_waits++] = (tw_wait){own[p], 1};
             }
     }

@@ -21,14 +21,14 @@ typedef struct random_maker {
     int worker[MAX_INSTRS], index[MAX_INSTRS], count; /* in the order in which they were made */
 } random_maker;
 
-static tw_instr *instr(random_maker *b, int worker, tw_op op) {
-    tw_instr *in = tw_builder_instr(b->s, worker, op);
+static tw_instr *instr(random_maker *b, int worker, tw_instr_op op) {
+    tw_instr *in = tw_schedule_add_instr(b->s, worker, op);
     if (!in || b->count == MAX_INSTRS) abort();
     b->worker[b->count] = worker;
     b->index[b->count++] = b->s->workers[worker].count - 1;
     char name[16];
     snprintf(name, sizeof name, "n%d", b->count);
-    in->arrive = tw_builder_counter(b->s, name);
+    in->arrive = tw_schedule_add_counter(b->s, name);
     return in;
 }
 
@@ -48,33 +48,33 @@ static void set(tw_instr *in, int operand, int buffer) {
     in->operand[operand] = buffer;
 }
 
-static tw_instr *piece(random_maker *b, tw_op op, int64_t from, int64_t to) {
+static tw_instr *piece(random_maker *b, tw_instr_op op, int64_t from, int64_t to) {
     tw_instr *in = instr(b, any_worker(b), op);
     in->param[TW_FROM] = from;
     in->param[TW_TO] = to;
     return in;
 }
 
-static void fill_piece(random_maker *b, tw_op op, int from_buffer, int to_buffer, int64_t from, int64_t to) {
+static void fill_piece(random_maker *b, tw_instr_op op, int from_buffer, int to_buffer, int64_t from, int64_t to) {
     tw_instr *in = piece(b, op, from, to);
     switch (op) {
-    case TW_OP_EMBED:
+    case TW_INSTR_EMBED:
         set(in, TW_EMBED_TOKENS, b->tokens);
         set(in, TW_EMBED_TABLE, b->table);
         set(in, TW_EMBED_X, b->scratch[to_buffer]);
         break;
-    case TW_OP_FFN:
+    case TW_INSTR_FFN:
         set(in, TW_FFN_X, b->scratch[from_buffer]);
         set(in, TW_FFN_NORM, b->vector);
         set(in, TW_FFN_UP, b->square);
         set(in, TW_FFN_H, b->scratch[to_buffer]);
         break;
-    case TW_OP_PROJECT:
+    case TW_INSTR_PROJECT:
         set(in, TW_PROJECT_IN, b->scratch[from_buffer]);
         set(in, TW_PROJECT_W, b->square);
         set(in, TW_PROJECT_X, b->scratch[to_buffer]);
         break;
-    case TW_OP_QKV:
+    case TW_INSTR_QKV:
         set(in, TW_QKV_X, b->scratch[from_buffer]);
         set(in, TW_QKV_NORM, b->vector);
         set(in, TW_QKV_WQ, b->square);
@@ -96,8 +96,8 @@ static void fill_piece(random_maker *b, tw_op op, int from_buffer, int to_buffer
 }
 
 /* A stage over `rows` rows, dealt out in one to three pieces of an even number of rows. */
-static void fill(random_maker *b, tw_op op, int from_buffer, int to_buffer, int rows) {
-    int pieces = op == TW_OP_HEAD ? b->slots : 1 + draw_below(b->r, rows / 2);
+static void fill(random_maker *b, tw_instr_op op, int from_buffer, int to_buffer, int rows) {
+    int pieces = op == TW_INSTR_HEAD ? b->slots : 1 + draw_below(b->r, rows / 2);
     for (int i = 0; i < pieces; i++)
         fill_piece(b, op, from_buffer, to_buffer, rows / 2 * i / pieces * 2, rows / 2 * (i + 1) / pieces * 2);
     if (to_buffer >= 0) b->defined[to_buffer] = true;
@@ -105,9 +105,9 @@ static void fill(random_maker *b, tw_op op, int from_buffer, int to_buffer, int 
 
 static void attention(random_maker *b, int from_buffer) {
     int to_buffer = draw_below(b->r, SCRATCH), window = draw_below(b->r, 3);
-    fill(b, TW_OP_QKV, from_buffer, -1, 2 * DIM);
+    fill(b, TW_INSTR_QKV, from_buffer, -1, 2 * DIM);
     for (int h = 0; h < 2; h++) {
-        tw_instr *in = instr(b, any_worker(b), TW_OP_ATTEND);
+        tw_instr *in = instr(b, any_worker(b), TW_INSTR_ATTEND);
         set(in, TW_ATTEND_Q, b->q);
         set(in, TW_ATTEND_K, b->k);
         set(in, TW_ATTEND_V, b->v);
@@ -122,25 +122,25 @@ static void attention(random_maker *b, int from_buffer) {
 }
 
 static void stages(random_maker *b) {
-    tw_instr *in = instr(b, 0, TW_OP_INPUT);
+    tw_instr *in = instr(b, 0, TW_INSTR_INPUT);
     set(in, TW_INPUT_TOKENS, b->tokens);
     if (b->rope >= 0) set(in, TW_INPUT_ROPE, b->rope);
-    fill(b, TW_OP_EMBED, -1, draw_below(b->r, SCRATCH), DIM);
+    fill(b, TW_INSTR_EMBED, -1, draw_below(b->r, SCRATCH), DIM);
     int layers = 2; /* over one cache: the second appends again */
     for (int n = 2 + draw_below(b->r, 6); n > 0; n--) {
         int from = defined_one(b, -1), to = (from + 1 + draw_below(b->r, SCRATCH - 1)) % SCRATCH;
         if (draw_once_in(b->r, 5))
-            fill(b, TW_OP_EMBED, -1, to, DIM);
+            fill(b, TW_INSTR_EMBED, -1, to, DIM);
         else if (b->defined[to] && draw_once_in(b->r, 2))
-            fill(b, TW_OP_PROJECT, from, to, DIM);
+            fill(b, TW_INSTR_PROJECT, from, to, DIM);
         else if (layers && draw_once_in(b->r, 3)) {
             attention(b, from);
             layers--;
         } else
-            fill(b, TW_OP_FFN, from, to, DIM);
+            fill(b, TW_INSTR_FFN, from, to, DIM);
     }
-    fill(b, TW_OP_HEAD, defined_one(b, -1), -1, DIM);
-    in = instr(b, 0, TW_OP_OUTPUT);
+    fill(b, TW_INSTR_HEAD, defined_one(b, -1), -1, DIM);
+    in = instr(b, 0, TW_INSTR_OUTPUT);
     set(in, TW_OUTPUT_LOGITS, b->logits);
     set(in, TW_OUTPUT_BEST, b->best);
     set(in, TW_OUTPUT_TOKEN, b->token);
@@ -152,19 +152,19 @@ static void buffers(random_maker *b) {
     tw_buffer_kind A = TW_BUFFER_ACTIVATION, W = TW_BUFFER_WEIGHT;
     static const char *const names[SCRATCH] = {"a", "b", "c"};
     int64_t T = b->T, rows = draw_once_in(b->r, 2) && b->S == 1 ? 1 : T;
-    b->tokens = tw_builder_buffer(s, "tokens", TW_BUFFER_INPUT, TW_I32, 0, T, 1, 1);
-    b->rope = draw_once_in(b->r, 2) ? -1 : tw_builder_buffer(s, "rope", TW_BUFFER_INPUT, TW_F32, 0, T, 2, 1);
-    for (int i = 0; i < SCRATCH; i++) b->scratch[i] = tw_builder_buffer(s, names[i], A, TW_F32, 0, T, 1, DIM);
-    b->q = tw_builder_buffer(s, "q", A, TW_F32, 0, T, 2, DIM / 2);
-    b->k = tw_builder_buffer(s, "k", TW_BUFFER_KV, TW_F32, 0, b->S, s->max_seq, DIM / 2);
-    b->v = tw_builder_buffer(s, "v", TW_BUFFER_KV, TW_F32, 0, b->S, s->max_seq, DIM / 2);
-    b->logits = tw_builder_buffer(s, "logits", TW_BUFFER_OUTPUT, TW_F32, 0, rows, 1, DIM);
-    b->best = tw_builder_buffer(s, "best", A, TW_F32, 0, b->slots, b->S, 2);
-    b->token = tw_builder_buffer(s, "token", TW_BUFFER_OUTPUT, TW_I32, 0, b->S, 1, 1);
-    b->table = tw_builder_buffer(s, "table", W, TW_F32, 0, 1, DIM, DIM);
-    b->vector = tw_builder_buffer(s, "norm", W, TW_F32, 0, 1, DIM, 1);
-    b->square = tw_builder_buffer(s, "square", W, TW_F32, 0, 1, DIM, DIM);
-    b->narrow = tw_builder_buffer(s, "narrow", W, TW_F32, 0, 1, DIM / 2, DIM);
+    b->tokens = tw_schedule_add_buffer(s, "tokens", TW_BUFFER_INPUT, TW_I32, 0, T, 1, 1);
+    b->rope = draw_once_in(b->r, 2) ? -1 : tw_schedule_add_buffer(s, "rope", TW_BUFFER_INPUT, TW_F32, 0, T, 2, 1);
+    for (int i = 0; i < SCRATCH; i++) b->scratch[i] = tw_schedule_add_buffer(s, names[i], A, TW_F32, 0, T, 1, DIM);
+    b->q = tw_schedule_add_buffer(s, "q", A, TW_F32, 0, T, 2, DIM / 2);
+    b->k = tw_schedule_add_buffer(s, "k", TW_BUFFER_KV, TW_F32, 0, b->S, s->max_seq, DIM / 2);
+    b->v = tw_schedule_add_buffer(s, "v", TW_BUFFER_KV, TW_F32, 0, b->S, s->max_seq, DIM / 2);
+    b->logits = tw_schedule_add_buffer(s, "logits", TW_BUFFER_OUTPUT, TW_F32, 0, rows, 1, DIM);
+    b->best = tw_schedule_add_buffer(s, "best", A, TW_F32, 0, b->slots, b->S, 2);
+    b->token = tw_schedule_add_buffer(s, "token", TW_BUFFER_OUTPUT, TW_I32, 0, b->S, 1, 1);
+    b->table = tw_schedule_add_buffer(s, "table", W, TW_F32, 0, 1, DIM, DIM);
+    b->vector = tw_schedule_add_buffer(s, "norm", W, TW_F32, 0, 1, DIM, 1);
+    b->square = tw_schedule_add_buffer(s, "square", W, TW_F32, 0, 1, DIM, DIM);
+    b->narrow = tw_schedule_add_buffer(s, "narrow", W, TW_F32, 0, 1, DIM / 2, DIM);
 }
 
 /* How much is left out of what the elements ask for. */
@@ -211,7 +211,7 @@ static void joins(random_maker *b, forgetting f) {
 tw_schedule *random_program(tw_random *r, bool forget) {
     random_maker b = {.r = r, .T = 1 + draw_below(r, 2), .slots = 1 + draw_below(r, 2)};
     b.S = draw_once_in(r, 2) ? b.T : 1;
-    b.s = tw_builder_start(2 + draw_below(r, 3), b.T, 5);
+    b.s = tw_schedule_begin(2 + draw_below(r, 3), b.T, 5);
     if (!b.s) abort();
     b.s->sequences = b.S;
     buffers(&b);

@@ -21,34 +21,34 @@ typedef struct hand {
 
 static int buffer(hand *b, const char *name, tw_buffer_kind kind, int64_t i, int64_t j, int64_t k) {
     bool ids = !strcmp(name, "tokens") || !strcmp(name, "token");
-    return tw_builder_buffer(b->s, name, kind, ids ? TW_I32 : TW_F32, 0, i, j, k);
+    return tw_schedule_add_buffer(b->s, name, kind, ids ? TW_I32 : TW_F32, 0, i, j, k);
 }
 
 /* One instruction a worker over its half; it waits for `wait` and arrives at a counter of its own, which is returned.
  */
-static int stage(hand *b, tw_op op, int wait, int arrivals) {
-    int counter = tw_builder_counter(b->s, "");
+static int stage(hand *b, tw_instr_op op, int wait, int arrivals) {
+    int counter = tw_schedule_add_counter(b->s, "");
     for (int w = 0; w < 2; w++) {
-        tw_instr *in = tw_builder_instr(b->s, w, op);
-        const int operands[TW_OP_COUNT][6] = {
-            [TW_OP_EMBED] = {b->tokens, b->table, -1, b->x, -1, -1},
-            [TW_OP_FFN] = {b->x, b->norm, -1, -1, b->square, -1},
-            [TW_OP_PROJECT] = {b->h, b->square, -1, b->x, -1, -1},
-            [TW_OP_HEAD] = {b->x, b->norm, -1, b->square, b->logits, b->best},
+        tw_instr *in = tw_schedule_add_instr(b->s, w, op);
+        const int operands[TW_INSTR_COUNT][6] = {
+            [TW_INSTR_EMBED] = {b->tokens, b->table, -1, b->x, -1, -1},
+            [TW_INSTR_FFN] = {b->x, b->norm, -1, -1, b->square, -1},
+            [TW_INSTR_PROJECT] = {b->h, b->square, -1, b->x, -1, -1},
+            [TW_INSTR_HEAD] = {b->x, b->norm, -1, b->square, b->logits, b->best},
         };
         for (int i = 0; i < 6; i++) in->operand[i] = operands[op][i];
-        if (op == TW_OP_FFN) in->operand[TW_FFN_H] = b->h;
+        if (op == TW_INSTR_FFN) in->operand[TW_FFN_H] = b->h;
         in->param[TW_FROM] = w * DIM / 2;
         in->param[TW_TO] = (w + 1) * DIM / 2;
-        in->param[TW_HEAD_SLOT] = op == TW_OP_HEAD ? w : 0;
+        in->param[TW_HEAD_SLOT] = op == TW_INSTR_HEAD ? w : 0;
         in->arrive = counter;
-        tw_builder_wait(b->s, in, wait, arrivals);
+        tw_schedule_add_wait(b->s, in, wait, arrivals);
     }
     return counter;
 }
 
 static hand by_hand(void) {
-    hand b = {tw_builder_start(2, 1, ROWS), 0, 0, 0, 0, 0, 0, 0, 0, 0};
+    hand b = {tw_schedule_begin(2, 1, ROWS), 0, 0, 0, 0, 0, 0, 0, 0, 0};
     assert_non_null(b.s);
     b.tokens = buffer(&b, "tokens", TW_BUFFER_INPUT, 1, 1, 1);
     b.table = buffer(&b, "table", TW_BUFFER_WEIGHT, 1, DIM, DIM);
@@ -59,18 +59,18 @@ static hand by_hand(void) {
     b.logits = buffer(&b, "logits", TW_BUFFER_OUTPUT, 1, 1, DIM);
     b.best = buffer(&b, "best", TW_BUFFER_ACTIVATION, 2, 1, 2);
     b.token = buffer(&b, "token", TW_BUFFER_OUTPUT, 1, 1, 1);
-    tw_instr *in = tw_builder_instr(b.s, 0, TW_OP_INPUT);
+    tw_instr *in = tw_schedule_add_instr(b.s, 0, TW_INSTR_INPUT);
     in->operand[TW_INPUT_TOKENS] = b.tokens;
-    in->arrive = tw_builder_counter(b.s, "");
-    int ready = stage(&b, TW_OP_EMBED, in->arrive, 1);
-    ready = stage(&b, TW_OP_FFN, ready, 2);
-    ready = stage(&b, TW_OP_PROJECT, ready, 2);
-    ready = stage(&b, TW_OP_HEAD, ready, 2);
-    in = tw_builder_instr(b.s, 0, TW_OP_OUTPUT);
+    in->arrive = tw_schedule_add_counter(b.s, "");
+    int ready = stage(&b, TW_INSTR_EMBED, in->arrive, 1);
+    ready = stage(&b, TW_INSTR_FFN, ready, 2);
+    ready = stage(&b, TW_INSTR_PROJECT, ready, 2);
+    ready = stage(&b, TW_INSTR_HEAD, ready, 2);
+    in = tw_schedule_add_instr(b.s, 0, TW_INSTR_OUTPUT);
     in->operand[TW_OUTPUT_LOGITS] = b.logits;
     in->operand[TW_OUTPUT_BEST] = b.best;
     in->operand[TW_OUTPUT_TOKEN] = b.token;
-    tw_builder_wait(b.s, in, ready, 2);
+    tw_schedule_add_wait(b.s, in, ready, 2);
     assert_false(b.s->arena.failed);
     return b;
 }
@@ -272,7 +272,7 @@ static tw_schedule *attention_by_hand(int64_t tokens, bool wait) {
     tw_wait embedded = at(&b, 0, FFN)->waits[0];
     tw_instr ffn[2] = {*at(&b, 0, FFN), *at(&b, 1, FFN)};
     /* Worker 0: q, then k and v, in place of its ffn; worker 1: the two parts and their merge into h. */
-    tw_instr in = {.op = TW_OP_QKV, .arrive = done[0]};
+    tw_instr in = {.op = TW_INSTR_QKV, .arrive = done[0]};
     for (int i = 0; i < TW_MAX_OPERANDS; i++) in.operand[i] = -1;
     in.operand[TW_QKV_X] = b.x, in.operand[TW_QKV_NORM] = b.norm;
     in.operand[TW_QKV_WQ] = in.operand[TW_QKV_WK] = in.operand[TW_QKV_WV] = b.square;
@@ -287,7 +287,7 @@ static tw_schedule *attention_by_hand(int64_t tokens, bool wait) {
     program_remove(s, 1, FFN - 1);
     tw_wait have_q = {done[0], 1}, have_cache = {done[1], 1};
     for (int i = 0; i < 2; i++) {
-        tw_instr attend = {.op = TW_OP_ATTEND, .arrive = -1};
+        tw_instr attend = {.op = TW_INSTR_ATTEND, .arrive = -1};
         for (int o = 0; o < TW_MAX_OPERANDS; o++) attend.operand[o] = -1;
         attend.operand[TW_ATTEND_Q] = q, attend.operand[TW_ATTEND_K] = k, attend.operand[TW_ATTEND_V] = v;
         attend.operand[TW_ATTEND_PART] = part;
@@ -296,13 +296,13 @@ static tw_schedule *attention_by_hand(int64_t tokens, bool wait) {
         attend.waits = i || wait ? &have_cache : &have_q, attend.n_waits = 1;
         program_insert(s, 1, FFN - 1 + i, attend);
     }
-    tw_instr merge = {.op = TW_OP_MERGE, .operand = {part, b.h}, .arrive = ffn[0].arrive};
+    tw_instr merge = {.op = TW_INSTR_MERGE, .operand = {part, b.h}, .arrive = ffn[0].arrive};
     for (int o = 2; o < TW_MAX_OPERANDS; o++) merge.operand[o] = -1;
     merge.param[TW_MERGE_HEAD_TO] = 1, merge.param[TW_MERGE_SPLITS] = 2;
     program_insert(s, 1, FFN + 1, merge);
     for (int w = 0; w < 2; w++)
         for (int i = 0; i < s->workers[w].count; i++)
-            if (s->workers[w].list[i].op == TW_OP_PROJECT) s->workers[w].list[i].waits[0].threshold = 1;
+            if (s->workers[w].list[i].op == TW_INSTR_PROJECT) s->workers[w].list[i].waits[0].threshold = 1;
     return s;
 }
 

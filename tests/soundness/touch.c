@@ -256,29 +256,29 @@ static void run_output(toucher *t) {
 }
 
 hazard touch_instr(const touch_space *space, const tw_instr *in, touch_step step, touch_list *out) {
-    static void (*const run[TW_OP_COUNT])(toucher *) = {
-        [TW_OP_INPUT] = run_input,
-        [TW_OP_EMBED] = run_embed,
-        [TW_OP_QKV] = run_qkv,
-        [TW_OP_ATTEND] = run_attend,
-        [TW_OP_MERGE] = run_merge,
-        [TW_OP_PROJECT] = run_project,
-        [TW_OP_FFN] = run_ffn,
-        [TW_OP_ROUTE] = run_route,
-        [TW_OP_EXPERTS_UP] = run_experts_up,
-        [TW_OP_EXPERTS_DOWN] = run_experts_down,
-        [TW_OP_HEAD] = run_head,
-        [TW_OP_OUTPUT] = run_output,
+    static void (*const run[TW_INSTR_COUNT])(toucher *) = {
+        [TW_INSTR_INPUT] = run_input,
+        [TW_INSTR_EMBED] = run_embed,
+        [TW_INSTR_QKV] = run_qkv,
+        [TW_INSTR_ATTEND] = run_attend,
+        [TW_INSTR_MERGE] = run_merge,
+        [TW_INSTR_PROJECT] = run_project,
+        [TW_INSTR_FFN] = run_ffn,
+        [TW_INSTR_ROUTE] = run_route,
+        [TW_INSTR_EXPERTS_UP] = run_experts_up,
+        [TW_INSTR_EXPERTS_DOWN] = run_experts_down,
+        [TW_INSTR_HEAD] = run_head,
+        [TW_INSTR_OUTPUT] = run_output,
     };
     toucher t = {space, in, step, out, HAZARD_NONE};
-    if (in->op != TW_OP_INPUT) add(&t, (touch){0, 1, -1, false});
+    if (in->op != TW_INSTR_INPUT) add(&t, (touch){0, 1, -1, false});
     run[in->op](&t);
     return t.fault;
 }
 
 bool touch_space_set(touch_space *space, const tw_schedule *s) {
     if (!space->ops[0].name)
-        for (int i = 0; i < TW_OP_COUNT; i++) space->ops[i] = *tw_schedule_op_describe((tw_op)i);
+        for (int i = 0; i < TW_INSTR_COUNT; i++) space->ops[i] = *tw_instr_op_describe((tw_instr_op)i);
     if (s->n_buffers > space->buffers_room) {
         space->buffers_room = 2 * s->n_buffers;
         space->base = realloc(space->base, (size_t)space->buffers_room * sizeof *space->base);

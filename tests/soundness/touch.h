@@ -60,7 +60,7 @@ typedef struct touch_space {
     const tw_schedule *s;
     int *base; /* [buffer]: its first element; -1: a weight */
     int buffers_room, count;
-    tw_schedule_op_info ops[TW_OP_COUNT];
+    tw_instr_op_info ops[TW_INSTR_COUNT];
 } touch_space;
 
 enum { TOUCH_MAX_ELEMENTS = 1 << 16 };

@@ -314,8 +314,8 @@ static void programs_share_the_cache(void **state) {
 
 static int instructions(const tw_schedule *s, const char *name) {
     int n = 0;
-    tw_op op;
-    assert_true(tw_op_from_name(name, &op));
+    tw_instr_op op;
+    assert_true(tw_instr_op_from_name(name, &op));
     for (int w = 0; w < s->n_workers; w++)
         for (int i = 0; i < s->workers[w].count; i++) n += s->workers[w].list[i].op == op;
     return n;

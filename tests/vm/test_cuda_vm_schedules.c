@@ -226,7 +226,7 @@ static void instructions_that_are_not_covered_are_refused(void **state) {
         tw_instr *ffn = &s->workers[0].list[find(s, 0, counter_named(s, "1.ffn"))];
         tw_diag d;
         if (i == NO_GATE) ffn->operand[TW_FFN_GATE] = -1;
-        if (i >= ROUTE) ffn->op = i == ROUTE ? TW_OP_ROUTE : i == UP ? TW_OP_EXPERTS_UP : TW_OP_EXPERTS_DOWN;
+        if (i >= ROUTE) ffn->op = i == ROUTE ? TW_INSTR_ROUTE : i == UP ? TW_INSTR_EXPERTS_UP : TW_INSTR_EXPERTS_DOWN;
         assert_int_equal(tw_cuda_vm_fits(vm, s, &d), i == AS_LOWERED ? TW_OK : TW_ERR_UNSUPPORTED);
         if (i != AS_LOWERED && !strstr(d.message, why[i])) fail_msg("%s, not %s", d.message, why[i]);
         tw_schedule_free(s);

@@ -31,7 +31,7 @@ static tw_checked *lowered(const tw_model *m, const tw_lowering *l) {
 /* Pages that the machine asked the system for: tapes and scratch of its workers, and its buffers. */
 static int64_t pages_of(const tw_vm *vm) {
     int64_t n = tw_vm_tape_bytes(vm) + tw_vm_buffer_bytes(vm);
-    for (int i = 0; i < vm->n_lanes; i++) n += (int64_t)vm->lanes[i].scratch_bytes;
+    for (int i = 0; i < vm->n_threads; i++) n += (int64_t)vm->threads[i].scratch_bytes;
     return n;
 }
 

@@ -57,7 +57,7 @@ static void build(tw_gemm_gen *g) {
     if (!way->tensor_copies) tw_shared_add(b, "tiles", g->plan.shared_bytes, 128, true);
     find_thread(g);
     /* A persistent block has no split, and its loop finds the tiles. */
-    if (g->c->walk < 2)
+    if (g->c->persistent < 2)
         tw_gemm_find_tile(g, tw_sreg(b, TW_SREG_ctaid_x));
     else
         g->split = tw_i32(b, 0);
@@ -104,7 +104,7 @@ tw_kernel *tw_gemm_build(const tw_gemm_variant *v, const tw_gemm_config *c, cons
     if (c->kg > 1 && c->split == TW_GEMM_SPLIT_CLUSTER)
         k->cluster = c->kg;
     else
-        k->cluster = c->cast;
+        k->cluster = c->multicast;
     tw_builder b = tw_builder_of(k);
     g.b = &b;
     build(&g);

@@ -25,7 +25,7 @@ double tw_gemm_floor(const tw_gemm_problem *p, const tw_cuda_info *info, bool *b
     /* Two transfers a memory clock; the clock is in kHz. */
     double bandwidth = 2.0 * info->memory_clock_khz * 1e3 * info->memory_bus_bits / 8;
     double fastest = peak(p->type, info->target, p->type != TW_GEMM_F32);
-    /* Where tensor cores are no faster, plain threads may be what is used. */
+    /* Where tensor cores are no faster, SIMT may be what is used. */
     if (p->type == TW_GEMM_F64 && fastest < info->target->rate_f64) fastest = info->target->rate_f64;
     double rate = fastest * info->sms * info->clock_khz * 1e3;
     /* A driver that tells no clocks leaves no bound. */
@@ -123,7 +123,7 @@ double tw_gemm_estimate(const tw_gemm_problem *p, const tw_gemm_config *c, const
     const double fixed = 1500 + 250 * (c->kl > 1) + (c->kl > 1 ? 8.0 * plan.accumulators : 0) + 6.0 * plan.accumulators;
     double sm_us = (blocks * per_block + (double)(int64_t)waves * fixed) / clock;
     /* Through L2 every tile fetches its rows and columns; from memory, everything once at least. */
-    const double once = c->cast ? c->cast : 1; /* what neighbours fetch together */
+    const double once = c->multicast ? c->multicast : 1; /* what neighbours fetch together */
     double l2_us =
         (double)need.tiles * (c->group == 1 ? c->ml / once + c->nl : c->ml + c->nl / once) * (double)p->k * es / 5.0e6;
     double memory_us = tw_gemm_floor(p, info, NULL) * 1.12;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Matrix products, C = epilogue(alpha * op(A) * op(B) + beta * C), as kernels generated for a configuration: paper
-   002's parameters (its section 3.2) for plain threads and for tensor cores alike.
+   002's parameters (its section 3.2) for SIMT and for tensor cores alike.
 
    Matrices are row-major: op(A) is m x k and stored so, or k x m where `trans_a`; op(B) is k x n, or stored n x k where
    `trans_b`; C is m x n. A column-major product is the row-major one with A and B (and m and n) exchanged. */
@@ -77,27 +77,29 @@ typedef enum tw_gemm_split {
 } tw_gemm_split;
 enum { TW_GEMM_CLUSTER = 8 }; /* The most blocks of a cluster, as TW_JOIN_CLUSTER. */
 
-/* space.def names the same parameters with their values. */
+/* space.def lists the values of each parameter. */
 typedef struct tw_gemm_config {
-    int mma; /* 0: plain threads; 1: tensor cores, a warp at a time; 2: a warpgroup at a time, fed by a copy engine */
-    int ms, ns; /* tile of a thread; of a warp with tensor cores; of a warpgroup, which has all columns */
-    int ml, nl; /* tile of a block */
-    int u;      /* depth of a stage along k */
-    int ks;     /* independent sums in a thread */
-    int kl;     /* groups of threads in a block, each with its part of every stage */
-    int kg;     /* blocks along k */
-    int vec;  /* bytes a copy from global to shared memory moves at most: 4, 8, 16 (element size where that is less) */
-    int frag; /* plain threads: bytes of a fragment load along k at most (element size where that is less) */
-    int copy; /* 0: asynchronous copies; 1: through registers, which transposes plain threads' tiles on the way */
-    int stages; /* of shared memory: 2 at least, or through registers 1 or 2 */
-    int split;  /* tw_gemm_split, where kg > 1 */
-    int swap;   /* 1: C's columns take the place of rows */
-    int group;  /* rasterisation: tiles of so many rows are walked together, for L2 */
-    int cast; /* mma 2: so many blocks, neighbours in a cluster, fetch once what they have in common: rows where `group`
-                 is 1, else columns; 0: each for itself */
-    int walk; /* mma 2: tiles that a block computes one after another, fetching for the next while it stores; 0: one */
-    int exchange; /* mma 2: 1: sums change places through shared memory, so that a warp stores whole lines of C */
-    int blocks;   /* to keep resident on an SM, a hint for registers; 0: none */
+    int mma; /* The way to multiply. 0: SIMT. 1: tensor cores, a warp at a time. 2: tensor cores, a warpgroup at a time.
+              */
+    int ms, ns;     /* Rows and columns of a thread's tile; with mma=1 of a warp's; with mma=2 of a warpgroup's. */
+    int ml, nl;     /* Rows and columns of a block's tile. */
+    int u;          /* Elements of a stage along k. */
+    int ks;         /* Independent sums per element of a thread's tile. */
+    int kl;         /* Groups of threads in a block. Each sums a part of every stage. */
+    int kg;         /* Blocks along k. */
+    int vec;        /* Most bytes of a copy from global to shared memory: 4, 8, 16, or the element's size if smaller. */
+    int frag;       /* SIMT: most bytes of a fragment load along k, or the element's size if smaller. */
+    int copy;       /* 0: asynchronous copies. 1: through registers, which transposes SIMT's tiles on the way. */
+    int stages;     /* Stages in shared memory: at least 2. Through registers 1 or 2. */
+    int split;      /* tw_gemm_split. Only where kg > 1. */
+    int swap;       /* 1: compute the transposed product, so that C's columns take the place of rows. */
+    int group;      /* Rows of tiles that are computed together, for the L2 cache. */
+    int multicast;  /* mma=2: blocks of a cluster that fetch together the rows (group=1) or columns (else) they share.
+                       0: each fetches for itself. */
+    int persistent; /* mma=2: tiles that a block computes one after another. The next tile's fetch overlaps the store.
+                       0: one tile. */
+    int staged;     /* mma=2: 1: sums go through shared memory, so that a warp stores whole lines of C. */
+    int blocks;     /* Blocks to keep resident on an SM, which bounds registers. 0: no bound. */
 } tw_gemm_config;
 
 /* What a configuration takes, known without compiling. */
@@ -106,7 +108,7 @@ typedef struct tw_gemm_resources {
     int registers; /* an estimate */
     int64_t shared_bytes;
     int64_t tiles, grid;     /* blocks of one split, of all */
-    int64_t stages_of_k;     /* that each block walks */
+    int64_t stages_of_k;     /* Stages of each block. */
     int64_t workspace_bytes; /* holds parts; zeroed once where `split` is atomic */
     int64_t counter_bytes;   /* zeroed once; every launch leaves it zero */
 } tw_gemm_resources;

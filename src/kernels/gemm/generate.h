@@ -7,8 +7,8 @@
 #include "ir/builder.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/parts/meet.h"
+#include "kernels/parts/scheduler.h"
 #include "kernels/parts/tile.h"
-#include "kernels/parts/walk.h"
 
 /* Returns why a configuration is not legal. */
 #define REFUSE(condition, reason)                                                                                      \
@@ -181,7 +181,7 @@ void tw_gemm_stage_sums(tw_gemm_gen *g);
 int tw_gemm_staged_bytes(const tw_gemm_config *c); /* Shared memory of that exchange. */
 
 /* tile.c: the order of tiles. */
-tw_walk tw_gemm_walk(const tw_gemm_gen *g);
+tw_scheduler tw_gemm_scheduler(const tw_gemm_gen *g);
 /* Sets the origins, split and batch of a tile's number. */
 void tw_gemm_find_tile(tw_gemm_gen *g, tw_val number);
 

@@ -57,9 +57,9 @@ static int fragment_of(const tw_gemm_tile *t, const tw_gemm_config *c, int cells
 
 const char *tw_gemm_pipeline_plan(const tw_gemm_sums *sums, const tw_gemm_variant *v, const tw_gemm_config *c,
                                   const tw_target *t, tw_gemm_plan *p) {
-    REFUSE(c->exchange, "sums change places on warpgroups alone");
-    REFUSE(c->walk, "blocks walk with warpgroups alone");
-    REFUSE(c->cast, "blocks fetch for one another with warpgroups alone");
+    REFUSE(c->staged, "a staged epilogue needs mma=2");
+    REFUSE(c->persistent, "persistent blocks need mma=2");
+    REFUSE(c->multicast, "multicast needs mma=2");
     p->depth = c->u / c->kl;
     const char *why = sums->shape(v, c, t, p);
     if (why) return why;

@@ -51,7 +51,7 @@ bool tw_gemm_legal(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_t
     const int64_t most = INT32_MAX / 16;
     if (!reason && (rows * columns > most || rows * columns * p->batch > most / c->kg))
         reason = "more blocks than a grid holds";
-    if (!reason && c->cast && (c->group == 1 ? columns : rows) % c->cast)
+    if (!reason && c->multicast && (c->group == 1 ? columns : rows) % c->multicast)
         reason = "tiles that fetch together are no whole number of clusters";
     if (!reason && columns * c->group > INT32_MAX) reason = "a group of tiles is too large";
     const int64_t tiles = reason ? 0 : rows * columns * p->batch;
@@ -65,7 +65,7 @@ bool tw_gemm_legal(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_t
         .registers = tw_gemm_way_of(c)->registers(&v, c, &plan),
         .shared_bytes = plan.shared_bytes,
         .tiles = tiles,
-        .grid = (c->walk > 1 ? (tiles + c->walk - 1) / c->walk : tiles) * c->kg,
+        .grid = (c->persistent > 1 ? (tiles + c->persistent - 1) / c->persistent : tiles) * c->kg,
         .stages_of_k = (stages + c->kg - 1) / c->kg,
         .workspace_bytes = alone ? 0 : tiles * part * (c->split == TW_GEMM_SPLIT_LAST ? c->kg : 1),
         .counter_bytes = alone ? 0 : tiles * 4,

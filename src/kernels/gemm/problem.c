@@ -213,8 +213,8 @@ void tw_gemm_launch_of(const tw_gemm_problem *p, const tw_gemm_config *c, const 
     const int64_t tiles_m = ceil_div(m, c->ml), tiles_n = ceil_div(n, c->nl);
     const int64_t stride_a = p->stride_a > 0 ? p->stride_a * es : 0, stride_b = p->stride_b > 0 ? p->stride_b * es : 0;
     const bool cluster = c->kg > 1 && c->split == TW_GEMM_SPLIT_CLUSTER;
-    const int64_t blocks = c->walk > 1 ? ceil_div(tiles_m * tiles_n, c->walk) : tiles_m * tiles_n;
-    *l = (tw_launch_values){.grid = {(int)blocks, (int)p->batch, c->kg}, .cluster = cluster ? c->kg : c->cast};
+    const int64_t blocks = c->persistent > 1 ? ceil_div(tiles_m * tiles_n, c->persistent) : tiles_m * tiles_n;
+    *l = (tw_launch_values){.grid = {(int)blocks, (int)p->batch, c->kg}, .cluster = cluster ? c->kg : c->multicast};
     if (cluster) {
         l->grid[0] *= c->kg;
         l->grid[2] = 1;

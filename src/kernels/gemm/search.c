@@ -233,14 +233,14 @@ static tw_gemm_config draw_warpgroups(search *s) {
                         .split = PICK(s, 0, 2, 3, 3),
                         .swap = PICK(s, 0, 1),
                         .group = PICK(s, 1, 4, 8, 16),
-                        .exchange = PICK(s, 0, 1),
+                        .staged = PICK(s, 0, 1),
                         .blocks = PICK(s, 0, 0, 1, 2, 3)};
-    if (PICK(s, 0, 1)) c.cast = PICK(s, 2, 2, 4);
+    if (PICK(s, 0, 1)) c.multicast = PICK(s, 2, 2, 4);
     if (PICK(s, 0, 0, 1)) {
-        c.walk = PICK(s, 2, 3, 4, 6);
-        c.cast = c.split = 0;
+        c.persistent = PICK(s, 2, 3, 4, 6);
+        c.multicast = c.split = 0;
     }
-    if (c.split == TW_GEMM_SPLIT_CLUSTER) c.exchange = c.cast = 0;
+    if (c.split == TW_GEMM_SPLIT_CLUSTER) c.staged = c.multicast = 0;
     c.ns = c.nl;
     c.ml = c.ms * PICK(s, 1, 1, 2);
     return c;
@@ -280,7 +280,7 @@ static bool draw_regular(search *s, tw_gemm_config *c) {
     if (!tw_gemm_legal(p, c, info->target, &need, NULL)) return false;
     int fit = tw_target_blocks(info->target, need.threads, need.registers, (int)need.shared_bytes);
     int64_t slots = (int64_t)info->sms * (fit < 1 ? 1 : fit) * PICK(s, 1, 1, 2) / PICK(s, 1, 1, 2);
-    int64_t kg = c->walk ? 1 : slots / need.tiles;
+    int64_t kg = c->persistent ? 1 : slots / need.tiles;
     if (c->split == TW_GEMM_SPLIT_CLUSTER && kg > TW_GEMM_CLUSTER) kg = TW_GEMM_CLUSTER;
     const bool kept = s->options->keep && s->options->keep->kg >= 0;
     if (kg > 1 && kg < 512 && !kept) c->kg = (int)kg;
@@ -290,7 +290,7 @@ static bool draw_regular(search *s, tw_gemm_config *c) {
 
 /* Whether two differ in details alone: the tiles, and so most of what is estimated, are the same. */
 static bool alike(const tw_gemm_config *a, const tw_gemm_config *b) {
-    if (a->mma == 2 && (a->u != b->u || a->swap != b->swap || a->cast != b->cast)) return false;
+    if (a->mma == 2 && (a->u != b->u || a->swap != b->swap || a->multicast != b->multicast)) return false;
     return a->mma == b->mma && a->ms == b->ms && a->ns == b->ns && a->ml == b->ml && a->nl == b->nl && a->kl == b->kl;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sums on plain threads: each has ms x ns of them. Fragments of a tile stored by columns of k are contiguous along
+/* Sums by SIMT: each has ms x ns of them. Fragments of a tile stored by columns of k are contiguous along
    rows, and a thread's rows come in runs of `vx`, a warp's runs side by side; of one stored by rows of k they are
    contiguous along k, and a warp's rows lie side by side, an odd number of 16 bytes apart: both free of bank conflicts.
  */

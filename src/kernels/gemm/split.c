@@ -23,7 +23,7 @@ static void store(void *context, int from, int below) {
 }
 
 static void store_all(tw_gemm_gen *g) {
-    if (g->c->exchange) tw_gemm_stage_sums(g);
+    if (g->c->staged) tw_gemm_stage_sums(g);
     tw_gemm_epilogue_store(g, 0, g->plan.accumulators);
 }
 

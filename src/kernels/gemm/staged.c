@@ -23,7 +23,7 @@ void tw_gemm_stage_sums(tw_gemm_gen *g) {
     const bool swap = g->c->swap;
     const int pitch = pitch_of(g->c) * 4, per_line = (swap ? g->c->ml : g->c->nl) / RUN;
     const int lines = g->plan.group / per_line; /* Lines that a group stores together. */
-    const int place = g->c->walk > 1 ? g->plan.stage_bytes * g->c->stages : 0;
+    const int place = g->c->persistent > 1 ? g->plan.stage_bytes * g->c->stages : 0;
     tw_val base = tw_add_imm(b, g->shared, place);
     tw_val line = swap ? g->column : g->row, along = swap ? g->row : g->column;
     tw_val at = tw_add(b, base, tw_add(b, tw_mul_imm(b, line, pitch), tw_mul_imm(b, along, 4)));

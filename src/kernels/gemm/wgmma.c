@@ -19,7 +19,7 @@ static tw_gemm_tile layout(const tw_tile *t) {
 
 /* Counts the blocks of a cluster that fetch a tile of X, or of Y, together. */
 static int fetchers(const tw_gemm_config *c, bool is_x) {
-    return c->cast && (c->group == 1) == is_x ? c->cast : 1;
+    return c->multicast && (c->group == 1) == is_x ? c->multicast : 1;
 }
 
 /* Sums, two descriptors, and what the epilogue works with. */
@@ -55,20 +55,20 @@ static const char *plan(const tw_gemm_variant *v, const tw_gemm_config *c, const
     p->stage_bytes = p->x.bytes + p->y.bytes;
     const bool cluster = c->kg > 1 && c->split == TW_GEMM_SPLIT_CLUSTER;
     REFUSE(cluster && c->kg > TW_GEMM_CLUSTER, "a cluster has no more than 8 blocks");
-    REFUSE(c->cast && c->cast != 2 && c->cast != 4, "2 or 4 blocks fetch together, or none");
-    REFUSE(c->cast && cluster, "a cluster fetches together or splits k, not both");
-    REFUSE(c->cast && c->group > 1 && c->group % c->cast, "a group of tiles is no whole number of clusters");
-    REFUSE(c->cast && (c->group == 1 ? &p->tile_x : &p->tile_y)->lines % (8 * c->cast),
+    REFUSE(c->multicast && c->multicast != 2 && c->multicast != 4, "multicast is to 2 or 4 blocks, or to none");
+    REFUSE(c->multicast && cluster, "a cluster multicasts or splits k, not both");
+    REFUSE(c->multicast && c->group > 1 && c->group % c->multicast, "a group of tiles is no whole number of clusters");
+    REFUSE(c->multicast && (c->group == 1 ? &p->tile_x : &p->tile_y)->lines % (8 * c->multicast),
            "a tile cannot be dealt to the blocks that fetch it together");
-    REFUSE(c->exchange < 0 || c->exchange > 1, "sums change places (1) or not (0)");
-    REFUSE(c->exchange && cluster, "a cluster's blocks share the sums out already");
-    REFUSE(c->exchange && p->group % ((c->swap ? c->ml : c->nl) / 4), "lines of C cannot be dealt to the threads");
-    REFUSE(c->walk < 0 || c->walk > 64, "a block walks 64 tiles at most");
-    REFUSE(c->walk > 1 && (c->kg > 1 || c->cast), "blocks that walk do so alone, with all of k");
-    const int join = cluster ? p->accumulators * p->group * 4 : c->exchange ? tw_gemm_staged_bytes(c) : 0;
+    REFUSE(c->staged < 0 || c->staged > 1, "the epilogue is staged (1) or not (0)");
+    REFUSE(c->staged && cluster, "a cluster's blocks share the sums out already");
+    REFUSE(c->staged && p->group % ((c->swap ? c->ml : c->nl) / 4), "lines of C cannot be dealt to the threads");
+    REFUSE(c->persistent < 0 || c->persistent > 64, "a persistent block has 64 tiles at most");
+    REFUSE(c->persistent > 1 && (c->kg > 1 || c->multicast), "persistent blocks have all of k, and no multicast");
+    const int join = cluster ? p->accumulators * p->group * 4 : c->staged ? tw_gemm_staged_bytes(c) : 0;
     const int ring = p->stage_bytes * c->stages;
     /* The next tile is fetched while this one is stored. */
-    p->shared_bytes = (c->walk > 1 ? ring + join : join > ring ? join : ring) + 16 * c->stages;
+    p->shared_bytes = (c->persistent > 1 ? ring + join : join > ring ? join : ring) + 16 * c->stages;
     REFUSE(p->shared_bytes > t->shared_block, "more shared memory than a block may have");
     const int registers = registers_of(v, c, p);
     REFUSE(registers > t->thread_registers, "more registers than a thread may have");
@@ -84,16 +84,16 @@ tw_tensor_map tw_gemm_wgmma_map(uint64_t address, int64_t extent, int64_t k, int
 }
 
 /* Opens the loop over the tiles of a persistent block. */
-static tw_scope push_walk(tw_gemm_gen *g) {
-    if (g->c->walk < 2) return (tw_scope){0};
-    const tw_walk walk = tw_gemm_walk(g);
-    const tw_scope tiles = tw_walk_push(g->b, &walk);
+static tw_scope push_tiles(tw_gemm_gen *g) {
+    if (g->c->persistent < 2) return (tw_scope){0};
+    const tw_scheduler order = tw_gemm_scheduler(g);
+    const tw_scope tiles = tw_scheduler_push(g->b, &order);
     tw_gemm_find_tile(g, tiles.i);
     return tiles;
 }
 
-static void pop_walk(tw_gemm_gen *g, tw_scope tiles) {
-    if (g->c->walk > 1) tw_pop(g->b, tiles);
+static void pop_tiles(tw_gemm_gen *g, tw_scope tiles) {
+    if (g->c->persistent > 1) tw_pop(g->b, tiles);
 }
 
 /* -- the warp that copies */
@@ -102,7 +102,7 @@ static void pop_walk(tw_gemm_gen *g, tw_scope tiles) {
    false). In a cluster all warps wait, since other blocks signal the mbarriers. */
 static void begin(tw_gemm_gen *g, bool waits) {
     const tw_attrs at = {.count = g->plan.threads};
-    if (g->c->cast)
+    if (g->c->multicast)
         tw_do(g->b, TW_OP_cluster_sync, (tw_attrs){0}, TW_NONE, TW_NONE);
     else
         tw_do(g->b, waits ? TW_OP_barrier_sync : TW_OP_barrier_arrive, at, tw_i32(g->b, TW_GEMM_BEGIN), TW_NONE);
@@ -114,12 +114,12 @@ static void copy(tw_gemm_gen *g, const tw_ring *ring, tw_val k_begin, tw_val cou
     /* The copy engine reads a map before it can begin. */
     tw_do(b, TW_OP_tensor_prefetch, (tw_attrs){0}, g->arg.map_x, TW_NONE);
     tw_do(b, TW_OP_tensor_prefetch, (tw_attrs){0}, g->arg.map_y, TW_NONE);
-    tw_ring_init(b, ring, g->target->sm, 1, g->plan.group / 32 * (g->c->cast ? g->c->cast : 1));
+    tw_ring_init(b, ring, g->target->sm, 1, g->plan.group / 32 * (g->c->multicast ? g->c->multicast : 1));
     tw_pop(b, first_lane);
     begin(g, false);
     const tw_scope producer = tw_push_if(b, tw_eq(b, g->lane, tw_i32(b, 0)));
     const tw_ring_cursor c = tw_ring_begin(b, ring, 1);
-    const tw_scope tiles = push_walk(g);
+    const tw_scope tiles = push_tiles(g);
     tw_val k = tw_var_of(b, k_begin);
     const tw_scope loop = tw_push_for(b, tw_i32(b, 0), count, tw_i32(b, 1), false);
     tw_val full = tw_ring_full(b, ring, &c), to = tw_ring_data(b, ring, &c, TW_NONE);
@@ -131,7 +131,7 @@ static void copy(tw_gemm_gen *g, const tw_ring *ring, tw_val k_begin, tw_val cou
     tw_op_to(b, k, TW_OP_add_i32, k, tw_i32(b, g->c->u), TW_NONE);
     tw_ring_advance(b, ring, &c);
     tw_pop(b, loop);
-    pop_walk(g, tiles);
+    pop_tiles(g, tiles);
     tw_pop(b, producer);
 }
 
@@ -154,7 +154,7 @@ static void prepare(tw_gemm_gen *g) {
 /* A warp is done with a stage, which everybody who fills it hears. Only of those that are filled again: so nothing
    arrives at a block that has ended. */
 static void give_back(tw_gemm_gen *g, tw_val empty, tw_val again) {
-    const int blocks = g->c->cast ? g->c->cast : 1;
+    const int blocks = g->c->multicast ? g->c->multicast : 1;
     tw_ring_give_back(g->b, &(tw_ring_return){.empty = empty, .blocks = blocks, .lane = g->lane, .when = again});
 }
 
@@ -162,7 +162,7 @@ static void give_back(tw_gemm_gen *g, tw_val empty, tw_val again) {
 static void sum(tw_gemm_gen *g, const tw_ring *ring, const tw_ring_cursor *c, tw_val count) {
     tw_builder *b = g->b;
     const int stages = g->c->stages;
-    const bool walks = g->c->walk > 1;
+    const bool persistent = g->c->persistent > 1;
     const tw_tile *x = &g->plan.tile_x, *y = &g->plan.tile_y;
     tw_val group = tw_shr(b, g->warp, 2), zero = tw_i32(b, 0);
     const int apart = tw_tile_offset(x, g->c->ms, 0);
@@ -184,12 +184,12 @@ static void sum(tw_gemm_gen *g, const tw_ring *ring, const tw_ring_cursor *c, tw
                                            .sums = g->acc[0]});
     tw_do(b, TW_OP_wgmma_wait, (tw_attrs){.count = 1}, TW_NONE, TW_NONE);
     tw_val filled = tw_lt(b, zero, i);
-    give_back(g, before, walks ? filled : tw_and(b, filled, tw_lt(b, i, last)));
+    give_back(g, before, persistent ? filled : tw_and(b, filled, tw_lt(b, i, last)));
     tw_assign(b, before, tw_ring_empty(b, ring, c));
     tw_ring_advance(b, ring, c);
     tw_pop(b, loop);
     tw_do(b, TW_OP_wgmma_wait, (tw_attrs){0}, TW_NONE, TW_NONE);
-    if (walks) give_back(g, before, tw_const(b, TW_T_pred, 1));
+    if (persistent) give_back(g, before, tw_const(b, TW_T_pred, 1));
 }
 
 static void build(tw_gemm_gen *g, const tw_gemm_range *r) {
@@ -209,10 +209,10 @@ static void build(tw_gemm_gen *g, const tw_gemm_range *r) {
     prepare(g);
     const tw_ring_cursor c = tw_ring_begin(b, &ring, 0);
     begin(g, true);
-    const tw_scope tiles = push_walk(g);
+    const tw_scope tiles = push_tiles(g);
     sum(g, &ring, &c, r->count);
     tw_gemm_finish(g);
-    pop_walk(g, tiles);
+    pop_tiles(g, tiles);
     tw_next_role(b, roles);
     copy(g, &ring, r->k_begin, r->count);
     tw_pop(b, roles);

@@ -7,7 +7,7 @@ enum { MANY = 64 };
 void tw_vm_units(const tw_vm *vm, int64_t positions, int passes[TW_CPU_UNIT_COUNT]) {
     const tw_kernels *k = &vm->k;
     uint32_t types = 0;
-    for (int i = 0; i < vm->n_lanes; i++) types |= tw_tape_types(&vm->lanes[i]);
+    for (int i = 0; i < vm->n_threads; i++) types |= tw_tape_types(&vm->threads[i]);
     for (int u = 0; u < TW_CPU_UNIT_COUNT; u++) passes[u] = 0;
     passes[TW_CPU_UNIT_F32] = 1;
     for (int t = 0; t < TW_DTYPE_COUNT; t++) {

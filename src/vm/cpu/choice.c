@@ -63,10 +63,10 @@ struct tw_choices {
     int n; /* Number of legal choices: ours, and one per vendor on this machine. */
 };
 
-static tw_status open_vendor(tw_lane *lane, void *context) {
+static tw_status open_vendor(tw_vm_thread *thread, void *context) {
     (void)context;
-    lane->vendor = tw_vendor_open();
-    return lane->vendor ? TW_OK : tw_fail_memory(&lane->diag);
+    thread->vendor = tw_vendor_open();
+    return thread->vendor ? TW_OK : tw_fail_memory(&thread->diag);
 }
 
 tw_status tw_choices_open(tw_choices **out, tw_vm *vm, tw_diag *diag) {
@@ -77,12 +77,12 @@ tw_status tw_choices_open(tw_choices **out, tw_vm *vm, tw_diag *diag) {
     c->vm = vm;
     tw_status st = tw_vm_run_job(vm, open_vendor, NULL, diag);
     if (st != TW_OK) return st;
-    c->space.vendors = tw_vendor_count(vm->lanes[0].vendor);
+    c->space.vendors = tw_vendor_count(vm->threads[0].vendor);
     for (tw_choice_config by = {0}; tw_space_point(&tw_choice_space, (uint64_t)c->n, &by); c->n++)
         if (tw_space_judge(&tw_choice_space, &c->space, &by, NULL) != TW_OK) break;
     tw_cpu cpu;
     tw_cpu_detect(&cpu);
-    snprintf(c->machine, sizeof c->machine, "%s|%d of %d|%x|%s", cpu.model, vm->n_lanes, cpu.cores, vm->k.isa,
+    snprintf(c->machine, sizeof c->machine, "%s|%d of %d|%x|%s", cpu.model, vm->n_threads, cpu.cores, vm->k.isa,
              TW_VERSION);
     if (tw_cache_path("gemm-cpu.json", path, sizeof path)) c->path = tw_arena_strdup(&c->arena, path);
     if (c->path && tw_file_exists(c->path)) tw_json_load(&c->memory, c->path, NULL);
@@ -106,13 +106,13 @@ typedef struct contest {
     tw_choices *c;
     tw_strip strip;
     int64_t rows;
-    double seconds[1 + MAX_VENDORS]; /* Times of lane 0. 0: wrong or refused. */
+    double seconds[1 + MAX_VENDORS]; /* Times of thread 0. 0: wrong or refused. */
 } contest;
 
-/* One lane's part of a contest. */
+/* One thread's part of a contest. */
 typedef struct trial {
     contest *k;
-    tw_lane *lane;
+    tw_vm_thread *thread;
     tw_scratch scratch;
     const float *x;
     float *own, *y; /* Outputs of our kernel and of a vendor. */
@@ -121,8 +121,8 @@ typedef struct trial {
 
 static bool product(const trial *t, int who, float *y) {
     const tw_strip *s = &t->k->strip;
-    if (who) return tw_product_vendor(t->lane, t->scratch, s, s->panels, who - 1, t->x, s->cols, t->k->rows, y);
-    tw_product_own(t->lane, t->scratch, s, s->panels, t->x, s->cols, t->k->rows, y, NULL);
+    if (who) return tw_product_vendor(t->thread, t->scratch, s, s->panels, who - 1, t->x, s->cols, t->k->rows, y);
+    tw_product_own(t->thread, t->scratch, s, s->panels, t->x, s->cols, t->k->rows, y, NULL);
     return true;
 }
 
@@ -166,17 +166,17 @@ static tw_status check(void *context, int who, tw_diag *diag) {
 static tw_status take(void *context, const tw_measured *m, tw_diag *diag) {
     const trial *t = context;
     (void)diag;
-    if (t->lane->index == 0) t->k->seconds[m->candidate] = m->status == TW_OK ? m->time.min : 0;
+    if (t->thread->index == 0) t->k->seconds[m->candidate] = m->status == TW_OK ? m->time.min : 0;
     return TW_OK;
 }
 
-static tw_status run_contest(tw_lane *lane, void *context) {
+static tw_status run_contest(tw_vm_thread *thread, void *context) {
     static const tw_measure_calls calls = {.check = check, .sample = sample, .result = take};
     static const tw_measure_protocol in_turn = {.samples = ROUNDS, .turns = true};
     contest *k = context;
     const size_t x_bytes = tw_lines((size_t)(k->rows * k->strip.cols) * 4);
-    trial t = {.k = k, .lane = lane, .y_bytes = tw_lines(tw_strip_product_bytes(&k->strip, k->rows))};
-    size_t bytes = x_bytes + 2 * t.y_bytes + tw_product_scratch(lane->vm, &k->strip, k->rows);
+    trial t = {.k = k, .thread = thread, .y_bytes = tw_lines(tw_strip_product_bytes(&k->strip, k->rows))};
+    size_t bytes = x_bytes + 2 * t.y_bytes + tw_product_scratch(thread->vm, &k->strip, k->rows);
     unsigned char *pages = tw_vm_pages(bytes);
     if (!pages) return TW_OK; /* Without memory for a measurement our kernels are chosen. */
     t.scratch = (tw_scratch){pages};
@@ -186,7 +186,7 @@ static tw_status run_contest(tw_lane *lane, void *context) {
     t.y = tw_scratch_take(&t.scratch, t.y_bytes);
     tw_random r = tw_random_seed((uint64_t)tw_now_ns());
     for (int64_t i = 0; i < k->rows * k->strip.cols; i++) x[i] = (float)tw_random_unit(&r) * 2 - 1;
-    tw_status st = tw_measure(&calls, &t, k->c->n, &in_turn, NULL, &lane->diag);
+    tw_status st = tw_measure(&calls, &t, k->c->n, &in_turn, NULL, &thread->diag);
     tw_vm_pages_free(pages, bytes);
     return st;
 }
@@ -253,11 +253,11 @@ static void remember(const tw_choices *c) {
 tw_status tw_choices_make(tw_choices *c, tw_program *p, tw_diag *diag) {
     size_t before = json_object_size(c->memory);
     if (p->s->tokens == 1 || c->n == 1) return TW_OK;
-    for (int w = 0; w < c->vm->n_lanes; w++)
+    for (int w = 0; w < c->vm->n_threads; w++)
         for (int i = 0; i < p->s->workers[w].count; i++) {
             tw_exec *e = &p->exec[w][i];
             char shape[96];
-            bool one_row = e->in->op == TW_OP_HEAD && p->s->buffers[e->in->operand[TW_HEAD_LOGITS]].shape[0] == 1;
+            bool one_row = e->in->op == TW_INSTR_HEAD && p->s->buffers[e->in->operand[TW_HEAD_LOGITS]].shape[0] == 1;
             if (!e->strip.panels || one_row) continue;
             if (tw_strip_width(&e->strip) * e->strip.cols * p->s->tokens < SMALL) continue;
             shape_name(&e->strip, shape, sizeof shape);

@@ -7,8 +7,8 @@
 #include <math.h>
 #include <string.h>
 
-static void run_input(tw_lane *lane, const tw_exec *e) {
-    tw_vm *vm = lane->vm;
+static void run_input(tw_vm_thread *thread, const tw_exec *e) {
+    tw_vm *vm = thread->vm;
     const tw_rope *rope = &vm->m->rope;
     const tw_vm_step *step = &vm->step;
     memcpy(e->buffer[TW_INPUT_TOKENS], step->tokens, (size_t)step->n * sizeof *step->tokens);
@@ -32,12 +32,12 @@ static void run_input(tw_lane *lane, const tw_exec *e) {
         }
 }
 
-static void run_embed(tw_lane *lane, const tw_exec *e) {
-    const tw_vm_step *step = &lane->vm->step;
+static void run_embed(tw_vm_thread *thread, const tw_exec *e) {
+    const tw_vm_step *step = &thread->vm->step;
     int64_t from = e->in->param[TW_FROM], count = e->in->param[TW_TO] - from,
-            dim = tw_exec_shape(lane, e, TW_EMBED_X)->shape[2];
+            dim = tw_exec_shape(thread, e, TW_EMBED_X)->shape[2];
     const int32_t *tokens = e->buffer[TW_EMBED_TOKENS];
-    float *x = e->buffer[TW_EMBED_X], *position = (float *)(void *)lane->scratch;
+    float *x = e->buffer[TW_EMBED_X], *position = (float *)(void *)thread->scratch;
     for (int64_t t = 0; t < step->n; t++) {
         float *out = x + t * dim + from;
         tw_weight_read(e->table[TW_EMBED_TABLE], tokens[t], from, count, out);
@@ -123,31 +123,31 @@ static void take_qkv(void *context, int64_t row, int64_t rows, int64_t col, int6
     }
 }
 
-static void run_qkv(tw_lane *lane, const tw_exec *e) {
-    tw_scratch scratch = {lane->scratch};
-    int64_t n = lane->vm->step.n, dim = e->strip.cols;
+static void run_qkv(tw_vm_thread *thread, const tw_exec *e) {
+    tw_scratch scratch = {thread->scratch};
+    int64_t n = thread->vm->step.n, dim = e->strip.cols;
     float *normed = tw_scratch_take(&scratch, (size_t)(n * dim) * 4),
           *y = tw_scratch_take(&scratch, tw_strip_product_bytes(&e->strip, n));
-    const tw_buffer *q = tw_exec_shape(lane, e, TW_QKV_Q), *k = tw_exec_shape(lane, e, TW_QKV_K);
+    const tw_buffer *q = tw_exec_shape(thread, e, TW_QKV_Q), *k = tw_exec_shape(thread, e, TW_QKV_K);
     int64_t d = q->shape[2];
     qkv_target to = {.e = e, .y = y, .ldy = tw_strip_stride(&e->strip), .heads = q->shape[1], .kv_heads = k->shape[0]};
     to.d = d;
-    to.pos = lane->vm->step.pos;
-    to.eps = lane->vm->m->norm_eps;
+    to.pos = thread->vm->step.pos;
+    to.eps = thread->vm->m->norm_eps;
     to.stride[0] = d;
     to.stride[1] = to.stride[2] = k->shape[1] * d;
-    if (e->buffer[TW_QKV_ROPE]) to.rotated = lane->vm->m->rope.dims;
+    if (e->buffer[TW_QKV_ROPE]) to.rotated = thread->vm->m->rope.dims;
     /* Normalising takes a head as a whole; the rows of an instruction are then whole heads, but parts may not be. */
     bool parts = !e->vector[TW_QKV_Q_NORM] || TW_SINK_COLS % d == 0;
     tw_gemm_sink sink = {take_qkv, &to};
-    tw_exec_norm(lane, e->buffer[TW_QKV_X], e->vector[TW_QKV_NORM], e->vector[TW_QKV_NORM_BIAS], n, dim, normed);
-    tw_product(lane, scratch, &e->strip, 0, normed, dim, n, y, parts ? &sink : NULL);
+    tw_exec_norm(thread, e->buffer[TW_QKV_X], e->vector[TW_QKV_NORM], e->vector[TW_QKV_NORM_BIAS], n, dim, normed);
+    tw_product(thread, scratch, &e->strip, 0, normed, dim, n, y, parts ? &sink : NULL);
     if (!parts) take_qkv(&to, 0, n, 0, tw_strip_width(&e->strip));
 }
 
 /* Where a product goes: into `out` of every position, after biases. */
 typedef struct target {
-    const tw_lane *lane;
+    const tw_vm_thread *thread;
     const tw_exec *e;
     float *y, *out; /* of the instruction's first row */
     int64_t ldy, ldo, count;
@@ -160,28 +160,28 @@ static void take_project(void *context, int64_t row, int64_t rows, int64_t col, 
     for (int64_t t = row; t < row + rows; t++) {
         float *y = to->y + t * to->ldy + col;
         if (bias) tw_exec_add_bias(bias + to->e->in->param[TW_FROM] + col, n, y);
-        to->lane->vm->k.add(to->out + t * to->ldo + col, y, n);
+        to->thread->vm->k.add(to->out + t * to->ldo + col, y, n);
     }
 }
 
-static target target_of(const tw_lane *lane, const tw_exec *e, int out, float *y) {
+static target target_of(const tw_vm_thread *thread, const tw_exec *e, int out, float *y) {
     int64_t from = e->in->param[TW_FROM];
-    return (target){.lane = lane,
+    return (target){.thread = thread,
                     .e = e,
                     .y = y,
                     .out = (float *)e->buffer[out] + from,
                     .ldy = tw_strip_stride(&e->strip),
-                    .ldo = tw_exec_shape(lane, e, out)->shape[2],
+                    .ldo = tw_exec_shape(thread, e, out)->shape[2],
                     .count = e->in->param[TW_TO] - from};
 }
 
-static void run_project(tw_lane *lane, const tw_exec *e) {
-    tw_scratch scratch = {lane->scratch};
-    int64_t n = lane->vm->step.n;
+static void run_project(tw_vm_thread *thread, const tw_exec *e) {
+    tw_scratch scratch = {thread->scratch};
+    int64_t n = thread->vm->step.n;
     float *y = tw_scratch_take(&scratch, tw_strip_product_bytes(&e->strip, n));
-    target to = target_of(lane, e, TW_PROJECT_X, y);
+    target to = target_of(thread, e, TW_PROJECT_X, y);
     tw_gemm_sink sink = {take_project, &to};
-    tw_product(lane, scratch, &e->strip, 0, e->buffer[TW_PROJECT_IN], e->strip.cols, n, y, &sink);
+    tw_product(thread, scratch, &e->strip, 0, e->buffer[TW_PROJECT_IN], e->strip.cols, n, y, &sink);
 }
 
 static const float *bias_at(const float *bias, int64_t i) {
@@ -198,96 +198,96 @@ static void take_ffn(void *context, int64_t row, int64_t rows, int64_t col, int6
     for (int64_t t = row; t < row + rows; t++) {
         float *y = to->y + t * to->ldy + col, *out = to->out + t * to->ldo + first;
         if (gated) {
-            tw_exec_activate_gated(to->lane, y, n, gate_bias, up_bias, out);
+            tw_exec_activate_gated(to->thread, y, n, gate_bias, up_bias, out);
             continue;
         }
         tw_exec_add_bias(up_bias, n, y);
-        tw_exec_activate(to->lane, NULL, y, n, out);
+        tw_exec_activate(to->thread, NULL, y, n, out);
     }
 }
 
-static void run_ffn(tw_lane *lane, const tw_exec *e) {
-    tw_scratch scratch = {lane->scratch};
-    int64_t n = lane->vm->step.n, dim = e->strip.cols;
+static void run_ffn(tw_vm_thread *thread, const tw_exec *e) {
+    tw_scratch scratch = {thread->scratch};
+    int64_t n = thread->vm->step.n, dim = e->strip.cols;
     float *normed = tw_scratch_take(&scratch, (size_t)(n * dim) * 4),
           *y = tw_scratch_take(&scratch, tw_strip_product_bytes(&e->strip, n));
-    target to = target_of(lane, e, TW_FFN_H, y);
+    target to = target_of(thread, e, TW_FFN_H, y);
     tw_gemm_sink sink = {take_ffn, &to};
-    tw_exec_norm(lane, e->buffer[TW_FFN_X], e->vector[TW_FFN_NORM], e->vector[TW_FFN_NORM_BIAS], n, dim, normed);
-    tw_product(lane, scratch, &e->strip, 0, normed, dim, n, y, &sink);
+    tw_exec_norm(thread, e->buffer[TW_FFN_X], e->vector[TW_FFN_NORM], e->vector[TW_FFN_NORM_BIAS], n, dim, normed);
+    tw_product(thread, scratch, &e->strip, 0, normed, dim, n, y, &sink);
 }
 
-static void run_head(tw_lane *lane, const tw_exec *e) {
-    tw_scratch scratch = {lane->scratch};
-    const tw_buffer *logits = tw_exec_shape(lane, e, TW_HEAD_LOGITS);
-    int64_t n = lane->vm->step.n, dim = e->strip.cols, ldy = tw_strip_stride(&e->strip), from = e->in->param[TW_FROM];
+static void run_head(tw_vm_thread *thread, const tw_exec *e) {
+    tw_scratch scratch = {thread->scratch};
+    const tw_buffer *logits = tw_exec_shape(thread, e, TW_HEAD_LOGITS);
+    int64_t n = thread->vm->step.n, dim = e->strip.cols, ldy = tw_strip_stride(&e->strip), from = e->in->param[TW_FROM];
     int64_t count = e->in->param[TW_TO] - from, rows = logits->shape[0] > 1 ? n : 1;
     float *normed = tw_scratch_take(&scratch, (size_t)(rows * dim) * 4),
           *y = tw_scratch_take(&scratch, tw_strip_product_bytes(&e->strip, rows));
     const float *x = (const float *)e->buffer[TW_HEAD_X] + (n - rows) * dim;
-    tw_exec_norm(lane, x, e->vector[TW_HEAD_NORM], e->vector[TW_HEAD_NORM_BIAS], rows, dim, normed);
-    tw_product(lane, scratch, &e->strip, 0, normed, dim, rows, y, NULL);
+    tw_exec_norm(thread, x, e->vector[TW_HEAD_NORM], e->vector[TW_HEAD_NORM_BIAS], rows, dim, normed);
+    tw_product(thread, scratch, &e->strip, 0, normed, dim, rows, y, NULL);
     for (int64_t t = 0; t < rows; t++)
         memcpy((float *)e->buffer[TW_HEAD_LOGITS] + t * logits->shape[2] + from, y + t * ldy, (size_t)count * 4);
     y += (rows - 1) * ldy;
-    int64_t at = lane->vm->k.argmax(y, count);
+    int64_t at = thread->vm->k.argmax(y, count);
     float *best = (float *)e->buffer[TW_HEAD_BEST] + 2 * e->in->param[TW_HEAD_SLOT];
     int32_t id = (int32_t)(from + at);
     best[0] = y[at];
     memcpy(&best[1], &id, sizeof id);
 }
 
-static void run_output(tw_lane *lane, const tw_exec *e) {
+static void run_output(tw_vm_thread *thread, const tw_exec *e) {
     const float *best = e->buffer[TW_OUTPUT_BEST];
-    int64_t slots = tw_exec_shape(lane, e, TW_OUTPUT_BEST)->shape[0], win = 0;
+    int64_t slots = tw_exec_shape(thread, e, TW_OUTPUT_BEST)->shape[0], win = 0;
     /* Slots hold ascending ranges, so the first of equals is the lowest id; NaN never wins. */
     for (int64_t i = 1; i < slots; i++)
         if (best[2 * i] > best[2 * win] || (isnan(best[2 * win]) && !isnan(best[2 * i]))) win = i;
     int32_t id;
     memcpy(&id, &best[2 * win + 1], sizeof id);
     *(int32_t *)e->buffer[TW_OUTPUT_TOKEN] = id;
-    lane->vm->step.token = id;
-    lane->vm->step.logits = e->buffer[TW_OUTPUT_LOGITS];
+    thread->vm->step.token = id;
+    thread->vm->step.logits = e->buffer[TW_OUTPUT_LOGITS];
 }
 
-void tw_exec_run(tw_lane *lane, const tw_exec *e) {
-    static void (*const run[TW_OP_COUNT])(tw_lane *, const tw_exec *) = {
-        [TW_OP_INPUT] = run_input,
-        [TW_OP_EMBED] = run_embed,
-        [TW_OP_QKV] = run_qkv,
-        [TW_OP_ATTEND] = tw_exec_attend,
-        [TW_OP_MERGE] = tw_exec_merge,
-        [TW_OP_PROJECT] = run_project,
-        [TW_OP_FFN] = run_ffn,
-        [TW_OP_ROUTE] = tw_exec_route,
-        [TW_OP_EXPERTS_UP] = tw_exec_experts_up,
-        [TW_OP_EXPERTS_DOWN] = tw_exec_experts_down,
-        [TW_OP_HEAD] = run_head,
-        [TW_OP_OUTPUT] = run_output,
+void tw_exec_run(tw_vm_thread *thread, const tw_exec *e) {
+    static void (*const run[TW_INSTR_COUNT])(tw_vm_thread *, const tw_exec *) = {
+        [TW_INSTR_INPUT] = run_input,
+        [TW_INSTR_EMBED] = run_embed,
+        [TW_INSTR_QKV] = run_qkv,
+        [TW_INSTR_ATTEND] = tw_exec_attend,
+        [TW_INSTR_MERGE] = tw_exec_merge,
+        [TW_INSTR_PROJECT] = run_project,
+        [TW_INSTR_FFN] = run_ffn,
+        [TW_INSTR_ROUTE] = tw_exec_route,
+        [TW_INSTR_EXPERTS_UP] = tw_exec_experts_up,
+        [TW_INSTR_EXPERTS_DOWN] = tw_exec_experts_down,
+        [TW_INSTR_HEAD] = run_head,
+        [TW_INSTR_OUTPUT] = run_output,
     };
-    run[e->in->op](lane, e);
+    run[e->in->op](thread, e);
 }
 
 size_t tw_exec_scratch(const tw_vm *vm, const tw_schedule *s, const tw_exec *e) {
     int64_t T = s->tokens;
     switch (e->in->op) {
-    case TW_OP_EMBED:
+    case TW_INSTR_EMBED:
         return (size_t)s->buffers[e->in->operand[TW_EMBED_X]].shape[2] * 4;
-    case TW_OP_ATTEND:
+    case TW_INSTR_ATTEND:
         return tw_exec_attend_scratch(vm, s, e);
-    case TW_OP_ROUTE:
-    case TW_OP_EXPERTS_UP:
-    case TW_OP_EXPERTS_DOWN:
+    case TW_INSTR_ROUTE:
+    case TW_INSTR_EXPERTS_UP:
+    case TW_INSTR_EXPERTS_DOWN:
         return tw_exec_experts_scratch(vm, s, e);
-    case TW_OP_QKV:
-    case TW_OP_PROJECT:
-    case TW_OP_FFN:
-    case TW_OP_HEAD:
+    case TW_INSTR_QKV:
+    case TW_INSTR_PROJECT:
+    case TW_INSTR_FFN:
+    case TW_INSTR_HEAD:
         break;
     default:
         return 0;
     }
-    if (e->in->op == TW_OP_HEAD && s->buffers[e->in->operand[TW_HEAD_LOGITS]].shape[0] == 1) T = 1;
+    if (e->in->op == TW_INSTR_HEAD && s->buffers[e->in->operand[TW_HEAD_LOGITS]].shape[0] == 1) T = 1;
     return tw_lines((size_t)(T * e->strip.cols) * 4) + tw_lines(tw_strip_product_bytes(&e->strip, T)) +
            tw_product_scratch(vm, &e->strip, T);
 }

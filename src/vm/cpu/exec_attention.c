@@ -12,15 +12,15 @@ static void split_range(const tw_vm_step *step, int64_t window, int64_t i, int64
     *last = start + (end - start) * (i + 1) / n;
 }
 
-void tw_exec_attend(tw_lane *lane, const tw_exec *e) {
-    const tw_vm *vm = lane->vm;
+void tw_exec_attend(tw_vm_thread *thread, const tw_exec *e) {
+    const tw_vm *vm = thread->vm;
     const int64_t *p = e->in->param;
-    const tw_buffer *qs = tw_exec_shape(lane, e, TW_ATTEND_Q), *ks = tw_exec_shape(lane, e, TW_ATTEND_K);
+    const tw_buffer *qs = tw_exec_shape(thread, e, TW_ATTEND_Q), *ks = tw_exec_shape(thread, e, TW_ATTEND_K);
     int64_t heads = qs->shape[1], d = qs->shape[2], head_stride = ks->shape[1] * d, per = heads / ks->shape[0];
     int64_t r0 = p[TW_ATTEND_ROW_FROM], r1 = p[TW_ATTEND_ROW_TO], splits = p[TW_ATTEND_SPLITS];
     if (r1 > vm->step.n) r1 = vm->step.n;
     if (r0 >= r1) return;
-    tw_scratch scratch = {lane->scratch};
+    tw_scratch scratch = {thread->scratch};
     tw_attention a = {.ldq = heads * d, .dim = d, .pos = vm->step.pos + r0, .n = r1 - r0, .scale = vm->m->attn_scale};
     a.window = p[TW_ATTEND_WINDOW];
     split_range(&vm->step, a.window, p[TW_ATTEND_SPLIT], splits, &a.first, &a.last);
@@ -45,12 +45,12 @@ void tw_exec_attend(tw_lane *lane, const tw_exec *e) {
     }
 }
 
-void tw_exec_merge(tw_lane *lane, const tw_exec *e) {
+void tw_exec_merge(tw_vm_thread *thread, const tw_exec *e) {
     const int64_t *p = e->in->param;
-    const tw_buffer *part = tw_exec_shape(lane, e, TW_MERGE_PART);
+    const tw_buffer *part = tw_exec_shape(thread, e, TW_MERGE_PART);
     int64_t slots = part->shape[1], width = part->shape[2], d = width - 2, splits = p[TW_MERGE_SPLITS],
             heads = slots / splits;
-    for (int64_t t = 0; t < lane->vm->step.n; t++)
+    for (int64_t t = 0; t < thread->vm->step.n; t++)
         for (int64_t h = p[TW_MERGE_HEAD_FROM]; h < p[TW_MERGE_HEAD_TO]; h++) {
             const float *in = (const float *)e->buffer[TW_MERGE_PART] + (t * slots + h * splits) * width;
             float *out = (float *)e->buffer[TW_MERGE_OUT] + (t * heads + h) * d, max = -INFINITY, sum = 0;
@@ -61,7 +61,7 @@ void tw_exec_merge(tw_lane *lane, const tw_exec *e) {
                 if (!(one[d + 1] > 0)) continue; /* saw nothing */
                 float w = expf(one[d] - max);
                 sum += w * one[d + 1];
-                lane->vm->k.axpy(out, one, w, d);
+                thread->vm->k.axpy(out, one, w, d);
             }
             for (int64_t i = 0; i < d; i++) out[i] /= sum;
         }

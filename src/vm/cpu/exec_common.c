@@ -4,9 +4,9 @@
 
 #include <math.h>
 
-void tw_exec_norm(const tw_lane *lane, const float *x, const float *w, const float *b, int64_t n, int64_t dim,
+void tw_exec_norm(const tw_vm_thread *thread, const float *x, const float *w, const float *b, int64_t n, int64_t dim,
                   float *y) {
-    const tw_vm *vm = lane->vm;
+    const tw_vm *vm = thread->vm;
     static const float none = 0;
     for (int64_t t = 0; t < n; t++, x += dim, y += dim)
         if (vm->m->norm == TW_NORM_RMS)
@@ -15,9 +15,9 @@ void tw_exec_norm(const tw_lane *lane, const float *x, const float *w, const flo
             vm->k.norm_layer(x, w, b ? b : &none, vm->m->norm_eps, dim, y);
 }
 
-void tw_exec_activate(const tw_lane *lane, const float *gate, const float *up, int64_t n, float *y) {
-    const tw_kernels *k = &lane->vm->k;
-    switch (lane->vm->m->activation) {
+void tw_exec_activate(const tw_vm_thread *thread, const float *gate, const float *up, int64_t n, float *y) {
+    const tw_kernels *k = &thread->vm->k;
+    switch (thread->vm->m->activation) {
     case TW_ACT_SILU:
         if (gate) {
             k->silu_mul(gate, up, n, y);
@@ -45,13 +45,13 @@ void tw_exec_add_bias(const float *bias, int64_t count, float *y) {
     for (int64_t i = 0; bias && i < count; i++) y[i] += bias[i];
 }
 
-void tw_exec_activate_gated(const tw_lane *lane, float *y, int64_t n, const float *gate_bias, const float *up_bias,
-                            float *out) {
+void tw_exec_activate_gated(const tw_vm_thread *thread, float *y, int64_t n, const float *gate_bias,
+                            const float *up_bias, float *out) {
     for (int64_t u = 0; u < n; u += TW_UNIT_ROWS) {
         int64_t count = n - u < TW_UNIT_ROWS ? n - u : TW_UNIT_ROWS;
         float *gate = y + 2 * u, *up = gate + (count + TW_PANEL_ROWS - 1) / TW_PANEL_ROWS * TW_PANEL_ROWS;
         if (gate_bias) tw_exec_add_bias(gate_bias + u, count, gate);
         if (up_bias) tw_exec_add_bias(up_bias + u, count, up);
-        tw_exec_activate(lane, gate, up, count, out + u);
+        tw_exec_activate(thread, gate, up, count, out + u);
     }
 }

@@ -28,18 +28,18 @@ static void choose_experts(float *scores, int64_t experts, int64_t used, bool re
     for (int64_t u = 0; renormalise && u < used; u++) weights[u] /= kept;
 }
 
-void tw_exec_route(tw_lane *lane, const tw_exec *e) {
-    tw_scratch scratch = {lane->scratch};
-    int64_t n = lane->vm->step.n, dim = e->strip.cols, ldy = tw_strip_stride(&e->strip);
-    int64_t experts = tw_exec_shape(lane, e, TW_ROUTE_ROUTER)->shape[1],
-            used = tw_exec_shape(lane, e, TW_ROUTE_ROUTE)->shape[2];
+void tw_exec_route(tw_vm_thread *thread, const tw_exec *e) {
+    tw_scratch scratch = {thread->scratch};
+    int64_t n = thread->vm->step.n, dim = e->strip.cols, ldy = tw_strip_stride(&e->strip);
+    int64_t experts = tw_exec_shape(thread, e, TW_ROUTE_ROUTER)->shape[1],
+            used = tw_exec_shape(thread, e, TW_ROUTE_ROUTE)->shape[2];
     float *normed = tw_scratch_take(&scratch, (size_t)(n * dim) * 4),
           *y = tw_scratch_take(&scratch, tw_strip_product_bytes(&e->strip, n));
     float *route = e->buffer[TW_ROUTE_ROUTE];
-    tw_exec_norm(lane, e->buffer[TW_ROUTE_X], e->vector[TW_ROUTE_NORM], NULL, n, dim, normed);
-    tw_product(lane, scratch, &e->strip, 0, normed, dim, n, y, NULL);
+    tw_exec_norm(thread, e->buffer[TW_ROUTE_X], e->vector[TW_ROUTE_NORM], NULL, n, dim, normed);
+    tw_product(thread, scratch, &e->strip, 0, normed, dim, n, y, NULL);
     for (int64_t t = 0; t < n; t++)
-        choose_experts(y + t * ldy, experts, used, lane->vm->m->renormalise_experts, route + t * 2 * used,
+        choose_experts(y + t * ldy, experts, used, thread->vm->m->renormalise_experts, route + t * 2 * used,
                        route + (t * 2 + 1) * used);
 }
 
@@ -55,34 +55,34 @@ static int64_t chosen(const float *route, int64_t n, int64_t used, int64_t exper
     return count;
 }
 
-void tw_exec_experts_up(tw_lane *lane, const tw_exec *e) {
-    tw_scratch scratch = {lane->scratch};
-    const tw_buffer *h = tw_exec_shape(lane, e, TW_EXPERTS_UP_H);
-    int64_t n = lane->vm->step.n, dim = e->strip.cols, ldy = tw_strip_stride(&e->strip), used = h->shape[1];
+void tw_exec_experts_up(tw_vm_thread *thread, const tw_exec *e) {
+    tw_scratch scratch = {thread->scratch};
+    const tw_buffer *h = tw_exec_shape(thread, e, TW_EXPERTS_UP_H);
+    int64_t n = thread->vm->step.n, dim = e->strip.cols, ldy = tw_strip_stride(&e->strip), used = h->shape[1];
     int64_t from = e->in->param[TW_FROM], count = e->in->param[TW_TO] - from;
-    int64_t experts = tw_exec_shape(lane, e, TW_EXPERTS_UP_UP)->shape[0];
+    int64_t experts = tw_exec_shape(thread, e, TW_EXPERTS_UP_UP)->shape[0];
     float *normed = tw_scratch_take(&scratch, (size_t)(n * dim) * 4),
           *gathered = tw_scratch_take(&scratch, (size_t)(n * dim) * 4);
     float *y = tw_scratch_take(&scratch, tw_strip_product_bytes(&e->strip, n));
     int32_t *pairs = tw_scratch_take(&scratch, (size_t)(n * used) * 4);
-    tw_exec_norm(lane, e->buffer[TW_EXPERTS_UP_X], e->vector[TW_EXPERTS_UP_NORM], NULL, n, dim, normed);
+    tw_exec_norm(thread, e->buffer[TW_EXPERTS_UP_X], e->vector[TW_EXPERTS_UP_NORM], NULL, n, dim, normed);
     for (int64_t x = 0; x < experts; x++) {
         int64_t m = chosen(e->buffer[TW_EXPERTS_UP_ROUTE], n, used, x, pairs);
         if (!m) continue;
         for (int64_t i = 0; i < m; i++) memcpy(gathered + i * dim, normed + pairs[i] / used * dim, (size_t)dim * 4);
-        tw_product(lane, scratch, &e->strip, x, gathered, dim, m, y, NULL);
+        tw_product(thread, scratch, &e->strip, x, gathered, dim, m, y, NULL);
         for (int64_t i = 0; i < m; i++)
-            tw_exec_activate_gated(lane, y + i * ldy, count, NULL, NULL,
+            tw_exec_activate_gated(thread, y + i * ldy, count, NULL, NULL,
                                    (float *)e->buffer[TW_EXPERTS_UP_H] + pairs[i] * h->shape[2] + from);
     }
 }
 
-void tw_exec_experts_down(tw_lane *lane, const tw_exec *e) {
-    tw_scratch scratch = {lane->scratch};
-    int64_t n = lane->vm->step.n, ffn = e->strip.cols, ldy = tw_strip_stride(&e->strip), from = e->in->param[TW_FROM];
-    int64_t count = e->in->param[TW_TO] - from, used = tw_exec_shape(lane, e, TW_EXPERTS_DOWN_ROUTE)->shape[2];
-    int64_t experts = tw_exec_shape(lane, e, TW_EXPERTS_DOWN_W)->shape[0],
-            dim = tw_exec_shape(lane, e, TW_EXPERTS_DOWN_X)->shape[2];
+void tw_exec_experts_down(tw_vm_thread *thread, const tw_exec *e) {
+    tw_scratch scratch = {thread->scratch};
+    int64_t n = thread->vm->step.n, ffn = e->strip.cols, ldy = tw_strip_stride(&e->strip), from = e->in->param[TW_FROM];
+    int64_t count = e->in->param[TW_TO] - from, used = tw_exec_shape(thread, e, TW_EXPERTS_DOWN_ROUTE)->shape[2];
+    int64_t experts = tw_exec_shape(thread, e, TW_EXPERTS_DOWN_W)->shape[0],
+            dim = tw_exec_shape(thread, e, TW_EXPERTS_DOWN_X)->shape[2];
     float *gathered = tw_scratch_take(&scratch, (size_t)(n * ffn) * 4),
           *y = tw_scratch_take(&scratch, tw_strip_product_bytes(&e->strip, n));
     int32_t *pairs = tw_scratch_take(&scratch, (size_t)(n * used) * 4);
@@ -91,11 +91,11 @@ void tw_exec_experts_down(tw_lane *lane, const tw_exec *e) {
         int64_t m = chosen(route, n, used, x, pairs);
         if (!m) continue;
         for (int64_t i = 0; i < m; i++) memcpy(gathered + i * ffn, h + pairs[i] * ffn, (size_t)ffn * 4);
-        tw_product(lane, scratch, &e->strip, x, gathered, ffn, m, y, NULL);
+        tw_product(thread, scratch, &e->strip, x, gathered, ffn, m, y, NULL);
         for (int64_t i = 0; i < m; i++) {
             int64_t t = pairs[i] / used, u = pairs[i] % used;
-            lane->vm->k.axpy((float *)e->buffer[TW_EXPERTS_DOWN_X] + t * dim + from, y + i * ldy,
-                             route[(t * 2 + 1) * used + u], count);
+            thread->vm->k.axpy((float *)e->buffer[TW_EXPERTS_DOWN_X] + t * dim + from, y + i * ldy,
+                               route[(t * 2 + 1) * used + u], count);
         }
     }
 }
@@ -103,8 +103,8 @@ void tw_exec_experts_down(tw_lane *lane, const tw_exec *e) {
 size_t tw_exec_experts_scratch(const tw_vm *vm, const tw_schedule *s, const tw_exec *e) {
     size_t T = (size_t)s->tokens, cols = (size_t)e->strip.cols;
     int64_t used = 1;
-    if (e->in->op == TW_OP_EXPERTS_UP) used = s->buffers[e->in->operand[TW_EXPERTS_UP_ROUTE]].shape[2];
-    if (e->in->op == TW_OP_EXPERTS_DOWN) used = s->buffers[e->in->operand[TW_EXPERTS_DOWN_ROUTE]].shape[2];
+    if (e->in->op == TW_INSTR_EXPERTS_UP) used = s->buffers[e->in->operand[TW_EXPERTS_UP_ROUTE]].shape[2];
+    if (e->in->op == TW_INSTR_EXPERTS_DOWN) used = s->buffers[e->in->operand[TW_EXPERTS_DOWN_ROUTE]].shape[2];
     return 2 * tw_lines(T * cols * 4) + tw_lines(tw_strip_product_bytes(&e->strip, s->tokens)) +
            tw_lines(T * (size_t)used * 4) + tw_product_scratch(vm, &e->strip, s->tokens);
 }

@@ -38,7 +38,7 @@ static tw_status resolve_operand(tw_vm *vm, tw_program *p, tw_exec *e, int i, tw
     e->buffer[i] = p->buffers[at];
     if (b->kind != TW_BUFFER_WEIGHT) return TW_OK;
     const tw_weight *w = tw_weight_at(&p->weights, at, 0);
-    if (e->in->op == TW_OP_EMBED) {
+    if (e->in->op == TW_INSTR_EMBED) {
         e->table[i] = w;
         return TW_OK;
     }
@@ -83,23 +83,23 @@ static tw_status disagree(tw_diag *diag, const tw_buffer *b, const char *what, i
  */
 static tw_status agree_instr(const tw_model *m, const tw_schedule *s, const tw_instr *in, tw_diag *diag) {
     const struct {
-        tw_op op;
+        tw_instr_op op;
         int operand, dimension;
         int64_t want;
         const char *what;
     } rules[] = {
-        {TW_OP_INPUT, TW_INPUT_ROPE, 2, m->rope.dims / 2, "rotated pairs"},
-        {TW_OP_EMBED, TW_EMBED_TABLE, 1, m->vocab, "rows"},
-        {TW_OP_EMBED, TW_EMBED_X, 2, m->dim, "columns"},
-        {TW_OP_QKV, TW_QKV_ROPE, 2, m->rope.dims / 2, "rotated pairs"},
-        {TW_OP_QKV, TW_QKV_Q, 1, m->n_heads, "heads"},
-        {TW_OP_QKV, TW_QKV_K, 0, m->n_kv_heads, "heads"},
-        {TW_OP_ATTEND, TW_ATTEND_Q, 1, m->n_heads, "heads"},
-        {TW_OP_ATTEND, TW_ATTEND_K, 0, m->n_kv_heads, "heads"},
-        {TW_OP_ROUTE, TW_ROUTE_ROUTER, 1, m->n_experts, "experts"},
-        {TW_OP_ROUTE, TW_ROUTE_ROUTE, 2, m->n_experts_used, "experts"},
-        {TW_OP_HEAD, TW_HEAD_LOGITS, 2, m->vocab, "columns"},
-        {TW_OP_OUTPUT, TW_OUTPUT_LOGITS, 2, m->vocab, "columns"},
+        {TW_INSTR_INPUT, TW_INPUT_ROPE, 2, m->rope.dims / 2, "rotated pairs"},
+        {TW_INSTR_EMBED, TW_EMBED_TABLE, 1, m->vocab, "rows"},
+        {TW_INSTR_EMBED, TW_EMBED_X, 2, m->dim, "columns"},
+        {TW_INSTR_QKV, TW_QKV_ROPE, 2, m->rope.dims / 2, "rotated pairs"},
+        {TW_INSTR_QKV, TW_QKV_Q, 1, m->n_heads, "heads"},
+        {TW_INSTR_QKV, TW_QKV_K, 0, m->n_kv_heads, "heads"},
+        {TW_INSTR_ATTEND, TW_ATTEND_Q, 1, m->n_heads, "heads"},
+        {TW_INSTR_ATTEND, TW_ATTEND_K, 0, m->n_kv_heads, "heads"},
+        {TW_INSTR_ROUTE, TW_ROUTE_ROUTER, 1, m->n_experts, "experts"},
+        {TW_INSTR_ROUTE, TW_ROUTE_ROUTE, 2, m->n_experts_used, "experts"},
+        {TW_INSTR_HEAD, TW_HEAD_LOGITS, 2, m->vocab, "columns"},
+        {TW_INSTR_OUTPUT, TW_OUTPUT_LOGITS, 2, m->vocab, "columns"},
     };
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
         int at = rules[i].op == in->op ? in->operand[rules[i].operand] : -1;
@@ -108,7 +108,9 @@ static tw_status agree_instr(const tw_model *m, const tw_schedule *s, const tw_i
                             rules[i].want);
     }
     bool rotates = m->rope.kind != TW_ROPE_NONE;
-    int rope = in->op == TW_OP_INPUT ? in->operand[TW_INPUT_ROPE] : in->op == TW_OP_QKV ? in->operand[TW_QKV_ROPE] : -2;
+    int rope = in->op == TW_INSTR_INPUT ? in->operand[TW_INPUT_ROPE]
+               : in->op == TW_INSTR_QKV ? in->operand[TW_QKV_ROPE]
+                                        : -2;
     if (rope != -2 && (rope >= 0) != rotates)
         return tw_fail(diag, TW_ERR_MISMATCH, "the schedule and the model disagree on whether rope rotates");
     return TW_OK;
@@ -116,9 +118,9 @@ static tw_status agree_instr(const tw_model *m, const tw_schedule *s, const tw_i
 
 /* Finds the weights, and compares the schedule with the model. The check cannot do that, since it has no model. */
 static tw_status agree(tw_vm *vm, const tw_schedule *s, tw_schedule_weights *weights, tw_diag *diag) {
-    if (s->n_workers != vm->n_lanes)
+    if (s->n_workers != vm->n_threads)
         return tw_fail(diag, TW_ERR_MISMATCH, "the schedule is for %d workers, the machine has %d (-t %d)",
-                       s->n_workers, vm->n_lanes, s->n_workers);
+                       s->n_workers, vm->n_threads, s->n_workers);
     if (s->sequences > 1)
         return tw_fail(diag, TW_ERR_UNSUPPORTED,
                        "a program of %lld sequences: on a processor a step is of one sequence",
@@ -137,33 +139,33 @@ static tw_status agree(tw_vm *vm, const tw_schedule *s, tw_schedule_weights *wei
 }
 
 /* Scratch for the neediest instruction of a program, touched first by the worker's own thread. */
-static tw_status make_scratch(tw_lane *lane, void *context) {
+static tw_status make_scratch(tw_vm_thread *thread, void *context) {
     const tw_program *p = context;
     size_t scratch = 0;
-    for (int i = 0; i < p->s->workers[lane->index].count; i++) {
-        size_t need = tw_exec_scratch(lane->vm, p->s, &p->exec[lane->index][i]);
+    for (int i = 0; i < p->s->workers[thread->index].count; i++) {
+        size_t need = tw_exec_scratch(thread->vm, p->s, &p->exec[thread->index][i]);
         scratch = scratch > need ? scratch : need;
     }
-    if (scratch <= lane->scratch_bytes) return TW_OK;
-    tw_vm_pages_free(lane->scratch, lane->scratch_bytes);
-    lane->scratch_bytes = scratch;
-    lane->scratch = tw_vm_pages(scratch);
-    if (lane->scratch) return TW_OK;
-    lane->scratch_bytes = 0;
-    return tw_fail_memory(&lane->diag);
+    if (scratch <= thread->scratch_bytes) return TW_OK;
+    tw_vm_pages_free(thread->scratch, thread->scratch_bytes);
+    thread->scratch_bytes = scratch;
+    thread->scratch = tw_vm_pages(scratch);
+    if (thread->scratch) return TW_OK;
+    thread->scratch_bytes = 0;
+    return tw_fail_memory(&thread->diag);
 }
 
-static tw_status pack_lane(tw_lane *lane, void *context) {
+static tw_status pack_thread(tw_vm_thread *thread, void *context) {
     tw_program *p = context;
-    const tw_worker *w = &p->s->workers[lane->index];
+    const tw_worker *w = &p->s->workers[thread->index];
     size_t missing = 0;
     for (int i = 0; i < w->count; i++)
-        if (tw_op_multiplies(w->list[i].op)) missing += tw_tape_missing(lane, p->s, &w->list[i]);
-    tw_status st = tw_tape_reserve(lane, missing, &lane->diag);
+        if (tw_instr_op_multiplies(w->list[i].op)) missing += tw_tape_missing(thread, p->s, &w->list[i]);
+    tw_status st = tw_tape_reserve(thread, missing, &thread->diag);
     for (int i = 0; i < w->count && st == TW_OK; i++)
-        if (tw_op_multiplies(w->list[i].op))
-            st = tw_tape_strip(lane, p, &w->list[i], &p->exec[lane->index][i].strip, &lane->diag);
-    return st == TW_OK ? make_scratch(lane, p) : st;
+        if (tw_instr_op_multiplies(w->list[i].op))
+            st = tw_tape_strip(thread, p, &w->list[i], &p->exec[thread->index][i].strip, &thread->diag);
+    return st == TW_OK ? make_scratch(thread, p) : st;
 }
 
 tw_status tw_vm_limit_isa(tw_vm *vm, uint32_t isa, bool own_only, tw_diag *diag) {
@@ -184,8 +186,8 @@ int64_t tw_vm_streamed_bytes(const tw_vm *vm) {
     while (p && p->next) p = p->next; /* the first loaded */
     for (int w = 0; p && w < p->s->n_workers; w++)
         for (int i = 0; i < p->s->workers[w].count; i++) {
-            tw_op op = p->s->workers[w].list[i].op;
-            bool experts = op == TW_OP_EXPERTS_UP || op == TW_OP_EXPERTS_DOWN;
+            tw_instr_op op = p->s->workers[w].list[i].op;
+            bool experts = op == TW_INSTR_EXPERTS_UP || op == TW_INSTR_EXPERTS_DOWN;
             n += (int64_t)p->exec[w][i].strip.copy_bytes * (experts ? vm->m->n_experts_used : 1);
         }
     return n;
@@ -213,7 +215,7 @@ tw_status tw_vm_load(tw_vm *vm, const tw_checked *program, int *id, tw_diag *dia
     st = tw_vm_fits(vm, &s, 1, diag);
     if (st == TW_OK) st = tw_vm_need(vm, &s, 1, &need, diag);
     if (st == TW_OK) st = resolve(vm, p, diag);
-    if (st == TW_OK) st = tw_vm_run_job(vm, pack_lane, p, diag);
+    if (st == TW_OK) st = tw_vm_run_job(vm, pack_thread, p, diag);
     if (st == TW_OK && vm->choices) st = tw_choices_make(vm->choices, p, diag);
     if (st == TW_OK) {
         vm->taken += need.weights + need.caches + need.scratch;

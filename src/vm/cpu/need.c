@@ -43,13 +43,13 @@ static void count_buffers(counting *c, const tw_schedule *s) {
 }
 
 static void count_worker(counting *c, const tw_schedule *s, int worker) {
-    const tw_lane *lane = &c->vm->lanes[worker];
+    const tw_vm_thread *thread = &c->vm->threads[worker];
     for (int i = 0; i < s->workers[worker].count; i++) {
         tw_exec e = {.in = &s->workers[worker].list[i]};
         char key[TW_TAPE_KEY];
         bool there;
-        if (tw_op_multiplies(e.in->op)) {
-            const size_t bytes = tw_tape_measure(lane, s, e.in, &e.strip, key, &there);
+        if (tw_instr_op_multiplies(e.in->op)) {
+            const size_t bytes = tw_tape_measure(thread, s, e.in, &e.strip, key, &there);
             if (!there && is_new(c, &c->strips[worker], key)) c->need->weights += (int64_t)bytes;
         }
         const size_t scratch = tw_exec_scratch(c->vm, s, &e);
@@ -60,15 +60,15 @@ static void count_worker(counting *c, const tw_schedule *s, int worker) {
 tw_status tw_vm_need(const tw_vm *vm, const tw_schedule *const *s, int n, tw_memory_need *need, tw_diag *diag) {
     *need = (tw_memory_need){0};
     counting c = {.vm = vm, .need = need};
-    c.strips = tw_arena_array(&c.arena, (size_t)vm->n_lanes, sizeof *c.strips);
-    c.scratch = tw_arena_array(&c.arena, (size_t)vm->n_lanes, sizeof *c.scratch);
+    c.strips = tw_arena_array(&c.arena, (size_t)vm->n_threads, sizeof *c.strips);
+    c.scratch = tw_arena_array(&c.arena, (size_t)vm->n_threads, sizeof *c.scratch);
     for (int i = 0; i < n && !c.arena.failed; i++) {
         count_buffers(&c, s[i]);
-        for (int w = 0; w < s[i]->n_workers && w < vm->n_lanes; w++) count_worker(&c, s[i], w);
+        for (int w = 0; w < s[i]->n_workers && w < vm->n_threads; w++) count_worker(&c, s[i], w);
     }
-    for (int w = 0; w < vm->n_lanes && !c.arena.failed; w++)
-        if (c.scratch[w] > vm->lanes[w].scratch_bytes)
-            need->scratch += (int64_t)(c.scratch[w] - vm->lanes[w].scratch_bytes);
+    for (int w = 0; w < vm->n_threads && !c.arena.failed; w++)
+        if (c.scratch[w] > vm->threads[w].scratch_bytes)
+            need->scratch += (int64_t)(c.scratch[w] - vm->threads[w].scratch_bytes);
     const bool failed = c.arena.failed;
     tw_arena_free(&c.arena);
     return failed ? tw_fail_memory(diag) : TW_OK;

@@ -13,7 +13,7 @@ static size_t vendor_scratch(const tw_strip *s) {
     return tw_lines((size_t)(block_panels(s) * TW_PANEL_ROWS * s->cols) * 4);
 }
 
-bool tw_product_vendor(tw_lane *lane, tw_scratch scratch, const tw_strip *s, const void *panels, int vendor,
+bool tw_product_vendor(tw_vm_thread *thread, tw_scratch scratch, const tw_strip *s, const void *panels, int vendor,
                        const float *x, int64_t ldx, int64_t n, float *y) {
     int64_t block = block_panels(s);
     size_t bytes = tw_panel_bytes(s->format, s->cols);
@@ -21,35 +21,35 @@ bool tw_product_vendor(tw_lane *lane, tw_scratch scratch, const tw_strip *s, con
     for (int64_t p = 0; p < s->n_panels; p += block) {
         int64_t count = s->n_panels - p < block ? s->n_panels - p : block;
         tw_panel_unpack(s->format, s->cols, (const unsigned char *)panels + (size_t)p * bytes, count, w, s->cols);
-        if (!tw_vendor_gemm(lane->vendor, vendor, n, count * TW_PANEL_ROWS, s->cols, x, ldx, w, s->cols,
+        if (!tw_vendor_gemm(thread->vendor, vendor, n, count * TW_PANEL_ROWS, s->cols, x, ldx, w, s->cols,
                             y + p * TW_PANEL_ROWS, tw_strip_stride(s)))
             return false;
     }
     return true;
 }
 
-void tw_product_own(tw_lane *lane, tw_scratch scratch, const tw_strip *s, const void *panels, const float *x,
+void tw_product_own(tw_vm_thread *thread, tw_scratch scratch, const tw_strip *s, const void *panels, const float *x,
                     int64_t ldx, int64_t n, float *y, const tw_gemm_sink *sink) {
-    const tw_kernels *k = &lane->vm->k;
+    const tw_kernels *k = &thread->vm->k;
     const tw_dtype t = s->format.dtype;
     void *room = tw_scratch_take(&scratch, k->gemm_scratch[t](s->format, s->n_panels, s->cols, n));
     k->gemm[t](s->format, panels, s->n_panels, s->cols, x, ldx, n, y, tw_strip_stride(s), sink, room);
 }
 
-void tw_product(tw_lane *lane, tw_scratch scratch, const tw_strip *s, int64_t copy, const float *x, int64_t ldx,
+void tw_product(tw_vm_thread *thread, tw_scratch scratch, const tw_strip *s, int64_t copy, const float *x, int64_t ldx,
                 int64_t n, float *y, const tw_gemm_sink *sink) {
-    const tw_kernels *k = &lane->vm->k;
+    const tw_kernels *k = &thread->vm->k;
     const unsigned char *panels = (const unsigned char *)s->panels + (size_t)copy * s->copy_bytes;
     const tw_dtype t = s->format.dtype;
-    const bool vendor = n > 1 && s->choice && !lane->vm->own_only;
+    const bool vendor = n > 1 && s->choice && !thread->vm->own_only;
     if (n == 1) {
         void *prepared = tw_scratch_take(&scratch, k->prepared_bytes[t](s->format, s->cols));
         k->prepare[t](s->format, x, s->cols, prepared);
         k->gemv[t](s->format, panels, s->n_panels, s->cols, prepared, y);
     } else if (!vendor) {
-        tw_product_own(lane, scratch, s, panels, x, ldx, n, y, sink);
-    } else if (!tw_product_vendor(lane, scratch, s, panels, s->choice - 1, x, ldx, n, y)) {
-        tw_product_own(lane, scratch, s, panels, x, ldx, n, y, NULL);
+        tw_product_own(thread, scratch, s, panels, x, ldx, n, y, sink);
+    } else if (!tw_product_vendor(thread, scratch, s, panels, s->choice - 1, x, ldx, n, y)) {
+        tw_product_own(thread, scratch, s, panels, x, ldx, n, y, NULL);
     }
     if (sink && (n == 1 || vendor)) sink->take(sink->context, 0, n, 0, tw_strip_width(s));
 }

@@ -5,7 +5,8 @@
 
 #include "vm/cpu/vm.h"
 
-/* The unused part of a lane's scratch memory during one instruction. tw_exec_scratch computes the size that is enough.
+/* The unused part of a thread's scratch memory during one instruction. tw_exec_scratch computes the size that is
+ * enough.
  */
 typedef struct tw_scratch {
     unsigned char *at;
@@ -36,14 +37,14 @@ static inline size_t tw_strip_product_bytes(const tw_strip *s, int64_t n) {
 
 /* Computes y[t][r], the dot product of row r of the strip's copy and x[t], for n positions. Rows of x are `ldx` floats
    apart, those of y tw_strip_stride(s). `sink` receives finished parts, or is NULL. */
-void tw_product(tw_lane *lane, tw_scratch scratch, const tw_strip *s, int64_t copy, const float *x, int64_t ldx,
+void tw_product(tw_vm_thread *thread, tw_scratch scratch, const tw_strip *s, int64_t copy, const float *x, int64_t ldx,
                 int64_t n, float *y, const tw_gemm_sink *sink);
 /* Computes such a product of many positions by our kernel. `panels` are those of the copy. */
-void tw_product_own(tw_lane *lane, tw_scratch scratch, const tw_strip *s, const void *panels, const float *x,
+void tw_product_own(tw_vm_thread *thread, tw_scratch scratch, const tw_strip *s, const void *panels, const float *x,
                     int64_t ldx, int64_t n, float *y, const tw_gemm_sink *sink);
 /* Computes such a product by vendor number `vendor`, a block of unpacked panels at a time. False: the vendor refused.
  */
-bool tw_product_vendor(tw_lane *lane, tw_scratch scratch, const tw_strip *s, const void *panels, int vendor,
+bool tw_product_vendor(tw_vm_thread *thread, tw_scratch scratch, const tw_strip *s, const void *panels, int vendor,
                        const float *x, int64_t ldx, int64_t n, float *y);
 /* Computes the scratch bytes that tw_product needs for at most n positions. */
 size_t tw_product_scratch(const tw_vm *vm, const tw_strip *s, int64_t n);

@@ -58,16 +58,16 @@ static const tw_buffer *buffer_of(const tw_schedule *s, const tw_instr *in, int 
 static void describe(source *src, const tw_schedule *s, const tw_instr *in) {
     *src = (source){.s = s, .in = in, .from = in->param[TW_FROM], .to = in->param[TW_TO]};
     src->matrices = tw_instr_matrices_of(in);
-    src->parts = in->op == TW_OP_QKV ? 1 : src->matrices.n;
+    src->parts = in->op == TW_INSTR_QKV ? 1 : src->matrices.n;
     const tw_buffer *b = src->buffer = &s->buffers[src->matrices.matrix[0]];
     src->cols = b->shape[2];
     src->format = (tw_panel_format){b->dtype, b->group};
-    if (in->op == TW_OP_ROUTE) {
+    if (in->op == TW_INSTR_ROUTE) {
         src->from = 0;
         src->to = b->shape[1];
     }
-    if (in->op == TW_OP_EXPERTS_UP || in->op == TW_OP_EXPERTS_DOWN) src->experts = b->shape[0];
-    if (in->op == TW_OP_QKV) {
+    if (in->op == TW_INSTR_EXPERTS_UP || in->op == TW_INSTR_EXPERTS_DOWN) src->experts = b->shape[0];
+    if (in->op == TW_INSTR_QKV) {
         const tw_buffer *q = buffer_of(s, in, TW_QKV_Q), *rope = buffer_of(s, in, TW_QKV_ROPE);
         src->heads = q->shape[1];
         src->head_dim = q->shape[2];
@@ -79,7 +79,7 @@ static void describe(source *src, const tw_schedule *s, const tw_instr *in) {
 /* Row `i` of part `part` of a copy, counted from the strip's start. */
 static const tw_weight *locate(const source *src, int64_t copy, int part, int64_t i, int64_t *row) {
     *row = src->from + i;
-    if (src->in->op == TW_OP_QKV) {
+    if (src->in->op == TW_INSTR_QKV) {
         tw_qkv_row at = tw_qkv_locate(*row, src->heads, src->kv_heads, src->head_dim, src->rotated);
         *row = at.head * src->head_dim + at.row;
         part = at.part;
@@ -161,8 +161,8 @@ static size_t take_size(const tw_strip *s, int64_t copies) {
     return s->copy_bytes * (size_t)copies;
 }
 
-static unsigned char *take(tw_lane *lane, size_t size) {
-    struct tw_tape_block *b = lane->blocks;
+static unsigned char *take(tw_vm_thread *thread, size_t size) {
+    struct tw_tape_block *b = thread->blocks;
     if (!b || b->size - b->used < size) {
         b = calloc(1, sizeof *b);
         if (!b) return NULL;
@@ -172,31 +172,31 @@ static unsigned char *take(tw_lane *lane, size_t size) {
             return NULL;
         }
         b->size = size;
-        b->next = lane->blocks;
-        lane->blocks = b;
+        b->next = thread->blocks;
+        thread->blocks = b;
     }
     b->used += size;
-    lane->tape_bytes += (int64_t)size;
+    thread->tape_bytes += (int64_t)size;
     return b->data + b->used - size;
 }
 
-void tw_tape_free(tw_lane *lane) {
-    for (struct tw_tape_block *b = lane->blocks, *next; b; b = next) {
+void tw_tape_free(tw_vm_thread *thread) {
+    for (struct tw_tape_block *b = thread->blocks, *next; b; b = next) {
         next = b->next;
         tw_vm_pages_free(b->data, b->size);
         free(b);
     }
-    lane->blocks = NULL;
-    tw_arena_free(&lane->arena);
+    thread->blocks = NULL;
+    tw_arena_free(&thread->arena);
 }
 
 static bool quantised(const source *src) {
     return src->format.dtype == TW_I8 || src->format.dtype == TW_I4;
 }
 
-static void measure(const tw_lane *lane, const source *src, tw_strip *out) {
+static void measure(const tw_vm_thread *thread, const source *src, tw_strip *out) {
     *out = (tw_strip){.cols = src->cols, .format = src->format};
-    if (lane->vm->options.dequantise && quantised(src)) out->format = (tw_panel_format){TW_F32, 0};
+    if (thread->vm->options.dequantise && quantised(src)) out->format = (tw_panel_format){TW_F32, 0};
     out->n_panels = src->parts * ((src->to - src->from + TW_PANEL_ROWS - 1) / TW_PANEL_ROWS);
     out->copy_bytes = (size_t)out->n_panels * tw_panel_bytes(out->format, src->cols);
 }
@@ -213,26 +213,26 @@ static void make_key(const source *src, char *key, size_t size) {
              (long long)src->rotated, (long long)src->from, (long long)src->to);
 }
 
-static const tw_strip *find(const tw_lane *lane, const char *key) {
-    for (const struct tw_strip_entry *e = lane->strips; e; e = e->next)
+static const tw_strip *find(const tw_vm_thread *thread, const char *key) {
+    for (const struct tw_strip_entry *e = thread->strips; e; e = e->next)
         if (!strcmp(e->key, key)) return &e->strip;
     return NULL;
 }
 
-uint32_t tw_tape_types(const tw_lane *lane) {
+uint32_t tw_tape_types(const tw_vm_thread *thread) {
     uint32_t types = 0;
-    for (const struct tw_strip_entry *e = lane->strips; e; e = e->next) types |= 1u << e->strip.format.dtype;
+    for (const struct tw_strip_entry *e = thread->strips; e; e = e->next) types |= 1u << e->strip.format.dtype;
     return types;
 }
 
-static tw_status pack(tw_lane *lane, source *src, tw_strip *out, tw_diag *diag) {
+static tw_status pack(tw_vm_thread *thread, source *src, tw_strip *out, tw_diag *diag) {
     int64_t copies = src->experts ? src->experts : 1;
-    unsigned char *data = take(lane, take_size(out, copies));
+    unsigned char *data = take(thread, take_size(out, copies));
     packer p;
     if (!data)
         return tw_fail(diag, TW_ERR_MEMORY, "no memory for %.1f MB of weights (%s)",
                        (double)take_size(out, copies) / 1e6, src->buffer->name);
-    bool ok = packer_open(&p, src, lane->vm->options.dequantise && quantised(src));
+    bool ok = packer_open(&p, src, thread->vm->options.dequantise && quantised(src));
     tw_status st = ok ? TW_OK : tw_fail_memory(diag);
     for (int64_t c = 0; c < copies && st == TW_OK; c++) pack_copy(&p, c, data + (size_t)c * out->copy_bytes);
     packer_close(&p);
@@ -240,51 +240,52 @@ static tw_status pack(tw_lane *lane, source *src, tw_strip *out, tw_diag *diag) 
     return st;
 }
 
-size_t tw_tape_measure(const tw_lane *lane, const tw_schedule *s, const tw_instr *in, tw_strip *strip,
+size_t tw_tape_measure(const tw_vm_thread *thread, const tw_schedule *s, const tw_instr *in, tw_strip *strip,
                        char key[TW_TAPE_KEY], bool *there) {
     source src;
     describe(&src, s, in);
     make_key(&src, key, TW_TAPE_KEY);
-    measure(lane, &src, strip);
-    *there = find(lane, key) != NULL;
+    measure(thread, &src, strip);
+    *there = find(thread, key) != NULL;
     return take_size(strip, src.experts ? src.experts : 1);
 }
 
-size_t tw_tape_missing(const tw_lane *lane, const tw_schedule *s, const tw_instr *in) {
+size_t tw_tape_missing(const tw_vm_thread *thread, const tw_schedule *s, const tw_instr *in) {
     tw_strip strip;
     char key[TW_TAPE_KEY];
     bool there;
-    size_t size = tw_tape_measure(lane, s, in, &strip, key, &there);
+    size_t size = tw_tape_measure(thread, s, in, &strip, key, &there);
     return there ? 0 : size;
 }
 
 /* One block for everything that a program still needs, so that a tape is contiguous. */
-tw_status tw_tape_reserve(tw_lane *lane, size_t size, tw_diag *diag) {
+tw_status tw_tape_reserve(tw_vm_thread *thread, size_t size, tw_diag *diag) {
     if (!size) return TW_OK;
-    if (!take(lane, size)) return tw_fail(diag, TW_ERR_MEMORY, "no memory for %.1f MB of weights", (double)size / 1e6);
-    lane->blocks->used -= size;
-    lane->tape_bytes -= (int64_t)size;
+    if (!take(thread, size))
+        return tw_fail(diag, TW_ERR_MEMORY, "no memory for %.1f MB of weights", (double)size / 1e6);
+    thread->blocks->used -= size;
+    thread->tape_bytes -= (int64_t)size;
     return TW_OK;
 }
 
-tw_status tw_tape_strip(tw_lane *lane, const tw_program *p, const tw_instr *in, tw_strip *out, tw_diag *diag) {
+tw_status tw_tape_strip(tw_vm_thread *thread, const tw_program *p, const tw_instr *in, tw_strip *out, tw_diag *diag) {
     source src;
     char key[TW_TAPE_KEY];
     describe(&src, p->s, in);
     src.weights = &p->weights;
     make_key(&src, key, sizeof key);
-    const tw_strip *there = find(lane, key);
+    const tw_strip *there = find(thread, key);
     if (there) {
         *out = *there;
         return TW_OK;
     }
-    measure(lane, &src, out);
-    tw_status st = pack(lane, &src, out, diag);
-    struct tw_strip_entry *e = tw_arena_alloc(&lane->arena, sizeof *e);
-    char *copy = tw_arena_strdup(&lane->arena, key);
+    measure(thread, &src, out);
+    tw_status st = pack(thread, &src, out, diag);
+    struct tw_strip_entry *e = tw_arena_alloc(&thread->arena, sizeof *e);
+    char *copy = tw_arena_strdup(&thread->arena, key);
     if (st == TW_OK && (!e || !copy)) st = tw_fail_memory(diag);
     if (st != TW_OK) return st;
-    *e = (struct tw_strip_entry){lane->strips, copy, *out};
-    lane->strips = e;
+    *e = (struct tw_strip_entry){thread->strips, copy, *out};
+    thread->strips = e;
     return TW_OK;
 }

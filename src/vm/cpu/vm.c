@@ -17,11 +17,11 @@ tw_status tw_vm_open(tw_vm **out, const tw_model *model, const tw_vm_options *op
     memset(vm, 0, sizeof *vm);
     vm->m = model;
     vm->options = *options;
-    vm->n_lanes = options->workers;
+    vm->n_threads = options->workers;
     tw_cpu cpu;
     tw_cpu_detect(&cpu);
     tw_kernels_choose(&vm->k, options->limit_isa ? cpu.isa & options->isa : cpu.isa);
-    vm->lanes = tw_arena_array(&vm->arena, (size_t)vm->n_lanes, sizeof *vm->lanes);
+    vm->threads = tw_arena_array(&vm->arena, (size_t)vm->n_threads, sizeof *vm->threads);
     if (model->rope.kind != TW_ROPE_NONE)
         vm->inv_freq = tw_arena_array(&vm->arena, (size_t)model->rope.dims / 2 + 1, sizeof(float));
     tw_status st = vm->arena.failed ? tw_fail_memory(diag) : tw_workers_start(vm, diag);
@@ -40,11 +40,11 @@ static void free_program(tw_program *p) {
 
 void tw_vm_close(tw_vm *vm) {
     if (!vm) return;
-    if (vm->lanes) tw_workers_stop(vm);
-    for (int i = 0; vm->lanes && i < vm->n_lanes; i++) {
-        tw_vendor_close(vm->lanes[i].vendor);
-        tw_vm_pages_free(vm->lanes[i].scratch, vm->lanes[i].scratch_bytes);
-        tw_tape_free(&vm->lanes[i]);
+    if (vm->threads) tw_workers_stop(vm);
+    for (int i = 0; vm->threads && i < vm->n_threads; i++) {
+        tw_vendor_close(vm->threads[i].vendor);
+        tw_vm_pages_free(vm->threads[i].scratch, vm->threads[i].scratch_bytes);
+        tw_tape_free(&vm->threads[i]);
     }
     tw_choices_close(vm->choices);
     for (tw_program *p = vm->programs, *next; p; p = next) {
@@ -58,7 +58,7 @@ void tw_vm_close(tw_vm *vm) {
 
 int64_t tw_vm_tape_bytes(const tw_vm *vm) {
     int64_t n = 0;
-    for (int i = 0; i < vm->n_lanes; i++) n += vm->lanes[i].tape_bytes;
+    for (int i = 0; i < vm->n_threads; i++) n += vm->threads[i].tape_bytes;
     return n;
 }
 

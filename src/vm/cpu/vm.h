@@ -59,16 +59,16 @@ typedef struct tw_program {
     struct tw_program *next;
 } tw_program;
 
-struct tw_lane;
+struct tw_vm_thread;
 
 /* A job for all workers at once: loading, measuring. Returns what went wrong. */
-typedef tw_status tw_job_fn(struct tw_lane *lane, void *context);
+typedef tw_status tw_job_fn(struct tw_vm_thread *thread, void *context);
 
 /* One worker: its thread, its tape, its scratch. */
-typedef struct tw_lane {
+typedef struct tw_vm_thread {
     tw_vm *vm;
     int index, cpu;
-    pthread_t thread;
+    pthread_t handle;
     bool started;
     struct tw_strip_entry *strips; /* what is on the tape, newest first */
     tw_arena arena;                /* entries of `strips` */
@@ -79,15 +79,15 @@ typedef struct tw_lane {
     size_t scratch_bytes;
     tw_status status; /* of the last job */
     tw_diag diag;
-} tw_lane;
+} tw_vm_thread;
 
 struct tw_vm {
     const tw_model *m;
     tw_vm_options options;
     tw_kernels k;
     tw_arena arena;
-    tw_lane *lanes;
-    int n_lanes;
+    tw_vm_thread *threads;
+    int n_threads;
     tw_program *programs;
     int n_programs;
     int64_t taken;                   /* bytes, by what is loaded */
@@ -110,21 +110,22 @@ struct tw_vm {
     tw_vm_step step;
 };
 
-/* tape.c: rows onto a lane's tape, or found there. */
-size_t tw_tape_missing(const tw_lane *lane, const tw_schedule *s, const tw_instr *in); /* bytes; 0 when it is there */
+/* tape.c: rows onto a thread's tape, or found there. */
+size_t tw_tape_missing(const tw_vm_thread *thread, const tw_schedule *s,
+                       const tw_instr *in); /* bytes; 0 when it is there */
 /* The same whether it is there or not; with it the strip without its panels, and what names the rows. */
 enum { TW_TAPE_KEY = 512 };
-size_t tw_tape_measure(const tw_lane *lane, const tw_schedule *s, const tw_instr *in, tw_strip *strip,
+size_t tw_tape_measure(const tw_vm_thread *thread, const tw_schedule *s, const tw_instr *in, tw_strip *strip,
                        char key[TW_TAPE_KEY], bool *there);
-tw_status tw_tape_reserve(tw_lane *lane, size_t size, tw_diag *diag);
-tw_status tw_tape_strip(tw_lane *lane, const tw_program *p, const tw_instr *in, tw_strip *out, tw_diag *diag);
-uint32_t tw_tape_types(const tw_lane *lane); /* of what is on it: bits 1 << tw_dtype */
-void tw_tape_free(tw_lane *lane);
+tw_status tw_tape_reserve(tw_vm_thread *thread, size_t size, tw_diag *diag);
+tw_status tw_tape_strip(tw_vm_thread *thread, const tw_program *p, const tw_instr *in, tw_strip *out, tw_diag *diag);
+uint32_t tw_tape_types(const tw_vm_thread *thread); /* of what is on it: bits 1 << tw_dtype */
+void tw_tape_free(tw_vm_thread *thread);
 void *tw_vm_pages(size_t size); /* zeroed, huge pages where the kernel gives them; NULL when there are none */
 void tw_vm_pages_free(void *p, size_t size);
 
 /* exec.c: one instruction, and the scratch that it needs. */
-void tw_exec_run(tw_lane *lane, const tw_exec *e);
+void tw_exec_run(tw_vm_thread *thread, const tw_exec *e);
 size_t tw_exec_scratch(const tw_vm *vm, const tw_schedule *s, const tw_exec *e);
 
 /* buffers.c: allocates a program's buffers. Programs share the key/value cache by its name. */
@@ -140,7 +141,7 @@ tw_status tw_vm_need(const tw_vm *vm, const tw_schedule *const *s, int n, tw_mem
    unit is not used. Attention and a vendor's products count as float. */
 void tw_vm_units(const tw_vm *vm, int64_t positions, int passes[TW_CPU_UNIT_COUNT]);
 
-/* workers.c: starts the workers. vm->lanes has room for them. On failure some may run. */
+/* workers.c: starts the workers. vm->threads has room for them. On failure some may run. */
 tw_status tw_workers_start(tw_vm *vm, tw_diag *diag);
 void tw_workers_stop(tw_vm *vm); /* Ends the workers that were started. */
 /* Runs a job on every worker. Returns the first failure. */

@@ -47,10 +47,10 @@ static void arrive_at(tw_counter_cell *c) {
     if (atomic_load(&c->sleepers)) tw_wake_all(&c->value);
 }
 
-static void walk(tw_lane *lane, const tw_program *p) {
-    const tw_exec *list = p->exec[lane->index];
+static void walk(tw_vm_thread *thread, const tw_program *p) {
+    const tw_exec *list = p->exec[thread->index];
     uint32_t epoch = p->epoch;
-    for (int i = 0, n = p->s->workers[lane->index].count; i < n; i++) {
+    for (int i = 0, n = p->s->workers[thread->index].count; i < n; i++) {
         const tw_exec *e = &list[i];
         /* An instruction without weights, such as attention, prefetches those of the next instruction. */
         const tw_strip *strip = !e->strip.panels && i + 1 < n ? &list[i + 1].strip : &e->strip;
@@ -58,26 +58,26 @@ static void walk(tw_lane *lane, const tw_program *p) {
         size_t ahead = strip->copy_bytes < AHEAD_BYTES ? strip->copy_bytes : AHEAD_BYTES;
         for (int w = 0; w < e->n_waits; w++)
             wait_fetching(e->waits[w].cell, e->waits[w].threshold * epoch, next, next ? next + ahead : NULL);
-        tw_exec_run(lane, e);
+        tw_exec_run(thread, e);
         if (e->arrive) arrive_at(e->arrive);
     }
 }
 
-static void perform(tw_lane *lane) {
-    if (lane->vm->job)
-        lane->status = lane->vm->job(lane, lane->vm->job_context);
+static void perform(tw_vm_thread *thread) {
+    if (thread->vm->job)
+        thread->status = thread->vm->job(thread, thread->vm->job_context);
     else
-        walk(lane, lane->vm->program);
+        walk(thread, thread->vm->program);
 }
 
-static void *lane_main(void *argument) {
-    tw_lane *lane = argument;
-    tw_vm *vm = lane->vm;
-    if (lane->cpu >= 0) tw_pin_self(lane->cpu);
+static void *thread_main(void *argument) {
+    tw_vm_thread *thread = argument;
+    tw_vm *vm = thread->vm;
+    if (thread->cpu >= 0) tw_pin_self(thread->cpu);
     for (uint32_t seen = 1;; seen++) {
         wait_for(&vm->launch, seen);
         if (vm->quit) break;
-        perform(lane);
+        perform(thread);
         arrive_at(&vm->idle);
     }
     return NULL;
@@ -85,13 +85,13 @@ static void *lane_main(void *argument) {
 
 /* Waits until every other worker has finished all launches. */
 static void settle(tw_vm *vm) {
-    wait_for(&vm->idle, vm->launches * (uint32_t)(vm->n_lanes - 1));
+    wait_for(&vm->idle, vm->launches * (uint32_t)(vm->n_threads - 1));
 }
 
 static void launch(tw_vm *vm) {
     vm->launches++;
     arrive_at(&vm->launch);
-    perform(&vm->lanes[0]);
+    perform(&vm->threads[0]);
 }
 
 tw_status tw_vm_run_job(tw_vm *vm, tw_job_fn *job, void *context, tw_diag *diag) {
@@ -101,10 +101,10 @@ tw_status tw_vm_run_job(tw_vm *vm, tw_job_fn *job, void *context, tw_diag *diag)
     launch(vm);
     settle(vm);
     vm->job = NULL;
-    for (int i = 0; i < vm->n_lanes; i++)
-        if (vm->lanes[i].status != TW_OK) {
-            if (diag) *diag = vm->lanes[i].diag;
-            return vm->lanes[i].status;
+    for (int i = 0; i < vm->n_threads; i++)
+        if (vm->threads[i].status != TW_OK) {
+            if (diag) *diag = vm->threads[i].diag;
+            return vm->threads[i].status;
         }
     return TW_OK;
 }
@@ -137,29 +137,30 @@ tw_status tw_workers_start(tw_vm *vm, tw_diag *diag) {
     if (!cpus) return tw_fail_memory(diag);
     int n_cpus = tw_allowed_cpus(cpus, TW_MAX_WORKERS);
     tw_status st = TW_OK;
-    for (int i = 0; i < vm->n_lanes; i++) {
-        tw_lane *lane = &vm->lanes[i];
+    for (int i = 0; i < vm->n_threads; i++) {
+        tw_vm_thread *thread = &vm->threads[i];
         /* With more workers than processors, pinned workers would share a processor while another one is idle. */
-        bool pin = !vm->options.no_pin && i > 0 && vm->n_lanes <= n_cpus;
-        lane->vm = vm;
-        lane->index = i;
-        lane->cpu = pin ? cpus[i] : -1;
+        bool pin = !vm->options.no_pin && i > 0 && vm->n_threads <= n_cpus;
+        thread->vm = vm;
+        thread->index = i;
+        thread->cpu = pin ? cpus[i] : -1;
     }
-    for (int i = 1; i < vm->n_lanes && st == TW_OK; i++) {
-        vm->lanes[i].started = pthread_create(&vm->lanes[i].thread, NULL, lane_main, &vm->lanes[i]) == 0;
-        if (!vm->lanes[i].started) st = tw_fail(diag, TW_ERR_MEMORY, "cannot start worker %d of %d", i, vm->n_lanes);
+    for (int i = 1; i < vm->n_threads && st == TW_OK; i++) {
+        vm->threads[i].started = pthread_create(&vm->threads[i].handle, NULL, thread_main, &vm->threads[i]) == 0;
+        if (!vm->threads[i].started)
+            st = tw_fail(diag, TW_ERR_MEMORY, "cannot start worker %d of %d", i, vm->n_threads);
     }
     free(cpus);
     return st;
 }
 
 void tw_workers_stop(tw_vm *vm) {
-    if (vm->n_lanes > 1) {
+    if (vm->n_threads > 1) {
         /* A worker that saw `quit` before the last launch ended would leave without arriving. */
         settle(vm);
         vm->quit = true;
         arrive_at(&vm->launch);
     }
-    for (int i = 0; i < vm->n_lanes; i++)
-        if (vm->lanes[i].started) pthread_join(vm->lanes[i].thread, NULL);
+    for (int i = 0; i < vm->n_threads; i++)
+        if (vm->threads[i].started) pthread_join(vm->threads[i].handle, NULL);
 }

@@ -115,9 +115,9 @@ void tw_mega_build_attend(tw_mega_gen *g) {
     attention a = {.g = g,
                    .by = p->attend_tensor ? tw_mega_attend_by_tensor(&tensor) : tw_mega_attend_by_lanes(&lanes),
                    .from = tw_mega_word(g, TW_W_FROM),
-                   .split = tw_mega_word(g, TW_W_STAGES),
-                   .splits = tw_mega_word(g, TW_W_CHUNKS),
-                   .window = tw_mega_word(g, TW_W_K),
+                   .split = tw_mega_word(g, TW_W_SPLIT),
+                   .splits = tw_mega_word(g, TW_W_SPLITS),
+                   .window = tw_mega_word(g, TW_W_WINDOW),
                    .q = tw_mega_address(g, TW_W_IN),
                    .out = tw_mega_address(g, TW_W_OUT),
                    .k = tw_mega_address(g, TW_W_K_CACHE),
@@ -125,8 +125,8 @@ void tw_mega_build_attend(tw_mega_gen *g) {
     a.end = tw_add(b, a.from, tw_mega_word(g, TW_W_COUNT));
     tw_val first_row = tw_i32(b, 0), rows = g->arg[TW_MEGA_ARG_N];
     if (p->tokens > 1) {
-        first_row = tw_mega_word(g, TW_W_UNITS);
-        rows = tw_min(b, rows, tw_mega_word(g, TW_W_GROUP));
+        first_row = tw_mega_word(g, TW_W_ROW_FROM);
+        rows = tw_min(b, rows, tw_mega_word(g, TW_W_ROW_TO));
     }
     a.by.declare(a.by.state, g);
     /* What earlier steps left of the first batch is fetched before this step's is there. */

@@ -334,7 +334,7 @@ static void ffn(const rows *r) {
     tw_mega_gen *g = r->g;
     tw_builder *b = g->b;
     tw_val out = tw_mega_address(g, TW_W_OUT), from = tw_add(b, tw_mega_word(g, TW_W_FROM), r->s->first);
-    tw_val width = tw_mega_word(g, TW_W_SLOT), tag = tw_mega_tag(g, true, g->p->uses);
+    tw_val width = tw_mega_word(g, TW_W_WIDTH), tag = tw_mega_tag(g, true, g->p->uses);
     const turns t = begin_rows(r, 2);
     tw_val position = t.position, row = t.row;
     tw_val unit = tw_shr(b, row, 3), within = tw_rem(b, row, TW_MEGA_ROWS);
@@ -405,7 +405,7 @@ void tw_mega_build_best(tw_mega_gen *g, const tw_mega_sums *s) {
     tw_val cells = tw_add_imm(b, g->shared, g->p->sums + 4 * warps * g->p->tokens);
     for (int i = 0; i < n; i++) leave_best(g, cells, i, s->best[i], s->best_row[i]);
     tw_mega_barrier(g);
-    tw_val slot = tw_mega_word(g, TW_W_SLOT), out = tw_mega_address(g, TW_W_K_CACHE);
+    tw_val slot = tw_mega_word(g, TW_W_SLOT), out = tw_mega_address(g, TW_W_BEST);
     const tw_scope branch = tw_push_if(b, tw_lt(b, g->thread, tw_i32(b, n)));
     if (n > 1) {
         cells = tw_mega_at(g, cells, g->thread, 8 * warps);

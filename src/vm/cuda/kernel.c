@@ -244,7 +244,7 @@ static void build_embed(tw_mega_gen *g) {
     tw_builder *b = g->b;
     const tw_dtype t = g->p->embed;
     tw_val from = tw_mega_word(g, TW_W_FROM), count = tw_mega_word(g, TW_W_COUNT);
-    tw_val tokens = tw_mega_address(g, TW_W_IN), table = tw_mega_address(g, TW_W_NORM);
+    tw_val tokens = tw_mega_address(g, TW_W_IN), table = tw_mega_address(g, TW_W_TABLE);
     tw_val x = tw_mega_address(g, TW_W_OUT), tag = tw_mega_tag(g, true, g->p->uses_x);
     tw_mega_wait(g);
     tw_mega_mark(g, 2);

@@ -110,7 +110,7 @@ static void put_address(int32_t *record, int word, uint64_t address) {
     record[word + 1] = (int32_t)(uint32_t)(address >> 32);
 }
 
-static const tw_instr *find_op(const tw_schedule *s, tw_op op) {
+static const tw_instr *find_op(const tw_schedule *s, tw_instr_op op) {
     for (int w = 0; w < s->n_workers; w++)
         for (int i = 0; i < s->workers[w].count; i++)
             if (s->workers[w].list[i].op == op) return &s->workers[w].list[i];
@@ -127,44 +127,44 @@ static const struct {
     tw_mega_kind kind;
     operand_word words[8];
     int n;
-} layout[TW_OP_COUNT] = {
-    [TW_OP_INPUT] = {TW_MEGA_INPUT, {{TW_W_OUT, TW_INPUT_TOKENS, 0, 0}, {TW_W_ROPE, TW_INPUT_ROPE, 0, 0}}, 2},
-    [TW_OP_EMBED] = {TW_MEGA_EMBED,
-                     {{TW_W_IN, TW_EMBED_TOKENS, 0, 0},
-                      {TW_W_NORM, TW_EMBED_TABLE, 1, 1},
-                      {TW_W_OUT, TW_EMBED_X, 0, 0}},
-                     3},
-    [TW_OP_QKV] = {TW_MEGA_QKV,
-                   {{TW_W_IN, TW_QKV_X, 0, 0},
-                    {TW_W_NORM, TW_QKV_NORM, 1, 0},
-                    {TW_W_OUT, TW_QKV_Q, 0, 0},
-                    {TW_W_K_CACHE, TW_QKV_K, 0, 0},
-                    {TW_W_V_CACHE, TW_QKV_V, 0, 0},
-                    {TW_W_Q_NORM, TW_QKV_Q_NORM, 1, 0},
-                    {TW_W_K_NORM, TW_QKV_K_NORM, 1, 0},
-                    {TW_W_ROPE, TW_QKV_ROPE, 0, 0}},
-                   8},
-    [TW_OP_ATTEND] = {TW_MEGA_ATTEND,
-                      {{TW_W_IN, TW_ATTEND_Q, 0, 0},
-                       {TW_W_K_CACHE, TW_ATTEND_K, 0, 0},
-                       {TW_W_V_CACHE, TW_ATTEND_V, 0, 0}},
+} layout[TW_INSTR_COUNT] = {
+    [TW_INSTR_INPUT] = {TW_MEGA_INPUT, {{TW_W_OUT, TW_INPUT_TOKENS, 0, 0}, {TW_W_ROPE, TW_INPUT_ROPE, 0, 0}}, 2},
+    [TW_INSTR_EMBED] = {TW_MEGA_EMBED,
+                        {{TW_W_IN, TW_EMBED_TOKENS, 0, 0},
+                         {TW_W_TABLE, TW_EMBED_TABLE, 1, 1},
+                         {TW_W_OUT, TW_EMBED_X, 0, 0}},
+                        3},
+    [TW_INSTR_QKV] = {TW_MEGA_QKV,
+                      {{TW_W_IN, TW_QKV_X, 0, 0},
+                       {TW_W_NORM, TW_QKV_NORM, 1, 0},
+                       {TW_W_OUT, TW_QKV_Q, 0, 0},
+                       {TW_W_K_CACHE, TW_QKV_K, 0, 0},
+                       {TW_W_V_CACHE, TW_QKV_V, 0, 0},
+                       {TW_W_Q_NORM, TW_QKV_Q_NORM, 1, 0},
+                       {TW_W_K_NORM, TW_QKV_K_NORM, 1, 0},
+                       {TW_W_ROPE, TW_QKV_ROPE, 0, 0}},
+                      8},
+    [TW_INSTR_ATTEND] = {TW_MEGA_ATTEND,
+                         {{TW_W_IN, TW_ATTEND_Q, 0, 0},
+                          {TW_W_K_CACHE, TW_ATTEND_K, 0, 0},
+                          {TW_W_V_CACHE, TW_ATTEND_V, 0, 0}},
+                         3},
+    [TW_INSTR_MERGE] = {TW_MEGA_MERGE, {{TW_W_IN, TW_MERGE_PART, 0, 0}, {TW_W_OUT, TW_MERGE_OUT, 0, 0}}, 2},
+    [TW_INSTR_PROJECT] = {TW_MEGA_PROJECT, {{TW_W_IN, TW_PROJECT_IN, 0, 0}, {TW_W_OUT, TW_PROJECT_X, 0, 0}}, 2},
+    [TW_INSTR_FFN] = {TW_MEGA_FFN,
+                      {{TW_W_IN, TW_FFN_X, 0, 0}, {TW_W_NORM, TW_FFN_NORM, 1, 0}, {TW_W_OUT, TW_FFN_H, 0, 0}},
                       3},
-    [TW_OP_MERGE] = {TW_MEGA_MERGE, {{TW_W_IN, TW_MERGE_PART, 0, 0}, {TW_W_OUT, TW_MERGE_OUT, 0, 0}}, 2},
-    [TW_OP_PROJECT] = {TW_MEGA_PROJECT, {{TW_W_IN, TW_PROJECT_IN, 0, 0}, {TW_W_OUT, TW_PROJECT_X, 0, 0}}, 2},
-    [TW_OP_FFN] = {TW_MEGA_FFN,
-                   {{TW_W_IN, TW_FFN_X, 0, 0}, {TW_W_NORM, TW_FFN_NORM, 1, 0}, {TW_W_OUT, TW_FFN_H, 0, 0}},
-                   3},
-    [TW_OP_HEAD] = {TW_MEGA_HEAD,
-                    {{TW_W_IN, TW_HEAD_X, 0, 0},
-                     {TW_W_NORM, TW_HEAD_NORM, 1, 0},
-                     {TW_W_OUT, TW_HEAD_LOGITS, 0, 0},
-                     {TW_W_K_CACHE, TW_HEAD_BEST, 0, 0}},
-                    4},
-    [TW_OP_OUTPUT] = {TW_MEGA_OUTPUT,
-                      {{TW_W_IN, TW_OUTPUT_BEST, 0, 0},
-                       {TW_W_OUT, TW_OUTPUT_TOKEN, 0, 0},
-                       {TW_W_K_CACHE, TW_OUTPUT_LOGITS, 0, 0}},
-                      3},
+    [TW_INSTR_HEAD] = {TW_MEGA_HEAD,
+                       {{TW_W_IN, TW_HEAD_X, 0, 0},
+                        {TW_W_NORM, TW_HEAD_NORM, 1, 0},
+                        {TW_W_OUT, TW_HEAD_LOGITS, 0, 0},
+                        {TW_W_BEST, TW_HEAD_BEST, 0, 0}},
+                       4},
+    [TW_INSTR_OUTPUT] = {TW_MEGA_OUTPUT,
+                         {{TW_W_IN, TW_OUTPUT_BEST, 0, 0},
+                          {TW_W_OUT, TW_OUTPUT_TOKEN, 0, 0},
+                          {TW_W_LOGITS, TW_OUTPUT_LOGITS, 0, 0}},
+                         3},
 };
 
 static tw_status addresses(tw_cuda_vm *vm, const tw_mega_program *p, const tw_instr *in, int32_t *record,
@@ -189,24 +189,24 @@ static tw_status write_record(tw_cuda_vm *vm, const tw_mega_program *p, const tw
     record[TW_W_KIND] = (int32_t)layout[in->op].kind;
     record[TW_W_FROM] = (int32_t)q[TW_FROM];
     record[TW_W_COUNT] = (int32_t)(q[TW_TO] - q[TW_FROM]);
-    if (in->op == TW_OP_ATTEND) {
-        record[TW_W_UNITS] = (int32_t)q[TW_ATTEND_ROW_FROM];
-        record[TW_W_GROUP] = (int32_t)q[TW_ATTEND_ROW_TO];
-        record[TW_W_STAGES] = (int32_t)q[TW_ATTEND_SPLIT];
-        record[TW_W_CHUNKS] = (int32_t)q[TW_ATTEND_SPLITS];
-        record[TW_W_K] = (int32_t)q[TW_ATTEND_WINDOW];
+    if (in->op == TW_INSTR_ATTEND) {
+        record[TW_W_ROW_FROM] = (int32_t)q[TW_ATTEND_ROW_FROM];
+        record[TW_W_ROW_TO] = (int32_t)q[TW_ATTEND_ROW_TO];
+        record[TW_W_SPLIT] = (int32_t)q[TW_ATTEND_SPLIT];
+        record[TW_W_SPLITS] = (int32_t)q[TW_ATTEND_SPLITS];
+        record[TW_W_WINDOW] = (int32_t)q[TW_ATTEND_WINDOW];
         put_address(record, TW_W_OUT, p->buffer[in->operand[q[TW_ATTEND_SPLITS] > 1 ? TW_ATTEND_PART : TW_ATTEND_OUT]]);
-    } else if (in->op == TW_OP_MERGE) {
-        record[TW_W_CHUNKS] = (int32_t)q[TW_MERGE_SPLITS];
-    } else if (in->op == TW_OP_FFN) {
-        record[TW_W_SLOT] = (int32_t)p->s->buffers[in->operand[TW_FFN_H]].shape[2];
-    } else if (in->op == TW_OP_HEAD) {
+    } else if (in->op == TW_INSTR_MERGE) {
+        record[TW_W_SPLITS] = (int32_t)q[TW_MERGE_SPLITS];
+    } else if (in->op == TW_INSTR_FFN) {
+        record[TW_W_WIDTH] = (int32_t)p->s->buffers[in->operand[TW_FFN_H]].shape[2];
+    } else if (in->op == TW_INSTR_HEAD) {
         record[TW_W_SLOT] = (int32_t)q[TW_HEAD_SLOT];
-    } else if (in->op == TW_OP_OUTPUT) {
+    } else if (in->op == TW_INSTR_OUTPUT) {
         record[TW_W_COUNT] = (int32_t)p->s->buffers[in->operand[TW_OUTPUT_BEST]].shape[0];
-        put_address(record, TW_W_NORM, p->slot_rows);
-    } else if (in->op == TW_OP_INPUT) {
-        const tw_instr *out = find_op(p->s, TW_OP_OUTPUT);
+        put_address(record, TW_W_SLOT_ROWS, p->slot_rows);
+    } else if (in->op == TW_INSTR_INPUT) {
+        const tw_instr *out = find_op(p->s, TW_INSTR_OUTPUT);
         put_address(record, TW_W_IN, out ? p->buffer[out->operand[TW_OUTPUT_TOKEN]] : 0);
     }
     return addresses(vm, p, in, record, diag);
@@ -249,12 +249,12 @@ static extent measure(const tw_mega_program *p, int worker) {
     extent n = {0};
     for (int i = 0; i < p->s->workers[worker].count; i++) {
         const tw_instr *in = &p->s->workers[worker].list[i];
-        if (!tw_op_multiplies(in->op)) continue;
+        if (!tw_instr_op_multiplies(in->op)) continue;
         tw_mega_shape shape;
         tw_mega_shape_of(&p->plan, p->s, in, &shape);
         const int64_t stages = tw_mega_stages(&p->plan, &shape);
         n.stages += stages;
-        n.before_head += in->op == TW_OP_HEAD ? 0 : stages;
+        n.before_head += in->op == TW_INSTR_HEAD ? 0 : stages;
         n.bytes += stages * tw_mega_stage_bytes(&p->plan, in->op);
     }
     return n;
@@ -281,7 +281,7 @@ void tw_mega_tape_key(const tw_mega_program *p, int worker, uint64_t key[2]) {
     tw_hash_add(&h, how, sizeof how);
     for (int i = 0; i < p->s->workers[worker].count; i++) {
         const tw_instr *in = &p->s->workers[worker].list[i];
-        if (!tw_op_multiplies(in->op)) continue;
+        if (!tw_instr_op_multiplies(in->op)) continue;
         const int64_t rows[] = {in->op, in->param[TW_FROM], in->param[TW_TO]};
         tw_hash_add(&h, rows, sizeof rows);
         for (int o = 0; o < TW_MAX_OPERANDS; o++) {
@@ -324,7 +324,7 @@ static tw_status pack_tape(loading *l, int worker, int64_t bytes, tw_mega_tape *
     tw_status st = tape ? TW_OK : tw_fail_memory(diag);
     int64_t at = 0;
     for (int i = 0, strip = 0; i < w->count && st == TW_OK; i++) {
-        if (!tw_op_multiplies(w->list[i].op)) continue;
+        if (!tw_instr_op_multiplies(w->list[i].op)) continue;
         tw_mega_shape shape;
         tw_mega_shape_of(&p->plan, p->s, &w->list[i], &shape);
         st = pack_strip(l, &w->list[i], &shape, tape + at, &t->biases[strip++], diag);
@@ -384,7 +384,7 @@ static tw_status load_worker(loading *l, int worker, tw_diag *diag) {
     for (int i = 0, strip = 0; i < w->count; i++) {
         out->count += records_of(&w->list[i]);
         int32_t *record = l->records[worker] + (out->count - 1) * (TW_MEGA_RECORD / 4);
-        if (tw_op_multiplies(w->list[i].op)) finish_record(p, &w->list[i], tape->biases[strip++], record);
+        if (tw_instr_op_multiplies(w->list[i].op)) finish_record(p, &w->list[i], tape->biases[strip++], record);
     }
     return locked_alloc(l->vm, p, "records", l->records[worker], (size_t)(out->count + 1) * TW_MEGA_RECORD,
                         &out->records, diag);
@@ -433,17 +433,18 @@ static bool is_early(const loading *l, const tw_worker *w, int at) {
     const tw_schedule *s = l->p->s;
     const tw_instr *in = &w->list[at];
     int wanted = -1; /* the last counter before it that stands for a writing of x */
-    if (!l->p->plan.usual || (in->op != TW_OP_PROJECT && in->op != TW_OP_QKV)) return false;
-    for (int c = 0; c < s->n_counters && c < in->arrive && in->op == TW_OP_PROJECT; c++) {
+    if (!l->p->plan.usual || (in->op != TW_INSTR_PROJECT && in->op != TW_INSTR_QKV)) return false;
+    for (int c = 0; c < s->n_counters && c < in->arrive && in->op == TW_INSTR_PROJECT; c++) {
         const tw_instr *stage = l->stages[c];
-        const int x = stage->op == TW_OP_PROJECT ? stage->operand[TW_PROJECT_X]
-                      : stage->op == TW_OP_EMBED ? stage->operand[TW_EMBED_X]
-                                                 : -1;
+        const int x = stage->op == TW_INSTR_PROJECT ? stage->operand[TW_PROJECT_X]
+                      : stage->op == TW_INSTR_EMBED ? stage->operand[TW_EMBED_X]
+                                                    : -1;
         if (x == in->operand[TW_PROJECT_X]) wanted = c;
     }
     for (int i = 0; i < at; i++)
         for (int j = 0; j < w->list[i].n_waits; j++)
-            if (in->op == TW_OP_QKV ? w->list[i].op != TW_OP_EMBED : w->list[i].waits[j].counter == wanted) return true;
+            if (in->op == TW_INSTR_QKV ? w->list[i].op != TW_INSTR_EMBED : w->list[i].waits[j].counter == wanted)
+                return true;
     return false;
 }
 
@@ -479,7 +480,7 @@ static tw_status make_slot_rows(tw_cuda_vm *vm, tw_mega_program *p, tw_diag *dia
     for (int w = 0; w < p->s->n_workers; w++)
         for (int i = 0; i < p->s->workers[w].count; i++) {
             const tw_instr *in = &p->s->workers[w].list[i];
-            const int64_t slot = in->op == TW_OP_HEAD ? in->param[TW_HEAD_SLOT] : -1;
+            const int64_t slot = in->op == TW_INSTR_HEAD ? in->param[TW_HEAD_SLOT] : -1;
             if (slot < 0 || slot >= p->plan.slots) continue;
             rows[2 * slot] = (int32_t)in->param[TW_FROM];
             rows[2 * slot + 1] = (int32_t)(in->param[TW_TO] - in->param[TW_FROM]);

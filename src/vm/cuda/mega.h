@@ -110,10 +110,10 @@ void tw_mega_uses(const tw_schedule *s, const tw_instr *in, const tw_instr *cons
 /* Fills of[counter] with an instruction that arrives there; false where they are of several kinds. */
 bool tw_mega_stages_of(const tw_schedule *s, const tw_instr **of);
 void tw_mega_shape_of(const tw_mega_plan *p, const tw_schedule *s, const tw_instr *in, tw_mega_shape *out);
-const tw_mega_format *tw_mega_format_for(const tw_mega_plan *p, tw_op op);
+const tw_mega_format *tw_mega_format_for(const tw_mega_plan *p, tw_instr_op op);
 int tw_mega_stages(const tw_mega_plan *p, const tw_mega_shape *s); /* of the tape */
-static inline int tw_mega_stage_bytes(const tw_mega_plan *p, tw_op op) {
-    return op == TW_OP_HEAD ? p->head_bytes : p->stage_bytes;
+static inline int tw_mega_stage_bytes(const tw_mega_plan *p, tw_instr_op op) {
+    return op == TW_INSTR_HEAD ? p->head_bytes : p->stage_bytes;
 }
 int64_t tw_mega_stage_columns(const tw_mega_plan *p, const tw_mega_format *f); /* that all warps have of a stage */
 
@@ -138,28 +138,40 @@ enum { TW_MEGA_UNTAGGED = 0xffff };
 enum { TW_MEGA_EARLY = 256 };
 
 enum {
-    TW_W_KIND,
-    TW_W_WAIT,   /* the counter's number, and above 16 bits of it the threshold; -1: none */
-    TW_W_USES,   /* plan.flags: of what it reads and, above 16 bits of that, of what it writes: see tw_mega_uses */
-    TW_W_ARRIVE, /* bytes from the counters' start; -1: none */
-    TW_W_FROM,   /* qkv, project, ffn, head, embed: rows; attend, merge: heads */
-    TW_W_COUNT,  /* of those */
-    TW_W_UNITS,  /* attend: its first row, and in the next word the row behind its last */
-    TW_W_GROUP,  /* units of a group */
-    TW_W_STAGES, /* of a unit in a chunk; attend: the split */
-    TW_W_CHUNKS, /* attend, merge: splits */
-    TW_W_K,      /* columns; attend: the window */
-    TW_W_SLOT,   /* head; ffn: columns of what it writes */
+    TW_W_KIND,   /* The tw_mega_kind. */
+    TW_W_WAIT,   /* Low 16 bits: the counter's number. High 16 bits: the threshold. -1: no wait. */
+    TW_W_USES,   /* plan.flags: the number of the writing that is read (low 16 bits), and that is written: tw_mega_uses.
+                  */
+    TW_W_ARRIVE, /* Bytes from the first counter. -1: no arrival. */
+    TW_W_FROM,   /* The first row; of attend and merge the first head. */
+    TW_W_COUNT,  /* Rows or heads; of output slots. */
+    TW_W_UNITS,  /* Units of a product's rows. */
+    TW_W_GROUP,  /* Units of a group. */
+    TW_W_STAGES, /* Stages of a unit in a chunk. */
+    TW_W_CHUNKS, /* Chunks of a product's columns. */
+    TW_W_K,      /* Columns of a product. */
+    TW_W_SLOT,   /* head: the slot. */
     TW_W_IN = 12,
-    TW_W_NORM = 14, /* embed: the table; output: rows of each slot, i32 first and how many */
+    TW_W_NORM = 14,
     TW_W_BIAS = 16,
-    TW_W_ALL = 18, /* stages of the tape */
+    TW_W_ALL = 18, /* Stages of the instruction on the tape. */
     TW_W_OUT = 20,
-    TW_W_K_CACHE = 22, /* head: best; output: logits */
+    TW_W_K_CACHE = 22,
     TW_W_V_CACHE = 24,
     TW_W_Q_NORM = 26,
     TW_W_K_NORM = 28,
-    TW_W_ROPE = 30
+    TW_W_ROPE = 30,
+    /* The same words in other kinds of instructions. */
+    TW_W_ROW_FROM = TW_W_UNITS, /* attend: the first row. */
+    TW_W_ROW_TO = TW_W_GROUP,   /* attend: the row behind the last. */
+    TW_W_SPLIT = TW_W_STAGES,   /* attend: the split's number. */
+    TW_W_SPLITS = TW_W_CHUNKS,  /* attend, merge: the number of splits. */
+    TW_W_WINDOW = TW_W_K,       /* attend: positions of the sliding window. */
+    TW_W_WIDTH = TW_W_SLOT,     /* ffn: columns of what it writes. */
+    TW_W_TABLE = TW_W_NORM,     /* embed: the table. */
+    TW_W_SLOT_ROWS = TW_W_NORM, /* output: i32[slots][2], the first row and the number of rows. */
+    TW_W_BEST = TW_W_K_CACHE,   /* head: each slot's best. */
+    TW_W_LOGITS = TW_W_K_CACHE, /* output: the logits. */
 };
 
 /* A worker's entry in the table of workers: 32 bytes. */

@@ -9,7 +9,7 @@ void tw_mega_build_merge(tw_mega_gen *g) {
     enum { AT_ONCE = 16 };
     const int d = (int)p->head_dim, row = (d + 2) * 4;
     tw_val from = tw_mega_word(g, TW_W_FROM), count = tw_mega_word(g, TW_W_COUNT),
-           splits = tw_mega_word(g, TW_W_CHUNKS);
+           splits = tw_mega_word(g, TW_W_SPLITS);
     tw_val in = tw_mega_address(g, TW_W_IN), out = tw_mega_address(g, TW_W_OUT);
     tw_val elements = tw_mul_imm(b, count, d);
     tw_mega_wait(g);

@@ -899,8 +899,8 @@ void tw_mega_build_output(tw_mega_gen *g) {
     tw_mega_output o = {.slots = tw_mega_word(g, TW_W_COUNT), .best = tw_mega_address(g, TW_W_IN)};
     o.token = tw_mega_address(g, TW_W_OUT);
     if (g->p->samples) {
-        o.logits = tw_mega_address(g, TW_W_K_CACHE);
-        o.rows = tw_mega_address(g, TW_W_NORM);
+        o.logits = tw_mega_address(g, TW_W_LOGITS);
+        o.rows = tw_mega_address(g, TW_W_SLOT_ROWS);
     }
     tw_mega_wait(g);
     tw_mega_mark(g, 2);

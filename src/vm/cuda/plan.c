@@ -56,8 +56,8 @@ int64_t tw_mega_stage_columns(const tw_mega_plan *p, const tw_mega_format *f) {
     return (int64_t)p->tuning.warps * p->tuning.blocks * f->depth;
 }
 
-const tw_mega_format *tw_mega_format_for(const tw_mega_plan *p, tw_op op) {
-    return op == TW_OP_HEAD ? &p->head : &p->body;
+const tw_mega_format *tw_mega_format_for(const tw_mega_plan *p, tw_instr_op op) {
+    return op == TW_INSTR_HEAD ? &p->head : &p->body;
 }
 
 /* Returns an instruction's first matrix. The others have its type and its number of columns. */
@@ -73,11 +73,11 @@ void tw_mega_shape_of(const tw_mega_plan *p, const tw_schedule *s, const tw_inst
     out->chunks = (int)((up(out->columns, a_stage) + p->chunk_most - 1) / p->chunk_most);
     out->chunk_columns = up((out->columns + out->chunks - 1) / out->chunks, a_stage);
     out->run = (int)(out->chunk_columns / p->tuning.warps / f->depth);
-    out->units = (int)(up(rows, TW_MEGA_ROWS) / TW_MEGA_ROWS) * (in->op == TW_OP_FFN ? 2 : 1);
+    out->units = (int)(up(rows, TW_MEGA_ROWS) / TW_MEGA_ROWS) * (in->op == TW_INSTR_FFN ? 2 : 1);
     out->group_units = TW_MEGA_PART_ROWS / TW_MEGA_ROWS;
     out->of_piece = f->units;
     /* Heads that are normed must not be cut. */
-    if (in->op == TW_OP_QKV && p->qk_norm)
+    if (in->op == TW_INSTR_QKV && p->qk_norm)
         out->group_units = (int)(TW_MEGA_PART_ROWS / p->head_dim * p->head_dim / TW_MEGA_ROWS);
 }
 
@@ -114,28 +114,28 @@ static tw_status read_instructions(tw_mega_plan *p, const tw_schedule *s, bool d
         bool head = false;
         for (int i = 0; i < s->workers[w].count; i++) {
             const tw_instr *in = &s->workers[w].list[i];
-            if (in->op == TW_OP_ATTEND) {
+            if (in->op == TW_INSTR_ATTEND) {
                 const tw_dtype k = s->buffers[in->operand[TW_ATTEND_K]].dtype;
                 p->kv = k;
                 if (s->buffers[in->operand[TW_ATTEND_V]].dtype != k) return refuse(diag, "caches of different types");
             }
-            if (in->op == TW_OP_HEAD) {
+            if (in->op == TW_INSTR_HEAD) {
                 p->all_logits = s->buffers[in->operand[TW_HEAD_LOGITS]].shape[0] > 1;
                 p->fours &= in->param[TW_FROM] % 4 == 0 && in->param[TW_TO] % 4 == 0;
             }
-            if (in->op == TW_OP_OUTPUT) p->slots = (int)s->buffers[in->operand[TW_OUTPUT_BEST]].shape[0];
-            if (in->op == TW_OP_ROUTE || in->op == TW_OP_EXPERTS_UP || in->op == TW_OP_EXPERTS_DOWN)
+            if (in->op == TW_INSTR_OUTPUT) p->slots = (int)s->buffers[in->operand[TW_OUTPUT_BEST]].shape[0];
+            if (in->op == TW_INSTR_ROUTE || in->op == TW_INSTR_EXPERTS_UP || in->op == TW_INSTR_EXPERTS_DOWN)
                 return refuse(diag, "mixtures of experts");
-            if (in->op == TW_OP_FFN && in->operand[TW_FFN_GATE] < 0) return refuse(diag, "layers without a gate");
-            if (!tw_op_multiplies(in->op)) continue;
+            if (in->op == TW_INSTR_FFN && in->operand[TW_FFN_GATE] < 0) return refuse(diag, "layers without a gate");
+            if (!tw_instr_op_multiplies(in->op)) continue;
             const tw_buffer *b = first_matrix(s, in);
-            tw_mega_format f, *known = in->op == TW_OP_HEAD ? &p->head : &p->body;
-            bool *seen = in->op == TW_OP_HEAD ? &any_head : &body;
-            head |= in->op == TW_OP_HEAD;
+            tw_mega_format f, *known = in->op == TW_INSTR_HEAD ? &p->head : &p->body;
+            bool *seen = in->op == TW_INSTR_HEAD ? &any_head : &body;
+            head |= in->op == TW_INSTR_HEAD;
             const bool floats = dequantise && (b->dtype == TW_I8 || b->dtype == TW_I4);
             if (!tw_mega_format_of(floats ? TW_F32 : b->dtype, floats ? 0 : b->group, &f))
                 return refuse(diag, "these weights");
-            if (head && in->op != TW_OP_HEAD) p->head_last = false;
+            if (head && in->op != TW_INSTR_HEAD) p->head_last = false;
             if (*seen && !tw_mega_same_format(known, &f))
                 return refuse(diag, "layers whose weights are of several types");
             *known = f;
@@ -220,17 +220,17 @@ static tw_status divide(tw_mega_plan *p, tw_diag *diag) {
 /* The activation that an instruction hands on, and the one that it waits for; -1: none. */
 static int written(const tw_instr *in) {
     switch (in->op) {
-    case TW_OP_EMBED:
+    case TW_INSTR_EMBED:
         return in->operand[TW_EMBED_X];
-    case TW_OP_QKV:
+    case TW_INSTR_QKV:
         return in->operand[TW_QKV_Q];
-    case TW_OP_ATTEND:
+    case TW_INSTR_ATTEND:
         return in->operand[in->param[TW_ATTEND_SPLITS] > 1 ? TW_ATTEND_PART : TW_ATTEND_OUT];
-    case TW_OP_MERGE:
+    case TW_INSTR_MERGE:
         return in->operand[TW_MERGE_OUT];
-    case TW_OP_PROJECT:
+    case TW_INSTR_PROJECT:
         return in->operand[TW_PROJECT_X];
-    case TW_OP_FFN:
+    case TW_INSTR_FFN:
         return in->operand[TW_FFN_H];
     default:
         return -1;
@@ -239,17 +239,17 @@ static int written(const tw_instr *in) {
 
 static int awaited(const tw_instr *in) {
     switch (in->op) {
-    case TW_OP_QKV:
+    case TW_INSTR_QKV:
         return in->operand[TW_QKV_X];
-    case TW_OP_ATTEND:
+    case TW_INSTR_ATTEND:
         return in->operand[TW_ATTEND_Q];
-    case TW_OP_MERGE:
+    case TW_INSTR_MERGE:
         return in->operand[TW_MERGE_PART];
-    case TW_OP_PROJECT:
+    case TW_INSTR_PROJECT:
         return in->operand[TW_PROJECT_IN];
-    case TW_OP_FFN:
+    case TW_INSTR_FFN:
         return in->operand[TW_FFN_X];
-    case TW_OP_HEAD:
+    case TW_INSTR_HEAD:
         return in->operand[TW_HEAD_X];
     default:
         return -1;
@@ -285,16 +285,16 @@ static int writings(const tw_instr *const *of, int below, int buffer) {
 static bool usual_order(const tw_instr *const *of, int n, int *layers) {
     int at = 0;
     *layers = 0;
-    if (n < 3 || of[at++]->op != TW_OP_INPUT || of[at++]->op != TW_OP_EMBED) return false;
-    for (; at < n && of[at]->op == TW_OP_QKV; ++*layers) {
-        static const tw_op rest[] = {TW_OP_PROJECT, TW_OP_FFN, TW_OP_PROJECT};
-        if (++at >= n || of[at++]->op != TW_OP_ATTEND) return false;
-        if (at < n && of[at]->op == TW_OP_MERGE) at++;
+    if (n < 3 || of[at++]->op != TW_INSTR_INPUT || of[at++]->op != TW_INSTR_EMBED) return false;
+    for (; at < n && of[at]->op == TW_INSTR_QKV; ++*layers) {
+        static const tw_instr_op rest[] = {TW_INSTR_PROJECT, TW_INSTR_FFN, TW_INSTR_PROJECT};
+        if (++at >= n || of[at++]->op != TW_INSTR_ATTEND) return false;
+        if (at < n && of[at]->op == TW_INSTR_MERGE) at++;
         for (int i = 0; i < 3; i++, at++)
             if (at >= n || of[at]->op != rest[i]) return false;
         if (written(of[at - 1]) != written(of[at - 3]) || awaited(of[at - 1]) != written(of[at - 2])) return false;
     }
-    return at == n - 2 && of[at]->op == TW_OP_HEAD && of[at + 1]->op == TW_OP_OUTPUT && *layers;
+    return at == n - 2 && of[at]->op == TW_INSTR_HEAD && of[at + 1]->op == TW_INSTR_OUTPUT && *layers;
 }
 
 /* What records have room for. */
@@ -304,7 +304,7 @@ static tw_status check_room(const tw_schedule *s, tw_diag *diag) {
         for (int i = 0; i < s->workers[w].count && fits; i++) {
             const tw_instr *in = &s->workers[w].list[i];
             for (int j = 0; j < in->n_waits; j++) fits &= in->waits[j].threshold <= INT16_MAX;
-            if (in->op == TW_OP_ATTEND) fits &= (s->max_seq + s->tokens) * in->param[TW_ATTEND_SPLITS] <= UINT32_MAX;
+            if (in->op == TW_INSTR_ATTEND) fits &= (s->max_seq + s->tokens) * in->param[TW_ATTEND_SPLITS] <= UINT32_MAX;
         }
     if (fits) return TW_OK;
     return tw_fail(diag, TW_ERR_UNSUPPORTED,
@@ -334,8 +334,8 @@ void tw_mega_uses(const tw_schedule *s, const tw_instr *in, const tw_instr *cons
     const int below = in->arrive < 0 ? s->n_counters : in->arrive;
     *reads = awaited(in) < 0 ? 0 : writings(of, below, awaited(in)) - 1;
     *writes = written(in) < 0 ? 0 : writings(of, below, written(in));
-    bool tagged = in->op != TW_OP_PROJECT;
-    for (int c = 0; c < below; c++) tagged |= of[c]->op == TW_OP_FFN && written(of[c]) == awaited(in);
+    bool tagged = in->op != TW_INSTR_PROJECT;
+    for (int c = 0; c < below; c++) tagged |= of[c]->op == TW_INSTR_FFN && written(of[c]) == awaited(in);
     if (!tagged) *reads = TW_MEGA_UNTAGGED;
 }
 

@@ -21,13 +21,13 @@ typedef struct source {
 static void describe(source *src, const tw_mega_program *p, const tw_model *m, const tw_instr *in) {
     const tw_instr_matrices matrices = tw_instr_matrices_of(in);
     *src = (source){.in = in, .from = in->param[TW_FROM], .count = in->param[TW_TO] - in->param[TW_FROM]};
-    src->paired = in->op == TW_OP_FFN;
+    src->paired = in->op == TW_INSTR_FFN;
     src->buffer = &p->s->buffers[matrices.matrix[0]];
     for (int i = 0; i < matrices.n; i++) {
         src->weight[i] = tw_weight_at(&p->weights, matrices.matrix[i], 0);
         if (matrices.bias[i] >= 0) src->bias[i] = tw_weight_at(&p->weights, matrices.bias[i], 0);
     }
-    if (in->op != TW_OP_QKV) return;
+    if (in->op != TW_INSTR_QKV) return;
     src->heads = m->n_heads;
     src->kv_heads = m->n_kv_heads;
     src->head_dim = m->head_dim;
@@ -44,7 +44,7 @@ static bool locate(const source *src, int64_t row, int *which, int64_t *at) {
     }
     if (i >= src->count) return false;
     *at = src->from + i;
-    if (src->in->op != TW_OP_QKV) return true;
+    if (src->in->op != TW_INSTR_QKV) return true;
     tw_qkv_row q = tw_qkv_locate(*at, src->heads, src->kv_heads, src->head_dim, src->rotated);
     *which = q.part;
     *at = q.head * src->head_dim + q.row;

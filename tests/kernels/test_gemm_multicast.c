@@ -90,7 +90,7 @@ static void faults_between_blocks_are_found(void **state) {
                             .frag = 16,
                             .stages = 2,
                             .group = 2,
-                            .cast = 2};
+                            .multicast = 2};
         tw_gemm_data d;
         tw_diag diag;
         assert_int_equal(tw_gemm_problem_complete(&p, &diag), TW_OK);
