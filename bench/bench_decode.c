@@ -7,7 +7,7 @@
 #include "base/stats.h"
 #include "decode_evidence.h"
 #include "model/model.h"
-#include "vm/cuda/bandwidth.h"
+#include "tune/gpu_bandwidth.h"
 
 #include <math.h>
 #include <stdio.h>

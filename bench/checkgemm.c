@@ -4,7 +4,7 @@
    the last line is a summary in JSON. Exit status 1 when anything failed or was left out, or nothing was checked; 77
    where there is no GPU. */
 #include "base/clock.h"
-#include "kernels/gemm/search.h"
+#include "tune/gemm_search.h"
 #include "kernels/random_gemm.h"
 
 #include <jansson.h>

@@ -6,7 +6,7 @@
 #include "base/diag.h"
 #include "base/file.h"
 #include "cli/problem.h"
-#include "kernels/gemm/bench.h"
+#include "tune/gemm_bench.h"
 
 #include <errno.h>
 #include <jansson.h>

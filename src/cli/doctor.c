@@ -3,7 +3,7 @@
 #include "cli/cli.h"
 #include "device/cuda/cuda.h"
 #include "kernels/vendor/cublaslt.h"
-#include "vm/cuda/bandwidth.h"
+#include "tune/gpu_bandwidth.h"
 
 #include <dlfcn.h>
 #include <jansson.h>

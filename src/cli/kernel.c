@@ -7,7 +7,9 @@
 #include "cli/problem.h"
 #include "ir/text.h"
 #include "kernels/gemm/space.h"
+#include "ptx/load.h"
 #include "ptx/ptxas.h"
+#include "tune/gemm_rig.h"
 
 #include <jansson.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
 
 #include "base/diag.h"
 #include "device/name.h"
-#include "vm/cuda/bandwidth.h"
+#include "tune/gpu_bandwidth.h"
 #include "vm/cuda/vm.h"
 
 static tw_status open_gpu(tw_machine *m, const tw_model *model, const tw_engine_options *o, int threads,

@@ -4,7 +4,7 @@
 #include "support/support.h"
 
 #include "ir/passes/passes.h"
-#include "kernels/gemm/compare.h"
+#include "tune/gemm_compare.h"
 #include "kernels/gemm/reference.h"
 #include "ptx/ptx.h"
 

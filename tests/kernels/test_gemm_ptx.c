@@ -6,7 +6,7 @@
 #include "ir/passes/passes.h"
 #include "ir/text.h"
 #include "ir/verify.h"
-#include "kernels/gemm/compare.h"
+#include "tune/gemm_compare.h"
 #include "kernels/gemm/generate.h"
 #include "kernels/random_gemm.h"
 #include "ptx/load.h"

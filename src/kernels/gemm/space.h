@@ -3,7 +3,7 @@
 #ifndef TW_KERNELS_GEMM_SPACE_H
 #define TW_KERNELS_GEMM_SPACE_H
 
-#include "kernels/gemm/search.h"
+#include "kernels/gemm/estimate.h"
 #include "space/space.h"
 
 /* What tw_gemm_space checks configurations against. */

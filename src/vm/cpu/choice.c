@@ -7,7 +7,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/random.h"
-#include "space/measure.h"
+#include "tune/measure.h"
 #include "vm/cpu/product.h"
 
 #include <math.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Compares our fastest kernel for a product with a vendor's library. The finalists of a search and the vendor's
    algorithms are checked again and timed in turn. */
-#ifndef TW_KERNELS_GEMM_BENCH_H
-#define TW_KERNELS_GEMM_BENCH_H
+#ifndef TW_TUNE_GEMM_BENCH_H
+#define TW_TUNE_GEMM_BENCH_H
 
 #include "base/stats.h"
-#include "kernels/gemm/search.h"
 #include "kernels/vendor/cublaslt.h"
+#include "tune/gemm_search.h"
 
 enum { TW_GEMM_BENCH_ROUNDS = 24 }; /* Samples of each contender. */
 

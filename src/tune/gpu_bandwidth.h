@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How fast a GPU reads its memory: the ceiling of everything that streams weights. */
-#ifndef TW_VM_CUDA_BANDWIDTH_H
-#define TW_VM_CUDA_BANDWIDTH_H
+#ifndef TW_TUNE_GPU_BANDWIDTH_H
+#define TW_TUNE_GPU_BANDWIDTH_H
 
 #include "device/cuda/cuda.h"
 #include "ir/ir.h"

@@ -4,7 +4,7 @@
 #include "support/support.h"
 
 #include "schedule/config.h"
-#include "space/measure.h"
+#include "tune/measure.h"
 
 static tw_status sample(void *context, int i, double *time, tw_diag *diag) {
     int *calls = context;

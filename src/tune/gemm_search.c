@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "kernels/gemm/search.h"
+#include "tune/gemm_search.h"
 
 #include "base/clock.h"
 #include "base/diag.h"
 #include "kernels/gemm/space.h"
 #include "ptx/ptx.h"
-#include "space/measure.h"
+#include "tune/measure.h"
 
 #include <stdio.h>
 #include <stdlib.h>

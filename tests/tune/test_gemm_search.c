@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the search tries, on a stand-in for the driver whose kernels are all right and equally fast. */
 #define _GNU_SOURCE
-#include "kernels/fake_rig.h"
+#include "tune/fake_rig.h"
 
 #include <stdlib.h>
 

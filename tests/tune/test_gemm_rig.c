@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The rig against a stand-in for the driver, whose kernels do nothing and take ten microseconds. */
 #define _GNU_SOURCE
-#include "kernels/fake_rig.h"
+#include "tune/fake_rig.h"
 
 #include <math.h>
 #include <stdlib.h>

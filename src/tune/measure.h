@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Measures candidates. The caller's functions prepare, check and time each candidate; this room decides their order.
    Candidates are numbered from 0. */
-#ifndef TW_SPACE_MEASURE_H
-#define TW_SPACE_MEASURE_H
+#ifndef TW_TUNE_MEASURE_H
+#define TW_TUNE_MEASURE_H
 
 #include "base/stats.h"
 #include "tilewright/base.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "kernels/gemm/compare.h"
+#include "tune/gemm_compare.h"
 
 #include "kernels/parts/convert.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "space/measure.h"
+#include "tune/measure.h"
 
 #include "base/clock.h"
 #include "base/diag.h"

@@ -5,7 +5,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/diag.h"
-#include "space/measure.h"
+#include "tune/measure.h"
 
 #include <stdio.h>
 #include <string.h>

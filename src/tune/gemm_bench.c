@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "kernels/gemm/bench.h"
+#include "tune/gemm_bench.h"
 
 #include "base/clock.h"
 #include "base/diag.h"
+#include "kernels/gemm/estimate.h"
 #include "ptx/ptx.h"
-#include "space/measure.h"
+#include "tune/measure.h"
 
 enum { FINALISTS = 6, QUICK_SAMPLES = 3, VENDOR_ALGORITHMS = 16, VENDOR_WORKSPACE = 64 << 20 };
 

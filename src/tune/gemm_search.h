@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Finding a fast configuration for one problem on one device: thousands of legal ones are drawn, a rough estimate of
    their time picks those that are built, checked and timed, and the best are varied for a few generations. */
-#ifndef TW_KERNELS_GEMM_SEARCH_H
-#define TW_KERNELS_GEMM_SEARCH_H
+#ifndef TW_TUNE_GEMM_SEARCH_H
+#define TW_TUNE_GEMM_SEARCH_H
 
 #include "base/buf.h"
-#include "kernels/gemm/rig.h"
 #include "ptx/load.h"
+#include "tune/gemm_rig.h"
 
 enum { TW_GEMM_SAMPLED = 20000, TW_GEMM_MEASURED = 256, TW_GEMM_GENERATIONS = 4, TW_GEMM_OFFSPRING = 128 }; /* usual */
 
@@ -42,12 +42,5 @@ typedef struct tw_gemm_search_report {
 /* The `top` fastest, best first; returns how many in *n. Free each cubin. */
 tw_status tw_gemm_search(tw_gemm_rig *r, tw_cuda *c, const tw_gemm_data *d, const tw_gemm_search_options *o, int top,
                          tw_gemm_found *found, int *n, tw_gemm_search_report *report, tw_diag *diag);
-
-/* Microseconds that a legal configuration might take: only good for ranking. `info` is the device's. */
-double tw_gemm_estimate(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_cuda_info *info);
-
-/* No kernel is faster: the matrices' bytes over the memory's bandwidth, or operations over the rate of the units that
-   may do them, in microseconds. `bytes_bound` (may be NULL) says which. */
-double tw_gemm_floor(const tw_gemm_problem *p, const tw_cuda_info *info, bool *bytes_bound);
 
 #endif

@@ -6,7 +6,7 @@
 #include "support/support.h"
 
 #include "device/fake_cuda.h"
-#include "kernels/gemm/search.h"
+#include "tune/gemm_search.h"
 
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "vm/cuda/bandwidth.h"
+#include "tune/gpu_bandwidth.h"
 
 #include "base/diag.h"
 #include "ir/builder.h"

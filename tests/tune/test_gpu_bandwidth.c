@@ -7,7 +7,7 @@
 #include "emu/emu.h"
 #include "ir/passes/passes.h"
 #include "ptx/ptx.h"
-#include "vm/cuda/bandwidth.h"
+#include "tune/gpu_bandwidth.h"
 
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A kernel that counts wrong cells where they are, for results too large to fetch each time. */
-#ifndef TW_KERNELS_GEMM_COMPARE_H
-#define TW_KERNELS_GEMM_COMPARE_H
+#ifndef TW_TUNE_GEMM_COMPARE_H
+#define TW_TUNE_GEMM_COMPARE_H
 
 #include "ir/ir.h"
 

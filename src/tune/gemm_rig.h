@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A problem's matrices on a device, in as many copies as it takes to find the L2 cold, ready to check and to time
    whatever computes the product: own kernels and a vendor's alike. */
-#ifndef TW_KERNELS_GEMM_RIG_H
-#define TW_KERNELS_GEMM_RIG_H
+#ifndef TW_TUNE_GEMM_RIG_H
+#define TW_TUNE_GEMM_RIG_H
 
 #include "device/cuda/time.h"
 #include "kernels/gemm/reference.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "kernels/gemm/rig.h"
+#include "tune/gemm_rig.h"
 
 #include "base/diag.h"
 #include "ir/passes/passes.h"
-#include "kernels/gemm/compare.h"
 #include "ptx/load.h"
+#include "tune/gemm_compare.h"
 
 #include <math.h>
 #include <stdlib.h>
