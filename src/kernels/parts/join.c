@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/parts/join.h"
 
+#include "kernels/parts/counter.h"
+
 enum { TOGETHER = 8 /* The most parts that are loaded before their first vector is added. */ };
 
 static void add_to(tw_builder *b, const tw_join *j, tw_val acc, tw_val x) {
@@ -160,16 +162,19 @@ static tw_join_open begin_atomic(tw_builder *b, const tw_join *j) {
     return o;
 }
 
+static void sleep(void *context, tw_val seen) {
+    (void)seen;
+    tw_do(context, TW_OP_nanosleep, (tw_attrs){0}, tw_i32(context, 20), TW_NONE);
+}
+
 static tw_join_open begin_serial(tw_builder *b, const tw_join *j) {
     tw_val last = tw_eq(b, j->part, tw_i32(b, j->parts - 1));
     /* Thread 0 waits for the block's turn. The barrier makes the other threads wait for thread 0. */
     const tw_scope if_leader = tw_push_if(b, leader(b, j));
-    const tw_scope poll = tw_push_while(b);
-    tw_attrs acquire = {.type = TW_T_i32, .order = TW_ORDER_acquire, .scope = TW_SCOPE_gpu};
-    tw_val turn = tw_ld(b, acquire, counter(b, j));
-    tw_push_while_body(b, poll, tw_ne(b, turn, j->part));
-    tw_do(b, TW_OP_nanosleep, (tw_attrs){0}, tw_i32(b, 20), TW_NONE);
-    tw_pop(b, poll);
+    tw_counter_poll(b, &(tw_counter_wait){.counter = counter(b, j),
+                                          .target = j->part,
+                                          .exact = true,
+                                          .patience = &(tw_patience){.between = sleep, .context = b}});
     tw_pop(b, if_leader);
     tw_part_meet(b, &j->meeting);
     tw_val at = part_address(b, j, tw_i32(b, 0), 1);
@@ -184,7 +189,7 @@ static tw_join_open begin_serial(tw_builder *b, const tw_join *j) {
     tw_part_meet(b, &j->meeting);
     tw_val next = tw_select(b, last, tw_i32(b, 0), tw_add_imm(b, j->part, 1));
     const tw_scope signals = tw_push_if(b, leader(b, j));
-    tw_st(b, (tw_attrs){.type = TW_T_i32, .order = TW_ORDER_release, .scope = TW_SCOPE_gpu}, counter(b, j), &next);
+    tw_counter_set(b, counter(b, j), next);
     tw_pop(b, signals);
     tw_join_open o = {.whole = tw_push_if(b, last)};
     o.first = tw_join_push_first(b, j);

@@ -4,7 +4,7 @@
 /* Of activations that are not normed: loads on their way at once; and where there are registers for it, of each of
    several positions. */
 enum { MOST = 2 * TW_MEGA_AHEAD, COLUMNS = 2 };
-_Static_assert((int)MOST <= (int)TW_MEGA_WORDS, "they may be polled together");
+_Static_assert((int)MOST <= (int)TW_FLAG_WORDS, "they may be polled together");
 /* Positions, or runs of columns, that are stored together. */
 enum { MANY = 8 };
 _Static_assert((int)MOST <= (int)MANY && (int)TW_CUDA_VM_TOKENS <= (int)MANY, "all of them");
@@ -118,14 +118,14 @@ static void load_columns(tw_mega_activations *a, const tw_val *address, const tw
         }
         return;
     }
-    tw_mega_words w = {.width = 4, .tag = a->tag, .mask = a->mask};
+    tw_flag_words w = {.width = 4, .tag = a->tag, .mask = a->mask};
     for (int i = 0; i < n; i++) {
         w.at[i] = address[i];
         w.there[i] = there[i];
     }
     tw_mega_poll(g, &w, n);
     for (int i = 0; i < n; i++)
-        for (int e = 0; e < 4; e++) x[i][e] = tw_select(b, there[i], tw_mega_word_f32(g, &w, i, e), tw_f32(b, 0));
+        for (int e = 0; e < 4; e++) x[i][e] = tw_select(b, there[i], tw_flag_value(g->b, &w, i, e), tw_f32(b, 0));
 }
 
 static int span(const tw_mega_activations *a) { /* columns that all threads take at once */

@@ -276,18 +276,18 @@ static turns begin_rows(const rows *r, int rows_of_one) {
 static tw_val before_tag(tw_mega_gen *g) {
     tw_builder *b = g->b;
     if (!g->p->flags) return TW_NONE;
-    return tw_and(b, tw_add_imm(b, tw_mega_tag(g, true, g->p->uses_x), -1), tw_i32(b, 15));
+    return tw_and(b, tw_add_imm(b, tw_mega_tag(g, true, g->p->uses_x), -1), tw_i32(b, TW_FLAG_TAG));
 }
 
 void tw_mega_build_before(tw_mega_gen *g, tw_mega_sums *s) {
     tw_builder *b = g->b;
     tw_val out = tw_mega_address(g, TW_W_OUT), from = tw_mega_word(g, TW_W_FROM), count = tw_mega_word(g, TW_W_COUNT);
     tw_val projects = tw_eq(b, s->kind, tw_i32(b, TW_MEGA_PROJECT));
-    tw_mega_words w = {.width = 1, .tag = before_tag(g), .at = {tw_mega_at(g, out, tw_add(b, from, g->thread), 4)}};
+    tw_flag_words w = {.width = 1, .tag = before_tag(g), .at = {tw_mega_at(g, out, tw_add(b, from, g->thread), 4)}};
     w.there[0] = tw_and(b, tw_and(b, projects, s->early), tw_lt(b, g->thread, count));
     if (g->p->flags) {
         tw_mega_poll(g, &w, 1);
-        s->before = tw_mega_word_f32(g, &w, 0, 0);
+        s->before = tw_flag_value(g->b, &w, 0, 0);
     } else {
         tw_when(b, w.there[0]);
         s->before = tw_ld(b, (tw_attrs){.type = TW_T_f32, .cache = TW_CACHE_cg}, w.at[0]);
@@ -315,10 +315,10 @@ static void project(const rows *r) {
     tw_val at = tw_mega_at(g, tw_mega_at(g, out, position, g->p->dim * 4), tw_add(b, from, row), 4), y[1], x;
     tw_val known = is_early(r, row);
     if (g->p->flags) {
-        tw_mega_words w = {.width = 1, .tag = old, .at = {at}};
+        tw_flag_words w = {.width = 1, .tag = old, .at = {at}};
         w.there[0] = tw_not(b, known);
         tw_mega_poll(g, &w, 1);
-        x = tw_mega_word_f32(g, &w, 0, 0);
+        x = tw_flag_value(g->b, &w, 0, 0);
     } else {
         if (g->p->tokens == 1) tw_unless(b, known);
         x = tw_ld(b, (tw_attrs){.type = TW_T_f32, .cache = TW_CACHE_cg}, at);

@@ -4,6 +4,7 @@
 #define TW_VM_CUDA_GENERATE_H
 
 #include "kernels/parts/convert.h"
+#include "kernels/parts/flag.h"
 #include "kernels/parts/reduce.h"
 #include "kernels/parts/ring.h"
 #include "vm/cuda/mega.h"
@@ -59,15 +60,7 @@ void tw_mega_wait(tw_mega_gen *g);
 tw_val tw_mega_tag(tw_mega_gen *g, bool writes, int uses);
 tw_val tw_mega_mask(tw_mega_gen *g); /* the tag's bits, or none where what the instruction reads has no tags */
 void tw_mega_put(tw_mega_gen *g, tw_val address, tw_val x, tw_val tag);
-enum { TW_MEGA_WORDS = 8 };
-typedef struct tw_mega_words {
-    int width;        /* elements at each address: 1 or 4 */
-    tw_val tag, mask; /* mask: TW_NONE, or which of the tag's bits count */
-    tw_val at[TW_MEGA_WORDS], there[TW_MEGA_WORDS];
-    tw_val word[TW_MEGA_WORDS][4]; /* variables */
-} tw_mega_words;
-void tw_mega_poll(tw_mega_gen *g, tw_mega_words *x, int n);
-tw_val tw_mega_word_f32(tw_mega_gen *g, const tw_mega_words *x, int i, int e);
+void tw_mega_poll(tw_mega_gen *g, tw_flag_words *x, int n);
 /* The clock, where the plan traces. */
 void tw_mega_mark(tw_mega_gen *g, int mark);
 

@@ -72,45 +72,49 @@ static void give_up(tw_mega_gen *g, tw_val record, tw_val counter, tw_val target
     tw_pop(b, if_first_0);
 }
 
+/* What a thread waits for, as an abort would say. */
+typedef struct waiting {
+    tw_mega_gen *g;
+    tw_val polls;           /* Variable (i32): looks in vain. */
+    tw_val counter, target; /* counter: -1 if data is its own flag. */
+} waiting;
+
 /* Once in a while a waiting thread looks whether the machine was aborted; in the end it aborts it. */
-static void count_poll(tw_mega_gen *g, tw_val polls, tw_val counter, tw_val target, tw_val seen) {
+static void count_poll(void *context, tw_val seen) {
+    const waiting *w = context;
+    tw_mega_gen *g = w->g;
     tw_builder *b = g->b;
     const int most = g->p->tuning.spin_limit, look_after = most < LOOK ? most : LOOK;
-    tw_op_to(b, polls, TW_OP_add_i32, polls, tw_i32(b, 1), TW_NONE);
-    const tw_scope branch = tw_push_if(b, tw_eq(b, tw_rem(b, polls, look_after), tw_i32(b, 0)));
+    tw_op_to(b, w->polls, TW_OP_add_i32, w->polls, tw_i32(b, 1), TW_NONE);
+    const tw_scope branch = tw_push_if(b, tw_eq(b, tw_rem(b, w->polls, look_after), tw_i32(b, 0)));
     tw_attrs look = {.type = TW_T_i32, .order = TW_ORDER_relaxed, .scope = TW_SCOPE_gpu};
     tw_assign(b, g->gave_up, tw_ld(b, look, g->arg[TW_MEGA_ARG_ABORT]));
-    const tw_scope branch2 = tw_push_if(b, tw_le(b, tw_i32(b, g->p->tuning.spin_limit), polls));
-    give_up(g, g->index, counter, target, seen);
+    const tw_scope branch2 = tw_push_if(b, tw_le(b, tw_i32(b, g->p->tuning.spin_limit), w->polls));
+    give_up(g, g->index, w->counter, w->target, seen);
     tw_pop(b, branch2);
     tw_pop(b, branch);
 }
 
-/* One thread polls, since many would keep the memory from those who arrive; the others meet it. */
 void tw_mega_wait(tw_mega_gen *g) {
     tw_builder *b = g->b;
     tw_val word = tw_mega_word(g, TW_W_WAIT), waits = tw_le(b, tw_i32(b, 0), word);
-    tw_val counter = tw_and(b, word, tw_i32(b, 0xffff)), target = tw_mul(b, tw_shr(b, word, 16), g->epoch);
+    waiting w = {.g = g, .counter = tw_and(b, word, tw_i32(b, 0xffff))};
+    w.target = tw_mul(b, tw_shr(b, word, 16), g->epoch);
     const tw_scope if_waits = tw_push_if(b, waits);
     const tw_scope first_thread = tw_push_if(b, tw_eq(b, g->thread, tw_i32(b, 0)));
-    tw_val at = tw_mega_at(g, g->arg[TW_MEGA_ARG_COUNTERS], counter, TW_MEGA_COUNTER);
-    tw_val polls = tw_var_of(b, tw_i32(b, 0)), seen = tw_var_of(b, tw_i32(b, 0));
-    const tw_scope poll = tw_push_while(b);
-    tw_attrs acquire = {.type = TW_T_i32, .order = TW_ORDER_acquire, .scope = TW_SCOPE_gpu};
-    tw_ld_vec(b, acquire, at, &seen);
-    tw_val early = tw_lt(b, tw_sub(b, seen, target), tw_i32(b, 0));
-    tw_push_while_body(b, poll, tw_and(b, early, tw_eq(b, g->gave_up, tw_i32(b, 0))));
-    count_poll(g, polls, counter, target, seen);
-    tw_pop(b, poll);
+    const tw_patience patience = {count_poll, &w, g->gave_up};
+    tw_counter_wait wait = {.target = w.target, .patience = &patience};
+    wait.counter = tw_mega_at(g, g->arg[TW_MEGA_ARG_COUNTERS], w.counter, TW_MEGA_COUNTER);
+    w.polls = tw_var_of(b, tw_i32(b, 0));
+    wait.seen = tw_var_of(b, tw_i32(b, 0));
+    tw_counter_poll(b, &wait);
     tw_pop(b, first_thread);
     tw_mega_barrier(g);
     tw_pop(b, if_waits);
     tw_mega_mark(g, 1);
 }
 
-/* ---- data as its own flag: the last four bits of an element are the number of its writing */
-
-static const tw_attrs flagged = {.type = TW_T_i32, .order = TW_ORDER_relaxed, .scope = TW_SCOPE_gpu};
+/* ---- data as its own flag */
 
 tw_val tw_mega_tag(tw_mega_gen *g, bool writes, int uses) {
     tw_builder *b = g->b;
@@ -118,73 +122,32 @@ tw_val tw_mega_tag(tw_mega_gen *g, bool writes, int uses) {
     tw_val word = tw_mega_word(g, TW_W_USES);
     tw_val use = writes ? tw_shr(b, word, 16) : tw_and(b, word, tw_i32(b, 0xffff));
     tw_val before = tw_mul_imm(b, tw_add_imm(b, g->epoch, -1), uses);
-    return tw_and(b, tw_add_imm(b, tw_add(b, before, use), 1), tw_i32(b, 15));
+    return tw_and(b, tw_add_imm(b, tw_add(b, before, use), 1), tw_i32(b, TW_FLAG_TAG));
 }
 
 tw_val tw_mega_mask(tw_mega_gen *g) {
     tw_builder *b = g->b;
     tw_val reads = tw_and(b, tw_mega_word(g, TW_W_USES), tw_i32(b, 0xffff));
-    return tw_select(b, tw_eq(b, reads, tw_i32(b, TW_MEGA_UNTAGGED)), tw_i32(b, 0), tw_i32(b, 15));
+    return tw_select(b, tw_eq(b, reads, tw_i32(b, TW_MEGA_UNTAGGED)), tw_i32(b, 0), tw_i32(b, TW_FLAG_TAG));
 }
 
 void tw_mega_put(tw_mega_gen *g, tw_val address, tw_val x, tw_val tag) {
-    tw_builder *b = g->b;
-    if (!g->p->flags) {
-        tw_st(b, (tw_attrs){.type = TW_T_f32}, address, &x);
-        return;
-    }
-    tw_val bits = tw_add_imm(b, tw_bitcast(b, TW_T_i32, x), 8);
-    bits = tw_or(b, tw_and(b, bits, tw_i32(b, ~15)), tag);
-    tw_st(b, flagged, address, &bits);
+    if (g->p->flags)
+        tw_flag_store(g->b, address, x, tag);
+    else
+        tw_st(g->b, (tw_attrs){.type = TW_T_f32}, address, &x);
 }
 
-static tw_val stale(tw_mega_gen *g, const tw_mega_words *x, int i) {
-    tw_builder *b = g->b;
-    tw_val wrong = TW_NONE;
-    for (int e = 0; e < x->width; e++) {
-        tw_val one = tw_xor(b, x->word[i][e], x->tag);
-        wrong = e ? tw_or(b, wrong, one) : one;
-    }
-    wrong = tw_ne(b, tw_and(b, wrong, x->mask.id ? x->mask : tw_i32(b, 15)), tw_i32(b, 0));
-    return tw_and(b, x->there[i], wrong);
+static void count_stale(void *context, tw_val seen) {
+    const waiting *w = context;
+    tw_builder *b = w->g->b;
+    count_poll(context, tw_and(b, seen, tw_i32(b, TW_FLAG_TAG)));
 }
 
-void tw_mega_poll(tw_mega_gen *g, tw_mega_words *x, int n) {
+void tw_mega_poll(tw_mega_gen *g, tw_flag_words *x, int n) {
     tw_builder *b = g->b;
-    tw_attrs how = flagged;
-    how.vec = x->width;
-    tw_val again[TW_MEGA_WORDS], any = TW_NONE, polls = tw_var_of(b, tw_i32(b, 0));
-    for (int i = 0; i < n; i++)
-        for (int e = 0; e < x->width; e++) x->word[i][e] = tw_var_of(b, x->tag);
-    for (int i = 0; i < n; i++) {
-        const tw_scope if_there = tw_push_if(b, x->there[i]);
-        tw_ld_vec(b, how, x->at[i], x->word[i]);
-        tw_pop(b, if_there);
-    }
-    const tw_scope poll = tw_push_while(b);
-    for (int i = 0; i < n; i++) {
-        again[i] = stale(g, x, i);
-        any = i ? tw_or(b, any, again[i]) : again[i];
-    }
-    tw_push_while_body(b, poll, tw_and(b, any, tw_eq(b, g->gave_up, tw_i32(b, 0))));
-    for (int i = 0; i < n; i++) {
-        const tw_scope if_stale = tw_push_if(b, stale(g, x, i));
-        tw_ld_vec(b, how, x->at[i], x->word[i]);
-        tw_pop(b, if_stale);
-    }
-    count_poll(g, polls, tw_i32(b, -1), x->tag, tw_and(b, x->word[0][0], tw_i32(b, 15)));
-    tw_pop(b, poll);
-}
-
-tw_val tw_mega_word_f32(tw_mega_gen *g, const tw_mega_words *x, int i, int e) {
-    tw_val tag = x->mask.id ? tw_not(g->b, x->mask) : tw_i32(g->b, ~15), bits = tw_and(g->b, x->word[i][e], tag);
-    return tw_bitcast(g->b, TW_T_f32, bits);
-}
-
-static void add_one(tw_mega_gen *g, tw_val counter, int order) {
-    tw_builder *b = g->b;
-    tw_attrs at = {.rmw = TW_RMW_add, .type = TW_T_i32, .order = order, .scope = TW_SCOPE_gpu};
-    tw_red(b, at, tw_mega_at(g, g->arg[TW_MEGA_ARG_COUNTERS], counter, 1), (tw_val[]){tw_i32(b, 1)});
+    waiting w = {g, tw_var_of(b, tw_i32(b, 0)), tw_i32(b, -1), x->tag};
+    tw_flag_poll(b, x, n, &(tw_patience){count_stale, &w, g->gave_up});
 }
 
 /* Everything this block wrote becomes visible with the arrival; and no warp touches shared memory for the next
@@ -198,12 +161,12 @@ static void arrive(tw_mega_gen *g, tw_val kind) {
     if (g->p->flags) {
         tw_val project = tw_eq(b, kind, tw_i32(b, TW_MEGA_PROJECT)), ffn = tw_eq(b, kind, tw_i32(b, TW_MEGA_FFN));
         const tw_scope branch2 = tw_push_if(b, tw_or(b, project, ffn));
-        add_one(g, counter, TW_ORDER_relaxed);
+        tw_counter_add(b, tw_mega_at(g, g->arg[TW_MEGA_ARG_COUNTERS], counter, 1), false);
         tw_push_else(b, branch2);
-        add_one(g, counter, TW_ORDER_release);
+        tw_counter_add(b, tw_mega_at(g, g->arg[TW_MEGA_ARG_COUNTERS], counter, 1), true);
         tw_pop(b, branch2);
     } else {
-        add_one(g, counter, TW_ORDER_release);
+        tw_counter_add(b, tw_mega_at(g, g->arg[TW_MEGA_ARG_COUNTERS], counter, 1), true);
     }
     tw_pop(b, branch);
 }
