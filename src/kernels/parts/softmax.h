@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Online softmax (arXiv 1805.02867): sums of values, weighted by the softmax of scores that come one after another. A
    score that is larger than all before it becomes the maximum, and the sums so far are multiplied by the old maximum's
-   weight. Scores are in powers of two, so the caller multiplies those of a softmax by log2(e). The caller keeps the
-   sums of values. */
+   weight. Scores are in powers of two, so the caller multiplies those of a softmax by TW_SOFTMAX_LOG2E. The caller
+   keeps the sums of values. */
 #ifndef TW_KERNELS_PARTS_SOFTMAX_H
 #define TW_KERNELS_PARTS_SOFTMAX_H
 
@@ -11,6 +11,7 @@
 /* The score of a position that does not exist, and the maximum of no scores. It is finite, so that differences of
    scores are numbers. */
 #define TW_SOFTMAX_LOWEST (-1e30f)
+#define TW_SOFTMAX_LOG2E  1.4426950408889634f /* log2(e) */
 
 /* Scores that were seen. Both fields are f32 variables. */
 typedef struct tw_softmax {

@@ -37,7 +37,7 @@ static void load_queries(void *state, tw_val q, tw_val position, tw_val head, tw
     }
     for (int h = 0; h < TW_MEGA_HEADS; h++) {
         for (int i = 0; i < TW_MEGA_WIDE; i++) {
-            a->q[h][i] = tw_mul(b, x[h][i], tw_f32(b, p->attn_scale * 1.4426950408889634f));
+            a->q[h][i] = tw_mul(b, x[h][i], tw_f32(b, p->attn_scale * TW_SOFTMAX_LOG2E));
             a->acc[h][i] = tw_var_of(b, tw_f32(b, 0));
         }
         a->seen[h] = tw_softmax_of(b);

@@ -109,7 +109,7 @@ static void load_queries(void *state, tw_val q, tw_val position, tw_val head, tw
     tw_val address = tw_mega_at(g, tw_mega_at(g, row, tw_shr(b, j, 1), 128), tw_rem(b, j, 2), 16);
     tw_when(b, tw_lt(b, g->row, heads));
     tw_ld_vec(b, (tw_attrs){.type = TW_T_f32, .vec = 4, .cache = TW_CACHE_cg}, address, x);
-    for (int e = 0; e < 4; e++) x[e] = tw_mul(b, x[e], tw_f32(b, p->attn_scale * 1.4426950408889634f));
+    for (int e = 0; e < 4; e++) x[e] = tw_mul(b, x[e], tw_f32(b, p->attn_scale * TW_SOFTMAX_LOG2E));
     for (int e = 0; e < 4; e += 2) tw_part_split(g->b, a->pair, x[e], x[e + 1], &pair[e], &pair[e + 1]);
     tw_st(b, (tw_attrs){.type = a->pair, .vec = 4, .space = TW_SPACE_shared}, tw_mega_at(g, a->q, j, 512), pair);
     tw_pop(b, loop);
