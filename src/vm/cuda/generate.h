@@ -41,9 +41,7 @@ void tw_mega_barrier(tw_mega_gen *g);
 /* base + i * bytes */
 tw_val tw_mega_at(tw_mega_gen *g, tw_val base, tw_val i, int64_t bytes);
 tw_scope tw_mega_thread_loop(tw_mega_gen *g, tw_val count); /* for (i = thread; i < count; i += threads) */
-/* Elements of a cache or table as f32, and back. */
-tw_val tw_mega_to_f32(tw_mega_gen *g, tw_dtype t, tw_val x);
-tw_type tw_mega_element(tw_dtype t);
+tw_type tw_mega_element(tw_dtype t); /* The IR's type of a cache's or table's elements. */
 /* Activations as integers: multiply.h. */
 enum {
     TW_MEGA_DIGITS = 3,

@@ -36,11 +36,6 @@ tw_type tw_mega_element(tw_dtype t) {
     return t == TW_F32 ? TW_T_f32 : t == TW_F16 ? TW_T_f16 : TW_T_bf16;
 }
 
-tw_val tw_mega_to_f32(tw_mega_gen *g, tw_dtype t, tw_val x) {
-    if (t == TW_F32) return x;
-    return tw_op_emit(g->b, t == TW_F16 ? TW_OP_cvt_f32_f16 : TW_OP_cvt_f32_bf16, x, TW_NONE, TW_NONE);
-}
-
 tw_val tw_mega_position(tw_mega_gen *g, tw_val row) {
     tw_builder *b = g->b;
     if (g->p->sequences == 1) return tw_add(b, g->pos, row);
@@ -224,7 +219,8 @@ static void build_embed(tw_mega_gen *g) {
     token = tw_op_emit(b, TW_OP_min_u32, token, tw_i32(b, (int32_t)g->p->vocab - 1), TW_NONE);
     const int64_t row = g->p->dim * (int64_t)(tw_dtype_bits(t) / 8);
     tw_val at = tw_mega_at(g, tw_mega_at(g, table, token, row), column, (int64_t)tw_dtype_bits(t) / 8);
-    tw_val v = tw_mega_to_f32(g, t, tw_ld(b, (tw_attrs){.type = tw_mega_element(t), .cache = TW_CACHE_nc}, at));
+    const tw_attrs element = {.type = tw_mega_element(t), .cache = TW_CACHE_nc};
+    tw_val v = tw_part_widen(b, element.type, tw_ld(b, element, at));
     tw_val to = tw_mega_at(g, tw_mega_at(g, x, position, g->p->dim * 4), column, 4);
     tw_mega_put(g, to, v, tag);
     tw_pop(b, loop);
