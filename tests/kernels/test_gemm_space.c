@@ -221,30 +221,6 @@ static void names_are_read_back(void **state) {
     assert_false(tw_gemm_type_from_name("f8", &t));
 }
 
-static void many_are_judged_quickly(void **state) {
-    (void)state;
-    enum { N = 100000 };
-    tw_random r = tw_random_seed(9);
-    tw_gemm_config *c = malloc(N * sizeof *c);
-    bool *ok = malloc(N);
-    assert_true(c && ok);
-    const tw_gemm_problem p = complete(0);
-    const tw_target *t = tw_target_find("sm_90a");
-    for (int i = 0; i < N; i++) c[i] = drawn(&r);
-    int64_t begin = tw_now_ns();
-    int legal = tw_gemm_legal_all(&p, c, N, t, ok), counted = 0;
-    double seconds = (double)(tw_now_ns() - begin) * 1e-9;
-    for (int i = 0; i < N; i++) {
-        counted += ok[i];
-        if (i % 10 == 0) assert_int_equal(ok[i], tw_gemm_legal(&p, &c[i], t, NULL, NULL));
-    }
-    print_message("%d of %d are legal; %.0f ns each\n", legal, N, seconds / N * 1e9);
-    assert_int_equal(legal, counted);
-    assert_true(seconds < 5);
-    free(c);
-    free(ok);
-}
-
 static void problems_without_sense_are_refused(void **state) {
     (void)state;
     const tw_gemm_problem good = {.type = TW_GEMM_F32, .m = 8, .n = 8, .k = 8, .alpha = 1};
@@ -410,7 +386,7 @@ int main(void) {
                                        cmocka_unit_test(drawing_keeps_what_it_is_told),
                                        cmocka_unit_test(configurations_are_read_back),
                                        cmocka_unit_test(names_are_read_back),
-                                       cmocka_unit_test(many_are_judged_quickly),
+
                                        cmocka_unit_test(problems_without_sense_are_refused),
                                        cmocka_unit_test(sizes_fit_their_types),
                                        cmocka_unit_test(a_warps_cells_are_nearly_a_square),

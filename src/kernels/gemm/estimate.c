@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "kernels/gemm/generate.h"
 #include "kernels/gemm/estimate.h"
+#include "kernels/gemm/generate.h"
 
 /* Multiply-adds an SM finishes in a clock at most. */
 static double peak(tw_gemm_type type, const tw_target *t, bool tensor) {

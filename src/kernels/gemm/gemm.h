@@ -117,8 +117,6 @@ typedef struct tw_gemm_resources {
    Fills `r` (may be NULL) when it can. */
 bool tw_gemm_legal(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_target *t, tw_gemm_resources *r,
                    const char **why);
-/* The same over many: ok[i] says which; returns how many are. */
-int tw_gemm_legal_all(const tw_gemm_problem *p, const tw_gemm_config *c, int n, const tw_target *t, bool *ok);
 
 /* "mma=0 ms=8 ns=8 ..." and back: parameters that are not named keep what `c` holds. */
 void tw_gemm_config_print(const tw_gemm_config *c, char *out, size_t size);

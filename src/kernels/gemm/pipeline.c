@@ -27,11 +27,10 @@ static void asynchronous(tw_gemm_gen *g, const tw_gemm_sums *sums, tw_val count)
     }
     tw_val read = tw_var_of(b, tw_i32(b, 0)), write = tw_var_of(b, tw_i32(b, ahead * g->plan.stage_bytes));
     const tw_scope loop = tw_push_for(b, tw_i32(b, 0), count, tw_i32(b, 1), false);
-    tw_val i = loop.i;
     tw_do(b, TW_OP_cp_async_wait, (tw_attrs){.count = ahead - 1}, TW_NONE, TW_NONE);
     tw_do(b, TW_OP_barrier, (tw_attrs){0}, TW_NONE, TW_NONE);
     g->next_stage = write;
-    g->more = tw_lt(b, tw_add_imm(b, i, ahead), count);
+    g->more = tw_lt(b, tw_add_imm(b, loop.i, ahead), count);
     /* Copies are issued in small parts between the steps, so that they do not delay the loads of fragments. */
     if (!g->v->whole_k) {
         const tw_scope if_more = tw_push_if(b, g->more);
@@ -59,8 +58,7 @@ static void through_registers(tw_gemm_gen *g, const tw_gemm_sums *sums, tw_val c
     tw_gemm_copy_store(g, zero);
     tw_pop(b, branch);
     const tw_scope loop = tw_push_for(b, zero, count, tw_i32(b, 1), false);
-    tw_val i = loop.i;
-    tw_val more = tw_lt(b, tw_add_imm(b, i, 1), count);
+    tw_val more = tw_lt(b, tw_add_imm(b, loop.i, 1), count);
     tw_gemm_copy_advance(g);
     tw_do(b, TW_OP_barrier, (tw_attrs){0}, TW_NONE, TW_NONE);
     const tw_scope if_more = tw_push_if(b, more);

@@ -72,9 +72,3 @@ bool tw_gemm_legal(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_t
     };
     return true;
 }
-
-int tw_gemm_legal_all(const tw_gemm_problem *p, const tw_gemm_config *c, int n, const tw_target *t, bool *ok) {
-    int legal = 0;
-    for (int i = 0; i < n; i++) legal += ok[i] = tw_gemm_legal(p, &c[i], t, NULL, NULL);
-    return legal;
-}

@@ -27,10 +27,10 @@ void tw_mega_build_merge(tw_mega_gen *g) {
     const tw_softmax seen = tw_softmax_of(b);
     tw_val x = tw_var_of(b, tw_f32(b, 0));
     const tw_scope loop2 = tw_push_for(b, tw_i32(b, 0), splits, tw_i32(b, AT_ONCE), false);
-    tw_val s = loop2.i;
     tw_val there[AT_ONCE], v[AT_ONCE], ml[AT_ONCE][2] = {{{0}}}, m[AT_ONCE], l[AT_ONCE], max = seen.max;
     for (int u = 0; u < AT_ONCE; u++) {
-        tw_val one = tw_add_imm(b, s, u), head_of = tw_mega_at(g, at, one, row), mine = tw_mega_at(g, head_of, e, 4);
+        tw_val one = tw_add_imm(b, loop2.i, u), head_of = tw_mega_at(g, at, one, row),
+               mine = tw_mega_at(g, head_of, e, 4);
         there[u] = tw_lt(b, one, splits);
         tw_when(b, there[u]);
         v[u] = tw_ld(b, (tw_attrs){.type = TW_T_f32, .cache = TW_CACHE_cg}, mine);

@@ -135,8 +135,7 @@ void tw_mega_build_values(tw_mega_gen *g, tw_mega_sums *s) {
         tw_pop(b, branch);
     }
     const tw_scope loop2 = tw_mega_thread_loop(g, count);
-    tw_val row = loop2.i;
-    tw_val id = tw_add(b, from, row);
+    tw_val id = tw_add(b, from, loop2.i);
     tw_val cell = tw_mega_at(g, tw_mega_at(g, logits, sequence, 4 * g->p->vocab), id, 4);
     tw_val z = tw_ld(b, from_l2, cell), value = z;
     tw_mega_build_value(g, sequence, id, &z, &value);
@@ -192,10 +191,9 @@ static void leave_best(tw_mega_gen *g, const tw_mega_output *o, tw_val sequence)
     const int n = g->p->sequences;
     tw_val value = tw_var_of(b, tw_f32(b, -3.4e38f)), id = tw_var_of(b, tw_i32(b, INT32_MAX));
     const tw_scope loop = tw_push_for(b, g->lane, o->slots, tw_i32(b, 32 * AT_ONCE), false);
-    tw_val i = loop.i;
     tw_val v[AT_ONCE], one[AT_ONCE], there[AT_ONCE];
     for (int u = 0; u < AT_ONCE; u++) {
-        tw_val slot = tw_add_imm(b, i, 32 * u);
+        tw_val slot = tw_add_imm(b, loop.i, 32 * u);
         tw_val from = tw_mega_at(g, tw_mega_at(g, o->best, slot, 8 * n), sequence, 8);
         there[u] = tw_lt(b, slot, o->slots);
         tw_when(b, there[u]);
@@ -386,9 +384,8 @@ static void count_octaves(const cut *c) {
     tw_mega_gen *g = c->g;
     tw_builder *b = g->b;
     const tw_scope loop = tw_mega_thread_loop(g, tw_i32(b, QUARTERS));
-    tw_val i = loop.i;
     tw_val none = tw_i32(b, 0);
-    tw_st(b, shared_i32, tw_mega_at(g, c->mass, i, 4), &none);
+    tw_st(b, shared_i32, tw_mega_at(g, c->mass, loop.i, 4), &none);
     tw_pop(b, loop);
     tw_mega_barrier(g);
     tw_val sum = tw_var_of(b, tw_i64(b, 0));
@@ -512,9 +509,8 @@ static void for_all(const cut *c, int loads, void (*visit)(const cut *c, tw_val 
     const int width = row_width(g->p), stride = tw_mega_threads(g->p) * width;
     tw_val vocab = tw_i32(b, (int32_t)g->p->vocab), step = tw_i32(b, stride * loads);
     const tw_scope loop = tw_push_for(b, tw_mul_imm(b, g->thread, width), vocab, step, false);
-    tw_val first = loop.i;
     some s;
-    load_some(c, &s, loads, first, stride, tw_i32(b, 0), vocab);
+    load_some(c, &s, loads, loop.i, stride, tw_i32(b, 0), vocab);
     for (int u = 0; u < loads; u++)
         for (int e = 0; e < s.width; e++) {
             tw_val id = tw_add_imm(b, s.row[u], e);
@@ -733,8 +729,7 @@ static void draw_from_all(const cut *c) {
     tw_builder *b = g->b;
     tw_val cuts_k = tw_lt(b, tw_i32(b, 0), c->top_k), cuts_p = tw_ne(b, c->top_p, tw_i32(b, 0));
     const tw_scope loop = tw_push_for(b, tw_i32(b, 0), tw_i32(b, 2), tw_i32(b, 1), false);
-    tw_val round = loop.i;
-    tw_val first = tw_eq(b, round, tw_i32(b, 0));
+    tw_val first = tw_eq(b, loop.i, tw_i32(b, 0));
     tw_val wanted = tw_or(b, tw_and(b, first, cuts_k), tw_and(b, tw_not(b, first), cuts_p));
     const tw_scope if_wanted = tw_push_if(b, wanted);
     tw_val goal = tw_select(b, first, c->top_k, tw_i32(b, INT32_MAX));
@@ -841,8 +836,7 @@ static tw_val largest_of(const cut *c) {
     tw_builder *b = g->b;
     tw_val value = tw_var_of(b, tw_f32(b, TW_SAMPLE_LEAST));
     const tw_scope loop = tw_push_for(b, g->lane, c->o->slots, tw_i32(b, 32), false);
-    tw_val i = loop.i;
-    tw_assign(b, value, tw_max(b, value, tw_ld(b, shared_f32, tw_mega_at(g, c->slots, i, SLOT_BYTES))));
+    tw_assign(b, value, tw_max(b, value, tw_ld(b, shared_f32, tw_mega_at(g, c->slots, loop.i, SLOT_BYTES))));
     tw_pop(b, loop);
     return tw_part_warp_max(g->b, tw_add(b, value, tw_f32(b, 0)), 1, 32);
 }
