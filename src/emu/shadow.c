@@ -281,7 +281,8 @@ static void check_path(const access *a, const emu_mark *m) {
              where, place, who, a->how->write ? "read" : "wrote");
 }
 
-static void check(const access *a, emu_cell *c) {
+/* Returns false after a finding. */
+static bool check(const access *a, emu_cell *c) {
     emu_warp *w = a->warp;
     emu_launch *l = w->launch;
     const emu_how *how = a->how;
@@ -300,6 +301,11 @@ static void check(const access *a, emu_cell *c) {
         note_write(w, how, a->lane, c, &mark);
     else
         note_read(w, a->lane, c, &mark);
+    return fine;
+}
+
+static bool same_mark(const emu_mark *x, const emu_mark *y) {
+    return x->thread == y->thread && x->clock == y->clock && x->mask == y->mask && x->what == y->what;
 }
 
 void emu_shadow(emu_warp *w, const emu_op *op, const emu_how *how, int lane, emu_object *o, uint64_t from,
@@ -315,9 +321,20 @@ void emu_shadow(emu_warp *w, const emu_op *op, const emu_how *how, int lane, emu
     }
     access a = {w, op, how, lane, o, from, bytes, 0};
     uint64_t last = (from + bytes - 1) >> o->granule;
+    /* Neighbours mostly have the same marks, and then so they have afterwards. */
+    emu_cell before = {.more = 1}, after = {.more = 1};
     for (uint64_t i = from >> o->granule; i <= last && !l->stop; i++) {
+        emu_cell *c = &o->cells[i];
+        if (!before.more && !after.more && !c->more && same_mark(&c->write, &before.write) &&
+            same_mark(&c->read, &before.read)) {
+            *c = after;
+            continue;
+        }
         a.at = i << o->granule;
-        check(&a, &o->cells[i]);
+        before = *c;
+        const bool fine = check(&a, c);
+        after = *c;
+        if (!fine) after.more = 1;
     }
 }
 
