@@ -4,7 +4,9 @@
 static const tw_attrs flagged = {.type = TW_T_i32, .order = TW_ORDER_relaxed, .scope = TW_SCOPE_gpu};
 
 void tw_flag_store(tw_builder *b, tw_val address, tw_val x, tw_val tag) {
-    tw_val bits = tw_add_imm(b, tw_bitcast(b, TW_T_i32, x), 8);
+    /* Rounding would turn a NaN whose fraction is all ones into a zero. */
+    tw_val rounded = tw_add_imm(b, tw_bitcast(b, TW_T_i32, x), 8);
+    tw_val bits = tw_select(b, tw_ne(b, x, x), tw_i32(b, 0x7fc00000), rounded);
     bits = tw_or(b, tw_and(b, bits, tw_i32(b, ~TW_FLAG_TAG)), tag);
     tw_st(b, flagged, address, &bits);
 }

@@ -12,7 +12,7 @@ enum {
     TW_FLAG_WORDS = 8 /* The most addresses that are read at once. */
 };
 
-/* Stores an f32, rounded to 28 bits, with a tag (i32). */
+/* Stores an f32, rounded to 28 bits, with a tag (i32). A NaN stays a NaN. */
 void tw_flag_store(tw_builder *b, tw_val address, tw_val x, tw_val tag);
 
 /* A thread's elements. */
