@@ -14,3 +14,8 @@ tw_val tw_part_warp_max(tw_builder *b, tw_val x, int from, int below) {
     for (int d = from; d < below; d *= 2) x = tw_max(b, x, across(b, x, d));
     return x;
 }
+
+tw_val tw_part_warp_min(tw_builder *b, tw_val x, int from, int below) {
+    for (int d = from; d < below; d *= 2) x = tw_min(b, x, across(b, x, d));
+    return x;
+}

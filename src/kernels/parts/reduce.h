@@ -10,5 +10,6 @@
    4) four neighbours, (4, 32) every fourth lane. A sum has the same bits in all lanes of its group and in every run. */
 tw_val tw_part_warp_sum(tw_builder *b, tw_val x, int from, int below);
 tw_val tw_part_warp_max(tw_builder *b, tw_val x, int from, int below);
+tw_val tw_part_warp_min(tw_builder *b, tw_val x, int from, int below);
 
 #endif

@@ -359,9 +359,10 @@ static void head(const rows *r) {
     tw_st(b, (tw_attrs){.type = TW_T_f32}, tw_mega_at(g, tw_mega_at(g, out, position, g->p->vocab * 4), id, 4), y);
     for (int i = 0; i < g->p->sequences; i++) {
         tw_val which = g->p->sequences > 1 ? tw_i32(b, i) : tw_add_imm(b, r->s->positions, -1);
-        const tw_scope branch = tw_push_if(b, tw_and(b, tw_eq(b, position, which), tw_lt(b, r->s->best[i], y[0])));
-        tw_assign(b, r->s->best[i], y[0]);
-        tw_assign(b, r->s->best_row[i], id);
+        const tw_scope branch =
+            tw_push_if(b, tw_and(b, tw_eq(b, position, which), tw_lt(b, r->s->best[i].value, y[0])));
+        tw_assign(b, r->s->best[i].value, y[0]);
+        tw_assign(b, r->s->best[i].number, id);
         tw_pop(b, branch);
     }
     end_turns(b, &t);
@@ -384,48 +385,28 @@ void tw_mega_build_epilogue(tw_mega_gen *g, const tw_mega_sums *s) {
     }
 }
 
-/* A warp's best of a sequence into its cell: [sequence][warp] of value and row. */
-static void leave_best(tw_mega_gen *g, tw_val cells, int sequence, tw_val value, tw_val row) {
-    tw_builder *b = g->b;
-    tw_val best = tw_add(b, value, tw_f32(b, 0)), most = tw_part_warp_max(g->b, best, 1, 32), all = tw_i32(b, -1);
-    tw_val id = tw_select(b, tw_eq(b, most, best), row, tw_i32(b, INT32_MAX));
-    for (int d = 1; d < 32; d *= 2) id = tw_min(b, id, tw_shfl(b, TW_MODE_bfly, id, tw_i32(b, d), all));
-    const tw_scope first_lane = tw_push_if(b, tw_eq(b, g->lane, tw_i32(b, 0)));
-    const int at = 8 * sequence * g->p->tuning.warps;
-    tw_val mine = tw_mega_at(g, cells, g->warp, 8);
-    tw_st(b, (tw_attrs){.type = TW_T_f32, .space = TW_SPACE_shared, .offset = at}, mine, &most);
-    tw_st(b, (tw_attrs){.type = TW_T_i32, .space = TW_SPACE_shared, .offset = at + 4}, mine, &id);
-    tw_pop(b, first_lane);
-}
-
-/* The block's largest logit of the last position, or of each sequence, of equals the first: its threads' bests meet. */
+/* The block's largest logit of the last position, or of each sequence, of equals the first: its threads' bests meet in
+   cells, [sequence][warp]. */
 void tw_mega_build_best(tw_mega_gen *g, const tw_mega_sums *s) {
     tw_builder *b = g->b;
     const int warps = g->p->tuning.warps, n = g->p->sequences;
     tw_val cells = tw_add_imm(b, g->shared, g->p->sums + 4 * warps * g->p->tokens);
-    for (int i = 0; i < n; i++) leave_best(g, cells, i, s->best[i], s->best_row[i]);
+    for (int i = 0; i < n; i++) {
+        const tw_argmax best = tw_argmax_warp(b, &s->best[i]);
+        const tw_scope first_lane = tw_push_if(b, tw_eq(b, g->lane, tw_i32(b, 0)));
+        const tw_attrs to = {.space = TW_SPACE_shared, .offset = TW_ARGMAX_BYTES * i * warps};
+        tw_argmax_store(b, &best, to, tw_mega_at(g, cells, g->warp, TW_ARGMAX_BYTES));
+        tw_pop(b, first_lane);
+    }
     tw_mega_barrier(g);
     tw_val slot = tw_mega_word(g, TW_W_SLOT), out = tw_mega_address(g, TW_W_BEST);
     const tw_scope branch = tw_push_if(b, tw_lt(b, g->thread, tw_i32(b, n)));
     if (n > 1) {
-        cells = tw_mega_at(g, cells, g->thread, 8 * warps);
+        cells = tw_mega_at(g, cells, g->thread, TW_ARGMAX_BYTES * warps);
         slot = tw_add(b, tw_mul_imm(b, slot, n), g->thread);
     }
-    tw_val value = tw_var_of(b, tw_f32(b, -3.4e38f)), row = tw_var_of(b, tw_i32(b, INT32_MAX));
-    for (int w = 0; w < warps; w++) {
-        tw_attrs how = shared_f32;
-        how.offset = 8 * w;
-        tw_val v = tw_ld(b, how, cells);
-        how = (tw_attrs){.type = TW_T_i32, .space = TW_SPACE_shared, .offset = 8 * w + 4};
-        tw_val i = tw_ld(b, how, cells);
-        tw_val first = tw_and(b, tw_eq(b, v, value), tw_lt(b, i, row));
-        const tw_scope branch2 = tw_push_if(b, tw_or(b, tw_lt(b, value, v), first));
-        tw_assign(b, value, v);
-        tw_assign(b, row, i);
-        tw_pop(b, branch2);
-    }
-    tw_val at = tw_mega_at(g, out, slot, 8);
-    tw_st(b, (tw_attrs){.type = TW_T_f32}, at, &value);
-    tw_st(b, (tw_attrs){.type = TW_T_i32, .offset = 4}, at, &row);
+    const tw_argmax best = tw_argmax_of(b, TW_SAMPLE_LEAST);
+    tw_argmax_take_cells(b, &best, cells, 0, warps);
+    tw_argmax_store(b, &best, (tw_attrs){0}, tw_mega_at(g, out, slot, TW_ARGMAX_BYTES));
     tw_pop(b, branch);
 }

@@ -3,6 +3,7 @@
 #ifndef TW_VM_CUDA_GENERATE_H
 #define TW_VM_CUDA_GENERATE_H
 
+#include "kernels/parts/argmax.h"
 #include "kernels/parts/convert.h"
 #include "kernels/parts/flag.h"
 #include "kernels/parts/reduce.h"
@@ -41,7 +42,7 @@ void tw_mega_barrier(tw_mega_gen *g);
 /* base + i * bytes */
 tw_val tw_mega_at(tw_mega_gen *g, tw_val base, tw_val i, int64_t bytes);
 tw_scope tw_mega_thread_loop(tw_mega_gen *g, tw_val count); /* for (i = thread; i < count; i += threads) */
-tw_type tw_mega_element(tw_dtype t); /* The IR's type of a cache's or table's elements. */
+tw_type tw_mega_element(tw_dtype t);                        /* The IR's type of a cache's or table's elements. */
 /* Activations as integers: multiply.h. */
 enum {
     TW_MEGA_DIGITS = 3,
@@ -97,8 +98,8 @@ typedef struct tw_mega_sums {
     /* With one position, fetched before the wait: this thread's row of what a projection adds to, in the first group;
        and the cosine and sine of its pair of rows in qkv. */
     tw_val before, angle[2];
-    tw_val early;                                                /* whether that may be */
-    tw_val best[TW_CUDA_VM_TOKENS], best_row[TW_CUDA_VM_TOKENS]; /* variables of the head, of each sequence */
+    tw_val early;                      /* whether that may be */
+    tw_argmax best[TW_CUDA_VM_TOKENS]; /* head: the thread's largest logit of each sequence, and its row. */
 } tw_mega_sums;
 void tw_mega_build_epilogue(tw_mega_gen *g, const tw_mega_sums *s);
 void tw_mega_build_factor(tw_mega_gen *g, const tw_mega_sums *s); /* sets s->factor from the squares; position 0's */

@@ -49,7 +49,7 @@ typedef struct cut {
     tw_val scale, top_k, top_p, min_p;
     tw_draw_key key;
     tw_val largest, order; /* and what is tw_draw_ordered of it */
-    tw_val score, id;      /* variables: this thread's best of what is left */
+    tw_argmax best;        /* This thread's best score of what is left, and its id. */
 } cut;
 
 static tw_attrs at(tw_attrs how, int offset) {
@@ -130,8 +130,8 @@ void tw_mega_build_values(tw_mega_gen *g, tw_mega_sums *s) {
     const tw_scope if_has_values = tw_push_if(b, has_values(b, RULE(g, rules_at(g, sequence), TW_T_i32, mode)));
     for (int i = 0; i < n; i++) {
         const tw_scope branch = tw_push_if(b, tw_eq(b, sequence, tw_i32(b, i)));
-        tw_assign(b, s->best[i], tw_f32(b, TW_SAMPLE_LEAST));
-        tw_assign(b, s->best_row[i], tw_i32(b, INT32_MAX));
+        tw_assign(b, s->best[i].value, tw_f32(b, TW_SAMPLE_LEAST));
+        tw_assign(b, s->best[i].number, tw_i32(b, INT32_MAX));
         tw_pop(b, branch);
     }
     const tw_scope loop2 = tw_mega_thread_loop(g, count);
@@ -142,9 +142,9 @@ void tw_mega_build_values(tw_mega_gen *g, tw_mega_sums *s) {
     tw_st(b, (tw_attrs){.type = TW_T_f32}, cell, &z);
     for (int i = 0; i < n; i++) {
         const tw_scope branch2 =
-            tw_push_if(b, tw_and(b, tw_eq(b, sequence, tw_i32(b, i)), tw_lt(b, s->best[i], value)));
-        tw_assign(b, s->best[i], value);
-        tw_assign(b, s->best_row[i], id);
+            tw_push_if(b, tw_and(b, tw_eq(b, sequence, tw_i32(b, i)), tw_lt(b, s->best[i].value, value)));
+        tw_assign(b, s->best[i].value, value);
+        tw_assign(b, s->best[i].number, id);
         tw_pop(b, branch2);
     }
     tw_pop(b, loop2);
@@ -178,18 +178,16 @@ static void leave(tw_mega_gen *g, const tw_mega_output *o, tw_val sequence, tw_v
     tw_pop(b, if_penalises);
 }
 
-static tw_val first_of_warp(tw_mega_gen *g, tw_val most, tw_val value, tw_val id) {
-    tw_builder *b = g->b;
-    tw_val mine = tw_select(b, tw_eq(b, most, value), id, tw_i32(b, INT32_MAX)), all = tw_i32(b, -1);
-    for (int d = 1; d < 32; d *= 2) mine = tw_min(b, mine, tw_shfl(b, TW_MODE_bfly, mine, tw_i32(b, d), all));
-    return mine;
+/* Of no candidates the first id is the best. */
+static tw_val number_or_first(tw_builder *b, tw_val number) {
+    return tw_select(b, tw_eq(b, number, tw_i32(b, INT32_MAX)), tw_i32(b, 0), number);
 }
 
 /* A warp reduces the workers' bests of a sequence to one; each lane reads some of them. */
 static void leave_best(tw_mega_gen *g, const tw_mega_output *o, tw_val sequence) {
     tw_builder *b = g->b;
     const int n = g->p->sequences;
-    tw_val value = tw_var_of(b, tw_f32(b, -3.4e38f)), id = tw_var_of(b, tw_i32(b, INT32_MAX));
+    const tw_argmax mine = tw_argmax_of(b, TW_SAMPLE_LEAST);
     const tw_scope loop = tw_push_for(b, g->lane, o->slots, tw_i32(b, 32 * AT_ONCE), false);
     tw_val v[AT_ONCE], one[AT_ONCE], there[AT_ONCE];
     for (int u = 0; u < AT_ONCE; u++) {
@@ -202,17 +200,15 @@ static void leave_best(tw_mega_gen *g, const tw_mega_output *o, tw_val sequence)
         one[u] = tw_ld(b, (tw_attrs){.type = TW_T_i32, .offset = 4, .cache = TW_CACHE_cg}, from);
     }
     for (int u = 0; u < AT_ONCE; u++) {
-        const tw_scope branch = tw_push_if(b, tw_and(b, there[u], tw_lt(b, value, v[u])));
-        tw_assign(b, value, v[u]);
-        tw_assign(b, id, one[u]);
+        const tw_scope branch = tw_push_if(b, tw_and(b, there[u], tw_lt(b, mine.value, v[u])));
+        tw_assign(b, mine.value, v[u]);
+        tw_assign(b, mine.number, one[u]);
         tw_pop(b, branch);
     }
     tw_pop(b, loop);
-    tw_val most = tw_part_warp_max(g->b, tw_add(b, value, tw_f32(b, 0)), 1, 32);
-    tw_val mine = first_of_warp(g, most, value, id);
-    mine = tw_select(b, tw_eq(b, mine, tw_i32(b, INT32_MAX)), tw_i32(b, 0), mine);
+    tw_val token = number_or_first(b, tw_argmax_warp(b, &mine).number);
     const tw_scope first_lane = tw_push_if(b, tw_eq(b, g->lane, tw_i32(b, 0)));
-    leave(g, o, sequence, mine);
+    leave(g, o, sequence, token);
     tw_pop(b, first_lane);
 }
 
@@ -220,13 +216,7 @@ static void leave_best(tw_mega_gen *g, const tw_mega_output *o, tw_val sequence)
 
 /* Updates this thread's best candidate. */
 static void consider(const cut *c, tw_val z, tw_val id) {
-    tw_builder *b = c->g->b;
-    tw_val score = tw_draw_score(b, c->key, c->scale, z, id);
-    tw_val first = tw_and(b, tw_eq(b, score, c->score), tw_lt(b, id, c->id));
-    const tw_scope branch = tw_push_if(b, tw_or(b, tw_lt(b, c->score, score), first));
-    tw_assign(b, c->score, score);
-    tw_assign(b, c->id, id);
-    tw_pop(b, branch);
+    tw_argmax_take(c->g->b, &c->best, tw_draw_score(c->g->b, c->key, c->scale, z, id), id);
 }
 
 static tw_val within_min_p(const cut *c, tw_val z) {
@@ -237,26 +227,15 @@ static tw_val within_min_p(const cut *c, tw_val z) {
 static void leave_drawn(const cut *c) {
     tw_mega_gen *g = c->g;
     tw_builder *b = g->b;
-    tw_val score = tw_add(b, c->score, tw_f32(b, 0)), most = tw_part_warp_max(g->b, score, 1, 32);
-    tw_val id = first_of_warp(g, most, score, c->id);
+    const tw_argmax warp = tw_argmax_warp(b, &c->best);
     const tw_scope first_lane = tw_push_if(b, tw_eq(b, g->lane, tw_i32(b, 0)));
-    tw_val cell = tw_mega_at(g, c->head, g->warp, 8);
-    tw_st(b, at(shared_f32, CELLS), cell, &most);
-    tw_st(b, at(shared_i32, CELLS + 4), cell, &id);
+    tw_argmax_store(b, &warp, at(shared_f32, CELLS), tw_mega_at(g, c->head, g->warp, TW_ARGMAX_BYTES));
     tw_pop(b, first_lane);
     tw_mega_barrier(g);
     const tw_scope first_thread = tw_push_if(b, tw_eq(b, g->thread, tw_i32(b, 0)));
-    tw_val value = tw_var_of(b, tw_f32(b, TW_SAMPLE_LEAST)), row = tw_var_of(b, tw_i32(b, INT32_MAX));
-    for (int w = 0; w < g->p->tuning.warps; w++) {
-        tw_val v = tw_ld(b, at(shared_f32, CELLS + 8 * w), c->head);
-        tw_val i = tw_ld(b, at(shared_i32, CELLS + 8 * w + 4), c->head);
-        tw_val first = tw_and(b, tw_eq(b, v, value), tw_lt(b, i, row));
-        const tw_scope branch = tw_push_if(b, tw_or(b, tw_lt(b, value, v), first));
-        tw_assign(b, value, v);
-        tw_assign(b, row, i);
-        tw_pop(b, branch);
-    }
-    leave(g, c->o, c->sequence, tw_select(b, tw_eq(b, row, tw_i32(b, INT32_MAX)), tw_i32(b, 0), tw_add_imm(b, row, 0)));
+    const tw_argmax all = tw_argmax_of(b, TW_SAMPLE_LEAST);
+    tw_argmax_take_cells(b, &all, c->head, CELLS, g->p->tuning.warps);
+    leave(g, c->o, c->sequence, number_or_first(b, all.number));
     tw_pop(b, first_thread);
 }
 
@@ -858,8 +837,7 @@ static void cut_one(tw_mega_gen *g, const tw_mega_output *o, tw_val sequence) {
     c.top_p = RULE(g, rules, TW_T_i32, top_p);
     c.min_p = RULE(g, rules, TW_T_i32, min_p);
     c.key = key_of(g, rules, sequence);
-    c.score = tw_var_of(b, tw_f32(b, TW_SAMPLE_LEAST));
-    c.id = tw_var_of(b, tw_i32(b, INT32_MAX));
+    c.best = tw_argmax_of(b, TW_SAMPLE_LEAST);
     begin_cut(&c, o->rows);
     c.largest = largest_of(&c);
     c.order = tw_draw_ordered(b, c.largest);

@@ -120,8 +120,7 @@ static tw_mega_sums sums_of(const product *o) {
     tw_val n = tw_op_emit(b, TW_OP_cvt_f32_s32, o->a.columns, TW_NONE, TW_NONE);
     sums.share = tw_op_emit(b, TW_OP_rcp_f32, n, TW_NONE, TW_NONE);
     for (int i = 0; i < g->p->sequences; i++) {
-        sums.best[i] = tw_var_of(b, tw_f32(b, -3.4e38f));
-        sums.best_row[i] = tw_var_of(b, tw_i32(b, INT32_MAX));
+        sums.best[i] = tw_argmax_of(b, TW_SAMPLE_LEAST);
     }
     if (g->p->flags) sums.factor = tw_var_of(b, tw_f32(b, 1));
     if (g->p->tokens == 1) {
