@@ -58,7 +58,7 @@ static void build(tw_gemm_gen *g) {
     find_thread(g);
     /* A persistent block has no split, and its loop finds the tiles. */
     if (g->c->persistent < 2)
-        tw_gemm_find_tile(g, tw_sreg(b, TW_SREG_ctaid_x));
+        g->frame->find_tile(g, tw_sreg(b, TW_SREG_ctaid_x));
     else
         g->split = tw_i32(b, 0);
     if (!way->tensor_copies) g->shared = tw_shared_base(b, "tiles");
@@ -68,11 +68,8 @@ static void build(tw_gemm_gen *g) {
     g->y.limit = g->arg.n;
     g->x.ld = g->arg.ldx;
     g->y.ld = g->arg.ldy;
-    tw_gemm_range r = {.x = g->arg.x, .y = g->arg.y};
-    if (v->batched) {
-        r.x = tw_add(b, r.x, tw_mul(b, tw_widen(b, g->batch), g->arg.stride_x));
-        r.y = tw_add(b, r.y, tw_mul(b, tw_widen(b, g->batch), g->arg.stride_y));
-    }
+    tw_gemm_range r = {0};
+    if (!way->tensor_copies) g->frame->locate(g, &r);
     r.k_begin = tw_mul(b, g->split, g->arg.chunk);
     g->k_end = g->c->kg > 1 ? tw_min(b, g->arg.k, tw_add(b, r.k_begin, g->arg.chunk)) : g->arg.k;
     g->k_position = tw_var_of(b, r.k_begin);
@@ -96,7 +93,12 @@ tw_status tw_gemm_signature(const tw_gemm_variant *v, const tw_gemm_config *c, c
 }
 
 tw_kernel *tw_gemm_build(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_target *t) {
-    tw_gemm_gen g = {.v = v, .c = c, .target = t, .acc_type = tw_gemm_accumulator(v->type)};
+    return tw_gemm_build_frame(&tw_gemm_plain_frame, v, c, t);
+}
+
+tw_kernel *tw_gemm_build_frame(const tw_gemm_frame *f, const tw_gemm_variant *v, const tw_gemm_config *c,
+                               const tw_target *t) {
+    tw_gemm_gen g = {.frame = f, .v = v, .c = c, .target = t, .acc_type = tw_gemm_accumulator(v->type)};
     if (tw_gemm_plan_of(v, c, t, &g.plan)) return NULL;
     tw_kernel *k = tw_kernel_new("gemm", t->sm, g.plan.threads);
     if (!k) return NULL;

@@ -91,6 +91,7 @@ typedef struct tw_gemm_operand {
 /* The state of the generator. */
 typedef struct tw_gemm_gen {
     tw_builder *b;
+    const struct tw_gemm_frame *frame;
     const tw_gemm_variant *v;
     const tw_gemm_config *c;
     const tw_target *target;
@@ -180,11 +181,26 @@ tw_tensor_map tw_gemm_wgmma_map(uint64_t address, int64_t extent, int64_t k, int
 void tw_gemm_stage_sums(tw_gemm_gen *g);
 int tw_gemm_staged_bytes(const tw_gemm_config *c); /* Shared memory of that exchange. */
 
-/* tile.c: the order of tiles. */
-tw_scheduler tw_gemm_scheduler(const tw_gemm_gen *g);
-/* Sets the origins, split and batch of a tile's number. */
-void tw_gemm_find_tile(tw_gemm_gen *g, tw_val number);
+/* What a kind of product may replace, so that its kernel keeps the loops of every way to multiply: which tile is next,
+   where its operands lie, and what becomes of its sums. */
+typedef struct tw_gemm_frame {
+    /* Opens the loop of a persistent block over the numbers of its tiles. The scope's `i` is the number. */
+    tw_scope (*each_tile)(tw_gemm_gen *g);
+    /* Sets x.origin, y.origin, tile, split and batch from a tile's number. */
+    void (*find_tile)(tw_gemm_gen *g, tw_val number);
+    /* Sets x and y of the range, from which threads copy tiles. Unused where tensor copies do. */
+    void (*locate)(tw_gemm_gen *g, tw_gemm_range *r);
+    /* Fetches a tile of X or Y by tensor copies: to a shared address, from the element k on. One thread calls it. */
+    void (*fetch)(tw_gemm_gen *g, bool is_x, tw_val to, tw_val k, tw_val full);
+    void (*finish)(tw_gemm_gen *g); /* Joins the sums' parts, and stores them. All threads with sums call it. */
+} tw_gemm_frame;
+extern const tw_gemm_frame tw_gemm_plain_frame; /* tile.c: of a plain product. */
+/* Builds a kernel as tw_gemm_build does, with another frame. */
+tw_kernel *tw_gemm_build_frame(const tw_gemm_frame *f, const tw_gemm_variant *v, const tw_gemm_config *c,
+                               const tw_target *t);
 
+/* wgmma.c: counts the blocks of a cluster that fetch a tile of X, or of Y, together. */
+int tw_gemm_fetchers(const tw_gemm_config *c, bool is_x);
 /* Returns the barrier of the threads that hold sums. */
 tw_meeting tw_gemm_meeting(const tw_gemm_gen *g);
 

@@ -78,5 +78,5 @@ void tw_gemm_pipeline(tw_gemm_gen *g, const tw_gemm_sums *sums, const tw_gemm_ra
     tw_gemm_copy_prepare(g, &g->y, &g->plan.y, r->y, r->k_begin, g->plan.x.bytes);
     sums->prepare(g);
     (g->c->copy ? through_registers : asynchronous)(g, sums, r->count);
-    tw_gemm_finish(g);
+    g->frame->finish(g);
 }

@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds the tile of the result that a block computes. */
+/* The frame of a plain product: which tile a block computes, and where its operands lie. */
 #include "kernels/gemm/generate.h"
 
-tw_scheduler tw_gemm_scheduler(const tw_gemm_gen *g) {
+static tw_scheduler scheduler_of(const tw_gemm_gen *g) {
     return (tw_scheduler){.rows = g->arg.tiles_m, .columns = g->arg.tiles_n, .band = g->c->group};
 }
 
-void tw_gemm_find_tile(tw_gemm_gen *g, tw_val number) {
+static tw_scope each_tile(tw_gemm_gen *g) {
+    const tw_scheduler order = scheduler_of(g);
+    return tw_scheduler_push(g->b, &order);
+}
+
+static void find_tile(tw_gemm_gen *g, tw_val number) {
     tw_builder *b = g->b;
     const bool cluster = g->c->kg > 1 && g->c->split == TW_GEMM_SPLIT_CLUSTER;
-    const tw_scheduler order = tw_gemm_scheduler(g);
+    const tw_scheduler order = scheduler_of(g);
     tw_val t = cluster ? tw_div(b, number, g->c->kg) : number;
     const tw_scheduler_tile at = tw_scheduler_find(b, &order, t);
     g->x.origin = tw_mul_imm(b, at.row, g->c->ml);
@@ -21,3 +26,24 @@ void tw_gemm_find_tile(tw_gemm_gen *g, tw_val number) {
         g->tile = tw_fma(b, g->batch, tw_mul(b, g->arg.tiles_m, g->arg.tiles_n), t);
     }
 }
+
+static void locate(tw_gemm_gen *g, tw_gemm_range *r) {
+    tw_builder *b = g->b;
+    r->x = g->arg.x;
+    r->y = g->arg.y;
+    if (!g->v->batched) return;
+    r->x = tw_add(b, r->x, tw_mul(b, tw_widen(b, g->batch), g->arg.stride_x));
+    r->y = tw_add(b, r->y, tw_mul(b, tw_widen(b, g->batch), g->arg.stride_y));
+}
+
+static void fetch(tw_gemm_gen *g, bool is_x, tw_val to, tw_val k, tw_val full) {
+    const tw_tile_copy copy = {.map = is_x ? g->arg.map_x : g->arg.map_y,
+                               .to = to,
+                               .origin = is_x ? g->x.origin : g->y.origin,
+                               .k = k,
+                               .full = full,
+                               .blocks = tw_gemm_fetchers(g->c, is_x)};
+    tw_tile_fetch(g->b, is_x ? &g->plan.tile_x : &g->plan.tile_y, &copy);
+}
+
+const tw_gemm_frame tw_gemm_plain_frame = {each_tile, find_tile, locate, fetch, tw_gemm_finish};

@@ -17,8 +17,7 @@ static tw_gemm_tile layout(const tw_tile *t) {
                           .bytes = tw_tile_bytes(t)};
 }
 
-/* Counts the blocks of a cluster that fetch a tile of X, or of Y, together. */
-static int fetchers(const tw_gemm_config *c, bool is_x) {
+int tw_gemm_fetchers(const tw_gemm_config *c, bool is_x) {
     return c->multicast && (c->group == 1) == is_x ? c->multicast : 1;
 }
 
@@ -80,15 +79,14 @@ static const char *plan(const tw_gemm_variant *v, const tw_gemm_config *c, const
 tw_tensor_map tw_gemm_wgmma_map(uint64_t address, int64_t extent, int64_t k, int64_t row_bytes, bool k_major,
                                 const tw_gemm_config *c, bool is_x) {
     const tw_tile t = tw_tile_of(k_major, is_x ? c->ml : c->nl, c->u);
-    return tw_tile_map(&t, address, extent, k, row_bytes, fetchers(c, is_x));
+    return tw_tile_map(&t, address, extent, k, row_bytes, tw_gemm_fetchers(c, is_x));
 }
 
 /* Opens the loop over the tiles of a persistent block. */
 static tw_scope push_tiles(tw_gemm_gen *g) {
     if (g->c->persistent < 2) return (tw_scope){0};
-    const tw_scheduler order = tw_gemm_scheduler(g);
-    const tw_scope tiles = tw_scheduler_push(g->b, &order);
-    tw_gemm_find_tile(g, tiles.i);
+    const tw_scope tiles = g->frame->each_tile(g);
+    g->frame->find_tile(g, tiles.i);
     return tiles;
 }
 
@@ -125,9 +123,8 @@ static void copy(tw_gemm_gen *g, const tw_ring *ring, tw_val k_begin, tw_val cou
     tw_val full = tw_ring_full(b, ring, &c), to = tw_ring_data(b, ring, &c, TW_NONE);
     tw_ring_wait(b, tw_ring_empty(b, ring, &c), &c);
     tw_do(b, TW_OP_mbarrier_expect, (tw_attrs){0}, full, tw_i32(b, g->plan.stage_bytes));
-    tw_tile_fetch(b, &g->plan.tile_x, &(tw_tile_copy){g->arg.map_x, to, g->x.origin, k, full, fetchers(g->c, true)});
-    to = tw_add_imm(b, to, g->plan.x.bytes);
-    tw_tile_fetch(b, &g->plan.tile_y, &(tw_tile_copy){g->arg.map_y, to, g->y.origin, k, full, fetchers(g->c, false)});
+    g->frame->fetch(g, true, to, k, full);
+    g->frame->fetch(g, false, tw_add_imm(b, to, g->plan.x.bytes), k, full);
     tw_op_to(b, k, TW_OP_add_i32, k, tw_i32(b, g->c->u), TW_NONE);
     tw_ring_advance(b, ring, &c);
     tw_pop(b, loop);
@@ -211,7 +208,7 @@ static void build(tw_gemm_gen *g, const tw_gemm_range *r) {
     begin(g, true);
     const tw_scope tiles = push_tiles(g);
     sum(g, &ring, &c, r->count);
-    tw_gemm_finish(g);
+    g->frame->finish(g);
     pop_tiles(g, tiles);
     tw_next_role(b, roles);
     copy(g, &ring, r->k_begin, r->count);
