@@ -120,9 +120,7 @@ static void copy(tw_gemm_gen *g, const tw_ring *ring, tw_val k_begin, tw_val cou
     const tw_scope tiles = push_tiles(g);
     tw_val k = tw_var_of(b, k_begin);
     const tw_scope loop = tw_push_for(b, tw_i32(b, 0), count, tw_i32(b, 1), false);
-    tw_val full = tw_ring_full(b, ring, &c), to = tw_ring_data(b, ring, &c, TW_NONE);
-    tw_ring_wait(b, tw_ring_empty(b, ring, &c), &c);
-    tw_do(b, TW_OP_mbarrier_expect, (tw_attrs){0}, full, tw_i32(b, g->plan.stage_bytes));
+    tw_val full = tw_ring_fill(b, ring, &c, tw_i32(b, g->plan.stage_bytes)), to = tw_ring_data(b, ring, &c, TW_NONE);
     g->frame->fetch(g, true, to, k, full);
     g->frame->fetch(g, false, tw_add_imm(b, to, g->plan.x.bytes), k, full);
     tw_op_to(b, k, TW_OP_add_i32, k, tw_i32(b, g->c->u), TW_NONE);

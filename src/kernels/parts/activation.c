@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/parts/activation.h"
 
+#include "kernels/parts/softmax.h"
+
 /* x / (1 + 2^u). The result is 0 where 2^u overflows. */
 static tw_val over_one_plus_exp2(tw_builder *b, tw_val x, tw_val u) {
     tw_val e = tw_op_emit(b, TW_OP_exp2_f32, u, TW_NONE, TW_NONE);

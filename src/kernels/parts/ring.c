@@ -65,6 +65,13 @@ void tw_ring_wait(tw_builder *b, tw_val barrier, const tw_ring_cursor *c) {
     tw_do(b, TW_OP_mbarrier_wait, (tw_attrs){0}, barrier, c->parity);
 }
 
+tw_val tw_ring_fill(tw_builder *b, const tw_ring *r, const tw_ring_cursor *c, tw_val bytes) {
+    tw_val full = tw_ring_full(b, r, c);
+    tw_ring_wait(b, tw_ring_empty(b, r, c), c);
+    if (bytes.id) tw_do(b, TW_OP_mbarrier_expect, (tw_attrs){0}, full, bytes);
+    return full;
+}
+
 void tw_ring_give_back(tw_builder *b, const tw_ring_return *x) {
     tw_val empty = x->empty, all = tw_i32(b, 0), when = x->when;
     tw_attrs at = {0};

@@ -44,6 +44,9 @@ void tw_ring_advance(tw_builder *b, const tw_ring *r, const tw_ring_cursor *c);
 tw_val tw_ring_data(tw_builder *b, const tw_ring *r, const tw_ring_cursor *c, tw_val from);
 tw_val tw_ring_full(tw_builder *b, const tw_ring *r, const tw_ring_cursor *c);
 tw_val tw_ring_empty(tw_builder *b, const tw_ring *r, const tw_ring_cursor *c);
+/* Readies the cursor's stage for a producer's copies, in the thread that issues them: waits until the stage is empty,
+   and tells its `full` to expect `bytes` (i32). TW_NONE: the copies arrive by themselves. Returns `full`. */
+tw_val tw_ring_fill(tw_builder *b, const tw_ring *r, const tw_ring_cursor *c, tw_val bytes);
 /* Waits until the mbarrier's phase of the cursor's parity is complete. */
 void tw_ring_wait(tw_builder *b, tw_val barrier, const tw_ring_cursor *c);
 

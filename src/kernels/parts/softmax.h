@@ -25,5 +25,10 @@ tw_softmax tw_softmax_of(tw_builder *b);
 void tw_softmax_reset(tw_builder *b, const tw_softmax *s);
 /* Computes the weight of a score: 2^(score - max). */
 tw_val tw_softmax_weight(tw_builder *b, tw_val score, tw_val max);
+/* Raises the maximum to `max`, which is at least what it was, and multiplies the sum by the old maximum's weight.
+   Returns that weight, by which the caller multiplies its sums of values. */
+tw_val tw_softmax_raise(tw_builder *b, const tw_softmax *s, tw_val max);
+/* Takes one score, if `there` holds, and returns its weight. *keep gets what tw_softmax_raise returns. */
+tw_val tw_softmax_take(tw_builder *b, const tw_softmax *s, tw_val score, tw_val there, tw_val *keep);
 
 #endif

@@ -47,19 +47,14 @@ static void load_queries(void *state, tw_val q, tw_val position, tw_val head, tw
 /* One more position for head h. */
 static void take_floats(tw_mega_by_lanes *a, int h, const tw_val *k, const tw_val *v, tw_val there) {
     tw_builder *b = a->g->b;
-    const tw_softmax *seen = &a->seen[h];
     tw_val dot = TW_NONE;
     for (int i = 0; i < TW_MEGA_WIDE; i++) dot = i ? tw_fma(b, a->q[h][i], k[i], dot) : tw_mul(b, a->q[h][i], k[i]);
     dot = tw_part_warp_sum(b, dot, 1, a->lanes);
-    tw_val max = tw_max(b, seen->max, tw_select(b, there, dot, tw_f32(b, TW_SOFTMAX_LOWEST)));
-    tw_val keep = tw_softmax_weight(b, seen->max, max);
-    tw_val weight = tw_select(b, there, tw_softmax_weight(b, dot, max), tw_f32(b, 0));
-    tw_op_to(b, seen->sum, TW_OP_fma_f32, seen->sum, keep, weight);
+    tw_val keep, weight = tw_softmax_take(b, &a->seen[h], dot, there, &keep);
     for (int i = 0; i < TW_MEGA_WIDE; i++) {
         tw_val before = tw_mul(b, a->acc[h][i], keep);
         tw_op_to(b, a->acc[h][i], TW_OP_fma_f32, weight, v[i], before);
     }
-    tw_assign(b, seen->max, max);
 }
 
 /* The same for all heads, from rows as they are stored. */

@@ -143,13 +143,11 @@ static void weigh(tw_mega_by_tensor *a, tw_val *s) {
     tw_builder *b = a->g->b;
     tw_val max = tw_max(b, tw_max(b, s[0], s[1]), tw_max(b, s[2], s[3]));
     max = tw_max(b, tw_part_warp_max(b, max, 1, 4), a->seen.max);
-    tw_val keep = tw_softmax_weight(b, a->seen.max, max), sum = tw_mul(b, a->seen.sum, keep);
+    tw_val keep = tw_softmax_raise(b, &a->seen, max);
     for (int e = 0; e < 4; e++) {
         s[e] = tw_softmax_weight(b, s[e], max);
-        sum = tw_add(b, sum, s[e]);
+        tw_op_to(b, a->seen.sum, TW_OP_add_f32, a->seen.sum, s[e], TW_NONE);
     }
-    tw_assign(b, a->seen.sum, sum);
-    tw_assign(b, a->seen.max, max);
     for (int i = 0; i < 4 * tiles(a); i++) {
         tw_val *x = &a->acc[i / 4][i % 4];
         tw_op_to(b, *x, TW_OP_mul_f32, *x, keep, TW_NONE);

@@ -42,15 +42,13 @@ void tw_mega_build_merge(tw_mega_gen *g) {
         l[u] = ml[u][1];
         max = tw_max(b, max, m[u]);
     }
-    tw_val keep = tw_softmax_weight(b, seen.max, max);
-    tw_op_to(b, seen.sum, TW_OP_mul_f32, seen.sum, keep, TW_NONE);
+    tw_val keep = tw_softmax_raise(b, &seen, max);
     tw_op_to(b, x, TW_OP_mul_f32, x, keep, TW_NONE);
     for (int u = 0; u < AT_ONCE; u++) {
         tw_val weight = tw_softmax_weight(b, m[u], max);
         tw_op_to(b, seen.sum, TW_OP_fma_f32, weight, l[u], seen.sum);
         tw_op_to(b, x, TW_OP_fma_f32, weight, v[u], x);
     }
-    tw_assign(b, seen.max, max);
     tw_pop(b, loop2);
     tw_val y = tw_op_emit(b, TW_OP_div_f32, x, seen.sum, TW_NONE);
     tw_val to = tw_mega_at(g, tw_mega_at(g, out, position, p->heads * d * 4), head, d * 4);

@@ -58,14 +58,13 @@ static void copy_by_lanes(producer *x, tw_val to, tw_val size, tw_val full) {
     tw_do(b, TW_OP_cp_async_arrive, (tw_attrs){0}, full, TW_NONE);
 }
 
-/* The next stage into its slot, which is free. */
+/* The next stage into its slot. */
 static void issue(producer *x) {
     tw_mega_gen *g = x->g;
     tw_builder *b = g->b;
-    tw_val full = tw_ring_full(b, &g->ring, &x->next), size = bytes_of(x, x->stage);
+    tw_val size = bytes_of(x, x->stage), full = tw_ring_fill(b, &g->ring, &x->next, bulk(g->p) ? size : TW_NONE);
     tw_val to = tw_ring_data(b, &g->ring, &x->next, TW_NONE);
     if (bulk(g->p)) {
-        tw_do(b, TW_OP_mbarrier_expect, (tw_attrs){0}, full, size);
         tw_emit(b, TW_OP_bulk_load, (tw_attrs){0}, NULL, NULL, 0, (tw_val[]){to, x->from, size, full, x->policy}, 5);
     } else {
         copy_by_lanes(x, to, size, full);
@@ -82,7 +81,6 @@ static void produce(producer *x) {
     tw_ring_wait(b, tw_ring_full(b, &g->ring, &x->landed), &x->landed);
     tw_ring_advance(b, &g->ring, &x->landed);
     tw_pop(b, branch);
-    tw_ring_wait(b, tw_ring_empty(b, &g->ring, &x->next), &x->next);
     issue(x);
 }
 
