@@ -4,6 +4,7 @@
 #define TW_VM_CUDA_MACHINE_H
 
 #include "emu/emu.h"
+#include "kernels/arguments.h"
 #include "vm/cuda/mega.h"
 #include "vm/memory.h"
 #include "vm/weights.h"
@@ -16,6 +17,8 @@ typedef struct tw_mega_program {
     tw_schedule_weights weights;
     tw_kernel *kernel;      /* emulated */
     tw_cuda_module *module; /* on a device */
+    tw_cuda_ready *ready;   /* Its launch on a device. NULL before the first. */
+    tw_signature signature; /* The kernel's parameters, in the order of TW_MEGA_ARG_. */
     uint64_t *buffer;       /* [buffer]: addresses; 0: weights */
     uint64_t workers, counters, tokens, out, abort, trace, slot_rows, rules;
     int32_t *kinds; /* of traced records: [worker][trace_records] */

@@ -68,6 +68,7 @@ tw_status tw_cuda_vm_open(tw_cuda_vm **out, const tw_model *model, const tw_cuda
 }
 
 static void free_program(tw_cuda_vm *vm, tw_mega_program *p) {
+    tw_cuda_ready_free(p->ready);
     tw_cuda_unload(p->module);
     tw_kernel_free(p->kernel);
     tw_mega_free(vm, p);
@@ -150,6 +151,7 @@ static tw_status assemble(tw_cuda_vm *vm, tw_mega_program *p, tw_diag *diag) {
     if (!k) return tw_fail_memory(diag);
     tw_status st = tw_pipeline_default(k, vm->emu != NULL, diag);
     const int64_t dynamic = st == TW_OK ? tw_kernel_shared_layout(k, NULL) : 0;
+    p->signature = tw_signature_of(k);
     if (st != TW_OK || vm->emu) {
         p->kernel = k;
         return st;
@@ -356,6 +358,20 @@ typedef struct launch_of {
     uint32_t mode;
 } launch_of;
 
+static tw_status start(tw_cuda_vm *vm, tw_mega_program *p, const uint64_t *arguments, tw_diag *diag) {
+    const tw_cuda_launch l = {.module = p->module,
+                              .grid = {p->s->n_workers, 1, 1},
+                              .threads = 32 + 32 * p->plan.tuning.warps,
+                              .dynamic_shared = p->plan.shared_bytes,
+                              .cooperative = true,
+                              .arguments = arguments,
+                              .argument_bytes = p->signature.bytes,
+                              .n_arguments = p->signature.n};
+    tw_status st = p->ready ? TW_OK : tw_cuda_ready_make(vm->cuda, &p->ready, &l, diag);
+    for (int i = 0; i < l.n_arguments && st == TW_OK; i++) st = tw_cuda_ready_set(p->ready, i, arguments[i], diag);
+    return st == TW_OK ? tw_cuda_ready_run(p->ready, tw_cuda_stream(vm->cuda), diag) : st;
+}
+
 /* Starts a launch of a settled program. */
 static tw_status launch(tw_cuda_vm *vm, tw_mega_program *p, const launch_of *o, tw_diag *diag) {
     const uint64_t arguments[TW_MEGA_ARGS] = {
@@ -375,22 +391,13 @@ static tw_status launch(tw_cuda_vm *vm, tw_mega_program *p, const launch_of *o, 
         [TW_MEGA_ARG_TOKEN] = (uint32_t)o->token,
         [TW_MEGA_ARG_MODE] = o->mode,
     };
-    static const int bytes[TW_MEGA_ARGS] = {8, 8, 8, 8, 8, 8, 8, 8, 8, 4, 4, 4, 4, 4, 4};
     tw_status st;
     if (vm->emu) {
         st = emulate(vm, p, arguments, diag);
     } else {
         for (int64_t i = 0; i < o->steps * p->s->sequences; i++)
             atomic_store_explicit(&p->said[i], UNSAID, memory_order_relaxed);
-        tw_cuda_launch l = {.module = p->module,
-                            .grid = {p->s->n_workers, 1, 1},
-                            .threads = 32 + 32 * p->plan.tuning.warps,
-                            .dynamic_shared = p->plan.shared_bytes,
-                            .cooperative = true,
-                            .arguments = arguments,
-                            .argument_bytes = bytes,
-                            .n_arguments = TW_MEGA_ARGS};
-        st = tw_cuda_run(vm->cuda, &l, diag);
+        st = start(vm, p, arguments, diag);
         if (st == TW_OK) p->pending = o->steps;
     }
     p->epoch += (int32_t)o->steps;
