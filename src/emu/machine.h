@@ -129,8 +129,8 @@ typedef struct emu_mark {
     uint32_t what; /* operation << 8 | write << 7 | strength */
 } emu_mark;
 typedef struct emu_cell {
-    emu_mark write, read;
-    uint32_t more; /* further marks, which are neither: an index into the launch's links */
+    emu_mark write, read, other; /* `other`: a read that is unordered with `read` */
+    uint32_t more;               /* further marks: an index into the launch's links */
 } emu_cell;
 typedef struct emu_link {
     emu_mark mark;

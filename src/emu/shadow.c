@@ -221,12 +221,14 @@ static void note_read(emu_warp *w, int lane, emu_cell *c, const emu_mark *m) {
         /* The weaker of the two speaks for both. */
         if (strength_of(m) < strength_of(r)) r->what = m->what;
         r->mask |= m->mask;
-    } else if (!r->thread || superseded(w, lane, r, m)) {
-        *r = *m;
     } else {
-        link_mark(l, &c->more, r);
+        if (r->thread && !superseded(w, lane, r, m)) {
+            if (c->other.thread && !superseded(w, lane, &c->other, m)) link_mark(l, &c->more, &c->other);
+            c->other = *r;
+        }
         *r = *m;
     }
+    if (c->other.thread && superseded(w, lane, &c->other, r)) c->other.thread = 0;
     for (uint32_t *p = &c->more; *p;) {
         emu_mark *x = &l->links[*p].mark;
         if (writes(x) ? false : superseded(w, lane, x, r))
@@ -246,7 +248,8 @@ static void note_write(emu_warp *w, const emu_how *how, int lane, emu_cell *c, c
             p = &l->links[*p].next;
     if (how->strength && c->write.thread && !superseded(w, lane, &c->write, m)) link_mark(l, &c->more, &c->write);
     if (how->strength && c->read.thread && !superseded(w, lane, &c->read, m)) link_mark(l, &c->more, &c->read);
-    c->read.thread = 0;
+    if (how->strength && c->other.thread && !superseded(w, lane, &c->other, m)) link_mark(l, &c->more, &c->other);
+    c->read.thread = c->other.thread = 0;
     c->write = *m;
 }
 
@@ -292,7 +295,7 @@ static bool check(const access *a, emu_cell *c) {
                            .clock = how->clock,
                            .mask = 1u << a->lane,
                            .what = (uint32_t)(a->op - l->code.ops) << 8 | (uint32_t)how->write << 7 | how->strength};
-    bool fine = meets(a, &c->write) && (!how->write || meets(a, &c->read));
+    bool fine = meets(a, &c->write) && (!how->write || (meets(a, &c->read) && meets(a, &c->other)));
     for (uint32_t p = c->more; p && fine; p = l->links[p].next) {
         emu_mark m = l->links[p].mark;
         fine = meets(a, &m);
@@ -326,7 +329,7 @@ void emu_shadow(emu_warp *w, const emu_op *op, const emu_how *how, int lane, emu
     for (uint64_t i = from >> o->granule; i <= last && !l->stop; i++) {
         emu_cell *c = &o->cells[i];
         if (!before.more && !after.more && !c->more && same_mark(&c->write, &before.write) &&
-            same_mark(&c->read, &before.read)) {
+            same_mark(&c->read, &before.read) && same_mark(&c->other, &before.other)) {
             *c = after;
             continue;
         }
@@ -368,6 +371,7 @@ void emu_shadow_ends(emu_block *b) {
             const emu_cell *c = &o->cells[j];
             check_end(b, o, j << o->granule, &c->write);
             check_end(b, o, j << o->granule, &c->read);
+            check_end(b, o, j << o->granule, &c->other);
             for (uint32_t p = c->more; p; p = l->links[p].next) check_end(b, o, j << o->granule, &l->links[p].mark);
         }
     }

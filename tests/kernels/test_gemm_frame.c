@@ -22,10 +22,13 @@ static const char *const configs[] = {
 
 /* ---- another order: the last tile first */
 
+static int asked; /* Times that the frame was asked for a tile while the kernel was built. */
+
 static void find_from_the_end(tw_gemm_gen *g, tw_val number) {
     tw_builder *b = g->b;
     tw_val last = tw_add_imm(b, tw_mul(b, g->arg.tiles_m, g->arg.tiles_n), -1);
     tw_gemm_plain_frame.find_tile(g, tw_sub(b, last, number));
+    asked++;
 }
 
 /* ---- operands that lie elsewhere: the tile's rows of A are those of the tile as far from the matrix's end */
@@ -97,6 +100,9 @@ static void runs(const tw_gemm_frame *f, void (*change)(tw_gemm_data *d)) {
         const tw_gemm_variant v = tw_gemm_variant_of(&p, &c);
         tw_kernel *k = tw_gemm_build_frame(f, &v, &c, t);
         assert_non_null(k);
+        /* Which order it is the result does not tell. A persistent block's two roles each ask. */
+        if (f->find_tile == find_from_the_end) assert_int_equal(asked, c.persistent ? 2 : 1);
+        asked = 0;
         assert_int_equal(tw_pipeline_default(k, true, &diag), TW_OK);
         const tw_status st = tw_gemm_emulate_kernel(&d, &c, t, k, 7, NULL, &diag);
         if (st != TW_OK) fail_msg("%s: %s", configs[i], diag.message);
