@@ -17,6 +17,7 @@ kernel.c ir/text.h
 kernel.c kernels/gemm/space.h
 kernel.c ptx/load.h
 kernel.c ptx/ptxas.h
+kernel.c space/categorical.h
 kernel.c tune/gemm_rig.h
 problem.c kernels/gemm/space.h
 problem.h kernels/gemm/gemm.h

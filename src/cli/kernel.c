@@ -9,6 +9,7 @@
 #include "kernels/gemm/space.h"
 #include "ptx/load.h"
 #include "ptx/ptxas.h"
+#include "space/categorical.h"
 #include "tune/gemm_rig.h"
 
 #include <jansson.h>
@@ -16,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WORDS = 64, PATHS = 4096, SAMPLES = 15, WORKSPACE = 256 << 20, JUDGED = 1000000 };
+enum { WORDS = 64, PATHS = 4096, SAMPLES = 15, WORKSPACE = 256 << 20, JUDGED = 1000000, DRAWN = 20000 };
 
 /* What is asked for. */
 typedef struct request {
@@ -109,21 +110,44 @@ static json_t *describe(const gemm *g) {
                      cli_config_json(&g->config), "target", g->target->name);
 }
 
+/* Returns the share of the categorical model's draws that are legal, after it learned from JUDGED uniform ones. 0: it
+   found none. */
+static tw_status try_categorical(const gemm *g, const tw_gemm_space_context *of, tw_random *random, double *share,
+                                 tw_diag *diag) {
+    tw_categorical *model;
+    int64_t drawn = 0, legal = 0;
+    tw_status st = tw_categorical_make(&model, &tw_gemm_space, TW_CATEGORICAL_ALPHA, diag);
+    if (st != TW_OK) return st;
+    tw_categorical_learn(model, of, &g->config, JUDGED, random);
+    while (drawn < DRAWN) {
+        tw_gemm_config c = g->config;
+        legal += tw_categorical_draw(model, of, NULL, random, 1, &c, &drawn);
+    }
+    *share = (double)legal / (double)drawn;
+    tw_categorical_free(model);
+    return TW_OK;
+}
+
 /* Shows the space of a problem's configurations. The number of legal ones is estimated from a sample of JUDGED. */
-static tw_status show_space(const gemm *g, const request *r) {
+static tw_status show_space(const gemm *g, const request *r, tw_diag *diag) {
     const tw_gemm_space_context of = {&g->problem, g->target, NULL};
     const double points = (double)tw_space_points(&tw_gemm_space, TW_SPACE_ROLES);
     const double macro = (double)tw_space_points(&tw_gemm_space, TW_SPACE_MACRO);
     tw_random random = tw_random_seed(r->seed);
     const tw_space_size legal = tw_space_count_legal(&tw_gemm_space, &of, &g->config, JUDGED, &random);
+    double categorical;
+    const tw_status st = try_categorical(g, &of, &random, &categorical, diag);
+    if (st != TW_OK) return st;
+    const double uniform = points > 0 ? legal.legal / points : 0;
     if (!r->json) printf("parameter, role, how many values, and which:\n");
     json_t *parameters = show_parameters(&tw_gemm_space, r->json, true);
     if (r->json) {
         json_t *o = describe(g);
         json_object_del(o, "config");
-        json_object_update_new(o, json_pack("{s:o, s:f, s:f, s:f, s:f, s:b, s:I}", "parameters", parameters, "points",
-                                            points, "macro_points", macro, "legal", legal.legal, "error", legal.error,
-                                            "exact", legal.exact, "judged", (json_int_t)legal.judged));
+        json_object_update_new(o, json_pack("{s:o, s:f, s:f, s:f, s:f, s:b, s:I, s:f, s:f}", "parameters", parameters,
+                                            "points", points, "macro_points", macro, "legal", legal.legal, "error",
+                                            legal.error, "exact", legal.exact, "judged", (json_int_t)legal.judged,
+                                            "uniform_share", uniform, "categorical_share", categorical));
         put_json(o);
         return TW_OK;
     }
@@ -131,6 +155,8 @@ static tw_status show_space(const gemm *g, const request *r) {
     printf("points     %.4g, of the macro parameters %.4g\n"
            "legal      %.2g on %s, give or take %.1g: estimated from %llu at random\n",
            points, macro, legal.legal, g->target->name, legal.error, (unsigned long long)legal.judged);
+    printf("drawing    of uniform draws %.2g %% are legal, of a categorical model's %.2g %%\n", 100 * uniform,
+           100 * categorical);
     return TW_OK;
 }
 
@@ -355,7 +381,7 @@ static int perform_gemm(const request *asked) {
     if (parse_gemm(&r, &g, &d) != TW_OK) return cli_fail(&d);
     tw_status st = r.emit      ? emit(&g, r.emit, &d)
                    : r.emulate ? emulate(&g, &r, &d)
-                   : r.space   ? show_space(&g, &r)
+                   : r.space   ? show_space(&g, &r, &d)
                    : r.run     ? run_on_device(&g, &r, asked->target, &d)
                                : summary(&g, r.json, &d);
     if (st == TW_OK) return CLI_OK;

@@ -59,13 +59,15 @@ $ tilewright kernel gemm --list --json | json - stages.values.0 stages.role kg.r
   1
   micro
   macro
-$ tilewright kernel gemm m=64 n=64 k=64 --space >s; grep -e '^  mma ' -e '^  u ' -e ^points s; sed 's/[0-9].*//;s/ *$//' s | tail -1
+$ tilewright kernel gemm m=64 n=64 k=64 --space >s; grep -e '^  mma ' -e '^  u ' -e ^points s; sed 's/[0-9].*//;s/ *$//' s | tail -2
     mma    macro    3  0 1 2
     u      micro    6  4 8 16 32 64 128
   points     8.896e+13, of the macro parameters 1.724e+05
   legal
+  drawing    of uniform draws
 $ tilewright kernel gemm m=64 n=64 k=64 --space --json >s; json s target problem.m parameters.mma.role parameters.kg.count parameters.u.values.5 macro_points exact judged
 > { json s points legal error; } | tr '\n' ' ' | awk '{print ($2 > 0 && $2 < $1 / 50 && $3 > 0 && $3 < $2 / 5)}'
+> { json s uniform_share categorical_share; } | tr '\n' ' ' | awk '{print ($1 > 0 && $2 > 10 * $1 && $2 < 1)}'
   sm_90a
   64
   macro
@@ -74,6 +76,7 @@ $ tilewright kernel gemm m=64 n=64 k=64 --space --json >s; json s target problem
   172368.0
   false
   1000000
+  1
   1
 $ tilewright kernel gemm --space
   tilewright: m = 0 is not within 1..1073741823
