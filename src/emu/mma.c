@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mma: a warp multiplies matrices that lie in fragments over its lanes.
 
-   A register of A or B holds E elements: 2 halves, 4 bytes, or 1 of any other type. Element e of
-   register r of lane 4 * g + t is this element of a matrix, as in the figures of the PTX manual for m16n8 and m8n8:
+   A register of A or B holds E elements: 2 halves, 4 bytes, or 1 of any other type. Element e of register r of lane
+   4 * g + t is this element of a matrix, as in the figures of the PTX manual for m16n8 and m8n8:
    In A it has row g + 8 * (r & 1) and column 4 * E * (r / 2) + E * t + e.
    In B it has row 4 * E * r + E * t + e and column g.
    In C it has row g + 8 * (r / 2) and column 2 * t + (r & 1).
