@@ -31,8 +31,8 @@ int64_t tw_gemm_data_gaps(const tw_gemm_data *d, const void *now, const void *be
 double tw_gemm_element_read(tw_type t, const void *data, int64_t index);
 
 /* Runs the kernel of a configuration in the emulator, twice if it splits k over blocks. TW_OK: nothing was found, cells
-   are right, gaps were not written, and counters and an atomic split's workspace are zero again. TW_ERR_MISMATCH: a
-   cell is wrong. TW_ERR_REJECTED: the emulator found something. *report (may be NULL) is of the last launch. */
+   are right, gaps were not written, and counters and an atomic split's workspace are zero again. TW_ERR_MISMATCH names
+   the first wrong cell. TW_ERR_REJECTED names what was found. *report (may be NULL) is the last launch's report. */
 tw_status tw_gemm_emulate(const tw_gemm_data *d, const tw_gemm_config *c, const tw_target *t, uint64_t seed,
                           tw_emu_report *report, tw_diag *diag);
 /* Does what tw_gemm_emulate does, with a kernel that was built for the configuration and verified. */

@@ -7,8 +7,7 @@
 #include "kernels/parts/softmax.h"
 #include "vm/cuda/generate.h"
 
-/* Positions first to last - 1 of the past, dealt out to the warps. k and v are addresses of a head's keys and values.
- */
+/* Positions first to last - 1 of the past, dealt out to the warps. A head's keys and values are at k and v. */
 typedef struct tw_mega_past {
     tw_val k, v, first, last;
 } tw_mega_past;

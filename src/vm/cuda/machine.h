@@ -16,7 +16,7 @@ typedef struct tw_mega_program {
     tw_schedule_weights weights;
     tw_kernel *kernel;      /* The kernel in the emulator. NULL: it runs on a device. */
     tw_cuda_module *module; /* The kernel on a device. NULL: it is emulated. */
-    uint64_t *buffer;       /* [buffer]: address of each buffer. 0: its weights are on the tapes. */
+    uint64_t *buffer;       /* [buffer]: address of each buffer. 0: it holds weights. */
     uint64_t workers, counters, tokens, out, abort, trace, rules; /* Addresses that TW_MEGA_ARG_WORKERS etc. take. */
     uint64_t slot_rows;                                           /* Address of what TW_W_SLOT_ROWS describes. */
     int32_t *kinds;                                 /* [worker][trace_records]: tw_mega_kind of each record. */

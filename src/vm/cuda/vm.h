@@ -97,8 +97,7 @@ typedef struct tw_cuda_vm_draw {
     int64_t taken; /* Result: steps that `take` was called for. */
 } tw_cuda_vm_draw;
 tw_status tw_cuda_vm_draw_tokens(tw_cuda_vm *vm, tw_cuda_vm_draw *draw, tw_diag *diag);
-/* True if the program can draw on the device. Programs whose edges are data cannot; the host draws from their logits.
- */
+/* Returns true if the program can draw on the device. Otherwise the host draws from its logits. */
 bool tw_cuda_vm_draws(const tw_cuda_vm *vm, int program);
 /* Sets counts[vocab] (TW_SAMPLE_SEEN) of a sequence, for penalties. The device adds each token that is drawn with
    penalties, even if `take` is not called for it. */
