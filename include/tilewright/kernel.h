@@ -20,11 +20,11 @@ extern "C" {
 
 typedef struct tw_gpu tw_gpu;
 
-/* Opens a GPU. `device` is one of:
-     "cuda", "cuda:N"               GPU number N (default 0), by its primary context. CUDA's runtime uses the same one,
-   so its memory and streams can be used here. "emulator", "emulator:TARGET"  the emulator of a target that `tilewright
-   kernel --target` knows (default sm_90a). "auto", NULL                   the first GPU; the emulator if there is none.
-   TW_ERR_UNSUPPORTED: there is no such GPU. The caller closes it. */
+/* Opens the GPU that `device` names. "cuda" is the first GPU, and "cuda:N" is GPU number N. Both use the GPU's primary
+   context, as CUDA's runtime does, so the runtime's memory and streams can be used here. "emulator" is the emulator of
+   sm_90a. "emulator:TARGET" is the emulator of a target that `tilewright kernel --target` knows. "auto" is the first
+   GPU, or "emulator" if there is none. NULL is "auto".
+   TW_ERR_UNSUPPORTED: there is no such GPU. TW_ERR_USAGE: `device` is none of these. The caller closes the GPU. */
 tw_status tw_gpu_open(tw_gpu **out, const char *device, tw_diag *diag);
 void tw_gpu_close(tw_gpu *g);             /* Memory must have been released. NULL is fine. */
 const char *tw_gpu_name(const tw_gpu *g); /* "NVIDIA H200", "emulator of sm_90a" */
@@ -94,8 +94,7 @@ tw_status tw_gpu_launch_bind(tw_gpu_launch *l, const char *name, uint64_t addres
 /* Starts the kernel by one call of the driver. Nothing is allocated, formatted or copied, so a CUDA graph may capture
    the launch. `stream` is a CUstream or cudaStream_t. NULL is the GPU's own stream, which tw_gpu_upload,
    tw_gpu_download and tw_gpu_wait use too. In the emulator the kernel is over when this returns.
-   TW_ERR_USAGE: a buffer is not bound. TW_ERR_REJECTED: the emulator found a fault in the kernel; the message names it.
- */
+   TW_ERR_USAGE: a buffer is not bound. TW_ERR_REJECTED: the emulator found a fault, which the message names. */
 tw_status tw_gpu_launch_run(tw_gpu_launch *l, void *stream, tw_diag *diag);
 
 #pragma GCC visibility pop

@@ -15,48 +15,49 @@ typedef struct tw_schedule tw_schedule;
 
 /* How a model is lowered. Zero means "choose". */
 typedef struct tw_lowering {
-    int workers;        /* at least 1 */
-    int64_t tokens;     /* positions a step handles at most; 1: decode */
-    int64_t max_seq;    /* rows of the key/value cache; 0: what the model was made for */
-    int64_t sequences;  /* that decode together, one position of each a step: tokens is then this or 0, and every
-                           sequence has logits; 0: 1 */
-    bool all_logits;    /* logits of every position, not the last alone */
-    tw_dtype weights;   /* TW_I8, TW_I4: quantise the matrices; TW_F32 (0): as stored */
-    int group;          /* columns a scale; 0: a row (int8), 64 (int4) */
-    int64_t row_unit;   /* rows are dealt out in multiples of this; 0: 16 */
-    int64_t kv_splits;  /* parts of the key/value range that attention is split in; 0: enough to busy every worker */
-    int64_t row_blocks; /* blocks of positions that prefill's attention is split in; 0: likewise; of several sequences:
-                           one for each */
-    tw_dtype kv;        /* of the key/value cache: TW_F32 (0), TW_BF16 or TW_F16 */
-    bool exact_kv;      /* kv is asked for: a machine that would rather have another type in place of TW_F32 may not */
-    bool group_heads;   /* an attend instruction is for all query heads of one key/value head: there are n_kv_heads *
-                           kv_splits * row_blocks of them. 0 then means as many splits as make every worker at most one
-                           instruction (at least 1), in prefill too, and 1 block a sequence */
+    int workers;       /* Workers that the program is for, at least 1. */
+    int64_t tokens;    /* The most positions of a step. 1: decode. 0: 1, or one of each sequence. */
+    int64_t max_seq;   /* Positions of the key/value cache. 0: those that the model was made for. */
+    int64_t sequences; /* Sequences that decode together. Several: a step has one position and logits of each. 0: 1. */
+    bool all_logits;   /* Logits of every position. False: of the last position of a step. */
+    tw_dtype weights;  /* Type of the matrices. TW_I8, TW_I4: they are quantised. TW_F32 (0): as stored. */
+    int group;         /* Columns of a quantised matrix that share a scale. 0: a row (int8) or 64 (int4). */
+    int64_t row_unit;  /* Rows of a matrix are dealt out in multiples of this even number. 0: 16. */
+    /* Parts of the key/value range that attention is split into. 0: enough to busy every worker when decoding, and 1 in
+       prefill. With group_heads or several sequences, 0: as many as give no worker a second instruction, at least 1. */
+    int64_t kv_splits;
+    /* Blocks of positions that attention is split into. 0: one per sequence. In prefill without group_heads, 0: enough
+       to busy every worker. */
+    int64_t row_blocks;
+    tw_dtype kv;      /* Element type of the key/value cache: TW_F32 (0), TW_BF16 or TW_F16. */
+    bool exact_kv;    /* `kv` must be this type. False: a machine may choose another one in place of TW_F32. */
+    bool group_heads; /* An attend instruction takes exactly the query heads of one key/value head. */
 } tw_lowering;
 
 /* How instructions of a GPU's machine learn that what they read is there. */
 typedef enum tw_edges {
-    TW_EDGES_AUTO,
-    TW_EDGES_COUNTERS, /* they wait for the schedule's counters */
-    TW_EDGES_DATA /* every element of the residual stream and of an ffn's carries the number of its writing in its last
-                     bits, and readers look at those: nobody waits for the memory to answer that it is written; programs
-                     of one position, as tw_schedule_lower makes them; those of several, and attention, have counters */
+    TW_EDGES_AUTO,     /* The machine chooses. */
+    TW_EDGES_COUNTERS, /* Readers wait for the schedule's counters. */
+    /* Elements of the residual stream and of the ffn's activations have the number of their write in their last bits.
+       Readers look at these bits, so no writer waits until memory answers. Only programs of one position, as
+       tw_schedule_lower makes them. Attention, and programs of several positions, wait for counters. */
+    TW_EDGES_DATA
 } tw_edges;
 
 /* How a GPU's machine is built; 0 means "choose". Every value either gives a machine that runs right, or is refused. */
 typedef struct tw_machine_tuning {
-    int warps;      /* that multiply, of a block */
-    int blocks;     /* of 512 bytes that each of them takes of a stage */
-    int stages;     /* of the ring; 0: as many as fit */
-    int window;     /* of them that may be on their way at once */
-    int edges;      /* tw_edges */
-    int spin_limit; /* looks at an edge before the machine gives up; 0: seconds' worth */
+    int warps;      /* Warps of a block that multiply. */
+    int blocks;     /* Pieces of 512 bytes of a stage that each warp takes. */
+    int stages;     /* Stages in the ring. 0: as many as fit in shared memory. */
+    int window;     /* The most stages of the ring that are fetched at once. */
+    int edges;      /* tw_edges. */
+    int spin_limit; /* Looks at an edge before the machine gives up. 0: as many as take some seconds. */
 } tw_machine_tuning;
 
 /* Every choice: what a search or a person edits. */
 typedef struct tw_schedule_config {
     tw_lowering lowering;
-    tw_machine_tuning machine; /* of no account on a processor */
+    tw_machine_tuning machine; /* A processor ignores it. */
 } tw_schedule_config;
 
 /* Sets the fields that the JSON object in this file names, the machine's in an object "machine" within; the others

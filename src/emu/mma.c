@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mma: a warp multiplies matrices that lie in fragments over its lanes.
 
-   With E elements a register (2 halves, 4 bytes, else 1), lane = 4 * g + t, register r and element e in it, fragments
-   hold A  row g + 8 * (r & 1), column 4 * E * (r / 2) + E * t + e B  row 4 * E * r + E * t + e, column g C  row g + 8 *
-   (r / 2), column 2 * t + (r & 1); in pairs of halves row g + 8 * r, column 2 * t + e which is what the figures of the
-   PTX manual for m16n8 and m8n8 come to.
+   A register of A or B holds E elements: 2 halves, 4 bytes, or 1 of any other type. Element e of register r of lane
+   4 * g + t is this element of a matrix, as in the figures of the PTX manual for m16n8 and m8n8:
+   In A it has row g + 8 * (r & 1) and column 4 * E * (r / 2) + E * t + e.
+   In B it has row 4 * E * r + E * t + e and column g.
+   In C it has row g + 8 * (r / 2) and column 2 * t + (r & 1).
+   In a C of pairs of halves it has row g + 8 * r and column 2 * t + e.
 
    Products are exact; sums of one operation are taken in double with C among them, and rounded once. Tensor cores keep
    fewer bits while summing: results differ by a few units in the last place of the largest term. f64 is a chain of fma,

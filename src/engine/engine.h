@@ -5,34 +5,35 @@
 #include "engine/machine.h"
 #include "model/model.h"
 
-/* The programs that an engine may load; those that decode at once, the others when first needed. */
+/* The programs that an engine may load. DECODE and SHORT are loaded at once, the others when first needed. */
 typedef enum tw_program_kind {
-    TW_PROGRAM_DECODE,
-    TW_PROGRAM_SHORT, /* decodes while the past is short: attention in one part */
-    TW_PROGRAM_PREFILL,
-    TW_PROGRAM_SCORE,
+    TW_PROGRAM_DECODE,  /* Takes one position. */
+    TW_PROGRAM_SHORT,   /* Takes one position while the past is short. Attention is in one part. */
+    TW_PROGRAM_PREFILL, /* Takes several positions, and has logits of the last one. */
+    TW_PROGRAM_SCORE,   /* Takes several positions, and has logits of all. */
     TW_PROGRAM_COUNT
 } tw_program_kind;
 
 struct tw_engine {
     const tw_model *model;
-    tw_engine_options options; /* completed by what `config` says */
+    tw_engine_options options; /* The caller's options, completed from `config`. */
     tw_schedule_config config;
     tw_machine machine;
-    tw_schedule *given; /* the decode schedule that the caller named, until it is checked */
+    tw_schedule *given; /* The decode schedule that the options name. NULL: none, or it has been used. */
     tw_checked *checked[TW_PROGRAM_COUNT];
-    int program[TW_PROGRAM_COUNT]; /* the machine's number; -1: not loaded */
-    int64_t position, context;
-    int64_t short_past; /* positions up to which TW_PROGRAM_SHORT decodes; 0: never */
-    /* Of the counts that a device has: how often others came, and the changes that they have seen. */
-    uint64_t counts_stamp, counts_changes;
+    int program[TW_PROGRAM_COUNT]; /* The machine's number of each program. -1: not loaded. */
+    int64_t position;              /* Position of the next token. */
+    int64_t context;               /* Positions of the cache. */
+    int64_t short_past;            /* TW_PROGRAM_SHORT decodes positions below this. */
+    uint64_t counts_stamp;         /* Changes whenever the device's counts become another sampler's, or unknown. */
+    uint64_t counts_changes;       /* tw_sampler.changes of the device's counts. */
 };
 
-/* What decodes the token at a position. */
+/* Returns the program that decodes the token at a position. */
 tw_program_kind tw_engine_decoder(const tw_engine *e, int64_t position);
-/* Whether tw_engine_draw draws where the logits are. */
+/* Returns true if tw_engine_draw draws on the device. */
 bool tw_engine_draws(const tw_engine *e);
-/* TW_ERR_USAGE where n more positions do not fit. */
+/* Returns TW_ERR_USAGE if n more positions do not fit. */
 tw_status tw_engine_check_fit(const tw_engine *e, int64_t n, tw_diag *diag);
 
 #endif

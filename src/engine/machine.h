@@ -52,7 +52,7 @@ typedef struct tw_engine_backend {
     const char *(*name)(const tw_machine *m); /* Returns "cpu" or the GPU's name. */
 
     /* Runs n greedy steps of a decode program. The first step takes `token`, each other step the token before it.
-       *seconds is host time; on a GPU it includes the launches and the wait for their end. */
+     *seconds is host time; on a GPU it includes the launches and the wait for their end. */
     tw_status (*greedy)(tw_machine *m, int program, int32_t token, int64_t pos, int64_t n, int32_t *tokens,
                         double *seconds, tw_diag *diag);
 

@@ -7,12 +7,11 @@
 struct tw_sampler {
     tw_sample_rules rules;
     int64_t vocab;
-    uint32_t *counts; /* with penalties: of each id, see TW_SAMPLE_SEEN; else NULL */
-    void *room;
-    uint64_t changes; /* of the counts */
-    /* A device has these counts where its engine is this one and says the same. */
-    const void *counted_by;
-    uint64_t stamp;
+    uint32_t *counts;       /* [vocab]: count of each id, see TW_SAMPLE_SEEN. NULL: no penalties. */
+    void *room;             /* Scratch of tw_sample_draw. */
+    uint64_t changes;       /* How many times the counts were changed. */
+    const void *counted_by; /* The engine whose device was sent the counts last. */
+    uint64_t stamp;         /* The engine's counts_stamp then. If it has changed, the device has other counts. */
 };
 
 #endif

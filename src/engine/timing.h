@@ -7,16 +7,15 @@
 #include "base/random.h"
 #include "tilewright/engine.h"
 
-/* Bytes of weights, keys and values that a prompt of n tokens after `depth` others streams, in steps of as many tokens
-   as the machine takes at once. */
+/* Computes the bytes of weights, keys and values that a prompt of n tokens after `depth` others streams. A step has as
+   many tokens as the machine takes at once. */
 double tw_prompt_streamed_bytes(const tw_engine *e, int64_t depth, int64_t n);
 
 /* Feeds n random tokens. */
 tw_status tw_feed_random(tw_engine *e, tw_random *r, int64_t n, tw_diag *diag);
 /* Times a prompt of n random tokens, fed by one call. */
 tw_status tw_time_prompt(tw_engine *e, tw_random *r, int64_t n, double *seconds, tw_diag *diag);
-/* Times n tokens, each fed by a call of its own. `microseconds` gets each token's time; it has room for n, or is NULL.
- */
+/* Times n tokens, each fed by a call of its own. microseconds[n], which may be NULL, gets each token's time. */
 tw_status tw_time_steps(tw_engine *e, int64_t n, double *microseconds, double *seconds, tw_diag *diag);
 /* Times n greedy tokens by one call, which is one launch on a GPU. `ids` has room for n. */
 tw_status tw_time_greedy(tw_engine *e, int64_t n, int32_t *ids, double *seconds, tw_diag *diag);

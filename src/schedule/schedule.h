@@ -32,11 +32,11 @@ typedef enum tw_instr_op {
 enum { TW_FROM, TW_TO }; /* Indices of the parameters of every RANGE. */
 
 typedef enum tw_buffer_kind {
-    TW_BUFFER_WEIGHT,     /* read-only, defined from the start */
-    TW_BUFFER_ACTIVATION, /* defined by this step's writes alone */
-    TW_BUFFER_KV,         /* rows below the step's first position are defined at its start */
-    TW_BUFFER_INPUT,      /* written by the input instruction alone */
-    TW_BUFFER_OUTPUT,     /* written whole by the end of the step */
+    TW_BUFFER_WEIGHT,     /* Read-only, and defined from the start. */
+    TW_BUFFER_ACTIVATION, /* Undefined until an instruction of the step writes it. */
+    TW_BUFFER_KV,         /* Rows below the step's first position are defined when the step begins. */
+    TW_BUFFER_INPUT,      /* Only the input instruction writes it. */
+    TW_BUFFER_OUTPUT,     /* The whole buffer is written when the step ends. */
     TW_BUFFER_KIND_COUNT
 } tw_buffer_kind;
 
@@ -45,27 +45,27 @@ typedef struct tw_buffer {
     const char *name;
     tw_buffer_kind kind;
     tw_dtype dtype;
-    int group; /* quantised weights: columns a scale, 0: a row */
+    int group; /* Quantised weights: columns that share a scale. 0: all of a row. */
     int64_t shape[3];
 } tw_buffer;
 
 typedef struct tw_wait {
     int counter;
-    int64_t threshold; /* arrivals a step; the machine waits for threshold * steps begun */
+    int64_t threshold; /* Arrivals in one step. A machine waits for threshold * the number of steps begun. */
 } tw_wait;
 
 typedef struct tw_instr {
     tw_instr_op op;
-    int operand[TW_MAX_OPERANDS]; /* buffers; -1: absent */
+    int operand[TW_MAX_OPERANDS]; /* Number of each operand's buffer. -1: the operand is absent. */
     int64_t param[TW_MAX_PARAMS];
     tw_wait *waits;
     int n_waits;
-    int arrive; /* counter; -1: none */
+    int arrive; /* Number of the counter that the instruction arrives at. -1: none. */
 } tw_instr;
 
 typedef struct tw_counter {
     const char *name;
-    int64_t init; /* must be 0; kept so that the check can say otherwise */
+    int64_t init; /* Initial value. The check refuses values other than 0. */
 } tw_counter;
 
 typedef struct tw_worker {
@@ -76,8 +76,9 @@ typedef struct tw_worker {
 struct tw_schedule {
     tw_arena arena;
     int64_t tokens, max_seq;
-    int64_t sequences; /* 1: a step's positions follow one another in one sequence; else as many as tokens: they are
-                          the next ones of that many sequences, each with a cache and a position of its own */
+    /* 1: a step's positions follow one another in one sequence. Otherwise as many as `tokens`: a step has the next
+       position of each sequence, and every sequence has its own cache and position. */
+    int64_t sequences;
     tw_buffer *buffers;
     int n_buffers;
     tw_counter *counters;
@@ -89,7 +90,7 @@ struct tw_schedule {
 /* An operand in ops.def. */
 typedef struct tw_operand_info {
     const char *name;
-    char access; /* 'r', 'w', 'm' or 'a'. */
+    char access; /* 'r', 'w', 'm' or 'a', as in ops.def. */
     tw_buffer_kind kind;
     bool matrix, bias, optional;
 } tw_operand_info;

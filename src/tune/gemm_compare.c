@@ -30,8 +30,8 @@ tw_kernel *tw_gemm_compare_build(tw_type type, int sm) {
     tw_val y = tw_ld(b, (tw_attrs){.type = TW_T_f64}, tw_add(b, want, tw_mul_imm(b, i, 8)));
     tw_val most = tw_ld(b, (tw_attrs){.type = TW_T_f32}, tw_add(b, tolerance, tw_mul_imm(b, i, 4)));
     tw_val error = tw_sub(b, x, y);
-    /* A NaN is less than nothing. */
     error = tw_max(b, error, tw_op_emit(b, TW_OP_neg_f64, error, TW_NONE, TW_NONE));
+    /* Comparisons with NaN are false, so NaN counts as wrong. */
     tw_val right = tw_lt(b, error, tw_op_emit(b, TW_OP_cvt_f64_f32, most, TW_NONE, TW_NONE));
     tw_val one = tw_select(b, right, tw_i32(b, 0), tw_i32(b, 1));
     tw_op_to(b, wrong, TW_OP_add_i32, wrong, one, TW_NONE);

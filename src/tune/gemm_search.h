@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finding a fast configuration for one problem on one device: thousands of legal ones are drawn, a rough estimate of
-   their time picks those that are built, checked and timed, and the best are varied for a few generations. */
+/* Searches for a fast configuration of a problem on a device. Thousands of legal configurations are drawn. An estimate
+   of their time picks those that are built, checked and timed. The fastest are varied for a few generations. */
 #ifndef TW_TUNE_GEMM_SEARCH_H
 #define TW_TUNE_GEMM_SEARCH_H
 
@@ -8,38 +8,43 @@
 #include "ptx/load.h"
 #include "tune/gemm_rig.h"
 
-enum { TW_GEMM_SAMPLED = 20000, TW_GEMM_MEASURED = 256, TW_GEMM_GENERATIONS = 4, TW_GEMM_OFFSPRING = 128 }; /* usual */
+/* Usual values of the options. */
+enum { TW_GEMM_SAMPLED = 20000, TW_GEMM_MEASURED = 256, TW_GEMM_GENERATIONS = 4, TW_GEMM_OFFSPRING = 128 };
 
 typedef struct tw_gemm_search_options {
-    int sampled;                 /* legal configurations drawn */
-    int measured;                /* of them built and timed */
-    int generations;             /* of variations */
-    int offspring;               /* in each */
-    const tw_gemm_config *known; /* tried first, where legal: from earlier searches or by hand */
-    int n_known;
-    uint64_t seed;
-    bool deterministic;         /* no atomic splits */
-    const tw_gemm_config *keep; /* parameters that are not -1 stay as they are; NULL: all are free */
-    tw_ptx_compiler compiler;   /* as tw_ptx_compiler_for fills it */
-    /* Told of everything that was timed, in microseconds; -1: it was wrong or did not run. NULL: nobody listens. */
+    int sampled;                 /* Legal configurations to draw. */
+    int measured;                /* Drawn configurations to build and time. */
+    int generations;             /* Generations of variations. */
+    int offspring;               /* Variations in a generation. */
+    const tw_gemm_config *known; /* Configurations to time first, if they are legal. */
+    int n_known;                 /* Number of `known`. */
+    uint64_t seed;               /* Decides what is drawn. */
+    bool deterministic;          /* Leave out atomic splits. */
+    const tw_gemm_config *keep;  /* Parameters that are not -1 are fixed. NULL: all are free. */
+    tw_ptx_compiler compiler;    /* From tw_ptx_compiler_for. */
+    /* Called with the microseconds of each configuration that compiled. -1: wrong, or it did not run. May be NULL. */
     void (*measured_one)(void *context, const tw_gemm_config *c, double us);
-    void *context;
+    void *context; /* Passed to `measured_one`. */
 } tw_gemm_search_options;
 
 typedef struct tw_gemm_found {
     tw_gemm_config config;
-    double us; /* median of the screening samples */
-    tw_cubin cubin;
-    int registers, spill_bytes;
+    double us;                  /* Median of the screening samples in microseconds. */
+    tw_cubin cubin;             /* The kernel. The caller frees it. */
+    int registers, spill_bytes; /* Registers and spilled bytes per thread. */
 } tw_gemm_found;
 
 typedef struct tw_gemm_search_report {
-    int sampled, built, wrong, failed; /* wrong: results; failed: did not compile or run */
-    char complaint[512];               /* the first of those, with its configuration */
-    double build_seconds, compile_seconds;
+    int sampled;            /* Legal configurations that were drawn. */
+    int built;              /* Configurations that were tried, those that did not compile included. */
+    int wrong;              /* Configurations with a wrong result. */
+    int failed;             /* Configurations that did not compile or run. */
+    char complaint[512];    /* The first configuration that was wrong or failed, and why. "": none. */
+    double build_seconds;   /* Time to print the kernels' PTX. */
+    double compile_seconds; /* Time to compile it. */
 } tw_gemm_search_report;
 
-/* The `top` fastest, best first; returns how many in *n. Free each cubin. */
+/* Finds the `top` fastest configurations, the fastest first. *n is how many there are. */
 tw_status tw_gemm_search(tw_gemm_rig *r, tw_cuda *c, const tw_gemm_data *d, const tw_gemm_search_options *o, int top,
                          tw_gemm_found *found, int *n, tw_gemm_search_report *report, tw_diag *diag);
 

@@ -13,23 +13,23 @@
 #include "kernels/arguments.h"
 
 typedef enum tw_gemm_type {
-    TW_GEMM_F32, /* IEEE single throughout */
-    TW_GEMM_F64,
-    TW_GEMM_F16,  /* stored in 16 bits, accumulated in f32 */
-    TW_GEMM_BF16, /* likewise */
-    TW_GEMM_TF32, /* stored as f32, multiplied with 10 bits of fraction on tensor cores, accumulated in f32 */
-    TW_GEMM_S8,   /* accumulated in 32-bit integers */
+    TW_GEMM_F32,  /* IEEE single precision throughout. */
+    TW_GEMM_F64,  /* IEEE double precision throughout. */
+    TW_GEMM_F16,  /* Stored in 16 bits, accumulated in f32. */
+    TW_GEMM_BF16, /* Stored in 16 bits, accumulated in f32. */
+    TW_GEMM_TF32, /* Stored as f32, multiplied with 10 bits of fraction on tensor cores, accumulated in f32. */
+    TW_GEMM_S8,   /* Stored in 8 bits, accumulated in 32-bit integers. */
     TW_GEMM_TYPES
 } tw_gemm_type;
 const char *tw_gemm_type_name(tw_gemm_type t); /* "f32", ... */
 bool tw_gemm_type_from_name(const char *name, tw_gemm_type *t);
-tw_type tw_gemm_element(tw_gemm_type t);     /* of A and B in memory */
-tw_type tw_gemm_accumulator(tw_gemm_type t); /* f32, f64 or i32 */
-tw_type tw_gemm_usual_out(tw_gemm_type t);   /* of C where nothing is said */
+tw_type tw_gemm_element(tw_gemm_type t);     /* Returns the element type of A and B in memory. */
+tw_type tw_gemm_accumulator(tw_gemm_type t); /* Returns f32, f64 or i32. */
+tw_type tw_gemm_usual_out(tw_gemm_type t);   /* Returns the element type of C unless the problem says otherwise. */
 
 typedef enum tw_gemm_activation {
     TW_GEMM_LINEAR,
-    TW_GEMM_GELU, /* the tanh form */
+    TW_GEMM_GELU, /* The tanh form. */
     TW_GEMM_SILU,
     TW_GEMM_ACTIVATIONS
 } tw_gemm_activation;
@@ -38,29 +38,29 @@ bool tw_gemm_activation_from_name(const char *name, tw_gemm_activation *a);
 
 /* y = activation(alpha * sum + beta * C + bias), then y * mul, then y + residual, then to the type of C. */
 typedef struct tw_gemm_epilogue {
-    bool bias; /* n elements of C's type, one a column */
+    bool bias; /* Add a vector of n elements of C's type. */
     tw_gemm_activation activation;
-    bool mul;      /* an m x n matrix of C's type, leading dimension ldc: SiLU(gate) * up */
-    bool residual; /* another */
+    bool mul;      /* Multiply by an m x n matrix of C's type with leading dimension ldc, as in SiLU(gate) * up. */
+    bool residual; /* Add an m x n matrix of C's type with leading dimension ldc. */
 } tw_gemm_epilogue;
 
 typedef struct tw_gemm_problem {
     tw_gemm_type type;
-    tw_type out; /* of C: f32, f16 or bf16 for floating types; f64 for f64; i32, i8 (saturated) or f32 for s8 */
-    int64_t m, n, k, batch; /* batch 0 or 1: a single product */
-    bool trans_a, trans_b;
-    int64_t lda, ldb, ldc;                /* elements between rows as stored; 0: densely packed */
-    int64_t stride_a, stride_b, stride_c; /* elements between products of a batch, without one ignored; 0: densely
-                                             packed (A or B may be shared by all: TW_GEMM_SHARED) */
+    tw_type out;            /* Element type of C. f64: f64. s8: i32, i8 (saturated) or f32. Others: f32, f16 or bf16. */
+    int64_t m, n, k, batch; /* Extents, and number of products. batch 0: one product. */
+    bool trans_a, trans_b;  /* A is stored k x m, and B is stored n x k. */
+    int64_t lda, ldb, ldc;  /* Elements from a row as stored to the next. 0: rows are densely packed. */
+    /* Elements from a product to the next. 0: densely packed. TW_GEMM_SHARED: all products have one A, or one B. */
+    int64_t stride_a, stride_b, stride_c;
     double alpha, beta;
     tw_gemm_epilogue epilogue;
 } tw_gemm_problem;
 enum { TW_GEMM_SHARED = -1 };
 
-/* Fills in what is 0: the dense leading dimensions and strides, `out` where it is TW_T_none. Says what makes no sense
-   (TW_ERR_USAGE). Everything else here takes completed problems: their sizes and distances in bytes fit 64 bits. */
+/* Sets leading dimensions, strides and `batch` that are 0, and `out` if it is TW_T_none. TW_ERR_USAGE: the problem
+   makes no sense. All other functions take completed problems, whose sizes in bytes fit 64 bits. */
 tw_status tw_gemm_problem_complete(tw_gemm_problem *p, tw_diag *diag);
-/* "type=f32 m=64 n=64 k=64 ta=1 ...": what is not as usual, in the words of `tilewright kernel gemm`. */
+/* Prints the words of `tilewright kernel gemm` for what is not as usual: "type=f32 m=64 n=64 k=64 ta=1 ...". */
 void tw_gemm_problem_print(const tw_gemm_problem *p, char *out, size_t size);
 /* Sets the field of the problem that a word names. Returns false if the word names none, and if its value is wrong.
  *status tells them apart: TW_OK or an error. */
@@ -68,19 +68,19 @@ bool tw_gemm_problem_word(tw_gemm_problem *p, const char *word, tw_status *statu
 extern const char tw_gemm_problem_words[]; /* All words of a problem, for help texts. */
 
 typedef enum tw_gemm_split {
-    TW_GEMM_SPLIT_LAST,    /* every block leaves its part; the last to arrive adds them in order: deterministic */
-    TW_GEMM_SPLIT_SERIAL,  /* each waits for the one before and adds to what it left: deterministic, little workspace */
-    TW_GEMM_SPLIT_ATOMIC,  /* atomic additions in any order, into a workspace that is zero between launches */
-    TW_GEMM_SPLIT_CLUSTER, /* the splits of a tile are a cluster and add up through one another's shared memory:
-                              deterministic, no workspace, sm_90 and TW_GEMM_CLUSTER at most */
+    TW_GEMM_SPLIT_LAST,   /* Every block stores its part. The last one to arrive adds all in order. Deterministic. */
+    TW_GEMM_SPLIT_SERIAL, /* Blocks add to one part in order. Deterministic, with little workspace. */
+    TW_GEMM_SPLIT_ATOMIC, /* Blocks add in any order to a workspace that is zero between launches. */
+    /* The blocks of a tile are a cluster, of at most TW_GEMM_CLUSTER, and add through its shared memory. Deterministic,
+       without workspace, from sm_90 on. */
+    TW_GEMM_SPLIT_CLUSTER,
     TW_GEMM_SPLITS
 } tw_gemm_split;
 enum { TW_GEMM_CLUSTER = 8 }; /* The most blocks of a cluster, as TW_JOIN_CLUSTER. */
 
 /* space.def lists the values of each parameter. */
 typedef struct tw_gemm_config {
-    int mma; /* The way to multiply. 0: SIMT. 1: tensor cores, a warp at a time. 2: tensor cores, a warpgroup at a time.
-              */
+    int mma;        /* How to multiply. 0: SIMT. 1: tensor cores, by warps. 2: tensor cores, by warpgroups. */
     int ms, ns;     /* Rows and columns of a thread's tile; with mma=1 of a warp's; with mma=2 of a warpgroup's. */
     int ml, nl;     /* Rows and columns of a block's tile. */
     int u;          /* Elements of a stage along k. */
@@ -104,26 +104,26 @@ typedef struct tw_gemm_config {
 
 /* What a configuration takes, known without compiling. */
 typedef struct tw_gemm_resources {
-    int threads;
-    int registers; /* an estimate */
-    int64_t shared_bytes;
-    int64_t tiles, grid;     /* blocks of one split, of all */
-    int64_t stages_of_k;     /* Stages of each block. */
-    int64_t workspace_bytes; /* holds parts; zeroed once where `split` is atomic */
-    int64_t counter_bytes;   /* zeroed once; every launch leaves it zero */
+    int threads;             /* Threads per block. */
+    int registers;           /* Registers per thread, estimated. */
+    int64_t shared_bytes;    /* Shared memory per block. */
+    int64_t tiles, grid;     /* Tiles of all products, and blocks of the grid. */
+    int64_t stages_of_k;     /* Stages of a block for each of its tiles. */
+    int64_t workspace_bytes; /* Bytes of the workspace. It is zeroed once if `split` is atomic. */
+    int64_t counter_bytes;   /* Bytes of the counters. They are zeroed once, and every launch leaves them zero. */
 } tw_gemm_resources;
 
-/* Whether the configuration can run the (completed) problem on the target; the reason otherwise, if `why` is given.
-   Fills `r` (may be NULL) when it can. */
+/* Returns true, and fills *r, if the configuration can run the completed problem on the target. Otherwise *why is the
+   reason. `r` and `why` may be NULL. */
 bool tw_gemm_legal(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_target *t, tw_gemm_resources *r,
                    const char **why);
 
-/* "mma=0 ms=8 ns=8 ..." and back: parameters that are not named keep what `c` holds. */
+/* Print a configuration as "mma=0 ms=8 ns=8 ...", and parse it. Parameters that the text does not name stay. */
 void tw_gemm_config_print(const tw_gemm_config *c, char *out, size_t size);
 tw_status tw_gemm_config_parse(tw_gemm_config *c, const char *text, tw_diag *diag);
-/* The same kernel's one spelling: what has no meaning beside the rest is at a fixed value. */
+/* Returns the configuration with fixed values for parameters that do not matter. Equal kernels then compare equal. */
 tw_gemm_config tw_gemm_config_plain(const tw_gemm_problem *p, tw_gemm_config c);
-/* A configuration that is legal for the problem on most targets, and not bad. */
+/* Returns a configuration that is legal for the problem on most targets, and not bad. */
 tw_gemm_config tw_gemm_config_default(const tw_gemm_problem *p);
 
 /* Returns a configuration whose fields are all -1. Where a function keeps fields, -1 means free. */
@@ -137,15 +137,15 @@ bool tw_gemm_config_random(tw_gemm_config *c, const tw_gemm_problem *p, const tw
 typedef struct tw_gemm_variant {
     tw_gemm_type type;
     tw_type out;
-    bool a_k_major, b_k_major; /* k is contiguous in memory (after swapping) */
-    int vec_a, vec_b, vec_c;   /* bytes that their rows are aligned to, at most 16 (vec_a, vec_b: at most config.vec) */
-    bool whole_m, whole_n, whole_k; /* tiles fit exactly: no bounds */
-    bool beta, batched;
+    bool a_k_major, b_k_major;      /* Elements along k are neighbours in memory, in the operands after swapping. */
+    int vec_a, vec_b, vec_c;        /* Alignment of rows in bytes, at most 16. A and B: at most config.vec. */
+    bool whole_m, whole_n, whole_k; /* Tiles fit the extent exactly, so that the kernel needs no bounds. */
+    bool beta, batched;             /* beta is not 0. There are several products. */
     tw_gemm_epilogue epilogue;
 } tw_gemm_variant;
 tw_gemm_variant tw_gemm_variant_of(const tw_gemm_problem *p, const tw_gemm_config *c);
 
-/* Builds the kernel; NULL when memory ran out. The configuration must be legal. */
+/* Builds the kernel of a legal configuration. NULL: out of memory. */
 tw_kernel *tw_gemm_build(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_target *t);
 /* Builds the kernel and runs the passes. With `verify` the kernel is verified after each. Returns NULL, with *diag, on
    failure. */

@@ -146,8 +146,8 @@ static void prepare(tw_gemm_gen *g) {
     }
 }
 
-/* A warp is done with a stage, which everybody who fills it hears. Only of those that are filled again: so nothing
-   arrives at a block that has ended. */
+/* Returns a stage to all blocks that fill it, if `again`. A cluster must not return a stage that is not filled again,
+   since another block may have exited. */
 static void give_back(tw_gemm_gen *g, tw_val empty, tw_val again) {
     const int blocks = g->c->multicast ? g->c->multicast : 1;
     tw_ring_give_back(g->b, &(tw_ring_return){.empty = empty, .blocks = blocks, .lane = g->lane, .when = again});

@@ -9,7 +9,7 @@
 
 /* What a thread that waits does between two looks. */
 typedef struct tw_patience {
-    void (*between)(void *context, tw_val seen); /* Emits it. `seen` is the last look's value. */
+    void (*between)(void *context, tw_val seen); /* Emits it. Never NULL. `seen` is the last look's value. */
     void *context;
     tw_val gave_up; /* Variable (i32): not 0 once nothing is waited for any more. TW_NONE: the wait has no end. */
 } tw_patience;
@@ -24,7 +24,7 @@ typedef struct tw_counter_wait {
     tw_val seen;    /* Variable (i32) that gets the values. TW_NONE: the caller needs none. */
     const tw_patience *patience;
 } tw_counter_wait;
-/* Waits in one thread. The thread sees all writes that the arrivals published. */
+/* Waits in one thread. The thread then sees all writes that the arrivals published, unless it gave up. */
 void tw_counter_poll(tw_builder *b, const tw_counter_wait *w);
 
 /* Adds 1, in one thread. With `publish` the block's writes before the barrier are visible to those who see the sum. */

@@ -24,7 +24,7 @@ typedef struct tw_flag_words {
     tw_val there[TW_FLAG_WORDS];   /* Predicates: the address is read. */
     tw_val word[TW_FLAG_WORDS][4]; /* tw_flag_poll sets them. Variables (i32): elements with their tags. */
 } tw_flag_words;
-/* Reads n addresses until all their elements have the tag. */
+/* Reads n addresses until all their elements have the tag, or until the thread gives up and leaves stale words. */
 void tw_flag_poll(tw_builder *b, tw_flag_words *x, int n, const tw_patience *p);
 /* Computes an element's value (f32). */
 tw_val tw_flag_value(tw_builder *b, const tw_flag_words *x, int i, int e);

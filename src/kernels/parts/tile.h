@@ -61,7 +61,7 @@ typedef struct tw_tile_product {
     tw_val *sums;       /* Variables: rows / 64 * tw_wgmma_registers() sums. */
 } tw_tile_product;
 
-/* Issues the product, after a wgmma_fence and before a wgmma_commit. The sums may be used after a wgmma_wait. */
+/* Issues a wgmma_fence, the product and a wgmma_commit. The sums may be used after a wgmma_wait. */
 void tw_tile_multiply(tw_builder *b, const tw_tile_product *p);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The machine's inside: programs resolved to pointers, workers, and what an instruction's execution may use. */
+/* Programs whose names are resolved to pointers, the workers that run them, and the launch. */
 #ifndef TW_VM_CPU_VM_H
 #define TW_VM_CPU_VM_H
 
@@ -17,68 +17,72 @@ static inline int64_t tw_least(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
-/* A monotonic counter on a line of its own. It wraps; comparisons are of differences. */
+/* A monotonic counter in a cache line of its own. It wraps, so values are compared by their difference. */
 typedef struct tw_counter_cell {
     _Alignas(64) _Atomic uint32_t value;
-    _Atomic uint32_t sleepers;
+    _Atomic uint32_t sleepers; /* Threads that sleep until the value changes. */
 } tw_counter_cell;
 
-/* Gate and up alternate so that what gemm hands on at once holds both for the same rows of h. */
+/* Rows of a unit of gate or up. A strip has a unit of gate, the same rows of up, and so on. What gemm hands on at once
+   then has both for the same rows of h. */
 enum { TW_UNIT_ROWS = TW_SINK_COLS / 2 };
 
-/* Rows of one matrix (or of several that share an input) as a worker keeps them. */
+/* Rows of a matrix, or of several matrices with one input, as they lie on a worker's tape. */
 typedef struct tw_strip {
     const void *panels;
-    int64_t n_panels, cols; /* n_panels of one copy; experts follow each other */
-    size_t copy_bytes;
-    tw_panel_format format;
-    int choice; /* who computes products of many rows: 0 own, 1.. vendor */
+    int64_t n_panels;       /* Panels of a copy. */
+    int64_t cols;           /* Columns of the matrix. */
+    size_t copy_bytes;      /* Bytes from a copy to the next. Each expert has a copy. */
+    tw_panel_format format; /* Format of the panels. */
+    int choice;             /* Who multiplies several positions. 0: our kernels. n: vendor n - 1. */
 } tw_strip;
 
+/* An instruction. Arrays have an element for each operand, which is NULL for operands of other kinds. */
 typedef struct tw_exec {
     const tw_instr *in;
-    void *buffer[TW_MAX_OPERANDS];        /* activations, caches, inputs, outputs */
-    const float *vector[TW_MAX_OPERANDS]; /* norms and biases as floats, whole */
-    const tw_weight *table[TW_MAX_OPERANDS];
-    tw_strip strip; /* of gate and up: TW_UNIT_ROWS rows of one, then of the other, and so on */
+    void *buffer[TW_MAX_OPERANDS];           /* Activations, caches, inputs and outputs. */
+    const float *vector[TW_MAX_OPERANDS];    /* Norms and biases, as floats. */
+    const tw_weight *table[TW_MAX_OPERANDS]; /* Tables of embed. */
+    tw_strip strip;                          /* Rows that the instruction multiplies by. */
     struct {
         tw_counter_cell *cell;
-        uint32_t threshold;
+        uint32_t threshold; /* Arrivals in one step. */
     } * waits;
     int n_waits;
-    tw_counter_cell *arrive;
+    tw_counter_cell *arrive; /* The counter to arrive at. NULL: none. */
 } tw_exec;
 
 typedef struct tw_program {
     const tw_schedule *s;
     tw_schedule_weights weights;
-    tw_exec **exec; /* [worker][instruction] */
+    tw_exec **exec; /* [worker][instruction]. */
     tw_counter_cell *counters;
-    void **buffers; /* [buffer]; NULL: weights */
-    uint32_t epoch; /* steps begun */
+    void **buffers; /* [buffer]: memory of each buffer. NULL: it holds weights. */
+    uint32_t epoch; /* Number of steps that have begun. */
     struct tw_program *next;
 } tw_program;
 
 struct tw_vm_thread;
 
-/* A job for all workers at once: loading, measuring. Returns what went wrong. */
+/* A job that all workers do at once, such as loading or measuring. Returns what went wrong. */
 typedef tw_status tw_job_fn(struct tw_vm_thread *thread, void *context);
 
 /* One worker: its thread, its tape, its scratch. */
 typedef struct tw_vm_thread {
     tw_vm *vm;
-    int index, cpu;
+    int index; /* Number of the worker. The caller of tw_vm_run is worker 0. */
+    int cpu;   /* The processor that the thread is pinned to. -1: none. */
     pthread_t handle;
     bool started;
-    struct tw_strip_entry *strips; /* what is on the tape, newest first */
-    tw_arena arena;                /* entries of `strips` */
+    struct tw_strip_entry *strips; /* Strips on the tape, newest first. */
+    tw_arena arena;                /* Memory of the entries of `strips`. */
     struct tw_tape_block *blocks;
     int64_t tape_bytes;
     tw_vendor *vendor;
     unsigned char *scratch;
     size_t scratch_bytes;
-    tw_status status; /* of the last job */
-    tw_diag diag;
+    tw_status status; /* Status of the last job. */
+    tw_diag diag;     /* Diagnostic of the last job. */
 } tw_vm_thread;
 
 struct tw_vm {
@@ -90,41 +94,41 @@ struct tw_vm {
     int n_threads;
     tw_program *programs;
     int n_programs;
-    int64_t taken;                   /* bytes, by what is loaded */
-    struct tw_shared_buffer *shared; /* the cache, by name */
+    int64_t taken;                   /* Bytes that loaded programs take. */
+    struct tw_shared_buffer *shared; /* Caches by name. Programs share them. */
     struct tw_buffer_pages *pages;
     struct tw_vector_entry *vectors;
     float *inv_freq;
     int64_t inv_freq_length;
     struct tw_choices *choices;
 
-    /* The launch: written by the caller while every other worker is idle. */
-    tw_counter_cell launch;
-    tw_counter_cell idle; /* workers that finished the launch, over all launches */
-    uint32_t launches;
-    bool own_only; /* vendors' products are left aside */
-    bool quit;
-    tw_job_fn *job; /* NULL: run `program` */
-    void *job_context;
-    tw_program *program;
-    tw_vm_step step;
+    /* The launch. The caller writes these fields while every other worker is idle. */
+    tw_counter_cell launch; /* Number of launches. Workers wait for the next one. */
+    tw_counter_cell idle;   /* How many times a worker has finished a launch. */
+    uint32_t launches;      /* Number of launches, known to the caller. */
+    bool own_only;          /* Vendors' products are not used. */
+    bool quit;              /* The launch ends the workers. */
+    tw_job_fn *job;         /* The job that is launched. NULL: a step of `program`. */
+    void *job_context;      /* Passed to `job`. */
+    tw_program *program;    /* The program whose step is launched. */
+    tw_vm_step step;        /* The step that is launched. */
 };
 
-/* tape.c: rows onto a thread's tape, or found there. */
-size_t tw_tape_missing(const tw_vm_thread *thread, const tw_schedule *s,
-                       const tw_instr *in); /* bytes; 0 when it is there */
-/* The same whether it is there or not; with it the strip without its panels, and what names the rows. */
+/* tape.c: strips of rows on a thread's tape. */
+/* Returns the bytes that the instruction's strip would add to the tape. 0: it is there. */
+size_t tw_tape_missing(const tw_vm_thread *thread, const tw_schedule *s, const tw_instr *in);
 enum { TW_TAPE_KEY = 512 };
+/* Returns the strip's bytes, and whether it is *there. Sets *strip except for its panels, and a key of its rows. */
 size_t tw_tape_measure(const tw_vm_thread *thread, const tw_schedule *s, const tw_instr *in, tw_strip *strip,
                        char key[TW_TAPE_KEY], bool *there);
 tw_status tw_tape_reserve(tw_vm_thread *thread, size_t size, tw_diag *diag);
 tw_status tw_tape_strip(tw_vm_thread *thread, const tw_program *p, const tw_instr *in, tw_strip *out, tw_diag *diag);
-uint32_t tw_tape_types(const tw_vm_thread *thread); /* of what is on it: bits 1 << tw_dtype */
+uint32_t tw_tape_types(const tw_vm_thread *thread); /* Returns the types of the tape's strips as bits 1 << tw_dtype. */
 void tw_tape_free(tw_vm_thread *thread);
-void *tw_vm_pages(size_t size); /* zeroed, huge pages where the kernel gives them; NULL when there are none */
+void *tw_vm_pages(size_t size); /* Allocates zeroed memory, in huge pages if possible. NULL: out of memory. */
 void tw_vm_pages_free(void *p, size_t size);
 
-/* exec.c: one instruction, and the scratch that it needs. */
+/* exec.c: runs an instruction, and computes the bytes of scratch that it needs. */
 void tw_exec_run(tw_vm_thread *thread, const tw_exec *e);
 size_t tw_exec_scratch(const tw_vm *vm, const tw_schedule *s, const tw_exec *e);
 
@@ -134,7 +138,7 @@ void tw_vm_free_buffers(tw_vm *vm);                      /* Frees the buffers of
 int64_t tw_vm_buffer_bytes(const tw_vm *vm);             /* Counts the bytes of all buffers. */
 bool tw_vm_has_cache(const tw_vm *vm, const char *name); /* True if a program has a cache of this name. */
 
-/* need.c: what loading these programs would take beyond what is loaded, each thing counted once. */
+/* need.c: computes what loading these programs would take beyond what is loaded. What they share counts once. */
 tw_status tw_vm_need(const tw_vm *vm, const tw_schedule *const *s, int n, tw_memory_need *need, tw_diag *diag);
 
 /* ceiling.c: passes of each unit for one multiply-add of such a step. Where kernels differ it is the fewest. 0: the

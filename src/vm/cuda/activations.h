@@ -1,30 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An instruction's activations on their way to shared memory, where all warps' products find them: normed, and as the
-   products' operands want them. */
+/* Copies an instruction's activations to shared memory, normed and in the layout of the products' operands. All warps
+   read them there. */
 #ifndef TW_VM_CUDA_ACTIVATIONS_H
 #define TW_VM_CUDA_ACTIVATIONS_H
 
 #include "vm/cuda/generate.h"
 
-enum { TW_MEGA_AHEAD = 4 /* loads of normed activations on their way at once */ };
+enum { TW_MEGA_AHEAD = 4 /* Loads of normed activations that a thread issues at once. */ };
 
 typedef struct tw_mega_activations {
     tw_mega_gen *g;
-    tw_val in, norm, columns, positions;
-    tw_val normed;    /* predicate */
-    tw_val width;     /* columns of a chunk, whole stages */
-    tw_val tag, mask; /* of what is read, with plan.flags */
-    tw_type pair;
-    /* What is known of a chunk before its values are there: its first column and how many columns there are from there
-       on, the norm's weights of the thread's first ones (all variables); and of each position its row, its place in
-       shared memory and whether there is such a position. */
-    tw_val from, limit, w[TW_MEGA_AHEAD][4];
-    tw_val row[TW_CUDA_VM_TOKENS], to[TW_CUDA_VM_TOKENS], there[TW_CUDA_VM_TOKENS];
+    tw_val in, norm;            /* Addresses of the first position's activations, and of the norm's weights. */
+    tw_val normed;              /* Predicate: the activations are normed. */
+    tw_val columns, positions;  /* Number of columns, and of positions. */
+    tw_val width;               /* Columns of a chunk, rounded up to whole stages. */
+    tw_val tag, mask;           /* plan.flags: the tag to wait for, and its bits that count. */
+    tw_type pair;               /* Type of a pair of elements in shared memory. Not for integers. */
+    tw_val from, limit;         /* Variables: the chunk's first column, and how many of its columns exist. */
+    tw_val w[TW_MEGA_AHEAD][4]; /* Variables: the norm's weights of the thread's first columns of the chunk. */
+    tw_val row[TW_CUDA_VM_TOKENS], to[TW_CUDA_VM_TOKENS]; /* Addresses of each position, in memory and shared memory. */
+    tw_val there[TW_CUDA_VM_TOKENS];                      /* Predicates: the position exists. */
 } tw_mega_activations;
 
-/* The rest of what is known, given the first fields; of the first chunk. */
-void tw_mega_find_activations(tw_mega_activations *a);
-void tw_mega_find_chunk(tw_mega_activations *a, tw_val chunk);
-void tw_mega_stage_chunk(tw_mega_activations *a, tw_val chunk); /* the chunk that was found; nobody waits for it */
+void tw_mega_find_activations(tw_mega_activations *a); /* Sets from, limit, w, row, to and there, for chunk 0. */
+void tw_mega_find_chunk(tw_mega_activations *a, tw_val chunk);  /* Sets from, limit and w for a chunk. */
+void tw_mega_stage_chunk(tw_mega_activations *a, tw_val chunk); /* Stores the chunk at `from`. A barrier must follow. */
 
 #endif

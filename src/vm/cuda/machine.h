@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The machine's inside: programs and their memory, on a device or in the emulator. */
+/* Programs and their memory, on a device or in the emulator. */
 #ifndef TW_VM_CUDA_MACHINE_H
 #define TW_VM_CUDA_MACHINE_H
 
@@ -15,33 +15,35 @@ typedef struct tw_mega_program {
     const tw_schedule *s;
     tw_mega_plan plan;
     tw_schedule_weights weights;
-    tw_kernel *kernel;      /* emulated */
-    tw_cuda_module *module; /* on a device */
-    tw_cuda_ready *ready;   /* Its launch on a device. NULL before the first. */
+    tw_kernel *kernel;      /* The kernel in the emulator. NULL: it runs on a device. */
+    tw_cuda_module *module; /* The kernel on a device. NULL: it is emulated. */
+    tw_cuda_ready *ready;   /* The module's launch. NULL before the first. */
     tw_signature signature; /* The kernel's parameters, in the order of TW_MEGA_ARG_. */
-    uint64_t *buffer;       /* [buffer]: addresses; 0: weights */
-    uint64_t workers, counters, tokens, out, abort, trace, slot_rows, rules;
-    int32_t *kinds; /* of traced records: [worker][trace_records] */
-    int32_t epoch;  /* steps begun */
-    bool gave_up;   /* of no further use */
-    /* The tokens found, as the host sees them while a launch runs: [step][sequence]; behind them what goes to `tokens`.
-       NULL: emulated. */
-    _Atomic int32_t *said;
-    int64_t pending;                                /* steps of a launch whose end nobody waited for */
-    tw_sample_rules rules_there[TW_CUDA_VM_TOKENS]; /* what `rules` holds */
-    float *logits;                                  /* host */
-    int64_t logit_rows, streamed_bytes;
+    uint64_t *buffer;       /* [buffer]: address of each buffer. 0: it holds weights. */
+    uint64_t workers, counters, tokens, out, abort, trace, rules; /* Addresses that TW_MEGA_ARG_WORKERS etc. take. */
+    uint64_t slot_rows;                                           /* Address of what TW_W_SLOT_ROWS describes. */
+    int32_t *kinds;                                 /* [worker][trace_records]: tw_mega_kind of each record. */
+    int32_t epoch;                                  /* Number of steps that were launched. */
+    bool gave_up;                                   /* The machine gave up. The program cannot run any more. */
+    _Atomic int32_t *said;                          /* Host memory of `out`, then that of `tokens`. NULL: emulated. */
+    int64_t pending;                                /* Steps of a launch whose end was not waited for. */
+    tw_sample_rules rules_there[TW_CUDA_VM_TOKENS]; /* Rules that the device has. */
+    float *logits;                                  /* Host memory: logit_rows rows of logits. */
+    int64_t logit_rows;                             /* Rows of the buffer of logits. */
+    int64_t streamed_bytes;                         /* Bytes of the tapes, which a step reads once. */
     struct tw_mega_program *next;
 } tw_mega_program;
 
-typedef struct tw_mega_memory { /* everything allocated on the device, to be given back */
+/* An allocation. */
+typedef struct tw_mega_memory {
     struct tw_mega_memory *next;
-    const void *owner; /* a program, or NULL: the machine */
+    const void *owner; /* The program. NULL: the machine. */
     uint64_t address;
-    void *host; /* the host's own, which the device sees */
+    void *host; /* Host memory that the device sees at `address`. NULL: device memory. */
 } tw_mega_memory;
 
-typedef struct tw_mega_named { /* caches by name, weights' vectors by weight */
+/* A cache, which has a name, or a vector or table of the model, which has a weight. All programs share them. */
+typedef struct tw_mega_named {
     struct tw_mega_named *next;
     const char *name;
     const void *weight;
@@ -50,12 +52,12 @@ typedef struct tw_mega_named { /* caches by name, weights' vectors by weight */
     uint64_t address;
 } tw_mega_named;
 
-/* A worker's tape, for every program that packs the same rows in the same way. */
+/* A worker's tape. Programs that pack the same rows in the same way share it. */
 typedef struct tw_mega_tape {
     struct tw_mega_tape *next;
     uint64_t key[2], address;
     int64_t bytes;
-    uint64_t *biases; /* of each of its strips; 0: none */
+    uint64_t *biases; /* Address of each strip's biases. 0: it has none. */
 } tw_mega_tape;
 
 struct tw_cuda_vm {
@@ -66,41 +68,40 @@ struct tw_cuda_vm {
     tw_cuda *cuda;
     tw_emu *emu;
     tw_arena arena;
-    pthread_mutex_t lock; /* of the device's memory, while tapes are packed */
+    pthread_mutex_t lock; /* Guards `arena`, `memory` and `tapes` while threads pack tapes. */
     tw_mega_memory *memory;
     tw_mega_named *named;
     tw_mega_tape *tapes;
     tw_mega_program *programs;
     int n_programs;
-    int64_t taken; /* bytes, by what is loaded */
+    int64_t taken; /* Bytes that loaded programs take. */
     uint64_t angles;
     bool has_angles;
-    uint64_t counts; /* [TW_CUDA_VM_TOKENS][vocab]; 0: none yet */
+    uint64_t counts; /* Address of u32[TW_CUDA_VM_TOKENS][vocab], the penalties' counts. 0: not allocated. */
 };
 
-/* memory.c. `data` NULL: uninitialised. */
+/* memory.c. Allocates memory and copies `data` there. NULL: the memory is not initialised. */
 tw_status tw_mega_alloc(tw_cuda_vm *vm, const void *owner, const char *name, const void *data, size_t bytes,
                         bool read_only, uint64_t *address, tw_diag *diag);
-void tw_mega_free(tw_cuda_vm *vm, const void *owner); /* everything of that owner */
+void tw_mega_free(tw_cuda_vm *vm, const void *owner); /* Frees all memory of the owner. */
 tw_status tw_mega_write(tw_cuda_vm *vm, uint64_t to, const void *data, size_t bytes, tw_diag *diag);
 tw_status tw_mega_read(tw_cuda_vm *vm, void *data, uint64_t from, size_t bytes, tw_diag *diag);
 
-/* Memory that the host sees, too: *host is NULL in the emulator. */
+/* Allocates host memory that the device sees. In the emulator *host is NULL. */
 tw_status tw_mega_alloc_shared(tw_cuda_vm *vm, const void *owner, const char *name, size_t bytes, void **host,
                                uint64_t *address, tw_diag *diag);
 
 /* load.c: the program's buffers, tapes and records. */
-int tw_mega_most_records(const tw_schedule *s); /* of a worker */
+int tw_mega_most_records(const tw_schedule *s); /* The most records of a worker. */
 tw_status tw_mega_load(tw_cuda_vm *vm, tw_mega_program *p, tw_diag *diag);
 int64_t tw_mega_tape_bytes(const tw_mega_program *p, int worker);
 void tw_mega_tape_key(const tw_mega_program *p, int worker, uint64_t key[2]);
 
-/* tape.c: one instruction's part of the tape: tw_mega_stages stages, and the biases of its rows in the tape's order.
-   Rows without a bias have zeros. */
+/* tape.c: an instruction's part of the tape. */
 typedef struct tw_mega_strip {
-    unsigned char *stages;
-    float *bias; /* units * 8 */
-    bool has_bias;
+    unsigned char *stages; /* tw_mega_stages stages. */
+    float *bias;           /* [units * 8]: biases of the rows in the tape's order. 0: the row has none. */
+    bool has_bias;         /* A row has a bias. */
 } tw_mega_strip;
 tw_status tw_mega_pack(const tw_mega_program *p, const tw_model *m, const tw_instr *in, tw_mega_strip *out,
                        tw_diag *diag);

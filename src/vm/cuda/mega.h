@@ -1,18 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The megakernel's inside: what the generator, the tape's packer, the table's writer and the machine agree on.
+/* The layouts that the megakernel's generator, the tape's packer, the records' writer and the machine share.
 
-   A block owns an SM. Its first warp feeds a ring of stages in shared memory from the block's weight tape; the others
-   multiply what lies there. A stage is `warps` x `blocks` pieces of 512 bytes, each the weights of 8 rows along some
-   columns, in the order in which the lanes of a warp want them:
+   A block owns an SM. Its first warp copies the block's tape of weights, stage by stage, into a ring in shared memory.
+   The other warps multiply. A stage has `warps` x `blocks` pieces of 512 bytes. A piece has 8 rows of `depth` columns,
+   and lane 4 g + t takes 16 bytes of row g. A piece of integers has 16 rows; the lane takes columns 16 s + 4 t to
+   16 s + 4 t + 3 of rows g and g + 8, for every run s of 16 columns.
 
-     unit      8 rows of a matrix, whole; integers go in pairs of units, the second of an odd last one empty
-     group     up to PART_ROWS rows, whose sums are joined and handed on together
-     chunk     columns whose activations lie in shared memory at once
-     piece     8 rows x `depth` columns: lane (g, t) = lane / 4, lane % 4 has 16 bytes of row g. Of integers 16 rows:
-               the lane has columns 16 s + 4 t ... + 3 of rows g and g + 8 for each 16 columns s
-
-   The tape runs through groups, their chunks, the chunk's units, and for each unit through its stages; of a chunk's
-   pieces warp w has the w-th run. */
+   A unit has 8 whole rows of a matrix. A piece of integers has two units, the second of which may be empty. A group has
+   up to PART_ROWS rows, whose sums are joined and handed on together. A chunk has the columns whose activations are in
+   shared memory at the same time. The tape is ordered by group, then chunk, then unit, then stage. Warp w has the w-th
+   run of a chunk's pieces. */
 #ifndef TW_VM_CUDA_MEGA_H
 #define TW_VM_CUDA_MEGA_H
 
@@ -23,30 +20,29 @@
 #include "vm/cuda/vm.h"
 
 enum {
-    TW_MEGA_PIECE = 512, /* bytes */
-    TW_MEGA_ROWS = 8,    /* of a unit */
-    TW_MEGA_PART_ROWS = 128,
-    TW_MEGA_WARPS = 16,   /* most that multiply */
-    TW_MEGA_BLOCK = 128,  /* activations that share a scale, where weights are integers */
-    TW_MEGA_HEADS = 4,    /* query heads that attention by lanes takes at once */
-    TW_MEGA_RECORD = 128, /* bytes of an instruction's record */
+    TW_MEGA_PIECE = 512,     /* Bytes of a piece. */
+    TW_MEGA_ROWS = 8,        /* Rows of a unit. */
+    TW_MEGA_PART_ROWS = 128, /* The most rows of a group. */
+    TW_MEGA_WARPS = 16,      /* The most warps that multiply. */
+    TW_MEGA_BLOCK = 128,     /* Activations that share a scale, if weights are integers. */
+    TW_MEGA_HEADS = 4,       /* Query heads that attention by lanes takes at once. */
+    TW_MEGA_RECORD = 128,    /* Bytes of a record. */
 };
 
-/* How weights lie in pieces. */
+/* How weights lie in pieces. Scales follow a stage's pieces. Scales of groups are ordered by warp, row g, piece and
+   set; rows g and g + 8 are neighbours. Scales of whole rows are there once, for all pieces of the stage. */
 typedef struct tw_mega_format {
-    tw_dtype dtype;
-    int group;
-    int depth; /* columns of a piece */
-    int steps; /* runs of 16 columns in it */
-    int units; /* of a piece's rows: 1 or, integers, 2 */
-    bool half; /* multiplied as f16, else as bf16 */
-    /* Scales lie behind a stage's pieces. Of groups each warp has its pieces': by row, piece and set, those of rows g
-       and g + 8. A scale a row is there once for all. */
-    int sets;        /* that a piece has: with groups of 32 columns it may be two; 0: a scale a row, or none */
-    int scale_bytes; /* of a piece's */
-    int row_bytes;   /* of the rows' */
+    tw_dtype dtype;  /* Element type of the weights. */
+    int group;       /* Columns of a group, which share a scale. 0: whole rows share one, or there are no scales. */
+    int depth;       /* Columns of a piece. */
+    int steps;       /* Runs of 16 columns in a piece. */
+    int units;       /* Units in a piece: 2 for integers, else 1. */
+    bool half;       /* Floats are multiplied as f16. False: as bf16. */
+    int sets;        /* Groups' scales in a row of a piece: 1, or 2 if a group is half a piece. 0: no groups. */
+    int scale_bytes; /* Bytes of the groups' scales of a piece. */
+    int row_bytes;   /* Bytes of the whole rows' scales of a stage. */
 } tw_mega_format;
-bool tw_mega_format_of(tw_dtype dtype, int group, tw_mega_format *f); /* false: there is none */
+bool tw_mega_format_of(tw_dtype dtype, int group, tw_mega_format *f); /* False: there is no such format. */
 static inline bool tw_mega_is_integer(const tw_mega_format *f) {
     return f->units > 1;
 }
@@ -54,72 +50,76 @@ static inline bool tw_mega_same_format(const tw_mega_format *a, const tw_mega_fo
     return a->dtype == b->dtype && a->group == b->group;
 }
 
-/* A matrix (or several that share an input) as an instruction has it. */
+/* An instruction's part of a matrix, or of several matrices with one input. */
 typedef struct tw_mega_shape {
-    int64_t columns;
-    int chunks, run; /* run: pieces of a chunk that a warp has, a multiple of `blocks` */
-    int64_t chunk_columns;
-    int units, group_units;
-    int of_piece; /* units */
+    int64_t columns;        /* Columns of the matrix. */
+    int chunks;             /* Chunks that the columns are divided into. */
+    int run;                /* Pieces of a chunk and unit that one warp multiplies, a multiple of `blocks`. */
+    int64_t chunk_columns;  /* Columns of a chunk, rounded up to whole stages. */
+    int units, group_units; /* Units of the instruction's rows, and of a group. */
+    int of_piece;           /* Units in a piece. */
 } tw_mega_shape;
 
-/* Everything the kernel is generated for. */
+/* Everything the kernel is generated for. Offsets are bytes from the start of a block's shared memory. */
 typedef struct tw_mega_plan {
     const tw_target *target;
-    tw_cuda_vm_tuning tuning; /* complete */
-    int tokens;               /* positions a step holds at most */
-    int sequences;            /* 1, or as many as tokens */
-    bool all_logits;
-    /* the model */
+    tw_cuda_vm_tuning tuning; /* The machine's tuning, all fields chosen. */
+    int tokens;               /* The most positions of a step. */
+    int sequences;            /* Sequences of a step: 1, or as many as `tokens`. */
+    bool all_logits;          /* The head has logits of every position. False: of the last one. */
+    /* Sizes of the model. `rotated` is the number of elements of a head that rope rotates. */
     int64_t dim, heads, kv_heads, head_dim, rotated, vocab;
-    int max_columns;
-    bool qk_norm;
+    int max_columns; /* The most columns of a matrix. */
+    bool qk_norm;    /* Heads of queries and keys are normed. */
     float norm_eps, attn_scale;
-    tw_dtype kv, embed;
-    bool attend_tensor; /* attention on tensor cores, else by lanes */
-    int attend_heads;   /* query heads that it takes at once */
-    bool roomy;         /* the target's compiler finds registers for the widest heads and the most loads at once */
-    int64_t max_seq;
-    tw_mega_format body, head; /* the matrices of layers, and the head's */
-    bool head_last;            /* of every worker's tape */
-    /* shared memory, bytes from the start of one dynamic object */
-    int head_bytes; /* of the head's stages in the tape; the others have stage_bytes */
-    int stage_bytes, ring, full, empty, x, x_pitch, part, part_buffers, sums, scratch, queries, shared_bytes;
-    int scales, scales_pitch; /* of activations that are integers */
-    int64_t chunk_most;       /* columns of activations that fit */
-    bool one_chunk;           /* all of every instruction's do */
-    int n_workers;
-    bool trace;
-    int trace_records;
-    /* Draws by vm/sample.h's rules: of programs whose step is a position of each sequence. */
-    bool samples;
-    int slots;         /* the head's instructions */
-    bool fours;        /* their rows go in fours */
-    int cut, cut_list; /* in shared memory, while nothing else needs it; candidates that a cut's list has room for */
-    bool usual;        /* the schedule's stages follow one another as lowering makes them, by their counters' numbers */
-    /* Data as its own flag, of x and h: how often a step writes x, and h. */
-    bool flags;
-    int uses_x, uses;
+    tw_dtype kv, embed;          /* Element types of the cache and of the embedding. */
+    bool attend_tensor;          /* Attention uses tensor cores. False: lanes. */
+    int attend_heads;            /* Query heads that attention takes at once. */
+    bool roomy;                  /* The compiler finds registers for the widest heads and the most loads at once. */
+    int64_t max_seq;             /* Positions of the cache. */
+    tw_mega_format body, head;   /* Formats of the layers' matrices and of the head's matrix. */
+    bool head_last;              /* The head's stages are the last ones of every worker's tape. */
+    int head_bytes, stage_bytes; /* Bytes of the head's stages on the tape, and of all others and the ring's. */
+    int shared_bytes;            /* Bytes of a block's shared memory. */
+    int ring, full, empty;       /* Offsets of the ring's stages, their full mbarriers and their empty mbarriers. */
+    int x, x_pitch;              /* Offset of a chunk's activations, and bytes between positions. */
+    int scales, scales_pitch;    /* Offset of scales of activations that are integers, and bytes between positions. */
+    int part, part_buffers; /* Offset of the warps' sums of a group, and how many such buffers there are: 1 or 2. */
+    int sums;               /* Offset of the warps' sums of squares, which their bests follow. */
+    int scratch, queries;   /* Offsets of attention's results by warp, and of its queries. Both overlap x. */
+    int64_t chunk_most;     /* The most columns of a chunk. */
+    bool one_chunk;         /* Every instruction has a single chunk. */
+    int n_workers;          /* Workers, which are blocks of the grid. */
+    bool trace;             /* The kernel stores clocks. */
+    int trace_records;      /* Records that the trace has for each worker. */
+    bool samples;           /* The kernel can draw by vm/sample.h: a step has one position of each sequence. */
+    int slots;              /* Slots of the head, one for each head instruction. */
+    bool fours;             /* The rows of every slot begin and end at multiples of 4. */
+    int cut, cut_list; /* Offset of a cut's memory, which overlaps x and part, and the most candidates in its list. */
+    bool usual;        /* Stages are in the order in which lowering makes them, by the numbers of their counters. */
+    bool flags;        /* Data is its own flag: x and the ffn's h carry tags. */
+    int uses_x, uses;  /* Writes of x and of h in a step. */
 } tw_mega_plan;
 
-/* From a checked schedule: TW_ERR_UNSUPPORTED with the reason when the machine does not cover it. */
+/* Plans the kernel of a checked schedule. TW_ERR_UNSUPPORTED with the reason: the machine does not cover it. */
 tw_status tw_mega_plan_of(tw_mega_plan *p, const tw_schedule *s, const tw_model *m, const tw_target *t,
                           const tw_cuda_vm_options *options, tw_diag *diag);
-/* With plan.flags: the how-manieth writing in its step what the instruction reads and writes is, from 0. */
+/* Finds which write of its input an instruction reads, and which write of its output it makes. Writes of a buffer are
+   counted from 0 within a step. An input without tags is TW_MEGA_UNTAGGED. `of` is from tw_mega_stages_of. */
 void tw_mega_uses(const tw_schedule *s, const tw_instr *in, const tw_instr *const *of, int *reads, int *writes);
-/* Fills of[counter] with an instruction that arrives there; false where they are of several kinds. */
+/* Sets of[counter] to an instruction that arrives there. False: none does, or some differ in op, input or output. */
 bool tw_mega_stages_of(const tw_schedule *s, const tw_instr **of);
 void tw_mega_shape_of(const tw_mega_plan *p, const tw_schedule *s, const tw_instr *in, tw_mega_shape *out);
 const tw_mega_format *tw_mega_format_for(const tw_mega_plan *p, tw_instr_op op);
-int tw_mega_stages(const tw_mega_plan *p, const tw_mega_shape *s); /* of the tape */
+int tw_mega_stages(const tw_mega_plan *p, const tw_mega_shape *s); /* Counts an instruction's stages on the tape. */
 static inline int tw_mega_stage_bytes(const tw_mega_plan *p, tw_instr_op op) {
     return op == TW_INSTR_HEAD ? p->head_bytes : p->stage_bytes;
 }
-int64_t tw_mega_stage_columns(const tw_mega_plan *p, const tw_mega_format *f); /* that all warps have of a stage */
+int64_t tw_mega_stage_columns(const tw_mega_plan *p, const tw_mega_format *f); /* Columns of a stage, of all warps. */
 
-/* An instruction's record: words of 32 bits. Addresses take two. */
+/* A record describes an instruction in words of 32 bits. An address takes two words. */
 typedef enum tw_mega_kind {
-    TW_MEGA_WAIT, /* for a counter, and nothing else: instructions that wait for several have these before them */
+    TW_MEGA_WAIT, /* Only waits for a counter. Such records precede an instruction that waits for several counters. */
     TW_MEGA_INPUT,
     TW_MEGA_EMBED,
     TW_MEGA_QKV,
@@ -131,20 +131,19 @@ typedef enum tw_mega_kind {
     TW_MEGA_OUTPUT
 } tw_mega_kind;
 
-/* Among the uses: what is read has no tags, but counters. */
+/* Stands for the number of a write whose data has no tags. */
 enum { TW_MEGA_UNTAGGED = 0xffff };
 
-/* Beside the kind: an instruction before it waited for what it adds to, and for the step's angles. */
+/* Added to the kind if the worker has waited in this step for what project adds to, or for qkv's angles. */
 enum { TW_MEGA_EARLY = 256 };
 
 enum {
     TW_W_KIND,   /* The tw_mega_kind. */
     TW_W_WAIT,   /* Low 16 bits: the counter's number. High 16 bits: the threshold. -1: no wait. */
-    TW_W_USES,   /* plan.flags: the number of the writing that is read (low 16 bits), and that is written: tw_mega_uses.
-                  */
+    TW_W_USES,   /* plan.flags: numbers of the write that is read (low 16 bits) and that is made: tw_mega_uses. */
     TW_W_ARRIVE, /* Bytes from the first counter. -1: no arrival. */
-    TW_W_FROM,   /* The first row; of attend and merge the first head. */
-    TW_W_COUNT,  /* Rows or heads; of output slots. */
+    TW_W_FROM,   /* The first row. attend, merge: the first head. */
+    TW_W_COUNT,  /* The number of rows. attend, merge: of heads. output: of slots. */
     TW_W_UNITS,  /* Units of a product's rows. */
     TW_W_GROUP,  /* Units of a group. */
     TW_W_STAGES, /* Stages of a unit in a chunk. */
@@ -176,40 +175,41 @@ enum {
 
 /* A worker's entry in the table of workers: 32 bytes. */
 typedef struct tw_mega_worker {
-    uint64_t tape, records;
-    int32_t stages, count; /* of a step */
-    int32_t before_head;   /* of its stages */
+    uint64_t tape, records; /* Addresses. */
+    int32_t stages, count;  /* Numbers of stages on the tape, and of records. */
+    int32_t before_head;    /* Stages of the tape that are not the head's. */
     int32_t reserved;
 } tw_mega_worker;
 
-/* Who waited for what when the machine gave up. */
+/* Why the machine gave up, if `flag` is not 0: a record of a worker waited for a counter to reach a target. `seen` is
+   the counter's last value. Counter -1: data is its own flag, and target and seen are tags. */
 typedef struct tw_mega_abort {
     int32_t flag, worker, record, counter, target, seen, reserved[2];
 } tw_mega_abort;
 
 /* Kernel parameters, in order. */
 enum {
-    TW_MEGA_ARG_WORKERS,  /* tw_mega_worker[] */
-    TW_MEGA_ARG_COUNTERS, /* a line of 128 bytes each */
-    TW_MEGA_ARG_TOKENS,   /* i32[tokens]: the first step's; of several sequences as many positions follow */
-    TW_MEGA_ARG_ANGLES,   /* f32[max_seq][2][rotated / 2] */
-    TW_MEGA_ARG_OUT,      /* i32[steps][sequences]: the tokens found, which the host may watch; TW_MEGA_GAVE_UP */
-    TW_MEGA_ARG_ABORT,    /* tw_mega_abort, its flag 0 */
-    TW_MEGA_ARG_RULES,    /* tw_sample_rules[sequences]; unused where the mode is 0 */
-    TW_MEGA_ARG_COUNTS,   /* u32[sequences][vocab]: what penalties count; unused without */
-    TW_MEGA_ARG_TRACE,    /* i64[workers][trace_records][TW_MEGA_MARKS]: clocks; unused without plan.trace */
-    TW_MEGA_ARG_POS,      /* of the first step; unused with several sequences */
-    TW_MEGA_ARG_N,        /* positions of the step */
-    TW_MEGA_ARG_STEPS,    /* more than one: greedy, of one position (of each sequence) each */
-    TW_MEGA_ARG_EPOCH,    /* steps begun before this launch */
-    TW_MEGA_ARG_TOKEN,    /* of one position a step: the first step's, in place of TOKENS */
-    TW_MEGA_ARG_MODE,     /* the modes of all rules; 0: greedy */
+    TW_MEGA_ARG_WORKERS,  /* tw_mega_worker[workers]. */
+    TW_MEGA_ARG_COUNTERS, /* i32[counters], TW_MEGA_COUNTER bytes apart. */
+    TW_MEGA_ARG_TOKENS,   /* i32[2][tokens]: the first step's tokens, then their positions if sequences are several. */
+    TW_MEGA_ARG_ANGLES,   /* f32[max_seq][2][rotated / 2]: cosines, then sines. */
+    TW_MEGA_ARG_OUT,      /* i32[steps][sequences]: tokens, or TW_MEGA_GAVE_UP. The host may watch them. */
+    TW_MEGA_ARG_ABORT,    /* tw_mega_abort. Its flag is 0 before the launch. */
+    TW_MEGA_ARG_RULES,    /* tw_sample_rules[sequences]. Not read if the mode is 0. */
+    TW_MEGA_ARG_COUNTS,   /* u32[sequences][vocab]: TW_SAMPLE_SEEN. Not read if no rule penalises. */
+    TW_MEGA_ARG_TRACE,    /* i64[workers][trace_records][TW_MEGA_MARKS]: clocks. Not written without plan.trace. */
+    TW_MEGA_ARG_POS,      /* Position of the first step's first token. Not read if sequences are several. */
+    TW_MEGA_ARG_N,        /* Positions of a step. */
+    TW_MEGA_ARG_STEPS,    /* Number of steps. More than 1 only if a step has one position of each sequence. */
+    TW_MEGA_ARG_EPOCH,    /* Number of steps before this launch. */
+    TW_MEGA_ARG_TOKEN,    /* The first step's token, in place of TOKENS, if plan.tokens is 1. */
+    TW_MEGA_ARG_MODE,     /* Modes of all rules, combined by or. 0: greedy. */
     TW_MEGA_ARGS
 };
-enum { TW_MEGA_GAVE_UP = -2 /* among the tokens found: see the abort record */ };
-enum { TW_MEGA_MARKS = 8 /* TW_CUDA_VM_PHASES + 1 are used */ };
-enum { TW_MEGA_COUNTER = 128 /* bytes of a counter's line */ };
+enum { TW_MEGA_GAVE_UP = -2 /* Stands for a token. tw_mega_abort says why. */ };
+enum { TW_MEGA_MARKS = 8 /* Clocks of a record. TW_CUDA_VM_PHASES + 1 are used. */ };
+enum { TW_MEGA_COUNTER = 128 /* Bytes from a counter to the next. */ };
 
-tw_kernel *tw_mega_build(const tw_mega_plan *p); /* NULL: out of memory */
+tw_kernel *tw_mega_build(const tw_mega_plan *p); /* NULL: out of memory. */
 
 #endif
