@@ -88,7 +88,7 @@ tw_status tw_gpu_launch_open(tw_gpu_launch **out, const tw_gpu_kernel *k, tw_dia
 void tw_gpu_launch_close(tw_gpu_launch *l); /* NULL is fine */
 
 /* Binds the buffer of this name to an address, in place of an earlier one. TW_ERR_USAGE: the kernel has no such buffer,
-   or the address is not aligned. */
+   or the address is not aligned; nothing changes then. If the driver fails, the buffer is not bound afterwards. */
 tw_status tw_gpu_launch_bind(tw_gpu_launch *l, const char *name, uint64_t address, tw_diag *diag);
 
 /* Starts the kernel by one call of the driver. Nothing is allocated, formatted or copied, so a CUDA graph may capture

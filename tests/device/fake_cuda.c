@@ -718,7 +718,6 @@ static int launch(module *m, const unsigned grid[3], const unsigned block[3], un
 static int take_map(unsigned char *map, int type, unsigned rank, uint64_t address, const uint64_t *extents,
                     const uint64_t *strides, const unsigned *steps, int interleave, int swizzle, int promotion,
                     int fill) {
-    ENTER_CONTEXT();
     if ((uintptr_t)map % 64 || rank < 1 || rank > 5 || interleave || promotion != 3 || fill) return 1;
     seen.map = (fake_cuda_map){.type = type, .swizzle = swizzle, .rank = rank, .address = address};
     for (unsigned i = 0; i < rank; i++) {
@@ -737,6 +736,7 @@ EXPORT int cuTensorMapEncodeTiled(void *map, int type, unsigned rank, uint64_t a
 int cuTensorMapEncodeTiled(void *map, int type, unsigned rank, uint64_t address, const uint64_t *extents,
                            const uint64_t *strides, const unsigned *box, const unsigned *steps, int interleave,
                            int swizzle, int promotion, int fill) {
+    ENTER_CONTEXT();
     int code = take_map(map, type, rank, address, extents, strides, steps, interleave, swizzle, promotion, fill);
     for (unsigned i = 0; code == 0 && i < rank; i++) seen.map.box[i] = box[i];
     return code;
@@ -750,6 +750,7 @@ int cuTensorMapEncodeIm2col(void *map, int type, unsigned rank, uint64_t address
                             const uint64_t *strides, const int *lower, const int *upper, unsigned channels,
                             unsigned pixels, const unsigned *steps, int interleave, int swizzle, int promotion,
                             int fill) {
+    ENTER_CONTEXT();
     int code = take_map(map, type, rank, address, extents, strides, steps, interleave, swizzle, promotion, fill);
     if (code == 0 && rank < 3) return 1;
     for (unsigned i = 0; code == 0 && i < rank - 2; i++) {

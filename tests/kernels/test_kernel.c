@@ -238,6 +238,55 @@ static void a_launch_is_one_call(void **state) {
     assert_int_equal(fake_cuda_alive(), 0);
 }
 
+static const char tensor_words[] = "gemm type=f16 m=512 n=256 k=256 tb=1";
+static const char tensor_maps[] = "mma=2 ms=64 ns=64 ml=64 nl=64 u=64 stages=4 kg=1";
+
+/* What the kernel above was launched with: A's address as a word, and A's address in the tensor map. */
+static uint64_t word_of_a, map_of_a;
+
+static void look_at_a(void **parameters) {
+    memcpy(&word_of_a, parameters[0], sizeof word_of_a);
+    memcpy(&map_of_a, parameters[22], sizeof map_of_a);
+}
+
+static void a_failed_binding_is_not_launched(void **state) {
+    (void)state;
+    bound x;
+    tw_gpu_launch *l;
+    tw_diag d;
+    place(&x, NULL, tensor_words, tensor_maps, NULL);
+    const uint64_t a = x.at[buffer(&x, "a")], b = x.at[buffer(&x, "b")], c = x.at[buffer(&x, "c")];
+    const fake_cuda_seen *seen = fake_cuda_look();
+    assert_int_equal(tw_gpu_launch_open(&l, x.kernel, &d), TW_OK);
+    assert_int_equal(tw_gpu_launch_bind(l, "a", a, &d), TW_OK);
+    assert_int_equal(tw_gpu_launch_bind(l, "b", b, &d), TW_OK);
+    /* The last buffer prepares the launch. */
+    fake_cuda_fail("cuTensorMapEncodeTiled", 0, 999);
+    assert_int_equal(tw_gpu_launch_bind(l, "c", c, &d), TW_ERR_IO);
+    assert_int_equal(tw_gpu_launch_run(l, NULL, &d), TW_ERR_USAGE);
+    assert_string_equal(d.message, "buffer \"c\" is not bound");
+    assert_int_equal(tw_gpu_launch_bind(l, "c", c, &d), TW_OK);
+    assert_int_equal(tw_gpu_launch_run(l, NULL, &d), TW_OK);
+    assert_int_equal(seen->launches, 1);
+    /* Another address encodes the map again. */
+    fake_cuda_fail("cuTensorMapEncodeTiled", 0, 999);
+    assert_int_equal(tw_gpu_launch_bind(l, "a", a + 256, &d), TW_ERR_IO);
+    assert_int_equal(tw_gpu_launch_run(l, NULL, &d), TW_ERR_USAGE);
+    assert_string_equal(d.message, "buffer \"a\" is not bound");
+    assert_int_equal(seen->launches, 1);
+    assert_int_equal(tw_gpu_launch_bind(l, "a", a + 256, &d), TW_OK);
+    fake_cuda_hook("gemm", look_at_a);
+    assert_int_equal(tw_gpu_launch_run(l, NULL, &d), TW_OK);
+    assert_true(word_of_a == a + 256 && map_of_a == a + 256);
+    /* A refused address changes nothing. */
+    assert_int_equal(tw_gpu_launch_bind(l, "a", a + 1, &d), TW_ERR_USAGE);
+    assert_int_equal(tw_gpu_launch_run(l, NULL, &d), TW_OK);
+    assert_true(word_of_a == a + 256 && map_of_a == a + 256);
+    tw_gpu_launch_close(l);
+    give_back(&x);
+    assert_int_equal(fake_cuda_alive(), 0);
+}
+
 /* In a process that may only read, write and end, any other call of the system's kills. */
 static void a_launch_needs_no_system(void **state) {
     (void)state;
@@ -270,8 +319,10 @@ static int begin(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(products_are_right_in_the_emulator), cmocka_unit_test(wrong_use_is_named),
-        cmocka_unit_test_setup(a_launch_is_one_call, begin), cmocka_unit_test_setup(a_launch_needs_no_system, begin)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(products_are_right_in_the_emulator),
+                                       cmocka_unit_test(wrong_use_is_named),
+                                       cmocka_unit_test_setup(a_launch_is_one_call, begin),
+                                       cmocka_unit_test_setup(a_failed_binding_is_not_launched, begin),
+                                       cmocka_unit_test_setup(a_launch_needs_no_system, begin)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
