@@ -93,7 +93,8 @@ tw_status tw_gpu_launch_bind(tw_gpu_launch *l, const char *name, uint64_t addres
 
 /* Starts the kernel by one call of the driver. Nothing is allocated, formatted or copied, so a CUDA graph may capture
    the launch. `stream` is a CUstream or cudaStream_t. NULL is the GPU's own stream, which tw_gpu_upload,
-   tw_gpu_download and tw_gpu_wait use too. In the emulator the kernel is over when this returns.
+   tw_gpu_download and tw_gpu_wait use too. If the thread's current context is not the GPU's, the launch makes the GPU's
+   the current one, which takes two calls more. In the emulator the kernel is over when this returns.
    TW_ERR_USAGE: a buffer is not bound. TW_ERR_REJECTED: the emulator found a fault in the kernel; the message names it.
  */
 tw_status tw_gpu_launch_run(tw_gpu_launch *l, void *stream, tw_diag *diag);

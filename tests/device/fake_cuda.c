@@ -34,7 +34,12 @@ typedef struct graph {
     work *work;
 } graph;
 
+typedef struct queue {
+    void *context;
+} queue;
+
 typedef struct module {
+    void *context;
     char *text;
     char name[128];
     int dynamic_shared, large_clusters;
@@ -46,12 +51,17 @@ typedef struct linker {
     int target;
 } linker;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 static char fail_name[64];
 static int fail_nth, fail_code, alive, fault, devices = 1, started, clock_us, compared;
 static fake_cuda_seen seen;
 static graph *capture;
+static char contexts[16]; /* Their addresses are the devices' primary contexts. */
 static _Thread_local void *current;
+
+EXPORT void fake_cuda_enter(int device) {
+    current = device < 0 ? NULL : &contexts[device];
+}
 
 EXPORT void fake_cuda_fail(const char *function, int nth, int code) {
     snprintf(fail_name, sizeof fail_name, "%s", function ? function : "");
@@ -259,8 +269,7 @@ int cuDeviceGetAttribute(int *value, int attribute, int device) {
 EXPORT int cuDevicePrimaryCtxRetain(void **context, int device);
 int cuDevicePrimaryCtxRetain(void **context, int device) {
     ENTER();
-    (void)device;
-    *context = &alive;
+    *context = &contexts[device - 40];
     count(1);
     return 0;
 }
@@ -412,11 +421,13 @@ EXPORT int fake_cuda_work(void) {
 
 /* ---- streams, events, graphs ---- */
 
-EXPORT int cuStreamCreate(void **stream, unsigned flags);
-int cuStreamCreate(void **stream, unsigned flags) {
+EXPORT int cuStreamCreate(void **out, unsigned flags);
+int cuStreamCreate(void **out, unsigned flags) {
     ENTER_CONTEXT();
     if (flags > 1) return 1;
-    return made(stream, 1);
+    const int code = made(out, sizeof(queue));
+    if (!code) *(queue *)*out = (queue){current};
+    return code;
 }
 
 EXPORT int cuStreamDestroy_v2(void *stream);
@@ -624,6 +635,7 @@ int cuModuleLoadDataEx(void **out, const void *image, unsigned n, int *options, 
     int code = made(&p, sizeof(module));
     if (code) return code;
     module *m = *out = p;
+    m->context = current;
     m->text = take(strlen(image) + 1);
     if (m->text) memcpy(m->text, image, strlen(image));
     const char *name = m->text ? strstr(m->text, ".entry ") : NULL;
@@ -689,9 +701,9 @@ int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, void *function, int
     return 0;
 }
 
-static int launch(module *m, const unsigned grid[3], const unsigned block[3], unsigned shared, void *stream,
+static int launch(module *m, const unsigned grid[3], const unsigned block[3], unsigned shared, const queue *stream,
                   void **parameters) {
-    if (!stream || !m) return 400;
+    if (!stream || stream->context != current || !m || m->context != current) return 400;
     if ((int)shared > m->dynamic_shared) return 1;
     if (block[0] > 1024) return 701;
     memcpy(seen.grid, grid, sizeof seen.grid);
@@ -769,8 +781,11 @@ int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsign
                    unsigned shared, void *stream, void **parameters, void **extra) {
     ENTER_CONTEXT();
     if (extra) return 1;
+    pthread_mutex_lock(&lock);
     seen.cluster = seen.cooperative = seen.programmatic = 0;
-    return launch(function, (unsigned[]){gx, gy, gz}, (unsigned[]){bx, by, bz}, shared, stream, parameters);
+    const int code = launch(function, (unsigned[]){gx, gy, gz}, (unsigned[]){bx, by, bz}, shared, stream, parameters);
+    pthread_mutex_unlock(&lock);
+    return code;
 }
 
 /* As the driver has them; an attribute is 72 bytes with its value at 8. */
@@ -781,11 +796,7 @@ typedef struct config {
     unsigned n_attributes;
 } config;
 
-EXPORT int cuLaunchKernelEx(const config *c, void *function, void **parameters, void **extra);
-int cuLaunchKernelEx(const config *c, void *function, void **parameters, void **extra) {
-    ENTER_CONTEXT();
-    const module *m = function;
-    if (extra) return 1;
+static int launch_with(const config *c, module *m, void **parameters) {
     seen.cluster = seen.cooperative = seen.programmatic = 0;
     for (unsigned i = 0; i < c->n_attributes; i++) {
         int id, value[3];
@@ -803,5 +814,15 @@ int cuLaunchKernelEx(const config *c, void *function, void **parameters, void **
             return 1;
         }
     }
-    return launch(function, c->grid, c->block, c->shared, c->stream, parameters);
+    return launch(m, c->grid, c->block, c->shared, c->stream, parameters);
+}
+
+EXPORT int cuLaunchKernelEx(const config *c, void *function, void **parameters, void **extra);
+int cuLaunchKernelEx(const config *c, void *function, void **parameters, void **extra) {
+    ENTER_CONTEXT();
+    if (extra) return 1;
+    pthread_mutex_lock(&lock);
+    const int code = launch_with(c, function, parameters);
+    pthread_mutex_unlock(&lock);
+    return code;
 }

@@ -22,6 +22,9 @@ typedef struct fake_cuda_seen {
 void fake_cuda_fail(const char *function, int nth, int code);
 void fake_cuda_reset(void); /* no faults, no failures, one device */
 void fake_cuda_devices(int n);
+/* Makes the primary context of a device the calling thread's current one. -1: the thread has none. Launches fail with
+   400 where another device's context is current. */
+void fake_cuda_enter(int device);
 int fake_cuda_alive(void); /* objects made and not given back */
 const fake_cuda_seen *fake_cuda_look(void);
 /* Called in place of every kernel named `name`, with its parameters; NULL: none. */

@@ -231,9 +231,24 @@ static void a_launch_is_one_call(void **state) {
     fake_cuda_fail("cuLaunchKernel", 0, 1);
     assert_int_equal(tw_gpu_launch_run(x.launch, NULL, &d), TW_ERR_USAGE);
     assert_non_null(strstr(d.message, "launch kernel gemm"));
-    /* A thread to which the context does not belong yet: made its own, and once more. */
-    fake_cuda_fail("cuLaunchKernel", 0, 201);
-    assert_int_equal(tw_gpu_launch_run(x.launch, NULL, &d), TW_OK);
+    /* The thread has no current GPU (-1), or another one (1). The launch makes its own GPU current and is tried again.
+     */
+    for (int other = -1; other <= 1; other += 2) {
+        fake_cuda_enter(other);
+        const fake_cuda_seen before = *fake_cuda_look();
+        if (tw_gpu_launch_run(x.launch, NULL, &d) != TW_OK) fail_msg("%s", d.message);
+        assert_int_equal(fake_cuda_look()->calls, before.calls + 3);
+        assert_int_equal(fake_cuda_look()->launches, before.launches + 1);
+        assert_int_equal(tw_gpu_launch_run(x.launch, NULL, &d), TW_OK);
+        assert_int_equal(fake_cuda_look()->calls, before.calls + 4);
+    }
+    /* There is one second try. */
+    fake_cuda_enter(1);
+    fake_cuda_fail("cuCtxSetCurrent", 0, 999);
+    assert_int_equal(tw_gpu_launch_run(x.launch, NULL, &d), TW_ERR_IO);
+    fake_cuda_enter(-1);
+    fake_cuda_fail("cuLaunchKernel", 1, 400);
+    assert_int_equal(tw_gpu_launch_run(x.launch, NULL, &d), TW_ERR_USAGE);
     give_back(&x);
     assert_int_equal(fake_cuda_alive(), 0);
 }

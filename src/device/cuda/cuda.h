@@ -89,7 +89,8 @@ tw_status tw_cuda_ready_make(tw_cuda *c, tw_cuda_ready **out, const tw_cuda_laun
 void tw_cuda_ready_free(tw_cuda_ready *r); /* NULL is fine */
 /* Replaces an argument's word. The word of a tensor map is its host address; the map is encoded again. */
 tw_status tw_cuda_ready_set(tw_cuda_ready *r, int argument, uint64_t word, tw_diag *diag);
-/* Launches by one call of the driver. `stream` is a CUstream; NULL: the default stream. */
+/* Launches by one call of the driver. `stream` is a CUstream; NULL: the default stream. If the thread's current context
+   is not the device's, the device's becomes the current one and the call is repeated. */
 tw_status tw_cuda_ready_run(tw_cuda_ready *r, void *stream, tw_diag *diag);
 
 tw_status tw_cuda_sync(tw_cuda *c, tw_diag *diag); /* also reports faults of earlier launches */

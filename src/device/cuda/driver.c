@@ -79,7 +79,7 @@ static bool is_fault(int code) {
 static tw_status status_of(int code) {
     switch (code) {
     case 1: /* invalid value */
-    case 400:
+    case TW_DRV_INVALID_HANDLE:
     case 701: /* more threads or registers than a launch can have */
     case 720: /* cooperative launch too large */
     case 912: /* invalid cluster size */

@@ -11,6 +11,7 @@ enum {
     TW_DRV_NO_DEVICE = 100,
     TW_DRV_INVALID_DEVICE = 101,
     TW_DRV_INVALID_CONTEXT = 201, /* The calling thread has no context. */
+    TW_DRV_INVALID_HANDLE = 400,  /* Also for a function or stream of a context that is not the current one. */
     TW_DRV_NOT_READY = 600,
 
     TW_DRV_MAX_SHARED_BLOCK = 97, /* device attributes */

@@ -178,7 +178,8 @@ tw_status tw_cuda_ready_run(tw_cuda_ready *r, void *stream, tw_diag *diag) {
     tw_cuda *c = r->module->cuda;
     if (c->fault) return tw_cuda_enter(c, diag);
     int code = start(r, stream);
-    if (code == TW_DRV_INVALID_CONTEXT) {
+    /* The calling thread's current context is none, or another GPU's. */
+    if (code == TW_DRV_INVALID_CONTEXT || code == TW_DRV_INVALID_HANDLE) {
         const tw_status st = tw_cuda_enter(c, diag);
         if (st != TW_OK) return st;
         code = start(r, stream);
