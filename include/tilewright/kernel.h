@@ -4,8 +4,12 @@
    missing waits and accesses out of bounds.
 
    There are three kinds of objects: a GPU, its kernels, and their launches. An object is closed after all objects that
-   were opened on it. A kernel never changes, so threads may share it. A launch belongs to one thread at a time. So does
-   an emulated GPU with everything opened on it. */
+   were opened on it.
+
+   Threads. A kernel never changes, so threads may share it: at the same time each opens, binds and runs launches of its
+   own. A launch belongs to one thread at a time. So do a GPU's other functions, which are its memory, its waiting, and
+   the opening and closing of kernels; other threads may launch meanwhile. An emulated GPU with everything opened on it
+   belongs to one thread at a time. */
 #ifndef TILEWRIGHT_KERNEL_H
 #define TILEWRIGHT_KERNEL_H
 

@@ -749,8 +749,10 @@ int cuTensorMapEncodeTiled(void *map, int type, unsigned rank, uint64_t address,
                            const uint64_t *strides, const unsigned *box, const unsigned *steps, int interleave,
                            int swizzle, int promotion, int fill) {
     ENTER_CONTEXT();
+    pthread_mutex_lock(&lock);
     int code = take_map(map, type, rank, address, extents, strides, steps, interleave, swizzle, promotion, fill);
     for (unsigned i = 0; code == 0 && i < rank; i++) seen.map.box[i] = box[i];
+    pthread_mutex_unlock(&lock);
     return code;
 }
 
@@ -763,8 +765,9 @@ int cuTensorMapEncodeIm2col(void *map, int type, unsigned rank, uint64_t address
                             unsigned pixels, const unsigned *steps, int interleave, int swizzle, int promotion,
                             int fill) {
     ENTER_CONTEXT();
+    pthread_mutex_lock(&lock);
     int code = take_map(map, type, rank, address, extents, strides, steps, interleave, swizzle, promotion, fill);
-    if (code == 0 && rank < 3) return 1;
+    if (code == 0 && rank < 3) code = 1;
     for (unsigned i = 0; code == 0 && i < rank - 2; i++) {
         seen.map.lower[i] = lower[i];
         seen.map.upper[i] = upper[i];
@@ -772,6 +775,7 @@ int cuTensorMapEncodeIm2col(void *map, int type, unsigned rank, uint64_t address
     seen.map.im2col = 1;
     seen.map.channels = channels;
     seen.map.pixels = pixels;
+    pthread_mutex_unlock(&lock);
     return code;
 }
 

@@ -8,6 +8,7 @@
 #include "kernels/gemm/reference.h"
 #include "tilewright/kernel.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -302,6 +303,58 @@ static void a_failed_binding_is_not_launched(void **state) {
     assert_int_equal(fake_cuda_alive(), 0);
 }
 
+enum { THREADS = 3, LAUNCHES = 200 };
+
+static void *launch_often(void *context) {
+    const bound *x = context;
+    tw_gpu_launch *l = NULL;
+    tw_status st = tw_gpu_launch_open(&l, x->kernel, NULL);
+    for (int i = 0; i < LAUNCHES && st == TW_OK; i++) {
+        for (int b = 0; b < tw_gpu_kernel_buffers(x->kernel) && st == TW_OK; b++)
+            st = tw_gpu_launch_bind(l, tw_gpu_kernel_buffer(x->kernel, b)->name, x->at[b], NULL);
+        if (st == TW_OK) st = tw_gpu_launch_run(l, NULL, NULL);
+    }
+    tw_gpu_launch_close(l);
+    return st == TW_OK ? context : NULL;
+}
+
+/* Meanwhile another thread uses the GPU for everything else. */
+static void threads_share_a_kernel(void **state) {
+    (void)state;
+    bound x;
+    pthread_t threads[THREADS];
+    tw_diag d;
+    place(&x, NULL, tensor_words, tensor_maps, NULL);
+    const int before = fake_cuda_look()->launches;
+    for (int i = 0; i < THREADS; i++) assert_int_equal(pthread_create(&threads[i], NULL, launch_often, &x), 0);
+    for (int i = 0; i < 20; i++) {
+        tw_gpu_kernel *k;
+        tw_gpu_launch *l;
+        uint64_t at[3];
+        static const char *const names[] = {"a", "b", "c"};
+        assert_int_equal(tw_gpu_kernel_open(&k, x.gpu, "gemm m=16 n=16 k=16", NULL, &d), TW_OK);
+        assert_int_equal(tw_gpu_launch_open(&l, k, &d), TW_OK);
+        for (int b = 0; b < 3; b++) {
+            assert_int_equal(tw_gpu_alloc(x.gpu, 16 * 16 * 4, &at[b], &d), TW_OK);
+            assert_int_equal(tw_gpu_launch_bind(l, names[b], at[b], &d), TW_OK);
+        }
+        assert_int_equal(tw_gpu_launch_run(l, NULL, &d), TW_OK);
+        assert_int_equal(tw_gpu_wait(x.gpu, &d), TW_OK);
+        assert_int_equal(tw_gpu_launch_run(l, NULL, &d), TW_OK);
+        tw_gpu_launch_close(l);
+        tw_gpu_kernel_close(k);
+        for (int b = 0; b < 3; b++) tw_gpu_release(x.gpu, at[b]);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        void *result;
+        assert_int_equal(pthread_join(threads[i], &result), 0);
+        assert_non_null(result);
+    }
+    assert_int_equal(fake_cuda_look()->launches, before + THREADS * LAUNCHES + 2 * 20);
+    give_back(&x);
+    assert_int_equal(fake_cuda_alive(), 0);
+}
+
 /* In a process that may only read, write and end, any other call of the system's kills. */
 static void a_launch_needs_no_system(void **state) {
     (void)state;
@@ -338,6 +391,7 @@ int main(void) {
                                        cmocka_unit_test(wrong_use_is_named),
                                        cmocka_unit_test_setup(a_launch_is_one_call, begin),
                                        cmocka_unit_test_setup(a_failed_binding_is_not_launched, begin),
+                                       cmocka_unit_test_setup(threads_share_a_kernel, begin),
                                        cmocka_unit_test_setup(a_launch_needs_no_system, begin)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

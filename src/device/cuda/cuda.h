@@ -2,7 +2,8 @@
 /* NVIDIA GPUs through the driver alone: libcuda is opened at run time, with our own declarations. The library is
    $TILEWRIGHT_LIBCUDA where that is set, else libcuda.so.1 or libcuda.so.
 
-   One thread at a time may use a tw_cuda, except for tw_cuda_assemble. Everything happens in order on one stream.
+   One thread at a time may use a tw_cuda. Meanwhile other threads may call tw_cuda_assemble, and make and use prepared
+   launches (tw_cuda_ready), each thread its own. Everything but these launches happens in order on one stream.
    Failures: TW_ERR_UNSUPPORTED where there is no driver or device, or the driver lacks something; TW_ERR_MEMORY when
    the device's or the process's is exhausted; TW_ERR_USAGE for a launch that cannot be; TW_ERR_FORMAT for machine code
    or PTX that is none; TW_ERR_IO for everything else. A fault in a kernel (a wrong address, an illegal instruction)

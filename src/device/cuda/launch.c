@@ -145,7 +145,7 @@ static tw_status started(tw_cuda_ready *r, int code, tw_diag *diag) {
     tw_cuda *c = r->module->cuda;
     char what[192];
     if (code == 0) {
-        c->last = r->module;
+        atomic_store_explicit(&c->last, r->module->kernel, memory_order_release);
         return TW_OK;
     }
     snprintf(what, sizeof what, "launch kernel %s", r->module->kernel);
