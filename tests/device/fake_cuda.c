@@ -709,6 +709,7 @@ static int launch(module *m, const unsigned grid[3], const unsigned block[3], un
     memcpy(seen.grid, grid, sizeof seen.grid);
     memcpy(seen.block, block, sizeof seen.block);
     seen.shared = shared;
+    seen.stream = stream;
     seen.launches++;
     if (hook && !strcmp(m->name, hook_name)) {
         hook(parameters);

@@ -15,6 +15,7 @@ typedef struct fake_cuda_seen {
     int calls, launches, replays, compiled;
     unsigned grid[3], block[3], shared; /* of the last launch, captured or not */
     int cluster, cooperative, programmatic;
+    const void *stream;
     fake_cuda_map map;
 } fake_cuda_seen;
 
