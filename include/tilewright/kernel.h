@@ -4,8 +4,12 @@
    missing waits and accesses out of bounds.
 
    There are three kinds of objects: a GPU, its kernels, and their launches. An object is closed after all objects that
-   were opened on it. A kernel never changes, so threads may share it. A launch belongs to one thread at a time. So does
-   an emulated GPU with everything opened on it. */
+   were opened on it.
+
+   Threads. A kernel never changes, so threads may share it: at the same time each opens, binds and runs launches of its
+   own. A launch belongs to one thread at a time. So do a GPU's other functions, which are its memory, its waiting, and
+   the opening and closing of kernels; other threads may launch meanwhile. An emulated GPU with everything opened on it
+   belongs to one thread at a time. */
 #ifndef TILEWRIGHT_KERNEL_H
 #define TILEWRIGHT_KERNEL_H
 
@@ -88,12 +92,13 @@ tw_status tw_gpu_launch_open(tw_gpu_launch **out, const tw_gpu_kernel *k, tw_dia
 void tw_gpu_launch_close(tw_gpu_launch *l); /* NULL is fine */
 
 /* Binds the buffer of this name to an address, in place of an earlier one. TW_ERR_USAGE: the kernel has no such buffer,
-   or the address is not aligned. */
+   or the address is not aligned; nothing changes then. If the driver fails, the buffer is not bound afterwards. */
 tw_status tw_gpu_launch_bind(tw_gpu_launch *l, const char *name, uint64_t address, tw_diag *diag);
 
 /* Starts the kernel by one call of the driver. Nothing is allocated, formatted or copied, so a CUDA graph may capture
    the launch. `stream` is a CUstream or cudaStream_t. NULL is the GPU's own stream, which tw_gpu_upload,
-   tw_gpu_download and tw_gpu_wait use too. In the emulator the kernel is over when this returns.
+   tw_gpu_download and tw_gpu_wait use too. If the thread's current context is not the GPU's, the launch makes the GPU's
+   the current one, which takes two calls more. In the emulator the kernel is over when this returns.
    TW_ERR_USAGE: a buffer is not bound. TW_ERR_REJECTED: the emulator found a fault, which the message names. */
 tw_status tw_gpu_launch_run(tw_gpu_launch *l, void *stream, tw_diag *diag);
 

@@ -109,7 +109,7 @@ struct tw_gpu_launch {
     tw_cuda_ready *ready; /* NULL until every buffer is bound, and in the emulator. */
     tw_tensor_map maps[TW_ARGUMENT_MAPS];
     uint64_t words[TW_ARGUMENTS];
-    unsigned unbound; /* Bit i: buffer i is not bound yet. */
+    unsigned unbound; /* Bit i: buffer i is not bound, or its last binding failed. */
 };
 
 tw_status tw_gpu_launch_open(tw_gpu_launch **out, const tw_gpu_kernel *k, tw_diag *diag) {
@@ -169,8 +169,10 @@ tw_status tw_gpu_launch_bind(tw_gpu_launch *l, const char *name, uint64_t addres
             l->words[i] = address;
         if (l->ready) st = tw_cuda_ready_set(l->ready, i, l->words[i], diag);
     }
-    l->unbound &= ~(1u << b);
-    if (st == TW_OK && !l->unbound && !l->ready && k->gpu->cuda) st = make_ready(l, diag);
+    const unsigned others = l->unbound & ~(1u << b);
+    if (st == TW_OK && !others && !l->ready && k->gpu->cuda) st = make_ready(l, diag);
+    /* After a failure the prepared launch may hold a mixture of old and new addresses. */
+    l->unbound = st == TW_OK ? others : others | 1u << b;
     return st;
 }
 
@@ -189,5 +191,6 @@ tw_status tw_gpu_launch_run(tw_gpu_launch *l, void *stream, tw_diag *diag) {
         return tw_fail(diag, TW_ERR_USAGE, "buffer \"%s\" is not bound",
                        k->plan.buffers[__builtin_ctz(l->unbound)].name);
     if (!k->gpu->cuda) return emulate(l, diag);
+    if (!l->ready) return tw_fail(diag, TW_ERR_USAGE, "the launch is not prepared");
     return tw_cuda_ready_run(l->ready, stream ? stream : tw_cuda_stream(k->gpu->cuda), diag);
 }

@@ -14,6 +14,7 @@ enum { FINALISTS = 6, QUICK_SAMPLES = 3, VENDOR_ALGORITHMS = 16, VENDOR_WORKSPAC
 /* A kernel of ours, or an algorithm of the vendor. */
 typedef struct contender {
     tw_gemm_candidate candidate;
+    bool vendor; /* True: an algorithm of the vendor. */
     tw_cuda_timer *timer;
     tw_gemm_timed timed;
 } contender;
@@ -22,7 +23,7 @@ typedef struct contest {
     tw_gemm_rig *rig;
     contender *of;
     int rounds;     /* Launches per set of buffers in a sample. */
-    bool must_time; /* True: a contender that cannot be timed ends the comparison. */
+    bool must_time; /* True: a contender that cannot be run ends the comparison. */
 } contest;
 
 static tw_status check(void *context, int i, tw_diag *diag) {
@@ -49,18 +50,27 @@ static void close(void *context, int i) {
 static tw_status take(void *context, const tw_measured *m, tw_diag *diag) {
     const contest *k = context;
     k->of[m->candidate].timed = (tw_gemm_timed){m->status == TW_OK, m->time};
-    if (!k->must_time || m->time.n) return TW_OK;
+    if (!k->must_time || m->time.n || m->status == TW_ERR_MISMATCH) return TW_OK;
     if (diag) *diag = *m->diag;
     return m->status;
 }
 
 static const tw_measure_calls calls = {.check = check, .warm = warm, .sample = sample, .close = close, .result = take};
 
-/* Samples all contenders in turn, also wrong ones. */
+/* The vendor's times are reported even if its output is wrong. A wrong kernel of ours may leave its counters and its
+   workspace dirty, and the next launch may then wait for ever. */
+static bool time_wrong(void *context, int i) {
+    const contest *k = context;
+    return k->of[i].vendor;
+}
+
+/* Samples all contenders in turn, except our wrong ones. */
 static tw_status race(tw_gemm_rig *rig, contender *of, int n, double guess, tw_diag *diag) {
-    const tw_measure_protocol in_turn = {.samples = TW_GEMM_BENCH_ROUNDS, .turns = true, .time_wrong = true};
+    static const tw_measure_protocol in_turn = {.samples = TW_GEMM_BENCH_ROUNDS, .turns = true};
+    tw_measure_calls racing = calls;
+    racing.time_wrong = time_wrong;
     contest k = {rig, of, tw_gemm_rig_rounds(rig, guess), true};
-    return tw_measure(&calls, &k, n, &in_turn, NULL, diag);
+    return tw_measure(&racing, &k, n, &in_turn, NULL, diag);
 }
 
 /* ---- the vendor's algorithms */
@@ -195,7 +205,8 @@ tw_status tw_gemm_bench(tw_gemm_bench_result *out, const char *name, tw_gemm_rig
         out->best_algorithm = best_of_vendor(rig, plan);
         algorithms[0] = (vendor_algorithm){plan, 0};
         algorithms[1] = (vendor_algorithm){plan, out->best_algorithm};
-        for (int i = 0; i < 2; i++) c[n + i].candidate = (tw_gemm_candidate){enqueue_vendor, &algorithms[i]};
+        for (int i = 0; i < 2; i++)
+            c[n + i] = (contender){.candidate = {enqueue_vendor, &algorithms[i]}, .vendor = true};
     }
     if (st == TW_OK) st = race(rig, c, plan ? n + 2 : n, found[0].us, diag);
     if (st == TW_OK) st = judge(out, name, found, c, n, diag);

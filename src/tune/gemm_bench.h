@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Compares our fastest kernel for a product with a vendor's library. The finalists of a search and the vendor's
-   algorithms are checked again and timed in turn. */
+   algorithms are checked again and timed in turn. Of the wrong ones only the vendor's are timed. */
 #ifndef TW_TUNE_GEMM_BENCH_H
 #define TW_TUNE_GEMM_BENCH_H
 

@@ -352,13 +352,15 @@ static tw_status try_known(search *s) {
 }
 
 static tw_status next_generation(search *s, int offspring) {
-    entry *parents = malloc((size_t)(s->n_seen + offspring) * sizeof *parents), *e = parents + s->n_seen;
+    if (!s->n_seen) return TW_OK;
+    entry *parents = malloc((size_t)(s->n_seen + offspring) * sizeof *parents);
     if (!parents) return tw_fail_memory(s->diag);
+    entry *e = parents + s->n_seen;
     memcpy(parents, s->seen, (size_t)s->n_seen * sizeof *parents);
     qsort(parents, (size_t)s->n_seen, sizeof *parents, by_score);
     const int from = s->n_seen < PARENTS ? s->n_seen : PARENTS;
     int n = 0;
-    for (int tries = offspring * 200; tries > 0 && n < offspring && from; tries--) {
+    for (int tries = offspring * 200; tries > 0 && n < offspring; tries--) {
         tw_gemm_config c = parents[tw_random_below(&s->random, (uint64_t)from)].config;
         tw_space_vary(&tw_gemm_space, &s->space, s->keep, &s->random, &c);
         bool again = was_seen(s, &c) || !allowed(s, &c);

@@ -64,7 +64,7 @@ static tw_status begin(measuring *m, int first, int k) {
     if (c->open) st = c->open(m->context, first + k, &r->why);
     r->check = TW_OK;
     if (st == TW_OK && c->check) st = r->check = c->check(m->context, first + k, &r->why);
-    if (r->check == TW_ERR_MISMATCH && m->p->time_wrong) st = TW_OK;
+    if (r->check == TW_ERR_MISMATCH && c->time_wrong && c->time_wrong(m->context, first + k)) st = TW_OK;
     tw_diag warming;
     if (st == TW_OK && c->warm && (st = c->warm(m->context, first + k, &warming)) != TW_OK) r->why = warming;
     return st == TW_OK ? TW_OK : tell(m, first, k, st, 0);

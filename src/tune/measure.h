@@ -35,6 +35,8 @@ typedef struct tw_measure_calls {
     /* Returns true to interrupt. It is called before every candidate and every sample. Open candidates are then closed
        without a result. */
     bool (*interrupted)(void *context);
+    /* Returns true for a candidate that is timed even if its output is wrong. NULL: no candidate is. */
+    bool (*time_wrong)(void *context, int i);
 } tw_measure_calls;
 
 typedef struct tw_measure_protocol {
@@ -42,7 +44,6 @@ typedef struct tw_measure_protocol {
     int warmups;          /* Samples of a candidate that are discarded. */
     int samples;          /* Samples of a candidate that count, at least 1. */
     bool turns;           /* True: candidates of a batch are sampled in turn, so that drift affects all alike. */
-    bool time_wrong;      /* True: candidates whose output is wrong are timed too. */
     double seconds;       /* Time after which no candidate, or round of turns, begins. 0: no limit. */
     int64_t most_samples; /* Samples, warm-ups included, after which no candidate or round begins. 0: no limit. */
 } tw_measure_protocol;

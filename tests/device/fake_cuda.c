@@ -34,7 +34,12 @@ typedef struct graph {
     work *work;
 } graph;
 
+typedef struct queue {
+    void *context;
+} queue;
+
 typedef struct module {
+    void *context;
     char *text;
     char name[128];
     int dynamic_shared, large_clusters;
@@ -46,12 +51,17 @@ typedef struct linker {
     int target;
 } linker;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 static char fail_name[64];
 static int fail_nth, fail_code, alive, fault, devices = 1, started, clock_us, compared;
 static fake_cuda_seen seen;
 static graph *capture;
+static char contexts[16]; /* Their addresses are the devices' primary contexts. */
 static _Thread_local void *current;
+
+EXPORT void fake_cuda_enter(int device) {
+    current = device < 0 ? NULL : &contexts[device];
+}
 
 EXPORT void fake_cuda_fail(const char *function, int nth, int code) {
     snprintf(fail_name, sizeof fail_name, "%s", function ? function : "");
@@ -259,8 +269,7 @@ int cuDeviceGetAttribute(int *value, int attribute, int device) {
 EXPORT int cuDevicePrimaryCtxRetain(void **context, int device);
 int cuDevicePrimaryCtxRetain(void **context, int device) {
     ENTER();
-    (void)device;
-    *context = &alive;
+    *context = &contexts[device - 40];
     count(1);
     return 0;
 }
@@ -412,11 +421,13 @@ EXPORT int fake_cuda_work(void) {
 
 /* ---- streams, events, graphs ---- */
 
-EXPORT int cuStreamCreate(void **stream, unsigned flags);
-int cuStreamCreate(void **stream, unsigned flags) {
+EXPORT int cuStreamCreate(void **out, unsigned flags);
+int cuStreamCreate(void **out, unsigned flags) {
     ENTER_CONTEXT();
     if (flags > 1) return 1;
-    return made(stream, 1);
+    const int code = made(out, sizeof(queue));
+    if (!code) *(queue *)*out = (queue){current};
+    return code;
 }
 
 EXPORT int cuStreamDestroy_v2(void *stream);
@@ -624,6 +635,7 @@ int cuModuleLoadDataEx(void **out, const void *image, unsigned n, int *options, 
     int code = made(&p, sizeof(module));
     if (code) return code;
     module *m = *out = p;
+    m->context = current;
     m->text = take(strlen(image) + 1);
     if (m->text) memcpy(m->text, image, strlen(image));
     const char *name = m->text ? strstr(m->text, ".entry ") : NULL;
@@ -689,14 +701,15 @@ int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, void *function, int
     return 0;
 }
 
-static int launch(module *m, const unsigned grid[3], const unsigned block[3], unsigned shared, void *stream,
+static int launch(module *m, const unsigned grid[3], const unsigned block[3], unsigned shared, const queue *stream,
                   void **parameters) {
-    if (!stream || !m) return 400;
+    if (!stream || stream->context != current || !m || m->context != current) return 400;
     if ((int)shared > m->dynamic_shared) return 1;
     if (block[0] > 1024) return 701;
     memcpy(seen.grid, grid, sizeof seen.grid);
     memcpy(seen.block, block, sizeof seen.block);
     seen.shared = shared;
+    seen.stream = stream;
     seen.launches++;
     if (hook && !strcmp(m->name, hook_name)) {
         hook(parameters);
@@ -718,7 +731,6 @@ static int launch(module *m, const unsigned grid[3], const unsigned block[3], un
 static int take_map(unsigned char *map, int type, unsigned rank, uint64_t address, const uint64_t *extents,
                     const uint64_t *strides, const unsigned *steps, int interleave, int swizzle, int promotion,
                     int fill) {
-    ENTER_CONTEXT();
     if ((uintptr_t)map % 64 || rank < 1 || rank > 5 || interleave || promotion != 3 || fill) return 1;
     seen.map = (fake_cuda_map){.type = type, .swizzle = swizzle, .rank = rank, .address = address};
     for (unsigned i = 0; i < rank; i++) {
@@ -737,8 +749,11 @@ EXPORT int cuTensorMapEncodeTiled(void *map, int type, unsigned rank, uint64_t a
 int cuTensorMapEncodeTiled(void *map, int type, unsigned rank, uint64_t address, const uint64_t *extents,
                            const uint64_t *strides, const unsigned *box, const unsigned *steps, int interleave,
                            int swizzle, int promotion, int fill) {
+    ENTER_CONTEXT();
+    pthread_mutex_lock(&lock);
     int code = take_map(map, type, rank, address, extents, strides, steps, interleave, swizzle, promotion, fill);
     for (unsigned i = 0; code == 0 && i < rank; i++) seen.map.box[i] = box[i];
+    pthread_mutex_unlock(&lock);
     return code;
 }
 
@@ -750,8 +765,10 @@ int cuTensorMapEncodeIm2col(void *map, int type, unsigned rank, uint64_t address
                             const uint64_t *strides, const int *lower, const int *upper, unsigned channels,
                             unsigned pixels, const unsigned *steps, int interleave, int swizzle, int promotion,
                             int fill) {
+    ENTER_CONTEXT();
+    pthread_mutex_lock(&lock);
     int code = take_map(map, type, rank, address, extents, strides, steps, interleave, swizzle, promotion, fill);
-    if (code == 0 && rank < 3) return 1;
+    if (code == 0 && rank < 3) code = 1;
     for (unsigned i = 0; code == 0 && i < rank - 2; i++) {
         seen.map.lower[i] = lower[i];
         seen.map.upper[i] = upper[i];
@@ -759,6 +776,7 @@ int cuTensorMapEncodeIm2col(void *map, int type, unsigned rank, uint64_t address
     seen.map.im2col = 1;
     seen.map.channels = channels;
     seen.map.pixels = pixels;
+    pthread_mutex_unlock(&lock);
     return code;
 }
 
@@ -768,8 +786,11 @@ int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsign
                    unsigned shared, void *stream, void **parameters, void **extra) {
     ENTER_CONTEXT();
     if (extra) return 1;
+    pthread_mutex_lock(&lock);
     seen.cluster = seen.cooperative = seen.programmatic = 0;
-    return launch(function, (unsigned[]){gx, gy, gz}, (unsigned[]){bx, by, bz}, shared, stream, parameters);
+    const int code = launch(function, (unsigned[]){gx, gy, gz}, (unsigned[]){bx, by, bz}, shared, stream, parameters);
+    pthread_mutex_unlock(&lock);
+    return code;
 }
 
 /* As the driver has them; an attribute is 72 bytes with its value at 8. */
@@ -780,11 +801,7 @@ typedef struct config {
     unsigned n_attributes;
 } config;
 
-EXPORT int cuLaunchKernelEx(const config *c, void *function, void **parameters, void **extra);
-int cuLaunchKernelEx(const config *c, void *function, void **parameters, void **extra) {
-    ENTER_CONTEXT();
-    const module *m = function;
-    if (extra) return 1;
+static int launch_with(const config *c, module *m, void **parameters) {
     seen.cluster = seen.cooperative = seen.programmatic = 0;
     for (unsigned i = 0; i < c->n_attributes; i++) {
         int id, value[3];
@@ -802,5 +819,15 @@ int cuLaunchKernelEx(const config *c, void *function, void **parameters, void **
             return 1;
         }
     }
-    return launch(function, c->grid, c->block, c->shared, c->stream, parameters);
+    return launch(m, c->grid, c->block, c->shared, c->stream, parameters);
+}
+
+EXPORT int cuLaunchKernelEx(const config *c, void *function, void **parameters, void **extra);
+int cuLaunchKernelEx(const config *c, void *function, void **parameters, void **extra) {
+    ENTER_CONTEXT();
+    if (extra) return 1;
+    pthread_mutex_lock(&lock);
+    const int code = launch_with(c, function, parameters);
+    pthread_mutex_unlock(&lock);
+    return code;
 }

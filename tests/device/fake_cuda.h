@@ -15,6 +15,7 @@ typedef struct fake_cuda_seen {
     int calls, launches, replays, compiled;
     unsigned grid[3], block[3], shared; /* of the last launch, captured or not */
     int cluster, cooperative, programmatic;
+    const void *stream;
     fake_cuda_map map;
 } fake_cuda_seen;
 
@@ -22,6 +23,9 @@ typedef struct fake_cuda_seen {
 void fake_cuda_fail(const char *function, int nth, int code);
 void fake_cuda_reset(void); /* no faults, no failures, one device */
 void fake_cuda_devices(int n);
+/* Makes the primary context of a device the calling thread's current one. -1: the thread has none. Launches fail with
+   400 where another device's context is current. */
+void fake_cuda_enter(int device);
 int fake_cuda_alive(void); /* objects made and not given back */
 const fake_cuda_seen *fake_cuda_look(void);
 /* Called in place of every kernel named `name`, with its parameters; NULL: none. */

@@ -347,6 +347,21 @@ static void a_fault_is_named_and_stays(void **state) {
     fake_cuda_reset(); /* a dead context takes its memory and modules with it */
 }
 
+static void a_fault_is_named_after_its_kernel_is_unloaded(void **state) {
+    (void)state;
+    tw_cuda *c = opened();
+    tw_cuda_module *m = loaded(c, fault_kernel, "bad", 0), *other = loaded(c, add_kernel, "add_k", 0);
+    tw_diag d;
+    const tw_cuda_launch l = {.module = m, .grid = {1, 1, 1}, .threads = 32};
+    assert_int_equal(tw_cuda_run(c, &l, &d), TW_OK);
+    tw_cuda_unload(m);
+    tw_cuda_unload(other);
+    assert_int_equal(tw_cuda_sync(c, &d), TW_ERR_IO);
+    assert_non_null(strstr(d.message, "faulted in kernel bad"));
+    tw_cuda_close(c);
+    fake_cuda_reset();
+}
+
 static tw_status enqueue_add(void *context, int i, tw_diag *d) {
     adding *x = context;
     x->arguments[2] = (uint64_t)i + 1;
@@ -572,6 +587,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_timer_tells_of_a_failure, setup, no_leaks),
         cmocka_unit_test_setup(any_call_may_fail, setup),
         cmocka_unit_test_setup(a_fault_is_named_and_stays, setup),
+        cmocka_unit_test_setup(a_fault_is_named_after_its_kernel_is_unloaded, setup),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

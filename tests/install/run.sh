@@ -72,3 +72,13 @@ for program in ./multiply ./multiply-static; do
     TILEWRIGHT_LIBCUDA=none $program >out || { cat out; exit 1; }
     grep -q 'on emulator of sm_90a: worst error' out || { cat out; exit 1; }
 done
+# The same programs on the first GPU, where there is one.
+if ls /dev/nvidia[0-9]* >/dev/null 2>&1; then
+    for program in ./multiply ./multiply-static; do
+        env -u TILEWRIGHT_LIBCUDA $program >out || { cat out; exit 1; }
+        cat out
+        grep ': worst error' out | grep -qv 'on emulator' || { echo "$program did not run on the GPU"; exit 1; }
+    done
+else
+    echo "multiply on a GPU: skipped, since there is no NVIDIA device"
+fi

@@ -40,15 +40,20 @@ int __wrap_snprintf(char *out, size_t size, const char *fmt, ...) {
     return n;
 }
 
+typedef struct used {
+    const char *device, *words, *configuration;
+} used;
+
 static int use(void *context) {
+    const used *u = context;
     tw_gpu *gpu = NULL;
     tw_gpu_kernel *kernel = NULL;
     tw_gpu_launch *launch = NULL;
     uint64_t at[8] = {0};
-    static const char zeros[1 << 16];
+    static const char zeros[1 << 18];
     tw_diag d;
-    tw_status st = tw_gpu_open(&gpu, context, &d);
-    if (st == TW_OK) st = tw_gpu_kernel_open(&kernel, gpu, "gemm m=5 n=9 k=16", "kg=2 u=8 split=0", &d);
+    tw_status st = tw_gpu_open(&gpu, u->device, &d);
+    if (st == TW_OK) st = tw_gpu_kernel_open(&kernel, gpu, u->words, u->configuration, &d);
     if (st == TW_OK) st = tw_gpu_launch_open(&launch, kernel, &d);
     for (int i = 0; st == TW_OK && i < tw_gpu_kernel_buffers(kernel); i++) {
         const tw_gpu_buffer *b = tw_gpu_kernel_buffer(kernel, i);
@@ -76,19 +81,28 @@ static int use(void *context) {
 
 static void every_failure_is_told(void **state) {
     (void)state;
-    alloc_fail_exhaust(use, (char[]){"emulator:sm_80"});
+    static const char words[] = "gemm m=5 n=9 k=16", configuration[] = "kg=2 u=8 split=0";
+    alloc_fail_exhaust(use, &(used){"emulator:sm_80", words, configuration});
     /* The emulator again, since there is no GPU. */
     setenv("TILEWRIGHT_LIBCUDA", "/no/such/library.so", 1);
-    alloc_fail_exhaust(use, (char[]){"auto"});
+    alloc_fail_exhaust(use, &(used){"auto", words, configuration});
 }
 
 static void a_launch_takes_nothing(void **state) {
     (void)state;
     setenv("TILEWRIGHT_LIBCUDA", TW_FAKE_CUDA, 1);
-    fake_cuda_reset();
-    assert_int_equal(use((char[]){"cuda"}), 0);
-    assert_int_equal(fake_cuda_alive(), 0);
-    assert_true(texts > 0);
+    /* By cuLaunchKernel, also with tensor maps; by cuLaunchKernelEx. */
+    static const char *const launched[][2] = {
+        {"gemm m=5 n=9 k=16", "kg=2 u=8 split=0"},
+        {"gemm type=f16 m=512 n=256 k=256 tb=1", "mma=2 ms=64 ns=64 ml=64 nl=64 u=64 stages=4 kg=1"},
+        {"gemm type=f16 m=512 n=256 k=256 tb=1", "mma=2 ms=64 ns=64 ml=64 nl=64 u=64 stages=4 kg=1 multicast=2"},
+    };
+    for (size_t i = 0; i < sizeof launched / sizeof *launched; i++) {
+        fake_cuda_reset();
+        assert_int_equal(use(&(used){"cuda", launched[i][0], launched[i][1]}), 0);
+        assert_int_equal(fake_cuda_alive(), 0);
+        assert_true(texts > 0);
+    }
 }
 
 int main(void) {

@@ -6,8 +6,9 @@
 
 #include "device/fake_cuda.h"
 #include "kernels/gemm/reference.h"
-#include "tilewright/kernel.h"
+#include "kernels/gpu.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -210,40 +211,244 @@ static void wrong_use_is_named(void **state) {
 
 /* -- on a device, or what stands for one */
 
+/* A launch by each of the ways that there are. */
+typedef struct way {
+    const char *words, *configuration, *call; /* The driver's function that starts it. */
+    int cluster;                              /* Blocks per cluster; 0: none. */
+    bool maps;                                /* Whether A goes by a tensor map. */
+} way;
+static const char tensor_words[] = "gemm type=f16 m=512 n=256 k=256 tb=1";
+static const char tensor_maps[] = "mma=2 ms=64 ns=64 ml=64 nl=64 u=64 stages=4 kg=1";
+static const way ways[] = {
+    {"gemm m=100 n=60 k=64", NULL, "cuLaunchKernel", 0, false},
+    {tensor_words, tensor_maps, "cuLaunchKernel", 0, true},
+    {tensor_words, "mma=2 ms=64 ns=64 ml=64 nl=64 u=64 stages=4 kg=1 multicast=2", "cuLaunchKernelEx", 2, true},
+};
+enum { WAYS = sizeof ways / sizeof *ways };
+
+/* What a kernel was launched with: A's address as a word, and A's address in the tensor map. */
+static uint64_t word_of_a, map_of_a;
+
+static void look_at_word(void **parameters) {
+    memcpy(&word_of_a, parameters[0], sizeof word_of_a);
+}
+
+static void look_at_a(void **parameters) {
+    look_at_word(parameters);
+    memcpy(&map_of_a, parameters[22], sizeof map_of_a);
+}
+
 static void a_launch_is_one_call(void **state) {
     (void)state;
-    bound x;
-    tw_gpu_kernel_info info;
-    tw_diag d;
-    place(&x, NULL, "gemm m=100 n=60 k=64", NULL, NULL);
-    assert_false(tw_gpu_emulated(x.gpu));
-    tw_gpu_kernel_describe(x.kernel, &info);
-    for (int i = 0; i < 3; i++) {
-        const fake_cuda_seen before = *fake_cuda_look();
-        if (tw_gpu_launch_run(x.launch, NULL, &d) != TW_OK) fail_msg("%s", d.message);
-        const fake_cuda_seen *after = fake_cuda_look();
-        assert_int_equal(after->calls, before.calls + 1);
-        assert_int_equal(after->launches, before.launches + 1);
-        for (int j = 0; j < 3; j++) assert_int_equal(after->grid[j], info.grid[j]);
-        assert_int_equal(after->block[0], info.threads);
-        if (i == 1) assert_int_equal(tw_gpu_launch_bind(x.launch, "a", x.at[0] + 256, &d), TW_OK);
+    for (int w = 0; w < WAYS; w++) {
+        bound x;
+        tw_gpu_kernel_info info;
+        tw_diag d;
+        place(&x, NULL, ways[w].words, ways[w].configuration, NULL);
+        assert_false(tw_gpu_emulated(x.gpu));
+        tw_gpu_kernel_describe(x.kernel, &info);
+        for (int i = 0; i < 3; i++) {
+            const fake_cuda_seen before = *fake_cuda_look();
+            if (tw_gpu_launch_run(x.launch, NULL, &d) != TW_OK) fail_msg("%s", d.message);
+            const fake_cuda_seen *after = fake_cuda_look();
+            assert_int_equal(after->calls, before.calls + 1);
+            assert_int_equal(after->launches, before.launches + 1);
+            for (int j = 0; j < 3; j++) assert_int_equal(after->grid[j], info.grid[j]);
+            assert_int_equal(after->block[0], info.threads);
+            assert_int_equal(after->cluster, ways[w].cluster);
+        }
+        fake_cuda_fail(ways[w].call, 0, 1);
+        assert_int_equal(tw_gpu_launch_run(x.launch, NULL, &d), TW_ERR_USAGE);
+        assert_non_null(strstr(d.message, "launch kernel gemm"));
+        give_back(&x);
+        assert_int_equal(fake_cuda_alive(), 0);
     }
-    fake_cuda_fail("cuLaunchKernel", 0, 1);
-    assert_int_equal(tw_gpu_launch_run(x.launch, NULL, &d), TW_ERR_USAGE);
-    assert_non_null(strstr(d.message, "launch kernel gemm"));
-    /* A thread to which the context does not belong yet: made its own, and once more. */
-    fake_cuda_fail("cuLaunchKernel", 0, 201);
-    assert_int_equal(tw_gpu_launch_run(x.launch, NULL, &d), TW_OK);
+}
+
+/* The thread's current context is none (-1), or another GPU's (1). */
+static void a_launch_enters_its_gpu(void **state) {
+    (void)state;
+    for (int w = 0; w < WAYS; w++) {
+        bound x;
+        tw_diag d;
+        place(&x, NULL, ways[w].words, ways[w].configuration, NULL);
+        for (int other = -1; other <= 1; other += 2) {
+            fake_cuda_enter(other);
+            const fake_cuda_seen before = *fake_cuda_look();
+            if (tw_gpu_launch_run(x.launch, NULL, &d) != TW_OK) fail_msg("%s", d.message);
+            assert_int_equal(fake_cuda_look()->calls, before.calls + 3);
+            assert_int_equal(fake_cuda_look()->launches, before.launches + 1);
+            assert_int_equal(tw_gpu_launch_run(x.launch, NULL, &d), TW_OK);
+            assert_int_equal(fake_cuda_look()->calls, before.calls + 4);
+        }
+        /* There is one second try. */
+        fake_cuda_enter(1);
+        fake_cuda_fail("cuCtxSetCurrent", 0, 999);
+        assert_int_equal(tw_gpu_launch_run(x.launch, NULL, &d), TW_ERR_IO);
+        fake_cuda_enter(-1);
+        fake_cuda_fail(ways[w].call, 1, 400);
+        assert_int_equal(tw_gpu_launch_run(x.launch, NULL, &d), TW_ERR_USAGE);
+        give_back(&x);
+    }
+}
+
+static void another_address_reaches_the_kernel(void **state) {
+    (void)state;
+    for (int w = 0; w < WAYS; w++) {
+        bound x;
+        tw_diag d;
+        place(&x, NULL, ways[w].words, ways[w].configuration, NULL);
+        const uint64_t a = x.at[buffer(&x, "a")];
+        fake_cuda_hook("gemm", ways[w].maps ? look_at_a : look_at_word);
+        for (uint64_t at = a; at <= a + 512; at += 256) {
+            word_of_a = map_of_a = 0;
+            assert_int_equal(tw_gpu_launch_bind(x.launch, "a", at, &d), TW_OK);
+            assert_int_equal(tw_gpu_launch_run(x.launch, NULL, &d), TW_OK);
+            assert_int_equal(word_of_a, at);
+            assert_int_equal(map_of_a, ways[w].maps ? at : 0);
+        }
+        fake_cuda_hook("", NULL);
+        give_back(&x);
+    }
+}
+
+static void the_callers_stream_is_taken(void **state) {
+    (void)state;
+    for (int w = 0; w < WAYS; w++) {
+        bound x;
+        tw_gpu *caller;
+        tw_diag d;
+        place(&x, NULL, ways[w].words, ways[w].configuration, NULL);
+        assert_int_equal(tw_gpu_open(&caller, "cuda:0", &d), TW_OK);
+        void *const own = tw_cuda_stream(x.gpu->cuda), *const theirs = tw_cuda_stream(caller->cuda);
+        void *const given[] = {theirs, NULL, theirs, own}, *const taken[] = {theirs, own, theirs, own};
+        assert_ptr_not_equal(own, theirs);
+        for (int i = 0; i < 4; i++) {
+            assert_int_equal(tw_gpu_launch_run(x.launch, given[i], &d), TW_OK);
+            assert_ptr_equal(fake_cuda_look()->stream, taken[i]);
+        }
+        tw_gpu_close(caller);
+        give_back(&x);
+    }
+}
+
+/* A kernel takes the stand-in ten microseconds, when a graph is replayed. */
+static void launches_are_captured(void **state) {
+    (void)state;
+    for (int w = 0; w < WAYS; w++) {
+        bound x;
+        tw_cuda_graph *g;
+        tw_diag d;
+        double us;
+        place(&x, NULL, ways[w].words, ways[w].configuration, NULL);
+        tw_cuda *c = x.gpu->cuda;
+        assert_int_equal(tw_cuda_capture_begin(c, &d), TW_OK);
+        const fake_cuda_seen before = *fake_cuda_look();
+        for (int i = 0; i < 3; i++) assert_int_equal(tw_gpu_launch_run(x.launch, NULL, &d), TW_OK);
+        assert_int_equal(fake_cuda_look()->calls, before.calls + 3);
+        assert_int_equal(tw_cuda_capture_end(c, &g, &d), TW_OK);
+        assert_int_equal(tw_cuda_graph_time(c, g, 2, &us, &d), TW_OK);
+        assert_true(us > 59 && us < 61);
+        tw_cuda_graph_free(g);
+        give_back(&x);
+        assert_int_equal(fake_cuda_alive(), 0);
+    }
+}
+
+static void a_failed_binding_is_not_launched(void **state) {
+    (void)state;
+    bound x;
+    tw_gpu_launch *l;
+    tw_diag d;
+    place(&x, NULL, tensor_words, tensor_maps, NULL);
+    const uint64_t a = x.at[buffer(&x, "a")], b = x.at[buffer(&x, "b")], c = x.at[buffer(&x, "c")];
+    const fake_cuda_seen *seen = fake_cuda_look();
+    assert_int_equal(tw_gpu_launch_open(&l, x.kernel, &d), TW_OK);
+    assert_int_equal(tw_gpu_launch_bind(l, "a", a, &d), TW_OK);
+    assert_int_equal(tw_gpu_launch_bind(l, "b", b, &d), TW_OK);
+    /* The last buffer prepares the launch. */
+    fake_cuda_fail("cuTensorMapEncodeTiled", 0, 999);
+    assert_int_equal(tw_gpu_launch_bind(l, "c", c, &d), TW_ERR_IO);
+    assert_int_equal(tw_gpu_launch_run(l, NULL, &d), TW_ERR_USAGE);
+    assert_string_equal(d.message, "buffer \"c\" is not bound");
+    assert_int_equal(tw_gpu_launch_bind(l, "c", c, &d), TW_OK);
+    assert_int_equal(tw_gpu_launch_run(l, NULL, &d), TW_OK);
+    assert_int_equal(seen->launches, 1);
+    /* Another address encodes the map again. */
+    fake_cuda_fail("cuTensorMapEncodeTiled", 0, 999);
+    assert_int_equal(tw_gpu_launch_bind(l, "a", a + 256, &d), TW_ERR_IO);
+    assert_int_equal(tw_gpu_launch_run(l, NULL, &d), TW_ERR_USAGE);
+    assert_string_equal(d.message, "buffer \"a\" is not bound");
+    assert_int_equal(seen->launches, 1);
+    assert_int_equal(tw_gpu_launch_bind(l, "a", a + 256, &d), TW_OK);
+    fake_cuda_hook("gemm", look_at_a);
+    assert_int_equal(tw_gpu_launch_run(l, NULL, &d), TW_OK);
+    assert_true(word_of_a == a + 256 && map_of_a == a + 256);
+    /* A refused address changes nothing. */
+    assert_int_equal(tw_gpu_launch_bind(l, "a", a + 1, &d), TW_ERR_USAGE);
+    assert_int_equal(tw_gpu_launch_run(l, NULL, &d), TW_OK);
+    assert_true(word_of_a == a + 256 && map_of_a == a + 256);
+    tw_gpu_launch_close(l);
+    give_back(&x);
+    assert_int_equal(fake_cuda_alive(), 0);
+}
+
+enum { THREADS = 3, LAUNCHES = 200 };
+
+static void *launch_often(void *context) {
+    const bound *x = context;
+    tw_gpu_launch *l = NULL;
+    tw_status st = tw_gpu_launch_open(&l, x->kernel, NULL);
+    for (int i = 0; i < LAUNCHES && st == TW_OK; i++) {
+        for (int b = 0; b < tw_gpu_kernel_buffers(x->kernel) && st == TW_OK; b++)
+            st = tw_gpu_launch_bind(l, tw_gpu_kernel_buffer(x->kernel, b)->name, x->at[b], NULL);
+        if (st == TW_OK) st = tw_gpu_launch_run(l, NULL, NULL);
+    }
+    tw_gpu_launch_close(l);
+    return st == TW_OK ? context : NULL;
+}
+
+/* Meanwhile another thread uses the GPU for everything else. */
+static void threads_share_a_kernel(void **state) {
+    (void)state;
+    bound x;
+    pthread_t threads[THREADS];
+    tw_diag d;
+    place(&x, NULL, tensor_words, tensor_maps, NULL);
+    const int before = fake_cuda_look()->launches;
+    for (int i = 0; i < THREADS; i++) assert_int_equal(pthread_create(&threads[i], NULL, launch_often, &x), 0);
+    for (int i = 0; i < 20; i++) {
+        tw_gpu_kernel *k;
+        tw_gpu_launch *l;
+        uint64_t at[3];
+        static const char *const names[] = {"a", "b", "c"};
+        assert_int_equal(tw_gpu_kernel_open(&k, x.gpu, "gemm m=16 n=16 k=16", NULL, &d), TW_OK);
+        assert_int_equal(tw_gpu_launch_open(&l, k, &d), TW_OK);
+        for (int b = 0; b < 3; b++) {
+            assert_int_equal(tw_gpu_alloc(x.gpu, 16 * 16 * 4, &at[b], &d), TW_OK);
+            assert_int_equal(tw_gpu_launch_bind(l, names[b], at[b], &d), TW_OK);
+        }
+        assert_int_equal(tw_gpu_launch_run(l, NULL, &d), TW_OK);
+        assert_int_equal(tw_gpu_wait(x.gpu, &d), TW_OK);
+        assert_int_equal(tw_gpu_launch_run(l, NULL, &d), TW_OK);
+        tw_gpu_launch_close(l);
+        tw_gpu_kernel_close(k);
+        for (int b = 0; b < 3; b++) tw_gpu_release(x.gpu, at[b]);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        void *result;
+        assert_int_equal(pthread_join(threads[i], &result), 0);
+        assert_non_null(result);
+    }
+    assert_int_equal(fake_cuda_look()->launches, before + THREADS * LAUNCHES + 2 * 20);
     give_back(&x);
     assert_int_equal(fake_cuda_alive(), 0);
 }
 
 /* In a process that may only read, write and end, any other call of the system's kills. */
-static void a_launch_needs_no_system(void **state) {
-    (void)state;
-    if (TEST_SANITIZED) skip();
+static void expect_no_system(const way *w) {
     bound x;
-    place(&x, "cuda:0", "gemm m=100 n=60 k=64", NULL, NULL);
+    place(&x, "cuda:0", w->words, w->configuration, NULL);
     const pid_t child = fork();
     assert_true(child >= 0);
     if (!child) {
@@ -261,6 +466,12 @@ static void a_launch_needs_no_system(void **state) {
     assert_int_equal(said, 0);
 }
 
+static void a_launch_needs_no_system(void **state) {
+    (void)state;
+    if (TEST_SANITIZED) skip();
+    for (int w = 0; w < WAYS; w++) expect_no_system(&ways[w]);
+}
+
 static int begin(void **state) {
     (void)state;
     setenv("TILEWRIGHT_LIBCUDA", TW_FAKE_CUDA, 1);
@@ -270,8 +481,15 @@ static int begin(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(products_are_right_in_the_emulator), cmocka_unit_test(wrong_use_is_named),
-        cmocka_unit_test_setup(a_launch_is_one_call, begin), cmocka_unit_test_setup(a_launch_needs_no_system, begin)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(products_are_right_in_the_emulator),
+                                       cmocka_unit_test(wrong_use_is_named),
+                                       cmocka_unit_test_setup(a_launch_is_one_call, begin),
+                                       cmocka_unit_test_setup(a_launch_enters_its_gpu, begin),
+                                       cmocka_unit_test_setup(another_address_reaches_the_kernel, begin),
+                                       cmocka_unit_test_setup(the_callers_stream_is_taken, begin),
+                                       cmocka_unit_test_setup(launches_are_captured, begin),
+                                       cmocka_unit_test_setup(a_failed_binding_is_not_launched, begin),
+                                       cmocka_unit_test_setup(threads_share_a_kernel, begin),
+                                       cmocka_unit_test_setup(a_launch_needs_no_system, begin)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -80,9 +80,18 @@ static void most_draws_count(void **state) {
     assert_true(report.built == 8 && n_tried == 8 && !report.failed && !report.wrong);
 }
 
+/* Nothing that was measured has no offspring. */
+static void nothing_may_be_measured(void **state) {
+    (void)state;
+    const tw_gemm_search_report report =
+        search((tw_gemm_search_options){.sampled = 8, .generations = 4, .offspring = 16, .seed = 3});
+    assert_true(report.sampled > 0 && !report.built && !n_tried);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(splits_are_tried_where_they_may, setup, teardown),
-        cmocka_unit_test_setup_teardown(most_draws_count, setup, teardown)};
+        cmocka_unit_test_setup_teardown(most_draws_count, setup, teardown),
+        cmocka_unit_test_setup_teardown(nothing_may_be_measured, setup, teardown)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,6 +17,7 @@ typedef struct stage {
     tw_buf log;
     /* Of each candidate, what these say; TW_OK otherwise. */
     tw_status prepare, open[MOST], check[MOST], warm[MOST], sample[MOST], result[MOST];
+    bool time_wrong[MOST];
     int taken[MOST];   /* samples */
     int fails_at;      /* the sample of a candidate that fails, from 0 */
     int interrupt_at;  /* the question that is answered with yes, from 1; 0: none */
@@ -85,7 +86,13 @@ static bool interrupted(void *context) {
     return ++s->asked == s->interrupt_at;
 }
 
-static const tw_measure_calls calls = {prepare, open, check, warm, sample, close, result, release, interrupted};
+static bool time_wrong(void *context, int i) {
+    const stage *s = context;
+    return s->time_wrong[i];
+}
+
+static const tw_measure_calls calls = {prepare, open,   check,   warm,        sample,
+                                       close,   result, release, interrupted, time_wrong};
 
 static tw_measure_report report;
 
@@ -157,14 +164,16 @@ static void what_is_wrong_is_told(void **state) {
 static void what_is_wrong_is_timed_where_that_is_asked(void **state) {
     (void)state;
     stage s = {.check = {[0] = TW_ERR_MISMATCH, [1] = TW_ERR_IO}, .warm = {[2] = TW_ERR_IO}};
-    s.check[2] = TW_ERR_MISMATCH;
-    measure(&s, 3, (tw_measure_protocol){.samples = 2, .time_wrong = true}, TW_OK,
-            "[0+3 o0 c0 w0 0 0 x0 r0 o1 c1 x1 r1 o2 c2 w2 x2 r2 0+3] ");
+    s.check[2] = s.check[3] = TW_ERR_MISMATCH;
+    s.time_wrong[0] = s.time_wrong[1] = s.time_wrong[2] = true;
+    measure(&s, 4, (tw_measure_protocol){.samples = 2}, TW_OK,
+            "[0+4 o0 c0 w0 0 0 x0 r0 o1 c1 x1 r1 o2 c2 w2 x2 r2 o3 c3 x3 r3 0+4] ");
     assert_true(s.seen[0].status == TW_ERR_MISMATCH && s.seen[0].time.n == 2);
     assert_string_equal(s.why[0], "c0");
     assert_true(s.seen[1].status == TW_ERR_IO && s.seen[2].status == TW_ERR_IO);
     assert_string_equal(s.why[2], "w2");
-    assert_true(report.wrong == 1 && report.failed == 2);
+    assert_true(s.seen[3].status == TW_ERR_MISMATCH && s.seen[3].time.n == 0);
+    assert_true(report.wrong == 2 && report.failed == 2);
 }
 
 static void failures_end_it(void **state) {

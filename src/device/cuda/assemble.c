@@ -77,7 +77,6 @@ tw_status tw_cuda_assemble(tw_cuda *c, const char *ptx, size_t bytes, void **cub
     *cubin = NULL;
     *cubin_bytes = 0;
     if (log_bytes) *log = 0;
-    /* Not tw_cuda_enter: other threads may be here, and only one may note a fault. */
     linking l = {.text = malloc(bytes + 1), .info = calloc(2, LOG_BYTES)};
     if (!l.text || !l.info) {
         free(l.text);

@@ -76,6 +76,10 @@ void tw_cuda_close(tw_cuda *c) {
     }
     if (c->context) d->cuDevicePrimaryCtxRelease(c->device);
     tw_driver_close(&c->driver);
+    for (tw_cuda_name *n = c->names, *next; n; n = next) {
+        next = n->next;
+        free(n);
+    }
     free(c);
 }
 

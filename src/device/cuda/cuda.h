@@ -2,7 +2,8 @@
 /* NVIDIA GPUs through the driver alone: libcuda is opened at run time, with our own declarations. The library is
    $TILEWRIGHT_LIBCUDA where that is set, else libcuda.so.1 or libcuda.so.
 
-   One thread at a time may use a tw_cuda, except for tw_cuda_assemble. Everything happens in order on one stream.
+   One thread at a time may use a tw_cuda. Meanwhile other threads may call tw_cuda_assemble, and make and use prepared
+   launches (tw_cuda_ready), each thread its own. Everything but these launches happens in order on one stream.
    Failures: TW_ERR_UNSUPPORTED where there is no driver or device, or the driver lacks something; TW_ERR_MEMORY when
    the device's or the process's is exhausted; TW_ERR_USAGE for a launch that cannot be; TW_ERR_FORMAT for machine code
    or PTX that is none; TW_ERR_IO for everything else. A fault in a kernel (a wrong address, an illegal instruction)
@@ -89,7 +90,8 @@ tw_status tw_cuda_ready_make(tw_cuda *c, tw_cuda_ready **out, const tw_cuda_laun
 void tw_cuda_ready_free(tw_cuda_ready *r); /* NULL is fine */
 /* Replaces an argument's word. The word of a tensor map is its host address; the map is encoded again. */
 tw_status tw_cuda_ready_set(tw_cuda_ready *r, int argument, uint64_t word, tw_diag *diag);
-/* Launches by one call of the driver. `stream` is a CUstream; NULL: the default stream. */
+/* Launches by one call of the driver. `stream` is a CUstream; NULL: the default stream. If the thread's current context
+   is not the device's, the device's becomes the current one and the call is repeated. */
 tw_status tw_cuda_ready_run(tw_cuda_ready *r, void *stream, tw_diag *diag);
 
 tw_status tw_cuda_sync(tw_cuda *c, tw_diag *diag); /* also reports faults of earlier launches */

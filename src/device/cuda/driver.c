@@ -79,7 +79,7 @@ static bool is_fault(int code) {
 static tw_status status_of(int code) {
     switch (code) {
     case 1: /* invalid value */
-    case 400:
+    case TW_DRV_INVALID_HANDLE:
     case 701: /* more threads or registers than a launch can have */
     case 720: /* cooperative launch too large */
     case 912: /* invalid cluster size */
@@ -102,14 +102,17 @@ static tw_status status_of(int code) {
 tw_status tw_cuda_result(tw_cuda *c, int code, const char *what, tw_diag *diag) {
     if (code == 0) return TW_OK;
     char text[256];
-    if (is_fault(code) && !c->fault) c->fault = code;
-    if (!c->fault) {
+    /* The first fault stays. */
+    int none = 0;
+    if (is_fault(code)) atomic_compare_exchange_strong(&c->fault, &none, code);
+    const int fault = c->fault;
+    if (!fault) {
         tw_driver_explain(&c->driver, code, text, sizeof text);
         return tw_fail(diag, status_of(code), "cannot %s: %s", what, text);
     }
-    tw_driver_explain(&c->driver, c->fault, text, sizeof text);
-    const char *kernel = c->last ? c->last->kernel : c->launched;
-    if (*kernel)
+    tw_driver_explain(&c->driver, fault, text, sizeof text);
+    const char *kernel = atomic_load_explicit(&c->last, memory_order_acquire);
+    if (kernel)
         return tw_fail(
             diag, TW_ERR_IO,
             "the GPU faulted in kernel %s or one launched before it: %s; this process cannot use the GPU any more",

@@ -5,12 +5,15 @@
 
 #include "device/cuda/cuda.h"
 
+#include <stdatomic.h>
+
 /* Numbers of the driver's interface; they are part of its binary compatibility and do not change. */
 enum {
     TW_DRV_OUT_OF_MEMORY = 2,
     TW_DRV_NO_DEVICE = 100,
     TW_DRV_INVALID_DEVICE = 101,
     TW_DRV_INVALID_CONTEXT = 201, /* The calling thread has no context. */
+    TW_DRV_INVALID_HANDLE = 400,  /* Also for a function or stream of a context that is not the current one. */
     TW_DRV_NOT_READY = 600,
 
     TW_DRV_MAX_SHARED_BLOCK = 97, /* device attributes */
@@ -87,6 +90,12 @@ typedef struct tw_driver {
 #undef FN
 } tw_driver;
 
+/* A kernel's name. It lives as long as its tw_cuda, since a fault may be named after the module was unloaded. */
+typedef struct tw_cuda_name {
+    struct tw_cuda_name *next;
+    char text[128];
+} tw_cuda_name;
+
 struct tw_cuda {
     tw_driver driver;
     int device;
@@ -95,18 +104,20 @@ struct tw_cuda {
     tw_cuda_info info;
     bool capturing;
     _Atomic bool name_target; /* the compiler does not take the device's target by itself */
-    int fault;                /* the driver's code that made the context useless; 0: none */
-    /* The kernel launched last since the stream was last known to be idle. NULL: none, or its module was unloaded. */
-    const tw_cuda_module *last;
-    char launched[128]; /* That kernel's name once its module was unloaded, else "". */
+    /* The driver's first code that made the context useless. 0: none. */
+    _Atomic int fault;
+    /* Every name of a loaded kernel, once. */
+    tw_cuda_name *names;
+    /* The name of the kernel launched last since the stream was last known to be idle. NULL: none. */
+    _Atomic(const char *) last;
 };
 
 struct tw_cuda_module {
     tw_cuda *cuda;
     void *module, *function;
-    int64_t dynamic_shared; /* most that a launch may ask for */
-    bool large_clusters;
-    char kernel[128];
+    int64_t dynamic_shared;      /* most that a launch may ask for */
+    _Atomic bool large_clusters; /* Clusters above the portable size are allowed. */
+    const char *kernel;          /* Owned by `cuda`. */
 };
 
 struct tw_cuda_graph {
@@ -116,8 +127,7 @@ struct tw_cuda_graph {
 
 /* Notes that the stream is idle. */
 static inline void tw_cuda_idle(tw_cuda *c) {
-    c->last = NULL;
-    c->launched[0] = 0;
+    atomic_store_explicit(&c->last, NULL, memory_order_relaxed);
 }
 
 /* Opens the library and starts the driver. */

@@ -145,7 +145,7 @@ static tw_status started(tw_cuda_ready *r, int code, tw_diag *diag) {
     tw_cuda *c = r->module->cuda;
     char what[192];
     if (code == 0) {
-        c->last = r->module;
+        atomic_store_explicit(&c->last, r->module->kernel, memory_order_release);
         return TW_OK;
     }
     snprintf(what, sizeof what, "launch kernel %s", r->module->kernel);
@@ -178,7 +178,8 @@ tw_status tw_cuda_ready_run(tw_cuda_ready *r, void *stream, tw_diag *diag) {
     tw_cuda *c = r->module->cuda;
     if (c->fault) return tw_cuda_enter(c, diag);
     int code = start(r, stream);
-    if (code == TW_DRV_INVALID_CONTEXT) {
+    /* The calling thread's current context is none, or another GPU's. */
+    if (code == TW_DRV_INVALID_CONTEXT || code == TW_DRV_INVALID_HANDLE) {
         const tw_status st = tw_cuda_enter(c, diag);
         if (st != TW_OK) return st;
         code = start(r, stream);

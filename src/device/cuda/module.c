@@ -6,8 +6,22 @@
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { FREE_SHARED = 48 << 10 /* More shared memory than this needs a function attribute. */ };
+
+/* Returns the name of a kernel, kept by `c`. NULL: no memory. */
+static const char *name_of(tw_cuda *c, const char *kernel) {
+    tw_cuda_name *n;
+    for (n = c->names; n; n = n->next)
+        if (!strncmp(n->text, kernel, sizeof n->text - 1)) return n->text;
+    n = malloc(sizeof *n);
+    if (!n) return NULL;
+    snprintf(n->text, sizeof n->text, "%s", kernel);
+    n->next = c->names;
+    c->names = n;
+    return n->text;
+}
 
 static tw_status load(tw_cuda_module *m, const void *cubin, const char *kernel, tw_diag *diag) {
     tw_cuda *c = m->cuda;
@@ -44,8 +58,8 @@ tw_status tw_cuda_load(tw_cuda *c, tw_cuda_module **out, const void *cubin, size
     if (!m) return tw_fail_memory(diag);
     m->cuda = c;
     m->dynamic_shared = dynamic_shared;
-    snprintf(m->kernel, sizeof m->kernel, "%s", kernel);
-    st = load(m, cubin, kernel, diag);
+    m->kernel = name_of(c, kernel);
+    st = m->kernel ? load(m, cubin, kernel, diag) : tw_fail_memory(diag);
     if (st != TW_OK) {
         tw_cuda_unload(m);
         return st;
@@ -56,10 +70,6 @@ tw_status tw_cuda_load(tw_cuda *c, tw_cuda_module **out, const void *cubin, size
 
 void tw_cuda_unload(tw_cuda_module *m) {
     if (!m) return;
-    if (m->cuda->last == m) {
-        snprintf(m->cuda->launched, sizeof m->cuda->launched, "%s", m->kernel);
-        m->cuda->last = NULL;
-    }
     if (m->module && tw_cuda_enter(m->cuda, NULL) == TW_OK) m->cuda->driver.cuModuleUnload(m->module);
     free(m);
 }
