@@ -19,7 +19,7 @@ kernel.c kernels/gemm/space.h
 kernel.c ptx/load.h
 kernel.c ptx/ptxas.h
 kernel.c space/categorical.h
-kernel.c tune/gemm_rig.h
+kernel.c tune/gemm_bench.h
 problem.c kernels/gemm/space.h
 problem.h kernels/gemm/gemm.h
 '

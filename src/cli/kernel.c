@@ -10,14 +10,14 @@
 #include "ptx/load.h"
 #include "ptx/ptxas.h"
 #include "space/categorical.h"
-#include "tune/gemm_rig.h"
+#include "tune/gemm_bench.h"
 
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { WORDS = 64, PATHS = 4096, SAMPLES = 15, WORKSPACE = 256 << 20, JUDGED = 1000000, DRAWN = 20000 };
+enum { WORDS = 64, PATHS = 4096, WORKSPACE = 256 << 20, JUDGED = 1000000, DRAWN = 20000 };
 
 /* What is asked for. */
 typedef struct request {
@@ -304,22 +304,15 @@ static tw_status measure(const gemm *g, tw_cuda *cuda, const tw_gemm_data *d, me
     tw_gemm_rig *rig = NULL;
     tw_gemm_own own = {0};
     tw_buf ptx = {0};
-    double us[SAMPLES];
     const tw_ptx_compiler by = tw_ptx_compiler_for(cuda, true);
     tw_status st = tw_gemm_rig_make(&rig, cuda, d, WORKSPACE, diag);
     if (st == TW_OK) st = print_ptx(g, &ptx, diag);
     if (st == TW_OK) st = tw_ptx_compile_by(&by, ptx.data, ptx.size, &m->cubin, diag);
     if (st == TW_OK) st = tw_gemm_own_load(&own, rig, &g->config, m->cubin.data, m->cubin.bytes, diag);
     const tw_gemm_candidate x = tw_gemm_own_candidate(&own);
-    if (st == TW_OK) st = tw_gemm_rig_check(rig, &x, diag);
+    if (st == TW_OK) st = tw_gemm_time(rig, &x, &m->us, diag);
     if (st == TW_OK)
         st = tw_cuda_module_resources(own.module, own.need.threads, own.need.shared_bytes, &m->resources, diag);
-    if (st == TW_OK) st = tw_gemm_rig_time(rig, &x, 1, 3, us, diag);
-    if (st == TW_OK) {
-        const int rounds = tw_gemm_rig_rounds(rig, tw_stats_of(us, 3).median);
-        st = tw_gemm_rig_time(rig, &x, rounds, SAMPLES, us, diag);
-    }
-    if (st == TW_OK) m->us = tw_stats_of(us, SAMPLES);
     m->floor = tw_gemm_floor(&g->problem, tw_cuda_describe(cuda), &m->bytes_bound);
     if (st == TW_OK && m->us.median < m->floor)
         st = tw_fail(diag, TW_ERR_MISMATCH, "%.3f us is faster than the device can be (%.3f us)", m->us.median,

@@ -73,6 +73,28 @@ static tw_status race(tw_gemm_rig *rig, contender *of, int n, double guess, tw_d
     return tw_measure(&racing, &k, n, &in_turn, NULL, diag);
 }
 
+/* Ends where a candidate is wrong or cannot be run. */
+static tw_status take_right(void *context, const tw_measured *m, tw_diag *diag) {
+    const contest *k = context;
+    k->of[m->candidate].timed = (tw_gemm_timed){m->status == TW_OK, m->time};
+    if (m->status != TW_OK && diag) *diag = *m->diag;
+    return m->status;
+}
+
+tw_status tw_gemm_time(tw_gemm_rig *rig, const tw_gemm_candidate *x, tw_stats *us, tw_diag *diag) {
+    const tw_measure_protocol quick = {.samples = QUICK_SAMPLES}, full = {.samples = TW_GEMM_BENCH_ROUNDS};
+    tw_measure_calls alone = calls;
+    alone.result = take_right;
+    contender of = {.candidate = *x};
+    contest k = {.rig = rig, .of = &of, .rounds = 1};
+    tw_status st = tw_measure(&alone, &k, 1, &quick, NULL, diag);
+    if (st != TW_OK) return st;
+    k.rounds = tw_gemm_rig_rounds(rig, of.timed.us.median);
+    st = tw_measure(&alone, &k, 1, &full, NULL, diag);
+    *us = of.timed.us;
+    return st;
+}
+
 /* ---- the vendor's algorithms */
 
 typedef struct vendor_algorithm {

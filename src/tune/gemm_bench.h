@@ -31,6 +31,10 @@ typedef struct tw_gemm_bench_result {
     bool bytes_bound;             /* The bound is memory bandwidth. Otherwise it is arithmetic. */
 } tw_gemm_bench_result;
 
+/* Checks a candidate and times it alone: TW_GEMM_BENCH_ROUNDS samples in microseconds, with a cold L2. TW_ERR_MISMATCH:
+   its output is wrong. */
+tw_status tw_gemm_time(tw_gemm_rig *rig, const tw_gemm_candidate *x, tw_stats *us, tw_diag *diag);
+
 /* Searches and compares. `vendor` may be NULL. Messages name the product by `name`. TW_ERR_UNSUPPORTED: no
    configuration works. TW_ERR_MISMATCH: the second check finds no correct finalist, or a time is below the device's
    lower bound. */

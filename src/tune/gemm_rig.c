@@ -182,12 +182,6 @@ static tw_status enqueue_next(void *context, int i, tw_diag *diag) {
     return o->candidate->enqueue(o->candidate->context, &b, diag);
 }
 
-tw_status tw_gemm_rig_time(tw_gemm_rig *r, const tw_gemm_candidate *x, int rounds, int samples, double *us,
-                           tw_diag *diag) {
-    rotation o = {r, x};
-    return tw_cuda_time(r->cuda, enqueue_next, &o, rounds * r->sets, samples, us, diag);
-}
-
 int tw_gemm_rig_rounds(const tw_gemm_rig *r, double us) {
     const double once = us * r->sets;
     if (!(once < SAMPLE_US)) return 1;

@@ -28,15 +28,12 @@ typedef struct tw_gemm_candidate {
 /* Runs the candidate twice, each time on a poisoned C, and compares. TW_ERR_MISMATCH says how many cells are wrong. */
 tw_status tw_gemm_rig_check(tw_gemm_rig *r, const tw_gemm_candidate *x, tw_diag *diag);
 
-/* Times the candidate: us[samples] are microseconds of a launch. A sample is a graph that uses every set `rounds`
-   times. With beta, a launch adds to the C that the one before left. */
-tw_status tw_gemm_rig_time(tw_gemm_rig *r, const tw_gemm_candidate *x, int rounds, int samples, double *us,
-                           tw_diag *diag);
-
 /* Returns the rounds, at most 1000, that make a sample last at least 200 microseconds if a launch takes `us`. */
 int tw_gemm_rig_rounds(const tw_gemm_rig *r, double us);
 
-/* Makes a timer of the candidate. Its samples may be taken in turn with those of other timers (device/cuda/time.h). */
+/* Makes a timer of the candidate, in microseconds of a launch. A sample is a graph that uses every set `rounds` times.
+   With beta, a launch adds to the C that the one before left. Samples may be taken in turn with those of other timers
+   (device/cuda/time.h). */
 tw_status tw_gemm_rig_timer(tw_gemm_rig *r, const tw_gemm_candidate *x, int rounds, tw_cuda_timer **out, tw_diag *diag);
 
 /* Returns true if the rig's workspace and counters are large enough. */
