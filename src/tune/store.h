@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Measurements in a file (SQLite, write-ahead log). Several processes may add to it at once. A measurement is added
+   whole or not at all, also if the process is killed; none is changed or removed afterwards. Each has a checksum, so
+   that a damaged one is left out, and the others are read. */
+#ifndef TW_TUNE_STORE_H
+#define TW_TUNE_STORE_H
+
+#include "tilewright/base.h"
+
+typedef struct tw_store tw_store;
+
+enum { TW_STORE_SAMPLES = 100000 /* The most samples of a measurement. */ };
+
+/* All texts are UTF-8 and owned by whoever made the struct. */
+typedef struct tw_measurement {
+    const char *key;         /* A name that no other measurement of the store has. NULL: it needs none. */
+    const char *environment; /* What was measured on: a JSON object with device, driver, versions. */
+    const char *space;       /* Name of the space, such as "gemm". */
+    const char *problem;     /* Words of the problem. */
+    const char *config;      /* Words of the configuration. */
+    const char *protocol;    /* Words that say how samples were taken. */
+    const char *unit;        /* Unit of the samples, such as "us" or "J". */
+    tw_status status;        /* TW_ERR_MISMATCH: the output was wrong. Any other error: it could not be run. */
+    const char *message;     /* The message of the error. "" if `status` is TW_OK. */
+    const double *samples;   /* Raw samples in the order they were taken. Finite, and not below 0. */
+    int n;                   /* Number of samples. */
+    double clock_mhz;        /* Mean clock of the device. 0: not known. */
+    double watts;            /* Mean power. 0: not known. */
+    int64_t began;           /* When the first sample was taken: nanoseconds since 1970. */
+} tw_measurement;
+
+/* Opens a store, and makes the file if it is not there. With `reads` the file must be there, and nothing can be added.
+   TW_ERR_FORMAT: the file is no store, or damaged. TW_ERR_UNSUPPORTED: a later version made it. The caller closes it.
+ */
+tw_status tw_store_open(tw_store **out, const char *path, bool reads, tw_diag *diag);
+void tw_store_close(tw_store *s); /* NULL is fine. */
+
+/* Adds a measurement. *added (may be NULL) becomes false if the store has one with this key; then nothing changes.
+   TW_ERR_USAGE: a field is missing or out of range. */
+tw_status tw_store_add(tw_store *s, const tw_measurement *m, bool *added, tw_diag *diag);
+
+/* Returns whether the store has a measurement with this key. */
+tw_status tw_store_has(tw_store *s, const char *key, bool *has, tw_diag *diag);
+
+/* Which measurements to read. NULL: any. */
+typedef struct tw_store_filter {
+    const char *environment;
+    const char *space;
+    const char *problem;
+} tw_store_filter;
+
+typedef struct tw_store_report {
+    int64_t right;   /* Measurements that were read. */
+    int64_t damaged; /* Measurements that were left out, since their checksum or a field is wrong. */
+} tw_store_report;
+
+/* Calls `take` for each measurement, in the order in which they were added. Its texts and samples are valid during the
+   call. An error of `take` ends the reading. `report` may be NULL. */
+tw_status tw_store_read(tw_store *s, const tw_store_filter *f,
+                        tw_status (*take)(void *context, const tw_measurement *m, tw_diag *diag), void *context,
+                        tw_store_report *report, tw_diag *diag);
+
+#endif
