@@ -8,12 +8,15 @@ cd "$(dirname "$0")/.."
 rooms="base space device ir ptx emu prof kernels select tune tokenizer model schedule vm engine search serve cli"
 inside='
 bench.c engine/timing.h
+bench_gemm.c kernels/gemm/space.h
 bench_gemm.c tune/gemm_bench.h
+bench_gemm.c tune/store.h
 compile.c device/target.h
 compile.c vm/cuda/vm.h
 doctor.c device/cuda/cuda.h
 doctor.c kernels/vendor/cublaslt.h
 doctor.c tune/gpu_bandwidth.h
+export.c tune/store.h
 kernel.c ir/text.h
 kernel.c kernels/gemm/space.h
 kernel.c ptx/load.h

@@ -4,6 +4,7 @@
 
 #include <stdint.h>
 
-int64_t tw_now_ns(void); /* monotonic nanoseconds from an arbitrary start */
+int64_t tw_now_ns(void);   /* monotonic nanoseconds from an arbitrary start */
+int64_t tw_clock_ns(void); /* the time of day: nanoseconds since 1970 */
 
 #endif

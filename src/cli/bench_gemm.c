@@ -6,7 +6,9 @@
 #include "base/diag.h"
 #include "base/file.h"
 #include "cli/problem.h"
+#include "kernels/gemm/space.h"
 #include "tune/gemm_bench.h"
+#include "tune/store.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -50,9 +52,11 @@ typedef struct bench_run {
     char vendor_name[64];
     tw_gemm_search_options search;
     bool json;
-    FILE *log;          /* NULL: none */
-    const char *known;  /* the text of a log, or NULL */
-    const char *commit; /* of what was built, as --commit says */
+    FILE *log;             /* NULL: none */
+    tw_store *store;       /* NULL: none */
+    char environment[512]; /* of the store's measurements */
+    const char *known;     /* the text of a log, or NULL */
+    const char *commit;    /* of what was built, as --commit says */
     char command[1024];
     bool row_major; /* the table's layouts are read as row-major ones */
     const char *logged_case;
@@ -146,12 +150,27 @@ static void report_row(bench_run *r, const row *w) {
     fflush(stdout);
 }
 
-static void log_one(void *context, const tw_gemm_config *c, double us) {
+/* To the log, and to the store. */
+static tw_status keep_one(void *context, const tw_gemm_config *c, const tw_measured *m, tw_diag *diag) {
     const bench_run *r = context;
     char problem[400], config[300];
     tw_gemm_problem_print(r->logged, problem, sizeof problem);
     tw_gemm_config_print(c, config, sizeof config);
-    fprintf(r->log, "%s %s %s us=%.3f\n", r->logged_case, problem, config, us);
+    const double us = m->status == TW_OK ? m->time.median : -1;
+    if (r->log) fprintf(r->log, "%s %s %s us=%.3f\n", r->logged_case, problem, config, us);
+    if (!r->store) return TW_OK;
+    const tw_measurement one = {.environment = r->environment,
+                                .space = tw_gemm_space.name,
+                                .problem = problem,
+                                .config = config,
+                                .protocol = "samples=3 caches=cold launches=graph",
+                                .unit = "us",
+                                .status = m->status,
+                                .message = m->status == TW_OK ? "" : m->diag->message,
+                                .samples = m->samples,
+                                .n = (int)m->time.n,
+                                .began = m->began};
+    return tw_store_add(r->store, &one, NULL, diag);
 }
 
 static bool same_problem(tw_gemm_problem *q, const tw_gemm_problem *p) {
@@ -246,6 +265,19 @@ static tw_status bench_table(bench_run *r, const char *types, const char *cases,
     return st;
 }
 
+/* What measurements depend on beside the kernel. */
+static tw_status describe_environment(bench_run *r, tw_diag *diag) {
+    const tw_cuda_info *i = tw_cuda_describe(r->cuda);
+    json_t *o = json_pack("{s:s, s:s, s:i, s:i, s:s}", "device", i->name, "driver", i->driver, "sms", i->sms,
+                          "clock_khz", i->clock_khz, "tilewright", TW_VERSION);
+    char *text = o ? json_dumps(o, JSON_SORT_KEYS) : NULL;
+    const tw_status st = text ? TW_OK : tw_fail(diag, TW_ERR_MEMORY, "out of memory");
+    if (text) snprintf(r->environment, sizeof r->environment, "%s", text);
+    free(text);
+    json_decref(o);
+    return st;
+}
+
 static void print_environment(const bench_run *r) {
     const tw_cuda_info *i = tw_cuda_describe(r->cuda);
     if (!r->json) {
@@ -278,7 +310,8 @@ static tw_status bench(bench_run *r, const tw_gemm_problem *p, bool table, const
     }
     r->search.compiler = tw_ptx_compiler_for(r->cuda, false);
     print_environment(r);
-    st = table ? bench_table(r, types, cases, diag) : bench_one(r, "gemm", NULL, p, diag);
+    st = describe_environment(r, diag);
+    if (st == TW_OK) st = table ? bench_table(r, types, cases, diag) : bench_one(r, "gemm", NULL, p, diag);
     if (st == TW_OK && r->rows > 1 && !r->json)
         printf("geometric mean over %d: %.3fx its first choice, %.3fx its best\n", r->rows, exp(r->log_first / r->rows),
                exp(r->log_best / r->rows));
@@ -291,7 +324,8 @@ int cli_bench_gemm(int argc, char **argv) {
     static const cli_verb verb = {
         "bench gemm", "m=M n=N k=K ... [ml=64 ...]", "the fastest own kernel for a product beside cuBLASLt",
         "tilewright bench gemm m=2560 n=16 k=2560 type=f32\n  tilewright bench gemm --table4 --types f16 --json", NULL};
-    const char *words[32], *types = NULL, *cases = NULL, *log_path = NULL, *known_path = NULL, *commit = "";
+    const char *words[32], *types = NULL, *cases = NULL, *log_path = NULL, *store_path = NULL, *known_path = NULL,
+                           *commit = "";
     bool table = false, row_major = false, json = false, deterministic = false;
     int64_t sampled = TW_GEMM_SAMPLED, measured = TW_GEMM_MEASURED, generations = TW_GEMM_GENERATIONS;
     int64_t offspring = TW_GEMM_OFFSPRING, seed = 1;
@@ -308,6 +342,7 @@ int cli_bench_gemm(int argc, char **argv) {
         {"--deterministic", CLI_FLAG, &deterministic, NULL, "no atomic splits"},
         {"--known", CLI_TEXT, &known_path, "FILE", "a log whose configurations are tried first"},
         {"--log", CLI_TEXT, &log_path, "FILE", "every configuration that was timed, a line each"},
+        {"--store", CLI_TEXT, &store_path, "FILE", "add them to a store, which `tilewright export` reads"},
         {"--commit", CLI_TEXT, &commit, "NAME", "what was built, for the first line of --json"},
         {"--json", CLI_FLAG, &json, NULL, "a line of JSON for each"},
     };
@@ -371,10 +406,12 @@ int cli_bench_gemm(int argc, char **argv) {
     tw_status st = TW_OK;
     if (log_path && !(r.log = fopen(log_path, "w")))
         st = tw_fail_at(&d, TW_ERR_IO, log_path, -1, "cannot write: %s", strerror(errno));
-    if (r.log) r.search.measured_one = log_one;
+    if (st == TW_OK && store_path) st = tw_store_open(&r.store, store_path, false, &d);
+    if (r.log || r.store) r.search.measured_one = keep_one;
     r.search.context = &r;
     if (st == TW_OK) st = bench(&r, &p, table, types, cases, &d);
     tw_buf_free(&known);
+    tw_store_close(r.store);
     if (r.log && fclose(r.log) && st == TW_OK) st = tw_fail_at(&d, TW_ERR_IO, log_path, -1, "cannot write");
     return st == TW_OK ? CLI_OK : cli_fail(&d);
 }

@@ -180,8 +180,9 @@ static tw_status take(void *context, const tw_measured *m, tw_diag *diag) {
         s->report->failed += m->status != TW_ERR_MISMATCH;
     }
     const bool compiled = job->status == TW_OK;
-    if (compiled && s->options->measured_one)
-        s->options->measured_one(s->options->context, c, m->status == TW_OK ? us : -1);
+    tw_status st = TW_OK;
+    if (compiled && s->options->measured_one) st = s->options->measured_one(s->options->context, c, m, diag);
+    if (st != TW_OK) return st;
     if (!remember(s, c, us)) return tw_fail_memory(diag);
     if (m->status != TW_ERR_IO || !compiled) return TW_OK;
     if (diag) *diag = *m->diag;

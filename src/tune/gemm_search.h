@@ -7,6 +7,7 @@
 #include "base/buf.h"
 #include "ptx/load.h"
 #include "tune/gemm_rig.h"
+#include "tune/measure.h"
 
 /* Usual values of the options. */
 enum { TW_GEMM_SAMPLED = 20000, TW_GEMM_MEASURED = 256, TW_GEMM_GENERATIONS = 4, TW_GEMM_OFFSPRING = 128 };
@@ -22,8 +23,9 @@ typedef struct tw_gemm_search_options {
     bool deterministic;          /* Leave out atomic splits. */
     const tw_gemm_config *keep;  /* Parameters that are not -1 are fixed. NULL: all are free. */
     tw_ptx_compiler compiler;    /* From tw_ptx_compiler_for. */
-    /* Called with the microseconds of each configuration that compiled. -1: wrong, or it did not run. May be NULL. */
-    void (*measured_one)(void *context, const tw_gemm_config *c, double us);
+    /* Called with the result of each configuration that compiled, in microseconds. An error ends the search. May be
+       NULL. */
+    tw_status (*measured_one)(void *context, const tw_gemm_config *c, const tw_measured *m, tw_diag *diag);
     void *context; /* Passed to `measured_one`. */
 } tw_gemm_search_options;
 

@@ -5,6 +5,7 @@
 #include "base/diag.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* The state of a candidate. */
 typedef struct runner {
@@ -12,6 +13,7 @@ typedef struct runner {
     tw_status check; /* The result of its check. */
     tw_diag why;
     double *samples; /* Its times, at most p->samples. */
+    int64_t began;
 } runner;
 
 typedef struct measuring {
@@ -20,7 +22,8 @@ typedef struct measuring {
     const tw_measure_protocol *p;
     tw_measure_report report;
     int64_t began;
-    runner *group; /* The candidates that are sampled in turn, or a single one. */
+    runner *group;  /* The candidates that are sampled in turn, or a single one. */
+    double *sorted; /* Room for p->samples times. */
     bool interrupted;
     tw_diag *diag;
 } measuring;
@@ -47,7 +50,13 @@ static void close_runner(measuring *m, int first, int k) {
 static tw_status tell(measuring *m, int first, int k, tw_status status, int taken) {
     runner *r = &m->group[k];
     if (status == TW_OK) tw_diag_clear(&r->why);
-    const tw_measured of = {first + k, status, &r->why, tw_stats_of(r->samples, (size_t)taken)};
+    if (taken) memcpy(m->sorted, r->samples, (size_t)taken * sizeof *m->sorted);
+    const tw_measured of = {.candidate = first + k,
+                            .status = status,
+                            .diag = &r->why,
+                            .time = tw_stats_of(m->sorted, (size_t)taken),
+                            .samples = r->samples,
+                            .began = r->began};
     m->report.right += status == TW_OK;
     m->report.wrong += status == TW_ERR_MISMATCH;
     m->report.failed += status != TW_OK && status != TW_ERR_MISMATCH;
@@ -61,6 +70,7 @@ static tw_status begin(measuring *m, int first, int k) {
     runner *r = &m->group[k];
     tw_status st = TW_OK;
     r->open = true;
+    r->began = tw_clock_ns();
     if (c->open) st = c->open(m->context, first + k, &r->why);
     r->check = TW_OK;
     if (st == TW_OK && c->check) st = r->check = c->check(m->context, first + k, &r->why);
@@ -120,8 +130,9 @@ tw_status tw_measure(const tw_measure_calls *calls, void *context, int n, const 
     const int batch = p->batch > 0 && p->batch < n ? p->batch : n, runners = p->turns ? batch : 1;
     tw_status st = TW_OK;
     m.group = calloc((size_t)runners + 1, sizeof *m.group);
-    double *samples = malloc(((size_t)runners * (size_t)p->samples + 1) * sizeof *samples);
+    double *samples = malloc(((size_t)(runners + 1) * (size_t)p->samples + 1) * sizeof *samples);
     if (!m.group || !samples) st = tw_fail_memory(diag);
+    if (samples) m.sorted = samples + (size_t)runners * (size_t)p->samples;
     for (int k = 0; k < runners && st == TW_OK; k++) m.group[k].samples = samples + (size_t)k * (size_t)p->samples;
     for (int i = 0; i < n && st == TW_OK && !interrupted(&m) && !spent(&m); i += batch)
         st = measure_batch(&m, i, n - i < batch ? n - i : batch);

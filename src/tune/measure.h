@@ -11,9 +11,11 @@
 typedef struct tw_measured {
     int candidate; /* Its number. */
 
-    tw_status status;    /* TW_ERR_MISMATCH: its output is wrong. Any other error: it could not be run. */
-    const tw_diag *diag; /* The message of the error. Empty if `status` is TW_OK. */
-    tw_stats time;       /* Its times, in the unit of tw_measure_calls.sample. n is 0 if it was not timed. */
+    tw_status status;      /* TW_ERR_MISMATCH: its output is wrong. Any other error: it could not be run. */
+    const tw_diag *diag;   /* The message of the error. Empty if `status` is TW_OK. */
+    tw_stats time;         /* Its times, in the unit of tw_measure_calls.sample. n is 0 if it was not timed. */
+    const double *samples; /* The times in the order they were taken: time.n of them. Valid during the call. */
+    int64_t began;         /* When the candidate was opened: nanoseconds since 1970. */
 } tw_measured;
 
 /* The functions that tw_measure calls, in this order. Each may be NULL, except `sample`. A candidate is closed as soon

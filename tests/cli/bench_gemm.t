@@ -17,6 +17,7 @@ $ tilewright bench gemm --help
     --deterministic              no atomic splits
     --known FILE                 a log whose configurations are tried first
     --log FILE                   every configuration that was timed, a line each
+    --store FILE                 add them to a store, which `tilewright export` reads
     --commit NAME                what was built, for the first line of --json
     --json                       a line of JSON for each
   

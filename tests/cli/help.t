@@ -13,6 +13,7 @@ $ tilewright --help
     compile   MODEL                    lower a model to a schedule, written as JSON
     check     S.json                   prove a schedule safe, or say why it is not
     kernel    NAME k=v ...             a generated GPU kernel: what it takes, its text, a checked run
+    export    STORE                    the measurements of a store as text
   
   "tilewright VERB --help" shows a verb's flags and an example. Version 0.1.0.
 $ tilewright --version

@@ -22,10 +22,15 @@ static int teardown(void **state) {
     return fake_rig_close(&f);
 }
 
-static void note(void *context, const tw_gemm_config *c, double us) {
-    (void)context;
-    assert_true(n_tried < MOST && us > 9.9 && us < 10.1);
+static tw_status note(void *context, const tw_gemm_config *c, const tw_measured *m, tw_diag *diag) {
+    (void)context, (void)diag;
+    assert_int_equal(m->status, TW_OK);
+    assert_int_equal(m->time.n, 3);
+    assert_true(n_tried < MOST && m->time.median > 9.9 && m->time.median < 10.1);
+    for (int i = 0; i < 3; i++) assert_true(m->samples[i] >= m->time.min && m->samples[i] <= m->time.max);
+    assert_true(m->began > INT64_C(1700000000) * 1000000000);
     tried[n_tried++] = *c;
+    return TW_OK;
 }
 
 static tw_gemm_search_report search(tw_gemm_search_options o) {
