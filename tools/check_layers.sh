@@ -16,7 +16,8 @@ compile.c vm/cuda/vm.h
 doctor.c device/cuda/cuda.h
 doctor.c kernels/vendor/cublaslt.h
 doctor.c tune/gpu_bandwidth.h
-export.c tune/store.h
+export.c tune/lines.h
+import.c tune/lines.h
 kernel.c ir/text.h
 kernel.c kernels/gemm/space.h
 kernel.c ptx/load.h

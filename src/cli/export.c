@@ -4,13 +4,12 @@
 #include "base/diag.h"
 #include "base/file.h"
 #include "cli/cli.h"
-#include "tune/store.h"
+#include "tune/lines.h"
 
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 typedef struct exporting {
     json_t *results; /* T4: what was read so far. NULL: a line each is written. */
@@ -18,74 +17,9 @@ typedef struct exporting {
     tw_buf out;
 } exporting;
 
-/* "ml=64 mma=1" as an object. Values that are no numbers stay texts. */
-static json_t *words_object(const char *words) {
-    json_t *o = json_object();
-    while (*words) {
-        const size_t n = strcspn(words, " "), name = strcspn(words, "= ");
-        if (name < n) {
-            char value[256], *end;
-            snprintf(value, sizeof value, "%.*s", (int)(n - name - 1), words + name + 1);
-            const long long whole = strtoll(value, &end, 10);
-            json_t *v = *value && !*end ? json_integer(whole) : json_string(value);
-            json_object_setn_new(o, words, name, v);
-        }
-        words += n + (words[n] == ' ');
-    }
-    return o;
-}
-
-static json_t *numbers(const double *x, int n, double scale) {
-    json_t *a = json_array();
-    for (int i = 0; i < n; i++) json_array_append_new(a, json_real(x[i] * scale));
-    return a;
-}
-
-static json_t *timestamp(int64_t ns) {
-    char text[64] = "";
-    const time_t seconds = (time_t)(ns / 1000000000);
-    struct tm utc;
-    if (gmtime_r(&seconds, &utc)) strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc);
-    return json_string(text);
-}
-
-static double mean(const double *x, int n) {
-    double sum = 0;
-    for (int i = 0; i < n; i++) sum += x[i];
-    return n ? sum / n : 0;
-}
-
-/* The open format of autotuners' results, version 1.0.0. Its times are milliseconds. */
-static json_t *t4_result(const tw_measurement *m) {
-    const double scale = !strcmp(m->unit, "us") ? 1e-3 : 1;
-    const char *invalidity = m->status == TW_OK ? "correct" : m->status == TW_ERR_MISMATCH ? "correctness" : "runtime";
-    json_t *measured = json_array();
-    if (m->status == TW_OK)
-        json_array_append_new(measured, json_pack("{s:s, s:f, s:s}", "name", "time", "value",
-                                                  mean(m->samples, m->n) * scale, "unit", scale < 1 ? "ms" : m->unit));
-    return json_pack("{s:o, s:o, s:{s:f, s:o, s:f, s:f, s:f}, s:s, s:f, s:o, s:[s]}", "timestamp", timestamp(m->began),
-                     "configuration", words_object(m->config), "times", "compilation_time", 0.0, "runtimes",
-                     numbers(m->samples, m->n, scale), "framework", 0.0, "search_algorithm", 0.0, "validation", 0.0,
-                     "invalidity", invalidity, "correctness", m->status == TW_OK ? 1.0 : 0.0, "measurements", measured,
-                     "objectives", "time");
-}
-
-static json_t *line_of(const tw_measurement *m) {
-    json_t *environment = json_loads(m->environment, 0, NULL);
-    json_t *o =
-        json_pack("{s:o, s:s, s:s, s:o, s:s, s:s, s:b, s:o, s:o}", "environment",
-                  environment ? environment : json_string(m->environment), "space", m->space, "problem", m->problem,
-                  "config", words_object(m->config), "protocol", m->protocol, "unit", m->unit, "correct",
-                  m->status == TW_OK, "samples", numbers(m->samples, m->n, 1), "began", timestamp(m->began));
-    if (m->key) json_object_set_new(o, "key", json_string(m->key));
-    if (*m->message) json_object_set_new(o, "message", json_string(m->message));
-    if (m->clock_mhz > 0) json_object_set_new(o, "clock_mhz", json_real(m->clock_mhz));
-    if (m->watts > 0) json_object_set_new(o, "watts", json_real(m->watts));
-    return o;
-}
-
-static tw_status put(exporting *e, json_t *o, size_t flags, tw_diag *diag) {
-    char *text = o ? json_dumps(o, flags) : NULL;
+static tw_status put_t4(exporting *e, tw_diag *diag) {
+    json_t *o = json_pack("{s:s, s:O}", "schema_version", "1.0.0", "results", e->results);
+    char *text = o ? json_dumps(o, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) : NULL;
     const bool good = text && tw_buf_str(&e->out, text) && tw_buf_str(&e->out, "\n");
     free(text);
     json_decref(o);
@@ -94,11 +28,11 @@ static tw_status put(exporting *e, json_t *o, size_t flags, tw_diag *diag) {
 
 static tw_status take(void *context, const tw_measurement *m, tw_diag *diag) {
     exporting *e = context;
-    if (!e->results) return put(e, line_of(m), JSON_REAL_PRECISION(9), diag);
+    if (!e->results) return tw_lines_write(&e->out, m, diag);
     if (!e->problem && !(e->problem = strdup(m->problem))) return tw_fail_memory(diag);
     if (strcmp(e->problem, m->problem) != 0)
         return tw_fail(diag, TW_ERR_USAGE, "T4 has one problem a file: say which with --problem \"%s\"", e->problem);
-    json_t *o = t4_result(m);
+    json_t *o = tw_t4_result(m);
     return o && !json_array_append_new(e->results, o) ? TW_OK : tw_fail_memory(diag);
 }
 
@@ -112,9 +46,7 @@ static tw_status export_store(const char *path, const char *to, bool t4, const t
         return st;
     }
     st = tw_store_read(s, f, take, &e, &report, diag);
-    if (st == TW_OK && t4)
-        st = put(&e, json_pack("{s:s, s:O}", "schema_version", "1.0.0", "results", e.results),
-                 JSON_INDENT(1) | JSON_REAL_PRECISION(9), diag);
+    if (st == TW_OK && t4) st = put_t4(&e, diag);
     if (st == TW_OK && report.damaged)
         fprintf(stderr, "tilewright: %s: %lld damaged measurements are left out\n", path, (long long)report.damaged);
     if (st == TW_OK) st = tw_file_write(to, e.out.data ? e.out.data : "", e.out.size, diag);

@@ -149,8 +149,7 @@ void tw_store_close(tw_store *s) {
 
 /* ---- one measurement */
 
-/* Returns the name of a field that is missing or out of range. */
-static const char *wrong_field(const tw_measurement *m) {
+const char *tw_store_wrong(const tw_measurement *m) {
     const struct {
         const char *name, *text;
     } texts[] = {{"environment", m->environment}, {"space", m->space}, {"problem", m->problem}, {"config", m->config},
@@ -173,7 +172,7 @@ static void add_text(tw_hash *h, const char *text) {
     if (text) tw_hash_add(h, text, (size_t)size);
 }
 
-static void checksum_of(const tw_measurement *m, uint64_t sum[2]) {
+void tw_store_checksum(const tw_measurement *m, uint64_t sum[2]) {
     const int64_t numbers[] = {m->status, m->n, m->began};
     const double reals[] = {m->clock_mhz, m->watts};
     tw_hash h = tw_hash_begin();
@@ -214,7 +213,7 @@ static bool insert(tw_store *s, const tw_measurement *m, bool *added) {
     static const int places[] = {2, 3, 4, 6, 7};
     uint64_t sum[2];
     sqlite3_stmt *q = s->add;
-    checksum_of(m, sum);
+    tw_store_checksum(m, sum);
     for (int i = 0; i < 5; i++) {
         const int64_t id = text_id(s, shared[i]);
         if (!id || sqlite3_bind_int64(q, places[i], id) != SQLITE_OK) return false;
@@ -237,7 +236,7 @@ static bool insert(tw_store *s, const tw_measurement *m, bool *added) {
 
 tw_status tw_store_add(tw_store *s, const tw_measurement *m, bool *added, tw_diag *diag) {
     bool new_one = false;
-    const char *wrong = wrong_field(m);
+    const char *wrong = tw_store_wrong(m);
     if (wrong) return tw_fail(diag, TW_ERR_USAGE, "a measurement's %s is missing or out of range", wrong);
     if (s->reads) return tw_fail_at(diag, TW_ERR_USAGE, s->path, -1, "the store is open to read only");
     tw_status st = execute(s, "BEGIN IMMEDIATE", "add to it", diag);
@@ -284,8 +283,8 @@ static bool take_row(sqlite3_stmt *q, tw_measurement *m, double *samples) {
     if (bytes % (int)sizeof *samples || bytes > TW_STORE_SAMPLES * (int)sizeof *samples) return false;
     if (bytes) memcpy(samples, sqlite3_column_blob(q, 9), (size_t)bytes);
     m->n = bytes / (int)sizeof *samples;
-    if (wrong_field(m) || sqlite3_column_bytes(q, 13) != sizeof sum) return false;
-    checksum_of(m, sum);
+    if (tw_store_wrong(m) || sqlite3_column_bytes(q, 13) != sizeof sum) return false;
+    tw_store_checksum(m, sum);
     return !memcmp(sum, sqlite3_column_blob(q, 13), sizeof sum);
 }
 

@@ -29,6 +29,11 @@ typedef struct tw_measurement {
     int64_t began;           /* When the first sample was taken: nanoseconds since 1970. */
 } tw_measurement;
 
+/* Returns the name of a field that is missing or out of range. NULL: none is. */
+const char *tw_store_wrong(const tw_measurement *m);
+/* Computes a hash of all fields. */
+void tw_store_checksum(const tw_measurement *m, uint64_t sum[2]);
+
 /* Opens a store, and makes the file if it is not there. With `reads` the file must be there, and nothing can be added.
    TW_ERR_FORMAT: the file is no store, or damaged. TW_ERR_UNSUPPORTED: a later version made it. The caller closes it.
  */

@@ -6,16 +6,16 @@ $ export TILEWRIGHT_LIBCUDA=$(dirname "$(command -v tilewright)")/tests/libfake_
 > tilewright export s.db >b; wc -l <b; head -3 b | cmp - a && tail -2 b | sed 's/.*"correct"/"correct"/; s/"began.*m/"m/'
   Fake H100 number 0, driver CUDA 13.0, no cuBLASLt here
   3
+  json: nothing at correct
   Fake H100 number 0
   gemm
   type=f32 m=64 n=64 k=64
   us
-  true
   samples=3 caches=cold launches=graph
   3
   5
-  "correct": false, "samples": [], "message": "1 of 3072 cells are wrong"}
-  "correct": false, "samples": [], "message": "1 of 3072 cells are wrong"}
+  {"environment": {"clock_khz": 1980000, "device": "Fake H100 number 0", "driver": "CUDA 13.0", "sms": 132, "tilewright": "0.1.0"}, "space": "gemm", "problem": "type=f32 m=64 n=48 k=64", "config": {"mma": 0, "ms": 8, "ns": 2, "ml": 64, "nl": 8, "u": 32, "ks": 1, "kl": 1, "kg": 1, "vec": 16, "frag": 4, "copy": 1, "stages": 1, "split": 0, "swap": 1, "group": 1, "multicast": 0, "persistent": 0, "staged": 0, "blocks": 1}, "protocol": "samples=3 caches=cold launches=graph", "unit": "us", "status": "wrong", "samples": [], "message": "1 of 3072 cells are wrong"}
+  {"environment": {"clock_khz": 1980000, "device": "Fake H100 number 0", "driver": "CUDA 13.0", "sms": 132, "tilewright": "0.1.0"}, "space": "gemm", "problem": "type=f32 m=64 n=48 k=64", "config": {"mma": 0, "ms": 2, "ns": 8, "ml": 256, "nl": 8, "u": 4, "ks": 1, "kl": 1, "kg": 16, "vec": 16, "frag": 4, "copy": 0, "stages": 7, "split": 0, "swap": 1, "group": 8, "multicast": 0, "persistent": 0, "staged": 0, "blocks": 1}, "protocol": "samples=3 caches=cold launches=graph", "unit": "us", "status": "wrong", "samples": [], "message": "1 of 3072 cells are wrong"}
 # Its raw samples, when they were taken, and its configuration as numbers.
 $ head -1 a | json - samples.2 | awk '{printf "%.3f\n", $1}'; head -1 a | json - began config.kl | sed 's/[0-9]/9/g'
   10.000
@@ -52,4 +52,17 @@ $ tilewright export
   [2]
 $ tilewright export s.db --format xml
   tilewright: export: --format: "xml" is not jsonl or t4
+  [2]
+# Lines go into another store, once, and come out as they were; a line that is none is named.
+$ tilewright import u.db b; tilewright export u.db | sed 's/, "key.*/}/' | cmp - b && tilewright import u.db b
+> sed 3s/gemm/7/ b | sed 's/"7"/7/' | tilewright import v.db -; tilewright export v.db | wc -l
+> tilewright import x b; tilewright import u.db nothing; tilewright import u.db
+  5 measurements added, 0 were there already
+  0 measurements added, 5 were there already
+  tilewright: -:3:1: no measurement: "space" is missing or out of range
+  2 measurements added, 0 were there already
+  2
+  tilewright: x: no store of measurements
+  tilewright: nothing: cannot open: No such file or directory
+  tilewright: import: needs STORE FILE (tilewright import --help)
   [2]

@@ -14,6 +14,7 @@ $ tilewright --help
     check     S.json                   prove a schedule safe, or say why it is not
     kernel    NAME k=v ...             a generated GPU kernel: what it takes, its text, a checked run
     export    STORE                    the measurements of a store as text
+    import    STORE FILE               add exported measurements to a store
   
   "tilewright VERB --help" shows a verb's flags and an example. Version 0.1.0.
 $ tilewright --version

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _POSIX_C_SOURCE 200809L
+#include "tune/lines.h"
+
+#include "base/diag.h"
+#include "base/hash.h"
+#include "base/json.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* Words of tw_status. */
+static const char *const statuses[] = {[TW_OK] = "right",
+                                       [TW_ERR_USAGE] = "usage",
+                                       [TW_ERR_IO] = "io",
+                                       [TW_ERR_FORMAT] = "format",
+                                       [TW_ERR_UNSUPPORTED] = "unsupported",
+                                       [TW_ERR_MEMORY] = "memory",
+                                       [TW_ERR_REJECTED] = "rejected",
+                                       [TW_ERR_MISMATCH] = "wrong"};
+enum { STATUSES = sizeof statuses / sizeof *statuses };
+
+/* ---- writing */
+
+/* "ml=64 mma=1" as an object. A value that is no number in its usual digits stays a text. */
+static json_t *words_object(const char *words) {
+    json_t *o = json_object();
+    while (*words) {
+        const size_t n = strcspn(words, " "), name = strcspn(words, "= ");
+        if (name < n) {
+            char value[256], digits[32], *end;
+            snprintf(value, sizeof value, "%.*s", (int)(n - name - 1), words + name + 1);
+            const long long whole = strtoll(value, &end, 10);
+            snprintf(digits, sizeof digits, "%lld", whole);
+            json_object_setn_new(o, words, name, strcmp(value, digits) ? json_string(value) : json_integer(whole));
+        }
+        words += n + (words[n] == ' ');
+    }
+    return o;
+}
+
+static json_t *numbers(const double *x, int n, double scale) {
+    json_t *a = json_array();
+    for (int i = 0; i < n; i++) json_array_append_new(a, json_real(x[i] * scale));
+    return a;
+}
+
+static void print_time(int64_t ns, char text[64]) {
+    const time_t seconds = (time_t)(ns / 1000000000);
+    struct tm utc;
+    *text = 0;
+    if (gmtime_r(&seconds, &utc)) strftime(text, 64, "%Y-%m-%dT%H:%M:%SZ", &utc);
+}
+
+tw_status tw_lines_write(tw_buf *out, const tw_measurement *m, tw_diag *diag) {
+    char began[64];
+    print_time(m->began, began);
+    json_t *environment = json_loads(m->environment, 0, NULL);
+    if (!environment) environment = json_string(m->environment);
+    json_t *o = json_pack("{s:o, s:s, s:s, s:o, s:s, s:s, s:s, s:o, s:s, s:I}", "environment", environment, "space",
+                          m->space, "problem", m->problem, "config", words_object(m->config), "protocol", m->protocol,
+                          "unit", m->unit, "status", statuses[m->status], "samples", numbers(m->samples, m->n, 1),
+                          "began", began, "began_ns", (json_int_t)m->began);
+    if (o && *m->message) json_object_set_new(o, "message", json_string(m->message));
+    if (o && m->clock_mhz > 0) json_object_set_new(o, "clock_mhz", json_real(m->clock_mhz));
+    if (o && m->watts > 0) json_object_set_new(o, "watts", json_real(m->watts));
+    if (o && m->key) json_object_set_new(o, "key", json_string(m->key));
+    char *text = o ? json_dumps(o, JSON_REAL_PRECISION(17)) : NULL;
+    const bool good = text && tw_buf_str(out, text) && tw_buf_str(out, "\n");
+    free(text);
+    json_decref(o);
+    return good ? TW_OK : tw_fail_memory(diag);
+}
+
+json_t *tw_t4_result(const tw_measurement *m) {
+    const bool us = !strcmp(m->unit, "us"), right = m->status == TW_OK;
+    const double scale = us ? 1e-3 : 1;
+    char began[64];
+    double sum = 0;
+    for (int i = 0; i < m->n; i++) sum += m->samples[i] * scale;
+    print_time(m->began, began);
+    json_t *measured = json_array();
+    if (right)
+        json_array_append_new(
+            measured, json_pack("{s:s, s:f, s:s}", "name", "time", "value", sum / m->n, "unit", us ? "ms" : m->unit));
+    return json_pack("{s:s, s:o, s:{s:f, s:o, s:f, s:f, s:f}, s:s, s:f, s:o, s:[s]}", "timestamp", began,
+                     "configuration", words_object(m->config), "times", "compilation_time", 0.0, "runtimes",
+                     numbers(m->samples, m->n, scale), "framework", 0.0, "search_algorithm", 0.0, "validation", 0.0,
+                     "invalidity",
+                     right                          ? "correct"
+                     : m->status == TW_ERR_MISMATCH ? "correctness"
+                                                    : "runtime",
+                     "correctness", right ? 1.0 : 0.0, "measurements", measured, "objectives", "time");
+}
+
+/* ---- reading */
+
+/* An object of numbers and texts as words; NULL: it has something else, or memory ran out. */
+static char *object_words(json_t *o) {
+    const char *name;
+    json_t *v;
+    tw_buf b = {0};
+    bool good = json_is_object(o);
+    if (good) json_object_foreach(o, name, v) {
+            if (json_is_integer(v))
+                good &= tw_buf_printf(&b, "%s%s=%lld", b.size ? " " : "", name, (long long)json_integer_value(v));
+            else
+                good &= json_is_string(v) && !strpbrk(json_string_value(v), " =") &&
+                        tw_buf_printf(&b, "%s%s=%s", b.size ? " " : "", name, json_string_value(v));
+            good &= *name && !strpbrk(name, " =");
+        }
+    good = good && tw_buf_add(&b, "", 1);
+    if (good) return b.data;
+    tw_buf_free(&b);
+    return NULL;
+}
+
+static const char *text_of(const json_t *o, const char *name) {
+    return json_string_value(json_object_get(o, name));
+}
+
+/* Reads a number that may be absent. Returns false if it is none. */
+static bool real_of(const json_t *o, const char *name, double *out) {
+    const json_t *v = json_object_get(o, name);
+    *out = v ? json_number_value(v) : 0;
+    return !v || json_is_number(v);
+}
+
+static bool take_samples(tw_line *l) {
+    const json_t *all = json_object_get(l->json, "samples");
+    const size_t n = json_array_size(all);
+    if (!json_is_array(all) || n > TW_STORE_SAMPLES) return false;
+    l->samples = malloc((n + 1) * sizeof *l->samples);
+    if (!l->samples) return false;
+    for (size_t i = 0; i < n; i++) {
+        const json_t *v = json_array_get(all, i);
+        if (!json_is_number(v)) return false;
+        l->samples[i] = json_number_value(v);
+    }
+    l->m.samples = l->samples;
+    l->m.n = (int)n;
+    return true;
+}
+
+static bool take_status(tw_line *l) {
+    const char *word = text_of(l->json, "status");
+    int i = 0;
+    while (i < STATUSES && (!word || strcmp(word, statuses[i]) != 0)) i++;
+    l->m.status = (tw_status)i;
+    return i < STATUSES;
+}
+
+/* Returns the name of a field that is wrong. NULL: none is. */
+static const char *take_fields(tw_line *l) {
+    const json_t *o = l->json;
+    json_t *environment = json_object_get(o, "environment");
+    tw_measurement *m = &l->m;
+    int64_t began;
+    l->environment = json_is_string(environment) ? strdup(json_string_value(environment))
+                                                 : json_dumps(environment, JSON_SORT_KEYS | JSON_REAL_PRECISION(17));
+    l->config = object_words(json_object_get(o, "config"));
+    if (!(m->environment = l->environment)) return "environment";
+    if (!(m->config = l->config)) return "config";
+    if (!(m->space = text_of(o, "space"))) return "space";
+    if (!(m->problem = text_of(o, "problem"))) return "problem";
+    if (!(m->protocol = text_of(o, "protocol"))) return "protocol";
+    if (!(m->unit = text_of(o, "unit"))) return "unit";
+    if (!take_status(l)) return "status";
+    if (!take_samples(l)) return "samples";
+    if (!real_of(o, "clock_mhz", &m->clock_mhz)) return "clock_mhz";
+    if (!real_of(o, "watts", &m->watts)) return "watts";
+    if (!tw_json_int(json_object_get(o, "began_ns"), INT64_MIN / 2, INT64_MAX / 2, &began)) return "began_ns";
+    m->began = began;
+    m->message = json_object_get(o, "message") ? text_of(o, "message") : "";
+    if (!m->message) return "message";
+    m->key = text_of(o, "key");
+    return json_object_get(o, "key") && !m->key ? "key" : tw_store_wrong(m);
+}
+
+tw_status tw_lines_read(tw_line *out, const char *text, size_t size, const char *path, int number, tw_diag *diag) {
+    json_error_t e;
+    *out = (tw_line){.json = json_loadb(text, size, JSON_REJECT_DUPLICATES, &e)};
+    if (!out->json) return tw_fail_line(diag, TW_ERR_FORMAT, path, number, e.column, "%s", e.text);
+    const char *wrong = json_is_object(out->json) ? take_fields(out) : "object";
+    if (wrong) {
+        tw_lines_free(out);
+        return tw_fail_line(diag, TW_ERR_FORMAT, path, number, 1, "no measurement: \"%s\" is missing or out of range",
+                            wrong);
+    }
+    if (out->m.key) return TW_OK;
+    uint64_t sum[2];
+    tw_store_checksum(&out->m, sum);
+    snprintf(out->key, sizeof out->key, "%016llx%016llx", (unsigned long long)sum[0], (unsigned long long)sum[1]);
+    out->m.key = out->key;
+    return TW_OK;
+}
+
+void tw_lines_free(tw_line *l) {
+    json_decref(l->json);
+    free(l->environment);
+    free(l->config);
+    free(l->samples);
+    *l = (tw_line){0};
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Measurements as text: a line of JSON each, which holds all of a measurement, and T4, the open format of autotuners'
+   results (its version 1.0.0). */
+#ifndef TW_TUNE_LINES_H
+#define TW_TUNE_LINES_H
+
+#include "base/buf.h"
+#include "tune/store.h"
+
+#include <jansson.h>
+
+/* Appends a measurement as a line. */
+tw_status tw_lines_write(tw_buf *out, const tw_measurement *m, tw_diag *diag);
+
+/* A measurement that was read. */
+typedef struct tw_line {
+    tw_measurement m; /* Its texts and samples belong to the line. */
+    json_t *json;
+    char *environment, *config;
+    double *samples;
+    char key[33]; /* The key of a measurement that has none: a hash of all its fields, in hexadecimal digits. */
+} tw_line;
+/* Reads a line. `path` and `number` are for messages. TW_ERR_FORMAT: it is no measurement. The caller frees it. */
+tw_status tw_lines_read(tw_line *out, const char *text, size_t size, const char *path, int number, tw_diag *diag);
+void tw_lines_free(tw_line *l);
+
+/* Returns a measurement as a result of T4, whose times are milliseconds. NULL: out of memory. The caller owns it. */
+json_t *tw_t4_result(const tw_measurement *m);
+
+#endif
