@@ -144,12 +144,11 @@ static bool take_samples(tw_line *l) {
     return true;
 }
 
-static bool take_status(tw_line *l) {
-    const char *word = text_of(l->json, "status");
+/* Returns the status that a word stands for. STATUSES: it stands for none. */
+static tw_status status_of(const char *word) {
     int i = 0;
     while (i < STATUSES && (!word || strcmp(word, statuses[i]) != 0)) i++;
-    l->m.status = (tw_status)i;
-    return i < STATUSES;
+    return (tw_status)i;
 }
 
 /* Returns the name of a field that is wrong. NULL: none is. */
@@ -167,7 +166,7 @@ static const char *take_fields(tw_line *l) {
     if (!(m->problem = text_of(o, "problem"))) return "problem";
     if (!(m->protocol = text_of(o, "protocol"))) return "protocol";
     if (!(m->unit = text_of(o, "unit"))) return "unit";
-    if (!take_status(l)) return "status";
+    m->status = status_of(text_of(o, "status"));
     if (!take_samples(l)) return "samples";
     if (!real_of(o, "clock_mhz", &m->clock_mhz)) return "clock_mhz";
     if (!real_of(o, "watts", &m->watts)) return "watts";
