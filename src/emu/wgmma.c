@@ -176,7 +176,7 @@ static void multiply(const emu_warp *w, const emu_op *op, int add, int depth, co
         }
 }
 
-/* `in_registers`: A is in registers, not in shared memory. */
+/* Computes a product. `in_registers`: A is in registers, not in shared memory. */
 static emu_next product(emu_warp *w, const emu_op *op, bool in_registers) {
     const tw_attrs *at = &op->ir->at;
     const tw_wgmma_info *info = tw_wgmma_describe((tw_wgmma_kind)at->wgmma);
