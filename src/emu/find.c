@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Findings: their texts, and whether the run goes on. */
+/* Reports findings: composes their texts, and decides whether the run goes on. */
 #include "base/diag.h"
 #include "emu/machine.h"
 

@@ -74,7 +74,7 @@ static bool is_product(const tw_ir_op *ir) {
     return ir->code == TW_OP_wgmma || ir->code == TW_OP_wgmma_rs;
 }
 
-/* Lists those of some values that may lack one. */
+/* Lists the variables among some values that may lack a value in some lane. */
 static int checked(flattener *f, const tw_val *v, int n, const int32_t **out) {
     int count = 0;
     for (int i = 0; i < n; i++) count += f->lives[v[i].id].variable >= 0;

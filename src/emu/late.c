@@ -20,7 +20,7 @@ typedef struct finder {
     emu_code *code;
     tw_arena *arena;
     const tw_kernel *kernel;
-    source **of; /* By value: the loads whose result it may hold. */
+    source **of; /* [value]: the loads whose result the value may hold. */
     bool changed;
 } finder;
 

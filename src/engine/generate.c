@@ -14,7 +14,7 @@ const char *tw_finish_name(tw_finish f) {
     return names[f];
 }
 
-/* Emits text. Text that may become a stop string is held back. */
+/* Output of a generation. Text that may become a stop string is held back. */
 typedef struct outlet {
     tw_generation *g;
     tw_token_stream *stream;
@@ -51,8 +51,8 @@ static size_t possible_stop(const outlet *o) {
     return longest;
 }
 
-/* Emits the text that cannot become part of a stop string; with `last` all of it. Sets whether that ended the
- * generation. */
+/* Emits the text that cannot become part of a stop string, or with `last` all of it. Notes in `o` if that ends the
+   generation. */
 static tw_status send(outlet *o, int32_t id, const char *text, bool last, tw_diag *diag) {
     tw_generation *g = o->g;
     if (!o->stream) {

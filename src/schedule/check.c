@@ -169,7 +169,8 @@ static bool counters_ok(check *c) {
    `route` names, which are all slots if each has an expert's id. */
 static bool routes_ok(check *c) {
     const tw_schedule *s = c->s;
-    int64_t *experts = tw_arena_array(&c->arena, (size_t)s->n_buffers + 1, sizeof *experts); /* -1: no router's. */
+    /* experts[b]: the most experts that a router of buffer b chooses from. 0: nothing writes b. -1: another op does. */
+    int64_t *experts = tw_arena_array(&c->arena, (size_t)s->n_buffers + 1, sizeof *experts);
     bool ok = experts != NULL;
     char where[96];
     for (int w = 0; w < s->n_workers && ok; w++)

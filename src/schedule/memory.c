@@ -32,9 +32,9 @@ typedef struct state {
 struct tw_memory {
     const tw_flow *f;
     tw_report *report;
-    tw_boxes boxes; /* Their arena holds everything. */
+    tw_boxes boxes; /* The arena of the boxes has all memory of the check. */
     state *state;
-    tw_cover *room; /* Room for as many boxes as one overlaps. */
+    tw_cover *room; /* Scratch for as many boxes as one box overlaps. */
     tw_race races[4];
     int n_races;
 };

@@ -28,8 +28,9 @@ int64_t tw_added_prepare(tw_added *a) {
     return -1;
 }
 
-/* Tells whether the token of content[0, n) that is found at byte i of the searched text was typed, at least in part.
-   Behind the normalizers its order tells a place: the nth find there is the nth one before them. */
+/* Tells whether the token of content[0, n) that is found at byte i of the searched text was typed, at least in part. In
+   normalized text the token's place before the normalizers is found by counting: the nth occurrence in one is the nth
+   occurrence in the other. */
 static bool was_typed(tw_typed *typed, const tw_added_token *t, const char *text, size_t i) {
     size_t at = i, n = t->size;
     if (typed->normalized) {

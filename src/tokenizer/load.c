@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_DEPTH   16        /* Of Sequences in Sequences. */
+#define MAX_DEPTH   16        /* Depth of Sequences within Sequences. */
 #define MAX_STAGES  256       /* Parts of a chain. */
 #define MAX_ID      (1 << 22) /* Ids index arrays. The largest vocabularies in use have 2^18. */
 #define NO_PIECE(i) ((i) < 0)

@@ -65,7 +65,7 @@ static void cut_spans(tw_pieces *out, const tw_piece *p, size_t base, tw_spans *
         if (open) cut(out, p, base, a, b);
         break;
     }
-    case TW_MERGED_WITH_NEXT: { /* As TW_MERGED_WITH_PREVIOUS, from behind. */
+    case TW_MERGED_WITH_NEXT: { /* Like TW_MERGED_WITH_PREVIOUS, from the last span to the first. */
         size_t a = 0, b = 0;
         bool open = false, before = false;
         for (size_t i = s->n; i-- > 0;) {

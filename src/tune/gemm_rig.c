@@ -161,7 +161,7 @@ tw_status tw_gemm_rig_check(tw_gemm_rig *r, const tw_gemm_candidate *x, tw_diag 
         if (st == TW_OK) st = dense(&d->problem) ? count_here(r, &wrong, diag) : count_fetched(r, &wrong, diag);
         if (st != TW_OK) return st;
         if (!wrong) continue;
-        /* What a wrong candidate left in counters and workspace must not spoil the next one. */
+        /* A wrong candidate may leave garbage in counters and workspace, which the next candidate must find zero. */
         st = tw_cuda_fill(r->cuda, r->counters, 0, COUNTERS / 4, diag);
         if (st == TW_OK) st = tw_cuda_fill(r->cuda, r->zero_workspace, 0, (size_t)r->workspace_bytes / 4, diag);
         return st != TW_OK ? st

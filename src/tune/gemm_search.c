@@ -259,7 +259,7 @@ static bool draw_regular(search *s, tw_gemm_config *c) {
                           .ks = 1,
                           .kl = PICK(s, 1, 1, 1, 2, 4),
                           .kg = 1,
-                          .vec = PICK(s, 16, 16, 16, 1), /* 1: one element */
+                          .vec = PICK(s, 16, 16, 16, 1), /* 1: a single element. */
                           .frag = PICK(s, 4, 8, 16),
                           .copy = mma ? 0 : PICK(s, 0, 1),
                           .stages = PICK(s, 2, 3, 4, 5, 6),

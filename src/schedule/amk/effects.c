@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What each op of AutoMegaKernel's reads and writes, after its reference semantics. A weight is [outputs, K]. A tile of
-   a product is columns [n_off, n_off + N_tile) of the output, for all rows of x or for rows [m_off, m_off + M_tile). */
+/* Finds what each op of AutoMegaKernel reads and writes, by its reference semantics. A weight is [outputs, K]. A tile
+   of a product is columns [n_off, n_off + N_tile) of the output, for all rows of x or for rows [m_off, m_off +
+   M_tile). */
 #include "base/diag.h"
 #include "schedule/amk/ir.h"
 

@@ -32,8 +32,8 @@ typedef struct place {
     clock_row *counter;  /* [counter] */
     clock_row *worker;   /* [worker]: for queues, what the next task comes after. */
     uint32_t *length;    /* [worker] */
-    clock_row clock;     /* What the current task comes after. */
-    int n_queues, room;  /* room: entries of `worker` and `length`. */
+    clock_row clock;     /* Clock of the current task: what it comes after. */
+    int n_queues, room;  /* `room`: entries of `worker` and `length`. */
     int64_t entries;
     bool failed, too_wide;
 } place;

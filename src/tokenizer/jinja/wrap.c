@@ -12,7 +12,7 @@ typedef struct chunk {
 } chunk;
 
 typedef struct text {
-    uint32_t *c;   /* characters */
+    uint32_t *c;   /* Code points. */
     size_t *bytes; /* Where each character begins, and the end. */
     size_t n;
 } text;

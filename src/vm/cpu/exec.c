@@ -47,7 +47,7 @@ static void run_embed(tw_vm_thread *thread, const tw_exec *e) {
     }
 }
 
-/* Where qkv's product goes. `rope` and `out` are those of one position. */
+/* Destinations of qkv's product. `rope` and `out` are those of one position. */
 typedef struct qkv_target {
     const tw_exec *e;
     const float *y; /* The product of all positions. */
@@ -146,7 +146,7 @@ static void run_qkv(tw_vm_thread *thread, const tw_exec *e) {
     if (!parts) take_qkv(&to, 0, n, 0, tw_strip_width(&e->strip));
 }
 
-/* Where a product goes: to `out` of every position, after biases. */
+/* Destination of a product: `out` of every position, after biases. */
 typedef struct target {
     const tw_vm_thread *thread;
     const tw_exec *e;

@@ -67,7 +67,7 @@ static void give_up(tw_mega_gen *g, tw_val record, tw_val counter, tw_val target
     tw_pop(b, if_first_0);
 }
 
-/* What a thread waits for, as the abort record describes it. */
+/* Describes a thread's wait for the abort record. */
 typedef struct waiting {
     tw_mega_gen *g;
     tw_val polls;           /* Variable (i32): polls so far. */

@@ -46,7 +46,7 @@ static void give_back(const tw_mega_multiply *o, const tw_mega_taken *t) {
 
 /* ---- the walk */
 
-/* What a warp keeps while it goes through a chunk's units. */
+/* A warp's state while it goes through a chunk's units. */
 typedef struct walk {
     tw_val first;       /* The warp's first column of the chunk. */
     tw_val unit, stage; /* Variables: numbers of the next unit, and of its stage. */

@@ -262,7 +262,7 @@ typedef struct some {
     tw_val row[LOADS], there[LOADS]; /* The first row of each load, and whether it exists. */
     tw_val z[LOADS][4];
     int width;
-    tw_scope slots, reaches, rows; /* begin_slots opens them. */
+    tw_scope slots, reaches, rows; /* Scopes that begin_slots opens. */
 } some;
 
 static int row_width(const tw_mega_plan *p) {
