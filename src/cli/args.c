@@ -79,7 +79,7 @@ static bool set_flag(const cli_flag *f, const char *text, int *status) {
     return false;
 }
 
-/* The flag that `arg` names; *inline_value is what follows '=' in "--name=value" or "-n=value". */
+/* Finds the flag that `arg` names. *inline_value is what follows '=' in "--name=value" or "-n=value". */
 static const cli_flag *find_flag(const cli_flag *flags, int n, const char *arg, const char **inline_value) {
     size_t len = strcspn(arg, "=");
     *inline_value = arg[len] ? arg + len + 1 : NULL;
@@ -190,7 +190,7 @@ static volatile sig_atomic_t interrupted, patient;
 
 static void on_interrupt(int signal_number) {
     (void)signal_number;
-    /* A second one ends the program at once, unless it is for whoever asks. */
+    /* A second interrupt ends the program at once, unless the command handles interrupts itself. */
     if (interrupted && !patient) _Exit(130);
     interrupted = 1;
 }

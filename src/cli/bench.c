@@ -12,19 +12,19 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MAX_ROWS = 32, MAX_REPETITIONS = 100, SLICE = 8 /* tokens decoded between two looks at the ceiling */ };
+enum { MAX_ROWS = 32, MAX_REPETITIONS = 100, SLICE = 8 /* Tokens between two measurements of the ceiling. */ };
 
 typedef struct row {
     char test[80];
     int64_t n, depth;
-    bool decode, apart;              /* apart, on a GPU: a launch for each token */
-    const tw_sampling *how;          /* as `run` does it: tw_generate; NULL: a single launch */
-    tw_stats rate;                   /* tokens a second over repetitions */
-    tw_stats us;                     /* microseconds a token: over repetitions, or apart over every token */
-    double share;                    /* of what was possible: the middle one of the repetitions' */
-    double work, ceiling;            /* bytes or operations a second: done, and measured as possible */
-    char ceiling_of[48];             /* "reads", or the unit that multiplies */
-    double samples[MAX_REPETITIONS]; /* seconds */
+    bool decode, apart;              /* `apart`: on a GPU, a launch for each token. */
+    const tw_sampling *how;          /* Settings of drawing, as `run` has them. NULL: a single launch. */
+    tw_stats rate;                   /* Tokens per second over the repetitions. */
+    tw_stats us;                     /* Microseconds per token over the repetitions, or over every token if `apart`. */
+    double share;                    /* Share of what is possible: the median of the repetitions. */
+    double work, ceiling;            /* Bytes or operations per second: achieved, and measured as possible. */
+    char ceiling_of[48];             /* "reads", or the unit that multiplies. */
+    double samples[MAX_REPETITIONS]; /* Seconds. */
     double shares[MAX_REPETITIONS];
 } row;
 
@@ -47,11 +47,12 @@ static void note(const char *what) {
 static double work_of(const bench *b, const row *w, int64_t depth, int64_t n) {
     if (!w->decode && tw_engine_on_gpu(b->e)) return tw_prompt_streamed_bytes(b->e, depth, n);
     if (!w->decode) return tw_engine_operations(b->e, depth, n);
-    /* Keys and values grow along the way: the middle position stands for all. */
+    /* The keys and values to read grow with each token, and the middle position stands for all. */
     return (double)n * (double)tw_engine_streamed_bytes(b->e, depth + n / 2);
 }
 
-/* What could be done a second, measured now. A repetition that does not count needs no ceiling. */
+/* Measures the bytes or operations per second that are possible now. A repetition that does not count needs no
+   ceiling. */
 static tw_status look_up(const bench *b, row *w, bool counts, double *rate, tw_diag *d) {
     *rate = INFINITY;
     if (!counts) return TW_OK;
@@ -60,9 +61,9 @@ static tw_status look_up(const bench *b, row *w, bool counts, double *rate, tw_d
     return tw_engine_measure_arithmetic(b->e, w->n, rate, w->ceiling_of, sizeof w->ceiling_of, d);
 }
 
-/* One repetition in slices, each between two measurements of the ceiling, of which the higher counts. `possible` are
-   the seconds that the ceilings allow. On a shared machine memory's speed may change by half within a second: only what
-   is measured side by side can be divided. */
+/* Runs one repetition in slices. The ceiling is measured before and after each slice, and the higher rate counts.
+   *possible receives the seconds that the ceilings allow. On a shared machine memory's speed may change by half within
+   a second, so only rates that are measured side by side can be divided. */
 static tw_status repeat(bench *b, row *w, tw_random *r, bool counts, double *seconds, double *possible, tw_diag *d) {
     double before = 0, after = 0, taken = 0;
     tw_engine_rewind(b->e, 0);
@@ -120,7 +121,8 @@ static tw_status repeat_gpu(bench *b, row *w, tw_random *r, int32_t *ids, double
     return tw_time_greedy(b->e, w->n, ids, seconds, d);
 }
 
-/* A GPU's memory is nobody else's: its speed is measured before and after. */
+/* Measures a row on a GPU. The bench alone uses the GPU's memory, so two measurements of its speed suffice: one before
+   and one after the repetitions. */
 static tw_status measure_gpu_row(bench *b, row *w, tw_diag *d) {
     tw_random r = tw_random_seed(1);
     double rates[MAX_REPETITIONS], before = 0, after = 0, work = work_of(b, w, w->depth, w->n);
@@ -156,7 +158,8 @@ static const char *unit_of(const bench *b, const row *w) {
     return w->decode || tw_engine_on_gpu(b->e) ? "B/s" : "FLOP/s";
 }
 
-/* What a launch costs beside its step, in microseconds: over the row before, which is one launch for all. */
+/* Computes what a launch costs beyond its step, in microseconds per token. The row before w has one launch for all
+   tokens. */
 static double launch_cost(const row *w) {
     return w->us.median - w[-1].us.median;
 }
@@ -225,7 +228,8 @@ static void print_json(const bench *b) {
     json_decref(rows);
 }
 
-/* On a GPU, also what is in the cache when tokens are timed: there the verdict is of as many positions. */
+/* Finds the number of positions that the kernels' check covers: the longest prompt. On a GPU it includes the positions
+   that are in the cache before the timed ones. */
 static int64_t longest_prompt(const bench *b) {
     int64_t n = 0;
     for (int i = 0; i < b->n_rows; i++) {
@@ -245,7 +249,7 @@ static tw_status measure(bench *b, tw_diag *d) {
     return st;
 }
 
-/* `run` with the settings that most models come with, and greedy. */
+/* Settings of the rows "run": those that most models come with, and greedy. */
 static const tw_sampling drawn = {.temperature = 0.7, .top_k = 20, .top_p = 0.95, .seed = 1}, greedy = {.seed = 1};
 
 /* The measurements, in the order of the rows. */
@@ -307,7 +311,7 @@ static int run(const cli_verb *verb, int argc, char **argv) {
     tw_engine_options o;
     tw_diag d;
     tw_status st = cli_engine_options(&m, &o, &d);
-    b.weights = o.weights == TW_I8 ? "int8" : o.weights == TW_I4 ? "int4" : "native"; /* a file may have said so */
+    b.weights = o.weights == TW_I8 ? "int8" : o.weights == TW_I4 ? "int4" : "native"; /* A file may have set it. */
     if (!o.context && !m.config.lowering.max_seq) o.context = depth + (p > n ? p : n) + 8;
     note("loading");
     if (st == TW_OK) st = shape ? tw_model_synthetic(&model, shape, t, 1, &d) : tw_model_open(&model, path, &d);

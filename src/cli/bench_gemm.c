@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE
-/* `tilewright bench gemm`: the fastest own kernels for a product beside cuBLASLt, in one run. */
+/* `tilewright bench gemm` measures the fastest own kernels for a product beside cuBLASLt, in one run. */
 #include "cli/bench_gemm.h"
 
 #include "base/diag.h"
@@ -48,20 +48,20 @@ static const table_row table4[] = {
 
 typedef struct bench_run {
     tw_cuda *cuda;
-    tw_cublaslt *vendor; /* NULL: not here */
+    tw_cublaslt *vendor; /* NULL: not installed. */
     char vendor_name[64];
     tw_gemm_search_options search;
     bool json;
-    FILE *log;             /* NULL: none */
-    tw_store *store;       /* NULL: none */
-    char environment[512]; /* of the store's measurements */
-    const char *known;     /* the text of a log, or NULL */
-    const char *commit;    /* of what was built, as --commit says */
+    FILE *log;             /* NULL: no log. */
+    tw_store *store;       /* NULL: no store. */
+    char environment[512]; /* What the store's measurements depend on: a JSON object. */
+    const char *known;     /* Text of a log, or NULL. */
+    const char *commit;    /* Commit of the build, as --commit says. */
     char command[1024];
-    bool row_major; /* the table's layouts are read as row-major ones */
+    bool row_major; /* The table's layouts are read as row-major. */
     const char *logged_case;
     const tw_gemm_problem *logged;
-    double log_first, log_best; /* sums of logarithms of ratios */
+    double log_first, log_best; /* Sums of logarithms of ratios. */
     int rows;
 } bench_run;
 
@@ -190,7 +190,7 @@ static tw_status read_known(const char *text, const tw_gemm_problem *p, tw_buf *
         tw_gemm_problem q = {.alpha = 1};
         tw_gemm_config c = tw_gemm_config_default(p);
         bool good = true;
-        char *save = NULL, *word = strtok_r(words, " ", &save); /* the case's name */
+        char *save = NULL, *word = strtok_r(words, " ", &save); /* The case's name. */
         while (word && (word = strtok_r(NULL, " ", &save))) {
             tw_status st;
             if (!strncmp(word, "us=", 3))
@@ -236,7 +236,7 @@ static tw_status bench_one(bench_run *r, const char *name, const table_row *of_t
     return st;
 }
 
-/* Whether `list` (separated by commas) holds `name`; no list holds everything. */
+/* Tells whether `list` (separated by commas) has `name`. NULL has every name. */
 static bool listed(const char *list, const char *name) {
     const size_t n = strlen(name);
     if (!list) return true;
@@ -399,7 +399,7 @@ int cli_bench_gemm(int argc, char **argv) {
         for (size_t i = 0; i < sizeof table4 / sizeof *table4; i++) known_case |= !strcmp(table4[i].name, name);
         if (!known_case) return cli_usage("bench gemm: --cases: \"%s\" is not a row, like linpack-512 or ica-32", name);
     }
-    /* Read before the log is emptied: they may be the same file. */
+    /* The known log is read before the new one is opened, which empties it, since both may be the same file. */
     tw_buf known = {0};
     if (known_path && tw_file_read(&known, known_path, &d) != TW_OK) return cli_fail(&d);
     r.known = known.data;

@@ -86,7 +86,7 @@ static void report(const cli_chat *c, const screen *s, const tw_turn *t) {
     if (t->finish == TW_FINISH_LENGTH) fputs("(cut at -n tokens)\n", stderr);
 }
 
-/* One turn. What cannot be answered is taken back, so that the conversation goes on without it. */
+/* Takes one turn. A message that cannot be answered is taken back, so that the conversation goes on without it. */
 static tw_status take_turn(cli_chat *c, const char *message, tw_diag *d) {
     screen s = {.c = c};
     tw_turn turn = {.how = c->how, .emit = emit, .user = &s};
@@ -122,7 +122,8 @@ static bool is_blank(const tw_buf *line) {
     return !line->size || strspn(line->data, " \t\r\n") == line->size;
 }
 
-/* From a terminal, mistakes are told and that is all; otherwise they are the command's failure in the end. */
+/* Reads and answers lines until the end. From a terminal, errors are only printed. Otherwise they make the command fail
+   in the end. */
 static int loop(cli_chat *c, cli_lines *lines) {
     tw_buf line = {0};
     int status = CLI_OK;
@@ -212,7 +213,7 @@ static int run(const cli_verb *verb, int argc, char **argv) {
     if (st == TW_OK) st = tw_chat_open(&chat, path, f.chat.name, &d);
     if (st == TW_OK) st = tw_engine_open(&e, model, &o, &d);
     if (st == TW_OK) cli_sampling(&f.sampling, model, &c.how);
-    if (st == TW_OK) st = tw_sampler_open(&probe, &c.how.sampling, 1, &d); /* wrong numbers are told before a turn */
+    if (st == TW_OK) st = tw_sampler_open(&probe, &c.how.sampling, 1, &d); /* Reports wrong numbers before a turn. */
     c.how.limit = f.n;
     if (st == TW_OK) st = open_talk(&c, &f, e, t, chat, &d);
     if (st == TW_OK) cli_warn_nonfinite(model);

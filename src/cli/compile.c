@@ -18,8 +18,8 @@ static tw_status lowering_of(cli_model_flags *m, int64_t tokens, tw_lowering *l,
     return TW_OK;
 }
 
-/* Lowered to what suits the target: the processor here, the GPU here, or one that is named with the number of its SMs,
-   whose machine must be one that can be built. */
+/* Lowers a model for a target: the processor here, the GPU here, or a named GPU with its number of SMs. A named GPU's
+   machine must be one that can be built. */
 static tw_status lower(tw_schedule **out, tw_lowering *l, const tw_machine_tuning *tuning, const tw_model *model,
                        const char *target, tw_diag *d) {
     tw_cpu cpu;

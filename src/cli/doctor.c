@@ -26,9 +26,9 @@ static const struct {
 enum { OPTIONAL = sizeof optional / sizeof *optional };
 
 static const char *find_library(int i) {
-    if (!optional[i].files[0]) return tw_cublaslt_find(); /* knows where to look */
+    if (!optional[i].files[0]) return tw_cublaslt_find(); /* tw_cublaslt_find() knows the places. */
     for (int k = 0; k < 5 && optional[i].files[k]; k++) {
-        /* Some start threads of their own, which do not survive the library. */
+        /* Some libraries start threads, which do not survive unloading. */
         void *h = dlopen(optional[i].files[k], RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
         if (!h) continue;
         dlclose(h);
@@ -37,14 +37,14 @@ static const char *find_library(int i) {
     return NULL;
 }
 
-/* GPU number `i`; false after the last, or with the reason why there is none. */
+/* Describes GPU number `i`. Returns false after the last, or if there is none, for the reason in *d. */
 static bool gpu_at(int i, tw_cuda_info *gpu, tw_diag *d) {
     int n = 0;
     if (tw_cuda_count(&n, d) != TW_OK || i >= n) return false;
     return tw_cuda_query(i, gpu, d) == TW_OK;
 }
 
-/* Bytes a second of reading a GPU's memory, measured now; 0 where it cannot be. */
+/* Measures the bytes per second of reading a GPU's memory. 0: they cannot be measured. */
 static double gpu_reads(int i) {
     double rate = 0;
     return tw_cuda_measure_bandwidth(i, &rate, NULL) == TW_OK ? rate : 0;
@@ -86,7 +86,7 @@ static void print_gpus(void) {
                *d.message ? d.message : "the driver knows of none");
 }
 
-/* What is measured of the processor: bytes a second, and operations a second of each unit that it has (0: has not). */
+/* Measured speeds of the processor: bytes per second, and operations per second of each unit. 0: it lacks the unit. */
 typedef struct speeds {
     double reads, units[TW_CPU_UNIT_COUNT];
 } speeds;

@@ -39,7 +39,7 @@ tw_status cli_say(tw_diag *diag, tw_status status, const char *fmt, ...) {
     return status;
 }
 
-/* NAME=JSON into the object. */
+/* Adds NAME=JSON to the object. */
 static tw_status add_argument(json_t *object, const char *text, tw_diag *d) {
     json_error_t e;
     const size_t n = strcspn(text, "=");

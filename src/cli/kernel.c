@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `tilewright kernel`: one generated kernel looked at from every side: what it takes, its text, a run in the emulator,
-   a run on the GPU. */
+/* `tilewright kernel` shows one generated kernel: its resources, its text, a run in the emulator, a run on the GPU. */
 #include "base/diag.h"
 #include "base/stats.h"
 #include "cli/cli.h"
@@ -19,23 +18,23 @@
 
 enum { WORDS = 64, PATHS = 4096, WORKSPACE = 256 << 20, JUDGED = 1000000, DRAWN = 20000 };
 
-/* What is asked for. */
+/* The command's request. */
 typedef struct request {
-    const char *const *words; /* after the kernel's name */
+    const char *const *words; /* Words after the kernel's name. */
     int n;
     const char *target, *emit;
     bool emulate, run, json, list, space;
     uint64_t seed;
 } request;
 
-/* A product, its configuration and what they come to. */
+/* A product, its configuration and the resources they take. */
 typedef struct gemm {
     tw_gemm_problem problem;
     tw_gemm_config config;
     const tw_target *target;
     tw_gemm_resources need;
-    const char *why; /* it is not legal; NULL: it is */
-    char text[512];  /* of the configuration */
+    const char *why; /* Why the configuration is not legal. NULL: it is. */
+    char text[512];  /* Text of the configuration. */
 } gemm;
 
 static void put_json(json_t *o) {
@@ -93,7 +92,7 @@ static tw_status parse_gemm(const request *r, gemm *g, tw_diag *diag) {
         if (st != TW_OK) return st;
         rest[n++] = r->words[i];
     }
-    /* What is no parameter at all is said before what the problem lacks. */
+    /* Words that are no parameter are reported before what the problem lacks. */
     tw_status st = TW_OK;
     for (int i = 0; i < n && st == TW_OK; i++) st = tw_gemm_config_parse(&g->config, rest[i], diag);
     if (st == TW_OK) st = tw_gemm_problem_complete(&g->problem, diag);
@@ -110,8 +109,8 @@ static json_t *describe(const gemm *g) {
                      cli_config_json(&g->config), "target", g->target->name);
 }
 
-/* Returns the share of the categorical model's draws that are legal, after it learned from JUDGED uniform ones. 0: it
-   found none. */
+/* Returns the share of the categorical model's draws that are legal, after it learned from JUDGED uniform draws. 0: the
+   model found none. */
 static tw_status try_categorical(const gemm *g, const tw_gemm_space_context *of, tw_random *random, double *share,
                                  tw_diag *diag) {
     tw_categorical *model;
@@ -220,7 +219,8 @@ static tw_status summary(const gemm *g, bool json, tw_diag *diag) {
 
 /* -- machine code as text */
 
-/* By the program that the environment names, else by the driver for its own device, else by ptxas where PATH has it. */
+/* Compiles by the program that the environment names, else by the driver for its own device, else by ptxas from
+   PATH. */
 static tw_status compile_for(const char *target, const tw_buf *ptx, tw_cubin *cubin, tw_diag *diag) {
     char path[PATHS];
     tw_cuda *cuda = NULL;
@@ -378,7 +378,7 @@ static int perform_gemm(const request *asked) {
                    : r.run     ? run_on_device(&g, &r, asked->target, &d)
                                : summary(&g, r.json, &d);
     if (st == TW_OK) return CLI_OK;
-    /* The summary has said why. */
+    /* The summary has printed why the configuration is not legal. */
     return !r.emit && !r.emulate && !r.run && !r.space && g.why ? CLI_FAILED : cli_fail(&d);
 }
 

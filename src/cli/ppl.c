@@ -78,7 +78,7 @@ static int run(const cli_verb *verb, int argc, char **argv) {
     if (st == TW_OK) {
         tw_model_info info;
         tw_model_describe(model, &info);
-        /* Windows of 512 unless -c says otherwise, as is usual for perplexity. */
+        /* A window has 512 positions unless -c says otherwise, as is usual for perplexity. */
         if (!o.context) o.context = info.max_seq < 512 ? info.max_seq : 512;
         st = measure(model, &o, model_path, file, o.context, json, &d);
     }

@@ -66,7 +66,7 @@ static tw_status add_message(json_t *list, const char *role, const char *text, s
     return d->status;
 }
 
-/* The prompt as the model's chat template has it. */
+/* Renders the prompt by the model's chat template. */
 static tw_status chat_ids(const run_flags *f, const char *model_path, const tw_tokenizer *t, const char *text,
                           size_t size, int32_t **ids, size_t *n, tw_diag *d) {
     const cli_chat_flags *c = &f->chat_flags;
@@ -145,7 +145,7 @@ static void report(const run_flags *f, const tw_generation *g, const output *out
                 rate(g->n_decoded, g->decode_seconds), tw_finish_name(g->finish));
 }
 
-/* Not more positions than needed: the cache is memory. */
+/* The cache has no more positions than needed, since it takes memory. */
 static void choose_context(const tw_model *model, const run_flags *f, size_t n_prompt, tw_engine_options *o) {
     int64_t want = (int64_t)n_prompt + f->n;
     tw_model_info info;
@@ -172,7 +172,7 @@ static tw_status generate(run_flags *f, const char *model_path, const tw_model *
     if (st == TW_OK) st = tw_engine_open(&e, model, o, d);
     tw_generation g = {.prompt = ids, .n_prompt = (int64_t)n, .limit = f->n, .emit = emit, .user = &out};
     cli_sampling(&f->sampling, model, &g);
-    if (!t && !f->sampling.stop.count) g.n_stop = 0; /* the model's own need a tokenizer */
+    if (!t && !f->sampling.stop.count) g.n_stop = 0; /* The model's own stop strings need a tokenizer. */
     if (st == TW_OK) cli_warn_nonfinite(model);
     if (st == TW_OK && !t && !f->json) fprintf(stderr, "tilewright: %s: no tokenizer.json: ids only\n", model_path);
     if (st == TW_OK) st = tw_generate(e, t, &g, d);

@@ -59,7 +59,7 @@ static void print_chat(const tw_tokenizer *t, const tw_chat_text *prompt, const 
     json_decref(o);
 }
 
-/* A conversation as the model's template has it. */
+/* Prints a conversation as the model's template has it. */
 static tw_status chat(const tw_tokenizer *t, const char *model, const char *path, const cli_chat_flags *f, bool json,
                       tw_diag *d) {
     tw_buf in = {0};

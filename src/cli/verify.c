@@ -43,7 +43,7 @@ static void print_difference(const tw_diag *d) {
     json_decref(o);
 }
 
-/* Quantised weights: against the floats that the integers stand for. */
+/* Compares quantised weights with the floats that their integers stand for. */
 static tw_status against_dequantised(const tw_model *m, const tw_engine_options *o, uint64_t seed, bool json,
                                      tw_diag *d) {
     tw_engine *ours = NULL, *reference = NULL;
@@ -76,8 +76,8 @@ static tw_status compare(const tw_model *m, const tw_engine_options *o, const ch
     return st;
 }
 
-/* A reference does not say whether the model that it was computed from held rope's frequencies in float32 (loaded by
-   transformers) or rounded (converted in memory). Unless --rope says, the first that agrees is named. */
+/* A reference does not say whether its model had rope's frequencies in float32 (loaded by transformers) or rounded
+   (converted in memory). Unless --rope decides, float32 is tried first, and the kind that agrees is reported. */
 static tw_status against_golden(const tw_model *m, tw_engine_options o, const char *folder, const char *golden,
                                 const char *rope, bool json, tw_diag *d) {
     char path[4096], device[128];
@@ -87,7 +87,7 @@ static tw_status against_golden(const tw_model *m, tw_engine_options o, const ch
     snprintf(path, sizeof path, "%s", golden ? golden : folder);
     if (!golden) snprintf(path, sizeof path, "%s/golden.json", folder);
     o.stored_rope = !strcmp(rope, "stored");
-    /* Models without a table of positions go on beyond what they were made for, as transformers lets them. */
+    /* Models without a table of positions may exceed the context they were made for, as in transformers. */
     int64_t positions = 0;
     tw_status st = tw_golden_context(path, &positions, d);
     if (st != TW_OK) return st;

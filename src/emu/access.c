@@ -34,7 +34,8 @@ static inline uint64_t load(const uint8_t *p, uint32_t size) {
     }
 }
 
-/* What an access must be aligned to: wide ones are made of such of 16 bytes, eight single bytes of two times four. */
+/* Returns an access's alignment. Accesses wider than 16 bytes consist of several of 16, eight single bytes of two times
+   four. */
 static uint32_t align_of(const tw_attrs *at) {
     uint32_t bytes = count_of(at) * size_of(at);
     return bytes > 16 ? 16 : at->type == TW_T_i8 && bytes > 4 ? 4 : bytes;
@@ -77,7 +78,7 @@ emu_next emu_exec_ld(emu_warp *w, const emu_op *op) {
         places[lane] = (uint64_t)(p - o->data);
         seen |= 1u << lane;
     }
-    /* Lanes that look at one place learn together. */
+    /* Lanes that read one place acquire together. */
     while (seen && w->launch->checked) {
         int lane = __builtin_ctz(seen);
         uint32_t same = 0;
@@ -105,7 +106,7 @@ emu_next emu_exec_st(emu_warp *w, const emu_op *op) {
         }
         emu_object *o;
         uint64_t address = address_of(w, op, (int)lane);
-        /* A release comes before the write that others see. */
+        /* The access is checked with the clock before the release, which precedes the write that others see. */
         uint8_t *p = emu_access(w, op, &how, (int)lane, at->space, address, bytes, &o);
         if (!p) continue;
         if (memcmp(p, value, bytes) != 0) w->launch->progress++;
@@ -166,13 +167,13 @@ uint64_t emu_combine(const tw_attrs *at, uint64_t old, uint64_t x, uint64_t y) {
         return old == x ? y : old;
     case TW_RMW_inc:
         return old >= x ? 0 : old + 1;
-    default: /* dec */
+    default: /* TW_RMW_dec */
         return old == 0 || old > x ? x : old - 1;
     }
 }
 
-/* Of one lane, always strong: relaxed where no order is given. Updates `n` elements; `old` gets the first one's value
- * of before. */
+/* Updates `n` elements for one lane, always with a strong access: relaxed if no order is given. `old` gets the first
+   element's value before. */
 static bool update(emu_warp *w, const emu_op *op, int lane, uint64_t *old) {
     const tw_attrs *at = &op->ir->at;
     uint32_t n = op->ir->code == TW_OP_red ? count_of(at) : 1, size = size_of(at);
@@ -222,7 +223,7 @@ emu_next emu_exec_red(emu_warp *w, const emu_op *op) {
 /* -- */
 
 emu_next emu_exec_prefetch(emu_warp *w, const emu_op *op) {
-    (void)w, (void)op; /* of whatever address: nothing happens where nothing is */
+    (void)w, (void)op; /* The address may be any: a prefetch of no object does nothing. */
     return EMU_GO;
 }
 
@@ -242,14 +243,14 @@ static void proxy_fence(emu_warp *w, int covers) {
     uint32_t copied = UINT32_MAX;
     EMU_EACH(lane, w->active)
     if (w->waited[EMU_COPIER][lane] < copied) copied = w->waited[EMU_COPIER][lane];
-    /* A fence of the same lanes as the last one, with nothing of theirs known to others between, could replace it; but
-       each is 16 bytes. */
+    /* A fence of the same lanes could replace the last one, if nothing of theirs became known to others in between.
+       Each is only 16 bytes. */
     if (!emu_grow(l, (void **)&f->list, f->n, &f->room, sizeof *f->list)) return;
     f->list[f->n++] = (emu_proxy_fence){w->active, w->now, copied, covers};
 }
 
 emu_next emu_exec_fence_proxy(emu_warp *w, const emu_op *op) {
-    /* No access here goes through an alias or reads a tensor map from memory. */
+    /* The emulator has no accesses through an alias, and none that read a tensor map from memory. */
     static const int covers[TW_PROXIES] = {
         [TW_PROXY_async_shared] = EMU_FENCES_SHARED | EMU_FENCES_MBARRIERS,
         [TW_PROXY_async_cluster] = EMU_FENCES_SHARED | EMU_FENCES_CLUSTER | EMU_FENCES_MBARRIERS,

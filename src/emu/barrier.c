@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Barriers of the hardware, by number, and mbarriers, which lie in shared memory. */
+/* The hardware's barriers, which have numbers, and mbarriers, which are in shared memory. */
 #include "emu/machine.h"
 
 #include <stdlib.h>
 
-/* Every lane that is alive must take part; false after a finding. */
+/* Checks that every lane that is alive takes part. Returns false after a finding. */
 static bool together(emu_warp *w, const emu_op *op) {
     uint32_t missing = w->live & ~w->active;
     if (!missing) return true;
@@ -93,7 +93,7 @@ emu_next emu_exec_barrier_arrive(emu_warp *w, const emu_op *op) {
 
 /* -- clusters */
 
-/* Lets a cluster go on when every warp of it that has not exited is there. */
+/* Lets a cluster go on when all of its warps that have not exited have arrived. */
 void emu_cluster_check(emu_launch *l, int cluster) {
     emu_clock met = {.block = cluster * l->cluster};
     int there = 0;
@@ -180,7 +180,7 @@ emu_mbarrier *emu_mbarrier_usable_in(emu_warp *w, emu_block *home, const emu_op 
     return m;
 }
 
-/* Memory that an mbarrier lies in is read or written as if it were data. */
+/* Reports an access to an mbarrier's memory as if it were data. */
 void emu_mbarrier_over(emu_warp *w, const emu_op *op, int lane, emu_object *o, uint64_t from, uint32_t bytes) {
     char where[96];
     emu_object_text(w->launch, w->block, o, from, where, sizeof where);
@@ -226,7 +226,7 @@ static void initialise(emu_warp *w, const emu_op *op, int lane) {
     m->live = true;
     m->count = m->pending = count;
     m->bytes = 0;
-    /* An even number of phases have ended, so that parities begin with 0. */
+    /* An even number of phases has ended, so that parities begin with 0. */
     m->phase = (m->phase + 1) & ~1u;
     m->init_clock = w->now;
     m->init_warp = w->index;
@@ -314,7 +314,7 @@ void emu_mbarrier_landed(emu_warp *w, emu_block *home, const emu_op *op, int lan
     complete(w, op, lane, m);
 }
 
-/* The barrier that a lane arrives at. */
+/* Finds the mbarrier that a lane arrives at. */
 static emu_mbarrier *arrived_at(emu_warp *w, const emu_op *op, int lane, uint32_t address) {
     if (op->ir->at.space != TW_SPACE_cluster) return emu_mbarrier_usable(w, op, lane, address);
     emu_block *home = emu_block_of(w, address);
@@ -323,7 +323,7 @@ static emu_mbarrier *arrived_at(emu_warp *w, const emu_op *op, int lane, uint32_
     return NULL;
 }
 
-/* Lanes that arrive at one barrier do so together, as long as its phase has room for all of them. */
+/* Lanes that arrive at one mbarrier do so together, as long as its phase has room for all of them. */
 emu_next emu_exec_mbarrier_arrive(emu_warp *w, const emu_op *op) {
     const int64_t count = op->ir->at.count ? op->ir->at.count : 1;
     for (uint32_t left = emu_guarded(w, op); left;) {
@@ -351,14 +351,14 @@ emu_next emu_exec_mbarrier_expect(emu_warp *w, const emu_op *op) {
     return EMU_GO;
 }
 
-/* Whether the phase of this parity has ended, which acquires for these lanes what its arrivals released. */
+/* Tells whether the phase of this parity has ended. If it has, these lanes acquire what its arrivals released. */
 static bool ended(emu_warp *w, const emu_op *op, uint32_t mask, uint32_t address, uint32_t parity) {
     emu_launch *l = w->launch;
     int lane = __builtin_ctz(mask);
     emu_mbarrier *m = emu_mbarrier_usable(w, op, lane, address);
     if (!m) return true;
     if (l->checked) {
-        /* Phases that this lane knows to have ended; it waits for the next one, or again for the last. */
+        /* The number of phases that this lane knows to have ended. It waits for the next one, or again for the last. */
         uint32_t known = emu_known_of(w, lane, thread_of(w, m), 0);
         if ((known & 1) == (parity & 1) && m->phase >= known + 2) {
             char where[96];
@@ -377,7 +377,7 @@ static bool ended(emu_warp *w, const emu_op *op, uint32_t mask, uint32_t address
     return true;
 }
 
-/* Takes from `left` the lanes that ask for what the first of them asks for. */
+/* Takes from `left` the first lane, and all lanes that wait for the same phase. */
 static uint32_t alike(const emu_warp *w, const emu_op *op, uint32_t *left, uint32_t *address, uint32_t *parity) {
     int lane = __builtin_ctz(*left);
     uint32_t same = 0;
@@ -405,7 +405,7 @@ emu_next emu_exec_mbarrier_wait(emu_warp *w, const emu_op *op) {
     for (uint32_t left = w->active, address, parity; left && !w->launch->stop;) {
         uint32_t mask = alike(w, op, &left, &address, &parity);
         if (ended(w, op, mask, address, parity) || w->launch->stop) continue;
-        /* It tries again when a phase ends. */
+        /* The warp tries again when a phase ends. */
         w->waits_at = address;
         w->waits_parity = parity;
         emu_park(w, EMU_WAITS_MBARRIER, op);

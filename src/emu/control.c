@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Structured control flow: which lanes are active. */
+/* Structured control flow, which decides which lanes are active. */
 #include "emu/machine.h"
 
-/* Goes on at `pc` with those of these lanes that are alive, or where the block ends that has none. */
+/* Goes on at `pc` with the lanes of `mask` that are alive. If there are none, goes on where the block ends. */
 static emu_next resume(emu_warp *w, const emu_op *op, uint32_t mask, int pc) {
     emu_set_active(w, mask & w->live);
     w->pc = w->active ? pc : op->end;
@@ -95,7 +95,7 @@ emu_next emu_while_test(emu_warp *w, const emu_op *op) {
     return EMU_GO;
 }
 
-/* A turn that only looked at memory, and saw what the last turn saw, waits for somebody. */
+/* A turn of a loop that only polled memory, and saw what the last turn saw, waits for somebody. */
 emu_next emu_while_next(emu_warp *w, const emu_op *op) {
     bool polled = w->polls;
     if (polled && w->poll == w->last_poll && w->progress == w->launch->progress)
@@ -135,7 +135,7 @@ emu_next emu_end(emu_warp *w, const emu_op *op) {
     leave(w, op, w->live);
     w->state = EMU_DONE;
     w->block->n_done++;
-    /* Who waits for the cluster does not wait for those that have exited. */
+    /* A cluster's barrier does not wait for warps that have exited. */
     emu_cluster_check(w->launch, w->block->number / w->launch->cluster);
     return EMU_PARKED;
 }

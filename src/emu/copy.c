@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Asynchronous copies. What one reads and writes is checked where it is issued, as an act of an agent of the warp or of
-   the mbarrier that it completes at; only who waited for the agent comes after it. The bytes move later, at a moment
-   that the seed chooses, so that a missing wait also gives wrong numbers. */
+/* Asynchronous copies. A copy's reads and writes are checked when it is issued, as accesses by an agent of the warp, or
+   of the mbarrier that the copy completes at. Only a thread that waited for the agent comes after them. The bytes move
+   later, at a moment that the seed chooses, so that a missing wait also gives wrong numbers. */
 #include "emu/machine.h"
 
 #include <stdio.h>
@@ -28,7 +28,7 @@ emu_copy *emu_copy_issue(emu_warp *w, const emu_op *op, int agent, uint32_t cloc
     return c;
 }
 
-/* In flight from here on, or back when it has no pieces. */
+/* Puts a copy in flight, or back on the list of spare ones if it has no pieces. */
 void emu_copy_launch(emu_launch *l, emu_copy *c) {
     if (!c->mask) {
         c->next = l->spare_copies;
@@ -49,7 +49,7 @@ static void piece(emu_copy *c, uint32_t lane, uint8_t *to, uint8_t *from, uint32
     c->source[lane] = (int)source;
 }
 
-/* Arrivals that waited for these copies. */
+/* Performs the arrivals that waited for copies which have landed. */
 static void arrive_later(emu_warp *w) {
     emu_launch *l = w->launch;
     for (int i = 0; i < w->laters.n && !l->stop;) {
@@ -65,7 +65,7 @@ static void arrive_later(emu_warp *w) {
         w->laters.list[i] = w->laters.list[--w->laters.n];
         emu_mbarrier *m = emu_mbarrier_usable(w, done.op, (int)done.lane, done.address);
         if (!m) continue;
-        /* It tells of the copies alone. */
+        /* The arrival releases only the copies. */
         if (l->checked) emu_clock_put(l, &m->arriving, emu_agent(w, EMU_COPIER), 1u << done.lane, done.clock + 1);
         emu_mbarrier_arrived(w, done.op, 1u << done.lane, m, 1, false);
     }
@@ -106,7 +106,7 @@ bool emu_land_one(emu_launch *l) {
 }
 
 void emu_land_some(emu_launch *l) {
-    if (!l->copies || l->landing == 1) return; /* as late as can be */
+    if (!l->copies || l->landing == 1) return; /* Copies land as late as possible. */
     if (tw_random_below(&l->random, 4) == 0) emu_land_one(l);
 }
 
@@ -116,7 +116,7 @@ void emu_land_warp(emu_warp *w, int agent, uint32_t mask, uint32_t clock) {
         next = c->next;
         if (c->warp != w || c->agent != agent || !(c->mask & mask) || c->clock > clock) continue;
         emu_land(l, c);
-        /* What it made happen may have changed the list. */
+        /* Landing may have changed the list. */
         next = l->copies;
         if (l->stop) return;
     }
@@ -128,7 +128,7 @@ void emu_commit_add(emu_warp *w, emu_commits *list, uint32_t mask, uint32_t cloc
     enum { MOST = 512 };
     if (!mask) return;
     if (list->n == MOST) {
-        /* Nobody waits for a group that far back other than for all. */
+        /* No wait counts groups that far back, other than a wait for all. */
         memmove(list->list, list->list + MOST / 2, (size_t)(MOST / 2) * sizeof *list->list);
         list->n = MOST / 2;
     }
@@ -136,14 +136,13 @@ void emu_commit_add(emu_warp *w, emu_commits *list, uint32_t mask, uint32_t cloc
     list->list[list->n++] = (emu_commit){mask, clock};
 }
 
-/* Up to which clock a lane's copies are done once only `pending` groups are left. */
 uint32_t emu_commit_done(const emu_commits *list, uint32_t lane, int pending) {
     for (int i = list->n - 1; i >= 0; i--)
         if (list->list[i].mask >> lane & 1 && pending-- == 0) return list->list[i].clock;
     return 0;
 }
 
-/* Lanes that have committed a group. */
+/* Finds the lanes that have committed a group. */
 static uint32_t owners(const emu_commits *list) {
     uint32_t mask = 0;
     for (int i = 0; i < list->n && mask != EMU_ALL; i++) mask |= list->list[i].mask;

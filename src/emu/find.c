@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Findings: what is said of them, and whether the run goes on. */
+/* Reports findings: composes their texts, and decides whether the run goes on. */
 #include "base/diag.h"
 #include "emu/machine.h"
 
@@ -15,7 +15,7 @@ const char *tw_emu_rule_name(tw_emu_rule r) {
     return (unsigned)r < TW_EMU_RULES ? names[r] : "?";
 }
 
-/* After these nothing sensible follows. */
+/* Tells whether a rule's finding ends the run, since nothing sensible follows it. */
 static bool ends(tw_emu_rule r) {
     return r == TW_EMU_DIVERGENCE || r == TW_EMU_BARRIER || r == TW_EMU_MBARRIER || r == TW_EMU_DEADLOCK ||
            r == TW_EMU_LIMIT || r == TW_EMU_TRAP;
@@ -32,7 +32,8 @@ static void put(char *out, size_t size, size_t *at, const char *fmt, ...) {
     if (n > 0) *at += (size_t)n;
 }
 
-/* "body/for 3/else/st 2": of each operation that holds the next one, its place in its block. */
+/* Prints an operation's place, such as "body/for 3/else/st 2": each operation around it with its number in its
+   block. */
 static void path(const tw_ir_op *ir, char *out, size_t size, size_t *at) {
     const tw_ir_op *owner = ir->block->owner;
     if (!owner) {
@@ -75,7 +76,6 @@ void emu_thread_text(const emu_launch *l, const emu_mark *m, char *out, size_t s
     if (m->mask & (m->mask - 1)) put(out, size, &at, " (of %d)", __builtin_popcount(m->mask));
 }
 
-/* The last object that begins at or below an address. */
 const emu_object *emu_object_below(const emu_launch *l, int space, uint64_t address) {
     const emu_object *best = NULL;
     if (space == TW_SPACE_shared) {

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tree becomes a line of operations with jumps, and values become registers.
+/* Turns the tree into a line of operations with jumps, and values into registers.
 
-   A value lives from where it is made to its last use, or to the end of the outermost loop that uses it and does not
-   make it. Lanes that are not active may then overwrite what nobody can read any more, so only variables need masks. */
+   A value lives from the operation that makes it to its last use, or to the end of the outermost loop that uses it and
+   does not make it. Inactive lanes may then overwrite what nobody can read any more, so only variables need masks. */
 #include "emu/machine.h"
 
 enum { DEPTH = 64 };
 
 typedef struct life {
-    int from, to; /* operations; from < 0: never made */
-    int loop;     /* that the last use keeps it for; -1 */
-    int depth;    /* of loops where it was made */
-    int variable; /* index of one that may lack a value; -1 */
+    int from, to; /* Operations. from < 0: never made. */
+    int loop;     /* The loop whose end the value must reach. -1: none. */
+    int depth;    /* Number of open loops where the value was made. */
+    int variable; /* Index of a variable that may lack a value. -1: any other value. */
     emu_ref ref;
 } life;
 
@@ -23,7 +23,7 @@ typedef struct flattener {
     life *lives;
     int *loop_end;
     int n_loops, room_loops;
-    int open[DEPTH]; /* loops that are open, outermost first */
+    int open[DEPTH]; /* Open loops, outermost first. */
     int n_open, depth;
 } flattener;
 
@@ -35,7 +35,7 @@ static emu_exec *const execs[TW_OPCODES] = {
 #undef MOP
 };
 
-/* Index of a new operation; arrays double within the arena. */
+/* Appends an operation and returns its index. Arrays double within the arena. */
 static int add(flattener *f, const tw_ir_op *ir, emu_exec *exec) {
     emu_code *c = f->code;
     if (c->n == c->room) {
@@ -50,7 +50,7 @@ static int add(flattener *f, const tw_ir_op *ir, emu_exec *exec) {
     return c->n++;
 }
 
-/* Operands hold values until registers are known. */
+/* Notes a use. Operands hold the values' numbers until registers are known. */
 static void use(flattener *f, int at, tw_val v, emu_ref *ref) {
     *ref = (emu_ref){.at = v.id};
     if (f->arena->failed) return;
@@ -74,7 +74,7 @@ static bool is_product(const tw_ir_op *ir) {
     return ir->code == TW_OP_wgmma || ir->code == TW_OP_wgmma_rs;
 }
 
-/* Which of some values may lack one. */
+/* Lists the variables among some values that may lack a value in some lane. */
 static int checked(flattener *f, const tw_val *v, int n, const int32_t **out) {
     int count = 0;
     for (int i = 0; i < n; i++) count += f->lives[v[i].id].variable >= 0;
@@ -117,7 +117,7 @@ static void guard(flattener *f, int at) {
 
 static void block(flattener *f, const tw_block *b);
 
-/* Sets the place to go to, without lanes, of the operations made since `from` that have none. */
+/* Sets `end` in the operations from `from` on that have none: where control goes without active lanes. */
 static void close(flattener *f, int from, int end) {
     for (int i = from; i < f->code->n; i++)
         if (f->code->ops[i].end < 0) f->code->ops[i].end = end;
@@ -144,7 +144,7 @@ static void enter(flattener *f) {
     if (++f->depth > f->code->depth) f->code->depth = f->depth;
 }
 
-/* Whether blocks are nested deeper than there is room for. */
+/* Tells whether blocks are nested too deeply. */
 static bool too_deep(const tw_block *b, int depth) {
     if (depth == DEPTH) return true;
     for (const tw_ir_op *ir = b->first; ir; ir = ir->next)
@@ -153,7 +153,7 @@ static bool too_deep(const tw_block *b, int depth) {
     return false;
 }
 
-/* What was made in a block; lanes that leave in it go to its last operation, which is at f->code->n - 1. */
+/* Flattens a block and appends its last operation, where lanes go that leave within it. */
 static void body(flattener *f, const tw_block *b, const tw_ir_op *ir, emu_exec *last) {
     int from = f->code->n;
     block(f, b);
@@ -180,7 +180,7 @@ static void flatten_if(flattener *f, const tw_ir_op *ir) {
     f->depth--;
 }
 
-/* begin; test; body; next, which jumps to the test. The test leaves to what follows next. */
+/* The order is begin, test, body, next. `next` jumps to the test, which leaves to what follows `next`. */
 static void flatten_for(flattener *f, const tw_ir_op *ir) {
     int start = add(f, ir, emu_exec_for);
     open_loop(f);
@@ -274,9 +274,9 @@ static void block(flattener *f, const tw_block *b) {
 
 /* -- registers */
 
-/* Values by the operation after which they are no longer needed, as lists through `next`. */
+/* Units of registers that are free or in use. */
 typedef struct pool {
-    int *free[2]; /* units that are free, for values of 32 and of 64 bits */
+    int *free[2]; /* Free units, for values of 32 and of 64 bits. */
     int n[2];
     int units;
 } pool;
@@ -326,7 +326,7 @@ static void allocate(flattener *f) {
     f->code->units = p.units;
 }
 
-/* Constants and arguments, 32 times each: unit 0 is zeros, for operands that are absent. */
+/* Stores constants and arguments 32 times each. Unit 0 is zeros, for operands that are absent. */
 static void constants(flattener *f, const uint64_t *arguments) {
     const tw_kernel *k = f->kernel;
     int units = 2;
@@ -376,7 +376,7 @@ static void narrow(emu_code *c, int space, int bytes) {
     if (g < c->granule[space]) c->granule[space] = g;
 }
 
-/* Bytes of an element of the tensor map that operand `at` names. */
+/* Returns the bytes of an element of the tensor map that operand `at` names. */
 static int element_of(const tw_kernel *k, const tw_ir_op *ir, int at, const uint64_t *arguments) {
     const tw_tensor_map *m = (const tw_tensor_map *)(uintptr_t)arguments[k->values[ir->operands[at].id].bits];
     return tw_tensor_map_valid(m) ? tw_tensor_element_bytes(m->element) : 1;
@@ -397,7 +397,7 @@ static void granules(emu_code *c, const tw_kernel *k, const uint64_t *arguments)
             break;
         case TW_OP_cp_async:
             narrow(c, TW_SPACE_shared, ir->at.bytes);
-            /* Fewer bytes than these may be read, by any number. */
+            /* A copy with a source size may read any smaller number of bytes. */
             narrow(c, TW_SPACE_global, ir->n_operands > 2 ? 1 : ir->at.bytes);
             break;
         case TW_OP_tensor_load:

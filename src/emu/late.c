@@ -20,7 +20,7 @@ typedef struct finder {
     emu_code *code;
     tw_arena *arena;
     const tw_kernel *kernel;
-    source **of; /* By value: the loads whose result it may hold. */
+    source **of; /* [value]: the loads whose result the value may hold. */
     bool changed;
 } finder;
 
@@ -135,7 +135,7 @@ void emu_loads_end(emu_warp *w) {
     for (int i = 1; i <= w->launch->code.n_loads; i++) done(w, i);
 }
 
-/* A binary search: clocks ascend from the oldest execution to the newest. */
+/* Clocks ascend from the oldest execution to the newest, so a binary search finds the load. */
 const emu_load *emu_load_at(const emu_warp *w, uint32_t clock) {
     const emu_loads *l = &w->loads;
     uint32_t low = l->n > EMU_LOADS_KEPT ? l->n - EMU_LOADS_KEPT + 1 : 1, high = l->n + 1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Launching a kernel: blocks come and go, and a scheduler that the seed makes decides who takes the next turn. */
+/* Launches a kernel. Blocks come and go, and a scheduler that depends on the seed decides who takes the next turn. */
 #include "base/clock.h"
 #include "base/diag.h"
 #include "emu/machine.h"
@@ -10,7 +10,7 @@
 enum {
     RESIDENT = 4,
     QUANTUM = 64,
-    SPINS = 300, /* turns of a loop that see nothing new, after which a warp counts as waiting */
+    SPINS = 300, /* Turns of a loop without news, after which a warp counts as waiting. */
 };
 enum { RANDOM, RUN_ON, ROUND_ROBIN, STARVE, LONG, STRATEGIES };
 
@@ -156,7 +156,7 @@ static void block_end(emu_launch *l, emu_block *b) {
 
 /* -- deadlock */
 
-/* Who has not come to the barrier of a block's cluster. */
+/* Describes who is missing at the barrier of a block's cluster. */
 static void missing_text(const emu_launch *l, const emu_block *b, char *out, size_t size) {
     int missing = 0, number = 0, index = 0;
     for (int i = l->n_resident - 1; i >= 0; i--) {
@@ -176,7 +176,7 @@ static void missing_text(const emu_launch *l, const emu_block *b, char *out, siz
         snprintf(out + n, size - (size_t)n, ")");
 }
 
-/* What a warp waits for, without saying who it is. */
+/* Describes what a warp waits for, without naming the warp. */
 static void waits_text(const emu_launch *l, const emu_warp *w, char *out, size_t size) {
     char where[96], place[160];
     const emu_block *b = w->block;
@@ -214,7 +214,8 @@ static void waits_text(const emu_launch *l, const emu_warp *w, char *out, size_t
     }
 }
 
-/* Adds who waits for what to a text: neighbours that wait alike together. Returns how many were said. */
+/* Adds to a text who waits for what. Neighbours that wait alike are named together. Returns how many warps were
+   named. */
 static int block_waits(const emu_launch *l, const emu_block *b, char *text, size_t size) {
     char what[320], next[320], one[400];
     int said = 0;
@@ -253,7 +254,7 @@ static void deadlock(emu_launch *l) {
         snprintf(text + strlen(text), sizeof text - strlen(text), "and %d more", waiting - said);
     else
         text[strlen(text) - 2] = 0;
-    /* Warps at barriers alone, that others have left for good. */
+    /* All waiting warps are at barriers, which warps that have exited will not reach. */
     emu_find_text(l, at_barrier == waiting && done ? TW_EMU_BARRIER : TW_EMU_DEADLOCK, text);
 }
 
@@ -335,7 +336,7 @@ static void run(emu_launch *l, emu_warp *w, int turns) {
     }
 }
 
-/* Whose turn it is, and for how many operations. */
+/* Chooses whose turn it is, and for how many operations. */
 static emu_warp *choose(emu_launch *l, int *turns) {
     tw_random *r = &l->random;
     uint64_t n = (uint64_t)l->n_runnable;
@@ -391,7 +392,7 @@ static void work(emu_launch *l) {
 
 static tw_status unsupported(const emu_launch *l, tw_diag *diag) {
     if (l->code.too_deep) return tw_fail(diag, TW_ERR_UNSUPPORTED, "blocks are nested too deeply");
-    /* What accesses are remembered by. */
+    /* Marks of accesses have 24 bits for the operation. */
     if (l->code.n >= 1 << 24) return tw_fail(diag, TW_ERR_UNSUPPORTED, "more than 2^24 operations");
     for (int i = 0; i < l->code.n; i++) {
         const tw_ir_op *ir = l->code.ops[i].ir;
@@ -478,7 +479,7 @@ tw_status tw_emu_launch(tw_emu *e, const tw_kernel *k, const uint64_t *arguments
     *report = (tw_emu_report){0};
     l.random = tw_random_seed(l.options->seed);
     l.strategy = (int)tw_random_below(&l.random, STRATEGIES);
-    l.landing = (int)tw_random_below(&l.random, 4); /* 0: at once, 1: when waited for, else at random */
+    l.landing = (int)tw_random_below(&l.random, 4); /* 0: at once. 1: when waited for. Else: at random. */
     l.checked = !l.options->unchecked;
     l.most_operations = l.options->max_operations > 0 ? l.options->max_operations : 1000000000;
     tw_status st = prepare(&l, arguments);

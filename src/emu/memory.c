@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Global and shared memory: objects with nothing between them, and what every access of them is checked for. */
+/* Global and shared memory: objects with gaps between them, and the checks of every access. */
 #include "base/diag.h"
 #include "emu/machine.h"
 
@@ -51,7 +51,7 @@ uint64_t tw_emu_alloc(tw_emu *e, const char *name, const void *data, size_t byte
         memcpy(o->data, data, bytes);
     else
         memset(o->data, 0xa5, bytes + 1);
-    /* An odd multiple of the alignment: nobody gets more than was promised. */
+    /* The base is an odd multiple of the alignment, so that nobody gets more than was promised. */
     o->base = (e->next / (2 * ALIGN) + 1) * (2 * ALIGN) + ALIGN;
     o->bytes = bytes;
     o->block = -1;
@@ -119,7 +119,7 @@ tw_status emu_shared_layout(emu_launch *l) {
     for (int i = 0; i < k->n_shared; i++) {
         const tw_shared *s = &k->shared[i];
         uint64_t align = s->align > 0 ? (uint64_t)s->align : 1;
-        /* An odd multiple of the alignment, so that one that was asked for too low shows. */
+        /* The base is an odd multiple of the alignment, so that an alignment that is too low shows. */
         uint64_t base = (at / (2 * align) + 1) * (2 * align) + align;
         l->shared[i] = (emu_object){.name = s->name, .base = base, .bytes = (uint64_t)s->bytes};
         at = base + (uint64_t)s->bytes + SHARED_APART + (uint64_t)s->bytes / 2;
@@ -179,7 +179,7 @@ static void out_of_bounds(emu_warp *w, const emu_op *op, const emu_how *how, int
         emu_find(w, op, lane, TW_EMU_BOUNDS, "%s %u bytes at %s, where nothing is", mine, bytes, where);
 }
 
-/* Were these bytes written before they are read, and are they data at all? */
+/* Checks that bytes are written before they are read, and that they are not an mbarrier's. */
 static void check_written(emu_warp *w, const emu_op *op, const emu_how *how, int lane, emu_object *o, uint64_t from,
                           uint32_t bytes) {
     uint8_t *p = o->written + from;
@@ -211,7 +211,7 @@ static emu_object *find_object(const emu_warp *w, int space, uint64_t *address) 
     return l->last_object = emu_object_at(l->emu, *address);
 }
 
-/* What is wrong with an access by itself; false: it cannot happen. */
+/* Checks an access's alignment, and that it does not write a read-only object. False: the access cannot happen. */
 static bool allowed(emu_warp *w, const emu_op *op, const emu_how *how, int lane, const emu_object *o, uint64_t from,
                     uint32_t bytes) {
     char where[96];
@@ -227,8 +227,8 @@ static bool allowed(emu_warp *w, const emu_op *op, const emu_how *how, int lane,
     return false;
 }
 
-/* Blocks of a cluster are there together, but one may begin long before another: there must be something that the other
-   has done before. */
+/* Checks that the other block of the cluster has started: something that it did must come before. Blocks of a cluster
+   are resident together, but one may begin long before another. */
 static void check_started(emu_warp *w, const emu_op *op, const emu_how *how, int lane, const emu_object *o,
                           uint64_t from) {
     const emu_launch *l = w->launch;
@@ -270,7 +270,7 @@ uint8_t *emu_access(emu_warp *w, const emu_op *op, const emu_how *how, int lane,
     if (w->launch->checked) {
         if (o->block >= 0 && o->block != w->block->number) check_started(w, op, how, lane, o, from);
         if (o->block < 0 && !o->read_only && w->launch->options->overlaps) check_before(w, op, how, lane, o, from);
-        /* Races first: what a copy in flight will write counts as written. */
+        /* Races are checked first, since what a copy in flight will write counts as written. */
         if (!o->read_only) emu_shadow(w, op, how, lane, o, from, bytes);
         if (o->written) check_written(w, op, how, lane, o, from, bytes);
         if (how->write && o->syncs && !how->strength) emu_weak_write(w, o, from, bytes);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mma: a warp multiplies matrices that lie in fragments over its lanes.
+/* mma. A warp multiplies matrices that are spread over its lanes in fragments.
 
-   A register of A or B holds E elements: 2 halves, 4 bytes, or 1 of any other type. Element e of register r of lane
-   4 * g + t is this element of a matrix, as in the figures of the PTX manual for m16n8 and m8n8:
+   A register of A or B holds E elements: 2 halves, 4 bytes, or 1 of any other type. The PTX manual's figures for m16n8
+   and m8n8 show which element of a matrix element e of register r of lane 4 * g + t is:
    In A it has row g + 8 * (r & 1) and column 4 * E * (r / 2) + E * t + e.
    In B it has row 4 * E * r + E * t + e and column g.
    In C it has row g + 8 * (r / 2) and column 2 * t + (r & 1).
    In a C of pairs of halves it has row g + 8 * r and column 2 * t + e.
 
-   Products are exact; sums of one operation are taken in double with C among them, and rounded once. Tensor cores keep
-   fewer bits while summing: results differ by a few units in the last place of the largest term. f64 is a chain of fma,
-   s8 is exact modulo 2^32. */
+   Products are exact. Sums of one operation, with C among them, are doubles and rounded once. Tensor cores keep fewer
+   bits while summing, so results differ by a few units in the last place of the largest term. f64 is a chain of fma,
+   and s8 is exact modulo 2^32. */
 #include "emu/machine.h"
 #include "ir/value.h"
 
@@ -22,7 +22,7 @@ static inline double half_of(uint32_t h) {
     return (double)(h & 0x8000 ? -f : f);
 }
 
-/* The elements of a register of A or B, lane by lane. */
+/* Reads the elements of a register of A or B, lane by lane. */
 static void spread(tw_type t, int per, const void *reg, double out[EMU_LANES][4]) {
     const uint32_t *r = reg;
     const uint64_t *wide = reg;
@@ -39,7 +39,7 @@ static void spread(tw_type t, int per, const void *reg, double out[EMU_LANES][4]
             out[lane][0] = tw_read_f64(wide[lane]);
             break;
         default:
-            /* In an i32: bytes, or a tf32, of which the hardware reads 19 bits. */
+            /* An i32 holds bytes, or a tf32, of which the hardware reads 19 bits. */
             if (per == 1) out[lane][0] = tw_bits_f32(r[lane] & ~0x1fffu);
             for (int e = 0; per == 4 && e < 4; e++) out[lane][e] = (int8_t)(r[lane] >> 8 * e);
         }

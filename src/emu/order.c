@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What happened before what: vector clocks.
+/* The order of accesses, by vector clocks.
 
-   A warp counts its own clock up whenever it releases something or its lanes meet. An access is remembered with the
-   warp's clock then; "clock c of a thread is known" covers all that it did at clocks below c. Lanes of a warp are not
-   ordered among one another by executing together: only where they meet (warp_sync, a barrier). So what a warp knows of
-   itself is the clock of the last meeting, each lane beside that knows what it did itself, and what one lane acquired
-   or released stands apart until the next meeting. */
+   A warp advances its own clock whenever it releases something or its lanes meet. An access is remembered with the
+   warp's clock at that time. To know clock c of a thread is to know all that it did at clocks below c. Lanes of a warp
+   are not ordered by executing together, but only where they meet (warp_sync, a barrier). So a warp knows of itself the
+   clock of the last meeting. Each lane also knows what it did itself. What one lane acquired or released is kept apart
+   until the next meeting. */
 #include "emu/machine.h"
 
 #include <stdlib.h>
@@ -41,7 +41,7 @@ static bool own(emu_launch *l, emu_clock *c) {
     return c->own;
 }
 
-/* The first entry of this thread or of one after it. */
+/* Finds the first entry of this thread, or of one after it. */
 static int find(const emu_clock *c, uint32_t thread) {
     int low = 0, high = c->n;
     while (low < high) {
@@ -77,7 +77,7 @@ void emu_clock_put(emu_launch *l, emu_clock *c, uint32_t thread, uint32_t mask, 
     }
     int end = at;
     while (end < c->n && c->more[end].thread == thread) end++;
-    /* `keep` stay; [keep, end) is free. */
+    /* Entries below `keep` stay, and [keep, end) is free. */
     if (!whole) {
         if (keep == end) {
             if (!emu_grow(l, (void **)&c->more, c->n, &c->room, sizeof *c->more)) return;
@@ -104,7 +104,7 @@ void emu_clock_join(emu_launch *l, emu_clock *to, const emu_clock *from) {
         emu_clock_put(l, to, from->more[i].thread, from->more[i].mask, from->more[i].clock);
 }
 
-/* Lanes of `mask` of which less than `clock` is known. */
+/* Returns the lanes of `mask` of which less than `clock` is known. */
 static uint32_t unknown(const emu_launch *l, const emu_clock *c, uint32_t thread, uint32_t mask, uint32_t clock) {
     if (thread >> l->stride_log2 == (uint32_t)c->block && c->own && c->own[thread & (uint32_t)(l->stride - 1)] > clock)
         return 0;
@@ -130,7 +130,7 @@ static uint32_t latest(const emu_launch *l, const emu_clock *c, uint32_t thread,
     return clock;
 }
 
-/* The clock of a thread (of one of its lanes) that a lane knows. */
+/* Returns the clock of a thread (of one of its lanes) that a lane knows. */
 uint32_t emu_known_of(const emu_warp *w, int lane, uint32_t thread, int of_lane) {
     uint32_t clock = latest(w->launch, &w->known, thread, of_lane), agent = thread - w->thread;
     if (agent && agent < EMU_AGENTS && of_lane == lane && w->waited[agent][lane] > clock)
@@ -156,7 +156,7 @@ static void drop(emu_aparts *a, int i) {
     a->list[i] = a->list[--a->n];
 }
 
-/* The entry of exactly these lanes. */
+/* Finds or makes the entry of exactly these lanes. */
 static emu_apart *apart(emu_warp *w, emu_aparts *a, uint32_t mask, int scope) {
     for (int i = 0; i < a->n; i++)
         if (a->list[i].mask == mask && a->list[i].scope == scope) return &a->list[i];
@@ -178,7 +178,7 @@ void emu_acquire(emu_warp *w, uint32_t mask, const emu_clock *c) {
     if (a) emu_clock_join(w->launch, &a->clock, c);
 }
 
-/* Adds what these lanes have waited for of their own copies. */
+/* Adds to `c` what these lanes have waited for of their own copies. */
 static void tell_waited(emu_warp *w, uint32_t mask, emu_clock *c) {
     for (int agent = EMU_COPIER; agent < EMU_AGENTS; agent++)
         for (uint32_t left = mask; left;) {
@@ -189,7 +189,7 @@ static void tell_waited(emu_warp *w, uint32_t mask, emu_clock *c) {
         }
 }
 
-/* Adds what these lanes know, and did so far, to `c`. */
+/* Adds to `c` what these lanes know, and what they did so far. */
 void emu_release(emu_warp *w, uint32_t mask, emu_clock *c) {
     emu_launch *l = w->launch;
     emu_clock_join(l, c, &w->known);
@@ -200,7 +200,7 @@ void emu_release(emu_warp *w, uint32_t mask, emu_clock *c) {
     emu_clock_put(l, c, w->thread, !(w->all & ~mask) ? EMU_ALL : mask, w->now);
 }
 
-/* These lanes meet: each comes to know what the others did and know. */
+/* Lets lanes meet: each learns what the others did and know. */
 void emu_converge(emu_warp *w, uint32_t mask) {
     emu_launch *l = w->launch;
     w->now++;
@@ -244,7 +244,7 @@ void emu_fence(emu_warp *w, uint32_t mask, int scope) {
         else
             i++;
     }
-    /* Fences that reach no further than this one say nothing that it does not. */
+    /* Earlier fences that reach no further than this one add nothing to it. */
     for (int i = 0; i < w->fenced.n;) {
         emu_apart *a = &w->fenced.list[i];
         if (a->scope <= scope) a->mask &= ~mask;

@@ -4,7 +4,7 @@
    since each warp of a warpgroup takes its share when it arrives. */
 #include "emu/machine.h"
 
-enum { UNIT = 8 /* registers */, WARPS = 4 /* in a warpgroup */ };
+enum { UNIT = 8 /* Registers. */, WARPS = 4 /* Warps of a warpgroup. */ };
 
 int emu_registers_at_start(const tw_kernel *k) {
     return (k->max_registers + UNIT - 1) / UNIT * UNIT;

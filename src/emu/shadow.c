@@ -65,8 +65,8 @@ static int agent_of(const emu_launch *l, uint32_t thread) {
     return slot < (uint32_t)l->n_warps * EMU_AGENTS ? (int)(slot % EMU_AGENTS) : -1;
 }
 
-/* May two accesses that nothing orders meet at one place? Both strong, by one proxy, and each within the other's scope.
- */
+/* Tells whether two accesses that nothing orders may meet: both are strong, by one proxy, and within the other's
+   scope. */
 static bool strong_together(const emu_warp *w, const emu_how *how, const emu_mark *m) {
     int mine = how->strength, theirs = strength_of(m);
     if (!mine || !theirs) return false;
@@ -79,7 +79,7 @@ static bool strong_together(const emu_warp *w, const emu_how *how, const emu_mar
 }
 
 static inline bool ordered(const emu_warp *w, int lane, const emu_mark *m) {
-    /* Mostly a warp of the same block, of which all lanes know enough. */
+    /* The usual case is a warp of the same block, all of whose lanes know enough. */
     const emu_launch *l = w->launch;
     uint32_t thread = m->thread - 1;
     if ((thread ^ w->thread) >> l->stride_log2 == 0 && w->known.own &&
@@ -88,7 +88,7 @@ static inline bool ordered(const emu_warp *w, int lane, const emu_mark *m) {
     return emu_knows(w, lane, m->thread - 1, m->mask, m->clock);
 }
 
-/* The warp that started what an agent of its did; NULL for an mbarrier's, or when its block is gone. */
+/* Finds the warp whose agent a thread is. NULL: the thread is an mbarrier, or its block has ended. */
 static emu_warp *starter(const emu_launch *l, uint32_t thread) {
     uint32_t slot = thread & (uint32_t)(l->stride - 1);
     if (slot >= (uint32_t)l->n_warps * EMU_AGENTS) return NULL;
@@ -97,7 +97,7 @@ static emu_warp *starter(const emu_launch *l, uint32_t thread) {
     return NULL;
 }
 
-/* One access: what the checks below look at. */
+/* An access that is checked. */
 typedef struct access {
     emu_warp *warp;
     const emu_op *op;
@@ -106,10 +106,11 @@ typedef struct access {
     emu_object *object;
     uint64_t from;
     uint32_t bytes;
-    uint64_t at; /* the granule, within the object */
+    uint64_t at; /* The granule's place in the object. */
 } access;
 
-/* A copy of a warp that it has waited for itself is a plain access by now, and others miss a barrier. */
+/* Tells whether a mark is of a copy in flight. A copy that its own warp has waited for is a plain access by now, and
+   others lack a barrier. */
 static bool in_flight(const emu_launch *l, const emu_mark *m) {
     int agent = agent_of(l, m->thread - 1), lane = __builtin_ctz(m->mask);
     if (agent <= EMU_WARP) return agent < 0;
@@ -166,7 +167,7 @@ static void complain(const access *a, const emu_mark *m) {
                  waits);
 }
 
-/* An access of the async proxy after one that was not, of which it is known that it came before: was there a fence? */
+/* Checks that a fence lies between an access of the async proxy and an earlier access of the generic proxy. */
 static void check_proxy(const access *a, const emu_mark *m) {
     const emu_launch *l = a->warp->launch;
     uint32_t thread = m->thread - 1;
@@ -200,7 +201,7 @@ static void check_proxy(const access *a, const emu_mark *m) {
     }
 }
 
-/* The same value written by lanes of one operation is no race: whoever wins, it is there. */
+/* Tells whether lanes of one operation write the same value. That is no race. */
 static bool agrees(const access *a, const emu_mark *m) {
     const emu_how *how = a->how;
     return how->value && m->thread - 1 == how->thread && m->clock == how->clock &&
@@ -208,7 +209,7 @@ static bool agrees(const access *a, const emu_mark *m) {
            !memcmp(a->object->data + a->from, how->value, a->bytes);
 }
 
-/* Whether a mark that the new access came after, or that it says all of, may go. */
+/* Tells whether a mark may be dropped, since a new access came after it or covers it. */
 static bool superseded(const emu_warp *w, int lane, const emu_mark *m, const emu_mark *by) {
     if (strength_of(m) < strength_of(by)) return false;
     return (m->thread == by->thread && !(m->mask & ~by->mask) && m->clock <= by->clock) || ordered(w, lane, m);
@@ -218,7 +219,7 @@ static void note_read(emu_warp *w, int lane, emu_cell *c, const emu_mark *m) {
     emu_launch *l = w->launch;
     emu_mark *r = &c->read;
     if (r->thread == m->thread && r->clock == m->clock) {
-        /* The weaker of the two speaks for both. */
+        /* The weaker of the two stands for both. */
         if (strength_of(m) < strength_of(r)) r->what = m->what;
         r->mask |= m->mask;
     } else {
@@ -240,7 +241,7 @@ static void note_read(emu_warp *w, int lane, emu_cell *c, const emu_mark *m) {
 
 static void note_write(emu_warp *w, const emu_how *how, int lane, emu_cell *c, const emu_mark *m) {
     emu_launch *l = w->launch;
-    /* Strong writes and reads that came from elsewhere stay, for those to meet that come after this one alone. */
+    /* Unordered marks stay after a strong write. A later access may come after this write and not after them. */
     for (uint32_t *p = &c->more; *p;)
         if (!how->strength || superseded(w, lane, &l->links[*p].mark, m))
             unlink_mark(l, p);
@@ -253,7 +254,7 @@ static void note_write(emu_warp *w, const emu_how *how, int lane, emu_cell *c, c
     c->write = *m;
 }
 
-/* Checks one mark that is already there; false after a finding. */
+/* Checks an access against an earlier mark. Returns false after a finding. */
 static bool meets(const access *a, const emu_mark *m) {
     const emu_how *how = a->how;
     if (!m->thread || (!how->write && !writes(m))) return true;
@@ -270,7 +271,7 @@ static bool read_only_path(const emu_op *op) {
     return op->ir->code == TW_OP_ld && op->ir->at.cache == TW_CACHE_nc;
 }
 
-/* What a launch writes it may not read through the read-only path, in whatever order. */
+/* Checks that a launch does not read through the read-only path what it writes, in whatever order. */
 static void check_path(const access *a, const emu_mark *m) {
     const emu_launch *l = a->warp->launch;
     const emu_op *other = &l->code.ops[m->what >> 8];
@@ -324,7 +325,7 @@ void emu_shadow(emu_warp *w, const emu_op *op, const emu_how *how, int lane, emu
     }
     access a = {w, op, how, lane, o, from, bytes, 0};
     uint64_t last = (from + bytes - 1) >> o->granule;
-    /* Neighbours mostly have the same marks, and then so they have afterwards. */
+    /* Neighbouring granules mostly have the same marks, before and after. */
     emu_cell before = {.more = 1}, after = {.more = 1};
     for (uint64_t i = from >> o->granule; i <= last && !l->stop; i++) {
         emu_cell *c = &o->cells[i];
@@ -341,7 +342,7 @@ void emu_shadow(emu_warp *w, const emu_op *op, const emu_how *how, int lane, emu
     }
 }
 
-/* Whether what a mark says came before the end of some warp of the block. */
+/* Tells whether a mark's access came before the end of some warp of the block. */
 static bool known_to(const emu_block *b, const emu_mark *m) {
     uint32_t left = m->mask;
     EMU_EACH(by, m->mask) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Releasing and acquiring through memory: what the last strong write at an address released, and what a strong read of
-   it thereby acquires. A relaxed write releases what a fence before it covers, a relaxed read acquires at the next
-   fence; a read-modify-write carries on what was released before it, a plain write ends it. */
+/* Releases and acquires through memory. A strong read acquires what the last strong write at its address released. A
+   relaxed write releases what a fence before it covers. A relaxed read acquires at the next fence. A read-modify-write
+   carries on what was released before it, and a plain write ends it. */
 #include "emu/machine.h"
 
 #include <stdlib.h>
@@ -12,17 +12,17 @@ static uint64_t key_of(const emu_object *o, uint64_t from) {
     return o->block >= 0 ? address | (uint64_t)(uint32_t)o->block << 32 | 1ull << 63 : address;
 }
 
-/* How far two blocks are apart. */
+/* Returns how far two blocks are apart. */
 static int distance(const emu_launch *l, int a, int b) {
     return a == b ? EMU_NEAR : a / l->cluster == b / l->cluster ? EMU_CLUSTER : EMU_FAR;
 }
 
-/* How far a scope reaches. */
+/* Returns how far a scope reaches. */
 static int reach_of(int scope) {
     return scope >= TW_SCOPE_gpu ? EMU_FAR : scope == TW_SCOPE_cluster ? EMU_CLUSTER : EMU_NEAR;
 }
 
-/* The least scope that reaches so far. */
+/* Returns the least scope that reaches that far. */
 static int scope_to(int distance) {
     return distance == EMU_FAR ? TW_SCOPE_gpu : distance == EMU_CLUSTER ? TW_SCOPE_cluster : TW_SCOPE_cta;
 }
@@ -106,7 +106,7 @@ static bool acquires(int order) {
     return order == TW_ORDER_acquire || order == TW_ORDER_acq_rel || order == TW_ORDER_sc;
 }
 
-/* How far a write reaches with the fences before it; -1: none was. */
+/* Returns how far a write reaches with the fences before it. -1: there was no fence. */
 static int reach_of_fences(const emu_warp *w, int lane, int scope) {
     int reach = -1;
     for (int i = 0; i < w->fenced.n; i++) {
@@ -117,7 +117,7 @@ static int reach_of_fences(const emu_warp *w, int lane, int scope) {
     return reach;
 }
 
-/* What the fences released that reach so far. */
+/* Adds what the fences released that reach that far. */
 static void release_fenced(emu_warp *w, int lane, int scope, int reach, emu_clock *c) {
     for (int i = 0; i < w->fenced.n; i++) {
         const emu_apart *a = &w->fenced.list[i];
@@ -141,7 +141,7 @@ void emu_strong_write(emu_warp *w, uint32_t mask, int lane, emu_object *o, uint6
     }
     if (!s) s = make(l, key, w->block->number, o);
     if (!s) return;
-    /* What does not reach everybody is kept for the block, or the cluster, of who released it last. */
+    /* A release that does not reach everybody is kept for the block, or the cluster, of the last writer. */
     int way = reach_of(reach);
     for (int i = 0; i < EMU_DISTANCES; i++)
         if (!rmw || (i == way && i < distance(l, s->to[i].block, w->block->number))) {
@@ -156,7 +156,7 @@ void emu_strong_write(emu_warp *w, uint32_t mask, int lane, emu_object *o, uint6
         release_fenced(w, lane, scope, reach, c);
 }
 
-/* Acquires, or keeps for a fence that reaches as far. */
+/* Acquires a clock, or keeps it for a fence that reaches as far. */
 static void acquire(emu_warp *w, uint32_t mask, const emu_clock *c, int order, int needs) {
     emu_launch *l = w->launch;
     if (acquires(order)) {
@@ -181,7 +181,7 @@ void emu_strong_read(emu_warp *w, uint32_t mask, emu_object *o, uint64_t at, int
     if (!s) return;
     int away = distance(l, s->block, w->block->number);
     for (int i = 0; i < EMU_DISTANCES; i++) {
-        if (distance(l, s->to[i].block, w->block->number) > i) continue; /* not for this block */
+        if (distance(l, s->to[i].block, w->block->number) > i) continue; /* This release does not reach the block. */
         int from = away < i ? away : i;
         if (reach_of(scope) >= from) acquire(w, mask, &s->to[i], order, scope_to(from));
     }

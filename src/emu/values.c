@@ -12,7 +12,7 @@ emu_next emu_exec_set(emu_warp *w, const emu_op *op) {
 
 emu_next emu_exec_undef(emu_warp *w, const emu_op *op) {
     for (int i = 0; i < op->n_assigned; i++) w->assigned[op->assigned[i]] &= ~w->active;
-    /* Reading it is a finding; until then it is the same in every run. */
+    /* Reading an undef is a finding. Until then its value is the same in every run. */
     EMU_EACH(lane, w->active) emu_put(w, op->out[0], (int)lane, 0xa5a5a5a5a5a5a5a5ull);
     return EMU_GO;
 }
@@ -26,7 +26,7 @@ emu_next emu_exec_select(emu_warp *w, const emu_op *op) {
 }
 
 emu_next emu_exec_bitcast(emu_warp *w, const emu_op *op) {
-    /* One value of the same width, or several that make one up, the first lowest. */
+    /* The operands are one value of the same width, or several that make one up, the first lowest. */
     int bits = 0, width = tw_type_bits((tw_type)op->ir->at.type) / (op->n_in ? op->n_in : 1);
     EMU_EACH(lane, w->active) {
         uint64_t x = 0;
@@ -68,7 +68,7 @@ static uint64_t special(const emu_warp *w, int sreg, int lane) {
     case TW_SREG_clock64:
     case TW_SREG_globaltimer:
         return (uint64_t)l->operations;
-    default: /* tid_y, tid_z: blocks have one dimension */
+    default: /* tid_y and tid_z. Blocks have one dimension. */
         return 0;
     }
 }

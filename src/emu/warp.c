@@ -2,7 +2,7 @@
 /* Operations across the lanes of a warp. */
 #include "emu/machine.h"
 
-/* Every lane that is alive must take part; false after a finding. */
+/* Checks that every lane that is alive takes part. Returns false after a finding. */
 static bool together(emu_warp *w, const emu_op *op) {
     uint32_t missing = w->live & ~w->active;
     if (!missing) return true;
@@ -11,7 +11,8 @@ static bool together(emu_warp *w, const emu_op *op) {
     return false;
 }
 
-/* Lanes that this lane's mask names must be there, itself among them; false after a finding. */
+/* Checks that all lanes that a lane's mask names are there, and the lane itself is named. Returns false after a
+   finding. */
 static bool named(emu_warp *w, const emu_op *op, int lane, uint32_t mask) {
     uint32_t missing = mask & w->live & ~w->active;
     if (!(mask >> lane & 1)) {
@@ -26,7 +27,8 @@ static bool named(emu_warp *w, const emu_op *op, int lane, uint32_t mask) {
     return true;
 }
 
-/* The mask, operand `at`, of the first lane in `left` and of all that it names; 0 after a finding. */
+/* Reads a mask, operand `at`, of the first lane in `left`, and checks that all lanes that it names have the same. 0:
+   there was a finding. */
 static uint32_t meeting(emu_warp *w, const emu_op *op, int at, uint32_t left) {
     const int lane = __builtin_ctz(left);
     const uint32_t mask = (uint32_t)emu_get(w, op->in[at], lane);
@@ -108,8 +110,8 @@ emu_next emu_exec_redux_max_u32(emu_warp *w, const emu_op *op) {
     return EMU_GO;
 }
 
-/* -- 8x8 matrices of 16 bits: lane i gives the address of row i % 8 of matrix i / 8; of each matrix a lane holds two
-   neighbours of row lane / 4 or, transposed, of column lane / 4. */
+/* -- 8 x 8 matrices of 16 bits. Lane i has the address of row i % 8 of matrix i / 8. A lane holds two neighbours of
+   each matrix, in row lane / 4 or, transposed, in column lane / 4. */
 
 static uint8_t *row_of(emu_warp *w, const emu_op *op, const emu_how *how, int lane) {
     uint64_t address = (uint32_t)(emu_get(w, op->in[0], lane) + (uint64_t)op->ir->at.offset);

@@ -73,7 +73,7 @@ static double element(tw_wgmma_element of, const uint8_t *p) {
 static uint32_t piece_of(const matrix *m, int row, int k, int *within) {
     const uint32_t first = (uint32_t)(m->descriptor >> 16 & 0x3fff) << 4,
                    second = (uint32_t)(m->descriptor >> 32 & 0x3fff) << 4;
-    const int width = swizzle_of(m->descriptor), elements = width / 2; /* 16-bit elements of a row */
+    const int width = swizzle_of(m->descriptor), elements = width / 2; /* A row's 16-bit elements. */
     uint32_t at = (uint32_t)(m->descriptor & 0x3fff) << 4;
     if (m->across)
         at += (uint32_t)(row / elements) * first + (uint32_t)(k / 8) * second +
@@ -176,7 +176,7 @@ static void multiply(const emu_warp *w, const emu_op *op, int add, int depth, co
         }
 }
 
-/* `in_registers`: A is in registers, not in shared memory. */
+/* Computes a product. `in_registers`: A is in registers, not in shared memory. */
 static emu_next product(emu_warp *w, const emu_op *op, bool in_registers) {
     const tw_attrs *at = &op->ir->at;
     const tw_wgmma_info *info = tw_wgmma_describe((tw_wgmma_kind)at->wgmma);
@@ -234,7 +234,7 @@ emu_next emu_exec_wgmma_wait(emu_warp *w, const emu_op *op) {
         emu_pending *p = &w->pending[i];
         if (!p->clock || p->clock > done) continue;
         p->clock = 0;
-        if (w->assigned[i] == EMU_ALL) continue; /* It holds a part of A, and has kept its value. */
+        if (w->assigned[i] == EMU_ALL) continue; /* The variable holds a part of A, and kept its value. */
         w->assigned[i] = EMU_ALL;
         p->fenced = false;
     }

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { CHUNK = 512 /* ids of a prompt fed before the caller is asked whether to go on */ };
+enum { CHUNK = 512 /* Ids of a prompt that are fed before the caller is asked whether to go on. */ };
 
 struct tw_conversation {
     tw_engine *e;
@@ -19,7 +19,7 @@ struct tw_conversation {
     json_t *messages;
     char *tools, *arguments;
     int64_t now;
-    int32_t *cached; /* ids whose keys and values the engine's cache holds, from position 0 */
+    int32_t *cached; /* Ids whose keys and values the engine's cache holds, from position 0. */
     int64_t n_cached;
 };
 
@@ -134,7 +134,7 @@ tw_status tw_conversation_read(tw_conversation *c, const char *json, size_t size
 typedef struct prompt {
     int32_t *ids;
     int64_t n;
-    bool in_reasoning; /* the prompt ends with <think> */
+    bool in_reasoning; /* The prompt ends with <think>. */
 } prompt;
 
 static tw_status make_prompt(const tw_conversation *c, prompt *p, tw_diag *diag) {

@@ -71,7 +71,7 @@ static tw_status draw_here(drawing *d, int32_t id, int64_t n, tw_diag *diag) {
         tw_status st = tw_engine_feed(d->e, &id, 1, greedy ? NULL : &logits, &id, diag);
         if (st != TW_OK) return st;
         if (!greedy) id = tw_sampler_draw(d->s, logits, d->e->position - 1);
-        d->e->position--; /* as it is told */
+        d->e->position--; /* `take` advances the position again. */
         take(d, &id);
     }
     return TW_OK;

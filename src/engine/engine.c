@@ -17,7 +17,7 @@ static int64_t least(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
-/* Positions that a step of this program takes at most. */
+/* Returns the most positions that a step of this program takes. */
 static int64_t tokens_of(const tw_engine *e, tw_program_kind kind) {
     int64_t n = kind == TW_PROGRAM_PREFILL ? e->options.prefill : kind == TW_PROGRAM_SCORE ? SCORE_TOKENS : 1;
     return least(n, least(e->context, e->machine.tokens));
@@ -39,7 +39,7 @@ static tw_status make_schedule(tw_engine *e, tw_program_kind kind, tw_schedule *
     e->machine.backend->complete_lowering(&e->machine, &l);
     if (kind == TW_PROGRAM_DECODE && !l.kv_splits) {
         e->short_past = e->machine.backend->short_past(&e->machine, &l);
-        if (e->short_past >= e->context) { /* this program is then the short past's */
+        if (e->short_past >= e->context) { /* The decode program then serves short pasts too. */
             l.kv_splits = 1;
             e->short_past = 0;
         }
@@ -81,7 +81,7 @@ static tw_status load_decode(tw_engine *e, tw_diag *diag) {
     if (st != TW_OK || !e->short_past) return st;
     st = load(e, TW_PROGRAM_SHORT, diag);
     if (st != TW_ERR_UNSUPPORTED && st != TW_ERR_MEMORY) return st;
-    e->short_past = 0; /* the other program decodes at every position */
+    e->short_past = 0; /* The decode program decodes at every position. */
     return TW_OK;
 }
 
@@ -89,7 +89,7 @@ tw_program_kind tw_engine_decoder(const tw_engine *e, int64_t position) {
     return position < e->short_past ? TW_PROGRAM_SHORT : TW_PROGRAM_DECODE;
 }
 
-/* A schedule from a file says for itself how many workers and positions there are. */
+/* Reads the given schedule, which says how many workers and positions there are. */
 static tw_status read_given(tw_engine *e, tw_diag *diag) {
     tw_engine_options *o = &e->options;
     tw_schedule_info info;
@@ -105,7 +105,7 @@ static tw_status read_given(tw_engine *e, tw_diag *diag) {
                        (long long)info.max_seq, (long long)o->context);
     if (!o->workers) o->workers = info.workers;
     e->context = info.max_seq;
-    /* Prompts go into the same cache. */
+    /* Prompts use the same cache, so its type is the schedule's. */
     for (int i = 0; i < e->given->n_buffers; i++)
         if (e->given->buffers[i].kind == TW_BUFFER_KV) {
             e->config.lowering.kv = e->given->buffers[i].dtype;
@@ -119,11 +119,11 @@ static void close_machine(tw_engine *e) {
     e->machine = (tw_machine){0};
 }
 
-/* The machine with the decode program. What a GPU's does not cover, or has no memory for, shows only when it loads:
-   "auto" then goes on to the processor. */
+/* Opens the machine with the decode program. Only loading shows that a GPU's machine does not cover a model, or lacks
+   memory. "auto" then goes on to the processor. */
 static tw_status open_machine(tw_engine *e, const tw_engine_options *options, tw_diag *diag) {
     tw_engine_options o = e->options;
-    o.workers = options->workers; /* what was not asked for does not mean a processor */
+    o.workers = options->workers; /* Only a number of workers that the caller asked for selects the processor. */
     const tw_engine_backend *backends[TW_ENGINE_BACKENDS];
     int n;
     tw_status st = tw_engine_backends(&o, backends, &n, diag);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE
-/* Generation: tokens until a limit, EOS or a stop string; text goes out as soon as it is certain. */
+/* Generates tokens until a limit, EOS or a stop string. Text is emitted as soon as it is certain. */
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/diag.h"
@@ -14,7 +14,7 @@ const char *tw_finish_name(tw_finish f) {
     return names[f];
 }
 
-/* Text that may turn out to begin a stop string is held back. */
+/* Output of a generation. Text that may become a stop string is held back. */
 typedef struct outlet {
     tw_generation *g;
     tw_token_stream *stream;
@@ -23,7 +23,7 @@ typedef struct outlet {
     bool aborted; /* The caller's function ended the generation. */
 } outlet;
 
-/* The first stop string in `held`, or its end. */
+/* Finds the first stop string in `held`, or its end. */
 static size_t find_stop(const outlet *o, bool *found) {
     size_t best = o->held.size;
     *found = false;
@@ -37,7 +37,7 @@ static size_t find_stop(const outlet *o, bool *found) {
     return best;
 }
 
-/* How much of `held`'s end could still become a stop string. */
+/* Returns how many bytes at the end of `held` could still become a stop string. */
 static size_t possible_stop(const outlet *o) {
     size_t longest = 0;
     for (int i = 0; i < o->g->n_stop; i++) {
@@ -51,8 +51,8 @@ static size_t possible_stop(const outlet *o) {
     return longest;
 }
 
-/* Emits the text that cannot become part of a stop string; with `last` all of it. Sets whether that ended the
- * generation. */
+/* Emits the text that cannot become part of a stop string, or with `last` all of it. Notes in `o` if that ends the
+   generation. */
 static tw_status send(outlet *o, int32_t id, const char *text, bool last, tw_diag *diag) {
     tw_generation *g = o->g;
     if (!o->stream) {
@@ -76,7 +76,7 @@ static bool is_eos(const tw_model *m, int32_t id) {
     return false;
 }
 
-/* False: the generation is over; `g->finish` says why. */
+/* Takes a token. False: the generation is over, and `g->finish` says why. */
 static bool accept(tw_engine *e, outlet *o, int32_t id, tw_status *st, tw_diag *diag) {
     tw_generation *g = o->g;
     if (!g->ignore_eos && is_eos(e->model, id)) {
@@ -119,8 +119,8 @@ static bool take(void *user, int32_t id) {
     return accept(r->e, r->o, id, &r->st, r->diag);
 }
 
-/* The prompt's last id is fed with the rest, and a token drawn from what comes of it; or, where a machine draws, it is
-   the first to be fed for a token. */
+/* Generates. If the machine draws, the prompt's last id is the first one that it is fed. Otherwise it is fed with the
+   rest, and a token is drawn from its logits. */
 static tw_status generate(tw_engine *e, tw_sampler *sampler, outlet *o, tw_diag *diag) {
     tw_generation *g = o->g;
     const float *logits;

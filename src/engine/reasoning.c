@@ -59,7 +59,7 @@ static void start(tw_split *s) {
     }
 }
 
-/* Bytes at the end that may still become </think>, the white space before it included. */
+/* Returns how many bytes at the end may still become </think>, with the white space before it. */
 static size_t may_close(const tw_split *s) {
     const size_t tag = sizeof closing - 1;
     size_t n = s->held.size < tag - 1 ? s->held.size : tag - 1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Agreement with a reference: golden.json, or another engine. */
+/* Checks agreement with a reference: golden.json, or another engine. */
 #include "base/diag.h"
 #include "base/file.h"
 #include "base/json.h"
@@ -16,7 +16,7 @@ typedef struct verification {
     tw_engine *e;
     const tw_tolerance *allowed;
     const char *path;
-    int64_t number; /* of the case */
+    int64_t number; /* Number of the case. */
     tw_verdict *v;
     tw_diag *diag;
 } verification;
@@ -51,7 +51,7 @@ static tw_status compare_logits(verification *c, const float *ours, const float 
     return TW_OK;
 }
 
-/* Greedy token number `i` is `id` here, the most likely by `logits`, and `want` in the reference. */
+/* Compares a greedy token. Token number `i` is `id` here, the most likely by `logits`, and `want` in the reference. */
 static tw_status compare_tokens(verification *c, int64_t i, int32_t id, int32_t want, const float *logits) {
     int64_t vocab = c->e->model->vocab;
     if (id == want) {
@@ -65,7 +65,7 @@ static tw_status compare_tokens(verification *c, int64_t i, int32_t id, int32_t 
     return TW_OK;
 }
 
-/* An array of ids, malloc'd. */
+/* Reads an array of ids, which the caller frees. */
 static tw_status read_ids(verification *c, const json_t *list, int32_t **out, int64_t *n) {
     size_t count = json_array_size(list);
     *n = (int64_t)count;
@@ -80,7 +80,7 @@ static tw_status read_ids(verification *c, const json_t *list, int32_t **out, in
     return TW_OK;
 }
 
-/* {"ids", "values"}: those of some ids, the largest among them. */
+/* Checks {"ids", "values"}: the logits of some ids, the largest among them. */
 static tw_status check_some_logits(verification *c, const json_t *some, const float *ours) {
     const json_t *values = json_object_get(some, "values");
     int32_t *ids;
@@ -118,7 +118,8 @@ static tw_status check_logits(verification *c, const json_t *list, const float *
     return st;
 }
 
-/* The reference's tokens are what is fed: one that was close does not lead the rest astray. */
+/* Checks greedy tokens. The reference's tokens are fed, so that a token that was close does not lead the rest
+   astray. */
 static tw_status check_greedy(verification *c, const int32_t *want, int64_t n, int32_t id, const float *logits) {
     for (int64_t i = 0; i < n; i++) {
         tw_status st = compare_tokens(c, i, id, want[i], logits);
@@ -159,7 +160,7 @@ static tw_status check_case(verification *c, const json_t *one) {
     return st;
 }
 
-/* "perplexity": {"file", "context", "tokens", "value"}: of a text beside the model. */
+/* Checks "perplexity": {"file", "context", "tokens", "value"}, which is of a text beside the model. */
 static tw_status check_perplexity(verification *c, const json_t *p, const tw_tokenizer *t, const char *directory) {
     const char *file = json_string_value(json_object_get(p, "file"));
     int64_t context, tokens, predictions;
@@ -259,7 +260,7 @@ tw_status tw_engine_compare(tw_engine *e, tw_engine *reference, int64_t vocab, i
     return st;
 }
 
-/* A prompt through prefill and one token through decode; logits of both are written to `out`. */
+/* Feeds a prompt through prefill and one token through decode, and stores both logits in `out`. */
 static tw_status two_steps(tw_engine *e, const int32_t *prompt, int64_t n, float *out, tw_diag *diag) {
     const float *logits;
     int64_t vocab = e->model->vocab;
@@ -272,7 +273,7 @@ static tw_status two_steps(tw_engine *e, const int32_t *prompt, int64_t n, float
     return st;
 }
 
-/* The same steps with the engine's kernels and with those of `isa`, none of them a vendor's. */
+/* Compares these steps with the engine's kernels and with those of `isa`, without a vendor's library. */
 static tw_status against_isa(verification *c, const int32_t *prompt, int64_t n, uint32_t isa, float *room) {
     tw_engine *e = c->e;
     int64_t vocab = e->model->vocab;
@@ -290,7 +291,7 @@ static tw_status against_isa(verification *c, const int32_t *prompt, int64_t n, 
     return st;
 }
 
-/* One random prompt of n ids, and a few tokens after it, on both. */
+/* Compares two engines on a random prompt of n ids and a few tokens after it. */
 static tw_status compare_at(tw_engine *e, tw_engine *reference, int64_t n, int64_t greedy, uint64_t seed,
                             tw_verdict *verdict, tw_diag *diag) {
     const int64_t vocab = e->model->vocab;
@@ -307,8 +308,8 @@ static tw_status compare_at(tw_engine *e, tw_engine *reference, int64_t n, int64
     return st;
 }
 
-/* A GPU's kernel against the processor's machine, on the same model and type of weights: short prompts, and one that
-   reaches as far as what is timed. */
+/* Compares a GPU's kernel with the processor's machine, on the same model and type of weights: on short prompts, and on
+   one that reaches as far as what is timed. */
 static tw_status check_with_processor(tw_engine *e, int64_t n, uint64_t seed, tw_verdict *verdict, tw_diag *diag) {
     enum { PROMPTS = 2, GREEDY = 4, POSITIONS = 64, SHORT = 48 };
     if (n > e->context - GREEDY) n = e->context - GREEDY;
@@ -342,8 +343,8 @@ tw_status tw_engine_check_kernels(tw_engine *e, int64_t prompt_length, uint64_t 
     float *logits = malloc((size_t)vocab * 4 * sizeof *logits);
     if (!logits) return tw_fail_memory(diag);
     tw_status st = against_isa(&c, prompt, room < SHORT ? 1 : SHORT, 0, logits);
-    /* Plain C would take minutes over a long prompt of a large model: AVX2's kernels, which the tests hold against
-     * plain C. */
+    /* Plain C would take minutes for a long prompt of a large model. AVX2's kernels stand for it, and the tests compare
+       them with plain C. */
     if (st == TW_OK && n > SHORT) st = against_isa(&c, prompt, n, TW_CPU_AVX2, logits);
     free(logits);
     tw_engine_rewind(e, 0);

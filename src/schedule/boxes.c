@@ -57,7 +57,7 @@ static int by_place(const void *a, const void *b) {
     return place_order(*(const tw_box *const *)a, *(const tw_box *const *)b);
 }
 
-/* By buffer in one pass, then each buffer's few by themselves. */
+/* Sorts boxes by buffer in one pass, and then the few boxes of each buffer. */
 static bool sort_boxes(tw_box *found, int count, int n_buffers, tw_box **out) {
     int *at = calloc((size_t)n_buffers + 2, sizeof *at);
     if (!at) return false;
@@ -79,7 +79,7 @@ static bool make_boxes(tw_boxes *b, const tw_flow *f) {
     if (!b->of || !find_first(f, b->of, &b->count)) return false;
     tw_box *found = malloc(((size_t)b->count + 1) * sizeof *found),
            **order = malloc(((size_t)b->count + 1) * sizeof *order);
-    int *rank = malloc(((size_t)n + 1) * sizeof *rank); /* of a first access: its box */
+    int *rank = malloc(((size_t)n + 1) * sizeof *rank); /* [first access]: its box. */
     b->box = tw_arena_array(&b->arena, (size_t)b->count + 1, sizeof *b->box);
     bool ok = found && order && rank && b->box;
     for (int i = 0, k = 0; i < n && ok; i++) {
@@ -88,7 +88,7 @@ static bool make_boxes(tw_boxes *b, const tw_flow *f) {
         found[k] = (tw_box){.buffer = a->buffer};
         memcpy(found[k].lo, a->lo, sizeof a->lo);
         memcpy(found[k].hi, a->hi, sizeof a->hi);
-        found[k].n_near = i; /* for now: the access it was found at */
+        found[k].n_near = i; /* Until boxes are sorted: the access that has the box first. */
         order[k] = &found[k];
         k++;
     }
@@ -117,7 +117,7 @@ typedef struct pair_list {
 } pair_list;
 
 static bool add_pair(pair_list *l, int a, int b) {
-    if (l->count > INT_MAX - 2) return false; /* lists are counted in int */
+    if (l->count > INT_MAX - 2) return false; /* Lists are counted in int. */
     if (l->count + 2 > l->room) {
         size_t room = l->room ? 2 * l->room : 256;
         void *p = realloc(l->item, room * sizeof *l->item);
@@ -149,7 +149,7 @@ static int by_lo(const void *a, const void *b) {
     return x->lo != y->lo ? (x->lo > y->lo) - (x->lo < y->lo) : (x->box > y->box) - (x->box < y->box);
 }
 
-/* The dimension along which the fewest boxes begin together. */
+/* Finds the dimension along which the fewest boxes begin together. */
 static int sweep_dimension(const tw_boxes *b, int from, int to, bool rows, edge *e) {
     int best = 2, most = -1;
     for (int d = 0; d < 3; d++) {
@@ -166,7 +166,8 @@ static int sweep_dimension(const tw_boxes *b, int from, int to, bool rows, edge 
     return best;
 }
 
-/* Boxes from .. to - 1 are one buffer's: those that begin before another ends are compared with it. */
+/* Finds the overlaps of boxes from to to - 1, which are one buffer's. Each is compared with boxes that begin before it
+   ends. */
 static bool sweep(const tw_boxes *b, int from, int to, bool rows, pair_list *out) {
     enum { FEW = 12 };
     int n = to - from, active = 0;
@@ -207,7 +208,7 @@ static int ascending(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Pairs as one list a box. */
+/* Makes one list of overlaps for each box from the pairs. */
 static bool give_lists(tw_boxes *b, const pair_list *pairs, bool rows) {
     int *all = tw_arena_array(&b->arena, pairs->count + 1, sizeof *all);
     int *at = calloc((size_t)b->count + 1, sizeof *at);

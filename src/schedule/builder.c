@@ -15,7 +15,7 @@ tw_schedule *tw_schedule_begin(int workers, int64_t tokens, int64_t max_seq) {
     return s;
 }
 
-/* Room for one more of `count` elements: arrays grow by doubling inside the arena, whenever count is a power of two. */
+/* Makes room for one more than `count` elements. Arrays double within the arena when `count` is a power of two. */
 static void *grow(tw_schedule *s, void *old, int count, size_t size) {
     if (count & (count - 1)) return s->arena.failed ? NULL : old;
     void *p = tw_arena_array(&s->arena, count ? 2 * (size_t)count : 1, size);

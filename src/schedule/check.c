@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The static check: what an instruction may name and touch is looked at here, one by one; then the schedule becomes a
-   flow, and what workers may do to each other is proved there (flow.c, memory.c). */
+/* The static check. What an instruction may name and access is checked here, one by one. Then the schedule becomes a
+   flow, and flow.c and memory.c prove what workers may do to each other. */
 #include "schedule/check.h"
 
 #include "base/diag.h"
@@ -18,14 +18,14 @@ struct tw_checked {
 typedef struct check {
     const tw_schedule *s;
     tw_report *report;
-    tw_access_list effects; /* of all instructions, one after the other */
+    tw_access_list effects; /* Accesses of all instructions, one after the other. */
     tw_flow flow;
     tw_arena arena;
-    bool mixture; /* some instruction is an expert's */
-    bool failed;  /* out of memory */
+    bool mixture; /* Some instruction is an expert's. */
+    bool failed;  /* Memory is short. */
 } check;
 
-/* The instruction that is being looked at; written out only for a finding. */
+/* The instruction that is checked. Its name is written only for a finding. */
 typedef struct place {
     const tw_schedule *s;
     int worker, index;
@@ -69,8 +69,8 @@ static bool operands_ok(check *c, const place *at, const tw_instr *in, const tw_
     return ok;
 }
 
-/* An instruction reads and writes in no order that anybody promises: what it writes may be within its reach once only.
- */
+/* Checks that an instruction's operand that is written is no other operand, since its reads and writes have no
+   order. */
 static bool apart_ok(check *c, const place *at, const tw_instr *in, const tw_instr_op_info *info) {
     char where[96];
     for (int i = 0; i < info->n_operands; i++) {
@@ -119,7 +119,7 @@ static bool bounds_ok(check *c, const place *at, const tw_access *a) {
     return true;
 }
 
-/* Its effects are added to the list, `*first` on. */
+/* Checks an instruction, and appends its effects to the list from `*first` on. */
 static bool instr_ok(check *c, int worker, int i, const tw_instr *in, int *first) {
     const place here = {c->s, worker, i}, *at = &here;
     char where[96];
@@ -139,7 +139,7 @@ static bool instr_ok(check *c, int worker, int i, const tw_instr *in, int *first
     for (int a = *first; a < c->effects.count; a++) {
         tw_access *x = &c->effects.item[a];
         ok = bounds_ok(c, at, x) && ok;
-        /* Of weights that is all there is to know. */
+        /* Accesses to weights need no other check. */
         if (c->s->buffers[x->buffer].kind != TW_BUFFER_WEIGHT) c->effects.item[kept++] = *x;
     }
     c->effects.count = kept;
@@ -165,11 +165,12 @@ static bool counters_ok(check *c) {
     return ok;
 }
 
-/* Experts write the slots that `route` names: all of them, if an expert's id is what every slot holds. So only a router
-   may write there, and of no more experts than there are. */
+/* Checks that only a router writes `route`, and names no more experts than there are. Experts write the slots that
+   `route` names, which are all slots if each has an expert's id. */
 static bool routes_ok(check *c) {
     const tw_schedule *s = c->s;
-    int64_t *experts = tw_arena_array(&c->arena, (size_t)s->n_buffers + 1, sizeof *experts); /* -1: not a router's */
+    /* experts[b]: the most experts that a router of buffer b chooses from. 0: nothing writes b. -1: another op does. */
+    int64_t *experts = tw_arena_array(&c->arena, (size_t)s->n_buffers + 1, sizeof *experts);
     bool ok = experts != NULL;
     char where[96];
     for (int w = 0; w < s->n_workers && ok; w++)
@@ -232,7 +233,7 @@ static bool make_buffers(check *c) {
     return f->buffers != NULL;
 }
 
-/* Room for everything that has a place for each task. */
+/* Allocates everything that has a place for each task. */
 static bool make_flow(check *c) {
     const tw_schedule *s = c->s;
     tw_flow *f = &c->flow;

@@ -7,7 +7,7 @@
 
 #include <stddef.h>
 
-/* Words of the cache's type. KV_F32 asks for exactly f32; KV_AUTO lets the machine choose. */
+/* Words of the cache's type. KV_F32 asks for exactly f32. KV_AUTO lets the machine choose. */
 enum { KV_AUTO, KV_F32, KV_F16, KV_BF16 };
 
 static int64_t get_kv(const void *config) {

@@ -22,7 +22,7 @@ static bool spans(const tw_cover *c, const int64_t lo[3], const int64_t hi[3], i
     return c->lo[d] <= lo[d] && c->hi[d] >= hi[d];
 }
 
-/* The first dimension from d on that not all boxes span; 3: they all span everything. */
+/* Finds the first dimension from d on that not all boxes span. 3: all boxes span everything. */
 static int split_dimension(const tw_cover *c, int n, const int64_t lo[3], const int64_t hi[3], int d) {
     for (; d < 3; d++)
         for (int i = 0; i < n; i++)
@@ -30,7 +30,8 @@ static int split_dimension(const tw_cover *c, int n, const int64_t lo[3], const 
     return d;
 }
 
-/* Boxes that lie side by side in order, written equally often: what a stage leaves, seen without sorting. */
+/* Tells whether boxes lie side by side in order and are written equally often. A stage leaves such boxes, and they need
+   no sorting. */
 static bool tiled(const tw_cover *c, int n, const int64_t lo[3], const int64_t hi[3], int d) {
     if (!n || c[0].lo[d] > lo[d] || c[n - 1].hi[d] < hi[d]) return false;
     for (int i = 1; i < n; i++)
@@ -52,7 +53,7 @@ static bool ascending(const tw_cover *c, int n, int d) {
     return true;
 }
 
-/* Up to `to`: those that end by then are taken out of `open`, which holds what has begun, the first to end last. */
+/* Advances to `to`. Boxes that end by then leave `open`, which has the boxes that have begun, the last to end first. */
 static int advance(event *open, int n, int64_t to, int64_t *at, int64_t *count, tw_coverage *out) {
     for (; n && open[n - 1].at <= to; n--) {
         if (open[n - 1].at > *at) note(out, *count);
@@ -64,7 +65,8 @@ static int advance(event *open, int n, int64_t to, int64_t *at, int64_t *count, 
     return n;
 }
 
-/* All boxes span every dimension but d, and lie in the order of their beginnings: few are open at a time. */
+/* Counts along dimension d. All boxes span the others, and are in the order of their beginnings, so few are open at
+   once. */
 static void along_sorted(const tw_cover *c, int n, const int64_t lo[3], const int64_t hi[3], int d, event *open,
                          tw_coverage *out) {
     int64_t at = lo[d], count = 0;
@@ -80,7 +82,7 @@ static void along_sorted(const tw_cover *c, int n, const int64_t lo[3], const in
     advance(open, opened, hi[d], &at, &count, out);
 }
 
-/* All boxes span every dimension but d. */
+/* Counts along dimension d. All boxes span the others. */
 static bool along(const tw_cover *c, int n, const int64_t lo[3], const int64_t hi[3], int d, tw_coverage *out) {
     if (tiled(c, n, lo, hi, d)) {
         note(out, c[0].count);
@@ -118,7 +120,7 @@ static bool within(const tw_cover *c, int n, const int64_t lo[3], const int64_t 
         return true;
     }
     if (split_dimension(c, n, lo, hi, d + 1) == 3) return along(c, n, lo, hi, d, out);
-    /* Slab by slab: between two neighbouring bounds, boxes span this dimension or are not there. */
+    /* The space is divided into slabs. Between two neighbouring bounds, boxes span this dimension or are not there. */
     event *cut = malloc((2 * (size_t)n + 2) * sizeof *cut);
     tw_cover *part = malloc(((size_t)n + 1) * sizeof *part);
     bool ok = cut && part;

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { FEW = 4 /* arrivals up to which a counter is drawn as edges, not as a node */ };
+enum { FEW = 4 /* The most arrivals of a counter that is drawn as edges, not as a node. */ };
 
 static const tw_finding *found_at(const tw_report *r, const char *where) {
     for (size_t i = 0; r && i < r->count; i++) {
@@ -14,7 +14,7 @@ static const tw_finding *found_at(const tw_report *r, const char *where) {
     return NULL;
 }
 
-/* Quotes and backslashes would end a label. */
+/* Prints a label. Quotes and backslashes would end it. */
 static void put_label(tw_buf *out, const char *text) {
     for (; *text; text++)
         if (*text == '"' || *text == '\\' || *text == '\n')

@@ -14,7 +14,7 @@ typedef struct effects {
     const tw_instr_op_info *info;
     tw_access_list *list;
     tw_diag *diag;
-    int first; /* of its accesses */
+    int first; /* Index of the instruction's first access. */
     tw_status status;
 } effects;
 
@@ -32,7 +32,7 @@ static bool has(const effects *e, int operand) {
     return e->in->operand[operand] >= 0;
 }
 
-/* Whether an operand, when present, has this shape; -1 stands for any extent. */
+/* Checks that an operand, if present, has this shape. -1 stands for any extent. */
 static bool shaped(effects *e, int operand, int64_t a, int64_t b, int64_t c) {
     const tw_buffer *x = buffer(e, operand);
     if (!x) return true;
@@ -49,14 +49,14 @@ static bool shaped(effects *e, int operand, int64_t a, int64_t b, int64_t c) {
     return true;
 }
 
-/* Norms, biases and tables are vectors or plain matrices of floats; a machine reads them as such. */
+/* Checks that an operand is not quantised. Machines read norms, biases and tables as vectors or matrices of floats. */
 static bool plain(effects *e, int operand) {
     const tw_buffer *x = buffer(e, operand);
     if (!x || (x->dtype <= TW_BF16 && !x->group)) return true;
     return bad(e, "norms, biases, tables and routers are not quantised");
 }
 
-/* A matrix that is multiplied: floats, or integers whose scales the panels have room for. */
+/* Checks the type of a matrix that is multiplied: floats, or integers whose scales the panels have room for. */
 static bool matrix(effects *e, int operand) {
     const tw_buffer *x = buffer(e, operand);
     if (!x) return true;
@@ -77,7 +77,7 @@ static bool activation(effects *e, int operand, int64_t a, int64_t b, int64_t c)
     return shaped(e, operand, a, b, c);
 }
 
-/* Keys and values: floats of one type, [sequences * kv_heads][max_seq][head_dim]. */
+/* Checks keys and values: floats of one type, [sequences * kv_heads][max_seq][head_dim]. */
 static bool cache(effects *e, int keys, int values, int64_t kv_heads, int64_t head_dim) {
     const tw_buffer *k = buffer(e, keys), *v = buffer(e, values);
     const int64_t heads = e->s->sequences * kv_heads, rows = e->s->max_seq;
@@ -86,7 +86,7 @@ static bool cache(effects *e, int keys, int values, int64_t kv_heads, int64_t he
            shaped(e, keys, heads, rows, head_dim) && shaped(e, values, heads, rows, head_dim);
 }
 
-/* Bytes of an element of an operand that is not quantised. */
+/* Returns the bytes of an element of an operand that is not quantised. */
 static int64_t element(const effects *e, int operand) {
     return (int64_t)tw_dtype_bits(buffer(e, operand)->dtype) / 8;
 }
@@ -122,13 +122,13 @@ static void whole(effects *e, int operand, bool write) {
     if (x) rows_of(e, operand, write, 0, x->shape[1]);
 }
 
-/* Columns [from, to) of f32 in every row. */
+/* Accesses columns [from, to) of f32 in every row. */
 static void columns(effects *e, int operand, bool write, int64_t from, int64_t to) {
     const tw_buffer *x = buffer(e, operand);
     if (x) access_box(e, operand, write, 0, x->shape[0], 0, x->shape[1], 4 * from, 4 * to);
 }
 
-/* 0 <= from < to <= limit, as every dealt-out range must. */
+/* Checks 0 <= from < to <= limit, which holds for every range that is dealt out. */
 static bool range(effects *e, int64_t limit) {
     int64_t from = e->in->param[TW_FROM], to = e->in->param[TW_TO];
     if (from >= 0 && from < to && to <= limit) return true;
@@ -171,7 +171,7 @@ static void embed(effects *e) {
     columns(e, TW_EMBED_X, true, e->in->param[TW_FROM], e->in->param[TW_TO]);
 }
 
-/* Rows appended to the cache: of each sequence the step's positions, in the heads [head, head + n) of the sequence. */
+/* Appends rows to the cache: the step's positions of each sequence, in the sequence's heads [head, head + n). */
 static void append(effects *e, int operand, int64_t head, int64_t n, int64_t from, int64_t to) {
     const int64_t of_one = buffer(e, operand)->shape[0] / e->s->sequences, rows = e->s->tokens / e->s->sequences;
     for (int64_t i = 0; i < e->s->sequences; i++)
@@ -181,7 +181,7 @@ static void append(effects *e, int operand, int64_t head, int64_t n, int64_t fro
 static const int qkv_weight[3] = {TW_QKV_WQ, TW_QKV_WK, TW_QKV_WV}, qkv_bias[3] = {TW_QKV_BQ, TW_QKV_BK, TW_QKV_BV},
                  qkv_out[3] = {TW_QKV_Q, TW_QKV_K, TW_QKV_V};
 
-/* Whole heads are one box, whatever the order of their rows. */
+/* Accesses whole heads, which are one box in whatever order their rows are. */
 static void qkv_heads(effects *e, tw_qkv_row at, int64_t n, int64_t d) {
     rows_of(e, qkv_weight[at.part], false, at.head * d, (at.head + n) * d);
     rows_of(e, qkv_bias[at.part], false, at.head * d, (at.head + n) * d);
@@ -192,11 +192,11 @@ static void qkv_heads(effects *e, tw_qkv_row at, int64_t n, int64_t d) {
         append(e, qkv_out[at.part], at.head, n, 0, bytes);
 }
 
-/* The boxes of one run of virtual rows within one head: pairs [a, b) of rotated rows are two runs of real rows. */
+/* Accesses a run of virtual rows within one head. Pairs [a, b) of rotated rows are two runs of real rows. */
 static void qkv_head(effects *e, tw_qkv_row at, int64_t count, int64_t rotated, int64_t head_dim) {
     int64_t T = e->s->tokens, size = element(e, qkv_out[at.part]);
     for (int half = 0; half < 2; half++) {
-        /* First the rotated rows of this half, or everything at once when nothing rotates. */
+        /* The rotated rows of this half, or all rows at once if nothing rotates. */
         int64_t lo = at.row, hi = at.row + count;
         if (rotated) {
             lo = at.row + half * (rotated / 2);
@@ -269,7 +269,8 @@ static void qkv(effects *e) {
     }
 }
 
-/* The past of heads [h0, h1) that rows [r0, r1) see, and themselves: with several sequences a row is one. */
+/* Reads what rows [r0, r1) see of heads [h0, h1): the past, and themselves. With several sequences each row is of
+   another one. */
 static void attend_past(effects *e, int operand, int64_t h0, int64_t h1, int64_t r0, int64_t r1) {
     const int64_t window = e->in->param[TW_ATTEND_WINDOW], of_one = buffer(e, operand)->shape[0] / e->s->sequences;
     const int64_t bytes = buffer(e, operand)->shape[2] * element(e, operand);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Order. Counters only grow and a wait names all of a counter's arrivals, so the set of tasks that can ever run does
-   not depend on the interleaving: one greedy walk finds every deadlock, and the vector clocks it computes are the
-   happens-before order of every interleaving. Along the walk, memory (memory.c) sees each access once. Where steps
-   follow each other without a barrier, the walk covers two. */
+/* The order of tasks. Counters only grow, and a wait names all of a counter's arrivals. Therefore the set of tasks that
+   can ever run does not depend on the interleaving. One greedy walk finds every deadlock, and its vector clocks are the
+   happens-before order of every interleaving. Along the walk, memory.c sees each access once. If steps follow each
+   other without a barrier, the walk covers two. */
 #include "schedule/flow.h"
 
 #include "schedule/clock.h"
@@ -17,13 +17,13 @@ typedef struct walk {
     tw_report *report;
     tw_memory *memory;
     int steps;
-    int64_t *arrivals;    /* [counter], a step */
-    int64_t *next;        /* [worker]: tasks done, over the steps */
-    int32_t *clock;       /* [worker][worker]: what each worker's next task comes after */
-    int32_t *joined;      /* [counter][worker]: what all arrivals so far come after */
-    int32_t *first_step;  /* [counter][worker]: last arrival of the first step, index + 1 */
-    int64_t *count;       /* [counter]: arrivals so far */
-    const tw_race *races; /* the second walk, which only takes down the clocks of races' tasks */
+    int64_t *arrivals;    /* [counter]: arrivals of a step. */
+    int64_t *next;        /* [worker]: tasks done, over all steps. */
+    int32_t *clock;       /* [worker][worker]: what each worker's next task comes after. */
+    int32_t *joined;      /* [counter][worker]: what all arrivals so far come after. */
+    int32_t *first_step;  /* [counter][worker]: last arrival of the first step, index + 1. */
+    int64_t *count;       /* [counter]: arrivals so far. */
+    const tw_race *races; /* Only in the second walk, which notes the clocks of the races' tasks. */
     int n_races;
     int32_t *taken; /* [race][2][worker] */
     tw_arena arena;
@@ -46,8 +46,8 @@ static const char *counter_name(const tw_flow *f, int counter) {
     return f->name_counter(f->context, counter);
 }
 
-/* Every wait is for exactly the arrivals of a step. Fewer would let it pass with any first few of several producers;
-   more would never come. */
+/* Checks that every wait is for exactly the arrivals of a step. A wait for fewer would pass with any first few of
+   several producers. More would never come. */
 static bool joins_ok(walk *k) {
     const tw_flow *f = k->f;
     bool ok = true;
@@ -77,8 +77,8 @@ static bool wait_met(const walk *k, const tw_flow_task *t, int64_t step) {
     return true;
 }
 
-/* An arrival of the second step must come after every arrival of the first at the same counter; otherwise a wait of the
-   first step could count it. */
+/* Checks that an arrival of the second step comes after every arrival of the first step at the same counter. Otherwise
+   a wait of the first step could count it. */
 static void check_steps_apart(walk *k, int w, int64_t index, int counter) {
     const tw_flow *f = k->f;
     int n = f->n_workers;
@@ -102,7 +102,7 @@ static void arrive(walk *k, int w, int64_t index, int counter) {
     k->count[counter]++;
 }
 
-/* Everything comes before the task that ends a step: what a step is about may change after it. */
+/* Checks that everything comes before the task that ends a step, since a step's data may change after that task. */
 static void check_all_joined(walk *k, int w, int64_t index) {
     const tw_flow *f = k->f;
     char where[96], other[96];
@@ -133,14 +133,14 @@ static bool do_task(walk *k, int w) {
     return true;
 }
 
-/* Everybody who still has something to do waits. Follows "waits for a counter, which lacks the arrival of" from the
-   first stuck worker until a worker comes up again: the cycle. */
+/* Reports a deadlock: all workers that are not done wait. The cycle is found by following "waits for a counter, which
+   lacks the arrival of" from the first stuck worker until a worker comes up again. */
 static void report_deadlock(walk *k) {
     const tw_flow *f = k->f;
     char text[900] = "", where[96], first[96];
     size_t used = 0;
     bool *seen = tw_arena_array(&k->arena, (size_t)f->n_workers, sizeof *seen);
-    /* Only the first step can be where it stops: the second is the same. */
+    /* The walk can only stop in the first step, since the second is the same. */
     int w = 0;
     while (w < f->n_workers - 1 && k->next[w] >= length(f, w)) w++;
     where_of(f, first, w, k->next[w]);
@@ -165,7 +165,7 @@ static void report_deadlock(walk *k) {
     tw_report_add(k->report, "deadlock", first, "no worker can go on: %s", text);
 }
 
-/* Each step as far as it goes: nothing in a step waits for the next one. */
+/* Walks each step as far as it goes. Nothing in a step waits for the next one. */
 static bool walk_steps(walk *k) {
     const tw_flow *f = k->f;
     bool stuck = false;
@@ -207,7 +207,7 @@ static bool make_walk(walk *k) {
 
 /* ---- explaining ---- */
 
-/* What of the other's worker comes before a task, and that the other is later. */
+/* Says what of the other's worker comes before a task, and that the other task is not among it. */
 static int explain_side(const walk *k, const tw_race *r, int side, const int32_t *clock, char *out, size_t size) {
     char me[96], them[96], last[96] = "nothing";
     int other = r->worker[!side];
@@ -218,7 +218,7 @@ static int explain_side(const walk *k, const tw_race *r, int side, const int32_t
                     where_of(k->f, them, other, r->index[!side]));
 }
 
-/* A run that reaches the race: what comes before either of the two, and nothing else; then either may go first. */
+/* Describes a run that reaches the race: what comes before either task, and nothing else. Then either may go first. */
 static void explain_race(const walk *k, const tw_race *r, const int32_t *first, const int32_t *second) {
     char text[1000];
     size_t used = 0;
@@ -229,7 +229,7 @@ static void explain_race(const walk *k, const tw_race *r, const int32_t *first, 
     used += (size_t)snprintf(text + used, sizeof text - used, "Shortest run:");
     for (int w = 0; w < n; w++) {
         int64_t done = first[w] > second[w] ? first[w] : second[w];
-        done -= (w == r->worker[0]) || (w == r->worker[1]); /* the two themselves are still to come */
+        done -= (w == r->worker[0]) || (w == r->worker[1]); /* The two tasks are still to come. */
         total += done;
         if (done > 0 && used < sizeof text - 160)
             used += (size_t)snprintf(text + used, sizeof text - used, " workers[%d] does %lld,", w, (long long)done);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The check of a file in whichever format it is. */
+/* Checks a file in either format. */
 #include "schedule/formats.h"
 
 #include "base/diag.h"
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 struct tw_schedule_file {
-    tw_schedule *own; /* one of the two */
+    tw_schedule *own; /* NULL: the file is AutoMegaKernel's. */
     tw_amk *amk;
 };
 

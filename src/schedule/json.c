@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Schedules as JSON: buffers, counters and instructions refer to each other by name; one instruction a line. */
+/* Schedules as JSON. Buffers, counters and instructions refer to each other by name. Each instruction has a line. */
 #include "base/json.h"
 
 #include "base/diag.h"
@@ -102,8 +102,8 @@ typedef struct reader {
     tw_schedule *s;
     const char *path;
     tw_diag *diag;
-    json_t *buffers, *counters; /* name -> index */
-    char where[64];             /* "workers[1][7]" */
+    json_t *buffers, *counters; /* Objects that map names to indices. */
+    char where[64];             /* The place in the file, such as "workers[1][7]". */
 } reader;
 
 static tw_status refuse(reader *r, const char *what, const char *detail) {
@@ -116,7 +116,7 @@ static int64_t int_field(const json_t *o, const char *key, int64_t lo, int64_t h
     return n;
 }
 
-/* Remembers name -> index; refuses a name used twice. */
+/* Remembers a name's index. Refuses a name that is used twice. */
 static tw_status remember(reader *r, json_t *map, const char *name, int index) {
     if (json_object_get(map, name)) return refuse(r, "the name is used twice: ", name);
     return index < 0 || json_object_set_new(map, name, json_integer(index)) ? tw_fail_memory(r->diag) : TW_OK;

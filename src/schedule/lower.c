@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From a model to a schedule. Every stage is dealt out to the workers and ends in one counter, which the next stage
-   waits for whole: five edges a layer. Since a stage waits for all of the stage before it, and that for all of its own
-   predecessor, buffers may be used again from layer to layer; the check proves it for what is made here. */
+/* Lowers a model to a schedule. Every stage is dealt out to the workers, and ends in one counter that the next stage
+   waits for: five edges a layer. A stage waits for all of the stage before it, and that one for all of its predecessor,
+   so buffers may be used again from layer to layer. The check proves it. */
 #include "base/diag.h"
 #include "model/model.h"
 #include "schedule/builder.h"
@@ -15,12 +15,12 @@ typedef struct lowering {
     const tw_model *m;
     tw_lowering l;
     int64_t T, sequences;
-    int tokens, rope, x, q, attended, part, h, route, logits, best, token; /* buffers; -1: none */
-    int ready;         /* the counter that the next stage waits for */
-    int64_t arrivals;  /* of that counter, a step */
-    int64_t pending;   /* arrivals of the stage being built */
-    int stage_counter; /* its counter */
-    int turn;          /* the worker that gets the first remainder: rotates from stage to stage */
+    int tokens, rope, x, q, attended, part, h, route, logits, best, token; /* Buffers. -1: none. */
+    int ready;         /* The counter that the next stage waits for. */
+    int64_t arrivals;  /* Arrivals of that counter in a step. */
+    int64_t pending;   /* Arrivals of the stage that is built. */
+    int stage_counter; /* Counter of the stage that is built. */
+    int turn;          /* The worker that gets the first remainder. It rotates from stage to stage. */
     int64_t splits, row_blocks;
 } lowering;
 
@@ -35,7 +35,7 @@ static int weight(lowering *b, const char *name, const tw_weight *w, bool matrix
     return tw_schedule_add_buffer(b->s, name, TW_BUFFER_WEIGHT, t, group, outer, w->rows, w->cols);
 }
 
-/* A weight of layer `layer` (or of the model: -1) under its canonical name. */
+/* Adds a weight of layer `layer` (-1: of the model) under its canonical name. */
 static int named(lowering *b, int64_t layer, const char *what, bool matrix) {
     char name[96];
     if (layer < 0)
@@ -46,7 +46,7 @@ static int named(lowering *b, int64_t layer, const char *what, bool matrix) {
     return w ? weight(b, name, w, matrix, 1) : -1;
 }
 
-/* All experts' matrices of one kind as one buffer [experts][rows][cols]. */
+/* Adds all experts' matrices of one kind as one buffer [experts][rows][cols]. */
 static int experts(lowering *b, int64_t layer, const char *what, const tw_weight *first) {
     char name[96];
     snprintf(name, sizeof name, "layers.%lld.experts.%s", (long long)layer, what);
@@ -82,7 +82,7 @@ static void stage_end(lowering *b) {
     next_turn(b);
 }
 
-/* Worker w's share of `units`, in order; remainders go to the workers from `turn` on. */
+/* Computes worker w's share of `units`, in order. Remainders go to the workers from `turn` on. */
 static void share(const lowering *b, int64_t units, int w, int64_t *from, int64_t *to) {
     int64_t n = b->l.workers, base = units / n, extra = units % n, start = 0;
     for (int i = 0; i < w; i++) start += base + ((i - b->turn + n) % n < extra);
@@ -90,7 +90,7 @@ static void share(const lowering *b, int64_t units, int w, int64_t *from, int64_
     *to = start + base + ((w - b->turn + n) % n < extra);
 }
 
-/* An instruction's first buffers, in the order of ops.def; the rest are absent. */
+/* An instruction's first buffers, in the order of ops.def. The others are absent. */
 typedef struct operands {
     const int *buffer;
     size_t count;
@@ -101,7 +101,7 @@ static void set_operands(tw_instr *in, operands o) {
     memcpy(in->operand, o.buffer, o.count * sizeof *o.buffer);
 }
 
-/* One instruction a worker over rows 0..rows, dealt out in multiples of `unit`. */
+/* Gives each worker an instruction over some of rows 0 to rows - 1, in multiples of `unit`. */
 static void stage_rows(lowering *b, tw_instr_op op, operands o, int64_t rows, int64_t unit) {
     int64_t units = (rows + unit - 1) / unit, from, to;
     for (int w = 0, slot = 0; w < b->l.workers; w++) {
@@ -134,7 +134,8 @@ static void lower_embed(lowering *b) {
     stage_end(b);
 }
 
-/* Heads [head, head + heads) over part `split` of the past and block `block` of the positions. */
+/* Adds an instruction that attends with heads [head, head + heads) over part `split` of the past and block `block` of
+   the positions. */
 static bool attend(lowering *b, int worker, operands o, int64_t head, int64_t heads, int64_t split, int64_t block,
                    int64_t window) {
     tw_instr *in = stage_instr(b, worker, TW_INSTR_ATTEND);
@@ -151,8 +152,9 @@ static bool attend(lowering *b, int worker, operands o, int64_t head, int64_t he
     return true;
 }
 
-/* Attention: heads are dealt out, one by one or in the groups that share a key/value head; with more workers than these
-   also blocks of positions (prefill) or parts of the key/value range (decode), whose results a merge joins. */
+/* Lowers attention. Heads are dealt out one by one, or in the groups that share a key/value head. With more workers
+   than these, blocks of positions (prefill) or parts of the past (decode) are dealt out too, and a merge joins
+   parts. */
 static void lower_attention(lowering *b, int64_t layer, int k, int v) {
     const tw_model *m = b->m;
     int64_t group = b->l.group_heads ? m->n_heads / m->n_kv_heads : 1, parts = b->splits * b->row_blocks,
@@ -162,7 +164,7 @@ static void lower_attention(lowering *b, int64_t layer, int k, int v) {
     for (int w = 0; w < b->l.workers; w++) {
         share(b, units, w, &from, &to);
         for (int64_t u = from, run; u < to; u += run) {
-            /* A run of whole heads is one instruction, so that a kv head is read once for all its queries. */
+            /* A run of whole heads is one instruction, so that a key/value head is read once for all its queries. */
             run = parts == 1 && !b->l.group_heads ? to - u : 1;
             if (!attend(b, w, o, u / parts * group, run * group, u % parts % b->splits, u % parts / b->splits,
                         m->layers[layer].window))
@@ -171,7 +173,7 @@ static void lower_attention(lowering *b, int64_t layer, int k, int v) {
     }
     stage_end(b);
     if (b->splits == 1) {
-        next_turn(b); /* rows are dealt out as with parts, so that machines hold one tape for both programs */
+        next_turn(b); /* Rows are dealt out as with parts, so that machines have one tape for both programs. */
         return;
     }
     stage_begin(b, layer, "merge");
@@ -255,7 +257,7 @@ static void lower_layer(lowering *b, int64_t i, int moe_h) {
 }
 
 static void lower_head(lowering *b) {
-    /* Below 8 bits the head costs more perplexity than all the rest together: it stays at int8. */
+    /* The head stays at int8. With fewer bits it costs more perplexity than all the rest together. */
     tw_lowering saved = b->l;
     if (b->l.weights == TW_I4) {
         b->l.weights = TW_I8;
@@ -295,8 +297,9 @@ static void shared_buffers(lowering *b) {
     b->token = tw_schedule_add_buffer(s, "token", TW_BUFFER_OUTPUT, TW_I32, 0, b->sequences, 1, 1);
 }
 
-/* Too few heads for the workers: split the past when decoding, the positions in prefill. In groups of heads it is the
-   past in both: a group is there to read its keys and values once. Of several sequences each has its own past. */
+/* Chooses parts if there are too few heads for the workers. Decode splits the past, and prefill the positions. Groups
+   of heads split the past in both, since a group exists to read its keys and values once. Each of several sequences has
+   its own past. */
 static void choose_parts(lowering *b, const tw_lowering *l) {
     int64_t heads = l->group_heads ? b->m->n_kv_heads : b->m->n_heads;
     b->splits = l->kv_splits;

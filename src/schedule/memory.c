@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An access must come after every access before it that it conflicts with; what came before those is ordered too, since
-   it was checked against them. So of each box the last read and the last write of every worker are enough, and an
-   access meets only the boxes that overlap its own. */
+/* Checks that an access comes after every earlier access that it conflicts with. Accesses before those are ordered too,
+   since they were checked against them. So the last read and the last write of every worker are enough for each box,
+   and an access is only compared with the boxes that overlap its own. */
 #include "schedule/memory.h"
 
 #include "schedule/clock.h"
@@ -11,34 +11,35 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The last access of each worker, index + 1: a list while few workers come, an entry each otherwise. */
+/* The last access of each worker, index + 1: a list while there are few workers, otherwise an entry for each. */
 typedef struct marks {
     int32_t *at;
-    int *worker; /* NULL: at[worker] */
+    int *worker; /* NULL: `at` has an entry for each worker. */
     int count;
 } marks;
 
-/* Per box. Caches count rows from the step's position, and the next step has another: each step has its own marks. */
+/* The state of a box. Caches count rows from the step's position, which differs from step to step, so each step has its
+   own marks. */
 typedef struct state {
     marks write[2], read[2];
-    int64_t count;    /* writes in the first step */
-    int32_t *need;    /* of a box that overlaps many: the last write of each worker to any of them */
-    bool stale;       /* `need` is */
-    bool unknown;     /* `seen` is */
-    tw_coverage seen; /* of its bytes */
+    int64_t count;    /* Writes in the first step. */
+    int32_t *need;    /* For a box that overlaps many: the last write of each worker to any of them. */
+    bool stale;       /* `need` is out of date. */
+    bool unknown;     /* `seen` is not known. */
+    tw_coverage seen; /* How often the box's bytes were written. */
 } state;
 
 struct tw_memory {
     const tw_flow *f;
     tw_report *report;
-    tw_boxes boxes; /* its arena is everything's */
+    tw_boxes boxes; /* The arena of the boxes has all memory of the check. */
     state *state;
-    tw_cover *room; /* for as many boxes as one overlaps */
+    tw_cover *room; /* Scratch for as many boxes as one box overlaps. */
     tw_race races[4];
     int n_races;
 };
 
-/* Overlaps from which on one look at `need` is quicker than a look at each. */
+/* Tells whether a box has so many overlaps that one look at `need` is quicker than a look at each. */
 static bool has_need(const tw_memory *m, const tw_box *b) {
     return b->n_near > 8 && b->n_near > m->f->n_workers / 8;
 }
@@ -60,7 +61,7 @@ static void make_marks(tw_memory *m, marks *k, int workers) {
     }
 }
 
-/* How many workers read and write each box decides how its marks are kept. */
+/* Makes the boxes' states. How many workers read and write a box decides how its marks are kept. */
 static bool make_states(tw_memory *m) {
     const tw_flow *f = m->f;
     size_t n = (size_t)m->boxes.count + 1;
@@ -119,7 +120,7 @@ typedef struct party {
     int worker;
     int64_t index;
     const int32_t *clock;
-    bool told; /* one finding an access is enough */
+    bool told; /* The access has a finding, and needs no other. */
 } party;
 
 static void name_task(const tw_flow *f, char *out, size_t size, int worker, int64_t index) {
@@ -158,7 +159,7 @@ static bool any_late(const marks *k, const int32_t *clock, int workers) {
     return false;
 }
 
-/* What the marks say came before must come before. */
+/* Checks that all marked accesses come before this one. */
 static inline void check_marks(party *p, const marks *k, bool wrote) {
     int n = p->m->f->n_workers;
     if (!any_late(k, p->clock, n)) return;
@@ -197,7 +198,7 @@ static void gather_need(const tw_memory *m, state *s, const tw_box *b) {
     }
 }
 
-/* A read comes after the first step's writes that it overlaps, a write after its reads as well. */
+/* Checks that a read comes after the first step's writes that it overlaps, and a write after its reads as well. */
 static void check_order(party *p, const tw_box *b, state *s) {
     if (s->need && !p->a->write && !is_cache(p->m, b)) {
         if (s->stale) gather_need(p->m, s, b);
@@ -211,7 +212,7 @@ static void check_order(party *p, const tw_box *b, state *s) {
     }
 }
 
-/* The first step's accesses to a cache, whichever rows they were. */
+/* Checks a cache's access against those of the first step, whichever rows they were. */
 static void check_across(party *p, const tw_box *b) {
     for (int i = 0; i < b->n_far; i++) {
         const state *o = &p->m->state[b->far[i]];
@@ -226,7 +227,8 @@ static bool covers(const tw_cover *c, const int64_t lo[3], const int64_t hi[3]) 
     return true;
 }
 
-/* The bytes of box b that this step must have written: of a cache's rows, those from its position on. */
+/* Finds how often the bytes of box b were written that this step must write. In a cache, those are the rows from its
+   position on. */
 static bool look(tw_memory *m, const tw_box *b, state *s) {
     int64_t lo[3];
     int n = 0;
@@ -251,8 +253,8 @@ static bool look(tw_memory *m, const tw_box *b, state *s) {
     return tw_coverage_of(m->room, n, lo, b->hi, &s->seen);
 }
 
-/* Every byte that one access reads was written in this step, and all equally often: a gap in what a stage writes leaves
-   old bytes among new ones, and an overlap adds twice. */
+/* Checks that every byte that an access reads was written in this step, and all bytes equally often. A gap in what a
+   stage writes leaves old bytes among new ones, and an overlap adds twice. */
 static bool check_seen(party *p, const tw_box *b, state *s) {
     char me[128], box[256];
     if (s->unknown && !look(p->m, b, s)) return false;
@@ -283,8 +285,8 @@ static bool first_step(party *p, const tw_box *b, state *s) {
     return true;
 }
 
-/* Within the second step everything is as in the first. Between them, a worker's first access to a box speaks for those
-   that follow it. */
+/* Checks an access of the second step. Within the step everything is as in the first. Between the steps, a worker's
+   first access to a box stands for those that follow it. */
 static void second_step(party *p, const tw_box *b, state *s, int done) {
     bool cache = is_cache(p->m, b);
     marks *mine = p->a->write ? &s->write[cache] : &s->read[cache];

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE /* memmem */
-/* Added tokens in text: the leftmost, and of those that begin there the longest; the search goes on behind it. */
+/* Finds added tokens in text: the leftmost one, and the longest of those that begin there. The search goes on behind
+   it. */
 #include "tokenizer/tokenizer.h"
 
 #include "tokenizer/unicode.h"
@@ -27,9 +28,9 @@ int64_t tw_added_prepare(tw_added *a) {
     return -1;
 }
 
-/* Whether the token of content[0, n) that is found at byte i of the searched text was typed, at least in part. Behind
-   the normalizers a place is told by its order: what is found there for the nth time was there for the nth time before.
- */
+/* Tells whether the token of content[0, n) that is found at byte i of the searched text was typed, at least in part. In
+   normalized text the token's place before the normalizers is found by counting: the nth occurrence in one is the nth
+   occurrence in the other. */
 static bool was_typed(tw_typed *typed, const tw_added_token *t, const char *text, size_t i) {
     size_t at = i, n = t->size;
     if (typed->normalized) {
@@ -54,8 +55,8 @@ static bool was_typed(tw_typed *typed, const tw_added_token *t, const char *text
     return false;
 }
 
-/* The longest token that begins at byte i, or NULL. The candidates are narrowed byte by byte: they are sorted, so those
-   that agree with the text so far stay neighbours, the one that ends here first among them. */
+/* Finds the longest token that begins at byte i, or NULL. Candidates are narrowed byte by byte. They are sorted, so
+   those that agree with the text so far are neighbours, and the one that ends here is their first. */
 static const tw_added_token *longest(const tw_added *a, const char *text, size_t i, size_t end, tw_typed *typed) {
     const char *s = text + i;
     size_t size = end - i;
@@ -68,7 +69,7 @@ static const tw_added_token *longest(const tw_added *a, const char *text, size_t
         }
         if (depth == size || lo == hi) break;
         unsigned char c = (unsigned char)s[depth];
-        for (int upper = 0; upper < 2; upper++) { /* first with byte >= c, then first with byte > c */
+        for (int upper = 0; upper < 2; upper++) { /* The first with byte >= c, then the first with byte > c. */
             size_t x = lo, y = hi;
             while (x < y) {
                 size_t mid = x + (y - x) / 2;
@@ -104,7 +105,7 @@ static void push(tw_pieces *out, size_t base, size_t zero, size_t a, size_t b, i
 
 void tw_added_split(const tw_added *a, const char *text, size_t size, size_t base, size_t zero, tw_typed *typed,
                     tw_pieces *out) {
-    size_t covered = 0, run = 0, run_end = 0; /* the white space that was walked over last, so that it is walked once */
+    size_t covered = 0, run = 0, run_end = 0; /* The white space that was walked over last. */
     for (size_t i = 0; a->n && i < size;) {
         const tw_added_token *t = longest(a, text, i, size, typed);
         if (!t) {
@@ -115,7 +116,7 @@ void tw_added_split(const tw_added *a, const char *text, size_t size, size_t bas
         i = end;
         if (t->single_word && ((start && word_before(text, start)) || (end < size && word_at(text, end)))) continue;
         if (t->lstrip) {
-            /* White space in front belongs to the token, as far as no other token has it. */
+            /* White space in front belongs to the token, unless another token has it. */
             size_t s = start;
             while (s > covered) {
                 size_t k = tw_utf8_before(text, s), next = k;

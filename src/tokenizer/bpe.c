@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Byte pair encoding: the characters of a word are merged, the pair of lowest rank first and of equal ones the
-   leftmost, through a heap over a linked list: n log n for a word of n characters. */
+/* Byte pair encoding. The characters of a word are merged: first the pair of lowest rank, and of equal ones the
+   leftmost. A heap over a linked list takes n log n for a word of n characters. */
 #include "tokenizer/tokenizer.h"
 
 #include "base/diag.h"
@@ -12,12 +12,12 @@
 typedef struct symbol {
     int32_t id;
     int32_t prev, next; /* -1: none */
-    bool gone;          /* merged into its left neighbour */
+    bool gone;          /* The symbol was merged into its left neighbour. */
 } symbol;
 
 typedef struct candidate {
     uint64_t key; /* rank << 32 | position */
-    int32_t id;   /* what the pair becomes */
+    int32_t id;   /* The token that the pair becomes. */
 } candidate;
 
 struct tw_bpe_work {
@@ -49,7 +49,7 @@ static const tw_merge *find_merge(const tw_bpe *b, int32_t left, int32_t right) 
 static void put_merge(tw_bpe *b, tw_merge m) {
     uint64_t h = hash(m.pair) & b->mask;
     while (b->merges[h].pair != UINT64_MAX && b->merges[h].pair != m.pair) h = (h + 1) & b->mask;
-    b->merges[h] = m; /* of a pair that is listed twice the later rank counts */
+    b->merges[h] = m; /* The later rank counts if a pair is listed twice. */
 }
 
 void tw_bpe_free(tw_bpe *b) {
@@ -57,7 +57,7 @@ void tw_bpe_free(tw_bpe *b) {
     b->merges = NULL;
 }
 
-/* Both parts of a merge, from "a b" or ["a", "b"]. False when it is neither. */
+/* Reads both parts of a merge, from "a b" or ["a", "b"]. False: it is neither. */
 static bool merge_parts(const json_t *m, const char **a, size_t *na, const char **b, size_t *nb) {
     if (json_is_array(m)) {
         const json_t *x = json_array_get(m, 0), *y = json_array_get(m, 1);
@@ -163,7 +163,7 @@ static bool reserve(tw_bpe_work *w, size_t symbols) {
     if (!s) return false;
     w->symbols = s;
     w->room = room;
-    /* Every merge takes one symbol away and offers at most two pairs. */
+    /* Every merge removes one symbol and offers at most two pairs. */
     candidate *h = realloc(w->heap, room * 3 * sizeof *h);
     if (!h) {
         w->room = 0;
@@ -225,7 +225,7 @@ static void merge_all(const tw_bpe *b, tw_bpe_work *w) {
     }
 }
 
-/* The id of one character in its place, or -1. */
+/* Finds the id of one character in its place. -1: there is none. */
 static int32_t find_char(const tw_tokenizer *t, const char *s, size_t n, bool first, bool last, tw_buf *spare) {
     const tw_bpe *b = &t->bpe;
     bool prefix = !first && b->prefix_size, suffix = last && b->suffix_size;
@@ -236,8 +236,8 @@ static int32_t find_char(const tw_tokenizer *t, const char *s, size_t n, bool fi
     return spare->failed ? -1 : tw_vocab_model(&t->vocab, spare->data, spare->size);
 }
 
-/* The characters of a word as symbols. An unknown character waits in `unk`, so that its successors may be fused with
-   it; bytes it falls back to pass it by, as in the reference. */
+/* Makes symbols of a word's characters. An unknown character waits in `unk`, so that its successors may be fused with
+   it. As in the reference, bytes that a character falls back to do not end that wait. */
 static tw_status split_chars(const tw_tokenizer *t, tw_bpe_work *w, const char *word, size_t size, tw_diag *diag) {
     const tw_bpe *b = &t->bpe;
     tw_buf spare = {0};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Chat templates: where a directory has them, what variables they see, what of their text was typed. */
+/* Chat templates: where a directory has them, which variables they see, and which of their text was typed. */
 #include "tokenizer/chat.h"
 
 #include "base/diag.h"
@@ -11,19 +11,19 @@
 
 struct tw_chat {
     jinja_template *main;
-    jinja_template *tools; /* "tool_use", for requests with tools; NULL: `main` does */
-    json_t *tokens;        /* bos_token and the like */
+    jinja_template *tools; /* The template "tool_use", for requests with tools. NULL: `main` serves them. */
+    json_t *tokens;        /* Tokens such as bos_token. */
 };
 
 /* ---- special tokens ---- */
 
-/* A token as a string or as {"content": …}. */
+/* Reads a token that is a string or {"content": …}. */
 static const char *token_text(const json_t *v) {
     if (json_is_object(v)) v = json_object_get(v, "content");
     return json_string_value(v);
 }
 
-/* Names that end in _token; those already there stay. */
+/* Adds tokens whose names end in _token. Those already there stay. */
 static tw_status add_tokens(json_t *tokens, const json_t *from, tw_diag *diag) {
     const char *name;
     json_t *v;
@@ -39,7 +39,7 @@ static tw_status add_tokens(json_t *tokens, const json_t *from, tw_diag *diag) {
 /* ---- where templates are ---- */
 
 typedef struct place {
-    tw_buf path, text; /* which file, what it says */
+    tw_buf path, text; /* The file's path and its text. */
     bool found;
 } place;
 
@@ -55,7 +55,7 @@ static tw_status read_place(place *p, tw_diag *diag) {
     return tw_file_read(&p->text, p->path.data, diag);
 }
 
-/* The template of this name in the configuration: the string itself is "default". */
+/* Finds the template of this name in the configuration. A plain string is "default". */
 static const json_t *configured(const json_t *config, const char *name) {
     const json_t *v = json_object_get(config, "chat_template");
     for (size_t i = 0; i < json_array_size(v); i++) {
@@ -65,7 +65,7 @@ static const json_t *configured(const json_t *config, const char *name) {
     return json_is_string(v) && !strcmp(name, "default") ? v : NULL;
 }
 
-/* A file goes before the configuration, as in transformers. */
+/* Finds a template. A file goes before the configuration, as in transformers. */
 static tw_status find_template(place *p, const char *directory, const char *config_path, const json_t *config,
                                const char *name, tw_diag *diag) {
     *p = (place){0};
@@ -97,7 +97,7 @@ static tw_status open_named(jinja_template **out, const char *directory, const c
     return s;
 }
 
-/* A configuration that may be missing. */
+/* Loads a configuration that may be missing. */
 static tw_status load_if_there(json_t **out, const char *path, tw_diag *diag) {
     *out = NULL;
     return tw_file_exists(path) ? tw_json_load(out, path, diag) : TW_OK;
@@ -167,7 +167,8 @@ void tw_chat_close(tw_chat *c) {
 
 /* ---- variables ---- */
 
-/* A role is the template's vocabulary, and templates make special tokens of it, as long as it looks like one. */
+/* Tells whether a role looks like a plain word. Such a role is the template's vocabulary, and templates make special
+   tokens of it. */
 static bool is_plain_word(const json_t *v) {
     const char *s = json_string_value(v);
     if (!s || !*s || json_string_length(v) > 64) return false;
@@ -178,7 +179,7 @@ static bool is_plain_word(const json_t *v) {
     return true;
 }
 
-/* What a message says is typed, but for the assistant's. */
+/* Makes a message's value. Its texts count as typed, except for the assistant's. */
 static jinja_value message_value(jinja_env *env, const json_t *m) {
     const json_t *role = json_object_get(m, "role");
     bool typed = !json_is_string(role) || strcmp(json_string_value(role), "assistant") != 0;
@@ -188,8 +189,8 @@ static jinja_value message_value(jinja_env *env, const json_t *m) {
     return v;
 }
 
-/* A message's reasoning may stand under any of three keys. As in transformers, the first that is set is copied to
-   "reasoning_content", and to "thinking" where that is missing, which gpt-oss's template reads. */
+/* Copies a message's reasoning, which may have any of three keys. As in transformers, the first one that is set is
+   copied to "reasoning_content". It is copied to "thinking" if that is missing, since gpt-oss's template reads it. */
 static jinja_value with_reasoning(jinja_env *env, jinja_value m) {
     static const char *const names[] = {"reasoning_content", "thinking", "reasoning"};
     jinja_value *found = NULL;
@@ -211,7 +212,7 @@ static jinja_value messages_value(jinja_env *env, const json_t *list) {
     return out;
 }
 
-/* JSON of a request; `what` names it in the diagnostic. */
+/* Parses JSON of a request. `what` names it in the diagnostic. */
 static tw_status parse(json_t **out, const char *text, const char *what, bool list, tw_diag *diag) {
     *out = NULL;
     if (!text) return TW_OK;
@@ -235,7 +236,8 @@ static tw_status parse_request(request *q, const tw_chat_request *r, tw_diag *di
     return s;
 }
 
-/* In the order in which transformers lets one go before the other: tokens, then the request, then its arguments. */
+/* Sets variables in transformers' order, in which later ones replace earlier ones: tokens, then the request, then its
+   arguments. */
 static void set_variables(jinja_env *env, const tw_chat *c, const request *q, bool prompt) {
     const char *name;
     json_t *v;

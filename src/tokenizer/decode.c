@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Decoders as a row of stages through which text flows. A stage takes tokens, each whole, until some stage before it
-   has joined them all (Fuse, ByteLevel): from there on it takes one token that comes in chunks and stays open to the
-   end. A stage passes on what no later input can change. Decoding at once is the same row, fed at once. */
+/* Decoders are a row of stages through which text flows. A stage takes whole tokens until some stage before it has
+   joined them all (Fuse, ByteLevel). From there on it takes one token that comes in chunks and is open until the end. A
+   stage passes on what no later input can change. Decoding at once feeds the same row at once. */
 #include "tokenizer/tokenizer.h"
 
 #include "base/diag.h"
@@ -14,12 +14,12 @@ static const char replacement[] = "\xef\xbf\xbd"; /* U+FFFD */
 
 typedef struct stage {
     const tw_decoder *d;
-    bool open;      /* takes one open token */
-    size_t tokens;  /* taken so far */
-    tw_buf held;    /* input that is not decided yet */
+    bool open;      /* The stage takes one open token. */
+    size_t tokens;  /* Tokens taken so far. */
+    tw_buf held;    /* Input that is not decided yet. */
     size_t run;     /* BYTE_FALLBACK: bytes of the run; STRIP: content characters held back at the end */
     size_t dropped; /* STRIP: content characters dropped in front */
-    bool inside;    /* STRIP: past the front */
+    bool inside;    /* STRIP: the front is past. */
     bool broken;    /* BYTE_FALLBACK: the run can no longer become UTF-8 */
 } stage;
 
@@ -28,8 +28,8 @@ struct tw_token_stream {
     bool keep_special;
     tw_buf out;
     tw_scratch scratch;
-    tw_diag *diag; /* of the call under way */
-    size_t size;   /* bytes of the pieces that went in */
+    tw_diag *diag; /* The current call's diagnostic. */
+    size_t size;   /* Bytes of the pieces that went in. */
     int n;
     stage stages[];
 };
@@ -42,8 +42,8 @@ static tw_status memory(tw_token_stream *s) {
 
 /* ---- UTF-8 that arrives in pieces ---- */
 
-/* How many bytes the sequence that begins at p[0] has, valid up to byte n: > 0 complete, 0 not yet, < 0 wrong after -r
-   bytes, which one U+FFFD stands for. */
+/* Counts the bytes of the sequence that begins at p[0], valid up to byte n. > 0: complete. 0: not complete yet. < 0:
+   wrong after -r bytes, for which one U+FFFD stands. */
 static int sequence(const unsigned char *p, size_t n) {
     unsigned char b = p[0];
     if (b < 0x80) return 1;
@@ -57,7 +57,7 @@ static int sequence(const unsigned char *p, size_t n) {
     return size;
 }
 
-/* Moves the decided part of held bytes on: whole characters, and U+FFFD for what cannot become one. */
+/* Passes on the decided part of held bytes: whole characters, and U+FFFD for bytes that cannot become one. */
 static tw_status flow_bytes(tw_token_stream *s, int k, bool last) {
     stage *g = &s->stages[k];
     tw_buf text = {0};
@@ -83,7 +83,7 @@ static tw_status flow_bytes(tw_token_stream *s, int k, bool last) {
 
 /* ---- stages on whole tokens ---- */
 
-/* Bytes that a byte-level token stands for; a token with other characters stands for itself. */
+/* Takes the bytes that a byte-level token stands for. A token with other characters stands for itself. */
 static tw_status take_byte_level(tw_token_stream *s, int k, const char *text, size_t n) {
     stage *g = &s->stages[k];
     size_t before = g->held.size;
@@ -119,7 +119,8 @@ static void replace_all(tw_buf *t, const char *from, const char *to, tw_buf *spa
     *spare = x;
 }
 
-/* A word begins with a space, a continuing piece loses its prefix; the clean-up draws punctuation to the left. */
+/* Takes a WordPiece token. A word begins with a space, and a continuing piece loses its prefix. The clean-up moves
+   punctuation to the left. */
 static tw_status take_wordpiece(tw_token_stream *s, int k, const char *text, size_t n) {
     static const char *const cleanups[][2] = {{" .", "."},   {" ?", "?"},     {" !", "!"},    {" ,", ","},
                                               {" ' ", "'"},  {" n't", "n't"}, {" 'm", "'m"},  {" do not", " don't"},
@@ -180,14 +181,14 @@ static int hex(char c) {
     return c >= '0' && c <= '9' ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10 : -1;
 }
 
-/* The byte of <0xAB>, or -1. The reference parses the digits as numbers are parsed, so a plus sign is let in. */
+/* Returns the byte of <0xAB>, or -1. The reference parses the digits as a number, so a plus sign is allowed. */
 static int byte_of(const char *text, size_t n) {
     if (n != 6 || memcmp(text, "<0x", 3) != 0 || text[5] != '>') return -1;
     int a = text[3] == '+' ? 0 : hex(text[3]), b = hex(text[4]);
     return a < 0 || b < 0 ? -1 : a * 16 + b;
 }
 
-/* Ends a run of bytes: text if it is UTF-8, otherwise a U+FFFD for every byte that has not got one yet. */
+/* Ends a run of bytes. It is text if it is UTF-8, otherwise a U+FFFD for every byte that has none yet. */
 static tw_status end_run(tw_token_stream *s, int k) {
     stage *g = &s->stages[k];
     tw_status st = TW_OK;
@@ -203,8 +204,8 @@ static tw_status end_run(tw_token_stream *s, int k) {
     return st;
 }
 
-/* Bytes in a row are text only if all of them together are UTF-8, so they wait for the run's end, or for its first
-   mistake. `run` is how far whole characters go. */
+/* Takes a byte. Bytes in a row are text only if all of them together are UTF-8, so they wait for the run's end, or for
+   its first error. `run` is where whole characters end. */
 static tw_status take_byte_fallback(tw_token_stream *s, int k, const char *text, size_t n) {
     stage *g = &s->stages[k];
     int b = byte_of(text, n);
@@ -246,7 +247,7 @@ static tw_status take_strip(tw_token_stream *s, int k, const char *text, size_t 
     return feed(s, k + 1, text + a, b > a ? b - a : 0);
 }
 
-/* The suffix that ends words becomes a space, and nothing in the last token. */
+/* Passes a token on. The suffix that ends words becomes a space, or nothing in the last token. */
 static tw_status pass_bpe(tw_token_stream *s, int k, const char *space) {
     stage *g = &s->stages[k];
     tw_buf token = {0}, spare = {0};
@@ -312,7 +313,7 @@ static tw_status end_whole(tw_token_stream *s, int k) {
 
 /* ---- stages on one open token ---- */
 
-/* Content characters vanish at the front, and are held back while they may be the end. */
+/* Drops content characters in front, and holds them back while they may be the end. */
 static tw_status flow_strip(tw_token_stream *s, int k, const char *text, size_t n) {
     stage *g = &s->stages[k];
     const tw_decoder *d = g->d;
@@ -342,7 +343,7 @@ static tw_status flow_strip(tw_token_stream *s, int k, const char *text, size_t 
     return st;
 }
 
-/* Replaces a literal; the end of what has come stays while it is the beginning of one. */
+/* Replaces a literal. The end of the input stays while it is the beginning of one. */
 static tw_status flow_literal(tw_token_stream *s, int k, const char *text, size_t n, bool last) {
     stage *g = &s->stages[k];
     const char *literal = NULL;
@@ -385,7 +386,7 @@ static tw_status flow(tw_token_stream *s, int k, const char *text, size_t n) {
     if (g->d->kind == TW_DEC_FUSE) return feed(s, k + 1, text, n);
     if (g->d->kind == TW_DEC_STRIP) return flow_strip(s, k, text, n);
     if (streams_literal(g)) return flow_literal(s, k, text, n, false);
-    return tw_buf_add(&g->held, text, n) ? TW_OK : memory(s); /* the others need it whole */
+    return tw_buf_add(&g->held, text, n) ? TW_OK : memory(s); /* Other decoders need the whole token. */
 }
 
 static tw_status end_open(tw_token_stream *s, int k) {
@@ -431,7 +432,7 @@ static tw_status finish(tw_token_stream *s) {
 static tw_status push(tw_token_stream *s, int32_t id) {
     const tw_vocab *v = &s->t->vocab;
     if (id < 0) return tw_fail(s->diag, TW_ERR_USAGE, "%d is not the id of a token: ids are not negative", id);
-    /* Models have more rows than there are tokens, and may choose one of them: it has no text. */
+    /* Models have more rows than there are tokens, and may choose such a row. It has no text. */
     const char *piece = tw_tokenizer_piece(s->t, id);
     if (!piece) return TW_OK;
     if (!s->keep_special && v->flags[id] & TW_TOKEN_SKIP) return TW_OK;
@@ -471,7 +472,7 @@ size_t tw_token_stream_size(const tw_token_stream *s) {
     return s->out.size;
 }
 
-/* Runs a call on the stream; its text is what the last stage let out. */
+/* Runs a call on the stream. Its text is what the last stage passed on. */
 static tw_status answer(tw_token_stream *s, const int32_t *id, const char **text, tw_diag *diag) {
     s->diag = diag;
     tw_buf_clear(&s->out);

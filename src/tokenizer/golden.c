@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A tokenizer held against a reference file. */
+/* Compares a tokenizer with a reference file. */
 #include "tilewright/tokenizer.h"
 
 #include "base/buf.h"
@@ -13,7 +13,7 @@
 typedef struct golden {
     const tw_tokenizer *t;
     const char *path;
-    size_t i; /* the case under way */
+    size_t i; /* The current case. */
     tw_diag *diag;
 } golden;
 
@@ -21,7 +21,7 @@ static tw_status broken(const golden *g, const char *field, const char *want) {
     return tw_fail_at(g->diag, TW_ERR_FORMAT, g->path, -1, "cases[%zu].%s is not %s", g->i, field, want);
 }
 
-/* The text around byte `at`, printable. */
+/* Prints the text around byte `at`. */
 static void excerpt(const char *s, size_t n, size_t at, char out[64]) {
     size_t from = at > 8 ? at - 8 : 0, k = 0;
     for (size_t i = from; i < n && k < 48; i++) {
@@ -31,7 +31,7 @@ static void excerpt(const char *s, size_t n, size_t at, char out[64]) {
     out[k] = 0;
 }
 
-/* The list of ids as an array; malloc'd. */
+/* Reads a list of ids into an array, which the caller frees. */
 static tw_status read_ids(const golden *g, const json_t *c, const char *field, int32_t **ids, size_t *n) {
     const json_t *v = json_object_get(c, field);
     *ids = NULL;
@@ -73,7 +73,7 @@ static tw_status check_ids(const golden *g, const json_t *c, const char *field, 
     return s;
 }
 
-/* The same ids one by one must come to the same text. */
+/* Checks that the same ids, one by one, give the same text. */
 static tw_status check_stream(const golden *g, const int32_t *ids, size_t n, bool keep, const char *field,
                               const char *want, size_t size) {
     tw_token_stream *stream = NULL;

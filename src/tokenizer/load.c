@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tokenizer.json to a tokenizer. Every part is read to the end, so that all reasons against a file are told at once. */
+/* Reads tokenizer.json. Every part is read to the end, so that all reasons against a file are reported at once. */
 #include "tokenizer/tokenizer.h"
 
 #include "base/diag.h"
@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_DEPTH   16        /* of Sequences in Sequences */
-#define MAX_STAGES  256       /* of each chain */
-#define MAX_ID      (1 << 22) /* ids index arrays; the largest vocabularies in use have 2^18 */
+#define MAX_DEPTH   16        /* Depth of Sequences within Sequences. */
+#define MAX_STAGES  256       /* Parts of a chain. */
+#define MAX_ID      (1 << 22) /* Ids index arrays. The largest vocabularies in use have 2^18. */
 #define NO_PIECE(i) ((i) < 0)
 
 typedef struct loader {
@@ -22,7 +22,7 @@ typedef struct loader {
     tw_status status;
 } loader;
 
-/* One more reason against the file. */
+/* Adds a reason against the file. */
 static void against(loader *l, tw_status s, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 static void against(loader *l, tw_status s, const char *fmt, ...) {
     char text[480];
@@ -64,7 +64,7 @@ static void wrong(loader *l, const char *where, const char *key, const json_t *v
     against(l, TW_ERR_FORMAT, "%s.%s is %s, not %s", where, key, kind_of(v), want);
 }
 
-/* Fields that are not in `known` (space-separated, with a space at both ends) and not null are refused by name. */
+/* Refuses, by name, fields that are neither null nor in `known` (separated by spaces, with a space at both ends). */
 static void only(loader *l, const json_t *object, const char *where, const char *known) {
     const char *key;
     json_t *v;
@@ -85,7 +85,7 @@ static bool get_bool(loader *l, const json_t *o, const char *where, const char *
     return otherwise;
 }
 
-/* A copy in the arena, or NULL. */
+/* Copies a string to the arena. NULL: there is none. */
 static const char *get_string(loader *l, const json_t *o, const char *where, const char *key, enum need need,
                               size_t *size) {
     const json_t *v = json_object_get(o, key);
@@ -122,14 +122,14 @@ static bool one_char(const char *s, size_t n) {
     return i == n;
 }
 
-/* The one character of a field. */
+/* Reads a field of one character. */
 static const char *get_char(loader *l, const json_t *o, const char *where, const char *key, size_t *size) {
     const char *s = get_string(l, o, where, key, REQUIRED, size);
     if (s && !one_char(s, *size)) against(l, TW_ERR_FORMAT, "%s.%s is not one character", where, key);
     return s;
 }
 
-/* {"String": …} or {"Regex": …}. */
+/* Reads {"String": …} or {"Regex": …}. */
 static tw_regex *get_pattern(loader *l, const json_t *o, const char *where) {
     const json_t *p = json_object_get(o, "pattern"), *s = json_object_get(p, "String"),
                  *r = json_object_get(p, "Regex");
@@ -152,8 +152,8 @@ static tw_regex *get_pattern(loader *l, const json_t *o, const char *where) {
 /* ---- chains of parts, Sequences flattened ---- */
 
 typedef struct chain {
-    const char *name; /* of the whole, for messages */
-    const char *list; /* the field of a Sequence that holds its members */
+    const char *name; /* The chain's name, for messages. */
+    const char *list; /* The field of a Sequence that has its members. */
     void (*part)(loader *l, const json_t *o, const char *type, const char *where);
 } chain;
 
@@ -183,7 +183,7 @@ static void walk(loader *l, const chain *c, const json_t *o, const char *where, 
     }
 }
 
-/* Room for the next of a chain, or NULL with the reason told. */
+/* Returns room for the next part of a chain. NULL: there is none, and the reason has been added. */
 static void *next(loader *l, void *v, int n, size_t size, const char *name) {
     if (n < MAX_STAGES) return (char *)v + (size_t)n * size;
     against(l, TW_ERR_UNSUPPORTED, "%s has more than %d parts", name, MAX_STAGES);
@@ -255,7 +255,7 @@ static tw_behavior get_behavior(loader *l, const json_t *o, const char *where, e
     return TW_ISOLATED;
 }
 
-/* Old files say add_prefix_space, new ones prepend_scheme. */
+/* Reads prepend_scheme, or old files' add_prefix_space. */
 static tw_prepend get_prepend(loader *l, const json_t *o, const char *where) {
     const json_t *scheme = json_object_get(o, "prepend_scheme"), *old = json_object_get(o, "add_prefix_space");
     tw_prepend p = json_is_false(old) ? TW_PREPEND_NEVER : TW_PREPEND_ALWAYS;
@@ -275,7 +275,7 @@ static tw_prepend get_prepend(loader *l, const json_t *o, const char *where) {
     return p;
 }
 
-/* What GPT-2 splits by, when a byte-level part brings its own regex. */
+/* GPT-2's regex, by which a byte-level part splits if it brings its own. */
 static const char gpt2[] = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
 
 static void pretokenizer(loader *l, const json_t *o, const char *type, const char *where) {
@@ -414,7 +414,7 @@ static void put_token(loader *l, const char *where, int64_t id) {
         put_post(l, (int32_t)id);
 }
 
-/* ["[CLS]", 101] */
+/* Puts a pair such as ["[CLS]", 101]. */
 static void put_pair(loader *l, const json_t *o, const char *where, const char *key) {
     const json_t *v = json_object_get(o, key);
     int64_t id;
@@ -457,7 +457,7 @@ static void put_template(loader *l, const json_t *o, const char *where) {
     }
 }
 
-/* Processors that put tokens around; more than one of them in a row is not defined well. */
+/* Reads a processor that puts tokens around the text. Several in a row are not well defined. */
 static void postprocessor(loader *l, const json_t *o, const char *type, const char *where) {
     tw_tokenizer *t = l->t;
     if (!strcmp(type, "ByteLevel")) {
@@ -482,7 +482,7 @@ static void postprocessor(loader *l, const json_t *o, const char *type, const ch
         put_post(l, -1);
         put_pair(l, o, where, "sep");
     }
-    if (!t->n_post && l->status == TW_OK) /* a template without the text: legal, and always empty */
+    if (!t->n_post && l->status == TW_OK) /* A template without the text is legal, and always empty. */
         against(l, TW_ERR_UNSUPPORTED, "%s puts nothing into the result", where);
 }
 
@@ -527,7 +527,7 @@ static void vocabulary(loader *l, const json_t *model) {
     }
 }
 
-/* The token's id, now in the vocabulary; -1 with the reason told. */
+/* Enters a token in the vocabulary and returns its id. -1: the reason has been added. */
 static int32_t enter_added(loader *l, const char *content, size_t n, int64_t id) {
     tw_tokenizer *t = l->t;
     int32_t had = tw_vocab_find(&t->vocab, content, n);
@@ -559,7 +559,7 @@ static int32_t enter_added(loader *l, const char *content, size_t n, int64_t id)
     }
 }
 
-/* What a token that matches normalized text looks like there. */
+/* Normalizes a token that matches normalized text. */
 static const char *normal(loader *l, const char *content, size_t *n) {
     tw_text now = {0}, spare = {0};
     tw_scratch scratch = {0};
@@ -597,7 +597,7 @@ static void added_token(loader *l, const json_t *o, const char *where) {
                         .rstrip = get_bool(l, o, where, "rstrip", REQUIRED, false)};
     bool normalized = get_bool(l, o, where, "normalized", REQUIRED, false);
     bool special = get_bool(l, o, where, "special", REQUIRED, false);
-    if (!content || !n || l->status != TW_OK) return; /* an empty one never matches */
+    if (!content || !n || l->status != TW_OK) return; /* An empty token never matches. */
     if (memchr(content, 0, n)) {
         against(l, TW_ERR_UNSUPPORTED, "%s.content holds a NUL character", where);
         return;
@@ -651,7 +651,7 @@ static void added_tokens(loader *l, const json_t *root) {
             against(l, TW_ERR_UNSUPPORTED, "added_tokens: %.200s looks like %s in the text",
                     t->vocab.pieces[a->v[bad].id], a->v[bad].size ? "another token" : "nothing");
     }
-    /* A decode leaves out what reads like a special token. */
+    /* Decoding leaves out tokens whose text is that of a special token. */
     for (int64_t i = 0; i < t->vocab.size; i++) {
         if (!(t->vocab.flags[i] & TW_TOKEN_ADDED)) continue;
         const char *reads = t->decoded[i] ? t->decoded[i] : t->vocab.pieces[i];
@@ -708,7 +708,7 @@ static void model(loader *l, const json_t *root) {
         wrong(l, "tokenizer", "model", o, "an object");
         return;
     }
-    /* Files of 2020 name no type; their fields tell. */
+    /* Files of 2020 do not name the type, so their fields decide. */
     const char *name = json_is_string(type)                             ? json_string_value(type)
                        : type && !json_is_null(type)                    ? "of no name"
                        : json_object_get(o, "merges")                   ? "BPE"
@@ -785,7 +785,7 @@ tw_status tw_tokenizer_load(tw_tokenizer *t, const json_t *root, const char *pat
         read_chain(&l, root, &decoders);
     if (l.status != TW_ERR_MEMORY) model(&l, root);
     padding(&l, root);
-    if (l.status == TW_OK) added_tokens(&l, root); /* only makes sense beside a vocabulary that is whole */
+    if (l.status == TW_OK) added_tokens(&l, root); /* Added tokens need a whole vocabulary. */
     if (l.status != TW_ERR_MEMORY) read_chain(&l, root, &postprocessors);
     if (l.status == TW_OK && !t->n_post) put_post(&l, -1);
     if (l.status != TW_ERR_MEMORY) truncation(&l, root);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Normalizers: each rewrites the text whole. Beside the text they keep `zero`, how many of its leading bytes stem from
-   the input's very first character, since one pre-tokenizer treats the input's start apart. */
+/* Normalizers. Each rewrites the whole text. Beside the text they keep `zero`, the number of its leading bytes that
+   stem from the input's first character, since one pre-tokenizer treats the input's start differently. */
 #include "tokenizer/tokenizer.h"
 
 #include "base/diag.h"
@@ -10,8 +10,8 @@
 #include <string.h>
 #include <utf8proc.h>
 
-/* The characters of a byte-level vocabulary: printable bytes of Latin-1 stand for themselves, the others follow in
-   order from U+0100. */
+/* Returns a byte's character in byte-level vocabularies. Printable bytes of Latin-1 stand for themselves. The others
+   follow in order from U+0100. */
 uint32_t tw_byte_char(uint8_t b) {
     if ((b >= 0x21 && b <= 0x7e) || (b >= 0xa1 && b <= 0xac) || b >= 0xae) return b;
     if (b <= 0x20) return 0x100u + b;
@@ -33,7 +33,7 @@ static void put(tw_buf *b, uint32_t cp) {
 
 /* ---- rewriting character by character ---- */
 
-/* Appends what becomes of one character. */
+/* Appends what one character becomes. */
 typedef void rewrite(const tw_normalizer *n, uint32_t cp, tw_buf *out);
 
 static void clean(const tw_normalizer *n, uint32_t cp, tw_buf *out) {
@@ -92,9 +92,9 @@ static void byte_level(const tw_text *in, tw_text *out) {
 
 /* ---- Unicode's normalization forms ---- */
 
-#define EXTRA 0x40000000 /* marks code points of a decomposition but its first */
+#define EXTRA 0x40000000 /* Marks code points of a decomposition except its first. */
 
-/* Combining class; 0 for characters that the reference does not know. */
+/* Returns the combining class. 0 for characters that the reference does not know. */
 static int combining(int32_t cp) {
     cp &= ~EXTRA;
     if (cp < 0x300) return 0;
@@ -102,8 +102,8 @@ static int combining(int32_t cp) {
     return c && tw_class_has(&tw_class_opaque, (uint32_t)cp) ? 0 : c;
 }
 
-/* Canonical order: marks between starters sorted by class, stably. Long runs, which only hostile text has, are sorted
-   by counting, so that the time stays linear. */
+/* Sorts marks between starters by class, stably: the canonical order. Long runs, which only hostile text has, are
+   sorted by counting, so that the time stays linear. */
 static bool order(int32_t *cp, size_t n) {
     for (size_t i = 0; i < n;) {
         if (!combining(cp[i])) {
@@ -134,7 +134,7 @@ static bool order(int32_t *cp, size_t n) {
     return true;
 }
 
-/* The decomposition of a character, fully; at most 18 code points (U+FDFA). */
+/* Decomposes a character fully, into at most 18 code points (U+FDFA). */
 static size_t decompose(int32_t cp, bool compatible, int32_t out[32]) {
     if (cp < 0x80 || (cp >= 0x3000 && tw_class_has(&tw_class_opaque, (uint32_t)cp))) {
         out[0] = cp;
@@ -148,7 +148,7 @@ static size_t decompose(int32_t cp, bool compatible, int32_t out[32]) {
     return 1;
 }
 
-/* How many code points the first n compose to. */
+/* Computes how many code points the first n compose to. */
 static bool composed_size(const int32_t *cp, size_t *n) {
     if (!*n) return true;
     int32_t *copy = malloc(*n * sizeof *copy);
@@ -161,7 +161,7 @@ static bool composed_size(const int32_t *cp, size_t *n) {
 }
 
 static tw_status normal_form(bool composed, bool compatible, const tw_text *in, tw_text *out, tw_diag *diag) {
-    /* Below U+0300 everything is composed already, and in ASCII everything is everything. */
+    /* Text below U+0300 is composed already. ASCII has every form already. */
     size_t i = 0;
     while (i < in->b.size && (unsigned char)in->b.data[i] < (composed && !compatible ? 0xcc : 0x80)) i++;
     if (i == in->b.size) {
@@ -193,7 +193,7 @@ static tw_status normal_form(bool composed, bool compatible, const tw_text *in, 
         s = tw_fail_memory(diag);
         goto done;
     }
-    /* Once they are in order, every first code point takes the place of the next character, whichever it came from. */
+    /* After ordering, every first code point takes the place of the next character, whichever it came from. */
     while (in->zero && zero < n && (leading || cp[zero] & EXTRA)) leading -= !(cp[zero++] & EXTRA);
     for (size_t k = 0; k < n; k++) cp[k] &= ~EXTRA;
     if (composed) {
@@ -232,7 +232,7 @@ static void strip(const tw_normalizer *n, const tw_text *in, tw_text *out) {
     if (out->zero > out->b.size) out->zero = out->b.size;
 }
 
-/* What replaces a match stems from the last byte matched. */
+/* Replaces matches. The replacement stems from the last byte that matched. */
 static tw_status replace(const tw_normalizer *n, tw_scratch *scratch, const tw_text *in, tw_text *out, tw_diag *diag) {
     tw_spans spans = {0};
     tw_status s = tw_regex_spans(n->pattern, scratch, in->b.data, in->b.size, &spans, diag);
@@ -276,7 +276,7 @@ tw_status tw_normalize(const tw_normalizer *chain, int n, tw_scratch *scratch, t
     tw_buf_clear(&spare->b);
     spare->zero = 0;
     for (const tw_normalizer *p = chain; p < chain + n && s == TW_OK; p++) {
-        if (!t->b.size) break; /* nothing comes of nothing */
+        if (!t->b.size) break; /* An empty text stays empty. */
         switch (p->kind) {
         case TW_NORM_BERT:
             if (p->clean) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Oniguruma's Ruby syntax, which tokenizer.json patterns are written in, to PCRE2's. The two differ where it shows:
-   ^ and $ are about lines, (?m) makes the dot match newlines, \h is a hexadecimal digit, \w knows other characters,
-   {n}+ repeats a repetition, classes nest and intersect, and the editions of Unicode are not the same. Whatever is not
-   known to mean the same is refused, so nothing of PCRE2's own syntax gets through. */
+/* Translates Oniguruma's Ruby syntax, in which tokenizer.json patterns are written, to PCRE2's. They differ: ^ and $
+   match at lines, (?m) makes the dot match newlines, \h is a hexadecimal digit, \w has other characters, {n}+ repeats a
+   repetition, classes nest and intersect, and the editions of Unicode are not the same. Syntax that is not known to
+   mean the same is refused, so nothing of PCRE2's own syntax passes. */
 #include "tokenizer/tokenizer.h"
 
 #include "tokenizer/unicode.h"
@@ -23,8 +23,8 @@ typedef struct translator {
     char *why;
     size_t why_size;
     bool bad;
-    bool names, references; /* named groups, back references */
-    int groups, highest;    /* capturing groups, highest reference */
+    bool names, references; /* The pattern has named groups, or back references. */
+    int groups, highest;    /* Number of capturing groups, and the highest reference. */
 } translator;
 
 static bool refuse(translator *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -55,11 +55,10 @@ static const char *extra(const char *name) {
     return "";
 }
 
-/* A set of characters: members in PCRE2's class syntax, and parts that only stand alone, each a complete matcher of one
-   character. */
+/* A set of characters. `members` are in PCRE2's class syntax. `parts` are complete matchers of one character. */
 typedef struct set {
     tw_buf members, parts;
-    bool any; /* has members */
+    bool any; /* `members` is not empty. */
 } set;
 
 static void set_free(set *s) {
@@ -85,7 +84,7 @@ static void set_part(set *s, const char *matcher) {
     tw_buf_str(&s->parts, matcher);
 }
 
-/* Adds the members, or everything else. */
+/* Adds the members, or all other characters if `negated`. */
 static void set_class(set *s, const char *members, bool negated) {
     if (!negated) {
         set_members(s, members);
@@ -100,7 +99,7 @@ static void set_class(set *s, const char *members, bool negated) {
     tw_buf_free(&m);
 }
 
-/* Writes the matcher of the set. */
+/* Writes the set's matcher. */
 static void set_emit(const set *s, bool negated, tw_buf *out) {
     if (s->members.failed || s->parts.failed) out->failed = true;
     if (out->failed) return;
@@ -117,7 +116,7 @@ static void set_emit(const set *s, bool negated, tw_buf *out) {
     tw_buf_str(out, negated ? ")[\\x{0}-\\x{10ffff}])" : ")");
 }
 
-/* Names are compared as the engine does: letters without case, no spaces, hyphens or underscores. */
+/* Makes a name plain. The engine compares letters without case, and ignores spaces, hyphens and underscores. */
 static void plain_name(const char *s, size_t n, char *out, size_t size) {
     size_t k = 0;
     for (size_t i = 0; i < n && k + 1 < size; i++)
@@ -125,7 +124,7 @@ static void plain_name(const char *s, size_t n, char *out, size_t size) {
     out[k] = 0;
 }
 
-/* The members of a property by name, in class syntax; false when it is not one we know. */
+/* Writes the members of a property in class syntax. False: the property is unknown. */
 static bool property(const char *name, size_t n, tw_buf *members) {
     static const struct {
         const char *name, *category;
@@ -227,7 +226,7 @@ static bool property(const char *name, size_t n, tw_buf *members) {
     return false;
 }
 
-/* \p{…} or \P{…}, i behind the letter. */
+/* Reads \p{…} or \P{…}, with i behind the letter. */
 static bool read_property(translator *t, bool negated, set *s) {
     const char *close = peek(t, 0) == '{' ? memchr(t->s + t->i, '}', t->n - t->i) : NULL;
     if (!close) return refuse(t, "\\p without a name in braces");
@@ -253,7 +252,7 @@ static int hex(char c) {
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* The code point of an escape that stands for one character, i at the letter; false when it is something else. */
+/* Reads an escape that stands for one character, with i at the letter. False: it is another escape. */
 static bool read_escaped_point(translator *t, uint32_t *cp) {
     static const char letters[] = "tnrfvae";
     static const char points[] = "\t\n\r\f\v\a\x1b";
@@ -286,14 +285,15 @@ static bool read_escaped_point(translator *t, uint32_t *cp) {
         *cp = v;
         return true;
     }
-    if (!isalnum((unsigned char)c)) { /* punctuation and everything beyond ASCII stands for itself */
+    if (!isalnum((unsigned char)c)) { /* Punctuation and characters beyond ASCII stand for themselves. */
         *cp = tw_utf8_next(t->s, &t->i);
         return true;
     }
     return false;
 }
 
-/* The letters of classes: w W d D s S h H. \w outside brackets also knows the superscripts and fractions of Latin-1. */
+/* Adds the class of a letter: w W d D s S h H. Outside brackets \w also has the superscripts and fractions of
+   Latin-1. */
 static bool letter_class(char c, bool in_brackets, set *s) {
     tw_buf m = {0};
     switch (tolower((unsigned char)c)) {
@@ -321,7 +321,7 @@ static bool letter_class(char c, bool in_brackets, set *s) {
     return true;
 }
 
-/* [:name:] or [:^name:], i at the bracket. */
+/* Reads [:name:] or [:^name:], with i at the bracket. */
 static bool read_posix(translator *t, set *s) {
     static const char *const names[] = {"alpha", "space", "upper",  "lower", "digit", "alnum",
                                         "cntrl", "word",  "xdigit", "blank", "punct"};
@@ -332,7 +332,7 @@ static bool read_posix(translator *t, set *s) {
     tw_buf members = {0};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (n == strlen(names[i]) && !memcmp(name, names[i], n)) known = property(name, n, &members);
-    /* POSIX punctuation counts symbols in. */
+    /* POSIX punctuation includes symbols. */
     if (known && !memcmp(name, "punct", 5)) tw_buf_printf(&members, "\\p{S}%s", extra("S"));
     if (members.failed) s->members.failed = true;
     if (known && !members.failed) set_class(s, members.data, negated);
@@ -342,14 +342,14 @@ static bool read_posix(translator *t, set *s) {
     return true;
 }
 
-/* One character of a class, i at it or at its backslash. */
+/* Reads one character of a class, with i at it or at its backslash. */
 static bool read_class_point(translator *t, uint32_t *cp) {
     if (peek(t, 0) != '\\') {
         *cp = tw_utf8_next(t->s, &t->i);
         return true;
     }
     t->i++;
-    if (peek(t, 0) == 'b') { /* a backspace, here */
+    if (peek(t, 0) == 'b') { /* In a class \b is a backspace. */
         t->i++;
         *cp = 8;
         return true;
@@ -357,7 +357,7 @@ static bool read_class_point(translator *t, uint32_t *cp) {
     return (more(t) && read_escaped_point(t, cp)) || refuse(t, "\\%c in a class", peek(t, 0));
 }
 
-/* A character or a range of them. */
+/* Reads a character or a range of characters. */
 static bool read_range(translator *t, set *s) {
     uint32_t a, b;
     if (!read_class_point(t, &a)) return false;
@@ -375,7 +375,7 @@ static bool read_range(translator *t, set *s) {
 
 static bool read_class(translator *t, tw_buf *out, int depth);
 
-/* One member of a class, whatever it is. */
+/* Reads one member of a class. */
 static bool read_member(translator *t, set *s, int depth) {
     if (looks_at(t, "[:")) return read_posix(t, s);
     if (peek(t, 0) == '[') {
@@ -403,7 +403,7 @@ static bool read_member(translator *t, set *s, int depth) {
     return read_range(t, s);
 }
 
-/* A [...] class, i behind the bracket; writes its matcher. A && B is a B at which an A is ahead. */
+/* Reads a [...] class, with i behind the bracket, and writes its matcher. A && B is a B at which an A is ahead. */
 static bool read_class(translator *t, tw_buf *out, int depth) {
     if (depth > MAX_DEPTH) return refuse(t, "classes nested more than %d deep", MAX_DEPTH);
     set s = {0};
@@ -437,7 +437,7 @@ static bool read_class(translator *t, tw_buf *out, int depth) {
     return ok && !out->failed;
 }
 
-/* What stands before a quantifier, wrapped so that another may follow. */
+/* Wraps what a quantifier follows, so that another one may follow. */
 static void wrap(tw_buf *out, size_t start) {
     if (out->failed) return;
     tw_buf tail = {0};
@@ -452,7 +452,7 @@ static void wrap(tw_buf *out, size_t start) {
     tw_buf_free(&tail);
 }
 
-/* {n}, {n,}, {,m}, {n,m} at i; false when the brace is only a brace. */
+/* Reads {n}, {n,}, {,m} or {n,m} at i. False: the brace is only a brace. */
 static bool read_interval(translator *t, long *lo, long *hi) {
     size_t k = t->i + 1;
     long v[2] = {-1, -1};
@@ -476,7 +476,7 @@ static bool read_interval(translator *t, long *lo, long *hi) {
     return true;
 }
 
-/* The quantifiers at i, for the atom that `out` holds from `start` on. */
+/* Reads the quantifiers at i, for the atom that `out` has from `start` on. */
 static void read_quantifiers(translator *t, size_t start, bool can_repeat) {
     for (bool first = true; more(t) && !t->bad; first = false) {
         char c = peek(t, 0);
@@ -489,7 +489,7 @@ static void read_quantifiers(translator *t, size_t start, bool can_repeat) {
             if (!first) wrap(t->out, start);
             tw_buf_add(t->out, &c, 1);
             t->i++;
-            if (peek(t, 0) == '?' || peek(t, 0) == '+') { /* lazy, possessive */
+            if (peek(t, 0) == '?' || peek(t, 0) == '+') { /* Lazy or possessive. */
                 char d = peek(t, 0);
                 tw_buf_add(t->out, &d, 1);
                 t->i++;
@@ -506,7 +506,7 @@ static void read_quantifiers(translator *t, size_t start, bool can_repeat) {
                 tw_buf_printf(t->out, "{%ld,}", lo);
             else
                 tw_buf_printf(t->out, "{%ld,%ld}", lo, hi);
-            /* {n,m}? is lazy, {n}? may be left out, {…}+ repeats: only the first is the same in PCRE2. */
+            /* {n,m}? is lazy, {n}? is optional, and {…}+ repeats. Only the first is the same in PCRE2. */
             if (hi != lo && peek(t, 0) == '?') {
                 tw_buf_str(t->out, "?");
                 t->i++;
@@ -518,7 +518,7 @@ static void read_quantifiers(translator *t, size_t start, bool can_repeat) {
 
 static bool read_alternatives(translator *t, int depth);
 
-/* (?imx-imx) or (?imx-imx: …), i behind the question mark. */
+/* Reads (?imx-imx) or (?imx-imx: …), with i behind the question mark. */
 static bool read_options(translator *t, bool at_start, int depth) {
     bool off = false;
     tw_buf_str(t->out, "(?");
@@ -532,7 +532,8 @@ static bool read_options(translator *t, bool at_start, int depth) {
         else if (c == 'm')
             tw_buf_str(t->out, "s");
         else if (c == ')') {
-            /* Further in, it would bind the alternatives behind it together; PCRE2 does not do that. */
+            /* In the middle of a group, options would bind the alternatives after them together. PCRE2 does not do
+               that. */
             if (!at_start) return refuse(t, "options set in the middle of a group");
             t->i++;
             tw_buf_str(t->out, ")");
@@ -551,7 +552,7 @@ static bool read_options(translator *t, bool at_start, int depth) {
     return refuse(t, "a group that does not end");
 }
 
-/* A group, i behind its parenthesis. *repeats: a quantifier may follow; *invisible: it was no atom at all. */
+/* Reads a group, with i behind its parenthesis. *repeats: a quantifier may follow. *invisible: it is no atom. */
 static bool read_group(translator *t, bool at_start, int depth, bool *repeats, bool *invisible) {
     static const char *const plain[] = {"?:", "?=", "?!", "?<=", "?<!", "?>"};
     if (depth > MAX_DEPTH) return refuse(t, "groups nested more than %d deep", MAX_DEPTH);
@@ -597,7 +598,7 @@ static bool read_group(translator *t, bool at_start, int depth, bool *repeats, b
     return true;
 }
 
-/* An escape outside brackets, i at the letter. */
+/* Reads an escape outside brackets, with i at the letter. */
 static bool read_escape(translator *t, bool *repeats) {
     char c = peek(t, 0);
     if (!more(t)) return refuse(t, "a pattern that ends in a backslash");
@@ -612,7 +613,7 @@ static bool read_escape(translator *t, bool *repeats) {
         t->i++;
         set_emit(&s, false, t->out);
     } else if (c == 'b' || c == 'B') {
-        /* Spelled out, for \w is not PCRE2's. */
+        /* \b is spelled out, since \w is not PCRE2's. */
         t->i++;
         letter_class('w', false, &s);
         if (!s.members.failed) {

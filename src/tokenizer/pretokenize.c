@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pre-tokenizers: each cuts the pieces that are text into smaller ones, and some rewrite the text on the way. */
+/* Pre-tokenizers. Each cuts the pieces that are text into smaller ones, and some rewrite the text. */
 #include "tokenizer/tokenizer.h"
 
 #include "base/diag.h"
@@ -30,15 +30,14 @@ void tw_cutting_free(tw_cutting *c) {
     *c = (tw_cutting){0};
 }
 
-/* The part [a, b) of a piece, whose own text begins at `base` of the text it is in now. */
+/* Adds the part [a, b) of a piece, whose text begins at `base` of the current text. */
 static void cut(tw_pieces *out, const tw_piece *p, size_t base, size_t a, size_t b) {
     if (a >= b) return;
     size_t zero = p->zero > a ? (p->zero < b ? p->zero : b) - a : 0;
     tw_pieces_push(out, (tw_piece){base + a, b - a, zero, -1, zero > 0});
 }
 
-/* Cuts along spans. Neighbours are joined as the behavior says; joining looks at spans, not at what was made of them.
- */
+/* Cuts along spans, and joins neighbours as the behavior says. Joining considers spans, not pieces. */
 static void cut_spans(tw_pieces *out, const tw_piece *p, size_t base, tw_spans *s, tw_behavior behavior) {
     size_t first = out->n;
     switch (behavior) {
@@ -66,7 +65,7 @@ static void cut_spans(tw_pieces *out, const tw_piece *p, size_t base, tw_spans *
         if (open) cut(out, p, base, a, b);
         break;
     }
-    case TW_MERGED_WITH_NEXT: { /* the same from behind */
+    case TW_MERGED_WITH_NEXT: { /* Like TW_MERGED_WITH_PREVIOUS, from the last span to the first. */
         size_t a = 0, b = 0;
         bool open = false, before = false;
         for (size_t i = s->n; i-- > 0;) {
@@ -101,7 +100,7 @@ static bool is_punctuation(uint32_t cp) {
     return tw_class_has(&tw_class_punctuation, cp);
 }
 
-/* Every character of the class a match of its own. */
+/* Makes a match of each character of the class. */
 static void char_spans(is_char *f, const char *text, size_t size, tw_spans *out) {
     size_t covered = 0;
     for (size_t i = 0; i < size;) {
@@ -118,7 +117,7 @@ static int whitespace_kind(uint32_t cp) {
     return tw_is_space(cp) ? 0 : tw_class_has(&tw_class_word, cp) ? 1 : 2;
 }
 
-/* Runs of word characters and runs of others; white space is the match, to be removed. */
+/* Makes runs of word characters and runs of others. White space is the match, to be removed. */
 static void word_spans(const char *text, size_t size, tw_spans *out) {
     size_t start = 0;
     int kind = -1;
@@ -138,7 +137,7 @@ static void word_spans(const char *text, size_t size, tw_spans *out) {
 
 /* ---- the stages ---- */
 
-/* A stage reads its piece's text, may write another text, and cuts. */
+/* A stage reads its piece's text, may write another one, and cuts. */
 typedef struct stage {
     const tw_pretokenizer *p;
     tw_scratch *scratch;
@@ -155,7 +154,7 @@ static tw_status spans_of(const stage *s, tw_regex *pattern, const char *text, s
     return tw_regex_spans(pattern, s->scratch, text, size, &s->c->spans, s->diag);
 }
 
-/* Space before the first word, cuts by the regex, then every byte becomes its printable character. */
+/* Adds a space before the first word, cuts by the regex, and turns every byte into its printable character. */
 static tw_status byte_level(const stage *s, const tw_piece *p, tw_pieces *out) {
     tw_cutting *c = s->c;
     const char *text = c->text.data + p->start;
@@ -194,7 +193,7 @@ done:
     return st;
 }
 
-/* Spaces become the replacement, one may come in front, and each begins a piece. */
+/* Replaces spaces, and may add a replacement in front. Each replacement begins a piece. */
 static void metaspace(const stage *s, const tw_piece *p, tw_pieces *out) {
     tw_cutting *c = s->c;
     const char *text = c->text.data + p->start, *mark = s->p->replacement;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Patterns: literal text, or a regular expression run by PCRE2. Matches are found one after the other as the reference
-   finds them: an empty match right behind another match is passed over, by one character. */
+/* Patterns: literal text, or a regular expression that PCRE2 runs. Matches are found one after the other as the
+   reference finds them: an empty match right behind another match is skipped, by one character. */
 #define _GNU_SOURCE /* memmem */
 #include "tokenizer/tokenizer.h"
 
@@ -12,11 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Steps of one match before it is given up as hopeless backtracking: what the reference allows by default. */
+/* Steps of a match before it is given up as hopeless backtracking, as in the reference's defaults. */
 #define MATCH_STEPS 10000000u
 
 struct tw_regex {
-    pcre2_code *code; /* NULL: literal */
+    pcre2_code *code; /* NULL: the pattern is literal. */
     pcre2_general_context *memory;
     pcre2_match_context *limits;
     bool jit;
@@ -98,7 +98,7 @@ tw_status tw_regex_compile(tw_regex **out, const char *pattern, size_t size, cha
         s = TW_ERR_UNSUPPORTED;
         goto done;
     }
-    /* Where the compiler for machine code is missing or may not run, matching is slower, nothing else. */
+    /* If code cannot be compiled or must not run, matching is only slower. */
     r->jit = pcre2_jit_compile(r->code, PCRE2_JIT_COMPLETE) == 0;
     s = TW_OK;
 done:
@@ -117,7 +117,7 @@ void tw_scratch_free(tw_scratch *s) {
     s->match = NULL;
 }
 
-/* One match at or behind `from`: 1 found, 0 none, negative PCRE2's error. */
+/* Finds one match at or behind `from`. 1: found. 0: none. Negative: PCRE2's error. */
 static int find(const tw_regex *r, tw_scratch *scratch, const char *text, size_t size, size_t from, size_t *start,
                 size_t *end) {
     if (!r->code) {
@@ -148,7 +148,7 @@ tw_status tw_regex_spans(const tw_regex *r, tw_scratch *scratch, const char *tex
         pcre2_general_context_free(memory);
         if (!scratch->match) return tw_fail_memory(diag);
     }
-    size_t from = 0, covered = 0, last = SIZE_MAX /* end of the match before */;
+    size_t from = 0, covered = 0, last = SIZE_MAX /* The end of the previous match. */;
     while (from <= size) {
         size_t start, end;
         int rc = find(r, scratch, text, size, from, &start, &end);

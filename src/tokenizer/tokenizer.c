@@ -150,7 +150,7 @@ static tw_status encode_pieces(const tw_tokenizer *t, const tw_cutting *c, tw_id
     return s;
 }
 
-/* Truncation, then what the post-processor puts around. */
+/* Truncates, and adds what the post-processor puts around. */
 static tw_status finish(const tw_tokenizer *t, bool special, tw_ids *ids, tw_ids *out, tw_diag *diag) {
     size_t from = 0, n = ids->n;
     if (t->max_length >= 0) {

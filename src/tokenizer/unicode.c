@@ -32,7 +32,7 @@ int tw_lowercase(uint32_t cp, uint32_t out[2]) {
         out[0] = cp >= 'A' && cp <= 'Z' ? cp + 32 : cp;
         return 1;
     }
-    if (cp == 0x130) { /* the only lower case that is two characters */
+    if (cp == 0x130) { /* U+0130 is the only one whose lower case is two characters. */
         out[0] = 'i';
         out[1] = 0x307;
         return 2;
@@ -69,7 +69,7 @@ size_t tw_utf8_put(char out[4], uint32_t cp) {
     return 4;
 }
 
-/* Table 3-7 of the Unicode standard: only the second byte has bounds of its own. */
+/* The bounds are table 3-7 of the Unicode standard. Only the second byte has bounds of its own. */
 size_t tw_utf8_check(const char *text, size_t size) {
     const unsigned char *s = (const unsigned char *)text;
     size_t i = 0;

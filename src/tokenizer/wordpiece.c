@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* WordPiece: the longest piece that begins a word, then the longest continuing piece, and so on; a word that cannot be
+/* WordPiece: the longest piece that begins a word, then the longest continuing piece, and so on. A word that cannot be
    covered is unknown as a whole. */
 #include "tokenizer/tokenizer.h"
 

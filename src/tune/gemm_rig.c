@@ -16,7 +16,7 @@ struct tw_gemm_rig {
     const tw_gemm_data *data;
     int sets;
     tw_gemm_buffers set[MOST_SETS];
-    /* Atomic splits find their workspace zero and leave it so; the others leave what they like in theirs. */
+    /* Atomic splits find their workspace zero, and leave it zero. Other splits leave anything in theirs. */
     uint64_t zero_workspace, workspace, counters;
     int64_t workspace_bytes;
     uint64_t want, tolerance, count;
@@ -27,7 +27,7 @@ enum { COUNTERS = 1 << 20 };
 
 static tw_status place(tw_gemm_rig *r, const void *from, size_t bytes, uint64_t *at, tw_diag *diag) {
     if (!from) return TW_OK;
-    /* Filled by words. */
+    /* tw_cuda_fill needs whole words. */
     tw_status st = tw_cuda_alloc(r->cuda, (bytes + 3) / 4 * 4, at, diag);
     return st == TW_OK ? tw_cuda_upload(r->cuda, *at, from, bytes, diag) : st;
 }
@@ -114,7 +114,7 @@ tw_gemm_buffers tw_gemm_rig_buffers(const tw_gemm_rig *r, int set) {
     return b;
 }
 
-/* Without gaps between its rows C is compared where it is. */
+/* Tells whether C has no gaps between its rows. Such a C is compared on the device. */
 static bool dense(const tw_gemm_problem *p) {
     return p->ldc == p->n && (p->batch == 1 || p->stride_c == p->m * p->n);
 }
@@ -143,7 +143,7 @@ static tw_status count_fetched(tw_gemm_rig *r, int64_t *wrong, tw_diag *diag) {
     if (!c) return tw_fail_memory(diag);
     tw_status st = tw_cuda_download(r->cuda, c, r->set[0].c, r->data->bytes_c, diag);
     if (st == TW_OK) *wrong = tw_gemm_data_compare(r->data, c, NULL, NULL);
-    /* What lies between C's rows is garbage, in the host's copy too. */
+    /* The gaps between C's rows have garbage, and so do those of the host's copy. */
     if (st == TW_OK) *wrong += tw_gemm_data_gaps(r->data, c, r->data->c);
     free(c);
     return st;
@@ -161,7 +161,7 @@ tw_status tw_gemm_rig_check(tw_gemm_rig *r, const tw_gemm_candidate *x, tw_diag 
         if (st == TW_OK) st = dense(&d->problem) ? count_here(r, &wrong, diag) : count_fetched(r, &wrong, diag);
         if (st != TW_OK) return st;
         if (!wrong) continue;
-        /* Whatever it left behind must not spoil the next. */
+        /* A wrong candidate may leave garbage in counters and workspace, which the next candidate must find zero. */
         st = tw_cuda_fill(r->cuda, r->counters, 0, COUNTERS / 4, diag);
         if (st == TW_OK) st = tw_cuda_fill(r->cuda, r->zero_workspace, 0, (size_t)r->workspace_bytes / 4, diag);
         return st != TW_OK ? st
@@ -185,13 +185,13 @@ static tw_status enqueue_next(void *context, int i, tw_diag *diag) {
 int tw_gemm_rig_rounds(const tw_gemm_rig *r, double us) {
     const double once = us * r->sets;
     if (!(once < SAMPLE_US)) return 1;
-    /* A clock may also say that it took no time. */
+    /* A measured time may also be 0. */
     return once * MOST_ROUNDS > SAMPLE_US ? (int)ceil(SAMPLE_US / once) : MOST_ROUNDS;
 }
 
 tw_status tw_gemm_rig_timer(tw_gemm_rig *r, const tw_gemm_candidate *x, int rounds, tw_cuda_timer **out,
                             tw_diag *diag) {
-    /* The launches are captured here: what `o` says is not needed later. */
+    /* The launches are captured here, so `o` is not needed later. */
     rotation o = {r, x};
     return tw_cuda_timer_make(r->cuda, out, enqueue_next, &o, rounds * r->sets, diag);
 }

@@ -15,7 +15,7 @@ enum { SCREEN_SAMPLES = 3, PARENTS = 12, BATCH = 256 };
 
 typedef struct entry {
     tw_gemm_config config;
-    double score; /* estimated or measured microseconds */
+    double score; /* Estimated or measured microseconds. */
 } entry;
 
 typedef struct search {
@@ -27,7 +27,7 @@ typedef struct search {
     int64_t keep[TW_SPACE_PARAMS];
     tw_gemm_search_report *report;
     tw_random random;
-    entry *seen; /* everything timed; the score of what failed is infinite */
+    entry *seen; /* Everything that was measured. Failures have score 1e30. */
     int n_seen, room;
     tw_gemm_found *best;
     int n_best, top;
@@ -208,7 +208,7 @@ static bool allowed(const search *s, const tw_gemm_config *c) {
     tw_gemm_resources need;
     const tw_target *t = tw_cuda_describe(s->cuda)->target;
     if (s->options->deterministic && c->split == TW_GEMM_SPLIT_ATOMIC) return false;
-    /* Splits that wait in turn, or add many parts one after another, only pay where they are few. */
+    /* Serial splits only pay with few parts, since their blocks wait for one another. */
     if (c->kg > 16 && c->split == TW_GEMM_SPLIT_SERIAL) return false;
     return tw_gemm_legal(&s->data->problem, c, t, &need, NULL) && need.grid < 1 << 22 &&
            tw_gemm_rig_fits(s->rig, &need);
@@ -219,7 +219,7 @@ static int pick(search *s, const int *values, int n) {
 }
 #define PICK(s, ...) pick(s, (const int[]){__VA_ARGS__}, (int)(sizeof((int[]){__VA_ARGS__}) / sizeof(int)))
 
-/* The same for warpgroups: few wide tiles, or many small ones that leave much on its way. */
+/* Draws a configuration for warpgroups: few wide tiles, or many small ones with much data in flight. */
 static tw_gemm_config draw_warpgroups(search *s) {
     tw_gemm_config c = {.mma = 2,
                         .ms = PICK(s, 64, 64, 64, 128),
@@ -247,8 +247,8 @@ static tw_gemm_config draw_warpgroups(search *s) {
     return c;
 }
 
-/* A draw from what usually does well: nearly square tiles of a thread or warp, one to four of them along each side of a
-   block, wide copies, and as many splits along k as fill the device once or twice. */
+/* Draws from configurations that usually do well: nearly square tiles of a thread or warp, one to four of them along
+   each side of a block, wide copies, and as many splits along k as fill the device once or twice. */
 static bool draw_regular(search *s, tw_gemm_config *c) {
     const tw_gemm_problem *p = &s->data->problem;
     const tw_cuda_info *info = tw_cuda_describe(s->cuda);
@@ -260,7 +260,7 @@ static bool draw_regular(search *s, tw_gemm_config *c) {
                           .ks = 1,
                           .kl = PICK(s, 1, 1, 1, 2, 4),
                           .kg = 1,
-                          .vec = PICK(s, 16, 16, 16, 1), /* 1: one element */
+                          .vec = PICK(s, 16, 16, 16, 1), /* 1: a single element. */
                           .frag = PICK(s, 4, 8, 16),
                           .copy = mma ? 0 : PICK(s, 0, 1),
                           .stages = PICK(s, 2, 3, 4, 5, 6),
@@ -289,13 +289,13 @@ static bool draw_regular(search *s, tw_gemm_config *c) {
     return tw_gemm_legal(p, c, info->target, NULL, NULL);
 }
 
-/* Whether two differ in details alone: the tiles, and so most of what is estimated, are the same. */
+/* Tells whether two configurations differ only in details. Their tiles are the same, and so is most of the estimate. */
 static bool alike(const tw_gemm_config *a, const tw_gemm_config *b) {
     if (a->mma == 2 && (a->u != b->u || a->swap != b->swap || a->multicast != b->multicast)) return false;
     return a->mma == b->mma && a->ms == b->ms && a->ns == b->ns && a->ml == b->ml && a->nl == b->nl && a->kl == b->kl;
 }
 
-/* The most promising by estimate come first, at most `most` of which are alike. */
+/* Moves the `wanted` most promising by estimate to the front. At most `most` of them are alike. */
 static void put_promising_first(entry *e, int n, int wanted, int most) {
     qsort(e, (size_t)n, sizeof *e, by_score);
     int have = 0;
@@ -309,7 +309,7 @@ static void put_promising_first(entry *e, int n, int wanted, int most) {
     }
 }
 
-/* Thousands drawn, the most promising by estimate and some at random. */
+/* Draws thousands of configurations, and measures the most promising by estimate and some at random. */
 static tw_status first_generation(search *s, int sampled, int measured) {
     entry *e = malloc((size_t)sampled * sizeof *e);
     if (!e) return tw_fail_memory(s->diag);

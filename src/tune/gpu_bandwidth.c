@@ -21,7 +21,7 @@ tw_kernel *tw_cuda_read_kernel(int sm) {
     tw_val chunk = loop.i;
     tw_val at = tw_add(&b, first, tw_mul_imm(&b, tw_widen(&b, chunk), TW_READ_CHUNK)),
            word[TW_READ_LOADS][4] = {{TW_NONE}};
-    /* All loads are on their way before the first is used. */
+    /* All loads are issued before the first is used. */
     for (int i = 0; i < TW_READ_LOADS; i++)
         tw_ld_vec(
             &b,
@@ -44,7 +44,7 @@ static tw_status load(tw_cuda *c, tw_cuda_module **out, tw_diag *diag) {
     return st;
 }
 
-/* The best of some passes, each of several launches back to back: what starting takes is a part of none. */
+/* Finds the best of some passes. Each has several launches back to back, so that starting does not count. */
 static tw_status time_reads(tw_cuda *c, const tw_cuda_launch *l, double *microseconds, tw_diag *diag) {
     tw_cuda_graph *graph = NULL;
     tw_status st = tw_cuda_capture_begin(c, diag);
@@ -57,7 +57,7 @@ static tw_status time_reads(tw_cuda *c, const tw_cuda_launch *l, double *microse
         double us = 0;
         st = tw_cuda_graph_time(c, graph, REPLAYS, &us, diag);
         us /= REPLAYS;
-        if (i && (us < *microseconds || i == 1)) *microseconds = us; /* the first warms up */
+        if (i && (us < *microseconds || i == 1)) *microseconds = us; /* The first pass warms up. */
     }
     tw_cuda_graph_free(graph);
     return st;

@@ -17,7 +17,7 @@ tw_dtype tw_memory_weights(const tw_schedule *s) {
     return TW_F32;
 }
 
-/* Three digits or more, so that two sizes that differ look different. */
+/* Writes a size with at least three digits, so that two sizes that differ look different. */
 static const char *show(int64_t bytes, char *out, size_t size) {
     const double n = (double)bytes;
     if (n >= 1e10)

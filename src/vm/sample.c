@@ -4,7 +4,7 @@
 #include "base/diag.h"
 #include "vm/sample_draw.h"
 
-/* Penalised logits lie behind the candidates. */
+/* Room for the candidates, and after them for the penalised logits. */
 size_t tw_sample_room(int64_t vocab) {
     return (size_t)vocab * (sizeof(tw_sample_candidate) + sizeof(float));
 }
@@ -22,7 +22,7 @@ tw_status tw_sample_rules_of(tw_sample_rules *r, const tw_sample_wish *w, int64_
     r->presence = (float)w->presence;
     r->frequency = (float)w->frequency;
     if (r->repetition != 1 || r->presence != 0 || r->frequency != 0) r->mode |= TW_SAMPLE_PENALISES;
-    /* Below that floats cannot tell noise from rounding, and the largest takes all. */
+    /* At lower temperatures f32 cannot tell noise from rounding, and the largest logit always wins. */
     if (w->temperature < 1.0 / 1024) return TW_OK;
     r->mode |= TW_SAMPLE_DRAWS;
     r->scale = (float)(1.4426950408889634 / w->temperature);

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-/* Sums run in double: the squares of values beyond 1e19 leave float's range, their root mean square does not. */
+/* Sums are doubles. Squares of values beyond 1e19 leave the range of f32, and their root mean square does not. */
 static void norm_rms(const float *x, const float *w, float eps, int64_t n, float *y) {
     double sum = 0;
     for (int64_t i = 0; i < n; i++) sum += (double)x[i] * x[i];

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gemm on bf16, int8 and int4 weights with AMX, as exact as float.
+/* gemm on bf16, int8 and int4 weights with AMX, as exact as f32.
 
-   A float's 24 bits are three bf16 of 8 bits each, split by truncation without any loss; int8 and int4 weights are
-   exact in bf16 too. So three TDPBF16PS, accumulating in float, do what a float multiply-add does, at five times its
-   rate. (With bytes, TDPBSUD would need three passes as well, and a scale for every block of x on top.) Integer weights
-   stay unscaled in the tiles; a tile leaves them at the end of each group and is scaled then. f32 and f16 weights have
-   more than 8 bits; they are left to AVX-512. */
+   A float's 24 bits are three bf16 of 8 bits each, split by truncation without any loss. Weights of int8 and int4 are
+   exact in bf16. Three TDPBF16PS, which accumulate in f32, therefore do what an f32 multiply-add does, at five times
+   its rate. (With bytes, TDPBSUD would need three passes as well, and a scale for every block of x.) Integer weights
+   are unscaled in the tiles. At the end of each group the sums leave their tile and are scaled. Weights of f32 and f16
+   have more than 8 bits, and are left to AVX-512. */
 #include "kernels/cpu/variants.h"
 
 #include <immintrin.h>
@@ -14,11 +14,11 @@
 enum {
     ROWS = TW_PANEL_ROWS,
     TERMS = 3,
-    STEP = 32,        /* columns of one tile product */
-    TILE = 1024,      /* bytes: 16 rows of 64 */
-    STEPS = 8,        /* 256 columns at a time: of 512 tokens x takes 768 KiB */
-    BLOCK_TILES = 32, /* tiles of 16 rows of x at a time */
-    FEWEST = 8        /* rows below which most of a tile is empty */
+    STEP = 32,        /* Columns of a tile product. */
+    TILE = 1024,      /* Bytes of a tile: 16 rows of 64. */
+    STEPS = 8,        /* Tile products of a block: 256 columns. 512 rows of x take 768 KiB. */
+    BLOCK_TILES = 32, /* Tiles of 16 rows of x in a block. */
+    FEWEST = 8        /* The fewest rows. With fewer, most of a tile is empty. */
 };
 
 typedef struct tile_config {
@@ -27,13 +27,14 @@ typedef struct tile_config {
     uint8_t rows[16];
 } tile_config;
 
-/* gcc does not tell itself that loading a tile, or all of the configuration, reads memory: what was stored for them
-   must be there before. */
+/* gcc does not know that loading a tile or the configuration reads memory. After this call the memory has its
+   contents. */
 static inline void settle(const void *p) {
     __asm__ volatile("" : : "r"(p) : "memory");
 }
 
-/* 0 .. 3 sums (two tiles of rows x two panels), 4, 5 x, 6, 7 weights: all of full size. */
+/* Configures all tiles at full size: 0 to 3 for sums (two tiles of rows x two panels), 4 and 5 for x, 6 and 7 for
+   weights. */
 static void configure(void) {
     tile_config c;
     memset(&c, 0, sizeof c);
@@ -53,7 +54,8 @@ static int64_t blocks_of(int64_t n, int64_t size) {
     return (n + size - 1) / size;
 }
 
-/* Scratch: x as tiles [row tile][step][term], the weights of two panels [panel][step], the sums on their way out. */
+/* Scratch memory: x as tiles [row tile][step][term], weights of two panels [panel][step], and sums that left their
+   tiles. */
 typedef struct room {
     char *x, *w;
     float *sums;
@@ -68,8 +70,8 @@ size_t tw_gemm_scratch_amx(tw_panel_format f, int64_t n_panels, int64_t cols, in
     return own > other ? own : other;
 }
 
-/* Sixteen floats as three bf16: truncated, what that left truncated, what that left. What is no number stays one, and
-   has no rest. */
+/* Splits 16 floats into three bf16: the truncated float, its truncated rest, and the rest of that. NaN stays NaN. NaN
+   and infinities have no rest. */
 static inline void split(__m512 x, __m256i out[TERMS]) {
     const __m512i upper = _mm512_set1_epi32((int)0xffff0000u);
     __mmask16 odd = _mm512_fpclass_ps_mask(x, 0x99), nan = _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
@@ -87,7 +89,7 @@ static inline __mmask16 first(int64_t n) {
     return n >= 16 ? 0xffff : n > 0 ? (__mmask16)((1u << n) - 1) : 0;
 }
 
-/* Columns k .. k + depth - 1 of `rows` rows of x as tiles; rows and columns that are missing are zero. */
+/* Packs `depth` columns of `rows` rows of x as tiles. Missing rows and columns are zeros. */
 static void pack_x(const float *x, int64_t ldx, int64_t rows, int64_t depth, char *out) {
     int64_t tiles = blocks_of(rows, ROWS), steps = blocks_of(depth, STEP);
     for (int64_t t = 0; t < tiles * ROWS; t++)
@@ -104,7 +106,7 @@ static void pack_x(const float *x, int64_t ldx, int64_t rows, int64_t depth, cha
         }
 }
 
-/* Two columns of integers, as float with nothing below their upper halves, side by side as bf16. */
+/* Converts two columns of integers to bf16, side by side. As f32 they have no bits below their upper halves. */
 static inline __m512i pair(__m512i w, int shift0, int shift1, int mask, __m512 offset) {
     const __m512i field = _mm512_set1_epi32(mask);
     __m512i a = _mm512_and_si512(_mm512_srlv_epi32(w, _mm512_set1_epi32(shift0)), field);
@@ -132,8 +134,8 @@ static void widen_i4(const char *data, int64_t n, char *out) {
     }
 }
 
-/* Columns k .. of one panel as tiles of weights: where they lie, or made in `out`. The panel's last columns are made
-   whole with zeros: after them lies another panel, or nothing. */
+/* Finds columns k to k + depth - 1 of a panel as tiles of weights, or makes them in `out`. The panel's last columns are
+   padded with zeros, since another panel or nothing follows them. */
 static const char *weights(tw_panel_format f, int64_t cols, const char *panel, int64_t k, int64_t depth, char *out) {
     const char *data = panel + tw_panel_scale_bytes(f, cols);
     int64_t n = (depth + TW_PANEL_K - 1) / TW_PANEL_K * TW_PANEL_K, whole = blocks_of(depth, STEP) * STEP;
@@ -145,9 +147,9 @@ static const char *weights(tw_panel_format f, int64_t cols, const char *panel, i
     return out;
 }
 
-/* Two tiles of rows x two panels over `steps` steps, left in the sums [row tile][panel]. */
+/* Multiplies two tiles of rows by two panels over `steps` steps, and stores the sums as [row tile][panel]. */
 static void multiply_four(const char *x, const char *w0, const char *w1, int64_t steps, float *sums) {
-    const int64_t next = STEPS * TERMS * TILE; /* tile of rows */
+    const int64_t next = STEPS * TERMS * TILE; /* Bytes to the next tile of rows. */
     settle(x);
     _tile_zero(0);
     _tile_zero(1);
@@ -207,7 +209,7 @@ static __m512 scale_of(const block *b, int64_t p, int64_t k) {
     return _mm512_set1_ps(1);
 }
 
-/* Adds the sums of `tiles` tiles of rows, scaled, to y from row m and panel p on; k is their first column. */
+/* Adds the sums of `tiles` tiles of rows, scaled, to y from row m and panel p on. `k` is their first column. */
 static void add_sums(const block *b, int64_t m, int tiles, int64_t p, int64_t k) {
     int64_t rows = least(tiles * ROWS, b->rows - m);
     for (int64_t q = 0; q < 2 && p + q < b->n_panels; q++) {
@@ -221,7 +223,7 @@ static void add_sums(const block *b, int64_t m, int tiles, int64_t p, int64_t k)
     }
 }
 
-/* Columns that share a scale, within the block: integers leave the tiles after them. */
+/* Returns how many columns of a block share a scale. After them the sums leave the tiles. */
 static int64_t segment(const block *b) {
     return b->f.group && b->f.group < STEPS * STEP ? b->f.group : STEPS * STEP;
 }
@@ -269,6 +271,6 @@ void tw_gemm_amx(tw_panel_format f, const void *panels, int64_t n_panels, int64_
         }
         if (sink) sink->take(sink->context, m, b.rows, 0, n_panels * ROWS);
     }
-    /* The tiles' state would otherwise be saved at every switch of threads. */
+    /* Without this the tiles' state would be saved at every switch of threads. */
     _tile_release();
 }

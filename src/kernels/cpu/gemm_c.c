@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { ROWS = TW_PANEL_ROWS, DEPTH = 256 /* columns widened at a time: 16 KiB of float */ };
+enum { ROWS = TW_PANEL_ROWS, DEPTH = 256 /* Columns that are widened at a time: 16 KiB of f32. */ };
 
 size_t tw_gemm_scratch_c(tw_panel_format f, int64_t n_panels, int64_t cols, int64_t rows) {
     (void)f, (void)n_panels, (void)cols, (void)rows;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gemv on integer formats: x is 65536 high + 256 middle + low in signed bytes, so three vpdpbusd do 64 products with
-   unsigned weights. What the offset of the weights adds is taken off by the block's biases, where the sums start:
-   before they become floats, so that nothing cancels. */
+/* gemv on integer formats. x is 65536 high + 256 middle + low in signed bytes, so three vpdpbusd do 64 products with
+   unsigned weights. The sums start at the block's biases, which take off what the offset of the weights adds. Nothing
+   cancels, since the sums become floats afterwards. */
 #include "kernels/cpu/variants.h"
 
 #include "device/cpu/unroll.h"
@@ -9,11 +9,11 @@
 #include <immintrin.h>
 #include <string.h>
 
-/* Bytes to fetch ahead. int4 is read in shorter turns between one scale and the next. */
+/* AHEAD: bytes to prefetch ahead. int4 is read in shorter turns, between one scale and the next. */
 enum {
     ROWS = TW_PANEL_ROWS,
-    STREAMS = 4, /* panels read side by side: one alone does not ask for all that memory can give */
-    TURN = 32,   /* columns of each in turn, in int8 */
+    STREAMS = 4, /* Panels that are read side by side. One alone does not use the memory's whole bandwidth. */
+    TURN = 32,   /* Columns of each panel in turn, with int8. */
     AHEAD_I8 = 8192,
     AHEAD_I4 = 12288
 };
@@ -24,7 +24,7 @@ static inline __m512i broadcast(const char *p) {
     return _mm512_set1_epi32(v);
 }
 
-enum { STEP = 12 /* bytes of x for four columns */ };
+enum { STEP = 12 /* Bytes of x for four columns. */ };
 
 typedef struct sums {
     __m512i high, middle, low;
@@ -34,7 +34,7 @@ static inline sums start(int32_t high, int32_t low) {
     return (sums){_mm512_set1_epi32(high), _mm512_setzero_si512(), _mm512_set1_epi32(low)};
 }
 
-/* `x` points at the high bytes of four columns, their middle and low bytes after them. */
+/* Adds four columns. `x` points at their high bytes, which their middle and low bytes follow. */
 static inline void step(sums *s, __m512i w, const char *x) {
     s->high = _mm512_dpbusd_epi32(s->high, w, broadcast(x));
     s->middle = _mm512_dpbusd_epi32(s->middle, w, broadcast(x + 4));
@@ -48,10 +48,10 @@ static inline __m512 finish(const sums *a, const sums *b) {
 }
 
 typedef struct dots {
-    sums a, b; /* of every other step */
+    sums a, b; /* Sums of every other step. */
 } dots;
 
-/* `steps` 64-byte steps of weights, two at a time in int8; as many lines are fetched from `ahead` on. */
+/* Adds `steps` steps of 64 bytes of weights, two at a time, and prefetches as many lines from `ahead` on. */
 static inline void dots_i8(dots *d, const char *w, const char *ahead, const char *x, int64_t steps) {
     for (int64_t i = 0; i < steps; i += 2, w += 128, ahead += 128, x += 2 * STEP) {
         _mm_prefetch(ahead, _MM_HINT_T0);
@@ -61,7 +61,7 @@ static inline void dots_i8(dots *d, const char *w, const char *ahead, const char
     }
 }
 
-/* A block at once: int4's are short. */
+/* Computes a whole block, since blocks of int4 are short. */
 static inline __m512 dots_i4(const char *w, const char *ahead, const char *x, int64_t steps, const int32_t *bias) {
     const __m512i nibble = _mm512_set1_epi8(15);
     sums a = start(bias[0], bias[1]), b = start(0, 0);
@@ -74,15 +74,15 @@ static inline __m512 dots_i4(const char *w, const char *ahead, const char *x, in
     return finish(&a, &b);
 }
 
-/* `streams` panels, `apart` bytes from one another, block by block in turn. */
+/* Multiplies `streams` panels, `apart` bytes from one another, block by block in turn. */
 static inline __attribute__((always_inline)) void panel_blocks(tw_dtype t, int64_t block, int64_t cols, bool grouped,
                                                                int streams, const char *panels, int64_t apart,
                                                                int64_t scale_bytes, const tw_prepared *x, float *y,
                                                                int64_t y_apart) {
-    const int64_t column = t == TW_I8 ? 16 : 8; /* bytes of weights */
+    const int64_t column = t == TW_I8 ? 16 : 8; /* Bytes of a column's weights. */
     const char *values = x->values;
-    /* Scales lie before the weights of a panel: what is fetched ahead passes over the next panel's in even steps, so
-       that no weights after them are skipped. */
+    /* Scales precede a panel's weights. Prefetching passes over the next panel's scales in even steps, so that it skips
+       no weights after them. */
     int64_t ahead = t == TW_I8 ? AHEAD_I8 : AHEAD_I4;
     const int64_t scales = !grouped ? 0 : ROWS * (t == TW_I8 ? 4 : 2);
     __m512 acc[STREAMS], scale = _mm512_set1_ps(1);
@@ -100,7 +100,7 @@ static inline __attribute__((always_inline)) void panel_blocks(tw_dtype t, int64
         } else {
             dots d[STREAMS];
             for (int p = 0; p < streams; p++) d[p] = (dots){start(x->bias[2 * b], x->bias[2 * b + 1]), start(0, 0)};
-            /* In short turns: a stream that pauses for long loses its place in memory's attention. */
+            /* Turns are short, since a stream that pauses for long is read more slowly. */
             for (int64_t done = 0; done < n; done += TURN) {
                 const int64_t now = n - done < TURN ? n - done : TURN;
                 for (int p = 0; p < streams; p++) {
@@ -133,7 +133,7 @@ static inline __attribute__((always_inline)) void panel_blocks(tw_dtype t, int64
     }
 }
 
-/* The block's length and the number of panels as constants, so that their loops unroll. */
+/* Makes the block's length and the number of panels constants, so that their loops unroll. */
 static inline __attribute__((always_inline)) void some_panels(tw_panel_format f, int64_t cols, int streams,
                                                               const char *panels, int64_t apart, const tw_prepared *x,
                                                               float *y, int64_t y_apart) {
@@ -153,7 +153,7 @@ void tw_gemv_fixed_avx512vnni(tw_panel_format f, const void *panels, int64_t n_p
     const char *data = panels;
     const int64_t bytes = (int64_t)tw_panel_bytes(f, cols), each = n_panels / STREAMS;
     tw_prepared p = tw_prepared_at(f, cols, x);
-    /* Far apart, so that each is a stream of its own to the memory. */
+    /* The panels are far apart, so that each is a separate stream for the memory. */
     for (int64_t i = 0; i < each; i++)
         some_panels(f, cols, STREAMS, data + i * bytes, each * bytes, &p, y + i * ROWS, each * ROWS);
     for (int64_t i = each * STREAMS; i < n_panels; i++)

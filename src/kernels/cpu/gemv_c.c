@@ -24,7 +24,7 @@ void tw_gemv_float_c(tw_panel_format f, const void *panels, int64_t n_panels, in
         panel_float(f, panel, cols, x, y + p * ROWS);
 }
 
-/* The dot products of one block in integers; k is its first column. */
+/* Computes the dot products of a block in integers. `k` is its first column. */
 static void block_dots(tw_panel_format f, const unsigned char *data, const int32_t *q, int64_t k, int64_t n,
                        int64_t *dot) {
     for (int r = 0; r < ROWS; r++) dot[r] = 0;

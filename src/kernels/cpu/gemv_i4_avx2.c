@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gemv on int4 without vpdpbusd: nibbles are small enough for vpmaddubsw, whose 16-bit sums of two products then hold
-   for 32 columns (8 * 2 * 15 * 128 < 32768). Half again as fast as widening nibbles to 16 bits. x is laid out as for
+/* gemv on int4 without vpdpbusd. Nibbles are small enough for vpmaddubsw, whose 16-bit sums of two products hold 32
+   columns (8 * 2 * 15 * 128 < 32768). This is half again as fast as widening nibbles to 16 bits. x is laid out as for
    vpdpbusd: three signed bytes a column. */
 #include "kernels/cpu/variants.h"
 
@@ -10,16 +10,16 @@
 #include <math.h>
 #include <string.h>
 
-enum { ROWS = TW_PANEL_ROWS, TERMS = 3, STEP = 4 * TERMS /* bytes of x for four columns */, SHORT = 32, AHEAD = 8192 };
+enum { ROWS = TW_PANEL_ROWS, TERMS = 3, STEP = 4 * TERMS /* Bytes of x for four columns. */, SHORT = 32, AHEAD = 8192 };
 
 /* ---- x ---- */
 
-/* q / 256 rounded to nearest, so that what is left is a signed byte. */
+/* Computes q / 256, rounded to nearest, so that the rest is a signed byte. */
 static inline __m256i upper(__m256i q) {
     return _mm256_srai_epi32(_mm256_add_epi32(q, _mm256_set1_epi32(128)), 8);
 }
 
-/* The low bytes of each four integers, for columns 0 .. 3 and 4 .. 7. */
+/* Stores the low bytes of eight integers: columns 0 to 3, and columns 4 to 7 STEP bytes further. */
 static inline void store_bytes(__m256i q, char *out) {
     const __m256i bytes = _mm256_set1_epi32(0x0c080400);
     __m256i low = _mm256_shuffle_epi8(q, bytes);
@@ -49,7 +49,7 @@ static float largest(const float *x, int64_t n, bool *finite) {
     return value;
 }
 
-/* n columns, padded with zeros to a multiple of 8. */
+/* Splits n columns into bytes, padded with zeros to a multiple of 8, and computes the biases. */
 static void split(const float *x, int64_t n, int64_t padded, float inverse, char *out, int32_t *bias) {
     __m256i highs = _mm256_setzero_si256(), rests = highs;
     for (int64_t i = 0; i < padded; i += 8, out += 2 * STEP) {
@@ -90,7 +90,7 @@ static inline __m256i load(const char *p) {
     return _mm256_loadu_si256((const __m256i *)(const void *)p);
 }
 
-/* Four columns of rows 0 .. 7 and 8 .. 15 times each term of x. */
+/* Adds four columns of rows 0 to 7 and 8 to 15, times each term of x. */
 static inline void step(__m256i acc[TERMS][2], __m256i w0, __m256i w1, const char *x) {
     TW_UNROLL for (int t = 0; t < TERMS; t++) {
         int32_t bytes;
@@ -101,7 +101,7 @@ static inline void step(__m256i acc[TERMS][2], __m256i w0, __m256i w1, const cha
     }
 }
 
-/* At most 32 columns, added to the sums of the high terms and of the rest. */
+/* Adds the products of at most 32 columns to the sums of the high terms and of the rest. */
 static inline void short_block(const char *w, const char *x, int64_t n, __m256i high[2], __m256i rest[2]) {
     const __m256i nibble = _mm256_set1_epi8(15), ones = _mm256_set1_epi16(1);
     __m256i acc[TERMS][2];

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gemv on int8 without vpdpbusd: weights widened to 16 bits, vpmaddwd, exact sums in 32. */
+/* gemv on int8 without vpdpbusd. Weights are widened to 16 bits, and vpmaddwd makes exact sums in 32 bits. */
 #include "kernels/cpu/variants.h"
 
 #include "device/cpu/unroll.h"
 
 #include <immintrin.h>
 
-enum { ROWS = TW_PANEL_ROWS, QUADS = 4, /* of rows */ AHEAD = 8192 };
+enum { ROWS = TW_PANEL_ROWS, QUADS = 4, /* Quads of rows. */ AHEAD = 8192 };
 
 static inline __m256i broadcast(const int16_t *q) {
     return _mm256_broadcastq_epi64(_mm_loadl_epi64((const __m128i *)(const void *)q));
@@ -16,7 +16,7 @@ typedef struct sums {
     __m256i upper[QUADS], lower[QUADS];
 } sums;
 
-/* Four columns of 16 rows: 64 unsigned bytes, 16 for each four rows; `q` holds the upper parts, then the lower. */
+/* Adds four columns of 16 rows: 64 unsigned bytes, 16 for each four rows. `q` has upper parts, then lower ones. */
 static inline void step(sums *s, const __m128i w[QUADS], const int16_t *q) {
     __m256i u = broadcast(q), l = broadcast(q + 4);
     TW_UNROLL for (int i = 0; i < QUADS; i++) {
@@ -39,7 +39,7 @@ static inline void dots(sums *s, const char *w, const int16_t *q, int64_t n) {
     }
 }
 
-/* acc[i] has rows 4 i .. 4 i + 3 as two partial sums each; `out` becomes rows 0 .. 7 and 8 .. 15. */
+/* acc[i] has rows 4 i to 4 i + 3 as two partial sums each. `out` gets rows 0 to 7 and 8 to 15. */
 static inline void join(const __m256i acc[QUADS], int32_t bias, __m256 out[2]) {
     TW_UNROLL for (int h = 0; h < 2; h++) {
         __m256i pair = _mm256_hadd_epi32(acc[2 * h], acc[2 * h + 1]);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which variant runs: the first whose needs the mask covers. */
+/* Chooses variants: the first one whose needs the mask covers. */
 #include "kernels/cpu/kernels.h"
 
 #include "kernels/cpu/variants.h"
@@ -16,8 +16,8 @@ enum {
     AMX = VNNI | TW_CPU_AVX512BF16 | TW_CPU_AMX,
 };
 
-/* Activations are floats of 24 bits: three digits of a byte, two words (each of which takes twice a byte's room), or
-   three bf16 terms. */
+/* Activations are floats of 24 bits: three bytes, two words (each of which takes twice a byte's room), or three terms
+   of bf16. */
 #define ON_FLOATS                                                                                                      \
     { TW_CPU_UNIT_F32, 1 }
 #define THREE_DIGITS                                                                                                   \

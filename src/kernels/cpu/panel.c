@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-enum { ROWS = TW_PANEL_ROWS, LINE = 64, WIDE = 64 /* columns unpacked at a time */ };
+enum { ROWS = TW_PANEL_ROWS, LINE = 64, WIDE = 64 /* Columns that are unpacked at a time. */ };
 
 static int64_t round_up(int64_t n, int64_t to) {
     return (n + to - 1) / to * to;
@@ -30,7 +30,8 @@ size_t tw_panel_bytes(tw_panel_format f, int64_t cols) {
     return tw_panel_scale_bytes(f, cols) + bits / 8;
 }
 
-/* Where element (row, column) lies after the scales: in elements of 4, 2 or 1 bytes; for i4 the byte that holds it. */
+/* Returns where element (row, column) is after the scales, in elements of 4, 2 or 1 bytes. For i4: the byte that has
+   it. */
 static size_t place(tw_dtype t, int row, int64_t k) {
     size_t r = (size_t)row, c = (size_t)k;
     if (t == TW_BF16) return (c / 2 * ROWS + r) * 2 + c % 2;
@@ -43,7 +44,7 @@ static void pack_float(tw_panel_format f, int64_t cols, int rows, const unsigned
     int64_t padded = tw_panel_cols(f, cols);
     size_t size = tw_dtype_bits(f.dtype) / 8;
     if (rows < ROWS || cols < padded) memset(panel, 0, tw_panel_bytes(f, cols));
-    /* In blocks of columns, so that the lines written to stay in the first-level cache for all rows. */
+    /* Columns are packed in blocks, so that the lines that are written stay in the first-level cache for all rows. */
     for (int64_t k0 = 0; k0 < cols; k0 += WIDE)
         for (int r = 0; r < rows; r++)
             for (int64_t k = k0; k < cols && k < k0 + WIDE; k++)
@@ -99,7 +100,7 @@ static void scales_at(tw_panel_format f, const unsigned char *panel, int64_t k, 
         tw_to_f32(TW_F16, panel + g * ROWS * 2, out, ROWS);
 }
 
-/* Eight columns: the smallest step that every format has whole. */
+/* Widens eight columns, the smallest step that is whole in every format. */
 static void widen_step(tw_panel_format f, int64_t cols, const unsigned char *panel, int64_t k, float *out) {
     const unsigned char *data = panel + tw_panel_scale_bytes(f, cols);
     float scale[ROWS];

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Largest magnitude as bits: compared as integers, infinities and NaN come out on top. */
+/* Finds the largest magnitude as bits. Compared as integers, infinities and NaN are the largest. */
 static uint32_t top_bits(const float *x, int64_t n) {
     __m512i top = _mm512_castps_si512(_mm512_set1_ps(0x1p-100f));
     for (int64_t i = 0; i < n; i += 16) {
@@ -19,12 +19,13 @@ typedef struct sums {
     __m512i high, rest;
 } sums;
 
-/* q / 256 rounded to nearest, so that what is left is a signed byte. */
+/* Computes q / 256, rounded to nearest, so that the rest is a signed byte. */
 static inline __m512i upper(__m512i q) {
     return _mm512_srai_epi32(_mm512_add_epi32(q, _mm512_set1_epi32(128)), 8);
 }
 
-/* Sixteen columns to 4 x (4 high, 4 middle, 4 low bytes), added to the sums. `columns` of the 16 are stored. */
+/* Splits 16 columns into 4 x (4 high, 4 middle, 4 low bytes), and adds them to the sums. `columns` of them are
+   stored. */
 static void split(__m512 x, __m512 inverse, char *out, int64_t columns, sums *s) {
     __m512i q = _mm512_cvtps_epi32(_mm512_mul_ps(x, inverse)), middle = upper(q), high = upper(middle);
     uint32_t h[4], m[4], l[4];

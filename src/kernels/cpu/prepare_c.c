@@ -31,8 +31,9 @@ tw_prepared tw_prepared_at(tw_panel_format f, int64_t cols, const void *x) {
     return (tw_prepared){at, (float *)(void *)(at + values), (int32_t *)(void *)(at + values + scales)};
 }
 
-/* The quantum of a block and its inverse. Below 2^-100 the inverse would leave float's range; a quantum of 2^-115 is
-   exact enough for anything there. A block with an infinity or a NaN gets a NaN for its quantum, so that it shows. */
+/* Computes a block's quantum and its inverse. The largest magnitude counts as 2^-100 at least, or the inverse would
+   leave the range of f32. A quantum of 2^-123 is exact enough for anything smaller. A block with an infinity or a NaN
+   gets a NaN for its quantum, so that it shows. */
 static float quantum(const float *x, int64_t n, float *inverse) {
     uint32_t top = tw_f32_bits(0x1p-100f);
     for (int64_t i = 0; i < n; i++) {

@@ -30,7 +30,7 @@ static int32_t total(__m256i v) {
     return sum;
 }
 
-/* n columns, padded with zeros to a multiple of 8; the sums of their upper and lower parts. */
+/* Quantises n columns, padded with zeros to a multiple of 8, and sums their upper and lower parts. */
 static void quantise(const float *x, int64_t n, int64_t padded, float inverse, int16_t *q, int32_t sums[2]) {
     __m256i uppers = _mm256_setzero_si256(), lowers = uppers;
     for (int64_t i = 0; i < padded; i += 8) {
@@ -41,7 +41,7 @@ static void quantise(const float *x, int64_t n, int64_t padded, float inverse, i
             from = tail;
         }
         __m256i v = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(from), _mm256_set1_ps(inverse)));
-        /* v = 256 upper + lower, lower signed: adding 128 first rounds the upper part to nearest. */
+        /* v = 256 upper + lower, with a signed lower part. Adding 128 rounds the upper part to nearest. */
         __m256i upper = _mm256_srai_epi32(_mm256_add_epi32(v, _mm256_set1_epi32(128)), 8);
         __m256i lower = _mm256_sub_epi32(v, _mm256_slli_epi32(upper, 8));
         uppers = _mm256_add_epi32(uppers, upper);

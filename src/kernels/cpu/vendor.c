@@ -10,13 +10,13 @@
 #include <stdlib.h>
 
 struct tw_vendor {
-    tw_onednn *onednn; /* NULL where it is not installed */
+    tw_onednn *onednn; /* NULL: oneDNN is not installed. */
 };
 
 tw_vendor *tw_vendor_open(void) {
     tw_vendor *v = calloc(1, sizeof *v);
     if (!v) return NULL;
-    /* OpenBLAS has one count for the process; every worker calls it for its own part of a product. */
+    /* OpenBLAS has one number of threads for the process. Every worker calls it for its own part of a product. */
     openblas_set_num_threads(1);
     v->onednn = tw_onednn_open();
     return v;

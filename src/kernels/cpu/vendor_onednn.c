@@ -28,7 +28,7 @@ bool tw_onednn_run(tw_onednn *o, const tw_onednn_product *p, const void *x, cons
 #include <string.h>
 
 #if DNNL_VERSION_MAJOR >= 3
-/* Debian's name has the minor version in it; the last is what the headers' package brings. */
+/* Debian's name has the minor version. The last name comes with the headers' package. */
 static const char *const libraries[] = {"libdnnl.so.3", "libdnnl.so.3.6", "libdnnl.so", NULL};
 #define OF_VERSION(FN)                                                                                                 \
     FN(dnnl_memory_desc_create_with_strides)                                                                           \
@@ -74,7 +74,7 @@ struct tw_onednn {
     dnnl_engine_t engine;
     dnnl_stream_t stream;
     shape shapes[SHAPES];
-    int next; /* the shape that gives way */
+    int next; /* The shape that is replaced next. */
 };
 
 static bool find(void *library, const char *name, void *slot, size_t size) {
@@ -94,7 +94,7 @@ static bool find_all(tw_onednn *o) {
 tw_onednn *tw_onednn_open(void) {
     tw_onednn *o = calloc(1, sizeof *o);
     if (!o) return NULL;
-    /* Stays loaded: its OpenMP runtime does not survive being taken away. */
+    /* The library stays loaded, since its OpenMP runtime does not survive being unloaded. */
     for (int i = 0; libraries[i] && !o->library; i++)
         o->library = dlopen(libraries[i], RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (!o->library || !find_all(o) || o->dnnl_version()->major != DNNL_VERSION_MAJOR ||
@@ -128,7 +128,7 @@ void tw_onednn_version(const tw_onednn *o, char *out, size_t size) {
     snprintf(out, size, "%d.%d.%d", v->major, v->minor, v->patch);
 }
 
-/* Dimensions and strides of the operands: x is m x k, w is k x n that lies transposed, y is m x n. */
+/* Dimensions and strides of an operand. x is m x k, w is k x n and stored transposed, y is m x n. */
 typedef struct layout {
     dnnl_dims_t dims, strides;
     dnnl_data_type_t type;
@@ -195,9 +195,9 @@ static shape *shape_of(tw_onednn *o, const tw_onednn_product *p) {
 }
 
 bool tw_onednn_run(tw_onednn *o, const tw_onednn_product *p, const void *x, const void *w, float *y) {
-    /* Strides of a single column say nothing about the rows' distance to oneDNN 3, which then packs them. */
+    /* oneDNN 3 does not take the rows' distance from the strides of a single column, and packs the rows. */
     if (p->n == 1 && p->m > 1 && p->ldy > 1) return false;
-    /* The count belongs to the calling thread, and a primitive may keep the one it was made under. */
+    /* The number of threads belongs to the calling thread. A primitive may keep the number it was made with. */
     if (o->set_threads) o->set_threads(1);
     shape *s = shape_of(o, p);
     void *data[OPERANDS] = {(void *)(uintptr_t)x, (void *)(uintptr_t)w, y};

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tiles from global to shared memory, out-of-bounds elements as zeros. A thread's copies are `threads` apart in the
-   tile's order; where a row is a whole number of them (or the reverse) their addresses differ by constants. */
+/* Copies tiles from global to shared memory. Elements out of bounds arrive as zeros. A thread's copies are `threads`
+   apart in the tile's order. In a regular tile their addresses differ by constants. */
 #include "kernels/gemm/generate.h"
 
 static int chunk_of(const tw_gemm_tile *t) {
     return t->vec / t->es;
 }
 
-/* Where in shared memory the element at (outer, inner) of a tile lands. */
+/* Computes the shared address of the element at (outer, inner) of a tile. */
 static tw_val place(tw_gemm_gen *g, const tw_gemm_tile *t, tw_val outer, tw_val inner, tw_val shared) {
     tw_builder *b = g->b;
-    /* Stored as it lies in global memory, or transposed element by element. */
+    /* A tile keeps its order in global memory, or is transposed element by element. */
     bool same = !t->transposed;
     tw_val row = tw_mul_imm(b, same ? outer : inner, t->pitch);
     tw_val column = tw_mul_imm(b, same ? inner : outer, t->es);
     return tw_add(b, shared, tw_add(b, row, column));
 }
 
-/* Which copies are a thread's: number tid + j * threads in an order that goes along a row's `width`, down the rows, and
-   then to the next `width` elements of each. */
+/* Finds the row and the first element of a copy. Copies are numbered along `width` elements of a row, then down the
+   rows, and then along the next `width` elements of each row. */
 static void find_copy(tw_gemm_gen *g, const tw_gemm_tile *t, tw_val index, tw_val *outer, tw_val *inner) {
     tw_builder *b = g->b;
     tw_val row = tw_div(b, index, t->per_row);
@@ -29,7 +29,7 @@ static void find_copy(tw_gemm_gen *g, const tw_gemm_tile *t, tw_val index, tw_va
     *inner = tw_add(b, *inner, tw_mul_imm(b, tw_div(b, row, t->outer), t->width));
 }
 
-/* Whether copy j lies a constant number of rows and elements behind the thread's first, and which. */
+/* Tells whether copy j is a constant number of rows and elements behind the thread's first, and finds both numbers. */
 static bool constant_distance(const tw_gemm_tile *t, int threads, int j, int *rows, int *elements) {
     const int apart = threads / t->per_row;
     *rows = *elements = 0;
@@ -87,7 +87,7 @@ void tw_gemm_copy_prepare(tw_gemm_gen *g, tw_gemm_operand *o, const tw_gemm_tile
         tw_val at = tw_add(b, o->origin, t->k_major ? o->outer[j] : o->inner[j]);
         o->inside[j] = again ? o->inside[0] : tw_lt(b, at, o->limit);
     }
-    /* The first copy's address; k is along the rows of a k-major matrix. */
+    /* The address of the first copy. In a k-major matrix k runs along the rows. */
     tw_val first_outer = tw_add(b, t->k_major ? o->origin : k_begin, o->outer[0]);
     tw_val first_inner = tw_add(b, t->k_major ? k_begin : o->origin, o->inner[0]);
     tw_val rows = tw_mul(b, tw_widen(b, first_outer), o->ld), columns = tw_mul_imm(b, tw_widen(b, first_inner), t->es);
@@ -105,12 +105,12 @@ void tw_gemm_copy_prepare(tw_gemm_gen *g, tw_gemm_operand *o, const tw_gemm_tile
     }
 }
 
-/* Where copy j comes from, the one before having been found already. */
+/* Computes the global address of copy j. Copy j - 1 must have been computed before. */
 static tw_val source(tw_gemm_gen *g, tw_gemm_operand *o, int j) {
     tw_builder *b = g->b;
     if (!j) return o->row = o->pointer;
     if (!o->regular) return tw_add(b, o->pointer, o->offset[j]);
-    /* Rows follow one another, up to where the next elements of the first begin. */
+    /* Copies go down the rows, and then begin at the first row again, with its next elements. */
     if (o->rows[j] == 0)
         o->row = o->pointer;
     else if (o->rows[j] == o->rows[j - 1] + o->step_rows)
@@ -122,7 +122,7 @@ static tw_val both(tw_builder *b, tw_val p, tw_val q) {
     return !p.id ? q : !q.id ? p : tw_and(b, p, q);
 }
 
-/* Bytes of copy j that lie inside: all or none; TW_NONE where it always lies inside. */
+/* Computes the bytes of copy j that lie inside: all or none. TW_NONE: the copy always lies inside. */
 static tw_val bytes_inside(tw_gemm_gen *g, const tw_gemm_operand *o, int j, bool check_k) {
     tw_builder *b = g->b;
     const tw_gemm_tile *t = o->tile;
@@ -149,7 +149,7 @@ static void issue(tw_gemm_gen *g, tw_gemm_operand *o, tw_val stage, tw_val more,
     }
 }
 
-/* With k checked in the one stage that needs it; such a stage is copied at once. */
+/* Only the stage that reaches beyond the block's part of k checks k. */
 void tw_gemm_copy_issue(tw_gemm_gen *g, tw_val stage, tw_val more, int part, int parts) {
     tw_builder *b = g->b;
     if (g->v->whole_k) {
@@ -173,7 +173,7 @@ void tw_gemm_copy_advance(tw_gemm_gen *g) {
     if (!g->v->whole_k) tw_op_to(b, g->k_position, TW_OP_add_i32, g->k_position, tw_i32(b, g->c->u), TW_NONE);
 }
 
-/* The type and number of registers that carry a copy. */
+/* Returns the type and number of registers that hold a copy. */
 static tw_attrs carrier(const tw_gemm_tile *t) {
     if (t->transposed && t->es == 8) return (tw_attrs){.type = TW_T_f64, .vec = t->vec / 8};
     switch (t->vec) {
@@ -239,7 +239,7 @@ static void store(tw_gemm_gen *g, tw_gemm_operand *o, tw_val stage) {
     if (pieces > 1) how.vec = 1;
     for (int j = 0; j < t->per_thread; j++) {
         tw_val to = tw_add(b, o->to[j], stage);
-        /* Transposed, the elements of a copy go to rows of their own. */
+        /* The elements of a transposed copy go to separate rows. */
         for (int e = 0; e < pieces; e++) {
             if (j == t->per_thread - 1 && o->last.id) tw_when(b, o->last);
             how.offset = o->to_offset[j] + e * t->pitch;

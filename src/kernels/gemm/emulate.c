@@ -23,7 +23,7 @@ static bool allocate(run *r, const tw_gemm_data *d, const tw_gemm_config *c) {
     if (!r->need.counter_bytes) return ok;
     void *zeros = calloc(1, (size_t)(r->need.workspace_bytes + r->need.counter_bytes));
     if (!zeros) return false;
-    /* Only atomic splits may count on what is there. */
+    /* Only atomic splits may rely on the workspace's contents. */
     const void *parts = c->split == TW_GEMM_SPLIT_ATOMIC ? zeros : NULL;
     ok &= (r->at.workspace = tw_emu_alloc(r->emu, "workspace", parts, (size_t)r->need.workspace_bytes, false)) != 0;
     ok &= (r->at.counters = tw_emu_alloc(r->emu, "counters", zeros, (size_t)r->need.counter_bytes, false)) != 0;
@@ -47,7 +47,7 @@ static tw_status judge(const run *r, const tw_gemm_data *d, unsigned char *now, 
     return TW_OK;
 }
 
-/* What blocks share must be as the next launch wants to find it. */
+/* Checks that what blocks share is zero again, as the next launch needs it. */
 static tw_status judge_zeros(const run *r, const tw_gemm_config *c, tw_diag *diag) {
     const struct {
         const char *name;
@@ -85,7 +85,7 @@ tw_status tw_gemm_emulate_kernel(const tw_gemm_data *d, const tw_gemm_config *c,
     tw_arguments_place(&l.arguments, &signature, words);
     for (int i = 0; st == TW_OK && i < (c->kg > 1 ? 2 : 1); i++) {
         tw_emu_options o = {.seed = seed + (uint64_t)i, .grid = {l.grid[0], l.grid[1], l.grid[2]}};
-        /* C holds what beta needs, or nothing at all, nor what the launch before left there. */
+        /* C has what beta needs. With beta 0 it has garbage, and nothing of the launch before. */
         if (d->problem.beta != 0) {
             tw_emu_write(r.emu, r.at.c, d->c, d->bytes_c);
         } else if (i) {

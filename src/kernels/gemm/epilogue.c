@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From sums to C: scale, add, activate, convert, store. A thread's cells are taken line by line (a line is what is
-   contiguous in C: a row, or a column when swapped), in runs that lie side by side and are moved at once. */
+/* Turns sums into C: scale, add, activate, convert, store. A thread takes its cells line by line. A line is contiguous
+   in C: a row of the tile, or a column if operands are swapped. Neighbouring cells of a line are moved together as a
+   run. */
 #include "kernels/gemm/generate.h"
 #include "kernels/parts/activation.h"
 #include "kernels/parts/convert.h"
 
 enum { RUN = 4 };
 
-/* How a run of `n` elements of C's type is moved. */
+/* Returns the type and width that move a run of `n` elements of C. */
 static tw_attrs run_of(const tw_gemm_gen *g, int n) {
     tw_type t = g->v->out;
     if (t == TW_T_f16 && n > 1) return (tw_attrs){.type = TW_T_f16x2, .vec = n / 2};
@@ -15,12 +16,12 @@ static tw_attrs run_of(const tw_gemm_gen *g, int n) {
     return (tw_attrs){.type = t, .vec = n};
 }
 
-/* C's elements as what the epilogue computes with: f32, f64, or i32 where C is an integer. */
+/* Returns the type that the epilogue computes with: f32, f64, or i32 if C has integers. */
 static tw_type working_type(const tw_gemm_gen *g) {
     return g->v->out == TW_T_f64 ? TW_T_f64 : g->v->out == TW_T_i32 || g->v->out == TW_T_i8 ? TW_T_i32 : TW_T_f32;
 }
 
-/* n elements of C's type from `address`, where `inside` holds (elsewhere zeros), widened. */
+/* Loads and widens n elements of C's type from `address`. They are zeros where `inside` does not hold. */
 static void load_run(tw_gemm_gen *g, tw_val address, int offset, int n, tw_val inside, bool read_only, tw_val *out) {
     tw_builder *b = g->b;
     tw_attrs at = run_of(g, n);
@@ -59,11 +60,12 @@ static void store_run(tw_gemm_gen *g, tw_val address, int offset, int n, tw_val 
 }
 
 typedef struct line {
-    tw_val address[3]; /* of C, mul, residual: the thread's first cell of the line */
-    tw_val inside;     /* none: always */
+    tw_val address[3]; /* Addresses in C, mul and residual of the thread's first cell of the line. */
+    tw_val inside;     /* Predicate: the line is within C. TW_NONE: always. */
 } line;
 
-/* `count` cells of a line from accumulator `acc` on, every `stride`-th; the first is `along` elements into the line. */
+/* Stores `count` cells of a line. Their accumulators are `stride` apart, from `first` on. The first is `along` elements
+   into the line. */
 static void finish_run(tw_gemm_gen *g, const line *l, tw_val bias_at, int first, int stride, int count, int along,
                        tw_val inside) {
     tw_builder *b = g->b;
@@ -104,7 +106,7 @@ void tw_gemm_epilogue_store(tw_gemm_gen *g, int from, int to) {
     tw_builder *b = g->b;
     const bool swap = g->c->swap;
     const int es = tw_type_bits(g->v->out) / 8;
-    /* Lines cross the tile's rows, or its columns when swapped. */
+    /* A line is a row of the tile, or a column if operands are swapped. */
     const int *line_of = swap ? g->column_of : g->row_of, *along_of = swap ? g->row_of : g->column_of;
     const tw_gemm_operand *line_side = swap ? &g->y : &g->x, *along_side = swap ? &g->x : &g->y;
     tw_val line0 = tw_add(b, line_side->origin, swap ? g->column : g->row);
@@ -125,15 +127,14 @@ void tw_gemm_epilogue_store(tw_gemm_gen *g, int from, int to) {
         if (!line_side->whole) l.inside = tw_lt(b, tw_add_imm(b, line0, line_of[first]), line_side->limit);
         for (int i = first; i < to; i++) {
             if (done[i] || line_of[i] != line_of[first]) continue;
-            /* The cells that follow this one along the line are a fixed number of accumulators apart, if they are
-             * there. */
+            /* The line's next cells, if the thread has them, are a fixed number of accumulators apart. */
             int count = 1, stride = 0;
             for (int j = i + 1; j < to && !stride; j++)
                 if (!done[j] && line_of[j] == line_of[i] && along_of[j] == along_of[i] + 1) stride = j - i;
             while (stride && count < RUN && (count + 1) * es <= g->v->vec_c && i + count * stride < to &&
                    line_of[i + count * stride] == line_of[i] && along_of[i + count * stride] == along_of[i] + count)
                 count++;
-            /* A power of two, and from a multiple of it on. */
+            /* A run's length is a power of two, and its place is a multiple of that. */
             while (count & (count - 1) || along_of[i] % count) count--;
             tw_val inside = l.inside;
             if (!along_side->whole) {

@@ -2,7 +2,7 @@
 #include "kernels/gemm/estimate.h"
 #include "kernels/gemm/generate.h"
 
-/* Multiply-adds an SM finishes in a clock at most. */
+/* Returns the most multiply-adds that an SM finishes in a clock. */
 static double peak(tw_gemm_type type, const tw_target *t, bool tensor) {
     if (!tensor) return type == TW_GEMM_F64 ? t->rate_f64 : t->rate_f32;
     switch (type) {
@@ -22,23 +22,23 @@ double tw_gemm_floor(const tw_gemm_problem *p, const tw_cuda_info *info, bool *b
     const double m = (double)p->m, n = (double)p->n, k = (double)p->k, batch = (double)p->batch;
     double bytes = batch * ((p->stride_a < 0 ? 1 / batch : 1) * m * k * es +
                             (p->stride_b < 0 ? 1 / batch : 1) * k * n * es + m * n * out * (p->beta != 0 ? 2 : 1));
-    /* Two transfers a memory clock; the clock is in kHz. */
+    /* Memory makes two transfers per clock. The clock is in kHz. */
     double bandwidth = 2.0 * info->memory_clock_khz * 1e3 * info->memory_bus_bits / 8;
     double fastest = peak(p->type, info->target, p->type != TW_GEMM_F32);
-    /* Where tensor cores are no faster, SIMT may be what is used. */
+    /* SIMT may be faster than tensor cores that are slow at f64. */
     if (p->type == TW_GEMM_F64 && fastest < info->target->rate_f64) fastest = info->target->rate_f64;
     double rate = fastest * info->sms * info->clock_khz * 1e3;
-    /* A driver that tells no clocks leaves no bound. */
+    /* If the driver does not tell the clocks, there is no bound. */
     double by_bytes = bandwidth > 0 ? bytes / bandwidth * 1e6 : 0;
     double by_work = rate > 0 ? m * n * k * batch / rate * 1e6 : 0;
     if (bytes_bound) *bytes_bound = by_bytes > by_work;
     return by_bytes > by_work ? by_bytes : by_work;
 }
 
-/* Issue slots and shared-memory cycles of a stage, of a whole block. */
+/* Cycles that a stage of a whole block takes. */
 typedef struct stage_cost {
-    double issue;  /* a scheduler's, four share a block's warps */
-    double tensor; /* cycles of the tensor cores or of the multiply-add pipe */
+    double issue;  /* Issue slots of a scheduler. Four schedulers share a block's warps. */
+    double tensor; /* Cycles of the tensor cores, or of the multiply-add pipe. */
     double shared;
 } stage_cost;
 
@@ -64,7 +64,7 @@ static stage_cost tensor_cost(const tw_gemm_problem *p, const tw_gemm_config *c,
     const double warps = plan->threads / 32.0, steps = (double)plan->depth / m->k;
     const double tiles_x = (double)c->ms / m->m, tiles_y = (double)c->ns / m->n;
     const bool f64 = p->type == TW_GEMM_F64;
-    const double per_load = f64 ? 2 : 4; /* registers that a load fills */
+    const double per_load = f64 ? 2 : 4; /* Registers that a load fills. */
     const double loads = steps * (tiles_x * m->a + tiles_y * m->b) / per_load * (f64 ? 2 : 1);
     stage_cost s;
     s.issue = warps / 4 * (steps * tiles_x * tiles_y * 2 + loads);
@@ -79,7 +79,7 @@ static stage_cost warpgroup_cost(const tw_gemm_problem *p, const tw_gemm_config 
     const double products = (double)c->ml / TW_WGMMA_ROWS * c->u / 16;
     stage_cost s = {.issue = products / 4 * 12};
     s.tensor = (double)c->ml * c->nl * c->u / (peak(p->type, t, true) * 0.9);
-    /* Every product reads its rows and all columns; what lands was written. */
+    /* Every product reads its rows and all columns. Data that arrives is written. */
     s.shared = products * (TW_WGMMA_ROWS + c->nl) * 16 * 2 / 128 + plan->stage_bytes / 128.0;
     return s;
 }
@@ -90,28 +90,28 @@ double tw_gemm_estimate(const tw_gemm_problem *p, const tw_gemm_config *c, const
     const tw_target *t = info->target;
     tw_gemm_variant v = tw_gemm_variant_of(p, c);
     if (tw_gemm_plan_of(&v, c, t, &plan) || !tw_gemm_legal(p, c, t, &need, NULL)) return 1e30;
-    const double clock = info->clock_khz * 1e-3; /* a microsecond's */
+    const double clock = info->clock_khz * 1e-3; /* Clocks per microsecond. */
     const double es = plan.x.es, warps = need.threads / 32.0;
     int fit = tw_target_blocks(t, need.threads, need.registers < 32 ? 32 : need.registers, (int)need.shared_bytes);
     if (fit < 1) fit = 1;
-    const double blocks = (double)((need.grid + info->sms - 1) / info->sms); /* of the busiest SM */
+    const double blocks = (double)((need.grid + info->sms - 1) / info->sms); /* Blocks of the busiest SM. */
     const double together = blocks < fit ? blocks : fit;
     stage_cost s = c->mma == 2 ? warpgroup_cost(p, c, &plan, t)
                    : c->mma    ? tensor_cost(p, c, &plan, t)
                                : simt_cost(p, c, &plan, t);
     const double copies = plan.x.per_thread + plan.y.per_thread;
-    /* A copy is an instruction, its address, and the bounds; a narrow one also keeps the memory pipe busy. */
+    /* A copy costs its instruction, its address and its bounds. A narrow copy also keeps the memory pipe busy. */
     s.issue += warps / 4 * (copies * (v.whole_m && v.whole_n && v.whole_k ? 2.5 : 4.5) * (c->copy ? 1.6 : 1) + 24);
-    /* Narrow copies go through L1 and take its place from fragments. */
+    /* Narrow copies go through L1, and take cycles from the loads of fragments. */
     if (plan.x.vec < 16 || plan.y.vec < 16) s.shared += warps * copies;
     s.shared += warps * copies * (plan.x.transposed || plan.y.transposed ? 3 : 1.2);
     double busy = s.issue > s.tensor ? s.issue : s.tensor;
     if (s.shared > busy) busy = s.shared;
-    /* Latencies hide behind other warps; what a scheduler has of them decides how many slots stay empty. */
+    /* Other warps hide latencies. How many warps a scheduler has decides how many slots stay empty. */
     const double others = together * warps / 4;
     const double full = c->mma == 2 ? 0.9 : c->mma ? 0.45 + 0.12 * others * (c->kl > 0) : 0.48 + 0.11 * others;
     double cycles = busy / (full < 0.93 ? full : 0.93) + 30 * (warps > 8 ? warps / 8 : 1) / together;
-    /* What may be on its way bounds the rate at which stages arrive. */
+    /* The bytes in flight bound the rate at which stages arrive. */
     const double bytes = (double)(c->ml + c->nl) * c->u * es;
     const double ahead = c->stages > 1 ? c->stages - 1 : 1;
     double arriving = together * ahead * bytes / 1100;
@@ -122,8 +122,8 @@ double tw_gemm_estimate(const tw_gemm_problem *p, const tw_gemm_config *c, const
     const double waves = (blocks + together - 1) / together;
     const double fixed = 1500 + 250 * (c->kl > 1) + (c->kl > 1 ? 8.0 * plan.accumulators : 0) + 6.0 * plan.accumulators;
     double sm_us = (blocks * per_block + (double)(int64_t)waves * fixed) / clock;
-    /* Through L2 every tile fetches its rows and columns; from memory, everything once at least. */
-    const double once = c->multicast ? c->multicast : 1; /* what neighbours fetch together */
+    /* Every tile fetches its rows and columns through L2. Memory delivers everything at least once. */
+    const double once = c->multicast ? c->multicast : 1; /* Tiles that share a fetch. */
     double l2_us =
         (double)need.tiles * (c->group == 1 ? c->ml / once + c->nl : c->ml + c->nl / once) * (double)p->k * es / 5.0e6;
     double memory_us = tw_gemm_floor(p, info, NULL) * 1.12;

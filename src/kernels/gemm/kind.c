@@ -47,7 +47,7 @@ static void add_buffer(tw_plan *plan, const char *name, size_t bytes, int align,
         (tw_gpu_buffer){.name = name, .bytes = bytes, .align = align, .written = written, .zeroed = zeroed};
 }
 
-/* Bytes of a matrix, or of a batch of them, from its first element to its last. */
+/* Computes the bytes of a matrix, or of a batch of them, from the first element to the last. */
 static size_t extent(int64_t rows, int64_t columns, int64_t ld, int64_t batch, int64_t stride, int element) {
     const int64_t between = stride > 0 && batch > 1 ? (batch - 1) * stride : 0;
     return (size_t)((between + (rows - 1) * ld + columns) * element);

@@ -6,8 +6,7 @@
 static int pitch_of(const tw_gemm_sums *sums, const tw_gemm_tile *t, const tw_gemm_config *c, tw_gemm_type type) {
     int row = tw_gemm_round_up((t->k_stored ? c->u : t->extent) * t->es, 16);
     if (sums->tensor && type == TW_GEMM_F64) {
-        /* A half-warp reads four elements of each of four rows. Rows an odd multiple of 32 bytes apart do not conflict.
-         */
+        /* A half-warp reads four elements of four rows. Rows an odd multiple of 32 bytes apart do not conflict. */
         row = tw_gemm_round_up(row, 32);
         return row / 32 % 2 ? row : row + 32;
     }

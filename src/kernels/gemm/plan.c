@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What follows from a configuration, and whether it is legal. */
+/* Derives what follows from a configuration, and decides whether it is legal. */
 #include "kernels/gemm/generate.h"
 
 #include <limits.h>
@@ -36,7 +36,7 @@ bool tw_gemm_legal(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_t
                    const char **why) {
     tw_gemm_plan plan;
     const char *reason = NULL;
-    /* Checked before the variant is derived, which divides by the tile. */
+    /* This check comes first, since the variant's derivation divides by the tile. */
     if (c->ml < 1 || c->nl < 1 || c->u < 1) reason = "a parameter is out of range";
     tw_gemm_variant v = {0};
     if (!reason) {
@@ -59,7 +59,7 @@ bool tw_gemm_legal(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_t
     if (reason) return false;
     if (!r) return true;
     const int64_t part = (int64_t)plan.accumulators * plan.group * tw_type_bits(tw_gemm_accumulator(v.type)) / 8;
-    const bool alone = c->kg == 1 || c->split == TW_GEMM_SPLIT_CLUSTER; /* nothing to exchange through memory */
+    const bool alone = c->kg == 1 || c->split == TW_GEMM_SPLIT_CLUSTER; /* Blocks exchange nothing through memory. */
     *r = (tw_gemm_resources){
         .threads = plan.threads,
         .registers = tw_gemm_way_of(c)->registers(&v, c, &plan),

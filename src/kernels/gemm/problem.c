@@ -68,7 +68,7 @@ static const struct {
 } extents[] = {
     {"m", offsetof(tw_gemm_problem, m)}, {"n", offsetof(tw_gemm_problem, n)}, {"k", offsetof(tw_gemm_problem, k)}};
 
-/* A matrix of so many elements fits no machine; any smaller one's bytes, and what is derived from them, fit 64 bits. */
+/* Refuses a matrix that no machine can hold. The bytes of a smaller one, and what is derived from them, fit 64 bits. */
 static tw_status too_large(const char *name, int64_t rows, int64_t columns, int64_t ld, int64_t count, int64_t stride,
                            tw_diag *diag) {
     const double apart = stride > 0 ? (double)stride : 0;
@@ -77,7 +77,7 @@ static tw_status too_large(const char *name, int64_t rows, int64_t columns, int6
     return tw_fail(diag, TW_ERR_USAGE, "%s spans %.3g elements, and 2^42 are more than any machine holds", name, span);
 }
 
-/* Dense where they are 0; without a batch they say nothing, and are made so. */
+/* Sets strides that are 0 to dense ones. Without a batch all strides are made dense, since they have no meaning. */
 static tw_status complete_strides(tw_gemm_problem *p, tw_diag *diag) {
     const int64_t rows_a = p->trans_a ? p->k : p->m, rows_b = p->trans_b ? p->n : p->k;
     if (p->batch == 1) p->stride_a = p->stride_b = p->stride_c = 0;
@@ -90,7 +90,7 @@ static tw_status complete_strides(tw_gemm_problem *p, tw_diag *diag) {
     if (st == TW_OK) st = too_large("B", rows_b, p->trans_b ? p->k : p->n, p->ldb, p->batch, p->stride_b, diag);
     if (st == TW_OK) st = too_large("C", p->m, p->n, p->ldc, p->batch, p->stride_c, diag);
     if (st != TW_OK) return st;
-    /* One behind the other, or side by side within the rows. */
+    /* Products follow one another in C, or lie side by side within its rows. */
     if (p->batch > 1 && p->stride_c < (p->m - 1) * p->ldc + p->n &&
         (p->stride_c < p->n || (p->batch - 1) * p->stride_c + p->n > p->ldc))
         return tw_fail(diag, TW_ERR_USAGE, "the products of a batch overlap in C");
@@ -162,7 +162,7 @@ void tw_gemm_problem_print(const tw_gemm_problem *p, char *out, size_t size) {
         snprintf(out + n, size - n, " activation=%s", activations[p->epilogue.activation]);
 }
 
-/* The largest power of two, at most `most`, that divides all of these bytes. */
+/* Computes the largest power of two, at most `most`, that divides all of these bytes. */
 static int alignment(int most, int64_t a, int64_t b, int64_t c) {
     int64_t all = a | b | c;
     while (most > 1 && all % most) most /= 2;
@@ -172,12 +172,12 @@ static int alignment(int most, int64_t a, int64_t b, int64_t c) {
 tw_gemm_variant tw_gemm_variant_of(const tw_gemm_problem *p, const tw_gemm_config *c) {
     const int es = tw_type_bits(tw_gemm_element(p->type)) / 8, out = tw_type_bits(p->out) / 8;
     const bool swap = c->swap, batched = p->batch > 1;
-    /* A copy is either whole or absent, so the contiguous extent counts as well as what lies between rows.
-       (Asynchronous ones may be cut short, but memory checkers count what they do not read.) */
+    /* A copy is either whole or absent, so it must divide the contiguous extent and the distance between rows.
+       (Asynchronous copies can be cut short, but memory checkers count the bytes that are cut off.) */
     const int64_t stride_a = batched && p->stride_a > 0 ? p->stride_a : 0,
                   stride_b = batched && p->stride_b > 0 ? p->stride_b : 0;
     const int most = c->vec > es ? c->vec : es;
-    /* The copy engine looks after the ends of rows by itself. */
+    /* The copy engine checks the ends of rows by itself. */
     const bool tensor_copies = tw_gemm_way_of(c)->tensor_copies;
     const int64_t inner_a = tensor_copies ? 0 : (p->trans_a ? p->m : p->k) * es,
                   inner_b = tensor_copies ? 0 : (p->trans_b ? p->k : p->n) * es;

@@ -54,7 +54,7 @@ static void *garbage(size_t bytes) {
     return p;
 }
 
-/* `count` matrices of rows x columns elements, `stride` and `ld` elements apart. */
+/* Fills `count` matrices with random elements. Matrices are `stride` elements apart, and rows `ld`. */
 static void fill(tw_type t, void *data, int64_t rows, int64_t columns, int64_t ld, int64_t count, int64_t stride,
                  tw_random *r) {
     for (int64_t b = 0; b < count; b++)
@@ -67,7 +67,7 @@ static void fill(tw_type t, void *data, int64_t rows, int64_t columns, int64_t l
             }
 }
 
-/* A stored matrix as doubles without gaps; tf32 drops what the tensor cores do not see. */
+/* Reads a stored matrix as doubles without gaps. Elements of tf32 are rounded as tensor cores need them. */
 static void widen(tw_gemm_type type, const void *data, int64_t at, int64_t rows, int64_t columns, int64_t ld,
                   double *out, double *magnitude) {
     const tw_type t = tw_gemm_element(type);
@@ -89,27 +89,26 @@ static double activate(tw_gemm_activation a, double x) {
     return x;
 }
 
-/* Relative rounding of a type's last place, halved. */
+/* Returns the largest relative error of rounding to a type. */
 static double unit_of(tw_type t) {
     return t == TW_T_f64 ? 0x1p-53 : t == TW_T_f32 ? 0x1p-24 : t == TW_T_f16 ? 0x1p-11 : t == TW_T_bf16 ? 0x1p-8 : 0;
 }
 
-/* What tensor cores may lose beside roundings, in roundings of f32: they cut off what lies below the last bit of the
-   largest term instead of rounding, so that half of that bit is lost on average each time they add, always towards
-   zero, and they add 8 products at a time at least. Elements are within 1, so the sum on its way is about the root of
-   the sum of magnitudes. */
+/* Estimates what tensor cores may lose beside roundings, in roundings of f32. They cut off what lies below the last bit
+   of the largest term instead of rounding. Each addition loses half of that bit on average, always towards zero, and
+   adds at least 8 products. Elements are within 1, so partial sums are about the root of the sum of magnitudes. */
 static double cut_off(const tw_gemm_problem *p, double sum, double magnitude) {
     if (p->type != TW_GEMM_F16 && p->type != TW_GEMM_BF16 && p->type != TW_GEMM_TF32) return 0;
     return (double)p->k / 8 * (2 * sqrt(magnitude) + fabs(sum));
 }
 
-/* 32-bit integers wrap round. */
+/* Wraps a number as 32-bit integers do. */
 static double wrap(double x) {
     return (double)(int32_t)(uint32_t)(uint64_t)(int64_t)x;
 }
 
-/* The epilogue of one cell. Sums may be off by 16 roundings of the sum of magnitudes: a kernel that drops or repeats a
-   single product is off by far more, and no order of adding comes near it. */
+/* Computes one cell's result and tolerance. A sum may be off by 16 roundings of the sum of magnitudes. No order of
+   additions comes near that, and a kernel that drops or repeats a product is off by far more. */
 static void finish(tw_gemm_data *d, int64_t cell, int64_t at, int64_t column, double sum, double magnitude) {
     const tw_gemm_problem *p = &d->problem;
     const bool exact = p->out == TW_T_i32 || p->out == TW_T_i8;
@@ -140,7 +139,7 @@ static void finish(tw_gemm_data *d, int64_t cell, int64_t at, int64_t column, do
     if (exact) x = wrap(x);
     if (p->out == TW_T_i8) x = x < -128 ? -128 : x > 127 ? 127 : x;
     d->want[cell] = x;
-    /* Subnormal halves are 2^-25 apart at most by half; integers are exact, and "below" must admit zero. */
+    /* Rounding to a subnormal f16 is off by 2^-25 at most. Integers are exact, but a tolerance is above zero. */
     double tolerance = 16 * unit * size + 1.01 * unit_of(p->out) * fabs(x) + (p->out == TW_T_f16 ? 0x1p-24 : 0);
     d->tolerance[cell] = exact ? 0.5f : (float)(tolerance * 1.001 + 1e-30);
 }

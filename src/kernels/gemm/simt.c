@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sums by SIMT: each has ms x ns of them. Fragments of a tile stored by columns of k are contiguous along
-   rows, and a thread's rows come in runs of `vx`, a warp's runs side by side; of one stored by rows of k they are
-   contiguous along k, and a warp's rows lie side by side, an odd number of 16 bytes apart: both free of bank conflicts.
- */
+/* Sums by SIMT. A thread has ms x ns of them. A tile that is contiguous along its extent gives a thread runs of `vx`
+   rows, and a warp's runs lie side by side. A tile that is contiguous along k gives a warp's threads neighbouring rows,
+   an odd number of 16 bytes apart. Both are free of bank conflicts. */
 #include "kernels/gemm/generate.h"
 #include "kernels/parts/convert.h"
 
@@ -38,7 +37,7 @@ static int registers_of(const tw_gemm_variant *v, const tw_gemm_config *c, const
     return tw_gemm_pipeline_registers(v, c, p, fragments);
 }
 
-/* Row of the thread's i-th cell, less the thread's first. */
+/* Returns the distance from a thread's first row to its i-th. */
 static int cell(const tw_gemm_tile *t, int threads_along, int v, int i) {
     return t->k_stored ? i * threads_along : i / v * threads_along * v + i % v;
 }
@@ -120,7 +119,7 @@ static void add_stage(tw_gemm_gen *g, tw_val stage, tw_gemm_between *between) {
         for (int d = 0; d < deep; d++)
             for (int i = 0; i < c->ms; i++)
                 for (int jj = 0; jj < c->ns; jj++) {
-                    /* Back and forth, so that a neighbour shares an operand. */
+                    /* Columns go back and forth, so that consecutive multiply-adds share an operand. */
                     int j = i & 1 ? c->ns - 1 - jj : jj;
                     tw_val acc = g->acc[(k + d) % c->ks][i * c->ns + j];
                     tw_op_to(b, acc, multiply_add[g->v->type], x[i][d], y[j][d], acc);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sums on tensor cores: a warp has ms x ns of them, in tiles of mma's shape. Sixteen-bit elements come by ldmatrix from
-   either order, other types by ldmatrix where their rows are along k, which spreads 16 bytes of a row over four lanes
-   just as mma wants it. The rest is loaded element by element. */
+/* Sums on tensor cores. A warp has ms x ns of them, in tiles of mma's shape. ldmatrix loads 16-bit elements in either
+   order. It loads other types if their rows lie along k, since it spreads 16 bytes of a row over four lanes as mma
+   needs them. Other fragments are loaded element by element. */
 #include "kernels/gemm/generate.h"
 
 /* Chooses the largest shape along k that divides this depth. */
@@ -40,16 +40,16 @@ static int registers_of(const tw_gemm_variant *v, const tw_gemm_config *c, const
     const tw_mma_info *m = tw_mma_describe(p->mma);
     const int fragments = (c->ms / m->m * m->a + c->ns / m->n * m->b) * tw_type_bits(m->ab) / 32;
     const int registers = tw_gemm_pipeline_registers(v, c, p, fragments);
-    /* The compiler takes no fewer for f64's tensor-core operations. */
+    /* The compiler takes at least 64 registers for f64's tensor-core operations. */
     return v->type == TW_GEMM_F64 && registers < 64 ? 64 : registers;
 }
 
 typedef struct side {
     const tw_gemm_tile *tile;
     tw_val base;
-    int count;     /* of mma tiles along rows (columns) */
-    int extent;    /* rows of one: 16 or 8 */
-    int registers; /* of one */
+    int count;     /* mma tiles along rows of X, or columns of Y. */
+    int extent;    /* Rows (columns) of an mma tile: 16 or 8. */
+    int registers; /* Registers of an mma tile's fragment. */
     tw_val fragment[16][8];
 } side;
 
@@ -58,16 +58,16 @@ static bool by_matrix(const tw_gemm_gen *g, const tw_gemm_tile *t) {
     return t->k_stored || t->es == 2;
 }
 
-/* What lane-dependent part the address of a fragment's first element has. */
+/* Computes the part of a fragment's address that depends on the lane. */
 static tw_val lane_part(tw_gemm_gen *g, const tw_gemm_tile *t, bool is_x) {
     tw_builder *b = g->b;
     const tw_mma_info *m = tw_mma_describe(g->plan.mma);
-    tw_val row, k; /* row along the extent, both in elements; k in elements too */
+    tw_val row, k; /* In elements: along the extent, and along k. */
     if (by_matrix(g, t)) {
         tw_val q = tw_shr(b, g->lane, 3), r = tw_rem(b, g->lane, 8);
-        const int per = 16 / t->es; /* k's in 16 bytes */
+        const int per = 16 / t->es; /* Elements in 16 bytes. */
         const bool two = m->k == 2 * per;
-        tw_val tile_of, half_of; /* which 8 rows, which 16 bytes of k, the q-th matrix is */
+        tw_val tile_of, half_of; /* The q-th matrix: which 8 rows, and which 16 bytes along k. */
         if (is_x) {
             tile_of = tw_rem(b, q, 2);
             half_of = tw_shr(b, q, 1);
@@ -127,11 +127,11 @@ static tw_val as_operand(tw_gemm_gen *g, tw_val x) {
     return tw_bitcast(b, tw_mma_describe(g->plan.mma)->ab, x);
 }
 
-/* Loads every fragment of one step of k by ldmatrix, as many 8x8 matrices at once as there are. */
+/* Loads every fragment of a step by ldmatrix, up to four 8 x 8 matrices at once. */
 static void load_matrices(tw_gemm_gen *g, side *s, int k, bool is_x) {
     const tw_gemm_tile *t = s->tile;
     const int halves = tw_mma_describe(g->plan.mma)->k * t->es / 16;
-    /* A matrix tile of X is 16 rows, x2 or x4; Y's tiles of 8 rows are taken 4, 2 or 1 matrices at a time. */
+    /* A tile of X has 16 rows: 2 or 4 matrices. Tiles of Y have 8 rows, and are loaded 4, 2 or 1 matrices at a time. */
     const int together = is_x ? 1 : 4 / halves;
     for (int i = 0; i < s->count; i += together) {
         int tiles = s->count - i < together ? s->count - i : together;
@@ -146,7 +146,7 @@ static void load_matrices(tw_gemm_gen *g, side *s, int k, bool is_x) {
     }
 }
 
-/* The 8-bit integers at `offset` and the three after it along k, in one register. */
+/* Loads the 8-bit integer at `offset` and the three after it along k into one register. */
 static tw_val gather_bytes(tw_gemm_gen *g, const side *s, int offset, int step) {
     tw_builder *b = g->b;
     tw_val v[4];
@@ -161,7 +161,7 @@ static void load_elements(tw_gemm_gen *g, side *s, int k, bool is_x) {
     const tw_gemm_tile *t = s->tile;
     const tw_mma_info *m = tw_mma_describe(g->plan.mma);
     const int step = t->k_stored ? t->es : t->pitch, across = t->k_stored ? t->pitch : t->es;
-    const int halves = is_x && m->m == 16 ? 2 : 1; /* registers that differ in their rows alone come first */
+    const int halves = is_x && m->m == 16 ? 2 : 1; /* Registers that differ only in their rows come first. */
     const int pack = g->v->type == TW_GEMM_S8 ? 4 : 1;
     for (int i = 0; i < s->count; i++)
         for (int r = 0; r < s->registers; r++) {

@@ -21,7 +21,7 @@ int tw_gemm_fetchers(const tw_gemm_config *c, bool is_x) {
     return c->multicast && (c->group == 1) == is_x ? c->multicast : 1;
 }
 
-/* Sums, two descriptors, and what the epilogue works with. */
+/* Counts sums, two descriptors, and the epilogue's registers. */
 static int registers_of(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_gemm_plan *p) {
     (void)v, (void)c;
     return p->accumulators + 40;
@@ -153,7 +153,7 @@ static void give_back(tw_gemm_gen *g, tw_val empty, tw_val again) {
     tw_ring_give_back(g->b, &(tw_ring_return){.empty = empty, .blocks = blocks, .lane = g->lane, .when = again});
 }
 
-/* The stage before is given back while the tensor cores are at work on this one. */
+/* Multiplies all stages. The previous stage is given back while the tensor cores multiply this one. */
 static void sum(tw_gemm_gen *g, const tw_ring *ring, const tw_ring_cursor *c, tw_val count) {
     tw_builder *b = g->b;
     const int stages = g->c->stages;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The check of AutoMegaKernel's schedules: what can be said of each task, and then, of sound ones, the flow. */
+/* Checks AutoMegaKernel's schedules: first each task, and then, if all are sound, the flow. */
 #include "base/diag.h"
 #include "base/file.h"
 #include "schedule/amk/ir.h"
@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-/* Tasks in the order in which workers have them: flow task i is the file's task at[i]. */
+/* Tasks in the order in which workers have them. Flow task i is the file's task at[i]. */
 typedef struct naming {
     const tw_amk *p;
     const int *at;
@@ -28,9 +28,9 @@ typedef struct assembly {
     tw_arena arena;
     tw_report *report;
     amk_placing placing;
-    tw_access_list found; /* by the file's tasks */
-    int *first;           /* [task + 1]: into found */
-    tw_access_list used;  /* by the flow's tasks, those of shared pages beside */
+    tw_access_list found; /* Accesses by the file's tasks. */
+    int *first;           /* [task + 1]: indices into `found`. */
+    tw_access_list used;  /* Accesses by the flow's tasks, and beside them those to shared pages. */
     naming naming;
     tw_flow flow;
 } assembly;
@@ -47,12 +47,12 @@ static bool push(tw_access_list *l, const tw_access *a) {
     return true;
 }
 
-/* Tiles of more rows are taken for all bytes from the first to the last: more order is demanded than is needed. */
+/* A tile of more rows counts as all bytes from the first to the last, which demands more order than is needed. */
 enum { MAX_STRETCHES = 4096 };
 
-/* Buffers on one page start at its first byte. The page is a buffer of the flow beside them, so that whatever touches
-   the same bytes must be ordered. That each occupant is written before it is read is about its own buffer; to the page,
-   bytes are old rows of a cache, which are always defined. */
+/* Adds an access to a shared page. Buffers on one page start at its first byte. The page is another buffer of the flow,
+   so that accesses to the same bytes must be ordered. The check that each occupant is written before it is read is that
+   of its own buffer. To the page, bytes are old rows of a cache, which are always defined. */
 static bool push_page(assembly *a, const tw_access *x) {
     const amk_buffer *b = &a->p->buffers[x->buffer];
     int64_t extent[3];
@@ -136,8 +136,8 @@ static bool assemble(assembly *a) {
     return true;
 }
 
-/* Whoever is on a page has it from its first write to its last read. If the flow has no race, any order in which tasks
-   may run tells: all orders agree on what touches the same bytes. */
+/* Checks that an occupant has its page from its first write to its last read. If the flow has no race, any order in
+   which tasks may run is enough, since all orders agree on accesses to the same bytes. */
 static bool check_page_owners(assembly *a) {
     const tw_amk *p = a->p;
     int *owner = tw_arena_array(&a->arena, (size_t)p->n_pages + 1, sizeof *owner);
@@ -156,7 +156,7 @@ static bool check_page_owners(assembly *a) {
                 owner[b->page] = x->buffer;
                 continue;
             }
-            if (!gone[x->buffer]) continue; /* never written: the flow says so */
+            if (!gone[x->buffer]) continue; /* The buffer was never written, which the flow reports. */
             amk_name_task(&p->tasks[task], where);
             tw_report_add(a->report, "page reuse", where, "%s %s, whose page %d %s has been written to since",
                           x->write ? "writes" : "reads", b->name, b->page, p->buffers[owner[b->page]].name);
@@ -165,7 +165,7 @@ static bool check_page_owners(assembly *a) {
     return true;
 }
 
-/* Everything up to the flow; *whole says whether it came to that, which findings prevent. */
+/* Does everything up to the flow. *whole: there were no findings, and the flow is there. */
 static tw_status prepare(assembly *a, tw_amk *p, tw_report *report, bool *whole) {
     *a = (assembly){.p = p, .report = report};
     *whole = false;

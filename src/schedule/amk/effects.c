@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What each op of AutoMegaKernel's reads and writes, after its reference semantics: a weight is [outputs, K], a tile of
-   a product is columns [n_off, n_off + N_tile) of the output for rows that are all of x, or [m_off, m_off + M_tile). */
+/* Finds what each op of AutoMegaKernel reads and writes, by its reference semantics. A weight is [outputs, K]. A tile
+   of a product is columns [n_off, n_off + N_tile) of the output, for all rows of x or for rows [m_off, m_off +
+   M_tile). */
 #include "base/diag.h"
 #include "schedule/amk/ir.h"
 
@@ -9,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Adds a finding unless `holds`; returns it. */
+/* Adds a finding unless `holds`. Returns `holds`. */
 static bool need(amk_effects *e, const char *rule, bool holds, const char *fmt, ...) TW_PRINTF(4, 5);
 static bool need(amk_effects *e, const char *rule, bool holds, const char *fmt, ...) {
     char where[96], text[512];
@@ -79,7 +80,8 @@ static void touch_all(amk_effects *e, const amk_buffer *b, bool write) {
     touch(e, b, write, lo, hi);
 }
 
-/* Columns [c0, c1) of rows [r0, r1); of a buffer that packs elements into bytes across rows, all. */
+/* Accesses columns [c0, c1) of rows [r0, r1). If elements are packed into bytes across rows, all of the buffer is
+   accessed. */
 static void touch_tile(amk_effects *e, const amk_buffer *b, bool write, int64_t r0, int64_t r1, int64_t c0,
                        int64_t c1) {
     int64_t bits = amk_dtype_bits(b->dtype), extent[3];
@@ -118,7 +120,7 @@ static void norm(amk_effects *e) {
     whole(e);
 }
 
-/* Which row of the table is read is not known, so all of it is: lowerings reshape an activation with a table of one. */
+/* The whole table is read, since the row is not known. Lowerings reshape an activation with a table of one row. */
 static void embed(amk_effects *e) {
     const amk_buffer *ids = in(e, 0), *table = in(e, 1), *o = out(e);
     if (!need(e, "shape", table->rank >= 2, "the table %s has not at least two dimensions", table->name)) return;
@@ -172,7 +174,7 @@ typedef struct tile {
     int64_t m0, m1, n0, n1;
 } tile;
 
-/* Something a tile needs rows [n0, n1) of, with `columns` in each. */
+/* Reads rows [n0, n1) of an input, which has `columns` columns. */
 static void read_rows(amk_effects *e, int i, const tile *t, int64_t columns) {
     const amk_buffer *b = in(e, i);
     bool fits =
@@ -190,7 +192,7 @@ static void read_bias(amk_effects *e, const tile *t) {
     if (fits) touch_tile(e, b, false, 0, 1, t->n0, t->n1);
 }
 
-/* The weight, then a bias; or a quantised weight, its scales, and perhaps its zeros. */
+/* Reads the weight, then a bias; or a quantised weight, its scales, and perhaps its zeros. */
 static void read_weight(amk_effects *e, const tile *t) {
     int64_t K = param(e, AMK_P_K), q = param(e, AMK_P_qdtype), group = param(e, AMK_P_group);
     const amk_buffer *w = in(e, 1);
@@ -244,7 +246,7 @@ static void product(amk_effects *e) {
 
 /* ---- attention ---- */
 
-/* Rows [from, to) of a cache for each of its batch, or of a plain buffer. */
+/* Accesses rows [from, to) of a cache for each of its batch, or all of a plain buffer. */
 static void touch_cache(amk_effects *e, const amk_buffer *b, bool write, int64_t from, int64_t to) {
     int64_t extent[3], pos = e->p->pos;
     amk_extents(b, extent);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who runs what. Tasks that name an SM are its queue, in the order of the list. The others may run anywhere, whenever
-   their waits allow, so being on one worker must not order them: a worker takes a task only if everything it has so far
-   comes before that task by waits alone. That needs as many workers as tasks run at once, not as there are tasks.
+/* Assigns tasks to workers. Tasks that name an SM are its queue, in the order of the list. The others may run anywhere,
+   whenever their waits allow, so being on one worker must not order them. A worker takes such a task only if everything
+   it has so far comes before that task by waits alone. That needs as many workers as tasks run at once, not as there
+   are tasks.
 
-   Tasks are gone through as they could run, with a vector clock for each counter of what all of its producers come
-   after. A wait for fewer than all of them orders nothing. Those that can never run are dealt out so that the deadlock
-   stays one, and so that its cycle is seen: the members of one cycle have workers of their own. */
+   Tasks are visited in an order in which they could run. Each counter has a vector clock of what all of its producers
+   come after. A wait for fewer than all of them orders nothing. Tasks that can never run are dealt out so that the
+   deadlock remains and its cycle is seen: the members of one cycle have separate workers. */
 #include "schedule/amk/ir.h"
 
 #include <stdlib.h>
@@ -13,7 +14,7 @@
 
 enum { CYCLE_WORKERS = 64 };
 
-/* More clock entries than this are rejected rather than held: 256 MB. */
+/* More clock entries than this are rejected: they would take more than 256 MB. */
 static const int64_t MAX_ENTRIES = INT64_C(1) << 26;
 
 typedef struct clock_row {
@@ -24,15 +25,15 @@ typedef struct clock_row {
 typedef struct place {
     const tw_amk *p;
     amk_placing *out;
-    int *missing;        /* [task]: waits not met, and whether its queue is not there yet */
-    int *arrivals;       /* [counter]: to come */
-    int *first, *waiter; /* [counter + 1], and the tasks that wait for each */
-    int *queue, *next;   /* [task]: its SM as a worker; the task after it there */
+    int *missing;        /* [task]: waits that are not met, plus 1 while its queue has an earlier task. */
+    int *arrivals;       /* [counter]: arrivals to come. */
+    int *first, *waiter; /* [counter + 1]: where its tasks begin in `waiter`, the tasks that wait. */
+    int *queue, *next;   /* [task]: the worker of its SM, and the next task of that queue. */
     clock_row *counter;  /* [counter] */
-    clock_row *worker;   /* [worker]: of queues, what its next task comes after */
+    clock_row *worker;   /* [worker]: for queues, what the next task comes after. */
     uint32_t *length;    /* [worker] */
-    clock_row clock;     /* of the task at hand */
-    int n_queues, room;  /* room: of worker and length */
+    clock_row clock;     /* Clock of the current task: what it comes after. */
+    int n_queues, room;  /* `room`: entries of `worker` and `length`. */
     int64_t entries;
     bool failed, too_wide;
 } place;
@@ -132,7 +133,7 @@ static void find_waiters(place *k, tw_arena *arena) {
             k->missing[i] += k->arrivals[c] > 0;
             k->waiter[--k->first[c + 1]] = i;
         }
-    /* Filling moved each bound to its start: first[c + 1] is where counter c's list begins. */
+    /* Filling moved each bound to its start. first[c + 1] is where counter c's list begins. */
     memmove(k->first, k->first + 1, (size_t)p->n_counters * sizeof *k->first);
     k->first[p->n_counters] = (int)n;
 }
@@ -178,7 +179,7 @@ static void walk(place *k) {
 
 /* ---- what never runs ---- */
 
-/* A task that `task` waits for and that never runs either. */
+/* Finds a task that `task` waits for and that never runs either. */
 static int blocker(const place *k, const int *producer, const int *before, int task) {
     const amk_task *t = &k->p->tasks[task];
     for (int i = 0; i < t->n_waits; i++)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading: types and names are errors of the file, with the place; everything else is left to the check. */
+/* Reads a file. Wrong types and names are errors of the file, reported with their place. The check does everything
+   else. */
 #include "base/diag.h"
 #include "schedule/amk/ir.h"
 
@@ -11,7 +12,7 @@ typedef struct reader {
     tw_amk *p;
     const char *path;
     tw_diag *diag;
-    char where[48]; /* "tasks[17]" */
+    char where[48]; /* The place in the file, such as "tasks[17]". */
 } reader;
 
 static tw_status refuse(const reader *r, const char *field, const char *what) {
@@ -20,7 +21,7 @@ static tw_status refuse(const reader *r, const char *field, const char *what) {
 
 enum { MAX_TEXT = 200 };
 
-/* Texts end up in findings, which are lines: what does not print is shown as a question mark. */
+/* Copies a text for findings, which are lines. Characters that do not print become question marks. */
 static char *copy_text(reader *r, const char *text) {
     size_t n = strlen(text);
     char *s = tw_arena_strndup(&r->p->arena, text, n < MAX_TEXT ? n : MAX_TEXT);
@@ -118,7 +119,7 @@ static tw_status read_waits(reader *r, const json_t *o, amk_task *t) {
     return TW_OK;
 }
 
-/* Parameters that are not known do not reach the device and change nothing. */
+/* Unknown parameters do not reach the device and change nothing. */
 static tw_status read_params(reader *r, const json_t *o, amk_task *t) {
     const json_t *map = json_object_get(o, "params");
     if (map && !json_is_object(map)) return refuse(r, "params", "is not an object");
@@ -192,7 +193,7 @@ static tw_status read_each(reader *r, const json_t *list, const char *name, cons
         if (list_st != TW_OK) return list_st;                                                                          \
     } while (0)
 
-/* Keys are ids written as text. */
+/* Reads a key, which is an id written as text. */
 static bool id_of_key(const char *key, int64_t *id) {
     size_t n = strspn(key, "0123456789");
     if (!n || n > 9 || key[n] || (n > 1 && *key == '0')) return false;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What can be said of a task, a buffer or a page without knowing in which order tasks run. */
+/* Rules for a task, a buffer or a page that do not depend on the order in which tasks run. */
 #include "schedule/amk/ir.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Sizes beyond this could not be added up safely. */
+/* Larger sizes could not be added up safely. */
 static const int64_t MAX_BYTES = INT64_C(1) << 50;
 
 typedef struct rules {
@@ -180,7 +180,7 @@ static void check_sm(rules *r, const amk_task *t, const char *where) {
                       (long long)r->p->num_sms);
 }
 
-/* Before tasks are looked at: which page each buffer is on. */
+/* Finds which page each buffer is on, before tasks are checked. */
 static void check_pages(rules *r) {
     tw_amk *p = r->p;
     char where[96];
@@ -219,9 +219,9 @@ static bool on_chip(amk_space s) {
     return s == AMK_SMEM || s == AMK_REGISTER;
 }
 
-/* One stretch of shared memory and who uses it. */
+/* A stretch of shared memory, and its first user. */
 typedef struct chip_use {
-    int first; /* task; -1: none */
+    int first; /* A task. -1: none. */
     bool told;
 } chip_use;
 
@@ -244,7 +244,7 @@ static void check_chip_use(rules *r, chip_use *u, const char *name, int task) {
 }
 
 typedef struct chip_bytes {
-    int64_t sm, bytes; /* sm -1: any */
+    int64_t sm, bytes; /* sm -1: any SM. */
 } chip_bytes;
 
 static int by_sm(const void *a, const void *b) {
@@ -252,8 +252,8 @@ static int by_sm(const void *a, const void *b) {
     return x->sm < y->sm ? -1 : x->sm > y->sm;
 }
 
-/* What is on a chip is used from one SM, and what one SM holds fits its shared memory. `n` stretches: pages, then
-   buffers without one. */
+/* Checks that a stretch on a chip is used from one SM, and that an SM's stretches fit its shared memory. The `n`
+   stretches are pages, then buffers without one. */
 static void check_chip(rules *r) {
     tw_amk *p = r->p;
     size_t n = (size_t)p->n_pages + (size_t)p->n_buffers;

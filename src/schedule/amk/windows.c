@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attention must see each key of [0, kv_len) once: a task alone, or those whose partial results one ATTENTION_COMBINE
-   merges. Every byte they read may be defined and yet a window be short, or counted twice. */
+/* Checks that attention sees each key of [0, kv_len) once, by one task or by those whose partial results one
+   ATTENTION_COMBINE merges. Even if all bytes that are read are defined, a window may be too short or counted twice. */
 #include "schedule/amk/ir.h"
 
 #include <stdlib.h>
@@ -9,8 +9,8 @@
 typedef struct windows {
     const tw_amk *p;
     tw_report *report;
-    int *writer, *writers;  /* [buffer]: a task that writes it; how many do */
-    const amk_task **shard; /* of one merge, by where they start */
+    int *writer, *writers;  /* [buffer]: a task that writes it, and how many do. */
+    const amk_task **shard; /* Tasks of one merge, by where their windows start. */
 } windows;
 
 static bool attends(const amk_task *t) {
@@ -25,7 +25,7 @@ static bool combines(const amk_task *t) {
     return t->sound && !strcmp(t->op->name, "ATTENTION_COMBINE");
 }
 
-/* Rows that attention must see: of a cache, what the schedule says; of anything else, all. */
+/* Returns the rows that attention must see. For a cache the schedule says it. Otherwise it is all rows. */
 static int64_t rows_of(const tw_amk *p, const amk_task *t) {
     const amk_buffer *k = &p->buffers[t->inputs[1]];
     return k->kind == AMK_KV_CACHE ? p->kv_len : k->rank > 2 ? k->shape[k->rank - 3] : 0;
@@ -39,7 +39,7 @@ static int by_start(const void *a, const void *b) {
     return i < j ? -1 : i > j;
 }
 
-/* The tasks whose results `t` merges, into w->shard. */
+/* Finds the tasks whose results `t` merges, and stores them in w->shard. */
 static bool find_shards(windows *w, const amk_task *t, const char *where) {
     for (int i = 0; i < t->n_inputs; i++) {
         int b = t->inputs[i];

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* x.name, x[key] and slices: an attribute of Python's object first or last, an item the other way round. */
+/* Evaluates x.name, x[key] and slices. x.name looks for an attribute of Python's object first, x[key] for an item
+   first. */
 #include "tokenizer/jinja/jinja.h"
 #include "tokenizer/unicode.h"
 
@@ -12,7 +13,7 @@ static jinja_value bind(jinja_env *env, jinja_value self, const jinja_method_inf
     return (jinja_value){.kind = JINJA_METHOD, .method = m};
 }
 
-/* The name as C text, cut where no attribute's name is as long. */
+/* Copies the name as C text, cut to more than the length of any attribute's name. */
 static const char *short_name(const jinja_string *name, char out[32]) {
     size_t n = name->size < 31 ? name->size : 31;
     memcpy(out, name->data, n);
@@ -162,7 +163,7 @@ static bool get_element(jinja_env *env, const jinja_node *at, jinja_value v, jin
         *out = jinja_int(v.range->start + i * v.range->step);
         return true;
     case JINJA_DICT: {
-        if (key.kind == JINJA_LIST || key.kind == JINJA_DICT) return false; /* no key can be one */
+        if (key.kind == JINJA_LIST || key.kind == JINJA_DICT) return false; /* Neither can be a key. */
         if (!jinja_hash(env, at, key, &h)) return false;
         const jinja_entry *e = jinja_dict_find(env, at, v.dict, key);
         if (e) *out = e->value;
@@ -188,7 +189,7 @@ jinja_value jinja_get_item(jinja_env *env, const jinja_node *at, jinja_value v, 
     return jinja_undefined("an element that is not there");
 }
 
-/* Python's slice.indices; false: a failure. */
+/* Computes Python's slice.indices. False: a failure. */
 static bool indices(jinja_env *env, const jinja_node *at, const jinja_value part[3], int64_t n, int64_t out[3]) {
     out[2] = 1;
     if (part[2].kind != JINJA_NONE && !jinja_index(env, at, part[2], &out[2])) return false;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What can be called: macros, loops, methods, globals; and what loops tell of themselves. */
+/* Calls of macros, loops, methods and globals, and the attributes of loops. */
 #include "tokenizer/jinja/jinja.h"
 
 #include <string.h>
 
 bool jinja_is_callable(jinja_value v) {
-    /* An undefined value has a __call__, if only to fail. */
+    /* An undefined value has a __call__, which fails. */
     return v.kind == JINJA_MACRO || v.kind == JINJA_FUNCTION || v.kind == JINJA_METHOD || v.kind == JINJA_LOOP ||
            v.kind == JINJA_JOINER || v.kind == JINJA_UNDEFINED || v.kind == JINJA_MISSING;
 }
@@ -50,7 +50,7 @@ static bool is_caller(const jinja_string *s) {
     return s->size == 6 && !memcmp(s->data, "caller", 6);
 }
 
-/* Takes an argument by name out of the list. */
+/* Takes a named argument out of the list. */
 static jinja_value take_keyword(jinja_keyword *v, size_t *n, const jinja_string *name) {
     for (size_t i = 0; i < *n; i++) {
         if (v[i].name->size != name->size || memcmp(v[i].name->data, name->data, name->size) != 0) continue;
@@ -145,7 +145,7 @@ bool jinja_loop_next(jinja_env *env, jinja_loop *l, jinja_value *out) {
 int64_t jinja_loop_length(jinja_env *env, jinja_loop *l) {
     if (l->length >= 0 || env->failed) return l->length;
     if (jinja_has_length(l->iterable)) return l->length = jinja_length(env, l->node, l->iterable);
-    /* A generator: what is left of it is run to its end. */
+    /* The source is a generator. Its remaining items are computed. */
     jinja_value rest = jinja_to_list(env, l->node, (jinja_value){.kind = JINJA_ITERATOR, .iterator = l->it});
     if (env->failed) return 0;
     l->it = jinja_iterate(env, l->node, rest);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A rendering: its memory, its bounds, its first error. */
+/* A rendering: its memory, its limits, and its first error. */
 #include "base/diag.h"
 #include "tokenizer/jinja/jinja.h"
 
@@ -104,7 +104,7 @@ void jinja_set(jinja_env *env, const char *name, jinja_value v) {
         if (!strcmp(env->t->names.v[i]->data, name)) env->by_name[i] = v;
 }
 
-/* Hands the text over. Its marks may be none at all. */
+/* Hands the text over. Its marks may all be 0. */
 static tw_status finished(jinja_env *env, jinja_buffer *b, char **text, unsigned char **typed, size_t *size) {
     char *data = realloc(b->data, b->size + 1);
     unsigned char *marks = b->typed ? b->typed : calloc(1, b->size + 1);

@@ -100,7 +100,7 @@ void jinja_arguments(jinja_env *env, const jinja_node *n, jinja_args *out) {
     if (env->failed) return;
     out->v = list.list->v;
     out->n = list.list->n;
-    /* One more: a call block's caller. */
+    /* A call block's caller needs one more. */
     size_t room = n->keywords.n + 1;
     if (n->keyword_rest) {
         more = jinja_evaluate(env, n->keyword_rest);

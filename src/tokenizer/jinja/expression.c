@@ -9,7 +9,7 @@ static uint16_t taller(uint16_t h, const jinja_node *n) {
     return n && n->height > h ? n->height : h;
 }
 
-/* Ends a node whose parts are there: a tree that is too high is refused, since it is walked recursively. */
+/* Ends a node whose parts are there. A tree that is too high is refused, since it is walked recursively. */
 static jinja_node *grown(jinja_parser *p, jinja_node *n) {
     uint16_t h = taller(taller(taller(0, n->a), n->b), n->c);
     for (size_t i = 0; i < n->list.n; i++) h = taller(h, n->list.v[i]);
@@ -77,7 +77,7 @@ static jinja_node *parse_sum(jinja_parser *p) {
     }
 }
 
-/* The comparison that begins here, or -1. */
+/* Takes a comparison operator. -1: there is none here. */
 static int comparison(jinja_parser *p) {
     static const char *const ops[] = {"==", "!=", "<", "<=", ">", ">="};
     for (int i = 0; i < 6; i++)
@@ -337,7 +337,7 @@ static jinja_node *parse_call(jinja_parser *p, jinja_node *callee) {
     return grown(p, n);
 }
 
-/* One index, or a slice. */
+/* Parses an index or a slice. */
 static jinja_node *parse_index(jinja_parser *p) {
     uint32_t at = jinja_now(p)->at;
     jinja_node *part[3] = {NULL, NULL, NULL};
@@ -400,7 +400,7 @@ jinja_node *jinja_parse_postfix(jinja_parser *p, jinja_node *node) {
     }
 }
 
-/* The id of the name that stands here. False: another token does, and that is an error. */
+/* Takes a name's id. False: another token is here, which is an error. */
 static bool expect_name(jinja_parser *p, uint32_t *name) {
     const jinja_token *t = jinja_now(p);
     if (t->type != JT_NAME) {
@@ -412,7 +412,7 @@ static bool expect_name(jinja_parser *p, uint32_t *name) {
     return true;
 }
 
-/* A name with dots, as filters and tests may have. */
+/* Parses a name with dots, as filters and tests may have. */
 static jinja_value parse_dotted(jinja_parser *p) {
     jinja_value v = {.kind = JINJA_STRING, .s = &jinja_empty};
     uint32_t name;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Filters: the lookup, and those that are neither of text nor of lists. */
+/* The lookup of filters, and those that are neither of text nor of lists. */
 #include "tokenizer/jinja/jinja.h"
 
 #include <math.h>
@@ -44,7 +44,7 @@ static jinja_value too_large(jinja_env *env, const jinja_args *args) {
     return jinja_refuse(env, args->at, "a whole number beyond 64 bits");
 }
 
-/* int(float(text)) of what is no whole number. */
+/* Computes int(float(text)) if the text is no whole number. */
 static jinja_value int_of_text(jinja_env *env, const jinja_args *args, const jinja_string *s, jinja_value otherwise) {
     double f;
     int64_t i;
@@ -85,7 +85,7 @@ FILTER(to_float) {
     return a[0].kind == JINJA_MISSING ? jinja_float(0) : a[0];
 }
 
-/* To a whole number, half to even. */
+/* Rounds to a whole number, half to even. */
 static jinja_value round_whole(jinja_env *env, const jinja_args *args, jinja_value v) {
     int64_t i;
     jinja_value r = jinja_round(env, args->at, v, 0);
@@ -140,7 +140,7 @@ FILTER(file_size) {
 
 /* ---- printing ---- */
 
-/* The same with every dictionary sorted by its keys. */
+/* Copies a value, with the keys of every dictionary sorted. */
 static jinja_value sorted_copy(jinja_env *env, const jinja_node *at, jinja_value v) {
     jinja_value out = v;
     if (v.kind != JINJA_LIST && v.kind != JINJA_TUPLE && v.kind != JINJA_DICT) return v;

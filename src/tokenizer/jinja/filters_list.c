@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Filters of whatever has items. */
+/* Filters of values that have items. */
 #include "tokenizer/jinja/jinja.h"
 
 #include <string.h>
@@ -84,7 +84,7 @@ typedef struct keyed {
     jinja_value key, item;
 } keyed;
 
-/* Merges runs of 1, 2, 4 …: stable, as Python's sort. */
+/* Sorts by merging runs of 1, 2, 4 and so on. The order is stable, as in Python's sort. */
 static void sort(jinja_env *env, const jinja_node *at, keyed *v, size_t n, bool reverse) {
     keyed *from = v, *to = jinja_alloc(env, n, sizeof *to);
     for (size_t run = 1; to && run < n && !env->failed; run *= 2) {
@@ -116,7 +116,7 @@ static keyed *keyed_items(jinja_env *env, const jinja_args *args, jinja_value li
     return env->failed ? NULL : v;
 }
 
-/* The paths of "a.b,c". */
+/* Splits "a.b,c" into its paths. */
 static size_t several_paths(jinja_env *env, jinja_value attribute, bool fold, jinja_path out[16]) {
     size_t n = 0, from = 0;
     if (attribute.kind != JINJA_STRING) {
@@ -259,7 +259,7 @@ FILTER(slice) {
     return chunks(env, v, args, JI_SLICE);
 }
 
-/* The arguments without the first `n`, kept for later calls. */
+/* Copies the arguments without the first `n`, for later calls. */
 static jinja_args rest_of(const jinja_args *args, size_t n) {
     jinja_args out = *args;
     out.v += n;

@@ -33,7 +33,7 @@ FILTER(capitalize) {
     return cased(env, v, args, JINJA_CAPITALIZE);
 }
 
-/* Words begin behind these. */
+/* Tells whether a word may begin behind a character. */
 static bool separates(uint32_t c) {
     return c == '-' || c == '(' || c == '{' || c == '[' || c == '<' || jinja_is_space(c);
 }
@@ -73,12 +73,12 @@ FILTER(safe) {
     return jinja_with_safe(env, jinja_soft_str(env, args->at, v), true);
 }
 
-/* Cuts out what is between `open` and `close`, from the left, again and again. */
+/* Cuts out text between `open` and `close`, from the left, again and again. */
 static jinja_value cut(jinja_env *env, jinja_value v, const char *open, const char *close) {
     jinja_string begin = {.data = open, .size = strlen(open)}, end = {.data = close, .size = strlen(close)};
     jinja_buffer b = {0};
     jinja_add_string(env, &b, v.s);
-    size_t from = 0; /* nothing begins before */
+    size_t from = 0; /* No `open` begins before this byte. */
     while (jinja_step(env, NULL, (int64_t)(b.size / 256) + 1)) {
         jinja_string s = {.data = b.data, .size = b.size};
         int64_t i = jinja_find(&s, &begin, from, s.size), k = i < 0 ? -1 : jinja_find(&s, &end, (size_t)i, s.size);
@@ -87,7 +87,7 @@ static jinja_value cut(jinja_env *env, jinja_value v, const char *open, const ch
         memmove(b.data + i, b.data + to, b.size - to);
         if (b.typed) memmove(b.typed + i, b.typed + to, b.size - to);
         b.size -= to - (size_t)i;
-        /* What was cut may have joined a beginning. */
+        /* The cut may have joined the halves of an `open`. */
         from = (size_t)i > begin.size ? (size_t)i - begin.size : 0;
     }
     return jinja_take(env, &b);
@@ -107,7 +107,7 @@ static bool add_entity(jinja_env *env, jinja_buffer *b, const jinja_string *s, s
         *i += n;
         return true;
     }
-    /* Hundreds of names have no end mark, even: only what cannot be one stays as it is. */
+    /* Hundreds of names need no end mark. Only text that cannot be an entity stays as it is. */
     unsigned char next = *i + 1 < s->size ? (unsigned char)s->data[*i + 1] : 0;
     if (next == '#' || ((next | 32) >= 'a' && (next | 32) <= 'z')) jinja_refuse(env, NULL, "striptags: this entity");
     return false;
@@ -205,7 +205,7 @@ FILTER(urlencode) {
 
 /* ---- layout ---- */
 
-/* A method of strings on a value, with these arguments. */
+/* Calls a method of strings on a value, with these arguments. */
 static jinja_value method(jinja_env *env, const jinja_args *args, jinja_value v, const char *name, jinja_value *a,
                           size_t n) {
     jinja_args given = {.at = args->at, .v = a, .n = n};

@@ -8,11 +8,11 @@
 #include <string.h>
 
 typedef struct spec {
-    char fill[5]; /* one character */
-    char align;   /* < > ^ =; 0: what the type has */
-    char sign;    /* + - or blank */
+    char fill[5]; /* One character. */
+    char align;   /* < > ^ =. 0: as the type has it. */
+    char sign;    /* +, - or blank. */
     bool alternate, zero;
-    char group; /* , _ or 0 */
+    char group; /* A comma, _ or 0. */
     int64_t width, precision;
     char type;
 } spec;
@@ -24,7 +24,7 @@ static void pad(jinja_env *env, jinja_buffer *b, const char *fill, int64_t n) {
         if (!jinja_add_text(env, b, fill)) return;
 }
 
-/* A text, or a number whose sign and prefix go before padding with '='. */
+/* Prints a text, or a number whose sign and prefix come before the padding with '='. */
 static void put_padded(jinja_env *env, jinja_buffer *b, const spec *f, const jinja_string *s, size_t chars, size_t head,
                        char align) {
     int64_t n = f->width - (int64_t)chars, left = 0;
@@ -93,7 +93,7 @@ static void put_int(jinja_env *env, const jinja_node *at, jinja_buffer *b, const
         return;
     }
     size_t n = strlen(digits);
-    if (f->precision > (int64_t)n) { /* only with % */
+    if (f->precision > (int64_t)n) { /* This happens only with %. */
         memmove(digits + f->precision - n, digits, n + 1);
         memset(digits, '0', (size_t)f->precision - n);
     }
@@ -228,7 +228,7 @@ static void put_conversion(printing *p, jinja_buffer *b, spec *f, jinja_value v,
     }
 }
 
-/* The value a conversion is for, by the key in parentheses at *i or in turn. */
+/* Finds a conversion's value, by the key in parentheses at *i or in turn. */
 static jinja_value keyed_arg(printing *p, const jinja_string *s, size_t *i, bool *keyed) {
     *keyed = *i < s->size && s->data[*i] == '(';
     if (!*keyed) return JINJA_NULL;
@@ -295,7 +295,7 @@ jinja_value jinja_printf(jinja_env *env, const jinja_node *at, const jinja_strin
             put_one(&p, &b, format, &i);
         }
     }
-    /* What can be indexed by a key need not be used. */
+    /* Values that a key can index need not all be used. */
     bool optional = args.kind == JINJA_DICT || args.kind == JINJA_LIST || args.kind == JINJA_UNDEFINED ||
                     args.kind == JINJA_MISSING || args.kind == JINJA_RANGE;
     if (!env->failed && !optional && p.used < (p.many ? args.list->n : 1))
@@ -308,7 +308,7 @@ jinja_value jinja_printf(jinja_env *env, const jinja_node *at, const jinja_strin
 typedef struct formatting {
     jinja_env *env;
     const jinja_args *args;
-    int64_t next; /* of the fields without number; -1: fields have numbers */
+    int64_t next; /* The next field without a number. -1: fields have numbers. */
 } formatting;
 
 static bool parse_spec(formatting *k, const jinja_string *s, spec *f) {
@@ -412,7 +412,7 @@ static jinja_value named_arg(formatting *k, jinja_value name) {
     return jinja_fail(env, k->args->at, "the format has a field that is not given");
 }
 
-/* name.attribute[item]… */
+/* Evaluates name.attribute[item]… */
 static jinja_value field_value(formatting *k, const jinja_string *field) {
     jinja_env *env = k->env;
     size_t i = 0;
@@ -439,11 +439,11 @@ static jinja_value field_value(formatting *k, const jinja_string *field) {
 
 static void put_text(formatting *k, jinja_buffer *b, const jinja_string *s, int depth);
 
-/* The field in braces s[from, to): its value, converted and formatted. */
+/* Prints the field in braces s[from, to): its value, converted and formatted. */
 static void put_field(formatting *k, jinja_buffer *b, const jinja_string *s, size_t from, size_t to, int depth) {
     jinja_env *env = k->env;
     size_t name = from, nested = 0;
-    for (; name < to; name++) { /* within [ ] nothing else counts */
+    for (; name < to; name++) { /* Within [ ] no other character counts. */
         char c = s->data[name];
         nested = c == '[' ? 1 : c == ']' ? 0 : nested;
         if (!nested && (c == '!' || c == ':')) break;
@@ -477,7 +477,7 @@ static void put_field(formatting *k, jinja_buffer *b, const jinja_string *s, siz
     if (!env->failed) put_formatted(k, b, v, text.s);
 }
 
-/* The brace that closes the field at s[i]; s->size: none. */
+/* Finds the brace that closes the field at s[i]. s->size: none. */
 static size_t field_end(const jinja_string *s, size_t i) {
     for (int open = 1; i < s->size; i++) {
         open += s->data[i] == '{' ? 1 : s->data[i] == '}' ? -1 : 0;

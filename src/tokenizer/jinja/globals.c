@@ -30,7 +30,7 @@ GLOBAL(range) {
     return (jinja_value){.kind = JINJA_RANGE, .range = r};
 }
 
-/* Python's dict(mapping or pairs, **more). */
+/* Computes Python's dict(mapping or pairs, **more). */
 static jinja_value dict_from(jinja_env *env, const jinja_args *args) {
     jinja_value out = jinja_dict_new(env), pair, item;
     if (args->n > 1) return jinja_fail(env, args->at, "dict takes one argument at most, not %zu", args->n);
@@ -101,7 +101,7 @@ GLOBAL(raise_exception) {
                       text.s->data);
 }
 
-/* %f, %z and %Z, which Python fills in itself: no microseconds, and a time without zone. */
+/* Expands %f, %z and %Z, which Python fills in itself: no microseconds, and a time without zone. */
 static bool expand(jinja_env *env, jinja_buffer *b, const jinja_string *s) {
     for (size_t i = 0; i < s->size; i++) {
         char c = s->data[i], next = i + 1 < s->size ? s->data[i + 1] : 0;

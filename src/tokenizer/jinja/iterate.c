@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Iterators. Those of filters are Python's generators: lazy, and good for one pass. */
+/* Iterators. Those of filters are Python's generators: they are lazy, and good for one pass. */
 #include "tokenizer/jinja/jinja.h"
 #include "tokenizer/unicode.h"
 
@@ -131,7 +131,7 @@ static bool next_plain(jinja_env *env, jinja_iterator *it, jinja_value *out) {
 
 /* ---- generators ---- */
 
-/* The source is asked for its iterator at the first step. `or_nothing`: a false value has no items. */
+/* Asks the source for its iterator at the first step. `or_nothing`: a false value has no items. */
 static bool start(jinja_env *env, jinja_iterator *it, bool or_nothing) {
     if (!it->started) {
         it->started = true;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Values from JSON, and to JSON as Python's json.dumps writes it. */
+/* Reads values from JSON, and writes them as Python's json.dumps does. */
 #include "tokenizer/jinja/jinja.h"
 
 #include "tokenizer/unicode.h"
@@ -15,7 +15,7 @@ static jinja_value text_from(jinja_env *env, const char *s, size_t n, bool typed
     unsigned char *marks = typed && n ? jinja_alloc(env, n, 1) : NULL;
     if (!marks) return v;
     memset(marks, 1, n);
-    ((jinja_string *)(uintptr_t)v.s)->typed = marks; /* made above, nobody else has it */
+    ((jinja_string *)(uintptr_t)v.s)->typed = marks; /* The string was made above, so nobody else has it. */
     return v;
 }
 
@@ -62,7 +62,7 @@ typedef struct writer {
     jinja_env *env;
     const jinja_node *at;
     jinja_buffer b;
-    const jinja_string *item, *key, *indent; /* separators; indent NULL: one line */
+    const jinja_string *item, *key, *indent; /* Separators. `indent` NULL: one line. */
     bool ascii, sorted;
 } writer;
 
@@ -122,7 +122,7 @@ static void put_list(writer *w, const jinja_list *l, int level) {
     jinja_add_text(w->env, &w->b, "]");
 }
 
-/* A key as text. Python sorts the keys before they are turned into text. */
+/* Writes a key as text. Python sorts keys before they are text. */
 static void put_key(writer *w, jinja_value key) {
     if (key.kind == JINJA_STRING) {
         put_text(w, key.s);
@@ -138,7 +138,7 @@ static void put_key(writer *w, jinja_value key) {
 }
 
 static void sort_entries(writer *w, jinja_entry *v, size_t n) {
-    /* Insertion by halves: stable, and no more comparisons than need be. */
+    /* Binary insertion is stable, and needs few comparisons. */
     for (size_t i = 1; i < n && jinja_step(w->env, w->at, (int64_t)i / 64 + 1); i++) {
         jinja_entry e = v[i];
         size_t lo = 0, hi = i;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Classes and cases of characters as Python's str has them. */
+/* Classes and cases of characters, as Python's str has them. */
 #include "tokenizer/jinja/letters.h"
 
 #include "tokenizer/jinja/jinja.h"
@@ -29,7 +29,7 @@ bool jinja_is_printable(uint32_t c) {
 int jinja_decimal(uint32_t c) {
     if (c < 0x80) return c >= '0' && c <= '9' ? (int)c - '0' : -1;
     if (category(c) != UTF8PROC_CATEGORY_ND) return -1;
-    uint32_t first = c; /* digits come in runs of tens that begin with zero */
+    uint32_t first = c; /* Digits come in runs of ten that begin with zero. */
     while (category(first - 1) == UTF8PROC_CATEGORY_ND) first--;
     return (int)((c - first) % 10);
 }
@@ -87,7 +87,7 @@ static const jinja_long_case *long_case(uint32_t c) {
     return lo < jinja_n_long_cases && jinja_long_cases[lo].c == c ? &jinja_long_cases[lo] : NULL;
 }
 
-/* What a Greek sigma at its end does not see. */
+/* Tells whether the rule for a final Greek sigma ignores a character. */
 static bool is_ignorable(uint32_t c) {
     static const uint32_t marks[] = {0x27,   0x2e,   0x3a,   0xb7,   0x387,  0x55f,  0x5f4,  0x2018, 0x2019,
                                      0x2024, 0x2027, 0xfe13, 0xfe52, 0xfe55, 0xff07, 0xff0e, 0xff1a};
@@ -100,7 +100,7 @@ static bool is_ignorable(uint32_t c) {
     return false;
 }
 
-/* Whether the sigma at byte `at` ends its word. */
+/* Tells whether the sigma at byte `at` ends its word. */
 static bool is_final(const jinja_string *s, size_t from, size_t to, size_t at) {
     size_t i = at;
     bool cased = false;
@@ -155,7 +155,7 @@ static void put_folded(const casing *k, uint32_t c) {
 
 bool jinja_add_cased(jinja_env *env, jinja_buffer *b, const jinja_string *s, size_t from, size_t to, jinja_case how) {
     casing k = {env, b, s, from, to, from};
-    bool cased = false; /* the character before */
+    bool cased = false; /* The previous character is cased. */
     for (size_t i = from; i < to && !env->failed;) {
         k.at = i;
         uint32_t c = tw_utf8_next(s->data, &i);

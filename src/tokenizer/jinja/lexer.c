@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A template cut into tokens. White space around tags goes as trim_blocks and lstrip_blocks have it: a newline behind a
-   statement or comment, and blanks before one that begins its line. */
+/* Cuts a template into tokens. White space around tags is removed as with trim_blocks and lstrip_blocks: a newline
+   behind a statement or comment, and blanks before one that begins its line. */
 #include "base/diag.h"
 #include "tokenizer/jinja/jinja.h"
 #include "tokenizer/unicode.h"
@@ -15,7 +15,7 @@ typedef struct lexer {
     const char *s;
     size_t n, i;
     bool line_starting;
-    char open[JINJA_NESTING * 4]; /* brackets that wait for their other half */
+    char open[JINJA_NESTING * 4]; /* Open brackets. */
     int n_open;
 } lexer;
 
@@ -65,7 +65,7 @@ static bool starts(const lexer *l, size_t i, const char *what) {
     return l->n - i >= k && !memcmp(l->s + i, what, k);
 }
 
-/* Where text before a tag ends, given the tag's sign. */
+/* Finds where text before a tag ends, given the tag's sign. */
 static size_t strip_before(const lexer *l, size_t from, size_t to, char sign, bool printed) {
     if (sign == '-') {
         while (to > from) {
@@ -89,7 +89,7 @@ static void ended(lexer *l, size_t to) {
     l->line_starting = to && l->s[to - 1] == '\n';
 }
 
-/* The end of a tag at i ("%}", with its sign): the byte behind what it swallows, or 0. */
+/* Reads the end of a tag at i ("%}", with its sign). Returns the byte behind what the tag takes, or 0. */
 static size_t tag_end(const lexer *l, size_t i, const char *end, bool plus, bool trim) {
     if (l->s[i] == '-' && starts(l, i + 1, end)) return skip_space(l, i + 3);
     if (plus && l->s[i] == '+' && starts(l, i + 1, end)) return i + 3;
@@ -98,7 +98,7 @@ static size_t tag_end(const lexer *l, size_t i, const char *end, bool plus, bool
     return i + (trim && i < l->n && l->s[i] == '\n');
 }
 
-/* {% raw %} at i: the byte behind it, or 0 when it is no such tag. */
+/* Reads {% raw %} at i. Returns the byte behind it. 0: it is another tag. */
 static size_t raw_begin(const lexer *l, size_t i, char *sign) {
     i += 2;
     *sign = 0;
@@ -145,7 +145,7 @@ static void lex_comment(lexer *l, size_t tag, size_t body) {
 /* ---- inside a tag ---- */
 
 static size_t digits(const lexer *l, size_t i, const char *allowed) {
-    /* (_?digit)*, which must begin with a digit where the caller says so */
+    /* Reads (_?digit)*. Some callers have checked that it begins with a digit. */
     while (i < l->n) {
         size_t k = i + (l->s[i] == '_');
         if (k >= l->n || !l->s[k] || !strchr(allowed, l->s[k])) break;
@@ -156,7 +156,7 @@ static size_t digits(const lexer *l, size_t i, const char *allowed) {
 
 #define DECIMAL "0123456789"
 
-/* (\d+_)*\d+ at i; i itself when there is none. */
+/* Reads (\d+_)*\d+ at i. Returns its end, or i if there is none. */
 static size_t decimal(const lexer *l, size_t i) {
     if (i >= l->n || l->s[i] < '0' || l->s[i] > '9') return i;
     return digits(l, i, DECIMAL);
@@ -177,7 +177,7 @@ static size_t float_end(const lexer *l, size_t i) {
     return b > a ? b : 0;
 }
 
-/* A number's text without underscores. */
+/* Copies a number's text without underscores. */
 static bool plain_number(const lexer *l, size_t from, size_t to, char *out, size_t room) {
     size_t k = 0;
     for (size_t i = from; i < to; i++) {
@@ -247,7 +247,7 @@ static int hex_digit(char c) {
     return c >= '0' && c <= '9' ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10 : -1;
 }
 
-/* An escape of Python's at s[*i], behind the backslash. False: one that is an error, or that is not supported. */
+/* Reads an escape of Python's at s[*i], behind the backslash. False: it is an error, or not supported. */
 static bool unescape(const char *s, size_t n, size_t *i, tw_buf *out) {
     static const char from[] = "abfnrtv\\'\"", to[] = "\a\b\f\n\r\t\v\\'\"";
     unsigned char c = (unsigned char)s[*i];
@@ -275,16 +275,16 @@ static bool unescape(const char *s, size_t n, size_t *i, tw_buf *out) {
         }
         if (v > 0x10ffff || (v >= 0xd800 && v < 0xe000)) return false;
     } else if (c == 'N')
-        return false; /* by name */
+        return false; /* \N names a character. */
     else if (c >= 0x80) {
-        /* Python spells the character out before it looks for escapes, and so takes the backslash for itself. */
+        /* Python spells the character out before it looks for escapes, and so uses the backslash itself. */
         char text[16];
         uint32_t cp = tw_utf8_next(s, i);
         snprintf(text, sizeof text, cp < 0x100 ? "\\x%02x" : cp < 0x10000 ? "\\u%04x" : "\\U%08x", (unsigned)cp);
         tw_buf_str(out, text);
         return true;
     } else {
-        tw_buf_add(out, "\\", 1); /* none: both characters stay */
+        tw_buf_add(out, "\\", 1); /* This is no escape, so both characters stay. */
         tw_buf_add(out, &c, 1);
         ++*i;
         return true;
@@ -383,7 +383,7 @@ static void lex_tag(lexer *l, bool printed) {
     }
 }
 
-/* The next tag from i on; n when there is none. */
+/* Finds the next tag from i on. n: there is none. */
 static size_t find_tag(const lexer *l, size_t i) {
     for (; i + 1 < l->n; i++) {
         const char *brace = memchr(l->s + i, '{', l->n - 1 - i);

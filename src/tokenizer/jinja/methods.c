@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Methods of everything but strings. The sandbox hands out none that would change its object. */
+/* Methods of all values except strings. The sandbox has none that would change its object. */
 #include "tokenizer/jinja/jinja.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@
     jinja_value a[JINJA_BOUND];                                                                                        \
     if (!jinja_bind(env, args, what, names, needed, a)) return JINJA_NULL
 
-/* Python's own methods take no arguments by name but where said. */
+/* Refuses arguments by name, which most of Python's own methods do not take. */
 static bool positional(jinja_env *env, const jinja_args *args, const char *what) {
     if (args->n_keywords) jinja_fail(env, args->at, "%s takes no arguments by name", what);
     return !env->failed;

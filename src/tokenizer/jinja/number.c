@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Numbers as Python computes, reads and prints them. Whole numbers end at 64 bits; beyond, evaluation is refused. */
+/* Numbers as Python computes, reads and prints them. Whole numbers end at 64 bits. Beyond that, evaluation is
+   refused. */
 #include "tokenizer/jinja/jinja.h"
 #include "tokenizer/unicode.h"
 
@@ -14,7 +15,7 @@ void jinja_float_text(double f, char out[JINJA_FLOAT_TEXT]) {
         strcpy(out, isnan(f) ? "nan" : f > 0 ? "inf" : "-inf");
         return;
     }
-    /* The fewest digits that read back as the same number. */
+    /* Finds the fewest digits that read back as the same number. */
     char text[40];
     for (int digits = 0; digits < 17; digits++) {
         snprintf(text, sizeof text, "%.*e", digits, f);
@@ -162,10 +163,10 @@ static jinja_value repeat(jinja_env *env, const jinja_node *at, jinja_value v, i
     return out;
 }
 
-/* Bytes with room behind them: text that grows by + in a loop is copied now and then, not each time. */
+/* Bytes with room behind them. Text that grows by + in a loop is not copied each time. */
 typedef struct jinja_store {
     char *data;
-    unsigned char *typed; /* NULL: nothing was, so far */
+    unsigned char *typed; /* NULL: nothing was typed so far. */
     size_t used, room;
 } jinja_store;
 
@@ -184,7 +185,7 @@ static jinja_store *store_new(jinja_env *env, const jinja_string *s, size_t room
     return store_typed(env, k, 0, s) ? k : NULL;
 }
 
-/* Neither is empty. */
+/* Appends b to a. Neither is empty. */
 static jinja_value append(jinja_env *env, const jinja_node *at, const jinja_string *a, const jinja_string *b) {
     jinja_store *k = a->store;
     size_t size = a->size + b->size;
@@ -275,20 +276,20 @@ static jinja_value round_int(jinja_env *env, const jinja_node *at, int64_t v, in
     return jinja_int((int64_t)down);
 }
 
-/* To tens and more: half to even on the exact decimal digits. */
+/* Rounds to tens and more, half to even, by the exact decimal digits. */
 static double round_up_there(double f, int64_t digits) {
     char text[400];
     double size = fabs(f), below = floor(size);
     int n = snprintf(text, sizeof text, "%.0f", below), drop = (int)-digits;
     if (drop > n) return copysign(0, f);
-    int half = drop == n ? 0 : n - drop; /* the first digit that goes */
+    int half = drop == n ? 0 : n - drop; /* The first digit that is dropped. */
     bool exact = text[half] == '5' && size == below;
     for (int i = half + 1; i < n && exact; i++) exact = text[i] == '0';
     bool odd = half > 0 && (text[half - 1] - '0') % 2, up = exact ? odd : text[half] >= '5';
     for (int i = half; i < n; i++) text[i] = '0';
     char out[402] = "0";
     memcpy(out + 1, text, (size_t)n + 1);
-    for (int i = half; up && i >= 0; i--) { /* out[half] is the last digit that stays */
+    for (int i = half; up && i >= 0; i--) { /* out[half] is the last digit that stays. */
         up = out[i] == '9';
         out[i] = up ? '0' : (char)(out[i] + 1);
     }
@@ -309,7 +310,7 @@ jinja_value jinja_round(jinja_env *env, const jinja_node *at, jinja_value v, int
 
 /* ---- reading ---- */
 
-/* The text without white space around it. */
+/* Finds the text without white space around it. */
 static void trimmed(const jinja_string *s, size_t *from, size_t *to) {
     *from = 0;
     *to = s->size;
@@ -339,7 +340,7 @@ jinja_parsed jinja_parse_int(const jinja_string *s, int base, int64_t *out) {
     if (i < end && (s->data[i] == '-' || s->data[i] == '+')) i++;
     char kind = end - i > 1 && s->data[i] == '0' ? (char)(s->data[i + 1] | 32) : 0;
     int named = kind == 'x' ? 16 : kind == 'o' ? 8 : kind == 'b' ? 2 : 0;
-    bool zeros = false; /* base 0: a number that begins with 0 is 0 */
+    bool zeros = false; /* With base 0, a number that begins with 0 is 0. */
     if (named && (!base || base == named)) {
         i += 2;
         base = named;
@@ -376,7 +377,7 @@ static bool is_word(const char *s, const char *word) {
     return !*s;
 }
 
-/* [sign] digits [. digits] [e [sign] digits], underscores between digits. */
+/* Tells whether a text is [sign] digits [. digits] [e [sign] digits]. Underscores are gone. */
 static bool is_float(const char *s) {
     bool any = false;
     s += *s == '+' || *s == '-';

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Statements, and what both parsers share. */
+/* Parses statements, and has what both parsers share. */
 #define _POSIX_C_SOURCE 200809L
 #include "base/diag.h"
 #include "tokenizer/jinja/jinja.h"
@@ -244,7 +244,7 @@ static jinja_node *parse_name_target(jinja_parser *p) {
 
 static jinja_node *parse_body(jinja_parser *p, uint32_t at, const char *const *ends);
 
-/* The statements up to one of `ends`, which stays the current token. */
+/* Parses statements up to one of `ends`, which stays the current token. */
 static jinja_node *parse_until(jinja_parser *p, uint32_t at, const char *const *ends) {
     jinja_skip_op(p, ":");
     expect_block_end(p);
@@ -320,7 +320,7 @@ static jinja_node *parse_with(jinja_parser *p, uint32_t at) {
     while (p->status == TW_OK && jinja_now(p)->type != JT_BLOCK_END) {
         if (n->list.n) jinja_expect_op(p, ",");
         int fors = p->fors;
-        p->fors = 0; /* `loop` may be one here */
+        p->fors = 0; /* `loop` may be assigned here. */
         jinja_node *target = parse_target(p, NULL, false);
         p->fors = fors;
         jinja_expect_op(p, "=");
@@ -349,7 +349,7 @@ static void parse_signature(jinja_parser *p, jinja_node *n) {
     jinja_expect_op(p, ")");
 }
 
-/* The body of a macro is a function of its own: no loop outside can be left from it. */
+/* Parses a macro's body. It is a function of its own, so it cannot leave a loop outside. */
 static jinja_node *parse_function_body(jinja_parser *p, uint32_t at, const char *end) {
     int loops = p->loops;
     p->loops = 0;
@@ -460,7 +460,7 @@ static jinja_node *parse_body(jinja_parser *p, uint32_t at, const char *const *e
             else
                 jinja_advance(p);
             jinja_nodes_push(p, &body->list, n);
-        } else { /* JT_BLOCK_BEGIN: a tag is lexed whole */
+        } else { /* JT_BLOCK_BEGIN. A tag is lexed as a whole. */
             if (is_end(p, ends)) break;
             jinja_nodes_push(p, &body->list, parse_statement(p));
             expect_block_end(p);
@@ -477,7 +477,7 @@ void jinja_parse(jinja_parser *p) {
 
 /* ---- the template ---- */
 
-/* Every newline becomes \n, and one at the end goes. */
+/* Turns every newline into \n, and removes one at the end. */
 static char *normalized(const char *text, size_t *size) {
     char *out = malloc(*size + 1);
     if (!out) return NULL;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Gives every name its place, as Jinja's compiler does. Blocks with variables of their own are frames; a frame belongs
-   to a scope, which is a function in the code Jinja compiles: the template, a macro, a recursive loop, the test of a
-   loop. A variable is a slot of its frame's scope, told by its name and how deep its frame is nested: sibling frames
-   share slots, and a macro sees the variables around it as they are when it is called. What a slot holds when its frame
-   is entered is decided here: a parameter, the context's variable, a copy of the variable around, or nothing. */
+/* Gives every name its place, as Jinja's compiler does. Blocks with their own variables are frames. A frame belongs to
+   a scope, which is a function in the code that Jinja compiles: the template, a macro, a recursive loop, or the test of
+   a loop. A variable is a slot of its frame's scope, which its name and its frame's depth determine. Sibling frames
+   share slots, and a macro sees the variables around it as they are when it is called. A slot's value when its frame is
+   entered is decided here: a parameter, the context's variable, a copy of the variable around, or nothing. */
 #include "base/diag.h"
 #include "tokenizer/jinja/jinja.h"
 
@@ -11,7 +11,7 @@
 #include <string.h>
 
 typedef struct entry {
-    uint64_t key[2]; /* 0, 0: empty */
+    uint64_t key[2]; /* 0, 0: the entry is empty. */
     void *symbol;
     int slot;
 } entry;
@@ -19,10 +19,10 @@ typedef struct entry {
 typedef struct resolver {
     jinja_parser *p;
     jinja_template *t;
-    entry *v; /* symbols by frame and name, slots by scope, level and name */
+    entry *v; /* Symbols by frame and name, slots by scope, level and name. */
     size_t n, mask;
     uint32_t frames, scopes;
-    uint32_t special[3]; /* the names caller, kwargs, varargs */
+    uint32_t special[3]; /* The names caller, kwargs and varargs. */
     uint32_t loop;
 } resolver;
 
@@ -39,7 +39,7 @@ static size_t probe(const entry *v, size_t mask, uint64_t a, uint64_t b) {
     return k;
 }
 
-/* The entry, or NULL; with `make`, one that is there. */
+/* Finds an entry, or NULL. With `make` it is made if it is missing. */
 static entry *lookup(resolver *r, uint64_t a, uint64_t b, bool make) {
     if (!r->v || (make && 2 * (r->n + 1) > r->mask + 1)) {
         size_t slots = r->v ? 2 * (r->mask + 1) : 256;
@@ -90,7 +90,7 @@ static jinja_symbol *own(resolver *r, const jinja_frame *f, uint32_t name) {
     return e ? e->symbol : NULL;
 }
 
-/* The symbol that `name` means in a frame, and how many scopes up it is; NULL: none. */
+/* Finds the symbol that `name` means in a frame, and how many scopes up it is. NULL: none. */
 static jinja_symbol *find(resolver *r, const jinja_frame *f, uint32_t name, int *hops) {
     *hops = 0;
     for (const jinja_frame *g = f; g && r->p->status == TW_OK; g = g->parent) {
@@ -134,7 +134,7 @@ static void load(resolver *r, jinja_frame *f, uint32_t name) {
     if (!find(r, f, name, &hops)) define(r, f, name, JL_RESOLVE);
 }
 
-/* `branch`: inside an if, after which the variable may still be the context's. */
+/* Notes a write. `branch`: it is inside an if, after which the variable may still be the context's. */
 static void store(resolver *r, jinja_frame *f, uint32_t name, bool branch) {
     if (own(r, f, name)) return;
     int hops;
@@ -156,7 +156,7 @@ static void note_list(resolver *r, jinja_frame *f, const jinja_nodes *list, bool
     for (size_t i = 0; i < list->n; i++) note(r, f, list->v[i], branch);
 }
 
-/* The parts of an expression, from left to right. */
+/* Notes the parts of an expression, from left to right. */
 static void note_parts(resolver *r, jinja_frame *f, const jinja_node *n, bool branch) {
     note(r, f, n->a, branch);
     note(r, f, n->b, branch);
@@ -167,7 +167,7 @@ static void note_parts(resolver *r, jinja_frame *f, const jinja_node *n, bool br
     note(r, f, n->keyword_rest, branch);
 }
 
-/* What is read and written in this frame itself; frames inside are noted when they are made. */
+/* Notes what this frame itself reads and writes. Frames inside are noted when they are made. */
 static void note(resolver *r, jinja_frame *f, const jinja_node *n, bool branch) {
     if (!n || r->p->status != TW_OK) return;
     switch (n->type) {
@@ -225,7 +225,7 @@ static void note_parameters(resolver *r, jinja_frame *f, const jinja_node *targe
 typedef struct asked {
     const uint32_t *names;
     int n;
-    unsigned looking, found; /* bits */
+    unsigned looking, found; /* Bits, by index in `names`. */
 } asked;
 
 static void ask(asked *a, const jinja_node *n);
@@ -244,7 +244,7 @@ static void ask_name(asked *a, uint32_t name, bool load) {
     }
 }
 
-/* In the order in which Jinja's nodes have their parts: a name that is written first is not asked for. */
+/* Visits parts in the order of Jinja's nodes. A name that is written first is not asked for. */
 static void ask(asked *a, const jinja_node *n) {
     if (!n) return;
     switch (n->type) {
@@ -314,7 +314,7 @@ static jinja_place place(resolver *r, const jinja_frame *f, uint32_t name, uint3
     int hops;
     const jinja_symbol *s = find(r, f, name, &hops);
     if (s) return (jinja_place){hops, s->slot};
-    /* Jinja does not look into the filters of a set block for names, and fails here, too. */
+    /* Jinja does not search the filters of a set block for names, and fails here too. */
     jinja_syntax(r->p, at, TW_ERR_FORMAT, "the name %.60s is not known here", r->t->names.v[name]->data);
     return (jinja_place){0, 0};
 }
@@ -346,7 +346,7 @@ static void visit_for(resolver *r, jinja_frame *f, jinja_node *n, bool soft) {
     note(r, n->frame, n->b, false);
     if (n->c && (n->else_frame = frame_new(r, f, scope))) note(r, n->else_frame, n->c, false);
     if (n->d) {
-        n->test_scope = scope_new(r, f->scope); /* defined before the loop's own */
+        n->test_scope = scope_new(r, f->scope); /* The test's frame is defined before the loop's own. */
         n->test_frame = frame_new(r, f, n->test_scope);
         if (!n->test_frame) return;
         note_parameters(r, n->test_frame, n->target);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Statements: text is appended to the buffer that is open. */
+/* Executes statements, which append text to the open buffer. */
 #include "tokenizer/jinja/jinja.h"
 
 #include <string.h>
@@ -32,7 +32,7 @@ void jinja_leave_frame(jinja_env *env, const jinja_frame *f) {
         env->active->slots[s->slot] = (jinja_value){.kind = JINJA_MISSING};
 }
 
-/* Executes into a buffer of its own. */
+/* Executes statements into a separate buffer. */
 static jinja_value captured(jinja_env *env, const jinja_node *body, jinja_flow *flow) {
     jinja_buffer text = {0}, *out = env->out;
     env->out = &text;
@@ -56,7 +56,7 @@ static jinja_flow run_for(jinja_env *env, const jinja_node *n, jinja_value itera
     jinja_value source = loop_source(env, n, iterable), item;
     jinja_iterator *it = env->failed ? NULL : jinja_iterate(env, n->a, source);
     jinja_loop *loop = n->extended && it ? jinja_alloc(env, 1, sizeof *loop) : NULL;
-    bool completed = false; /* one pass to its end */
+    bool completed = false; /* A pass reached its end. */
     if (n->extended && !loop) return JINJA_GO_ON;
     if (loop)
         *loop = (jinja_loop){
@@ -102,7 +102,7 @@ static jinja_flow execute_for(jinja_env *env, const jinja_node *n) {
 
 /* ---- other blocks ---- */
 
-/* Where Jinja joins what a block gives to the text as it is: nothing but a string will do. */
+/* Writes a block's value. Jinja joins it to the text as it is, so it must be a string. */
 static void write_block(jinja_env *env, const jinja_node *n, jinja_value text) {
     if (env->failed) return;
     if (text.kind == JINJA_STRING)

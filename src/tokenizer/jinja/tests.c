@@ -67,7 +67,7 @@ static bool other(jinja_env *env, const jinja_args *args, const char *name, jinj
     return true;
 }
 
-/* Those that are Python's operators take no arguments by name. */
+/* Reads the operand of a test that is an operator of Python's, which takes no arguments by name. */
 static bool operand(jinja_env *env, const jinja_args *args, jinja_value *out) {
     if (args->n_keywords) jinja_fail(env, args->at, "the test takes no arguments by name");
     return other(env, args, "other", out);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Text under construction, and values as Python's str and repr write them. All text is made by appending stretches of
-   other text together with their marks of what was typed. */
+   other text, with their marks of what was typed. */
 #define _GNU_SOURCE
 #include "tokenizer/jinja/jinja.h"
 #include "tokenizer/unicode.h"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The methods of strings. Of a safe one (Markup), what comes out is safe, and what goes in is escaped. */
+/* The methods of strings. The result of a safe string (Markup) is safe, and its arguments are escaped. */
 #include "tokenizer/jinja/jinja.h"
 #include "tokenizer/unicode.h"
 
 #include <string.h>
 
-/* Arguments by position only, as most of Python's own methods have them. */
+/* Binds arguments by position only, as most of Python's own methods take them. */
 #define BIND(what, names, needed)                                                                                      \
     jinja_value a[JINJA_BOUND];                                                                                        \
     if (args->n_keywords) return jinja_fail(env, args->at, "%s takes no arguments by name", what);                     \
@@ -19,7 +19,7 @@ static bool given(jinja_value v) {
     return v.kind != JINJA_MISSING;
 }
 
-/* A string argument; NULL after a failure. */
+/* Reads a string argument. NULL: a failure. */
 static const jinja_string *text_arg(jinja_env *env, const jinja_args *args, jinja_value v) {
     if (v.kind == JINJA_STRING) return v.s;
     jinja_fail(env, args->at, "a %s where a string is needed", jinja_type_name(v));
@@ -156,7 +156,7 @@ static void split_at(jinja_env *env, jinja_value self, const jinja_string *by, i
     jinja_push(env, out, part(env, self, from, self.s->size));
 }
 
-/* From the right; what is found is put in order by the caller. */
+/* Splits from the right. The caller puts the parts in order. */
 static void split_back(jinja_env *env, jinja_value self, const jinja_string *by, int64_t most, jinja_value out) {
     const jinja_string *s = self.s;
     size_t to = by ? s->size : space_start(s, s->size);
@@ -245,7 +245,7 @@ METHOD(rpartition) {
 
 /* ---- finding ---- */
 
-/* The bytes between the optional arguments start and end; false: nothing can be there, or a failure. */
+/* Finds the bytes between the optional arguments start and end. False: a failure, or nothing can be there. */
 static bool bounds(jinja_env *env, const jinja_args *args, const jinja_string *s, const jinja_value *a, size_t *from,
                    size_t *to) {
     int64_t n = (int64_t)s->chars, at[2] = {0, n};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Values as Python has them: truth, equality, order, membership, dictionaries. */
+/* Values as Python has them: truth, equality, order, membership and dictionaries. */
 #include "tokenizer/jinja/jinja.h"
 #include "tokenizer/unicode.h"
 
@@ -67,7 +67,7 @@ jinja_value jinja_list_new(jinja_env *env, jinja_kind kind, size_t room) {
 }
 
 void jinja_push(jinja_env *env, jinja_value list, jinja_value v) {
-    if (list.kind != JINJA_LIST && list.kind != JINJA_TUPLE) return; /* its allocation failed */
+    if (list.kind != JINJA_LIST && list.kind != JINJA_TUPLE) return; /* The list's allocation failed. */
     jinja_list *l = list.list;
     if (l->n == l->room) {
         size_t room = l->room ? 2 * l->room : 4;
@@ -278,7 +278,7 @@ bool jinja_truth(jinja_env *env, jinja_value v) {
     }
 }
 
-/* The order of a whole number and a float: -1, 0, 1, or 2 when the float is not a number. */
+/* Compares a whole number with a float: -1, 0 or 1. 2: the float is NaN. */
 static int compare_mixed(int64_t i, double f) {
     if (isnan(f)) return 2;
     if (f >= 0x1p63) return -1;
@@ -315,7 +315,7 @@ static bool equal_lists(jinja_env *env, const jinja_node *at, const jinja_list *
     return i == a->n;
 }
 
-/* Of views that are sets: keys alone, or keys with their values. */
+/* Compares views that are sets: keys alone, or keys with their values. */
 static bool equal_dicts(jinja_env *env, const jinja_node *at, const jinja_dict *a, const jinja_dict *b, bool values) {
     if (a == b) return true;
     if (a->n != b->n || !jinja_deeper(env, at)) return false;

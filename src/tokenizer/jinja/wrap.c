@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Breaking a line as Python's textwrap does: first into chunks (white space, words, parts of words that end in a
-   hyphen, dashes between words), then chunks into lines. */
+/* Breaks a line as Python's textwrap does: first into chunks (white space, words, parts of words that end in a hyphen,
+   dashes between words), then chunks into lines. */
 #include "tokenizer/jinja/wrap.h"
 
 #include "tokenizer/unicode.h"
@@ -8,12 +8,12 @@
 #include <string.h>
 
 typedef struct chunk {
-    size_t from, to; /* characters */
+    size_t from, to; /* Characters. */
 } chunk;
 
 typedef struct text {
-    uint32_t *c;   /* characters */
-    size_t *bytes; /* where each begins, and the end */
+    uint32_t *c;   /* Code points. */
+    size_t *bytes; /* Where each character begins, and the end. */
     size_t n;
 } text;
 
@@ -26,13 +26,13 @@ static bool is_letter(const text *t, size_t i) {
     return i < t->n && jinja_is(t->c[i], JC_WORD) && !jinja_is(t->c[i], JC_DECIMAL);
 }
 
-/* What a dash may follow. */
+/* Tells whether a dash may follow a character. */
 static bool is_word_mark(const text *t, size_t i) {
     uint32_t c = t->c[i];
     return jinja_is(c, JC_WORD) || (c < 0x80 && c && strchr("!\"'&.,?", (int)c));
 }
 
-/* Two hyphens or more at i, then a word: where they end; 0: no dash. */
+/* Finds the end of two or more hyphens at i that a word follows. 0: there is no dash. */
 static size_t dash_end(const text *t, size_t i) {
     size_t k = i;
     if (!i || !is_word_mark(t, i - 1)) return 0;
@@ -40,7 +40,7 @@ static size_t dash_end(const text *t, size_t i) {
     return k - i >= 2 && k < t->n && jinja_is(t->c[k], JC_WORD) ? k : 0;
 }
 
-/* A hyphen at i inside a word, behind which it may be broken. */
+/* Tells whether a hyphen at i is inside a word that may be broken behind it. */
 static bool breaks(const text *t, size_t i) {
     if (t->c[i] != '-' || i < 2 || !is_letter(t, i - 1)) return false;
     if (!is_letter(t, i - 2) && !(t->c[i - 2] == '-' && i >= 3 && is_letter(t, i - 3))) return false;
@@ -69,7 +69,7 @@ static bool all_space(const text *t, chunk c) {
     return true;
 }
 
-/* How much of a chunk that fits no line goes into this one. */
+/* Computes how much of a chunk that fits no line goes into this one. */
 static size_t long_part(const text *t, chunk c, size_t room, const jinja_wrapping *w) {
     size_t end = room;
     if (!w->break_hyphens || c.to - c.from <= room) return end;

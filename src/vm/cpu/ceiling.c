@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "vm/cpu/vm.h"
 
-/* With fewer positions the head, which is multiplied with the last one's alone, is a part of the work that counts. */
+/* Positions from which on the head's work does not count, since the head multiplies only the last position. */
 enum { MANY = 64 };
 
 void tw_vm_units(const tw_vm *vm, int64_t positions, int passes[TW_CPU_UNIT_COUNT]) {

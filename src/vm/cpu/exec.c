@@ -47,14 +47,14 @@ static void run_embed(tw_vm_thread *thread, const tw_exec *e) {
     }
 }
 
-/* Where the product goes; `rope` and `out` are of one position. */
+/* Destinations of qkv's product. `rope` and `out` are those of one position. */
 typedef struct qkv_target {
     const tw_exec *e;
-    const float *y; /* the product */
+    const float *y; /* The product of all positions. */
     int64_t ldy;
-    const float *rope; /* cos, then sin; NULL: not rotated */
-    float *out[3];     /* q; k, v of head 0 */
-    int64_t stride[3]; /* from head to head */
+    const float *rope; /* Cosines, then sines. NULL: rope does not rotate. */
+    float *out[3];     /* Queries, keys and values of head 0. */
+    int64_t stride[3]; /* Elements from a head to the next. */
     int64_t heads, kv_heads, d, rotated, pos;
     float eps;
 } qkv_target;
@@ -66,7 +66,7 @@ static void normalise_head(float *y, int64_t d, const float *w, float eps) {
     for (int64_t i = 0; i < d; i++) y[i] *= scale * w[i];
 }
 
-/* Virtual rows alternate between the two halves that are turned together. */
+/* Separates virtual rows, which alternate between the two halves that rope rotates together. */
 static void part_pairs(const float *restrict y, int64_t n, float *restrict low, float *restrict high) {
     for (int64_t i = 0; i < n; i++) {
         low[i] = y[2 * i];
@@ -83,7 +83,7 @@ static void turn_pairs(const float *restrict c, const float *restrict s, int64_t
     }
 }
 
-/* `count` virtual rows from `row` on, all of one head; `y` holds them in virtual order. */
+/* Stores `count` virtual rows of one head, from `row` on. `y` has them in virtual order. */
 static void place_head(const qkv_target *q, int64_t row, int64_t count, const float *y) {
     static const int bias[3] = {TW_QKV_BQ, TW_QKV_BK, TW_QKV_BV};
     tw_qkv_row first = tw_qkv_locate(row, q->heads, q->kv_heads, q->d, q->rotated);
@@ -137,7 +137,8 @@ static void run_qkv(tw_vm_thread *thread, const tw_exec *e) {
     to.stride[0] = d;
     to.stride[1] = to.stride[2] = k->shape[1] * d;
     if (e->buffer[TW_QKV_ROPE]) to.rotated = thread->vm->m->rope.dims;
-    /* Normalising takes a head as a whole; the rows of an instruction are then whole heads, but parts may not be. */
+    /* A norm of heads needs whole heads. The instruction's rows are whole heads then, but parts of its product may not
+       be. */
     bool parts = !e->vector[TW_QKV_Q_NORM] || TW_SINK_COLS % d == 0;
     tw_gemm_sink sink = {take_qkv, &to};
     tw_exec_norm(thread, e->buffer[TW_QKV_X], e->vector[TW_QKV_NORM], e->vector[TW_QKV_NORM_BIAS], n, dim, normed);
@@ -145,11 +146,11 @@ static void run_qkv(tw_vm_thread *thread, const tw_exec *e) {
     if (!parts) take_qkv(&to, 0, n, 0, tw_strip_width(&e->strip));
 }
 
-/* Where a product goes: into `out` of every position, after biases. */
+/* Destination of a product: `out` of every position, after biases. */
 typedef struct target {
     const tw_vm_thread *thread;
     const tw_exec *e;
-    float *y, *out; /* of the instruction's first row */
+    float *y, *out; /* Addresses of the instruction's first row. */
     int64_t ldy, ldo, count;
 } target;
 
@@ -240,7 +241,7 @@ static void run_head(tw_vm_thread *thread, const tw_exec *e) {
 static void run_output(tw_vm_thread *thread, const tw_exec *e) {
     const float *best = e->buffer[TW_OUTPUT_BEST];
     int64_t slots = tw_exec_shape(thread, e, TW_OUTPUT_BEST)->shape[0], win = 0;
-    /* Slots hold ascending ranges, so the first of equals is the lowest id; NaN never wins. */
+    /* Slots have ascending ranges of ids, so the first of equals is the lowest id. NaN never wins. */
     for (int64_t i = 1; i < slots; i++)
         if (best[2 * i] > best[2 * win] || (isnan(best[2 * win]) && !isnan(best[2 * i]))) win = i;
     int32_t id;

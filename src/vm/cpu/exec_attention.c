@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attention and the joining of its parts. */
+/* Attention, and the merging of its parts. */
 #include "vm/cpu/exec.h"
 
 #include <math.h>
 #include <string.h>
 
-/* The part of the visible past that split `i` of `n` covers, the same for every head. */
+/* Computes the part of the visible past that split `i` of `n` covers. All heads have the same. */
 static void split_range(const tw_vm_step *step, int64_t window, int64_t i, int64_t n, int64_t *first, int64_t *last) {
     int64_t end = step->pos + step->n, start = window && step->pos + 1 > window ? step->pos + 1 - window : 0;
     *first = start + (end - start) * i / n;
@@ -58,7 +58,7 @@ void tw_exec_merge(tw_vm_thread *thread, const tw_exec *e) {
             memset(out, 0, (size_t)d * sizeof *out);
             for (int64_t i = 0; i < splits; i++) {
                 const float *one = in + i * width;
-                if (!(one[d + 1] > 0)) continue; /* saw nothing */
+                if (!(one[d + 1] > 0)) continue; /* The split has no positions. */
                 float w = expf(one[d] - max);
                 sum += w * one[d + 1];
                 thread->vm->k.axpy(out, one, w, d);

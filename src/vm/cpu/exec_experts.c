@@ -5,11 +5,11 @@
 #include <math.h>
 #include <string.h>
 
-enum { UNRANKED = -1, TAKEN = -2 }; /* below every score */
+enum { UNRANKED = -1, TAKEN = -2 }; /* Both are below every score. */
 
-/* Softmax over all experts, the best `used` in descending order (ties to the lower id), optionally made to sum to 1.
-   Chosen experts are distinct whatever the scores are: those that are not numbers come last, and show in the weights.
- */
+/* Computes a softmax over all experts, and chooses the best `used` in descending order. Of equals the lower id comes
+   first. `renormalise` makes the weights sum to 1. Chosen experts are always distinct. Scores that are NaN come last,
+   and the weights show them. */
 static void choose_experts(float *scores, int64_t experts, int64_t used, bool renormalise, float *ids, float *weights) {
     float max = scores[0], sum = 0, kept = 0;
     for (int64_t i = 1; i < experts; i++) max = fmaxf(max, scores[i]);
@@ -43,14 +43,14 @@ void tw_exec_route(tw_vm_thread *thread, const tw_exec *e) {
                        route + (t * 2 + 1) * used);
 }
 
-/* The (position, slot) pairs that chose `expert`, as position * used + slot. */
+/* Finds the (position, slot) pairs that chose `expert`, as position * used + slot. */
 static int64_t chosen(const float *route, int64_t n, int64_t used, int64_t expert, int32_t *pairs) {
     int64_t count = 0;
     for (int64_t t = 0; t < n; t++)
         for (int64_t u = 0; u < used; u++)
             if (route[t * 2 * used + u] == (float)expert) {
                 pairs[count++] = (int32_t)(t * used + u);
-                break; /* at most one of a position's choices: what holds n positions is enough */
+                break; /* A position chooses an expert at most once, so n pairs suffice. */
             }
     return count;
 }

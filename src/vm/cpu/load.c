@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From a checked schedule to an executable program: buffers get memory, names become pointers, weights go onto tapes.
- */
+/* Makes a checked schedule executable: buffers get memory, names become pointers, and weights go onto tapes. */
 #include "base/diag.h"
 #include "base/dtype.h"
 #include "vm/cpu/choice.h"
@@ -79,8 +78,7 @@ static tw_status disagree(tw_diag *diag, const tw_buffer *b, const char *what, i
                    what, (long long)want);
 }
 
-/* The operands whose extents an instruction's execution takes from the model: buffer, dimension, what the model says.
- */
+/* Compares the extents that an instruction's execution takes from the model: operand, dimension, the model's value. */
 static tw_status agree_instr(const tw_model *m, const tw_schedule *s, const tw_instr *in, tw_diag *diag) {
     const struct {
         tw_instr_op op;
@@ -138,7 +136,7 @@ static tw_status agree(tw_vm *vm, const tw_schedule *s, tw_schedule_weights *wei
     return st;
 }
 
-/* Scratch for the neediest instruction of a program, touched first by the worker's own thread. */
+/* Allocates scratch for the neediest instruction of a program. The worker's own thread touches it first. */
 static tw_status make_scratch(tw_vm_thread *thread, void *context) {
     const tw_program *p = context;
     size_t scratch = 0;
@@ -183,7 +181,7 @@ tw_status tw_vm_limit_isa(tw_vm *vm, uint32_t isa, bool own_only, tw_diag *diag)
 int64_t tw_vm_streamed_bytes(const tw_vm *vm) {
     const tw_program *p = vm->programs;
     int64_t n = 0;
-    while (p && p->next) p = p->next; /* the first loaded */
+    while (p && p->next) p = p->next; /* Programs are listed from the last one to the first. */
     for (int w = 0; p && w < p->s->n_workers; w++)
         for (int i = 0; i < p->s->workers[w].count; i++) {
             tw_instr_op op = p->s->workers[w].list[i].op;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What loading would allocate, from the schedules alone: tapes, caches, activations, the workers' scratch. */
+/* Computes what loading would allocate, from the schedules alone: tapes, caches, activations, the workers' scratch. */
 #include "base/diag.h"
 #include "vm/cpu/vm.h"
 
 #include <string.h>
 
-/* Names seen so far, so that what two programs share counts once. */
+/* Names seen so far. What two programs share counts once. */
 typedef struct names {
     struct names *next;
     const char *name;
@@ -15,11 +15,11 @@ typedef struct counting {
     const tw_vm *vm;
     tw_memory_need *need;
     tw_arena arena;
-    names *caches, **strips; /* strips: of each worker */
-    size_t *scratch;         /* of each worker */
+    names *caches, **strips; /* strips: [worker]. */
+    size_t *scratch;         /* [worker]: bytes. */
 } counting;
 
-/* False when it was there before, or memory is short. */
+/* Adds a name to a list. False: the name is there already, or memory is short. */
 static bool is_new(counting *c, names **list, const char *name) {
     for (const names *e = *list; e; e = e->next)
         if (!strcmp(e->name, name)) return false;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Weight tapes: each worker packs the rows of its own instructions, in the order in which it will read them, into
-   memory that its own thread touches first. */
+/* Weight tapes. Each worker packs the rows of its own instructions, in the order in which it reads them, into memory
+   that its own thread touches first. */
 #define _GNU_SOURCE
 #include "base/diag.h"
 #include "model/quantize.h"
@@ -27,7 +27,7 @@ void *tw_vm_pages(size_t size) {
     if (!size) size = 1;
     void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (p == MAP_FAILED) return NULL;
-    madvise(p, size, MADV_HUGEPAGE); /* a page walk every 4 KiB costs a tenth of the bandwidth; only a wish */
+    madvise(p, size, MADV_HUGEPAGE); /* A page walk every 4 KiB costs a tenth of the bandwidth. Failure does no harm. */
     return p;
 }
 
@@ -37,18 +37,18 @@ void tw_vm_pages_free(void *p, size_t size) {
 
 /* ---- which rows ---- */
 
-/* A strip's rows: up to three matrices whose rows follow each other, or in qkv are taken in the order of pairs. */
+/* A strip's rows. Rows of up to three matrices follow each other. In qkv they are in the order of rope's pairs. */
 typedef struct source {
     const tw_schedule *s;
     const tw_instr *in;
     tw_instr_matrices matrices;
     const tw_schedule_weights *weights;
     int64_t from, to, cols;
-    int parts;                                  /* matrices that each contribute rows [from, to): 1, or gate and up */
-    int64_t heads, kv_heads, head_dim, rotated; /* qkv */
-    int64_t experts;                            /* copies; 0: not a mixture */
+    int parts;                                  /* Matrices that each contribute rows [from, to): 1, or gate and up. */
+    int64_t heads, kv_heads, head_dim, rotated; /* Only for qkv. */
+    int64_t experts;                            /* Copies of the strip. 0: it is not of a mixture. */
     tw_panel_format format;
-    const tw_buffer *buffer; /* the first matrix, as the schedule names it */
+    const tw_buffer *buffer; /* The first matrix in the schedule. */
 } source;
 
 static const tw_buffer *buffer_of(const tw_schedule *s, const tw_instr *in, int operand) {
@@ -76,7 +76,7 @@ static void describe(source *src, const tw_schedule *s, const tw_instr *in) {
     }
 }
 
-/* Row `i` of part `part` of a copy, counted from the strip's start. */
+/* Finds the weight and the row of row `i` of part `part` of a copy, counted from the strip's start. */
 static const tw_weight *locate(const source *src, int64_t copy, int part, int64_t i, int64_t *row) {
     *row = src->from + i;
     if (src->in->op == TW_INSTR_QKV) {
@@ -91,12 +91,12 @@ static const tw_weight *locate(const source *src, int64_t copy, int part, int64_
 
 typedef struct packer {
     const source *src;
-    tw_panel_format format; /* of the panels: f32 when the machine dequantises */
+    tw_panel_format format; /* The panels' format. f32 if the machine dequantises. */
     bool dequantise;
     float *row;
     int8_t *q;
     float *scales;
-    unsigned char *rows; /* up to 16, in their own type */
+    unsigned char *rows; /* Up to 16 rows, in their own type. */
 } packer;
 
 static int64_t groups_of(tw_panel_format f, int64_t cols) {
@@ -201,8 +201,8 @@ static void measure(const tw_vm_thread *thread, const source *src, tw_strip *out
     out->copy_bytes = (size_t)out->n_panels * tw_panel_bytes(out->format, src->cols);
 }
 
-/* Everything that decides what is packed, so that another program's instruction for the same rows finds them. Names
-   have been found in the model, which bounds them. */
+/* Writes a key of everything that decides what is packed. Another program's instruction with the same key shares the
+   strip. The model has all the names, so their length is bounded. */
 static void make_key(const source *src, char *key, size_t size) {
     size_t used = 0;
     for (int i = 0; i < src->matrices.n && used < size; i++)
@@ -258,7 +258,7 @@ size_t tw_tape_missing(const tw_vm_thread *thread, const tw_schedule *s, const t
     return there ? 0 : size;
 }
 
-/* One block for everything that a program still needs, so that a tape is contiguous. */
+/* Reserves one block for everything that a program still needs, so that its tape is contiguous. */
 tw_status tw_tape_reserve(tw_vm_thread *thread, size_t size, tw_diag *diag) {
     if (!size) return TW_OK;
     if (!take(thread, size))

@@ -1,31 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "vm/cuda/activations.h"
 
-/* Of activations that are not normed: loads on their way at once; and where there are registers for it, of each of
-   several positions. */
+/* MOST: loads of activations that are not normed, which a thread issues at once. COLUMNS: runs of columns that a thread
+   loads at once of each of several positions, if the compiler finds registers for them. */
 enum { MOST = 2 * TW_MEGA_AHEAD, COLUMNS = 2 };
 _Static_assert((int)MOST <= (int)TW_FLAG_WORDS, "they may be polled together");
-/* Positions, or runs of columns, that are stored together. */
+/* The most positions, or runs of columns, that a thread stores together. */
 enum { MANY = 8 };
 _Static_assert((int)MOST <= (int)MANY && (int)TW_CUDA_VM_TOKENS <= (int)MANY, "all of them");
 
 /* ---- into shared memory */
 
-/* A digit of four columns, lowest first: byte `d` of each. */
+/* Packs byte `d` of four columns into a word, the first column lowest. */
 static tw_val digit_of(tw_builder *b, const tw_val *y, int d) {
     tw_val pair[2], pick = tw_i32(b, d | (d + 4) << 4);
     for (int i = 0; i < 2; i++) pair[i] = tw_op_emit(b, TW_OP_prmt_i32, y[2 * i], y[2 * i + 1], pick);
     return tw_op_emit(b, TW_OP_prmt_i32, pair[0], pair[1], tw_i32(b, 0x5410));
 }
 
-/* Four activations of a position: columns k + shift and on of the chunk, k the thread's and shift a number of whole
-   blocks. there: the warp's first column is in the chunk, so all of its lanes store. */
+/* Four activations of a position, from column k + shift of the chunk on. `k` is the thread's, and `shift` is whole
+   blocks. `there`: the warp's first column is in the chunk, so all of its lanes store. */
 typedef struct four {
     tw_val *x, k, there;
     int position, shift;
 } four;
 
-/* The largest magnitude of the warp's 128 activations, as bits. */
+/* Finds the largest magnitude of the warp's 128 activations, as bits of a float. */
 static tw_val largest(tw_builder *b, const tw_val *x) {
     tw_val most = TW_NONE;
     for (int i = 0; i < 4; i++) {
@@ -35,11 +35,11 @@ static tw_val largest(tw_builder *b, const tw_val *x) {
     return tw_get(b, TW_OP_redux_max_u32, (tw_attrs){0}, TW_T_i32, most, tw_i32(b, -1));
 }
 
-/* Of a float's bits: the exponent's, and what is added to it. An integer has BITS and a sign. */
+/* INFINITE: the bits of a float's exponent, which begins at bit EXPONENT. An integer has BITS bits and a sign. */
 enum { INFINITE = 0x7f800000, EXPONENT = 23, BIAS = 127, BITS = 22 };
 
-/* As integers: x / 2^e times 2^BITS, where 2^e, one above `exponent`, is more than each; of base 256 with digits of
-   -128 to 127. */
+/* Stores activations as integers: x / 2^e * 2^BITS, where 2^e is one binade above `exponent`, and more than each of
+   them. Digits have base 256 and are -128 to 127. */
 static void store_digits(tw_mega_activations *a, const four *f, tw_val exponent) {
     enum { MIDDLE = 0x8080 };
     tw_mega_gen *g = a->g;
@@ -61,7 +61,7 @@ static void store_digits(tw_mega_activations *a, const four *f, tw_val exponent)
     }
 }
 
-/* What makes the integers activations again; of what is no number, no number. */
+/* Stores the scale that turns integers back into activations. It is NaN if an activation is infinite or NaN. */
 static void store_scale(tw_mega_activations *a, const four *f, tw_val most, tw_val exponent) {
     tw_mega_gen *g = a->g;
     tw_builder *b = g->b;
@@ -75,7 +75,7 @@ static void store_scale(tw_mega_activations *a, const four *f, tw_val most, tw_v
 }
 
 static void store_integers(tw_mega_activations *a, const four *f, int n) {
-    enum { LEAST = (BITS + 10) << EXPONENT }; /* so that neither scale is subnormal or infinite */
+    enum { LEAST = (BITS + 10) << EXPONENT }; /* At this exponent neither scale is subnormal or infinite. */
     tw_builder *b = a->g->b;
     tw_val most[MANY];
     for (int i = 0; i < n; i++) most[i] = largest(b, f[i].x);
@@ -86,7 +86,7 @@ static void store_integers(tw_mega_activations *a, const four *f, int n) {
     }
 }
 
-/* Each pair's upper halves and then what they leave, as a lane's fragment wants them. */
+/* Stores each pair's upper halves and then its remainders, in the order of a lane's fragment. */
 static void store_floats(tw_mega_activations *a, const four *f, int n) {
     tw_builder *b = a->g->b;
     for (int i = 0; i < n; i++) {
@@ -107,7 +107,7 @@ static void store(tw_mega_activations *a, const four *f, int n) {
 
 /* ---- from memory */
 
-/* Activations of the thread's next columns, all on their way at once. */
+/* Loads activations of the thread's next columns, all loads at once. */
 static void load_columns(tw_mega_activations *a, const tw_val *address, const tw_val *there, int n, tw_val (*x)[4]) {
     tw_mega_gen *g = a->g;
     tw_builder *b = g->b;
@@ -128,11 +128,11 @@ static void load_columns(tw_mega_activations *a, const tw_val *address, const tw
         for (int e = 0; e < 4; e++) x[i][e] = tw_select(b, there[i], tw_flag_value(g->b, &w, i, e), tw_f32(b, 0));
 }
 
-static int span(const tw_mega_activations *a) { /* columns that all threads take at once */
+static int span(const tw_mega_activations *a) { /* Columns that all threads take at once. */
     return 4 * tw_mega_threads(a->g->p);
 }
 
-/* Most columns of a chunk, those that fill its last stage among them. Normed is what has the model's width. */
+/* Computes the most columns of a chunk, in whole stages. Activations that are normed have the model's width. */
 static int64_t most_columns(const tw_mega_activations *a, bool normed) {
     const tw_mega_plan *p = a->g->p;
     const int64_t of_body = tw_mega_stage_columns(p, &p->body), of_head = tw_mega_stage_columns(p, &p->head);
@@ -140,7 +140,7 @@ static int64_t most_columns(const tw_mega_activations *a, bool normed) {
     return normed && all < p->chunk_most ? all : p->chunk_most;
 }
 
-/* How many runs of columns a thread loads at once. */
+/* Computes how many runs of columns a thread loads at once. */
 static int at_once(const tw_mega_activations *a, bool normed) {
     const bool roomy = a->g->p->roomy && !tw_mega_is_integer(&a->g->p->body);
     const int most = a->g->p->tokens == 1 ? normed ? TW_MEGA_AHEAD : MOST : roomy ? COLUMNS : 1;
@@ -148,7 +148,7 @@ static int at_once(const tw_mega_activations *a, bool normed) {
     return n < most ? (int)n : most;
 }
 
-/* The norm's weights of a thread's columns `k` and on of the chunk, where it has them. */
+/* Loads the norm's weights of a thread's columns, from `k` on, as far as the chunk has them. */
 static void load_weights(tw_mega_activations *a, tw_val k) {
     tw_mega_gen *g = a->g;
     tw_builder *b = g->b;
@@ -159,13 +159,13 @@ static void load_weights(tw_mega_activations *a, tw_val k) {
     }
 }
 
-/* Begins a loop over a thread's columns, if a chunk has more than one turn's. `i` of the scope is the first column. */
+/* Begins a loop over a thread's columns, unless one turn covers a chunk. The scope's `i` is the first column. */
 static tw_scope push_columns(const tw_mega_activations *a, bool normed) {
     tw_builder *b = a->g->b;
     const int step = at_once(a, normed) * span(a);
     tw_val first = tw_shl(b, a->g->thread, 2);
     if (most_columns(a, normed) <= step) return (tw_scope){.i = first};
-    /* All lanes of a warp take the same turns, since they find their largest together. */
+    /* All lanes of a warp take the same turns, since they find the largest activation together. */
     tw_val end = tw_and(b, tw_add_imm(b, a->width, TW_MEGA_BLOCK - 1), tw_i32(b, -TW_MEGA_BLOCK));
     return tw_push_for(b, first, end, tw_i32(b, step), false);
 }
@@ -199,7 +199,7 @@ void tw_mega_find_activations(tw_mega_activations *a) {
     tw_mega_find_chunk(a, tw_i32(b, 0));
 }
 
-/* Adds squares, and norms. */
+/* Adds the squares of four activations, and multiplies them by the norm's weights. */
 static void norm_four(const tw_mega_activations *a, tw_val squares, const tw_val *w, tw_val *x) {
     tw_builder *b = a->g->b;
     for (int e = 0; e < 4; e++) {
@@ -208,7 +208,7 @@ static void norm_four(const tw_mega_activations *a, tw_val squares, const tw_val
     }
 }
 
-/* Each warp's squares of a position go to its own cell; a later chunk adds to it. */
+/* Stores a warp's squares of a position in the warp's cell. A later chunk adds to it. */
 static void leave_squares(tw_mega_activations *a, tw_val squares, tw_val position, tw_val chunk) {
     tw_mega_gen *g = a->g;
     tw_builder *b = g->b;
@@ -224,8 +224,8 @@ static void leave_squares(tw_mega_activations *a, tw_val squares, tw_val positio
     tw_pop(b, first_lane);
 }
 
-/* Columns of the chunk from the warp's first on; k is this thread's. A warp stores all of its columns, zeros behind the
-   chunk's last. */
+/* Counts the chunk's columns from the warp's first one on. `k` is this thread's first. A warp stores all of its
+   columns, with zeros behind the chunk's last. */
 static tw_val of_warp(const tw_mega_activations *a, tw_val k) {
     tw_builder *b = a->g->b;
     return tw_sub(b, a->width, tw_sub(b, k, tw_shl(b, a->g->lane, 2)));
@@ -233,7 +233,7 @@ static tw_val of_warp(const tw_mega_activations *a, tw_val k) {
 
 /* ---- one position */
 
-/* The thread's next columns, all on their way at once. */
+/* Stages the thread's next columns, whose loads are issued at once. */
 static void stage_columns(tw_mega_activations *a, tw_val k, int n, tw_val squares) {
     tw_mega_gen *g = a->g;
     tw_builder *b = g->b;
@@ -254,7 +254,7 @@ static void stage_plain(tw_mega_activations *a) {
     tw_builder *b = a->g->b;
     const int most = at_once(a, false), few = at_once(a, true);
     tw_scope if_few = {0};
-    /* Attention's are hardly more than the model's width, an ffn's several times that. */
+    /* Attention's output is hardly wider than the model, an ffn's is several times as wide. */
     if (few < most) {
         if_few = tw_push_if(b, tw_le(b, a->width, tw_i32(b, few * span(a))));
         stage_columns(a, tw_shl(b, a->g->thread, 2), few, TW_NONE);
@@ -281,7 +281,7 @@ static void stage_one(tw_mega_activations *a, tw_val chunk) {
 
 /* ---- several positions */
 
-/* Their loads are on their way together. squares: of each position, or NULL where they are not normed. */
+/* Stages several positions, whose loads are issued together. `squares`: sums by position. NULL: not normed. */
 static void stage_rows(tw_mega_activations *a, const tw_val *squares) {
     tw_mega_gen *g = a->g;
     tw_builder *b = g->b;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attention's frame: which positions, rows and heads an instruction takes, and what becomes of the warps' results,
-   which meet in shared memory. */
+/* Attention's frame: an instruction's positions, rows and heads, and how the warps' results meet in shared memory. */
 #include "vm/cuda/attend.h"
 
-/* The warps' results joined: the finished head, or a part. */
+/* Joins the warps' results, and stores finished heads, or parts of them if there are several splits. */
 static void finish(tw_mega_gen *g, tw_val out, tw_val position, tw_val head, tw_val heads, tw_val split,
                    tw_val splits) {
     tw_builder *b = g->b;
@@ -42,7 +41,7 @@ static void finish(tw_mega_gen *g, tw_val out, tw_val position, tw_val head, tw_
     tw_pop(b, loop);
 }
 
-/* The part of what a position sees that a split covers. */
+/* Computes the split's share of the positions that a position sees: first to last - 1. */
 static void range(tw_mega_gen *g, tw_val position, tw_val window, tw_val split, tw_val splits, tw_val *first,
                   tw_val *last) {
     tw_builder *b = g->b;
@@ -55,7 +54,7 @@ static void range(tw_mega_gen *g, tw_val position, tw_val window, tw_val split, 
     *last = tw_add(b, start, high);
 }
 
-/* A key/value head's number in the cache of the row's sequence. */
+/* Computes the number of a key/value head of the row's sequence in the cache. */
 static tw_val of_sequence(tw_mega_gen *g, tw_val kv_head, tw_val row) {
     tw_builder *b = g->b;
     return g->p->sequences > 1 ? tw_add(b, kv_head, tw_mul_imm(b, row, g->p->kv_heads)) : kv_head;
@@ -64,12 +63,12 @@ static tw_val of_sequence(tw_mega_gen *g, tw_val kv_head, tw_val row) {
 typedef struct attention {
     tw_mega_gen *g;
     tw_mega_attender by;
-    tw_val from, end; /* query heads */
+    tw_val from, end; /* The first query head, and the one behind the last. */
     tw_val split, splits, window, q, out, k, v;
-    tw_val fresh; /* variable: the first row's first batch lacks what is from here on */
+    tw_val fresh; /* Variable: the first batch is still to be fetched from this position on. */
 } attention;
 
-/* The past of a key/value head that a row sees. */
+/* Finds the keys and values of a head of the row's sequence. */
 static void find_past(const attention *a, tw_val kv_head, tw_val row, tw_mega_past *p) {
     tw_mega_gen *g = a->g;
     const int64_t of_head = g->p->max_seq * g->p->head_dim * (int64_t)(tw_dtype_bits(g->p->kv) / 8);
@@ -78,7 +77,7 @@ static void find_past(const attention *a, tw_val kv_head, tw_val row, tw_mega_pa
     p->v = tw_mega_at(g, a->v, cached, of_head);
 }
 
-/* All heads of a row, as many at once as share keys and are taken together. seen: which part of the past. */
+/* Attends with all heads of a row, up to plan.attend_heads at once that share keys. `seen` has the positions. */
 static void attend_row(attention *a, tw_val row, tw_mega_past *seen) {
     tw_mega_gen *g = a->g;
     tw_builder *b = g->b;
@@ -90,7 +89,7 @@ static void attend_row(attention *a, tw_val row, tw_mega_past *seen) {
     tw_val kv_head = tw_div(b, head, per), shared = tw_sub(b, tw_mul_imm(b, tw_add_imm(b, kv_head, 1), per), head);
     tw_val heads = tw_min(b, tw_min(b, shared, tw_sub(b, a->end, head)), tw_i32(b, p->attend_heads));
     find_past(a, kv_head, row, seen);
-    /* What does not wait for the queries goes first. */
+    /* The fetch does not need the queries, so it goes first. */
     a->by.fetch_first(a->by.state, seen, a->fresh, seen->last);
     a->by.load_queries(a->by.state, a->q, row, head, heads);
     tw_assign(b, a->fresh, tw_i32(b, 0));
@@ -99,7 +98,7 @@ static void attend_row(attention *a, tw_val row, tw_mega_past *seen) {
     tw_mega_barrier(g);
     finish(g, a->out, row, head, heads, a->split, a->splits);
     tw_op_to(b, head, TW_OP_add_i32, head, heads, TW_NONE);
-    /* What the next heads leave goes where these are being read; behind a single row's last, arriving is a barrier. */
+    /* The next heads' results overwrite those read here. After a single row's last heads, arriving is a barrier. */
     tw_scope branch = {0};
     if (p->tokens == 1) branch = tw_push_if(b, tw_lt(b, head, a->end));
     tw_mega_barrier(g);
@@ -129,7 +128,7 @@ void tw_mega_build_attend(tw_mega_gen *g) {
         rows = tw_min(b, rows, tw_mega_word(g, TW_W_ROW_TO));
     }
     a.by.declare(a.by.state, g);
-    /* What earlier steps left of the first batch is fetched before this step's is there. */
+    /* Earlier steps' positions of the first batch are fetched before the wait. */
     tw_mega_past seen;
     tw_val before = p->sequences > 1 ? tw_mega_position(g, first_row) : g->pos;
     find_past(&a, tw_div(b, a.from, (int)(p->heads / p->kv_heads)), first_row, &seen);

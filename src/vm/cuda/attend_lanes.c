@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attention by lanes: a few share a cached position, so that each loads 16 bytes of it; a warp takes several positions
-   at once, each with its own running maximum and sum. */
+/* Attention by lanes. A few lanes share a cached position, so that each loads TW_MEGA_WIDE elements of it. A warp takes
+   several positions at once, each with its own running maximum and sum. */
 #include "vm/cuda/attend.h"
 
-/* TW_MEGA_WIDE elements of a row of the cache into variables, as they are stored. */
+/* Loads TW_MEGA_WIDE elements of a row of the cache, as they are stored. */
 static void load_row(tw_mega_by_lanes *a, tw_val address, tw_val *out) {
     tw_builder *b = a->g->b;
     const bool floats = a->g->p->kv == TW_F32;
@@ -12,7 +12,7 @@ static void load_row(tw_mega_by_lanes *a, tw_val address, tw_val *out) {
                   address, out + i);
 }
 
-/* Element i of what load_row brought. */
+/* Converts element i of a row from load_row to f32. */
 static tw_val element(tw_mega_by_lanes *a, const tw_val *row, int i) {
     tw_builder *b = a->g->b;
     if (a->g->p->kv == TW_F32) return row[i];
@@ -44,7 +44,7 @@ static void load_queries(void *state, tw_val q, tw_val position, tw_val head, tw
     }
 }
 
-/* One more position for head h. */
+/* Takes one more position for head h. */
 static void take_floats(tw_mega_by_lanes *a, int h, const tw_val *k, const tw_val *v, tw_val there) {
     tw_builder *b = a->g->b;
     tw_val dot = TW_NONE;
@@ -57,7 +57,7 @@ static void take_floats(tw_mega_by_lanes *a, int h, const tw_val *k, const tw_va
     }
 }
 
-/* The same for all heads, from rows as they are stored. */
+/* Takes one more position for all heads. Both rows are from load_row. */
 static void take(tw_mega_by_lanes *a, const tw_val *k, const tw_val *v, tw_val there) {
     tw_val ks[TW_MEGA_WIDE], vs[TW_MEGA_WIDE];
     for (int i = 0; i < TW_MEGA_WIDE; i++) {
@@ -72,7 +72,7 @@ static int of_warp(const tw_mega_by_lanes *a) {
 }
 
 static int round_of(const tw_mega_by_lanes *a) {
-    return of_warp(a) * a->g->p->tuning.warps; /* positions of one load of all warps */
+    return of_warp(a) * a->g->p->tuning.warps; /* Positions that one load of all warps covers. */
 }
 
 static int words(const tw_mega_by_lanes *a) {
@@ -102,7 +102,7 @@ static tw_val start_of(tw_mega_by_lanes *a, const tw_mega_past *p) {
     return tw_add(b, p->first, tw_mul_imm(b, a->g->warp, of_warp(a)));
 }
 
-/* The rows of positions from `at` on that lie below `below`, and not below `from` (none: any). */
+/* Fetches the rows of positions from `at` on that lie within [from, below). TW_NONE for `from`: all below `below`. */
 static void fetch(tw_mega_by_lanes *a, const tw_mega_past *p, tw_val at, tw_val from, tw_val below, tw_mega_batch *x) {
     tw_mega_gen *g = a->g;
     tw_builder *b = g->b;
@@ -152,7 +152,7 @@ static void walk(void *state, const tw_mega_past *p) {
     tw_pop(b, loop);
 }
 
-/* A warp's sub-positions become one. */
+/* Joins the results of a warp's positions, and stores them. */
 static void leave(void *state, tw_val heads) {
     (void)heads;
     tw_mega_by_lanes *a = state;
@@ -167,8 +167,8 @@ static void leave(void *state, tw_val heads) {
         tw_val sum = tw_part_warp_sum(g->b, tw_mul(b, a->seen[h].sum, scale), a->lanes, 32), x[TW_MEGA_WIDE],
                first = a->mine;
         for (int i = 0; i < TW_MEGA_WIDE; i++) x[i] = tw_mul(b, a->acc[h][i], scale);
-        /* Lanes that differ in one bit of their position's number exchange halves of their elements, which leaves each
-           with fewer to exchange over the next bit. */
+        /* Lanes whose positions' numbers differ in one bit exchange halves of their elements. Each has half as many to
+           exchange over the next bit. */
         int n = TW_MEGA_WIDE;
         for (int d2 = a->lanes; d2 < 32; d2 *= 2) {
             tw_val upper = tw_ne(b, tw_and(b, g->lane, tw_i32(b, d2)), tw_i32(b, 0));

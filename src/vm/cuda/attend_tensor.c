@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attention on tensor cores: of 16 positions a warp first has the scores, then the weighted sum of the values. Queries
-   and weights are sums of two 16-bit floats, head g's upper halves in row g of the 16 x k operand and the rest in row g
-   + 8; keys and values are the k x 8 operand as they are stored. In which order a product's k runs is free, so lanes
-   take what lies together: of a key 16 bytes at 64 i + 16 t, of a value 16 bytes at 128 i + 16 g (the last 32 elements
-   of a head whose size 64 does not divide: 8 bytes). */
+/* Attention on tensor cores. A warp computes the scores of 16 positions, then the weighted sum of their values. Queries
+   and weights are sums of two 16-bit floats: head g's upper halves are in row g of the 16 x k operand, and the rest in
+   row g + 8. Keys and values are the k x 8 operand, as they are stored. The order of a product's k is free, so lanes
+   take neighbouring elements: 16 bytes of a key at 64 i + 16 t, and of a value at 128 i + 16 g. If 64 does not divide
+   the head's size, a lane takes 8 bytes of a value's last 32 elements. */
 #include "vm/cuda/attend.h"
 
-enum { BLOCK = 16 /* positions */ };
+enum { BLOCK = 16 /* Positions that a warp takes at once. */ };
 
-static int steps(const tw_mega_by_tensor *a) { /* of the scores' k */
+static int steps(const tw_mega_by_tensor *a) { /* Steps along the scores' k. */
     return (int)a->g->p->head_dim / 16;
 }
 
-static int tiles(const tw_mega_by_tensor *a) { /* of the sums' columns */
+static int tiles(const tw_mega_by_tensor *a) { /* Tiles along the sums' columns. */
     return (int)a->g->p->head_dim / 8;
 }
 
@@ -44,7 +44,7 @@ static tw_scope push_row(tw_mega_gen *g, tw_val position, tw_val from, tw_val be
     return tw_push_if(g->b, there);
 }
 
-/* A lane has columns g of both tiles: positions g and g + 8. */
+/* Fetches keys. A lane has column g of both tiles: positions g and g + 8. */
 static void fetch_keys(tw_mega_by_tensor *a, const tw_mega_past *p, tw_val at, tw_val from, tw_val below) {
     tw_mega_gen *g = a->g;
     tw_builder *b = g->b;
@@ -61,7 +61,7 @@ static void fetch_keys(tw_mega_by_tensor *a, const tw_mega_past *p, tw_val at, t
     }
 }
 
-/* A lane has four positions: 2 t, 2 t + 1, and those 8 further. */
+/* Fetches values. A lane has four positions: 2 t, 2 t + 1, 2 t + 8 and 2 t + 9. */
 static void fetch_values(tw_mega_by_tensor *a, const tw_mega_past *p, tw_val at, tw_val from, tw_val below) {
     tw_mega_gen *g = a->g;
     tw_builder *b = g->b;
@@ -96,7 +96,7 @@ static void fetch_first(void *state, const tw_mega_past *p, tw_val from, tw_val 
 
 /* ---- queries */
 
-/* In shared memory, since all warps have the same; each prepares some steps' part. */
+/* Queries are in shared memory, since all warps use the same. Each warp prepares some steps of them. */
 static void load_queries(void *state, tw_val q, tw_val position, tw_val head, tw_val heads) {
     tw_mega_by_tensor *a = state;
     tw_mega_gen *g = a->g;
@@ -138,7 +138,7 @@ static void scores(tw_mega_by_tensor *a, const tw_mega_past *p, tw_val at, tw_va
     }
 }
 
-/* Scores become weights, and what was summed so far is brought to the new maximum, which a head's four lanes share. */
+/* Turns scores into weights, and scales earlier sums to the new maximum, which a head's four lanes share. */
 static void weigh(tw_mega_by_tensor *a, tw_val *s) {
     tw_builder *b = a->g->b;
     tw_val max = tw_max(b, tw_max(b, s[0], s[1]), tw_max(b, s[2], s[3]));
@@ -154,7 +154,7 @@ static void weigh(tw_mega_by_tensor *a, tw_val *s) {
     }
 }
 
-/* Column g of tile r of each 64 elements is element 8 g + r, of the last 32 element 4 g + r. */
+/* Adds weighted values. Column g of tile r is element 8 g + r of each 64, or element 4 g + r of the last 32. */
 static void add_values(tw_mega_by_tensor *a, const tw_val *weight) {
     tw_builder *b = a->g->b;
     tw_val w[4], x[2];
@@ -169,8 +169,8 @@ static void add_values(tw_mega_by_tensor *a, const tw_val *weight) {
     }
 }
 
-/* The next block's keys are fetched as soon as this one's have been multiplied, and so are its values; of wide heads,
-   where registers allow only one of them, this block's values and then the next one's keys. */
+/* Walks the past in blocks. The next block's keys and values are fetched as soon as this block's are multiplied. A wide
+   head leaves registers for only one of them: this block's values are fetched late, then the next block's keys. */
 static void walk(void *state, const tw_mega_past *p) {
     tw_mega_by_tensor *a = state;
     tw_mega_gen *g = a->g;
@@ -206,7 +206,7 @@ static void leave(void *state, tw_val heads) {
     tw_attrs how = {.type = TW_T_f32, .vec = 2, .space = TW_SPACE_shared};
     const tw_scope branch = tw_push_if(b, tw_lt(b, g->row, heads));
     for (int m = 0; m < tiles(a); m += 2) {
-        const int of_chunk = m / 8 * 8 + 8 <= tiles(a) ? 8 : 4; /* elements of a column that follow one another */
+        const int of_chunk = m / 8 * 8 + 8 <= tiles(a) ? 8 : 4; /* Elements of a column that lie side by side. */
         tw_val to = tw_mega_at(g, at, g->column, 2 * of_chunk * 4);
         for (int e = 0; e < 2; e++) {
             tw_val x[2];

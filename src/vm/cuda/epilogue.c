@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From the warps' parts of a group's sums to what the instruction writes. Threads take rows, or pairs of rows where
-   rope turns pairs. */
+/* Turns the warps' parts of a group's sums into the instruction's results. A thread takes a row, or a pair of rows if
+   rope rotates pairs. */
 #include "kernels/parts/activation.h"
 #include "vm/cuda/generate.h"
 
@@ -9,23 +9,23 @@ static const tw_attrs shared_f32 = {.type = TW_T_f32, .space = TW_SPACE_shared};
 typedef struct rows {
     tw_mega_gen *g;
     const tw_mega_sums *s;
-    tw_val bias; /* of the group's first row; 0: none */
+    tw_val bias; /* Address of the bias of the group's first row. 0: no bias. */
 } rows;
 
-/* The address of a row's cell in the first warp's part. */
+/* Computes the address of a row's cell in the first warp's part. */
 static tw_val cell(const rows *r, tw_val row, tw_val position) {
     tw_mega_gen *g = r->g;
     return tw_mega_at(g, tw_mega_at(g, r->s->part, position, TW_MEGA_PART_ROWS * 4), row, 4);
 }
 
-/* The sum of some, in pairs. */
+/* Adds n numbers pairwise. */
 static tw_val sum_of(tw_builder *b, tw_val *x, int n) {
     for (int d = 1; d < n; d *= 2)
         for (int i = 0; i + d < n; i += 2 * d) x[i] = tw_add(b, x[i], x[i + d]);
     return x[0];
 }
 
-/* 1 / rms of the position's activations where they are normed, else 1. */
+/* Computes 1 / rms of a position's activations if they are normed, else 1. */
 static tw_val find_factor(tw_mega_gen *g, const tw_mega_sums *s, tw_val position) {
     tw_builder *b = g->b;
     tw_val at = tw_add_imm(b, g->shared, g->p->sums), x[TW_MEGA_WARPS];
@@ -49,7 +49,7 @@ void tw_mega_build_factor(tw_mega_gen *g, const tw_mega_sums *s) {
     tw_assign(g->b, s->factor, find_factor(g, s, tw_i32(g->b, 0)));
 }
 
-/* `n` neighbouring rows' sums over the warps, times the norm's factor, with the bias. */
+/* Computes n neighbouring rows: sums over the warps, times the norm's factor, plus the bias. */
 static void join(const rows *r, tw_val row, tw_val position, tw_val factor, int n, tw_val *y) {
     tw_mega_gen *g = r->g;
     tw_builder *b = g->b;
@@ -64,7 +64,7 @@ static void join(const rows *r, tw_val row, tw_val position, tw_val factor, int 
     }
     for (int i = 0; i < n; i++) y[i] = sum_of(b, x[i], g->p->tuning.warps);
     tw_val bias[2] = {{0}};
-    tw_val in_group = tw_mega_at(g, r->bias, row, 4); /* r->bias: of the group's first row */
+    tw_val in_group = tw_mega_at(g, r->bias, row, 4);
     tw_when(b, tw_op_emit(b, TW_OP_ne_i64, r->bias, tw_i64(b, 0), TW_NONE));
     tw_ld_vec(b, (tw_attrs){.type = TW_T_f32, .vec = n, .cache = TW_CACHE_nc}, in_group, bias);
     for (int i = 0; i < n; i++) y[i] = tw_fma(b, y[i], factor, bias[i]);
@@ -73,7 +73,7 @@ static void join(const rows *r, tw_val row, tw_val position, tw_val factor, int 
 /* ---- qkv */
 
 typedef struct place {
-    tw_val part, head, index; /* 0, 1, 2: q, k, v; the head among its kind; the row's number in its head */
+    tw_val part, head, index; /* Part 0, 1, 2: q, k, v. The head's number in its part, the row's in its head. */
     tw_val turned;
 } place;
 
@@ -93,7 +93,7 @@ static place locate(tw_mega_gen *g, tw_val row) {
     return at;
 }
 
-/* 1 / rms of a head's rows, which lie joined in the first warp's part. */
+/* Computes 1 / rms of a head's rows, whose joined sums are in the first warp's part. */
 static tw_val head_factor(const rows *r, tw_val row, tw_val position) {
     tw_mega_gen *g = r->g;
     tw_builder *b = g->b;
@@ -109,7 +109,7 @@ static tw_val head_factor(const rows *r, tw_val row, tw_val position) {
     return tw_op_emit(b, TW_OP_rsqrt_f32, tw_add(b, mean, tw_f32(b, g->p->norm_eps)), TW_NONE, TW_NONE);
 }
 
-/* of: the norm's weights for q and for k. */
+/* Norms a pair of rows of a query or key. `of` has the norms' weights for q and for k. */
 static void norm_head(const rows *r, const place *at, tw_val row, tw_val position, const tw_val *index,
                       const tw_val *of, tw_val *y) {
     tw_mega_gen *g = r->g;
@@ -124,7 +124,7 @@ static void norm_head(const rows *r, const place *at, tw_val row, tw_val positio
     tw_pop(b, branch);
 }
 
-/* Whether this thread fetched what belongs to the row (or pair of rows) of that number before the wait. */
+/* Tells whether this thread read the operands of a row (or pair of rows) before the wait. TW_NONE: it never does. */
 static tw_val is_early(const rows *r, tw_val number) {
     tw_builder *b = r->g->b;
     if (r->g->p->tokens > 1) return TW_NONE;
@@ -154,7 +154,7 @@ static void turn(const rows *r, tw_val rope, tw_val position, tw_val pair, tw_va
     tw_pop(b, if_turned);
 }
 
-/* Queries to their buffer, keys and values to the cache. */
+/* Stores queries in their buffer, and keys and values in the cache. */
 static void put_qkv(tw_mega_gen *g, const place *at, tw_val position, tw_val q, tw_val k, tw_val v, const tw_val *index,
                     const tw_val *y) {
     tw_builder *b = g->b;
@@ -272,7 +272,7 @@ static turns begin_rows(const rows *r, int rows_of_one) {
     return t;
 }
 
-/* The writing before the one that a projection is. */
+/* Computes the tag of the write of x that precedes this projection's. */
 static tw_val before_tag(tw_mega_gen *g) {
     tw_builder *b = g->b;
     if (!g->p->flags) return TW_NONE;
@@ -304,7 +304,7 @@ void tw_mega_build_before(tw_mega_gen *g, tw_mega_sums *s) {
     }
 }
 
-/* Adds to the residual stream. */
+/* Adds the rows to the residual stream. */
 static void project(const rows *r) {
     tw_mega_gen *g = r->g;
     tw_builder *b = g->b;
@@ -329,7 +329,7 @@ static void project(const rows *r) {
     end_turns(b, &t);
 }
 
-/* Units alternate between gate and up: SiLU(gate) * up. */
+/* Computes SiLU(gate) * up. Units of the matrix alternate between gate and up. */
 static void ffn(const rows *r) {
     tw_mega_gen *g = r->g;
     tw_builder *b = g->b;
@@ -385,8 +385,7 @@ void tw_mega_build_epilogue(tw_mega_gen *g, const tw_mega_sums *s) {
     }
 }
 
-/* The block's largest logit of the last position, or of each sequence, of equals the first: its threads' bests meet in
-   cells, [sequence][warp]. */
+/* The threads' bests meet in shared memory, [sequence][warp]. A single sequence has the best of its last position. */
 void tw_mega_build_best(tw_mega_gen *g, const tw_mega_sums *s) {
     tw_builder *b = g->b;
     const int warps = g->p->tuning.warps, n = g->p->sequences;

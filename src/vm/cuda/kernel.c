@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-enum { LOOK = 4096 /* polls from one look whether the machine was aborted to the next */ };
+enum { LOOK = 4096 /* Polls between two looks at the abort flag. */ };
 
 static const tw_attrs load_i32 = {.type = TW_T_i32, .cache = TW_CACHE_cg};
 
@@ -54,7 +54,7 @@ void tw_mega_mark(tw_mega_gen *g, int mark) {
 
 /* ---- edges */
 
-/* The machine gives up: says who waited for what, and tells everyone. */
+/* Aborts the machine. The first thread to do so writes the abort record; waiting threads see its flag. */
 static void give_up(tw_mega_gen *g, tw_val record, tw_val counter, tw_val target, tw_val seen) {
     tw_builder *b = g->b;
     tw_assign(b, g->gave_up, tw_i32(b, 1));
@@ -67,14 +67,14 @@ static void give_up(tw_mega_gen *g, tw_val record, tw_val counter, tw_val target
     tw_pop(b, if_first_0);
 }
 
-/* What a thread waits for, as an abort would say. */
+/* Describes a thread's wait for the abort record. */
 typedef struct waiting {
     tw_mega_gen *g;
-    tw_val polls;           /* Variable (i32): looks in vain. */
-    tw_val counter, target; /* counter: -1 if data is its own flag. */
+    tw_val polls;           /* Variable (i32): polls so far. */
+    tw_val counter, target; /* Counter -1: data is its own flag. */
 } waiting;
 
-/* Once in a while a waiting thread looks whether the machine was aborted; in the end it aborts it. */
+/* Counts a poll. Every LOOK polls the thread reads the abort flag, and after spin_limit polls it aborts the machine. */
 static void count_poll(void *context, tw_val seen) {
     const waiting *w = context;
     tw_mega_gen *g = w->g;
@@ -145,9 +145,9 @@ void tw_mega_poll(tw_mega_gen *g, tw_flag_words *x, int n) {
     tw_flag_poll(b, x, n, &(tw_patience){count_stale, &w, g->gave_up});
 }
 
-/* Everything this block wrote becomes visible with the arrival; and no warp touches shared memory for the next
-   instruction while another is at this one. Where data is its own flag, an arrival only says that it is on its way,
-   which spares it the wait for the memory's answer. */
+/* Arrives at the record's counter, which publishes everything that this block wrote. The barrier keeps warps from using
+   shared memory for the next instruction while another is still at this one. If data is its own flag, project and ffn
+   arrive without waiting for their writes, since readers check the tags. */
 static void arrive(tw_mega_gen *g, tw_val kind) {
     tw_builder *b = g->b;
     tw_val counter = tw_mega_word(g, TW_W_ARRIVE), arrives = tw_le(b, tw_i32(b, 0), counter);
@@ -168,7 +168,7 @@ static void arrive(tw_mega_gen *g, tw_val kind) {
 
 /* ---- instructions without weights */
 
-/* The step's tokens, from the caller or, after the first step of a launch, from the step before; and its angles. */
+/* Copies the step's tokens and angles. A launch's first step has the caller's tokens, later ones the last step's. */
 static void build_input(tw_mega_gen *g) {
     tw_builder *b = g->b;
     const int half = (int)g->p->rotated / 2;
@@ -259,7 +259,7 @@ static void build_workers(tw_mega_gen *g, tw_val records, tw_val count) {
     tw_builder *b = g->b;
     g->next = tw_ring_begin(b, &g->ring, 0);
     g->gave_up = tw_var_of(b, tw_i32(b, 0));
-    /* Memory is allocated in units of more than that. */
+    /* Addresses of allocations are multiples of 16, so this is 0. */
     tw_val low = tw_op_emit(b, TW_OP_low_i32_i64, g->arg[TW_MEGA_ARG_COUNTERS], TW_NONE, TW_NONE);
     g->nothing = tw_and(b, low, tw_i32(b, 15));
     const tw_attrs record = {.type = TW_T_i32, .cache = TW_CACHE_nc};
@@ -271,7 +271,7 @@ static void build_workers(tw_mega_gen *g, tw_val records, tw_val count) {
     const tw_scope loop2 = tw_push_for(b, tw_i32(b, 0), count, tw_i32(b, 1), false);
     tw_val r = loop2.i;
     g->record = tw_var_of(b, next);
-    /* Records are read an instruction ahead; behind a step's last comes its first. */
+    /* Records are read one instruction ahead. A step's first record follows its last. */
     tw_val after = tw_add_imm(b, r, 1), which = tw_select(b, tw_eq(b, after, count), tw_i32(b, 0), after);
     tw_val loaded = tw_ld(b, record, tw_mega_at(g, word, which, TW_MEGA_RECORD));
     if (g->p->trace) {
@@ -285,7 +285,7 @@ static void build_workers(tw_mega_gen *g, tw_val records, tw_val count) {
     tw_mega_mark(g, 4);
     arrive(g, kind);
     tw_mega_mark(g, 5);
-    /* What was loaded is touched here and not before: a copy alone would be made, and waited for, at the load. */
+    /* The loaded record is first used here. A plain copy would be moved up to the load, and would wait for it there. */
     tw_op_to(b, next, TW_OP_or_i32, loaded, g->nothing, TW_NONE);
     tw_pop(b, loop2);
     tw_pop(b, loop);
@@ -295,7 +295,7 @@ static void declare(tw_mega_gen *g) {
     tw_builder *b = g->b;
     static const struct {
         const char *name;
-        tw_type type; /* none: a pointer */
+        tw_type type; /* TW_T_none: a pointer. */
         int align;
         bool read_only;
     } parameters[TW_MEGA_ARGS] = {

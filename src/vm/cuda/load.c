@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From a checked schedule to what the kernel reads: buffers, tapes, and a record for each instruction. */
+/* Makes what the kernel reads of a checked schedule: buffers, tapes, and a record for each instruction. */
 #include "base/diag.h"
 #include "base/hash.h"
 #include "base/thread.h"
@@ -15,7 +15,7 @@ static size_t buffer_size(const tw_buffer *b) {
     return (size_t)tw_memory_buffer(b);
 }
 
-/* The cache is one for all programs, by name. */
+/* Finds or allocates a cache. Programs share caches of the same name. */
 static tw_status cache(tw_cuda_vm *vm, const tw_buffer *b, uint64_t *out, tw_diag *diag) {
     for (tw_mega_named *e = vm->named; e; e = e->next) {
         if (!e->name || strcmp(e->name, b->name)) continue;
@@ -41,7 +41,7 @@ static tw_mega_named *known(tw_cuda_vm *vm, const tw_weight *w) {
     return NULL;
 }
 
-/* A weight as it is stored, or as floats. */
+/* Uploads a weight as it is stored, or as floats. */
 static tw_status upload_weight(tw_cuda_vm *vm, const tw_weight *w, bool floats, uint64_t *out, tw_diag *diag) {
     const size_t es = floats ? 4 : tw_dtype_bits(w->dtype) / 8;
     unsigned char *data = malloc((size_t)w->rows * (size_t)w->cols * es);
@@ -63,7 +63,7 @@ static tw_status upload_weight(tw_cuda_vm *vm, const tw_weight *w, bool floats, 
     return TW_OK;
 }
 
-/* A norm as floats or, `table`, the embedding as stored; 0 where the operand is absent. */
+/* Finds or uploads a norm as floats, or with `table` the embedding as it is stored. Address 0: no operand. */
 static tw_status weight(tw_cuda_vm *vm, const tw_mega_program *p, int at, bool table, uint64_t *out, tw_diag *diag) {
     *out = 0;
     if (at < 0) return TW_OK;
@@ -83,7 +83,7 @@ static tw_status zeroed(tw_cuda_vm *vm, const void *owner, const char *name, siz
     return st;
 }
 
-/* What carries its own flags begins with the number that no writing has yet. */
+/* Buffers whose data is its own flag begin with tag 0, which no write has yet. */
 static tw_status new_buffer(tw_cuda_vm *vm, tw_mega_program *p, const tw_buffer *b, uint64_t *out, tw_diag *diag) {
     if (p->plan.flags && b->kind == TW_BUFFER_ACTIVATION) return zeroed(vm, p, b->name, buffer_size(b), out, diag);
     return tw_mega_alloc(vm, p, b->name, NULL, buffer_size(b), false, out, diag);
@@ -117,7 +117,7 @@ static const tw_instr *find_op(const tw_schedule *s, tw_instr_op op) {
     return NULL;
 }
 
-/* The words that say where an instruction's operands are: word, operand; of weights the address is found. */
+/* A record's word for the address of an operand. Weights are uploaded when they are first needed. */
 typedef struct operand_word {
     int word, operand;
     bool is_weight, table;
@@ -182,7 +182,7 @@ static tw_status addresses(tw_cuda_vm *vm, const tw_mega_program *p, const tw_in
     return TW_OK;
 }
 
-/* Everything but the strip's words. */
+/* Writes a record except for the words that finish_record adds. */
 static tw_status write_record(tw_cuda_vm *vm, const tw_mega_program *p, const tw_instr *in, int32_t *record,
                               tw_diag *diag) {
     const int64_t *q = in->param;
@@ -218,7 +218,7 @@ typedef struct loading {
     tw_cuda_vm *vm;
     tw_mega_program *p;
     tw_mega_worker *workers;
-    int32_t **records;       /* [worker]: complete but for what the tape adds */
+    int32_t **records;       /* [worker]: complete except for what finish_record adds. */
     const tw_instr **stages; /* [counter] */
     _Atomic int next;
     _Atomic bool failed;
@@ -240,7 +240,7 @@ int tw_mega_most_records(const tw_schedule *s) {
     return most;
 }
 
-/* A worker's stages, of those the ones before the head's, and all their bytes. */
+/* A worker's stages, how many of them precede the head's, and the bytes of all of them. */
 typedef struct extent {
     int64_t stages, before_head, bytes;
 } extent;
@@ -272,7 +272,7 @@ static tw_status locked_alloc(tw_cuda_vm *vm, const void *owner, const char *nam
     return st;
 }
 
-/* What a tape holds, in one number: which rows of which matrices, and how they lie. */
+/* Hashes what a tape holds: which rows of which matrices, and their layout. */
 void tw_mega_tape_key(const tw_mega_program *p, int worker, uint64_t key[2]) {
     const tw_mega_plan *plan = &p->plan;
     const int64_t how[] = {worker,           plan->tuning.warps, plan->tuning.blocks, plan->stage_bytes,
@@ -296,7 +296,7 @@ void tw_mega_tape_key(const tw_mega_program *p, int worker, uint64_t key[2]) {
     tw_hash_end(&h, key);
 }
 
-/* One instruction's stages onto the tape, and its biases. */
+/* Packs one instruction's stages onto the tape, and uploads its biases. */
 static tw_status pack_strip(loading *l, const tw_instr *in, const tw_mega_shape *shape, unsigned char *stages,
                             uint64_t *bias, tw_diag *diag) {
     const size_t rows = (size_t)shape->units * TW_MEGA_ROWS;
@@ -408,7 +408,7 @@ static void *load_some(void *context) {
     }
 }
 
-/* Tapes are packed by all cores; the emulator's by one, so that addresses are the same in every run. */
+/* All cores pack tapes. For the emulator one core does, so that addresses are the same in every run. */
 static tw_status load_all(loading *l, tw_diag *diag) {
     enum { MOST = 64 };
     pthread_t threads[MOST];
@@ -420,19 +420,19 @@ static tw_status load_all(loading *l, tw_diag *diag) {
     return l->status;
 }
 
-/* x and h carry tags; attention's stages have counters, which also order the caches. */
+/* Only x and h carry tags. Attention's stages have counters, which also order accesses to the caches. */
 static void use_flags(const loading *l, const tw_instr *in, int32_t *record) {
     int reads, writes;
     tw_mega_uses(l->p->s, in, l->stages, &reads, &writes);
     record[TW_W_USES] = reads | writes << 16;
 }
 
-/* Whether what instruction `at` reads beside its input was waited for by an earlier one of the step: the stream that a
-   projection adds to, as the stage before it left it, and rope's angles. */
+/* Tells whether an earlier instruction of the step waited for what instruction `at` reads beside its input. A
+   projection reads x, to which it adds; qkv reads rope's angles. */
 static bool is_early(const loading *l, const tw_worker *w, int at) {
     const tw_schedule *s = l->p->s;
     const tw_instr *in = &w->list[at];
-    int wanted = -1; /* the last counter before it that stands for a writing of x */
+    int wanted = -1; /* The last counter below in->arrive that stands for a write of x. */
     if (!l->p->plan.usual || (in->op != TW_INSTR_PROJECT && in->op != TW_INSTR_QKV)) return false;
     for (int c = 0; c < s->n_counters && c < in->arrive && in->op == TW_INSTR_PROJECT; c++) {
         const tw_instr *stage = l->stages[c];
@@ -453,7 +453,7 @@ static tw_status make_records(loading *l, int worker, tw_diag *diag) {
     const tw_worker *w = &p->s->workers[worker];
     int n = 0;
     for (int i = 0; i < w->count; i++) n += records_of(&w->list[i]);
-    /* Every worker reads a first record, if it has none. */
+    /* A worker without records still reads one. */
     int32_t *record = l->records[worker] = calloc((size_t)n + 1, TW_MEGA_RECORD);
     int32_t *kind = p->kinds + worker * p->plan.trace_records;
     tw_status st = record ? TW_OK : tw_fail_memory(diag);
@@ -473,7 +473,7 @@ static tw_status make_records(loading *l, int worker, tw_diag *diag) {
     return st;
 }
 
-/* Of each slot of the head its first row and how many it has. */
+/* Uploads the first row and the number of rows of each slot of the head. */
 static tw_status make_slot_rows(tw_cuda_vm *vm, tw_mega_program *p, tw_diag *diag) {
     int32_t *rows = calloc((size_t)p->plan.slots + 1, 2 * sizeof *rows);
     if (!rows) return tw_fail_memory(diag);

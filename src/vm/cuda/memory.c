@@ -37,7 +37,7 @@ tw_status tw_mega_alloc(tw_cuda_vm *vm, const void *owner, const char *name, con
     return TW_OK;
 }
 
-/* The emulator keeps its memory until it ends. */
+/* The emulator's memory stays until the emulator is freed. */
 void tw_mega_free(tw_cuda_vm *vm, const void *owner) {
     for (tw_mega_memory **at = &vm->memory; *at;) {
         tw_mega_memory *e = *at;

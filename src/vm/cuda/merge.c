@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attention's parts joined. Everything is in powers of two. */
+/* Merges the parts that the splits of attention left. Scores are in powers of two. */
 #include "vm/cuda/attend.h"
 
-/* A thread has an element of a head of a position, and adds up the splits' parts of it. */
+/* A thread takes an element of a head of a position, and adds up its parts of all splits. */
 void tw_mega_build_merge(tw_mega_gen *g) {
     tw_builder *b = g->b;
     const tw_mega_plan *p = g->p;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The walk through the ring's stages: taken into registers, given back, multiplied. */
+/* The walk through the ring's stages: a stage is taken into registers, given back, and multiplied. */
 #include "vm/cuda/multiply.h"
 
 /* ---- from the ring */
 
-/* Words of scales that a lane loads of a stage. */
+/* Counts the words of a stage's scales that a lane loads. */
 static int scale_words(const tw_mega_multiply *o) {
     return (o->g->p->tuning.blocks * o->f->scale_bytes + o->f->row_bytes) / 32;
 }
 
-/* The stage of the ring that comes next is there: its pieces of this warp into registers. */
+/* Waits for the ring's next stage, and loads this warp's pieces into registers. */
 static void take_stage(tw_mega_multiply *o, tw_mega_taken *t) {
     tw_mega_gen *g = o->g;
     tw_builder *b = g->b;
@@ -46,20 +46,20 @@ static void give_back(const tw_mega_multiply *o, const tw_mega_taken *t) {
 
 /* ---- the walk */
 
-/* What a warp keeps while it goes through a chunk's units. */
+/* A warp's state while it goes through a chunk's units. */
 typedef struct walk {
-    tw_val first;       /* this warp's first column */
-    tw_val unit, stage; /* variables */
+    tw_val first;       /* The warp's first column of the chunk. */
+    tw_val unit, stage; /* Variables: numbers of the next unit, and of its stage. */
     tw_val acc[TW_MEGA_SUMS][4];
 } walk;
 
-/* This warp's first column of the stage that comes next. */
+/* Computes the warp's first column of the next stage. */
 static tw_val next_column(tw_mega_multiply *o, const walk *k) {
     tw_builder *b = o->g->b;
     return tw_add(b, k->first, tw_mul_imm(b, k->stage, o->g->p->tuning.blocks * o->f->depth));
 }
 
-/* One stage, whose pieces are in registers; after a unit's last its sums are left. */
+/* Multiplies a stage whose pieces are in registers. After a unit's last stage its sums are stored. */
 static void step(tw_mega_multiply *o, walk *k, const tw_mega_taken *t) {
     tw_builder *b = o->g->b;
     tw_val from = next_column(o, k);
@@ -149,8 +149,8 @@ void tw_mega_begin_stream(tw_mega_gen *g, tw_mega_stream *s, tw_val is_head, tw_
     tw_pop(b, if_is_head);
 }
 
-/* One stage is taken while the one before it is multiplied: at the end the first of what follows, which after an odd
-   number is taken behind the last. */
+/* A stage is taken while the one before it is multiplied. The last stage takes the first one of what follows, before
+   its multiplication if the number of stages is even, else after it. */
 void tw_mega_build_units(tw_mega_gen *g, const tw_mega_format *f, const tw_mega_units *u) {
     tw_builder *b = g->b;
     tw_mega_multiply o = multiply_of(g, f, u->stream);
@@ -177,7 +177,7 @@ void tw_mega_build_units(tw_mega_gen *g, const tw_mega_format *f, const tw_mega_
     give_back(&o, &t[0]);
     tw_pop(b, if_more2);
     tw_pop(b, loop);
-    /* An odd number leaves one. */
+    /* An odd number of stages leaves one. */
     const tw_scope branch = tw_push_if(b, tw_eq(b, tw_rem(b, all, 2), tw_i32(b, 1)));
     step(&o, &k, &t[0]);
     const tw_scope branch2 = tw_push_if(b, tw_lt(b, tw_i32(b, 0), u->stream->left));

@@ -11,8 +11,8 @@ void tw_mega_begin_floats(tw_mega_multiply *o) {
     o->x = tw_mega_at(g, x, g->column, o->f->dtype == TW_F32 ? 16 : 32);
 }
 
-/* The activations of a stage's columns, `from` and on. Lanes without a position load nothing, which spares three
-   quarters of the traffic of a single one; what their registers hold only reaches sums that nobody looks at. */
+/* Loads the activations of a stage's columns, from `from` on. Lanes without a position load nothing, which spares three
+   quarters of a single position's traffic. Their registers only reach sums that nobody reads. */
 static void load_floats(tw_mega_multiply *o, tw_val from) {
     tw_builder *b = o->g->b;
     const bool idle = o->g->p->tokens < TW_MEGA_ROWS;
@@ -30,7 +30,7 @@ static void load_floats(tw_mega_multiply *o, tw_val from) {
 
 void tw_mega_multiply_floats(tw_mega_multiply *o, const tw_mega_taken *t, tw_val from, tw_val (*acc)[4]) {
     load_floats(o, from);
-    /* Both halves of f32 weights meet the same columns. */
+    /* Both halves of f32 weights are multiplied by the same activations. */
     for (int i = 0; i < o->g->p->tuning.blocks; i++)
         for (int s = 0; s < 2; s++) {
             tw_val *sum = acc[(2 * i + s) % TW_MEGA_SUMS], w[2];

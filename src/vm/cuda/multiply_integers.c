@@ -2,7 +2,7 @@
 /* Products with weights of int8 and int4. */
 #include "vm/cuda/multiply.h"
 
-enum { FEW = 4 /* positions whose activations stay in registers */ };
+enum { FEW = 4 /* The most positions whose activations stay in registers. */ };
 
 void tw_mega_begin_integers(tw_mega_multiply *o) {
     tw_mega_gen *g = o->g;
@@ -15,12 +15,12 @@ void tw_mega_begin_integers(tw_mega_multiply *o) {
         o->number[e] = tw_or(b, tw_i32(b, TW_MEGA_NUMBER), tw_and(b, g->nothing, tw_i32(b, 1 << e)));
 }
 
-/* Whether a stage's columns are a whole number of blocks; else a piece's place in its block depends on the stage. */
+/* Tells whether a stage's columns are whole blocks. Otherwise a piece's place in its block depends on the stage. */
 static bool aligned(const tw_mega_multiply *o) {
     return o->g->p->tuning.blocks * o->f->depth % TW_MEGA_BLOCK == 0;
 }
 
-/* The address of the lane's digits of piece i of a stage. */
+/* Computes the address of the lane's digits of piece i of a stage. */
 static tw_val digits_at(const tw_mega_multiply *o, tw_val from, int i) {
     tw_mega_gen *g = o->g;
     tw_builder *b = g->b;
@@ -36,13 +36,13 @@ static tw_val digits_at(const tw_mega_multiply *o, tw_val from, int i) {
     return tw_mega_at(g, at, tw_rem(b, tw_shr(b, c, 5), 2), o->f->depth == 32 ? 8 : 0);
 }
 
-/* A lane's sums are of positions 2 n + t / 2 for each tile n. */
+/* Computes the position of a lane's sums in tile n: 2 n + t / 2. */
 static tw_val position_of(const tw_mega_multiply *o, int n) {
     tw_builder *b = o->g->b;
     return tw_add_imm(b, tw_shr(b, o->g->column, 1), 2 * n);
 }
 
-/* Piece i's activations, zeros where the lane has none, and their scales. */
+/* Loads piece i's activations, zeros where the lane has none, and their scales. */
 static void load_piece(tw_mega_multiply *o, tw_val from, int i) {
     tw_mega_gen *g = o->g;
     tw_builder *b = g->b;
@@ -75,14 +75,14 @@ void tw_mega_load_kept(tw_mega_multiply *o, tw_val from) {
     for (int i = 0; i < o->g->p->tuning.blocks; i++) load_piece(o, from, i);
 }
 
-/* The scales of rows g and g + 8 in a set of a piece's. */
+/* Reads the scales of rows g and g + 8 from a set of a piece's scales. */
 static void scales_of(const tw_mega_multiply *o, const tw_val *words, int set, tw_val *scale) {
     for (int i = 0; i < 2; i++)
         scale[i] = o->f->dtype == TW_I8 ? tw_bitcast(o->g->b, TW_T_f32, words[i])
                                         : tw_part_half(o->g->b, TW_T_f16x2, words[set], i);
 }
 
-/* 32 columns of a piece. */
+/* Unpacks 32 columns of a piece. */
 static void unpack(const tw_mega_multiply *o, const tw_val *w, int part, tw_val *a) {
     tw_builder *b = o->g->b;
     const bool bytes = o->f->dtype == TW_I8;
@@ -93,15 +93,15 @@ static void unpack(const tw_mega_multiply *o, const tw_val *w, int part, tw_val 
     }
 }
 
-/* How many columns of a stage share scales. A sum of so many products is below 2^22, where NUMBER ends: no digit is
-   above 128, nor is a weight, a nibble being 16 times as large. */
+/* Counts the columns of a stage that share scales. A sum of their products is below 2^22, which TW_MEGA_NUMBER can
+   hold: no digit and no weight is above 128, and a nibble is 16 times as large as its weight. */
 _Static_assert(TW_MEGA_BLOCK * 128 * 128 < 1 << 22, "sums of a block stay below what NUMBER can hold");
 static int alike(const tw_mega_multiply *o) {
     const int depth = o->f->depth, sets = o->f->sets ? o->f->sets : 1;
     return aligned(o) && o->f->group % TW_MEGA_BLOCK == 0 ? TW_MEGA_BLOCK : depth / sets;
 }
 
-/* Columns c and on of a stage, `n` that share scales. */
+/* Multiplies columns c to c + n - 1 of a stage, which share scales. */
 static void multiply_alike(tw_mega_multiply *o, const tw_mega_taken *t, int c, int n, tw_val (*acc)[4]) {
     tw_builder *b = o->g->b;
     const tw_mega_stream *s = o->stream;
@@ -136,8 +136,8 @@ void tw_mega_multiply_integers(tw_mega_multiply *o, const tw_mega_taken *t, tw_v
     }
 }
 
-/* Digits meet: lanes of even t have the upper two's sums of rows g and g + 8, their neighbours the third's; of both
-   rows' each is left with one. */
+/* Joins the digits and stores the sums. A lane of even t has the sums of the upper two digits of rows g and g + 8, and
+   its neighbour those of the third. Each of the two keeps one of the rows. */
 void tw_mega_leave_integers(tw_mega_multiply *o, tw_val unit, const tw_mega_taken *t, tw_val (*acc)[4]) {
     tw_mega_gen *g = o->g;
     tw_builder *b = g->b;

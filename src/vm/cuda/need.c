@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What loading would allocate on the GPU, from the schedules and their plans alone. */
+/* Computes what loading would allocate on the GPU, from the schedules and their plans alone. */
 #include "base/diag.h"
 #include "tilewright/device.h"
 #include "vm/cuda/machine.h"
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PAGE = 2 << 20 }; /* what the driver hands out large pieces in */
+enum { PAGE = 2 << 20 }; /* Bytes. The driver allocates large pieces in whole pages. */
 
 static bool has_cache(const tw_cuda_vm *vm, const char *name) {
     for (const tw_mega_named *e = vm->named; e; e = e->next)
@@ -21,7 +21,7 @@ static bool has_weight(const tw_cuda_vm *vm, const tw_weight *w) {
     return false;
 }
 
-/* What is not on tapes: norms as floats, the embedding as stored. */
+/* Counts the bytes of weights that are not on tapes: norms as floats, and the embedding as it is stored. */
 static int64_t beside_tapes(const tw_cuda_vm *vm, const tw_mega_program *p) {
     const tw_schedule *s = p->s;
     int64_t n = 0;
@@ -53,7 +53,7 @@ static void count_buffers(const tw_cuda_vm *vm, const tw_mega_program *programs,
     }
 }
 
-/* keys[program][worker]: of tapes, two words each */
+/* Tells whether a tape is loaded, or belongs to an earlier program. `keys` are the tapes', [program][worker]. */
 static bool has_tape(const tw_cuda_vm *vm, const tw_mega_program *programs, int at, int worker, uint64_t (*keys)[2],
                      int most) {
     const uint64_t *key = keys[at * most + worker];

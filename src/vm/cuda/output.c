@@ -1,35 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The end of a step: of each sequence the best of all workers' bests or, where top-k, top-p or min-p cut, the best of
-   what they leave, by vm/sample.h's definition. */
+/* The end of a step finds the token of each sequence. It is the best of all workers' bests. With top-k, top-p or min-p
+   it is the best of the candidates that these cuts leave, as vm/sample.h defines them. */
 #include "vm/cuda/draw.h"
 #include "vm/cuda/generate.h"
 
 #include <stddef.h>
 
-/* Shared memory while the last instruction of a step runs, from plan.cut. Slots are the workers' rows of the head. */
+/* Offsets from plan.cut in shared memory, during a step's last instruction. A slot has the rows of a head
+   instruction. */
 enum {
     COUNT = 0,    /* i32: candidates in the list */
-    BOUND = 4,    /* f32: least logit that may be left */
+    BOUND = 4,    /* f32: the least logit that may survive the cuts. */
     SUM = 8,      /* i64: mass of all candidates, or of the first k */
-    LIMIT = 16,   /* i64: the rank that is cut first */
+    LIMIT = 16,   /* i64: the first rank that is cut. */
     FOUND = 24,   /* i32: the bin where a cut falls; -1: nothing is cut */
-    IN_BIN = 28,  /* i32: candidates in it */
-    BEFORE = 32,  /* i64: mass before it */
-    BEFORES = 40, /* i32: candidates before it */
+    IN_BIN = 28,  /* i32: candidates in bin FOUND. */
+    BEFORE = 32,  /* i64: mass before bin FOUND. */
+    BEFORES = 40, /* i32: candidates before bin FOUND. */
     CELLS = 64,   /* [warp]: f32 score, i32 id */
     SLOTS = CELLS + 8 * TW_MEGA_WARPS,
     SLOT_BYTES = 16, /* f32 best, i32 first row, i32 rows */
     BINS = 256,
-    /* A bin: how many, and their mass in digits of 10 bits, since 64 bits are added in a loop. Each sum fits: there are
-       at most 2^20 candidates. */
+    /* A bin has a count, and a mass in digits of 10 bits, since 64 bits are added in a loop. Each digit's sum fits 32
+       bits: there are at most 2^20 candidates. */
     DIGITS = 4,
     DIGIT = 10,
     HISTOGRAM = BINS * 4 * (1 + DIGITS),
     QUARTER = TW_SAMPLE_STEPS - 2,
-    QUARTERS = 128,    /* of octaves: beyond them nothing has mass */
-    ENTRY = 8 + 8 + 4, /* of the list: i64 rank, i64 mass before it, i32 mass */
-    AT_ONCE = 5,       /* slots of a lane on their way: 160 workers' */
-    LOADS = 8,         /* of a lane on their way, of 16 bytes where rows allow */
+    QUARTERS = 128,    /* Quarters of octaves. Candidates beyond them have no mass. */
+    ENTRY = 8 + 8 + 4, /* Bytes of a list's entry: i64 rank, i64 mass before it, i32 mass. */
+    AT_ONCE = 5,       /* Slots that a lane loads at once. A warp loads those of 160 workers. */
+    LOADS = 8,         /* Loads that a lane issues at once, of 16 bytes where rows allow it. */
 };
 
 int64_t tw_mega_cut_bytes(const tw_mega_plan *p) {
@@ -45,10 +46,10 @@ static const tw_attrs from_l2 = {.type = TW_T_f32, .cache = TW_CACHE_cg};
 typedef struct cut {
     tw_mega_gen *g;
     const tw_mega_output *o;
-    tw_val sequence, logits, head, slots, list, before, mass; /* addresses: head and the rest in shared memory */
+    tw_val sequence, logits, head, slots, list, before, mass; /* logits: global. head to mass: shared addresses. */
     tw_val scale, top_k, top_p, min_p;
     tw_draw_key key;
-    tw_val largest, order; /* and what is tw_draw_ordered of it */
+    tw_val largest, order; /* The largest logit, and tw_draw_ordered of it. */
     tw_argmax best;        /* This thread's best score of what is left, and its id. */
 } cut;
 
@@ -82,7 +83,7 @@ static tw_val has(tw_builder *b, tw_val mode, int bits) {
 
 /* ---- in the head: what a row's logit becomes */
 
-/* Whether rows have values other than their logits: penalties, or a draw from all of them. */
+/* Tells whether rows have values other than their logits: with penalties, or in a draw from all of them. */
 static tw_val has_values(tw_builder *b, tw_val mode) {
     tw_val draws = tw_and(b, mode, tw_i32(b, TW_SAMPLE_DRAWS | TW_SAMPLE_CUTS));
     return tw_or(b, has(b, mode, TW_SAMPLE_PENALISES), tw_eq(b, draws, tw_i32(b, TW_SAMPLE_DRAWS)));
@@ -115,7 +116,7 @@ static tw_scope push_sequences(tw_mega_gen *g) {
     return n > 1 ? tw_push_for(b, zero, tw_i32(b, n), tw_i32(b, 1), false) : (tw_scope){.i = zero};
 }
 
-/* While the rows are multiplied, registers are short; so values are made when they are through, from the logits. */
+/* Values are made from stored logits after all rows are multiplied, since registers are short until then. */
 void tw_mega_build_values(tw_mega_gen *g, tw_mega_sums *s) {
     tw_builder *b = g->b;
     const int n = g->p->sequences;
@@ -178,7 +179,7 @@ static void leave(tw_mega_gen *g, const tw_mega_output *o, tw_val sequence, tw_v
     tw_pop(b, if_penalises);
 }
 
-/* Of no candidates the first id is the best. */
+/* Without candidates the best is id 0. */
 static tw_val number_or_first(tw_builder *b, tw_val number) {
     return tw_select(b, tw_eq(b, number, tw_i32(b, INT32_MAX)), tw_i32(b, 0), number);
 }
@@ -255,13 +256,13 @@ static void list_one(const cut *c, tw_val z, tw_val id) {
     tw_pop(b, branch);
 }
 
-/* Rows from `from` + first on, each lane `width` beside one another, LOADS at a time; what is beyond `count` rows is
-   not there. */
+/* Logits that a lane loads: LOADS loads of `width` neighbouring rows. Rows count from `from`, and `count` of them
+   exist. */
 typedef struct some {
-    tw_val row[LOADS], there[LOADS]; /* of the first of each load */
+    tw_val row[LOADS], there[LOADS]; /* The first row of each load, and whether it exists. */
     tw_val z[LOADS][4];
     int width;
-    tw_scope slots, reaches, rows; /* begin_slots opens them. */
+    tw_scope slots, reaches, rows; /* Scopes that begin_slots opens. */
 } some;
 
 static int row_width(const tw_mega_plan *p) {
@@ -289,7 +290,7 @@ static tw_val add_mass(tw_builder *b, tw_val sum, tw_val mass) {
     return tw_add(b, sum, tw_op_emit(b, TW_OP_zext_i64_i32, mass, TW_NONE, TW_NONE));
 }
 
-/* A bit mask of a lane's rows whose logits are at or above the bound. */
+/* Makes a bit mask of a lane's rows whose logits are at or above the bound. */
 static void find_some(const cut *c, const some *s, tw_val bound, tw_val bits) {
     tw_builder *b = c->g->b;
     tw_assign(b, bits, tw_i32(b, 0));
@@ -358,7 +359,7 @@ static void list_candidates(const cut *c, tw_val bound) {
     end_slots(c, &s);
 }
 
-/* The mass of all candidates to SUM, and how many there are in each quarter of an octave of probability. */
+/* Adds the mass of all candidates to SUM, and counts the candidates in each quarter of an octave of probability. */
 static void count_octaves(const cut *c) {
     tw_mega_gen *g = c->g;
     tw_builder *b = g->b;
@@ -391,8 +392,8 @@ static void count_octaves(const cut *c) {
     tw_mega_barrier(g);
 }
 
-/* Steps beyond which no candidate is within top-p: what lies there has, each taken for the largest of its quarter, no
-   more mass than top-p leaves out. */
+/* Finds the steps beyond which no candidate is within top-p. All candidates there have at most the mass that top-p
+   leaves out, even if each is taken for the largest of its quarter. */
 static tw_val find_reach(const cut *c) {
     tw_mega_gen *g = c->g;
     tw_builder *b = g->b;
@@ -568,8 +569,8 @@ static void draw_below(const cut *c, tw_val z, tw_val id, tw_val rank, void *wit
     tw_pop(b, branch);
 }
 
-/* Where a cut falls among the bins: the first with which there are `goal` candidates, or so much mass. One thread looks
-   through them, BEFORE and BEFORES being what is before the range. */
+/* Finds the bin where a cut falls: the first with which there are `goal` candidates, or a mass of `mass_goal`. One
+   thread looks through the bins. BEFORES and BEFORE begin with what precedes the range. */
 static void find_bin(const cut *c, tw_val goal, tw_val mass_goal) {
     tw_mega_gen *g = c->g;
     tw_builder *b = g->b;
@@ -603,8 +604,9 @@ static void find_bin(const cut *c, tw_val goal, tw_val mass_goal) {
     tw_pop(b, first_thread);
 }
 
-/* The range narrows to the bin where the cut falls; `go` becomes 0 where what is there fits the list, or nothing is
-   cut. The first look's last bin has too much in it: then another one takes coarser bins. */
+/* Narrows the range to the bin where the cut falls. `go` becomes 0 if its candidates fit the list, or nothing is cut.
+   If the cut falls in the last bin of the first round, which holds all other ranks, another round takes coarser
+   bins. */
 static void narrow(const cut *c, const range *r, tw_val go) {
     enum { FIRST = 48, COARSE = 56, OF_IDS = 12 };
     tw_mega_gen *g = c->g;
@@ -642,7 +644,8 @@ static void narrow(const cut *c, const range *r, tw_val go) {
     tw_mega_barrier(g);
 }
 
-/* LIMIT becomes the rank at which a cut falls, and SUM the mass before it: after `goal` candidates, or `mass_goal`. */
+/* Sets LIMIT to the rank at which a cut falls, after `goal` candidates or `mass_goal`, and SUM to the mass before
+   it. */
 static void find_limit(const cut *c, tw_val goal, tw_val mass_goal) {
     tw_mega_gen *g = c->g;
     tw_builder *b = g->b;
@@ -702,7 +705,7 @@ static void find_limit(const cut *c, tw_val goal, tw_val mass_goal) {
     tw_mega_barrier(g);
 }
 
-/* First where top-k cuts, then where top-p does, then the draw: each over all logits. */
+/* Finds where top-k cuts, then where top-p cuts, and then draws. Each looks through all logits. */
 static void draw_from_all(const cut *c) {
     tw_mega_gen *g = c->g;
     tw_builder *b = g->b;
@@ -724,8 +727,8 @@ static void draw_from_all(const cut *c) {
 
 /* ---- cuts */
 
-/* The least logit that may be left, where something says so before the logits are looked through: that of the k-th
-   largest slot, since k are not below it, or `reach` steps below the largest, as min-p or top-p says. */
+/* Bounds the logits that survive from below, before they are looked through. With `few` the bound is the k-th largest
+   slot's best, since k logits are not below it. With `by_steps` it is `reach` steps below the largest. */
 static tw_val find_bound(const cut *c, tw_val few, tw_val by_steps, tw_val reach) {
     tw_mega_gen *g = c->g;
     tw_builder *b = g->b;
@@ -747,7 +750,7 @@ static tw_val find_bound(const cut *c, tw_val few, tw_val by_steps, tw_val reach
     tw_pop(b, if_few);
     tw_val bound = tw_var_of(b, tw_ld(b, at(shared_f32, BOUND), c->head));
     const tw_scope if_by_steps = tw_push_if(b, by_steps);
-    /* A step further than it is, and rounding: the exact comparison comes later. */
+    /* The bound is lower than exact, to allow for rounding. The exact comparison comes later. */
     tw_val steps = tw_op_emit(b, TW_OP_cvt_f32_s32, tw_add_imm(b, reach, 2), TW_NONE, TW_NONE);
     tw_val octaves = tw_mul(b, steps, tw_f32(b, 1.0001f / (1 << TW_SAMPLE_STEPS)));
     tw_val least = tw_sub(b, c->largest, tw_op_emit(b, TW_OP_div_f32, octaves, c->scale, TW_NONE));
@@ -766,7 +769,7 @@ static void draw(cut *c) {
     tw_assign(b, reach, find_reach(c));
     tw_pop(b, if_all);
     tw_val bound = find_bound(c, few, tw_not(b, cuts_k), reach);
-    /* Where nothing bounds what is left, looking is only worth while if all fit. */
+    /* Without a bound, a list is only worthwhile if it has room for the whole vocabulary. */
     const bool all_fit = g->p->vocab <= g->p->cut_list;
     tw_val n = tw_var_of(b, tw_i32(b, INT32_MAX)), bounded = tw_or(b, few, tw_not(b, cuts_k));
     tw_scope if_bounded = {0};

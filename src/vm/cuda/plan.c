@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a schedule and a model ask of the kernel, and how it divides its shared memory. */
+/* Plans the kernel for a schedule and a model, and divides a block's shared memory. */
 #include "base/diag.h"
 #include "vm/cuda/attend.h"
 #include "vm/cuda/generate.h"
@@ -8,13 +8,13 @@
 #include <string.h>
 
 enum {
-    STAGES = 32, /* most: the emulator follows 64 barriers of any block */
+    STAGES = 32, /* The most stages. The emulator follows 64 mbarriers of a block. */
     LINE = 128,
     CHUNK_BYTES = 72 << 10,
     WINDOW_BYTES = 48 << 10,
-    SMALL = 128 << 10,    /* a block's shared memory: not for large stages */
-    CUT_LIST = 512,       /* candidates: more take longer to put in order than another look at all logits */
-    MOST_DRAWN = 1 << 20, /* ids: what a cut's last looks tell apart */
+    SMALL = 128 << 10,    /* Bytes of a block's shared memory, below which stages are small. */
+    CUT_LIST = 512,       /* Candidates. To order more takes longer than another look at all logits. */
+    MOST_DRAWN = 1 << 20, /* Ids, the most that a cut's last rounds tell apart. */
 };
 
 static int64_t up(int64_t x, int64_t unit) {
@@ -24,7 +24,7 @@ static int64_t up(int64_t x, int64_t unit) {
 bool tw_mega_format_of(tw_dtype dtype, int group, tw_mega_format *f) {
     *f = (tw_mega_format){.dtype = dtype, .group = group, .units = 1};
     switch (dtype) {
-    case TW_F32: /* as the sum of two bf16, one behind the other */
+    case TW_F32: /* A sum of two bf16: four upper halves, then four lower ones. */
         f->depth = 16;
         break;
     case TW_F16:
@@ -76,7 +76,7 @@ void tw_mega_shape_of(const tw_mega_plan *p, const tw_schedule *s, const tw_inst
     out->units = (int)(up(rows, TW_MEGA_ROWS) / TW_MEGA_ROWS) * (in->op == TW_INSTR_FFN ? 2 : 1);
     out->group_units = TW_MEGA_PART_ROWS / TW_MEGA_ROWS;
     out->of_piece = f->units;
-    /* Heads that are normed must not be cut. */
+    /* A group must not cut a head that is normed. */
     if (in->op == TW_INSTR_QKV && p->qk_norm)
         out->group_units = (int)(TW_MEGA_PART_ROWS / p->head_dim * p->head_dim / TW_MEGA_ROWS);
 }
@@ -105,7 +105,7 @@ static tw_status covered(const tw_model *m, tw_diag *diag) {
     return TW_OK;
 }
 
-/* Formats and the rest of what instructions say; every one must agree. */
+/* Reads the formats and other properties of the instructions, which must agree. */
 static tw_status read_instructions(tw_mega_plan *p, const tw_schedule *s, bool dequantise, tw_diag *diag) {
     bool body = false, any_head = false;
     p->head_last = true;
@@ -154,7 +154,7 @@ static int take(int *at, int64_t bytes) {
     return here;
 }
 
-/* Tensor cores take keys and values as they are stored, 16 positions of a warp at once. */
+/* Chooses lanes or tensor cores, which take keys and values as they are stored, 16 positions of a warp at once. */
 static void choose_attention(tw_mega_plan *p) {
     const int per = (int)(p->heads / p->kv_heads);
     p->roomy = p->target->sm == 90 || p->target->sm == 100;
@@ -164,7 +164,7 @@ static void choose_attention(tw_mega_plan *p) {
     p->attend_heads = !p->attend_tensor ? TW_MEGA_HEADS : per < TW_MEGA_TENSOR_HEADS ? per : TW_MEGA_TENSOR_HEADS;
 }
 
-/* The ring gets what the rest leaves. */
+/* Divides a block's shared memory. The ring gets what the rest leaves. */
 static tw_status divide(tw_mega_plan *p, tw_diag *diag) {
     tw_cuda_vm_tuning *t = &p->tuning;
     const int pieces = t->warps * t->blocks;
@@ -192,7 +192,7 @@ static tw_status divide(tw_mega_plan *p, tw_diag *diag) {
     p->queries = p->scratch + (int)scratch;
     p->scales = take(&at, T * p->scales_pitch);
     p->part = take(&at, (int64_t)p->part_buffers * t->warps * T * TW_MEGA_PART_ROWS * 4);
-    /* Drawing needs room when activations and sums do not. */
+    /* A draw's memory overlaps activations and sums, which a draw does not need. */
     p->cut = p->x;
     if (p->samples && at < p->cut + tw_mega_cut_bytes(p)) at = (int)up(p->cut + tw_mega_cut_bytes(p), LINE);
     p->sums = take(&at, (int64_t)t->warps * T * 4 + (int64_t)p->sequences * t->warps * 8);
@@ -217,7 +217,7 @@ static tw_status divide(tw_mega_plan *p, tw_diag *diag) {
 
 /* ---- data as its own flag */
 
-/* The activation that an instruction hands on, and the one that it waits for; -1: none. */
+/* Find the activation that an instruction writes, and the one that it waits for. -1: none. */
 static int written(const tw_instr *in) {
     switch (in->op) {
     case TW_INSTR_EMBED:
@@ -256,7 +256,6 @@ static int awaited(const tw_instr *in) {
     }
 }
 
-/* Of each counter an instruction that arrives there; false when those are of several kinds. */
 bool tw_mega_stages_of(const tw_schedule *s, const tw_instr **of) {
     for (int w = 0; w < s->n_workers; w++)
         for (int i = 0; i < s->workers[w].count; i++) {
@@ -272,16 +271,16 @@ bool tw_mega_stages_of(const tw_schedule *s, const tw_instr **of) {
     return true;
 }
 
-/* How many of the counters below `below` stand for a writing of the buffer. */
+/* Counts the counters below `below` that stand for a write of the buffer. */
 static int writings(const tw_instr *const *of, int below, int buffer) {
     int n = 0;
     for (int c = 0; c < below; c++) n += written(of[c]) == buffer;
     return n;
 }
 
-/* Whether the stages follow one another as lowering makes them: input, embed, then layers of qkv, attend, merge or not,
-   project, ffn, project, then the head and output. So every stage reads all of what the one before it wrote, directly
-   or through others, so that data which is there proves that nobody reads any more what it replaces. */
+/* Tells whether the stages follow one another as lowering makes them: input, embed, then layers of qkv, attend, maybe
+   merge, project, ffn and project, then head and output. Every stage then reads all that the one before it wrote,
+   directly or through others. Data that is there therefore proves that nobody still reads what it replaces. */
 static bool usual_order(const tw_instr *const *of, int n, int *layers) {
     int at = 0;
     *layers = 0;
@@ -297,7 +296,7 @@ static bool usual_order(const tw_instr *const *of, int n, int *layers) {
     return at == n - 2 && of[at]->op == TW_INSTR_HEAD && of[at + 1]->op == TW_INSTR_OUTPUT && *layers;
 }
 
-/* What records have room for. */
+/* Checks that all numbers fit a record's words. */
 static tw_status check_room(const tw_schedule *s, tw_diag *diag) {
     bool fits = s->n_counters <= UINT16_MAX;
     for (int w = 0; w < s->n_workers && fits; w++)
@@ -321,7 +320,7 @@ static tw_status choose_edges(tw_mega_plan *p, const tw_schedule *s, tw_diag *di
     int layers = 0;
     p->usual = tw_mega_stages_of(s, of) && usual_order(of, s->n_counters, &layers);
     free(of);
-    /* A machine whose decode goes by data feeds prompts with the same tuning. */
+    /* Prompts use counters. Their programs have the same tuning as decode, whose edges may be by data. */
     if (!t->edges || s->tokens > 1) t->edges = TW_CUDA_VM_COUNTERS;
     p->flags = t->edges == TW_CUDA_VM_DATA;
     p->uses = layers;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The warp that feeds the ring. It copies stage after stage, as soon as the slot was given back and at most `window`
-   are on their way, and waits for nothing else: weights do not depend on what is computed. One lane asks for bulk
-   copies; a GPU without them has every lane copy its 16 bytes of each piece. */
+/* The warp that feeds the ring. It copies a stage when the ring has an empty one and fewer than `window` are in flight.
+   It waits for nothing else, since weights do not depend on what is computed. One lane issues bulk copies. On a GPU
+   without them every lane copies its 16 bytes of each piece. */
 #include "vm/cuda/generate.h"
 
 static bool bulk(const tw_mega_plan *p) {
@@ -14,7 +14,7 @@ int tw_mega_feeders(const tw_mega_plan *p) {
 
 typedef struct producer {
     tw_mega_gen *g;
-    tw_val tape, stages, before_head, policy; /* stages: of a step, and those before the head's */
+    tw_val tape, stages, before_head, policy; /* A step's stages, and how many precede the head's. */
     tw_ring_cursor next;                      /* The stage that is filled next. */
     tw_ring_cursor landed;                    /* The oldest stage whose data may not have arrived. */
     tw_val stage;                             /* Variable: number of the next stage in its step. */
@@ -22,7 +22,7 @@ typedef struct producer {
     tw_val issued;                            /* Variable: stages issued so far. */
 } producer;
 
-/* Bytes of the step's stage of that number: the head's may be shorter. */
+/* Computes the bytes of a stage of the step. The head's stages may be shorter. */
 static tw_val bytes_of(producer *x, tw_val stage) {
     tw_builder *b = x->g->b;
     const tw_mega_plan *p = x->g->p;
@@ -30,7 +30,7 @@ static tw_val bytes_of(producer *x, tw_val stage) {
     return tw_select(b, tw_lt(b, stage, x->before_head), tw_i32(b, p->stage_bytes), tw_i32(b, p->head_bytes));
 }
 
-/* On to the stage after it; behind a step's last comes the next step's first. */
+/* Advances to the next stage. The next step's first stage follows a step's last. */
 static void advance(producer *x, tw_val stage, tw_val at, tw_val bytes) {
     tw_builder *b = x->g->b;
     tw_op_to(b, at, TW_OP_add_i64, at, tw_widen(b, bytes), TW_NONE);
@@ -41,7 +41,7 @@ static void advance(producer *x, tw_val stage, tw_val at, tw_val bytes) {
     tw_pop(b, branch);
 }
 
-/* The barrier hears of each lane's copies when they have landed. */
+/* Each lane arrives at the full mbarrier when its copies have landed. */
 static void copy_by_lanes(producer *x, tw_val to, tw_val size, tw_val full) {
     tw_mega_gen *g = x->g;
     tw_builder *b = g->b;
@@ -58,7 +58,7 @@ static void copy_by_lanes(producer *x, tw_val to, tw_val size, tw_val full) {
     tw_do(b, TW_OP_cp_async_arrive, (tw_attrs){0}, full, TW_NONE);
 }
 
-/* The next stage into its slot. */
+/* Copies the next stage into the ring. */
 static void issue(producer *x) {
     tw_mega_gen *g = x->g;
     tw_builder *b = g->b;

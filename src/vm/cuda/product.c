@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Instructions with weights: groups of rows, chunks of columns, and the sums of the warps, which meet in shared memory.
- */
+/* Instructions with weights: groups of rows, chunks of columns, and the warps' sums, which meet in shared memory. */
 #include "vm/cuda/activations.h"
 
 typedef struct product {
@@ -11,7 +10,7 @@ typedef struct product {
     tw_mega_stream stream;
 } product;
 
-/* A chunk's activations for all warps. */
+/* Stages a chunk's activations for all warps. */
 static void stage_chunk(product *o, tw_val chunk, tw_mega_sums *sums) {
     tw_mega_stage_chunk(&o->a, chunk);
     tw_mega_barrier(o->g);
@@ -39,18 +38,18 @@ static void units(product *o, tw_val part, tw_val chunk, tw_val count) {
     tw_pop(b, if_is_head);
 }
 
-/* A group's chunks, whose activations come one after another to the same place. */
+/* Multiplies a group's chunks, whose activations take turns in the same memory. */
 static void chunks(product *o, tw_val first_unit, tw_val count, tw_val part, tw_mega_sums *sums) {
     tw_mega_gen *g = o->g;
     tw_builder *b = g->b;
     const tw_scope loop = tw_push_for(b, tw_i32(b, 0), o->chunks, tw_i32(b, 1), false);
     tw_val chunk = loop.i;
-    /* One chunk stays there for all groups. */
+    /* A single chunk stays in shared memory for all groups. */
     tw_val many = tw_lt(b, tw_i32(b, 1), o->chunks), first = tw_eq(b, tw_or(b, first_unit, chunk), tw_i32(b, 0));
     const tw_scope branch = tw_push_if(b, tw_or(b, many, first));
     const tw_scope if_not_first = tw_push_if(b, tw_not(b, first));
     tw_mega_find_chunk(&o->a, chunk);
-    /* The chunk before is still being multiplied by warps that are behind, and the group before being joined. */
+    /* Slower warps still multiply the previous chunk, or join the previous group's sums. */
     tw_mega_barrier(g);
     tw_pop(b, if_not_first);
     stage_chunk(o, chunk, sums);
@@ -62,7 +61,7 @@ static void chunks(product *o, tw_val first_unit, tw_val count, tw_val part, tw_
     tw_pop(b, loop);
 }
 
-/* A group: its products, then its epilogue. */
+/* Builds a group's products, then its epilogue. */
 static void group(product *o, tw_val first_unit, tw_val count, tw_val part, tw_mega_sums *sums) {
     tw_mega_gen *g = o->g;
     tw_builder *b = g->b;
@@ -100,7 +99,7 @@ static product product_of(tw_mega_gen *g, tw_val kind) {
     a->width = tw_mul_imm(b, o.stages, of_body);
     if (of_body != of_head) a->width = tw_select(b, o.is_head, tw_mul_imm(b, o.stages, of_head), a->width);
     if (p->tokens > 1 && !p->all_logits) {
-        /* The head takes the last position alone. */
+        /* The head takes only the last position. */
         tw_val last = tw_select(b, o.is_head, tw_add_imm(b, a->positions, -1), tw_i32(b, 0));
         a->in = tw_op_emit(b, TW_OP_mad_wide_s32, last, tw_mul_imm(b, a->columns, 4), a->in);
         a->positions = tw_select(b, o.is_head, tw_i32(b, 1), a->positions);
@@ -150,7 +149,7 @@ void tw_mega_build_product(tw_mega_gen *g, tw_val kind) {
     tw_val first = loop.i;
     group(&o, first, tw_min(b, group_units, tw_sub(b, count, first)), part, &sums);
     if (p->part_buffers == 2) {
-        /* The other half: a warp that is ahead must not overwrite what others still add up. */
+        /* The next group uses the other buffer, since others may still add up this group's sums. */
         tw_val low = tw_add_imm(b, g->shared, p->part), other = tw_add_imm(b, low, part_bytes);
         tw_assign(b, part, tw_select(b, tw_eq(b, part, low), other, low));
     } else {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Weights in the order in which a worker's block will want them. */
+/* Packs weights in the order in which a worker's block takes them. */
 #include "base/diag.h"
 #include "base/dtype.h"
 #include "model/quantize.h"
@@ -12,10 +12,10 @@
 typedef struct source {
     const tw_instr *in;
     const tw_weight *weight[TW_MAX_MATRICES], *bias[TW_MAX_MATRICES];
-    const tw_buffer *buffer; /* the first matrix, as the schedule has it; the others are of its type */
-    int64_t from, count;     /* rows of the matrices */
-    int64_t heads, kv_heads, head_dim, rotated; /* qkv */
-    bool paired;                                /* units alternate between weight[0] and weight[1] */
+    const tw_buffer *buffer;                    /* The first matrix in the schedule. The others have its type. */
+    int64_t from, count;                        /* The matrices' first row, and the number of rows. */
+    int64_t heads, kv_heads, head_dim, rotated; /* Only for qkv. */
+    bool paired;                                /* Units alternate between weight[0] and weight[1]. */
 } source;
 
 static void describe(source *src, const tw_mega_program *p, const tw_model *m, const tw_instr *in) {
@@ -34,7 +34,7 @@ static void describe(source *src, const tw_mega_program *p, const tw_model *m, c
     src->rotated = m->rope.dims;
 }
 
-/* Which matrix, and its row, the tape's row is; false: none, behind the last. */
+/* Finds the matrix, and the row in it, of a row of the tape. False: the tape's row is behind the last. */
 static bool locate(const source *src, int64_t row, int *which, int64_t *at) {
     int64_t unit = row / TW_MEGA_ROWS, i = row;
     *which = 0;
@@ -57,19 +57,19 @@ typedef struct packer {
     tw_mega_shape shape;
     unsigned char *stages;
     int stage_bytes;
-    unsigned char *raw; /* a row as stored */
+    unsigned char *raw; /* A row as it is stored. */
     float *row;
-    int8_t *q;     /* a row's integers */
-    float *scales; /* its groups' */
+    int8_t *q;     /* A row's integers. */
+    float *scales; /* The scales of a row's groups. */
 } packer;
 
-/* Of a stage: where it begins, and which of its pieces. */
+/* A piece's place: where its stage begins, and its number in the stage. */
 typedef struct spot {
     unsigned char *stage;
     int64_t piece;
 } spot;
 
-/* Where columns [piece * depth, ...) of a unit lie. */
+/* Finds the piece that has a unit's columns from piece * depth on. */
 static spot find_piece(const packer *k, int64_t unit, int64_t piece) {
     const tw_mega_shape *s = &k->shape;
     const int warps = k->p->tuning.warps, blocks = k->p->tuning.blocks, stages = s->run / blocks, n = s->of_piece;
@@ -82,13 +82,13 @@ static spot find_piece(const packer *k, int64_t unit, int64_t piece) {
     return (spot){k->stages + stage * k->stage_bytes, warp * blocks + in_run % blocks};
 }
 
-/* Row `r` of such a piece. */
+/* Computes the address of row r of a piece. */
 static unsigned char *place(const packer *k, int64_t unit, int64_t piece, int r) {
     spot at = find_piece(k, unit, piece);
     return at.stage + at.piece * TW_MEGA_PIECE + r * (TW_MEGA_PIECE / TW_MEGA_ROWS);
 }
 
-/* A float as the sum of two bf16. */
+/* Splits a float into a sum of two bf16. */
 static void split(float x, uint16_t *high, uint16_t *low) {
     *high = tw_f32_to_bf16(x);
     *low = tw_f32_to_bf16(x - tw_bf16_to_f32(*high));
@@ -113,12 +113,12 @@ static void put_16(const packer *k, int64_t unit, int r) {
     }
 }
 
-/* Which of a piece's rows g and g + 8 a unit's are. */
+/* Returns 0 if a unit has rows g of its pieces, and 1 if it has rows g + 8. */
 static int second(const packer *k, int64_t unit) {
     return (int)(unit % k->shape.group_units % 2);
 }
 
-/* Of 16 columns four, 4 t ... of row g, are bytes 8 s ... + 3, those of row g + 8 the next four. */
+/* Lane t has columns 4 t to 4 t + 3 of run s: row g's are bytes 8 s to 8 s + 3, row g + 8's the next four. */
 static void put_i8(const packer *k, int64_t unit, int r) {
     for (int64_t c = 0; c < k->shape.columns; c++) {
         const int i = (int)(c % k->f->depth), s = i / 16, t = i % 16 / 4;
@@ -127,7 +127,7 @@ static void put_i8(const packer *k, int64_t unit, int r) {
     }
 }
 
-/* 16 columns have a word, of which a column is a byte: row g's the lower nibble, row g + 8's the upper one. */
+/* Run s of 16 columns is word s of a lane, each column a byte. Row g has lower nibbles, row g + 8 upper ones. */
 static void put_i4(const packer *k, int64_t unit, int r) {
     for (int64_t c = 0; c < k->shape.columns; c++) {
         const int i = (int)(c % k->f->depth), s = i / 16, t = i % 16 / 4;
@@ -140,13 +140,13 @@ static unsigned char *behind_pieces(const packer *k, spot at) {
     return at.stage + k->p->tuning.warps * k->p->tuning.blocks * TW_MEGA_PIECE;
 }
 
-/* The row's scale, into each of its stages: those that no column reaches have theirs too. */
+/* Stores the row's scale in each of its stages, including those behind the last column. */
 static void put_row_scale(const packer *k, int64_t unit, int r) {
     for (int64_t c = 0; c < k->shape.chunks * k->shape.chunk_columns; c += k->f->depth)
         memcpy(behind_pieces(k, find_piece(k, unit, c / k->f->depth)) + 4 * (2 * r + second(k, unit)), k->scales, 4);
 }
 
-/* The groups' scales. */
+/* Stores the scales of the row's groups. */
 static void put_scales(const packer *k, int64_t unit, int r) {
     const tw_mega_format *f = k->f;
     for (int64_t c = 0; c < k->shape.columns; c += f->depth / f->sets) {
@@ -165,7 +165,7 @@ static void put_scales(const packer *k, int64_t unit, int r) {
     }
 }
 
-/* With plan.body or .head of floats although the schedule's are integers: the floats that those stand for. */
+/* Packs a row of integers. If the plan's format is floats, the tape has the floats that the integers stand for. */
 static void pack_quantised(const packer *k, const tw_buffer *as, int64_t row) {
     const int64_t unit = row / TW_MEGA_ROWS, columns = k->shape.columns;
     const int r = (int)(row % TW_MEGA_ROWS);
@@ -185,7 +185,7 @@ static void pack_quantised(const packer *k, const tw_buffer *as, int64_t row) {
         put_row_scale(k, unit, r);
 }
 
-/* `as`: what the schedule has of it. */
+/* Packs row `from` of a weight as row `row` of the tape. `as` is its matrix in the schedule. */
 static void pack_row(const packer *k, const tw_buffer *as, const tw_weight *w, int64_t from, int64_t row) {
     const int64_t unit = row / TW_MEGA_ROWS;
     const int r = (int)(row % TW_MEGA_ROWS);

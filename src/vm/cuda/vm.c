@@ -20,11 +20,11 @@
 
 enum {
     EMULATED_WORKERS = 2,
-    BEGIN = 2 * TW_CUDA_VM_TOKENS, /* tokens and positions that a launch begins with */
+    BEGIN = 2 * TW_CUDA_VM_TOKENS, /* Tokens and positions that a launch begins with. */
     UNSAID = -1,                   /* Stands for the token of a step until it is known. */
 };
 
-/* Code for a target that names no variant runs on every later GPU. */
+/* Code of an older target runs on every later GPU, unless the target's name ends in `a`. */
 static tw_status older_target(tw_cuda_vm *vm, const char *name, tw_diag *diag) {
     const tw_target *t = tw_target_find(name);
     if (!t) return tw_fail(diag, TW_ERR_USAGE, "%s is not a target", name);
@@ -102,7 +102,7 @@ void tw_cuda_vm_lowering(const tw_cuda_vm *vm, tw_lowering *l) {
 }
 
 int64_t tw_cuda_vm_short_past(const tw_cuda_vm *vm, const tw_lowering *l) {
-    enum { BYTES = 80 << 10, MOST = 384 }; /* one head's keys and values that an SM reads while others merge parts */
+    enum { BYTES = 80 << 10, MOST = 384 }; /* A head's keys and values that an SM reads while others merge parts. */
     const int64_t n = BYTES / (2 * vm->m->head_dim * (int64_t)tw_dtype_bits(l->kv) / 8), most = n < MOST ? n : MOST;
     const int64_t sequences = l->sequences > 1 ? l->sequences : 1;
     if (l->tokens > sequences) return 0;
@@ -160,7 +160,7 @@ static tw_status assemble(tw_cuda_vm *vm, tw_mega_program *p, tw_diag *diag) {
     const tw_ptx_compiler by = tw_ptx_compiler_for(vm->cuda, true);
     st = tw_ptx_load(&by, k, &p->module, NULL, diag);
     if (st == TW_OK) st = tw_cuda_module_resources(p->module, k->threads, dynamic, &r, diag);
-    /* Every block must be there at once: they wait for one another. */
+    /* All blocks must be resident at once, since they wait for one another. */
     if (st == TW_OK && (r.blocks_per_sm < 1 || p->s->n_workers > vm->workers))
         st = tw_fail(diag, TW_ERR_UNSUPPORTED, "%d workers do not fit a GPU of %d SMs, %d of them on each",
                      p->s->n_workers, vm->workers, r.blocks_per_sm);
@@ -239,7 +239,7 @@ static tw_status upload_angles(tw_cuda_vm *vm, const float *inv_freq, int64_t fi
     return st;
 }
 
-/* Rows first .. first + n - 1 are as they should be when a sequence has reached `length`. */
+/* Makes rows first to first + n - 1 of the angles as a sequence of `length` positions needs them. */
 static tw_status make_angles(tw_cuda_vm *vm, int64_t max_seq, int64_t first, int64_t n, int64_t length, tw_diag *diag) {
     const tw_rope *rope = &vm->m->rope;
     const int64_t half = rope->dims / 2;
@@ -293,7 +293,7 @@ static tw_status emulate(tw_cuda_vm *vm, tw_mega_program *p, const uint64_t *arg
     tw_emu_report report = {0};
     tw_status st = tw_emu_launch(vm->emu, p->kernel, arguments, &o, &report, diag);
     if (st == TW_ERR_REJECTED) st = tw_emu_explain(&report, diag);
-    /* What a machine that gave up does to its data is of no account. */
+    /* If the machine gave up, its abort is reported instead of the emulator's findings. */
     if (st != TW_OK && st != TW_ERR_REJECTED) return st;
     const tw_status aborted = read_abort(vm, p, diag);
     return aborted == TW_OK ? st : aborted;
@@ -305,8 +305,8 @@ static void rest(void) {
     nanosleep(&some, NULL);
 }
 
-/* Waits for a step's token of a sequence. `soon`: somebody waits for it to launch more. A fault in the kernel shows
-   where the stream is asked. */
+/* Waits for a step's token of a sequence. `soon`: it is needed to launch more, so the thread does not sleep. A fault in
+   the kernel shows when the stream is polled. */
 static tw_status hear(tw_cuda_vm *vm, tw_mega_program *p, int64_t at, bool soon, int32_t *token, tw_diag *diag) {
     enum { LOOK = 1 << 14, RESTLESS = 1 << 8 };
     if (vm->emu) return tw_mega_read(vm, token, p->out + (uint64_t)at * 4, 4, diag);
@@ -344,7 +344,7 @@ static tw_status settle(tw_cuda_vm *vm, tw_mega_program *p, tw_diag *diag) {
     return st;
 }
 
-/* What goes to the program's tokens, without waiting: the program is settled. */
+/* Sends the tokens and positions that a launch begins with, without waiting. The program must be settled. */
 static tw_status send_begin(tw_cuda_vm *vm, tw_mega_program *p, const int32_t *words, size_t n, tw_diag *diag) {
     if (vm->emu) return tw_mega_write(vm, p->tokens, words, n * sizeof *words, diag);
     void *from = (void *)(p->said + (size_t)TW_CUDA_VM_GREEDY * (size_t)p->s->sequences);
@@ -354,7 +354,7 @@ static tw_status send_begin(tw_cuda_vm *vm, tw_mega_program *p, const int32_t *w
 
 typedef struct launch_of {
     int64_t pos, n, steps;
-    int32_t token; /* of one position a step */
+    int32_t token; /* The first token, if a step has one position. */
     uint32_t mode;
 } launch_of;
 
@@ -444,7 +444,7 @@ tw_status tw_cuda_vm_run(tw_cuda_vm *vm, tw_vm_step *step, tw_diag *diag) {
     return st;
 }
 
-/* Tokens, and behind them positions; the angles of all that are to come. */
+/* Sends tokens and then positions, and makes the angles of all positions of the launch. */
 static tw_status begin_batch(tw_cuda_vm *vm, tw_mega_program *p, const int32_t *tokens, const int64_t *positions,
                              int64_t n, tw_diag *diag) {
     const int64_t count = p->s->tokens;
@@ -526,7 +526,7 @@ tw_status tw_cuda_vm_count(tw_cuda_vm *vm, int64_t sequence, const uint32_t *cou
     return tw_mega_write(vm, vm->counts + (uint64_t)sequence * row, counts, row, diag);
 }
 
-/* Greedy steps, all heard. */
+/* Runs greedy steps, and waits for all their tokens. */
 static tw_status run_batch(tw_cuda_vm *vm, tw_mega_program *p, const int32_t *tokens, const int64_t *positions,
                            int64_t n, int32_t *out, double *microseconds, tw_diag *diag) {
     tw_status st = check_batch(p, diag);
