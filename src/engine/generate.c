@@ -119,8 +119,9 @@ static bool take(void *user, int32_t id) {
     return accept(r->e, r->o, id, &r->st, r->diag);
 }
 
-/* Generates. If the machine draws, the prompt's last id is the first one that it is fed. Otherwise it is fed with the
-   rest, and a token is drawn from its logits. */
+/* Feeds the prompt and generates tokens. A machine that draws tokens itself gets the prompt's last id as the first step
+   of the generation. On other machines the whole prompt is fed, and the host draws the first token from the last
+   logits. */
 static tw_status generate(tw_engine *e, tw_sampler *sampler, outlet *o, tw_diag *diag) {
     tw_generation *g = o->g;
     const float *logits;

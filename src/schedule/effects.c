@@ -269,8 +269,9 @@ static void qkv(effects *e) {
     }
 }
 
-/* Reads what rows [r0, r1) see of heads [h0, h1): the past, and themselves. With several sequences each row is of
-   another one. */
+/* Notes that attention reads keys or values of the cache, of heads [h0, h1), for query rows [r0, r1). A row reads the
+   positions before it, as far as the sliding window reaches, and its own. With several sequences row i belongs to
+   sequence i. */
 static void attend_past(effects *e, int operand, int64_t h0, int64_t h1, int64_t r0, int64_t r1) {
     const int64_t window = e->in->param[TW_ATTEND_WINDOW], of_one = buffer(e, operand)->shape[0] / e->s->sequences;
     const int64_t bytes = buffer(e, operand)->shape[2] * element(e, operand);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Decoders are a row of stages through which text flows. A stage takes whole tokens until some stage before it has
-   joined them all (Fuse, ByteLevel). From there on it takes one token that comes in chunks and is open until the end. A
-   stage passes on what no later input can change. Decoding at once feeds the same row at once. */
+/* Turns tokens into text. The decoders of tokenizer.json form a pipeline of stages. Fuse and ByteLevel join all tokens
+   into one: a stage before them gets whole tokens, and a stage after them gets the chunks of a single token, which ends
+   with the text. A stage passes on only what no later token can change, so that text can be streamed. Decoding without
+   streaming feeds all tokens to the same pipeline. */
 #include "tokenizer/tokenizer.h"
 
 #include "base/diag.h"
@@ -17,10 +18,10 @@ typedef struct stage {
     bool open;      /* The stage takes one open token. */
     size_t tokens;  /* Tokens taken so far. */
     tw_buf held;    /* Input that is not decided yet. */
-    size_t run;     /* BYTE_FALLBACK: bytes of the run; STRIP: content characters held back at the end */
-    size_t dropped; /* STRIP: content characters dropped in front */
+    size_t run;     /* BYTE_FALLBACK: bytes of the current run. STRIP: content characters held back at the end. */
+    size_t dropped; /* STRIP: content characters dropped at the front. */
     bool inside;    /* STRIP: the front is past. */
-    bool broken;    /* BYTE_FALLBACK: the run can no longer become UTF-8 */
+    bool broken;    /* BYTE_FALLBACK: the run can no longer become UTF-8. */
 } stage;
 
 struct tw_token_stream {

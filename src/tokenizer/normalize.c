@@ -232,7 +232,8 @@ static void strip(const tw_normalizer *n, const tw_text *in, tw_text *out) {
     if (out->zero > out->b.size) out->zero = out->b.size;
 }
 
-/* Replaces matches. The replacement stems from the last byte that matched. */
+/* Replaces each match of the pattern by the text. out->zero follows: the replacement counts as coming from the match's
+   last character. */
 static tw_status replace(const tw_normalizer *n, tw_scratch *scratch, const tw_text *in, tw_text *out, tw_diag *diag) {
     tw_spans spans = {0};
     tw_status s = tw_regex_spans(n->pattern, scratch, in->b.data, in->b.size, &spans, diag);

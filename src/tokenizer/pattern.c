@@ -552,7 +552,8 @@ static bool read_options(translator *t, bool at_start, int depth) {
     return refuse(t, "a group that does not end");
 }
 
-/* Reads a group, with i behind its parenthesis. *repeats: a quantifier may follow. *invisible: it is no atom. */
+/* Reads a group. t->i is the index behind its opening parenthesis. Sets *repeats to whether a quantifier may follow.
+ *Sets invisible if the group matches nothing itself, as a comment or a change of options does. */
 static bool read_group(translator *t, bool at_start, int depth, bool *repeats, bool *invisible) {
     static const char *const plain[] = {"?:", "?=", "?!", "?<=", "?<!", "?>"};
     if (depth > MAX_DEPTH) return refuse(t, "groups nested more than %d deep", MAX_DEPTH);

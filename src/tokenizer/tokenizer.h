@@ -111,7 +111,8 @@ typedef struct tw_normalizer {
     tw_regex *pattern; /* REPLACE */
 } tw_normalizer;
 
-/* Text on its way. The first `zero` bytes come from the very first character of the input: Metaspace's "first" asks. */
+/* Text between two steps of the tokenizer. `zero` is the number of bytes at its front that come from the first
+   character of the input. Metaspace asks for them if its prepend_scheme is "first". */
 typedef struct tw_text {
     tw_buf b;
     size_t zero;

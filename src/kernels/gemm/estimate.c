@@ -107,7 +107,7 @@ double tw_gemm_estimate(const tw_gemm_problem *p, const tw_gemm_config *c, const
     s.shared += warps * copies * (plan.x.transposed || plan.y.transposed ? 3 : 1.2);
     double busy = s.issue > s.tensor ? s.issue : s.tensor;
     if (s.shared > busy) busy = s.shared;
-    /* Other warps hide latencies. How many warps a scheduler has decides how many slots stay empty. */
+    /* A scheduler issues from another warp while one waits. The more warps it has, the more issue slots are used. */
     const double others = together * warps / 4;
     const double full = c->mma == 2 ? 0.9 : c->mma ? 0.45 + 0.12 * others * (c->kl > 0) : 0.48 + 0.11 * others;
     double cycles = busy / (full < 0.93 ? full : 0.93) + 30 * (warps > 8 ? warps / 8 : 1) / together;

@@ -75,7 +75,9 @@ static void store_scale(tw_mega_activations *a, const four *f, tw_val most, tw_v
 }
 
 static void store_integers(tw_mega_activations *a, const four *f, int n) {
-    enum { LEAST = (BITS + 10) << EXPONENT }; /* At this exponent neither scale is subnormal or infinite. */
+    /* The least exponent of a block. From it on, the factor to integers is finite, and the scale back is no subnormal.
+     */
+    enum { LEAST = (BITS + 10) << EXPONENT };
     tw_builder *b = a->g->b;
     tw_val most[MANY];
     for (int i = 0; i < n; i++) most[i] = largest(b, f[i].x);

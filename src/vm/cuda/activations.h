@@ -11,7 +11,7 @@ enum { TW_MEGA_AHEAD = 4 /* Loads of normed activations that a thread issues at 
 typedef struct tw_mega_activations {
     tw_mega_gen *g;
     tw_val in, norm;            /* Addresses of the first position's activations, and of the norm's weights. */
-    tw_val normed;              /* Predicate: the activations are normed. */
+    tw_val normed;              /* Predicate: RMS norm is applied to the activations. */
     tw_val columns, positions;  /* Number of columns, and of positions. */
     tw_val width;               /* Columns of a chunk, rounded up to whole stages. */
     tw_val tag, mask;           /* plan.flags: the tag to wait for, and its bits that count. */

@@ -96,7 +96,7 @@ typedef struct tw_mega_sums {
     tw_val first;     /* The group's first row of the result, counted from the instruction's. */
     tw_val rows;      /* Rows of the group, gate's and up's both counted. */
     tw_val positions; /* Number of positions. */
-    tw_val normed;    /* Predicate: the activations are normed. */
+    tw_val normed;    /* Predicate: RMS norm was applied to the activations. */
     tw_val share;     /* 1 / columns (f32), which makes the sum of squares their mean. */
     tw_val factor;    /* plan.flags: variable (f32) with 1 / rms of the activations, or 1. */
     tw_val early;     /* plan.tokens 1: predicate that `before` and `angle` are read before the wait. */

@@ -16,7 +16,8 @@
 
 #include "vm/cuda/generate.h"
 
-enum { TW_MEGA_SUMS = TW_MEGA_FRAGMENTS /* The most independent sums of a unit. Integers: one for two positions. */ };
+/* The most independent sums of a unit. With integer weights a sum serves two positions. */
+enum { TW_MEGA_SUMS = TW_MEGA_FRAGMENTS };
 _Static_assert(2 * TW_MEGA_SUMS >= TW_CUDA_VM_TOKENS, "every two positions have sums");
 
 typedef struct tw_mega_multiply {
@@ -26,7 +27,7 @@ typedef struct tw_mega_multiply {
     tw_mega_stream *stream;
     tw_val ring;      /* Shared address of the lane's words in the ring's first stage. */
     tw_val scales;    /* Shared address of the lane's scales in the ring's first stage. */
-    tw_val active;    /* Predicate: the lane's column of activations has a position. Integers: it has a digit. */
+    tw_val active;    /* Predicate: the lane's column of activations is in use. */
     tw_val x;         /* Shared address of the lane's first fragment of activations. */
     tw_val digit;     /* Integers: number of the lane's digit. */
     tw_val number[4]; /* Integers: TW_MEGA_NUMBER, to begin sums with. No compiler knows that the four are the same. */

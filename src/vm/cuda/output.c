@@ -116,7 +116,8 @@ static tw_scope push_sequences(tw_mega_gen *g) {
     return n > 1 ? tw_push_for(b, zero, tw_i32(b, n), tw_i32(b, 1), false) : (tw_scope){.i = zero};
 }
 
-/* Values are made from stored logits after all rows are multiplied, since registers are short until then. */
+/* Applies each sequence's rules to the logits of the block's rows, and finds the largest values. The logits are read
+   back from memory: while rows are multiplied, no registers are left for this. */
 void tw_mega_build_values(tw_mega_gen *g, tw_mega_sums *s) {
     tw_builder *b = g->b;
     const int n = g->p->sequences;
