@@ -153,7 +153,8 @@ static void report_row(bench_run *r, const row *w) {
 /* To the log, and to the store. */
 static tw_status keep_one(void *context, const tw_gemm_config *c, const tw_measured *m, tw_diag *diag) {
     const bench_run *r = context;
-    char problem[400], config[300];
+    char problem[400], config[300], protocol[80];
+    snprintf(protocol, sizeof protocol, "samples=%d caches=cold launches=graph", TW_GEMM_SCREENS);
     tw_gemm_problem_print(r->logged, problem, sizeof problem);
     tw_gemm_config_print(c, config, sizeof config);
     const double us = m->status == TW_OK ? m->time.median : -1;
@@ -163,7 +164,7 @@ static tw_status keep_one(void *context, const tw_gemm_config *c, const tw_measu
                                 .space = tw_gemm_space.name,
                                 .problem = problem,
                                 .config = config,
-                                .protocol = "samples=3 caches=cold launches=graph",
+                                .protocol = protocol,
                                 .unit = "us",
                                 .status = m->status,
                                 .message = m->status == TW_OK ? "" : m->diag->message,

@@ -109,18 +109,20 @@ static json_t *describe(const gemm *g) {
                      cli_config_json(&g->config), "target", g->target->name);
 }
 
-/* Returns the share of the categorical model's draws that are legal, after it learned from JUDGED uniform draws. 0: the
-   model found none. */
-static tw_status try_categorical(const gemm *g, const tw_gemm_space_context *of, tw_random *random, double *share,
-                                 tw_diag *diag) {
+/* Learns a categorical model from JUDGED uniform draws, which also estimate the number of legal points. *share gets the
+   share of the model's own draws that are legal. */
+static tw_status try_categorical(const gemm *g, uint64_t seed, tw_space_size *size, double *share, tw_diag *diag) {
+    const tw_gemm_space_context of = {&g->problem, g->target, NULL};
+    tw_random random = tw_random_seed(seed);
     tw_categorical *model;
     int64_t drawn = 0, legal = 0;
     tw_status st = tw_categorical_make(&model, &tw_gemm_space, TW_CATEGORICAL_ALPHA, diag);
     if (st != TW_OK) return st;
-    tw_categorical_learn(model, of, &g->config, JUDGED, random);
+    const int64_t learned = tw_categorical_learn(model, &of, &g->config, JUDGED, &random);
+    *size = tw_space_estimate(&tw_gemm_space, (uint64_t)learned, JUDGED);
     while (drawn < DRAWN) {
         tw_gemm_config c = g->config;
-        legal += tw_categorical_draw(model, of, NULL, random, 1, &c, &drawn);
+        legal += tw_categorical_draw(model, &of, NULL, &random, 1, &c, &drawn);
     }
     *share = (double)legal / (double)drawn;
     tw_categorical_free(model);
@@ -129,13 +131,11 @@ static tw_status try_categorical(const gemm *g, const tw_gemm_space_context *of,
 
 /* Shows the space of a problem's configurations. The number of legal ones is estimated from a sample of JUDGED. */
 static tw_status show_space(const gemm *g, const request *r, tw_diag *diag) {
-    const tw_gemm_space_context of = {&g->problem, g->target, NULL};
     const double points = (double)tw_space_points(&tw_gemm_space, TW_SPACE_ROLES);
     const double macro = (double)tw_space_points(&tw_gemm_space, TW_SPACE_MACRO);
-    tw_random random = tw_random_seed(r->seed);
-    const tw_space_size legal = tw_space_count_legal(&tw_gemm_space, &of, &g->config, JUDGED, &random);
+    tw_space_size legal;
     double categorical;
-    const tw_status st = try_categorical(g, &of, &random, &categorical, diag);
+    const tw_status st = try_categorical(g, r->seed, &legal, &categorical, diag);
     if (st != TW_OK) return st;
     const double uniform = points > 0 ? legal.legal / points : 0;
     if (!r->json) printf("parameter, role, how many values, and which:\n");

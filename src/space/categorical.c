@@ -54,22 +54,18 @@ static int draw_value(const tw_categorical *x, int i, tw_random *random) {
 int64_t tw_categorical_learn(tw_categorical *x, const void *context, const void *config, int64_t draws,
                              tw_random *random) {
     const tw_space *s = x->space;
-    _Alignas(8) char point[TW_SPACE_CONFIG_BYTES];
-    int value[TW_SPACE_PARAMS] = {0};
+    _Alignas(8) char point[TW_SPACE_CONFIG_BYTES], drawn[TW_SPACE_CONFIG_BYTES];
     int64_t legal = 0;
     for (int64_t d = 0; d < draws; d++) {
-        memcpy(point, config, s->bytes);
-        for (int i = 0; i < s->n; i++) {
-            const int n = tw_space_values(s, i);
-            if (!n) continue;
-            value[i] = (int)tw_random_below(random, (uint64_t)n);
-            tw_space_set(s, point, i, tw_space_value(s, i, value[i]));
-        }
+        memcpy(drawn, config, s->bytes);
+        tw_space_draw_any(s, NULL, random, drawn);
+        /* The values that were drawn count, not those of the canonical form. */
+        memcpy(point, drawn, s->bytes);
         if (tw_space_judge(s, context, point, NULL) != TW_OK) continue;
         legal++;
         for (int i = 0; i < s->n; i++) {
             if (!tw_space_values(s, i)) continue;
-            x->count[x->first[i] + value[i]]++;
+            x->count[x->first[i] + tw_space_place(s, i, tw_space_get(s, drawn, i))]++;
             x->total[i]++;
         }
     }

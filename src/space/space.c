@@ -54,7 +54,7 @@ int64_t tw_space_value(const tw_space *s, int i, int k) {
 }
 
 /* Finds the index of a value among the enumerated ones. Returns their number if the value is not enumerated. */
-static int place_of(const tw_space *s, int i, int64_t value) {
+int tw_space_place(const tw_space *s, int i, int64_t value) {
     const int n = tw_space_values(s, i);
     int k = 0;
     while (k < n && tw_space_value(s, i, k) != value) k++;
@@ -94,7 +94,7 @@ bool tw_space_index(const tw_space *s, const void *config, uint64_t *n) {
     *n = 0;
     for (int i = 0; i < s->n; i++) {
         if (s->params[i].role == TW_SPACE_GIVEN) continue;
-        const int count = tw_space_values(s, i), k = place_of(s, i, tw_space_get(s, config, i));
+        const int count = tw_space_values(s, i), k = tw_space_place(s, i, tw_space_get(s, config, i));
         if (k == count) return false;
         *n = *n * (uint64_t)count + (uint64_t)k;
     }
@@ -108,7 +108,7 @@ tw_status tw_space_judge(const tw_space *s, const void *context, void *config, t
 
 /* ---- drawing */
 
-static void draw_point(const tw_space *s, const int64_t *keep, tw_random *random, void *config) {
+void tw_space_draw_any(const tw_space *s, const int64_t *keep, tw_random *random, void *config) {
     for (int i = 0; i < s->n; i++) {
         if (s->params[i].role == TW_SPACE_GIVEN) continue;
         /* Fixed parameters draw a number too, so that the other draws do not depend on which are fixed. */
@@ -129,19 +129,24 @@ tw_space_size tw_space_count_legal(const tw_space *s, const void *context, const
         if (exact)
             tw_space_point(s, n, point);
         else
-            draw_point(s, NULL, random, point);
+            tw_space_draw_any(s, NULL, random, point);
         legal += tw_space_judge(s, context, point, NULL) == TW_OK;
     }
     if (exact) return (tw_space_size){(double)legal, true, 0, judged};
+    return tw_space_estimate(s, legal, judged);
+}
+
+tw_space_size tw_space_estimate(const tw_space *s, uint64_t legal, uint64_t judged) {
+    const double points = (double)tw_space_points(s, TW_SPACE_ROLES);
     const double share = judged ? (double)legal / (double)judged : 0;
     const double error = judged ? sqrt(share * (1 - share) / (double)judged) : 0;
-    return (tw_space_size){share * (double)points, false, error * (double)points, judged};
+    return (tw_space_size){share * points, false, error * points, judged};
 }
 
 bool tw_space_draw(const tw_space *s, const void *context, const int64_t *keep, tw_random *random, int tries,
                    void *config) {
     for (; tries > 0; tries--) {
-        draw_point(s, keep, random, config);
+        tw_space_draw_any(s, keep, random, config);
         if (tw_space_judge(s, context, config, NULL) == TW_OK) return true;
     }
     return false;
@@ -150,7 +155,7 @@ bool tw_space_draw(const tw_space *s, const void *context, const int64_t *keep, 
 void tw_space_vary(const tw_space *s, const void *context, const int64_t *keep, tw_random *random, void *config) {
     for (int moves = 1 + (int)tw_random_below(random, 3); moves > 0; moves--) {
         const int i = (int)tw_random_below(random, (uint64_t)s->n), count = tw_space_values(s, i);
-        const int at = place_of(s, i, tw_space_get(s, config, i));
+        const int at = tw_space_place(s, i, tw_space_get(s, config, i));
         int to = at + (tw_random_below(random, 2) ? 1 : -1);
         if (tw_random_below(random, 4) == 0) to = (int)tw_random_below(random, (uint64_t)count);
         if (at == count) to = (int)tw_random_below(random, (uint64_t)count);

@@ -75,6 +75,8 @@ void tw_space_set(const tw_space *s, void *config, int i, int64_t value);
 int tw_space_values(const tw_space *s, int i);
 /* Returns the k-th of those values. */
 int64_t tw_space_value(const tw_space *s, int i, int k);
+/* Finds k for a value of parameter i. Returns tw_space_values(s, i) if it is none of the values. */
+int tw_space_place(const tw_space *s, int i, int64_t value);
 bool tw_space_same(const tw_space *s, const void *a, const void *b);
 
 /* ---- points: combinations of values of all parameters that are not given */
@@ -103,8 +105,13 @@ typedef struct tw_space_size {
 tw_space_size tw_space_count_legal(const tw_space *s, const void *context, const void *config, uint64_t most_judged,
                                    tw_random *random);
 
+/* Estimates the number of legal points from a sample of `judged`, of which `legal` were. */
+tw_space_size tw_space_estimate(const tw_space *s, uint64_t legal, uint64_t judged);
+
 /* ---- drawing */
 
+/* Draws a point uniformly, legal or not. It is not brought to canonical form. `keep` is as in tw_space_draw. */
+void tw_space_draw_any(const tw_space *s, const int64_t *keep, tw_random *random, void *config);
 /* Draws points uniformly until one is legal, and brings it to canonical form. Legal points are equally likely. A
    parameter whose keep[i] is not negative has that value; `keep` NULL fixes none. Given parameters keep their values.
    Returns false after `tries` points that were not legal. */

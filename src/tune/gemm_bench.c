@@ -22,8 +22,8 @@ typedef struct contender {
 typedef struct contest {
     tw_gemm_rig *rig;
     contender *of;
-    int rounds;     /* Launches per set of buffers in a sample. */
-    bool must_time; /* True: a contender that cannot be run ends the comparison. */
+    int rounds;                                      /* Launches per set of buffers in a sample. */
+    enum { MAY_FAIL, MUST_RUN, MUST_BE_RIGHT } need; /* What every contender needs, or the measurement ends. */
 } contest;
 
 static tw_status check(void *context, int i, tw_diag *diag) {
@@ -50,7 +50,8 @@ static void close(void *context, int i) {
 static tw_status take(void *context, const tw_measured *m, tw_diag *diag) {
     const contest *k = context;
     k->of[m->candidate].timed = (tw_gemm_timed){m->status == TW_OK, m->time};
-    if (!k->must_time || m->time.n || m->status == TW_ERR_MISMATCH) return TW_OK;
+    const bool wrong = m->status == TW_ERR_MISMATCH, ran = m->time.n || wrong;
+    if (k->need == MAY_FAIL || (k->need == MUST_RUN ? ran : m->status == TW_OK)) return TW_OK;
     if (diag) *diag = *m->diag;
     return m->status;
 }
@@ -69,28 +70,18 @@ static tw_status race(tw_gemm_rig *rig, contender *of, int n, double guess, tw_d
     static const tw_measure_protocol in_turn = {.samples = TW_GEMM_BENCH_ROUNDS, .turns = true};
     tw_measure_calls racing = calls;
     racing.time_wrong = time_wrong;
-    contest k = {rig, of, tw_gemm_rig_rounds(rig, guess), true};
+    contest k = {rig, of, tw_gemm_rig_rounds(rig, guess), MUST_RUN};
     return tw_measure(&racing, &k, n, &in_turn, NULL, diag);
-}
-
-/* Ends where a candidate is wrong or cannot be run. */
-static tw_status take_right(void *context, const tw_measured *m, tw_diag *diag) {
-    const contest *k = context;
-    k->of[m->candidate].timed = (tw_gemm_timed){m->status == TW_OK, m->time};
-    if (m->status != TW_OK && diag) *diag = *m->diag;
-    return m->status;
 }
 
 tw_status tw_gemm_time(tw_gemm_rig *rig, const tw_gemm_candidate *x, tw_stats *us, tw_diag *diag) {
     const tw_measure_protocol quick = {.samples = QUICK_SAMPLES}, full = {.samples = TW_GEMM_BENCH_ROUNDS};
-    tw_measure_calls alone = calls;
-    alone.result = take_right;
     contender of = {.candidate = *x};
-    contest k = {.rig = rig, .of = &of, .rounds = 1};
-    tw_status st = tw_measure(&alone, &k, 1, &quick, NULL, diag);
+    contest k = {rig, &of, 1, MUST_BE_RIGHT};
+    tw_status st = tw_measure(&calls, &k, 1, &quick, NULL, diag);
     if (st != TW_OK) return st;
     k.rounds = tw_gemm_rig_rounds(rig, of.timed.us.median);
-    st = tw_measure(&alone, &k, 1, &full, NULL, diag);
+    st = tw_measure(&calls, &k, 1, &full, NULL, diag);
     *us = of.timed.us;
     return st;
 }
@@ -146,7 +137,7 @@ static int best_of_vendor(tw_gemm_rig *rig, tw_cublaslt_plan *plan) {
     static const tw_measure_protocol quick = {.samples = QUICK_SAMPLES};
     vendor_algorithm v[VENDOR_ALGORITHMS];
     contender of[VENDOR_ALGORITHMS] = {0};
-    contest k = {rig, of, 1, false};
+    contest k = {rig, of, 1, MAY_FAIL};
     int n = tw_cublaslt_algorithms(plan), best = -1;
     if (n > VENDOR_ALGORITHMS) n = VENDOR_ALGORITHMS;
     for (int i = 0; i < n; i++) {

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SCREEN_SAMPLES = 3, PARENTS = 12, BATCH = 256 };
+enum { PARENTS = 12, BATCH = 256 };
 
 typedef struct entry {
     tw_gemm_config config;
@@ -198,7 +198,7 @@ static tw_status try_all(search *s, const entry *e, int n) {
                                            .close = unload,
                                            .result = take,
                                            .release = release};
-    const tw_measure_protocol protocol = {.batch = BATCH, .samples = SCREEN_SAMPLES};
+    const tw_measure_protocol protocol = {.batch = BATCH, .samples = TW_GEMM_SCREENS};
     batch b = {.s = s, .e = e};
     return tw_measure(&calls, &b, n, &protocol, NULL, s->diag);
 }

@@ -10,6 +10,7 @@
 #include "tune/measure.h"
 
 /* Usual values of the options. */
+enum { TW_GEMM_SCREENS = 3 /* Samples of each configuration. */ };
 enum { TW_GEMM_SAMPLED = 20000, TW_GEMM_MEASURED = 256, TW_GEMM_GENERATIONS = 4, TW_GEMM_OFFSPRING = 128 };
 
 typedef struct tw_gemm_search_options {
