@@ -53,7 +53,6 @@ int64_t tw_space_value(const tw_space *s, int i, int k) {
     return p->form == TW_SPACE_FLAG || p->form == TW_SPACE_WORD ? k : p->values[k];
 }
 
-/* Finds the index of a value among the enumerated ones. Returns their number if the value is not enumerated. */
 int tw_space_place(const tw_space *s, int i, int64_t value) {
     const int n = tw_space_values(s, i);
     int k = 0;
