@@ -11,7 +11,8 @@ struct tw_sampler {
     void *room;             /* Scratch of tw_sample_draw. */
     uint64_t changes;       /* How many times the counts were changed. */
     const void *counted_by; /* The engine whose device was sent the counts last. */
-    uint64_t stamp;         /* The engine's counts_stamp then. If it has changed, the device has other counts. */
+    uint64_t stamp; /* The engine's counts_stamp when the counts were sent. If the engine's has changed since, the
+                       device has other counts. */
 };
 
 #endif

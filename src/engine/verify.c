@@ -118,8 +118,8 @@ static tw_status check_logits(verification *c, const json_t *list, const float *
     return st;
 }
 
-/* Checks greedy tokens. The reference's tokens are fed, so that a token that was close does not lead the rest
-   astray. */
+/* Checks greedy tokens. The reference's tokens are fed, so that a token that differs does not change the tokens after
+   it. */
 static tw_status check_greedy(verification *c, const int32_t *want, int64_t n, int32_t id, const float *logits) {
     for (int64_t i = 0; i < n; i++) {
         tw_status st = compare_tokens(c, i, id, want[i], logits);
@@ -343,8 +343,8 @@ tw_status tw_engine_check_kernels(tw_engine *e, int64_t prompt_length, uint64_t 
     float *logits = malloc((size_t)vocab * 4 * sizeof *logits);
     if (!logits) return tw_fail_memory(diag);
     tw_status st = against_isa(&c, prompt, room < SHORT ? 1 : SHORT, 0, logits);
-    /* Plain C would take minutes for a long prompt of a large model. AVX2's kernels stand for it, and the tests compare
-       them with plain C. */
+    /* A long prompt of a large model would take plain C minutes. AVX2's kernels replace it here. The tests compare them
+       with plain C. */
     if (st == TW_OK && n > SHORT) st = against_isa(&c, prompt, n, TW_CPU_AVX2, logits);
     free(logits);
     tw_engine_rewind(e, 0);

@@ -166,8 +166,8 @@ static int sweep_dimension(const tw_boxes *b, int from, int to, bool rows, edge 
     return best;
 }
 
-/* Finds the overlaps of boxes from to to - 1, which are one buffer's. Each is compared with boxes that begin before it
-   ends. */
+/* Finds the overlaps of boxes [from, to), which belong to one buffer. Each box is compared with the boxes that begin
+   before it ends. */
 static bool sweep(const tw_boxes *b, int from, int to, bool rows, pair_list *out) {
     enum { FEW = 12 };
     int n = to - from, active = 0;

@@ -22,7 +22,7 @@ typedef struct check {
     tw_flow flow;
     tw_arena arena;
     bool mixture; /* Some instruction is an expert's. */
-    bool failed;  /* Memory is short. */
+    bool failed;  /* An allocation failed. */
 } check;
 
 /* The instruction that is checked. Its name is written only for a finding. */
@@ -69,8 +69,8 @@ static bool operands_ok(check *c, const place *at, const tw_instr *in, const tw_
     return ok;
 }
 
-/* Checks that an instruction's operand that is written is no other operand, since its reads and writes have no
-   order. */
+/* Checks that the buffer of an operand that is written is not another operand of the instruction too, since the
+   instruction's reads and writes have no order. */
 static bool apart_ok(check *c, const place *at, const tw_instr *in, const tw_instr_op_info *info) {
     char where[96];
     for (int i = 0; i < info->n_operands; i++) {

@@ -53,7 +53,8 @@ static bool ascending(const tw_cover *c, int n, int d) {
     return true;
 }
 
-/* Advances to `to`. Boxes that end by then leave `open`, which has the boxes that have begun, the last to end first. */
+/* Advances the sweep to `to`. `open` has the boxes that have begun, the last to end first. Boxes that end at `to` or
+   before are removed from it. */
 static int advance(event *open, int n, int64_t to, int64_t *at, int64_t *count, tw_coverage *out) {
     for (; n && open[n - 1].at <= to; n--) {
         if (open[n - 1].at > *at) note(out, *count);

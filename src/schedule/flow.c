@@ -102,7 +102,8 @@ static void arrive(walk *k, int w, int64_t index, int counter) {
     k->count[counter]++;
 }
 
-/* Checks that everything comes before the task that ends a step, since a step's data may change after that task. */
+/* Checks that all tasks of a step come before the task that ends it, since the step's data may change after that
+   task. */
 static void check_all_joined(walk *k, int w, int64_t index) {
     const tw_flow *f = k->f;
     char where[96], other[96];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lowers a model to a schedule. Every stage is dealt out to the workers, and ends in one counter that the next stage
-   waits for: five edges a layer. A stage waits for all of the stage before it, and that one for all of its predecessor,
-   so buffers may be used again from layer to layer. The check proves it. */
+   waits for: five edges a layer. A stage waits for the whole stage before it, and thereby for all earlier stages, so
+   layers may use the same buffers. The check proves it. */
 #include "base/diag.h"
 #include "model/model.h"
 #include "schedule/builder.h"

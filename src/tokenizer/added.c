@@ -69,7 +69,7 @@ static const tw_added_token *longest(const tw_added *a, const char *text, size_t
         }
         if (depth == size || lo == hi) break;
         unsigned char c = (unsigned char)s[depth];
-        for (int upper = 0; upper < 2; upper++) { /* The first with byte >= c, then the first with byte > c. */
+        for (int upper = 0; upper < 2; upper++) { /* First token with byte >= c, then with byte > c. */
             size_t x = lo, y = hi;
             while (x < y) {
                 size_t mid = x + (y - x) / 2;

@@ -225,7 +225,8 @@ static void merge_all(const tw_bpe *b, tw_bpe_work *w) {
     }
 }
 
-/* Finds the id of one character in its place. -1: there is none. */
+/* Finds the id of one character of a word. The vocabulary has the continuing prefix before characters that are not the
+   word's first, and the end-of-word suffix behind the last. -1: the character is unknown. */
 static int32_t find_char(const tw_tokenizer *t, const char *s, size_t n, bool first, bool last, tw_buf *spare) {
     const tw_bpe *b = &t->bpe;
     bool prefix = !first && b->prefix_size, suffix = last && b->suffix_size;
@@ -236,8 +237,9 @@ static int32_t find_char(const tw_tokenizer *t, const char *s, size_t n, bool fi
     return spare->failed ? -1 : tw_vocab_model(&t->vocab, spare->data, spare->size);
 }
 
-/* Makes symbols of a word's characters. An unknown character waits in `unk`, so that its successors may be fused with
-   it. As in the reference, bytes that a character falls back to do not end that wait. */
+/* Splits a word into symbols, one for each character. While `unk` is set, an unknown token is pending, so that the
+   unknown characters that follow may be fused with it. As in the reference, a character that falls back to bytes leaves
+   it pending. */
 static tw_status split_chars(const tw_tokenizer *t, tw_bpe_work *w, const char *word, size_t size, tw_diag *diag) {
     const tw_bpe *b = &t->bpe;
     tw_buf spare = {0};

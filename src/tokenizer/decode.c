@@ -189,7 +189,8 @@ static int byte_of(const char *text, size_t n) {
     return a < 0 || b < 0 ? -1 : a * 16 + b;
 }
 
-/* Ends a run of bytes. It is text if it is UTF-8, otherwise a U+FFFD for every byte that has none yet. */
+/* Ends a run of byte tokens. If the held bytes are UTF-8, they are passed on as text. Otherwise each becomes U+FFFD. A
+   run that is broken has passed on a U+FFFD for each of its bytes already. */
 static tw_status end_run(tw_token_stream *s, int k) {
     stage *g = &s->stages[k];
     tw_status st = TW_OK;
@@ -205,8 +206,9 @@ static tw_status end_run(tw_token_stream *s, int k) {
     return st;
 }
 
-/* Takes a byte. Bytes in a row are text only if all of them together are UTF-8, so they wait for the run's end, or for
-   its first error. `run` is where whole characters end. */
+/* Takes a token. A byte token joins the run, and any other token ends it. A run becomes text only if all of its bytes
+   are UTF-8, so bytes are held until the run's end or its first error. g->run counts the held bytes that form whole
+   characters. */
 static tw_status take_byte_fallback(tw_token_stream *s, int k, const char *text, size_t n) {
     stage *g = &s->stages[k];
     int b = byte_of(text, n);
@@ -344,7 +346,7 @@ static tw_status flow_strip(tw_token_stream *s, int k, const char *text, size_t 
     return st;
 }
 
-/* Replaces a literal. The end of the input stays while it is the beginning of one. */
+/* Replaces each occurrence of a literal. The end of the input is held back while it may be the beginning of one. */
 static tw_status flow_literal(tw_token_stream *s, int k, const char *text, size_t n, bool last) {
     stage *g = &s->stages[k];
     const char *literal = NULL;

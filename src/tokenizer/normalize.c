@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Normalizers. Each rewrites the whole text. Beside the text they keep `zero`, the number of its leading bytes that
-   stem from the input's first character, since one pre-tokenizer treats the input's start differently. */
+/* Normalizers. Each rewrites the whole text. Each also keeps `zero`, the number of bytes at the text's front that come
+   from the input's first character. The Metaspace pre-tokenizer treats the input's start differently. */
 #include "tokenizer/tokenizer.h"
 
 #include "base/diag.h"

@@ -403,7 +403,8 @@ static bool read_member(translator *t, set *s, int depth) {
     return read_range(t, s);
 }
 
-/* Reads a [...] class, with i behind the bracket, and writes its matcher. A && B is a B at which an A is ahead. */
+/* Reads a [...] class and writes its matcher. t->i is the index behind the bracket. The intersection A && B becomes a
+   lookahead for A, then B. */
 static bool read_class(translator *t, tw_buf *out, int depth) {
     if (depth > MAX_DEPTH) return refuse(t, "classes nested more than %d deep", MAX_DEPTH);
     set s = {0};
@@ -437,7 +438,7 @@ static bool read_class(translator *t, tw_buf *out, int depth) {
     return ok && !out->failed;
 }
 
-/* Wraps what a quantifier follows, so that another one may follow. */
+/* Puts a non-capturing group around what `out` has from `start` on, so that one more quantifier may follow. */
 static void wrap(tw_buf *out, size_t start) {
     if (out->failed) return;
     tw_buf tail = {0};
@@ -452,7 +453,7 @@ static void wrap(tw_buf *out, size_t start) {
     tw_buf_free(&tail);
 }
 
-/* Reads {n}, {n,}, {,m} or {n,m} at i. False: the brace is only a brace. */
+/* Reads {n}, {n,}, {,m} or {n,m} at i. False: the brace is a literal character. */
 static bool read_interval(translator *t, long *lo, long *hi) {
     size_t k = t->i + 1;
     long v[2] = {-1, -1};
@@ -476,7 +477,7 @@ static bool read_interval(translator *t, long *lo, long *hi) {
     return true;
 }
 
-/* Reads the quantifiers at i, for the atom that `out` has from `start` on. */
+/* Reads the quantifiers at t->i. They repeat the atom that `out` has from `start` on. */
 static void read_quantifiers(translator *t, size_t start, bool can_repeat) {
     for (bool first = true; more(t) && !t->bad; first = false) {
         char c = peek(t, 0);
@@ -552,8 +553,8 @@ static bool read_options(translator *t, bool at_start, int depth) {
     return refuse(t, "a group that does not end");
 }
 
-/* Reads a group. t->i is the index behind its opening parenthesis. Sets *repeats to whether a quantifier may follow.
- *Sets invisible if the group matches nothing itself, as a comment or a change of options does. */
+/* Reads a group. t->i is the index behind its opening parenthesis. `*repeats` is set to whether a quantifier may
+   follow. `*invisible` is set if the group matches nothing itself, as a comment or a change of options does. */
 static bool read_group(translator *t, bool at_start, int depth, bool *repeats, bool *invisible) {
     static const char *const plain[] = {"?:", "?=", "?!", "?<=", "?<!", "?>"};
     if (depth > MAX_DEPTH) return refuse(t, "groups nested more than %d deep", MAX_DEPTH);

@@ -100,7 +100,7 @@ static bool is_punctuation(uint32_t cp) {
     return tw_class_has(&tw_class_punctuation, cp);
 }
 
-/* Makes a match of each character of the class. */
+/* Divides the text into spans. Each character of the class is a match of its own. */
 static void char_spans(is_char *f, const char *text, size_t size, tw_spans *out) {
     size_t covered = 0;
     for (size_t i = 0; i < size;) {
@@ -117,7 +117,8 @@ static int whitespace_kind(uint32_t cp) {
     return tw_is_space(cp) ? 0 : tw_class_has(&tw_class_word, cp) ? 1 : 2;
 }
 
-/* Makes runs of word characters and runs of others. White space is the match, to be removed. */
+/* Divides the text into runs of word characters, of other characters, and of white space. White space counts as a
+   match, which is removed. */
 static void word_spans(const char *text, size_t size, tw_spans *out) {
     size_t start = 0;
     int kind = -1;

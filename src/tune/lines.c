@@ -121,7 +121,7 @@ static const char *text_of(const json_t *o, const char *name) {
     return json_string_value(json_object_get(o, name));
 }
 
-/* Reads a number that may be absent. Returns false if it is none. */
+/* Reads a number that may be absent. Returns false if the field has another type. */
 static bool real_of(const json_t *o, const char *name, double *out) {
     const json_t *v = json_object_get(o, name);
     *out = v ? json_number_value(v) : 0;
@@ -144,14 +144,14 @@ static bool take_samples(tw_line *l) {
     return true;
 }
 
-/* Returns the status that a word stands for. STATUSES: it stands for none. */
+/* Returns the status that a word stands for. STATUSES: the word is unknown. */
 static tw_status status_of(const char *word) {
     int i = 0;
     while (i < STATUSES && (!word || strcmp(word, statuses[i]) != 0)) i++;
     return (tw_status)i;
 }
 
-/* Returns the name of a field that is wrong. NULL: none is. */
+/* Returns the name of a field that is wrong. NULL: all fields are right. */
 static const char *take_fields(tw_line *l) {
     const json_t *o = l->json;
     json_t *environment = json_object_get(o, "environment");

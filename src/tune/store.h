@@ -29,7 +29,7 @@ typedef struct tw_measurement {
     int64_t began;           /* When the first sample was taken: nanoseconds since 1970. */
 } tw_measurement;
 
-/* Returns the name of a field that is missing or out of range. NULL: none is. */
+/* Returns the name of a field that is missing or out of range. NULL: all fields are valid. */
 const char *tw_store_wrong(const tw_measurement *m);
 /* Computes a hash of all fields. */
 void tw_store_checksum(const tw_measurement *m, uint64_t sum[2]);

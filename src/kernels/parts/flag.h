@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Data that is its own flag. An f32 in global memory has 28 bits of the value, and in its last four bits a tag: the
    number of its writing, modulo 16. A reader looks until the tag is the one it waits for. So a writer publishes
-   nothing, and need not wait for the memory's answer. Between two writings of one tag every reader must have read. */
+   nothing, and need not wait for the memory's answer. Readers must have read the data before its tag comes again. */
 #ifndef TW_KERNELS_PARTS_FLAG_H
 #define TW_KERNELS_PARTS_FLAG_H
 

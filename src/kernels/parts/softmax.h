@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Online softmax (arXiv 1805.02867): sums of values, weighted by the softmax of scores that come one after another. A
    score that is larger than all before it becomes the maximum, and the sums so far are multiplied by the old maximum's
-   weight. Scores are in powers of two, so the caller multiplies those of a softmax by TW_SOFTMAX_LOG2E. The caller
-   keeps the sums of values. */
+   weight. A score is an exponent of 2, so the caller multiplies a softmax's exponents of e by TW_SOFTMAX_LOG2E. The
+   caller keeps the sums of values. */
 #ifndef TW_KERNELS_PARTS_SOFTMAX_H
 #define TW_KERNELS_PARTS_SOFTMAX_H
 
@@ -13,10 +13,10 @@
 #define TW_SOFTMAX_LOWEST (-1e30f)
 #define TW_SOFTMAX_LOG2E  1.4426950408889634f /* log2(e) */
 
-/* Scores that were seen. Both fields are f32 variables. */
+/* The largest score so far, and the sum of the weights. Both fields are f32 variables. */
 typedef struct tw_softmax {
     tw_val max; /* The largest score. */
-    tw_val sum; /* The sum of their weights. */
+    tw_val sum; /* The sum of the scores' weights. */
 } tw_softmax;
 
 /* Makes the variables, for no scores yet. */

@@ -73,7 +73,7 @@ FILTER(safe) {
     return jinja_with_safe(env, jinja_soft_str(env, args->at, v), true);
 }
 
-/* Cuts out text between `open` and `close`, from the left, again and again. */
+/* Removes stretches from `open` to `close`, each time the leftmost one, until none is left. */
 static jinja_value cut(jinja_env *env, jinja_value v, const char *open, const char *close) {
     jinja_string begin = {.data = open, .size = strlen(open)}, end = {.data = close, .size = strlen(close)};
     jinja_buffer b = {0};

@@ -295,7 +295,7 @@ jinja_value jinja_printf(jinja_env *env, const jinja_node *at, const jinja_strin
             put_one(&p, &b, format, &i);
         }
     }
-    /* Values that a key can index need not all be used. */
+    /* If the values can be indexed by a key, some may stay unused. */
     bool optional = args.kind == JINJA_DICT || args.kind == JINJA_LIST || args.kind == JINJA_UNDEFINED ||
                     args.kind == JINJA_MISSING || args.kind == JINJA_RANGE;
     if (!env->failed && !optional && p.used < (p.many ? args.list->n : 1))

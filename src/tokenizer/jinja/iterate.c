@@ -131,7 +131,7 @@ static bool next_plain(jinja_env *env, jinja_iterator *it, jinja_value *out) {
 
 /* ---- generators ---- */
 
-/* Asks the source for its iterator at the first step. `or_nothing`: a false value has no items. */
+/* Gets the source's iterator at the first step. With `or_nothing` a source that is false has no items. */
 static bool start(jinja_env *env, jinja_iterator *it, bool or_nothing) {
     if (!it->started) {
         it->started = true;

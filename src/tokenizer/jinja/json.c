@@ -122,7 +122,7 @@ static void put_list(writer *w, const jinja_list *l, int level) {
     jinja_add_text(w->env, &w->b, "]");
 }
 
-/* Writes a key as text. Python sorts keys before they are text. */
+/* Writes a key as text. As in Python, keys are sorted before they are converted to text. */
 static void put_key(writer *w, jinja_value key) {
     if (key.kind == JINJA_STRING) {
         put_text(w, key.s);

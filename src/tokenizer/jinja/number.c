@@ -163,7 +163,8 @@ static jinja_value repeat(jinja_env *env, const jinja_node *at, jinja_value v, i
     return out;
 }
 
-/* Bytes with room behind them. Text that grows by + in a loop is not copied each time. */
+/* The bytes of a string, with room at their end, so that a loop that appends by + does not copy the whole text each
+   time. */
 typedef struct jinja_store {
     char *data;
     unsigned char *typed; /* NULL: nothing was typed so far. */

@@ -225,7 +225,7 @@ static void note_parameters(resolver *r, jinja_frame *f, const jinja_node *targe
 typedef struct asked {
     const uint32_t *names;
     int n;
-    unsigned looking, found; /* Bits, by index in `names`. */
+    unsigned looking, found; /* Bit i stands for names[i]. */
 } asked;
 
 static void ask(asked *a, const jinja_node *n);
@@ -244,7 +244,7 @@ static void ask_name(asked *a, uint32_t name, bool load) {
     }
 }
 
-/* Visits parts in the order of Jinja's nodes. A name that is written first is not asked for. */
+/* Finds which of a->names are read before they are written. Nodes are visited in Jinja's order. */
 static void ask(asked *a, const jinja_node *n) {
     if (!n) return;
     switch (n->type) {

@@ -56,7 +56,7 @@ static jinja_flow run_for(jinja_env *env, const jinja_node *n, jinja_value itera
     jinja_value source = loop_source(env, n, iterable), item;
     jinja_iterator *it = env->failed ? NULL : jinja_iterate(env, n->a, source);
     jinja_loop *loop = n->extended && it ? jinja_alloc(env, 1, sizeof *loop) : NULL;
-    bool completed = false; /* A pass reached its end. */
+    bool completed = false; /* An iteration reached the end of the body. */
     if (n->extended && !loop) return JINJA_GO_ON;
     if (loop)
         *loop = (jinja_loop){

@@ -315,7 +315,7 @@ static bool equal_lists(jinja_env *env, const jinja_node *at, const jinja_list *
     return i == a->n;
 }
 
-/* Compares views that are sets: keys alone, or keys with their values. */
+/* Compares two dictionaries as sets: of keys, or with `values` of keys and their values. */
 static bool equal_dicts(jinja_env *env, const jinja_node *at, const jinja_dict *a, const jinja_dict *b, bool values) {
     if (a == b) return true;
     if (a->n != b->n || !jinja_deeper(env, at)) return false;

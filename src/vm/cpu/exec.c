@@ -66,7 +66,8 @@ static void normalise_head(float *y, int64_t d, const float *w, float eps) {
     for (int64_t i = 0; i < d; i++) y[i] *= scale * w[i];
 }
 
-/* Separates virtual rows, which alternate between the two halves that rope rotates together. */
+/* Separates virtual rows. They alternate between the two halves of a head's rotated rows, since rope rotates one row of
+   each half as a pair. */
 static void part_pairs(const float *restrict y, int64_t n, float *restrict low, float *restrict high) {
     for (int64_t i = 0; i < n; i++) {
         low[i] = y[2 * i];
@@ -137,8 +138,8 @@ static void run_qkv(tw_vm_thread *thread, const tw_exec *e) {
     to.stride[0] = d;
     to.stride[1] = to.stride[2] = k->shape[1] * d;
     if (e->buffer[TW_QKV_ROPE]) to.rotated = thread->vm->m->rope.dims;
-    /* A norm of heads needs whole heads. The instruction's rows are whole heads then, but parts of its product may not
-       be. */
+    /* The RMS norm of a head needs all of its rows. The instruction has whole heads then, but a part of its product may
+       end inside one. */
     bool parts = !e->vector[TW_QKV_Q_NORM] || TW_SINK_COLS % d == 0;
     tw_gemm_sink sink = {take_qkv, &to};
     tw_exec_norm(thread, e->buffer[TW_QKV_X], e->vector[TW_QKV_NORM], e->vector[TW_QKV_NORM_BIAS], n, dim, normed);

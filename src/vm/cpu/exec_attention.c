@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Computes the part of the visible past that split `i` of `n` covers. All heads have the same. */
+/* Computes the part of the visible past that split `i` of `n` covers. It is the same for all heads. */
 static void split_range(const tw_vm_step *step, int64_t window, int64_t i, int64_t n, int64_t *first, int64_t *last) {
     int64_t end = step->pos + step->n, start = window && step->pos + 1 > window ? step->pos + 1 - window : 0;
     *first = start + (end - start) * i / n;

@@ -136,7 +136,7 @@ static tw_status agree(tw_vm *vm, const tw_schedule *s, tw_schedule_weights *wei
     return st;
 }
 
-/* Allocates scratch for the neediest instruction of a program. The worker's own thread touches it first. */
+/* Allocates as much scratch as any instruction of a program needs. The worker's own thread touches it first. */
 static tw_status make_scratch(tw_vm_thread *thread, void *context) {
     const tw_program *p = context;
     size_t scratch = 0;

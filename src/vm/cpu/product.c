@@ -57,8 +57,8 @@ void tw_product(tw_vm_thread *thread, tw_scratch scratch, const tw_strip *s, int
 size_t tw_product_scratch(const tw_vm *vm, const tw_strip *s, int64_t n) {
     const tw_dtype t = s->format.dtype;
     size_t most = tw_lines(vm->k.prepared_bytes[t](s->format, s->cols));
-    /* A step may hold fewer positions than it has room for. Fewer may need more, since small blocks are packed
-       differently. */
+    /* A step may have fewer positions than the program allows. It may need more scratch then, since small blocks are
+       packed differently. */
     for (int64_t rows = 2; rows <= n; rows++) {
         const size_t one = tw_lines(vm->k.gemm_scratch[t](s->format, s->n_panels, s->cols, rows));
         if (one > most) most = one;

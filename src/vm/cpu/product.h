@@ -39,11 +39,11 @@ static inline size_t tw_strip_product_bytes(const tw_strip *s, int64_t n) {
    apart, those of y tw_strip_stride(s). `sink` receives finished parts, or is NULL. */
 void tw_product(tw_vm_thread *thread, tw_scratch scratch, const tw_strip *s, int64_t copy, const float *x, int64_t ldx,
                 int64_t n, float *y, const tw_gemm_sink *sink);
-/* Computes such a product of many positions by our kernel. `panels` are those of the copy. */
+/* Computes what tw_product computes, for many positions, by our kernel. `panels` are those of the copy. */
 void tw_product_own(tw_vm_thread *thread, tw_scratch scratch, const tw_strip *s, const void *panels, const float *x,
                     int64_t ldx, int64_t n, float *y, const tw_gemm_sink *sink);
-/* Computes such a product by vendor number `vendor`, a block of unpacked panels at a time. False: the vendor refused.
- */
+/* Computes what tw_product computes, by vendor number `vendor`, a block of unpacked panels at a time. False: the vendor
+   refused. */
 bool tw_product_vendor(tw_vm_thread *thread, tw_scratch scratch, const tw_strip *s, const void *panels, int vendor,
                        const float *x, int64_t ldx, int64_t n, float *y);
 /* Computes the scratch bytes that tw_product needs for at most n positions. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "vm/cuda/activations.h"
 
-/* MOST: loads of activations that are not normed, which a thread issues at once. COLUMNS: runs of columns that a thread
-   loads at once of each of several positions, if the compiler finds registers for them. */
+/* MOST: loads that a thread issues at once for a single position without RMS norm. COLUMNS: runs of columns that a
+   thread loads at once for each of several positions, if the compiler finds registers for them. */
 enum { MOST = 2 * TW_MEGA_AHEAD, COLUMNS = 2 };
 _Static_assert((int)MOST <= (int)TW_FLAG_WORDS, "they may be polled together");
 /* The most positions, or runs of columns, that a thread stores together. */
@@ -18,8 +18,8 @@ static tw_val digit_of(tw_builder *b, const tw_val *y, int d) {
     return tw_op_emit(b, TW_OP_prmt_i32, pair[0], pair[1], tw_i32(b, 0x5410));
 }
 
-/* Four activations of a position, from column k + shift of the chunk on. `k` is the thread's, and `shift` is whole
-   blocks. `there`: the warp's first column is in the chunk, so all of its lanes store. */
+/* Four activations of a position, from column k + shift of the chunk on. `k` is the thread's first column, `shift`
+   whole blocks of columns. Predicate `there`: the warp's first column is in the chunk, so all of its lanes store. */
 typedef struct four {
     tw_val *x, k, there;
     int position, shift;
@@ -88,7 +88,7 @@ static void store_integers(tw_mega_activations *a, const four *f, int n) {
     }
 }
 
-/* Stores each pair's upper halves and then its remainders, in the order of a lane's fragment. */
+/* Splits floats into two 16-bit floats. Stores a pair's upper halves, then its remainders, in a fragment's order. */
 static void store_floats(tw_mega_activations *a, const four *f, int n) {
     tw_builder *b = a->g->b;
     for (int i = 0; i < n; i++) {
@@ -134,7 +134,7 @@ static int span(const tw_mega_activations *a) { /* Columns that all threads take
     return 4 * tw_mega_threads(a->g->p);
 }
 
-/* Computes the most columns of a chunk, in whole stages. Activations that are normed have the model's width. */
+/* Computes the most columns of a chunk, in whole stages. An input with RMS norm has the model's width. */
 static int64_t most_columns(const tw_mega_activations *a, bool normed) {
     const tw_mega_plan *p = a->g->p;
     const int64_t of_body = tw_mega_stage_columns(p, &p->body), of_head = tw_mega_stage_columns(p, &p->head);
@@ -167,7 +167,7 @@ static tw_scope push_columns(const tw_mega_activations *a, bool normed) {
     const int step = at_once(a, normed) * span(a);
     tw_val first = tw_shl(b, a->g->thread, 2);
     if (most_columns(a, normed) <= step) return (tw_scope){.i = first};
-    /* All lanes of a warp take the same turns, since they find the largest activation together. */
+    /* All lanes of a warp run the loop equally often, since they find the largest activation together. */
     tw_val end = tw_and(b, tw_add_imm(b, a->width, TW_MEGA_BLOCK - 1), tw_i32(b, -TW_MEGA_BLOCK));
     return tw_push_for(b, first, end, tw_i32(b, step), false);
 }
@@ -210,7 +210,7 @@ static void norm_four(const tw_mega_activations *a, tw_val squares, const tw_val
     }
 }
 
-/* Stores a warp's squares of a position in the warp's cell. A later chunk adds to it. */
+/* Stores a position's sum of squares over the warp in the warp's cell. From the second chunk on it is added there. */
 static void leave_squares(tw_mega_activations *a, tw_val squares, tw_val position, tw_val chunk) {
     tw_mega_gen *g = a->g;
     tw_builder *b = g->b;
@@ -235,7 +235,7 @@ static tw_val of_warp(const tw_mega_activations *a, tw_val k) {
 
 /* ---- one position */
 
-/* Stages the thread's next columns, whose loads are issued at once. */
+/* Copies `n` runs of columns to shared memory, with all loads issued at once. `squares` is TW_NONE without norm. */
 static void stage_columns(tw_mega_activations *a, tw_val k, int n, tw_val squares) {
     tw_mega_gen *g = a->g;
     tw_builder *b = g->b;
@@ -256,7 +256,7 @@ static void stage_plain(tw_mega_activations *a) {
     tw_builder *b = a->g->b;
     const int most = at_once(a, false), few = at_once(a, true);
     tw_scope if_few = {0};
-    /* Attention's output is hardly wider than the model, an ffn's is several times as wide. */
+    /* The input is attention's output, hardly wider than the model, or the ffn's, several times as wide. */
     if (few < most) {
         if_few = tw_push_if(b, tw_le(b, a->width, tw_i32(b, few * span(a))));
         stage_columns(a, tw_shl(b, a->g->thread, 2), few, TW_NONE);
@@ -283,7 +283,7 @@ static void stage_one(tw_mega_activations *a, tw_val chunk) {
 
 /* ---- several positions */
 
-/* Stages several positions, whose loads are issued together. `squares`: sums by position. NULL: not normed. */
+/* Copies several positions, with their loads issued together. `squares`: sums by position. NULL: no norm. */
 static void stage_rows(tw_mega_activations *a, const tw_val *squares) {
     tw_mega_gen *g = a->g;
     tw_builder *b = g->b;

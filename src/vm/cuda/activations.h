@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies an instruction's activations to shared memory, normed and in the layout of the products' operands. All warps
-   read them there. */
+/* Copies an instruction's activations to shared memory, where all warps read them as the products' operands. If an RMS
+   norm precedes the product, they are multiplied by its weights, and their squares are summed. */
 #ifndef TW_VM_CUDA_ACTIVATIONS_H
 #define TW_VM_CUDA_ACTIVATIONS_H
 
 #include "vm/cuda/generate.h"
 
-enum { TW_MEGA_AHEAD = 4 /* Loads of normed activations that a thread issues at once. */ };
+enum { TW_MEGA_AHEAD = 4 /* Loads that a thread issues at once if the input has RMS norm. */ };
 
 typedef struct tw_mega_activations {
     tw_mega_gen *g;

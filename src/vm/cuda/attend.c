@@ -41,7 +41,7 @@ static void finish(tw_mega_gen *g, tw_val out, tw_val position, tw_val head, tw_
     tw_pop(b, loop);
 }
 
-/* Computes the split's share of the positions that a position sees: first to last - 1. */
+/* Computes the split's share [first, last) of the positions that the query at `position` attends to. */
 static void range(tw_mega_gen *g, tw_val position, tw_val window, tw_val split, tw_val splits, tw_val *first,
                   tw_val *last) {
     tw_builder *b = g->b;
@@ -54,7 +54,7 @@ static void range(tw_mega_gen *g, tw_val position, tw_val window, tw_val split, 
     *last = tw_add(b, start, high);
 }
 
-/* Computes the number of a key/value head of the row's sequence in the cache. */
+/* Computes the number of a key/value head in the cache. If sequences are several, row i has heads of sequence i. */
 static tw_val of_sequence(tw_mega_gen *g, tw_val kv_head, tw_val row) {
     tw_builder *b = g->b;
     return g->p->sequences > 1 ? tw_add(b, kv_head, tw_mul_imm(b, row, g->p->kv_heads)) : kv_head;
@@ -65,7 +65,7 @@ typedef struct attention {
     tw_mega_attender by;
     tw_val from, end; /* The first query head, and the one behind the last. */
     tw_val split, splits, window, q, out, k, v;
-    tw_val fresh; /* Variable: the first batch is still to be fetched from this position on. */
+    tw_val fresh; /* Variable: the first batch's positions from this one on are not fetched yet. */
 } attention;
 
 /* Finds the keys and values of a head of the row's sequence. */
@@ -77,7 +77,7 @@ static void find_past(const attention *a, tw_val kv_head, tw_val row, tw_mega_pa
     p->v = tw_mega_at(g, a->v, cached, of_head);
 }
 
-/* Attends with all heads of a row, up to plan.attend_heads at once that share keys. `seen` has the positions. */
+/* Attends with a row's query heads: up to plan.attend_heads of one key/value head at once, at `seen`'s positions. */
 static void attend_row(attention *a, tw_val row, tw_mega_past *seen) {
     tw_mega_gen *g = a->g;
     tw_builder *b = g->b;
@@ -98,7 +98,7 @@ static void attend_row(attention *a, tw_val row, tw_mega_past *seen) {
     tw_mega_barrier(g);
     finish(g, a->out, row, head, heads, a->split, a->splits);
     tw_op_to(b, head, TW_OP_add_i32, head, heads, TW_NONE);
-    /* The next heads' results overwrite those read here. After a single row's last heads, arriving is a barrier. */
+    /* The next heads overwrite results that `finish` reads. After a single row's last heads, arriving is a barrier. */
     tw_scope branch = {0};
     if (p->tokens == 1) branch = tw_push_if(b, tw_lt(b, head, a->end));
     tw_mega_barrier(g);
@@ -128,7 +128,7 @@ void tw_mega_build_attend(tw_mega_gen *g) {
         rows = tw_min(b, rows, tw_mega_word(g, TW_W_ROW_TO));
     }
     a.by.declare(a.by.state, g);
-    /* Earlier steps' positions of the first batch are fetched before the wait. */
+    /* The cache of earlier steps is complete, so the first batch's positions from them are fetched before the wait. */
     tw_mega_past seen;
     tw_val before = p->sequences > 1 ? tw_mega_position(g, first_row) : g->pos;
     find_past(&a, tw_div(b, a.from, (int)(p->heads / p->kv_heads)), first_row, &seen);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attention of some query heads over a part of the past: by lanes that share a position, for every model, or on tensor
-   cores, 16 positions of a warp at once. Scores are in powers of two. */
+/* Attention of some query heads over a part of the past. Either a few lanes share a position, which serves every model,
+   or tensor cores take 16 positions of a warp at once. A score is an exponent of 2. */
 #ifndef TW_VM_CUDA_ATTEND_H
 #define TW_VM_CUDA_ATTEND_H
 
@@ -16,11 +16,11 @@ typedef struct tw_mega_past {
 typedef struct tw_mega_attender {
     void *state;
     void (*declare)(void *state, tw_mega_gen *g); /* Declares the variables. */
-    /* Fetches the rows of the warp's first batch within [from, below). TW_NONE for `from`: within [0, below). */
+    /* Fetches keys and values of the warp's first batch, at positions in [from, below). TW_NONE for `from` is 0. */
     void (*fetch_first)(void *state, const tw_mega_past *p, tw_val from, tw_val below);
-    /* Loads the queries of `heads` heads of a position, and forgets earlier scores. */
+    /* Loads the queries of `heads` heads of a position, and resets the softmax. */
     void (*load_queries)(void *state, tw_val q, tw_val position, tw_val head, tw_val heads);
-    void (*walk)(void *state, const tw_mega_past *p); /* Takes all positions. The first batch has been fetched. */
+    void (*walk)(void *state, const tw_mega_past *p); /* Attends to all positions. The first batch is fetched. */
     /* Stores the warp's results at plan.scratch + warp * plan.attend_heads * (head_dim + 2) floats. A head's result is
        its sums, the largest score, and the sum of the weights. */
     void (*leave)(void *state, tw_val heads);
@@ -41,7 +41,7 @@ typedef struct tw_mega_by_lanes {
     tw_val inside;                           /* Predicate: `mine` is within the head. */
     tw_val sub;                              /* Number of the lane's position among the warp's, from 0. */
     tw_val q[TW_MEGA_HEADS][TW_MEGA_WIDE];   /* Queries, scaled to powers of two. */
-    tw_softmax seen[TW_MEGA_HEADS];          /* Scores so far. */
+    tw_softmax seen[TW_MEGA_HEADS];          /* State of the softmax. */
     tw_val acc[TW_MEGA_HEADS][TW_MEGA_WIDE]; /* Variables: weighted sums of values. */
     tw_mega_batch batch[2];                  /* Variables: one batch is used while the other is fetched. */
 } tw_mega_by_lanes;
@@ -55,7 +55,7 @@ typedef struct tw_mega_by_tensor {
     tw_mma_kind mma;
     tw_val q;                                                               /* Shared address of the lane's queries. */
     tw_val k[2][TW_MEGA_TENSOR_DIM / 32][4], v[4][TW_MEGA_TENSOR_DIM / 16]; /* Variables: a batch's keys and values. */
-    tw_softmax seen;                                                        /* Scores so far. */
+    tw_softmax seen;                                                        /* State of the softmax. */
     tw_val acc[TW_MEGA_TENSOR_DIM / 8][4];                                  /* Variables: weighted sums of values. */
 } tw_mega_by_tensor;
 tw_mega_attender tw_mega_attend_by_tensor(tw_mega_by_tensor *state);

@@ -102,7 +102,7 @@ static tw_val start_of(tw_mega_by_lanes *a, const tw_mega_past *p) {
     return tw_add(b, p->first, tw_mul_imm(b, a->g->warp, of_warp(a)));
 }
 
-/* Fetches the rows of positions from `at` on that lie within [from, below). TW_NONE for `from`: all below `below`. */
+/* Fetches keys and values of a batch that begins at `at`, at positions in [from, below). TW_NONE for `from` is 0. */
 static void fetch(tw_mega_by_lanes *a, const tw_mega_past *p, tw_val at, tw_val from, tw_val below, tw_mega_batch *x) {
     tw_mega_gen *g = a->g;
     tw_builder *b = g->b;
@@ -167,8 +167,8 @@ static void leave(void *state, tw_val heads) {
         tw_val sum = tw_part_warp_sum(g->b, tw_mul(b, a->seen[h].sum, scale), a->lanes, 32), x[TW_MEGA_WIDE],
                first = a->mine;
         for (int i = 0; i < TW_MEGA_WIDE; i++) x[i] = tw_mul(b, a->acc[h][i], scale);
-        /* Lanes whose positions' numbers differ in one bit exchange halves of their elements. Each has half as many to
-           exchange over the next bit. */
+        /* Adds up the lanes' elements. Two lanes whose numbers differ in one bit each keep a half of the elements, and
+           send the other. The next bit halves them again. */
         int n = TW_MEGA_WIDE;
         for (int d2 = a->lanes; d2 < 32; d2 *= 2) {
             tw_val upper = tw_ne(b, tw_and(b, g->lane, tw_i32(b, d2)), tw_i32(b, 0));

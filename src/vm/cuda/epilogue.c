@@ -25,7 +25,7 @@ static tw_val sum_of(tw_builder *b, tw_val *x, int n) {
     return x[0];
 }
 
-/* Computes 1 / rms of a position's activations if they are normed, else 1. */
+/* Computes 1 / rms of a position's activations if the input has RMS norm, else 1. */
 static tw_val find_factor(tw_mega_gen *g, const tw_mega_sums *s, tw_val position) {
     tw_builder *b = g->b;
     tw_val at = tw_add_imm(b, g->shared, g->p->sums), x[TW_MEGA_WARPS];
@@ -109,7 +109,7 @@ static tw_val head_factor(const rows *r, tw_val row, tw_val position) {
     return tw_op_emit(b, TW_OP_rsqrt_f32, tw_add(b, mean, tw_f32(b, g->p->norm_eps)), TW_NONE, TW_NONE);
 }
 
-/* Norms a pair of rows of a query or key. `of` has the norms' weights for q and for k. */
+/* Applies a head's RMS norm to a pair of rows of a query or key. `of` has the norms' weights for q and for k. */
 static void norm_head(const rows *r, const place *at, tw_val row, tw_val position, const tw_val *index,
                       const tw_val *of, tw_val *y) {
     tw_mega_gen *g = r->g;

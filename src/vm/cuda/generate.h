@@ -33,7 +33,7 @@ typedef struct tw_mega_gen {
 tw_val tw_mega_word(tw_mega_gen *g, int word);
 tw_val tw_mega_address(tw_mega_gen *g, int word);
 
-/* Computes the position of a row of the step. Rows of one sequence follow one another. Several have one row each. */
+/* Computes the position of a row of the step. If sequences are several, row i is the next position of sequence i. */
 tw_val tw_mega_position(tw_mega_gen *g, tw_val row);
 
 static inline int tw_mega_threads(const tw_mega_plan *p) {
@@ -111,7 +111,7 @@ void tw_mega_build_best(tw_mega_gen *g, const tw_mega_sums *s);   /* Stores the 
 /* With plan.samples, after the head's last group: sets bests to the largest values by the sequences' rules, and logits
    to what penalties leave of them. */
 void tw_mega_build_values(tw_mega_gen *g, tw_mega_sums *s);
-/* Makes a row's logit what penalties leave of it (*z), and the value whose largest is drawn (*value). */
+/* Applies penalties to a row's logit (*z), and computes its score (*value). The row of the largest score is drawn. */
 void tw_mega_build_value(tw_mega_gen *g, tw_val sequence, tw_val id, tw_val *z, tw_val *value);
 /* The last instruction, which finds the token of each sequence. */
 typedef struct tw_mega_output {

@@ -259,7 +259,7 @@ static void build_workers(tw_mega_gen *g, tw_val records, tw_val count) {
     tw_builder *b = g->b;
     g->next = tw_ring_begin(b, &g->ring, 0);
     g->gave_up = tw_var_of(b, tw_i32(b, 0));
-    /* Addresses of allocations are multiples of 16, so this is 0. */
+    /* `nothing` is 0, since addresses of allocations are multiples of 16. */
     tw_val low = tw_op_emit(b, TW_OP_low_i32_i64, g->arg[TW_MEGA_ARG_COUNTERS], TW_NONE, TW_NONE);
     g->nothing = tw_and(b, low, tw_i32(b, 15));
     const tw_attrs record = {.type = TW_T_i32, .cache = TW_CACHE_nc};
@@ -271,7 +271,7 @@ static void build_workers(tw_mega_gen *g, tw_val records, tw_val count) {
     const tw_scope loop2 = tw_push_for(b, tw_i32(b, 0), count, tw_i32(b, 1), false);
     tw_val r = loop2.i;
     g->record = tw_var_of(b, next);
-    /* Records are read one instruction ahead. A step's first record follows its last. */
+    /* The next instruction's record is loaded ahead. After the last record comes the first one, for the next step. */
     tw_val after = tw_add_imm(b, r, 1), which = tw_select(b, tw_eq(b, after, count), tw_i32(b, 0), after);
     tw_val loaded = tw_ld(b, record, tw_mega_at(g, word, which, TW_MEGA_RECORD));
     if (g->p->trace) {

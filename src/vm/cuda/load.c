@@ -83,7 +83,7 @@ static tw_status zeroed(tw_cuda_vm *vm, const void *owner, const char *name, siz
     return st;
 }
 
-/* Buffers whose data is its own flag begin with tag 0, which no write has yet. */
+/* Allocates a buffer. If data is its own flag, an activation begins as zeros: no write has tag 0 yet. */
 static tw_status new_buffer(tw_cuda_vm *vm, tw_mega_program *p, const tw_buffer *b, uint64_t *out, tw_diag *diag) {
     if (p->plan.flags && b->kind == TW_BUFFER_ACTIVATION) return zeroed(vm, p, b->name, buffer_size(b), out, diag);
     return tw_mega_alloc(vm, p, b->name, NULL, buffer_size(b), false, out, diag);
@@ -117,7 +117,7 @@ static const tw_instr *find_op(const tw_schedule *s, tw_instr_op op) {
     return NULL;
 }
 
-/* A record's word for the address of an operand. Weights are uploaded when they are first needed. */
+/* The word of a record that has an operand's address. A weight is uploaded when its address is first needed. */
 typedef struct operand_word {
     int word, operand;
     bool is_weight, table;
@@ -427,8 +427,8 @@ static void use_flags(const loading *l, const tw_instr *in, int32_t *record) {
     record[TW_W_USES] = reads | writes << 16;
 }
 
-/* Tells whether an earlier instruction of the step waited for what instruction `at` reads beside its input. A
-   projection reads x, to which it adds; qkv reads rope's angles. */
+/* Tells whether the worker has waited in this step for what instruction `at` reads beside its input: x, to which a
+   projection adds, or rope's angles, which qkv reads. */
 static bool is_early(const loading *l, const tw_worker *w, int at) {
     const tw_schedule *s = l->p->s;
     const tw_instr *in = &w->list[at];

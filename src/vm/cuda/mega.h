@@ -70,7 +70,7 @@ typedef struct tw_mega_plan {
     /* Sizes of the model. `rotated` is the number of elements of a head that rope rotates. */
     int64_t dim, heads, kv_heads, head_dim, rotated, vocab;
     int max_columns; /* The most columns of a matrix. */
-    bool qk_norm;    /* Heads of queries and keys are normed. */
+    bool qk_norm;    /* Each head of queries and keys has RMS norm. */
     float norm_eps, attn_scale;
     tw_dtype kv, embed;          /* Element types of the cache and of the embedding. */
     bool attend_tensor;          /* Attention uses tensor cores. False: lanes. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Merges the parts that the splits of attention left. Scores are in powers of two. */
+/* Merges the parts that the splits of attention left. A score is an exponent of 2. */
 #include "vm/cuda/attend.h"
 
 /* A thread takes an element of a head of a position, and adds up its parts of all splits. */

@@ -149,8 +149,8 @@ void tw_mega_begin_stream(tw_mega_gen *g, tw_mega_stream *s, tw_val is_head, tw_
     tw_pop(b, if_is_head);
 }
 
-/* A stage is taken while the one before it is multiplied. The last stage takes the first one of what follows, before
-   its multiplication if the number of stages is even, else after it. */
+/* A stage is loaded into registers while the one before it is multiplied. With the last stage the next units' first one
+   is loaded: before the multiplication if the number of stages is even, else after it. */
 void tw_mega_build_units(tw_mega_gen *g, const tw_mega_format *f, const tw_mega_units *u) {
     tw_builder *b = g->b;
     tw_mega_multiply o = multiply_of(g, f, u->stream);
@@ -177,7 +177,7 @@ void tw_mega_build_units(tw_mega_gen *g, const tw_mega_format *f, const tw_mega_
     give_back(&o, &t[0]);
     tw_pop(b, if_more2);
     tw_pop(b, loop);
-    /* An odd number of stages leaves one. */
+    /* If the number of stages is odd, the loop leaves the last one. */
     const tw_scope branch = tw_push_if(b, tw_eq(b, tw_rem(b, all, 2), tw_i32(b, 1)));
     step(&o, &k, &t[0]);
     const tw_scope branch2 = tw_push_if(b, tw_lt(b, tw_i32(b, 0), u->stream->left));

@@ -728,8 +728,8 @@ static void draw_from_all(const cut *c) {
 
 /* ---- cuts */
 
-/* Bounds the logits that survive from below, before they are looked through. With `few` the bound is the k-th largest
-   slot's best, since k logits are not below it. With `by_steps` it is `reach` steps below the largest. */
+/* Finds a lower bound of the logits that survive the cuts, before all logits are read. With `few` it is the k-th
+   largest of the slots' bests, which k logits reach. With `by_steps` it is `reach` steps below the largest. */
 static tw_val find_bound(const cut *c, tw_val few, tw_val by_steps, tw_val reach) {
     tw_mega_gen *g = c->g;
     tw_builder *b = g->b;

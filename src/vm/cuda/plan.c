@@ -76,7 +76,7 @@ void tw_mega_shape_of(const tw_mega_plan *p, const tw_schedule *s, const tw_inst
     out->units = (int)(up(rows, TW_MEGA_ROWS) / TW_MEGA_ROWS) * (in->op == TW_INSTR_FFN ? 2 : 1);
     out->group_units = TW_MEGA_PART_ROWS / TW_MEGA_ROWS;
     out->of_piece = f->units;
-    /* A group must not cut a head that is normed. */
+    /* A group has whole heads, since a head's RMS norm needs all of its rows. */
     if (in->op == TW_INSTR_QKV && p->qk_norm)
         out->group_units = (int)(TW_MEGA_PART_ROWS / p->head_dim * p->head_dim / TW_MEGA_ROWS);
 }

@@ -38,7 +38,7 @@ static void units(product *o, tw_val part, tw_val chunk, tw_val count) {
     tw_pop(b, if_is_head);
 }
 
-/* Multiplies a group's chunks, whose activations take turns in the same memory. */
+/* Multiplies a group chunk by chunk. Each chunk's activations replace the previous one's in shared memory. */
 static void chunks(product *o, tw_val first_unit, tw_val count, tw_val part, tw_mega_sums *sums) {
     tw_mega_gen *g = o->g;
     tw_builder *b = g->b;
@@ -49,7 +49,7 @@ static void chunks(product *o, tw_val first_unit, tw_val count, tw_val part, tw_
     const tw_scope branch = tw_push_if(b, tw_or(b, many, first));
     const tw_scope if_not_first = tw_push_if(b, tw_not(b, first));
     tw_mega_find_chunk(&o->a, chunk);
-    /* Slower warps still multiply the previous chunk, or join the previous group's sums. */
+    /* A barrier: slower warps may still multiply the previous chunk, or join the previous group's sums. */
     tw_mega_barrier(g);
     tw_pop(b, if_not_first);
     stage_chunk(o, chunk, sums);

@@ -10,8 +10,8 @@
 
    Weights of bf16 and f32 are multiplied by activations that are sums of two bf16. Weights of int8 and int4 are
    multiplied by activations that are integers, 128 of which share a scale. Weights of f16 are multiplied by activations
-   that are sums of two f16, which must stay below 65504 in magnitude. Activations of a normed product are multiplied by
-   the norm's weights before, and divided by their root mean square afterwards. */
+   that are sums of two f16, which must stay below 65504 in magnitude. If an RMS norm precedes a product, activations
+   are multiplied by the norm's weights before the product, and the product is divided by their root mean square. */
 #ifndef TW_VM_CUDA_VM_H
 #define TW_VM_CUDA_VM_H
 
@@ -49,8 +49,8 @@ void tw_cuda_vm_close(tw_cuda_vm *vm); /* NULL is fine. */
 /* Sets fields of `l` that are 0, such as the number of workers, to what suits the machine. */
 void tw_cuda_vm_lowering(const tw_cuda_vm *vm, tw_lowering *l);
 
-/* Returns up to how many positions of the past, the new one included, attention in one part (kv_splits 1) is fastest.
-   0: never, which is so if a step has several positions of a sequence, or workers are few. `l` is completed. */
+/* Returns the most positions of the past, the new one included, at which attention in one part (kv_splits 1) is
+   fastest. 0: at none, as if a step has several positions of a sequence, or workers are few. `l` is completed. */
 int64_t tw_cuda_vm_short_past(const tw_cuda_vm *vm, const tw_lowering *l);
 
 /* TW_OK: the kernel can be built for this schedule. Otherwise *diag says why not. Nothing is loaded. */
