@@ -615,8 +615,20 @@ void tw_next_role(tw_builder *b, tw_scope s) {
 }
 
 void tw_pop(tw_builder *b, tw_scope s) {
+    if (!s.depth) return;
     assert(is_innermost(b, s));
     b->depth--;
+}
+
+bool tw_next_branch(tw_builder *b, tw_statement *s) {
+    if (s->round == 1) tw_push_else(b, s->scope);
+    if (s->round == 2) tw_pop(b, s->scope);
+    return s->round++ < 2;
+}
+
+void tw_end_statement(tw_builder *b, tw_statement *s) {
+    tw_pop(b, s->scope);
+    s->round = 0;
 }
 
 static void record(tw_builder *b, tw_opcode code, const char *region) {

@@ -24,18 +24,17 @@ tw_kernel *tw_gemm_compare_build(tw_type type, int sm) {
     tw_val from = tw_add(b, tw_op_emit(b, TW_OP_mul_wide_u32, block, threads, TW_NONE), tw_widen(b, thread));
     tw_val step = tw_op_emit(b, TW_OP_mul_wide_u32, blocks, threads, TW_NONE);
     tw_val wrong = tw_var_of(b, tw_i32(b, 0));
-    const tw_scope loop = tw_push_for(b, from, cells, step, false);
-    tw_val i = loop.i;
-    tw_val x = as_double(b, type, tw_ld(b, (tw_attrs){.type = type}, tw_add(b, c, tw_mul_imm(b, i, es))));
-    tw_val y = tw_ld(b, (tw_attrs){.type = TW_T_f64}, tw_add(b, want, tw_mul_imm(b, i, 8)));
-    tw_val most = tw_ld(b, (tw_attrs){.type = TW_T_f32}, tw_add(b, tolerance, tw_mul_imm(b, i, 4)));
-    tw_val error = tw_sub(b, x, y);
-    error = tw_max(b, error, tw_op_emit(b, TW_OP_neg_f64, error, TW_NONE, TW_NONE));
-    /* Comparisons with NaN are false, so NaN counts as wrong. */
-    tw_val right = tw_lt(b, error, tw_op_emit(b, TW_OP_cvt_f64_f32, most, TW_NONE, TW_NONE));
-    tw_val one = tw_select(b, right, tw_i32(b, 0), tw_i32(b, 1));
-    tw_op_to(b, wrong, TW_OP_add_i32, wrong, one, TW_NONE);
-    tw_pop(b, loop);
+    TW_FOR (b, i, from, cells, step, false) {
+        tw_val x = as_double(b, type, tw_ld(b, (tw_attrs){.type = type}, tw_add(b, c, tw_mul_imm(b, i, es))));
+        tw_val y = tw_ld(b, (tw_attrs){.type = TW_T_f64}, tw_add(b, want, tw_mul_imm(b, i, 8)));
+        tw_val most = tw_ld(b, (tw_attrs){.type = TW_T_f32}, tw_add(b, tolerance, tw_mul_imm(b, i, 4)));
+        tw_val error = tw_sub(b, x, y);
+        error = tw_max(b, error, tw_op_emit(b, TW_OP_neg_f64, error, TW_NONE, TW_NONE));
+        /* Comparisons with NaN are false, so NaN counts as wrong. */
+        tw_val right = tw_lt(b, error, tw_op_emit(b, TW_OP_cvt_f64_f32, most, TW_NONE, TW_NONE));
+        tw_val one = tw_select(b, right, tw_i32(b, 0), tw_i32(b, 1));
+        tw_op_to(b, wrong, TW_OP_add_i32, wrong, one, TW_NONE);
+    }
     tw_when(b, tw_ne(b, wrong, tw_i32(b, 0)));
     tw_red(b, (tw_attrs){.rmw = TW_RMW_add, .type = TW_T_i32, .order = TW_ORDER_relaxed, .scope = TW_SCOPE_gpu}, count,
            &wrong);

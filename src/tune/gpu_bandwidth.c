@@ -17,19 +17,19 @@ tw_kernel *tw_cuda_read_kernel(int sm) {
     tw_val thread = tw_sreg(&b, TW_SREG_tid_x), block = tw_sreg(&b, TW_SREG_ctaid_x);
     tw_val sum = tw_var_of(&b, tw_i32(&b, 0));
     tw_val first = tw_add(&b, from, tw_widen(&b, tw_mul_imm(&b, thread, 16)));
-    const tw_scope loop = tw_push_for(&b, block, chunks, blocks, false);
-    tw_val chunk = loop.i;
-    tw_val at = tw_add(&b, first, tw_mul_imm(&b, tw_widen(&b, chunk), TW_READ_CHUNK)),
-           word[TW_READ_LOADS][4] = {{TW_NONE}};
-    /* All loads are issued before the first is used. */
-    for (int i = 0; i < TW_READ_LOADS; i++)
-        tw_ld_vec(
-            &b,
-            (tw_attrs){.type = TW_T_i32, .vec = 4, .cache = TW_CACHE_no_allocate, .offset = i * TW_READ_THREADS * 16},
-            at, word[i]);
-    for (int i = 0; i < TW_READ_LOADS; i++)
-        for (int j = 0; j < 4; j++) tw_assign(&b, sum, tw_xor(&b, sum, word[i][j]));
-    tw_pop(&b, loop);
+    TW_FOR (&b, chunk, block, chunks, blocks, false) {
+        tw_val at = tw_add(&b, first, tw_mul_imm(&b, tw_widen(&b, chunk), TW_READ_CHUNK)),
+               word[TW_READ_LOADS][4] = {{TW_NONE}};
+        /* All loads are issued before the first is used. */
+        for (int i = 0; i < TW_READ_LOADS; i++)
+            tw_ld_vec(
+                &b,
+                (tw_attrs){
+                    .type = TW_T_i32, .vec = 4, .cache = TW_CACHE_no_allocate, .offset = i * TW_READ_THREADS * 16},
+                at, word[i]);
+        for (int i = 0; i < TW_READ_LOADS; i++)
+            for (int j = 0; j < 4; j++) tw_assign(&b, sum, tw_xor(&b, sum, word[i][j]));
+    }
     tw_val index = tw_add(&b, tw_mul_imm(&b, block, TW_READ_THREADS), thread);
     tw_st(&b, (tw_attrs){.type = TW_T_i32}, tw_add(&b, to, tw_widen(&b, tw_mul_imm(&b, index, 4))), &sum);
     return k;

@@ -53,7 +53,7 @@ static void a_closed_one(tw_builder *b) {
 }
 
 static void none_open(tw_builder *b) {
-    tw_pop(b, (tw_scope){0});
+    tw_pop(b, (tw_scope){.depth = 1});
 }
 
 static void else_of_an_outer_one(tw_builder *b) {

@@ -157,13 +157,13 @@ void tw_gemm_copy_issue(tw_gemm_gen *g, tw_val stage, tw_val more, int part, int
         issue(g, &g->y, stage, more, false, part, parts);
         return;
     }
-    const tw_scope branch = tw_push_if(b, tw_le(b, tw_add_imm(b, g->k_position, g->c->u), g->k_end));
-    issue(g, &g->x, stage, more, false, part, parts);
-    issue(g, &g->y, stage, more, false, part, parts);
-    tw_push_else(b, branch);
-    issue(g, &g->x, stage, more, true, part, parts);
-    issue(g, &g->y, stage, more, true, part, parts);
-    tw_pop(b, branch);
+    TW_IF (b, tw_le(b, tw_add_imm(b, g->k_position, g->c->u), g->k_end)) {
+        issue(g, &g->x, stage, more, false, part, parts);
+        issue(g, &g->y, stage, more, false, part, parts);
+    } else {
+        issue(g, &g->x, stage, more, true, part, parts);
+        issue(g, &g->y, stage, more, true, part, parts);
+    }
 }
 
 void tw_gemm_copy_advance(tw_gemm_gen *g) {
@@ -219,15 +219,18 @@ void tw_gemm_copy_declare(tw_gemm_gen *g) {
 
 void tw_gemm_copy_load(tw_gemm_gen *g) {
     tw_builder *b = g->b;
-    tw_scope branch = {0};
-    if (!g->v->whole_k) branch = tw_push_if(b, tw_le(b, tw_add_imm(b, g->k_position, g->c->u), g->k_end));
-    load(g, &g->x, false);
-    load(g, &g->y, false);
-    if (g->v->whole_k) return;
-    tw_push_else(b, branch);
-    load(g, &g->x, true);
-    load(g, &g->y, true);
-    tw_pop(b, branch);
+    if (g->v->whole_k) {
+        load(g, &g->x, false);
+        load(g, &g->y, false);
+        return;
+    }
+    TW_IF (b, tw_le(b, tw_add_imm(b, g->k_position, g->c->u), g->k_end)) {
+        load(g, &g->x, false);
+        load(g, &g->y, false);
+    } else {
+        load(g, &g->x, true);
+        load(g, &g->y, true);
+    }
 }
 
 static void store(tw_gemm_gen *g, tw_gemm_operand *o, tw_val stage) {

@@ -19,30 +19,27 @@ static void asynchronous(tw_gemm_gen *g, const tw_gemm_sums *sums, tw_val count)
     tw_builder *b = g->b;
     const int ahead = g->c->stages - 1;
     for (int s = 0; s < ahead; s++) {
-        const tw_scope branch = tw_push_if(b, tw_lt(b, tw_i32(b, s), count));
-        tw_gemm_copy_issue(g, tw_i32(b, s * g->plan.stage_bytes), TW_NONE, 0, 1);
-        tw_pop(b, branch);
+        TW_IF (b, tw_lt(b, tw_i32(b, s), count))
+            tw_gemm_copy_issue(g, tw_i32(b, s * g->plan.stage_bytes), TW_NONE, 0, 1);
         tw_gemm_copy_advance(g);
         tw_do(b, TW_OP_cp_async_commit, (tw_attrs){0}, TW_NONE, TW_NONE);
     }
     tw_val read = tw_var_of(b, tw_i32(b, 0)), write = tw_var_of(b, tw_i32(b, ahead * g->plan.stage_bytes));
-    const tw_scope loop = tw_push_for(b, tw_i32(b, 0), count, tw_i32(b, 1), false);
-    tw_do(b, TW_OP_cp_async_wait, (tw_attrs){.count = ahead - 1}, TW_NONE, TW_NONE);
-    tw_do(b, TW_OP_barrier, (tw_attrs){0}, TW_NONE, TW_NONE);
-    g->next_stage = write;
-    g->more = tw_lt(b, tw_add_imm(b, loop.i, ahead), count);
-    /* Copies are issued in small parts between the steps, so that they do not delay the loads of fragments. */
-    if (!g->v->whole_k) {
-        const tw_scope if_more = tw_push_if(b, g->more);
-        tw_gemm_copy_issue(g, write, TW_NONE, 0, 1);
-        tw_pop(b, if_more);
+    TW_FOR (b, i, tw_i32(b, 0), count, tw_i32(b, 1), false) {
+        tw_do(b, TW_OP_cp_async_wait, (tw_attrs){.count = ahead - 1}, TW_NONE, TW_NONE);
+        tw_do(b, TW_OP_barrier, (tw_attrs){0}, TW_NONE, TW_NONE);
+        g->next_stage = write;
+        g->more = tw_lt(b, tw_add_imm(b, i, ahead), count);
+        /* Copies are issued in small parts between the steps, so that they do not delay the loads of fragments. */
+        if (!g->v->whole_k) {
+            TW_IF (b, g->more) tw_gemm_copy_issue(g, write, TW_NONE, 0, 1);
+        }
+        sums->stage(g, read, g->v->whole_k ? copy_between : NULL);
+        tw_gemm_copy_advance(g);
+        tw_do(b, TW_OP_cp_async_commit, (tw_attrs){0}, TW_NONE, TW_NONE);
+        tw_assign(b, write, stage_after(g, write));
+        tw_assign(b, read, stage_after(g, read));
     }
-    sums->stage(g, read, g->v->whole_k ? copy_between : NULL);
-    tw_gemm_copy_advance(g);
-    tw_do(b, TW_OP_cp_async_commit, (tw_attrs){0}, TW_NONE, TW_NONE);
-    tw_assign(b, write, stage_after(g, write));
-    tw_assign(b, read, stage_after(g, read));
-    tw_pop(b, loop);
     tw_do(b, TW_OP_cp_async_wait, (tw_attrs){0}, TW_NONE, TW_NONE);
 }
 
@@ -53,24 +50,20 @@ static void through_registers(tw_gemm_gen *g, const tw_gemm_sums *sums, tw_val c
     const bool two = g->c->stages == 2;
     tw_val zero = tw_i32(b, 0), read = two ? tw_var_of(b, zero) : zero;
     tw_gemm_copy_declare(g);
-    const tw_scope branch = tw_push_if(b, tw_lt(b, zero, count));
-    tw_gemm_copy_load(g);
-    tw_gemm_copy_store(g, zero);
-    tw_pop(b, branch);
-    const tw_scope loop = tw_push_for(b, zero, count, tw_i32(b, 1), false);
-    tw_val more = tw_lt(b, tw_add_imm(b, loop.i, 1), count);
-    tw_gemm_copy_advance(g);
-    tw_do(b, TW_OP_barrier, (tw_attrs){0}, TW_NONE, TW_NONE);
-    const tw_scope if_more = tw_push_if(b, more);
-    tw_gemm_copy_load(g);
-    tw_pop(b, if_more);
-    sums->stage(g, read, NULL);
-    if (two) tw_assign(b, read, stage_after(g, read));
-    if (!two) tw_do(b, TW_OP_barrier, (tw_attrs){0}, TW_NONE, TW_NONE);
-    const tw_scope if_more2 = tw_push_if(b, more);
-    tw_gemm_copy_store(g, read);
-    tw_pop(b, if_more2);
-    tw_pop(b, loop);
+    TW_IF (b, tw_lt(b, zero, count)) {
+        tw_gemm_copy_load(g);
+        tw_gemm_copy_store(g, zero);
+    }
+    TW_FOR (b, i, zero, count, tw_i32(b, 1), false) {
+        tw_val more = tw_lt(b, tw_add_imm(b, i, 1), count);
+        tw_gemm_copy_advance(g);
+        tw_do(b, TW_OP_barrier, (tw_attrs){0}, TW_NONE, TW_NONE);
+        TW_IF (b, more) tw_gemm_copy_load(g);
+        sums->stage(g, read, NULL);
+        if (two) tw_assign(b, read, stage_after(g, read));
+        if (!two) tw_do(b, TW_OP_barrier, (tw_attrs){0}, TW_NONE, TW_NONE);
+        TW_IF (b, more) tw_gemm_copy_store(g, read);
+    }
 }
 
 void tw_gemm_pipeline(tw_gemm_gen *g, const tw_gemm_sums *sums, const tw_gemm_range *r) {

@@ -51,14 +51,12 @@ void tw_gemm_finish(tw_gemm_gen *g) {
     add_chains(g);
     if (j.groups > 1) tw_join_groups(b, &j);
     if (j.parts == 1) {
-        const tw_scope first = tw_join_push_first(b, &j);
-        store_all(g);
-        tw_join_pop_first(b, &j, first);
+        TW_BLOCK (b, tw_join_first(b, &j)) store_all(g);
     } else if (g->c->split == TW_GEMM_SPLIT_CLUSTER) {
         tw_join_cluster(b, &j, store, g);
     } else {
-        const tw_join_open o = tw_join_push_blocks(b, &j, ways[g->c->split]);
-        store_all(g);
-        tw_join_pop_blocks(b, &j, &o);
+        const tw_join_open o = tw_join_blocks(b, &j, ways[g->c->split]);
+        TW_BLOCK (b, o.whole)
+            TW_BLOCK (b, o.first) store_all(g);
     }
 }

@@ -84,14 +84,10 @@ tw_tensor_map tw_gemm_wgmma_map(uint64_t address, int64_t extent, int64_t k, int
 
 /* Opens the loop over the tiles of a persistent block. */
 static tw_scope push_tiles(tw_gemm_gen *g) {
-    if (g->c->persistent < 2) return (tw_scope){0};
+    if (g->c->persistent < 2) return TW_NO_BLOCK;
     const tw_scope tiles = g->frame->each_tile(g);
     g->frame->find_tile(g, tiles.i);
     return tiles;
-}
-
-static void pop_tiles(tw_gemm_gen *g, tw_scope tiles) {
-    if (g->c->persistent > 1) tw_pop(g->b, tiles);
 }
 
 /* -- the warp that copies */
@@ -108,26 +104,27 @@ static void begin(tw_gemm_gen *g, bool waits) {
 
 static void copy(tw_gemm_gen *g, const tw_ring *ring, tw_val k_begin, tw_val count) {
     tw_builder *b = g->b;
-    const tw_scope first_lane = tw_push_if(b, tw_eq(b, g->lane, tw_i32(b, 0)));
-    /* The copy engine reads a map before it can begin. */
-    tw_do(b, TW_OP_tensor_prefetch, (tw_attrs){0}, g->arg.map_x, TW_NONE);
-    tw_do(b, TW_OP_tensor_prefetch, (tw_attrs){0}, g->arg.map_y, TW_NONE);
-    tw_ring_init(b, ring, g->target->sm, 1, g->plan.group / 32 * (g->c->multicast ? g->c->multicast : 1));
-    tw_pop(b, first_lane);
+    TW_IF (b, tw_eq(b, g->lane, tw_i32(b, 0))) {
+        /* The copy engine reads a map before it can begin. */
+        tw_do(b, TW_OP_tensor_prefetch, (tw_attrs){0}, g->arg.map_x, TW_NONE);
+        tw_do(b, TW_OP_tensor_prefetch, (tw_attrs){0}, g->arg.map_y, TW_NONE);
+        tw_ring_init(b, ring, g->target->sm, 1, g->plan.group / 32 * (g->c->multicast ? g->c->multicast : 1));
+    }
     begin(g, false);
-    const tw_scope producer = tw_push_if(b, tw_eq(b, g->lane, tw_i32(b, 0)));
-    const tw_ring_cursor c = tw_ring_begin(b, ring, 1);
-    const tw_scope tiles = push_tiles(g);
-    tw_val k = tw_var_of(b, k_begin);
-    const tw_scope loop = tw_push_for(b, tw_i32(b, 0), count, tw_i32(b, 1), false);
-    tw_val full = tw_ring_fill(b, ring, &c, tw_i32(b, g->plan.stage_bytes)), to = tw_ring_data(b, ring, &c, TW_NONE);
-    g->frame->fetch(g, true, to, k, full);
-    g->frame->fetch(g, false, tw_add_imm(b, to, g->plan.x.bytes), k, full);
-    tw_op_to(b, k, TW_OP_add_i32, k, tw_i32(b, g->c->u), TW_NONE);
-    tw_ring_advance(b, ring, &c);
-    tw_pop(b, loop);
-    pop_tiles(g, tiles);
-    tw_pop(b, producer);
+    TW_IF (b, tw_eq(b, g->lane, tw_i32(b, 0))) {
+        const tw_ring_cursor c = tw_ring_begin(b, ring, 1);
+        TW_BLOCK (b, push_tiles(g)) {
+            tw_val k = tw_var_of(b, k_begin);
+            TW_FOR (b, i, tw_i32(b, 0), count, tw_i32(b, 1), false) {
+                tw_val full = tw_ring_fill(b, ring, &c, tw_i32(b, g->plan.stage_bytes)),
+                       to = tw_ring_data(b, ring, &c, TW_NONE);
+                g->frame->fetch(g, true, to, k, full);
+                g->frame->fetch(g, false, tw_add_imm(b, to, g->plan.x.bytes), k, full);
+                tw_op_to(b, k, TW_OP_add_i32, k, tw_i32(b, g->c->u), TW_NONE);
+                tw_ring_advance(b, ring, &c);
+            }
+        }
+    }
 }
 
 /* -- the warpgroups that multiply */
@@ -164,25 +161,24 @@ static void sum(tw_gemm_gen *g, const tw_ring *ring, const tw_ring_cursor *c, tw
     tw_val x0 = tw_tile_descriptor(b, x, tw_add(b, g->shared, tw_mul_imm(b, group, apart)));
     tw_val y0 = tw_tile_descriptor(b, y, tw_add_imm(b, g->shared, g->plan.x.bytes));
     tw_val before = tw_var_of(b, zero), last = tw_add_imm(b, count, 1 - stages);
-    const tw_scope loop = tw_push_for(b, zero, count, tw_i32(b, 1), false);
-    tw_val i = loop.i;
-    tw_val stage = tw_shr(b, c->stage, 4);
-    tw_ring_wait(b, tw_ring_full(b, ring, c), c);
-    tw_val first = tw_eq(b, i, zero), y_at = tw_add(b, y0, stage), x_at = tw_add(b, x0, stage);
-    tw_tile_multiply(b, &(tw_tile_product){.kind = g->v->type == TW_GEMM_F16 ? TW_WGMMA_f16 : TW_WGMMA_bf16,
-                                           .x = x,
-                                           .y = y,
-                                           .rows = g->c->ms,
-                                           .x_at = x_at,
-                                           .y_at = y_at,
-                                           .add = tw_not(b, first),
-                                           .sums = g->acc[0]});
-    tw_do(b, TW_OP_wgmma_wait, (tw_attrs){.count = 1}, TW_NONE, TW_NONE);
-    tw_val filled = tw_lt(b, zero, i);
-    give_back(g, before, persistent ? filled : tw_and(b, filled, tw_lt(b, i, last)));
-    tw_assign(b, before, tw_ring_empty(b, ring, c));
-    tw_ring_advance(b, ring, c);
-    tw_pop(b, loop);
+    TW_FOR (b, i, zero, count, tw_i32(b, 1), false) {
+        tw_val stage = tw_shr(b, c->stage, 4);
+        tw_ring_wait(b, tw_ring_full(b, ring, c), c);
+        tw_val first = tw_eq(b, i, zero), y_at = tw_add(b, y0, stage), x_at = tw_add(b, x0, stage);
+        tw_tile_multiply(b, &(tw_tile_product){.kind = g->v->type == TW_GEMM_F16 ? TW_WGMMA_f16 : TW_WGMMA_bf16,
+                                               .x = x,
+                                               .y = y,
+                                               .rows = g->c->ms,
+                                               .x_at = x_at,
+                                               .y_at = y_at,
+                                               .add = tw_not(b, first),
+                                               .sums = g->acc[0]});
+        tw_do(b, TW_OP_wgmma_wait, (tw_attrs){.count = 1}, TW_NONE, TW_NONE);
+        tw_val filled = tw_lt(b, zero, i);
+        give_back(g, before, persistent ? filled : tw_and(b, filled, tw_lt(b, i, last)));
+        tw_assign(b, before, tw_ring_empty(b, ring, c));
+        tw_ring_advance(b, ring, c);
+    }
     tw_do(b, TW_OP_wgmma_wait, (tw_attrs){0}, TW_NONE, TW_NONE);
     if (persistent) give_back(g, before, tw_const(b, TW_T_pred, 1));
 }
@@ -204,10 +200,10 @@ static void build(tw_gemm_gen *g, const tw_gemm_range *r) {
     prepare(g);
     const tw_ring_cursor c = tw_ring_begin(b, &ring, 0);
     begin(g, true);
-    const tw_scope tiles = push_tiles(g);
-    sum(g, &ring, &c, r->count);
-    g->frame->finish(g);
-    pop_tiles(g, tiles);
+    TW_BLOCK (b, push_tiles(g)) {
+        sum(g, &ring, &c, r->count);
+        g->frame->finish(g);
+    }
     tw_next_role(b, roles);
     copy(g, &ring, r->k_begin, r->count);
     tw_pop(b, roles);

@@ -11,10 +11,10 @@ tw_argmax tw_argmax_of(tw_builder *b, float least) {
 
 void tw_argmax_take(tw_builder *b, const tw_argmax *a, tw_val value, tw_val number) {
     tw_val earlier = tw_and(b, tw_eq(b, value, a->value), tw_lt(b, number, a->number));
-    const tw_scope if_better = tw_push_if(b, tw_or(b, tw_lt(b, a->value, value), earlier));
-    tw_assign(b, a->value, value);
-    tw_assign(b, a->number, number);
-    tw_pop(b, if_better);
+    TW_IF (b, tw_or(b, tw_lt(b, a->value, value), earlier)) {
+        tw_assign(b, a->value, value);
+        tw_assign(b, a->number, number);
+    }
 }
 
 tw_argmax tw_argmax_warp(tw_builder *b, const tw_argmax *a) {

@@ -5,18 +5,17 @@ tw_val tw_patience_left(tw_builder *b, const tw_patience *p, tw_val early) {
     return p->gave_up.id ? tw_and(b, early, tw_eq(b, p->gave_up, tw_i32(b, 0))) : early;
 }
 
-void tw_counter_poll(tw_builder *b, const tw_counter_wait *w) {
+/* Loads the counter, and tells whether it is below the target. `seen` is assigned; TW_NONE becomes a value. */
+static tw_val is_early(tw_builder *b, const tw_counter_wait *w, tw_val *seen) {
     static const tw_attrs acquire = {.type = TW_T_i32, .order = TW_ORDER_acquire, .scope = TW_SCOPE_gpu};
+    tw_ld_vec(b, acquire, w->counter, seen);
+    return w->exact ? tw_ne(b, *seen, w->target) : tw_lt(b, tw_sub(b, *seen, w->target), tw_i32(b, 0));
+}
+
+void tw_counter_poll(tw_builder *b, const tw_counter_wait *w) {
     tw_val seen = w->seen;
-    const tw_scope poll = tw_push_while(b);
-    if (seen.id)
-        tw_ld_vec(b, acquire, w->counter, &seen);
-    else
-        seen = tw_ld(b, acquire, w->counter);
-    tw_val early = w->exact ? tw_ne(b, seen, w->target) : tw_lt(b, tw_sub(b, seen, w->target), tw_i32(b, 0));
-    tw_push_while_body(b, poll, tw_patience_left(b, w->patience, early));
-    w->patience->between(w->patience->context, seen);
-    tw_pop(b, poll);
+    TW_WHILE (b, tw_patience_left(b, w->patience, is_early(b, w, &seen)))
+        w->patience->between(w->patience->context, seen);
 }
 
 void tw_counter_add(tw_builder *b, tw_val counter, bool publish) {

@@ -21,30 +21,24 @@ static tw_val stale(tw_builder *b, const tw_flag_words *x, int i) {
     return tw_and(b, x->there[i], wrong);
 }
 
+static tw_val any_stale(tw_builder *b, const tw_flag_words *x, int n) {
+    tw_val any = stale(b, x, 0);
+    for (int i = 1; i < n; i++) any = tw_or(b, any, stale(b, x, i));
+    return any;
+}
+
 void tw_flag_poll(tw_builder *b, tw_flag_words *x, int n, const tw_patience *p) {
     tw_attrs how = flagged;
     how.vec = x->width;
-    tw_val any = TW_NONE;
     for (int i = 0; i < n; i++)
         for (int e = 0; e < x->width; e++) x->word[i][e] = tw_var_of(b, x->tag);
-    for (int i = 0; i < n; i++) {
-        const tw_scope if_there = tw_push_if(b, x->there[i]);
-        tw_ld_vec(b, how, x->at[i], x->word[i]);
-        tw_pop(b, if_there);
+    for (int i = 0; i < n; i++)
+        TW_IF (b, x->there[i]) tw_ld_vec(b, how, x->at[i], x->word[i]);
+    TW_WHILE (b, tw_patience_left(b, p, any_stale(b, x, n))) {
+        for (int i = 0; i < n; i++)
+            TW_IF (b, stale(b, x, i)) tw_ld_vec(b, how, x->at[i], x->word[i]);
+        p->between(p->context, x->word[0][0]);
     }
-    const tw_scope poll = tw_push_while(b);
-    for (int i = 0; i < n; i++) {
-        tw_val again = stale(b, x, i);
-        any = i ? tw_or(b, any, again) : again;
-    }
-    tw_push_while_body(b, poll, tw_patience_left(b, p, any));
-    for (int i = 0; i < n; i++) {
-        const tw_scope if_stale = tw_push_if(b, stale(b, x, i));
-        tw_ld_vec(b, how, x->at[i], x->word[i]);
-        tw_pop(b, if_stale);
-    }
-    p->between(p->context, x->word[0][0]);
-    tw_pop(b, poll);
 }
 
 tw_val tw_flag_value(tw_builder *b, const tw_flag_words *x, int i, int e) {

@@ -24,16 +24,16 @@ void tw_join_groups(tw_builder *b, const tw_join *j) {
         at = tw_add(b, at, tw_mul_imm(b, j->thread, es));
         tw_part_meet(b, &j->meeting);
         tw_val upper = tw_le(b, tw_i32(b, half), j->group);
-        const tw_scope if_upper = tw_push_if(b, tw_and(b, upper, tw_lt(b, j->group, tw_i32(b, 2 * half))));
-        for (int i = 0; i < j->n; i++)
-            tw_st(b, (tw_attrs){.type = j->type, .space = TW_SPACE_shared, .offset = i * row}, at, &j->sums[i]);
-        tw_pop(b, if_upper);
+        TW_IF (b, tw_and(b, upper, tw_lt(b, j->group, tw_i32(b, 2 * half)))) {
+            for (int i = 0; i < j->n; i++)
+                tw_st(b, (tw_attrs){.type = j->type, .space = TW_SPACE_shared, .offset = i * row}, at, &j->sums[i]);
+        }
         tw_part_meet(b, &j->meeting);
-        const tw_scope if_lower = tw_push_if(b, tw_lt(b, j->group, tw_i32(b, half)));
-        for (int i = 0; i < j->n; i++)
-            add_to(b, j, j->sums[i],
-                   tw_ld(b, (tw_attrs){.type = j->type, .space = TW_SPACE_shared, .offset = i * row}, at));
-        tw_pop(b, if_lower);
+        TW_IF (b, tw_lt(b, j->group, tw_i32(b, half))) {
+            for (int i = 0; i < j->n; i++)
+                add_to(b, j, j->sums[i],
+                       tw_ld(b, (tw_attrs){.type = j->type, .space = TW_SPACE_shared, .offset = i * row}, at));
+        }
     }
 }
 
@@ -97,44 +97,38 @@ static tw_val leader(tw_builder *b, const tw_join *j) {
    parts - 1 to 0. Returns to every thread how many blocks arrived earlier. */
 static tw_val arrive(tw_builder *b, const tw_join *j) {
     tw_part_meet(b, &j->meeting);
-    const tw_scope if_leader = tw_push_if(b, leader(b, j));
-    tw_attrs at = {.rmw = TW_RMW_inc, .type = TW_T_i32, .order = TW_ORDER_acq_rel, .scope = TW_SCOPE_gpu};
-    tw_val before = tw_atom(b, at, counter(b, j), tw_i32(b, j->parts - 1), TW_NONE);
-    tw_st(b, (tw_attrs){.type = TW_T_i32, .space = TW_SPACE_shared}, j->shared, &before);
-    tw_pop(b, if_leader);
+    TW_IF (b, leader(b, j)) {
+        tw_attrs at = {.rmw = TW_RMW_inc, .type = TW_T_i32, .order = TW_ORDER_acq_rel, .scope = TW_SCOPE_gpu};
+        tw_val before = tw_atom(b, at, counter(b, j), tw_i32(b, j->parts - 1), TW_NONE);
+        tw_st(b, (tw_attrs){.type = TW_T_i32, .space = TW_SPACE_shared}, j->shared, &before);
+    }
     tw_part_meet(b, &j->meeting);
     return tw_ld(b, (tw_attrs){.type = TW_T_i32, .space = TW_SPACE_shared}, j->shared);
 }
 
-tw_scope tw_join_push_first(tw_builder *b, const tw_join *j) {
-    return j->groups > 1 ? tw_push_if(b, tw_eq(b, j->group, tw_i32(b, 0))) : (tw_scope){0};
-}
-
-void tw_join_pop_first(tw_builder *b, const tw_join *j, tw_scope s) {
-    if (j->groups > 1) tw_pop(b, s);
+tw_scope tw_join_first(tw_builder *b, const tw_join *j) {
+    return j->groups > 1 ? tw_push_if(b, tw_eq(b, j->group, tw_i32(b, 0))) : TW_NO_BLOCK;
 }
 
 /* Opens an IR block that only the last block of the grid to arrive executes. */
 static tw_join_open open_last(tw_builder *b, const tw_join *j) {
     tw_join_open o = {.whole = tw_push_if(b, tw_eq(b, arrive(b, j), tw_i32(b, j->parts - 1)))};
-    o.first = tw_join_push_first(b, j);
+    o.first = tw_join_first(b, j);
     return o;
 }
 
 static tw_join_open begin_last(tw_builder *b, const tw_join *j) {
-    const tw_scope writers = tw_join_push_first(b, j);
-    put(b, j, part_address(b, j, j->part, j->parts));
-    tw_join_pop_first(b, j, writers);
+    TW_BLOCK (b, tw_join_first(b, j)) put(b, j, part_address(b, j, j->part, j->parts));
     const tw_join_open o = open_last(b, j);
     tw_val at = part_address(b, j, tw_i32(b, 0), j->parts);
     const int first = (j->parts - 1) % TOGETHER + 1, rounds = (j->parts - first) / TOGETHER;
     take(b, j, at, first, true);
     if (!rounds) return o;
     tw_val more = tw_var_of(b, tw_add_imm(b, at, first * part_bytes(j)));
-    const tw_scope loop = tw_push_for(b, tw_i32(b, 0), tw_i32(b, rounds), tw_i32(b, 1), false);
-    take(b, j, more, TOGETHER, false);
-    tw_op_to(b, more, TW_OP_add_i64, more, tw_i64(b, TOGETHER * part_bytes(j)), TW_NONE);
-    tw_pop(b, loop);
+    TW_FOR (b, i, tw_i32(b, 0), tw_i32(b, rounds), tw_i32(b, 1), false) {
+        take(b, j, more, TOGETHER, false);
+        tw_op_to(b, more, TW_OP_add_i64, more, tw_i64(b, TOGETHER * part_bytes(j)), TW_NONE);
+    }
     return o;
 }
 
@@ -143,17 +137,17 @@ static tw_join_open begin_atomic(tw_builder *b, const tw_join *j) {
     /* From sm_90 on one atomic adds a vector of f32. */
     const int together = j->type == TW_T_f32 && j->target >= 90 ? v : 1;
     tw_val at = part_address(b, j, tw_i32(b, 0), 1);
-    const tw_scope writers = tw_join_push_first(b, j);
-    for (int i = 0; i < j->n; i += together) {
-        tw_attrs a = {.rmw = TW_RMW_add,
-                      .type = j->type,
-                      .vec = together,
-                      .order = TW_ORDER_relaxed,
-                      .scope = TW_SCOPE_gpu,
-                      .offset = vector_offset(j, i) + i % v * bytes_of(j)};
-        tw_red(b, a, at, &j->sums[i]);
+    TW_BLOCK (b, tw_join_first(b, j)) {
+        for (int i = 0; i < j->n; i += together) {
+            tw_attrs a = {.rmw = TW_RMW_add,
+                          .type = j->type,
+                          .vec = together,
+                          .order = TW_ORDER_relaxed,
+                          .scope = TW_SCOPE_gpu,
+                          .offset = vector_offset(j, i) + i % v * bytes_of(j)};
+            tw_red(b, a, at, &j->sums[i]);
+        }
     }
-    tw_join_pop_first(b, j, writers);
     const tw_join_open o = open_last(b, j);
     take(b, j, at, 1, true);
     tw_val zero = tw_zero(b, j->type), zeros[4] = {zero, zero, zero, zero};
@@ -170,39 +164,28 @@ static void sleep(void *context, tw_val seen) {
 static tw_join_open begin_serial(tw_builder *b, const tw_join *j) {
     tw_val last = tw_eq(b, j->part, tw_i32(b, j->parts - 1));
     /* Thread 0 waits for the block's turn. The barrier makes the other threads wait for thread 0. */
-    const tw_scope if_leader = tw_push_if(b, leader(b, j));
-    tw_counter_poll(b, &(tw_counter_wait){.counter = counter(b, j),
-                                          .target = j->part,
-                                          .exact = true,
-                                          .patience = &(tw_patience){.between = sleep, .context = b}});
-    tw_pop(b, if_leader);
+    TW_IF (b, leader(b, j)) {
+        tw_counter_poll(b, &(tw_counter_wait){.counter = counter(b, j),
+                                              .target = j->part,
+                                              .exact = true,
+                                              .patience = &(tw_patience){.between = sleep, .context = b}});
+    }
     tw_part_meet(b, &j->meeting);
     tw_val at = part_address(b, j, tw_i32(b, 0), 1);
-    const tw_scope adders = tw_join_push_first(b, j);
-    const tw_scope if_later = tw_push_if(b, tw_lt(b, tw_i32(b, 0), j->part));
-    take(b, j, at, 1, false);
-    tw_pop(b, if_later);
-    const tw_scope if_not_last = tw_push_if(b, tw_not(b, last));
-    put(b, j, at);
-    tw_pop(b, if_not_last);
-    tw_join_pop_first(b, j, adders);
+    TW_BLOCK (b, tw_join_first(b, j)) {
+        TW_IF (b, tw_lt(b, tw_i32(b, 0), j->part)) take(b, j, at, 1, false);
+        TW_IF (b, tw_not(b, last)) put(b, j, at);
+    }
     tw_part_meet(b, &j->meeting);
     tw_val next = tw_select(b, last, tw_i32(b, 0), tw_add_imm(b, j->part, 1));
-    const tw_scope signals = tw_push_if(b, leader(b, j));
-    tw_counter_set(b, counter(b, j), next);
-    tw_pop(b, signals);
+    TW_IF (b, leader(b, j)) tw_counter_set(b, counter(b, j), next);
     tw_join_open o = {.whole = tw_push_if(b, last)};
-    o.first = tw_join_push_first(b, j);
+    o.first = tw_join_first(b, j);
     return o;
 }
 
-tw_join_open tw_join_push_blocks(tw_builder *b, const tw_join *j, tw_join_way way) {
+tw_join_open tw_join_blocks(tw_builder *b, const tw_join *j, tw_join_way way) {
     return way == TW_JOIN_LAST ? begin_last(b, j) : way == TW_JOIN_ATOMIC ? begin_atomic(b, j) : begin_serial(b, j);
-}
-
-void tw_join_pop_blocks(tw_builder *b, const tw_join *j, const tw_join_open *o) {
-    tw_join_pop_first(b, j, o->first);
-    tw_pop(b, o->whole);
 }
 
 /* Each block stores its sums in its shared memory, and then adds up one share of the sums of all blocks. */
@@ -211,33 +194,34 @@ void tw_join_cluster(tw_builder *b, const tw_join *j, void (*store)(void *contex
     const int v = vector(j), n = j->parts, vectors = j->n / v, es = bytes_of(j);
     tw_val mine = tw_add(b, j->shared, tw_mul_imm(b, j->thread, v * es)), of[TW_JOIN_CLUSTER];
     tw_part_meet(b, &j->meeting);
-    const tw_scope writers = tw_join_push_first(b, j);
-    for (int i = 0; i < j->n; i += v) {
-        tw_attrs to = {.type = j->type, .vec = v, .space = TW_SPACE_shared, .offset = vector_offset(j, i)};
-        tw_st(b, to, mine, &j->sums[i]);
+    TW_BLOCK (b, tw_join_first(b, j)) {
+        for (int i = 0; i < j->n; i += v) {
+            tw_attrs to = {.type = j->type, .vec = v, .space = TW_SPACE_shared, .offset = vector_offset(j, i)};
+            tw_st(b, to, mine, &j->sums[i]);
+        }
     }
-    tw_join_pop_first(b, j, writers);
     tw_do(b, TW_OP_cluster_sync, (tw_attrs){0}, TW_NONE, TW_NONE);
     for (int r = 0; r < n; r++) of[r] = tw_get(b, TW_OP_cluster_address, (tw_attrs){0}, TW_T_i32, mine, tw_i32(b, r));
-    const tw_scope adders = tw_join_push_first(b, j);
-    for (int r = 0; r < n; r++) {
-        const int from = r * vectors / n * v, to = (r + 1) * vectors / n * v;
-        if (from == to) continue;
-        const tw_scope if_mine = tw_push_if(b, tw_eq(b, j->part, tw_i32(b, r)));
-        for (int i = from; i < to; i += v) {
-            tw_val x[TW_JOIN_CLUSTER][4] = {{{0}}};
-            for (int p = 0; p < n; p++) {
-                tw_attrs at = {.type = j->type, .vec = v, .space = TW_SPACE_cluster, .offset = vector_offset(j, i)};
-                tw_ld_vec(b, at, of[p], x[p]);
+    TW_BLOCK (b, tw_join_first(b, j)) {
+        for (int r = 0; r < n; r++) {
+            const int from = r * vectors / n * v, to = (r + 1) * vectors / n * v;
+            if (from == to) continue;
+            TW_IF (b, tw_eq(b, j->part, tw_i32(b, r))) {
+                for (int i = from; i < to; i += v) {
+                    tw_val x[TW_JOIN_CLUSTER][4] = {{{0}}};
+                    for (int p = 0; p < n; p++) {
+                        tw_attrs at = {
+                            .type = j->type, .vec = v, .space = TW_SPACE_cluster, .offset = vector_offset(j, i)};
+                        tw_ld_vec(b, at, of[p], x[p]);
+                    }
+                    for (int e = 0; e < v; e++) tw_assign(b, j->sums[i + e], x[0][e]);
+                    for (int p = 1; p < n; p++)
+                        for (int e = 0; e < v; e++) add_to(b, j, j->sums[i + e], x[p][e]);
+                }
+                store(context, from, to);
             }
-            for (int e = 0; e < v; e++) tw_assign(b, j->sums[i + e], x[0][e]);
-            for (int p = 1; p < n; p++)
-                for (int e = 0; e < v; e++) add_to(b, j, j->sums[i + e], x[p][e]);
         }
-        store(context, from, to);
-        tw_pop(b, if_mine);
     }
-    tw_join_pop_first(b, j, adders);
     /* A block may exit only when no other block still reads its shared memory. */
     tw_do(b, TW_OP_cluster_sync, (tw_attrs){0}, TW_NONE, TW_NONE);
 }

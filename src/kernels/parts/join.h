@@ -35,8 +35,7 @@ typedef struct tw_join {
 void tw_join_groups(tw_builder *b, const tw_join *j);
 
 /* Opens an IR block for group 0. With one group it opens none. */
-tw_scope tw_join_push_first(tw_builder *b, const tw_join *j);
-void tw_join_pop_first(tw_builder *b, const tw_join *j, tw_scope s);
+tw_scope tw_join_first(tw_builder *b, const tw_join *j);
 
 /* How blocks add up their parts. */
 typedef enum tw_join_way {
@@ -51,8 +50,7 @@ typedef struct tw_join_open {
 
 /* Adds up the parts of all blocks. Opens an IR block for the threads that get the sums: group 0 of one block.
    Afterwards the workspace of TW_JOIN_ATOMIC and all counters are zero again. */
-tw_join_open tw_join_push_blocks(tw_builder *b, const tw_join *j, tw_join_way way);
-void tw_join_pop_blocks(tw_builder *b, const tw_join *j, const tw_join_open *o);
+tw_join_open tw_join_blocks(tw_builder *b, const tw_join *j, tw_join_way way);
 
 /* Adds up the parts of a cluster's blocks in order. `part` is the block's rank. Group 0 of each block gets a share,
    sums `from` to `below` - 1, and stores it by `store`. Uses n * threads elements of shared memory. */

@@ -38,10 +38,10 @@ void tw_ring_advance(tw_builder *b, const tw_ring *r, const tw_ring_cursor *c) {
         return;
     }
     tw_op_to(b, c->stage, TW_OP_add_i32, c->stage, tw_i32(b, 1), TW_NONE);
-    const tw_scope branch = tw_push_if(b, tw_eq(b, c->stage, tw_i32(b, r->stages)));
-    tw_assign(b, c->stage, tw_i32(b, 0));
-    tw_op_to(b, c->parity, TW_OP_xor_i32, c->parity, tw_i32(b, 1), TW_NONE);
-    tw_pop(b, branch);
+    TW_IF (b, tw_eq(b, c->stage, tw_i32(b, r->stages))) {
+        tw_assign(b, c->stage, tw_i32(b, 0));
+        tw_op_to(b, c->parity, TW_OP_xor_i32, c->parity, tw_i32(b, 1), TW_NONE);
+    }
 }
 
 static tw_val place(tw_builder *b, const tw_ring *r, tw_val base, tw_val stage, int bytes) {

@@ -161,22 +161,25 @@ static void load_weights(tw_mega_activations *a, tw_val k) {
     }
 }
 
+/* Tells whether one turn covers a chunk. */
+static bool at_one_turn(const tw_mega_activations *a, bool normed) {
+    return most_columns(a, normed) <= at_once(a, normed) * span(a);
+}
+
 /* Begins a loop over a thread's columns, unless one turn covers a chunk. The scope's `i` is the first column. */
 static tw_scope push_columns(const tw_mega_activations *a, bool normed) {
     tw_builder *b = a->g->b;
     const int step = at_once(a, normed) * span(a);
     tw_val first = tw_shl(b, a->g->thread, 2);
-    if (most_columns(a, normed) <= step) return (tw_scope){.i = first};
+    if (at_one_turn(a, normed)) return (tw_scope){.i = first};
     /* All lanes of a warp run the loop equally often, since they find the largest activation together. */
     tw_val end = tw_and(b, tw_add_imm(b, a->width, TW_MEGA_BLOCK - 1), tw_i32(b, -TW_MEGA_BLOCK));
     return tw_push_for(b, first, end, tw_i32(b, step), false);
 }
 
-static void pop_columns(tw_mega_activations *a, tw_scope columns, bool normed) {
-    const int step = at_once(a, normed) * span(a);
-    if (most_columns(a, normed) <= step) return;
-    if (normed) load_weights(a, tw_add_imm(a->g->b, columns.i, step));
-    tw_pop(a->g->b, columns);
+/* Loads the norm's weights for the turn after that of column `k`, if there is one. */
+static void load_next_weights(tw_mega_activations *a, tw_val k) {
+    if (!at_one_turn(a, true)) load_weights(a, tw_add_imm(a->g->b, k, at_once(a, true) * span(a)));
 }
 
 void tw_mega_find_chunk(tw_mega_activations *a, tw_val chunk) {
@@ -215,15 +218,15 @@ static void leave_squares(tw_mega_activations *a, tw_val squares, tw_val positio
     tw_mega_gen *g = a->g;
     tw_builder *b = g->b;
     tw_val sum = tw_part_warp_sum(g->b, tw_add(b, squares, tw_f32(b, 0)), 1, 32);
-    const tw_scope first_lane = tw_push_if(b, tw_eq(b, g->lane, tw_i32(b, 0)));
-    tw_val at = tw_add_imm(b, g->shared, g->p->sums);
-    at = tw_mega_at(g, tw_mega_at(g, at, position, 4 * g->p->tuning.warps), g->warp, 4);
-    const tw_attrs cell = {.type = TW_T_f32, .space = TW_SPACE_shared};
-    tw_val again = tw_lt(b, tw_i32(b, 0), chunk);
-    tw_when(b, again);
-    tw_val before = tw_ld(b, cell, at);
-    tw_st(b, cell, at, (tw_val[]){tw_add(b, sum, before)});
-    tw_pop(b, first_lane);
+    TW_IF (b, tw_eq(b, g->lane, tw_i32(b, 0))) {
+        tw_val at = tw_add_imm(b, g->shared, g->p->sums);
+        at = tw_mega_at(g, tw_mega_at(g, at, position, 4 * g->p->tuning.warps), g->warp, 4);
+        const tw_attrs cell = {.type = TW_T_f32, .space = TW_SPACE_shared};
+        tw_val again = tw_lt(b, tw_i32(b, 0), chunk);
+        tw_when(b, again);
+        tw_val before = tw_ld(b, cell, at);
+        tw_st(b, cell, at, (tw_val[]){tw_add(b, sum, before)});
+    }
 }
 
 /* Counts the chunk's columns from the warp's first one on. `k` is this thread's first. A warp stores all of its
@@ -239,7 +242,8 @@ static tw_val of_warp(const tw_mega_activations *a, tw_val k) {
 static void stage_columns(tw_mega_activations *a, tw_val k, int n, tw_val squares) {
     tw_mega_gen *g = a->g;
     tw_builder *b = g->b;
-    tw_val x[MOST][4] = {{{0}}}, at[MOST], there[MOST], rest = tw_sub(b, a->limit, k), have = of_warp(a, k);
+    tw_val x[MOST][4] = {{{0}}}, at[MOST] = {{0}}, there[MOST] = {{0}}, rest = tw_sub(b, a->limit, k),
+           have = of_warp(a, k);
     tw_val first = tw_mega_at(g, a->row[0], tw_add(b, a->from, k), 4);
     four f[MOST];
     for (int i = 0; i < n; i++) {
@@ -252,33 +256,37 @@ static void stage_columns(tw_mega_activations *a, tw_val k, int n, tw_val square
     store(a, f, n);
 }
 
+static void stage_turns(tw_mega_activations *a) {
+    TW_LOOP (a->g->b, k, push_columns(a, false)) stage_columns(a, k, at_once(a, false), TW_NONE);
+}
+
 static void stage_plain(tw_mega_activations *a) {
     tw_builder *b = a->g->b;
     const int most = at_once(a, false), few = at_once(a, true);
-    tw_scope if_few = {0};
-    /* The input is attention's output, hardly wider than the model, or the ffn's, several times as wide. */
-    if (few < most) {
-        if_few = tw_push_if(b, tw_le(b, a->width, tw_i32(b, few * span(a))));
-        stage_columns(a, tw_shl(b, a->g->thread, 2), few, TW_NONE);
-        tw_push_else(b, if_few);
+    if (few == most) {
+        stage_turns(a);
+        return;
     }
-    const tw_scope columns = push_columns(a, false);
-    stage_columns(a, columns.i, most, TW_NONE);
-    pop_columns(a, columns, false);
-    if (few < most) tw_pop(b, if_few);
+    /* The input is attention's output, hardly wider than the model, or the ffn's, several times as wide. */
+    TW_IF (b, tw_le(b, a->width, tw_i32(b, few * span(a)))) {
+        stage_columns(a, tw_shl(b, a->g->thread, 2), few, TW_NONE);
+    } else {
+        stage_turns(a);
+    }
 }
 
 static void stage_one(tw_mega_activations *a, tw_val chunk) {
     tw_builder *b = a->g->b;
-    const tw_scope if_normed = tw_push_if(b, a->normed);
-    tw_val squares = tw_var_of(b, tw_f32(b, 0));
-    const tw_scope columns = push_columns(a, true);
-    stage_columns(a, columns.i, at_once(a, true), squares);
-    pop_columns(a, columns, true);
-    leave_squares(a, squares, tw_i32(b, 0), chunk);
-    tw_push_else(b, if_normed);
-    stage_plain(a);
-    tw_pop(b, if_normed);
+    TW_IF (b, a->normed) {
+        tw_val squares = tw_var_of(b, tw_f32(b, 0));
+        TW_LOOP (b, k, push_columns(a, true)) {
+            stage_columns(a, k, at_once(a, true), squares);
+            load_next_weights(a, k);
+        }
+        leave_squares(a, squares, tw_i32(b, 0), chunk);
+    } else {
+        stage_plain(a);
+    }
 }
 
 /* ---- several positions */
@@ -290,42 +298,40 @@ static void stage_rows(tw_mega_activations *a, const tw_val *squares) {
     const int n = at_once(a, squares), T = g->p->tokens;
     const tw_attrs how = {.type = TW_T_f32, .vec = 4, .cache = TW_CACHE_cg};
     tw_val x[COLUMNS][TW_CUDA_VM_TOKENS][4] = {{{{0}}}}, k[COLUMNS];
-    const tw_scope columns = push_columns(a, squares);
-    for (int i = 0; i < n; i++) {
-        k[i] = tw_add_imm(b, columns.i, i * span(a));
-        tw_val column = tw_add(b, a->from, k[i]), inside = tw_lt(b, k[i], a->limit);
-        for (int u = 0; u < T; u++) {
-            tw_val at = tw_mega_at(g, a->row[u], column, 4);
-            tw_when(b, tw_and(b, inside, a->there[u]));
-            tw_ld_vec(b, how, at, x[i][u]);
+    TW_LOOP (b, first, push_columns(a, squares)) {
+        for (int i = 0; i < n; i++) {
+            k[i] = tw_add_imm(b, first, i * span(a));
+            tw_val column = tw_add(b, a->from, k[i]), inside = tw_lt(b, k[i], a->limit);
+            for (int u = 0; u < T; u++) {
+                tw_val at = tw_mega_at(g, a->row[u], column, 4);
+                tw_when(b, tw_and(b, inside, a->there[u]));
+                tw_ld_vec(b, how, at, x[i][u]);
+            }
         }
-    }
-    for (int i = 0; i < n; i++) {
-        four f[TW_CUDA_VM_TOKENS];
-        tw_val have = tw_lt(b, tw_i32(b, 0), of_warp(a, k[i]));
-        for (int u = 0; u < T; u++) {
-            if (squares) norm_four(a, squares[u], a->w[i], x[i][u]);
-            f[u] = (four){.x = x[i][u], .position = u, .k = k[i], .there = tw_and(b, have, a->there[u])};
+        for (int i = 0; i < n; i++) {
+            four f[TW_CUDA_VM_TOKENS];
+            tw_val have = tw_lt(b, tw_i32(b, 0), of_warp(a, k[i]));
+            for (int u = 0; u < T; u++) {
+                if (squares) norm_four(a, squares[u], a->w[i], x[i][u]);
+                f[u] = (four){.x = x[i][u], .position = u, .k = k[i], .there = tw_and(b, have, a->there[u])};
+            }
+            store(a, f, T);
         }
-        store(a, f, T);
+        if (squares) load_next_weights(a, first);
     }
-    pop_columns(a, columns, squares);
 }
 
 static void stage_several(tw_mega_activations *a, tw_val chunk) {
     tw_builder *b = a->g->b;
     tw_val squares[TW_CUDA_VM_TOKENS];
-    const tw_scope if_normed = tw_push_if(b, a->normed);
-    for (int u = 0; u < a->g->p->tokens; u++) squares[u] = tw_var_of(b, tw_f32(b, 0));
-    stage_rows(a, squares);
-    for (int u = 0; u < a->g->p->tokens; u++) {
-        const tw_scope if_there = tw_push_if(b, a->there[u]);
-        leave_squares(a, squares[u], tw_i32(b, u), chunk);
-        tw_pop(b, if_there);
+    TW_IF (b, a->normed) {
+        for (int u = 0; u < a->g->p->tokens; u++) squares[u] = tw_var_of(b, tw_f32(b, 0));
+        stage_rows(a, squares);
+        for (int u = 0; u < a->g->p->tokens; u++)
+            TW_IF (b, a->there[u]) leave_squares(a, squares[u], tw_i32(b, u), chunk);
+    } else {
+        stage_rows(a, NULL);
     }
-    tw_push_else(b, if_normed);
-    stage_rows(a, NULL);
-    tw_pop(b, if_normed);
 }
 
 void tw_mega_stage_chunk(tw_mega_activations *a, tw_val chunk) {

@@ -8,37 +8,36 @@ static void finish(tw_mega_gen *g, tw_val out, tw_val position, tw_val head, tw_
     tw_builder *b = g->b;
     const tw_mega_plan *p = g->p;
     const int d = (int)p->head_dim, warps = p->tuning.warps, one = p->attend_heads * (d + 2) * 4;
-    const tw_scope loop = tw_mega_thread_loop(g, tw_mul_imm(b, heads, d));
-    tw_val i = loop.i;
-    tw_val h = tw_div(b, i, d), e = tw_rem(b, i, d);
-    tw_val at = tw_mega_at(g, tw_add_imm(b, g->shared, p->scratch), h, (d + 2) * 4);
-    tw_val cell = tw_mega_at(g, at, e, 4), m[TW_MEGA_WARPS], most = TW_NONE, sum = TW_NONE, x = TW_NONE;
-    for (int w = 0; w < warps; w++) {
-        m[w] = tw_ld(b, (tw_attrs){.type = TW_T_f32, .space = TW_SPACE_shared, .offset = w * one + d * 4}, at);
-        most = w ? tw_max(b, most, m[w]) : m[w];
+    TW_LOOP (b, i, tw_mega_thread_loop(g, tw_mul_imm(b, heads, d))) {
+        tw_val h = tw_div(b, i, d), e = tw_rem(b, i, d);
+        tw_val at = tw_mega_at(g, tw_add_imm(b, g->shared, p->scratch), h, (d + 2) * 4);
+        tw_val cell = tw_mega_at(g, at, e, 4), m[TW_MEGA_WARPS], most = TW_NONE, sum = TW_NONE, x = TW_NONE;
+        for (int w = 0; w < warps; w++) {
+            m[w] = tw_ld(b, (tw_attrs){.type = TW_T_f32, .space = TW_SPACE_shared, .offset = w * one + d * 4}, at);
+            most = w ? tw_max(b, most, m[w]) : m[w];
+        }
+        for (int w = 0; w < warps; w++) {
+            tw_val scale = tw_softmax_weight(b, m[w], most);
+            tw_val s =
+                tw_ld(b, (tw_attrs){.type = TW_T_f32, .space = TW_SPACE_shared, .offset = w * one + d * 4 + 4}, at);
+            tw_val v = tw_ld(b, (tw_attrs){.type = TW_T_f32, .space = TW_SPACE_shared, .offset = w * one}, cell);
+            sum = w ? tw_fma(b, s, scale, sum) : tw_mul(b, s, scale);
+            x = w ? tw_fma(b, v, scale, x) : tw_mul(b, v, scale);
+        }
+        tw_val all = tw_add(b, head, h);
+        TW_IF (b, tw_eq(b, splits, tw_i32(b, 1))) {
+            tw_val y = tw_op_emit(b, TW_OP_div_f32, x, sum, TW_NONE);
+            tw_val to = tw_mega_at(g, tw_mega_at(g, out, position, p->heads * d * 4), all, d * 4);
+            tw_st(b, (tw_attrs){.type = TW_T_f32}, tw_mega_at(g, to, e, 4), &y);
+        } else {
+            tw_val slots = tw_mul_imm(b, splits, p->heads), slot = tw_fma(b, all, splits, split);
+            slot = tw_fma(b, position, slots, slot);
+            tw_val to = tw_mega_at(g, out, slot, (d + 2) * 4);
+            tw_st(b, (tw_attrs){.type = TW_T_f32}, tw_mega_at(g, to, e, 4), &x);
+            TW_IF (b, tw_eq(b, e, tw_i32(b, 0)))
+                tw_st(b, (tw_attrs){.type = TW_T_f32, .vec = 2, .offset = 4 * d}, to, (tw_val[]){most, sum});
+        }
     }
-    for (int w = 0; w < warps; w++) {
-        tw_val scale = tw_softmax_weight(b, m[w], most);
-        tw_val s = tw_ld(b, (tw_attrs){.type = TW_T_f32, .space = TW_SPACE_shared, .offset = w * one + d * 4 + 4}, at);
-        tw_val v = tw_ld(b, (tw_attrs){.type = TW_T_f32, .space = TW_SPACE_shared, .offset = w * one}, cell);
-        sum = w ? tw_fma(b, s, scale, sum) : tw_mul(b, s, scale);
-        x = w ? tw_fma(b, v, scale, x) : tw_mul(b, v, scale);
-    }
-    tw_val all = tw_add(b, head, h);
-    const tw_scope branch = tw_push_if(b, tw_eq(b, splits, tw_i32(b, 1)));
-    tw_val y = tw_op_emit(b, TW_OP_div_f32, x, sum, TW_NONE);
-    tw_val to = tw_mega_at(g, tw_mega_at(g, out, position, p->heads * d * 4), all, d * 4);
-    tw_st(b, (tw_attrs){.type = TW_T_f32}, tw_mega_at(g, to, e, 4), &y);
-    tw_push_else(b, branch);
-    tw_val slots = tw_mul_imm(b, splits, p->heads), slot = tw_fma(b, all, splits, split);
-    slot = tw_fma(b, position, slots, slot);
-    to = tw_mega_at(g, out, slot, (d + 2) * 4);
-    tw_st(b, (tw_attrs){.type = TW_T_f32}, tw_mega_at(g, to, e, 4), &x);
-    const tw_scope if_e_0 = tw_push_if(b, tw_eq(b, e, tw_i32(b, 0)));
-    tw_st(b, (tw_attrs){.type = TW_T_f32, .vec = 2, .offset = 4 * d}, to, (tw_val[]){most, sum});
-    tw_pop(b, if_e_0);
-    tw_pop(b, branch);
-    tw_pop(b, loop);
 }
 
 /* Computes the split's share [first, last) of the positions that the query at `position` attends to. */
@@ -84,26 +83,23 @@ static void attend_row(attention *a, tw_val row, tw_mega_past *seen) {
     const tw_mega_plan *p = g->p;
     const int per = (int)(p->heads / p->kv_heads);
     tw_val head = tw_var_of(b, a->from);
-    const tw_scope poll = tw_push_while(b);
-    tw_push_while_body(b, poll, tw_lt(b, head, a->end));
-    tw_val kv_head = tw_div(b, head, per), shared = tw_sub(b, tw_mul_imm(b, tw_add_imm(b, kv_head, 1), per), head);
-    tw_val heads = tw_min(b, tw_min(b, shared, tw_sub(b, a->end, head)), tw_i32(b, p->attend_heads));
-    find_past(a, kv_head, row, seen);
-    /* The fetch does not need the queries, so it goes first. */
-    a->by.fetch_first(a->by.state, seen, a->fresh, seen->last);
-    a->by.load_queries(a->by.state, a->q, row, head, heads);
-    tw_assign(b, a->fresh, tw_i32(b, 0));
-    a->by.walk(a->by.state, seen);
-    a->by.leave(a->by.state, heads);
-    tw_mega_barrier(g);
-    finish(g, a->out, row, head, heads, a->split, a->splits);
-    tw_op_to(b, head, TW_OP_add_i32, head, heads, TW_NONE);
-    /* The next heads overwrite results that `finish` reads. After a single row's last heads, arriving is a barrier. */
-    tw_scope branch = {0};
-    if (p->tokens == 1) branch = tw_push_if(b, tw_lt(b, head, a->end));
-    tw_mega_barrier(g);
-    if (p->tokens == 1) tw_pop(b, branch);
-    tw_pop(b, poll);
+    TW_WHILE (b, tw_lt(b, head, a->end)) {
+        tw_val kv_head = tw_div(b, head, per), shared = tw_sub(b, tw_mul_imm(b, tw_add_imm(b, kv_head, 1), per), head);
+        tw_val heads = tw_min(b, tw_min(b, shared, tw_sub(b, a->end, head)), tw_i32(b, p->attend_heads));
+        find_past(a, kv_head, row, seen);
+        /* The fetch does not need the queries, so it goes first. */
+        a->by.fetch_first(a->by.state, seen, a->fresh, seen->last);
+        a->by.load_queries(a->by.state, a->q, row, head, heads);
+        tw_assign(b, a->fresh, tw_i32(b, 0));
+        a->by.walk(a->by.state, seen);
+        a->by.leave(a->by.state, heads);
+        tw_mega_barrier(g);
+        finish(g, a->out, row, head, heads, a->split, a->splits);
+        tw_op_to(b, head, TW_OP_add_i32, head, heads, TW_NONE);
+        /* The next heads overwrite results that `finish` reads. After a single row's last heads, arriving is a barrier.
+         */
+        TW_BLOCK (b, p->tokens == 1 ? tw_push_if(b, tw_lt(b, head, a->end)) : TW_NO_BLOCK) tw_mega_barrier(g);
+    }
 }
 
 void tw_mega_build_attend(tw_mega_gen *g) {
@@ -141,9 +137,8 @@ void tw_mega_build_attend(tw_mega_gen *g) {
         attend_row(&a, first_row, &seen);
         return;
     }
-    const tw_scope loop = tw_push_for(b, first_row, rows, tw_i32(b, 1), false);
-    tw_val row = loop.i;
-    range(g, tw_mega_position(g, row), a.window, a.split, a.splits, &seen.first, &seen.last);
-    attend_row(&a, row, &seen);
-    tw_pop(b, loop);
+    TW_FOR (b, row, first_row, rows, tw_i32(b, 1), false) {
+        range(g, tw_mega_position(g, row), a.window, a.split, a.splits, &seen.first, &seen.last);
+        attend_row(&a, row, &seen);
+    }
 }

@@ -114,10 +114,10 @@ static void fetch(tw_mega_by_lanes *a, const tw_mega_past *p, tw_val at, tw_val 
         if (from.id) there = tw_and(b, there, tw_le(b, from, position));
         tw_val k = tw_mega_at(g, tw_mega_at(g, p->k, position, row), a->mine, es);
         tw_val v = tw_mega_at(g, tw_mega_at(g, p->v, position, row), a->mine, es);
-        const tw_scope if_there = tw_push_if(b, there);
-        load_row(a, k, x->k[u]);
-        load_row(a, v, x->v[u]);
-        tw_pop(b, if_there);
+        TW_IF (b, there) {
+            load_row(a, k, x->k[u]);
+            load_row(a, v, x->v[u]);
+        }
     }
 }
 
@@ -140,16 +140,13 @@ static void walk(void *state, const tw_mega_past *p) {
     tw_builder *b = a->g->b;
     const int span = round_of(a) * TW_MEGA_TOGETHER;
     tw_val start = start_of(a, p);
-    const tw_scope loop = tw_push_for(b, start, p->last, tw_i32(b, 2 * span), false);
-    tw_val i = loop.i;
-    tw_val second = tw_add_imm(b, i, span), third = tw_add_imm(b, i, 2 * span), all = p->last;
-    fetch(a, p, second, TW_NONE, all, &x[1]);
-    use(a, p, i, &x[0]);
-    fetch(a, p, third, TW_NONE, all, &x[0]);
-    const tw_scope branch = tw_push_if(b, tw_lt(b, second, p->last));
-    use(a, p, second, &x[1]);
-    tw_pop(b, branch);
-    tw_pop(b, loop);
+    TW_FOR (b, i, start, p->last, tw_i32(b, 2 * span), false) {
+        tw_val second = tw_add_imm(b, i, span), third = tw_add_imm(b, i, 2 * span), all = p->last;
+        fetch(a, p, second, TW_NONE, all, &x[1]);
+        use(a, p, i, &x[0]);
+        fetch(a, p, third, TW_NONE, all, &x[0]);
+        TW_IF (b, tw_lt(b, second, p->last)) use(a, p, second, &x[1]);
+    }
 }
 
 /* Joins the results of a warp's positions, and stores them. */
@@ -184,18 +181,18 @@ static void leave(void *state, tw_val heads) {
             }
             first = tw_select(b, upper, tw_add_imm(b, first, n), first);
         }
-        const tw_scope if_inside = tw_push_if(b, a->inside);
-        tw_attrs how = {.type = TW_T_f32, .vec = 2, .space = TW_SPACE_shared};
-        tw_val to = tw_mega_at(g, at, first, 4);
-        for (int i = 0; i < n; i += 2) {
-            how.offset = (h * (d + 2) + i) * 4;
-            tw_st(b, how, to, x + i);
+        TW_IF (b, a->inside) {
+            tw_attrs how = {.type = TW_T_f32, .vec = 2, .space = TW_SPACE_shared};
+            tw_val to = tw_mega_at(g, at, first, 4);
+            for (int i = 0; i < n; i += 2) {
+                how.offset = (h * (d + 2) + i) * 4;
+                tw_st(b, how, to, x + i);
+            }
+            TW_IF (b, tw_eq(b, g->lane, tw_i32(b, 0))) {
+                how.offset = (h * (d + 2) + d) * 4;
+                tw_st(b, how, at, (tw_val[]){max, sum});
+            }
         }
-        const tw_scope first_lane = tw_push_if(b, tw_eq(b, g->lane, tw_i32(b, 0)));
-        how.offset = (h * (d + 2) + d) * 4;
-        tw_st(b, how, at, (tw_val[]){max, sum});
-        tw_pop(b, first_lane);
-        tw_pop(b, if_inside);
     }
 }
 

@@ -104,15 +104,14 @@ static void load_queries(void *state, tw_val q, tw_val position, tw_val head, tw
     const tw_mega_plan *p = g->p;
     tw_val row = tw_mega_at(g, q, position, p->heads * p->head_dim * 4), x[4] = {{0}}, pair[4];
     row = tw_mega_at(g, tw_mega_at(g, row, tw_add(b, head, g->row), p->head_dim * 4), g->column, 32);
-    const tw_scope loop = tw_push_for(b, g->warp, tw_i32(b, steps(a)), tw_i32(b, p->tuning.warps), false);
-    tw_val j = loop.i;
-    tw_val address = tw_mega_at(g, tw_mega_at(g, row, tw_shr(b, j, 1), 128), tw_rem(b, j, 2), 16);
-    tw_when(b, tw_lt(b, g->row, heads));
-    tw_ld_vec(b, (tw_attrs){.type = TW_T_f32, .vec = 4, .cache = TW_CACHE_cg}, address, x);
-    for (int e = 0; e < 4; e++) x[e] = tw_mul(b, x[e], tw_f32(b, p->attn_scale * TW_SOFTMAX_LOG2E));
-    for (int e = 0; e < 4; e += 2) tw_part_split(g->b, a->pair, x[e], x[e + 1], &pair[e], &pair[e + 1]);
-    tw_st(b, (tw_attrs){.type = a->pair, .vec = 4, .space = TW_SPACE_shared}, tw_mega_at(g, a->q, j, 512), pair);
-    tw_pop(b, loop);
+    TW_FOR (b, j, g->warp, tw_i32(b, steps(a)), tw_i32(b, p->tuning.warps), false) {
+        tw_val address = tw_mega_at(g, tw_mega_at(g, row, tw_shr(b, j, 1), 128), tw_rem(b, j, 2), 16);
+        tw_when(b, tw_lt(b, g->row, heads));
+        tw_ld_vec(b, (tw_attrs){.type = TW_T_f32, .vec = 4, .cache = TW_CACHE_cg}, address, x);
+        for (int e = 0; e < 4; e++) x[e] = tw_mul(b, x[e], tw_f32(b, p->attn_scale * TW_SOFTMAX_LOG2E));
+        for (int e = 0; e < 4; e += 2) tw_part_split(g->b, a->pair, x[e], x[e + 1], &pair[e], &pair[e + 1]);
+        tw_st(b, (tw_attrs){.type = a->pair, .vec = 4, .space = TW_SPACE_shared}, tw_mega_at(g, a->q, j, 512), pair);
+    }
     tw_mega_barrier(g);
     for (int i = 0; i < 4 * tiles(a); i++) tw_assign(b, a->acc[i / 4][i % 4], tw_f32(b, 0));
     tw_softmax_reset(b, &a->seen);
@@ -176,21 +175,20 @@ static void walk(void *state, const tw_mega_past *p) {
     tw_mega_gen *g = a->g;
     tw_builder *b = g->b;
     const int span = BLOCK * g->p->tuning.warps;
-    const tw_scope loop = tw_push_for(b, start_of(g, p), p->last, tw_i32(b, span), false);
-    tw_val at = loop.i;
-    tw_val next = tw_add_imm(b, at, span), s[4];
-    scores(a, p, at, s);
-    if (wide(a))
-        fetch_values(a, p, at, TW_NONE, p->last);
-    else
-        fetch_keys(a, p, next, TW_NONE, p->last);
-    weigh(a, s);
-    add_values(a, s);
-    if (wide(a))
-        fetch_keys(a, p, next, TW_NONE, p->last);
-    else
-        fetch_values(a, p, next, TW_NONE, p->last);
-    tw_pop(b, loop);
+    TW_FOR (b, at, start_of(g, p), p->last, tw_i32(b, span), false) {
+        tw_val next = tw_add_imm(b, at, span), s[4];
+        scores(a, p, at, s);
+        if (wide(a))
+            fetch_values(a, p, at, TW_NONE, p->last);
+        else
+            fetch_keys(a, p, next, TW_NONE, p->last);
+        weigh(a, s);
+        add_values(a, s);
+        if (wide(a))
+            fetch_keys(a, p, next, TW_NONE, p->last);
+        else
+            fetch_values(a, p, next, TW_NONE, p->last);
+    }
 }
 
 /* ---- the warp's result */
@@ -204,22 +202,22 @@ static void leave(void *state, tw_val heads) {
     at = tw_mega_at(g, at, g->row, bytes);
     tw_val sum = tw_part_warp_sum(g->b, tw_add(b, a->seen.sum, tw_f32(b, 0)), 1, 4);
     tw_attrs how = {.type = TW_T_f32, .vec = 2, .space = TW_SPACE_shared};
-    const tw_scope branch = tw_push_if(b, tw_lt(b, g->row, heads));
-    for (int m = 0; m < tiles(a); m += 2) {
-        const int of_chunk = m / 8 * 8 + 8 <= tiles(a) ? 8 : 4; /* Elements of a column that lie side by side. */
-        tw_val to = tw_mega_at(g, at, g->column, 2 * of_chunk * 4);
-        for (int e = 0; e < 2; e++) {
-            tw_val x[2];
-            for (int i = 0; i < 2; i++) x[i] = tw_add(b, a->acc[m + i][e], a->acc[m + i][e + 2]);
-            how.offset = (m / 8 * 64 + e * of_chunk + m % 8) * 4;
-            tw_st(b, how, to, x);
+    TW_IF (b, tw_lt(b, g->row, heads)) {
+        for (int m = 0; m < tiles(a); m += 2) {
+            const int of_chunk = m / 8 * 8 + 8 <= tiles(a) ? 8 : 4; /* Elements of a column that lie side by side. */
+            tw_val to = tw_mega_at(g, at, g->column, 2 * of_chunk * 4);
+            for (int e = 0; e < 2; e++) {
+                tw_val x[2];
+                for (int i = 0; i < 2; i++) x[i] = tw_add(b, a->acc[m + i][e], a->acc[m + i][e + 2]);
+                how.offset = (m / 8 * 64 + e * of_chunk + m % 8) * 4;
+                tw_st(b, how, to, x);
+            }
+        }
+        TW_IF (b, tw_eq(b, g->column, tw_i32(b, 0))) {
+            how.offset = d * 4;
+            tw_st(b, how, at, (tw_val[]){a->seen.max, sum});
         }
     }
-    const tw_scope first_column = tw_push_if(b, tw_eq(b, g->column, tw_i32(b, 0)));
-    how.offset = d * 4;
-    tw_st(b, how, at, (tw_val[]){a->seen.max, sum});
-    tw_pop(b, first_column);
-    tw_pop(b, branch);
 }
 
 tw_mega_attender tw_mega_attend_by_tensor(tw_mega_by_tensor *state) {

@@ -114,14 +114,14 @@ static void norm_head(const rows *r, const place *at, tw_val row, tw_val positio
                       const tw_val *of, tw_val *y) {
     tw_mega_gen *g = r->g;
     tw_builder *b = g->b;
-    const tw_scope branch = tw_push_if(b, tw_lt(b, at->part, tw_i32(b, 2)));
-    tw_val factor = head_factor(r, row, position);
-    tw_val w = tw_select(b, tw_eq(b, at->part, tw_i32(b, 0)), of[0], of[1]);
-    for (int i = 0; i < 2; i++) {
-        tw_val x = tw_ld(b, (tw_attrs){.type = TW_T_f32, .cache = TW_CACHE_nc}, tw_mega_at(g, w, index[i], 4));
-        tw_op_to(b, y[i], TW_OP_mul_f32, y[i], tw_mul(b, factor, x), TW_NONE);
+    TW_IF (b, tw_lt(b, at->part, tw_i32(b, 2))) {
+        tw_val factor = head_factor(r, row, position);
+        tw_val w = tw_select(b, tw_eq(b, at->part, tw_i32(b, 0)), of[0], of[1]);
+        for (int i = 0; i < 2; i++) {
+            tw_val x = tw_ld(b, (tw_attrs){.type = TW_T_f32, .cache = TW_CACHE_nc}, tw_mega_at(g, w, index[i], 4));
+            tw_op_to(b, y[i], TW_OP_mul_f32, y[i], tw_mul(b, factor, x), TW_NONE);
+        }
     }
-    tw_pop(b, branch);
 }
 
 /* Tells whether this thread read the operands of a row (or pair of rows) before the wait. TW_NONE: it never does. */
@@ -135,23 +135,23 @@ static void turn(const rows *r, tw_val rope, tw_val position, tw_val pair, tw_va
     tw_mega_gen *g = r->g;
     tw_builder *b = g->b;
     const int half = (int)g->p->rotated / 2;
-    const tw_scope if_turned = tw_push_if(b, turned);
-    tw_val at = tw_mega_at(g, tw_mega_at(g, rope, position, 8 * half), pair, 4);
-    tw_attrs how = {.type = TW_T_f32, .cache = TW_CACHE_cg};
-    if (early.id) tw_unless(b, early);
-    tw_val c = tw_ld(b, how, at);
-    how.offset = 4 * half;
-    if (early.id) tw_unless(b, early);
-    tw_val s = tw_ld(b, how, at);
-    if (early.id) {
-        c = tw_select(b, early, r->s->angle[0], c);
-        s = tw_select(b, early, r->s->angle[1], s);
+    TW_IF (b, turned) {
+        tw_val at = tw_mega_at(g, tw_mega_at(g, rope, position, 8 * half), pair, 4);
+        tw_attrs how = {.type = TW_T_f32, .cache = TW_CACHE_cg};
+        if (early.id) tw_unless(b, early);
+        tw_val c = tw_ld(b, how, at);
+        how.offset = 4 * half;
+        if (early.id) tw_unless(b, early);
+        tw_val s = tw_ld(b, how, at);
+        if (early.id) {
+            c = tw_select(b, early, r->s->angle[0], c);
+            s = tw_select(b, early, r->s->angle[1], s);
+        }
+        tw_val first = tw_fma(b, y[1], tw_op_emit(b, TW_OP_neg_f32, s, TW_NONE, TW_NONE), tw_mul(b, y[0], c));
+        tw_val second = tw_fma(b, y[1], c, tw_mul(b, y[0], s));
+        tw_assign(b, y[0], first);
+        tw_assign(b, y[1], second);
     }
-    tw_val first = tw_fma(b, y[1], tw_op_emit(b, TW_OP_neg_f32, s, TW_NONE, TW_NONE), tw_mul(b, y[0], c));
-    tw_val second = tw_fma(b, y[1], c, tw_mul(b, y[0], s));
-    tw_assign(b, y[0], first);
-    tw_assign(b, y[1], second);
-    tw_pop(b, if_turned);
 }
 
 /* Stores queries in their buffer, and keys and values in the cache. */
@@ -161,21 +161,22 @@ static void put_qkv(tw_mega_gen *g, const place *at, tw_val position, tw_val q, 
     const tw_mega_plan *p = g->p;
     const tw_dtype t = p->kv;
     const int es = (int)tw_dtype_bits(t) / 8;
-    const tw_scope if_part_0 = tw_push_if(b, tw_eq(b, at->part, tw_i32(b, 0)));
-    tw_val row = tw_mega_at(g, tw_mega_at(g, q, position, p->heads * p->head_dim * 4), at->head, p->head_dim * 4);
-    for (int i = 0; i < 2; i++) tw_st(b, (tw_attrs){.type = TW_T_f32}, tw_mega_at(g, row, index[i], 4), &y[i]);
-    tw_push_else(b, if_part_0);
-    tw_val cache = tw_select(b, tw_eq(b, at->part, tw_i32(b, 1)), k, v);
-    tw_val head = at->head;
-    if (p->sequences > 1) head = tw_add(b, head, tw_mul_imm(b, position, p->kv_heads));
-    row = tw_mega_at(g, cache, head, p->max_seq * p->head_dim * es);
-    row = tw_mega_at(g, row, tw_mega_position(g, position), p->head_dim * es);
-    for (int i = 0; i < 2; i++) {
-        tw_val x = y[i];
-        if (t != TW_F32) x = tw_op_emit(b, t == TW_F16 ? TW_OP_cvt_f16_f32 : TW_OP_cvt_bf16_f32, x, TW_NONE, TW_NONE);
-        tw_st(b, (tw_attrs){.type = tw_mega_element(t)}, tw_mega_at(g, row, index[i], es), &x);
+    TW_IF (b, tw_eq(b, at->part, tw_i32(b, 0))) {
+        tw_val row = tw_mega_at(g, tw_mega_at(g, q, position, p->heads * p->head_dim * 4), at->head, p->head_dim * 4);
+        for (int i = 0; i < 2; i++) tw_st(b, (tw_attrs){.type = TW_T_f32}, tw_mega_at(g, row, index[i], 4), &y[i]);
+    } else {
+        tw_val cache = tw_select(b, tw_eq(b, at->part, tw_i32(b, 1)), k, v);
+        tw_val head = at->head;
+        if (p->sequences > 1) head = tw_add(b, head, tw_mul_imm(b, position, p->kv_heads));
+        tw_val row = tw_mega_at(g, cache, head, p->max_seq * p->head_dim * es);
+        row = tw_mega_at(g, row, tw_mega_position(g, position), p->head_dim * es);
+        for (int i = 0; i < 2; i++) {
+            tw_val x = y[i];
+            if (t != TW_F32)
+                x = tw_op_emit(b, t == TW_F16 ? TW_OP_cvt_f16_f32 : TW_OP_cvt_bf16_f32, x, TW_NONE, TW_NONE);
+            tw_st(b, (tw_attrs){.type = tw_mega_element(t)}, tw_mega_at(g, row, index[i], es), &x);
+        }
     }
-    tw_pop(b, if_part_0);
 }
 
 /* A loop over a thread's units of rows. The inner block runs for units that exist. */
@@ -359,11 +360,10 @@ static void head(const rows *r) {
     tw_st(b, (tw_attrs){.type = TW_T_f32}, tw_mega_at(g, tw_mega_at(g, out, position, g->p->vocab * 4), id, 4), y);
     for (int i = 0; i < g->p->sequences; i++) {
         tw_val which = g->p->sequences > 1 ? tw_i32(b, i) : tw_add_imm(b, r->s->positions, -1);
-        const tw_scope branch =
-            tw_push_if(b, tw_and(b, tw_eq(b, position, which), tw_lt(b, r->s->best[i].value, y[0])));
-        tw_assign(b, r->s->best[i].value, y[0]);
-        tw_assign(b, r->s->best[i].number, id);
-        tw_pop(b, branch);
+        TW_IF (b, tw_and(b, tw_eq(b, position, which), tw_lt(b, r->s->best[i].value, y[0]))) {
+            tw_assign(b, r->s->best[i].value, y[0]);
+            tw_assign(b, r->s->best[i].number, id);
+        }
     }
     end_turns(b, &t);
 }
@@ -379,9 +379,9 @@ void tw_mega_build_epilogue(tw_mega_gen *g, const tw_mega_sums *s) {
     tw_val bias = tw_mega_address(g, TW_W_BIAS), none = tw_op_emit(b, TW_OP_eq_i64, bias, tw_i64(b, 0), TW_NONE);
     r.bias = tw_select(b, none, bias, tw_mega_at(g, bias, first, 4));
     for (int i = 0; i < 4; i++) {
-        const tw_scope branch = tw_push_if(b, tw_eq(b, s->kind, tw_i32(b, of[i].kind)));
-        of[i].build(&r);
-        tw_pop(b, branch);
+        TW_IF (b, tw_eq(b, s->kind, tw_i32(b, of[i].kind))) {
+            of[i].build(&r);
+        }
     }
 }
 
@@ -392,20 +392,20 @@ void tw_mega_build_best(tw_mega_gen *g, const tw_mega_sums *s) {
     tw_val cells = tw_add_imm(b, g->shared, g->p->sums + 4 * warps * g->p->tokens);
     for (int i = 0; i < n; i++) {
         const tw_argmax best = tw_argmax_warp(b, &s->best[i]);
-        const tw_scope first_lane = tw_push_if(b, tw_eq(b, g->lane, tw_i32(b, 0)));
-        const tw_attrs to = {.space = TW_SPACE_shared, .offset = TW_ARGMAX_BYTES * i * warps};
-        tw_argmax_store(b, &best, to, tw_mega_at(g, cells, g->warp, TW_ARGMAX_BYTES));
-        tw_pop(b, first_lane);
+        TW_IF (b, tw_eq(b, g->lane, tw_i32(b, 0))) {
+            const tw_attrs to = {.space = TW_SPACE_shared, .offset = TW_ARGMAX_BYTES * i * warps};
+            tw_argmax_store(b, &best, to, tw_mega_at(g, cells, g->warp, TW_ARGMAX_BYTES));
+        }
     }
     tw_mega_barrier(g);
     tw_val slot = tw_mega_word(g, TW_W_SLOT), out = tw_mega_address(g, TW_W_BEST);
-    const tw_scope branch = tw_push_if(b, tw_lt(b, g->thread, tw_i32(b, n)));
-    if (n > 1) {
-        cells = tw_mega_at(g, cells, g->thread, TW_ARGMAX_BYTES * warps);
-        slot = tw_add(b, tw_mul_imm(b, slot, n), g->thread);
+    TW_IF (b, tw_lt(b, g->thread, tw_i32(b, n))) {
+        if (n > 1) {
+            cells = tw_mega_at(g, cells, g->thread, TW_ARGMAX_BYTES * warps);
+            slot = tw_add(b, tw_mul_imm(b, slot, n), g->thread);
+        }
+        const tw_argmax best = tw_argmax_of(b, TW_SAMPLE_LEAST);
+        tw_argmax_take_cells(b, &best, cells, 0, warps);
+        tw_argmax_store(b, &best, (tw_attrs){0}, tw_mega_at(g, out, slot, TW_ARGMAX_BYTES));
     }
-    const tw_argmax best = tw_argmax_of(b, TW_SAMPLE_LEAST);
-    tw_argmax_take_cells(b, &best, cells, 0, warps);
-    tw_argmax_store(b, &best, (tw_attrs){0}, tw_mega_at(g, out, slot, TW_ARGMAX_BYTES));
-    tw_pop(b, branch);
 }

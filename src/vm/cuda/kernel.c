@@ -46,10 +46,10 @@ tw_val tw_mega_position(tw_mega_gen *g, tw_val row) {
 void tw_mega_mark(tw_mega_gen *g, int mark) {
     tw_builder *b = g->b;
     if (!g->p->trace) return;
-    const tw_scope first_thread = tw_push_if(b, tw_eq(b, g->thread, tw_i32(b, 0)));
-    tw_val now = tw_sreg(b, TW_SREG_clock64);
-    tw_st(b, (tw_attrs){.type = TW_T_i64, .offset = 8 * mark}, g->trace, &now);
-    tw_pop(b, first_thread);
+    TW_IF (b, tw_eq(b, g->thread, tw_i32(b, 0))) {
+        tw_val now = tw_sreg(b, TW_SREG_clock64);
+        tw_st(b, (tw_attrs){.type = TW_T_i64, .offset = 8 * mark}, g->trace, &now);
+    }
 }
 
 /* ---- edges */
@@ -60,11 +60,11 @@ static void give_up(tw_mega_gen *g, tw_val record, tw_val counter, tw_val target
     tw_assign(b, g->gave_up, tw_i32(b, 1));
     tw_attrs claim = {.rmw = TW_RMW_cas, .type = TW_T_i32, .order = TW_ORDER_relaxed, .scope = TW_SCOPE_gpu};
     tw_val first = tw_atom(b, claim, g->arg[TW_MEGA_ARG_ABORT], tw_i32(b, 0), tw_i32(b, 1));
-    const tw_scope if_first_0 = tw_push_if(b, tw_eq(b, first, tw_i32(b, 0)));
-    tw_val said[] = {tw_sreg(b, TW_SREG_ctaid_x), record, counter, target, seen};
-    for (int i = 0; i < 5; i++)
-        tw_st(b, (tw_attrs){.type = TW_T_i32, .offset = 4 + 4 * i}, g->arg[TW_MEGA_ARG_ABORT], &said[i]);
-    tw_pop(b, if_first_0);
+    TW_IF (b, tw_eq(b, first, tw_i32(b, 0))) {
+        tw_val said[] = {tw_sreg(b, TW_SREG_ctaid_x), record, counter, target, seen};
+        for (int i = 0; i < 5; i++)
+            tw_st(b, (tw_attrs){.type = TW_T_i32, .offset = 4 + 4 * i}, g->arg[TW_MEGA_ARG_ABORT], &said[i]);
+    }
 }
 
 /* Describes a thread's wait for the abort record. */
@@ -81,13 +81,12 @@ static void count_poll(void *context, tw_val seen) {
     tw_builder *b = g->b;
     const int most = g->p->tuning.spin_limit, look_after = most < LOOK ? most : LOOK;
     tw_op_to(b, w->polls, TW_OP_add_i32, w->polls, tw_i32(b, 1), TW_NONE);
-    const tw_scope branch = tw_push_if(b, tw_eq(b, tw_rem(b, w->polls, look_after), tw_i32(b, 0)));
-    tw_attrs look = {.type = TW_T_i32, .order = TW_ORDER_relaxed, .scope = TW_SCOPE_gpu};
-    tw_assign(b, g->gave_up, tw_ld(b, look, g->arg[TW_MEGA_ARG_ABORT]));
-    const tw_scope branch2 = tw_push_if(b, tw_le(b, tw_i32(b, g->p->tuning.spin_limit), w->polls));
-    give_up(g, g->index, w->counter, w->target, seen);
-    tw_pop(b, branch2);
-    tw_pop(b, branch);
+    TW_IF (b, tw_eq(b, tw_rem(b, w->polls, look_after), tw_i32(b, 0))) {
+        tw_attrs look = {.type = TW_T_i32, .order = TW_ORDER_relaxed, .scope = TW_SCOPE_gpu};
+        tw_assign(b, g->gave_up, tw_ld(b, look, g->arg[TW_MEGA_ARG_ABORT]));
+        TW_IF (b, tw_le(b, tw_i32(b, g->p->tuning.spin_limit), w->polls))
+            give_up(g, g->index, w->counter, w->target, seen);
+    }
 }
 
 void tw_mega_wait(tw_mega_gen *g) {
@@ -95,17 +94,17 @@ void tw_mega_wait(tw_mega_gen *g) {
     tw_val word = tw_mega_word(g, TW_W_WAIT), waits = tw_le(b, tw_i32(b, 0), word);
     waiting w = {.g = g, .counter = tw_and(b, word, tw_i32(b, 0xffff))};
     w.target = tw_mul(b, tw_shr(b, word, 16), g->epoch);
-    const tw_scope if_waits = tw_push_if(b, waits);
-    const tw_scope first_thread = tw_push_if(b, tw_eq(b, g->thread, tw_i32(b, 0)));
-    const tw_patience patience = {count_poll, &w, g->gave_up};
-    tw_counter_wait wait = {.target = w.target, .patience = &patience};
-    wait.counter = tw_mega_at(g, g->arg[TW_MEGA_ARG_COUNTERS], w.counter, TW_MEGA_COUNTER);
-    w.polls = tw_var_of(b, tw_i32(b, 0));
-    wait.seen = tw_var_of(b, tw_i32(b, 0));
-    tw_counter_poll(b, &wait);
-    tw_pop(b, first_thread);
-    tw_mega_barrier(g);
-    tw_pop(b, if_waits);
+    TW_IF (b, waits) {
+        TW_IF (b, tw_eq(b, g->thread, tw_i32(b, 0))) {
+            const tw_patience patience = {count_poll, &w, g->gave_up};
+            tw_counter_wait wait = {.target = w.target, .patience = &patience};
+            wait.counter = tw_mega_at(g, g->arg[TW_MEGA_ARG_COUNTERS], w.counter, TW_MEGA_COUNTER);
+            w.polls = tw_var_of(b, tw_i32(b, 0));
+            wait.seen = tw_var_of(b, tw_i32(b, 0));
+            tw_counter_poll(b, &wait);
+        }
+        tw_mega_barrier(g);
+    }
     tw_mega_mark(g, 1);
 }
 
@@ -152,18 +151,18 @@ static void arrive(tw_mega_gen *g, tw_val kind) {
     tw_builder *b = g->b;
     tw_val counter = tw_mega_word(g, TW_W_ARRIVE), arrives = tw_le(b, tw_i32(b, 0), counter);
     tw_mega_barrier(g);
-    const tw_scope branch = tw_push_if(b, tw_and(b, arrives, tw_eq(b, g->thread, tw_i32(b, 0))));
-    if (g->p->flags) {
-        tw_val project = tw_eq(b, kind, tw_i32(b, TW_MEGA_PROJECT)), ffn = tw_eq(b, kind, tw_i32(b, TW_MEGA_FFN));
-        const tw_scope branch2 = tw_push_if(b, tw_or(b, project, ffn));
-        tw_counter_add(b, tw_mega_at(g, g->arg[TW_MEGA_ARG_COUNTERS], counter, 1), false);
-        tw_push_else(b, branch2);
-        tw_counter_add(b, tw_mega_at(g, g->arg[TW_MEGA_ARG_COUNTERS], counter, 1), true);
-        tw_pop(b, branch2);
-    } else {
-        tw_counter_add(b, tw_mega_at(g, g->arg[TW_MEGA_ARG_COUNTERS], counter, 1), true);
+    TW_IF (b, tw_and(b, arrives, tw_eq(b, g->thread, tw_i32(b, 0)))) {
+        if (g->p->flags) {
+            tw_val project = tw_eq(b, kind, tw_i32(b, TW_MEGA_PROJECT)), ffn = tw_eq(b, kind, tw_i32(b, TW_MEGA_FFN));
+            TW_IF (b, tw_or(b, project, ffn)) {
+                tw_counter_add(b, tw_mega_at(g, g->arg[TW_MEGA_ARG_COUNTERS], counter, 1), false);
+            } else {
+                tw_counter_add(b, tw_mega_at(g, g->arg[TW_MEGA_ARG_COUNTERS], counter, 1), true);
+            }
+        } else {
+            tw_counter_add(b, tw_mega_at(g, g->arg[TW_MEGA_ARG_COUNTERS], counter, 1), true);
+        }
     }
-    tw_pop(b, branch);
 }
 
 /* ---- instructions without weights */
@@ -176,26 +175,25 @@ static void build_input(tw_mega_gen *g) {
     tw_val rope = tw_mega_address(g, TW_W_ROPE);
     tw_mega_wait(g);
     tw_mega_mark(g, 2);
-    const tw_scope branch = tw_push_if(b, tw_lt(b, g->thread, n));
-    tw_val first = tw_eq(b, g->step, tw_i32(b, 0));
-    tw_val token;
-    if (g->p->tokens == 1) {
-        tw_unless(b, first);
-        token = tw_select(b, first, g->arg[TW_MEGA_ARG_TOKEN], tw_ld(b, load_i32, last));
-    } else {
-        if (g->p->sequences > 1) last = tw_mega_at(g, last, g->thread, 4);
-        tw_val from = tw_select(b, first, tw_mega_at(g, g->arg[TW_MEGA_ARG_TOKENS], g->thread, 4), last);
-        token = tw_ld(b, load_i32, from);
+    TW_IF (b, tw_lt(b, g->thread, n)) {
+        tw_val first = tw_eq(b, g->step, tw_i32(b, 0));
+        tw_val token;
+        if (g->p->tokens == 1) {
+            tw_unless(b, first);
+            token = tw_select(b, first, g->arg[TW_MEGA_ARG_TOKEN], tw_ld(b, load_i32, last));
+        } else {
+            if (g->p->sequences > 1) last = tw_mega_at(g, last, g->thread, 4);
+            tw_val from = tw_select(b, first, tw_mega_at(g, g->arg[TW_MEGA_ARG_TOKENS], g->thread, 4), last);
+            token = tw_ld(b, load_i32, from);
+        }
+        tw_st(b, (tw_attrs){.type = TW_T_i32}, tw_mega_at(g, tokens, g->thread, 4), &token);
     }
-    tw_st(b, (tw_attrs){.type = TW_T_i32}, tw_mega_at(g, tokens, g->thread, 4), &token);
-    tw_pop(b, branch);
-    const tw_scope loop = tw_mega_thread_loop(g, tw_mul_imm(b, n, 2 * half));
-    tw_val i = loop.i;
-    tw_val row = tw_div(b, i, 2 * half), angle = tw_rem(b, i, 2 * half);
-    tw_val at = tw_mega_at(g, g->arg[TW_MEGA_ARG_ANGLES], tw_mega_position(g, row), 8 * half);
-    tw_val x = tw_ld(b, (tw_attrs){.type = TW_T_f32, .cache = TW_CACHE_cg}, tw_mega_at(g, at, angle, 4));
-    tw_st(b, (tw_attrs){.type = TW_T_f32}, tw_mega_at(g, rope, i, 4), &x);
-    tw_pop(b, loop);
+    TW_LOOP (b, i, tw_mega_thread_loop(g, tw_mul_imm(b, n, 2 * half))) {
+        tw_val row = tw_div(b, i, 2 * half), angle = tw_rem(b, i, 2 * half);
+        tw_val at = tw_mega_at(g, g->arg[TW_MEGA_ARG_ANGLES], tw_mega_position(g, row), 8 * half);
+        tw_val x = tw_ld(b, (tw_attrs){.type = TW_T_f32, .cache = TW_CACHE_cg}, tw_mega_at(g, at, angle, 4));
+        tw_st(b, (tw_attrs){.type = TW_T_f32}, tw_mega_at(g, rope, i, 4), &x);
+    }
 }
 
 static void build_embed(tw_mega_gen *g) {
@@ -207,23 +205,22 @@ static void build_embed(tw_mega_gen *g) {
     tw_mega_wait(g);
     tw_mega_mark(g, 2);
     tw_val all = g->p->tokens > 1 ? tw_mul(b, count, g->arg[TW_MEGA_ARG_N]) : count;
-    const tw_scope loop = tw_mega_thread_loop(g, all);
-    tw_val i = loop.i;
-    tw_val position = tw_i32(b, 0), column = tw_add(b, from, i);
-    if (g->p->tokens > 1) {
-        position = tw_op_emit(b, TW_OP_div_u32, i, count, TW_NONE);
-        column = tw_sub(b, column, tw_mul(b, position, count));
+    TW_LOOP (b, i, tw_mega_thread_loop(g, all)) {
+        tw_val position = tw_i32(b, 0), column = tw_add(b, from, i);
+        if (g->p->tokens > 1) {
+            position = tw_op_emit(b, TW_OP_div_u32, i, count, TW_NONE);
+            column = tw_sub(b, column, tw_mul(b, position, count));
+        }
+        tw_val token = tw_ld(b, load_i32, tw_mega_at(g, tokens, position, 4));
+        /* After the machine gave up a token may be anything. */
+        token = tw_op_emit(b, TW_OP_min_u32, token, tw_i32(b, (int32_t)g->p->vocab - 1), TW_NONE);
+        const int64_t row = g->p->dim * (int64_t)(tw_dtype_bits(t) / 8);
+        tw_val at = tw_mega_at(g, tw_mega_at(g, table, token, row), column, (int64_t)tw_dtype_bits(t) / 8);
+        const tw_attrs element = {.type = tw_mega_element(t), .cache = TW_CACHE_nc};
+        tw_val v = tw_part_widen(b, element.type, tw_ld(b, element, at));
+        tw_val to = tw_mega_at(g, tw_mega_at(g, x, position, g->p->dim * 4), column, 4);
+        tw_mega_put(g, to, v, tag);
     }
-    tw_val token = tw_ld(b, load_i32, tw_mega_at(g, tokens, position, 4));
-    /* After the machine gave up a token may be anything. */
-    token = tw_op_emit(b, TW_OP_min_u32, token, tw_i32(b, (int32_t)g->p->vocab - 1), TW_NONE);
-    const int64_t row = g->p->dim * (int64_t)(tw_dtype_bits(t) / 8);
-    tw_val at = tw_mega_at(g, tw_mega_at(g, table, token, row), column, (int64_t)tw_dtype_bits(t) / 8);
-    const tw_attrs element = {.type = tw_mega_element(t), .cache = TW_CACHE_nc};
-    tw_val v = tw_part_widen(b, element.type, tw_ld(b, element, at));
-    tw_val to = tw_mega_at(g, tw_mega_at(g, x, position, g->p->dim * 4), column, 4);
-    tw_mega_put(g, to, v, tag);
-    tw_pop(b, loop);
 }
 
 static void wait_alone(tw_mega_gen *g) {
@@ -243,16 +240,16 @@ static void dispatch(tw_mega_gen *g, tw_val kind) {
                  {TW_MEGA_OUTPUT, tw_mega_build_output}, {TW_MEGA_WAIT, wait_alone}};
     tw_val project = tw_eq(b, kind, tw_i32(b, TW_MEGA_PROJECT)), ffn = tw_eq(b, kind, tw_i32(b, TW_MEGA_FFN));
     tw_val qkv = tw_eq(b, kind, tw_i32(b, TW_MEGA_QKV)), head = tw_eq(b, kind, tw_i32(b, TW_MEGA_HEAD));
-    const tw_scope branch = tw_push_if(b, tw_or(b, tw_or(b, project, ffn), tw_or(b, qkv, head)));
-    tw_mega_build_product(g, kind);
-    tw_push_else(b, branch);
-    for (int i = 0; i < 6; i++) {
-        const tw_scope branch2 = tw_push_if(b, tw_eq(b, kind, tw_i32(b, plain[i].kind)));
-        plain[i].build(g);
-        tw_pop(b, branch2);
+    TW_IF (b, tw_or(b, tw_or(b, project, ffn), tw_or(b, qkv, head))) {
+        tw_mega_build_product(g, kind);
+    } else {
+        for (int i = 0; i < 6; i++) {
+            TW_IF (b, tw_eq(b, kind, tw_i32(b, plain[i].kind))) {
+                plain[i].build(g);
+            }
+        }
+        tw_mega_mark(g, 3);
     }
-    tw_mega_mark(g, 3);
-    tw_pop(b, branch);
 }
 
 static void build_workers(tw_mega_gen *g, tw_val records, tw_val count) {
@@ -264,31 +261,32 @@ static void build_workers(tw_mega_gen *g, tw_val records, tw_val count) {
     g->nothing = tw_and(b, low, tw_i32(b, 15));
     const tw_attrs record = {.type = TW_T_i32, .cache = TW_CACHE_nc};
     tw_val word = tw_mega_at(g, records, g->lane, 4), next = tw_var_of(b, tw_ld(b, record, word));
-    const tw_scope loop = tw_push_for(b, tw_i32(b, 0), g->arg[TW_MEGA_ARG_STEPS], tw_i32(b, 1), false);
-    g->step = loop.i;
-    g->epoch = tw_add_imm(b, tw_add(b, g->arg[TW_MEGA_ARG_EPOCH], g->step), 1);
-    if (g->p->sequences == 1) g->pos = tw_add(b, g->arg[TW_MEGA_ARG_POS], g->step);
-    const tw_scope loop2 = tw_push_for(b, tw_i32(b, 0), count, tw_i32(b, 1), false);
-    tw_val r = loop2.i;
-    g->record = tw_var_of(b, next);
-    /* The next instruction's record is loaded ahead. After the last record comes the first one, for the next step. */
-    tw_val after = tw_add_imm(b, r, 1), which = tw_select(b, tw_eq(b, after, count), tw_i32(b, 0), after);
-    tw_val loaded = tw_ld(b, record, tw_mega_at(g, word, which, TW_MEGA_RECORD));
-    if (g->p->trace) {
-        tw_val row = tw_fma(b, tw_sreg(b, TW_SREG_ctaid_x), tw_i32(b, g->p->trace_records), r);
-        g->trace = tw_mega_at(g, g->arg[TW_MEGA_ARG_TRACE], row, 8 * TW_MEGA_MARKS);
+    TW_FOR (b, i, tw_i32(b, 0), g->arg[TW_MEGA_ARG_STEPS], tw_i32(b, 1), false) {
+        g->step = i;
+        g->epoch = tw_add_imm(b, tw_add(b, g->arg[TW_MEGA_ARG_EPOCH], g->step), 1);
+        if (g->p->sequences == 1) g->pos = tw_add(b, g->arg[TW_MEGA_ARG_POS], g->step);
+        TW_FOR (b, r, tw_i32(b, 0), count, tw_i32(b, 1), false) {
+            g->record = tw_var_of(b, next);
+            /* The next instruction's record is loaded ahead. After the last record comes the first one, for the next
+             * step. */
+            tw_val after = tw_add_imm(b, r, 1), which = tw_select(b, tw_eq(b, after, count), tw_i32(b, 0), after);
+            tw_val loaded = tw_ld(b, record, tw_mega_at(g, word, which, TW_MEGA_RECORD));
+            if (g->p->trace) {
+                tw_val row = tw_fma(b, tw_sreg(b, TW_SREG_ctaid_x), tw_i32(b, g->p->trace_records), r);
+                g->trace = tw_mega_at(g, g->arg[TW_MEGA_ARG_TRACE], row, 8 * TW_MEGA_MARKS);
+            }
+            tw_mega_mark(g, 0);
+            g->index = r;
+            tw_val kind = tw_and(b, tw_mega_word(g, TW_W_KIND), tw_i32(b, TW_MEGA_EARLY - 1));
+            dispatch(g, kind);
+            tw_mega_mark(g, 4);
+            arrive(g, kind);
+            tw_mega_mark(g, 5);
+            /* The loaded record is first used here. A plain copy would be moved up to the load, and would wait for it
+             * there. */
+            tw_op_to(b, next, TW_OP_or_i32, loaded, g->nothing, TW_NONE);
+        }
     }
-    tw_mega_mark(g, 0);
-    g->index = r;
-    tw_val kind = tw_and(b, tw_mega_word(g, TW_W_KIND), tw_i32(b, TW_MEGA_EARLY - 1));
-    dispatch(g, kind);
-    tw_mega_mark(g, 4);
-    arrive(g, kind);
-    tw_mega_mark(g, 5);
-    /* The loaded record is first used here. A plain copy would be moved up to the load, and would wait for it there. */
-    tw_op_to(b, next, TW_OP_or_i32, loaded, g->nothing, TW_NONE);
-    tw_pop(b, loop2);
-    tw_pop(b, loop);
 }
 
 static void declare(tw_mega_gen *g) {
@@ -333,9 +331,8 @@ static void init_ring(tw_mega_gen *g, tw_val tid) {
                         .empty = p->empty,
                         .stages = p->tuning.stages,
                         .bytes = p->stage_bytes};
-    const tw_scope first_tid = tw_push_if(b, tw_eq(b, tid, tw_i32(b, 0)));
-    tw_ring_init(b, &g->ring, p->target->sm, tw_mega_feeders(p), tw_mega_threads(p));
-    tw_pop(b, first_tid);
+    TW_IF (b, tw_eq(b, tid, tw_i32(b, 0)))
+        tw_ring_init(b, &g->ring, p->target->sm, tw_mega_feeders(p), tw_mega_threads(p));
     tw_do(b, TW_OP_barrier, (tw_attrs){0}, TW_NONE, TW_NONE);
 }
 

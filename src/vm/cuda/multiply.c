@@ -68,19 +68,17 @@ static void step(tw_mega_multiply *o, walk *k, const tw_mega_taken *t) {
     else
         tw_mega_multiply_floats(o, t, from, k->acc);
     tw_op_to(b, k->stage, TW_OP_add_i32, k->stage, tw_i32(b, 1), TW_NONE);
-    const tw_scope branch = tw_push_if(b, tw_eq(b, k->stage, o->u->stages));
-    if (tw_mega_is_integer(o->f))
-        tw_mega_leave_integers(o, k->unit, t, k->acc);
-    else
-        tw_mega_leave_floats(o, k->unit, k->acc);
-    for (int i = 0; i < 4 * o->sums; i++) tw_assign(b, k->acc[i / 4][i % 4], tw_f32(b, 0));
-    tw_assign(b, k->stage, tw_i32(b, 0));
-    tw_op_to(b, k->unit, TW_OP_add_i32, k->unit, tw_i32(b, o->f->units), TW_NONE);
-    tw_pop(b, branch);
+    TW_IF (b, tw_eq(b, k->stage, o->u->stages)) {
+        if (tw_mega_is_integer(o->f))
+            tw_mega_leave_integers(o, k->unit, t, k->acc);
+        else
+            tw_mega_leave_floats(o, k->unit, k->acc);
+        for (int i = 0; i < 4 * o->sums; i++) tw_assign(b, k->acc[i / 4][i % 4], tw_f32(b, 0));
+        tw_assign(b, k->stage, tw_i32(b, 0));
+        tw_op_to(b, k->unit, TW_OP_add_i32, k->unit, tw_i32(b, o->f->units), TW_NONE);
+    }
     if (!tw_mega_keeps(o)) return;
-    const tw_scope branch2 = tw_push_if(b, tw_lt(b, tw_i32(b, 1), o->u->stages));
-    tw_mega_load_kept(o, next_column(o, k));
-    tw_pop(b, branch2);
+    TW_IF (b, tw_lt(b, tw_i32(b, 1), o->u->stages)) tw_mega_load_kept(o, next_column(o, k));
 }
 
 static tw_mega_multiply multiply_of(tw_mega_gen *g, const tw_mega_format *f, tw_mega_stream *s) {
@@ -142,11 +140,11 @@ void tw_mega_begin_stream(tw_mega_gen *g, tw_mega_stream *s, tw_val is_head, tw_
         take_first(g, &p->body, s);
         return;
     }
-    const tw_scope if_is_head = tw_push_if(b, is_head);
-    take_first(g, &p->head, s);
-    tw_push_else(b, if_is_head);
-    take_first(g, &p->body, s);
-    tw_pop(b, if_is_head);
+    TW_IF (b, is_head) {
+        take_first(g, &p->head, s);
+    } else {
+        take_first(g, &p->body, s);
+    }
 }
 
 /* A stage is loaded into registers while the one before it is multiplied. With the last stage the next units' first one
@@ -164,25 +162,21 @@ void tw_mega_build_units(tw_mega_gen *g, const tw_mega_format *f, const tw_mega_
     start(&o, &k);
     tw_val rows = tw_mega_is_integer(f) ? tw_shr(b, tw_add_imm(b, u->count, 1), 1) : u->count,
            all = tw_mul(b, rows, u->stages);
-    const tw_scope loop = tw_push_for(b, tw_i32(b, 1), all, tw_i32(b, 2), false);
-    take_stage(&o, &t[1]);
-    step(&o, &k, &t[0]);
-    give_back(&o, &t[1]);
-    tw_val more = tw_lt(b, tw_i32(b, 0), u->stream->left);
-    const tw_scope if_more = tw_push_if(b, more);
-    take_stage(&o, &t[0]);
-    tw_pop(b, if_more);
-    step(&o, &k, &t[1]);
-    const tw_scope if_more2 = tw_push_if(b, more);
-    give_back(&o, &t[0]);
-    tw_pop(b, if_more2);
-    tw_pop(b, loop);
+    TW_FOR (b, i, tw_i32(b, 1), all, tw_i32(b, 2), false) {
+        take_stage(&o, &t[1]);
+        step(&o, &k, &t[0]);
+        give_back(&o, &t[1]);
+        tw_val more = tw_lt(b, tw_i32(b, 0), u->stream->left);
+        TW_IF (b, more) take_stage(&o, &t[0]);
+        step(&o, &k, &t[1]);
+        TW_IF (b, more) give_back(&o, &t[0]);
+    }
     /* If the number of stages is odd, the loop leaves the last one. */
-    const tw_scope branch = tw_push_if(b, tw_eq(b, tw_rem(b, all, 2), tw_i32(b, 1)));
-    step(&o, &k, &t[0]);
-    const tw_scope branch2 = tw_push_if(b, tw_lt(b, tw_i32(b, 0), u->stream->left));
-    take_stage(&o, &t[0]);
-    give_back(&o, &t[0]);
-    tw_pop(b, branch2);
-    tw_pop(b, branch);
+    TW_IF (b, tw_eq(b, tw_rem(b, all, 2), tw_i32(b, 1))) {
+        step(&o, &k, &t[0]);
+        TW_IF (b, tw_lt(b, tw_i32(b, 0), u->stream->left)) {
+            take_stage(&o, &t[0]);
+            give_back(&o, &t[0]);
+        }
+    }
 }

@@ -17,15 +17,13 @@ static void load_floats(tw_mega_multiply *o, tw_val from) {
     tw_builder *b = o->g->b;
     const bool idle = o->g->p->tokens < TW_MEGA_ROWS;
     tw_val x = tw_mega_at(o->g, o->x, from, 4);
-    tw_scope if_active = {0};
-    if (idle) if_active = tw_push_if(b, o->active);
-    for (int i = 0; i < o->g->p->tuning.blocks; i++)
-        for (int s = 0; s < o->f->steps; s++) {
-            tw_attrs how = {.type = o->pair, .vec = 4, .space = TW_SPACE_shared};
-            how.offset = i * o->f->depth * 4 + s * 16;
-            tw_ld_vec(b, how, x, o->stream->x[i][s]);
-        }
-    if (idle) tw_pop(b, if_active);
+    TW_BLOCK (b, idle ? tw_push_if(b, o->active) : TW_NO_BLOCK)
+        for (int i = 0; i < o->g->p->tuning.blocks; i++)
+            for (int s = 0; s < o->f->steps; s++) {
+                tw_attrs how = {.type = o->pair, .vec = 4, .space = TW_SPACE_shared};
+                how.offset = i * o->f->depth * 4 + s * 16;
+                tw_ld_vec(b, how, x, o->stream->x[i][s]);
+            }
 }
 
 void tw_mega_multiply_floats(tw_mega_multiply *o, const tw_mega_taken *t, tw_val from, tw_val (*acc)[4]) {
@@ -43,20 +41,20 @@ void tw_mega_leave_floats(tw_mega_multiply *o, tw_val unit, tw_val (*acc)[4]) {
     tw_mega_gen *g = o->g;
     tw_builder *b = g->b;
     const int T = g->p->tokens;
-    const tw_scope branch = tw_push_if(b, tw_lt(b, g->row, o->u->positions));
-    tw_val at = tw_mega_at(g, o->u->part, g->warp, (int64_t)T * TW_MEGA_PART_ROWS * 4);
-    if (T > 1) at = tw_mega_at(g, at, g->row, TW_MEGA_PART_ROWS * 4);
-    at = tw_mega_at(g, tw_mega_at(g, at, unit, TW_MEGA_ROWS * 4), g->column, 8);
-    const tw_attrs cell = {.type = TW_T_f32, .vec = 2, .space = TW_SPACE_shared};
-    tw_val sum[2], before[2] = {{0}};
-    tw_val again = tw_lt(b, tw_i32(b, 0), o->u->chunk);
-    tw_when(b, again);
-    tw_ld_vec(b, cell, at, before);
-    for (int i = 0; i < 2; i++) {
-        sum[i] = tw_add(b, acc[0][i], acc[0][i + 2]);
-        for (int s = 1; s < TW_MEGA_SUMS; s++) sum[i] = tw_add(b, sum[i], tw_add(b, acc[s][i], acc[s][i + 2]));
-        sum[i] = tw_add(b, sum[i], before[i]);
+    TW_IF (b, tw_lt(b, g->row, o->u->positions)) {
+        tw_val at = tw_mega_at(g, o->u->part, g->warp, (int64_t)T * TW_MEGA_PART_ROWS * 4);
+        if (T > 1) at = tw_mega_at(g, at, g->row, TW_MEGA_PART_ROWS * 4);
+        at = tw_mega_at(g, tw_mega_at(g, at, unit, TW_MEGA_ROWS * 4), g->column, 8);
+        const tw_attrs cell = {.type = TW_T_f32, .vec = 2, .space = TW_SPACE_shared};
+        tw_val sum[2], before[2] = {{0}};
+        tw_val again = tw_lt(b, tw_i32(b, 0), o->u->chunk);
+        tw_when(b, again);
+        tw_ld_vec(b, cell, at, before);
+        for (int i = 0; i < 2; i++) {
+            sum[i] = tw_add(b, acc[0][i], acc[0][i + 2]);
+            for (int s = 1; s < TW_MEGA_SUMS; s++) sum[i] = tw_add(b, sum[i], tw_add(b, acc[s][i], acc[s][i + 2]));
+            sum[i] = tw_add(b, sum[i], before[i]);
+        }
+        tw_st(b, cell, at, sum);
     }
-    tw_st(b, cell, at, sum);
-    tw_pop(b, branch);
 }

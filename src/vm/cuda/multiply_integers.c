@@ -157,12 +157,12 @@ void tw_mega_leave_integers(tw_mega_multiply *o, tw_val unit, const tw_mega_take
         tw_val mine = tw_select(b, odd, sum[1], sum[0]), other = tw_select(b, odd, sum[0], sum[1]);
         mine = tw_add(b, mine, tw_shfl(b, TW_MODE_bfly, other, tw_i32(b, 1), tw_i32(b, -1)));
         tw_val position = position_of(o, n);
-        const tw_scope branch = tw_push_if(b, tw_lt(b, position, o->u->positions));
-        tw_val cell = tw_mega_at(g, at, position, TW_MEGA_PART_ROWS * 4);
-        const tw_attrs how = {.type = TW_T_f32, .space = TW_SPACE_shared};
-        tw_when(b, again);
-        tw_val before = tw_ld(b, how, cell);
-        tw_st(b, how, cell, (tw_val[]){tw_add(b, mine, before)});
-        tw_pop(b, branch);
+        TW_IF (b, tw_lt(b, position, o->u->positions)) {
+            tw_val cell = tw_mega_at(g, at, position, TW_MEGA_PART_ROWS * 4);
+            const tw_attrs how = {.type = TW_T_f32, .space = TW_SPACE_shared};
+            tw_when(b, again);
+            tw_val before = tw_ld(b, how, cell);
+            tw_st(b, how, cell, (tw_val[]){tw_add(b, mine, before)});
+        }
     }
 }

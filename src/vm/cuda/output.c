@@ -94,18 +94,17 @@ void tw_mega_build_value(tw_mega_gen *g, tw_val sequence, tw_val id, tw_val *z, 
     *z = tw_var_of(b, *z);
     *value = tw_var_of(b, *value);
     tw_val rules = rules_at(g, sequence), mode = RULE(g, rules, TW_T_i32, mode);
-    const tw_scope if_penalises = tw_push_if(b, has(b, mode, TW_SAMPLE_PENALISES));
-    tw_val counts = tw_mega_at(g, g->arg[TW_MEGA_ARG_COUNTS], sequence, 4 * g->p->vocab);
-    tw_val count = tw_ld(b, (tw_attrs){.type = TW_T_i32, .cache = TW_CACHE_cg}, tw_mega_at(g, counts, id, 4));
-    tw_assign(b, *z,
-              tw_draw_penalise(b, RULE(g, rules, TW_T_f32, repetition), RULE(g, rules, TW_T_f32, presence),
-                               RULE(g, rules, TW_T_f32, frequency), *z, count));
-    tw_assign(b, *value, *z);
-    tw_pop(b, if_penalises);
+    TW_IF (b, has(b, mode, TW_SAMPLE_PENALISES)) {
+        tw_val counts = tw_mega_at(g, g->arg[TW_MEGA_ARG_COUNTS], sequence, 4 * g->p->vocab);
+        tw_val count = tw_ld(b, (tw_attrs){.type = TW_T_i32, .cache = TW_CACHE_cg}, tw_mega_at(g, counts, id, 4));
+        tw_assign(b, *z,
+                  tw_draw_penalise(b, RULE(g, rules, TW_T_f32, repetition), RULE(g, rules, TW_T_f32, presence),
+                                   RULE(g, rules, TW_T_f32, frequency), *z, count));
+        tw_assign(b, *value, *z);
+    }
     tw_val draws = tw_and(b, mode, tw_i32(b, TW_SAMPLE_DRAWS | TW_SAMPLE_CUTS));
-    const tw_scope branch = tw_push_if(b, tw_eq(b, draws, tw_i32(b, TW_SAMPLE_DRAWS)));
-    tw_assign(b, *value, tw_draw_score(b, key_of(g, rules, sequence), RULE(g, rules, TW_T_f32, scale), *z, id));
-    tw_pop(b, branch);
+    TW_IF (b, tw_eq(b, draws, tw_i32(b, TW_SAMPLE_DRAWS)))
+        tw_assign(b, *value, tw_draw_score(b, key_of(g, rules, sequence), RULE(g, rules, TW_T_f32, scale), *z, id));
 }
 
 /* Begins a loop over sequences if there are several. The scope's `i` is the sequence. */
@@ -124,35 +123,30 @@ void tw_mega_build_values(tw_mega_gen *g, tw_mega_sums *s) {
     if (!g->p->samples) return;
     tw_val logits = tw_mega_address(g, TW_W_OUT), from = tw_mega_word(g, TW_W_FROM);
     tw_val count = tw_mega_word(g, TW_W_COUNT);
-    const tw_scope if_penalises =
-        tw_push_if(b, has(b, g->arg[TW_MEGA_ARG_MODE], TW_SAMPLE_DRAWS | TW_SAMPLE_PENALISES));
-    tw_mega_barrier(g);
-    const tw_scope each = push_sequences(g);
-    tw_val sequence = each.i;
-    const tw_scope if_has_values = tw_push_if(b, has_values(b, RULE(g, rules_at(g, sequence), TW_T_i32, mode)));
-    for (int i = 0; i < n; i++) {
-        const tw_scope branch = tw_push_if(b, tw_eq(b, sequence, tw_i32(b, i)));
-        tw_assign(b, s->best[i].value, tw_f32(b, TW_SAMPLE_LEAST));
-        tw_assign(b, s->best[i].number, tw_i32(b, INT32_MAX));
-        tw_pop(b, branch);
+    TW_IF (b, has(b, g->arg[TW_MEGA_ARG_MODE], TW_SAMPLE_DRAWS | TW_SAMPLE_PENALISES)) {
+        tw_mega_barrier(g);
+        TW_LOOP (b, sequence, push_sequences(g)) {
+            TW_IF (b, has_values(b, RULE(g, rules_at(g, sequence), TW_T_i32, mode))) {
+                for (int u = 0; u < n; u++)
+                    TW_IF (b, tw_eq(b, sequence, tw_i32(b, u))) {
+                        tw_assign(b, s->best[u].value, tw_f32(b, TW_SAMPLE_LEAST));
+                        tw_assign(b, s->best[u].number, tw_i32(b, INT32_MAX));
+                    }
+                TW_LOOP (b, i, tw_mega_thread_loop(g, count)) {
+                    tw_val id = tw_add(b, from, i);
+                    tw_val cell = tw_mega_at(g, tw_mega_at(g, logits, sequence, 4 * g->p->vocab), id, 4);
+                    tw_val z = tw_ld(b, from_l2, cell), value = z;
+                    tw_mega_build_value(g, sequence, id, &z, &value);
+                    tw_st(b, (tw_attrs){.type = TW_T_f32}, cell, &z);
+                    for (int u = 0; u < n; u++)
+                        TW_IF (b, tw_and(b, tw_eq(b, sequence, tw_i32(b, u)), tw_lt(b, s->best[u].value, value))) {
+                            tw_assign(b, s->best[u].value, value);
+                            tw_assign(b, s->best[u].number, id);
+                        }
+                }
+            }
+        }
     }
-    const tw_scope loop2 = tw_mega_thread_loop(g, count);
-    tw_val id = tw_add(b, from, loop2.i);
-    tw_val cell = tw_mega_at(g, tw_mega_at(g, logits, sequence, 4 * g->p->vocab), id, 4);
-    tw_val z = tw_ld(b, from_l2, cell), value = z;
-    tw_mega_build_value(g, sequence, id, &z, &value);
-    tw_st(b, (tw_attrs){.type = TW_T_f32}, cell, &z);
-    for (int i = 0; i < n; i++) {
-        const tw_scope branch2 =
-            tw_push_if(b, tw_and(b, tw_eq(b, sequence, tw_i32(b, i)), tw_lt(b, s->best[i].value, value)));
-        tw_assign(b, s->best[i].value, value);
-        tw_assign(b, s->best[i].number, id);
-        tw_pop(b, branch2);
-    }
-    tw_pop(b, loop2);
-    tw_pop(b, if_has_values);
-    if (n > 1) tw_pop(b, each);
-    tw_pop(b, if_penalises);
 }
 
 /* ---- the best of the bests */
@@ -167,17 +161,16 @@ static void leave(tw_mega_gen *g, const tw_mega_output *o, tw_val sequence, tw_v
     tw_val said = tw_select(b, tw_eq(b, o->aborted, tw_i32(b, 0)), token, tw_i32(b, TW_MEGA_GAVE_UP));
     tw_st(b, (tw_attrs){.type = TW_T_i32, .order = TW_ORDER_relaxed, .scope = TW_SCOPE_sys}, out, &said);
     if (!g->p->samples) return;
-    const tw_scope if_penalises = tw_push_if(b, has(b, g->arg[TW_MEGA_ARG_MODE], TW_SAMPLE_PENALISES));
-    const tw_scope if_penalises2 =
-        tw_push_if(b, has(b, RULE(g, rules_at(g, sequence), TW_T_i32, mode), TW_SAMPLE_PENALISES));
-    tw_val id = tw_op_emit(b, TW_OP_min_u32, token, tw_i32(b, (int32_t)g->p->vocab - 1), TW_NONE);
-    tw_val counts = tw_mega_at(g, g->arg[TW_MEGA_ARG_COUNTS], sequence, 4 * g->p->vocab);
-    tw_val cell = tw_mega_at(g, counts, id, 4);
-    tw_val count = tw_ld(b, (tw_attrs){.type = TW_T_i32, .cache = TW_CACHE_cg}, cell);
-    count = tw_or(b, tw_add_imm(b, count, 1), tw_i32(b, (int32_t)TW_SAMPLE_SEEN));
-    tw_st(b, (tw_attrs){.type = TW_T_i32}, cell, &count);
-    tw_pop(b, if_penalises2);
-    tw_pop(b, if_penalises);
+    TW_IF (b, has(b, g->arg[TW_MEGA_ARG_MODE], TW_SAMPLE_PENALISES)) {
+        TW_IF (b, has(b, RULE(g, rules_at(g, sequence), TW_T_i32, mode), TW_SAMPLE_PENALISES)) {
+            tw_val id = tw_op_emit(b, TW_OP_min_u32, token, tw_i32(b, (int32_t)g->p->vocab - 1), TW_NONE);
+            tw_val counts = tw_mega_at(g, g->arg[TW_MEGA_ARG_COUNTS], sequence, 4 * g->p->vocab);
+            tw_val cell = tw_mega_at(g, counts, id, 4);
+            tw_val count = tw_ld(b, (tw_attrs){.type = TW_T_i32, .cache = TW_CACHE_cg}, cell);
+            count = tw_or(b, tw_add_imm(b, count, 1), tw_i32(b, (int32_t)TW_SAMPLE_SEEN));
+            tw_st(b, (tw_attrs){.type = TW_T_i32}, cell, &count);
+        }
+    }
 }
 
 /* Without candidates the best is id 0. */
@@ -190,28 +183,26 @@ static void leave_best(tw_mega_gen *g, const tw_mega_output *o, tw_val sequence)
     tw_builder *b = g->b;
     const int n = g->p->sequences;
     const tw_argmax mine = tw_argmax_of(b, TW_SAMPLE_LEAST);
-    const tw_scope loop = tw_push_for(b, g->lane, o->slots, tw_i32(b, 32 * AT_ONCE), false);
-    tw_val v[AT_ONCE], one[AT_ONCE], there[AT_ONCE];
-    for (int u = 0; u < AT_ONCE; u++) {
-        tw_val slot = tw_add_imm(b, loop.i, 32 * u);
-        tw_val from = tw_mega_at(g, tw_mega_at(g, o->best, slot, 8 * n), sequence, 8);
-        there[u] = tw_lt(b, slot, o->slots);
-        tw_when(b, there[u]);
-        v[u] = tw_ld(b, from_l2, from);
-        tw_when(b, there[u]);
-        one[u] = tw_ld(b, (tw_attrs){.type = TW_T_i32, .offset = 4, .cache = TW_CACHE_cg}, from);
+    TW_FOR (b, i, g->lane, o->slots, tw_i32(b, 32 * AT_ONCE), false) {
+        tw_val v[AT_ONCE], one[AT_ONCE], there[AT_ONCE];
+        for (int u = 0; u < AT_ONCE; u++) {
+            tw_val slot = tw_add_imm(b, i, 32 * u);
+            tw_val from = tw_mega_at(g, tw_mega_at(g, o->best, slot, 8 * n), sequence, 8);
+            there[u] = tw_lt(b, slot, o->slots);
+            tw_when(b, there[u]);
+            v[u] = tw_ld(b, from_l2, from);
+            tw_when(b, there[u]);
+            one[u] = tw_ld(b, (tw_attrs){.type = TW_T_i32, .offset = 4, .cache = TW_CACHE_cg}, from);
+        }
+        for (int u = 0; u < AT_ONCE; u++) {
+            TW_IF (b, tw_and(b, there[u], tw_lt(b, mine.value, v[u]))) {
+                tw_assign(b, mine.value, v[u]);
+                tw_assign(b, mine.number, one[u]);
+            }
+        }
     }
-    for (int u = 0; u < AT_ONCE; u++) {
-        const tw_scope branch = tw_push_if(b, tw_and(b, there[u], tw_lt(b, mine.value, v[u])));
-        tw_assign(b, mine.value, v[u]);
-        tw_assign(b, mine.number, one[u]);
-        tw_pop(b, branch);
-    }
-    tw_pop(b, loop);
     tw_val token = number_or_first(b, tw_argmax_warp(b, &mine).number);
-    const tw_scope first_lane = tw_push_if(b, tw_eq(b, g->lane, tw_i32(b, 0)));
-    leave(g, o, sequence, token);
-    tw_pop(b, first_lane);
+    TW_IF (b, tw_eq(b, g->lane, tw_i32(b, 0))) leave(g, o, sequence, token);
 }
 
 /* ---- cuts: who is a candidate */
@@ -230,15 +221,14 @@ static void leave_drawn(const cut *c) {
     tw_mega_gen *g = c->g;
     tw_builder *b = g->b;
     const tw_argmax warp = tw_argmax_warp(b, &c->best);
-    const tw_scope first_lane = tw_push_if(b, tw_eq(b, g->lane, tw_i32(b, 0)));
-    tw_argmax_store(b, &warp, at(shared_f32, CELLS), tw_mega_at(g, c->head, g->warp, TW_ARGMAX_BYTES));
-    tw_pop(b, first_lane);
+    TW_IF (b, tw_eq(b, g->lane, tw_i32(b, 0)))
+        tw_argmax_store(b, &warp, at(shared_f32, CELLS), tw_mega_at(g, c->head, g->warp, TW_ARGMAX_BYTES));
     tw_mega_barrier(g);
-    const tw_scope first_thread = tw_push_if(b, tw_eq(b, g->thread, tw_i32(b, 0)));
-    const tw_argmax all = tw_argmax_of(b, TW_SAMPLE_LEAST);
-    tw_argmax_take_cells(b, &all, c->head, CELLS, g->p->tuning.warps);
-    leave(g, c->o, c->sequence, number_or_first(b, all.number));
-    tw_pop(b, first_thread);
+    TW_IF (b, tw_eq(b, g->thread, tw_i32(b, 0))) {
+        const tw_argmax all = tw_argmax_of(b, TW_SAMPLE_LEAST);
+        tw_argmax_take_cells(b, &all, c->head, CELLS, g->p->tuning.warps);
+        leave(g, c->o, c->sequence, number_or_first(b, all.number));
+    }
 }
 
 /* Appends a candidate to the list, if there is room. */
@@ -249,12 +239,12 @@ static void list_one(const cut *c, tw_val z, tw_val id) {
     add.order = TW_ORDER_relaxed;
     add.scope = TW_SCOPE_cta;
     tw_val place = tw_atom(b, add, c->head, tw_i32(b, 1), TW_NONE);
-    const tw_scope branch = tw_push_if(b, tw_lt(b, place, tw_i32(b, g->p->cut_list)));
-    tw_val rank = tw_draw_rank(b, c->order, z, id);
-    tw_val mass = tw_draw_mass(b, tw_draw_distance(b, c->scale, c->largest, z));
-    tw_st(b, shared_i64, tw_mega_at(g, c->list, place, 8), &rank);
-    tw_st(b, shared_i32, tw_mega_at(g, c->mass, place, 4), &mass);
-    tw_pop(b, branch);
+    TW_IF (b, tw_lt(b, place, tw_i32(b, g->p->cut_list))) {
+        tw_val rank = tw_draw_rank(b, c->order, z, id);
+        tw_val mass = tw_draw_mass(b, tw_draw_distance(b, c->scale, c->largest, z));
+        tw_st(b, shared_i64, tw_mega_at(g, c->list, place, 8), &rank);
+        tw_st(b, shared_i32, tw_mega_at(g, c->mass, place, 4), &mass);
+    }
 }
 
 /* Logits that a lane loads: LOADS loads of `width` neighbouring rows. Rows count from `from`, and `count` of them
@@ -348,15 +338,14 @@ static void list_candidates(const cut *c, tw_val bound) {
     some s;
     begin_slots(c, bound, &s);
     find_some(c, &s, bound, bits);
-    const tw_scope poll = tw_push_while(b);
-    tw_push_while_body(b, poll, tw_ne(b, bits, tw_i32(b, 0)));
-    tw_val bit = tw_sub(b, tw_i32(b, 31), tw_op_emit(b, TW_OP_clz_i32, bits, TW_NONE, TW_NONE));
-    tw_val one = tw_op_emit(b, TW_OP_shl_i32, tw_i32(b, 1), bit, TW_NONE);
-    tw_val load = tw_div(b, bit, width), e = tw_rem(b, bit, width);
-    tw_val row = tw_add(b, tw_add(b, s.row[0], tw_mul_imm(b, load, stride)), e);
-    list_one(c, tw_ld(b, from_l2, tw_mega_at(g, c->logits, row, 4)), row);
-    tw_op_to(b, bits, TW_OP_xor_i32, bits, one, TW_NONE);
-    tw_pop(b, poll);
+    TW_WHILE (b, tw_ne(b, bits, tw_i32(b, 0))) {
+        tw_val bit = tw_sub(b, tw_i32(b, 31), tw_op_emit(b, TW_OP_clz_i32, bits, TW_NONE, TW_NONE));
+        tw_val one = tw_op_emit(b, TW_OP_shl_i32, tw_i32(b, 1), bit, TW_NONE);
+        tw_val load = tw_div(b, bit, width), e = tw_rem(b, bit, width);
+        tw_val row = tw_add(b, tw_add(b, s.row[0], tw_mul_imm(b, load, stride)), e);
+        list_one(c, tw_ld(b, from_l2, tw_mega_at(g, c->logits, row, 4)), row);
+        tw_op_to(b, bits, TW_OP_xor_i32, bits, one, TW_NONE);
+    }
     end_slots(c, &s);
 }
 
@@ -364,10 +353,9 @@ static void list_candidates(const cut *c, tw_val bound) {
 static void count_octaves(const cut *c) {
     tw_mega_gen *g = c->g;
     tw_builder *b = g->b;
-    const tw_scope loop = tw_mega_thread_loop(g, tw_i32(b, QUARTERS));
     tw_val none = tw_i32(b, 0);
-    tw_st(b, shared_i32, tw_mega_at(g, c->mass, loop.i, 4), &none);
-    tw_pop(b, loop);
+    TW_LOOP (b, i, tw_mega_thread_loop(g, tw_i32(b, QUARTERS)))
+        tw_st(b, shared_i32, tw_mega_at(g, c->mass, i, 4), &none);
     tw_mega_barrier(g);
     tw_val sum = tw_var_of(b, tw_i64(b, 0));
     tw_attrs add = {.rmw = TW_RMW_add, .type = TW_T_i32, .space = TW_SPACE_shared};
@@ -399,26 +387,24 @@ static tw_val find_reach(const cut *c) {
     tw_mega_gen *g = c->g;
     tw_builder *b = g->b;
     count_octaves(c);
-    const tw_scope loop = tw_mega_thread_loop(g, tw_i32(b, QUARTERS));
-    tw_val i = loop.i;
-    tw_val wide[2];
-    wide[0] = tw_op_emit(b, TW_OP_zext_i64_i32, tw_ld(b, shared_i32, tw_mega_at(g, c->mass, i, 4)), TW_NONE, TW_NONE);
-    wide[1] = tw_op_emit(b, TW_OP_zext_i64_i32, tw_draw_mass(b, tw_shl(b, i, QUARTER)), TW_NONE, TW_NONE);
-    tw_val most = tw_mul(b, wide[0], wide[1]);
-    tw_st(b, shared_i64, tw_mega_at(g, c->list, i, 8), &most);
-    tw_pop(b, loop);
+    TW_LOOP (b, i, tw_mega_thread_loop(g, tw_i32(b, QUARTERS))) {
+        tw_val wide[2];
+        wide[0] =
+            tw_op_emit(b, TW_OP_zext_i64_i32, tw_ld(b, shared_i32, tw_mega_at(g, c->mass, i, 4)), TW_NONE, TW_NONE);
+        wide[1] = tw_op_emit(b, TW_OP_zext_i64_i32, tw_draw_mass(b, tw_shl(b, i, QUARTER)), TW_NONE, TW_NONE);
+        tw_val most = tw_mul(b, wide[0], wide[1]);
+        tw_st(b, shared_i64, tw_mega_at(g, c->list, i, 8), &most);
+    }
     tw_mega_barrier(g);
-    const tw_scope first_thread = tw_push_if(b, tw_eq(b, g->thread, tw_i32(b, 0)));
-    tw_val sum = tw_ld(b, at(shared_i64, SUM), c->head), spare = tw_sub(b, sum, tw_draw_share(b, sum, c->top_p));
-    tw_val last = tw_var_of(b, tw_i32(b, QUARTERS)), beyond = tw_var_of(b, tw_i64(b, 0));
-    const tw_scope poll = tw_push_while(b);
-    tw_val on = tw_and(b, tw_lt(b, tw_i32(b, 0), last), tw_not(b, below_u64(b, spare, beyond)));
-    tw_push_while_body(b, poll, on);
-    tw_assign(b, last, tw_add_imm(b, last, -1));
-    tw_assign(b, beyond, tw_add(b, beyond, tw_ld(b, shared_i64, tw_mega_at(g, c->list, last, 8))));
-    tw_pop(b, poll);
-    tw_st(b, at(shared_i32, FOUND), c->head, &last);
-    tw_pop(b, first_thread);
+    TW_IF (b, tw_eq(b, g->thread, tw_i32(b, 0))) {
+        tw_val sum = tw_ld(b, at(shared_i64, SUM), c->head), spare = tw_sub(b, sum, tw_draw_share(b, sum, c->top_p));
+        tw_val last = tw_var_of(b, tw_i32(b, QUARTERS)), beyond = tw_var_of(b, tw_i64(b, 0));
+        TW_WHILE (b, tw_and(b, tw_lt(b, tw_i32(b, 0), last), tw_not(b, below_u64(b, spare, beyond)))) {
+            tw_assign(b, last, tw_add_imm(b, last, -1));
+            tw_assign(b, beyond, tw_add(b, beyond, tw_ld(b, shared_i64, tw_mega_at(g, c->list, last, 8))));
+        }
+        tw_st(b, at(shared_i32, FOUND), c->head, &last);
+    }
     tw_mega_barrier(g);
     return tw_shl(b, tw_add_imm(b, tw_ld(b, at(shared_i32, FOUND), c->head), 1), QUARTER);
 }
@@ -429,13 +415,12 @@ static void place_in_list(const cut *c, tw_val rank, tw_val n, tw_val *place, tw
     tw_builder *b = g->b;
     *place = tw_var_of(b, tw_i32(b, 0));
     *mass = tw_var_of(b, tw_i64(b, 0));
-    const tw_scope loop = tw_push_for(b, tw_i32(b, 0), n, tw_i32(b, 1), true);
-    tw_val j = loop.i;
-    tw_val other = tw_ld(b, shared_i64, tw_mega_at(g, c->list, j, 8));
-    tw_val weight = tw_ld(b, shared_i32, tw_mega_at(g, c->mass, j, 4)), before = below_u64(b, other, rank);
-    tw_assign(b, *place, tw_add(b, *place, tw_select(b, before, tw_i32(b, 1), tw_i32(b, 0))));
-    tw_assign(b, *mass, add_mass(b, *mass, tw_select(b, before, weight, tw_i32(b, 0))));
-    tw_pop(b, loop);
+    TW_FOR (b, j, tw_i32(b, 0), n, tw_i32(b, 1), true) {
+        tw_val other = tw_ld(b, shared_i64, tw_mega_at(g, c->list, j, 8));
+        tw_val weight = tw_ld(b, shared_i32, tw_mega_at(g, c->mass, j, 4)), before = below_u64(b, other, rank);
+        tw_assign(b, *place, tw_add(b, *place, tw_select(b, before, tw_i32(b, 1), tw_i32(b, 0))));
+        tw_assign(b, *mass, add_mass(b, *mass, tw_select(b, before, weight, tw_i32(b, 0))));
+    }
 }
 
 static tw_val id_of_rank(tw_builder *b, tw_val rank) {
@@ -448,31 +433,27 @@ static void draw_from_list(const cut *c, tw_val n) {
     tw_builder *b = g->b;
     tw_val cuts_k = tw_lt(b, tw_i32(b, 0), c->top_k), cuts_p = tw_ne(b, c->top_p, tw_i32(b, 0));
     tw_val k = tw_select(b, cuts_k, tw_min(b, c->top_k, n), tw_i32(b, INT32_MAX)), nothing = tw_i64(b, -1);
-    const tw_scope loop = tw_mega_thread_loop(g, n);
-    tw_val i = loop.i;
-    tw_val place, before;
-    tw_val rank = tw_ld(b, shared_i64, tw_mega_at(g, c->list, i, 8));
-    place_in_list(c, rank, n, &place, &before);
-    tw_val left = tw_select(b, tw_lt(b, place, k), tw_add(b, before, tw_i64(b, 0)), nothing);
-    tw_st(b, shared_i64, tw_mega_at(g, c->before, i, 8), &left);
-    const tw_scope branch = tw_push_if(b, tw_and(b, cuts_k, tw_eq(b, place, tw_add_imm(b, k, -1))));
-    tw_val sum = add_mass(b, before, tw_ld(b, shared_i32, tw_mega_at(g, c->mass, i, 4)));
-    tw_st(b, at(shared_i64, SUM), c->head, &sum);
-    tw_pop(b, branch);
-    tw_pop(b, loop);
+    TW_LOOP (b, i, tw_mega_thread_loop(g, n)) {
+        tw_val place, before;
+        tw_val rank = tw_ld(b, shared_i64, tw_mega_at(g, c->list, i, 8));
+        place_in_list(c, rank, n, &place, &before);
+        tw_val left = tw_select(b, tw_lt(b, place, k), tw_add(b, before, tw_i64(b, 0)), nothing);
+        tw_st(b, shared_i64, tw_mega_at(g, c->before, i, 8), &left);
+        TW_IF (b, tw_and(b, cuts_k, tw_eq(b, place, tw_add_imm(b, k, -1)))) {
+            tw_val sum = add_mass(b, before, tw_ld(b, shared_i32, tw_mega_at(g, c->mass, i, 4)));
+            tw_st(b, at(shared_i64, SUM), c->head, &sum);
+        }
+    }
     tw_mega_barrier(g);
     tw_val share = tw_draw_share(b, tw_ld(b, at(shared_i64, SUM), c->head), c->top_p);
     share = tw_select(b, cuts_p, share, nothing);
-    const tw_scope loop2 = tw_mega_thread_loop(g, n);
-    i = loop2.i;
-    before = tw_ld(b, shared_i64, tw_mega_at(g, c->before, i, 8));
-    rank = tw_ld(b, shared_i64, tw_mega_at(g, c->list, i, 8));
-    tw_val far = tw_op_emit(b, TW_OP_high_i32_i64, rank, TW_NONE, TW_NONE);
-    tw_val z = tw_draw_unordered(b, tw_sub(b, c->order, far));
-    const tw_scope branch2 = tw_push_if(b, tw_and(b, below_u64(b, before, share), within_min_p(c, z)));
-    consider(c, z, id_of_rank(b, rank));
-    tw_pop(b, branch2);
-    tw_pop(b, loop2);
+    TW_LOOP (b, i, tw_mega_thread_loop(g, n)) {
+        tw_val before = tw_ld(b, shared_i64, tw_mega_at(g, c->before, i, 8));
+        tw_val rank = tw_ld(b, shared_i64, tw_mega_at(g, c->list, i, 8));
+        tw_val far = tw_op_emit(b, TW_OP_high_i32_i64, rank, TW_NONE, TW_NONE);
+        tw_val z = tw_draw_unordered(b, tw_sub(b, c->order, far));
+        TW_IF (b, tw_and(b, below_u64(b, before, share), within_min_p(c, z))) consider(c, z, id_of_rank(b, rank));
+    }
     leave_drawn(c);
 }
 
@@ -489,17 +470,16 @@ static void for_all(const cut *c, int loads, void (*visit)(const cut *c, tw_val 
     tw_builder *b = g->b;
     const int width = row_width(g->p), stride = tw_mega_threads(g->p) * width;
     tw_val vocab = tw_i32(b, (int32_t)g->p->vocab), step = tw_i32(b, stride * loads);
-    const tw_scope loop = tw_push_for(b, tw_mul_imm(b, g->thread, width), vocab, step, false);
-    some s;
-    load_some(c, &s, loads, loop.i, stride, tw_i32(b, 0), vocab);
-    for (int u = 0; u < loads; u++)
-        for (int e = 0; e < s.width; e++) {
-            tw_val id = tw_add_imm(b, s.row[u], e);
-            const tw_scope if_candidate = tw_push_if(b, candidate(c, s.there[u], s.z[u][e]));
-            visit(c, s.z[u][e], id, tw_draw_rank(b, c->order, s.z[u][e], id), with);
-            tw_pop(b, if_candidate);
-        }
-    tw_pop(b, loop);
+    TW_FOR (b, i, tw_mul_imm(b, g->thread, width), vocab, step, false) {
+        some s;
+        load_some(c, &s, loads, i, stride, tw_i32(b, 0), vocab);
+        for (int u = 0; u < loads; u++)
+            for (int e = 0; e < s.width; e++) {
+                tw_val id = tw_add_imm(b, s.row[u], e);
+                TW_IF (b, candidate(c, s.there[u], s.z[u][e]))
+                    visit(c, s.z[u][e], id, tw_draw_rank(b, c->order, s.z[u][e], id), with);
+            }
+    }
 }
 
 /* A histogram over ranks. Each bin covers 2^shift ranks; the last bin also holds all ranks beyond the range. A thread
@@ -519,16 +499,16 @@ static void add_to_bin(const cut *c, const range *r) {
     tw_attrs add = {.rmw = TW_RMW_add, .type = TW_T_i32, .space = TW_SPACE_shared};
     add.order = TW_ORDER_relaxed;
     add.scope = TW_SCOPE_cta;
-    const tw_scope branch = tw_push_if(b, tw_lt(b, tw_i32(b, 0), r->count));
-    tw_val bin = bin_at(c, r->bin), count = tw_add_imm(b, r->count, 0);
-    tw_red(b, add, bin, &count);
-    for (int i = 0; i < DIGITS; i++) {
-        tw_val digit = half_of(b, tw_shr(b, r->mass, DIGIT * i), false);
-        if (i < DIGITS - 1) digit = tw_and(b, digit, tw_i32(b, (1 << DIGIT) - 1));
-        add.offset = 4 + 4 * i;
-        tw_red(b, add, bin, &digit);
+    TW_IF (b, tw_lt(b, tw_i32(b, 0), r->count)) {
+        tw_val bin = bin_at(c, r->bin), count = tw_add_imm(b, r->count, 0);
+        tw_red(b, add, bin, &count);
+        for (int i = 0; i < DIGITS; i++) {
+            tw_val digit = half_of(b, tw_shr(b, r->mass, DIGIT * i), false);
+            if (i < DIGITS - 1) digit = tw_and(b, digit, tw_i32(b, (1 << DIGIT) - 1));
+            add.offset = 4 + 4 * i;
+            tw_red(b, add, bin, &digit);
+        }
     }
-    tw_pop(b, branch);
     tw_assign(b, r->count, tw_i32(b, 0));
     tw_assign(b, r->mass, tw_i64(b, 0));
 }
@@ -542,32 +522,29 @@ static void count_in_bin(const cut *c, tw_val z, tw_val id, tw_val rank, void *w
     tw_builder *b = c->g->b;
     const range *r = with;
     (void)id;
-    const tw_scope if_within = tw_push_if(b, within(b, r, rank));
-    tw_val bin = tw_op_emit(b, TW_OP_shr_u64, tw_sub(b, rank, r->from), r->shift, TW_NONE), last = tw_i64(b, BINS - 1);
-    bin = tw_select(b, below_u64(b, bin, last), bin, last);
-    bin = half_of(b, bin, false);
-    const tw_scope branch = tw_push_if(b, tw_ne(b, bin, r->bin));
-    add_to_bin(c, r);
-    tw_assign(b, r->bin, bin);
-    tw_pop(b, branch);
-    tw_assign(b, r->count, tw_add_imm(b, r->count, 1));
-    tw_val mass = tw_draw_mass(b, tw_draw_distance(b, c->scale, c->largest, z));
-    tw_assign(b, r->mass, add_mass(b, r->mass, mass));
-    tw_pop(b, if_within);
+    TW_IF (b, within(b, r, rank)) {
+        tw_val bin = tw_op_emit(b, TW_OP_shr_u64, tw_sub(b, rank, r->from), r->shift, TW_NONE),
+               last = tw_i64(b, BINS - 1);
+        bin = tw_select(b, below_u64(b, bin, last), bin, last);
+        bin = half_of(b, bin, false);
+        TW_IF (b, tw_ne(b, bin, r->bin)) {
+            add_to_bin(c, r);
+            tw_assign(b, r->bin, bin);
+        }
+        tw_assign(b, r->count, tw_add_imm(b, r->count, 1));
+        tw_val mass = tw_draw_mass(b, tw_draw_distance(b, c->scale, c->largest, z));
+        tw_assign(b, r->mass, add_mass(b, r->mass, mass));
+    }
 }
 
 static void list_in_range(const cut *c, tw_val z, tw_val id, tw_val rank, void *with) {
-    const tw_scope if_within = tw_push_if(c->g->b, within(c->g->b, with, rank));
-    list_one(c, z, id);
-    tw_pop(c->g->b, if_within);
+    TW_IF (c->g->b, within(c->g->b, with, rank)) list_one(c, z, id);
 }
 
 static void draw_below(const cut *c, tw_val z, tw_val id, tw_val rank, void *with) {
     tw_builder *b = c->g->b;
     const tw_val *limit = with;
-    const tw_scope branch = tw_push_if(b, tw_and(b, below_u64(b, rank, *limit), within_min_p(c, z)));
-    consider(c, z, id);
-    tw_pop(b, branch);
+    TW_IF (b, tw_and(b, below_u64(b, rank, *limit), within_min_p(c, z))) consider(c, z, id);
 }
 
 /* Finds the bin where a cut falls: the first with which there are `goal` candidates, or a mass of `mass_goal`. One
@@ -575,34 +552,33 @@ static void draw_below(const cut *c, tw_val z, tw_val id, tw_val rank, void *wit
 static void find_bin(const cut *c, tw_val goal, tw_val mass_goal) {
     tw_mega_gen *g = c->g;
     tw_builder *b = g->b;
-    const tw_scope first_thread = tw_push_if(b, tw_eq(b, g->thread, tw_i32(b, 0)));
-    tw_val n = tw_var_of(b, tw_ld(b, at(shared_i32, BEFORES), c->head));
-    tw_val sum = tw_var_of(b, tw_ld(b, at(shared_i64, BEFORE), c->head)), found = tw_var_of(b, tw_i32(b, -1));
-    tw_val count = tw_var_of(b, tw_i32(b, 0)), i = tw_var_of(b, tw_i32(b, 0));
-    const tw_scope poll = tw_push_while(b);
-    tw_val on = tw_and(b, tw_lt(b, i, tw_i32(b, BINS)), tw_lt(b, found, tw_i32(b, 0)));
-    tw_push_while_body(b, poll, on);
-    tw_val bin = bin_at(c, i), mass = tw_i64(b, 0);
-    tw_assign(b, count, tw_ld(b, shared_i32, bin));
-    for (int d = 0; d < DIGITS; d++) {
-        tw_val digit = tw_op_emit(b, TW_OP_zext_i64_i32, tw_ld(b, at(shared_i32, 4 + 4 * d), bin), TW_NONE, TW_NONE);
-        mass = tw_add(b, mass, tw_shl(b, digit, DIGIT * d));
+    TW_IF (b, tw_eq(b, g->thread, tw_i32(b, 0))) {
+        tw_val n = tw_var_of(b, tw_ld(b, at(shared_i32, BEFORES), c->head));
+        tw_val sum = tw_var_of(b, tw_ld(b, at(shared_i64, BEFORE), c->head)), found = tw_var_of(b, tw_i32(b, -1));
+        tw_val count = tw_var_of(b, tw_i32(b, 0)), i = tw_var_of(b, tw_i32(b, 0));
+        TW_WHILE (b, tw_and(b, tw_lt(b, i, tw_i32(b, BINS)), tw_lt(b, found, tw_i32(b, 0)))) {
+            tw_val bin = bin_at(c, i), mass = tw_i64(b, 0);
+            tw_assign(b, count, tw_ld(b, shared_i32, bin));
+            for (int d = 0; d < DIGITS; d++) {
+                tw_val digit =
+                    tw_op_emit(b, TW_OP_zext_i64_i32, tw_ld(b, at(shared_i32, 4 + 4 * d), bin), TW_NONE, TW_NONE);
+                mass = tw_add(b, mass, tw_shl(b, digit, DIGIT * d));
+            }
+            tw_val with = tw_add(b, sum, mass);
+            tw_val enough = tw_or(b, tw_le(b, goal, tw_add(b, n, count)), tw_not(b, below_u64(b, with, mass_goal)));
+            TW_IF (b, enough) {
+                tw_assign(b, found, i);
+            } else {
+                tw_assign(b, n, tw_add(b, n, count));
+                tw_assign(b, sum, with);
+                tw_assign(b, i, tw_add_imm(b, i, 1));
+            }
+        }
+        tw_st(b, at(shared_i32, FOUND), c->head, &found);
+        tw_st(b, at(shared_i32, IN_BIN), c->head, &count);
+        tw_st(b, at(shared_i32, BEFORES), c->head, &n);
+        tw_st(b, at(shared_i64, BEFORE), c->head, &sum);
     }
-    tw_val with = tw_add(b, sum, mass);
-    tw_val enough = tw_or(b, tw_le(b, goal, tw_add(b, n, count)), tw_not(b, below_u64(b, with, mass_goal)));
-    const tw_scope if_enough = tw_push_if(b, enough);
-    tw_assign(b, found, i);
-    tw_push_else(b, if_enough);
-    tw_assign(b, n, tw_add(b, n, count));
-    tw_assign(b, sum, with);
-    tw_assign(b, i, tw_add_imm(b, i, 1));
-    tw_pop(b, if_enough);
-    tw_pop(b, poll);
-    tw_st(b, at(shared_i32, FOUND), c->head, &found);
-    tw_st(b, at(shared_i32, IN_BIN), c->head, &count);
-    tw_st(b, at(shared_i32, BEFORES), c->head, &n);
-    tw_st(b, at(shared_i64, BEFORE), c->head, &sum);
-    tw_pop(b, first_thread);
 }
 
 /* Narrows the range to the bin where the cut falls. `go` becomes 0 if its candidates fit the list, or nothing is cut.
@@ -617,31 +593,29 @@ static void narrow(const cut *c, const range *r, tw_val go) {
     tw_val open = tw_and(b, first, tw_eq(b, tw_add_imm(b, found, 1 - BINS), zero));
     open = tw_and(b, open, below_u64(b, tw_i64(b, INT64_C(1) << COARSE), tw_sub(b, r->below, r->from)));
     tw_mega_barrier(g);
-    const tw_scope branch = tw_push_if(b, tw_lt(b, found, zero));
-    tw_assign(b, go, zero);
-    tw_push_else(b, branch);
-    const tw_scope if_open = tw_push_if(b, open);
-    tw_assign(b, r->shift, tw_i32(b, COARSE));
-    const tw_scope first_thread = tw_push_if(b, tw_eq(b, g->thread, zero));
-    tw_st(b, at(shared_i32, BEFORES), c->head, &zero);
-    tw_st(b, at(shared_i64, BEFORE), c->head, (tw_val[]){tw_i64(b, 0)});
-    tw_pop(b, first_thread);
-    tw_push_else(b, if_open);
-    tw_val wide = tw_op_emit(b, TW_OP_zext_i64_i32, found, TW_NONE, TW_NONE);
-    tw_assign(b, r->from, tw_add(b, r->from, tw_op_emit(b, TW_OP_shl_i64, wide, r->shift, TW_NONE)));
-    tw_val end = tw_add(b, r->from, tw_op_emit(b, TW_OP_shl_i64, tw_i64(b, 1), r->shift, TW_NONE));
-    tw_val wraps = below_u64(b, end, r->from), nearer = below_u64(b, end, r->below);
-    const tw_scope branch2 = tw_push_if(b, tw_and(b, tw_not(b, wraps), nearer));
-    tw_assign(b, r->below, end);
-    tw_pop(b, branch2);
-    const tw_scope branch3 = tw_push_if(b, tw_le(b, count, tw_i32(b, g->p->cut_list)));
-    tw_assign(b, go, zero);
-    tw_push_else(b, branch3);
-    tw_val ids = tw_eq(b, r->shift, tw_i32(b, 32));
-    tw_assign(b, r->shift, tw_select(b, ids, tw_i32(b, OF_IDS), tw_add_imm(b, r->shift, -8)));
-    tw_pop(b, branch3);
-    tw_pop(b, if_open);
-    tw_pop(b, branch);
+    TW_IF (b, tw_lt(b, found, zero)) {
+        tw_assign(b, go, zero);
+    } else {
+        TW_IF (b, open) {
+            tw_assign(b, r->shift, tw_i32(b, COARSE));
+            TW_IF (b, tw_eq(b, g->thread, zero)) {
+                tw_st(b, at(shared_i32, BEFORES), c->head, &zero);
+                tw_st(b, at(shared_i64, BEFORE), c->head, (tw_val[]){tw_i64(b, 0)});
+            }
+        } else {
+            tw_val wide = tw_op_emit(b, TW_OP_zext_i64_i32, found, TW_NONE, TW_NONE);
+            tw_assign(b, r->from, tw_add(b, r->from, tw_op_emit(b, TW_OP_shl_i64, wide, r->shift, TW_NONE)));
+            tw_val end = tw_add(b, r->from, tw_op_emit(b, TW_OP_shl_i64, tw_i64(b, 1), r->shift, TW_NONE));
+            tw_val wraps = below_u64(b, end, r->from), nearer = below_u64(b, end, r->below);
+            TW_IF (b, tw_and(b, tw_not(b, wraps), nearer)) tw_assign(b, r->below, end);
+            TW_IF (b, tw_le(b, count, tw_i32(b, g->p->cut_list))) {
+                tw_assign(b, go, zero);
+            } else {
+                tw_val ids = tw_eq(b, r->shift, tw_i32(b, 32));
+                tw_assign(b, r->shift, tw_select(b, ids, tw_i32(b, OF_IDS), tw_add_imm(b, r->shift, -8)));
+            }
+        }
+    }
     tw_mega_barrier(g);
 }
 
@@ -654,55 +628,49 @@ static void find_limit(const cut *c, tw_val goal, tw_val mass_goal) {
     range r = {tw_var_of(b, none),          tw_var_of(b, tw_ld(b, at(shared_i64, LIMIT), c->head)),
                tw_var_of(b, tw_i32(b, 48)), tw_var_of(b, zero),
                tw_var_of(b, zero),          tw_var_of(b, none)};
-    const tw_scope first_thread = tw_push_if(b, tw_eq(b, g->thread, zero));
-    tw_st(b, at(shared_i32, BEFORES), c->head, &zero);
-    tw_st(b, at(shared_i64, BEFORE), c->head, &none);
-    tw_pop(b, first_thread);
-    const tw_scope poll = tw_push_while(b);
-    tw_push_while_body(b, poll, tw_ne(b, go, zero));
-    const tw_scope loop = tw_mega_thread_loop(g, tw_i32(b, BINS * (1 + DIGITS)));
-    tw_val i = loop.i;
-    tw_st(b, shared_i32, tw_mega_at(g, c->list, i, 4), &zero);
-    tw_pop(b, loop);
-    tw_mega_barrier(g);
-    for_all(c, LOADS / 2, count_in_bin, &r);
-    add_to_bin(c, &r);
-    tw_mega_barrier(g);
-    find_bin(c, goal, mass_goal);
-    tw_mega_barrier(g);
-    narrow(c, &r, go);
-    tw_pop(b, poll);
+    TW_IF (b, tw_eq(b, g->thread, zero)) {
+        tw_st(b, at(shared_i32, BEFORES), c->head, &zero);
+        tw_st(b, at(shared_i64, BEFORE), c->head, &none);
+    }
+    TW_WHILE (b, tw_ne(b, go, zero)) {
+        TW_LOOP (b, i, tw_mega_thread_loop(g, tw_i32(b, BINS * (1 + DIGITS))))
+            tw_st(b, shared_i32, tw_mega_at(g, c->list, i, 4), &zero);
+        tw_mega_barrier(g);
+        for_all(c, LOADS / 2, count_in_bin, &r);
+        add_to_bin(c, &r);
+        tw_mega_barrier(g);
+        find_bin(c, goal, mass_goal);
+        tw_mega_barrier(g);
+        narrow(c, &r, go);
+    }
     tw_val found = tw_ld(b, at(shared_i32, FOUND), c->head);
-    const tw_scope branch = tw_push_if(b, tw_lt(b, found, zero));
-    const tw_scope first_thread2 = tw_push_if(b, tw_eq(b, g->thread, zero));
-    tw_val sum = tw_ld(b, at(shared_i64, BEFORE), c->head);
-    tw_st(b, at(shared_i64, SUM), c->head, &sum);
-    tw_pop(b, first_thread2);
-    tw_push_else(b, branch);
-    const tw_scope first_thread3 = tw_push_if(b, tw_eq(b, g->thread, zero));
-    tw_st(b, at(shared_i32, COUNT), c->head, &zero);
-    tw_pop(b, first_thread3);
-    tw_mega_barrier(g);
-    for_all(c, LOADS / 2, list_in_range, &r);
-    tw_mega_barrier(g);
-    tw_val n = tw_ld(b, at(shared_i32, COUNT), c->head), before_n = tw_ld(b, at(shared_i32, BEFORES), c->head), place,
-           before;
-    tw_val before_mass = tw_ld(b, at(shared_i64, BEFORE), c->head);
-    const tw_scope loop2 = tw_mega_thread_loop(g, tw_min(b, n, tw_i32(b, g->p->cut_list)));
-    i = loop2.i;
-    tw_val rank = tw_ld(b, shared_i64, tw_mega_at(g, c->list, i, 8));
-    place_in_list(c, rank, n, &place, &before);
-    tw_val ahead = tw_add(b, before_mass, before);
-    tw_val with = add_mass(b, ahead, tw_ld(b, shared_i32, tw_mega_at(g, c->mass, i, 4)));
-    tw_val reaches = tw_and(b, below_u64(b, ahead, mass_goal), tw_not(b, below_u64(b, with, mass_goal)));
-    tw_val last = tw_eq(b, tw_add_imm(b, tw_add(b, before_n, place), 1), goal);
-    const tw_scope branch2 = tw_push_if(b, tw_or(b, last, reaches));
-    tw_val limit = tw_add(b, rank, tw_i64(b, 1));
-    tw_st(b, at(shared_i64, LIMIT), c->head, &limit);
-    tw_st(b, at(shared_i64, SUM), c->head, &with);
-    tw_pop(b, branch2);
-    tw_pop(b, loop2);
-    tw_pop(b, branch);
+    TW_IF (b, tw_lt(b, found, zero)) {
+        TW_IF (b, tw_eq(b, g->thread, zero)) {
+            tw_val sum = tw_ld(b, at(shared_i64, BEFORE), c->head);
+            tw_st(b, at(shared_i64, SUM), c->head, &sum);
+        }
+    } else {
+        TW_IF (b, tw_eq(b, g->thread, zero)) tw_st(b, at(shared_i32, COUNT), c->head, &zero);
+        tw_mega_barrier(g);
+        for_all(c, LOADS / 2, list_in_range, &r);
+        tw_mega_barrier(g);
+        tw_val n = tw_ld(b, at(shared_i32, COUNT), c->head), before_n = tw_ld(b, at(shared_i32, BEFORES), c->head),
+               place, before;
+        tw_val before_mass = tw_ld(b, at(shared_i64, BEFORE), c->head);
+        TW_LOOP (b, i, tw_mega_thread_loop(g, tw_min(b, n, tw_i32(b, g->p->cut_list)))) {
+            tw_val rank = tw_ld(b, shared_i64, tw_mega_at(g, c->list, i, 8));
+            place_in_list(c, rank, n, &place, &before);
+            tw_val ahead = tw_add(b, before_mass, before);
+            tw_val with = add_mass(b, ahead, tw_ld(b, shared_i32, tw_mega_at(g, c->mass, i, 4)));
+            tw_val reaches = tw_and(b, below_u64(b, ahead, mass_goal), tw_not(b, below_u64(b, with, mass_goal)));
+            tw_val last = tw_eq(b, tw_add_imm(b, tw_add(b, before_n, place), 1), goal);
+            TW_IF (b, tw_or(b, last, reaches)) {
+                tw_val limit = tw_add(b, rank, tw_i64(b, 1));
+                tw_st(b, at(shared_i64, LIMIT), c->head, &limit);
+                tw_st(b, at(shared_i64, SUM), c->head, &with);
+            }
+        }
+    }
     tw_mega_barrier(g);
 }
 
@@ -711,16 +679,16 @@ static void draw_from_all(const cut *c) {
     tw_mega_gen *g = c->g;
     tw_builder *b = g->b;
     tw_val cuts_k = tw_lt(b, tw_i32(b, 0), c->top_k), cuts_p = tw_ne(b, c->top_p, tw_i32(b, 0));
-    const tw_scope loop = tw_push_for(b, tw_i32(b, 0), tw_i32(b, 2), tw_i32(b, 1), false);
-    tw_val first = tw_eq(b, loop.i, tw_i32(b, 0));
-    tw_val wanted = tw_or(b, tw_and(b, first, cuts_k), tw_and(b, tw_not(b, first), cuts_p));
-    const tw_scope if_wanted = tw_push_if(b, wanted);
-    tw_val goal = tw_select(b, first, c->top_k, tw_i32(b, INT32_MAX));
-    tw_val share = tw_draw_share(b, tw_ld(b, at(shared_i64, SUM), c->head), c->top_p);
-    tw_mega_barrier(g);
-    find_limit(c, goal, tw_select(b, first, tw_i64(b, -1), share));
-    tw_pop(b, if_wanted);
-    tw_pop(b, loop);
+    TW_FOR (b, i, tw_i32(b, 0), tw_i32(b, 2), tw_i32(b, 1), false) {
+        tw_val first = tw_eq(b, i, tw_i32(b, 0));
+        tw_val wanted = tw_or(b, tw_and(b, first, cuts_k), tw_and(b, tw_not(b, first), cuts_p));
+        TW_IF (b, wanted) {
+            tw_val goal = tw_select(b, first, c->top_k, tw_i32(b, INT32_MAX));
+            tw_val share = tw_draw_share(b, tw_ld(b, at(shared_i64, SUM), c->head), c->top_p);
+            tw_mega_barrier(g);
+            find_limit(c, goal, tw_select(b, first, tw_i64(b, -1), share));
+        }
+    }
     tw_val limit = tw_ld(b, at(shared_i64, LIMIT), c->head);
     for_all(c, LOADS / 4, draw_below, &limit);
     leave_drawn(c);
@@ -733,30 +701,28 @@ static void draw_from_all(const cut *c) {
 static tw_val find_bound(const cut *c, tw_val few, tw_val by_steps, tw_val reach) {
     tw_mega_gen *g = c->g;
     tw_builder *b = g->b;
-    const tw_scope if_few = tw_push_if(b, few);
-    const tw_scope loop = tw_mega_thread_loop(g, c->o->slots);
-    tw_val i = loop.i;
-    tw_val mine = tw_ld(b, shared_f32, tw_mega_at(g, c->slots, i, SLOT_BYTES));
-    tw_val before = tw_var_of(b, tw_i32(b, 0));
-    const tw_scope loop2 = tw_push_for(b, tw_i32(b, 0), c->o->slots, tw_i32(b, 1), true);
-    tw_val j = loop2.i;
-    tw_val other = tw_ld(b, shared_f32, tw_mega_at(g, c->slots, j, SLOT_BYTES));
-    tw_val first = tw_or(b, tw_lt(b, mine, other), tw_and(b, tw_eq(b, mine, other), tw_lt(b, j, i)));
-    tw_assign(b, before, tw_add(b, before, tw_select(b, first, tw_i32(b, 1), tw_i32(b, 0))));
-    tw_pop(b, loop2);
-    tw_when(b, tw_eq(b, tw_add_imm(b, before, 1), c->top_k));
-    tw_st(b, at(shared_f32, BOUND), c->head, &mine);
-    tw_pop(b, loop);
-    tw_mega_barrier(g);
-    tw_pop(b, if_few);
+    TW_IF (b, few) {
+        TW_LOOP (b, i, tw_mega_thread_loop(g, c->o->slots)) {
+            tw_val mine = tw_ld(b, shared_f32, tw_mega_at(g, c->slots, i, SLOT_BYTES));
+            tw_val before = tw_var_of(b, tw_i32(b, 0));
+            TW_FOR (b, j, tw_i32(b, 0), c->o->slots, tw_i32(b, 1), true) {
+                tw_val other = tw_ld(b, shared_f32, tw_mega_at(g, c->slots, j, SLOT_BYTES));
+                tw_val first = tw_or(b, tw_lt(b, mine, other), tw_and(b, tw_eq(b, mine, other), tw_lt(b, j, i)));
+                tw_assign(b, before, tw_add(b, before, tw_select(b, first, tw_i32(b, 1), tw_i32(b, 0))));
+            }
+            tw_when(b, tw_eq(b, tw_add_imm(b, before, 1), c->top_k));
+            tw_st(b, at(shared_f32, BOUND), c->head, &mine);
+        }
+        tw_mega_barrier(g);
+    }
     tw_val bound = tw_var_of(b, tw_ld(b, at(shared_f32, BOUND), c->head));
-    const tw_scope if_by_steps = tw_push_if(b, by_steps);
-    /* The bound is lower than exact, to allow for rounding. The exact comparison comes later. */
-    tw_val steps = tw_op_emit(b, TW_OP_cvt_f32_s32, tw_add_imm(b, reach, 2), TW_NONE, TW_NONE);
-    tw_val octaves = tw_mul(b, steps, tw_f32(b, 1.0001f / (1 << TW_SAMPLE_STEPS)));
-    tw_val least = tw_sub(b, c->largest, tw_op_emit(b, TW_OP_div_f32, octaves, c->scale, TW_NONE));
-    tw_assign(b, bound, tw_max(b, least, bound));
-    tw_pop(b, if_by_steps);
+    TW_IF (b, by_steps) {
+        /* The bound is lower than exact, to allow for rounding. The exact comparison comes later. */
+        tw_val steps = tw_op_emit(b, TW_OP_cvt_f32_s32, tw_add_imm(b, reach, 2), TW_NONE, TW_NONE);
+        tw_val octaves = tw_mul(b, steps, tw_f32(b, 1.0001f / (1 << TW_SAMPLE_STEPS)));
+        tw_val least = tw_sub(b, c->largest, tw_op_emit(b, TW_OP_div_f32, octaves, c->scale, TW_NONE));
+        tw_assign(b, bound, tw_max(b, least, bound));
+    }
     return bound;
 }
 
@@ -766,50 +732,44 @@ static void draw(cut *c) {
     tw_val zero = tw_i32(b, 0), cuts_k = tw_lt(b, zero, c->top_k), cuts_p = tw_ne(b, c->top_p, zero);
     tw_val few = tw_and(b, cuts_k, tw_le(b, c->top_k, c->o->slots)), all = tw_and(b, cuts_p, tw_not(b, cuts_k));
     tw_val reach = tw_var_of(b, c->min_p);
-    const tw_scope if_all = tw_push_if(b, all);
-    tw_assign(b, reach, find_reach(c));
-    tw_pop(b, if_all);
+    TW_IF (b, all) tw_assign(b, reach, find_reach(c));
     tw_val bound = find_bound(c, few, tw_not(b, cuts_k), reach);
     /* Without a bound, a list is only worthwhile if it has room for the whole vocabulary. */
     const bool all_fit = g->p->vocab <= g->p->cut_list;
     tw_val n = tw_var_of(b, tw_i32(b, INT32_MAX)), bounded = tw_or(b, few, tw_not(b, cuts_k));
-    tw_scope if_bounded = {0};
-    if (!all_fit) if_bounded = tw_push_if(b, bounded);
-    list_candidates(c, bound);
-    tw_mega_barrier(g);
-    tw_assign(b, n, tw_ld(b, at(shared_i32, COUNT), c->head));
-    if (!all_fit) tw_pop(b, if_bounded);
-    const tw_scope branch = tw_push_if(b, tw_le(b, n, tw_i32(b, g->p->cut_list)));
-    draw_from_list(c, n);
-    if (!all_fit) {
-        tw_push_else(b, branch);
+    TW_BLOCK (b, all_fit ? TW_NO_BLOCK : tw_push_if(b, bounded)) {
+        list_candidates(c, bound);
+        tw_mega_barrier(g);
+        tw_assign(b, n, tw_ld(b, at(shared_i32, COUNT), c->head));
+    }
+    TW_IF (b, tw_le(b, n, tw_i32(b, g->p->cut_list))) {
+        draw_from_list(c, n);
+    } else if (!all_fit) {
         draw_from_all(c);
     }
-    tw_pop(b, branch);
 }
 
 /* Copies the slots' bests and rows to shared memory and initialises the header of a draw. */
 static void begin_cut(const cut *c, tw_val table) {
     tw_mega_gen *g = c->g;
     tw_builder *b = g->b;
-    const tw_scope loop = tw_mega_thread_loop(g, c->o->slots);
-    tw_val i = loop.i;
-    tw_val rows[2] = {{0}};
-    tw_val from = tw_mega_at(g, tw_mega_at(g, c->o->best, i, 8 * g->p->sequences), c->sequence, 8);
-    tw_val best = tw_ld(b, from_l2, from), cell = tw_mega_at(g, c->slots, i, SLOT_BYTES);
-    tw_ld_vec(b, (tw_attrs){.type = TW_T_i32, .vec = 2, .cache = TW_CACHE_nc}, tw_mega_at(g, table, i, 8), rows);
-    tw_st(b, shared_f32, cell, &best);
-    tw_st(b, (tw_attrs){.type = TW_T_i32, .space = TW_SPACE_shared, .offset = 4}, cell, &rows[0]);
-    tw_st(b, (tw_attrs){.type = TW_T_i32, .space = TW_SPACE_shared, .offset = 8}, cell, &rows[1]);
-    tw_pop(b, loop);
-    const tw_scope first_thread = tw_push_if(b, tw_eq(b, g->thread, tw_i32(b, 0)));
-    tw_val none = tw_i32(b, 0), wide = tw_i64(b, 0), end = tw_i64(b, -1);
-    tw_val above = tw_f32(b, nextafterf(TW_SAMPLE_LEAST, 0));
-    tw_st(b, at(shared_i32, COUNT), c->head, &none);
-    tw_st(b, at(shared_f32, BOUND), c->head, &above);
-    tw_st(b, at(shared_i64, SUM), c->head, &wide);
-    tw_st(b, at(shared_i64, LIMIT), c->head, &end);
-    tw_pop(b, first_thread);
+    TW_LOOP (b, i, tw_mega_thread_loop(g, c->o->slots)) {
+        tw_val rows[2] = {{0}};
+        tw_val from = tw_mega_at(g, tw_mega_at(g, c->o->best, i, 8 * g->p->sequences), c->sequence, 8);
+        tw_val best = tw_ld(b, from_l2, from), cell = tw_mega_at(g, c->slots, i, SLOT_BYTES);
+        tw_ld_vec(b, (tw_attrs){.type = TW_T_i32, .vec = 2, .cache = TW_CACHE_nc}, tw_mega_at(g, table, i, 8), rows);
+        tw_st(b, shared_f32, cell, &best);
+        tw_st(b, (tw_attrs){.type = TW_T_i32, .space = TW_SPACE_shared, .offset = 4}, cell, &rows[0]);
+        tw_st(b, (tw_attrs){.type = TW_T_i32, .space = TW_SPACE_shared, .offset = 8}, cell, &rows[1]);
+    }
+    TW_IF (b, tw_eq(b, g->thread, tw_i32(b, 0))) {
+        tw_val none = tw_i32(b, 0), wide = tw_i64(b, 0), end = tw_i64(b, -1);
+        tw_val above = tw_f32(b, nextafterf(TW_SAMPLE_LEAST, 0));
+        tw_st(b, at(shared_i32, COUNT), c->head, &none);
+        tw_st(b, at(shared_f32, BOUND), c->head, &above);
+        tw_st(b, at(shared_i64, SUM), c->head, &wide);
+        tw_st(b, at(shared_i64, LIMIT), c->head, &end);
+    }
     tw_mega_barrier(g);
 }
 
@@ -818,9 +778,8 @@ static tw_val largest_of(const cut *c) {
     tw_mega_gen *g = c->g;
     tw_builder *b = g->b;
     tw_val value = tw_var_of(b, tw_f32(b, TW_SAMPLE_LEAST));
-    const tw_scope loop = tw_push_for(b, g->lane, c->o->slots, tw_i32(b, 32), false);
-    tw_assign(b, value, tw_max(b, value, tw_ld(b, shared_f32, tw_mega_at(g, c->slots, loop.i, SLOT_BYTES))));
-    tw_pop(b, loop);
+    TW_FOR (b, i, g->lane, c->o->slots, tw_i32(b, 32), false)
+        tw_assign(b, value, tw_max(b, value, tw_ld(b, shared_f32, tw_mega_at(g, c->slots, i, SLOT_BYTES))));
     return tw_part_warp_max(g->b, tw_add(b, value, tw_f32(b, 0)), 1, 32);
 }
 
@@ -828,46 +787,47 @@ static void cut_one(tw_mega_gen *g, const tw_mega_output *o, tw_val sequence) {
     tw_builder *b = g->b;
     cut c = {.g = g, .o = o, .sequence = sequence};
     tw_val rules = rules_at(g, sequence), mode = RULE(g, rules, TW_T_i32, mode);
-    const tw_scope if_cuts = tw_push_if(b, has(b, mode, TW_SAMPLE_CUTS));
-    c.logits = tw_mega_at(g, o->logits, sequence, 4 * g->p->vocab);
-    c.head = tw_add_imm(b, g->shared, g->p->cut);
-    c.slots = tw_add_imm(b, c.head, SLOTS);
-    c.list = tw_add_imm(b, c.slots, SLOT_BYTES * g->p->slots);
-    const int entries = g->p->cut_list > QUARTERS ? g->p->cut_list : QUARTERS;
-    c.before = tw_add_imm(b, c.list, 8 * entries);
-    c.mass = tw_add_imm(b, c.before, 8 * entries);
-    c.scale = RULE(g, rules, TW_T_f32, scale);
-    c.top_k = RULE(g, rules, TW_T_i32, top_k);
-    c.top_p = RULE(g, rules, TW_T_i32, top_p);
-    c.min_p = RULE(g, rules, TW_T_i32, min_p);
-    c.key = key_of(g, rules, sequence);
-    c.best = tw_argmax_of(b, TW_SAMPLE_LEAST);
-    begin_cut(&c, o->rows);
-    c.largest = largest_of(&c);
-    c.order = tw_draw_ordered(b, c.largest);
-    draw(&c);
-    tw_mega_barrier(g);
-    tw_push_else(b, if_cuts);
-    const tw_scope first_warp = tw_push_if(b, tw_eq(b, g->warp, tw_i32(b, 0)));
-    leave_best(g, o, sequence);
-    tw_pop(b, first_warp);
-    tw_pop(b, if_cuts);
+    TW_IF (b, has(b, mode, TW_SAMPLE_CUTS)) {
+        c.logits = tw_mega_at(g, o->logits, sequence, 4 * g->p->vocab);
+        c.head = tw_add_imm(b, g->shared, g->p->cut);
+        c.slots = tw_add_imm(b, c.head, SLOTS);
+        c.list = tw_add_imm(b, c.slots, SLOT_BYTES * g->p->slots);
+        const int entries = g->p->cut_list > QUARTERS ? g->p->cut_list : QUARTERS;
+        c.before = tw_add_imm(b, c.list, 8 * entries);
+        c.mass = tw_add_imm(b, c.before, 8 * entries);
+        c.scale = RULE(g, rules, TW_T_f32, scale);
+        c.top_k = RULE(g, rules, TW_T_i32, top_k);
+        c.top_p = RULE(g, rules, TW_T_i32, top_p);
+        c.min_p = RULE(g, rules, TW_T_i32, min_p);
+        c.key = key_of(g, rules, sequence);
+        c.best = tw_argmax_of(b, TW_SAMPLE_LEAST);
+        begin_cut(&c, o->rows);
+        c.largest = largest_of(&c);
+        c.order = tw_draw_ordered(b, c.largest);
+        draw(&c);
+        tw_mega_barrier(g);
+    } else {
+        TW_IF (b, tw_eq(b, g->warp, tw_i32(b, 0))) leave_best(g, o, sequence);
+    }
+}
+
+/* Each warp takes some of the sequences. */
+static void leave_bests(tw_mega_gen *g, const tw_mega_output *o) {
+    tw_val n = tw_i32(g->b, g->p->sequences), warps = tw_i32(g->b, g->p->tuning.warps);
+    TW_FOR (g->b, i, g->warp, n, warps, false) leave_best(g, o, i);
 }
 
 void tw_mega_build_output_of(tw_mega_gen *g, const tw_mega_output *o) {
     tw_builder *b = g->b;
-    const int n = g->p->sequences;
-    tw_scope if_cuts = {0};
-    if (g->p->samples) if_cuts = tw_push_if(b, tw_not(b, has(b, g->arg[TW_MEGA_ARG_MODE], TW_SAMPLE_CUTS)));
-    const tw_scope loop = tw_push_for(b, g->warp, tw_i32(b, n), tw_i32(b, g->p->tuning.warps), false);
-    leave_best(g, o, loop.i);
-    tw_pop(b, loop);
-    if (!g->p->samples) return;
-    tw_push_else(b, if_cuts);
-    const tw_scope each = push_sequences(g);
-    cut_one(g, o, each.i);
-    if (n > 1) tw_pop(b, each);
-    tw_pop(b, if_cuts);
+    if (!g->p->samples) {
+        leave_bests(g, o);
+        return;
+    }
+    TW_IF (b, tw_not(b, has(b, g->arg[TW_MEGA_ARG_MODE], TW_SAMPLE_CUTS))) {
+        leave_bests(g, o);
+    } else {
+        TW_LOOP (b, sequence, push_sequences(g)) cut_one(g, o, sequence);
+    }
 }
 
 void tw_mega_build_output(tw_mega_gen *g) {

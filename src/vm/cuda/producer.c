@@ -35,10 +35,10 @@ static void advance(producer *x, tw_val stage, tw_val at, tw_val bytes) {
     tw_builder *b = x->g->b;
     tw_op_to(b, at, TW_OP_add_i64, at, tw_widen(b, bytes), TW_NONE);
     tw_op_to(b, stage, TW_OP_add_i32, stage, tw_i32(b, 1), TW_NONE);
-    const tw_scope branch = tw_push_if(b, tw_eq(b, stage, x->stages));
-    tw_assign(b, stage, tw_i32(b, 0));
-    tw_assign(b, at, x->tape);
-    tw_pop(b, branch);
+    TW_IF (b, tw_eq(b, stage, x->stages)) {
+        tw_assign(b, stage, tw_i32(b, 0));
+        tw_assign(b, at, x->tape);
+    }
 }
 
 /* Each lane arrives at the full mbarrier when its copies have landed. */
@@ -77,29 +77,25 @@ static void issue(producer *x) {
 static void produce(producer *x) {
     tw_mega_gen *g = x->g;
     tw_builder *b = g->b;
-    const tw_scope branch = tw_push_if(b, tw_le(b, tw_i32(b, g->p->tuning.window), x->issued));
-    tw_ring_wait(b, tw_ring_full(b, &g->ring, &x->landed), &x->landed);
-    tw_ring_advance(b, &g->ring, &x->landed);
-    tw_pop(b, branch);
+    TW_IF (b, tw_le(b, tw_i32(b, g->p->tuning.window), x->issued)) {
+        tw_ring_wait(b, tw_ring_full(b, &g->ring, &x->landed), &x->landed);
+        tw_ring_advance(b, &g->ring, &x->landed);
+    }
     issue(x);
 }
 
 void tw_mega_build_producer(tw_mega_gen *g, tw_val tape, tw_val stages, tw_val before_head) {
     tw_builder *b = g->b;
     producer x = {.g = g, .tape = tape, .stages = stages, .before_head = before_head};
-    tw_scope first_lane = {0};
-    if (bulk(g->p)) {
-        first_lane = tw_push_if(b, tw_eq(b, g->lane, tw_i32(b, 0)));
-        x.policy = tw_get(b, TW_OP_policy, (tw_attrs){.cache = TW_CACHE_evict_first}, TW_T_i64, TW_NONE, TW_NONE);
+    const tw_attrs once = {.cache = TW_CACHE_evict_first};
+    TW_BLOCK (b, bulk(g->p) ? tw_push_if(b, tw_eq(b, g->lane, tw_i32(b, 0))) : TW_NO_BLOCK) {
+        if (bulk(g->p)) x.policy = tw_get(b, TW_OP_policy, once, TW_T_i64, TW_NONE, TW_NONE);
+        x.next = tw_ring_begin(b, &g->ring, 1);
+        x.landed = tw_ring_begin(b, &g->ring, 0);
+        x.issued = tw_var_of(b, tw_i32(b, 0));
+        x.from = tw_var_of(b, tape);
+        x.stage = tw_var_of(b, tw_i32(b, 0));
+        tw_val all = tw_mul(b, stages, g->arg[TW_MEGA_ARG_STEPS]);
+        TW_FOR (b, i, tw_i32(b, 0), all, tw_i32(b, 1), false) produce(&x);
     }
-    x.next = tw_ring_begin(b, &g->ring, 1);
-    x.landed = tw_ring_begin(b, &g->ring, 0);
-    x.issued = tw_var_of(b, tw_i32(b, 0));
-    x.from = tw_var_of(b, tape);
-    x.stage = tw_var_of(b, tw_i32(b, 0));
-    tw_val all = tw_mul(b, stages, g->arg[TW_MEGA_ARG_STEPS]);
-    const tw_scope loop = tw_push_for(b, tw_i32(b, 0), all, tw_i32(b, 1), false);
-    produce(&x);
-    tw_pop(b, loop);
-    if (bulk(g->p)) tw_pop(b, first_lane);
 }

@@ -31,34 +31,31 @@ static void units(product *o, tw_val part, tw_val chunk, tw_val count) {
         tw_mega_build_units(g, &p->body, &u);
         return;
     }
-    const tw_scope if_is_head = tw_push_if(b, o->is_head);
-    tw_mega_build_units(g, &p->head, &u);
-    tw_push_else(b, if_is_head);
-    tw_mega_build_units(g, &p->body, &u);
-    tw_pop(b, if_is_head);
+    TW_IF (b, o->is_head) {
+        tw_mega_build_units(g, &p->head, &u);
+    } else {
+        tw_mega_build_units(g, &p->body, &u);
+    }
 }
 
 /* Multiplies a group chunk by chunk. Each chunk's activations replace the previous one's in shared memory. */
 static void chunks(product *o, tw_val first_unit, tw_val count, tw_val part, tw_mega_sums *sums) {
     tw_mega_gen *g = o->g;
     tw_builder *b = g->b;
-    const tw_scope loop = tw_push_for(b, tw_i32(b, 0), o->chunks, tw_i32(b, 1), false);
-    tw_val chunk = loop.i;
-    /* A single chunk stays in shared memory for all groups. */
-    tw_val many = tw_lt(b, tw_i32(b, 1), o->chunks), first = tw_eq(b, tw_or(b, first_unit, chunk), tw_i32(b, 0));
-    const tw_scope branch = tw_push_if(b, tw_or(b, many, first));
-    const tw_scope if_not_first = tw_push_if(b, tw_not(b, first));
-    tw_mega_find_chunk(&o->a, chunk);
-    /* A barrier: slower warps may still multiply the previous chunk, or join the previous group's sums. */
-    tw_mega_barrier(g);
-    tw_pop(b, if_not_first);
-    stage_chunk(o, chunk, sums);
-    tw_pop(b, branch);
-    const tw_scope if_first_unit_0 = tw_push_if(b, tw_eq(b, first_unit, tw_i32(b, 0)));
-    tw_mega_mark(g, 2);
-    tw_pop(b, if_first_unit_0);
-    units(o, part, chunk, count);
-    tw_pop(b, loop);
+    TW_FOR (b, chunk, tw_i32(b, 0), o->chunks, tw_i32(b, 1), false) {
+        /* A single chunk stays in shared memory for all groups. */
+        tw_val many = tw_lt(b, tw_i32(b, 1), o->chunks), first = tw_eq(b, tw_or(b, first_unit, chunk), tw_i32(b, 0));
+        TW_IF (b, tw_or(b, many, first)) {
+            TW_IF (b, tw_not(b, first)) {
+                tw_mega_find_chunk(&o->a, chunk);
+                /* A barrier: slower warps may still multiply the previous chunk, or join the previous group's sums. */
+                tw_mega_barrier(g);
+            }
+            stage_chunk(o, chunk, sums);
+        }
+        TW_IF (b, tw_eq(b, first_unit, tw_i32(b, 0))) tw_mega_mark(g, 2);
+        units(o, part, chunk, count);
+    }
 }
 
 /* Builds a group's products, then its epilogue. */
@@ -145,19 +142,18 @@ void tw_mega_build_product(tw_mega_gen *g, tw_val kind) {
         stage_chunk(&o, tw_i32(b, 0), &sums);
         tw_mega_mark(g, 2);
     }
-    const tw_scope loop = tw_push_for(b, tw_i32(b, 0), count, group_units, false);
-    tw_val first = loop.i;
-    group(&o, first, tw_min(b, group_units, tw_sub(b, count, first)), part, &sums);
-    if (p->part_buffers == 2) {
-        /* The next group uses the other buffer, since others may still add up this group's sums. */
-        tw_val low = tw_add_imm(b, g->shared, p->part), other = tw_add_imm(b, low, part_bytes);
-        tw_assign(b, part, tw_select(b, tw_eq(b, part, low), other, low));
-    } else {
-        tw_mega_barrier(g);
+    TW_FOR (b, first, tw_i32(b, 0), count, group_units, false) {
+        group(&o, first, tw_min(b, group_units, tw_sub(b, count, first)), part, &sums);
+        if (p->part_buffers == 2) {
+            /* The next group uses the other buffer, since others may still add up this group's sums. */
+            tw_val low = tw_add_imm(b, g->shared, p->part), other = tw_add_imm(b, low, part_bytes);
+            tw_assign(b, part, tw_select(b, tw_eq(b, part, low), other, low));
+        } else {
+            tw_mega_barrier(g);
+        }
     }
-    tw_pop(b, loop);
-    const tw_scope if_is_head = tw_push_if(b, o.is_head);
-    tw_mega_build_values(g, &sums);
-    tw_mega_build_best(g, &sums);
-    tw_pop(b, if_is_head);
+    TW_IF (b, o.is_head) {
+        tw_mega_build_values(g, &sums);
+        tw_mega_build_best(g, &sums);
+    }
 }
