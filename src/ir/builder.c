@@ -238,6 +238,14 @@ tw_val tw_op_emit(tw_builder *b, tw_opcode code, tw_val x, tw_val y, tw_val z) {
     return folded.id ? folded : emit_one(b, code, (tw_attrs){0}, tw_op_describe(code)->result, v, n);
 }
 
+tw_val tw_unary(tw_builder *b, tw_opcode code, tw_val x) {
+    return tw_op_emit(b, code, x, TW_NONE, TW_NONE);
+}
+
+tw_val tw_binary(tw_builder *b, tw_opcode code, tw_val x, tw_val y) {
+    return tw_op_emit(b, code, x, y, TW_NONE);
+}
+
 void tw_op_to(tw_builder *b, tw_val variable, tw_opcode code, tw_val x, tw_val y, tw_val z) {
     tw_val v[3] = {x, y, z};
     int n = scalar_operands(b, code, v);

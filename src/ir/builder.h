@@ -46,6 +46,8 @@ void tw_unless(tw_builder *b, tw_val p);
 
 /* A scalar operation by its code; absent operands are TW_NONE. tw_op_to assigns a variable. */
 tw_val tw_op_emit(tw_builder *b, tw_opcode code, tw_val x, tw_val y, tw_val z);
+tw_val tw_unary(tw_builder *b, tw_opcode code, tw_val x);
+tw_val tw_binary(tw_builder *b, tw_opcode code, tw_val x, tw_val y);
 void tw_op_to(tw_builder *b, tw_val variable, tw_opcode code, tw_val x, tw_val y, tw_val z);
 /* Any operation: results are made (results[i].id == 0) or, where given, variables that are assigned. `types` are
  * theirs. */
@@ -165,10 +167,10 @@ void tw_end_statement(tw_builder *b, tw_statement *s);
         if (s.round == 1)
 #define TW_BLOCK_(b, open, s) for (tw_statement s = {open, 1}; s.round; tw_end_statement(b, &s))
 #define TW_LOOP_(b, name, open, s)                                                                                     \
-    for (tw_statement s = {open, 1}; s.round;)                                                                         \
+    for (tw_statement s = {open, 1}; s.round; s.round = 0)                                                             \
         for (__attribute__((unused)) const tw_val name = s.scope.i; s.round; tw_end_statement(b, &s))
 #define TW_WHILE_(b, p, s)                                                                                             \
-    for (tw_statement s = {tw_push_while(b), 1}; s.round;)                                                             \
+    for (tw_statement s = {tw_push_while(b), 1}; s.round; s.round = 0)                                                 \
         for (tw_push_while_body(b, s.scope, p); s.round; tw_end_statement(b, &s))
 
 /* Marks for the profiler. */

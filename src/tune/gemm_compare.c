@@ -7,7 +7,7 @@ static tw_val as_double(tw_builder *b, tw_type t, tw_val x) {
     x = tw_part_widen(b, t, x);
     if (t == TW_T_f64) return x;
     const bool whole = t == TW_T_i8 || t == TW_T_i32;
-    return tw_op_emit(b, whole ? TW_OP_cvt_f64_s32 : TW_OP_cvt_f64_f32, x, TW_NONE, TW_NONE);
+    return tw_unary(b, whole ? TW_OP_cvt_f64_s32 : TW_OP_cvt_f64_f32, x);
 }
 
 tw_kernel *tw_gemm_compare_build(tw_type type, int sm) {
@@ -21,17 +21,17 @@ tw_kernel *tw_gemm_compare_build(tw_type type, int sm) {
     tw_val block = tw_sreg(b, TW_SREG_ctaid_x), blocks = tw_sreg(b, TW_SREG_nctaid_x),
            thread = tw_sreg(b, TW_SREG_tid_x);
     tw_val threads = tw_i32(b, TW_GEMM_COMPARE_THREADS);
-    tw_val from = tw_add(b, tw_op_emit(b, TW_OP_mul_wide_u32, block, threads, TW_NONE), tw_widen(b, thread));
-    tw_val step = tw_op_emit(b, TW_OP_mul_wide_u32, blocks, threads, TW_NONE);
+    tw_val from = tw_add(b, tw_binary(b, TW_OP_mul_wide_u32, block, threads), tw_widen(b, thread));
+    tw_val step = tw_binary(b, TW_OP_mul_wide_u32, blocks, threads);
     tw_val wrong = tw_var_of(b, tw_i32(b, 0));
     TW_FOR (b, i, from, cells, step, false) {
         tw_val x = as_double(b, type, tw_ld(b, (tw_attrs){.type = type}, tw_add(b, c, tw_mul_imm(b, i, es))));
         tw_val y = tw_ld(b, (tw_attrs){.type = TW_T_f64}, tw_add(b, want, tw_mul_imm(b, i, 8)));
         tw_val most = tw_ld(b, (tw_attrs){.type = TW_T_f32}, tw_add(b, tolerance, tw_mul_imm(b, i, 4)));
         tw_val error = tw_sub(b, x, y);
-        error = tw_max(b, error, tw_op_emit(b, TW_OP_neg_f64, error, TW_NONE, TW_NONE));
+        error = tw_max(b, error, tw_unary(b, TW_OP_neg_f64, error));
         /* Comparisons with NaN are false, so NaN counts as wrong. */
-        tw_val right = tw_lt(b, error, tw_op_emit(b, TW_OP_cvt_f64_f32, most, TW_NONE, TW_NONE));
+        tw_val right = tw_lt(b, error, tw_unary(b, TW_OP_cvt_f64_f32, most));
         tw_val one = tw_select(b, right, tw_i32(b, 0), tw_i32(b, 1));
         tw_op_to(b, wrong, TW_OP_add_i32, wrong, one, TW_NONE);
     }

@@ -221,7 +221,7 @@ static void build_fill(tw_builder *b, int fault, tw_val in, tw_val out, tw_val a
     tw_val left = tw_sub(b, tw_i32(b, CELLS), first);
     tw_val bytes = tw_min(b, tw_max(b, tw_shl(b, left, 2), tw_i32(b, 0)), tw_i32(b, 16));
     tw_val to = at32(b, tile, t, 16);
-    if (fault == NO_ZERO_FILL) tw_when(b, tw_op_emit(b, TW_OP_gt_s32, left, tw_i32(b, 0), TW_NONE));
+    if (fault == NO_ZERO_FILL) tw_when(b, tw_binary(b, TW_OP_gt_s32, left, tw_i32(b, 0)));
     tw_cp_async(b, (tw_attrs){.bytes = 16}, to, from, fault == SOURCE_TOO_LONG ? TW_NONE : bytes);
     tw_do(b, TW_OP_cp_async_commit, (tw_attrs){0}, TW_NONE, TW_NONE);
     tw_do(b, TW_OP_cp_async_wait, (tw_attrs){0}, TW_NONE, TW_NONE);

@@ -249,7 +249,7 @@ static void build_through_matrices(tw_builder *b, bool trans, bool trans_out) {
     /* Two matrices of 8 x 8, one under the other. */
     s[0] = at32(b, tile, row, 16);
     for (int i = 0; i < 2; i++)
-        s[1 + i] = tw_bitcast(b, TW_T_i32, tw_op_emit(b, TW_OP_cvt_f16x2_f32, d[2 * i], d[2 * i + 1], TW_NONE));
+        s[1 + i] = tw_bitcast(b, TW_T_i32, tw_binary(b, TW_OP_cvt_f16x2_f32, d[2 * i], d[2 * i + 1]));
     tw_emit(b, TW_OP_stmatrix, (tw_attrs){.vec = 2, .trans = trans_out}, NULL, NULL, 0, s, 3);
     tw_do(b, TW_OP_warp_sync, (tw_attrs){0}, tw_i32(b, -1), TW_NONE);
     tw_val w[2] = {{0}};
@@ -315,7 +315,7 @@ static void shuffles_votes_and_reductions(void **state) {
     tw_kernel *k = tw_kernel_new("shuffles", 80, 32);
     tw_builder b = tw_builder_of(k);
     tw_val q = tw_pointer_add(&b, "out", 16, false), lane = tid(&b), all = tw_i32(&b, -1);
-    tw_val x = tw_op_emit(&b, TW_OP_mul_wide_u32, lane, tw_i32(&b, 0x10000001), TW_NONE);
+    tw_val x = tw_binary(&b, TW_OP_mul_wide_u32, lane, tw_i32(&b, 0x10000001));
     int row = 0;
     for (int m = 0; m < N_MODES; m++)
         for (int by = 0; by < BY; by++)
@@ -330,7 +330,7 @@ static void shuffles_votes_and_reductions(void **state) {
                       tw_select(&b, every, tw_i32(&b, 1), tw_i32(&b, 0)),
                       tw_get(&b, TW_OP_redux_max_u32, (tw_attrs){0}, TW_T_i32, hashed, all)};
     for (int i = 0; i < 4; i++) {
-        tw_val wide = tw_op_emit(&b, TW_OP_zext_i64_i32, votes[i], TW_NONE, TW_NONE);
+        tw_val wide = tw_unary(&b, TW_OP_zext_i64_i32, votes[i]);
         store(&b, (tw_attrs){.type = TW_T_i64, .offset = 256 * row++}, at64(&b, q, lane, 8), wide);
     }
     uint64_t a = tw_emu_alloc(e, "out", NULL, sizeof got, false);

@@ -129,19 +129,18 @@ static void build_walk(tw_builder *b, tw_val t, tw_val x, tw_val s) {
     tw_pop(b, loop2);
     tw_push_else(b, branch);
     tw_assign(b, s, tw_xor(b, s, tw_add_imm(b, i, 17)));
-    const tw_scope branch2 =
-        tw_push_if(b, tw_eq(b, tw_op_emit(b, TW_OP_rem_s32, s, tw_i32(b, 3), TW_NONE), tw_i32(b, 0)));
+    const tw_scope branch2 = tw_push_if(b, tw_eq(b, tw_binary(b, TW_OP_rem_s32, s, tw_i32(b, 3)), tw_i32(b, 0)));
     tw_assign(b, x, tw_add_imm(b, x, 5));
     tw_pop(b, branch2);
     tw_pop(b, branch);
     const tw_scope poll = tw_push_while(b);
-    tw_push_while_body(b, poll, tw_op_emit(b, TW_OP_gt_s32, x, tw_i32(b, 10), TW_NONE));
+    tw_push_while_body(b, poll, tw_binary(b, TW_OP_gt_s32, x, tw_i32(b, 10)));
     const tw_scope branch3 = tw_push_if(b, tw_ne(b, tw_and(b, x, tw_i32(b, 1)), tw_i32(b, 0)));
     tw_assign(b, x, tw_add_imm(b, tw_mul_imm(b, x, 3), -20));
     tw_push_else(b, branch3);
-    tw_assign(b, x, tw_op_emit(b, TW_OP_shr_s32, x, tw_i32(b, 1), TW_NONE));
+    tw_assign(b, x, tw_binary(b, TW_OP_shr_s32, x, tw_i32(b, 1)));
     tw_pop(b, branch3);
-    const tw_scope branch4 = tw_push_if(b, tw_op_emit(b, TW_OP_gt_s32, x, tw_i32(b, 100), TW_NONE));
+    const tw_scope branch4 = tw_push_if(b, tw_binary(b, TW_OP_gt_s32, x, tw_i32(b, 100)));
     tw_assign(b, x, tw_i32(b, 7));
     tw_pop(b, branch4);
     tw_assign(b, s, tw_add(b, s, x));

@@ -52,7 +52,7 @@ static void produce(tw_builder *b, int fault, order o, tw_val map_a, tw_val map_
 
 static tw_val descriptor(tw_builder *b, tw_val at, int bytes, bool across, int fault) {
     const int64_t layout = fault == NO_SWIZZLE ? 0 : 1;
-    tw_val low = tw_op_emit(b, TW_OP_zext_i64_i32, tw_shr(b, tw_add_imm(b, at, bytes), 4), TW_NONE, TW_NONE);
+    tw_val low = tw_unary(b, TW_OP_zext_i64_i32, tw_shr(b, tw_add_imm(b, at, bytes), 4));
     return tw_add_imm(b, low, layout << 62 | (int64_t)64 << 32 | (int64_t)(across ? 512 : 1) << 16);
 }
 

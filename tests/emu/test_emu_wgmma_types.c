@@ -35,7 +35,7 @@ static void stage(tw_builder *b, tw_val from, tw_val to, int rows) {
 }
 
 static tw_val descriptor(tw_builder *b, tw_val at) {
-    tw_val low = tw_op_emit(b, TW_OP_zext_i64_i32, tw_shr(b, at, 4), TW_NONE, TW_NONE);
+    tw_val low = tw_unary(b, TW_OP_zext_i64_i32, tw_shr(b, at, 4));
     return tw_add_imm(b, low, (int64_t)((uint64_t)3 << 62) | (int64_t)(8 * ROW / 16) << 32 | 1 << 16);
 }
 

@@ -282,7 +282,7 @@ static tw_attrs access(generator *g, bool store) {
 static tw_val input_address(generator *g, const tw_attrs *at) {
     int bytes = tw_type_bits((tw_type)at->type) / 8 * (at->vec ? at->vec : 1);
     tw_val x = tw_and(&g->b, pick(g, TW_T_i32), i32(g, RANDOM_IN_BYTES / 8 - bytes));
-    x = tw_op_emit(&g->b, TW_OP_zext_i64_i32, x, TW_NONE, TW_NONE);
+    x = tw_unary(&g->b, TW_OP_zext_i64_i32, x);
     if (chance(g, 50)) {
         x = tw_add_imm(&g->b, x, bytes * below(g, 8));
         x = chance(g, 50) ? tw_shl(&g->b, x, 1) : tw_mul(&g->b, x, tw_i64(&g->b, 3));
@@ -308,8 +308,7 @@ static void make_ld(generator *g) {
 /* The value in a form that does not tell one NaN from another. */
 static tw_val without_nan(generator *g, tw_val v) {
     tw_type t = tw_value_type(g->k, v);
-    if (t == TW_T_f16 || t == TW_T_bf16)
-        v = tw_op_emit(&g->b, t == TW_T_f16 ? TW_OP_cvt_f32_f16 : TW_OP_cvt_f32_bf16, v, TW_NONE, TW_NONE);
+    if (t == TW_T_f16 || t == TW_T_bf16) v = tw_unary(&g->b, t == TW_T_f16 ? TW_OP_cvt_f32_f16 : TW_OP_cvt_f32_bf16, v);
     t = tw_value_type(g->k, v);
     if (t != TW_T_f32 && t != TW_T_f64) return v;
     return tw_select(&g->b, tw_eq(&g->b, v, v), v, tw_const(&g->b, t, 0x3f));

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Blocks are closed by their handles: closing any but the innermost one asserts, where it happens. */
+/* Blocks are closed by their handles: closing any but the innermost one asserts, where it happens. As statements of C
+   they make the same kernel. */
 #define _GNU_SOURCE
 #include "support/support.h"
 
 #include "ir/builder.h"
+#include "ir/text.h"
 
 #include <fcntl.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -77,6 +80,11 @@ static void one_role_too_many(tw_builder *b) {
     tw_next_role(b, roles);
 }
 
+static void left_by_break(tw_builder *b) {
+    TW_IF (b, yes(b))
+        TW_FOR (b, i, tw_i32(b, 0), tw_i32(b, 3), tw_i32(b, 1), false) break;
+}
+
 /* Whether building it in a process of its own ends by an assertion. */
 static bool asserts(void (*build)(tw_builder *b)) {
     int status;
@@ -106,13 +114,76 @@ static void the_wrong_one_is_caught(void **state) {
     } wrong[] = {{"an outer block before an inner one", outer_before_inner}, {"a block twice", twice},
                  {"a block that was closed already", a_closed_one},          {"no block", none_open},
                  {"else of an outer block", else_of_an_outer_one},           {"else of a loop", else_of_a_loop},
-                 {"the body of an outer loop", body_of_an_outer_one},        {"one role too many", one_role_too_many}};
+                 {"the body of an outer loop", body_of_an_outer_one},        {"one role too many", one_role_too_many},
+                 {"a block around one that was left", left_by_break}};
     assert_false(asserts(in_order));
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         if (!asserts(wrong[i].build)) fail_msg("nothing says that it closes %s", wrong[i].what);
 }
 
+static tw_scope odd(tw_builder *b, tw_val i) {
+    return tw_push_if(b, tw_eq(b, tw_and(b, i, tw_i32(b, 1)), tw_i32(b, 1)));
+}
+
+static void mark(tw_builder *b, tw_val out, tw_val i, int what) {
+    tw_st(b, (tw_attrs){.type = TW_T_i32, .offset = 4 * what}, out, &i);
+}
+
+static void by_handles(tw_builder *b, tw_val out, tw_val n) {
+    const tw_scope each = tw_push_for(b, tw_i32(b, 0), n, tw_i32(b, 2), false);
+    const tw_scope branch = tw_push_if(b, tw_lt(b, each.i, tw_i32(b, 7)));
+    mark(b, out, each.i, 0);
+    tw_push_else(b, branch);
+    mark(b, out, each.i, 1);
+    tw_pop(b, branch);
+    const tw_scope odds = odd(b, each.i);
+    mark(b, out, each.i, 2);
+    tw_pop(b, odds);
+    tw_pop(b, each);
+    tw_val left = tw_var_of(b, n);
+    const tw_scope rounds = tw_push_while(b);
+    tw_push_while_body(b, rounds, tw_lt(b, tw_i32(b, 0), left));
+    tw_assign(b, left, tw_add_imm(b, left, -1));
+    tw_pop(b, rounds);
+    mark(b, out, left, 3);
+}
+
+static void by_statements(tw_builder *b, tw_val out, tw_val n) {
+    TW_FOR (b, i, tw_i32(b, 0), n, tw_i32(b, 2), false) {
+        TW_IF (b, tw_lt(b, i, tw_i32(b, 7))) {
+            mark(b, out, i, 0);
+        } else {
+            mark(b, out, i, 1);
+        }
+        TW_BLOCK (b, odd(b, i)) mark(b, out, i, 2);
+    }
+    tw_val left = tw_var_of(b, n);
+    TW_WHILE (b, tw_lt(b, tw_i32(b, 0), left)) tw_assign(b, left, tw_add_imm(b, left, -1));
+    TW_BLOCK (b, TW_NO_BLOCK) mark(b, out, left, 3);
+}
+
+static char *text_of(void (*build)(tw_builder *b, tw_val out, tw_val n)) {
+    tw_kernel *k = tw_kernel_new("k", 90, 64);
+    tw_builder b = tw_builder_of(k);
+    tw_val out = tw_pointer_add(&b, "out", 4, false), n = tw_parameter_add(&b, "n", TW_T_i32);
+    build(&b, out, n);
+    assert_int_equal(b.depth, 1);
+    tw_buf text = {0};
+    assert_true(tw_kernel_print(&text, k));
+    tw_kernel_free(k);
+    return text.data;
+}
+
+static void statements_make_the_same_kernel(void **state) {
+    (void)state;
+    char *handles = text_of(by_handles), *statements = text_of(by_statements);
+    assert_string_equal(handles, statements);
+    free(handles);
+    free(statements);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(the_wrong_one_is_caught)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(the_wrong_one_is_caught),
+                                       cmocka_unit_test(statements_make_the_same_kernel)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

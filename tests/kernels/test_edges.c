@@ -102,7 +102,7 @@ static void build_flagged(tw_builder *b, int fault, tw_val in, tw_val out, tw_va
     const tw_scope branch = tw_push_if(b, is_first_block(b));
     dawdle(b, aux);
     tw_val x = tw_ld(b, f32_global, at64(b, in, t, 4));
-    x = tw_add(b, tw_op_emit(b, TW_OP_div_f32, x, tw_f32(b, 10), TW_NONE), tw_f32(b, 1));
+    x = tw_add(b, tw_binary(b, TW_OP_div_f32, x, tw_f32(b, 10)), tw_f32(b, 1));
     static const int32_t special[SPECIAL] = {0x7fffffff, -1, 0x7fc00000, 0x7f800001, (int32_t)0xff800000, 0x7f800000};
     for (int i = 0; i < SPECIAL; i++)
         x = tw_select(b, tw_eq(b, t, tw_i32(b, i)), tw_bitcast(b, TW_T_f32, tw_i32(b, special[i])), x);
@@ -150,13 +150,13 @@ static void build_giving_up(tw_builder *b, int fault, tw_val in, tw_val out, tw_
     tw_val t = tid(b);
     const tw_scope first = tw_push_if(b, tw_eq(b, t, tw_i32(b, 0)));
     tw_counter_poll(b, &(tw_counter_wait){aux, tw_i32(b, 1), false, TW_NONE, &patience});
-    store(b, f32_global, out, tw_op_emit(b, TW_OP_cvt_f32_s32, g.looks, TW_NONE, TW_NONE));
+    store(b, f32_global, out, tw_unary(b, TW_OP_cvt_f32_s32, g.looks));
     tw_assign(b, g.looks, tw_i32(b, 0));
     tw_assign(b, g.gave_up, tw_i32(b, 0));
     tw_flag_words w = {.width = 1, .tag = tw_i32(b, TAG), .at = {tw_add_imm(b, aux, 64)}};
     w.there[0] = tw_eq(b, t, tw_i32(b, 0));
     tw_flag_poll(b, &w, 1, &patience);
-    store(b, (tw_attrs){F32, .offset = 4}, out, tw_op_emit(b, TW_OP_cvt_f32_s32, g.looks, TW_NONE, TW_NONE));
+    store(b, (tw_attrs){F32, .offset = 4}, out, tw_unary(b, TW_OP_cvt_f32_s32, g.looks));
     tw_pop(b, first);
 }
 

@@ -58,7 +58,7 @@ static tw_kernel *copies(int target) {
     tw_tensor_load(&b, 0, tile, one, n, tw_i32(&b, 64), full, TW_NONE);
     tw_when(&b, p);
     tw_tensor_load(&b, 3, tile, two, tw_i32(&b, -3), n, full, l2);
-    tw_val half = tw_op_emit(&b, TW_OP_trunc_i16_i32, n, TW_NONE, TW_NONE);
+    tw_val half = tw_unary(&b, TW_OP_trunc_i16_i32, n);
     const tw_box box = {two, {n, n, tw_i32(&b, 1), tw_i32(&b, 2), n}, {half, half, half}};
     for (int dims = 3; dims <= 5; dims++)
         tw_tensor_load_box(&b, (tw_attrs){.ranks = 3, .dims = dims, .im2col = 1}, tile, &box, full,

@@ -41,15 +41,15 @@ static void store_run(tw_gemm_gen *g, tw_val address, int offset, int n, tw_val 
     tw_val raw[RUN];
     for (int i = 0; i < n; i++) switch (g->v->out) {
         case TW_T_f16:
-            if (n == 1) raw[0] = tw_op_emit(b, TW_OP_cvt_f16_f32, x[0], TW_NONE, TW_NONE);
+            if (n == 1) raw[0] = tw_unary(b, TW_OP_cvt_f16_f32, x[0]);
             if (n > 1 && i % 2) raw[i / 2] = tw_part_pair(b, TW_T_f16x2, x[i - 1], x[i]);
             break;
         case TW_T_bf16:
-            if (n == 1) raw[0] = tw_op_emit(b, TW_OP_cvt_bf16_f32, x[0], TW_NONE, TW_NONE);
+            if (n == 1) raw[0] = tw_unary(b, TW_OP_cvt_bf16_f32, x[0]);
             if (n > 1 && i % 2) raw[i / 2] = tw_part_pair(b, TW_T_bf16x2, x[i - 1], x[i]);
             break;
         case TW_T_i8:
-            raw[i] = tw_op_emit(b, TW_OP_sat_s8_s32, x[i], TW_NONE, TW_NONE);
+            raw[i] = tw_unary(b, TW_OP_sat_s8_s32, x[i]);
             break;
         default:
             raw[i] = x[i];
@@ -75,7 +75,7 @@ static void finish_run(tw_gemm_gen *g, const line *l, tw_val bias_at, int first,
     tw_val x[RUN], y[RUN];
     for (int i = 0; i < count; i++) {
         x[i] = g->acc[0][first + i * stride];
-        if (g->acc_type == TW_T_i32 && t == TW_T_f32) x[i] = tw_op_emit(b, TW_OP_cvt_f32_s32, x[i], TW_NONE, TW_NONE);
+        if (g->acc_type == TW_T_i32 && t == TW_T_f32) x[i] = tw_unary(b, TW_OP_cvt_f32_s32, x[i]);
         if (t != TW_T_i32) x[i] = tw_mul(b, x[i], g->arg.alpha);
     }
     if (v->beta) {

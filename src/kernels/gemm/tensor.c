@@ -122,8 +122,7 @@ static void prepare(tw_gemm_gen *g) {
 
 static tw_val as_operand(tw_gemm_gen *g, tw_val x) {
     tw_builder *b = g->b;
-    if (g->v->type == TW_GEMM_TF32)
-        return tw_op_emit(b, TW_OP_cvt_tf32_f32, tw_bitcast(b, TW_T_f32, x), TW_NONE, TW_NONE);
+    if (g->v->type == TW_GEMM_TF32) return tw_unary(b, TW_OP_cvt_tf32_f32, tw_bitcast(b, TW_T_f32, x));
     return tw_bitcast(b, tw_mma_describe(g->plan.mma)->ab, x);
 }
 

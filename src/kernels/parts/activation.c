@@ -5,8 +5,8 @@
 
 /* x / (1 + 2^u). The result is 0 where 2^u overflows. */
 static tw_val over_one_plus_exp2(tw_builder *b, tw_val x, tw_val u) {
-    tw_val e = tw_op_emit(b, TW_OP_exp2_f32, u, TW_NONE, TW_NONE);
-    tw_val r = tw_op_emit(b, TW_OP_rcp_f32, tw_add(b, e, tw_f32(b, 1)), TW_NONE, TW_NONE);
+    tw_val e = tw_unary(b, TW_OP_exp2_f32, u);
+    tw_val r = tw_unary(b, TW_OP_rcp_f32, tw_add(b, e, tw_f32(b, 1)));
     return tw_mul(b, x, r);
 }
 

@@ -2,7 +2,7 @@
 #include "kernels/parts/convert.h"
 
 static tw_val unary(tw_builder *b, tw_opcode code, tw_val x) {
-    return tw_op_emit(b, code, x, TW_NONE, TW_NONE);
+    return tw_unary(b, code, x);
 }
 
 tw_val tw_part_widen(tw_builder *b, tw_type t, tw_val x) {
@@ -19,7 +19,7 @@ tw_val tw_part_widen(tw_builder *b, tw_type t, tw_val x) {
 }
 
 tw_val tw_part_pair(tw_builder *b, tw_type pair, tw_val x, tw_val y) {
-    return tw_op_emit(b, pair == TW_T_f16x2 ? TW_OP_cvt_f16x2_f32 : TW_OP_cvt_bf16x2_f32, x, y, TW_NONE);
+    return tw_binary(b, pair == TW_T_f16x2 ? TW_OP_cvt_f16x2_f32 : TW_OP_cvt_bf16x2_f32, x, y);
 }
 
 tw_val tw_part_half(tw_builder *b, tw_type pair, tw_val x, int second) {

@@ -2,7 +2,7 @@
 #include "kernels/parts/scheduler.h"
 
 static tw_val divide(tw_builder *b, tw_val x, tw_val y) {
-    return tw_op_emit(b, TW_OP_div_u32, x, y, TW_NONE);
+    return tw_binary(b, TW_OP_div_u32, x, y);
 }
 
 tw_scheduler_tile tw_scheduler_find(tw_builder *b, const tw_scheduler *s, tw_val number) {

@@ -12,7 +12,7 @@ void tw_softmax_reset(tw_builder *b, const tw_softmax *s) {
 }
 
 tw_val tw_softmax_weight(tw_builder *b, tw_val score, tw_val max) {
-    return tw_op_emit(b, TW_OP_exp2_f32, tw_sub(b, score, max), TW_NONE, TW_NONE);
+    return tw_unary(b, TW_OP_exp2_f32, tw_sub(b, score, max));
 }
 
 tw_val tw_softmax_raise(tw_builder *b, const tw_softmax *s, tw_val max) {

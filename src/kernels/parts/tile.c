@@ -62,7 +62,7 @@ tw_val tw_tile_descriptor(tw_builder *b, const tw_tile *t, tw_val address) {
 static tw_val descriptor(tw_builder *b, const tw_tile *t, tw_val low, int offset) {
     const uint32_t swizzle = t->width == 64 ? 1 : t->width == 32 ? 2 : 3;
     tw_val high = tw_i32(b, (int32_t)(swizzle << 30 | (uint32_t)pitch(t) * 8 / 16));
-    return tw_op_emit(b, TW_OP_pack_i64_i32, tw_add_imm(b, low, offset / 16), high, TW_NONE);
+    return tw_binary(b, TW_OP_pack_i64_i32, tw_add_imm(b, low, offset / 16), high);
 }
 
 void tw_tile_multiply(tw_builder *b, const tw_tile_product *p) {

@@ -26,7 +26,7 @@ static void finish(tw_mega_gen *g, tw_val out, tw_val position, tw_val head, tw_
         }
         tw_val all = tw_add(b, head, h);
         TW_IF (b, tw_eq(b, splits, tw_i32(b, 1))) {
-            tw_val y = tw_op_emit(b, TW_OP_div_f32, x, sum, TW_NONE);
+            tw_val y = tw_binary(b, TW_OP_div_f32, x, sum);
             tw_val to = tw_mega_at(g, tw_mega_at(g, out, position, p->heads * d * 4), all, d * 4);
             tw_st(b, (tw_attrs){.type = TW_T_f32}, tw_mega_at(g, to, e, 4), &y);
         } else {
@@ -47,8 +47,8 @@ static void range(tw_mega_gen *g, tw_val position, tw_val window, tw_val split, 
     tw_val end = tw_add_imm(b, position, 1);
     tw_val far = tw_max(b, tw_sub(b, end, window), tw_i32(b, 0));
     tw_val start = tw_select(b, tw_lt(b, tw_i32(b, 0), window), far, tw_i32(b, 0)), n = tw_sub(b, end, start);
-    tw_val low = tw_op_emit(b, TW_OP_div_u32, tw_mul(b, n, split), splits, TW_NONE);
-    tw_val high = tw_op_emit(b, TW_OP_div_u32, tw_mul(b, n, tw_add_imm(b, split, 1)), splits, TW_NONE);
+    tw_val low = tw_binary(b, TW_OP_div_u32, tw_mul(b, n, split), splits);
+    tw_val high = tw_binary(b, TW_OP_div_u32, tw_mul(b, n, tw_add_imm(b, split, 1)), splits);
     *first = tw_add(b, start, low);
     *last = tw_add(b, start, high);
 }

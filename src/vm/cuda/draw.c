@@ -2,7 +2,7 @@
 #include "vm/cuda/draw.h"
 
 static tw_val op1(tw_builder *b, tw_opcode code, tw_val x) {
-    return tw_op_emit(b, code, x, TW_NONE, TW_NONE);
+    return tw_unary(b, code, x);
 }
 
 static tw_val xor_shift(tw_builder *b, tw_val x, int by) {
@@ -36,7 +36,7 @@ static tw_val log2_near_one(tw_builder *b, tw_val f) {
 
 static tw_val log2_of(tw_builder *b, tw_val x) {
     tw_val bits = tw_bitcast(b, TW_T_i32, x), above = tw_add_imm(b, bits, -TW_SAMPLE_SQRT_HALF);
-    tw_val exponent = tw_op_emit(b, TW_OP_shr_s32, above, tw_i32(b, 23), TW_NONE);
+    tw_val exponent = tw_binary(b, TW_OP_shr_s32, above, tw_i32(b, 23));
     tw_val f = tw_sub(b, tw_bitcast(b, TW_T_f32, tw_sub(b, bits, tw_shl(b, exponent, 23))), tw_f32(b, 1));
     return tw_fma(b, f, log2_near_one(b, f), op1(b, TW_OP_cvt_f32_s32, exponent));
 }
@@ -68,35 +68,35 @@ tw_val tw_draw_mass(tw_builder *b, tw_val distance) {
     tw_val f = tw_mul(b, op1(b, TW_OP_cvt_f32_s32, part), tw_f32(b, 1.0f / (1 << TW_SAMPLE_STEPS)));
     tw_val y = tw_mul(b, series(b, c, TW_SAMPLE_EXP2_TERMS, f), tw_f32(b, 1 << TW_SAMPLE_MASS));
     /* A shift by more than 31 leaves nothing. */
-    return tw_op_emit(b, TW_OP_shr_u32, op1(b, TW_OP_cvt_s32_f32, y), tw_shr(b, distance, TW_SAMPLE_STEPS), TW_NONE);
+    return tw_binary(b, TW_OP_shr_u32, op1(b, TW_OP_cvt_s32_f32, y), tw_shr(b, distance, TW_SAMPLE_STEPS));
 }
 
 tw_val tw_draw_ordered(tw_builder *b, tw_val z) {
     tw_val bits = tw_bitcast(b, TW_T_i32, tw_add(b, z, tw_f32(b, 0)));
-    tw_val sign = tw_op_emit(b, TW_OP_shr_s32, bits, tw_i32(b, 31), TW_NONE);
+    tw_val sign = tw_binary(b, TW_OP_shr_s32, bits, tw_i32(b, 31));
     return tw_xor(b, bits, tw_or(b, sign, tw_i32(b, INT32_MIN)));
 }
 
 tw_val tw_draw_unordered(tw_builder *b, tw_val ordered) {
-    tw_val sign = tw_op_emit(b, TW_OP_shr_s32, ordered, tw_i32(b, 31), TW_NONE);
+    tw_val sign = tw_binary(b, TW_OP_shr_s32, ordered, tw_i32(b, 31));
     return tw_bitcast(b, TW_T_f32, tw_xor(b, ordered, tw_or(b, tw_not(b, sign), tw_i32(b, INT32_MIN))));
 }
 
 tw_val tw_draw_rank(tw_builder *b, tw_val largest, tw_val z, tw_val id) {
-    return tw_op_emit(b, TW_OP_pack_i64_i32, id, tw_sub(b, largest, tw_draw_ordered(b, z)), TW_NONE);
+    return tw_binary(b, TW_OP_pack_i64_i32, id, tw_sub(b, largest, tw_draw_ordered(b, z)));
 }
 
 tw_val tw_draw_share(tw_builder *b, tw_val sum, tw_val p) {
     tw_val wide = op1(b, TW_OP_zext_i64_i32, p), low = op1(b, TW_OP_zext_i64_i32, op1(b, TW_OP_low_i32_i64, sum));
-    tw_val high = tw_op_emit(b, TW_OP_shr_u64, sum, tw_i32(b, 32), TW_NONE), by = tw_i32(b, 32);
-    low = tw_op_emit(b, TW_OP_shr_u64, tw_mul(b, low, wide), by, TW_NONE);
+    tw_val high = tw_binary(b, TW_OP_shr_u64, sum, tw_i32(b, 32)), by = tw_i32(b, 32);
+    low = tw_binary(b, TW_OP_shr_u64, tw_mul(b, low, wide), by);
     tw_val share = tw_add(b, tw_mul(b, high, wide), low);
     return tw_select(b, tw_eq(b, share, tw_i64(b, 0)), tw_i64(b, 1), share);
 }
 
 tw_val tw_draw_penalise(tw_builder *b, tw_val repetition, tw_val presence, tw_val frequency, tw_val z, tw_val count) {
     tw_val n = op1(b, TW_OP_cvt_f32_s32, tw_and(b, count, tw_i32(b, INT32_MAX)));
-    tw_val divided = tw_op_emit(b, TW_OP_div_f32, z, repetition, TW_NONE);
+    tw_val divided = tw_binary(b, TW_OP_div_f32, z, repetition);
     tw_val y = tw_select(b, tw_lt(b, tw_f32(b, 0), z), divided, tw_mul(b, z, repetition));
     y = tw_fma(b, op1(b, TW_OP_neg_f32, frequency), n, y);
     y = tw_select(b, tw_lt(b, tw_f32(b, 0), n), tw_sub(b, y, presence), y);

@@ -37,7 +37,7 @@ static tw_val find_factor(tw_mega_gen *g, const tw_mega_sums *s, tw_val position
         x[w] = tw_ld(b, how, at);
     }
     tw_val mean = tw_mul(b, sum_of(b, x, g->p->tuning.warps), s->share);
-    tw_val factor = tw_op_emit(b, TW_OP_rsqrt_f32, tw_add(b, mean, tw_f32(b, g->p->norm_eps)), TW_NONE, TW_NONE);
+    tw_val factor = tw_unary(b, TW_OP_rsqrt_f32, tw_add(b, mean, tw_f32(b, g->p->norm_eps)));
     return tw_select(b, s->normed, factor, tw_f32(b, 1));
 }
 
@@ -65,7 +65,7 @@ static void join(const rows *r, tw_val row, tw_val position, tw_val factor, int 
     for (int i = 0; i < n; i++) y[i] = sum_of(b, x[i], g->p->tuning.warps);
     tw_val bias[2] = {{0}};
     tw_val in_group = tw_mega_at(g, r->bias, row, 4);
-    tw_when(b, tw_op_emit(b, TW_OP_ne_i64, r->bias, tw_i64(b, 0), TW_NONE));
+    tw_when(b, tw_binary(b, TW_OP_ne_i64, r->bias, tw_i64(b, 0)));
     tw_ld_vec(b, (tw_attrs){.type = TW_T_f32, .vec = n, .cache = TW_CACHE_nc}, in_group, bias);
     for (int i = 0; i < n; i++) y[i] = tw_fma(b, y[i], factor, bias[i]);
 }
@@ -106,7 +106,7 @@ static tw_val head_factor(const rows *r, tw_val row, tw_val position) {
         for (int e = 0; e < 4; e++) tw_op_to(b, sum, TW_OP_fma_f32, x[e], x[e], sum);
     }
     tw_val mean = tw_mul(b, sum, tw_f32(b, 1.0f / (float)d));
-    return tw_op_emit(b, TW_OP_rsqrt_f32, tw_add(b, mean, tw_f32(b, g->p->norm_eps)), TW_NONE, TW_NONE);
+    return tw_unary(b, TW_OP_rsqrt_f32, tw_add(b, mean, tw_f32(b, g->p->norm_eps)));
 }
 
 /* Applies a head's RMS norm to a pair of rows of a query or key. `of` has the norms' weights for q and for k. */
@@ -147,7 +147,7 @@ static void turn(const rows *r, tw_val rope, tw_val position, tw_val pair, tw_va
             c = tw_select(b, early, r->s->angle[0], c);
             s = tw_select(b, early, r->s->angle[1], s);
         }
-        tw_val first = tw_fma(b, y[1], tw_op_emit(b, TW_OP_neg_f32, s, TW_NONE, TW_NONE), tw_mul(b, y[0], c));
+        tw_val first = tw_fma(b, y[1], tw_unary(b, TW_OP_neg_f32, s), tw_mul(b, y[0], c));
         tw_val second = tw_fma(b, y[1], c, tw_mul(b, y[0], s));
         tw_assign(b, y[0], first);
         tw_assign(b, y[1], second);
@@ -172,8 +172,7 @@ static void put_qkv(tw_mega_gen *g, const place *at, tw_val position, tw_val q, 
         row = tw_mega_at(g, row, tw_mega_position(g, position), p->head_dim * es);
         for (int i = 0; i < 2; i++) {
             tw_val x = y[i];
-            if (t != TW_F32)
-                x = tw_op_emit(b, t == TW_F16 ? TW_OP_cvt_f16_f32 : TW_OP_cvt_bf16_f32, x, TW_NONE, TW_NONE);
+            if (t != TW_F32) x = tw_unary(b, t == TW_F16 ? TW_OP_cvt_f16_f32 : TW_OP_cvt_bf16_f32, x);
             tw_st(b, (tw_attrs){.type = tw_mega_element(t)}, tw_mega_at(g, row, index[i], es), &x);
         }
     }
@@ -195,7 +194,7 @@ static void end_turns(tw_builder *b, const turns *t) {
 static turns begin_dense(const rows *r, tw_val units) {
     tw_builder *b = r->g->b;
     turns t = {.loop = tw_mega_thread_loop(r->g, tw_mul(b, r->s->positions, units))};
-    t.position = tw_op_emit(b, TW_OP_div_u32, t.loop.i, units, TW_NONE);
+    t.position = tw_binary(b, TW_OP_div_u32, t.loop.i, units);
     t.row = tw_sub(b, t.loop.i, tw_mul(b, t.position, units));
     t.inside = tw_push_if(b, tw_lt(b, t.row, units));
     return t;
@@ -376,7 +375,7 @@ void tw_mega_build_epilogue(tw_mega_gen *g, const tw_mega_sums *s) {
     } of[] = {{TW_MEGA_PROJECT, project}, {TW_MEGA_FFN, ffn}, {TW_MEGA_QKV, qkv}, {TW_MEGA_HEAD, head}};
     rows r = {.g = g, .s = s};
     tw_val first = tw_select(b, tw_eq(b, s->kind, tw_i32(b, TW_MEGA_FFN)), tw_shl(b, s->first, 1), s->first);
-    tw_val bias = tw_mega_address(g, TW_W_BIAS), none = tw_op_emit(b, TW_OP_eq_i64, bias, tw_i64(b, 0), TW_NONE);
+    tw_val bias = tw_mega_address(g, TW_W_BIAS), none = tw_binary(b, TW_OP_eq_i64, bias, tw_i64(b, 0));
     r.bias = tw_select(b, none, bias, tw_mega_at(g, bias, first, 4));
     for (int i = 0; i < 4; i++) {
         TW_IF (b, tw_eq(b, s->kind, tw_i32(b, of[i].kind))) {

@@ -15,7 +15,7 @@ tw_val tw_mega_word(tw_mega_gen *g, int word) {
 
 tw_val tw_mega_address(tw_mega_gen *g, int word) {
     tw_val low = tw_mega_word(g, word), high = tw_mega_word(g, word + 1);
-    return tw_op_emit(g->b, TW_OP_pack_i64_i32, low, high, TW_NONE);
+    return tw_binary(g->b, TW_OP_pack_i64_i32, low, high);
 }
 
 void tw_mega_barrier(tw_mega_gen *g) {
@@ -208,12 +208,12 @@ static void build_embed(tw_mega_gen *g) {
     TW_LOOP (b, i, tw_mega_thread_loop(g, all)) {
         tw_val position = tw_i32(b, 0), column = tw_add(b, from, i);
         if (g->p->tokens > 1) {
-            position = tw_op_emit(b, TW_OP_div_u32, i, count, TW_NONE);
+            position = tw_binary(b, TW_OP_div_u32, i, count);
             column = tw_sub(b, column, tw_mul(b, position, count));
         }
         tw_val token = tw_ld(b, load_i32, tw_mega_at(g, tokens, position, 4));
         /* After the machine gave up a token may be anything. */
-        token = tw_op_emit(b, TW_OP_min_u32, token, tw_i32(b, (int32_t)g->p->vocab - 1), TW_NONE);
+        token = tw_binary(b, TW_OP_min_u32, token, tw_i32(b, (int32_t)g->p->vocab - 1));
         const int64_t row = g->p->dim * (int64_t)(tw_dtype_bits(t) / 8);
         tw_val at = tw_mega_at(g, tw_mega_at(g, table, token, row), column, (int64_t)tw_dtype_bits(t) / 8);
         const tw_attrs element = {.type = tw_mega_element(t), .cache = TW_CACHE_nc};
@@ -257,7 +257,7 @@ static void build_workers(tw_mega_gen *g, tw_val records, tw_val count) {
     g->next = tw_ring_begin(b, &g->ring, 0);
     g->gave_up = tw_var_of(b, tw_i32(b, 0));
     /* `nothing` is 0, since addresses of allocations are multiples of 16. */
-    tw_val low = tw_op_emit(b, TW_OP_low_i32_i64, g->arg[TW_MEGA_ARG_COUNTERS], TW_NONE, TW_NONE);
+    tw_val low = tw_unary(b, TW_OP_low_i32_i64, g->arg[TW_MEGA_ARG_COUNTERS]);
     g->nothing = tw_and(b, low, tw_i32(b, 15));
     const tw_attrs record = {.type = TW_T_i32, .cache = TW_CACHE_nc};
     tw_val word = tw_mega_at(g, records, g->lane, 4), next = tw_var_of(b, tw_ld(b, record, word));

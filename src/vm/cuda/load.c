@@ -119,62 +119,54 @@ static const tw_instr *find_op(const tw_schedule *s, tw_instr_op op) {
 
 /* The word of a record that has an operand's address. A weight is uploaded when its address is first needed. */
 typedef struct operand_word {
-    int word, operand;
-    bool is_weight, table;
+    int word, operand; /* Word 0: no more. */
+    enum { PLAIN, NORM, TABLE } of;
 } operand_word;
 
 static const struct {
     tw_mega_kind kind;
-    operand_word words[8];
-    int n;
+    operand_word words[9];
 } layout[TW_INSTR_COUNT] = {
-    [TW_INSTR_INPUT] = {TW_MEGA_INPUT, {{TW_W_OUT, TW_INPUT_TOKENS, 0, 0}, {TW_W_ROPE, TW_INPUT_ROPE, 0, 0}}, 2},
+    [TW_INSTR_INPUT] = {TW_MEGA_INPUT, {{TW_W_OUT, TW_INPUT_TOKENS, PLAIN}, {TW_W_ROPE, TW_INPUT_ROPE, PLAIN}}},
     [TW_INSTR_EMBED] = {TW_MEGA_EMBED,
-                        {{TW_W_IN, TW_EMBED_TOKENS, 0, 0},
-                         {TW_W_TABLE, TW_EMBED_TABLE, 1, 1},
-                         {TW_W_OUT, TW_EMBED_X, 0, 0}},
-                        3},
+                        {{TW_W_IN, TW_EMBED_TOKENS, PLAIN},
+                         {TW_W_TABLE, TW_EMBED_TABLE, TABLE},
+                         {TW_W_OUT, TW_EMBED_X, PLAIN}}},
     [TW_INSTR_QKV] = {TW_MEGA_QKV,
-                      {{TW_W_IN, TW_QKV_X, 0, 0},
-                       {TW_W_NORM, TW_QKV_NORM, 1, 0},
-                       {TW_W_OUT, TW_QKV_Q, 0, 0},
-                       {TW_W_K_CACHE, TW_QKV_K, 0, 0},
-                       {TW_W_V_CACHE, TW_QKV_V, 0, 0},
-                       {TW_W_Q_NORM, TW_QKV_Q_NORM, 1, 0},
-                       {TW_W_K_NORM, TW_QKV_K_NORM, 1, 0},
-                       {TW_W_ROPE, TW_QKV_ROPE, 0, 0}},
-                      8},
+                      {{TW_W_IN, TW_QKV_X, PLAIN},
+                       {TW_W_NORM, TW_QKV_NORM, NORM},
+                       {TW_W_OUT, TW_QKV_Q, PLAIN},
+                       {TW_W_K_CACHE, TW_QKV_K, PLAIN},
+                       {TW_W_V_CACHE, TW_QKV_V, PLAIN},
+                       {TW_W_Q_NORM, TW_QKV_Q_NORM, NORM},
+                       {TW_W_K_NORM, TW_QKV_K_NORM, NORM},
+                       {TW_W_ROPE, TW_QKV_ROPE, PLAIN}}},
     [TW_INSTR_ATTEND] = {TW_MEGA_ATTEND,
-                         {{TW_W_IN, TW_ATTEND_Q, 0, 0},
-                          {TW_W_K_CACHE, TW_ATTEND_K, 0, 0},
-                          {TW_W_V_CACHE, TW_ATTEND_V, 0, 0}},
-                         3},
-    [TW_INSTR_MERGE] = {TW_MEGA_MERGE, {{TW_W_IN, TW_MERGE_PART, 0, 0}, {TW_W_OUT, TW_MERGE_OUT, 0, 0}}, 2},
-    [TW_INSTR_PROJECT] = {TW_MEGA_PROJECT, {{TW_W_IN, TW_PROJECT_IN, 0, 0}, {TW_W_OUT, TW_PROJECT_X, 0, 0}}, 2},
+                         {{TW_W_IN, TW_ATTEND_Q, PLAIN},
+                          {TW_W_K_CACHE, TW_ATTEND_K, PLAIN},
+                          {TW_W_V_CACHE, TW_ATTEND_V, PLAIN}}},
+    [TW_INSTR_MERGE] = {TW_MEGA_MERGE, {{TW_W_IN, TW_MERGE_PART, PLAIN}, {TW_W_OUT, TW_MERGE_OUT, PLAIN}}},
+    [TW_INSTR_PROJECT] = {TW_MEGA_PROJECT, {{TW_W_IN, TW_PROJECT_IN, PLAIN}, {TW_W_OUT, TW_PROJECT_X, PLAIN}}},
     [TW_INSTR_FFN] = {TW_MEGA_FFN,
-                      {{TW_W_IN, TW_FFN_X, 0, 0}, {TW_W_NORM, TW_FFN_NORM, 1, 0}, {TW_W_OUT, TW_FFN_H, 0, 0}},
-                      3},
+                      {{TW_W_IN, TW_FFN_X, PLAIN}, {TW_W_NORM, TW_FFN_NORM, NORM}, {TW_W_OUT, TW_FFN_H, PLAIN}}},
     [TW_INSTR_HEAD] = {TW_MEGA_HEAD,
-                       {{TW_W_IN, TW_HEAD_X, 0, 0},
-                        {TW_W_NORM, TW_HEAD_NORM, 1, 0},
-                        {TW_W_OUT, TW_HEAD_LOGITS, 0, 0},
-                        {TW_W_BEST, TW_HEAD_BEST, 0, 0}},
-                       4},
+                       {{TW_W_IN, TW_HEAD_X, PLAIN},
+                        {TW_W_NORM, TW_HEAD_NORM, NORM},
+                        {TW_W_OUT, TW_HEAD_LOGITS, PLAIN},
+                        {TW_W_BEST, TW_HEAD_BEST, PLAIN}}},
     [TW_INSTR_OUTPUT] = {TW_MEGA_OUTPUT,
-                         {{TW_W_IN, TW_OUTPUT_BEST, 0, 0},
-                          {TW_W_OUT, TW_OUTPUT_TOKEN, 0, 0},
-                          {TW_W_LOGITS, TW_OUTPUT_LOGITS, 0, 0}},
-                         3},
+                         {{TW_W_IN, TW_OUTPUT_BEST, PLAIN},
+                          {TW_W_OUT, TW_OUTPUT_TOKEN, PLAIN},
+                          {TW_W_LOGITS, TW_OUTPUT_LOGITS, PLAIN}}},
 };
 
 static tw_status addresses(tw_cuda_vm *vm, const tw_mega_program *p, const tw_instr *in, int32_t *record,
                            tw_diag *diag) {
-    for (int i = 0; i < layout[in->op].n; i++) {
-        const operand_word *w = &layout[in->op].words[i];
+    for (const operand_word *w = layout[in->op].words; w->word; w++) {
         const int at = in->operand[w->operand];
         uint64_t address = at < 0 ? 0 : p->buffer[at];
-        if (w->is_weight) {
-            tw_status st = weight(vm, p, at, w->table, &address, diag);
+        if (w->of != PLAIN) {
+            tw_status st = weight(vm, p, at, w->of == TABLE, &address, diag);
             if (st != TW_OK) return st;
         }
         put_address(record, w->word, address);

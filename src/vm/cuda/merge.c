@@ -17,7 +17,7 @@ void tw_mega_build_merge(tw_mega_gen *g) {
     TW_LOOP (b, i, tw_mega_thread_loop(g, p->tokens > 1 ? tw_mul(b, elements, g->arg[TW_MEGA_ARG_N]) : elements)) {
         tw_val position = tw_i32(b, 0), in_row = i;
         if (p->tokens > 1) {
-            position = tw_op_emit(b, TW_OP_div_u32, i, elements, TW_NONE);
+            position = tw_binary(b, TW_OP_div_u32, i, elements);
             in_row = tw_sub(b, i, tw_mul(b, position, elements));
         }
         tw_val head = tw_add(b, from, tw_div(b, in_row, d)), e = tw_rem(b, in_row, d);
@@ -50,7 +50,7 @@ void tw_mega_build_merge(tw_mega_gen *g) {
                 tw_op_to(b, x, TW_OP_fma_f32, weight, v[u], x);
             }
         }
-        tw_val y = tw_op_emit(b, TW_OP_div_f32, x, seen.sum, TW_NONE);
+        tw_val y = tw_binary(b, TW_OP_div_f32, x, seen.sum);
         tw_val to = tw_mega_at(g, tw_mega_at(g, out, position, p->heads * d * 4), head, d * 4);
         tw_st(b, (tw_attrs){.type = TW_T_f32}, tw_mega_at(g, to, e, 4), &y);
     }

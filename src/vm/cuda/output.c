@@ -59,7 +59,7 @@ static tw_attrs at(tw_attrs how, int offset) {
 }
 
 static tw_val below_u64(tw_builder *b, tw_val x, tw_val y) {
-    return tw_op_emit(b, TW_OP_lt_u64, x, y, TW_NONE);
+    return tw_binary(b, TW_OP_lt_u64, x, y);
 }
 
 static tw_val rules_at(tw_mega_gen *g, tw_val sequence) {
@@ -163,7 +163,7 @@ static void leave(tw_mega_gen *g, const tw_mega_output *o, tw_val sequence, tw_v
     if (!g->p->samples) return;
     TW_IF (b, has(b, g->arg[TW_MEGA_ARG_MODE], TW_SAMPLE_PENALISES)) {
         TW_IF (b, has(b, RULE(g, rules_at(g, sequence), TW_T_i32, mode), TW_SAMPLE_PENALISES)) {
-            tw_val id = tw_op_emit(b, TW_OP_min_u32, token, tw_i32(b, (int32_t)g->p->vocab - 1), TW_NONE);
+            tw_val id = tw_binary(b, TW_OP_min_u32, token, tw_i32(b, (int32_t)g->p->vocab - 1));
             tw_val counts = tw_mega_at(g, g->arg[TW_MEGA_ARG_COUNTS], sequence, 4 * g->p->vocab);
             tw_val cell = tw_mega_at(g, counts, id, 4);
             tw_val count = tw_ld(b, (tw_attrs){.type = TW_T_i32, .cache = TW_CACHE_cg}, cell);
@@ -278,7 +278,7 @@ static void load_some(const cut *c, some *s, int loads, tw_val first, int apart,
 }
 
 static tw_val add_mass(tw_builder *b, tw_val sum, tw_val mass) {
-    return tw_add(b, sum, tw_op_emit(b, TW_OP_zext_i64_i32, mass, TW_NONE, TW_NONE));
+    return tw_add(b, sum, tw_unary(b, TW_OP_zext_i64_i32, mass));
 }
 
 /* Makes a bit mask of a lane's rows whose logits are at or above the bound. */
@@ -294,7 +294,7 @@ static void find_some(const cut *c, const some *s, tw_val bound, tw_val bits) {
 }
 
 static tw_val half_of(tw_builder *b, tw_val x, bool high) {
-    return tw_op_emit(b, high ? TW_OP_high_i32_i64 : TW_OP_low_i32_i64, x, TW_NONE, TW_NONE);
+    return tw_unary(b, high ? TW_OP_high_i32_i64 : TW_OP_low_i32_i64, x);
 }
 
 static tw_val warp_sum_i64(tw_mega_gen *g, tw_val x) {
@@ -302,7 +302,7 @@ static tw_val warp_sum_i64(tw_mega_gen *g, tw_val x) {
     for (int d = 1; d < 32; d *= 2) {
         tw_val by = tw_i32(b, d), all = tw_i32(b, -1), low = tw_shfl(b, TW_MODE_bfly, half_of(b, x, false), by, all);
         tw_val high = tw_shfl(b, TW_MODE_bfly, half_of(b, x, true), by, all);
-        x = tw_add(b, x, tw_op_emit(b, TW_OP_pack_i64_i32, low, high, TW_NONE));
+        x = tw_add(b, x, tw_binary(b, TW_OP_pack_i64_i32, low, high));
     }
     return x;
 }
@@ -339,8 +339,8 @@ static void list_candidates(const cut *c, tw_val bound) {
     begin_slots(c, bound, &s);
     find_some(c, &s, bound, bits);
     TW_WHILE (b, tw_ne(b, bits, tw_i32(b, 0))) {
-        tw_val bit = tw_sub(b, tw_i32(b, 31), tw_op_emit(b, TW_OP_clz_i32, bits, TW_NONE, TW_NONE));
-        tw_val one = tw_op_emit(b, TW_OP_shl_i32, tw_i32(b, 1), bit, TW_NONE);
+        tw_val bit = tw_sub(b, tw_i32(b, 31), tw_unary(b, TW_OP_clz_i32, bits));
+        tw_val one = tw_binary(b, TW_OP_shl_i32, tw_i32(b, 1), bit);
         tw_val load = tw_div(b, bit, width), e = tw_rem(b, bit, width);
         tw_val row = tw_add(b, tw_add(b, s.row[0], tw_mul_imm(b, load, stride)), e);
         list_one(c, tw_ld(b, from_l2, tw_mega_at(g, c->logits, row, 4)), row);
@@ -389,9 +389,8 @@ static tw_val find_reach(const cut *c) {
     count_octaves(c);
     TW_LOOP (b, i, tw_mega_thread_loop(g, tw_i32(b, QUARTERS))) {
         tw_val wide[2];
-        wide[0] =
-            tw_op_emit(b, TW_OP_zext_i64_i32, tw_ld(b, shared_i32, tw_mega_at(g, c->mass, i, 4)), TW_NONE, TW_NONE);
-        wide[1] = tw_op_emit(b, TW_OP_zext_i64_i32, tw_draw_mass(b, tw_shl(b, i, QUARTER)), TW_NONE, TW_NONE);
+        wide[0] = tw_unary(b, TW_OP_zext_i64_i32, tw_ld(b, shared_i32, tw_mega_at(g, c->mass, i, 4)));
+        wide[1] = tw_unary(b, TW_OP_zext_i64_i32, tw_draw_mass(b, tw_shl(b, i, QUARTER)));
         tw_val most = tw_mul(b, wide[0], wide[1]);
         tw_st(b, shared_i64, tw_mega_at(g, c->list, i, 8), &most);
     }
@@ -424,7 +423,7 @@ static void place_in_list(const cut *c, tw_val rank, tw_val n, tw_val *place, tw
 }
 
 static tw_val id_of_rank(tw_builder *b, tw_val rank) {
-    return tw_op_emit(b, TW_OP_low_i32_i64, rank, TW_NONE, TW_NONE);
+    return tw_unary(b, TW_OP_low_i32_i64, rank);
 }
 
 /* Applies the cuts to the list, which holds every candidate that may survive them, and draws from the survivors. */
@@ -450,7 +449,7 @@ static void draw_from_list(const cut *c, tw_val n) {
     TW_LOOP (b, i, tw_mega_thread_loop(g, n)) {
         tw_val before = tw_ld(b, shared_i64, tw_mega_at(g, c->before, i, 8));
         tw_val rank = tw_ld(b, shared_i64, tw_mega_at(g, c->list, i, 8));
-        tw_val far = tw_op_emit(b, TW_OP_high_i32_i64, rank, TW_NONE, TW_NONE);
+        tw_val far = tw_unary(b, TW_OP_high_i32_i64, rank);
         tw_val z = tw_draw_unordered(b, tw_sub(b, c->order, far));
         TW_IF (b, tw_and(b, below_u64(b, before, share), within_min_p(c, z))) consider(c, z, id_of_rank(b, rank));
     }
@@ -523,8 +522,7 @@ static void count_in_bin(const cut *c, tw_val z, tw_val id, tw_val rank, void *w
     const range *r = with;
     (void)id;
     TW_IF (b, within(b, r, rank)) {
-        tw_val bin = tw_op_emit(b, TW_OP_shr_u64, tw_sub(b, rank, r->from), r->shift, TW_NONE),
-               last = tw_i64(b, BINS - 1);
+        tw_val bin = tw_binary(b, TW_OP_shr_u64, tw_sub(b, rank, r->from), r->shift), last = tw_i64(b, BINS - 1);
         bin = tw_select(b, below_u64(b, bin, last), bin, last);
         bin = half_of(b, bin, false);
         TW_IF (b, tw_ne(b, bin, r->bin)) {
@@ -560,8 +558,7 @@ static void find_bin(const cut *c, tw_val goal, tw_val mass_goal) {
             tw_val bin = bin_at(c, i), mass = tw_i64(b, 0);
             tw_assign(b, count, tw_ld(b, shared_i32, bin));
             for (int d = 0; d < DIGITS; d++) {
-                tw_val digit =
-                    tw_op_emit(b, TW_OP_zext_i64_i32, tw_ld(b, at(shared_i32, 4 + 4 * d), bin), TW_NONE, TW_NONE);
+                tw_val digit = tw_unary(b, TW_OP_zext_i64_i32, tw_ld(b, at(shared_i32, 4 + 4 * d), bin));
                 mass = tw_add(b, mass, tw_shl(b, digit, DIGIT * d));
             }
             tw_val with = tw_add(b, sum, mass);
@@ -603,9 +600,9 @@ static void narrow(const cut *c, const range *r, tw_val go) {
                 tw_st(b, at(shared_i64, BEFORE), c->head, (tw_val[]){tw_i64(b, 0)});
             }
         } else {
-            tw_val wide = tw_op_emit(b, TW_OP_zext_i64_i32, found, TW_NONE, TW_NONE);
-            tw_assign(b, r->from, tw_add(b, r->from, tw_op_emit(b, TW_OP_shl_i64, wide, r->shift, TW_NONE)));
-            tw_val end = tw_add(b, r->from, tw_op_emit(b, TW_OP_shl_i64, tw_i64(b, 1), r->shift, TW_NONE));
+            tw_val wide = tw_unary(b, TW_OP_zext_i64_i32, found);
+            tw_assign(b, r->from, tw_add(b, r->from, tw_binary(b, TW_OP_shl_i64, wide, r->shift)));
+            tw_val end = tw_add(b, r->from, tw_binary(b, TW_OP_shl_i64, tw_i64(b, 1), r->shift));
             tw_val wraps = below_u64(b, end, r->from), nearer = below_u64(b, end, r->below);
             TW_IF (b, tw_and(b, tw_not(b, wraps), nearer)) tw_assign(b, r->below, end);
             TW_IF (b, tw_le(b, count, tw_i32(b, g->p->cut_list))) {
@@ -718,9 +715,9 @@ static tw_val find_bound(const cut *c, tw_val few, tw_val by_steps, tw_val reach
     tw_val bound = tw_var_of(b, tw_ld(b, at(shared_f32, BOUND), c->head));
     TW_IF (b, by_steps) {
         /* The bound is lower than exact, to allow for rounding. The exact comparison comes later. */
-        tw_val steps = tw_op_emit(b, TW_OP_cvt_f32_s32, tw_add_imm(b, reach, 2), TW_NONE, TW_NONE);
+        tw_val steps = tw_unary(b, TW_OP_cvt_f32_s32, tw_add_imm(b, reach, 2));
         tw_val octaves = tw_mul(b, steps, tw_f32(b, 1.0001f / (1 << TW_SAMPLE_STEPS)));
-        tw_val least = tw_sub(b, c->largest, tw_op_emit(b, TW_OP_div_f32, octaves, c->scale, TW_NONE));
+        tw_val least = tw_sub(b, c->largest, tw_binary(b, TW_OP_div_f32, octaves, c->scale));
         tw_assign(b, bound, tw_max(b, least, bound));
     }
     return bound;

@@ -217,43 +217,29 @@ static tw_status divide(tw_mega_plan *p, tw_diag *diag) {
 
 /* ---- data as its own flag */
 
-/* Find the activation that an instruction writes, and the one that it waits for. -1: none. */
+/* The operands that are the activation an instruction writes and the one that it waits for, plus one. 0: none. */
+static const struct {
+    int written, awaited;
+} activation[TW_INSTR_COUNT] = {
+    [TW_INSTR_EMBED] = {TW_EMBED_X + 1, 0},
+    [TW_INSTR_QKV] = {TW_QKV_Q + 1, TW_QKV_X + 1},
+    [TW_INSTR_ATTEND] = {TW_ATTEND_OUT + 1, TW_ATTEND_Q + 1},
+    [TW_INSTR_MERGE] = {TW_MERGE_OUT + 1, TW_MERGE_PART + 1},
+    [TW_INSTR_PROJECT] = {TW_PROJECT_X + 1, TW_PROJECT_IN + 1},
+    [TW_INSTR_FFN] = {TW_FFN_H + 1, TW_FFN_X + 1},
+    [TW_INSTR_HEAD] = {0, TW_HEAD_X + 1},
+};
+
+/* Find the buffers of these operands. -1: none. */
 static int written(const tw_instr *in) {
-    switch (in->op) {
-    case TW_INSTR_EMBED:
-        return in->operand[TW_EMBED_X];
-    case TW_INSTR_QKV:
-        return in->operand[TW_QKV_Q];
-    case TW_INSTR_ATTEND:
-        return in->operand[in->param[TW_ATTEND_SPLITS] > 1 ? TW_ATTEND_PART : TW_ATTEND_OUT];
-    case TW_INSTR_MERGE:
-        return in->operand[TW_MERGE_OUT];
-    case TW_INSTR_PROJECT:
-        return in->operand[TW_PROJECT_X];
-    case TW_INSTR_FFN:
-        return in->operand[TW_FFN_H];
-    default:
-        return -1;
-    }
+    const int at = activation[in->op].written - 1;
+    if (in->op == TW_INSTR_ATTEND && in->param[TW_ATTEND_SPLITS] > 1) return in->operand[TW_ATTEND_PART];
+    return at < 0 ? -1 : in->operand[at];
 }
 
 static int awaited(const tw_instr *in) {
-    switch (in->op) {
-    case TW_INSTR_QKV:
-        return in->operand[TW_QKV_X];
-    case TW_INSTR_ATTEND:
-        return in->operand[TW_ATTEND_Q];
-    case TW_INSTR_MERGE:
-        return in->operand[TW_MERGE_PART];
-    case TW_INSTR_PROJECT:
-        return in->operand[TW_PROJECT_IN];
-    case TW_INSTR_FFN:
-        return in->operand[TW_FFN_X];
-    case TW_INSTR_HEAD:
-        return in->operand[TW_HEAD_X];
-    default:
-        return -1;
-    }
+    const int at = activation[in->op].awaited - 1;
+    return at < 0 ? -1 : in->operand[at];
 }
 
 bool tw_mega_stages_of(const tw_schedule *s, const tw_instr **of) {

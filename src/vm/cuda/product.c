@@ -91,7 +91,7 @@ static product product_of(tw_mega_gen *g, tw_val kind) {
                        .positions = g->arg[TW_MEGA_ARG_N],
                        .pair = p->body.half ? TW_T_f16x2 : TW_T_bf16x2}};
     tw_mega_activations *a = &o.a;
-    a->normed = tw_op_emit(b, TW_OP_ne_i64, a->norm, tw_i64(b, 0), TW_NONE);
+    a->normed = tw_binary(b, TW_OP_ne_i64, a->norm, tw_i64(b, 0));
     const int64_t of_body = tw_mega_stage_columns(p, &p->body), of_head = tw_mega_stage_columns(p, &p->head);
     a->width = tw_mul_imm(b, o.stages, of_body);
     if (of_body != of_head) a->width = tw_select(b, o.is_head, tw_mul_imm(b, o.stages, of_head), a->width);
@@ -113,8 +113,8 @@ static tw_mega_sums sums_of(const product *o) {
     tw_mega_gen *g = o->g;
     tw_builder *b = g->b;
     tw_mega_sums sums = {.kind = o->kind, .positions = o->a.positions, .normed = o->a.normed};
-    tw_val n = tw_op_emit(b, TW_OP_cvt_f32_s32, o->a.columns, TW_NONE, TW_NONE);
-    sums.share = tw_op_emit(b, TW_OP_rcp_f32, n, TW_NONE, TW_NONE);
+    tw_val n = tw_unary(b, TW_OP_cvt_f32_s32, o->a.columns);
+    sums.share = tw_unary(b, TW_OP_rcp_f32, n);
     for (int i = 0; i < g->p->sequences; i++) {
         sums.best[i] = tw_argmax_of(b, TW_SAMPLE_LEAST);
     }
