@@ -34,12 +34,16 @@ static tw_status place(tw_gemm_rig *r, const void *from, size_t bytes, uint64_t 
 
 static tw_status place_set(tw_gemm_rig *r, tw_gemm_buffers *s, tw_diag *diag) {
     const tw_gemm_data *d = r->data;
-    tw_status st = place(r, d->a, d->bytes_a, &s->a, diag);
-    if (st == TW_OK) st = place(r, d->b, d->bytes_b, &s->b, diag);
-    if (st == TW_OK) st = place(r, d->c, d->bytes_c, &s->c, diag);
-    if (st == TW_OK) st = place(r, d->bias, d->bytes_bias, &s->bias, diag);
-    if (st == TW_OK) st = place(r, d->mul, d->bytes_mul, &s->mul, diag);
-    return st == TW_OK ? place(r, d->residual, d->bytes_mul, &s->residual, diag) : st;
+    const struct {
+        const void *from;
+        size_t bytes;
+        uint64_t *to;
+    } all[BUFFERS] = {{d->a, d->bytes_a, &s->a},       {d->b, d->bytes_b, &s->b},
+                      {d->c, d->bytes_c, &s->c},       {d->bias, d->bytes_bias, &s->bias},
+                      {d->mul, d->bytes_mul, &s->mul}, {d->residual, d->bytes_mul, &s->residual}};
+    tw_status st = TW_OK;
+    for (int i = 0; i < BUFFERS && st == TW_OK; i++) st = place(r, all[i].from, all[i].bytes, all[i].to, diag);
+    return st;
 }
 
 static tw_status zeros(tw_gemm_rig *r, size_t bytes, uint64_t *at, tw_diag *diag) {

@@ -27,8 +27,8 @@ typedef struct search {
     int64_t keep[TW_SPACE_PARAMS];
     tw_gemm_search_report *report;
     tw_random random;
-    entry *seen; /* Everything that was measured. Failures have score 1e30. */
-    int n_seen, room;
+    entry *seen; /* Everything that was measured, with room for all that will be. Failures have score 1e30. */
+    int n_seen;
     tw_gemm_found *best;
     int n_best, top;
     tw_diag *diag;
@@ -39,26 +39,10 @@ static int by_score(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-static bool same(const tw_gemm_config *a, const tw_gemm_config *b) {
-    return !memcmp(a, b, sizeof *a);
-}
-
-static bool was_seen(const search *s, const tw_gemm_config *c) {
-    for (int i = 0; i < s->n_seen; i++)
-        if (same(&s->seen[i].config, c)) return true;
+static bool contains(const entry *e, int n, const tw_gemm_config *c) {
+    for (int i = 0; i < n; i++)
+        if (!memcmp(&e[i].config, c, sizeof *c)) return true;
     return false;
-}
-
-static bool remember(search *s, const tw_gemm_config *c, double us) {
-    if (s->n_seen == s->room) {
-        int room = s->room ? 2 * s->room : 1024;
-        entry *p = realloc(s->seen, (size_t)room * sizeof *p);
-        if (!p) return false;
-        s->seen = p;
-        s->room = room;
-    }
-    s->seen[s->n_seen++] = (entry){*c, us};
-    return true;
 }
 
 static void complain(search *s, const tw_gemm_config *c, const tw_diag *d) {
@@ -183,7 +167,7 @@ static tw_status take(void *context, const tw_measured *m, tw_diag *diag) {
     tw_status st = TW_OK;
     if (compiled && s->options->measured_one) st = s->options->measured_one(s->options->context, c, m, diag);
     if (st != TW_OK) return st;
-    if (!remember(s, c, us)) return tw_fail_memory(diag);
+    s->seen[s->n_seen++] = (entry){*c, us};
     if (m->status != TW_ERR_IO || !compiled) return TW_OK;
     if (diag) *diag = *m->diag;
     return m->status;
@@ -343,9 +327,7 @@ static tw_status try_known(search *s) {
     int n = 0;
     for (int i = 0; i < o->n_known; i++) {
         tw_gemm_config c = tw_gemm_config_plain(&s->data->problem, o->known[i]);
-        bool again = !allowed(s, &c);
-        for (int j = 0; j < n && !again; j++) again = same(&e[j].config, &c);
-        if (!again) e[n++] = (entry){c, 0};
+        if (allowed(s, &c) && !contains(e, n, &c)) e[n++] = (entry){c, 0};
     }
     tw_status st = try_all(s, e, n);
     free(e);
@@ -364,9 +346,8 @@ static tw_status next_generation(search *s, int offspring) {
     for (int tries = offspring * 200; tries > 0 && n < offspring; tries--) {
         tw_gemm_config c = parents[tw_random_below(&s->random, (uint64_t)from)].config;
         tw_space_vary(&tw_gemm_space, &s->space, s->keep, &s->random, &c);
-        bool again = was_seen(s, &c) || !allowed(s, &c);
-        for (int i = 0; i < n && !again; i++) again = same(&e[i].config, &c);
-        if (!again) e[n++] = (entry){c, 0};
+        if (contains(s->seen, s->n_seen, &c) || contains(e, n, &c) || !allowed(s, &c)) continue;
+        e[n++] = (entry){c, 0};
     }
     tw_status st = try_all(s, e, n);
     free(parents);
@@ -388,7 +369,9 @@ tw_status tw_gemm_search(tw_gemm_rig *r, tw_cuda *c, const tw_gemm_data *d, cons
     s.space = (tw_gemm_space_context){&d->problem, info->target, info};
     tw_gemm_space_keep(o->keep, s.keep);
     *report = (tw_gemm_search_report){0};
-    tw_status st = try_known(&s);
+    s.seen = calloc((size_t)o->n_known + (size_t)o->measured + (size_t)o->generations * (size_t)o->offspring + 1,
+                    sizeof *s.seen);
+    tw_status st = s.seen ? try_known(&s) : tw_fail_memory(diag);
     if (st == TW_OK) st = first_generation(&s, o->sampled, o->measured);
     for (int i = 0; i < o->generations && st == TW_OK; i++) st = next_generation(&s, o->offspring);
     free(s.seen);

@@ -170,7 +170,8 @@ enum {
     COPY_UNALIGNED,
     COPY_BEYOND,
     SOURCE_TOO_LONG,
-    NO_ZERO_FILL
+    NO_ZERO_FILL,
+    LATE_WAIT_ONE_LESS
 };
 
 static void copy_tile(tw_builder *b, int fault, tw_val in, tw_val tile, tw_val i, tw_val t) {
@@ -204,6 +205,32 @@ static void build_pipeline(tw_builder *b, int fault, tw_val in, tw_val out, tw_v
     if (fault != REUSED_EARLY) barrier(b);
     tw_pop(b, loop);
     if (fault == NEVER_WAITED) copy_tile(b, fault, in, tile, tw_i32(b, 0), t);
+}
+
+/* -- a warp that copies so often that not all of its groups are kept: out[i] = in[i] for the last two of 700 copies */
+
+static void build_long(tw_builder *b, int fault, tw_val in, tw_val out, tw_val aux) {
+    (void)aux;
+    enum { COPIES = 700, LATE = 690 };
+    tw_shared_add(b, "tile", 2 * 512, 16, true);
+    tw_val t = tid(b), tile = tw_shared_base(b, "tile");
+    copy_tile(b, fault, in, tile, tw_i32(b, 0), t);
+    TW_FOR (b, i, tw_i32(b, 0), tw_i32(b, COPIES), tw_i32(b, 1), false) {
+        tw_val at = tw_and(b, i, tw_i32(b, 1)), next = tw_and(b, tw_add_imm(b, i, 1), tw_i32(b, 1));
+        copy_tile(b, fault, in, tile, next, t);
+        TW_IF (b, tw_lt(b, i, tw_i32(b, LATE))) {
+            tw_do(b, TW_OP_cp_async_wait, (tw_attrs){.count = 1}, TW_NONE, TW_NONE);
+        } else {
+            tw_do(b, TW_OP_cp_async_wait, (tw_attrs){.count = fault == LATE_WAIT_ONE_LESS ? 2 : 1}, TW_NONE, TW_NONE);
+        }
+        tw_val x = tw_ld(b, f32_shared, tw_fma(b, at, tw_i32(b, 512), at32(b, tile, t, 4)));
+        store(b, f32_global, at64(b, out, tw_fma(b, at, tw_i32(b, 32), t), 4), x);
+    }
+    tw_do(b, TW_OP_cp_async_wait, (tw_attrs){0}, TW_NONE, TW_NONE);
+}
+
+static float two_tiles(int i) {
+    return (float)(i / 32 * 128 + i % 32);
 }
 
 static float neighbours(int i) {
@@ -285,7 +312,7 @@ static void build_counter(tw_builder *b, int fault, tw_val in, tw_val out, tw_va
     tw_pop(b, branch2);
 }
 
-enum { READERS, COUNTER, REVERSE, LANES_MEET, NAMED, PIPELINE, FILL };
+enum { READERS, COUNTER, REVERSE, LANES_MEET, NAMED, PIPELINE, LONG, FILL };
 static const scene scenes[] = {
     [READERS] = {"readers", 96, 1, 0, false, build_readers, zero, 2},
     [COUNTER] = {"counter", 64, 1, 0, false, build_counter, zero, 0},
@@ -293,6 +320,7 @@ static const scene scenes[] = {
     [LANES_MEET] = {"lanes", 64, 1, 0, false, build_lanes, exchanged, 64},
     [NAMED] = {"named", 128, 1, 0, false, build_named, named_want, 320},
     [PIPELINE] = {"pipeline", 128, 1, 0, false, build_pipeline, neighbours, 1024},
+    [LONG] = {"long", 32, 1, 0, false, build_long, two_tiles, 64},
     [FILL] = {"fill", 64, 1, 0, false, build_fill, filled, 256},
 };
 static const scene alone = {"reverse", 128, 1, 0, false, build_reverse, reversed, 128};
@@ -342,6 +370,8 @@ static const planted faults[] = {
     {&scenes[PIPELINE], NO_BARRIER_AFTER_WAIT, "missing barrier after the wait", TW_EMU_RACE,
      "/ld|reads tile+|/cp_async|nothing orders"},
     {&scenes[PIPELINE], REUSED_EARLY, "stage reused too early", TW_EMU_RACE, "/cp_async|copies to tile+|/ld|read"},
+    {&scenes[LONG], LATE_WAIT_ONE_LESS, "waits for one group of hundreds too few", TW_EMU_ASYNC,
+     "/ld|reads tile+|/cp_async"},
     {&scenes[PIPELINE], NEVER_WAITED, "copies never waited for", TW_EMU_LEAK, "exits with copies"},
     {&scenes[PIPELINE], COPY_UNALIGNED, "unaligned copy", TW_EMU_ALIGNMENT, "/cp_async|not aligned to 4"},
     {&scenes[PIPELINE], COPY_BEYOND, "copy beyond the end", TW_EMU_BOUNDS, "/cp_async|in+16384"},

@@ -53,8 +53,43 @@ static void own_kernels_are_timed(void **state) {
     tw_buf_free(&ptx);
 }
 
+/* Every set has what the problem's data has, and what the problem lacks is nowhere. */
+static void sets_hold_the_data(void **state) {
+    (void)state;
+    for (int some = 0; some < 2; some++) {
+        tw_gemm_problem p = problem;
+        p.beta = 1;
+        p.epilogue.bias = p.epilogue.mul = some;
+        p.epilogue.residual = !some;
+        assert_int_equal(fake_rig_open(&f, &p, 3), 0);
+        const tw_gemm_data *d = &f.data;
+        assert_int_equal(tw_gemm_rig_sets(f.rig), 3);
+        for (int s = 0; s < 3; s++) {
+            const tw_gemm_buffers b = tw_gemm_rig_buffers(f.rig, s);
+            const struct {
+                const void *want;
+                size_t bytes;
+                uint64_t at;
+            } all[] = {{d->a, d->bytes_a, b.a},       {d->b, d->bytes_b, b.b},
+                       {d->c, d->bytes_c, b.c},       {d->bias, d->bytes_bias, b.bias},
+                       {d->mul, d->bytes_mul, b.mul}, {d->residual, d->bytes_mul, b.residual}};
+            for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+                char got[32 * 32 * 8];
+                tw_diag diag;
+                assert_int_equal(!all[i].want, !all[i].at);
+                if (!all[i].want) continue;
+                assert_true(all[i].bytes <= sizeof got);
+                assert_int_equal(tw_cuda_download(f.cuda, got, all[i].at, all[i].bytes, &diag), TW_OK);
+                assert_memory_equal(got, all[i].want, all[i].bytes);
+            }
+        }
+        assert_int_equal(fake_rig_close(&f), 0);
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test_setup_teardown(rounds_make_samples_long, setup, teardown),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(sets_hold_the_data),
+                                       cmocka_unit_test_setup_teardown(rounds_make_samples_long, setup, teardown),
                                        cmocka_unit_test_setup_teardown(own_kernels_are_timed, setup, teardown)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

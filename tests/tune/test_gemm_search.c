@@ -4,6 +4,7 @@
 #include "tune/fake_rig.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum { MOST = 64 };
 
@@ -85,6 +86,17 @@ static void most_draws_count(void **state) {
     assert_true(report.built == 8 && n_tried == 8 && !report.failed && !report.wrong);
 }
 
+/* Later generations vary what was measured, and measure nothing again. */
+static void offspring_are_new(void **state) {
+    (void)state;
+    const tw_gemm_search_report report =
+        search((tw_gemm_search_options){.sampled = 60, .measured = 8, .generations = 3, .offspring = 10, .seed = 3});
+    assert_int_equal(report.built, 8 + 3 * 10);
+    assert_int_equal(n_tried, 8 + 3 * 10);
+    for (int i = 0; i < n_tried; i++)
+        for (int j = 0; j < i; j++) assert_true(memcmp(&tried[i], &tried[j], sizeof tried[i]));
+}
+
 /* Nothing that was measured has no offspring. */
 static void nothing_may_be_measured(void **state) {
     (void)state;
@@ -97,6 +109,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(splits_are_tried_where_they_may, setup, teardown),
         cmocka_unit_test_setup_teardown(most_draws_count, setup, teardown),
+        cmocka_unit_test_setup_teardown(offspring_are_new, setup, teardown),
         cmocka_unit_test_setup_teardown(nothing_may_be_measured, setup, teardown)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The kernel that measures a GPU's reads reads everything once, and every target's compiler takes it. */
+#define _GNU_SOURCE
 #include "support/support.h"
 
 #include "base/buf.h"
 #include "base/random.h"
+#include "device/fake_cuda.h"
 #include "emu/emu.h"
 #include "ir/passes/passes.h"
 #include "ptx/ptx.h"
@@ -58,11 +60,25 @@ static void a_device_that_is_not_there(void **state) {
     assert_int_equal(tw_cuda_measure_bandwidth(4711, &rate, &d), TW_ERR_UNSUPPORTED);
 }
 
+/* The stand-in has an L2 of 50 MiB, and whatever a kernel does takes ten microseconds. */
+static void much_more_than_the_l2_is_read(void **state) {
+    (void)state;
+    double rate;
+    tw_diag d;
+    setenv("TILEWRIGHT_LIBCUDA", TW_FAKE_CUDA, 1);
+    fake_cuda_reset();
+    if (tw_cuda_measure_bandwidth(0, &rate, &d) != TW_OK) fail_msg("%s", d.message);
+    const double read = rate * 10e-6 / (50 << 20);
+    if (!(read > 31.9 && read < 32.1)) fail_msg("%.2f times the L2 was read", read);
+    assert_int_equal(fake_cuda_alive(), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_word_is_read),
         cmocka_unit_test(every_target_has_it),
         cmocka_unit_test(a_device_that_is_not_there),
+        cmocka_unit_test(much_more_than_the_l2_is_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

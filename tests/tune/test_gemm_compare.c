@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The kernel that compares a result with what it should be, in the emulator: it counts each wrong cell once. */
+#include "support/support.h"
+
+#include "base/dtype.h"
+#include "base/random.h"
+#include "emu/emu.h"
+#include "ir/passes/passes.h"
+#include "tune/gemm_compare.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CELLS = 1000, BLOCKS = 3 };
+
+static void put(tw_type type, void *cells, int i, double x) {
+    float f = (float)x;
+    if (type == TW_T_f64) ((double *)cells)[i] = x;
+    if (type == TW_T_f32) ((float *)cells)[i] = f;
+    if (type == TW_T_i32) ((int32_t *)cells)[i] = (int32_t)x;
+    if (type == TW_T_f16) tw_from_f32(TW_F16, &f, (uint16_t *)cells + i, 1);
+    if (type == TW_T_bf16) tw_from_f32(TW_BF16, &f, (uint16_t *)cells + i, 1);
+}
+
+static int32_t count(tw_type type, const void *cells, const double *want, const float *tolerance) {
+    tw_diag d;
+    tw_emu_report report = {0};
+    int32_t n = 0;
+    tw_kernel *k = tw_gemm_compare_build(type, 80);
+    assert_non_null(k);
+    assert_int_equal(tw_pipeline_default(k, true, &d), TW_OK);
+    tw_emu *e = tw_emu_new();
+    const uint64_t arguments[] = {
+        tw_emu_alloc(e, "c", cells, CELLS * (size_t)tw_type_bits(type) / 8, true),
+        tw_emu_alloc(e, "want", want, CELLS * sizeof *want, true),
+        tw_emu_alloc(e, "tolerance", tolerance, CELLS * sizeof *tolerance, true),
+        tw_emu_alloc(e, "count", &n, sizeof n, false),
+        CELLS,
+    };
+    const tw_emu_options o = {.grid = {BLOCKS}};
+    if (tw_emu_launch(e, k, arguments, &o, &report, &d) != TW_OK) fail_msg("%s", d.message);
+    assert_true(tw_emu_read(e, arguments[3], &n, sizeof n));
+    tw_emu_free(e);
+    tw_kernel_free(k);
+    return n;
+}
+
+static void wrong_cells_are_counted(void **state) {
+    (void)state;
+    static const tw_type types[] = {TW_T_f32, TW_T_f64, TW_T_f16, TW_T_bf16, TW_T_i32};
+    for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
+        tw_random r = tw_random_seed(t + 1);
+        uint64_t cells[CELLS];
+        double want[CELLS];
+        float tolerance[CELLS];
+        for (int i = 0; i < CELLS; i++) {
+            want[i] = (double)tw_random_below(&r, 201) - 100;
+            tolerance[i] = 1 + (float)tw_random_below(&r, 3);
+            /* Half of them are off by less than what is allowed, either way. */
+            put(types[t], cells, i, want[i] + (i % 2 ? (i % 4 == 1 ? 1 : -1) * (tolerance[i] - 1) : 0));
+        }
+        assert_int_equal(count(types[t], cells, want, tolerance), 0);
+        /* The first and the last cell, the bounds of blocks, and some in between. As far off as is allowed is wrong. */
+        static const int wrong[] = {0, 1, 255, 256, 511, 512, 700, 767, 768, 998, 999};
+        enum { N = sizeof wrong / sizeof *wrong };
+        for (int i = 0; i < N; i++)
+            put(types[t], cells, wrong[i], want[wrong[i]] + (i % 2 ? -1 : 1) * (double)tolerance[wrong[i]]);
+        assert_int_equal(count(types[t], cells, want, tolerance), N);
+        if (types[t] == TW_T_i32) continue;
+        put(types[t], cells, 300, (double)NAN);
+        put(types[t], cells, 301, (double)INFINITY);
+        assert_int_equal(count(types[t], cells, want, tolerance), N + 2);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(wrong_cells_are_counted)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
