@@ -4,8 +4,8 @@
    the last line is a summary in JSON. Exit status 1 when anything failed or was left out, or nothing was checked; 77
    where there is no GPU. */
 #include "base/clock.h"
-#include "tune/gemm_search.h"
 #include "kernels/random_gemm.h"
+#include "tune/gemm_search.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -65,6 +65,11 @@ static tw_status check_on_device(session *s, const gemm_case *c, const tw_cubin 
     return st;
 }
 
+static void leave_out(session *s, const char *why) {
+    fprintf(stderr, "checkgemm: a case is left out: %s\n", why);
+    s->skipped++;
+}
+
 static void check_one(session *s, const gemm_case *c, tw_ptx_job *job) {
     tw_diag d = {0};
     if (s->list) {
@@ -78,8 +83,8 @@ static void check_one(session *s, const gemm_case *c, tw_ptx_job *job) {
         st = check_on_device(s, c, &job->cubin, &d);
     else
         d = job->diag;
-    if (st == TW_ERR_UNSUPPORTED) {
-        s->skipped++; /* more workspace than there is */
+    if (st == TW_ERR_UNSUPPORTED) { /* more workspace than there is */
+        leave_out(s, d.message);
         return;
     }
     s->done++;
@@ -125,7 +130,7 @@ static void check_all(session *s) {
             if ((s->warpgroups ? gemm_case_draw_warpgroups : gemm_case_draw)(&batch[n].what, number, s->target, &most))
                 n++;
             else
-                s->skipped++;
+                leave_out(s, "none of its draws is legal");
         }
         check_batch(s, batch, n);
     }
