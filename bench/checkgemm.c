@@ -29,6 +29,7 @@ typedef struct session {
 
 typedef struct entry {
     gemm_case what;
+    uint64_t number; /* What the case was drawn from. */
     tw_buf ptx;
 } entry;
 
@@ -65,12 +66,13 @@ static tw_status check_on_device(session *s, const gemm_case *c, const tw_cubin 
     return st;
 }
 
-static void leave_out(session *s, const char *why) {
-    fprintf(stderr, "checkgemm: a case is left out: %s\n", why);
+static void leave_out(session *s, uint64_t number, const char *why) {
+    fprintf(stderr, "checkgemm: case %llu is left out: %s\n", (unsigned long long)number, why);
     s->skipped++;
 }
 
-static void check_one(session *s, const gemm_case *c, tw_ptx_job *job) {
+static void check_one(session *s, const entry *e, tw_ptx_job *job) {
+    const gemm_case *c = &e->what;
     tw_diag d = {0};
     if (s->list) {
         char text[800];
@@ -84,7 +86,7 @@ static void check_one(session *s, const gemm_case *c, tw_ptx_job *job) {
     else
         d = job->diag;
     if (st == TW_ERR_UNSUPPORTED) { /* more workspace than there is */
-        leave_out(s, d.message);
+        leave_out(s, e->number, d.message);
         return;
     }
     s->done++;
@@ -113,7 +115,7 @@ static void check_batch(session *s, entry *e, int n) {
     if (jobs) tw_ptx_compile_all_by(&s->compiler, jobs, good, 0);
     s->compile_seconds += (double)(tw_now_ns() - begin) * 1e-9;
     for (int i = 0; i < good; i++) {
-        if (!s->dead) check_one(s, &e[i].what, &jobs[i]);
+        if (!s->dead) check_one(s, &e[i], &jobs[i]);
         tw_cubin_free(&jobs[i].cubin);
         tw_buf_free(&e[i].ptx);
     }
@@ -127,10 +129,11 @@ static void check_all(session *s) {
         for (int j = i; j < s->count && j < i + BATCH; j++) {
             const uint64_t number = s->seed * 1000000 + (uint64_t)j;
             const gemm_limits most = limits_of(s, number);
+            batch[n].number = number;
             if ((s->warpgroups ? gemm_case_draw_warpgroups : gemm_case_draw)(&batch[n].what, number, s->target, &most))
                 n++;
             else
-                leave_out(s, "none of its draws is legal");
+                leave_out(s, number, "none of its draws is legal");
         }
         check_batch(s, batch, n);
     }

@@ -623,19 +623,24 @@ void tw_next_role(tw_builder *b, tw_scope s) {
 }
 
 void tw_pop(tw_builder *b, tw_scope s) {
-    if (!s.depth) return;
     assert(is_innermost(b, s));
     b->depth--;
 }
 
 bool tw_next_branch(tw_builder *b, tw_statement *s) {
-    if (s->round == 1) tw_push_else(b, s->scope);
-    if (s->round == 2) tw_pop(b, s->scope);
-    return s->round++ < 2;
+    if (s->round == 2) tw_push_else(b, s->scope);
+    if (++s->round <= 3) return true;
+    tw_end_statement(b, s);
+    return false;
 }
 
 void tw_end_statement(tw_builder *b, tw_statement *s) {
-    tw_pop(b, s->scope);
+    if (s->scope.depth) tw_pop(b, s->scope);
+    s->round = 0;
+}
+
+void tw_check_statement(tw_statement *s) {
+    assert(!s->round);
     s->round = 0;
 }
 

@@ -115,12 +115,11 @@ void tw_tensor_prefetch_box(tw_builder *b, tw_attrs at, const tw_box *box, tw_va
 tw_val tw_shfl(tw_builder *b, int mode, tw_val x, tw_val lane, tw_val mask);
 
 /* An open block. Operations are appended to the innermost open block, which is closed by its handle. Closing another
-   one asserts. TW_NO_BLOCK stands for no block: what would be in it is in the block around. */
+   one asserts. */
 typedef struct tw_scope {
     int depth, serial;
     tw_val i; /* The variable of tw_push_for. */
 } tw_scope;
-#define TW_NO_BLOCK ((tw_scope){0})
 
 tw_scope tw_push_for(tw_builder *b, tw_val from, tw_val below, tw_val step, bool unroll);
 tw_scope tw_push_if(tw_builder *b, tw_val p);
@@ -135,7 +134,8 @@ tw_scope tw_push_roles(tw_builder *b, const int *ranges, int n);
 void tw_next_role(tw_builder *b, tw_scope s);
 void tw_pop(tw_builder *b, tw_scope s);
 
-/* Blocks as statements of C, which close where the statement ends. Neither `break` nor `return` may leave one.
+/* Blocks as statements of C, which close where the statement ends. Leaving one by `break`, `return` or `goto` asserts;
+   `continue` ends the statement itself, and no loop around it.
 
        TW_FOR (b, i, from, below, step, false) {
            TW_IF (b, tw_lt(b, i, n)) {
@@ -145,8 +145,11 @@ void tw_pop(tw_builder *b, tw_scope s);
            }
        }
 
-   TW_WHILE computes its predicate before each round. TW_LOOP is for functions that begin a loop and return its handle.
-   TW_BLOCK is for those that return the handle of another block. */
+   TW_WHILE computes its predicate before each round. TW_LOOP closes the loop whose handle it is given, and names its
+   variable; TW_BLOCK closes any block. Where a block is not always needed, TW_NO_BLOCK stands for none, and
+   TW_NO_LOOP(x) for a loop of one round whose variable is x: the statement is then part of the block around. */
+#define TW_NO_BLOCK                             ((tw_scope){0})
+#define TW_NO_LOOP(at)                          ((tw_scope){.i = at})
 #define TW_IF(b, p)                             TW_IF_(b, p, TW_NAMED_(branch, __LINE__))
 #define TW_FOR(b, i, from, below, step, unroll) TW_LOOP (b, i, tw_push_for(b, from, below, step, unroll))
 #define TW_WHILE(b, p)                          TW_WHILE_(b, p, TW_NAMED_(block, __LINE__))
@@ -156,21 +159,23 @@ void tw_pop(tw_builder *b, tw_scope s);
 /* How they are made: C loops of one round, and of two for TW_IF, whose second is for `else`. */
 typedef struct tw_statement {
     tw_scope scope;
-    int round;
+    int round; /* 0: the block is closed. */
 } tw_statement;
 bool tw_next_branch(tw_builder *b, tw_statement *s);
 void tw_end_statement(tw_builder *b, tw_statement *s);
+void tw_check_statement(tw_statement *s); /* Asserts that the block is closed. */
 #define TW_NAMED_(name, line)    TW_NAMED_AT_(name, line)
 #define TW_NAMED_AT_(name, line) tw_##name##_at_##line
+#define TW_STATEMENT_            __attribute__((cleanup(tw_check_statement))) tw_statement
 #define TW_IF_(b, p, s)                                                                                                \
-    for (tw_statement s = {tw_push_if(b, p), 0}; tw_next_branch(b, &s);)                                               \
-        if (s.round == 1)
-#define TW_BLOCK_(b, open, s) for (tw_statement s = {open, 1}; s.round; tw_end_statement(b, &s))
+    for (TW_STATEMENT_ s = {tw_push_if(b, p), 1}; tw_next_branch(b, &s);)                                              \
+        if (s.round == 2)
+#define TW_BLOCK_(b, open, s) for (TW_STATEMENT_ s = {open, 1}; s.round; tw_end_statement(b, &s))
 #define TW_LOOP_(b, name, open, s)                                                                                     \
-    for (tw_statement s = {open, 1}; s.round; s.round = 0)                                                             \
+    for (TW_STATEMENT_ s = {open, 1}; s.round; tw_check_statement(&s))                                                 \
         for (__attribute__((unused)) const tw_val name = s.scope.i; s.round; tw_end_statement(b, &s))
 #define TW_WHILE_(b, p, s)                                                                                             \
-    for (tw_statement s = {tw_push_while(b), 1}; s.round; s.round = 0)                                                 \
+    for (TW_STATEMENT_ s = {tw_push_while(b), 1}; s.round; tw_check_statement(&s))                                     \
         for (tw_push_while_body(b, s.scope, p); s.round; tw_end_statement(b, &s))
 
 /* Marks for the profiler. */

@@ -27,7 +27,7 @@ typedef struct search {
     int64_t keep[TW_SPACE_PARAMS];
     tw_gemm_search_report *report;
     tw_random random;
-    entry *seen; /* Everything that was measured, with room for all that will be. Failures have score 1e30. */
+    entry *seen; /* Everything that was measured. Failures have score 1e30. */
     int n_seen;
     tw_gemm_found *best;
     int n_best, top;
@@ -184,6 +184,9 @@ static tw_status try_all(search *s, const entry *e, int n) {
                                            .release = release};
     const tw_measure_protocol protocol = {.batch = BATCH, .samples = TW_GEMM_SCREENS};
     batch b = {.s = s, .e = e};
+    entry *seen = realloc(s->seen, ((size_t)s->n_seen + (size_t)n + 1) * sizeof *seen);
+    if (!seen) return tw_fail_memory(s->diag);
+    s->seen = seen;
     return tw_measure(&calls, &b, n, &protocol, NULL, s->diag);
 }
 
@@ -260,16 +263,20 @@ static bool draw_regular(search *s, tw_gemm_config *c) {
     if (kept_mma == 2 || (kept_mma < 0 && halves && PICK(s, 0, 1))) *c = draw_warpgroups(s);
     for (int i = 0; i < tw_gemm_space.n; i++)
         if (s->keep[i] >= 0) tw_space_set(&tw_gemm_space, c, i, s->keep[i]);
+    const tw_gemm_config drawn = *c; /* The plain spelling of one part forgets how parts are joined. */
     *c = tw_gemm_config_plain(p, *c);
     tw_gemm_resources need;
     if (!tw_gemm_legal(p, c, info->target, &need, NULL)) return false;
     int fit = tw_target_blocks(info->target, need.threads, need.registers, (int)need.shared_bytes);
     int64_t slots = (int64_t)info->sms * (fit < 1 ? 1 : fit) * PICK(s, 1, 1, 2) / PICK(s, 1, 1, 2);
     int64_t kg = c->persistent ? 1 : slots / need.tiles;
-    if (c->split == TW_GEMM_SPLIT_CLUSTER && kg > TW_GEMM_CLUSTER) kg = TW_GEMM_CLUSTER;
+    if (drawn.split == TW_GEMM_SPLIT_CLUSTER && kg > TW_GEMM_CLUSTER) kg = TW_GEMM_CLUSTER;
     const bool kept = s->options->keep && s->options->keep->kg >= 0;
-    if (kg > 1 && kg < 512 && !kept) c->kg = (int)kg;
-    *c = tw_gemm_config_plain(p, *c);
+    if (kg > 1 && kg < 512 && !kept) {
+        *c = drawn;
+        c->kg = (int)kg;
+        *c = tw_gemm_config_plain(p, *c);
+    }
     return tw_gemm_legal(p, c, info->target, NULL, NULL);
 }
 
@@ -369,9 +376,7 @@ tw_status tw_gemm_search(tw_gemm_rig *r, tw_cuda *c, const tw_gemm_data *d, cons
     s.space = (tw_gemm_space_context){&d->problem, info->target, info};
     tw_gemm_space_keep(o->keep, s.keep);
     *report = (tw_gemm_search_report){0};
-    s.seen = calloc((size_t)o->n_known + (size_t)o->measured + (size_t)o->generations * (size_t)o->offspring + 1,
-                    sizeof *s.seen);
-    tw_status st = s.seen ? try_known(&s) : tw_fail_memory(diag);
+    tw_status st = try_known(&s);
     if (st == TW_OK) st = first_generation(&s, o->sampled, o->measured);
     for (int i = 0; i < o->generations && st == TW_OK; i++) st = next_generation(&s, o->offspring);
     free(s.seen);

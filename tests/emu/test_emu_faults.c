@@ -207,7 +207,8 @@ static void build_pipeline(tw_builder *b, int fault, tw_val in, tw_val out, tw_v
     if (fault == NEVER_WAITED) copy_tile(b, fault, in, tile, tw_i32(b, 0), t);
 }
 
-/* -- a warp that copies so often that not all of its groups are kept: out[i] = in[i] for the last two of 700 copies */
+/* -- a warp that copies so often that not all of its groups are kept: out[i] = in[128 (i / 32) + i % 32], copied again
+   and again. The late waits are apart from the others, so that a fault can be late alone. */
 
 static void build_long(tw_builder *b, int fault, tw_val in, tw_val out, tw_val aux) {
     (void)aux;

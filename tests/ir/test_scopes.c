@@ -56,7 +56,7 @@ static void a_closed_one(tw_builder *b) {
 }
 
 static void none_open(tw_builder *b) {
-    tw_pop(b, (tw_scope){.depth = 1});
+    tw_pop(b, (tw_scope){0});
 }
 
 static void else_of_an_outer_one(tw_builder *b) {
@@ -80,9 +80,20 @@ static void one_role_too_many(tw_builder *b) {
     tw_next_role(b, roles);
 }
 
-static void left_by_break(tw_builder *b) {
-    TW_IF (b, yes(b))
-        TW_FOR (b, i, tw_i32(b, 0), tw_i32(b, 3), tw_i32(b, 1), false) break;
+static void branch_left(tw_builder *b) {
+    TW_IF (b, yes(b)) break;
+}
+
+static void loop_left(tw_builder *b) {
+    TW_FOR (b, i, tw_i32(b, 0), tw_i32(b, 3), tw_i32(b, 1), false) break;
+}
+
+static void while_left(tw_builder *b) {
+    TW_WHILE (b, yes(b)) return;
+}
+
+static void block_left(tw_builder *b) {
+    TW_BLOCK (b, loop(b)) return;
 }
 
 /* Whether building it in a process of its own ends by an assertion. */
@@ -111,11 +122,18 @@ static void the_wrong_one_is_caught(void **state) {
     static const struct {
         const char *what;
         void (*build)(tw_builder *b);
-    } wrong[] = {{"an outer block before an inner one", outer_before_inner}, {"a block twice", twice},
-                 {"a block that was closed already", a_closed_one},          {"no block", none_open},
-                 {"else of an outer block", else_of_an_outer_one},           {"else of a loop", else_of_a_loop},
-                 {"the body of an outer loop", body_of_an_outer_one},        {"one role too many", one_role_too_many},
-                 {"a block around one that was left", left_by_break}};
+    } wrong[] = {{"an outer block before an inner one", outer_before_inner},
+                 {"a block twice", twice},
+                 {"a block that was closed already", a_closed_one},
+                 {"no block", none_open},
+                 {"else of an outer block", else_of_an_outer_one},
+                 {"else of a loop", else_of_a_loop},
+                 {"the body of an outer loop", body_of_an_outer_one},
+                 {"one role too many", one_role_too_many},
+                 {"nothing when a branch is left", branch_left},
+                 {"nothing when a loop is left", loop_left},
+                 {"nothing when a loop with a predicate is left", while_left},
+                 {"nothing when a block is left", block_left}};
     assert_false(asserts(in_order));
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         if (!asserts(wrong[i].build)) fail_msg("nothing says that it closes %s", wrong[i].what);
@@ -136,16 +154,22 @@ static void by_handles(tw_builder *b, tw_val out, tw_val n) {
     tw_push_else(b, branch);
     mark(b, out, each.i, 1);
     tw_pop(b, branch);
-    const tw_scope odds = odd(b, each.i);
-    mark(b, out, each.i, 2);
-    tw_pop(b, odds);
+    for (int what = 2; what < 4; what++) {
+        const tw_scope odds = odd(b, each.i);
+        mark(b, out, each.i, what);
+        tw_pop(b, odds);
+    }
     tw_pop(b, each);
+    const tw_scope again = loop(b);
+    mark(b, out, again.i, 4);
+    tw_pop(b, again);
+    mark(b, out, n, 5);
     tw_val left = tw_var_of(b, n);
     const tw_scope rounds = tw_push_while(b);
     tw_push_while_body(b, rounds, tw_lt(b, tw_i32(b, 0), left));
     tw_assign(b, left, tw_add_imm(b, left, -1));
     tw_pop(b, rounds);
-    mark(b, out, left, 3);
+    mark(b, out, left, 6);
 }
 
 static void by_statements(tw_builder *b, tw_val out, tw_val n) {
@@ -156,10 +180,14 @@ static void by_statements(tw_builder *b, tw_val out, tw_val n) {
             mark(b, out, i, 1);
         }
         TW_BLOCK (b, odd(b, i)) mark(b, out, i, 2);
+        for (int what = 3; what < 4; what++)
+            TW_IF (b, tw_eq(b, tw_and(b, i, tw_i32(b, 1)), tw_i32(b, 1))) mark(b, out, i, what);
     }
+    TW_LOOP (b, i, loop(b)) mark(b, out, i, 4);
+    TW_LOOP (b, i, TW_NO_LOOP(n)) mark(b, out, i, 5);
     tw_val left = tw_var_of(b, n);
     TW_WHILE (b, tw_lt(b, tw_i32(b, 0), left)) tw_assign(b, left, tw_add_imm(b, left, -1));
-    TW_BLOCK (b, TW_NO_BLOCK) mark(b, out, left, 3);
+    TW_BLOCK (b, TW_NO_BLOCK) mark(b, out, left, 6);
 }
 
 static char *text_of(void (*build)(tw_builder *b, tw_val out, tw_val n)) {

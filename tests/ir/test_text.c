@@ -149,14 +149,13 @@ static void the_example_of_the_page(void **state) {
     tw_val x = tw_pointer_add(&b, "x", 4, true), y = tw_pointer_add(&b, "y", 4, false);
     tw_val n = tw_parameter_add(&b, "n", TW_T_i32);
     tw_val thread = tw_sreg(&b, TW_SREG_tid_x), sum = tw_var_of(&b, tw_f32(&b, 0));
-    const tw_scope loop = tw_push_for(&b, thread, n, tw_i32(&b, 128), true);
-    tw_val i = loop.i;
-    tw_val at = tw_op_emit(&b, TW_OP_mad_wide_s32, i, tw_i32(&b, 4), x);
-    tw_val v = tw_ld(&b, (tw_attrs){.type = TW_T_f32, .cache = TW_CACHE_nc}, at);
-    tw_op_to(&b, sum, TW_OP_add_f32, sum, v, TW_NONE);
-    tw_pop(&b, loop);
+    TW_FOR (&b, i, thread, n, tw_i32(&b, 128), true) {
+        tw_val at = tw_op_emit(&b, TW_OP_mad_wide_s32, i, tw_i32(&b, 4), x);
+        tw_val v = tw_ld(&b, (tw_attrs){.type = TW_T_f32, .cache = TW_CACHE_nc}, at);
+        tw_op_to(&b, sum, TW_OP_add_f32, sum, v, TW_NONE);
+    }
     for (int lanes = 16; lanes; lanes /= 2) {
-        v = tw_shfl(&b, TW_MODE_bfly, sum, tw_i32(&b, lanes), tw_i32(&b, -1));
+        tw_val v = tw_shfl(&b, TW_MODE_bfly, sum, tw_i32(&b, lanes), tw_i32(&b, -1));
         tw_op_to(&b, sum, TW_OP_add_f32, sum, v, TW_NONE);
     }
     tw_val lane = tw_rem(&b, thread, 32);

@@ -19,6 +19,7 @@ static void put(tw_type type, void *cells, int i, double x) {
     if (type == TW_T_f64) ((double *)cells)[i] = x;
     if (type == TW_T_f32) ((float *)cells)[i] = f;
     if (type == TW_T_i32) ((int32_t *)cells)[i] = (int32_t)x;
+    if (type == TW_T_i8) ((int8_t *)cells)[i] = (int8_t)x;
     if (type == TW_T_f16) tw_from_f32(TW_F16, &f, (uint16_t *)cells + i, 1);
     if (type == TW_T_bf16) tw_from_f32(TW_BF16, &f, (uint16_t *)cells + i, 1);
 }
@@ -48,7 +49,7 @@ static int32_t count(tw_type type, const void *cells, const double *want, const 
 
 static void wrong_cells_are_counted(void **state) {
     (void)state;
-    static const tw_type types[] = {TW_T_f32, TW_T_f64, TW_T_f16, TW_T_bf16, TW_T_i32};
+    static const tw_type types[] = {TW_T_f32, TW_T_f64, TW_T_f16, TW_T_bf16, TW_T_i32, TW_T_i8};
     for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
         tw_random r = tw_random_seed(t + 1);
         uint64_t cells[CELLS];
@@ -67,7 +68,7 @@ static void wrong_cells_are_counted(void **state) {
         for (int i = 0; i < N; i++)
             put(types[t], cells, wrong[i], want[wrong[i]] + (i % 2 ? -1 : 1) * (double)tolerance[wrong[i]]);
         assert_int_equal(count(types[t], cells, want, tolerance), N);
-        if (types[t] == TW_T_i32) continue;
+        if (types[t] == TW_T_i32 || types[t] == TW_T_i8) continue;
         put(types[t], cells, 300, (double)NAN);
         put(types[t], cells, 301, (double)INFINITY);
         assert_int_equal(count(types[t], cells, want, tolerance), N + 2);

@@ -64,6 +64,8 @@ static void sets_hold_the_data(void **state) {
         assert_int_equal(fake_rig_open(&f, &p, 3), 0);
         const tw_gemm_data *d = &f.data;
         assert_int_equal(tw_gemm_rig_sets(f.rig), 3);
+        uint64_t seen[3 * 6];
+        int n_seen = 0;
         for (int s = 0; s < 3; s++) {
             const tw_gemm_buffers b = tw_gemm_rig_buffers(f.rig, s);
             const struct {
@@ -78,6 +80,8 @@ static void sets_hold_the_data(void **state) {
                 tw_diag diag;
                 assert_int_equal(!all[i].want, !all[i].at);
                 if (!all[i].want) continue;
+                for (int j = 0; j < n_seen; j++) assert_true(seen[j] != all[i].at);
+                seen[n_seen++] = all[i].at;
                 assert_true(all[i].bytes <= sizeof got);
                 assert_int_equal(tw_cuda_download(f.cuda, got, all[i].at, all[i].bytes, &diag), TW_OK);
                 assert_memory_equal(got, all[i].want, all[i].bytes);

@@ -3,6 +3,8 @@
 #define _GNU_SOURCE
 #include "tune/fake_rig.h"
 
+#include "kernels/gemm/space.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -86,15 +88,51 @@ static void most_draws_count(void **state) {
     assert_true(report.built == 8 && n_tried == 8 && !report.failed && !report.wrong);
 }
 
-/* Later generations vary what was measured, and measure nothing again. */
+/* Counts the parameters in which two configurations differ. */
+static int differences(const tw_gemm_config *a, const tw_gemm_config *b) {
+    int n = 0;
+    for (int i = 0; i < tw_gemm_space.n; i++)
+        n += tw_space_get(&tw_gemm_space, a, i) != tw_space_get(&tw_gemm_space, b, i);
+    return n;
+}
+
+/* Each of a later generation is near one that was measured before, and none is measured again. With this seed the first
+   generation has no two alike. */
 static void offspring_are_new(void **state) {
     (void)state;
-    const tw_gemm_search_report report =
-        search((tw_gemm_search_options){.sampled = 60, .measured = 8, .generations = 3, .offspring = 10, .seed = 3});
-    assert_int_equal(report.built, 8 + 3 * 10);
-    assert_int_equal(n_tried, 8 + 3 * 10);
-    for (int i = 0; i < n_tried; i++)
-        for (int j = 0; j < i; j++) assert_true(memcmp(&tried[i], &tried[j], sizeof tried[i]));
+    enum { FIRST = 8, GENERATIONS = 3, OFFSPRING = 10, ALL = 1 + FIRST + GENERATIONS * OFFSPRING };
+    const tw_gemm_config known = tw_gemm_config_default(&f.data.problem);
+    const tw_gemm_search_report report = search((tw_gemm_search_options){.known = &known,
+                                                                         .n_known = 1,
+                                                                         .sampled = 60,
+                                                                         .measured = FIRST,
+                                                                         .generations = GENERATIONS,
+                                                                         .offspring = OFFSPRING,
+                                                                         .seed = 3});
+    assert_int_equal(report.built, ALL);
+    assert_int_equal(n_tried, ALL);
+    for (int i = 0; i < ALL; i++) {
+        int nearest = tw_gemm_space.n;
+        for (int j = 0; j < i; j++) {
+            const int n = differences(&tried[i], &tried[j]);
+            assert_int_not_equal(n, 0);
+            if (n < nearest) nearest = n;
+        }
+        /* Up to three parameters are changed; others may follow into the plain spelling. */
+        if (i > FIRST && nearest > 4) fail_msg("configuration %d differs in %d parameters", i, nearest);
+    }
+}
+
+/* What is drawn as a usual choice may be split along k in every way, since few tiles leave most of a GPU idle. */
+static void usual_draws_are_split(void **state) {
+    (void)state;
+    int n[TW_GEMM_SPLITS] = {0};
+    for (uint64_t seed = 1; seed <= 10; seed++) {
+        search((tw_gemm_search_options){.sampled = 200, .measured = 20, .seed = seed});
+        for (int i = 0; i < n_tried; i++)
+            if (tried[i].kg > 1) n[tried[i].split]++;
+    }
+    assert_true(n[TW_GEMM_SPLIT_CLUSTER] > 80 && n[TW_GEMM_SPLIT_ATOMIC] > 0);
 }
 
 /* Nothing that was measured has no offspring. */
@@ -110,6 +148,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(splits_are_tried_where_they_may, setup, teardown),
         cmocka_unit_test_setup_teardown(most_draws_count, setup, teardown),
         cmocka_unit_test_setup_teardown(offspring_are_new, setup, teardown),
+        cmocka_unit_test_setup_teardown(usual_draws_are_split, setup, teardown),
         cmocka_unit_test_setup_teardown(nothing_may_be_measured, setup, teardown)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,7 +5,7 @@ A fault replaces the text of one expression. Where the rules do not look: inside
 sizes, static initialisers), operands of sizeof, compiler built-ins, and text that is only said to people."""
 import re
 
-from mutation.tree import digest, extent
+from mutation.tree import digest, extent, place
 
 RELATION = {'<': '<=', '<=': '<', '>': '>=', '>=': '>', '==': '!=', '!=': '=='}
 ARITHMETIC = {'+': '-', '-': '+', '*': '+', '/': '*', '%': '/'}
@@ -23,6 +23,8 @@ for a, b in [('fmin', 'fmax'), ('fminf', 'fmaxf'), ('tw_min', 'tw_max'), ('tw_ad
 
 COMMUTES = {'tw_add', 'tw_mul', 'tw_min', 'tw_max', 'tw_and', 'tw_or', 'tw_xor', 'tw_eq', 'tw_ne', 'fmin', 'fmax', 'fminf', 'fmaxf', 'strcmp',
             'memcmp', 'fma', 'fmaf', 'tw_fma', 'v_fma', 'v_add', 'v_mul', 'v_min', 'v_max', 'strcasecmp', 'tw_same', 'calloc'}
+
+COMMUTING_OP = re.compile(r'tw_binary\([^,]*, TW_OP_(add|mul|mul_wide|min|max|and|or|xor|eq|ne)_')
 
 # A call less of these changes no result: memory and handles kept too long are what the leak checker is for.
 RELEASES = re.compile(r'^(free|fclose|close|munmap|dlclose|json_decref|pcre2_\w+_free\w*|pthread_\w+_destroy)$|_(free|close|destroy|release)$')
@@ -141,7 +143,7 @@ class Function:
 
     def at_IntegerLiteral(self, node, parent):
         b = node['range']['begin']
-        if 'expansionLoc' in b:
+        if 'expansionLoc' in b and place(b, self.text) is b['expansionLoc']:
             at = b['expansionLoc']['offset'], b['expansionLoc']['offset'] + b['expansionLoc']['tokLen']
             word = self.text[at[0]:at[1]]
             if word in ('true', 'false'):
@@ -183,7 +185,7 @@ class Function:
         head = self.extent(node['inner'][0])
         if name in TWINS and head:
             self.add('twin', at, self.text[at[0]:head[0]] + TWINS[name] + self.text[head[1]:at[1]])
-        if name in COMMUTES:
+        if name in COMMUTES or COMMUTING_OP.match(self.text[at[0]:at[1]]):
             return
         args = node['inner'][1:]
         for x, y in zip(args, args[1:]):

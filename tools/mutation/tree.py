@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -35,20 +36,35 @@ class Locations:
             self.walk(child)
 
 
+# Statements of C that are macros, whose arguments are code like any other: src/ir/builder.h.
+STATEMENTS = re.compile(r'TW_(IF|FOR|WHILE|LOOP|BLOCK) ?\(')
+
+
+def place(loc, text):
+    """Where a token is: within an argument of a statement where it was written, else where its macro was expanded."""
+    outer = loc.get('expansionLoc')
+    if not outer:
+        return loc
+    inner = loc['spellingLoc']
+    if outer.get('isMacroArgExpansion') and inner.get('of') == outer.get('of') and STATEMENTS.match(text, outer['offset']):
+        return inner
+    return outer
+
+
 def extent(node, text):
     """(begin, end) of a node in its file. None where it comes from inside a macro or ends in a call of one."""
     r = node.get('range')
     if not r or not r['begin'] or not r['end']:
         return None
     b, e = r['begin'], r['end']
-    begin, end = b.get('expansionLoc', b), e.get('expansionLoc', e)
+    begin, end = place(b, text), place(e, text)
     if 'offset' not in begin or 'offset' not in end or begin.get('of') != end.get('of'):
         return None
-    inside = 'expansionLoc' in b and 'expansionLoc' in e
+    inside = begin is b.get('expansionLoc') and end is e.get('expansionLoc')
     if inside and begin['offset'] == end['offset']:
         return None
     stop = end['offset'] + end['tokLen']
-    if 'expansionLoc' in e and text[stop:stop + 1] == '(':
+    if end is e.get('expansionLoc') and text[stop:stop + 1] == '(':
         return None
     piece = text[begin['offset']:stop]
     if piece.count('(') != piece.count(')') or piece.count('{') != piece.count('}'):

@@ -19,12 +19,9 @@ static void add_chains(tw_gemm_gen *g) {
 }
 
 static void store(void *context, int from, int below) {
-    tw_gemm_epilogue_store(context, from, below);
-}
-
-static void store_all(tw_gemm_gen *g) {
+    tw_gemm_gen *g = context;
     if (g->c->staged) tw_gemm_stage_sums(g);
-    tw_gemm_epilogue_store(g, 0, g->plan.accumulators);
+    tw_gemm_epilogue_store(g, from, below);
 }
 
 void tw_gemm_finish(tw_gemm_gen *g) {
@@ -51,12 +48,10 @@ void tw_gemm_finish(tw_gemm_gen *g) {
     add_chains(g);
     if (j.groups > 1) tw_join_groups(b, &j);
     if (j.parts == 1) {
-        TW_BLOCK (b, tw_join_first(b, &j)) store_all(g);
+        TW_BLOCK (b, tw_join_push_first(b, &j)) store(g, 0, j.n);
     } else if (g->c->split == TW_GEMM_SPLIT_CLUSTER) {
         tw_join_cluster(b, &j, store, g);
     } else {
-        const tw_join_open o = tw_join_blocks(b, &j, ways[g->c->split]);
-        TW_BLOCK (b, o.whole)
-            TW_BLOCK (b, o.first) store_all(g);
+        tw_join_blocks(b, &j, ways[g->c->split], store, g);
     }
 }

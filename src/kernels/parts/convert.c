@@ -1,18 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/parts/convert.h"
 
-static tw_val unary(tw_builder *b, tw_opcode code, tw_val x) {
-    return tw_unary(b, code, x);
-}
-
 tw_val tw_part_widen(tw_builder *b, tw_type t, tw_val x) {
     switch (t) {
     case TW_T_f16:
-        return unary(b, TW_OP_cvt_f32_f16, x);
+        return tw_unary(b, TW_OP_cvt_f32_f16, x);
     case TW_T_bf16:
-        return unary(b, TW_OP_cvt_f32_bf16, x);
+        return tw_unary(b, TW_OP_cvt_f32_bf16, x);
     case TW_T_i8:
-        return unary(b, TW_OP_sext_i32_i8, x);
+        return tw_unary(b, TW_OP_sext_i32_i8, x);
     default:
         return x;
     }
@@ -25,8 +21,8 @@ tw_val tw_part_pair(tw_builder *b, tw_type pair, tw_val x, tw_val y) {
 tw_val tw_part_half(tw_builder *b, tw_type pair, tw_val x, int second) {
     tw_val bits = tw_bitcast(b, TW_T_i32, x);
     if (pair == TW_T_f16x2) {
-        tw_val h = unary(b, second ? TW_OP_high_i16_i32 : TW_OP_low_i16_i32, bits);
-        return unary(b, TW_OP_cvt_f32_f16, tw_bitcast(b, TW_T_f16, h));
+        tw_val h = tw_unary(b, second ? TW_OP_high_i16_i32 : TW_OP_low_i16_i32, bits);
+        return tw_unary(b, TW_OP_cvt_f32_f16, tw_bitcast(b, TW_T_f16, h));
     }
     /* A bf16 is the upper 16 bits of an f32. */
     bits = second ? tw_and(b, bits, tw_i32(b, (int32_t)0xffff0000)) : tw_shl(b, bits, 16);

@@ -5,7 +5,7 @@ tw_val tw_patience_left(tw_builder *b, const tw_patience *p, tw_val early) {
     return p->gave_up.id ? tw_and(b, early, tw_eq(b, p->gave_up, tw_i32(b, 0))) : early;
 }
 
-/* Loads the counter, and tells whether it is below the target. `seen` is assigned; TW_NONE becomes a value. */
+/* Loads the counter into *seen, a new value where that is TW_NONE, and tells whether the wait goes on. */
 static tw_val is_early(tw_builder *b, const tw_counter_wait *w, tw_val *seen) {
     static const tw_attrs acquire = {.type = TW_T_i32, .order = TW_ORDER_acquire, .scope = TW_SCOPE_gpu};
     tw_ld_vec(b, acquire, w->counter, seen);

@@ -106,20 +106,25 @@ static tw_val arrive(tw_builder *b, const tw_join *j) {
     return tw_ld(b, (tw_attrs){.type = TW_T_i32, .space = TW_SPACE_shared}, j->shared);
 }
 
-tw_scope tw_join_first(tw_builder *b, const tw_join *j) {
+tw_scope tw_join_push_first(tw_builder *b, const tw_join *j) {
     return j->groups > 1 ? tw_push_if(b, tw_eq(b, j->group, tw_i32(b, 0))) : TW_NO_BLOCK;
 }
 
+/* IR blocks that are open: the outer one for a block of the grid, the inner one for its group 0. */
+typedef struct opened {
+    tw_scope whole, first;
+} opened;
+
 /* Opens an IR block that only the last block of the grid to arrive executes. */
-static tw_join_open open_last(tw_builder *b, const tw_join *j) {
-    tw_join_open o = {.whole = tw_push_if(b, tw_eq(b, arrive(b, j), tw_i32(b, j->parts - 1)))};
-    o.first = tw_join_first(b, j);
+static opened open_last(tw_builder *b, const tw_join *j) {
+    opened o = {.whole = tw_push_if(b, tw_eq(b, arrive(b, j), tw_i32(b, j->parts - 1)))};
+    o.first = tw_join_push_first(b, j);
     return o;
 }
 
-static tw_join_open begin_last(tw_builder *b, const tw_join *j) {
-    TW_BLOCK (b, tw_join_first(b, j)) put(b, j, part_address(b, j, j->part, j->parts));
-    const tw_join_open o = open_last(b, j);
+static opened begin_last(tw_builder *b, const tw_join *j) {
+    TW_BLOCK (b, tw_join_push_first(b, j)) put(b, j, part_address(b, j, j->part, j->parts));
+    const opened o = open_last(b, j);
     tw_val at = part_address(b, j, tw_i32(b, 0), j->parts);
     const int first = (j->parts - 1) % TOGETHER + 1, rounds = (j->parts - first) / TOGETHER;
     take(b, j, at, first, true);
@@ -132,12 +137,12 @@ static tw_join_open begin_last(tw_builder *b, const tw_join *j) {
     return o;
 }
 
-static tw_join_open begin_atomic(tw_builder *b, const tw_join *j) {
+static opened begin_atomic(tw_builder *b, const tw_join *j) {
     const int v = vector(j);
     /* From sm_90 on one atomic adds a vector of f32. */
     const int together = j->type == TW_T_f32 && j->target >= 90 ? v : 1;
     tw_val at = part_address(b, j, tw_i32(b, 0), 1);
-    TW_BLOCK (b, tw_join_first(b, j)) {
+    TW_BLOCK (b, tw_join_push_first(b, j)) {
         for (int i = 0; i < j->n; i += together) {
             tw_attrs a = {.rmw = TW_RMW_add,
                           .type = j->type,
@@ -148,7 +153,7 @@ static tw_join_open begin_atomic(tw_builder *b, const tw_join *j) {
             tw_red(b, a, at, &j->sums[i]);
         }
     }
-    const tw_join_open o = open_last(b, j);
+    const opened o = open_last(b, j);
     take(b, j, at, 1, true);
     tw_val zero = tw_zero(b, j->type), zeros[4] = {zero, zero, zero, zero};
     for (int i = 0; i < j->n; i += v)
@@ -161,7 +166,7 @@ static void sleep(void *context, tw_val seen) {
     tw_do(context, TW_OP_nanosleep, (tw_attrs){0}, tw_i32(context, 20), TW_NONE);
 }
 
-static tw_join_open begin_serial(tw_builder *b, const tw_join *j) {
+static opened begin_serial(tw_builder *b, const tw_join *j) {
     tw_val last = tw_eq(b, j->part, tw_i32(b, j->parts - 1));
     /* Thread 0 waits for the block's turn. The barrier makes the other threads wait for thread 0. */
     TW_IF (b, leader(b, j)) {
@@ -172,29 +177,32 @@ static tw_join_open begin_serial(tw_builder *b, const tw_join *j) {
     }
     tw_part_meet(b, &j->meeting);
     tw_val at = part_address(b, j, tw_i32(b, 0), 1);
-    TW_BLOCK (b, tw_join_first(b, j)) {
+    TW_BLOCK (b, tw_join_push_first(b, j)) {
         TW_IF (b, tw_lt(b, tw_i32(b, 0), j->part)) take(b, j, at, 1, false);
         TW_IF (b, tw_not(b, last)) put(b, j, at);
     }
     tw_part_meet(b, &j->meeting);
     tw_val next = tw_select(b, last, tw_i32(b, 0), tw_add_imm(b, j->part, 1));
     TW_IF (b, leader(b, j)) tw_counter_set(b, counter(b, j), next);
-    tw_join_open o = {.whole = tw_push_if(b, last)};
-    o.first = tw_join_first(b, j);
+    opened o = {.whole = tw_push_if(b, last)};
+    o.first = tw_join_push_first(b, j);
     return o;
 }
 
-tw_join_open tw_join_blocks(tw_builder *b, const tw_join *j, tw_join_way way) {
-    return way == TW_JOIN_LAST ? begin_last(b, j) : way == TW_JOIN_ATOMIC ? begin_atomic(b, j) : begin_serial(b, j);
+void tw_join_blocks(tw_builder *b, const tw_join *j, tw_join_way way, tw_join_store *store, void *context) {
+    const opened o = way == TW_JOIN_LAST     ? begin_last(b, j)
+                     : way == TW_JOIN_ATOMIC ? begin_atomic(b, j)
+                                             : begin_serial(b, j);
+    TW_BLOCK (b, o.whole)
+        TW_BLOCK (b, o.first) store(context, 0, j->n);
 }
 
 /* Each block stores its sums in its shared memory, and then adds up one share of the sums of all blocks. */
-void tw_join_cluster(tw_builder *b, const tw_join *j, void (*store)(void *context, int from, int below),
-                     void *context) {
+void tw_join_cluster(tw_builder *b, const tw_join *j, tw_join_store *store, void *context) {
     const int v = vector(j), n = j->parts, vectors = j->n / v, es = bytes_of(j);
     tw_val mine = tw_add(b, j->shared, tw_mul_imm(b, j->thread, v * es)), of[TW_JOIN_CLUSTER];
     tw_part_meet(b, &j->meeting);
-    TW_BLOCK (b, tw_join_first(b, j)) {
+    TW_BLOCK (b, tw_join_push_first(b, j)) {
         for (int i = 0; i < j->n; i += v) {
             tw_attrs to = {.type = j->type, .vec = v, .space = TW_SPACE_shared, .offset = vector_offset(j, i)};
             tw_st(b, to, mine, &j->sums[i]);
@@ -202,7 +210,7 @@ void tw_join_cluster(tw_builder *b, const tw_join *j, void (*store)(void *contex
     }
     tw_do(b, TW_OP_cluster_sync, (tw_attrs){0}, TW_NONE, TW_NONE);
     for (int r = 0; r < n; r++) of[r] = tw_get(b, TW_OP_cluster_address, (tw_attrs){0}, TW_T_i32, mine, tw_i32(b, r));
-    TW_BLOCK (b, tw_join_first(b, j)) {
+    TW_BLOCK (b, tw_join_push_first(b, j)) {
         for (int r = 0; r < n; r++) {
             const int from = r * vectors / n * v, to = (r + 1) * vectors / n * v;
             if (from == to) continue;

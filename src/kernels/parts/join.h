@@ -34,8 +34,11 @@ typedef struct tw_join {
 /* Adds up the sums of all groups. Group 0 gets the result. Uses groups / 2 * n * threads elements of shared memory. */
 void tw_join_groups(tw_builder *b, const tw_join *j);
 
-/* Opens an IR block for group 0. With one group it opens none. */
-tw_scope tw_join_first(tw_builder *b, const tw_join *j);
+/* Opens an IR block for group 0, which the caller closes by TW_BLOCK. With one group it opens none. */
+tw_scope tw_join_push_first(tw_builder *b, const tw_join *j);
+
+/* Stores sums `from` to `below` - 1 of a thread. */
+typedef void tw_join_store(void *context, int from, int below);
 
 /* How blocks add up their parts. */
 typedef enum tw_join_way {
@@ -44,16 +47,12 @@ typedef enum tw_join_way {
     TW_JOIN_SERIAL  /* Blocks add to one part in order. Deterministic. Workspace: one part per tile. */
 } tw_join_way;
 
-typedef struct tw_join_open {
-    tw_scope whole, first;
-} tw_join_open;
-
-/* Adds up the parts of all blocks. Opens an IR block for the threads that get the sums: group 0 of one block.
-   Afterwards the workspace of TW_JOIN_ATOMIC and all counters are zero again. */
-tw_join_open tw_join_blocks(tw_builder *b, const tw_join *j, tw_join_way way);
+/* Adds up the parts of all blocks. Group 0 of one block gets the sums, and stores all of them by `store`. Afterwards
+   the workspace of TW_JOIN_ATOMIC and all counters are zero again. */
+void tw_join_blocks(tw_builder *b, const tw_join *j, tw_join_way way, tw_join_store *store, void *context);
 
 /* Adds up the parts of a cluster's blocks in order. `part` is the block's rank. Group 0 of each block gets a share,
    sums `from` to `below` - 1, and stores it by `store`. Uses n * threads elements of shared memory. */
-void tw_join_cluster(tw_builder *b, const tw_join *j, void (*store)(void *context, int from, int below), void *context);
+void tw_join_cluster(tw_builder *b, const tw_join *j, tw_join_store *store, void *context);
 
 #endif

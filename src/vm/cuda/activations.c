@@ -161,25 +161,29 @@ static void load_weights(tw_mega_activations *a, tw_val k) {
     }
 }
 
+/* Counts the columns that the threads take together in a turn. */
+static int step_of(const tw_mega_activations *a, bool normed) {
+    return at_once(a, normed) * span(a);
+}
+
 /* Tells whether one turn covers a chunk. */
 static bool at_one_turn(const tw_mega_activations *a, bool normed) {
-    return most_columns(a, normed) <= at_once(a, normed) * span(a);
+    return most_columns(a, normed) <= step_of(a, normed);
 }
 
 /* Begins a loop over a thread's columns, unless one turn covers a chunk. The scope's `i` is the first column. */
 static tw_scope push_columns(const tw_mega_activations *a, bool normed) {
     tw_builder *b = a->g->b;
-    const int step = at_once(a, normed) * span(a);
     tw_val first = tw_shl(b, a->g->thread, 2);
-    if (at_one_turn(a, normed)) return (tw_scope){.i = first};
+    if (at_one_turn(a, normed)) return TW_NO_LOOP(first);
     /* All lanes of a warp run the loop equally often, since they find the largest activation together. */
     tw_val end = tw_and(b, tw_add_imm(b, a->width, TW_MEGA_BLOCK - 1), tw_i32(b, -TW_MEGA_BLOCK));
-    return tw_push_for(b, first, end, tw_i32(b, step), false);
+    return tw_push_for(b, first, end, tw_i32(b, step_of(a, normed)), false);
 }
 
 /* Loads the norm's weights for the turn after that of column `k`, if there is one. */
 static void load_next_weights(tw_mega_activations *a, tw_val k) {
-    if (!at_one_turn(a, true)) load_weights(a, tw_add_imm(a->g->b, k, at_once(a, true) * span(a)));
+    if (!at_one_turn(a, true)) load_weights(a, tw_add_imm(a->g->b, k, step_of(a, true)));
 }
 
 void tw_mega_find_chunk(tw_mega_activations *a, tw_val chunk) {
@@ -256,6 +260,7 @@ static void stage_columns(tw_mega_activations *a, tw_val k, int n, tw_val square
     store(a, f, n);
 }
 
+/* Copies one position without a norm, as many columns at once as registers allow. */
 static void stage_turns(tw_mega_activations *a) {
     TW_LOOP (a->g->b, k, push_columns(a, false)) stage_columns(a, k, at_once(a, false), TW_NONE);
 }

@@ -96,8 +96,8 @@ static void attend_row(attention *a, tw_val row, tw_mega_past *seen) {
         tw_mega_barrier(g);
         finish(g, a->out, row, head, heads, a->split, a->splits);
         tw_op_to(b, head, TW_OP_add_i32, head, heads, TW_NONE);
-        /* The next heads overwrite results that `finish` reads. After a single row's last heads, arriving is a barrier.
-         */
+        /* The next heads overwrite results that `finish` reads. A single row's last heads are followed by an arrival,
+           which is a barrier. */
         TW_BLOCK (b, p->tokens == 1 ? tw_push_if(b, tw_lt(b, head, a->end)) : TW_NO_BLOCK) tw_mega_barrier(g);
     }
 }

@@ -51,13 +51,13 @@ static void fetch_keys(tw_mega_by_tensor *a, const tw_mega_past *p, tw_val at, t
     const int64_t row = g->p->head_dim * 2;
     for (int n = 0; n < 2; n++) {
         tw_val position = tw_add(b, tw_add_imm(b, at, 8 * n), g->row);
-        const tw_scope row_of = push_row(g, position, from, below);
-        tw_val address = tw_mega_at(g, tw_mega_at(g, p->k, position, row), g->column, 16);
-        for (int i = 0; i < steps(a) / 2; i++) {
-            const tw_attrs how = {.type = a->pair, .vec = 4, .offset = 64 * i, .cache = TW_CACHE_cg};
-            tw_ld_vec(b, how, address, a->k[n][i]);
+        TW_BLOCK (b, push_row(g, position, from, below)) {
+            tw_val address = tw_mega_at(g, tw_mega_at(g, p->k, position, row), g->column, 16);
+            for (int i = 0; i < steps(a) / 2; i++) {
+                const tw_attrs how = {.type = a->pair, .vec = 4, .offset = 64 * i, .cache = TW_CACHE_cg};
+                tw_ld_vec(b, how, address, a->k[n][i]);
+            }
         }
-        tw_pop(b, row_of);
     }
 }
 
@@ -69,17 +69,17 @@ static void fetch_values(tw_mega_by_tensor *a, const tw_mega_past *p, tw_val at,
     const int whole = (int)g->p->head_dim / 64;
     for (int r = 0; r < 4; r++) {
         tw_val position = tw_add(b, tw_add_imm(b, at, r % 2 + 8 * (r / 2)), tw_shl(b, g->column, 1));
-        const tw_scope row_of = push_row(g, position, from, below);
-        tw_val first = tw_mega_at(g, p->v, position, row), address = tw_mega_at(g, first, g->row, 16);
-        for (int i = 0; i < whole; i++) {
-            const tw_attrs how = {.type = TW_T_i32, .vec = 4, .offset = 128 * i, .cache = TW_CACHE_cg};
-            tw_ld_vec(b, how, address, a->v[r] + 4 * i);
+        TW_BLOCK (b, push_row(g, position, from, below)) {
+            tw_val first = tw_mega_at(g, p->v, position, row), address = tw_mega_at(g, first, g->row, 16);
+            for (int i = 0; i < whole; i++) {
+                const tw_attrs how = {.type = TW_T_i32, .vec = 4, .offset = 128 * i, .cache = TW_CACHE_cg};
+                tw_ld_vec(b, how, address, a->v[r] + 4 * i);
+            }
+            if (g->p->head_dim % 64) {
+                const tw_attrs how = {.type = TW_T_i32, .vec = 2, .offset = 128 * whole, .cache = TW_CACHE_cg};
+                tw_ld_vec(b, how, tw_mega_at(g, first, g->row, 8), a->v[r] + 4 * whole);
+            }
         }
-        if (g->p->head_dim % 64) {
-            const tw_attrs how = {.type = TW_T_i32, .vec = 2, .offset = 128 * whole, .cache = TW_CACHE_cg};
-            tw_ld_vec(b, how, tw_mega_at(g, first, g->row, 8), a->v[r] + 4 * whole);
-        }
-        tw_pop(b, row_of);
     }
 }
 

@@ -377,11 +377,8 @@ void tw_mega_build_epilogue(tw_mega_gen *g, const tw_mega_sums *s) {
     tw_val first = tw_select(b, tw_eq(b, s->kind, tw_i32(b, TW_MEGA_FFN)), tw_shl(b, s->first, 1), s->first);
     tw_val bias = tw_mega_address(g, TW_W_BIAS), none = tw_binary(b, TW_OP_eq_i64, bias, tw_i64(b, 0));
     r.bias = tw_select(b, none, bias, tw_mega_at(g, bias, first, 4));
-    for (int i = 0; i < 4; i++) {
-        TW_IF (b, tw_eq(b, s->kind, tw_i32(b, of[i].kind))) {
-            of[i].build(&r);
-        }
-    }
+    for (int i = 0; i < 4; i++)
+        TW_IF (b, tw_eq(b, s->kind, tw_i32(b, of[i].kind))) of[i].build(&r);
 }
 
 /* The threads' bests meet in shared memory, [sequence][warp]. A single sequence has the best of its last position. */

@@ -243,11 +243,8 @@ static void dispatch(tw_mega_gen *g, tw_val kind) {
     TW_IF (b, tw_or(b, tw_or(b, project, ffn), tw_or(b, qkv, head))) {
         tw_mega_build_product(g, kind);
     } else {
-        for (int i = 0; i < 6; i++) {
-            TW_IF (b, tw_eq(b, kind, tw_i32(b, plain[i].kind))) {
-                plain[i].build(g);
-            }
-        }
+        for (int i = 0; i < 6; i++)
+            TW_IF (b, tw_eq(b, kind, tw_i32(b, plain[i].kind))) plain[i].build(g);
         tw_mega_mark(g, 3);
     }
 }
@@ -267,8 +264,7 @@ static void build_workers(tw_mega_gen *g, tw_val records, tw_val count) {
         if (g->p->sequences == 1) g->pos = tw_add(b, g->arg[TW_MEGA_ARG_POS], g->step);
         TW_FOR (b, r, tw_i32(b, 0), count, tw_i32(b, 1), false) {
             g->record = tw_var_of(b, next);
-            /* The next instruction's record is loaded ahead. After the last record comes the first one, for the next
-             * step. */
+            /* The next record is loaded ahead. After the last one comes the first, for the next step. */
             tw_val after = tw_add_imm(b, r, 1), which = tw_select(b, tw_eq(b, after, count), tw_i32(b, 0), after);
             tw_val loaded = tw_ld(b, record, tw_mega_at(g, word, which, TW_MEGA_RECORD));
             if (g->p->trace) {
@@ -282,8 +278,7 @@ static void build_workers(tw_mega_gen *g, tw_val records, tw_val count) {
             tw_mega_mark(g, 4);
             arrive(g, kind);
             tw_mega_mark(g, 5);
-            /* The loaded record is first used here. A plain copy would be moved up to the load, and would wait for it
-             * there. */
+            /* The loaded record is first used here. A plain copy would be moved up to the load, and wait there. */
             tw_op_to(b, next, TW_OP_or_i32, loaded, g->nothing, TW_NONE);
         }
     }

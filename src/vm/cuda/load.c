@@ -120,7 +120,11 @@ static const tw_instr *find_op(const tw_schedule *s, tw_instr_op op) {
 /* The word of a record that has an operand's address. A weight is uploaded when its address is first needed. */
 typedef struct operand_word {
     int word, operand; /* Word 0: no more. */
-    enum { PLAIN, NORM, TABLE } of;
+    enum {
+        PLAIN, /* A buffer. */
+        NORM,  /* A weight, uploaded as floats. */
+        TABLE  /* The embedding, uploaded as it is stored. */
+    } of;
 } operand_word;
 
 static const struct {

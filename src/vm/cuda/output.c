@@ -112,7 +112,7 @@ static tw_scope push_sequences(tw_mega_gen *g) {
     tw_builder *b = g->b;
     const int n = g->p->sequences;
     tw_val zero = tw_i32(b, 0);
-    return n > 1 ? tw_push_for(b, zero, tw_i32(b, n), tw_i32(b, 1), false) : (tw_scope){.i = zero};
+    return n > 1 ? tw_push_for(b, zero, tw_i32(b, n), tw_i32(b, 1), false) : TW_NO_LOOP(zero);
 }
 
 /* Applies each sequence's rules to the logits of the block's rows, and finds the largest values. The logits are read
@@ -651,10 +651,10 @@ static void find_limit(const cut *c, tw_val goal, tw_val mass_goal) {
         tw_mega_barrier(g);
         for_all(c, LOADS / 2, list_in_range, &r);
         tw_mega_barrier(g);
-        tw_val n = tw_ld(b, at(shared_i32, COUNT), c->head), before_n = tw_ld(b, at(shared_i32, BEFORES), c->head),
-               place, before;
+        tw_val n = tw_ld(b, at(shared_i32, COUNT), c->head), before_n = tw_ld(b, at(shared_i32, BEFORES), c->head);
         tw_val before_mass = tw_ld(b, at(shared_i64, BEFORE), c->head);
         TW_LOOP (b, i, tw_mega_thread_loop(g, tw_min(b, n, tw_i32(b, g->p->cut_list)))) {
+            tw_val place, before;
             tw_val rank = tw_ld(b, shared_i64, tw_mega_at(g, c->list, i, 8));
             place_in_list(c, rank, n, &place, &before);
             tw_val ahead = tw_add(b, before_mass, before);

@@ -217,7 +217,8 @@ static tw_status divide(tw_mega_plan *p, tw_diag *diag) {
 
 /* ---- data as its own flag */
 
-/* The operands that are the activation an instruction writes and the one that it waits for, plus one. 0: none. */
+/* The operands that are the activation an instruction writes and the one that it waits for, plus one. 0: none.
+   Attention that is split writes TW_ATTEND_PART instead. */
 static const struct {
     int written, awaited;
 } activation[TW_INSTR_COUNT] = {
@@ -230,13 +231,14 @@ static const struct {
     [TW_INSTR_HEAD] = {0, TW_HEAD_X + 1},
 };
 
-/* Find the buffers of these operands. -1: none. */
+/* Finds the buffer that an instruction writes. -1: none. */
 static int written(const tw_instr *in) {
     const int at = activation[in->op].written - 1;
     if (in->op == TW_INSTR_ATTEND && in->param[TW_ATTEND_SPLITS] > 1) return in->operand[TW_ATTEND_PART];
     return at < 0 ? -1 : in->operand[at];
 }
 
+/* Finds the buffer that an instruction waits for. -1: none. */
 static int awaited(const tw_instr *in) {
     const int at = activation[in->op].awaited - 1;
     return at < 0 ? -1 : in->operand[at];

@@ -87,7 +87,7 @@ static void produce(producer *x) {
 void tw_mega_build_producer(tw_mega_gen *g, tw_val tape, tw_val stages, tw_val before_head) {
     tw_builder *b = g->b;
     producer x = {.g = g, .tape = tape, .stages = stages, .before_head = before_head};
-    const tw_attrs once = {.cache = TW_CACHE_evict_first};
+    const tw_attrs once = {.cache = TW_CACHE_evict_first}; /* Bulk copies alone take a policy. */
     TW_BLOCK (b, bulk(g->p) ? tw_push_if(b, tw_eq(b, g->lane, tw_i32(b, 0))) : TW_NO_BLOCK) {
         if (bulk(g->p)) x.policy = tw_get(b, TW_OP_policy, once, TW_T_i64, TW_NONE, TW_NONE);
         x.next = tw_ring_begin(b, &g->ring, 1);
