@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Measuring, and configurations as JSON, with the n-th allocation failing, for every n. */
+/* Measuring, configurations as JSON, and the model by waves, with the n-th allocation failing, for every n. */
 #include "support/alloc_fail.h"
 #include "support/support.h"
 
 #include "schedule/config.h"
 #include "tune/measure.h"
+#include "tune/wave.h"
 
 static tw_status sample(void *context, int i, double *time, tw_diag *diag) {
     int *calls = context;
@@ -37,10 +38,37 @@ static int written(void *context) {
     return failed;
 }
 
+static int fitted(void *context) {
+    static const tw_wave_sample s[] = {{0, 0, 5, 7, 10}, {1, 0, 9, 7, 12}};
+    static const int64_t slots[] = {4, 4};
+    const tw_wave_options o = {.last = 1};
+    tw_wave_model *m;
+    tw_diag d = {.message = ""};
+    (void)context;
+    const tw_status st = tw_wave_fit(&m, s, 2, slots, 2, &o, &d);
+    if (st != TW_OK) return st == TW_ERR_MEMORY && !m && d.message[0] ? 1 : 3;
+    const tw_wave_division where[] = {{5, 7}, {9, 7}};
+    const bool right = tw_wave_select(m, where).macro == 0;
+    tw_wave_free(m);
+    return right ? 0 : 2;
+}
+
+static int simulated(void *context) {
+    tw_random r = tw_random_seed(1);
+    tw_diag d = {.message = ""};
+    double time;
+    (void)context;
+    const tw_status st = tw_wave_simulate(4, 9, 5, 0, &r, &time, &d);
+    if (st == TW_OK) return time == 15 ? 0 : 2;
+    return st == TW_ERR_MEMORY && d.message[0] ? 1 : 3;
+}
+
 static void nothing_is_lost(void **state) {
     (void)state;
     alloc_fail_exhaust(measured, NULL);
     alloc_fail_exhaust(written, NULL);
+    alloc_fail_exhaust(fitted, NULL);
+    alloc_fail_exhaust(simulated, NULL);
 }
 
 int main(void) {

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A model of a kernel's time by waves (WaveTune, arXiv 2604.10187, sections 3.3 and 4). A kernel runs G blocks, each of
+   L rounds of its loop, and so many blocks at once as the device has slots. The slots are filled ceil(G / slots) times:
+   these are its waves. Within a wave the time is nearly a GL + b G + c L + d, and each wave has coefficients of its
+   own. Macro parameters decide G and L. Micro parameters are chosen once for all G of a wave and an L, an anchor. */
+#ifndef TW_TUNE_WAVE_H
+#define TW_TUNE_WAVE_H
+
+#include "base/random.h"
+#include "tilewright/base.h"
+
+/* ---- where to measure */
+
+typedef struct tw_wave_grid {
+    int64_t slots;  /* Blocks that run at once, at least 1. */
+    int waves;      /* W: the most waves, at least 1. */
+    int parts;      /* I: points of a wave, from 1 to `slots`. */
+    double longest; /* The longest grid, columns over rows, if there is a shorter one. 0: 1.1, the paper's. */
+    int64_t heads;  /* Blocks are of so many heads alike. 0: they make a grid of rows and columns. */
+} tw_wave_grid;
+
+typedef struct tw_wave_point {
+    int wave;              /* From 1. */
+    int64_t grid;          /* G. */
+    int64_t rows, columns; /* Their product is G, and rows are not more than columns. With heads: tiles and heads. */
+} tw_wave_point;
+
+/* Finds a grid for each part of each wave, the largest of its part that is short enough or divides among the heads.
+   Where none is short enough, it is the shortest; where none divides, the part has no point. Writes at most
+   waves * parts points, smallest first. Returns their number. */
+int tw_wave_points(const tw_wave_grid *g, tw_wave_point *points);
+
+/* ---- the model */
+
+typedef struct tw_wave_sample {
+    int macro;     /* Number of its macro parameters, from 0. */
+    int micro;     /* Number of its micro parameters, from 0. */
+    int64_t grid;  /* G, at least 1. */
+    int64_t loops; /* L, at least 1. */
+    double time;   /* In any unit, above 0. */
+} tw_wave_sample;
+
+/* The model, and what is left of it without one of its two ideas (section 5.4). */
+typedef enum tw_wave_form {
+    TW_WAVE_FULL,
+    TW_WAVE_LINEAR, /* One fit for all waves. */
+    TW_WAVE_STEP    /* The number of waves stands for G. */
+} tw_wave_form;
+
+typedef struct tw_wave_options {
+    tw_wave_form form;
+    int waves;     /* Waves beyond it are extrapolated. 0: those beyond the last sample. */
+    int last;      /* Waves that extrapolation is fitted to, the last ones. 0: 10, the paper's. */
+    bool absolute; /* True: errors count as they are, as in the paper. False: relative to the time. */
+} tw_wave_options;
+
+typedef struct tw_wave_model tw_wave_model;
+
+/* Fits a model of `macros` choices of macro parameters, of which number i has slots[i] slots. A choice without samples
+   is never selected. TW_ERR_USAGE: a field of a sample is out of range. The caller frees the model. */
+tw_status tw_wave_fit(tw_wave_model **out, const tw_wave_sample *samples, int n, const int64_t *slots, int macros,
+                      const tw_wave_options *o, tw_diag *diag);
+void tw_wave_free(tw_wave_model *m); /* NULL is fine. */
+
+/* Predicts the time of G blocks of L rounds. Infinity: there are no samples of this macro choice, or the fit is not
+   above 0 there. */
+double tw_wave_time(const tw_wave_model *m, int macro, int64_t grid, int64_t loops);
+/* Returns the micro parameters of the nearest anchor, the lower one of two. -1: there are no samples. */
+int tw_wave_micro(const tw_wave_model *m, int macro, int64_t grid, int64_t loops);
+
+/* A problem as one macro choice divides it. */
+typedef struct tw_wave_division {
+    int64_t grid, loops; /* grid 0: it cannot. */
+} tw_wave_division;
+typedef struct tw_wave_choice {
+    int macro, micro; /* -1: nothing can be chosen. */
+    double time;      /* Predicted. */
+} tw_wave_choice;
+
+/* Chooses the macro parameters of least predicted time, and their micro parameters. `divisions` has one for each macro
+   choice. Allocates nothing. */
+tw_wave_choice tw_wave_select(const tw_wave_model *m, const tw_wave_division *divisions);
+
+/* How well a model predicts samples, of which those count whose micro parameters it would choose. */
+typedef struct tw_wave_quality {
+    int n;        /* Samples that count. */
+    double r2;    /* The share of the times' variance that is explained. 1: all of it. */
+    double mean;  /* Mean relative error. */
+    double worst; /* Largest relative error. */
+} tw_wave_quality;
+tw_wave_quality tw_wave_judge(const tw_wave_model *m, const tw_wave_sample *samples, int n);
+
+/* ---- why waves fade (section 3.2) */
+
+/* Simulates `blocks` blocks on `slots` slots, each of which takes the next block as soon as it is free. A block's time
+   is normally distributed. Returns when the last block ends. TW_ERR_MEMORY. */
+tw_status tw_wave_simulate(int64_t slots, int64_t blocks, double mean, double deviation, tw_random *random,
+                           double *time, tw_diag *diag);
+
+#endif
