@@ -51,6 +51,8 @@ static void any_part_has_a_point(void **state) {
     assert_int_equal(p[0].grid, 36);
     assert_int_equal(tw_wave_points(&(tw_wave_grid){.slots = 41, .waves = 1, .parts = 1, .longest = 1.6}, p), 1);
     assert_int_equal(p[0].grid, 40);
+    assert_int_equal(tw_wave_points(&(tw_wave_grid){.slots = 132, .waves = 1, .parts = 4, .longest = 1}, p), 4);
+    assert_int_equal(p[3].grid, 121);
 }
 
 static void points_of_heads_divide(void **state) {
