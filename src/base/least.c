@@ -37,7 +37,7 @@ void tw_least_squares(double *rows, int m, int n, double *x) {
         whole[i] = norm(rows + i, pitch, 0, m);
         x[i] = 0;
     }
-    for (; rank < n && rank < m; rank++) {
+    for (; rank < n; rank++) {
         int best = -1;
         double most = RANK;
         for (int i = rank; i < n; i++) {
