@@ -52,7 +52,7 @@ typedef struct session {
     tw_wave_sample *samples;
     int n, held; /* held: the problem's number if it is one to choose for, from 1. */
     const tw_gemm_problem *problem;
-    int wrong;
+    int wrong, failed; /* Wrong or not run; of these, not compiled or not run. */
 } session;
 
 static tw_wave_division division_of(const session *s, const tw_gemm_problem *p, int tile) {
@@ -64,7 +64,11 @@ static tw_wave_division division_of(const session *s, const tw_gemm_problem *p, 
 
 static void put(json_t *o) {
     char *line = json_dumps(o, JSON_REAL_PRECISION(6));
-    if (line) puts(line);
+    if (!line) {
+        fprintf(stderr, "waves: a finding cannot be printed\n");
+        exit(1);
+    }
+    puts(line);
     free(line);
     json_decref(o);
 }
@@ -117,6 +121,7 @@ static tw_status measure(session *s, int64_t m, int64_t n, int64_t k, int from, 
                                           .context = s};
         s->problem = &p;
         st = tw_gemm_search(rig, s->cuda, &d, &o, 1, &best, &found_n, &report, diag);
+        s->failed += report.failed;
         tw_cubin_free(&best.cubin);
         tw_gemm_rig_free(rig);
     }
@@ -185,15 +190,15 @@ static void report_lines(const session *s) {
 }
 
 static void report_quality(const char *form, const char *of, tw_wave_quality q) {
-    put(json_pack("{s:s, s:s, s:s, s:i, s:f, s:f, s:f}", "case", "fit", "form", form, "of", of, "samples", q.n, "r2",
-                  q.r2, "mean_error", q.mean, "worst_error", q.worst));
+    put(json_pack("{s:s, s:s, s:s, s:i, s:i, s:f, s:f, s:f}", "case", "fit", "form", form, "of", of, "samples", q.n,
+                  "without", q.without, "r2", q.r2, "mean_error", q.mean, "worst_error", q.worst));
 }
 
 /* Lets the model choose for the held-out problems: `from` is their first sample, `ends` where each one's end. */
 static void report_choices(const session *s, const tw_wave_model *m, const char *form, int from, const int *ends,
                            const tw_gemm_problem *problems, int n) {
     double sum = 0, worst = 1;
-    int missed = 0, counted = 0;
+    int missed = 0, counted = 0, unchosen = 0;
     for (int i = 0; i < n; from = ends[i++]) {
         tw_wave_division d[TILES];
         for (int t = 0; t < TILES; t++) d[t] = division_of(s, &problems[i], t);
@@ -203,15 +208,19 @@ static void report_choices(const session *s, const tw_wave_model *m, const char 
             best = fmin(best, s->samples[j].time);
             if (s->samples[j].macro == c.macro && s->samples[j].micro == c.micro) chosen = s->samples[j].time;
         }
-        if (!(chosen > 0)) continue;
+        if (!(chosen > 0)) {
+            unchosen++;
+            continue;
+        }
         counted++;
         sum += log(best / chosen);
         worst = fmin(worst, best / chosen);
         missed += best / chosen < 0.95;
     }
     if (counted)
-        put(json_pack("{s:s, s:s, s:i, s:f, s:f, s:i}", "case", "choices", "form", form, "problems", counted,
-                      "share_of_best", exp(sum / counted), "worst_share", worst, "below_95_percent", missed));
+        put(json_pack("{s:s, s:s, s:i, s:i, s:f, s:f, s:i}", "case", "choices", "form", form, "problems", counted,
+                      "unchosen", unchosen, "share_of_best", exp(sum / counted), "worst_share", worst,
+                      "below_95_percent", missed));
 }
 
 static tw_status run(session *s, int waves, int held, tw_diag *diag) {
@@ -249,8 +258,8 @@ static tw_status run(session *s, int waves, int held, tw_diag *diag) {
         report_choices(s, m, forms[f], from, ends, problems, n);
         tw_wave_free(m);
     }
-    put(json_pack("{s:s, s:i, s:i, s:i, s:i}", "case", "measured", "points", from, "held_out", s->n - from, "problems",
-                  n, "wrong", s->wrong));
+    put(json_pack("{s:s, s:i, s:i, s:i, s:i, s:i}", "case", "measured", "points", from, "held_out", s->n - from,
+                  "problems", n, "wrong", s->wrong, "failed", s->failed));
     free(problems);
     free(ends);
     return st;
@@ -292,5 +301,5 @@ int main(int argc, char **argv) {
     if (st != TW_OK) fprintf(stderr, "waves: %s\n", d.message);
     free(s.samples);
     tw_cuda_close(s.cuda);
-    return st != TW_OK || s.wrong;
+    return st != TW_OK || s.wrong || s.failed;
 }

@@ -4,8 +4,10 @@
 #include "base/diag.h"
 #include "base/least.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { TERMS = 4, LAST = 10 };
 static const double LONGEST = 1.1;
@@ -42,6 +44,7 @@ static bool find_point(const tw_wave_grid *g, int64_t first, int64_t last, tw_wa
 }
 
 int tw_wave_points(const tw_wave_grid *g, tw_wave_point *points) {
+    assert(g->slots >= 1 && g->parts >= 1 && g->parts <= g->slots);
     int n = 0;
     for (int w = 0; w < g->waves; w++)
         for (int i = 0; i < g->parts; i++) {
@@ -59,7 +62,9 @@ typedef struct anchor {
     int micro;
 } anchor;
 
+/* What is known of a wave, or of several. */
 typedef struct fit {
+    int64_t wave;
     double c[TERMS]; /* Of GL, G, L, 1. */
     const anchor *anchors;
     int n; /* Number of anchors, by `loops`. 0: there are no samples. */
@@ -67,19 +72,28 @@ typedef struct fit {
 
 typedef struct macro {
     int64_t slots;
-    int waves;    /* Waves that have a place in `by_wave`. */
-    fit *by_wave; /* [waves] */
-    fit beyond;   /* For waves without samples. */
+    const fit *waves; /* Those with samples, in order. */
+    int n;            /* Number of `waves`. */
+    fit beyond;       /* For waves after the last of them. */
 } macro;
 
 struct tw_wave_model {
     tw_wave_form form;
     int n_macros;
     macro *macros;
-    fit *fits;       /* What by_wave points into. */
-    anchor *anchors; /* What anchors point into. */
+    fit *fits; /* What macro.waves points into. */
+    int n_fits;
+    anchor *anchors; /* What fit.anchors points into. */
     int n_anchors;
 };
+
+/* What the fits of a model have in common. */
+typedef struct fitting {
+    tw_wave_model *m;
+    const tw_wave_options *o;
+    tw_wave_sample *used; /* Samples of the fit under way. */
+    double *rows;         /* Their rows for least squares. */
+} fitting;
 
 static int64_t waves_of(int64_t slots, int64_t grid) {
     return (grid - 1) / slots + 1;
@@ -101,62 +115,126 @@ static int by_place(const void *a, const void *b) {
     return (x->grid > y->grid) - (x->grid < y->grid);
 }
 
+/* Makes one sample, the mean, of several that differ in nothing but their time. Returns how many are left. */
+static int merge_repeats(tw_wave_sample *s, int n) {
+    int left = 0;
+    for (int i = 0, end; i < n; i = end) {
+        double sum = 0;
+        for (end = i; end < n && !by_place(&s[end], &s[i]); end++) sum += s[end].time;
+        s[left] = s[i];
+        s[left++].time = sum / (end - i);
+    }
+    return left;
+}
+
 /* Tells whether a sample is of waves `first` to `last`. */
 static bool is_of(const macro *k, const tw_wave_sample *s, int64_t first, int64_t last) {
     const int64_t w = waves_of(k->slots, s->grid);
     return w >= first && w <= last;
 }
 
+/* Finds the least time of any micro parameters at a grid. */
+static double least_at(const tw_wave_sample *s, int n, int64_t grid) {
+    double least = (double)INFINITY;
+    for (int i = 0; i < n; i++)
+        if (s[i].grid == grid) least = fmin(least, s[i].time);
+    return least;
+}
+
 /* Finds the micro parameters that are shared by the samples of an L, n of them in the order of by_place: those that
-   were measured at the most grids, and of these the fastest in the mean. Returns -1 if no sample is of these waves. */
-static int shared_micro(const macro *k, const tw_wave_sample *s, int n, int64_t first, int64_t last) {
+   were measured at the most grids, and of these the nearest to the fastest in the mean. -1: no sample is of these
+   waves. */
+static int shared_micro(const fitting *f, const macro *k, const tw_wave_sample *s, int n, int64_t first, int64_t last) {
     int best = -1, most = 0;
     double least = 0;
     for (int i = 0; i < n;) {
         const int micro = s[i].micro;
-        int grids = 0, times = 0;
+        int grids = 0;
         double sum = 0;
-        int64_t before = 0;
         for (; i < n && s[i].micro == micro; i++) {
             if (!is_of(k, &s[i], first, last)) continue;
-            grids += s[i].grid != before;
-            before = s[i].grid;
-            sum += s[i].time;
-            times++;
+            grids++;
+            sum += f->o->absolute ? s[i].time : s[i].time / least_at(s, n, s[i].grid);
         }
-        if (!grids || grids < most || (grids == most && sum / times >= least)) continue;
+        if (!grids || grids < most || (grids == most && sum / grids >= least)) continue;
         best = micro;
         most = grids;
-        least = sum / times;
+        least = sum / grids;
     }
     return best;
 }
 
-/* Fits the samples of waves `first` to `last` of a macro choice, n of them in the order of by_place. `rows` has room
-   for n rows. */
-static void fit_waves(tw_wave_model *m, const macro *k, const tw_wave_sample *s, int n, int64_t first, int64_t last,
-                      bool absolute, double *rows, fit *out) {
+/* Finds the coefficients of n samples. What they all have alike says nothing of its slope, which is then 0. */
+static void find_coefficients(const fitting *f, const macro *k, int n, fit *out) {
+    double first[TERMS];
+    bool grids_differ = false, loops_differ = false;
+    for (int i = 0; i < n; i++) {
+        const tw_wave_sample *s = &f->used[i];
+        double x[TERMS], *row = f->rows + i * (TERMS + 1);
+        terms(f->m, k->slots, s->grid, s->loops, x);
+        if (!i) memcpy(first, x, sizeof x);
+        grids_differ |= x[1] != first[1];
+        loops_differ |= x[2] != first[2];
+        const double weight = f->o->absolute ? 1 : 1 / s->time;
+        for (int t = 0; t < TERMS; t++) row[t] = x[t] * weight;
+        row[TERMS] = s->time * weight;
+    }
+    for (int i = 0; i < n; i++) {
+        double *row = f->rows + i * (TERMS + 1);
+        if (!grids_differ) row[0] = row[1] = 0;
+        if (!loops_differ) row[0] = row[2] = 0;
+    }
+    tw_least_squares(f->rows, n, TERMS, out->c);
+}
+
+/* Fits the samples of waves `first` to `last` of a macro choice, n of them in the order of by_place. */
+static void fit_waves(const fitting *f, const macro *k, const tw_wave_sample *s, int n, int64_t first, int64_t last,
+                      fit *out) {
+    tw_wave_model *m = f->m;
     int used = 0;
+    out->wave = last;
     out->anchors = &m->anchors[m->n_anchors];
     for (int i = 0, end; i < n; i = end) {
         for (end = i; end < n && s[end].loops == s[i].loops;) end++;
-        const int micro = shared_micro(k, s + i, end - i, first, last);
+        const int micro = shared_micro(f, k, s + i, end - i, first, last);
         if (micro < 0) continue;
         m->anchors[m->n_anchors++] = (anchor){s[i].loops, micro};
         out->n++;
-        for (int j = i; j < end; j++) {
-            if (s[j].micro != micro || !is_of(k, &s[j], first, last)) continue;
-            double *row = rows + used++ * (TERMS + 1);
-            const double weight = absolute ? 1 : 1 / s[j].time;
-            terms(m, k->slots, s[j].grid, s[j].loops, row);
-            for (int t = 0; t < TERMS; t++) row[t] *= weight;
-            row[TERMS] = s[j].time * weight;
-        }
+        for (int j = i; j < end; j++)
+            if (s[j].micro == micro && is_of(k, &s[j], first, last)) f->used[used++] = s[j];
     }
-    tw_least_squares(rows, used, TERMS, out->c);
+    find_coefficients(f, k, used, out);
 }
 
-static tw_status check_samples(const tw_wave_sample *s, int n, const int64_t *slots, int macros, tw_diag *diag) {
+/* Finds the next wave after `wave` that has samples. INT64_MAX: there is none that counts. */
+static int64_t next_wave(const fitting *f, const macro *k, const tw_wave_sample *s, int n, int64_t wave) {
+    int64_t next = INT64_MAX;
+    for (int i = 0; i < n; i++) {
+        const int64_t w = waves_of(k->slots, s[i].grid);
+        if (w > wave && w < next && (!f->o->waves || w <= f->o->waves)) next = w;
+    }
+    return next;
+}
+
+/* Fits the macro choice of samples 0 to n - 1. */
+static void fit_macro(const fitting *f, const tw_wave_sample *s, int n) {
+    tw_wave_model *m = f->m;
+    macro *k = &m->macros[s->macro];
+    const int last = f->o->last ? f->o->last : LAST;
+    int64_t first = 0, w = 0;
+    fit *waves = &m->fits[m->n_fits];
+    k->waves = waves;
+    while (m->form != TW_WAVE_LINEAR && (w = next_wave(f, k, s, n, w)) != INT64_MAX)
+        fit_waves(f, k, s, n, w, w, &waves[k->n++]);
+    m->n_fits += k->n;
+    if (k->n > last) first = waves[k->n - last].wave;
+    fit_waves(f, k, s, n, first, f->o->waves ? f->o->waves : INT64_MAX, &k->beyond);
+}
+
+static tw_status check(const tw_wave_sample *s, int n, const int64_t *slots, int macros, const tw_wave_options *o,
+                       tw_diag *diag) {
+    if (n < 0 || macros < 0 || o->waves < 0 || o->last < 0)
+        return tw_fail(diag, TW_ERR_USAGE, "a number of samples, choices or waves is negative");
     for (int i = 0; i < macros; i++)
         if (slots[i] < 1) return tw_fail(diag, TW_ERR_USAGE, "macro choice %d has no slots", i);
     for (int i = 0; i < n; i++)
@@ -166,66 +244,45 @@ static tw_status check_samples(const tw_wave_sample *s, int n, const int64_t *sl
     return TW_OK;
 }
 
-/* Counts the waves that have a fit of their own. */
-static int count_waves(const macro *k, const tw_wave_sample *s, int n, const tw_wave_options *o) {
-    int64_t most = 0;
-    for (int i = 0; i < n; i++)
-        if (waves_of(k->slots, s[i].grid) > most) most = waves_of(k->slots, s[i].grid);
-    if (o->waves && most > o->waves) most = o->waves;
-    return o->form == TW_WAVE_LINEAR ? 0 : (int)most;
-}
-
-/* Fits the macro choice of samples 0 to n - 1. Returns the fits that it took from `fits`. */
-static int fit_macro(tw_wave_model *m, const tw_wave_sample *s, int n, const tw_wave_options *o, fit *fits,
-                     double *rows) {
-    macro *k = &m->macros[s->macro];
-    const int64_t last = o->last ? o->last : LAST;
-    k->waves = count_waves(k, s, n, o);
-    k->by_wave = fits;
-    for (int w = 0; w < k->waves; w++) fit_waves(m, k, s, n, w + 1, w + 1, o->absolute, rows, &fits[w]);
-    const int64_t first = k->waves > last ? k->waves - last + 1 : 1;
-    fit_waves(m, k, s, n, first, k->waves ? k->waves : INT64_MAX, o->absolute, rows, &k->beyond);
-    return k->waves;
+static void fit_all(const fitting *f, tw_wave_sample *s, int n) {
+    qsort(s, (size_t)n, sizeof *s, by_place);
+    n = merge_repeats(s, n);
+    for (int i = 0, end; i < n; i = end) {
+        for (end = i; end < n && s[end].macro == s[i].macro;) end++;
+        fit_macro(f, s + i, end - i);
+    }
 }
 
 tw_status tw_wave_fit(tw_wave_model **out, const tw_wave_sample *samples, int n, const int64_t *slots, int macros,
                       const tw_wave_options *o, tw_diag *diag) {
     *out = NULL;
-    tw_status st = check_samples(samples, n, slots, macros, diag);
+    tw_status st = check(samples, n, slots, macros, o, diag);
     if (st != TW_OK) return st;
+    const size_t room = (size_t)n + 1;
     tw_wave_model *m = calloc(1, sizeof *m);
-    tw_wave_sample *s = malloc(((size_t)n + 1) * sizeof *s);
-    double *rows = malloc(((size_t)n + 1) * (TERMS + 1) * sizeof *rows);
-    int64_t fits = 0;
-    if (m) m->macros = calloc((size_t)macros + 1, sizeof *m->macros);
-    if (!m || !s || !rows || !m->macros) goto no_memory;
-    m->form = o->form;
-    m->n_macros = macros;
-    for (int i = 0; i < macros; i++) m->macros[i].slots = slots[i];
-    for (int i = 0; i < n; i++) s[i] = samples[i];
-    qsort(s, (size_t)n, sizeof *s, by_place);
-    for (int i = 0, end; i < n; i = end) {
-        for (end = i; end < n && s[end].macro == s[i].macro;) end++;
-        fits += count_waves(&m->macros[s[i].macro], s + i, end - i, o);
+    tw_wave_sample *s = malloc(room * sizeof *s);
+    fitting f = {m, o, malloc(room * sizeof *f.used), malloc(room * (TERMS + 1) * sizeof *f.rows)};
+    if (m) {
+        m->form = o->form;
+        m->n_macros = macros;
+        m->macros = calloc((size_t)macros + 1, sizeof *m->macros);
+        m->fits = calloc(room, sizeof *m->fits);
+        /* A sample makes at most an anchor of its wave, and one of the waves beyond. */
+        m->anchors = calloc(2 * room, sizeof *m->anchors);
     }
-    m->fits = calloc((size_t)fits + 1, sizeof *m->fits);
-    /* A sample makes at most an anchor of its wave, and one for the waves beyond. */
-    m->anchors = calloc(2 * (size_t)n + 1, sizeof *m->anchors);
-    if (!m->fits || !m->anchors) goto no_memory;
-    fit *next = m->fits;
-    for (int i = 0, end; i < n; i = end) {
-        for (end = i; end < n && s[end].macro == s[i].macro;) end++;
-        next += fit_macro(m, s + i, end - i, o, next, rows);
+    if (m && s && f.used && f.rows && m->macros && m->fits && m->anchors) {
+        for (int i = 0; i < macros; i++) m->macros[i].slots = slots[i];
+        for (int i = 0; i < n; i++) s[i] = samples[i];
+        fit_all(&f, s, n);
+        *out = m;
+    } else {
+        tw_wave_free(m);
+        st = tw_fail_memory(diag);
     }
-    free(rows);
+    free(f.used);
+    free(f.rows);
     free(s);
-    *out = m;
-    return TW_OK;
-no_memory:
-    free(rows);
-    free(s);
-    tw_wave_free(m);
-    return tw_fail_memory(diag);
+    return st;
 }
 
 void tw_wave_free(tw_wave_model *m) {
@@ -236,23 +293,32 @@ void tw_wave_free(tw_wave_model *m) {
     free(m);
 }
 
-static const fit *fit_of(const macro *k, int64_t grid) {
+static const fit *fit_of(const tw_wave_model *m, int number, int64_t grid, int64_t loops) {
+    assert(number >= 0 && number < m->n_macros && grid >= 1 && loops >= 1);
+    const macro *k = &m->macros[number];
     const int64_t w = waves_of(k->slots, grid);
-    return w <= k->waves && k->by_wave[w - 1].n ? &k->by_wave[w - 1] : &k->beyond;
+    int from = 0, below = k->n; /* The first wave that is not before w. */
+    while (from < below) {
+        const int middle = (from + below) / 2;
+        if (k->waves[middle].wave < w)
+            from = middle + 1;
+        else
+            below = middle;
+    }
+    return from < k->n ? &k->waves[from] : &k->beyond;
 }
 
 double tw_wave_time(const tw_wave_model *m, int number, int64_t grid, int64_t loops) {
-    const macro *k = &m->macros[number];
-    const fit *f = fit_of(k, grid);
+    const fit *f = fit_of(m, number, grid, loops);
     if (!f->n) return (double)INFINITY;
     double x[TERMS], time = 0;
-    terms(m, k->slots, grid, loops, x);
+    terms(m, m->macros[number].slots, grid, loops, x);
     for (int t = 0; t < TERMS; t++) time += f->c[t] * x[t];
     return time > 0 ? time : (double)INFINITY;
 }
 
 int tw_wave_micro(const tw_wave_model *m, int number, int64_t grid, int64_t loops) {
-    const fit *f = fit_of(&m->macros[number], grid);
+    const fit *f = fit_of(m, number, grid, loops);
     int best = -1;
     int64_t least = INT64_MAX;
     for (int i = 0; i < f->n; i++) {
@@ -276,24 +342,35 @@ tw_wave_choice tw_wave_select(const tw_wave_model *m, const tw_wave_division *di
     return best;
 }
 
+/* Tells whether a sample counts: the model would choose its micro parameters. */
+static bool counts(const tw_wave_model *m, const tw_wave_sample *s) {
+    return tw_wave_micro(m, s->macro, s->grid, s->loops) == s->micro;
+}
+
 tw_wave_quality tw_wave_judge(const tw_wave_model *m, const tw_wave_sample *samples, int n) {
     tw_wave_quality q = {0};
-    double sum = 0, squares = 0, left = 0;
+    double sum = 0, variance = 0, left = 0;
     for (int i = 0; i < n; i++) {
         const tw_wave_sample *s = &samples[i];
-        if (tw_wave_micro(m, s->macro, s->grid, s->loops) != s->micro) continue;
+        if (!counts(m, s)) continue;
         const double off = tw_wave_time(m, s->macro, s->grid, s->loops) - s->time, error = fabs(off) / s->time;
+        if (isinf(off)) {
+            q.without++;
+            continue;
+        }
         q.n++;
         sum += s->time;
-        squares += s->time * s->time;
         left += off * off;
         q.mean += error;
-        if (error > q.worst) q.worst = error;
+        q.worst = fmax(q.worst, error);
     }
-    if (!q.n) return q;
-    const double variance = squares - sum * sum / q.n;
-    q.mean /= q.n;
-    q.r2 = variance > 0 ? 1 - left / variance : left == 0;
+    for (int i = 0; i < n; i++) {
+        const tw_wave_sample *s = &samples[i];
+        if (!counts(m, s) || isinf(tw_wave_time(m, s->macro, s->grid, s->loops))) continue;
+        variance += (s->time - sum / q.n) * (s->time - sum / q.n);
+    }
+    if (q.n) q.mean /= q.n;
+    if (variance > 0) q.r2 = 1 - left / variance;
     return q;
 }
 
@@ -301,6 +378,7 @@ tw_wave_quality tw_wave_judge(const tw_wave_model *m, const tw_wave_sample *samp
 
 tw_status tw_wave_simulate(int64_t slots, int64_t blocks, double mean, double deviation, tw_random *random,
                            double *time, tw_diag *diag) {
+    assert(slots >= 1);
     double *heap = calloc((size_t)slots, sizeof *heap); /* When each slot is free, the first one first. */
     if (!heap) return tw_fail_memory(diag);
     *time = 0;

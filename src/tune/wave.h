@@ -16,7 +16,7 @@ typedef struct tw_wave_grid {
     int waves;      /* W: the most waves, at least 1. */
     int parts;      /* I: points of a wave, from 1 to `slots`. */
     double longest; /* The longest grid, columns over rows, if there is a shorter one. 0: 1.1, the paper's. */
-    int64_t heads;  /* Blocks are of so many heads alike. 0: they make a grid of rows and columns. */
+    int64_t heads;  /* The grid is a multiple of this many heads. 0: it is rows times columns. */
 } tw_wave_grid;
 
 typedef struct tw_wave_point {
@@ -33,39 +33,43 @@ int tw_wave_points(const tw_wave_grid *g, tw_wave_point *points);
 /* ---- the model */
 
 typedef struct tw_wave_sample {
-    int macro;     /* Number of its macro parameters, from 0. */
-    int micro;     /* Number of its micro parameters, from 0. */
+    int macro;     /* Index of its choice of macro parameters, from 0. */
+    int micro;     /* Index of its choice of micro parameters, from 0. */
     int64_t grid;  /* G, at least 1. */
     int64_t loops; /* L, at least 1. */
     double time;   /* In any unit, above 0. */
 } tw_wave_sample;
 
-/* The model, and what is left of it without one of its two ideas (section 5.4). */
+/* The model, and what is left of it without one of its two ideas (section 5.5). */
 typedef enum tw_wave_form {
     TW_WAVE_FULL,
     TW_WAVE_LINEAR, /* One fit for all waves. */
-    TW_WAVE_STEP    /* The number of waves stands for G. */
+    /* Within a wave G does not matter, and beyond the last one the number of waves stands for it. The paper's also
+       leaves out L. */
+    TW_WAVE_STEP
 } tw_wave_form;
 
 typedef struct tw_wave_options {
     tw_wave_form form;
-    int waves;     /* Waves beyond it are extrapolated. 0: those beyond the last sample. */
-    int last;      /* Waves that extrapolation is fitted to, the last ones. 0: 10, the paper's. */
+    int waves;     /* Samples of later waves are ignored. 0: none is. */
+    int last;      /* Waves with samples that extrapolation is fitted to, the last ones. 0: 10, the paper's. */
     bool absolute; /* True: errors count as they are, as in the paper. False: relative to the time. */
 } tw_wave_options;
 
 typedef struct tw_wave_model tw_wave_model;
 
-/* Fits a model of `macros` choices of macro parameters, of which number i has slots[i] slots. A choice without samples
-   is never selected. TW_ERR_USAGE: a field of a sample is out of range. The caller frees the model. */
+/* Fits a model of `macros` choices of macro parameters, of which choice i has slots[i] slots. A choice without samples
+   is never selected. For each wave and L the micro choice is shared: of those measured at the most grids, the one
+   nearest to the fastest in the mean. Nothing that is passed in is needed later. TW_ERR_USAGE: a number is out of
+   range. TW_ERR_MEMORY. The caller frees the model. */
 tw_status tw_wave_fit(tw_wave_model **out, const tw_wave_sample *samples, int n, const int64_t *slots, int macros,
                       const tw_wave_options *o, tw_diag *diag);
 void tw_wave_free(tw_wave_model *m); /* NULL is fine. */
 
-/* Predicts the time of G blocks of L rounds. Infinity: there are no samples of this macro choice, or the fit is not
-   above 0 there. */
+/* Predicts the time of G blocks of L rounds, both at least 1. A wave without samples is taken for the next one that has
+   some. Infinity: there are no samples of this macro choice, or the fit is not above 0 there. */
 double tw_wave_time(const tw_wave_model *m, int macro, int64_t grid, int64_t loops);
-/* Returns the micro parameters of the nearest anchor, the lower one of two. -1: there are no samples. */
+/* Returns the micro choice of the nearest anchor, the lower one of two. -1: there are no samples. */
 int tw_wave_micro(const tw_wave_model *m, int macro, int64_t grid, int64_t loops);
 
 /* A problem as one macro choice divides it. */
@@ -74,7 +78,7 @@ typedef struct tw_wave_division {
 } tw_wave_division;
 typedef struct tw_wave_choice {
     int macro, micro; /* -1: nothing can be chosen. */
-    double time;      /* Predicted. */
+    double time;      /* Predicted. Infinity: nothing can be chosen. */
 } tw_wave_choice;
 
 /* Chooses the macro parameters of least predicted time, and their micro parameters. `divisions` has one for each macro
@@ -83,8 +87,9 @@ tw_wave_choice tw_wave_select(const tw_wave_model *m, const tw_wave_division *di
 
 /* How well a model predicts samples, of which those count whose micro parameters it would choose. */
 typedef struct tw_wave_quality {
-    int n;        /* Samples that count. */
-    double r2;    /* The share of the times' variance that is explained. 1: all of it. */
+    int n;        /* Samples that count and have a prediction. */
+    int without;  /* Samples that count and have none. */
+    double r2;    /* The share of the times' variance that is explained. 1: all of it. 0 if the times do not differ. */
     double mean;  /* Mean relative error. */
     double worst; /* Largest relative error. */
 } tw_wave_quality;
@@ -93,7 +98,7 @@ tw_wave_quality tw_wave_judge(const tw_wave_model *m, const tw_wave_sample *samp
 /* ---- why waves fade (section 3.2) */
 
 /* Simulates `blocks` blocks on `slots` slots, each of which takes the next block as soon as it is free. A block's time
-   is normally distributed. Returns when the last block ends. TW_ERR_MEMORY. */
+   is normally distributed; one below 0 counts as 0. *time is when the last block ends. TW_ERR_MEMORY. */
 tw_status tw_wave_simulate(int64_t slots, int64_t blocks, double mean, double deviation, tw_random *random,
                            double *time, tw_diag *diag);
 

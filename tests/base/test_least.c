@@ -83,9 +83,45 @@ static void what_is_not_determined_is_zero(void **state) {
     assert_true(y[0] == 0 && y[1] == 0 && y[2] == 0);
 }
 
+/* Columns of any size that the rows determine count, and the order of nearly dependent ones does not spoil the rest. */
+static void sizes_do_not_matter(void **state) {
+    (void)state;
+    tw_random r = tw_random_seed(9);
+    static const double size[] = {1e-12, 1e12, 1, 1e-6};
+    double rows[MOST * 5], x[4];
+    for (int i = 0; i < MOST; i++) {
+        double *row = rows + 5 * i;
+        row[4] = 0;
+        for (int j = 0; j < 4; j++) {
+            const double a = tw_random_unit(&r);
+            row[j] = a * size[j];
+            row[4] += (j + 1) * a;
+        }
+    }
+    tw_least_squares(rows, MOST, 4, x);
+    for (int j = 0; j < 4; j++) near(x[j] * size[j], j + 1, 1e-9);
+    /* The second column is the first but for a hair; the hair is what the third one has, too. */
+    for (int i = 0; i < MOST; i++) {
+        double *row = rows + 4 * i;
+        const double a = tw_random_unit(&r), hair = 1e-9 * tw_random_unit(&r);
+        row[0] = a;
+        row[1] = a + hair;
+        row[2] = tw_random_unit(&r);
+        row[3] = 2 * a + 3 * row[2];
+    }
+    double left = 0, copy[MOST * 4];
+    memcpy(copy, rows, sizeof copy);
+    tw_least_squares(rows, MOST, 3, x);
+    near(x[0] + x[1], 2, 1e-6);
+    near(x[2], 3, 1e-9);
+    for (int i = 0; i < MOST; i++)
+        left = fmax(left, fabs(copy[4 * i] * x[0] + copy[4 * i + 1] * x[1] + copy[4 * i + 2] * x[2] - copy[4 * i + 3]));
+    near(left, 0, 1e-9);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(exact_systems_are_solved),
-                                       cmocka_unit_test(what_is_left_is_least),
-                                       cmocka_unit_test(what_is_not_determined_is_zero)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(exact_systems_are_solved), cmocka_unit_test(what_is_left_is_least),
+        cmocka_unit_test(what_is_not_determined_is_zero), cmocka_unit_test(sizes_do_not_matter)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -60,7 +60,7 @@ static void points_of_heads_divide(void **state) {
     tw_wave_point p[20 * 3];
     const int n = tw_wave_points(&(tw_wave_grid){.slots = SLOTS, .waves = 20, .parts = 3, .heads = 48}, p);
     /* 44 blocks a part: no multiple of 48 is in 1 to 44, and others have none either. */
-    assert_true(n > 40 && n < 60);
+    assert_int_equal(n, 55);
     for (int i = 0; i < n; i++) {
         assert_int_equal(p[i].grid % 48, 0);
         assert_int_equal(p[i].columns, 48);
@@ -69,6 +69,9 @@ static void points_of_heads_divide(void **state) {
         assert_true(!i || p[i].grid > p[i - 1].grid);
     }
     assert_int_equal(p[0].grid, 48);
+    /* Of 1 to 44 the largest multiple of 16 is 32. */
+    assert_int_equal(tw_wave_points(&(tw_wave_grid){.slots = SLOTS, .waves = 1, .parts = 3, .heads = 16}, p), 3);
+    assert_true(p[0].grid == 32 && p[1].grid == 80 && p[2].grid == 128);
 }
 
 /* A kernel whose coefficients differ from wave to wave up to the 30th, and not after. */
@@ -117,15 +120,109 @@ static void known_coefficients_are_found(void **state) {
     tw_wave_free(m);
 }
 
-/* Of two times for the same, 10 and 1000, the relative error leans to the lower, and the absolute one is in the middle.
- */
+/* Of two times that are one to the step form, 10 and 1000, the relative error leans to the lower, and the absolute one
+   is in the middle. */
 static void errors_are_relative_unless_asked(void **state) {
     (void)state;
-    static const tw_wave_sample s[] = {{0, 0, 7, 3, 10}, {0, 0, 7, 3, 1000}};
-    tw_wave_model *relative = fit(s, 2, 1, (tw_wave_options){0}),
-                  *absolute = fit(s, 2, 1, (tw_wave_options){.absolute = true});
+    static const tw_wave_sample s[] = {{0, 0, 7, 3, 10}, {0, 0, 8, 3, 1000}};
+    tw_wave_model *relative = fit(s, 2, 1, (tw_wave_options){.form = TW_WAVE_STEP});
+    tw_wave_model *absolute = fit(s, 2, 1, (tw_wave_options){.form = TW_WAVE_STEP, .absolute = true});
     near(tw_wave_time(relative, 0, 7, 3), 0.101 / 0.010001, 1e-9);
     near(tw_wave_time(absolute, 0, 7, 3), 505, 1e-9);
+    tw_wave_free(relative);
+    tw_wave_free(absolute);
+}
+
+/* What a wave's samples have alike says nothing of its slope. */
+static void one_grid_says_nothing_of_others(void **state) {
+    (void)state;
+    static const tw_wave_sample s[] = {{0, 0, 33, 10, 12}, {0, 0, 33, 20, 22}, {0, 0, 33, 30, 32},
+                                       {1, 0, 10, 7, 5},   {1, 0, 20, 7, 10},  {2, 0, 50, 5, 9}};
+    tw_wave_model *m = fit(s, 6, 3, (tw_wave_options){0});
+    near(tw_wave_time(m, 0, 132, 10), 12, 1e-9);
+    near(tw_wave_time(m, 0, 1, 25), 27, 1e-9);
+    near(tw_wave_time(m, 1, 30, 7), 15, 1e-9);
+    near(tw_wave_time(m, 1, 30, 70), 15, 1e-9);
+    near(tw_wave_time(m, 2, 3, 4), 9, 1e-9);
+    tw_wave_free(m);
+}
+
+/* A wave without samples is as the next that has some, and later ones follow the last of those that have. */
+static void waves_without_samples(void **state) {
+    (void)state;
+    static const tw_wave_sample s[] = {{0, 0, SLOTS, 4, 10},     {0, 0, SLOTS, 8, 20},     {0, 0, 4 * SLOTS, 4, 40},
+                                       {0, 0, 4 * SLOTS, 8, 60}, {0, 0, 9 * SLOTS, 4, 90}, {0, 0, 9 * SLOTS, 8, 99}};
+    static const struct {
+        int waves, last;
+        int64_t wave;
+        double time; /* Of L 4. */
+    } cases[] = {{0, 1, 1, 10},  {0, 1, 2, 40}, {0, 1, 4, 40}, {0, 1, 5, 90},   {0, 1, 9, 90},
+                 {0, 1, 10, 90}, {5, 1, 5, 40}, {5, 1, 9, 40}, {0, 2, 14, 140}, {8, 2, 7, 70}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        tw_wave_model *m = fit(s, 6, 1, (tw_wave_options){.waves = cases[i].waves, .last = cases[i].last});
+        near(tw_wave_time(m, 0, cases[i].wave * SLOTS, 4), cases[i].time, 1e-9);
+        tw_wave_free(m);
+    }
+}
+
+/* The step form counts waves, and a time that is not above 0 is none. */
+static void what_forms_say_beyond(void **state) {
+    (void)state;
+    static const tw_wave_sample s[] = {
+        {0, 0, 5, 1, 10}, {0, 0, SLOTS + 5, 1, 20}, {1, 0, 10, 1, 30}, {1, 0, 20, 1, 10}};
+    tw_wave_model *step = fit(s, 4, 2, (tw_wave_options){.form = TW_WAVE_STEP}),
+                  *full = fit(s, 4, 2, (tw_wave_options){0});
+    for (int64_t g = 1; g <= SLOTS; g += 10) {
+        near(tw_wave_time(step, 0, g, 1), 10, 1e-9);
+        near(tw_wave_time(step, 0, 6 * SLOTS + g, 1), 70, 1e-9);
+    }
+    near(tw_wave_time(full, 1, 15, 1), 20, 1e-9);
+    assert_true(isinf(tw_wave_time(full, 1, 25, 1)) && isinf(tw_wave_time(full, 1, 100, 1)));
+    const tw_wave_division d[] = {{0, 0}, {30, 1}};
+    assert_int_equal(tw_wave_select(full, d).macro, -1);
+    tw_wave_free(step);
+    tw_wave_free(full);
+}
+
+/* Against numbers by hand: predictions 10 and 20 for times of 12 and 16, one that there is none for, and one that does
+   not count. */
+static void quality_is_what_it_says(void **state) {
+    (void)state;
+    static const tw_wave_sample s[] = {{0, 1, 10, 1, 10}, {0, 1, 20, 1, 20}, {1, 1, 10, 1, 30}, {1, 1, 20, 1, 10}};
+    static const tw_wave_sample seen[] = {{0, 1, 10, 1, 12}, {0, 1, 20, 1, 16}, {1, 1, 40, 1, 5}, {0, 2, 10, 1, 1000}};
+    tw_wave_model *m = fit(s, 4, 2, (tw_wave_options){0});
+    const tw_wave_quality q = tw_wave_judge(m, seen, 4);
+    assert_int_equal(q.n, 2);
+    assert_int_equal(q.without, 1);
+    near(q.mean, (2.0 / 12 + 4.0 / 16) / 2, 1e-9);
+    near(q.worst, 0.25, 1e-9);
+    near(q.r2, 1 - 20.0 / 8, 1e-9);
+    assert_true(tw_wave_judge(m, seen, 1).r2 == 0);
+    tw_wave_free(m);
+}
+
+/* Repeats are one measurement, and micro choices are compared grid by grid. */
+static void repeats_weigh_as_one(void **state) {
+    (void)state;
+    static const tw_wave_sample s[] = {{0, 1, 10, 5, 10}, {0, 1, 20, 5, 20}, {0, 1, 20, 5, 20},
+                                       {0, 1, 20, 5, 20}, {0, 2, 10, 5, 11}, {0, 2, 20, 5, 21}};
+    for (int absolute = 0; absolute < 2; absolute++) {
+        tw_wave_model *m = fit(s, 6, 1, (tw_wave_options){.absolute = absolute});
+        assert_int_equal(tw_wave_micro(m, 0, 10, 5), 1);
+        tw_wave_free(m);
+    }
+    /* Three times at one grid is not at more grids than two. */
+    static const tw_wave_sample often[] = {
+        {0, 1, 10, 5, 10}, {0, 1, 20, 5, 20}, {0, 2, 20, 5, 25}, {0, 2, 20, 5, 25}, {0, 2, 20, 5, 25}};
+    tw_wave_model *m = fit(often, 5, 1, (tw_wave_options){0});
+    assert_int_equal(tw_wave_micro(m, 0, 10, 5), 1);
+    tw_wave_free(m);
+    /* Twice as long at the short grid against a tenth more at the long one. */
+    static const tw_wave_sample uneven[] = {{0, 1, 10, 5, 2}, {0, 1, 20, 5, 100}, {0, 2, 10, 5, 1}, {0, 2, 20, 5, 110}};
+    tw_wave_model *relative = fit(uneven, 4, 1, (tw_wave_options){0});
+    tw_wave_model *absolute = fit(uneven, 4, 1, (tw_wave_options){.absolute = true});
+    assert_int_equal(tw_wave_micro(relative, 0, 10, 5), 2);
+    assert_int_equal(tw_wave_micro(absolute, 0, 10, 5), 1);
     tw_wave_free(relative);
     tw_wave_free(absolute);
 }
@@ -135,8 +232,8 @@ static void micro_parameters_are_shared(void **state) {
     (void)state;
     static const tw_wave_sample s[] = {
         /* L 10: 1 is fastest at 10 alone, 2 at both together, and 3 was not measured at 20. */
-        {0, 1, 10, 10, 5},
-        {0, 1, 20, 10, 30},
+        {0, 1, 10, 10, 8},
+        {0, 1, 20, 10, 80},
         {0, 2, 10, 10, 10},
         {0, 2, 20, 10, 20},
         {0, 3, 10, 10, 1},
@@ -283,6 +380,19 @@ static void what_is_no_sample_is_refused(void **state) {
     near(tw_wave_time(m, 0, 1, 1), 1, 1e-12);
     assert_int_equal(tw_wave_micro(m, 0, 1000, 7), 0);
     tw_wave_free(m);
+    static const tw_wave_options negative[] = {{.waves = -1}, {.last = -1}};
+    for (int i = 0; i < 4; i++) {
+        const tw_wave_options *which = i < 2 ? &negative[i] : &o;
+        assert_int_equal(tw_wave_fit(&m, &right, i == 2 ? -1 : 1, slots, i == 3 ? -1 : 1, which, &d), TW_ERR_USAGE);
+        assert_null(m);
+    }
+    /* However many waves there are, those with samples count. */
+    static const tw_wave_sample far[] = {{0, 0, INT64_C(1) << 40, 1, 7}, {0, 0, 1, 1, 3}};
+    static const int64_t one[] = {1};
+    assert_int_equal(tw_wave_fit(&m, far, 2, one, 1, &o, &d), TW_OK);
+    near(tw_wave_time(m, 0, 1, 1), 3, 1e-9);
+    near(tw_wave_time(m, 0, INT64_C(1) << 40, 1), 7, 1e-9);
+    tw_wave_free(m);
     assert_int_equal(tw_wave_fit(&m, NULL, 0, NULL, 0, &o, &d), TW_OK);
     assert_int_equal(tw_wave_select(m, NULL).macro, -1);
     tw_wave_free(m);
@@ -295,6 +405,11 @@ int main(void) {
         cmocka_unit_test(points_of_heads_divide),
         cmocka_unit_test(known_coefficients_are_found),
         cmocka_unit_test(errors_are_relative_unless_asked),
+        cmocka_unit_test(one_grid_says_nothing_of_others),
+        cmocka_unit_test(waves_without_samples),
+        cmocka_unit_test(what_forms_say_beyond),
+        cmocka_unit_test(quality_is_what_it_says),
+        cmocka_unit_test(repeats_weigh_as_one),
         cmocka_unit_test(micro_parameters_are_shared),
         cmocka_unit_test(the_fastest_is_selected),
         cmocka_unit_test(both_ideas_are_needed),
