@@ -166,7 +166,7 @@ static int shared_micro(const fitting *f, const macro *k, const tw_wave_sample *
 
 /* Finds the coefficients of n samples. What they all have alike says nothing of its slope, which is then 0. */
 static void find_coefficients(const fitting *f, const macro *k, int n, fit *out) {
-    double first[TERMS];
+    double first[TERMS] = {0};
     bool grids_differ = false, loops_differ = false;
     for (int i = 0; i < n; i++) {
         const tw_wave_sample *s = &f->used[i];
