@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-/* What is left of a column below row `from`, as a share of the whole column, is taken for rounding below this. */
+/* A column whose norm below the current row is a smaller share of its whole norm is taken for rounding error. */
 static const double RANK = 1e-10;
 
 static double norm(const double *a, int pitch, int from, int m) {

@@ -17,15 +17,17 @@ enum { MAX_ROWS = 32, MAX_REPETITIONS = 100, SLICE = 8 /* Tokens between two mea
 typedef struct row {
     char test[80];
     int64_t n, depth;
-    bool decode, apart;              /* `apart`: on a GPU, a launch for each token. */
-    const tw_sampling *how;          /* Settings of drawing, as `run` has them. NULL: a single launch. */
-    tw_stats rate;                   /* Tokens per second over the repetitions. */
-    tw_stats us;                     /* Microseconds per token over the repetitions, or over every token if `apart`. */
-    double share;                    /* Share of what is possible: the median of the repetitions. */
-    double work, ceiling;            /* Bytes or operations per second: achieved, and measured as possible. */
-    char ceiling_of[48];             /* "reads", or the unit that multiplies. */
-    double samples[MAX_REPETITIONS]; /* Seconds. */
-    double shares[MAX_REPETITIONS];
+    bool decode;            /* True: decode. False: prefill. */
+    bool apart;             /* True: on a GPU, each token is a launch of its own. */
+    const tw_sampling *how; /* Settings by which `run` draws tokens. NULL: all tokens are one launch. */
+    tw_stats rate;          /* Tokens per second. Each repetition is a sample. */
+    tw_stats us;         /* Microseconds per token. With `apart` each token is a sample, else each repetition is one. */
+    double share;        /* Share of the ceiling that was reached: the median of the repetitions. */
+    double work;         /* Bytes or operations per second that were reached. */
+    double ceiling;      /* Bytes or operations per second that were measured as possible. */
+    char ceiling_of[48]; /* What the ceiling is of: "reads" of memory, or the unit that multiplies. */
+    double samples[MAX_REPETITIONS]; /* Seconds of each repetition. */
+    double shares[MAX_REPETITIONS];  /* Share of the ceiling that each repetition reached. */
 } row;
 
 typedef struct bench {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE
-/* `tilewright bench gemm` measures the fastest own kernels for a product beside cuBLASLt, in one run. */
+/* The verb `bench gemm` searches for the fastest generated kernels of a matrix product, and times them and cuBLASLt in
+   the same run. */
 #include "cli/bench_gemm.h"
 
 #include "base/diag.h"
@@ -55,7 +56,7 @@ typedef struct bench_run {
     FILE *log;             /* NULL: no log. */
     tw_store *store;       /* NULL: no store. */
     char environment[512]; /* What the store's measurements depend on: a JSON object. */
-    const char *known;     /* Text of a log, or NULL. */
+    const char *known;     /* Text of an earlier log. NULL: none was given. */
     const char *commit;    /* Commit of the build, as --commit says. */
     char command[1024];
     bool row_major; /* The table's layouts are read as row-major. */
@@ -150,7 +151,7 @@ static void report_row(bench_run *r, const row *w) {
     fflush(stdout);
 }
 
-/* To the log, and to the store. */
+/* Writes a measurement to the log and to the store, if there are any. */
 static tw_status keep_one(void *context, const tw_gemm_config *c, const tw_measured *m, tw_diag *diag) {
     const bench_run *r = context;
     char problem[400], config[300], protocol[80];
@@ -266,13 +267,13 @@ static tw_status bench_table(bench_run *r, const char *types, const char *cases,
     return st;
 }
 
-/* What measurements depend on beside the kernel. */
+/* Describes the device and the versions that measurements depend on. */
 static tw_status describe_environment(bench_run *r, tw_diag *diag) {
     const tw_cuda_info *i = tw_cuda_describe(r->cuda);
     json_t *o = json_pack("{s:s, s:s, s:i, s:i, s:s}", "device", i->name, "driver", i->driver, "sms", i->sms,
                           "clock_khz", i->clock_khz, "tilewright", TW_VERSION);
     char *text = o ? json_dumps(o, JSON_SORT_KEYS) : NULL;
-    const tw_status st = text ? TW_OK : tw_fail(diag, TW_ERR_MEMORY, "out of memory");
+    const tw_status st = text ? TW_OK : tw_fail_memory(diag);
     if (text) snprintf(r->environment, sizeof r->environment, "%s", text);
     free(text);
     json_decref(o);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `tilewright export`: measurements of a store as text. */
+/* The verb `export` prints the measurements of a store as text. */
 #define _POSIX_C_SOURCE 200809L
 #include "base/diag.h"
 #include "base/file.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `tilewright import`: lines that `tilewright export` wrote, into a store. */
+/* The verb `import` adds lines that `export` wrote to a store. */
 #include "base/file.h"
 #include "cli/cli.h"
 #include "tune/lines.h"

@@ -55,8 +55,9 @@ static bool was_typed(tw_typed *typed, const tw_added_token *t, const char *text
     return false;
 }
 
-/* Finds the longest token that begins at byte i, or NULL. Candidates are narrowed byte by byte. They are sorted, so
-   those that agree with the text so far are neighbours, and the one that ends here is their first. */
+/* Finds the longest added token that begins at byte i. NULL: there is none. Each byte of the text narrows the range of
+   candidates. The tokens are sorted, so the candidates are neighbours, and a token that ends at this byte is the first
+   of them. */
 static const tw_added_token *longest(const tw_added *a, const char *text, size_t i, size_t end, tw_typed *typed) {
     const char *s = text + i;
     size_t size = end - i;

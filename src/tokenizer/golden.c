@@ -31,7 +31,7 @@ static void excerpt(const char *s, size_t n, size_t at, char out[64]) {
     out[k] = 0;
 }
 
-/* Reads a list of ids into an array, which the caller frees. */
+/* Reads a field of a case that is a list of token ids. The caller frees the array. */
 static tw_status read_ids(const golden *g, const json_t *c, const char *field, int32_t **ids, size_t *n) {
     const json_t *v = json_object_get(c, field);
     *ids = NULL;

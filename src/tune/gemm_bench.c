@@ -22,8 +22,8 @@ typedef struct contender {
 typedef struct contest {
     tw_gemm_rig *rig;
     contender *of;
-    int rounds;                                      /* Launches per set of buffers in a sample. */
-    enum { MAY_FAIL, MUST_RUN, MUST_BE_RIGHT } need; /* What every contender needs, or the measurement ends. */
+    int rounds; /* How often a sample launches the kernel on each set of buffers. */
+    enum { MAY_FAIL, MUST_RUN, MUST_BE_RIGHT } need; /* What ends the measurement unless it holds of every contender. */
 } contest;
 
 static tw_status check(void *context, int i, tw_diag *diag) {

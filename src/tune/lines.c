@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-/* Words of tw_status. */
+/* The words that stand for each tw_status. */
 static const char *const statuses[] = {[TW_OK] = "right",
                                        [TW_ERR_USAGE] = "usage",
                                        [TW_ERR_IO] = "io",
@@ -24,7 +24,8 @@ enum { STATUSES = sizeof statuses / sizeof *statuses };
 
 /* ---- writing */
 
-/* "ml=64 mma=1" as an object. A value that is no number in its usual digits stays a text. */
+/* Makes a JSON object of words such as "ml=64 mma=1". A value becomes a number if it is written as JSON writes numbers,
+   else a string. */
 static json_t *words_object(const char *words) {
     json_t *o = json_object();
     while (*words) {
@@ -97,7 +98,7 @@ json_t *tw_t4_result(const tw_measurement *m) {
 
 /* ---- reading */
 
-/* An object of numbers and texts as words; NULL: it has something else, or memory ran out. */
+/* Makes words of a JSON object of numbers and strings. NULL: it has other values, or memory ran out. */
 static char *object_words(json_t *o) {
     const char *name;
     json_t *v;

@@ -9,7 +9,7 @@
 
 #include <jansson.h>
 
-/* Appends a measurement as a line. */
+/* Appends a measurement as a line of JSON. */
 tw_status tw_lines_write(tw_buf *out, const tw_measurement *m, tw_diag *diag);
 
 /* A measurement that was read. */

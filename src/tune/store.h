@@ -11,21 +11,21 @@ typedef struct tw_store tw_store;
 
 enum { TW_STORE_SAMPLES = 100000 /* The most samples of a measurement. */ };
 
-/* All texts are UTF-8 and owned by whoever made the struct. */
+/* A measurement of one configuration. All texts are UTF-8. The struct owns neither them nor the samples. */
 typedef struct tw_measurement {
     const char *key;         /* A name that no other measurement of the store has. NULL: it needs none. */
-    const char *environment; /* What was measured on: a JSON object with device, driver, versions. */
+    const char *environment; /* Device, driver and versions that the samples depend on, as a JSON object. */
     const char *space;       /* Name of the space, such as "gemm". */
-    const char *problem;     /* Words of the problem. */
-    const char *config;      /* Words of the configuration. */
-    const char *protocol;    /* Words that say how samples were taken. */
+    const char *problem;     /* The problem, as words such as "m=64 n=64 k=64". */
+    const char *config;      /* The parameters' values, as words such as "ml=64 mma=1". */
+    const char *protocol;    /* How samples were taken, as words such as "samples=3 caches=cold". */
     const char *unit;        /* Unit of the samples, such as "us" or "J". */
     tw_status status;        /* TW_ERR_MISMATCH: the output was wrong. Any other error: it could not be run. */
     const char *message;     /* The message of the error. "" if `status` is TW_OK. */
     const double *samples;   /* Raw samples in the order they were taken. Finite, and not below 0. */
     int n;                   /* Number of samples. */
-    double clock_mhz;        /* Mean clock of the device. 0: not known. */
-    double watts;            /* Mean power. 0: not known. */
+    double clock_mhz;        /* Mean clock rate of the device during the samples, in MHz. 0: not known. */
+    double watts;            /* Mean power of the device during the samples, in watts. 0: not known. */
     int64_t began;           /* When the first sample was taken: nanoseconds since 1970. */
 } tw_measurement;
 
@@ -47,7 +47,7 @@ tw_status tw_store_add(tw_store *s, const tw_measurement *m, bool *added, tw_dia
 /* Returns whether the store has a measurement with this key. */
 tw_status tw_store_has(tw_store *s, const char *key, bool *has, tw_diag *diag);
 
-/* Which measurements to read. NULL: any. */
+/* Selects measurements by the text of a field. A field that is NULL selects all. */
 typedef struct tw_store_filter {
     const char *environment;
     const char *space;

@@ -62,19 +62,19 @@ typedef struct anchor {
     int micro;
 } anchor;
 
-/* What is known of a wave, or of several. */
+/* Coefficients and micro choices of one wave, or of several together. */
 typedef struct fit {
     int64_t wave;
-    double c[TERMS]; /* Of GL, G, L, 1. */
+    double c[TERMS]; /* Coefficients of GL, G, L and 1. */
     const anchor *anchors;
     int n; /* Number of anchors, by `loops`. 0: there are no samples. */
 } fit;
 
 typedef struct macro {
     int64_t slots;
-    const fit *waves; /* Those with samples, in order. */
+    const fit *waves; /* Fits of the waves that have samples, in ascending order. */
     int n;            /* Number of `waves`. */
-    fit beyond;       /* For waves after the last of them. */
+    fit beyond;       /* The fit for waves after the last of them. */
 } macro;
 
 struct tw_wave_model {
@@ -91,8 +91,8 @@ struct tw_wave_model {
 typedef struct fitting {
     tw_wave_model *m;
     const tw_wave_options *o;
-    tw_wave_sample *used; /* Samples of the fit under way. */
-    double *rows;         /* Their rows for least squares. */
+    tw_wave_sample *used; /* The samples that the current fit uses. */
+    double *rows;         /* The rows of least squares for them. */
 } fitting;
 
 static int64_t waves_of(int64_t slots, int64_t grid) {
@@ -164,7 +164,7 @@ static int shared_micro(const fitting *f, const macro *k, const tw_wave_sample *
     return best;
 }
 
-/* Finds the coefficients of n samples. What they all have alike says nothing of its slope, which is then 0. */
+/* Finds the coefficients of n samples. If all have the same G, or the same L, its coefficients are 0. */
 static void find_coefficients(const fitting *f, const macro *k, int n, fit *out) {
     double first[TERMS] = {0};
     bool grids_differ = false, loops_differ = false;

@@ -12,17 +12,18 @@
 /* ---- where to measure */
 
 typedef struct tw_wave_grid {
-    int64_t slots;  /* Blocks that run at once, at least 1. */
-    int waves;      /* W: the most waves, at least 1. */
-    int parts;      /* I: points of a wave, from 1 to `slots`. */
-    double longest; /* The longest grid, columns over rows, if there is a shorter one. 0: 1.1, the paper's. */
+    int64_t slots;  /* Blocks that the device runs at once, at least 1. */
+    int waves;      /* W: the number of waves to measure, at least 1. */
+    int parts;      /* I: the parts of each wave, from 1 to `slots`. Each part has a point. */
+    double longest; /* The most columns for each row of a grid. 0: 1.1, as in the paper. */
     int64_t heads;  /* The grid is a multiple of this many heads. 0: it is rows times columns. */
 } tw_wave_grid;
 
 typedef struct tw_wave_point {
-    int wave;              /* From 1. */
-    int64_t grid;          /* G. */
-    int64_t rows, columns; /* Their product is G, and rows are not more than columns. With heads: tiles and heads. */
+    int wave;        /* The wave's number, from 1. */
+    int64_t grid;    /* G, the product of rows and columns. */
+    int64_t rows;    /* Rows of blocks, at most as many as columns. With heads: blocks of a head. */
+    int64_t columns; /* Columns of blocks. With heads: heads. */
 } tw_wave_point;
 
 /* Finds a grid for each part of each wave, the largest of its part that is short enough or divides among the heads.
@@ -35,14 +36,14 @@ int tw_wave_points(const tw_wave_grid *g, tw_wave_point *points);
 typedef struct tw_wave_sample {
     int macro;     /* Index of its choice of macro parameters, from 0. */
     int micro;     /* Index of its choice of micro parameters, from 0. */
-    int64_t grid;  /* G, at least 1. */
-    int64_t loops; /* L, at least 1. */
-    double time;   /* In any unit, above 0. */
+    int64_t grid;  /* G, the number of blocks, at least 1. */
+    int64_t loops; /* L, the rounds of a block's loop, at least 1. */
+    double time;   /* The measured time in any unit, above 0. */
 } tw_wave_sample;
 
-/* The model, and what is left of it without one of its two ideas (section 5.5). */
+/* Forms of the model. The paper compares the whole one with two that lack an idea each (section 5.5). */
 typedef enum tw_wave_form {
-    TW_WAVE_FULL,
+    TW_WAVE_FULL,   /* A fit for each wave. */
     TW_WAVE_LINEAR, /* One fit for all waves. */
     /* Within a wave G does not matter, and beyond the last one the number of waves stands for it. The paper's also
        leaves out L. */
@@ -51,8 +52,8 @@ typedef enum tw_wave_form {
 
 typedef struct tw_wave_options {
     tw_wave_form form;
-    int waves;     /* Samples of later waves are ignored. 0: none is. */
-    int last;      /* Waves with samples that extrapolation is fitted to, the last ones. 0: 10, the paper's. */
+    int waves;     /* The last wave whose samples count. 0: all samples count. */
+    int last;      /* The number of last waves that extrapolation is fitted to. 0: 10, as in the paper. */
     bool absolute; /* True: errors count as they are, as in the paper. False: relative to the time. */
 } tw_wave_options;
 
@@ -74,11 +75,13 @@ int tw_wave_micro(const tw_wave_model *m, int macro, int64_t grid, int64_t loops
 
 /* A problem as one macro choice divides it. */
 typedef struct tw_wave_division {
-    int64_t grid, loops; /* grid 0: it cannot. */
+    int64_t grid;  /* G. 0: this choice cannot divide the problem. */
+    int64_t loops; /* L. */
 } tw_wave_division;
 typedef struct tw_wave_choice {
-    int macro, micro; /* -1: nothing can be chosen. */
-    double time;      /* Predicted. Infinity: nothing can be chosen. */
+    int macro;   /* Index of the macro choice. -1: nothing can be chosen. */
+    int micro;   /* Index of the micro choice. -1: nothing can be chosen. */
+    double time; /* The predicted time. Infinity: nothing can be chosen. */
 } tw_wave_choice;
 
 /* Chooses the macro parameters of least predicted time, and their micro parameters. `divisions` has one for each macro

@@ -13,10 +13,10 @@
 #define TW_SOFTMAX_LOWEST (-1e30f)
 #define TW_SOFTMAX_LOG2E  1.4426950408889634f /* log2(e) */
 
-/* The largest score so far, and the sum of the weights. Both fields are f32 variables. */
+/* The state of an online softmax, as IR variables of f32. A score's weight is 2^(score - max). */
 typedef struct tw_softmax {
-    tw_val max; /* The largest score. */
-    tw_val sum; /* The sum of the scores' weights. */
+    tw_val max; /* The largest score so far. */
+    tw_val sum; /* The sum of the weights of the scores so far. */
 } tw_softmax;
 
 /* Makes the variables, for no scores yet. */

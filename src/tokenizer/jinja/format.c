@@ -439,7 +439,8 @@ static jinja_value field_value(formatting *k, const jinja_string *field) {
 
 static void put_text(formatting *k, jinja_buffer *b, const jinja_string *s, int depth);
 
-/* Prints the field in braces s[from, to): its value, converted and formatted. */
+/* Prints a replacement field of str.format, the bytes `from` to `to` - 1 of `s` that stand between braces. The value is
+   looked up, converted by !s or !r, and formatted by what follows the colon. */
 static void put_field(formatting *k, jinja_buffer *b, const jinja_string *s, size_t from, size_t to, int depth) {
     jinja_env *env = k->env;
     size_t name = from, nested = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Numbers as Python computes, reads and prints them. Whole numbers end at 64 bits. Beyond that, evaluation is
-   refused. */
+/* Arithmetic, parsing and printing of numbers, with Python's results. An integer that does not fit 64 bits ends the
+   evaluation with an error. */
 #include "tokenizer/jinja/jinja.h"
 #include "tokenizer/unicode.h"
 
