@@ -13,7 +13,7 @@
 typedef struct golden {
     const tw_tokenizer *t;
     const char *path;
-    size_t i; /* The current case. */
+    size_t i; /* The current case's index in the file. */
     tw_diag *diag;
 } golden;
 

@@ -24,8 +24,8 @@ enum { STATUSES = sizeof statuses / sizeof *statuses };
 
 /* ---- writing */
 
-/* Makes a JSON object of words such as "ml=64 mma=1". A value becomes a number if it is written as JSON writes numbers,
-   else a string. */
+/* Makes a JSON object of words such as "ml=64 mma=1". A value that is a whole number in its shortest
+   spelling becomes a number. Any other becomes a string. */
 static json_t *words_object(const char *words) {
     json_t *o = json_object();
     while (*words) {

@@ -8,19 +8,19 @@
 enum { TW_ARGMAX_BYTES = 8 /* A cell in memory: f32 value, i32 number. */ };
 
 typedef struct tw_argmax {
-    tw_val value;  /* The largest so far (f32). */
-    tw_val number; /* Its number (i32). INT32_MAX: there is none yet. */
+    tw_val value;  /* The largest value so far, f32. */
+    tw_val number; /* The number of that value, i32. INT32_MAX: there is none yet. */
 } tw_argmax;
 
 /* Makes variables. `least` is below every value that counts. */
 tw_argmax tw_argmax_of(tw_builder *b, float least);
-/* Updates the largest value so far, in variables. */
+/* Takes a value: it becomes the largest if it is larger, or as large and of a lower number. */
 void tw_argmax_take(tw_builder *b, const tw_argmax *a, tw_val value, tw_val number);
 /* Computes the argmax of a warp's lanes for each of them. */
 tw_argmax tw_argmax_warp(tw_builder *b, const tw_argmax *a);
 /* Stores to a cell. `to` has the state space and the offset. */
 void tw_argmax_store(tw_builder *b, const tw_argmax *a, tw_attrs to, tw_val cell);
-/* Updates the largest value so far, in variables, from n neighbouring cells of shared memory. */
+/* Takes the values of n neighbouring cells of shared memory, in order. */
 void tw_argmax_take_cells(tw_builder *b, const tw_argmax *a, tw_val cells, int offset, int n);
 
 #endif
