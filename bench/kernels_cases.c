@@ -153,14 +153,15 @@ static void gemm_make(bench_data *d) {
     d->y = big_make(outputs * 4);
     memset(d->y, 0xff, outputs * 4);
     d->z = big_make(outputs * 4);
-    d->scratch = big_make(d->k->gemm_scratch[c->f.dtype](c->f, d->panels, c->cols, c->rows));
+    d->scratch = big_make(d->k->gemm_scratch[c->f.dtype](c->f, d->panels, c->cols, c->rows, (tw_gemm_blocking){0}));
     weights_make(d);
     plain_make(d);
 }
 
 static void gemm_run(bench_data *d) {
     const bench_case *c = d->c;
-    d->k->gemm[c->f.dtype](c->f, d->weights, d->panels, c->cols, d->x, c->cols, c->rows, d->y, c->n, NULL, d->scratch);
+    d->k->gemm[c->f.dtype](c->f, d->weights, d->panels, c->cols, d->x, c->cols, c->rows, d->y, c->n,
+                           (tw_gemm_blocking){0}, NULL, d->scratch);
 }
 
 static double gemm_work(const bench_data *d) {

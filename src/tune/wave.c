@@ -14,15 +14,31 @@ static const double LONGEST = 1.1;
 
 /* ---- where to measure */
 
-/* Finds the factors of G that are nearest to one another. */
-static void factor(tw_wave_point *p) {
-    for (int64_t rows = 1; rows * rows <= p->grid; rows++)
-        if (p->grid % rows == 0) p->rows = rows;
-    p->columns = p->grid / p->rows;
+static double length(const tw_wave_point *p) {
+    const double ratio = (double)p->columns / (double)p->rows;
+    return ratio < 1 ? 1 / ratio : ratio;
 }
 
-static double length(const tw_wave_point *p) {
-    return (double)p->columns / (double)p->rows;
+static bool is_within(const tw_wave_grid *g, int64_t rows, int64_t columns) {
+    return (!g->most_rows || rows <= g->most_rows) && (!g->most_columns || columns <= g->most_columns);
+}
+
+/* Finds the factors of G that are nearest to one another, within the limits. The larger one is the columns where it may
+   be. False: there are none. */
+static bool factor(const tw_wave_grid *g, tw_wave_point *p) {
+    p->rows = 0;
+    for (int64_t least = 1; least * least <= p->grid; least++) {
+        const int64_t most = p->grid / least;
+        if (p->grid % least) continue;
+        if (is_within(g, least, most)) {
+            p->rows = least;
+            p->columns = most;
+        } else if (is_within(g, most, least)) {
+            p->rows = most;
+            p->columns = least;
+        }
+    }
+    return p->rows > 0;
 }
 
 /* Finds the point of grids `first` to `last`. */
@@ -34,13 +50,15 @@ static bool find_point(const tw_wave_grid *g, int64_t first, int64_t last, tw_wa
         out->rows = out->grid / g->heads;
         return out->grid >= first;
     }
+    bool found = false;
     for (int64_t grid = last; grid >= first; grid--) {
         tw_wave_point p = {.wave = out->wave, .grid = grid};
-        factor(&p);
-        if (grid == last || length(&p) < length(out)) *out = p;
+        if (!factor(g, &p)) continue;
+        if (!found || length(&p) < length(out)) *out = p;
+        found = true;
         if (length(&p) <= longest) break;
     }
-    return true;
+    return found;
 }
 
 int tw_wave_points(const tw_wave_grid *g, tw_wave_point *points) {
@@ -58,7 +76,7 @@ int tw_wave_points(const tw_wave_grid *g, tw_wave_point *points) {
 /* ---- the model */
 
 typedef struct anchor {
-    int64_t loops;
+    double loops;
     int micro;
 } anchor;
 
@@ -99,11 +117,11 @@ static int64_t waves_of(int64_t slots, int64_t grid) {
     return (grid - 1) / slots + 1;
 }
 
-static void terms(const tw_wave_model *m, int64_t slots, int64_t grid, int64_t loops, double x[TERMS]) {
-    const double g = (double)(m->form == TW_WAVE_STEP ? waves_of(slots, grid) : grid), l = (double)loops;
-    x[0] = g * l;
+static void terms(const tw_wave_model *m, int64_t slots, int64_t grid, double loops, double x[TERMS]) {
+    const double g = (double)(m->form == TW_WAVE_STEP ? waves_of(slots, grid) : grid);
+    x[0] = g * loops;
     x[1] = g;
-    x[2] = l;
+    x[2] = loops;
     x[3] = 1;
 }
 
@@ -238,8 +256,8 @@ static tw_status check(const tw_wave_sample *s, int n, const int64_t *slots, int
     for (int i = 0; i < macros; i++)
         if (slots[i] < 1) return tw_fail(diag, TW_ERR_USAGE, "macro choice %d has no slots", i);
     for (int i = 0; i < n; i++)
-        if (s[i].macro < 0 || s[i].macro >= macros || s[i].micro < 0 || s[i].grid < 1 || s[i].loops < 1 ||
-            !(s[i].time > 0) || isinf(s[i].time))
+        if (s[i].macro < 0 || s[i].macro >= macros || s[i].micro < 0 || s[i].grid < 1 || !(s[i].loops > 0) ||
+            isinf(s[i].loops) || !(s[i].time > 0) || isinf(s[i].time))
             return tw_fail(diag, TW_ERR_USAGE, "sample %d is out of range", i);
     return TW_OK;
 }
@@ -293,8 +311,8 @@ void tw_wave_free(tw_wave_model *m) {
     free(m);
 }
 
-static const fit *fit_of(const tw_wave_model *m, int number, int64_t grid, int64_t loops) {
-    assert(number >= 0 && number < m->n_macros && grid >= 1 && loops >= 1);
+static const fit *fit_of(const tw_wave_model *m, int number, int64_t grid, double loops) {
+    assert(number >= 0 && number < m->n_macros && grid >= 1 && loops > 0);
     const macro *k = &m->macros[number];
     const int64_t w = waves_of(k->slots, grid);
     int from = 0, below = k->n; /* The first wave that is not before w. */
@@ -308,7 +326,7 @@ static const fit *fit_of(const tw_wave_model *m, int number, int64_t grid, int64
     return from < k->n ? &k->waves[from] : &k->beyond;
 }
 
-double tw_wave_time(const tw_wave_model *m, int number, int64_t grid, int64_t loops) {
+double tw_wave_time(const tw_wave_model *m, int number, int64_t grid, double loops) {
     const fit *f = fit_of(m, number, grid, loops);
     if (!f->n) return (double)INFINITY;
     double x[TERMS], time = 0;
@@ -317,12 +335,12 @@ double tw_wave_time(const tw_wave_model *m, int number, int64_t grid, int64_t lo
     return time > 0 ? time : (double)INFINITY;
 }
 
-int tw_wave_micro(const tw_wave_model *m, int number, int64_t grid, int64_t loops) {
+int tw_wave_micro(const tw_wave_model *m, int number, int64_t grid, double loops) {
     const fit *f = fit_of(m, number, grid, loops);
     int best = -1;
-    int64_t least = INT64_MAX;
+    double least = (double)INFINITY;
     for (int i = 0; i < f->n; i++) {
-        const int64_t apart = llabs(f->anchors[i].loops - loops);
+        const double apart = fabs(f->anchors[i].loops - loops);
         if (apart >= least) continue;
         least = apart;
         best = f->anchors[i].micro;

@@ -15,30 +15,33 @@ typedef struct tw_wave_grid {
     int64_t slots;  /* Blocks that the device runs at once, at least 1. */
     int waves;      /* W: the number of waves to measure, at least 1. */
     int parts;      /* I: the parts of each wave, from 1 to `slots`. Each part has a point. */
-    double longest; /* The most columns for each row of a grid. 0: 1.1, as in the paper. */
+    double longest; /* The largest ratio of a grid's longer side to its shorter one. 0: 1.1, as in the paper. */
     int64_t heads;  /* The grid is a multiple of this many heads. 0: it is rows times columns. */
+    int64_t most_rows, most_columns; /* The most rows and columns of blocks. 0: any number. */
 } tw_wave_grid;
 
 typedef struct tw_wave_point {
-    int wave;        /* The wave's number, from 1. */
-    int64_t grid;    /* G, the product of rows and columns. */
-    int64_t rows;    /* Rows of blocks, at most as many as columns. With heads: blocks of a head. */
+    int wave;     /* The wave's number, from 1. */
+    int64_t grid; /* G, the product of rows and columns. */
+    int64_t
+        rows; /* Rows of blocks. Without limits there are at most as many as columns. With heads: blocks of a head. */
     int64_t columns; /* Columns of blocks. With heads: heads. */
 } tw_wave_point;
 
 /* Finds a grid for each part of each wave, the largest of its part that is short enough or divides among the heads.
-   Where none is short enough, it is the shortest; where none divides, the part has no point. Writes at most
-   waves * parts points, smallest first. Returns their number. */
+   Where none is short enough, it is the shortest; where none divides or keeps the limits, the part has no point. Writes
+   at most waves * parts points, smallest first. Returns their number. */
 int tw_wave_points(const tw_wave_grid *g, tw_wave_point *points);
 
 /* ---- the model */
 
 typedef struct tw_wave_sample {
-    int macro;     /* Index of its choice of macro parameters, from 0. */
-    int micro;     /* Index of its choice of micro parameters, from 0. */
-    int64_t grid;  /* G, the number of blocks, at least 1. */
-    int64_t loops; /* L, the rounds of a block's loop, at least 1. */
-    double time;   /* The measured time in any unit, above 0. */
+    int macro;    /* Index of its choice of macro parameters, from 0. */
+    int micro;    /* Index of its choice of micro parameters, from 0. */
+    int64_t grid; /* G, the number of blocks, at least 1. */
+    double
+        loops; /* L, the rounds of a block's loop, above 0. It is no whole number where blocks are smaller at edges. */
+    double time; /* The measured time in any unit, above 0. */
 } tw_wave_sample;
 
 /* Forms of the model. The paper compares the whole one with two that lack an idea each (section 5.5). */
@@ -67,16 +70,16 @@ tw_status tw_wave_fit(tw_wave_model **out, const tw_wave_sample *samples, int n,
                       const tw_wave_options *o, tw_diag *diag);
 void tw_wave_free(tw_wave_model *m); /* NULL is fine. */
 
-/* Predicts the time of G blocks of L rounds, both at least 1. A wave without samples is taken for the next one that has
+/* Predicts the time of G blocks, at least 1, of L rounds. A wave without samples is taken for the next one that has
    some. Infinity: there are no samples of this macro choice, or the fit is not above 0 there. */
-double tw_wave_time(const tw_wave_model *m, int macro, int64_t grid, int64_t loops);
+double tw_wave_time(const tw_wave_model *m, int macro, int64_t grid, double loops);
 /* Returns the micro choice of the nearest anchor, the lower one of two. -1: there are no samples. */
-int tw_wave_micro(const tw_wave_model *m, int macro, int64_t grid, int64_t loops);
+int tw_wave_micro(const tw_wave_model *m, int macro, int64_t grid, double loops);
 
 /* A problem as one macro choice divides it. */
 typedef struct tw_wave_division {
-    int64_t grid;  /* G. 0: this choice cannot divide the problem. */
-    int64_t loops; /* L. */
+    int64_t grid; /* G. 0: this choice cannot divide the problem. */
+    double loops; /* L. */
 } tw_wave_division;
 typedef struct tw_wave_choice {
     int macro;   /* Index of the macro choice. -1: nothing can be chosen. */

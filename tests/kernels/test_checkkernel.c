@@ -161,15 +161,15 @@ static void take_part(void *context, int64_t row, int64_t rows, int64_t col, int
         }
 }
 
-static void check_gemm(const tw_kernels *k, const problem *p) {
+static void check_gemm(const tw_kernels *k, const problem *p, tw_gemm_blocking by) {
     int t = p->f.dtype;
-    size_t n = (size_t)(p->rows * p->ldy), bytes = k->gemm_scratch[t](p->f, p->panels, p->cols, p->rows);
+    size_t n = (size_t)(p->rows * p->ldy), bytes = k->gemm_scratch[t](p->f, p->panels, p->cols, p->rows, by);
     float *y = guard_make(n), *seen = guard_make(n);
     parts told = {p, y, seen};
     tw_gemm_sink sink = {take_part, &told};
     unsigned char *scratch = aligned_make(bytes + 64);
     memset(scratch + bytes, 0x5a, 64);
-    k->gemm[t](p->f, p->packed, p->panels, p->cols, p->x, p->ldx, p->rows, y, p->ldy, &sink, scratch);
+    k->gemm[t](p->f, p->packed, p->panels, p->cols, p->x, p->ldx, p->rows, y, p->ldy, by, &sink, scratch);
     assert_memory_equal(seen, y, n * sizeof *y);
     for (int i = 0; i < 64; i++) assert_int_equal(scratch[bytes + (size_t)i], 0x5a);
     for (int64_t m = 0; m < p->rows; m++) {
@@ -187,7 +187,11 @@ static void check_gemm(const tw_kernels *k, const problem *p) {
 static void check_product(const tw_kernels *k, tw_panel_format f, int64_t panels, int64_t cols, int64_t rows, int kind,
                           tw_random *r) {
     problem p = problem_make(f, panels, cols, rows, kind, r);
-    check_gemm(k, &p);
+    check_gemm(k, &p, (tw_gemm_blocking){0});
+    if (p.cols > 256 || rows > 12) {
+        const tw_gemm_blocking by = {256 * (1 + (int)tw_random_below(r, 4)), 12 * (1 + (int)tw_random_below(r, 8))};
+        check_gemm(k, &p, by);
+    }
     problem_free(&p);
 }
 
@@ -261,11 +265,11 @@ static void a_nan_in_x_shows(void **state) {
             int t = p.f.dtype;
             p.x[77] = NAN;
             unsigned char *x = aligned_make(k.prepared_bytes[t](p.f, p.cols));
-            void *scratch = aligned_make(k.gemm_scratch[t](p.f, 1, p.cols, 1));
+            void *scratch = aligned_make(k.gemm_scratch[t](p.f, 1, p.cols, 1, (tw_gemm_blocking){0}));
             k.prepare[t](p.f, p.x, p.cols, x);
             k.gemv[t](p.f, p.packed, 1, p.cols, x, y);
             for (int i = 0; i < 16; i++) assert_true(isnan(y[i]));
-            k.gemm[t](p.f, p.packed, 1, p.cols, p.x, p.ldx, 1, y, 16, NULL, scratch);
+            k.gemm[t](p.f, p.packed, 1, p.cols, p.x, p.ldx, 1, y, 16, (tw_gemm_blocking){0}, NULL, scratch);
             for (int i = 0; i < 16; i++) assert_true(isnan(y[i]));
             free(x);
             free(scratch);

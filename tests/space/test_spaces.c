@@ -3,6 +3,7 @@
  */
 #include "space/space_checks.h"
 
+#include "kernels/cpu/tiled.h"
 #include "kernels/gemm/space.h"
 #include "model/model.h"
 #include "schedule/config.h"
@@ -121,8 +122,23 @@ static void processors(void **state) {
     assert_string_equal(d.message, "onednn is not installed");
 }
 
+static void tiles(void **state) {
+    (void)state;
+    tw_kernels k;
+    tw_kernels_choose_products(&k, TW_CPU_AVX2);
+    const tw_tiled_config usual = {0, 64, 64, 2048, 48, 0};
+    for (int vendors = 0; vendors <= 2; vendors++) {
+        const tw_tiled_context of = {&k, vendors, {100, 512, 1000, {TW_BF16, 0}}};
+        check_space(&tw_tiled_space, &of, &usual, 40, 2000);
+        tw_random r = tw_random_seed(1);
+        const tw_space_size legal = tw_space_count_legal(&tw_tiled_space, &of, &usual, 10000, &r);
+        /* Four heights and four widths are less than twice 100 and 512. */
+        assert_true(legal.exact && (int)legal.legal == (1 + vendors) * 4 * 4 * 16);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(products), cmocka_unit_test(schedules),
-                                       cmocka_unit_test(processors)};
+                                       cmocka_unit_test(processors), cmocka_unit_test(tiles)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -65,8 +65,9 @@ static size_t x_bytes(int64_t rows) {
     return (size_t)(least(blocks_of(rows, ROWS), BLOCK_TILES) + 1) * STEPS * TERMS * TILE;
 }
 
-size_t tw_gemm_scratch_amx(tw_panel_format f, int64_t n_panels, int64_t cols, int64_t rows) {
-    size_t own = x_bytes(rows) + 2 * STEPS * TILE + 4 * TILE, other = tw_gemm_scratch_avx512(f, n_panels, cols, rows);
+size_t tw_gemm_scratch_amx(tw_panel_format f, int64_t n_panels, int64_t cols, int64_t rows, tw_gemm_blocking by) {
+    size_t own = x_bytes(rows) + 2 * STEPS * TILE + 4 * TILE,
+           other = tw_gemm_scratch_avx512(f, n_panels, cols, rows, by);
     return own > other ? own : other;
 }
 
@@ -246,9 +247,9 @@ static void two_panels(const block *b, int64_t p) {
 }
 
 void tw_gemm_amx(tw_panel_format f, const void *panels, int64_t n_panels, int64_t cols, const float *x, int64_t ldx,
-                 int64_t rows, float *y, int64_t ldy, const tw_gemm_sink *sink, void *scratch) {
+                 int64_t rows, float *y, int64_t ldy, tw_gemm_blocking by, const tw_gemm_sink *sink, void *scratch) {
     if (rows < FEWEST) {
-        tw_gemm_avx512(f, panels, n_panels, cols, x, ldx, rows, y, ldy, sink, scratch);
+        tw_gemm_avx512(f, panels, n_panels, cols, x, ldx, rows, y, ldy, by, sink, scratch);
         return;
     }
     char *at = scratch;

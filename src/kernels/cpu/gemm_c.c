@@ -5,8 +5,8 @@
 
 enum { ROWS = TW_PANEL_ROWS, DEPTH = 256 /* Columns that are widened at a time: 16 KiB of f32. */ };
 
-size_t tw_gemm_scratch_c(tw_panel_format f, int64_t n_panels, int64_t cols, int64_t rows) {
-    (void)f, (void)n_panels, (void)cols, (void)rows;
+size_t tw_gemm_scratch_c(tw_panel_format f, int64_t n_panels, int64_t cols, int64_t rows, tw_gemm_blocking by) {
+    (void)f, (void)n_panels, (void)cols, (void)rows, (void)by;
     return DEPTH * ROWS * sizeof(float);
 }
 
@@ -19,8 +19,9 @@ static void multiply_block(const float *w, const float *x, int64_t n, float *y) 
 }
 
 void tw_gemm_c(tw_panel_format f, const void *panels, int64_t n_panels, int64_t cols, const float *x, int64_t ldx,
-               int64_t rows, float *y, int64_t ldy, const tw_gemm_sink *sink, void *scratch) {
+               int64_t rows, float *y, int64_t ldy, tw_gemm_blocking by, const tw_gemm_sink *sink, void *scratch) {
     const char *panel = panels;
+    (void)by;
     for (int64_t p = 0; p < n_panels; p++, panel += tw_panel_bytes(f, cols), y += ROWS) {
         for (int64_t m = 0; m < rows; m++) memset(y + m * ldy, 0, ROWS * sizeof *y);
         for (int64_t k = 0; k < cols; k += DEPTH) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Template: gemm in float on every format, compiled once for each vector_*.h included before it.
 
-   Panels are read two at a time (one with AVX2), in the order in which they lie, SPAN columns of them: those and some
+   Panels are read two at a time (one with AVX2), in the order in which they lie, `span` columns of them: those and some
    tiles of x stay in the second-level cache while they meet, a block of panels in the third-level one. Weights are
    widened in registers on their way to a tile. Integers cost several operations to widen; for many rows they are
    widened to memory first, a block of panels at a time. */
@@ -14,9 +14,7 @@ enum {
     ROWS = TW_PANEL_ROWS,
     SPLIT = ROWS / LANES,
     TILE_PANELS = TILE_COLS / ROWS,
-    SPAN = 2048,                        /* 256 KiB of float for two panels */
     BLOCK_PANELS = TW_SINK_COLS / ROWS, /* 2 MiB of bf16 */
-    BLOCK_ROWS = 48,                    /* 384 KiB of x; a multiple of every TILE_ROWS */
     DEPTH = 256,
     /* Rows of the copied x, a cache line over DEPTH: rows a multiple of 4 KiB apart would share a set. */
     STRIDE = DEPTH + 16,
@@ -28,6 +26,11 @@ static int64_t least(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
+/* The usual blocks: 256 KiB of float for two panels, 384 KiB of x. */
+static tw_gemm_blocking usual(tw_gemm_blocking by) {
+    return (tw_gemm_blocking){by.span ? by.span : 2048, by.rows ? by.rows : 48};
+}
+
 /* Tiles of nearly equal height, and that even, which halves the number of tiles that are compiled. */
 static int64_t tile_height(int64_t rows) {
     int64_t tiles = (rows + TILE_ROWS - 1) / TILE_ROWS, height = (rows + tiles - 1) / tiles;
@@ -35,23 +38,24 @@ static int64_t tile_height(int64_t rows) {
 }
 
 /* Floats of one copied tile of rows. */
-static int64_t copy_floats(tw_panel_format f, int64_t cols, int64_t height) {
-    return height * ((least(tw_panel_cols(f, cols), SPAN) + DEPTH - 1) / DEPTH) * STRIDE;
+static int64_t copy_floats(tw_panel_format f, int64_t cols, int64_t height, tw_gemm_blocking by) {
+    return height * ((least(tw_panel_cols(f, cols), by.span) + DEPTH - 1) / DEPTH) * STRIDE;
 }
 
 /* Whether integers are widened to memory, and the floats that a block of them takes. */
 static bool is_widened(tw_panel_format f, int64_t rows) {
     return rows > MANY_ROWS && (f.dtype == TW_I8 || f.dtype == TW_I4);
 }
-static int64_t wide_floats(tw_panel_format f, int64_t cols, int64_t rows) {
-    return is_widened(f, rows) ? BLOCK_PANELS * ROWS * least(tw_panel_cols(f, cols), SPAN) : 0;
+static int64_t wide_floats(tw_panel_format f, int64_t cols, int64_t rows, tw_gemm_blocking by) {
+    return is_widened(f, rows) ? BLOCK_PANELS * ROWS * least(tw_panel_cols(f, cols), by.span) : 0;
 }
 
-size_t VARIANT(tw_gemm_scratch)(tw_panel_format f, int64_t n_panels, int64_t cols, int64_t rows) {
+size_t VARIANT(tw_gemm_scratch)(tw_panel_format f, int64_t n_panels, int64_t cols, int64_t rows, tw_gemm_blocking by) {
     (void)n_panels;
     if (rows < 1) return 0;
+    by = usual(by);
     int64_t height = tile_height(rows), tiles = (rows + height - 1) / height;
-    return (size_t)(tiles * copy_floats(f, cols, height) + wide_floats(f, cols, rows)) * sizeof(float);
+    return (size_t)(tiles * copy_floats(f, cols, height, by) + wide_floats(f, cols, rows, by)) * sizeof(float);
 }
 
 /* (u - offset) scale in one rounding: offset is a power of two, so offset times scale is exact. */
@@ -249,6 +253,7 @@ typedef struct product {
     tw_panel_format f;
     const char *panels;
     int64_t n_panels, all_cols, rows, height, floats;
+    tw_gemm_blocking by;
     const float *copy;
     float *wide, *y;
 } product;
@@ -287,7 +292,7 @@ static void some_rows(const product *q, tile *a, int64_t p, int64_t from, int64_
 
 /* All rows of a block of panels, a few tiles of them at a time. */
 static void one_block(const product *q, tile *a, int64_t p, int64_t panels, const tw_gemm_sink *sink) {
-    const int64_t step = BLOCK_ROWS / q->height * q->height;
+    const int64_t step = q->by.rows / q->height * q->height;
     const size_t bytes = tw_panel_bytes(q->f, q->all_cols);
     for (int64_t i = p; i < p + panels && is_widened(q->f, q->rows); i++)
         widen(q->f, q->all_cols, q->panels + (size_t)i * bytes, a->first, a->cols, q->wide + (i - p) * ROWS * a->cols);
@@ -299,22 +304,25 @@ static void one_block(const product *q, tile *a, int64_t p, int64_t panels, cons
 }
 
 void VARIANT(tw_gemm)(tw_panel_format f, const void *panels, int64_t n_panels, int64_t cols, const float *x,
-                      int64_t ldx, int64_t rows, float *y, int64_t ldy, const tw_gemm_sink *sink, void *scratch) {
+                      int64_t ldx, int64_t rows, float *y, int64_t ldy, tw_gemm_blocking by, const tw_gemm_sink *sink,
+                      void *scratch) {
     if (rows < 1) return;
+    by = usual(by);
     const int64_t padded = tw_panel_cols(f, cols), height = tile_height(rows);
-    float *wide = scratch, *copy = wide + wide_floats(f, cols, rows);
-    product q = {.f = f, .panels = panels, .n_panels = n_panels, .all_cols = cols, .rows = rows, .height = height};
+    float *wide = scratch, *copy = wide + wide_floats(f, cols, rows, by);
+    product q = {
+        .f = f, .panels = panels, .n_panels = n_panels, .all_cols = cols, .rows = rows, .height = height, .by = by};
     tile a = {.group = f.group ? f.group : padded, .ldy = ldy};
     q.copy = copy;
     q.wide = wide;
     q.y = y;
-    q.floats = copy_floats(f, cols, height);
-    for (int64_t k = 0; k < padded; k += SPAN) {
+    q.floats = copy_floats(f, cols, height, by);
+    for (int64_t k = 0; k < padded; k += by.span) {
         a.first = k;
-        a.cols = least(SPAN, padded - k);
+        a.cols = least(by.span, padded - k);
         for (int64_t m = 0; m < rows; m += height)
             copy_tile(x + m * ldx + k, ldx, least(height, rows - m), cols - k, a.cols, copy + m / height * q.floats);
         for (int64_t p = 0; p < n_panels; p += BLOCK_PANELS)
-            one_block(&q, &a, p, least(BLOCK_PANELS, n_panels - p), k + SPAN < padded ? NULL : sink);
+            one_block(&q, &a, p, least(BLOCK_PANELS, n_panels - p), k + by.span < padded ? NULL : sink);
     }
 }

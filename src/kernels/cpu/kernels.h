@@ -27,11 +27,18 @@ typedef struct tw_gemm_sink {
     void *context;
 } tw_gemm_sink;
 
+/* How a product is cut into blocks that stay in caches. AMX and plain C have blocks of their own. */
+typedef struct tw_gemm_blocking {
+    int span; /* Columns of x and W at a time: a multiple of 256. 0: 2048. */
+    int rows; /* Rows of x that meet a block of panels: a multiple of 12. 0: 48. */
+} tw_gemm_blocking;
+
 /* y[m][16 p + r] = row r of panel p . x[m] for m < rows; x is rows x cols with stride ldx, y has stride ldy; y is
    overwritten, n_panels * 16 columns of it. `sink` may be NULL. `scratch` is 64-byte aligned and has scratch_bytes. */
 typedef void tw_gemm_fn(tw_panel_format f, const void *panels, int64_t n_panels, int64_t cols, const float *x,
-                        int64_t ldx, int64_t rows, float *y, int64_t ldy, const tw_gemm_sink *sink, void *scratch);
-typedef size_t tw_gemm_scratch_fn(tw_panel_format f, int64_t n_panels, int64_t cols, int64_t rows);
+                        int64_t ldx, int64_t rows, float *y, int64_t ldy, tw_gemm_blocking by, const tw_gemm_sink *sink,
+                        void *scratch);
+typedef size_t tw_gemm_scratch_fn(tw_panel_format f, int64_t n_panels, int64_t cols, int64_t rows, tw_gemm_blocking by);
 
 /* Attention of one query head over one kv head, for `n` consecutive tokens at positions pos .. pos + n - 1 whose keys
    and values are already in the cache.

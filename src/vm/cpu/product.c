@@ -5,6 +5,8 @@ enum {
     BLOCK_PANELS = 32 /* Panels unpacked for a vendor at a time: 512 rows of the matrix, which stay in the cache. */
 };
 
+static const tw_gemm_blocking usual; /* All zero: the kernels' own blocks. */
+
 static int64_t block_panels(const tw_strip *s) {
     return s->n_panels < BLOCK_PANELS ? s->n_panels : BLOCK_PANELS;
 }
@@ -32,8 +34,8 @@ void tw_product_own(tw_vm_thread *thread, tw_scratch scratch, const tw_strip *s,
                     int64_t ldx, int64_t n, float *y, const tw_gemm_sink *sink) {
     const tw_kernels *k = &thread->vm->k;
     const tw_dtype t = s->format.dtype;
-    void *room = tw_scratch_take(&scratch, k->gemm_scratch[t](s->format, s->n_panels, s->cols, n));
-    k->gemm[t](s->format, panels, s->n_panels, s->cols, x, ldx, n, y, tw_strip_stride(s), sink, room);
+    void *room = tw_scratch_take(&scratch, k->gemm_scratch[t](s->format, s->n_panels, s->cols, n, usual));
+    k->gemm[t](s->format, panels, s->n_panels, s->cols, x, ldx, n, y, tw_strip_stride(s), usual, sink, room);
 }
 
 void tw_product(tw_vm_thread *thread, tw_scratch scratch, const tw_strip *s, int64_t copy, const float *x, int64_t ldx,
@@ -60,7 +62,7 @@ size_t tw_product_scratch(const tw_vm *vm, const tw_strip *s, int64_t n) {
     /* A step may have fewer positions than the program allows. It may need more scratch then, since small blocks are
        packed differently. */
     for (int64_t rows = 2; rows <= n; rows++) {
-        const size_t one = tw_lines(vm->k.gemm_scratch[t](s->format, s->n_panels, s->cols, rows));
+        const size_t one = tw_lines(vm->k.gemm_scratch[t](s->format, s->n_panels, s->cols, rows, usual));
         if (one > most) most = one;
     }
     const size_t vendor = vm->choices && n > 1 ? vendor_scratch(s) : 0;

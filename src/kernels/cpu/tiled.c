@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/cpu/tiled.h"
+
+#include "base/diag.h"
+
+#include <stddef.h>
+#include <string.h>
+
+enum { TM_LEAST = 16, TN_LEAST = 64, USUAL_SPAN = 2048, USUAL_ROWS = 48 };
+
+static const char *const makers[] = {"own", "openblas", "onednn", NULL};
+
+const char *tw_tiled_by(int by) {
+    return makers[by];
+}
+
+#define NUMBER(NAME, ROLE, LEAST, MOST, MEANING, ...)                                                                  \
+    {                                                                                                                  \
+        .name = #NAME, .role = ROLE, .form = TW_SPACE_INT32, .at = offsetof(tw_tiled_config, NAME), .least = LEAST,    \
+        .most = MOST, .values = (const int[]){__VA_ARGS__},                                                            \
+        .n_values = sizeof((const int[]){__VA_ARGS__}) / sizeof(int), .meaning = MEANING                               \
+    }
+static const tw_param params[] = {
+    {.name = "by",
+     .role = TW_SPACE_MACRO,
+     .form = TW_SPACE_WORD,
+     .at = offsetof(tw_tiled_config, by),
+     .words = makers,
+     .meaning = "whose code computes a tile"},
+    NUMBER(tm, TW_SPACE_MACRO, TM_LEAST, 65536, "the most rows of x in a tile", 16, 32, 64, 128, 256, 512),
+    NUMBER(tn, TW_SPACE_MACRO, TN_LEAST, 65536, "the most rows of W in a tile", 64, 128, 256, 512, 1024),
+    NUMBER(span, TW_SPACE_MICRO, 256, 65536, "columns of x and W at a time", 512, 1024, 2048, 4096),
+    NUMBER(rows, TW_SPACE_MICRO, 12, 65532, "rows of x that meet a block of panels", 48, 192),
+    {.name = "order",
+     .role = TW_SPACE_MICRO,
+     .form = TW_SPACE_WORD,
+     .at = offsetof(tw_tiled_config, order),
+     .words = (const char *const[]){"weights", "rows", NULL},
+     .meaning = "what tiles that follow each other share"},
+};
+
+/* Tells whether more than half of a tile is used, or no smaller tile exists. */
+static bool is_used(int64_t extent, int64_t tile, int64_t least) {
+    return tile == least || 2 * extent > tile;
+}
+
+static tw_status legal(const void *context, const void *config, tw_diag *diag) {
+    const tw_tiled_context *of = context;
+    const tw_tiled_config *c = config;
+    if (c->by > of->vendors) return tw_fail(diag, TW_ERR_UNSUPPORTED, "%s is not installed", makers[c->by]);
+    if (c->tn % TW_PANEL_ROWS)
+        return tw_fail(diag, TW_ERR_UNSUPPORTED, "tn=%d is no multiple of %d", c->tn, TW_PANEL_ROWS);
+    if (c->span % 256) return tw_fail(diag, TW_ERR_UNSUPPORTED, "span=%d is no multiple of 256", c->span);
+    if (c->rows % 12) return tw_fail(diag, TW_ERR_UNSUPPORTED, "rows=%d is no multiple of 12", c->rows);
+    if (!of->of.m) return TW_OK;
+    if (!is_used(of->of.m, c->tm, TM_LEAST))
+        return tw_fail(diag, TW_ERR_UNSUPPORTED, "tm=%d is too large for %lld rows", c->tm, (long long)of->of.m);
+    if (!is_used(of->of.n, c->tn, TN_LEAST))
+        return tw_fail(diag, TW_ERR_UNSUPPORTED, "tn=%d is too large for %lld columns", c->tn, (long long)of->of.n);
+    return TW_OK;
+}
+
+/* Vendors have blocks of their own, and so do our kernels with AMX and in plain C. */
+static void plain(const void *context, void *config) {
+    const tw_tiled_context *of = context;
+    tw_tiled_config *c = config;
+    const char *name = of->kernels->gemm_name[of->of.weights.dtype];
+    const bool own_blocks = !c->by && strcmp(name, "amx") != 0 && strcmp(name, "c") != 0;
+    if (!own_blocks) c->span = USUAL_SPAN;
+    if (!own_blocks || c->tm <= USUAL_ROWS) c->rows = USUAL_ROWS;
+}
+
+const tw_space tw_tiled_space = {.name = "gemm-cpu",
+                                 .title = "A product on a processor",
+                                 .example = "tm=64",
+                                 .params = params,
+                                 .n = sizeof params / sizeof *params,
+                                 .bytes = sizeof(tw_tiled_config),
+                                 .legal = legal,
+                                 .plain = plain};
+
+/* ---- tiles */
+
+static int64_t parts_of(int64_t extent, int64_t tile) {
+    return (extent + tile - 1) / tile;
+}
+
+int64_t tw_tiled_count(const tw_tiled_problem *p, const tw_tiled_config *c) {
+    return parts_of(p->m, c->tm) * parts_of(p->n, c->tn);
+}
+
+static tw_gemm_blocking blocking(const tw_tiled_config *c) {
+    return (tw_gemm_blocking){c->span, c->rows};
+}
+
+/* The largest tile: rows of x, and panels. */
+static int64_t most_rows(const tw_tiled_problem *p, const tw_tiled_config *c) {
+    return parts_of(p->m, parts_of(p->m, c->tm));
+}
+static int64_t most_panels(const tw_tiled_problem *p, const tw_tiled_config *c) {
+    return parts_of(p->n / TW_PANEL_ROWS, parts_of(p->n, c->tn));
+}
+
+size_t tw_tiled_scratch(const tw_kernels *k, const tw_tiled_problem *p, const tw_tiled_config *c) {
+    const int64_t rows = most_rows(p, c), panels = most_panels(p, c);
+    if (c->by) return (size_t)(panels * TW_PANEL_ROWS * p->k) * sizeof(float);
+    size_t most = 0;
+    /* A tile with a row less may need more, since tiles of x have other heights. */
+    for (int64_t r = rows - 1; r <= rows; r++) {
+        const size_t one = k->gemm_scratch[p->weights.dtype](p->weights, panels, p->k, r, blocking(c));
+        if (one > most) most = one;
+    }
+    return most;
+}
+
+bool tw_tiled_run(const tw_kernels *k, tw_vendor *vendor, const tw_tiled_problem *p, const tw_tiled_config *c,
+                  int64_t i, const tw_tiled_operands *of, void *scratch) {
+    const int64_t across = parts_of(p->m, c->tm), along = parts_of(p->n, c->tn), all = p->n / TW_PANEL_ROWS;
+    const int64_t at = c->order ? i / along : i % across, strip = c->order ? i % along : i / across;
+    const int64_t row = p->m * at / across, rows = p->m * (at + 1) / across - row;
+    const int64_t first = all * strip / along, panels = all * (strip + 1) / along - first;
+    const char *w = (const char *)of->panels + (size_t)first * tw_panel_bytes(p->weights, p->k);
+    const float *x = of->x + row * p->k;
+    float *y = of->y + row * p->n + first * TW_PANEL_ROWS;
+    if (!c->by) {
+        k->gemm[p->weights.dtype](p->weights, w, panels, p->k, x, p->k, rows, y, p->n, blocking(c), NULL, scratch);
+        return true;
+    }
+    tw_panel_unpack(p->weights, p->k, w, panels, scratch, p->k);
+    return tw_vendor_gemm(vendor, c->by - 1, rows, panels * TW_PANEL_ROWS, p->k, x, p->k, scratch, p->k, y, p->n);
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "support/support.h"
+
+#include "base/diag.h"
+#include "base/team.h"
+
+#include <stdatomic.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MEMBERS = 5, RUNS = 400 };
+
+typedef struct counted {
+    _Atomic int calls[MEMBERS];
+    _Atomic int present; /* Members that are in the current run. */
+    bool together;       /* Whether a run waits for all members. */
+} counted;
+
+static void count(void *context, int member) {
+    counted *c = context;
+    atomic_fetch_add(&c->calls[member], 1);
+    atomic_fetch_add(&c->present, 1);
+    while (c->together && atomic_load(&c->present) < MEMBERS) usleep(10);
+}
+
+/* Every member is called once a run, and a run is over when all have returned. */
+static void all_members_run(void **state) {
+    (void)state;
+    tw_team *t;
+    assert_int_equal(tw_team_start(&t, MEMBERS, NULL), TW_OK);
+    assert_int_equal(tw_team_size(t), MEMBERS);
+    counted c = {.together = true};
+    for (int run = 1; run <= RUNS; run++) {
+        c.present = 0;
+        tw_team_run(t, count, &c);
+        assert_int_equal(c.present, MEMBERS);
+        for (int i = 0; i < MEMBERS; i++) assert_int_equal(c.calls[i], run);
+        if (run % 100 == 0) usleep(20000); /* Long enough for everyone to sleep. */
+    }
+    tw_team_stop(t);
+}
+
+static void a_team_of_one_is_the_caller(void **state) {
+    (void)state;
+    tw_team *t;
+    counted c = {0};
+    assert_int_equal(tw_team_start(&t, 1, NULL), TW_OK);
+    tw_team_run(t, count, &c);
+    assert_int_equal(c.calls[0], 1);
+    tw_team_stop(t);
+    tw_team_stop(NULL);
+    assert_int_equal(tw_team_start(&t, 0, NULL), TW_OK);
+    assert_true(tw_team_size(t) >= 1);
+    tw_team_stop(t);
+}
+
+static void impossible_sizes_are_refused(void **state) {
+    (void)state;
+    tw_team *t;
+    tw_diag d;
+    assert_int_equal(tw_team_start(&t, -1, &d), TW_ERR_USAGE);
+    assert_int_equal(tw_team_start(&t, TW_TEAM_MOST + 1, &d), TW_ERR_USAGE);
+    assert_non_null(strstr(d.message, "1 to 1024"));
+    assert_null(t);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_members_run),
+        cmocka_unit_test(a_team_of_one_is_the_caller),
+        cmocka_unit_test(impossible_sizes_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
