@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What an artefact holds, as a tuner fills it in, and its writer. tilewright/select.h decides from what is written. */
+#ifndef TW_SELECT_ARTEFACT_H
+#define TW_SELECT_ARTEFACT_H
+
+#include "tilewright/select.h"
+
+enum {
+    TW_ARTEFACT_MACROS = 4096,  /* The most macro choices. */
+    TW_ARTEFACT_MICROS = 255,   /* The most micro choices of a macro choice. */
+    TW_ARTEFACT_FITS = 256,     /* The most fits of a macro choice. */
+    TW_ARTEFACT_ANCHORS = 255,  /* The most values of L that the anchors of a macro choice have. */
+    TW_ARTEFACT_SLOTS = 1 << 24 /* The most slots, and the largest `times`. */
+};
+
+/* What a macro choice is, for flags to leave it out. */
+enum {
+    TW_MACRO_ATOMIC = 1,    /* It sums atomically, in any order. */
+    TW_MACRO_WORKSPACE = 2, /* It needs workspace. */
+    TW_MACRO_VENDOR = 4     /* It is a vendor's. */
+};
+
+/* The micro choice for rounds near L. */
+typedef struct tw_artefact_anchor {
+    int64_t rounds; /* L, from 1 to 2^32 - 1. */
+    int micro;      /* Index of the micro choice. */
+} tw_artefact_anchor;
+
+/* The model of a wave: time = c[0] GL + c[1] G + c[2] L + c[3]. */
+typedef struct tw_artefact_fit {
+    float c[4];
+    const tw_artefact_anchor *anchors; /* By ascending L, each once. */
+    int n_anchors;                     /* 0: nothing is known of this wave, and the fit never predicts. */
+    int64_t samples; /* Number of samples that it was fitted to. More than 65535 count as that many. */
+    double error;    /* Relative half width of the interval that held 9 of 10 residuals. At most 31. */
+} tw_artefact_fit;
+
+typedef struct tw_artefact_macro {
+    const char *config;  /* Its words, "by=own tm=64 tn=256". */
+    unsigned properties; /* TW_MACRO_... */
+    /* Tiles. 0: the axis does not count.
+       G is `times` times the product of ceil(problem[a] / grid[a]), L the product of ceil(problem[a] / rounds[a]). */
+    int64_t grid[TW_SELECT_AXES], rounds[TW_SELECT_AXES];
+    int64_t times; /* What G is multiplied by: splits, say. 0: 1. */
+    /* Legality: problem[a] must be a multiple of multiple[a], at least least[a], at most most[a]. 0: no such rule. */
+    int64_t multiple[TW_SELECT_AXES], least[TW_SELECT_AXES], most[TW_SELECT_AXES];
+    int64_t slots;               /* Blocks that the device runs at once. */
+    const char *const *micros;   /* Words of the micro choices, "span=2048 rows=48". An empty one is fine. */
+    int n_micros;                /* At least 1. */
+    const tw_artefact_fit *fits; /* Of waves 1, 2 and so on. The last one is of all waves from its own on. */
+    int n_fits;                  /* 0: nothing is known of this macro choice, and it is never predicted. */
+} tw_artefact_macro;
+
+/* A problem whose best was measured. */
+typedef struct tw_artefact_exact {
+    int64_t problem[TW_SELECT_AXES];
+    int macro, micro;               /* The fastest. */
+    double time;                    /* Its measured time. */
+    int second_macro, second_micro; /* The next fastest. -1: there is none. */
+    double second_time;             /* Its measured time, at least `time`. */
+} tw_artefact_exact;
+
+typedef struct tw_artefact {
+    /* Texts as in tw_selector_info. All must be UTF-8. */
+    const char *kernel, *unit, *device, *alike, *architecture, *about;
+    const char *axes[TW_SELECT_AXES];
+    int n_axes;
+    const tw_artefact_macro *macros;
+    int n_macros;                   /* At least 1. */
+    const tw_artefact_exact *exact; /* In any order, each problem once. */
+    int n_exact;
+    int macro, micro; /* The default. */
+} tw_artefact;
+
+/* Writes an artefact beside `path` and renames it. Predictions from the file are within 0.1 % of those of the fits.
+   TW_ERR_USAGE: something in it is out of range, which the message names. TW_ERR_IO. TW_ERR_MEMORY. */
+tw_status tw_artefact_write(const tw_artefact *a, const char *path, tw_diag *diag);
+
+#endif
