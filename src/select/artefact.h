@@ -22,8 +22,8 @@ enum {
 
 /* The micro choice for rounds near L. */
 typedef struct tw_artefact_anchor {
-    int64_t rounds; /* L, from 1 to 2^32 - 1. */
-    int micro;      /* Index of the micro choice. */
+    double rounds; /* L, above 0 and below 2^32. */
+    int micro;     /* Index of the micro choice. */
 } tw_artefact_anchor;
 
 /* The model of a wave: time = c[0] GL + c[1] G + c[2] L + c[3]. */
@@ -42,13 +42,17 @@ typedef struct tw_artefact_macro {
        G is `times` times the product of ceil(problem[a] / grid[a]), L the product of ceil(problem[a] / rounds[a]). */
     int64_t grid[TW_SELECT_AXES], rounds[TW_SELECT_AXES];
     int64_t times; /* What G is multiplied by: splits, say. 0: 1. */
+    /* Blocks share the axis equally, so that none is larger than the others: L is multiplied by the used part of a
+       tile, problem[a] / (grid[a] * ceil(problem[a] / grid[a])). */
+    bool shrinks[TW_SELECT_AXES];
     /* Legality: problem[a] must be a multiple of multiple[a], at least least[a], at most most[a]. 0: no such rule. */
     int64_t multiple[TW_SELECT_AXES], least[TW_SELECT_AXES], most[TW_SELECT_AXES];
-    int64_t slots;               /* Blocks that the device runs at once. */
-    const char *const *micros;   /* Words of the micro choices, "span=2048 rows=48". An empty one is fine. */
-    int n_micros;                /* At least 1. */
-    const tw_artefact_fit *fits; /* Of waves 1, 2 and so on. The last one is of all waves from its own on. */
-    int n_fits;                  /* 0: nothing is known of this macro choice, and it is never predicted. */
+    int64_t parts[TW_SELECT_AXES]; /* ceil(problem[a] / grid[a]) must be a multiple of it. 0: no such rule. */
+    int64_t slots;                 /* Blocks that the device runs at once. */
+    const char *const *micros;     /* Words of the micro choices, "span=2048 rows=48". An empty one is fine. */
+    int n_micros;                  /* At least 1. */
+    const tw_artefact_fit *fits;   /* Of waves 1, 2 and so on. The last one is of all waves from its own on. */
+    int n_fits;                    /* 0: nothing is known of this macro choice, and it is never predicted. */
 } tw_artefact_macro;
 
 /* A problem whose best was measured. */

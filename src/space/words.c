@@ -27,12 +27,17 @@ void tw_space_put_value(const tw_space *s, int i, int64_t value, tw_buf *out) {
 }
 
 void tw_space_print(const tw_space *s, const void *config, char *out, size_t size) {
+    tw_space_print_role(s, config, TW_SPACE_ROLES, out, size);
+}
+
+void tw_space_print_role(const tw_space *s, const void *config, tw_space_role role, char *out, size_t size) {
     size_t n = 0;
     if (size) out[0] = 0;
     for (int i = 0; i < s->n && n < size; i++) {
         const tw_param *p = &s->params[i];
         char number[24];
-        n += (size_t)snprintf(out + n, size - n, "%s%s%s%s=%s", i ? " " : "", p->object ? p->object : "",
+        if (role != TW_SPACE_ROLES && p->role != role) continue;
+        n += (size_t)snprintf(out + n, size - n, "%s%s%s%s=%s", n ? " " : "", p->object ? p->object : "",
                               p->object ? "." : "", p->name,
                               text_of(p, tw_space_get(s, config, i), number, sizeof number));
     }

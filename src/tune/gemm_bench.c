@@ -5,9 +5,10 @@
 #include "base/diag.h"
 #include "kernels/gemm/estimate.h"
 #include "ptx/ptx.h"
+#include "tune/gemm_vendor.h"
 #include "tune/measure.h"
 
-enum { FINALISTS = 6, QUICK_SAMPLES = 3, VENDOR_ALGORITHMS = 16, VENDOR_WORKSPACE = 64 << 20 };
+enum { FINALISTS = 6, QUICK_SAMPLES = 3, VENDOR_ALGORITHMS = TW_GEMM_VENDOR_ALGORITHMS };
 
 /* ---- candidates on a rig */
 
@@ -88,61 +89,17 @@ tw_status tw_gemm_time(tw_gemm_rig *rig, const tw_gemm_candidate *x, tw_stats *u
 
 /* ---- the vendor's algorithms */
 
-typedef struct vendor_algorithm {
-    tw_cublaslt_plan *plan;
-    int index;
-} vendor_algorithm;
-
-static tw_status enqueue_vendor(void *context, const tw_gemm_buffers *b, tw_diag *diag) {
-    const vendor_algorithm *v = context;
-    /* A row-major product is the column-major one with its factors exchanged. */
-    return tw_cublaslt_run(v->plan, v->index, b->b, b->a, b->c, NULL, diag);
-}
-
-/* Plans the product. *plan is NULL if the library does not compute it. */
-static tw_status plan_vendor(tw_cublaslt *vendor, const tw_gemm_problem *p, tw_cublaslt_plan **plan, tw_diag *diag) {
-    static const tw_cublaslt_type types[TW_GEMM_TYPES] = {
-        [TW_GEMM_F32] = TW_CUBLASLT_F32,   [TW_GEMM_F64] = TW_CUBLASLT_F64,   [TW_GEMM_F16] = TW_CUBLASLT_F16,
-        [TW_GEMM_BF16] = TW_CUBLASLT_BF16, [TW_GEMM_TF32] = TW_CUBLASLT_TF32, [TW_GEMM_S8] = TW_CUBLASLT_S8};
-    const tw_cublaslt_problem v = {
-        .type = types[p->type],
-        .m = p->n,
-        .n = p->m,
-        .k = p->k,
-        .trans_a = p->trans_b,
-        .trans_b = p->trans_a,
-        .c_f32 = p->out == TW_T_f32 && (p->type == TW_GEMM_F16 || p->type == TW_GEMM_BF16),
-        .lda = p->ldb,
-        .ldb = p->lda,
-        .ldc = p->ldc,
-        .batch = (int)p->batch,
-        .stride_a = p->stride_b > 0 ? p->stride_b : 0,
-        .stride_b = p->stride_a > 0 ? p->stride_a : 0,
-        .stride_c = p->stride_c,
-        .alpha = p->alpha,
-        .beta = p->beta,
-    };
-    const tw_gemm_epilogue *e = &p->epilogue;
-    *plan = NULL;
-    /* For each type of A the library writes one type of C, and for f16 and bf16 also f32. */
-    const bool f32_too = p->type == TW_GEMM_F16 || p->type == TW_GEMM_BF16;
-    if (p->out != tw_gemm_usual_out(p->type) && !(f32_too && p->out == TW_T_f32)) return TW_OK;
-    if (!vendor || e->bias || e->mul || e->residual || e->activation) return TW_OK;
-    tw_status st = tw_cublaslt_plan_make(vendor, &v, VENDOR_ALGORITHMS, VENDOR_WORKSPACE, plan, diag);
-    return st == TW_ERR_UNSUPPORTED ? TW_OK : st;
-}
-
 /* Times each of the vendor's algorithms briefly and returns the fastest correct one. Number 0 is its first choice. */
 static int best_of_vendor(tw_gemm_rig *rig, tw_cublaslt_plan *plan) {
     static const tw_measure_protocol quick = {.samples = QUICK_SAMPLES};
-    vendor_algorithm v[VENDOR_ALGORITHMS];
+    tw_gemm_vendor v[VENDOR_ALGORITHMS];
     contender of[VENDOR_ALGORITHMS] = {0};
     contest k = {rig, of, 1, MAY_FAIL};
     int n = tw_cublaslt_algorithms(plan), best = -1;
     if (n > VENDOR_ALGORITHMS) n = VENDOR_ALGORITHMS;
     for (int i = 0; i < n; i++) {
-        v[i] = (vendor_algorithm){plan, i};
-        of[i].candidate = (tw_gemm_candidate){enqueue_vendor, &v[i]};
+        v[i] = (tw_gemm_vendor){plan, i};
+        of[i].candidate = tw_gemm_vendor_candidate(&v[i]);
     }
     tw_measure(&calls, &k, n, &quick, NULL, NULL);
     for (int i = 0; i < n; i++)
@@ -200,7 +157,7 @@ tw_status tw_gemm_bench(tw_gemm_bench_result *out, const char *name, tw_gemm_rig
     tw_gemm_found found[FINALISTS];
     tw_gemm_own own[FINALISTS];
     contender c[FINALISTS + 2] = {0};
-    vendor_algorithm algorithms[2];
+    tw_gemm_vendor algorithms[2];
     tw_cublaslt_plan *plan = NULL;
     int n = 0, loaded = 0;
     *out = (tw_gemm_bench_result){0};
@@ -212,14 +169,14 @@ tw_status tw_gemm_bench(tw_gemm_bench_result *out, const char *name, tw_gemm_rig
         st = tw_gemm_own_load(&own[loaded], rig, &f->config, f->cubin.data, f->cubin.bytes, diag);
         c[loaded].candidate = tw_gemm_own_candidate(&own[loaded]);
     }
-    if (st == TW_OK) st = plan_vendor(vendor, &d->problem, &plan, diag);
+    if (st == TW_OK) st = tw_gemm_vendor_plan(vendor, &d->problem, &plan, diag);
     out->has_vendor = plan;
     if (st == TW_OK && plan) {
         out->best_algorithm = best_of_vendor(rig, plan);
-        algorithms[0] = (vendor_algorithm){plan, 0};
-        algorithms[1] = (vendor_algorithm){plan, out->best_algorithm};
+        algorithms[0] = (tw_gemm_vendor){plan, 0};
+        algorithms[1] = (tw_gemm_vendor){plan, out->best_algorithm};
         for (int i = 0; i < 2; i++)
-            c[n + i] = (contender){.candidate = {enqueue_vendor, &algorithms[i]}, .vendor = true};
+            c[n + i] = (contender){.candidate = tw_gemm_vendor_candidate(&algorithms[i]), .vendor = true};
     }
     if (st == TW_OK) st = race(rig, c, plan ? n + 2 : n, found[0].us, diag);
     if (st == TW_OK) st = judge(out, name, found, c, n, diag);

@@ -14,6 +14,7 @@ enum { MOST_SETS = 64, BUFFERS = 6, SAMPLE_US = 200, MOST_ROUNDS = 1000 };
 struct tw_gemm_rig {
     tw_cuda *cuda;
     const tw_gemm_data *data;
+    tw_gemm_data of_pool; /* What `data` points to if the matrices are a pool's: sizes alone. */
     int sets;
     tw_gemm_buffers set[MOST_SETS];
     /* Atomic splits find their workspace zero, and leave it zero. Other splits leave anything in theirs. */
@@ -60,6 +61,15 @@ static tw_status load_compare(tw_gemm_rig *r, tw_diag *diag) {
     return st;
 }
 
+/* Makes what a rig needs beside its matrices. */
+static tw_status make_rest(tw_gemm_rig *r, tw_diag *diag) {
+    tw_status st = zeros(r, 4, &r->count, diag);
+    if (st == TW_OK) st = zeros(r, COUNTERS, &r->counters, diag);
+    if (st == TW_OK) st = zeros(r, (size_t)r->workspace_bytes, &r->workspace, diag);
+    if (st == TW_OK) st = zeros(r, (size_t)r->workspace_bytes, &r->zero_workspace, diag);
+    return st == TW_OK ? load_compare(r, diag) : st;
+}
+
 tw_status tw_gemm_rig_make(tw_gemm_rig **out, tw_cuda *c, const tw_gemm_data *d, int64_t workspace, tw_diag *diag) {
     return tw_gemm_rig_make_sets(out, c, d, workspace, MOST_SETS, diag);
 }
@@ -80,11 +90,35 @@ tw_status tw_gemm_rig_make_sets(tw_gemm_rig **out, tw_cuda *c, const tw_gemm_dat
     for (int i = 0; i < r->sets && st == TW_OK; i++) st = place_set(r, &r->set[i], diag);
     if (st == TW_OK) st = place(r, d->want, (size_t)d->cells * sizeof *d->want, &r->want, diag);
     if (st == TW_OK) st = place(r, d->tolerance, (size_t)d->cells * sizeof *d->tolerance, &r->tolerance, diag);
-    if (st == TW_OK) st = zeros(r, 4, &r->count, diag);
-    if (st == TW_OK) st = zeros(r, COUNTERS, &r->counters, diag);
-    if (st == TW_OK) st = zeros(r, (size_t)workspace, &r->workspace, diag);
-    if (st == TW_OK) st = zeros(r, (size_t)workspace, &r->zero_workspace, diag);
-    if (st == TW_OK) st = load_compare(r, diag);
+    if (st == TW_OK) st = make_rest(r, diag);
+    if (st == TW_OK)
+        *out = r;
+    else
+        tw_gemm_rig_free(r);
+    return st;
+}
+
+tw_status tw_gemm_rig_make_of(tw_gemm_rig **out, tw_cuda *c, tw_gemm_pool *pool, const tw_gemm_problem *p,
+                              int64_t workspace, tw_diag *diag) {
+    *out = NULL;
+    tw_status st = tw_gemm_pool_covers(pool, p, diag);
+    if (st != TW_OK) return st;
+    tw_gemm_rig *r = calloc(1, sizeof *r);
+    if (!r) return tw_fail_memory(diag);
+    const size_t cells = (size_t)(p->m * p->n);
+    r->cuda = c;
+    r->data = &r->of_pool;
+    r->of_pool = (tw_gemm_data){.problem = *p, .bytes_c = 2 * cells, .cells = (int64_t)cells};
+    r->workspace_bytes = workspace;
+    r->sets = tw_cuda_sets(c, 2 * (p->m * p->k + p->n * p->k + p->m * p->n), MOST_SETS);
+    for (int i = 0; i < r->sets && st == TW_OK; i++) {
+        tw_gemm_pool_place(pool, p, i, &r->set[i].a, &r->set[i].b);
+        st = tw_cuda_alloc(c, (2 * cells + 3) / 4 * 4, &r->set[i].c, diag);
+    }
+    if (st == TW_OK) st = tw_cuda_alloc(c, cells * sizeof(double), &r->want, diag);
+    if (st == TW_OK) st = tw_cuda_alloc(c, cells * sizeof(float), &r->tolerance, diag);
+    if (st == TW_OK) st = tw_gemm_pool_refer(pool, p, r->set[0].a, r->set[0].b, r->want, r->tolerance, diag);
+    if (st == TW_OK) st = make_rest(r, diag);
     if (st == TW_OK)
         *out = r;
     else
@@ -96,8 +130,9 @@ void tw_gemm_rig_free(tw_gemm_rig *r) {
     if (!r) return;
     for (int i = 0; i < r->sets; i++) {
         const tw_gemm_buffers *s = &r->set[i];
-        const uint64_t all[BUFFERS] = {s->a, s->b, s->c, s->bias, s->mul, s->residual};
-        for (int j = 0; j < BUFFERS; j++)
+        const uint64_t all[BUFFERS] = {s->c, s->bias, s->mul, s->residual, s->a, s->b};
+        const int own = r->data == &r->of_pool ? BUFFERS - 2 : BUFFERS; /* A and B may be the pool's. */
+        for (int j = 0; j < own; j++)
             if (all[j]) tw_cuda_release(r->cuda, all[j]);
     }
     const uint64_t rest[] = {r->want, r->tolerance, r->count, r->counters, r->workspace, r->zero_workspace};

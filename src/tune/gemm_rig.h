@@ -6,6 +6,7 @@
 
 #include "device/cuda/time.h"
 #include "kernels/gemm/reference.h"
+#include "tune/gemm_pool.h"
 
 typedef struct tw_gemm_rig tw_gemm_rig;
 
@@ -14,6 +15,10 @@ tw_status tw_gemm_rig_make(tw_gemm_rig **out, tw_cuda *c, const tw_gemm_data *d,
 /* Makes a rig of at most `most` sets. One set is enough to check. */
 tw_status tw_gemm_rig_make_sets(tw_gemm_rig **out, tw_cuda *c, const tw_gemm_data *d, int64_t workspace, int most,
                                 tw_diag *diag);
+/* Makes a rig of a problem whose matrices a pool has (tune/gemm_pool.h), and whose product the device computes. The
+   pool must outlive it. */
+tw_status tw_gemm_rig_make_of(tw_gemm_rig **out, tw_cuda *c, tw_gemm_pool *pool, const tw_gemm_problem *p,
+                              int64_t workspace, tw_diag *diag);
 void tw_gemm_rig_free(tw_gemm_rig *r);
 
 int tw_gemm_rig_sets(const tw_gemm_rig *r);

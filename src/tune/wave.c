@@ -75,17 +75,13 @@ int tw_wave_points(const tw_wave_grid *g, tw_wave_point *points) {
 
 /* ---- the model */
 
-typedef struct anchor {
-    double loops;
-    int micro;
-} anchor;
-
 /* Coefficients and micro choices of one wave, or of several together. */
 typedef struct fit {
     int64_t wave;
-    double c[TERMS]; /* Coefficients of GL, G, L and 1. */
-    const anchor *anchors;
-    int n; /* Number of anchors, by `loops`. 0: there are no samples. */
+    double c[TERMS];      /* Coefficients of GL, G, L and 1. */
+    const double *rounds; /* L of each anchor, ascending. */
+    const int *micros;    /* Micro choice of each anchor. */
+    int n;                /* Number of anchors. 0: there are no samples. */
 } fit;
 
 typedef struct macro {
@@ -101,7 +97,8 @@ struct tw_wave_model {
     macro *macros;
     fit *fits; /* What macro.waves points into. */
     int n_fits;
-    anchor *anchors; /* What fit.anchors points into. */
+    double *rounds; /* What fit.rounds and fit.micros point into. */
+    int *micros;
     int n_anchors;
 };
 
@@ -211,12 +208,14 @@ static void fit_waves(const fitting *f, const macro *k, const tw_wave_sample *s,
     tw_wave_model *m = f->m;
     int used = 0;
     out->wave = last;
-    out->anchors = &m->anchors[m->n_anchors];
+    out->rounds = &m->rounds[m->n_anchors];
+    out->micros = &m->micros[m->n_anchors];
     for (int i = 0, end; i < n; i = end) {
         for (end = i; end < n && s[end].loops == s[i].loops;) end++;
         const int micro = shared_micro(f, k, s + i, end - i, first, last);
         if (micro < 0) continue;
-        m->anchors[m->n_anchors++] = (anchor){s[i].loops, micro};
+        m->rounds[m->n_anchors] = s[i].loops;
+        m->micros[m->n_anchors++] = micro;
         out->n++;
         for (int j = i; j < end; j++)
             if (s[j].micro == micro && is_of(k, &s[j], first, last)) f->used[used++] = s[j];
@@ -242,16 +241,18 @@ static void fit_macro(const fitting *f, const tw_wave_sample *s, int n) {
     int64_t first = 0, w = 0;
     fit *waves = &m->fits[m->n_fits];
     k->waves = waves;
-    while (m->form != TW_WAVE_LINEAR && (w = next_wave(f, k, s, n, w)) != INT64_MAX)
+    while (m->form != TW_WAVE_LINEAR && (w = next_wave(f, k, s, n, w)) != INT64_MAX &&
+           (!f->o->alone || w <= f->o->alone))
         fit_waves(f, k, s, n, w, w, &waves[k->n++]);
     m->n_fits += k->n;
     if (k->n > last) first = waves[k->n - last].wave;
+    if (f->o->alone && w != INT64_MAX && w > first) first = w;
     fit_waves(f, k, s, n, first, f->o->waves ? f->o->waves : INT64_MAX, &k->beyond);
 }
 
 static tw_status check(const tw_wave_sample *s, int n, const int64_t *slots, int macros, const tw_wave_options *o,
                        tw_diag *diag) {
-    if (n < 0 || macros < 0 || o->waves < 0 || o->last < 0)
+    if (n < 0 || macros < 0 || o->waves < 0 || o->last < 0 || o->alone < 0)
         return tw_fail(diag, TW_ERR_USAGE, "a number of samples, choices or waves is negative");
     for (int i = 0; i < macros; i++)
         if (slots[i] < 1) return tw_fail(diag, TW_ERR_USAGE, "macro choice %d has no slots", i);
@@ -286,9 +287,10 @@ tw_status tw_wave_fit(tw_wave_model **out, const tw_wave_sample *samples, int n,
         m->macros = calloc((size_t)macros + 1, sizeof *m->macros);
         m->fits = calloc(room, sizeof *m->fits);
         /* A sample makes at most an anchor of its wave, and one of the waves beyond. */
-        m->anchors = calloc(2 * room, sizeof *m->anchors);
+        m->rounds = calloc(2 * room, sizeof *m->rounds);
+        m->micros = calloc(2 * room, sizeof *m->micros);
     }
-    if (m && s && f.used && f.rows && m->macros && m->fits && m->anchors) {
+    if (m && s && f.used && f.rows && m->macros && m->fits && m->rounds && m->micros) {
         for (int i = 0; i < macros; i++) m->macros[i].slots = slots[i];
         for (int i = 0; i < n; i++) s[i] = samples[i];
         fit_all(&f, s, n);
@@ -307,7 +309,8 @@ void tw_wave_free(tw_wave_model *m) {
     if (!m) return;
     free(m->macros);
     free(m->fits);
-    free(m->anchors);
+    free(m->rounds);
+    free(m->micros);
     free(m);
 }
 
@@ -326,6 +329,16 @@ static const fit *fit_of(const tw_wave_model *m, int number, int64_t grid, doubl
     return from < k->n ? &k->waves[from] : &k->beyond;
 }
 
+int tw_wave_fits(const tw_wave_model *m, int number) {
+    return m->macros[number].n + 1;
+}
+
+tw_wave_fit_view tw_wave_fit_at(const tw_wave_model *m, int number, int i) {
+    const macro *k = &m->macros[number];
+    const fit *f = i < k->n ? &k->waves[i] : &k->beyond;
+    return (tw_wave_fit_view){f->wave, i == k->n, f->c, f->n, f->rounds, f->micros};
+}
+
 double tw_wave_time(const tw_wave_model *m, int number, int64_t grid, double loops) {
     const fit *f = fit_of(m, number, grid, loops);
     if (!f->n) return (double)INFINITY;
@@ -340,10 +353,10 @@ int tw_wave_micro(const tw_wave_model *m, int number, int64_t grid, double loops
     int best = -1;
     double least = (double)INFINITY;
     for (int i = 0; i < f->n; i++) {
-        const double apart = fabs(f->anchors[i].loops - loops);
+        const double apart = fabs(f->rounds[i] - loops);
         if (apart >= least) continue;
         least = apart;
-        best = f->anchors[i].micro;
+        best = f->micros[i];
     }
     return best;
 }

@@ -57,6 +57,7 @@ typedef struct tw_wave_options {
     tw_wave_form form;
     int waves;     /* The last wave whose samples count. 0: all samples count. */
     int last;      /* The number of last waves that extrapolation is fitted to. 0: 10, as in the paper. */
+    int alone;     /* Later waves than this one share one fit. 0: each wave with samples has a fit of its own. */
     bool absolute; /* True: errors count as they are, as in the paper. False: relative to the time. */
 } tw_wave_options;
 
@@ -69,6 +70,20 @@ typedef struct tw_wave_model tw_wave_model;
 tw_status tw_wave_fit(tw_wave_model **out, const tw_wave_sample *samples, int n, const int64_t *slots, int macros,
                       const tw_wave_options *o, tw_diag *diag);
 void tw_wave_free(tw_wave_model *m); /* NULL is fine. */
+
+/* A fit as it can be written down. */
+typedef struct tw_wave_fit_view {
+    int64_t wave;         /* The wave that it is of. */
+    bool beyond;          /* It is of all later waves. */
+    const double *c;      /* Coefficients of GL, G, L and 1. With TW_WAVE_STEP, G stands for the number of waves. */
+    int anchors;          /* Number of anchors. 0: there are no samples. */
+    const double *rounds; /* L of each anchor, ascending. */
+    const int *micros;    /* Micro choice of each anchor. */
+} tw_wave_fit_view;
+/* Returns the number of a macro choice's fits, at least 1: those of waves, ascending, and the one beyond them. */
+int tw_wave_fits(const tw_wave_model *m, int macro);
+/* Shows fit i. What it points to is the model's. */
+tw_wave_fit_view tw_wave_fit_at(const tw_wave_model *m, int macro, int i);
 
 /* Predicts the time of G blocks, at least 1, of L rounds. A wave without samples is taken for the next one that has
    some. Infinity: there are no samples of this macro choice, or the fit is not above 0 there. */

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The verb `measure` runs a campaign. */
+#include "cli/tuning.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static void print(const tw_family *f, const tw_campaign_progress *p, bool json) {
+    if (!json) {
+        printf("%s: %lld of %lld problems, %lld configurations measured, %lld were there already, %lld wrong, "
+               "%lld failed, %.1f s%s\n",
+               f->name, (long long)p->jobs, (long long)p->planned, (long long)p->measured, (long long)p->had,
+               (long long)p->wrong, (long long)p->failed, p->seconds, p->cut ? ", cut short" : "");
+        return;
+    }
+    json_t *o =
+        json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:b}", "family", f->name, "problems", (json_int_t)p->jobs,
+                  "planned", (json_int_t)p->planned, "measured", (json_int_t)p->measured, "had", (json_int_t)p->had,
+                  "wrong", (json_int_t)p->wrong, "failed", (json_int_t)p->failed, "seconds", p->seconds, "cut", p->cut);
+    char *line = json_dumps(o, JSON_REAL_PRECISION(6));
+    if (line) puts(line);
+    free(line);
+    json_decref(o);
+}
+
+static int run(const cli_verb *verb, int argc, char **argv) {
+    const char *words[8], *effort = "quick";
+    cli_tuning t = {0};
+    tw_campaign_options o = {.name = "tune",
+                             .seed = 1,
+                             .interrupted = cli_tuning_interrupted,
+                             .progress = cli_tuning_progress,
+                             .context = &o};
+    int64_t seed = 1;
+    bool json = false;
+    const cli_flag flags[] = {
+        CLI_TUNING_FLAGS(t),
+        {"--budget", CLI_REAL, &o.seconds, "SECONDS", "time that it may take (default: all of the plan)"},
+        {"--samples", CLI_INT, &o.most, "N", "configurations to measure at most"},
+        {"--effort", CLI_TEXT, &effort, "quick|full", "how dense the plan is (default quick)"},
+        {"--campaign", CLI_TEXT, &o.name, "NAME", "measurements of other campaigns are left alone (default tune)"},
+        {"--seed", CLI_INT, &seed, "N", "order of the plan; give each of several processes its own (default 1)"},
+        {"--json", CLI_FLAG, &json, NULL, "print as JSON"},
+    };
+    int n, status;
+    tw_diag d;
+    if (!cli_parse(verb, argc, argv, flags, sizeof flags / sizeof *flags, words, 1, 8, &n, &status)) return status;
+    if (!cli_tuning_effort(effort, &o)) return cli_usage("measure: --effort: \"%s\" is not quick or full", effort);
+    if (o.seconds < 0 || o.most < 0) return cli_usage("measure: a budget is not negative");
+    o.seed = (uint64_t)seed;
+    if (cli_tuning_open(&t, words, n, &d) != TW_OK) return cli_fail(&d);
+    tw_store *s = NULL;
+    tw_campaign_progress p = {0};
+    cli_interrupted();
+    tw_status st = tw_store_open(&s, t.store, false, &d);
+    if (st == TW_OK) st = tw_campaign_run(&t.family, s, &o, &p, &d);
+    cli_tuning_progress_end();
+    if (st == TW_OK) print(&t.family, &p, json);
+    tw_store_close(s);
+    tw_family_close(&t.family);
+    return st == TW_OK ? CLI_OK : cli_fail(&d);
+}
+
+const cli_verb cli_measure = {"measure", "gemm [type=T]", "measure problems at the points of the model by waves",
+                              "tilewright measure gemm type=bf16 --budget 60 --store tuned.db", run};

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _POSIX_C_SOURCE 200809L
+#include "cli/tuning.h"
+
+#include "base/diag.h"
+#include "tune/gemm_cpu.h"
+#include "tune/gemm_gpu.h"
+#include "tune/store.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static tw_status read_type(const char *word, tw_panel_format *format, tw_diag *diag) {
+    static const struct {
+        const char *word;
+        tw_panel_format format;
+    } types[] = {{"type=f32", {TW_F32, 0}},
+                 {"type=f16", {TW_F16, 0}},
+                 {"type=bf16", {TW_BF16, 0}},
+                 {"type=i8", {TW_I8, 0}},
+                 {"type=i4", {TW_I4, 64}}};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (!strcmp(word, types[i].word)) {
+            *format = types[i].format;
+            return TW_OK;
+        }
+    return tw_fail(diag, TW_ERR_USAGE, "\"%s\" is not type=f32, f16, bf16, i8 or i4", word);
+}
+
+static tw_status open_cpu(cli_tuning *t, const char *const *words, int n, tw_diag *diag) {
+    tw_gemm_cpu_options o = {.weights = {TW_F32, 0}, .threads = (int)t->threads};
+    for (int i = 1; i < n; i++) {
+        const tw_status st = read_type(words[i], &o.weights, diag);
+        if (st != TW_OK) return st;
+    }
+    return tw_gemm_cpu_open(&t->family, &o, diag);
+}
+
+static tw_status open_gpu(cli_tuning *t, const char *const *words, int n, int device, tw_diag *diag) {
+    tw_gemm_gpu_options o = {TW_GEMM_BF16, device};
+    for (int i = 1; i < n; i++) {
+        if (strcmp(words[i], "type=bf16") != 0 && strcmp(words[i], "type=f16") != 0)
+            return tw_fail(diag, TW_ERR_USAGE, "\"%s\" is not type=bf16 or f16", words[i]);
+        o.type = strcmp(words[i], "type=f16") ? TW_GEMM_BF16 : TW_GEMM_F16;
+    }
+    return tw_gemm_gpu_open(&t->family, &o, diag);
+}
+
+/* The first environment of a space. */
+typedef struct first {
+    const char *space;
+    char environment[2048];
+} first;
+
+static tw_status take_first(void *context, const tw_measurement *m, tw_diag *diag) {
+    first *f = context;
+    (void)diag;
+    if (!f->environment[0] && !strncmp(m->space, f->space, strlen(f->space)))
+        snprintf(f->environment, sizeof f->environment, "%s", m->environment);
+    return TW_OK;
+}
+
+/* Opens the family of what a store has measured. */
+static tw_status open_recorded(cli_tuning *t, tw_diag *diag) {
+    first f = {.space = "gemm-gpu-bf16"};
+    tw_store *s;
+    tw_status st = tw_store_open(&s, t->store, true, diag);
+    if (st != TW_OK) return st;
+    st = tw_store_read(s, &(tw_store_filter){.space = f.space}, take_first, &f, NULL, diag);
+    tw_store_close(s);
+    if (st == TW_OK && !f.environment[0])
+        st = tw_fail(diag, TW_ERR_USAGE, "%s has no measurements of %s", t->store, f.space);
+    return st == TW_OK ? tw_gemm_gpu_recorded(&t->family, TW_GEMM_BF16, f.environment, diag) : st;
+}
+
+tw_status cli_tuning_open(cli_tuning *t, const char *const *words, int n, tw_diag *diag) {
+    const char *device = t->device ? t->device : "cpu";
+    int number = 0;
+    char rest;
+    if (strcmp(words[0], "gemm") != 0)
+        return tw_fail(diag, TW_ERR_USAGE, "\"%s\" is not what can be tuned: gemm", words[0]);
+    if (t->threads < 0 || t->threads > 1024)
+        return tw_fail(diag, TW_ERR_USAGE, "-t: %lld is not from 1 to 1024", (long long)t->threads);
+    if (!t->store) t->store = "tuned.db";
+    if (!strcmp(device, "cpu")) return open_cpu(t, words, n, diag);
+    if (!strcmp(device, "cuda") || (sscanf(device, "cuda:%d%c", &number, &rest) == 1 && number >= 0))
+        return open_gpu(t, words, n, number, diag);
+    if (!strcmp(device, "recorded")) return open_recorded(t, diag);
+    return tw_fail(diag, TW_ERR_USAGE, "--device: \"%s\" is not cpu, cuda, cuda:N or recorded", device);
+}
+
+bool cli_tuning_effort(const char *effort, tw_campaign_options *o) {
+    const bool full = !strcmp(effort, "full");
+    if (!full && strcmp(effort, "quick") != 0) return false;
+    o->screens = full ? 60 : 8;
+    o->thorough = full;
+    o->slow = full ? 1.3 : 1.25;
+    o->micros = full ? 4 : 3;
+    o->waves = full ? 8 : 4;
+    o->parts = full ? 4 : 2;
+    o->far = full ? 8 : 5;
+    o->rounds = full ? 4 : 3;
+    o->samples = 3;
+    return true;
+}
+
+void cli_tuning_progress(void *context, const tw_campaign_progress *p) {
+    const tw_campaign_options *o = context;
+    if (!isatty(STDERR_FILENO) || p->seconds <= 0) return;
+    const double rate = (double)p->measured / p->seconds, by_jobs = p->seconds / (double)p->jobs * (double)p->planned;
+    const double end = o->seconds > 0 && o->seconds < by_jobs ? o->seconds : by_jobs;
+    fprintf(stderr, "\r%lld of %lld problems, %.0f configurations/s, best %.1f GFLOP/s, %.0f s left\033[K",
+            (long long)p->jobs, (long long)p->planned, rate, p->best * 1e-9, end > p->seconds ? end - p->seconds : 0);
+    fflush(stderr);
+}
+
+void cli_tuning_progress_end(void) {
+    if (isatty(STDERR_FILENO)) fprintf(stderr, "\r\033[K");
+}
+
+bool cli_tuning_interrupted(void *context) {
+    (void)context;
+    return cli_interrupted();
+}

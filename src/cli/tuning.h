@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the verbs of the tuner share: the family that words name, its store, progress. */
+#ifndef TW_CLI_TUNING_H
+#define TW_CLI_TUNING_H
+
+#include "cli/cli.h"
+#include "tune/campaign.h"
+
+/* What is tuned, by a verb's words and flags. */
+typedef struct cli_tuning {
+    const char *device; /* --device */
+    const char *store;  /* --store */
+    int64_t threads;    /* -t */
+    tw_family family;
+} cli_tuning;
+#define CLI_TUNING_FLAGS(t)                                                                                            \
+    {"--device", CLI_TEXT, &(t).device, "cpu|cuda[:N]", "what is tuned (default cpu)"},                                \
+        {"-t", CLI_INT, &(t).threads, "N", "threads of a processor (default: every core)"}, {                          \
+        "--store", CLI_TEXT, &(t).store, "FILE", "where measurements are kept (default tuned.db)"                      \
+    }
+
+/* Opens the family of words such as "gemm type=bf16". The caller closes it. */
+tw_status cli_tuning_open(cli_tuning *t, const char *const *words, int n, tw_diag *diag);
+
+/* The options of a campaign that an effort, "quick" or "full", stands for. False: it is no effort. */
+bool cli_tuning_effort(const char *effort, tw_campaign_options *o);
+
+/* Shows a campaign's progress on a terminal's standard error: `context` is the campaign's options. */
+void cli_tuning_progress(void *context, const tw_campaign_progress *p);
+/* Clears what it showed. */
+void cli_tuning_progress_end(void);
+
+bool cli_tuning_interrupted(void *context); /* Tells whether Ctrl-C was pressed. */
+
+#endif

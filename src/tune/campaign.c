@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tune/campaign.h"
+
+#include "base/clock.h"
+#include "base/diag.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TEXT = 400 };
+
+/* ---- measuring */
+
+typedef struct keeping {
+    const tw_family *f;
+    tw_store *store;
+    const char *name;
+    char problem[TEXT], protocol[TEXT];
+    double work;
+    const char *const *configs; /* Those that are measured now. */
+    bool (*interrupted)(void *context);
+    void *context;
+    tw_campaign_progress *progress;
+} keeping;
+
+static void make_key(const keeping *k, const char *config, char *out, size_t size) {
+    snprintf(out, size, "%s|%s|%s", k->name, k->problem, config);
+}
+
+static tw_status keep(void *context, const tw_measured *m, tw_diag *diag) {
+    keeping *k = context;
+    char key[3 * TEXT];
+    make_key(k, k->configs[m->candidate], key, sizeof key);
+    const tw_measurement one = {.key = key,
+                                .environment = k->f->environment,
+                                .space = k->f->name,
+                                .problem = k->problem,
+                                .config = k->configs[m->candidate],
+                                .protocol = k->protocol,
+                                .unit = k->f->unit,
+                                .status = m->status,
+                                .message = m->status == TW_OK ? "" : m->diag->message,
+                                .samples = m->samples,
+                                .n = (int)m->time.n,
+                                .began = m->began};
+    k->progress->measured++;
+    k->progress->wrong += m->status == TW_ERR_MISMATCH;
+    k->progress->failed += m->status != TW_OK && m->status != TW_ERR_MISMATCH;
+    if (m->status == TW_OK) k->progress->best = fmax(k->progress->best, k->work / (m->time.median * 1e-6));
+    return tw_store_add(k->store, &one, NULL, diag);
+}
+
+static bool is_interrupted(void *context) {
+    const keeping *k = context;
+    return k->interrupted && k->interrupted(k->context);
+}
+
+tw_status tw_campaign_measure(const tw_family *f, tw_store *s, const char *name, const int64_t *problem,
+                              const char *const *configs, int n, const tw_measure_protocol *p,
+                              bool (*interrupted)(void *context), void *context, tw_campaign_progress *progress,
+                              tw_diag *diag) {
+    keeping k = {.f = f,
+                 .store = s,
+                 .name = name,
+                 .work = tw_family_work(f, problem),
+                 .interrupted = interrupted,
+                 .context = context,
+                 .progress = progress};
+    const char **left = malloc((size_t)(n + 1) * sizeof *left);
+    int count = 0;
+    tw_status st = left ? TW_OK : tw_fail_memory(diag);
+    tw_family_print(f, problem, k.problem, sizeof k.problem);
+    snprintf(k.protocol, sizeof k.protocol, "samples=%d warmups=%d %s", p->samples, p->warmups, f->protocol);
+    for (int i = 0; i < n && st == TW_OK; i++) {
+        char key[3 * TEXT];
+        bool has;
+        make_key(&k, configs[i], key, sizeof key);
+        st = tw_store_has(s, key, &has, diag);
+        if (st != TW_OK) break;
+        if (has)
+            progress->had++;
+        else
+            left[count++] = configs[i];
+    }
+    k.configs = left;
+    const tw_family_listener l = {keep, is_interrupted, &k};
+    if (st == TW_OK && count) st = f->calls->measure(f->self, problem, left, count, p, &l, diag);
+    free(left);
+    return st;
+}
+
+/* ---- phases */
+
+typedef struct running {
+    const tw_family *f;
+    tw_store *store;
+    const tw_campaign_options *o;
+    int64_t began;
+    tw_campaign_progress progress;
+    bool *keep, *likes;   /* As tw_campaign_learn finds them. */
+    char (*texts)[TEXT];  /* Room for the configurations of a job. */
+    const char **configs; /* Those of the current job. */
+    int n;
+} running;
+
+static double now(const running *r) {
+    return (double)(tw_now_ns() - r->began) * 1e-9;
+}
+
+/* Tells whether a budget or an interruption ends the campaign here. */
+static bool is_over(running *r) {
+    const tw_campaign_options *o = r->o;
+    r->progress.seconds = now(r);
+    r->progress.cut = (o->seconds > 0 && r->progress.seconds >= o->seconds) ||
+                      (o->most > 0 && r->progress.measured >= o->most) ||
+                      (o->interrupted && o->interrupted(o->context));
+    return r->progress.cut;
+}
+
+static void add_config(running *r, int macro, int micro) {
+    tw_family_config(r->f, macro, micro, r->texts[r->n], TEXT);
+    r->configs[r->n] = r->texts[r->n];
+    r->n++;
+}
+
+/* Measures the configurations of a problem that were added. */
+static tw_status run_job(running *r, const char *phase, const int64_t *problem, tw_measure_protocol p, tw_diag *diag) {
+    char name[TEXT];
+    const tw_campaign_options *o = r->o;
+    if (o->seconds > 0) p.seconds = fmax(o->seconds - now(r), 1e-3);
+    snprintf(name, sizeof name, "%s|%s", o->name, phase);
+    const tw_status st = tw_campaign_measure(r->f, r->store, name, problem, r->configs, r->n, &p, o->interrupted,
+                                             o->context, &r->progress, diag);
+    r->progress.jobs++;
+    r->progress.seconds = now(r);
+    if (st == TW_OK && o->progress) o->progress(o->context, &r->progress);
+    return st;
+}
+
+static tw_status screen(running *r, tw_diag *diag) {
+    static const tw_measure_protocol once = {.samples = 1};
+    tw_random random = tw_random_seed(r->o->seed);
+    tw_status st = TW_OK;
+    r->progress.planned = r->o->screens;
+    for (int i = 0; i < r->o->screens && st == TW_OK && !is_over(r); i++) {
+        int64_t problem[TW_SELECT_AXES] = {0};
+        tw_family_draw(r->f, &random, problem);
+        r->n = 0;
+        for (int m = 0; m < r->f->n_macros; m++)
+            for (int j = 0; j < r->f->macros[m].n_micros && tw_family_divide(r->f, m, problem).grid; j++)
+                if (!j || r->o->thorough) add_config(r, m, j);
+        st = run_job(r, "screen", problem, once, diag);
+    }
+    return st;
+}
+
+/* Runs the jobs that are corners, or those that are not. */
+static tw_status run_points(running *r, const tw_campaign_job *jobs, int64_t n, bool corners, tw_diag *diag) {
+    const tw_measure_protocol p = {.warmups = 1, .samples = r->o->samples};
+    tw_status st = TW_OK;
+    for (int64_t i = 0; i < n && st == TW_OK && !is_over(r); i++) {
+        const tw_campaign_job *job = &jobs[i];
+        if (job->corner != corners) continue;
+        r->n = 0;
+        for (int j = 0; j < r->f->macros[job->macro].n_micros; j++)
+            if (corners || r->likes[job->macro * TW_ARTEFACT_MICROS + j]) add_config(r, job->macro, j);
+        st = run_job(r, "points", job->problem, p, diag);
+    }
+    return st;
+}
+
+static tw_status run_phases(running *r, tw_diag *diag) {
+    tw_campaign_job *jobs = NULL;
+    int64_t n = 0;
+    tw_status st = screen(r, diag);
+    if (st == TW_OK && !r->progress.cut) st = tw_campaign_learn(r->f, r->store, r->o, r->keep, r->likes, diag);
+    if (st == TW_OK && !r->progress.cut) st = tw_campaign_plan(r->f, r->o, r->keep, &jobs, &n, diag);
+    r->progress.planned += n;
+    if (st == TW_OK && !r->progress.cut) st = run_points(r, jobs, n, true, diag);
+    if (st == TW_OK && !r->progress.cut) st = tw_campaign_learn(r->f, r->store, r->o, r->keep, r->likes, diag);
+    if (st == TW_OK && !r->progress.cut) st = run_points(r, jobs, n, false, diag);
+    free(jobs);
+    return st;
+}
+
+tw_status tw_campaign_run(const tw_family *f, tw_store *s, const tw_campaign_options *o, tw_campaign_progress *out,
+                          tw_diag *diag) {
+    running r = {.f = f, .store = s, .o = o, .began = tw_now_ns()};
+    int most = 0;
+    for (int m = 0; m < f->n_macros; m++) most += f->macros[m].n_micros;
+    r.keep = calloc((size_t)f->n_macros + 1, sizeof *r.keep);
+    r.likes = calloc(((size_t)f->n_macros + 1) * TW_ARTEFACT_MICROS, sizeof *r.likes);
+    r.texts = malloc(((size_t)most + 1) * sizeof *r.texts);
+    r.configs = malloc(((size_t)most + 1) * sizeof *r.configs);
+    tw_status st = r.keep && r.likes && r.texts && r.configs ? run_phases(&r, diag) : tw_fail_memory(diag);
+    free(r.keep);
+    free(r.likes);
+    free(r.texts);
+    free(r.configs);
+    if (out) *out = r.progress;
+    return st;
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tune/campaign.h"
+
+#include "base/diag.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+typedef struct planning {
+    const tw_family *f;
+    const tw_campaign_options *o;
+    tw_campaign_job *jobs;
+    int64_t n, room;
+    bool failed;
+} planning;
+
+static bool add_job(planning *p, int macro, const tw_wave_point *at, int64_t rounds) {
+    const tw_family *f = p->f;
+    const tw_artefact_macro *m = &f->macros[macro];
+    tw_campaign_job job = {.macro = macro};
+    job.problem[f->rows] = at->rows * m->grid[f->rows];
+    job.problem[f->columns] = at->columns * m->grid[f->columns];
+    job.problem[f->loops] = rounds * m->rounds[f->loops];
+    for (int a = 0; a < f->n_axes; a++)
+        if (job.problem[a] < f->least[a] || job.problem[a] > f->most[a]) return true;
+    if (f->most_work > 0 && tw_family_work(f, job.problem) > f->most_work) return true;
+    if (!tw_family_divide(f, macro, job.problem).grid) return true;
+    if (p->n == p->room) {
+        const int64_t room = p->room ? 2 * p->room : 256;
+        tw_campaign_job *wider = realloc(p->jobs, (size_t)room * sizeof *wider);
+        if (!wider) return false;
+        p->jobs = wider;
+        p->room = room;
+    }
+    p->jobs[p->n++] = job;
+    return true;
+}
+
+/* Finds the values of L: from the least to the most that usual problems have, each the same multiple of the one before.
+   Returns their number. */
+static int find_rounds(const planning *p, int macro, int64_t *rounds) {
+    const int a = p->f->loops;
+    const int64_t tile = p->f->macros[macro].rounds[a];
+    const int64_t least = (p->f->least[a] + tile - 1) / tile, most = p->f->most[a] / tile;
+    int n = 0;
+    for (int i = 0; i < p->o->rounds && least <= most; i++) {
+        const double at = p->o->rounds > 1 ? (double)i / (p->o->rounds - 1) : 0.5;
+        const int64_t value = (int64_t)(0.5 + (double)least * pow((double)most / (double)least, at));
+        if (!n || value > rounds[n - 1]) rounds[n++] = value;
+    }
+    return n;
+}
+
+/* Plans the points of a macro choice: dense in the first waves, sparse in later ones. */
+static bool plan_macro(planning *p, int macro, tw_wave_point *points, int64_t *rounds) {
+    const tw_family *f = p->f;
+    const tw_artefact_macro *m = &f->macros[macro];
+    const int64_t times = m->times ? m->times : 1, slots = (m->slots + times - 1) / times;
+    const int parts = p->o->parts < slots ? p->o->parts : (int)slots;
+    tw_wave_grid g = {.slots = slots,
+                      .waves = p->o->waves,
+                      .parts = parts,
+                      .most_rows = f->most[f->rows] / m->grid[f->rows],
+                      .most_columns = f->most[f->columns] / m->grid[f->columns]};
+    const int n_rounds = find_rounds(p, macro, rounds);
+    if (!g.most_rows || !g.most_columns) return true;
+    /* Where one side is short, no grid is nearly square. */
+    if (g.most_rows * g.most_rows < slots * p->o->waves) g.longest = INFINITY;
+    int n = tw_wave_points(&g, points);
+    const int64_t most = g.most_rows * g.most_columns;
+    double grid = (double)(slots * p->o->waves);
+    for (int i = 0; i < p->o->far && grid < (double)most; i++) {
+        grid = fmin(grid * 1.5, (double)most);
+        const tw_wave_grid one = {.slots = (int64_t)grid,
+                                  .waves = 1,
+                                  .parts = 1,
+                                  .longest = g.longest,
+                                  .most_rows = g.most_rows,
+                                  .most_columns = g.most_columns};
+        n += tw_wave_points(&one, &points[n]);
+    }
+    for (int i = 0; i < n; i++)
+        for (int l = 0; l < n_rounds; l++)
+            if (!add_job(p, macro, &points[i], rounds[l])) return false;
+    return true;
+}
+
+/* Orders a macro choice's jobs, n of them by ascending grid and L: the four corners, then the rest at random. */
+static void order(tw_campaign_job *jobs, int64_t n, int rounds, tw_random *r) {
+    const int64_t corners[] = {0, n - 1, rounds - 1, n - rounds};
+    int64_t first = 0;
+    for (int i = 0; i < 4; i++) {
+        if (corners[i] < first || corners[i] >= n) continue;
+        const tw_campaign_job swap = jobs[first];
+        jobs[first] = jobs[corners[i]];
+        jobs[corners[i]] = swap;
+        jobs[first++].corner = true;
+    }
+    for (int64_t i = n - 1; i > first; i--) {
+        const int64_t j = first + (int64_t)tw_random_below(r, (uint64_t)(i - first + 1));
+        const tw_campaign_job swap = jobs[i];
+        jobs[i] = jobs[j];
+        jobs[j] = swap;
+    }
+}
+
+/* Takes a job of each macro choice in turn. `jobs` has those of a choice together. */
+static tw_status take_turns(const planning *p, tw_campaign_job **out, tw_diag *diag) {
+    const int macros = p->f->n_macros;
+    tw_campaign_job *mixed = malloc((size_t)(p->n + 1) * sizeof *mixed);
+    int64_t *next = calloc((size_t)macros + 1, sizeof *next), n = 0;
+    if (mixed && next) {
+        for (int64_t i = p->n; i-- > 0;) next[p->jobs[i].macro] = i;
+        while (n < p->n)
+            for (int m = 0; m < macros; m++)
+                if (next[m] < p->n && p->jobs[next[m]].macro == m) mixed[n++] = p->jobs[next[m]++];
+    } else {
+        free(mixed);
+        mixed = NULL;
+    }
+    free(next);
+    *out = mixed;
+    return mixed ? TW_OK : tw_fail_memory(diag);
+}
+
+tw_status tw_campaign_plan(const tw_family *f, const tw_campaign_options *o, const bool *keep, tw_campaign_job **jobs,
+                           int64_t *n, tw_diag *diag) {
+    *jobs = NULL;
+    *n = 0;
+    if (o->waves < 1 || o->parts < 1 || o->rounds < 1 || o->far < 0)
+        return tw_fail(diag, TW_ERR_USAGE, "a campaign needs at least a wave, a part and a number of rounds");
+    planning p = {.f = f, .o = o};
+    tw_wave_point *points = calloc((size_t)o->waves * (size_t)o->parts + (size_t)o->far, sizeof *points);
+    int64_t *rounds = calloc((size_t)o->rounds, sizeof *rounds);
+    tw_random r = tw_random_seed(o->seed);
+    bool good = points && rounds;
+    for (int m = 0; m < f->n_macros && good; m++) {
+        const int64_t first = p.n;
+        if (!keep[m]) continue;
+        good = plan_macro(&p, m, points, rounds);
+        if (good) order(p.jobs + first, p.n - first, find_rounds(&p, m, rounds), &r);
+    }
+    tw_status st = good ? take_turns(&p, jobs, diag) : tw_fail_memory(diag);
+    if (st == TW_OK) *n = p.n;
+    free(p.jobs);
+    free(points);
+    free(rounds);
+    return st;
+}

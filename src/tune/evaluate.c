@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tune/evaluate.h"
+
+#include "base/clock.h"
+#include "base/diag.h"
+#include "base/stats.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TEXT = 400, FINALISTS = 6, FINAL_SAMPLES = 9, CLOSE_SAMPLES = 3 };
+/* What a sample may be above the least one to be looked at again. */
+static const double CLOSE = 1.5;
+
+/* What is known of a configuration. */
+typedef struct entry {
+    char config[TEXT];
+    bool wrong;
+    double time, low, high; /* Median, 10th and 90th percentile of its latest measurement. 0: none. */
+} entry;
+
+typedef struct evaluating {
+    const tw_family *f;
+    tw_store *store;
+    const tw_evaluate_options *o;
+    entry *entries; /* All configurations of the problem: legal ones, then baselines, then choices that are none. */
+    int n, room;
+    int legal;        /* Number of legal configurations. The oracle is one of them. */
+    char stage[TEXT]; /* Beginning of the keys of the current stage. */
+    bool cut;
+} evaluating;
+
+static entry *find(const evaluating *e, const char *config) {
+    for (int i = 0; i < e->n; i++)
+        if (!strcmp(e->entries[i].config, config)) return &e->entries[i];
+    return NULL;
+}
+
+/* Returns the entry of a configuration, a new one if there is none. NULL: out of memory. */
+static entry *add(evaluating *e, const char *config) {
+    entry *old = find(e, config);
+    if (old) return old;
+    if (e->n == e->room) {
+        const int room = e->room ? 2 * e->room : 64;
+        entry *wider = realloc(e->entries, (size_t)room * sizeof *wider);
+        if (!wider) return NULL;
+        e->entries = wider;
+        e->room = room;
+    }
+    e->entries[e->n] = (entry){.wrong = false};
+    snprintf(e->entries[e->n].config, TEXT, "%s", config);
+    return &e->entries[e->n++];
+}
+
+/* Takes a measurement of the current stage. */
+static tw_status take(void *context, const tw_measurement *m, tw_diag *diag) {
+    evaluating *e = context;
+    const size_t stage = strlen(e->stage);
+    entry *at = m->key && !strncmp(m->key, e->stage, stage) && m->key[stage] == '|' ? find(e, m->config) : NULL;
+    if (!at) return TW_OK;
+    if (m->status != TW_OK || m->n < 1) {
+        at->wrong = true;
+        at->time = 0;
+        return TW_OK;
+    }
+    double *sorted = malloc((size_t)m->n * sizeof *sorted);
+    if (!sorted) return tw_fail_memory(diag);
+    memcpy(sorted, m->samples, (size_t)m->n * sizeof *sorted);
+    const tw_stats s = tw_stats_of(sorted, (size_t)m->n);
+    free(sorted);
+    at->time = s.median;
+    at->low = s.p10;
+    at->high = s.p90;
+    return TW_OK;
+}
+
+static bool interrupted(void *context) {
+    evaluating *e = context;
+    if (!e->cut && e->o->interrupted) e->cut = e->o->interrupted(e->o->context);
+    return e->cut;
+}
+
+/* Measures those entries that `wanted` marks, and takes what the store then has of the stage. */
+static tw_status measure(evaluating *e, const char *stage, const int64_t *problem, const bool *wanted,
+                         const tw_measure_protocol *p, tw_diag *diag) {
+    char words[TEXT];
+    const char **configs = malloc((size_t)(e->n + 1) * sizeof *configs);
+    tw_campaign_progress progress = {0};
+    int n = 0;
+    if (!configs) return tw_fail_memory(diag);
+    for (int i = 0; i < e->n; i++)
+        if (wanted[i]) configs[n++] = e->entries[i].config;
+    tw_family_print(e->f, problem, words, sizeof words);
+    snprintf(e->stage, sizeof e->stage, "%s|%s", e->o->name, stage);
+    tw_status st =
+        tw_campaign_measure(e->f, e->store, e->stage, problem, configs, n, p, interrupted, e, &progress, diag);
+    const tw_store_filter filter = {e->f->environment, e->f->name, words};
+    if (st == TW_OK) st = tw_store_read(e->store, &filter, take, e, NULL, diag);
+    free(configs);
+    return st;
+}
+
+/* Lists every legal configuration of a problem, and the baselines. */
+static tw_status list(evaluating *e, const int64_t *problem, tw_diag *diag) {
+    char config[TEXT];
+    e->n = 0;
+    for (int m = 0; m < e->f->n_macros; m++)
+        for (int i = 0; i < e->f->macros[m].n_micros && tw_family_divide(e->f, m, problem).grid; i++) {
+            tw_family_config(e->f, m, i, config, sizeof config);
+            if (!add(e, config)) return tw_fail_memory(diag);
+        }
+    e->legal = e->n;
+    for (int b = 0; b < e->f->n_baselines; b++) {
+        e->f->calls->baseline(e->f->self, b, problem, config, sizeof config);
+        if (!add(e, config)) return tw_fail_memory(diag);
+    }
+    return TW_OK;
+}
+
+static double least_time(const evaluating *e) {
+    double least = (double)INFINITY;
+    for (int i = 0; i < e->n; i++)
+        if (e->entries[i].time > 0) least = fmin(least, e->entries[i].time);
+    return least;
+}
+
+/* Marks the FINALISTS fastest legal entries. */
+static void mark_fastest(const evaluating *e, bool *wanted) {
+    for (int k = 0; k < FINALISTS; k++) {
+        int best = -1;
+        for (int i = 0; i < e->legal; i++)
+            if (!wanted[i] && e->entries[i].time > 0 && (best < 0 || e->entries[i].time < e->entries[best].time))
+                best = i;
+        if (best >= 0) wanted[best] = true;
+    }
+}
+
+/* Asks all strategies, and marks their choices. */
+static tw_status choose(evaluating *e, tw_evaluation *r, bool **wanted, tw_diag *diag) {
+    char config[TEXT];
+    for (int b = 0; b < e->f->n_baselines; b++) {
+        tw_evaluated *of = &r->of[r->n++];
+        of->name = e->f->baselines[b];
+        e->f->calls->baseline(e->f->self, b, r->problem, of->config, sizeof of->config);
+    }
+    for (int i = 0; i < e->o->n_strategies; i++) {
+        const tw_strategy *s = &e->o->strategies[i];
+        tw_evaluated *of = &r->of[r->n++];
+        of->name = s->name;
+        if (!s->choose(s->context, r->problem, config, sizeof config)) continue;
+        snprintf(of->config, sizeof of->config, "%s", config);
+        if (!add(e, config)) return tw_fail_memory(diag);
+    }
+    bool *wider = realloc(*wanted, (size_t)(e->n + 1) * sizeof *wider);
+    if (!wider) return tw_fail_memory(diag);
+    *wanted = wider;
+    memset(wider, 0, (size_t)e->n * sizeof *wider);
+    mark_fastest(e, wider);
+    for (int i = 0; i < r->n; i++)
+        if (*r->of[i].config) wider[find(e, r->of[i].config) - e->entries] = true;
+    return TW_OK;
+}
+
+/* Fills in the result from the last measurement, which alone counts. */
+static void conclude(const evaluating *e, const bool *final, tw_evaluation *r) {
+    const entry *oracle = NULL;
+    for (int i = 0; i < e->legal; i++) {
+        const entry *x = &e->entries[i];
+        r->wrong += x->wrong;
+        r->configs += !x->wrong && x->time > 0;
+        if (final[i] && x->time > 0 && (!oracle || x->time < oracle->time)) oracle = x;
+    }
+    if (!oracle) return;
+    snprintf(r->oracle, sizeof r->oracle, "%s", oracle->config);
+    r->time = oracle->time;
+    r->noise = (oracle->high - oracle->low) / 2 / oracle->time;
+    for (int i = 0; i < r->n; i++) {
+        tw_evaluated *of = &r->of[i];
+        if (!*of->config) continue;
+        of->time = find(e, of->config)->time;
+        if (of->time > 0) of->share = oracle->time / of->time;
+    }
+}
+
+static tw_status evaluate_one(evaluating *e, const int64_t *problem, tw_diag *diag) {
+    static const tw_measure_protocol first = {.samples = 1}, close = {.samples = CLOSE_SAMPLES},
+                                     final = {.warmups = 1, .samples = FINAL_SAMPLES, .turns = true};
+    tw_evaluation r = {.n = 0};
+    memcpy(r.problem, problem, sizeof r.problem);
+    tw_status st = list(e, problem, diag);
+    bool *wanted = st == TW_OK ? malloc((size_t)(e->n + 1) * sizeof *wanted) : NULL;
+    if (st == TW_OK && !wanted) st = tw_fail_memory(diag);
+    for (int i = 0; i < e->n && st == TW_OK; i++) wanted[i] = true;
+    if (st == TW_OK) st = measure(e, "first", problem, wanted, &first, diag);
+    const double least = least_time(e);
+    for (int i = 0; i < e->n && st == TW_OK; i++)
+        wanted[i] = e->entries[i].time > 0 && e->entries[i].time <= CLOSE * least;
+    if (st == TW_OK && !e->cut) st = measure(e, "close", problem, wanted, &close, diag);
+    if (st == TW_OK && !e->cut) st = choose(e, &r, &wanted, diag);
+    if (st == TW_OK && !e->cut) st = measure(e, "final", problem, wanted, &final, diag);
+    if (st == TW_OK && !e->cut) {
+        conclude(e, wanted, &r);
+        st = e->o->result(e->o->context, &r, diag);
+    }
+    free(wanted);
+    return st;
+}
+
+tw_status tw_evaluate(const tw_family *f, tw_store *s, const tw_evaluate_options *o, tw_diag *diag) {
+    if (f->n_baselines + o->n_strategies > TW_EVALUATE_STRATEGIES)
+        return tw_fail(diag, TW_ERR_USAGE, "more than %d strategies", TW_EVALUATE_STRATEGIES);
+    evaluating e = {.f = f, .store = s, .o = o};
+    tw_random r = tw_random_seed(o->seed);
+    const int64_t began = tw_now_ns();
+    tw_status st = TW_OK;
+    for (int i = 0; i < o->problems && st == TW_OK && !interrupted(&e); i++) {
+        int64_t problem[TW_SELECT_AXES] = {0};
+        if (o->seconds > 0 && (double)(tw_now_ns() - began) * 1e-9 >= o->seconds) break;
+        tw_family_draw(f, &r, problem);
+        st = evaluate_one(&e, problem, diag);
+    }
+    free(e.entries);
+    return st;
+}
+
+static int ascending(const void *a, const void *b) {
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+tw_evaluate_summary tw_evaluate_summarise(double *shares, int n) {
+    tw_evaluate_summary s = {0};
+    double sum = 0;
+    qsort(shares, (size_t)n, sizeof *shares, ascending);
+    int first = 0;
+    while (first < n && !(shares[first] > 0)) first++;
+    s.n = n - first;
+    if (!s.n) return s;
+    for (int i = first; i < n; i++) sum += log(shares[i]);
+    s.mean = exp(sum / s.n);
+    s.worst = shares[first];
+    s.low5 = shares[first + s.n / 20];
+    return s;
+}

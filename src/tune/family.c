@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tune/family.h"
+
+#include "base/diag.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void tw_family_close(tw_family *f) {
+    if (f) f->calls->close(f->self);
+}
+
+double tw_family_work(const tw_family *f, const int64_t *problem) {
+    double work = 2;
+    for (int a = 0; a < f->n_axes; a++) work *= (double)problem[a];
+    return work;
+}
+
+/* ---- words */
+
+void tw_family_print(const tw_family *f, const int64_t *problem, char *out, size_t size) {
+    size_t used = 0;
+    for (int a = 0; a < f->n_axes && used < size; a++)
+        used += (size_t)snprintf(out + used, size - used, "%s%s=%lld", a ? " " : "", f->axes[a], (long long)problem[a]);
+}
+
+static int find_axis(const tw_family *f, const char *word, size_t length) {
+    for (int a = 0; a < f->n_axes; a++)
+        if (strlen(f->axes[a]) == length && !memcmp(f->axes[a], word, length)) return a;
+    return -1;
+}
+
+tw_status tw_family_parse(const tw_family *f, int64_t *problem, const char *words, tw_diag *diag) {
+    bool given[TW_SELECT_AXES] = {false};
+    for (const char *at = words + strspn(words, " "); *at; at += strspn(at, " ")) {
+        const size_t length = strcspn(at, " "), name = strcspn(at, "= ");
+        const int a = find_axis(f, at, name);
+        char *end;
+        errno = 0;
+        const long long value = at[name] == '=' ? strtoll(at + name + 1, &end, 10) : 0;
+        if (a < 0 || given[a] || at[name] != '=' || end != at + length || errno || value < 1 || value > TW_SELECT_MOST)
+            return tw_fail(diag, TW_ERR_USAGE, "\"%.*s\" is no axis of %s and a number from 1 to %d", (int)length, at,
+                           f->name, TW_SELECT_MOST);
+        problem[a] = value;
+        given[a] = true;
+        at += length;
+    }
+    for (int a = 0; a < f->n_axes; a++)
+        if (!given[a]) return tw_fail(diag, TW_ERR_USAGE, "\"%s\" does not say %s", words, f->axes[a]);
+    return TW_OK;
+}
+
+void tw_family_config(const tw_family *f, int macro, int micro, char *out, size_t size) {
+    const tw_artefact_macro *m = &f->macros[macro];
+    snprintf(out, size, "%s%s%s", m->config, *m->micros[micro] ? " " : "", m->micros[micro]);
+}
+
+bool tw_family_find(const tw_family *f, const char *config, int *macro, int *micro) {
+    for (int i = 0; i < f->n_macros; i++) {
+        const tw_artefact_macro *m = &f->macros[i];
+        const size_t length = strlen(m->config);
+        if (strncmp(config, m->config, length) != 0 || (config[length] && config[length] != ' ')) continue;
+        for (int j = 0; j < m->n_micros; j++)
+            if (!strcmp(config + length + (config[length] == ' '), m->micros[j])) {
+                *macro = i;
+                *micro = j;
+                return true;
+            }
+    }
+    return false;
+}
+
+/* ---- problems */
+
+static int64_t parts_of(int64_t extent, int64_t tile) {
+    return (extent + tile - 1) / tile;
+}
+
+tw_wave_division tw_family_divide(const tw_family *f, int macro, const int64_t *problem) {
+    const tw_artefact_macro *m = &f->macros[macro];
+    tw_wave_division d = {m->times ? m->times : 1, 1};
+    for (int a = 0; a < f->n_axes; a++) {
+        const int64_t extent = problem[a];
+        if ((m->multiple[a] && extent % m->multiple[a]) || extent < m->least[a] || (m->most[a] && extent > m->most[a]))
+            return (tw_wave_division){0};
+        const int64_t parts = m->grid[a] ? parts_of(extent, m->grid[a]) : 1;
+        if (m->parts[a] && parts % m->parts[a]) return (tw_wave_division){0};
+        d.grid *= parts;
+        if (m->rounds[a]) d.loops *= (double)parts_of(extent, m->rounds[a]);
+        if (m->shrinks[a]) d.loops *= (double)extent / (double)(parts * m->grid[a]);
+    }
+    return d;
+}
+
+void tw_family_draw(const tw_family *f, tw_random *r, int64_t *problem) {
+    do
+        for (int a = 0; a < f->n_axes; a++) {
+            const double least = (double)f->least[a], ratio = (double)f->most[a] / least;
+            const int64_t drawn = (int64_t)(least * pow(ratio, tw_random_unit(r)));
+            problem[a] = parts_of(drawn, f->step[a]) * f->step[a];
+        }
+    while (f->most_work > 0 && tw_family_work(f, problem) > f->most_work);
+}

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tune/gemm_cpu.h"
+
+#include "base/arena.h"
+#include "base/diag.h"
+#include "tune/cpu_rig.h"
+#include "tune/macros.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum {
+    ROUND = 256, /* Columns of x and W in a round of a block's loop. */
+    ANY = 65536  /* A tile size that no usual problem reaches. */
+};
+
+/* The configuration of problems that the model cannot tell anything of. */
+static const tw_tiled_config usual = {0, 64, 256, 2048, 48, 0};
+
+typedef struct gemm_cpu {
+    tw_arena arena;
+    tw_cpu_rig *rig;
+    const tw_cpu_rig_info *info;
+} gemm_cpu;
+
+/* ---- measuring */
+
+typedef struct session {
+    tw_cpu_rig *rig;
+    const char *const *configs;
+    const tw_family_listener *listener;
+} session;
+
+static tw_status set(const session *s, int i, tw_diag *diag) {
+    tw_tiled_config c = usual;
+    const tw_status st = tw_space_parse(&tw_tiled_space, &c, s->configs[i], diag);
+    return st == TW_OK ? tw_cpu_rig_set(s->rig, &c, diag) : st;
+}
+
+static tw_status check(void *context, int i, tw_diag *diag) {
+    const session *s = context;
+    const tw_status st = set(s, i, diag);
+    return st == TW_OK ? tw_cpu_rig_check(s->rig, diag) : st;
+}
+
+static tw_status sample(void *context, int i, double *us, tw_diag *diag) {
+    const session *s = context;
+    const tw_status st = set(s, i, diag);
+    return st == TW_OK ? tw_cpu_rig_sample(s->rig, us, diag) : st;
+}
+
+static tw_status take(void *context, const tw_measured *m, tw_diag *diag) {
+    const session *s = context;
+    return s->listener->result(s->listener->context, m, diag);
+}
+
+static bool interrupted(void *context) {
+    const session *s = context;
+    return s->listener->interrupted && s->listener->interrupted(s->listener->context);
+}
+
+static tw_status measure(void *self, const int64_t *problem, const char *const *configs, int n,
+                         const tw_measure_protocol *p, const tw_family_listener *l, tw_diag *diag) {
+    static const tw_measure_calls calls = {
+        .check = check, .sample = sample, .result = take, .interrupted = interrupted};
+    session s = {((gemm_cpu *)self)->rig, configs, l};
+    const tw_status st = tw_cpu_rig_open(s.rig, problem[0], problem[1], problem[2], diag);
+    return st == TW_OK ? tw_measure(&calls, &s, n, p, NULL, diag) : st;
+}
+
+/* ---- the family */
+
+static const char *const baselines[] = {"default", "openblas"};
+
+/* Each core has columns of its own, as many as any other, and all rows. */
+static void baseline(const void *self, int i, const int64_t *problem, char *out, size_t size) {
+    const int64_t panels = problem[1] / TW_PANEL_ROWS, threads = ((const gemm_cpu *)self)->info->threads;
+    const tw_tiled_config c = {i, ANY, (int)((panels + threads - 1) / threads * TW_PANEL_ROWS), 2048, 48, 0};
+    tw_space_print(&tw_tiled_space, &c, out, size);
+}
+
+static void close_family(void *self) {
+    gemm_cpu *g = self;
+    tw_cpu_rig_free(g->rig);
+    tw_arena_free(&g->arena);
+    free(g);
+}
+
+static void describe_macro(tw_artefact_macro *m, const tw_tiled_config *c, int threads) {
+    m->properties = c->by ? TW_MACRO_VENDOR : 0;
+    m->grid[0] = c->tm;
+    m->grid[1] = c->tn;
+    m->rounds[2] = ROUND;
+    m->shrinks[0] = m->shrinks[1] = true;
+    m->multiple[1] = TW_PANEL_ROWS;
+    m->slots = threads;
+    /* What the space calls legal: more than half of a tile is used. The usual one has no limits. */
+    if (c->by == usual.by && c->tm == usual.tm && c->tn == usual.tn) return;
+    m->least[0] = c->tm > 16 ? c->tm / 2 + 1 : 1;
+    m->least[1] = c->tn > 64 ? c->tn / 2 + 1 : 1;
+}
+
+static bool list_macros(gemm_cpu *g, tw_family *f) {
+    tw_artefact_macro *list = NULL;
+    tw_tiled_config c = {0};
+    char config[200];
+    for (uint64_t i = 0; tw_space_point(&tw_tiled_space, i, &c); i++) {
+        bool added;
+        if (tw_space_judge(&tw_tiled_space, &g->info->any, &c, NULL) != TW_OK) continue;
+        tw_artefact_macro *m = tw_macros_add(&g->arena, &list, &f->n_macros, &tw_tiled_space, &c, &added);
+        if (!m) return false;
+        if (added) describe_macro(m, &c, g->info->threads);
+    }
+    f->macros = list;
+    tw_space_print(&tw_tiled_space, &usual, config, sizeof config);
+    return tw_family_find(f, config, &f->macro, &f->micro);
+}
+
+static bool describe(gemm_cpu *g, tw_family *f, tw_panel_format weights) {
+    const tw_cpu *cpu = &g->info->cpu;
+    const int threads = g->info->threads;
+    char isa[64], group[16] = "";
+    tw_cpu_isa_names(cpu->isa, isa, sizeof isa);
+    if (weights.group) snprintf(group, sizeof group, "-%d", weights.group);
+    json_t *o = json_pack("{s:s, s:i, s:s, s:s, s:s}", "device", cpu->model, "threads", threads, "isa", isa, "openblas",
+                          g->info->openblas, "tilewright", TW_VERSION);
+    char *text = o ? json_dumps(o, JSON_SORT_KEYS) : NULL;
+    f->environment = text ? tw_arena_strdup(&g->arena, text) : NULL;
+    f->name = tw_arena_printf(&g->arena, "gemm-cpu-%s%s", tw_dtype_name(weights.dtype), group);
+    f->device = tw_arena_printf(&g->arena, "%s, %d threads", cpu->model, threads);
+    f->alike = tw_arena_printf(&g->arena, "x86-64 %s, %d threads", isa, threads);
+    f->architecture = tw_arena_printf(&g->arena, "x86-64 %s", isa);
+    json_decref(o);
+    free(text);
+    return f->environment && !g->arena.failed;
+}
+
+tw_status tw_gemm_cpu_open(tw_family *out, const tw_gemm_cpu_options *o, tw_diag *diag) {
+    static const tw_family_calls calls = {measure, baseline, close_family};
+    gemm_cpu *g = calloc(1, sizeof *g);
+    if (!g) return tw_fail_memory(diag);
+    *out = (tw_family){.unit = "us",
+                       .protocol = "weights=memory",
+                       .axes = {"m", "n", "k"},
+                       .n_axes = 3,
+                       .columns = 1,
+                       .loops = 2,
+                       .least = {16, 256, 256},
+                       .most = {512, 4096, 4096},
+                       .step = {1, TW_PANEL_ROWS, 64},
+                       .most_work = 4e9,
+                       .baselines = baselines,
+                       .n_baselines = sizeof baselines / sizeof *baselines,
+                       .calls = &calls,
+                       .self = g};
+    tw_status st = tw_cpu_rig_make(&g->rig, o->weights, o->threads, diag);
+    if (st == TW_OK) {
+        g->info = tw_cpu_rig_describe(g->rig);
+        if (!describe(g, out, o->weights) || !list_macros(g, out)) st = tw_fail_memory(diag);
+    }
+    if (st != TW_OK) close_family(g);
+    return st;
+}

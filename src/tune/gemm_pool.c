@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tune/gemm_pool.h"
+
+#include "base/diag.h"
+#include "base/dtype.h"
+#include "ir/passes/passes.h"
+#include "ptx/load.h"
+#include "tune/gemm_refer.h"
+
+#include <stdlib.h>
+
+enum { ALIGN = 256, REPEAT = 8000009 /* Elements, a prime, after which they repeat: rows then begin anywhere. */ };
+
+struct tw_gemm_pool {
+    tw_cuda *cuda;
+    tw_gemm_type type;
+    uint64_t at;
+    size_t bytes;
+    tw_cuda_module *refer;
+};
+
+static tw_status load_refer(tw_gemm_pool *p, tw_diag *diag) {
+    const tw_ptx_compiler by = tw_ptx_compiler_for(p->cuda, true);
+    tw_kernel *k = tw_gemm_refer_build(tw_gemm_element(p->type), tw_cuda_describe(p->cuda)->target->sm);
+    tw_status st = k ? tw_pipeline_default(k, false, diag) : tw_fail_memory(diag);
+    if (st == TW_OK) st = tw_ptx_load(&by, k, &p->refer, NULL, diag);
+    tw_kernel_free(k);
+    return st;
+}
+
+static tw_status fill(tw_gemm_pool *p, uint64_t seed, tw_diag *diag) {
+    const size_t elements = p->bytes / 2, most = elements < REPEAT ? elements : REPEAT;
+    uint16_t *some = malloc(most * sizeof *some);
+    tw_random r = tw_random_seed(seed);
+    tw_status st = some ? tw_cuda_alloc(p->cuda, p->bytes, &p->at, diag) : tw_fail_memory(diag);
+    for (size_t i = 0; i < most && some; i++) {
+        const float value = (float)tw_random_unit(&r) * 2 - 1;
+        some[i] = p->type == TW_GEMM_F16 ? tw_f32_to_f16(value) : tw_f32_to_bf16(value);
+    }
+    for (size_t i = 0; i < elements && st == TW_OK; i += most) {
+        const size_t n = elements - i < most ? elements - i : most;
+        st = tw_cuda_upload(p->cuda, p->at + 2 * i, some, 2 * n, diag);
+    }
+    free(some);
+    return st;
+}
+
+tw_status tw_gemm_pool_make(tw_gemm_pool **out, tw_cuda *c, tw_gemm_type type, size_t bytes, uint64_t seed,
+                            tw_diag *diag) {
+    *out = NULL;
+    if (type != TW_GEMM_F16 && type != TW_GEMM_BF16)
+        return tw_fail(diag, TW_ERR_UNSUPPORTED, "%s: only f16 and bf16 have a reference on the device",
+                       tw_gemm_type_name(type));
+    tw_gemm_pool *p = calloc(1, sizeof *p);
+    if (!p) return tw_fail_memory(diag);
+    p->cuda = c;
+    p->type = type;
+    p->bytes = bytes / ALIGN * ALIGN;
+    tw_status st = fill(p, seed, diag);
+    if (st == TW_OK) st = load_refer(p, diag);
+    if (st == TW_OK)
+        *out = p;
+    else
+        tw_gemm_pool_free(p);
+    return st;
+}
+
+void tw_gemm_pool_free(tw_gemm_pool *p) {
+    if (!p) return;
+    if (p->at) tw_cuda_release(p->cuda, p->at);
+    if (p->refer) tw_cuda_unload(p->refer);
+    free(p);
+}
+
+static size_t room(int64_t rows, int64_t columns) {
+    return ((size_t)(rows * columns) * 2 + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+tw_status tw_gemm_pool_covers(const tw_gemm_pool *p, const tw_gemm_problem *q, tw_diag *diag) {
+    const tw_gemm_epilogue *e = &q->epilogue;
+    if (q->type != p->type || q->out != tw_gemm_element(q->type) || q->trans_a || !q->trans_b || q->batch != 1 ||
+        q->lda != q->k || q->ldb != q->k || q->ldc != q->n || q->alpha != 1 || q->beta != 0 || e->bias ||
+        e->activation || e->mul || e->residual || q->k % 8)
+        return tw_fail(diag, TW_ERR_UNSUPPORTED,
+                       "only plain products A B^T with k a multiple of 8 have a reference on "
+                       "the device");
+    if (room(q->m, q->k) + room(q->n, q->k) > p->bytes)
+        return tw_fail(diag, TW_ERR_UNSUPPORTED, "the pool of %lld bytes is too small", (long long)p->bytes);
+    return TW_OK;
+}
+
+void tw_gemm_pool_place(const tw_gemm_pool *p, const tw_gemm_problem *q, int set, uint64_t *a, uint64_t *b) {
+    const size_t for_a = room(q->m, q->k), for_both = for_a + room(q->n, q->k);
+    *a = p->at + (size_t)set % (p->bytes / for_both) * for_both;
+    *b = *a + for_a;
+}
+
+tw_status tw_gemm_pool_refer(tw_gemm_pool *p, const tw_gemm_problem *q, uint64_t a, uint64_t b, uint64_t want,
+                             uint64_t tolerance, tw_diag *diag) {
+    const uint64_t arguments[] = {a, b, want, tolerance, (uint64_t)q->m, (uint64_t)q->n, (uint64_t)q->k};
+    static const int bytes[] = {8, 8, 8, 8, 4, 4, 4};
+    const tw_cuda_launch l = {.module = p->refer,
+                              .grid = {(int)((q->n + TW_GEMM_REFER_THREADS - 1) / TW_GEMM_REFER_THREADS),
+                                       (int)((q->m + TW_GEMM_REFER_ROWS - 1) / TW_GEMM_REFER_ROWS), 1},
+                              .threads = TW_GEMM_REFER_THREADS,
+                              .arguments = arguments,
+                              .argument_bytes = bytes,
+                              .n_arguments = 7};
+    return tw_cuda_run(p->cuda, &l, diag);
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tune/gemm_vendor.h"
+
+enum { WORKSPACE = 64 << 20 };
+
+static tw_status enqueue(void *context, const tw_gemm_buffers *b, tw_diag *diag) {
+    const tw_gemm_vendor *v = context;
+    /* A row-major product is the column-major one with its factors exchanged. */
+    return tw_cublaslt_run(v->plan, v->index, b->b, b->a, b->c, NULL, diag);
+}
+
+tw_gemm_candidate tw_gemm_vendor_candidate(tw_gemm_vendor *v) {
+    return (tw_gemm_candidate){enqueue, v};
+}
+
+tw_status tw_gemm_vendor_plan(tw_cublaslt *vendor, const tw_gemm_problem *p, tw_cublaslt_plan **plan, tw_diag *diag) {
+    static const tw_cublaslt_type types[TW_GEMM_TYPES] = {
+        [TW_GEMM_F32] = TW_CUBLASLT_F32,   [TW_GEMM_F64] = TW_CUBLASLT_F64,   [TW_GEMM_F16] = TW_CUBLASLT_F16,
+        [TW_GEMM_BF16] = TW_CUBLASLT_BF16, [TW_GEMM_TF32] = TW_CUBLASLT_TF32, [TW_GEMM_S8] = TW_CUBLASLT_S8};
+    const tw_cublaslt_problem v = {
+        .type = types[p->type],
+        .m = p->n,
+        .n = p->m,
+        .k = p->k,
+        .trans_a = p->trans_b,
+        .trans_b = p->trans_a,
+        .c_f32 = p->out == TW_T_f32 && (p->type == TW_GEMM_F16 || p->type == TW_GEMM_BF16),
+        .lda = p->ldb,
+        .ldb = p->lda,
+        .ldc = p->ldc,
+        .batch = (int)p->batch,
+        .stride_a = p->stride_b > 0 ? p->stride_b : 0,
+        .stride_b = p->stride_a > 0 ? p->stride_a : 0,
+        .stride_c = p->stride_c,
+        .alpha = p->alpha,
+        .beta = p->beta,
+    };
+    const tw_gemm_epilogue *e = &p->epilogue;
+    *plan = NULL;
+    /* For each type of A the library writes one type of C, and for f16 and bf16 also f32. */
+    const bool f32_too = p->type == TW_GEMM_F16 || p->type == TW_GEMM_BF16;
+    if (p->out != tw_gemm_usual_out(p->type) && !(f32_too && p->out == TW_T_f32)) return TW_OK;
+    if (!vendor || e->bias || e->mul || e->residual || e->activation) return TW_OK;
+    tw_status st = tw_cublaslt_plan_make(vendor, &v, TW_GEMM_VENDOR_ALGORITHMS, WORKSPACE, plan, diag);
+    return st == TW_ERR_UNSUPPORTED ? TW_OK : st;
+}

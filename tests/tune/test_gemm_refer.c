@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The reference that a GPU computes, in the emulator, against the processor's. */
+#include "support/support.h"
+
+#include "emu/emu.h"
+#include "ir/passes/passes.h"
+#include "kernels/gemm/reference.h"
+#include "tune/gemm_refer.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void compare(tw_gemm_type type, int m, int n, int k) {
+    tw_gemm_problem p = {.type = type, .m = m, .n = n, .k = k, .trans_b = true, .alpha = 1};
+    tw_gemm_data d;
+    tw_diag diag;
+    assert_int_equal(tw_gemm_problem_complete(&p, NULL), TW_OK);
+    assert_int_equal(tw_gemm_data_make(&d, &p, (uint64_t)(m + n + k), NULL), TW_OK);
+    tw_kernel *kernel = tw_gemm_refer_build(tw_gemm_element(type), 80);
+    assert_non_null(kernel);
+    assert_int_equal(tw_pipeline_default(kernel, true, &diag), TW_OK);
+    tw_emu *e = tw_emu_new();
+    const size_t cells = (size_t)d.cells;
+    double *want = malloc(cells * sizeof *want);
+    float *tolerance = malloc(cells * sizeof *tolerance);
+    memset(want, 0xff, cells * sizeof *want);
+    memset(tolerance, 0xff, cells * sizeof *tolerance);
+    const uint64_t arguments[] = {tw_emu_alloc(e, "a", d.a, d.bytes_a, true),
+                                  tw_emu_alloc(e, "b", d.b, d.bytes_b, true),
+                                  tw_emu_alloc(e, "want", want, cells * sizeof *want, false),
+                                  tw_emu_alloc(e, "tolerance", tolerance, cells * sizeof *tolerance, false),
+                                  (uint64_t)m,
+                                  (uint64_t)n,
+                                  (uint64_t)k};
+    const tw_emu_options o = {.grid = {(n + TW_GEMM_REFER_THREADS - 1) / TW_GEMM_REFER_THREADS,
+                                       (m + TW_GEMM_REFER_ROWS - 1) / TW_GEMM_REFER_ROWS}};
+    tw_emu_report report = {0};
+    if (tw_emu_launch(e, kernel, arguments, &o, &report, &diag) != TW_OK) fail_msg("%s", diag.message);
+    assert_true(tw_emu_read(e, arguments[2], want, cells * sizeof *want));
+    assert_true(tw_emu_read(e, arguments[3], tolerance, cells * sizeof *tolerance));
+    for (size_t i = 0; i < cells; i++) {
+        /* The orders of two sums in double precision may differ. */
+        assert_true(fabs(want[i] - d.want[i]) <= 1e-12 * k);
+        assert_true(fabsf(tolerance[i] / d.tolerance[i] - 1) < 1e-4f);
+    }
+    free(want);
+    free(tolerance);
+    tw_emu_free(e);
+    tw_kernel_free(kernel);
+    tw_gemm_data_free(&d);
+}
+
+static void both_references_agree(void **state) {
+    (void)state;
+    compare(TW_GEMM_BF16, 9, 200, 64);
+    compare(TW_GEMM_F16, 9, 130, 40);
+    compare(TW_GEMM_BF16, 1, 1, 8);
+    compare(TW_GEMM_F16, 4, 128, 256);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(both_references_agree)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
