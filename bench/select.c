@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* bench_select [FILE]: how long a decision takes, as a line of JSON: remembered; a new problem with the tables in the
+   caches; a new problem after the tables' lines were flushed (clflush); the same after everything, code as well, was
+   driven from the caches by walking a buffer. Without FILE the artefact is one of 120 macro choices and 41 fits each. */
+#include "base/clock.h"
+#include "base/diag.h"
+#include "base/stats.h"
+#include "select/artefacts.h"
+#include "select/selector.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { MACROS = 120, WAVES = 40, PROBLEMS = 1 << 14, REPEATS = 20, COLD = 2000, WALKS = 200, WALK = 128 << 20 };
+
+typedef struct bench {
+    tw_selector *s;
+    int64_t (*problems)[TW_SELECT_AXES];
+    double times[COLD];
+    int next;
+} bench;
+
+static int by_size(const void *a, const void *b) {
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(double *x, int n) {
+    qsort(x, (size_t)n, sizeof *x, by_size);
+    return x[n / 2];
+}
+
+static const int64_t *new_problem(bench *b) {
+    return b->problems[b->next++ % PROBLEMS];
+}
+
+static double warm(bench *b, bool same) {
+    tw_selection out;
+    for (int k = 0; k < REPEATS; k++) {
+        const int n = 10000;
+        const int64_t began = tw_now_ns();
+        for (int i = 0; i < n; i++) (void)tw_select(b->s, same ? b->problems[0] : new_problem(b), 0, &out);
+        b->times[k] = (double)(tw_now_ns() - began) / n;
+    }
+    return median(b->times, REPEATS);
+}
+
+static void flush(const bench *b) {
+#if defined(__x86_64__)
+    for (size_t i = 0; i < b->s->map.size; i += 64) __builtin_ia32_clflush(b->s->map.data + i);
+    __builtin_ia32_mfence();
+#else
+    (void)b;
+#endif
+}
+
+/* Times one new problem after the caches were emptied. The clock is called before, so that it is not what is cold. */
+static double once(bench *b, bool decide) {
+    tw_selection out;
+    const int64_t *p = new_problem(b);
+    int64_t axes[TW_SELECT_AXES];
+    memcpy(axes, p, sizeof axes);
+    tw_now_ns();
+    const int64_t began = tw_now_ns();
+    if (decide) (void)tw_select(b->s, axes, 0, &out);
+    return (double)(tw_now_ns() - began);
+}
+
+static double cold(bench *b, unsigned char *walk, int n, double *worst) {
+    unsigned sum = 0;
+    double empty[COLD];
+    for (int i = 0; i < n; i++) {
+        if (walk)
+            for (size_t k = 0; k < WALK; k += 64) sum += walk[k];
+        else
+            flush(b);
+        b->times[i] = once(b, true);
+        empty[i] = once(b, false);
+    }
+    if (walk) walk[0] = (unsigned char)sum;
+    const double clock = median(empty, n), middle = median(b->times, n);
+    *worst = b->times[n * 9 / 10] - clock;
+    return middle - clock;
+}
+
+static tw_status make(const char *path, tw_diag *diag) {
+    tw_arena arena = {0};
+    tw_random r = tw_random_seed(1);
+    const tw_status st = tw_artefact_write(artefact_of_products(&arena, &r, MACROS, WAVES), path, diag);
+    tw_arena_free(&arena);
+    return st;
+}
+
+static void draw(bench *b) {
+    tw_selector_info info;
+    tw_random r = tw_random_seed(2);
+    tw_selector_describe(b->s, &info);
+    b->problems = calloc(PROBLEMS, sizeof *b->problems);
+    for (int i = 0; b->problems && i < PROBLEMS; i++)
+        for (int a = 0; a < info.n_axes; a++) {
+            const uint64_t bound = UINT64_C(1) << (6 + tw_random_below(&r, 8));
+            b->problems[i][a] = 1 + (int64_t)tw_random_below(&r, bound);
+        }
+}
+
+static void print_model(void) {
+    char line[256], *at;
+    FILE *f = fopen("/proc/cpuinfo", "r");
+    while (f && fgets(line, sizeof line, f))
+        if (!strncmp(line, "model name", 10) && (at = strchr(line, ':'))) {
+            printf("\"cpu\": \"%.*s\", ", (int)strcspn(at + 2, "\n"), at + 2);
+            break;
+        }
+    if (f) fclose(f);
+}
+
+int main(int argc, char **argv) {
+    tw_diag d;
+    bench b = {0};
+    char path[64] = "";
+    tw_selector_info info;
+    if (argc < 2) snprintf(path, sizeof path, "/tmp/bench-select.%d", (int)getpid());
+    tw_status st = argc < 2 ? make(path, &d) : TW_OK;
+    if (st == TW_OK) st = tw_selector_open(&b.s, argc < 2 ? path : argv[1], &d);
+    if (*path) unlink(path);
+    if (st != TW_OK) {
+        fprintf(stderr, "bench_select: %s\n", d.message);
+        return 1;
+    }
+    draw(&b);
+    unsigned char *walk = malloc(WALK);
+    if (!b.problems || !walk) return 1;
+    memset(walk, 1, WALK);
+    tw_selector_describe(b.s, &info);
+    double worst_flushed, worst_walked;
+    const double same = warm(&b, true), fresh = warm(&b, false), flushed = cold(&b, NULL, COLD, &worst_flushed),
+                 walked = cold(&b, walk, WALKS, &worst_walked);
+    double left = 0;
+    for (int i = 0; i < 2000; i++) {
+        select_problem p;
+        select_problem_of(&b.s->view, b.problems[i], 0, &p);
+        left += select_candidates(&b.s->view, &p);
+    }
+    printf("{");
+    print_model();
+    printf("\"macros\": %d, \"bytes\": %zu, \"remembered_ns\": %.1f, \"new_ns\": %.1f, \"flushed_ns\": %.0f, "
+           "\"flushed_p90_ns\": %.0f, \"walked_ns\": %.0f, \"walked_p90_ns\": %.0f, \"candidates\": %.1f}\n",
+           info.macros, info.bytes, same, fresh, flushed, worst_flushed, walked, worst_walked, left / 2000);
+    free(walk);
+    free(b.problems);
+    tw_selector_close(b.s);
+    return 0;
+}

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "select/selector.h"
+
+#include <math.h>
+
+enum { FLAGS = TW_SELECT_DETERMINISTIC | TW_SELECT_NO_WORKSPACE | TW_SELECT_OWN_ONLY | TW_SELECT_VENDOR_ONLY };
+
+bool select_problem_of(const select_view *v, const int64_t *problem, unsigned flags, select_problem *out) {
+    memset(out, 0, sizeof *out);
+    out->flags = flags;
+    bool right = !(flags & ~(unsigned)FLAGS);
+    for (int a = 0; a < v->axes; a++) {
+        right = right && problem[a] >= 1 && problem[a] <= TW_SELECT_MOST;
+        out->whole[a] = (uint32_t)problem[a];
+        out->axes[a] = (float)problem[a];
+    }
+    return right;
+}
+
+uint64_t select_hash(const uint32_t *problem) {
+    uint64_t h = 0;
+    for (int i = 0; i < TW_SELECT_AXES; i += 2)
+        h = (h ^ (problem[i] | (uint64_t)problem[i + 1] << 32)) * 0x9e3779b97f4a7c15u, h ^= h >> 29;
+    return h ^ h >> 32;
+}
+
+/* ---- what is allowed */
+
+static bool keeps(const select_rule *r, const select_problem *p, int axes) {
+    for (int a = 0; a < axes; a++) {
+        const uint32_t d = p->whole[a];
+        if (d < r->least[a] || d > r->most[a] || (r->multiple[a] > 1 && d % r->multiple[a])) return false;
+    }
+    return true;
+}
+
+/* Tells whether flags allow a macro choice of these properties. */
+static bool passes(unsigned flags, unsigned properties) {
+    unsigned not = 0, must = 0;
+    if (flags & TW_SELECT_DETERMINISTIC) not |= TW_MACRO_ATOMIC;
+    if (flags & TW_SELECT_NO_WORKSPACE) not |= TW_MACRO_WORKSPACE;
+    if (flags & TW_SELECT_OWN_ONLY) not |= TW_MACRO_VENDOR;
+    if (flags & TW_SELECT_VENDOR_ONLY) must = TW_MACRO_VENDOR;
+    return !(properties & not ) && (properties & must) == must;
+}
+
+bool select_allows(const select_view *v, const select_problem *p, int macro) {
+    const uint32_t kind = select_item(&v->columns[COLUMN_KIND], macro);
+    return passes(p->flags, kind & ((1 << SELECT_RULE) - 1)) && keeps(&v->rules[kind >> SELECT_RULE], p, v->axes);
+}
+
+/* Which kinds of macro choices are allowed. */
+typedef struct verdicts {
+    bool property[1 << SELECT_RULE];
+    bool rule[SELECT_RULES];
+} verdicts;
+
+static void judge(const select_view *v, const select_problem *p, verdicts *out) {
+    for (unsigned i = 0; i < 1 << SELECT_RULE; i++) out->property[i] = passes(p->flags, i);
+    for (int i = 0; i < v->n_rules; i++) out->rule[i] = keeps(&v->rules[i], p, v->axes);
+}
+
+static bool is_allowed(const verdicts *r, uint32_t kind) {
+    return r->property[kind & ((1 << SELECT_RULE) - 1)] && r->rule[kind >> SELECT_RULE];
+}
+
+/* Takes the bounds of what is not allowed away: then it never can be taken. */
+static void leave_out(const select_view *v, const verdicts *r, int from, int n, select_scan *s) {
+    const select_list *kinds = &v->columns[COLUMN_KIND];
+    for (int i = 0; i < n; i++) {
+        if (is_allowed(r, select_item(kinds, from + i))) continue;
+        s->low[i] = s->high[i] = INFINITY;
+    }
+}
+
+/* ---- the model */
+
+int select_micro(const select_view *v, int macro, int row, double rounds) {
+    const select_macro *m = &v->tails[macro];
+    const uint32_t *anchors = (const uint32_t *)(const void *)(v->data + m->anchors);
+    const uint8_t *micros = v->data + m->anchors + (size_t)m->anchor_count * sizeof *anchors;
+    micros += (size_t)row * m->anchor_count;
+    int best = -1;
+    double least = (double)INFINITY;
+    for (int i = 0; i < m->anchor_count; i++) {
+        const double apart = fabs((double)anchors[i] - rounds);
+        if (micros[i] == SELECT_NO_ANCHOR || apart >= least) continue;
+        least = apart;
+        best = micros[i];
+    }
+    return best;
+}
+
+static void prefetch(const void *at) {
+    __builtin_prefetch(at);
+}
+
+/* Makes `best` the least prediction of a block, if it is less than what is there. */
+static void take_block(const select_view *v, const select_scan *s, int from, int n, float high, select_decision *best) {
+    const uint32_t *records[SELECT_BLOCK];
+    int16_t numbers[SELECT_BLOCK], fits[SELECT_BLOCK];
+    int left = 0;
+    for (int i = 0; i < n; i++) {
+        numbers[left] = (int16_t)i;
+        left += s->low[i] <= high && s->low[i] < INFINITY;
+    }
+    for (int k = 0; k < left; k++) {
+        int fit = 0;
+        const int i = numbers[k];
+        records[k] = select_record_of(v, from + i, s->x[i], &fit);
+        fits[k] = (int16_t)fit;
+        if (records[k]) prefetch(records[k]);
+    }
+    for (int k = 0; k < left; k++) {
+        const int i = numbers[k];
+        if (!records[k]) continue;
+        const select_record r = select_unpack(records[k], v->record_words);
+        const double time = select_time(&r, s->x[i] - fits[k], s->rounds[i]);
+        if (!(time > 0) || !(time < best->time)) continue;
+        best->macro = from + i;
+        best->fit = fits[k];
+        best->row = r.row;
+        best->time = time;
+        best->error = select_error(r.error);
+        best->x = s->x[i];
+        best->rounds = s->rounds[i];
+        prefetch(&v->tails[from + i]);
+    }
+}
+
+static void model(const select_view *v, const select_problem *p, select_decision *best) {
+    verdicts r;
+    select_scan s;
+    float high = INFINITY;
+    judge(v, p, &r);
+    best->time = (double)INFINITY;
+    for (int from = 0; from < v->macros; from += SELECT_BLOCK) {
+        const int n = v->macros - from < SELECT_BLOCK ? v->macros - from : SELECT_BLOCK;
+        select_scan_c(v, p->axes, from, n, &s);
+        leave_out(v, &r, from, n, &s);
+        for (int i = 0; i < n; i++) high = s.high[i] < high ? s.high[i] : high;
+        take_block(v, &s, from, n, high, best);
+    }
+    if (best->macro < 0) return;
+    best->source = TW_SELECT_MODEL;
+    best->micro = select_micro(v, best->macro, best->row, best->rounds);
+}
+
+/* ---- all together */
+
+const select_exact *select_find(const select_view *v, const uint32_t *problem) {
+    const uint64_t h = select_hash(problem);
+    const uint32_t tag = (uint32_t)(h >> 52), mask = v->n_buckets - 1;
+    for (uint32_t i = 0; i < SELECT_PROBES; i++) {
+        const uint32_t b = v->buckets[((uint32_t)(h >> 20) + i) & mask];
+        if (!b) return NULL;
+        const select_exact *e = &v->exact[b % SELECT_INDEX - 1];
+        if (b / SELECT_INDEX == tag && !memcmp(e->problem, problem, sizeof e->problem)) return e;
+    }
+    return NULL;
+}
+
+static bool take_exact(const select_view *v, const select_problem *p, select_decision *out) {
+    const select_exact *e = v->n_buckets ? select_find(v, p->whole) : NULL;
+    if (!e) return false;
+    out->source = TW_SELECT_EXACT;
+    if (select_allows(v, p, e->macro)) {
+        out->macro = e->macro;
+        out->micro = e->micro;
+        out->time = (double)e->time;
+        return true;
+    }
+    if (!select_allows(v, p, e->second_macro)) return false;
+    out->macro = e->second_macro;
+    out->micro = e->second_micro;
+    out->time = (double)e->second_time;
+    return true;
+}
+
+void select_decide(const select_view *v, const select_problem *p, select_decision *out) {
+    for (int i = 0; i < v->hot_lines; i++) prefetch(v->hot + (size_t)i * SELECT_LINE);
+    *out = (select_decision){.macro = -1, .micro = -1};
+    if (take_exact(v, p, out)) return;
+    model(v, p, out);
+    if (out->macro >= 0) return;
+    *out = (select_decision){.macro = -1, .micro = -1};
+    if (!select_allows(v, p, v->macro)) return;
+    out->source = TW_SELECT_DEFAULT;
+    out->macro = v->macro;
+    out->micro = v->micro;
+}
+
+static void answer(const select_view *v, const select_answer *a, bool remembered, tw_selection *out) {
+    out->source = (tw_select_source)a->source;
+    out->macro = a->macro;
+    out->micro = a->micro;
+    out->config = select_config(v, a->macro, a->micro);
+    out->time = a->time;
+    out->low = a->error < 1 ? a->time * (1 - (double)a->error) : 0;
+    out->high = a->time * (1 + (double)a->error);
+    out->remembered = remembered;
+}
+
+static tw_status nothing(tw_selection *out, tw_status st) {
+    *out = (tw_selection){.macro = -1, .micro = -1};
+    return st;
+}
+
+tw_status tw_select(const tw_selector *s, const int64_t *problem, unsigned flags, tw_selection *out) {
+    const select_view *v = &s->view;
+    select_problem p;
+    select_answer a;
+    if (!select_problem_of(v, problem, flags, &p)) return nothing(out, TW_ERR_USAGE);
+    const uint64_t hash = select_hash(p.whole) ^ flags;
+    const bool remembered = select_cache_get(s->cache, hash, p.whole, flags, &a);
+    if (!remembered) {
+        select_decision d;
+        select_decide(v, &p, &d);
+        if (d.source == TW_SELECT_NONE) return nothing(out, TW_ERR_UNSUPPORTED);
+        a = (select_answer){(uint8_t)d.source, (uint8_t)d.micro, (uint16_t)d.macro, (float)d.error, d.time};
+        select_cache_put(s->cache, hash, p.whole, flags, &a);
+    }
+    answer(v, &a, remembered, out);
+    return TW_OK;
+}
+
+int select_candidates(const select_view *v, const select_problem *p) {
+    verdicts r;
+    select_scan s;
+    judge(v, p, &r);
+    float high = INFINITY;
+    int left = 0;
+    const int n = v->macros < SELECT_BLOCK ? v->macros : SELECT_BLOCK;
+    select_scan_c(v, p->axes, 0, n, &s);
+    leave_out(v, &r, 0, n, &s);
+    for (int i = 0; i < n; i++) high = s.high[i] < high ? s.high[i] : high;
+    for (int i = 0; i < n; i++) left += s.low[i] <= high;
+    return left;
+}
