@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* bench_select [FILE]: how long a decision takes, as a line of JSON: remembered; a new problem with the tables in the
    caches; a new problem after the tables' lines were flushed (clflush); the same after everything, code as well, was
-   driven from the caches by walking a buffer. Without FILE the artefact is one of 120 macro choices and 41 fits each. */
+   driven from the caches by walking a buffer. Without FILE the artefact is one of 120 macro choices and 41 fits each.
+ */
 #include "base/clock.h"
 #include "base/diag.h"
 #include "base/stats.h"

@@ -6,8 +6,8 @@
 
 #include "base/least.h"
 
+#include <float.h>
 #include <math.h>
-#include <stdlib.h>
 
 enum { TERMS = 4, PER_FIT = 3, LATER = 2 };
 
@@ -22,6 +22,7 @@ bool select_ratios(const select_fits *f, const double bound[4], double *low, dou
     bool right = f->n > 0;
     for (int end = 0; end < 2; end++) {
         const double l = end ? f->most : f->least, slope = bound[0] * l + bound[1], start = bound[2] * l + bound[3];
+        right = right && slope * SELECT_EXACT + fabs(start) < (double)FLT_MAX; /* Deciding computes in floats. */
         for (int i = 0; i < f->n; i++) {
             const select_record r = select_unpack(f->records + (size_t)i * f->words, f->words);
             const double s = slope * (i + 1) + start, first = select_time(&r, 1 / f->slots, l),
@@ -62,7 +63,7 @@ static uint16_t to_bf16(double x, bool up) {
 }
 
 void select_bound(const select_fits *f, uint16_t bound[4], uint16_t *ratio) {
-    static const double margin = 1.001; /* Deciding computes bounds in floats. */
+    static const double margin = 1.001; /* Rounding of floats is far below it. */
     double rows[(TW_ARTEFACT_FITS + LATER) * PER_FIT * (TERMS + 1)], c[TERMS], low, high;
     memset(bound, 0, TERMS * sizeof *bound);
     *ratio = 0x7f80; /* Infinity: this is no bound. */

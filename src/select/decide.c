@@ -64,12 +64,14 @@ static bool is_allowed(const verdicts *r, uint32_t kind) {
     return r->property[kind & ((1 << SELECT_RULE) - 1)] && r->rule[kind >> SELECT_RULE];
 }
 
-/* Takes the bounds of what is not allowed away: then it never can be taken. */
+/* Makes the bounds of what is not allowed none that another can be compared with. Then it is never taken. */
 static void leave_out(const select_view *v, const verdicts *r, int from, int n, select_scan *s) {
     const select_list *kinds = &v->columns[COLUMN_KIND];
+    if (!kinds->each && is_allowed(r, kinds->same)) return;
     for (int i = 0; i < n; i++) {
         if (is_allowed(r, select_item(kinds, from + i))) continue;
-        s->low[i] = s->high[i] = INFINITY;
+        s->low[i] = NAN;
+        s->high[i] = INFINITY;
     }
 }
 
@@ -95,55 +97,106 @@ static void prefetch(const void *at) {
     __builtin_prefetch(at);
 }
 
+void select_divide(const select_view *v, const float *axes, int macro, double *grid, double *rounds) {
+    *grid = select_item(&v->columns[COLUMN_TIMES], macro);
+    *rounds = 1;
+    for (int a = 0; a < v->axes; a++) {
+        const uint32_t g = select_item(&v->columns[COLUMN_GRID + a], macro),
+                       l = select_item(&v->columns[COLUMN_ROUNDS + a], macro);
+        if (g) *grid *= (double)select_ceil(axes[a], (float)g);
+        if (l) *rounds *= (double)select_ceil(axes[a], (float)l);
+    }
+}
+
+/* A macro choice whose time may be the least, and where the record is that tells. */
+typedef struct candidate {
+    int macro, fit;
+    double grid, rounds, x;
+    const uint32_t *record;
+} candidate;
+
+/* Finds the record of number i of a block, and has it fetched. False: the macro choice has no fits. */
+static bool find_record(const select_view *v, const select_problem *p, const select_scan *s, int from, int i,
+                        candidate *c) {
+    const int fits = (int)select_item(&v->columns[COLUMN_FITS], from + i);
+    if (!fits) return false;
+    c->macro = from + i;
+    c->grid = (double)s->grid[i];
+    c->rounds = (double)s->rounds[i];
+    if (c->grid >= SELECT_EXACT || c->rounds >= SELECT_EXACT) select_divide(v, p->axes, c->macro, &c->grid, &c->rounds);
+    c->x = c->grid / select_item(&v->columns[COLUMN_SLOTS], c->macro);
+    c->fit = select_fit_of(c->x, fits);
+    c->record = select_records_of(v, c->macro, fits) + (size_t)c->fit * v->record_words;
+    prefetch(c->record);
+    return true;
+}
+
+/* Predicts the time of a candidate. Infinity: it is not above 0. */
+static double predict(const select_view *v, const candidate *c, select_record *r) {
+    *r = select_unpack(c->record, v->record_words);
+    const double time = select_time(r, c->x - c->fit, c->rounds);
+    return time > 0 ? time : (double)INFINITY;
+}
+
+/* Finds the candidates of a block: those whose lower bound is not above the least upper one, `high`. */
+static int find_candidates(const select_view *v, const select_problem *p, const select_scan *s, int from, int n,
+                           float high, candidate *out) {
+    _Alignas(8) uint8_t near[SELECT_BLOCK];
+    int found = 0;
+    for (int i = 0; i < n; i++) near[i] = s->low[i] <= high;
+    memset(near + n, 0, (size_t)(-n & 7));
+    for (int i = 0; i < n; i += 8) {
+        uint64_t eight;
+        for (memcpy(&eight, near + i, sizeof eight); eight; eight &= eight - 1)
+            found += find_record(v, p, s, from, i + __builtin_ctzll(eight) / 8, &out[found]);
+    }
+    return found;
+}
+
 /* Makes `best` the least prediction of a block, if it is less than what is there. */
-static void take_block(const select_view *v, const select_scan *s, int from, int n, float high, select_decision *best) {
-    const uint32_t *records[SELECT_BLOCK];
-    int16_t numbers[SELECT_BLOCK], fits[SELECT_BLOCK];
-    int left = 0;
+static void take_block(const select_view *v, const candidate *c, int n, select_decision *best) {
+    for (int k = 0; k < n; k++) {
+        select_record r;
+        const double time = predict(v, &c[k], &r);
+        if (!(time < best->time)) continue;
+        *best = (select_decision){.source = TW_SELECT_MODEL,
+                                  .macro = c[k].macro,
+                                  .time = time,
+                                  .error = select_error(r.error),
+                                  .grid = c[k].grid,
+                                  .rounds = c[k].rounds,
+                                  .fit = c[k].fit,
+                                  .row = r.row};
+        prefetch(&v->tails[c[k].macro]);
+    }
+}
+
+/* Looks at a block of macro choices. `high` is the least upper bound so far. Returns the number of candidates. */
+static int scan_block(const select_view *v, const select_problem *p, const verdicts *r, int from, float *high,
+                      candidate *out) {
+    select_scan s;
+    const int n = v->macros - from < SELECT_BLOCK ? v->macros - from : SELECT_BLOCK;
+    v->scan(v, p->axes, from, n, &s);
+    leave_out(v, r, from, n, &s);
+    /* Numbers above 0 are in the order of their bits. */
+    int32_t least = (int32_t)select_bits(*high);
     for (int i = 0; i < n; i++) {
-        numbers[left] = (int16_t)i;
-        left += s->low[i] <= high && s->low[i] < INFINITY;
+        const int32_t bits = (int32_t)select_bits(s.high[i]);
+        least = bits < least ? bits : least;
     }
-    for (int k = 0; k < left; k++) {
-        int fit = 0;
-        const int i = numbers[k];
-        records[k] = select_record_of(v, from + i, s->x[i], &fit);
-        fits[k] = (int16_t)fit;
-        if (records[k]) prefetch(records[k]);
-    }
-    for (int k = 0; k < left; k++) {
-        const int i = numbers[k];
-        if (!records[k]) continue;
-        const select_record r = select_unpack(records[k], v->record_words);
-        const double time = select_time(&r, s->x[i] - fits[k], s->rounds[i]);
-        if (!(time > 0) || !(time < best->time)) continue;
-        best->macro = from + i;
-        best->fit = fits[k];
-        best->row = r.row;
-        best->time = time;
-        best->error = select_error(r.error);
-        best->x = s->x[i];
-        best->rounds = s->rounds[i];
-        prefetch(&v->tails[from + i]);
-    }
+    *high = select_float((uint32_t)least);
+    return find_candidates(v, p, &s, from, n, *high, out);
 }
 
 static void model(const select_view *v, const select_problem *p, select_decision *best) {
     verdicts r;
-    select_scan s;
+    candidate c[SELECT_BLOCK];
     float high = INFINITY;
     judge(v, p, &r);
     best->time = (double)INFINITY;
-    for (int from = 0; from < v->macros; from += SELECT_BLOCK) {
-        const int n = v->macros - from < SELECT_BLOCK ? v->macros - from : SELECT_BLOCK;
-        select_scan_c(v, p->axes, from, n, &s);
-        leave_out(v, &r, from, n, &s);
-        for (int i = 0; i < n; i++) high = s.high[i] < high ? s.high[i] : high;
-        take_block(v, &s, from, n, high, best);
-    }
-    if (best->macro < 0) return;
-    best->source = TW_SELECT_MODEL;
-    best->micro = select_micro(v, best->macro, best->row, best->rounds);
+    for (int from = 0; from < v->macros; from += SELECT_BLOCK)
+        take_block(v, c, scan_block(v, p, &r, from, &high, c), best);
+    if (best->macro >= 0) best->micro = select_micro(v, best->macro, best->row, best->rounds);
 }
 
 /* ---- all together */
@@ -226,14 +279,10 @@ tw_status tw_select(const tw_selector *s, const int64_t *problem, unsigned flags
 
 int select_candidates(const select_view *v, const select_problem *p) {
     verdicts r;
-    select_scan s;
-    judge(v, p, &r);
+    candidate c[SELECT_BLOCK];
     float high = INFINITY;
-    int left = 0;
-    const int n = v->macros < SELECT_BLOCK ? v->macros : SELECT_BLOCK;
-    select_scan_c(v, p->axes, 0, n, &s);
-    leave_out(v, &r, 0, n, &s);
-    for (int i = 0; i < n; i++) high = s.high[i] < high ? s.high[i] : high;
-    for (int i = 0; i < n; i++) left += s.low[i] <= high;
-    return left;
+    int n = 0;
+    judge(v, p, &r);
+    for (int from = 0; from < v->macros; from += SELECT_BLOCK) n += scan_block(v, p, &r, from, &high, c);
+    return n;
 }

@@ -17,9 +17,11 @@ enum {
     SELECT_NARROW = 3,      /* Words of a record whose coefficients have 20 bits. */
     SELECT_WIDE = 5,        /* Words of a record whose coefficients are floats. */
     SELECT_HOT = 64,        /* The most lines of columns that are asked for ahead. */
-    SELECT_PROBES = 32,     /* The most buckets that are looked into. */
-    SELECT_BEYOND = 4,      /* Bounds hold for L so many times beyond the anchors. */
-    SELECT_INDEX = 1 << 20  /* Exclusive limit of an exact problem's number in a bucket. */
+    SELECT_EXACT_BITS = 24, /* Whole numbers up to 2^24 are exact in a float. No axis is larger. */
+    SELECT_EXACT = 1 << SELECT_EXACT_BITS,
+    SELECT_PROBES = 32,    /* The most buckets that are looked into. */
+    SELECT_BEYOND = 4,     /* Bounds hold for L so many times beyond the anchors. */
+    SELECT_INDEX = 1 << 20 /* Exclusive limit of an exact problem's number in a bucket. */
 };
 #define SELECT_MAGIC "TWSELECT"
 
@@ -165,15 +167,6 @@ static inline double select_time(const select_record *r, double x, double rounds
    at most, which is at most 1 / tile, and by less if it moves at all. So it never falls to that whole number. */
 static inline float select_ceil(float problem, float tile) {
     const float q = problem / tile, whole = (float)(int32_t)q;
-    return whole < q ? whole + 1 : whole;
-}
-
-#define SELECT_WAVES 1000000000 /* Beyond so many waves they are not counted. */
-
-/* Returns the number of waves, ceil(x), from x = G / slots. */
-static inline int32_t select_waves(double x) {
-    const double y = x < SELECT_WAVES ? x : SELECT_WAVES;
-    const int32_t whole = (int32_t)y;
-    return whole + (whole < y);
+    return whole + (float)(whole < q);
 }
 #endif

@@ -4,6 +4,13 @@
 
 #include <stdlib.h>
 
+select_scan_fn *select_scan_best(void) {
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx2")) return select_scan_avx2;
+#endif
+    return select_scan_c;
+}
+
 static const void *at(const unsigned char *data, uint32_t offset) {
     return offset ? data + offset : NULL;
 }
@@ -28,7 +35,8 @@ void select_view_of(select_view *v, const unsigned char *data) {
                        .n_buckets = h->buckets,
                        .n_exact = h->exact,
                        .macro = (int)h->macro,
-                       .micro = (int)h->micro};
+                       .micro = (int)h->micro,
+                       .scan = select_scan_best()};
     for (int i = 0; i < COLUMNS; i++) v->columns[i] = (select_list){at(data, h->columns[i].at), h->columns[i].same};
     const uint32_t lines = (h->hot_end - h->hot_at) / SELECT_LINE;
     v->hot_lines = lines < SELECT_HOT ? (int)lines : SELECT_HOT;

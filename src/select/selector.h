@@ -17,8 +17,12 @@ static inline uint32_t select_item(const select_list *l, int i) {
     return l->each ? l->each[i] : l->same;
 }
 
+typedef struct select_view select_view;
+typedef struct select_scan select_scan;
+typedef void select_scan_fn(const select_view *v, const float *axes, int from, int n, select_scan *s);
+
 /* Where the parts of a file are. */
-typedef struct select_view {
+struct select_view {
     const unsigned char *data;
     const unsigned char *hot; /* The columns, */
     int hot_lines;            /* and how many lines they are. */
@@ -36,7 +40,8 @@ typedef struct select_view {
     const uint32_t *buckets;
     uint32_t n_buckets, n_exact;
     int macro, micro;
-} select_view;
+    select_scan_fn *scan; /* What decides with. */
+};
 
 /* Sets the view of a file whose header is right. */
 void select_view_of(select_view *v, const unsigned char *data);
@@ -86,16 +91,20 @@ typedef struct select_problem {
 } select_problem;
 
 /* What macro choices make of a problem, a block of them at a time. */
-typedef struct select_scan {
-    double x[SELECT_BLOCK];      /* G / slots. */
-    double rounds[SELECT_BLOCK]; /* L. */
-    float low[SELECT_BLOCK];     /* A lower bound of the time. 0: there is none. */
-    float high[SELECT_BLOCK];    /* An upper bound. Infinity: there is none. */
-} select_scan;
+struct select_scan {
+    float grid[SELECT_BLOCK];   /* G. Exact if it is below SELECT_EXACT, and above that if it is above. */
+    float rounds[SELECT_BLOCK]; /* L, likewise. */
+    float low[SELECT_BLOCK];    /* A lower bound of the time. 0: there is none. */
+    float high[SELECT_BLOCK];   /* An upper bound. Infinity: there is none. */
+};
 
 /* Fills in `s` for macro choices `from` to from + n - 1, n at most SELECT_BLOCK. */
-typedef void select_scan_fn(const select_view *v, const float *axes, int from, int n, select_scan *s);
 void select_scan_c(const select_view *v, const float *axes, int from, int n, select_scan *s);
+void select_scan_avx2(const select_view *v, const float *axes, int from, int n, select_scan *s);
+select_scan_fn *select_scan_best(void); /* The fastest that this processor can run. */
+
+/* Computes G and L of a macro choice, exactly if they are below 2^53. */
+void select_divide(const select_view *v, const float *axes, int macro, double *grid, double *rounds);
 
 /* A choice, with what was found on the way. */
 typedef struct select_decision {
@@ -104,9 +113,9 @@ typedef struct select_decision {
     double time;
     double error; /* Relative half width of the time's interval. */
     /* Of the model alone: */
-    double x, rounds; /* As in select_scan. */
-    int fit;          /* Number of the fit, from 0. */
-    int row;          /* Number of its row of anchors. */
+    double grid, rounds; /* G and L. */
+    int fit;             /* Number of the fit, from 0. */
+    int row;             /* Number of its row of anchors. */
 } select_decision;
 
 bool select_problem_of(const select_view *v, const int64_t *problem, unsigned flags, select_problem *out);
@@ -119,13 +128,15 @@ bool select_allows(const select_view *v, const select_problem *p, int macro);
 const select_exact *select_find(const select_view *v, const uint32_t *problem);
 uint64_t select_hash(const uint32_t *problem);
 
-/* The record of the fit for x = G / slots, and in *fit its number from 0. NULL: the macro choice has no fits. */
-static inline const uint32_t *select_record_of(const select_view *v, int macro, double x, int *fit) {
-    const int fits = (int)select_item(&v->columns[COLUMN_FITS], macro), waves = select_waves(x);
-    if (!fits) return NULL;
-    *fit = (waves < fits ? waves : fits) - 1;
-    const size_t first = v->first ? v->first[macro] : (size_t)macro * (size_t)fits;
-    return v->records + (first + (size_t)*fit) * v->record_words;
+/* Returns the number of the fit for x = G / slots, of which there are `fits`, from 0. */
+static inline int select_fit_of(double x, int fits) {
+    const int whole = x < fits ? (int)x : fits, waves = whole + (whole < x);
+    return (waves < fits ? waves : fits) - 1;
+}
+
+/* Returns the first record of a macro choice. */
+static inline const uint32_t *select_records_of(const select_view *v, int macro, int fits) {
+    return v->records + (v->first ? v->first[macro] : (size_t)macro * (size_t)fits) * v->record_words;
 }
 
 /* Finds the micro choice of the L that is nearest to `rounds`, the lower of two. -1: the row has no anchors. */

@@ -104,6 +104,7 @@ static tw_status check_places(const file *f) {
         return bad(f, &h->hot_at, "place");
     for (int i = 0; i < COLUMNS; i++) {
         const select_column *c = &h->columns[i];
+        if (i >= COLUMN_BOUND && !c->at) return bad(f, c, "column");
         if (c->at ? c->same || !holds(f, c->at, h->macros, 2, 2) : c->same > UINT16_MAX) return bad(f, c, "column");
     }
     if (h->zero) return bad(f, &h->zero, "not zero");
@@ -190,7 +191,6 @@ static tw_status check_records(const file *f, int macro, const uint32_t *w) {
 static tw_status check_bound(const file *f, int macro, const uint32_t *records) {
     const select_list *c = &f->v.columns[COLUMN_BOUND];
     double bound[4], low = 0, high = 0;
-    if (!c[0].each) return TW_OK;
     bool none = true;
     for (int i = 0; i < 4; i++) {
         bound[i] = (double)select_bf16((uint16_t)select_item(&c[i], macro));
@@ -211,9 +211,6 @@ static tw_status check_bound(const file *f, int macro, const uint32_t *records) 
 static tw_status check_macros(const file *f) {
     const uint32_t *w = f->v.records;
     uint32_t configs = 0, anchors = 0;
-    for (int k = 1; k < 5; k++)
-        if (!f->v.columns[COLUMN_BOUND + k].each != !f->v.columns[COLUMN_BOUND].each)
-            return bad(f, &f->h->columns[COLUMN_BOUND + k], "bounds");
     for (int i = 0; i < f->v.macros; i++) {
         tw_status st = check_macro(f, i, &configs, &anchors);
         if (st == TW_OK) st = check_records(f, i, w);

@@ -46,7 +46,8 @@ static void add_anchors(tw_arena *a, tw_random *r, const tile *t, int favourite,
 static void make_product(tw_arena *a, tw_random *r, int number, int waves, tw_artefact_macro *m) {
     static const int64_t rows[] = {32, 64, 128, 192, 256}, columns[] = {32, 64, 96, 128, 192, 256},
                          depths[] = {16, 32, 64, 128};
-    static const char *const micros[] = {"stages=3 group=4", "stages=4 group=8", "stages=5 group=8", "stages=6 group=1"};
+    static const char *const micros[] = {"stages=3 group=4", "stages=4 group=8", "stages=5 group=8",
+                                         "stages=6 group=1"};
     tile t = {.m = rows[number % 5], .n = columns[number / 5 % 6], .k = depths[number / 30 % 4]};
     const double area = (double)(t.m * t.n);
     t.slots = 132 * (area <= 8192 ? 3 : area <= 16384 ? 2 : 1);
