@@ -6,12 +6,12 @@
 #include "tilewright/select.h"
 
 enum {
-    TW_ARTEFACT_MACROS = 4096, /* The most macro choices. */
-    TW_ARTEFACT_MICROS = 255,  /* The most micro choices of a macro choice. */
-    TW_ARTEFACT_FITS = 256,    /* The most fits of a macro choice. */
-    TW_ARTEFACT_ANCHORS = 255, /* The most values of L that the anchors of a macro choice have. */
-    TW_ARTEFACT_TILE = 65535,  /* The largest tile, `times` and number of slots. */
-    TW_ARTEFACT_EXACT = 500000 /* The most exact problems. */
+    TW_ARTEFACT_MACROS = 4096,   /* The most macro choices. */
+    TW_ARTEFACT_MICROS = 255,    /* The most micro choices of a macro choice. */
+    TW_ARTEFACT_FITS = 256,      /* The most fits of a macro choice. */
+    TW_ARTEFACT_ANCHORS = 65535, /* The most values of L that the anchors of a macro choice have. */
+    TW_ARTEFACT_TILE = 65535,    /* The largest tile, `times` and number of slots. */
+    TW_ARTEFACT_EXACT = 500000   /* The most exact problems. */
 };
 
 /* What a macro choice is, for flags to leave it out. */

@@ -34,19 +34,24 @@ static bool keeps(const select_rule *r, const select_problem *p, int axes) {
     return true;
 }
 
-/* Tells whether flags allow a macro choice of these properties. */
-static bool passes(unsigned flags, unsigned properties) {
-    unsigned not = 0, must = 0;
-    if (flags & TW_SELECT_DETERMINISTIC) not |= TW_MACRO_ATOMIC;
-    if (flags & TW_SELECT_NO_WORKSPACE) not |= TW_MACRO_WORKSPACE;
-    if (flags & TW_SELECT_OWN_ONLY) not |= TW_MACRO_VENDOR;
-    if (flags & TW_SELECT_VENDOR_ONLY) must = TW_MACRO_VENDOR;
-    return !(properties & not ) && (properties & must) == must;
+/* Tells why flags leave out a macro choice of these properties. */
+static select_reason refuses(unsigned flags, unsigned properties) {
+    if (flags & TW_SELECT_DETERMINISTIC && properties & TW_MACRO_ATOMIC) return SELECT_IS_ATOMIC;
+    if (flags & TW_SELECT_NO_WORKSPACE && properties & TW_MACRO_WORKSPACE) return SELECT_NEEDS_WORKSPACE;
+    if (flags & TW_SELECT_OWN_ONLY && properties & TW_MACRO_VENDOR) return SELECT_IS_VENDOR;
+    if (flags & TW_SELECT_VENDOR_ONLY && !(properties & TW_MACRO_VENDOR)) return SELECT_IS_OWN;
+    return SELECT_ALLOWED;
+}
+
+select_reason select_why_not(const select_view *v, const select_problem *p, int macro) {
+    const uint32_t kind = select_item(&v->columns[COLUMN_KIND], macro);
+    const select_reason why = refuses(p->flags, kind & ((1 << SELECT_RULE) - 1));
+    if (why != SELECT_ALLOWED) return why;
+    return keeps(&v->rules[kind >> SELECT_RULE], p, v->axes) ? SELECT_ALLOWED : SELECT_CANNOT;
 }
 
 bool select_allows(const select_view *v, const select_problem *p, int macro) {
-    const uint32_t kind = select_item(&v->columns[COLUMN_KIND], macro);
-    return passes(p->flags, kind & ((1 << SELECT_RULE) - 1)) && keeps(&v->rules[kind >> SELECT_RULE], p, v->axes);
+    return select_why_not(v, p, macro) == SELECT_ALLOWED;
 }
 
 /* Which kinds of macro choices are allowed. */
@@ -56,7 +61,7 @@ typedef struct verdicts {
 } verdicts;
 
 static void judge(const select_view *v, const select_problem *p, verdicts *out) {
-    for (unsigned i = 0; i < 1 << SELECT_RULE; i++) out->property[i] = passes(p->flags, i);
+    for (unsigned i = 0; i < 1 << SELECT_RULE; i++) out->property[i] = refuses(p->flags, i) == SELECT_ALLOWED;
     for (int i = 0; i < v->n_rules; i++) out->rule[i] = keeps(&v->rules[i], p, v->axes);
 }
 
@@ -128,6 +133,23 @@ static bool find_record(const select_view *v, const select_problem *p, const sel
     c->fit = select_fit_of(c->x, fits);
     c->record = select_records_of(v, c->macro, fits) + (size_t)c->fit * v->record_words;
     prefetch(c->record);
+    return true;
+}
+
+bool select_predict(const select_view *v, const select_problem *p, int macro, select_decision *out) {
+    const int fits = (int)select_item(&v->columns[COLUMN_FITS], macro);
+    *out = (select_decision){.source = TW_SELECT_MODEL, .macro = macro, .micro = -1};
+    select_divide(v, p->axes, macro, &out->grid, &out->rounds);
+    if (!fits) return false;
+    const double x = out->grid / select_item(&v->columns[COLUMN_SLOTS], macro);
+    out->fit = select_fit_of(x, fits);
+    const select_record r =
+        select_unpack(select_records_of(v, macro, fits) + (size_t)out->fit * v->record_words, v->record_words);
+    out->time = select_time(&r, x - out->fit, out->rounds);
+    out->error = select_error(r.error);
+    if (!(out->time > 0)) return false;
+    out->row = r.row;
+    out->micro = select_micro(v, macro, r.row, out->rounds);
     return true;
 }
 
@@ -243,7 +265,7 @@ void select_decide(const select_view *v, const select_problem *p, select_decisio
     out->micro = v->micro;
 }
 
-static void answer(const select_view *v, const select_answer *a, bool remembered, tw_selection *out) {
+void select_answer_write(const select_view *v, const select_answer *a, bool remembered, tw_selection *out) {
     out->source = (tw_select_source)a->source;
     out->macro = a->macro;
     out->micro = a->micro;
@@ -252,6 +274,10 @@ static void answer(const select_view *v, const select_answer *a, bool remembered
     out->low = a->error < 1 ? a->time * (1 - (double)a->error) : 0;
     out->high = a->time * (1 + (double)a->error);
     out->remembered = remembered;
+}
+
+select_answer select_answer_of(const select_decision *d) {
+    return (select_answer){(uint8_t)d->source, (uint8_t)d->micro, (uint16_t)d->macro, (float)d->error, d->time};
 }
 
 static tw_status nothing(tw_selection *out, tw_status st) {
@@ -270,10 +296,10 @@ tw_status tw_select(const tw_selector *s, const int64_t *problem, unsigned flags
         select_decision d;
         select_decide(v, &p, &d);
         if (d.source == TW_SELECT_NONE) return nothing(out, TW_ERR_UNSUPPORTED);
-        a = (select_answer){(uint8_t)d.source, (uint8_t)d.micro, (uint16_t)d.macro, (float)d.error, d.time};
+        a = select_answer_of(&d);
         select_cache_put(s->cache, hash, p.whole, flags, &a);
     }
-    answer(v, &a, remembered, out);
+    select_answer_write(v, &a, remembered, out);
     return TW_OK;
 }
 

@@ -83,9 +83,9 @@ typedef struct select_macro {
     uint32_t anchors; /* Where its L are, 32 bits each and ascending, and behind them its rows, a byte for each L. */
     uint16_t pitch;   /* Bytes from a configuration to the next. */
     uint16_t rows;    /* Number of rows. */
-    uint8_t micros;   /* Number of micro choices. */
-    uint8_t anchor_count; /* Number of L. */
-    uint16_t zero;
+    uint16_t anchor_count; /* Number of L. */
+    uint8_t micros;        /* Number of micro choices. */
+    uint8_t zero;
 } select_macro;
 _Static_assert(sizeof(select_macro) == 16, "the file's layout");
 

@@ -119,8 +119,27 @@ typedef struct select_decision {
 } select_decision;
 
 bool select_problem_of(const select_view *v, const int64_t *problem, unsigned flags, select_problem *out);
-int select_candidates(const select_view *v, const select_problem *p);
 void select_decide(const select_view *v, const select_problem *p, select_decision *out);
+
+/* Predicts one macro choice. False: there is no prediction. G and L are there in both cases. */
+bool select_predict(const select_view *v, const select_problem *p, int macro, select_decision *out);
+
+/* Counts the macro choices whose record is read. */
+int select_candidates(const select_view *v, const select_problem *p);
+
+select_answer select_answer_of(const select_decision *d);
+void select_answer_write(const select_view *v, const select_answer *a, bool remembered, tw_selection *out);
+
+/* Why flags and rules leave out a macro choice. */
+typedef enum select_reason {
+    SELECT_ALLOWED,
+    SELECT_IS_ATOMIC,
+    SELECT_NEEDS_WORKSPACE,
+    SELECT_IS_VENDOR,
+    SELECT_IS_OWN,
+    SELECT_CANNOT
+} select_reason;
+select_reason select_why_not(const select_view *v, const select_problem *p, int macro);
 
 /* Tells whether flags and rules allow a macro choice. */
 bool select_allows(const select_view *v, const select_problem *p, int macro);

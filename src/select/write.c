@@ -98,7 +98,7 @@ static tw_status find_anchors(writer *w, int i, tw_diag *diag) {
         return tw_fail(diag, TW_ERR_USAGE, "macro choice %d: its anchors have more than %d values of L", i,
                        TW_ARTEFACT_ANCHORS);
     w->anchors[i] = l;
-    w->macros[i].anchor_count = (uint8_t)left;
+    w->macros[i].anchor_count = (uint16_t)left;
     return TW_OK;
 }
 
