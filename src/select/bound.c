@@ -16,24 +16,30 @@ static void add(double ratio, double *low, double *high) {
     *high = fmax(*high, ratio);
 }
 
+/* Tells whether a sum is above 0, and not the rest of terms that nearly cancel: deciding computes it in floats. */
+static bool is_sound(double sum, double terms) {
+    return sum > 1e-3 * terms && terms < (double)FLT_MAX;
+}
+
 bool select_ratios(const select_fits *f, const double bound[4], double *low, double *high) {
     *low = (double)INFINITY;
     *high = 0;
     bool right = f->n > 0;
     for (int end = 0; end < 2; end++) {
         const double l = end ? f->most : f->least, slope = bound[0] * l + bound[1], start = bound[2] * l + bound[3];
-        right = right && slope * SELECT_EXACT + fabs(start) < (double)FLT_MAX; /* Deciding computes in floats. */
+        const double slope_terms = fabs(bound[0]) * l + fabs(bound[1]),
+                     start_terms = fabs(bound[2]) * l + fabs(bound[3]);
         for (int i = 0; i < f->n; i++) {
             const select_record r = select_unpack(f->records + (size_t)i * f->words, f->words);
             const double s = slope * (i + 1) + start, first = select_time(&r, 1 / f->slots, l),
                          last = select_time(&r, 1, l);
-            right = right && s > 0 && first > 0 && last > 0;
+            right = right && is_sound(s, slope_terms * (i + 1) + start_terms) && first > 0 && last > 0;
             add(first / s, low, high);
             add(last / s, low, high);
             if (i < f->n - 1) continue;
-            /* Towards infinitely many waves. */
+            /* Towards infinitely many waves, of which 2^24 count. */
             const double steep = (double)r.c[0] * l + (double)r.c[1];
-            right = right && slope > 0 && steep > 0;
+            right = right && is_sound(slope, slope_terms) && slope_terms * SELECT_EXACT < (double)FLT_MAX && steep > 0;
             add(steep / slope, low, high);
         }
     }
@@ -63,7 +69,6 @@ static uint16_t to_bf16(double x, bool up) {
 }
 
 void select_bound(const select_fits *f, uint16_t bound[4], uint16_t *ratio) {
-    static const double margin = 1.001; /* Rounding of floats is far below it. */
     double rows[(TW_ARTEFACT_FITS + LATER) * PER_FIT * (TERMS + 1)], c[TERMS], low, high;
     memset(bound, 0, TERMS * sizeof *bound);
     *ratio = 0x7f80; /* Infinity: this is no bound. */
@@ -77,9 +82,9 @@ void select_bound(const select_fits *f, uint16_t bound[4], uint16_t *ratio) {
             bits[t] = to_bf16(c[t] * low * (1 - 0.004 * tries), false);
             rounded[t] = (double)select_bf16(bits[t]);
         }
-        if (!select_ratios(f, rounded, &least, &most) || least < margin) continue;
+        if (!select_ratios(f, rounded, &least, &most) || least < SELECT_MARGIN) continue;
         memcpy(bound, bits, sizeof bits);
-        if (most * margin < 1e6) *ratio = to_bf16(most * margin, true);
+        if (most * SELECT_MARGIN < 1e6) *ratio = to_bf16(most * SELECT_MARGIN, true);
         return;
     }
 }

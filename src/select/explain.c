@@ -143,7 +143,7 @@ static void say_choice(text *t, const tw_select_explanation *e, const char *unit
     say(t, "work: G = %.0f blocks of L = %.0f rounds on %lld slots: %.0f wave%s\n", e->grid, e->rounds,
         (long long)e->slots, e->waves, e->waves == 1 ? "" : "s");
     if (e->fit)
-        say(t, "evidence: the fit of wave %d%s, %lld%s samples, 9 of 10 residuals within %.2g %%\n", e->fit,
+        say(t, "evidence: the fit of wave %d%s, %lld%s samples, 9 of 10 residuals within %.3g %%\n", e->fit,
             e->beyond ? " and later" : "", (long long)e->samples, e->samples == UINT16_MAX ? " or more" : "",
             100 * e->error);
 }
@@ -193,7 +193,7 @@ tw_status tw_select_explain_text(const tw_selector *s, const int64_t *problem, u
     else
         say_choice(&t, &e, info.unit);
     if (e.second.source != TW_SELECT_NONE)
-        say(&t, "second: %s: %.4g %s, %.2g %% more\n", e.second.config, e.second.time, info.unit, 100 * e.behind);
+        say(&t, "second: %s: %.4g %s, %.3g %% more\n", e.second.config, e.second.time, info.unit, 100 * e.behind);
     if (st != TW_ERR_USAGE) say_left_out(&t, &e);
     say(&t, "measured on: %s (%s)\n", info.device, of_device(match));
     return st;

@@ -72,8 +72,11 @@ typedef struct select_fits {
     double least, most; /* The values of L between which bounds are to hold. */
 } select_fits;
 
+#define SELECT_MARGIN 1.001 /* What the writer leaves between times and bounds. Half of it must be there. */
+
 /* Finds the least and the largest ratio of the predicted time and bound[0] wL + bound[1] w + bound[2] L + bound[3],
-   where w is the number of waves. False: somewhere the time or the divisor is not above 0. */
+   where w is the number of waves. False: somewhere the time or the divisor is not above 0, or the
+   divisor's terms nearly cancel. */
 bool select_ratios(const select_fits *f, const double bound[4], double *low, double *high);
 
 /* Finds a lower bound and what it must be multiplied by to be an upper one, in the form of columns. */

@@ -204,8 +204,10 @@ static tw_status check_bound(const file *f, int macro, const uint32_t *records) 
                               (double)f->h->least,
                               (double)f->h->most};
     if (none && isinf(ratio) && ratio > 0) return TW_OK;
-    return select_ratios(&fits, bound, &low, &high) && low >= 1 && high <= ratio ? TW_OK
-                                                                                 : bad(f, c[0].each + macro, "bound");
+    const double margin = (1 + SELECT_MARGIN) / 2;
+    return select_ratios(&fits, bound, &low, &high) && low >= margin && high * margin <= ratio
+               ? TW_OK
+               : bad(f, c[0].each + macro, "bound");
 }
 
 static tw_status check_macros(const file *f) {
