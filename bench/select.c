@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { MACROS = 120, WAVES = 40, PROBLEMS = 1 << 14, REPEATS = 20, COLD = 2000, WALKS = 200, WALK = 128 << 20 };
+enum { MACROS = 120, WAVES = 40, PROBLEMS = 1 << 14, COLD = 4000, WALKS = 200, WALK = 128 << 20, BATCH = 64 };
 
 typedef struct bench {
     tw_selector *s;
@@ -28,24 +28,32 @@ static int by_size(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-static double median(double *x, int n) {
+/* Of measured times the tenth part, the middle and the nine tenths. */
+typedef struct spread {
+    double p10, median, p90;
+} spread;
+
+static spread spread_of(double *x, int n) {
     qsort(x, (size_t)n, sizeof *x, by_size);
-    return x[n / 2];
+    return (spread){x[n / 10], x[n / 2], x[n * 9 / 10]};
+}
+
+static void print_spread(const char *name, spread s) {
+    printf("\"%s_ns\": %.1f, \"%s_p10_ns\": %.1f, \"%s_p90_ns\": %.1f, ", name, s.median, name, s.p10, name, s.p90);
 }
 
 static const int64_t *new_problem(bench *b) {
     return b->problems[b->next++ % PROBLEMS];
 }
 
-static double warm(bench *b, bool same) {
+static spread warm(bench *b, bool same) {
     tw_selection out;
-    for (int k = 0; k < REPEATS; k++) {
-        const int n = 10000;
+    for (int k = 0; k < COLD; k++) {
         const int64_t began = tw_now_ns();
-        for (int i = 0; i < n; i++) (void)tw_select(b->s, same ? b->problems[0] : new_problem(b), 0, &out);
-        b->times[k] = (double)(tw_now_ns() - began) / n;
+        for (int i = 0; i < BATCH; i++) (void)tw_select(b->s, same ? b->problems[0] : new_problem(b), 0, &out);
+        b->times[k] = (double)(tw_now_ns() - began) / BATCH;
     }
-    return median(b->times, REPEATS);
+    return spread_of(b->times, COLD);
 }
 
 static void flush(const bench *b) {
@@ -69,7 +77,7 @@ static double once(bench *b, bool decide) {
     return (double)(tw_now_ns() - began);
 }
 
-static double cold(bench *b, unsigned char *walk, int n, double *worst) {
+static spread cold(bench *b, unsigned char *walk, int n) {
     unsigned sum = 0;
     double empty[COLD];
     for (int i = 0; i < n; i++) {
@@ -81,9 +89,9 @@ static double cold(bench *b, unsigned char *walk, int n, double *worst) {
         empty[i] = once(b, false);
     }
     if (walk) walk[0] = (unsigned char)sum;
-    const double clock = median(empty, n), middle = median(b->times, n);
-    *worst = b->times[n * 9 / 10] - clock;
-    return middle - clock;
+    const double clock = spread_of(empty, n).median;
+    const spread s = spread_of(b->times, n);
+    return (spread){s.p10 - clock, s.median - clock, s.p90 - clock};
 }
 
 static tw_status make(const char *path, tw_diag *diag) {
@@ -135,20 +143,20 @@ int main(int argc, char **argv) {
     if (!b.problems || !walk) return 1;
     memset(walk, 1, WALK);
     tw_selector_describe(b.s, &info);
-    double worst_flushed, worst_walked;
-    const double same = warm(&b, true), fresh = warm(&b, false), flushed = cold(&b, NULL, COLD, &worst_flushed),
-                 walked = cold(&b, walk, WALKS, &worst_walked);
-    double left = 0;
-    for (int i = 0; i < 2000; i++) {
-        select_problem p;
-        select_problem_of(&b.s->view, b.problems[i], 0, &p);
-        left += select_candidates(&b.s->view, &p);
-    }
     printf("{");
     print_model();
-    printf("\"macros\": %d, \"bytes\": %zu, \"remembered_ns\": %.1f, \"new_ns\": %.1f, \"flushed_ns\": %.0f, "
-           "\"flushed_p90_ns\": %.0f, \"walked_ns\": %.0f, \"walked_p90_ns\": %.0f, \"candidates\": %.1f}\n",
-           info.macros, info.bytes, same, fresh, flushed, worst_flushed, walked, worst_walked, left / 2000);
+    printf("\"macros\": %d, \"bytes\": %zu, \"avx2\": %s, ", info.macros, info.bytes,
+           b.s->view.scan == select_scan_c ? "false" : "true");
+    print_spread("remembered", warm(&b, true));
+    print_spread("new", warm(&b, false));
+    print_spread("flushed", cold(&b, NULL, COLD));
+    print_spread("walked", cold(&b, walk, WALKS));
+    double read = 0;
+    for (int i = 0; i < PROBLEMS; i++) {
+        select_problem p;
+        if (select_problem_of(&b.s->view, b.problems[i], 0, &p)) read += select_candidates(&b.s->view, &p);
+    }
+    printf("\"records_read\": %.1f}\n", read / PROBLEMS);
     free(walk);
     free(b.problems);
     tw_selector_close(b.s);

@@ -120,7 +120,7 @@ typedef struct candidate {
     const uint32_t *record;
 } candidate;
 
-/* Finds the record of number i of a block, and has it fetched. False: the macro choice has no fits. */
+/* Finds the record of number i of a block, and has it and the tail fetched. False: the macro choice has no fits. */
 static bool find_record(const select_view *v, const select_problem *p, const select_scan *s, int from, int i,
                         candidate *c) {
     const int fits = (int)select_item(&v->columns[COLUMN_FITS], from + i);
@@ -133,6 +133,7 @@ static bool find_record(const select_view *v, const select_problem *p, const sel
     c->fit = select_fit_of(c->x, fits);
     c->record = select_records_of(v, c->macro, fits) + (size_t)c->fit * v->record_words;
     prefetch(c->record);
+    prefetch(&v->tails[c->macro]);
     return true;
 }
 
@@ -189,7 +190,7 @@ static void take_block(const select_view *v, const candidate *c, int n, select_d
                                   .rounds = c[k].rounds,
                                   .fit = c[k].fit,
                                   .row = r.row};
-        prefetch(&v->tails[c[k].macro]);
+        prefetch(v->data + v->tails[c[k].macro].anchors);
     }
 }
 
