@@ -299,6 +299,7 @@ static void each_part_is_checked(void **state) {
     REFUSED(e[0].second_time, e[0].time / 2)
     REFUSED(e[0].second_time, INFINITY)
     REFUSED(e[0].zero, 1)
+    REFUSED(e[1], e[0])
 #undef REFUSED
     free(c);
 }
