@@ -367,6 +367,26 @@ static void the_nearest_anchor_has_the_micro_choice(void **state) {
     end(&f);
 }
 
+/* G = 2^26 is more than floats tell apart. A bound for fewer blocks would leave the better one out. */
+static void bounds_end_where_floats_do(void **state) {
+    (void)state;
+    fixture f = {0};
+    const tw_artefact_fit fits[] = {{.c = {0, 1, 0, 0}, .anchors = first_micro, .n_anchors = 1},
+                                    {.c = {0, 1, 0, 3e7f}, .anchors = first_micro, .n_anchors = 1}};
+    tw_artefact_macro m[] = {{.config = "many", .grid = {1}, .times = 4, .slots = 1},
+                             {.config = "few", .grid = {65535}, .slots = 1}};
+    for (int i = 0; i < 2; i++) {
+        m[i].micros = micros;
+        m[i].n_micros = m[i].n_fits = 1;
+        m[i].fits = &fits[i];
+    }
+    const tw_artefact a = small(m, 2);
+    begin(&f, &a);
+    assert_int_equal(ask(f.s, TW_SELECT_MOST, 1, 0).macro, 1);
+    assert_int_equal(ask(f.s, 1 << 20, 1, 0).macro, 0);
+    end(&f);
+}
+
 static void of_equal_ones_the_first_is_taken(void **state) {
     (void)state;
     fixture f = {0};
@@ -544,6 +564,7 @@ int main(void) {
         cmocka_unit_test(waves_end_where_slots_are_full),
         cmocka_unit_test(the_nearest_anchor_has_the_micro_choice),
         cmocka_unit_test(of_equal_ones_the_first_is_taken),
+        cmocka_unit_test(bounds_end_where_floats_do),
         cmocka_unit_test(flags_leave_out),
         cmocka_unit_test(rules_leave_out),
         cmocka_unit_test(axes_have_limits),

@@ -146,7 +146,7 @@ static void expect_lines(int64_t m, int64_t n, int64_t k, unsigned flags, tw_sel
         char cut[2000];
         memset(cut, '#', sizeof cut);
         (void)tw_select_explain_text(s, (int64_t[]){m, n, k}, flags, match, cut, room);
-        assert_int_equal(cut[room], '#');
+        for (size_t i = room; i < sizeof cut; i++) assert_int_equal(cut[i], '#');
         if (room) assert_int_equal(strlen(cut), room - 1);
         if (room) assert_memory_equal(cut, lines, room - 1);
     }
