@@ -50,7 +50,7 @@ static spread warm(bench *b, bool same) {
     tw_selection out;
     for (int k = 0; k < COLD; k++) {
         const int64_t began = tw_now_ns();
-        for (int i = 0; i < BATCH; i++) (void)tw_select(b->s, same ? b->problems[0] : new_problem(b), 0, &out);
+        for (int i = 0; i < BATCH; i++) (void)tw_select_choose(b->s, same ? b->problems[0] : new_problem(b), 0, &out);
         b->times[k] = (double)(tw_now_ns() - began) / BATCH;
     }
     return spread_of(b->times, COLD);
@@ -73,7 +73,7 @@ static double once(bench *b, bool decide) {
     memcpy(axes, p, sizeof axes);
     tw_now_ns();
     const int64_t began = tw_now_ns();
-    if (decide) (void)tw_select(b->s, axes, 0, &out);
+    if (decide) (void)tw_select_choose(b->s, axes, 0, &out);
     return (double)(tw_now_ns() - began);
 }
 

@@ -286,7 +286,7 @@ static tw_status nothing(tw_selection *out, tw_status st) {
     return st;
 }
 
-tw_status tw_select(const tw_selector *s, const int64_t *problem, unsigned flags, tw_selection *out) {
+tw_status tw_select_choose(const tw_selector *s, const int64_t *problem, unsigned flags, tw_selection *out) {
     const select_view *v = &s->view;
     select_problem p;
     select_answer a;

@@ -63,11 +63,11 @@ static void decide(const tw_selector *s, const tw_artefact *a, int64_t problems[
     tw_selection out, some[4];
     for (int twice = 0; twice < 2; twice++)
         for (int i = 0; i < PROBLEMS; i++) {
-            (void)tw_select(s, problems[i], (unsigned)i % 16, &out);
+            (void)tw_select_choose(s, problems[i], (unsigned)i % 16, &out);
             (void)tw_select_best(s, problems[i], (unsigned)i % 16, 4, some);
         }
-    for (int i = 0; i < a->n_exact; i++) (void)tw_select(s, a->exact[i].problem, 0, &out);
-    (void)tw_select(s, (int64_t[]){0, 0, 0}, 0, &out);
+    for (int i = 0; i < a->n_exact; i++) (void)tw_select_choose(s, a->exact[i].problem, 0, &out);
+    (void)tw_select_choose(s, (int64_t[]){0, 0, 0}, 0, &out);
 }
 
 /* In a child that the system ends at any call but the one that ends it well. 77: the system has no such mode. */

@@ -215,12 +215,12 @@ static void decide_random(tw_selector *s, const tw_artefact *a, bool plain, tw_r
     artefact_problem(a, r, problem);
     if (a->n_exact && !tw_random_below(r, 6))
         memcpy(problem, a->exact[tw_random_below(r, (uint64_t)a->n_exact)].problem, sizeof problem);
-    const tw_status st = tw_select(s, problem, flags, &got);
+    const tw_status st = tw_select_choose(s, problem, flags, &got);
     assert_int_equal(st, got.source == TW_SELECT_NONE ? TW_ERR_UNSUPPORTED : TW_OK);
     expect(a, plain, problem, flags, &got, n);
     expect_same(s, problem, flags, &got);
     if (st != TW_OK) return;
-    assert_int_equal(tw_select(s, problem, flags, &second), TW_OK);
+    assert_int_equal(tw_select_choose(s, problem, flags, &second), TW_OK);
     assert_true(second.remembered);
     assert_true(second.source == got.source && second.macro == got.macro && second.micro == got.micro);
     assert_true(second.config == got.config && second.time == got.time && second.low == got.low &&
@@ -268,7 +268,7 @@ static void few_records_are_read(void **state) {
         select_problem p;
         tw_selection got;
         for (int x = 0; x < 3; x++) problem[x] = 1 + (int64_t)tw_random_below(&r, 1ull << (6 + tw_random_below(&r, 8)));
-        assert_int_equal(tw_select(f.s, problem, 0, &got), TW_OK);
+        assert_int_equal(tw_select_choose(f.s, problem, 0, &got), TW_OK);
         expect(a, false, problem, 0, &got, &n);
         expect_same(f.s, problem, 0, &got);
         assert_true(select_problem_of(&f.s->view, problem, 0, &p));
@@ -304,7 +304,7 @@ static tw_artefact_macro constant(const char *name, tw_artefact_fit *f, double t
 
 static tw_selection ask(const tw_selector *s, int64_t m, int64_t k, unsigned flags) {
     tw_selection out;
-    (void)tw_select(s, (int64_t[]){m, k}, flags, &out);
+    (void)tw_select_choose(s, (int64_t[]){m, k}, flags, &out);
     return out;
 }
 
@@ -427,9 +427,9 @@ static void flags_leave_out(void **state) {
     for (int twice = 0; twice < 2; twice++)
         for (unsigned flags = 0; flags < 16; flags++) assert_int_equal(ask(f.s, 5, 5, flags).macro, expected[flags]);
     tw_selection s;
-    assert_int_equal(tw_select(f.s, (int64_t[]){1, 1}, 16, &s), TW_ERR_USAGE);
+    assert_int_equal(tw_select_choose(f.s, (int64_t[]){1, 1}, 16, &s), TW_ERR_USAGE);
     assert_int_equal(s.source, TW_SELECT_NONE);
-    assert_int_equal(tw_select(f.s, (int64_t[]){1, 1}, V | O, &s), TW_ERR_UNSUPPORTED);
+    assert_int_equal(tw_select_choose(f.s, (int64_t[]){1, 1}, V | O, &s), TW_ERR_UNSUPPORTED);
     assert_true(!s.config && s.macro == -1 && s.micro == -1 && !s.remembered);
     end(&f);
 }
@@ -469,13 +469,13 @@ static void axes_have_limits(void **state) {
         for (int x = 0; x < 2; x++) {
             int64_t problem[2] = {1, 1};
             problem[x] = wrong[i];
-            assert_int_equal(tw_select(f.s, problem, 0, &s), TW_ERR_USAGE);
+            assert_int_equal(tw_select_choose(f.s, problem, 0, &s), TW_ERR_USAGE);
             assert_int_equal(s.source, TW_SELECT_NONE);
             assert_int_equal(tw_select_explain(f.s, problem, 0, TW_SELECT_SAME, &e), TW_ERR_USAGE);
             assert_int_equal(tw_select_explain_text(f.s, problem, 0, TW_SELECT_SAME, text, sizeof text), TW_ERR_USAGE);
             assert_non_null(strstr(text, "choice: none"));
         }
-    assert_int_equal(tw_select(f.s, (int64_t[]){1, TW_SELECT_MOST}, 0, &s), TW_OK);
+    assert_int_equal(tw_select_choose(f.s, (int64_t[]){1, TW_SELECT_MOST}, 0, &s), TW_OK);
     end(&f);
 }
 

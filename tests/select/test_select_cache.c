@@ -141,7 +141,7 @@ static void *use_selector(void *context) {
         const unsigned i = (unsigned)tw_random_below(&r, PROBLEMS);
         const tw_selection *right = &u->right[i];
         tw_selection got;
-        (void)tw_select(u->s, u->problems[i], i % 3, &got);
+        (void)tw_select_choose(u->s, u->problems[i], i % 3, &got);
         if (got.source != right->source || got.macro != right->macro || got.micro != right->micro ||
             got.config != right->config || got.time != right->time || got.low != right->low || got.high != right->high)
             return u;
@@ -177,7 +177,7 @@ static void threads_get_the_same_answers(void **state) {
     assert_int_equal(tw_artefact_write(a, path, &d), TW_OK);
     assert_int_equal(tw_selector_open(&s, path, &d), TW_OK);
     draw(a, &r, problems);
-    for (int i = 0; i < PROBLEMS; i++) (void)tw_select(s, problems[i], (unsigned)i % 3, &right[i]);
+    for (int i = 0; i < PROBLEMS; i++) (void)tw_select_choose(s, problems[i], (unsigned)i % 3, &right[i]);
     pthread_t threads[THREADS];
     selector_user users[THREADS];
     long remembered = 0;

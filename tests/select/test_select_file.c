@@ -67,7 +67,7 @@ static void use(const tw_selector *s, tw_random *r) {
             problem[x] = 1 + (int64_t)tw_random_below(r, i % 4 ? 1u << tw_random_below(r, 12) : TW_SELECT_MOST);
         if (i < info.exact)
             for (int x = 0; x < info.n_axes; x++) problem[x] = s->view.exact[i].problem[x];
-        if (tw_select(s, problem, flags, some) == TW_OK) assert_true(strlen(some->config) < s->map.size);
+        if (tw_select_choose(s, problem, flags, some) == TW_OK) assert_true(strlen(some->config) < s->map.size);
         tw_select_best(s, problem, flags, 5, some);
         tw_select_explain(s, problem, flags, TW_SELECT_SAME, &e);
         tw_select_explain_text(s, problem, flags, TW_SELECT_SAME, text, sizeof text);
