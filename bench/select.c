@@ -17,7 +17,7 @@
 enum { MACROS = 120, WAVES = 40, PROBLEMS = 1 << 14, COLD = 4000, WALKS = 200, WALK = 128 << 20, BATCH = 64 };
 
 typedef struct bench {
-    tw_selector *s;
+    tw_selector *s, *other;
     int64_t (*problems)[TW_SELECT_AXES];
     double times[COLD];
     int next;
@@ -77,7 +77,7 @@ static double once(bench *b, bool decide) {
     return (double)(tw_now_ns() - began);
 }
 
-static spread cold(bench *b, unsigned char *walk, int n) {
+static spread cold(bench *b, unsigned char *walk, bool warm_code, int n) {
     unsigned sum = 0;
     double empty[COLD];
     for (int i = 0; i < n; i++) {
@@ -85,6 +85,8 @@ static spread cold(bench *b, unsigned char *walk, int n) {
             for (size_t k = 0; k < WALK; k += 64) sum += walk[k];
         else
             flush(b);
+        tw_selection out;
+        for (int k = 0; warm_code && k < 4; k++) (void)tw_select_choose(b->other, new_problem(b), 0, &out);
         b->times[i] = once(b, true);
         empty[i] = once(b, false);
     }
@@ -128,12 +130,14 @@ static void print_model(void) {
 int main(int argc, char **argv) {
     tw_diag d;
     bench b = {0};
-    char path[64] = "";
+    char path[64];
     tw_selector_info info;
-    if (argc < 2) snprintf(path, sizeof path, "/tmp/bench-select.%d", (int)getpid());
-    tw_status st = argc < 2 ? make(path, &d) : TW_OK;
+    snprintf(path, sizeof path, "/tmp/bench-select.%d", (int)getpid());
+    tw_status st = make(path, &d);
+    if (st == TW_OK) st = tw_selector_open(&b.other, path, &d);
+    if (st == TW_OK && argc < 2) st = make(path, &d); /* Another file of the same content, in other pages. */
     if (st == TW_OK) st = tw_selector_open(&b.s, argc < 2 ? path : argv[1], &d);
-    if (*path) unlink(path);
+    unlink(path);
     if (st != TW_OK) {
         fprintf(stderr, "bench_select: %s\n", d.message);
         return 1;
@@ -149,8 +153,9 @@ int main(int argc, char **argv) {
            b.s->view.scan == select_scan_c ? "false" : "true");
     print_spread("remembered", warm(&b, true));
     print_spread("new", warm(&b, false));
-    print_spread("flushed", cold(&b, NULL, COLD));
-    print_spread("walked", cold(&b, walk, WALKS));
+    print_spread("flushed", cold(&b, NULL, false, COLD));
+    print_spread("evicted", cold(&b, walk, true, WALKS));
+    print_spread("walked", cold(&b, walk, false, WALKS));
     double read = 0;
     for (int i = 0; i < PROBLEMS; i++) {
         select_problem p;
@@ -160,5 +165,6 @@ int main(int argc, char **argv) {
     free(walk);
     free(b.problems);
     tw_selector_close(b.s);
+    tw_selector_close(b.other);
     return 0;
 }
