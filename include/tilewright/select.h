@@ -116,7 +116,8 @@ typedef struct tw_select_explanation {
        TW_SELECT_NONE if there is none. */
     tw_selection second;
     double behind; /* How much longer the second takes, relative to the choice. */
-    int macros;    /* Number of macro choices. Those that are left out count once, in this order: */
+    int macros;    /* Number of macro choices. */
+    /* How many macro choices are left out. One that is for several reasons counts for the first of these fields. */
     int atomic;    /* Left out by TW_SELECT_DETERMINISTIC. */
     int workspace; /* Left out by TW_SELECT_NO_WORKSPACE. */
     int vendor;    /* Left out by TW_SELECT_OWN_ONLY. */

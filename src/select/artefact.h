@@ -73,7 +73,8 @@ typedef struct tw_artefact {
     int macro, micro; /* The default. */
 } tw_artefact;
 
-/* Writes an artefact beside `path` and renames it. Predictions from the file are within 0.1 % of those of the fits.
+/* Writes an artefact beside `path` and renames it. In the wave and between the anchors of a
+   fit predictions from the file are within 0.1 % of its own.
    TW_ERR_USAGE: something in it is out of range, which the message names. TW_ERR_IO. TW_ERR_MEMORY. */
 tw_status tw_artefact_write(const tw_artefact *a, const char *path, tw_diag *diag);
 

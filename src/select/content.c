@@ -58,7 +58,7 @@ static tw_status check_fit(const tw_artefact_macro *m, int i, int number, tw_dia
         if (!within(n->micro, 0, m->n_micros - 1)) return wrong(diag, i, "an anchor has no micro choice");
     }
     const select_record r = select_record_make(m, number, 0);
-    return select_record_is_near(m, number, &r) ? TW_OK : wrong(diag, i, "a fit cancels too much for a float");
+    return select_record_is_near(m, number, &r) ? TW_OK : wrong(diag, i, "a fit is too large for floats");
 }
 
 static tw_status check_macro(const tw_artefact *a, int i, tw_diag *diag) {

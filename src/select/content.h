@@ -25,7 +25,7 @@ select_record select_record_make(const tw_artefact_macro *m, int before, uint8_t
 select_record select_record_round(const select_record *r);
 
 /* Tells whether a record's times are within 0.1 % of the fit's where it was fitted: in its wave, from the least to the
-   largest L of its anchors, as far as the fit's are above 0. */
+   largest L of its anchors, as far as the fit's are above 0. Floats are near enough even where terms nearly cancel. */
 bool select_record_is_near(const tw_artefact_macro *m, int before, const select_record *r);
 
 /* Returns the code of the least error that is not below it. */

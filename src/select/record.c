@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-static const double NEAR = 1e-3;
+static const double NEAR = 1e-3, ROUNDING = 2e-7; /* The latter is what floats lose where terms cancel. */
 
 select_record select_record_make(const tw_artefact_macro *m, int before, uint8_t row) {
     const tw_artefact_fit *f = &m->fits[before];
@@ -36,8 +36,9 @@ bool select_record_is_near(const tw_artefact_macro *m, int before, const select_
         const double x = corner & 1 ? 1 : 1 / slots, g = slots * (before + x);
         const double l = (double)f->anchors[corner & 2 ? f->n_anchors - 1 : 0].rounds;
         const double time = (double)f->c[0] * g * l + (double)f->c[1] * g + (double)f->c[2] * l + (double)f->c[3];
-        const double got = select_time(r, x, l);
-        if (time > 0 && fabs(got - time) > NEAR * time) return false;
+        const double terms =
+            (fabs((double)r->c[0]) * l + fabs((double)r->c[1])) * x + fabs((double)r->c[2]) * l + fabs((double)r->c[3]);
+        if (time > 0 && fabs(select_time(r, x, l) - time) > NEAR * time + ROUNDING * terms) return false;
     }
     return true;
 }

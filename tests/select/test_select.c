@@ -387,6 +387,22 @@ static void bounds_end_where_floats_do(void **state) {
     end(&f);
 }
 
+/* 100 L - 399.99 is 0.01 at L = 4: no 20 bits hold it, so this artefact has floats. */
+static void what_cancels_is_kept_in_floats(void **state) {
+    (void)state;
+    fixture f = {0};
+    static const tw_artefact_anchor from_four[] = {{4, 0}, {8, 0}};
+    const tw_artefact_fit fit = {.c = {0, 0, 100, -399.99f}, .anchors = from_four, .n_anchors = 2};
+    const tw_artefact_macro m = {
+        .config = "", .rounds = {0, 1}, .slots = 1, .micros = micros, .n_micros = 1, .fits = &fit, .n_fits = 1};
+    const tw_artefact a = small(&m, 1);
+    begin(&f, &a);
+    assert_int_equal(f.s->view.record_words, SELECT_WIDE);
+    assert_true(fabs(ask(f.s, 1, 4, 0).time - 0.01) < 1e-4);
+    assert_int_equal(ask(f.s, 1, 3, 0).source, TW_SELECT_DEFAULT);
+    end(&f);
+}
+
 static void of_equal_ones_the_first_is_taken(void **state) {
     (void)state;
     fixture f = {0};
@@ -565,6 +581,7 @@ int main(void) {
         cmocka_unit_test(the_nearest_anchor_has_the_micro_choice),
         cmocka_unit_test(of_equal_ones_the_first_is_taken),
         cmocka_unit_test(bounds_end_where_floats_do),
+        cmocka_unit_test(what_cancels_is_kept_in_floats),
         cmocka_unit_test(flags_leave_out),
         cmocka_unit_test(rules_leave_out),
         cmocka_unit_test(axes_have_limits),
