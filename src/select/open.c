@@ -48,15 +48,16 @@ tw_status tw_selector_open(tw_selector **out, const char *path, tw_diag *diag) {
     tw_status st = tw_map_open(&map, path, diag);
     if (st != TW_OK) return st;
     st = select_verify(map.data, map.size, path, diag);
-    tw_selector *s = st == TW_OK ? calloc(1, sizeof *s) : NULL;
-    if (s) s->cache = select_cache_open();
-    if (st == TW_OK && (!s || !s->cache)) st = tw_fail_memory(diag);
+    tw_selector *s = NULL;
+    select_cache *cache = NULL;
+    if (st == TW_OK && (!(s = calloc(1, sizeof *s)) || !(cache = select_cache_open()))) st = tw_fail_memory(diag);
     if (st != TW_OK) {
         free(s);
         tw_map_close(&map);
         return st;
     }
     s->map = map;
+    s->cache = cache;
     select_view_of(&s->view, map.data);
     *out = s;
     return TW_OK;

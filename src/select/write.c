@@ -112,8 +112,8 @@ static uint8_t row_number(writer *w, int i, const tw_artefact_fit *f) {
         const bool here = next < f->n_anchors && f->anchors[next].rounds == w->anchors[i][k];
         row[k] = here ? (unsigned char)f->anchors[next++].micro : SELECT_NO_ANCHOR;
     }
-    for (uint8_t r = 0; r < m->rows; r++)
-        if (!memcmp(w->rows[i] + r * n, row, n)) return r;
+    for (size_t r = 0; r < m->rows; r++)
+        if (!memcmp(w->rows[i] + r * n, row, n)) return (uint8_t)r;
     return (uint8_t)m->rows++;
 }
 
