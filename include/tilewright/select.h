@@ -92,10 +92,11 @@ typedef struct tw_selection {
    choice of the lowest index counts. `flags` leave out macro choices, and so does what they can compute. TW_ERR_USAGE:
    an axis is below 1 or above TW_SELECT_MOST, or a flag is unknown. TW_ERR_UNSUPPORTED: no choice is allowed;
    out->source is TW_SELECT_NONE then, in both cases. */
-tw_status tw_select(const tw_selector *s, const int64_t *problem, unsigned flags, tw_selection *out);
+tw_status tw_select_choose(const tw_selector *s, const int64_t *problem, unsigned flags, tw_selection *out);
 
 /* Writes the macro choices of the least predictions, at most `top` of them, in ascending order, each with its micro
-   choice. Listed problems and the default do not count. Returns their number. -1: as TW_ERR_USAGE of tw_select. */
+   choice. Listed problems and the default do not count. Returns their number. -1: as TW_ERR_USAGE of tw_select_choose.
+ */
 int tw_select_best(const tw_selector *s, const int64_t *problem, unsigned flags, int top, tw_selection *out);
 
 /* ---- why ---- */
@@ -115,7 +116,8 @@ typedef struct tw_select_explanation {
        TW_SELECT_NONE if there is none. */
     tw_selection second;
     double behind; /* How much longer the second takes, relative to the choice. */
-    int macros;    /* Number of macro choices. Those that are left out count once, in this order: */
+    int macros;    /* Number of macro choices. */
+    /* How many macro choices are left out. One that is for several reasons counts for the first of these fields. */
     int atomic;    /* Left out by TW_SELECT_DETERMINISTIC. */
     int workspace; /* Left out by TW_SELECT_NO_WORKSPACE. */
     int vendor;    /* Left out by TW_SELECT_OWN_ONLY. */
@@ -125,10 +127,10 @@ typedef struct tw_select_explanation {
     tw_select_match match;
 } tw_select_explanation;
 
-/* Tells why a problem gets its choice. `match` is of the device at hand. Returns as tw_select does. */
+/* Tells why a problem gets its choice. `match` is of the device at hand. Returns as tw_select_choose does. */
 tw_status tw_select_explain(const tw_selector *s, const int64_t *problem, unsigned flags, tw_select_match match,
                             tw_select_explanation *out);
-/* Writes the same in lines for people, cut to `size` bytes with the terminating 0. Returns as tw_select does. */
+/* Writes the same in lines for people, cut to `size` bytes with the terminating 0. Returns as tw_select_choose does. */
 tw_status tw_select_explain_text(const tw_selector *s, const int64_t *problem, unsigned flags, tw_select_match match,
                                  char *out, size_t size);
 

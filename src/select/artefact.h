@@ -6,11 +6,12 @@
 #include "tilewright/select.h"
 
 enum {
-    TW_ARTEFACT_MACROS = 4096,  /* The most macro choices. */
-    TW_ARTEFACT_MICROS = 255,   /* The most micro choices of a macro choice. */
-    TW_ARTEFACT_FITS = 256,     /* The most fits of a macro choice. */
-    TW_ARTEFACT_ANCHORS = 255,  /* The most values of L that the anchors of a macro choice have. */
-    TW_ARTEFACT_SLOTS = 1 << 24 /* The most slots, and the largest `times`. */
+    TW_ARTEFACT_MACROS = 4096,   /* The most macro choices. */
+    TW_ARTEFACT_MICROS = 255,    /* The most micro choices of a macro choice. */
+    TW_ARTEFACT_FITS = 256,      /* The most fits of a macro choice. */
+    TW_ARTEFACT_ANCHORS = 65535, /* The most values of L that the anchors of a macro choice have. */
+    TW_ARTEFACT_TILE = 65535,    /* The largest tile, `times` and number of slots. */
+    TW_ARTEFACT_EXACT = 500000   /* The most exact problems. */
 };
 
 /* What a macro choice is, for flags to leave it out. */
@@ -32,7 +33,7 @@ typedef struct tw_artefact_fit {
     const tw_artefact_anchor *anchors; /* By ascending L, each once. */
     int n_anchors;                     /* 0: nothing is known of this wave, and the fit never predicts. */
     int64_t samples; /* Number of samples that it was fitted to. More than 65535 count as that many. */
-    double error;    /* Relative half width of the interval that held 9 of 10 residuals. At most 31. */
+    double error;    /* Relative half width of the interval that held 9 of 10 residuals. At most 15. */
 } tw_artefact_fit;
 
 typedef struct tw_artefact_macro {
@@ -76,7 +77,8 @@ typedef struct tw_artefact {
     int macro, micro; /* The default. */
 } tw_artefact;
 
-/* Writes an artefact beside `path` and renames it. Predictions from the file are within 0.1 % of those of the fits.
+/* Writes an artefact beside `path` and renames it. In the wave and between the anchors of a
+   fit predictions from the file are within 0.1 % of its own.
    TW_ERR_USAGE: something in it is out of range, which the message names. TW_ERR_IO. TW_ERR_MEMORY. */
 tw_status tw_artefact_write(const tw_artefact *a, const char *path, tw_diag *diag);
 

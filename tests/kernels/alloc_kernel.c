@@ -4,41 +4,13 @@
 #define _GNU_SOURCE
 #include "support/alloc_fail.h"
 #include "support/support.h"
+#include "support/taken.h"
 
 #include "device/fake_cuda.h"
 #include "tilewright/kernel.h"
 
-#include <pthread.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* The linker leads here what this program's objects call. */
-static int locks, texts;
-int __real_pthread_mutex_lock(pthread_mutex_t *m);
-int __wrap_pthread_mutex_lock(pthread_mutex_t *m);
-int __wrap_snprintf(char *out, size_t size, const char *fmt, ...);
-int __wrap_vsnprintf(char *out, size_t size, const char *fmt, va_list ap);
-int __real_vsnprintf(char *out, size_t size, const char *fmt, va_list ap);
-
-int __wrap_pthread_mutex_lock(pthread_mutex_t *m) {
-    locks++;
-    return __real_pthread_mutex_lock(m);
-}
-
-int __wrap_vsnprintf(char *out, size_t size, const char *fmt, va_list ap) {
-    texts++;
-    return __real_vsnprintf(out, size, fmt, ap);
-}
-
-int __wrap_snprintf(char *out, size_t size, const char *fmt, ...) {
-    va_list ap;
-    va_start(ap, fmt);
-    const int n = __wrap_vsnprintf(out, size, fmt, ap);
-    va_end(ap);
-    return n;
-}
 
 typedef struct used {
     const char *device, *words, *configuration;
@@ -64,13 +36,13 @@ static int use(void *context) {
     }
     if (st == TW_OK) st = tw_gpu_launch_run(launch, NULL, &d);
     if (st == TW_OK && !tw_gpu_emulated(gpu)) {
-        const int locked = locks, written = texts;
+        const int locked = taken_locks(), written = taken_texts();
         alloc_fail_after(0, true);
         for (int i = 0; i < 10 && st == TW_OK; i++) st = tw_gpu_launch_run(launch, NULL, &d);
         assert_false(alloc_fail_hit());
         alloc_fail_after(-1, false);
-        assert_int_equal(locks, locked);
-        assert_int_equal(texts, written);
+        assert_int_equal(taken_locks(), locked);
+        assert_int_equal(taken_texts(), written);
     }
     tw_gpu_launch_close(launch);
     tw_gpu_kernel_close(kernel);
@@ -101,7 +73,7 @@ static void a_launch_takes_nothing(void **state) {
         fake_cuda_reset();
         assert_int_equal(use(&(used){"cuda", launched[i][0], launched[i][1]}), 0);
         assert_int_equal(fake_cuda_alive(), 0);
-        assert_true(texts > 0);
+        assert_true(taken_texts() > 0);
     }
 }
 

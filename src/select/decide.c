@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "select/selector.h"
+
+#include <math.h>
+
+enum { FLAGS = TW_SELECT_DETERMINISTIC | TW_SELECT_NO_WORKSPACE | TW_SELECT_OWN_ONLY | TW_SELECT_VENDOR_ONLY };
+
+bool select_problem_of(const select_view *v, const int64_t *problem, unsigned flags, select_problem *out) {
+    memset(out, 0, sizeof *out);
+    out->flags = flags;
+    bool right = !(flags & ~(unsigned)FLAGS);
+    for (int a = 0; a < v->axes; a++) {
+        right = right && problem[a] >= 1 && problem[a] <= TW_SELECT_MOST;
+        out->whole[a] = (uint32_t)problem[a];
+        out->axes[a] = (float)problem[a];
+    }
+    return right;
+}
+
+uint64_t select_hash(const uint32_t *problem) {
+    uint64_t h = 0;
+    for (int i = 0; i < TW_SELECT_AXES; i += 2)
+        h = (h ^ (problem[i] | (uint64_t)problem[i + 1] << 32)) * 0x9e3779b97f4a7c15u, h ^= h >> 29;
+    return h ^ h >> 32;
+}
+
+/* ---- what is allowed */
+
+static bool keeps(const select_rule *r, const select_problem *p, int axes) {
+    for (int a = 0; a < axes; a++) {
+        const uint32_t d = p->whole[a];
+        if (d < r->least[a] || d > r->most[a] || (r->multiple[a] > 1 && d % r->multiple[a])) return false;
+    }
+    return true;
+}
+
+/* Tells why flags leave out a macro choice of these properties. */
+static select_reason refuses(unsigned flags, unsigned properties) {
+    if (flags & TW_SELECT_DETERMINISTIC && properties & TW_MACRO_ATOMIC) return SELECT_IS_ATOMIC;
+    if (flags & TW_SELECT_NO_WORKSPACE && properties & TW_MACRO_WORKSPACE) return SELECT_NEEDS_WORKSPACE;
+    if (flags & TW_SELECT_OWN_ONLY && properties & TW_MACRO_VENDOR) return SELECT_IS_VENDOR;
+    if (flags & TW_SELECT_VENDOR_ONLY && !(properties & TW_MACRO_VENDOR)) return SELECT_IS_OWN;
+    return SELECT_ALLOWED;
+}
+
+select_reason select_why_not(const select_view *v, const select_problem *p, int macro) {
+    const uint32_t kind = select_item(&v->columns[COLUMN_KIND], macro);
+    const select_reason why = refuses(p->flags, kind & ((1 << SELECT_RULE) - 1));
+    if (why != SELECT_ALLOWED) return why;
+    return keeps(&v->rules[kind >> SELECT_RULE], p, v->axes) ? SELECT_ALLOWED : SELECT_CANNOT;
+}
+
+bool select_allows(const select_view *v, const select_problem *p, int macro) {
+    return select_why_not(v, p, macro) == SELECT_ALLOWED;
+}
+
+/* Which kinds of macro choices are allowed. */
+typedef struct verdicts {
+    bool property[1 << SELECT_RULE];
+    bool rule[SELECT_RULES];
+} verdicts;
+
+static void judge(const select_view *v, const select_problem *p, verdicts *out) {
+    for (unsigned i = 0; i < 1 << SELECT_RULE; i++) out->property[i] = refuses(p->flags, i) == SELECT_ALLOWED;
+    for (int i = 0; i < v->n_rules; i++) out->rule[i] = keeps(&v->rules[i], p, v->axes);
+}
+
+static bool is_allowed(const verdicts *r, uint32_t kind) {
+    return r->property[kind & ((1 << SELECT_RULE) - 1)] && r->rule[kind >> SELECT_RULE];
+}
+
+/* Makes the bounds of what is not allowed none that another can be compared with. Then it is never taken. */
+static void leave_out(const select_view *v, const verdicts *r, int from, int n, select_scan *s) {
+    const select_list *kinds = &v->columns[COLUMN_KIND];
+    if (!kinds->each && is_allowed(r, kinds->same)) return;
+    for (int i = 0; i < n; i++) {
+        if (is_allowed(r, select_item(kinds, from + i))) continue;
+        s->low[i] = NAN;
+        s->high[i] = INFINITY;
+    }
+}
+
+/* ---- the model */
+
+int select_micro(const select_view *v, int macro, int row, double rounds) {
+    const select_macro *m = &v->tails[macro];
+    const uint32_t *anchors = (const uint32_t *)(const void *)(v->data + m->anchors);
+    const uint8_t *micros = v->data + m->anchors + (size_t)m->anchor_count * sizeof *anchors;
+    micros += (size_t)row * m->anchor_count;
+    int best = -1;
+    double least = (double)INFINITY;
+    for (int i = 0; i < m->anchor_count; i++) {
+        const double apart = fabs((double)anchors[i] - rounds);
+        if (micros[i] == SELECT_NO_ANCHOR || apart >= least) continue;
+        least = apart;
+        best = micros[i];
+    }
+    return best;
+}
+
+static void prefetch(const void *at) {
+    __builtin_prefetch(at);
+}
+
+void select_divide(const select_view *v, const float *axes, int macro, double *grid, double *rounds) {
+    *grid = select_item(&v->columns[COLUMN_TIMES], macro);
+    *rounds = 1;
+    for (int a = 0; a < v->axes; a++) {
+        const uint32_t g = select_item(&v->columns[COLUMN_GRID + a], macro),
+                       l = select_item(&v->columns[COLUMN_ROUNDS + a], macro);
+        if (g) *grid *= (double)select_ceil(axes[a], (float)g);
+        if (l) *rounds *= (double)select_ceil(axes[a], (float)l);
+    }
+}
+
+/* A macro choice whose time may be the least, and where the record is that tells. */
+typedef struct candidate {
+    int macro, fit;
+    double grid, rounds, x;
+    const uint32_t *record;
+} candidate;
+
+/* Finds the record of number i of a block, and has it and the tail fetched. False: the macro choice has no fits. */
+static bool find_record(const select_view *v, const select_problem *p, const select_scan *s, int from, int i,
+                        candidate *c) {
+    const int fits = (int)select_item(&v->columns[COLUMN_FITS], from + i);
+    if (!fits) return false;
+    c->macro = from + i;
+    c->grid = (double)s->grid[i];
+    c->rounds = (double)s->rounds[i];
+    if (c->grid >= SELECT_EXACT || c->rounds >= SELECT_EXACT) select_divide(v, p->axes, c->macro, &c->grid, &c->rounds);
+    c->x = c->grid / select_item(&v->columns[COLUMN_SLOTS], c->macro);
+    c->fit = select_fit_of(c->x, fits);
+    c->record = select_records_of(v, c->macro, fits) + (size_t)c->fit * v->record_words;
+    prefetch(c->record);
+    prefetch(&v->tails[c->macro]);
+    return true;
+}
+
+bool select_predict(const select_view *v, const select_problem *p, int macro, select_decision *out) {
+    const int fits = (int)select_item(&v->columns[COLUMN_FITS], macro);
+    *out = (select_decision){.source = TW_SELECT_MODEL, .macro = macro, .micro = -1};
+    select_divide(v, p->axes, macro, &out->grid, &out->rounds);
+    if (!fits) return false;
+    const double x = out->grid / select_item(&v->columns[COLUMN_SLOTS], macro);
+    out->fit = select_fit_of(x, fits);
+    const select_record r =
+        select_unpack(select_records_of(v, macro, fits) + (size_t)out->fit * v->record_words, v->record_words);
+    out->time = select_time(&r, x - out->fit, out->rounds);
+    out->error = select_error(r.error);
+    if (!(out->time > 0)) return false;
+    out->row = r.row;
+    out->micro = select_micro(v, macro, r.row, out->rounds);
+    return true;
+}
+
+/* Predicts the time of a candidate. Infinity: it is not above 0. */
+static double predict(const select_view *v, const candidate *c, select_record *r) {
+    *r = select_unpack(c->record, v->record_words);
+    const double time = select_time(r, c->x - c->fit, c->rounds);
+    return time > 0 ? time : (double)INFINITY;
+}
+
+/* Finds the candidates of a block: those whose lower bound is not above the least upper one, `high`. */
+static int find_candidates(const select_view *v, const select_problem *p, const select_scan *s, int from, int n,
+                           float high, candidate *out) {
+    _Alignas(8) uint8_t near[SELECT_BLOCK];
+    int found = 0;
+    for (int i = 0; i < n; i++) near[i] = s->low[i] <= high;
+    memset(near + n, 0, (size_t)(-n & 7));
+    for (int i = 0; i < n; i += 8) {
+        uint64_t eight;
+        for (memcpy(&eight, near + i, sizeof eight); eight; eight &= eight - 1)
+            found += find_record(v, p, s, from, i + __builtin_ctzll(eight) / 8, &out[found]);
+    }
+    return found;
+}
+
+/* Makes `best` the least prediction of a block, if it is less than what is there. */
+static void take_block(const select_view *v, const candidate *c, int n, select_decision *best) {
+    for (int k = 0; k < n; k++) {
+        select_record r;
+        const double time = predict(v, &c[k], &r);
+        if (!(time < best->time)) continue;
+        *best = (select_decision){.source = TW_SELECT_MODEL,
+                                  .macro = c[k].macro,
+                                  .time = time,
+                                  .error = select_error(r.error),
+                                  .grid = c[k].grid,
+                                  .rounds = c[k].rounds,
+                                  .fit = c[k].fit,
+                                  .row = r.row};
+        prefetch(v->data + v->tails[c[k].macro].anchors);
+    }
+}
+
+/* Looks at a block of macro choices. `high` is the least upper bound so far. Returns the number of candidates. */
+static int scan_block(const select_view *v, const select_problem *p, const verdicts *r, int from, float *high,
+                      candidate *out) {
+    select_scan s;
+    const int n = v->macros - from < SELECT_BLOCK ? v->macros - from : SELECT_BLOCK;
+    v->scan(v, p->axes, from, n, &s);
+    leave_out(v, r, from, n, &s);
+    /* Numbers above 0 are in the order of their bits. */
+    int32_t least = (int32_t)select_bits(*high);
+    for (int i = 0; i < n; i++) {
+        const int32_t bits = (int32_t)select_bits(s.high[i]);
+        least = bits < least ? bits : least;
+    }
+    *high = select_float((uint32_t)least);
+    return find_candidates(v, p, &s, from, n, *high, out);
+}
+
+static void model(const select_view *v, const select_problem *p, select_decision *best) {
+    verdicts r;
+    candidate c[SELECT_BLOCK];
+    float high = INFINITY;
+    judge(v, p, &r);
+    best->time = (double)INFINITY;
+    for (int from = 0; from < v->macros; from += SELECT_BLOCK)
+        take_block(v, c, scan_block(v, p, &r, from, &high, c), best);
+    if (best->macro >= 0) best->micro = select_micro(v, best->macro, best->row, best->rounds);
+}
+
+/* ---- all together */
+
+const select_exact *select_find(const select_view *v, const uint32_t *problem) {
+    const uint64_t h = select_hash(problem);
+    const uint32_t tag = (uint32_t)(h >> 52), mask = v->n_buckets - 1;
+    for (uint32_t i = 0; i < SELECT_PROBES; i++) {
+        const uint32_t b = v->buckets[((uint32_t)(h >> 20) + i) & mask];
+        if (!b) return NULL;
+        const select_exact *e = &v->exact[b % SELECT_INDEX - 1];
+        if (b / SELECT_INDEX == tag && !memcmp(e->problem, problem, sizeof e->problem)) return e;
+    }
+    return NULL;
+}
+
+static bool take_exact(const select_view *v, const select_problem *p, select_decision *out) {
+    const select_exact *e = v->n_buckets ? select_find(v, p->whole) : NULL;
+    if (!e) return false;
+    out->source = TW_SELECT_EXACT;
+    if (select_allows(v, p, e->macro)) {
+        out->macro = e->macro;
+        out->micro = e->micro;
+        out->time = (double)e->time;
+        return true;
+    }
+    if (!select_allows(v, p, e->second_macro)) return false;
+    out->macro = e->second_macro;
+    out->micro = e->second_micro;
+    out->time = (double)e->second_time;
+    return true;
+}
+
+void select_decide(const select_view *v, const select_problem *p, select_decision *out) {
+    for (int i = 0; i < v->hot_lines; i++) prefetch(v->hot + (size_t)i * SELECT_LINE);
+    *out = (select_decision){.macro = -1, .micro = -1};
+    if (take_exact(v, p, out)) return;
+    model(v, p, out);
+    if (out->macro >= 0) return;
+    *out = (select_decision){.macro = -1, .micro = -1};
+    if (!select_allows(v, p, v->macro)) return;
+    out->source = TW_SELECT_DEFAULT;
+    out->macro = v->macro;
+    out->micro = v->micro;
+}
+
+void select_answer_write(const select_view *v, const select_answer *a, bool remembered, tw_selection *out) {
+    out->source = (tw_select_source)a->source;
+    out->macro = a->macro;
+    out->micro = a->micro;
+    out->config = select_config(v, a->macro, a->micro);
+    out->time = a->time;
+    out->low = a->error < 1 ? a->time * (1 - (double)a->error) : 0;
+    out->high = a->time * (1 + (double)a->error);
+    out->remembered = remembered;
+}
+
+select_answer select_answer_of(const select_decision *d) {
+    return (select_answer){(uint8_t)d->source, (uint8_t)d->micro, (uint16_t)d->macro, (float)d->error, d->time};
+}
+
+static tw_status nothing(tw_selection *out, tw_status st) {
+    *out = (tw_selection){.macro = -1, .micro = -1};
+    return st;
+}
+
+tw_status tw_select_choose(const tw_selector *s, const int64_t *problem, unsigned flags, tw_selection *out) {
+    const select_view *v = &s->view;
+    select_problem p;
+    select_answer a;
+    if (!select_problem_of(v, problem, flags, &p)) return nothing(out, TW_ERR_USAGE);
+    const uint64_t hash = select_hash(p.whole) ^ flags;
+    const bool remembered = select_cache_get(s->cache, hash, p.whole, flags, &a);
+    if (!remembered) {
+        select_decision d;
+        select_decide(v, &p, &d);
+        if (d.source == TW_SELECT_NONE) return nothing(out, TW_ERR_UNSUPPORTED);
+        a = select_answer_of(&d);
+        select_cache_put(s->cache, hash, p.whole, flags, &a);
+    }
+    select_answer_write(v, &a, remembered, out);
+    return TW_OK;
+}
+
+int select_candidates(const select_view *v, const select_problem *p) {
+    verdicts r;
+    candidate c[SELECT_BLOCK];
+    float high = INFINITY;
+    int n = 0;
+    judge(v, p, &r);
+    for (int from = 0; from < v->macros; from += SELECT_BLOCK) n += scan_block(v, p, &r, from, &high, c);
+    return n;
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What macro choices make of a problem: loops over them that the compiler vectorises, a loop a column. Compiled once
+   for each instruction set, with SELECT_SCAN the name of the function that is made. The results are the same, bit for
+   bit: nothing is contracted. */
+#include "select/selector.h"
+
+#include <math.h>
+
+/* Multiplies by ceil(problem / tile). */
+static void divide(const select_list *tiles, int from, int n, float problem, float *restrict product) {
+    if (!tiles->each) {
+        if (!tiles->same) return;
+        const float all = select_ceil(problem, (float)tiles->same);
+        for (int i = 0; i < n; i++) product[i] *= all;
+        return;
+    }
+    const uint16_t *restrict tile = tiles->each + from;
+    /* Where there is no tile, one of all values stands for it. */
+    for (int i = 0; i < n; i++)
+        product[i] *= select_ceil(problem, (float)(tile[i] + ((tile[i] == 0) << SELECT_EXACT_BITS)));
+}
+
+static void multiply(const select_list *l, int from, int n, float *restrict product) {
+    if (l->each)
+        for (int i = 0; i < n; i++) product[i] *= (float)l->each[from + i];
+    else if (l->same != 1)
+        for (int i = 0; i < n; i++) product[i] *= (float)l->same;
+}
+
+/* Finds the numbers of waves. The conversion is in range: more blocks than SELECT_EXACT count as that many. */
+static void count_waves(const select_list *slots, int from, int n, const float *restrict grid, float *restrict waves) {
+    const float most = SELECT_EXACT;
+    if (slots->each)
+        for (int i = 0; i < n; i++)
+            waves[i] = select_ceil(grid[i] < most ? grid[i] : most, (float)slots->each[from + i]);
+    else
+        for (int i = 0; i < n; i++) waves[i] = select_ceil(grid[i] < most ? grid[i] : most, (float)slots->same);
+}
+
+/* Computes the bounds. A ratio of infinity makes one that is infinite or no number. */
+static void bound(const select_view *v, int from, int n, select_scan *restrict s) {
+    float waves[SELECT_BLOCK];
+    const uint16_t *restrict c[5];
+    for (int k = 0; k < 5; k++) c[k] = v->columns[COLUMN_BOUND + k].each + from;
+    const uint16_t *restrict c0 = c[0], *restrict c1 = c[1], *restrict c2 = c[2], *restrict c3 = c[3],
+                             *restrict ratio = c[4];
+    const float least = v->least, most = v->most, exact = SELECT_EXACT;
+    count_waves(&v->columns[COLUMN_SLOTS], from, n, s->grid, waves);
+    float *restrict low = s->low, *restrict high = s->high;
+    const float *restrict grid = s->grid, *restrict rounds = s->rounds;
+    for (int i = 0; i < n; i++) {
+        const float l = rounds[i] < most ? rounds[i] : most, w = waves[i];
+        const float slope = select_bf16(c0[i]) * l + select_bf16(c1[i]),
+                    start = select_bf16(c2[i]) * l + select_bf16(c3[i]);
+        const float holds =
+            (rounds[i] >= least ? 1.0f : 0.0f) * (rounds[i] <= most ? 1.0f : 0.0f) * (grid[i] < exact ? 1.0f : 0.0f);
+        low[i] = (slope * w + start) * holds;
+        high[i] = select_bf16(ratio[i]);
+    }
+    for (int i = 0; i < n; i++) {
+        const float upper = low[i] * high[i];
+        high[i] = upper > 0 ? upper : INFINITY;
+    }
+}
+
+void SELECT_SCAN(const select_view *v, const float *axes, int from, int n, select_scan *s) {
+    for (int i = 0; i < n; i++) s->grid[i] = s->rounds[i] = 1;
+    for (int a = 0; a < v->axes; a++) {
+        divide(&v->columns[COLUMN_GRID + a], from, n, axes[a], s->grid);
+        divide(&v->columns[COLUMN_ROUNDS + a], from, n, axes[a], s->rounds);
+    }
+    multiply(&v->columns[COLUMN_TIMES], from, n, s->grid);
+    bound(v, from, n, s);
+}

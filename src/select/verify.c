@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The check of a file before it is used. Whoever made it, what passes is read within its bounds, and in a time that its
+   size limits: parts that are read one after another do not overlap. */
+#include "base/diag.h"
+#include "base/hash.h"
+#include "select/selector.h"
+
+#include <math.h>
+
+typedef struct file {
+    const unsigned char *data;
+    size_t size;
+    const select_header *h;
+    select_view v;
+    const char *path;
+    tw_diag *diag;
+} file;
+
+static tw_status bad(const file *f, const void *where, const char *what) {
+    const unsigned char *p = where;
+    return tw_fail_at(f->diag, TW_ERR_FORMAT, f->path, p ? (int64_t)(p - f->data) : -1, "damaged artefact: %s", what);
+}
+
+/* ---- texts */
+
+/* Returns the bytes of the character at p, of which n are left. 0: it is no UTF-8. */
+static size_t character(const unsigned char *p, size_t n) {
+    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+    if (p[0] < 0x80) return 1;
+    const size_t bytes = p[0] >> 5 == 6 ? 2 : p[0] >> 4 == 14 ? 3 : p[0] >> 3 == 30 ? 4 : 0;
+    if (!bytes || bytes > n) return 0;
+    uint32_t c = p[0] & (0x7fu >> bytes);
+    for (size_t i = 1; i < bytes; i++) {
+        if (p[i] >> 6 != 2) return 0;
+        c = c << 6 | (p[i] & 0x3f);
+    }
+    return c >= least[bytes] && c <= 0x10ffff && c >> 11 != 0x1b ? bytes : 0;
+}
+
+bool select_is_text(const void *text, size_t room) {
+    const unsigned char *p = text;
+    for (size_t i = 0, n; i < room; i += n) {
+        if (!p[i]) return true;
+        n = character(p + i, room - i);
+        if (!n) return false;
+    }
+    return false;
+}
+
+/* ---- places */
+
+/* Tells whether `count` things of `each` bytes are at `at`, aligned, behind the header and in the file. */
+static bool holds(const file *f, uint32_t at, uint64_t count, uint64_t each, uint32_t align) {
+    return at >= sizeof *f->h && at % align == 0 && at <= f->size && count * each <= f->size - at;
+}
+
+static tw_status check_frame(const file *f) {
+    const select_header *h = f->h;
+    if (f->size < sizeof h->magic || memcmp(f->data, SELECT_MAGIC, sizeof h->magic))
+        return tw_fail_at(f->diag, TW_ERR_FORMAT, f->path, -1, "no artefact of a tuner");
+    if (f->size < sizeof *h) return bad(f, NULL, "it is cut");
+    if (h->order == __builtin_bswap32(SELECT_ORDER))
+        return tw_fail_at(f->diag, TW_ERR_UNSUPPORTED, f->path, -1, "an artefact for machines of the other byte order");
+    if (h->order != SELECT_ORDER) return bad(f, &h->order, "no byte order");
+    if (h->version > SELECT_VERSION)
+        return tw_fail_at(f->diag, TW_ERR_UNSUPPORTED, f->path, -1, "an artefact of version %u; this is for %d",
+                          (unsigned)h->version, SELECT_VERSION);
+    if (h->version != SELECT_VERSION) return bad(f, &h->version, "no version");
+    if (h->size != f->size) return bad(f, &h->size, "its size is another");
+    if (f->size > UINT32_MAX) return bad(f, &h->size, "it is too large");
+    uint64_t sum[2];
+    select_checksum(f->data, f->size, sum);
+    return memcmp(sum, h->checksum, sizeof sum) ? bad(f, &h->checksum, "its checksum is another") : TW_OK;
+}
+
+void select_checksum(const unsigned char *data, size_t size, uint64_t sum[2]) {
+    const size_t at = offsetof(select_header, checksum), end = at + sizeof((select_header *)0)->checksum;
+    const unsigned char zeros[sizeof((select_header *)0)->checksum] = {0};
+    tw_hash hash = tw_hash_begin();
+    tw_hash_add(&hash, data, at);
+    tw_hash_add(&hash, zeros, sizeof zeros);
+    tw_hash_add(&hash, data + end, size - end);
+    tw_hash_end(&hash, sum);
+}
+
+static tw_status check_places(const file *f) {
+    const select_header *h = f->h;
+    if (h->axes < 1 || h->axes > TW_SELECT_AXES) return bad(f, &h->axes, "number of axes");
+    if (h->macros < 1 || h->macros > TW_ARTEFACT_MACROS) return bad(f, &h->macros, "number of macro choices");
+    if (h->record_words != SELECT_NARROW && h->record_words != SELECT_WIDE) return bad(f, &h->record_words, "records");
+    if (h->rules < 1 || h->rules > SELECT_RULES) return bad(f, &h->rules, "number of rules");
+    if (h->exact >= SELECT_INDEX - 1) return bad(f, &h->exact, "number of exact problems");
+    const bool power = h->buckets && !(h->buckets & (h->buckets - 1));
+    if (h->exact ? !power || h->buckets / 2 < h->exact || h->buckets < SELECT_PROBES : h->buckets != 0)
+        return bad(f, &h->buckets, "number of buckets");
+    if (!holds(f, h->records_at, h->records, h->record_words * UINT64_C(4), 4)) return bad(f, &h->records_at, "place");
+    if (!holds(f, h->macros_at, h->macros, sizeof(select_macro), 4)) return bad(f, &h->macros_at, "place");
+    if (!holds(f, h->rules_at, h->rules, sizeof(select_rule), 4)) return bad(f, &h->rules_at, "place");
+    if (!holds(f, h->samples_at, h->records, 2, 2)) return bad(f, &h->samples_at, "place");
+    if (!holds(f, h->exact_at, h->exact, sizeof(select_exact), 4)) return bad(f, &h->exact_at, "place");
+    if (!holds(f, h->buckets_at, h->buckets, 4, 4)) return bad(f, &h->buckets_at, "place");
+    if (h->first_at && !holds(f, h->first_at, h->macros, 4, 4)) return bad(f, &h->first_at, "place");
+    if (h->hot_end < h->hot_at || !holds(f, h->hot_at, h->hot_end - h->hot_at, 1, SELECT_LINE))
+        return bad(f, &h->hot_at, "place");
+    for (int i = 0; i < COLUMNS; i++) {
+        const select_column *c = &h->columns[i];
+        if (i >= COLUMN_BOUND && !c->at) return bad(f, c, "column");
+        if (c->at ? c->same || !holds(f, c->at, h->macros, 2, 2) : c->same > UINT16_MAX) return bad(f, c, "column");
+    }
+    if (h->zero) return bad(f, &h->zero, "not zero");
+    return TW_OK;
+}
+
+static tw_status check_texts(const file *f) {
+    const select_header *h = f->h;
+    for (int i = 0; i < TEXTS; i++)
+        if (!holds(f, h->texts[i], 1, 1, 1) || !select_is_text(f->data + h->texts[i], f->size - h->texts[i]))
+            return bad(f, &h->texts[i], "text");
+    for (uint32_t a = 0; a < TW_SELECT_AXES; a++) {
+        const uint32_t at = h->names[a];
+        if (a < h->axes ? !holds(f, at, 1, 1, 1) || !select_is_text(f->data + at, f->size - at) : at != 0)
+            return bad(f, &h->names[a], "name of an axis");
+    }
+    return TW_OK;
+}
+
+/* ---- numbers */
+
+/* Checks the columns and that records follow one another without a gap. */
+static tw_status check_columns(const file *f) {
+    const select_header *h = f->h;
+    const select_list *c = f->v.columns;
+    uint32_t records = 0;
+    if (!(h->least > 0) || !(h->most >= h->least) || isinf(h->most)) return bad(f, &h->least, "values of L");
+    for (int i = 0; i < (int)h->macros; i++) {
+        const uint32_t fits = select_item(&c[COLUMN_FITS], i);
+        if (select_item(&c[COLUMN_KIND], i) >> SELECT_RULE >= h->rules) return bad(f, &h->columns[COLUMN_KIND], "rule");
+        if (!select_item(&c[COLUMN_SLOTS], i)) return bad(f, &h->columns[COLUMN_SLOTS], "no slots");
+        if (!select_item(&c[COLUMN_TIMES], i)) return bad(f, &h->columns[COLUMN_TIMES], "no blocks");
+        if (fits > TW_ARTEFACT_FITS) return bad(f, &h->columns[COLUMN_FITS], "number of fits");
+        if (f->v.first ? f->v.first[i] != records : c[COLUMN_FITS].each != NULL)
+            return bad(f, &h->first_at, "first records");
+        records += fits;
+    }
+    return records == h->records ? TW_OK : bad(f, &h->records, "number of records");
+}
+
+static tw_status check_macro(const file *f, int i, uint32_t *configs, uint32_t *anchors) {
+    const select_macro *m = &f->v.tails[i];
+    const uint64_t row_bytes = (uint64_t)m->rows * m->anchor_count, head = m->anchor_count * UINT64_C(4);
+    if (!m->micros || !m->pitch || m->zero || m->rows > TW_ARTEFACT_FITS || !m->anchor_count != !m->rows)
+        return bad(f, m, "macro choice");
+    if (m->config < *configs || !holds(f, m->config, m->micros, m->pitch, 1)) return bad(f, m, "configurations");
+    *configs = m->config + (uint32_t)m->micros * m->pitch;
+    for (int k = 0; k < m->micros; k++)
+        if (!select_is_text(select_config(&f->v, i, k), m->pitch)) return bad(f, select_config(&f->v, i, k), "text");
+    if (m->anchors < *anchors || !holds(f, m->anchors, 1, head + row_bytes, 4)) return bad(f, m, "anchors");
+    *anchors = m->anchors + (uint32_t)(head + row_bytes);
+    const uint32_t *rounds = (const void *)(f->data + m->anchors);
+    for (int k = 0; k < m->anchor_count; k++)
+        if (!rounds[k] || (k && rounds[k] <= rounds[k - 1])) return bad(f, &rounds[k], "anchor");
+    const unsigned char *row = f->data + m->anchors + head;
+    for (int r = 0; r < m->rows; r++) {
+        int count = 0;
+        for (int k = 0; k < m->anchor_count; k++, row++) {
+            if (*row >= m->micros && *row != SELECT_NO_ANCHOR) return bad(f, row, "micro choice");
+            count += *row != SELECT_NO_ANCHOR;
+        }
+        if (!count) return bad(f, row - m->anchor_count, "row without anchors");
+    }
+    return TW_OK;
+}
+
+static tw_status check_records(const file *f, int macro, const uint32_t *w) {
+    const uint32_t words = f->v.record_words;
+    for (uint32_t i = 0; i < select_item(&f->v.columns[COLUMN_FITS], macro); i++, w += words) {
+        const select_record r = select_unpack(w, words);
+        bool zero = true;
+        for (int k = 0; k < 4; k++) {
+            if (!isfinite(r.c[k])) return bad(f, w, "coefficient");
+            zero = zero && r.c[k] == 0;
+        }
+        if (words == SELECT_WIDE && w[4] >> 16) return bad(f, &w[4], "not zero");
+        /* What is nowhere above 0 is never taken, and needs no anchors. */
+        if (r.row >= f->v.tails[macro].rows && (r.row || !zero)) return bad(f, w, "row of anchors");
+    }
+    return TW_OK;
+}
+
+/* Checks that bounds are what they say, so that the least prediction is found. */
+static tw_status check_bound(const file *f, int macro, const uint32_t *records) {
+    const select_list *c = &f->v.columns[COLUMN_BOUND];
+    double bound[4], low = 0, high = 0;
+    bool none = true;
+    for (int i = 0; i < 4; i++) {
+        bound[i] = (double)select_bf16((uint16_t)select_item(&c[i], macro));
+        none = none && bound[i] == 0;
+    }
+    const double ratio = (double)select_bf16((uint16_t)select_item(&c[4], macro));
+    const select_fits fits = {records,
+                              f->v.record_words,
+                              (int)select_item(&f->v.columns[COLUMN_FITS], macro),
+                              select_item(&f->v.columns[COLUMN_SLOTS], macro),
+                              (double)f->h->least,
+                              (double)f->h->most};
+    if (none && isinf(ratio) && ratio > 0) return TW_OK;
+    const double margin = (1 + SELECT_MARGIN) / 2;
+    return select_ratios(&fits, bound, &low, &high) && low >= margin && high * margin <= ratio
+               ? TW_OK
+               : bad(f, c[0].each + macro, "bound");
+}
+
+static tw_status check_macros(const file *f) {
+    const uint32_t *w = f->v.records;
+    uint32_t configs = 0, anchors = 0;
+    for (int i = 0; i < f->v.macros; i++) {
+        tw_status st = check_macro(f, i, &configs, &anchors);
+        if (st == TW_OK) st = check_records(f, i, w);
+        if (st == TW_OK) st = check_bound(f, i, w);
+        if (st != TW_OK) return st;
+        w += select_item(&f->v.columns[COLUMN_FITS], i) * f->v.record_words;
+    }
+    return TW_OK;
+}
+
+static tw_status check_rules(const file *f) {
+    for (int i = 0; i < f->v.n_rules; i++)
+        for (int a = 0; a < f->v.axes; a++) {
+            const select_rule *r = &f->v.rules[i];
+            if (!r->multiple[a] || !r->least[a] || r->least[a] > r->most[a] || r->most[a] > TW_SELECT_MOST)
+                return bad(f, r, "rule");
+        }
+    return TW_OK;
+}
+
+/* ---- exact problems */
+
+static bool is_choice(const file *f, uint32_t macro, uint32_t micro) {
+    return macro < f->h->macros && micro < f->v.tails[macro].micros;
+}
+
+static tw_status check_exact(const file *f) {
+    for (uint32_t i = 0; i < f->h->buckets; i++)
+        if (f->v.buckets[i] % SELECT_INDEX > f->h->exact || (f->v.buckets[i] && !(f->v.buckets[i] % SELECT_INDEX)))
+            return bad(f, &f->v.buckets[i], "bucket");
+    for (uint32_t i = 0; i < f->h->exact; i++) {
+        const select_exact *e = &f->v.exact[i];
+        int64_t problem[TW_SELECT_AXES];
+        select_problem p;
+        for (int a = 0; a < TW_SELECT_AXES; a++) {
+            problem[a] = e->problem[a];
+            if (a >= f->v.axes && e->problem[a]) return bad(f, e, "problem");
+        }
+        if (!select_problem_of(&f->v, problem, 0, &p)) return bad(f, e, "problem");
+        if (!is_choice(f, e->macro, e->micro) || !is_choice(f, e->second_macro, e->second_micro) || e->zero)
+            return bad(f, e, "choice");
+        if (!(e->time > 0) || !(e->second_time >= e->time) || isinf(e->second_time)) return bad(f, e, "time");
+        if (!select_allows(&f->v, &p, e->macro) || !select_allows(&f->v, &p, e->second_macro))
+            return bad(f, e, "a choice that cannot compute its problem");
+        if (select_find(&f->v, e->problem) != e) return bad(f, e, "problem that is not found");
+    }
+    return TW_OK;
+}
+
+tw_status select_verify(const unsigned char *data, size_t size, const char *path, tw_diag *diag) {
+    file f = {.data = data, .size = size, .h = (const void *)data, .path = path, .diag = diag};
+    tw_status st = check_frame(&f);
+    if (st == TW_OK) st = check_places(&f);
+    if (st != TW_OK) return st;
+    select_view_of(&f.v, data);
+    st = check_texts(&f);
+    if (st == TW_OK) st = check_columns(&f);
+    if (st == TW_OK) st = check_macros(&f);
+    if (st == TW_OK) st = check_rules(&f);
+    if (st == TW_OK && !is_choice(&f, f.h->macro, f.h->micro)) st = bad(&f, &f.h->macro, "default");
+    if (st == TW_OK) st = check_exact(&f);
+    return st;
+}

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "select/artefacts.h"
+
+#include <math.h>
+#include <string.h>
+
+static int64_t below(tw_random *r, int64_t bound) {
+    return (int64_t)tw_random_below(r, (uint64_t)bound);
+}
+
+static double around(tw_random *r, double x, double deviation) {
+    return x * fmax(0.5, 1 + deviation * (double)tw_random_normal(r));
+}
+
+static void *array(tw_arena *a, int n, size_t size) {
+    return tw_arena_array(a, (size_t)n + 1, size);
+}
+
+/* ---- products */
+
+typedef struct tile {
+    int64_t m, n, k, slots;
+    double round, start; /* Microseconds of a round, and before the first. */
+} tile;
+
+/* A wave's start and what the blocks of a wave add: steps fade, since blocks differ in when they end. */
+static void fit_wave(tw_random *r, const tile *t, int wave, tw_artefact_fit *f) {
+    const double slope = 1 - exp(-wave / 15.0), slots = (double)t->slots, before = wave - 1;
+    const double a = around(r, slope * t->round, 0.05), b = around(r, slope * t->start, 0.1);
+    const double c = around(r, (wave - slope) * t->round, 0.01), d = around(r, 2 + (wave - slope) * t->start, 0.02);
+    f->c[0] = (float)(a / slots);
+    f->c[1] = (float)(b / slots);
+    f->c[2] = (float)(c - a * before);
+    f->c[3] = (float)(d - b * before);
+}
+
+static void add_anchors(tw_arena *a, tw_random *r, const tile *t, int favourite, tw_artefact_fit *f) {
+    static const int64_t depths[] = {512, 2048, 4096, 16384};
+    tw_artefact_anchor *anchors = array(a, 4, sizeof *anchors);
+    f->anchors = anchors;
+    f->n_anchors = 4;
+    for (int i = 0; i < 4; i++)
+        anchors[i] = (tw_artefact_anchor){depths[i] / t->k, below(r, 5) ? favourite : (int)below(r, 4)};
+}
+
+static void make_product(tw_arena *a, tw_random *r, int number, int waves, tw_artefact_macro *m) {
+    static const int64_t rows[] = {32, 64, 128, 192, 256}, columns[] = {32, 64, 96, 128, 192, 256},
+                         depths[] = {16, 32, 64, 128};
+    static const char *const micros[] = {"stages=3 group=4", "stages=4 group=8", "stages=5 group=8",
+                                         "stages=6 group=1"};
+    tile t = {.m = rows[number % 5], .n = columns[number / 5 % 6], .k = depths[number / 30 % 4]};
+    const double area = (double)(t.m * t.n);
+    t.slots = 132 * (area <= 8192 ? 3 : area <= 16384 ? 2 : 1);
+    /* Per round: a block's share of 800 multiplications a nanosecond for 132 of them, or of the L2's 5.5 bytes. */
+    const double together = (double)t.slots, flops = area * (double)t.k * together / 132 / 3000,
+                 bytes = 2 * (double)((t.m + t.n) * t.k) * together / 5500 / 132 * 132;
+    t.round = around(r, (fmax(flops, bytes) + 60) / 1000, 0.05);
+    t.start = around(r, 0.8 + area / 20000, 0.1);
+    m->config = tw_arena_printf(a, "tm=%d tn=%d tk=%d", (int)t.m, (int)t.n, (int)t.k);
+    m->grid[0] = t.m;
+    m->grid[1] = t.n;
+    m->rounds[2] = t.k;
+    m->slots = t.slots;
+    m->micros = micros;
+    m->n_micros = 4;
+    m->n_fits = waves + 1;
+    const int favourite = (int)below(r, 4);
+    tw_artefact_fit *fits = array(a, m->n_fits, sizeof *fits);
+    m->fits = fits;
+    for (int w = 0; w <= waves; w++) {
+        fit_wave(r, &t, w + 1, &fits[w]);
+        add_anchors(a, r, &t, favourite, &fits[w]);
+        fits[w].samples = 16 + below(r, 30);
+        fits[w].error = 0.01 + 0.03 * tw_random_unit(r);
+    }
+}
+
+tw_artefact *artefact_of_products(tw_arena *a, tw_random *r, int macros, int waves) {
+    tw_artefact *out = tw_arena_alloc(a, sizeof *out);
+    tw_artefact_macro *m = array(a, macros, sizeof *m);
+    for (int i = 0; i < macros; i++) make_product(a, r, i, waves, &m[i]);
+    *out = (tw_artefact){.kernel = "gemm",
+                         .unit = "us",
+                         .device = "a GPU, 132 SMs",
+                         .alike = "sm_90, 132 SMs, 50 MB",
+                         .architecture = "sm_90",
+                         .about = "{\"samples\": 100000}",
+                         .axes = {"m", "n", "k"},
+                         .n_axes = 3,
+                         .macros = m,
+                         .n_macros = macros};
+    return out;
+}
+
+/* ---- anything */
+
+static void random_anchors(tw_arena *a, tw_random *r, const tw_artefact_macro *m, tw_artefact_fit *f) {
+    tw_artefact_anchor *anchors = array(a, 6, sizeof *anchors);
+    int64_t l = 0;
+    f->anchors = anchors;
+    f->n_anchors = below(r, 12) ? 1 + (int)below(r, 6) : 0;
+    for (int i = 0; i < f->n_anchors; i++) {
+        l += 1 + below(r, below(r, 3) ? 8 : 300);
+        anchors[i] = (tw_artefact_anchor){l, (int)below(r, m->n_micros)};
+    }
+}
+
+static void random_fit(tw_random *r, const artefact_limits *l, int number, tw_artefact_fit *f) {
+    const double wave = number + 1;
+    for (int i = 0; i < 4; i++)
+        f->c[i] = l->plain ? (float)below(r, 8) : (float)(tw_random_unit(r) * (i < 2 ? 0.1 : wave));
+    /* Now and then, some that predict nothing in places. */
+    if (!below(r, 20)) f->c[below(r, 4)] *= -1;
+    if (!below(r, 40)) memset(f->c, 0, sizeof f->c);
+    f->samples = below(r, 100) ? below(r, 300) : 70000;
+    f->error = below(r, 5) ? tw_random_unit(r) : 0;
+}
+
+static void random_macro(tw_arena *a, tw_random *r, const artefact_limits *l, int axes, int number,
+                         tw_artefact_macro *m) {
+    static const int64_t tiles[] = {0, 1, 3, 16, 64, 96, 128, 1000, 65535};
+    m->config = tw_arena_printf(a, "macro=%d", number);
+    m->properties = below(r, 3) ? 0 : (unsigned)below(r, 8);
+    for (int x = 0; x < axes; x++) {
+        m->grid[x] = tiles[below(r, 9)];
+        m->rounds[x] = tiles[below(r, 9)];
+        if (!below(r, 4)) m->multiple[x] = 1 + below(r, 4);
+        if (!below(r, 6)) m->least[x] = 1 + below(r, 100);
+        if (!below(r, 6)) m->most[x] = 100 + below(r, 10000);
+    }
+    m->times = below(r, 3) ? 0 : 1 + below(r, 4);
+    m->slots = l->plain ? (int64_t)1 << below(r, 6) : 1 + below(r, below(r, 2) ? 200 : 20);
+    m->n_micros = 1 + (int)below(r, l->micros);
+    const char **micros = array(a, m->n_micros, sizeof *micros);
+    for (int i = 0; i < m->n_micros; i++) micros[i] = i ? tw_arena_printf(a, "micro=%d", i) : "";
+    m->micros = micros;
+    m->n_fits = below(r, 10) ? 1 + (int)below(r, l->fits) : 0;
+    tw_artefact_fit *fits = array(a, m->n_fits, sizeof *fits);
+    m->fits = fits;
+    for (int i = 0; i < m->n_fits; i++) {
+        random_fit(r, l, i, &fits[i]);
+        random_anchors(a, r, m, &fits[i]);
+    }
+}
+
+static bool computes(const tw_artefact *a, int macro, const int64_t *problem) {
+    const tw_artefact_macro *m = &a->macros[macro];
+    for (int x = 0; x < a->n_axes; x++)
+        if ((m->multiple[x] && problem[x] % m->multiple[x]) || problem[x] < m->least[x] ||
+            (m->most[x] && problem[x] > m->most[x]))
+            return false;
+    return true;
+}
+
+static void random_exact(tw_arena *a, tw_random *r, int most, tw_artefact *out) {
+    tw_artefact_exact *e = array(a, most, sizeof *e);
+    out->exact = e;
+    for (int i = 0; i < most; i++) {
+        tw_artefact_exact *x = &e[out->n_exact];
+        artefact_problem(out, r, x->problem);
+        x->macro = (int)below(r, out->n_macros);
+        x->micro = (int)below(r, out->macros[x->macro].n_micros);
+        x->time = 1 + (double)below(r, 1000);
+        x->second_macro = below(r, 3) ? (int)below(r, out->n_macros) : -1;
+        bool right = computes(out, x->macro, x->problem);
+        if (x->second_macro >= 0) {
+            x->second_micro = (int)below(r, out->macros[x->second_macro].n_micros);
+            x->second_time = x->time + (double)below(r, 1000);
+            right = right && computes(out, x->second_macro, x->problem);
+        }
+        for (int k = 0; k < out->n_exact; k++) right = right && memcmp(e[k].problem, x->problem, sizeof x->problem);
+        if (right)
+            out->n_exact++;
+        else
+            memset(x, 0, sizeof *x);
+    }
+}
+
+tw_artefact *artefact_random(tw_arena *a, tw_random *r, const artefact_limits *l) {
+    static const char *const names[] = {"m", "n", "k", "heads", "batch", "l\xc3\xa4nge"};
+    tw_artefact *out = tw_arena_alloc(a, sizeof *out);
+    *out = (tw_artefact){.kernel = "any",
+                         .unit = "us",
+                         .device = "this",
+                         .alike = "such",
+                         .architecture = "kind",
+                         .about = "{}",
+                         .n_axes = 1 + (int)below(r, l->axes),
+                         .n_macros = 1 + (int)below(r, l->macros)};
+    memcpy(out->axes, names, sizeof out->axes);
+    tw_artefact_macro *m = array(a, out->n_macros, sizeof *m);
+    for (int i = 0; i < out->n_macros; i++) random_macro(a, r, l, out->n_axes, i, &m[i]);
+    out->macros = m;
+    out->macro = (int)below(r, out->n_macros);
+    out->micro = (int)below(r, m[out->macro].n_micros);
+    random_exact(a, r, (int)below(r, l->exact + 1), out);
+    return out;
+}
+
+void artefact_problem(const tw_artefact *a, tw_random *r, int64_t *problem) {
+    for (int x = 0; x < a->n_axes; x++) {
+        const int64_t bound = below(r, 8) ? (int64_t)1 << (1 + below(r, 13)) : TW_SELECT_MOST;
+        problem[x] = 1 + below(r, bound);
+    }
+}

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Decisions against a reference that predicts every macro choice by the definition, in double precision. */
+#include "select/opened.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- the reference */
+
+typedef struct reference {
+    bool known;         /* There is a prediction. */
+    bool exact;         /* Of a fit of small whole numbers it is exact: all sums are below 2^53. */
+    double time, slack; /* How far a time that is stored in 20 bits a coefficient may be from it. */
+    int micro;
+} reference;
+
+static double parts_of(int64_t size, int64_t tile) {
+    return tile ? (double)((size + tile - 1) / tile) : 1;
+}
+
+static int nearest(const tw_artefact_fit *f, double rounds) {
+    int best = -1;
+    double least = (double)INFINITY;
+    for (int i = 0; i < f->n_anchors; i++) {
+        const double apart = fabs((double)f->anchors[i].rounds - rounds);
+        if (apart < least) best = f->anchors[i].micro;
+        least = fmin(least, apart);
+    }
+    return best;
+}
+
+static reference refer(const tw_artefact *a, int macro, const int64_t *problem) {
+    const tw_artefact_macro *m = &a->macros[macro];
+    double g = m->times ? (double)m->times : 1, l = 1;
+    for (int x = 0; x < a->n_axes; x++) {
+        g *= parts_of(problem[x], m->grid[x]);
+        l *= parts_of(problem[x], m->rounds[x]);
+    }
+    if (!m->n_fits) return (reference){0};
+    const double waves = ceil(g / (double)m->slots);
+    const int fit = (waves < m->n_fits ? (int)waves : m->n_fits) - 1;
+    const tw_artefact_fit *f = &m->fits[fit];
+    const double c[4] = {(double)f->c[0], (double)f->c[1], (double)f->c[2], (double)f->c[3]};
+    const double before = (double)fit * (double)m->slots;
+    reference r = {.time = c[0] * g * l + c[1] * g + c[2] * l + c[3], .micro = nearest(f, l)};
+    r.slack = (fabs(c[0] * l * (g - before)) + fabs(c[1] * (g - before)) + fabs((c[2] + c[0] * before) * l) +
+               fabs(c[3] + c[1] * before)) *
+              2.45e-4;
+    r.known = f->n_anchors && r.time > 0;
+    r.exact = g * l < 0x1p40 && g < 0x1p30;
+    return r;
+}
+
+static bool computes(const tw_artefact *a, int macro, const int64_t *problem) {
+    const tw_artefact_macro *m = &a->macros[macro];
+    for (int x = 0; x < a->n_axes; x++) {
+        if (m->multiple[x] && problem[x] % m->multiple[x] != 0) return false;
+        if (problem[x] < m->least[x]) return false;
+        if (m->most[x] && problem[x] > m->most[x]) return false;
+    }
+    return true;
+}
+
+static bool may(const tw_artefact *a, int macro, const int64_t *problem, unsigned flags) {
+    const unsigned p = a->macros[macro].properties;
+    return computes(a, macro, problem) && !(flags & TW_SELECT_DETERMINISTIC && p & TW_MACRO_ATOMIC) &&
+           !(flags & TW_SELECT_NO_WORKSPACE && p & TW_MACRO_WORKSPACE) &&
+           !(flags & TW_SELECT_OWN_ONLY && p & TW_MACRO_VENDOR) &&
+           !(flags & TW_SELECT_VENDOR_ONLY && !(p & TW_MACRO_VENDOR));
+}
+
+static const tw_artefact_exact *listed(const tw_artefact *a, const int64_t *problem) {
+    for (int i = 0; i < a->n_exact; i++)
+        if (!memcmp(a->exact[i].problem, problem, (size_t)a->n_axes * sizeof *problem)) return &a->exact[i];
+    return NULL;
+}
+
+/* ---- random artefacts */
+
+typedef struct share {
+    int of[TW_SELECT_EXACT + 1], wide, second, plain;
+} share;
+
+static void same_config(const tw_artefact *a, const tw_selection *s) {
+    char config[200];
+    const tw_artefact_macro *m = &a->macros[s->macro];
+    const char *micro = m->micros[s->micro];
+    snprintf(config, sizeof config, "%s%s%s", m->config, *micro ? " " : "", micro);
+    assert_string_equal(s->config, config);
+}
+
+static void expect_exact(const tw_artefact *a, const tw_artefact_exact *e, const int64_t *problem, unsigned flags,
+                         const tw_selection *s, share *n) {
+    const bool first = may(a, e->macro, problem, flags);
+    assert_int_equal(s->source, TW_SELECT_EXACT);
+    assert_int_equal(s->macro, first ? e->macro : e->second_macro);
+    assert_int_equal(s->micro, first ? e->micro : e->second_micro);
+    assert_true(s->time == (first ? e->time : e->second_time) && s->low == s->time && s->high == s->time);
+    n->second += !first;
+}
+
+static void expect_interval(const tw_artefact *a, const int64_t *problem, const tw_selection *s) {
+    const tw_artefact_macro *m = &a->macros[s->macro];
+    double g = m->times ? (double)m->times : 1;
+    for (int x = 0; x < a->n_axes; x++) g *= parts_of(problem[x], m->grid[x]);
+    const double waves = ceil(g / (double)m->slots),
+                 error = m->fits[(waves < m->n_fits ? (int)waves : m->n_fits) - 1].error;
+    /* An error is rounded up by a sixteenth at most. */
+    assert_true(s->high >= s->time * (1 + error) * (1 - 1e-6));
+    assert_true(s->high <= s->time * (1 + error * 1.0625 + 0.00025) * (1 + 1e-6));
+    const double low = 2 * s->time - s->high;
+    assert_true(fabs(s->low - (low > 0 ? low : 0)) <= 1e-6 * s->time);
+}
+
+static void expect(const tw_artefact *a, bool plain, const int64_t *problem, unsigned flags, const tw_selection *s,
+                   share *n) {
+    const tw_artefact_exact *e = listed(a, problem);
+    n->of[s->source]++;
+    if (s->source != TW_SELECT_NONE) same_config(a, s);
+    if (e && (may(a, e->macro, problem, flags) || (e->second_macro >= 0 && may(a, e->second_macro, problem, flags)))) {
+        expect_exact(a, e, problem, flags, s, n);
+        return;
+    }
+    int best = -1;
+    reference least = {.time = (double)INFINITY};
+    double bound = (double)INFINITY;
+    for (int i = 0; i < a->n_macros; i++) {
+        const reference r = refer(a, i, problem);
+        if (!r.known || !may(a, i, problem, flags)) continue;
+        if (r.time < least.time) {
+            best = i;
+            least = r;
+        }
+        plain = plain && r.exact;
+        bound = fmin(bound, r.time + r.slack);
+    }
+    n->plain += plain;
+    if (best < 0 || (s->source != TW_SELECT_MODEL && !plain && least.slack > least.time)) {
+        const bool allowed = may(a, a->macro, problem, flags);
+        assert_int_equal(s->source, allowed ? TW_SELECT_DEFAULT : TW_SELECT_NONE);
+        assert_int_equal(s->macro, allowed ? a->macro : -1);
+        assert_int_equal(s->micro, allowed ? a->micro : -1);
+        assert_true(s->time == 0 && s->low == 0 && s->high == 0);
+        return;
+    }
+    assert_int_equal(s->source, TW_SELECT_MODEL);
+    const reference got = refer(a, s->macro, problem);
+    assert_true(may(a, s->macro, problem, flags));
+    if (plain) {
+        assert_int_equal(s->macro, best);
+        assert_true(s->time == least.time);
+    }
+    assert_true(fabs(s->time - got.time) <= got.slack);
+    assert_true(got.time - got.slack <= bound);
+    assert_int_equal(s->micro, got.micro);
+    expect_interval(a, problem, s);
+}
+
+/* The same whichever instructions compute it, and as all predictions in order say. */
+static void expect_same(tw_selector *s, const int64_t *problem, unsigned flags, const tw_selection *got) {
+    select_problem p;
+    select_decision d;
+    tw_selection best;
+    select_scan_fn *const fast = s->view.scan;
+    assert_true(select_problem_of(&s->view, problem, flags, &p));
+    s->view.scan = select_scan_c;
+    select_decide(&s->view, &p, &d);
+    s->view.scan = fast;
+    assert_int_equal(d.macro, got->macro);
+    assert_int_equal(d.micro, got->micro);
+    assert_true(d.time == got->time);
+    if (got->source != TW_SELECT_MODEL) return;
+    assert_int_equal(tw_select_best(s, problem, flags, 1, &best), 1);
+    assert_int_equal(best.macro, got->macro);
+    assert_int_equal(best.micro, got->micro);
+    assert_true(best.time == got->time && best.low == got->low && best.high == got->high);
+}
+
+static void decide_random(tw_selector *s, const tw_artefact *a, bool plain, tw_random *r, share *n) {
+    int64_t problem[TW_SELECT_AXES] = {0};
+    tw_selection got, second;
+    const unsigned flags = tw_random_below(r, 2) ? 0 : (unsigned)tw_random_below(r, 16);
+    artefact_problem(a, r, problem);
+    if (a->n_exact && !tw_random_below(r, 6))
+        memcpy(problem, a->exact[tw_random_below(r, (uint64_t)a->n_exact)].problem, sizeof problem);
+    const tw_status st = tw_select_choose(s, problem, flags, &got);
+    assert_int_equal(st, got.source == TW_SELECT_NONE ? TW_ERR_UNSUPPORTED : TW_OK);
+    expect(a, plain, problem, flags, &got, n);
+    expect_same(s, problem, flags, &got);
+    if (st != TW_OK) return;
+    assert_int_equal(tw_select_choose(s, problem, flags, &second), TW_OK);
+    assert_true(second.remembered);
+    assert_true(second.source == got.source && second.macro == got.macro && second.micro == got.micro);
+    assert_true(second.config == got.config && second.time == got.time && second.low == got.low &&
+                second.high == got.high);
+}
+
+static void decisions_are_the_reference_s(void **state) {
+    (void)state;
+    static const artefact_limits limits[] = {
+        {3, 40, 6, 16, 20, true},  {6, 12, 3, 16, 50, true},    {1, 5, 1, 3, 0, true},
+        {3, 40, 6, 60, 20, false}, {6, 12, 250, 256, 5, false}, {2, 700, 2, 6, 0, false},
+    };
+    const int times = TEST_SANITIZED ? 6 : 25, problems = TEST_SANITIZED ? 100 : 400;
+    tw_random r = tw_random_seed(11);
+    share n = {0};
+    fixture f = {0};
+    for (int k = 0; k < times; k++)
+        for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
+            const tw_artefact *a = artefact_random(&f.arena, &r, &limits[i]);
+            begin(&f, a);
+            n.wide += f.s->view.record_words == SELECT_WIDE;
+            for (int j = 0; j < problems; j++) decide_random(f.s, a, limits[i].plain, &r, &n);
+            again(&f);
+        }
+    end(&f);
+    const int all = times * problems * 6;
+    assert_true(n.of[TW_SELECT_NONE] > all / 100 && n.of[TW_SELECT_DEFAULT] > all / 500);
+    assert_true(n.of[TW_SELECT_MODEL] > all / 2 && n.of[TW_SELECT_EXACT] > all / 50);
+    assert_true(n.second > all / 2000 && n.wide > 0 && n.plain > all / 5);
+}
+
+/* Bounds leave few: else a decision reads all records, and takes several times as long. */
+static void few_records_are_read(void **state) {
+    (void)state;
+    tw_random r = tw_random_seed(12);
+    fixture f = {0};
+    const tw_artefact *a = artefact_of_products(&f.arena, &r, 120, 40);
+    share n = {0};
+    double read = 0;
+    int64_t problem[TW_SELECT_AXES] = {0};
+    begin(&f, a);
+    assert_true(f.s->map.size <= 100000);
+    const int problems = 2000;
+    for (int i = 0; i < problems; i++) {
+        select_problem p;
+        tw_selection got;
+        for (int x = 0; x < 3; x++) problem[x] = 1 + (int64_t)tw_random_below(&r, 1ull << (6 + tw_random_below(&r, 8)));
+        assert_int_equal(tw_select_choose(f.s, problem, 0, &got), TW_OK);
+        expect(a, false, problem, 0, &got, &n);
+        expect_same(f.s, problem, 0, &got);
+        assert_true(select_problem_of(&f.s->view, problem, 0, &p));
+        read += select_candidates(&f.s->view, &p);
+    }
+    assert_true(read / problems < 12);
+    end(&f);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(decisions_are_the_reference_s),
+        cmocka_unit_test(few_records_are_read),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
