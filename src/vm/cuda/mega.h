@@ -57,7 +57,7 @@ typedef struct tw_mega_shape {
     int run;                /* Pieces of a chunk and unit that one warp multiplies, a multiple of `blocks`. */
     int64_t chunk_columns;  /* Columns of a chunk, rounded up to whole stages. */
     int units, group_units; /* Units of the instruction's rows, and of a group. */
-    int of_piece;           /* Units in a piece. */
+    int stages;             /* Stages of the instruction on the tape. */
 } tw_mega_shape;
 
 /* Everything the kernel is generated for. Offsets are bytes from the start of a block's shared memory. */
@@ -109,9 +109,8 @@ tw_status tw_mega_plan_of(tw_mega_plan *p, const tw_schedule *s, const tw_model 
 void tw_mega_uses(const tw_schedule *s, const tw_instr *in, const tw_instr *const *of, int *reads, int *writes);
 /* Sets of[counter] to an instruction that arrives there. False: none does, or some differ in op, input or output. */
 bool tw_mega_stages_of(const tw_schedule *s, const tw_instr **of);
-void tw_mega_shape_of(const tw_mega_plan *p, const tw_schedule *s, const tw_instr *in, tw_mega_shape *out);
+tw_mega_shape tw_mega_shape_of(const tw_mega_plan *p, const tw_schedule *s, const tw_instr *in);
 const tw_mega_format *tw_mega_format_for(const tw_mega_plan *p, tw_instr_op op);
-int tw_mega_stages(const tw_mega_plan *p, const tw_mega_shape *s); /* Counts an instruction's stages on the tape. */
 static inline int tw_mega_stage_bytes(const tw_mega_plan *p, tw_instr_op op) {
     return op == TW_INSTR_HEAD ? p->head_bytes : p->stage_bytes;
 }

@@ -65,26 +65,20 @@ static const tw_buffer *first_matrix(const tw_schedule *s, const tw_instr *in) {
     return &s->buffers[tw_instr_matrices_of(in).matrix[0]];
 }
 
-void tw_mega_shape_of(const tw_mega_plan *p, const tw_schedule *s, const tw_instr *in, tw_mega_shape *out) {
+tw_mega_shape tw_mega_shape_of(const tw_mega_plan *p, const tw_schedule *s, const tw_instr *in) {
     const tw_mega_format *f = tw_mega_format_for(p, in->op);
-    const int64_t rows = in->param[TW_TO] - in->param[TW_FROM];
-    *out = (tw_mega_shape){.columns = first_matrix(s, in)->shape[2]};
-    const int64_t a_stage = tw_mega_stage_columns(p, f);
-    out->chunks = (int)((up(out->columns, a_stage) + p->chunk_most - 1) / p->chunk_most);
-    out->chunk_columns = up((out->columns + out->chunks - 1) / out->chunks, a_stage);
-    out->run = (int)(out->chunk_columns / p->tuning.warps / f->depth);
-    out->units = (int)(up(rows, TW_MEGA_ROWS) / TW_MEGA_ROWS) * (in->op == TW_INSTR_FFN ? 2 : 1);
-    out->group_units = TW_MEGA_PART_ROWS / TW_MEGA_ROWS;
-    out->of_piece = f->units;
+    const int64_t rows = in->param[TW_TO] - in->param[TW_FROM], a_stage = tw_mega_stage_columns(p, f);
+    tw_mega_shape x = {.columns = first_matrix(s, in)->shape[2], .group_units = TW_MEGA_PART_ROWS / TW_MEGA_ROWS};
+    x.chunks = (int)((up(x.columns, a_stage) + p->chunk_most - 1) / p->chunk_most);
+    x.chunk_columns = up((x.columns + x.chunks - 1) / x.chunks, a_stage);
+    x.run = (int)(x.chunk_columns / p->tuning.warps / f->depth);
+    x.units = (int)(up(rows, TW_MEGA_ROWS) / TW_MEGA_ROWS) * (in->op == TW_INSTR_FFN ? 2 : 1);
     /* A group has whole heads, since a head's RMS norm needs all of its rows. */
     if (in->op == TW_INSTR_QKV && p->qk_norm)
-        out->group_units = (int)(TW_MEGA_PART_ROWS / p->head_dim * p->head_dim / TW_MEGA_ROWS);
-}
-
-int tw_mega_stages(const tw_mega_plan *p, const tw_mega_shape *s) {
-    const int n = s->of_piece, full = s->units / s->group_units, rest = s->units % s->group_units;
-    const int rows = full * ((s->group_units + n - 1) / n) + (rest + n - 1) / n;
-    return s->chunks * rows * (s->run / p->tuning.blocks);
+        x.group_units = (int)(TW_MEGA_PART_ROWS / p->head_dim * p->head_dim / TW_MEGA_ROWS);
+    const int n = f->units, full = x.units / x.group_units, rest = x.units % x.group_units;
+    x.stages = x.chunks * (full * ((x.group_units + n - 1) / n) + (rest + n - 1) / n) * (x.run / p->tuning.blocks);
+    return x;
 }
 
 static tw_status refuse(tw_diag *diag, const char *what) {

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Packs weights in the order in which a worker's block takes them. */
-#include "base/diag.h"
 #include "base/dtype.h"
 #include "model/quantize.h"
 #include "vm/cuda/machine.h"
@@ -72,7 +71,7 @@ typedef struct spot {
 /* Finds the piece that has a unit's columns from piece * depth on. */
 static spot find_piece(const packer *k, int64_t unit, int64_t piece) {
     const tw_mega_shape *s = &k->shape;
-    const int warps = k->p->tuning.warps, blocks = k->p->tuning.blocks, stages = s->run / blocks, n = s->of_piece;
+    const int warps = k->p->tuning.warps, blocks = k->p->tuning.blocks, stages = s->run / blocks, n = k->f->units;
     const int64_t group = unit / s->group_units, first = group * s->group_units;
     const int64_t units = s->units - first < s->group_units ? s->units - first : s->group_units;
     const int64_t of_chunk = (int64_t)warps * s->run, chunk = piece / of_chunk, in_chunk = piece % of_chunk;
@@ -218,18 +217,17 @@ static void close_packer(packer *k) {
     free(k->scales);
 }
 
-tw_status tw_mega_pack(const tw_mega_program *p, const tw_model *m, const tw_instr *in, tw_mega_strip *out,
-                       tw_diag *diag) {
+bool tw_mega_pack(const tw_mega_program *p, const tw_model *m, const tw_instr *in, tw_mega_strip *out) {
     source src;
     describe(&src, p, m, in);
     packer k = {.p = &p->plan,
                 .f = tw_mega_format_for(&p->plan, in->op),
                 .stages = out->stages,
+                .shape = tw_mega_shape_of(&p->plan, p->s, in),
                 .stage_bytes = tw_mega_stage_bytes(&p->plan, in->op)};
-    tw_mega_shape_of(&p->plan, p->s, in, &k.shape);
-    memset(out->stages, 0, (size_t)tw_mega_stages(&p->plan, &k.shape) * (size_t)k.stage_bytes);
-    tw_status st = open_packer(&k) ? TW_OK : tw_fail_memory(diag);
-    for (int64_t row = 0; row < (int64_t)k.shape.units * TW_MEGA_ROWS && st == TW_OK; row++) {
+    memset(out->stages, 0, (size_t)k.shape.stages * (size_t)k.stage_bytes);
+    const bool ready = open_packer(&k);
+    for (int64_t row = 0; row < (int64_t)k.shape.units * TW_MEGA_ROWS && ready; row++) {
         int which;
         int64_t at;
         out->bias[row] = 0;
@@ -240,5 +238,5 @@ tw_status tw_mega_pack(const tw_mega_program *p, const tw_model *m, const tw_ins
         out->has_bias = true;
     }
     close_packer(&k);
-    return st;
+    return ready;
 }

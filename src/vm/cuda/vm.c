@@ -73,7 +73,6 @@ static void free_program(tw_cuda_vm *vm, tw_mega_program *p) {
     tw_kernel_free(p->kernel);
     tw_mega_free(vm, p);
     free(p->logits);
-    free(p->kinds);
     free(p);
 }
 
@@ -168,10 +167,6 @@ static tw_status assemble(tw_cuda_vm *vm, tw_mega_program *p, tw_diag *diag) {
     return st;
 }
 
-static const tw_instr *last_instr(const tw_schedule *s) {
-    return &s->workers[0].list[s->workers[0].count - 1];
-}
-
 static tw_status load(tw_cuda_vm *vm, tw_mega_program *p, tw_diag *diag) {
     tw_status st = prepare(vm, p, &vm->arena, diag);
     p->plan.trace = vm->options.trace;
@@ -192,7 +187,7 @@ static tw_status load(tw_cuda_vm *vm, tw_mega_program *p, tw_diag *diag) {
     p->trace = p->out;
     if (st == TW_OK && p->plan.trace) st = tw_mega_alloc(vm, p, "trace", NULL, marks, false, &p->trace, diag);
     if (st != TW_OK) return st;
-    const tw_buffer *logits = &p->s->buffers[last_instr(p->s)->operand[TW_OUTPUT_LOGITS]];
+    const tw_buffer *logits = &p->s->buffers[tw_mega_last(p->s)->operand[TW_OUTPUT_LOGITS]];
     p->logit_rows = logits->shape[0];
     p->logits = malloc((size_t)(logits->shape[0] * logits->shape[2]) * sizeof(float));
     return p->logits ? TW_OK : tw_fail_memory(diag);
@@ -420,7 +415,7 @@ static tw_status check_tokens(const tw_cuda_vm *vm, const int32_t *tokens, int64
 }
 
 static tw_status read_logits(tw_cuda_vm *vm, tw_mega_program *p, int64_t rows, tw_diag *diag) {
-    const uint64_t logits = p->buffer[last_instr(p->s)->operand[TW_OUTPUT_LOGITS]];
+    const uint64_t logits = p->buffer[tw_mega_last(p->s)->operand[TW_OUTPUT_LOGITS]];
     return tw_mega_read(vm, p->logits, logits, (size_t)(rows * vm->m->vocab) * 4, diag);
 }
 
@@ -517,10 +512,7 @@ tw_status tw_cuda_vm_count(tw_cuda_vm *vm, int64_t sequence, const uint32_t *cou
         return tw_fail(diag, TW_ERR_USAGE, "sequence %lld is not within 0..%d", (long long)sequence,
                        TW_CUDA_VM_TOKENS - 1);
     if (!vm->counts) {
-        void *zeros = calloc(TW_CUDA_VM_TOKENS, row);
-        if (!zeros) return tw_fail_memory(diag);
-        tw_status st = tw_mega_alloc(vm, NULL, "counts", zeros, TW_CUDA_VM_TOKENS * row, false, &vm->counts, diag);
-        free(zeros);
+        tw_status st = tw_mega_alloc_zeros(vm, NULL, "counts", TW_CUDA_VM_TOKENS * row, &vm->counts, diag);
         if (st != TW_OK) return st;
     }
     return tw_mega_write(vm, vm->counts + (uint64_t)sequence * row, counts, row, diag);
