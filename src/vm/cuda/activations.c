@@ -42,22 +42,21 @@ enum { INFINITE = 0x7f800000, EXPONENT = 23, BIAS = 127, BITS = 22 };
    them. Digits have base 256 and are -128 to 127. */
 static void store_digits(tw_mega_activations *a, const four *f, tw_val exponent) {
     enum { MIDDLE = 0x8080 };
-    tw_mega_gen *g = a->g;
-    tw_builder *b = g->b;
+    tw_builder *b = a->g->b;
     const uint32_t both = 2 * BIAS + BITS - 1;
     tw_val scale = tw_bitcast(b, TW_T_f32, tw_sub(b, tw_i32(b, (int32_t)(both << EXPONENT)), exponent)), y[4];
     for (int i = 0; i < 4; i++) {
         tw_val whole = tw_fma(b, f->x[i], scale, tw_bitcast(b, TW_T_f32, tw_i32(b, TW_MEGA_NUMBER)));
         y[i] = tw_add_imm(b, tw_bitcast(b, TW_T_i32, whole), MIDDLE - TW_MEGA_NUMBER);
     }
-    tw_val half_block = tw_shr(b, f->k, 6), to = tw_mega_at(g, a->to[f->position], half_block, 256);
-    to = tw_mega_at(g, tw_mega_at(g, to, tw_rem(b, tw_shr(b, f->k, 2), 4), 16), tw_rem(b, tw_shr(b, f->k, 4), 4), 4);
+    tw_val half_block = tw_shr(b, f->k, 6), to = tw_mega_at(b, a->to[f->position], half_block, 256);
+    to = tw_mega_at(b, tw_mega_at(b, to, tw_rem(b, tw_shr(b, f->k, 2), 4), 16), tw_rem(b, tw_shr(b, f->k, 4), 4), 4);
     for (int d = 0; d < TW_MEGA_DIGITS; d++) {
         tw_val word = digit_of(b, y, 2 - d), place = tw_xor(b, tw_rem(b, half_block, 2), tw_i32(b, d));
         if (d) word = tw_xor(b, word, tw_i32(b, (int32_t)0x80808080));
-        tw_val at = tw_mega_at(g, to, place, 64);
+        tw_val at = tw_mega_at(b, to, place, 64);
         tw_when(b, f->there);
-        tw_st(b, (tw_attrs){.type = TW_T_i32, .space = TW_SPACE_shared, .offset = 4 * f->shift}, at, &word);
+        tw_st(b, tw_mega_shared(TW_T_i32, 1, 4 * f->shift), at, &word);
     }
 }
 
@@ -68,10 +67,9 @@ static void store_scale(tw_mega_activations *a, const four *f, tw_val most, tw_v
     tw_val finite = tw_lt(b, most, tw_i32(b, INFINITE));
     tw_val scale = tw_select(b, finite, tw_add_imm(b, exponent, -((BITS - 1) << EXPONENT)), tw_i32(b, INT32_MAX));
     tw_val cells = tw_add_imm(b, g->shared, g->p->scales + f->position * g->p->scales_pitch);
-    tw_val at = tw_mega_at(g, cells, tw_shr(b, f->k, 7), 4), first = tw_eq(b, g->lane, tw_i32(b, 0));
+    tw_val at = tw_mega_at(b, cells, tw_shr(b, f->k, 7), 4), first = tw_eq(b, g->lane, tw_i32(b, 0));
     tw_when(b, tw_and(b, f->there, first));
-    tw_st(b, (tw_attrs){.type = TW_T_i32, .space = TW_SPACE_shared, .offset = f->shift / TW_MEGA_BLOCK * 4}, at,
-          &scale);
+    tw_st(b, tw_mega_shared(TW_T_i32, 1, f->shift / TW_MEGA_BLOCK * 4), at, &scale);
 }
 
 static void store_integers(tw_mega_activations *a, const four *f, int n) {
@@ -92,11 +90,11 @@ static void store_integers(tw_mega_activations *a, const four *f, int n) {
 static void store_floats(tw_mega_activations *a, const four *f, int n) {
     tw_builder *b = a->g->b;
     for (int i = 0; i < n; i++) {
-        tw_val pair[4], at = tw_mega_at(a->g, a->to[f[i].position], f[i].k, 4);
+        tw_val pair[4], at = tw_mega_at(b, a->to[f[i].position], f[i].k, 4);
         for (int e = 0; e < 4; e += 2)
             tw_part_split(a->g->b, a->pair, f[i].x[e], f[i].x[e + 1], &pair[e], &pair[e + 1]);
         tw_when(b, f[i].there);
-        tw_st(b, (tw_attrs){.type = a->pair, .vec = 4, .space = TW_SPACE_shared, .offset = 4 * f[i].shift}, at, pair);
+        tw_st(b, tw_mega_shared(a->pair, 4, 4 * f[i].shift), at, pair);
     }
 }
 
@@ -116,7 +114,7 @@ static void load_columns(tw_mega_activations *a, const tw_val *address, const tw
     if (!g->p->flags) {
         for (int i = 0; i < n; i++) {
             tw_when(b, there[i]);
-            tw_ld_vec(b, (tw_attrs){.type = TW_T_f32, .vec = 4, .cache = TW_CACHE_cg}, address[i], x[i]);
+            tw_ld_vec(b, tw_mega_l2(TW_T_f32, 4, 0), address[i], x[i]);
         }
         return;
     }
@@ -152,12 +150,11 @@ static int at_once(const tw_mega_activations *a, bool normed) {
 
 /* Loads the norm's weights of a thread's columns, from `k` on, as far as the chunk has them. */
 static void load_weights(tw_mega_activations *a, tw_val k) {
-    tw_mega_gen *g = a->g;
-    tw_builder *b = g->b;
+    tw_builder *b = a->g->b;
     for (int i = 0; i < at_once(a, true); i++) {
-        tw_val column = tw_add_imm(b, k, i * span(a)), at = tw_mega_at(g, a->norm, tw_add(b, a->from, column), 4);
+        tw_val column = tw_add_imm(b, k, i * span(a)), at = tw_mega_at(b, a->norm, tw_add(b, a->from, column), 4);
         tw_when(b, tw_and(b, a->normed, tw_lt(b, column, a->limit)));
-        tw_ld_vec(b, (tw_attrs){.type = TW_T_f32, .vec = 4, .cache = TW_CACHE_nc}, at, a->w[i]);
+        tw_ld_vec(b, tw_mega_fixed(TW_T_f32, 4, 0), at, a->w[i]);
     }
 }
 
@@ -210,10 +207,9 @@ void tw_mega_find_activations(tw_mega_activations *a) {
 
 /* Adds the squares of four activations, and multiplies them by the norm's weights. */
 static void norm_four(const tw_mega_activations *a, tw_val squares, const tw_val *w, tw_val *x) {
-    tw_builder *b = a->g->b;
     for (int e = 0; e < 4; e++) {
-        tw_op_to(b, squares, TW_OP_fma_f32, x[e], x[e], squares);
-        x[e] = tw_mul(b, x[e], w[e]);
+        tw_op_to(a->g->b, squares, TW_OP_fma_f32, x[e], x[e], squares);
+        x[e] = tw_mul(a->g->b, x[e], w[e]);
     }
 }
 
@@ -224,8 +220,8 @@ static void leave_squares(tw_mega_activations *a, tw_val squares, tw_val positio
     tw_val sum = tw_part_warp_sum(g->b, tw_add(b, squares, tw_f32(b, 0)), 1, 32);
     TW_IF (b, tw_eq(b, g->lane, tw_i32(b, 0))) {
         tw_val at = tw_add_imm(b, g->shared, g->p->sums);
-        at = tw_mega_at(g, tw_mega_at(g, at, position, 4 * g->p->tuning.warps), g->warp, 4);
-        const tw_attrs cell = {.type = TW_T_f32, .space = TW_SPACE_shared};
+        at = tw_mega_at(b, tw_mega_at(b, at, position, 4 * g->p->tuning.warps), g->warp, 4);
+        const tw_attrs cell = tw_mega_shared(TW_T_f32, 1, 0);
         tw_val again = tw_lt(b, tw_i32(b, 0), chunk);
         tw_when(b, again);
         tw_val before = tw_ld(b, cell, at);
@@ -244,11 +240,10 @@ static tw_val of_warp(const tw_mega_activations *a, tw_val k) {
 
 /* Copies `n` runs of columns to shared memory, with all loads issued at once. `squares` is TW_NONE without norm. */
 static void stage_columns(tw_mega_activations *a, tw_val k, int n, tw_val squares) {
-    tw_mega_gen *g = a->g;
-    tw_builder *b = g->b;
+    tw_builder *b = a->g->b;
     tw_val x[MOST][4] = {{{0}}}, at[MOST] = {{0}}, there[MOST] = {{0}}, rest = tw_sub(b, a->limit, k),
            have = of_warp(a, k);
-    tw_val first = tw_mega_at(g, a->row[0], tw_add(b, a->from, k), 4);
+    tw_val first = tw_mega_at(b, a->row[0], tw_add(b, a->from, k), 4);
     four f[MOST];
     for (int i = 0; i < n; i++) {
         at[i] = tw_add_imm(b, first, 4 * i * span(a));
@@ -298,19 +293,17 @@ static void stage_one(tw_mega_activations *a, tw_val chunk) {
 
 /* Copies several positions, with their loads issued together. `squares`: sums by position. NULL: no norm. */
 static void stage_rows(tw_mega_activations *a, const tw_val *squares) {
-    tw_mega_gen *g = a->g;
-    tw_builder *b = g->b;
-    const int n = at_once(a, squares), T = g->p->tokens;
-    const tw_attrs how = {.type = TW_T_f32, .vec = 4, .cache = TW_CACHE_cg};
+    tw_builder *b = a->g->b;
+    const int n = at_once(a, squares), T = a->g->p->tokens;
     tw_val x[COLUMNS][TW_CUDA_VM_TOKENS][4] = {{{{0}}}}, k[COLUMNS];
     TW_LOOP (b, first, push_columns(a, squares)) {
         for (int i = 0; i < n; i++) {
             k[i] = tw_add_imm(b, first, i * span(a));
             tw_val column = tw_add(b, a->from, k[i]), inside = tw_lt(b, k[i], a->limit);
             for (int u = 0; u < T; u++) {
-                tw_val at = tw_mega_at(g, a->row[u], column, 4);
+                tw_val at = tw_mega_at(b, a->row[u], column, 4);
                 tw_when(b, tw_and(b, inside, a->there[u]));
-                tw_ld_vec(b, how, at, x[i][u]);
+                tw_ld_vec(b, tw_mega_l2(TW_T_f32, 4, 0), at, x[i][u]);
             }
         }
         for (int i = 0; i < n; i++) {

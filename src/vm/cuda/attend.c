@@ -10,30 +10,29 @@ static void finish(tw_mega_gen *g, tw_val out, tw_val position, tw_val head, tw_
     const int d = (int)p->head_dim, warps = p->tuning.warps, one = p->attend_heads * (d + 2) * 4;
     TW_LOOP (b, i, tw_mega_thread_loop(g, tw_mul_imm(b, heads, d))) {
         tw_val h = tw_div(b, i, d), e = tw_rem(b, i, d);
-        tw_val at = tw_mega_at(g, tw_add_imm(b, g->shared, p->scratch), h, (d + 2) * 4);
-        tw_val cell = tw_mega_at(g, at, e, 4), m[TW_MEGA_WARPS], most = TW_NONE, sum = TW_NONE, x = TW_NONE;
+        tw_val at = tw_mega_at(b, tw_add_imm(b, g->shared, p->scratch), h, (d + 2) * 4);
+        tw_val cell = tw_mega_at(b, at, e, 4), m[TW_MEGA_WARPS], most = TW_NONE, sum = TW_NONE, x = TW_NONE;
         for (int w = 0; w < warps; w++) {
-            m[w] = tw_ld(b, (tw_attrs){.type = TW_T_f32, .space = TW_SPACE_shared, .offset = w * one + d * 4}, at);
+            m[w] = tw_ld(b, tw_mega_shared(TW_T_f32, 1, w * one + d * 4), at);
             most = w ? tw_max(b, most, m[w]) : m[w];
         }
         for (int w = 0; w < warps; w++) {
             tw_val scale = tw_softmax_weight(b, m[w], most);
-            tw_val s =
-                tw_ld(b, (tw_attrs){.type = TW_T_f32, .space = TW_SPACE_shared, .offset = w * one + d * 4 + 4}, at);
-            tw_val v = tw_ld(b, (tw_attrs){.type = TW_T_f32, .space = TW_SPACE_shared, .offset = w * one}, cell);
+            tw_val s = tw_ld(b, tw_mega_shared(TW_T_f32, 1, w * one + d * 4 + 4), at);
+            tw_val v = tw_ld(b, tw_mega_shared(TW_T_f32, 1, w * one), cell);
             sum = w ? tw_fma(b, s, scale, sum) : tw_mul(b, s, scale);
             x = w ? tw_fma(b, v, scale, x) : tw_mul(b, v, scale);
         }
         tw_val all = tw_add(b, head, h);
         TW_IF (b, tw_eq(b, splits, tw_i32(b, 1))) {
             tw_val y = tw_binary(b, TW_OP_div_f32, x, sum);
-            tw_val to = tw_mega_at(g, tw_mega_at(g, out, position, p->heads * d * 4), all, d * 4);
-            tw_st(b, (tw_attrs){.type = TW_T_f32}, tw_mega_at(g, to, e, 4), &y);
+            tw_val to = tw_mega_at(b, tw_mega_at(b, out, position, p->heads * d * 4), all, d * 4);
+            tw_st(b, (tw_attrs){.type = TW_T_f32}, tw_mega_at(b, to, e, 4), &y);
         } else {
             tw_val slots = tw_mul_imm(b, splits, p->heads), slot = tw_fma(b, all, splits, split);
             slot = tw_fma(b, position, slots, slot);
-            tw_val to = tw_mega_at(g, out, slot, (d + 2) * 4);
-            tw_st(b, (tw_attrs){.type = TW_T_f32}, tw_mega_at(g, to, e, 4), &x);
+            tw_val to = tw_mega_at(b, out, slot, (d + 2) * 4);
+            tw_st(b, (tw_attrs){.type = TW_T_f32}, tw_mega_at(b, to, e, 4), &x);
             TW_IF (b, tw_eq(b, e, tw_i32(b, 0)))
                 tw_st(b, (tw_attrs){.type = TW_T_f32, .vec = 2, .offset = 4 * d}, to, (tw_val[]){most, sum});
         }
@@ -55,8 +54,7 @@ static void range(tw_mega_gen *g, tw_val position, tw_val window, tw_val split, 
 
 /* Computes the number of a key/value head in the cache. If sequences are several, row i has heads of sequence i. */
 static tw_val of_sequence(tw_mega_gen *g, tw_val kv_head, tw_val row) {
-    tw_builder *b = g->b;
-    return g->p->sequences > 1 ? tw_add(b, kv_head, tw_mul_imm(b, row, g->p->kv_heads)) : kv_head;
+    return g->p->sequences > 1 ? tw_add(g->b, kv_head, tw_mul_imm(g->b, row, g->p->kv_heads)) : kv_head;
 }
 
 typedef struct attention {
@@ -72,8 +70,8 @@ static void find_past(const attention *a, tw_val kv_head, tw_val row, tw_mega_pa
     tw_mega_gen *g = a->g;
     const int64_t of_head = g->p->max_seq * g->p->head_dim * (int64_t)(tw_dtype_bits(g->p->kv) / 8);
     tw_val cached = of_sequence(g, kv_head, row);
-    p->k = tw_mega_at(g, a->k, cached, of_head);
-    p->v = tw_mega_at(g, a->v, cached, of_head);
+    p->k = tw_mega_at(g->b, a->k, cached, of_head);
+    p->v = tw_mega_at(g->b, a->v, cached, of_head);
 }
 
 /* Attends with a row's query heads: up to plan.attend_heads of one key/value head at once, at `seen`'s positions. */

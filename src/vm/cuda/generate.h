@@ -39,10 +39,24 @@ tw_val tw_mega_position(tw_mega_gen *g, tw_val row);
 static inline int tw_mega_threads(const tw_mega_plan *p) {
     return 32 * p->tuning.warps;
 }
-void tw_mega_barrier(tw_mega_gen *g);                                    /* A barrier of all threads that multiply. */
-tw_val tw_mega_at(tw_mega_gen *g, tw_val base, tw_val i, int64_t bytes); /* Computes base + i * bytes. */
-tw_scope tw_mega_thread_loop(tw_mega_gen *g, tw_val count);              /* for (i = thread; i < count; i += threads) */
+void tw_mega_barrier(tw_mega_gen *g);                                   /* A barrier of all threads that multiply. */
+tw_val tw_mega_at(tw_builder *b, tw_val base, tw_val i, int64_t bytes); /* Computes base + i * bytes. */
+tw_scope tw_mega_thread_loop(tw_mega_gen *g, tw_val count);             /* for (i = thread; i < count; i += threads) */
 tw_type tw_mega_element(tw_dtype t); /* The IR's type of a cache's or table's elements. */
+
+/* Attributes of accesses to `vec` neighbouring elements (0: one), `offset` bytes from the address. */
+static inline tw_attrs tw_mega_shared(tw_type t, int vec, int offset) {
+    return (tw_attrs){.type = t, .vec = vec, .space = TW_SPACE_shared, .offset = offset};
+}
+/* What other blocks wrote, which this SM's cache may have old values of. */
+static inline tw_attrs tw_mega_l2(tw_type t, int vec, int offset) {
+    return (tw_attrs){.type = t, .vec = vec, .offset = offset, .cache = TW_CACHE_cg};
+}
+/* What nobody writes while the kernel runs. */
+static inline tw_attrs tw_mega_fixed(tw_type t, int vec, int offset) {
+    return (tw_attrs){.type = t, .vec = vec, .offset = offset, .cache = TW_CACHE_nc};
+}
+
 /* Activations as integers: multiply.h. */
 enum {
     TW_MEGA_DIGITS = 3,

@@ -22,8 +22,7 @@ void tw_mega_barrier(tw_mega_gen *g) {
     tw_do(g->b, TW_OP_barrier_sync, (tw_attrs){.count = tw_mega_threads(g->p)}, tw_i32(g->b, 1), TW_NONE);
 }
 
-tw_val tw_mega_at(tw_mega_gen *g, tw_val base, tw_val i, int64_t bytes) {
-    tw_builder *b = g->b;
+tw_val tw_mega_at(tw_builder *b, tw_val base, tw_val i, int64_t bytes) {
     if (tw_value_type(b->kernel, base) == TW_T_i32) return tw_add(b, base, tw_mul_imm(b, i, bytes));
     return tw_op_emit(b, TW_OP_mad_wide_s32, i, tw_i32(b, (int32_t)bytes), base);
 }
@@ -39,8 +38,8 @@ tw_type tw_mega_element(tw_dtype t) {
 tw_val tw_mega_position(tw_mega_gen *g, tw_val row) {
     tw_builder *b = g->b;
     if (g->p->sequences == 1) return tw_add(b, g->pos, row);
-    tw_attrs how = {.type = TW_T_i32, .offset = 4 * g->p->tokens, .cache = TW_CACHE_nc};
-    return tw_add(b, tw_ld(b, how, tw_mega_at(g, g->arg[TW_MEGA_ARG_TOKENS], row, 4)), g->step);
+    tw_val at = tw_mega_at(b, g->arg[TW_MEGA_ARG_TOKENS], row, 4);
+    return tw_add(b, tw_ld(b, tw_mega_fixed(TW_T_i32, 1, 4 * g->p->tokens), at), g->step);
 }
 
 void tw_mega_mark(tw_mega_gen *g, int mark) {
@@ -98,7 +97,7 @@ void tw_mega_wait(tw_mega_gen *g) {
         TW_IF (b, tw_eq(b, g->thread, tw_i32(b, 0))) {
             const tw_patience patience = {count_poll, &w, g->gave_up};
             tw_counter_wait wait = {.target = w.target, .patience = &patience};
-            wait.counter = tw_mega_at(g, g->arg[TW_MEGA_ARG_COUNTERS], w.counter, TW_MEGA_COUNTER);
+            wait.counter = tw_mega_at(b, g->arg[TW_MEGA_ARG_COUNTERS], w.counter, TW_MEGA_COUNTER);
             w.polls = tw_var_of(b, tw_i32(b, 0));
             wait.seen = tw_var_of(b, tw_i32(b, 0));
             tw_counter_poll(b, &wait);
@@ -134,8 +133,7 @@ void tw_mega_put(tw_mega_gen *g, tw_val address, tw_val x, tw_val tag) {
 
 static void count_stale(void *context, tw_val seen) {
     const waiting *w = context;
-    tw_builder *b = w->g->b;
-    count_poll(context, tw_and(b, seen, tw_i32(b, TW_FLAG_TAG)));
+    count_poll(context, tw_and(w->g->b, seen, tw_i32(w->g->b, TW_FLAG_TAG)));
 }
 
 void tw_mega_poll(tw_mega_gen *g, tw_flag_words *x, int n) {
@@ -155,12 +153,12 @@ static void arrive(tw_mega_gen *g, tw_val kind) {
         if (g->p->flags) {
             tw_val project = tw_eq(b, kind, tw_i32(b, TW_MEGA_PROJECT)), ffn = tw_eq(b, kind, tw_i32(b, TW_MEGA_FFN));
             TW_IF (b, tw_or(b, project, ffn)) {
-                tw_counter_add(b, tw_mega_at(g, g->arg[TW_MEGA_ARG_COUNTERS], counter, 1), false);
+                tw_counter_add(b, tw_mega_at(b, g->arg[TW_MEGA_ARG_COUNTERS], counter, 1), false);
             } else {
-                tw_counter_add(b, tw_mega_at(g, g->arg[TW_MEGA_ARG_COUNTERS], counter, 1), true);
+                tw_counter_add(b, tw_mega_at(b, g->arg[TW_MEGA_ARG_COUNTERS], counter, 1), true);
             }
         } else {
-            tw_counter_add(b, tw_mega_at(g, g->arg[TW_MEGA_ARG_COUNTERS], counter, 1), true);
+            tw_counter_add(b, tw_mega_at(b, g->arg[TW_MEGA_ARG_COUNTERS], counter, 1), true);
         }
     }
 }
@@ -182,17 +180,17 @@ static void build_input(tw_mega_gen *g) {
             tw_unless(b, first);
             token = tw_select(b, first, g->arg[TW_MEGA_ARG_TOKEN], tw_ld(b, load_i32, last));
         } else {
-            if (g->p->sequences > 1) last = tw_mega_at(g, last, g->thread, 4);
-            tw_val from = tw_select(b, first, tw_mega_at(g, g->arg[TW_MEGA_ARG_TOKENS], g->thread, 4), last);
+            if (g->p->sequences > 1) last = tw_mega_at(b, last, g->thread, 4);
+            tw_val from = tw_select(b, first, tw_mega_at(b, g->arg[TW_MEGA_ARG_TOKENS], g->thread, 4), last);
             token = tw_ld(b, load_i32, from);
         }
-        tw_st(b, (tw_attrs){.type = TW_T_i32}, tw_mega_at(g, tokens, g->thread, 4), &token);
+        tw_st(b, (tw_attrs){.type = TW_T_i32}, tw_mega_at(b, tokens, g->thread, 4), &token);
     }
     TW_LOOP (b, i, tw_mega_thread_loop(g, tw_mul_imm(b, n, 2 * half))) {
         tw_val row = tw_div(b, i, 2 * half), angle = tw_rem(b, i, 2 * half);
-        tw_val at = tw_mega_at(g, g->arg[TW_MEGA_ARG_ANGLES], tw_mega_position(g, row), 8 * half);
-        tw_val x = tw_ld(b, (tw_attrs){.type = TW_T_f32, .cache = TW_CACHE_cg}, tw_mega_at(g, at, angle, 4));
-        tw_st(b, (tw_attrs){.type = TW_T_f32}, tw_mega_at(g, rope, i, 4), &x);
+        tw_val at = tw_mega_at(b, g->arg[TW_MEGA_ARG_ANGLES], tw_mega_position(g, row), 8 * half);
+        tw_val x = tw_ld(b, tw_mega_l2(TW_T_f32, 1, 0), tw_mega_at(b, at, angle, 4));
+        tw_st(b, (tw_attrs){.type = TW_T_f32}, tw_mega_at(b, rope, i, 4), &x);
     }
 }
 
@@ -211,14 +209,14 @@ static void build_embed(tw_mega_gen *g) {
             position = tw_binary(b, TW_OP_div_u32, i, count);
             column = tw_sub(b, column, tw_mul(b, position, count));
         }
-        tw_val token = tw_ld(b, load_i32, tw_mega_at(g, tokens, position, 4));
+        tw_val token = tw_ld(b, load_i32, tw_mega_at(b, tokens, position, 4));
         /* After the machine gave up a token may be anything. */
         token = tw_binary(b, TW_OP_min_u32, token, tw_i32(b, (int32_t)g->p->vocab - 1));
         const int64_t row = g->p->dim * (int64_t)(tw_dtype_bits(t) / 8);
-        tw_val at = tw_mega_at(g, tw_mega_at(g, table, token, row), column, (int64_t)tw_dtype_bits(t) / 8);
-        const tw_attrs element = {.type = tw_mega_element(t), .cache = TW_CACHE_nc};
+        tw_val at = tw_mega_at(b, tw_mega_at(b, table, token, row), column, (int64_t)tw_dtype_bits(t) / 8);
+        const tw_attrs element = tw_mega_fixed(tw_mega_element(t), 1, 0);
         tw_val v = tw_part_widen(b, element.type, tw_ld(b, element, at));
-        tw_val to = tw_mega_at(g, tw_mega_at(g, x, position, g->p->dim * 4), column, 4);
+        tw_val to = tw_mega_at(b, tw_mega_at(b, x, position, g->p->dim * 4), column, 4);
         tw_mega_put(g, to, v, tag);
     }
 }
@@ -256,8 +254,8 @@ static void build_workers(tw_mega_gen *g, tw_val records, tw_val count) {
     /* `nothing` is 0, since addresses of allocations are multiples of 16. */
     tw_val low = tw_unary(b, TW_OP_low_i32_i64, g->arg[TW_MEGA_ARG_COUNTERS]);
     g->nothing = tw_and(b, low, tw_i32(b, 15));
-    const tw_attrs record = {.type = TW_T_i32, .cache = TW_CACHE_nc};
-    tw_val word = tw_mega_at(g, records, g->lane, 4), next = tw_var_of(b, tw_ld(b, record, word));
+    const tw_attrs record = tw_mega_fixed(TW_T_i32, 1, 0);
+    tw_val word = tw_mega_at(b, records, g->lane, 4), next = tw_var_of(b, tw_ld(b, record, word));
     TW_FOR (b, i, tw_i32(b, 0), g->arg[TW_MEGA_ARG_STEPS], tw_i32(b, 1), false) {
         g->step = i;
         g->epoch = tw_add_imm(b, tw_add(b, g->arg[TW_MEGA_ARG_EPOCH], g->step), 1);
@@ -266,10 +264,10 @@ static void build_workers(tw_mega_gen *g, tw_val records, tw_val count) {
             g->record = tw_var_of(b, next);
             /* The next record is loaded ahead. After the last one comes the first, for the next step. */
             tw_val after = tw_add_imm(b, r, 1), which = tw_select(b, tw_eq(b, after, count), tw_i32(b, 0), after);
-            tw_val loaded = tw_ld(b, record, tw_mega_at(g, word, which, TW_MEGA_RECORD));
+            tw_val loaded = tw_ld(b, record, tw_mega_at(b, word, which, TW_MEGA_RECORD));
             if (g->p->trace) {
                 tw_val row = tw_fma(b, tw_sreg(b, TW_SREG_ctaid_x), tw_i32(b, g->p->trace_records), r);
-                g->trace = tw_mega_at(g, g->arg[TW_MEGA_ARG_TRACE], row, 8 * TW_MEGA_MARKS);
+                g->trace = tw_mega_at(b, g->arg[TW_MEGA_ARG_TRACE], row, 8 * TW_MEGA_MARKS);
             }
             tw_mega_mark(g, 0);
             g->index = r;
@@ -343,11 +341,11 @@ tw_kernel *tw_mega_build(const tw_mega_plan *p) {
     tw_val tid = tw_sreg(&b, TW_SREG_tid_x);
     g.lane = tw_rem(&b, tid, 32);
     init_ring(&g, tid);
-    tw_val self = tw_mega_at(&g, g.arg[TW_MEGA_ARG_WORKERS], tw_sreg(&b, TW_SREG_ctaid_x), sizeof(tw_mega_worker));
+    tw_val self = tw_mega_at(&b, g.arg[TW_MEGA_ARG_WORKERS], tw_sreg(&b, TW_SREG_ctaid_x), sizeof(tw_mega_worker));
     tw_val at[2] = {{0}}, count[2] = {{0}};
-    tw_ld_vec(&b, (tw_attrs){.type = TW_T_i64, .vec = 2, .cache = TW_CACHE_nc}, self, at);
-    tw_ld_vec(&b, (tw_attrs){.type = TW_T_i32, .vec = 2, .offset = 16, .cache = TW_CACHE_nc}, self, count);
-    tw_val before_head = tw_ld(&b, (tw_attrs){.type = TW_T_i32, .offset = 24, .cache = TW_CACHE_nc}, self);
+    tw_ld_vec(&b, tw_mega_fixed(TW_T_i64, 2, 0), self, at);
+    tw_ld_vec(&b, tw_mega_fixed(TW_T_i32, 2, 16), self, count);
+    tw_val before_head = tw_ld(&b, tw_mega_fixed(TW_T_i32, 1, 24), self);
     const tw_scope roles = tw_push_roles(&b, (const int[]){0, 1, 1, 1 + p->tuning.warps}, 2);
     tw_mega_build_producer(&g, at[0], count[0], before_head);
     tw_next_role(&b, roles);

@@ -18,16 +18,11 @@ static void take_stage(tw_mega_multiply *o, tw_mega_taken *t) {
     tw_assign(b, t->empty, tw_ring_empty(b, &g->ring, &g->next));
     tw_val at = tw_ring_data(b, &g->ring, &g->next, o->ring);
     tw_ring_wait(b, full, &g->next);
-    for (int i = 0; i < p->tuning.blocks; i++) {
-        tw_attrs how = {.type = TW_T_i32, .vec = 4, .space = TW_SPACE_shared, .offset = i * TW_MEGA_PIECE};
-        tw_ld_vec(b, how, at, t->w[i]);
-    }
+    for (int i = 0; i < p->tuning.blocks; i++)
+        tw_ld_vec(b, tw_mega_shared(TW_T_i32, 4, i * TW_MEGA_PIECE), at, t->w[i]);
     const int words = scale_words(o), vec = words % 4 == 0 ? 4 : words % 2 == 0 ? 2 : 1;
     tw_val scales = tw_ring_data(b, &g->ring, &g->next, o->scales);
-    for (int i = 0; i < words; i += vec) {
-        tw_attrs how = {.type = TW_T_i32, .vec = vec, .space = TW_SPACE_shared, .offset = 4 * i};
-        tw_ld_vec(b, how, scales, t->scale + i);
-    }
+    for (int i = 0; i < words; i += vec) tw_ld_vec(b, tw_mega_shared(TW_T_i32, vec, 4 * i), scales, t->scale + i);
     tw_ring_advance(b, &g->ring, &g->next);
     tw_op_to(b, o->stream->left, TW_OP_add_i32, o->stream->left, tw_i32(b, -1), TW_NONE);
 }
@@ -55,8 +50,7 @@ typedef struct walk {
 
 /* Computes the warp's first column of the next stage. */
 static tw_val next_column(tw_mega_multiply *o, const walk *k) {
-    tw_builder *b = o->g->b;
-    return tw_add(b, k->first, tw_mul_imm(b, k->stage, o->g->p->tuning.blocks * o->f->depth));
+    return tw_add(o->g->b, k->first, tw_mul_imm(o->g->b, k->stage, o->g->p->tuning.blocks * o->f->depth));
 }
 
 /* Multiplies a stage whose pieces are in registers. After a unit's last stage its sums are stored. */
@@ -95,10 +89,10 @@ static tw_mega_multiply multiply_of(tw_mega_gen *g, const tw_mega_format *f, tw_
         o.sums = (g->p->tokens + 1) / 2;
     }
     tw_val ring = tw_add_imm(b, g->shared, g->p->ring);
-    o.ring = tw_mega_at(g, tw_mega_at(g, ring, g->warp, (int64_t)blocks * TW_MEGA_PIECE), g->lane, 16);
+    o.ring = tw_mega_at(b, tw_mega_at(b, ring, g->warp, (int64_t)blocks * TW_MEGA_PIECE), g->lane, 16);
     tw_val scales =
-        tw_mega_at(g, tw_add_imm(b, ring, (int64_t)pieces * TW_MEGA_PIECE), g->warp, (int64_t)blocks * f->scale_bytes);
-    o.scales = tw_mega_at(g, scales, g->row, (blocks * f->scale_bytes + f->row_bytes) / 8);
+        tw_mega_at(b, tw_add_imm(b, ring, (int64_t)pieces * TW_MEGA_PIECE), g->warp, (int64_t)blocks * f->scale_bytes);
+    o.scales = tw_mega_at(b, scales, g->row, (blocks * f->scale_bytes + f->row_bytes) / 8);
     return o;
 }
 

@@ -7,8 +7,8 @@ void tw_mega_begin_floats(tw_mega_multiply *o) {
     tw_builder *b = g->b;
     o->active = tw_lt(b, g->row, o->u->positions);
     tw_val position = tw_min(b, g->row, tw_add_imm(b, o->u->positions, -1));
-    tw_val x = tw_mega_at(g, tw_add_imm(b, g->shared, g->p->x), position, g->p->x_pitch);
-    o->x = tw_mega_at(g, x, g->column, o->f->dtype == TW_F32 ? 16 : 32);
+    tw_val x = tw_mega_at(b, tw_add_imm(b, g->shared, g->p->x), position, g->p->x_pitch);
+    o->x = tw_mega_at(b, x, g->column, o->f->dtype == TW_F32 ? 16 : 32);
 }
 
 /* Loads the activations of a stage's columns, from `from` on. Lanes without a position load nothing, which spares three
@@ -16,14 +16,11 @@ void tw_mega_begin_floats(tw_mega_multiply *o) {
 static void load_floats(tw_mega_multiply *o, tw_val from) {
     tw_builder *b = o->g->b;
     const bool idle = o->g->p->tokens < TW_MEGA_ROWS;
-    tw_val x = tw_mega_at(o->g, o->x, from, 4);
+    tw_val x = tw_mega_at(b, o->x, from, 4);
     TW_BLOCK (b, idle ? tw_push_if(b, o->active) : TW_NO_BLOCK)
         for (int i = 0; i < o->g->p->tuning.blocks; i++)
-            for (int s = 0; s < o->f->steps; s++) {
-                tw_attrs how = {.type = o->pair, .vec = 4, .space = TW_SPACE_shared};
-                how.offset = i * o->f->depth * 4 + s * 16;
-                tw_ld_vec(b, how, x, o->stream->x[i][s]);
-            }
+            for (int s = 0; s < o->f->steps; s++)
+                tw_ld_vec(b, tw_mega_shared(o->pair, 4, i * o->f->depth * 4 + s * 16), x, o->stream->x[i][s]);
 }
 
 void tw_mega_multiply_floats(tw_mega_multiply *o, const tw_mega_taken *t, tw_val from, tw_val (*acc)[4]) {
@@ -42,10 +39,10 @@ void tw_mega_leave_floats(tw_mega_multiply *o, tw_val unit, tw_val (*acc)[4]) {
     tw_builder *b = g->b;
     const int T = g->p->tokens;
     TW_IF (b, tw_lt(b, g->row, o->u->positions)) {
-        tw_val at = tw_mega_at(g, o->u->part, g->warp, (int64_t)T * TW_MEGA_PART_ROWS * 4);
-        if (T > 1) at = tw_mega_at(g, at, g->row, TW_MEGA_PART_ROWS * 4);
-        at = tw_mega_at(g, tw_mega_at(g, at, unit, TW_MEGA_ROWS * 4), g->column, 8);
-        const tw_attrs cell = {.type = TW_T_f32, .vec = 2, .space = TW_SPACE_shared};
+        tw_val at = tw_mega_at(b, o->u->part, g->warp, (int64_t)T * TW_MEGA_PART_ROWS * 4);
+        if (T > 1) at = tw_mega_at(b, at, g->row, TW_MEGA_PART_ROWS * 4);
+        at = tw_mega_at(b, tw_mega_at(b, at, unit, TW_MEGA_ROWS * 4), g->column, 8);
+        const tw_attrs cell = tw_mega_shared(TW_T_f32, 2, 0);
         tw_val sum[2], before[2] = {{0}};
         tw_val again = tw_lt(b, tw_i32(b, 0), o->u->chunk);
         tw_when(b, again);

@@ -43,11 +43,10 @@ static void advance(producer *x, tw_val stage, tw_val at, tw_val bytes) {
 
 /* Each lane arrives at the full mbarrier when its copies have landed. */
 static void copy_by_lanes(producer *x, tw_val to, tw_val size, tw_val full) {
-    tw_mega_gen *g = x->g;
-    tw_builder *b = g->b;
-    const tw_mega_plan *p = g->p;
+    tw_builder *b = x->g->b;
+    const tw_mega_plan *p = x->g->p;
     const int most = p->stage_bytes, least = p->head_bytes < most ? p->head_bytes : most;
-    tw_val first = tw_shl(b, g->lane, 4), here = tw_add(b, to, first), there = tw_mega_at(g, x->from, first, 1);
+    tw_val first = tw_shl(b, x->g->lane, 4), here = tw_add(b, to, first), there = tw_mega_at(b, x->from, first, 1);
     for (int at = 0; at < most; at += TW_MEGA_PIECE) {
         const tw_attrs how = {.bytes = 16, .offset = at, .cache = TW_CACHE_cg};
         tw_val source = tw_add_imm(b, there, at), within = TW_NONE;

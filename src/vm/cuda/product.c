@@ -19,7 +19,6 @@ static void stage_chunk(product *o, tw_val chunk, tw_mega_sums *sums) {
 
 static void units(product *o, tw_val part, tw_val chunk, tw_val count) {
     tw_mega_gen *g = o->g;
-    tw_builder *b = g->b;
     const tw_mega_plan *p = g->p;
     const tw_mega_units u = {.stream = &o->stream,
                              .part = part,
@@ -31,7 +30,7 @@ static void units(product *o, tw_val part, tw_val chunk, tw_val count) {
         tw_mega_build_units(g, &p->body, &u);
         return;
     }
-    TW_IF (b, o->is_head) {
+    TW_IF (g->b, o->is_head) {
         tw_mega_build_units(g, &p->head, &u);
     } else {
         tw_mega_build_units(g, &p->body, &u);
@@ -40,8 +39,7 @@ static void units(product *o, tw_val part, tw_val chunk, tw_val count) {
 
 /* Multiplies a group chunk by chunk. Each chunk's activations replace the previous one's in shared memory. */
 static void chunks(product *o, tw_val first_unit, tw_val count, tw_val part, tw_mega_sums *sums) {
-    tw_mega_gen *g = o->g;
-    tw_builder *b = g->b;
+    tw_builder *b = o->g->b;
     TW_FOR (b, chunk, tw_i32(b, 0), o->chunks, tw_i32(b, 1), false) {
         /* A single chunk stays in shared memory for all groups. */
         tw_val many = tw_lt(b, tw_i32(b, 1), o->chunks), first = tw_eq(b, tw_or(b, first_unit, chunk), tw_i32(b, 0));
@@ -49,11 +47,11 @@ static void chunks(product *o, tw_val first_unit, tw_val count, tw_val part, tw_
             TW_IF (b, tw_not(b, first)) {
                 tw_mega_find_chunk(&o->a, chunk);
                 /* A barrier: slower warps may still multiply the previous chunk, or join the previous group's sums. */
-                tw_mega_barrier(g);
+                tw_mega_barrier(o->g);
             }
             stage_chunk(o, chunk, sums);
         }
-        TW_IF (b, tw_eq(b, first_unit, tw_i32(b, 0))) tw_mega_mark(g, 2);
+        TW_IF (b, tw_eq(b, first_unit, tw_i32(b, 0))) tw_mega_mark(o->g, 2);
         units(o, part, chunk, count);
     }
 }
