@@ -101,17 +101,15 @@ static tw_status covered(const tw_model *m, tw_diag *diag) {
 
 /* Reads the formats and other properties of the instructions, which must agree. */
 static tw_status read_instructions(tw_mega_plan *p, const tw_schedule *s, bool dequantise, tw_diag *diag) {
-    bool body = false, any_head = false;
     p->head_last = true;
     p->fours = p->vocab % 4 == 0;
     for (int w = 0; w < s->n_workers; w++) {
         bool head = false;
-        for (int i = 0; i < s->workers[w].count; i++) {
-            const tw_instr *in = &s->workers[w].list[i];
+        for (const tw_instr *in = s->workers[w].list; in < s->workers[w].list + s->workers[w].count; in++) {
             if (in->op == TW_INSTR_ATTEND) {
-                const tw_dtype k = s->buffers[in->operand[TW_ATTEND_K]].dtype;
-                p->kv = k;
-                if (s->buffers[in->operand[TW_ATTEND_V]].dtype != k) return refuse(diag, "caches of different types");
+                p->kv = s->buffers[in->operand[TW_ATTEND_K]].dtype;
+                if (s->buffers[in->operand[TW_ATTEND_V]].dtype != p->kv)
+                    return refuse(diag, "caches of different types");
             }
             if (in->op == TW_INSTR_HEAD) {
                 p->all_logits = s->buffers[in->operand[TW_HEAD_LOGITS]].shape[0] > 1;
@@ -124,16 +122,14 @@ static tw_status read_instructions(tw_mega_plan *p, const tw_schedule *s, bool d
             if (!tw_instr_op_multiplies(in->op)) continue;
             const tw_buffer *b = first_matrix(s, in);
             tw_mega_format f, *known = in->op == TW_INSTR_HEAD ? &p->head : &p->body;
-            bool *seen = in->op == TW_INSTR_HEAD ? &any_head : &body;
             head |= in->op == TW_INSTR_HEAD;
             const bool floats = dequantise && (b->dtype == TW_I8 || b->dtype == TW_I4);
             if (!tw_mega_format_of(floats ? TW_F32 : b->dtype, floats ? 0 : b->group, &f))
                 return refuse(diag, "these weights");
             if (head && in->op != TW_INSTR_HEAD) p->head_last = false;
-            if (*seen && !tw_mega_same_format(known, &f))
+            if (known->depth && !tw_mega_same_format(known, &f))
                 return refuse(diag, "layers whose weights are of several types");
             *known = f;
-            *seen = true;
             if (b->shape[2] > p->max_columns) p->max_columns = (int)b->shape[2];
         }
     }
@@ -240,8 +236,7 @@ static int awaited(const tw_instr *in) {
 
 bool tw_mega_stages_of(const tw_schedule *s, const tw_instr **of) {
     for (int w = 0; w < s->n_workers; w++)
-        for (int i = 0; i < s->workers[w].count; i++) {
-            const tw_instr *in = &s->workers[w].list[i];
+        for (const tw_instr *in = s->workers[w].list; in < s->workers[w].list + s->workers[w].count; in++) {
             if (in->arrive < 0) continue;
             const tw_instr *known = of[in->arrive];
             if (known && (known->op != in->op || written(known) != written(in) || awaited(known) != awaited(in)))
@@ -281,9 +276,8 @@ static bool usual_order(const tw_instr *const *of, int n, int *layers) {
 /* Checks that all numbers fit a record's words. */
 static tw_status check_room(const tw_schedule *s, tw_diag *diag) {
     bool fits = s->n_counters <= UINT16_MAX;
-    for (int w = 0; w < s->n_workers && fits; w++)
-        for (int i = 0; i < s->workers[w].count && fits; i++) {
-            const tw_instr *in = &s->workers[w].list[i];
+    for (int w = 0; w < s->n_workers; w++)
+        for (const tw_instr *in = s->workers[w].list; in < s->workers[w].list + s->workers[w].count; in++) {
             for (int j = 0; j < in->n_waits; j++) fits &= in->waits[j].threshold <= INT16_MAX;
             if (in->op == TW_INSTR_ATTEND) fits &= (s->max_seq + s->tokens) * in->param[TW_ATTEND_SPLITS] <= UINT32_MAX;
         }

@@ -24,11 +24,11 @@ enum {
     UNSAID = -1,                   /* Stands for the token of a step until it is known. */
 };
 
-/* Code of an older target runs on every later GPU, unless the target's name ends in `a`. */
-static tw_status older_target(tw_cuda_vm *vm, const char *name, tw_diag *diag) {
+/* Code of an older target runs on every later GPU, unless the target's name ends in `a`. The emulator runs all. */
+static tw_status choose_target(tw_cuda_vm *vm, const char *name, tw_diag *diag) {
     const tw_target *t = tw_target_find(name);
     if (!t) return tw_fail(diag, TW_ERR_USAGE, "%s is not a target", name);
-    if (t != vm->target && (t->sm > vm->target->sm || t->name[strlen(t->name) - 1] == 'a'))
+    if (vm->cuda && t != vm->target && (t->sm > vm->target->sm || t->name[strlen(t->name) - 1] == 'a'))
         return tw_fail(diag, TW_ERR_UNSUPPORTED, "code for %s does not run here", t->name);
     vm->target = t;
     return TW_OK;
@@ -43,22 +43,16 @@ tw_status tw_cuda_vm_open(tw_cuda_vm **out, const tw_model *model, const tw_cuda
     pthread_mutex_init(&vm->lock, NULL);
     tw_status st = TW_OK;
     if (options->emulate) {
-        const char *name = options->target ? options->target : "sm_90a";
-        vm->target = tw_target_find(name);
         vm->workers = options->workers ? options->workers : EMULATED_WORKERS;
+        vm->target = tw_target_find("sm_90a");
         vm->emu = tw_emu_new();
-        if (!vm->target)
-            st = tw_fail(diag, TW_ERR_USAGE, "%s is not a target", name);
-        else if (!vm->emu)
-            st = tw_fail_memory(diag);
+        if (!vm->emu) st = tw_fail_memory(diag);
     } else {
         st = tw_cuda_open(&vm->cuda, options->device, diag);
-        if (st == TW_OK) {
-            vm->target = tw_cuda_describe(vm->cuda)->target;
-            if (options->target) st = older_target(vm, options->target, diag);
-            vm->workers = tw_cuda_describe(vm->cuda)->sms;
-        }
+        if (st == TW_OK) vm->target = tw_cuda_describe(vm->cuda)->target;
+        if (st == TW_OK) vm->workers = tw_cuda_describe(vm->cuda)->sms;
     }
+    if (st == TW_OK && options->target) st = choose_target(vm, options->target, diag);
     if (st != TW_OK) {
         tw_cuda_vm_close(vm);
         return st;
@@ -176,17 +170,12 @@ static tw_status load(tw_cuda_vm *vm, tw_mega_program *p, tw_diag *diag) {
     if (st == TW_OK) st = assemble(vm, p, diag);
     if (st == TW_OK) st = tw_mega_load(vm, p, diag);
     if (st == TW_OK) vm->taken += need.weights + need.caches + need.scratch;
-    if (st == TW_OK)
-        st = tw_mega_alloc(vm, p, "tokens", NULL, 2 * TW_CUDA_VM_TOKENS * sizeof(int32_t), true, &p->tokens, diag);
     const size_t words = (size_t)TW_CUDA_VM_GREEDY * (size_t)p->s->sequences + BEGIN;
     void *host = NULL;
     if (st == TW_OK) st = tw_mega_alloc_shared(vm, p, "out", words * sizeof(int32_t), &host, &p->out, diag);
     p->said = host;
-    if (st == TW_OK) st = tw_mega_alloc(vm, p, "rules", p->rules_there, sizeof p->rules_there, true, &p->rules, diag);
-    const size_t marks = (size_t)p->s->n_workers * (size_t)p->plan.trace_records * TW_MEGA_MARKS * 8;
-    p->trace = p->out;
-    if (st == TW_OK && p->plan.trace) st = tw_mega_alloc(vm, p, "trace", NULL, marks, false, &p->trace, diag);
     if (st != TW_OK) return st;
+    if (!p->plan.trace) p->trace = p->out;
     const tw_buffer *logits = &p->s->buffers[tw_mega_last(p->s)->operand[TW_OUTPUT_LOGITS]];
     p->logit_rows = logits->shape[0];
     p->logits = malloc((size_t)(logits->shape[0] * logits->shape[2]) * sizeof(float));
@@ -217,70 +206,59 @@ static tw_mega_program *program(const tw_cuda_vm *vm, int id) {
 
 /* ---- rope's angles: a row of cosines and sines for each position of the cache */
 
-static tw_status upload_angles(tw_cuda_vm *vm, const float *inv_freq, int64_t first, int64_t n, tw_diag *diag) {
-    const tw_rope *rope = &vm->m->rope;
-    const int64_t half = rope->dims / 2;
-    float *rows = malloc((size_t)(n * 2 * half) * sizeof *rows);
-    if (!rows) return tw_fail_memory(diag);
-    for (int64_t t = 0; t < n; t++)
-        for (int64_t i = 0; i < half; i++) {
-            float angle = (float)(first + t) * inv_freq[i];
-            rows[t * 2 * half + i] = cosf(angle) * rope->attention_factor;
-            rows[t * 2 * half + half + i] = sinf(angle) * rope->attention_factor;
-        }
-    const size_t row = (size_t)(2 * half) * sizeof *rows;
-    tw_status st = tw_mega_write(vm, vm->angles + (uint64_t)first * row, rows, (size_t)n * row, diag);
-    free(rows);
-    return st;
-}
-
-/* Makes rows first to first + n - 1 of the angles as a sequence of `length` positions needs them. */
+/* Makes rows first to first + n - 1 of the angles as a sequence of `length` positions needs them. If they do not depend
+   on the length, all are made at once. */
 static tw_status make_angles(tw_cuda_vm *vm, int64_t max_seq, int64_t first, int64_t n, int64_t length, tw_diag *diag) {
     const tw_rope *rope = &vm->m->rope;
     const int64_t half = rope->dims / 2;
+    const size_t row = (size_t)(2 * half) * sizeof(float);
     const bool moves = rope->kind == TW_ROPE_DYNAMIC;
-    if (!vm->angles) {
-        tw_status st =
-            tw_mega_alloc(vm, NULL, "angles", NULL, (size_t)(max_seq * 2 * half) * 4, true, &vm->angles, diag);
-        if (st != TW_OK) return st;
-    }
     if (vm->has_angles && !moves) return TW_OK;
-    float *inv_freq = malloc((size_t)half * sizeof *inv_freq);
-    if (!inv_freq) return tw_fail_memory(diag);
+    if (!moves) {
+        first = 0;
+        n = max_seq;
+    }
+    tw_status st = TW_OK;
+    if (!vm->angles) st = tw_mega_alloc(vm, NULL, "angles", NULL, (size_t)max_seq * row, true, &vm->angles, diag);
+    if (st != TW_OK) return st;
+    float *rows = malloc((size_t)(n + 1) * row);
+    if (!rows) return tw_fail_memory(diag);
+    float *inv_freq = rows + n * 2 * half;
     tw_rope_frequencies(rope, length, inv_freq);
     for (int64_t i = 0; i < half && vm->options.stored_rope; i++) {
         unsigned char stored[4];
         tw_from_f32(vm->m->embed.dtype, &inv_freq[i], stored, 1);
         tw_to_f32(vm->m->embed.dtype, stored, &inv_freq[i], 1);
     }
-    tw_status st = moves ? upload_angles(vm, inv_freq, first, n, diag) : upload_angles(vm, inv_freq, 0, max_seq, diag);
-    free(inv_freq);
+    for (int64_t t = 0; t < n; t++)
+        for (int64_t i = 0; i < half; i++) {
+            float angle = (float)(first + t) * inv_freq[i];
+            rows[t * 2 * half + i] = cosf(angle) * rope->attention_factor;
+            rows[t * 2 * half + half + i] = sinf(angle) * rope->attention_factor;
+        }
+    st = tw_mega_write(vm, vm->angles + (uint64_t)first * row, rows, (size_t)n * row, diag);
+    free(rows);
     vm->has_angles = st == TW_OK;
     return st;
 }
 
 /* ---- running */
 
-static tw_status gave_up(const tw_mega_program *p, const tw_mega_abort *a, tw_diag *diag) {
-    const int counter = a->counter;
-    if (counter < 0)
-        return tw_fail(diag, TW_ERR_IO,
-                       "the GPU's machine gave up: worker %d waited at its record %d for data of use %d, and saw %d",
-                       a->worker, a->record, a->target, a->seen);
-    const char *name = counter >= 0 && counter < p->s->n_counters ? p->s->counters[counter].name : "?";
-    return tw_fail(
-        diag, TW_ERR_IO,
-        "the GPU's machine gave up: worker %d waited at its record %d for counter %s to reach %d, which stood "
-        "at %d",
-        a->worker, a->record, name, a->target, a->seen);
-}
-
+/* Fails if the machine gave up, and says why. */
 static tw_status read_abort(tw_cuda_vm *vm, tw_mega_program *p, tw_diag *diag) {
     tw_mega_abort a;
     const tw_status st = tw_mega_read(vm, &a, p->abort, sizeof a, diag);
     if (st != TW_OK) return st;
     p->gave_up = a.flag != 0;
-    return p->gave_up ? gave_up(p, &a, diag) : TW_OK;
+    if (!p->gave_up) return TW_OK;
+    if (a.counter < 0)
+        return tw_fail(diag, TW_ERR_IO,
+                       "the GPU's machine gave up: worker %d waited at its record %d for data of use %d, and saw %d",
+                       a.worker, a.record, a.target, a.seen);
+    return tw_fail(
+        diag, TW_ERR_IO,
+        "the GPU's machine gave up: worker %d waited at its record %d for counter %s to reach %d, which stood at %d",
+        a.worker, a.record, a.counter < p->s->n_counters ? p->s->counters[a.counter].name : "?", a.target, a.seen);
 }
 
 static tw_status emulate(tw_cuda_vm *vm, tw_mega_program *p, const uint64_t *arguments, tw_diag *diag) {
@@ -294,14 +272,9 @@ static tw_status emulate(tw_cuda_vm *vm, tw_mega_program *p, const uint64_t *arg
     return aborted == TW_OK ? st : aborted;
 }
 
-/* Sleeps for a while between polls, since later tokens of a launch are whole steps away. */
-static void rest(void) {
-    const struct timespec some = {.tv_nsec = 20000};
-    nanosleep(&some, NULL);
-}
-
-/* Waits for a step's token of a sequence. `soon`: it is needed to launch more, so the thread does not sleep. A fault in
-   the kernel shows when the stream is polled. */
+/* Waits for a step's token of a sequence. `soon`: it is needed to launch more, so the thread does not sleep. Otherwise
+   it sleeps between polls, since later tokens of a launch are whole steps away. A fault in the kernel shows when the
+   stream is polled. */
 static tw_status hear(tw_cuda_vm *vm, tw_mega_program *p, int64_t at, bool soon, int32_t *token, tw_diag *diag) {
     enum { LOOK = 1 << 14, RESTLESS = 1 << 8 };
     if (vm->emu) return tw_mega_read(vm, token, p->out + (uint64_t)at * 4, 4, diag);
@@ -314,7 +287,7 @@ static tw_status hear(tw_cuda_vm *vm, tw_mega_program *p, int64_t at, bool soon,
             tw_status st = tw_cuda_look(vm->cuda, &over, diag);
             if (st != TW_OK) return st;
         }
-        if (!soon && polls > RESTLESS) rest();
+        if (!soon && polls > RESTLESS) nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
         __builtin_ia32_pause();
     }
     if (*token != TW_MEGA_GAVE_UP) return TW_OK;
@@ -518,9 +491,9 @@ tw_status tw_cuda_vm_count(tw_cuda_vm *vm, int64_t sequence, const uint32_t *cou
     return tw_mega_write(vm, vm->counts + (uint64_t)sequence * row, counts, row, diag);
 }
 
-/* Runs greedy steps, and waits for all their tokens. */
-static tw_status run_batch(tw_cuda_vm *vm, tw_mega_program *p, const int32_t *tokens, const int64_t *positions,
-                           int64_t n, int32_t *out, double *microseconds, tw_diag *diag) {
+tw_status tw_cuda_vm_batch(tw_cuda_vm *vm, int id, const int32_t *tokens, const int64_t *positions, int64_t n,
+                           int32_t *out, const float **logits, double *microseconds, tw_diag *diag) {
+    tw_mega_program *p = program(vm, id);
     tw_status st = check_batch(p, diag);
     if (st != TW_OK) return st;
     const int64_t count = p->s->sequences;
@@ -531,24 +504,17 @@ static tw_status run_batch(tw_cuda_vm *vm, tw_mega_program *p, const int32_t *to
     for (int64_t i = 0; i < n && st == TW_OK; i++) st = hear_step(vm, p, i, i == n - 1, out + i * count, diag);
     if (microseconds) *microseconds = (double)(tw_now_ns() - begin) * 1e-3;
     p->pending = 0;
+    if (st == TW_OK && logits) st = read_logits(vm, p, count, diag);
+    if (logits) *logits = p->logits;
     return st;
 }
 
 tw_status tw_cuda_vm_greedy(tw_cuda_vm *vm, int id, int32_t token, int64_t pos, int64_t n, int32_t *tokens,
                             double *microseconds, tw_diag *diag) {
-    tw_mega_program *p = program(vm, id);
+    const tw_mega_program *p = program(vm, id);
     if (p && p->s->tokens != 1)
         return tw_fail(diag, TW_ERR_USAGE, "several tokens a launch need a program of one position");
-    return run_batch(vm, p, &token, &pos, n, tokens, microseconds, diag);
-}
-
-tw_status tw_cuda_vm_batch(tw_cuda_vm *vm, int id, const int32_t *tokens, const int64_t *positions, int64_t n,
-                           int32_t *out, const float **logits, double *microseconds, tw_diag *diag) {
-    tw_mega_program *p = program(vm, id);
-    tw_status st = run_batch(vm, p, tokens, positions, n, out, microseconds, diag);
-    if (st == TW_OK && logits) st = read_logits(vm, p, p->s->sequences, diag);
-    if (p && logits) *logits = p->logits;
-    return st;
+    return tw_cuda_vm_batch(vm, id, &token, &pos, n, tokens, NULL, microseconds, diag);
 }
 
 /* ---- where the time went */
