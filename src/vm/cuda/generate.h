@@ -96,13 +96,12 @@ typedef struct tw_mega_stream {
 /* Takes the first of an instruction's `stages` stages, which waits for nothing but the memory. */
 void tw_mega_begin_stream(tw_mega_gen *g, tw_mega_stream *s, tw_val is_head, tw_val stages);
 typedef struct tw_mega_units {
-    tw_mega_stream *stream;
     tw_val part;                     /* Shared address of the warps' sums. */
     tw_val chunk;                    /* Number of the chunk. Sums of chunk 0 are stored, those of others are added. */
     tw_val count, stages, positions; /* Numbers of units, of stages of a unit, and of positions. */
 } tw_mega_units;
 /* Multiplies units by a chunk of activations. Their stages come next in the ring. */
-void tw_mega_build_units(tw_mega_gen *g, const tw_mega_format *f, const tw_mega_units *u);
+void tw_mega_build_units(tw_mega_gen *g, tw_mega_stream *s, tw_val is_head, const tw_mega_units *u);
 /* The sums of a group, which the epilogue makes the instruction's results. */
 typedef struct tw_mega_sums {
     tw_val kind;      /* The tw_mega_kind. */

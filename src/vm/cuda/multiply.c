@@ -41,38 +41,24 @@ static void give_back(const tw_mega_multiply *o, const tw_mega_taken *t) {
 
 /* ---- the walk */
 
-/* A warp's state while it goes through a chunk's units. */
-typedef struct walk {
-    tw_val first;       /* The warp's first column of the chunk. */
-    tw_val unit, stage; /* Variables: numbers of the next unit, and of its stage. */
-    tw_val acc[TW_MEGA_SUMS][4];
-} walk;
-
 /* Computes the warp's first column of the next stage. */
-static tw_val next_column(tw_mega_multiply *o, const walk *k) {
-    return tw_add(o->g->b, k->first, tw_mul_imm(o->g->b, k->stage, o->g->p->tuning.blocks * o->f->depth));
+static tw_val next_column(const tw_mega_multiply *o) {
+    return tw_add(o->g->b, o->first, tw_mul_imm(o->g->b, o->stage, o->g->p->tuning.blocks * o->f->depth));
 }
 
 /* Multiplies a stage whose pieces are in registers. After a unit's last stage its sums are stored. */
-static void step(tw_mega_multiply *o, walk *k, const tw_mega_taken *t) {
+static void step(tw_mega_multiply *o, const tw_mega_taken *t) {
     tw_builder *b = o->g->b;
-    tw_val from = next_column(o, k);
-    if (tw_mega_is_integer(o->f))
-        tw_mega_multiply_integers(o, t, from, k->acc);
-    else
-        tw_mega_multiply_floats(o, t, from, k->acc);
-    tw_op_to(b, k->stage, TW_OP_add_i32, k->stage, tw_i32(b, 1), TW_NONE);
-    TW_IF (b, tw_eq(b, k->stage, o->u->stages)) {
-        if (tw_mega_is_integer(o->f))
-            tw_mega_leave_integers(o, k->unit, t, k->acc);
-        else
-            tw_mega_leave_floats(o, k->unit, k->acc);
-        for (int i = 0; i < 4 * o->sums; i++) tw_assign(b, k->acc[i / 4][i % 4], tw_f32(b, 0));
-        tw_assign(b, k->stage, tw_i32(b, 0));
-        tw_op_to(b, k->unit, TW_OP_add_i32, k->unit, tw_i32(b, o->f->units), TW_NONE);
+    o->way->multiply(o, t, next_column(o));
+    tw_op_to(b, o->stage, TW_OP_add_i32, o->stage, tw_i32(b, 1), TW_NONE);
+    TW_IF (b, tw_eq(b, o->stage, o->u->stages)) {
+        o->way->leave(o, t);
+        for (int i = 0; i < 4 * o->sums; i++) tw_assign(b, o->acc[i / 4][i % 4], tw_f32(b, 0));
+        tw_assign(b, o->stage, tw_i32(b, 0));
+        tw_op_to(b, o->unit, TW_OP_add_i32, o->unit, tw_i32(b, o->f->units), TW_NONE);
     }
     if (!tw_mega_keeps(o)) return;
-    TW_IF (b, tw_lt(b, tw_i32(b, 1), o->u->stages)) tw_mega_load_kept(o, next_column(o, k));
+    TW_IF (b, tw_lt(b, tw_i32(b, 1), o->u->stages)) tw_mega_load_kept(o, next_column(o));
 }
 
 static tw_mega_multiply multiply_of(tw_mega_gen *g, const tw_mega_format *f, tw_mega_stream *s) {
@@ -80,11 +66,13 @@ static tw_mega_multiply multiply_of(tw_mega_gen *g, const tw_mega_format *f, tw_
     const int blocks = g->p->tuning.blocks, pieces = g->p->tuning.warps * blocks;
     tw_mega_multiply o = {.g = g,
                           .f = f,
+                          .way = &tw_mega_floats,
                           .stream = s,
                           .mma = f->half ? TW_MMA_m16n8k16_f16 : TW_MMA_m16n8k16_bf16,
                           .pair = f->half ? TW_T_f16x2 : TW_T_bf16x2,
                           .sums = TW_MEGA_SUMS};
     if (tw_mega_is_integer(f)) {
+        o.way = &tw_mega_integers;
         o.mma = TW_MMA_m16n8k32_s8;
         o.sums = (g->p->tokens + 1) / 2;
     }
@@ -96,18 +84,35 @@ static tw_mega_multiply multiply_of(tw_mega_gen *g, const tw_mega_format *f, tw_
     return o;
 }
 
-static void start(tw_mega_multiply *o, walk *k) {
+static void start(tw_mega_multiply *o) {
     tw_builder *b = o->g->b;
     tw_val first = tw_mul(b, o->g->warp, o->u->stages);
-    k->first = tw_mul_imm(b, first, (int64_t)o->g->p->tuning.blocks * o->f->depth);
-    k->unit = tw_var_of(b, tw_i32(b, 0));
-    k->stage = tw_var_of(b, tw_i32(b, 0));
-    for (int i = 0; i < 4 * o->sums; i++) k->acc[i / 4][i % 4] = tw_var_of(b, tw_f32(b, 0));
-    if (tw_mega_keeps(o)) tw_mega_load_kept(o, next_column(o, k));
+    o->first = tw_mul_imm(b, first, (int64_t)o->g->p->tuning.blocks * o->f->depth);
+    o->unit = tw_var_of(b, tw_i32(b, 0));
+    o->stage = tw_var_of(b, tw_i32(b, 0));
+    for (int i = 0; i < 4 * o->sums; i++) o->acc[i / 4][i % 4] = tw_var_of(b, tw_f32(b, 0));
+    if (tw_mega_keeps(o)) tw_mega_load_kept(o, next_column(o));
 }
 
-static void take_first(tw_mega_gen *g, const tw_mega_format *f, tw_mega_stream *s) {
+/* Builds for the format of the layers' matrices, and where the head's is another one, for that, too. */
+static void for_formats(tw_mega_gen *g, tw_val is_head,
+                        void (*build)(tw_mega_gen *, const tw_mega_format *, tw_mega_stream *, const tw_mega_units *),
+                        tw_mega_stream *s, const tw_mega_units *u) {
+    const tw_mega_plan *p = g->p;
+    if (tw_mega_same_format(&p->body, &p->head)) {
+        build(g, &p->body, s, u);
+        return;
+    }
+    TW_IF (g->b, is_head) {
+        build(g, &p->head, s, u);
+    } else {
+        build(g, &p->body, s, u);
+    }
+}
+
+static void take_first(tw_mega_gen *g, const tw_mega_format *f, tw_mega_stream *s, const tw_mega_units *u) {
     tw_mega_multiply o = multiply_of(g, f, s);
+    (void)u;
     take_stage(&o, &s->taken[0]);
     give_back(&o, &s->taken[0]);
 }
@@ -130,47 +135,39 @@ void tw_mega_begin_stream(tw_mega_gen *g, tw_mega_stream *s, tw_val is_head, tw_
             for (int e = 0; e < 4; e++) s->x[i][n][e] = tw_var_of(b, integers ? tw_i32(b, 0) : tw_zero(b, pair));
             if (integers) s->x_scale[i][n] = tw_var_of(b, tw_f32(b, 0));
         }
-    if (tw_mega_same_format(&p->body, &p->head)) {
-        take_first(g, &p->body, s);
-        return;
-    }
-    TW_IF (b, is_head) {
-        take_first(g, &p->head, s);
-    } else {
-        take_first(g, &p->body, s);
-    }
+    for_formats(g, is_head, take_first, s, NULL);
 }
 
 /* A stage is loaded into registers while the one before it is multiplied. With the last stage the next units' first one
    is loaded: before the multiplication if the number of stages is even, else after it. */
-void tw_mega_build_units(tw_mega_gen *g, const tw_mega_format *f, const tw_mega_units *u) {
+static void take_units(tw_mega_gen *g, const tw_mega_format *f, tw_mega_stream *s, const tw_mega_units *u) {
     tw_builder *b = g->b;
-    tw_mega_multiply o = multiply_of(g, f, u->stream);
-    tw_mega_taken *t = u->stream->taken;
-    walk k = {.first = TW_NONE};
+    tw_mega_multiply o = multiply_of(g, f, s);
+    tw_mega_taken *t = s->taken;
     o.u = u;
-    if (tw_mega_is_integer(f))
-        tw_mega_begin_integers(&o);
-    else
-        tw_mega_begin_floats(&o);
-    start(&o, &k);
+    o.way->begin(&o);
+    start(&o);
     tw_val rows = tw_mega_is_integer(f) ? tw_shr(b, tw_add_imm(b, u->count, 1), 1) : u->count,
            all = tw_mul(b, rows, u->stages);
     TW_FOR (b, i, tw_i32(b, 1), all, tw_i32(b, 2), false) {
         take_stage(&o, &t[1]);
-        step(&o, &k, &t[0]);
+        step(&o, &t[0]);
         give_back(&o, &t[1]);
-        tw_val more = tw_lt(b, tw_i32(b, 0), u->stream->left);
+        tw_val more = tw_lt(b, tw_i32(b, 0), s->left);
         TW_IF (b, more) take_stage(&o, &t[0]);
-        step(&o, &k, &t[1]);
+        step(&o, &t[1]);
         TW_IF (b, more) give_back(&o, &t[0]);
     }
     /* If the number of stages is odd, the loop leaves the last one. */
     TW_IF (b, tw_eq(b, tw_rem(b, all, 2), tw_i32(b, 1))) {
-        step(&o, &k, &t[0]);
-        TW_IF (b, tw_lt(b, tw_i32(b, 0), u->stream->left)) {
+        step(&o, &t[0]);
+        TW_IF (b, tw_lt(b, tw_i32(b, 0), s->left)) {
             take_stage(&o, &t[0]);
             give_back(&o, &t[0]);
         }
     }
+}
+
+void tw_mega_build_units(tw_mega_gen *g, tw_mega_stream *s, tw_val is_head, const tw_mega_units *u) {
+    for_formats(g, is_head, take_units, s, u);
 }

@@ -4,7 +4,7 @@
 
 enum { FEW = 4 /* The most positions whose activations stay in registers. */ };
 
-void tw_mega_begin_integers(tw_mega_multiply *o) {
+static void begin(tw_mega_multiply *o) {
     tw_mega_gen *g = o->g;
     tw_builder *b = g->b;
     tw_val x = tw_add_imm(b, g->shared, g->p->x);
@@ -97,7 +97,7 @@ static int alike(const tw_mega_multiply *o) {
 }
 
 /* Multiplies columns c to c + n - 1 of a stage, which share scales. */
-static void multiply_alike(tw_mega_multiply *o, const tw_mega_taken *t, int c, int n, tw_val (*acc)[4]) {
+static void multiply_alike(tw_mega_multiply *o, const tw_mega_taken *t, int c, int n) {
     tw_builder *b = o->g->b;
     const tw_mega_stream *s = o->stream;
     const int depth = o->f->depth, i = c / depth;
@@ -117,23 +117,23 @@ static void multiply_alike(tw_mega_multiply *o, const tw_mega_taken *t, int c, i
         for (int e = 0; e < 4; e++) {
             tw_val sum =
                 tw_sub(b, tw_bitcast(b, TW_T_f32, alone[tile][e]), tw_bitcast(b, TW_T_f32, tw_i32(b, TW_MEGA_NUMBER)));
-            tw_op_to(b, acc[tile][e], TW_OP_fma_f32, sum, factor[e / 2], acc[tile][e]);
+            tw_op_to(b, o->acc[tile][e], TW_OP_fma_f32, sum, factor[e / 2], o->acc[tile][e]);
         }
     }
 }
 
-void tw_mega_multiply_integers(tw_mega_multiply *o, const tw_mega_taken *t, tw_val from, tw_val (*acc)[4]) {
+static void multiply(tw_mega_multiply *o, const tw_mega_taken *t, tw_val from) {
     const int depth = o->f->depth, n = alike(o);
     for (int c = 0; c < o->g->p->tuning.blocks * depth; c += n) {
         for (int at = c; at < c + n && !tw_mega_keeps(o); at += 32)
             if (at % depth == 0) load_piece(o, from, at / depth);
-        multiply_alike(o, t, c, n, acc);
+        multiply_alike(o, t, c, n);
     }
 }
 
 /* Joins the digits and stores the sums. A lane of even t has the sums of the upper two digits of rows g and g + 8, and
    its neighbour those of the third. Each of the two keeps one of the rows. */
-void tw_mega_leave_integers(tw_mega_multiply *o, tw_val unit, const tw_mega_taken *t, tw_val (*acc)[4]) {
+static void leave(tw_mega_multiply *o, const tw_mega_taken *t) {
     tw_mega_gen *g = o->g;
     tw_builder *b = g->b;
     const float whole = o->f->dtype == TW_I4 ? 1.0f / 16 : 1;
@@ -141,12 +141,12 @@ void tw_mega_leave_integers(tw_mega_multiply *o, tw_val unit, const tw_mega_take
     tw_val worth[2] = {tw_select(b, odd, tw_f32(b, whole), tw_f32(b, whole * 65536)),
                        tw_select(b, odd, tw_f32(b, 0), tw_f32(b, whole * 256))};
     tw_val at = tw_mega_at(b, o->u->part, g->warp, (int64_t)g->p->tokens * TW_MEGA_PART_ROWS * 4);
-    at = tw_mega_at(b, tw_mega_at(b, at, unit, TW_MEGA_ROWS * 4), g->row, 4);
+    at = tw_mega_at(b, tw_mega_at(b, at, o->unit, TW_MEGA_ROWS * 4), g->row, 4);
     at = tw_mega_at(b, at, tw_rem(b, g->column, 2), TW_MEGA_ROWS * 4);
     for (int n = 0; n < o->sums; n++) {
         tw_val sum[2];
         for (int h = 0; h < 2; h++) {
-            sum[h] = tw_fma(b, acc[n][2 * h], worth[0], tw_mul(b, acc[n][2 * h + 1], worth[1]));
+            sum[h] = tw_fma(b, o->acc[n][2 * h], worth[0], tw_mul(b, o->acc[n][2 * h + 1], worth[1]));
             if (!o->f->sets) sum[h] = tw_mul(b, sum[h], tw_bitcast(b, TW_T_f32, t->scale[h]));
         }
         tw_val mine = tw_select(b, odd, sum[1], sum[0]), other = tw_select(b, odd, sum[0], sum[1]);
@@ -161,3 +161,5 @@ void tw_mega_leave_integers(tw_mega_multiply *o, tw_val unit, const tw_mega_take
         }
     }
 }
+
+const tw_mega_way tw_mega_integers = {begin, multiply, leave};

@@ -18,23 +18,9 @@ static void stage_chunk(product *o, tw_val chunk, tw_mega_sums *sums) {
 }
 
 static void units(product *o, tw_val part, tw_val chunk, tw_val count) {
-    tw_mega_gen *g = o->g;
-    const tw_mega_plan *p = g->p;
-    const tw_mega_units u = {.stream = &o->stream,
-                             .part = part,
-                             .chunk = chunk,
-                             .count = count,
-                             .stages = o->stages,
-                             .positions = o->a.positions};
-    if (tw_mega_same_format(&p->body, &p->head)) {
-        tw_mega_build_units(g, &p->body, &u);
-        return;
-    }
-    TW_IF (g->b, o->is_head) {
-        tw_mega_build_units(g, &p->head, &u);
-    } else {
-        tw_mega_build_units(g, &p->body, &u);
-    }
+    const tw_mega_units u = {
+        .part = part, .chunk = chunk, .count = count, .stages = o->stages, .positions = o->a.positions};
+    tw_mega_build_units(o->g, &o->stream, o->is_head, &u);
 }
 
 /* Multiplies a group chunk by chunk. Each chunk's activations replace the previous one's in shared memory. */
