@@ -86,9 +86,14 @@ static void store_integers(tw_mega_activations *a, const four *f, int n) {
     }
 }
 
-/* Splits floats into two 16-bit floats. Stores a pair's upper halves, then its remainders, in a fragment's order. */
-static void store_floats(tw_mega_activations *a, const four *f, int n) {
+/* Stores integers, or floats split into two 16-bit floats: a pair's upper halves, then its remainders, in a fragment's
+   order. */
+static void store(tw_mega_activations *a, const four *f, int n) {
     tw_builder *b = a->g->b;
+    if (tw_mega_is_integer(&a->g->p->body)) {
+        store_integers(a, f, n);
+        return;
+    }
     for (int i = 0; i < n; i++) {
         tw_val pair[4], at = tw_mega_at(b, a->to[f[i].position], f[i].k, 4);
         for (int e = 0; e < 4; e += 2)
@@ -98,34 +103,20 @@ static void store_floats(tw_mega_activations *a, const four *f, int n) {
     }
 }
 
-static void store(tw_mega_activations *a, const four *f, int n) {
-    if (tw_mega_is_integer(&a->g->p->body))
-        store_integers(a, f, n);
-    else
-        store_floats(a, f, n);
-}
-
 /* ---- from memory */
 
-/* Loads activations of the thread's next columns, all loads at once. */
-static void load_columns(tw_mega_activations *a, const tw_val *address, const tw_val *there, int n, tw_val (*x)[4]) {
-    tw_mega_gen *g = a->g;
+/* Loads activations of the thread's next columns, all loads at once. `w` has their addresses. */
+static void load_columns(tw_mega_gen *g, tw_flag_words *w, int n, tw_val (*x)[4]) {
     tw_builder *b = g->b;
-    if (!g->p->flags) {
-        for (int i = 0; i < n; i++) {
-            tw_when(b, there[i]);
-            tw_ld_vec(b, tw_mega_l2(TW_T_f32, 4, 0), address[i], x[i]);
-        }
-        return;
-    }
-    tw_flag_words w = {.width = 4, .tag = a->tag, .mask = a->mask};
+    if (g->p->flags) tw_mega_poll(g, w, n);
     for (int i = 0; i < n; i++) {
-        w.at[i] = address[i];
-        w.there[i] = there[i];
+        if (g->p->flags) {
+            for (int e = 0; e < 4; e++) x[i][e] = tw_select(b, w->there[i], tw_flag_value(b, w, i, e), tw_f32(b, 0));
+        } else {
+            tw_when(b, w->there[i]);
+            tw_ld_vec(b, tw_mega_l2(TW_T_f32, 4, 0), w->at[i], x[i]);
+        }
     }
-    tw_mega_poll(g, &w, n);
-    for (int i = 0; i < n; i++)
-        for (int e = 0; e < 4; e++) x[i][e] = tw_select(b, there[i], tw_flag_value(g->b, &w, i, e), tw_f32(b, 0));
 }
 
 static int span(const tw_mega_activations *a) { /* Columns that all threads take at once. */
@@ -241,37 +232,33 @@ static tw_val of_warp(const tw_mega_activations *a, tw_val k) {
 /* Copies `n` runs of columns to shared memory, with all loads issued at once. `squares` is TW_NONE without norm. */
 static void stage_columns(tw_mega_activations *a, tw_val k, int n, tw_val squares) {
     tw_builder *b = a->g->b;
-    tw_val x[MOST][4] = {{{0}}}, at[MOST] = {{0}}, there[MOST] = {{0}}, rest = tw_sub(b, a->limit, k),
-           have = of_warp(a, k);
+    tw_val x[MOST][4] = {{{0}}}, rest = tw_sub(b, a->limit, k), have = of_warp(a, k);
+    tw_flag_words w = {.width = 4, .tag = a->tag, .mask = a->mask};
     tw_val first = tw_mega_at(b, a->row[0], tw_add(b, a->from, k), 4);
     four f[MOST];
     for (int i = 0; i < n; i++) {
-        at[i] = tw_add_imm(b, first, 4 * i * span(a));
-        there[i] = tw_lt(b, tw_i32(b, i * span(a)), rest);
+        w.at[i] = tw_add_imm(b, first, 4 * i * span(a));
+        w.there[i] = tw_lt(b, tw_i32(b, i * span(a)), rest);
         f[i] = (four){.x = x[i], .k = k, .shift = i * span(a), .there = tw_lt(b, tw_i32(b, i * span(a)), have)};
     }
-    load_columns(a, at, there, n, x);
+    load_columns(a->g, &w, n, x);
     for (int i = 0; i < n && squares.id; i++) norm_four(a, squares, a->w[i], x[i]);
     store(a, f, n);
 }
 
 /* Copies one position without a norm, as many columns at once as registers allow. */
-static void stage_turns(tw_mega_activations *a) {
-    TW_LOOP (a->g->b, k, push_columns(a, false)) stage_columns(a, k, at_once(a, false), TW_NONE);
-}
-
 static void stage_plain(tw_mega_activations *a) {
     tw_builder *b = a->g->b;
     const int most = at_once(a, false), few = at_once(a, true);
     if (few == most) {
-        stage_turns(a);
+        TW_LOOP (b, k, push_columns(a, false)) stage_columns(a, k, most, TW_NONE);
         return;
     }
     /* The input is attention's output, hardly wider than the model, or the ffn's, several times as wide. */
     TW_IF (b, tw_le(b, a->width, tw_i32(b, few * span(a)))) {
         stage_columns(a, tw_shl(b, a->g->thread, 2), few, TW_NONE);
     } else {
-        stage_turns(a);
+        TW_LOOP (b, k, push_columns(a, false)) stage_columns(a, k, most, TW_NONE);
     }
 }
 

@@ -217,20 +217,19 @@ static void qkv(const rows *r) {
         tw_mega_barrier(g);
     }
     const turns t = begin_units(r, 2, 2);
-    tw_val position = t.position, row = t.row;
     tw_val y[2] = {{0}}, index[2];
     if (p->qk_norm)
-        tw_ld_vec(b, two, cell(r, row, position), y);
+        tw_ld_vec(b, two, cell(r, t.row, t.position), y);
     else
-        join(r, row, position, norm_factor(r, position), 2, y);
+        join(r, t.row, t.position, norm_factor(r, t.position), 2, y);
     for (int i = 0; i < 2; i++) y[i] = tw_var_of(b, y[i]);
-    place at = locate(g, tw_add(b, from, row));
+    place at = locate(g, tw_add(b, from, t.row));
     tw_val pair = tw_shr(b, at.index, 1);
     index[0] = tw_select(b, at.turned, pair, at.index);
     index[1] = tw_select(b, at.turned, tw_add_imm(b, pair, p->rotated / 2), tw_add_imm(b, at.index, 1));
-    if (p->qk_norm) norm_head(r, &at, row, position, index, norms, y);
-    turn(r, rope, position, pair, at.turned, is_early(r, tw_shr(b, row, 1)), y);
-    put_qkv(g, &at, position, q, k, v, index, y);
+    if (p->qk_norm) norm_head(r, &at, t.row, t.position, index, norms, y);
+    turn(r, rope, t.position, pair, at.turned, is_early(r, tw_shr(b, t.row, 1)), y);
+    put_qkv(g, &at, t.position, q, k, v, index, y);
     end_turns(b, &t);
 }
 
@@ -275,9 +274,8 @@ static void project(const rows *r) {
     tw_val out = tw_mega_address(g, TW_W_OUT), from = tw_add(b, tw_mega_word(g, TW_W_FROM), r->s->first);
     tw_val tag = tw_mega_tag(g, true, g->p->uses_x), old = before_tag(g);
     const turns t = begin_units(r, 1, 1);
-    tw_val position = t.position, row = t.row;
-    tw_val at = tw_mega_at(b, tw_mega_at(b, out, position, g->p->dim * 4), tw_add(b, from, row), 4), y[1], x;
-    tw_val known = is_early(r, row);
+    tw_val at = tw_mega_at(b, tw_mega_at(b, out, t.position, g->p->dim * 4), tw_add(b, from, t.row), 4), y[1], x;
+    tw_val known = is_early(r, t.row);
     if (g->p->flags) {
         tw_flag_words w = {.width = 1, .tag = old, .at = {at}};
         w.there[0] = tw_not(b, known);
@@ -288,7 +286,7 @@ static void project(const rows *r) {
         x = tw_ld(b, tw_mega_l2(TW_T_f32, 1, 0), at);
     }
     if (g->p->tokens == 1) x = tw_select(b, known, r->s->before, x);
-    join(r, row, position, tw_f32(b, 1), 1, y);
+    join(r, t.row, t.position, tw_f32(b, 1), 1, y);
     tw_mega_put(g, at, tw_add(b, x, y[0]), tag);
     end_turns(b, &t);
 }
@@ -300,15 +298,14 @@ static void ffn(const rows *r) {
     tw_val out = tw_mega_address(g, TW_W_OUT), from = tw_add(b, tw_mega_word(g, TW_W_FROM), r->s->first);
     tw_val width = tw_mega_word(g, TW_W_WIDTH), tag = tw_mega_tag(g, true, g->p->uses);
     const turns t = begin_units(r, 2, 1);
-    tw_val position = t.position, row = t.row;
-    tw_val unit = tw_shr(b, row, 3), within = tw_rem(b, row, TW_MEGA_ROWS);
+    tw_val unit = tw_shr(b, t.row, 3), within = tw_rem(b, t.row, TW_MEGA_ROWS);
     tw_val gate_row = tw_add(b, tw_mul_imm(b, unit, 2 * TW_MEGA_ROWS), within), gate[1], up[1];
-    tw_val factor = norm_factor(r, position);
-    join(r, gate_row, position, factor, 1, gate);
-    join(r, tw_add_imm(b, gate_row, TW_MEGA_ROWS), position, factor, 1, up);
+    tw_val factor = norm_factor(r, t.position);
+    join(r, gate_row, t.position, factor, 1, gate);
+    join(r, tw_add_imm(b, gate_row, TW_MEGA_ROWS), t.position, factor, 1, up);
     tw_val h = tw_mul(b, tw_part_silu(b, gate[0]), up[0]);
-    tw_val at = tw_op_emit(b, TW_OP_mad_wide_s32, position, tw_mul_imm(b, width, 4), out);
-    tw_mega_put(g, tw_mega_at(b, at, tw_add(b, from, row), 4), h, tag);
+    tw_val at = tw_op_emit(b, TW_OP_mad_wide_s32, t.position, tw_mul_imm(b, width, 4), out);
+    tw_mega_put(g, tw_mega_at(b, at, tw_add(b, from, t.row), 4), h, tag);
     end_turns(b, &t);
 }
 
@@ -317,13 +314,12 @@ static void head(const rows *r) {
     tw_builder *b = g->b;
     tw_val out = tw_mega_address(g, TW_W_OUT), from = tw_add(b, tw_mega_word(g, TW_W_FROM), r->s->first);
     const turns t = begin_units(r, 1, 1);
-    tw_val position = t.position, row = t.row;
-    tw_val y[1], id = tw_add(b, from, row);
-    join(r, row, position, norm_factor(r, position), 1, y);
-    tw_st(b, (tw_attrs){.type = TW_T_f32}, tw_mega_at(b, tw_mega_at(b, out, position, g->p->vocab * 4), id, 4), y);
+    tw_val y[1], id = tw_add(b, from, t.row);
+    join(r, t.row, t.position, norm_factor(r, t.position), 1, y);
+    tw_st(b, (tw_attrs){.type = TW_T_f32}, tw_mega_at(b, tw_mega_at(b, out, t.position, g->p->vocab * 4), id, 4), y);
     for (int i = 0; i < g->p->sequences; i++) {
         tw_val which = g->p->sequences > 1 ? tw_i32(b, i) : tw_add_imm(b, r->s->positions, -1);
-        TW_IF (b, tw_and(b, tw_eq(b, position, which), tw_lt(b, r->s->best[i].value, y[0]))) {
+        TW_IF (b, tw_and(b, tw_eq(b, t.position, which), tw_lt(b, r->s->best[i].value, y[0]))) {
             tw_assign(b, r->s->best[i].value, y[0]);
             tw_assign(b, r->s->best[i].number, id);
         }

@@ -285,13 +285,6 @@ static void write_product(const loading *l, const tw_instr *in, uint64_t bias, i
     put_address(record, TW_W_BIAS, bias);
 }
 
-/* Only x and h carry tags. Attention's stages have counters, which also order accesses to the caches. */
-static void use_flags(const loading *l, const tw_instr *in, int32_t *record) {
-    int reads, writes;
-    tw_mega_uses(l->p->s, in, l->stages, &reads, &writes);
-    record[TW_W_USES] = reads | writes << 16;
-}
-
 /* Tells whether the worker has waited in this step for what instruction `in` reads beside its input: x, to which a
    projection adds, or rope's angles, which qkv reads. */
 static bool is_early(const loading *l, const tw_worker *w, const tw_instr *in) {
@@ -339,7 +332,7 @@ static tw_mega_worker load_records(loading *l, int worker) {
             record[TW_W_KIND] = TW_MEGA_WAIT;
             record[TW_W_WAIT] = j < in->n_waits ? in->waits[j].counter | (int32_t)in->waits[j].threshold << 16 : -1;
             record[TW_W_ARRIVE] = last && in->arrive >= 0 ? in->arrive * TW_MEGA_COUNTER : -1;
-            if (p->plan.flags) use_flags(l, in, record);
+            if (p->plan.flags) record[TW_W_USES] = tw_mega_uses(p->s, in, l->stages);
             if (last) write_instr(l, in, record);
             if (last && tw_instr_op_multiplies(in->op)) write_product(l, in, *bias++, record);
             *kind++ = record[TW_W_KIND];

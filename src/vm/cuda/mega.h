@@ -104,9 +104,10 @@ typedef struct tw_mega_plan {
 /* Plans the kernel of a checked schedule. TW_ERR_UNSUPPORTED with the reason: the machine does not cover it. */
 tw_status tw_mega_plan_of(tw_mega_plan *p, const tw_schedule *s, const tw_model *m, const tw_target *t,
                           const tw_cuda_vm_options *options, tw_diag *diag);
-/* Finds which write of its input an instruction reads, and which write of its output it makes. Writes of a buffer are
-   counted from 0 within a step. An input without tags is TW_MEGA_UNTAGGED. `of` is from tw_mega_stages_of. */
-void tw_mega_uses(const tw_schedule *s, const tw_instr *in, const tw_instr *const *of, int *reads, int *writes);
+/* Finds TW_W_USES: which write of its input an instruction reads, and which write of its output it makes. Writes of a
+   buffer are counted from 0 within a step. An input without tags is TW_MEGA_UNTAGGED. `of` is from tw_mega_stages_of.
+ */
+int32_t tw_mega_uses(const tw_schedule *s, const tw_instr *in, const tw_instr *const *of);
 /* Sets of[counter] to an instruction that arrives there. False: none does, or some differ in op, input or output. */
 bool tw_mega_stages_of(const tw_schedule *s, const tw_instr **of);
 tw_mega_shape tw_mega_shape_of(const tw_mega_plan *p, const tw_schedule *s, const tw_instr *in);

@@ -305,13 +305,14 @@ static tw_status choose_edges(tw_mega_plan *p, const tw_schedule *s, tw_diag *di
     return TW_OK;
 }
 
-void tw_mega_uses(const tw_schedule *s, const tw_instr *in, const tw_instr *const *of, int *reads, int *writes) {
+/* Only x and h carry tags. Attention's stages have counters, which also order accesses to the caches. */
+int32_t tw_mega_uses(const tw_schedule *s, const tw_instr *in, const tw_instr *const *of) {
     const int below = in->arrive < 0 ? s->n_counters : in->arrive;
-    *reads = awaited(in) < 0 ? 0 : writings(of, below, awaited(in)) - 1;
-    *writes = written(in) < 0 ? 0 : writings(of, below, written(in));
+    const int reads = awaited(in) < 0 ? 0 : writings(of, below, awaited(in)) - 1;
+    const int writes = written(in) < 0 ? 0 : writings(of, below, written(in));
     bool tagged = in->op != TW_INSTR_PROJECT;
     for (int c = 0; c < below; c++) tagged |= of[c]->op == TW_INSTR_FFN && written(of[c]) == awaited(in);
-    if (!tagged) *reads = TW_MEGA_UNTAGGED;
+    return (tagged ? reads : TW_MEGA_UNTAGGED) | writes << 16;
 }
 
 tw_status tw_mega_plan_of(tw_mega_plan *p, const tw_schedule *s, const tw_model *m, const tw_target *t,
