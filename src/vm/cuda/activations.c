@@ -95,11 +95,11 @@ static void store(tw_mega_activations *a, const four *f, int n) {
         return;
     }
     for (int i = 0; i < n; i++) {
+        const tw_type t = a->g->p->body.pair;
         tw_val pair[4], at = tw_mega_at(b, a->to[f[i].position], f[i].k, 4);
-        for (int e = 0; e < 4; e += 2)
-            tw_part_split(a->g->b, a->pair, f[i].x[e], f[i].x[e + 1], &pair[e], &pair[e + 1]);
+        for (int e = 0; e < 4; e += 2) tw_part_split(b, t, f[i].x[e], f[i].x[e + 1], &pair[e], &pair[e + 1]);
         tw_when(b, f[i].there);
-        tw_st(b, tw_mega_shared(a->pair, 4, 4 * f[i].shift), at, pair);
+        tw_st(b, tw_mega_shared(t, 4, 4 * f[i].shift), at, pair);
     }
 }
 

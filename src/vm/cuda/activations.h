@@ -15,7 +15,6 @@ typedef struct tw_mega_activations {
     tw_val columns, positions;  /* Number of columns, and of positions. */
     tw_val width;               /* Columns of a chunk, rounded up to whole stages. */
     tw_val tag, mask;           /* plan.flags: the tag to wait for, and its bits that count. */
-    tw_type pair;               /* Type of a pair of elements in shared memory. Not for integers. */
     tw_val from, limit;         /* Variables: the chunk's first column, and how many of its columns exist. */
     tw_val w[TW_MEGA_AHEAD][4]; /* Variables: the norm's weights of the thread's first columns of the chunk. */
     tw_val row[TW_CUDA_VM_TOKENS], to[TW_CUDA_VM_TOKENS]; /* Addresses of each position, in memory and shared memory. */

@@ -124,8 +124,7 @@ void tw_mega_build_attend(tw_mega_gen *g) {
     find_range(&a, first_row, &seen);
     a.by.fetch_first(a.by.state, &seen, TW_NONE, before);
     a.fresh = tw_var_of(b, before);
-    tw_mega_wait(g);
-    tw_mega_mark(g, 2);
+    tw_mega_wait_alone(g);
     const bool several = p->tokens > 1;
     TW_LOOP (b, row, several ? tw_push_for(b, first_row, rows, tw_i32(b, 1), false) : TW_NO_LOOP(first_row)) {
         if (several) find_range(&a, row, &seen);

@@ -39,27 +39,25 @@ static void load_queries(void *state, tw_val q, tw_val position, tw_val head, tw
     }
 }
 
-/* Takes one more position for head h. */
-static void take_floats(tw_mega_by_lanes *a, int h, const tw_val *k, const tw_val *v, tw_val there) {
-    tw_builder *b = a->g->b;
-    tw_val dot = TW_NONE;
-    for (int i = 0; i < TW_MEGA_WIDE; i++) dot = i ? tw_fma(b, a->q[h][i], k[i], dot) : tw_mul(b, a->q[h][i], k[i]);
-    dot = tw_part_warp_sum(b, dot, 1, a->lanes);
-    tw_val keep, weight = tw_softmax_take(b, &a->seen[h], dot, there, &keep);
-    for (int i = 0; i < TW_MEGA_WIDE; i++) {
-        tw_val before = tw_mul(b, a->acc[h][i], keep);
-        tw_op_to(b, a->acc[h][i], TW_OP_fma_f32, weight, v[i], before);
-    }
-}
-
 /* Takes one more position for all heads. Both rows are from load_row. */
 static void take(tw_mega_by_lanes *a, const tw_val *k, const tw_val *v, tw_val there) {
+    tw_builder *b = a->g->b;
     tw_val ks[TW_MEGA_WIDE], vs[TW_MEGA_WIDE];
     for (int i = 0; i < TW_MEGA_WIDE; i++) {
         ks[i] = element(a, k, i);
         vs[i] = element(a, v, i);
     }
-    for (int h = 0; h < TW_MEGA_HEADS; h++) take_floats(a, h, ks, vs, there);
+    for (int h = 0; h < TW_MEGA_HEADS; h++) {
+        const tw_val *q = a->q[h];
+        tw_val dot = TW_NONE, *acc = a->acc[h];
+        for (int i = 0; i < TW_MEGA_WIDE; i++) dot = i ? tw_fma(b, q[i], ks[i], dot) : tw_mul(b, q[i], ks[i]);
+        dot = tw_part_warp_sum(b, dot, 1, a->lanes);
+        tw_val keep, weight = tw_softmax_take(b, &a->seen[h], dot, there, &keep);
+        for (int i = 0; i < TW_MEGA_WIDE; i++) {
+            tw_val before = tw_mul(b, acc[i], keep);
+            tw_op_to(b, acc[i], TW_OP_fma_f32, weight, vs[i], before);
+        }
+    }
 }
 
 static int of_warp(const tw_mega_by_lanes *a) {

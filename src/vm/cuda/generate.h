@@ -66,6 +66,7 @@ enum {
 
 /* Waits until the instruction's input is there. Every builder calls it, as late as it can. */
 void tw_mega_wait(tw_mega_gen *g);
+void tw_mega_wait_alone(tw_mega_gen *g); /* For instructions without weights: no activations are copied first. */
 
 /* Computes the tag that the instruction reads or writes, with plan.flags. A step writes the buffer `uses` times. */
 tw_val tw_mega_tag(tw_mega_gen *g, bool writes, int uses);

@@ -107,6 +107,11 @@ void tw_mega_wait(tw_mega_gen *g) {
     tw_mega_mark(g, 1);
 }
 
+void tw_mega_wait_alone(tw_mega_gen *g) {
+    tw_mega_wait(g);
+    tw_mega_mark(g, 2);
+}
+
 /* ---- data as its own flag */
 
 tw_val tw_mega_tag(tw_mega_gen *g, bool writes, int uses) {
@@ -171,8 +176,7 @@ static void build_input(tw_mega_gen *g) {
     const int half = (int)g->p->rotated / 2;
     tw_val n = g->arg[TW_MEGA_ARG_N], tokens = tw_mega_address(g, TW_W_OUT), last = tw_mega_address(g, TW_W_IN);
     tw_val rope = tw_mega_address(g, TW_W_ROPE);
-    tw_mega_wait(g);
-    tw_mega_mark(g, 2);
+    tw_mega_wait_alone(g);
     TW_IF (b, tw_lt(b, g->thread, n)) {
         tw_val first = tw_eq(b, g->step, tw_i32(b, 0));
         tw_val token;
@@ -200,8 +204,7 @@ static void build_embed(tw_mega_gen *g) {
     tw_val from = tw_mega_word(g, TW_W_FROM), count = tw_mega_word(g, TW_W_COUNT);
     tw_val tokens = tw_mega_address(g, TW_W_IN), table = tw_mega_address(g, TW_W_TABLE);
     tw_val x = tw_mega_address(g, TW_W_OUT), tag = tw_mega_tag(g, true, g->p->uses_x);
-    tw_mega_wait(g);
-    tw_mega_mark(g, 2);
+    tw_mega_wait_alone(g);
     tw_val all = g->p->tokens > 1 ? tw_mul(b, count, g->arg[TW_MEGA_ARG_N]) : count;
     TW_LOOP (b, i, tw_mega_thread_loop(g, all)) {
         tw_val position = tw_i32(b, 0), column = tw_add(b, from, i);
@@ -221,11 +224,6 @@ static void build_embed(tw_mega_gen *g) {
     }
 }
 
-static void wait_alone(tw_mega_gen *g) {
-    tw_mega_wait(g);
-    tw_mega_mark(g, 2);
-}
-
 /* ---- the loop */
 
 static void dispatch(tw_mega_gen *g, tw_val kind) {
@@ -235,7 +233,7 @@ static void dispatch(tw_mega_gen *g, tw_val kind) {
         void (*build)(tw_mega_gen *g);
     } plain[] = {{TW_MEGA_ATTEND, tw_mega_build_attend}, {TW_MEGA_MERGE, tw_mega_build_merge},
                  {TW_MEGA_EMBED, build_embed},           {TW_MEGA_INPUT, build_input},
-                 {TW_MEGA_OUTPUT, tw_mega_build_output}, {TW_MEGA_WAIT, wait_alone}};
+                 {TW_MEGA_OUTPUT, tw_mega_build_output}, {TW_MEGA_WAIT, tw_mega_wait_alone}};
     tw_val project = tw_eq(b, kind, tw_i32(b, TW_MEGA_PROJECT)), ffn = tw_eq(b, kind, tw_i32(b, TW_MEGA_FFN));
     tw_val qkv = tw_eq(b, kind, tw_i32(b, TW_MEGA_QKV)), head = tw_eq(b, kind, tw_i32(b, TW_MEGA_HEAD));
     TW_IF (b, tw_or(b, tw_or(b, project, ffn), tw_or(b, qkv, head))) {

@@ -37,7 +37,8 @@ typedef struct tw_mega_format {
     int depth;       /* Columns of a piece. */
     int steps;       /* Runs of 16 columns in a piece. */
     int units;       /* Units in a piece: 2 for integers, else 1. */
-    bool half;       /* Floats are multiplied as f16. False: as bf16. */
+    tw_type pair;    /* Floats: type of two neighbouring elements as they are multiplied, of f16 or bf16. */
+    tw_mma_kind mma; /* The product on tensor cores. */
     int sets;        /* Groups' scales in a row of a piece: 1, or 2 if a group is half a piece. 0: no groups. */
     int scale_bytes; /* Bytes of the groups' scales of a piece. */
     int row_bytes;   /* Bytes of the whole rows' scales of a stage. */

@@ -12,8 +12,7 @@ void tw_mega_build_merge(tw_mega_gen *g) {
            splits = tw_mega_word(g, TW_W_SPLITS);
     tw_val in = tw_mega_address(g, TW_W_IN), out = tw_mega_address(g, TW_W_OUT);
     tw_val elements = tw_mul_imm(b, count, d);
-    tw_mega_wait(g);
-    tw_mega_mark(g, 2);
+    tw_mega_wait_alone(g);
     TW_LOOP (b, i, tw_mega_thread_loop(g, p->tokens > 1 ? tw_mul(b, elements, g->arg[TW_MEGA_ARG_N]) : elements)) {
         tw_val position = tw_i32(b, 0), in_row = i;
         if (p->tokens > 1) {

@@ -66,16 +66,9 @@ static tw_mega_multiply multiply_of(tw_mega_gen *g, const tw_mega_format *f, tw_
     const int blocks = g->p->tuning.blocks, pieces = g->p->tuning.warps * blocks;
     tw_mega_multiply o = {.g = g,
                           .f = f,
-                          .way = &tw_mega_floats,
+                          .way = tw_mega_is_integer(f) ? &tw_mega_integers : &tw_mega_floats,
                           .stream = s,
-                          .mma = f->half ? TW_MMA_m16n8k16_f16 : TW_MMA_m16n8k16_bf16,
-                          .pair = f->half ? TW_T_f16x2 : TW_T_bf16x2,
-                          .sums = TW_MEGA_SUMS};
-    if (tw_mega_is_integer(f)) {
-        o.way = &tw_mega_integers;
-        o.mma = TW_MMA_m16n8k32_s8;
-        o.sums = (g->p->tokens + 1) / 2;
-    }
+                          .sums = tw_mega_is_integer(f) ? (g->p->tokens + 1) / 2 : TW_MEGA_SUMS};
     tw_val ring = tw_add_imm(b, g->shared, g->p->ring);
     o.ring = tw_mega_at(b, tw_mega_at(b, ring, g->warp, (int64_t)blocks * TW_MEGA_PIECE), g->lane, 16);
     tw_val scales =
@@ -129,10 +122,10 @@ void tw_mega_begin_stream(tw_mega_gen *g, tw_mega_stream *s, tw_val is_head, tw_
     }
     const bool integers = tw_mega_is_integer(&p->body);
     const int fragments = integers ? (p->tokens + 1) / 2 : p->body.steps;
-    const tw_type pair = p->body.half ? TW_T_f16x2 : TW_T_bf16x2;
     for (int i = 0; i < blocks; i++)
         for (int n = 0; n < fragments; n++) {
-            for (int e = 0; e < 4; e++) s->x[i][n][e] = tw_var_of(b, integers ? tw_i32(b, 0) : tw_zero(b, pair));
+            for (int e = 0; e < 4; e++)
+                s->x[i][n][e] = tw_var_of(b, integers ? tw_i32(b, 0) : tw_zero(b, p->body.pair));
             if (integers) s->x_scale[i][n] = tw_var_of(b, tw_f32(b, 0));
         }
     for_formats(g, is_head, take_first, s, NULL);

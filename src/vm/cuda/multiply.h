@@ -33,10 +33,8 @@ typedef struct tw_mega_multiply {
     tw_val x;         /* Shared address of the lane's first fragment of activations. */
     tw_val digit;     /* Integers: number of the lane's digit. */
     tw_val number[4]; /* Integers: TW_MEGA_NUMBER, to begin sums with. No compiler knows that the four are the same. */
-    tw_mma_kind mma;
-    tw_type pair;
-    int sums;                    /* Independent sums of a unit. */
-    tw_val first;                /* The warp's first column of the chunk. */
+    int sums;         /* Independent sums of a unit. */
+    tw_val first;     /* The warp's first column of the chunk. */
     tw_val unit, stage;          /* Variables: numbers of the next unit, and of its stage. */
     tw_val acc[TW_MEGA_SUMS][4]; /* Variables: the unit's sums. */
 } tw_mega_multiply;

@@ -20,7 +20,7 @@ static void load_floats(tw_mega_multiply *o, tw_val from) {
     TW_BLOCK (b, idle ? tw_push_if(b, o->active) : TW_NO_BLOCK)
         for (int i = 0; i < o->g->p->tuning.blocks; i++)
             for (int s = 0; s < o->f->steps; s++)
-                tw_ld_vec(b, tw_mega_shared(o->pair, 4, i * o->f->depth * 4 + s * 16), x, o->stream->x[i][s]);
+                tw_ld_vec(b, tw_mega_shared(o->f->pair, 4, i * o->f->depth * 4 + s * 16), x, o->stream->x[i][s]);
 }
 
 static void multiply(tw_mega_multiply *o, const tw_mega_taken *t, tw_val from) {
@@ -29,8 +29,8 @@ static void multiply(tw_mega_multiply *o, const tw_mega_taken *t, tw_val from) {
     for (int i = 0; i < o->g->p->tuning.blocks; i++)
         for (int s = 0; s < 2; s++) {
             tw_val *sum = o->acc[(2 * i + s) % TW_MEGA_SUMS], w[2];
-            for (int e = 0; e < 2; e++) w[e] = tw_bitcast(o->g->b, o->pair, t->w[i][2 * s + e]);
-            tw_mma(o->g->b, o->mma, sum, o->stream->x[i][s % o->f->steps], w, sum);
+            for (int e = 0; e < 2; e++) w[e] = tw_bitcast(o->g->b, o->f->pair, t->w[i][2 * s + e]);
+            tw_mma(o->g->b, o->f->mma, sum, o->stream->x[i][s % o->f->steps], w, sum);
         }
 }
 

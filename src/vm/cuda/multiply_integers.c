@@ -107,7 +107,7 @@ static void multiply_alike(tw_mega_multiply *o, const tw_mega_taken *t, int c, i
         unpack(o, t->w[at / depth], part, a);
         for (int tile = 0; tile < o->sums; tile++) {
             for (int e = 0; e < 4 && at == c; e++) alone[tile][e] = tw_var(b, TW_T_i32);
-            tw_mma(b, o->mma, alone[tile], a, s->x[at / depth][tile] + 2 * part, at == c ? o->number : alone[tile]);
+            tw_mma(b, o->f->mma, alone[tile], a, s->x[at / depth][tile] + 2 * part, at == c ? o->number : alone[tile]);
         }
     }
     if (o->f->sets) scales_of(o, t->scale + i * o->f->scale_bytes / 32, c % depth * o->f->sets / depth, scale);

@@ -807,8 +807,7 @@ void tw_mega_build_output(tw_mega_gen *g) {
         o.logits = tw_mega_address(g, TW_W_LOGITS);
         o.rows = tw_mega_address(g, TW_W_SLOT_ROWS);
     }
-    tw_mega_wait(g);
-    tw_mega_mark(g, 2);
+    tw_mega_wait_alone(g);
     tw_attrs look = {.type = TW_T_i32, .order = TW_ORDER_relaxed, .scope = TW_SCOPE_gpu};
     o.aborted = tw_ld(g->b, look, g->arg[TW_MEGA_ARG_ABORT]);
     tw_mega_build_output_of(g, &o);

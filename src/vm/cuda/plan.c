@@ -22,7 +22,14 @@ static int64_t up(int64_t x, int64_t unit) {
 }
 
 bool tw_mega_format_of(tw_dtype dtype, int group, tw_mega_format *f) {
-    *f = (tw_mega_format){.dtype = dtype, .group = group, .units = 1};
+    const bool integer = dtype == TW_I8 || dtype == TW_I4, half = dtype == TW_F16;
+    *f = (tw_mega_format){.dtype = dtype,
+                          .group = group,
+                          .units = integer ? 2 : 1,
+                          .pair = half ? TW_T_f16x2 : TW_T_bf16x2,
+                          .mma = integer ? TW_MMA_m16n8k32_s8
+                                 : half  ? TW_MMA_m16n8k16_f16
+                                         : TW_MMA_m16n8k16_bf16};
     switch (dtype) {
     case TW_F32: /* A sum of two bf16: four upper halves, then four lower ones. */
         f->depth = 16;
@@ -30,17 +37,14 @@ bool tw_mega_format_of(tw_dtype dtype, int group, tw_mega_format *f) {
     case TW_F16:
     case TW_BF16:
         f->depth = 32;
-        f->half = dtype == TW_F16;
         break;
     case TW_I8:
-        f->units = 2;
         f->depth = 32;
         f->sets = group ? 1 : 0;
         f->row_bytes = group ? 0 : 16 * 4;
         f->scale_bytes = 16 * 4 * f->sets;
         break;
     case TW_I4:
-        f->units = 2;
         f->depth = 64;
         f->sets = group == 32 ? 2 : 1;
         f->scale_bytes = 16 * 2 * f->sets;
@@ -49,7 +53,7 @@ bool tw_mega_format_of(tw_dtype dtype, int group, tw_mega_format *f) {
         return false;
     }
     f->steps = f->depth / 16;
-    return !tw_mega_is_integer(f) || (group % 32 == 0 && (group || dtype == TW_I8));
+    return !integer || (group % 32 == 0 && (group || dtype == TW_I8));
 }
 
 int64_t tw_mega_stage_columns(const tw_mega_plan *p, const tw_mega_format *f) {
@@ -133,7 +137,7 @@ static tw_status read_instructions(tw_mega_plan *p, const tw_schedule *s, bool d
             if (b->shape[2] > p->max_columns) p->max_columns = (int)b->shape[2];
         }
     }
-    if (p->body.half != p->head.half || p->body.units != p->head.units)
+    if (p->body.pair != p->head.pair || p->body.units != p->head.units)
         return refuse(diag, "a head whose weights are of another type than the layers'");
     return TW_OK;
 }

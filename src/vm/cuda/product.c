@@ -71,8 +71,7 @@ static product product_of(tw_mega_gen *g, tw_val kind) {
                        .in = tw_mega_address(g, TW_W_IN),
                        .norm = tw_mega_address(g, TW_W_NORM),
                        .columns = tw_mega_word(g, TW_W_K),
-                       .positions = g->arg[TW_MEGA_ARG_N],
-                       .pair = p->body.half ? TW_T_f16x2 : TW_T_bf16x2}};
+                       .positions = g->arg[TW_MEGA_ARG_N]}};
     tw_mega_activations *a = &o.a;
     a->normed = tw_binary(b, TW_OP_ne_i64, a->norm, tw_i64(b, 0));
     const int64_t of_body = tw_mega_stage_columns(p, &p->body), of_head = tw_mega_stage_columns(p, &p->head);
