@@ -9,7 +9,6 @@ tw_mega_plan draw_plan(const draw_shape *s, const tw_target *target) {
                       .tokens = s->sequences,
                       .sequences = s->sequences,
                       .vocab = s->vocab,
-                      .n_workers = s->slots,
                       .slots = s->slots,
                       .samples = true,
                       .fours = s->vocab % 4 == 0,

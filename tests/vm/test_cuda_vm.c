@@ -77,6 +77,10 @@ static tw_status run(machine *r, tw_vm_step *s, tw_diag *d) {
     return r->gpu ? tw_cuda_vm_run(r->gpu, s, d) : tw_vm_run(r->cpu, s, d);
 }
 
+static tw_status greedy(machine *r, int32_t token, int64_t pos, int64_t n, int32_t *out, double *us, tw_diag *d) {
+    return tw_cuda_vm_batch(r->gpu, r->id, &token, &pos, n, out, NULL, us, d);
+}
+
 /* One way to run a model, and how near it is to come. */
 typedef struct way {
     const char *folder;
@@ -245,7 +249,7 @@ static void one_launch_is_as_good_as_many(void **state) {
         int32_t first = 17, many[GREEDY], again[GREEDY], token = first;
         double us;
         tw_diag d;
-        if (tw_cuda_vm_greedy(g.gpu, g.id, first, 0, GREEDY, many, &us, &d) != TW_OK) fail_msg("%s", d.message);
+        if (greedy(&g, first, 0, GREEDY, many, &us, &d) != TW_OK) fail_msg("%s", d.message);
         for (int i = 0; i < GREEDY; i++) {
             tw_vm_step s = {.tokens = &token, .n = 1, .pos = i, .length = GREEDY};
             assert_int_equal(run(&g, &s, &d), TW_OK);
@@ -253,7 +257,7 @@ static void one_launch_is_as_good_as_many(void **state) {
             token = s.token;
         }
         /* From further on, what came before being what the single steps left. */
-        assert_int_equal(tw_cuda_vm_greedy(g.gpu, g.id, many[0], 1, GREEDY - 1, again, NULL, &d), TW_OK);
+        assert_int_equal(greedy(&g, many[0], 1, GREEDY - 1, again, NULL, &d), TW_OK);
         assert_memory_equal(again, many + 1, (GREEDY - 1) * sizeof *many);
         end(&g);
         tw_model_close(m);
@@ -418,10 +422,10 @@ static void bad_steps_are_refused(void **state) {
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) assert_int_equal(run(&g, &bad[i], &d), TW_ERR_USAGE);
     tw_vm_step other = {.program = 5, .tokens = text, .n = 1};
     assert_int_equal(tw_cuda_vm_run(g.gpu, &other, &d), TW_ERR_USAGE);
-    assert_int_equal(tw_cuda_vm_greedy(g.gpu, g.id, 256, 0, 1, out, NULL, &d), TW_ERR_USAGE);
-    assert_int_equal(tw_cuda_vm_greedy(g.gpu, g.id, 1, MAX_SEQ - 1, 2, out, NULL, &d), TW_ERR_USAGE);
+    assert_int_equal(greedy(&g, 256, 0, 1, out, NULL, &d), TW_ERR_USAGE);
+    assert_int_equal(greedy(&g, 1, MAX_SEQ - 1, 2, out, NULL, &d), TW_ERR_USAGE);
     /* Its angles change with every token. */
-    assert_int_equal(tw_cuda_vm_greedy(g.gpu, g.id, 1, 0, 2, out, NULL, &d), TW_ERR_UNSUPPORTED);
+    assert_int_equal(greedy(&g, 1, 0, 2, out, NULL, &d), TW_ERR_UNSUPPORTED);
     end(&g);
     tw_model_close(m);
 }

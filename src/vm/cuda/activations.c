@@ -119,59 +119,46 @@ static void load_columns(tw_mega_gen *g, tw_flag_words *w, int n, tw_val (*x)[4]
     }
 }
 
-static int span(const tw_mega_activations *a) { /* Columns that all threads take at once. */
-    return 4 * tw_mega_threads(a->g->p);
-}
-
-/* Computes the most columns of a chunk, in whole stages. An input with RMS norm has the model's width. */
-static int64_t most_columns(const tw_mega_activations *a, bool normed) {
+/* Computes how the threads go through a chunk. */
+static void set_pace(tw_mega_activations *a) {
     const tw_mega_plan *p = a->g->p;
     const int64_t of_body = tw_mega_stage_columns(p, &p->body), of_head = tw_mega_stage_columns(p, &p->head);
-    const int64_t stage = of_body > of_head ? of_body : of_head, all = (p->dim + stage - 1) / stage * stage;
-    return normed && all < p->chunk_most ? all : p->chunk_most;
-}
-
-/* Computes how many runs of columns a thread loads at once. */
-static int at_once(const tw_mega_activations *a, bool normed) {
-    const bool roomy = a->g->p->roomy && !tw_mega_is_integer(&a->g->p->body);
-    const int most = a->g->p->tokens == 1 ? normed ? TW_MEGA_AHEAD : MOST : roomy ? COLUMNS : 1;
-    const int64_t n = (most_columns(a, normed) + span(a) - 1) / span(a);
-    return n < most ? (int)n : most;
+    const int64_t stage = of_body > of_head ? of_body : of_head, all = (p->m->dim + stage - 1) / stage * stage;
+    const bool roomy = p->roomy && !tw_mega_is_integer(&p->body);
+    a->span = 4 * tw_mega_threads(p);
+    for (int normed = 0; normed < 2; normed++) {
+        /* An input with RMS norm has the model's width. */
+        const int64_t columns = normed && all < p->chunk_most ? all : p->chunk_most;
+        const int64_t n = (columns + a->span - 1) / a->span;
+        const int most = p->tokens == 1 ? normed ? TW_MEGA_AHEAD : MOST : roomy ? COLUMNS : 1;
+        a->at_once[normed] = n < most ? (int)n : most;
+        a->one_turn[normed] = n <= most;
+    }
 }
 
 /* Loads the norm's weights of a thread's columns, from `k` on, as far as the chunk has them. */
 static void load_weights(tw_mega_activations *a, tw_val k) {
     tw_builder *b = a->g->b;
-    for (int i = 0; i < at_once(a, true); i++) {
-        tw_val column = tw_add_imm(b, k, i * span(a)), at = tw_mega_at(b, a->norm, tw_add(b, a->from, column), 4);
+    for (int i = 0; i < a->at_once[true]; i++) {
+        tw_val column = tw_add_imm(b, k, i * a->span), at = tw_mega_at(b, a->norm, tw_add(b, a->from, column), 4);
         tw_when(b, tw_and(b, a->normed, tw_lt(b, column, a->limit)));
         tw_ld_vec(b, tw_mega_fixed(TW_T_f32, 4, 0), at, a->w[i]);
     }
-}
-
-/* Counts the columns that the threads take together in a turn. */
-static int step_of(const tw_mega_activations *a, bool normed) {
-    return at_once(a, normed) * span(a);
-}
-
-/* Tells whether one turn covers a chunk. */
-static bool at_one_turn(const tw_mega_activations *a, bool normed) {
-    return most_columns(a, normed) <= step_of(a, normed);
 }
 
 /* Begins a loop over a thread's columns, unless one turn covers a chunk. The scope's `i` is the first column. */
 static tw_scope push_columns(const tw_mega_activations *a, bool normed) {
     tw_builder *b = a->g->b;
     tw_val first = tw_shl(b, a->g->thread, 2);
-    if (at_one_turn(a, normed)) return TW_NO_LOOP(first);
+    if (a->one_turn[normed]) return TW_NO_LOOP(first);
     /* All lanes of a warp run the loop equally often, since they find the largest activation together. */
     tw_val end = tw_and(b, tw_add_imm(b, a->width, TW_MEGA_BLOCK - 1), tw_i32(b, -TW_MEGA_BLOCK));
-    return tw_push_for(b, first, end, tw_i32(b, step_of(a, normed)), false);
+    return tw_push_for(b, first, end, tw_i32(b, a->at_once[normed] * a->span), false);
 }
 
 /* Loads the norm's weights for the turn after that of column `k`, if there is one. */
 static void load_next_weights(tw_mega_activations *a, tw_val k) {
-    if (!at_one_turn(a, true)) load_weights(a, tw_add_imm(a->g->b, k, step_of(a, true)));
+    if (!a->one_turn[true]) load_weights(a, tw_add_imm(a->g->b, k, a->at_once[true] * a->span));
 }
 
 void tw_mega_find_chunk(tw_mega_activations *a, tw_val chunk) {
@@ -184,9 +171,10 @@ void tw_mega_find_chunk(tw_mega_activations *a, tw_val chunk) {
 void tw_mega_find_activations(tw_mega_activations *a) {
     tw_mega_gen *g = a->g;
     tw_builder *b = g->b;
+    set_pace(a);
     a->from = tw_var_of(b, tw_i32(b, 0));
     a->limit = tw_var_of(b, tw_i32(b, 0));
-    for (int i = 0; i < 4 * at_once(a, true); i++) a->w[i / 4][i % 4] = tw_var_of(b, tw_f32(b, 0));
+    for (int i = 0; i < 4 * a->at_once[true]; i++) a->w[i / 4][i % 4] = tw_var_of(b, tw_f32(b, 0));
     for (int u = 0; u < g->p->tokens; u++) {
         tw_val position = tw_i32(b, u);
         a->row[u] = u ? tw_op_emit(b, TW_OP_mad_wide_s32, position, tw_mul_imm(b, a->columns, 4), a->in) : a->in;
@@ -237,9 +225,9 @@ static void stage_columns(tw_mega_activations *a, tw_val k, int n, tw_val square
     tw_val first = tw_mega_at(b, a->row[0], tw_add(b, a->from, k), 4);
     four f[MOST];
     for (int i = 0; i < n; i++) {
-        w.at[i] = tw_add_imm(b, first, 4 * i * span(a));
-        w.there[i] = tw_lt(b, tw_i32(b, i * span(a)), rest);
-        f[i] = (four){.x = x[i], .k = k, .shift = i * span(a), .there = tw_lt(b, tw_i32(b, i * span(a)), have)};
+        w.at[i] = tw_add_imm(b, first, 4 * i * a->span);
+        w.there[i] = tw_lt(b, tw_i32(b, i * a->span), rest);
+        f[i] = (four){.x = x[i], .k = k, .shift = i * a->span, .there = tw_lt(b, tw_i32(b, i * a->span), have)};
     }
     load_columns(a->g, &w, n, x);
     for (int i = 0; i < n && squares.id; i++) norm_four(a, squares, a->w[i], x[i]);
@@ -249,13 +237,13 @@ static void stage_columns(tw_mega_activations *a, tw_val k, int n, tw_val square
 /* Copies one position without a norm, as many columns at once as registers allow. */
 static void stage_plain(tw_mega_activations *a) {
     tw_builder *b = a->g->b;
-    const int most = at_once(a, false), few = at_once(a, true);
+    const int most = a->at_once[false], few = a->at_once[true];
     if (few == most) {
         TW_LOOP (b, k, push_columns(a, false)) stage_columns(a, k, most, TW_NONE);
         return;
     }
     /* The input is attention's output, hardly wider than the model, or the ffn's, several times as wide. */
-    TW_IF (b, tw_le(b, a->width, tw_i32(b, few * span(a)))) {
+    TW_IF (b, tw_le(b, a->width, tw_i32(b, few * a->span))) {
         stage_columns(a, tw_shl(b, a->g->thread, 2), few, TW_NONE);
     } else {
         TW_LOOP (b, k, push_columns(a, false)) stage_columns(a, k, most, TW_NONE);
@@ -267,7 +255,7 @@ static void stage_one(tw_mega_activations *a, tw_val chunk) {
     TW_IF (b, a->normed) {
         tw_val squares = tw_var_of(b, tw_f32(b, 0));
         TW_LOOP (b, k, push_columns(a, true)) {
-            stage_columns(a, k, at_once(a, true), squares);
+            stage_columns(a, k, a->at_once[true], squares);
             load_next_weights(a, k);
         }
         leave_squares(a, squares, tw_i32(b, 0), chunk);
@@ -281,11 +269,11 @@ static void stage_one(tw_mega_activations *a, tw_val chunk) {
 /* Copies several positions, with their loads issued together. `squares`: sums by position. NULL: no norm. */
 static void stage_rows(tw_mega_activations *a, const tw_val *squares) {
     tw_builder *b = a->g->b;
-    const int n = at_once(a, squares), T = a->g->p->tokens;
+    const int n = a->at_once[squares != NULL], T = a->g->p->tokens;
     tw_val x[COLUMNS][TW_CUDA_VM_TOKENS][4] = {{{{0}}}}, k[COLUMNS];
     TW_LOOP (b, first, push_columns(a, squares)) {
         for (int i = 0; i < n; i++) {
-            k[i] = tw_add_imm(b, first, i * span(a));
+            k[i] = tw_add_imm(b, first, i * a->span);
             tw_val column = tw_add(b, a->from, k[i]), inside = tw_lt(b, k[i], a->limit);
             for (int u = 0; u < T; u++) {
                 tw_val at = tw_mega_at(b, a->row[u], column, 4);

@@ -15,7 +15,7 @@ static void finish(const attention *a, tw_val row, tw_val head, tw_val heads) {
     tw_mega_gen *g = a->g;
     tw_builder *b = g->b;
     const tw_mega_plan *p = g->p;
-    const int d = (int)p->head_dim, warps = p->tuning.warps, one = p->attend_heads * (d + 2) * 4;
+    const int d = (int)p->m->head_dim, warps = p->tuning.warps, one = p->attend_heads * (d + 2) * 4;
     TW_LOOP (b, i, tw_mega_thread_loop(g, tw_mul_imm(b, heads, d))) {
         tw_val h = tw_div(b, i, d), e = tw_rem(b, i, d);
         tw_val at = tw_mega_at(b, tw_add_imm(b, g->shared, p->scratch), h, (d + 2) * 4);
@@ -34,10 +34,10 @@ static void finish(const attention *a, tw_val row, tw_val head, tw_val heads) {
         tw_val all = tw_add(b, head, h);
         TW_IF (b, tw_eq(b, a->splits, tw_i32(b, 1))) {
             tw_val y = tw_binary(b, TW_OP_div_f32, x, sum);
-            tw_val to = tw_mega_at(b, tw_mega_at(b, a->out, row, p->heads * d * 4), all, d * 4);
+            tw_val to = tw_mega_at(b, tw_mega_at(b, a->out, row, p->m->n_heads * d * 4), all, d * 4);
             tw_st(b, (tw_attrs){.type = TW_T_f32}, tw_mega_at(b, to, e, 4), &y);
         } else {
-            tw_val slots = tw_mul_imm(b, a->splits, p->heads), slot = tw_fma(b, all, a->splits, a->split);
+            tw_val slots = tw_mul_imm(b, a->splits, p->m->n_heads), slot = tw_fma(b, all, a->splits, a->split);
             slot = tw_fma(b, row, slots, slot);
             tw_val to = tw_mega_at(b, a->out, slot, (d + 2) * 4);
             tw_st(b, (tw_attrs){.type = TW_T_f32}, tw_mega_at(b, to, e, 4), &x);
@@ -63,8 +63,8 @@ static void find_range(const attention *a, tw_val row, tw_mega_past *seen) {
 static void find_past(const attention *a, tw_val kv_head, tw_val row, tw_mega_past *p) {
     tw_mega_gen *g = a->g;
     tw_builder *b = g->b;
-    const int64_t of_head = g->p->max_seq * g->p->head_dim * (int64_t)(tw_dtype_bits(g->p->kv) / 8);
-    if (g->p->sequences > 1) kv_head = tw_add(b, kv_head, tw_mul_imm(b, row, g->p->kv_heads));
+    const int64_t of_head = g->p->max_seq * g->p->m->head_dim * (int64_t)(tw_dtype_bits(g->p->kv) / 8);
+    if (g->p->sequences > 1) kv_head = tw_add(b, kv_head, tw_mul_imm(b, row, g->p->m->n_kv_heads));
     p->k = tw_mega_at(b, a->k, kv_head, of_head);
     p->v = tw_mega_at(b, a->v, kv_head, of_head);
 }
@@ -74,7 +74,7 @@ static void attend_row(attention *a, tw_val row, tw_mega_past *seen) {
     tw_mega_gen *g = a->g;
     tw_builder *b = g->b;
     const tw_mega_plan *p = g->p;
-    const int per = (int)(p->heads / p->kv_heads);
+    const int per = (int)(p->m->n_heads / p->m->n_kv_heads);
     tw_val head = tw_var_of(b, a->from);
     TW_WHILE (b, tw_lt(b, head, a->end)) {
         tw_val kv_head = tw_div(b, head, per), shared = tw_sub(b, tw_mul_imm(b, tw_add_imm(b, kv_head, 1), per), head);
@@ -120,7 +120,7 @@ void tw_mega_build_attend(tw_mega_gen *g) {
     /* The cache of earlier steps is complete, so the first batch's positions from them are fetched before the wait. */
     tw_mega_past seen;
     tw_val before = p->sequences > 1 ? tw_mega_position(g, first_row) : g->pos;
-    find_past(&a, tw_div(b, a.from, (int)(p->heads / p->kv_heads)), first_row, &seen);
+    find_past(&a, tw_div(b, a.from, (int)(p->m->n_heads / p->m->n_kv_heads)), first_row, &seen);
     find_range(&a, first_row, &seen);
     a.by.fetch_first(a.by.state, &seen, TW_NONE, before);
     a.fresh = tw_var_of(b, before);

@@ -20,19 +20,20 @@ static void load_queries(void *state, tw_val q, tw_val position, tw_val head, tw
     tw_mega_by_lanes *a = state;
     tw_builder *b = a->g->b;
     const tw_mega_plan *p = a->g->p;
-    tw_val row = tw_mega_at(b, tw_mega_at(b, q, position, p->heads * p->head_dim * 4), head, p->head_dim * 4);
+    tw_val row =
+        tw_mega_at(b, tw_mega_at(b, q, position, p->m->n_heads * p->m->head_dim * 4), head, p->m->head_dim * 4);
     row = tw_mega_at(b, row, a->mine, 4);
     tw_val x[TW_MEGA_HEADS][TW_MEGA_WIDE] = {{{0}}};
     for (int h = 0; h < TW_MEGA_HEADS; h++) {
         tw_val there = tw_and(b, a->inside, tw_lt(b, tw_i32(b, h), heads));
         for (int i = 0; i < TW_MEGA_WIDE; i += 4) {
             tw_when(b, there);
-            tw_ld_vec(b, tw_mega_l2(TW_T_f32, 4, (int)(h * p->head_dim + i) * 4), row, x[h] + i);
+            tw_ld_vec(b, tw_mega_l2(TW_T_f32, 4, (int)(h * p->m->head_dim + i) * 4), row, x[h] + i);
         }
     }
     for (int h = 0; h < TW_MEGA_HEADS; h++) {
         for (int i = 0; i < TW_MEGA_WIDE; i++) {
-            a->q[h][i] = tw_mul(b, x[h][i], tw_f32(b, p->attn_scale * TW_SOFTMAX_LOG2E));
+            a->q[h][i] = tw_mul(b, x[h][i], tw_f32(b, p->m->attn_scale * TW_SOFTMAX_LOG2E));
             a->acc[h][i] = tw_var_of(b, tw_f32(b, 0));
         }
         a->seen[h] = tw_softmax_of(b);
@@ -77,10 +78,10 @@ static void declare(void *state, tw_mega_gen *g) {
     tw_builder *b = g->b;
     const tw_type t = g->p->kv == TW_F32 ? TW_T_f32 : TW_T_i32;
     *a = (tw_mega_by_lanes){.g = g, .lanes = 1};
-    while (a->lanes * TW_MEGA_WIDE < g->p->head_dim) a->lanes *= 2;
+    while (a->lanes * TW_MEGA_WIDE < g->p->m->head_dim) a->lanes *= 2;
     tw_val part = tw_rem(b, g->lane, a->lanes);
     a->mine = tw_mul_imm(b, part, TW_MEGA_WIDE);
-    a->inside = tw_lt(b, a->mine, tw_i32(b, (int)g->p->head_dim));
+    a->inside = tw_lt(b, a->mine, tw_i32(b, (int)g->p->m->head_dim));
     a->sub = tw_div(b, g->lane, a->lanes);
     for (int n = 0; n < 2; n++)
         for (int u = 0; u < TW_MEGA_TOGETHER; u++)
@@ -98,7 +99,7 @@ static tw_val start_of(tw_mega_by_lanes *a, const tw_mega_past *p) {
 static void fetch(tw_mega_by_lanes *a, const tw_mega_past *p, tw_val at, tw_val from, tw_val below, tw_mega_batch *x) {
     tw_builder *b = a->g->b;
     const int es = (int)tw_dtype_bits(a->g->p->kv) / 8;
-    const int64_t row = a->g->p->head_dim * es;
+    const int64_t row = a->g->p->m->head_dim * es;
     for (int u = 0; u < TW_MEGA_TOGETHER; u++) {
         tw_val position = tw_add(b, tw_add_imm(b, at, (int64_t)u * round_of(a)), a->sub);
         tw_val there = tw_and(b, tw_lt(b, position, tw_min(b, p->last, below)), a->inside);
@@ -146,7 +147,7 @@ static void leave(void *state, tw_val heads) {
     tw_mega_by_lanes *a = state;
     tw_mega_gen *g = a->g;
     tw_builder *b = g->b;
-    const int d = (int)g->p->head_dim;
+    const int d = (int)g->p->m->head_dim;
     tw_val at = tw_add_imm(b, g->shared, g->p->scratch);
     at = tw_mega_at(b, at, g->warp, TW_MEGA_HEADS * (d + 2) * 4);
     for (int h = 0; h < TW_MEGA_HEADS; h++) {

@@ -9,11 +9,11 @@
 enum { BLOCK = 16 /* Positions that a warp takes at once. */ };
 
 static int steps(const tw_mega_by_tensor *a) { /* Steps along the scores' k. */
-    return (int)a->g->p->head_dim / 16;
+    return (int)a->g->p->m->head_dim / 16;
 }
 
 static int tiles(const tw_mega_by_tensor *a) { /* Tiles along the sums' columns. */
-    return (int)a->g->p->head_dim / 8;
+    return (int)a->g->p->m->head_dim / 8;
 }
 
 static void declare(void *state, tw_mega_gen *g) {
@@ -48,7 +48,7 @@ static tw_scope push_row(tw_mega_gen *g, tw_val position, tw_val from, tw_val be
 static void fetch_keys(tw_mega_by_tensor *a, const tw_mega_past *p, tw_val at, tw_val from, tw_val below) {
     tw_mega_gen *g = a->g;
     tw_builder *b = g->b;
-    const int64_t row = g->p->head_dim * 2;
+    const int64_t row = g->p->m->head_dim * 2;
     for (int n = 0; n < 2; n++) {
         tw_val position = tw_add(b, tw_add_imm(b, at, 8 * n), g->row);
         TW_BLOCK (b, push_row(g, position, from, below)) {
@@ -62,14 +62,14 @@ static void fetch_keys(tw_mega_by_tensor *a, const tw_mega_past *p, tw_val at, t
 static void fetch_values(tw_mega_by_tensor *a, const tw_mega_past *p, tw_val at, tw_val from, tw_val below) {
     tw_mega_gen *g = a->g;
     tw_builder *b = g->b;
-    const int64_t row = g->p->head_dim * 2;
-    const int whole = (int)g->p->head_dim / 64;
+    const int64_t row = g->p->m->head_dim * 2;
+    const int whole = (int)g->p->m->head_dim / 64;
     for (int r = 0; r < 4; r++) {
         tw_val position = tw_add(b, tw_add_imm(b, at, r % 2 + 8 * (r / 2)), tw_shl(b, g->column, 1));
         TW_BLOCK (b, push_row(g, position, from, below)) {
             tw_val first = tw_mega_at(b, p->v, position, row), address = tw_mega_at(b, first, g->row, 16);
             for (int i = 0; i < whole; i++) tw_ld_vec(b, tw_mega_l2(TW_T_i32, 4, 128 * i), address, a->v[r] + 4 * i);
-            if (g->p->head_dim % 64)
+            if (g->p->m->head_dim % 64)
                 tw_ld_vec(b, tw_mega_l2(TW_T_i32, 2, 128 * whole), tw_mega_at(b, first, g->row, 8),
                           a->v[r] + 4 * whole);
         }
@@ -77,7 +77,7 @@ static void fetch_values(tw_mega_by_tensor *a, const tw_mega_past *p, tw_val at,
 }
 
 static bool wide(const tw_mega_by_tensor *a) {
-    return a->g->p->head_dim > 64;
+    return a->g->p->m->head_dim > 64;
 }
 
 static void fetch_first(void *state, const tw_mega_past *p, tw_val from, tw_val below) {
@@ -95,13 +95,13 @@ static void load_queries(void *state, tw_val q, tw_val position, tw_val head, tw
     tw_mega_gen *g = a->g;
     tw_builder *b = g->b;
     const tw_mega_plan *p = g->p;
-    tw_val row = tw_mega_at(b, q, position, p->heads * p->head_dim * 4), x[4] = {{0}}, pair[4];
-    row = tw_mega_at(b, tw_mega_at(b, row, tw_add(b, head, g->row), p->head_dim * 4), g->column, 32);
+    tw_val row = tw_mega_at(b, q, position, p->m->n_heads * p->m->head_dim * 4), x[4] = {{0}}, pair[4];
+    row = tw_mega_at(b, tw_mega_at(b, row, tw_add(b, head, g->row), p->m->head_dim * 4), g->column, 32);
     TW_FOR (b, j, g->warp, tw_i32(b, steps(a)), tw_i32(b, p->tuning.warps), false) {
         tw_val address = tw_mega_at(b, tw_mega_at(b, row, tw_shr(b, j, 1), 128), tw_rem(b, j, 2), 16);
         tw_when(b, tw_lt(b, g->row, heads));
         tw_ld_vec(b, tw_mega_l2(TW_T_f32, 4, 0), address, x);
-        for (int e = 0; e < 4; e++) x[e] = tw_mul(b, x[e], tw_f32(b, p->attn_scale * TW_SOFTMAX_LOG2E));
+        for (int e = 0; e < 4; e++) x[e] = tw_mul(b, x[e], tw_f32(b, p->m->attn_scale * TW_SOFTMAX_LOG2E));
         for (int e = 0; e < 4; e += 2) tw_part_split(g->b, a->pair, x[e], x[e + 1], &pair[e], &pair[e + 1]);
         tw_st(b, tw_mega_shared(a->pair, 4, 0), tw_mega_at(b, a->q, j, 512), pair);
     }
@@ -188,7 +188,7 @@ static void leave(void *state, tw_val heads) {
     tw_mega_by_tensor *a = state;
     tw_mega_gen *g = a->g;
     tw_builder *b = g->b;
-    const int d = (int)g->p->head_dim, bytes = (d + 2) * 4;
+    const int d = (int)g->p->m->head_dim, bytes = (d + 2) * 4;
     tw_val at = tw_mega_at(b, tw_add_imm(b, g->shared, g->p->scratch), g->warp, (int64_t)g->p->attend_heads * bytes);
     at = tw_mega_at(b, at, g->row, bytes);
     tw_val sum = tw_part_warp_sum(g->b, tw_add(b, a->seen.sum, tw_f32(b, 0)), 1, 4);

@@ -40,7 +40,7 @@ static tw_val find_factor(tw_mega_gen *g, const tw_mega_sums *s, tw_val position
     tw_val at = tw_add_imm(b, g->shared, g->p->sums), squares;
     add_warps(g, tw_mega_at(b, at, position, 4 * g->p->tuning.warps), 4, s->normed, 1, &squares);
     tw_val mean = tw_mul(b, squares, s->share);
-    tw_val factor = tw_unary(b, TW_OP_rsqrt_f32, tw_add(b, mean, tw_f32(b, g->p->norm_eps)));
+    tw_val factor = tw_unary(b, TW_OP_rsqrt_f32, tw_add(b, mean, tw_f32(b, g->p->m->norm_eps)));
     return tw_select(b, s->normed, factor, tw_f32(b, 1));
 }
 
@@ -73,22 +73,23 @@ static place locate(tw_mega_gen *g, tw_val row) {
     tw_builder *b = g->b;
     const tw_mega_plan *p = g->p;
     place at;
-    tw_val head = tw_div(b, row, (int)p->head_dim);
-    at.index = tw_rem(b, row, (int)p->head_dim);
-    tw_val is_q = tw_lt(b, head, tw_i32(b, (int)p->heads));
-    tw_val is_k = tw_lt(b, head, tw_i32(b, (int)(p->heads + p->kv_heads)));
+    tw_val head = tw_div(b, row, (int)p->m->head_dim);
+    at.index = tw_rem(b, row, (int)p->m->head_dim);
+    tw_val is_q = tw_lt(b, head, tw_i32(b, (int)p->m->n_heads));
+    tw_val is_k = tw_lt(b, head, tw_i32(b, (int)(p->m->n_heads + p->m->n_kv_heads)));
     tw_val others = tw_select(b, is_k, tw_i32(b, 1), tw_i32(b, 2));
     at.part = tw_select(b, is_q, tw_i32(b, 0), others);
-    tw_val before = tw_select(b, is_k, tw_i32(b, (int)p->heads), tw_i32(b, (int)(p->heads + p->kv_heads)));
+    tw_val before =
+        tw_select(b, is_k, tw_i32(b, (int)p->m->n_heads), tw_i32(b, (int)(p->m->n_heads + p->m->n_kv_heads)));
     at.head = tw_sub(b, head, tw_select(b, is_q, tw_i32(b, 0), before));
-    at.turned = tw_and(b, is_k, tw_lt(b, at.index, tw_i32(b, (int)p->rotated)));
+    at.turned = tw_and(b, is_k, tw_lt(b, at.index, tw_i32(b, (int)p->m->rope.dims)));
     return at;
 }
 
 /* Computes 1 / rms of a head's rows, whose joined sums are in the first warp's part. */
 static tw_val head_factor(const rows *r, tw_val row, tw_val position) {
     tw_builder *b = r->g->b;
-    const int d = (int)r->g->p->head_dim;
+    const int d = (int)r->g->p->m->head_dim;
     tw_val start = tw_mul_imm(b, tw_div(b, row, d), d), at = cell(r, start, position);
     tw_val sum = tw_var_of(b, tw_f32(b, 0));
     for (int i = 0; i < d; i += 4) {
@@ -97,7 +98,7 @@ static tw_val head_factor(const rows *r, tw_val row, tw_val position) {
         for (int e = 0; e < 4; e++) tw_op_to(b, sum, TW_OP_fma_f32, x[e], x[e], sum);
     }
     tw_val mean = tw_mul(b, sum, tw_f32(b, 1.0f / (float)d));
-    return tw_unary(b, TW_OP_rsqrt_f32, tw_add(b, mean, tw_f32(b, r->g->p->norm_eps)));
+    return tw_unary(b, TW_OP_rsqrt_f32, tw_add(b, mean, tw_f32(b, r->g->p->m->norm_eps)));
 }
 
 /* Applies a head's RMS norm to a pair of rows of a query or key. `of` has the norms' weights for q and for k. */
@@ -123,7 +124,7 @@ static tw_val is_early(const rows *r, tw_val number) {
 
 static void turn(const rows *r, tw_val rope, tw_val position, tw_val pair, tw_val turned, tw_val early, tw_val *y) {
     tw_builder *b = r->g->b;
-    const int half = (int)r->g->p->rotated / 2;
+    const int half = (int)r->g->p->m->rope.dims / 2;
     TW_IF (b, turned) {
         tw_val at = tw_mega_at(b, tw_mega_at(b, rope, position, 8 * half), pair, 4);
         tw_val angle[2];
@@ -147,14 +148,15 @@ static void put_qkv(tw_mega_gen *g, const place *at, tw_val position, tw_val q, 
     const tw_dtype t = p->kv;
     const int es = (int)tw_dtype_bits(t) / 8;
     TW_IF (b, tw_eq(b, at->part, tw_i32(b, 0))) {
-        tw_val row = tw_mega_at(b, tw_mega_at(b, q, position, p->heads * p->head_dim * 4), at->head, p->head_dim * 4);
+        tw_val row =
+            tw_mega_at(b, tw_mega_at(b, q, position, p->m->n_heads * p->m->head_dim * 4), at->head, p->m->head_dim * 4);
         for (int i = 0; i < 2; i++) tw_st(b, (tw_attrs){.type = TW_T_f32}, tw_mega_at(b, row, index[i], 4), &y[i]);
     } else {
         tw_val cache = tw_select(b, tw_eq(b, at->part, tw_i32(b, 1)), k, v);
         tw_val head = at->head;
-        if (p->sequences > 1) head = tw_add(b, head, tw_mul_imm(b, position, p->kv_heads));
-        tw_val row = tw_mega_at(b, cache, head, p->max_seq * p->head_dim * es);
-        row = tw_mega_at(b, row, tw_mega_position(g, position), p->head_dim * es);
+        if (p->sequences > 1) head = tw_add(b, head, tw_mul_imm(b, position, p->m->n_kv_heads));
+        tw_val row = tw_mega_at(b, cache, head, p->max_seq * p->m->head_dim * es);
+        row = tw_mega_at(b, row, tw_mega_position(g, position), p->m->head_dim * es);
         for (int i = 0; i < 2; i++) {
             tw_val x = y[i];
             if (t != TW_F32) x = tw_unary(b, t == TW_F16 ? TW_OP_cvt_f16_f32 : TW_OP_cvt_bf16_f32, x);
@@ -226,7 +228,7 @@ static void qkv(const rows *r) {
     place at = locate(g, tw_add(b, from, t.row));
     tw_val pair = tw_shr(b, at.index, 1);
     index[0] = tw_select(b, at.turned, pair, at.index);
-    index[1] = tw_select(b, at.turned, tw_add_imm(b, pair, p->rotated / 2), tw_add_imm(b, at.index, 1));
+    index[1] = tw_select(b, at.turned, tw_add_imm(b, pair, p->m->rope.dims / 2), tw_add_imm(b, at.index, 1));
     if (p->qk_norm) norm_head(r, &at, t.row, t.position, index, norms, y);
     turn(r, rope, t.position, pair, at.turned, is_early(r, tw_shr(b, t.row, 1)), y);
     put_qkv(g, &at, t.position, q, k, v, index, y);
@@ -255,9 +257,9 @@ void tw_mega_build_before(tw_mega_gen *g, tw_mega_sums *s) {
         tw_when(b, w.there[0]);
         s->before = tw_ld(b, tw_mega_l2(TW_T_f32, 1, 0), w.at[0]);
     }
-    const int half = (int)g->p->rotated / 2;
+    const int half = (int)g->p->m->rope.dims / 2;
     tw_val rope = tw_mega_address(g, TW_W_ROPE);
-    tw_val row = tw_add(b, from, tw_shl(b, g->thread, 1)), index = tw_rem(b, row, (int)g->p->head_dim);
+    tw_val row = tw_add(b, from, tw_shl(b, g->thread, 1)), index = tw_rem(b, row, (int)g->p->m->head_dim);
     tw_val turned = tw_and(b, tw_lt(b, index, tw_i32(b, 2 * half)), tw_eq(b, s->kind, tw_i32(b, TW_MEGA_QKV)));
     tw_val at = tw_mega_at(b, rope, tw_shr(b, index, 1), 4);
     turned = tw_and(b, turned, s->early);
@@ -274,7 +276,7 @@ static void project(const rows *r) {
     tw_val out = tw_mega_address(g, TW_W_OUT), from = tw_add(b, tw_mega_word(g, TW_W_FROM), r->s->first);
     tw_val tag = tw_mega_tag(g, true, g->p->uses_x), old = before_tag(g);
     const turns t = begin_units(r, 1, 1);
-    tw_val at = tw_mega_at(b, tw_mega_at(b, out, t.position, g->p->dim * 4), tw_add(b, from, t.row), 4), y[1], x;
+    tw_val at = tw_mega_at(b, tw_mega_at(b, out, t.position, g->p->m->dim * 4), tw_add(b, from, t.row), 4), y[1], x;
     tw_val known = is_early(r, t.row);
     if (g->p->flags) {
         tw_flag_words w = {.width = 1, .tag = old, .at = {at}};

@@ -173,7 +173,7 @@ static void arrive(tw_mega_gen *g, tw_val kind) {
 /* Copies the step's tokens and angles. A launch's first step has the caller's tokens, later ones the last step's. */
 static void build_input(tw_mega_gen *g) {
     tw_builder *b = g->b;
-    const int half = (int)g->p->rotated / 2;
+    const int half = (int)g->p->m->rope.dims / 2;
     tw_val n = g->arg[TW_MEGA_ARG_N], tokens = tw_mega_address(g, TW_W_OUT), last = tw_mega_address(g, TW_W_IN);
     tw_val rope = tw_mega_address(g, TW_W_ROPE);
     tw_mega_wait_alone(g);
@@ -200,7 +200,7 @@ static void build_input(tw_mega_gen *g) {
 
 static void build_embed(tw_mega_gen *g) {
     tw_builder *b = g->b;
-    const tw_dtype t = g->p->embed;
+    const tw_dtype t = g->p->m->embed.dtype;
     tw_val from = tw_mega_word(g, TW_W_FROM), count = tw_mega_word(g, TW_W_COUNT);
     tw_val tokens = tw_mega_address(g, TW_W_IN), table = tw_mega_address(g, TW_W_TABLE);
     tw_val x = tw_mega_address(g, TW_W_OUT), tag = tw_mega_tag(g, true, g->p->uses_x);
@@ -215,11 +215,11 @@ static void build_embed(tw_mega_gen *g) {
         tw_val token = tw_ld(b, load_i32, tw_mega_at(b, tokens, position, 4));
         /* After the machine gave up a token may be anything. */
         token = tw_binary(b, TW_OP_min_u32, token, tw_i32(b, (int32_t)g->p->vocab - 1));
-        const int64_t row = g->p->dim * (int64_t)(tw_dtype_bits(t) / 8);
+        const int64_t row = g->p->m->dim * (int64_t)(tw_dtype_bits(t) / 8);
         tw_val at = tw_mega_at(b, tw_mega_at(b, table, token, row), column, (int64_t)tw_dtype_bits(t) / 8);
         const tw_attrs element = tw_mega_fixed(tw_mega_element(t), 1, 0);
         tw_val v = tw_part_widen(b, element.type, tw_ld(b, element, at));
-        tw_val to = tw_mega_at(b, tw_mega_at(b, x, position, g->p->dim * 4), column, 4);
+        tw_val to = tw_mega_at(b, tw_mega_at(b, x, position, g->p->m->dim * 4), column, 4);
         tw_mega_put(g, to, v, tag);
     }
 }

@@ -107,7 +107,7 @@ static inline const tw_instr *tw_mega_last(const tw_schedule *s) {
 
 /* tape.c: an instruction's part of the tape. */
 typedef struct tw_mega_strip {
-    unsigned char *stages; /* tw_mega_stages stages. */
+    unsigned char *stages; /* As many as tw_mega_shape says. */
     float *bias;           /* [units * 8]: biases of the rows in the tape's order. 0: the row has none. */
     bool has_bias;         /* A row has a bias. */
 } tw_mega_strip;

@@ -63,17 +63,16 @@ typedef struct tw_mega_shape {
 
 /* Everything the kernel is generated for. Offsets are bytes from the start of a block's shared memory. */
 typedef struct tw_mega_plan {
+    const tw_model *m;
     const tw_target *target;
-    tw_cuda_vm_tuning tuning; /* The machine's tuning, all fields chosen. */
-    int tokens;               /* The most positions of a step. */
-    int sequences;            /* Sequences of a step: 1, or as many as `tokens`. */
-    bool all_logits;          /* The head has logits of every position. False: of the last one. */
-    /* Sizes of the model. `rotated` is the number of elements of a head that rope rotates. */
-    int64_t dim, heads, kv_heads, head_dim, rotated, vocab;
-    int max_columns; /* The most columns of a matrix. */
-    bool qk_norm;    /* Each head of queries and keys has RMS norm. */
-    float norm_eps, attn_scale;
-    tw_dtype kv, embed;          /* Element types of the cache and of the embedding. */
+    tw_cuda_vm_tuning tuning;    /* The machine's tuning, all fields chosen. */
+    int tokens;                  /* The most positions of a step. */
+    int sequences;               /* Sequences of a step: 1, or as many as `tokens`. */
+    bool all_logits;             /* The head has logits of every position. False: of the last one. */
+    int64_t vocab;               /* The model's. */
+    int max_columns;             /* The most columns of a matrix. */
+    bool qk_norm;                /* Each head of queries and keys has RMS norm. */
+    tw_dtype kv;                 /* Element type of the cache. */
     bool attend_tensor;          /* Attention uses tensor cores. False: lanes. */
     int attend_heads;            /* Query heads that attention takes at once. */
     bool roomy;                  /* The compiler finds registers for the widest heads and the most loads at once. */
@@ -90,7 +89,6 @@ typedef struct tw_mega_plan {
     int scratch, queries;   /* Offsets of attention's results by warp, and of its queries. Both overlap x. */
     int64_t chunk_most;     /* The most columns of a chunk. */
     bool one_chunk;         /* Every instruction has a single chunk. */
-    int n_workers;          /* Workers, which are blocks of the grid. */
     bool trace;             /* The kernel stores clocks. */
     int trace_records;      /* Records that the trace has for each worker. */
     bool samples;           /* The kernel can draw by vm/sample.h: a step has one position of each sequence. */

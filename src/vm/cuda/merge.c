@@ -7,7 +7,7 @@ void tw_mega_build_merge(tw_mega_gen *g) {
     tw_builder *b = g->b;
     const tw_mega_plan *p = g->p;
     enum { AT_ONCE = 16 };
-    const int d = (int)p->head_dim, row = (d + 2) * 4;
+    const int d = (int)p->m->head_dim, row = (d + 2) * 4;
     tw_val from = tw_mega_word(g, TW_W_FROM), count = tw_mega_word(g, TW_W_COUNT),
            splits = tw_mega_word(g, TW_W_SPLITS);
     tw_val in = tw_mega_address(g, TW_W_IN), out = tw_mega_address(g, TW_W_OUT);
@@ -20,7 +20,7 @@ void tw_mega_build_merge(tw_mega_gen *g) {
             in_row = tw_sub(b, i, tw_mul(b, position, elements));
         }
         tw_val head = tw_add(b, from, tw_div(b, in_row, d)), e = tw_rem(b, in_row, d);
-        tw_val slot = tw_mul(b, tw_fma(b, position, tw_i32(b, (int)p->heads), head), splits);
+        tw_val slot = tw_mul(b, tw_fma(b, position, tw_i32(b, (int)p->m->n_heads), head), splits);
         tw_val at = tw_mega_at(b, in, slot, row);
         const tw_softmax seen = tw_softmax_of(b);
         tw_val x = tw_var_of(b, tw_f32(b, 0));
@@ -49,7 +49,7 @@ void tw_mega_build_merge(tw_mega_gen *g) {
             }
         }
         tw_val y = tw_binary(b, TW_OP_div_f32, x, seen.sum);
-        tw_val to = tw_mega_at(b, tw_mega_at(b, out, position, p->heads * d * 4), head, d * 4);
+        tw_val to = tw_mega_at(b, tw_mega_at(b, out, position, p->m->n_heads * d * 4), head, d * 4);
         tw_st(b, (tw_attrs){.type = TW_T_f32}, tw_mega_at(b, to, e, 4), &y);
     }
 }

@@ -79,7 +79,7 @@ tw_mega_shape tw_mega_shape_of(const tw_mega_plan *p, const tw_schedule *s, cons
     x.units = (int)(up(rows, TW_MEGA_ROWS) / TW_MEGA_ROWS) * (in->op == TW_INSTR_FFN ? 2 : 1);
     /* A group has whole heads, since a head's RMS norm needs all of its rows. */
     if (in->op == TW_INSTR_QKV && p->qk_norm)
-        x.group_units = (int)(TW_MEGA_PART_ROWS / p->head_dim * p->head_dim / TW_MEGA_ROWS);
+        x.group_units = (int)(TW_MEGA_PART_ROWS / p->m->head_dim * p->m->head_dim / TW_MEGA_ROWS);
     const int n = f->units, full = x.units / x.group_units, rest = x.units % x.group_units;
     x.stages = x.chunks * (full * ((x.group_units + n - 1) / n) + (rest + n - 1) / n) * (x.run / p->tuning.blocks);
     return x;
@@ -150,11 +150,11 @@ static int take(int *at, int64_t bytes) {
 
 /* Chooses lanes or tensor cores, which take keys and values as they are stored, 16 positions of a warp at once. */
 static void choose_attention(tw_mega_plan *p) {
-    const int per = (int)(p->heads / p->kv_heads);
+    const int per = (int)(p->m->n_heads / p->m->n_kv_heads);
     p->roomy = p->target->sm == 90 || p->target->sm == 100;
     const bool halves = p->kv == TW_F16 || p->kv == TW_BF16;
     const int64_t widest = p->roomy ? TW_MEGA_TENSOR_DIM : TW_MEGA_TENSOR_DIM / 2;
-    p->attend_tensor = halves && p->head_dim % 32 == 0 && p->head_dim <= widest;
+    p->attend_tensor = halves && p->m->head_dim % 32 == 0 && p->m->head_dim <= widest;
     p->attend_heads = !p->attend_tensor ? TW_MEGA_HEADS : per < TW_MEGA_TENSOR_HEADS ? per : TW_MEGA_TENSOR_HEADS;
 }
 
@@ -177,8 +177,8 @@ static tw_status divide(tw_mega_plan *p, tw_diag *diag) {
     p->part_buffers = T == 1 ? 2 : 1;
     p->stage_bytes = of_body > of_head ? of_body : of_head;
     p->head_bytes = p->head_last && of_body == p->stage_bytes ? of_head : p->stage_bytes;
-    const int64_t scratch = up((int64_t)t->warps * p->attend_heads * (p->head_dim + 2) * 4, LINE);
-    const int64_t attention = scratch + (p->attend_tensor ? p->head_dim / 16 * TW_MEGA_PIECE : 0);
+    const int64_t scratch = up((int64_t)t->warps * p->attend_heads * (p->m->head_dim + 2) * 4, LINE);
+    const int64_t attention = scratch + (p->attend_tensor ? p->m->head_dim / 16 * TW_MEGA_PIECE : 0);
     const int64_t x = T * (int64_t)p->x_pitch;
     int at = 0;
     p->x = take(&at, x > attention ? x : attention);
@@ -321,11 +321,14 @@ int32_t tw_mega_uses(const tw_schedule *s, const tw_instr *in, const tw_instr *c
 
 tw_status tw_mega_plan_of(tw_mega_plan *p, const tw_schedule *s, const tw_model *m, const tw_target *t,
                           const tw_cuda_vm_options *options, tw_diag *diag) {
-    *p = (tw_mega_plan){.target = t,
+    *p = (tw_mega_plan){.m = m,
+                        .target = t,
                         .tuning = options->tuning,
                         .tokens = (int)s->tokens,
                         .sequences = (int)s->sequences,
-                        .n_workers = s->n_workers};
+                        .max_seq = s->max_seq,
+                        .vocab = m->vocab,
+                        .qk_norm = m->layers[0].q_norm.rows > 0};
     tw_status st = covered(m, diag);
     if (st != TW_OK) return st;
     if (s->tokens > TW_CUDA_VM_TOKENS)
@@ -340,17 +343,6 @@ tw_status tw_mega_plan_of(tw_mega_plan *p, const tw_schedule *s, const tw_model 
     if (p->tuning.window < 0) return tw_fail(diag, TW_ERR_USAGE, "a window of %d stages", p->tuning.window);
     if (p->tuning.spin_limit < 1)
         return tw_fail(diag, TW_ERR_USAGE, "spin_limit: %d is not a number of polls", p->tuning.spin_limit);
-    p->dim = m->dim;
-    p->heads = m->n_heads;
-    p->kv_heads = m->n_kv_heads;
-    p->head_dim = m->head_dim;
-    p->rotated = m->rope.dims;
-    p->vocab = m->vocab;
-    p->qk_norm = m->layers[0].q_norm.rows > 0;
-    p->norm_eps = m->norm_eps;
-    p->attn_scale = m->attn_scale;
-    p->embed = m->embed.dtype;
-    p->max_seq = s->max_seq;
     st = check_room(s, diag);
     if (st == TW_OK) st = choose_edges(p, s, diag);
     if (st == TW_OK) st = read_instructions(p, s, options->dequantise, diag);

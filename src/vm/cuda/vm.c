@@ -509,14 +509,6 @@ tw_status tw_cuda_vm_batch(tw_cuda_vm *vm, int id, const int32_t *tokens, const 
     return st;
 }
 
-tw_status tw_cuda_vm_greedy(tw_cuda_vm *vm, int id, int32_t token, int64_t pos, int64_t n, int32_t *tokens,
-                            double *microseconds, tw_diag *diag) {
-    const tw_mega_program *p = program(vm, id);
-    if (p && p->s->tokens != 1)
-        return tw_fail(diag, TW_ERR_USAGE, "several tokens a launch need a program of one position");
-    return tw_cuda_vm_batch(vm, id, &token, &pos, n, tokens, NULL, microseconds, diag);
-}
-
 /* ---- where the time went */
 
 tw_status tw_cuda_vm_trace(tw_cuda_vm *vm, int id, tw_cuda_vm_times times[TW_CUDA_VM_KINDS], tw_diag *diag) {
