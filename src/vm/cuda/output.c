@@ -46,6 +46,7 @@ typedef struct cut {
     tw_draw_key key;
     tw_val largest, order; /* The largest logit, and tw_draw_ordered of it. */
     tw_argmax best;        /* This thread's best score of what is left, and its id. */
+    int width;             /* Neighbouring rows that a lane loads at once. */
 } cut;
 
 /* Loads and stores a value of the header, whose type its offset says. */
@@ -97,11 +98,7 @@ static tw_val rules_at(tw_mega_gen *g, tw_val sequence) {
     return tw_mega_at(g->b, g->arg[TW_MEGA_ARG_RULES], sequence, sizeof(tw_sample_rules));
 }
 
-static tw_val rule(tw_mega_gen *g, tw_val rules, tw_type type, size_t offset) {
-    return tw_ld(g->b, tw_mega_fixed(type, 1, (int)offset), rules);
-}
-
-#define RULE(g, rules, type, field) rule(g, rules, type, offsetof(tw_sample_rules, field))
+#define RULE(g, rules, type, field) tw_ld((g)->b, tw_mega_fixed(type, 1, (int)offsetof(tw_sample_rules, field)), rules)
 
 static tw_draw_key key_of(tw_mega_gen *g, tw_val rules, tw_val sequence) {
     const tw_val seed[2] = {RULE(g, rules, TW_T_i32, seed[0]), RULE(g, rules, TW_T_i32, seed[1])};
@@ -274,29 +271,22 @@ static void list_one(const cut *c, tw_val z, tw_val id) {
     }
 }
 
-/* Logits that a lane loads: LOADS loads of `width` neighbouring rows. Rows count from `from`, and `count` of them
-   exist. */
+/* Logits that a lane loads: LOADS loads of cut.width rows. Rows count from `from`, and `count` of them exist. */
 typedef struct some {
     tw_val row[LOADS], there[LOADS]; /* The first row of each load, and whether it exists. */
     tw_val z[LOADS][4];
-    int width;
 } some;
-
-static int row_width(const tw_mega_plan *p) {
-    return p->fours ? 4 : 1;
-}
 
 static void load_some(const cut *c, some *s, int loads, tw_val first, int apart, tw_val from, tw_val count) {
     tw_builder *b = c->g->b;
-    s->width = row_width(c->g->p);
     for (int u = 0; u < loads; u++) {
         tw_val row = tw_add_imm(b, first, u * apart);
         s->row[u] = tw_add(b, from, row);
         s->there[u] = tw_lt(b, row, count);
-        for (int e = 0; e < s->width; e++) s->z[u][e] = TW_NONE;
+        for (int e = 0; e < c->width; e++) s->z[u][e] = TW_NONE;
         tw_val from_row = tw_mega_at(b, c->logits, s->row[u], 4);
         tw_when(b, s->there[u]);
-        tw_ld_vec(b, tw_mega_l2(TW_T_f32, s->width, 0), from_row, s->z[u]);
+        tw_ld_vec(b, tw_mega_l2(TW_T_f32, c->width, 0), from_row, s->z[u]);
     }
 }
 
@@ -310,14 +300,14 @@ static void for_slots(const cut *c, tw_val bound, void (*visit)(const cut *, con
                       tw_val with) {
     tw_mega_gen *g = c->g;
     tw_builder *b = g->b;
-    const int width = row_width(g->p), stride = 32 * width;
+    const int stride = 32 * c->width;
     TW_FOR (b, slot, g->warp, c->o->slots, tw_i32(b, g->p->tuning.warps), false) {
         tw_val cell = tw_mega_at(b, c->slots, slot, SLOT_BYTES);
         tw_val least = bound.id ? bound : tw_i32(b, 0);
         TW_IF (b, tw_le(b, least, bound.id ? tw_ld(b, tw_mega_shared(TW_T_f32, 1, 0), cell) : slot)) {
             tw_val from = tw_ld(b, tw_mega_shared(TW_T_i32, 1, 4), cell);
             tw_val count = tw_ld(b, tw_mega_shared(TW_T_i32, 1, 8), cell);
-            TW_FOR (b, row, tw_mul_imm(b, g->lane, width), count, tw_i32(b, stride * LOADS), false) {
+            TW_FOR (b, row, tw_mul_imm(b, g->lane, c->width), count, tw_i32(b, stride * LOADS), false) {
                 some s;
                 load_some(c, &s, LOADS, row, stride, from, count);
                 visit(c, &s, bound, with);
@@ -332,16 +322,16 @@ static void list_some(const cut *c, const some *s, tw_val bound, tw_val bits) {
     tw_builder *b = c->g->b;
     tw_assign(b, bits, tw_i32(b, 0));
     for (int u = 0; u < LOADS; u++)
-        for (int e = 0; e < s->width; e++) {
+        for (int e = 0; e < c->width; e++) {
             tw_val hit = tw_and(b, s->there[u], tw_le(b, bound, s->z[u][e]));
-            tw_val bit = tw_select(b, hit, tw_i32(b, (int32_t)(1u << (u * s->width + e))), tw_i32(b, 0));
+            tw_val bit = tw_select(b, hit, tw_i32(b, (int32_t)(1u << (u * c->width + e))), tw_i32(b, 0));
             tw_op_to(b, bits, TW_OP_or_i32, bits, bit, TW_NONE);
         }
     TW_WHILE (b, tw_ne(b, bits, tw_i32(b, 0))) {
         tw_val bit = tw_sub(b, tw_i32(b, 31), tw_unary(b, TW_OP_clz_i32, bits));
         tw_val one = tw_binary(b, TW_OP_shl_i32, tw_i32(b, 1), bit);
-        tw_val load = tw_div(b, bit, s->width), e = tw_rem(b, bit, s->width);
-        tw_val row = tw_add(b, tw_add(b, s->row[0], tw_mul_imm(b, load, 32 * s->width)), e);
+        tw_val load = tw_div(b, bit, c->width), e = tw_rem(b, bit, c->width);
+        tw_val row = tw_add(b, tw_add(b, s->row[0], tw_mul_imm(b, load, 32 * c->width)), e);
         list_one(c, tw_ld(b, tw_mega_l2(TW_T_f32, 1, 0), tw_mega_at(b, c->logits, row, 4)), row);
         tw_op_to(b, bits, TW_OP_xor_i32, bits, one, TW_NONE);
     }
@@ -353,7 +343,7 @@ static void count_some(const cut *c, const some *s, tw_val bound, tw_val sum) {
     tw_val none = tw_i32(b, 0), one = tw_i32(b, 1);
     (void)bound;
     for (int u = 0; u < LOADS; u++)
-        for (int e = 0; e < s->width; e++) {
+        for (int e = 0; e < c->width; e++) {
             tw_val far = tw_draw_distance(b, c->scale, c->largest, s->z[u][e]);
             tw_val mass = tw_select(b, s->there[u], tw_draw_mass(b, far), none), quarter = tw_shr(b, far, QUARTER);
             tw_val bin = tw_mega_at(b, c->mass, tw_min(b, quarter, tw_i32(b, QUARTERS - 1)), 4);
@@ -454,13 +444,13 @@ static void for_all(const cut *c, int loads, void (*visit)(const cut *c, tw_val 
                     void *with) {
     tw_mega_gen *g = c->g;
     tw_builder *b = g->b;
-    const int width = row_width(g->p), stride = tw_mega_threads(g->p) * width;
+    const int stride = tw_mega_threads(g->p) * c->width;
     tw_val vocab = tw_i32(b, (int32_t)g->p->vocab), step = tw_i32(b, stride * loads);
-    TW_FOR (b, i, tw_mul_imm(b, g->thread, width), vocab, step, false) {
+    TW_FOR (b, i, tw_mul_imm(b, g->thread, c->width), vocab, step, false) {
         some s;
         load_some(c, &s, loads, i, stride, tw_i32(b, 0), vocab);
         for (int u = 0; u < loads; u++)
-            for (int e = 0; e < s.width; e++) {
+            for (int e = 0; e < c->width; e++) {
                 tw_val z = s.z[u][e], id = tw_add_imm(b, s.row[u], e);
                 TW_IF (b, tw_and(b, s.there[u], tw_lt(b, tw_f32(b, TW_SAMPLE_LEAST), z)))
                     visit(c, z, id, tw_draw_rank(b, c->order, z, id), with);
@@ -724,8 +714,9 @@ static void draw(cut *c) {
     }
 }
 
-/* Copies the slots' bests and rows to shared memory and initialises the header of a draw. */
-static void begin_cut(const cut *c, tw_val table) {
+/* Copies the slots' bests and rows to shared memory and initialises the header of a draw. Every warp computes the
+   largest of the bests. */
+static void begin_cut(cut *c, tw_val table) {
     tw_mega_gen *g = c->g;
     tw_builder *b = g->b;
     TW_LOOP (b, i, tw_mega_thread_loop(g, c->o->slots)) {
@@ -743,19 +734,15 @@ static void begin_cut(const cut *c, tw_val table) {
         set(c, LIMIT, tw_i64(b, -1));
     }
     tw_mega_barrier(g);
-}
-
-/* Every warp computes the largest of the slots' bests. */
-static tw_val largest_of(const cut *c) {
-    tw_builder *b = c->g->b;
     tw_val value = tw_var_of(b, tw_f32(b, TW_SAMPLE_LEAST));
-    TW_FOR (b, i, c->g->lane, c->o->slots, tw_i32(b, 32), false) tw_assign(b, value, tw_max(b, value, best_of(c, i)));
-    return tw_part_warp_max(c->g->b, tw_add(b, value, tw_f32(b, 0)), 1, 32);
+    TW_FOR (b, i, g->lane, c->o->slots, tw_i32(b, 32), false) tw_assign(b, value, tw_max(b, value, best_of(c, i)));
+    c->largest = tw_part_warp_max(b, tw_add(b, value, tw_f32(b, 0)), 1, 32);
+    c->order = tw_draw_ordered(b, c->largest);
 }
 
 static void cut_one(tw_mega_gen *g, const tw_mega_output *o, tw_val sequence) {
     tw_builder *b = g->b;
-    cut c = {.g = g, .o = o, .sequence = sequence};
+    cut c = {.g = g, .o = o, .sequence = sequence, .width = g->p->fours ? 4 : 1};
     tw_val rules = rules_at(g, sequence), mode = RULE(g, rules, TW_T_i32, mode);
     TW_IF (b, has(b, mode, TW_SAMPLE_CUTS)) {
         c.logits = tw_mega_at(b, o->logits, sequence, 4 * g->p->vocab);
@@ -772,8 +759,6 @@ static void cut_one(tw_mega_gen *g, const tw_mega_output *o, tw_val sequence) {
         c.key = key_of(g, rules, sequence);
         c.best = tw_argmax_of(b, TW_SAMPLE_LEAST);
         begin_cut(&c, o->rows);
-        c.largest = largest_of(&c);
-        c.order = tw_draw_ordered(b, c.largest);
         draw(&c);
         tw_mega_barrier(g);
     } else {
