@@ -444,7 +444,7 @@ static bool awaited(const tw_schedule *s, int counter) {
 static void lose(const tw_model *m, const way *w, const tw_schedule *s, int counter) {
     machine g = open_way(m, w);
     const tw_mega_program *p = g.gpu->programs;
-    const uint64_t at = p->counters + (uint64_t)(counter * TW_MEGA_COUNTER);
+    const uint64_t at = p->arguments[TW_MEGA_ARG_COUNTERS] + (uint64_t)(counter * TW_MEGA_COUNTER);
     const int32_t token = 1;
     tw_vm_step step = {.tokens = &token, .n = 1, .length = 8};
     int32_t count;

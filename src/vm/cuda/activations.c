@@ -5,9 +5,7 @@
    thread loads at once for each of several positions, if the compiler finds registers for them. */
 enum { MOST = 2 * TW_MEGA_AHEAD, COLUMNS = 2 };
 _Static_assert((int)MOST <= (int)TW_FLAG_WORDS, "they may be polled together");
-/* The most positions, or runs of columns, that a thread stores together. */
-enum { MANY = 8 };
-_Static_assert((int)MOST <= (int)MANY && (int)TW_CUDA_VM_TOKENS <= (int)MANY, "all of them");
+_Static_assert((int)TW_CUDA_VM_TOKENS <= (int)MOST, "a thread stores as many positions together");
 
 /* ---- into shared memory */
 
@@ -77,7 +75,7 @@ static void store_integers(tw_mega_activations *a, const four *f, int n) {
      */
     enum { LEAST = (BITS + 10) << EXPONENT };
     tw_builder *b = a->g->b;
-    tw_val most[MANY];
+    tw_val most[MOST];
     for (int i = 0; i < n; i++) most[i] = largest(b, f[i].x);
     for (int i = 0; i < n; i++) {
         tw_val exponent = tw_max(b, tw_and(b, most[i], tw_i32(b, INFINITE)), tw_i32(b, LEAST));

@@ -53,19 +53,6 @@ void tw_mega_mark(tw_mega_gen *g, int mark) {
 
 /* ---- edges */
 
-/* Aborts the machine. The first thread to do so writes the abort record; waiting threads see its flag. */
-static void give_up(tw_mega_gen *g, tw_val record, tw_val counter, tw_val target, tw_val seen) {
-    tw_builder *b = g->b;
-    tw_assign(b, g->gave_up, tw_i32(b, 1));
-    tw_attrs claim = {.rmw = TW_RMW_cas, .type = TW_T_i32, .order = TW_ORDER_relaxed, .scope = TW_SCOPE_gpu};
-    tw_val first = tw_atom(b, claim, g->arg[TW_MEGA_ARG_ABORT], tw_i32(b, 0), tw_i32(b, 1));
-    TW_IF (b, tw_eq(b, first, tw_i32(b, 0))) {
-        tw_val said[] = {tw_sreg(b, TW_SREG_ctaid_x), record, counter, target, seen};
-        for (int i = 0; i < 5; i++)
-            tw_st(b, (tw_attrs){.type = TW_T_i32, .offset = 4 + 4 * i}, g->arg[TW_MEGA_ARG_ABORT], &said[i]);
-    }
-}
-
 /* Describes a thread's wait for the abort record. */
 typedef struct waiting {
     tw_mega_gen *g;
@@ -73,18 +60,28 @@ typedef struct waiting {
     tw_val counter, target; /* Counter -1: data is its own flag. */
 } waiting;
 
-/* Counts a poll. Every LOOK polls the thread reads the abort flag, and after spin_limit polls it aborts the machine. */
+/* Counts a poll. Every LOOK polls the thread reads the abort flag, and after spin_limit polls it aborts the machine.
+   The first thread to do so writes the abort record. */
 static void count_poll(void *context, tw_val seen) {
     const waiting *w = context;
     tw_mega_gen *g = w->g;
     tw_builder *b = g->b;
     const int most = g->p->tuning.spin_limit, look_after = most < LOOK ? most : LOOK;
+    tw_val abort = g->arg[TW_MEGA_ARG_ABORT];
     tw_op_to(b, w->polls, TW_OP_add_i32, w->polls, tw_i32(b, 1), TW_NONE);
     TW_IF (b, tw_eq(b, tw_rem(b, w->polls, look_after), tw_i32(b, 0))) {
-        tw_attrs look = {.type = TW_T_i32, .order = TW_ORDER_relaxed, .scope = TW_SCOPE_gpu};
-        tw_assign(b, g->gave_up, tw_ld(b, look, g->arg[TW_MEGA_ARG_ABORT]));
-        TW_IF (b, tw_le(b, tw_i32(b, g->p->tuning.spin_limit), w->polls))
-            give_up(g, g->index, w->counter, w->target, seen);
+        tw_attrs flag = {.type = TW_T_i32, .order = TW_ORDER_relaxed, .scope = TW_SCOPE_gpu};
+        tw_assign(b, g->gave_up, tw_ld(b, flag, abort));
+        TW_IF (b, tw_le(b, tw_i32(b, most), w->polls)) {
+            tw_assign(b, g->gave_up, tw_i32(b, 1));
+            flag.rmw = TW_RMW_cas;
+            tw_val first = tw_atom(b, flag, abort, tw_i32(b, 0), tw_i32(b, 1));
+            TW_IF (b, tw_eq(b, first, tw_i32(b, 0))) {
+                tw_val said[] = {tw_sreg(b, TW_SREG_ctaid_x), g->index, w->counter, w->target, seen};
+                for (int i = 0; i < 5; i++)
+                    tw_st(b, (tw_attrs){.type = TW_T_i32, .offset = 4 + 4 * i}, abort, &said[i]);
+            }
+        }
     }
 }
 

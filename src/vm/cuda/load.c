@@ -376,12 +376,14 @@ tw_status tw_mega_load(tw_cuda_vm *vm, tw_mega_program *p, tw_diag *diag) {
     load_tapes(&l);
     load_slot_rows(&l, rows);
     for (int w = 0; w < s->n_workers && l.status == TW_OK; w++) table[w] = load_records(&l, w);
-    p->workers = put(&l, p, "workers", table, workers * sizeof *table, true);
-    p->counters = put_zeros(&l, "counters", ((size_t)s->n_counters + 1) * TW_MEGA_COUNTER);
-    p->abort = put_zeros(&l, "abort", sizeof(tw_mega_abort));
-    p->tokens = put(&l, p, "tokens", NULL, 2 * TW_CUDA_VM_TOKENS * sizeof(int32_t), true);
-    p->rules = put(&l, p, "rules", p->rules_there, sizeof p->rules_there, true);
-    if (p->plan.trace) p->trace = put(&l, p, "trace", NULL, workers * most * TW_MEGA_MARKS * sizeof(int64_t), false);
+    p->arguments[TW_MEGA_ARG_WORKERS] = put(&l, p, "workers", table, workers * sizeof *table, true);
+    p->arguments[TW_MEGA_ARG_COUNTERS] = put_zeros(&l, "counters", ((size_t)s->n_counters + 1) * TW_MEGA_COUNTER);
+    p->arguments[TW_MEGA_ARG_ABORT] = put_zeros(&l, "abort", sizeof(tw_mega_abort));
+    p->arguments[TW_MEGA_ARG_TOKENS] = put(&l, p, "tokens", NULL, 2 * TW_CUDA_VM_TOKENS * sizeof(int32_t), true);
+    p->arguments[TW_MEGA_ARG_RULES] = put(&l, p, "rules", p->rules_there, sizeof p->rules_there, true);
+    if (p->plan.trace)
+        p->arguments[TW_MEGA_ARG_TRACE] =
+            put(&l, p, "trace", NULL, workers * most * TW_MEGA_MARKS * sizeof(int64_t), false);
     tw_arena_free(&room);
     if (l.status != TW_OK && diag) *diag = l.diag;
     return l.status;

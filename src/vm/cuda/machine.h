@@ -15,18 +15,18 @@ typedef struct tw_mega_program {
     const tw_schedule *s;
     tw_mega_plan plan;
     tw_schedule_weights weights;
-    tw_kernel *kernel;      /* The kernel in the emulator. NULL: it runs on a device. */
-    tw_cuda_module *module; /* The kernel on a device. NULL: it is emulated. */
-    tw_cuda_ready *ready;   /* The module's launch. NULL before the first. */
-    tw_signature signature; /* The kernel's parameters, in the order of TW_MEGA_ARG_. */
-    uint64_t *buffer;       /* [buffer]: address of each buffer. 0: no record has it. */
-    uint64_t workers, counters, tokens, out, abort, trace, rules; /* Addresses that TW_MEGA_ARG_WORKERS etc. take. */
-    uint64_t slot_rows;                                           /* Address of what TW_W_SLOT_ROWS describes. */
-    int32_t *kinds;                                 /* [worker][trace_records]: tw_mega_kind of each record. */
-    int32_t epoch;                                  /* Number of steps that were launched. */
-    bool gave_up;                                   /* The machine gave up. The program cannot run any more. */
-    _Atomic int32_t *said;                          /* Host memory of `out`, then that of `tokens`. NULL: emulated. */
-    int64_t pending;                                /* Steps of a launch whose end was not waited for. */
+    tw_kernel *kernel;                /* The kernel in the emulator. NULL: it runs on a device. */
+    tw_cuda_module *module;           /* The kernel on a device. NULL: it is emulated. */
+    tw_cuda_ready *ready;             /* The module's launch. NULL before the first. */
+    tw_signature signature;           /* The kernel's parameters, in the order of TW_MEGA_ARG_. */
+    uint64_t *buffer;                 /* [buffer]: address of each buffer. 0: no record has it. */
+    uint64_t arguments[TW_MEGA_ARGS]; /* Of the kernel: addresses from loading on, the others from the last launch. */
+    uint64_t slot_rows;               /* Address of what TW_W_SLOT_ROWS describes. */
+    int32_t *kinds;                   /* [worker][trace_records]: tw_mega_kind of each record. */
+    int32_t epoch;                    /* Number of steps that were launched. */
+    bool gave_up;                     /* The machine gave up. The program cannot run any more. */
+    _Atomic int32_t *said;            /* Host memory of `out`, then that of `tokens`. NULL: emulated. */
+    int64_t pending;                  /* Steps of a launch whose end was not waited for. */
     tw_sample_rules rules_there[TW_CUDA_VM_TOKENS]; /* Rules that the device has. */
     float *logits;                                  /* Host memory: logit_rows rows of logits. */
     int64_t logit_rows;                             /* Rows of the buffer of logits. */

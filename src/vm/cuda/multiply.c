@@ -13,12 +13,11 @@ static int scale_words(const tw_mega_multiply *o) {
 static void take_stage(tw_mega_multiply *o, tw_mega_taken *t) {
     tw_mega_gen *g = o->g;
     tw_builder *b = g->b;
-    const tw_mega_plan *p = g->p;
     tw_val full = tw_ring_full(b, &g->ring, &g->next);
     tw_assign(b, t->empty, tw_ring_empty(b, &g->ring, &g->next));
     tw_val at = tw_ring_data(b, &g->ring, &g->next, o->ring);
     tw_ring_wait(b, full, &g->next);
-    for (int i = 0; i < p->tuning.blocks; i++)
+    for (int i = 0; i < g->p->tuning.blocks; i++)
         tw_ld_vec(b, tw_mega_shared(TW_T_i32, 4, i * TW_MEGA_PIECE), at, t->w[i]);
     const int words = scale_words(o), vec = words % 4 == 0 ? 4 : words % 2 == 0 ? 2 : 1;
     tw_val scales = tw_ring_data(b, &g->ring, &g->next, o->scales);

@@ -172,10 +172,11 @@ static tw_status load(tw_cuda_vm *vm, tw_mega_program *p, tw_diag *diag) {
     if (st == TW_OK) vm->taken += need.weights + need.caches + need.scratch;
     const size_t words = (size_t)TW_CUDA_VM_GREEDY * (size_t)p->s->sequences + BEGIN;
     void *host = NULL;
-    if (st == TW_OK) st = tw_mega_alloc_shared(vm, p, "out", words * sizeof(int32_t), &host, &p->out, diag);
+    if (st == TW_OK)
+        st = tw_mega_alloc_shared(vm, p, "out", words * sizeof(int32_t), &host, &p->arguments[TW_MEGA_ARG_OUT], diag);
     p->said = host;
     if (st != TW_OK) return st;
-    if (!p->plan.trace) p->trace = p->out;
+    if (!p->plan.trace) p->arguments[TW_MEGA_ARG_TRACE] = p->arguments[TW_MEGA_ARG_OUT];
     const tw_buffer *logits = &p->s->buffers[tw_mega_last(p->s)->operand[TW_OUTPUT_LOGITS]];
     p->logit_rows = logits->shape[0];
     p->logits = malloc((size_t)(logits->shape[0] * logits->shape[2]) * sizeof(float));
@@ -247,7 +248,7 @@ static tw_status make_angles(tw_cuda_vm *vm, int64_t max_seq, int64_t first, int
 /* Fails if the machine gave up, and says why. */
 static tw_status read_abort(tw_cuda_vm *vm, tw_mega_program *p, tw_diag *diag) {
     tw_mega_abort a;
-    const tw_status st = tw_mega_read(vm, &a, p->abort, sizeof a, diag);
+    const tw_status st = tw_mega_read(vm, &a, p->arguments[TW_MEGA_ARG_ABORT], sizeof a, diag);
     if (st != TW_OK) return st;
     p->gave_up = a.flag != 0;
     if (!p->gave_up) return TW_OK;
@@ -261,10 +262,10 @@ static tw_status read_abort(tw_cuda_vm *vm, tw_mega_program *p, tw_diag *diag) {
         a.worker, a.record, a.counter < p->s->n_counters ? p->s->counters[a.counter].name : "?", a.target, a.seen);
 }
 
-static tw_status emulate(tw_cuda_vm *vm, tw_mega_program *p, const uint64_t *arguments, tw_diag *diag) {
+static tw_status emulate(tw_cuda_vm *vm, tw_mega_program *p, tw_diag *diag) {
     tw_emu_options o = {.seed = vm->options.seed + (uint64_t)p->epoch, .grid = {p->s->n_workers}};
     tw_emu_report report = {0};
-    tw_status st = tw_emu_launch(vm->emu, p->kernel, arguments, &o, &report, diag);
+    tw_status st = tw_emu_launch(vm->emu, p->kernel, p->arguments, &o, &report, diag);
     if (st == TW_ERR_REJECTED) st = tw_emu_explain(&report, diag);
     /* If the machine gave up, its abort is reported instead of the emulator's findings. */
     if (st != TW_OK && st != TW_ERR_REJECTED) return st;
@@ -277,7 +278,7 @@ static tw_status emulate(tw_cuda_vm *vm, tw_mega_program *p, const uint64_t *arg
    stream is polled. */
 static tw_status hear(tw_cuda_vm *vm, tw_mega_program *p, int64_t at, bool soon, int32_t *token, tw_diag *diag) {
     enum { LOOK = 1 << 14, RESTLESS = 1 << 8 };
-    if (vm->emu) return tw_mega_read(vm, token, p->out + (uint64_t)at * 4, 4, diag);
+    if (vm->emu) return tw_mega_read(vm, token, p->arguments[TW_MEGA_ARG_OUT] + (uint64_t)at * 4, 4, diag);
     bool over = false;
     for (int polls = 1; (*token = atomic_load_explicit(&p->said[at], memory_order_acquire)) == UNSAID; polls++) {
         if (over)
@@ -314,10 +315,10 @@ static tw_status settle(tw_cuda_vm *vm, tw_mega_program *p, tw_diag *diag) {
 
 /* Sends the tokens and positions that a launch begins with, without waiting. The program must be settled. */
 static tw_status send_begin(tw_cuda_vm *vm, tw_mega_program *p, const int32_t *words, size_t n, tw_diag *diag) {
-    if (vm->emu) return tw_mega_write(vm, p->tokens, words, n * sizeof *words, diag);
+    if (vm->emu) return tw_mega_write(vm, p->arguments[TW_MEGA_ARG_TOKENS], words, n * sizeof *words, diag);
     void *from = (void *)(p->said + (size_t)TW_CUDA_VM_GREEDY * (size_t)p->s->sequences);
     memcpy(from, words, n * sizeof *words);
-    return tw_cuda_send(vm->cuda, p->tokens, from, n * sizeof *words, diag);
+    return tw_cuda_send(vm->cuda, p->arguments[TW_MEGA_ARG_TOKENS], from, n * sizeof *words, diag);
 }
 
 typedef struct launch_of {
@@ -326,46 +327,38 @@ typedef struct launch_of {
     uint32_t mode;
 } launch_of;
 
-static tw_status start(tw_cuda_vm *vm, tw_mega_program *p, const uint64_t *arguments, tw_diag *diag) {
+static tw_status start(tw_cuda_vm *vm, tw_mega_program *p, tw_diag *diag) {
     const tw_cuda_launch l = {.module = p->module,
                               .grid = {p->s->n_workers, 1, 1},
                               .threads = 32 + 32 * p->plan.tuning.warps,
                               .dynamic_shared = p->plan.shared_bytes,
                               .cooperative = true,
-                              .arguments = arguments,
+                              .arguments = p->arguments,
                               .argument_bytes = p->signature.bytes,
                               .n_arguments = p->signature.n};
     tw_status st = p->ready ? TW_OK : tw_cuda_ready_make(vm->cuda, &p->ready, &l, diag);
-    for (int i = 0; i < l.n_arguments && st == TW_OK; i++) st = tw_cuda_ready_set(p->ready, i, arguments[i], diag);
+    for (int i = 0; i < l.n_arguments && st == TW_OK; i++) st = tw_cuda_ready_set(p->ready, i, p->arguments[i], diag);
     return st == TW_OK ? tw_cuda_ready_run(p->ready, tw_cuda_stream(vm->cuda), diag) : st;
 }
 
 /* Starts a launch of a settled program. */
 static tw_status launch(tw_cuda_vm *vm, tw_mega_program *p, const launch_of *o, tw_diag *diag) {
-    const uint64_t arguments[TW_MEGA_ARGS] = {
-        [TW_MEGA_ARG_WORKERS] = p->workers,
-        [TW_MEGA_ARG_COUNTERS] = p->counters,
-        [TW_MEGA_ARG_TOKENS] = p->tokens,
-        [TW_MEGA_ARG_ANGLES] = vm->angles,
-        [TW_MEGA_ARG_OUT] = p->out,
-        [TW_MEGA_ARG_ABORT] = p->abort,
-        [TW_MEGA_ARG_RULES] = p->rules,
-        [TW_MEGA_ARG_COUNTS] = vm->counts ? vm->counts : p->out,
-        [TW_MEGA_ARG_TRACE] = p->trace,
-        [TW_MEGA_ARG_POS] = (uint64_t)o->pos,
-        [TW_MEGA_ARG_N] = (uint64_t)o->n,
-        [TW_MEGA_ARG_STEPS] = (uint64_t)o->steps,
-        [TW_MEGA_ARG_EPOCH] = (uint32_t)p->epoch,
-        [TW_MEGA_ARG_TOKEN] = (uint32_t)o->token,
-        [TW_MEGA_ARG_MODE] = o->mode,
-    };
+    uint64_t *arguments = p->arguments;
+    arguments[TW_MEGA_ARG_ANGLES] = vm->angles;
+    arguments[TW_MEGA_ARG_COUNTS] = vm->counts ? vm->counts : arguments[TW_MEGA_ARG_OUT];
+    arguments[TW_MEGA_ARG_POS] = (uint64_t)o->pos;
+    arguments[TW_MEGA_ARG_N] = (uint64_t)o->n;
+    arguments[TW_MEGA_ARG_STEPS] = (uint64_t)o->steps;
+    arguments[TW_MEGA_ARG_EPOCH] = (uint32_t)p->epoch;
+    arguments[TW_MEGA_ARG_TOKEN] = (uint32_t)o->token;
+    arguments[TW_MEGA_ARG_MODE] = o->mode;
     tw_status st;
     if (vm->emu) {
-        st = emulate(vm, p, arguments, diag);
+        st = emulate(vm, p, diag);
     } else {
         for (int64_t i = 0; i < o->steps * p->s->sequences; i++)
             atomic_store_explicit(&p->said[i], UNSAID, memory_order_relaxed);
-        st = start(vm, p, arguments, diag);
+        st = start(vm, p, diag);
         if (st == TW_OK) p->pending = o->steps;
     }
     p->epoch += (int32_t)o->steps;
@@ -449,7 +442,7 @@ static tw_status set_rules(tw_cuda_vm *vm, tw_mega_program *p, const tw_sample_r
     if (*mode & TW_SAMPLE_PENALISES && !vm->counts)
         return tw_fail(diag, TW_ERR_USAGE, "penalties without what they count");
     if (!memcmp(p->rules_there, rules, bytes)) return TW_OK;
-    tw_status st = tw_mega_write(vm, p->rules, rules, bytes, diag);
+    tw_status st = tw_mega_write(vm, p->arguments[TW_MEGA_ARG_RULES], rules, bytes, diag);
     if (st == TW_OK) memcpy(p->rules_there, rules, bytes);
     return st;
 }
@@ -520,7 +513,7 @@ tw_status tw_cuda_vm_trace(tw_cuda_vm *vm, int id, tw_cuda_vm_times times[TW_CUD
     const size_t marks = (size_t)workers * (size_t)rows * TW_MEGA_MARKS;
     int64_t *clock = malloc(marks * sizeof *clock);
     if (!clock) return tw_fail_memory(diag);
-    tw_status st = tw_mega_read(vm, clock, p->trace, marks * sizeof *clock, diag);
+    tw_status st = tw_mega_read(vm, clock, p->arguments[TW_MEGA_ARG_TRACE], marks * sizeof *clock, diag);
     for (int k = 0; k < TW_CUDA_VM_KINDS; k++) times[k] = (tw_cuda_vm_times){.name = names[k]};
     for (int w = 0; w < workers && st == TW_OK; w++)
         for (int r = 0; r < rows; r++) {
