@@ -12,6 +12,7 @@
 #include <pthread.h>
 
 typedef struct tw_mega_program {
+    int id; /* 0 for the first, then 1 and so on. */
     const tw_schedule *s;
     tw_mega_plan plan;
     tw_schedule_weights weights;
@@ -28,8 +29,7 @@ typedef struct tw_mega_program {
     _Atomic int32_t *said;            /* Host memory of `out`, then that of `tokens`. NULL: emulated. */
     int64_t pending;                  /* Steps of a launch whose end was not waited for. */
     tw_sample_rules rules_there[TW_CUDA_VM_TOKENS]; /* Rules that the device has. */
-    float *logits;                                  /* Host memory: logit_rows rows of logits. */
-    int64_t logit_rows;                             /* Rows of the buffer of logits. */
+    float *logits;                                  /* Host memory: as many rows of logits as the buffer has. */
     int64_t streamed_bytes;                         /* Bytes of the tapes, which a step reads once. */
     struct tw_mega_program *next;
 } tw_mega_program;
@@ -74,7 +74,6 @@ struct tw_cuda_vm {
     tw_mega_named *named;
     tw_mega_tape *tapes;
     tw_mega_program *programs;
-    int n_programs;
     int64_t taken; /* Bytes that loaded programs take. */
     uint64_t angles;
     bool has_angles;

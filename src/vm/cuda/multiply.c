@@ -76,16 +76,6 @@ static tw_mega_multiply multiply_of(tw_mega_gen *g, const tw_mega_format *f, tw_
     return o;
 }
 
-static void start(tw_mega_multiply *o) {
-    tw_builder *b = o->g->b;
-    tw_val first = tw_mul(b, o->g->warp, o->u->stages);
-    o->first = tw_mul_imm(b, first, (int64_t)o->g->p->tuning.blocks * o->f->depth);
-    o->unit = tw_var_of(b, tw_i32(b, 0));
-    o->stage = tw_var_of(b, tw_i32(b, 0));
-    for (int i = 0; i < 4 * o->sums; i++) o->acc[i / 4][i % 4] = tw_var_of(b, tw_f32(b, 0));
-    if (tw_mega_keeps(o)) tw_mega_load_kept(o, next_column(o));
-}
-
 /* Builds for the format of the layers' matrices, and where the head's is another one, for that, too. */
 static void for_formats(tw_mega_gen *g, tw_val is_head,
                         void (*build)(tw_mega_gen *, const tw_mega_format *, tw_mega_stream *, const tw_mega_units *),
@@ -138,7 +128,12 @@ static void take_units(tw_mega_gen *g, const tw_mega_format *f, tw_mega_stream *
     tw_mega_taken *t = s->taken;
     o.u = u;
     o.way->begin(&o);
-    start(&o);
+    o.first = tw_mul(b, g->warp, u->stages);
+    o.first = tw_mul_imm(b, o.first, (int64_t)g->p->tuning.blocks * f->depth);
+    o.unit = tw_var_of(b, tw_i32(b, 0));
+    o.stage = tw_var_of(b, tw_i32(b, 0));
+    for (int i = 0; i < 4 * o.sums; i++) o.acc[i / 4][i % 4] = tw_var_of(b, tw_f32(b, 0));
+    if (tw_mega_keeps(&o)) tw_mega_load_kept(&o, next_column(&o));
     tw_val rows = tw_mega_is_integer(f) ? tw_shr(b, tw_add_imm(b, u->count, 1), 1) : u->count,
            all = tw_mul(b, rows, u->stages);
     TW_FOR (b, i, tw_i32(b, 1), all, tw_i32(b, 2), false) {

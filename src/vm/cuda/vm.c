@@ -178,7 +178,6 @@ static tw_status load(tw_cuda_vm *vm, tw_mega_program *p, tw_diag *diag) {
     if (st != TW_OK) return st;
     if (!p->plan.trace) p->arguments[TW_MEGA_ARG_TRACE] = p->arguments[TW_MEGA_ARG_OUT];
     const tw_buffer *logits = &p->s->buffers[tw_mega_last(p->s)->operand[TW_OUTPUT_LOGITS]];
-    p->logit_rows = logits->shape[0];
     p->logits = malloc((size_t)(logits->shape[0] * logits->shape[2]) * sizeof(float));
     return p->logits ? TW_OK : tw_fail_memory(diag);
 }
@@ -193,15 +192,14 @@ tw_status tw_cuda_vm_load(tw_cuda_vm *vm, const tw_checked *program, int *id, tw
         return st;
     }
     p->next = vm->programs;
+    *id = p->id = vm->programs ? vm->programs->id + 1 : 0;
     vm->programs = p;
-    *id = vm->n_programs++;
     return TW_OK;
 }
 
 static tw_mega_program *program(const tw_cuda_vm *vm, int id) {
-    if (id < 0 || id >= vm->n_programs) return NULL;
     tw_mega_program *p = vm->programs;
-    for (int i = vm->n_programs - 1; i > id; i--) p = p->next;
+    while (p && p->id != id) p = p->next;
     return p;
 }
 
@@ -400,15 +398,19 @@ tw_status tw_cuda_vm_run(tw_cuda_vm *vm, tw_vm_step *step, tw_diag *diag) {
     if (st == TW_OK) st = launch(vm, p, &o, diag);
     if (st == TW_OK) st = hear(vm, p, 0, true, &step->token, diag);
     p->pending = 0;
-    if (st == TW_OK && !step->no_logits) st = read_logits(vm, p, p->logit_rows > 1 ? step->n : 1, diag);
+    if (st == TW_OK && !step->no_logits) st = read_logits(vm, p, p->plan.all_logits ? step->n : 1, diag);
     step->logits = step->no_logits ? NULL : p->logits;
     return st;
 }
 
-/* Sends tokens and then positions, and makes the angles of all positions of the launch. */
+/* Prepares a launch of `n` steps. Sends tokens and then positions, and makes the angles of all positions. */
 static tw_status begin_batch(tw_cuda_vm *vm, tw_mega_program *p, const int32_t *tokens, const int64_t *positions,
-                             int64_t n, tw_diag *diag) {
+                             int64_t n, launch_of *o, tw_diag *diag) {
+    if (!p) return tw_fail(diag, TW_ERR_USAGE, "no such program");
     const int64_t count = p->s->tokens;
+    if (p->s->sequences != count)
+        return tw_fail(diag, TW_ERR_USAGE, "several tokens a launch need a program of one position of each sequence");
+    *o = (launch_of){.pos = positions[0], .n = count, .steps = n, .token = tokens[0]};
     int32_t begin[BEGIN];
     tw_status st = check_tokens(vm, tokens, count, diag);
     for (int64_t i = 0; i < count && st == TW_OK; i++) {
@@ -422,13 +424,6 @@ static tw_status begin_batch(tw_cuda_vm *vm, tw_mega_program *p, const int32_t *
     for (int64_t i = 0; i < count && st == TW_OK; i++)
         st = make_angles(vm, p->s->max_seq, positions[i], n, positions[i] + n, diag);
     return st == TW_OK && count > 1 ? send_begin(vm, p, begin, (size_t)count * 2, diag) : st;
-}
-
-static tw_status check_batch(const tw_mega_program *p, tw_diag *diag) {
-    if (!p) return tw_fail(diag, TW_ERR_USAGE, "no such program");
-    if (p->s->sequences != p->s->tokens)
-        return tw_fail(diag, TW_ERR_USAGE, "several tokens a launch need a program of one position of each sequence");
-    return TW_OK;
 }
 
 /* Uploads the rules unless the device already has them. */
@@ -449,11 +444,9 @@ static tw_status set_rules(tw_cuda_vm *vm, tw_mega_program *p, const tw_sample_r
 
 tw_status tw_cuda_vm_draw_tokens(tw_cuda_vm *vm, tw_cuda_vm_draw *d, tw_diag *diag) {
     tw_mega_program *p = program(vm, d->program);
-    tw_status st = check_batch(p, diag);
+    launch_of o;
+    tw_status st = begin_batch(vm, p, d->tokens, d->positions, d->n, &o, diag);
     d->taken = 0;
-    if (st != TW_OK) return st;
-    launch_of o = {.pos = d->positions[0], .n = p->s->sequences, .steps = d->n, .token = d->tokens[0]};
-    st = begin_batch(vm, p, d->tokens, d->positions, d->n, diag);
     if (st == TW_OK) st = set_rules(vm, p, d->rules, &o.mode, diag);
     if (st == TW_OK) st = launch(vm, p, &o, diag);
     bool go_on = true;
@@ -487,17 +480,15 @@ tw_status tw_cuda_vm_count(tw_cuda_vm *vm, int64_t sequence, const uint32_t *cou
 tw_status tw_cuda_vm_batch(tw_cuda_vm *vm, int id, const int32_t *tokens, const int64_t *positions, int64_t n,
                            int32_t *out, const float **logits, double *microseconds, tw_diag *diag) {
     tw_mega_program *p = program(vm, id);
-    tw_status st = check_batch(p, diag);
+    launch_of o;
+    tw_status st = begin_batch(vm, p, tokens, positions, n, &o, diag);
     if (st != TW_OK) return st;
-    const int64_t count = p->s->sequences;
-    const launch_of o = {.pos = positions[0], .n = count, .steps = n, .token = tokens[0]};
-    st = begin_batch(vm, p, tokens, positions, n, diag);
     const int64_t begin = tw_now_ns();
-    if (st == TW_OK) st = launch(vm, p, &o, diag);
-    for (int64_t i = 0; i < n && st == TW_OK; i++) st = hear_step(vm, p, i, i == n - 1, out + i * count, diag);
+    st = launch(vm, p, &o, diag);
+    for (int64_t i = 0; i < n && st == TW_OK; i++) st = hear_step(vm, p, i, i == n - 1, out + i * o.n, diag);
     if (microseconds) *microseconds = (double)(tw_now_ns() - begin) * 1e-3;
     p->pending = 0;
-    if (st == TW_OK && logits) st = read_logits(vm, p, count, diag);
+    if (st == TW_OK && logits) st = read_logits(vm, p, o.n, diag);
     if (logits) *logits = p->logits;
     return st;
 }
