@@ -24,7 +24,8 @@ typedef struct tw_mega_activations {
     tw_val there[TW_CUDA_VM_TOKENS];                      /* Predicates: the position exists. */
 } tw_mega_activations;
 
-void tw_mega_find_activations(tw_mega_activations *a);          /* Sets the fields from span on, for chunk 0. */
+void tw_mega_find_activations(
+    tw_mega_activations *a); /* Sets span, at_once, one_turn, from, limit, w, row, to and there, for chunk 0. */
 void tw_mega_find_chunk(tw_mega_activations *a, tw_val chunk);  /* Sets from, limit and w for a chunk. */
 void tw_mega_stage_chunk(tw_mega_activations *a, tw_val chunk); /* Stores the chunk at `from`. A barrier must follow. */
 

@@ -18,7 +18,7 @@ static void finish(const attention *a, tw_val row, tw_val head, tw_val heads) {
     const int d = (int)p->m->head_dim, warps = p->tuning.warps, one = p->attend_heads * (d + 2) * 4;
     TW_LOOP (b, i, tw_mega_thread_loop(g, tw_mul_imm(b, heads, d))) {
         tw_val h = tw_div(b, i, d), e = tw_rem(b, i, d);
-        tw_val at = tw_mega_at(b, tw_add_imm(b, g->shared, p->scratch), h, (d + 2) * 4);
+        tw_val at = tw_mega_at(b, tw_add_imm(b, g->shared, p->x), h, (d + 2) * 4);
         tw_val cell = tw_mega_at(b, at, e, 4), m[TW_MEGA_WARPS], most = TW_NONE, sum = TW_NONE, x = TW_NONE;
         for (int w = 0; w < warps; w++) {
             m[w] = tw_ld(b, tw_mega_shared(TW_T_f32, 1, w * one + d * 4), at);

@@ -148,7 +148,7 @@ static void leave(void *state, tw_val heads) {
     tw_mega_gen *g = a->g;
     tw_builder *b = g->b;
     const int d = (int)g->p->m->head_dim;
-    tw_val at = tw_add_imm(b, g->shared, g->p->scratch);
+    tw_val at = tw_add_imm(b, g->shared, g->p->x);
     at = tw_mega_at(b, at, g->warp, TW_MEGA_HEADS * (d + 2) * 4);
     for (int h = 0; h < TW_MEGA_HEADS; h++) {
         tw_val max = tw_part_warp_max(g->b, tw_add(b, a->seen[h].max, tw_f32(b, 0)), a->lanes, 32);

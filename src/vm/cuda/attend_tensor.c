@@ -189,7 +189,7 @@ static void leave(void *state, tw_val heads) {
     tw_mega_gen *g = a->g;
     tw_builder *b = g->b;
     const int d = (int)g->p->m->head_dim, bytes = (d + 2) * 4;
-    tw_val at = tw_mega_at(b, tw_add_imm(b, g->shared, g->p->scratch), g->warp, (int64_t)g->p->attend_heads * bytes);
+    tw_val at = tw_mega_at(b, tw_add_imm(b, g->shared, g->p->x), g->warp, (int64_t)g->p->attend_heads * bytes);
     at = tw_mega_at(b, at, g->row, bytes);
     tw_val sum = tw_part_warp_sum(g->b, tw_add(b, a->seen.sum, tw_f32(b, 0)), 1, 4);
     TW_IF (b, tw_lt(b, g->row, heads)) {

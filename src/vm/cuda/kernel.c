@@ -2,11 +2,7 @@
 /* The kernel's frame: set-up, and the loop over instructions with its edges. */
 #include "vm/cuda/generate.h"
 
-#include <stdio.h>
-
 enum { LOOK = 4096 /* Polls between two looks at the abort flag. */ };
-
-static const tw_attrs load_i32 = {.type = TW_T_i32, .cache = TW_CACHE_cg};
 
 tw_val tw_mega_word(tw_mega_gen *g, int word) {
     tw_builder *b = g->b;
@@ -179,11 +175,11 @@ static void build_input(tw_mega_gen *g) {
         tw_val token;
         if (g->p->tokens == 1) {
             tw_unless(b, first);
-            token = tw_select(b, first, g->arg[TW_MEGA_ARG_TOKEN], tw_ld(b, load_i32, last));
+            token = tw_select(b, first, g->arg[TW_MEGA_ARG_TOKEN], tw_ld(b, tw_mega_l2(TW_T_i32, 1, 0), last));
         } else {
             if (g->p->sequences > 1) last = tw_mega_at(b, last, g->thread, 4);
             tw_val from = tw_select(b, first, tw_mega_at(b, g->arg[TW_MEGA_ARG_TOKENS], g->thread, 4), last);
-            token = tw_ld(b, load_i32, from);
+            token = tw_ld(b, tw_mega_l2(TW_T_i32, 1, 0), from);
         }
         tw_st(b, (tw_attrs){.type = TW_T_i32}, tw_mega_at(b, tokens, g->thread, 4), &token);
     }
@@ -209,7 +205,7 @@ static void build_embed(tw_mega_gen *g) {
             position = tw_binary(b, TW_OP_div_u32, i, count);
             column = tw_sub(b, column, tw_mul(b, position, count));
         }
-        tw_val token = tw_ld(b, load_i32, tw_mega_at(b, tokens, position, 4));
+        tw_val token = tw_ld(b, tw_mega_l2(TW_T_i32, 1, 0), tw_mega_at(b, tokens, position, 4));
         /* After the machine gave up a token may be anything. */
         token = tw_binary(b, TW_OP_min_u32, token, tw_i32(b, (int32_t)g->p->vocab - 1));
         const int64_t row = g->p->m->dim * (int64_t)(tw_dtype_bits(t) / 8);

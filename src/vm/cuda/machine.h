@@ -26,7 +26,7 @@ typedef struct tw_mega_program {
     int32_t *kinds;                   /* [worker][trace_records]: tw_mega_kind of each record. */
     int32_t epoch;                    /* Number of steps that were launched. */
     bool gave_up;                     /* The machine gave up. The program cannot run any more. */
-    _Atomic int32_t *said;            /* Host memory of `out`, then that of `tokens`. NULL: emulated. */
+    _Atomic int32_t *said;            /* Host memory of ARG_OUT, then that of ARG_TOKENS. NULL: emulated. */
     int64_t pending;                  /* Steps of a launch whose end was not waited for. */
     tw_sample_rules rules_there[TW_CUDA_VM_TOKENS]; /* Rules that the device has. */
     float *logits;                                  /* Host memory: as many rows of logits as the buffer has. */
@@ -69,7 +69,7 @@ struct tw_cuda_vm {
     tw_cuda *cuda;
     tw_emu *emu;
     tw_arena arena;
-    pthread_mutex_t lock; /* Guards `arena`, `memory` and `tapes` while threads pack tapes. */
+    pthread_mutex_t lock; /* Guards `memory` while threads pack tapes. */
     tw_mega_memory *memory;
     tw_mega_named *named;
     tw_mega_tape *tapes;
@@ -83,6 +83,7 @@ struct tw_cuda_vm {
 /* memory.c. Allocates memory and copies `data` there. NULL: the memory is not initialised. */
 tw_status tw_mega_alloc(tw_cuda_vm *vm, const void *owner, const char *name, const void *data, size_t bytes,
                         bool read_only, uint64_t *address, tw_diag *diag);
+/* Allocates memory of zeros. */
 tw_status tw_mega_alloc_zeros(tw_cuda_vm *vm, const void *owner, const char *name, size_t bytes, uint64_t *address,
                               tw_diag *diag);
 void tw_mega_free(tw_cuda_vm *vm, const void *owner); /* Frees all memory of the owner. */

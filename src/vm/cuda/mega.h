@@ -86,7 +86,7 @@ typedef struct tw_mega_plan {
     int scales, scales_pitch;    /* Offset of scales of activations that are integers, and bytes between positions. */
     int part, part_buffers; /* Offset of the warps' sums of a group, and how many such buffers there are: 1 or 2. */
     int sums;               /* Offset of the warps' sums of squares, which their bests follow. */
-    int scratch, queries;   /* Offsets of attention's results by warp, and of its queries. Both overlap x. */
+    int queries;            /* Offset of attention's queries. They and its results by warp, at x, overlap x. */
     int64_t chunk_most;     /* The most columns of a chunk. */
     bool one_chunk;         /* Every instruction has a single chunk. */
     bool trace;             /* The kernel stores clocks. */
@@ -94,18 +94,17 @@ typedef struct tw_mega_plan {
     bool samples;           /* The kernel can draw by vm/sample.h: a step has one position of each sequence. */
     int slots;              /* Slots of the head, one for each head instruction. */
     bool fours;             /* The rows of every slot begin and end at multiples of 4. */
-    int cut, cut_list; /* Offset of a cut's memory, which overlaps x and part, and the most candidates in its list. */
-    bool usual;        /* Stages are in the order in which lowering makes them, by the numbers of their counters. */
-    bool flags;        /* Data is its own flag: x and the ffn's h carry tags. */
-    int uses_x, uses;  /* Writes of x and of h in a step. */
+    int cut_list;           /* The most candidates in the list of a cut, whose memory begins at x and overlaps part. */
+    bool usual;       /* Stages are in the order in which lowering makes them, by the numbers of their counters. */
+    bool flags;       /* Data is its own flag: x and the ffn's h carry tags. */
+    int uses_x, uses; /* Writes of x and of h in a step. */
 } tw_mega_plan;
 
 /* Plans the kernel of a checked schedule. TW_ERR_UNSUPPORTED with the reason: the machine does not cover it. */
 tw_status tw_mega_plan_of(tw_mega_plan *p, const tw_schedule *s, const tw_model *m, const tw_target *t,
                           const tw_cuda_vm_options *options, tw_diag *diag);
-/* Finds TW_W_USES: which write of its input an instruction reads, and which write of its output it makes. Writes of a
-   buffer are counted from 0 within a step. An input without tags is TW_MEGA_UNTAGGED. `of` is from tw_mega_stages_of.
- */
+/* Finds an instruction's TW_W_USES. Writes of a buffer are counted from 0 within a step. An input without tags is
+   TW_MEGA_UNTAGGED. `of` is from tw_mega_stages_of. */
 int32_t tw_mega_uses(const tw_schedule *s, const tw_instr *in, const tw_instr *const *of);
 /* Sets of[counter] to an instruction that arrives there. False: none does, or some differ in op, input or output. */
 bool tw_mega_stages_of(const tw_schedule *s, const tw_instr **of);

@@ -76,56 +76,18 @@ static tw_mega_multiply multiply_of(tw_mega_gen *g, const tw_mega_format *f, tw_
     return o;
 }
 
-/* Builds for the format of the layers' matrices, and where the head's is another one, for that, too. */
-static void for_formats(tw_mega_gen *g, tw_val is_head,
-                        void (*build)(tw_mega_gen *, const tw_mega_format *, tw_mega_stream *, const tw_mega_units *),
-                        tw_mega_stream *s, const tw_mega_units *u) {
-    const tw_mega_plan *p = g->p;
-    if (tw_mega_same_format(&p->body, &p->head)) {
-        build(g, &p->body, s, u);
-        return;
-    }
-    TW_IF (g->b, is_head) {
-        build(g, &p->head, s, u);
-    } else {
-        build(g, &p->body, s, u);
-    }
-}
-
-static void take_first(tw_mega_gen *g, const tw_mega_format *f, tw_mega_stream *s, const tw_mega_units *u) {
-    tw_mega_multiply o = multiply_of(g, f, s);
-    (void)u;
-    take_stage(&o, &s->taken[0]);
-    give_back(&o, &s->taken[0]);
-}
-
-void tw_mega_begin_stream(tw_mega_gen *g, tw_mega_stream *s, tw_val is_head, tw_val stages) {
-    tw_builder *b = g->b;
-    const tw_mega_plan *p = g->p;
-    const int blocks = p->tuning.blocks;
-    s->left = tw_var_of(b, stages);
-    for (int n = 0; n < 2; n++) {
-        s->taken[n].empty = tw_var_of(b, tw_i32(b, 0));
-        for (int i = 0; i < 4 * blocks; i++) s->taken[n].w[i / 4][i % 4] = tw_var_of(b, tw_i32(b, 0));
-        for (int i = 0; i < 2 * blocks; i++) s->taken[n].scale[i] = tw_var_of(b, tw_i32(b, 0));
-    }
-    const bool integers = tw_mega_is_integer(&p->body);
-    const int fragments = integers ? (p->tokens + 1) / 2 : p->body.steps;
-    for (int i = 0; i < blocks; i++)
-        for (int n = 0; n < fragments; n++) {
-            for (int e = 0; e < 4; e++)
-                s->x[i][n][e] = tw_var_of(b, integers ? tw_i32(b, 0) : tw_zero(b, p->body.pair));
-            if (integers) s->x_scale[i][n] = tw_var_of(b, tw_f32(b, 0));
-        }
-    for_formats(g, is_head, take_first, s, NULL);
-}
-
-/* A stage is loaded into registers while the one before it is multiplied. With the last stage the next units' first one
-   is loaded: before the multiplication if the number of stages is even, else after it. */
-static void take_units(tw_mega_gen *g, const tw_mega_format *f, tw_mega_stream *s, const tw_mega_units *u) {
+/* Multiplies units whose first stage is taken. NULL: takes that stage. A stage is loaded into registers while the one
+   before it is multiplied. With the last stage the next units' first one is loaded: before the multiplication if the
+   number of stages is even, else after it. */
+static void multiply_units(tw_mega_gen *g, const tw_mega_format *f, tw_mega_stream *s, const tw_mega_units *u) {
     tw_builder *b = g->b;
     tw_mega_multiply o = multiply_of(g, f, s);
     tw_mega_taken *t = s->taken;
+    if (!u) {
+        take_stage(&o, &t[0]);
+        give_back(&o, &t[0]);
+        return;
+    }
     o.u = u;
     o.way->begin(&o);
     o.first = tw_mul(b, g->warp, u->stages);
@@ -156,5 +118,35 @@ static void take_units(tw_mega_gen *g, const tw_mega_format *f, tw_mega_stream *
 }
 
 void tw_mega_build_units(tw_mega_gen *g, tw_mega_stream *s, tw_val is_head, const tw_mega_units *u) {
-    for_formats(g, is_head, take_units, s, u);
+    const tw_mega_plan *p = g->p;
+    if (tw_mega_same_format(&p->body, &p->head)) {
+        multiply_units(g, &p->body, s, u);
+        return;
+    }
+    TW_IF (g->b, is_head) {
+        multiply_units(g, &p->head, s, u);
+    } else {
+        multiply_units(g, &p->body, s, u);
+    }
+}
+
+void tw_mega_begin_stream(tw_mega_gen *g, tw_mega_stream *s, tw_val is_head, tw_val stages) {
+    tw_builder *b = g->b;
+    const tw_mega_plan *p = g->p;
+    const int blocks = p->tuning.blocks;
+    s->left = tw_var_of(b, stages);
+    for (int n = 0; n < 2; n++) {
+        s->taken[n].empty = tw_var_of(b, tw_i32(b, 0));
+        for (int i = 0; i < 4 * blocks; i++) s->taken[n].w[i / 4][i % 4] = tw_var_of(b, tw_i32(b, 0));
+        for (int i = 0; i < 2 * blocks; i++) s->taken[n].scale[i] = tw_var_of(b, tw_i32(b, 0));
+    }
+    const bool integers = tw_mega_is_integer(&p->body);
+    const int fragments = integers ? (p->tokens + 1) / 2 : p->body.steps;
+    for (int i = 0; i < blocks; i++)
+        for (int n = 0; n < fragments; n++) {
+            for (int e = 0; e < 4; e++)
+                s->x[i][n][e] = tw_var_of(b, integers ? tw_i32(b, 0) : tw_zero(b, p->body.pair));
+            if (integers) s->x_scale[i][n] = tw_var_of(b, tw_f32(b, 0));
+        }
+    tw_mega_build_units(g, s, is_head, NULL);
 }

@@ -6,7 +6,7 @@
 
 #include <stddef.h>
 
-/* Offsets from plan.cut in shared memory, during a step's last instruction. A slot has the rows of a head
+/* Offsets from plan.x in shared memory, during a step's last instruction. A slot has the rows of a head
    instruction. */
 enum {
     COUNT = 0,    /* i32: candidates in the list */
@@ -746,7 +746,7 @@ static void cut_one(tw_mega_gen *g, const tw_mega_output *o, tw_val sequence) {
     tw_val rules = rules_at(g, sequence), mode = RULE(g, rules, TW_T_i32, mode);
     TW_IF (b, has(b, mode, TW_SAMPLE_CUTS)) {
         c.logits = tw_mega_at(b, o->logits, sequence, 4 * g->p->vocab);
-        c.head = tw_add_imm(b, g->shared, g->p->cut);
+        c.head = tw_add_imm(b, g->shared, g->p->x);
         c.slots = tw_add_imm(b, c.head, SLOTS);
         c.list = tw_add_imm(b, c.slots, SLOT_BYTES * g->p->slots);
         const int entries = g->p->cut_list > QUARTERS ? g->p->cut_list : QUARTERS;

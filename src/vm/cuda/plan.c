@@ -182,13 +182,11 @@ static tw_status divide(tw_mega_plan *p, tw_diag *diag) {
     const int64_t x = T * (int64_t)p->x_pitch;
     int at = 0;
     p->x = take(&at, x > attention ? x : attention);
-    p->scratch = p->x;
-    p->queries = p->scratch + (int)scratch;
+    p->queries = p->x + (int)scratch;
     p->scales = take(&at, T * p->scales_pitch);
     p->part = take(&at, (int64_t)p->part_buffers * t->warps * T * TW_MEGA_PART_ROWS * 4);
     /* A draw's memory overlaps activations and sums, which a draw does not need. */
-    p->cut = p->x;
-    if (p->samples && at < p->cut + tw_mega_cut_bytes(p)) at = (int)up(p->cut + tw_mega_cut_bytes(p), LINE);
+    if (p->samples && at < p->x + tw_mega_cut_bytes(p)) at = (int)up(p->x + tw_mega_cut_bytes(p), LINE);
     p->sums = take(&at, (int64_t)t->warps * T * 4 + (int64_t)p->sequences * t->warps * 8);
     p->full = take(&at, STAGES * 8);
     p->empty = take(&at, STAGES * 8);

@@ -73,8 +73,8 @@ enum { TW_CUDA_VM_GREEDY = 4096 };
    TW_CUDA_VM_GREEDY. Sequence i begins with tokens[i] at positions[i]. Each step takes the token that the step before
    found, at the next position. out[step * S + i] is the token that a step found. All positions are within the cache,
    and those below a sequence's first one were run before. *logits (may be NULL) is [S][vocab] of the last step, owned
-   by the machine and valid until it runs again. *microseconds (may be NULL) is host time from before
-   the launch until the host knows that it is over. */
+   by the machine and valid until it runs again. *microseconds (may be NULL) is host time from before the launch
+   until the host knows that it is over. */
 tw_status tw_cuda_vm_batch(tw_cuda_vm *vm, int program, const int32_t *tokens, const int64_t *positions, int64_t n,
                            int32_t *out, const float **logits, double *microseconds, tw_diag *diag);
 
