@@ -160,7 +160,7 @@ static void every_family(void **state) {
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
         way w = ways[i];
         agrees(&w);
-        w.tuning.edges = TW_CUDA_VM_DATA;
+        w.tuning.edges = TW_EDGES_DATA;
         if (w.tokens == 1) agrees(&w);
     }
 }
@@ -219,7 +219,7 @@ static void every_interleaving(void **state) {
                  .target = seed & 1 ? "sm_80" : "sm_90a",
                  .seed = seed * 7919,
                  .steps = 2};
-        if (w.tokens == 1) w.tuning.edges = TW_CUDA_VM_DATA;
+        if (w.tokens == 1) w.tuning.edges = TW_EDGES_DATA;
         agrees(&w);
     }
 }
@@ -242,7 +242,7 @@ static void one_launch_is_as_good_as_many(void **state) {
         tw_model *m = open_model("llama-biases");
         const way w = {.tokens = 1,
                        .workers = 2,
-                       .tuning = {2, 2, 3, 2, TW_CUDA_VM_COUNTERS + t, 0},
+                       .tuning = {2, 2, 3, 2, TW_EDGES_COUNTERS + t, 0},
                        .target = targets[t],
                        .seed = 3};
         machine g = open_way(m, &w);
@@ -471,7 +471,7 @@ static void a_lost_arrival_is_named(void **state) {
     for (int workers = 1; workers <= 2; workers++) {
         const way w = {.tokens = 1,
                        .workers = workers,
-                       .tuning = {1, 1, 3, 2, TW_CUDA_VM_COUNTERS, workers == 1 ? 32 : 0},
+                       .tuning = {1, 1, 3, 2, TW_EDGES_COUNTERS, workers == 1 ? 32 : 0},
                        .seed = 5};
         machine g = open_way(m, &w);
         const tw_schedule *s = tw_checked_schedule(g.program);
@@ -486,7 +486,7 @@ static void a_lost_arrival_is_named(void **state) {
 static void everyone_hears_of_it(void **state) {
     (void)state;
     tw_model *m = open_model("llama-linear-mqa");
-    for (int edges = TW_CUDA_VM_COUNTERS; edges <= TW_CUDA_VM_DATA; edges++) {
+    for (int edges = TW_EDGES_COUNTERS; edges <= TW_EDGES_DATA; edges++) {
         const way w = {.tokens = 1, .workers = 3, .tuning = {1, 1, 3, 2, edges, 1}, .seed = 2};
         machine g = open_way(m, &w);
         const int32_t token = 1;

@@ -420,9 +420,8 @@ static void draw_from_list(const cut *c, tw_val n) {
         place_in_list(c, rank, n, &place, &before);
         tw_val left = tw_select(b, tw_lt(b, place, k), tw_add(b, before, tw_i64(b, 0)), nothing);
         store_at(c, c->before, i, left);
-        TW_IF (b, tw_and(b, cuts_k, tw_eq(b, place, tw_add_imm(b, k, -1)))) {
+        TW_IF (b, tw_and(b, cuts_k, tw_eq(b, place, tw_add_imm(b, k, -1))))
             set(c, SUM, add_mass(b, before, load_at(c, TW_T_i32, c->mass, i)));
-        }
     }
     tw_mega_barrier(g);
     tw_val share = tw_draw_share(b, get(c, TW_T_i64, SUM), c->top_p);

@@ -291,18 +291,16 @@ static tw_status check_room(const tw_schedule *s, tw_diag *diag) {
 
 static tw_status choose_edges(tw_mega_plan *p, const tw_schedule *s, tw_diag *diag) {
     tw_cuda_vm_tuning *t = &p->tuning;
-    if (t->edges < 0 || t->edges > TW_CUDA_VM_DATA)
+    if (t->edges < 0 || t->edges > TW_EDGES_DATA)
         return tw_fail(diag, TW_ERR_USAGE, "edges: %d is not counters (1) or data (2)", t->edges);
     const tw_instr **of = calloc((size_t)s->n_counters + 1, sizeof *of);
     if (!of) return tw_fail_memory(diag);
-    int layers = 0;
-    p->usual = tw_mega_stages_of(s, of) && usual_order(of, s->n_counters, &layers);
+    p->usual = tw_mega_stages_of(s, of) && usual_order(of, s->n_counters, &p->uses);
     free(of);
     /* Prompts use counters. Their programs have the same tuning as decode, whose edges may be by data. */
-    if (!t->edges || s->tokens > 1) t->edges = TW_CUDA_VM_COUNTERS;
-    p->flags = t->edges == TW_CUDA_VM_DATA;
-    p->uses = layers;
-    p->uses_x = 2 * layers + 1;
+    if (!t->edges || s->tokens > 1) t->edges = TW_EDGES_COUNTERS;
+    p->flags = t->edges == TW_EDGES_DATA;
+    p->uses_x = 2 * p->uses + 1;
     if (p->flags && !p->usual) return tw_fail(diag, TW_ERR_USAGE, "edges by data need the usual order of stages");
     return TW_OK;
 }
@@ -332,15 +330,15 @@ tw_status tw_mega_plan_of(tw_mega_plan *p, const tw_schedule *s, const tw_model 
     if (s->tokens > TW_CUDA_VM_TOKENS)
         return tw_fail(diag, TW_ERR_UNSUPPORTED, "a program of %lld positions a step: the GPU's machine takes %d",
                        (long long)s->tokens, TW_CUDA_VM_TOKENS);
-    if (!p->tuning.warps) p->tuning.warps = 8;
-    if (!p->tuning.blocks) p->tuning.blocks = t->shared_block < SMALL ? 2 : 4;
-    if (!p->tuning.spin_limit) p->tuning.spin_limit = 1 << 26;
-    if (p->tuning.warps < 1 || p->tuning.warps > TW_MEGA_WARPS || p->tuning.blocks < 1 || p->tuning.blocks > 8)
-        return tw_fail(diag, TW_ERR_USAGE, "%d warps of %d blocks: 1 to 16 and 1 to 8 are possible", p->tuning.warps,
-                       p->tuning.blocks);
-    if (p->tuning.window < 0) return tw_fail(diag, TW_ERR_USAGE, "a window of %d stages", p->tuning.window);
-    if (p->tuning.spin_limit < 1)
-        return tw_fail(diag, TW_ERR_USAGE, "spin_limit: %d is not a number of polls", p->tuning.spin_limit);
+    tw_cuda_vm_tuning *u = &p->tuning;
+    if (!u->warps) u->warps = 8;
+    if (!u->blocks) u->blocks = t->shared_block < SMALL ? 2 : 4;
+    if (!u->spin_limit) u->spin_limit = 1 << 26;
+    if (u->warps < 1 || u->warps > TW_MEGA_WARPS || u->blocks < 1 || u->blocks > 8)
+        return tw_fail(diag, TW_ERR_USAGE, "%d warps of %d blocks: 1 to 16 and 1 to 8 are possible", u->warps,
+                       u->blocks);
+    if (u->window < 0) return tw_fail(diag, TW_ERR_USAGE, "a window of %d stages", u->window);
+    if (u->spin_limit < 1) return tw_fail(diag, TW_ERR_USAGE, "spin_limit: %d is not a number of polls", u->spin_limit);
     st = check_room(s, diag);
     if (st == TW_OK) st = choose_edges(p, s, diag);
     if (st == TW_OK) st = read_instructions(p, s, options->dequantise, diag);

@@ -23,8 +23,6 @@ enum { TW_CUDA_VM_TOKENS = 8 };
 
 typedef struct tw_cuda_vm tw_cuda_vm;
 
-enum { TW_CUDA_VM_COUNTERS = TW_EDGES_COUNTERS, TW_CUDA_VM_DATA = TW_EDGES_DATA };
-
 typedef tw_machine_tuning tw_cuda_vm_tuning;
 
 typedef struct tw_cuda_vm_options {
