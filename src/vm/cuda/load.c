@@ -91,10 +91,10 @@ static uint64_t shared(loading *l, const tw_buffer *b, int at) {
     return address;
 }
 
-/* Returns a buffer's address, or 0 for buffer -1. It is made when its address is first needed. If data is its own flag,
-   an activation begins as zeros: no write has tag 0 yet. */
+/* Returns a buffer's address, or 0 for buffer -1 and after a failure. It is made when its address is first needed. If
+   data is its own flag, an activation begins as zeros: no write has tag 0 yet. */
 static uint64_t address_of(loading *l, int at) {
-    if (at < 0) return 0;
+    if (at < 0 || l->status != TW_OK) return 0;
     const tw_buffer *b = &l->p->s->buffers[at];
     uint64_t *address = &l->p->buffer[at];
     const size_t bytes = (size_t)tw_memory_buffer(b);
@@ -145,16 +145,15 @@ tw_mega_tape *tw_mega_tape_find(tw_mega_tape *list, const uint64_t key[2]) {
     return list;
 }
 
-/* Finds a worker's tape, or adds one that is not packed yet. NULL: out of memory. */
+/* Finds a worker's tape, or makes one that is not packed yet. NULL: out of memory. */
 static tw_mega_tape *get_tape(tw_cuda_vm *vm, const tw_mega_program *p, int worker) {
     tw_mega_tape made = tw_mega_tape_of(p, worker), *t = tw_mega_tape_find(vm->tapes, made.key);
     if (t) return t;
     made.biases = tw_arena_array(&vm->arena, (size_t)p->s->workers[worker].count + 1, sizeof *made.biases);
-    made.next = vm->tapes;
     t = tw_arena_alloc(&vm->arena, sizeof *t);
     if (vm->arena.failed) return NULL;
     *t = made;
-    return vm->tapes = t;
+    return t;
 }
 
 /* Packs one instruction's stages, and uploads its biases. Returns the stages' bytes. */
@@ -200,7 +199,14 @@ static void load_tapes(loading *l) {
     for (int i = 1; i < n && i <= MOST; i++) started += !pthread_create(&threads[started], NULL, pack_some, l);
     pack_some(l);
     for (int i = 0; i < started; i++) pthread_join(threads[i], NULL);
-    for (int w = 0; w < l->p->s->n_workers && l->status == TW_OK; w++) l->p->streamed_bytes += l->tapes[w]->bytes;
+    for (int w = 0; w < l->p->s->n_workers; w++) {
+        tw_mega_tape *t = l->tapes[w];
+        if (!t || !t->address) continue;
+        l->p->streamed_bytes += t->bytes;
+        if (tw_mega_tape_find(l->vm->tapes, t->key)) continue;
+        t->next = l->vm->tapes;
+        l->vm->tapes = t;
+    }
 }
 
 /* ---- records */
