@@ -17,7 +17,7 @@ static bool is_there(const tw_cuda_vm *vm, const tw_mega_program *programs, int 
     return tw_mega_named_find(vm, name) != NULL;
 }
 
-/* Of weights, tapes have all but norms, which are loaded as floats, and the embedding, loaded as it is stored. */
+/* Of the weights, only norms, as floats, and the embedding, as it is stored, are not on tapes. */
 static void count_buffers(const tw_cuda_vm *vm, const tw_mega_program *programs, int at, tw_memory_need *need) {
     const tw_schedule *s = programs[at].s;
     for (const tw_buffer *b = s->buffers; b < s->buffers + s->n_buffers; b++) {

@@ -49,7 +49,7 @@ typedef struct cut {
     int width;             /* Neighbouring rows that a lane loads at once. */
 } cut;
 
-/* Loads and stores a value of the header, whose type its offset says. */
+/* Load and store a value of the header. */
 static tw_val get(const cut *c, tw_type t, int offset) {
     return tw_ld(c->g->b, tw_mega_shared(t, 1, offset), c->head);
 }
@@ -58,7 +58,7 @@ static void set(const cut *c, int offset, tw_val x) {
     tw_st(c->g->b, tw_mega_shared(tw_value_type(c->g->b->kernel, x), 1, offset), c->head, &x);
 }
 
-/* Loads and stores an element of a list in shared memory. */
+/* Load and store an element of a list in shared memory. */
 static tw_val load_at(const cut *c, tw_type t, tw_val list, tw_val i) {
     return tw_ld(c->g->b, tw_mega_shared(t, 1, 0), tw_mega_at(c->g->b, list, i, tw_type_bits(t) / 8));
 }
@@ -72,7 +72,7 @@ static tw_val rank_at(const cut *c, tw_val i) {
     return load_at(c, TW_T_i64, c->list, i);
 }
 
-/* Adds to shared memory in any order. */
+/* Attributes of an addition to shared memory, in any order. */
 static tw_attrs add_to(tw_type t, int offset) {
     return (tw_attrs){.rmw = TW_RMW_add,
                       .type = t,
@@ -353,7 +353,7 @@ static void count_some(const cut *c, const some *s, tw_val bound, tw_val sum) {
         }
 }
 
-/* Adds the mass of all candidates to SUM, and counts them. */
+/* Adds the mass of all candidates to SUM, and counts them by quarters of octaves. */
 static void count_octaves(const cut *c) {
     tw_mega_gen *g = c->g;
     tw_builder *b = g->b;
