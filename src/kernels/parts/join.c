@@ -59,32 +59,29 @@ static int vector_offset(const tw_join *j, int i) {
     return i / vector(j) * vector(j) * j->threads * bytes_of(j);
 }
 
-static void put(tw_builder *b, const tw_join *j, int space, tw_val at) {
+static void put(tw_builder *b, const tw_join *j, tw_val at) {
     const int v = vector(j);
     for (int i = 0; i < j->n; i += v)
-        tw_st(b, (tw_attrs){.type = j->type, .vec = v, .space = space, .offset = vector_offset(j, i)}, at, &j->sums[i]);
+        tw_st(b, (tw_attrs){.type = j->type, .vec = v, .offset = vector_offset(j, i)}, at, &j->sums[i]);
 }
 
-/* Adds the parts' vectors to sums i and following, in order. With `afresh` the sums start from zero. */
-static void add_vectors(tw_builder *b, const tw_join *j, int i, tw_val (*x)[4], int parts, bool afresh) {
-    for (int p = 0; p < parts; p++)
-        for (int e = 0; e < vector(j); e++)
-            if (afresh && !p)
-                tw_assign(b, j->sums[i + e], x[p][e]);
-            else
-                add_to(b, j, j->sums[i + e], x[p][e]);
-}
-
-/* Adds `parts` consecutive parts from address `at` on. All loads of a vector are issued before the first addition. */
+/* Adds `parts` consecutive parts from address `at` on, in order. With `afresh` the sums start from zero. All loads of a
+   vector are issued before the first addition. */
 static void take(tw_builder *b, const tw_join *j, tw_val at, int parts, bool afresh) {
     const int v = vector(j);
     for (int i = 0; i < j->n; i += v) {
         tw_val x[TOGETHER][4] = {{{0}}};
         for (int p = 0; p < parts; p++) {
             const int offset = (int)(p * part_bytes(j)) + vector_offset(j, i);
-            tw_ld_vec(b, (tw_attrs){.type = j->type, .vec = v, .offset = offset, .cache = TW_CACHE_cg}, at, x[p]);
+            tw_attrs from = {.type = j->type, .vec = v, .offset = offset, .cache = TW_CACHE_cg};
+            tw_ld_vec(b, from, at, x[p]);
         }
-        add_vectors(b, j, i, x, parts, afresh);
+        for (int p = 0; p < parts; p++)
+            for (int e = 0; e < v; e++)
+                if (afresh && !p)
+                    tw_assign(b, j->sums[i + e], x[p][e]);
+                else
+                    add_to(b, j, j->sums[i + e], x[p][e]);
     }
 }
 
@@ -113,50 +110,55 @@ tw_scope tw_join_push_first(tw_builder *b, const tw_join *j) {
     return j->groups > 1 ? tw_push_if(b, tw_eq(b, j->group, tw_i32(b, 0))) : TW_NO_BLOCK;
 }
 
+/* IR blocks that are open: the outer one for a block of the grid, the inner one for its group 0. */
+typedef struct opened {
+    tw_scope whole, first;
+} opened;
+
 /* Opens an IR block that only the last block of the grid to arrive executes. */
-static tw_scope push_last(tw_builder *b, const tw_join *j) {
-    return tw_push_if(b, tw_eq(b, arrive(b, j), tw_i32(b, j->parts - 1)));
+static opened open_last(tw_builder *b, const tw_join *j) {
+    opened o = {.whole = tw_push_if(b, tw_eq(b, arrive(b, j), tw_i32(b, j->parts - 1)))};
+    o.first = tw_join_push_first(b, j);
+    return o;
 }
 
-static void join_last(tw_builder *b, const tw_join *j, tw_join_store *store, void *context) {
-    TW_BLOCK (b, tw_join_push_first(b, j)) put(b, j, TW_SPACE_global, part_address(b, j, j->part, j->parts));
-    TW_BLOCK (b, push_last(b, j))
-        TW_BLOCK (b, tw_join_push_first(b, j)) {
-            tw_val at = part_address(b, j, tw_i32(b, 0), j->parts);
-            const int first = (j->parts - 1) % TOGETHER + 1, rounds = (j->parts - first) / TOGETHER;
-            take(b, j, at, first, true);
-            if (rounds) {
-                tw_val more = tw_var_of(b, tw_add_imm(b, at, first * part_bytes(j)));
-                TW_FOR (b, i, tw_i32(b, 0), tw_i32(b, rounds), tw_i32(b, 1), false) {
-                    take(b, j, more, TOGETHER, false);
-                    tw_op_to(b, more, TW_OP_add_i64, more, tw_i64(b, TOGETHER * part_bytes(j)), TW_NONE);
-                }
-            }
-            store(context, 0, j->n);
-        }
+static opened begin_last(tw_builder *b, const tw_join *j) {
+    TW_BLOCK (b, tw_join_push_first(b, j)) put(b, j, part_address(b, j, j->part, j->parts));
+    const opened o = open_last(b, j);
+    tw_val at = part_address(b, j, tw_i32(b, 0), j->parts);
+    const int first = (j->parts - 1) % TOGETHER + 1, rounds = (j->parts - first) / TOGETHER;
+    take(b, j, at, first, true);
+    if (!rounds) return o;
+    tw_val more = tw_var_of(b, tw_add_imm(b, at, first * part_bytes(j)));
+    TW_FOR (b, i, tw_i32(b, 0), tw_i32(b, rounds), tw_i32(b, 1), false) {
+        take(b, j, more, TOGETHER, false);
+        tw_op_to(b, more, TW_OP_add_i64, more, tw_i64(b, TOGETHER * part_bytes(j)), TW_NONE);
+    }
+    return o;
 }
 
-static void join_atomic(tw_builder *b, const tw_join *j, tw_join_store *store, void *context) {
+static opened begin_atomic(tw_builder *b, const tw_join *j) {
     const int v = vector(j);
     /* From sm_90 on one atomic adds a vector of f32. */
     const int together = j->type == TW_T_f32 && j->target >= 90 ? v : 1;
-    tw_attrs add = {.rmw = TW_RMW_add, .type = j->type, .order = TW_ORDER_relaxed, .scope = TW_SCOPE_gpu};
-    add.vec = together;
     tw_val at = part_address(b, j, tw_i32(b, 0), 1);
     TW_BLOCK (b, tw_join_push_first(b, j)) {
         for (int i = 0; i < j->n; i += together) {
-            add.offset = vector_offset(j, i) + i % v * bytes_of(j);
-            tw_red(b, add, at, &j->sums[i]);
+            tw_attrs a = {.rmw = TW_RMW_add,
+                          .type = j->type,
+                          .vec = together,
+                          .order = TW_ORDER_relaxed,
+                          .scope = TW_SCOPE_gpu,
+                          .offset = vector_offset(j, i) + i % v * bytes_of(j)};
+            tw_red(b, a, at, &j->sums[i]);
         }
     }
-    TW_BLOCK (b, push_last(b, j))
-        TW_BLOCK (b, tw_join_push_first(b, j)) {
-            take(b, j, at, 1, true);
-            tw_val zero = tw_zero(b, j->type), zeros[4] = {zero, zero, zero, zero};
-            for (int i = 0; i < j->n; i += v)
-                tw_st(b, (tw_attrs){.type = j->type, .vec = v, .offset = vector_offset(j, i)}, at, zeros);
-            store(context, 0, j->n);
-        }
+    const opened o = open_last(b, j);
+    take(b, j, at, 1, true);
+    tw_val zero = tw_zero(b, j->type), zeros[4] = {zero, zero, zero, zero};
+    for (int i = 0; i < j->n; i += v)
+        tw_st(b, (tw_attrs){.type = j->type, .vec = v, .offset = vector_offset(j, i)}, at, zeros);
+    return o;
 }
 
 static void sleep(void *context, tw_val seen) {
@@ -164,7 +166,7 @@ static void sleep(void *context, tw_val seen) {
     tw_do(context, TW_OP_nanosleep, (tw_attrs){0}, tw_i32(context, 20), TW_NONE);
 }
 
-static void join_serial(tw_builder *b, const tw_join *j, tw_join_store *store, void *context) {
+static opened begin_serial(tw_builder *b, const tw_join *j) {
     tw_val last = tw_eq(b, j->part, tw_i32(b, j->parts - 1));
     /* Thread 0 waits for the block's turn. The barrier makes the other threads wait for thread 0. */
     TW_IF (b, leader(b, j)) {
@@ -177,19 +179,22 @@ static void join_serial(tw_builder *b, const tw_join *j, tw_join_store *store, v
     tw_val at = part_address(b, j, tw_i32(b, 0), 1);
     TW_BLOCK (b, tw_join_push_first(b, j)) {
         TW_IF (b, tw_lt(b, tw_i32(b, 0), j->part)) take(b, j, at, 1, false);
-        TW_IF (b, tw_not(b, last)) put(b, j, TW_SPACE_global, at);
+        TW_IF (b, tw_not(b, last)) put(b, j, at);
     }
     tw_part_meet(b, &j->meeting);
     tw_val next = tw_select(b, last, tw_i32(b, 0), tw_add_imm(b, j->part, 1));
     TW_IF (b, leader(b, j)) tw_counter_set(b, counter(b, j), next);
-    TW_IF (b, last)
-        TW_BLOCK (b, tw_join_push_first(b, j)) store(context, 0, j->n);
+    opened o = {.whole = tw_push_if(b, last)};
+    o.first = tw_join_push_first(b, j);
+    return o;
 }
 
 void tw_join_blocks(tw_builder *b, const tw_join *j, tw_join_way way, tw_join_store *store, void *context) {
-    static void (*const ways[])(tw_builder *, const tw_join *, tw_join_store *, void *) = {
-        [TW_JOIN_LAST] = join_last, [TW_JOIN_ATOMIC] = join_atomic, [TW_JOIN_SERIAL] = join_serial};
-    ways[way](b, j, store, context);
+    const opened o = way == TW_JOIN_LAST     ? begin_last(b, j)
+                     : way == TW_JOIN_ATOMIC ? begin_atomic(b, j)
+                                             : begin_serial(b, j);
+    TW_BLOCK (b, o.whole)
+        TW_BLOCK (b, o.first) store(context, 0, j->n);
 }
 
 /* Each block stores its sums in its shared memory, and then adds up one share of the sums of all blocks. */
@@ -197,7 +202,12 @@ void tw_join_cluster(tw_builder *b, const tw_join *j, tw_join_store *store, void
     const int v = vector(j), n = j->parts, vectors = j->n / v, es = bytes_of(j);
     tw_val mine = tw_add(b, j->shared, tw_mul_imm(b, j->thread, v * es)), of[TW_JOIN_CLUSTER];
     tw_part_meet(b, &j->meeting);
-    TW_BLOCK (b, tw_join_push_first(b, j)) put(b, j, TW_SPACE_shared, mine);
+    TW_BLOCK (b, tw_join_push_first(b, j)) {
+        for (int i = 0; i < j->n; i += v) {
+            tw_attrs to = {.type = j->type, .vec = v, .space = TW_SPACE_shared, .offset = vector_offset(j, i)};
+            tw_st(b, to, mine, &j->sums[i]);
+        }
+    }
     tw_do(b, TW_OP_cluster_sync, (tw_attrs){0}, TW_NONE, TW_NONE);
     for (int r = 0; r < n; r++) of[r] = tw_get(b, TW_OP_cluster_address, (tw_attrs){0}, TW_T_i32, mine, tw_i32(b, r));
     TW_BLOCK (b, tw_join_push_first(b, j)) {
@@ -206,11 +216,15 @@ void tw_join_cluster(tw_builder *b, const tw_join *j, tw_join_store *store, void
             if (from == to) continue;
             TW_IF (b, tw_eq(b, j->part, tw_i32(b, r))) {
                 for (int i = from; i < to; i += v) {
-                    const tw_attrs at = {
-                        .type = j->type, .vec = v, .space = TW_SPACE_cluster, .offset = vector_offset(j, i)};
                     tw_val x[TW_JOIN_CLUSTER][4] = {{{0}}};
-                    for (int p = 0; p < n; p++) tw_ld_vec(b, at, of[p], x[p]);
-                    add_vectors(b, j, i, x, n, true);
+                    for (int p = 0; p < n; p++) {
+                        tw_attrs at = {
+                            .type = j->type, .vec = v, .space = TW_SPACE_cluster, .offset = vector_offset(j, i)};
+                        tw_ld_vec(b, at, of[p], x[p]);
+                    }
+                    for (int e = 0; e < v; e++) tw_assign(b, j->sums[i + e], x[0][e]);
+                    for (int p = 1; p < n; p++)
+                        for (int e = 0; e < v; e++) add_to(b, j, j->sums[i + e], x[p][e]);
                 }
                 store(context, from, to);
             }

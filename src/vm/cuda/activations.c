@@ -199,8 +199,7 @@ static void leave_squares(tw_mega_activations *a, tw_val squares, tw_val positio
         tw_val at = tw_add_imm(b, g->shared, g->p->sums);
         at = tw_mega_at(b, tw_mega_at(b, at, position, 4 * g->p->tuning.warps), g->warp, 4);
         const tw_attrs cell = tw_mega_shared(TW_T_f32, 1, 0);
-        tw_val again = tw_lt(b, tw_i32(b, 0), chunk);
-        tw_when(b, again);
+        tw_when(b, tw_lt(b, tw_i32(b, 0), chunk));
         tw_val before = tw_ld(b, cell, at);
         tw_st(b, cell, at, (tw_val[]){tw_add(b, sum, before)});
     }

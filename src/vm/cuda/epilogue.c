@@ -152,8 +152,7 @@ static void put_qkv(tw_mega_gen *g, const place *at, tw_val position, tw_val q, 
             tw_mega_at(b, tw_mega_at(b, q, position, p->m->n_heads * p->m->head_dim * 4), at->head, p->m->head_dim * 4);
         for (int i = 0; i < 2; i++) tw_st(b, (tw_attrs){.type = TW_T_f32}, tw_mega_at(b, row, index[i], 4), &y[i]);
     } else {
-        tw_val cache = tw_select(b, tw_eq(b, at->part, tw_i32(b, 1)), k, v);
-        tw_val head = at->head;
+        tw_val cache = tw_select(b, tw_eq(b, at->part, tw_i32(b, 1)), k, v), head = at->head;
         if (p->sequences > 1) head = tw_add(b, head, tw_mul_imm(b, position, p->m->n_kv_heads));
         tw_val row = tw_mega_at(b, cache, head, p->max_seq * p->m->head_dim * es);
         row = tw_mega_at(b, row, tw_mega_position(g, position), p->m->head_dim * es);

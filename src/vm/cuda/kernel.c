@@ -321,8 +321,7 @@ static void init_ring(tw_mega_gen *g, tw_val tid) {
 }
 
 tw_kernel *tw_mega_build(const tw_mega_plan *p) {
-    const int threads = 32 + tw_mega_threads(p);
-    tw_kernel *k = tw_kernel_new("step", p->target->sm, threads);
+    tw_kernel *k = tw_kernel_new("step", p->target->sm, 32 + tw_mega_threads(p));
     if (!k) return NULL;
     k->cooperative = true;
     k->min_blocks = 1;

@@ -45,8 +45,7 @@ static void leave(tw_mega_multiply *o, const tw_mega_taken *t) {
         at = tw_mega_at(b, tw_mega_at(b, at, o->unit, TW_MEGA_ROWS * 4), g->column, 8);
         const tw_attrs cell = tw_mega_shared(TW_T_f32, 2, 0);
         tw_val sum[2], before[2] = {{0}};
-        tw_val again = tw_lt(b, tw_i32(b, 0), o->u->chunk);
-        tw_when(b, again);
+        tw_when(b, tw_lt(b, tw_i32(b, 0), o->u->chunk));
         tw_ld_vec(b, cell, at, before);
         for (int i = 0; i < 2; i++) {
             sum[i] = tw_add(b, o->acc[0][i], o->acc[0][i + 2]);

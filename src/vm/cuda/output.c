@@ -183,9 +183,8 @@ void tw_mega_build_values(tw_mega_gen *g, tw_mega_sums *s) {
    gave up the token is arbitrary, and the host is sent TW_MEGA_GAVE_UP instead. */
 static void leave(tw_mega_gen *g, const tw_mega_output *o, tw_val sequence, tw_val token) {
     tw_builder *b = g->b;
-    const int n = g->p->sequences;
     tw_st(b, (tw_attrs){.type = TW_T_i32}, tw_mega_at(b, o->token, sequence, 4), &token);
-    tw_val out = tw_mega_at(b, tw_mega_at(b, g->arg[TW_MEGA_ARG_OUT], g->step, 4 * n), sequence, 4);
+    tw_val out = tw_mega_at(b, tw_mega_at(b, g->arg[TW_MEGA_ARG_OUT], g->step, 4 * g->p->sequences), sequence, 4);
     tw_val said = tw_select(b, tw_eq(b, o->aborted, tw_i32(b, 0)), token, tw_i32(b, TW_MEGA_GAVE_UP));
     tw_st(b, (tw_attrs){.type = TW_T_i32, .order = TW_ORDER_relaxed, .scope = TW_SCOPE_sys}, out, &said);
     if (!g->p->samples) return;
@@ -209,13 +208,12 @@ static tw_val number_or_first(tw_builder *b, tw_val number) {
 /* A warp reduces the workers' bests of a sequence to one; each lane reads some of them. */
 static void leave_best(tw_mega_gen *g, const tw_mega_output *o, tw_val sequence) {
     tw_builder *b = g->b;
-    const int n = g->p->sequences;
     const tw_argmax mine = tw_argmax_of(b, TW_SAMPLE_LEAST);
     TW_FOR (b, i, g->lane, o->slots, tw_i32(b, 32 * AT_ONCE), false) {
         tw_val v[AT_ONCE], one[AT_ONCE], there[AT_ONCE];
         for (int u = 0; u < AT_ONCE; u++) {
             tw_val slot = tw_add_imm(b, i, 32 * u);
-            tw_val from = tw_mega_at(b, tw_mega_at(b, o->best, slot, 8 * n), sequence, 8);
+            tw_val from = tw_mega_at(b, tw_mega_at(b, o->best, slot, 8 * g->p->sequences), sequence, 8);
             there[u] = tw_lt(b, slot, o->slots);
             tw_when(b, there[u]);
             v[u] = tw_ld(b, tw_mega_l2(TW_T_f32, 1, 0), from);
@@ -415,8 +413,7 @@ static void draw_from_list(const cut *c, tw_val n) {
     tw_val cuts_k = tw_lt(b, tw_i32(b, 0), c->top_k), cuts_p = tw_ne(b, c->top_p, tw_i32(b, 0));
     tw_val k = tw_select(b, cuts_k, tw_min(b, c->top_k, n), tw_i32(b, INT32_MAX)), nothing = tw_i64(b, -1);
     TW_LOOP (b, i, tw_mega_thread_loop(g, n)) {
-        tw_val place, before;
-        tw_val rank = rank_at(c, i);
+        tw_val place, before, rank = rank_at(c, i);
         place_in_list(c, rank, n, &place, &before);
         tw_val left = tw_select(b, tw_lt(b, place, k), tw_add(b, before, tw_i64(b, 0)), nothing);
         store_at(c, c->before, i, left);
@@ -427,8 +424,7 @@ static void draw_from_list(const cut *c, tw_val n) {
     tw_val share = tw_draw_share(b, get(c, TW_T_i64, SUM), c->top_p);
     share = tw_select(b, cuts_p, share, nothing);
     TW_LOOP (b, i, tw_mega_thread_loop(g, n)) {
-        tw_val before = load_at(c, TW_T_i64, c->before, i);
-        tw_val rank = rank_at(c, i);
+        tw_val before = load_at(c, TW_T_i64, c->before, i), rank = rank_at(c, i);
         tw_val far = tw_unary(b, TW_OP_high_i32_i64, rank);
         tw_val z = tw_draw_unordered(b, tw_sub(b, c->order, far));
         TW_IF (b, tw_and(b, below_u64(b, before, share), within_min_p(c, z)))
@@ -624,8 +620,7 @@ static void find_limit(const cut *c, tw_val goal, tw_val mass_goal) {
         tw_val n = get(c, TW_T_i32, COUNT), before_n = get(c, TW_T_i32, BEFORES);
         tw_val before_mass = get(c, TW_T_i64, BEFORE);
         TW_LOOP (b, i, tw_mega_thread_loop(g, tw_min(b, n, tw_i32(b, g->p->cut_list)))) {
-            tw_val place, before;
-            tw_val rank = rank_at(c, i);
+            tw_val place, before, rank = rank_at(c, i);
             place_in_list(c, rank, n, &place, &before);
             tw_val ahead = tw_add(b, before_mass, before);
             tw_val with = add_mass(b, ahead, load_at(c, TW_T_i32, c->mass, i));
@@ -667,8 +662,7 @@ static tw_val find_bound(const cut *c, tw_val few, tw_val by_steps, tw_val reach
     tw_builder *b = c->g->b;
     TW_IF (b, few) {
         TW_LOOP (b, i, tw_mega_thread_loop(c->g, c->o->slots)) {
-            tw_val mine = best_of(c, i);
-            tw_val before = tw_var_of(b, tw_i32(b, 0));
+            tw_val mine = best_of(c, i), before = tw_var_of(b, tw_i32(b, 0));
             TW_FOR (b, j, tw_i32(b, 0), c->o->slots, tw_i32(b, 1), true) {
                 tw_val other = best_of(c, j);
                 tw_val first = tw_or(b, tw_lt(b, mine, other), tw_and(b, tw_eq(b, mine, other), tw_lt(b, j, i)));
