@@ -141,13 +141,15 @@ static int run_long(tw_cuda_vm *vm, int id, const options *o) {
     for (int64_t at = 0, k; at < n; at += k) {
         k = n - at < pass ? n - at : pass;
         const int32_t token = (int32_t)(at / pass * 7 + 1);
-        if (tw_cuda_vm_greedy(vm, id, token, 0, k, first + at, &us, &d) != TW_OK) return complain("long", &d);
+        if (tw_cuda_vm_batch(vm, id, &token, &(int64_t){0}, k, first + at, NULL, &us, &d) != TW_OK)
+            return complain("long", &d);
         if (!at) begin = us / (double)k;
         if (k == pass) end = us / (double)k;
         for (int64_t i = 0, c; i < k; i += c) {
             c = k - i < CHUNK ? k - i : CHUNK;
-            int32_t from = i ? again[at + i - 1] : token;
-            if (tw_cuda_vm_greedy(vm, id, from, i, c, again + at + i, &us, &d) != TW_OK) return complain("long", &d);
+            const int32_t *from = i ? &again[at + i - 1] : &token;
+            if (tw_cuda_vm_batch(vm, id, from, &i, c, again + at + i, NULL, &us, &d) != TW_OK)
+                return complain("long", &d);
         }
     }
     for (int64_t i = 0; i < n; i++) different += first[i] != again[i];

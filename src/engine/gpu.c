@@ -82,8 +82,9 @@ static tw_status greedy(tw_machine *m, int program, int32_t token, int64_t pos, 
     for (int64_t done = 0, k; done < n && st == TW_OK; done += k) {
         double microseconds = 0;
         k = n - done < TW_CUDA_VM_GREEDY ? n - done : TW_CUDA_VM_GREEDY;
-        st = tw_cuda_vm_greedy(m->vm, program, done ? tokens[done - 1] : token, pos + done, k, tokens + done,
-                               &microseconds, diag);
+        const int64_t from = pos + done;
+        st = tw_cuda_vm_batch(m->vm, program, done ? &tokens[done - 1] : &token, &from, k, tokens + done, NULL,
+                              &microseconds, diag);
         *seconds += microseconds * 1e-6;
     }
     return st;

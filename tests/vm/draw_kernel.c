@@ -9,7 +9,6 @@ tw_mega_plan draw_plan(const draw_shape *s, const tw_target *target) {
                       .tokens = s->sequences,
                       .sequences = s->sequences,
                       .vocab = s->vocab,
-                      .n_workers = s->slots,
                       .slots = s->slots,
                       .samples = true,
                       .fours = s->vocab % 4 == 0,
@@ -33,11 +32,11 @@ static void build_slots(tw_mega_gen *g, const tw_mega_output *o, tw_val sequence
     const int n = g->p->sequences;
     const tw_scope slots = tw_push_for(b, g->warp, o->slots, tw_i32(b, g->p->tuning.warps), false);
     tw_val slot = slots.i, rows[2] = {{0}};
-    tw_ld_vec(b, (tw_attrs){.type = TW_T_i32, .vec = 2, .cache = TW_CACHE_nc}, tw_mega_at(g, o->rows, slot, 8), rows);
+    tw_ld_vec(b, (tw_attrs){.type = TW_T_i32, .vec = 2, .cache = TW_CACHE_nc}, tw_mega_at(b, o->rows, slot, 8), rows);
     tw_val best = tw_var_of(b, tw_f32(b, -3.4e38f)), best_row = tw_var_of(b, tw_i32(b, INT32_MAX));
     const tw_scope each = tw_push_for(b, g->lane, rows[1], tw_i32(b, 32), false);
     tw_val id = tw_add(b, rows[0], each.i);
-    tw_val at = tw_mega_at(g, tw_mega_at(g, o->logits, sequence, 4 * g->p->vocab), id, 4);
+    tw_val at = tw_mega_at(b, tw_mega_at(b, o->logits, sequence, 4 * g->p->vocab), id, 4);
     tw_val z = tw_ld(b, (tw_attrs){.type = TW_T_f32}, at), value = z;
     tw_mega_build_value(g, sequence, id, &z, &value);
     tw_st(b, (tw_attrs){.type = TW_T_f32}, at, &z);
@@ -50,7 +49,7 @@ static void build_slots(tw_mega_gen *g, const tw_mega_output *o, tw_val sequence
     tw_val row = tw_select(b, tw_eq(b, most, mine), best_row, tw_i32(b, INT32_MAX));
     for (int d = 1; d < 32; d *= 2) row = tw_min(b, row, tw_shfl(b, TW_MODE_bfly, row, tw_i32(b, d), tw_i32(b, -1)));
     const tw_scope first_lane = tw_push_if(b, tw_eq(b, g->lane, tw_i32(b, 0)));
-    tw_val cell = tw_mega_at(g, tw_mega_at(g, o->best, slot, 8 * n), sequence, 8);
+    tw_val cell = tw_mega_at(b, tw_mega_at(b, o->best, slot, 8 * n), sequence, 8);
     tw_st(b, (tw_attrs){.type = TW_T_f32}, cell, &most);
     tw_st(b, (tw_attrs){.type = TW_T_i32, .offset = 4}, cell, &row);
     tw_pop(b, first_lane);

@@ -239,7 +239,6 @@ static void what_does_not_fit_is_refused(void **state) {
     tw_vm_step step = {.program = x.g, .tokens = tokens, .n = 1};
     assert_int_equal(tw_cuda_vm_run(x.gpu, &step, &d), TW_ERR_USAGE);
     assert_non_null(strstr(d.message, "several sequences"));
-    assert_int_equal(tw_cuda_vm_greedy(x.gpu, x.g, 1, 0, 1, out, NULL, &d), TW_ERR_USAGE);
     assert_int_equal(tw_cuda_vm_batch(x.gpu, x.g + 1, tokens, positions, 1, out, NULL, NULL, &d), TW_ERR_USAGE);
     assert_int_equal(tw_cuda_vm_batch(x.gpu, x.g, tokens, positions, 0, out, NULL, NULL, &d), TW_ERR_USAGE);
     assert_int_equal(tw_cuda_vm_batch(x.gpu, x.g, tokens, positions, ROWS - 8, out, NULL, NULL, &d), TW_ERR_USAGE);

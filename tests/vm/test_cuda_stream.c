@@ -190,7 +190,7 @@ static void several_sequences_are_heard_together(void **state) {
     if (draw(&f, 0, 5, NULL, &e, &d) != TW_OK) fail_msg("%s", d.message);
     for (int i = 0; i < 5; i++) assert_int_equal(e.token[i], token_of(i, 2));
     const tw_mega_program *p = f.vm->programs;
-    const int32_t *begin = (const int32_t *)(uintptr_t)p->tokens;
+    const int32_t *begin = (const int32_t *)(uintptr_t)p->arguments[TW_MEGA_ARG_TOKENS];
     assert_int_equal(begin[0], 5);
     assert_int_equal(begin[2], 7);
     assert_int_equal(begin[3], 0); /* positions lie behind the tokens */

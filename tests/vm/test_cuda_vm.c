@@ -77,6 +77,10 @@ static tw_status run(machine *r, tw_vm_step *s, tw_diag *d) {
     return r->gpu ? tw_cuda_vm_run(r->gpu, s, d) : tw_vm_run(r->cpu, s, d);
 }
 
+static tw_status greedy(machine *r, int32_t token, int64_t pos, int64_t n, int32_t *out, double *us, tw_diag *d) {
+    return tw_cuda_vm_batch(r->gpu, r->id, &token, &pos, n, out, NULL, us, d);
+}
+
 /* One way to run a model, and how near it is to come. */
 typedef struct way {
     const char *folder;
@@ -156,7 +160,7 @@ static void every_family(void **state) {
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
         way w = ways[i];
         agrees(&w);
-        w.tuning.edges = TW_CUDA_VM_DATA;
+        w.tuning.edges = TW_EDGES_DATA;
         if (w.tokens == 1) agrees(&w);
     }
 }
@@ -215,7 +219,7 @@ static void every_interleaving(void **state) {
                  .target = seed & 1 ? "sm_80" : "sm_90a",
                  .seed = seed * 7919,
                  .steps = 2};
-        if (w.tokens == 1) w.tuning.edges = TW_CUDA_VM_DATA;
+        if (w.tokens == 1) w.tuning.edges = TW_EDGES_DATA;
         agrees(&w);
     }
 }
@@ -238,14 +242,14 @@ static void one_launch_is_as_good_as_many(void **state) {
         tw_model *m = open_model("llama-biases");
         const way w = {.tokens = 1,
                        .workers = 2,
-                       .tuning = {2, 2, 3, 2, TW_CUDA_VM_COUNTERS + t, 0},
+                       .tuning = {2, 2, 3, 2, TW_EDGES_COUNTERS + t, 0},
                        .target = targets[t],
                        .seed = 3};
         machine g = open_way(m, &w);
         int32_t first = 17, many[GREEDY], again[GREEDY], token = first;
         double us;
         tw_diag d;
-        if (tw_cuda_vm_greedy(g.gpu, g.id, first, 0, GREEDY, many, &us, &d) != TW_OK) fail_msg("%s", d.message);
+        if (greedy(&g, first, 0, GREEDY, many, &us, &d) != TW_OK) fail_msg("%s", d.message);
         for (int i = 0; i < GREEDY; i++) {
             tw_vm_step s = {.tokens = &token, .n = 1, .pos = i, .length = GREEDY};
             assert_int_equal(run(&g, &s, &d), TW_OK);
@@ -253,7 +257,7 @@ static void one_launch_is_as_good_as_many(void **state) {
             token = s.token;
         }
         /* From further on, what came before being what the single steps left. */
-        assert_int_equal(tw_cuda_vm_greedy(g.gpu, g.id, many[0], 1, GREEDY - 1, again, NULL, &d), TW_OK);
+        assert_int_equal(greedy(&g, many[0], 1, GREEDY - 1, again, NULL, &d), TW_OK);
         assert_memory_equal(again, many + 1, (GREEDY - 1) * sizeof *many);
         end(&g);
         tw_model_close(m);
@@ -418,10 +422,10 @@ static void bad_steps_are_refused(void **state) {
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) assert_int_equal(run(&g, &bad[i], &d), TW_ERR_USAGE);
     tw_vm_step other = {.program = 5, .tokens = text, .n = 1};
     assert_int_equal(tw_cuda_vm_run(g.gpu, &other, &d), TW_ERR_USAGE);
-    assert_int_equal(tw_cuda_vm_greedy(g.gpu, g.id, 256, 0, 1, out, NULL, &d), TW_ERR_USAGE);
-    assert_int_equal(tw_cuda_vm_greedy(g.gpu, g.id, 1, MAX_SEQ - 1, 2, out, NULL, &d), TW_ERR_USAGE);
+    assert_int_equal(greedy(&g, 256, 0, 1, out, NULL, &d), TW_ERR_USAGE);
+    assert_int_equal(greedy(&g, 1, MAX_SEQ - 1, 2, out, NULL, &d), TW_ERR_USAGE);
     /* Its angles change with every token. */
-    assert_int_equal(tw_cuda_vm_greedy(g.gpu, g.id, 1, 0, 2, out, NULL, &d), TW_ERR_UNSUPPORTED);
+    assert_int_equal(greedy(&g, 1, 0, 2, out, NULL, &d), TW_ERR_UNSUPPORTED);
     end(&g);
     tw_model_close(m);
 }
@@ -440,7 +444,7 @@ static bool awaited(const tw_schedule *s, int counter) {
 static void lose(const tw_model *m, const way *w, const tw_schedule *s, int counter) {
     machine g = open_way(m, w);
     const tw_mega_program *p = g.gpu->programs;
-    const uint64_t at = p->counters + (uint64_t)(counter * TW_MEGA_COUNTER);
+    const uint64_t at = p->arguments[TW_MEGA_ARG_COUNTERS] + (uint64_t)(counter * TW_MEGA_COUNTER);
     const int32_t token = 1;
     tw_vm_step step = {.tokens = &token, .n = 1, .length = 8};
     int32_t count;
@@ -467,7 +471,7 @@ static void a_lost_arrival_is_named(void **state) {
     for (int workers = 1; workers <= 2; workers++) {
         const way w = {.tokens = 1,
                        .workers = workers,
-                       .tuning = {1, 1, 3, 2, TW_CUDA_VM_COUNTERS, workers == 1 ? 32 : 0},
+                       .tuning = {1, 1, 3, 2, TW_EDGES_COUNTERS, workers == 1 ? 32 : 0},
                        .seed = 5};
         machine g = open_way(m, &w);
         const tw_schedule *s = tw_checked_schedule(g.program);
@@ -482,7 +486,7 @@ static void a_lost_arrival_is_named(void **state) {
 static void everyone_hears_of_it(void **state) {
     (void)state;
     tw_model *m = open_model("llama-linear-mqa");
-    for (int edges = TW_CUDA_VM_COUNTERS; edges <= TW_CUDA_VM_DATA; edges++) {
+    for (int edges = TW_EDGES_COUNTERS; edges <= TW_EDGES_DATA; edges++) {
         const way w = {.tokens = 1, .workers = 3, .tuning = {1, 1, 3, 2, edges, 1}, .seed = 2};
         machine g = open_way(m, &w);
         const int32_t token = 1;

@@ -141,10 +141,8 @@ static void the_lowest_of_equals_is_the_token(void **state) {
                                {{1, 270}, 2, 269}};
     static const struct {
         int workers, tokens, edges;
-    } ways[] = {{1, 1, TW_CUDA_VM_COUNTERS},
-                {34, 1, TW_CUDA_VM_DATA},
-                {3, 3, TW_CUDA_VM_COUNTERS},
-                {34, 1, TW_CUDA_VM_COUNTERS}};
+    } ways[] = {
+        {1, 1, TW_EDGES_COUNTERS}, {34, 1, TW_EDGES_DATA}, {3, 3, TW_EDGES_COUNTERS}, {34, 1, TW_EDGES_COUNTERS}};
     for (size_t i = 0; i < sizeof ties / sizeof *ties; i++)
         for (size_t w = 0; w < sizeof ways / sizeof *ways; w++)
             if (!TEST_SANITIZED || (i + w) % 4 == 0)

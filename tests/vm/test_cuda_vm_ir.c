@@ -17,10 +17,10 @@ typedef struct shape {
 } shape;
 
 static const shape shapes[] = {
-    {TW_F32, 0, 1, TW_CUDA_VM_COUNTERS, "sm_90a"},  {TW_F32, 0, 8, TW_CUDA_VM_COUNTERS, "sm_90a"},
-    {TW_F32, 0, 1, TW_CUDA_VM_DATA, "sm_80"},       {TW_I8, 0, 1, TW_CUDA_VM_DATA, "sm_90a"},
-    {TW_I8, 0, 3, TW_CUDA_VM_COUNTERS, "sm_89"},    {TW_I4, 64, 1, TW_CUDA_VM_DATA, "sm_90a"},
-    {TW_I4, 32, 8, TW_CUDA_VM_COUNTERS, "sm_120a"},
+    {TW_F32, 0, 1, TW_EDGES_COUNTERS, "sm_90a"},  {TW_F32, 0, 8, TW_EDGES_COUNTERS, "sm_90a"},
+    {TW_F32, 0, 1, TW_EDGES_DATA, "sm_80"},       {TW_I8, 0, 1, TW_EDGES_DATA, "sm_90a"},
+    {TW_I8, 0, 3, TW_EDGES_COUNTERS, "sm_89"},    {TW_I4, 64, 1, TW_EDGES_DATA, "sm_90a"},
+    {TW_I4, 32, 8, TW_EDGES_COUNTERS, "sm_120a"},
 };
 
 typedef void look(const tw_kernel *k, const tw_mega_plan *p, const char *what);

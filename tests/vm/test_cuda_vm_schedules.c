@@ -240,7 +240,7 @@ static void data_is_a_flag_in_the_usual_order_alone(void **state) {
     (void)state;
     enum { AS_LOWERED, TWO_STAGES, NO_STAGE, ANOTHER_ORDER, CASES };
     tw_model *m = open_model(TEST_DATA "/models/llama-biases");
-    const tw_cuda_vm_options o = {.emulate = true, .workers = 2, .tuning = {2, 2, .edges = TW_CUDA_VM_DATA}};
+    const tw_cuda_vm_options o = {.emulate = true, .workers = 2, .tuning = {2, 2, .edges = TW_EDGES_DATA}};
     tw_cuda_vm *vm;
     tw_diag d;
     if (tw_cuda_vm_open(&vm, m, &o, &d) != TW_OK) fail_msg("%s", d.message);

@@ -207,9 +207,8 @@ static double overhead(weights w) {
             const tw_instr *in = &s->workers[worker].list[i];
             if (!tw_instr_op_multiplies(in->op)) continue;
             const tw_mega_format *f = tw_mega_format_for(&p, in->op);
-            tw_mega_shape shape;
-            tw_mega_shape_of(&p, s, in, &shape);
-            have += (double)tw_mega_stages(&p, &shape) * tw_mega_stage_bytes(&p, in->op);
+            const tw_mega_shape shape = tw_mega_shape_of(&p, s, in);
+            have += (double)shape.stages * tw_mega_stage_bytes(&p, in->op);
             const double rows = (double)(in->param[TW_TO] - in->param[TW_FROM]) * (in->op == TW_INSTR_FFN ? 2 : 1);
             const double scale = !f->group ? 0 : f->dtype == TW_I4 ? 16.0 / f->group : 32.0 / f->group;
             need += rows * (double)shape.columns * (tw_dtype_bits(f->dtype) + scale) / 8;

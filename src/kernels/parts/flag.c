@@ -11,19 +11,19 @@ void tw_flag_store(tw_builder *b, tw_val address, tw_val x, tw_val tag) {
     tw_st(b, flagged, address, &bits);
 }
 
-static tw_val stale(tw_builder *b, const tw_flag_words *x, int i) {
-    tw_val wrong = TW_NONE;
-    for (int e = 0; e < x->width; e++) {
-        tw_val one = tw_xor(b, x->word[i][e], x->tag);
-        wrong = e ? tw_or(b, wrong, one) : one;
+/* Computes the predicate that an element of addresses from to below - 1 has another tag. */
+static tw_val stale(tw_builder *b, const tw_flag_words *x, int from, int below) {
+    tw_val any = TW_NONE;
+    for (int i = from; i < below; i++) {
+        tw_val wrong = TW_NONE;
+        for (int e = 0; e < x->width; e++) {
+            tw_val one = tw_xor(b, x->word[i][e], x->tag);
+            wrong = e ? tw_or(b, wrong, one) : one;
+        }
+        wrong = tw_ne(b, tw_and(b, wrong, x->mask.id ? x->mask : tw_i32(b, TW_FLAG_TAG)), tw_i32(b, 0));
+        wrong = tw_and(b, x->there[i], wrong);
+        any = i > from ? tw_or(b, any, wrong) : wrong;
     }
-    wrong = tw_ne(b, tw_and(b, wrong, x->mask.id ? x->mask : tw_i32(b, TW_FLAG_TAG)), tw_i32(b, 0));
-    return tw_and(b, x->there[i], wrong);
-}
-
-static tw_val any_stale(tw_builder *b, const tw_flag_words *x, int n) {
-    tw_val any = stale(b, x, 0);
-    for (int i = 1; i < n; i++) any = tw_or(b, any, stale(b, x, i));
     return any;
 }
 
@@ -34,9 +34,9 @@ void tw_flag_poll(tw_builder *b, tw_flag_words *x, int n, const tw_patience *p) 
         for (int e = 0; e < x->width; e++) x->word[i][e] = tw_var_of(b, x->tag);
     for (int i = 0; i < n; i++)
         TW_IF (b, x->there[i]) tw_ld_vec(b, how, x->at[i], x->word[i]);
-    TW_WHILE (b, tw_patience_left(b, p, any_stale(b, x, n))) {
+    TW_WHILE (b, tw_patience_left(b, p, stale(b, x, 0, n))) {
         for (int i = 0; i < n; i++)
-            TW_IF (b, stale(b, x, i)) tw_ld_vec(b, how, x->at[i], x->word[i]);
+            TW_IF (b, stale(b, x, i, i + 1)) tw_ld_vec(b, how, x->at[i], x->word[i]);
         p->between(p->context, x->word[0][0]);
     }
 }

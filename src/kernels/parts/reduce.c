@@ -2,7 +2,11 @@
 #include "kernels/parts/reduce.h"
 
 static tw_val across(tw_builder *b, tw_val x, int distance) {
-    return tw_shfl(b, TW_MODE_bfly, x, tw_i32(b, distance), tw_i32(b, -1));
+    tw_val by = tw_i32(b, distance), all = tw_i32(b, -1);
+    if (tw_value_type(b->kernel, x) != TW_T_i64) return tw_shfl(b, TW_MODE_bfly, x, by, all);
+    tw_val low = tw_shfl(b, TW_MODE_bfly, tw_unary(b, TW_OP_low_i32_i64, x), by, all);
+    tw_val high = tw_shfl(b, TW_MODE_bfly, tw_unary(b, TW_OP_high_i32_i64, x), by, all);
+    return tw_binary(b, TW_OP_pack_i64_i32, low, high);
 }
 
 tw_val tw_part_warp_sum(tw_builder *b, tw_val x, int from, int below) {

@@ -23,18 +23,14 @@ tw_ring_cursor tw_ring_begin(tw_builder *b, const tw_ring *r, int parity) {
     return c;
 }
 
-static void advance_offsets(tw_builder *b, const tw_ring *r, const tw_ring_cursor *c) {
-    tw_val next = tw_add_imm(b, c->stage, r->bytes), zero = tw_i32(b, 0);
-    tw_val wraps = tw_eq(b, next, tw_i32(b, r->bytes * r->stages));
-    tw_val place = tw_add_imm(b, c->barrier, MBARRIER), flipped = tw_xor(b, c->parity, tw_i32(b, 1));
-    tw_assign(b, c->parity, tw_select(b, wraps, flipped, c->parity));
-    tw_assign(b, c->barrier, tw_select(b, wraps, zero, place));
-    tw_assign(b, c->stage, tw_select(b, wraps, zero, next));
-}
-
 void tw_ring_advance(tw_builder *b, const tw_ring *r, const tw_ring_cursor *c) {
     if (r->offsets) {
-        advance_offsets(b, r, c);
+        tw_val next = tw_add_imm(b, c->stage, r->bytes), zero = tw_i32(b, 0);
+        tw_val wraps = tw_eq(b, next, tw_i32(b, r->bytes * r->stages));
+        tw_val place = tw_add_imm(b, c->barrier, MBARRIER), flipped = tw_xor(b, c->parity, tw_i32(b, 1));
+        tw_assign(b, c->parity, tw_select(b, wraps, flipped, c->parity));
+        tw_assign(b, c->barrier, tw_select(b, wraps, zero, place));
+        tw_assign(b, c->stage, tw_select(b, wraps, zero, next));
         return;
     }
     tw_op_to(b, c->stage, TW_OP_add_i32, c->stage, tw_i32(b, 1), TW_NONE);

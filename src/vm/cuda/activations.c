@@ -5,9 +5,7 @@
    thread loads at once for each of several positions, if the compiler finds registers for them. */
 enum { MOST = 2 * TW_MEGA_AHEAD, COLUMNS = 2 };
 _Static_assert((int)MOST <= (int)TW_FLAG_WORDS, "they may be polled together");
-/* The most positions, or runs of columns, that a thread stores together. */
-enum { MANY = 8 };
-_Static_assert((int)MOST <= (int)MANY && (int)TW_CUDA_VM_TOKENS <= (int)MANY, "all of them");
+_Static_assert((int)TW_CUDA_VM_TOKENS <= (int)MOST, "a thread stores as many positions together");
 
 /* ---- into shared memory */
 
@@ -42,22 +40,21 @@ enum { INFINITE = 0x7f800000, EXPONENT = 23, BIAS = 127, BITS = 22 };
    them. Digits have base 256 and are -128 to 127. */
 static void store_digits(tw_mega_activations *a, const four *f, tw_val exponent) {
     enum { MIDDLE = 0x8080 };
-    tw_mega_gen *g = a->g;
-    tw_builder *b = g->b;
+    tw_builder *b = a->g->b;
     const uint32_t both = 2 * BIAS + BITS - 1;
     tw_val scale = tw_bitcast(b, TW_T_f32, tw_sub(b, tw_i32(b, (int32_t)(both << EXPONENT)), exponent)), y[4];
     for (int i = 0; i < 4; i++) {
         tw_val whole = tw_fma(b, f->x[i], scale, tw_bitcast(b, TW_T_f32, tw_i32(b, TW_MEGA_NUMBER)));
         y[i] = tw_add_imm(b, tw_bitcast(b, TW_T_i32, whole), MIDDLE - TW_MEGA_NUMBER);
     }
-    tw_val half_block = tw_shr(b, f->k, 6), to = tw_mega_at(g, a->to[f->position], half_block, 256);
-    to = tw_mega_at(g, tw_mega_at(g, to, tw_rem(b, tw_shr(b, f->k, 2), 4), 16), tw_rem(b, tw_shr(b, f->k, 4), 4), 4);
+    tw_val half_block = tw_shr(b, f->k, 6), to = tw_mega_at(b, a->to[f->position], half_block, 256);
+    to = tw_mega_at(b, tw_mega_at(b, to, tw_rem(b, tw_shr(b, f->k, 2), 4), 16), tw_rem(b, tw_shr(b, f->k, 4), 4), 4);
     for (int d = 0; d < TW_MEGA_DIGITS; d++) {
         tw_val word = digit_of(b, y, 2 - d), place = tw_xor(b, tw_rem(b, half_block, 2), tw_i32(b, d));
         if (d) word = tw_xor(b, word, tw_i32(b, (int32_t)0x80808080));
-        tw_val at = tw_mega_at(g, to, place, 64);
+        tw_val at = tw_mega_at(b, to, place, 64);
         tw_when(b, f->there);
-        tw_st(b, (tw_attrs){.type = TW_T_i32, .space = TW_SPACE_shared, .offset = 4 * f->shift}, at, &word);
+        tw_st(b, tw_mega_shared(TW_T_i32, 1, 4 * f->shift), at, &word);
     }
 }
 
@@ -68,10 +65,9 @@ static void store_scale(tw_mega_activations *a, const four *f, tw_val most, tw_v
     tw_val finite = tw_lt(b, most, tw_i32(b, INFINITE));
     tw_val scale = tw_select(b, finite, tw_add_imm(b, exponent, -((BITS - 1) << EXPONENT)), tw_i32(b, INT32_MAX));
     tw_val cells = tw_add_imm(b, g->shared, g->p->scales + f->position * g->p->scales_pitch);
-    tw_val at = tw_mega_at(g, cells, tw_shr(b, f->k, 7), 4), first = tw_eq(b, g->lane, tw_i32(b, 0));
+    tw_val at = tw_mega_at(b, cells, tw_shr(b, f->k, 7), 4), first = tw_eq(b, g->lane, tw_i32(b, 0));
     tw_when(b, tw_and(b, f->there, first));
-    tw_st(b, (tw_attrs){.type = TW_T_i32, .space = TW_SPACE_shared, .offset = f->shift / TW_MEGA_BLOCK * 4}, at,
-          &scale);
+    tw_st(b, tw_mega_shared(TW_T_i32, 1, f->shift / TW_MEGA_BLOCK * 4), at, &scale);
 }
 
 static void store_integers(tw_mega_activations *a, const four *f, int n) {
@@ -79,7 +75,7 @@ static void store_integers(tw_mega_activations *a, const four *f, int n) {
      */
     enum { LEAST = (BITS + 10) << EXPONENT };
     tw_builder *b = a->g->b;
-    tw_val most[MANY];
+    tw_val most[MOST];
     for (int i = 0; i < n; i++) most[i] = largest(b, f[i].x);
     for (int i = 0; i < n; i++) {
         tw_val exponent = tw_max(b, tw_and(b, most[i], tw_i32(b, INFINITE)), tw_i32(b, LEAST));
@@ -88,102 +84,79 @@ static void store_integers(tw_mega_activations *a, const four *f, int n) {
     }
 }
 
-/* Splits floats into two 16-bit floats. Stores a pair's upper halves, then its remainders, in a fragment's order. */
-static void store_floats(tw_mega_activations *a, const four *f, int n) {
-    tw_builder *b = a->g->b;
-    for (int i = 0; i < n; i++) {
-        tw_val pair[4], at = tw_mega_at(a->g, a->to[f[i].position], f[i].k, 4);
-        for (int e = 0; e < 4; e += 2)
-            tw_part_split(a->g->b, a->pair, f[i].x[e], f[i].x[e + 1], &pair[e], &pair[e + 1]);
-        tw_when(b, f[i].there);
-        tw_st(b, (tw_attrs){.type = a->pair, .vec = 4, .space = TW_SPACE_shared, .offset = 4 * f[i].shift}, at, pair);
-    }
-}
-
+/* Stores integers, or floats split into two 16-bit floats: a pair's upper halves, then its remainders, in a fragment's
+   order. */
 static void store(tw_mega_activations *a, const four *f, int n) {
-    if (tw_mega_is_integer(&a->g->p->body))
+    tw_builder *b = a->g->b;
+    if (tw_mega_is_integer(&a->g->p->body)) {
         store_integers(a, f, n);
-    else
-        store_floats(a, f, n);
+        return;
+    }
+    for (int i = 0; i < n; i++) {
+        const tw_type t = a->g->p->body.pair;
+        tw_val pair[4], at = tw_mega_at(b, a->to[f[i].position], f[i].k, 4);
+        for (int e = 0; e < 4; e += 2) tw_part_split(b, t, f[i].x[e], f[i].x[e + 1], &pair[e], &pair[e + 1]);
+        tw_when(b, f[i].there);
+        tw_st(b, tw_mega_shared(t, 4, 4 * f[i].shift), at, pair);
+    }
 }
 
 /* ---- from memory */
 
-/* Loads activations of the thread's next columns, all loads at once. */
-static void load_columns(tw_mega_activations *a, const tw_val *address, const tw_val *there, int n, tw_val (*x)[4]) {
-    tw_mega_gen *g = a->g;
+/* Loads activations of the thread's next columns, all loads at once. `w` has their addresses. */
+static void load_columns(tw_mega_gen *g, tw_flag_words *w, int n, tw_val (*x)[4]) {
     tw_builder *b = g->b;
-    if (!g->p->flags) {
-        for (int i = 0; i < n; i++) {
-            tw_when(b, there[i]);
-            tw_ld_vec(b, (tw_attrs){.type = TW_T_f32, .vec = 4, .cache = TW_CACHE_cg}, address[i], x[i]);
-        }
-        return;
-    }
-    tw_flag_words w = {.width = 4, .tag = a->tag, .mask = a->mask};
+    if (g->p->flags) tw_mega_poll(g, w, n);
     for (int i = 0; i < n; i++) {
-        w.at[i] = address[i];
-        w.there[i] = there[i];
+        if (g->p->flags) {
+            for (int e = 0; e < 4; e++) x[i][e] = tw_select(b, w->there[i], tw_flag_value(b, w, i, e), tw_f32(b, 0));
+        } else {
+            tw_when(b, w->there[i]);
+            tw_ld_vec(b, tw_mega_l2(TW_T_f32, 4, 0), w->at[i], x[i]);
+        }
     }
-    tw_mega_poll(g, &w, n);
-    for (int i = 0; i < n; i++)
-        for (int e = 0; e < 4; e++) x[i][e] = tw_select(b, there[i], tw_flag_value(g->b, &w, i, e), tw_f32(b, 0));
 }
 
-static int span(const tw_mega_activations *a) { /* Columns that all threads take at once. */
-    return 4 * tw_mega_threads(a->g->p);
-}
-
-/* Computes the most columns of a chunk, in whole stages. An input with RMS norm has the model's width. */
-static int64_t most_columns(const tw_mega_activations *a, bool normed) {
+/* Computes how the threads go through a chunk. */
+static void set_pace(tw_mega_activations *a) {
     const tw_mega_plan *p = a->g->p;
     const int64_t of_body = tw_mega_stage_columns(p, &p->body), of_head = tw_mega_stage_columns(p, &p->head);
-    const int64_t stage = of_body > of_head ? of_body : of_head, all = (p->dim + stage - 1) / stage * stage;
-    return normed && all < p->chunk_most ? all : p->chunk_most;
-}
-
-/* Computes how many runs of columns a thread loads at once. */
-static int at_once(const tw_mega_activations *a, bool normed) {
-    const bool roomy = a->g->p->roomy && !tw_mega_is_integer(&a->g->p->body);
-    const int most = a->g->p->tokens == 1 ? normed ? TW_MEGA_AHEAD : MOST : roomy ? COLUMNS : 1;
-    const int64_t n = (most_columns(a, normed) + span(a) - 1) / span(a);
-    return n < most ? (int)n : most;
+    const int64_t stage = of_body > of_head ? of_body : of_head, all = (p->m->dim + stage - 1) / stage * stage;
+    const bool roomy = p->roomy && !tw_mega_is_integer(&p->body);
+    a->span = 4 * tw_mega_threads(p);
+    for (int normed = 0; normed < 2; normed++) {
+        /* An input with RMS norm has the model's width. */
+        const int64_t columns = normed && all < p->chunk_most ? all : p->chunk_most;
+        const int64_t n = (columns + a->span - 1) / a->span;
+        const int most = p->tokens == 1 ? normed ? TW_MEGA_AHEAD : MOST : roomy ? COLUMNS : 1;
+        a->at_once[normed] = n < most ? (int)n : most;
+        a->one_turn[normed] = n <= most;
+    }
 }
 
 /* Loads the norm's weights of a thread's columns, from `k` on, as far as the chunk has them. */
 static void load_weights(tw_mega_activations *a, tw_val k) {
-    tw_mega_gen *g = a->g;
-    tw_builder *b = g->b;
-    for (int i = 0; i < at_once(a, true); i++) {
-        tw_val column = tw_add_imm(b, k, i * span(a)), at = tw_mega_at(g, a->norm, tw_add(b, a->from, column), 4);
+    tw_builder *b = a->g->b;
+    for (int i = 0; i < a->at_once[true]; i++) {
+        tw_val column = tw_add_imm(b, k, i * a->span), at = tw_mega_at(b, a->norm, tw_add(b, a->from, column), 4);
         tw_when(b, tw_and(b, a->normed, tw_lt(b, column, a->limit)));
-        tw_ld_vec(b, (tw_attrs){.type = TW_T_f32, .vec = 4, .cache = TW_CACHE_nc}, at, a->w[i]);
+        tw_ld_vec(b, tw_mega_fixed(TW_T_f32, 4, 0), at, a->w[i]);
     }
-}
-
-/* Counts the columns that the threads take together in a turn. */
-static int step_of(const tw_mega_activations *a, bool normed) {
-    return at_once(a, normed) * span(a);
-}
-
-/* Tells whether one turn covers a chunk. */
-static bool at_one_turn(const tw_mega_activations *a, bool normed) {
-    return most_columns(a, normed) <= step_of(a, normed);
 }
 
 /* Begins a loop over a thread's columns, unless one turn covers a chunk. The scope's `i` is the first column. */
 static tw_scope push_columns(const tw_mega_activations *a, bool normed) {
     tw_builder *b = a->g->b;
     tw_val first = tw_shl(b, a->g->thread, 2);
-    if (at_one_turn(a, normed)) return TW_NO_LOOP(first);
+    if (a->one_turn[normed]) return TW_NO_LOOP(first);
     /* All lanes of a warp run the loop equally often, since they find the largest activation together. */
     tw_val end = tw_and(b, tw_add_imm(b, a->width, TW_MEGA_BLOCK - 1), tw_i32(b, -TW_MEGA_BLOCK));
-    return tw_push_for(b, first, end, tw_i32(b, step_of(a, normed)), false);
+    return tw_push_for(b, first, end, tw_i32(b, a->at_once[normed] * a->span), false);
 }
 
 /* Loads the norm's weights for the turn after that of column `k`, if there is one. */
 static void load_next_weights(tw_mega_activations *a, tw_val k) {
-    if (!at_one_turn(a, true)) load_weights(a, tw_add_imm(a->g->b, k, step_of(a, true)));
+    if (!a->one_turn[true]) load_weights(a, tw_add_imm(a->g->b, k, a->at_once[true] * a->span));
 }
 
 void tw_mega_find_chunk(tw_mega_activations *a, tw_val chunk) {
@@ -196,9 +169,10 @@ void tw_mega_find_chunk(tw_mega_activations *a, tw_val chunk) {
 void tw_mega_find_activations(tw_mega_activations *a) {
     tw_mega_gen *g = a->g;
     tw_builder *b = g->b;
+    set_pace(a);
     a->from = tw_var_of(b, tw_i32(b, 0));
     a->limit = tw_var_of(b, tw_i32(b, 0));
-    for (int i = 0; i < 4 * at_once(a, true); i++) a->w[i / 4][i % 4] = tw_var_of(b, tw_f32(b, 0));
+    for (int i = 0; i < 4 * a->at_once[true]; i++) a->w[i / 4][i % 4] = tw_var_of(b, tw_f32(b, 0));
     for (int u = 0; u < g->p->tokens; u++) {
         tw_val position = tw_i32(b, u);
         a->row[u] = u ? tw_op_emit(b, TW_OP_mad_wide_s32, position, tw_mul_imm(b, a->columns, 4), a->in) : a->in;
@@ -210,10 +184,9 @@ void tw_mega_find_activations(tw_mega_activations *a) {
 
 /* Adds the squares of four activations, and multiplies them by the norm's weights. */
 static void norm_four(const tw_mega_activations *a, tw_val squares, const tw_val *w, tw_val *x) {
-    tw_builder *b = a->g->b;
     for (int e = 0; e < 4; e++) {
-        tw_op_to(b, squares, TW_OP_fma_f32, x[e], x[e], squares);
-        x[e] = tw_mul(b, x[e], w[e]);
+        tw_op_to(a->g->b, squares, TW_OP_fma_f32, x[e], x[e], squares);
+        x[e] = tw_mul(a->g->b, x[e], w[e]);
     }
 }
 
@@ -224,10 +197,9 @@ static void leave_squares(tw_mega_activations *a, tw_val squares, tw_val positio
     tw_val sum = tw_part_warp_sum(g->b, tw_add(b, squares, tw_f32(b, 0)), 1, 32);
     TW_IF (b, tw_eq(b, g->lane, tw_i32(b, 0))) {
         tw_val at = tw_add_imm(b, g->shared, g->p->sums);
-        at = tw_mega_at(g, tw_mega_at(g, at, position, 4 * g->p->tuning.warps), g->warp, 4);
-        const tw_attrs cell = {.type = TW_T_f32, .space = TW_SPACE_shared};
-        tw_val again = tw_lt(b, tw_i32(b, 0), chunk);
-        tw_when(b, again);
+        at = tw_mega_at(b, tw_mega_at(b, at, position, 4 * g->p->tuning.warps), g->warp, 4);
+        const tw_attrs cell = tw_mega_shared(TW_T_f32, 1, 0);
+        tw_when(b, tw_lt(b, tw_i32(b, 0), chunk));
         tw_val before = tw_ld(b, cell, at);
         tw_st(b, cell, at, (tw_val[]){tw_add(b, sum, before)});
     }
@@ -244,39 +216,34 @@ static tw_val of_warp(const tw_mega_activations *a, tw_val k) {
 
 /* Copies `n` runs of columns to shared memory, with all loads issued at once. `squares` is TW_NONE without norm. */
 static void stage_columns(tw_mega_activations *a, tw_val k, int n, tw_val squares) {
-    tw_mega_gen *g = a->g;
-    tw_builder *b = g->b;
-    tw_val x[MOST][4] = {{{0}}}, at[MOST] = {{0}}, there[MOST] = {{0}}, rest = tw_sub(b, a->limit, k),
-           have = of_warp(a, k);
-    tw_val first = tw_mega_at(g, a->row[0], tw_add(b, a->from, k), 4);
+    tw_builder *b = a->g->b;
+    tw_val x[MOST][4] = {{{0}}}, rest = tw_sub(b, a->limit, k), have = of_warp(a, k);
+    tw_flag_words w = {.width = 4, .tag = a->tag, .mask = a->mask};
+    tw_val first = tw_mega_at(b, a->row[0], tw_add(b, a->from, k), 4);
     four f[MOST];
     for (int i = 0; i < n; i++) {
-        at[i] = tw_add_imm(b, first, 4 * i * span(a));
-        there[i] = tw_lt(b, tw_i32(b, i * span(a)), rest);
-        f[i] = (four){.x = x[i], .k = k, .shift = i * span(a), .there = tw_lt(b, tw_i32(b, i * span(a)), have)};
+        w.at[i] = tw_add_imm(b, first, 4 * i * a->span);
+        w.there[i] = tw_lt(b, tw_i32(b, i * a->span), rest);
+        f[i] = (four){.x = x[i], .k = k, .shift = i * a->span, .there = tw_lt(b, tw_i32(b, i * a->span), have)};
     }
-    load_columns(a, at, there, n, x);
+    load_columns(a->g, &w, n, x);
     for (int i = 0; i < n && squares.id; i++) norm_four(a, squares, a->w[i], x[i]);
     store(a, f, n);
 }
 
 /* Copies one position without a norm, as many columns at once as registers allow. */
-static void stage_turns(tw_mega_activations *a) {
-    TW_LOOP (a->g->b, k, push_columns(a, false)) stage_columns(a, k, at_once(a, false), TW_NONE);
-}
-
 static void stage_plain(tw_mega_activations *a) {
     tw_builder *b = a->g->b;
-    const int most = at_once(a, false), few = at_once(a, true);
+    const int most = a->at_once[false], few = a->at_once[true];
     if (few == most) {
-        stage_turns(a);
+        TW_LOOP (b, k, push_columns(a, false)) stage_columns(a, k, most, TW_NONE);
         return;
     }
     /* The input is attention's output, hardly wider than the model, or the ffn's, several times as wide. */
-    TW_IF (b, tw_le(b, a->width, tw_i32(b, few * span(a)))) {
+    TW_IF (b, tw_le(b, a->width, tw_i32(b, few * a->span))) {
         stage_columns(a, tw_shl(b, a->g->thread, 2), few, TW_NONE);
     } else {
-        stage_turns(a);
+        TW_LOOP (b, k, push_columns(a, false)) stage_columns(a, k, most, TW_NONE);
     }
 }
 
@@ -285,7 +252,7 @@ static void stage_one(tw_mega_activations *a, tw_val chunk) {
     TW_IF (b, a->normed) {
         tw_val squares = tw_var_of(b, tw_f32(b, 0));
         TW_LOOP (b, k, push_columns(a, true)) {
-            stage_columns(a, k, at_once(a, true), squares);
+            stage_columns(a, k, a->at_once[true], squares);
             load_next_weights(a, k);
         }
         leave_squares(a, squares, tw_i32(b, 0), chunk);
@@ -298,19 +265,17 @@ static void stage_one(tw_mega_activations *a, tw_val chunk) {
 
 /* Copies several positions, with their loads issued together. `squares`: sums by position. NULL: no norm. */
 static void stage_rows(tw_mega_activations *a, const tw_val *squares) {
-    tw_mega_gen *g = a->g;
-    tw_builder *b = g->b;
-    const int n = at_once(a, squares), T = g->p->tokens;
-    const tw_attrs how = {.type = TW_T_f32, .vec = 4, .cache = TW_CACHE_cg};
+    tw_builder *b = a->g->b;
+    const int n = a->at_once[squares != NULL], T = a->g->p->tokens;
     tw_val x[COLUMNS][TW_CUDA_VM_TOKENS][4] = {{{{0}}}}, k[COLUMNS];
     TW_LOOP (b, first, push_columns(a, squares)) {
         for (int i = 0; i < n; i++) {
-            k[i] = tw_add_imm(b, first, i * span(a));
+            k[i] = tw_add_imm(b, first, i * a->span);
             tw_val column = tw_add(b, a->from, k[i]), inside = tw_lt(b, k[i], a->limit);
             for (int u = 0; u < T; u++) {
-                tw_val at = tw_mega_at(g, a->row[u], column, 4);
+                tw_val at = tw_mega_at(b, a->row[u], column, 4);
                 tw_when(b, tw_and(b, inside, a->there[u]));
-                tw_ld_vec(b, how, at, x[i][u]);
+                tw_ld_vec(b, tw_mega_l2(TW_T_f32, 4, 0), at, x[i][u]);
             }
         }
         for (int i = 0; i < n; i++) {

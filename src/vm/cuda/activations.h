@@ -15,14 +15,17 @@ typedef struct tw_mega_activations {
     tw_val columns, positions;  /* Number of columns, and of positions. */
     tw_val width;               /* Columns of a chunk, rounded up to whole stages. */
     tw_val tag, mask;           /* plan.flags: the tag to wait for, and its bits that count. */
-    tw_type pair;               /* Type of a pair of elements in shared memory. Not for integers. */
+    int span;                   /* Columns that all threads take at once. */
+    int at_once[2];             /* Runs of columns that a thread loads at once. [1]: if the input has RMS norm. */
+    bool one_turn[2];           /* One turn of all threads covers a chunk. */
     tw_val from, limit;         /* Variables: the chunk's first column, and how many of its columns exist. */
     tw_val w[TW_MEGA_AHEAD][4]; /* Variables: the norm's weights of the thread's first columns of the chunk. */
     tw_val row[TW_CUDA_VM_TOKENS], to[TW_CUDA_VM_TOKENS]; /* Addresses of each position, in memory and shared memory. */
     tw_val there[TW_CUDA_VM_TOKENS];                      /* Predicates: the position exists. */
 } tw_mega_activations;
 
-void tw_mega_find_activations(tw_mega_activations *a); /* Sets from, limit, w, row, to and there, for chunk 0. */
+void tw_mega_find_activations(
+    tw_mega_activations *a); /* Sets span, at_once, one_turn, from, limit, w, row, to and there, for chunk 0. */
 void tw_mega_find_chunk(tw_mega_activations *a, tw_val chunk);  /* Sets from, limit and w for a chunk. */
 void tw_mega_stage_chunk(tw_mega_activations *a, tw_val chunk); /* Stores the chunk at `from`. A barrier must follow. */
 

@@ -21,7 +21,7 @@ typedef struct tw_mega_attender {
     /* Loads the queries of `heads` heads of a position, and resets the softmax. */
     void (*load_queries)(void *state, tw_val q, tw_val position, tw_val head, tw_val heads);
     void (*walk)(void *state, const tw_mega_past *p); /* Attends to all positions. The first batch is fetched. */
-    /* Stores the warp's results at plan.scratch + warp * plan.attend_heads * (head_dim + 2) floats. A head's result is
+    /* Stores the warp's results at plan.x + warp * plan.attend_heads * (head_dim + 2) floats. A head's result is
        its sums, the largest score, and the sum of the weights. */
     void (*leave)(void *state, tw_val heads);
 } tw_mega_attender;

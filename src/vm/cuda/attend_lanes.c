@@ -5,66 +5,60 @@
 
 /* Loads TW_MEGA_WIDE elements of a row of the cache, as they are stored. */
 static void load_row(tw_mega_by_lanes *a, tw_val address, tw_val *out) {
-    tw_builder *b = a->g->b;
     const bool floats = a->g->p->kv == TW_F32;
     for (int i = 0; i < (floats ? TW_MEGA_WIDE : TW_MEGA_WIDE / 2); i += 4)
-        tw_ld_vec(b, (tw_attrs){.type = floats ? TW_T_f32 : TW_T_i32, .vec = 4, .offset = 4 * i, .cache = TW_CACHE_cg},
-                  address, out + i);
+        tw_ld_vec(a->g->b, tw_mega_l2(floats ? TW_T_f32 : TW_T_i32, 4, 4 * i), address, out + i);
 }
 
 /* Converts element i of a row from load_row to f32. */
 static tw_val element(tw_mega_by_lanes *a, const tw_val *row, int i) {
-    tw_builder *b = a->g->b;
     if (a->g->p->kv == TW_F32) return row[i];
-    return tw_part_half(b, a->g->p->kv == TW_F16 ? TW_T_f16x2 : TW_T_bf16x2, row[i / 2], i & 1);
+    return tw_part_half(a->g->b, a->g->p->kv == TW_F16 ? TW_T_f16x2 : TW_T_bf16x2, row[i / 2], i & 1);
 }
 
 static void load_queries(void *state, tw_val q, tw_val position, tw_val head, tw_val heads) {
     tw_mega_by_lanes *a = state;
-    tw_mega_gen *g = a->g;
-    tw_builder *b = g->b;
-    const tw_mega_plan *p = g->p;
-    tw_val row = tw_mega_at(g, tw_mega_at(g, q, position, p->heads * p->head_dim * 4), head, p->head_dim * 4);
-    row = tw_mega_at(g, row, a->mine, 4);
+    tw_builder *b = a->g->b;
+    const tw_mega_plan *p = a->g->p;
+    tw_val row =
+        tw_mega_at(b, tw_mega_at(b, q, position, p->m->n_heads * p->m->head_dim * 4), head, p->m->head_dim * 4);
+    row = tw_mega_at(b, row, a->mine, 4);
     tw_val x[TW_MEGA_HEADS][TW_MEGA_WIDE] = {{{0}}};
     for (int h = 0; h < TW_MEGA_HEADS; h++) {
         tw_val there = tw_and(b, a->inside, tw_lt(b, tw_i32(b, h), heads));
         for (int i = 0; i < TW_MEGA_WIDE; i += 4) {
-            tw_attrs how = {.type = TW_T_f32, .vec = 4, .offset = (int)(h * p->head_dim + i) * 4, .cache = TW_CACHE_cg};
             tw_when(b, there);
-            tw_ld_vec(b, how, row, x[h] + i);
+            tw_ld_vec(b, tw_mega_l2(TW_T_f32, 4, (int)(h * p->m->head_dim + i) * 4), row, x[h] + i);
         }
     }
     for (int h = 0; h < TW_MEGA_HEADS; h++) {
         for (int i = 0; i < TW_MEGA_WIDE; i++) {
-            a->q[h][i] = tw_mul(b, x[h][i], tw_f32(b, p->attn_scale * TW_SOFTMAX_LOG2E));
+            a->q[h][i] = tw_mul(b, x[h][i], tw_f32(b, p->m->attn_scale * TW_SOFTMAX_LOG2E));
             a->acc[h][i] = tw_var_of(b, tw_f32(b, 0));
         }
         a->seen[h] = tw_softmax_of(b);
     }
 }
 
-/* Takes one more position for head h. */
-static void take_floats(tw_mega_by_lanes *a, int h, const tw_val *k, const tw_val *v, tw_val there) {
-    tw_builder *b = a->g->b;
-    tw_val dot = TW_NONE;
-    for (int i = 0; i < TW_MEGA_WIDE; i++) dot = i ? tw_fma(b, a->q[h][i], k[i], dot) : tw_mul(b, a->q[h][i], k[i]);
-    dot = tw_part_warp_sum(b, dot, 1, a->lanes);
-    tw_val keep, weight = tw_softmax_take(b, &a->seen[h], dot, there, &keep);
-    for (int i = 0; i < TW_MEGA_WIDE; i++) {
-        tw_val before = tw_mul(b, a->acc[h][i], keep);
-        tw_op_to(b, a->acc[h][i], TW_OP_fma_f32, weight, v[i], before);
-    }
-}
-
 /* Takes one more position for all heads. Both rows are from load_row. */
 static void take(tw_mega_by_lanes *a, const tw_val *k, const tw_val *v, tw_val there) {
+    tw_builder *b = a->g->b;
     tw_val ks[TW_MEGA_WIDE], vs[TW_MEGA_WIDE];
     for (int i = 0; i < TW_MEGA_WIDE; i++) {
         ks[i] = element(a, k, i);
         vs[i] = element(a, v, i);
     }
-    for (int h = 0; h < TW_MEGA_HEADS; h++) take_floats(a, h, ks, vs, there);
+    for (int h = 0; h < TW_MEGA_HEADS; h++) {
+        const tw_val *q = a->q[h];
+        tw_val dot = TW_NONE, *acc = a->acc[h];
+        for (int i = 0; i < TW_MEGA_WIDE; i++) dot = i ? tw_fma(b, q[i], ks[i], dot) : tw_mul(b, q[i], ks[i]);
+        dot = tw_part_warp_sum(b, dot, 1, a->lanes);
+        tw_val keep, weight = tw_softmax_take(b, &a->seen[h], dot, there, &keep);
+        for (int i = 0; i < TW_MEGA_WIDE; i++) {
+            tw_val before = tw_mul(b, acc[i], keep);
+            tw_op_to(b, acc[i], TW_OP_fma_f32, weight, vs[i], before);
+        }
+    }
 }
 
 static int of_warp(const tw_mega_by_lanes *a) {
@@ -84,10 +78,10 @@ static void declare(void *state, tw_mega_gen *g) {
     tw_builder *b = g->b;
     const tw_type t = g->p->kv == TW_F32 ? TW_T_f32 : TW_T_i32;
     *a = (tw_mega_by_lanes){.g = g, .lanes = 1};
-    while (a->lanes * TW_MEGA_WIDE < g->p->head_dim) a->lanes *= 2;
+    while (a->lanes * TW_MEGA_WIDE < g->p->m->head_dim) a->lanes *= 2;
     tw_val part = tw_rem(b, g->lane, a->lanes);
     a->mine = tw_mul_imm(b, part, TW_MEGA_WIDE);
-    a->inside = tw_lt(b, a->mine, tw_i32(b, (int)g->p->head_dim));
+    a->inside = tw_lt(b, a->mine, tw_i32(b, (int)g->p->m->head_dim));
     a->sub = tw_div(b, g->lane, a->lanes);
     for (int n = 0; n < 2; n++)
         for (int u = 0; u < TW_MEGA_TOGETHER; u++)
@@ -98,22 +92,20 @@ static void declare(void *state, tw_mega_gen *g) {
 }
 
 static tw_val start_of(tw_mega_by_lanes *a, const tw_mega_past *p) {
-    tw_builder *b = a->g->b;
-    return tw_add(b, p->first, tw_mul_imm(b, a->g->warp, of_warp(a)));
+    return tw_add(a->g->b, p->first, tw_mul_imm(a->g->b, a->g->warp, of_warp(a)));
 }
 
 /* Fetches keys and values of a batch that begins at `at`, at positions in [from, below). TW_NONE for `from` is 0. */
 static void fetch(tw_mega_by_lanes *a, const tw_mega_past *p, tw_val at, tw_val from, tw_val below, tw_mega_batch *x) {
-    tw_mega_gen *g = a->g;
-    tw_builder *b = g->b;
-    const int es = (int)tw_dtype_bits(g->p->kv) / 8;
-    const int64_t row = g->p->head_dim * es;
+    tw_builder *b = a->g->b;
+    const int es = (int)tw_dtype_bits(a->g->p->kv) / 8;
+    const int64_t row = a->g->p->m->head_dim * es;
     for (int u = 0; u < TW_MEGA_TOGETHER; u++) {
         tw_val position = tw_add(b, tw_add_imm(b, at, (int64_t)u * round_of(a)), a->sub);
         tw_val there = tw_and(b, tw_lt(b, position, tw_min(b, p->last, below)), a->inside);
         if (from.id) there = tw_and(b, there, tw_le(b, from, position));
-        tw_val k = tw_mega_at(g, tw_mega_at(g, p->k, position, row), a->mine, es);
-        tw_val v = tw_mega_at(g, tw_mega_at(g, p->v, position, row), a->mine, es);
+        tw_val k = tw_mega_at(b, tw_mega_at(b, p->k, position, row), a->mine, es);
+        tw_val v = tw_mega_at(b, tw_mega_at(b, p->v, position, row), a->mine, es);
         TW_IF (b, there) {
             load_row(a, k, x->k[u]);
             load_row(a, v, x->v[u]);
@@ -155,9 +147,9 @@ static void leave(void *state, tw_val heads) {
     tw_mega_by_lanes *a = state;
     tw_mega_gen *g = a->g;
     tw_builder *b = g->b;
-    const int d = (int)g->p->head_dim;
-    tw_val at = tw_add_imm(b, g->shared, g->p->scratch);
-    at = tw_mega_at(g, at, g->warp, TW_MEGA_HEADS * (d + 2) * 4);
+    const int d = (int)g->p->m->head_dim;
+    tw_val at = tw_add_imm(b, g->shared, g->p->x);
+    at = tw_mega_at(b, at, g->warp, TW_MEGA_HEADS * (d + 2) * 4);
     for (int h = 0; h < TW_MEGA_HEADS; h++) {
         tw_val max = tw_part_warp_max(g->b, tw_add(b, a->seen[h].max, tw_f32(b, 0)), a->lanes, 32);
         tw_val scale = tw_softmax_weight(b, a->seen[h].max, max);
@@ -182,16 +174,11 @@ static void leave(void *state, tw_val heads) {
             first = tw_select(b, upper, tw_add_imm(b, first, n), first);
         }
         TW_IF (b, a->inside) {
-            tw_attrs how = {.type = TW_T_f32, .vec = 2, .space = TW_SPACE_shared};
-            tw_val to = tw_mega_at(g, at, first, 4);
-            for (int i = 0; i < n; i += 2) {
-                how.offset = (h * (d + 2) + i) * 4;
-                tw_st(b, how, to, x + i);
-            }
-            TW_IF (b, tw_eq(b, g->lane, tw_i32(b, 0))) {
-                how.offset = (h * (d + 2) + d) * 4;
-                tw_st(b, how, at, (tw_val[]){max, sum});
-            }
+            const int result = h * (d + 2) * 4;
+            tw_val to = tw_mega_at(b, at, first, 4);
+            for (int i = 0; i < n; i += 2) tw_st(b, tw_mega_shared(TW_T_f32, 2, result + 4 * i), to, x + i);
+            TW_IF (b, tw_eq(b, g->lane, tw_i32(b, 0)))
+                tw_st(b, tw_mega_shared(TW_T_f32, 2, result + 4 * d), at, (tw_val[]){max, sum});
         }
     }
 }

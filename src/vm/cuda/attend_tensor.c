@@ -9,11 +9,11 @@
 enum { BLOCK = 16 /* Positions that a warp takes at once. */ };
 
 static int steps(const tw_mega_by_tensor *a) { /* Steps along the scores' k. */
-    return (int)a->g->p->head_dim / 16;
+    return (int)a->g->p->m->head_dim / 16;
 }
 
 static int tiles(const tw_mega_by_tensor *a) { /* Tiles along the sums' columns. */
-    return (int)a->g->p->head_dim / 8;
+    return (int)a->g->p->m->head_dim / 8;
 }
 
 static void declare(void *state, tw_mega_gen *g) {
@@ -26,7 +26,7 @@ static void declare(void *state, tw_mega_gen *g) {
         for (int i = 0; i < 4 * steps(a) / 2; i++) a->k[n][i / 4][i % 4] = tw_var_of(b, tw_zero(b, a->pair));
     for (int r = 0; r < 4; r++)
         for (int i = 0; i < steps(a); i++) a->v[r][i] = tw_var_of(b, tw_i32(b, 0));
-    a->q = tw_mega_at(g, tw_add_imm(b, g->shared, g->p->queries), g->lane, 16);
+    a->q = tw_mega_at(b, tw_add_imm(b, g->shared, g->p->queries), g->lane, 16);
     for (int i = 0; i < 4 * tiles(a); i++) a->acc[i / 4][i % 4] = tw_var_of(b, tw_f32(b, 0));
     a->seen = tw_softmax_of(b);
 }
@@ -48,15 +48,12 @@ static tw_scope push_row(tw_mega_gen *g, tw_val position, tw_val from, tw_val be
 static void fetch_keys(tw_mega_by_tensor *a, const tw_mega_past *p, tw_val at, tw_val from, tw_val below) {
     tw_mega_gen *g = a->g;
     tw_builder *b = g->b;
-    const int64_t row = g->p->head_dim * 2;
+    const int64_t row = g->p->m->head_dim * 2;
     for (int n = 0; n < 2; n++) {
         tw_val position = tw_add(b, tw_add_imm(b, at, 8 * n), g->row);
         TW_BLOCK (b, push_row(g, position, from, below)) {
-            tw_val address = tw_mega_at(g, tw_mega_at(g, p->k, position, row), g->column, 16);
-            for (int i = 0; i < steps(a) / 2; i++) {
-                const tw_attrs how = {.type = a->pair, .vec = 4, .offset = 64 * i, .cache = TW_CACHE_cg};
-                tw_ld_vec(b, how, address, a->k[n][i]);
-            }
+            tw_val address = tw_mega_at(b, tw_mega_at(b, p->k, position, row), g->column, 16);
+            for (int i = 0; i < steps(a) / 2; i++) tw_ld_vec(b, tw_mega_l2(a->pair, 4, 64 * i), address, a->k[n][i]);
         }
     }
 }
@@ -65,26 +62,22 @@ static void fetch_keys(tw_mega_by_tensor *a, const tw_mega_past *p, tw_val at, t
 static void fetch_values(tw_mega_by_tensor *a, const tw_mega_past *p, tw_val at, tw_val from, tw_val below) {
     tw_mega_gen *g = a->g;
     tw_builder *b = g->b;
-    const int64_t row = g->p->head_dim * 2;
-    const int whole = (int)g->p->head_dim / 64;
+    const int64_t row = g->p->m->head_dim * 2;
+    const int whole = (int)g->p->m->head_dim / 64;
     for (int r = 0; r < 4; r++) {
         tw_val position = tw_add(b, tw_add_imm(b, at, r % 2 + 8 * (r / 2)), tw_shl(b, g->column, 1));
         TW_BLOCK (b, push_row(g, position, from, below)) {
-            tw_val first = tw_mega_at(g, p->v, position, row), address = tw_mega_at(g, first, g->row, 16);
-            for (int i = 0; i < whole; i++) {
-                const tw_attrs how = {.type = TW_T_i32, .vec = 4, .offset = 128 * i, .cache = TW_CACHE_cg};
-                tw_ld_vec(b, how, address, a->v[r] + 4 * i);
-            }
-            if (g->p->head_dim % 64) {
-                const tw_attrs how = {.type = TW_T_i32, .vec = 2, .offset = 128 * whole, .cache = TW_CACHE_cg};
-                tw_ld_vec(b, how, tw_mega_at(g, first, g->row, 8), a->v[r] + 4 * whole);
-            }
+            tw_val first = tw_mega_at(b, p->v, position, row), address = tw_mega_at(b, first, g->row, 16);
+            for (int i = 0; i < whole; i++) tw_ld_vec(b, tw_mega_l2(TW_T_i32, 4, 128 * i), address, a->v[r] + 4 * i);
+            if (g->p->m->head_dim % 64)
+                tw_ld_vec(b, tw_mega_l2(TW_T_i32, 2, 128 * whole), tw_mega_at(b, first, g->row, 8),
+                          a->v[r] + 4 * whole);
         }
     }
 }
 
 static bool wide(const tw_mega_by_tensor *a) {
-    return a->g->p->head_dim > 64;
+    return a->g->p->m->head_dim > 64;
 }
 
 static void fetch_first(void *state, const tw_mega_past *p, tw_val from, tw_val below) {
@@ -102,15 +95,15 @@ static void load_queries(void *state, tw_val q, tw_val position, tw_val head, tw
     tw_mega_gen *g = a->g;
     tw_builder *b = g->b;
     const tw_mega_plan *p = g->p;
-    tw_val row = tw_mega_at(g, q, position, p->heads * p->head_dim * 4), x[4] = {{0}}, pair[4];
-    row = tw_mega_at(g, tw_mega_at(g, row, tw_add(b, head, g->row), p->head_dim * 4), g->column, 32);
+    tw_val row = tw_mega_at(b, q, position, p->m->n_heads * p->m->head_dim * 4), x[4] = {{0}}, pair[4];
+    row = tw_mega_at(b, tw_mega_at(b, row, tw_add(b, head, g->row), p->m->head_dim * 4), g->column, 32);
     TW_FOR (b, j, g->warp, tw_i32(b, steps(a)), tw_i32(b, p->tuning.warps), false) {
-        tw_val address = tw_mega_at(g, tw_mega_at(g, row, tw_shr(b, j, 1), 128), tw_rem(b, j, 2), 16);
+        tw_val address = tw_mega_at(b, tw_mega_at(b, row, tw_shr(b, j, 1), 128), tw_rem(b, j, 2), 16);
         tw_when(b, tw_lt(b, g->row, heads));
-        tw_ld_vec(b, (tw_attrs){.type = TW_T_f32, .vec = 4, .cache = TW_CACHE_cg}, address, x);
-        for (int e = 0; e < 4; e++) x[e] = tw_mul(b, x[e], tw_f32(b, p->attn_scale * TW_SOFTMAX_LOG2E));
+        tw_ld_vec(b, tw_mega_l2(TW_T_f32, 4, 0), address, x);
+        for (int e = 0; e < 4; e++) x[e] = tw_mul(b, x[e], tw_f32(b, p->m->attn_scale * TW_SOFTMAX_LOG2E));
         for (int e = 0; e < 4; e += 2) tw_part_split(g->b, a->pair, x[e], x[e + 1], &pair[e], &pair[e + 1]);
-        tw_st(b, (tw_attrs){.type = a->pair, .vec = 4, .space = TW_SPACE_shared}, tw_mega_at(g, a->q, j, 512), pair);
+        tw_st(b, tw_mega_shared(a->pair, 4, 0), tw_mega_at(b, a->q, j, 512), pair);
     }
     tw_mega_barrier(g);
     for (int i = 0; i < 4 * tiles(a); i++) tw_assign(b, a->acc[i / 4][i % 4], tw_f32(b, 0));
@@ -121,18 +114,17 @@ static void load_queries(void *state, tw_val q, tw_val position, tw_val head, tw
 
 /* Computes the scores of the lane's four positions. */
 static void scores(tw_mega_by_tensor *a, const tw_mega_past *p, tw_val at, tw_val *s) {
-    tw_mega_gen *g = a->g;
-    tw_builder *b = g->b;
+    tw_builder *b = a->g->b;
     tw_val d[2][4];
     for (int i = 0; i < 8; i++) d[i / 4][i % 4] = tw_var_of(b, tw_f32(b, 0));
     for (int j = 0; j < steps(a); j++) {
         tw_val q[4] = {{0}};
-        tw_ld_vec(b, (tw_attrs){.type = a->pair, .vec = 4, .space = TW_SPACE_shared, .offset = 512 * j}, a->q, q);
+        tw_ld_vec(b, tw_mega_shared(a->pair, 4, 512 * j), a->q, q);
         for (int n = 0; n < 2; n++) tw_mma(b, a->mma, d[n], q, a->k[n][j / 2] + 2 * (j % 2), d[n]);
     }
     for (int i = 0; i < 4; i++) {
         const int n = i / 2, e = i % 2;
-        tw_val position = tw_add(b, tw_add_imm(b, at, 8 * n + e), tw_shl(b, g->column, 1));
+        tw_val position = tw_add(b, tw_add_imm(b, at, 8 * n + e), tw_shl(b, a->g->column, 1));
         s[i] = tw_select(b, tw_lt(b, position, p->last), tw_add(b, d[n][e], d[n][e + 2]), tw_f32(b, TW_SOFTMAX_LOWEST));
     }
 }
@@ -172,10 +164,9 @@ static void add_values(tw_mega_by_tensor *a, const tw_val *weight) {
    head leaves registers for only one of them: this block's values are fetched late, then the next block's keys. */
 static void walk(void *state, const tw_mega_past *p) {
     tw_mega_by_tensor *a = state;
-    tw_mega_gen *g = a->g;
-    tw_builder *b = g->b;
-    const int span = BLOCK * g->p->tuning.warps;
-    TW_FOR (b, at, start_of(g, p), p->last, tw_i32(b, span), false) {
+    tw_builder *b = a->g->b;
+    const int span = BLOCK * a->g->p->tuning.warps;
+    TW_FOR (b, at, start_of(a->g, p), p->last, tw_i32(b, span), false) {
         tw_val next = tw_add_imm(b, at, span), s[4];
         scores(a, p, at, s);
         if (wide(a))
@@ -197,26 +188,22 @@ static void leave(void *state, tw_val heads) {
     tw_mega_by_tensor *a = state;
     tw_mega_gen *g = a->g;
     tw_builder *b = g->b;
-    const int d = (int)g->p->head_dim, bytes = (d + 2) * 4;
-    tw_val at = tw_mega_at(g, tw_add_imm(b, g->shared, g->p->scratch), g->warp, (int64_t)g->p->attend_heads * bytes);
-    at = tw_mega_at(g, at, g->row, bytes);
+    const int d = (int)g->p->m->head_dim, bytes = (d + 2) * 4;
+    tw_val at = tw_mega_at(b, tw_add_imm(b, g->shared, g->p->x), g->warp, (int64_t)g->p->attend_heads * bytes);
+    at = tw_mega_at(b, at, g->row, bytes);
     tw_val sum = tw_part_warp_sum(g->b, tw_add(b, a->seen.sum, tw_f32(b, 0)), 1, 4);
-    tw_attrs how = {.type = TW_T_f32, .vec = 2, .space = TW_SPACE_shared};
     TW_IF (b, tw_lt(b, g->row, heads)) {
         for (int m = 0; m < tiles(a); m += 2) {
             const int of_chunk = m / 8 * 8 + 8 <= tiles(a) ? 8 : 4; /* Elements of a column that lie side by side. */
-            tw_val to = tw_mega_at(g, at, g->column, 2 * of_chunk * 4);
+            tw_val to = tw_mega_at(b, at, g->column, 2 * of_chunk * 4);
             for (int e = 0; e < 2; e++) {
                 tw_val x[2];
                 for (int i = 0; i < 2; i++) x[i] = tw_add(b, a->acc[m + i][e], a->acc[m + i][e + 2]);
-                how.offset = (m / 8 * 64 + e * of_chunk + m % 8) * 4;
-                tw_st(b, how, to, x);
+                tw_st(b, tw_mega_shared(TW_T_f32, 2, (m / 8 * 64 + e * of_chunk + m % 8) * 4), to, x);
             }
         }
-        TW_IF (b, tw_eq(b, g->column, tw_i32(b, 0))) {
-            how.offset = d * 4;
-            tw_st(b, how, at, (tw_val[]){a->seen.max, sum});
-        }
+        TW_IF (b, tw_eq(b, g->column, tw_i32(b, 0)))
+            tw_st(b, tw_mega_shared(TW_T_f32, 2, d * 4), at, (tw_val[]){a->seen.max, sum});
     }
 }
 

@@ -4,8 +4,6 @@
 #include "kernels/parts/activation.h"
 #include "vm/cuda/generate.h"
 
-static const tw_attrs shared_f32 = {.type = TW_T_f32, .space = TW_SPACE_shared};
-
 typedef struct rows {
     tw_mega_gen *g;
     const tw_mega_sums *s;
@@ -14,8 +12,7 @@ typedef struct rows {
 
 /* Computes the address of a row's cell in the first warp's part. */
 static tw_val cell(const rows *r, tw_val row, tw_val position) {
-    tw_mega_gen *g = r->g;
-    return tw_mega_at(g, tw_mega_at(g, r->s->part, position, TW_MEGA_PART_ROWS * 4), row, 4);
+    return tw_mega_at(r->g->b, tw_mega_at(r->g->b, r->s->part, position, TW_MEGA_PART_ROWS * 4), row, 4);
 }
 
 /* Adds n numbers pairwise. */
@@ -25,19 +22,25 @@ static tw_val sum_of(tw_builder *b, tw_val *x, int n) {
     return x[0];
 }
 
+/* Adds up n neighbouring cells of all warps, which are `apart` bytes apart. They are read where `when` holds. */
+static void add_warps(tw_mega_gen *g, tw_val at, int apart, tw_val when, int n, tw_val *y) {
+    tw_val x[2][TW_MEGA_WARPS];
+    for (int w = 0; w < g->p->tuning.warps; w++) {
+        tw_val cells[2] = {{0}};
+        tw_when(g->b, when);
+        tw_ld_vec(g->b, tw_mega_shared(TW_T_f32, n, w * apart), at, cells);
+        for (int i = 0; i < n; i++) x[i][w] = cells[i];
+    }
+    for (int i = 0; i < n; i++) y[i] = sum_of(g->b, x[i], g->p->tuning.warps);
+}
+
 /* Computes 1 / rms of a position's activations if the input has RMS norm, else 1. */
 static tw_val find_factor(tw_mega_gen *g, const tw_mega_sums *s, tw_val position) {
     tw_builder *b = g->b;
-    tw_val at = tw_add_imm(b, g->shared, g->p->sums), x[TW_MEGA_WARPS];
-    at = tw_mega_at(g, at, position, 4 * g->p->tuning.warps);
-    for (int w = 0; w < g->p->tuning.warps; w++) {
-        tw_attrs how = shared_f32;
-        how.offset = 4 * w;
-        tw_when(b, s->normed);
-        x[w] = tw_ld(b, how, at);
-    }
-    tw_val mean = tw_mul(b, sum_of(b, x, g->p->tuning.warps), s->share);
-    tw_val factor = tw_unary(b, TW_OP_rsqrt_f32, tw_add(b, mean, tw_f32(b, g->p->norm_eps)));
+    tw_val at = tw_add_imm(b, g->shared, g->p->sums), squares;
+    add_warps(g, tw_mega_at(b, at, position, 4 * g->p->tuning.warps), 4, s->normed, 1, &squares);
+    tw_val mean = tw_mul(b, squares, s->share);
+    tw_val factor = tw_unary(b, TW_OP_rsqrt_f32, tw_add(b, mean, tw_f32(b, g->p->m->norm_eps)));
     return tw_select(b, s->normed, factor, tw_f32(b, 1));
 }
 
@@ -51,22 +54,11 @@ void tw_mega_build_factor(tw_mega_gen *g, const tw_mega_sums *s) {
 
 /* Computes n neighbouring rows: sums over the warps, times the norm's factor, plus the bias. */
 static void join(const rows *r, tw_val row, tw_val position, tw_val factor, int n, tw_val *y) {
-    tw_mega_gen *g = r->g;
-    tw_builder *b = g->b;
-    const int step = g->p->tokens * TW_MEGA_PART_ROWS * 4;
-    tw_val at = cell(r, row, position);
-    tw_val x[2][TW_MEGA_WARPS];
-    for (int w = 0; w < g->p->tuning.warps; w++) {
-        tw_val cells[2] = {{0}};
-        tw_attrs how = {.type = TW_T_f32, .vec = n, .space = TW_SPACE_shared, .offset = w * step};
-        tw_ld_vec(b, how, at, cells);
-        for (int i = 0; i < n; i++) x[i][w] = cells[i];
-    }
-    for (int i = 0; i < n; i++) y[i] = sum_of(b, x[i], g->p->tuning.warps);
-    tw_val bias[2] = {{0}};
-    tw_val in_group = tw_mega_at(g, r->bias, row, 4);
+    tw_builder *b = r->g->b;
+    add_warps(r->g, cell(r, row, position), r->g->p->tokens * TW_MEGA_PART_ROWS * 4, TW_NONE, n, y);
+    tw_val bias[2] = {{0}}, in_group = tw_mega_at(b, r->bias, row, 4);
     tw_when(b, tw_binary(b, TW_OP_ne_i64, r->bias, tw_i64(b, 0)));
-    tw_ld_vec(b, (tw_attrs){.type = TW_T_f32, .vec = n, .cache = TW_CACHE_nc}, in_group, bias);
+    tw_ld_vec(b, tw_mega_fixed(TW_T_f32, n, 0), in_group, bias);
     for (int i = 0; i < n; i++) y[i] = tw_fma(b, y[i], factor, bias[i]);
 }
 
@@ -81,44 +73,43 @@ static place locate(tw_mega_gen *g, tw_val row) {
     tw_builder *b = g->b;
     const tw_mega_plan *p = g->p;
     place at;
-    tw_val head = tw_div(b, row, (int)p->head_dim);
-    at.index = tw_rem(b, row, (int)p->head_dim);
-    tw_val is_q = tw_lt(b, head, tw_i32(b, (int)p->heads));
-    tw_val is_k = tw_lt(b, head, tw_i32(b, (int)(p->heads + p->kv_heads)));
+    tw_val head = tw_div(b, row, (int)p->m->head_dim);
+    at.index = tw_rem(b, row, (int)p->m->head_dim);
+    tw_val is_q = tw_lt(b, head, tw_i32(b, (int)p->m->n_heads));
+    tw_val is_k = tw_lt(b, head, tw_i32(b, (int)(p->m->n_heads + p->m->n_kv_heads)));
     tw_val others = tw_select(b, is_k, tw_i32(b, 1), tw_i32(b, 2));
     at.part = tw_select(b, is_q, tw_i32(b, 0), others);
-    tw_val before = tw_select(b, is_k, tw_i32(b, (int)p->heads), tw_i32(b, (int)(p->heads + p->kv_heads)));
+    tw_val before =
+        tw_select(b, is_k, tw_i32(b, (int)p->m->n_heads), tw_i32(b, (int)(p->m->n_heads + p->m->n_kv_heads)));
     at.head = tw_sub(b, head, tw_select(b, is_q, tw_i32(b, 0), before));
-    at.turned = tw_and(b, is_k, tw_lt(b, at.index, tw_i32(b, (int)p->rotated)));
+    at.turned = tw_and(b, is_k, tw_lt(b, at.index, tw_i32(b, (int)p->m->rope.dims)));
     return at;
 }
 
 /* Computes 1 / rms of a head's rows, whose joined sums are in the first warp's part. */
 static tw_val head_factor(const rows *r, tw_val row, tw_val position) {
-    tw_mega_gen *g = r->g;
-    tw_builder *b = g->b;
-    const int d = (int)g->p->head_dim;
+    tw_builder *b = r->g->b;
+    const int d = (int)r->g->p->m->head_dim;
     tw_val start = tw_mul_imm(b, tw_div(b, row, d), d), at = cell(r, start, position);
     tw_val sum = tw_var_of(b, tw_f32(b, 0));
     for (int i = 0; i < d; i += 4) {
         tw_val x[4] = {{0}};
-        tw_ld_vec(b, (tw_attrs){.type = TW_T_f32, .vec = 4, .space = TW_SPACE_shared, .offset = 4 * i}, at, x);
+        tw_ld_vec(b, tw_mega_shared(TW_T_f32, 4, 4 * i), at, x);
         for (int e = 0; e < 4; e++) tw_op_to(b, sum, TW_OP_fma_f32, x[e], x[e], sum);
     }
     tw_val mean = tw_mul(b, sum, tw_f32(b, 1.0f / (float)d));
-    return tw_unary(b, TW_OP_rsqrt_f32, tw_add(b, mean, tw_f32(b, g->p->norm_eps)));
+    return tw_unary(b, TW_OP_rsqrt_f32, tw_add(b, mean, tw_f32(b, r->g->p->m->norm_eps)));
 }
 
 /* Applies a head's RMS norm to a pair of rows of a query or key. `of` has the norms' weights for q and for k. */
 static void norm_head(const rows *r, const place *at, tw_val row, tw_val position, const tw_val *index,
                       const tw_val *of, tw_val *y) {
-    tw_mega_gen *g = r->g;
-    tw_builder *b = g->b;
+    tw_builder *b = r->g->b;
     TW_IF (b, tw_lt(b, at->part, tw_i32(b, 2))) {
         tw_val factor = head_factor(r, row, position);
         tw_val w = tw_select(b, tw_eq(b, at->part, tw_i32(b, 0)), of[0], of[1]);
         for (int i = 0; i < 2; i++) {
-            tw_val x = tw_ld(b, (tw_attrs){.type = TW_T_f32, .cache = TW_CACHE_nc}, tw_mega_at(g, w, index[i], 4));
+            tw_val x = tw_ld(b, tw_mega_fixed(TW_T_f32, 1, 0), tw_mega_at(b, w, index[i], 4));
             tw_op_to(b, y[i], TW_OP_mul_f32, y[i], tw_mul(b, factor, x), TW_NONE);
         }
     }
@@ -132,23 +123,18 @@ static tw_val is_early(const rows *r, tw_val number) {
 }
 
 static void turn(const rows *r, tw_val rope, tw_val position, tw_val pair, tw_val turned, tw_val early, tw_val *y) {
-    tw_mega_gen *g = r->g;
-    tw_builder *b = g->b;
-    const int half = (int)g->p->rotated / 2;
+    tw_builder *b = r->g->b;
+    const int half = (int)r->g->p->m->rope.dims / 2;
     TW_IF (b, turned) {
-        tw_val at = tw_mega_at(g, tw_mega_at(g, rope, position, 8 * half), pair, 4);
-        tw_attrs how = {.type = TW_T_f32, .cache = TW_CACHE_cg};
-        if (early.id) tw_unless(b, early);
-        tw_val c = tw_ld(b, how, at);
-        how.offset = 4 * half;
-        if (early.id) tw_unless(b, early);
-        tw_val s = tw_ld(b, how, at);
-        if (early.id) {
-            c = tw_select(b, early, r->s->angle[0], c);
-            s = tw_select(b, early, r->s->angle[1], s);
+        tw_val at = tw_mega_at(b, tw_mega_at(b, rope, position, 8 * half), pair, 4);
+        tw_val angle[2];
+        for (int i = 0; i < 2; i++) {
+            if (early.id) tw_unless(b, early);
+            angle[i] = tw_ld(b, tw_mega_l2(TW_T_f32, 1, 4 * half * i), at);
         }
-        tw_val first = tw_fma(b, y[1], tw_unary(b, TW_OP_neg_f32, s), tw_mul(b, y[0], c));
-        tw_val second = tw_fma(b, y[1], c, tw_mul(b, y[0], s));
+        for (int i = 0; i < 2 && early.id; i++) angle[i] = tw_select(b, early, r->s->angle[i], angle[i]);
+        tw_val first = tw_fma(b, y[1], tw_unary(b, TW_OP_neg_f32, angle[1]), tw_mul(b, y[0], angle[0]));
+        tw_val second = tw_fma(b, y[1], angle[0], tw_mul(b, y[0], angle[1]));
         tw_assign(b, y[0], first);
         tw_assign(b, y[1], second);
     }
@@ -162,18 +148,18 @@ static void put_qkv(tw_mega_gen *g, const place *at, tw_val position, tw_val q, 
     const tw_dtype t = p->kv;
     const int es = (int)tw_dtype_bits(t) / 8;
     TW_IF (b, tw_eq(b, at->part, tw_i32(b, 0))) {
-        tw_val row = tw_mega_at(g, tw_mega_at(g, q, position, p->heads * p->head_dim * 4), at->head, p->head_dim * 4);
-        for (int i = 0; i < 2; i++) tw_st(b, (tw_attrs){.type = TW_T_f32}, tw_mega_at(g, row, index[i], 4), &y[i]);
+        tw_val row =
+            tw_mega_at(b, tw_mega_at(b, q, position, p->m->n_heads * p->m->head_dim * 4), at->head, p->m->head_dim * 4);
+        for (int i = 0; i < 2; i++) tw_st(b, (tw_attrs){.type = TW_T_f32}, tw_mega_at(b, row, index[i], 4), &y[i]);
     } else {
-        tw_val cache = tw_select(b, tw_eq(b, at->part, tw_i32(b, 1)), k, v);
-        tw_val head = at->head;
-        if (p->sequences > 1) head = tw_add(b, head, tw_mul_imm(b, position, p->kv_heads));
-        tw_val row = tw_mega_at(g, cache, head, p->max_seq * p->head_dim * es);
-        row = tw_mega_at(g, row, tw_mega_position(g, position), p->head_dim * es);
+        tw_val cache = tw_select(b, tw_eq(b, at->part, tw_i32(b, 1)), k, v), head = at->head;
+        if (p->sequences > 1) head = tw_add(b, head, tw_mul_imm(b, position, p->m->n_kv_heads));
+        tw_val row = tw_mega_at(b, cache, head, p->max_seq * p->m->head_dim * es);
+        row = tw_mega_at(b, row, tw_mega_position(g, position), p->m->head_dim * es);
         for (int i = 0; i < 2; i++) {
             tw_val x = y[i];
             if (t != TW_F32) x = tw_unary(b, t == TW_F16 ? TW_OP_cvt_f16_f32 : TW_OP_cvt_bf16_f32, x);
-            tw_st(b, (tw_attrs){.type = tw_mega_element(t)}, tw_mega_at(g, row, index[i], es), &x);
+            tw_st(b, (tw_attrs){.type = tw_mega_element(t)}, tw_mega_at(b, row, index[i], es), &x);
         }
     }
 }
@@ -190,32 +176,27 @@ static void end_turns(tw_builder *b, const turns *t) {
     tw_pop(b, t->loop);
 }
 
-/* Begins a loop over units 0 to `units` - 1 of every position. `row` is the number of the unit. */
-static turns begin_dense(const rows *r, tw_val units) {
+/* Begins a loop over units of `in` rows of the group. A unit makes `out` rows of the result: as many, or one. */
+static turns begin_units(const rows *r, int in, int out) {
     tw_builder *b = r->g->b;
-    turns t = {.loop = tw_mega_thread_loop(r->g, tw_mul(b, r->s->positions, units))};
-    t.position = tw_binary(b, TW_OP_div_u32, t.loop.i, units);
-    t.row = tw_sub(b, t.loop.i, tw_mul(b, t.position, units));
-    t.inside = tw_push_if(b, tw_lt(b, t.row, units));
-    return t;
-}
-
-/* Begins a loop whose units are pairs of rows. */
-static turns begin_pairs(const rows *r) {
-    tw_builder *b = r->g->b;
+    const tw_mega_sums *s = r->s;
     if (r->g->p->tokens > 1) {
-        tw_val rest = tw_sub(b, tw_mega_word(r->g, TW_W_COUNT), r->s->first);
-        turns t = begin_dense(r, tw_shr(b, tw_add_imm(b, tw_min(b, r->s->rows, rest), 1), 1));
-        t.row = tw_shl(b, t.row, 1);
+        tw_val rest = tw_sub(b, tw_mega_word(r->g, TW_W_COUNT), s->first);
+        tw_val made = tw_min(b, tw_div(b, s->rows, in / out), rest),
+               units = tw_div(b, tw_add_imm(b, made, out - 1), out);
+        turns t = {.loop = tw_mega_thread_loop(r->g, tw_mul(b, s->positions, units))};
+        t.position = tw_binary(b, TW_OP_div_u32, t.loop.i, units);
+        tw_val unit = tw_sub(b, t.loop.i, tw_mul(b, t.position, units));
+        t.inside = tw_push_if(b, tw_lt(b, unit, units));
+        t.row = tw_mul_imm(b, unit, out);
         return t;
     }
-    const int pairs = TW_MEGA_PART_ROWS / 2;
-    turns t = {.loop = tw_mega_thread_loop(r->g, tw_mul_imm(b, r->s->positions, pairs))};
-    t.position = tw_div(b, t.loop.i, pairs);
-    t.row = tw_shl(b, tw_rem(b, t.loop.i, pairs), 1);
-    tw_val count = tw_mega_word(r->g, TW_W_COUNT);
-    tw_val there = tw_lt(b, tw_add(b, r->s->first, t.row), count);
-    t.inside = tw_push_if(b, tw_and(b, there, tw_lt(b, t.row, r->s->rows)));
+    const int most = TW_MEGA_PART_ROWS / in;
+    turns t = {.loop = tw_mega_thread_loop(r->g, tw_mul_imm(b, s->positions, most))};
+    t.position = tw_div(b, t.loop.i, most);
+    t.row = tw_mul_imm(b, tw_rem(b, t.loop.i, most), out);
+    tw_val count = tw_mega_word(r->g, TW_W_COUNT), there = tw_lt(b, tw_add(b, s->first, t.row), count);
+    t.inside = tw_push_if(b, tw_and(b, there, tw_lt(b, tw_mul_imm(b, t.row, in / out), s->rows)));
     return t;
 }
 
@@ -227,50 +208,33 @@ static void qkv(const rows *r) {
     tw_val rope = tw_mega_address(g, TW_W_ROPE), from = tw_add(b, tw_mega_word(g, TW_W_FROM), r->s->first);
     tw_val norms[2] = {{0}};
     for (int i = 0; i < 2 && p->qk_norm; i++) norms[i] = tw_mega_address(g, i ? TW_W_K_NORM : TW_W_Q_NORM);
-    const tw_attrs two = {.type = TW_T_f32, .vec = 2, .space = TW_SPACE_shared};
+    const tw_attrs two = tw_mega_shared(TW_T_f32, 2, 0);
     if (p->qk_norm) {
         tw_val y[2];
-        const turns t = begin_pairs(r);
+        const turns t = begin_units(r, 2, 2);
         join(r, t.row, t.position, norm_factor(r, t.position), 2, y);
         tw_st(b, two, cell(r, t.row, t.position), y);
         end_turns(b, &t);
         tw_mega_barrier(g);
     }
-    const turns t = begin_pairs(r);
-    tw_val position = t.position, row = t.row;
+    const turns t = begin_units(r, 2, 2);
     tw_val y[2] = {{0}}, index[2];
     if (p->qk_norm)
-        tw_ld_vec(b, two, cell(r, row, position), y);
+        tw_ld_vec(b, two, cell(r, t.row, t.position), y);
     else
-        join(r, row, position, norm_factor(r, position), 2, y);
+        join(r, t.row, t.position, norm_factor(r, t.position), 2, y);
     for (int i = 0; i < 2; i++) y[i] = tw_var_of(b, y[i]);
-    place at = locate(g, tw_add(b, from, row));
+    place at = locate(g, tw_add(b, from, t.row));
     tw_val pair = tw_shr(b, at.index, 1);
     index[0] = tw_select(b, at.turned, pair, at.index);
-    index[1] = tw_select(b, at.turned, tw_add_imm(b, pair, p->rotated / 2), tw_add_imm(b, at.index, 1));
-    if (p->qk_norm) norm_head(r, &at, row, position, index, norms, y);
-    turn(r, rope, position, pair, at.turned, is_early(r, tw_shr(b, row, 1)), y);
-    put_qkv(g, &at, position, q, k, v, index, y);
+    index[1] = tw_select(b, at.turned, tw_add_imm(b, pair, p->m->rope.dims / 2), tw_add_imm(b, at.index, 1));
+    if (p->qk_norm) norm_head(r, &at, t.row, t.position, index, norms, y);
+    turn(r, rope, t.position, pair, at.turned, is_early(r, tw_shr(b, t.row, 1)), y);
+    put_qkv(g, &at, t.position, q, k, v, index, y);
     end_turns(b, &t);
 }
 
 /* ---- the others */
-
-/* Begins a loop whose units are `rows_of_one` rows of the matrix. A unit makes one row of the result. */
-static turns begin_rows(const rows *r, int rows_of_one) {
-    tw_builder *b = r->g->b;
-    if (r->g->p->tokens > 1) {
-        tw_val rest = tw_sub(b, tw_mega_word(r->g, TW_W_COUNT), r->s->first);
-        return begin_dense(r, tw_min(b, tw_div(b, r->s->rows, rows_of_one), rest));
-    }
-    const int most = TW_MEGA_PART_ROWS / rows_of_one;
-    turns t = {.loop = tw_mega_thread_loop(r->g, tw_mul_imm(b, r->s->positions, most))};
-    t.position = tw_div(b, t.loop.i, most);
-    t.row = tw_rem(b, t.loop.i, most);
-    tw_val there = tw_lt(b, tw_add(b, r->s->first, t.row), tw_mega_word(r->g, TW_W_COUNT));
-    t.inside = tw_push_if(b, tw_and(b, there, tw_lt(b, tw_mul_imm(b, t.row, rows_of_one), r->s->rows)));
-    return t;
-}
 
 /* Computes the tag of the write of x that precedes this projection's. */
 static tw_val before_tag(tw_mega_gen *g) {
@@ -283,24 +247,24 @@ void tw_mega_build_before(tw_mega_gen *g, tw_mega_sums *s) {
     tw_builder *b = g->b;
     tw_val out = tw_mega_address(g, TW_W_OUT), from = tw_mega_word(g, TW_W_FROM), count = tw_mega_word(g, TW_W_COUNT);
     tw_val projects = tw_eq(b, s->kind, tw_i32(b, TW_MEGA_PROJECT));
-    tw_flag_words w = {.width = 1, .tag = before_tag(g), .at = {tw_mega_at(g, out, tw_add(b, from, g->thread), 4)}};
+    tw_flag_words w = {.width = 1, .tag = before_tag(g), .at = {tw_mega_at(b, out, tw_add(b, from, g->thread), 4)}};
     w.there[0] = tw_and(b, tw_and(b, projects, s->early), tw_lt(b, g->thread, count));
     if (g->p->flags) {
         tw_mega_poll(g, &w, 1);
         s->before = tw_flag_value(g->b, &w, 0, 0);
     } else {
         tw_when(b, w.there[0]);
-        s->before = tw_ld(b, (tw_attrs){.type = TW_T_f32, .cache = TW_CACHE_cg}, w.at[0]);
+        s->before = tw_ld(b, tw_mega_l2(TW_T_f32, 1, 0), w.at[0]);
     }
-    const int half = (int)g->p->rotated / 2;
+    const int half = (int)g->p->m->rope.dims / 2;
     tw_val rope = tw_mega_address(g, TW_W_ROPE);
-    tw_val row = tw_add(b, from, tw_shl(b, g->thread, 1)), index = tw_rem(b, row, (int)g->p->head_dim);
+    tw_val row = tw_add(b, from, tw_shl(b, g->thread, 1)), index = tw_rem(b, row, (int)g->p->m->head_dim);
     tw_val turned = tw_and(b, tw_lt(b, index, tw_i32(b, 2 * half)), tw_eq(b, s->kind, tw_i32(b, TW_MEGA_QKV)));
-    tw_val at = tw_mega_at(g, rope, tw_shr(b, index, 1), 4);
+    tw_val at = tw_mega_at(b, rope, tw_shr(b, index, 1), 4);
     turned = tw_and(b, turned, s->early);
     for (int i = 0; i < 2; i++) {
         tw_when(b, turned);
-        s->angle[i] = tw_ld(b, (tw_attrs){.type = TW_T_f32, .offset = 4 * half * i, .cache = TW_CACHE_cg}, at);
+        s->angle[i] = tw_ld(b, tw_mega_l2(TW_T_f32, 1, 4 * half * i), at);
     }
 }
 
@@ -310,10 +274,9 @@ static void project(const rows *r) {
     tw_builder *b = g->b;
     tw_val out = tw_mega_address(g, TW_W_OUT), from = tw_add(b, tw_mega_word(g, TW_W_FROM), r->s->first);
     tw_val tag = tw_mega_tag(g, true, g->p->uses_x), old = before_tag(g);
-    const turns t = begin_rows(r, 1);
-    tw_val position = t.position, row = t.row;
-    tw_val at = tw_mega_at(g, tw_mega_at(g, out, position, g->p->dim * 4), tw_add(b, from, row), 4), y[1], x;
-    tw_val known = is_early(r, row);
+    const turns t = begin_units(r, 1, 1);
+    tw_val at = tw_mega_at(b, tw_mega_at(b, out, t.position, g->p->m->dim * 4), tw_add(b, from, t.row), 4), y[1], x;
+    tw_val known = is_early(r, t.row);
     if (g->p->flags) {
         tw_flag_words w = {.width = 1, .tag = old, .at = {at}};
         w.there[0] = tw_not(b, known);
@@ -321,10 +284,10 @@ static void project(const rows *r) {
         x = tw_flag_value(g->b, &w, 0, 0);
     } else {
         if (g->p->tokens == 1) tw_unless(b, known);
-        x = tw_ld(b, (tw_attrs){.type = TW_T_f32, .cache = TW_CACHE_cg}, at);
+        x = tw_ld(b, tw_mega_l2(TW_T_f32, 1, 0), at);
     }
     if (g->p->tokens == 1) x = tw_select(b, known, r->s->before, x);
-    join(r, row, position, tw_f32(b, 1), 1, y);
+    join(r, t.row, t.position, tw_f32(b, 1), 1, y);
     tw_mega_put(g, at, tw_add(b, x, y[0]), tag);
     end_turns(b, &t);
 }
@@ -335,16 +298,15 @@ static void ffn(const rows *r) {
     tw_builder *b = g->b;
     tw_val out = tw_mega_address(g, TW_W_OUT), from = tw_add(b, tw_mega_word(g, TW_W_FROM), r->s->first);
     tw_val width = tw_mega_word(g, TW_W_WIDTH), tag = tw_mega_tag(g, true, g->p->uses);
-    const turns t = begin_rows(r, 2);
-    tw_val position = t.position, row = t.row;
-    tw_val unit = tw_shr(b, row, 3), within = tw_rem(b, row, TW_MEGA_ROWS);
+    const turns t = begin_units(r, 2, 1);
+    tw_val unit = tw_shr(b, t.row, 3), within = tw_rem(b, t.row, TW_MEGA_ROWS);
     tw_val gate_row = tw_add(b, tw_mul_imm(b, unit, 2 * TW_MEGA_ROWS), within), gate[1], up[1];
-    tw_val factor = norm_factor(r, position);
-    join(r, gate_row, position, factor, 1, gate);
-    join(r, tw_add_imm(b, gate_row, TW_MEGA_ROWS), position, factor, 1, up);
+    tw_val factor = norm_factor(r, t.position);
+    join(r, gate_row, t.position, factor, 1, gate);
+    join(r, tw_add_imm(b, gate_row, TW_MEGA_ROWS), t.position, factor, 1, up);
     tw_val h = tw_mul(b, tw_part_silu(b, gate[0]), up[0]);
-    tw_val at = tw_op_emit(b, TW_OP_mad_wide_s32, position, tw_mul_imm(b, width, 4), out);
-    tw_mega_put(g, tw_mega_at(g, at, tw_add(b, from, row), 4), h, tag);
+    tw_val at = tw_op_emit(b, TW_OP_mad_wide_s32, t.position, tw_mul_imm(b, width, 4), out);
+    tw_mega_put(g, tw_mega_at(b, at, tw_add(b, from, t.row), 4), h, tag);
     end_turns(b, &t);
 }
 
@@ -352,14 +314,13 @@ static void head(const rows *r) {
     tw_mega_gen *g = r->g;
     tw_builder *b = g->b;
     tw_val out = tw_mega_address(g, TW_W_OUT), from = tw_add(b, tw_mega_word(g, TW_W_FROM), r->s->first);
-    const turns t = begin_rows(r, 1);
-    tw_val position = t.position, row = t.row;
-    tw_val y[1], id = tw_add(b, from, row);
-    join(r, row, position, norm_factor(r, position), 1, y);
-    tw_st(b, (tw_attrs){.type = TW_T_f32}, tw_mega_at(g, tw_mega_at(g, out, position, g->p->vocab * 4), id, 4), y);
+    const turns t = begin_units(r, 1, 1);
+    tw_val y[1], id = tw_add(b, from, t.row);
+    join(r, t.row, t.position, norm_factor(r, t.position), 1, y);
+    tw_st(b, (tw_attrs){.type = TW_T_f32}, tw_mega_at(b, tw_mega_at(b, out, t.position, g->p->vocab * 4), id, 4), y);
     for (int i = 0; i < g->p->sequences; i++) {
         tw_val which = g->p->sequences > 1 ? tw_i32(b, i) : tw_add_imm(b, r->s->positions, -1);
-        TW_IF (b, tw_and(b, tw_eq(b, position, which), tw_lt(b, r->s->best[i].value, y[0]))) {
+        TW_IF (b, tw_and(b, tw_eq(b, t.position, which), tw_lt(b, r->s->best[i].value, y[0]))) {
             tw_assign(b, r->s->best[i].value, y[0]);
             tw_assign(b, r->s->best[i].number, id);
         }
@@ -376,7 +337,7 @@ void tw_mega_build_epilogue(tw_mega_gen *g, const tw_mega_sums *s) {
     rows r = {.g = g, .s = s};
     tw_val first = tw_select(b, tw_eq(b, s->kind, tw_i32(b, TW_MEGA_FFN)), tw_shl(b, s->first, 1), s->first);
     tw_val bias = tw_mega_address(g, TW_W_BIAS), none = tw_binary(b, TW_OP_eq_i64, bias, tw_i64(b, 0));
-    r.bias = tw_select(b, none, bias, tw_mega_at(g, bias, first, 4));
+    r.bias = tw_select(b, none, bias, tw_mega_at(b, bias, first, 4));
     for (int i = 0; i < 4; i++)
         TW_IF (b, tw_eq(b, s->kind, tw_i32(b, of[i].kind))) of[i].build(&r);
 }
@@ -390,18 +351,18 @@ void tw_mega_build_best(tw_mega_gen *g, const tw_mega_sums *s) {
         const tw_argmax best = tw_argmax_warp(b, &s->best[i]);
         TW_IF (b, tw_eq(b, g->lane, tw_i32(b, 0))) {
             const tw_attrs to = {.space = TW_SPACE_shared, .offset = TW_ARGMAX_BYTES * i * warps};
-            tw_argmax_store(b, &best, to, tw_mega_at(g, cells, g->warp, TW_ARGMAX_BYTES));
+            tw_argmax_store(b, &best, to, tw_mega_at(b, cells, g->warp, TW_ARGMAX_BYTES));
         }
     }
     tw_mega_barrier(g);
     tw_val slot = tw_mega_word(g, TW_W_SLOT), out = tw_mega_address(g, TW_W_BEST);
     TW_IF (b, tw_lt(b, g->thread, tw_i32(b, n))) {
         if (n > 1) {
-            cells = tw_mega_at(g, cells, g->thread, TW_ARGMAX_BYTES * warps);
+            cells = tw_mega_at(b, cells, g->thread, TW_ARGMAX_BYTES * warps);
             slot = tw_add(b, tw_mul_imm(b, slot, n), g->thread);
         }
         const tw_argmax best = tw_argmax_of(b, TW_SAMPLE_LEAST);
         tw_argmax_take_cells(b, &best, cells, 0, warps);
-        tw_argmax_store(b, &best, (tw_attrs){0}, tw_mega_at(g, out, slot, TW_ARGMAX_BYTES));
+        tw_argmax_store(b, &best, (tw_attrs){0}, tw_mega_at(b, out, slot, TW_ARGMAX_BYTES));
     }
 }

@@ -39,10 +39,24 @@ tw_val tw_mega_position(tw_mega_gen *g, tw_val row);
 static inline int tw_mega_threads(const tw_mega_plan *p) {
     return 32 * p->tuning.warps;
 }
-void tw_mega_barrier(tw_mega_gen *g);                                    /* A barrier of all threads that multiply. */
-tw_val tw_mega_at(tw_mega_gen *g, tw_val base, tw_val i, int64_t bytes); /* Computes base + i * bytes. */
-tw_scope tw_mega_thread_loop(tw_mega_gen *g, tw_val count);              /* for (i = thread; i < count; i += threads) */
+void tw_mega_barrier(tw_mega_gen *g);                                   /* A barrier of all threads that multiply. */
+tw_val tw_mega_at(tw_builder *b, tw_val base, tw_val i, int64_t bytes); /* Computes base + i * bytes. */
+tw_scope tw_mega_thread_loop(tw_mega_gen *g, tw_val count);             /* for (i = thread; i < count; i += threads) */
 tw_type tw_mega_element(tw_dtype t); /* The IR's type of a cache's or table's elements. */
+
+/* Attributes of accesses to `vec` neighbouring elements (0: one), `offset` bytes from the address. */
+static inline tw_attrs tw_mega_shared(tw_type t, int vec, int offset) {
+    return (tw_attrs){.type = t, .vec = vec, .space = TW_SPACE_shared, .offset = offset};
+}
+/* What other blocks wrote, which this SM's cache may have old values of. */
+static inline tw_attrs tw_mega_l2(tw_type t, int vec, int offset) {
+    return (tw_attrs){.type = t, .vec = vec, .offset = offset, .cache = TW_CACHE_cg};
+}
+/* What nobody writes while the kernel runs. */
+static inline tw_attrs tw_mega_fixed(tw_type t, int vec, int offset) {
+    return (tw_attrs){.type = t, .vec = vec, .offset = offset, .cache = TW_CACHE_nc};
+}
+
 /* Activations as integers: multiply.h. */
 enum {
     TW_MEGA_DIGITS = 3,
@@ -52,6 +66,7 @@ enum {
 
 /* Waits until the instruction's input is there. Every builder calls it, as late as it can. */
 void tw_mega_wait(tw_mega_gen *g);
+void tw_mega_wait_alone(tw_mega_gen *g); /* For instructions without weights: no activations are copied first. */
 
 /* Computes the tag that the instruction reads or writes, with plan.flags. A step writes the buffer `uses` times. */
 tw_val tw_mega_tag(tw_mega_gen *g, bool writes, int uses);
@@ -82,13 +97,12 @@ typedef struct tw_mega_stream {
 /* Takes the first of an instruction's `stages` stages, which waits for nothing but the memory. */
 void tw_mega_begin_stream(tw_mega_gen *g, tw_mega_stream *s, tw_val is_head, tw_val stages);
 typedef struct tw_mega_units {
-    tw_mega_stream *stream;
     tw_val part;                     /* Shared address of the warps' sums. */
     tw_val chunk;                    /* Number of the chunk. Sums of chunk 0 are stored, those of others are added. */
     tw_val count, stages, positions; /* Numbers of units, of stages of a unit, and of positions. */
 } tw_mega_units;
 /* Multiplies units by a chunk of activations. Their stages come next in the ring. */
-void tw_mega_build_units(tw_mega_gen *g, const tw_mega_format *f, const tw_mega_units *u);
+void tw_mega_build_units(tw_mega_gen *g, tw_mega_stream *s, tw_val is_head, const tw_mega_units *u);
 /* The sums of a group, which the epilogue makes the instruction's results. */
 typedef struct tw_mega_sums {
     tw_val kind;      /* The tw_mega_kind. */

@@ -2,11 +2,7 @@
 /* The kernel's frame: set-up, and the loop over instructions with its edges. */
 #include "vm/cuda/generate.h"
 
-#include <stdio.h>
-
 enum { LOOK = 4096 /* Polls between two looks at the abort flag. */ };
-
-static const tw_attrs load_i32 = {.type = TW_T_i32, .cache = TW_CACHE_cg};
 
 tw_val tw_mega_word(tw_mega_gen *g, int word) {
     tw_builder *b = g->b;
@@ -22,8 +18,7 @@ void tw_mega_barrier(tw_mega_gen *g) {
     tw_do(g->b, TW_OP_barrier_sync, (tw_attrs){.count = tw_mega_threads(g->p)}, tw_i32(g->b, 1), TW_NONE);
 }
 
-tw_val tw_mega_at(tw_mega_gen *g, tw_val base, tw_val i, int64_t bytes) {
-    tw_builder *b = g->b;
+tw_val tw_mega_at(tw_builder *b, tw_val base, tw_val i, int64_t bytes) {
     if (tw_value_type(b->kernel, base) == TW_T_i32) return tw_add(b, base, tw_mul_imm(b, i, bytes));
     return tw_op_emit(b, TW_OP_mad_wide_s32, i, tw_i32(b, (int32_t)bytes), base);
 }
@@ -39,8 +34,8 @@ tw_type tw_mega_element(tw_dtype t) {
 tw_val tw_mega_position(tw_mega_gen *g, tw_val row) {
     tw_builder *b = g->b;
     if (g->p->sequences == 1) return tw_add(b, g->pos, row);
-    tw_attrs how = {.type = TW_T_i32, .offset = 4 * g->p->tokens, .cache = TW_CACHE_nc};
-    return tw_add(b, tw_ld(b, how, tw_mega_at(g, g->arg[TW_MEGA_ARG_TOKENS], row, 4)), g->step);
+    tw_val at = tw_mega_at(b, g->arg[TW_MEGA_ARG_TOKENS], row, 4);
+    return tw_add(b, tw_ld(b, tw_mega_fixed(TW_T_i32, 1, 4 * g->p->tokens), at), g->step);
 }
 
 void tw_mega_mark(tw_mega_gen *g, int mark) {
@@ -54,19 +49,6 @@ void tw_mega_mark(tw_mega_gen *g, int mark) {
 
 /* ---- edges */
 
-/* Aborts the machine. The first thread to do so writes the abort record; waiting threads see its flag. */
-static void give_up(tw_mega_gen *g, tw_val record, tw_val counter, tw_val target, tw_val seen) {
-    tw_builder *b = g->b;
-    tw_assign(b, g->gave_up, tw_i32(b, 1));
-    tw_attrs claim = {.rmw = TW_RMW_cas, .type = TW_T_i32, .order = TW_ORDER_relaxed, .scope = TW_SCOPE_gpu};
-    tw_val first = tw_atom(b, claim, g->arg[TW_MEGA_ARG_ABORT], tw_i32(b, 0), tw_i32(b, 1));
-    TW_IF (b, tw_eq(b, first, tw_i32(b, 0))) {
-        tw_val said[] = {tw_sreg(b, TW_SREG_ctaid_x), record, counter, target, seen};
-        for (int i = 0; i < 5; i++)
-            tw_st(b, (tw_attrs){.type = TW_T_i32, .offset = 4 + 4 * i}, g->arg[TW_MEGA_ARG_ABORT], &said[i]);
-    }
-}
-
 /* Describes a thread's wait for the abort record. */
 typedef struct waiting {
     tw_mega_gen *g;
@@ -74,18 +56,28 @@ typedef struct waiting {
     tw_val counter, target; /* Counter -1: data is its own flag. */
 } waiting;
 
-/* Counts a poll. Every LOOK polls the thread reads the abort flag, and after spin_limit polls it aborts the machine. */
+/* Counts a poll. Every LOOK polls the thread reads the abort flag, and after spin_limit polls it aborts the machine.
+   The first thread to do so writes the abort record. */
 static void count_poll(void *context, tw_val seen) {
     const waiting *w = context;
     tw_mega_gen *g = w->g;
     tw_builder *b = g->b;
     const int most = g->p->tuning.spin_limit, look_after = most < LOOK ? most : LOOK;
+    tw_val abort = g->arg[TW_MEGA_ARG_ABORT];
     tw_op_to(b, w->polls, TW_OP_add_i32, w->polls, tw_i32(b, 1), TW_NONE);
     TW_IF (b, tw_eq(b, tw_rem(b, w->polls, look_after), tw_i32(b, 0))) {
-        tw_attrs look = {.type = TW_T_i32, .order = TW_ORDER_relaxed, .scope = TW_SCOPE_gpu};
-        tw_assign(b, g->gave_up, tw_ld(b, look, g->arg[TW_MEGA_ARG_ABORT]));
-        TW_IF (b, tw_le(b, tw_i32(b, g->p->tuning.spin_limit), w->polls))
-            give_up(g, g->index, w->counter, w->target, seen);
+        tw_attrs flag = {.type = TW_T_i32, .order = TW_ORDER_relaxed, .scope = TW_SCOPE_gpu};
+        tw_assign(b, g->gave_up, tw_ld(b, flag, abort));
+        TW_IF (b, tw_le(b, tw_i32(b, most), w->polls)) {
+            tw_assign(b, g->gave_up, tw_i32(b, 1));
+            flag.rmw = TW_RMW_cas;
+            tw_val first = tw_atom(b, flag, abort, tw_i32(b, 0), tw_i32(b, 1));
+            TW_IF (b, tw_eq(b, first, tw_i32(b, 0))) {
+                tw_val said[] = {tw_sreg(b, TW_SREG_ctaid_x), g->index, w->counter, w->target, seen};
+                for (int i = 0; i < 5; i++)
+                    tw_st(b, (tw_attrs){.type = TW_T_i32, .offset = 4 + 4 * i}, abort, &said[i]);
+            }
+        }
     }
 }
 
@@ -98,7 +90,7 @@ void tw_mega_wait(tw_mega_gen *g) {
         TW_IF (b, tw_eq(b, g->thread, tw_i32(b, 0))) {
             const tw_patience patience = {count_poll, &w, g->gave_up};
             tw_counter_wait wait = {.target = w.target, .patience = &patience};
-            wait.counter = tw_mega_at(g, g->arg[TW_MEGA_ARG_COUNTERS], w.counter, TW_MEGA_COUNTER);
+            wait.counter = tw_mega_at(b, g->arg[TW_MEGA_ARG_COUNTERS], w.counter, TW_MEGA_COUNTER);
             w.polls = tw_var_of(b, tw_i32(b, 0));
             wait.seen = tw_var_of(b, tw_i32(b, 0));
             tw_counter_poll(b, &wait);
@@ -106,6 +98,11 @@ void tw_mega_wait(tw_mega_gen *g) {
         tw_mega_barrier(g);
     }
     tw_mega_mark(g, 1);
+}
+
+void tw_mega_wait_alone(tw_mega_gen *g) {
+    tw_mega_wait(g);
+    tw_mega_mark(g, 2);
 }
 
 /* ---- data as its own flag */
@@ -134,8 +131,7 @@ void tw_mega_put(tw_mega_gen *g, tw_val address, tw_val x, tw_val tag) {
 
 static void count_stale(void *context, tw_val seen) {
     const waiting *w = context;
-    tw_builder *b = w->g->b;
-    count_poll(context, tw_and(b, seen, tw_i32(b, TW_FLAG_TAG)));
+    count_poll(context, tw_and(w->g->b, seen, tw_i32(w->g->b, TW_FLAG_TAG)));
 }
 
 void tw_mega_poll(tw_mega_gen *g, tw_flag_words *x, int n) {
@@ -155,12 +151,12 @@ static void arrive(tw_mega_gen *g, tw_val kind) {
         if (g->p->flags) {
             tw_val project = tw_eq(b, kind, tw_i32(b, TW_MEGA_PROJECT)), ffn = tw_eq(b, kind, tw_i32(b, TW_MEGA_FFN));
             TW_IF (b, tw_or(b, project, ffn)) {
-                tw_counter_add(b, tw_mega_at(g, g->arg[TW_MEGA_ARG_COUNTERS], counter, 1), false);
+                tw_counter_add(b, tw_mega_at(b, g->arg[TW_MEGA_ARG_COUNTERS], counter, 1), false);
             } else {
-                tw_counter_add(b, tw_mega_at(g, g->arg[TW_MEGA_ARG_COUNTERS], counter, 1), true);
+                tw_counter_add(b, tw_mega_at(b, g->arg[TW_MEGA_ARG_COUNTERS], counter, 1), true);
             }
         } else {
-            tw_counter_add(b, tw_mega_at(g, g->arg[TW_MEGA_ARG_COUNTERS], counter, 1), true);
+            tw_counter_add(b, tw_mega_at(b, g->arg[TW_MEGA_ARG_COUNTERS], counter, 1), true);
         }
     }
 }
@@ -170,40 +166,38 @@ static void arrive(tw_mega_gen *g, tw_val kind) {
 /* Copies the step's tokens and angles. A launch's first step has the caller's tokens, later ones the last step's. */
 static void build_input(tw_mega_gen *g) {
     tw_builder *b = g->b;
-    const int half = (int)g->p->rotated / 2;
+    const int half = (int)g->p->m->rope.dims / 2;
     tw_val n = g->arg[TW_MEGA_ARG_N], tokens = tw_mega_address(g, TW_W_OUT), last = tw_mega_address(g, TW_W_IN);
     tw_val rope = tw_mega_address(g, TW_W_ROPE);
-    tw_mega_wait(g);
-    tw_mega_mark(g, 2);
+    tw_mega_wait_alone(g);
     TW_IF (b, tw_lt(b, g->thread, n)) {
         tw_val first = tw_eq(b, g->step, tw_i32(b, 0));
         tw_val token;
         if (g->p->tokens == 1) {
             tw_unless(b, first);
-            token = tw_select(b, first, g->arg[TW_MEGA_ARG_TOKEN], tw_ld(b, load_i32, last));
+            token = tw_select(b, first, g->arg[TW_MEGA_ARG_TOKEN], tw_ld(b, tw_mega_l2(TW_T_i32, 1, 0), last));
         } else {
-            if (g->p->sequences > 1) last = tw_mega_at(g, last, g->thread, 4);
-            tw_val from = tw_select(b, first, tw_mega_at(g, g->arg[TW_MEGA_ARG_TOKENS], g->thread, 4), last);
-            token = tw_ld(b, load_i32, from);
+            if (g->p->sequences > 1) last = tw_mega_at(b, last, g->thread, 4);
+            tw_val from = tw_select(b, first, tw_mega_at(b, g->arg[TW_MEGA_ARG_TOKENS], g->thread, 4), last);
+            token = tw_ld(b, tw_mega_l2(TW_T_i32, 1, 0), from);
         }
-        tw_st(b, (tw_attrs){.type = TW_T_i32}, tw_mega_at(g, tokens, g->thread, 4), &token);
+        tw_st(b, (tw_attrs){.type = TW_T_i32}, tw_mega_at(b, tokens, g->thread, 4), &token);
     }
     TW_LOOP (b, i, tw_mega_thread_loop(g, tw_mul_imm(b, n, 2 * half))) {
         tw_val row = tw_div(b, i, 2 * half), angle = tw_rem(b, i, 2 * half);
-        tw_val at = tw_mega_at(g, g->arg[TW_MEGA_ARG_ANGLES], tw_mega_position(g, row), 8 * half);
-        tw_val x = tw_ld(b, (tw_attrs){.type = TW_T_f32, .cache = TW_CACHE_cg}, tw_mega_at(g, at, angle, 4));
-        tw_st(b, (tw_attrs){.type = TW_T_f32}, tw_mega_at(g, rope, i, 4), &x);
+        tw_val at = tw_mega_at(b, g->arg[TW_MEGA_ARG_ANGLES], tw_mega_position(g, row), 8 * half);
+        tw_val x = tw_ld(b, tw_mega_l2(TW_T_f32, 1, 0), tw_mega_at(b, at, angle, 4));
+        tw_st(b, (tw_attrs){.type = TW_T_f32}, tw_mega_at(b, rope, i, 4), &x);
     }
 }
 
 static void build_embed(tw_mega_gen *g) {
     tw_builder *b = g->b;
-    const tw_dtype t = g->p->embed;
+    const tw_dtype t = g->p->m->embed.dtype;
     tw_val from = tw_mega_word(g, TW_W_FROM), count = tw_mega_word(g, TW_W_COUNT);
     tw_val tokens = tw_mega_address(g, TW_W_IN), table = tw_mega_address(g, TW_W_TABLE);
     tw_val x = tw_mega_address(g, TW_W_OUT), tag = tw_mega_tag(g, true, g->p->uses_x);
-    tw_mega_wait(g);
-    tw_mega_mark(g, 2);
+    tw_mega_wait_alone(g);
     tw_val all = g->p->tokens > 1 ? tw_mul(b, count, g->arg[TW_MEGA_ARG_N]) : count;
     TW_LOOP (b, i, tw_mega_thread_loop(g, all)) {
         tw_val position = tw_i32(b, 0), column = tw_add(b, from, i);
@@ -211,21 +205,16 @@ static void build_embed(tw_mega_gen *g) {
             position = tw_binary(b, TW_OP_div_u32, i, count);
             column = tw_sub(b, column, tw_mul(b, position, count));
         }
-        tw_val token = tw_ld(b, load_i32, tw_mega_at(g, tokens, position, 4));
+        tw_val token = tw_ld(b, tw_mega_l2(TW_T_i32, 1, 0), tw_mega_at(b, tokens, position, 4));
         /* After the machine gave up a token may be anything. */
         token = tw_binary(b, TW_OP_min_u32, token, tw_i32(b, (int32_t)g->p->vocab - 1));
-        const int64_t row = g->p->dim * (int64_t)(tw_dtype_bits(t) / 8);
-        tw_val at = tw_mega_at(g, tw_mega_at(g, table, token, row), column, (int64_t)tw_dtype_bits(t) / 8);
-        const tw_attrs element = {.type = tw_mega_element(t), .cache = TW_CACHE_nc};
+        const int64_t row = g->p->m->dim * (int64_t)(tw_dtype_bits(t) / 8);
+        tw_val at = tw_mega_at(b, tw_mega_at(b, table, token, row), column, (int64_t)tw_dtype_bits(t) / 8);
+        const tw_attrs element = tw_mega_fixed(tw_mega_element(t), 1, 0);
         tw_val v = tw_part_widen(b, element.type, tw_ld(b, element, at));
-        tw_val to = tw_mega_at(g, tw_mega_at(g, x, position, g->p->dim * 4), column, 4);
+        tw_val to = tw_mega_at(b, tw_mega_at(b, x, position, g->p->m->dim * 4), column, 4);
         tw_mega_put(g, to, v, tag);
     }
-}
-
-static void wait_alone(tw_mega_gen *g) {
-    tw_mega_wait(g);
-    tw_mega_mark(g, 2);
 }
 
 /* ---- the loop */
@@ -237,7 +226,7 @@ static void dispatch(tw_mega_gen *g, tw_val kind) {
         void (*build)(tw_mega_gen *g);
     } plain[] = {{TW_MEGA_ATTEND, tw_mega_build_attend}, {TW_MEGA_MERGE, tw_mega_build_merge},
                  {TW_MEGA_EMBED, build_embed},           {TW_MEGA_INPUT, build_input},
-                 {TW_MEGA_OUTPUT, tw_mega_build_output}, {TW_MEGA_WAIT, wait_alone}};
+                 {TW_MEGA_OUTPUT, tw_mega_build_output}, {TW_MEGA_WAIT, tw_mega_wait_alone}};
     tw_val project = tw_eq(b, kind, tw_i32(b, TW_MEGA_PROJECT)), ffn = tw_eq(b, kind, tw_i32(b, TW_MEGA_FFN));
     tw_val qkv = tw_eq(b, kind, tw_i32(b, TW_MEGA_QKV)), head = tw_eq(b, kind, tw_i32(b, TW_MEGA_HEAD));
     TW_IF (b, tw_or(b, tw_or(b, project, ffn), tw_or(b, qkv, head))) {
@@ -256,8 +245,8 @@ static void build_workers(tw_mega_gen *g, tw_val records, tw_val count) {
     /* `nothing` is 0, since addresses of allocations are multiples of 16. */
     tw_val low = tw_unary(b, TW_OP_low_i32_i64, g->arg[TW_MEGA_ARG_COUNTERS]);
     g->nothing = tw_and(b, low, tw_i32(b, 15));
-    const tw_attrs record = {.type = TW_T_i32, .cache = TW_CACHE_nc};
-    tw_val word = tw_mega_at(g, records, g->lane, 4), next = tw_var_of(b, tw_ld(b, record, word));
+    const tw_attrs record = tw_mega_fixed(TW_T_i32, 1, 0);
+    tw_val word = tw_mega_at(b, records, g->lane, 4), next = tw_var_of(b, tw_ld(b, record, word));
     TW_FOR (b, i, tw_i32(b, 0), g->arg[TW_MEGA_ARG_STEPS], tw_i32(b, 1), false) {
         g->step = i;
         g->epoch = tw_add_imm(b, tw_add(b, g->arg[TW_MEGA_ARG_EPOCH], g->step), 1);
@@ -266,10 +255,10 @@ static void build_workers(tw_mega_gen *g, tw_val records, tw_val count) {
             g->record = tw_var_of(b, next);
             /* The next record is loaded ahead. After the last one comes the first, for the next step. */
             tw_val after = tw_add_imm(b, r, 1), which = tw_select(b, tw_eq(b, after, count), tw_i32(b, 0), after);
-            tw_val loaded = tw_ld(b, record, tw_mega_at(g, word, which, TW_MEGA_RECORD));
+            tw_val loaded = tw_ld(b, record, tw_mega_at(b, word, which, TW_MEGA_RECORD));
             if (g->p->trace) {
                 tw_val row = tw_fma(b, tw_sreg(b, TW_SREG_ctaid_x), tw_i32(b, g->p->trace_records), r);
-                g->trace = tw_mega_at(g, g->arg[TW_MEGA_ARG_TRACE], row, 8 * TW_MEGA_MARKS);
+                g->trace = tw_mega_at(b, g->arg[TW_MEGA_ARG_TRACE], row, 8 * TW_MEGA_MARKS);
             }
             tw_mega_mark(g, 0);
             g->index = r;
@@ -332,8 +321,7 @@ static void init_ring(tw_mega_gen *g, tw_val tid) {
 }
 
 tw_kernel *tw_mega_build(const tw_mega_plan *p) {
-    const int threads = 32 + tw_mega_threads(p);
-    tw_kernel *k = tw_kernel_new("step", p->target->sm, threads);
+    tw_kernel *k = tw_kernel_new("step", p->target->sm, 32 + tw_mega_threads(p));
     if (!k) return NULL;
     k->cooperative = true;
     k->min_blocks = 1;
@@ -343,11 +331,11 @@ tw_kernel *tw_mega_build(const tw_mega_plan *p) {
     tw_val tid = tw_sreg(&b, TW_SREG_tid_x);
     g.lane = tw_rem(&b, tid, 32);
     init_ring(&g, tid);
-    tw_val self = tw_mega_at(&g, g.arg[TW_MEGA_ARG_WORKERS], tw_sreg(&b, TW_SREG_ctaid_x), sizeof(tw_mega_worker));
+    tw_val self = tw_mega_at(&b, g.arg[TW_MEGA_ARG_WORKERS], tw_sreg(&b, TW_SREG_ctaid_x), sizeof(tw_mega_worker));
     tw_val at[2] = {{0}}, count[2] = {{0}};
-    tw_ld_vec(&b, (tw_attrs){.type = TW_T_i64, .vec = 2, .cache = TW_CACHE_nc}, self, at);
-    tw_ld_vec(&b, (tw_attrs){.type = TW_T_i32, .vec = 2, .offset = 16, .cache = TW_CACHE_nc}, self, count);
-    tw_val before_head = tw_ld(&b, (tw_attrs){.type = TW_T_i32, .offset = 24, .cache = TW_CACHE_nc}, self);
+    tw_ld_vec(&b, tw_mega_fixed(TW_T_i64, 2, 0), self, at);
+    tw_ld_vec(&b, tw_mega_fixed(TW_T_i32, 2, 16), self, count);
+    tw_val before_head = tw_ld(&b, tw_mega_fixed(TW_T_i32, 1, 24), self);
     const tw_scope roles = tw_push_roles(&b, (const int[]){0, 1, 1, 1 + p->tuning.warps}, 2);
     tw_mega_build_producer(&g, at[0], count[0], before_head);
     tw_next_role(&b, roles);

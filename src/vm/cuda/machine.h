@@ -12,24 +12,24 @@
 #include <pthread.h>
 
 typedef struct tw_mega_program {
+    int id; /* 0 for the first, then 1 and so on. */
     const tw_schedule *s;
     tw_mega_plan plan;
     tw_schedule_weights weights;
-    tw_kernel *kernel;      /* The kernel in the emulator. NULL: it runs on a device. */
-    tw_cuda_module *module; /* The kernel on a device. NULL: it is emulated. */
-    tw_cuda_ready *ready;   /* The module's launch. NULL before the first. */
-    tw_signature signature; /* The kernel's parameters, in the order of TW_MEGA_ARG_. */
-    uint64_t *buffer;       /* [buffer]: address of each buffer. 0: it holds weights. */
-    uint64_t workers, counters, tokens, out, abort, trace, rules; /* Addresses that TW_MEGA_ARG_WORKERS etc. take. */
-    uint64_t slot_rows;                                           /* Address of what TW_W_SLOT_ROWS describes. */
-    int32_t *kinds;                                 /* [worker][trace_records]: tw_mega_kind of each record. */
-    int32_t epoch;                                  /* Number of steps that were launched. */
-    bool gave_up;                                   /* The machine gave up. The program cannot run any more. */
-    _Atomic int32_t *said;                          /* Host memory of `out`, then that of `tokens`. NULL: emulated. */
-    int64_t pending;                                /* Steps of a launch whose end was not waited for. */
+    tw_kernel *kernel;                /* The kernel in the emulator. NULL: it runs on a device. */
+    tw_cuda_module *module;           /* The kernel on a device. NULL: it is emulated. */
+    tw_cuda_ready *ready;             /* The module's launch. NULL before the first. */
+    tw_signature signature;           /* The kernel's parameters, in the order of TW_MEGA_ARG_. */
+    uint64_t *buffer;                 /* [buffer]: address of each buffer. 0: no record has it. */
+    uint64_t arguments[TW_MEGA_ARGS]; /* Of the kernel: addresses from loading on, the others from the last launch. */
+    uint64_t slot_rows;               /* Address of what TW_W_SLOT_ROWS describes. */
+    int32_t *kinds;                   /* [worker][trace_records]: tw_mega_kind of each record. */
+    int32_t epoch;                    /* Number of steps that were launched. */
+    bool gave_up;                     /* The machine gave up. The program cannot run any more. */
+    _Atomic int32_t *said;            /* Host memory of ARG_OUT, then that of ARG_TOKENS. NULL: emulated. */
+    int64_t pending;                  /* Steps of a launch whose end was not waited for. */
     tw_sample_rules rules_there[TW_CUDA_VM_TOKENS]; /* Rules that the device has. */
-    float *logits;                                  /* Host memory: logit_rows rows of logits. */
-    int64_t logit_rows;                             /* Rows of the buffer of logits. */
+    float *logits;                                  /* Host memory: as many rows of logits as the buffer has. */
     int64_t streamed_bytes;                         /* Bytes of the tapes, which a step reads once. */
     struct tw_mega_program *next;
 } tw_mega_program;
@@ -42,11 +42,10 @@ typedef struct tw_mega_memory {
     void *host; /* Host memory that the device sees at `address`. NULL: device memory. */
 } tw_mega_memory;
 
-/* A cache, which has a name, or a vector or table of the model, which has a weight. All programs share them. */
+/* A cache, or a vector or table of the model. All programs share it by its buffer's name. */
 typedef struct tw_mega_named {
     struct tw_mega_named *next;
     const char *name;
-    const void *weight;
     int64_t shape[3];
     tw_dtype dtype;
     uint64_t address;
@@ -55,9 +54,11 @@ typedef struct tw_mega_named {
 /* A worker's tape. Programs that pack the same rows in the same way share it. */
 typedef struct tw_mega_tape {
     struct tw_mega_tape *next;
-    uint64_t key[2], address;
+    uint64_t key[2];
+    uint64_t address; /* 0: it is not packed yet. */
     int64_t bytes;
-    uint64_t *biases; /* Address of each strip's biases. 0: it has none. */
+    int stages, before_head; /* Number of stages, and how many of them precede the head's. */
+    uint64_t *biases;        /* Address of each strip's biases. 0: it has none. */
 } tw_mega_tape;
 
 struct tw_cuda_vm {
@@ -68,12 +69,11 @@ struct tw_cuda_vm {
     tw_cuda *cuda;
     tw_emu *emu;
     tw_arena arena;
-    pthread_mutex_t lock; /* Guards `arena`, `memory` and `tapes` while threads pack tapes. */
+    pthread_mutex_t lock; /* Guards `memory` while threads pack tapes. */
     tw_mega_memory *memory;
     tw_mega_named *named;
     tw_mega_tape *tapes;
     tw_mega_program *programs;
-    int n_programs;
     int64_t taken; /* Bytes that loaded programs take. */
     uint64_t angles;
     bool has_angles;
@@ -83,6 +83,9 @@ struct tw_cuda_vm {
 /* memory.c. Allocates memory and copies `data` there. NULL: the memory is not initialised. */
 tw_status tw_mega_alloc(tw_cuda_vm *vm, const void *owner, const char *name, const void *data, size_t bytes,
                         bool read_only, uint64_t *address, tw_diag *diag);
+/* Allocates memory of zeros. */
+tw_status tw_mega_alloc_zeros(tw_cuda_vm *vm, const void *owner, const char *name, size_t bytes, uint64_t *address,
+                              tw_diag *diag);
 void tw_mega_free(tw_cuda_vm *vm, const void *owner); /* Frees all memory of the owner. */
 tw_status tw_mega_write(tw_cuda_vm *vm, uint64_t to, const void *data, size_t bytes, tw_diag *diag);
 tw_status tw_mega_read(tw_cuda_vm *vm, void *data, uint64_t from, size_t bytes, tw_diag *diag);
@@ -94,17 +97,22 @@ tw_status tw_mega_alloc_shared(tw_cuda_vm *vm, const void *owner, const char *na
 /* load.c: the program's buffers, tapes and records. */
 int tw_mega_most_records(const tw_schedule *s); /* The most records of a worker. */
 tw_status tw_mega_load(tw_cuda_vm *vm, tw_mega_program *p, tw_diag *diag);
-int64_t tw_mega_tape_bytes(const tw_mega_program *p, int worker);
-void tw_mega_tape_key(const tw_mega_program *p, int worker, uint64_t key[2]);
+const tw_mega_named *tw_mega_named_find(const tw_cuda_vm *vm, const char *name);
+tw_mega_tape tw_mega_tape_of(const tw_mega_program *p, int worker); /* A worker's tape, neither packed nor listed. */
+tw_mega_tape *tw_mega_tape_find(tw_mega_tape *list, const uint64_t key[2]); /* NULL: it is not listed. */
+/* Returns the output instruction. */
+static inline const tw_instr *tw_mega_last(const tw_schedule *s) {
+    return &s->workers[0].list[s->workers[0].count - 1];
+}
 
 /* tape.c: an instruction's part of the tape. */
 typedef struct tw_mega_strip {
-    unsigned char *stages; /* tw_mega_stages stages. */
+    unsigned char *stages; /* As many as tw_mega_shape says. */
     float *bias;           /* [units * 8]: biases of the rows in the tape's order. 0: the row has none. */
     bool has_bias;         /* A row has a bias. */
 } tw_mega_strip;
-tw_status tw_mega_pack(const tw_mega_program *p, const tw_model *m, const tw_instr *in, tw_mega_strip *out,
-                       tw_diag *diag);
+/* False: out of memory. */
+bool tw_mega_pack(const tw_mega_program *p, const tw_model *m, const tw_instr *in, tw_mega_strip *out);
 
 /* need.c: does what tw_vm_need does. Of the programs it uses `s`, `plan` and `weights`. */
 tw_status tw_mega_need(const tw_cuda_vm *vm, const tw_mega_program *programs, int n, tw_memory_need *need,

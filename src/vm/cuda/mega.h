@@ -37,7 +37,8 @@ typedef struct tw_mega_format {
     int depth;       /* Columns of a piece. */
     int steps;       /* Runs of 16 columns in a piece. */
     int units;       /* Units in a piece: 2 for integers, else 1. */
-    bool half;       /* Floats are multiplied as f16. False: as bf16. */
+    tw_type pair;    /* Floats: type of two neighbouring elements as they are multiplied, of f16 or bf16. */
+    tw_mma_kind mma; /* The product on tensor cores. */
     int sets;        /* Groups' scales in a row of a piece: 1, or 2 if a group is half a piece. 0: no groups. */
     int scale_bytes; /* Bytes of the groups' scales of a piece. */
     int row_bytes;   /* Bytes of the whole rows' scales of a stage. */
@@ -57,22 +58,21 @@ typedef struct tw_mega_shape {
     int run;                /* Pieces of a chunk and unit that one warp multiplies, a multiple of `blocks`. */
     int64_t chunk_columns;  /* Columns of a chunk, rounded up to whole stages. */
     int units, group_units; /* Units of the instruction's rows, and of a group. */
-    int of_piece;           /* Units in a piece. */
+    int stages;             /* Stages of the instruction on the tape. */
 } tw_mega_shape;
 
 /* Everything the kernel is generated for. Offsets are bytes from the start of a block's shared memory. */
 typedef struct tw_mega_plan {
+    const tw_model *m;
     const tw_target *target;
-    tw_cuda_vm_tuning tuning; /* The machine's tuning, all fields chosen. */
-    int tokens;               /* The most positions of a step. */
-    int sequences;            /* Sequences of a step: 1, or as many as `tokens`. */
-    bool all_logits;          /* The head has logits of every position. False: of the last one. */
-    /* Sizes of the model. `rotated` is the number of elements of a head that rope rotates. */
-    int64_t dim, heads, kv_heads, head_dim, rotated, vocab;
-    int max_columns; /* The most columns of a matrix. */
-    bool qk_norm;    /* Each head of queries and keys has RMS norm. */
-    float norm_eps, attn_scale;
-    tw_dtype kv, embed;          /* Element types of the cache and of the embedding. */
+    tw_cuda_vm_tuning tuning;    /* The machine's tuning, all fields chosen. */
+    int tokens;                  /* The most positions of a step. */
+    int sequences;               /* Sequences of a step: 1, or as many as `tokens`. */
+    bool all_logits;             /* The head has logits of every position. False: of the last one. */
+    int64_t vocab;               /* The model's. */
+    int max_columns;             /* The most columns of a matrix. */
+    bool qk_norm;                /* Each head of queries and keys has RMS norm. */
+    tw_dtype kv;                 /* Element type of the cache. */
     bool attend_tensor;          /* Attention uses tensor cores. False: lanes. */
     int attend_heads;            /* Query heads that attention takes at once. */
     bool roomy;                  /* The compiler finds registers for the widest heads and the most loads at once. */
@@ -86,32 +86,30 @@ typedef struct tw_mega_plan {
     int scales, scales_pitch;    /* Offset of scales of activations that are integers, and bytes between positions. */
     int part, part_buffers; /* Offset of the warps' sums of a group, and how many such buffers there are: 1 or 2. */
     int sums;               /* Offset of the warps' sums of squares, which their bests follow. */
-    int scratch, queries;   /* Offsets of attention's results by warp, and of its queries. Both overlap x. */
+    int queries;            /* Offset of attention's queries. They and its results by warp, at x, overlap x. */
     int64_t chunk_most;     /* The most columns of a chunk. */
     bool one_chunk;         /* Every instruction has a single chunk. */
-    int n_workers;          /* Workers, which are blocks of the grid. */
     bool trace;             /* The kernel stores clocks. */
     int trace_records;      /* Records that the trace has for each worker. */
     bool samples;           /* The kernel can draw by vm/sample.h: a step has one position of each sequence. */
     int slots;              /* Slots of the head, one for each head instruction. */
     bool fours;             /* The rows of every slot begin and end at multiples of 4. */
-    int cut, cut_list; /* Offset of a cut's memory, which overlaps x and part, and the most candidates in its list. */
-    bool usual;        /* Stages are in the order in which lowering makes them, by the numbers of their counters. */
-    bool flags;        /* Data is its own flag: x and the ffn's h carry tags. */
-    int uses_x, uses;  /* Writes of x and of h in a step. */
+    int cut_list;           /* The most candidates in the list of a cut, whose memory begins at x and overlaps part. */
+    bool usual;       /* Stages are in the order in which lowering makes them, by the numbers of their counters. */
+    bool flags;       /* Data is its own flag: x and the ffn's h carry tags. */
+    int uses_x, uses; /* Writes of x and of h in a step. */
 } tw_mega_plan;
 
 /* Plans the kernel of a checked schedule. TW_ERR_UNSUPPORTED with the reason: the machine does not cover it. */
 tw_status tw_mega_plan_of(tw_mega_plan *p, const tw_schedule *s, const tw_model *m, const tw_target *t,
                           const tw_cuda_vm_options *options, tw_diag *diag);
-/* Finds which write of its input an instruction reads, and which write of its output it makes. Writes of a buffer are
-   counted from 0 within a step. An input without tags is TW_MEGA_UNTAGGED. `of` is from tw_mega_stages_of. */
-void tw_mega_uses(const tw_schedule *s, const tw_instr *in, const tw_instr *const *of, int *reads, int *writes);
+/* Finds an instruction's TW_W_USES. Writes of a buffer are counted from 0 within a step. An input without tags is
+   TW_MEGA_UNTAGGED. `of` is from tw_mega_stages_of. */
+int32_t tw_mega_uses(const tw_schedule *s, const tw_instr *in, const tw_instr *const *of);
 /* Sets of[counter] to an instruction that arrives there. False: none does, or some differ in op, input or output. */
 bool tw_mega_stages_of(const tw_schedule *s, const tw_instr **of);
-void tw_mega_shape_of(const tw_mega_plan *p, const tw_schedule *s, const tw_instr *in, tw_mega_shape *out);
+tw_mega_shape tw_mega_shape_of(const tw_mega_plan *p, const tw_schedule *s, const tw_instr *in);
 const tw_mega_format *tw_mega_format_for(const tw_mega_plan *p, tw_instr_op op);
-int tw_mega_stages(const tw_mega_plan *p, const tw_mega_shape *s); /* Counts an instruction's stages on the tape. */
 static inline int tw_mega_stage_bytes(const tw_mega_plan *p, tw_instr_op op) {
     return op == TW_INSTR_HEAD ? p->head_bytes : p->stage_bytes;
 }

@@ -5,36 +5,38 @@
 
 #include <stdlib.h>
 
+/* Adds an entry, which tw_mega_free removes, whatever became of its memory. */
+static tw_mega_memory *add(tw_cuda_vm *vm, const void *owner) {
+    tw_mega_memory *e = calloc(1, sizeof *e);
+    if (!e) return NULL;
+    *e = (tw_mega_memory){.next = vm->memory, .owner = owner};
+    return vm->memory = e;
+}
+
 tw_status tw_mega_alloc(tw_cuda_vm *vm, const void *owner, const char *name, const void *data, size_t bytes,
                         bool read_only, uint64_t *address, tw_diag *diag) {
-    tw_mega_memory *e = malloc(sizeof *e);
+    tw_mega_memory *e = add(vm, owner);
     if (!e) return tw_fail_memory(diag);
     const size_t room = bytes ? bytes : 4; /* An empty buffer has an address, too. */
+    tw_status st = TW_OK;
     if (vm->emu) {
         e->address = tw_emu_alloc(vm->emu, name, bytes ? data : NULL, room, read_only);
-        if (!e->address) {
-            free(e);
-            return tw_fail_memory(diag);
-        }
+        if (!e->address) st = tw_fail_memory(diag);
     } else {
-        tw_status st = tw_cuda_alloc(vm->cuda, room, &e->address, diag);
-        if (st != TW_OK) {
-            free(e);
-            return st;
-        }
-        if (data) st = tw_cuda_upload(vm->cuda, e->address, data, bytes, diag);
-        if (st != TW_OK) {
-            tw_cuda_release(vm->cuda, e->address);
-            free(e);
-            return st;
-        }
+        st = tw_cuda_alloc(vm->cuda, room, &e->address, diag);
+        if (st == TW_OK && data) st = tw_cuda_upload(vm->cuda, e->address, data, bytes, diag);
     }
-    e->owner = owner;
-    e->host = NULL;
-    e->next = vm->memory;
-    vm->memory = e;
-    *address = e->address;
-    return TW_OK;
+    if (st == TW_OK) *address = e->address;
+    return st;
+}
+
+tw_status tw_mega_alloc_zeros(tw_cuda_vm *vm, const void *owner, const char *name, size_t bytes, uint64_t *address,
+                              tw_diag *diag) {
+    void *zeros = calloc(1, bytes);
+    if (!zeros) return tw_fail_memory(diag);
+    tw_status st = tw_mega_alloc(vm, owner, name, zeros, bytes, false, address, diag);
+    free(zeros);
+    return st;
 }
 
 /* The emulator's memory stays until the emulator is freed. */
@@ -48,7 +50,7 @@ void tw_mega_free(tw_cuda_vm *vm, const void *owner) {
         *at = e->next;
         if (e->host)
             tw_cuda_release_shared(vm->cuda, e->host);
-        else if (vm->cuda)
+        else if (vm->cuda && e->address)
             tw_cuda_release(vm->cuda, e->address);
         free(e);
     }
@@ -58,19 +60,12 @@ tw_status tw_mega_alloc_shared(tw_cuda_vm *vm, const void *owner, const char *na
                                uint64_t *address, tw_diag *diag) {
     *host = NULL;
     if (vm->emu) return tw_mega_alloc(vm, owner, name, NULL, bytes, false, address, diag);
-    tw_mega_memory *e = malloc(sizeof *e);
+    tw_mega_memory *e = add(vm, owner);
     if (!e) return tw_fail_memory(diag);
     tw_status st = tw_cuda_alloc_shared(vm->cuda, bytes, &e->host, &e->address, diag);
-    if (st != TW_OK) {
-        free(e);
-        return st;
-    }
-    e->owner = owner;
-    e->next = vm->memory;
-    vm->memory = e;
     *host = e->host;
     *address = e->address;
-    return TW_OK;
+    return st;
 }
 
 tw_status tw_mega_write(tw_cuda_vm *vm, uint64_t to, const void *data, size_t bytes, tw_diag *diag) {

@@ -7,13 +7,12 @@ void tw_mega_build_merge(tw_mega_gen *g) {
     tw_builder *b = g->b;
     const tw_mega_plan *p = g->p;
     enum { AT_ONCE = 16 };
-    const int d = (int)p->head_dim, row = (d + 2) * 4;
+    const int d = (int)p->m->head_dim, row = (d + 2) * 4;
     tw_val from = tw_mega_word(g, TW_W_FROM), count = tw_mega_word(g, TW_W_COUNT),
            splits = tw_mega_word(g, TW_W_SPLITS);
     tw_val in = tw_mega_address(g, TW_W_IN), out = tw_mega_address(g, TW_W_OUT);
     tw_val elements = tw_mul_imm(b, count, d);
-    tw_mega_wait(g);
-    tw_mega_mark(g, 2);
+    tw_mega_wait_alone(g);
     TW_LOOP (b, i, tw_mega_thread_loop(g, p->tokens > 1 ? tw_mul(b, elements, g->arg[TW_MEGA_ARG_N]) : elements)) {
         tw_val position = tw_i32(b, 0), in_row = i;
         if (p->tokens > 1) {
@@ -21,21 +20,20 @@ void tw_mega_build_merge(tw_mega_gen *g) {
             in_row = tw_sub(b, i, tw_mul(b, position, elements));
         }
         tw_val head = tw_add(b, from, tw_div(b, in_row, d)), e = tw_rem(b, in_row, d);
-        tw_val slot = tw_mul(b, tw_fma(b, position, tw_i32(b, (int)p->heads), head), splits);
-        tw_val at = tw_mega_at(g, in, slot, row);
+        tw_val slot = tw_mul(b, tw_fma(b, position, tw_i32(b, (int)p->m->n_heads), head), splits);
+        tw_val at = tw_mega_at(b, in, slot, row);
         const tw_softmax seen = tw_softmax_of(b);
         tw_val x = tw_var_of(b, tw_f32(b, 0));
         TW_FOR (b, split, tw_i32(b, 0), splits, tw_i32(b, AT_ONCE), false) {
             tw_val there[AT_ONCE], v[AT_ONCE], ml[AT_ONCE][2] = {{{0}}}, m[AT_ONCE], l[AT_ONCE], max = seen.max;
             for (int u = 0; u < AT_ONCE; u++) {
-                tw_val one = tw_add_imm(b, split, u), head_of = tw_mega_at(g, at, one, row),
-                       mine = tw_mega_at(g, head_of, e, 4);
+                tw_val one = tw_add_imm(b, split, u), head_of = tw_mega_at(b, at, one, row),
+                       mine = tw_mega_at(b, head_of, e, 4);
                 there[u] = tw_lt(b, one, splits);
                 tw_when(b, there[u]);
-                v[u] = tw_ld(b, (tw_attrs){.type = TW_T_f32, .cache = TW_CACHE_cg}, mine);
+                v[u] = tw_ld(b, tw_mega_l2(TW_T_f32, 1, 0), mine);
                 tw_when(b, there[u]);
-                tw_ld_vec(b, (tw_attrs){.type = TW_T_f32, .vec = 2, .offset = 4 * d, .cache = TW_CACHE_cg}, head_of,
-                          ml[u]);
+                tw_ld_vec(b, tw_mega_l2(TW_T_f32, 2, 4 * d), head_of, ml[u]);
             }
             for (int u = 0; u < AT_ONCE; u++) {
                 m[u] = tw_select(b, there[u], ml[u][0], tw_f32(b, TW_SOFTMAX_LOWEST));
@@ -51,7 +49,7 @@ void tw_mega_build_merge(tw_mega_gen *g) {
             }
         }
         tw_val y = tw_binary(b, TW_OP_div_f32, x, seen.sum);
-        tw_val to = tw_mega_at(g, tw_mega_at(g, out, position, p->heads * d * 4), head, d * 4);
-        tw_st(b, (tw_attrs){.type = TW_T_f32}, tw_mega_at(g, to, e, 4), &y);
+        tw_val to = tw_mega_at(b, tw_mega_at(b, out, position, p->m->n_heads * d * 4), head, d * 4);
+        tw_st(b, (tw_attrs){.type = TW_T_f32}, tw_mega_at(b, to, e, 4), &y);
     }
 }

@@ -13,21 +13,15 @@ static int scale_words(const tw_mega_multiply *o) {
 static void take_stage(tw_mega_multiply *o, tw_mega_taken *t) {
     tw_mega_gen *g = o->g;
     tw_builder *b = g->b;
-    const tw_mega_plan *p = g->p;
     tw_val full = tw_ring_full(b, &g->ring, &g->next);
     tw_assign(b, t->empty, tw_ring_empty(b, &g->ring, &g->next));
     tw_val at = tw_ring_data(b, &g->ring, &g->next, o->ring);
     tw_ring_wait(b, full, &g->next);
-    for (int i = 0; i < p->tuning.blocks; i++) {
-        tw_attrs how = {.type = TW_T_i32, .vec = 4, .space = TW_SPACE_shared, .offset = i * TW_MEGA_PIECE};
-        tw_ld_vec(b, how, at, t->w[i]);
-    }
+    for (int i = 0; i < g->p->tuning.blocks; i++)
+        tw_ld_vec(b, tw_mega_shared(TW_T_i32, 4, i * TW_MEGA_PIECE), at, t->w[i]);
     const int words = scale_words(o), vec = words % 4 == 0 ? 4 : words % 2 == 0 ? 2 : 1;
     tw_val scales = tw_ring_data(b, &g->ring, &g->next, o->scales);
-    for (int i = 0; i < words; i += vec) {
-        tw_attrs how = {.type = TW_T_i32, .vec = vec, .space = TW_SPACE_shared, .offset = 4 * i};
-        tw_ld_vec(b, how, scales, t->scale + i);
-    }
+    for (int i = 0; i < words; i += vec) tw_ld_vec(b, tw_mega_shared(TW_T_i32, vec, 4 * i), scales, t->scale + i);
     tw_ring_advance(b, &g->ring, &g->next);
     tw_op_to(b, o->stream->left, TW_OP_add_i32, o->stream->left, tw_i32(b, -1), TW_NONE);
 }
@@ -46,39 +40,24 @@ static void give_back(const tw_mega_multiply *o, const tw_mega_taken *t) {
 
 /* ---- the walk */
 
-/* A warp's state while it goes through a chunk's units. */
-typedef struct walk {
-    tw_val first;       /* The warp's first column of the chunk. */
-    tw_val unit, stage; /* Variables: numbers of the next unit, and of its stage. */
-    tw_val acc[TW_MEGA_SUMS][4];
-} walk;
-
 /* Computes the warp's first column of the next stage. */
-static tw_val next_column(tw_mega_multiply *o, const walk *k) {
-    tw_builder *b = o->g->b;
-    return tw_add(b, k->first, tw_mul_imm(b, k->stage, o->g->p->tuning.blocks * o->f->depth));
+static tw_val next_column(const tw_mega_multiply *o) {
+    return tw_add(o->g->b, o->first, tw_mul_imm(o->g->b, o->stage, o->g->p->tuning.blocks * o->f->depth));
 }
 
 /* Multiplies a stage whose pieces are in registers. After a unit's last stage its sums are stored. */
-static void step(tw_mega_multiply *o, walk *k, const tw_mega_taken *t) {
+static void step(tw_mega_multiply *o, const tw_mega_taken *t) {
     tw_builder *b = o->g->b;
-    tw_val from = next_column(o, k);
-    if (tw_mega_is_integer(o->f))
-        tw_mega_multiply_integers(o, t, from, k->acc);
-    else
-        tw_mega_multiply_floats(o, t, from, k->acc);
-    tw_op_to(b, k->stage, TW_OP_add_i32, k->stage, tw_i32(b, 1), TW_NONE);
-    TW_IF (b, tw_eq(b, k->stage, o->u->stages)) {
-        if (tw_mega_is_integer(o->f))
-            tw_mega_leave_integers(o, k->unit, t, k->acc);
-        else
-            tw_mega_leave_floats(o, k->unit, k->acc);
-        for (int i = 0; i < 4 * o->sums; i++) tw_assign(b, k->acc[i / 4][i % 4], tw_f32(b, 0));
-        tw_assign(b, k->stage, tw_i32(b, 0));
-        tw_op_to(b, k->unit, TW_OP_add_i32, k->unit, tw_i32(b, o->f->units), TW_NONE);
+    o->way->multiply(o, t, next_column(o));
+    tw_op_to(b, o->stage, TW_OP_add_i32, o->stage, tw_i32(b, 1), TW_NONE);
+    TW_IF (b, tw_eq(b, o->stage, o->u->stages)) {
+        o->way->leave(o, t);
+        for (int i = 0; i < 4 * o->sums; i++) tw_assign(b, o->acc[i / 4][i % 4], tw_f32(b, 0));
+        tw_assign(b, o->stage, tw_i32(b, 0));
+        tw_op_to(b, o->unit, TW_OP_add_i32, o->unit, tw_i32(b, o->f->units), TW_NONE);
     }
     if (!tw_mega_keeps(o)) return;
-    TW_IF (b, tw_lt(b, tw_i32(b, 1), o->u->stages)) tw_mega_load_kept(o, next_column(o, k));
+    TW_IF (b, tw_lt(b, tw_i32(b, 1), o->u->stages)) tw_mega_load_kept(o, next_column(o));
 }
 
 static tw_mega_multiply multiply_of(tw_mega_gen *g, const tw_mega_format *f, tw_mega_stream *s) {
@@ -86,36 +65,69 @@ static tw_mega_multiply multiply_of(tw_mega_gen *g, const tw_mega_format *f, tw_
     const int blocks = g->p->tuning.blocks, pieces = g->p->tuning.warps * blocks;
     tw_mega_multiply o = {.g = g,
                           .f = f,
+                          .way = tw_mega_is_integer(f) ? &tw_mega_integers : &tw_mega_floats,
                           .stream = s,
-                          .mma = f->half ? TW_MMA_m16n8k16_f16 : TW_MMA_m16n8k16_bf16,
-                          .pair = f->half ? TW_T_f16x2 : TW_T_bf16x2,
-                          .sums = TW_MEGA_SUMS};
-    if (tw_mega_is_integer(f)) {
-        o.mma = TW_MMA_m16n8k32_s8;
-        o.sums = (g->p->tokens + 1) / 2;
-    }
+                          .sums = tw_mega_is_integer(f) ? (g->p->tokens + 1) / 2 : TW_MEGA_SUMS};
     tw_val ring = tw_add_imm(b, g->shared, g->p->ring);
-    o.ring = tw_mega_at(g, tw_mega_at(g, ring, g->warp, (int64_t)blocks * TW_MEGA_PIECE), g->lane, 16);
+    o.ring = tw_mega_at(b, tw_mega_at(b, ring, g->warp, (int64_t)blocks * TW_MEGA_PIECE), g->lane, 16);
     tw_val scales =
-        tw_mega_at(g, tw_add_imm(b, ring, (int64_t)pieces * TW_MEGA_PIECE), g->warp, (int64_t)blocks * f->scale_bytes);
-    o.scales = tw_mega_at(g, scales, g->row, (blocks * f->scale_bytes + f->row_bytes) / 8);
+        tw_mega_at(b, tw_add_imm(b, ring, (int64_t)pieces * TW_MEGA_PIECE), g->warp, (int64_t)blocks * f->scale_bytes);
+    o.scales = tw_mega_at(b, scales, g->row, (blocks * f->scale_bytes + f->row_bytes) / 8);
     return o;
 }
 
-static void start(tw_mega_multiply *o, walk *k) {
-    tw_builder *b = o->g->b;
-    tw_val first = tw_mul(b, o->g->warp, o->u->stages);
-    k->first = tw_mul_imm(b, first, (int64_t)o->g->p->tuning.blocks * o->f->depth);
-    k->unit = tw_var_of(b, tw_i32(b, 0));
-    k->stage = tw_var_of(b, tw_i32(b, 0));
-    for (int i = 0; i < 4 * o->sums; i++) k->acc[i / 4][i % 4] = tw_var_of(b, tw_f32(b, 0));
-    if (tw_mega_keeps(o)) tw_mega_load_kept(o, next_column(o, k));
+/* Multiplies units whose first stage is taken. NULL: takes that stage. A stage is loaded into registers while the one
+   before it is multiplied. With the last stage the next units' first one is loaded: before the multiplication if the
+   number of stages is even, else after it. */
+static void multiply_units(tw_mega_gen *g, const tw_mega_format *f, tw_mega_stream *s, const tw_mega_units *u) {
+    tw_builder *b = g->b;
+    tw_mega_multiply o = multiply_of(g, f, s);
+    tw_mega_taken *t = s->taken;
+    if (!u) {
+        take_stage(&o, &t[0]);
+        give_back(&o, &t[0]);
+        return;
+    }
+    o.u = u;
+    o.way->begin(&o);
+    o.first = tw_mul(b, g->warp, u->stages);
+    o.first = tw_mul_imm(b, o.first, (int64_t)g->p->tuning.blocks * f->depth);
+    o.unit = tw_var_of(b, tw_i32(b, 0));
+    o.stage = tw_var_of(b, tw_i32(b, 0));
+    for (int i = 0; i < 4 * o.sums; i++) o.acc[i / 4][i % 4] = tw_var_of(b, tw_f32(b, 0));
+    if (tw_mega_keeps(&o)) tw_mega_load_kept(&o, next_column(&o));
+    tw_val rows = tw_mega_is_integer(f) ? tw_shr(b, tw_add_imm(b, u->count, 1), 1) : u->count,
+           all = tw_mul(b, rows, u->stages);
+    TW_FOR (b, i, tw_i32(b, 1), all, tw_i32(b, 2), false) {
+        take_stage(&o, &t[1]);
+        step(&o, &t[0]);
+        give_back(&o, &t[1]);
+        tw_val more = tw_lt(b, tw_i32(b, 0), s->left);
+        TW_IF (b, more) take_stage(&o, &t[0]);
+        step(&o, &t[1]);
+        TW_IF (b, more) give_back(&o, &t[0]);
+    }
+    /* If the number of stages is odd, the loop leaves the last one. */
+    TW_IF (b, tw_eq(b, tw_rem(b, all, 2), tw_i32(b, 1))) {
+        step(&o, &t[0]);
+        TW_IF (b, tw_lt(b, tw_i32(b, 0), s->left)) {
+            take_stage(&o, &t[0]);
+            give_back(&o, &t[0]);
+        }
+    }
 }
 
-static void take_first(tw_mega_gen *g, const tw_mega_format *f, tw_mega_stream *s) {
-    tw_mega_multiply o = multiply_of(g, f, s);
-    take_stage(&o, &s->taken[0]);
-    give_back(&o, &s->taken[0]);
+void tw_mega_build_units(tw_mega_gen *g, tw_mega_stream *s, tw_val is_head, const tw_mega_units *u) {
+    const tw_mega_plan *p = g->p;
+    if (tw_mega_same_format(&p->body, &p->head)) {
+        multiply_units(g, &p->body, s, u);
+        return;
+    }
+    TW_IF (g->b, is_head) {
+        multiply_units(g, &p->head, s, u);
+    } else {
+        multiply_units(g, &p->body, s, u);
+    }
 }
 
 void tw_mega_begin_stream(tw_mega_gen *g, tw_mega_stream *s, tw_val is_head, tw_val stages) {
@@ -130,53 +142,11 @@ void tw_mega_begin_stream(tw_mega_gen *g, tw_mega_stream *s, tw_val is_head, tw_
     }
     const bool integers = tw_mega_is_integer(&p->body);
     const int fragments = integers ? (p->tokens + 1) / 2 : p->body.steps;
-    const tw_type pair = p->body.half ? TW_T_f16x2 : TW_T_bf16x2;
     for (int i = 0; i < blocks; i++)
         for (int n = 0; n < fragments; n++) {
-            for (int e = 0; e < 4; e++) s->x[i][n][e] = tw_var_of(b, integers ? tw_i32(b, 0) : tw_zero(b, pair));
+            for (int e = 0; e < 4; e++)
+                s->x[i][n][e] = tw_var_of(b, integers ? tw_i32(b, 0) : tw_zero(b, p->body.pair));
             if (integers) s->x_scale[i][n] = tw_var_of(b, tw_f32(b, 0));
         }
-    if (tw_mega_same_format(&p->body, &p->head)) {
-        take_first(g, &p->body, s);
-        return;
-    }
-    TW_IF (b, is_head) {
-        take_first(g, &p->head, s);
-    } else {
-        take_first(g, &p->body, s);
-    }
-}
-
-/* A stage is loaded into registers while the one before it is multiplied. With the last stage the next units' first one
-   is loaded: before the multiplication if the number of stages is even, else after it. */
-void tw_mega_build_units(tw_mega_gen *g, const tw_mega_format *f, const tw_mega_units *u) {
-    tw_builder *b = g->b;
-    tw_mega_multiply o = multiply_of(g, f, u->stream);
-    tw_mega_taken *t = u->stream->taken;
-    walk k = {.first = TW_NONE};
-    o.u = u;
-    if (tw_mega_is_integer(f))
-        tw_mega_begin_integers(&o);
-    else
-        tw_mega_begin_floats(&o);
-    start(&o, &k);
-    tw_val rows = tw_mega_is_integer(f) ? tw_shr(b, tw_add_imm(b, u->count, 1), 1) : u->count,
-           all = tw_mul(b, rows, u->stages);
-    TW_FOR (b, i, tw_i32(b, 1), all, tw_i32(b, 2), false) {
-        take_stage(&o, &t[1]);
-        step(&o, &k, &t[0]);
-        give_back(&o, &t[1]);
-        tw_val more = tw_lt(b, tw_i32(b, 0), u->stream->left);
-        TW_IF (b, more) take_stage(&o, &t[0]);
-        step(&o, &k, &t[1]);
-        TW_IF (b, more) give_back(&o, &t[0]);
-    }
-    /* If the number of stages is odd, the loop leaves the last one. */
-    TW_IF (b, tw_eq(b, tw_rem(b, all, 2), tw_i32(b, 1))) {
-        step(&o, &k, &t[0]);
-        TW_IF (b, tw_lt(b, tw_i32(b, 0), u->stream->left)) {
-            take_stage(&o, &t[0]);
-            give_back(&o, &t[0]);
-        }
-    }
+    tw_mega_build_units(g, s, is_head, NULL);
 }

@@ -20,9 +20,11 @@
 enum { TW_MEGA_SUMS = TW_MEGA_FRAGMENTS };
 _Static_assert(2 * TW_MEGA_SUMS >= TW_CUDA_VM_TOKENS, "every two positions have sums");
 
+typedef struct tw_mega_way tw_mega_way;
 typedef struct tw_mega_multiply {
     tw_mega_gen *g;
     const tw_mega_format *f;
+    const tw_mega_way *way;
     const tw_mega_units *u;
     tw_mega_stream *stream;
     tw_val ring;      /* Shared address of the lane's words in the ring's first stage. */
@@ -31,19 +33,20 @@ typedef struct tw_mega_multiply {
     tw_val x;         /* Shared address of the lane's first fragment of activations. */
     tw_val digit;     /* Integers: number of the lane's digit. */
     tw_val number[4]; /* Integers: TW_MEGA_NUMBER, to begin sums with. No compiler knows that the four are the same. */
-    tw_mma_kind mma;
-    tw_type pair;
-    int sums; /* Independent sums of a unit. */
+    int sums;         /* Independent sums of a unit. */
+    tw_val first;     /* The warp's first column of the chunk. */
+    tw_val unit, stage;          /* Variables: numbers of the next unit, and of its stage. */
+    tw_val acc[TW_MEGA_SUMS][4]; /* Variables: the unit's sums. */
 } tw_mega_multiply;
 
-/* `begin` computes what stages have in common. `multiply` adds the products of a stage with pieces `t`, whose first
-   column is `from`. `leave` stores this warp's sums of a unit. */
-void tw_mega_begin_floats(tw_mega_multiply *o);
-void tw_mega_multiply_floats(tw_mega_multiply *o, const tw_mega_taken *t, tw_val from, tw_val (*acc)[4]);
-void tw_mega_leave_floats(tw_mega_multiply *o, tw_val unit, tw_val (*acc)[4]);
-void tw_mega_begin_integers(tw_mega_multiply *o);
-void tw_mega_multiply_integers(tw_mega_multiply *o, const tw_mega_taken *t, tw_val from, tw_val (*acc)[4]);
-void tw_mega_leave_integers(tw_mega_multiply *o, tw_val unit, const tw_mega_taken *t, tw_val (*acc)[4]);
+/* How weights of a kind are multiplied. */
+struct tw_mega_way {
+    void (*begin)(tw_mega_multiply *o); /* Computes what stages have in common. */
+    /* Adds the products of a stage with pieces `t`, whose first column is `from`. */
+    void (*multiply)(tw_mega_multiply *o, const tw_mega_taken *t, tw_val from);
+    void (*leave)(tw_mega_multiply *o, const tw_mega_taken *t); /* Stores this warp's sums of a unit. */
+};
+extern const tw_mega_way tw_mega_floats, tw_mega_integers;
 /* True if the activations of a stage are loaded before it, and kept while the next stage has the same columns. That is
    for integers of few positions. */
 bool tw_mega_keeps(const tw_mega_multiply *o);

@@ -2,13 +2,13 @@
 /* Products with weights of f16, bf16 and f32. */
 #include "vm/cuda/multiply.h"
 
-void tw_mega_begin_floats(tw_mega_multiply *o) {
+static void begin(tw_mega_multiply *o) {
     tw_mega_gen *g = o->g;
     tw_builder *b = g->b;
     o->active = tw_lt(b, g->row, o->u->positions);
     tw_val position = tw_min(b, g->row, tw_add_imm(b, o->u->positions, -1));
-    tw_val x = tw_mega_at(g, tw_add_imm(b, g->shared, g->p->x), position, g->p->x_pitch);
-    o->x = tw_mega_at(g, x, g->column, o->f->dtype == TW_F32 ? 16 : 32);
+    tw_val x = tw_mega_at(b, tw_add_imm(b, g->shared, g->p->x), position, g->p->x_pitch);
+    o->x = tw_mega_at(b, x, g->column, o->f->dtype == TW_F32 ? 16 : 32);
 }
 
 /* Loads the activations of a stage's columns, from `from` on. Lanes without a position load nothing, which spares three
@@ -16,45 +16,45 @@ void tw_mega_begin_floats(tw_mega_multiply *o) {
 static void load_floats(tw_mega_multiply *o, tw_val from) {
     tw_builder *b = o->g->b;
     const bool idle = o->g->p->tokens < TW_MEGA_ROWS;
-    tw_val x = tw_mega_at(o->g, o->x, from, 4);
+    tw_val x = tw_mega_at(b, o->x, from, 4);
     TW_BLOCK (b, idle ? tw_push_if(b, o->active) : TW_NO_BLOCK)
         for (int i = 0; i < o->g->p->tuning.blocks; i++)
-            for (int s = 0; s < o->f->steps; s++) {
-                tw_attrs how = {.type = o->pair, .vec = 4, .space = TW_SPACE_shared};
-                how.offset = i * o->f->depth * 4 + s * 16;
-                tw_ld_vec(b, how, x, o->stream->x[i][s]);
-            }
+            for (int s = 0; s < o->f->steps; s++)
+                tw_ld_vec(b, tw_mega_shared(o->f->pair, 4, i * o->f->depth * 4 + s * 16), x, o->stream->x[i][s]);
 }
 
-void tw_mega_multiply_floats(tw_mega_multiply *o, const tw_mega_taken *t, tw_val from, tw_val (*acc)[4]) {
+static void multiply(tw_mega_multiply *o, const tw_mega_taken *t, tw_val from) {
     load_floats(o, from);
     /* Both halves of f32 weights are multiplied by the same activations. */
     for (int i = 0; i < o->g->p->tuning.blocks; i++)
         for (int s = 0; s < 2; s++) {
-            tw_val *sum = acc[(2 * i + s) % TW_MEGA_SUMS], w[2];
-            for (int e = 0; e < 2; e++) w[e] = tw_bitcast(o->g->b, o->pair, t->w[i][2 * s + e]);
-            tw_mma(o->g->b, o->mma, sum, o->stream->x[i][s % o->f->steps], w, sum);
+            tw_val *sum = o->acc[(2 * i + s) % TW_MEGA_SUMS], w[2];
+            for (int e = 0; e < 2; e++) w[e] = tw_bitcast(o->g->b, o->f->pair, t->w[i][2 * s + e]);
+            tw_mma(o->g->b, o->f->mma, sum, o->stream->x[i][s % o->f->steps], w, sum);
         }
 }
 
-void tw_mega_leave_floats(tw_mega_multiply *o, tw_val unit, tw_val (*acc)[4]) {
+static void leave(tw_mega_multiply *o, const tw_mega_taken *t) {
+    (void)t;
     tw_mega_gen *g = o->g;
     tw_builder *b = g->b;
     const int T = g->p->tokens;
     TW_IF (b, tw_lt(b, g->row, o->u->positions)) {
-        tw_val at = tw_mega_at(g, o->u->part, g->warp, (int64_t)T * TW_MEGA_PART_ROWS * 4);
-        if (T > 1) at = tw_mega_at(g, at, g->row, TW_MEGA_PART_ROWS * 4);
-        at = tw_mega_at(g, tw_mega_at(g, at, unit, TW_MEGA_ROWS * 4), g->column, 8);
-        const tw_attrs cell = {.type = TW_T_f32, .vec = 2, .space = TW_SPACE_shared};
+        tw_val at = tw_mega_at(b, o->u->part, g->warp, (int64_t)T * TW_MEGA_PART_ROWS * 4);
+        if (T > 1) at = tw_mega_at(b, at, g->row, TW_MEGA_PART_ROWS * 4);
+        at = tw_mega_at(b, tw_mega_at(b, at, o->unit, TW_MEGA_ROWS * 4), g->column, 8);
+        const tw_attrs cell = tw_mega_shared(TW_T_f32, 2, 0);
         tw_val sum[2], before[2] = {{0}};
-        tw_val again = tw_lt(b, tw_i32(b, 0), o->u->chunk);
-        tw_when(b, again);
+        tw_when(b, tw_lt(b, tw_i32(b, 0), o->u->chunk));
         tw_ld_vec(b, cell, at, before);
         for (int i = 0; i < 2; i++) {
-            sum[i] = tw_add(b, acc[0][i], acc[0][i + 2]);
-            for (int s = 1; s < TW_MEGA_SUMS; s++) sum[i] = tw_add(b, sum[i], tw_add(b, acc[s][i], acc[s][i + 2]));
+            sum[i] = tw_add(b, o->acc[0][i], o->acc[0][i + 2]);
+            for (int s = 1; s < TW_MEGA_SUMS; s++)
+                sum[i] = tw_add(b, sum[i], tw_add(b, o->acc[s][i], o->acc[s][i + 2]));
             sum[i] = tw_add(b, sum[i], before[i]);
         }
         tw_st(b, cell, at, sum);
     }
 }
+
+const tw_mega_way tw_mega_floats = {begin, multiply, leave};

@@ -6,7 +6,7 @@
 
 #include <stddef.h>
 
-/* Offsets from plan.cut in shared memory, during a step's last instruction. A slot has the rows of a head
+/* Offsets from plan.x in shared memory, during a step's last instruction. A slot has the rows of a head
    instruction. */
 enum {
     COUNT = 0,    /* i32: candidates in the list */
@@ -38,11 +38,6 @@ int64_t tw_mega_cut_bytes(const tw_mega_plan *p) {
     return SLOTS + (int64_t)SLOT_BYTES * p->slots + (list > HISTOGRAM ? list : HISTOGRAM);
 }
 
-static const tw_attrs shared_i32 = {.type = TW_T_i32, .space = TW_SPACE_shared};
-static const tw_attrs shared_i64 = {.type = TW_T_i64, .space = TW_SPACE_shared};
-static const tw_attrs shared_f32 = {.type = TW_T_f32, .space = TW_SPACE_shared};
-static const tw_attrs from_l2 = {.type = TW_T_f32, .cache = TW_CACHE_cg};
-
 typedef struct cut {
     tw_mega_gen *g;
     const tw_mega_output *o;
@@ -51,11 +46,48 @@ typedef struct cut {
     tw_draw_key key;
     tw_val largest, order; /* The largest logit, and tw_draw_ordered of it. */
     tw_argmax best;        /* This thread's best score of what is left, and its id. */
+    int width;             /* Neighbouring rows that a lane loads at once. */
 } cut;
 
-static tw_attrs at(tw_attrs how, int offset) {
-    how.offset += offset;
-    return how;
+/* Load and store a value of the header. */
+static tw_val get(const cut *c, tw_type t, int offset) {
+    return tw_ld(c->g->b, tw_mega_shared(t, 1, offset), c->head);
+}
+
+static void set(const cut *c, int offset, tw_val x) {
+    tw_st(c->g->b, tw_mega_shared(tw_value_type(c->g->b->kernel, x), 1, offset), c->head, &x);
+}
+
+/* Load and store an element of a list in shared memory. */
+static tw_val load_at(const cut *c, tw_type t, tw_val list, tw_val i) {
+    return tw_ld(c->g->b, tw_mega_shared(t, 1, 0), tw_mega_at(c->g->b, list, i, tw_type_bits(t) / 8));
+}
+
+static void store_at(const cut *c, tw_val list, tw_val i, tw_val x) {
+    const tw_type t = tw_value_type(c->g->b->kernel, x);
+    tw_st(c->g->b, tw_mega_shared(t, 1, 0), tw_mega_at(c->g->b, list, i, tw_type_bits(t) / 8), &x);
+}
+
+static tw_val rank_at(const cut *c, tw_val i) {
+    return load_at(c, TW_T_i64, c->list, i);
+}
+
+/* Attributes of an addition to shared memory, in any order. */
+static tw_attrs add_to(tw_type t, int offset) {
+    return (tw_attrs){.rmw = TW_RMW_add,
+                      .type = t,
+                      .space = TW_SPACE_shared,
+                      .offset = offset,
+                      .order = TW_ORDER_relaxed,
+                      .scope = TW_SCOPE_cta};
+}
+
+static tw_val best_of(const cut *c, tw_val slot) {
+    return tw_ld(c->g->b, tw_mega_shared(TW_T_f32, 1, 0), tw_mega_at(c->g->b, c->slots, slot, SLOT_BYTES));
+}
+
+static tw_val is_first(tw_mega_gen *g) {
+    return tw_eq(g->b, g->thread, tw_i32(g->b, 0));
 }
 
 static tw_val below_u64(tw_builder *b, tw_val x, tw_val y) {
@@ -63,14 +95,10 @@ static tw_val below_u64(tw_builder *b, tw_val x, tw_val y) {
 }
 
 static tw_val rules_at(tw_mega_gen *g, tw_val sequence) {
-    return tw_mega_at(g, g->arg[TW_MEGA_ARG_RULES], sequence, sizeof(tw_sample_rules));
+    return tw_mega_at(g->b, g->arg[TW_MEGA_ARG_RULES], sequence, sizeof(tw_sample_rules));
 }
 
-static tw_val rule(tw_mega_gen *g, tw_val rules, tw_type type, size_t offset) {
-    return tw_ld(g->b, (tw_attrs){.type = type, .offset = (int)offset, .cache = TW_CACHE_nc}, rules);
-}
-
-#define RULE(g, rules, type, field) rule(g, rules, type, offsetof(tw_sample_rules, field))
+#define RULE(g, rules, type, field) tw_ld((g)->b, tw_mega_fixed(type, 1, (int)offsetof(tw_sample_rules, field)), rules)
 
 static tw_draw_key key_of(tw_mega_gen *g, tw_val rules, tw_val sequence) {
     const tw_val seed[2] = {RULE(g, rules, TW_T_i32, seed[0]), RULE(g, rules, TW_T_i32, seed[1])};
@@ -95,8 +123,8 @@ void tw_mega_build_value(tw_mega_gen *g, tw_val sequence, tw_val id, tw_val *z, 
     *value = tw_var_of(b, *value);
     tw_val rules = rules_at(g, sequence), mode = RULE(g, rules, TW_T_i32, mode);
     TW_IF (b, has(b, mode, TW_SAMPLE_PENALISES)) {
-        tw_val counts = tw_mega_at(g, g->arg[TW_MEGA_ARG_COUNTS], sequence, 4 * g->p->vocab);
-        tw_val count = tw_ld(b, (tw_attrs){.type = TW_T_i32, .cache = TW_CACHE_cg}, tw_mega_at(g, counts, id, 4));
+        tw_val counts = tw_mega_at(b, g->arg[TW_MEGA_ARG_COUNTS], sequence, 4 * g->p->vocab);
+        tw_val count = tw_ld(b, tw_mega_l2(TW_T_i32, 1, 0), tw_mega_at(b, counts, id, 4));
         tw_assign(b, *z,
                   tw_draw_penalise(b, RULE(g, rules, TW_T_f32, repetition), RULE(g, rules, TW_T_f32, presence),
                                    RULE(g, rules, TW_T_f32, frequency), *z, count));
@@ -134,8 +162,8 @@ void tw_mega_build_values(tw_mega_gen *g, tw_mega_sums *s) {
                     }
                 TW_LOOP (b, i, tw_mega_thread_loop(g, count)) {
                     tw_val id = tw_add(b, from, i);
-                    tw_val cell = tw_mega_at(g, tw_mega_at(g, logits, sequence, 4 * g->p->vocab), id, 4);
-                    tw_val z = tw_ld(b, from_l2, cell), value = z;
+                    tw_val cell = tw_mega_at(b, tw_mega_at(b, logits, sequence, 4 * g->p->vocab), id, 4);
+                    tw_val z = tw_ld(b, tw_mega_l2(TW_T_f32, 1, 0), cell), value = z;
                     tw_mega_build_value(g, sequence, id, &z, &value);
                     tw_st(b, (tw_attrs){.type = TW_T_f32}, cell, &z);
                     for (int u = 0; u < n; u++)
@@ -155,18 +183,17 @@ void tw_mega_build_values(tw_mega_gen *g, tw_mega_sums *s) {
    gave up the token is arbitrary, and the host is sent TW_MEGA_GAVE_UP instead. */
 static void leave(tw_mega_gen *g, const tw_mega_output *o, tw_val sequence, tw_val token) {
     tw_builder *b = g->b;
-    const int n = g->p->sequences;
-    tw_st(b, (tw_attrs){.type = TW_T_i32}, tw_mega_at(g, o->token, sequence, 4), &token);
-    tw_val out = tw_mega_at(g, tw_mega_at(g, g->arg[TW_MEGA_ARG_OUT], g->step, 4 * n), sequence, 4);
+    tw_st(b, (tw_attrs){.type = TW_T_i32}, tw_mega_at(b, o->token, sequence, 4), &token);
+    tw_val out = tw_mega_at(b, tw_mega_at(b, g->arg[TW_MEGA_ARG_OUT], g->step, 4 * g->p->sequences), sequence, 4);
     tw_val said = tw_select(b, tw_eq(b, o->aborted, tw_i32(b, 0)), token, tw_i32(b, TW_MEGA_GAVE_UP));
     tw_st(b, (tw_attrs){.type = TW_T_i32, .order = TW_ORDER_relaxed, .scope = TW_SCOPE_sys}, out, &said);
     if (!g->p->samples) return;
     TW_IF (b, has(b, g->arg[TW_MEGA_ARG_MODE], TW_SAMPLE_PENALISES)) {
         TW_IF (b, has(b, RULE(g, rules_at(g, sequence), TW_T_i32, mode), TW_SAMPLE_PENALISES)) {
             tw_val id = tw_binary(b, TW_OP_min_u32, token, tw_i32(b, (int32_t)g->p->vocab - 1));
-            tw_val counts = tw_mega_at(g, g->arg[TW_MEGA_ARG_COUNTS], sequence, 4 * g->p->vocab);
-            tw_val cell = tw_mega_at(g, counts, id, 4);
-            tw_val count = tw_ld(b, (tw_attrs){.type = TW_T_i32, .cache = TW_CACHE_cg}, cell);
+            tw_val counts = tw_mega_at(b, g->arg[TW_MEGA_ARG_COUNTS], sequence, 4 * g->p->vocab);
+            tw_val cell = tw_mega_at(b, counts, id, 4);
+            tw_val count = tw_ld(b, tw_mega_l2(TW_T_i32, 1, 0), cell);
             count = tw_or(b, tw_add_imm(b, count, 1), tw_i32(b, (int32_t)TW_SAMPLE_SEEN));
             tw_st(b, (tw_attrs){.type = TW_T_i32}, cell, &count);
         }
@@ -181,18 +208,17 @@ static tw_val number_or_first(tw_builder *b, tw_val number) {
 /* A warp reduces the workers' bests of a sequence to one; each lane reads some of them. */
 static void leave_best(tw_mega_gen *g, const tw_mega_output *o, tw_val sequence) {
     tw_builder *b = g->b;
-    const int n = g->p->sequences;
     const tw_argmax mine = tw_argmax_of(b, TW_SAMPLE_LEAST);
     TW_FOR (b, i, g->lane, o->slots, tw_i32(b, 32 * AT_ONCE), false) {
         tw_val v[AT_ONCE], one[AT_ONCE], there[AT_ONCE];
         for (int u = 0; u < AT_ONCE; u++) {
             tw_val slot = tw_add_imm(b, i, 32 * u);
-            tw_val from = tw_mega_at(g, tw_mega_at(g, o->best, slot, 8 * n), sequence, 8);
+            tw_val from = tw_mega_at(b, tw_mega_at(b, o->best, slot, 8 * g->p->sequences), sequence, 8);
             there[u] = tw_lt(b, slot, o->slots);
             tw_when(b, there[u]);
-            v[u] = tw_ld(b, from_l2, from);
+            v[u] = tw_ld(b, tw_mega_l2(TW_T_f32, 1, 0), from);
             tw_when(b, there[u]);
-            one[u] = tw_ld(b, (tw_attrs){.type = TW_T_i32, .offset = 4, .cache = TW_CACHE_cg}, from);
+            one[u] = tw_ld(b, tw_mega_l2(TW_T_i32, 1, 4), from);
         }
         for (int u = 0; u < AT_ONCE; u++) {
             TW_IF (b, tw_and(b, there[u], tw_lt(b, mine.value, v[u]))) {
@@ -222,9 +248,9 @@ static void leave_drawn(const cut *c) {
     tw_builder *b = g->b;
     const tw_argmax warp = tw_argmax_warp(b, &c->best);
     TW_IF (b, tw_eq(b, g->lane, tw_i32(b, 0)))
-        tw_argmax_store(b, &warp, at(shared_f32, CELLS), tw_mega_at(g, c->head, g->warp, TW_ARGMAX_BYTES));
+        tw_argmax_store(b, &warp, tw_mega_shared(TW_T_f32, 1, CELLS), tw_mega_at(b, c->head, g->warp, TW_ARGMAX_BYTES));
     tw_mega_barrier(g);
-    TW_IF (b, tw_eq(b, g->thread, tw_i32(b, 0))) {
+    TW_IF (b, is_first(g)) {
         const tw_argmax all = tw_argmax_of(b, TW_SAMPLE_LEAST);
         tw_argmax_take_cells(b, &all, c->head, CELLS, g->p->tuning.warps);
         leave(g, c->o, c->sequence, number_or_first(b, all.number));
@@ -233,47 +259,32 @@ static void leave_drawn(const cut *c) {
 
 /* Appends a candidate to the list, if there is room. */
 static void list_one(const cut *c, tw_val z, tw_val id) {
-    tw_mega_gen *g = c->g;
-    tw_builder *b = g->b;
-    tw_attrs add = {.rmw = TW_RMW_add, .type = TW_T_i32, .space = TW_SPACE_shared, .offset = COUNT};
-    add.order = TW_ORDER_relaxed;
-    add.scope = TW_SCOPE_cta;
-    tw_val place = tw_atom(b, add, c->head, tw_i32(b, 1), TW_NONE);
-    TW_IF (b, tw_lt(b, place, tw_i32(b, g->p->cut_list))) {
+    tw_builder *b = c->g->b;
+    tw_val place = tw_atom(b, add_to(TW_T_i32, COUNT), c->head, tw_i32(b, 1), TW_NONE);
+    TW_IF (b, tw_lt(b, place, tw_i32(b, c->g->p->cut_list))) {
         tw_val rank = tw_draw_rank(b, c->order, z, id);
         tw_val mass = tw_draw_mass(b, tw_draw_distance(b, c->scale, c->largest, z));
-        tw_st(b, shared_i64, tw_mega_at(g, c->list, place, 8), &rank);
-        tw_st(b, shared_i32, tw_mega_at(g, c->mass, place, 4), &mass);
+        store_at(c, c->list, place, rank);
+        store_at(c, c->mass, place, mass);
     }
 }
 
-/* Logits that a lane loads: LOADS loads of `width` neighbouring rows. Rows count from `from`, and `count` of them
-   exist. */
+/* Logits that a lane loads: LOADS loads of cut.width rows. Rows count from `from`, and `count` of them exist. */
 typedef struct some {
     tw_val row[LOADS], there[LOADS]; /* The first row of each load, and whether it exists. */
     tw_val z[LOADS][4];
-    int width;
-    tw_scope slots, reaches, rows; /* Scopes that begin_slots opens. */
 } some;
 
-static int row_width(const tw_mega_plan *p) {
-    return p->fours ? 4 : 1;
-}
-
 static void load_some(const cut *c, some *s, int loads, tw_val first, int apart, tw_val from, tw_val count) {
-    tw_mega_gen *g = c->g;
-    tw_builder *b = g->b;
-    s->width = row_width(g->p);
+    tw_builder *b = c->g->b;
     for (int u = 0; u < loads; u++) {
         tw_val row = tw_add_imm(b, first, u * apart);
         s->row[u] = tw_add(b, from, row);
         s->there[u] = tw_lt(b, row, count);
-        for (int e = 0; e < s->width; e++) s->z[u][e] = TW_NONE;
-        tw_attrs how = from_l2;
-        how.vec = s->width;
-        tw_val from_row = tw_mega_at(g, c->logits, s->row[u], 4);
+        for (int e = 0; e < c->width; e++) s->z[u][e] = TW_NONE;
+        tw_val from_row = tw_mega_at(b, c->logits, s->row[u], 4);
         tw_when(b, s->there[u]);
-        tw_ld_vec(b, how, from_row, s->z[u]);
+        tw_ld_vec(b, tw_mega_l2(TW_T_f32, c->width, 0), from_row, s->z[u]);
     }
 }
 
@@ -281,103 +292,77 @@ static tw_val add_mass(tw_builder *b, tw_val sum, tw_val mass) {
     return tw_add(b, sum, tw_unary(b, TW_OP_zext_i64_i32, mass));
 }
 
-/* Makes a bit mask of a lane's rows whose logits are at or above the bound. */
-static void find_some(const cut *c, const some *s, tw_val bound, tw_val bits) {
+/* A warp takes slots: all, or those whose best reaches a bound. `visit` builds what becomes of the loads that each lane
+   issues together. */
+static void for_slots(const cut *c, tw_val bound, void (*visit)(const cut *, const some *, tw_val bound, tw_val with),
+                      tw_val with) {
+    tw_mega_gen *g = c->g;
+    tw_builder *b = g->b;
+    const int stride = 32 * c->width;
+    TW_FOR (b, slot, g->warp, c->o->slots, tw_i32(b, g->p->tuning.warps), false) {
+        tw_val cell = tw_mega_at(b, c->slots, slot, SLOT_BYTES);
+        tw_val least = bound.id ? bound : tw_i32(b, 0);
+        TW_IF (b, tw_le(b, least, bound.id ? tw_ld(b, tw_mega_shared(TW_T_f32, 1, 0), cell) : slot)) {
+            tw_val from = tw_ld(b, tw_mega_shared(TW_T_i32, 1, 4), cell);
+            tw_val count = tw_ld(b, tw_mega_shared(TW_T_i32, 1, 8), cell);
+            TW_FOR (b, row, tw_mul_imm(b, g->lane, c->width), count, tw_i32(b, stride * LOADS), false) {
+                some s;
+                load_some(c, &s, LOADS, row, stride, from, count);
+                visit(c, &s, bound, with);
+            }
+        }
+    }
+}
+
+/* Appends a lane's candidates at or above the bound to the list. Few are found, so their logits are loaded again rather
+   than kept in registers. `bits` has a bit for each load and element. */
+static void list_some(const cut *c, const some *s, tw_val bound, tw_val bits) {
     tw_builder *b = c->g->b;
     tw_assign(b, bits, tw_i32(b, 0));
     for (int u = 0; u < LOADS; u++)
-        for (int e = 0; e < s->width; e++) {
+        for (int e = 0; e < c->width; e++) {
             tw_val hit = tw_and(b, s->there[u], tw_le(b, bound, s->z[u][e]));
-            tw_val bit = tw_select(b, hit, tw_i32(b, (int32_t)(1u << (u * s->width + e))), tw_i32(b, 0));
+            tw_val bit = tw_select(b, hit, tw_i32(b, (int32_t)(1u << (u * c->width + e))), tw_i32(b, 0));
             tw_op_to(b, bits, TW_OP_or_i32, bits, bit, TW_NONE);
         }
-}
-
-static tw_val half_of(tw_builder *b, tw_val x, bool high) {
-    return tw_unary(b, high ? TW_OP_high_i32_i64 : TW_OP_low_i32_i64, x);
-}
-
-static tw_val warp_sum_i64(tw_mega_gen *g, tw_val x) {
-    tw_builder *b = g->b;
-    for (int d = 1; d < 32; d *= 2) {
-        tw_val by = tw_i32(b, d), all = tw_i32(b, -1), low = tw_shfl(b, TW_MODE_bfly, half_of(b, x, false), by, all);
-        tw_val high = tw_shfl(b, TW_MODE_bfly, half_of(b, x, true), by, all);
-        x = tw_add(b, x, tw_binary(b, TW_OP_pack_i64_i32, low, high));
-    }
-    return x;
-}
-
-/* Begins loops in which a warp takes slots: all, or those whose best reaches a bound. Each lane issues LOADS loads of a
-   slot together. */
-static void begin_slots(const cut *c, tw_val bound, some *s) {
-    tw_mega_gen *g = c->g;
-    tw_builder *b = g->b;
-    const int width = row_width(g->p), stride = 32 * width;
-    s->slots = tw_push_for(b, g->warp, c->o->slots, tw_i32(b, g->p->tuning.warps), false);
-    tw_val slot = s->slots.i;
-    tw_val cell = tw_mega_at(g, c->slots, slot, SLOT_BYTES), there = tw_i32(b, 0);
-    s->reaches = tw_push_if(b, bound.id ? tw_le(b, bound, tw_ld(b, shared_f32, cell)) : tw_le(b, there, slot));
-    tw_val from = tw_ld(b, at(shared_i32, 4), cell), count = tw_ld(b, at(shared_i32, 8), cell);
-    s->rows = tw_push_for(b, tw_mul_imm(b, g->lane, width), count, tw_i32(b, stride * LOADS), false);
-    load_some(c, s, LOADS, s->rows.i, stride, from, count);
-}
-
-static void end_slots(const cut *c, const some *s) {
-    tw_pop(c->g->b, s->rows);
-    tw_pop(c->g->b, s->reaches);
-    tw_pop(c->g->b, s->slots);
-}
-
-/* Appends every candidate at or above the bound to the list. Few are found, so their logits are loaded again rather
-   than kept in registers. */
-static void list_candidates(const cut *c, tw_val bound) {
-    tw_mega_gen *g = c->g;
-    tw_builder *b = g->b;
-    const int width = row_width(g->p), stride = 32 * width;
-    tw_val bits = tw_var_of(b, tw_i32(b, 0));
-    some s;
-    begin_slots(c, bound, &s);
-    find_some(c, &s, bound, bits);
     TW_WHILE (b, tw_ne(b, bits, tw_i32(b, 0))) {
         tw_val bit = tw_sub(b, tw_i32(b, 31), tw_unary(b, TW_OP_clz_i32, bits));
         tw_val one = tw_binary(b, TW_OP_shl_i32, tw_i32(b, 1), bit);
-        tw_val load = tw_div(b, bit, width), e = tw_rem(b, bit, width);
-        tw_val row = tw_add(b, tw_add(b, s.row[0], tw_mul_imm(b, load, stride)), e);
-        list_one(c, tw_ld(b, from_l2, tw_mega_at(g, c->logits, row, 4)), row);
+        tw_val load = tw_div(b, bit, c->width), e = tw_rem(b, bit, c->width);
+        tw_val row = tw_add(b, tw_add(b, s->row[0], tw_mul_imm(b, load, 32 * c->width)), e);
+        list_one(c, tw_ld(b, tw_mega_l2(TW_T_f32, 1, 0), tw_mega_at(b, c->logits, row, 4)), row);
         tw_op_to(b, bits, TW_OP_xor_i32, bits, one, TW_NONE);
     }
-    end_slots(c, &s);
 }
 
-/* Adds the mass of all candidates to SUM, and counts the candidates in each quarter of an octave of probability. */
+/* Counts a lane's candidates in each quarter of an octave of probability, and adds their mass to `sum`. */
+static void count_some(const cut *c, const some *s, tw_val bound, tw_val sum) {
+    tw_builder *b = c->g->b;
+    tw_val none = tw_i32(b, 0), one = tw_i32(b, 1);
+    (void)bound;
+    for (int u = 0; u < LOADS; u++)
+        for (int e = 0; e < c->width; e++) {
+            tw_val far = tw_draw_distance(b, c->scale, c->largest, s->z[u][e]);
+            tw_val mass = tw_select(b, s->there[u], tw_draw_mass(b, far), none), quarter = tw_shr(b, far, QUARTER);
+            tw_val bin = tw_mega_at(b, c->mass, tw_min(b, quarter, tw_i32(b, QUARTERS - 1)), 4);
+            tw_assign(b, sum, add_mass(b, sum, mass));
+            tw_when(b, tw_ne(b, mass, none));
+            tw_red(b, add_to(TW_T_i32, 0), bin, &one);
+        }
+}
+
+/* Adds the mass of all candidates to SUM, and counts them by quarters of octaves. */
 static void count_octaves(const cut *c) {
     tw_mega_gen *g = c->g;
     tw_builder *b = g->b;
     tw_val none = tw_i32(b, 0);
-    TW_LOOP (b, i, tw_mega_thread_loop(g, tw_i32(b, QUARTERS)))
-        tw_st(b, shared_i32, tw_mega_at(g, c->mass, i, 4), &none);
+    TW_LOOP (b, i, tw_mega_thread_loop(g, tw_i32(b, QUARTERS))) store_at(c, c->mass, i, none);
     tw_mega_barrier(g);
     tw_val sum = tw_var_of(b, tw_i64(b, 0));
-    tw_attrs add = {.rmw = TW_RMW_add, .type = TW_T_i32, .space = TW_SPACE_shared};
-    add.order = TW_ORDER_relaxed;
-    add.scope = TW_SCOPE_cta;
-    some s;
-    begin_slots(c, TW_NONE, &s);
-    for (int u = 0; u < LOADS; u++)
-        for (int e = 0; e < s.width; e++) {
-            tw_val far = tw_draw_distance(b, c->scale, c->largest, s.z[u][e]);
-            tw_val mass = tw_select(b, s.there[u], tw_draw_mass(b, far), none), quarter = tw_shr(b, far, QUARTER);
-            tw_val bin = tw_mega_at(g, c->mass, tw_min(b, quarter, tw_i32(b, QUARTERS - 1)), 4);
-            tw_assign(b, sum, add_mass(b, sum, mass));
-            tw_when(b, tw_ne(b, mass, none));
-            tw_red(b, add, bin, (tw_val[]){tw_i32(b, 1)});
-        }
-    end_slots(c, &s);
-    tw_val of_warp = warp_sum_i64(g, sum);
-    add.type = TW_T_i64;
-    add.offset = SUM;
+    for_slots(c, TW_NONE, count_some, sum);
+    tw_val of_warp = tw_part_warp_sum(b, sum, 1, 32);
     tw_when(b, tw_eq(b, g->lane, none));
-    tw_red(b, add, c->head, &of_warp);
+    tw_red(b, add_to(TW_T_i64, SUM), c->head, &of_warp);
     tw_mega_barrier(g);
 }
 
@@ -389,41 +374,36 @@ static tw_val find_reach(const cut *c) {
     count_octaves(c);
     TW_LOOP (b, i, tw_mega_thread_loop(g, tw_i32(b, QUARTERS))) {
         tw_val wide[2];
-        wide[0] = tw_unary(b, TW_OP_zext_i64_i32, tw_ld(b, shared_i32, tw_mega_at(g, c->mass, i, 4)));
+        wide[0] = tw_unary(b, TW_OP_zext_i64_i32, load_at(c, TW_T_i32, c->mass, i));
         wide[1] = tw_unary(b, TW_OP_zext_i64_i32, tw_draw_mass(b, tw_shl(b, i, QUARTER)));
         tw_val most = tw_mul(b, wide[0], wide[1]);
-        tw_st(b, shared_i64, tw_mega_at(g, c->list, i, 8), &most);
+        store_at(c, c->list, i, most);
     }
     tw_mega_barrier(g);
-    TW_IF (b, tw_eq(b, g->thread, tw_i32(b, 0))) {
-        tw_val sum = tw_ld(b, at(shared_i64, SUM), c->head), spare = tw_sub(b, sum, tw_draw_share(b, sum, c->top_p));
+    TW_IF (b, is_first(g)) {
+        tw_val sum = get(c, TW_T_i64, SUM), spare = tw_sub(b, sum, tw_draw_share(b, sum, c->top_p));
         tw_val last = tw_var_of(b, tw_i32(b, QUARTERS)), beyond = tw_var_of(b, tw_i64(b, 0));
         TW_WHILE (b, tw_and(b, tw_lt(b, tw_i32(b, 0), last), tw_not(b, below_u64(b, spare, beyond)))) {
             tw_assign(b, last, tw_add_imm(b, last, -1));
-            tw_assign(b, beyond, tw_add(b, beyond, tw_ld(b, shared_i64, tw_mega_at(g, c->list, last, 8))));
+            tw_assign(b, beyond, tw_add(b, beyond, rank_at(c, last)));
         }
-        tw_st(b, at(shared_i32, FOUND), c->head, &last);
+        set(c, FOUND, last);
     }
     tw_mega_barrier(g);
-    return tw_shl(b, tw_add_imm(b, tw_ld(b, at(shared_i32, FOUND), c->head), 1), QUARTER);
+    return tw_shl(b, tw_add_imm(b, get(c, TW_T_i32, FOUND), 1), QUARTER);
 }
 
 /* Computes an entry's place among the n in the list: how many come before it, and their mass. */
 static void place_in_list(const cut *c, tw_val rank, tw_val n, tw_val *place, tw_val *mass) {
-    tw_mega_gen *g = c->g;
-    tw_builder *b = g->b;
+    tw_builder *b = c->g->b;
     *place = tw_var_of(b, tw_i32(b, 0));
     *mass = tw_var_of(b, tw_i64(b, 0));
     TW_FOR (b, j, tw_i32(b, 0), n, tw_i32(b, 1), true) {
-        tw_val other = tw_ld(b, shared_i64, tw_mega_at(g, c->list, j, 8));
-        tw_val weight = tw_ld(b, shared_i32, tw_mega_at(g, c->mass, j, 4)), before = below_u64(b, other, rank);
+        tw_val other = rank_at(c, j);
+        tw_val weight = load_at(c, TW_T_i32, c->mass, j), before = below_u64(b, other, rank);
         tw_assign(b, *place, tw_add(b, *place, tw_select(b, before, tw_i32(b, 1), tw_i32(b, 0))));
         tw_assign(b, *mass, add_mass(b, *mass, tw_select(b, before, weight, tw_i32(b, 0))));
     }
-}
-
-static tw_val id_of_rank(tw_builder *b, tw_val rank) {
-    return tw_unary(b, TW_OP_low_i32_i64, rank);
 }
 
 /* Applies the cuts to the list, which holds every candidate that may survive them, and draws from the survivors. */
@@ -433,50 +413,42 @@ static void draw_from_list(const cut *c, tw_val n) {
     tw_val cuts_k = tw_lt(b, tw_i32(b, 0), c->top_k), cuts_p = tw_ne(b, c->top_p, tw_i32(b, 0));
     tw_val k = tw_select(b, cuts_k, tw_min(b, c->top_k, n), tw_i32(b, INT32_MAX)), nothing = tw_i64(b, -1);
     TW_LOOP (b, i, tw_mega_thread_loop(g, n)) {
-        tw_val place, before;
-        tw_val rank = tw_ld(b, shared_i64, tw_mega_at(g, c->list, i, 8));
+        tw_val place, before, rank = rank_at(c, i);
         place_in_list(c, rank, n, &place, &before);
         tw_val left = tw_select(b, tw_lt(b, place, k), tw_add(b, before, tw_i64(b, 0)), nothing);
-        tw_st(b, shared_i64, tw_mega_at(g, c->before, i, 8), &left);
-        TW_IF (b, tw_and(b, cuts_k, tw_eq(b, place, tw_add_imm(b, k, -1)))) {
-            tw_val sum = add_mass(b, before, tw_ld(b, shared_i32, tw_mega_at(g, c->mass, i, 4)));
-            tw_st(b, at(shared_i64, SUM), c->head, &sum);
-        }
+        store_at(c, c->before, i, left);
+        TW_IF (b, tw_and(b, cuts_k, tw_eq(b, place, tw_add_imm(b, k, -1))))
+            set(c, SUM, add_mass(b, before, load_at(c, TW_T_i32, c->mass, i)));
     }
     tw_mega_barrier(g);
-    tw_val share = tw_draw_share(b, tw_ld(b, at(shared_i64, SUM), c->head), c->top_p);
+    tw_val share = tw_draw_share(b, get(c, TW_T_i64, SUM), c->top_p);
     share = tw_select(b, cuts_p, share, nothing);
     TW_LOOP (b, i, tw_mega_thread_loop(g, n)) {
-        tw_val before = tw_ld(b, shared_i64, tw_mega_at(g, c->before, i, 8));
-        tw_val rank = tw_ld(b, shared_i64, tw_mega_at(g, c->list, i, 8));
+        tw_val before = load_at(c, TW_T_i64, c->before, i), rank = rank_at(c, i);
         tw_val far = tw_unary(b, TW_OP_high_i32_i64, rank);
         tw_val z = tw_draw_unordered(b, tw_sub(b, c->order, far));
-        TW_IF (b, tw_and(b, below_u64(b, before, share), within_min_p(c, z))) consider(c, z, id_of_rank(b, rank));
+        TW_IF (b, tw_and(b, below_u64(b, before, share), within_min_p(c, z)))
+            consider(c, z, tw_unary(b, TW_OP_low_i32_i64, rank));
     }
     leave_drawn(c);
 }
 
 /* ---- cuts of more candidates than the list has room for */
 
-static tw_val candidate(const cut *c, tw_val there, tw_val z) {
-    tw_builder *b = c->g->b;
-    return tw_and(b, there, tw_lt(b, tw_f32(b, TW_SAMPLE_LEAST), z));
-}
-
 static void for_all(const cut *c, int loads, void (*visit)(const cut *c, tw_val z, tw_val id, tw_val rank, void *with),
                     void *with) {
     tw_mega_gen *g = c->g;
     tw_builder *b = g->b;
-    const int width = row_width(g->p), stride = tw_mega_threads(g->p) * width;
+    const int stride = tw_mega_threads(g->p) * c->width;
     tw_val vocab = tw_i32(b, (int32_t)g->p->vocab), step = tw_i32(b, stride * loads);
-    TW_FOR (b, i, tw_mul_imm(b, g->thread, width), vocab, step, false) {
+    TW_FOR (b, i, tw_mul_imm(b, g->thread, c->width), vocab, step, false) {
         some s;
         load_some(c, &s, loads, i, stride, tw_i32(b, 0), vocab);
         for (int u = 0; u < loads; u++)
-            for (int e = 0; e < s.width; e++) {
-                tw_val id = tw_add_imm(b, s.row[u], e);
-                TW_IF (b, candidate(c, s.there[u], s.z[u][e]))
-                    visit(c, s.z[u][e], id, tw_draw_rank(b, c->order, s.z[u][e], id), with);
+            for (int e = 0; e < c->width; e++) {
+                tw_val z = s.z[u][e], id = tw_add_imm(b, s.row[u], e);
+                TW_IF (b, tw_and(b, s.there[u], tw_lt(b, tw_f32(b, TW_SAMPLE_LEAST), z)))
+                    visit(c, z, id, tw_draw_rank(b, c->order, z, id), with);
             }
     }
 }
@@ -490,22 +462,18 @@ typedef struct range {
 } range;
 
 static tw_val bin_at(const cut *c, tw_val bin) {
-    return tw_mega_at(c->g, c->list, bin, 4 * (1 + DIGITS));
+    return tw_mega_at(c->g->b, c->list, bin, 4 * (1 + DIGITS));
 }
 
 static void add_to_bin(const cut *c, const range *r) {
     tw_builder *b = c->g->b;
-    tw_attrs add = {.rmw = TW_RMW_add, .type = TW_T_i32, .space = TW_SPACE_shared};
-    add.order = TW_ORDER_relaxed;
-    add.scope = TW_SCOPE_cta;
     TW_IF (b, tw_lt(b, tw_i32(b, 0), r->count)) {
         tw_val bin = bin_at(c, r->bin), count = tw_add_imm(b, r->count, 0);
-        tw_red(b, add, bin, &count);
+        tw_red(b, add_to(TW_T_i32, 0), bin, &count);
         for (int i = 0; i < DIGITS; i++) {
-            tw_val digit = half_of(b, tw_shr(b, r->mass, DIGIT * i), false);
+            tw_val digit = tw_unary(b, TW_OP_low_i32_i64, tw_shr(b, r->mass, DIGIT * i));
             if (i < DIGITS - 1) digit = tw_and(b, digit, tw_i32(b, (1 << DIGIT) - 1));
-            add.offset = 4 + 4 * i;
-            tw_red(b, add, bin, &digit);
+            tw_red(b, add_to(TW_T_i32, 4 + 4 * i), bin, &digit);
         }
     }
     tw_assign(b, r->count, tw_i32(b, 0));
@@ -524,7 +492,7 @@ static void count_in_bin(const cut *c, tw_val z, tw_val id, tw_val rank, void *w
     TW_IF (b, within(b, r, rank)) {
         tw_val bin = tw_binary(b, TW_OP_shr_u64, tw_sub(b, rank, r->from), r->shift), last = tw_i64(b, BINS - 1);
         bin = tw_select(b, below_u64(b, bin, last), bin, last);
-        bin = half_of(b, bin, false);
+        bin = tw_unary(b, TW_OP_low_i32_i64, bin);
         TW_IF (b, tw_ne(b, bin, r->bin)) {
             add_to_bin(c, r);
             tw_assign(b, r->bin, bin);
@@ -545,20 +513,28 @@ static void draw_below(const cut *c, tw_val z, tw_val id, tw_val rank, void *wit
     TW_IF (b, tw_and(b, below_u64(b, rank, *limit), within_min_p(c, z))) consider(c, z, id);
 }
 
+/* Nothing precedes the range of the first round. */
+static void begin_range(const cut *c) {
+    TW_IF (c->g->b, is_first(c->g)) {
+        set(c, BEFORES, tw_i32(c->g->b, 0));
+        set(c, BEFORE, tw_i64(c->g->b, 0));
+    }
+}
+
 /* Finds the bin where a cut falls: the first with which there are `goal` candidates, or a mass of `mass_goal`. One
    thread looks through the bins. BEFORES and BEFORE begin with what precedes the range. */
 static void find_bin(const cut *c, tw_val goal, tw_val mass_goal) {
-    tw_mega_gen *g = c->g;
-    tw_builder *b = g->b;
-    TW_IF (b, tw_eq(b, g->thread, tw_i32(b, 0))) {
-        tw_val n = tw_var_of(b, tw_ld(b, at(shared_i32, BEFORES), c->head));
-        tw_val sum = tw_var_of(b, tw_ld(b, at(shared_i64, BEFORE), c->head)), found = tw_var_of(b, tw_i32(b, -1));
+    tw_builder *b = c->g->b;
+    TW_IF (b, is_first(c->g)) {
+        tw_val n = tw_var_of(b, get(c, TW_T_i32, BEFORES));
+        tw_val sum = tw_var_of(b, get(c, TW_T_i64, BEFORE)), found = tw_var_of(b, tw_i32(b, -1));
         tw_val count = tw_var_of(b, tw_i32(b, 0)), i = tw_var_of(b, tw_i32(b, 0));
         TW_WHILE (b, tw_and(b, tw_lt(b, i, tw_i32(b, BINS)), tw_lt(b, found, tw_i32(b, 0)))) {
             tw_val bin = bin_at(c, i), mass = tw_i64(b, 0);
-            tw_assign(b, count, tw_ld(b, shared_i32, bin));
+            tw_assign(b, count, tw_ld(b, tw_mega_shared(TW_T_i32, 1, 0), bin));
             for (int d = 0; d < DIGITS; d++) {
-                tw_val digit = tw_unary(b, TW_OP_zext_i64_i32, tw_ld(b, at(shared_i32, 4 + 4 * d), bin));
+                tw_val digit = tw_ld(b, tw_mega_shared(TW_T_i32, 1, 4 + 4 * d), bin);
+                digit = tw_unary(b, TW_OP_zext_i64_i32, digit);
                 mass = tw_add(b, mass, tw_shl(b, digit, DIGIT * d));
             }
             tw_val with = tw_add(b, sum, mass);
@@ -571,10 +547,10 @@ static void find_bin(const cut *c, tw_val goal, tw_val mass_goal) {
                 tw_assign(b, i, tw_add_imm(b, i, 1));
             }
         }
-        tw_st(b, at(shared_i32, FOUND), c->head, &found);
-        tw_st(b, at(shared_i32, IN_BIN), c->head, &count);
-        tw_st(b, at(shared_i32, BEFORES), c->head, &n);
-        tw_st(b, at(shared_i64, BEFORE), c->head, &sum);
+        set(c, FOUND, found);
+        set(c, IN_BIN, count);
+        set(c, BEFORES, n);
+        set(c, BEFORE, sum);
     }
 }
 
@@ -585,7 +561,7 @@ static void narrow(const cut *c, const range *r, tw_val go) {
     enum { FIRST = 48, COARSE = 56, OF_IDS = 12 };
     tw_mega_gen *g = c->g;
     tw_builder *b = g->b;
-    tw_val found = tw_ld(b, at(shared_i32, FOUND), c->head), count = tw_ld(b, at(shared_i32, IN_BIN), c->head);
+    tw_val found = get(c, TW_T_i32, FOUND), count = get(c, TW_T_i32, IN_BIN);
     tw_val zero = tw_i32(b, 0), first = tw_eq(b, r->shift, tw_i32(b, FIRST));
     tw_val open = tw_and(b, first, tw_eq(b, tw_add_imm(b, found, 1 - BINS), zero));
     open = tw_and(b, open, below_u64(b, tw_i64(b, INT64_C(1) << COARSE), tw_sub(b, r->below, r->from)));
@@ -595,10 +571,7 @@ static void narrow(const cut *c, const range *r, tw_val go) {
     } else {
         TW_IF (b, open) {
             tw_assign(b, r->shift, tw_i32(b, COARSE));
-            TW_IF (b, tw_eq(b, g->thread, zero)) {
-                tw_st(b, at(shared_i32, BEFORES), c->head, &zero);
-                tw_st(b, at(shared_i64, BEFORE), c->head, (tw_val[]){tw_i64(b, 0)});
-            }
+            begin_range(c);
         } else {
             tw_val wide = tw_unary(b, TW_OP_zext_i64_i32, found);
             tw_assign(b, r->from, tw_add(b, r->from, tw_binary(b, TW_OP_shl_i64, wide, r->shift)));
@@ -622,16 +595,12 @@ static void find_limit(const cut *c, tw_val goal, tw_val mass_goal) {
     tw_mega_gen *g = c->g;
     tw_builder *b = g->b;
     tw_val zero = tw_i32(b, 0), none = tw_i64(b, 0), go = tw_var_of(b, tw_i32(b, 1));
-    range r = {tw_var_of(b, none),          tw_var_of(b, tw_ld(b, at(shared_i64, LIMIT), c->head)),
+    range r = {tw_var_of(b, none),          tw_var_of(b, get(c, TW_T_i64, LIMIT)),
                tw_var_of(b, tw_i32(b, 48)), tw_var_of(b, zero),
                tw_var_of(b, zero),          tw_var_of(b, none)};
-    TW_IF (b, tw_eq(b, g->thread, zero)) {
-        tw_st(b, at(shared_i32, BEFORES), c->head, &zero);
-        tw_st(b, at(shared_i64, BEFORE), c->head, &none);
-    }
+    begin_range(c);
     TW_WHILE (b, tw_ne(b, go, zero)) {
-        TW_LOOP (b, i, tw_mega_thread_loop(g, tw_i32(b, BINS * (1 + DIGITS))))
-            tw_st(b, shared_i32, tw_mega_at(g, c->list, i, 4), &zero);
+        TW_LOOP (b, i, tw_mega_thread_loop(g, tw_i32(b, BINS * (1 + DIGITS)))) store_at(c, c->list, i, zero);
         tw_mega_barrier(g);
         for_all(c, LOADS / 2, count_in_bin, &r);
         add_to_bin(c, &r);
@@ -640,31 +609,26 @@ static void find_limit(const cut *c, tw_val goal, tw_val mass_goal) {
         tw_mega_barrier(g);
         narrow(c, &r, go);
     }
-    tw_val found = tw_ld(b, at(shared_i32, FOUND), c->head);
+    tw_val found = get(c, TW_T_i32, FOUND);
     TW_IF (b, tw_lt(b, found, zero)) {
-        TW_IF (b, tw_eq(b, g->thread, zero)) {
-            tw_val sum = tw_ld(b, at(shared_i64, BEFORE), c->head);
-            tw_st(b, at(shared_i64, SUM), c->head, &sum);
-        }
+        TW_IF (b, is_first(g)) set(c, SUM, get(c, TW_T_i64, BEFORE));
     } else {
-        TW_IF (b, tw_eq(b, g->thread, zero)) tw_st(b, at(shared_i32, COUNT), c->head, &zero);
+        TW_IF (b, is_first(g)) set(c, COUNT, zero);
         tw_mega_barrier(g);
         for_all(c, LOADS / 2, list_in_range, &r);
         tw_mega_barrier(g);
-        tw_val n = tw_ld(b, at(shared_i32, COUNT), c->head), before_n = tw_ld(b, at(shared_i32, BEFORES), c->head);
-        tw_val before_mass = tw_ld(b, at(shared_i64, BEFORE), c->head);
+        tw_val n = get(c, TW_T_i32, COUNT), before_n = get(c, TW_T_i32, BEFORES);
+        tw_val before_mass = get(c, TW_T_i64, BEFORE);
         TW_LOOP (b, i, tw_mega_thread_loop(g, tw_min(b, n, tw_i32(b, g->p->cut_list)))) {
-            tw_val place, before;
-            tw_val rank = tw_ld(b, shared_i64, tw_mega_at(g, c->list, i, 8));
+            tw_val place, before, rank = rank_at(c, i);
             place_in_list(c, rank, n, &place, &before);
             tw_val ahead = tw_add(b, before_mass, before);
-            tw_val with = add_mass(b, ahead, tw_ld(b, shared_i32, tw_mega_at(g, c->mass, i, 4)));
+            tw_val with = add_mass(b, ahead, load_at(c, TW_T_i32, c->mass, i));
             tw_val reaches = tw_and(b, below_u64(b, ahead, mass_goal), tw_not(b, below_u64(b, with, mass_goal)));
             tw_val last = tw_eq(b, tw_add_imm(b, tw_add(b, before_n, place), 1), goal);
             TW_IF (b, tw_or(b, last, reaches)) {
-                tw_val limit = tw_add(b, rank, tw_i64(b, 1));
-                tw_st(b, at(shared_i64, LIMIT), c->head, &limit);
-                tw_st(b, at(shared_i64, SUM), c->head, &with);
+                set(c, LIMIT, tw_add(b, rank, tw_i64(b, 1)));
+                set(c, SUM, with);
             }
         }
     }
@@ -673,20 +637,19 @@ static void find_limit(const cut *c, tw_val goal, tw_val mass_goal) {
 
 /* Finds where top-k cuts, then where top-p cuts, and then draws. Each looks through all logits. */
 static void draw_from_all(const cut *c) {
-    tw_mega_gen *g = c->g;
-    tw_builder *b = g->b;
+    tw_builder *b = c->g->b;
     tw_val cuts_k = tw_lt(b, tw_i32(b, 0), c->top_k), cuts_p = tw_ne(b, c->top_p, tw_i32(b, 0));
     TW_FOR (b, i, tw_i32(b, 0), tw_i32(b, 2), tw_i32(b, 1), false) {
         tw_val first = tw_eq(b, i, tw_i32(b, 0));
         tw_val wanted = tw_or(b, tw_and(b, first, cuts_k), tw_and(b, tw_not(b, first), cuts_p));
         TW_IF (b, wanted) {
             tw_val goal = tw_select(b, first, c->top_k, tw_i32(b, INT32_MAX));
-            tw_val share = tw_draw_share(b, tw_ld(b, at(shared_i64, SUM), c->head), c->top_p);
-            tw_mega_barrier(g);
+            tw_val share = tw_draw_share(b, get(c, TW_T_i64, SUM), c->top_p);
+            tw_mega_barrier(c->g);
             find_limit(c, goal, tw_select(b, first, tw_i64(b, -1), share));
         }
     }
-    tw_val limit = tw_ld(b, at(shared_i64, LIMIT), c->head);
+    tw_val limit = get(c, TW_T_i64, LIMIT);
     for_all(c, LOADS / 4, draw_below, &limit);
     leave_drawn(c);
 }
@@ -696,23 +659,21 @@ static void draw_from_all(const cut *c) {
 /* Finds a lower bound of the logits that survive the cuts, before all logits are read. With `few` it is the k-th
    largest of the slots' bests, which k logits reach. With `by_steps` it is `reach` steps below the largest. */
 static tw_val find_bound(const cut *c, tw_val few, tw_val by_steps, tw_val reach) {
-    tw_mega_gen *g = c->g;
-    tw_builder *b = g->b;
+    tw_builder *b = c->g->b;
     TW_IF (b, few) {
-        TW_LOOP (b, i, tw_mega_thread_loop(g, c->o->slots)) {
-            tw_val mine = tw_ld(b, shared_f32, tw_mega_at(g, c->slots, i, SLOT_BYTES));
-            tw_val before = tw_var_of(b, tw_i32(b, 0));
+        TW_LOOP (b, i, tw_mega_thread_loop(c->g, c->o->slots)) {
+            tw_val mine = best_of(c, i), before = tw_var_of(b, tw_i32(b, 0));
             TW_FOR (b, j, tw_i32(b, 0), c->o->slots, tw_i32(b, 1), true) {
-                tw_val other = tw_ld(b, shared_f32, tw_mega_at(g, c->slots, j, SLOT_BYTES));
+                tw_val other = best_of(c, j);
                 tw_val first = tw_or(b, tw_lt(b, mine, other), tw_and(b, tw_eq(b, mine, other), tw_lt(b, j, i)));
                 tw_assign(b, before, tw_add(b, before, tw_select(b, first, tw_i32(b, 1), tw_i32(b, 0))));
             }
             tw_when(b, tw_eq(b, tw_add_imm(b, before, 1), c->top_k));
-            tw_st(b, at(shared_f32, BOUND), c->head, &mine);
+            set(c, BOUND, mine);
         }
-        tw_mega_barrier(g);
+        tw_mega_barrier(c->g);
     }
-    tw_val bound = tw_var_of(b, tw_ld(b, at(shared_f32, BOUND), c->head));
+    tw_val bound = tw_var_of(b, get(c, TW_T_f32, BOUND));
     TW_IF (b, by_steps) {
         /* The bound is lower than exact, to allow for rounding. The exact comparison comes later. */
         tw_val steps = tw_unary(b, TW_OP_cvt_f32_s32, tw_add_imm(b, reach, 2));
@@ -735,9 +696,9 @@ static void draw(cut *c) {
     const bool all_fit = g->p->vocab <= g->p->cut_list;
     tw_val n = tw_var_of(b, tw_i32(b, INT32_MAX)), bounded = tw_or(b, few, tw_not(b, cuts_k));
     TW_BLOCK (b, all_fit ? TW_NO_BLOCK : tw_push_if(b, bounded)) {
-        list_candidates(c, bound);
+        for_slots(c, bound, list_some, tw_var_of(b, tw_i32(b, 0)));
         tw_mega_barrier(g);
-        tw_assign(b, n, tw_ld(b, at(shared_i32, COUNT), c->head));
+        tw_assign(b, n, get(c, TW_T_i32, COUNT));
     }
     TW_IF (b, tw_le(b, n, tw_i32(b, g->p->cut_list))) {
         draw_from_list(c, n);
@@ -746,47 +707,39 @@ static void draw(cut *c) {
     }
 }
 
-/* Copies the slots' bests and rows to shared memory and initialises the header of a draw. */
-static void begin_cut(const cut *c, tw_val table) {
+/* Copies the slots' bests and rows to shared memory and initialises the header of a draw. Every warp computes the
+   largest of the bests. */
+static void begin_cut(cut *c, tw_val table) {
     tw_mega_gen *g = c->g;
     tw_builder *b = g->b;
     TW_LOOP (b, i, tw_mega_thread_loop(g, c->o->slots)) {
         tw_val rows[2] = {{0}};
-        tw_val from = tw_mega_at(g, tw_mega_at(g, c->o->best, i, 8 * g->p->sequences), c->sequence, 8);
-        tw_val best = tw_ld(b, from_l2, from), cell = tw_mega_at(g, c->slots, i, SLOT_BYTES);
-        tw_ld_vec(b, (tw_attrs){.type = TW_T_i32, .vec = 2, .cache = TW_CACHE_nc}, tw_mega_at(g, table, i, 8), rows);
-        tw_st(b, shared_f32, cell, &best);
-        tw_st(b, (tw_attrs){.type = TW_T_i32, .space = TW_SPACE_shared, .offset = 4}, cell, &rows[0]);
-        tw_st(b, (tw_attrs){.type = TW_T_i32, .space = TW_SPACE_shared, .offset = 8}, cell, &rows[1]);
+        tw_val from = tw_mega_at(b, tw_mega_at(b, c->o->best, i, 8 * g->p->sequences), c->sequence, 8);
+        tw_val best = tw_ld(b, tw_mega_l2(TW_T_f32, 1, 0), from), cell = tw_mega_at(b, c->slots, i, SLOT_BYTES);
+        tw_ld_vec(b, tw_mega_fixed(TW_T_i32, 2, 0), tw_mega_at(b, table, i, 8), rows);
+        tw_st(b, tw_mega_shared(TW_T_f32, 1, 0), cell, &best);
+        for (int r = 0; r < 2; r++) tw_st(b, tw_mega_shared(TW_T_i32, 1, 4 + 4 * r), cell, &rows[r]);
     }
-    TW_IF (b, tw_eq(b, g->thread, tw_i32(b, 0))) {
-        tw_val none = tw_i32(b, 0), wide = tw_i64(b, 0), end = tw_i64(b, -1);
-        tw_val above = tw_f32(b, nextafterf(TW_SAMPLE_LEAST, 0));
-        tw_st(b, at(shared_i32, COUNT), c->head, &none);
-        tw_st(b, at(shared_f32, BOUND), c->head, &above);
-        tw_st(b, at(shared_i64, SUM), c->head, &wide);
-        tw_st(b, at(shared_i64, LIMIT), c->head, &end);
+    TW_IF (b, is_first(g)) {
+        set(c, COUNT, tw_i32(b, 0));
+        set(c, BOUND, tw_f32(b, nextafterf(TW_SAMPLE_LEAST, 0)));
+        set(c, SUM, tw_i64(b, 0));
+        set(c, LIMIT, tw_i64(b, -1));
     }
     tw_mega_barrier(g);
-}
-
-/* Every warp computes the largest of the slots' bests. */
-static tw_val largest_of(const cut *c) {
-    tw_mega_gen *g = c->g;
-    tw_builder *b = g->b;
     tw_val value = tw_var_of(b, tw_f32(b, TW_SAMPLE_LEAST));
-    TW_FOR (b, i, g->lane, c->o->slots, tw_i32(b, 32), false)
-        tw_assign(b, value, tw_max(b, value, tw_ld(b, shared_f32, tw_mega_at(g, c->slots, i, SLOT_BYTES))));
-    return tw_part_warp_max(g->b, tw_add(b, value, tw_f32(b, 0)), 1, 32);
+    TW_FOR (b, i, g->lane, c->o->slots, tw_i32(b, 32), false) tw_assign(b, value, tw_max(b, value, best_of(c, i)));
+    c->largest = tw_part_warp_max(b, tw_add(b, value, tw_f32(b, 0)), 1, 32);
+    c->order = tw_draw_ordered(b, c->largest);
 }
 
 static void cut_one(tw_mega_gen *g, const tw_mega_output *o, tw_val sequence) {
     tw_builder *b = g->b;
-    cut c = {.g = g, .o = o, .sequence = sequence};
+    cut c = {.g = g, .o = o, .sequence = sequence, .width = g->p->fours ? 4 : 1};
     tw_val rules = rules_at(g, sequence), mode = RULE(g, rules, TW_T_i32, mode);
     TW_IF (b, has(b, mode, TW_SAMPLE_CUTS)) {
-        c.logits = tw_mega_at(g, o->logits, sequence, 4 * g->p->vocab);
-        c.head = tw_add_imm(b, g->shared, g->p->cut);
+        c.logits = tw_mega_at(b, o->logits, sequence, 4 * g->p->vocab);
+        c.head = tw_add_imm(b, g->shared, g->p->x);
         c.slots = tw_add_imm(b, c.head, SLOTS);
         c.list = tw_add_imm(b, c.slots, SLOT_BYTES * g->p->slots);
         const int entries = g->p->cut_list > QUARTERS ? g->p->cut_list : QUARTERS;
@@ -799,8 +752,6 @@ static void cut_one(tw_mega_gen *g, const tw_mega_output *o, tw_val sequence) {
         c.key = key_of(g, rules, sequence);
         c.best = tw_argmax_of(b, TW_SAMPLE_LEAST);
         begin_cut(&c, o->rows);
-        c.largest = largest_of(&c);
-        c.order = tw_draw_ordered(b, c.largest);
         draw(&c);
         tw_mega_barrier(g);
     } else {
@@ -828,16 +779,14 @@ void tw_mega_build_output_of(tw_mega_gen *g, const tw_mega_output *o) {
 }
 
 void tw_mega_build_output(tw_mega_gen *g) {
-    tw_builder *b = g->b;
     tw_mega_output o = {.slots = tw_mega_word(g, TW_W_COUNT), .best = tw_mega_address(g, TW_W_IN)};
     o.token = tw_mega_address(g, TW_W_OUT);
     if (g->p->samples) {
         o.logits = tw_mega_address(g, TW_W_LOGITS);
         o.rows = tw_mega_address(g, TW_W_SLOT_ROWS);
     }
-    tw_mega_wait(g);
-    tw_mega_mark(g, 2);
+    tw_mega_wait_alone(g);
     tw_attrs look = {.type = TW_T_i32, .order = TW_ORDER_relaxed, .scope = TW_SCOPE_gpu};
-    o.aborted = tw_ld(b, look, g->arg[TW_MEGA_ARG_ABORT]);
+    o.aborted = tw_ld(g->b, look, g->arg[TW_MEGA_ARG_ABORT]);
     tw_mega_build_output_of(g, &o);
 }

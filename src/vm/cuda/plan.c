@@ -22,7 +22,14 @@ static int64_t up(int64_t x, int64_t unit) {
 }
 
 bool tw_mega_format_of(tw_dtype dtype, int group, tw_mega_format *f) {
-    *f = (tw_mega_format){.dtype = dtype, .group = group, .units = 1};
+    const bool integer = dtype == TW_I8 || dtype == TW_I4, half = dtype == TW_F16;
+    *f = (tw_mega_format){.dtype = dtype,
+                          .group = group,
+                          .units = integer ? 2 : 1,
+                          .pair = half ? TW_T_f16x2 : TW_T_bf16x2,
+                          .mma = integer ? TW_MMA_m16n8k32_s8
+                                 : half  ? TW_MMA_m16n8k16_f16
+                                         : TW_MMA_m16n8k16_bf16};
     switch (dtype) {
     case TW_F32: /* A sum of two bf16: four upper halves, then four lower ones. */
         f->depth = 16;
@@ -30,17 +37,14 @@ bool tw_mega_format_of(tw_dtype dtype, int group, tw_mega_format *f) {
     case TW_F16:
     case TW_BF16:
         f->depth = 32;
-        f->half = dtype == TW_F16;
         break;
     case TW_I8:
-        f->units = 2;
         f->depth = 32;
         f->sets = group ? 1 : 0;
         f->row_bytes = group ? 0 : 16 * 4;
         f->scale_bytes = 16 * 4 * f->sets;
         break;
     case TW_I4:
-        f->units = 2;
         f->depth = 64;
         f->sets = group == 32 ? 2 : 1;
         f->scale_bytes = 16 * 2 * f->sets;
@@ -49,7 +53,7 @@ bool tw_mega_format_of(tw_dtype dtype, int group, tw_mega_format *f) {
         return false;
     }
     f->steps = f->depth / 16;
-    return !tw_mega_is_integer(f) || (group % 32 == 0 && (group || dtype == TW_I8));
+    return !integer || (group % 32 == 0 && (group || dtype == TW_I8));
 }
 
 int64_t tw_mega_stage_columns(const tw_mega_plan *p, const tw_mega_format *f) {
@@ -65,26 +69,20 @@ static const tw_buffer *first_matrix(const tw_schedule *s, const tw_instr *in) {
     return &s->buffers[tw_instr_matrices_of(in).matrix[0]];
 }
 
-void tw_mega_shape_of(const tw_mega_plan *p, const tw_schedule *s, const tw_instr *in, tw_mega_shape *out) {
+tw_mega_shape tw_mega_shape_of(const tw_mega_plan *p, const tw_schedule *s, const tw_instr *in) {
     const tw_mega_format *f = tw_mega_format_for(p, in->op);
-    const int64_t rows = in->param[TW_TO] - in->param[TW_FROM];
-    *out = (tw_mega_shape){.columns = first_matrix(s, in)->shape[2]};
-    const int64_t a_stage = tw_mega_stage_columns(p, f);
-    out->chunks = (int)((up(out->columns, a_stage) + p->chunk_most - 1) / p->chunk_most);
-    out->chunk_columns = up((out->columns + out->chunks - 1) / out->chunks, a_stage);
-    out->run = (int)(out->chunk_columns / p->tuning.warps / f->depth);
-    out->units = (int)(up(rows, TW_MEGA_ROWS) / TW_MEGA_ROWS) * (in->op == TW_INSTR_FFN ? 2 : 1);
-    out->group_units = TW_MEGA_PART_ROWS / TW_MEGA_ROWS;
-    out->of_piece = f->units;
+    const int64_t rows = in->param[TW_TO] - in->param[TW_FROM], a_stage = tw_mega_stage_columns(p, f);
+    tw_mega_shape x = {.columns = first_matrix(s, in)->shape[2], .group_units = TW_MEGA_PART_ROWS / TW_MEGA_ROWS};
+    x.chunks = (int)((up(x.columns, a_stage) + p->chunk_most - 1) / p->chunk_most);
+    x.chunk_columns = up((x.columns + x.chunks - 1) / x.chunks, a_stage);
+    x.run = (int)(x.chunk_columns / p->tuning.warps / f->depth);
+    x.units = (int)(up(rows, TW_MEGA_ROWS) / TW_MEGA_ROWS) * (in->op == TW_INSTR_FFN ? 2 : 1);
     /* A group has whole heads, since a head's RMS norm needs all of its rows. */
     if (in->op == TW_INSTR_QKV && p->qk_norm)
-        out->group_units = (int)(TW_MEGA_PART_ROWS / p->head_dim * p->head_dim / TW_MEGA_ROWS);
-}
-
-int tw_mega_stages(const tw_mega_plan *p, const tw_mega_shape *s) {
-    const int n = s->of_piece, full = s->units / s->group_units, rest = s->units % s->group_units;
-    const int rows = full * ((s->group_units + n - 1) / n) + (rest + n - 1) / n;
-    return s->chunks * rows * (s->run / p->tuning.blocks);
+        x.group_units = (int)(TW_MEGA_PART_ROWS / p->m->head_dim * p->m->head_dim / TW_MEGA_ROWS);
+    const int n = f->units, full = x.units / x.group_units, rest = x.units % x.group_units;
+    x.stages = x.chunks * (full * ((x.group_units + n - 1) / n) + (rest + n - 1) / n) * (x.run / p->tuning.blocks);
+    return x;
 }
 
 static tw_status refuse(tw_diag *diag, const char *what) {
@@ -107,17 +105,15 @@ static tw_status covered(const tw_model *m, tw_diag *diag) {
 
 /* Reads the formats and other properties of the instructions, which must agree. */
 static tw_status read_instructions(tw_mega_plan *p, const tw_schedule *s, bool dequantise, tw_diag *diag) {
-    bool body = false, any_head = false;
     p->head_last = true;
     p->fours = p->vocab % 4 == 0;
     for (int w = 0; w < s->n_workers; w++) {
         bool head = false;
-        for (int i = 0; i < s->workers[w].count; i++) {
-            const tw_instr *in = &s->workers[w].list[i];
+        for (const tw_instr *in = s->workers[w].list; in < s->workers[w].list + s->workers[w].count; in++) {
             if (in->op == TW_INSTR_ATTEND) {
-                const tw_dtype k = s->buffers[in->operand[TW_ATTEND_K]].dtype;
-                p->kv = k;
-                if (s->buffers[in->operand[TW_ATTEND_V]].dtype != k) return refuse(diag, "caches of different types");
+                p->kv = s->buffers[in->operand[TW_ATTEND_K]].dtype;
+                if (s->buffers[in->operand[TW_ATTEND_V]].dtype != p->kv)
+                    return refuse(diag, "caches of different types");
             }
             if (in->op == TW_INSTR_HEAD) {
                 p->all_logits = s->buffers[in->operand[TW_HEAD_LOGITS]].shape[0] > 1;
@@ -130,20 +126,18 @@ static tw_status read_instructions(tw_mega_plan *p, const tw_schedule *s, bool d
             if (!tw_instr_op_multiplies(in->op)) continue;
             const tw_buffer *b = first_matrix(s, in);
             tw_mega_format f, *known = in->op == TW_INSTR_HEAD ? &p->head : &p->body;
-            bool *seen = in->op == TW_INSTR_HEAD ? &any_head : &body;
             head |= in->op == TW_INSTR_HEAD;
             const bool floats = dequantise && (b->dtype == TW_I8 || b->dtype == TW_I4);
             if (!tw_mega_format_of(floats ? TW_F32 : b->dtype, floats ? 0 : b->group, &f))
                 return refuse(diag, "these weights");
             if (head && in->op != TW_INSTR_HEAD) p->head_last = false;
-            if (*seen && !tw_mega_same_format(known, &f))
+            if (known->depth && !tw_mega_same_format(known, &f))
                 return refuse(diag, "layers whose weights are of several types");
             *known = f;
-            *seen = true;
             if (b->shape[2] > p->max_columns) p->max_columns = (int)b->shape[2];
         }
     }
-    if (p->body.half != p->head.half || p->body.units != p->head.units)
+    if (p->body.pair != p->head.pair || p->body.units != p->head.units)
         return refuse(diag, "a head whose weights are of another type than the layers'");
     return TW_OK;
 }
@@ -156,11 +150,11 @@ static int take(int *at, int64_t bytes) {
 
 /* Chooses lanes or tensor cores, which take keys and values as they are stored, 16 positions of a warp at once. */
 static void choose_attention(tw_mega_plan *p) {
-    const int per = (int)(p->heads / p->kv_heads);
+    const int per = (int)(p->m->n_heads / p->m->n_kv_heads);
     p->roomy = p->target->sm == 90 || p->target->sm == 100;
     const bool halves = p->kv == TW_F16 || p->kv == TW_BF16;
     const int64_t widest = p->roomy ? TW_MEGA_TENSOR_DIM : TW_MEGA_TENSOR_DIM / 2;
-    p->attend_tensor = halves && p->head_dim % 32 == 0 && p->head_dim <= widest;
+    p->attend_tensor = halves && p->m->head_dim % 32 == 0 && p->m->head_dim <= widest;
     p->attend_heads = !p->attend_tensor ? TW_MEGA_HEADS : per < TW_MEGA_TENSOR_HEADS ? per : TW_MEGA_TENSOR_HEADS;
 }
 
@@ -183,18 +177,16 @@ static tw_status divide(tw_mega_plan *p, tw_diag *diag) {
     p->part_buffers = T == 1 ? 2 : 1;
     p->stage_bytes = of_body > of_head ? of_body : of_head;
     p->head_bytes = p->head_last && of_body == p->stage_bytes ? of_head : p->stage_bytes;
-    const int64_t scratch = up((int64_t)t->warps * p->attend_heads * (p->head_dim + 2) * 4, LINE);
-    const int64_t attention = scratch + (p->attend_tensor ? p->head_dim / 16 * TW_MEGA_PIECE : 0);
+    const int64_t scratch = up((int64_t)t->warps * p->attend_heads * (p->m->head_dim + 2) * 4, LINE);
+    const int64_t attention = scratch + (p->attend_tensor ? p->m->head_dim / 16 * TW_MEGA_PIECE : 0);
     const int64_t x = T * (int64_t)p->x_pitch;
     int at = 0;
     p->x = take(&at, x > attention ? x : attention);
-    p->scratch = p->x;
-    p->queries = p->scratch + (int)scratch;
+    p->queries = p->x + (int)scratch;
     p->scales = take(&at, T * p->scales_pitch);
     p->part = take(&at, (int64_t)p->part_buffers * t->warps * T * TW_MEGA_PART_ROWS * 4);
     /* A draw's memory overlaps activations and sums, which a draw does not need. */
-    p->cut = p->x;
-    if (p->samples && at < p->cut + tw_mega_cut_bytes(p)) at = (int)up(p->cut + tw_mega_cut_bytes(p), LINE);
+    if (p->samples && at < p->x + tw_mega_cut_bytes(p)) at = (int)up(p->x + tw_mega_cut_bytes(p), LINE);
     p->sums = take(&at, (int64_t)t->warps * T * 4 + (int64_t)p->sequences * t->warps * 8);
     p->full = take(&at, STAGES * 8);
     p->empty = take(&at, STAGES * 8);
@@ -246,8 +238,7 @@ static int awaited(const tw_instr *in) {
 
 bool tw_mega_stages_of(const tw_schedule *s, const tw_instr **of) {
     for (int w = 0; w < s->n_workers; w++)
-        for (int i = 0; i < s->workers[w].count; i++) {
-            const tw_instr *in = &s->workers[w].list[i];
+        for (const tw_instr *in = s->workers[w].list; in < s->workers[w].list + s->workers[w].count; in++) {
             if (in->arrive < 0) continue;
             const tw_instr *known = of[in->arrive];
             if (known && (known->op != in->op || written(known) != written(in) || awaited(known) != awaited(in)))
@@ -287,9 +278,8 @@ static bool usual_order(const tw_instr *const *of, int n, int *layers) {
 /* Checks that all numbers fit a record's words. */
 static tw_status check_room(const tw_schedule *s, tw_diag *diag) {
     bool fits = s->n_counters <= UINT16_MAX;
-    for (int w = 0; w < s->n_workers && fits; w++)
-        for (int i = 0; i < s->workers[w].count && fits; i++) {
-            const tw_instr *in = &s->workers[w].list[i];
+    for (int w = 0; w < s->n_workers; w++)
+        for (const tw_instr *in = s->workers[w].list; in < s->workers[w].list + s->workers[w].count; in++) {
             for (int j = 0; j < in->n_waits; j++) fits &= in->waits[j].threshold <= INT16_MAX;
             if (in->op == TW_INSTR_ATTEND) fits &= (s->max_seq + s->tokens) * in->param[TW_ATTEND_SPLITS] <= UINT32_MAX;
         }
@@ -301,63 +291,54 @@ static tw_status check_room(const tw_schedule *s, tw_diag *diag) {
 
 static tw_status choose_edges(tw_mega_plan *p, const tw_schedule *s, tw_diag *diag) {
     tw_cuda_vm_tuning *t = &p->tuning;
-    if (t->edges < 0 || t->edges > TW_CUDA_VM_DATA)
+    if (t->edges < 0 || t->edges > TW_EDGES_DATA)
         return tw_fail(diag, TW_ERR_USAGE, "edges: %d is not counters (1) or data (2)", t->edges);
     const tw_instr **of = calloc((size_t)s->n_counters + 1, sizeof *of);
     if (!of) return tw_fail_memory(diag);
-    int layers = 0;
-    p->usual = tw_mega_stages_of(s, of) && usual_order(of, s->n_counters, &layers);
+    p->usual = tw_mega_stages_of(s, of) && usual_order(of, s->n_counters, &p->uses);
     free(of);
     /* Prompts use counters. Their programs have the same tuning as decode, whose edges may be by data. */
-    if (!t->edges || s->tokens > 1) t->edges = TW_CUDA_VM_COUNTERS;
-    p->flags = t->edges == TW_CUDA_VM_DATA;
-    p->uses = layers;
-    p->uses_x = 2 * layers + 1;
+    if (!t->edges || s->tokens > 1) t->edges = TW_EDGES_COUNTERS;
+    p->flags = t->edges == TW_EDGES_DATA;
+    p->uses_x = 2 * p->uses + 1;
     if (p->flags && !p->usual) return tw_fail(diag, TW_ERR_USAGE, "edges by data need the usual order of stages");
     return TW_OK;
 }
 
-void tw_mega_uses(const tw_schedule *s, const tw_instr *in, const tw_instr *const *of, int *reads, int *writes) {
+/* Only x and h carry tags. Attention's stages have counters, which also order accesses to the caches. */
+int32_t tw_mega_uses(const tw_schedule *s, const tw_instr *in, const tw_instr *const *of) {
     const int below = in->arrive < 0 ? s->n_counters : in->arrive;
-    *reads = awaited(in) < 0 ? 0 : writings(of, below, awaited(in)) - 1;
-    *writes = written(in) < 0 ? 0 : writings(of, below, written(in));
+    const int reads = awaited(in) < 0 ? 0 : writings(of, below, awaited(in)) - 1;
+    const int writes = written(in) < 0 ? 0 : writings(of, below, written(in));
     bool tagged = in->op != TW_INSTR_PROJECT;
     for (int c = 0; c < below; c++) tagged |= of[c]->op == TW_INSTR_FFN && written(of[c]) == awaited(in);
-    if (!tagged) *reads = TW_MEGA_UNTAGGED;
+    return (tagged ? reads : TW_MEGA_UNTAGGED) | writes << 16;
 }
 
 tw_status tw_mega_plan_of(tw_mega_plan *p, const tw_schedule *s, const tw_model *m, const tw_target *t,
                           const tw_cuda_vm_options *options, tw_diag *diag) {
-    *p = (tw_mega_plan){.target = t,
+    *p = (tw_mega_plan){.m = m,
+                        .target = t,
                         .tuning = options->tuning,
                         .tokens = (int)s->tokens,
                         .sequences = (int)s->sequences,
-                        .n_workers = s->n_workers};
+                        .max_seq = s->max_seq,
+                        .vocab = m->vocab,
+                        .qk_norm = m->layers[0].q_norm.rows > 0};
     tw_status st = covered(m, diag);
     if (st != TW_OK) return st;
     if (s->tokens > TW_CUDA_VM_TOKENS)
         return tw_fail(diag, TW_ERR_UNSUPPORTED, "a program of %lld positions a step: the GPU's machine takes %d",
                        (long long)s->tokens, TW_CUDA_VM_TOKENS);
-    if (!p->tuning.warps) p->tuning.warps = 8;
-    if (!p->tuning.blocks) p->tuning.blocks = t->shared_block < SMALL ? 2 : 4;
-    if (!p->tuning.spin_limit) p->tuning.spin_limit = 1 << 26;
-    if (p->tuning.warps < 1 || p->tuning.warps > TW_MEGA_WARPS || p->tuning.blocks < 1 || p->tuning.blocks > 8)
-        return tw_fail(diag, TW_ERR_USAGE, "%d warps of %d blocks: 1 to 16 and 1 to 8 are possible", p->tuning.warps,
-                       p->tuning.blocks);
-    if (p->tuning.window < 0) return tw_fail(diag, TW_ERR_USAGE, "a window of %d stages", p->tuning.window);
-    if (p->tuning.spin_limit < 1)
-        return tw_fail(diag, TW_ERR_USAGE, "spin_limit: %d is not a number of polls", p->tuning.spin_limit);
-    p->dim = m->dim;
-    p->heads = m->n_heads;
-    p->kv_heads = m->n_kv_heads;
-    p->head_dim = m->head_dim;
-    p->rotated = m->rope.dims;
-    p->vocab = m->vocab;
-    p->qk_norm = m->layers[0].q_norm.rows > 0;
-    p->norm_eps = m->norm_eps;
-    p->attn_scale = m->attn_scale;
-    p->embed = m->embed.dtype;
-    p->max_seq = s->max_seq;
+    tw_cuda_vm_tuning *u = &p->tuning;
+    if (!u->warps) u->warps = 8;
+    if (!u->blocks) u->blocks = t->shared_block < SMALL ? 2 : 4;
+    if (!u->spin_limit) u->spin_limit = 1 << 26;
+    if (u->warps < 1 || u->warps > TW_MEGA_WARPS || u->blocks < 1 || u->blocks > 8)
+        return tw_fail(diag, TW_ERR_USAGE, "%d warps of %d blocks: 1 to 16 and 1 to 8 are possible", u->warps,
+                       u->blocks);
+    if (u->window < 0) return tw_fail(diag, TW_ERR_USAGE, "a window of %d stages", u->window);
+    if (u->spin_limit < 1) return tw_fail(diag, TW_ERR_USAGE, "spin_limit: %d is not a number of polls", u->spin_limit);
     st = check_room(s, diag);
     if (st == TW_OK) st = choose_edges(p, s, diag);
     if (st == TW_OK) st = read_instructions(p, s, options->dequantise, diag);

@@ -22,58 +22,30 @@ typedef struct producer {
     tw_val issued;                            /* Variable: stages issued so far. */
 } producer;
 
-/* Computes the bytes of a stage of the step. The head's stages may be shorter. */
-static tw_val bytes_of(producer *x, tw_val stage) {
+/* Computes the bytes of the next stage. The head's stages may be shorter. */
+static tw_val bytes_of(const producer *x) {
     tw_builder *b = x->g->b;
     const tw_mega_plan *p = x->g->p;
     if (p->head_bytes == p->stage_bytes) return tw_i32(b, p->stage_bytes);
-    return tw_select(b, tw_lt(b, stage, x->before_head), tw_i32(b, p->stage_bytes), tw_i32(b, p->head_bytes));
-}
-
-/* Advances to the next stage. The next step's first stage follows a step's last. */
-static void advance(producer *x, tw_val stage, tw_val at, tw_val bytes) {
-    tw_builder *b = x->g->b;
-    tw_op_to(b, at, TW_OP_add_i64, at, tw_widen(b, bytes), TW_NONE);
-    tw_op_to(b, stage, TW_OP_add_i32, stage, tw_i32(b, 1), TW_NONE);
-    TW_IF (b, tw_eq(b, stage, x->stages)) {
-        tw_assign(b, stage, tw_i32(b, 0));
-        tw_assign(b, at, x->tape);
-    }
+    return tw_select(b, tw_lt(b, x->stage, x->before_head), tw_i32(b, p->stage_bytes), tw_i32(b, p->head_bytes));
 }
 
 /* Each lane arrives at the full mbarrier when its copies have landed. */
 static void copy_by_lanes(producer *x, tw_val to, tw_val size, tw_val full) {
-    tw_mega_gen *g = x->g;
-    tw_builder *b = g->b;
-    const tw_mega_plan *p = g->p;
+    tw_builder *b = x->g->b;
+    const tw_mega_plan *p = x->g->p;
     const int most = p->stage_bytes, least = p->head_bytes < most ? p->head_bytes : most;
-    tw_val first = tw_shl(b, g->lane, 4), here = tw_add(b, to, first), there = tw_mega_at(g, x->from, first, 1);
+    tw_val first = tw_shl(b, x->g->lane, 4), here = tw_add(b, to, first), there = tw_mega_at(b, x->from, first, 1);
     for (int at = 0; at < most; at += TW_MEGA_PIECE) {
         const tw_attrs how = {.bytes = 16, .offset = at, .cache = TW_CACHE_cg};
-        tw_val source = tw_add_imm(b, there, at), within = TW_NONE;
-        if (at + TW_MEGA_PIECE > least) within = tw_lt(b, tw_add_imm(b, first, at), size);
-        if (within.id) tw_when(b, within);
+        tw_val source = tw_add_imm(b, there, at);
+        if (at + TW_MEGA_PIECE > least) tw_when(b, tw_lt(b, tw_add_imm(b, first, at), size));
         tw_cp_async(b, how, here, source, TW_NONE);
     }
     tw_do(b, TW_OP_cp_async_arrive, (tw_attrs){0}, full, TW_NONE);
 }
 
-/* Copies the next stage into the ring. */
-static void issue(producer *x) {
-    tw_mega_gen *g = x->g;
-    tw_builder *b = g->b;
-    tw_val size = bytes_of(x, x->stage), full = tw_ring_fill(b, &g->ring, &x->next, bulk(g->p) ? size : TW_NONE);
-    tw_val to = tw_ring_data(b, &g->ring, &x->next, TW_NONE);
-    if (bulk(g->p)) {
-        tw_emit(b, TW_OP_bulk_load, (tw_attrs){0}, NULL, NULL, 0, (tw_val[]){to, x->from, size, full, x->policy}, 5);
-    } else {
-        copy_by_lanes(x, to, size, full);
-    }
-    advance(x, x->stage, x->from, size);
-    tw_op_to(b, x->issued, TW_OP_add_i32, x->issued, tw_i32(b, 1), TW_NONE);
-    tw_ring_advance(b, &g->ring, &x->next);
-}
-
+/* Copies the next stage into the ring. The next step's first stage follows a step's last. */
 static void produce(producer *x) {
     tw_mega_gen *g = x->g;
     tw_builder *b = g->b;
@@ -81,7 +53,20 @@ static void produce(producer *x) {
         tw_ring_wait(b, tw_ring_full(b, &g->ring, &x->landed), &x->landed);
         tw_ring_advance(b, &g->ring, &x->landed);
     }
-    issue(x);
+    tw_val size = bytes_of(x), full = tw_ring_fill(b, &g->ring, &x->next, bulk(g->p) ? size : TW_NONE);
+    tw_val to = tw_ring_data(b, &g->ring, &x->next, TW_NONE);
+    if (bulk(g->p))
+        tw_emit(b, TW_OP_bulk_load, (tw_attrs){0}, NULL, NULL, 0, (tw_val[]){to, x->from, size, full, x->policy}, 5);
+    else
+        copy_by_lanes(x, to, size, full);
+    tw_op_to(b, x->from, TW_OP_add_i64, x->from, tw_widen(b, size), TW_NONE);
+    tw_op_to(b, x->stage, TW_OP_add_i32, x->stage, tw_i32(b, 1), TW_NONE);
+    TW_IF (b, tw_eq(b, x->stage, x->stages)) {
+        tw_assign(b, x->stage, tw_i32(b, 0));
+        tw_assign(b, x->from, x->tape);
+    }
+    tw_op_to(b, x->issued, TW_OP_add_i32, x->issued, tw_i32(b, 1), TW_NONE);
+    tw_ring_advance(b, &g->ring, &x->next);
 }
 
 void tw_mega_build_producer(tw_mega_gen *g, tw_val tape, tw_val stages, tw_val before_head) {

@@ -24,11 +24,11 @@ enum {
     UNSAID = -1,                   /* Stands for the token of a step until it is known. */
 };
 
-/* Code of an older target runs on every later GPU, unless the target's name ends in `a`. */
-static tw_status older_target(tw_cuda_vm *vm, const char *name, tw_diag *diag) {
+/* Code of an older target runs on every later GPU, unless the target's name ends in `a`. The emulator runs all. */
+static tw_status choose_target(tw_cuda_vm *vm, const char *name, tw_diag *diag) {
     const tw_target *t = tw_target_find(name);
     if (!t) return tw_fail(diag, TW_ERR_USAGE, "%s is not a target", name);
-    if (t != vm->target && (t->sm > vm->target->sm || t->name[strlen(t->name) - 1] == 'a'))
+    if (vm->cuda && t != vm->target && (t->sm > vm->target->sm || t->name[strlen(t->name) - 1] == 'a'))
         return tw_fail(diag, TW_ERR_UNSUPPORTED, "code for %s does not run here", t->name);
     vm->target = t;
     return TW_OK;
@@ -43,22 +43,16 @@ tw_status tw_cuda_vm_open(tw_cuda_vm **out, const tw_model *model, const tw_cuda
     pthread_mutex_init(&vm->lock, NULL);
     tw_status st = TW_OK;
     if (options->emulate) {
-        const char *name = options->target ? options->target : "sm_90a";
-        vm->target = tw_target_find(name);
         vm->workers = options->workers ? options->workers : EMULATED_WORKERS;
+        vm->target = tw_target_find("sm_90a");
         vm->emu = tw_emu_new();
-        if (!vm->target)
-            st = tw_fail(diag, TW_ERR_USAGE, "%s is not a target", name);
-        else if (!vm->emu)
-            st = tw_fail_memory(diag);
+        if (!vm->emu) st = tw_fail_memory(diag);
     } else {
         st = tw_cuda_open(&vm->cuda, options->device, diag);
-        if (st == TW_OK) {
-            vm->target = tw_cuda_describe(vm->cuda)->target;
-            if (options->target) st = older_target(vm, options->target, diag);
-            vm->workers = tw_cuda_describe(vm->cuda)->sms;
-        }
+        if (st == TW_OK) vm->target = tw_cuda_describe(vm->cuda)->target;
+        if (st == TW_OK) vm->workers = tw_cuda_describe(vm->cuda)->sms;
     }
+    if (st == TW_OK && options->target) st = choose_target(vm, options->target, diag);
     if (st != TW_OK) {
         tw_cuda_vm_close(vm);
         return st;
@@ -73,7 +67,6 @@ static void free_program(tw_cuda_vm *vm, tw_mega_program *p) {
     tw_kernel_free(p->kernel);
     tw_mega_free(vm, p);
     free(p->logits);
-    free(p->kinds);
     free(p);
 }
 
@@ -168,10 +161,6 @@ static tw_status assemble(tw_cuda_vm *vm, tw_mega_program *p, tw_diag *diag) {
     return st;
 }
 
-static const tw_instr *last_instr(const tw_schedule *s) {
-    return &s->workers[0].list[s->workers[0].count - 1];
-}
-
 static tw_status load(tw_cuda_vm *vm, tw_mega_program *p, tw_diag *diag) {
     tw_status st = prepare(vm, p, &vm->arena, diag);
     p->plan.trace = vm->options.trace;
@@ -181,19 +170,14 @@ static tw_status load(tw_cuda_vm *vm, tw_mega_program *p, tw_diag *diag) {
     if (st == TW_OK) st = assemble(vm, p, diag);
     if (st == TW_OK) st = tw_mega_load(vm, p, diag);
     if (st == TW_OK) vm->taken += need.weights + need.caches + need.scratch;
-    if (st == TW_OK)
-        st = tw_mega_alloc(vm, p, "tokens", NULL, 2 * TW_CUDA_VM_TOKENS * sizeof(int32_t), true, &p->tokens, diag);
     const size_t words = (size_t)TW_CUDA_VM_GREEDY * (size_t)p->s->sequences + BEGIN;
     void *host = NULL;
-    if (st == TW_OK) st = tw_mega_alloc_shared(vm, p, "out", words * sizeof(int32_t), &host, &p->out, diag);
+    if (st == TW_OK)
+        st = tw_mega_alloc_shared(vm, p, "out", words * sizeof(int32_t), &host, &p->arguments[TW_MEGA_ARG_OUT], diag);
     p->said = host;
-    if (st == TW_OK) st = tw_mega_alloc(vm, p, "rules", p->rules_there, sizeof p->rules_there, true, &p->rules, diag);
-    const size_t marks = (size_t)p->s->n_workers * (size_t)p->plan.trace_records * TW_MEGA_MARKS * 8;
-    p->trace = p->out;
-    if (st == TW_OK && p->plan.trace) st = tw_mega_alloc(vm, p, "trace", NULL, marks, false, &p->trace, diag);
     if (st != TW_OK) return st;
-    const tw_buffer *logits = &p->s->buffers[last_instr(p->s)->operand[TW_OUTPUT_LOGITS]];
-    p->logit_rows = logits->shape[0];
+    if (!p->plan.trace) p->arguments[TW_MEGA_ARG_TRACE] = p->arguments[TW_MEGA_ARG_OUT];
+    const tw_buffer *logits = &p->s->buffers[tw_mega_last(p->s)->operand[TW_OUTPUT_LOGITS]];
     p->logits = malloc((size_t)(logits->shape[0] * logits->shape[2]) * sizeof(float));
     return p->logits ? TW_OK : tw_fail_memory(diag);
 }
@@ -208,90 +192,78 @@ tw_status tw_cuda_vm_load(tw_cuda_vm *vm, const tw_checked *program, int *id, tw
         return st;
     }
     p->next = vm->programs;
+    *id = p->id = vm->programs ? vm->programs->id + 1 : 0;
     vm->programs = p;
-    *id = vm->n_programs++;
     return TW_OK;
 }
 
 static tw_mega_program *program(const tw_cuda_vm *vm, int id) {
-    if (id < 0 || id >= vm->n_programs) return NULL;
     tw_mega_program *p = vm->programs;
-    for (int i = vm->n_programs - 1; i > id; i--) p = p->next;
+    while (p && p->id != id) p = p->next;
     return p;
 }
 
 /* ---- rope's angles: a row of cosines and sines for each position of the cache */
 
-static tw_status upload_angles(tw_cuda_vm *vm, const float *inv_freq, int64_t first, int64_t n, tw_diag *diag) {
-    const tw_rope *rope = &vm->m->rope;
-    const int64_t half = rope->dims / 2;
-    float *rows = malloc((size_t)(n * 2 * half) * sizeof *rows);
-    if (!rows) return tw_fail_memory(diag);
-    for (int64_t t = 0; t < n; t++)
-        for (int64_t i = 0; i < half; i++) {
-            float angle = (float)(first + t) * inv_freq[i];
-            rows[t * 2 * half + i] = cosf(angle) * rope->attention_factor;
-            rows[t * 2 * half + half + i] = sinf(angle) * rope->attention_factor;
-        }
-    const size_t row = (size_t)(2 * half) * sizeof *rows;
-    tw_status st = tw_mega_write(vm, vm->angles + (uint64_t)first * row, rows, (size_t)n * row, diag);
-    free(rows);
-    return st;
-}
-
-/* Makes rows first to first + n - 1 of the angles as a sequence of `length` positions needs them. */
+/* Makes rows first to first + n - 1 of the angles as a sequence of `length` positions needs them. If they do not depend
+   on the length, all are made at once. */
 static tw_status make_angles(tw_cuda_vm *vm, int64_t max_seq, int64_t first, int64_t n, int64_t length, tw_diag *diag) {
     const tw_rope *rope = &vm->m->rope;
     const int64_t half = rope->dims / 2;
+    const size_t row = (size_t)(2 * half) * sizeof(float);
     const bool moves = rope->kind == TW_ROPE_DYNAMIC;
-    if (!vm->angles) {
-        tw_status st =
-            tw_mega_alloc(vm, NULL, "angles", NULL, (size_t)(max_seq * 2 * half) * 4, true, &vm->angles, diag);
-        if (st != TW_OK) return st;
-    }
     if (vm->has_angles && !moves) return TW_OK;
-    float *inv_freq = malloc((size_t)half * sizeof *inv_freq);
-    if (!inv_freq) return tw_fail_memory(diag);
+    if (!moves) {
+        first = 0;
+        n = max_seq;
+    }
+    tw_status st = TW_OK;
+    if (!vm->angles) st = tw_mega_alloc(vm, NULL, "angles", NULL, (size_t)max_seq * row, true, &vm->angles, diag);
+    if (st != TW_OK) return st;
+    float *rows = malloc((size_t)(n + 1) * row);
+    if (!rows) return tw_fail_memory(diag);
+    float *inv_freq = rows + n * 2 * half;
     tw_rope_frequencies(rope, length, inv_freq);
     for (int64_t i = 0; i < half && vm->options.stored_rope; i++) {
         unsigned char stored[4];
         tw_from_f32(vm->m->embed.dtype, &inv_freq[i], stored, 1);
         tw_to_f32(vm->m->embed.dtype, stored, &inv_freq[i], 1);
     }
-    tw_status st = moves ? upload_angles(vm, inv_freq, first, n, diag) : upload_angles(vm, inv_freq, 0, max_seq, diag);
-    free(inv_freq);
+    for (int64_t t = 0; t < n; t++)
+        for (int64_t i = 0; i < half; i++) {
+            float angle = (float)(first + t) * inv_freq[i];
+            rows[t * 2 * half + i] = cosf(angle) * rope->attention_factor;
+            rows[t * 2 * half + half + i] = sinf(angle) * rope->attention_factor;
+        }
+    st = tw_mega_write(vm, vm->angles + (uint64_t)first * row, rows, (size_t)n * row, diag);
+    free(rows);
     vm->has_angles = st == TW_OK;
     return st;
 }
 
 /* ---- running */
 
-static tw_status gave_up(const tw_mega_program *p, const tw_mega_abort *a, tw_diag *diag) {
-    const int counter = a->counter;
-    if (counter < 0)
-        return tw_fail(diag, TW_ERR_IO,
-                       "the GPU's machine gave up: worker %d waited at its record %d for data of use %d, and saw %d",
-                       a->worker, a->record, a->target, a->seen);
-    const char *name = counter >= 0 && counter < p->s->n_counters ? p->s->counters[counter].name : "?";
-    return tw_fail(
-        diag, TW_ERR_IO,
-        "the GPU's machine gave up: worker %d waited at its record %d for counter %s to reach %d, which stood "
-        "at %d",
-        a->worker, a->record, name, a->target, a->seen);
-}
-
+/* Fails if the machine gave up, and says why. */
 static tw_status read_abort(tw_cuda_vm *vm, tw_mega_program *p, tw_diag *diag) {
     tw_mega_abort a;
-    const tw_status st = tw_mega_read(vm, &a, p->abort, sizeof a, diag);
+    const tw_status st = tw_mega_read(vm, &a, p->arguments[TW_MEGA_ARG_ABORT], sizeof a, diag);
     if (st != TW_OK) return st;
     p->gave_up = a.flag != 0;
-    return p->gave_up ? gave_up(p, &a, diag) : TW_OK;
+    if (!p->gave_up) return TW_OK;
+    if (a.counter < 0)
+        return tw_fail(diag, TW_ERR_IO,
+                       "the GPU's machine gave up: worker %d waited at its record %d for data of use %d, and saw %d",
+                       a.worker, a.record, a.target, a.seen);
+    return tw_fail(
+        diag, TW_ERR_IO,
+        "the GPU's machine gave up: worker %d waited at its record %d for counter %s to reach %d, which stood at %d",
+        a.worker, a.record, a.counter < p->s->n_counters ? p->s->counters[a.counter].name : "?", a.target, a.seen);
 }
 
-static tw_status emulate(tw_cuda_vm *vm, tw_mega_program *p, const uint64_t *arguments, tw_diag *diag) {
+static tw_status emulate(tw_cuda_vm *vm, tw_mega_program *p, tw_diag *diag) {
     tw_emu_options o = {.seed = vm->options.seed + (uint64_t)p->epoch, .grid = {p->s->n_workers}};
     tw_emu_report report = {0};
-    tw_status st = tw_emu_launch(vm->emu, p->kernel, arguments, &o, &report, diag);
+    tw_status st = tw_emu_launch(vm->emu, p->kernel, p->arguments, &o, &report, diag);
     if (st == TW_ERR_REJECTED) st = tw_emu_explain(&report, diag);
     /* If the machine gave up, its abort is reported instead of the emulator's findings. */
     if (st != TW_OK && st != TW_ERR_REJECTED) return st;
@@ -299,17 +271,12 @@ static tw_status emulate(tw_cuda_vm *vm, tw_mega_program *p, const uint64_t *arg
     return aborted == TW_OK ? st : aborted;
 }
 
-/* Sleeps for a while between polls, since later tokens of a launch are whole steps away. */
-static void rest(void) {
-    const struct timespec some = {.tv_nsec = 20000};
-    nanosleep(&some, NULL);
-}
-
-/* Waits for a step's token of a sequence. `soon`: it is needed to launch more, so the thread does not sleep. A fault in
-   the kernel shows when the stream is polled. */
+/* Waits for a step's token of a sequence. `soon`: it is needed to launch more, so the thread does not sleep. Otherwise
+   it sleeps between polls, since later tokens of a launch are whole steps away. A fault in the kernel shows when the
+   stream is polled. */
 static tw_status hear(tw_cuda_vm *vm, tw_mega_program *p, int64_t at, bool soon, int32_t *token, tw_diag *diag) {
     enum { LOOK = 1 << 14, RESTLESS = 1 << 8 };
-    if (vm->emu) return tw_mega_read(vm, token, p->out + (uint64_t)at * 4, 4, diag);
+    if (vm->emu) return tw_mega_read(vm, token, p->arguments[TW_MEGA_ARG_OUT] + (uint64_t)at * 4, 4, diag);
     bool over = false;
     for (int polls = 1; (*token = atomic_load_explicit(&p->said[at], memory_order_acquire)) == UNSAID; polls++) {
         if (over)
@@ -319,7 +286,7 @@ static tw_status hear(tw_cuda_vm *vm, tw_mega_program *p, int64_t at, bool soon,
             tw_status st = tw_cuda_look(vm->cuda, &over, diag);
             if (st != TW_OK) return st;
         }
-        if (!soon && polls > RESTLESS) rest();
+        if (!soon && polls > RESTLESS) nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
         __builtin_ia32_pause();
     }
     if (*token != TW_MEGA_GAVE_UP) return TW_OK;
@@ -346,10 +313,10 @@ static tw_status settle(tw_cuda_vm *vm, tw_mega_program *p, tw_diag *diag) {
 
 /* Sends the tokens and positions that a launch begins with, without waiting. The program must be settled. */
 static tw_status send_begin(tw_cuda_vm *vm, tw_mega_program *p, const int32_t *words, size_t n, tw_diag *diag) {
-    if (vm->emu) return tw_mega_write(vm, p->tokens, words, n * sizeof *words, diag);
+    if (vm->emu) return tw_mega_write(vm, p->arguments[TW_MEGA_ARG_TOKENS], words, n * sizeof *words, diag);
     void *from = (void *)(p->said + (size_t)TW_CUDA_VM_GREEDY * (size_t)p->s->sequences);
     memcpy(from, words, n * sizeof *words);
-    return tw_cuda_send(vm->cuda, p->tokens, from, n * sizeof *words, diag);
+    return tw_cuda_send(vm->cuda, p->arguments[TW_MEGA_ARG_TOKENS], from, n * sizeof *words, diag);
 }
 
 typedef struct launch_of {
@@ -358,46 +325,38 @@ typedef struct launch_of {
     uint32_t mode;
 } launch_of;
 
-static tw_status start(tw_cuda_vm *vm, tw_mega_program *p, const uint64_t *arguments, tw_diag *diag) {
+static tw_status start(tw_cuda_vm *vm, tw_mega_program *p, tw_diag *diag) {
     const tw_cuda_launch l = {.module = p->module,
                               .grid = {p->s->n_workers, 1, 1},
                               .threads = 32 + 32 * p->plan.tuning.warps,
                               .dynamic_shared = p->plan.shared_bytes,
                               .cooperative = true,
-                              .arguments = arguments,
+                              .arguments = p->arguments,
                               .argument_bytes = p->signature.bytes,
                               .n_arguments = p->signature.n};
     tw_status st = p->ready ? TW_OK : tw_cuda_ready_make(vm->cuda, &p->ready, &l, diag);
-    for (int i = 0; i < l.n_arguments && st == TW_OK; i++) st = tw_cuda_ready_set(p->ready, i, arguments[i], diag);
+    for (int i = 0; i < l.n_arguments && st == TW_OK; i++) st = tw_cuda_ready_set(p->ready, i, p->arguments[i], diag);
     return st == TW_OK ? tw_cuda_ready_run(p->ready, tw_cuda_stream(vm->cuda), diag) : st;
 }
 
 /* Starts a launch of a settled program. */
 static tw_status launch(tw_cuda_vm *vm, tw_mega_program *p, const launch_of *o, tw_diag *diag) {
-    const uint64_t arguments[TW_MEGA_ARGS] = {
-        [TW_MEGA_ARG_WORKERS] = p->workers,
-        [TW_MEGA_ARG_COUNTERS] = p->counters,
-        [TW_MEGA_ARG_TOKENS] = p->tokens,
-        [TW_MEGA_ARG_ANGLES] = vm->angles,
-        [TW_MEGA_ARG_OUT] = p->out,
-        [TW_MEGA_ARG_ABORT] = p->abort,
-        [TW_MEGA_ARG_RULES] = p->rules,
-        [TW_MEGA_ARG_COUNTS] = vm->counts ? vm->counts : p->out,
-        [TW_MEGA_ARG_TRACE] = p->trace,
-        [TW_MEGA_ARG_POS] = (uint64_t)o->pos,
-        [TW_MEGA_ARG_N] = (uint64_t)o->n,
-        [TW_MEGA_ARG_STEPS] = (uint64_t)o->steps,
-        [TW_MEGA_ARG_EPOCH] = (uint32_t)p->epoch,
-        [TW_MEGA_ARG_TOKEN] = (uint32_t)o->token,
-        [TW_MEGA_ARG_MODE] = o->mode,
-    };
+    uint64_t *arguments = p->arguments;
+    arguments[TW_MEGA_ARG_ANGLES] = vm->angles;
+    arguments[TW_MEGA_ARG_COUNTS] = vm->counts ? vm->counts : arguments[TW_MEGA_ARG_OUT];
+    arguments[TW_MEGA_ARG_POS] = (uint64_t)o->pos;
+    arguments[TW_MEGA_ARG_N] = (uint64_t)o->n;
+    arguments[TW_MEGA_ARG_STEPS] = (uint64_t)o->steps;
+    arguments[TW_MEGA_ARG_EPOCH] = (uint32_t)p->epoch;
+    arguments[TW_MEGA_ARG_TOKEN] = (uint32_t)o->token;
+    arguments[TW_MEGA_ARG_MODE] = o->mode;
     tw_status st;
     if (vm->emu) {
-        st = emulate(vm, p, arguments, diag);
+        st = emulate(vm, p, diag);
     } else {
         for (int64_t i = 0; i < o->steps * p->s->sequences; i++)
             atomic_store_explicit(&p->said[i], UNSAID, memory_order_relaxed);
-        st = start(vm, p, arguments, diag);
+        st = start(vm, p, diag);
         if (st == TW_OK) p->pending = o->steps;
     }
     p->epoch += (int32_t)o->steps;
@@ -420,7 +379,7 @@ static tw_status check_tokens(const tw_cuda_vm *vm, const int32_t *tokens, int64
 }
 
 static tw_status read_logits(tw_cuda_vm *vm, tw_mega_program *p, int64_t rows, tw_diag *diag) {
-    const uint64_t logits = p->buffer[last_instr(p->s)->operand[TW_OUTPUT_LOGITS]];
+    const uint64_t logits = p->buffer[tw_mega_last(p->s)->operand[TW_OUTPUT_LOGITS]];
     return tw_mega_read(vm, p->logits, logits, (size_t)(rows * vm->m->vocab) * 4, diag);
 }
 
@@ -439,15 +398,19 @@ tw_status tw_cuda_vm_run(tw_cuda_vm *vm, tw_vm_step *step, tw_diag *diag) {
     if (st == TW_OK) st = launch(vm, p, &o, diag);
     if (st == TW_OK) st = hear(vm, p, 0, true, &step->token, diag);
     p->pending = 0;
-    if (st == TW_OK && !step->no_logits) st = read_logits(vm, p, p->logit_rows > 1 ? step->n : 1, diag);
+    if (st == TW_OK && !step->no_logits) st = read_logits(vm, p, p->plan.all_logits ? step->n : 1, diag);
     step->logits = step->no_logits ? NULL : p->logits;
     return st;
 }
 
-/* Sends tokens and then positions, and makes the angles of all positions of the launch. */
+/* Prepares a launch of `n` steps. Sends tokens and then positions, and makes the angles of all positions. */
 static tw_status begin_batch(tw_cuda_vm *vm, tw_mega_program *p, const int32_t *tokens, const int64_t *positions,
-                             int64_t n, tw_diag *diag) {
+                             int64_t n, launch_of *o, tw_diag *diag) {
+    if (!p) return tw_fail(diag, TW_ERR_USAGE, "no such program");
     const int64_t count = p->s->tokens;
+    if (p->s->sequences != count)
+        return tw_fail(diag, TW_ERR_USAGE, "several tokens a launch need a program of one position of each sequence");
+    *o = (launch_of){.pos = positions[0], .n = count, .steps = n, .token = tokens[0]};
     int32_t begin[BEGIN];
     tw_status st = check_tokens(vm, tokens, count, diag);
     for (int64_t i = 0; i < count && st == TW_OK; i++) {
@@ -463,13 +426,6 @@ static tw_status begin_batch(tw_cuda_vm *vm, tw_mega_program *p, const int32_t *
     return st == TW_OK && count > 1 ? send_begin(vm, p, begin, (size_t)count * 2, diag) : st;
 }
 
-static tw_status check_batch(const tw_mega_program *p, tw_diag *diag) {
-    if (!p) return tw_fail(diag, TW_ERR_USAGE, "no such program");
-    if (p->s->sequences != p->s->tokens)
-        return tw_fail(diag, TW_ERR_USAGE, "several tokens a launch need a program of one position of each sequence");
-    return TW_OK;
-}
-
 /* Uploads the rules unless the device already has them. */
 static tw_status set_rules(tw_cuda_vm *vm, tw_mega_program *p, const tw_sample_rules *rules, uint32_t *mode,
                            tw_diag *diag) {
@@ -481,18 +437,16 @@ static tw_status set_rules(tw_cuda_vm *vm, tw_mega_program *p, const tw_sample_r
     if (*mode & TW_SAMPLE_PENALISES && !vm->counts)
         return tw_fail(diag, TW_ERR_USAGE, "penalties without what they count");
     if (!memcmp(p->rules_there, rules, bytes)) return TW_OK;
-    tw_status st = tw_mega_write(vm, p->rules, rules, bytes, diag);
+    tw_status st = tw_mega_write(vm, p->arguments[TW_MEGA_ARG_RULES], rules, bytes, diag);
     if (st == TW_OK) memcpy(p->rules_there, rules, bytes);
     return st;
 }
 
 tw_status tw_cuda_vm_draw_tokens(tw_cuda_vm *vm, tw_cuda_vm_draw *d, tw_diag *diag) {
     tw_mega_program *p = program(vm, d->program);
-    tw_status st = check_batch(p, diag);
+    launch_of o;
+    tw_status st = begin_batch(vm, p, d->tokens, d->positions, d->n, &o, diag);
     d->taken = 0;
-    if (st != TW_OK) return st;
-    launch_of o = {.pos = d->positions[0], .n = p->s->sequences, .steps = d->n, .token = d->tokens[0]};
-    st = begin_batch(vm, p, d->tokens, d->positions, d->n, diag);
     if (st == TW_OK) st = set_rules(vm, p, d->rules, &o.mode, diag);
     if (st == TW_OK) st = launch(vm, p, &o, diag);
     bool go_on = true;
@@ -517,45 +471,25 @@ tw_status tw_cuda_vm_count(tw_cuda_vm *vm, int64_t sequence, const uint32_t *cou
         return tw_fail(diag, TW_ERR_USAGE, "sequence %lld is not within 0..%d", (long long)sequence,
                        TW_CUDA_VM_TOKENS - 1);
     if (!vm->counts) {
-        void *zeros = calloc(TW_CUDA_VM_TOKENS, row);
-        if (!zeros) return tw_fail_memory(diag);
-        tw_status st = tw_mega_alloc(vm, NULL, "counts", zeros, TW_CUDA_VM_TOKENS * row, false, &vm->counts, diag);
-        free(zeros);
+        tw_status st = tw_mega_alloc_zeros(vm, NULL, "counts", TW_CUDA_VM_TOKENS * row, &vm->counts, diag);
         if (st != TW_OK) return st;
     }
     return tw_mega_write(vm, vm->counts + (uint64_t)sequence * row, counts, row, diag);
 }
 
-/* Runs greedy steps, and waits for all their tokens. */
-static tw_status run_batch(tw_cuda_vm *vm, tw_mega_program *p, const int32_t *tokens, const int64_t *positions,
-                           int64_t n, int32_t *out, double *microseconds, tw_diag *diag) {
-    tw_status st = check_batch(p, diag);
-    if (st != TW_OK) return st;
-    const int64_t count = p->s->sequences;
-    const launch_of o = {.pos = positions[0], .n = count, .steps = n, .token = tokens[0]};
-    st = begin_batch(vm, p, tokens, positions, n, diag);
-    const int64_t begin = tw_now_ns();
-    if (st == TW_OK) st = launch(vm, p, &o, diag);
-    for (int64_t i = 0; i < n && st == TW_OK; i++) st = hear_step(vm, p, i, i == n - 1, out + i * count, diag);
-    if (microseconds) *microseconds = (double)(tw_now_ns() - begin) * 1e-3;
-    p->pending = 0;
-    return st;
-}
-
-tw_status tw_cuda_vm_greedy(tw_cuda_vm *vm, int id, int32_t token, int64_t pos, int64_t n, int32_t *tokens,
-                            double *microseconds, tw_diag *diag) {
-    tw_mega_program *p = program(vm, id);
-    if (p && p->s->tokens != 1)
-        return tw_fail(diag, TW_ERR_USAGE, "several tokens a launch need a program of one position");
-    return run_batch(vm, p, &token, &pos, n, tokens, microseconds, diag);
-}
-
 tw_status tw_cuda_vm_batch(tw_cuda_vm *vm, int id, const int32_t *tokens, const int64_t *positions, int64_t n,
                            int32_t *out, const float **logits, double *microseconds, tw_diag *diag) {
     tw_mega_program *p = program(vm, id);
-    tw_status st = run_batch(vm, p, tokens, positions, n, out, microseconds, diag);
-    if (st == TW_OK && logits) st = read_logits(vm, p, p->s->sequences, diag);
-    if (p && logits) *logits = p->logits;
+    launch_of o;
+    tw_status st = begin_batch(vm, p, tokens, positions, n, &o, diag);
+    if (st != TW_OK) return st;
+    const int64_t begin = tw_now_ns();
+    st = launch(vm, p, &o, diag);
+    for (int64_t i = 0; i < n && st == TW_OK; i++) st = hear_step(vm, p, i, i == n - 1, out + i * o.n, diag);
+    if (microseconds) *microseconds = (double)(tw_now_ns() - begin) * 1e-3;
+    p->pending = 0;
+    if (st == TW_OK && logits) st = read_logits(vm, p, o.n, diag);
+    if (logits) *logits = p->logits;
     return st;
 }
 
@@ -570,7 +504,7 @@ tw_status tw_cuda_vm_trace(tw_cuda_vm *vm, int id, tw_cuda_vm_times times[TW_CUD
     const size_t marks = (size_t)workers * (size_t)rows * TW_MEGA_MARKS;
     int64_t *clock = malloc(marks * sizeof *clock);
     if (!clock) return tw_fail_memory(diag);
-    tw_status st = tw_mega_read(vm, clock, p->trace, marks * sizeof *clock, diag);
+    tw_status st = tw_mega_read(vm, clock, p->arguments[TW_MEGA_ARG_TRACE], marks * sizeof *clock, diag);
     for (int k = 0; k < TW_CUDA_VM_KINDS; k++) times[k] = (tw_cuda_vm_times){.name = names[k]};
     for (int w = 0; w < workers && st == TW_OK; w++)
         for (int r = 0; r < rows; r++) {

@@ -23,8 +23,6 @@ enum { TW_CUDA_VM_TOKENS = 8 };
 
 typedef struct tw_cuda_vm tw_cuda_vm;
 
-enum { TW_CUDA_VM_COUNTERS = TW_EDGES_COUNTERS, TW_CUDA_VM_DATA = TW_EDGES_DATA };
-
 typedef tw_machine_tuning tw_cuda_vm_tuning;
 
 typedef struct tw_cuda_vm_options {
@@ -69,17 +67,12 @@ void tw_cuda_vm_explain(const tw_cuda_vm *vm, char *out, size_t size);
 /* The most steps of a launch. They take some seconds, after which a launch that gave up has ended. */
 enum { TW_CUDA_VM_GREEDY = 4096 };
 
-/* Runs `n` greedy steps of a program of one position in a single launch. tokens[0] follows `token` at position `pos`,
-   tokens[1] follows tokens[0], and so on. Positions pos to pos + n - 1 are within the cache. *microseconds (may be
-   NULL) is host time from before the launch until the host knows that it is over. */
-tw_status tw_cuda_vm_greedy(tw_cuda_vm *vm, int program, int32_t token, int64_t pos, int64_t n, int32_t *tokens,
-                            double *microseconds, tw_diag *diag);
-
 /* Runs `n` greedy steps of a program of S sequences (one position: S is 1) in a single launch. n is at most
    TW_CUDA_VM_GREEDY. Sequence i begins with tokens[i] at positions[i]. Each step takes the token that the step before
    found, at the next position. out[step * S + i] is the token that a step found. All positions are within the cache,
    and those below a sequence's first one were run before. *logits (may be NULL) is [S][vocab] of the last step, owned
-   by the machine and valid until it runs again. *microseconds is as in tw_cuda_vm_greedy. */
+   by the machine and valid until it runs again. *microseconds (may be NULL) is host time from before the launch
+   until the host knows that it is over. */
 tw_status tw_cuda_vm_batch(tw_cuda_vm *vm, int program, const int32_t *tokens, const int64_t *positions, int64_t n,
                            int32_t *out, const float **logits, double *microseconds, tw_diag *diag);
 
