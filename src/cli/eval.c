@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The verb `eval` measures what choices are worth on problems that no model has seen. */
 #include "cli/tuning.h"
+#include "tilewright/select.h"
 #include "tune/evaluate.h"
 #include "tune/train.h"
 
@@ -17,18 +18,21 @@ typedef struct evaluating {
     int n, most, strategies;
 } evaluating;
 
-typedef struct by_waves {
+/* A model of the store's measurements, as a strategy. */
+typedef struct by_model {
     const tw_family *f;
     tw_wave_model *m;
-} by_waves;
+} by_model;
 
 static bool choose(void *context, const int64_t *problem, char *out, size_t size) {
-    const by_waves *w = context;
-    tw_wave_division d[512];
-    for (int i = 0; i < w->f->n_macros && i < 512; i++) d[i] = tw_family_divide(w->f, i, problem);
-    const tw_wave_choice c = tw_wave_select(w->m, d);
-    if (c.micro < 0) return false;
-    tw_family_config(w->f, c.macro, c.micro, out, size);
+    const by_model *b = context;
+    return tw_train_choose(b->f, b->m, problem, out, size);
+}
+
+static bool choose_selected(void *context, const int64_t *problem, char *out, size_t size) {
+    tw_selection s;
+    if (tw_select(context, problem, 0, &s) != TW_OK) return false;
+    snprintf(out, size, "%s", s.config);
     return true;
 }
 
@@ -91,17 +95,59 @@ static void print_summary(evaluating *e) {
     }
 }
 
+enum { FORMS = 3 };
+
+/* The strategies of an evaluation: an artefact, and the forms of the model by waves. */
+typedef struct strategies {
+    tw_selector *selector;
+    by_model models[FORMS];
+    tw_strategy list[1 + FORMS];
+    int n;
+} strategies;
+
+static tw_status open_strategies(strategies *s, const tw_family *f, tw_store *store, const char *artefact,
+                                 const char *campaign, tw_diag *diag) {
+    tw_training t = {0};
+    tw_status st = TW_OK;
+    if (artefact) {
+        st = tw_selector_open(&s->selector, artefact, diag);
+        if (st == TW_OK) s->list[s->n++] = (tw_strategy){"select", choose_selected, s->selector};
+    }
+    if (st == TW_OK) st = tw_training_read(&t, f, store, campaign, diag);
+    for (int i = 0; i < FORMS && st == TW_OK && t.n; i++) {
+        s->models[i].f = f;
+        st = tw_train_fit(&s->models[i].m, f, &t, (tw_wave_form)i, diag);
+        s->list[s->n++] = (tw_strategy){tw_train_form((tw_wave_form)i), choose, &s->models[i]};
+    }
+    tw_training_free(&t);
+    return st;
+}
+
+static void close_strategies(strategies *s) {
+    for (int i = 0; i < FORMS; i++) tw_wave_free(s->models[i].m);
+    tw_selector_close(s->selector);
+}
+
+static bool make_room(evaluating *e, int problems) {
+    bool good = true;
+    for (int i = 0; i < TW_EVALUATE_STRATEGIES; i++)
+        good = (e->shares[i] = calloc((size_t)problems, sizeof **e->shares)) != NULL && good;
+    e->most = problems;
+    return good;
+}
+
 static int run(const cli_verb *verb, int argc, char **argv) {
-    static const char *const forms[] = {"wave", "linear", "step"};
-    const char *words[8];
+    const char *words[8], *artefact = NULL, *campaign = NULL;
     cli_tuning t = {0};
-    int64_t problems = 10, seed = 1000, alone = 4;
+    int64_t problems = 10, seed = 1000;
     tw_evaluate_options o = {.name = "eval", .interrupted = cli_tuning_interrupted, .result = take};
     evaluating e = {0};
+    strategies s = {0};
     const cli_flag flags[] = {
         CLI_TUNING_FLAGS(t),
+        {"--artefact", CLI_TEXT, &artefact, "FILE", "judge this artefact too"},
+        {"--campaign", CLI_TEXT, &campaign, "NAME", "models learn from this campaign alone"},
         {"--problems", CLI_INT, &problems, "N", "problems, drawn at random (default 10)"},
-        {"--alone", CLI_INT, &alone, "N", "waves"},
         {"--budget", CLI_REAL, &o.seconds, "SECONDS", "no problem begins after it"},
         {"--seed", CLI_INT, &seed, "N", "decides the problems (default 1000)"},
         {"--json", CLI_FLAG, &e.json, NULL, "print as JSON"},
@@ -110,38 +156,27 @@ static int run(const cli_verb *verb, int argc, char **argv) {
     tw_diag d;
     if (!cli_parse(verb, argc, argv, flags, sizeof flags / sizeof *flags, words, 1, 8, &n, &status)) return status;
     if (problems < 1 || problems > 100000) return cli_usage("eval: --problems: from 1 to 100000");
+    if (o.seconds < 0) return cli_usage("eval: a budget is not negative");
     o.problems = (int)problems;
     o.seed = (uint64_t)seed;
     o.context = &e;
     if (cli_tuning_open(&t, words, n, &d) != TW_OK) return cli_fail(&d);
     e.f = &t.family;
-    e.most = o.problems;
-    for (int i = 0; i < TW_EVALUATE_STRATEGIES; i++) e.shares[i] = calloc((size_t)problems, sizeof(double));
-    tw_store *s = NULL;
-    tw_training training = {0};
-    by_waves w[3] = {{0}};
-    tw_strategy strategies[3];
+    tw_store *store = NULL;
     cli_interrupted();
-    tw_status st = tw_store_open(&s, t.store, false, &d);
-    if (st == TW_OK) st = tw_training_read(&training, &t.family, s, NULL, &d);
-    for (int i = 0; i < 3 && st == TW_OK; i++) {
-        const tw_wave_options wo = {.form = (tw_wave_form)i, .alone = (int)alone};
-        w[i].f = &t.family;
-        st = tw_train_fit(&w[i].m, &t.family, &training, &wo, &d);
-        if (st != TW_OK) break;
-        const tw_wave_quality q = tw_wave_judge(w[i].m, training.samples, training.n);
-        fprintf(stderr, "%s: %d samples, R2 %.4f mean error %.1f %% worst %.1f %%\n", forms[i], q.n, q.r2, q.mean * 100,
-                q.worst * 100);
-        strategies[i] = (tw_strategy){forms[i], choose, &w[i]};
-    }
-    o.strategies = strategies;
-    o.n_strategies = 3;
-    if (st == TW_OK) st = tw_evaluate(&t.family, s, &o, &d);
+    tw_status st =
+        make_room(&e, o.problems) ? tw_store_open(&store, t.store, t.family.recorded, &d) : tw_fail_memory(&d);
+    if (st == TW_OK) st = open_strategies(&s, &t.family, store, artefact, campaign, &d);
+    o.strategies = s.list;
+    o.n_strategies = s.n;
+    if (st == TW_OK) st = tw_evaluate(&t.family, store, &o, &d);
     if (st == TW_OK) print_summary(&e);
-    tw_store_close(s);
+    close_strategies(&s);
+    for (int i = 0; i < TW_EVALUATE_STRATEGIES; i++) free(e.shares[i]);
+    tw_store_close(store);
     tw_family_close(&t.family);
     return st == TW_OK ? CLI_OK : cli_fail(&d);
 }
 
 const cli_verb cli_eval = {"eval", "gemm [type=T]", "what choices are worth on problems that no model has seen",
-                           "tilewright eval gemm type=bf16 --problems 20 --store tuned.db", run};
+                           "tilewright eval gemm --problems 20 --store tuned.db --artefact gemm.select", run};

@@ -2,28 +2,6 @@
 /* The verb `measure` runs a campaign. */
 #include "cli/tuning.h"
 
-#include <jansson.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-static void print(const tw_family *f, const tw_campaign_progress *p, bool json) {
-    if (!json) {
-        printf("%s: %lld of %lld problems, %lld configurations measured, %lld were there already, %lld wrong, "
-               "%lld failed, %.1f s%s\n",
-               f->name, (long long)p->jobs, (long long)p->planned, (long long)p->measured, (long long)p->had,
-               (long long)p->wrong, (long long)p->failed, p->seconds, p->cut ? ", cut short" : "");
-        return;
-    }
-    json_t *o =
-        json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:b}", "family", f->name, "problems", (json_int_t)p->jobs,
-                  "planned", (json_int_t)p->planned, "measured", (json_int_t)p->measured, "had", (json_int_t)p->had,
-                  "wrong", (json_int_t)p->wrong, "failed", (json_int_t)p->failed, "seconds", p->seconds, "cut", p->cut);
-    char *line = json_dumps(o, JSON_REAL_PRECISION(6));
-    if (line) puts(line);
-    free(line);
-    json_decref(o);
-}
-
 static int run(const cli_verb *verb, int argc, char **argv) {
     const char *words[8], *effort = "quick";
     cli_tuning t = {0};
@@ -56,7 +34,7 @@ static int run(const cli_verb *verb, int argc, char **argv) {
     tw_status st = tw_store_open(&s, t.store, false, &d);
     if (st == TW_OK) st = tw_campaign_run(&t.family, s, &o, &p, &d);
     cli_tuning_progress_end();
-    if (st == TW_OK) print(&t.family, &p, json);
+    if (st == TW_OK) cli_tuning_print_campaign(&t.family, &p, json);
     tw_store_close(s);
     tw_family_close(&t.family);
     return st == TW_OK ? CLI_OK : cli_fail(&d);

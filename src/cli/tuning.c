@@ -7,7 +7,9 @@
 #include "tune/gemm_gpu.h"
 #include "tune/store.h"
 
+#include <jansson.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -122,4 +124,41 @@ void cli_tuning_progress_end(void) {
 bool cli_tuning_interrupted(void *context) {
     (void)context;
     return cli_interrupted();
+}
+
+void cli_tuning_print_campaign(const tw_family *f, const tw_campaign_progress *p, bool json) {
+    if (!json) {
+        printf("%s: %lld of %lld problems, %lld configurations measured, %lld were there already, %lld wrong, "
+               "%lld failed, %.1f s%s\n",
+               f->name, (long long)p->jobs, (long long)p->planned, (long long)p->measured, (long long)p->had,
+               (long long)p->wrong, (long long)p->failed, p->seconds, p->cut ? ", cut short" : "");
+        return;
+    }
+    json_t *o =
+        json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:b}", "family", f->name, "problems", (json_int_t)p->jobs,
+                  "planned", (json_int_t)p->planned, "measured", (json_int_t)p->measured, "had", (json_int_t)p->had,
+                  "wrong", (json_int_t)p->wrong, "failed", (json_int_t)p->failed, "seconds", p->seconds, "cut", p->cut);
+    char *line = json_dumps(o, JSON_REAL_PRECISION(6));
+    if (line) puts(line);
+    free(line);
+    json_decref(o);
+}
+
+void cli_tuning_print_trained(const tw_family *f, const tw_trained *t, const char *path, bool json) {
+    const tw_wave_quality *q = &t->quality;
+    if (!json) {
+        printf(
+            "%s: form %s, %d samples, R2 %.4f, mean error %.1f %%; its choices have %.1f %% of the best on %d screened "
+            "problems\n%s\n",
+            f->name, t->form, q->n, q->r2, q->mean * 100, t->share * 100, t->problems, path);
+        return;
+    }
+    json_t *o =
+        json_pack("{s:s, s:s, s:s, s:i, s:f, s:f, s:i, s:f, s:I, s:I}", "family", f->name, "artefact", path, "form",
+                  t->form, "samples", q->n, "r2", q->r2, "mean_error", q->mean, "screened_problems", t->problems,
+                  "share_of_screened_best", t->share, "wrong", (json_int_t)t->wrong, "unknown", (json_int_t)t->unknown);
+    char *line = json_dumps(o, JSON_REAL_PRECISION(6));
+    if (line) puts(line);
+    free(line);
+    json_decref(o);
 }

@@ -5,6 +5,7 @@
 
 #include "cli/cli.h"
 #include "tune/campaign.h"
+#include "tune/train.h"
 
 /* What is tuned, by a verb's words and flags. */
 typedef struct cli_tuning {
@@ -29,6 +30,10 @@ bool cli_tuning_effort(const char *effort, tw_campaign_options *o);
 void cli_tuning_progress(void *context, const tw_campaign_progress *p);
 /* Clears what it showed. */
 void cli_tuning_progress_end(void);
+
+/* Prints a campaign's end, and what training came to. */
+void cli_tuning_print_campaign(const tw_family *f, const tw_campaign_progress *p, bool json);
+void cli_tuning_print_trained(const tw_family *f, const tw_trained *t, const char *path, bool json);
 
 bool cli_tuning_interrupted(void *context); /* Tells whether Ctrl-C was pressed. */
 

@@ -23,8 +23,8 @@ enum {
 
 /* The micro choice for rounds near L. */
 typedef struct tw_artefact_anchor {
-    double rounds; /* L, above 0 and below 2^32. */
-    int micro;     /* Index of the micro choice. */
+    int64_t rounds; /* L, from 1 to 2^32 - 1. */
+    int micro;      /* Index of the micro choice. */
 } tw_artefact_anchor;
 
 /* The model of a wave: time = c[0] GL + c[1] G + c[2] L + c[3]. */
@@ -43,9 +43,6 @@ typedef struct tw_artefact_macro {
        G is `times` times the product of ceil(problem[a] / grid[a]), L the product of ceil(problem[a] / rounds[a]). */
     int64_t grid[TW_SELECT_AXES], rounds[TW_SELECT_AXES];
     int64_t times; /* What G is multiplied by: splits, say. 0: 1. */
-    /* Blocks share the axis equally, so that none is larger than the others: L is multiplied by the used part of a
-       tile, problem[a] / (grid[a] * ceil(problem[a] / grid[a])). */
-    bool shrinks[TW_SELECT_AXES];
     /* Legality: problem[a] must be a multiple of multiple[a], at least least[a], at most most[a]. 0: no such rule. */
     int64_t multiple[TW_SELECT_AXES], least[TW_SELECT_AXES], most[TW_SELECT_AXES];
     int64_t parts[TW_SELECT_AXES]; /* ceil(problem[a] / grid[a]) must be a multiple of it. 0: no such rule. */
@@ -70,6 +67,9 @@ typedef struct tw_artefact {
     const char *kernel, *unit, *device, *alike, *architecture, *about;
     const char *axes[TW_SELECT_AXES];
     int n_axes;
+    /* Blocks share this axis equally, so that none is larger than the others: L is multiplied by the used part of a
+       tile, problem[a] / (grid[a] * ceil(problem[a] / grid[a])). */
+    bool shrinks[TW_SELECT_AXES];
     const tw_artefact_macro *macros;
     int n_macros;                   /* At least 1. */
     const tw_artefact_exact *exact; /* In any order, each problem once. */

@@ -86,7 +86,7 @@ tw_status tw_campaign_measure(const tw_family *f, tw_store *s, const char *name,
     }
     k.configs = left;
     const tw_family_listener l = {keep, is_interrupted, &k};
-    if (st == TW_OK && count) st = f->calls->measure(f->self, problem, left, count, p, &l, diag);
+    if (st == TW_OK && count && !f->recorded) st = f->calls->measure(f->self, problem, left, count, p, &l, diag);
     free(left);
     return st;
 }

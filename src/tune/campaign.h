@@ -67,7 +67,7 @@ tw_status tw_campaign_learn(const tw_family *f, tw_store *s, const tw_campaign_o
                             tw_diag *diag);
 
 /* Measures configurations of a problem into a store, under keys "name|problem|configuration". Those that the store has
-   are left out. What `m->had` and its like count is added to *progress. */
+   are left out, and all of a recorded family. What `had` and its like count is added to *progress. */
 tw_status tw_campaign_measure(const tw_family *f, tw_store *s, const char *name, const int64_t *problem,
                               const char *const *configs, int n, const tw_measure_protocol *p,
                               bool (*interrupted)(void *context), void *context, tw_campaign_progress *progress,

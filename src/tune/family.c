@@ -90,7 +90,7 @@ tw_wave_division tw_family_divide(const tw_family *f, int macro, const int64_t *
         if (m->parts[a] && parts % m->parts[a]) return (tw_wave_division){0};
         d.grid *= parts;
         if (m->rounds[a]) d.loops *= (double)parts_of(extent, m->rounds[a]);
-        if (m->shrinks[a]) d.loops *= (double)extent / (double)(parts * m->grid[a]);
+        if (f->shrinks[a] && m->grid[a]) d.loops *= (double)extent / (double)(parts * m->grid[a]);
     }
     return d;
 }

@@ -39,7 +39,8 @@ struct tw_family {
 
     const char *axes[TW_SELECT_AXES]; /* Names of the axes. */
     int n_axes;
-    int rows, columns, loops; /* The axes that rows and columns of blocks, and rounds, divide. */
+    bool shrinks[TW_SELECT_AXES]; /* As in an artefact. */
+    int rows, columns, loops;     /* The axes that rows and columns of blocks, and rounds, divide. */
     /* Usual problems have axes from `least` to `most`, in steps of `step`, and at most so much work. */
     int64_t least[TW_SELECT_AXES], most[TW_SELECT_AXES], step[TW_SELECT_AXES];
     double most_work; /* In operations. 0: any. */
@@ -50,6 +51,7 @@ struct tw_family {
     const char *const *baselines; /* Names of configurations to compare with: "default". The first is used today. */
     int n_baselines;
 
+    bool recorded; /* The device is not here: what the store lacks cannot be measured. */
     const tw_family_calls *calls;
     void *self; /* Passed to the calls. */
 };

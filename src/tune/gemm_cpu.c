@@ -92,7 +92,6 @@ static void describe_macro(tw_artefact_macro *m, const tw_tiled_config *c, int t
     m->grid[0] = c->tm;
     m->grid[1] = c->tn;
     m->rounds[2] = ROUND;
-    m->shrinks[0] = m->shrinks[1] = true;
     m->multiple[1] = TW_PANEL_ROWS;
     m->slots = threads;
     /* What the space calls legal: more than half of a tile is used. The usual one has no limits. */
@@ -144,6 +143,7 @@ tw_status tw_gemm_cpu_open(tw_family *out, const tw_gemm_cpu_options *o, tw_diag
                        .protocol = "weights=memory",
                        .axes = {"m", "n", "k"},
                        .n_axes = 3,
+                       .shrinks = {true, true},
                        .columns = 1,
                        .loops = 2,
                        .least = {16, 256, 256},

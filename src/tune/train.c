@@ -5,26 +5,32 @@
 #include "base/diag.h"
 #include "base/stats.h"
 
+#include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- samples */
+const char *tw_train_form(tw_wave_form form) {
+    static const char *const names[] = {"wave", "linear", "step"};
+    return names[form];
+}
+
+/* ---- measurements */
 
 typedef struct reading {
     const tw_family *f;
     const char *name;
     tw_training *t;
-    int room;
+    int room, screen_room;
     double *sorted;
     int sorted_room;
 } reading;
 
-/* Tells whether a key is of a point of the campaign `name`. */
-static bool is_point(const char *key, const char *name) {
-    static const char points[] = "|points|";
+/* Tells whether a key is of a phase of the campaign `name`. */
+static bool is_of(const char *key, const char *phase, const char *name) {
     const char *bar = key ? strchr(key, '|') : NULL;
-    if (!bar || strncmp(bar, points, sizeof points - 1) != 0) return false;
+    const size_t n = strlen(phase);
+    if (!bar || strncmp(bar + 1, phase, n) != 0 || bar[1 + n] != '|') return false;
     return !name || (strlen(name) == (size_t)(bar - key) && !strncmp(key, name, strlen(name)));
 }
 
@@ -40,36 +46,52 @@ static tw_status median_of(reading *r, const tw_measurement *m, double *out, tw_
     return TW_OK;
 }
 
+/* Makes room for one more element. */
+static bool reserve(void **list, int n, int *room, size_t size) {
+    if (n < *room) return true;
+    const int more = *room ? 2 * *room : 1024;
+    void *wider = realloc(*list, (size_t)more * size);
+    if (!wider) return false;
+    *list = wider;
+    *room = more;
+    return true;
+}
+
 static tw_status take(void *context, const tw_measurement *m, tw_diag *diag) {
     reading *r = context;
     tw_training *t = r->t;
-    int64_t problem[TW_SELECT_AXES];
-    tw_wave_sample s = {0};
-    if (!is_point(m->key, r->name)) return TW_OK;
+    tw_trial trial = {.macro = -1};
+    const bool screen = is_of(m->key, "screen", r->name);
+    if (!screen && !is_of(m->key, "points", r->name)) return TW_OK;
     if (m->status != TW_OK || m->n < 1) {
         t->wrong++;
         return TW_OK;
     }
-    const bool known = !strcmp(m->unit, r->f->unit) && tw_family_find(r->f, m->config, &s.macro, &s.micro) &&
-                       tw_family_parse(r->f, problem, m->problem, NULL) == TW_OK;
-    const tw_wave_division d = known ? tw_family_divide(r->f, s.macro, problem) : (tw_wave_division){0};
-    tw_status st = median_of(r, m, &s.time, diag);
+    const bool known = !strcmp(m->unit, r->f->unit) && tw_family_find(r->f, m->config, &trial.macro, &trial.micro) &&
+                       tw_family_parse(r->f, trial.problem, m->problem, NULL) == TW_OK;
+    const tw_wave_division d = known ? tw_family_divide(r->f, trial.macro, trial.problem) : (tw_wave_division){0};
+    const tw_status st = median_of(r, m, &trial.time, diag);
     if (st != TW_OK) return st;
-    if (!d.grid || !(s.time > 0)) {
+    if (!d.grid || !(trial.time > 0)) {
         t->unknown++;
         return TW_OK;
     }
-    if (t->n == r->room) {
-        const int room = r->room ? 2 * r->room : 1024;
-        tw_wave_sample *wider = realloc(t->samples, (size_t)room * sizeof *wider);
-        if (!wider) return tw_fail_memory(diag);
-        t->samples = wider;
-        r->room = room;
-    }
-    s.grid = d.grid;
-    s.loops = d.loops;
-    t->samples[t->n++] = s;
+    void *screens = t->screens, *samples = t->samples;
+    const bool room = screen ? reserve(&screens, t->n_screens, &r->screen_room, sizeof trial)
+                             : reserve(&samples, t->n, &r->room, sizeof *t->samples);
+    t->screens = screens;
+    t->samples = samples;
+    if (!room) return tw_fail_memory(diag);
+    if (screen)
+        t->screens[t->n_screens++] = trial;
+    else
+        t->samples[t->n++] = (tw_wave_sample){trial.macro, trial.micro, d.grid, d.loops, trial.time};
     return TW_OK;
+}
+
+static int by_problem(const void *a, const void *b) {
+    const tw_trial *x = a, *y = b;
+    return memcmp(x->problem, y->problem, sizeof x->problem);
 }
 
 tw_status tw_training_read(tw_training *out, const tw_family *f, tw_store *s, const char *name, tw_diag *diag) {
@@ -79,23 +101,67 @@ tw_status tw_training_read(tw_training *out, const tw_family *f, tw_store *s, co
     const tw_status st = tw_store_read(s, &filter, take, &r, NULL, diag);
     free(r.sorted);
     if (st != TW_OK) tw_training_free(out);
+    if (out->n_screens) qsort(out->screens, (size_t)out->n_screens, sizeof *out->screens, by_problem);
     return st;
 }
 
 void tw_training_free(tw_training *t) {
     free(t->samples);
+    free(t->screens);
     *t = (tw_training){0};
 }
 
-tw_status tw_train_fit(tw_wave_model **out, const tw_family *f, const tw_training *t, const tw_wave_options *o,
+/* ---- the model */
+
+tw_status tw_train_fit(tw_wave_model **out, const tw_family *f, const tw_training *t, tw_wave_form form,
                        tw_diag *diag) {
+    const tw_wave_options o = {.form = form, .alone = TW_TRAIN_WAVES};
     int64_t *slots = malloc(((size_t)f->n_macros + 1) * sizeof *slots);
     *out = NULL;
     if (!slots) return tw_fail_memory(diag);
     for (int i = 0; i < f->n_macros; i++) slots[i] = f->macros[i].slots;
-    const tw_status st = tw_wave_fit(out, t->samples, t->n, slots, f->n_macros, o, diag);
+    const tw_status st = tw_wave_fit(out, t->samples, t->n, slots, f->n_macros, &o, diag);
     free(slots);
     return st;
+}
+
+/* Finds what a model chooses. False: nothing. */
+static bool choose(const tw_family *f, const tw_wave_model *m, const int64_t *problem, tw_wave_choice *best) {
+    *best = (tw_wave_choice){-1, -1, (double)INFINITY};
+    for (int i = 0; i < f->n_macros; i++) {
+        const tw_wave_division d = tw_family_divide(f, i, problem);
+        const double time = d.grid ? tw_wave_time(m, i, d.grid, d.loops) : (double)INFINITY;
+        if (time < best->time) *best = (tw_wave_choice){i, tw_wave_micro(m, i, d.grid, d.loops), time};
+    }
+    return best->micro >= 0;
+}
+
+bool tw_train_choose(const tw_family *f, const tw_wave_model *m, const int64_t *problem, char *out, size_t size) {
+    tw_wave_choice c;
+    if (!choose(f, m, problem, &c)) return false;
+    tw_family_config(f, c.macro, c.micro, out, size);
+    return true;
+}
+
+/* Judges a model by its choices on the screened problems. A choice whose micro choice was not screened counts by
+   another one of the same macro choice. */
+static void judge_choices(const tw_family *f, const tw_training *t, const tw_wave_model *m, tw_trained *out) {
+    double sum = 0;
+    out->problems = 0;
+    for (int i = 0, end; i < t->n_screens; i = end) {
+        double least = (double)INFINITY, time = 0;
+        tw_wave_choice c;
+        const bool chosen = choose(f, m, t->screens[i].problem, &c);
+        for (end = i; end < t->n_screens && !by_problem(&t->screens[i], &t->screens[end]); end++) {
+            const tw_trial *x = &t->screens[end];
+            least = fmin(least, x->time);
+            if (chosen && x->macro == c.macro && (x->micro == c.micro || !time)) time = x->time;
+        }
+        if (!time) continue;
+        sum += log(least / time);
+        out->problems++;
+    }
+    out->share = out->problems ? exp(sum / out->problems) : 0;
 }
 
 /* ---- the artefact */
@@ -111,6 +177,7 @@ typedef struct writing {
     const tw_family *f;
     const tw_training *t;
     const tw_wave_model *m;
+    tw_wave_form form;
 } writing;
 
 static int64_t wave_of(const tw_artefact_macro *k, int64_t grid) {
@@ -133,15 +200,26 @@ static judged judge(writing *w, int macro, int64_t first, int64_t last) {
     return j;
 }
 
-/* Writes fit i of the model, which holds for waves `first` to `last`. */
+/* Writes fit i of the model, which holds for waves `first` to `last`. Beyond the last wave of its own, the step form's
+   number of waves is written as that of the blocks, G / slots + 1/2 in the mean. */
 static tw_artefact_fit describe_fit(writing *w, int macro, int i, int64_t first, int64_t last) {
     const tw_wave_fit_view v = tw_wave_fit_at(w->m, macro, i);
     tw_artefact_anchor *anchors = tw_arena_array(&w->arena, (size_t)v.anchors + 1, sizeof *anchors);
     const judged j = judge(w, macro, first, last);
     tw_artefact_fit out = {.anchors = anchors, .n_anchors = v.anchors, .samples = j.n};
-    for (int t = 0; t < 4; t++) out.c[t] = (float)v.c[t];
-    for (int a = 0; a < v.anchors && anchors; a++) anchors[a] = (tw_artefact_anchor){v.rounds[a], v.micros[a]};
-    if (j.n) out.error = fmin(j.errors[(j.n - 1) * 9 / 10], 31);
+    double c[4] = {v.c[0], v.c[1], v.c[2], v.c[3]};
+    if (w->form == TW_WAVE_STEP) {
+        const double slots = (double)w->f->macros[macro].slots;
+        c[2] += c[0] / 2;
+        c[3] += c[1] / 2;
+        c[0] /= slots;
+        c[1] /= slots;
+    }
+    for (int t = 0; t < 4; t++) out.c[t] = (float)c[t];
+    /* Points have whole tiles, and with them whole numbers of rounds. */
+    for (int a = 0; a < v.anchors && anchors; a++)
+        anchors[a] = (tw_artefact_anchor){(int64_t)(v.rounds[a] + 0.5), v.micros[a]};
+    if (j.n) out.error = fmin(j.errors[(j.n - 1) * 9 / 10], 15);
     return out;
 }
 
@@ -163,10 +241,9 @@ static void list_fits(writing *w, int macro, tw_artefact_macro *out) {
     out->n_fits = (int)dense + 1;
 }
 
-tw_status tw_train_write(const tw_family *f, const tw_training *t, const tw_wave_model *m, const char *about,
-                         const char *path, tw_diag *diag) {
-    writing w = {.f = f, .t = t, .m = m};
-    tw_artefact_macro *macros = tw_arena_array(&w.arena, (size_t)f->n_macros, sizeof *macros);
+static tw_status write_artefact(writing *w, const char *about, const char *path, tw_diag *diag) {
+    const tw_family *f = w->f;
+    tw_artefact_macro *macros = tw_arena_array(&w->arena, (size_t)f->n_macros, sizeof *macros);
     tw_artefact a = {.kernel = f->name,
                      .unit = f->unit,
                      .device = f->device,
@@ -178,12 +255,66 @@ tw_status tw_train_write(const tw_family *f, const tw_training *t, const tw_wave
                      .n_macros = f->n_macros,
                      .macro = f->macro,
                      .micro = f->micro};
-    for (int i = 0; i < f->n_axes; i++) a.axes[i] = f->axes[i];
+    for (int i = 0; i < f->n_axes; i++) {
+        a.axes[i] = f->axes[i];
+        a.shrinks[i] = f->shrinks[i];
+    }
     for (int i = 0; i < f->n_macros && macros; i++) {
         macros[i] = f->macros[i];
-        list_fits(&w, i, &macros[i]);
+        list_fits(w, i, &macros[i]);
     }
-    const tw_status st = w.arena.failed ? tw_fail_memory(diag) : tw_artefact_write(&a, path, diag);
+    return w->arena.failed ? tw_fail_memory(diag) : tw_artefact_write(&a, path, diag);
+}
+
+/* Says where an artefact comes from. */
+static char *describe_training(const tw_family *f, const tw_training *t, const tw_trained *r) {
+    json_t *environment = json_loads(f->environment, 0, NULL);
+    json_t *o = json_pack("{s:o?, s:s, s:i, s:i, s:f, s:f, s:i, s:f}", "environment", environment, "form", r->form,
+                          "samples", t->n, "screened_problems", r->problems, "r2", r->quality.r2, "mean_error",
+                          r->quality.mean, "macro_choices", f->n_macros, "share_of_screened_best", r->share);
+    char *text = o ? json_dumps(o, JSON_REAL_PRECISION(6)) : NULL;
+    json_decref(o);
+    return text;
+}
+
+/* Fits all forms, and keeps the one that chooses best. */
+static tw_status fit_best(const tw_family *f, const tw_training *t, tw_wave_model **best, tw_wave_form *form,
+                          tw_trained *out, tw_diag *diag) {
+    *best = NULL;
+    for (int i = 0; i < 3; i++) {
+        tw_wave_model *m;
+        tw_trained r = {.form = tw_train_form((tw_wave_form)i), .wrong = t->wrong, .unknown = t->unknown};
+        const tw_status st = tw_train_fit(&m, f, t, (tw_wave_form)i, diag);
+        if (st != TW_OK) return st;
+        r.quality = tw_wave_judge(m, t->samples, t->n);
+        judge_choices(f, t, m, &r);
+        if (*best && !(r.share > out->share)) {
+            tw_wave_free(m);
+            continue;
+        }
+        tw_wave_free(*best);
+        *best = m;
+        *form = (tw_wave_form)i;
+        *out = r;
+    }
+    return TW_OK;
+}
+
+tw_status tw_train(const tw_family *f, tw_store *s, const char *name, const char *path, tw_trained *out,
+                   tw_diag *diag) {
+    tw_training t;
+    tw_wave_model *m = NULL;
+    tw_status st = tw_training_read(&t, f, s, name, diag);
+    if (st != TW_OK) return st;
+    writing w = {.f = f, .t = &t};
+    if (!t.n) st = tw_fail(diag, TW_ERR_USAGE, "the store has no points of %s on this device", f->name);
+    if (st == TW_OK) st = fit_best(f, &t, &m, &w.form, out, diag);
+    w.m = m;
+    char *about = st == TW_OK ? describe_training(f, &t, out) : NULL;
+    if (st == TW_OK) st = about ? write_artefact(&w, about, path, diag) : tw_fail_memory(diag);
+    free(about);
     tw_arena_free(&w.arena);
+    tw_wave_free(m);
+    tw_training_free(&t);
     return st;
 }

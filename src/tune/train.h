@@ -6,25 +6,49 @@
 #include "tune/family.h"
 #include "tune/store.h"
 
-/* Measurements of a family as samples of the model by waves. */
+/* A measurement of a family. */
+typedef struct tw_trial {
+    int64_t problem[TW_SELECT_AXES];
+    int macro, micro;
+    double time; /* Median of the samples. */
+} tw_trial;
+
+/* What campaigns measured of a family (tune/campaign.h). */
 typedef struct tw_training {
-    tw_wave_sample *samples;
+    tw_wave_sample *samples; /* Points, as samples of the model by waves. */
     int n;
+    tw_trial *screens; /* Random problems, a problem's measurements together. */
+    int n_screens;
     int64_t wrong;   /* Measurements that are left out because their result was wrong, or they did not run. */
     int64_t unknown; /* Measurements that are left out because the family does not have their configuration. */
 } tw_training;
 
-/* Reads what campaigns of this name measured of the family on this device. NULL: any campaign. Medians of their samples
-   are the times. The caller frees it. */
+/* Reads what campaigns of this name measured of the family on this device. NULL: any campaign. The caller frees it. */
 tw_status tw_training_read(tw_training *out, const tw_family *f, tw_store *s, const char *name, tw_diag *diag);
 void tw_training_free(tw_training *t);
 
-/* Fits the model by waves. The caller frees it. */
-tw_status tw_train_fit(tw_wave_model **out, const tw_family *f, const tw_training *t, const tw_wave_options *o,
-                       tw_diag *diag);
+/* Waves that have fits of their own. Later ones share one: there, few more blocks change little. */
+enum { TW_TRAIN_WAVES = 4 };
 
-/* Writes the artefact of a family and its model, whose form is not TW_WAVE_STEP. `about` is its text of provenance. */
-tw_status tw_train_write(const tw_family *f, const tw_training *t, const tw_wave_model *m, const char *about,
-                         const char *path, tw_diag *diag);
+/* Fits the model by waves in a form. The caller frees it. */
+tw_status tw_train_fit(tw_wave_model **out, const tw_family *f, const tw_training *t, tw_wave_form form, tw_diag *diag);
+/* Writes the configuration that a model chooses for a problem. False: it chooses none. */
+bool tw_train_choose(const tw_family *f, const tw_wave_model *m, const int64_t *problem, char *out, size_t size);
+
+/* What training came to. */
+typedef struct tw_trained {
+    const char *form;        /* "wave", "linear" or "step": the one whose choices are best on the screened problems. */
+    tw_wave_quality quality; /* How well it predicts its own samples. */
+    int problems;            /* Screened problems. */
+    double share;            /* Geometric mean of what its choices have of the best that was screened. 0: none was. */
+    int64_t wrong, unknown;  /* As in tw_training. */
+} tw_trained;
+
+/* Fits every form of the model, and writes the artefact of the one that chooses best. Screened problems judge; they are
+   no samples. TW_ERR_USAGE: the store has no measurements of the family on this device. */
+tw_status tw_train(const tw_family *f, tw_store *s, const char *name, const char *path, tw_trained *out, tw_diag *diag);
+
+/* Returns a form's name. */
+const char *tw_train_form(tw_wave_form form);
 
 #endif
