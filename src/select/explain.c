@@ -122,7 +122,7 @@ static void say(text *t, const char *fmt, ...) {
     va_start(ap, fmt);
     const int n = vsnprintf(t->at, t->left, fmt, ap);
     va_end(ap);
-    const size_t written = n < 0 ? 0 : (size_t)n < t->left ? (size_t)n : t->left - (t->left > 0);
+    const size_t written = n < 0 ? 0 : (size_t)n < t->left ? (size_t)n : t->left;
     t->at += written;
     t->left -= written;
 }

@@ -50,11 +50,10 @@ tw_status tw_selector_open(tw_selector **out, const char *path, tw_diag *diag) {
     st = select_verify(map.data, map.size, path, diag);
     tw_selector *s = NULL;
     select_cache *cache = NULL;
-    if (st == TW_OK && (!(s = calloc(1, sizeof *s)) || !(cache = select_cache_open()))) st = tw_fail_memory(diag);
-    if (st != TW_OK) {
+    if (st != TW_OK || !(s = calloc(1, sizeof *s)) || !(cache = select_cache_open())) {
         free(s);
         tw_map_close(&map);
-        return st;
+        return st != TW_OK ? st : tw_fail_memory(diag);
     }
     s->map = map;
     s->cache = cache;

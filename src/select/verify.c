@@ -49,9 +49,9 @@ bool select_is_text(const void *text, size_t room) {
 
 /* ---- places */
 
-/* Tells whether `count` things of `each` bytes are at `at`, aligned, behind the header and in the file. */
-static bool holds(const file *f, uint32_t at, uint64_t count, uint64_t each, uint32_t align) {
-    return at >= sizeof *f->h && at % align == 0 && at <= f->size && count * each <= f->size - at;
+/* Tells whether so many bytes are at `at`, aligned, behind the header and in the file. */
+static bool holds(const file *f, uint32_t at, uint64_t bytes, uint32_t align) {
+    return at >= sizeof *f->h && at % align == 0 && at <= f->size && bytes <= f->size - at;
 }
 
 static tw_status check_frame(const file *f) {
@@ -93,19 +93,20 @@ static tw_status check_places(const file *f) {
     const bool power = h->buckets && !(h->buckets & (h->buckets - 1));
     if (h->exact ? !power || h->buckets / 2 < h->exact || h->buckets < SELECT_PROBES : h->buckets != 0)
         return bad(f, &h->buckets, "number of buckets");
-    if (!holds(f, h->records_at, h->records, h->record_words * UINT64_C(4), 4)) return bad(f, &h->records_at, "place");
-    if (!holds(f, h->macros_at, h->macros, sizeof(select_macro), 4)) return bad(f, &h->macros_at, "place");
-    if (!holds(f, h->rules_at, h->rules, sizeof(select_rule), 4)) return bad(f, &h->rules_at, "place");
-    if (!holds(f, h->samples_at, h->records, 2, 2)) return bad(f, &h->samples_at, "place");
-    if (!holds(f, h->exact_at, h->exact, sizeof(select_exact), 4)) return bad(f, &h->exact_at, "place");
-    if (!holds(f, h->buckets_at, h->buckets, 4, 4)) return bad(f, &h->buckets_at, "place");
-    if (h->first_at && !holds(f, h->first_at, h->macros, 4, 4)) return bad(f, &h->first_at, "place");
-    if (h->hot_end < h->hot_at || !holds(f, h->hot_at, h->hot_end - h->hot_at, 1, SELECT_LINE))
+    if (!holds(f, h->records_at, UINT64_C(4) * h->records * h->record_words, 4)) return bad(f, &h->records_at, "place");
+    if (!holds(f, h->macros_at, h->macros * sizeof(select_macro), 4)) return bad(f, &h->macros_at, "place");
+    if (!holds(f, h->rules_at, h->rules * sizeof(select_rule), 4)) return bad(f, &h->rules_at, "place");
+    if (!holds(f, h->samples_at, UINT64_C(2) * h->records, 2)) return bad(f, &h->samples_at, "place");
+    if (!holds(f, h->exact_at, h->exact * sizeof(select_exact), 4)) return bad(f, &h->exact_at, "place");
+    if (!holds(f, h->buckets_at, UINT64_C(4) * h->buckets, 4)) return bad(f, &h->buckets_at, "place");
+    if (h->first_at && !holds(f, h->first_at, UINT64_C(4) * h->macros, 4)) return bad(f, &h->first_at, "place");
+    if (h->hot_end < h->hot_at || !holds(f, h->hot_at, h->hot_end - h->hot_at, SELECT_LINE))
         return bad(f, &h->hot_at, "place");
     for (int i = 0; i < COLUMNS; i++) {
         const select_column *c = &h->columns[i];
         if (i >= COLUMN_BOUND && !c->at) return bad(f, c, "column");
-        if (c->at ? c->same || !holds(f, c->at, h->macros, 2, 2) : c->same > UINT16_MAX) return bad(f, c, "column");
+        if (c->at ? c->same || !holds(f, c->at, UINT64_C(2) * h->macros, 2) : c->same > UINT16_MAX)
+            return bad(f, c, "column");
     }
     if (h->zero) return bad(f, &h->zero, "not zero");
     return TW_OK;
@@ -114,11 +115,11 @@ static tw_status check_places(const file *f) {
 static tw_status check_texts(const file *f) {
     const select_header *h = f->h;
     for (int i = 0; i < TEXTS; i++)
-        if (!holds(f, h->texts[i], 1, 1, 1) || !select_is_text(f->data + h->texts[i], f->size - h->texts[i]))
+        if (!holds(f, h->texts[i], 1, 1) || !select_is_text(f->data + h->texts[i], f->size - h->texts[i]))
             return bad(f, &h->texts[i], "text");
     for (uint32_t a = 0; a < TW_SELECT_AXES; a++) {
         const uint32_t at = h->names[a];
-        if (a < h->axes ? !holds(f, at, 1, 1, 1) || !select_is_text(f->data + at, f->size - at) : at != 0)
+        if (a < h->axes ? !holds(f, at, 1, 1) || !select_is_text(f->data + at, f->size - at) : at != 0)
             return bad(f, &h->names[a], "name of an axis");
     }
     return TW_OK;
@@ -150,11 +151,12 @@ static tw_status check_macro(const file *f, int i, uint32_t *configs, uint32_t *
     const uint64_t row_bytes = (uint64_t)m->rows * m->anchor_count, head = m->anchor_count * UINT64_C(4);
     if (!m->micros || !m->pitch || m->zero || m->rows > TW_ARTEFACT_FITS || !m->anchor_count != !m->rows)
         return bad(f, m, "macro choice");
-    if (m->config < *configs || !holds(f, m->config, m->micros, m->pitch, 1)) return bad(f, m, "configurations");
+    if (m->config < *configs || !holds(f, m->config, (uint64_t)m->micros * m->pitch, 1))
+        return bad(f, m, "configurations");
     *configs = m->config + (uint32_t)m->micros * m->pitch;
     for (int k = 0; k < m->micros; k++)
         if (!select_is_text(select_config(&f->v, i, k), m->pitch)) return bad(f, select_config(&f->v, i, k), "text");
-    if (m->anchors < *anchors || !holds(f, m->anchors, 1, head + row_bytes, 4)) return bad(f, m, "anchors");
+    if (m->anchors < *anchors || !holds(f, m->anchors, head + row_bytes, 4)) return bad(f, m, "anchors");
     *anchors = m->anchors + (uint32_t)(head + row_bytes);
     const uint32_t *rounds = (const void *)(f->data + m->anchors);
     for (int k = 0; k < m->anchor_count; k++)

@@ -246,10 +246,34 @@ static void few_records_are_read(void **state) {
     end(&f);
 }
 
+/* A scan writes what it was asked for and nothing behind it. */
+static void a_scan_ends_where_it_should(void **state) {
+    (void)state;
+    tw_random r = tw_random_seed(13);
+    fixture f = {0};
+    static const float problem[TW_SELECT_AXES] = {1000, 900, 800, 1, 1, 1};
+    select_scan s, before;
+    begin(&f, artefact_of_products(&f.arena, &r, 120, 3));
+    select_scan_fn *const scans[] = {select_scan_c, f.s->view.scan};
+    for (int k = 0; k < 2; k++)
+        for (int n = 1; n < 100; n += 7) {
+            memset(&s, 0x5a, sizeof s);
+            before = s;
+            scans[k](&f.s->view, problem, 8, n, &s);
+            for (int i = 0; i < SELECT_BLOCK; i++) {
+                const bool in = i < n;
+                assert_true((s.grid[i] != before.grid[i]) == in && (s.rounds[i] != before.rounds[i]) == in);
+                assert_true((s.low[i] != before.low[i]) == in && (s.high[i] != before.high[i]) == in);
+            }
+        }
+    end(&f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(decisions_are_the_reference_s),
         cmocka_unit_test(few_records_are_read),
+        cmocka_unit_test(a_scan_ends_where_it_should),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
