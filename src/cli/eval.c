@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The verb `eval` measures what choices are worth on problems that no model has seen. */
+#include "base/diag.h"
 #include "cli/tuning.h"
 #include "tilewright/select.h"
 #include "tune/evaluate.h"
@@ -31,7 +32,7 @@ static bool choose(void *context, const int64_t *problem, char *out, size_t size
 
 static bool choose_selected(void *context, const int64_t *problem, char *out, size_t size) {
     tw_selection s;
-    if (tw_select(context, problem, 0, &s) != TW_OK) return false;
+    if (tw_select_choose(context, problem, 0, &s) != TW_OK) return false;
     snprintf(out, size, "%s", s.config);
     return true;
 }

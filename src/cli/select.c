@@ -71,7 +71,7 @@ static void put(json_t *o) {
 
 static tw_status answer(const question *q, tw_diag *diag) {
     tw_selection s;
-    if (tw_select(q->selector, q->problem, flags_of(q), &s) != TW_OK)
+    if (tw_select_choose(q->selector, q->problem, flags_of(q), &s) != TW_OK)
         return tw_fail(diag, TW_ERR_UNSUPPORTED, "the artefact has no choice for this problem and these flags");
     if (q->json)
         put(selection_json(&s));

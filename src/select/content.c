@@ -27,6 +27,8 @@ select_rule select_rule_of(const tw_artefact *a, const tw_artefact_macro *m) {
         r.multiple[i] = i < a->n_axes ? select_or_one(m->multiple[i]) : 1;
         r.least[i] = i < a->n_axes ? select_or_one(m->least[i]) : 1;
         r.most[i] = i < a->n_axes && m->most[i] ? (uint32_t)m->most[i] : TW_SELECT_MOST;
+        r.parts[i] = i < a->n_axes ? select_or_one(m->parts[i]) : 1;
+        r.tile[i] = r.parts[i] > 1 ? (uint32_t)m->grid[i] : 1;
     }
     return r;
 }
@@ -37,7 +39,8 @@ static tw_status check_axes(const tw_artefact *a, int i, tw_diag *diag) {
         if (!within(m->grid[x], 0, TW_ARTEFACT_TILE) || !within(m->rounds[x], 0, TW_ARTEFACT_TILE))
             return wrong(diag, i, "a tile is out of range");
         if (!within(m->multiple[x], 0, TW_SELECT_MOST) || !within(m->least[x], 0, TW_SELECT_MOST) ||
-            !within(m->most[x], 0, TW_SELECT_MOST))
+            !within(m->most[x], 0, TW_SELECT_MOST) || !within(m->parts[x], 0, TW_ARTEFACT_TILE) ||
+            (m->parts[x] > 1 && !m->grid[x]))
             return wrong(diag, i, "a rule is out of range");
         if (m->most[x] && m->least[x] > m->most[x]) return wrong(diag, i, "its least is above its most");
     }
@@ -85,7 +88,9 @@ static bool is_choice(const tw_artefact *a, int macro, int micro) {
 static bool computes(const tw_artefact *a, int macro, const int64_t *problem) {
     const select_rule r = select_rule_of(a, &a->macros[macro]);
     for (int x = 0; x < a->n_axes; x++)
-        if (problem[x] < r.least[x] || problem[x] > r.most[x] || problem[x] % r.multiple[x]) return false;
+        if (problem[x] < r.least[x] || problem[x] > r.most[x] || problem[x] % r.multiple[x] ||
+            ((problem[x] - 1) / r.tile[x] + 1) % r.parts[x])
+            return false;
     return true;
 }
 

@@ -30,6 +30,7 @@ static bool keeps(const select_rule *r, const select_problem *p, int axes) {
     for (int a = 0; a < axes; a++) {
         const uint32_t d = p->whole[a];
         if (d < r->least[a] || d > r->most[a] || (r->multiple[a] > 1 && d % r->multiple[a])) return false;
+        if (r->parts[a] > 1 && ((d - 1) / r->tile[a] + 1) % r->parts[a]) return false;
     }
     return true;
 }
@@ -110,6 +111,7 @@ void select_divide(const select_view *v, const float *axes, int macro, double *g
                        l = select_item(&v->columns[COLUMN_ROUNDS + a], macro);
         if (g) *grid *= (double)select_ceil(axes[a], (float)g);
         if (l) *rounds *= (double)select_ceil(axes[a], (float)l);
+        if (g && v->shrinks >> a & 1) *rounds *= (double)select_used(axes[a], (float)g);
     }
 }
 
@@ -128,7 +130,8 @@ static bool find_record(const select_view *v, const select_problem *p, const sel
     c->macro = from + i;
     c->grid = (double)s->grid[i];
     c->rounds = (double)s->rounds[i];
-    if (c->grid >= SELECT_EXACT || c->rounds >= SELECT_EXACT) select_divide(v, p->axes, c->macro, &c->grid, &c->rounds);
+    if (c->grid >= SELECT_EXACT || c->rounds >= SELECT_EXACT || v->shrinks)
+        select_divide(v, p->axes, c->macro, &c->grid, &c->rounds);
     c->x = c->grid / select_item(&v->columns[COLUMN_SLOTS], c->macro);
     c->fit = select_fit_of(c->x, fits);
     c->record = select_records_of(v, c->macro, fits) + (size_t)c->fit * v->record_words;

@@ -72,7 +72,7 @@ typedef struct select_header {
     uint32_t hot_end;      /* Where columns end. */
     uint32_t texts[TEXTS]; /* Where the texts are. */
     uint32_t names[TW_SELECT_AXES]; /* Where the axes' names are. 0 beyond the last. */
-    uint32_t zero;
+    uint32_t shrinks;               /* Bit a: blocks share axis a equally. */
     select_column columns[COLUMNS];
 } select_header;
 _Static_assert(sizeof(select_header) == 344, "the file's layout");
@@ -91,6 +91,7 @@ _Static_assert(sizeof(select_macro) == 16, "the file's layout");
 
 typedef struct select_rule {
     uint32_t multiple[TW_SELECT_AXES], least[TW_SELECT_AXES], most[TW_SELECT_AXES];
+    uint32_t tile[TW_SELECT_AXES], parts[TW_SELECT_AXES]; /* ceil(problem / tile) is a multiple of parts. */
 } select_rule;
 
 typedef struct select_exact {
@@ -168,5 +169,10 @@ static inline double select_time(const select_record *r, double x, double rounds
 static inline float select_ceil(float problem, float tile) {
     const float q = problem / tile, whole = (float)(int32_t)q;
     return whole + (float)(whole < q);
+}
+
+/* Returns the part of the tiles that a problem uses. */
+static inline float select_used(float problem, float tile) {
+    return problem / (tile * select_ceil(problem, tile));
 }
 #endif

@@ -27,6 +27,7 @@ void select_view_of(select_view *v, const unsigned char *data) {
                        .records = at(data, h->records_at),
                        .record_words = h->record_words,
                        .tails = at(data, h->macros_at),
+                       .shrinks = h->shrinks,
                        .rules = at(data, h->rules_at),
                        .n_rules = (int)h->rules,
                        .samples = at(data, h->samples_at),

@@ -20,6 +20,21 @@ static void divide(const select_list *tiles, int from, int n, float problem, flo
         product[i] *= select_ceil(problem, (float)(tile[i] + ((tile[i] == 0) << SELECT_EXACT_BITS)));
 }
 
+/* Multiplies by the part of the tiles that is used. Where there is no tile, all is. */
+static void shrink(const select_list *tiles, int from, int n, float problem, float *restrict product) {
+    if (!tiles->each) {
+        if (!tiles->same) return;
+        const float used = select_used(problem, (float)tiles->same);
+        for (int i = 0; i < n; i++) product[i] *= used;
+        return;
+    }
+    const uint16_t *restrict tile = tiles->each + from;
+    for (int i = 0; i < n; i++) {
+        const float size = tile[i] ? (float)tile[i] : problem;
+        product[i] *= select_used(problem, size);
+    }
+}
+
 static void multiply(const select_list *l, int from, int n, float *restrict product) {
     if (l->each)
         for (int i = 0; i < n; i++) product[i] *= (float)l->each[from + i];
@@ -68,6 +83,7 @@ void SELECT_SCAN(const select_view *v, const float *axes, int from, int n, selec
     for (int a = 0; a < v->axes; a++) {
         divide(&v->columns[COLUMN_GRID + a], from, n, axes[a], s->grid);
         divide(&v->columns[COLUMN_ROUNDS + a], from, n, axes[a], s->rounds);
+        if (v->shrinks >> a & 1) shrink(&v->columns[COLUMN_GRID + a], from, n, axes[a], s->rounds);
     }
     multiply(&v->columns[COLUMN_TIMES], from, n, s->grid);
     bound(v, from, n, s);

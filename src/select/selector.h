@@ -27,6 +27,7 @@ struct select_view {
     const unsigned char *hot; /* The columns, */
     int hot_lines;            /* and how many lines they are. */
     int axes, macros;
+    uint32_t shrinks;  /* As in the header. */
     float least, most; /* Of L, between which the bounds hold. */
     select_list columns[COLUMNS];
     const uint32_t *first; /* NULL: the number of fits is the same for all. */
@@ -96,7 +97,7 @@ typedef struct select_problem {
 /* What macro choices make of a problem, a block of them at a time. */
 struct select_scan {
     float grid[SELECT_BLOCK];   /* G. Exact if it is below SELECT_EXACT, and above that if it is above. */
-    float rounds[SELECT_BLOCK]; /* L, likewise. */
+    float rounds[SELECT_BLOCK]; /* L, likewise. Where an axis shrinks it is rounded. */
     float low[SELECT_BLOCK];    /* A lower bound of the time. 0: there is none. */
     float high[SELECT_BLOCK];   /* An upper bound. Infinity: there is none. */
 };
@@ -106,7 +107,7 @@ void select_scan_c(const select_view *v, const float *axes, int from, int n, sel
 void select_scan_avx2(const select_view *v, const float *axes, int from, int n, select_scan *s);
 select_scan_fn *select_scan_best(void); /* The fastest that this processor can run. */
 
-/* Computes G and L of a macro choice, exactly if they are below 2^53. */
+/* Computes G and L of a macro choice, exactly if they are below 2^53 and no axis shrinks. */
 void select_divide(const select_view *v, const float *axes, int macro, double *grid, double *rounds);
 
 /* A choice, with what was found on the way. */

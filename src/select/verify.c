@@ -108,7 +108,7 @@ static tw_status check_places(const file *f) {
         if (c->at ? c->same || !holds(f, c->at, UINT64_C(2) * h->macros, 2) : c->same > UINT16_MAX)
             return bad(f, c, "column");
     }
-    if (h->zero) return bad(f, &h->zero, "not zero");
+    if (h->shrinks >> h->axes) return bad(f, &h->shrinks, "axes");
     return TW_OK;
 }
 
@@ -229,7 +229,8 @@ static tw_status check_rules(const file *f) {
     for (int i = 0; i < f->v.n_rules; i++)
         for (int a = 0; a < f->v.axes; a++) {
             const select_rule *r = &f->v.rules[i];
-            if (!r->multiple[a] || !r->least[a] || r->least[a] > r->most[a] || r->most[a] > TW_SELECT_MOST)
+            if (!r->multiple[a] || !r->least[a] || r->least[a] > r->most[a] || r->most[a] > TW_SELECT_MOST ||
+                !r->tile[a] || !r->parts[a])
                 return bad(f, r, "rule");
         }
     return TW_OK;

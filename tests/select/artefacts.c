@@ -125,6 +125,7 @@ static void random_macro(tw_arena *a, tw_random *r, const artefact_limits *l, in
         m->grid[x] = tiles[below(r, 9)];
         m->rounds[x] = tiles[below(r, 9)];
         if (!below(r, 4)) m->multiple[x] = 1 + below(r, 4);
+        if (!below(r, 6) && m->grid[x]) m->parts[x] = below(r, 4);
         if (!below(r, 6)) m->least[x] = 1 + below(r, 100);
         if (!below(r, 6)) m->most[x] = 100 + below(r, 10000);
     }
@@ -147,7 +148,8 @@ static bool computes(const tw_artefact *a, int macro, const int64_t *problem) {
     const tw_artefact_macro *m = &a->macros[macro];
     for (int x = 0; x < a->n_axes; x++)
         if ((m->multiple[x] && problem[x] % m->multiple[x]) || problem[x] < m->least[x] ||
-            (m->most[x] && problem[x] > m->most[x]))
+            (m->most[x] && problem[x] > m->most[x]) ||
+            (m->parts[x] && ((problem[x] - 1) / m->grid[x] + 1) % m->parts[x]))
             return false;
     return true;
 }
@@ -189,6 +191,7 @@ tw_artefact *artefact_random(tw_arena *a, tw_random *r, const artefact_limits *l
                          .n_macros = 1 + (int)below(r, l->macros)};
     memcpy(out->axes, names, sizeof out->axes);
     tw_artefact_macro *m = array(a, out->n_macros, sizeof *m);
+    for (int x = 0; x < out->n_axes; x++) out->shrinks[x] = !l->plain && !below(r, 6);
     for (int i = 0; i < out->n_macros; i++) random_macro(a, r, l, out->n_axes, i, &m[i]);
     out->macros = m;
     out->macro = (int)below(r, out->n_macros);

@@ -32,9 +32,13 @@ static int nearest(const tw_artefact_fit *f, double rounds) {
 static reference refer(const tw_artefact *a, int macro, const int64_t *problem) {
     const tw_artefact_macro *m = &a->macros[macro];
     double g = m->times ? (double)m->times : 1, l = 1;
+    bool shrinks = false;
     for (int x = 0; x < a->n_axes; x++) {
         g *= parts_of(problem[x], m->grid[x]);
         l *= parts_of(problem[x], m->rounds[x]);
+        if (a->shrinks[x] && m->grid[x])
+            l *= (double)problem[x] / ((double)m->grid[x] * parts_of(problem[x], m->grid[x]));
+        shrinks |= a->shrinks[x];
     }
     if (!m->n_fits) return (reference){0};
     const double waves = ceil(g / (double)m->slots);
@@ -47,7 +51,7 @@ static reference refer(const tw_artefact *a, int macro, const int64_t *problem) 
                fabs(c[3] + c[1] * before)) *
               2.45e-4;
     r.known = f->n_anchors && r.time > 0;
-    r.exact = g * l < 0x1p40 && g < 0x1p30;
+    r.exact = g * l < 0x1p40 && g < 0x1p30 && !shrinks;
     return r;
 }
 
@@ -57,6 +61,7 @@ static bool computes(const tw_artefact *a, int macro, const int64_t *problem) {
         if (m->multiple[x] && problem[x] % m->multiple[x] != 0) return false;
         if (problem[x] < m->least[x]) return false;
         if (m->most[x] && problem[x] > m->most[x]) return false;
+        if (m->parts[x] && (int64_t)parts_of(problem[x], m->grid[x]) % m->parts[x]) return false;
     }
     return true;
 }

@@ -56,8 +56,8 @@ static tw_selector *s;
 
 static int setup(void **state) {
     (void)state;
-    const tw_artefact a = {"gemm", "us",   "this one", "alike", "kind", "{}", {"m", "n", "k"},
-                           3,      macros, 4,          exact,   2,      3,    1};
+    const tw_artefact a = {"gemm", "us", "this one", "alike", "kind", "{}", {"m", "n", "k"}, 3, {false},
+                           macros, 4,    exact,      2,       3,      1};
     char path[512];
     tw_diag d = {0};
     folder = test_folder_make();

@@ -36,7 +36,7 @@ static void fill(content *c) {
                                .n_fits = 1,
                                .most = {99}};
     c->e = (tw_artefact_exact){.problem = {5}, .time = 2, .second_macro = 0, .second_micro = 1, .second_time = 3};
-    c->a = (tw_artefact){"k", "us", "d", "a", "r", "{}", {"m"}, 1, &c->m, 1, &c->e, 1, 0, 0};
+    c->a = (tw_artefact){"k", "us", "d", "a", "r", "{}", {"m"}, 1, {false}, &c->m, 1, &c->e, 1, 0, 0};
 }
 
 static void the_writer_refuses(void **state) {
@@ -78,6 +78,7 @@ static void the_writer_refuses(void **state) {
     REFUSED(c.m.rounds[0], 65536)
     REFUSED(c.m.times, 65536)
     REFUSED(c.m.multiple[0], -1)
+    REFUSED(c.m.parts[0], -1)
     REFUSED(c.m.least[0], 100)
     REFUSED(c.m.most[0], TW_SELECT_MOST + 1)
     REFUSED(c.m.slots, 0)
