@@ -103,10 +103,7 @@ tw_kernel *tw_gemm_build_frame(const tw_gemm_frame *f, const tw_gemm_variant *v,
     tw_kernel *k = tw_kernel_new("gemm", t->sm, g.plan.threads);
     if (!k) return NULL;
     k->min_blocks = c->blocks;
-    if (c->kg > 1 && c->split == TW_GEMM_SPLIT_CLUSTER)
-        k->cluster = c->kg;
-    else
-        k->cluster = c->multicast;
+    k->cluster = tw_gemm_splits_in_cluster(c) ? c->kg : c->multicast;
     tw_builder b = tw_builder_of(k);
     g.b = &b;
     build(&g);

@@ -92,7 +92,7 @@ double tw_gemm_estimate(const tw_gemm_problem *p, const tw_gemm_config *c, const
     if (tw_gemm_plan_of(&v, c, t, &plan) || !tw_gemm_legal(p, c, t, &need, NULL)) return 1e30;
     const double clock = info->clock_khz * 1e-3; /* Clocks per microsecond. */
     const double es = plan.x.es, warps = need.threads / 32.0;
-    int fit = tw_target_blocks(t, need.threads, need.registers < 32 ? 32 : need.registers, (int)need.shared_bytes);
+    int fit = tw_target_blocks(t, need.threads, need.registers, (int)need.shared_bytes);
     if (fit < 1) fit = 1;
     const double blocks = (double)((need.grid + info->sms - 1) / info->sms); /* Blocks of the busiest SM. */
     const double together = blocks < fit ? blocks : fit;

@@ -16,8 +16,8 @@
         if (condition) return reason;                                                                                  \
     } while (0)
 
-static inline int tw_gemm_round_up(int x, int to) {
-    return (x + to - 1) / to * to;
+static inline int64_t tw_gemm_ceil_div(int64_t x, int64_t by) {
+    return (x + by - 1) / by;
 }
 
 enum { TW_GEMM_MAX_ACC = 256, TW_GEMM_MAX_COPIES = 32 };
@@ -53,12 +53,19 @@ typedef struct tw_gemm_plan {
     int group;        /* Threads per group. A block has kl groups. */
     int threads;      /* Threads per block. */
     int accumulators; /* Registers of a thread's sums, of each of the ks parts. */
+    int part_bytes;   /* Bytes of the sums of a group of threads. */
     int stage_bytes;  /* Shared memory per stage. */
     int shared_bytes; /* Shared memory per block. */
+    int registers;    /* Registers per thread, estimated. */
     int vx, vy;       /* SIMT: elements per fragment load of X and Y. */
     int depth;        /* Elements along k that a group takes from a stage. */
     int step;         /* Elements along k that a step takes. */
 } tw_gemm_plan;
+
+/* Returns true if the blocks of a tile add up their parts of k as a cluster. */
+static inline bool tw_gemm_splits_in_cluster(const tw_gemm_config *c) {
+    return c->kg > 1 && c->split == TW_GEMM_SPLIT_CLUSTER;
+}
 
 /* Derives the plan. Returns NULL, or why the configuration is illegal. */
 const char *tw_gemm_plan_of(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_target *t, tw_gemm_plan *p);
@@ -144,34 +151,30 @@ typedef struct tw_gemm_range {
 /* Issues a part of the copies of the next stage, after step `step` of the `steps` steps of a stage. */
 typedef void tw_gemm_between(tw_gemm_gen *g, int step, int steps);
 
-/* How the pipeline computes sums: by SIMT (simt.c) or mma.sync (tensor.c). */
-typedef struct tw_gemm_sums {
-    bool tensor;   /* True: by mma.sync. */
+/* A way to compute products. tw_gemm_config.mma selects it: SIMT (simt.c), mma.sync (tensor.c) or wgmma (wgmma.c). */
+typedef struct tw_gemm_way {
+    bool tensor_copies; /* Tensor copies fetch A and B. */
+    /* Sets the plan but for its shared memory. Returns NULL, or why the configuration is illegal. */
+    const char *(*plan)(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_target *t, tw_gemm_plan *p);
+    void (*build)(tw_gemm_gen *g, const tw_gemm_range *r);
+
+    /* The fields below serve tw_gemm_pipeline only. */
     int most_code; /* The limit of accumulators * depth, since a stage is unrolled. */
     /* Sets the plan's threads, accumulators and steps. Returns NULL, or why the configuration is illegal. */
     const char *(*shape)(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_target *t, tw_gemm_plan *p);
+    /* Counts the registers of one step's fragments. */
+    int (*fragments)(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_gemm_plan *p);
     void (*prepare)(tw_gemm_gen *g); /* Sets acc, row, column, row_of, column_of, x_base and y_base. */
     void (*stage)(tw_gemm_gen *g, tw_val stage, tw_gemm_between *between); /* Adds a stage to the sums. */
-} tw_gemm_sums;
-
-/* pipeline.c: builds kernels whose threads copy by themselves. */
-void tw_gemm_pipeline(tw_gemm_gen *g, const tw_gemm_sums *sums, const tw_gemm_range *r);
-/* pipeline_plan.c: derives the plan of such a kernel, as tw_gemm_plan_of does. */
-const char *tw_gemm_pipeline_plan(const tw_gemm_sums *sums, const tw_gemm_variant *v, const tw_gemm_config *c,
-                                  const tw_target *t, tw_gemm_plan *p);
-/* Estimates the registers per thread of such a kernel. `fragments` is the registers of one step's fragments. */
-int tw_gemm_pipeline_registers(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_gemm_plan *p, int fragments);
-
-/* A way to compute products. tw_gemm_config.mma selects it: SIMT, mma.sync or wgmma. */
-typedef struct tw_gemm_way {
-    bool tensor_copies; /* Tensor copies fetch A and B. */
-    const char *(*plan)(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_target *t, tw_gemm_plan *p);
-    int (*registers)(const tw_gemm_variant *v, const tw_gemm_config *c,
-                     const tw_gemm_plan *p); /* Estimates registers per thread. */
-    void (*build)(tw_gemm_gen *g, const tw_gemm_range *r);
 } tw_gemm_way;
 extern const tw_gemm_way tw_gemm_simt, tw_gemm_mma, tw_gemm_wgmma;
 const tw_gemm_way *tw_gemm_way_of(const tw_gemm_config *c);
+
+/* pipeline.c: builds kernels whose threads copy by themselves. */
+void tw_gemm_pipeline(tw_gemm_gen *g, const tw_gemm_range *r);
+/* pipeline_plan.c: plans such a kernel, as tw_gemm_way.plan does. */
+const char *tw_gemm_pipeline_plan(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_target *t,
+                                  tw_gemm_plan *p);
 
 /* wgmma.c: makes the tensor map of an operand. Its boxes are as wide as the swizzle. */
 tw_tensor_map tw_gemm_wgmma_map(uint64_t address, int64_t extent, int64_t k, int64_t row_bytes, bool k_major,

@@ -15,7 +15,7 @@ static void copy_between(tw_gemm_gen *g, int step, int steps) {
 /* Builds the loop with asynchronous copies. stages - 1 copies are in flight while one stage is computed. There is one
    barrier per stage. After it the stage has arrived for all threads, and all threads are done with the previous stage,
    which the next copy overwrites. */
-static void asynchronous(tw_gemm_gen *g, const tw_gemm_sums *sums, tw_val count) {
+static void asynchronous(tw_gemm_gen *g, const tw_gemm_way *way, tw_val count) {
     tw_builder *b = g->b;
     const int ahead = g->c->stages - 1;
     for (int s = 0; s < ahead; s++) {
@@ -34,7 +34,7 @@ static void asynchronous(tw_gemm_gen *g, const tw_gemm_sums *sums, tw_val count)
         if (!g->v->whole_k) {
             TW_IF (b, g->more) tw_gemm_copy_issue(g, write, TW_NONE, 0, 1);
         }
-        sums->stage(g, read, g->v->whole_k ? copy_between : NULL);
+        way->stage(g, read, g->v->whole_k ? copy_between : NULL);
         tw_gemm_copy_advance(g);
         tw_do(b, TW_OP_cp_async_commit, (tw_attrs){0}, TW_NONE, TW_NONE);
         tw_assign(b, write, stage_after(g, write));
@@ -45,7 +45,7 @@ static void asynchronous(tw_gemm_gen *g, const tw_gemm_sums *sums, tw_val count)
 
 /* Builds the loop with copies through registers. The next stage is loaded into registers while the current one is
    computed. With two stages in shared memory it is stored at once. With one, all threads must be done with it first. */
-static void through_registers(tw_gemm_gen *g, const tw_gemm_sums *sums, tw_val count) {
+static void through_registers(tw_gemm_gen *g, const tw_gemm_way *way, tw_val count) {
     tw_builder *b = g->b;
     const bool two = g->c->stages == 2;
     tw_val zero = tw_i32(b, 0), read = two ? tw_var_of(b, zero) : zero;
@@ -59,17 +59,18 @@ static void through_registers(tw_gemm_gen *g, const tw_gemm_sums *sums, tw_val c
         tw_gemm_copy_advance(g);
         tw_do(b, TW_OP_barrier, (tw_attrs){0}, TW_NONE, TW_NONE);
         TW_IF (b, more) tw_gemm_copy_load(g);
-        sums->stage(g, read, NULL);
+        way->stage(g, read, NULL);
         if (two) tw_assign(b, read, stage_after(g, read));
         if (!two) tw_do(b, TW_OP_barrier, (tw_attrs){0}, TW_NONE, TW_NONE);
         TW_IF (b, more) tw_gemm_copy_store(g, read);
     }
 }
 
-void tw_gemm_pipeline(tw_gemm_gen *g, const tw_gemm_sums *sums, const tw_gemm_range *r) {
+void tw_gemm_pipeline(tw_gemm_gen *g, const tw_gemm_range *r) {
+    const tw_gemm_way *way = tw_gemm_way_of(g->c);
     tw_gemm_copy_prepare(g, &g->x, &g->plan.x, r->x, r->k_begin, 0);
     tw_gemm_copy_prepare(g, &g->y, &g->plan.y, r->y, r->k_begin, g->plan.x.bytes);
-    sums->prepare(g);
-    (g->c->copy ? through_registers : asynchronous)(g, sums, r->count);
+    way->prepare(g);
+    (g->c->copy ? through_registers : asynchronous)(g, way, r->count);
     g->frame->finish(g);
 }

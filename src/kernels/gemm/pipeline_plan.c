@@ -2,23 +2,23 @@
 /* Plans kernels whose threads copy by themselves: layouts in shared memory, copies and registers. */
 #include "kernels/gemm/generate.h"
 
+static int round_up(int x, int to) {
+    return (x + to - 1) / to * to;
+}
+
 /* Chooses the bytes from row to row in shared memory, so that a warp's loads have no bank conflicts. */
-static int pitch_of(const tw_gemm_sums *sums, const tw_gemm_tile *t, const tw_gemm_config *c, tw_gemm_type type) {
-    int row = tw_gemm_round_up((t->k_stored ? c->u : t->extent) * t->es, 16);
-    if (sums->tensor && type == TW_GEMM_F64) {
-        /* A half-warp reads four elements of four rows. Rows an odd multiple of 32 bytes apart do not conflict. */
-        row = tw_gemm_round_up(row, 32);
-        return row / 32 % 2 ? row : row + 32;
-    }
-    if (sums->tensor && type == TW_GEMM_TF32 && !t->k_stored) return tw_gemm_round_up(row, 128) + 32;
-    if (!sums->tensor && !t->k_stored)
+static int pitch_of(const tw_gemm_tile *t, const tw_gemm_config *c, tw_gemm_type type) {
+    const int bytes = (t->k_stored ? c->u : t->extent) * t->es, row = round_up(bytes, 16);
+    /* A half-warp reads four elements of four rows. Rows an odd multiple of 32 bytes apart do not conflict. */
+    if (c->mma && type == TW_GEMM_F64) return round_up(bytes, 32) | 32;
+    if (c->mma && type == TW_GEMM_TF32 && !t->k_stored) return round_up(bytes, 128) + 32;
+    if (!c->mma && !t->k_stored)
         return t->k_major ? row + 16 : row; /* A copy transposes. The padding keeps the banks of its stores apart. */
-    return row / 16 % 2 ? row : row + 16;
+    return row | 16;
 }
 
 /* Plans the copies of an operand. Returns NULL, or why the configuration is illegal. */
-static const char *tile_of(const tw_gemm_sums *sums, tw_gemm_tile *t, const tw_gemm_variant *v, const tw_gemm_config *c,
-                           bool is_x, int threads) {
+static const char *tile_of(tw_gemm_tile *t, const tw_gemm_variant *v, const tw_gemm_config *c, bool is_x, int threads) {
     t->k_major = is_x ? v->a_k_major : v->b_k_major;
     t->extent = is_x ? c->ml : c->nl;
     t->es = tw_type_bits(tw_gemm_element(v->type)) / 8;
@@ -30,7 +30,7 @@ static const char *tile_of(const tw_gemm_sums *sums, tw_gemm_tile *t, const tw_g
     REFUSE(!c->copy && t->vec < 4,
            "asynchronous copies move 4 bytes at least, and a tile's row is no whole number of them");
     /* SIMT reads runs along rows of C. A copy of single elements can transpose to that order. */
-    t->transposed = t->k_major && !sums->tensor && (t->vec == t->es || (c->copy && t->es >= 4));
+    t->transposed = t->k_major && !c->mma && (t->vec == t->es || (c->copy && t->es >= 4));
     t->k_stored = t->k_major && !t->transposed;
     /* In a transposing copy neighbouring threads take eight elements along k, and then the next row. Their stores then
        have different banks. */
@@ -40,7 +40,7 @@ static const char *tile_of(const tw_gemm_sums *sums, tw_gemm_tile *t, const tw_g
     t->total = t->outer * t->inner * t->es / t->vec;
     t->per_thread = (t->total + threads - 1) / threads;
     REFUSE(t->per_thread > TW_GEMM_MAX_COPIES, "too many copies a thread");
-    t->pitch = pitch_of(sums, t, c, v->type);
+    t->pitch = pitch_of(t, c, v->type);
     t->bytes = (t->k_stored ? t->extent : c->u) * t->pitch;
     return NULL;
 }
@@ -54,47 +54,34 @@ static int fragment_of(const tw_gemm_tile *t, const tw_gemm_config *c, int cells
     return v;
 }
 
-const char *tw_gemm_pipeline_plan(const tw_gemm_sums *sums, const tw_gemm_variant *v, const tw_gemm_config *c,
-                                  const tw_target *t, tw_gemm_plan *p) {
+/* Counts sums, fragments of a step, copies in registers, and some registers for addresses. */
+static int registers_of(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_gemm_plan *p, int fragments) {
+    const int acc = tw_type_bits(tw_gemm_accumulator(v->type)) / 32;
+    const int held = !c->copy ? 0 : (p->x.per_thread * p->x.vec + p->y.per_thread * p->y.vec + 3) / 4;
+    const int registers = p->accumulators * acc * c->ks + fragments + held + 24;
+    /* The compiler takes at least 64 registers for f64's tensor-core operations. */
+    return c->mma && v->type == TW_GEMM_F64 && registers < 64 ? 64 : registers;
+}
+
+const char *tw_gemm_pipeline_plan(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_target *t,
+                                  tw_gemm_plan *p) {
+    const tw_gemm_way *way = tw_gemm_way_of(c);
+    const char *why;
     REFUSE(c->staged, "a staged epilogue needs mma=2");
     REFUSE(c->persistent, "persistent blocks need mma=2");
     REFUSE(c->multicast, "multicast needs mma=2");
     p->depth = c->u / c->kl;
-    const char *why = sums->shape(v, c, t, p);
-    if (why) return why;
+    if ((why = way->shape(v, c, t, p))) return why;
     p->threads = p->group * c->kl;
-    REFUSE(p->threads > 1024, "more than 1024 threads");
     REFUSE(p->accumulators * c->ks > TW_GEMM_MAX_ACC, "a thread's tile takes too many registers");
     REFUSE(c->ks > 1 && p->depth / p->step < c->ks, "nothing to split in a thread");
-    if ((why = tile_of(sums, &p->x, v, c, true, p->threads))) return why;
-    if ((why = tile_of(sums, &p->y, v, c, false, p->threads))) return why;
+    /* A stage is unrolled, which multiplies its code. */
+    REFUSE(p->accumulators * p->depth > way->most_code, "a stage unrolls to too much code");
+    if ((why = tile_of(&p->x, v, c, true, p->threads))) return why;
+    if ((why = tile_of(&p->y, v, c, false, p->threads))) return why;
     p->vx = fragment_of(&p->x, c, c->ms, p->depth);
     p->vy = fragment_of(&p->y, c, c->ns, p->depth);
-    /* A stage is unrolled, which multiplies its code. */
-    REFUSE(p->accumulators * p->depth > sums->most_code, "a stage unrolls to too much code");
-    p->stage_bytes = tw_gemm_round_up(p->x.bytes, 16) + tw_gemm_round_up(p->y.bytes, 16);
-    p->x.bytes = tw_gemm_round_up(p->x.bytes, 16);
-    const int es = tw_type_bits(tw_gemm_accumulator(v->type)) / 8;
-    int join = c->kl > 1 ? c->kl / 2 * p->accumulators * p->group * es : 0;
-    const bool cluster = c->kg > 1 && c->split == TW_GEMM_SPLIT_CLUSTER;
-    REFUSE(cluster && t->sm < 90, "the target has no clusters");
-    REFUSE(cluster && c->kg > TW_GEMM_CLUSTER, "a cluster has no more than 8 blocks");
-    if (cluster && p->accumulators * p->group * es > join) join = p->accumulators * p->group * es;
-    p->shared_bytes = p->stage_bytes * c->stages;
-    if (join > p->shared_bytes) p->shared_bytes = join;
-    REFUSE(p->shared_bytes > t->shared_block, "more shared memory than a block may have");
-    const int registers = tw_gemm_way_of(c)->registers(v, c, p);
-    REFUSE(registers > t->thread_registers, "more registers than a thread may have");
-    const int blocks = c->blocks ? c->blocks : 1;
-    REFUSE(tw_target_blocks(t, p->threads, registers < 32 ? 32 : registers, p->shared_bytes) < blocks,
-           "an SM cannot hold the blocks");
+    p->stage_bytes = p->x.bytes + p->y.bytes;
+    p->registers = registers_of(v, c, p, way->fragments(v, c, p));
     return NULL;
-}
-
-/* Counts sums, fragments of a step, copies in registers, and some registers for addresses. */
-int tw_gemm_pipeline_registers(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_gemm_plan *p,
-                               int fragments) {
-    const int acc = tw_type_bits(tw_gemm_accumulator(v->type)) / 32;
-    const int held = !c->copy ? 0 : (p->x.per_thread * p->x.vec + p->y.per_thread * p->y.vec + 3) / 4;
-    return p->accumulators * acc * c->ks + fragments + held + 24;
 }

@@ -201,19 +201,15 @@ tw_gemm_variant tw_gemm_variant_of(const tw_gemm_problem *p, const tw_gemm_confi
     };
 }
 
-static int64_t ceil_div(int64_t a, int64_t b) {
-    return (a + b - 1) / b;
-}
-
 void tw_gemm_launch_of(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_gemm_buffers *buffers,
                        tw_launch_values *l) {
     const bool swap = c->swap;
     const int64_t es = tw_type_bits(tw_gemm_element(p->type)) / 8, out = tw_type_bits(p->out) / 8;
     const int64_t m = swap ? p->n : p->m, n = swap ? p->m : p->n;
-    const int64_t tiles_m = ceil_div(m, c->ml), tiles_n = ceil_div(n, c->nl);
+    const int64_t tiles_m = tw_gemm_ceil_div(m, c->ml), tiles_n = tw_gemm_ceil_div(n, c->nl);
     const int64_t stride_a = p->stride_a > 0 ? p->stride_a * es : 0, stride_b = p->stride_b > 0 ? p->stride_b * es : 0;
-    const bool cluster = c->kg > 1 && c->split == TW_GEMM_SPLIT_CLUSTER;
-    const int64_t blocks = c->persistent > 1 ? ceil_div(tiles_m * tiles_n, c->persistent) : tiles_m * tiles_n;
+    const bool cluster = tw_gemm_splits_in_cluster(c);
+    const int64_t blocks = c->persistent > 1 ? tw_gemm_ceil_div(tiles_m * tiles_n, c->persistent) : tiles_m * tiles_n;
     *l = (tw_launch_values){.grid = {(int)blocks, (int)p->batch, c->kg}, .cluster = cluster ? c->kg : c->multicast};
     if (cluster) {
         l->grid[0] *= c->kg;
@@ -231,7 +227,7 @@ void tw_gemm_launch_of(const tw_gemm_problem *p, const tw_gemm_config *c, const 
     tw_argument_number(to, "m", p->m);
     tw_argument_number(to, "n", p->n);
     tw_argument_number(to, "k", p->k);
-    tw_argument_number(to, "chunk", ceil_div(ceil_div(p->k, c->u), c->kg) * c->u);
+    tw_argument_number(to, "chunk", tw_gemm_ceil_div(tw_gemm_ceil_div(p->k, c->u), c->kg) * c->u);
     tw_argument_number(to, "tiles_m", tiles_m);
     tw_argument_number(to, "tiles_n", tiles_n);
     tw_argument_number(to, "lda", p->lda * es);

@@ -31,10 +31,9 @@ static const char *shape(const tw_gemm_variant *v, const tw_gemm_config *c, cons
     return NULL;
 }
 
-static int registers_of(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_gemm_plan *p) {
+static int fragments(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_gemm_plan *p) {
     const int x = p->x.k_stored ? p->vx : 1, y = p->y.k_stored ? p->vy : 1;
-    const int fragments = (c->ms * x + c->ns * y) * tw_type_bits(tw_gemm_accumulator(v->type)) / 32;
-    return tw_gemm_pipeline_registers(v, c, p, fragments);
+    return (c->ms * x + c->ns * y) * tw_type_bits(tw_gemm_accumulator(v->type)) / 32;
 }
 
 /* Returns the distance from a thread's first row to its i-th. */
@@ -128,14 +127,10 @@ static void add_stage(tw_gemm_gen *g, tw_val stage, tw_gemm_between *between) {
     }
 }
 
-static const tw_gemm_sums sums = {.most_code = 2048, .shape = shape, .prepare = prepare, .stage = add_stage};
-
-static const char *plan(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_target *t, tw_gemm_plan *p) {
-    return tw_gemm_pipeline_plan(&sums, v, c, t, p);
-}
-
-static void build(tw_gemm_gen *g, const tw_gemm_range *r) {
-    tw_gemm_pipeline(g, &sums, r);
-}
-
-const tw_gemm_way tw_gemm_simt = {.plan = plan, .registers = registers_of, .build = build};
+const tw_gemm_way tw_gemm_simt = {.plan = tw_gemm_pipeline_plan,
+                                  .build = tw_gemm_pipeline,
+                                  .most_code = 2048,
+                                  .shape = shape,
+                                  .fragments = fragments,
+                                  .prepare = prepare,
+                                  .stage = add_stage};

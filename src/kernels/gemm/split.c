@@ -49,7 +49,7 @@ void tw_gemm_finish(tw_gemm_gen *g) {
     if (j.groups > 1) tw_join_groups(b, &j);
     if (j.parts == 1) {
         TW_BLOCK (b, tw_join_push_first(b, &j)) store(g, 0, j.n);
-    } else if (g->c->split == TW_GEMM_SPLIT_CLUSTER) {
+    } else if (tw_gemm_splits_in_cluster(g->c)) {
         tw_join_cluster(b, &j, store, g);
     } else {
         tw_join_blocks(b, &j, ways[g->c->split], store, g);

@@ -36,12 +36,10 @@ static const char *shape(const tw_gemm_variant *v, const tw_gemm_config *c, cons
     return NULL;
 }
 
-static int registers_of(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_gemm_plan *p) {
+static int fragments(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_gemm_plan *p) {
+    (void)v;
     const tw_mma_info *m = tw_mma_describe(p->mma);
-    const int fragments = (c->ms / m->m * m->a + c->ns / m->n * m->b) * tw_type_bits(m->ab) / 32;
-    const int registers = tw_gemm_pipeline_registers(v, c, p, fragments);
-    /* The compiler takes at least 64 registers for f64's tensor-core operations. */
-    return v->type == TW_GEMM_F64 && registers < 64 ? 64 : registers;
+    return (c->ms / m->m * m->a + c->ns / m->n * m->b) * tw_type_bits(m->ab) / 32;
 }
 
 typedef struct side {
@@ -209,15 +207,10 @@ static void add_stage(tw_gemm_gen *g, tw_val stage, tw_gemm_between *between) {
     }
 }
 
-static const tw_gemm_sums sums = {
-    .tensor = true, .most_code = 16384, .shape = shape, .prepare = prepare, .stage = add_stage};
-
-static const char *plan(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_target *t, tw_gemm_plan *p) {
-    return tw_gemm_pipeline_plan(&sums, v, c, t, p);
-}
-
-static void build(tw_gemm_gen *g, const tw_gemm_range *r) {
-    tw_gemm_pipeline(g, &sums, r);
-}
-
-const tw_gemm_way tw_gemm_mma = {.plan = plan, .registers = registers_of, .build = build};
+const tw_gemm_way tw_gemm_mma = {.plan = tw_gemm_pipeline_plan,
+                                 .build = tw_gemm_pipeline,
+                                 .most_code = 16384,
+                                 .shape = shape,
+                                 .fragments = fragments,
+                                 .prepare = prepare,
+                                 .stage = add_stage};

@@ -13,7 +13,7 @@ static tw_scope each_tile(tw_gemm_gen *g) {
 
 static void find_tile(tw_gemm_gen *g, tw_val number) {
     tw_builder *b = g->b;
-    const bool cluster = g->c->kg > 1 && g->c->split == TW_GEMM_SPLIT_CLUSTER;
+    const bool cluster = tw_gemm_splits_in_cluster(g->c);
     const tw_scheduler order = scheduler_of(g);
     tw_val t = cluster ? tw_div(b, number, g->c->kg) : number;
     const tw_scheduler_tile at = tw_scheduler_find(b, &order, t);

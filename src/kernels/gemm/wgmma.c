@@ -8,23 +8,8 @@
 
 enum { ROWS = TW_WGMMA_ROWS, WARPS = 4 };
 
-static tw_gemm_tile layout(const tw_tile *t) {
-    return (tw_gemm_tile){.k_major = t->k_major,
-                          .k_stored = t->k_major,
-                          .extent = t->extent,
-                          .es = 2,
-                          .vec = 16,
-                          .bytes = tw_tile_bytes(t)};
-}
-
 int tw_gemm_fetchers(const tw_gemm_config *c, bool is_x) {
     return c->multicast && (c->group == 1) == is_x ? c->multicast : 1;
-}
-
-/* Counts sums, two descriptors, and the epilogue's registers. */
-static int registers_of(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_gemm_plan *p) {
-    (void)v, (void)c;
-    return p->accumulators + 40;
 }
 
 static const char *plan(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_target *t, tw_gemm_plan *p) {
@@ -41,19 +26,15 @@ static const char *plan(const tw_gemm_variant *v, const tw_gemm_config *c, const
            "a stage is no whole number of what the copy engine swizzles");
     p->tile_x = tw_tile_of(v->a_k_major, c->ml, c->u);
     p->tile_y = tw_tile_of(v->b_k_major, c->nl, c->u);
-    p->x = layout(&p->tile_x);
-    p->y = layout(&p->tile_y);
+    p->x = (tw_gemm_tile){.es = 2, .vec = 16, .bytes = tw_tile_bytes(&p->tile_x)};
+    p->y = (tw_gemm_tile){.es = 2, .vec = 16, .bytes = tw_tile_bytes(&p->tile_y)};
     REFUSE(p->x.bytes % TW_TILE_ALIGN || p->y.bytes % TW_TILE_ALIGN, "tiles do not end where the swizzle begins anew");
-    p->depth = c->u;
-    p->tm = c->ml / c->ms;
-    p->tn = 1;
-    p->group = p->tm * WARPS * 32;
+    p->group = c->ml / c->ms * WARPS * 32;
     p->threads = p->group + 32;
-    REFUSE(p->threads > 1024, "more than 1024 threads");
     p->accumulators = c->ms / ROWS * c->nl / 2;
     p->stage_bytes = p->x.bytes + p->y.bytes;
-    const bool cluster = c->kg > 1 && c->split == TW_GEMM_SPLIT_CLUSTER;
-    REFUSE(cluster && c->kg > TW_GEMM_CLUSTER, "a cluster has no more than 8 blocks");
+    p->registers = p->accumulators + 40; /* Sums, two descriptors, and the epilogue's registers. */
+    const bool cluster = tw_gemm_splits_in_cluster(c);
     REFUSE(c->multicast && c->multicast != 2 && c->multicast != 4, "multicast is to 2 or 4 blocks, or to none");
     REFUSE(c->multicast && cluster, "a cluster multicasts or splits k, not both");
     REFUSE(c->multicast && c->group > 1 && c->group % c->multicast, "a group of tiles is no whole number of clusters");
@@ -64,15 +45,6 @@ static const char *plan(const tw_gemm_variant *v, const tw_gemm_config *c, const
     REFUSE(c->staged && p->group % ((c->swap ? c->ml : c->nl) / 4), "lines of C cannot be dealt to the threads");
     REFUSE(c->persistent < 0 || c->persistent > 64, "a persistent block has 64 tiles at most");
     REFUSE(c->persistent > 1 && (c->kg > 1 || c->multicast), "persistent blocks have all of k, and no multicast");
-    const int join = cluster ? p->accumulators * p->group * 4 : c->staged ? tw_gemm_staged_bytes(c) : 0;
-    const int ring = p->stage_bytes * c->stages;
-    /* The next tile is fetched while this one is stored. */
-    p->shared_bytes = (c->persistent > 1 ? ring + join : join > ring ? join : ring) + 16 * c->stages;
-    REFUSE(p->shared_bytes > t->shared_block, "more shared memory than a block may have");
-    const int registers = registers_of(v, c, p);
-    REFUSE(registers > t->thread_registers, "more registers than a thread may have");
-    REFUSE(tw_target_blocks(t, p->threads, registers, p->shared_bytes) < (c->blocks ? c->blocks : 1),
-           "an SM cannot hold the blocks");
     return NULL;
 }
 
@@ -209,4 +181,4 @@ static void build(tw_gemm_gen *g, const tw_gemm_range *r) {
     tw_pop(b, roles);
 }
 
-const tw_gemm_way tw_gemm_wgmma = {.tensor_copies = true, .plan = plan, .registers = registers_of, .build = build};
+const tw_gemm_way tw_gemm_wgmma = {.tensor_copies = true, .plan = plan, .build = build};
