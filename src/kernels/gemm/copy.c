@@ -168,9 +168,9 @@ void tw_gemm_copy_issue(tw_gemm_gen *g, tw_val stage, tw_val more, int part, int
 
 void tw_gemm_copy_advance(tw_gemm_gen *g) {
     tw_builder *b = g->b;
-    tw_op_to(b, g->x.pointer, TW_OP_add_i64, g->x.pointer, g->x.advance, TW_NONE);
-    tw_op_to(b, g->y.pointer, TW_OP_add_i64, g->y.pointer, g->y.advance, TW_NONE);
-    if (!g->v->whole_k) tw_op_to(b, g->k_position, TW_OP_add_i32, g->k_position, tw_i32(b, g->c->u), TW_NONE);
+    tw_add_to(b, g->x.pointer, g->x.advance);
+    tw_add_to(b, g->y.pointer, g->y.advance);
+    if (!g->v->whole_k) tw_add_to(b, g->k_position, tw_i32(b, g->c->u));
 }
 
 /* Returns the type and number of registers that hold a copy. */

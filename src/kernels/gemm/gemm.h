@@ -76,7 +76,7 @@ typedef enum tw_gemm_split {
     TW_GEMM_SPLIT_CLUSTER,
     TW_GEMM_SPLITS
 } tw_gemm_split;
-enum { TW_GEMM_CLUSTER = 8 }; /* The most blocks of a cluster, as TW_JOIN_CLUSTER. */
+enum { TW_GEMM_CLUSTER = 8 }; /* The most blocks of a cluster, as TW_JOIN_BLOCKS. */
 
 /* space.def lists the values of each parameter. */
 typedef struct tw_gemm_config {

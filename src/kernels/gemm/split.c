@@ -9,15 +9,6 @@ tw_meeting tw_gemm_meeting(const tw_gemm_gen *g) {
     return all ? (tw_meeting){0} : (tw_meeting){.threads = g->plan.group, .number = TW_GEMM_SUMS};
 }
 
-static void add_chains(tw_gemm_gen *g) {
-    const tw_opcode add = g->acc_type == TW_T_f32   ? TW_OP_add_f32
-                          : g->acc_type == TW_T_f64 ? TW_OP_add_f64
-                                                    : TW_OP_add_i32;
-    for (int s = 1; s < g->c->ks; s++)
-        for (int i = 0; i < g->plan.accumulators; i++)
-            tw_op_to(g->b, g->acc[0][i], add, g->acc[0][i], g->acc[s][i], TW_NONE);
-}
-
 static void store(void *context, int from, int below) {
     tw_gemm_gen *g = context;
     if (g->c->staged) tw_gemm_stage_sums(g);
@@ -26,9 +17,9 @@ static void store(void *context, int from, int below) {
 
 void tw_gemm_finish(tw_gemm_gen *g) {
     static const tw_join_way ways[TW_GEMM_SPLITS] = {[TW_GEMM_SPLIT_LAST] = TW_JOIN_LAST,
+                                                     [TW_GEMM_SPLIT_SERIAL] = TW_JOIN_SERIAL,
                                                      [TW_GEMM_SPLIT_ATOMIC] = TW_JOIN_ATOMIC,
-                                                     [TW_GEMM_SPLIT_SERIAL] = TW_JOIN_SERIAL};
-    tw_builder *b = g->b;
+                                                     [TW_GEMM_SPLIT_CLUSTER] = TW_JOIN_CLUSTER};
     const tw_join j = {.sums = g->acc[0],
                        .n = g->plan.accumulators,
                        .type = g->acc_type,
@@ -41,17 +32,12 @@ void tw_gemm_finish(tw_gemm_gen *g) {
                        .shared = g->shared,
                        .target = g->target->sm,
                        .parts = g->c->kg,
+                       .way = ways[g->c->split],
                        .part = g->split,
                        .tile = g->tile,
                        .workspace = g->arg.workspace,
                        .counters = g->arg.counters};
-    add_chains(g);
-    if (j.groups > 1) tw_join_groups(b, &j);
-    if (j.parts == 1) {
-        TW_BLOCK (b, tw_join_push_first(b, &j)) store(g, 0, j.n);
-    } else if (tw_gemm_splits_in_cluster(g->c)) {
-        tw_join_cluster(b, &j, store, g);
-    } else {
-        tw_join_blocks(b, &j, ways[g->c->split], store, g);
-    }
+    for (int s = 1; s < g->c->ks; s++)
+        for (int i = 0; i < g->plan.accumulators; i++) tw_add_to(g->b, g->acc[0][i], g->acc[s][i]);
+    tw_join_sums(g->b, &j, store, g);
 }

@@ -92,7 +92,7 @@ static void copy(tw_gemm_gen *g, const tw_ring *ring, tw_val k_begin, tw_val cou
                        to = tw_ring_data(b, ring, &c, TW_NONE);
                 g->frame->fetch(g, true, to, k, full);
                 g->frame->fetch(g, false, tw_add_imm(b, to, g->plan.x.bytes), k, full);
-                tw_op_to(b, k, TW_OP_add_i32, k, tw_i32(b, g->c->u), TW_NONE);
+                tw_add_to(b, k, tw_i32(b, g->c->u));
                 tw_ring_advance(b, ring, &c);
             }
         }
