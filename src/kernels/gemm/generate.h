@@ -82,8 +82,7 @@ typedef struct tw_gemm_operand {
     bool regular;                       /* The distances between a thread's copies are constants. */
     int rows[TW_GEMM_MAX_COPIES];       /* Regular: rows from the first copy to each. */
     int elements[TW_GEMM_MAX_COPIES];   /* Regular: elements along the row from the first copy to each. */
-    tw_val step;                        /* Regular: bytes of `step_rows` rows (i64). */
-    int step_rows;                      /* Regular: the smallest number in `rows` above 0. */
+    tw_val step;                        /* Regular: bytes of rows[1] rows (i64). Only where that is above 0. */
     tw_val outer[TW_GEMM_MAX_COPIES];   /* Row of each copy in the tile. */
     tw_val inner[TW_GEMM_MAX_COPIES];   /* First element of each copy in its row. */
     tw_val offset[TW_GEMM_MAX_COPIES];  /* Irregular: bytes from `pointer` to each copy (i64). */
