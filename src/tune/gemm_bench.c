@@ -96,7 +96,7 @@ typedef struct vendor_algorithm {
 static tw_status enqueue_vendor(void *context, const tw_gemm_buffers *b, tw_diag *diag) {
     const vendor_algorithm *v = context;
     /* A row-major product is the column-major one with its factors exchanged. */
-    return tw_cublaslt_run(v->plan, v->index, b->b, b->a, b->c, NULL, diag);
+    return tw_cublaslt_run(v->plan, v->index, b->of[TW_GEMM_B], b->of[TW_GEMM_A], b->of[TW_GEMM_C], NULL, diag);
 }
 
 /* Plans the product. *plan is NULL if the library does not compute it. */

@@ -11,6 +11,7 @@
 #include "base/random.h"
 #include "device/target.h"
 #include "kernels/arguments.h"
+#include "tilewright/kernel.h"
 
 typedef enum tw_gemm_type {
     TW_GEMM_F32,  /* IEEE single precision throughout. */
@@ -56,6 +57,31 @@ typedef struct tw_gemm_problem {
     tw_gemm_epilogue epilogue;
 } tw_gemm_problem;
 enum { TW_GEMM_SHARED = -1 };
+
+/* The buffers of a launch. All but the last two hold matrices. A bias is a matrix of one row. */
+typedef enum tw_gemm_buffer {
+    TW_GEMM_A,
+    TW_GEMM_B,
+    TW_GEMM_C,
+    TW_GEMM_BIAS,
+    TW_GEMM_MUL,
+    TW_GEMM_RESIDUAL,
+    TW_GEMM_MATRICES, /* The number of matrices. */
+    TW_GEMM_WORKSPACE = TW_GEMM_MATRICES,
+    TW_GEMM_COUNTERS,
+    TW_GEMM_BUFFERS
+} tw_gemm_buffer;
+extern const char *const tw_gemm_buffer_names[TW_GEMM_BUFFERS]; /* "a", ..., "counters" */
+
+/* A matrix of a problem, or a batch of them, as stored. */
+typedef struct tw_gemm_matrix {
+    tw_type type;              /* Of an element. */
+    int64_t rows, columns, ld; /* As stored. ld: elements from a row to the next. */
+    int64_t count;             /* Number of matrices. 0: the problem has no such matrix. */
+    int64_t stride;            /* Elements from a matrix to the next. 0 if all products have one. */
+} tw_gemm_matrix;
+tw_gemm_matrix tw_gemm_matrix_of(const tw_gemm_problem *p, tw_gemm_buffer which);
+size_t tw_gemm_matrix_bytes(const tw_gemm_matrix *m); /* From the first element to the last. */
 
 /* Sets leading dimensions, strides and `batch` that are 0, and `out` if it is TW_T_none. TW_ERR_USAGE: the problem
    makes no sense. All other functions take completed problems, whose sizes in bytes fit 64 bits. */
@@ -155,10 +181,13 @@ tw_kernel *tw_gemm_make(const tw_gemm_problem *p, const tw_gemm_config *c, const
 tw_status tw_gemm_ptx(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_target *t, tw_buf *ptx,
                       tw_diag *diag);
 
-/* Addresses of the buffers, on the device or in the emulator. The fields have the buffers' names. */
+/* Addresses of the buffers, by tw_gemm_buffer, on the device or in the emulator. */
 typedef struct tw_gemm_buffers {
-    uint64_t a, b, c, bias, mul, residual, workspace, counters;
+    uint64_t of[TW_GEMM_BUFFERS];
 } tw_gemm_buffers;
+/* Describes the buffers of a legal configuration's kernel. Those that it does not have are of 0 bytes. */
+void tw_gemm_describe_buffers(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_gemm_resources *need,
+                              tw_gpu_buffer out[TW_GEMM_BUFFERS]);
 void tw_gemm_launch_of(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_gemm_buffers *buffers,
                        tw_launch_values *l);
 

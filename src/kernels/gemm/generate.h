@@ -175,10 +175,6 @@ void tw_gemm_pipeline(tw_gemm_gen *g, const tw_gemm_range *r);
 const char *tw_gemm_pipeline_plan(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_target *t,
                                   tw_gemm_plan *p);
 
-/* wgmma.c: makes the tensor map of an operand. Its boxes are as wide as the swizzle. */
-tw_tensor_map tw_gemm_wgmma_map(uint64_t address, int64_t extent, int64_t k, int64_t row_bytes, bool k_major,
-                                const tw_gemm_config *c, bool is_x);
-
 /* staged.c: exchanges sums through shared memory, so that neighbouring threads hold neighbours of a line of C. */
 void tw_gemm_stage_sums(tw_gemm_gen *g);
 int tw_gemm_staged_bytes(const tw_gemm_config *c); /* Shared memory of that exchange. */

@@ -48,12 +48,6 @@ static const char *plan(const tw_gemm_variant *v, const tw_gemm_config *c, const
     return NULL;
 }
 
-tw_tensor_map tw_gemm_wgmma_map(uint64_t address, int64_t extent, int64_t k, int64_t row_bytes, bool k_major,
-                                const tw_gemm_config *c, bool is_x) {
-    const tw_tile t = tw_tile_of(k_major, is_x ? c->ml : c->nl, c->u);
-    return tw_tile_map(&t, address, extent, k, row_bytes, tw_gemm_fetchers(c, is_x));
-}
-
 /* Opens the loop over the tiles of a persistent block. */
 static tw_scope push_tiles(tw_gemm_gen *g) {
     if (g->c->persistent < 2) return TW_NO_BLOCK;
