@@ -39,14 +39,11 @@ static void find_thread(tw_gemm_gen *g) {
     g->tid = tw_sreg(b, TW_SREG_tid_x);
     g->lane = tw_rem(b, g->tid, 32);
     tw_val warp = tw_sreg(b, TW_SREG_warpid);
-    g->group = tw_i32(b, 0);
-    g->group_tid = g->tid;
-    g->warp = warp;
-    if (g->c->kl == 1) return;
     const int warps = g->plan.group / 32;
-    g->group = tw_div(b, warp, warps);
-    g->warp = tw_rem(b, warp, warps);
-    g->group_tid = tw_rem(b, g->tid, g->plan.group);
+    const bool alone = g->c->kl == 1;
+    g->group = alone ? tw_i32(b, 0) : tw_div(b, warp, warps);
+    g->warp = alone ? warp : tw_rem(b, warp, warps);
+    g->group_tid = alone ? g->tid : tw_rem(b, g->tid, g->plan.group);
 }
 
 static void build(tw_gemm_gen *g) {

@@ -5,16 +5,10 @@
 /* Returns the most multiply-adds that an SM finishes in a clock. */
 static double peak(tw_gemm_type type, const tw_target *t, bool tensor) {
     if (!tensor) return type == TW_GEMM_F64 ? t->rate_f64 : t->rate_f32;
-    switch (type) {
-    case TW_GEMM_F64:
-        return t->tensor_f64;
-    case TW_GEMM_TF32:
-        return t->tensor_tf32;
-    case TW_GEMM_S8:
-        return t->tensor_s8;
-    default:
-        return t->tensor_f16;
-    }
+    return type == TW_GEMM_F64    ? t->tensor_f64
+           : type == TW_GEMM_TF32 ? t->tensor_tf32
+           : type == TW_GEMM_S8   ? t->tensor_s8
+                                  : t->tensor_f16;
 }
 
 double tw_gemm_floor(const tw_gemm_problem *p, const tw_cuda_info *info, bool *bytes_bound) {
@@ -92,8 +86,7 @@ double tw_gemm_estimate(const tw_gemm_problem *p, const tw_gemm_config *c, const
     if (tw_gemm_plan_of(&v, c, t, &plan) || !tw_gemm_legal(p, c, t, &need, NULL)) return 1e30;
     const double clock = info->clock_khz * 1e-3; /* Clocks per microsecond. */
     const double es = plan.x.es, warps = need.threads / 32.0;
-    int fit = tw_target_blocks(t, need.threads, need.registers, (int)need.shared_bytes);
-    if (fit < 1) fit = 1;
+    const int fit = tw_target_blocks(t, need.threads, need.registers, (int)need.shared_bytes);
     const double blocks = (double)((need.grid + info->sms - 1) / info->sms); /* Blocks of the busiest SM. */
     const double together = blocks < fit ? blocks : fit;
     stage_cost s = c->mma == 2 ? warpgroup_cost(p, c, &plan, t)

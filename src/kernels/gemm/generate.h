@@ -163,7 +163,7 @@ typedef struct tw_gemm_way {
     const char *(*shape)(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_target *t, tw_gemm_plan *p);
     /* Counts the registers of one step's fragments. */
     int (*fragments)(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_gemm_plan *p);
-    void (*prepare)(tw_gemm_gen *g); /* Sets acc, row, column, row_of, column_of, x_base and y_base. */
+    void (*prepare)(tw_gemm_gen *g); /* Sets row, column, row_of, column_of, x_base and y_base. */
     void (*stage)(tw_gemm_gen *g, tw_val stage, tw_gemm_between *between); /* Adds a stage to the sums. */
 } tw_gemm_way;
 extern const tw_gemm_way tw_gemm_simt, tw_gemm_mma, tw_gemm_wgmma;
@@ -171,6 +171,8 @@ const tw_gemm_way *tw_gemm_way_of(const tw_gemm_config *c);
 
 /* pipeline.c: builds kernels whose threads copy by themselves. */
 void tw_gemm_pipeline(tw_gemm_gen *g, const tw_gemm_range *r);
+/* Computes where an element lies in a tile in shared memory. `row` is X's row, or Y's column. */
+tw_val tw_gemm_element_offset(tw_builder *b, const tw_gemm_tile *t, tw_val row, tw_val k);
 /* pipeline_plan.c: plans such a kernel, as tw_gemm_way.plan does. */
 const char *tw_gemm_pipeline_plan(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_target *t,
                                   tw_gemm_plan *p);

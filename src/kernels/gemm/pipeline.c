@@ -2,6 +2,12 @@
 /* The pipeline along k of kernels whose threads copy by themselves: SIMT and mma.sync. */
 #include "kernels/gemm/generate.h"
 
+tw_val tw_gemm_element_offset(tw_builder *b, const tw_gemm_tile *t, tw_val row, tw_val k) {
+    tw_val inner = tw_mul_imm(b, t->k_stored ? k : row, t->es);
+    tw_val outer = tw_mul_imm(b, t->k_stored ? row : k, t->pitch);
+    return tw_add(b, outer, inner);
+}
+
 static tw_val stage_after(tw_gemm_gen *g, tw_val stage) {
     tw_builder *b = g->b;
     tw_val next = tw_add_imm(b, stage, g->plan.stage_bytes);
@@ -71,6 +77,8 @@ void tw_gemm_pipeline(tw_gemm_gen *g, const tw_gemm_range *r) {
     tw_gemm_copy_prepare(g, &g->x, &g->plan.x, r->x, r->k_begin, 0);
     tw_gemm_copy_prepare(g, &g->y, &g->plan.y, r->y, r->k_begin, g->plan.x.bytes);
     way->prepare(g);
+    for (int s = 0; s < g->c->ks; s++)
+        for (int i = 0; i < g->plan.accumulators; i++) g->acc[s][i] = tw_var_of(g->b, tw_zero(g->b, g->acc_type));
     (g->c->copy ? through_registers : asynchronous)(g, way, r->count);
     g->frame->finish(g);
 }

@@ -60,42 +60,27 @@ static void prepare(tw_gemm_gen *g) {
             g->column_of[i * c->ns + j] = cell(&p->y, p->tn, p->vy, j);
         }
     tw_val k = tw_mul_imm(b, g->group, p->depth);
-    const struct {
-        const tw_gemm_tile *t;
-        tw_val first, *base;
-        int at;
-    } sides[2] = {{&p->x, g->row, &g->x_base, 0}, {&p->y, g->column, &g->y_base, p->x.bytes}};
-    for (int s = 0; s < 2; s++) {
-        const tw_gemm_tile *t = sides[s].t;
-        tw_val row = t->k_stored ? sides[s].first : k, column = t->k_stored ? k : sides[s].first;
-        tw_val at = tw_add(b, tw_mul_imm(b, row, t->pitch), tw_mul_imm(b, column, t->es));
-        *sides[s].base = tw_add_imm(b, tw_add(b, g->shared, at), sides[s].at);
-    }
-    for (int s = 0; s < c->ks; s++)
-        for (int i = 0; i < p->accumulators; i++) g->acc[s][i] = tw_var_of(b, tw_zero(b, g->acc_type));
+    tw_val x = tw_gemm_element_offset(b, &p->x, g->row, k);
+    g->x_base = tw_add(b, g->shared, x);
+    tw_val y = tw_gemm_element_offset(b, &p->y, g->column, k);
+    g->y_base = tw_add_imm(b, tw_add(b, g->shared, y), p->x.bytes);
 }
 
 /* Loads `deep` values along k, from k on, of each of `count` cells: out[cell][depth]. */
 static void fragment(tw_gemm_gen *g, const tw_gemm_tile *t, tw_val base, int threads_along, int v, int count, int k,
                      int deep, tw_val out[][4]) {
-    tw_attrs at = {.type = tw_gemm_element(g->v->type), .space = TW_SPACE_shared, .vec = v};
-    if (t->k_stored) {
-        for (int i = 0; i < count; i++)
-            for (int d = 0; d < deep; d += v) {
-                tw_val r[4] = {{0}};
-                at.offset = cell(t, threads_along, v, i) * t->pitch + (k + d) * t->es;
-                tw_ld_vec(g->b, at, base, r);
-                for (int e = 0; e < v; e++) out[i][d + e] = tw_part_widen(g->b, tw_gemm_element(g->v->type), r[e]);
-            }
-    } else {
-        for (int d = 0; d < deep; d++)
-            for (int i = 0; i < count; i += v) {
-                tw_val r[4] = {{0}};
-                at.offset = (k + d) * t->pitch + cell(t, threads_along, v, i) * t->es;
-                tw_ld_vec(g->b, at, base, r);
-                for (int e = 0; e < v; e++) out[i + e][d] = tw_part_widen(g->b, tw_gemm_element(g->v->type), r[e]);
-            }
-    }
+    const tw_type type = tw_gemm_element(g->v->type);
+    /* A load takes v values along the direction in which neighbours lie, and goes that way first. */
+    const int lines = t->k_stored ? count : deep, along = t->k_stored ? deep : count;
+    for (int line = 0; line < lines; line++)
+        for (int i = 0; i < along; i += v) {
+            const int first = cell(t, threads_along, v, t->k_stored ? line : i), d = k + (t->k_stored ? i : line);
+            const int offset = t->k_stored ? first * t->pitch + d * t->es : d * t->pitch + first * t->es;
+            tw_val r[4] = {{0}};
+            tw_ld_vec(g->b, (tw_attrs){.type = type, .space = TW_SPACE_shared, .vec = v, .offset = offset}, base, r);
+            for (int e = 0; e < v; e++)
+                *(t->k_stored ? &out[line][i + e] : &out[i + e][line]) = tw_part_widen(g->b, type, r[e]);
+        }
 }
 
 static void add_stage(tw_gemm_gen *g, tw_val stage, tw_gemm_between *between) {
@@ -106,11 +91,9 @@ static void add_stage(tw_gemm_gen *g, tw_val stage, tw_gemm_between *between) {
     int deep = 1;
     if (p->x.k_stored) deep = p->vx;
     if (p->y.k_stored && p->vy > deep) deep = p->vy;
-    static const tw_opcode multiply_add[] = {[TW_GEMM_F32] = TW_OP_fma_f32,
-                                             [TW_GEMM_F64] = TW_OP_fma_f64,
-                                             [TW_GEMM_F16] = TW_OP_fma_f32,
-                                             [TW_GEMM_BF16] = TW_OP_fma_f32,
-                                             [TW_GEMM_S8] = TW_OP_mad_i32};
+    const tw_opcode multiply_add = g->acc_type == TW_T_f32   ? TW_OP_fma_f32
+                                   : g->acc_type == TW_T_f64 ? TW_OP_fma_f64
+                                                             : TW_OP_mad_i32;
     for (int k = 0; k < p->depth; k += deep) {
         tw_val x[32][4], y[32][4];
         fragment(g, &p->x, x_base, p->tm, p->vx, c->ms, k, deep, x);
@@ -121,7 +104,7 @@ static void add_stage(tw_gemm_gen *g, tw_val stage, tw_gemm_between *between) {
                     /* Columns go back and forth, so that consecutive multiply-adds share an operand. */
                     int j = i & 1 ? c->ns - 1 - jj : jj;
                     tw_val acc = g->acc[(k + d) % c->ks][i * c->ns + j];
-                    tw_op_to(b, acc, multiply_add[g->v->type], x[i][d], y[j][d], acc);
+                    tw_op_to(b, acc, multiply_add, x[i][d], y[j][d], acc);
                 }
         if (between) between(g, k / deep, p->depth / deep);
     }

@@ -64,29 +64,20 @@ static tw_val lane_part(tw_gemm_gen *g, const tw_gemm_tile *t, bool is_x) {
     if (by_matrix(g, t)) {
         tw_val q = tw_shr(b, g->lane, 3), r = tw_rem(b, g->lane, 8);
         const int per = 16 / t->es; /* Elements in 16 bytes. */
-        const bool two = m->k == 2 * per;
-        tw_val tile_of, half_of; /* The q-th matrix: which 8 rows, and which 16 bytes along k. */
-        if (is_x) {
-            tile_of = tw_rem(b, q, 2);
-            half_of = tw_shr(b, q, 1);
-        } else {
-            tile_of = two ? tw_shr(b, q, 1) : q;
-            half_of = two ? tw_rem(b, q, 2) : tw_i32(b, 0);
-        }
-        if (t->k_stored) {
-            row = tw_add(b, tw_mul_imm(b, tile_of, 8), r);
-            k = tw_mul_imm(b, half_of, per);
-        } else {
-            row = tw_mul_imm(b, tile_of, 8);
-            k = tw_add(b, tw_mul_imm(b, half_of, per), r);
-        }
+        const bool two = is_x || m->k == 2 * per;
+        /* The q-th matrix: which 8 rows, and which 16 bytes along k. */
+        tw_val tile_of = !two ? q : is_x ? tw_rem(b, q, 2) : tw_shr(b, q, 1);
+        tw_val half_of = !two ? tw_i32(b, 0) : is_x ? tw_shr(b, q, 1) : tw_rem(b, q, 2);
+        row = tw_mul_imm(b, tile_of, 8);
+        if (t->k_stored) row = tw_add(b, row, r);
+        k = tw_mul_imm(b, half_of, per);
+        if (!t->k_stored) k = tw_add(b, k, r);
     } else {
         const int pack = g->v->type == TW_GEMM_S8 ? 4 : 1;
         row = tw_shr(b, g->lane, 2);
         k = tw_mul_imm(b, tw_rem(b, g->lane, 4), pack);
     }
-    tw_val outer = t->k_stored ? row : k, inner = t->k_stored ? k : row;
-    return tw_add(b, tw_mul_imm(b, outer, t->pitch), tw_mul_imm(b, inner, t->es));
+    return tw_gemm_element_offset(b, t, row, k);
 }
 
 static void prepare(tw_gemm_gen *g) {
@@ -109,13 +100,10 @@ static void prepare(tw_gemm_gen *g) {
     for (int s = 0; s < 2; s++) {
         const tw_gemm_tile *t = s ? &p->y : &p->x;
         tw_val first = s ? first_column : first_row;
-        tw_val outer = t->k_stored ? first : k, inner = t->k_stored ? k : first;
-        tw_val at = tw_add(b, tw_mul_imm(b, outer, t->pitch), tw_mul_imm(b, inner, t->es));
-        at = tw_add(b, tw_add(b, g->shared, at), lane_part(g, t, !s));
+        tw_val at = tw_gemm_element_offset(b, t, first, k), lane = lane_part(g, t, !s);
+        at = tw_add(b, tw_add(b, g->shared, at), lane);
         *(s ? &g->y_base : &g->x_base) = tw_add_imm(b, at, s ? p->x.bytes : 0);
     }
-    for (int s = 0; s < c->ks; s++)
-        for (int i = 0; i < p->accumulators; i++) g->acc[s][i] = tw_var_of(b, tw_zero(b, g->acc_type));
 }
 
 static tw_val as_operand(tw_gemm_gen *g, tw_val x) {
@@ -130,16 +118,14 @@ static void load_matrices(tw_gemm_gen *g, side *s, int k, bool is_x) {
     const int halves = tw_mma_describe(g->plan.mma)->k * t->es / 16;
     /* A tile of X has 16 rows: 2 or 4 matrices. Tiles of Y have 8 rows, and are loaded 4, 2 or 1 matrices at a time. */
     const int together = is_x ? 1 : 4 / halves;
-    for (int i = 0; i < s->count; i += together) {
-        int tiles = s->count - i < together ? s->count - i : together;
-        if (!is_x && tiles == 3) tiles = 2;
-        const int matrices = is_x ? 2 * halves : tiles * halves;
-        int rows = i * s->extent;
+    for (int i = 0, tiles; i < s->count; i += tiles) {
+        tiles = s->count - i < together ? s->count - i : together;
+        if (tiles == 3) tiles = 2;
+        const int matrices = (is_x ? 2 : tiles) * halves, rows = i * s->extent;
         int offset = t->k_stored ? rows * t->pitch + k * t->es : k * t->pitch + rows * t->es;
         tw_val r[4] = {{0}};
         tw_ldmatrix(g->b, matrices, !t->k_stored, s->base, offset, r);
         for (int j = 0; j < matrices; j++) s->fragment[i + j / s->registers][j % s->registers] = as_operand(g, r[j]);
-        if (!is_x && tiles != together) i -= together - tiles;
     }
 }
 
@@ -165,15 +151,10 @@ static void load_elements(tw_gemm_gen *g, side *s, int k, bool is_x) {
             int row = i * s->extent + r % halves * 8, deep = r / halves;
             const int along = deep * 4 * pack;
             int offset = row * across + (k + along) * step;
-            tw_val *out = &s->fragment[i][r];
-            if (g->v->type == TW_GEMM_S8) {
-                *out = gather_bytes(g, s, offset, step);
-            } else if (g->v->type == TW_GEMM_TF32) {
-                *out = as_operand(
-                    g, tw_ld(g->b, (tw_attrs){.type = TW_T_i32, .space = TW_SPACE_shared, .offset = offset}, s->base));
-            } else {
-                *out = tw_ld(g->b, (tw_attrs){.type = TW_T_f64, .space = TW_SPACE_shared, .offset = offset}, s->base);
-            }
+            const tw_attrs at = {
+                .type = g->v->type == TW_GEMM_F64 ? TW_T_f64 : TW_T_i32, .space = TW_SPACE_shared, .offset = offset};
+            s->fragment[i][r] =
+                g->v->type == TW_GEMM_S8 ? gather_bytes(g, s, offset, step) : as_operand(g, tw_ld(g->b, at, s->base));
         }
 }
 
