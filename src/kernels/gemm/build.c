@@ -53,26 +53,23 @@ static void build(tw_gemm_gen *g) {
     declare_parameters(g);
     if (!way->tensor_copies) tw_shared_add(b, "tiles", g->plan.shared_bytes, 128, true);
     find_thread(g);
+    g->x = (tw_gemm_operand){.tile = &g->plan.x, .whole = v->whole_m, .limit = g->arg.m, .ld = g->arg.ldx};
+    g->y = (tw_gemm_operand){.tile = &g->plan.y, .whole = v->whole_n, .limit = g->arg.n, .ld = g->arg.ldy};
     /* A persistent block has no split, and its loop finds the tiles. */
     if (g->c->persistent < 2)
         g->frame->find_tile(g, tw_sreg(b, TW_SREG_ctaid_x));
     else
         g->split = tw_i32(b, 0);
-    if (!way->tensor_copies) g->shared = tw_shared_base(b, "tiles");
-    g->x.whole = v->whole_m;
-    g->y.whole = v->whole_n;
-    g->x.limit = g->arg.m;
-    g->y.limit = g->arg.n;
-    g->x.ld = g->arg.ldx;
-    g->y.ld = g->arg.ldy;
-    tw_gemm_range r = {0};
-    if (!way->tensor_copies) g->frame->locate(g, &r);
-    r.k_begin = tw_mul(b, g->split, g->arg.chunk);
-    g->k_end = g->c->kg > 1 ? tw_min(b, g->arg.k, tw_add(b, r.k_begin, g->arg.chunk)) : g->arg.k;
-    g->k_position = tw_var_of(b, r.k_begin);
-    tw_val left = tw_max(b, tw_sub(b, g->k_end, r.k_begin), tw_i32(b, 0));
-    r.count = tw_div(b, tw_add_imm(b, left, g->c->u - 1), g->c->u);
-    way->build(g, &r);
+    if (!way->tensor_copies) {
+        g->shared = tw_shared_base(b, "tiles");
+        g->frame->locate(g);
+    }
+    g->k_begin = tw_mul(b, g->split, g->arg.chunk);
+    g->k_end = g->c->kg > 1 ? tw_min(b, g->arg.k, tw_add(b, g->k_begin, g->arg.chunk)) : g->arg.k;
+    g->k_position = tw_var_of(b, g->k_begin);
+    tw_val left = tw_max(b, tw_sub(b, g->k_end, g->k_begin), tw_i32(b, 0));
+    g->stages = tw_div(b, tw_add_imm(b, left, g->c->u - 1), g->c->u);
+    way->build(g);
 }
 
 tw_status tw_gemm_signature(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_target *t, tw_signature *s,

@@ -51,11 +51,10 @@ static void find_copies(tw_gemm_gen *g, tw_gemm_operand *o, tw_val shared) {
     }
 }
 
-void tw_gemm_copy_prepare(tw_gemm_gen *g, tw_gemm_operand *o, const tw_gemm_tile *t, tw_val matrix, tw_val k_begin,
-                          int shared_offset) {
+void tw_gemm_copy_prepare(tw_gemm_gen *g, tw_gemm_operand *o, int shared_offset) {
     tw_builder *b = g->b;
+    const tw_gemm_tile *t = o->tile;
     const int threads = g->plan.threads;
-    o->tile = t;
     find_copies(g, o, tw_add_imm(b, g->shared, shared_offset));
     if (t->total % threads) {
         tw_val last = tw_add_imm(b, g->tid, (int64_t)(t->per_thread - 1) * threads);
@@ -68,10 +67,10 @@ void tw_gemm_copy_prepare(tw_gemm_gen *g, tw_gemm_operand *o, const tw_gemm_tile
         o->inside[j] = again ? o->inside[0] : tw_lt(b, at, o->limit);
     }
     /* The address of the first copy. In a k-major matrix k runs along the rows. */
-    tw_val first_outer = tw_add(b, t->k_major ? o->origin : k_begin, o->outer[0]);
-    tw_val first_inner = tw_add(b, t->k_major ? k_begin : o->origin, o->inner[0]);
+    tw_val first_outer = tw_add(b, t->k_major ? o->origin : g->k_begin, o->outer[0]);
+    tw_val first_inner = tw_add(b, t->k_major ? g->k_begin : o->origin, o->inner[0]);
     tw_val rows = tw_mul(b, tw_widen(b, first_outer), o->ld), columns = tw_mul_imm(b, tw_widen(b, first_inner), t->es);
-    o->pointer = tw_var_of(b, tw_add(b, matrix, tw_add(b, rows, columns)));
+    o->pointer = tw_var_of(b, tw_add(b, o->matrix, tw_add(b, rows, columns)));
     o->advance = t->k_major ? tw_i64(b, (int64_t)g->c->u * t->es) : tw_mul_imm(b, o->ld, g->c->u);
     if (o->regular) {
         if (o->rows[1]) o->step = tw_mul_imm(b, o->ld, o->rows[1]);
@@ -160,6 +159,10 @@ static void move_both(tw_gemm_gen *g, const batch *x) {
 
 void tw_gemm_copy_issue(tw_gemm_gen *g, tw_val stage, tw_val more, int part, int parts) {
     move_both(g, &(batch){stage, more, part, parts});
+}
+
+void tw_gemm_copy_between(tw_gemm_gen *g, int step, int steps) {
+    if (g->next_stage.id) tw_gemm_copy_issue(g, g->next_stage, g->more, step, steps);
 }
 
 void tw_gemm_copy_load(tw_gemm_gen *g) {

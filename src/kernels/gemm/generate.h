@@ -75,6 +75,7 @@ typedef struct tw_gemm_operand {
     const tw_gemm_tile *tile;
     bool whole;                         /* Rows (columns of Y) need no bounds check. */
     tw_val limit;                       /* m for X, n for Y. */
+    tw_val matrix;                      /* Address of the block's matrix in the batch. */
     tw_val origin;                      /* The tile's first row (column of Y). */
     tw_val ld;                          /* Bytes from row to row (i64). */
     tw_val pointer;                     /* Variable: address of the thread's first copy of the next stage. */
@@ -92,6 +93,7 @@ typedef struct tw_gemm_operand {
     tw_val last;                        /* Predicate: the thread has a last copy. TW_NONE: all threads have. */
     tw_val held[TW_GEMM_MAX_COPIES][4]; /* Variables that hold a copy between its load and its store. */
     tw_val row;                         /* The row of the previous copy. */
+    tw_val base;                        /* Address of the thread's first fragment in stage 0. */
 } tw_gemm_operand;
 
 /* The state of the generator. */
@@ -116,23 +118,24 @@ typedef struct tw_gemm_gen {
     tw_val group_tid;               /* The thread's number in its group. */
     tw_val tile, split, batch;      /* Numbers of the block's tile, its part of k, and its product. */
     tw_val shared;                  /* Address of the block's shared memory. */
-    tw_val next_stage;              /* The stage that copies between steps fill. */
+    tw_val next_stage;              /* The stage that copies between steps fill. TW_NONE: none are made there. */
     tw_val more;                    /* Predicate: there is such a stage. */
     tw_val k_position;              /* Variable: the first k of the next stage to fetch. */
-    tw_val k_end;                   /* Where the block's part of k ends. */
+    tw_val k_begin, k_end;          /* The block's part of k. */
+    tw_val stages;                  /* The number of its stages. */
     tw_gemm_operand x, y;           /* The operands. */
     tw_val acc[2][TW_GEMM_MAX_ACC]; /* Variables: the sums, of each of the ks parts. */
     tw_val row, column;             /* Row and column in the tile of the thread's first sum. */
     int row_of[TW_GEMM_MAX_ACC];    /* Rows from there to each sum. */
     int column_of[TW_GEMM_MAX_ACC]; /* Columns from there to each sum. */
-    tw_val x_base, y_base;          /* Addresses of the thread's first fragments in stage 0. */
 } tw_gemm_gen;
 
 /* copy.c: prepares the copies of an operand's tile from global to shared memory. */
-void tw_gemm_copy_prepare(tw_gemm_gen *g, tw_gemm_operand *o, const tw_gemm_tile *t, tw_val matrix, tw_val k_begin,
-                          int shared_offset);
+void tw_gemm_copy_prepare(tw_gemm_gen *g, tw_gemm_operand *o, int shared_offset);
 /* Issues asynchronous copies: part `part` of `parts` of the next stage, if `more` holds. TW_NONE: always. */
 void tw_gemm_copy_issue(tw_gemm_gen *g, tw_val stage, tw_val more, int part, int parts);
+/* Issues a part of the copies of the next stage, after step `step` of the `steps` steps of a stage. */
+void tw_gemm_copy_between(tw_gemm_gen *g, int step, int steps);
 /* Goes on to the following stage, after all parts were issued. */
 void tw_gemm_copy_advance(tw_gemm_gen *g);
 /* Copies through registers: declares their variables, loads a stage into them, and stores them to a stage. */
@@ -140,22 +143,12 @@ void tw_gemm_copy_declare(tw_gemm_gen *g);
 void tw_gemm_copy_load(tw_gemm_gen *g);
 void tw_gemm_copy_store(tw_gemm_gen *g, tw_val stage);
 
-/* A block's part of k. */
-typedef struct tw_gemm_range {
-    tw_val x, y;    /* Addresses of the block's matrices in the batch. */
-    tw_val k_begin; /* The first k of the part. */
-    tw_val count;   /* Number of stages. */
-} tw_gemm_range;
-
-/* Issues a part of the copies of the next stage, after step `step` of the `steps` steps of a stage. */
-typedef void tw_gemm_between(tw_gemm_gen *g, int step, int steps);
-
 /* A way to compute products. tw_gemm_config.mma selects it: SIMT (simt.c), mma.sync (tensor.c) or wgmma (wgmma.c). */
 typedef struct tw_gemm_way {
     bool tensor_copies; /* Tensor copies fetch A and B. */
     /* Sets the plan but for its shared memory. Returns NULL, or why the configuration is illegal. */
     const char *(*plan)(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_target *t, tw_gemm_plan *p);
-    void (*build)(tw_gemm_gen *g, const tw_gemm_range *r);
+    void (*build)(tw_gemm_gen *g);
 
     /* The fields below serve tw_gemm_pipeline only. */
     int most_code; /* The limit of accumulators * depth, since a stage is unrolled. */
@@ -163,14 +156,15 @@ typedef struct tw_gemm_way {
     const char *(*shape)(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_target *t, tw_gemm_plan *p);
     /* Counts the registers of one step's fragments. */
     int (*fragments)(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_gemm_plan *p);
-    void (*prepare)(tw_gemm_gen *g); /* Sets row, column, row_of, column_of, x_base and y_base. */
-    void (*stage)(tw_gemm_gen *g, tw_val stage, tw_gemm_between *between); /* Adds a stage to the sums. */
+    void (*prepare)(tw_gemm_gen *g); /* Sets row, column, row_of, column_of, x.base and y.base. */
+    /* Adds a stage to the sums, and calls tw_gemm_copy_between after each step. */
+    void (*stage)(tw_gemm_gen *g, tw_val stage);
 } tw_gemm_way;
 extern const tw_gemm_way tw_gemm_simt, tw_gemm_mma, tw_gemm_wgmma;
 const tw_gemm_way *tw_gemm_way_of(const tw_gemm_config *c);
 
 /* pipeline.c: builds kernels whose threads copy by themselves. */
-void tw_gemm_pipeline(tw_gemm_gen *g, const tw_gemm_range *r);
+void tw_gemm_pipeline(tw_gemm_gen *g);
 /* Computes where an element lies in a tile in shared memory. `row` is X's row, or Y's column. */
 tw_val tw_gemm_element_offset(tw_builder *b, const tw_gemm_tile *t, tw_val row, tw_val k);
 /* pipeline_plan.c: plans such a kernel, as tw_gemm_way.plan does. */
@@ -188,8 +182,8 @@ typedef struct tw_gemm_frame {
     tw_scope (*each_tile)(tw_gemm_gen *g);
     /* Sets x.origin, y.origin, tile, split and batch from a tile's number. */
     void (*find_tile)(tw_gemm_gen *g, tw_val number);
-    /* Sets x and y of the range, from which threads copy tiles. Unused where tensor copies do. */
-    void (*locate)(tw_gemm_gen *g, tw_gemm_range *r);
+    /* Sets x.matrix and y.matrix. Unused where tensor copies fetch. */
+    void (*locate)(tw_gemm_gen *g);
     /* Fetches a tile of X or Y by tensor copies: to a shared address, from the element k on. One thread calls it. */
     void (*fetch)(tw_gemm_gen *g, bool is_x, tw_val to, tw_val k, tw_val full);
     void (*finish)(tw_gemm_gen *g); /* Joins the sums' parts, and stores them. All threads with sums call it. */

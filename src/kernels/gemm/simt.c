@@ -61,9 +61,9 @@ static void prepare(tw_gemm_gen *g) {
         }
     tw_val k = tw_mul_imm(b, g->group, p->depth);
     tw_val x = tw_gemm_element_offset(b, &p->x, g->row, k);
-    g->x_base = tw_add(b, g->shared, x);
+    g->x.base = tw_add(b, g->shared, x);
     tw_val y = tw_gemm_element_offset(b, &p->y, g->column, k);
-    g->y_base = tw_add_imm(b, tw_add(b, g->shared, y), p->x.bytes);
+    g->y.base = tw_add_imm(b, tw_add(b, g->shared, y), p->x.bytes);
 }
 
 /* Loads `deep` values along k, from k on, of each of `count` cells: out[cell][depth]. */
@@ -83,11 +83,11 @@ static void fragment(tw_gemm_gen *g, const tw_gemm_tile *t, tw_val base, int thr
         }
 }
 
-static void add_stage(tw_gemm_gen *g, tw_val stage, tw_gemm_between *between) {
+static void add_stage(tw_gemm_gen *g, tw_val stage) {
     tw_builder *b = g->b;
     const tw_gemm_plan *p = &g->plan;
     const tw_gemm_config *c = g->c;
-    tw_val x_base = tw_add(b, g->x_base, stage), y_base = tw_add(b, g->y_base, stage);
+    tw_val x_base = tw_add(b, g->x.base, stage), y_base = tw_add(b, g->y.base, stage);
     int deep = 1;
     if (p->x.k_stored) deep = p->vx;
     if (p->y.k_stored && p->vy > deep) deep = p->vy;
@@ -106,7 +106,7 @@ static void add_stage(tw_gemm_gen *g, tw_val stage, tw_gemm_between *between) {
                     tw_val acc = g->acc[(k + d) % c->ks][i * c->ns + j];
                     tw_op_to(b, acc, multiply_add, x[i][d], y[j][d], acc);
                 }
-        if (between) between(g, k / deep, p->depth / deep);
+        tw_gemm_copy_between(g, k / deep, p->depth / deep);
     }
 }
 

@@ -102,7 +102,7 @@ static void prepare(tw_gemm_gen *g) {
         tw_val first = s ? first_column : first_row;
         tw_val at = tw_gemm_element_offset(b, t, first, k), lane = lane_part(g, t, !s);
         at = tw_add(b, tw_add(b, g->shared, at), lane);
-        *(s ? &g->y_base : &g->x_base) = tw_add_imm(b, at, s ? p->x.bytes : 0);
+        (s ? &g->y : &g->x)->base = tw_add_imm(b, at, s ? p->x.bytes : 0);
     }
 }
 
@@ -159,21 +159,18 @@ static void load_elements(tw_gemm_gen *g, side *s, int k, bool is_x) {
 }
 
 static void load_side(tw_gemm_gen *g, side *s, int k, bool is_x) {
-    if (by_matrix(g, s->tile))
-        load_matrices(g, s, k, is_x);
-    else
-        load_elements(g, s, k, is_x);
+    (by_matrix(g, s->tile) ? load_matrices : load_elements)(g, s, k, is_x);
 }
 
-static void add_stage(tw_gemm_gen *g, tw_val stage, tw_gemm_between *between) {
+static void add_stage(tw_gemm_gen *g, tw_val stage) {
     tw_builder *b = g->b;
     const tw_gemm_plan *p = &g->plan;
     const tw_gemm_config *c = g->c;
     const tw_mma_info *m = tw_mma_describe(p->mma);
     side x = {
-        .tile = &p->x, .base = tw_add(b, g->x_base, stage), .count = c->ms / m->m, .extent = m->m, .registers = m->a};
+        .tile = &p->x, .base = tw_add(b, g->x.base, stage), .count = c->ms / m->m, .extent = m->m, .registers = m->a};
     side y = {
-        .tile = &p->y, .base = tw_add(b, g->y_base, stage), .count = c->ns / m->n, .extent = m->n, .registers = m->b};
+        .tile = &p->y, .base = tw_add(b, g->y.base, stage), .count = c->ns / m->n, .extent = m->n, .registers = m->b};
     for (int k = 0; k < p->depth; k += m->k) {
         load_side(g, &x, k, true);
         load_side(g, &y, k, false);
@@ -184,7 +181,7 @@ static void add_stage(tw_gemm_gen *g, tw_val stage, tw_gemm_between *between) {
                 tw_val *d = acc + (i * y.count + j) * m->c;
                 tw_mma(b, p->mma, d, x.fragment[i], y.fragment[j], d);
             }
-        if (between) between(g, k / m->k, p->depth / m->k);
+        tw_gemm_copy_between(g, k / m->k, p->depth / m->k);
     }
 }
 

@@ -27,13 +27,13 @@ static void find_tile(tw_gemm_gen *g, tw_val number) {
     }
 }
 
-static void locate(tw_gemm_gen *g, tw_gemm_range *r) {
+static void locate(tw_gemm_gen *g) {
     tw_builder *b = g->b;
-    r->x = g->arg.x;
-    r->y = g->arg.y;
+    g->x.matrix = g->arg.x;
+    g->y.matrix = g->arg.y;
     if (!g->v->batched) return;
-    r->x = tw_add(b, r->x, tw_mul(b, tw_widen(b, g->batch), g->arg.stride_x));
-    r->y = tw_add(b, r->y, tw_mul(b, tw_widen(b, g->batch), g->arg.stride_y));
+    g->x.matrix = tw_add(b, g->arg.x, tw_mul(b, tw_widen(b, g->batch), g->arg.stride_x));
+    g->y.matrix = tw_add(b, g->arg.y, tw_mul(b, tw_widen(b, g->batch), g->arg.stride_y));
 }
 
 static void fetch(tw_gemm_gen *g, bool is_x, tw_val to, tw_val k, tw_val full) {

@@ -68,7 +68,7 @@ static void begin(tw_gemm_gen *g, bool waits) {
         tw_do(g->b, waits ? TW_OP_barrier_sync : TW_OP_barrier_arrive, at, tw_i32(g->b, TW_GEMM_BEGIN), TW_NONE);
 }
 
-static void copy(tw_gemm_gen *g, const tw_ring *ring, tw_val k_begin, tw_val count) {
+static void copy(tw_gemm_gen *g, const tw_ring *ring) {
     tw_builder *b = g->b;
     TW_IF (b, tw_eq(b, g->lane, tw_i32(b, 0))) {
         /* The copy engine reads a map before it can begin. */
@@ -80,8 +80,8 @@ static void copy(tw_gemm_gen *g, const tw_ring *ring, tw_val k_begin, tw_val cou
     TW_IF (b, tw_eq(b, g->lane, tw_i32(b, 0))) {
         const tw_ring_cursor c = tw_ring_begin(b, ring, 1);
         TW_BLOCK (b, push_tiles(g)) {
-            tw_val k = tw_var_of(b, k_begin);
-            TW_FOR (b, i, tw_i32(b, 0), count, tw_i32(b, 1), false) {
+            tw_val k = tw_var_of(b, g->k_begin);
+            TW_FOR (b, i, tw_i32(b, 0), g->stages, tw_i32(b, 1), false) {
                 tw_val full = tw_ring_fill(b, ring, &c, tw_i32(b, g->plan.stage_bytes)),
                        to = tw_ring_data(b, ring, &c, TW_NONE);
                 g->frame->fetch(g, true, to, k, full);
@@ -117,17 +117,16 @@ static void give_back(tw_gemm_gen *g, tw_val empty, tw_val again) {
 }
 
 /* Multiplies all stages. The previous stage is given back while the tensor cores multiply this one. */
-static void sum(tw_gemm_gen *g, const tw_ring *ring, const tw_ring_cursor *c, tw_val count) {
+static void sum(tw_gemm_gen *g, const tw_ring *ring, const tw_ring_cursor *c) {
     tw_builder *b = g->b;
-    const int stages = g->c->stages;
     const bool persistent = g->c->persistent > 1;
     const tw_tile *x = &g->plan.tile_x, *y = &g->plan.tile_y;
     tw_val group = tw_shr(b, g->warp, 2), zero = tw_i32(b, 0);
     const int apart = tw_tile_offset(x, g->c->ms, 0);
     tw_val x0 = tw_tile_descriptor(b, x, tw_add(b, g->shared, tw_mul_imm(b, group, apart)));
     tw_val y0 = tw_tile_descriptor(b, y, tw_add_imm(b, g->shared, g->plan.x.bytes));
-    tw_val before = tw_var_of(b, zero), last = tw_add_imm(b, count, 1 - stages);
-    TW_FOR (b, i, zero, count, tw_i32(b, 1), false) {
+    tw_val before = tw_var_of(b, zero), last = tw_add_imm(b, g->stages, 1 - g->c->stages);
+    TW_FOR (b, i, zero, g->stages, tw_i32(b, 1), false) {
         tw_val stage = tw_shr(b, c->stage, 4);
         tw_ring_wait(b, tw_ring_full(b, ring, c), c);
         tw_val first = tw_eq(b, i, zero), y_at = tw_add(b, y0, stage), x_at = tw_add(b, x0, stage);
@@ -149,7 +148,7 @@ static void sum(tw_gemm_gen *g, const tw_ring *ring, const tw_ring_cursor *c, tw
     if (persistent) give_back(g, before, tw_const(b, TW_T_pred, 1));
 }
 
-static void build(tw_gemm_gen *g, const tw_gemm_range *r) {
+static void build(tw_gemm_gen *g) {
     tw_builder *b = g->b;
     const int warps = g->plan.group / 32, ranges[4] = {0, warps, warps, warps + 1};
     const int bytes = 16 * g->c->stages;
@@ -167,11 +166,11 @@ static void build(tw_gemm_gen *g, const tw_gemm_range *r) {
     const tw_ring_cursor c = tw_ring_begin(b, &ring, 0);
     begin(g, true);
     TW_BLOCK (b, push_tiles(g)) {
-        sum(g, &ring, &c, r->count);
+        sum(g, &ring, &c);
         g->frame->finish(g);
     }
     tw_next_role(b, roles);
-    copy(g, &ring, r->k_begin, r->count);
+    copy(g, &ring);
     tw_pop(b, roles);
 }
 
