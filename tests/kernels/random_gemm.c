@@ -2,6 +2,7 @@
 #include "kernels/random_gemm.h"
 
 #include "kernels/gemm/generate.h"
+#include "kernels/gemm/space.h"
 
 #include <stdio.h>
 
@@ -100,6 +101,16 @@ static bool within(const gemm_case *c, const gemm_limits *most) {
     return unrolled <= most->code && work <= most->work;
 }
 
+/* Draws configurations until one is legal and within the limits. Fields of `keep` that are not -1 are fixed. */
+static bool draw_within(gemm_case *c, const tw_gemm_config *keep, const gemm_limits *most, tw_random *r, int times) {
+    const tw_gemm_space_context of = {&c->problem, c->target, NULL};
+    int64_t kept[TW_SPACE_PARAMS];
+    tw_gemm_space_keep(keep, kept);
+    for (int i = 0; i < times; i++)
+        if (tw_space_draw(&tw_gemm_space, &of, kept, r, 2000, &c->config) && within(c, most)) return true;
+    return false;
+}
+
 /* Ways to cut k, not more than there are stages of 8. */
 static int draw_parts(const tw_gemm_problem *p, const gemm_limits *most, tw_random *r) {
     const int64_t k = p->k / 8 + 1;
@@ -128,9 +139,7 @@ static bool draw_config(gemm_case *c, uint64_t number, const gemm_limits *most, 
     if (keep.copy) keep.stages = chance(r, 60) ? 1 : 2;
     if (chance(r, 65)) keep.ks = 1 + below(r, 2);
     if (chance(r, 70)) keep.kl = 1 << below(r, 4);
-    for (int i = 0; i < 10; i++)
-        if (tw_gemm_config_random(&c->config, &c->problem, c->target, &keep, r, 2000) && within(c, most)) return true;
-    return false;
+    return draw_within(c, &keep, most, r, 10);
 }
 
 bool gemm_case_draw(gemm_case *c, uint64_t number, const tw_target *t, const gemm_limits *most) {
@@ -166,7 +175,7 @@ bool gemm_case_draw_warpgroups(gemm_case *c, uint64_t number, const tw_target *t
         if (way == TW_GEMM_SPLIT_CLUSTER + 1 && keep.kg > TW_GEMM_CLUSTER) keep.kg = 2 + below(&r, TW_GEMM_CLUSTER - 1);
         keep.split = keep.kg > 1 ? way - 1 : 0;
         keep.multicast = way == TW_GEMM_SPLIT_CLUSTER + 1 || chance(&r, 50) ? 0 : 2 << below(&r, 2);
-        if (tw_gemm_config_random(&c->config, p, t, &keep, &r, 2000) && within(c, most)) return true;
+        if (draw_within(c, &keep, most, &r, 1)) return true;
     }
     return false;
 }

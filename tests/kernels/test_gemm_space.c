@@ -162,17 +162,20 @@ static void drawing_keeps_what_it_is_told(void **state) {
     (void)state;
     tw_random r = tw_random_seed(3);
     tw_gemm_config keep = tw_gemm_config_any(), c;
+    int64_t kept[TW_SPACE_PARAMS];
     const tw_gemm_problem p = complete(0);
+    const tw_gemm_space_context of = {&p, tw_target_find("sm_90a"), NULL};
     keep.kg = 4;
     keep.split = TW_GEMM_SPLIT_SERIAL;
     keep.stages = 3;
+    tw_gemm_space_keep(&keep, kept);
     for (int i = 0; i < 50; i++) {
-        assert_true(tw_gemm_config_random(&c, &p, tw_target_find("sm_90a"), &keep, &r, 20000));
+        assert_true(tw_space_draw(&tw_gemm_space, &of, kept, &r, 20000, &c));
         assert_true(c.kg == 4 && c.split == TW_GEMM_SPLIT_SERIAL && c.stages == 3);
-        assert_true(tw_gemm_legal(&p, &c, tw_target_find("sm_90a"), NULL, NULL));
+        assert_true(tw_gemm_legal(&p, &c, of.target, NULL, NULL));
     }
     keep.ml = 7;
-    assert_false(tw_gemm_config_random(&c, &p, tw_target_find("sm_90a"), &keep, &r, 500));
+    assert_false(tw_space_draw(&tw_gemm_space, &of, tw_gemm_space_keep(&keep, kept), &r, 500, &c));
 }
 
 static void configurations_are_read_back(void **state) {

@@ -84,13 +84,6 @@ tw_gemm_config tw_gemm_config_plain(const tw_gemm_problem *p, tw_gemm_config c) 
     return c;
 }
 
-bool tw_gemm_config_random(tw_gemm_config *c, const tw_gemm_problem *p, const tw_target *t, const tw_gemm_config *keep,
-                           tw_random *random, int tries) {
-    const tw_gemm_space_context of = {p, t, NULL};
-    int64_t kept[TW_SPACE_PARAMS];
-    return tw_space_draw(&tw_gemm_space, &of, tw_gemm_space_keep(keep, kept), random, tries, c);
-}
-
 tw_gemm_config tw_gemm_config_default(const tw_gemm_problem *p) {
     const int es = tw_type_bits(tw_gemm_element(p->type)) / 8;
     const bool tensor = p->type != TW_GEMM_F32, narrow = es < 4;

@@ -39,7 +39,7 @@ typedef struct stage_cost {
 static stage_cost simt_cost(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_gemm_plan *plan,
                             const tw_target *t) {
     const double warps = plan->threads / 32.0, sums = (double)c->ms * c->ns * plan->depth;
-    const double x_loads = (double)c->ms * plan->depth / plan->vx, y_loads = (double)c->ns * plan->depth / plan->vy;
+    const double x_loads = (double)c->ms * plan->depth / plan->x.v, y_loads = (double)c->ns * plan->depth / plan->y.v;
     /* Conversions of 16- and 8-bit elements are instructions of their own. */
     const double widen = p->type == TW_GEMM_F32 || p->type == TW_GEMM_F64 ? 0 : (double)(c->ms + c->ns) * plan->depth;
     const double rows = plan->lanes_m, columns = 32.0 / plan->lanes_m;
@@ -47,7 +47,7 @@ static stage_cost simt_cost(const tw_gemm_problem *p, const tw_gemm_config *c, c
     stage_cost s;
     s.issue = warps / 4 * (sums + x_loads + y_loads + widen);
     s.tensor = (double)c->ml * c->nl * c->u / peak(p->type == TW_GEMM_F64 ? TW_GEMM_F64 : TW_GEMM_F32, t, false);
-    double x_wave = rows * plan->vx * es / 128, y_wave = columns * plan->vy * es / 128;
+    double x_wave = rows * plan->x.v * es / 128, y_wave = columns * plan->y.v * es / 128;
     s.shared = warps * (x_loads * (x_wave > 1 ? x_wave : 1) + y_loads * (y_wave > 1 ? y_wave : 1));
     return s;
 }

@@ -8,7 +8,6 @@
 #define TW_KERNELS_GEMM_GEMM_H
 
 #include "base/buf.h"
-#include "base/random.h"
 #include "device/target.h"
 #include "kernels/arguments.h"
 #include "tilewright/kernel.h"
@@ -154,10 +153,6 @@ tw_gemm_config tw_gemm_config_default(const tw_gemm_problem *p);
 
 /* Returns a configuration whose fields are all -1. Where a function keeps fields, -1 means free. */
 tw_gemm_config tw_gemm_config_any(void);
-/* Draws configurations uniformly from the space (space.h) until one is legal. Returns false after `tries` illegal ones.
-   Fields of `keep` that are not -1 are fixed. `keep` NULL fixes none. */
-bool tw_gemm_config_random(tw_gemm_config *c, const tw_gemm_problem *p, const tw_target *t, const tw_gemm_config *keep,
-                           tw_random *random, int tries);
 
 /* What a kernel is compiled for beside its configuration. Problems of equal variants share kernels. */
 typedef struct tw_gemm_variant {

@@ -41,6 +41,8 @@ typedef struct tw_gemm_tile {
     int per_thread;  /* Copies per thread. */
     int pitch;       /* Bytes from row to row in shared memory. */
     int bytes;       /* Bytes of the tile in a stage. */
+    int threads;     /* Threads of a group along the extent. With tensor cores, warps. */
+    int v;           /* SIMT: elements per fragment load. */
 } tw_gemm_tile;
 
 /* What the generator derives from a configuration. */
@@ -48,7 +50,6 @@ typedef struct tw_gemm_plan {
     tw_gemm_tile x, y;
     tw_tile tile_x, tile_y; /* The tiles of tensor copies. */
     tw_mma_kind mma;
-    int tm, tn;       /* Threads of a group along rows and columns. With tensor cores, warps. */
     int lanes_m;      /* SIMT: lanes of a warp along rows. */
     int group;        /* Threads per group. A block has kl groups. */
     int threads;      /* Threads per block. */
@@ -57,7 +58,6 @@ typedef struct tw_gemm_plan {
     int stage_bytes;  /* Shared memory per stage. */
     int shared_bytes; /* Shared memory per block. */
     int registers;    /* Registers per thread, estimated. */
-    int vx, vy;       /* SIMT: elements per fragment load of X and Y. */
     int depth;        /* Elements along k that a group takes from a stage. */
     int step;         /* Elements along k that a step takes. */
 } tw_gemm_plan;

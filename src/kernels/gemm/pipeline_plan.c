@@ -17,18 +17,27 @@ static int pitch_of(const tw_gemm_tile *t, const tw_gemm_config *c, tw_gemm_type
     return row | 16;
 }
 
-/* Plans the copies of an operand. Returns NULL, or why the configuration is illegal. */
-static const char *tile_of(tw_gemm_tile *t, const tw_gemm_variant *v, const tw_gemm_config *c, bool is_x, int threads) {
+/* Chooses the elements per fragment load of SIMT. */
+static int fragment_of(const tw_gemm_tile *t, const tw_gemm_config *c, int cells, int depth) {
+    const int bytes = t->k_stored && c->frag < 16 ? (c->frag > t->es ? c->frag : t->es) : 16;
+    int v = bytes / t->es < 4 ? bytes / t->es : 4;
+    const int within = t->k_stored ? depth : cells;
+    while (v > 1 && within % v) v /= 2;
+    return v;
+}
+
+/* Plans the tile of an operand. Returns NULL, or why the configuration is illegal. */
+static const char *plan_tile(tw_gemm_plan *p, const tw_gemm_variant *v, const tw_gemm_config *c, bool is_x) {
+    tw_gemm_tile *t = is_x ? &p->x : &p->y;
     t->k_major = is_x ? v->a_k_major : v->b_k_major;
     t->extent = is_x ? c->ml : c->nl;
     t->es = tw_type_bits(tw_gemm_element(v->type)) / 8;
     t->vec = is_x ? v->vec_a : v->vec_b;
-    REFUSE(!c->copy && t->vec < 4, "asynchronous copies move 4 bytes at least, and rows are aligned to less");
     t->outer = t->k_major ? t->extent : c->u;
     t->inner = t->k_major ? c->u : t->extent;
     while (t->vec > t->es && t->inner * t->es % t->vec) t->vec /= 2;
     REFUSE(!c->copy && t->vec < 4,
-           "asynchronous copies move 4 bytes at least, and a tile's row is no whole number of them");
+           "asynchronous copies move 4 bytes at least, and rows of a matrix or a tile are aligned to less");
     /* SIMT reads runs along rows of C. A copy of single elements can transpose to that order. */
     t->transposed = t->k_major && !c->mma && (t->vec == t->es || (c->copy && t->es >= 4));
     t->k_stored = t->k_major && !t->transposed;
@@ -38,20 +47,12 @@ static const char *tile_of(tw_gemm_tile *t, const tw_gemm_variant *v, const tw_g
     t->width = t->transposed && t->inner > width ? width : t->inner;
     t->per_row = t->width * t->es / t->vec;
     t->total = t->outer * t->inner * t->es / t->vec;
-    t->per_thread = (t->total + threads - 1) / threads;
+    t->per_thread = (t->total + p->threads - 1) / p->threads;
     REFUSE(t->per_thread > TW_GEMM_MAX_COPIES, "too many copies a thread");
     t->pitch = pitch_of(t, c, v->type);
     t->bytes = (t->k_stored ? t->extent : c->u) * t->pitch;
+    t->v = fragment_of(t, c, is_x ? c->ms : c->ns, p->depth);
     return NULL;
-}
-
-/* Chooses the elements per fragment load of SIMT. */
-static int fragment_of(const tw_gemm_tile *t, const tw_gemm_config *c, int cells, int depth) {
-    const int bytes = t->k_stored && c->frag < 16 ? (c->frag > t->es ? c->frag : t->es) : 16;
-    int v = bytes / t->es < 4 ? bytes / t->es : 4;
-    const int within = t->k_stored ? depth : cells;
-    while (v > 1 && within % v) v /= 2;
-    return v;
 }
 
 /* Counts sums, fragments of a step, copies in registers, and some registers for addresses. */
@@ -67,9 +68,7 @@ const char *tw_gemm_pipeline_plan(const tw_gemm_variant *v, const tw_gemm_config
                                   tw_gemm_plan *p) {
     const tw_gemm_way *way = tw_gemm_way_of(c);
     const char *why;
-    REFUSE(c->staged, "a staged epilogue needs mma=2");
-    REFUSE(c->persistent, "persistent blocks need mma=2");
-    REFUSE(c->multicast, "multicast needs mma=2");
+    REFUSE(c->staged || c->persistent || c->multicast, "staged, persistent and multicast need mma=2");
     p->depth = c->u / c->kl;
     if ((why = way->shape(v, c, t, p))) return why;
     p->threads = p->group * c->kl;
@@ -77,10 +76,8 @@ const char *tw_gemm_pipeline_plan(const tw_gemm_variant *v, const tw_gemm_config
     REFUSE(c->ks > 1 && p->depth / p->step < c->ks, "nothing to split in a thread");
     /* A stage is unrolled, which multiplies its code. */
     REFUSE(p->accumulators * p->depth > way->most_code, "a stage unrolls to too much code");
-    if ((why = tile_of(&p->x, v, c, true, p->threads))) return why;
-    if ((why = tile_of(&p->y, v, c, false, p->threads))) return why;
-    p->vx = fragment_of(&p->x, c, c->ms, p->depth);
-    p->vy = fragment_of(&p->y, c, c->ns, p->depth);
+    if ((why = plan_tile(p, v, c, true))) return why;
+    if ((why = plan_tile(p, v, c, false))) return why;
     p->stage_bytes = p->x.bytes + p->y.bytes;
     p->registers = registers_of(v, c, p, way->fragments(v, c, p));
     return NULL;

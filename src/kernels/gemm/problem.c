@@ -215,13 +215,10 @@ void tw_gemm_launch_of(const tw_gemm_problem *p, const tw_gemm_config *c, const 
     const int64_t es = tw_type_bits(a.type) / 8, out = tw_type_bits(p->out) / 8;
     const int64_t tiles_m = tw_gemm_ceil_div(swap ? p->n : p->m, c->ml);
     const int64_t tiles_n = tw_gemm_ceil_div(swap ? p->m : p->n, c->nl);
-    const bool cluster = tw_gemm_splits_in_cluster(c);
     const int64_t blocks = tw_gemm_ceil_div(tiles_m * tiles_n, c->persistent > 1 ? c->persistent : 1);
-    *l = (tw_launch_values){.grid = {(int)blocks, (int)p->batch, c->kg}, .cluster = cluster ? c->kg : c->multicast};
-    if (cluster) {
-        l->grid[0] *= c->kg;
-        l->grid[2] = 1;
-    }
+    *l = (tw_launch_values){.grid = {(int)blocks, (int)p->batch, c->kg}, .cluster = c->multicast};
+    if (tw_gemm_splits_in_cluster(c))
+        *l = (tw_launch_values){.grid = {(int)blocks * c->kg, (int)p->batch, 1}, .cluster = c->kg};
     tw_arguments *to = &l->arguments;
     for (int i = 0; i < TW_GEMM_BUFFERS; i++) tw_argument_buffer(to, tw_gemm_buffer_names[i], buffers->of[i]);
     tw_argument_number(to, "m", p->m);

@@ -2,6 +2,7 @@
 #include "kernels/gemm/reference.h"
 
 #include "base/diag.h"
+#include "base/random.h"
 #include "ir/value.h"
 
 #include <cblas.h>

@@ -29,9 +29,9 @@ static const char *shape(const tw_gemm_variant *v, const tw_gemm_config *c, cons
     p->step = m->k;
     REFUSE(c->ms % m->m || c->ns % m->n, "a warp's tile is no whole number of tensor-core tiles");
     REFUSE(c->ms / m->m > 16 || c->ns / m->n > 16, "a warp's tile is too large");
-    p->tm = c->ml / c->ms;
-    p->tn = c->nl / c->ns;
-    p->group = p->tm * p->tn * 32;
+    p->x.threads = c->ml / c->ms;
+    p->y.threads = c->nl / c->ns;
+    p->group = p->x.threads * p->y.threads * 32;
     p->accumulators = c->ms / m->m * (c->ns / m->n) * m->c;
     return NULL;
 }
@@ -85,8 +85,8 @@ static void prepare(tw_gemm_gen *g) {
     const tw_gemm_plan *p = &g->plan;
     const tw_gemm_config *c = g->c;
     const tw_mma_info *m = tw_mma_describe(p->mma);
-    tw_val first_row = tw_mul_imm(b, tw_rem(b, g->warp, p->tm), c->ms);
-    tw_val first_column = tw_mul_imm(b, tw_div(b, g->warp, p->tm), c->ns);
+    tw_val first_row = tw_mul_imm(b, tw_rem(b, g->warp, p->x.threads), c->ms);
+    tw_val first_column = tw_mul_imm(b, tw_div(b, g->warp, p->x.threads), c->ns);
     g->row = tw_add(b, first_row, tw_shr(b, g->lane, 2));
     g->column = tw_add(b, first_column, tw_shl(b, tw_rem(b, g->lane, 4), 1));
     int n = 0;
