@@ -3,10 +3,6 @@
    apart in the tile's order. In a regular tile their addresses differ by constants. */
 #include "kernels/gemm/generate.h"
 
-static int chunk_of(const tw_gemm_tile *t) {
-    return t->vec / t->es;
-}
-
 /* Computes the shared address of the element at (outer, inner) of a tile. */
 static tw_val place(tw_gemm_gen *g, const tw_gemm_tile *t, tw_val outer, tw_val inner, tw_val shared) {
     tw_builder *b = g->b;
@@ -21,7 +17,7 @@ static tw_val place(tw_gemm_gen *g, const tw_gemm_tile *t, tw_val outer, tw_val 
 static void find_copy(tw_gemm_gen *g, const tw_gemm_tile *t, tw_val index, tw_val *outer, tw_val *inner) {
     tw_builder *b = g->b;
     tw_val row = tw_div(b, index, t->per_row);
-    *inner = tw_mul_imm(b, tw_rem(b, index, t->per_row), chunk_of(t));
+    *inner = tw_mul_imm(b, tw_rem(b, index, t->per_row), t->vec / t->es);
     *outer = row;
     if (t->width == t->inner) return;
     *outer = tw_rem(b, row, t->outer);
@@ -176,16 +172,14 @@ void tw_gemm_copy_advance(tw_gemm_gen *g) {
     if (!g->v->whole_k) tw_add_to(b, g->k_position, tw_i32(b, g->c->u));
 }
 
-static void declare(tw_gemm_gen *g, tw_gemm_operand *o) {
-    const tw_attrs at = carrier(o->tile);
-    for (int j = 0; j < o->tile->per_thread; j++)
-        for (int i = 0; i < (at.vec ? at.vec : 1); i++)
-            o->held[j][i] = tw_var_of(g->b, tw_zero(g->b, tw_type_register((tw_type)at.type)));
-}
-
 void tw_gemm_copy_declare(tw_gemm_gen *g) {
-    declare(g, &g->x);
-    declare(g, &g->y);
+    for (int side = 0; side < 2; side++) {
+        tw_gemm_operand *o = side ? &g->y : &g->x;
+        const tw_attrs at = carrier(o->tile);
+        for (int j = 0; j < o->tile->per_thread; j++)
+            for (int i = 0; i < (at.vec ? at.vec : 1); i++)
+                o->held[j][i] = tw_var_of(g->b, tw_zero(g->b, tw_type_register((tw_type)at.type)));
+    }
 }
 
 static void store(tw_gemm_gen *g, tw_gemm_operand *o, tw_val stage) {

@@ -163,13 +163,12 @@ typedef struct tw_gemm_way {
 extern const tw_gemm_way tw_gemm_simt, tw_gemm_mma, tw_gemm_wgmma;
 const tw_gemm_way *tw_gemm_way_of(const tw_gemm_config *c);
 
-/* pipeline.c: builds kernels whose threads copy by themselves. */
+/* pipeline.c: plan and build of kernels whose threads copy by themselves. */
+const char *tw_gemm_pipeline_plan(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_target *t,
+                                  tw_gemm_plan *p);
 void tw_gemm_pipeline(tw_gemm_gen *g);
 /* Computes where an element lies in a tile in shared memory. `row` is X's row, or Y's column. */
 tw_val tw_gemm_element_offset(tw_builder *b, const tw_gemm_tile *t, tw_val row, tw_val k);
-/* pipeline_plan.c: plans such a kernel, as tw_gemm_way.plan does. */
-const char *tw_gemm_pipeline_plan(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_target *t,
-                                  tw_gemm_plan *p);
 
 /* staged.c: exchanges sums through shared memory, so that neighbouring threads hold neighbours of a line of C. */
 void tw_gemm_stage_sums(tw_gemm_gen *g);
@@ -188,18 +187,15 @@ typedef struct tw_gemm_frame {
     void (*fetch)(tw_gemm_gen *g, bool is_x, tw_val to, tw_val k, tw_val full);
     void (*finish)(tw_gemm_gen *g); /* Joins the sums' parts, and stores them. All threads with sums call it. */
 } tw_gemm_frame;
-extern const tw_gemm_frame tw_gemm_plain_frame; /* tile.c: of a plain product. */
+extern const tw_gemm_frame tw_gemm_plain_frame; /* frame.c: of a plain product. */
 /* Builds a kernel as tw_gemm_build does, with another frame. */
 tw_kernel *tw_gemm_build_frame(const tw_gemm_frame *f, const tw_gemm_variant *v, const tw_gemm_config *c,
                                const tw_target *t);
 
 /* wgmma.c: counts the blocks of a cluster that fetch a tile of X, or of Y, together. */
 int tw_gemm_fetchers(const tw_gemm_config *c, bool is_x);
-/* Returns the barrier of the threads that hold sums. */
+/* frame.c: returns the barrier of the threads that hold sums. */
 tw_meeting tw_gemm_meeting(const tw_gemm_gen *g);
-
-/* split.c: adds up the parts of ks, kl and kg. Then the threads that hold the sums store them. */
-void tw_gemm_finish(tw_gemm_gen *g);
 
 /* epilogue.c: stores sums from to to - 1. */
 void tw_gemm_epilogue_store(tw_gemm_gen *g, int from, int to);

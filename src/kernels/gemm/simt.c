@@ -5,8 +5,6 @@
 #include "kernels/gemm/generate.h"
 #include "kernels/parts/convert.h"
 
-#include <limits.h>
-
 static const char *shape(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_target *t, tw_gemm_plan *p) {
     (void)t;
     REFUSE(v->type == TW_GEMM_TF32, "tf32 is what tensor cores compute with");
@@ -18,16 +16,13 @@ static const char *shape(const tw_gemm_variant *v, const tw_gemm_config *c, cons
     p->accumulators = c->ms * c->ns;
     REFUSE(p->accumulators > 128 || c->ms > 16 || c->ns > 16, "a thread's tile takes too many registers");
     /* The lanes' cells are as near to a square as the tile allows. */
-    int best = INT_MAX;
-    for (int lanes = 1; lanes <= 32; lanes *= 2) {
-        if (p->x.threads % lanes || p->y.threads % (32 / lanes)) continue;
-        int edges = lanes * c->ms + 32 / lanes * c->ns;
-        if (edges < best) {
-            best = edges;
-            p->lanes_m = lanes;
-        }
+    for (int lanes = 1, best = 0; lanes <= 32; lanes *= 2) {
+        const int edges = lanes * c->ms + 32 / lanes * c->ns;
+        if (p->x.threads % lanes || p->y.threads % (32 / lanes) || (p->lanes_m && edges >= best)) continue;
+        best = edges;
+        p->lanes_m = lanes;
     }
-    REFUSE(best == INT_MAX, "a warp does not fit the tile");
+    REFUSE(!p->lanes_m, "a warp does not fit the tile");
     return NULL;
 }
 
