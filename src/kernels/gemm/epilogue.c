@@ -97,13 +97,11 @@ static void finish_run(tw_gemm_gen *g, const line *l, const run *r) {
 
 void tw_gemm_epilogue_store(tw_gemm_gen *g, int from, int to) {
     tw_builder *b = g->b;
-    const bool swap = g->c->swap;
     const int es = tw_type_bits(g->v->out) / 8;
     /* A line is a row of the tile, or a column if operands are swapped. */
-    const int *line_of = swap ? g->column_of : g->row_of, *along_of = swap ? g->row_of : g->column_of;
-    const tw_gemm_operand *line_side = swap ? &g->y : &g->x, *along_side = swap ? &g->x : &g->y;
-    tw_val line0 = tw_add(b, line_side->origin, swap ? g->column : g->row);
-    tw_val along0 = tw_add(b, along_side->origin, swap ? g->row : g->column);
+    const tw_gemm_operand *across = g->c->swap ? &g->y : &g->x, *along = g->c->swap ? &g->x : &g->y;
+    const int *line_of = across->of, *along_of = along->of;
+    tw_val line0 = tw_add(b, across->origin, across->first), along0 = tw_add(b, along->origin, along->first);
     tw_val at = tw_add(b, tw_mul(b, tw_widen(b, line0), g->arg.ldc), tw_mul_imm(b, tw_widen(b, along0), es));
     if (g->v->batched) at = tw_add(b, at, tw_mul(b, tw_widen(b, g->batch), g->arg.stride_c));
     /* The bias belongs to C's columns, which are along a line in either case. */
@@ -115,7 +113,7 @@ void tw_gemm_epilogue_store(tw_gemm_gen *g, int from, int to) {
         l.c = tw_add(b, g->arg.c, offset);
         if (g->v->epilogue.mul) l.mul = tw_add(b, g->arg.mul, offset);
         if (g->v->epilogue.residual) l.residual = tw_add(b, g->arg.residual, offset);
-        if (!line_side->whole) inside = tw_lt(b, tw_add_imm(b, line0, line_of[first]), line_side->limit);
+        if (!across->whole) inside = tw_lt(b, tw_add_imm(b, line0, line_of[first]), across->limit);
         for (int i = first; i < to; i++) {
             if (done[i] || line_of[i] != line_of[first]) continue;
             run r = {.cells = {i}, .n = 1, .offset = along_of[i] * es, .inside = inside};
@@ -123,8 +121,8 @@ void tw_gemm_epilogue_store(tw_gemm_gen *g, int from, int to) {
                 if (!done[j] && line_of[j] == line_of[i] && along_of[j] == along_of[i] + r.n) r.cells[r.n++] = j;
             /* A run's length is a power of two, and its place is a multiple of that. */
             while (r.n & (r.n - 1) || along_of[i] % r.n) r.n--;
-            if (!along_side->whole) {
-                tw_val p = tw_lt(b, tw_add_imm(b, along0, along_of[i]), along_side->limit);
+            if (!along->whole) {
+                tw_val p = tw_lt(b, tw_add_imm(b, along0, along_of[i]), along->limit);
                 r.inside = inside.id ? tw_and(b, inside, p) : p;
             }
             finish_run(g, &l, &r);

@@ -75,7 +75,6 @@ static void finish(tw_gemm_gen *g) {
                        .groups = g->c->kl,
                        .group = g->group,
                        .shared = g->shared,
-                       .target = g->target->sm,
                        .parts = g->c->kg,
                        .way = ways[g->c->split],
                        .part = g->split,

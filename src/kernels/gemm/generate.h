@@ -70,7 +70,7 @@ static inline bool tw_gemm_splits_in_cluster(const tw_gemm_config *c) {
 /* Derives the plan. Returns NULL, or why the configuration is illegal. */
 const char *tw_gemm_plan_of(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_target *t, tw_gemm_plan *p);
 
-/* How a thread copies an operand. */
+/* An operand: what a thread copies of it, and which rows of X (columns of Y) its sums belong to. */
 typedef struct tw_gemm_operand {
     const tw_gemm_tile *tile;
     bool whole;                         /* Rows (columns of Y) need no bounds check. */
@@ -94,6 +94,8 @@ typedef struct tw_gemm_operand {
     tw_val held[TW_GEMM_MAX_COPIES][4]; /* Variables that hold a copy between its load and its store. */
     tw_val row;                         /* The row of the previous copy. */
     tw_val base;                        /* Address of the thread's first fragment in stage 0. */
+    tw_val first;                       /* Row (column of Y) in the tile of the thread's first sum. */
+    int of[TW_GEMM_MAX_ACC];            /* Rows (columns of Y) from there to each sum. */
 } tw_gemm_operand;
 
 /* The state of the generator. */
@@ -102,7 +104,6 @@ typedef struct tw_gemm_gen {
     const struct tw_gemm_frame *frame;
     const tw_gemm_variant *v;
     const tw_gemm_config *c;
-    const tw_target *target;
     tw_gemm_plan plan;
     tw_type acc_type; /* Type of the sums. */
 
@@ -125,9 +126,6 @@ typedef struct tw_gemm_gen {
     tw_val stages;                  /* The number of its stages. */
     tw_gemm_operand x, y;           /* The operands. */
     tw_val acc[2][TW_GEMM_MAX_ACC]; /* Variables: the sums, of each of the ks parts. */
-    tw_val row, column;             /* Row and column in the tile of the thread's first sum. */
-    int row_of[TW_GEMM_MAX_ACC];    /* Rows from there to each sum. */
-    int column_of[TW_GEMM_MAX_ACC]; /* Columns from there to each sum. */
 } tw_gemm_gen;
 
 /* copy.c: prepares the copies of an operand's tile from global to shared memory. */
@@ -156,7 +154,7 @@ typedef struct tw_gemm_way {
     const char *(*shape)(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_target *t, tw_gemm_plan *p);
     /* Counts the registers of one step's fragments. */
     int (*fragments)(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_gemm_plan *p);
-    void (*prepare)(tw_gemm_gen *g); /* Sets row, column, row_of, column_of, x.base and y.base. */
+    void (*prepare)(tw_gemm_gen *g); /* Sets base, first and of in both operands. */
     /* Adds a stage to the sums, and calls tw_gemm_copy_between after each step. */
     void (*stage)(tw_gemm_gen *g, tw_val stage);
 } tw_gemm_way;

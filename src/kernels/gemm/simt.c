@@ -47,17 +47,17 @@ static void prepare(tw_gemm_gen *g) {
     const int lanes_n = 32 / p->lanes_m, warps_m = p->x.threads / p->lanes_m;
     tw_val tm = tw_add(b, tw_mul_imm(b, tw_rem(b, g->warp, warps_m), p->lanes_m), tw_rem(b, g->lane, p->lanes_m));
     tw_val tn = tw_add(b, tw_mul_imm(b, tw_div(b, g->warp, warps_m), lanes_n), tw_div(b, g->lane, p->lanes_m));
-    g->row = first_cell(b, &p->x, tm);
-    g->column = first_cell(b, &p->y, tn);
+    g->x.first = first_cell(b, &p->x, tm);
+    g->y.first = first_cell(b, &p->y, tn);
     for (int i = 0; i < c->ms; i++)
         for (int j = 0; j < c->ns; j++) {
-            g->row_of[i * c->ns + j] = cell(&p->x, i);
-            g->column_of[i * c->ns + j] = cell(&p->y, j);
+            g->x.of[i * c->ns + j] = cell(&p->x, i);
+            g->y.of[i * c->ns + j] = cell(&p->y, j);
         }
     tw_val k = tw_mul_imm(b, g->group, p->depth);
-    tw_val x = tw_gemm_element_offset(b, &p->x, g->row, k);
+    tw_val x = tw_gemm_element_offset(b, &p->x, g->x.first, k);
     g->x.base = tw_add(b, g->shared, x);
-    tw_val y = tw_gemm_element_offset(b, &p->y, g->column, k);
+    tw_val y = tw_gemm_element_offset(b, &p->y, g->y.first, k);
     g->y.base = tw_add_imm(b, tw_add(b, g->shared, y), p->x.bytes);
 }
 

@@ -87,14 +87,14 @@ static void prepare(tw_gemm_gen *g) {
     const tw_mma_info *m = tw_mma_describe(p->mma);
     tw_val first_row = tw_mul_imm(b, tw_rem(b, g->warp, p->x.threads), c->ms);
     tw_val first_column = tw_mul_imm(b, tw_div(b, g->warp, p->x.threads), c->ns);
-    g->row = tw_add(b, first_row, tw_shr(b, g->lane, 2));
-    g->column = tw_add(b, first_column, tw_shl(b, tw_rem(b, g->lane, 4), 1));
+    g->x.first = tw_add(b, first_row, tw_shr(b, g->lane, 2));
+    g->y.first = tw_add(b, first_column, tw_shl(b, tw_rem(b, g->lane, 4), 1));
     int n = 0;
     for (int i = 0; i < c->ms / m->m; i++)
         for (int j = 0; j < c->ns / m->n; j++)
             for (int r = 0; r < m->c; r++, n++) {
-                g->row_of[n] = i * m->m + r / 2 * 8;
-                g->column_of[n] = j * m->n + r % 2;
+                g->x.of[n] = i * m->m + r / 2 * 8;
+                g->y.of[n] = j * m->n + r % 2;
             }
     tw_val k = tw_mul_imm(b, g->group, p->depth);
     for (int s = 0; s < 2; s++) {

@@ -74,7 +74,7 @@ static void copy(tw_gemm_gen *g, const tw_ring *ring) {
         /* The copy engine reads a map before it can begin. */
         tw_do(b, TW_OP_tensor_prefetch, (tw_attrs){0}, g->arg.map_x, TW_NONE);
         tw_do(b, TW_OP_tensor_prefetch, (tw_attrs){0}, g->arg.map_y, TW_NONE);
-        tw_ring_init(b, ring, g->target->sm, 1, g->plan.group / 32 * (g->c->multicast ? g->c->multicast : 1));
+        tw_ring_init(b, ring, b->kernel->target, 1, g->plan.group / 32 * (g->c->multicast ? g->c->multicast : 1));
     }
     begin(g, false);
     TW_IF (b, tw_eq(b, g->lane, tw_i32(b, 0))) {
@@ -100,11 +100,11 @@ static void prepare(tw_gemm_gen *g) {
     const int wide = g->c->nl / 2;
     tw_val first = tw_mul_imm(b, tw_shr(b, g->warp, 2), g->c->ms);
     tw_val within = tw_add(b, tw_mul_imm(b, tw_rem(b, g->warp, WARPS), 16), tw_shr(b, g->lane, 2));
-    g->row = tw_add(b, first, within);
-    g->column = tw_shl(b, tw_rem(b, g->lane, 4), 1);
+    g->x.first = tw_add(b, first, within);
+    g->y.first = tw_shl(b, tw_rem(b, g->lane, 4), 1);
     for (int i = 0; i < g->plan.accumulators; i++) {
-        g->row_of[i] = i / wide * ROWS + i / 2 % 2 * 8;
-        g->column_of[i] = i % wide / 4 * 8 + i % 2;
+        g->x.of[i] = i / wide * ROWS + i / 2 % 2 * 8;
+        g->y.of[i] = i % wide / 4 * 8 + i % 2;
         g->acc[0][i] = tw_var_of(b, tw_f32(b, 0));
     }
 }

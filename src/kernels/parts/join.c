@@ -129,7 +129,7 @@ static tw_val arrive(tw_builder *b, const tw_join *j) {
 
 static void add_atomically(tw_builder *b, const tw_join *j) {
     /* From sm_90 on one atomic adds a vector of f32. */
-    const int v = vector(j), together = j->type == TW_T_f32 && j->target >= 90 ? v : 1;
+    const int v = vector(j), together = j->type == TW_T_f32 && b->kernel->target >= 90 ? v : 1;
     tw_val at = part_address(b, j, tw_i32(b, 0), 1);
     TW_BLOCK (b, push_first(b, j)) {
         for (int i = 0; i < j->n; i += together) {

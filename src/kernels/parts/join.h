@@ -31,7 +31,6 @@ typedef struct tw_join {
     /* Shared address of memory for the exchange: groups / 2 * n * threads elements, and n * threads for a cluster. No
        thread reads its old contents any more. */
     tw_val shared;
-    int target; /* Compute capability, such as 90. */
 
     /* The fields below except `parts` serve several blocks only. */
     int parts;        /* Blocks that hold parts of a tile. 1: the block has all of it. */
