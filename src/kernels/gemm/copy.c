@@ -3,25 +3,24 @@
    apart in the tile's order. In a regular tile their addresses differ by constants. */
 #include "kernels/gemm/generate.h"
 
-/* Computes the shared address of the element at (outer, inner) of a tile. */
-static tw_val place(tw_gemm_gen *g, const tw_gemm_tile *t, tw_val outer, tw_val inner, tw_val shared) {
+/* Finds the row, the first element and the shared address of copy j. Copies are numbered along `width` elements of a
+   row, then down the rows, and then along the next `width` elements of each row. */
+static void find_copy(tw_gemm_gen *g, tw_gemm_operand *o, int j, tw_val shared) {
     tw_builder *b = g->b;
+    const tw_gemm_tile *t = o->tile;
+    tw_val index = tw_add_imm(b, g->tid, (int64_t)j * g->plan.threads), outer = tw_div(b, index, t->per_row);
+    tw_val inner = tw_mul_imm(b, tw_rem(b, index, t->per_row), t->vec / t->es);
+    if (t->width != t->inner) {
+        tw_val row = outer;
+        outer = tw_rem(b, row, t->outer);
+        inner = tw_add(b, inner, tw_mul_imm(b, tw_div(b, row, t->outer), t->width));
+    }
     /* A tile keeps its order in global memory, or is transposed element by element. */
-    tw_val row = tw_mul_imm(b, t->transposed ? inner : outer, t->pitch);
-    tw_val column = tw_mul_imm(b, t->transposed ? outer : inner, t->es);
-    return tw_add(b, shared, tw_add(b, row, column));
-}
-
-/* Finds the row and the first element of a copy. Copies are numbered along `width` elements of a row, then down the
-   rows, and then along the next `width` elements of each row. */
-static void find_copy(tw_gemm_gen *g, const tw_gemm_tile *t, tw_val index, tw_val *outer, tw_val *inner) {
-    tw_builder *b = g->b;
-    tw_val row = tw_div(b, index, t->per_row);
-    *inner = tw_mul_imm(b, tw_rem(b, index, t->per_row), t->vec / t->es);
-    *outer = row;
-    if (t->width == t->inner) return;
-    *outer = tw_rem(b, row, t->outer);
-    *inner = tw_add(b, *inner, tw_mul_imm(b, tw_div(b, row, t->outer), t->width));
+    tw_val across = tw_mul_imm(b, t->transposed ? inner : outer, t->pitch);
+    tw_val along = tw_mul_imm(b, t->transposed ? outer : inner, t->es);
+    o->to[j] = tw_add(b, shared, tw_add(b, across, along));
+    o->outer[j] = outer;
+    o->inner[j] = inner;
 }
 
 static void find_copies(tw_gemm_gen *g, tw_gemm_operand *o, tw_val shared) {
@@ -41,8 +40,7 @@ static void find_copies(tw_gemm_gen *g, tw_gemm_operand *o, tw_val shared) {
             o->to[j] = o->to[0];
             o->to_offset[j] = t->transposed ? rows * t->es + elements * t->pitch : rows * t->pitch;
         } else {
-            find_copy(g, t, tw_add_imm(b, g->tid, (int64_t)j * threads), &o->outer[j], &o->inner[j]);
-            o->to[j] = place(g, t, o->outer[j], o->inner[j], shared);
+            find_copy(g, o, j, shared);
         }
     }
 }

@@ -169,7 +169,7 @@ tw_gemm_variant tw_gemm_variant_of(const tw_gemm_problem *p, const tw_gemm_confi
 /* Builds the kernel of a legal configuration. NULL: out of memory. */
 tw_kernel *tw_gemm_build(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_target *t);
 /* Builds the kernel and runs the passes. With `verify` the kernel is verified after each. Returns NULL, with *diag, on
-   failure. */
+   failure. TW_ERR_USAGE: the configuration is not legal. */
 tw_kernel *tw_gemm_make(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_target *t, bool verify,
                         tw_diag *diag);
 /* Builds the kernel, runs the passes, and prints PTX. */

@@ -11,6 +11,11 @@
 
 tw_kernel *tw_gemm_make(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_target *t, bool verify,
                         tw_diag *diag) {
+    const char *why;
+    if (!tw_gemm_legal(p, c, t, NULL, &why)) {
+        tw_fail(diag, TW_ERR_USAGE, "the configuration is not legal: %s", why);
+        return NULL;
+    }
     const tw_gemm_variant v = tw_gemm_variant_of(p, c);
     tw_kernel *k = tw_gemm_build(&v, c, t);
     if (!k) tw_fail_memory(diag);
@@ -61,11 +66,11 @@ tw_status tw_gemm_plan_words(tw_plan *out, char *words, char *configuration, con
     tw_gemm_problem p;
     tw_gemm_config c;
     tw_gemm_resources need;
-    const char *why = NULL;
     tw_status st = parse(&p, &c, words, configuration, diag);
     if (st != TW_OK) return st;
-    if (!tw_gemm_legal(&p, &c, target, &need, &why))
-        return tw_fail(diag, TW_ERR_USAGE, "the configuration is not legal: %s", why);
+    out->kernel = tw_gemm_make(&p, &c, target, false, diag);
+    if (!out->kernel) return diag->status;
+    tw_gemm_legal(&p, &c, target, &need, NULL);
     const tw_gemm_buffers nowhere = {0};
     tw_gemm_launch_of(&p, &c, &nowhere, &out->launch);
     tw_gpu_buffer buffers[TW_GEMM_BUFFERS];
@@ -74,6 +79,5 @@ tw_status tw_gemm_plan_words(tw_plan *out, char *words, char *configuration, con
         if (buffers[i].bytes) out->buffers[out->n_buffers++] = buffers[i];
     tw_gemm_problem_print(&p, out->problem, sizeof out->problem);
     tw_gemm_config_print(&c, out->configuration, sizeof out->configuration);
-    out->kernel = tw_gemm_make(&p, &c, target, false, diag);
-    return out->kernel ? TW_OK : diag->status;
+    return TW_OK;
 }

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-double tw_gemm_element_read(tw_type t, const void *data, int64_t i) {
+static double element_read(tw_type t, const void *data, int64_t i) {
     return t == TW_T_f64    ? ((const double *)data)[i]
            : t == TW_T_f32  ? (double)((const float *)data)[i]
            : t == TW_T_f16  ? (double)tw_f16_to_f32(((const uint16_t *)data)[i])
@@ -46,7 +46,7 @@ static void widen(const tw_gemm_data *d, tw_gemm_buffer which, int64_t product, 
     const tw_gemm_matrix m = tw_gemm_matrix_of(&d->problem, which);
     for (int64_t i = 0; i < m.rows; i++)
         for (int64_t j = 0; j < m.columns; j++) {
-            double x = tw_gemm_element_read(m.type, d->of[which], product * m.stride + i * m.ld + j);
+            double x = element_read(m.type, d->of[which], product * m.stride + i * m.ld + j);
             if (d->problem.type == TW_GEMM_TF32) {
                 uint32_t bits = tw_f32_bits((float)x);
                 x = (double)tw_bits_f32((bits + 0x1000u) & ~0x1fffu);
@@ -98,16 +98,16 @@ static void finish(tw_gemm_data *d, int64_t index, int64_t at, int64_t column, d
     const bool exact = p->out == TW_T_i32 || p->out == TW_T_i8;
     const double unit = p->type == TW_GEMM_F64 ? 0x1p-53 : exact ? 0 : 0x1p-24;
     result r = {p->alpha * sum, fabs(p->alpha) * (magnitude + cut_off(p, sum, magnitude) / 16)};
-    if (p->beta != 0) add(&r, p->beta * tw_gemm_element_read(p->out, d->of[TW_GEMM_C], at));
-    if (e->bias) add(&r, tw_gemm_element_read(p->out, d->of[TW_GEMM_BIAS], column));
+    if (p->beta != 0) add(&r, p->beta * element_read(p->out, d->of[TW_GEMM_C], at));
+    if (e->bias) add(&r, element_read(p->out, d->of[TW_GEMM_BIAS], column));
     r.x = activate(e->activation, r.x);
     r.size *= e->activation ? 1.2 : 1;
     if (e->mul) {
-        double by = tw_gemm_element_read(p->out, d->of[TW_GEMM_MUL], at);
+        double by = element_read(p->out, d->of[TW_GEMM_MUL], at);
         r.x *= by;
         r.size *= fabs(by);
     }
-    if (e->residual) add(&r, tw_gemm_element_read(p->out, d->of[TW_GEMM_RESIDUAL], at));
+    if (e->residual) add(&r, element_read(p->out, d->of[TW_GEMM_RESIDUAL], at));
     double x = exact ? wrap(r.x) : r.x;
     if (p->out == TW_T_i8) x = x < -128 ? -128 : x > 127 ? 127 : x;
     d->want[index] = x;
@@ -181,7 +181,7 @@ int64_t tw_gemm_data_compare(const tw_gemm_data *d, const void *c, double *worst
     for (int64_t cell = 0; cell < d->cells; cell++) {
         int64_t in = cell % (p->m * p->n);
         int64_t at = cell / (p->m * p->n) * p->stride_c + in / p->n * p->ldc + in % p->n;
-        double error = fabs(tw_gemm_element_read(p->out, c, at) - d->want[cell]) / (double)d->tolerance[cell];
+        double error = fabs(element_read(p->out, c, at) - d->want[cell]) / (double)d->tolerance[cell];
         if (!(error <= most)) most = error;
         if (error < 1) continue;
         if (!wrong++ && first) *first = cell;

@@ -26,9 +26,6 @@ int64_t tw_gemm_data_compare(const tw_gemm_data *d, const void *c, double *worst
 /* Counts elements in C's gaps, between rows and between products, that differ from `before`. */
 int64_t tw_gemm_data_gaps(const tw_gemm_data *d, const void *now, const void *before);
 
-/* Reads an element of a matrix. */
-double tw_gemm_element_read(tw_type t, const void *data, int64_t index);
-
 /* Runs the kernel of a configuration in the emulator, twice if it splits k over blocks. TW_OK: nothing was found, cells
    are right, gaps were not written, and counters and an atomic split's workspace are zero again. TW_ERR_MISMATCH names
    the first wrong cell. TW_ERR_REJECTED names what was found. *report (may be NULL) is the last launch's report. */

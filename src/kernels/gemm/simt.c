@@ -36,10 +36,6 @@ static int cell(const tw_gemm_tile *t, int i) {
     return t->k_stored ? i * t->threads : i / t->v * t->threads * t->v + i % t->v;
 }
 
-static tw_val first_cell(tw_builder *b, const tw_gemm_tile *t, tw_val thread) {
-    return t->k_stored ? thread : tw_mul_imm(b, thread, t->v);
-}
-
 static void prepare(tw_gemm_gen *g) {
     tw_builder *b = g->b;
     const tw_gemm_plan *p = &g->plan;
@@ -47,8 +43,8 @@ static void prepare(tw_gemm_gen *g) {
     const int lanes_n = 32 / p->lanes_m, warps_m = p->x.threads / p->lanes_m;
     tw_val tm = tw_add(b, tw_mul_imm(b, tw_rem(b, g->warp, warps_m), p->lanes_m), tw_rem(b, g->lane, p->lanes_m));
     tw_val tn = tw_add(b, tw_mul_imm(b, tw_div(b, g->warp, warps_m), lanes_n), tw_div(b, g->lane, p->lanes_m));
-    g->x.first = first_cell(b, &p->x, tm);
-    g->y.first = first_cell(b, &p->y, tn);
+    g->x.first = tw_mul_imm(b, tm, p->x.k_stored ? 1 : p->x.v);
+    g->y.first = tw_mul_imm(b, tn, p->y.k_stored ? 1 : p->y.v);
     for (int i = 0; i < c->ms; i++)
         for (int j = 0; j < c->ns; j++) {
             g->x.of[i * c->ns + j] = cell(&p->x, i);
