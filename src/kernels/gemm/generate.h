@@ -152,9 +152,8 @@ typedef struct tw_gemm_way {
     int most_code; /* The limit of accumulators * depth, since a stage is unrolled. */
     /* Sets the plan's threads, accumulators and steps. Returns NULL, or why the configuration is illegal. */
     const char *(*shape)(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_target *t, tw_gemm_plan *p);
-    /* Counts the registers of one step's fragments. */
-    int (*fragments)(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_gemm_plan *p);
-    void (*prepare)(tw_gemm_gen *g); /* Sets base, first and of in both operands. */
+    int (*fragments)(const tw_gemm_config *c, const tw_gemm_plan *p); /* Counts the values of one step's fragments. */
+    void (*prepare)(tw_gemm_gen *g);                                  /* Sets base, first and of in both operands. */
     /* Adds a stage to the sums, and calls tw_gemm_copy_between after each step. */
     void (*stage)(tw_gemm_gen *g, tw_val stage);
 } tw_gemm_way;

@@ -59,9 +59,9 @@ static const char *plan_tile(tw_gemm_plan *p, const tw_gemm_variant *v, const tw
 
 /* Counts sums, fragments of a step, copies in registers, and some registers for addresses. */
 static int registers_of(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_gemm_plan *p, int fragments) {
-    const int acc = tw_type_bits(tw_gemm_accumulator(v->type)) / 32;
+    const int of_value = tw_type_bits(tw_gemm_accumulator(v->type)) / 32;
     const int held = !c->copy ? 0 : (p->x.per_thread * p->x.vec + p->y.per_thread * p->y.vec + 3) / 4;
-    const int registers = p->accumulators * acc * c->ks + fragments + held + 24;
+    const int registers = (p->accumulators * c->ks + fragments) * of_value + held + 24;
     /* The compiler takes at least 64 registers for f64's tensor-core operations. */
     return c->mma && v->type == TW_GEMM_F64 && registers < 64 ? 64 : registers;
 }
@@ -81,7 +81,7 @@ const char *tw_gemm_pipeline_plan(const tw_gemm_variant *v, const tw_gemm_config
     if ((why = plan_tile(p, v, c, true))) return why;
     if ((why = plan_tile(p, v, c, false))) return why;
     p->stage_bytes = p->x.bytes + p->y.bytes;
-    p->registers = registers_of(v, c, p, way->fragments(v, c, p));
+    p->registers = registers_of(v, c, p, way->fragments(c, p));
     return NULL;
 }
 

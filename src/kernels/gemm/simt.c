@@ -26,9 +26,8 @@ static const char *shape(const tw_gemm_variant *v, const tw_gemm_config *c, cons
     return NULL;
 }
 
-static int fragments(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_gemm_plan *p) {
-    const int x = p->x.k_stored ? p->x.v : 1, y = p->y.k_stored ? p->y.v : 1;
-    return (c->ms * x + c->ns * y) * tw_type_bits(tw_gemm_accumulator(v->type)) / 32;
+static int fragments(const tw_gemm_config *c, const tw_gemm_plan *p) {
+    return c->ms * (p->x.k_stored ? p->x.v : 1) + c->ns * (p->y.k_stored ? p->y.v : 1);
 }
 
 /* Returns the distance from a thread's first row to its i-th. */

@@ -36,10 +36,9 @@ static const char *shape(const tw_gemm_variant *v, const tw_gemm_config *c, cons
     return NULL;
 }
 
-static int fragments(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_gemm_plan *p) {
-    (void)v;
+static int fragments(const tw_gemm_config *c, const tw_gemm_plan *p) {
     const tw_mma_info *m = tw_mma_describe(p->mma);
-    return (c->ms / m->m * m->a + c->ns / m->n * m->b) * tw_type_bits(m->ab) / 32;
+    return c->ms / m->m * m->a + c->ns / m->n * m->b;
 }
 
 typedef struct side {
@@ -113,16 +112,15 @@ static tw_val as_operand(tw_gemm_gen *g, tw_val x) {
 }
 
 /* Loads every fragment of a step by ldmatrix, up to four 8 x 8 matrices at once. */
-static void load_matrices(tw_gemm_gen *g, side *s, int k, bool is_x) {
+static void load_matrices(tw_gemm_gen *g, side *s, int k) {
     const tw_gemm_tile *t = s->tile;
-    const int halves = tw_mma_describe(g->plan.mma)->k * t->es / 16;
     /* A tile of X has 16 rows: 2 or 4 matrices. Tiles of Y have 8 rows, and are loaded 4, 2 or 1 matrices at a time. */
-    const int together = is_x ? 1 : 4 / halves;
+    const int halves = tw_mma_describe(g->plan.mma)->k * t->es / 16, together = s->extent == 16 ? 1 : 4 / halves;
     for (int i = 0, tiles; i < s->count; i += tiles) {
         tiles = s->count - i < together ? s->count - i : together;
         if (tiles == 3) tiles = 2;
-        const int matrices = (is_x ? 2 : tiles) * halves, rows = i * s->extent;
-        int offset = t->k_stored ? rows * t->pitch + k * t->es : k * t->pitch + rows * t->es;
+        const int matrices = tiles * (s->extent / 8) * halves, rows = i * s->extent;
+        const int offset = t->k_stored ? rows * t->pitch + k * t->es : k * t->pitch + rows * t->es;
         tw_val r[4] = {{0}};
         tw_ldmatrix(g->b, matrices, !t->k_stored, s->base, offset, r);
         for (int j = 0; j < matrices; j++) s->fragment[i + j / s->registers][j % s->registers] = as_operand(g, r[j]);
@@ -140,26 +138,22 @@ static tw_val gather_bytes(tw_gemm_gen *g, const side *s, int offset, int step) 
     return tw_op_emit(b, TW_OP_prmt_i32, low, high, tw_i32(b, 0x5410));
 }
 
-static void load_elements(tw_gemm_gen *g, side *s, int k, bool is_x) {
+static void load_elements(tw_gemm_gen *g, side *s, int k) {
     const tw_gemm_tile *t = s->tile;
-    const tw_mma_info *m = tw_mma_describe(g->plan.mma);
     const int step = t->k_stored ? t->es : t->pitch, across = t->k_stored ? t->pitch : t->es;
-    const int halves = is_x && m->m == 16 ? 2 : 1; /* Registers that differ only in their rows come first. */
+    const int halves = s->extent / 8; /* Registers that differ only in their rows come first. */
     const int pack = g->v->type == TW_GEMM_S8 ? 4 : 1;
+    const tw_type type = g->v->type == TW_GEMM_F64 ? TW_T_f64 : TW_T_i32;
     for (int i = 0; i < s->count; i++)
         for (int r = 0; r < s->registers; r++) {
-            int row = i * s->extent + r % halves * 8, deep = r / halves;
-            const int along = deep * 4 * pack;
-            int offset = row * across + (k + along) * step;
-            const tw_attrs at = {
-                .type = g->v->type == TW_GEMM_F64 ? TW_T_f64 : TW_T_i32, .space = TW_SPACE_shared, .offset = offset};
-            s->fragment[i][r] =
-                g->v->type == TW_GEMM_S8 ? gather_bytes(g, s, offset, step) : as_operand(g, tw_ld(g->b, at, s->base));
+            const int row = i * s->extent + r % halves * 8, offset = row * across + (k + r / halves * 4 * pack) * step;
+            const tw_attrs at = {.type = type, .space = TW_SPACE_shared, .offset = offset};
+            s->fragment[i][r] = pack > 1 ? gather_bytes(g, s, offset, step) : as_operand(g, tw_ld(g->b, at, s->base));
         }
 }
 
-static void load_side(tw_gemm_gen *g, side *s, int k, bool is_x) {
-    (by_matrix(g, s->tile) ? load_matrices : load_elements)(g, s, k, is_x);
+static void load_side(tw_gemm_gen *g, side *s, int k) {
+    (by_matrix(g, s->tile) ? load_matrices : load_elements)(g, s, k);
 }
 
 static void add_stage(tw_gemm_gen *g, tw_val stage) {
@@ -172,8 +166,8 @@ static void add_stage(tw_gemm_gen *g, tw_val stage) {
     side y = {
         .tile = &p->y, .base = tw_add(b, g->y.base, stage), .count = c->ns / m->n, .extent = m->n, .registers = m->b};
     for (int k = 0; k < p->depth; k += m->k) {
-        load_side(g, &x, k, true);
-        load_side(g, &y, k, false);
+        load_side(g, &x, k);
+        load_side(g, &y, k);
         tw_val *acc = g->acc[k / m->k % c->ks];
         for (int i = 0; i < x.count; i++)
             for (int jj = 0; jj < y.count; jj++) {
