@@ -218,8 +218,7 @@ void tw_gemm_own_unload(tw_gemm_own *own) {
 static tw_status enqueue_own(void *context, const tw_gemm_buffers *buffers, tw_diag *diag) {
     const tw_gemm_own *own = context;
     tw_gemm_buffers b = *buffers;
-    if (own->config.kg > 1 && own->config.split == TW_GEMM_SPLIT_ATOMIC)
-        b.of[TW_GEMM_WORKSPACE] = own->rig->zero_workspace;
+    if (own->config.kg > 1 && own->config.split == TW_JOIN_ATOMIC) b.of[TW_GEMM_WORKSPACE] = own->rig->zero_workspace;
     tw_launch_values l;
     uint64_t words[TW_ARGUMENTS];
     tw_gemm_launch_of(&own->rig->data->problem, &own->config, &b, &l);

@@ -48,7 +48,7 @@ static void must_build(const tw_gemm_problem *p, const tw_gemm_config *c, const 
     assert_true(r.registers <= t->thread_registers);
     assert_true(tw_target_blocks(t, r.threads, r.registers, (int)r.shared_bytes) >= (c->blocks ? c->blocks : 1));
     assert_int_equal(r.grid, (c->persistent > 1 ? (r.tiles + c->persistent - 1) / c->persistent : r.tiles) * c->kg);
-    const bool through_memory = c->kg > 1 && c->split != TW_GEMM_SPLIT_CLUSTER;
+    const bool through_memory = c->kg > 1 && c->split != TW_JOIN_CLUSTER;
     assert_true((r.workspace_bytes > 0) == through_memory && (r.counter_bytes > 0) == through_memory);
     tw_gemm_launch_of(p, c, &none, &l);
     assert_int_equal((int64_t)l.grid[0] * l.grid[1] * l.grid[2], r.grid);
@@ -166,12 +166,12 @@ static void drawing_keeps_what_it_is_told(void **state) {
     const tw_gemm_problem p = complete(0);
     const tw_gemm_space_context of = {&p, tw_target_find("sm_90a"), NULL};
     keep.kg = 4;
-    keep.split = TW_GEMM_SPLIT_SERIAL;
+    keep.split = TW_JOIN_SERIAL;
     keep.stages = 3;
     tw_gemm_space_keep(&keep, kept);
     for (int i = 0; i < 50; i++) {
         assert_true(tw_space_draw(&tw_gemm_space, &of, kept, &r, 20000, &c));
-        assert_true(c.kg == 4 && c.split == TW_GEMM_SPLIT_SERIAL && c.stages == 3);
+        assert_true(c.kg == 4 && c.split == TW_JOIN_SERIAL && c.stages == 3);
         assert_true(tw_gemm_legal(&p, &c, of.target, NULL, NULL));
     }
     keep.ml = 7;

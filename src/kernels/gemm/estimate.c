@@ -123,11 +123,11 @@ double tw_gemm_estimate(const tw_gemm_problem *p, const tw_gemm_config *c, const
     const double acc = tw_type_bits(tw_gemm_accumulator(p->type)) / 8;
     const double part = (double)need.tiles * c->ml * c->nl * acc;
     double parts = 0;
-    if (c->kg > 1 && c->split == TW_GEMM_SPLIT_LAST)
+    if (c->kg > 1 && c->split == TW_JOIN_LAST)
         parts = 3.0 + part * c->kg / 1.6e6 + 0.6e-3 * c->kg * plan.accumulators * need.threads / 32;
-    if (c->kg > 1 && c->split == TW_GEMM_SPLIT_ATOMIC) parts = 2.4 + part * c->kg / 1.2e6;
-    if (c->kg > 1 && c->split == TW_GEMM_SPLIT_SERIAL) parts = 1.5 * c->kg + part / 2.0e6;
-    if (c->kg > 1 && c->split == TW_GEMM_SPLIT_CLUSTER) parts = 1.3 + 2.0e-3 * plan.accumulators;
+    if (c->kg > 1 && c->split == TW_JOIN_ATOMIC) parts = 2.4 + part * c->kg / 1.2e6;
+    if (c->kg > 1 && c->split == TW_JOIN_SERIAL) parts = 1.5 * c->kg + part / 2.0e6;
+    if (c->kg > 1 && c->split == TW_JOIN_CLUSTER) parts = 1.3 + 2.0e-3 * plan.accumulators;
     double time = sm_us > l2_us ? sm_us : l2_us;
     return (time > memory_us ? time : memory_us) + parts + 1.2;
 }

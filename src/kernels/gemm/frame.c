@@ -2,7 +2,6 @@
 /* The frame of a plain product: which tile a block computes, where its operands lie, and what becomes of its sums. They
    are computed in parts: in a thread (ks), in groups of a block's threads (kl), in blocks (kg). */
 #include "kernels/gemm/generate.h"
-#include "kernels/parts/join.h"
 
 static tw_scheduler scheduler_of(const tw_gemm_gen *g) {
     return (tw_scheduler){.rows = g->arg.tiles_m, .columns = g->arg.tiles_n, .band = g->c->group};
@@ -61,10 +60,6 @@ static void store(void *context, int from, int below) {
 }
 
 static void finish(tw_gemm_gen *g) {
-    static const tw_join_way ways[TW_GEMM_SPLITS] = {[TW_GEMM_SPLIT_LAST] = TW_JOIN_LAST,
-                                                     [TW_GEMM_SPLIT_SERIAL] = TW_JOIN_SERIAL,
-                                                     [TW_GEMM_SPLIT_ATOMIC] = TW_JOIN_ATOMIC,
-                                                     [TW_GEMM_SPLIT_CLUSTER] = TW_JOIN_CLUSTER};
     const tw_join j = {.sums = g->acc[0],
                        .n = g->plan.accumulators,
                        .type = g->acc_type,
@@ -76,7 +71,7 @@ static void finish(tw_gemm_gen *g) {
                        .group = g->group,
                        .shared = g->shared,
                        .parts = g->c->kg,
-                       .way = ways[g->c->split],
+                       .way = (tw_join_way)g->c->split,
                        .part = g->split,
                        .tile = g->tile,
                        .workspace = g->arg.workspace,

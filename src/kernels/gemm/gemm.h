@@ -10,6 +10,7 @@
 #include "base/buf.h"
 #include "device/target.h"
 #include "kernels/arguments.h"
+#include "kernels/parts/join.h"
 #include "tilewright/kernel.h"
 
 typedef enum tw_gemm_type {
@@ -92,17 +93,6 @@ void tw_gemm_problem_print(const tw_gemm_problem *p, char *out, size_t size);
 bool tw_gemm_problem_word(tw_gemm_problem *p, const char *word, tw_status *status, tw_diag *diag);
 extern const char tw_gemm_problem_words[]; /* All words of a problem, for help texts. */
 
-typedef enum tw_gemm_split {
-    TW_GEMM_SPLIT_LAST,   /* Every block stores its part. The last one to arrive adds all in order. Deterministic. */
-    TW_GEMM_SPLIT_SERIAL, /* Blocks add to one part in order. Deterministic, with little workspace. */
-    TW_GEMM_SPLIT_ATOMIC, /* Blocks add in any order to a workspace that is zero between launches. */
-    /* The blocks of a tile are a cluster, of at most TW_GEMM_CLUSTER, and add through its shared memory. Deterministic,
-       without workspace, from sm_90 on. */
-    TW_GEMM_SPLIT_CLUSTER,
-    TW_GEMM_SPLITS
-} tw_gemm_split;
-enum { TW_GEMM_CLUSTER = 8 }; /* The most blocks of a cluster, as TW_JOIN_BLOCKS. */
-
 /* space.def lists the values of each parameter. */
 typedef struct tw_gemm_config {
     int mma;        /* How to multiply. 0: SIMT. 1: tensor cores, by warps. 2: tensor cores, by warpgroups. */
@@ -116,7 +106,7 @@ typedef struct tw_gemm_config {
     int frag;       /* SIMT: most bytes of a fragment load along k, or the element's size if smaller. */
     int copy;       /* 0: asynchronous copies. 1: through registers, which transposes SIMT's tiles on the way. */
     int stages;     /* Stages in shared memory: at least 2. Through registers 1 or 2. */
-    int split;      /* tw_gemm_split. Only where kg > 1. */
+    int split;      /* tw_join_way: how blocks along k add up their parts. Only where kg > 1. */
     int swap;       /* 1: compute the transposed product, so that C's columns take the place of rows. */
     int group;      /* Rows of tiles that are computed together, for the L2 cache. */
     int multicast;  /* mma=2: blocks of a cluster that fetch together the rows (group=1) or columns (else) they share.

@@ -64,7 +64,7 @@ typedef struct tw_gemm_plan {
 
 /* Returns true if the blocks of a tile add up their parts of k as a cluster. */
 static inline bool tw_gemm_splits_in_cluster(const tw_gemm_config *c) {
-    return c->kg > 1 && c->split == TW_GEMM_SPLIT_CLUSTER;
+    return c->kg > 1 && c->split == TW_JOIN_CLUSTER;
 }
 
 /* Derives the plan. Returns NULL, or why the configuration is illegal. */

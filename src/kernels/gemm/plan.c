@@ -18,7 +18,7 @@ const char *tw_gemm_plan_of(const tw_gemm_variant *v, const tw_gemm_config *c, c
     REFUSE(c->ml < 1 || c->nl < 1 || c->u < 1 || c->ms < 1 || c->ns < 1 || c->kl < 1 || c->kg < 1 || c->ks < 1 ||
                c->ks > 2 || c->group < 1 || c->stages < 1 || c->stages > 16 || c->blocks < 0 || c->kg > 65535,
            "a parameter is out of range");
-    REFUSE(c->split < 0 || c->split >= TW_GEMM_SPLITS, "no such way to split");
+    REFUSE(c->split < 0 || c->split >= TW_JOIN_WAYS, "no such way to split");
     REFUSE(c->copy < 0 || c->copy > 1, "copies are asynchronous (0) or go through registers (1)");
     REFUSE(c->copy ? c->stages > 2 : c->stages < 2,
            "asynchronous copies need 2 stages at least, and those through registers have 1 or 2");
@@ -32,7 +32,7 @@ const char *tw_gemm_plan_of(const tw_gemm_variant *v, const tw_gemm_config *c, c
     const tw_gemm_way *way = tw_gemm_way_of(c);
     const bool cluster = tw_gemm_splits_in_cluster(c);
     REFUSE(cluster && t->sm < 90, "the target has no clusters");
-    REFUSE(cluster && c->kg > TW_GEMM_CLUSTER, "a cluster has no more than 8 blocks");
+    REFUSE(cluster && c->kg > TW_JOIN_BLOCKS, "a cluster has no more than 8 blocks");
     const char *why = way->plan(v, c, t, p);
     if (why) return why;
     REFUSE(p->threads > 1024, "more than 1024 threads");
@@ -68,7 +68,7 @@ static const char *resources_of(const tw_gemm_problem *p, const tw_gemm_config *
            "tiles that fetch together are no whole number of clusters");
     REFUSE(columns * c->group > INT32_MAX, "a group of tiles is too large");
     const int64_t tiles = rows * columns * p->batch;
-    const bool alone = c->kg == 1 || c->split == TW_GEMM_SPLIT_CLUSTER; /* Blocks exchange nothing through memory. */
+    const bool alone = c->kg == 1 || c->split == TW_JOIN_CLUSTER; /* Blocks exchange nothing through memory. */
     *r = (tw_gemm_resources){
         .threads = plan.threads,
         .registers = plan.registers,
@@ -76,7 +76,7 @@ static const char *resources_of(const tw_gemm_problem *p, const tw_gemm_config *
         .tiles = tiles,
         .grid = (c->persistent > 1 ? tw_gemm_ceil_div(tiles, c->persistent) : tiles) * c->kg,
         .stages_of_k = tw_gemm_ceil_div(stages, c->kg),
-        .workspace_bytes = alone ? 0 : tiles * plan.part_bytes * (c->split == TW_GEMM_SPLIT_LAST ? c->kg : 1),
+        .workspace_bytes = alone ? 0 : tiles * plan.part_bytes * (c->split == TW_JOIN_LAST ? c->kg : 1),
         .counter_bytes = alone ? 0 : tiles * 4,
     };
     return NULL;

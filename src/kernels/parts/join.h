@@ -10,12 +10,13 @@
 
 enum { TW_JOIN_BLOCKS = 8 /* The most blocks of a cluster. */ };
 
-/* How blocks add up their parts. */
+/* How blocks add up their parts. All but TW_JOIN_ATOMIC are deterministic. */
 typedef enum tw_join_way {
-    TW_JOIN_LAST,   /* The last block to arrive adds all parts in order. Deterministic. Workspace: `parts` per tile. */
-    TW_JOIN_SERIAL, /* Blocks add to one part in order. Deterministic. Workspace: one part per tile. */
-    TW_JOIN_ATOMIC, /* Blocks add to one part by atomics, in any order. Workspace: one part per tile, zero before. */
-    TW_JOIN_CLUSTER /* The blocks of a cluster each add up a share of the sums in order. Deterministic. No workspace. */
+    TW_JOIN_LAST,    /* The last block to arrive adds all parts in order. Workspace: `parts` per tile. */
+    TW_JOIN_SERIAL,  /* Blocks add to one part in order. Workspace: one part per tile. */
+    TW_JOIN_ATOMIC,  /* Blocks add to one part in any order. Workspace: one part per tile, zero between launches. */
+    TW_JOIN_CLUSTER, /* Blocks of a cluster each add up a share in order. Without workspace, from sm_90 on. */
+    TW_JOIN_WAYS
 } tw_join_way;
 
 typedef struct tw_join {
