@@ -105,7 +105,7 @@ static bool measure(const bench_case *b, const tw_target *t, bool unchecked) {
     printf("{\"case\": \"%s%s\", \"config\": {\"problem\": \"%s %dx%dx%d\", \"kernel\": \"%s\"}, "
            "\"lane_operations\": %lld, \"million_lane_operations_per_second\": %.1f, \"goal\": 20, \"spread\": %.3f, "
            "\"samples\": %d, \"correct\": true}\n",
-           b->name, unchecked ? ", unchecked" : "", tw_gemm_type_name(p.type), (int)p.m, (int)p.n, (int)p.k, config,
+           b->name, unchecked ? ", unchecked" : "", tw_gemm_types[p.type].name, (int)p.m, (int)p.n, (int)p.k, config,
            (long long)lane_operations, s.median * 1e-6, s.median > 0 ? (s.p90 - s.p10) / s.median : 0, SAMPLES);
     fflush(stdout);
     return true;

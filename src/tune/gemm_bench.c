@@ -126,7 +126,7 @@ static tw_status plan_vendor(tw_cublaslt *vendor, const tw_gemm_problem *p, tw_c
     *plan = NULL;
     /* For each type of A the library writes one type of C, and for f16 and bf16 also f32. */
     const bool f32_too = p->type == TW_GEMM_F16 || p->type == TW_GEMM_BF16;
-    if (p->out != tw_gemm_usual_out(p->type) && !(f32_too && p->out == TW_T_f32)) return TW_OK;
+    if (p->out != tw_gemm_types[p->type].out && !(f32_too && p->out == TW_T_f32)) return TW_OK;
     if (!vendor || e->bias || e->mul || e->residual || e->activation) return TW_OK;
     tw_status st = tw_cublaslt_plan_make(vendor, &v, VENDOR_ALGORITHMS, VENDOR_WORKSPACE, plan, diag);
     return st == TW_ERR_UNSUPPORTED ? TW_OK : st;

@@ -366,7 +366,7 @@ static bool turned_elements_exchanged(tw_kernel *k, const gemm_specimen *s) {
 }
 
 static int element_bytes(const gemm_specimen *s) {
-    return tw_type_bits(tw_gemm_element(s->problem.type)) / 8;
+    return tw_type_bits(tw_gemm_types[s->problem.type].element) / 8;
 }
 
 static bool shift_copies(tw_kernel *k, int by) {
@@ -488,7 +488,7 @@ static bool mma_result_misplaced(tw_kernel *k, const gemm_specimen *s) {
 
 /* The first accumulator. */
 static tw_ir_op *first_sum(tw_kernel *k, const gemm_specimen *s) {
-    const tw_type t = tw_gemm_accumulator(s->problem.type);
+    const tw_type t = tw_gemm_types[s->problem.type].accumulator;
     for (tw_ir_op *op = k->body.first; op && op != loop_of(k); op = op->next)
         if (op->code == TW_OP_set && op->at.type == (int)t && is_constant(k, op->operands[0], 0) &&
             all(inside(k), s->config.mma   ? TW_OP_mma
@@ -502,7 +502,7 @@ static tw_ir_op *first_sum(tw_kernel *k, const gemm_specimen *s) {
 
 static bool sum_starts_at_one(tw_kernel *k, const gemm_specimen *s) {
     tw_ir_op *op = first_sum(k, s);
-    const tw_type t = tw_gemm_accumulator(s->problem.type);
+    const tw_type t = tw_gemm_types[s->problem.type].accumulator;
     if (!op) return false;
     op->operands[0] = constant(k, t, t == TW_T_i32 ? 1 : t == TW_T_f32 ? 0x3f800000u : 0x3ff0000000000000u);
     return true;

@@ -92,7 +92,7 @@ tw_kernel *tw_gemm_build(const tw_gemm_variant *v, const tw_gemm_config *c, cons
 
 tw_kernel *tw_gemm_build_frame(const tw_gemm_frame *f, const tw_gemm_variant *v, const tw_gemm_config *c,
                                const tw_target *t) {
-    tw_gemm_gen g = {.frame = f, .v = v, .c = c, .acc_type = tw_gemm_accumulator(v->type)};
+    tw_gemm_gen g = {.frame = f, .v = v, .c = c, .acc_type = tw_gemm_types[v->type].accumulator};
     if (tw_gemm_plan_of(v, c, t, &g.plan)) return NULL;
     tw_kernel *k = tw_kernel_new("gemm", t->sm, g.plan.threads);
     if (!k) return NULL;

@@ -68,7 +68,7 @@ tw_gemm_config tw_gemm_config_any(void) {
 }
 
 tw_gemm_config tw_gemm_config_plain(const tw_gemm_problem *p, tw_gemm_config c) {
-    const int es = tw_type_bits(tw_gemm_element(p->type)) / 8;
+    const int es = tw_type_bits(tw_gemm_types[p->type].element) / 8;
     if (c.vec < es) c.vec = es;
     if (c.frag < es) c.frag = es;
     if (c.kg == 1) c.split = 0;
@@ -85,7 +85,7 @@ tw_gemm_config tw_gemm_config_plain(const tw_gemm_problem *p, tw_gemm_config c) 
 }
 
 tw_gemm_config tw_gemm_config_default(const tw_gemm_problem *p) {
-    const int es = tw_type_bits(tw_gemm_element(p->type)) / 8;
+    const int es = tw_type_bits(tw_gemm_types[p->type].element) / 8;
     const bool tensor = p->type != TW_GEMM_F32, narrow = es < 4;
     tw_gemm_config c = {.mma = tensor,
                         .ms = tensor ? 32 : 4,

@@ -134,25 +134,27 @@ static void move(tw_gemm_gen *g, tw_gemm_operand *o, const batch *x, bool check_
     }
 }
 
+static void move_both(tw_gemm_gen *g, const batch *x, bool check_k) {
+    move(g, &g->x, x, check_k);
+    move(g, &g->y, x, check_k);
+}
+
 /* Only the stage that reaches beyond the block's part of k checks k. */
-static void move_both(tw_gemm_gen *g, const batch *x) {
+static void move_stage(tw_gemm_gen *g, const batch *x) {
     tw_builder *b = g->b;
     if (g->v->whole_k) {
-        move(g, &g->x, x, false);
-        move(g, &g->y, x, false);
+        move_both(g, x, false);
         return;
     }
     TW_IF (b, tw_le(b, tw_add_imm(b, g->k_position, g->c->u), g->k_end)) {
-        move(g, &g->x, x, false);
-        move(g, &g->y, x, false);
+        move_both(g, x, false);
     } else {
-        move(g, &g->x, x, true);
-        move(g, &g->y, x, true);
+        move_both(g, x, true);
     }
 }
 
 void tw_gemm_copy_issue(tw_gemm_gen *g, tw_val stage, tw_val more, int part, int parts) {
-    move_both(g, &(batch){stage, more, part, parts});
+    move_stage(g, &(batch){stage, more, part, parts});
 }
 
 void tw_gemm_copy_between(tw_gemm_gen *g, int step, int steps) {
@@ -160,7 +162,7 @@ void tw_gemm_copy_between(tw_gemm_gen *g, int step, int steps) {
 }
 
 void tw_gemm_copy_load(tw_gemm_gen *g) {
-    move_both(g, &(batch){.parts = 1});
+    move_stage(g, &(batch){.parts = 1});
 }
 
 void tw_gemm_copy_advance(tw_gemm_gen *g) {
@@ -180,7 +182,7 @@ void tw_gemm_copy_declare(tw_gemm_gen *g) {
     }
 }
 
-static void store(tw_gemm_gen *g, tw_gemm_operand *o, tw_val stage) {
+static void store(tw_gemm_gen *g, const tw_gemm_operand *o, tw_val stage) {
     tw_builder *b = g->b;
     const tw_gemm_tile *t = o->tile;
     tw_attrs how = carrier(t);

@@ -12,7 +12,7 @@ static double peak(tw_gemm_type type, const tw_target *t, bool tensor) {
 }
 
 double tw_gemm_floor(const tw_gemm_problem *p, const tw_cuda_info *info, bool *bytes_bound) {
-    const double es = tw_type_bits(tw_gemm_element(p->type)) / 8, out = tw_type_bits(p->out) / 8;
+    const double es = tw_type_bits(tw_gemm_types[p->type].element) / 8, out = tw_type_bits(p->out) / 8;
     const double m = (double)p->m, n = (double)p->n, k = (double)p->k, batch = (double)p->batch;
     double bytes = batch * ((p->stride_a < 0 ? 1 / batch : 1) * m * k * es +
                             (p->stride_b < 0 ? 1 / batch : 1) * k * n * es + m * n * out * (p->beta != 0 ? 2 : 1));
@@ -46,7 +46,7 @@ static stage_cost simt_cost(const tw_gemm_problem *p, const tw_gemm_config *c, c
     const double es = plan->x.es;
     stage_cost s;
     s.issue = warps / 4 * (sums + x_loads + y_loads + widen);
-    s.tensor = (double)c->ml * c->nl * c->u / peak(p->type == TW_GEMM_F64 ? TW_GEMM_F64 : TW_GEMM_F32, t, false);
+    s.tensor = (double)c->ml * c->nl * c->u / peak(p->type, t, false);
     double x_wave = rows * plan->x.v * es / 128, y_wave = columns * plan->y.v * es / 128;
     s.shared = warps * (x_loads * (x_wave > 1 ? x_wave : 1) + y_loads * (y_wave > 1 ? y_wave : 1));
     return s;
@@ -120,7 +120,7 @@ double tw_gemm_estimate(const tw_gemm_problem *p, const tw_gemm_config *c, const
     double l2_us =
         (double)need.tiles * (c->group == 1 ? c->ml / once + c->nl : c->ml + c->nl / once) * (double)p->k * es / 5.0e6;
     double memory_us = tw_gemm_floor(p, info, NULL) * 1.12;
-    const double acc = tw_type_bits(tw_gemm_accumulator(p->type)) / 8;
+    const double acc = tw_type_bits(tw_gemm_types[p->type].accumulator) / 8;
     const double part = (double)need.tiles * c->ml * c->nl * acc;
     double parts = 0;
     if (c->kg > 1 && c->split == TW_JOIN_LAST)

@@ -22,11 +22,13 @@ typedef enum tw_gemm_type {
     TW_GEMM_S8,   /* Stored in 8 bits, accumulated in 32-bit integers. */
     TW_GEMM_TYPES
 } tw_gemm_type;
-const char *tw_gemm_type_name(tw_gemm_type t); /* "f32", ... */
 bool tw_gemm_type_from_name(const char *name, tw_gemm_type *t);
-tw_type tw_gemm_element(tw_gemm_type t);     /* Returns the element type of A and B in memory. */
-tw_type tw_gemm_accumulator(tw_gemm_type t); /* Returns f32, f64 or i32. */
-tw_type tw_gemm_usual_out(tw_gemm_type t);   /* Returns the element type of C unless the problem says otherwise. */
+extern const struct tw_gemm_type_info {
+    const char *name;    /* "f32", ... */
+    tw_type element;     /* Of A and B in memory. */
+    tw_type accumulator; /* f32, f64 or i32. */
+    tw_type out;         /* Of C unless the problem says otherwise. */
+} tw_gemm_types[TW_GEMM_TYPES];
 
 typedef enum tw_gemm_activation {
     TW_GEMM_LINEAR,

@@ -19,21 +19,12 @@ static int pitch_of(const tw_gemm_tile *t, const tw_gemm_config *c, tw_gemm_type
     return row | 16;
 }
 
-/* Chooses the elements per fragment load of SIMT. */
-static int fragment_of(const tw_gemm_tile *t, const tw_gemm_config *c, int cells, int depth) {
-    const int bytes = t->k_stored && c->frag < 16 ? (c->frag > t->es ? c->frag : t->es) : 16;
-    int v = bytes / t->es < 4 ? bytes / t->es : 4;
-    const int within = t->k_stored ? depth : cells;
-    while (v > 1 && within % v) v /= 2;
-    return v;
-}
-
 /* Plans the tile of an operand. Returns NULL, or why the configuration is illegal. */
 static const char *plan_tile(tw_gemm_plan *p, const tw_gemm_variant *v, const tw_gemm_config *c, bool is_x) {
     tw_gemm_tile *t = is_x ? &p->x : &p->y;
     t->k_major = is_x ? v->a_k_major : v->b_k_major;
     t->extent = is_x ? c->ml : c->nl;
-    t->es = tw_type_bits(tw_gemm_element(v->type)) / 8;
+    t->es = tw_type_bits(tw_gemm_types[v->type].element) / 8;
     t->vec = is_x ? v->vec_a : v->vec_b;
     t->outer = t->k_major ? t->extent : c->u;
     t->inner = t->k_major ? c->u : t->extent;
@@ -53,13 +44,17 @@ static const char *plan_tile(tw_gemm_plan *p, const tw_gemm_variant *v, const tw
     REFUSE(t->per_thread > TW_GEMM_MAX_COPIES, "too many copies a thread");
     t->pitch = pitch_of(t, c, v->type);
     t->bytes = (t->k_stored ? t->extent : c->u) * t->pitch;
-    t->v = fragment_of(t, c, is_x ? c->ms : c->ns, p->depth);
+    /* SIMT loads fragments of as many elements as lie together. */
+    const int frag = t->k_stored && c->frag < 16 ? (c->frag > t->es ? c->frag : t->es) : 16;
+    const int together = t->k_stored ? p->depth : is_x ? c->ms : c->ns;
+    t->v = frag / t->es < 4 ? frag / t->es : 4;
+    while (t->v > 1 && together % t->v) t->v /= 2;
     return NULL;
 }
 
 /* Counts sums, fragments of a step, copies in registers, and some registers for addresses. */
 static int registers_of(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_gemm_plan *p, int fragments) {
-    const int of_value = tw_type_bits(tw_gemm_accumulator(v->type)) / 32;
+    const int of_value = tw_type_bits(tw_gemm_types[v->type].accumulator) / 32;
     const int held = !c->copy ? 0 : (p->x.per_thread * p->x.vec + p->y.per_thread * p->y.vec + 3) / 4;
     const int registers = (p->accumulators * c->ks + fragments) * of_value + held + 24;
     /* The compiler takes at least 64 registers for f64's tensor-core operations. */

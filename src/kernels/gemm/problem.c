@@ -5,22 +5,15 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct {
-    const char *name;
-    tw_type element, accumulator, out;
-} types[TW_GEMM_TYPES] = {
+const struct tw_gemm_type_info tw_gemm_types[TW_GEMM_TYPES] = {
     [TW_GEMM_F32] = {"f32", TW_T_f32, TW_T_f32, TW_T_f32},   [TW_GEMM_F64] = {"f64", TW_T_f64, TW_T_f64, TW_T_f64},
     [TW_GEMM_F16] = {"f16", TW_T_f16, TW_T_f32, TW_T_f16},   [TW_GEMM_BF16] = {"bf16", TW_T_bf16, TW_T_f32, TW_T_bf16},
     [TW_GEMM_TF32] = {"tf32", TW_T_f32, TW_T_f32, TW_T_f32}, [TW_GEMM_S8] = {"s8", TW_T_i8, TW_T_i32, TW_T_i32},
 };
 
-const char *tw_gemm_type_name(tw_gemm_type t) {
-    return types[t].name;
-}
-
 bool tw_gemm_type_from_name(const char *name, tw_gemm_type *t) {
     for (int i = 0; i < TW_GEMM_TYPES; i++)
-        if (!strcmp(types[i].name, name)) {
+        if (!strcmp(tw_gemm_types[i].name, name)) {
             *t = (tw_gemm_type)i;
             return true;
         }
@@ -43,18 +36,6 @@ bool tw_gemm_activation_from_name(const char *name, tw_gemm_activation *a) {
     return false;
 }
 
-tw_type tw_gemm_element(tw_gemm_type t) {
-    return types[t].element;
-}
-
-tw_type tw_gemm_accumulator(tw_gemm_type t) {
-    return types[t].accumulator;
-}
-
-tw_type tw_gemm_usual_out(tw_gemm_type t) {
-    return types[t].out;
-}
-
 static bool out_fits(tw_gemm_type t, tw_type out) {
     if (t == TW_GEMM_F64) return out == TW_T_f64;
     if (t == TW_GEMM_S8) return out == TW_T_i32 || out == TW_T_i8 || out == TW_T_f32;
@@ -68,7 +49,7 @@ tw_gemm_matrix tw_gemm_matrix_of(const tw_gemm_problem *p, tw_gemm_buffer which)
     const tw_gemm_epilogue *e = &p->epilogue;
     const bool used[TW_GEMM_MATRICES] = {true, true, true, e->bias, e->mul, e->residual};
     const bool ta = p->trans_a, tb = p->trans_b;
-    const tw_type in = tw_gemm_element(p->type);
+    const tw_type in = tw_gemm_types[p->type].element;
     tw_gemm_matrix m = {p->out, p->m, p->n, p->ldc, p->batch, p->stride_c};
     if (which == TW_GEMM_A) m = (tw_gemm_matrix){in, ta ? p->k : p->m, ta ? p->m : p->k, p->lda, p->batch, p->stride_a};
     if (which == TW_GEMM_B) m = (tw_gemm_matrix){in, tb ? p->n : p->k, tb ? p->k : p->n, p->ldb, p->batch, p->stride_b};
@@ -113,7 +94,7 @@ tw_status tw_gemm_problem_complete(tw_gemm_problem *p, tw_diag *diag) {
     if (!p->lda) p->lda = least_a;
     if (!p->ldb) p->ldb = least_b;
     if (!p->ldc) p->ldc = p->n;
-    if (p->out == TW_T_none) p->out = types[p->type].out;
+    if (p->out == TW_T_none) p->out = tw_gemm_types[p->type].out;
     const struct {
         const char *name;
         int64_t is, least, most;
@@ -126,7 +107,7 @@ tw_status tw_gemm_problem_complete(tw_gemm_problem *p, tw_diag *diag) {
             return tw_fail(diag, TW_ERR_USAGE, "%s = %lld is not within %lld..%lld", ranges[i].name,
                            (long long)ranges[i].is, (long long)ranges[i].least, (long long)ranges[i].most);
     if (!out_fits(p->type, p->out))
-        return tw_fail(diag, TW_ERR_USAGE, "C cannot be %s for %s", tw_type_name(p->out), types[p->type].name);
+        return tw_fail(diag, TW_ERR_USAGE, "C cannot be %s for %s", tw_type_name(p->out), tw_gemm_types[p->type].name);
     bool integer = p->out == TW_T_i32 || p->out == TW_T_i8;
     if (integer && (p->alpha != 1 || (p->beta != 0 && p->beta != 1)))
         return tw_fail(diag, TW_ERR_USAGE, "an integer C needs alpha 1 and beta 0 or 1");
@@ -153,12 +134,12 @@ void tw_gemm_problem_print(const tw_gemm_problem *p, char *out, size_t size) {
         {"mul", p->epilogue.mul, 0},
         {"residual", p->epilogue.residual, 0},
     };
-    size_t n = (size_t)snprintf(out, size, "type=%s m=%lld n=%lld k=%lld", types[p->type].name, (long long)p->m,
+    size_t n = (size_t)snprintf(out, size, "type=%s m=%lld n=%lld k=%lld", tw_gemm_types[p->type].name, (long long)p->m,
                                 (long long)p->n, (long long)p->k);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers && n < size; i++)
         if (numbers[i].value && numbers[i].value != numbers[i].usual)
             n += (size_t)snprintf(out + n, size - n, " %s=%lld", numbers[i].name, (long long)numbers[i].value);
-    if (n < size && p->out != TW_T_none && p->out != types[p->type].out)
+    if (n < size && p->out != TW_T_none && p->out != tw_gemm_types[p->type].out)
         n += (size_t)snprintf(out + n, size - n, " out=%s", tw_type_name(p->out));
     if (n < size && p->alpha != 1) n += (size_t)snprintf(out + n, size - n, " alpha=%.17g", p->alpha);
     if (n < size && p->beta != 0) n += (size_t)snprintf(out + n, size - n, " beta=%.17g", p->beta);

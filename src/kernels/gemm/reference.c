@@ -75,11 +75,6 @@ static double cut_off(const tw_gemm_problem *p, double sum, double magnitude) {
     return (double)p->k / 8 * (2 * sqrt(magnitude) + fabs(sum));
 }
 
-/* Wraps a number as 32-bit integers do. */
-static double wrap(double x) {
-    return (double)(int32_t)(uint32_t)(uint64_t)(int64_t)x;
-}
-
 /* A result on its way, and the magnitude of what was summed. */
 typedef struct result {
     double x, size;
@@ -108,7 +103,7 @@ static void finish(tw_gemm_data *d, int64_t index, int64_t at, int64_t column, d
         r.size *= fabs(by);
     }
     if (e->residual) add(&r, element_read(p->out, d->of[TW_GEMM_RESIDUAL], at));
-    double x = exact ? wrap(r.x) : r.x;
+    double x = exact ? (double)(int32_t)(uint32_t)(uint64_t)(int64_t)r.x : r.x; /* 32-bit integers wrap. */
     if (p->out == TW_T_i8) x = x < -128 ? -128 : x > 127 ? 127 : x;
     d->want[index] = x;
     /* Rounding to a subnormal f16 is off by 2^-25 at most. Integers are exact, but a tolerance is above zero. */
