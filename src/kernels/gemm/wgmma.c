@@ -4,7 +4,6 @@
    that are done with the stage. */
 #include "kernels/gemm/generate.h"
 #include "kernels/parts/ring.h"
-#include "kernels/parts/tile.h"
 
 enum { ROWS = TW_WGMMA_ROWS, WARPS = 4 };
 
