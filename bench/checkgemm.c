@@ -143,7 +143,7 @@ static void summarise(const session *s, double seconds) {
     const tw_cuda_info *info = tw_cuda_describe(s->cuda);
     json_t *types = json_object(), *covered = json_object();
     for (int i = 0; i < TW_GEMM_TYPES; i++)
-        json_object_set_new(types, tw_gemm_type_name((tw_gemm_type)i), json_integer(s->of_type[i]));
+        json_object_set_new(types, tw_gemm_types[i].name, json_integer(s->of_type[i]));
     for (int i = 0; i < gemm_features(); i++)
         json_object_set_new(covered, gemm_feature_name(i), json_integer(s->coverage.of[i]));
     json_t *o =

@@ -48,14 +48,14 @@ static bool once(const tw_gemm_data *d, const tw_gemm_config *c, const tw_target
     tw_kernel *k = tw_gemm_build(&v, c, t);
     tw_emu *e = tw_emu_new();
     size_t extra = (size_t)(need.workspace_bytes + need.counter_bytes) + 1;
-    void *zeros = calloc(1, extra), *result = malloc(d->bytes_c);
+    void *zeros = calloc(1, extra), *result = malloc(d->bytes[TW_GEMM_C]);
     bool fine = k && e && zeros && result && tw_pipeline_default(k, true, &diag) == TW_OK;
     if (fine) {
-        tw_gemm_buffers at = {.a = tw_emu_alloc(e, "A", d->a, d->bytes_a, true),
-                              .b = tw_emu_alloc(e, "B", d->b, d->bytes_b, true),
-                              .c = tw_emu_alloc(e, "C", NULL, d->bytes_c, false),
-                              .workspace = tw_emu_alloc(e, "workspace", zeros, extra, false),
-                              .counters = tw_emu_alloc(e, "counters", zeros, extra, false)};
+        tw_gemm_buffers at = {{[TW_GEMM_WORKSPACE] = tw_emu_alloc(e, "workspace", zeros, extra, false),
+                               [TW_GEMM_COUNTERS] = tw_emu_alloc(e, "counters", zeros, extra, false)}};
+        for (int i = TW_GEMM_A; i <= TW_GEMM_C; i++)
+            at.of[i] =
+                tw_emu_alloc(e, tw_gemm_buffer_names[i], i == TW_GEMM_C ? NULL : d->of[i], d->bytes[i], i != TW_GEMM_C);
         tw_launch_values l;
         tw_gemm_launch_of(&d->problem, c, &at, &l);
         const tw_signature signature = tw_signature_of(k);
@@ -65,7 +65,7 @@ static bool once(const tw_gemm_data *d, const tw_gemm_config *c, const tw_target
         tw_emu_report r;
         fine = tw_emu_launch(e, k, words, &o, &r, &diag) == TW_OK;
         if (!fine) fprintf(stderr, "bench_emu: %s\n", diag.message);
-        tw_emu_read(e, at.c, result, d->bytes_c);
+        tw_emu_read(e, at.of[TW_GEMM_C], result, d->bytes[TW_GEMM_C]);
         fine &= tw_gemm_data_compare(d, result, NULL, NULL) == 0;
         *rate = (double)r.lane_operations / r.seconds;
         *lane_operations = r.lane_operations;
@@ -105,7 +105,7 @@ static bool measure(const bench_case *b, const tw_target *t, bool unchecked) {
     printf("{\"case\": \"%s%s\", \"config\": {\"problem\": \"%s %dx%dx%d\", \"kernel\": \"%s\"}, "
            "\"lane_operations\": %lld, \"million_lane_operations_per_second\": %.1f, \"goal\": 20, \"spread\": %.3f, "
            "\"samples\": %d, \"correct\": true}\n",
-           b->name, unchecked ? ", unchecked" : "", tw_gemm_type_name(p.type), (int)p.m, (int)p.n, (int)p.k, config,
+           b->name, unchecked ? ", unchecked" : "", tw_gemm_types[p.type].name, (int)p.m, (int)p.n, (int)p.k, config,
            (long long)lane_operations, s.median * 1e-6, s.median > 0 ? (s.p90 - s.p10) / s.median : 0, SAMPLES);
     fflush(stdout);
     return true;

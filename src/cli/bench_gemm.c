@@ -83,7 +83,7 @@ static void print_text(const bench_run *r, const row *w) {
     const double us = v->ours.us.median;
     char text[300];
     tw_gemm_config_print(&v->config, text, sizeof text);
-    printf("%-16s %-5s %9.2f us", w->name, tw_gemm_type_name(w->problem->type), us);
+    printf("%-16s %-5s %9.2f us", w->name, tw_gemm_types[w->problem->type].name, us);
     if (v->has_vendor) {
         const double first = v->first.us.median, best = v->best.us.median;
         printf("  %s %9.2f (%.2fx), its best %9.2f (%.2fx)%s", r->vendor_name, first, first / us, best, best / us,
@@ -98,7 +98,7 @@ static void print_json(const bench_run *r, const row *w) {
     const double us = v->ours.us.median;
     json_t *o = json_object();
     json_object_set_new(o, "case", json_string(w->name));
-    json_object_set_new(o, "type", json_string(tw_gemm_type_name(p->type)));
+    json_object_set_new(o, "type", json_string(tw_gemm_types[p->type].name));
     const bool columns = w->of_table && !r->row_major;
     json_object_set_new(o, "layout", json_string(columns ? "column-major" : "row-major"));
     json_object_set_new(o, "m", json_integer(columns ? p->n : p->m));
@@ -261,7 +261,7 @@ static tw_status bench_table(bench_run *r, const char *types, const char *cases,
                                  .trans_a = columns ? w->trans_b : w->trans_a,
                                  .trans_b = columns ? w->trans_a : w->trans_b,
                                  .alpha = 1};
-            if (listed(types, tw_gemm_type_name(p.type)) && listed(cases, w->name))
+            if (listed(types, tw_gemm_types[p.type].name) && listed(cases, w->name))
                 st = bench_one(r, w->name, w, &p, diag);
         }
     return st;

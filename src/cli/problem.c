@@ -4,10 +4,11 @@
 #include "kernels/gemm/space.h"
 
 json_t *cli_problem_json(const tw_gemm_problem *p) {
-    json_t *o = json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:b, s:b, s:I, s:I, s:I}", "type", tw_gemm_type_name(p->type),
-                          "out", tw_type_name(p->out), "m", (json_int_t)p->m, "n", (json_int_t)p->n, "k",
-                          (json_int_t)p->k, "batch", (json_int_t)p->batch, "ta", p->trans_a, "tb", p->trans_b, "lda",
-                          (json_int_t)p->lda, "ldb", (json_int_t)p->ldb, "ldc", (json_int_t)p->ldc);
+    json_t *o =
+        json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:b, s:b, s:I, s:I, s:I}", "type", tw_gemm_types[p->type].name, "out",
+                  tw_type_name(p->out), "m", (json_int_t)p->m, "n", (json_int_t)p->n, "k", (json_int_t)p->k, "batch",
+                  (json_int_t)p->batch, "ta", p->trans_a, "tb", p->trans_b, "lda", (json_int_t)p->lda, "ldb",
+                  (json_int_t)p->ldb, "ldc", (json_int_t)p->ldc);
     json_object_set_new(o, "alpha", json_real(p->alpha));
     json_object_set_new(o, "beta", json_real(p->beta));
     json_object_set_new(o, "bias", json_boolean(p->epilogue.bias));

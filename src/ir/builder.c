@@ -293,6 +293,12 @@ FAMILY(tw_le, TW_OP_le_s32, 0, TW_OP_le_f32, 0, 0, 0, 0)
 FAMILY(tw_eq, TW_OP_eq_i32, TW_OP_eq_i64, TW_OP_eq_f32, TW_OP_eq_f64, 0, 0, 0)
 FAMILY(tw_ne, TW_OP_ne_i32, TW_OP_ne_i64, TW_OP_ne_f32, 0, 0, 0, 0)
 
+void tw_add_to(tw_builder *b, tw_val variable, tw_val x) {
+    static const family f = {TW_OP_add_i32, TW_OP_add_i64, TW_OP_add_f32, TW_OP_add_f64, 0, 0, 0};
+    if (b->kernel->arena.failed) return;
+    tw_op_to(b, variable, member(&f, tw_value_type(b->kernel, variable)), variable, x, TW_NONE);
+}
+
 tw_val tw_fma(tw_builder *b, tw_val x, tw_val y, tw_val z) {
     static const family f = {TW_OP_mad_i32, 0, TW_OP_fma_f32, TW_OP_fma_f64, TW_OP_fma_f16, TW_OP_fma_f16x2, 0};
     if (b->kernel->arena.failed) return TW_NONE;

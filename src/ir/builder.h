@@ -56,6 +56,7 @@ tw_ir_op *tw_emit(tw_builder *b, tw_opcode code, tw_attrs at, tw_val *results, c
 
 /* Arithmetic by the operands' type: i32, i64, f32, f64, f16, f16x2 where ops.def has it. */
 tw_val tw_add(tw_builder *b, tw_val x, tw_val y);
+void tw_add_to(tw_builder *b, tw_val variable, tw_val x); /* variable = variable + x */
 tw_val tw_sub(tw_builder *b, tw_val x, tw_val y);
 tw_val tw_mul(tw_builder *b, tw_val x, tw_val y);           /* low half for integers */
 tw_val tw_fma(tw_builder *b, tw_val x, tw_val y, tw_val z); /* mad for i32 */

@@ -33,7 +33,7 @@ tw_kernel *tw_gemm_compare_build(tw_type type, int sm) {
         /* Comparisons with NaN are false, so NaN counts as wrong. */
         tw_val right = tw_lt(b, error, tw_unary(b, TW_OP_cvt_f64_f32, most));
         tw_val one = tw_select(b, right, tw_i32(b, 0), tw_i32(b, 1));
-        tw_op_to(b, wrong, TW_OP_add_i32, wrong, one, TW_NONE);
+        tw_add_to(b, wrong, one);
     }
     tw_when(b, tw_ne(b, wrong, tw_i32(b, 0)));
     tw_red(b, (tw_attrs){.rmw = TW_RMW_add, .type = TW_T_i32, .order = TW_ORDER_relaxed, .scope = TW_SCOPE_gpu}, count,

@@ -190,7 +190,7 @@ static tw_status describe(gemm_gpu *g, tw_family *f, const device *d, const char
     const tw_target *target = tw_target_find(d->target);
     tw_artefact_macro *macros = NULL;
     f->environment = tw_arena_strdup(&g->arena, environment);
-    f->name = tw_arena_printf(&g->arena, "gemm-gpu-%s", tw_gemm_type_name(g->type));
+    f->name = tw_arena_printf(&g->arena, "gemm-gpu-%s", tw_gemm_types[g->type].name);
     f->device = tw_arena_strdup(&g->arena, d->name);
     f->alike =
         tw_arena_printf(&g->arena, "%s, %d SMs, %lld MiB of L2", d->target, d->sms, (long long)(d->l2_bytes >> 20));

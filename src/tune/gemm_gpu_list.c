@@ -56,9 +56,9 @@ static void add_ways(listing *l, tw_gemm_config c) {
         return;
     }
     c.group = 1;
-    c.split = TW_GEMM_SPLIT_CLUSTER;
+    c.split = TW_JOIN_CLUSTER;
     add(l, c);
-    c.split = TW_GEMM_SPLIT_LAST;
+    c.split = TW_JOIN_LAST;
     add(l, c);
 }
 

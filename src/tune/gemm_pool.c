@@ -3,6 +3,7 @@
 
 #include "base/diag.h"
 #include "base/dtype.h"
+#include "base/random.h"
 #include "ir/passes/passes.h"
 #include "ptx/load.h"
 #include "tune/gemm_refer.h"
@@ -21,7 +22,7 @@ struct tw_gemm_pool {
 
 static tw_status load_refer(tw_gemm_pool *p, tw_diag *diag) {
     const tw_ptx_compiler by = tw_ptx_compiler_for(p->cuda, true);
-    tw_kernel *k = tw_gemm_refer_build(tw_gemm_element(p->type), tw_cuda_describe(p->cuda)->target->sm);
+    tw_kernel *k = tw_gemm_refer_build(tw_gemm_types[p->type].element, tw_cuda_describe(p->cuda)->target->sm);
     tw_status st = k ? tw_pipeline_default(k, false, diag) : tw_fail_memory(diag);
     if (st == TW_OK) st = tw_ptx_load(&by, k, &p->refer, NULL, diag);
     tw_kernel_free(k);
@@ -50,7 +51,7 @@ tw_status tw_gemm_pool_make(tw_gemm_pool **out, tw_cuda *c, tw_gemm_type type, s
     *out = NULL;
     if (type != TW_GEMM_F16 && type != TW_GEMM_BF16)
         return tw_fail(diag, TW_ERR_UNSUPPORTED, "%s: only f16 and bf16 have a reference on the device",
-                       tw_gemm_type_name(type));
+                       tw_gemm_types[type].name);
     tw_gemm_pool *p = calloc(1, sizeof *p);
     if (!p) return tw_fail_memory(diag);
     p->cuda = c;
@@ -78,7 +79,7 @@ static size_t room(int64_t rows, int64_t columns) {
 
 tw_status tw_gemm_pool_covers(const tw_gemm_pool *p, const tw_gemm_problem *q, tw_diag *diag) {
     const tw_gemm_epilogue *e = &q->epilogue;
-    if (q->type != p->type || q->out != tw_gemm_element(q->type) || q->trans_a || !q->trans_b || q->batch != 1 ||
+    if (q->type != p->type || q->out != tw_gemm_types[q->type].element || q->trans_a || !q->trans_b || q->batch != 1 ||
         q->lda != q->k || q->ldb != q->k || q->ldc != q->n || q->alpha != 1 || q->beta != 0 || e->bias ||
         e->activation || e->mul || e->residual || q->k % 8)
         return tw_fail(diag, TW_ERR_UNSUPPORTED,

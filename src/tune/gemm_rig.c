@@ -9,7 +9,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { MOST_SETS = 64, BUFFERS = 6, SAMPLE_US = 200, MOST_ROUNDS = 1000 };
+enum { MOST_SETS = 64, SAMPLE_US = 200, MOST_ROUNDS = 1000 };
 
 struct tw_gemm_rig {
     tw_cuda *cuda;
@@ -34,16 +34,9 @@ static tw_status place(tw_gemm_rig *r, const void *from, size_t bytes, uint64_t 
 }
 
 static tw_status place_set(tw_gemm_rig *r, tw_gemm_buffers *s, tw_diag *diag) {
-    const tw_gemm_data *d = r->data;
-    const struct {
-        const void *from;
-        size_t bytes;
-        uint64_t *to;
-    } all[BUFFERS] = {{d->a, d->bytes_a, &s->a},       {d->b, d->bytes_b, &s->b},
-                      {d->c, d->bytes_c, &s->c},       {d->bias, d->bytes_bias, &s->bias},
-                      {d->mul, d->bytes_mul, &s->mul}, {d->residual, d->bytes_mul, &s->residual}};
     tw_status st = TW_OK;
-    for (int i = 0; i < BUFFERS && st == TW_OK; i++) st = place(r, all[i].from, all[i].bytes, all[i].to, diag);
+    for (int i = 0; i < TW_GEMM_MATRICES && st == TW_OK; i++)
+        st = place(r, r->data->of[i], r->data->bytes[i], &s->of[i], diag);
     return st;
 }
 
@@ -82,9 +75,8 @@ tw_status tw_gemm_rig_make_sets(tw_gemm_rig **out, tw_cuda *c, const tw_gemm_dat
     r->cuda = c;
     r->data = d;
     r->workspace_bytes = workspace;
-    int64_t bytes = (int64_t)(d->bytes_a + d->bytes_b + d->bytes_c);
-    if (d->mul) bytes += (int64_t)d->bytes_mul;
-    if (d->residual) bytes += (int64_t)d->bytes_mul;
+    int64_t bytes = 0;
+    for (int i = 0; i < TW_GEMM_MATRICES; i++) bytes += (int64_t)d->bytes[i];
     r->sets = tw_cuda_sets(c, bytes, most < MOST_SETS ? most : MOST_SETS);
     tw_status st = TW_OK;
     for (int i = 0; i < r->sets && st == TW_OK; i++) st = place_set(r, &r->set[i], diag);
@@ -108,16 +100,18 @@ tw_status tw_gemm_rig_make_of(tw_gemm_rig **out, tw_cuda *c, tw_gemm_pool *pool,
     const size_t cells = (size_t)(p->m * p->n);
     r->cuda = c;
     r->data = &r->of_pool;
-    r->of_pool = (tw_gemm_data){.problem = *p, .bytes_c = 2 * cells, .cells = (int64_t)cells};
+    r->of_pool = (tw_gemm_data){.problem = *p, .bytes[TW_GEMM_C] = 2 * cells, .cells = (int64_t)cells};
     r->workspace_bytes = workspace;
     r->sets = tw_cuda_sets(c, 2 * (p->m * p->k + p->n * p->k + p->m * p->n), MOST_SETS);
     for (int i = 0; i < r->sets && st == TW_OK; i++) {
-        tw_gemm_pool_place(pool, p, i, &r->set[i].a, &r->set[i].b);
-        st = tw_cuda_alloc(c, (2 * cells + 3) / 4 * 4, &r->set[i].c, diag);
+        uint64_t *of = r->set[i].of;
+        tw_gemm_pool_place(pool, p, i, &of[TW_GEMM_A], &of[TW_GEMM_B]);
+        st = tw_cuda_alloc(c, (2 * cells + 3) / 4 * 4, &of[TW_GEMM_C], diag);
     }
     if (st == TW_OK) st = tw_cuda_alloc(c, cells * sizeof(double), &r->want, diag);
     if (st == TW_OK) st = tw_cuda_alloc(c, cells * sizeof(float), &r->tolerance, diag);
-    if (st == TW_OK) st = tw_gemm_pool_refer(pool, p, r->set[0].a, r->set[0].b, r->want, r->tolerance, diag);
+    if (st == TW_OK)
+        st = tw_gemm_pool_refer(pool, p, r->set[0].of[TW_GEMM_A], r->set[0].of[TW_GEMM_B], r->want, r->tolerance, diag);
     if (st == TW_OK) st = make_rest(r, diag);
     if (st == TW_OK)
         *out = r;
@@ -128,13 +122,11 @@ tw_status tw_gemm_rig_make_of(tw_gemm_rig **out, tw_cuda *c, tw_gemm_pool *pool,
 
 void tw_gemm_rig_free(tw_gemm_rig *r) {
     if (!r) return;
-    for (int i = 0; i < r->sets; i++) {
-        const tw_gemm_buffers *s = &r->set[i];
-        const uint64_t all[BUFFERS] = {s->c, s->bias, s->mul, s->residual, s->a, s->b};
-        const int own = r->data == &r->of_pool ? BUFFERS - 2 : BUFFERS; /* A and B may be the pool's. */
-        for (int j = 0; j < own; j++)
-            if (all[j]) tw_cuda_release(r->cuda, all[j]);
-    }
+    for (int i = 0; i < r->sets; i++)
+        for (int j = 0; j < TW_GEMM_MATRICES; j++) {
+            const bool of_pool = r->data == &r->of_pool && (j == TW_GEMM_A || j == TW_GEMM_B);
+            if (r->set[i].of[j] && !of_pool) tw_cuda_release(r->cuda, r->set[i].of[j]);
+        }
     const uint64_t rest[] = {r->want, r->tolerance, r->count, r->counters, r->workspace, r->zero_workspace};
     for (size_t j = 0; j < sizeof rest / sizeof *rest; j++)
         if (rest[j]) tw_cuda_release(r->cuda, rest[j]);
@@ -148,8 +140,8 @@ int tw_gemm_rig_sets(const tw_gemm_rig *r) {
 
 tw_gemm_buffers tw_gemm_rig_buffers(const tw_gemm_rig *r, int set) {
     tw_gemm_buffers b = r->set[set];
-    b.workspace = r->workspace;
-    b.counters = r->counters;
+    b.of[TW_GEMM_WORKSPACE] = r->workspace;
+    b.of[TW_GEMM_COUNTERS] = r->counters;
     return b;
 }
 
@@ -160,7 +152,7 @@ static bool dense(const tw_gemm_problem *p) {
 
 static tw_status count_here(tw_gemm_rig *r, int64_t *wrong, tw_diag *diag) {
     int32_t n = 0;
-    const uint64_t arguments[5] = {r->set[0].c, r->want, r->tolerance, r->count, (uint64_t)r->data->cells};
+    const uint64_t arguments[5] = {r->set[0].of[TW_GEMM_C], r->want, r->tolerance, r->count, (uint64_t)r->data->cells};
     const int bytes[5] = {8, 8, 8, 8, 8};
     int64_t blocks = (r->data->cells + TW_GEMM_COMPARE_THREADS - 1) / TW_GEMM_COMPARE_THREADS;
     const tw_cuda_launch l = {.module = r->compare,
@@ -178,12 +170,13 @@ static tw_status count_here(tw_gemm_rig *r, int64_t *wrong, tw_diag *diag) {
 }
 
 static tw_status count_fetched(tw_gemm_rig *r, int64_t *wrong, tw_diag *diag) {
-    void *c = malloc(r->data->bytes_c);
+    const size_t bytes = r->data->bytes[TW_GEMM_C];
+    void *c = malloc(bytes);
     if (!c) return tw_fail_memory(diag);
-    tw_status st = tw_cuda_download(r->cuda, c, r->set[0].c, r->data->bytes_c, diag);
+    tw_status st = tw_cuda_download(r->cuda, c, r->set[0].of[TW_GEMM_C], bytes, diag);
     if (st == TW_OK) *wrong = tw_gemm_data_compare(r->data, c, NULL, NULL);
     /* The gaps between C's rows have garbage, and so do those of the host's copy. */
-    if (st == TW_OK) *wrong += tw_gemm_data_gaps(r->data, c, r->data->c);
+    if (st == TW_OK) *wrong += tw_gemm_data_gaps(r->data, c, r->data->of[TW_GEMM_C]);
     free(c);
     return st;
 }
@@ -193,8 +186,10 @@ tw_status tw_gemm_rig_check(tw_gemm_rig *r, const tw_gemm_candidate *x, tw_diag 
     for (int i = 0; i < 2; i++) {
         int64_t wrong = 0;
         tw_gemm_buffers b = tw_gemm_rig_buffers(r, 0);
-        tw_status st = d->problem.beta != 0 ? tw_cuda_upload(r->cuda, b.c, d->c, d->bytes_c, diag)
-                                            : tw_cuda_fill(r->cuda, b.c, 0xffffffffu, (d->bytes_c + 3) / 4, diag);
+        const uint64_t c = b.of[TW_GEMM_C];
+        tw_status st = d->problem.beta != 0
+                           ? tw_cuda_upload(r->cuda, c, d->of[TW_GEMM_C], d->bytes[TW_GEMM_C], diag)
+                           : tw_cuda_fill(r->cuda, c, 0xffffffffu, (d->bytes[TW_GEMM_C] + 3) / 4, diag);
         if (st == TW_OK) st = x->enqueue(x->context, &b, diag);
         if (st == TW_OK) st = tw_cuda_sync(r->cuda, diag);
         if (st == TW_OK) st = dense(&d->problem) ? count_here(r, &wrong, diag) : count_fetched(r, &wrong, diag);
@@ -261,7 +256,7 @@ void tw_gemm_own_unload(tw_gemm_own *own) {
 static tw_status enqueue_own(void *context, const tw_gemm_buffers *buffers, tw_diag *diag) {
     const tw_gemm_own *own = context;
     tw_gemm_buffers b = *buffers;
-    if (own->config.kg > 1 && own->config.split == TW_GEMM_SPLIT_ATOMIC) b.workspace = own->rig->zero_workspace;
+    if (own->config.kg > 1 && own->config.split == TW_JOIN_ATOMIC) b.of[TW_GEMM_WORKSPACE] = own->rig->zero_workspace;
     tw_launch_values l;
     uint64_t words[TW_ARGUMENTS];
     tw_gemm_launch_of(&own->rig->data->problem, &own->config, &b, &l);

@@ -194,9 +194,9 @@ static tw_status try_all(search *s, const entry *e, int n) {
 static bool allowed(const search *s, const tw_gemm_config *c) {
     tw_gemm_resources need;
     const tw_target *t = tw_cuda_describe(s->cuda)->target;
-    if (s->options->deterministic && c->split == TW_GEMM_SPLIT_ATOMIC) return false;
+    if (s->options->deterministic && c->split == TW_JOIN_ATOMIC) return false;
     /* Serial splits only pay with few parts, since their blocks wait for one another. */
-    if (c->kg > 16 && c->split == TW_GEMM_SPLIT_SERIAL) return false;
+    if (c->kg > 16 && c->split == TW_JOIN_SERIAL) return false;
     return tw_gemm_legal(&s->data->problem, c, t, &need, NULL) && need.grid < 1 << 22 &&
            tw_gemm_rig_fits(s->rig, &need);
 }
@@ -228,7 +228,7 @@ static tw_gemm_config draw_warpgroups(search *s) {
         c.persistent = PICK(s, 2, 3, 4, 6);
         c.multicast = c.split = 0;
     }
-    if (c.split == TW_GEMM_SPLIT_CLUSTER) c.staged = c.multicast = 0;
+    if (c.split == TW_JOIN_CLUSTER) c.staged = c.multicast = 0;
     c.ns = c.nl;
     c.ml = c.ms * PICK(s, 1, 1, 2);
     return c;
@@ -270,7 +270,7 @@ static bool draw_regular(search *s, tw_gemm_config *c) {
     int fit = tw_target_blocks(info->target, need.threads, need.registers, (int)need.shared_bytes);
     int64_t slots = (int64_t)info->sms * (fit < 1 ? 1 : fit) * PICK(s, 1, 1, 2) / PICK(s, 1, 1, 2);
     int64_t kg = c->persistent ? 1 : slots / need.tiles;
-    if (drawn.split == TW_GEMM_SPLIT_CLUSTER && kg > TW_GEMM_CLUSTER) kg = TW_GEMM_CLUSTER;
+    if (drawn.split == TW_JOIN_CLUSTER && kg > TW_JOIN_BLOCKS) kg = TW_JOIN_BLOCKS;
     const bool kept = s->options->keep && s->options->keep->kg >= 0;
     if (kg > 1 && kg < 512 && !kept) {
         *c = drawn;

@@ -6,7 +6,7 @@ enum { WORKSPACE = 64 << 20 };
 static tw_status enqueue(void *context, const tw_gemm_buffers *b, tw_diag *diag) {
     const tw_gemm_vendor *v = context;
     /* A row-major product is the column-major one with its factors exchanged. */
-    return tw_cublaslt_run(v->plan, v->index, b->b, b->a, b->c, NULL, diag);
+    return tw_cublaslt_run(v->plan, v->index, b->of[TW_GEMM_B], b->of[TW_GEMM_A], b->of[TW_GEMM_C], NULL, diag);
 }
 
 tw_gemm_candidate tw_gemm_vendor_candidate(tw_gemm_vendor *v) {
@@ -39,7 +39,7 @@ tw_status tw_gemm_vendor_plan(tw_cublaslt *vendor, const tw_gemm_problem *p, tw_
     *plan = NULL;
     /* For each type of A the library writes one type of C, and for f16 and bf16 also f32. */
     const bool f32_too = p->type == TW_GEMM_F16 || p->type == TW_GEMM_BF16;
-    if (p->out != tw_gemm_usual_out(p->type) && !(f32_too && p->out == TW_T_f32)) return TW_OK;
+    if (p->out != tw_gemm_types[p->type].out && !(f32_too && p->out == TW_T_f32)) return TW_OK;
     if (!vendor || e->bias || e->mul || e->residual || e->activation) return TW_OK;
     tw_status st = tw_cublaslt_plan_make(vendor, &v, TW_GEMM_VENDOR_ALGORITHMS, WORKSPACE, plan, diag);
     return st == TW_ERR_UNSUPPORTED ? TW_OK : st;

@@ -4,9 +4,9 @@
 #include "support/support.h"
 
 #include "ir/passes/passes.h"
-#include "tune/gemm_compare.h"
 #include "kernels/gemm/reference.h"
 #include "ptx/ptx.h"
+#include "tune/gemm_compare.h"
 
 static const tw_gemm_problem problem = {
     .type = TW_GEMM_F32, .m = 5, .n = 9, .k = 7, .alpha = 1, .epilogue = {.bias = true, .mul = true, .residual = true}};
@@ -21,7 +21,7 @@ static const tw_gemm_config config = {.ms = 2,
                                       .vec = 4,
                                       .frag = 4,
                                       .stages = 2,
-                                      .split = TW_GEMM_SPLIT_ATOMIC,
+                                      .split = TW_JOIN_ATOMIC,
                                       .group = 1};
 
 static int result(tw_status st) {

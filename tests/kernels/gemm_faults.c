@@ -366,7 +366,7 @@ static bool turned_elements_exchanged(tw_kernel *k, const gemm_specimen *s) {
 }
 
 static int element_bytes(const gemm_specimen *s) {
-    return tw_type_bits(tw_gemm_element(s->problem.type)) / 8;
+    return tw_type_bits(tw_gemm_types[s->problem.type].element) / 8;
 }
 
 static bool shift_copies(tw_kernel *k, int by) {
@@ -488,7 +488,7 @@ static bool mma_result_misplaced(tw_kernel *k, const gemm_specimen *s) {
 
 /* The first accumulator. */
 static tw_ir_op *first_sum(tw_kernel *k, const gemm_specimen *s) {
-    const tw_type t = tw_gemm_accumulator(s->problem.type);
+    const tw_type t = tw_gemm_types[s->problem.type].accumulator;
     for (tw_ir_op *op = k->body.first; op && op != loop_of(k); op = op->next)
         if (op->code == TW_OP_set && op->at.type == (int)t && is_constant(k, op->operands[0], 0) &&
             all(inside(k), s->config.mma   ? TW_OP_mma
@@ -502,7 +502,7 @@ static tw_ir_op *first_sum(tw_kernel *k, const gemm_specimen *s) {
 
 static bool sum_starts_at_one(tw_kernel *k, const gemm_specimen *s) {
     tw_ir_op *op = first_sum(k, s);
-    const tw_type t = tw_gemm_accumulator(s->problem.type);
+    const tw_type t = tw_gemm_types[s->problem.type].accumulator;
     if (!op) return false;
     op->operands[0] = constant(k, t, t == TW_T_i32 ? 1 : t == TW_T_f32 ? 0x3f800000u : 0x3ff0000000000000u);
     return true;
@@ -863,17 +863,17 @@ static const gemm_fault faults[] = {
     {"a sum starts at one", PIPE, sum_starts_at_one, WRONG, "row"},
     {"a sum starts nowhere", PIPE, sum_never_starts, ONLY(VERIFIER), "assigned"},
     {"a sum is forgotten", PIPE | F32, sum_is_forgotten, WRONG, "row"},
-    {"no bounds along m", PIPE | RAGGED_M, all_bytes, RULE(BOUNDS), "A+"},
-    {"no bounds along n", PIPE | RAGGED_N, all_bytes, RULE(BOUNDS), "B+"},
+    {"no bounds along m", PIPE | RAGGED_M, all_bytes, RULE(BOUNDS), "a+"},
+    {"no bounds along n", PIPE | RAGGED_N, all_bytes, RULE(BOUNDS), "b+"},
     {"no bounds along k", PIPE | RAGGED_K, all_bytes, RULE(BOUNDS), "+"},
     {"an element too many along k", PIPE | RAGGED_K, a_byte_too_many, RULE(BOUNDS) | WRONG, NULL},
     {"one stage: no bounds along m", ONE | RAGGED_M, loads_unguarded, RULE(BOUNDS), "+"},
     {"one stage: no bounds along k", ONE | RAGGED_K, loads_unguarded, RULE(BOUNDS), "+"},
-    {"C written beyond m", PIPE | RAGGED_M, stores_unguarded, RULE(BOUNDS), "C+"},
-    {"C written beyond n", PIPE | RAGGED_N, stores_unguarded, RULE(BOUNDS), "C+"},
-    {"A is written", PIPE, writes_a, RULE(READ_ONLY) | RULE(BOUNDS), "A+"},
+    {"C written beyond m", PIPE | RAGGED_M, stores_unguarded, RULE(BOUNDS), "c+"},
+    {"C written beyond n", PIPE | RAGGED_N, stores_unguarded, RULE(BOUNDS), "c+"},
+    {"A is written", PIPE, writes_a, RULE(READ_ONLY) | RULE(BOUNDS), "a+"},
     {"bias of the next tile", PIPE | BIAS, bias_of_the_next_tile, RULE(BOUNDS), "bias+"},
-    {"a batch in one place", PIPE | BATCH, products_in_one_place, RULE(RACE), "C+"},
+    {"a batch in one place", PIPE | BATCH, products_in_one_place, RULE(RACE), "c+"},
     {"groups: no barrier before joining", PIPE | KL, join_barrier, RULE(RACE), "tiles+"},
     {"groups: no barrier while joining", PIPE | KL, second_join_barrier, RACE_READ, "tiles+"},
     {"split, last: arrives before all have written", PIPE | LAST, arrives_early, RULE(RACE), NULL},

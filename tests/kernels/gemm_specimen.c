@@ -25,10 +25,10 @@ gemm_specimen gemm_specimen_make(int has, int variant) {
                                 .frag = 16,
                                 .copy = has & (ONE | TWO) ? 1 : 0,
                                 .stages = stages,
-                                .split = has & SERIAL    ? TW_GEMM_SPLIT_SERIAL
-                                         : has & ATOMIC  ? TW_GEMM_SPLIT_ATOMIC
-                                         : has & CLUSTER ? TW_GEMM_SPLIT_CLUSTER
-                                                         : TW_GEMM_SPLIT_LAST,
+                                .split = has & SERIAL    ? TW_JOIN_SERIAL
+                                         : has & ATOMIC  ? TW_JOIN_ATOMIC
+                                         : has & CLUSTER ? TW_JOIN_CLUSTER
+                                                         : TW_JOIN_LAST,
                                 .group = 1 + variant % 2};
     tw_gemm_problem *p = &s.problem;
     *p = (tw_gemm_problem){.type = has & F32 ? TW_GEMM_F32 : (mma ? tensor : plain)[variant],

@@ -2,6 +2,7 @@
 #include "kernels/random_gemm.h"
 
 #include "kernels/gemm/generate.h"
+#include "kernels/gemm/space.h"
 
 #include <stdio.h>
 
@@ -65,7 +66,7 @@ static void draw_problem(tw_gemm_problem *p, uint64_t number, const gemm_limits 
                            .n = extent(r, most->n),
                            .k = extent(r, most->k),
                            .alpha = 1};
-    const uint64_t layout = number / TW_GEMM_TYPES + number / ((TW_GEMM_SPLITS + 1) * TW_GEMM_TYPES);
+    const uint64_t layout = number / TW_GEMM_TYPES + number / ((TW_JOIN_WAYS + 1) * TW_GEMM_TYPES);
     p->trans_a = layout & 1;
     p->trans_b = layout >> 1 & 1;
     p->out = draw_out(p->type, r);
@@ -100,6 +101,16 @@ static bool within(const gemm_case *c, const gemm_limits *most) {
     return unrolled <= most->code && work <= most->work;
 }
 
+/* Draws configurations until one is legal and within the limits. Fields of `keep` that are not -1 are fixed. */
+static bool draw_within(gemm_case *c, const tw_gemm_config *keep, const gemm_limits *most, tw_random *r, int times) {
+    const tw_gemm_space_context of = {&c->problem, c->target, NULL};
+    int64_t kept[TW_SPACE_PARAMS];
+    tw_gemm_space_keep(keep, kept);
+    for (int i = 0; i < times; i++)
+        if (tw_space_draw(&tw_gemm_space, &of, kept, r, 2000, &c->config) && within(c, most)) return true;
+    return false;
+}
+
 /* Ways to cut k, not more than there are stages of 8. */
 static int draw_parts(const tw_gemm_problem *p, const gemm_limits *most, tw_random *r) {
     const int64_t k = p->k / 8 + 1;
@@ -113,10 +124,10 @@ static int draw_parts(const tw_gemm_problem *p, const gemm_limits *most, tw_rand
 
 static bool draw_config(gemm_case *c, uint64_t number, const gemm_limits *most, tw_random *r) {
     tw_gemm_config keep = tw_gemm_config_any();
-    int way = (int)(number / TW_GEMM_TYPES % (TW_GEMM_SPLITS + 1)); /* 0: no split */
-    if (way == TW_GEMM_SPLIT_CLUSTER + 1 && c->target->sm < 90) way = 0;
+    int way = (int)(number / TW_GEMM_TYPES % (TW_JOIN_WAYS + 1)); /* 0: no split */
+    if (way == TW_JOIN_CLUSTER + 1 && c->target->sm < 90) way = 0;
     keep.kg = way ? draw_parts(&c->problem, most, r) : 1;
-    if (way == TW_GEMM_SPLIT_CLUSTER + 1 && keep.kg > TW_GEMM_CLUSTER) keep.kg = 2 + below(r, TW_GEMM_CLUSTER - 1);
+    if (way == TW_JOIN_CLUSTER + 1 && keep.kg > TW_JOIN_BLOCKS) keep.kg = 2 + below(r, TW_JOIN_BLOCKS - 1);
     keep.split = keep.kg > 1 ? way - 1 : 0;
     keep.mma = c->problem.type == TW_GEMM_TF32 || (c->problem.type != TW_GEMM_F32 && chance(r, 60));
     /* What is transposed in vectors on its way needs much to come together. */
@@ -128,9 +139,7 @@ static bool draw_config(gemm_case *c, uint64_t number, const gemm_limits *most, 
     if (keep.copy) keep.stages = chance(r, 60) ? 1 : 2;
     if (chance(r, 65)) keep.ks = 1 + below(r, 2);
     if (chance(r, 70)) keep.kl = 1 << below(r, 4);
-    for (int i = 0; i < 10; i++)
-        if (tw_gemm_config_random(&c->config, &c->problem, c->target, &keep, r, 2000) && within(c, most)) return true;
-    return false;
+    return draw_within(c, &keep, most, r, 10);
 }
 
 bool gemm_case_draw(gemm_case *c, uint64_t number, const tw_target *t, const gemm_limits *most) {
@@ -159,14 +168,14 @@ bool gemm_case_draw_warpgroups(gemm_case *c, uint64_t number, const tw_target *t
         p->ldc = padded(&r, p->n);
         if (tw_gemm_problem_complete(p, NULL) != TW_OK) continue;
         tw_gemm_config keep = tw_gemm_config_any();
-        const int way = below(&r, TW_GEMM_SPLITS + 1);
+        const int way = below(&r, TW_JOIN_WAYS + 1);
         keep.mma = 2;
         keep.ms = chance(&r, 75) ? 64 : 128;
         keep.kg = way ? draw_parts(p, most, &r) : 1;
-        if (way == TW_GEMM_SPLIT_CLUSTER + 1 && keep.kg > TW_GEMM_CLUSTER) keep.kg = 2 + below(&r, TW_GEMM_CLUSTER - 1);
+        if (way == TW_JOIN_CLUSTER + 1 && keep.kg > TW_JOIN_BLOCKS) keep.kg = 2 + below(&r, TW_JOIN_BLOCKS - 1);
         keep.split = keep.kg > 1 ? way - 1 : 0;
-        keep.multicast = way == TW_GEMM_SPLIT_CLUSTER + 1 || chance(&r, 50) ? 0 : 2 << below(&r, 2);
-        if (tw_gemm_config_random(&c->config, p, t, &keep, &r, 2000) && within(c, most)) return true;
+        keep.multicast = way == TW_JOIN_CLUSTER + 1 || chance(&r, 50) ? 0 : 2 << below(&r, 2);
+        if (draw_within(c, &keep, most, &r, 1)) return true;
     }
     return false;
 }
@@ -229,10 +238,10 @@ static bool turned(const tw_gemm_tile *t) {
     F("kl 2", 80, c->kl == 2)                                                                                          \
     F("kl 4", 60, c->kl == 4)                                                                                          \
     F("kl 8", 20, c->kl == 8)                                                                                          \
-    F("kg, last", 120, c->kg > 1 && c->split == TW_GEMM_SPLIT_LAST)                                                    \
-    F("kg, serial", 120, c->kg > 1 && c->split == TW_GEMM_SPLIT_SERIAL)                                                \
-    F("kg, atomic", 120, c->kg > 1 && c->split == TW_GEMM_SPLIT_ATOMIC)                                                \
-    F("kg, cluster", 50, c->kg > 1 && c->split == TW_GEMM_SPLIT_CLUSTER)                                               \
+    F("kg, last", 120, c->kg > 1 && c->split == TW_JOIN_LAST)                                                          \
+    F("kg, serial", 120, c->kg > 1 && c->split == TW_JOIN_SERIAL)                                                      \
+    F("kg, atomic", 120, c->kg > 1 && c->split == TW_JOIN_ATOMIC)                                                      \
+    F("kg, cluster", 50, c->kg > 1 && c->split == TW_JOIN_CLUSTER)                                                     \
     F("kg and kl", 150, c->kg > 1 && c->kl > 1)                                                                        \
     F("a split without work", 30, c->kg > 1 && (c->kg - 1) * f->need.stages_of_k * c->u >= p->k)                       \
     F("group", 400, c->group > 1)                                                                                      \

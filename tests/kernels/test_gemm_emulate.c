@@ -60,7 +60,7 @@ static void warpgroups_are_right(void **state) {
     const gemm_limits most = {.m = 200, .n = 150, .k = 300, .parts = 6, .work = 4e6, .code = 256};
     const char *first = getenv("GEMM_FIRST"), *count = getenv("GEMM_COUNT");
     const int from = first ? atoi(first) : 0, n = count ? atoi(count) : WARPGROUP_CASES;
-    int failed = 0, splits[TW_GEMM_SPLITS] = {0}, swapped = 0, deep = 0, together = 0, exchanged = 0;
+    int failed = 0, splits[TW_JOIN_WAYS] = {0}, swapped = 0, deep = 0, together = 0, exchanged = 0;
     for (int i = from; i < from + n; i++) {
         gemm_case c;
         tw_diag d;
@@ -78,7 +78,7 @@ static void warpgroups_are_right(void **state) {
     }
     print_message("%d cases, %d failed\n", n, failed);
     assert_int_equal(failed, 0);
-    for (int i = 0; i < TW_GEMM_SPLITS && n >= 80; i++) assert_true(splits[i] >= 5);
+    for (int i = 0; i < TW_JOIN_WAYS && n >= 80; i++) assert_true(splits[i] >= 5);
     assert_true(n < 80 || (swapped >= 20 && deep >= 5 && together >= 10 && exchanged >= 10));
 }
 

@@ -37,11 +37,11 @@ static tw_val mirrored(tw_gemm_gen *g) {
     return tw_sub(g->b, tw_add_imm(g->b, g->arg.m, -TILE), g->x.origin);
 }
 
-static void locate_mirrored(tw_gemm_gen *g, tw_gemm_range *r) {
+static void locate_mirrored(tw_gemm_gen *g) {
     tw_builder *b = g->b;
-    tw_gemm_plain_frame.locate(g, r);
+    tw_gemm_plain_frame.locate(g);
     tw_val rows = tw_sub(b, mirrored(g), g->x.origin);
-    r->x = tw_add(b, r->x, tw_mul(b, tw_widen(b, rows), g->arg.ldx));
+    g->x.matrix = tw_add(b, g->x.matrix, tw_mul(b, tw_widen(b, rows), g->arg.ldx));
 }
 
 static void fetch_mirrored(tw_gemm_gen *g, bool is_x, tw_val to, tw_val k, tw_val full) {

@@ -48,7 +48,7 @@ static void must_build(const tw_gemm_problem *p, const tw_gemm_config *c, const 
     assert_true(r.registers <= t->thread_registers);
     assert_true(tw_target_blocks(t, r.threads, r.registers, (int)r.shared_bytes) >= (c->blocks ? c->blocks : 1));
     assert_int_equal(r.grid, (c->persistent > 1 ? (r.tiles + c->persistent - 1) / c->persistent : r.tiles) * c->kg);
-    const bool through_memory = c->kg > 1 && c->split != TW_GEMM_SPLIT_CLUSTER;
+    const bool through_memory = c->kg > 1 && c->split != TW_JOIN_CLUSTER;
     assert_true((r.workspace_bytes > 0) == through_memory && (r.counter_bytes > 0) == through_memory);
     tw_gemm_launch_of(p, c, &none, &l);
     assert_int_equal((int64_t)l.grid[0] * l.grid[1] * l.grid[2], r.grid);
@@ -143,7 +143,7 @@ static void the_default_is_legal(void **state) {
                     assert_int_equal(tw_gemm_problem_complete(&p, &d), TW_OK);
                     tw_gemm_config c = tw_gemm_config_default(&p);
                     if (!tw_gemm_legal(&p, &c, tw_target_at(t), NULL, &why))
-                        fail_msg("%s, layout %d, size %d, %s: %s", tw_gemm_type_name(p.type), layout, size,
+                        fail_msg("%s, layout %d, size %d, %s: %s", tw_gemm_types[p.type].name, layout, size,
                                  tw_target_at(t)->name, why);
                 }
 }
@@ -162,17 +162,20 @@ static void drawing_keeps_what_it_is_told(void **state) {
     (void)state;
     tw_random r = tw_random_seed(3);
     tw_gemm_config keep = tw_gemm_config_any(), c;
+    int64_t kept[TW_SPACE_PARAMS];
     const tw_gemm_problem p = complete(0);
+    const tw_gemm_space_context of = {&p, tw_target_find("sm_90a"), NULL};
     keep.kg = 4;
-    keep.split = TW_GEMM_SPLIT_SERIAL;
+    keep.split = TW_JOIN_SERIAL;
     keep.stages = 3;
+    tw_gemm_space_keep(&keep, kept);
     for (int i = 0; i < 50; i++) {
-        assert_true(tw_gemm_config_random(&c, &p, tw_target_find("sm_90a"), &keep, &r, 20000));
-        assert_true(c.kg == 4 && c.split == TW_GEMM_SPLIT_SERIAL && c.stages == 3);
-        assert_true(tw_gemm_legal(&p, &c, tw_target_find("sm_90a"), NULL, NULL));
+        assert_true(tw_space_draw(&tw_gemm_space, &of, kept, &r, 20000, &c));
+        assert_true(c.kg == 4 && c.split == TW_JOIN_SERIAL && c.stages == 3);
+        assert_true(tw_gemm_legal(&p, &c, of.target, NULL, NULL));
     }
     keep.ml = 7;
-    assert_false(tw_gemm_config_random(&c, &p, tw_target_find("sm_90a"), &keep, &r, 500));
+    assert_false(tw_space_draw(&tw_gemm_space, &of, tw_gemm_space_keep(&keep, kept), &r, 500, &c));
 }
 
 static void configurations_are_read_back(void **state) {
@@ -209,7 +212,7 @@ static void names_are_read_back(void **state) {
     }
     for (int i = 0; i < TW_GEMM_TYPES; i++) {
         tw_gemm_type t = TW_GEMM_TYPES;
-        assert_true(tw_gemm_type_from_name(tw_gemm_type_name((tw_gemm_type)i), &t));
+        assert_true(tw_gemm_type_from_name(tw_gemm_types[i].name, &t));
         assert_int_equal(t, i);
     }
     assert_string_equal(tw_gemm_space.params[0].name, "mma");

@@ -27,13 +27,9 @@ typedef struct bound {
 } bound;
 
 static const void *content(const tw_gemm_data *d, const char *name) {
-    return !strcmp(name, "a")          ? d->a
-           : !strcmp(name, "b")        ? d->b
-           : !strcmp(name, "c")        ? d->c
-           : !strcmp(name, "bias")     ? d->bias
-           : !strcmp(name, "mul")      ? d->mul
-           : !strcmp(name, "residual") ? d->residual
-                                       : NULL;
+    for (int i = 0; i < TW_GEMM_MATRICES; i++)
+        if (!strcmp(name, tw_gemm_buffer_names[i])) return d->of[i];
+    return NULL;
 }
 
 static void place(bound *x, const char *device, const char *words, const char *configuration,
@@ -76,12 +72,12 @@ static int buffer(const bound *x, const char *name) {
 static void expect_product(bound *x, const tw_gemm_data *data, uint64_t at) {
     tw_diag d;
     double worst;
-    void *c = malloc(data->bytes_c);
+    void *c = malloc(data->bytes[TW_GEMM_C]);
     assert_non_null(c);
     assert_int_equal(tw_gpu_wait(x->gpu, &d), TW_OK);
-    assert_int_equal(tw_gpu_download(x->gpu, c, at, data->bytes_c, &d), TW_OK);
+    assert_int_equal(tw_gpu_download(x->gpu, c, at, data->bytes[TW_GEMM_C], &d), TW_OK);
     assert_int_equal(tw_gemm_data_compare(data, c, &worst, NULL), 0);
-    assert_int_equal(tw_gemm_data_gaps(data, c, data->c), 0);
+    assert_int_equal(tw_gemm_data_gaps(data, c, data->of[TW_GEMM_C]), 0);
     free(c);
 }
 
@@ -130,24 +126,26 @@ static void products_are_right_in_the_emulator(void **state) {
         const uint64_t c = x.at[buffer(&x, "c")];
         /* Twice, since what is zeroed must be so again; then into another C. */
         for (int round = 0; round < 2; round++) {
-            if (round && problem.beta != 0) assert_int_equal(tw_gpu_upload(x.gpu, c, data.c, data.bytes_c, &d), TW_OK);
+            if (round && problem.beta != 0)
+                assert_int_equal(tw_gpu_upload(x.gpu, c, data.of[TW_GEMM_C], data.bytes[TW_GEMM_C], &d), TW_OK);
             if (tw_gpu_launch_run(x.launch, NULL, &d) != TW_OK) fail_msg("%s: %s", p->words, d.message);
             expect_product(&x, &data, c);
         }
         uint64_t other;
-        assert_int_equal(tw_gpu_alloc(x.gpu, data.bytes_c, &other, &d), TW_OK);
-        assert_int_equal(tw_gpu_upload(x.gpu, other, data.c, data.bytes_c, &d), TW_OK);
+        assert_int_equal(tw_gpu_alloc(x.gpu, data.bytes[TW_GEMM_C], &other, &d), TW_OK);
+        assert_int_equal(tw_gpu_upload(x.gpu, other, data.of[TW_GEMM_C], data.bytes[TW_GEMM_C], &d), TW_OK);
         assert_int_equal(tw_gpu_launch_bind(x.launch, "c", other, &d), TW_OK);
         if (tw_gpu_launch_run(x.launch, NULL, &d) != TW_OK) fail_msg("%s: %s", p->words, d.message);
         expect_product(&x, &data, other);
         /* And from another A: nothing reads the first any more. */
         uint64_t moved;
-        assert_int_equal(tw_gpu_alloc(x.gpu, data.bytes_a, &moved, &d), TW_OK);
-        assert_int_equal(tw_gpu_upload(x.gpu, moved, data.a, data.bytes_a, &d), TW_OK);
+        assert_int_equal(tw_gpu_alloc(x.gpu, data.bytes[TW_GEMM_A], &moved, &d), TW_OK);
+        assert_int_equal(tw_gpu_upload(x.gpu, moved, data.of[TW_GEMM_A], data.bytes[TW_GEMM_A], &d), TW_OK);
         assert_int_equal(tw_gpu_launch_bind(x.launch, "a", moved, &d), TW_OK);
         tw_gpu_release(x.gpu, x.at[buffer(&x, "a")]);
         x.at[buffer(&x, "a")] = 0;
-        if (problem.beta != 0) assert_int_equal(tw_gpu_upload(x.gpu, other, data.c, data.bytes_c, &d), TW_OK);
+        if (problem.beta != 0)
+            assert_int_equal(tw_gpu_upload(x.gpu, other, data.of[TW_GEMM_C], data.bytes[TW_GEMM_C], &d), TW_OK);
         if (tw_gpu_launch_run(x.launch, NULL, &d) != TW_OK) fail_msg("%s: %s", p->words, d.message);
         expect_product(&x, &data, other);
         tw_gpu_release(x.gpu, moved);

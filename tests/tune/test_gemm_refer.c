@@ -17,7 +17,7 @@ static void compare(tw_gemm_type type, int m, int n, int k) {
     tw_diag diag;
     assert_int_equal(tw_gemm_problem_complete(&p, NULL), TW_OK);
     assert_int_equal(tw_gemm_data_make(&d, &p, (uint64_t)(m + n + k), NULL), TW_OK);
-    tw_kernel *kernel = tw_gemm_refer_build(tw_gemm_element(type), 80);
+    tw_kernel *kernel = tw_gemm_refer_build(tw_gemm_types[type].element, 80);
     assert_non_null(kernel);
     assert_int_equal(tw_pipeline_default(kernel, true, &diag), TW_OK);
     tw_emu *e = tw_emu_new();
@@ -26,8 +26,8 @@ static void compare(tw_gemm_type type, int m, int n, int k) {
     float *tolerance = malloc(cells * sizeof *tolerance);
     memset(want, 0xff, cells * sizeof *want);
     memset(tolerance, 0xff, cells * sizeof *tolerance);
-    const uint64_t arguments[] = {tw_emu_alloc(e, "a", d.a, d.bytes_a, true),
-                                  tw_emu_alloc(e, "b", d.b, d.bytes_b, true),
+    const uint64_t arguments[] = {tw_emu_alloc(e, "a", d.of[TW_GEMM_A], d.bytes[TW_GEMM_A], true),
+                                  tw_emu_alloc(e, "b", d.of[TW_GEMM_B], d.bytes[TW_GEMM_B], true),
                                   tw_emu_alloc(e, "want", want, cells * sizeof *want, false),
                                   tw_emu_alloc(e, "tolerance", tolerance, cells * sizeof *tolerance, false),
                                   (uint64_t)m,

@@ -68,23 +68,16 @@ static void sets_hold_the_data(void **state) {
         int n_seen = 0;
         for (int s = 0; s < 3; s++) {
             const tw_gemm_buffers b = tw_gemm_rig_buffers(f.rig, s);
-            const struct {
-                const void *want;
-                size_t bytes;
-                uint64_t at;
-            } all[] = {{d->a, d->bytes_a, b.a},       {d->b, d->bytes_b, b.b},
-                       {d->c, d->bytes_c, b.c},       {d->bias, d->bytes_bias, b.bias},
-                       {d->mul, d->bytes_mul, b.mul}, {d->residual, d->bytes_mul, b.residual}};
-            for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+            for (int i = 0; i < TW_GEMM_MATRICES; i++) {
                 char got[32 * 32 * 8];
                 tw_diag diag;
-                assert_int_equal(!all[i].want, !all[i].at);
-                if (!all[i].want) continue;
-                for (int j = 0; j < n_seen; j++) assert_true(seen[j] != all[i].at);
-                seen[n_seen++] = all[i].at;
-                assert_true(all[i].bytes <= sizeof got);
-                assert_int_equal(tw_cuda_download(f.cuda, got, all[i].at, all[i].bytes, &diag), TW_OK);
-                assert_memory_equal(got, all[i].want, all[i].bytes);
+                assert_int_equal(!d->of[i], !b.of[i]);
+                if (!d->of[i]) continue;
+                for (int j = 0; j < n_seen; j++) assert_true(seen[j] != b.of[i]);
+                seen[n_seen++] = b.of[i];
+                assert_true(d->bytes[i] <= sizeof got);
+                assert_int_equal(tw_cuda_download(f.cuda, got, b.of[i], d->bytes[i], &diag), TW_OK);
+                assert_memory_equal(got, d->of[i], d->bytes[i]);
             }
         }
         assert_int_equal(fake_rig_close(&f), 0);

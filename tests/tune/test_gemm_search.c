@@ -54,14 +54,13 @@ static tw_gemm_search_report search(tw_gemm_search_options o) {
 static void splits_are_tried_where_they_may(void **state) {
     (void)state;
     static const struct {
-        tw_gemm_split split;
+        tw_join_way split;
         int kg;
         bool usually, deterministic;
-    } cases[] = {{TW_GEMM_SPLIT_LAST, 1, true, true},     {TW_GEMM_SPLIT_LAST, 17, true, true},
-                 {TW_GEMM_SPLIT_SERIAL, 2, true, true},   {TW_GEMM_SPLIT_SERIAL, 16, true, true},
-                 {TW_GEMM_SPLIT_ATOMIC, 2, true, false},  {TW_GEMM_SPLIT_ATOMIC, 17, true, false},
-                 {TW_GEMM_SPLIT_CLUSTER, 2, true, true},  {TW_GEMM_SPLIT_SERIAL, 17, false, false},
-                 {TW_GEMM_SPLIT_SERIAL, 32, false, false}};
+    } cases[] = {
+        {TW_JOIN_LAST, 1, true, true},    {TW_JOIN_LAST, 17, true, true},     {TW_JOIN_SERIAL, 2, true, true},
+        {TW_JOIN_SERIAL, 16, true, true}, {TW_JOIN_ATOMIC, 2, true, false},   {TW_JOIN_ATOMIC, 17, true, false},
+        {TW_JOIN_CLUSTER, 2, true, true}, {TW_JOIN_SERIAL, 17, false, false}, {TW_JOIN_SERIAL, 32, false, false}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         for (int deterministic = 0; deterministic < 2; deterministic++) {
             tw_gemm_config c = tw_gemm_config_default(&f.data.problem);
@@ -74,7 +73,7 @@ static void splits_are_tried_where_they_may(void **state) {
         }
     /* One part is not split, whatever it says. */
     tw_gemm_config c = tw_gemm_config_default(&f.data.problem);
-    c.split = TW_GEMM_SPLIT_ATOMIC;
+    c.split = TW_JOIN_ATOMIC;
     search((tw_gemm_search_options){.known = &c, .n_known = 1, .sampled = 1, .deterministic = true});
     assert_int_equal(n_tried, 1);
 }
@@ -126,13 +125,13 @@ static void offspring_are_new(void **state) {
 /* What is drawn as a usual choice may be split along k in every way, since few tiles leave most of a GPU idle. */
 static void usual_draws_are_split(void **state) {
     (void)state;
-    int n[TW_GEMM_SPLITS] = {0};
+    int n[TW_JOIN_WAYS] = {0};
     for (uint64_t seed = 1; seed <= 10; seed++) {
         search((tw_gemm_search_options){.sampled = 200, .measured = 20, .seed = seed});
         for (int i = 0; i < n_tried; i++)
             if (tried[i].kg > 1) n[tried[i].split]++;
     }
-    assert_true(n[TW_GEMM_SPLIT_CLUSTER] > 80 && n[TW_GEMM_SPLIT_ATOMIC] > 0);
+    assert_true(n[TW_JOIN_CLUSTER] > 80 && n[TW_JOIN_ATOMIC] > 0);
 }
 
 /* Nothing that was measured has no offspring. */

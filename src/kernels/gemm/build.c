@@ -39,14 +39,11 @@ static void find_thread(tw_gemm_gen *g) {
     g->tid = tw_sreg(b, TW_SREG_tid_x);
     g->lane = tw_rem(b, g->tid, 32);
     tw_val warp = tw_sreg(b, TW_SREG_warpid);
-    g->group = tw_i32(b, 0);
-    g->group_tid = g->tid;
-    g->warp = warp;
-    if (g->c->kl == 1) return;
     const int warps = g->plan.group / 32;
-    g->group = tw_div(b, warp, warps);
-    g->warp = tw_rem(b, warp, warps);
-    g->group_tid = tw_rem(b, g->tid, g->plan.group);
+    const bool alone = g->c->kl == 1;
+    g->group = alone ? tw_i32(b, 0) : tw_div(b, warp, warps);
+    g->warp = alone ? warp : tw_rem(b, warp, warps);
+    g->group_tid = alone ? g->tid : tw_rem(b, g->tid, g->plan.group);
 }
 
 static void build(tw_gemm_gen *g) {
@@ -56,31 +53,28 @@ static void build(tw_gemm_gen *g) {
     declare_parameters(g);
     if (!way->tensor_copies) tw_shared_add(b, "tiles", g->plan.shared_bytes, 128, true);
     find_thread(g);
+    g->x = (tw_gemm_operand){.tile = &g->plan.x, .whole = v->whole_m, .limit = g->arg.m, .ld = g->arg.ldx};
+    g->y = (tw_gemm_operand){.tile = &g->plan.y, .whole = v->whole_n, .limit = g->arg.n, .ld = g->arg.ldy};
     /* A persistent block has no split, and its loop finds the tiles. */
     if (g->c->persistent < 2)
         g->frame->find_tile(g, tw_sreg(b, TW_SREG_ctaid_x));
     else
         g->split = tw_i32(b, 0);
-    if (!way->tensor_copies) g->shared = tw_shared_base(b, "tiles");
-    g->x.whole = v->whole_m;
-    g->y.whole = v->whole_n;
-    g->x.limit = g->arg.m;
-    g->y.limit = g->arg.n;
-    g->x.ld = g->arg.ldx;
-    g->y.ld = g->arg.ldy;
-    tw_gemm_range r = {0};
-    if (!way->tensor_copies) g->frame->locate(g, &r);
-    r.k_begin = tw_mul(b, g->split, g->arg.chunk);
-    g->k_end = g->c->kg > 1 ? tw_min(b, g->arg.k, tw_add(b, r.k_begin, g->arg.chunk)) : g->arg.k;
-    g->k_position = tw_var_of(b, r.k_begin);
-    tw_val left = tw_max(b, tw_sub(b, g->k_end, r.k_begin), tw_i32(b, 0));
-    r.count = tw_div(b, tw_add_imm(b, left, g->c->u - 1), g->c->u);
-    way->build(g, &r);
+    if (!way->tensor_copies) {
+        g->shared = tw_shared_base(b, "tiles");
+        g->frame->locate(g);
+    }
+    g->k_begin = tw_mul(b, g->split, g->arg.chunk);
+    g->k_end = g->c->kg > 1 ? tw_min(b, g->arg.k, tw_add(b, g->k_begin, g->arg.chunk)) : g->arg.k;
+    g->k_position = tw_var_of(b, g->k_begin);
+    tw_val left = tw_max(b, tw_sub(b, g->k_end, g->k_begin), tw_i32(b, 0));
+    g->stages = tw_div(b, tw_add_imm(b, left, g->c->u - 1), g->c->u);
+    way->build(g);
 }
 
 tw_status tw_gemm_signature(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_target *t, tw_signature *s,
                             tw_diag *diag) {
-    tw_gemm_gen g = {.v = v, .c = c, .target = t};
+    tw_gemm_gen g = {.v = v, .c = c};
     tw_kernel *k = tw_kernel_new("gemm", t->sm, 32);
     if (!k) return tw_fail_memory(diag);
     tw_builder b = tw_builder_of(k);
@@ -98,15 +92,12 @@ tw_kernel *tw_gemm_build(const tw_gemm_variant *v, const tw_gemm_config *c, cons
 
 tw_kernel *tw_gemm_build_frame(const tw_gemm_frame *f, const tw_gemm_variant *v, const tw_gemm_config *c,
                                const tw_target *t) {
-    tw_gemm_gen g = {.frame = f, .v = v, .c = c, .target = t, .acc_type = tw_gemm_accumulator(v->type)};
+    tw_gemm_gen g = {.frame = f, .v = v, .c = c, .acc_type = tw_gemm_types[v->type].accumulator};
     if (tw_gemm_plan_of(v, c, t, &g.plan)) return NULL;
     tw_kernel *k = tw_kernel_new("gemm", t->sm, g.plan.threads);
     if (!k) return NULL;
     k->min_blocks = c->blocks;
-    if (c->kg > 1 && c->split == TW_GEMM_SPLIT_CLUSTER)
-        k->cluster = c->kg;
-    else
-        k->cluster = c->multicast;
+    k->cluster = tw_gemm_splits_in_cluster(c) ? c->kg : c->multicast;
     tw_builder b = tw_builder_of(k);
     g.b = &b;
     build(&g);

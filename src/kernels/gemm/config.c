@@ -68,7 +68,7 @@ tw_gemm_config tw_gemm_config_any(void) {
 }
 
 tw_gemm_config tw_gemm_config_plain(const tw_gemm_problem *p, tw_gemm_config c) {
-    const int es = tw_type_bits(tw_gemm_element(p->type)) / 8;
+    const int es = tw_type_bits(tw_gemm_types[p->type].element) / 8;
     if (c.vec < es) c.vec = es;
     if (c.frag < es) c.frag = es;
     if (c.kg == 1) c.split = 0;
@@ -84,48 +84,22 @@ tw_gemm_config tw_gemm_config_plain(const tw_gemm_problem *p, tw_gemm_config c) 
     return c;
 }
 
-bool tw_gemm_config_random(tw_gemm_config *c, const tw_gemm_problem *p, const tw_target *t, const tw_gemm_config *keep,
-                           tw_random *random, int tries) {
-    const tw_gemm_space_context of = {p, t, NULL};
-    int64_t kept[TW_SPACE_PARAMS];
-    return tw_space_draw(&tw_gemm_space, &of, tw_gemm_space_keep(keep, kept), random, tries, c);
-}
-
 tw_gemm_config tw_gemm_config_default(const tw_gemm_problem *p) {
-    tw_gemm_config c = {.ms = 4,
-                        .ns = 4,
+    const int es = tw_type_bits(tw_gemm_types[p->type].element) / 8;
+    const bool tensor = p->type != TW_GEMM_F32, narrow = es < 4;
+    tw_gemm_config c = {.mma = tensor,
+                        .ms = tensor ? 32 : 4,
+                        .ns = tensor ? 16 : 4,
                         .ml = 64,
                         .nl = 32,
-                        .u = 16,
+                        .u = narrow ? 64 : 16,
                         .ks = 1,
                         .kl = 1,
                         .kg = 1,
-                        .vec = 4,
+                        .vec = narrow ? 16 : es,
                         .frag = 8,
                         .stages = 3,
                         .group = 4};
-    switch (p->type) {
-    case TW_GEMM_F32:
-        return c;
-    case TW_GEMM_F64:
-        c.vec = 8;
-        c.mma = 1;
-        c.ms = 32;
-        c.ns = 16;
-        break;
-    case TW_GEMM_TF32:
-        c.mma = 1;
-        c.ms = 32;
-        c.ns = 16;
-        break;
-    default:
-        c.mma = 1;
-        c.ms = 32;
-        c.ns = 16;
-        c.u = 64;
-        c.vec = 16;
-        break;
-    }
     /* Rows that are aligned to less than an asynchronous copy go through registers. */
     tw_gemm_variant v = tw_gemm_variant_of(p, &c);
     if (v.vec_a < 4 || v.vec_b < 4) c.stages = c.copy = 1;

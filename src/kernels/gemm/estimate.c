@@ -5,20 +5,14 @@
 /* Returns the most multiply-adds that an SM finishes in a clock. */
 static double peak(tw_gemm_type type, const tw_target *t, bool tensor) {
     if (!tensor) return type == TW_GEMM_F64 ? t->rate_f64 : t->rate_f32;
-    switch (type) {
-    case TW_GEMM_F64:
-        return t->tensor_f64;
-    case TW_GEMM_TF32:
-        return t->tensor_tf32;
-    case TW_GEMM_S8:
-        return t->tensor_s8;
-    default:
-        return t->tensor_f16;
-    }
+    return type == TW_GEMM_F64    ? t->tensor_f64
+           : type == TW_GEMM_TF32 ? t->tensor_tf32
+           : type == TW_GEMM_S8   ? t->tensor_s8
+                                  : t->tensor_f16;
 }
 
 double tw_gemm_floor(const tw_gemm_problem *p, const tw_cuda_info *info, bool *bytes_bound) {
-    const double es = tw_type_bits(tw_gemm_element(p->type)) / 8, out = tw_type_bits(p->out) / 8;
+    const double es = tw_type_bits(tw_gemm_types[p->type].element) / 8, out = tw_type_bits(p->out) / 8;
     const double m = (double)p->m, n = (double)p->n, k = (double)p->k, batch = (double)p->batch;
     double bytes = batch * ((p->stride_a < 0 ? 1 / batch : 1) * m * k * es +
                             (p->stride_b < 0 ? 1 / batch : 1) * k * n * es + m * n * out * (p->beta != 0 ? 2 : 1));
@@ -45,15 +39,15 @@ typedef struct stage_cost {
 static stage_cost simt_cost(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_gemm_plan *plan,
                             const tw_target *t) {
     const double warps = plan->threads / 32.0, sums = (double)c->ms * c->ns * plan->depth;
-    const double x_loads = (double)c->ms * plan->depth / plan->vx, y_loads = (double)c->ns * plan->depth / plan->vy;
+    const double x_loads = (double)c->ms * plan->depth / plan->x.v, y_loads = (double)c->ns * plan->depth / plan->y.v;
     /* Conversions of 16- and 8-bit elements are instructions of their own. */
     const double widen = p->type == TW_GEMM_F32 || p->type == TW_GEMM_F64 ? 0 : (double)(c->ms + c->ns) * plan->depth;
     const double rows = plan->lanes_m, columns = 32.0 / plan->lanes_m;
     const double es = plan->x.es;
     stage_cost s;
     s.issue = warps / 4 * (sums + x_loads + y_loads + widen);
-    s.tensor = (double)c->ml * c->nl * c->u / peak(p->type == TW_GEMM_F64 ? TW_GEMM_F64 : TW_GEMM_F32, t, false);
-    double x_wave = rows * plan->vx * es / 128, y_wave = columns * plan->vy * es / 128;
+    s.tensor = (double)c->ml * c->nl * c->u / peak(p->type, t, false);
+    double x_wave = rows * plan->x.v * es / 128, y_wave = columns * plan->y.v * es / 128;
     s.shared = warps * (x_loads * (x_wave > 1 ? x_wave : 1) + y_loads * (y_wave > 1 ? y_wave : 1));
     return s;
 }
@@ -92,8 +86,7 @@ double tw_gemm_estimate(const tw_gemm_problem *p, const tw_gemm_config *c, const
     if (tw_gemm_plan_of(&v, c, t, &plan) || !tw_gemm_legal(p, c, t, &need, NULL)) return 1e30;
     const double clock = info->clock_khz * 1e-3; /* Clocks per microsecond. */
     const double es = plan.x.es, warps = need.threads / 32.0;
-    int fit = tw_target_blocks(t, need.threads, need.registers < 32 ? 32 : need.registers, (int)need.shared_bytes);
-    if (fit < 1) fit = 1;
+    const int fit = tw_target_blocks(t, need.threads, need.registers, (int)need.shared_bytes);
     const double blocks = (double)((need.grid + info->sms - 1) / info->sms); /* Blocks of the busiest SM. */
     const double together = blocks < fit ? blocks : fit;
     stage_cost s = c->mma == 2 ? warpgroup_cost(p, c, &plan, t)
@@ -127,14 +120,14 @@ double tw_gemm_estimate(const tw_gemm_problem *p, const tw_gemm_config *c, const
     double l2_us =
         (double)need.tiles * (c->group == 1 ? c->ml / once + c->nl : c->ml + c->nl / once) * (double)p->k * es / 5.0e6;
     double memory_us = tw_gemm_floor(p, info, NULL) * 1.12;
-    const double acc = tw_type_bits(tw_gemm_accumulator(p->type)) / 8;
+    const double acc = tw_type_bits(tw_gemm_types[p->type].accumulator) / 8;
     const double part = (double)need.tiles * c->ml * c->nl * acc;
     double parts = 0;
-    if (c->kg > 1 && c->split == TW_GEMM_SPLIT_LAST)
+    if (c->kg > 1 && c->split == TW_JOIN_LAST)
         parts = 3.0 + part * c->kg / 1.6e6 + 0.6e-3 * c->kg * plan.accumulators * need.threads / 32;
-    if (c->kg > 1 && c->split == TW_GEMM_SPLIT_ATOMIC) parts = 2.4 + part * c->kg / 1.2e6;
-    if (c->kg > 1 && c->split == TW_GEMM_SPLIT_SERIAL) parts = 1.5 * c->kg + part / 2.0e6;
-    if (c->kg > 1 && c->split == TW_GEMM_SPLIT_CLUSTER) parts = 1.3 + 2.0e-3 * plan.accumulators;
+    if (c->kg > 1 && c->split == TW_JOIN_ATOMIC) parts = 2.4 + part * c->kg / 1.2e6;
+    if (c->kg > 1 && c->split == TW_JOIN_SERIAL) parts = 1.5 * c->kg + part / 2.0e6;
+    if (c->kg > 1 && c->split == TW_JOIN_CLUSTER) parts = 1.3 + 2.0e-3 * plan.accumulators;
     double time = sm_us > l2_us ? sm_us : l2_us;
     return (time > memory_us ? time : memory_us) + parts + 1.2;
 }

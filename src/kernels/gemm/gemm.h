@@ -8,9 +8,10 @@
 #define TW_KERNELS_GEMM_GEMM_H
 
 #include "base/buf.h"
-#include "base/random.h"
 #include "device/target.h"
 #include "kernels/arguments.h"
+#include "kernels/parts/join.h"
+#include "tilewright/kernel.h"
 
 typedef enum tw_gemm_type {
     TW_GEMM_F32,  /* IEEE single precision throughout. */
@@ -21,11 +22,13 @@ typedef enum tw_gemm_type {
     TW_GEMM_S8,   /* Stored in 8 bits, accumulated in 32-bit integers. */
     TW_GEMM_TYPES
 } tw_gemm_type;
-const char *tw_gemm_type_name(tw_gemm_type t); /* "f32", ... */
 bool tw_gemm_type_from_name(const char *name, tw_gemm_type *t);
-tw_type tw_gemm_element(tw_gemm_type t);     /* Returns the element type of A and B in memory. */
-tw_type tw_gemm_accumulator(tw_gemm_type t); /* Returns f32, f64 or i32. */
-tw_type tw_gemm_usual_out(tw_gemm_type t);   /* Returns the element type of C unless the problem says otherwise. */
+extern const struct tw_gemm_type_info {
+    const char *name;    /* "f32", ... */
+    tw_type element;     /* Of A and B in memory. */
+    tw_type accumulator; /* f32, f64 or i32. */
+    tw_type out;         /* Of C unless the problem says otherwise. */
+} tw_gemm_types[TW_GEMM_TYPES];
 
 typedef enum tw_gemm_activation {
     TW_GEMM_LINEAR,
@@ -57,6 +60,31 @@ typedef struct tw_gemm_problem {
 } tw_gemm_problem;
 enum { TW_GEMM_SHARED = -1 };
 
+/* The buffers of a launch. All but the last two hold matrices. A bias is a matrix of one row. */
+typedef enum tw_gemm_buffer {
+    TW_GEMM_A,
+    TW_GEMM_B,
+    TW_GEMM_C,
+    TW_GEMM_BIAS,
+    TW_GEMM_MUL,
+    TW_GEMM_RESIDUAL,
+    TW_GEMM_MATRICES, /* The number of matrices. */
+    TW_GEMM_WORKSPACE = TW_GEMM_MATRICES,
+    TW_GEMM_COUNTERS,
+    TW_GEMM_BUFFERS
+} tw_gemm_buffer;
+extern const char *const tw_gemm_buffer_names[TW_GEMM_BUFFERS]; /* "a", ..., "counters" */
+
+/* A matrix of a problem, or a batch of them, as stored. */
+typedef struct tw_gemm_matrix {
+    tw_type type;              /* Of an element. */
+    int64_t rows, columns, ld; /* As stored. ld: elements from a row to the next. */
+    int64_t count;             /* Number of matrices. 0: the problem has no such matrix. */
+    int64_t stride;            /* Elements from a matrix to the next. 0 if all products have one. */
+} tw_gemm_matrix;
+tw_gemm_matrix tw_gemm_matrix_of(const tw_gemm_problem *p, tw_gemm_buffer which);
+size_t tw_gemm_matrix_bytes(const tw_gemm_matrix *m); /* From the first element to the last. */
+
 /* Sets leading dimensions, strides and `batch` that are 0, and `out` if it is TW_T_none. TW_ERR_USAGE: the problem
    makes no sense. All other functions take completed problems, whose sizes in bytes fit 64 bits. */
 tw_status tw_gemm_problem_complete(tw_gemm_problem *p, tw_diag *diag);
@@ -66,17 +94,6 @@ void tw_gemm_problem_print(const tw_gemm_problem *p, char *out, size_t size);
  *status tells them apart: TW_OK or an error. */
 bool tw_gemm_problem_word(tw_gemm_problem *p, const char *word, tw_status *status, tw_diag *diag);
 extern const char tw_gemm_problem_words[]; /* All words of a problem, for help texts. */
-
-typedef enum tw_gemm_split {
-    TW_GEMM_SPLIT_LAST,   /* Every block stores its part. The last one to arrive adds all in order. Deterministic. */
-    TW_GEMM_SPLIT_SERIAL, /* Blocks add to one part in order. Deterministic, with little workspace. */
-    TW_GEMM_SPLIT_ATOMIC, /* Blocks add in any order to a workspace that is zero between launches. */
-    /* The blocks of a tile are a cluster, of at most TW_GEMM_CLUSTER, and add through its shared memory. Deterministic,
-       without workspace, from sm_90 on. */
-    TW_GEMM_SPLIT_CLUSTER,
-    TW_GEMM_SPLITS
-} tw_gemm_split;
-enum { TW_GEMM_CLUSTER = 8 }; /* The most blocks of a cluster, as TW_JOIN_CLUSTER. */
 
 /* space.def lists the values of each parameter. */
 typedef struct tw_gemm_config {
@@ -91,7 +108,7 @@ typedef struct tw_gemm_config {
     int frag;       /* SIMT: most bytes of a fragment load along k, or the element's size if smaller. */
     int copy;       /* 0: asynchronous copies. 1: through registers, which transposes SIMT's tiles on the way. */
     int stages;     /* Stages in shared memory: at least 2. Through registers 1 or 2. */
-    int split;      /* tw_gemm_split. Only where kg > 1. */
+    int split;      /* tw_join_way: how blocks along k add up their parts. Only where kg > 1. */
     int swap;       /* 1: compute the transposed product, so that C's columns take the place of rows. */
     int group;      /* Rows of tiles that are computed together, for the L2 cache. */
     int multicast;  /* mma=2: blocks of a cluster that fetch together the rows (group=1) or columns (else) they share.
@@ -128,10 +145,6 @@ tw_gemm_config tw_gemm_config_default(const tw_gemm_problem *p);
 
 /* Returns a configuration whose fields are all -1. Where a function keeps fields, -1 means free. */
 tw_gemm_config tw_gemm_config_any(void);
-/* Draws configurations uniformly from the space (space.h) until one is legal. Returns false after `tries` illegal ones.
-   Fields of `keep` that are not -1 are fixed. `keep` NULL fixes none. */
-bool tw_gemm_config_random(tw_gemm_config *c, const tw_gemm_problem *p, const tw_target *t, const tw_gemm_config *keep,
-                           tw_random *random, int tries);
 
 /* What a kernel is compiled for beside its configuration. Problems of equal variants share kernels. */
 typedef struct tw_gemm_variant {
@@ -148,17 +161,20 @@ tw_gemm_variant tw_gemm_variant_of(const tw_gemm_problem *p, const tw_gemm_confi
 /* Builds the kernel of a legal configuration. NULL: out of memory. */
 tw_kernel *tw_gemm_build(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_target *t);
 /* Builds the kernel and runs the passes. With `verify` the kernel is verified after each. Returns NULL, with *diag, on
-   failure. */
+   failure. TW_ERR_USAGE: the configuration is not legal. */
 tw_kernel *tw_gemm_make(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_target *t, bool verify,
                         tw_diag *diag);
 /* Builds the kernel, runs the passes, and prints PTX. */
 tw_status tw_gemm_ptx(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_target *t, tw_buf *ptx,
                       tw_diag *diag);
 
-/* Addresses of the buffers, on the device or in the emulator. The fields have the buffers' names. */
+/* Addresses of the buffers, by tw_gemm_buffer, on the device or in the emulator. */
 typedef struct tw_gemm_buffers {
-    uint64_t a, b, c, bias, mul, residual, workspace, counters;
+    uint64_t of[TW_GEMM_BUFFERS];
 } tw_gemm_buffers;
+/* Describes the buffers of a legal configuration's kernel. Those that it does not have are of 0 bytes. */
+void tw_gemm_describe_buffers(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_gemm_resources *need,
+                              tw_gpu_buffer out[TW_GEMM_BUFFERS]);
 void tw_gemm_launch_of(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_gemm_buffers *buffers,
                        tw_launch_values *l);
 

@@ -16,8 +16,8 @@
         if (condition) return reason;                                                                                  \
     } while (0)
 
-static inline int tw_gemm_round_up(int x, int to) {
-    return (x + to - 1) / to * to;
+static inline int64_t tw_gemm_ceil_div(int64_t x, int64_t by) {
+    return (x + by - 1) / by;
 }
 
 enum { TW_GEMM_MAX_ACC = 256, TW_GEMM_MAX_COPIES = 32 };
@@ -41,6 +41,8 @@ typedef struct tw_gemm_tile {
     int per_thread;  /* Copies per thread. */
     int pitch;       /* Bytes from row to row in shared memory. */
     int bytes;       /* Bytes of the tile in a stage. */
+    int threads;     /* Threads of a group along the extent. With tensor cores, warps. */
+    int v;           /* SIMT: elements per fragment load. */
 } tw_gemm_tile;
 
 /* What the generator derives from a configuration. */
@@ -48,26 +50,32 @@ typedef struct tw_gemm_plan {
     tw_gemm_tile x, y;
     tw_tile tile_x, tile_y; /* The tiles of tensor copies. */
     tw_mma_kind mma;
-    int tm, tn;       /* Threads of a group along rows and columns. With tensor cores, warps. */
     int lanes_m;      /* SIMT: lanes of a warp along rows. */
     int group;        /* Threads per group. A block has kl groups. */
     int threads;      /* Threads per block. */
     int accumulators; /* Registers of a thread's sums, of each of the ks parts. */
+    int part_bytes;   /* Bytes of the sums of a group of threads. */
     int stage_bytes;  /* Shared memory per stage. */
     int shared_bytes; /* Shared memory per block. */
-    int vx, vy;       /* SIMT: elements per fragment load of X and Y. */
+    int registers;    /* Registers per thread, estimated. */
     int depth;        /* Elements along k that a group takes from a stage. */
     int step;         /* Elements along k that a step takes. */
 } tw_gemm_plan;
 
+/* Returns true if the blocks of a tile add up their parts of k as a cluster. */
+static inline bool tw_gemm_splits_in_cluster(const tw_gemm_config *c) {
+    return c->kg > 1 && c->split == TW_JOIN_CLUSTER;
+}
+
 /* Derives the plan. Returns NULL, or why the configuration is illegal. */
 const char *tw_gemm_plan_of(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_target *t, tw_gemm_plan *p);
 
-/* How a thread copies an operand. */
+/* An operand: what a thread copies of it, and which rows of X (columns of Y) its sums belong to. */
 typedef struct tw_gemm_operand {
     const tw_gemm_tile *tile;
     bool whole;                         /* Rows (columns of Y) need no bounds check. */
     tw_val limit;                       /* m for X, n for Y. */
+    tw_val matrix;                      /* Address of the block's matrix in the batch. */
     tw_val origin;                      /* The tile's first row (column of Y). */
     tw_val ld;                          /* Bytes from row to row (i64). */
     tw_val pointer;                     /* Variable: address of the thread's first copy of the next stage. */
@@ -75,8 +83,7 @@ typedef struct tw_gemm_operand {
     bool regular;                       /* The distances between a thread's copies are constants. */
     int rows[TW_GEMM_MAX_COPIES];       /* Regular: rows from the first copy to each. */
     int elements[TW_GEMM_MAX_COPIES];   /* Regular: elements along the row from the first copy to each. */
-    tw_val step;                        /* Regular: bytes of `step_rows` rows (i64). */
-    int step_rows;                      /* Regular: the smallest number in `rows` above 0. */
+    tw_val step;                        /* Regular: bytes of rows[1] rows (i64). Only where that is above 0. */
     tw_val outer[TW_GEMM_MAX_COPIES];   /* Row of each copy in the tile. */
     tw_val inner[TW_GEMM_MAX_COPIES];   /* First element of each copy in its row. */
     tw_val offset[TW_GEMM_MAX_COPIES];  /* Irregular: bytes from `pointer` to each copy (i64). */
@@ -86,6 +93,9 @@ typedef struct tw_gemm_operand {
     tw_val last;                        /* Predicate: the thread has a last copy. TW_NONE: all threads have. */
     tw_val held[TW_GEMM_MAX_COPIES][4]; /* Variables that hold a copy between its load and its store. */
     tw_val row;                         /* The row of the previous copy. */
+    tw_val base;                        /* Address of the thread's first fragment in stage 0. */
+    tw_val first;                       /* Row (column of Y) in the tile of the thread's first sum. */
+    int of[TW_GEMM_MAX_ACC];            /* Rows (columns of Y) from there to each sum. */
 } tw_gemm_operand;
 
 /* The state of the generator. */
@@ -94,7 +104,6 @@ typedef struct tw_gemm_gen {
     const struct tw_gemm_frame *frame;
     const tw_gemm_variant *v;
     const tw_gemm_config *c;
-    const tw_target *target;
     tw_gemm_plan plan;
     tw_type acc_type; /* Type of the sums. */
 
@@ -110,23 +119,21 @@ typedef struct tw_gemm_gen {
     tw_val group_tid;               /* The thread's number in its group. */
     tw_val tile, split, batch;      /* Numbers of the block's tile, its part of k, and its product. */
     tw_val shared;                  /* Address of the block's shared memory. */
-    tw_val next_stage;              /* The stage that copies between steps fill. */
+    tw_val next_stage;              /* The stage that copies between steps fill. TW_NONE: none are made there. */
     tw_val more;                    /* Predicate: there is such a stage. */
     tw_val k_position;              /* Variable: the first k of the next stage to fetch. */
-    tw_val k_end;                   /* Where the block's part of k ends. */
+    tw_val k_begin, k_end;          /* The block's part of k. */
+    tw_val stages;                  /* The number of its stages. */
     tw_gemm_operand x, y;           /* The operands. */
     tw_val acc[2][TW_GEMM_MAX_ACC]; /* Variables: the sums, of each of the ks parts. */
-    tw_val row, column;             /* Row and column in the tile of the thread's first sum. */
-    int row_of[TW_GEMM_MAX_ACC];    /* Rows from there to each sum. */
-    int column_of[TW_GEMM_MAX_ACC]; /* Columns from there to each sum. */
-    tw_val x_base, y_base;          /* Addresses of the thread's first fragments in stage 0. */
 } tw_gemm_gen;
 
 /* copy.c: prepares the copies of an operand's tile from global to shared memory. */
-void tw_gemm_copy_prepare(tw_gemm_gen *g, tw_gemm_operand *o, const tw_gemm_tile *t, tw_val matrix, tw_val k_begin,
-                          int shared_offset);
+void tw_gemm_copy_prepare(tw_gemm_gen *g, tw_gemm_operand *o, int shared_offset);
 /* Issues asynchronous copies: part `part` of `parts` of the next stage, if `more` holds. TW_NONE: always. */
 void tw_gemm_copy_issue(tw_gemm_gen *g, tw_val stage, tw_val more, int part, int parts);
+/* Issues a part of the copies of the next stage, after step `step` of the `steps` steps of a stage. */
+void tw_gemm_copy_between(tw_gemm_gen *g, int step, int steps);
 /* Goes on to the following stage, after all parts were issued. */
 void tw_gemm_copy_advance(tw_gemm_gen *g);
 /* Copies through registers: declares their variables, loads a stage into them, and stores them to a stage. */
@@ -134,48 +141,31 @@ void tw_gemm_copy_declare(tw_gemm_gen *g);
 void tw_gemm_copy_load(tw_gemm_gen *g);
 void tw_gemm_copy_store(tw_gemm_gen *g, tw_val stage);
 
-/* A block's part of k. */
-typedef struct tw_gemm_range {
-    tw_val x, y;    /* Addresses of the block's matrices in the batch. */
-    tw_val k_begin; /* The first k of the part. */
-    tw_val count;   /* Number of stages. */
-} tw_gemm_range;
+/* A way to compute products. tw_gemm_config.mma selects it: SIMT (simt.c), mma.sync (tensor.c) or wgmma (wgmma.c). */
+typedef struct tw_gemm_way {
+    bool tensor_copies; /* Tensor copies fetch A and B. */
+    /* Sets the plan but for its shared memory. Returns NULL, or why the configuration is illegal. */
+    const char *(*plan)(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_target *t, tw_gemm_plan *p);
+    void (*build)(tw_gemm_gen *g);
 
-/* Issues a part of the copies of the next stage, after step `step` of the `steps` steps of a stage. */
-typedef void tw_gemm_between(tw_gemm_gen *g, int step, int steps);
-
-/* How the pipeline computes sums: by SIMT (simt.c) or mma.sync (tensor.c). */
-typedef struct tw_gemm_sums {
-    bool tensor;   /* True: by mma.sync. */
+    /* The fields below serve tw_gemm_pipeline only. */
     int most_code; /* The limit of accumulators * depth, since a stage is unrolled. */
     /* Sets the plan's threads, accumulators and steps. Returns NULL, or why the configuration is illegal. */
     const char *(*shape)(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_target *t, tw_gemm_plan *p);
-    void (*prepare)(tw_gemm_gen *g); /* Sets acc, row, column, row_of, column_of, x_base and y_base. */
-    void (*stage)(tw_gemm_gen *g, tw_val stage, tw_gemm_between *between); /* Adds a stage to the sums. */
-} tw_gemm_sums;
-
-/* pipeline.c: builds kernels whose threads copy by themselves. */
-void tw_gemm_pipeline(tw_gemm_gen *g, const tw_gemm_sums *sums, const tw_gemm_range *r);
-/* pipeline_plan.c: derives the plan of such a kernel, as tw_gemm_plan_of does. */
-const char *tw_gemm_pipeline_plan(const tw_gemm_sums *sums, const tw_gemm_variant *v, const tw_gemm_config *c,
-                                  const tw_target *t, tw_gemm_plan *p);
-/* Estimates the registers per thread of such a kernel. `fragments` is the registers of one step's fragments. */
-int tw_gemm_pipeline_registers(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_gemm_plan *p, int fragments);
-
-/* A way to compute products. tw_gemm_config.mma selects it: SIMT, mma.sync or wgmma. */
-typedef struct tw_gemm_way {
-    bool tensor_copies; /* Tensor copies fetch A and B. */
-    const char *(*plan)(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_target *t, tw_gemm_plan *p);
-    int (*registers)(const tw_gemm_variant *v, const tw_gemm_config *c,
-                     const tw_gemm_plan *p); /* Estimates registers per thread. */
-    void (*build)(tw_gemm_gen *g, const tw_gemm_range *r);
+    int (*fragments)(const tw_gemm_config *c, const tw_gemm_plan *p); /* Counts the values of one step's fragments. */
+    void (*prepare)(tw_gemm_gen *g);                                  /* Sets base, first and of in both operands. */
+    /* Adds a stage to the sums, and calls tw_gemm_copy_between after each step. */
+    void (*stage)(tw_gemm_gen *g, tw_val stage);
 } tw_gemm_way;
 extern const tw_gemm_way tw_gemm_simt, tw_gemm_mma, tw_gemm_wgmma;
 const tw_gemm_way *tw_gemm_way_of(const tw_gemm_config *c);
 
-/* wgmma.c: makes the tensor map of an operand. Its boxes are as wide as the swizzle. */
-tw_tensor_map tw_gemm_wgmma_map(uint64_t address, int64_t extent, int64_t k, int64_t row_bytes, bool k_major,
-                                const tw_gemm_config *c, bool is_x);
+/* pipeline.c: plan and build of kernels whose threads copy by themselves. */
+const char *tw_gemm_pipeline_plan(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_target *t,
+                                  tw_gemm_plan *p);
+void tw_gemm_pipeline(tw_gemm_gen *g);
+/* Computes where an element lies in a tile in shared memory. `row` is X's row, or Y's column. */
+tw_val tw_gemm_element_offset(tw_builder *b, const tw_gemm_tile *t, tw_val row, tw_val k);
 
 /* staged.c: exchanges sums through shared memory, so that neighbouring threads hold neighbours of a line of C. */
 void tw_gemm_stage_sums(tw_gemm_gen *g);
@@ -188,24 +178,21 @@ typedef struct tw_gemm_frame {
     tw_scope (*each_tile)(tw_gemm_gen *g);
     /* Sets x.origin, y.origin, tile, split and batch from a tile's number. */
     void (*find_tile)(tw_gemm_gen *g, tw_val number);
-    /* Sets x and y of the range, from which threads copy tiles. Unused where tensor copies do. */
-    void (*locate)(tw_gemm_gen *g, tw_gemm_range *r);
+    /* Sets x.matrix and y.matrix. Unused where tensor copies fetch. */
+    void (*locate)(tw_gemm_gen *g);
     /* Fetches a tile of X or Y by tensor copies: to a shared address, from the element k on. One thread calls it. */
     void (*fetch)(tw_gemm_gen *g, bool is_x, tw_val to, tw_val k, tw_val full);
     void (*finish)(tw_gemm_gen *g); /* Joins the sums' parts, and stores them. All threads with sums call it. */
 } tw_gemm_frame;
-extern const tw_gemm_frame tw_gemm_plain_frame; /* tile.c: of a plain product. */
+extern const tw_gemm_frame tw_gemm_plain_frame; /* frame.c: of a plain product. */
 /* Builds a kernel as tw_gemm_build does, with another frame. */
 tw_kernel *tw_gemm_build_frame(const tw_gemm_frame *f, const tw_gemm_variant *v, const tw_gemm_config *c,
                                const tw_target *t);
 
 /* wgmma.c: counts the blocks of a cluster that fetch a tile of X, or of Y, together. */
 int tw_gemm_fetchers(const tw_gemm_config *c, bool is_x);
-/* Returns the barrier of the threads that hold sums. */
+/* frame.c: returns the barrier of the threads that hold sums. */
 tw_meeting tw_gemm_meeting(const tw_gemm_gen *g);
-
-/* split.c: adds up the parts of ks, kl and kg. Then the threads that hold the sums store them. */
-void tw_gemm_finish(tw_gemm_gen *g);
 
 /* epilogue.c: stores sums from to to - 1. */
 void tw_gemm_epilogue_store(tw_gemm_gen *g, int from, int to);

@@ -18,7 +18,7 @@ const char *tw_gemm_plan_of(const tw_gemm_variant *v, const tw_gemm_config *c, c
     REFUSE(c->ml < 1 || c->nl < 1 || c->u < 1 || c->ms < 1 || c->ns < 1 || c->kl < 1 || c->kg < 1 || c->ks < 1 ||
                c->ks > 2 || c->group < 1 || c->stages < 1 || c->stages > 16 || c->blocks < 0 || c->kg > 65535,
            "a parameter is out of range");
-    REFUSE(c->split < 0 || c->split >= TW_GEMM_SPLITS, "no such way to split");
+    REFUSE(c->split < 0 || c->split >= TW_JOIN_WAYS, "no such way to split");
     REFUSE(c->copy < 0 || c->copy > 1, "copies are asynchronous (0) or go through registers (1)");
     REFUSE(c->copy ? c->stages > 2 : c->stages < 2,
            "asynchronous copies need 2 stages at least, and those through registers have 1 or 2");
@@ -29,46 +29,63 @@ const char *tw_gemm_plan_of(const tw_gemm_variant *v, const tw_gemm_config *c, c
     REFUSE(c->ml % c->ms || c->nl % c->ns, "a block's tile is no whole number of smaller ones");
     REFUSE(c->u % c->kl, "a stage cannot be dealt to kl groups");
     REFUSE(c->mma < 0 || c->mma > 2, "tensor cores are used by warps (1), by warpgroups (2), or not at all (0)");
-    return tw_gemm_way_of(c)->plan(v, c, t, p);
+    const tw_gemm_way *way = tw_gemm_way_of(c);
+    const bool cluster = tw_gemm_splits_in_cluster(c);
+    REFUSE(cluster && t->sm < 90, "the target has no clusters");
+    REFUSE(cluster && c->kg > TW_JOIN_BLOCKS, "a cluster has no more than 8 blocks");
+    const char *why = way->plan(v, c, t, p);
+    if (why) return why;
+    REFUSE(p->threads > 1024, "more than 1024 threads");
+    /* Sums that are exchanged take the place of the ring, unless the next tile is fetched at the same time. */
+    p->part_bytes = p->accumulators * p->group * tw_type_bits(tw_gemm_types[v->type].accumulator) / 8;
+    const int join = c->staged ? tw_gemm_staged_bytes(c) : (c->kl > 1 ? c->kl / 2 : cluster) * p->part_bytes;
+    const int ring = p->stage_bytes * c->stages;
+    p->shared_bytes = c->persistent > 1 ? ring + join : join > ring ? join : ring;
+    if (way->tensor_copies) p->shared_bytes += 16 * c->stages; /* The stages' mbarriers. */
+    REFUSE(p->shared_bytes > t->shared_block, "more shared memory than a block may have");
+    REFUSE(p->registers > t->thread_registers, "more registers than a thread may have");
+    const int blocks = tw_target_blocks(t, p->threads, p->registers, p->shared_bytes);
+    REFUSE(blocks < 1 || blocks < c->blocks, "an SM cannot hold the blocks");
+    return NULL;
+}
+
+/* Computes what the configuration takes for a problem. Returns NULL, or why the configuration is illegal. */
+static const char *resources_of(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_target *t,
+                                tw_gemm_resources *r) {
+    tw_gemm_plan plan;
+    /* This check comes first, since the variant's derivation divides by the tile. */
+    REFUSE(c->ml < 1 || c->nl < 1 || c->u < 1, "a parameter is out of range");
+    const tw_gemm_variant v = tw_gemm_variant_of(p, c);
+    const char *why = tw_gemm_plan_of(&v, c, t, &plan);
+    if (why) return why;
+    const int64_t stages = tw_gemm_ceil_div(p->k, c->u);
+    REFUSE(c->kg > stages, "more splits than stages along k");
+    /* Kernels number tiles, parts and groups of tiles in 32 bits; extents are below 2^30, so no product here wraps. */
+    const int64_t rows = tw_gemm_ceil_div(c->swap ? p->n : p->m, c->ml);
+    const int64_t columns = tw_gemm_ceil_div(c->swap ? p->m : p->n, c->nl), most = INT32_MAX / 16;
+    REFUSE(rows * columns > most || rows * columns * p->batch > most / c->kg, "more blocks than a grid holds");
+    REFUSE(c->multicast && (c->group == 1 ? columns : rows) % c->multicast,
+           "tiles that fetch together are no whole number of clusters");
+    REFUSE(columns * c->group > INT32_MAX, "a group of tiles is too large");
+    const int64_t tiles = rows * columns * p->batch;
+    const bool alone = c->kg == 1 || c->split == TW_JOIN_CLUSTER; /* Blocks exchange nothing through memory. */
+    *r = (tw_gemm_resources){
+        .threads = plan.threads,
+        .registers = plan.registers,
+        .shared_bytes = plan.shared_bytes,
+        .tiles = tiles,
+        .grid = (c->persistent > 1 ? tw_gemm_ceil_div(tiles, c->persistent) : tiles) * c->kg,
+        .stages_of_k = tw_gemm_ceil_div(stages, c->kg),
+        .workspace_bytes = alone ? 0 : tiles * plan.part_bytes * (c->split == TW_JOIN_LAST ? c->kg : 1),
+        .counter_bytes = alone ? 0 : tiles * 4,
+    };
+    return NULL;
 }
 
 bool tw_gemm_legal(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_target *t, tw_gemm_resources *r,
                    const char **why) {
-    tw_gemm_plan plan;
-    const char *reason = NULL;
-    /* This check comes first, since the variant's derivation divides by the tile. */
-    if (c->ml < 1 || c->nl < 1 || c->u < 1) reason = "a parameter is out of range";
-    tw_gemm_variant v = {0};
-    if (!reason) {
-        v = tw_gemm_variant_of(p, c);
-        reason = tw_gemm_plan_of(&v, c, t, &plan);
-    }
-    const int64_t stages = reason ? 1 : (p->k + c->u - 1) / c->u;
-    if (!reason && c->kg > stages) reason = "more splits than stages along k";
-    const int64_t m = c->swap ? p->n : p->m, n = c->swap ? p->m : p->n;
-    /* Kernels number tiles, parts and groups of tiles in 32 bits; extents are below 2^30, so no product here wraps. */
-    const int64_t rows = reason ? 0 : (m + c->ml - 1) / c->ml, columns = reason ? 0 : (n + c->nl - 1) / c->nl;
-    const int64_t most = INT32_MAX / 16;
-    if (!reason && (rows * columns > most || rows * columns * p->batch > most / c->kg))
-        reason = "more blocks than a grid holds";
-    if (!reason && c->multicast && (c->group == 1 ? columns : rows) % c->multicast)
-        reason = "tiles that fetch together are no whole number of clusters";
-    if (!reason && columns * c->group > INT32_MAX) reason = "a group of tiles is too large";
-    const int64_t tiles = reason ? 0 : rows * columns * p->batch;
+    tw_gemm_resources unseen;
+    const char *reason = resources_of(p, c, t, r ? r : &unseen);
     if (why) *why = reason;
-    if (reason) return false;
-    if (!r) return true;
-    const int64_t part = (int64_t)plan.accumulators * plan.group * tw_type_bits(tw_gemm_accumulator(v.type)) / 8;
-    const bool alone = c->kg == 1 || c->split == TW_GEMM_SPLIT_CLUSTER; /* Blocks exchange nothing through memory. */
-    *r = (tw_gemm_resources){
-        .threads = plan.threads,
-        .registers = tw_gemm_way_of(c)->registers(&v, c, &plan),
-        .shared_bytes = plan.shared_bytes,
-        .tiles = tiles,
-        .grid = (c->persistent > 1 ? (tiles + c->persistent - 1) / c->persistent : tiles) * c->kg,
-        .stages_of_k = (stages + c->kg - 1) / c->kg,
-        .workspace_bytes = alone ? 0 : tiles * part * (c->split == TW_GEMM_SPLIT_LAST ? c->kg : 1),
-        .counter_bytes = alone ? 0 : tiles * 4,
-    };
-    return true;
+    return !reason;
 }

@@ -8,27 +8,23 @@
 
 /* Elements are in [-1, 1], or any 8-bit integers. Gaps between rows hold NaNs. */
 typedef struct tw_gemm_data {
-    tw_gemm_problem problem;     /* The completed problem. */
-    void *a, *b, *c;             /* Matrices as the kernel takes them. c is C before the launch. */
-    void *bias, *mul, *residual; /* Operands of the epilogue. NULL: it has none. */
-    size_t bytes_a, bytes_b, bytes_c, bytes_bias, bytes_mul; /* Sizes. `residual` has bytes_mul. */
-    double *want;                                            /* [cells]: the result, in C's order without gaps. */
-    float *tolerance;                                        /* [cells]: |C - want| must be below it. */
-    int64_t cells;                                           /* Number of elements of C. */
+    tw_gemm_problem problem;    /* The completed problem. */
+    void *of[TW_GEMM_MATRICES]; /* Matrices by tw_gemm_buffer. NULL: the problem has none. C is as before the launch. */
+    size_t bytes[TW_GEMM_MATRICES]; /* Their sizes. */
+    double *want;                   /* [cells]: the result, in C's order without gaps. */
+    float *tolerance;               /* [cells]: |C - want| must be below it. */
+    int64_t cells;                  /* Number of elements of C. */
 } tw_gemm_data;
 
 tw_status tw_gemm_data_make(tw_gemm_data *d, const tw_gemm_problem *p, uint64_t seed, tw_diag *diag);
 void tw_gemm_data_free(tw_gemm_data *d);
 
-/* Counts the wrong cells of `c`, which has the layout of d->c. NaN is always wrong. *worst (may be NULL) is the largest
+/* Counts the wrong cells of `c`, which has the layout of C. NaN is always wrong. *worst (may be NULL) is the largest
    error divided by its tolerance, and *first (may be NULL) the index of the first wrong cell. */
 int64_t tw_gemm_data_compare(const tw_gemm_data *d, const void *c, double *worst, int64_t *first);
 
 /* Counts elements in C's gaps, between rows and between products, that differ from `before`. */
 int64_t tw_gemm_data_gaps(const tw_gemm_data *d, const void *now, const void *before);
-
-/* Reads an element of a matrix. */
-double tw_gemm_element_read(tw_type t, const void *data, int64_t index);
 
 /* Runs the kernel of a configuration in the emulator, twice if it splits k over blocks. TW_OK: nothing was found, cells
    are right, gaps were not written, and counters and an atomic split's workspace are zero again. TW_ERR_MISMATCH names

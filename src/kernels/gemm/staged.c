@@ -18,37 +18,40 @@ int tw_gemm_staged_bytes(const tw_gemm_config *c) {
     return pitch_of(c) * (c->swap ? c->nl : c->ml) * 4;
 }
 
+/* Computes the shared address of an element of a line. */
+static tw_val place(tw_gemm_gen *g, int pitch, tw_val line, tw_val along) {
+    tw_builder *b = g->b;
+    const int after = g->c->persistent > 1 ? g->plan.stage_bytes * g->c->stages : 0;
+    tw_val base = tw_add_imm(b, g->shared, after), x = tw_mul_imm(b, along, 4), y = tw_mul_imm(b, line, pitch);
+    return tw_add(b, base, tw_add(b, y, x));
+}
+
 void tw_gemm_stage_sums(tw_gemm_gen *g) {
     tw_builder *b = g->b;
     const bool swap = g->c->swap;
+    tw_gemm_operand *line = swap ? &g->y : &g->x, *along = swap ? &g->x : &g->y;
     const int pitch = pitch_of(g->c) * 4, per_line = (swap ? g->c->ml : g->c->nl) / RUN;
     const int lines = g->plan.group / per_line; /* Lines that a group stores together. */
-    const int place = g->c->persistent > 1 ? g->plan.stage_bytes * g->c->stages : 0;
-    tw_val base = tw_add_imm(b, g->shared, place);
-    tw_val line = swap ? g->column : g->row, along = swap ? g->row : g->column;
-    tw_val at = tw_add(b, base, tw_add(b, tw_mul_imm(b, line, pitch), tw_mul_imm(b, along, 4)));
+    tw_val at = place(g, pitch, line->first, along->first);
     const tw_meeting meeting = tw_gemm_meeting(g);
     tw_part_meet(b, &meeting);
     for (int i = 0; i < g->plan.accumulators; i += swap ? 1 : 2) {
-        const int offset =
-            swap ? g->column_of[i] * pitch + g->row_of[i] * 4 : g->row_of[i] * pitch + g->column_of[i] * 4;
+        const int offset = line->of[i] * pitch + along->of[i] * 4;
         tw_attrs to = {.type = TW_T_f32, .vec = swap ? 1 : 2, .space = TW_SPACE_shared, .offset = offset};
         tw_st(b, to, at, &g->acc[0][i]);
     }
     tw_part_meet(b, &meeting);
-    line = tw_div(b, g->tid, per_line);
-    along = tw_mul_imm(b, tw_rem(b, g->tid, per_line), RUN);
-    at = tw_add(b, base, tw_add(b, tw_mul_imm(b, line, pitch), tw_mul_imm(b, along, 4)));
-    *(swap ? &g->column : &g->row) = line;
-    *(swap ? &g->row : &g->column) = along;
+    line->first = tw_div(b, g->tid, per_line);
+    along->first = tw_mul_imm(b, tw_rem(b, g->tid, per_line), RUN);
+    at = place(g, pitch, line->first, along->first);
     for (int i = 0; i < g->plan.accumulators; i += RUN) {
         tw_attrs from = {.type = TW_T_f32, .vec = RUN, .space = TW_SPACE_shared, .offset = i / RUN * lines * pitch};
         tw_val x[RUN] = {{0}};
         tw_ld_vec(b, from, at, x);
         for (int e = 0; e < RUN; e++) {
             tw_assign(b, g->acc[0][i + e], x[e]);
-            *(swap ? &g->column_of[i + e] : &g->row_of[i + e]) = i / RUN * lines;
-            *(swap ? &g->row_of[i + e] : &g->column_of[i + e]) = e;
+            line->of[i + e] = i / RUN * lines;
+            along->of[i + e] = e;
         }
     }
 }

@@ -29,19 +29,16 @@ static const char *shape(const tw_gemm_variant *v, const tw_gemm_config *c, cons
     p->step = m->k;
     REFUSE(c->ms % m->m || c->ns % m->n, "a warp's tile is no whole number of tensor-core tiles");
     REFUSE(c->ms / m->m > 16 || c->ns / m->n > 16, "a warp's tile is too large");
-    p->tm = c->ml / c->ms;
-    p->tn = c->nl / c->ns;
-    p->group = p->tm * p->tn * 32;
+    p->x.threads = c->ml / c->ms;
+    p->y.threads = c->nl / c->ns;
+    p->group = p->x.threads * p->y.threads * 32;
     p->accumulators = c->ms / m->m * (c->ns / m->n) * m->c;
     return NULL;
 }
 
-static int registers_of(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_gemm_plan *p) {
+static int fragments(const tw_gemm_config *c, const tw_gemm_plan *p) {
     const tw_mma_info *m = tw_mma_describe(p->mma);
-    const int fragments = (c->ms / m->m * m->a + c->ns / m->n * m->b) * tw_type_bits(m->ab) / 32;
-    const int registers = tw_gemm_pipeline_registers(v, c, p, fragments);
-    /* The compiler takes at least 64 registers for f64's tensor-core operations. */
-    return v->type == TW_GEMM_F64 && registers < 64 ? 64 : registers;
+    return c->ms / m->m * m->a + c->ns / m->n * m->b;
 }
 
 typedef struct side {
@@ -66,29 +63,20 @@ static tw_val lane_part(tw_gemm_gen *g, const tw_gemm_tile *t, bool is_x) {
     if (by_matrix(g, t)) {
         tw_val q = tw_shr(b, g->lane, 3), r = tw_rem(b, g->lane, 8);
         const int per = 16 / t->es; /* Elements in 16 bytes. */
-        const bool two = m->k == 2 * per;
-        tw_val tile_of, half_of; /* The q-th matrix: which 8 rows, and which 16 bytes along k. */
-        if (is_x) {
-            tile_of = tw_rem(b, q, 2);
-            half_of = tw_shr(b, q, 1);
-        } else {
-            tile_of = two ? tw_shr(b, q, 1) : q;
-            half_of = two ? tw_rem(b, q, 2) : tw_i32(b, 0);
-        }
-        if (t->k_stored) {
-            row = tw_add(b, tw_mul_imm(b, tile_of, 8), r);
-            k = tw_mul_imm(b, half_of, per);
-        } else {
-            row = tw_mul_imm(b, tile_of, 8);
-            k = tw_add(b, tw_mul_imm(b, half_of, per), r);
-        }
+        const bool two = is_x || m->k == 2 * per;
+        /* The q-th matrix: which 8 rows, and which 16 bytes along k. */
+        tw_val tile_of = !two ? q : is_x ? tw_rem(b, q, 2) : tw_shr(b, q, 1);
+        tw_val half_of = !two ? tw_i32(b, 0) : is_x ? tw_shr(b, q, 1) : tw_rem(b, q, 2);
+        row = tw_mul_imm(b, tile_of, 8);
+        if (t->k_stored) row = tw_add(b, row, r);
+        k = tw_mul_imm(b, half_of, per);
+        if (!t->k_stored) k = tw_add(b, k, r);
     } else {
         const int pack = g->v->type == TW_GEMM_S8 ? 4 : 1;
         row = tw_shr(b, g->lane, 2);
         k = tw_mul_imm(b, tw_rem(b, g->lane, 4), pack);
     }
-    tw_val outer = t->k_stored ? row : k, inner = t->k_stored ? k : row;
-    return tw_add(b, tw_mul_imm(b, outer, t->pitch), tw_mul_imm(b, inner, t->es));
+    return tw_gemm_element_offset(b, t, row, k);
 }
 
 static void prepare(tw_gemm_gen *g) {
@@ -96,28 +84,25 @@ static void prepare(tw_gemm_gen *g) {
     const tw_gemm_plan *p = &g->plan;
     const tw_gemm_config *c = g->c;
     const tw_mma_info *m = tw_mma_describe(p->mma);
-    tw_val first_row = tw_mul_imm(b, tw_rem(b, g->warp, p->tm), c->ms);
-    tw_val first_column = tw_mul_imm(b, tw_div(b, g->warp, p->tm), c->ns);
-    g->row = tw_add(b, first_row, tw_shr(b, g->lane, 2));
-    g->column = tw_add(b, first_column, tw_shl(b, tw_rem(b, g->lane, 4), 1));
+    tw_val first_row = tw_mul_imm(b, tw_rem(b, g->warp, p->x.threads), c->ms);
+    tw_val first_column = tw_mul_imm(b, tw_div(b, g->warp, p->x.threads), c->ns);
+    g->x.first = tw_add(b, first_row, tw_shr(b, g->lane, 2));
+    g->y.first = tw_add(b, first_column, tw_shl(b, tw_rem(b, g->lane, 4), 1));
     int n = 0;
     for (int i = 0; i < c->ms / m->m; i++)
         for (int j = 0; j < c->ns / m->n; j++)
             for (int r = 0; r < m->c; r++, n++) {
-                g->row_of[n] = i * m->m + r / 2 * 8;
-                g->column_of[n] = j * m->n + r % 2;
+                g->x.of[n] = i * m->m + r / 2 * 8;
+                g->y.of[n] = j * m->n + r % 2;
             }
     tw_val k = tw_mul_imm(b, g->group, p->depth);
     for (int s = 0; s < 2; s++) {
         const tw_gemm_tile *t = s ? &p->y : &p->x;
         tw_val first = s ? first_column : first_row;
-        tw_val outer = t->k_stored ? first : k, inner = t->k_stored ? k : first;
-        tw_val at = tw_add(b, tw_mul_imm(b, outer, t->pitch), tw_mul_imm(b, inner, t->es));
-        at = tw_add(b, tw_add(b, g->shared, at), lane_part(g, t, !s));
-        *(s ? &g->y_base : &g->x_base) = tw_add_imm(b, at, s ? p->x.bytes : 0);
+        tw_val at = tw_gemm_element_offset(b, t, first, k), lane = lane_part(g, t, !s);
+        at = tw_add(b, tw_add(b, g->shared, at), lane);
+        (s ? &g->y : &g->x)->base = tw_add_imm(b, at, s ? p->x.bytes : 0);
     }
-    for (int s = 0; s < c->ks; s++)
-        for (int i = 0; i < p->accumulators; i++) g->acc[s][i] = tw_var_of(b, tw_zero(b, g->acc_type));
 }
 
 static tw_val as_operand(tw_gemm_gen *g, tw_val x) {
@@ -127,21 +112,18 @@ static tw_val as_operand(tw_gemm_gen *g, tw_val x) {
 }
 
 /* Loads every fragment of a step by ldmatrix, up to four 8 x 8 matrices at once. */
-static void load_matrices(tw_gemm_gen *g, side *s, int k, bool is_x) {
+static void load_matrices(tw_gemm_gen *g, side *s, int k) {
     const tw_gemm_tile *t = s->tile;
-    const int halves = tw_mma_describe(g->plan.mma)->k * t->es / 16;
     /* A tile of X has 16 rows: 2 or 4 matrices. Tiles of Y have 8 rows, and are loaded 4, 2 or 1 matrices at a time. */
-    const int together = is_x ? 1 : 4 / halves;
-    for (int i = 0; i < s->count; i += together) {
-        int tiles = s->count - i < together ? s->count - i : together;
-        if (!is_x && tiles == 3) tiles = 2;
-        const int matrices = is_x ? 2 * halves : tiles * halves;
-        int rows = i * s->extent;
-        int offset = t->k_stored ? rows * t->pitch + k * t->es : k * t->pitch + rows * t->es;
+    const int halves = tw_mma_describe(g->plan.mma)->k * t->es / 16, together = s->extent == 16 ? 1 : 4 / halves;
+    for (int i = 0, tiles; i < s->count; i += tiles) {
+        tiles = s->count - i < together ? s->count - i : together;
+        if (tiles == 3) tiles = 2;
+        const int matrices = tiles * (s->extent / 8) * halves, rows = i * s->extent;
+        const int offset = t->k_stored ? rows * t->pitch + k * t->es : k * t->pitch + rows * t->es;
         tw_val r[4] = {{0}};
         tw_ldmatrix(g->b, matrices, !t->k_stored, s->base, offset, r);
         for (int j = 0; j < matrices; j++) s->fragment[i + j / s->registers][j % s->registers] = as_operand(g, r[j]);
-        if (!is_x && tiles != together) i -= together - tiles;
     }
 }
 
@@ -156,48 +138,36 @@ static tw_val gather_bytes(tw_gemm_gen *g, const side *s, int offset, int step) 
     return tw_op_emit(b, TW_OP_prmt_i32, low, high, tw_i32(b, 0x5410));
 }
 
-static void load_elements(tw_gemm_gen *g, side *s, int k, bool is_x) {
+static void load_elements(tw_gemm_gen *g, side *s, int k) {
     const tw_gemm_tile *t = s->tile;
-    const tw_mma_info *m = tw_mma_describe(g->plan.mma);
     const int step = t->k_stored ? t->es : t->pitch, across = t->k_stored ? t->pitch : t->es;
-    const int halves = is_x && m->m == 16 ? 2 : 1; /* Registers that differ only in their rows come first. */
+    const int halves = s->extent / 8; /* Registers that differ only in their rows come first. */
     const int pack = g->v->type == TW_GEMM_S8 ? 4 : 1;
+    const tw_type type = g->v->type == TW_GEMM_F64 ? TW_T_f64 : TW_T_i32;
     for (int i = 0; i < s->count; i++)
         for (int r = 0; r < s->registers; r++) {
-            int row = i * s->extent + r % halves * 8, deep = r / halves;
-            const int along = deep * 4 * pack;
-            int offset = row * across + (k + along) * step;
-            tw_val *out = &s->fragment[i][r];
-            if (g->v->type == TW_GEMM_S8) {
-                *out = gather_bytes(g, s, offset, step);
-            } else if (g->v->type == TW_GEMM_TF32) {
-                *out = as_operand(
-                    g, tw_ld(g->b, (tw_attrs){.type = TW_T_i32, .space = TW_SPACE_shared, .offset = offset}, s->base));
-            } else {
-                *out = tw_ld(g->b, (tw_attrs){.type = TW_T_f64, .space = TW_SPACE_shared, .offset = offset}, s->base);
-            }
+            const int row = i * s->extent + r % halves * 8, offset = row * across + (k + r / halves * 4 * pack) * step;
+            const tw_attrs at = {.type = type, .space = TW_SPACE_shared, .offset = offset};
+            s->fragment[i][r] = pack > 1 ? gather_bytes(g, s, offset, step) : as_operand(g, tw_ld(g->b, at, s->base));
         }
 }
 
-static void load_side(tw_gemm_gen *g, side *s, int k, bool is_x) {
-    if (by_matrix(g, s->tile))
-        load_matrices(g, s, k, is_x);
-    else
-        load_elements(g, s, k, is_x);
+static void load_side(tw_gemm_gen *g, side *s, int k) {
+    (by_matrix(g, s->tile) ? load_matrices : load_elements)(g, s, k);
 }
 
-static void add_stage(tw_gemm_gen *g, tw_val stage, tw_gemm_between *between) {
+static void add_stage(tw_gemm_gen *g, tw_val stage) {
     tw_builder *b = g->b;
     const tw_gemm_plan *p = &g->plan;
     const tw_gemm_config *c = g->c;
     const tw_mma_info *m = tw_mma_describe(p->mma);
     side x = {
-        .tile = &p->x, .base = tw_add(b, g->x_base, stage), .count = c->ms / m->m, .extent = m->m, .registers = m->a};
+        .tile = &p->x, .base = tw_add(b, g->x.base, stage), .count = c->ms / m->m, .extent = m->m, .registers = m->a};
     side y = {
-        .tile = &p->y, .base = tw_add(b, g->y_base, stage), .count = c->ns / m->n, .extent = m->n, .registers = m->b};
+        .tile = &p->y, .base = tw_add(b, g->y.base, stage), .count = c->ns / m->n, .extent = m->n, .registers = m->b};
     for (int k = 0; k < p->depth; k += m->k) {
-        load_side(g, &x, k, true);
-        load_side(g, &y, k, false);
+        load_side(g, &x, k);
+        load_side(g, &y, k);
         tw_val *acc = g->acc[k / m->k % c->ks];
         for (int i = 0; i < x.count; i++)
             for (int jj = 0; jj < y.count; jj++) {
@@ -205,19 +175,14 @@ static void add_stage(tw_gemm_gen *g, tw_val stage, tw_gemm_between *between) {
                 tw_val *d = acc + (i * y.count + j) * m->c;
                 tw_mma(b, p->mma, d, x.fragment[i], y.fragment[j], d);
             }
-        if (between) between(g, k / m->k, p->depth / m->k);
+        tw_gemm_copy_between(g, k / m->k, p->depth / m->k);
     }
 }
 
-static const tw_gemm_sums sums = {
-    .tensor = true, .most_code = 16384, .shape = shape, .prepare = prepare, .stage = add_stage};
-
-static const char *plan(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_target *t, tw_gemm_plan *p) {
-    return tw_gemm_pipeline_plan(&sums, v, c, t, p);
-}
-
-static void build(tw_gemm_gen *g, const tw_gemm_range *r) {
-    tw_gemm_pipeline(g, &sums, r);
-}
-
-const tw_gemm_way tw_gemm_mma = {.plan = plan, .registers = registers_of, .build = build};
+const tw_gemm_way tw_gemm_mma = {.plan = tw_gemm_pipeline_plan,
+                                 .build = tw_gemm_pipeline,
+                                 .most_code = 16384,
+                                 .shape = shape,
+                                 .fragments = fragments,
+                                 .prepare = prepare,
+                                 .stage = add_stage};

@@ -4,27 +4,11 @@
    that are done with the stage. */
 #include "kernels/gemm/generate.h"
 #include "kernels/parts/ring.h"
-#include "kernels/parts/tile.h"
 
 enum { ROWS = TW_WGMMA_ROWS, WARPS = 4 };
 
-static tw_gemm_tile layout(const tw_tile *t) {
-    return (tw_gemm_tile){.k_major = t->k_major,
-                          .k_stored = t->k_major,
-                          .extent = t->extent,
-                          .es = 2,
-                          .vec = 16,
-                          .bytes = tw_tile_bytes(t)};
-}
-
 int tw_gemm_fetchers(const tw_gemm_config *c, bool is_x) {
     return c->multicast && (c->group == 1) == is_x ? c->multicast : 1;
-}
-
-/* Counts sums, two descriptors, and the epilogue's registers. */
-static int registers_of(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_gemm_plan *p) {
-    (void)v, (void)c;
-    return p->accumulators + 40;
 }
 
 static const char *plan(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_target *t, tw_gemm_plan *p) {
@@ -41,19 +25,15 @@ static const char *plan(const tw_gemm_variant *v, const tw_gemm_config *c, const
            "a stage is no whole number of what the copy engine swizzles");
     p->tile_x = tw_tile_of(v->a_k_major, c->ml, c->u);
     p->tile_y = tw_tile_of(v->b_k_major, c->nl, c->u);
-    p->x = layout(&p->tile_x);
-    p->y = layout(&p->tile_y);
+    p->x = (tw_gemm_tile){.es = 2, .vec = 16, .bytes = tw_tile_bytes(&p->tile_x)};
+    p->y = (tw_gemm_tile){.es = 2, .vec = 16, .bytes = tw_tile_bytes(&p->tile_y)};
     REFUSE(p->x.bytes % TW_TILE_ALIGN || p->y.bytes % TW_TILE_ALIGN, "tiles do not end where the swizzle begins anew");
-    p->depth = c->u;
-    p->tm = c->ml / c->ms;
-    p->tn = 1;
-    p->group = p->tm * WARPS * 32;
+    p->group = c->ml / c->ms * WARPS * 32;
     p->threads = p->group + 32;
-    REFUSE(p->threads > 1024, "more than 1024 threads");
     p->accumulators = c->ms / ROWS * c->nl / 2;
     p->stage_bytes = p->x.bytes + p->y.bytes;
-    const bool cluster = c->kg > 1 && c->split == TW_GEMM_SPLIT_CLUSTER;
-    REFUSE(cluster && c->kg > TW_GEMM_CLUSTER, "a cluster has no more than 8 blocks");
+    p->registers = p->accumulators + 40; /* Sums, two descriptors, and the epilogue's registers. */
+    const bool cluster = tw_gemm_splits_in_cluster(c);
     REFUSE(c->multicast && c->multicast != 2 && c->multicast != 4, "multicast is to 2 or 4 blocks, or to none");
     REFUSE(c->multicast && cluster, "a cluster multicasts or splits k, not both");
     REFUSE(c->multicast && c->group > 1 && c->group % c->multicast, "a group of tiles is no whole number of clusters");
@@ -64,22 +44,7 @@ static const char *plan(const tw_gemm_variant *v, const tw_gemm_config *c, const
     REFUSE(c->staged && p->group % ((c->swap ? c->ml : c->nl) / 4), "lines of C cannot be dealt to the threads");
     REFUSE(c->persistent < 0 || c->persistent > 64, "a persistent block has 64 tiles at most");
     REFUSE(c->persistent > 1 && (c->kg > 1 || c->multicast), "persistent blocks have all of k, and no multicast");
-    const int join = cluster ? p->accumulators * p->group * 4 : c->staged ? tw_gemm_staged_bytes(c) : 0;
-    const int ring = p->stage_bytes * c->stages;
-    /* The next tile is fetched while this one is stored. */
-    p->shared_bytes = (c->persistent > 1 ? ring + join : join > ring ? join : ring) + 16 * c->stages;
-    REFUSE(p->shared_bytes > t->shared_block, "more shared memory than a block may have");
-    const int registers = registers_of(v, c, p);
-    REFUSE(registers > t->thread_registers, "more registers than a thread may have");
-    REFUSE(tw_target_blocks(t, p->threads, registers, p->shared_bytes) < (c->blocks ? c->blocks : 1),
-           "an SM cannot hold the blocks");
     return NULL;
-}
-
-tw_tensor_map tw_gemm_wgmma_map(uint64_t address, int64_t extent, int64_t k, int64_t row_bytes, bool k_major,
-                                const tw_gemm_config *c, bool is_x) {
-    const tw_tile t = tw_tile_of(k_major, is_x ? c->ml : c->nl, c->u);
-    return tw_tile_map(&t, address, extent, k, row_bytes, tw_gemm_fetchers(c, is_x));
 }
 
 /* Opens the loop over the tiles of a persistent block. */
@@ -102,25 +67,25 @@ static void begin(tw_gemm_gen *g, bool waits) {
         tw_do(g->b, waits ? TW_OP_barrier_sync : TW_OP_barrier_arrive, at, tw_i32(g->b, TW_GEMM_BEGIN), TW_NONE);
 }
 
-static void copy(tw_gemm_gen *g, const tw_ring *ring, tw_val k_begin, tw_val count) {
+static void copy(tw_gemm_gen *g, const tw_ring *ring) {
     tw_builder *b = g->b;
     TW_IF (b, tw_eq(b, g->lane, tw_i32(b, 0))) {
         /* The copy engine reads a map before it can begin. */
         tw_do(b, TW_OP_tensor_prefetch, (tw_attrs){0}, g->arg.map_x, TW_NONE);
         tw_do(b, TW_OP_tensor_prefetch, (tw_attrs){0}, g->arg.map_y, TW_NONE);
-        tw_ring_init(b, ring, g->target->sm, 1, g->plan.group / 32 * (g->c->multicast ? g->c->multicast : 1));
+        tw_ring_init(b, ring, b->kernel->target, 1, g->plan.group / 32 * (g->c->multicast ? g->c->multicast : 1));
     }
     begin(g, false);
     TW_IF (b, tw_eq(b, g->lane, tw_i32(b, 0))) {
         const tw_ring_cursor c = tw_ring_begin(b, ring, 1);
         TW_BLOCK (b, push_tiles(g)) {
-            tw_val k = tw_var_of(b, k_begin);
-            TW_FOR (b, i, tw_i32(b, 0), count, tw_i32(b, 1), false) {
+            tw_val k = tw_var_of(b, g->k_begin);
+            TW_FOR (b, i, tw_i32(b, 0), g->stages, tw_i32(b, 1), false) {
                 tw_val full = tw_ring_fill(b, ring, &c, tw_i32(b, g->plan.stage_bytes)),
                        to = tw_ring_data(b, ring, &c, TW_NONE);
                 g->frame->fetch(g, true, to, k, full);
                 g->frame->fetch(g, false, tw_add_imm(b, to, g->plan.x.bytes), k, full);
-                tw_op_to(b, k, TW_OP_add_i32, k, tw_i32(b, g->c->u), TW_NONE);
+                tw_add_to(b, k, tw_i32(b, g->c->u));
                 tw_ring_advance(b, ring, &c);
             }
         }
@@ -134,11 +99,11 @@ static void prepare(tw_gemm_gen *g) {
     const int wide = g->c->nl / 2;
     tw_val first = tw_mul_imm(b, tw_shr(b, g->warp, 2), g->c->ms);
     tw_val within = tw_add(b, tw_mul_imm(b, tw_rem(b, g->warp, WARPS), 16), tw_shr(b, g->lane, 2));
-    g->row = tw_add(b, first, within);
-    g->column = tw_shl(b, tw_rem(b, g->lane, 4), 1);
+    g->x.first = tw_add(b, first, within);
+    g->y.first = tw_shl(b, tw_rem(b, g->lane, 4), 1);
     for (int i = 0; i < g->plan.accumulators; i++) {
-        g->row_of[i] = i / wide * ROWS + i / 2 % 2 * 8;
-        g->column_of[i] = i % wide / 4 * 8 + i % 2;
+        g->x.of[i] = i / wide * ROWS + i / 2 % 2 * 8;
+        g->y.of[i] = i % wide / 4 * 8 + i % 2;
         g->acc[0][i] = tw_var_of(b, tw_f32(b, 0));
     }
 }
@@ -151,17 +116,16 @@ static void give_back(tw_gemm_gen *g, tw_val empty, tw_val again) {
 }
 
 /* Multiplies all stages. The previous stage is given back while the tensor cores multiply this one. */
-static void sum(tw_gemm_gen *g, const tw_ring *ring, const tw_ring_cursor *c, tw_val count) {
+static void sum(tw_gemm_gen *g, const tw_ring *ring, const tw_ring_cursor *c) {
     tw_builder *b = g->b;
-    const int stages = g->c->stages;
     const bool persistent = g->c->persistent > 1;
     const tw_tile *x = &g->plan.tile_x, *y = &g->plan.tile_y;
     tw_val group = tw_shr(b, g->warp, 2), zero = tw_i32(b, 0);
     const int apart = tw_tile_offset(x, g->c->ms, 0);
     tw_val x0 = tw_tile_descriptor(b, x, tw_add(b, g->shared, tw_mul_imm(b, group, apart)));
     tw_val y0 = tw_tile_descriptor(b, y, tw_add_imm(b, g->shared, g->plan.x.bytes));
-    tw_val before = tw_var_of(b, zero), last = tw_add_imm(b, count, 1 - stages);
-    TW_FOR (b, i, zero, count, tw_i32(b, 1), false) {
+    tw_val before = tw_var_of(b, zero), last = tw_add_imm(b, g->stages, 1 - g->c->stages);
+    TW_FOR (b, i, zero, g->stages, tw_i32(b, 1), false) {
         tw_val stage = tw_shr(b, c->stage, 4);
         tw_ring_wait(b, tw_ring_full(b, ring, c), c);
         tw_val first = tw_eq(b, i, zero), y_at = tw_add(b, y0, stage), x_at = tw_add(b, x0, stage);
@@ -183,7 +147,7 @@ static void sum(tw_gemm_gen *g, const tw_ring *ring, const tw_ring_cursor *c, tw
     if (persistent) give_back(g, before, tw_const(b, TW_T_pred, 1));
 }
 
-static void build(tw_gemm_gen *g, const tw_gemm_range *r) {
+static void build(tw_gemm_gen *g) {
     tw_builder *b = g->b;
     const int warps = g->plan.group / 32, ranges[4] = {0, warps, warps, warps + 1};
     const int bytes = 16 * g->c->stages;
@@ -201,12 +165,12 @@ static void build(tw_gemm_gen *g, const tw_gemm_range *r) {
     const tw_ring_cursor c = tw_ring_begin(b, &ring, 0);
     begin(g, true);
     TW_BLOCK (b, push_tiles(g)) {
-        sum(g, &ring, &c, r->count);
+        sum(g, &ring, &c);
         g->frame->finish(g);
     }
     tw_next_role(b, roles);
-    copy(g, &ring, r->k_begin, r->count);
+    copy(g, &ring);
     tw_pop(b, roles);
 }
 
-const tw_gemm_way tw_gemm_wgmma = {.tensor_copies = true, .plan = plan, .registers = registers_of, .build = build};
+const tw_gemm_way tw_gemm_wgmma = {.tensor_copies = true, .plan = plan, .build = build};

@@ -17,10 +17,9 @@ static bool number(const char *value, double least, double most, double *x) {
 }
 
 static bool out_type(const char *value, tw_type *t) {
-    static const tw_type types[] = {TW_T_f32, TW_T_f64, TW_T_f16, TW_T_bf16, TW_T_i32, TW_T_i8};
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-        if (!strcmp(tw_type_name(types[i]), value)) {
-            *t = types[i];
+    for (int i = TW_T_none + 1; i < TW_T_COUNT; i++)
+        if (!strcmp(tw_type_name((tw_type)i), value)) {
+            *t = (tw_type)i;
             return true;
         }
     return false;

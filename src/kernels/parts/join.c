@@ -3,12 +3,7 @@
 
 #include "kernels/parts/counter.h"
 
-enum { TOGETHER = 8 /* The most parts that are loaded before their first vector is added. */ };
-
-static void add_to(tw_builder *b, const tw_join *j, tw_val acc, tw_val x) {
-    tw_opcode code = j->type == TW_T_f32 ? TW_OP_add_f32 : j->type == TW_T_f64 ? TW_OP_add_f64 : TW_OP_add_i32;
-    tw_op_to(b, acc, code, acc, x, TW_NONE);
-}
+enum { TOGETHER = TW_JOIN_BLOCKS /* The most parts that are loaded before their first vector is added. */ };
 
 static int bytes_of(const tw_join *j) {
     return tw_type_bits(j->type) / 8;
@@ -16,7 +11,7 @@ static int bytes_of(const tw_join *j) {
 
 /* The upper half of the groups passes its sums to the lower half through shared memory. This repeats until one group is
    left. */
-void tw_join_groups(tw_builder *b, const tw_join *j) {
+static void join_groups(tw_builder *b, const tw_join *j) {
     const int es = bytes_of(j), row = j->threads * es;
     for (int half = j->groups / 2; half >= 1; half /= 2) {
         tw_val slot = tw_rem(b, j->group, half);
@@ -31,13 +26,18 @@ void tw_join_groups(tw_builder *b, const tw_join *j) {
         tw_part_meet(b, &j->meeting);
         TW_IF (b, tw_lt(b, j->group, tw_i32(b, half))) {
             for (int i = 0; i < j->n; i++)
-                add_to(b, j, j->sums[i],
-                       tw_ld(b, (tw_attrs){.type = j->type, .space = TW_SPACE_shared, .offset = i * row}, at));
+                tw_add_to(b, j->sums[i],
+                          tw_ld(b, (tw_attrs){.type = j->type, .space = TW_SPACE_shared, .offset = i * row}, at));
         }
     }
 }
 
-/* Counts the elements of a thread's access to the workspace. */
+/* Opens an IR block for group 0. With one group it opens none. */
+static tw_scope push_first(tw_builder *b, const tw_join *j) {
+    return j->groups > 1 ? tw_push_if(b, tw_eq(b, j->group, tw_i32(b, 0))) : TW_NO_BLOCK;
+}
+
+/* Counts the elements of a thread's access to a part. */
 static int vector(const tw_join *j) {
     int v = 16 / bytes_of(j);
     while (j->n % v) v /= 2;
@@ -59,29 +59,49 @@ static int vector_offset(const tw_join *j, int i) {
     return i / vector(j) * vector(j) * j->threads * bytes_of(j);
 }
 
-static void put(tw_builder *b, const tw_join *j, tw_val at) {
-    const int v = vector(j);
-    for (int i = 0; i < j->n; i += v)
-        tw_st(b, (tw_attrs){.type = j->type, .vec = v, .offset = vector_offset(j, i)}, at, &j->sums[i]);
+/* Stores the thread's sums to a part. With `zeros` it stores these four values again and again instead. */
+static void put(tw_builder *b, const tw_join *j, int space, tw_val at, const tw_val *zeros) {
+    tw_attrs to = {.type = j->type, .vec = vector(j), .space = space};
+    for (int i = 0; i < j->n; i += to.vec) {
+        to.offset = vector_offset(j, i);
+        tw_st(b, to, at, zeros ? zeros : &j->sums[i]);
+    }
 }
 
-/* Adds `parts` consecutive parts from address `at` on, in order. With `afresh` the sums start from zero. All loads of a
-   vector are issued before the first addition. */
-static void take(tw_builder *b, const tw_join *j, tw_val at, int parts, bool afresh) {
-    const int v = vector(j);
-    for (int i = 0; i < j->n; i += v) {
-        tw_val x[TOGETHER][4] = {{{0}}};
-        for (int p = 0; p < parts; p++) {
-            const int offset = (int)(p * part_bytes(j)) + vector_offset(j, i);
-            tw_attrs from = {.type = j->type, .vec = v, .offset = offset, .cache = TW_CACHE_cg};
-            tw_ld_vec(b, from, at, x[p]);
-        }
-        for (int p = 0; p < parts; p++)
-            for (int e = 0; e < v; e++)
-                if (afresh && !p)
-                    tw_assign(b, j->sums[i + e], x[p][e]);
-                else
-                    add_to(b, j, j->sums[i + e], x[p][e]);
+/* Adds up the vector of sum i from `n` parts, in order. With `afresh` the sums start from zero. All loads are issued
+   before the first addition. */
+static void take_vector(tw_builder *b, const tw_join *j, int i, const tw_val *parts, int n, tw_attrs from,
+                        bool afresh) {
+    tw_val x[TOGETHER][4] = {{{0}}};
+    from.type = j->type;
+    from.vec = vector(j);
+    from.offset = vector_offset(j, i);
+    for (int p = 0; p < n; p++) tw_ld_vec(b, from, parts[p], x[p]);
+    for (int p = 0; p < n; p++)
+        for (int e = 0; e < from.vec; e++)
+            if (afresh && !p)
+                tw_assign(b, j->sums[i + e], x[p][e]);
+            else
+                tw_add_to(b, j->sums[i + e], x[p][e]);
+}
+
+/* Adds up `n` consecutive parts of the workspace from address `at` on. */
+static void take(tw_builder *b, const tw_join *j, tw_val at, int n, bool afresh) {
+    tw_val parts[TOGETHER];
+    for (int p = 0; p < n; p++) parts[p] = p ? tw_add_imm(b, at, p * part_bytes(j)) : at;
+    for (int i = 0; i < j->n; i += vector(j)) take_vector(b, j, i, parts, n, (tw_attrs){.cache = TW_CACHE_cg}, afresh);
+}
+
+/* Adds up all parts, in rounds of TOGETHER. The first round has the parts that are left over. */
+static void take_all(tw_builder *b, const tw_join *j) {
+    tw_val at = part_address(b, j, tw_i32(b, 0), j->parts);
+    const int first = (j->parts - 1) % TOGETHER + 1, rounds = (j->parts - first) / TOGETHER;
+    take(b, j, at, first, true);
+    if (!rounds) return;
+    tw_val more = tw_var_of(b, tw_add_imm(b, at, first * part_bytes(j)));
+    TW_FOR (b, i, tw_i32(b, 0), tw_i32(b, rounds), tw_i32(b, 1), false) {
+        take(b, j, more, TOGETHER, false);
+        tw_add_to(b, more, tw_i64(b, TOGETHER * part_bytes(j)));
     }
 }
 
@@ -94,55 +114,24 @@ static tw_val leader(tw_builder *b, const tw_join *j) {
 }
 
 /* Makes the block's writes visible, and then counts the block at the tile's counter by thread 0. The counter wraps from
-   parts - 1 to 0. Returns to every thread how many blocks arrived earlier. */
+   parts - 1 to 0. Tells every thread whether all other blocks arrived earlier. */
 static tw_val arrive(tw_builder *b, const tw_join *j) {
     tw_part_meet(b, &j->meeting);
+    const tw_attrs shared = {.type = TW_T_i32, .space = TW_SPACE_shared};
     TW_IF (b, leader(b, j)) {
         tw_attrs at = {.rmw = TW_RMW_inc, .type = TW_T_i32, .order = TW_ORDER_acq_rel, .scope = TW_SCOPE_gpu};
         tw_val before = tw_atom(b, at, counter(b, j), tw_i32(b, j->parts - 1), TW_NONE);
-        tw_st(b, (tw_attrs){.type = TW_T_i32, .space = TW_SPACE_shared}, j->shared, &before);
+        tw_st(b, shared, j->shared, &before);
     }
     tw_part_meet(b, &j->meeting);
-    return tw_ld(b, (tw_attrs){.type = TW_T_i32, .space = TW_SPACE_shared}, j->shared);
+    return tw_eq(b, tw_ld(b, shared, j->shared), tw_i32(b, j->parts - 1));
 }
 
-tw_scope tw_join_push_first(tw_builder *b, const tw_join *j) {
-    return j->groups > 1 ? tw_push_if(b, tw_eq(b, j->group, tw_i32(b, 0))) : TW_NO_BLOCK;
-}
-
-/* IR blocks that are open: the outer one for a block of the grid, the inner one for its group 0. */
-typedef struct opened {
-    tw_scope whole, first;
-} opened;
-
-/* Opens an IR block that only the last block of the grid to arrive executes. */
-static opened open_last(tw_builder *b, const tw_join *j) {
-    opened o = {.whole = tw_push_if(b, tw_eq(b, arrive(b, j), tw_i32(b, j->parts - 1)))};
-    o.first = tw_join_push_first(b, j);
-    return o;
-}
-
-static opened begin_last(tw_builder *b, const tw_join *j) {
-    TW_BLOCK (b, tw_join_push_first(b, j)) put(b, j, part_address(b, j, j->part, j->parts));
-    const opened o = open_last(b, j);
-    tw_val at = part_address(b, j, tw_i32(b, 0), j->parts);
-    const int first = (j->parts - 1) % TOGETHER + 1, rounds = (j->parts - first) / TOGETHER;
-    take(b, j, at, first, true);
-    if (!rounds) return o;
-    tw_val more = tw_var_of(b, tw_add_imm(b, at, first * part_bytes(j)));
-    TW_FOR (b, i, tw_i32(b, 0), tw_i32(b, rounds), tw_i32(b, 1), false) {
-        take(b, j, more, TOGETHER, false);
-        tw_op_to(b, more, TW_OP_add_i64, more, tw_i64(b, TOGETHER * part_bytes(j)), TW_NONE);
-    }
-    return o;
-}
-
-static opened begin_atomic(tw_builder *b, const tw_join *j) {
-    const int v = vector(j);
+static void add_atomically(tw_builder *b, const tw_join *j) {
     /* From sm_90 on one atomic adds a vector of f32. */
-    const int together = j->type == TW_T_f32 && j->target >= 90 ? v : 1;
+    const int v = vector(j), together = j->type == TW_T_f32 && b->kernel->target >= 90 ? v : 1;
     tw_val at = part_address(b, j, tw_i32(b, 0), 1);
-    TW_BLOCK (b, tw_join_push_first(b, j)) {
+    TW_BLOCK (b, push_first(b, j)) {
         for (int i = 0; i < j->n; i += together) {
             tw_attrs a = {.rmw = TW_RMW_add,
                           .type = j->type,
@@ -153,12 +142,6 @@ static opened begin_atomic(tw_builder *b, const tw_join *j) {
             tw_red(b, a, at, &j->sums[i]);
         }
     }
-    const opened o = open_last(b, j);
-    take(b, j, at, 1, true);
-    tw_val zero = tw_zero(b, j->type), zeros[4] = {zero, zero, zero, zero};
-    for (int i = 0; i < j->n; i += v)
-        tw_st(b, (tw_attrs){.type = j->type, .vec = v, .offset = vector_offset(j, i)}, at, zeros);
-    return o;
 }
 
 static void sleep(void *context, tw_val seen) {
@@ -166,7 +149,8 @@ static void sleep(void *context, tw_val seen) {
     tw_do(context, TW_OP_nanosleep, (tw_attrs){0}, tw_i32(context, 20), TW_NONE);
 }
 
-static opened begin_serial(tw_builder *b, const tw_join *j) {
+/* Adds the block's sums to the workspace when it is its turn. The last block keeps the result. */
+static tw_val add_in_turn(tw_builder *b, const tw_join *j) {
     tw_val last = tw_eq(b, j->part, tw_i32(b, j->parts - 1));
     /* Thread 0 waits for the block's turn. The barrier makes the other threads wait for thread 0. */
     TW_IF (b, leader(b, j)) {
@@ -177,59 +161,70 @@ static opened begin_serial(tw_builder *b, const tw_join *j) {
     }
     tw_part_meet(b, &j->meeting);
     tw_val at = part_address(b, j, tw_i32(b, 0), 1);
-    TW_BLOCK (b, tw_join_push_first(b, j)) {
+    TW_BLOCK (b, push_first(b, j)) {
         TW_IF (b, tw_lt(b, tw_i32(b, 0), j->part)) take(b, j, at, 1, false);
-        TW_IF (b, tw_not(b, last)) put(b, j, at);
+        TW_IF (b, tw_not(b, last)) put(b, j, TW_SPACE_global, at, NULL);
     }
     tw_part_meet(b, &j->meeting);
     tw_val next = tw_select(b, last, tw_i32(b, 0), tw_add_imm(b, j->part, 1));
     TW_IF (b, leader(b, j)) tw_counter_set(b, counter(b, j), next);
-    opened o = {.whole = tw_push_if(b, last)};
-    o.first = tw_join_push_first(b, j);
-    return o;
+    return last;
 }
 
-void tw_join_blocks(tw_builder *b, const tw_join *j, tw_join_way way, tw_join_store *store, void *context) {
-    const opened o = way == TW_JOIN_LAST     ? begin_last(b, j)
-                     : way == TW_JOIN_ATOMIC ? begin_atomic(b, j)
-                                             : begin_serial(b, j);
-    TW_BLOCK (b, o.whole)
-        TW_BLOCK (b, o.first) store(context, 0, j->n);
+/* Leaves the block's sums in the workspace. Tells whether the block is the one that stores the tile. */
+static tw_val give(tw_builder *b, const tw_join *j) {
+    if (j->way == TW_JOIN_SERIAL) return add_in_turn(b, j);
+    if (j->way == TW_JOIN_ATOMIC) {
+        add_atomically(b, j);
+    } else {
+        TW_BLOCK (b, push_first(b, j)) put(b, j, TW_SPACE_global, part_address(b, j, j->part, j->parts), NULL);
+    }
+    return arrive(b, j);
+}
+
+/* Takes the total of all blocks' sums from the workspace. */
+static void collect(tw_builder *b, const tw_join *j) {
+    if (j->way == TW_JOIN_LAST) take_all(b, j);
+    if (j->way != TW_JOIN_ATOMIC) return;
+    tw_val at = part_address(b, j, tw_i32(b, 0), 1), zero = tw_zero(b, j->type);
+    take(b, j, at, 1, true);
+    put(b, j, TW_SPACE_global, at, (const tw_val[]){zero, zero, zero, zero});
 }
 
 /* Each block stores its sums in its shared memory, and then adds up one share of the sums of all blocks. */
-void tw_join_cluster(tw_builder *b, const tw_join *j, tw_join_store *store, void *context) {
-    const int v = vector(j), n = j->parts, vectors = j->n / v, es = bytes_of(j);
-    tw_val mine = tw_add(b, j->shared, tw_mul_imm(b, j->thread, v * es)), of[TW_JOIN_CLUSTER];
+static void join_cluster(tw_builder *b, const tw_join *j, tw_join_store *store, void *context) {
+    const int v = vector(j), n = j->parts, vectors = j->n / v;
+    tw_val mine = tw_add(b, j->shared, tw_mul_imm(b, j->thread, v * bytes_of(j))), of[TW_JOIN_BLOCKS];
     tw_part_meet(b, &j->meeting);
-    TW_BLOCK (b, tw_join_push_first(b, j)) {
-        for (int i = 0; i < j->n; i += v) {
-            tw_attrs to = {.type = j->type, .vec = v, .space = TW_SPACE_shared, .offset = vector_offset(j, i)};
-            tw_st(b, to, mine, &j->sums[i]);
-        }
-    }
+    TW_BLOCK (b, push_first(b, j)) put(b, j, TW_SPACE_shared, mine, NULL);
     tw_do(b, TW_OP_cluster_sync, (tw_attrs){0}, TW_NONE, TW_NONE);
     for (int r = 0; r < n; r++) of[r] = tw_get(b, TW_OP_cluster_address, (tw_attrs){0}, TW_T_i32, mine, tw_i32(b, r));
-    TW_BLOCK (b, tw_join_push_first(b, j)) {
+    TW_BLOCK (b, push_first(b, j)) {
         for (int r = 0; r < n; r++) {
-            const int from = r * vectors / n * v, to = (r + 1) * vectors / n * v;
-            if (from == to) continue;
+            const int from = r * vectors / n * v, below = (r + 1) * vectors / n * v;
+            if (from == below) continue;
             TW_IF (b, tw_eq(b, j->part, tw_i32(b, r))) {
-                for (int i = from; i < to; i += v) {
-                    tw_val x[TW_JOIN_CLUSTER][4] = {{{0}}};
-                    for (int p = 0; p < n; p++) {
-                        tw_attrs at = {
-                            .type = j->type, .vec = v, .space = TW_SPACE_cluster, .offset = vector_offset(j, i)};
-                        tw_ld_vec(b, at, of[p], x[p]);
-                    }
-                    for (int e = 0; e < v; e++) tw_assign(b, j->sums[i + e], x[0][e]);
-                    for (int p = 1; p < n; p++)
-                        for (int e = 0; e < v; e++) add_to(b, j, j->sums[i + e], x[p][e]);
-                }
-                store(context, from, to);
+                for (int i = from; i < below; i += v)
+                    take_vector(b, j, i, of, n, (tw_attrs){.space = TW_SPACE_cluster}, true);
+                store(context, from, below);
             }
         }
     }
     /* A block may exit only when no other block still reads its shared memory. */
     tw_do(b, TW_OP_cluster_sync, (tw_attrs){0}, TW_NONE, TW_NONE);
+}
+
+void tw_join_sums(tw_builder *b, const tw_join *j, tw_join_store *store, void *context) {
+    const bool alone = j->parts == 1;
+    if (j->groups > 1) join_groups(b, j);
+    if (!alone && j->way == TW_JOIN_CLUSTER) {
+        join_cluster(b, j, store, context);
+        return;
+    }
+    TW_BLOCK (b, alone ? TW_NO_BLOCK : tw_push_if(b, give(b, j))) {
+        TW_BLOCK (b, push_first(b, j)) {
+            if (!alone) collect(b, j);
+            store(context, 0, j->n);
+        }
+    }
 }

@@ -33,7 +33,7 @@ void tw_ring_advance(tw_builder *b, const tw_ring *r, const tw_ring_cursor *c) {
         tw_assign(b, c->stage, tw_select(b, wraps, zero, next));
         return;
     }
-    tw_op_to(b, c->stage, TW_OP_add_i32, c->stage, tw_i32(b, 1), TW_NONE);
+    tw_add_to(b, c->stage, tw_i32(b, 1));
     TW_IF (b, tw_eq(b, c->stage, tw_i32(b, r->stages))) {
         tw_assign(b, c->stage, tw_i32(b, 0));
         tw_op_to(b, c->parity, TW_OP_xor_i32, c->parity, tw_i32(b, 1), TW_NONE);

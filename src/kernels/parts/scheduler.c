@@ -1,22 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/parts/scheduler.h"
 
-static tw_val divide(tw_builder *b, tw_val x, tw_val y) {
-    return tw_binary(b, TW_OP_div_u32, x, y);
-}
-
 tw_scheduler_tile tw_scheduler_find(tw_builder *b, const tw_scheduler *s, tw_val number) {
     tw_scheduler_tile t;
     if (s->band == 1) {
-        t.row = divide(b, number, s->columns);
+        t.row = tw_binary(b, TW_OP_div_u32, number, s->columns);
         t.column = tw_sub(b, number, tw_mul(b, t.row, s->columns));
         return t;
     }
     tw_val all = tw_mul_imm(b, s->columns, s->band);
-    tw_val band = divide(b, number, all), within = tw_sub(b, number, tw_mul(b, band, all));
+    tw_val band = tw_binary(b, TW_OP_div_u32, number, all), within = tw_sub(b, number, tw_mul(b, band, all));
     tw_val first = tw_mul_imm(b, band, s->band);
     tw_val rows = tw_min(b, tw_sub(b, s->rows, first), tw_i32(b, s->band));
-    t.column = divide(b, within, rows);
+    t.column = tw_binary(b, TW_OP_div_u32, within, rows);
     t.row = tw_add(b, first, tw_sub(b, within, tw_mul(b, t.column, rows)));
     return t;
 }

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The frame of a plain product: which tile a block computes, where its operands lie, and what becomes of its sums. They
+   are computed in parts: in a thread (ks), in groups of a block's threads (kl), in blocks (kg). */
+#include "kernels/gemm/generate.h"
+
+static tw_scheduler scheduler_of(const tw_gemm_gen *g) {
+    return (tw_scheduler){.rows = g->arg.tiles_m, .columns = g->arg.tiles_n, .band = g->c->group};
+}
+
+static tw_scope each_tile(tw_gemm_gen *g) {
+    const tw_scheduler order = scheduler_of(g);
+    return tw_scheduler_push(g->b, &order);
+}
+
+static void find_tile(tw_gemm_gen *g, tw_val number) {
+    tw_builder *b = g->b;
+    const bool cluster = tw_gemm_splits_in_cluster(g->c);
+    const tw_scheduler order = scheduler_of(g);
+    tw_val t = cluster ? tw_div(b, number, g->c->kg) : number;
+    const tw_scheduler_tile at = tw_scheduler_find(b, &order, t);
+    g->x.origin = tw_mul_imm(b, at.row, g->c->ml);
+    g->y.origin = tw_mul_imm(b, at.column, g->c->nl);
+    g->tile = t;
+    g->split = g->c->kg == 1 ? tw_i32(b, 0) : tw_sreg(b, cluster ? TW_SREG_cluster_rank : TW_SREG_ctaid_z);
+    if (g->v->batched) {
+        g->batch = tw_sreg(b, TW_SREG_ctaid_y);
+        g->tile = tw_fma(b, g->batch, tw_mul(b, g->arg.tiles_m, g->arg.tiles_n), t);
+    }
+}
+
+static void locate(tw_gemm_gen *g) {
+    tw_builder *b = g->b;
+    g->x.matrix = g->arg.x;
+    g->y.matrix = g->arg.y;
+    if (!g->v->batched) return;
+    g->x.matrix = tw_add(b, g->arg.x, tw_mul(b, tw_widen(b, g->batch), g->arg.stride_x));
+    g->y.matrix = tw_add(b, g->arg.y, tw_mul(b, tw_widen(b, g->batch), g->arg.stride_y));
+}
+
+static void fetch(tw_gemm_gen *g, bool is_x, tw_val to, tw_val k, tw_val full) {
+    const tw_tile_copy copy = {.map = is_x ? g->arg.map_x : g->arg.map_y,
+                               .to = to,
+                               .origin = is_x ? g->x.origin : g->y.origin,
+                               .k = k,
+                               .full = full,
+                               .blocks = tw_gemm_fetchers(g->c, is_x)};
+    tw_tile_fetch(g->b, is_x ? &g->plan.tile_x : &g->plan.tile_y, &copy);
+}
+
+/* All threads take part, except those of a producer warp. */
+tw_meeting tw_gemm_meeting(const tw_gemm_gen *g) {
+    const bool all = g->plan.threads == g->plan.group * g->c->kl;
+    return all ? (tw_meeting){0} : (tw_meeting){.threads = g->plan.group, .number = TW_GEMM_SUMS};
+}
+
+static void store(void *context, int from, int below) {
+    tw_gemm_gen *g = context;
+    if (g->c->staged) tw_gemm_stage_sums(g);
+    tw_gemm_epilogue_store(g, from, below);
+}
+
+static void finish(tw_gemm_gen *g) {
+    const tw_join j = {.sums = g->acc[0],
+                       .n = g->plan.accumulators,
+                       .type = g->acc_type,
+                       .meeting = tw_gemm_meeting(g),
+                       .tid = g->tid,
+                       .threads = g->plan.group,
+                       .thread = g->group_tid,
+                       .groups = g->c->kl,
+                       .group = g->group,
+                       .shared = g->shared,
+                       .parts = g->c->kg,
+                       .way = (tw_join_way)g->c->split,
+                       .part = g->split,
+                       .tile = g->tile,
+                       .workspace = g->arg.workspace,
+                       .counters = g->arg.counters};
+    for (int s = 1; s < g->c->ks; s++)
+        for (int i = 0; i < g->plan.accumulators; i++) tw_add_to(g->b, g->acc[0][i], g->acc[s][i]);
+    tw_join_sums(g->b, &j, store, g);
+}
+
+const tw_gemm_frame tw_gemm_plain_frame = {each_tile, find_tile, locate, fetch, finish};
