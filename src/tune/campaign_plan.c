@@ -5,6 +5,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 typedef struct planning {
     const tw_family *f;
@@ -25,6 +26,9 @@ static bool add_job(planning *p, int macro, const tw_wave_point *at, int64_t rou
         if (job.problem[a] < f->least[a] || job.problem[a] > f->most[a]) return true;
     if (f->most_work > 0 && tw_family_work(f, job.problem) > f->most_work) return true;
     if (!tw_family_divide(f, macro, job.problem).grid) return true;
+    /* Where sides are limited, several points may be the same. */
+    for (int64_t i = p->n; i-- > 0 && p->jobs[i].macro == macro;)
+        if (!memcmp(p->jobs[i].problem, job.problem, sizeof job.problem)) return true;
     if (p->n == p->room) {
         const int64_t room = p->room ? 2 * p->room : 256;
         tw_campaign_job *wider = realloc(p->jobs, (size_t)room * sizeof *wider);

@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Families, campaigns, training and evaluation on a family whose times are known. */
+#include "tune/toy_family.h"
+
+#include "tilewright/select.h"
+#include "tune/evaluate.h"
+#include "tune/train.h"
+
+static char *folder;
+static char path[512], artefact[512];
+
+static int setup(void **state) {
+    (void)state;
+    folder = test_folder_make();
+    snprintf(path, sizeof path, "%s/store.db", folder);
+    snprintf(artefact, sizeof artefact, "%s/toy.select", folder);
+    return 0;
+}
+
+static int teardown(void **state) {
+    (void)state;
+    test_folder_remove(folder);
+    return 0;
+}
+
+static const tw_campaign_options usual = {.name = "tune",
+                                          .screens = 6,
+                                          .slow = 1.5,
+                                          .waves = 4,
+                                          .parts = 2,
+                                          .far = 4,
+                                          .rounds = 4,
+                                          .micros = 2,
+                                          .samples = 3,
+                                          .seed = 1};
+
+static tw_store *open_store(void) {
+    tw_store *s;
+    tw_diag d;
+    if (tw_store_open(&s, path, false, &d) != TW_OK) fail_msg("%s", d.message);
+    return s;
+}
+
+/* ---- families */
+
+static void problems_are_words(void **state) {
+    (void)state;
+    toy t;
+    toy_open(&t);
+    int64_t problem[TW_SELECT_AXES] = {12, 345, 6789}, read[TW_SELECT_AXES] = {0};
+    char words[100];
+    tw_family_print(&t.family, problem, words, sizeof words);
+    assert_string_equal(words, "m=12 n=345 k=6789");
+    assert_int_equal(tw_family_parse(&t.family, read, " k=6789  m=12 n=345", NULL), TW_OK);
+    assert_memory_equal(read, problem, sizeof read);
+    static const char *const bad[] = {"m=1 n=2",         "m=1 n=2 k=3 k=3", "m=1 n=2 k=0", "m=1 n=2 k=16777217",
+                                      "m=1 n=2 k=3 x=4", "m=1 n=2 k",       "m=1 n=2 k=",  "m=1 n=2 k=3x"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_int_equal(tw_family_parse(&t.family, read, bad[i], NULL), TW_ERR_USAGE);
+    assert_true(tw_family_work(&t.family, problem) == 2.0 * 12 * 345 * 6789);
+}
+
+static void configurations_are_found(void **state) {
+    (void)state;
+    toy t;
+    toy_open(&t);
+    char words[100];
+    for (int m = 0; m < TOY_MACROS; m++)
+        for (int i = 0; i < 3; i++) {
+            int macro = -1, micro = -1;
+            tw_family_config(&t.family, m, i, words, sizeof words);
+            assert_true(tw_family_find(&t.family, words, &macro, &micro) && macro == m && micro == i);
+        }
+    int macro, micro;
+    assert_false(tw_family_find(&t.family, "tile=1", &macro, &micro));
+    assert_false(tw_family_find(&t.family, "tile=16 stages=3", &macro, &micro));
+    assert_false(tw_family_find(&t.family, "tile=168 stages=2", &macro, &micro));
+}
+
+static void problems_are_divided(void **state) {
+    (void)state;
+    toy t;
+    toy_open(&t);
+    tw_artefact_macro m = {.config = "x",
+                           .grid = {64, 32},
+                           .rounds = {0, 0, 128},
+                           .times = 3,
+                           .multiple = {0, 8},
+                           .least = {2},
+                           .most = {1000},
+                           .parts = {2}};
+    t.family.macros = &m;
+    t.family.n_macros = 1;
+    const int64_t problem[TW_SELECT_AXES] = {100, 40, 130};
+    tw_wave_division d = tw_family_divide(&t.family, 0, problem);
+    assert_true(d.grid == 2 * 2 * 3 && d.loops == 2);
+    t.family.shrinks[0] = true;
+    d = tw_family_divide(&t.family, 0, problem);
+    assert_true(d.grid == 12 && d.loops == 2 * 100.0 / 128);
+    static const int64_t bad[][TW_SELECT_AXES] = {{100, 41, 130}, {1, 40, 130}, {1001, 40, 130}, {64, 40, 130}};
+    for (int i = 0; i < 4; i++) assert_int_equal(tw_family_divide(&t.family, 0, bad[i]).grid, 0);
+}
+
+static void usual_problems_are_drawn(void **state) {
+    (void)state;
+    toy t;
+    toy_open(&t);
+    t.family.most_work = 2e7;
+    tw_random r = tw_random_seed(1);
+    int small = 0;
+    for (int i = 0; i < 1000; i++) {
+        int64_t p[TW_SELECT_AXES] = {0};
+        tw_family_draw(&t.family, &r, p);
+        for (int a = 0; a < 3; a++)
+            assert_true(p[a] >= t.family.least[a] && p[a] <= t.family.most[a] && p[a] % t.family.step[a] == 0);
+        assert_true(tw_family_work(&t.family, p) <= 2e7);
+        small += p[0] < 91; /* Half of the factors of two. */
+    }
+    assert_true(small > 500);
+}
+
+/* ---- plans */
+
+static void plans_cover_all_choices(void **state) {
+    (void)state;
+    toy t;
+    toy_open(&t);
+    const bool keep[TOY_MACROS] = {true, false, true, true};
+    tw_campaign_job *jobs;
+    int64_t n;
+    assert_int_equal(tw_campaign_plan(&t.family, &usual, keep, &jobs, &n, NULL), TW_OK);
+    int count[TOY_MACROS] = {0}, corners[TOY_MACROS] = {0};
+    for (int64_t i = 0; i < n; i++) {
+        const tw_campaign_job *j = &jobs[i];
+        const tw_artefact_macro *m = &toy_macros[j->macro];
+        count[j->macro]++;
+        corners[j->macro] += j->corner;
+        for (int a = 0; a < 3; a++) {
+            const int64_t tile = a == 2 ? m->rounds[2] : m->grid[a];
+            assert_true(j->problem[a] >= t.family.least[a] && j->problem[a] <= t.family.most[a] &&
+                        j->problem[a] % tile == 0);
+        }
+        for (int64_t k = 0; k < i; k++)
+            assert_true(jobs[k].macro != j->macro || memcmp(jobs[k].problem, j->problem, sizeof j->problem) != 0);
+        /* The first jobs of all choices come before the second one of any. */
+        if (i < 3) assert_int_equal(count[j->macro], 1);
+    }
+    assert_int_equal(count[1], 0);
+    for (int m = 0; m < TOY_MACROS; m++)
+        if (keep[m]) assert_true(count[m] >= 4 * 8 && corners[m] == 4);
+    free(jobs);
+    tw_campaign_options none = usual;
+    none.waves = 0;
+    assert_int_equal(tw_campaign_plan(&t.family, &none, keep, &jobs, &n, NULL), TW_ERR_USAGE);
+}
+
+/* ---- campaigns */
+
+static void slow_choices_are_dropped(void **state) {
+    (void)state;
+    toy t;
+    toy_open(&t);
+    t.family.macro = 0;
+    tw_store *s = open_store();
+    tw_campaign_progress p;
+    tw_diag d;
+    if (tw_campaign_run(&t.family, s, &usual, &p, &d) != TW_OK) fail_msg("%s", d.message);
+    assert_false(p.cut);
+    assert_true(p.measured == t.measured && p.had == 0 && p.wrong == 0 && p.failed == 0 && p.jobs == p.planned);
+    assert_true(p.best > 0);
+    bool keep[TOY_MACROS], likes[TOY_MACROS * TW_ARTEFACT_MICROS];
+    assert_int_equal(tw_campaign_learn(&t.family, s, &usual, keep, likes, NULL), TW_OK);
+    assert_true(keep[0] && !keep[3]);
+    for (int m = 0; m < 3; m++) {
+        int liked = 0;
+        for (int i = 0; i < 3; i++) liked += likes[m * TW_ARTEFACT_MICROS + i];
+        assert_int_equal(liked, keep[m] ? 2 : 3);
+    }
+    /* What the store has is not measured again, and another campaign's is. */
+    const int before = t.measured;
+    assert_int_equal(tw_campaign_run(&t.family, s, &usual, &p, NULL), TW_OK);
+    assert_true(t.measured == before && p.measured == 0 && p.had == before);
+    tw_campaign_options other = usual;
+    other.name = "other";
+    other.most = 10;
+    assert_int_equal(tw_campaign_run(&t.family, s, &other, &p, NULL), TW_OK);
+    assert_true(p.cut && p.measured >= 10 && p.had == 0);
+    tw_store_close(s);
+}
+
+typedef struct counting {
+    int64_t rows, doubled;
+    char last[400];
+} counting;
+
+static tw_status count(void *context, const tw_measurement *m, tw_diag *diag) {
+    counting *c = context;
+    (void)diag;
+    c->rows++;
+    c->doubled += !strcmp(c->last, m->key);
+    snprintf(c->last, sizeof c->last, "%s", m->key);
+    return TW_OK;
+}
+
+/* Interrupted again and again, a campaign ends with what one without interruptions has. */
+static void campaigns_go_on(void **state) {
+    (void)state;
+    toy t;
+    toy_open(&t);
+    tw_campaign_options o = usual;
+    tw_campaign_progress p = {.cut = true};
+    o.interrupted = toy_interrupted;
+    o.context = &t;
+    int runs = 0;
+    for (; p.cut; runs++) {
+        tw_store *s = open_store();
+        t.end = 17;
+        assert_int_equal(tw_campaign_run(&t.family, s, &o, &p, NULL), TW_OK);
+        assert_true(p.measured <= 17);
+        tw_store_close(s);
+    }
+    assert_true(runs > 5);
+    tw_store *s = open_store();
+    counting c = {0};
+    assert_int_equal(tw_store_read(s, NULL, count, &c, NULL, NULL), TW_OK);
+    assert_int_equal(c.rows, t.measured);
+    assert_int_equal(c.doubled, 0);
+    tw_store_close(s);
+}
+
+static void wrong_results_are_kept_as_such(void **state) {
+    (void)state;
+    toy t;
+    toy_open(&t);
+    t.wrong = "tile=16 stages=4";
+    tw_store *s = open_store();
+    tw_campaign_progress p;
+    assert_int_equal(tw_campaign_run(&t.family, s, &usual, &p, NULL), TW_OK);
+    assert_true(p.wrong > 0 && p.failed == 0);
+    tw_training training;
+    assert_int_equal(tw_training_read(&training, &t.family, s, "tune", NULL), TW_OK);
+    assert_int_equal(training.wrong, p.wrong);
+    for (int i = 0; i < training.n; i++) assert_false(training.samples[i].macro == 0 && training.samples[i].micro == 1);
+    tw_training_free(&training);
+    tw_store_close(s);
+}
+
+/* ---- training and evaluation */
+
+typedef struct judged {
+    double shares[3][64];
+    const char *names[3];
+    int n, strategies;
+} judged;
+
+static tw_status take(void *context, const tw_evaluation *e, tw_diag *diag) {
+    judged *j = context;
+    (void)diag;
+    assert_true(e->configs > 8 && e->wrong == 0 && e->time > 0 && *e->oracle);
+    for (int i = 0; i < e->n; i++) {
+        j->names[i] = e->of[i].name;
+        j->shares[i][j->n] = e->of[i].share;
+        assert_true(e->of[i].share > 0 && e->of[i].share <= 1);
+        assert_true(fabs(e->time / e->of[i].time - e->of[i].share) < 1e-9);
+    }
+    j->strategies = e->n;
+    j->n++;
+    return TW_OK;
+}
+
+static bool choose(void *context, const int64_t *problem, char *out, size_t size) {
+    tw_selection s;
+    if (tw_select_choose(context, problem, 0, &s) != TW_OK) return false;
+    snprintf(out, size, "%s", s.config);
+    return true;
+}
+
+static bool choose_nothing(void *context, const int64_t *problem, char *out, size_t size) {
+    (void)context, (void)problem, (void)out, (void)size;
+    return false;
+}
+
+static void choices_come_near_the_best(void **state) {
+    (void)state;
+    toy t;
+    toy_open(&t);
+    tw_store *s = open_store();
+    tw_diag d;
+    tw_trained trained;
+    assert_int_equal(tw_train(&t.family, s, NULL, artefact, &trained, &d), TW_ERR_USAGE);
+    assert_non_null(strstr(d.message, "no points of toy"));
+    assert_int_equal(tw_campaign_run(&t.family, s, &usual, NULL, NULL), TW_OK);
+    if (tw_train(&t.family, s, "tune", artefact, &trained, &d) != TW_OK) fail_msg("%s", d.message);
+    assert_true(trained.problems == usual.screens && trained.share > 0.9 && trained.quality.n > 50);
+    tw_selector *selector;
+    tw_selector_info info;
+    assert_int_equal(tw_selector_open(&selector, artefact, NULL), TW_OK);
+    tw_selector_describe(selector, &info);
+    assert_string_equal(info.kernel, "toy");
+    assert_non_null(strstr(info.about, trained.form));
+    judged j = {.n = 0};
+    const tw_strategy strategies[] = {{"select", choose, selector}, {"nothing", choose_nothing, NULL}};
+    const tw_evaluate_options o = {.name = "eval",
+                                   .problems = 40,
+                                   .seed = 7,
+                                   .strategies = strategies,
+                                   .n_strategies = 1,
+                                   .result = take,
+                                   .context = &j};
+    if (tw_evaluate(&t.family, s, &o, &d) != TW_OK) fail_msg("%s", d.message);
+    assert_true(j.n == 40 && j.strategies == 2);
+    assert_string_equal(j.names[0], "default");
+    assert_string_equal(j.names[1], "select");
+    const tw_evaluate_summary usual_one = tw_evaluate_summarise(j.shares[0], j.n),
+                              selected = tw_evaluate_summarise(j.shares[1], j.n);
+    assert_true(usual_one.mean < 0.5);
+    /* What is lost is of micro choices between the few values of L that were measured. */
+    assert_true(selected.mean > 0.92 && selected.worst > 0.8 && selected.n == 40);
+    /* All of it is in the store now, so a family whose device is not here says the same. */
+    const int before = t.measured;
+    judged again = {.n = 0};
+    tw_evaluate_options same = o;
+    same.context = &again;
+    t.family.recorded = true;
+    assert_int_equal(tw_evaluate(&t.family, s, &same, NULL), TW_OK);
+    assert_int_equal(t.measured, before);
+    assert_true(tw_evaluate_summarise(again.shares[1], again.n).mean == selected.mean);
+    tw_selector_close(selector);
+    tw_store_close(s);
+}
+
+/* Every form of the model in an artefact chooses as the model itself. */
+static void artefacts_say_what_models_say(void **state) {
+    (void)state;
+    toy t;
+    toy_open(&t);
+    tw_store *s = open_store();
+    tw_training training;
+    tw_trained trained;
+    tw_selector *selector;
+    tw_wave_model *m = NULL;
+    assert_int_equal(tw_campaign_run(&t.family, s, &usual, NULL, NULL), TW_OK);
+    assert_int_equal(tw_train(&t.family, s, "tune", artefact, &trained, NULL), TW_OK);
+    assert_int_equal(tw_training_read(&training, &t.family, s, "tune", NULL), TW_OK);
+    tw_wave_form form = TW_WAVE_FULL;
+    while (strcmp(trained.form, tw_train_form(form)) != 0) form++;
+    assert_int_equal(tw_train_fit(&m, &t.family, &training, form, NULL), TW_OK);
+    assert_int_equal(tw_selector_open(&selector, artefact, NULL), TW_OK);
+    tw_random r = tw_random_seed(3);
+    int same = 0;
+    for (int i = 0; i < 300; i++) {
+        int64_t p[TW_SELECT_AXES] = {0};
+        char config[100];
+        tw_selection x;
+        tw_family_draw(&t.family, &r, p);
+        assert_int_equal(tw_select_choose(selector, p, 0, &x), TW_OK);
+        assert_true(tw_train_choose(&t.family, m, p, config, sizeof config));
+        same += !strcmp(config, x.config);
+    }
+    assert_true(same > 285);
+    tw_selector_close(selector);
+    tw_wave_free(m);
+    tw_training_free(&training);
+    tw_store_close(s);
+}
+
+static void shares_are_summarised(void **state) {
+    (void)state;
+    double shares[] = {0.5, 1, 0, 0.25};
+    const tw_evaluate_summary s = tw_evaluate_summarise(shares, 4);
+    assert_true(s.n == 3 && fabs(s.mean - 0.5) < 1e-12 && s.worst == 0.25 && s.low5 == 0.25);
+    double none[] = {0};
+    assert_int_equal(tw_evaluate_summarise(none, 1).n, 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(problems_are_words),
+        cmocka_unit_test(configurations_are_found),
+        cmocka_unit_test(problems_are_divided),
+        cmocka_unit_test(usual_problems_are_drawn),
+        cmocka_unit_test(plans_cover_all_choices),
+        cmocka_unit_test_setup_teardown(slow_choices_are_dropped, setup, teardown),
+        cmocka_unit_test_setup_teardown(campaigns_go_on, setup, teardown),
+        cmocka_unit_test_setup_teardown(wrong_results_are_kept_as_such, setup, teardown),
+        cmocka_unit_test_setup_teardown(choices_come_near_the_best, setup, teardown),
+        cmocka_unit_test_setup_teardown(artefacts_say_what_models_say, setup, teardown),
+        cmocka_unit_test(shares_are_summarised),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

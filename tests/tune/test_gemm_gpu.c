@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The family of products on a GPU, on a stand-in for the driver whose kernels do nothing, are all right, and take ten
+   microseconds. */
+#define _GNU_SOURCE
+#include "support/support.h"
+
+#include "base/arena.h"
+#include "base/diag.h"
+#include "device/fake_cuda.h"
+#include "kernels/gemm/space.h"
+#include "tune/gemm_gpu.h"
+#include "tune/gemm_kernels.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static char *cache; /* Nothing that was compiled before is remembered. */
+
+static int setup(void **state) {
+    (void)state;
+    cache = test_folder_make();
+    setenv("TILEWRIGHT_CACHE", cache, 1);
+    setenv("TILEWRIGHT_LIBCUDA", TW_FAKE_CUDA, 1);
+    setenv("TILEWRIGHT_LIBCUBLASLT", "none", 1);
+    unsetenv("TILEWRIGHT_PTXAS");
+    fake_cuda_reset();
+    return 0;
+}
+
+static int teardown(void **state) {
+    (void)state;
+    test_folder_remove(cache);
+    return 0;
+}
+
+/* Every choice is a kernel for the problems that its rules allow. */
+static void choices_are_legal(void **state) {
+    (void)state;
+    tw_arena a = {0};
+    tw_artefact_macro *macros = NULL;
+    const tw_target *target = tw_target_find("sm_90a");
+    const int n = tw_gemm_gpu_list(&a, TW_GEMM_BF16, target, 132, &macros);
+    assert_true(n > 100);
+    tw_family f = {.axes = {"m", "n", "k"},
+                   .n_axes = 3,
+                   .macros = macros,
+                   .n_macros = n,
+                   .least = {64, 384, 2048},
+                   .most = {16384, 8192, 8192},
+                   .step = {1, 64, 64}};
+    tw_random r = tw_random_seed(1);
+    int legal = 0, configs = 0;
+    for (int m = 0; m < n; m++) {
+        configs += macros[m].n_micros;
+        for (int tries = 0; tries < 6; tries++) {
+            int64_t p[TW_SELECT_AXES] = {0};
+            tw_family_draw(&f, &r, p);
+            tw_gemm_problem q = {.type = TW_GEMM_BF16, .m = p[0], .n = p[1], .k = p[2], .trans_b = true, .alpha = 1};
+            assert_int_equal(tw_gemm_problem_complete(&q, NULL), TW_OK);
+            const tw_wave_division d = tw_family_divide(&f, m, p);
+            if (!d.grid) continue;
+            char words[400];
+            tw_gemm_config c = tw_gemm_config_default(&q);
+            tw_gemm_resources need;
+            const char *why = NULL;
+            tw_family_config(&f, m, (int)tw_random_below(&r, (uint64_t)macros[m].n_micros), words, sizeof words);
+            assert_int_equal(tw_gemm_config_parse(&c, words, NULL), TW_OK);
+            if (!tw_gemm_legal(&q, &c, target, &need, &why)) fail_msg("%s: %s", words, why);
+            assert_true(need.grid == d.grid && (double)need.stages_of_k == d.loops);
+            legal++;
+        }
+    }
+    assert_true(configs > 1000 && legal > 300);
+    tw_arena_free(&a);
+    assert_int_equal(tw_gemm_gpu_list(&a, TW_GEMM_BF16, tw_target_find("sm_80"), 108, &macros), 0);
+    tw_arena_free(&a);
+}
+
+typedef struct heard {
+    int right, failed;
+} heard;
+
+static tw_status hear(void *context, const tw_measured *m, tw_diag *diag) {
+    heard *h = context;
+    (void)diag;
+    h->right += m->status == TW_OK && m->time.median > 9.9 && m->time.median < 10.1;
+    h->failed += m->status != TW_OK;
+    return TW_OK;
+}
+
+static void kernels_are_compiled_once(void **state) {
+    (void)state;
+    tw_family f;
+    tw_diag d;
+    const tw_gemm_gpu_options o = {TW_GEMM_BF16, 0};
+    if (tw_gemm_gpu_open(&f, &o, &d) != TW_OK) fail_msg("%s", d.message);
+    assert_string_equal(f.name, "gemm-gpu-bf16");
+    const char *configs[3];
+    char texts[2][400];
+    for (int i = 0; i < 2; i++) tw_family_config(&f, f.macro, i, texts[i], sizeof texts[i]);
+    configs[0] = texts[0];
+    configs[1] = texts[1];
+    configs[2] = "by=cublaslt"; /* There is none here. */
+    const tw_measure_protocol p = {.samples = 3, .turns = true};
+    /* The second problem has the same kernels, the third has tiles that are not whole. */
+    static const int64_t problems[][TW_SELECT_AXES] = {{256, 512, 128}, {512, 256, 192}, {200, 512, 128}};
+    int compiled = 0;
+    for (int i = 0; i < 3; i++) {
+        heard h = {0};
+        const tw_family_listener l = {hear, NULL, &h};
+        if (f.calls->measure(f.self, problems[i], configs, 3, &p, &l, &d) != TW_OK) fail_msg("%s", d.message);
+        assert_true(h.right == 2 && h.failed == 1);
+        const int now = fake_cuda_look()->compiled;
+        if (i == 1) assert_int_equal(now, compiled);
+        if (i == 2) assert_true(now > compiled);
+        compiled = now;
+    }
+    heard h = {0};
+    const tw_family_listener l = {hear, NULL, &h};
+    assert_int_equal(f.calls->measure(f.self, problems[0], (const char *const[]){"ml=what"}, 1, &p, &l, &d),
+                     TW_ERR_USAGE);
+    const int64_t odd[TW_SELECT_AXES] = {64, 64, 100};
+    assert_int_equal(f.calls->measure(f.self, odd, configs, 1, &p, &l, &d), TW_ERR_UNSUPPORTED);
+    char words[400];
+    f.calls->baseline(f.self, 0, problems[0], words, sizeof words);
+    assert_non_null(strstr(words, "ml="));
+    f.calls->baseline(f.self, 1, problems[0], words, sizeof words);
+    assert_string_equal(words, "by=cublaslt");
+    /* The same family by its environment alone. */
+    tw_family recorded;
+    if (tw_gemm_gpu_recorded(&recorded, TW_GEMM_BF16, f.environment, &d) != TW_OK) fail_msg("%s", d.message);
+    assert_true(recorded.recorded && recorded.n_macros == f.n_macros && recorded.macro == f.macro);
+    assert_string_equal(recorded.environment, f.environment);
+    assert_string_equal(recorded.alike, f.alike);
+    tw_family_close(&recorded);
+    tw_family_close(&f);
+    assert_int_equal(fake_cuda_alive(), 0);
+    assert_int_equal(tw_gemm_gpu_recorded(&recorded, TW_GEMM_BF16, "{}", &d), TW_ERR_FORMAT);
+    assert_int_equal(tw_gemm_gpu_recorded(&recorded, TW_GEMM_BF16, "what", &d), TW_ERR_FORMAT);
+}
+
+/* Sets of matrices follow each other, and begin again where the pool ends. */
+static void pools_have_room_for_sets(void **state) {
+    (void)state;
+    tw_cuda *c;
+    tw_gemm_pool *pool;
+    tw_diag d;
+    if (tw_cuda_open(&c, 0, &d) != TW_OK) fail_msg("%s", d.message);
+    assert_int_equal(tw_gemm_pool_make(&pool, c, TW_GEMM_F32, 1 << 20, 1, &d), TW_ERR_UNSUPPORTED);
+    if (tw_gemm_pool_make(&pool, c, TW_GEMM_F16, 1 << 20, 1, &d) != TW_OK) fail_msg("%s", d.message);
+    tw_gemm_problem p = {.type = TW_GEMM_F16, .m = 100, .n = 200, .k = 520, .trans_b = true, .alpha = 1};
+    assert_int_equal(tw_gemm_problem_complete(&p, NULL), TW_OK);
+    assert_int_equal(tw_gemm_pool_covers(pool, &p, NULL), TW_OK);
+    uint64_t a[4], b[4];
+    for (int i = 0; i < 4; i++) {
+        tw_gemm_pool_place(pool, &p, i, &a[i], &b[i]);
+        assert_true((a[i] - a[0]) % 256 == 0 && (b[i] - a[i]) % 256 == 0 && b[i] >= a[i] + 2 * 100 * 520);
+        if (i && i < 3) assert_true(a[i] >= b[i - 1] + 2 * 200 * 520);
+    }
+    assert_true(a[3] == a[0] && b[3] == b[0]);
+    tw_gemm_problem other = p;
+    other.k = other.lda = other.ldb = 516;
+    assert_int_equal(tw_gemm_pool_covers(pool, &other, NULL), TW_ERR_UNSUPPORTED);
+    other = p;
+    other.beta = 1;
+    assert_int_equal(tw_gemm_pool_covers(pool, &other, NULL), TW_ERR_UNSUPPORTED);
+    other = p;
+    other.m = 1000;
+    assert_int_equal(tw_gemm_pool_covers(pool, &other, NULL), TW_ERR_UNSUPPORTED);
+    tw_gemm_pool_free(pool);
+    tw_gemm_pool_free(NULL);
+    tw_cuda_close(c);
+    assert_int_equal(fake_cuda_alive(), 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(choices_are_legal, setup, teardown),
+        cmocka_unit_test_setup_teardown(kernels_are_compiled_once, setup, teardown),
+        cmocka_unit_test_setup_teardown(pools_have_room_for_sets, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
