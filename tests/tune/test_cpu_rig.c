@@ -80,9 +80,19 @@ static void families_measure_their_choices(void **state) {
         f.calls->baseline(f.self, b, problem, texts[n], sizeof texts[n]);
         configs[n] = texts[n];
     }
+    const tw_measure_protocol p = {.samples = 2};
+    /* Baselines can be measured however narrow a thread's columns are. */
+    const int64_t narrow[TW_SELECT_AXES] = {20, 32, 64};
+    for (int b = 0; b < f.n_baselines; b++) {
+        heard one = {0};
+        const char *words = texts[MOST - 1];
+        const tw_family_listener listener = {hear, NULL, &one};
+        f.calls->baseline(f.self, b, narrow, texts[MOST - 1], sizeof texts[0]);
+        if (f.calls->measure(f.self, narrow, &words, 1, &p, &listener, &d) != TW_OK) fail_msg("%s", d.message);
+        assert_int_equal(one.right, 1);
+    }
     heard h = {0};
     const tw_family_listener l = {hear, NULL, &h};
-    const tw_measure_protocol p = {.samples = 2};
     const int step = TEST_SANITIZED ? 11 : 3; /* Samples last half a millisecond each. */
     int asked = 0;
     for (int i = 0; i < n; i += step) configs[asked++] = texts[i];

@@ -27,8 +27,8 @@ static const tw_param params[] = {
      .at = offsetof(tw_tiled_config, by),
      .words = makers,
      .meaning = "whose code computes a tile"},
-    NUMBER(tm, TW_SPACE_MACRO, TM_LEAST, 65536, "the most rows of x in a tile", 16, 32, 64, 128, 256, 512),
-    NUMBER(tn, TW_SPACE_MACRO, TN_LEAST, 65536, "the most rows of W in a tile", 64, 128, 256, 512, 1024),
+    NUMBER(tm, TW_SPACE_MACRO, 1, 65536, "the most rows of x in a tile", 16, 32, 64, 128, 256, 512),
+    NUMBER(tn, TW_SPACE_MACRO, TW_PANEL_ROWS, 65536, "the most rows of W in a tile", 64, 128, 256, 512, 1024),
     NUMBER(span, TW_SPACE_MICRO, 256, 65536, "columns of x and W at a time", 512, 1024, 2048, 4096),
     NUMBER(rows, TW_SPACE_MICRO, 12, 65532, "rows of x that meet a block of panels", 48, 192),
     {.name = "order",
@@ -41,7 +41,7 @@ static const tw_param params[] = {
 
 /* Tells whether more than half of a tile is used, or no smaller tile exists. */
 static bool is_used(int64_t extent, int64_t tile, int64_t least) {
-    return tile == least || 2 * extent > tile;
+    return tile <= least || 2 * extent > tile;
 }
 
 static tw_status legal(const void *context, const void *config, tw_diag *diag) {
