@@ -16,6 +16,8 @@ compile.c vm/cuda/vm.h
 doctor.c device/cuda/cuda.h
 doctor.c kernels/vendor/cublaslt.h
 doctor.c tune/gpu_bandwidth.h
+eval.c tune/evaluate.h
+eval.c tune/train.h
 export.c tune/lines.h
 import.c tune/lines.h
 kernel.c ir/text.h
@@ -26,6 +28,11 @@ kernel.c space/categorical.h
 kernel.c tune/gemm_bench.h
 problem.c kernels/gemm/space.h
 problem.h kernels/gemm/gemm.h
+tuning.c tune/gemm_cpu.h
+tuning.c tune/gemm_gpu.h
+tuning.c tune/store.h
+tuning.h tune/campaign.h
+tuning.h tune/train.h
 '
 bad=0
 rank() { i=0; for r in $rooms; do i=$((i + 1)); [ "$r" = "$1" ] && { echo $i; return; }; done; echo 0; }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#define _POSIX_C_SOURCE 200809L
 /* The verb `eval` measures what choices are worth on problems that no model has seen. */
 #include "base/diag.h"
 #include "cli/tuning.h"
@@ -10,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 typedef struct evaluating {
     const tw_family *f;
@@ -38,17 +40,21 @@ static bool choose_selected(void *context, const int64_t *problem, char *out, si
 }
 
 static void print_json(const evaluating *e, const tw_evaluation *r) {
+    char problem[200];
     json_t *o = json_object(), *of = json_object();
+    tw_family_print(e->f, r->problem, problem, sizeof problem);
+    json_object_set_new(o, "case", json_string(problem));
     for (int a = 0; a < e->f->n_axes; a++) json_object_set_new(o, e->f->axes[a], json_integer(r->problem[a]));
     json_object_set_new(o, "configs", json_integer(r->configs));
     json_object_set_new(o, "wrong", json_integer(r->wrong));
+    json_object_set_new(o, "failed", json_integer(r->failed));
     json_object_set_new(o, "oracle", json_string(r->oracle));
     json_object_set_new(o, "oracle_us", json_real(r->time));
     json_object_set_new(o, "noise", json_real(r->noise));
     for (int i = 0; i < r->n; i++)
         json_object_set_new(
             of, r->of[i].name,
-            json_pack("{s:s, s:f, s:f}", "config", r->of[i].config, "us", r->of[i].time, "share", r->of[i].share));
+            json_pack("{s:s, s:f, s:f}", "config", r->of[i].config, "us", r->of[i].time, "of_best", r->of[i].share));
     json_object_set_new(o, "of", of);
     char *line = json_dumps(o, JSON_REAL_PRECISION(6));
     if (line) puts(line);
@@ -88,7 +94,7 @@ static void print_summary(evaluating *e) {
             continue;
         }
         json_t *o = json_pack("{s:s, s:s, s:i, s:f, s:f, s:f}", "case", "summary", "strategy", e->names[i], "problems",
-                              s.n, "share", s.mean, "low5", s.low5, "worst", s.worst);
+                              s.n, "of_best", s.mean, "low5", s.low5, "worst", s.worst);
         char *line = json_dumps(o, JSON_REAL_PRECISION(6));
         if (line) puts(line);
         free(line);
@@ -129,6 +135,25 @@ static void close_strategies(strategies *s) {
     tw_selector_close(s->selector);
 }
 
+/* Says what was measured, where and how: the first line of a file of results. */
+static void print_head(const tw_family *f, const char *commit, const char *command) {
+    char date[32] = "";
+    const time_t now = time(NULL);
+    struct tm utc;
+    if (gmtime_r(&now, &utc)) strftime(date, sizeof date, "%Y-%m-%d", &utc);
+    json_t *environment = json_loads(f->environment, 0, NULL);
+    json_t *o =
+        json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:o?}", "device", f->device, "date", date, "commit", commit,
+                  "command", command, "family", f->name, "protocol",
+                  "every legal configuration once, those within 1.5 times the least three times, the six fastest, "
+                  "choices and baselines nine times in turn; medians",
+                  "environment", environment);
+    char *line = json_dumps(o, 0);
+    if (line) puts(line);
+    free(line);
+    json_decref(o);
+}
+
 static bool make_room(evaluating *e, int problems) {
     bool good = true;
     for (int i = 0; i < TW_EVALUATE_STRATEGIES; i++)
@@ -138,8 +163,12 @@ static bool make_room(evaluating *e, int problems) {
 }
 
 static int run(const cli_verb *verb, int argc, char **argv) {
-    const char *words[8], *artefact = NULL, *campaign = NULL;
+    const char *words[8], *artefact = NULL, *campaign = NULL, *commit = "";
     cli_tuning t = {0};
+    char command[1024];
+    size_t length = (size_t)snprintf(command, sizeof command, "tilewright eval");
+    for (int i = 0; i < argc && length < sizeof command; i++)
+        length += (size_t)snprintf(command + length, sizeof command - length, " %s", argv[i]);
     int64_t problems = 10, seed = 1000;
     tw_evaluate_options o = {.name = "eval", .interrupted = cli_tuning_interrupted, .result = take};
     evaluating e = {0};
@@ -151,6 +180,7 @@ static int run(const cli_verb *verb, int argc, char **argv) {
         {"--problems", CLI_INT, &problems, "N", "problems, drawn at random (default 10)"},
         {"--budget", CLI_REAL, &o.seconds, "SECONDS", "no problem begins after it"},
         {"--seed", CLI_INT, &seed, "N", "decides the problems (default 1000)"},
+        {"--commit", CLI_TEXT, &commit, "NAME", "commit of this build, for --json"},
         {"--json", CLI_FLAG, &e.json, NULL, "print as JSON"},
     };
     int n, status;
@@ -170,6 +200,7 @@ static int run(const cli_verb *verb, int argc, char **argv) {
     if (st == TW_OK) st = open_strategies(&s, &t.family, store, artefact, campaign, &d);
     o.strategies = s.list;
     o.n_strategies = s.n;
+    if (st == TW_OK && e.json) print_head(&t.family, commit, command);
     if (st == TW_OK) st = tw_evaluate(&t.family, store, &o, &d);
     if (st == TW_OK) print_summary(&e);
     close_strategies(&s);

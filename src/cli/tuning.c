@@ -76,7 +76,7 @@ static tw_status open_recorded(cli_tuning *t, tw_diag *diag) {
     return st == TW_OK ? tw_gemm_gpu_recorded(&t->family, TW_GEMM_BF16, f.environment, diag) : st;
 }
 
-tw_status cli_tuning_open(cli_tuning *t, const char *const *words, int n, tw_diag *diag) {
+static tw_status open_family(cli_tuning *t, const char *const *words, int n, tw_diag *diag) {
     const char *device = t->device ? t->device : "cpu";
     int number = 0;
     char rest;
@@ -90,6 +90,32 @@ tw_status cli_tuning_open(cli_tuning *t, const char *const *words, int n, tw_dia
         return open_gpu(t, words, n, number, diag);
     if (!strcmp(device, "recorded")) return open_recorded(t, diag);
     return tw_fail(diag, TW_ERR_USAGE, "--device: \"%s\" is not cpu, cuda, cuda:N or recorded", device);
+}
+
+/* Sets the usual values of an axis to a range such as "m=16:512". */
+static tw_status set_range(tw_family *f, const char *text, tw_diag *diag) {
+    for (int a = 0; a < f->n_axes; a++) {
+        const size_t n = strlen(f->axes[a]);
+        long long least, most;
+        char rest;
+        if (strncmp(text, f->axes[a], n) != 0 || text[n] != '=') continue;
+        if (sscanf(text + n + 1, "%lld:%lld%c", &least, &most, &rest) != 2 || least < 1 || most < least ||
+            most > TW_SELECT_MOST)
+            break;
+        f->least[a] = least;
+        f->most[a] = most;
+        return TW_OK;
+    }
+    return tw_fail(diag, TW_ERR_USAGE, "--range: \"%s\" is not an axis and its values, such as %s=64:512", text,
+                   f->axes[0]);
+}
+
+tw_status cli_tuning_open(cli_tuning *t, const char *const *words, int n, tw_diag *diag) {
+    tw_status st = open_family(t, words, n, diag);
+    if (st != TW_OK) return st;
+    for (int i = 0; i < t->ranges.count && st == TW_OK; i++) st = set_range(&t->family, t->ranges.item[i], diag);
+    if (st != TW_OK) tw_family_close(&t->family);
+    return st;
 }
 
 bool cli_tuning_effort(const char *effort, tw_campaign_options *o) {

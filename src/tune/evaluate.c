@@ -17,7 +17,7 @@ static const double CLOSE = 1.5;
 /* What is known of a configuration. */
 typedef struct entry {
     char config[TEXT];
-    bool wrong;
+    tw_status status;
     double time, low, high; /* Median, 10th and 90th percentile of its latest measurement. 0: none. */
 } entry;
 
@@ -49,7 +49,7 @@ static entry *add(evaluating *e, const char *config) {
         e->entries = wider;
         e->room = room;
     }
-    e->entries[e->n] = (entry){.wrong = false};
+    e->entries[e->n] = (entry){.status = TW_OK};
     snprintf(e->entries[e->n].config, TEXT, "%s", config);
     return &e->entries[e->n++];
 }
@@ -61,7 +61,7 @@ static tw_status take(void *context, const tw_measurement *m, tw_diag *diag) {
     entry *at = m->key && !strncmp(m->key, e->stage, stage) && m->key[stage] == '|' ? find(e, m->config) : NULL;
     if (!at) return TW_OK;
     if (m->status != TW_OK || m->n < 1) {
-        at->wrong = true;
+        at->status = m->status;
         at->time = 0;
         return TW_OK;
     }
@@ -168,8 +168,9 @@ static void conclude(const evaluating *e, const bool *final, tw_evaluation *r) {
     const entry *oracle = NULL;
     for (int i = 0; i < e->legal; i++) {
         const entry *x = &e->entries[i];
-        r->wrong += x->wrong;
-        r->configs += !x->wrong && x->time > 0;
+        r->wrong += x->status == TW_ERR_MISMATCH;
+        r->failed += x->status != TW_OK && x->status != TW_ERR_MISMATCH;
+        r->configs += x->status == TW_OK && x->time > 0;
         if (final[i] && x->time > 0 && (!oracle || x->time < oracle->time)) oracle = x;
     }
     if (!oracle) return;

@@ -29,7 +29,8 @@ typedef struct tw_evaluated {
 typedef struct tw_evaluation {
     int64_t problem[TW_SELECT_AXES];
     int configs;      /* Configurations that were measured and right. */
-    int wrong;        /* Configurations that were wrong or did not run. */
+    int wrong;        /* Configurations with a wrong result. */
+    int failed;       /* Configurations that could not be run. */
     char oracle[400]; /* The fastest of the last measurement. */
     double time;      /* Its median. */
     double noise;     /* Half the distance from its 10th to its 90th percentile, relative to the median. */

@@ -101,6 +101,7 @@ void tw_family_draw(const tw_family *f, tw_random *r, int64_t *problem) {
             const double least = (double)f->least[a], ratio = (double)f->most[a] / least;
             const int64_t drawn = (int64_t)(least * pow(ratio, tw_random_unit(r)));
             problem[a] = parts_of(drawn, f->step[a]) * f->step[a];
+            if (problem[a] > f->most[a] && problem[a] > f->step[a]) problem[a] -= f->step[a];
         }
     while (f->most_work > 0 && tw_family_work(f, problem) > f->most_work);
 }

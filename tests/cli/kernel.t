@@ -53,7 +53,7 @@ $ TILEWRIGHT_PTXAS=nothing-of-that-name TILEWRIGHT_LIBCUDA=none tilewright kerne
 $ tilewright kernel gemm --list | sed -n '1,2p;/^  u /p;/^  split /p'
   of the problem:
   m n k; type=f32|f64|f16|bf16|tf32|s8; ta tb (1: stored transposed); lda ldb ldc; batch, sa sb sc (strides);
-    u      micro  4 8 16 32 64 128
+    u      macro  4 8 16 32 64 128
     split  micro  0 1 2 3
 $ tilewright kernel gemm --list --json | json - stages.values.0 stages.role kg.role
   1
@@ -61,8 +61,8 @@ $ tilewright kernel gemm --list --json | json - stages.values.0 stages.role kg.r
   macro
 $ tilewright kernel gemm m=64 n=64 k=64 --space >s; grep -e '^  mma ' -e '^  u ' -e ^points s; sed 's/[0-9].*//;s/ *$//' s | tail -2
     mma    macro    3  0 1 2
-    u      micro    6  4 8 16 32 64 128
-  points     8.896e+13, of the macro parameters 1.724e+05
+    u      macro    6  4 8 16 32 64 128
+  points     8.896e+13, of the macro parameters 2.068e+06
   legal
   drawing    of uniform draws
 $ tilewright kernel gemm m=64 n=64 k=64 --space --json >s; json s target problem.m parameters.mma.role parameters.kg.count parameters.u.values.5 macro_points exact judged
@@ -73,7 +73,7 @@ $ tilewright kernel gemm m=64 n=64 k=64 --space --json >s; json s target problem
   macro
   38
   128
-  172368.0
+  2068420.0
   false
   1000000
   1

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+# The verbs of the tuner, on one thread of this processor, for small products.
+$ export OPENBLAS_NUM_THREADS=1 RANGE="--range m=16:40 --range n=256:320 --range k=256:512"
+> tilewright measure gemm type=bf16 -t 1 $RANGE --budget 5 --store t.db --json >a; json a family had wrong failed
+> tilewright measure gemm type=bf16 -t 1 $RANGE --samples 1 --store t.db --json >b; json b family wrong failed; test "$(json b had)" -ge 100
+> tilewright train gemm type=bf16 -t 1 --store t.db -o t.select | tail -1
+> tilewright train gemm type=f32 -t 1 --store t.db
+  gemm-cpu-bf16
+  0
+  0
+  0
+  gemm-cpu-bf16
+  0
+  0
+  t.select
+  tilewright: the store has no points of gemm-cpu-f32 on this device
+  [2]
+# The choice is one of the family's, and it is explained.
+$ tilewright select t.select m=30 n=304 k=300 | sed 's/=[a-z0-9]*/=/g;s/: .*/: T/'
+> tilewright explain t.select m=30 n=304 k=300 --json | json - choice.source choice.config slots | sed 's/=[a-z0-9]*/=/g'
+> tilewright explain t.select m=30 n=304 k=300 | sed 's/:.*//'
+> tilewright select t.select m=30 n=304 k=300 --own --vendor
+  by= tm= tn= span= rows= order=
+  model: T
+  model
+  by= tm= tn= span= rows= order=
+  1
+  device
+  choice
+  predicted
+  work
+  evidence
+  second
+  left out
+  measured on
+  tilewright: the artefact has no choice for this problem and these flags
+  [1]
+# What choices are worth: a problem, then a line for each strategy.
+$ export OPENBLAS_NUM_THREADS=1; tilewright eval gemm type=bf16 -t 1 --range m=16:40 --range n=256:320 --range k=256:512 --problems 1 --store t.db --artefact t.select --commit 0 --json >e; wc -l <e; sed -n 1p e | json - family commit; sed -n 2p e | json - wrong failed
+> sed -n 3,8p e | while read line; do echo "$line" | json - strategy problems; done
+  8
+  gemm-cpu-bf16
+  0
+  0
+  0
+  default
+  1
+  openblas
+  1
+  select
+  1
+  wave
+  1
+  linear
+  1
+  step
+  1
+# What is wrong is said in a line.
+$ tilewright measure gemm type=q7
+> tilewright measure conv
+> tilewright measure gemm --device tpu
+> tilewright measure gemm --effort much
+> tilewright measure gemm --range m=9:1
+> tilewright eval gemm --problems 0
+> tilewright select t.select m=30 n=304
+> tilewright select t.select m=30 n=304 k=0
+> tilewright select t.db m=30 n=304 k=300
+> tilewright select none.select m=30
+  tilewright: "type=q7" is not type=f32, f16, bf16, i8 or i4
+  tilewright: "conv" is not what can be tuned: gemm
+  tilewright: --device: "tpu" is not cpu, cuda, cuda:N or recorded
+  tilewright: measure: --effort: "much" is not quick or full
+  tilewright: --range: "m=9:1" is not an axis and its values, such as m=64:512
+  tilewright: eval: --problems: from 1 to 100000
+  tilewright: the problem lacks k
+  tilewright: "k=0" is no axis of gemm-cpu-bf16 with a number from 1 to 16777216, such as m=64
+  tilewright: t.db: no artefact of a tuner
+  tilewright: none.select: cannot open: No such file or directory
+  [1]
