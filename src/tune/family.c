@@ -62,7 +62,7 @@ bool tw_family_find(const tw_family *f, const char *config, int *macro, int *mic
     for (int i = 0; i < f->n_macros; i++) {
         const tw_artefact_macro *m = &f->macros[i];
         const size_t length = strlen(m->config);
-        if (strncmp(config, m->config, length) != 0 || (config[length] && config[length] != ' ')) continue;
+        if (strncmp(config, m->config, length) != 0) continue;
         for (int j = 0; j < m->n_micros; j++)
             if (!strcmp(config + length + (config[length] == ' '), m->micros[j])) {
                 *macro = i;

@@ -180,6 +180,12 @@ static void slow_choices_are_dropped(void **state) {
     const int before = t.measured;
     assert_int_equal(tw_campaign_run(&t.family, s, &usual, &p, NULL), TW_OK);
     assert_true(t.measured == before && p.measured == 0 && p.had == before);
+    /* All micro choices at every point are more than the best at most points. */
+    tw_campaign_options all = usual;
+    all.name = "all";
+    all.micros = 0;
+    assert_int_equal(tw_campaign_run(&t.family, s, &all, &p, NULL), TW_OK);
+    assert_true(p.measured > before + 30);
     tw_campaign_options other = usual;
     other.name = "other";
     other.most = 10;
