@@ -109,7 +109,8 @@ static tw_status read_instructions(tw_mega_plan *p, const tw_schedule *s, bool d
     p->fours = p->vocab % 4 == 0;
     for (int w = 0; w < s->n_workers; w++) {
         bool head = false;
-        for (const tw_instr *in = s->workers[w].list; in < s->workers[w].list + s->workers[w].count; in++) {
+        for (int i = 0; i < s->workers[w].count; i++) {
+            const tw_instr *in = &s->workers[w].list[i];
             if (in->op == TW_INSTR_ATTEND) {
                 p->kv = s->buffers[in->operand[TW_ATTEND_K]].dtype;
                 if (s->buffers[in->operand[TW_ATTEND_V]].dtype != p->kv)
@@ -238,7 +239,8 @@ static int awaited(const tw_instr *in) {
 
 bool tw_mega_stages_of(const tw_schedule *s, const tw_instr **of) {
     for (int w = 0; w < s->n_workers; w++)
-        for (const tw_instr *in = s->workers[w].list; in < s->workers[w].list + s->workers[w].count; in++) {
+        for (int i = 0; i < s->workers[w].count; i++) {
+            const tw_instr *in = &s->workers[w].list[i];
             if (in->arrive < 0) continue;
             const tw_instr *known = of[in->arrive];
             if (known && (known->op != in->op || written(known) != written(in) || awaited(known) != awaited(in)))
@@ -279,7 +281,8 @@ static bool usual_order(const tw_instr *const *of, int n, int *layers) {
 static tw_status check_room(const tw_schedule *s, tw_diag *diag) {
     bool fits = s->n_counters <= UINT16_MAX;
     for (int w = 0; w < s->n_workers; w++)
-        for (const tw_instr *in = s->workers[w].list; in < s->workers[w].list + s->workers[w].count; in++) {
+        for (int i = 0; i < s->workers[w].count; i++) {
+            const tw_instr *in = &s->workers[w].list[i];
             for (int j = 0; j < in->n_waits; j++) fits &= in->waits[j].threshold <= INT16_MAX;
             if (in->op == TW_INSTR_ATTEND) fits &= (s->max_seq + s->tokens) * in->param[TW_ATTEND_SPLITS] <= UINT32_MAX;
         }
