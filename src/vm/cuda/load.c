@@ -119,7 +119,8 @@ tw_mega_tape tw_mega_tape_of(const tw_mega_program *p, int worker) {
     tw_mega_tape t = {0};
     tw_hash h = tw_hash_begin();
     tw_hash_add(&h, how, sizeof how);
-    for (const tw_instr *in = w->list; in < w->list + w->count; in++) {
+    for (int i = 0; i < w->count; i++) {
+        const tw_instr *in = &w->list[i];
         if (!tw_instr_op_multiplies(in->op)) continue;
         const tw_mega_shape shape = tw_mega_shape_of(plan, p->s, in);
         t.stages += shape.stages;
@@ -174,8 +175,8 @@ static void pack_tape(loading *l, int worker) {
     unsigned char *tape = malloc((size_t)t->bytes + 1), *at = tape;
     uint64_t *bias = t->biases;
     if (!tape) out_of_memory(l);
-    for (const tw_instr *in = w->list; in < w->list + w->count && l->status == TW_OK; in++)
-        if (tw_instr_op_multiplies(in->op)) at += pack_strip(l, in, at, bias++);
+    for (int i = 0; i < w->count && l->status == TW_OK; i++)
+        if (tw_instr_op_multiplies(w->list[i].op)) at += pack_strip(l, &w->list[i], at, bias++);
     t->address = put(l, NULL, "tape", tape, (size_t)t->bytes, true);
     free(tape);
 }
@@ -332,7 +333,8 @@ static tw_mega_worker load_records(loading *l, int worker) {
     tw_mega_worker out = {.tape = tape->address, .stages = tape->stages, .before_head = tape->before_head};
     int32_t *record = l->records, *kind = p->kinds + worker * p->plan.trace_records;
     memset(record, 0, ((size_t)p->plan.trace_records + 1) * TW_MEGA_RECORD);
-    for (const tw_instr *in = w->list; in < w->list + w->count; in++)
+    for (int i = 0; i < w->count; i++) {
+        const tw_instr *in = &w->list[i];
         for (int j = 0; j < records_of(in); j++, record += TW_MEGA_RECORD / 4, out.count++) {
             const bool last = j == records_of(in) - 1;
             record[TW_W_KIND] = TW_MEGA_WAIT;
@@ -344,6 +346,7 @@ static tw_mega_worker load_records(loading *l, int worker) {
             *kind++ = record[TW_W_KIND];
             if (last && is_early(l, w, in)) record[TW_W_KIND] |= TW_MEGA_EARLY;
         }
+    }
     /* A worker without records still reads one. */
     out.records = put(l, p, "records", l->records, (size_t)(out.count + 1) * TW_MEGA_RECORD, true);
     return out;
@@ -353,7 +356,8 @@ static tw_mega_worker load_records(loading *l, int worker) {
 static void load_slot_rows(loading *l, int32_t *rows) {
     const tw_schedule *s = l->p->s;
     for (int w = 0; w < s->n_workers; w++)
-        for (const tw_instr *in = s->workers[w].list; in < s->workers[w].list + s->workers[w].count; in++) {
+        for (int i = 0; i < s->workers[w].count; i++) {
+            const tw_instr *in = &s->workers[w].list[i];
             const int64_t slot = in->op == TW_INSTR_HEAD ? in->param[TW_HEAD_SLOT] : -1;
             if (slot < 0 || slot >= l->p->plan.slots) continue;
             rows[2 * slot] = (int32_t)in->param[TW_FROM];
