@@ -142,7 +142,7 @@ tw_status tw_campaign_plan(const tw_family *f, const tw_campaign_options *o, con
         const int64_t first = p.n;
         if (!keep[m]) continue;
         good = plan_macro(&p, m, points, rounds);
-        if (good) order(p.jobs + first, p.n - first, find_rounds(&p, m, rounds), &r);
+        if (good && p.n > first) order(p.jobs + first, p.n - first, find_rounds(&p, m, rounds), &r);
     }
     tw_status st = good ? take_turns(&p, jobs, diag) : tw_fail_memory(diag);
     if (st == TW_OK) *n = p.n;

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The verbs of the tuner, on one thread of this processor, for small products.
 $ export OPENBLAS_NUM_THREADS=1 RANGE="--range m=16:40 --range n=256:320 --range k=256:512"
-> tilewright measure gemm type=bf16 -t 1 $RANGE --budget 5 --store t.db --json >a; json a family had wrong failed
+> tilewright measure gemm type=bf16 -t 1 $RANGE --budget 100 --store t.db --json >a; json a family had wrong failed
 > tilewright measure gemm type=bf16 -t 1 $RANGE --samples 1 --store t.db --json >b; json b family wrong failed; test "$(json b had)" -ge 100
 > tilewright train gemm type=bf16 -t 1 --store t.db -o t.select | tail -1
 > tilewright train gemm type=f32 -t 1 --store t.db
