@@ -267,7 +267,7 @@ tw_status tw_cpu_rig_make(tw_cpu_rig **out, tw_panel_format weights, int threads
     tw_cpu_rig *r = calloc(1, sizeof *r);
     *out = NULL;
     if (!r) return tw_fail_memory(diag);
-    tw_status st = tw_team_start(&r->team, threads, diag);
+    tw_status st = tw_team_start(&r->team, threads, true, diag);
     if (st == TW_OK) {
         threads = tw_team_size(r->team);
         r->members = calloc((size_t)threads, sizeof *r->members);
