@@ -4,6 +4,7 @@
 
 #include "base/file.h"
 #include "cli/lines.h"
+#include "cli/report.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -60,11 +61,8 @@ static void print_json(const tw_turn *t) {
                   "prefill_seconds", t->prefill_seconds, "prefill_per_second",
                   rate(t->n_prompt - t->n_reused, t->prefill_seconds), "decode_steps", (json_int_t)t->n_decoded,
                   "decode_seconds", t->decode_seconds, "decode_per_second", rate(t->n_decoded, t->decode_seconds));
-    char *text = o ? json_dumps(o, JSON_ENSURE_ASCII | JSON_REAL_PRECISION(9)) : NULL;
-    if (text) puts(text);
+    cli_report(o, JSON_ENSURE_ASCII | JSON_REAL_PRECISION(9));
     fflush(stdout);
-    free(text);
-    json_decref(o);
 }
 
 static void report(const cli_chat *c, const screen *s, const tw_turn *t) {

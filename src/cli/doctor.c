@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE
 #include "cli/cli.h"
+#include "cli/report.h"
 #include "device/cuda/cuda.h"
 #include "kernels/vendor/cublaslt.h"
 #include "tune/gpu_bandwidth.h"
@@ -8,7 +9,6 @@
 #include <dlfcn.h>
 #include <jansson.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/utsname.h>
 
 /* Libraries that are used when they are there, and what their absence costs. */
@@ -114,10 +114,7 @@ static void print_json(const tw_cpu *c, const char *isa, const speeds *s, const 
                   (json_int_t)c->memory_bytes, "available_bytes", (json_int_t)c->available_bytes, "l2_bytes",
                   (json_int_t)c->l2_bytes, "l3_bytes", (json_int_t)c->l3_bytes, "read_bytes_per_second", s->reads,
                   "flops", s->units[TW_CPU_UNIT_F32], "operations", units, "libraries", libs, "gpus", gpus_json());
-    char *text = o ? json_dumps(o, JSON_REAL_PRECISION(9)) : NULL;
-    if (text) puts(text);
-    free(text);
-    json_decref(o);
+    cli_report(o, JSON_REAL_PRECISION(9));
 }
 
 static void print_text(const tw_cpu *c, const char *isa, const speeds *s, const char *kernel) {

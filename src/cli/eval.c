@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#define _POSIX_C_SOURCE 200809L
 /* The verb `eval` measures what choices are worth on problems that no model has seen. */
 #include "base/diag.h"
+#include "cli/report.h"
 #include "cli/tuning.h"
 #include "tilewright/select.h"
 #include "tune/evaluate.h"
@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 typedef struct evaluating {
     const tw_family *f;
@@ -56,10 +55,7 @@ static void print_json(const evaluating *e, const tw_evaluation *r) {
             of, r->of[i].name,
             json_pack("{s:s, s:f, s:f}", "config", r->of[i].config, "us", r->of[i].time, "of_best", r->of[i].share));
     json_object_set_new(o, "of", of);
-    char *line = json_dumps(o, JSON_REAL_PRECISION(6));
-    if (line) puts(line);
-    free(line);
-    json_decref(o);
+    cli_report(o, CLI_REPORT_DIGITS);
 }
 
 static tw_status take(void *context, const tw_evaluation *r, tw_diag *diag) {
@@ -95,10 +91,7 @@ static void print_summary(evaluating *e) {
         }
         json_t *o = json_pack("{s:s, s:s, s:i, s:f, s:f, s:f}", "case", "summary", "strategy", e->names[i], "problems",
                               s.n, "of_best", s.mean, "low5", s.low5, "worst", s.worst);
-        char *line = json_dumps(o, JSON_REAL_PRECISION(6));
-        if (line) puts(line);
-        free(line);
-        json_decref(o);
+        cli_report(o, CLI_REPORT_DIGITS);
     }
 }
 
@@ -137,21 +130,10 @@ static void close_strategies(strategies *s) {
 
 /* Says what was measured, where and how: the first line of a file of results. */
 static void print_head(const tw_family *f, const char *commit, const char *command) {
-    char date[32] = "";
-    const time_t now = time(NULL);
-    struct tm utc;
-    if (gmtime_r(&now, &utc)) strftime(date, sizeof date, "%Y-%m-%d", &utc);
-    json_t *environment = json_loads(f->environment, 0, NULL);
-    json_t *o =
-        json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:o?}", "device", f->device, "date", date, "commit", commit,
-                  "command", command, "family", f->name, "protocol",
-                  "every legal configuration once, those within 1.5 times the least three times, the six fastest, "
-                  "choices and baselines nine times in turn; medians",
-                  "environment", environment);
-    char *line = json_dumps(o, 0);
-    if (line) puts(line);
-    free(line);
-    json_decref(o);
+    cli_report_head(f->device, commit, command,
+                    "every legal configuration once, those within 1.5 times the least three times, the six fastest, "
+                    "choices and baselines nine times in turn; medians",
+                    json_pack("{s:s, s:o?}", "family", f->name, "environment", json_loads(f->environment, 0, NULL)));
 }
 
 static bool make_room(evaluating *e, int problems) {
@@ -166,9 +148,7 @@ static int run(const cli_verb *verb, int argc, char **argv) {
     const char *words[8], *artefact = NULL, *campaign = NULL, *commit = "";
     cli_tuning t = {0};
     char command[1024];
-    size_t length = (size_t)snprintf(command, sizeof command, "tilewright eval");
-    for (int i = 0; i < argc && length < sizeof command; i++)
-        length += (size_t)snprintf(command + length, sizeof command - length, " %s", argv[i]);
+    cli_report_command(command, sizeof command, "eval", argc, argv);
     int64_t problems = 10, seed = 1000;
     tw_evaluate_options o = {.name = "eval", .interrupted = cli_tuning_interrupted, .result = take};
     evaluating e = {0};

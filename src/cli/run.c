@@ -3,6 +3,7 @@
 #include "base/buf.h"
 #include "base/file.h"
 #include "cli/generate.h"
+#include "cli/report.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -131,10 +132,7 @@ static void report(const run_flags *f, const tw_generation *g, const output *out
                               "prefill_per_second", rate(g->n_prompt, g->prefill_seconds), "decode_steps",
                               (json_int_t)g->n_decoded, "decode_seconds", g->decode_seconds, "decode_per_second",
                               rate(g->n_decoded, g->decode_seconds));
-        char *text = o ? json_dumps(o, JSON_ENSURE_ASCII | JSON_REAL_PRECISION(9)) : NULL;
-        if (text) puts(text);
-        free(text);
-        json_decref(o);
+        cli_report(o, JSON_ENSURE_ASCII | JSON_REAL_PRECISION(9));
         return;
     }
     putchar('\n');

@@ -3,6 +3,7 @@
 #include "tilewright/select.h"
 #include "base/diag.h"
 #include "cli/cli.h"
+#include "cli/report.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -62,19 +63,12 @@ static json_t *selection_json(const tw_selection *s) {
                      "time", s->time, "low", s->low, "high", s->high);
 }
 
-static void put(json_t *o) {
-    char *line = json_dumps(o, JSON_REAL_PRECISION(6));
-    if (line) puts(line);
-    free(line);
-    json_decref(o);
-}
-
 static tw_status answer(const question *q, tw_diag *diag) {
     tw_selection s;
     if (tw_select_choose(q->selector, q->problem, flags_of(q), &s) != TW_OK)
         return tw_fail(diag, TW_ERR_UNSUPPORTED, "the artefact has no choice for this problem and these flags");
     if (q->json)
-        put(selection_json(&s));
+        cli_report(selection_json(&s), CLI_REPORT_DIGITS);
     else if (s.time > 0)
         printf("%s\n%s: %.4g %s\n", s.config, tw_select_source_name(s.source), s.time, q->info.unit);
     else
@@ -93,10 +87,11 @@ static tw_status explain(const question *q, tw_diag *diag) {
         printf("device: %s\n%s", q->info.device, text);
         return TW_OK;
     }
-    put(json_pack("{s:s, s:o, s:o, s:f, s:f, s:f, s:I, s:I, s:f, s:f}", "device", q->info.device, "choice",
-                  selection_json(&e.choice), "second", selection_json(&e.second), "grid", e.grid, "rounds", e.rounds,
-                  "waves", e.waves, "slots", (json_int_t)e.slots, "samples", (json_int_t)e.samples, "error", e.error,
-                  "behind", e.behind));
+    json_t *o = json_pack("{s:s, s:o, s:o, s:f, s:f, s:f, s:I, s:I, s:f, s:f}", "device", q->info.device, "choice",
+                          selection_json(&e.choice), "second", selection_json(&e.second), "grid", e.grid, "rounds",
+                          e.rounds, "waves", e.waves, "slots", (json_int_t)e.slots, "samples", (json_int_t)e.samples,
+                          "error", e.error, "behind", e.behind);
+    cli_report(o, CLI_REPORT_DIGITS);
     return TW_OK;
 }
 

@@ -64,7 +64,7 @@ static void fit(const select_fits *f, double *rows, double c[TERMS]) {
 }
 
 static uint16_t to_bf16(double x, bool up) {
-    const uint32_t bits = select_bits((float)x);
+    const uint32_t bits = tw_f32_bits((float)x);
     return (uint16_t)((bits + (up ? 0xffff : 0x8000)) >> 16);
 }
 
@@ -80,7 +80,7 @@ void select_bound(const select_fits *f, uint16_t bound[4], uint16_t *ratio) {
         uint16_t bits[TERMS];
         for (int t = 0; t < TERMS; t++) {
             bits[t] = to_bf16(c[t] * low * (1 - 0.004 * tries), false);
-            rounded[t] = (double)select_bf16(bits[t]);
+            rounded[t] = (double)tw_bf16_to_f32(bits[t]);
         }
         if (!select_ratios(f, rounded, &least, &most) || least < SELECT_MARGIN) continue;
         memcpy(bound, bits, sizeof bits);

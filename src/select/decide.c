@@ -205,12 +205,12 @@ static int scan_block(const select_view *v, const select_problem *p, const verdi
     v->scan(v, p->axes, from, n, &s);
     leave_out(v, r, from, n, &s);
     /* Numbers above 0 are in the order of their bits. */
-    int32_t least = (int32_t)select_bits(*high);
+    int32_t least = (int32_t)tw_f32_bits(*high);
     for (int i = 0; i < n; i++) {
-        const int32_t bits = (int32_t)select_bits(s.high[i]);
+        const int32_t bits = (int32_t)tw_f32_bits(s.high[i]);
         least = bits < least ? bits : least;
     }
-    *high = select_float((uint32_t)least);
+    *high = tw_bits_f32((uint32_t)least);
     return find_candidates(v, p, &s, from, n, *high, out);
 }
 

@@ -4,6 +4,7 @@
 #ifndef TW_SELECT_FORMAT_H
 #define TW_SELECT_FORMAT_H
 
+#include "base/dtype.h"
 #include "select/artefact.h"
 
 #include <string.h>
@@ -111,35 +112,23 @@ typedef struct select_record {
     uint8_t row;   /* Number of its row of anchors. */
 } select_record;
 
-static inline float select_float(uint32_t bits) {
-    float f;
-    memcpy(&f, &bits, sizeof f);
-    return f;
-}
-
-static inline uint32_t select_bits(float f) {
-    uint32_t bits;
-    memcpy(&bits, &f, sizeof bits);
-    return bits;
-}
-
 /* Reads a record. A narrow one has the upper 20 bits of its first three coefficients in the upper bits of a word each;
    the lower 12 bits of the words are, one behind the other, the fourth's, the error and the row. */
 static inline select_record select_unpack(const uint32_t *w, uint32_t words) {
     if (words == SELECT_WIDE)
-        return (select_record){{select_float(w[0]), select_float(w[1]), select_float(w[2]), select_float(w[3])},
+        return (select_record){{tw_bits_f32(w[0]), tw_bits_f32(w[1]), tw_bits_f32(w[2]), tw_bits_f32(w[3])},
                                (uint8_t)w[4],
                                (uint8_t)(w[4] >> 8)};
     const uint32_t upper = ~0xfffu, fourth = w[0] << 20 | (w[1] & 0xff0) << 8;
     return (select_record){
-        {select_float(w[0] & upper), select_float(w[1] & upper), select_float(w[2] & upper), select_float(fourth)},
+        {tw_bits_f32(w[0] & upper), tw_bits_f32(w[1] & upper), tw_bits_f32(w[2] & upper), tw_bits_f32(fourth)},
         (uint8_t)((w[1] & 0xf) << 4 | (w[2] >> 8 & 0xf)),
         (uint8_t)w[2]};
 }
 
 static inline void select_pack(uint32_t *w, uint32_t words, const select_record *r) {
     uint32_t bits[4];
-    for (int i = 0; i < 4; i++) bits[i] = select_bits(r->c[i]);
+    for (int i = 0; i < 4; i++) bits[i] = tw_f32_bits(r->c[i]);
     if (words == SELECT_WIDE) {
         memcpy(w, bits, sizeof bits);
         w[4] = r->error | (uint32_t)r->row << 8;
@@ -151,11 +140,7 @@ static inline void select_pack(uint32_t *w, uint32_t words, const select_record 
 }
 
 static inline double select_error(uint8_t code) {
-    return code ? (double)select_float(((uint32_t)(code >> 4) + 115) << 23 | (uint32_t)(code & 0xf) << 19) : 0;
-}
-
-static inline float select_bf16(uint16_t bits) {
-    return select_float((uint32_t)bits << 16);
+    return code ? (double)tw_bits_f32(((uint32_t)(code >> 4) + 115) << 23 | (uint32_t)(code & 0xf) << 19) : 0;
 }
 
 /* Predicts the time at x, as in select_record. */

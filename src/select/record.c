@@ -20,9 +20,9 @@ select_record select_record_make(const tw_artefact_macro *m, int before, uint8_t
 select_record select_record_round(const select_record *r) {
     select_record out = *r;
     for (int i = 0; i < 4; i++) {
-        const uint32_t bits = select_bits(r->c[i]);
+        const uint32_t bits = tw_f32_bits(r->c[i]);
         /* To nearest, and of two that are equally near to the even one. */
-        out.c[i] = select_float((bits + 0x7ff + (bits >> 12 & 1)) & ~0xfffu);
+        out.c[i] = tw_bits_f32((bits + 0x7ff + (bits >> 12 & 1)) & ~0xfffu);
     }
     return out;
 }

@@ -65,12 +65,12 @@ static void bound(const select_view *v, int from, int n, select_scan *restrict s
     const float *restrict grid = s->grid, *restrict rounds = s->rounds;
     for (int i = 0; i < n; i++) {
         const float l = rounds[i] < most ? rounds[i] : most, w = waves[i];
-        const float slope = select_bf16(c0[i]) * l + select_bf16(c1[i]),
-                    start = select_bf16(c2[i]) * l + select_bf16(c3[i]);
+        const float slope = tw_bf16_to_f32(c0[i]) * l + tw_bf16_to_f32(c1[i]),
+                    start = tw_bf16_to_f32(c2[i]) * l + tw_bf16_to_f32(c3[i]);
         const float holds =
             (rounds[i] >= least ? 1.0f : 0.0f) * (rounds[i] <= most ? 1.0f : 0.0f) * (grid[i] < exact ? 1.0f : 0.0f);
         low[i] = (slope * w + start) * holds;
-        high[i] = select_bf16(ratio[i]);
+        high[i] = tw_bf16_to_f32(ratio[i]);
     }
     for (int i = 0; i < n; i++) {
         const float upper = low[i] * high[i];

@@ -195,10 +195,10 @@ static tw_status check_bound(const file *f, int macro, const uint32_t *records) 
     double bound[4], low = 0, high = 0;
     bool none = true;
     for (int i = 0; i < 4; i++) {
-        bound[i] = (double)select_bf16((uint16_t)select_item(&c[i], macro));
+        bound[i] = (double)tw_bf16_to_f32((uint16_t)select_item(&c[i], macro));
         none = none && bound[i] == 0;
     }
-    const double ratio = (double)select_bf16((uint16_t)select_item(&c[4], macro));
+    const double ratio = (double)tw_bf16_to_f32((uint16_t)select_item(&c[4], macro));
     const select_fits fits = {records,
                               f->v.record_words,
                               (int)select_item(&f->v.columns[COLUMN_FITS], macro),

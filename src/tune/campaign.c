@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/diag.h"
+#include "tune/trials.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -16,7 +17,7 @@ enum { TEXT = 400 };
 typedef struct keeping {
     const tw_family *f;
     tw_store *store;
-    const char *name;
+    const char *name, *phase;
     char problem[TEXT], protocol[TEXT];
     double work;
     const char *const *configs; /* Those that are measured now. */
@@ -25,14 +26,10 @@ typedef struct keeping {
     tw_campaign_progress *progress;
 } keeping;
 
-static void make_key(const keeping *k, const char *config, char *out, size_t size) {
-    snprintf(out, size, "%s|%s|%s", k->name, k->problem, config);
-}
-
 static tw_status keep(void *context, const tw_measured *m, tw_diag *diag) {
     keeping *k = context;
     char key[3 * TEXT];
-    make_key(k, k->configs[m->candidate], key, sizeof key);
+    tw_trials_key(key, sizeof key, k->name, k->phase, k->problem, k->configs[m->candidate]);
     const tw_measurement one = {.key = key,
                                 .environment = k->f->environment,
                                 .space = k->f->name,
@@ -57,13 +54,14 @@ static bool is_interrupted(void *context) {
     return k->interrupted && k->interrupted(k->context);
 }
 
-tw_status tw_campaign_measure(const tw_family *f, tw_store *s, const char *name, const int64_t *problem,
-                              const char *const *configs, int n, const tw_measure_protocol *p,
+tw_status tw_campaign_measure(const tw_family *f, tw_store *s, const char *name, const char *phase,
+                              const int64_t *problem, const char *const *configs, int n, const tw_measure_protocol *p,
                               bool (*interrupted)(void *context), void *context, tw_campaign_progress *progress,
                               tw_diag *diag) {
     keeping k = {.f = f,
                  .store = s,
                  .name = name,
+                 .phase = phase,
                  .work = tw_family_work(f, problem),
                  .interrupted = interrupted,
                  .context = context,
@@ -76,7 +74,7 @@ tw_status tw_campaign_measure(const tw_family *f, tw_store *s, const char *name,
     for (int i = 0; i < n && st == TW_OK; i++) {
         char key[3 * TEXT];
         bool has;
-        make_key(&k, configs[i], key, sizeof key);
+        tw_trials_key(key, sizeof key, name, phase, k.problem, configs[i]);
         st = tw_store_has(s, key, &has, diag);
         if (st != TW_OK) break;
         if (has)
@@ -127,12 +125,10 @@ static void add_config(running *r, int macro, int micro) {
 
 /* Measures the configurations of a problem that were added. */
 static tw_status run_job(running *r, const char *phase, const int64_t *problem, tw_measure_protocol p, tw_diag *diag) {
-    char name[TEXT];
     const tw_campaign_options *o = r->o;
     if (o->seconds > 0) p.seconds = fmax(o->seconds - now(r), 1e-3);
-    snprintf(name, sizeof name, "%s|%s", o->name, phase);
-    const tw_status st = tw_campaign_measure(r->f, r->store, name, problem, r->configs, r->n, &p, o->interrupted,
-                                             o->context, &r->progress, diag);
+    const tw_status st = tw_campaign_measure(r->f, r->store, o->name, phase, problem, r->configs, r->n, &p,
+                                             o->interrupted, o->context, &r->progress, diag);
     r->progress.jobs++;
     r->progress.seconds = now(r);
     if (st == TW_OK && o->progress) o->progress(o->context, &r->progress);
@@ -151,7 +147,7 @@ static tw_status screen(running *r, tw_diag *diag) {
         for (int m = 0; m < r->f->n_macros; m++)
             for (int j = 0; j < r->f->macros[m].n_micros && tw_family_divide(r->f, m, problem).grid; j++)
                 if (!j || r->o->thorough) add_config(r, m, j);
-        st = run_job(r, "screen", problem, once, diag);
+        st = run_job(r, TW_TRIALS_SCREENS, problem, once, diag);
     }
     return st;
 }
@@ -166,7 +162,7 @@ static tw_status run_points(running *r, const tw_campaign_job *jobs, int64_t n, 
         r->n = 0;
         for (int j = 0; j < r->f->macros[job->macro].n_micros; j++)
             if (corners || r->likes[job->macro * TW_ARTEFACT_MICROS + j]) add_config(r, job->macro, j);
-        st = run_job(r, "points", job->problem, p, diag);
+        st = run_job(r, TW_TRIALS_POINTS, job->problem, p, diag);
     }
     return st;
 }

@@ -66,10 +66,10 @@ tw_status tw_campaign_plan(const tw_family *f, const tw_campaign_options *o, con
 tw_status tw_campaign_learn(const tw_family *f, tw_store *s, const tw_campaign_options *o, bool *keep, bool *likes,
                             tw_diag *diag);
 
-/* Measures configurations of a problem into a store, under keys "name|problem|configuration". Those that the store has
+/* Measures configurations of a problem in a phase of a campaign into a store (tw_trials_key). Those that the store has
    are left out, and all of a recorded family. What `had` and its like count is added to *progress. */
-tw_status tw_campaign_measure(const tw_family *f, tw_store *s, const char *name, const int64_t *problem,
-                              const char *const *configs, int n, const tw_measure_protocol *p,
+tw_status tw_campaign_measure(const tw_family *f, tw_store *s, const char *name, const char *phase,
+                              const int64_t *problem, const char *const *configs, int n, const tw_measure_protocol *p,
                               bool (*interrupted)(void *context), void *context, tw_campaign_progress *progress,
                               tw_diag *diag);
 

@@ -3,7 +3,7 @@
 
 #include "base/clock.h"
 #include "base/diag.h"
-#include "base/stats.h"
+#include "tune/trials.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -27,8 +27,8 @@ typedef struct evaluating {
     const tw_evaluate_options *o;
     entry *entries; /* All configurations of the problem: legal ones, then baselines, then choices that are none. */
     int n, room;
-    int legal;        /* Number of legal configurations. The oracle is one of them. */
-    char stage[TEXT]; /* Beginning of the keys of the current stage. */
+    int legal;         /* Number of legal configurations. The oracle is one of them. */
+    const char *stage; /* Phase of the current measurements. */
     bool cut;
 } evaluating;
 
@@ -57,19 +57,16 @@ static entry *add(evaluating *e, const char *config) {
 /* Takes a measurement of the current stage. */
 static tw_status take(void *context, const tw_measurement *m, tw_diag *diag) {
     evaluating *e = context;
-    const size_t stage = strlen(e->stage);
-    entry *at = m->key && !strncmp(m->key, e->stage, stage) && m->key[stage] == '|' ? find(e, m->config) : NULL;
+    entry *at = tw_trials_key_is(m->key, e->o->name, e->stage) ? find(e, m->config) : NULL;
     if (!at) return TW_OK;
     if (m->status != TW_OK || m->n < 1) {
         at->status = m->status;
         at->time = 0;
         return TW_OK;
     }
-    double *sorted = malloc((size_t)m->n * sizeof *sorted);
-    if (!sorted) return tw_fail_memory(diag);
-    memcpy(sorted, m->samples, (size_t)m->n * sizeof *sorted);
-    const tw_stats s = tw_stats_of(sorted, (size_t)m->n);
-    free(sorted);
+    tw_stats s;
+    const tw_status st = tw_store_stats(m, &s, diag);
+    if (st != TW_OK) return st;
     at->time = s.median;
     at->low = s.p10;
     at->high = s.p90;
@@ -93,9 +90,9 @@ static tw_status measure(evaluating *e, const char *stage, const int64_t *proble
     for (int i = 0; i < e->n; i++)
         if (wanted[i]) configs[n++] = e->entries[i].config;
     tw_family_print(e->f, problem, words, sizeof words);
-    snprintf(e->stage, sizeof e->stage, "%s|%s", e->o->name, stage);
+    e->stage = stage;
     tw_status st =
-        tw_campaign_measure(e->f, e->store, e->stage, problem, configs, n, p, interrupted, e, &progress, diag);
+        tw_campaign_measure(e->f, e->store, e->o->name, stage, problem, configs, n, p, interrupted, e, &progress, diag);
     const tw_store_filter filter = {e->f->environment, e->f->name, words};
     if (st == TW_OK) st = tw_store_read(e->store, &filter, take, e, NULL, diag);
     free(configs);

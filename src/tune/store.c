@@ -172,6 +172,17 @@ static void add_text(tw_hash *h, const char *text) {
     if (text) tw_hash_add(h, text, (size_t)size);
 }
 
+tw_status tw_store_stats(const tw_measurement *m, tw_stats *out, tw_diag *diag) {
+    *out = (tw_stats){0};
+    if (m->n < 1) return TW_OK;
+    double *sorted = malloc((size_t)m->n * sizeof *sorted);
+    if (!sorted) return tw_fail_memory(diag);
+    memcpy(sorted, m->samples, (size_t)m->n * sizeof *sorted);
+    *out = tw_stats_of(sorted, (size_t)m->n);
+    free(sorted);
+    return TW_OK;
+}
+
 void tw_store_checksum(const tw_measurement *m, uint64_t sum[2]) {
     const int64_t numbers[] = {m->status, m->n, m->began};
     const double reals[] = {m->clock_mhz, m->watts};

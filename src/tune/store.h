@@ -5,6 +5,7 @@
 #ifndef TW_TUNE_STORE_H
 #define TW_TUNE_STORE_H
 
+#include "base/stats.h"
 #include "tilewright/base.h"
 
 typedef struct tw_store tw_store;
@@ -31,6 +32,8 @@ typedef struct tw_measurement {
 
 /* Returns the name of a field that is missing or out of range. NULL: all fields are valid. */
 const char *tw_store_wrong(const tw_measurement *m);
+/* Computes the statistics of the samples, whose order stays. All are 0 if there are no samples. */
+tw_status tw_store_stats(const tw_measurement *m, tw_stats *out, tw_diag *diag);
 /* Computes a hash of all fields. */
 void tw_store_checksum(const tw_measurement *m, uint64_t sum[2]);
 

@@ -17,98 +17,28 @@ const char *tw_train_form(tw_wave_form form) {
 
 /* ---- measurements */
 
-typedef struct reading {
-    const tw_family *f;
-    const char *name;
-    tw_training *t;
-    int room, screen_room;
-    double *sorted;
-    int sorted_room;
-} reading;
-
-/* Tells whether a key is of a phase of the campaign `name`. */
-static bool is_of(const char *key, const char *phase, const char *name) {
-    const char *bar = key ? strchr(key, '|') : NULL;
-    const size_t n = strlen(phase);
-    if (!bar || strncmp(bar + 1, phase, n) != 0 || bar[1 + n] != '|') return false;
-    return !name || (strlen(name) == (size_t)(bar - key) && !strncmp(key, name, strlen(name)));
-}
-
-static tw_status median_of(reading *r, const tw_measurement *m, double *out, tw_diag *diag) {
-    if (m->n > r->sorted_room) {
-        double *wider = realloc(r->sorted, (size_t)m->n * sizeof *wider);
-        if (!wider) return tw_fail_memory(diag);
-        r->sorted = wider;
-        r->sorted_room = m->n;
-    }
-    memcpy(r->sorted, m->samples, (size_t)m->n * sizeof *r->sorted);
-    *out = tw_stats_of(r->sorted, (size_t)m->n).median;
-    return TW_OK;
-}
-
-/* Makes room for one more element. */
-static bool reserve(void **list, int n, int *room, size_t size) {
-    if (n < *room) return true;
-    const int more = *room ? 2 * *room : 1024;
-    void *wider = realloc(*list, (size_t)more * size);
-    if (!wider) return false;
-    *list = wider;
-    *room = more;
-    return true;
-}
-
-static tw_status take(void *context, const tw_measurement *m, tw_diag *diag) {
-    reading *r = context;
-    tw_training *t = r->t;
-    tw_trial trial = {.macro = -1};
-    const bool screen = is_of(m->key, "screen", r->name);
-    if (!screen && !is_of(m->key, "points", r->name)) return TW_OK;
-    if (m->status != TW_OK || m->n < 1) {
-        t->wrong++;
-        return TW_OK;
-    }
-    const bool known = !strcmp(m->unit, r->f->unit) && tw_family_find(r->f, m->config, &trial.macro, &trial.micro) &&
-                       tw_family_parse(r->f, trial.problem, m->problem, NULL) == TW_OK;
-    const tw_wave_division d = known ? tw_family_divide(r->f, trial.macro, trial.problem) : (tw_wave_division){0};
-    const tw_status st = median_of(r, m, &trial.time, diag);
-    if (st != TW_OK) return st;
-    if (!d.grid || !(trial.time > 0)) {
-        t->unknown++;
-        return TW_OK;
-    }
-    void *screens = t->screens, *samples = t->samples;
-    const bool room = screen ? reserve(&screens, t->n_screens, &r->screen_room, sizeof trial)
-                             : reserve(&samples, t->n, &r->room, sizeof *t->samples);
-    t->screens = screens;
-    t->samples = samples;
-    if (!room) return tw_fail_memory(diag);
-    if (screen)
-        t->screens[t->n_screens++] = trial;
-    else
-        t->samples[t->n++] = (tw_wave_sample){trial.macro, trial.micro, d.grid, d.loops, trial.time};
-    return TW_OK;
-}
-
-static int by_problem(const void *a, const void *b) {
-    const tw_trial *x = a, *y = b;
-    return memcmp(x->problem, y->problem, sizeof x->problem);
-}
-
 tw_status tw_training_read(tw_training *out, const tw_family *f, tw_store *s, const char *name, tw_diag *diag) {
-    *out = (tw_training){0};
-    reading r = {.f = f, .name = name, .t = out};
-    const tw_store_filter filter = {.environment = f->environment, .space = f->name};
-    const tw_status st = tw_store_read(s, &filter, take, &r, NULL, diag);
-    free(r.sorted);
-    if (st != TW_OK) tw_training_free(out);
-    if (out->n_screens) qsort(out->screens, (size_t)out->n_screens, sizeof *out->screens, by_problem);
-    return st;
+    *out = (tw_training){.n = 0};
+    const tw_status st = tw_trials_read(&out->trials, f, s, name, diag);
+    if (st != TW_OK) return st;
+    const tw_trial_list *points = &out->trials.points;
+    out->samples = malloc(((size_t)points->n + 1) * sizeof *out->samples);
+    if (!out->samples) {
+        tw_training_free(out);
+        return tw_fail_memory(diag);
+    }
+    for (int i = 0; i < points->n; i++) {
+        const tw_trial *x = &points->at[i];
+        const tw_wave_division d = tw_family_divide(f, x->macro, x->problem);
+        out->samples[out->n++] = (tw_wave_sample){x->macro, x->micro, d.grid, d.loops, x->time};
+    }
+    return TW_OK;
 }
 
 void tw_training_free(tw_training *t) {
+    tw_trials_free(&t->trials);
     free(t->samples);
-    free(t->screens);
-    *t = (tw_training){0};
+    *t = (tw_training){.n = 0};
 }
 
 /* ---- the model */
@@ -146,15 +76,16 @@ bool tw_train_choose(const tw_family *f, const tw_wave_model *m, const int64_t *
 /* Judges a model by its choices on the screened problems. A choice whose micro choice was not screened counts by
    another one of the same macro choice. */
 static void judge_choices(const tw_family *f, const tw_training *t, const tw_wave_model *m, tw_trained *out) {
+    const tw_trial_list *screens = &t->trials.screens;
     double sum = 0;
     out->problems = 0;
-    for (int i = 0, end; i < t->n_screens; i = end) {
-        double least = (double)INFINITY, time = 0;
+    for (int i = 0, end; i < screens->n; i = end) {
+        double least, time = 0;
         tw_wave_choice c;
-        const bool chosen = choose(f, m, t->screens[i].problem, &c);
-        for (end = i; end < t->n_screens && !by_problem(&t->screens[i], &t->screens[end]); end++) {
-            const tw_trial *x = &t->screens[end];
-            least = fmin(least, x->time);
+        const bool chosen = choose(f, m, screens->at[i].problem, &c);
+        end = tw_trials_end(screens, i, tw_trials_by_problem, &least);
+        for (int j = i; j < end; j++) {
+            const tw_trial *x = &screens->at[j];
             if (chosen && x->macro == c.macro && (x->micro == c.micro || !time)) time = x->time;
         }
         if (!time) continue;
@@ -283,7 +214,7 @@ static tw_status fit_best(const tw_family *f, const tw_training *t, tw_wave_mode
     *best = NULL;
     for (int i = 0; i < 3; i++) {
         tw_wave_model *m;
-        tw_trained r = {.form = tw_train_form((tw_wave_form)i), .wrong = t->wrong, .unknown = t->unknown};
+        tw_trained r = {.form = tw_train_form((tw_wave_form)i), .wrong = t->trials.wrong, .unknown = t->trials.unknown};
         const tw_status st = tw_train_fit(&m, f, t, (tw_wave_form)i, diag);
         if (st != TW_OK) return st;
         r.quality = tw_wave_judge(m, t->samples, t->n);

@@ -3,27 +3,16 @@
 #ifndef TW_TUNE_TRAIN_H
 #define TW_TUNE_TRAIN_H
 
-#include "tune/family.h"
-#include "tune/store.h"
+#include "tune/trials.h"
 
-/* A measurement of a family. */
-typedef struct tw_trial {
-    int64_t problem[TW_SELECT_AXES];
-    int macro, micro;
-    double time; /* Median of the samples. */
-} tw_trial;
-
-/* What campaigns measured of a family (tune/campaign.h). */
+/* What campaigns measured of a family. */
 typedef struct tw_training {
-    tw_wave_sample *samples; /* Points, as samples of the model by waves. */
-    int n;
-    tw_trial *screens; /* Random problems, a problem's measurements together. */
-    int n_screens;
-    int64_t wrong;   /* Measurements that are left out because their result was wrong, or they did not run. */
-    int64_t unknown; /* Measurements that are left out because the family does not have their configuration. */
+    tw_trials trials;
+    tw_wave_sample *samples; /* The trials' points, as samples of the model by waves. */
+    int n;                   /* Number of samples. */
 } tw_training;
 
-/* Reads what campaigns of this name measured of the family on this device. NULL: any campaign. The caller frees it. */
+/* Reads what a campaign measured of the family on this device. `name` NULL: any campaign. The caller frees it. */
 tw_status tw_training_read(tw_training *out, const tw_family *f, tw_store *s, const char *name, tw_diag *diag);
 void tw_training_free(tw_training *t);
 
@@ -41,7 +30,7 @@ typedef struct tw_trained {
     tw_wave_quality quality; /* How well it predicts its own samples. */
     int problems;            /* Screened problems. */
     double share;            /* Geometric mean of what its choices have of the best that was screened. 0: none was. */
-    int64_t wrong, unknown;  /* As in tw_training. */
+    int64_t wrong, unknown;  /* As in tw_trials. */
 } tw_trained;
 
 /* Fits every form of the model, and writes the artefact of the one that chooses best. Screened problems judge; they are

@@ -36,11 +36,12 @@ $ tilewright select t.select m=30 n=304 k=300 | sed 's/=[a-z0-9]*/=/g;s/: .*/: T
   tilewright: the artefact has no choice for this problem and these flags
   [1]
 # What choices are worth: a problem, then a line for each strategy.
-$ export OPENBLAS_NUM_THREADS=1; tilewright eval gemm type=bf16 -t 1 --range m=16:40 --range n=256:320 --range k=256:512 --problems 1 --store t.db --artefact t.select --commit 0 --json >e; wc -l <e; sed -n 1p e | json - family commit; sed -n 2p e | json - wrong failed
+$ export OPENBLAS_NUM_THREADS=1; tilewright eval gemm type=bf16 -t 1 --range m=16:40 --range n=256:320 --range k=256:512 --problems 1 --store t.db --artefact t.select --commit 0 --json >e; wc -l <e; sed -n 1p e | json - family commit tilewright; sed -n 2p e | json - wrong failed
 > sed -n 3,8p e | while read line; do echo "$line" | json - strategy problems; done
   8
   gemm-cpu-bf16
   0
+  0.1.0
   0
   0
   default

@@ -245,9 +245,83 @@ static void wrong_results_are_kept_as_such(void **state) {
     assert_true(p.wrong > 0 && p.failed == 0);
     tw_training training;
     assert_int_equal(tw_training_read(&training, &t.family, s, "tune", NULL), TW_OK);
-    assert_int_equal(training.wrong, p.wrong);
+    assert_int_equal(training.trials.wrong, p.wrong);
     for (int i = 0; i < training.n; i++) assert_false(training.samples[i].macro == 0 && training.samples[i].micro == 1);
     tw_training_free(&training);
+    tw_store_close(s);
+}
+
+/* ---- trials */
+
+static void keys_name_campaign_and_phase(void **state) {
+    (void)state;
+    char key[100];
+    tw_trials_key(key, sizeof key, "tune", "screen", "m=1 n=2", "tile=16");
+    assert_string_equal(key, "tune|screen|m=1 n=2|tile=16");
+    assert_true(tw_trials_key_is(key, "tune", "screen") && tw_trials_key_is(key, NULL, "screen"));
+    static const struct {
+        const char *key, *campaign;
+    } others[] = {{NULL, "tune"},
+                  {NULL, NULL},
+                  {"", NULL},
+                  {"tune", "tune"},
+                  {"tune|", NULL},
+                  {"tune|screen", "tune"},
+                  {"tune|screens|", NULL},
+                  {"tune|scr|", NULL},
+                  {"tune2|screen|m=1|x", "tune"},
+                  {"tun|screen|m=1|x", "tune"},
+                  {"tune-screen|m=1|x", "tune"},
+                  {"tune|points|screen|x", "tune"}};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        assert_false(tw_trials_key_is(others[i].key, others[i].campaign, "screen"));
+}
+
+static void add_trial(tw_store *s, const char *key, const char *problem, const char *config, const char *unit, double a,
+                      double b, double c) {
+    const double samples[] = {a, b, c};
+    const tw_measurement m = {.key = key,
+                              .environment = "{\"device\": \"toy\"}",
+                              .space = "toy",
+                              .problem = problem,
+                              .config = config,
+                              .protocol = "samples=3",
+                              .unit = unit,
+                              .message = "",
+                              .samples = samples,
+                              .n = 3,
+                              .began = 1};
+    assert_int_equal(tw_store_add(s, &m, NULL, NULL), TW_OK);
+}
+
+static void trials_are_read_by_phase(void **state) {
+    (void)state;
+    toy t;
+    toy_open(&t);
+    tw_store *s = open_store();
+    add_trial(s, "a|screen|1", "m=64 n=32 k=64", "tile=16 stages=4", "us", 9, 1, 2);
+    add_trial(s, "a|screen|2", "m=16 n=32 k=64", "tile=32 stages=2", "us", 3, 5, 4);
+    add_trial(s, "a|points|3", "m=64 n=32 k=64", "tile=64 stages=8", "us", 6, 6, 6);
+    add_trial(s, "b|points|4", "m=64 n=32 k=64", "tile=16 stages=2", "us", 7, 7, 7);
+    add_trial(s, "a|first|5", "m=64 n=32 k=64", "tile=16 stages=2", "us", 7, 7, 7);
+    add_trial(s, "a|points|6", "m=64 n=32", "tile=16 stages=2", "us", 1, 1, 1);
+    add_trial(s, "a|points|7", "m=64 n=32 k=64", "tile=17 stages=2", "us", 1, 1, 1);
+    add_trial(s, "a|points|8", "m=64 n=32 k=64", "tile=16 stages=2", "J", 1, 1, 1);
+    add_trial(s, "a|points|9", "m=64 n=32 k=64", "tile=16 stages=2", "us", 0, 0, 0);
+    tw_trials r;
+    assert_int_equal(tw_trials_read(&r, &t.family, s, "a", NULL), TW_OK);
+    assert_true(r.screens.n == 2 && r.points.n == 1 && r.unknown == 4 && r.wrong == 0);
+    const tw_trial *x = r.screens.at;
+    assert_true(x[0].problem[0] == 16 && x[0].macro == 1 && x[0].micro == 0 && x[0].time == 4);
+    assert_true(x[1].problem[0] == 64 && x[1].macro == 0 && x[1].micro == 1 && x[1].time == 2);
+    assert_true(r.points.at[0].macro == 2 && r.points.at[0].micro == 2 && r.points.at[0].time == 6);
+    double least;
+    assert_int_equal(tw_trials_end(&r.screens, 0, tw_trials_by_problem, &least), 1);
+    assert_true(least == 4);
+    tw_trials_free(&r);
+    assert_int_equal(tw_trials_read(&r, &t.family, s, NULL, NULL), TW_OK);
+    assert_true(r.screens.n == 2 && r.points.n == 2);
+    tw_trials_free(&r);
     tw_store_close(s);
 }
 
@@ -389,6 +463,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(slow_choices_are_dropped, setup, teardown),
         cmocka_unit_test_setup_teardown(campaigns_go_on, setup, teardown),
         cmocka_unit_test_setup_teardown(wrong_results_are_kept_as_such, setup, teardown),
+        cmocka_unit_test(keys_name_campaign_and_phase),
+        cmocka_unit_test_setup_teardown(trials_are_read_by_phase, setup, teardown),
         cmocka_unit_test_setup_teardown(choices_come_near_the_best, setup, teardown),
         cmocka_unit_test_setup_teardown(artefacts_say_what_models_say, setup, teardown),
         cmocka_unit_test(shares_are_summarised),

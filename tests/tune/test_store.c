@@ -208,6 +208,19 @@ static void fields_are_checked(void **state) {
     tw_store_close(s);
 }
 
+static void samples_have_statistics(void **state) {
+    (void)state;
+    const double samples[] = {5, 1, 3};
+    tw_measurement m = {.samples = samples, .n = 3};
+    tw_stats stats;
+    assert_int_equal(tw_store_stats(&m, &stats, NULL), TW_OK);
+    assert_true(stats.n == 3 && stats.median == 3 && stats.min == 1 && stats.max == 5);
+    assert_true(samples[0] == 5 && samples[1] == 1);
+    m = (tw_measurement){.n = 0};
+    assert_int_equal(tw_store_stats(&m, &stats, NULL), TW_OK);
+    assert_true(stats.n == 0 && stats.median == 0);
+}
+
 static void refused(bool reads, tw_status want, const char *word) {
     tw_store *s = (tw_store *)path;
     tw_diag d = {0};
@@ -405,6 +418,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(what_is_added_is_read, setup, teardown),
         cmocka_unit_test_setup_teardown(fields_are_checked, setup, teardown),
+        cmocka_unit_test(samples_have_statistics),
         cmocka_unit_test_setup_teardown(foreign_files_are_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(changed_measurements_are_left_out, setup, teardown),
         cmocka_unit_test_setup_teardown(damaged_files_do_no_harm, setup, teardown),

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tune/trials.h"
+
+#include "base/diag.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void tw_trials_key(char *out, size_t size, const char *campaign, const char *phase, const char *problem,
+                   const char *config) {
+    snprintf(out, size, "%s|%s|%s|%s", campaign, phase, problem, config);
+}
+
+bool tw_trials_key_is(const char *key, const char *campaign, const char *phase) {
+    if (!key) return false;
+    const size_t before = campaign ? strlen(campaign) : strcspn(key, "|"), n = strlen(phase);
+    return (!campaign || !strncmp(key, campaign, before)) && key[before] == '|' &&
+           !strncmp(key + before + 1, phase, n) && key[before + 1 + n] == '|';
+}
+
+typedef struct reading {
+    const tw_family *f;
+    const char *campaign; /* NULL: any campaign. */
+    tw_trials *t;
+} reading;
+
+static tw_status add(tw_trial_list *l, const tw_trial *trial, tw_diag *diag) {
+    if (l->n == l->room) {
+        const int room = l->room ? 2 * l->room : 1024;
+        tw_trial *wider = realloc(l->at, (size_t)room * sizeof *wider);
+        if (!wider) return tw_fail_memory(diag);
+        l->at = wider;
+        l->room = room;
+    }
+    l->at[l->n++] = *trial;
+    return TW_OK;
+}
+
+static tw_status take(void *context, const tw_measurement *m, tw_diag *diag) {
+    const reading *r = context;
+    const bool screen = tw_trials_key_is(m->key, r->campaign, TW_TRIALS_SCREENS);
+    tw_trial trial = {.macro = -1};
+    tw_stats stats;
+    if (!screen && !tw_trials_key_is(m->key, r->campaign, TW_TRIALS_POINTS)) return TW_OK;
+    if (m->status != TW_OK || m->n < 1) {
+        r->t->wrong++;
+        return TW_OK;
+    }
+    const bool known = !strcmp(m->unit, r->f->unit) && tw_family_find(r->f, m->config, &trial.macro, &trial.micro) &&
+                       tw_family_parse(r->f, trial.problem, m->problem, NULL) == TW_OK &&
+                       tw_family_divide(r->f, trial.macro, trial.problem).grid;
+    const tw_status st = tw_store_stats(m, &stats, diag);
+    if (st != TW_OK) return st;
+    trial.time = stats.median;
+    if (known && trial.time > 0) return add(screen ? &r->t->screens : &r->t->points, &trial, diag);
+    r->t->unknown++;
+    return TW_OK;
+}
+
+tw_status tw_trials_read(tw_trials *out, const tw_family *f, tw_store *s, const char *campaign, tw_diag *diag) {
+    *out = (tw_trials){0};
+    reading r = {f, campaign, out};
+    const tw_store_filter filter = {.environment = f->environment, .space = f->name};
+    const tw_status st = tw_store_read(s, &filter, take, &r, NULL, diag);
+    if (st != TW_OK) tw_trials_free(out);
+    if (out->screens.n) qsort(out->screens.at, (size_t)out->screens.n, sizeof *out->screens.at, tw_trials_by_problem);
+    return st;
+}
+
+void tw_trials_free(tw_trials *t) {
+    free(t->screens.at);
+    free(t->points.at);
+    *t = (tw_trials){0};
+}
+
+int tw_trials_by_problem(const void *a, const void *b) {
+    const tw_trial *x = a, *y = b;
+    return memcmp(x->problem, y->problem, sizeof x->problem);
+}
+
+int tw_trials_end(const tw_trial_list *l, int first, int (*by)(const void *a, const void *b), double *least) {
+    int end = first;
+    *least = (double)INFINITY;
+    for (; end < l->n && !by(&l->at[first], &l->at[end]); end++) *least = fmin(*least, l->at[end].time);
+    return end;
+}
