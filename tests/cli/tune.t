@@ -36,25 +36,55 @@ $ tilewright select t.select m=30 n=304 k=300 | sed 's/=[a-z0-9]*/=/g;s/: .*/: T
   tilewright: the artefact has no choice for this problem and these flags
   [1]
 # What choices are worth: a problem, then a line for each strategy.
-$ export OPENBLAS_NUM_THREADS=1; tilewright eval gemm type=bf16 -t 1 --range m=16:40 --range n=256:320 --range k=256:512 --problems 1 --store t.db --artefact t.select --commit 0 --json >e; wc -l <e; sed -n 1p e | json - family commit; sed -n 2p e | json - wrong failed
-> sed -n 3,8p e | while read line; do echo "$line" | json - strategy problems; done
+$ export OPENBLAS_NUM_THREADS=1; tilewright eval gemm type=bf16 -t 1 --range m=16:40 --range n=256:320 --range k=256:512 --problems 1 --store t.db --artefact t.select --commit 0 --json >e; wc -l <e; sed -n 1p e | json - family commit; sed -n 2p e | json - wrong failed correct
+> sed -n 3,8p e | while read line; do echo "$line" | json - strategy problems correct; done
   8
   gemm-cpu-bf16
   0
   0
   0
+  true
   default
   1
+  true
   openblas
   1
+  true
   select
   1
+  true
   wave
   1
+  true
   linear
   1
+  true
   step
   1
+  true
+# A wrong result of any configuration shows in the problem's line and in all that sum up. The wrong one is the default.
+$ export OPENBLAS_NUM_THREADS=1; tilewright export t.db | sed '/"key": "eval|.*|by=own tm=65536/s/"status": "right"/"status": "wrong", "message": "planted"/' | tilewright import w.db - >/dev/null
+> EVAL="tilewright eval gemm type=bf16 -t 1 --range m=16:40 --range n=256:320 --range k=256:512 --problems 1 --store w.db"
+> $EVAL --json >e; wc -l <e; sed -n 2p e | json - wrong correct of.default.us
+> sed -n 3,6p e | while read line; do echo "$line" | json - strategy correct; done
+> $EVAL | sed 's/.* %)  1 wrong  .*/1 wrong/;s/.*below.*%//'
+  6
+  1
+  false
+  0.0
+  openblas
+  false
+  wave
+  false
+  linear
+  false
+  step
+  false
+  1 wrong
+  ; some results are wrong
+  ; some results are wrong
+  ; some results are wrong
+  ; some results are wrong
 # What is wrong is said in a line.
 $ tilewright measure gemm type=q7
 > tilewright measure conv
