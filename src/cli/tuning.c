@@ -13,16 +13,19 @@
 #include <string.h>
 #include <unistd.h>
 
+/* What products on a processor have as weights. */
+static const struct {
+    const char *word, *space;
+    tw_panel_format format;
+} types[] = {{"type=f32", "gemm-cpu-f32", {TW_F32, 0}},
+             {"type=f16", "gemm-cpu-f16", {TW_F16, 0}},
+             {"type=bf16", "gemm-cpu-bf16", {TW_BF16, 0}},
+             {"type=i8", "gemm-cpu-i8", {TW_I8, 0}},
+             {"type=i4", "gemm-cpu-i4-64", {TW_I4, 64}}};
+enum { TYPES = sizeof types / sizeof *types };
+
 static tw_status read_type(const char *word, tw_panel_format *format, tw_diag *diag) {
-    static const struct {
-        const char *word;
-        tw_panel_format format;
-    } types[] = {{"type=f32", {TW_F32, 0}},
-                 {"type=f16", {TW_F16, 0}},
-                 {"type=bf16", {TW_BF16, 0}},
-                 {"type=i8", {TW_I8, 0}},
-                 {"type=i4", {TW_I4, 64}}};
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+    for (size_t i = 0; i < TYPES; i++)
         if (!strcmp(word, types[i].word)) {
             *format = types[i].format;
             return TW_OK;
@@ -49,31 +52,50 @@ static tw_status open_gpu(cli_tuning *t, const char *const *words, int n, int de
     return tw_gemm_gpu_open(&t->family, &o, diag);
 }
 
-/* The first environment of a space. */
+/* The first measurement of a space that a family can be opened for. */
 typedef struct first {
-    const char *space;
+    const char *only; /* The type it must have, such as "type=f32". NULL: any. */
+    bool found, gpu;
+    tw_gemm_type type;       /* Of a GPU's products. */
+    tw_panel_format weights; /* Of a processor's. */
     char environment[2048];
 } first;
 
+static bool is_of(const first *f, const tw_measurement *m, const char *space, const char *type) {
+    return !strcmp(m->space, space) && (!f->only || !strcmp(f->only, type));
+}
+
+/* Takes the first, and ends the reading with TW_ERR_REJECTED. */
 static tw_status take_first(void *context, const tw_measurement *m, tw_diag *diag) {
     first *f = context;
     (void)diag;
-    if (!f->environment[0] && !strncmp(m->space, f->space, strlen(f->space)))
-        snprintf(f->environment, sizeof f->environment, "%s", m->environment);
-    return TW_OK;
+    f->type = is_of(f, m, "gemm-gpu-f16", "type=f16") ? TW_GEMM_F16 : TW_GEMM_BF16;
+    f->gpu = f->type == TW_GEMM_F16 || is_of(f, m, "gemm-gpu-bf16", "type=bf16");
+    f->found = f->gpu;
+    for (size_t i = 0; i < TYPES && !f->found; i++) {
+        f->weights = types[i].format;
+        f->found = is_of(f, m, types[i].space, types[i].word);
+    }
+    if (!f->found) return TW_OK;
+    snprintf(f->environment, sizeof f->environment, "%s", m->environment);
+    return TW_ERR_REJECTED;
 }
 
-/* Opens the family of what a store has measured. */
-static tw_status open_recorded(cli_tuning *t, tw_diag *diag) {
-    first f = {.space = "gemm-gpu-bf16"};
+/* Opens the family of what a store has measured: of its first products, or of the first of a type. */
+static tw_status open_recorded(cli_tuning *t, const char *const *words, int n, tw_diag *diag) {
+    first f = {.only = n > 1 ? words[n - 1] : NULL};
     tw_store *s;
-    tw_status st = tw_store_open(&s, t->store, true, diag);
+    tw_status st = TW_OK;
+    for (int i = 1; i < n && st == TW_OK; i++) st = read_type(words[i], &f.weights, diag);
+    if (st == TW_OK) st = tw_store_open(&s, t->store, true, diag);
     if (st != TW_OK) return st;
-    st = tw_store_read(s, &(tw_store_filter){.space = f.space}, take_first, &f, NULL, diag);
+    st = tw_store_read(s, NULL, take_first, &f, NULL, diag);
     tw_store_close(s);
-    if (st == TW_OK && !f.environment[0])
-        st = tw_fail(diag, TW_ERR_USAGE, "%s has no measurements of %s", t->store, f.space);
-    return st == TW_OK ? tw_gemm_gpu_recorded(&t->family, TW_GEMM_BF16, f.environment, diag) : st;
+    if (f.found && f.gpu) return tw_gemm_gpu_recorded(&t->family, f.type, f.environment, diag);
+    if (f.found) return tw_gemm_cpu_recorded(&t->family, f.weights, f.environment, diag);
+    return st == TW_OK ? tw_fail(diag, TW_ERR_USAGE, "%s has no measurements of gemm%s%s", t->store, f.only ? " " : "",
+                                 f.only ? f.only : "")
+                       : st;
 }
 
 static tw_status open_family(cli_tuning *t, const char *const *words, int n, tw_diag *diag) {
@@ -88,7 +110,7 @@ static tw_status open_family(cli_tuning *t, const char *const *words, int n, tw_
     if (!strcmp(device, "cpu")) return open_cpu(t, words, n, diag);
     if (!strcmp(device, "cuda") || (sscanf(device, "cuda:%d%c", &number, &rest) == 1 && number >= 0))
         return open_gpu(t, words, n, number, diag);
-    if (!strcmp(device, "recorded")) return open_recorded(t, diag);
+    if (!strcmp(device, "recorded")) return open_recorded(t, words, n, diag);
     return tw_fail(diag, TW_ERR_USAGE, "--device: \"%s\" is not cpu, cuda, cuda:N or recorded", device);
 }
 

@@ -16,7 +16,8 @@ typedef struct cli_tuning {
     tw_family family;
 } cli_tuning;
 #define CLI_TUNING_FLAGS(t)                                                                                            \
-    {"--device", CLI_TEXT, &(t).device, "cpu|cuda[:N]", "what is tuned (default cpu)"},                                \
+    {"--device", CLI_TEXT, &(t).device, "cpu|cuda[:N]|recorded",                                                       \
+     "what is tuned (default cpu), or what the store has measured"},                                                   \
         {"--range", CLI_LIST, &(t).ranges, "m=16:512", "usual values of an axis, as often as there are axes"},         \
         {"-t", CLI_INT, &(t).threads, "N", "threads of a processor (default: every core)"}, {                          \
         "--store", CLI_TEXT, &(t).store, "FILE", "where measurements are kept (default tuned.db)"                      \

@@ -21,7 +21,7 @@ enum { TW_EVALUATE_STRATEGIES = 12 /* The most strategies, a family's baselines 
 typedef struct tw_evaluated {
     const char *name;
     char config[400]; /* "": it had none. */
-    double time;      /* Median of the last measurement. 0: it had none, or it did not run. */
+    double time;      /* Median of the last measurement. 0: it had none, did not run, or was wrong in any. */
     double share;     /* The oracle's time divided by its own. 0: it has none. */
 } tw_evaluated;
 
@@ -29,8 +29,9 @@ typedef struct tw_evaluated {
 typedef struct tw_evaluation {
     int64_t problem[TW_SELECT_AXES];
     int configs;      /* Configurations that were measured and right. */
-    int wrong;        /* Configurations with a wrong result. */
+    int wrong;        /* Configurations, baselines and choices with a wrong result in any measurement. */
     int failed;       /* Configurations that could not be run. */
+    bool correct;     /* There is an oracle, and no result was wrong. All that has a time was then checked and right. */
     char oracle[400]; /* The fastest of the last measurement. */
     double time;      /* Its median. */
     double noise;     /* Half the distance from its 10th to its 90th percentile, relative to the median. */

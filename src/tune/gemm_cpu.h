@@ -15,4 +15,8 @@ typedef struct tw_gemm_cpu_options {
 /* The caller closes the family. */
 tw_status tw_gemm_cpu_open(tw_family *out, const tw_gemm_cpu_options *o, tw_diag *diag);
 
+/* Opens the family of a processor whose measurements a store has, by their environment. It measures nothing, and needs
+   no instructions of that processor. TW_ERR_FORMAT: the environment is none of such a family. The caller closes it. */
+tw_status tw_gemm_cpu_recorded(tw_family *out, tw_panel_format weights, const char *environment, tw_diag *diag);
+
 #endif
