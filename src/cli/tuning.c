@@ -140,19 +140,27 @@ tw_status cli_tuning_open(cli_tuning *t, const char *const *words, int n, tw_dia
     return st;
 }
 
-bool cli_tuning_effort(const char *effort, tw_campaign_options *o) {
-    const bool full = !strcmp(effort, "full");
-    if (!full && strcmp(effort, "quick") != 0) return false;
-    o->screens = full ? 60 : 8;
-    o->thorough = full;
+tw_status cli_tuning_effort(const char *effort, const char *plan, tw_campaign_options *o, tw_diag *diag) {
+    const bool full = !strcmp(effort, "full"), waves = !strcmp(plan, "waves");
+    if (!full && strcmp(effort, "quick") != 0)
+        return tw_fail(diag, TW_ERR_USAGE, "--effort: \"%s\" is not quick or full", effort);
+    if (!waves && strcmp(plan, "spread") != 0)
+        return tw_fail(diag, TW_ERR_USAGE, "--plan: \"%s\" is not spread or waves", plan);
+    o->samples = 3;
+    o->screens = full ? 60 : waves ? 8 : 20;
+    o->thorough = full || !waves;
+    if (!waves) {
+        o->cover = full ? 64 : 32;
+        o->spread = full ? 500 : 100;
+        return TW_OK;
+    }
     o->slow = full ? 1.3 : 1.25;
     o->micros = full ? 4 : 3;
     o->waves = full ? 8 : 4;
     o->parts = full ? 4 : 2;
     o->far = full ? 8 : 5;
     o->rounds = full ? 4 : 3;
-    o->samples = 3;
-    return true;
+    return TW_OK;
 }
 
 void cli_tuning_progress(void *context, const tw_campaign_progress *p) {

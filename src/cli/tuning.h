@@ -26,8 +26,8 @@ typedef struct cli_tuning {
 /* Opens the family of words such as "gemm type=bf16". The caller closes it. */
 tw_status cli_tuning_open(cli_tuning *t, const char *const *words, int n, tw_diag *diag);
 
-/* The options of a campaign that an effort, "quick" or "full", stands for. False: it is no effort. */
-bool cli_tuning_effort(const char *effort, tw_campaign_options *o);
+/* The options of a campaign that an effort, "quick" or "full", and a plan, "spread" or "waves", stand for. */
+tw_status cli_tuning_effort(const char *effort, const char *plan, tw_campaign_options *o, tw_diag *diag);
 
 /* Shows a campaign's progress on a terminal's standard error: `context` is the campaign's options. */
 void cli_tuning_progress(void *context, const tw_campaign_progress *p);

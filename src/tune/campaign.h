@@ -22,10 +22,12 @@ typedef struct tw_campaign_options {
     const char *name; /* Begins the keys of its measurements. */
     double seconds;   /* Budget. 0: no limit. */
     int64_t most;     /* Configurations to measure at most. 0: no limit. */
-    int screens;      /* Random problems that all macro choices are screened with. 0: all choices are kept. */
+    int screens;      /* Random problems that all macro choices are screened with. 0: all macro choices are kept. */
     bool thorough;    /* They are screened in all micro choices, not in the first alone. */
     double slow; /* A macro choice is kept if it takes at most so many times the fastest one's time on one of them. */
-    int waves, parts; /* Each of so many first waves has so many grids. */
+    int cover;        /* Configurations of the second phase. 0: there is no such phase. */
+    int spread;       /* Problems of the second phase. */
+    int waves, parts; /* Each of so many first waves has so many grids. 0 waves: there are no points. */
     int far;          /* Grids of later waves, each half as large again as the one before. */
     int rounds;       /* Values of L, at least 1. */
     int micros;       /* Micro choices that are measured at all points. The others are measured at corners. 0: all. */
@@ -36,12 +38,16 @@ typedef struct tw_campaign_options {
     void *context;                                                         /* Passed to both. */
 } tw_campaign_options;
 
-/* Measures what there is to learn of a family, in three phases. Returns TW_OK also if a limit or an interruption ended
+/* Measures what there is to learn of a family, in four phases. Returns TW_OK also if a limit or an interruption ended
    it. `out` may be NULL.
-   1. Random problems screen the macro choices, by one sample each.
-   2. Corners of those that are kept: the smallest and the largest grid, with the least and the most rounds, in all
-   micro choices.
-   3. Points of waves and rounds in between, in the best micro choices of the corners. */
+   1. Screen: random problems in all macro choices, by one sample each. Where a second phase follows it ends after
+   TW_CAMPAIGN_SCREEN of the budget.
+   2. Spread: problems that are spread evenly (a sequence of low discrepancy), in a few configurations that were,
+   together, the fastest at the screened problems (tune/cover.h).
+   3. Corners of the macro choices that are kept: the smallest and the largest grid, with the least and the most rounds,
+   in all micro choices.
+   4. Points of waves and rounds in between, in the best micro choices of the corners. */
+#define TW_CAMPAIGN_SCREEN 0.4
 tw_status tw_campaign_run(const tw_family *f, tw_store *s, const tw_campaign_options *o, tw_campaign_progress *out,
                           tw_diag *diag);
 

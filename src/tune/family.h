@@ -74,7 +74,10 @@ bool tw_family_find(const tw_family *f, const char *config, int *macro, int *mic
 /* Divides a problem by a macro choice: grid is 0 if the choice cannot compute it. */
 tw_wave_division tw_family_divide(const tw_family *f, int macro, const int64_t *problem);
 
-/* Draws a usual problem. Axes are drawn so that each factor of two is equally likely. */
+/* Writes the problem at a place of the usual ones: unit[a], from 0 to 1, says where axis a is between its least and its
+   most value, so that each factor of two is equally long. False: the problem has too much work. */
+bool tw_family_place(const tw_family *f, const double *unit, int64_t *problem);
+/* Draws a usual problem: a random place. */
 void tw_family_draw(const tw_family *f, tw_random *r, int64_t *problem);
 
 #endif

@@ -8,6 +8,7 @@
 
 /* Phases of a campaign whose measurements are trials (tune/campaign.h). */
 #define TW_TRIALS_SCREENS "screen"
+#define TW_TRIALS_SPREAD  "spread"
 #define TW_TRIALS_POINTS  "points"
 
 /* Writes the key of a campaign's measurement: "campaign|phase|problem|configuration". */
@@ -30,7 +31,8 @@ typedef struct tw_trial_list {
 } tw_trial_list;
 
 typedef struct tw_trials {
-    tw_trial_list screens; /* Random problems, in the order of tw_trials_by_problem. */
+    tw_trial_list screens; /* Random problems in all choices, in the order of tw_trials_by_problem. */
+    tw_trial_list spread;  /* Further random problems, in the same order. */
     tw_trial_list points;  /* Points of waves and rounds, in the store's order. */
     int64_t wrong;         /* Measurements that are left out because their result was wrong, or they did not run. */
     int64_t unknown; /* Measurements that are left out because the family does not have their problem, configuration
