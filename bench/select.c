@@ -205,15 +205,17 @@ static void print(const bench *b, const spread *times) {
 }
 
 /* Makes the artefact, its selectors and its problems. */
-static tw_status begin(bench *b, tw_diag *diag) {
+static bool begin(bench *b, tw_diag *diag) {
     tw_random r = tw_random_seed(1);
     b->artefact = artefact_of_products(&b->arena, &r, MACROS, WAVES);
     b->problems = calloc(PROBLEMS, sizeof *b->problems);
     b->right = calloc(PROBLEMS, sizeof *b->right);
-    if (b->arena.failed || !b->problems || !b->right) return tw_fail_memory(diag);
+    if (b->arena.failed || !b->problems || !b->right) {
+        tw_fail_memory(diag);
+        return false;
+    }
     draw(b);
-    const tw_status st = open_selector(b, &b->other, diag);
-    return st == TW_OK ? open_selector(b, &b->s, diag) : st;
+    return open_selector(b, &b->other, diag) == TW_OK && open_selector(b, &b->s, diag) == TW_OK;
 }
 
 static void end(bench *b) {
@@ -234,8 +236,9 @@ int main(int argc, char **argv) {
         return 2;
     }
     unsigned char *walk = times ? malloc(WALK) : NULL;
-    tw_status st = times && !walk ? tw_fail_memory(&d) : begin(&b, &d);
-    if (st != TW_OK) {
+    if (times && !walk) tw_fail_memory(&d);
+    const bool begun = times == (walk != NULL) && begin(&b, &d);
+    if (!begun) {
         fprintf(stderr, "bench_select: %s\n", d.message);
     } else {
         check_all(&b);
@@ -249,5 +252,5 @@ int main(int argc, char **argv) {
     }
     free(walk);
     end(&b);
-    return st == TW_OK && !b.wrong ? 0 : 1;
+    return begun && !b.wrong ? 0 : 1;
 }

@@ -96,7 +96,8 @@ tw_artefact *artefact_of_products(tw_arena *a, tw_random *r, int macros, int wav
 /* ---- the reference */
 
 double artefact_parts(int64_t size, int64_t part) {
-    return part ? (double)((size + part - 1) / part) : 1;
+    const int64_t parts = part ? (size + part - 1) / part : 1;
+    return (double)parts;
 }
 
 static int nearest(const tw_artefact_fit *f, double rounds) {
