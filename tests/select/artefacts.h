@@ -20,4 +20,30 @@ tw_artefact *artefact_random(tw_arena *a, tw_random *r, const artefact_limits *l
 
 /* Draws a problem, most often one of a size that its tiles divide into few waves. */
 void artefact_problem(const tw_artefact *a, tw_random *r, int64_t *problem);
+
+/* ---- the reference: decisions by the definition, in double precision */
+
+/* The number of parts, the last of which may be smaller. `part` 0: one. */
+double artefact_parts(int64_t size, int64_t part);
+
+/* The prediction of a macro choice. */
+typedef struct artefact_prediction {
+    bool known;   /* There is one. */
+    bool exact;   /* It is exact if coefficients are small whole numbers: all sums are below 2^53. */
+    double time;  /* In the artefact's unit. */
+    double slack; /* How far a time that is stored in 20 bits a coefficient may be from it. */
+    int micro;    /* The micro choice. */
+} artefact_prediction;
+artefact_prediction artefact_refer(const tw_artefact *a, int macro, const int64_t *problem);
+
+/* Tells whether flags and rules allow a macro choice. */
+bool artefact_allows(const tw_artefact *a, int macro, const int64_t *problem, unsigned flags);
+
+/* Tells whether a decision's words are those of its macro and micro choice. */
+bool artefact_is_config(const tw_artefact *a, const tw_selection *s);
+
+/* Says why a decision is not the model's: it must be the least prediction of what is allowed, as near as coefficients
+   of 20 bits can tell. NULL: it is right. */
+const char *artefact_refute(const tw_artefact *a, const int64_t *problem, unsigned flags, const tw_selection *s);
+
 #endif
