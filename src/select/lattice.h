@@ -15,8 +15,8 @@ enum {
 };
 
 typedef struct tw_lattice {
-    int nodes[TW_SELECT_AXES]; /* Number of nodes along each axis, from 1. The last axis varies fastest. */
-    float low[TW_SELECT_AXES]; /* Octave of the first node. */
+    int nodes[TW_SELECT_AXES];  /* Number of nodes along each axis, from 1. The last axis varies fastest. */
+    float low[TW_SELECT_AXES];  /* Octave of the first node. */
     float high[TW_SELECT_AXES]; /* Octave of the last node. Above `low` where there are several nodes. */
 } tw_lattice;
 

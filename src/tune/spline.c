@@ -15,7 +15,8 @@ enum { TERMS = TW_SPLINE_TERMS, SWEEPS = 20000 };
 static const double NODES_AN_OCTAVE = 1.5, SCREENED = 0.3 /* Weight of a screened trial. */,
                     RIDGE = 1e-5 /* Of the terms, beside their own squares. */, PRIOR = 1e-3 /* Of r. */,
                     PENALTY = 0.03 /* On squares of slopes and bends, a node each. */, WORST = 0.3 /* Errors beyond
-                    count as this. */;
+                    count as this. */
+    ;
 static const double smoothings[] = {0.3, 1, 3, 10};
 
 /* A trial as a sample of its configuration. */
@@ -84,7 +85,8 @@ static void fit_terms(const fitting *m, const sample *s, int n, tw_spline_config
     for (int i = 0; i < n; i++) {
         find_terms(m->f, s[i].trial->macro, s[i].trial->problem, t);
         for (int a = 0; a < TERMS; a++) {
-            for (int b = 0; b < TERMS; b++) h[a][b] += s[i].weight * t[a] * t[b] / (s[i].trial->time * s[i].trial->time);
+            for (int b = 0; b < TERMS; b++)
+                h[a][b] += s[i].weight * t[a] * t[b] / (s[i].trial->time * s[i].trial->time);
             g[a] += s[i].weight * t[a] / s[i].trial->time;
         }
     }
@@ -203,9 +205,8 @@ static int find_configs(fitting *m, bool spread, tw_spline_config *out) {
         for (end = i; end < m->n && same_config(&m->samples[i], &m->samples[end]); end++)
             wanted = wanted || m->samples[end].weight == 1;
         if (!wanted || end - i < TW_SPLINE_LEAST) continue;
-        out[n++] = (tw_spline_config){.macro = m->samples[i].trial->macro,
-                                      .micro = m->samples[i].trial->micro,
-                                      .samples = end - i};
+        out[n++] = (tw_spline_config){
+            .macro = m->samples[i].trial->macro, .micro = m->samples[i].trial->micro, .samples = end - i};
     }
     return n;
 }
@@ -233,17 +234,18 @@ static double fit_all(fitting *m, double smoothing) {
 }
 
 static int by_problem(const void *a, const void *b) {
-    return tw_trials_by_problem((*(const sample *const *)a)->trial, (*(const sample *const *)b)->trial);
+    const sample *const *x = a, *const *y = b;
+    return tw_trials_by_problem((*x)->trial, (*y)->trial);
 }
 
 /* Judges choices by predictions of samples without themselves. */
-static void judge_choices(fitting *m, const sample **order) {
+static void judge_choices(fitting *m, sample **order) {
     tw_spline *s = m->s;
     double sum = 0, errors = 0;
     int n = 0;
-    const sample *at = m->samples;
+    sample *at = m->samples;
     for (int i = 0; i < s->n; i++) {
-        const sample *first = find_samples(m, &s->configs[i], (sample *)(size_t)at);
+        sample *first = find_samples(m, &s->configs[i], at);
         for (int k = 0; k < s->configs[i].samples; k++) order[n++] = &first[k];
         at = first;
     }
@@ -277,7 +279,7 @@ static void judge_errors(fitting *m, double *errors) {
     }
 }
 
-static void fit(fitting *m, const sample **order, double *errors) {
+static void fit(fitting *m, sample **order, double *errors) {
     double least = (double)INFINITY;
     sample *at = m->samples;
     make_penalty(m);
@@ -285,8 +287,7 @@ static void fit(fitting *m, const sample **order, double *errors) {
         tw_spline_config *c = &m->s->configs[i];
         at = find_samples(m, c, at);
         fit_terms(m, at, c->samples, c);
-        for (int k = 0; k < c->samples; k++)
-            at[k].base = base_time(m->f, c, at[k].trial->problem) / at[k].trial->time;
+        for (int k = 0; k < c->samples; k++) at[k].base = base_time(m->f, c, at[k].trial->problem) / at[k].trial->time;
     }
     for (size_t i = 0; i < sizeof smoothings / sizeof *smoothings; i++) {
         const double error = fit_all(m, smoothings[i]);
@@ -308,7 +309,7 @@ static bool make(fitting *m, tw_arena *arena, tw_arena *scratch, const tw_trials
     m->penalty = tw_arena_array(scratch, nodes * nodes, sizeof *m->penalty);
     m->h = tw_arena_array(scratch, nodes * nodes, sizeof *m->h);
     m->g = tw_arena_array(scratch, nodes, sizeof *m->g);
-    const sample **order = tw_arena_array(scratch, room, sizeof *order);
+    sample **order = tw_arena_array(scratch, room, sizeof *order);
     double *errors = tw_arena_array(scratch, room, sizeof *errors);
     m->s->configs = tw_arena_array(arena, room, sizeof *m->s->configs);
     if (scratch->failed || arena->failed) return false;
