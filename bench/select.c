@@ -17,11 +17,11 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { MACROS = 120, WAVES = 40, PROBLEMS = 1 << 14, COLD = 4000, WALKS = 200, WALK = 128 << 20, BATCH = 64 };
+enum { MACROS = 120, WAVES = 16, PROBLEMS = 1 << 14, COLD = 4000, WALKS = 200, WALK = 128 << 20, BATCH = 64 };
 
 typedef struct bench {
     tw_arena arena;
-    const tw_artefact *artefact;
+    tw_artefact *artefact;
     tw_selector *s, *other;
     int64_t (*problems)[TW_SELECT_AXES];
     tw_selection *right; /* The decisions of the problems. */
@@ -208,6 +208,7 @@ static void print(const bench *b, const spread *times) {
 static bool begin(bench *b, tw_diag *diag) {
     tw_random r = tw_random_seed(1);
     b->artefact = artefact_of_products(&b->arena, &r, MACROS, WAVES);
+    artefact_correct(&b->arena, &r, b->artefact);
     b->problems = calloc(PROBLEMS, sizeof *b->problems);
     b->right = calloc(PROBLEMS, sizeof *b->right);
     if (b->arena.failed || !b->problems || !b->right) {

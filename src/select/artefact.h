@@ -3,6 +3,7 @@
 #ifndef TW_SELECT_ARTEFACT_H
 #define TW_SELECT_ARTEFACT_H
 
+#include "select/lattice.h"
 #include "tilewright/select.h"
 
 enum {
@@ -51,6 +52,8 @@ typedef struct tw_artefact_macro {
     int n_micros;                  /* At least 1. */
     const tw_artefact_fit *fits;   /* Of waves 1, 2 and so on. The last one is of all waves from its own on. */
     int n_fits;                    /* 0: nothing is known of this macro choice, and it is never predicted. */
+    const double *corrections;     /* For each node of the lattice what times are multiplied by, less 1: from -0.9 to 9.
+                                      NULL: zeros. */
 } tw_artefact_macro;
 
 /* A problem whose best was measured. */
@@ -70,6 +73,7 @@ typedef struct tw_artefact {
     /* Blocks share this axis equally, so that none is larger than the others: L is multiplied by the used part of a
        tile, problem[a] / (grid[a] * ceil(problem[a] / grid[a])). */
     bool shrinks[TW_SELECT_AXES];
+    const tw_lattice *lattice; /* Nodes of the macro choices' corrections. NULL: there are no corrections. */
     const tw_artefact_macro *macros;
     int n_macros;                   /* At least 1. */
     const tw_artefact_exact *exact; /* In any order, each problem once. */
@@ -78,7 +82,8 @@ typedef struct tw_artefact {
 } tw_artefact;
 
 /* Writes an artefact beside `path` and renames it. In the wave and between the anchors of a
-   fit predictions from the file are within 0.1 % of its own.
+   fit predictions from the file are within 0.1 % of its own. Corrections are stored in 8 bits of the macro choice's
+   largest.
    TW_ERR_USAGE: something in it is out of range, which the message names. TW_ERR_IO. TW_ERR_MEMORY. */
 tw_status tw_artefact_write(const tw_artefact *a, const char *path, tw_diag *diag);
 

@@ -110,6 +110,28 @@ static tw_status check_exact(const tw_artefact *a, int i, tw_diag *diag) {
     return TW_OK;
 }
 
+bool select_is_lattice(const tw_lattice *l, int axes) {
+    int all = 1, wide = 0;
+    for (int a = 0; a < TW_SELECT_AXES; a++) {
+        if (!within(l->nodes[a], 1, a < axes ? TW_LATTICE_NODES : 1)) return false;
+        if (!isfinite(l->low[a]) || !isfinite(l->high[a]) || (l->nodes[a] > 1 && !(l->low[a] < l->high[a])))
+            return false;
+        all *= l->nodes[a];
+        wide += l->nodes[a] > 1;
+        if (all > TW_LATTICE_ALL || wide > TW_LATTICE_AXES) return false;
+    }
+    return true;
+}
+
+static tw_status check_corrections(const tw_artefact *a, int i, tw_diag *diag) {
+    const double *r = a->macros[i].corrections;
+    if (!r) return TW_OK;
+    if (!a->lattice) return wrong(diag, i, "it has corrections, but there is no lattice");
+    for (int k = 0; k < tw_lattice_count(a->lattice, a->n_axes); k++)
+        if (!(r[k] >= -0.9 && r[k] <= 9)) return wrong(diag, i, "a correction is out of range");
+    return TW_OK;
+}
+
 tw_status select_check_content(const tw_artefact *a, tw_diag *diag) {
     if (!within(a->n_axes, 1, TW_SELECT_AXES)) return tw_fail(diag, TW_ERR_USAGE, "the number of axes is out of range");
     if (!within(a->n_macros, 1, TW_ARTEFACT_MACROS))
@@ -122,7 +144,10 @@ tw_status select_check_content(const tw_artefact *a, tw_diag *diag) {
     for (int x = 0; x < a->n_axes; x++)
         if (!is_text(a->axes[x])) return tw_fail(diag, TW_ERR_USAGE, "axis %d has no name", x);
     tw_status st = TW_OK;
+    if (a->lattice && !select_is_lattice(a->lattice, a->n_axes))
+        return tw_fail(diag, TW_ERR_USAGE, "the lattice's nodes are out of range");
     for (int i = 0; st == TW_OK && i < a->n_macros; i++) st = check_macro(a, i, diag);
+    for (int i = 0; st == TW_OK && i < a->n_macros; i++) st = check_corrections(a, i, diag);
     if (st == TW_OK && !is_choice(a, a->macro, a->micro))
         st = tw_fail(diag, TW_ERR_USAGE, "there is no such choice as the default");
     for (int i = 0; st == TW_OK && i < a->n_exact; i++) st = check_exact(a, i, diag);

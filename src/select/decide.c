@@ -115,10 +115,22 @@ void select_divide(const select_view *v, const float *axes, int macro, double *g
     }
 }
 
+void select_find_corners(const select_view *v, const float *axes, select_corners *c) {
+    c->n = v->lattice ? tw_lattice_corners(v->nodes, v->axes, axes, c->node, c->weight) : 0;
+}
+
+float select_factor(const select_view *v, const select_corners *c, int macro) {
+    int sum = 0;
+    for (int k = 0; k < c->n; k++)
+        sum += c->weight[k] * v->lattice[(size_t)c->node[k] * v->lattice_pitch + (size_t)macro];
+    return select_correction((uint16_t)select_item(&v->columns[COLUMN_STEP], macro), (int16_t)sum);
+}
+
 /* A macro choice whose time may be the least, and where the record is that tells. */
 typedef struct candidate {
     int macro, fit;
     double grid, rounds, x;
+    double factor; /* What corrections multiply its time by. */
     const uint32_t *record;
 } candidate;
 
@@ -132,6 +144,7 @@ static bool find_record(const select_view *v, const select_problem *p, const sel
     c->rounds = (double)s->rounds[i];
     if (c->grid >= SELECT_EXACT || c->rounds >= SELECT_EXACT || v->shrinks)
         select_divide(v, p->axes, c->macro, &c->grid, &c->rounds);
+    c->factor = v->lattice ? (double)s->factor[i] : 1;
     c->x = c->grid / select_item(&v->columns[COLUMN_SLOTS], c->macro);
     c->fit = select_fit_of(c->x, fits);
     c->record = select_records_of(v, c->macro, fits) + (size_t)c->fit * v->record_words;
@@ -149,7 +162,10 @@ bool select_predict(const select_view *v, const select_problem *p, int macro, se
     out->fit = select_fit_of(x, fits);
     const select_record r =
         select_unpack(select_records_of(v, macro, fits) + (size_t)out->fit * v->record_words, v->record_words);
+    select_corners c;
+    select_find_corners(v, p->axes, &c);
     out->time = select_time(&r, x - out->fit, out->rounds);
+    if (c.n) out->time *= (double)select_factor(v, &c, macro);
     out->error = select_error(r.error);
     if (!(out->time > 0)) return false;
     out->row = r.row;
@@ -160,7 +176,7 @@ bool select_predict(const select_view *v, const select_problem *p, int macro, se
 /* Predicts the time of a candidate. Infinity: it is not above 0. */
 static double predict(const select_view *v, const candidate *c, select_record *r) {
     *r = select_unpack(c->record, v->record_words);
-    const double time = select_time(r, c->x - c->fit, c->rounds);
+    const double time = select_time(r, c->x - c->fit, c->rounds) * c->factor;
     return time > 0 ? time : (double)INFINITY;
 }
 
@@ -198,11 +214,11 @@ static void take_block(const select_view *v, const candidate *c, int n, select_d
 }
 
 /* Looks at a block of macro choices. `high` is the least upper bound so far. Returns the number of candidates. */
-static int scan_block(const select_view *v, const select_problem *p, const verdicts *r, int from, float *high,
-                      candidate *out) {
+static int scan_block(const select_view *v, const select_problem *p, const verdicts *r, const select_corners *corners,
+                      int from, float *high, candidate *out) {
     select_scan s;
     const int n = v->macros - from < SELECT_BLOCK ? v->macros - from : SELECT_BLOCK;
-    v->scan(v, p->axes, from, n, &s);
+    v->scan(v, p->axes, corners, from, n, &s);
     leave_out(v, r, from, n, &s);
     /* Numbers above 0 are in the order of their bits. */
     int32_t least = (int32_t)tw_f32_bits(*high);
@@ -214,14 +230,25 @@ static int scan_block(const select_view *v, const select_problem *p, const verdi
     return find_candidates(v, p, &s, from, n, *high, out);
 }
 
+/* Has the rows of the corrections around a problem fetched. */
+static void prefetch_rows(const select_view *v, const select_corners *corners) {
+    for (int k = 0; k < corners->n; k++) {
+        const int8_t *row = v->lattice + (size_t)corners->node[k] * v->lattice_pitch;
+        for (int i = 0; i < v->macros; i += SELECT_LINE) prefetch(row + i);
+    }
+}
+
 static void model(const select_view *v, const select_problem *p, select_decision *best) {
     verdicts r;
+    select_corners corners;
     candidate c[SELECT_BLOCK];
+    select_find_corners(v, p->axes, &corners);
+    prefetch_rows(v, &corners);
     float high = INFINITY;
     judge(v, p, &r);
     best->time = (double)INFINITY;
     for (int from = 0; from < v->macros; from += SELECT_BLOCK)
-        take_block(v, c, scan_block(v, p, &r, from, &high, c), best);
+        take_block(v, c, scan_block(v, p, &r, &corners, from, &high, c), best);
     if (best->macro >= 0) best->micro = select_micro(v, best->macro, best->row, best->rounds);
 }
 
@@ -309,10 +336,12 @@ tw_status tw_select_choose(const tw_selector *s, const int64_t *problem, unsigne
 
 int select_candidates(const select_view *v, const select_problem *p) {
     verdicts r;
+    select_corners corners;
     candidate c[SELECT_BLOCK];
     float high = INFINITY;
     int n = 0;
     judge(v, p, &r);
-    for (int from = 0; from < v->macros; from += SELECT_BLOCK) n += scan_block(v, p, &r, from, &high, c);
+    select_find_corners(v, p->axes, &corners);
+    for (int from = 0; from < v->macros; from += SELECT_BLOCK) n += scan_block(v, p, &r, &corners, from, &high, c);
     return n;
 }

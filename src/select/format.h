@@ -10,7 +10,7 @@
 #include <string.h>
 
 enum {
-    SELECT_VERSION = 1,
+    SELECT_VERSION = 2,
     SELECT_ORDER = 0x01020304,
     SELECT_LINE = 64,       /* What sections and columns are aligned to: a cache line. */
     SELECT_NO_ANCHOR = 255, /* In a row: the L of this column is no anchor. */
@@ -42,6 +42,7 @@ enum {
     COLUMN_ROUNDS = COLUMN_GRID + TW_SELECT_AXES,  /* Tiles of L. */
     COLUMN_BOUND = COLUMN_ROUNDS + TW_SELECT_AXES, /* Coefficients of wL, w, L, 1 of the lower bound, as bf16. */
     COLUMN_RATIO = COLUMN_BOUND + 4,               /* The upper bound divided by the lower one, as bf16. */
+    COLUMN_STEP,                                   /* What corrections are multiples of, as bf16. */
     COLUMNS
 };
 
@@ -74,9 +75,13 @@ typedef struct select_header {
     uint32_t texts[TEXTS]; /* Where the texts are. */
     uint32_t names[TW_SELECT_AXES]; /* Where the axes' names are. 0 beyond the last. */
     uint32_t shrinks;               /* Bit a: blocks share axis a equally. */
+    /* A row for each node of the lattice: 8 bits with a sign for each macro choice, lattice_pitch bytes a row. 0: there
+       is no lattice. */
+    uint32_t lattice_at, lattice_pitch;
+    tw_lattice lattice;
     select_column columns[COLUMNS];
 } select_header;
-_Static_assert(sizeof(select_header) == 344, "the file's layout");
+_Static_assert(sizeof(select_header) == 432, "the file's layout");
 
 /* What is needed of the macro choice that is taken. */
 typedef struct select_macro {
@@ -154,6 +159,15 @@ static inline double select_time(const select_record *r, double x, double rounds
 static inline float select_ceil(float problem, float tile) {
     const float q = problem / tile, whole = (float)(int32_t)q;
     return whole + (float)(whole < q);
+}
+
+/* Corrections of macro choice i are between 1 - SELECT_CORRECTION and 1 + 128 SELECT_STEP_MOST. */
+#define SELECT_CORRECTION 0.95f
+#define SELECT_STEP_MOST  0.08f
+
+/* Returns what times are multiplied by: `sum` is a weighted sum of corrections, `step` their unit, as bf16. */
+static inline float select_correction(uint16_t step, int16_t sum) {
+    return 1 + tw_bf16_to_f32(step) * ((float)sum * (1.0f / TW_LATTICE_UNITS));
 }
 
 /* Returns the part of the tiles that a problem uses. */

@@ -11,7 +11,8 @@ enum {
     TW_LATTICE_NODES = 16,   /* The most nodes along an axis. */
     TW_LATTICE_ALL = 4096,   /* The most nodes of a lattice. */
     TW_LATTICE_CORNERS = 16, /* The most nodes around a problem: at most four axes have more than one node. */
-    TW_LATTICE_AXES = 4
+    TW_LATTICE_AXES = 4,
+    TW_LATTICE_UNITS = 128 /* What the weights of the nodes around a problem sum up to. */
 };
 
 typedef struct tw_lattice {
@@ -25,13 +26,13 @@ static inline float tw_lattice_octave(float value) {
     return (float)tw_f32_bits(value) * 0x1p-23f - 127;
 }
 
-/* Finds the nodes around a problem, and the weight of each. The weights sum up to 1. Beyond an end of an axis that end
-   counts. Returns the number of nodes. */
+/* Finds the nodes around a problem, and the weight of each, in units of 1 / TW_LATTICE_UNITS. The weights sum up to
+   TW_LATTICE_UNITS. Beyond an end of an axis that end counts. Returns the number of nodes. */
 static inline int tw_lattice_corners(const tw_lattice *l, int axes, const float *problem,
-                                     uint32_t node[TW_LATTICE_CORNERS], float weight[TW_LATTICE_CORNERS]) {
+                                     uint32_t node[TW_LATTICE_CORNERS], int16_t weight[TW_LATTICE_CORNERS]) {
     int n = 1;
     node[0] = 0;
-    weight[0] = 1;
+    weight[0] = TW_LATTICE_UNITS;
     for (int a = 0; a < axes; a++) {
         const int nodes = l->nodes[a], last = nodes - 1;
         for (int i = 0; i < n; i++) node[i] *= (uint32_t)nodes;
@@ -43,8 +44,8 @@ static inline int tw_lattice_corners(const tw_lattice *l, int axes, const float 
         for (int i = 0; i < n; i++) {
             node[i] += (uint32_t)first;
             node[n + i] = node[i] + 1;
-            weight[n + i] = weight[i] * part;
-            weight[i] *= 1 - part;
+            weight[n + i] = (int16_t)((float)weight[i] * part + 0.5f);
+            weight[i] = (int16_t)(weight[i] - weight[n + i]);
         }
         n *= 2;
     }

@@ -78,7 +78,28 @@ static void bound(const select_view *v, int from, int n, select_scan *restrict s
     }
 }
 
-void SELECT_SCAN(const select_view *v, const float *axes, int from, int n, select_scan *s) {
+/* Multiplies bounds by the corrections. Sums are whole numbers of 16 bits: the weights sum up to TW_LATTICE_UNITS. */
+static void correct(const select_view *v, const select_corners *c, int from, int n, select_scan *restrict s) {
+    const select_list *steps = &v->columns[COLUMN_STEP];
+    float *restrict factor = s->factor, *restrict low = s->low, *restrict high = s->high;
+    int16_t sums[SELECT_BLOCK];
+    for (int i = 0; i < n; i++) sums[i] = 0;
+    for (int k = 0; k < c->n; k++) {
+        const int8_t *restrict row = v->lattice + (size_t)c->node[k] * v->lattice_pitch + from;
+        const int16_t weight = c->weight[k];
+        for (int i = 0; i < n; i++) sums[i] = (int16_t)(sums[i] + weight * row[i]);
+    }
+    if (steps->each) {
+        const uint16_t *restrict step = steps->each + from;
+        for (int i = 0; i < n; i++) factor[i] = select_correction(step[i], sums[i]);
+    } else {
+        for (int i = 0; i < n; i++) factor[i] = select_correction((uint16_t)steps->same, sums[i]);
+    }
+    for (int i = 0; i < n; i++) low[i] *= factor[i];
+    for (int i = 0; i < n; i++) high[i] *= factor[i];
+}
+
+void SELECT_SCAN(const select_view *v, const float *axes, const select_corners *c, int from, int n, select_scan *s) {
     for (int i = 0; i < n; i++) s->grid[i] = s->rounds[i] = 1;
     for (int a = 0; a < v->axes; a++) {
         divide(&v->columns[COLUMN_GRID + a], from, n, axes[a], s->grid);
@@ -87,4 +108,5 @@ void SELECT_SCAN(const select_view *v, const float *axes, int from, int n, selec
     }
     multiply(&v->columns[COLUMN_TIMES], from, n, s->grid);
     bound(v, from, n, s);
+    if (c->n) correct(v, c, from, n, s);
 }

@@ -19,7 +19,9 @@ static inline uint32_t select_item(const select_list *l, int i) {
 
 typedef struct select_view select_view;
 typedef struct select_scan select_scan;
-typedef void select_scan_fn(const select_view *v, const float *axes, int from, int n, select_scan *s);
+typedef struct select_corners select_corners;
+typedef void select_scan_fn(const select_view *v, const float *axes, const select_corners *c, int from, int n,
+                            select_scan *s);
 
 /* Where the parts of a file are. */
 struct select_view {
@@ -30,6 +32,9 @@ struct select_view {
     uint32_t shrinks;  /* As in the header. */
     float least, most; /* Of L, between which the bounds hold. */
     select_list columns[COLUMNS];
+    const int8_t *lattice; /* Rows of corrections. NULL: there are none. */
+    uint32_t lattice_pitch;
+    const tw_lattice *nodes;
     const uint32_t *first; /* NULL: the number of fits is the same for all. */
     const uint32_t *records;
     uint32_t record_words;
@@ -52,6 +57,9 @@ tw_status select_verify(const unsigned char *data, size_t size, const char *path
 
 /* Tells whether UTF-8 ends with a 0 within `room` bytes. */
 bool select_is_text(const void *text, size_t room);
+
+/* Tells whether a lattice is one that corrections can have: over `axes` axes, with finite ends. */
+bool select_is_lattice(const tw_lattice *l, int axes);
 
 /* Computes the checksum of a file, whatever it has for one. */
 void select_checksum(const unsigned char *data, size_t size, uint64_t sum[2]);
@@ -94,18 +102,30 @@ typedef struct select_problem {
     unsigned flags;
 } select_problem;
 
+/* The nodes of the lattice around a problem. */
+struct select_corners {
+    int n; /* 0: there is no lattice. */
+    uint32_t node[TW_LATTICE_CORNERS];
+    int16_t weight[TW_LATTICE_CORNERS]; /* In units of 1 / TW_LATTICE_UNITS. */
+};
+
 /* What macro choices make of a problem, a block of them at a time. */
 struct select_scan {
     float grid[SELECT_BLOCK];   /* G. Exact if it is below SELECT_EXACT, and above that if it is above. */
     float rounds[SELECT_BLOCK]; /* L, likewise. Where an axis shrinks it is rounded. */
     float low[SELECT_BLOCK];    /* A lower bound of the time. 0: there is none. */
     float high[SELECT_BLOCK];   /* An upper bound. Infinity: there is none. */
+    float factor[SELECT_BLOCK]; /* What corrections multiply times by. Bounds are multiplied already. */
 };
 
 /* Fills in `s` for macro choices `from` to from + n - 1, n at most SELECT_BLOCK. */
-void select_scan_c(const select_view *v, const float *axes, int from, int n, select_scan *s);
-void select_scan_avx2(const select_view *v, const float *axes, int from, int n, select_scan *s);
+select_scan_fn select_scan_c, select_scan_avx2;
 select_scan_fn *select_scan_best(void); /* The fastest that this processor can run. */
+
+/* Finds the nodes around a problem. */
+void select_find_corners(const select_view *v, const float *axes, select_corners *c);
+/* Returns what corrections multiply the time of a macro choice by. */
+float select_factor(const select_view *v, const select_corners *c, int macro);
 
 /* Computes G and L of a macro choice, exactly if they are below 2^53 and no axis shrinks. */
 void select_divide(const select_view *v, const float *axes, int macro, double *grid, double *rounds);

@@ -83,6 +83,19 @@ void select_checksum(const unsigned char *data, size_t size, uint64_t sum[2]) {
     tw_hash_end(&hash, sum);
 }
 
+static tw_status check_lattice(const file *f) {
+    const select_header *h = f->h;
+    const tw_lattice *l = &h->lattice;
+    static const tw_lattice none;
+    if (!h->lattice_at)
+        return h->lattice_pitch || memcmp(l, &none, sizeof none) ? bad(f, &h->lattice_at, "lattice") : TW_OK;
+    if (!select_is_lattice(l, (int)h->axes)) return bad(f, l, "lattice");
+    if (h->lattice_pitch < h->macros || h->lattice_pitch % SELECT_LINE ||
+        !holds(f, h->lattice_at, (uint64_t)tw_lattice_count(l, (int)h->axes) * h->lattice_pitch, SELECT_LINE))
+        return bad(f, &h->lattice_at, "place");
+    return TW_OK;
+}
+
 static tw_status check_places(const file *f) {
     const select_header *h = f->h;
     if (h->axes < 1 || h->axes > TW_SELECT_AXES) return bad(f, &h->axes, "number of axes");
@@ -104,12 +117,12 @@ static tw_status check_places(const file *f) {
         return bad(f, &h->hot_at, "place");
     for (int i = 0; i < COLUMNS; i++) {
         const select_column *c = &h->columns[i];
-        if (i >= COLUMN_BOUND && !c->at) return bad(f, c, "column");
+        if (i >= COLUMN_BOUND && i <= COLUMN_RATIO && !c->at) return bad(f, c, "column");
         if (c->at ? c->same || !holds(f, c->at, UINT64_C(2) * h->macros, 2) : c->same > UINT16_MAX)
             return bad(f, c, "column");
     }
     if (h->shrinks >> h->axes) return bad(f, &h->shrinks, "axes");
-    return TW_OK;
+    return check_lattice(f);
 }
 
 static tw_status check_texts(const file *f) {
@@ -212,6 +225,19 @@ static tw_status check_bound(const file *f, int macro, const uint32_t *records) 
                : bad(f, c[0].each + macro, "bound");
 }
 
+/* Checks that corrections leave times above 0, and within what bounds can be multiplied by. */
+static tw_status check_corrections(const file *f, int macro) {
+    const float step = tw_bf16_to_f32((uint16_t)select_item(&f->v.columns[COLUMN_STEP], macro));
+    int least = 0;
+    if (!(step >= 0 && step <= SELECT_STEP_MOST) || (step > 0 && !f->v.lattice))
+        return bad(f, &f->h->columns[COLUMN_STEP], "step of corrections");
+    if (!f->v.lattice) return TW_OK;
+    const int8_t *row = f->v.lattice + macro;
+    for (int k = tw_lattice_count(f->v.nodes, f->v.axes); k > 0; k--, row += k ? f->v.lattice_pitch : 0)
+        if (*row < least) least = *row;
+    return step * (float)-least <= SELECT_CORRECTION ? TW_OK : bad(f, &f->h->lattice_at, "correction");
+}
+
 static tw_status check_macros(const file *f) {
     const uint32_t *w = f->v.records;
     uint32_t configs = 0, anchors = 0;
@@ -219,6 +245,7 @@ static tw_status check_macros(const file *f) {
         tw_status st = check_macro(f, i, &configs, &anchors);
         if (st == TW_OK) st = check_records(f, i, w);
         if (st == TW_OK) st = check_bound(f, i, w);
+        if (st == TW_OK) st = check_corrections(f, i);
         if (st != TW_OK) return st;
         w += select_item(&f->v.columns[COLUMN_FITS], i) * f->v.record_words;
     }

@@ -19,6 +19,7 @@ typedef struct writer {
     uint32_t *first;      /* Number of each macro choice's first record. */
     unsigned char **rows; /* Rows of anchors of each macro choice. */
     uint32_t **anchors;   /* Values of L of each macro choice. */
+    int8_t *lattice;      /* Rows of corrections. */
 } writer;
 
 /* Adds bytes at an aligned place, which is returned. */
@@ -65,13 +66,38 @@ static void add_columns(writer *w) {
         const uint16_t *column = w->columns[c];
         size_t same = 1;
         while (same < n && column[same] == column[0]) same++;
-        if (same == n && c < COLUMN_BOUND)
+        if (same == n && (c < COLUMN_BOUND || c == COLUMN_STEP))
             w->h.columns[c].same = column[0];
         else
             w->h.columns[c].at = add(w, column, n * sizeof *column, SELECT_LINE);
     }
     if (w->h.columns[COLUMN_FITS].at) w->h.first_at = add(w, w->first, n * sizeof *w->first, SELECT_LINE);
     w->h.hot_end = add(w, NULL, 0, SELECT_LINE);
+}
+
+/* ---- corrections */
+
+/* Stores the corrections of a macro choice as multiples of a step, of which the largest has 127. */
+static void fill_corrections(writer *w, int i, int nodes) {
+    const double *r = w->a->macros[i].corrections;
+    double most = 0;
+    for (int k = 0; r && k < nodes; k++) most = fmax(most, fabs(r[k]));
+    if (most == 0) return;
+    const uint16_t step = (uint16_t)((tw_f32_bits((float)(most / 127)) + 0xffff) >> 16);
+    w->columns[COLUMN_STEP][i] = step;
+    for (int k = 0; k < nodes; k++)
+        w->lattice[(size_t)k * w->h.lattice_pitch + (size_t)i] = (int8_t)lrint(r[k] / (double)tw_bf16_to_f32(step));
+}
+
+static tw_status fill_lattice(writer *w, tw_diag *diag) {
+    if (!w->a->lattice) return TW_OK;
+    const int nodes = tw_lattice_count(w->a->lattice, w->a->n_axes);
+    w->h.lattice = *w->a->lattice;
+    w->h.lattice_pitch = (w->h.macros + SELECT_LINE - 1) / SELECT_LINE * SELECT_LINE;
+    w->lattice = tw_arena_array(&w->arena, (size_t)nodes, w->h.lattice_pitch);
+    if (!w->lattice) return tw_fail_memory(diag);
+    for (int i = 0; i < w->a->n_macros; i++) fill_corrections(w, i, nodes);
+    return TW_OK;
 }
 
 /* ---- anchors */
@@ -308,7 +334,7 @@ static tw_status fill(writer *w, tw_diag *diag) {
     if (!fill_records(w, SELECT_NARROW)) fill_records(w, SELECT_WIDE);
     fill_columns(w);
     fill_bounds(w);
-    return TW_OK;
+    return fill_lattice(w, diag);
 }
 
 /* Adds all parts in the order of how soon a decision needs them. */
@@ -318,6 +344,10 @@ static tw_status put(writer *w, tw_diag *diag) {
     add_columns(w);
     h->rules_at = add(w, w->rules, h->rules * sizeof *w->rules, SELECT_LINE);
     h->records_at = add(w, w->records, (size_t)h->records * h->record_words * sizeof *w->records, SELECT_LINE);
+    if (w->lattice) {
+        const size_t nodes = (size_t)tw_lattice_count(&h->lattice, w->a->n_axes);
+        h->lattice_at = add(w, w->lattice, nodes * h->lattice_pitch, SELECT_LINE);
+    }
     h->macros_at = add(w, w->macros, (size_t)h->macros * sizeof *w->macros, SELECT_LINE);
     add_anchors(w);
     tw_status st = add_exact(w, diag);

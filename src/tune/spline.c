@@ -27,7 +27,7 @@ typedef struct sample {
     double left; /* The time over the measured one, less 1, as predicted without this sample. */
     int corners;
     uint32_t node[TW_LATTICE_CORNERS];
-    float share[TW_LATTICE_CORNERS]; /* Weights of the nodes. */
+    double share[TW_LATTICE_CORNERS]; /* Weights of the nodes. They sum up to 1. */
 } sample;
 
 typedef struct fitting {
@@ -59,7 +59,9 @@ static void add_samples(fitting *m, const tw_trial_list *l, double weight) {
         float axes[TW_SELECT_AXES];
         for (int a = 0; a < m->f->n_axes; a++) axes[a] = (float)l->at[i].problem[a];
         *s = (sample){.trial = &l->at[i], .weight = weight};
-        s->corners = tw_lattice_corners(&m->s->lattice, m->f->n_axes, axes, s->node, s->share);
+        int16_t weights[TW_LATTICE_CORNERS];
+        s->corners = tw_lattice_corners(&m->s->lattice, m->f->n_axes, axes, s->node, weights);
+        for (int k = 0; k < s->corners; k++) s->share[k] = (double)weights[k] / TW_LATTICE_UNITS;
     }
 }
 
@@ -169,8 +171,8 @@ static bool fit_lattice(fitting *m, sample *s, int n, double smoothing, double *
         const double w = s[i].weight * s[i].base * s[i].base, b = s[i].weight * s[i].base * (1 - s[i].base);
         for (int j = 0; j < s[i].corners; j++) {
             for (int k = 0; k < s[i].corners; k++)
-                m->h[s[i].node[j] * nodes + s[i].node[k]] += w * (double)s[i].share[j] * (double)s[i].share[k];
-            m->g[s[i].node[j]] += b * (double)s[i].share[j];
+                m->h[s[i].node[j] * nodes + s[i].node[k]] += w * s[i].share[j] * s[i].share[k];
+            m->g[s[i].node[j]] += b * s[i].share[j];
         }
     }
     BLASFUNC(dpotrf)(&lower, &order, m->h, &order, &info);
@@ -182,11 +184,11 @@ static bool fit_lattice(fitting *m, sample *s, int n, double smoothing, double *
     for (int i = 0; i < n; i++) {
         double own = 0, sum = 0;
         for (int j = 0; j < s[i].corners; j++) {
-            sum += (double)s[i].share[j] * r[s[i].node[j]];
+            sum += s[i].share[j] * r[s[i].node[j]];
             for (int k = 0; k < s[i].corners; k++) {
                 const size_t u = s[i].node[j] < s[i].node[k] ? s[i].node[j] : s[i].node[k],
                              v = s[i].node[j] < s[i].node[k] ? s[i].node[k] : s[i].node[j];
-                own += (double)s[i].share[j] * (double)s[i].share[k] * m->h[u * nodes + v];
+                own += s[i].share[j] * s[i].share[k] * m->h[u * nodes + v];
             }
         }
         own *= s[i].weight * s[i].base * s[i].base;
@@ -348,11 +350,12 @@ void tw_spline_free(tw_spline *s) {
 
 double tw_spline_time(const tw_spline *s, int i, const int64_t *problem) {
     const tw_spline_config *c = &s->configs[i];
-    float axes[TW_SELECT_AXES], weight[TW_LATTICE_CORNERS];
+    float axes[TW_SELECT_AXES];
+    int16_t weight[TW_LATTICE_CORNERS];
     uint32_t node[TW_LATTICE_CORNERS];
     double r = 0;
     for (int a = 0; a < s->family->n_axes; a++) axes[a] = (float)problem[a];
     const int n = tw_lattice_corners(&s->lattice, s->family->n_axes, axes, node, weight);
-    for (int k = 0; k < n; k++) r += (double)weight[k] * c->r[node[k]];
+    for (int k = 0; k < n; k++) r += c->r[node[k]] * weight[k] / TW_LATTICE_UNITS;
     return base_time(s->family, c, problem) * (1 + r);
 }

@@ -93,6 +93,21 @@ tw_artefact *artefact_of_products(tw_arena *a, tw_random *r, int macros, int wav
     return out;
 }
 
+void artefact_correct(tw_arena *a, tw_random *r, tw_artefact *out) {
+    enum { NODES = 9 * 5 * 3 };
+    tw_lattice *l = tw_arena_alloc(a, sizeof *l);
+    tw_artefact_macro *m = array(a, out->n_macros, sizeof *m);
+    memcpy(m, out->macros, (size_t)out->n_macros * sizeof *m);
+    *l = (tw_lattice){{9, 5, 3, 1, 1, 1}, {6, 8, 10}, {14, 13, 13}};
+    for (int i = 0; i < out->n_macros; i++) {
+        double *corrections = array(a, NODES, sizeof *corrections);
+        for (int k = 0; k < NODES; k++) corrections[k] = 0.2 * tw_random_unit(r) - 0.1;
+        m[i].corrections = corrections;
+    }
+    out->lattice = l;
+    out->macros = m;
+}
+
 /* ---- the reference */
 
 double artefact_parts(int64_t size, int64_t part) {
@@ -100,7 +115,9 @@ double artefact_parts(int64_t size, int64_t part) {
     return (double)parts;
 }
 
-static int nearest(const tw_artefact_fit *f, double rounds) {
+/* Finds the micro choice of the nearest anchor, the lower of two. *other is that of another anchor that is as near, but
+   for the rounding of L. */
+static int nearest(const tw_artefact_fit *f, double rounds, int *other) {
     int best = -1;
     double least = (double)INFINITY;
     for (int i = 0; i < f->n_anchors; i++) {
@@ -108,7 +125,29 @@ static int nearest(const tw_artefact_fit *f, double rounds) {
         if (apart < least) best = f->anchors[i].micro;
         least = fmin(least, apart);
     }
+    *other = best;
+    for (int i = 0; i < f->n_anchors; i++) {
+        const bool near = fabs((double)f->anchors[i].rounds - rounds) <= least + 1e-6 * rounds;
+        if (near && f->anchors[i].micro != best) *other = f->anchors[i].micro;
+    }
     return best;
+}
+
+/* Multiplies a prediction by the macro choice's correction, which is stored in 127 steps. */
+static void correct(const tw_artefact *a, const tw_artefact_macro *m, const int64_t *problem, artefact_prediction *p) {
+    double most = 0;
+    if (!a->lattice || !m->corrections) return;
+    for (int i = 0; i < tw_lattice_count(a->lattice, a->n_axes); i++) most = fmax(most, fabs(m->corrections[i]));
+    uint32_t node[TW_LATTICE_CORNERS];
+    int16_t weight[TW_LATTICE_CORNERS];
+    float axes[TW_SELECT_AXES];
+    double factor = 1;
+    for (int x = 0; x < a->n_axes; x++) axes[x] = (float)problem[x];
+    for (int k = tw_lattice_corners(a->lattice, a->n_axes, axes, node, weight); k-- > 0;)
+        factor += m->corrections[node[k]] * weight[k] / TW_LATTICE_UNITS;
+    p->slack = p->slack * (factor + most / 127) + fabs(p->time) * (most / 127 + 1e-5);
+    p->time *= factor;
+    p->exact = false;
 }
 
 artefact_prediction artefact_refer(const tw_artefact *a, int macro, const int64_t *problem) {
@@ -128,12 +167,15 @@ artefact_prediction artefact_refer(const tw_artefact *a, int macro, const int64_
     const tw_artefact_fit *f = &m->fits[fit];
     const double c[4] = {(double)f->c[0], (double)f->c[1], (double)f->c[2], (double)f->c[3]};
     const double before = (double)fit * (double)m->slots;
-    artefact_prediction r = {.time = c[0] * g * l + c[1] * g + c[2] * l + c[3], .micro = nearest(f, l)};
+    artefact_prediction r = {.time = c[0] * g * l + c[1] * g + c[2] * l + c[3]};
+    r.micro = nearest(f, l, &r.other);
+    if (!shrinks) r.other = r.micro;
     r.slack = (fabs(c[0] * l * (g - before)) + fabs(c[1] * (g - before)) + fabs((c[2] + c[0] * before) * l) +
                fabs(c[3] + c[1] * before)) *
               2.45e-4;
     r.known = f->n_anchors && r.time > 0;
     r.exact = g * l < 0x1p40 && g < 0x1p30 && !shrinks;
+    correct(a, m, problem, &r);
     return r;
 }
 
@@ -176,7 +218,7 @@ const char *artefact_refute(const tw_artefact *a, const int64_t *problem, unsign
     const artefact_prediction got = artefact_refer(a, s->macro, problem);
     if (got.time - got.slack > most) return "another macro choice takes less";
     if (!(s->time > 0 && fabs(s->time - got.time) <= got.slack)) return "the time is another";
-    if (s->micro != got.micro) return "the micro choice is another";
+    if (s->micro != got.micro && s->micro != got.other) return "the micro choice is another";
     return artefact_is_config(a, s) ? NULL : "the configuration's words are others";
 }
 
@@ -232,6 +274,26 @@ static void random_macro(tw_arena *a, tw_random *r, const artefact_limits *l, in
     }
 }
 
+static const tw_lattice *random_lattice(tw_arena *a, tw_random *r, int axes) {
+    tw_lattice *l = tw_arena_alloc(a, sizeof *l);
+    int wide = 0;
+    for (int x = 0; x < TW_SELECT_AXES; x++) {
+        const bool several = x < axes && wide < TW_LATTICE_AXES && below(r, 3);
+        l->nodes[x] = several ? 2 + (int)below(r, 4) : 1;
+        l->low[x] = (float)(tw_random_unit(r) * 8);
+        l->high[x] = l->low[x] + (float)(tw_random_unit(r) * 8 + 0.1);
+        wide += several;
+    }
+    return l;
+}
+
+static const double *random_corrections(tw_arena *a, tw_random *r, int nodes) {
+    double *out = array(a, nodes, sizeof *out);
+    const double most = below(r, 4) ? 0.3 : 9;
+    for (int i = 0; i < nodes; i++) out[i] = fmax(most * (2 * tw_random_unit(r) - 1), -0.9);
+    return below(r, 6) ? out : NULL;
+}
+
 static void random_exact(tw_arena *a, tw_random *r, int most, tw_artefact *out) {
     tw_artefact_exact *e = array(a, most, sizeof *e);
     out->exact = e;
@@ -271,6 +333,9 @@ tw_artefact *artefact_random(tw_arena *a, tw_random *r, const artefact_limits *l
     tw_artefact_macro *m = array(a, out->n_macros, sizeof *m);
     for (int x = 0; x < out->n_axes; x++) out->shrinks[x] = !l->plain && !below(r, 6);
     for (int i = 0; i < out->n_macros; i++) random_macro(a, r, l, out->n_axes, i, &m[i]);
+    if (!l->plain && below(r, 2)) out->lattice = random_lattice(a, r, out->n_axes);
+    for (int i = 0; i < out->n_macros && out->lattice; i++)
+        m[i].corrections = random_corrections(a, r, tw_lattice_count(out->lattice, out->n_axes));
     out->macros = m;
     out->macro = (int)below(r, out->n_macros);
     out->micro = (int)below(r, m[out->macro].n_micros);

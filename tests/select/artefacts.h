@@ -11,6 +11,9 @@
    choices each. Times are of a simple model of such a kernel, and differ from it by a few hundredths. */
 tw_artefact *artefact_of_products(tw_arena *a, tw_random *r, int macros, int waves);
 
+/* Adds corrections of up to a tenth, on nine octaves of m, five of n and three of k. */
+void artefact_correct(tw_arena *a, tw_random *r, tw_artefact *out);
+
 /* What a random artefact may have. */
 typedef struct artefact_limits {
     int axes, macros, micros, fits, exact; /* At most, each drawn. */
@@ -33,6 +36,7 @@ typedef struct artefact_prediction {
     double time;  /* In the artefact's unit. */
     double slack; /* How far a time that is stored in 20 bits a coefficient may be from it. */
     int micro;    /* The micro choice. */
+    int other;    /* A micro choice that is as good where blocks shrink, since L is rounded there. */
 } artefact_prediction;
 artefact_prediction artefact_refer(const tw_artefact *a, int macro, const int64_t *problem);
 

@@ -216,17 +216,23 @@ static void a_scan_ends_where_it_should(void **state) {
     fixture f = {0};
     static const float problem[TW_SELECT_AXES] = {1000, 900, 800, 1, 1, 1};
     select_scan s, before;
-    begin(&f, artefact_of_products(&f.arena, &r, 120, 3));
+    select_corners corners;
+    tw_artefact *products = artefact_of_products(&f.arena, &r, 120, 3);
+    artefact_correct(&f.arena, &r, products);
+    begin(&f, products);
+    select_find_corners(&f.s->view, problem, &corners);
+    assert_int_equal(corners.n, 8);
     select_scan_fn *const scans[] = {select_scan_c, f.s->view.scan};
     for (int k = 0; k < 2; k++)
         for (int n = 1; n < 100; n += 7) {
             memset(&s, 0x5a, sizeof s);
             before = s;
-            scans[k](&f.s->view, problem, 8, n, &s);
+            scans[k](&f.s->view, problem, &corners, 8, n, &s);
             for (int i = 0; i < SELECT_BLOCK; i++) {
                 const bool in = i < n;
                 assert_true((s.grid[i] != before.grid[i]) == in && (s.rounds[i] != before.rounds[i]) == in);
                 assert_true((s.low[i] != before.low[i]) == in && (s.high[i] != before.high[i]) == in);
+                assert_true((s.factor[i] != before.factor[i]) == in);
             }
         }
     end(&f);

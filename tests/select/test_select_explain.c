@@ -56,7 +56,7 @@ static tw_selector *s;
 
 static int setup(void **state) {
     (void)state;
-    const tw_artefact a = {"gemm", "us", "this one", "alike", "kind", "{}", {"m", "n", "k"}, 3, {false},
+    const tw_artefact a = {"gemm", "us", "this one", "alike", "kind", "{}", {"m", "n", "k"}, 3, {false}, NULL,
                            macros, 4,    exact,      2,       3,      1};
     char path[512];
     tw_diag d = {0};

@@ -19,6 +19,20 @@ typedef struct sample {
     size_t size;
 } sample;
 
+/* Tells whether an artefact has all that a file can have, and nothing that all macro choices have alike. */
+static bool has_all_parts(const tw_artefact *a) {
+    bool slots = false, times = false, fits = false, kinds = false;
+    for (int i = 1; i < a->n_macros; i++) {
+        const tw_artefact_macro *m = &a->macros[i], *first = a->macros;
+        slots |= m->slots != first->slots;
+        times |= (m->times ? m->times : 1) != (first->times ? first->times : 1);
+        fits |= m->n_fits != first->n_fits;
+        kinds |= m->properties != first->properties;
+    }
+    return a->n_macros >= 5 && a->n_exact >= 5 && a->n_axes == 3 && a->lattice && a->lattice->nodes[0] > 1 && slots &&
+           times && fits && kinds;
+}
+
 static int setup(void **state) {
     sample *s = calloc(1, sizeof *s);
     tw_random r = tw_random_seed(3);
@@ -27,7 +41,7 @@ static int setup(void **state) {
     assert_non_null(s);
     do {
         s->a = artefact_random(&s->arena, &r, &(artefact_limits){3, 6, 4, 5, 12, false});
-    } while (s->a->n_macros < 5 || s->a->n_exact < 5 || s->a->n_axes < 3);
+    } while (!has_all_parts(s->a));
     s->folder = test_folder_make();
     snprintf(s->path, sizeof s->path, "%s/a.tws", s->folder);
     snprintf(s->other, sizeof s->other, "%s/other.tws", s->folder);
@@ -185,6 +199,7 @@ static void each_part_is_checked(void **state) {
     select_header *h = (void *)c;
     tw_diag d;
     assert_true(h->macros > 2 && h->exact > 2 && h->rules > 2 && h->records > 2);
+    assert_true(h->lattice_at && h->axes < 6 && h->columns[COLUMN_STEP].at);
     assert_true(h->columns[COLUMN_KIND].at && h->columns[COLUMN_SLOTS].at && h->columns[COLUMN_TIMES].at &&
                 h->first_at);
     select_macro *m = (void *)(c + h->macros_at);
@@ -194,9 +209,12 @@ static void each_part_is_checked(void **state) {
              *buckets = (void *)(c + h->buckets_at);
     uint16_t *kind = (void *)(c + h->columns[COLUMN_KIND].at), *slots = (void *)(c + h->columns[COLUMN_SLOTS].at),
              *times = (void *)(c + h->columns[COLUMN_TIMES].at), *ratio = (void *)(c + h->columns[COLUMN_RATIO].at);
-    unsigned bounded = 0, with_rows = 0, listed = 0;
+    uint16_t *step = (void *)(c + h->columns[COLUMN_STEP].at);
+    unsigned bounded = 0, with_rows = 0, listed = 0, corrected = 0, wide = 0;
     while (ratio[bounded] == 0x7f80) bounded++;
     while (!m[with_rows].rows) with_rows++;
+    while (!step[corrected]) corrected++;
+    while (h->lattice.nodes[wide] < 2) wide++;
     while (!buckets[listed]) listed++;
     assert_true(bounded < h->macros && with_rows < h->macros && h->axes < TW_SELECT_AXES);
     uint32_t *rounds = (void *)(c + m[with_rows].anchors);
@@ -245,6 +263,21 @@ static void each_part_is_checked(void **state) {
     REFUSED(h->names[0], 0)
     REFUSED(h->names[5], h->names[0])
     REFUSED(h->shrinks, 1u << TW_SELECT_AXES)
+    REFUSED(h->lattice_at, 0)
+    REFUSED(h->lattice_at, h->lattice_at + 4)
+    REFUSED(h->lattice_at, (uint32_t)s->size / 64 * 64)
+    REFUSED(h->lattice_pitch, 0)
+    REFUSED(h->lattice_pitch, h->lattice_pitch + 1)
+    REFUSED(h->lattice_pitch, 1u << 30)
+    REFUSED(h->lattice.nodes[0], 0)
+    REFUSED(h->lattice.nodes[0], TW_LATTICE_NODES + 1)
+    REFUSED(h->lattice.nodes[5], 2)
+    REFUSED(h->lattice.low[0], NAN)
+    REFUSED(h->lattice.low[wide], h->lattice.high[wide])
+    REFUSED(step[corrected], 0x3f80)
+    REFUSED(step[corrected], 0x8000 | step[corrected])
+    REFUSED(step[corrected], 0x7fc0)
+    REFUSED(*((int8_t *)c + h->lattice_at + corrected), (step[corrected] = 0x3c80, -128))
     REFUSED(h->columns[COLUMN_GRID].at, (uint32_t)s->size - 4)
     REFUSED(h->columns[COLUMN_KIND].same, 1)
     REFUSED(h->columns[COLUMN_RATIO].at, 0)
@@ -310,7 +343,7 @@ static void others_are_told_apart(void **state) {
     h->version = SELECT_VERSION + 1;
     sign(c, s->size);
     assert_int_equal(open_bytes(s, c, s->size, &d), TW_ERR_UNSUPPORTED);
-    assert_non_null(strstr(d.message, "version 2"));
+    assert_non_null(strstr(d.message, "version 3"));
     memcpy(c, s->bytes, s->size);
     h->order = __builtin_bswap32(h->order);
     assert_int_equal(open_bytes(s, c, s->size, &d), TW_ERR_UNSUPPORTED);

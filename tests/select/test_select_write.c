@@ -36,7 +36,7 @@ static void fill(content *c) {
                                .n_fits = 1,
                                .most = {99}};
     c->e = (tw_artefact_exact){.problem = {5}, .time = 2, .second_macro = 0, .second_micro = 1, .second_time = 3};
-    c->a = (tw_artefact){"k", "us", "d", "a", "r", "{}", {"m"}, 1, {false}, &c->m, 1, &c->e, 1, 0, 0};
+    c->a = (tw_artefact){"k", "us", "d", "a", "r", "{}", {"m"}, 1, {false}, NULL, &c->m, 1, &c->e, 1, 0, 0};
 }
 
 static void the_writer_refuses(void **state) {
