@@ -25,8 +25,8 @@ typedef struct tw_campaign_options {
     int screens;      /* Random problems that all macro choices are screened with. 0: all macro choices are kept. */
     bool thorough;    /* They are screened in all micro choices, not in the first alone. */
     double slow; /* A macro choice is kept if it takes at most so many times the fastest one's time on one of them. */
-    int cover;        /* Configurations of the second phase. 0: there is no such phase. */
-    int spread;       /* Problems of the second phase. */
+    int cover;   /* Configurations of the second phase. 0: there is no such phase. */
+    int spread;  /* Problems of the second phase. */
     int waves, parts; /* Each of so many first waves has so many grids. 0 waves: there are no points. */
     int far;          /* Grids of later waves, each half as large again as the one before. */
     int rounds;       /* Values of L, at least 1. */

@@ -183,11 +183,11 @@ static void close_family(void *self) {
     free(g);
 }
 
-/* Appends the vendor's algorithms, by their place in the library's own ranking, as a macro choice. Which tiles they have
-   is unknown. Large ones of 128 and 256 stand for them. */
+/* Appends the vendor's algorithms, by their place in the library's own ranking, as a macro choice. Which tiles they
+   have is unknown. Large ones of 128 and 256 stand for them. */
 static tw_status add_vendor(gemm_gpu *g, tw_family *f, const tw_artefact_macro *own, int sms, tw_diag *diag) {
-    static const char *const ranks[] = {"",            "algorithm=1", "algorithm=2", "algorithm=3",
-                                        "algorithm=4", "algorithm=5", "algorithm=6", "algorithm=7"};
+    static const char *const ranks[] = {
+        "", "algorithm=1", "algorithm=2", "algorithm=3", "algorithm=4", "algorithm=5", "algorithm=6", "algorithm=7"};
     tw_artefact_macro *all = tw_arena_array(&g->arena, (size_t)f->n_macros + 1, sizeof *all);
     if (!all) return tw_fail_memory(diag);
     memcpy(all, own, (size_t)f->n_macros * sizeof *all);

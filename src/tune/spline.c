@@ -243,7 +243,7 @@ static int by_problem(const void *a, const void *b) {
 /* Judges choices by predictions of samples without themselves. */
 static void judge_choices(fitting *m, sample **order) {
     tw_spline *s = m->s;
-    double sum = 0, errors = 0;
+    double sum = 0, errors = 0, off = 0, times = 0, squares = 0;
     int n = 0;
     sample *at = m->samples;
     for (int i = 0; i < s->n; i++) {
@@ -258,6 +258,9 @@ static void judge_choices(fitting *m, sample **order) {
             const sample *x = order[end];
             const double guess = x->trial->time * (1 + x->left);
             errors += fabs(x->left);
+            off += (guess - x->trial->time) * (guess - x->trial->time);
+            times += x->trial->time;
+            squares += x->trial->time * x->trial->time;
             least = fmin(least, x->trial->time);
             if (guess >= predicted) continue;
             predicted = guess;
@@ -266,6 +269,7 @@ static void judge_choices(fitting *m, sample **order) {
         sum += log(least / time);
         s->problems++;
     }
+    s->r2 = n && squares > times * times / n ? 1 - off / (squares - times * times / n) : 0;
     s->error = n ? errors / n : 0;
     s->share = s->problems ? exp(sum / s->problems) : 0;
 }

@@ -32,6 +32,7 @@ typedef struct tw_spline {
     /* How samples are predicted, each without itself: relative error in the mean, and the share of the fastest time
        that choices between the configurations have, as a geometric mean over `problems` problems. */
     double error, share;
+    double r2; /* The share of the times' variance that these predictions explain. */
     int problems;
 } tw_spline;
 

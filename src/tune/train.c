@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tune/train.h"
 
-#include "base/arena.h"
 #include "base/diag.h"
-#include "base/stats.h"
+#include "tune/describe.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -97,112 +96,12 @@ static void judge_choices(const tw_family *f, const tw_training *t, const tw_wav
 
 /* ---- the artefact */
 
-/* A fit, and what is needed to say how far it is off. */
-typedef struct judged {
-    double *errors; /* Relative residuals of its samples, in ascending order. */
-    int n;
-} judged;
-
-typedef struct writing {
-    tw_arena arena;
-    const tw_family *f;
-    const tw_training *t;
-    const tw_wave_model *m;
-    tw_wave_form form;
-} writing;
-
-static int64_t wave_of(const tw_artefact_macro *k, int64_t grid) {
-    return (grid - 1) / k->slots + 1;
-}
-
-/* Collects the relative residuals of a macro choice's samples from wave `first` to `last`, of those micro choices that
-   the model would take. */
-static judged judge(writing *w, int macro, int64_t first, int64_t last) {
-    judged j = {tw_arena_array(&w->arena, (size_t)w->t->n + 1, sizeof(double)), 0};
-    for (int i = 0; i < w->t->n && j.errors; i++) {
-        const tw_wave_sample *s = &w->t->samples[i];
-        if (s->macro != macro) continue;
-        const int64_t wave = wave_of(&w->f->macros[macro], s->grid);
-        if (wave < first || wave > last || tw_wave_micro(w->m, macro, s->grid, s->loops) != s->micro) continue;
-        const double time = tw_wave_time(w->m, macro, s->grid, s->loops);
-        if (isfinite(time)) j.errors[j.n++] = fabs(time / s->time - 1);
-    }
-    if (j.errors) tw_stats_of(j.errors, (size_t)j.n);
-    return j;
-}
-
-/* Writes fit i of the model, which holds for waves `first` to `last`. Beyond the last wave of its own, the step form's
-   number of waves is written as that of the blocks, G / slots + 1/2 in the mean. */
-static tw_artefact_fit describe_fit(writing *w, int macro, int i, int64_t first, int64_t last) {
-    const tw_wave_fit_view v = tw_wave_fit_at(w->m, macro, i);
-    tw_artefact_anchor *anchors = tw_arena_array(&w->arena, (size_t)v.anchors + 1, sizeof *anchors);
-    const judged j = judge(w, macro, first, last);
-    tw_artefact_fit out = {.anchors = anchors, .n_anchors = v.anchors, .samples = j.n};
-    double c[4] = {v.c[0], v.c[1], v.c[2], v.c[3]};
-    if (w->form == TW_WAVE_STEP) {
-        const double slots = (double)w->f->macros[macro].slots;
-        c[2] += c[0] / 2;
-        c[3] += c[1] / 2;
-        c[0] /= slots;
-        c[1] /= slots;
-    }
-    for (int t = 0; t < 4; t++) out.c[t] = (float)c[t];
-    /* Points have whole tiles, and with them whole numbers of rounds. */
-    for (int a = 0; a < v.anchors && anchors; a++)
-        anchors[a] = (tw_artefact_anchor){(int64_t)(v.rounds[a] + 0.5), v.micros[a]};
-    if (j.n) out.error = fmin(j.errors[(j.n - 1) * 9 / 10], 15);
-    return out;
-}
-
-/* Lists a fit for each wave. A wave without one takes that of the next. */
-static void list_fits(writing *w, int macro, tw_artefact_macro *out) {
-    const int n = tw_wave_fits(w->m, macro);
-    const int64_t waves = n > 1 ? tw_wave_fit_at(w->m, macro, n - 2).wave : 0;
-    const int64_t dense = waves < TW_ARTEFACT_FITS - 1 ? waves : TW_ARTEFACT_FITS - 1;
-    tw_artefact_fit *fits = tw_arena_array(&w->arena, (size_t)dense + 1, sizeof *fits);
-    if (!fits) return;
-    int i = 0;
-    for (int64_t wave = 1; wave <= dense; wave++) {
-        while (tw_wave_fit_at(w->m, macro, i).wave < wave) i++;
-        const int64_t of = tw_wave_fit_at(w->m, macro, i).wave;
-        fits[wave - 1] = describe_fit(w, macro, i, of, of);
-    }
-    fits[dense] = describe_fit(w, macro, n - 1, dense + 1, INT64_MAX);
-    out->fits = fits;
-    out->n_fits = (int)dense + 1;
-}
-
-static tw_status write_artefact(writing *w, const char *about, const char *path, tw_diag *diag) {
-    const tw_family *f = w->f;
-    tw_artefact_macro *macros = tw_arena_array(&w->arena, (size_t)f->n_macros, sizeof *macros);
-    tw_artefact a = {.kernel = f->name,
-                     .unit = f->unit,
-                     .device = f->device,
-                     .alike = f->alike,
-                     .architecture = f->architecture,
-                     .about = about,
-                     .n_axes = f->n_axes,
-                     .macros = macros,
-                     .n_macros = f->n_macros,
-                     .macro = f->macro,
-                     .micro = f->micro};
-    for (int i = 0; i < f->n_axes; i++) {
-        a.axes[i] = f->axes[i];
-        a.shrinks[i] = f->shrinks[i];
-    }
-    for (int i = 0; i < f->n_macros && macros; i++) {
-        macros[i] = f->macros[i];
-        list_fits(w, i, &macros[i]);
-    }
-    return w->arena.failed ? tw_fail_memory(diag) : tw_artefact_write(&a, path, diag);
-}
-
 /* Says where an artefact comes from. */
-static char *describe_training(const tw_family *f, const tw_training *t, const tw_trained *r) {
+static char *describe_training(const tw_family *f, const tw_trained *r) {
     json_t *environment = json_loads(f->environment, 0, NULL);
     json_t *o = json_pack("{s:o?, s:s, s:i, s:i, s:f, s:f, s:i, s:f}", "environment", environment, "form", r->form,
-                          "samples", t->n, "screened_problems", r->problems, "r2", r->quality.r2, "mean_error",
-                          r->quality.mean, "macro_choices", f->n_macros, "share_of_screened_best", r->share);
+                          "samples", r->quality.n, "problems", r->problems, "r2", r->quality.r2, "mean_error",
+                          r->quality.mean, "macro_choices", f->n_macros, "share_of_best", r->share);
     char *text = o ? json_dumps(o, JSON_REAL_PRECISION(6)) : NULL;
     json_decref(o);
     return text;
@@ -231,21 +130,44 @@ static tw_status fit_best(const tw_family *f, const tw_training *t, tw_wave_mode
     return TW_OK;
 }
 
+/* Describes the model of configurations. Its errors are of samples that are predicted without themselves. */
+static tw_status train_spline(tw_artefact *a, tw_arena *arena, const tw_spline *s, tw_trained *out, tw_diag *diag) {
+    out->form = "spline";
+    out->problems = s->problems;
+    out->share = s->share;
+    out->quality.mean = s->error;
+    for (int i = 0; i < s->n; i++) out->quality.n += s->configs[i].samples;
+    out->quality.r2 = s->r2;
+    return tw_describe_spline(a, arena, s, diag);
+}
+
 tw_status tw_train(const tw_family *f, tw_store *s, const char *name, const char *path, tw_trained *out,
                    tw_diag *diag) {
     tw_training t;
+    tw_arena arena = {0};
     tw_wave_model *m = NULL;
+    tw_spline *spline = NULL;
+    tw_wave_form form;
+    tw_artefact a = tw_describe_family(f);
     tw_status st = tw_training_read(&t, f, s, name, diag);
     if (st != TW_OK) return st;
-    writing w = {.f = f, .t = &t};
-    if (!t.n) st = tw_fail(diag, TW_ERR_USAGE, "the store has no points of %s on this device", f->name);
-    if (st == TW_OK) st = fit_best(f, &t, &m, &w.form, out, diag);
-    w.m = m;
-    char *about = st == TW_OK ? describe_training(f, &t, out) : NULL;
-    if (st == TW_OK) st = about ? write_artefact(&w, about, path, diag) : tw_fail_memory(diag);
+    *out = (tw_trained){.wrong = t.trials.wrong, .unknown = t.trials.unknown};
+    if (t.trials.spread.n) st = tw_spline_fit(&spline, f, &t.trials, diag);
+    if (st == TW_OK && spline) {
+        st = train_spline(&a, &arena, spline, out, diag);
+    } else if (st == TW_OK && t.n) {
+        st = fit_best(f, &t, &m, &form, out, diag);
+        if (st == TW_OK) st = tw_describe_waves(&a, &arena, f, &t, m, form, diag);
+    } else if (st == TW_OK) {
+        st = tw_fail(diag, TW_ERR_USAGE, "the store has too few measurements of %s on this device", f->name);
+    }
+    char *about = st == TW_OK ? describe_training(f, out) : NULL;
+    a.about = about;
+    if (st == TW_OK) st = about ? tw_artefact_write(&a, path, diag) : tw_fail_memory(diag);
     free(about);
-    tw_arena_free(&w.arena);
+    tw_spline_free(spline);
     tw_wave_free(m);
+    tw_arena_free(&arena);
     tw_training_free(&t);
     return st;
 }

@@ -26,15 +26,17 @@ bool tw_train_choose(const tw_family *f, const tw_wave_model *m, const int64_t *
 
 /* What training came to. */
 typedef struct tw_trained {
-    const char *form;        /* "wave", "linear" or "step": the one whose choices are best on the screened problems. */
-    tw_wave_quality quality; /* How well it predicts its own samples. */
-    int problems;            /* Screened problems. */
-    double share;            /* Geometric mean of what its choices have of the best that was screened. 0: none was. */
+    const char
+        *form; /* "spline"; or "wave", "linear" or "step", the one whose choices are best on screened problems. */
+    tw_wave_quality quality; /* How well samples are predicted: by the spline each without itself. */
+    int problems;            /* Problems that choices were judged on. */
+    double share;            /* Geometric mean of what choices have of the best time there. 0: there is no problem. */
     int64_t wrong, unknown;  /* As in tw_trials. */
 } tw_trained;
 
-/* Fits every form of the model, and writes the artefact of the one that chooses best. Screened problems judge; they are
-   no samples. TW_ERR_USAGE: the store has no measurements of the family on this device. */
+/* Writes the artefact of a model. If problems were spread it is the model of configurations (tune/spline.h); otherwise
+   the model by waves (tune/wave.h), in the form that chooses best on the screened problems, which are no samples.
+   TW_ERR_USAGE: the store has no measurements of the family on this device. */
 tw_status tw_train(const tw_family *f, tw_store *s, const char *name, const char *path, tw_trained *out, tw_diag *diag);
 
 /* Returns a form's name. */

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tune/describe.h"
+
+#include "base/diag.h"
+
+#include <math.h>
+
+enum { WAVES = 16, TEXT = 400 };
+
+static const char *const alone[] = {""};
+
+tw_artefact tw_describe_family(const tw_family *f) {
+    tw_artefact a = {.kernel = f->name,
+                     .unit = f->unit,
+                     .device = f->device,
+                     .alike = f->alike,
+                     .architecture = f->architecture,
+                     .n_axes = f->n_axes};
+    for (int i = 0; i < f->n_axes; i++) {
+        a.axes[i] = f->axes[i];
+        a.shrinks[i] = f->shrinks[i];
+    }
+    return a;
+}
+
+/* Makes a macro choice of a configuration, without fits. */
+static tw_artefact_macro macro_of(tw_arena *arena, const tw_family *f, int macro, int micro) {
+    char words[TEXT];
+    tw_artefact_macro m = f->macros[macro];
+    tw_family_config(f, macro, micro, words, sizeof words);
+    m.config = tw_arena_strdup(arena, words);
+    m.micros = alone;
+    m.n_micros = 1;
+    return m;
+}
+
+/* Fills in the fits of the first waves, and one for all later waves, whose number is G / slots + 1/2 in the mean. */
+static void list_fits(const tw_spline_config *c, double slots, const tw_artefact_anchor *anchors, int n_anchors,
+                      tw_artefact_fit *fits) {
+    for (int i = 0; i <= WAVES; i++) {
+        const bool last = i == WAVES;
+        const double waves = last ? 0.5 : i + 1, slope_l = (c->c[4] + (last ? c->c[0] : 0)) / slots,
+                     slope = (c->c[5] + (last ? c->c[1] : 0)) / slots;
+        fits[i] = (tw_artefact_fit){
+            .c = {(float)slope_l, (float)slope, (float)(c->c[2] + c->c[0] * waves), (float)(c->c[3] + c->c[1] * waves)},
+            .anchors = anchors,
+            .n_anchors = n_anchors,
+            .samples = c->samples,
+            .error = fmin(c->error, 15)};
+    }
+}
+
+/* Finds the least and the largest L of usual problems. Returns their number. */
+static int find_anchors(const tw_family *f, const tw_artefact_macro *m, tw_artefact_anchor *out) {
+    double least = 1, most = 1;
+    for (int a = 0; a < f->n_axes; a++) {
+        if (!m->rounds[a]) continue;
+        least *= ceil((double)f->least[a] / (double)m->rounds[a]);
+        most *= ceil((double)f->most[a] / (double)m->rounds[a]);
+    }
+    out[0] = (tw_artefact_anchor){(int64_t)fmin(least, UINT32_MAX), 0};
+    out[1] = (tw_artefact_anchor){(int64_t)fmin(most, UINT32_MAX), 0};
+    return out[1].rounds > out[0].rounds ? 2 : 1;
+}
+
+tw_status tw_describe_spline(tw_artefact *a, tw_arena *arena, const tw_spline *s, tw_diag *diag) {
+    const tw_family *f = s->family;
+    tw_artefact_macro *macros = tw_arena_array(arena, (size_t)s->n + 1, sizeof *macros);
+    if (!macros) return tw_fail_memory(diag);
+    a->macros = macros;
+    a->lattice = &s->lattice;
+    a->macro = -1;
+    for (int i = 0; i < s->n; i++) {
+        const tw_spline_config *c = &s->configs[i];
+        tw_artefact_fit *fits = tw_arena_array(arena, WAVES + 1, sizeof *fits);
+        tw_artefact_anchor *anchors = tw_arena_array(arena, 2, sizeof *anchors);
+        if (!fits || !anchors) return tw_fail_memory(diag);
+        macros[i] = macro_of(arena, f, c->macro, c->micro);
+        list_fits(c, (double)macros[i].slots, anchors, find_anchors(f, &macros[i], anchors), fits);
+        macros[i].fits = fits;
+        macros[i].n_fits = WAVES + 1;
+        macros[i].corrections = c->r;
+        if (c->macro == f->macro && c->micro == f->micro) a->macro = i;
+    }
+    a->n_macros = s->n;
+    if (a->macro < 0) {
+        a->macro = a->n_macros;
+        macros[a->n_macros++] = macro_of(arena, f, f->macro, f->micro);
+    }
+    return arena->failed ? tw_fail_memory(diag) : TW_OK;
+}
