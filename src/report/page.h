@@ -50,7 +50,7 @@ typedef struct tw_page_plot {
 
 /* Adds a plot. */
 void tw_page_add_plot(tw_page *p, const tw_page_plot *plot);
-/* Begins a series of the plot that was added last. */
+/* Begins a series of the plot that was added last. A line or a staircase after points is drawn in their colour. */
 void tw_page_series(tw_page *p, const char *name, tw_page_kind kind);
 /* Adds a point to the series that was begun last. Points that are not finite are left out. `label` is shown for the
    point that the reader looks at; it may be NULL. In a series of bars the label names the bar, and x is ignored. */

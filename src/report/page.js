@@ -25,6 +25,7 @@
     };
     if (log) {
       /* Labels at 1, 2 and 5 of each power of ten. */
+      a.bounds = 'data';
       a.ticks.callback = function (v) {
         const lead = v / Math.pow(10, Math.floor(Math.log10(v) + 1e-9));
         return [1, 2, 5].some(function (n) { return Math.abs(lead - n) < 1e-6; }) ? short(v) : '';
@@ -39,8 +40,19 @@
     return !(plot.log_x && !(point.x > 0)) && !(plot.log_y && !(point.y > 0));
   }
 
+  function is_line(series) {
+    return series.kind === 'line' || series.kind === 'steps';
+  }
+
+  /* A line after points is theirs, and has their colour. */
+  function colour_of(plot, i) {
+    let n = 0;
+    for (let k = 1; k <= i; k++) if (!(is_line(plot.series[k]) && !is_line(plot.series[k - 1]))) n++;
+    return n % colours.length;
+  }
+
   function dataset(plot, series, i) {
-    const colour = colours[i % colours.length], lines = series.kind === 'line' || series.kind === 'steps';
+    const at = colour_of(plot, i), colour = colours[at], lines = is_line(series);
     return {
       label: series.name,
       data: series.points.filter(function (p) { return shows(plot, p); }),
@@ -48,9 +60,9 @@
       stepped: series.kind === 'steps' ? 'before' : false,
       borderColor: colour,
       backgroundColor: lines ? colour : colour + 'b0',
-      borderDash: lines ? dashes[i % dashes.length] : [],
+      borderDash: lines ? dashes[at] : [],
       borderWidth: lines ? 2 : 1,
-      pointStyle: marks[i % marks.length],
+      pointStyle: lines ? 'line' : marks[at],
       pointRadius: lines ? 0 : 4,
       pointHitRadius: 6,
       pointHoverRadius: 6
@@ -75,6 +87,8 @@
     const x = axis(plot.x, plot.log_x, false);
     if (is_bars) {
       x.type = 'category';
+      x.ticks.autoSkip = false;
+      x.ticks.maxRotation = 45;
       delete x.ticks.callback;
     }
     return {
@@ -92,7 +106,7 @@
           legend: {
             display: !is_bars || plot.series.length > 1,
             position: 'bottom',
-            labels: { usePointStyle: true, color: ink, boxHeight: 7 }
+            labels: { usePointStyle: true, color: ink, boxHeight: 7, boxWidth: 24 }
           },
           tooltip: {
             callbacks: {
@@ -139,6 +153,8 @@
   }
 
   document.querySelectorAll('th').forEach(function (head) {
+    const rows = head.closest('table').tBodies[0].rows;
+    if (rows.length && rows[0].cells[head.cellIndex].className === 'number') head.classList.add('number');
     head.classList.add('sorts');
     head.title = 'sort';
     head.addEventListener('click', function () { sort(head); });

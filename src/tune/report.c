@@ -138,8 +138,8 @@ static void add_strategies(const tw_tune_report *r, tw_page *p, double *room) {
     for (int i = 0; i < strategies(s); i++) add_regrets(s, p, i, room);
     tw_page_add_plot(p, &(tw_page_plot){.title = "Speed over the default",
                                         .x = "strategy",
-                                        .y = "geometric mean of the speed, default = 1",
-                                        .note = "Higher is better.",
+                                        .y = "speed, default = 1",
+                                        .note = "Geometric mean over the problems. Higher is better.",
                                         .zero_y = true});
     tw_page_series(p, "speed over the default", TW_PAGE_BARS);
     for (int i = 0; i < strategies(s); i++)
@@ -400,12 +400,15 @@ static void add_decisions(const tw_tune_report *r, tw_page *p) {
         cell(&w, "%.3f", tw_session_summarise(r->family, s, rows[i].of, 0).over);
         end_row(&w, p);
     }
-    tw_page_add_plot(p,
-                     &(tw_page_plot){.title = "Speed against the time to decide",
-                                     .x = "time to decide, ns",
-                                     .y = "geometric mean of the speed, default = 1",
-                                     .note = "Higher and further left is better. Each time includes reading the clock.",
-                                     .log_x = true});
+    tw_page_add_plot(
+        p,
+        &(tw_page_plot){
+            .title = "Speed against the time to decide",
+            .x = "time to decide, ns",
+            .y = "speed, default = 1",
+            .note =
+                "Speed is the geometric mean. Higher and further left is better. Each time includes reading the clock.",
+            .log_x = true});
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         if (rows[i].of >= strategies(s)) continue;
         tw_page_series(p, rows[i].name, TW_PAGE_POINTS);
