@@ -13,7 +13,8 @@
 
 enum {
     TEXT = 400,
-    RUNS = 10000,   /* A campaign runs about so many products: by them it is known how large they may be. */
+    SCREENS = 64,   /* The most problems that a session screens because time is left. */
+    RUNS = 40000,   /* A campaign runs about so many products: by them it is known how large they may be. */
     QUESTIONS = 256 /* Problems that decisions are timed with. */
 };
 static const double MEASURING = 0.7; /* The part of the budget that measuring may take. */
@@ -123,13 +124,37 @@ static void measured(void *context, const tw_campaign_progress *p) {
     tell(r, TW_SESSION_MEASURING, rest + r->o->seconds * (1 - MEASURING));
 }
 
-static tw_status measure(running *r, tw_diag *diag) {
+/* Runs the campaign once. Its options are the session's, with `screens` problems. */
+static tw_status run_campaign(running *r, int screens, tw_campaign_progress *out, tw_diag *diag) {
     tw_campaign_options o = r->o->campaign;
+    o.screens = screens;
     o.seconds = r->o->seconds > 0 ? fmax(r->o->seconds * MEASURING - seconds_since(r->began), 1e-3) : 0;
     o.interrupted = is_interrupted;
     o.progress = measured;
     o.context = r;
-    return tw_campaign_run(&r->family, r->store, &o, &r->out->campaign, diag);
+    return tw_campaign_run(&r->family, r->store, &o, out, diag);
+}
+
+/* Measures the campaign's plan. While time is left, more random problems are screened: the more there are, the better
+   is known which form of the model chooses best. */
+static tw_status measure(running *r, tw_diag *diag) {
+    tw_campaign_progress *all = &r->out->campaign, more = {0};
+    int screens = r->o->campaign.screens;
+    tw_status st = run_campaign(r, screens, all, diag);
+    const bool limited = r->o->seconds > 0 && !r->family.recorded;
+    while (st == TW_OK && limited && !all->cut && screens < SCREENS) {
+        const tw_campaign_progress before = *all;
+        screens = screens ? 2 * screens : 1;
+        st = run_campaign(r, screens, &more, diag);
+        *all = before;
+        all->measured += more.measured;
+        all->wrong += more.wrong;
+        all->failed += more.failed;
+        all->best = fmax(more.best, before.best);
+        all->seconds = seconds_since(r->phase);
+        if (more.cut) break;
+    }
+    return st;
 }
 
 /* ---- training */

@@ -58,10 +58,11 @@ typedef struct tw_session {
     bool interrupted; /* The session was interrupted. What follows the interruption is empty. */
 } tw_session;
 
-/* Runs a session. Seven tenths of the budget are for measuring, the rest for evaluating. With a budget, problems of
-   more work than suits it are not drawn, neither for measuring nor for evaluating: what suits it is decided by the rate
-   of the family's default, which is measured once for a store. TW_ERR_USAGE: the budget was over before there were
-   points to learn from. The caller frees *out, also after a failure. */
+/* Runs a session. Seven tenths of the budget are for measuring, the rest for evaluating; more problems are screened
+   than the campaign's options say if time for measuring is left. With a budget, problems of more work than suits it are
+   not drawn, neither for measuring nor for evaluating: what suits it is decided by the rate of the family's default,
+   which is measured once for a store. TW_ERR_USAGE: the budget was over before there were points to learn from. The
+   caller frees *out, also after a failure. */
 tw_status tw_session_run(tw_session *out, const tw_family *f, tw_store *store, const tw_session_options *o,
                          tw_diag *diag);
 void tw_session_free(tw_session *s);

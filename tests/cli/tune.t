@@ -55,6 +55,29 @@ $ export OPENBLAS_NUM_THREADS=1; tilewright eval gemm type=bf16 -t 1 --range m=1
   1
   step
   1
+# All of it in one run. Run again, it measures nothing.
+$ export OPENBLAS_NUM_THREADS=1; all() { tilewright tune gemm type=bf16 -t 1 --range m=16:24 --range n=256:272 --range k=256:320 --budget 60 --problems 2 --store all.db "$@"; }
+> all -o some/all.select
+> all -o all.select --report r.html --json >a; json a family artefact report problems wrong cut; grep -c '<canvas' r.html
+> all -o all.v1 | tail -1 | sed 's/[0-9][0-9.]* /N /g'; ls all*
+> all -o all.v1 --json | json - measured problems
+> tilewright select all.v1 m=20 n=256 k=256 | tail -1 | sed 's/:.*//'
+  tilewright: some/all.select: cannot write: No such file or directory
+  gemm-cpu-bf16
+  all.select
+  r.html
+  2
+  0
+  false
+  6
+  select has N % of the oracle's speed (N % of problems below N %, worst N %) and N times the default's, on N held-out problems
+  all.db
+  all.html
+  all.select
+  all.v1
+  0
+  2
+  model
 # What is wrong is said in a line.
 $ tilewright measure gemm type=q7
 > tilewright measure conv
@@ -62,6 +85,11 @@ $ tilewright measure gemm type=q7
 > tilewright measure gemm --effort much
 > tilewright measure gemm --range m=9:1
 > tilewright eval gemm --problems 0
+> tilewright tune gemm --problems 0
+> tilewright tune gemm --budget -1
+> tilewright tune gemm --effort much
+> tilewright tune conv
+> tilewright tune gemm --budget 1e-9 --store late.db
 > tilewright select t.select m=30 n=304
 > tilewright select t.select m=30 n=304 k=0
 > tilewright select t.db m=30 n=304 k=300
@@ -72,6 +100,11 @@ $ tilewright measure gemm type=q7
   tilewright: measure: --effort: "much" is not quick or full
   tilewright: --range: "m=9:1" is not an axis and its values, such as m=64:512
   tilewright: eval: --problems: from 1 to 100000
+  tilewright: tune: --problems: from 1 to 100000
+  tilewright: tune: a budget is not negative
+  tilewright: tune: --effort: "much" is not quick or full
+  tilewright: "conv" is not what can be tuned: gemm
+  tilewright: the budget was over before there was anything to learn from: give it more seconds
   tilewright: the problem lacks k
   tilewright: "k=0" is no axis of gemm-cpu-bf16 with a number from 1 to 16777216, such as m=64
   tilewright: t.db: no artefact of a tuner
