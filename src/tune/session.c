@@ -144,7 +144,7 @@ static tw_status measure(running *r, tw_diag *diag) {
     const bool limited = r->o->seconds > 0 && !r->family.recorded;
     while (st == TW_OK && limited && !all->cut && screens < SCREENS) {
         const tw_campaign_progress before = *all;
-        screens = screens ? 2 * screens : 1;
+        screens = screens < 1 ? 1 : 2 * screens < SCREENS ? 2 * screens : SCREENS;
         st = run_campaign(r, screens, &more, diag);
         *all = before;
         all->measured += more.measured;

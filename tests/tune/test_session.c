@@ -4,6 +4,7 @@
 
 #include "base/buf.h"
 #include "base/file.h"
+#include "base/json.h"
 #include "tune/regime.h"
 #include "tune/report.h"
 
@@ -76,6 +77,53 @@ static void sessions_end_with_judged_choices(void **state) {
     tw_session_free(&s);
 }
 
+/* The fastest of any vendor is measured with the finalists, although it is none of them. */
+static void vendors_are_judged_apart(void **state) {
+    (void)state;
+    toy t;
+    tw_session s;
+    tw_artefact_macro macros[TOY_MACROS];
+    toy_open(&t);
+    memcpy(macros, toy_macros, sizeof macros);
+    macros[3].properties = TW_MACRO_VENDOR;
+    t.family.macros = macros;
+    run(&s, &t, &usual);
+    for (int i = 0; i < s.n; i++) {
+        const tw_evaluation *e = &s.problems[i].result;
+        double least = (double)INFINITY;
+        for (int m = 0; m < 3; m++) {
+            char config[200];
+            tw_family_config(&t.family, 3, m, config, sizeof config);
+            least = fmin(least, toy_time(&t.family, config, e->problem));
+        }
+        assert_true(e->vendor == least && e->vendor > e->time);
+    }
+    const tw_session_summary vendor = tw_session_summarise(&t.family, &s, TW_SESSION_VENDOR, 0);
+    assert_true(vendor.n == s.n && vendor.mean < 0.5 && vendor.over >= 1);
+    tw_session_free(&s);
+}
+
+static void regimes_are_summarised_apart(void **state) {
+    (void)state;
+    toy t;
+    tw_session s;
+    toy_open(&t);
+    run(&s, &t, &usual);
+    for (int r = 0; r < TW_REGIMES; r++) {
+        int n = 0;
+        double worst = 1;
+        for (int i = 0; i < s.n; i++) {
+            const tw_evaluation *e = &s.problems[i].result;
+            if (!(tw_regimes_of(&t.family, e->problem) & 1u << r)) continue;
+            n++;
+            worst = fmin(worst, e->of[s.problems[i].select].share);
+        }
+        const tw_session_summary of = tw_session_summarise(&t.family, &s, s.problems[0].select, 1u << r);
+        assert_true(of.n == n && (!n || fabs(of.worst - worst) < 1e-12));
+    }
+    tw_session_free(&s);
+}
+
 typedef struct key_list {
     char keys[4000][200];
     int n;
@@ -139,9 +187,11 @@ static void sessions_go_on(void **state) {
     o.context = &t;
     int runs = 0;
     for (bool ended = false; !ended; runs++) {
-        t.end = 101;
+        t.end = runs ? 101 : 17;
         run(&first, &t, &o);
         ended = !first.interrupted;
+        /* The first one does not come to train. */
+        if (!runs) assert_true(!ended && !tw_file_exists(artefact));
         if (!ended) tw_session_free(&first);
     }
     assert_true(runs > 5);
@@ -176,6 +226,8 @@ static void budgets_limit_the_work(void **state) {
     o.seconds = 20;
     run(&s, &t, &o);
     const double most = s.most_work;
+    /* Time is left, and more problems are screened. */
+    assert_true(s.trained.problems == 64 && !s.campaign.cut);
     assert_true(most > 0 && most < 2.0 * 512 * 512 * 2048);
     for (int i = 0; i < s.n; i++) assert_true(tw_family_work(&t.family, s.problems[i].result.problem) <= most);
     tw_session_free(&s);
@@ -243,6 +295,58 @@ static void regimes_are_defined_once(void **state) {
     for (int i = 0; i < TW_REGIMES; i++) assert_true(*tw_regime_meaning(i) != 0);
 }
 
+/* Returns the points of a series of a plot of the page. */
+static const json_t *points_of(const json_t *data, const char *plot, const char *series) {
+    size_t i, k;
+    const json_t *p, *s;
+    json_array_foreach(json_object_get(data, "plots"), i, p) {
+        if (strcmp(json_string_value(json_object_get(p, "title")), plot) != 0) continue;
+        json_array_foreach(
+            json_object_get(p, "series"), k,
+            s) if (!strcmp(json_string_value(json_object_get(s, "name")), series)) return json_object_get(s, "points");
+    }
+    fail_msg("no series %s in a plot %s", series, plot);
+    return NULL;
+}
+
+static double x_of(const json_t *points, size_t i) {
+    return json_number_value(json_object_get(json_array_get(points, i), "x"));
+}
+
+static double y_of(const json_t *points, size_t i) {
+    return json_number_value(json_object_get(json_array_get(points, i), "y"));
+}
+
+static bool near(double a, double b) {
+    return fabs(a - b) <= 1e-5 * fabs(b);
+}
+
+static void check_plots(const char *page_text, const tw_family *f, const tw_session *s) {
+    static const char begin[] = "id=\"data\">";
+    const char *from = strstr(page_text, begin) + strlen(begin);
+    const int select = s->problems[0].select;
+    json_t *data;
+    tw_diag d;
+    if (tw_json_parse(&data, from, (size_t)(strstr(from, "</script>") - from), "data", -1, &d) != TW_OK)
+        fail_msg("%s", d.message);
+    const json_t *regret = points_of(data, "Regret", "default");
+    const size_t last = json_array_size(regret) - 1;
+    assert_int_equal(last, s->n);
+    assert_true(near(x_of(regret, last), (1 / tw_session_summarise(f, s, 0, 0).worst - 1) * 100));
+    assert_true(y_of(regret, 0) == 0 && near(y_of(regret, 1), 100.0 / s->n) && y_of(regret, last) == 100);
+    const json_t *speed = points_of(data, "Speed over the default, by problem", "select");
+    const json_t *predicted = points_of(data, "Predicted and measured", "held-out problems");
+    const json_t *bars = points_of(data, "Speed over the default", "speed over the default");
+    for (size_t i = 0; i < (size_t)s->n; i++) {
+        const tw_evaluation *e = &s->problems[i].result;
+        assert_true(near(x_of(speed, i), tw_family_work(f, e->problem) * 1e-9));
+        assert_true(near(y_of(speed, i), e->of[0].time / e->of[select].time));
+        assert_true(near(x_of(predicted, i), e->of[select].time) && near(y_of(predicted, i), s->problems[i].predicted));
+    }
+    assert_true(y_of(bars, 0) == 1 && near(y_of(bars, (size_t)select), tw_session_summarise(f, s, select, 0).over));
+    json_decref(data);
+}
+
 static void reports_say_what_sessions_found(void **state) {
     (void)state;
     toy t;
@@ -278,6 +382,7 @@ static void reports_say_what_sessions_found(void **state) {
                                  "Time of one macro choice"};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (!strstr(text.data, parts[i])) fail_msg("\"%s\" is not in the report", parts[i]);
+    check_plots(text.data, &t.family, &s);
     tw_buf_free(&text);
     tw_session_free(&s);
 }
@@ -285,6 +390,8 @@ static void reports_say_what_sessions_found(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(sessions_end_with_judged_choices, setup, teardown),
+        cmocka_unit_test_setup_teardown(vendors_are_judged_apart, setup, teardown),
+        cmocka_unit_test_setup_teardown(regimes_are_summarised_apart, setup, teardown),
         cmocka_unit_test_setup_teardown(problems_are_held_out, setup, teardown),
         cmocka_unit_test_setup_teardown(sessions_go_on, setup, teardown),
         cmocka_unit_test_setup_teardown(budgets_limit_the_work, setup, teardown),
