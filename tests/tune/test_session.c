@@ -188,6 +188,7 @@ static void sessions_go_on(void **state) {
     int runs = 0;
     for (bool ended = false; !ended; runs++) {
         t.end = runs ? 101 : 17;
+        assert_true(runs < 100);
         run(&first, &t, &o);
         ended = !first.interrupted;
         /* The first one does not come to train. */
