@@ -5,7 +5,7 @@
 # The list is the design's: prof, search and serve have no folder yet, but their places are decided.
 set -eu
 cd "$(dirname "$0")/.."
-rooms="base space device ir ptx emu prof kernels select tune tokenizer model schedule vm engine search serve cli"
+rooms="base report space device ir ptx emu prof kernels select tune tokenizer model schedule vm engine search serve cli"
 inside='
 bench.c engine/timing.h
 bench_gemm.c kernels/gemm/space.h
@@ -16,8 +16,7 @@ compile.c vm/cuda/vm.h
 doctor.c device/cuda/cuda.h
 doctor.c kernels/vendor/cublaslt.h
 doctor.c tune/gpu_bandwidth.h
-eval.c tune/evaluate.h
-eval.c tune/train.h
+eval.c tune/strategies.h
 export.c tune/lines.h
 import.c tune/lines.h
 kernel.c ir/text.h
@@ -28,6 +27,8 @@ kernel.c space/categorical.h
 kernel.c tune/gemm_bench.h
 problem.c kernels/gemm/space.h
 problem.h kernels/gemm/gemm.h
+tune.c tune/report.h
+tune.c tune/store.h
 tuning.c tune/gemm_cpu.h
 tuning.c tune/gemm_gpu.h
 tuning.c tune/store.h

@@ -3,9 +3,7 @@
 #include "base/diag.h"
 #include "cli/report.h"
 #include "cli/tuning.h"
-#include "tilewright/select.h"
-#include "tune/evaluate.h"
-#include "tune/train.h"
+#include "tune/strategies.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -19,24 +17,6 @@ typedef struct evaluating {
     const char *names[TW_EVALUATE_STRATEGIES];
     int n, most, strategies;
 } evaluating;
-
-/* A model of the store's measurements, as a strategy. */
-typedef struct by_model {
-    const tw_family *f;
-    tw_wave_model *m;
-} by_model;
-
-static bool choose(void *context, const int64_t *problem, char *out, size_t size) {
-    const by_model *b = context;
-    return tw_train_choose(b->f, b->m, problem, out, size);
-}
-
-static bool choose_selected(void *context, const int64_t *problem, char *out, size_t size) {
-    tw_selection s;
-    if (tw_select_choose(context, problem, 0, &s) != TW_OK) return false;
-    snprintf(out, size, "%s", s.config);
-    return true;
-}
 
 static void print_json(const evaluating *e, const tw_evaluation *r) {
     char problem[200];
@@ -99,39 +79,6 @@ static void print_summary(evaluating *e) {
     }
 }
 
-enum { FORMS = 3 };
-
-/* The strategies of an evaluation: an artefact, and the forms of the model by waves. */
-typedef struct strategies {
-    tw_selector *selector;
-    by_model models[FORMS];
-    tw_strategy list[1 + FORMS];
-    int n;
-} strategies;
-
-static tw_status open_strategies(strategies *s, const tw_family *f, tw_store *store, const char *artefact,
-                                 const char *campaign, tw_diag *diag) {
-    tw_training t = {0};
-    tw_status st = TW_OK;
-    if (artefact) {
-        st = tw_selector_open(&s->selector, artefact, diag);
-        if (st == TW_OK) s->list[s->n++] = (tw_strategy){"select", choose_selected, s->selector};
-    }
-    if (st == TW_OK) st = tw_training_read(&t, f, store, campaign, diag);
-    for (int i = 0; i < FORMS && st == TW_OK && t.n; i++) {
-        s->models[i].f = f;
-        st = tw_train_fit(&s->models[i].m, f, &t, (tw_wave_form)i, diag);
-        s->list[s->n++] = (tw_strategy){tw_train_form((tw_wave_form)i), choose, &s->models[i]};
-    }
-    tw_training_free(&t);
-    return st;
-}
-
-static void close_strategies(strategies *s) {
-    for (int i = 0; i < FORMS; i++) tw_wave_free(s->models[i].m);
-    tw_selector_close(s->selector);
-}
-
 /* Says what was measured, where and how: the first line of a file of results. */
 static void print_head(const tw_family *f, const char *commit, const char *command) {
     cli_report_head(f->device, commit, command,
@@ -156,7 +103,7 @@ static int run(const cli_verb *verb, int argc, char **argv) {
     int64_t problems = 10, seed = 1000;
     tw_evaluate_options o = {.name = "eval", .interrupted = cli_tuning_interrupted, .result = take};
     evaluating e = {.correct = true};
-    strategies s = {0};
+    tw_strategies s = {0};
     const cli_flag flags[] = {
         CLI_TUNING_FLAGS(t),
         {"--artefact", CLI_TEXT, &artefact, "FILE", "judge this artefact too"},
@@ -181,13 +128,13 @@ static int run(const cli_verb *verb, int argc, char **argv) {
     cli_interrupted();
     tw_status st =
         make_room(&e, o.problems) ? tw_store_open(&store, t.store, t.family.recorded, &d) : tw_fail_memory(&d);
-    if (st == TW_OK) st = open_strategies(&s, &t.family, store, artefact, campaign, &d);
+    if (st == TW_OK) st = tw_strategies_open(&s, &t.family, store, artefact, campaign, &d);
     o.strategies = s.list;
     o.n_strategies = s.n;
     if (st == TW_OK && e.json) print_head(&t.family, commit, command);
     if (st == TW_OK) st = tw_evaluate(&t.family, store, &o, &d);
     if (st == TW_OK) print_summary(&e);
-    close_strategies(&s);
+    tw_strategies_close(&s);
     for (int i = 0; i < TW_EVALUATE_STRATEGIES; i++) free(e.shares[i]);
     tw_store_close(store);
     tw_family_close(&t.family);

@@ -165,23 +165,43 @@ static void find_place(int n, const double *shift, int64_t i, double *unit) {
     }
 }
 
-static tw_status spread_over(running *r, const tw_choice *choices, int n, tw_diag *diag) {
-    const tw_measure_protocol p = {.warmups = 1, .samples = r->o->samples};
+/* Tells whether a problem is among the first n of a list. */
+static bool is_among(int64_t (*list)[TW_SELECT_AXES], int n, const int64_t *problem) {
+    for (int i = 0; i < n; i++)
+        if (!memcmp(list[i], problem, sizeof *list)) return true;
+    return false;
+}
+
+/* Lists the problems of the spread, each once. Returns their number: small ranges have few. */
+static int list_spread(const running *r, int64_t (*list)[TW_SELECT_AXES]) {
+    enum { TRIES = 20 };
     tw_random random = tw_random_seed(~r->o->seed);
     double shift[TW_SELECT_AXES], unit[TW_SELECT_AXES];
-    tw_status st = TW_OK;
+    int n = 0;
     for (int a = 0; a < r->f->n_axes; a++) shift[a] = tw_random_unit(&random);
-    for (int64_t i = 0, done = 0; done < r->o->spread && st == TW_OK && !is_over(r); i++) {
-        int64_t problem[TW_SELECT_AXES] = {0};
+    for (int64_t i = 0; n < r->o->spread && i < TRIES * (int64_t)r->o->spread; i++) {
         find_place(r->f->n_axes, shift, i, unit);
-        if (!tw_family_place(r->f, unit, problem)) continue;
+        memset(list[n], 0, sizeof *list);
+        if (tw_family_place(r->f, unit, list[n]) && !is_among(list, n, list[n])) n++;
+    }
+    return n;
+}
+
+static tw_status spread_over(running *r, const tw_choice *choices, int n, tw_diag *diag) {
+    const tw_measure_protocol p = {.warmups = 1, .samples = r->o->samples};
+    int64_t(*list)[TW_SELECT_AXES] = calloc((size_t)r->o->spread + 1, sizeof *list);
+    if (!list) return tw_fail_memory(diag);
+    const int problems = list_spread(r, list);
+    r->progress.planned = r->progress.jobs + problems;
+    tw_status st = TW_OK;
+    for (int i = 0; i < problems && st == TW_OK && !is_over(r); i++) {
         r->n = 0;
         for (int k = 0; k < n; k++)
-            if (tw_family_divide(r->f, choices[k].macro, problem).grid)
+            if (tw_family_divide(r->f, choices[k].macro, list[i]).grid)
                 add_config(r, choices[k].macro, choices[k].micro);
-        st = run_job(r, TW_TRIALS_SPREAD, problem, p, diag);
-        done++;
+        st = run_job(r, TW_TRIALS_SPREAD, list[i], p, diag);
     }
+    free(list);
     return st;
 }
 
@@ -195,7 +215,6 @@ static tw_status spread(running *r, tw_diag *diag) {
         st = tw_cover(r->f, &t.screens, r->o->cover, choices, &n, diag);
         tw_trials_free(&t);
     }
-    r->progress.planned = r->progress.jobs + r->o->spread;
     if (st == TW_OK) st = spread_over(r, choices, n, diag);
     free(choices);
     return st;

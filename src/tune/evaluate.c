@@ -10,13 +10,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TEXT = 400, FINALISTS = 6, FINAL_SAMPLES = 9, CLOSE_SAMPLES = 3 };
+enum { TEXT = 400, FINALISTS = 6, FINAL_SAMPLES = 9, CLOSE_SAMPLES = 3, TRIES = 1000 /* Draws for a problem. */ };
 /* What a sample may be above the least one to be looked at again. */
 static const double CLOSE = 1.5;
 
 /* What is known of a configuration. */
 typedef struct entry {
     char config[TEXT];
+    bool vendor;            /* It is a vendor's. */
     tw_status status;       /* Of its latest measurement. */
     bool wrong;             /* A result was wrong in any measurement. It has no time then. */
     double time, low, high; /* Median, 10th and 90th percentile of its latest measurement. 0: none. */
@@ -108,12 +109,16 @@ static tw_status list(evaluating *e, const int64_t *problem, tw_diag *diag) {
     for (int m = 0; m < e->f->n_macros; m++)
         for (int i = 0; i < e->f->macros[m].n_micros && tw_family_divide(e->f, m, problem).grid; i++) {
             tw_family_config(e->f, m, i, config, sizeof config);
-            if (!add(e, config)) return tw_fail_memory(diag);
+            entry *at = add(e, config);
+            if (!at) return tw_fail_memory(diag);
+            at->vendor = e->f->macros[m].properties & TW_MACRO_VENDOR;
         }
     e->legal = e->n;
     for (int b = 0; b < e->f->n_baselines; b++) {
         e->f->calls->baseline(e->f->self, b, problem, config, sizeof config);
-        if (!add(e, config)) return tw_fail_memory(diag);
+        entry *at = add(e, config);
+        if (!at) return tw_fail_memory(diag);
+        at->vendor |= b > 0;
     }
     return TW_OK;
 }
@@ -134,6 +139,15 @@ static void mark_fastest(const evaluating *e, bool *wanted) {
                 best = i;
         if (best >= 0) wanted[best] = true;
     }
+}
+
+/* Marks the fastest entry that is a vendor's. */
+static void mark_vendor(const evaluating *e, bool *wanted) {
+    int best = -1;
+    for (int i = 0; i < e->n; i++)
+        if (e->entries[i].vendor && e->entries[i].time > 0 && (best < 0 || e->entries[i].time < e->entries[best].time))
+            best = i;
+    if (best >= 0) wanted[best] = true;
 }
 
 /* Asks all strategies, and marks their choices. */
@@ -157,6 +171,7 @@ static tw_status choose(evaluating *e, tw_evaluation *r, bool **wanted, tw_diag 
     *wanted = wider;
     memset(wider, 0, (size_t)e->n * sizeof *wider);
     mark_fastest(e, wider);
+    mark_vendor(e, wider);
     for (int i = 0; i < r->n; i++)
         if (*r->of[i].config) wider[find(e, r->of[i].config) - e->entries] = true;
     return TW_OK;
@@ -171,6 +186,10 @@ static void conclude(const evaluating *e, const bool *final, tw_evaluation *r) {
         r->failed += x->status != TW_OK && !x->wrong;
         r->configs += x->time > 0;
         if (final[i] && x->time > 0 && (!oracle || x->time < oracle->time)) oracle = x;
+    }
+    for (int i = 0; i < e->n; i++) {
+        const entry *x = &e->entries[i];
+        if (x->vendor && final[i] && x->time > 0 && (!r->vendor || x->time < r->vendor)) r->vendor = x->time;
     }
     if (!oracle) return;
     r->correct = !r->wrong;
@@ -209,6 +228,15 @@ static tw_status evaluate_one(evaluating *e, const int64_t *problem, tw_diag *di
     return st;
 }
 
+/* Draws a problem. False: all that were drawn are left out. */
+static bool draw(const evaluating *e, tw_random *r, int64_t *problem) {
+    for (int i = 0; i < TRIES; i++) {
+        tw_family_draw(e->f, r, problem);
+        if (!e->o->leaves_out || !e->o->leaves_out(e->o->context, problem)) return true;
+    }
+    return false;
+}
+
 tw_status tw_evaluate(const tw_family *f, tw_store *s, const tw_evaluate_options *o, tw_diag *diag) {
     if (f->n_baselines + o->n_strategies > TW_EVALUATE_STRATEGIES)
         return tw_fail(diag, TW_ERR_USAGE, "more than %d strategies", TW_EVALUATE_STRATEGIES);
@@ -219,7 +247,7 @@ tw_status tw_evaluate(const tw_family *f, tw_store *s, const tw_evaluate_options
     for (int i = 0; i < o->problems && st == TW_OK && !interrupted(&e); i++) {
         int64_t problem[TW_SELECT_AXES] = {0};
         if (o->seconds > 0 && (double)(tw_now_ns() - began) * 1e-9 >= o->seconds) break;
-        tw_family_draw(f, &r, problem);
+        if (!draw(&e, &r, problem)) break;
         st = evaluate_one(&e, problem, diag);
     }
     free(e.entries);

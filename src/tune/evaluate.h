@@ -34,6 +34,7 @@ typedef struct tw_evaluation {
     bool correct;     /* There is an oracle, and no result was wrong. All that has a time was then checked and right. */
     char oracle[400]; /* The fastest of the last measurement. */
     double time;      /* Its median. */
+    double vendor;    /* Median of the fastest one that is a vendor's, baselines included. 0: there is none. */
     double noise;     /* Half the distance from its 10th to its 90th percentile, relative to the median. */
     tw_evaluated of[TW_EVALUATE_STRATEGIES]; /* The family's baselines, then the strategies. */
     int n;                                   /* Number of `of`. */
@@ -47,12 +48,15 @@ typedef struct tw_evaluate_options {
     const tw_strategy *strategies;
     int n_strategies;
     bool (*interrupted)(void *context);
+    /* Returns true for a problem that is drawn anew. NULL: none is. */
+    bool (*leaves_out)(void *context, const int64_t *problem);
     /* Receives the result of each problem. */
     tw_status (*result)(void *context, const tw_evaluation *e, tw_diag *diag);
-    void *context; /* Passed to both. */
+    void *context; /* Passed to all of them. */
 } tw_evaluate_options;
 
-/* Evaluates. What the store has of these problems is not measured again. */
+/* Evaluates. The family's baselines after the first are taken for a vendor's. Fewer problems than asked for are
+   evaluated if too many are left out. What the store has of these problems is not measured again. */
 tw_status tw_evaluate(const tw_family *f, tw_store *s, const tw_evaluate_options *o, tw_diag *diag);
 
 /* Shares of a strategy over problems. */

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # The verbs of the tuner, on one thread of this processor, for small products.
 $ export OPENBLAS_NUM_THREADS=1 RANGE="--range m=16:40 --range n=256:320 --range k=256:512"
-> tilewright measure gemm type=bf16 -t 1 $RANGE --budget 100 --store t.db --json >a; json a family had wrong failed
-> tilewright measure gemm type=bf16 -t 1 $RANGE --samples 1 --store t.db --json >b; json b family wrong failed; test "$(json b had)" -ge 100
+> tilewright measure gemm type=bf16 -t 1 --plan waves $RANGE --budget 100 --store t.db --json >a; json a family had wrong failed
+> tilewright measure gemm type=bf16 -t 1 --plan waves $RANGE --samples 1 --store t.db --json >b; json b family wrong failed; test "$(json b had)" -ge 100
 > tilewright train gemm type=bf16 -t 1 --store t.db -o t.select | tail -1
 > tilewright train gemm type=f32 -t 1 --store t.db
   gemm-cpu-bf16
@@ -13,7 +13,7 @@ $ export OPENBLAS_NUM_THREADS=1 RANGE="--range m=16:40 --range n=256:320 --range
   0
   0
   t.select
-  tilewright: the store has no points of gemm-cpu-f32 on this device
+  tilewright: the store has too few measurements of gemm-cpu-f32 on this device
   [2]
 # The choice is one of the family's, and it is explained.
 $ tilewright select t.select m=30 n=304 k=300 | sed 's/=[a-z0-9]*/=/g;s/: .*/: T/'
@@ -79,10 +79,10 @@ $ RECORDED="--device recorded --range m=16:40 --range n=256:320 --range k=256:51
 $ echo '{"environment": {"device": "a GPU", "sms": 132}, "space": "gemm-gpu-bf16", "problem": "m=64 n=64 k=64", "config": {}, "protocol": "samples=1", "unit": "us", "status": "right", "samples": [1], "began_ns": 1}' >gpu.jsonl
 > sed 's/bf16/f16/;s/a GPU/another/' gpu.jsonl | cat gpu.jsonl - | tilewright import g.db - >/dev/null; tilewright export t.db | head -1 | sed 's/bf16/i4-64/' | tilewright import g.db - >/dev/null
 > for type in "" type=bf16 type=f16 type=i4 type=i8; do tilewright train gemm $type --device recorded --store g.db -o g.select; done
-  tilewright: the store has no points of gemm-gpu-bf16 on this device
-  tilewright: the store has no points of gemm-gpu-bf16 on this device
-  tilewright: the store has no points of gemm-gpu-f16 on this device
-  tilewright: the store has no points of gemm-cpu-i4-64 on this device
+  tilewright: the store has too few measurements of gemm-gpu-bf16 on this device
+  tilewright: the store has too few measurements of gemm-gpu-bf16 on this device
+  tilewright: the store has too few measurements of gemm-gpu-f16 on this device
+  tilewright: the store has too few measurements of gemm-cpu-i4-64 on this device
   tilewright: g.db has no measurements of gemm type=i8
   [2]
 # A wrong result of any configuration shows in the problem's line and in all that sum up. Here it is the default.
@@ -108,6 +108,29 @@ $ tilewright export t.db | sed '/"key": "eval|.*|by=own tm=65536/s/"status": "ri
   ; some results are wrong
   ; some results are wrong
   ; some results are wrong
+# All of it in one run. Run again, it measures nothing.
+$ export OPENBLAS_NUM_THREADS=1; all() { tilewright tune gemm type=bf16 -t 1 --plan waves --range m=16:24 --range n=256:272 --range k=256:320 --budget 60 --problems 2 --store all.db "$@"; }
+> all -o some/all.select
+> all -o all.select --report r.html --json >a; json a family artefact report problems wrong cut; grep -c '<canvas' r.html
+> all -o all.v1 | tail -1 | sed 's/[0-9][0-9.]* /N /g'; ls all*
+> all -o all.v1 --json | json - measured problems
+> tilewright select all.v1 m=20 n=256 k=256 | tail -1 | sed 's/:.*//'
+  tilewright: some/all.select: cannot write: No such file or directory
+  gemm-cpu-bf16
+  all.select
+  r.html
+  2
+  0
+  false
+  6
+  select has N % of the oracle's speed (N % of problems below N %, worst N %) and N times the default's, on N held-out problems
+  all.db
+  all.html
+  all.select
+  all.v1
+  0
+  2
+  model
 # What is wrong is said in a line.
 $ tilewright measure gemm type=q7
 > tilewright measure conv
@@ -115,6 +138,11 @@ $ tilewright measure gemm type=q7
 > tilewright measure gemm --effort much
 > tilewright measure gemm --range m=9:1
 > tilewright eval gemm --problems 0
+> tilewright tune gemm --problems 0
+> tilewright tune gemm --budget -1
+> tilewright tune gemm --effort much
+> tilewright tune conv
+> tilewright tune gemm --budget 1e-9 --store late.db
 > tilewright select t.select m=30 n=304
 > tilewright select t.select m=30 n=304 k=0
 > tilewright select t.db m=30 n=304 k=300
@@ -125,6 +153,11 @@ $ tilewright measure gemm type=q7
   tilewright: measure: --effort: "much" is not quick or full
   tilewright: --range: "m=9:1" is not an axis and its values, such as m=64:512
   tilewright: eval: --problems: from 1 to 100000
+  tilewright: tune: --problems: from 1 to 100000
+  tilewright: tune: a budget is not negative
+  tilewright: tune: --effort: "much" is not quick or full
+  tilewright: "conv" is not what can be tuned: gemm
+  tilewright: the budget was over before there was anything to learn from: give it more seconds
   tilewright: the problem lacks k
   tilewright: "k=0" is no axis of gemm-cpu-bf16 with a number from 1 to 16777216, such as m=64
   tilewright: t.db: no artefact of a tuner

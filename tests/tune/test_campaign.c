@@ -368,7 +368,7 @@ static void choices_come_near_the_best(void **state) {
     tw_diag d;
     tw_trained trained;
     assert_int_equal(tw_train(&t.family, s, NULL, artefact, &trained, &d), TW_ERR_USAGE);
-    assert_non_null(strstr(d.message, "no points of toy"));
+    assert_non_null(strstr(d.message, "too few measurements of toy"));
     assert_int_equal(tw_campaign_run(&t.family, s, &usual, NULL, NULL), TW_OK);
     if (tw_train(&t.family, s, "tune", artefact, &trained, &d) != TW_OK) fail_msg("%s", d.message);
     assert_true(trained.problems == usual.screens && trained.share > 0.9 && trained.quality.n > 50);

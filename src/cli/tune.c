@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _POSIX_C_SOURCE 200809L
+/* The verb `tune` measures, trains and evaluates in one run, and writes an artefact and a report. */
+#include "base/diag.h"
+#include "cli/tuning.h"
+#include "tune/report.h"
+#include "tune/store.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#ifdef TW_HAVE_CHART_JS
+extern const unsigned char tw_chart_js[]; /* Chart.js, which the build makes part of the command. */
+static const char *plots(void) {
+    return (const char *)tw_chart_js;
+}
+#else
+static const char *plots(void) {
+    return NULL;
+}
+#endif
+
+/* What the verb was asked. */
+typedef struct asked {
+    cli_tuning tuning;
+    tw_session_options session;
+    const char *report;
+    char default_report[1024];
+    char command[1024];
+    bool json;
+} asked;
+
+static void show_progress(void *context, const tw_session_progress *p) {
+    const tw_campaign_progress *c = p->campaign;
+    (void)context;
+    if (!isatty(STDERR_FILENO)) return;
+    if (p->phase == TW_SESSION_MEASURING && c->seconds > 0)
+        fprintf(stderr,
+                "\rmeasuring: %lld of %lld problems, %.0f configurations/s, best %.1f GFLOP/s, %.0f s left\033[K",
+                (long long)c->jobs, (long long)c->planned, (double)c->measured / c->seconds, c->best * 1e-9, p->left);
+    if (p->phase == TW_SESSION_TRAINING) fprintf(stderr, "\rtraining\033[K");
+    if (p->phase == TW_SESSION_EVALUATING)
+        fprintf(stderr, "\revaluating: %d of %d problems, select has %.1f %% of the oracle, %.0f s left\033[K",
+                p->problems, p->planned, p->share * 100, p->left);
+    fflush(stderr);
+}
+
+/* Names the report after the artefact: gemm.select, gemm.html. */
+static void name_report(asked *a) {
+    const char *path = a->session.artefact, *dot = strrchr(path, '.'), *slash = strrchr(path, '/');
+    const int n = dot && dot != path && (!slash || dot > slash + 1) ? (int)(dot - path) : (int)strlen(path);
+    if (a->report) return;
+    snprintf(a->default_report, sizeof a->default_report, "%.*s.html", n, path);
+    a->report = a->default_report;
+}
+
+static void date_now(char out[64]) {
+    const time_t now = time(NULL);
+    struct tm utc;
+    *out = 0;
+    if (gmtime_r(&now, &utc)) strftime(out, 64, "%Y-%m-%d %H:%M UTC", &utc);
+}
+
+static void print_end(const asked *a, const tw_session *s) {
+    const tw_family *f = &a->tuning.family;
+    const int of = s->n ? s->problems[0].select : 0;
+    const tw_session_summary chosen = tw_session_summarise(f, s, of, 0);
+    const tw_session_summary vendor = tw_session_summarise(f, s, TW_SESSION_VENDOR, 0);
+    if (a->json) {
+        json_t *o = json_pack(
+            "{s:s, s:s, s:s, s:I, s:I, s:I, s:b, s:s, s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "family", f->name,
+            "artefact", a->session.artefact, "report", a->report, "measured", (json_int_t)s->campaign.measured, "had",
+            (json_int_t)s->campaign.had, "wrong", (json_int_t)s->campaign.wrong, "cut", s->campaign.cut, "form",
+            s->trained.form, "problems", chosen.n, "of_oracle", chosen.mean, "low5", chosen.low5, "worst", chosen.worst,
+            "over_default", chosen.over, "over_vendor", vendor.over > 0 ? chosen.over / vendor.over : 0, "decide_ns",
+            s->decisions.first, "seconds", s->measure_seconds + s->train_seconds + s->evaluate_seconds);
+        char *line = json_dumps(o, JSON_REAL_PRECISION(6));
+        if (line) puts(line);
+        free(line);
+        json_decref(o);
+        return;
+    }
+    cli_tuning_print_trained(f, &s->trained, a->session.artefact, false);
+    printf("%s\n", a->report);
+    if (chosen.n)
+        printf(
+            "select has %.1f %% of the oracle's speed (5 %% of problems below %.1f %%, worst %.1f %%) and %.2f times "
+            "the default's, on %d held-out problems\n",
+            chosen.mean * 100, chosen.low5 * 100, chosen.worst * 100, chosen.over, chosen.n);
+    else
+        printf("select could not be judged: no held-out problem has an oracle\n");
+}
+
+static tw_status tune(asked *a, tw_session *s, tw_store *store, tw_diag *diag) {
+    char date[64];
+    date_now(date);
+    tw_status st = tw_session_run(s, &a->tuning.family, store, &a->session, diag);
+    cli_tuning_progress_end();
+    if (st != TW_OK || s->interrupted) return st;
+    if (!a->json) cli_tuning_print_campaign(&a->tuning.family, &s->campaign, false);
+    const tw_tune_report r = {.family = &a->tuning.family,
+                              .session = s,
+                              .store = store,
+                              .campaign = a->session.campaign.name,
+                              .artefact = a->session.artefact,
+                              .command = a->command,
+                              .date = date,
+                              .plots = plots()};
+    st = tw_tune_report_write(&r, a->report, diag);
+    if (st == TW_OK) print_end(a, s);
+    return st;
+}
+
+static int check(const asked *a, int64_t problems) {
+    if (a->session.seconds < 0) return cli_usage("tune: a budget is not negative");
+    if (problems < 1 || problems > 100000) return cli_usage("tune: --problems: from 1 to 100000");
+    return CLI_OK;
+}
+
+static int run(const cli_verb *verb, int argc, char **argv) {
+    const char *words[8], *effort = "quick", *plan = "spread";
+    asked a = {.session = {.seconds = 120,
+                           .artefact = "gemm.select",
+                           .interrupted = cli_tuning_interrupted,
+                           .progress = show_progress,
+                           .campaign = {.name = "tune", .seed = 1}}};
+    int64_t problems = 20, seed = 1000;
+    size_t length = (size_t)snprintf(a.command, sizeof a.command, "tilewright tune");
+    for (int i = 0; i < argc && length < sizeof a.command; i++)
+        length += (size_t)snprintf(a.command + length, sizeof a.command - length, " %s", argv[i]);
+    const cli_flag flags[] = {
+        CLI_TUNING_FLAGS(a.tuning),
+        {"-o", CLI_TEXT, &a.session.artefact, "FILE", "the artefact (default gemm.select)"},
+        {"--report", CLI_TEXT, &a.report, "FILE", "the report (default: the artefact's name, ending in .html)"},
+        {"--budget", CLI_REAL, &a.session.seconds, "SECONDS", "time that it may take; 0: any (default 120)"},
+        {"--effort", CLI_TEXT, &effort, "quick|full", "how dense the measurements are (default quick)"},
+        {"--plan", CLI_TEXT, &plan, "spread|waves", "even problems, or points of the model by waves (default spread)"},
+        {"--problems", CLI_INT, &problems, "N", "held-out problems at most (default 20)"},
+        {"--seed", CLI_INT, &seed, "N", "decides the held-out problems (default 1000)"},
+        {"--json", CLI_FLAG, &a.json, NULL, "print as JSON"},
+    };
+    int n, status;
+    tw_diag d;
+    if (!cli_parse(verb, argc, argv, flags, sizeof flags / sizeof *flags, words, 1, 8, &n, &status)) return status;
+    status = check(&a, problems);
+    if (status != CLI_OK) return status;
+    if (cli_tuning_effort(effort, plan, &a.session.campaign, &d) != TW_OK) return cli_usage("tune: %s", d.message);
+    a.session.problems = (int)problems;
+    a.session.seed = (uint64_t)seed;
+    name_report(&a);
+    if (cli_tuning_open(&a.tuning, words, n, &d) != TW_OK) return cli_fail(&d);
+    tw_store *store = NULL;
+    tw_session s = {0};
+    cli_interrupted();
+    tw_status st = tw_store_open(&store, a.tuning.store, a.tuning.family.recorded, &d);
+    if (st == TW_OK) st = tune(&a, &s, store, &d);
+    const bool interrupted = st == TW_OK && s.interrupted;
+    tw_session_free(&s);
+    tw_store_close(store);
+    tw_family_close(&a.tuning.family);
+    if (interrupted) fprintf(stderr, "tilewright: interrupted; the same command goes on where it was\n");
+    return st != TW_OK ? cli_fail(&d) : interrupted ? CLI_FAILED : CLI_OK;
+}
+
+const cli_verb cli_tune = {"tune", "gemm [type=T]", "measure, train and evaluate in one run, with a report",
+                           "tilewright tune gemm --budget 120 --report gemm.html", run};

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "report/page.h"
+
+#include "base/buf.h"
+#include "base/diag.h"
+#include "base/file.h"
+#include "report/embedded.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What the body's end belongs to. */
+typedef enum part { PART_NONE, PART_FIGURES, PART_TABLE, PART_PLOTS } part;
+
+struct tw_page {
+    tw_buf head; /* From the title to the lead, as HTML. */
+    tw_buf body; /* The parts in between, as HTML. What `open` says is not ended yet. */
+    part open;
+    int columns;    /* Columns of the last table. */
+    json_t *plots;  /* All plots. */
+    json_t *plot;   /* The last plot. It belongs to `plots`. */
+    json_t *points; /* The points of the last series. They belong to `plot`. */
+    bool failed;    /* A part of the data could not be kept. */
+};
+
+/* ---- text */
+
+/* Adds text, with what HTML would read as markup written as entities. */
+static void add_text(tw_buf *b, const char *text) {
+    for (; *text; text++) switch (*text) {
+        case '&':
+            tw_buf_str(b, "&amp;");
+            break;
+        case '<':
+            tw_buf_str(b, "&lt;");
+            break;
+        case '>':
+            tw_buf_str(b, "&gt;");
+            break;
+        case '"':
+            tw_buf_str(b, "&quot;");
+            break;
+        default:
+            tw_buf_add(b, text, 1);
+        }
+}
+
+static void add_element(tw_buf *b, const char *begin, const char *text, const char *end) {
+    tw_buf_str(b, begin);
+    add_text(b, text);
+    tw_buf_str(b, end);
+}
+
+/* Adds data as text of JSON that no text of it can end: "<" is written by its number. */
+static void add_json(tw_buf *b, const json_t *data) {
+    char *text = json_dumps(data, JSON_COMPACT | JSON_REAL_PRECISION(7));
+    if (!text) b->failed = true;
+    for (const char *at = text; at && *at;) {
+        const size_t n = strcspn(at, "<");
+        tw_buf_add(b, at, n);
+        at += n;
+        if (*at == '<') {
+            tw_buf_str(b, "\\u003c");
+            at++;
+        }
+    }
+    free(text);
+}
+
+/* ---- parts */
+
+static void end_part(tw_page *p) {
+    static const char *const ends[] = {[PART_NONE] = "",
+                                       [PART_FIGURES] = "</dl>\n",
+                                       [PART_TABLE] = "</tbody></table></div>\n",
+                                       [PART_PLOTS] = "</div>\n"};
+    tw_buf_str(&p->body, ends[p->open]);
+    p->open = PART_NONE;
+}
+
+static void begin_part(tw_page *p, part kind, const char *begin) {
+    if (p->open == kind) return;
+    end_part(p);
+    tw_buf_str(&p->body, begin);
+    p->open = kind;
+}
+
+tw_page *tw_page_open(const char *title, const char *lead) {
+    tw_page *p = calloc(1, sizeof *p);
+    if (!p) return NULL;
+    p->plots = json_array();
+    p->failed = !p->plots;
+    add_element(&p->head, "<title>", title, "</title>\n");
+    tw_buf_str(&p->head, "<style>\n");
+    tw_buf_str(&p->head, (const char *)tw_page_style);
+    tw_buf_str(&p->head, "</style>\n</head>\n<body>\n");
+    add_element(&p->head, "<h1>", title, "</h1>\n");
+    add_element(&p->head, "<p class=\"lead\">", lead, "</p>\n");
+    return p;
+}
+
+void tw_page_close(tw_page *p) {
+    if (!p) return;
+    tw_buf_free(&p->head);
+    tw_buf_free(&p->body);
+    json_decref(p->plots);
+    free(p);
+}
+
+void tw_page_figure(tw_page *p, const char *value, const char *meaning) {
+    begin_part(p, PART_FIGURES, "<dl class=\"figures\">\n");
+    add_element(&p->body, "<div><dt>", meaning, "</dt>");
+    add_element(&p->body, "<dd>", value, "</dd></div>\n");
+}
+
+void tw_page_section(tw_page *p, const char *heading, const char *text) {
+    end_part(p);
+    add_element(&p->body, "<h2>", heading, "</h2>\n");
+    if (text) tw_page_text(p, text);
+}
+
+void tw_page_text(tw_page *p, const char *text) {
+    end_part(p);
+    add_element(&p->body, "<p>", text, "</p>\n");
+}
+
+void tw_page_table(tw_page *p, const char *caption, const char *const *columns, int n) {
+    end_part(p);
+    tw_buf_str(&p->body, "<div class=\"scroll\"><table>");
+    if (caption) add_element(&p->body, "<caption>", caption, "</caption>");
+    tw_buf_str(&p->body, "<thead><tr>");
+    for (int i = 0; i < n; i++) add_element(&p->body, "<th scope=\"col\">", columns[i], "</th>");
+    tw_buf_str(&p->body, "</tr></thead><tbody>\n");
+    p->columns = n;
+    p->open = PART_TABLE;
+}
+
+static bool is_number(const char *text) {
+    return text[strspn(text, "+-")] >= '0' && text[strspn(text, "+-")] <= '9';
+}
+
+void tw_page_row(tw_page *p, const char *const *cells) {
+    tw_buf_str(&p->body, "<tr>");
+    for (int i = 0; i < p->columns; i++)
+        add_element(&p->body, is_number(cells[i]) ? "<td class=\"number\">" : "<td>", cells[i], "</td>");
+    tw_buf_str(&p->body, "</tr>\n");
+}
+
+/* ---- plots */
+
+static bool append(json_t *list, json_t *item) {
+    return !json_array_append_new(list, item);
+}
+
+void tw_page_add_plot(tw_page *p, const tw_page_plot *plot) {
+    begin_part(p, PART_PLOTS, "<div class=\"plots\">\n");
+    add_element(&p->body, "<figure class=\"plot\"><figcaption>", plot->title, "</figcaption>");
+    tw_buf_printf(&p->body, "<div class=\"canvas\"><canvas id=\"plot%zu\" role=\"img\"",
+                  p->plots ? json_array_size(p->plots) : 0);
+    add_element(&p->body, " aria-label=\"", plot->title, "\"></canvas></div>");
+    if (plot->note) add_element(&p->body, "<p class=\"note\">", plot->note, "</p>");
+    tw_buf_str(&p->body, "</figure>\n");
+    p->plot = json_pack("{s:s, s:s, s:s, s:b, s:b, s:b, s:[]}", "title", plot->title, "x", plot->x, "y", plot->y,
+                        "log_x", plot->log_x, "log_y", plot->log_y, "zero_y", plot->zero_y, "series");
+    p->points = NULL;
+    if (!append(p->plots, p->plot)) {
+        p->failed = true;
+        p->plot = NULL;
+    }
+}
+
+void tw_page_series(tw_page *p, const char *name, tw_page_kind kind) {
+    static const char *const kinds[] = {
+        [TW_PAGE_POINTS] = "points", [TW_PAGE_LINE] = "line", [TW_PAGE_STEPS] = "steps", [TW_PAGE_BARS] = "bars"};
+    json_t *series = json_pack("{s:s, s:s, s:[]}", "name", name, "kind", kinds[kind], "points");
+    p->points = json_object_get(series, "points");
+    if (!append(json_object_get(p->plot, "series"), series)) {
+        p->failed = true;
+        p->points = NULL;
+    }
+}
+
+void tw_page_point(tw_page *p, double x, double y, const char *label) {
+    if (!isfinite(x) || !isfinite(y)) return;
+    json_t *point = json_pack("{s:f, s:f}", "x", x, "y", y);
+    if (label && point && json_object_set_new(point, "label", json_string(label))) p->failed = true;
+    if (!append(p->points, point)) p->failed = true;
+}
+
+/* ---- writing */
+
+static const char head[] =
+    "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+    "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+    "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; "
+    "script-src 'unsafe-inline'; img-src data:\">\n";
+
+static void add_scripts(tw_buf *b, const tw_page *p, const char *plots) {
+    tw_buf_str(b, "<p class=\"foot\" id=\"drawn\" hidden></p>\n<script type=\"application/json\" id=\"data\">");
+    json_t *data = json_pack("{s:O}", "plots", p->plots);
+    add_json(b, data);
+    json_decref(data);
+    tw_buf_str(b, "</script>\n");
+    if (plots) {
+        tw_buf_str(b, "<script>\n");
+        tw_buf_str(b, plots);
+        tw_buf_str(b, "\n</script>\n");
+    }
+    tw_buf_str(b, "<script>\n");
+    tw_buf_str(b, (const char *)tw_page_script);
+    tw_buf_str(b, "</script>\n</body>\n</html>\n");
+}
+
+tw_status tw_page_write(tw_page *p, const char *path, const char *plots, tw_diag *diag) {
+    tw_buf b = {0};
+    if (plots && (strstr(plots, "</script") || strstr(plots, "<!--")))
+        return tw_fail(diag, TW_ERR_UNSUPPORTED,
+                       "the library for plots cannot stand in a page: it has \"</script\" or \"<!--\"");
+    end_part(p);
+    tw_buf_str(&b, head);
+    tw_buf_add(&b, p->head.data, p->head.size);
+    if (!plots && p->plots && json_array_size(p->plots))
+        tw_buf_str(&b, "<style>.plots { display: none; }</style>\n<p class=\"lack\">The plots are missing: Chart.js "
+                       "(Debian's libjs-chart.js) was not installed where "
+                       "this command was built. Their data is in the page's source.</p>\n");
+    else
+        tw_buf_str(&b, "<noscript><p class=\"lack\">Plots are drawn by a script of this page, and scripts are off."
+                       "</p></noscript>\n");
+    tw_buf_add(&b, p->body.data, p->body.size);
+    add_scripts(&b, p, plots);
+    const bool good = !p->failed && !p->head.failed && !p->body.failed && !b.failed;
+    const tw_status st = good ? tw_file_write(path, b.data, b.size, diag) : tw_fail_memory(diag);
+    tw_buf_free(&b);
+    return st;
+}

@@ -1,0 +1,508 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tune/report.h"
+
+#include "base/diag.h"
+#include "report/page.h"
+#include "tune/regime.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CELL = 480, CELLS = 12, LINES = 4 /* Values of L in the plot of waves. */, GRIDS = 240 /* Points of a line. */ };
+
+/* The least regret that the logarithmic axis shows, in percent. */
+static const double LEAST_REGRET = 0.1;
+
+/* A row of cells that is being filled. */
+typedef struct row {
+    char cells[CELLS][CELL];
+    int n;
+} row;
+
+static void cell(row *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void cell(row *r, const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(r->cells[r->n++], CELL, fmt, ap);
+    va_end(ap);
+}
+
+static void end_row(row *r, tw_page *p) {
+    const char *cells[CELLS];
+    for (int i = 0; i < r->n; i++) cells[i] = r->cells[i];
+    tw_page_row(p, cells);
+    r->n = 0;
+}
+
+static void figure(tw_page *p, const char *meaning, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+static void figure(tw_page *p, const char *meaning, const char *fmt, ...) {
+    char value[64];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(value, sizeof value, fmt, ap);
+    va_end(ap);
+    tw_page_figure(p, value, meaning);
+}
+
+/* Index of the artefact's choices, of the strategies of a session. */
+static int find_select(const tw_session *s) {
+    return s->n ? s->problems[0].select : 0;
+}
+
+/* Number of strategies, baselines included. */
+static int strategies(const tw_session *s) {
+    return s->n ? s->problems[0].result.n : 0;
+}
+
+/* ---- headline */
+
+static void add_figures(const tw_tune_report *r, tw_page *p) {
+    const tw_session *s = r->session;
+    const tw_session_summary chosen = tw_session_summarise(r->family, s, find_select(s), 0);
+    const tw_session_summary vendor = tw_session_summarise(r->family, s, TW_SESSION_VENDOR, 0);
+    if (chosen.n) {
+        figure(p, "of the oracle's speed, geometric mean", "%.1f %%", chosen.mean * 100);
+        figure(p, "of the oracle's, 5 % of problems are below", "%.1f %%", chosen.low5 * 100);
+        figure(p, "of the oracle's, 1 % of problems are below", "%.1f %%", chosen.low1 * 100);
+        figure(p, "of the oracle's, the worst problem", "%.1f %%", chosen.worst * 100);
+        if (chosen.over > 0) figure(p, "the default's speed", "%.2f ×", chosen.over);
+        if (vendor.n && vendor.over > 0)
+            figure(p, "the speed of the best of any vendor's", "%.2f ×", chosen.over / vendor.over);
+    }
+    if (s->decisions.first > 0) figure(p, "to decide on a new problem", "%.0f ns", s->decisions.first);
+    figure(p, "in the artefact", "%.0f KB", (double)s->artefact_bytes * 1e-3);
+}
+
+/* ---- strategies */
+
+static void add_summary(const tw_tune_report *r, tw_page *p, row *w, const char *name, int of) {
+    const tw_session_summary s = tw_session_summarise(r->family, r->session, of, 0);
+    if (!s.n) return;
+    cell(w, "%s", name);
+    cell(w, "%d", s.n);
+    cell(w, "%.1f %%", s.mean * 100);
+    cell(w, "%.1f %%", s.low5 * 100);
+    cell(w, "%.1f %%", s.low1 * 100);
+    cell(w, "%.1f %%", s.worst * 100);
+    cell(w, "%.3f", s.over);
+    end_row(w, p);
+}
+
+static const char *name_of(const tw_session *s, int of) {
+    return s->problems[0].result.of[of].name;
+}
+
+static int ascending(const void *a, const void *b) {
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static void add_regrets(const tw_session *s, tw_page *p, int of, double *room) {
+    int n = 0;
+    for (int i = 0; i < s->n; i++) {
+        const double share = s->problems[i].result.of[of].share;
+        if (share > 0) room[n++] = fmax((1 / share - 1) * 100, LEAST_REGRET);
+    }
+    if (!n) return;
+    qsort(room, (size_t)n, sizeof *room, ascending);
+    tw_page_series(p, name_of(s, of), TW_PAGE_STEPS);
+    tw_page_point(p, LEAST_REGRET, 0, NULL);
+    for (int i = 0; i < n; i++) tw_page_point(p, room[i], (i + 1) * 100.0 / n, NULL);
+}
+
+static void add_strategies(const tw_tune_report *r, tw_page *p, double *room) {
+    const tw_session *s = r->session;
+    static const char *const columns[] = {"strategy",      "problems", "of the oracle",         "5 % are below",
+                                          "1 % are below", "worst",    "speed over the default"};
+    row w = {.n = 0};
+    tw_page_section(
+        p, "Choices against the oracle",
+        "The oracle is the fastest of all legal configurations, each of which was measured. Select is the "
+        "artefact that this session wrote. Wave, linear and step are the forms of its model, of which it holds "
+        "the one that chooses best.");
+    tw_page_table(p, NULL, columns, sizeof columns / sizeof *columns);
+    for (int i = 0; i < strategies(s); i++) add_summary(r, p, &w, name_of(s, i), i);
+    add_summary(r, p, &w, "best of vendors", TW_SESSION_VENDOR);
+    add_summary(r, p, &w, "oracle", TW_SESSION_ORACLE);
+    tw_page_add_plot(
+        p, &(tw_page_plot){.title = "Regret",
+                           .x = "regret: time above the oracle's, %",
+                           .y = "problems at most that far off, %",
+                           .note = "Higher and further left is better. A regret below 0.1 % is drawn at 0.1 %.",
+                           .log_x = true,
+                           .zero_y = true});
+    for (int i = 0; i < strategies(s); i++) add_regrets(s, p, i, room);
+    tw_page_add_plot(p, &(tw_page_plot){.title = "Speed over the default",
+                                        .x = "strategy",
+                                        .y = "speed, default = 1",
+                                        .note = "Geometric mean over the problems. Higher is better.",
+                                        .zero_y = true});
+    tw_page_series(p, "speed over the default", TW_PAGE_BARS);
+    for (int i = 0; i < strategies(s); i++)
+        tw_page_point(p, 0, tw_session_summarise(r->family, s, i, 0).over, name_of(s, i));
+    if (tw_session_summarise(r->family, s, TW_SESSION_VENDOR, 0).n)
+        tw_page_point(p, 0, tw_session_summarise(r->family, s, TW_SESSION_VENDOR, 0).over, "best of vendors");
+    tw_page_point(p, 0, tw_session_summarise(r->family, s, TW_SESSION_ORACLE, 0).over, "oracle");
+}
+
+/* ---- regimes */
+
+static void add_regimes(const tw_tune_report *r, tw_page *p) {
+    static const char *const columns[] = {"regime",        "meaning", "problems",         "of the oracle",
+                                          "5 % are below", "worst",   "over the default", "over the best of vendors"};
+    row w = {.n = 0};
+    tw_page_section(p, "By regime", "A problem may be in several regimes, or in none. The figures are select's.");
+    tw_page_table(p, NULL, columns, sizeof columns / sizeof *columns);
+    for (int i = 0; i < TW_REGIMES; i++) {
+        const tw_session_summary s = tw_session_summarise(r->family, r->session, find_select(r->session), 1u << i);
+        const tw_session_summary v = tw_session_summarise(r->family, r->session, TW_SESSION_VENDOR, 1u << i);
+        cell(&w, "%s", tw_regime_name(i));
+        cell(&w, "%s", tw_regime_meaning(i));
+        cell(&w, "%d", s.n);
+        cell(&w, s.n ? "%.1f %%" : "–", s.mean * 100);
+        cell(&w, s.n ? "%.1f %%" : "–", s.low5 * 100);
+        cell(&w, s.n ? "%.1f %%" : "–", s.worst * 100);
+        cell(&w, s.over > 0 ? "%.2f ×" : "–", s.over);
+        cell(&w, v.over > 0 ? "%.2f ×" : "–", s.over / v.over);
+        end_row(&w, p);
+    }
+}
+
+/* ---- problems */
+
+static void add_speeds(const tw_tune_report *r, tw_page *p, const char *name, int of) {
+    const tw_session *s = r->session;
+    tw_page_series(p, name, TW_PAGE_POINTS);
+    for (int i = 0; i < s->n; i++) {
+        const tw_evaluation *e = &s->problems[i].result;
+        const double usual = e->n ? e->of[0].time : 0;
+        const double time = of == TW_SESSION_ORACLE ? e->time : of == TW_SESSION_VENDOR ? e->vendor : e->of[of].time;
+        char words[CELL];
+        tw_family_print(r->family, e->problem, words, sizeof words);
+        if (time > 0 && usual > 0) tw_page_point(p, tw_family_work(r->family, e->problem) * 1e-9, usual / time, words);
+    }
+}
+
+static void add_predictions(const tw_tune_report *r, tw_page *p) {
+    const tw_session *s = r->session;
+    double least = (double)INFINITY, most = 0, error = 0;
+    int n = 0;
+    for (int i = 0; i < s->n; i++) {
+        const double time = s->problems[i].result.of[s->problems[i].select].time, predicted = s->problems[i].predicted;
+        if (!(time > 0) || !(predicted > 0)) continue;
+        least = fmin(least, fmin(time, predicted));
+        most = fmax(most, fmax(time, predicted));
+        error += fabs(predicted / time - 1);
+        n++;
+    }
+    if (!n) return;
+    char note[CELL], x[64], y[64];
+    snprintf(note, sizeof note, "Of select's choices. The mean error is %.1f %%.", error / n * 100);
+    snprintf(x, sizeof x, "measured time, %s", r->family->unit);
+    snprintf(y, sizeof y, "predicted time, %s", r->family->unit);
+    tw_page_add_plot(
+        p,
+        &(tw_page_plot){.title = "Predicted and measured", .x = x, .y = y, .note = note, .log_x = true, .log_y = true});
+    tw_page_series(p, "held-out problems", TW_PAGE_POINTS);
+    for (int i = 0; i < s->n; i++) {
+        char words[CELL];
+        tw_family_print(r->family, s->problems[i].result.problem, words, sizeof words);
+        tw_page_point(p, s->problems[i].result.of[s->problems[i].select].time, s->problems[i].predicted, words);
+    }
+    tw_page_series(p, "exact", TW_PAGE_LINE);
+    tw_page_point(p, least, least, NULL);
+    tw_page_point(p, most, most, NULL);
+}
+
+static void add_problem_plots(const tw_tune_report *r, tw_page *p) {
+    const tw_session *s = r->session;
+    tw_page_section(p, "Problem by problem", NULL);
+    tw_page_add_plot(p, &(tw_page_plot){.title = "Speed over the default, by problem",
+                                        .x = "work of the problem, billions of operations",
+                                        .y = "speed, default = 1",
+                                        .note = "A point is a held-out problem. Above 1 is faster than the default.",
+                                        .log_x = true});
+    add_speeds(r, p, "select", find_select(s));
+    add_speeds(r, p, "oracle", TW_SESSION_ORACLE);
+    if (tw_session_summarise(r->family, s, TW_SESSION_VENDOR, 0).n)
+        add_speeds(r, p, "best of vendors", TW_SESSION_VENDOR);
+    add_predictions(r, p);
+}
+
+static void add_problem_table(const tw_tune_report *r, tw_page *p) {
+    const tw_session *s = r->session;
+    char time[64], best[64];
+    snprintf(time, sizeof time, "time, %s", r->family->unit);
+    snprintf(best, sizeof best, "oracle, %s", r->family->unit);
+    const char *const columns[] = {"problem",          "regimes", "select's choice", time,     best, "regret",
+                                   "over the default", "noise",   "configurations",  "verdict"};
+    row w = {.n = 0};
+    tw_page_section(p, "Held-out problems",
+                    "None of them was measured by the campaign. Noise is half the distance from the 10th to the 90th "
+                    "percentile of the oracle's samples. Every configuration's result is compared with a reference in "
+                    "double precision before it is timed.");
+    tw_page_table(p, NULL, columns, sizeof columns / sizeof *columns);
+    for (int i = 0; i < s->n; i++) {
+        const tw_evaluation *e = &s->problems[i].result;
+        const tw_evaluated *of = &e->of[s->problems[i].select];
+        const unsigned regimes = tw_regimes_of(r->family, e->problem);
+        char words[CELL], names[64] = "";
+        tw_family_print(r->family, e->problem, words, sizeof words);
+        for (int k = 0, used = 0; k < TW_REGIMES; k++)
+            if (regimes & 1u << k)
+                used +=
+                    snprintf(names + used, sizeof names - (size_t)used, "%s%s", used ? ", " : "", tw_regime_name(k));
+        cell(&w, "%s", words);
+        cell(&w, "%s", names);
+        cell(&w, "%s", *of->config ? of->config : "none");
+        cell(&w, of->time > 0 ? "%.1f" : "–", of->time);
+        cell(&w, "%.1f", e->time);
+        cell(&w, of->share > 0 ? "%.1f %%" : "–", (1 / of->share - 1) * 100);
+        cell(&w, of->time > 0 && e->of[0].time > 0 ? "%.2f ×" : "–", e->of[0].time / of->time);
+        cell(&w, "± %.1f %%", e->noise * 100);
+        cell(&w, "%d", e->configs);
+        if (e->wrong)
+            cell(&w, "%d configurations wrong", e->wrong);
+        else
+            cell(&w, of->time > 0 ? "right" : "select's choice did not run");
+        end_row(&w, p);
+    }
+}
+
+/* ---- waves */
+
+typedef struct waves {
+    tw_training training;
+    tw_wave_model *model;
+    int macro; /* The macro choice that is shown. -1: none. */
+} waves;
+
+static bool is_chosen(const waves *w, const tw_wave_sample *s) {
+    return s->macro == w->macro && tw_wave_micro(w->model, s->macro, s->grid, s->loops) == s->micro;
+}
+
+/* Shows the macro choice that select chose most often, of those with most samples. */
+static void find_macro(const tw_tune_report *r, waves *w) {
+    const tw_session *s = r->session;
+    int *chosen = calloc((size_t)r->family->n_macros + 1, sizeof *chosen);
+    w->macro = -1;
+    for (int i = 0; i < s->n && chosen; i++) {
+        int macro, micro;
+        if (tw_family_find(r->family, s->problems[i].result.of[s->problems[i].select].config, &macro, &micro))
+            chosen[macro]++;
+    }
+    double most = 0;
+    for (int m = 0; m < r->family->n_macros && chosen; m++) {
+        int samples = 0;
+        for (int i = 0; i < w->training.n; i++) samples += w->training.samples[i].macro == m;
+        const double worth = samples * (1.0 + chosen[m]);
+        if (worth <= most) continue;
+        most = worth;
+        w->macro = m;
+    }
+    free(chosen);
+}
+
+/* Lists at most LINES values of L that samples have. */
+static int list_loops(const waves *w, double *loops) {
+    int n = 0;
+    for (int i = 0; i < w->training.n && n < LINES; i++) {
+        const tw_wave_sample *s = &w->training.samples[i];
+        bool known = !is_chosen(w, s);
+        for (int k = 0; k < n; k++) known |= loops[k] == s->loops;
+        if (!known) loops[n++] = s->loops;
+    }
+    qsort(loops, (size_t)n, sizeof *loops, ascending);
+    return n;
+}
+
+static void add_line(const tw_tune_report *r, tw_page *p, const waves *w, double loops) {
+    const double slots = (double)r->family->macros[w->macro].slots;
+    char name[64];
+    int64_t most = 0;
+    snprintf(name, sizeof name, "measured, L = %g", loops);
+    tw_page_series(p, name, TW_PAGE_POINTS);
+    for (int i = 0; i < w->training.n; i++) {
+        const tw_wave_sample *s = &w->training.samples[i];
+        if (!is_chosen(w, s) || s->loops != loops) continue;
+        char label[64];
+        snprintf(label, sizeof label, "G = %lld", (long long)s->grid);
+        tw_page_point(p, (double)s->grid / slots, s->time, label);
+        if (s->grid > most) most = s->grid;
+    }
+    snprintf(name, sizeof name, "model, L = %g", loops);
+    tw_page_series(p, name, TW_PAGE_LINE);
+    for (int64_t g = 1; g <= most; g += 1 + most / GRIDS)
+        tw_page_point(p, (double)g / slots, tw_wave_time(w->model, w->macro, g, loops), NULL);
+}
+
+static tw_status add_waves(const tw_tune_report *r, tw_page *p, tw_diag *diag) {
+    waves w = {.macro = -1};
+    int form = 0;
+    for (int i = 0; i < TW_STRATEGIES_FORMS; i++)
+        if (!strcmp(tw_train_form((tw_wave_form)i), r->session->trained.form)) form = i;
+    tw_status st = tw_training_read(&w.training, r->family, r->store, r->campaign, diag);
+    if (st == TW_OK) st = tw_train_fit(&w.model, r->family, &w.training, (tw_wave_form)form, diag);
+    if (st == TW_OK) find_macro(r, &w);
+    if (st == TW_OK && w.macro >= 0) {
+        char text[CELL], note[CELL], y[64];
+        double loops[LINES];
+        const tw_artefact_macro *m = &r->family->macros[w.macro];
+        const int n = list_loops(&w, loops);
+        snprintf(
+            text, sizeof text,
+            "A kernel of G blocks, each of L rounds, fills the device's %lld slots G / %lld times. Each begun wave is "
+            "paid in full, so time goes up in steps.",
+            (long long)m->slots, (long long)m->slots);
+        snprintf(note, sizeof note, "Macro choice %s, in the micro choices that the model takes. Form %s of the model.",
+                 m->config, r->session->trained.form);
+        snprintf(y, sizeof y, "time, %s", r->family->unit);
+        tw_page_section(p, "Time by waves", text);
+        tw_page_add_plot(p, &(tw_page_plot){.title = "Time of one macro choice",
+                                            .x = "waves: blocks G over slots",
+                                            .y = y,
+                                            .note = note,
+                                            .zero_y = true});
+        for (int i = 0; i < n; i++) add_line(r, p, &w, loops[i]);
+    }
+    tw_wave_free(w.model);
+    tw_training_free(&w.training);
+    return st;
+}
+
+/* ---- deciding, cost, environment */
+
+static void add_decisions(const tw_tune_report *r, tw_page *p) {
+    const tw_session *s = r->session;
+    const tw_session_decisions *d = &s->decisions;
+    static const char *const columns[] = {"who decides", "median time, ns", "speed over the default"};
+    if (!(d->first > 0) || !s->n) return;
+    const struct {
+        const char *name;
+        double ns;
+        int of;
+    } rows[] = {{"select, a new problem", d->first, find_select(s)},
+                {"select, a problem seen before", d->again, find_select(s)},
+                {"wave form, in memory", d->forms[0], find_select(s) + 1},
+                {"linear form, in memory", d->forms[1], find_select(s) + 2},
+                {"step form, in memory", d->forms[2], find_select(s) + 3}};
+    row w = {.n = 0};
+    tw_page_section(p, "Deciding", NULL);
+    tw_page_table(p, NULL, columns, sizeof columns / sizeof *columns);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (rows[i].of >= strategies(s)) continue;
+        cell(&w, "%s", rows[i].name);
+        cell(&w, "%.0f", rows[i].ns);
+        cell(&w, "%.3f", tw_session_summarise(r->family, s, rows[i].of, 0).over);
+        end_row(&w, p);
+    }
+    tw_page_add_plot(
+        p,
+        &(tw_page_plot){
+            .title = "Speed against the time to decide",
+            .x = "time to decide, ns",
+            .y = "speed, default = 1",
+            .note =
+                "Speed is the geometric mean. Higher and further left is better. Each time includes reading the clock.",
+            .log_x = true});
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (rows[i].of >= strategies(s)) continue;
+        tw_page_series(p, rows[i].name, TW_PAGE_POINTS);
+        tw_page_point(p, rows[i].ns, tw_session_summarise(r->family, s, rows[i].of, 0).over, NULL);
+    }
+}
+
+static void add_pair(tw_page *p, const char *what, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+static void add_pair(tw_page *p, const char *what, const char *fmt, ...) {
+    char value[2048];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(value, sizeof value, fmt, ap);
+    va_end(ap);
+    tw_page_row(p, (const char *const[]){what, value});
+}
+
+static void add_cost(const tw_tune_report *r, tw_page *p) {
+    const tw_session *s = r->session;
+    const tw_campaign_progress *c = &s->campaign;
+    tw_page_section(p, "What it cost", NULL);
+    tw_page_table(p, NULL, (const char *const[]){"what", "this run"}, 2);
+    add_pair(p, "measuring", "%.1f s", s->measure_seconds);
+    add_pair(p, "training", "%.3f s", s->train_seconds);
+    add_pair(p, "evaluating", "%.1f s", s->evaluate_seconds);
+    add_pair(p, "problems of the campaign", "%lld of %lld%s", (long long)c->jobs, (long long)c->planned,
+             c->cut ? ", the budget was over" : "");
+    add_pair(p, "configurations measured", "%lld", (long long)c->measured);
+    add_pair(p, "configurations that the store had", "%lld", (long long)c->had);
+    add_pair(p, "configurations with a wrong result", "%lld", (long long)c->wrong);
+    add_pair(p, "configurations that did not run", "%lld", (long long)c->failed);
+    add_pair(p, "samples of the model", "%d", s->trained.quality.n);
+    add_pair(p, "form of the model", "%s", s->trained.form);
+    add_pair(p, "R² on its own samples", "%.4f", s->trained.quality.r2);
+    add_pair(p, "mean error on its own samples", "%.1f %%", s->trained.quality.mean * 100);
+    add_pair(p, "artefact", "%zu bytes", s->artefact_bytes);
+}
+
+static void add_environment(const tw_tune_report *r, tw_page *p) {
+    const tw_family *f = r->family;
+    const char *key;
+    const json_t *value;
+    json_t *environment = json_loads(f->environment, 0, NULL);
+    tw_page_section(p, "Environment", NULL);
+    tw_page_table(p, NULL, (const char *const[]){"what", "value"}, 2);
+    add_pair(p, "command", "%s", r->command);
+    add_pair(p, "date", "%s", r->date);
+    add_pair(p, "version", "tilewright %s", TW_VERSION);
+    add_pair(p, "family", "%s", f->name);
+    add_pair(p, "measured on", "%s", f->device);
+    add_pair(p, "artefact", "%s", r->artefact);
+    for (int a = 0; a < f->n_axes; a++)
+        add_pair(p, f->axes[a], "from %lld to %lld, multiples of %lld", (long long)f->least[a], (long long)f->most[a],
+                 (long long)f->step[a]);
+    if (r->session->most_work > 0)
+        add_pair(p, "work of a problem", "at most %.3g billions of operations", r->session->most_work * 1e-9);
+    add_pair(p, "samples", "%s", f->protocol);
+    json_object_foreach(environment, key, value) {
+        char *text = json_is_string(value) ? NULL : json_dumps(value, JSON_ENCODE_ANY);
+        add_pair(p, key, "%s", json_is_string(value) ? json_string_value(value) : text ? text : "");
+        free(text);
+    }
+    json_decref(environment);
+}
+
+tw_status tw_tune_report_write(const tw_tune_report *r, const char *path, tw_diag *diag) {
+    const tw_session *s = r->session;
+    char title[256], lead[512];
+    snprintf(title, sizeof title, "Tuning %s", r->family->name);
+    snprintf(
+        lead, sizeof lead,
+        "%s. %d held-out problems, none of which the campaign measured; the figures are of the artefact's choices on "
+        "them.",
+        r->family->device, s->n);
+    tw_page *p = tw_page_open(title, lead);
+    double *room = calloc((size_t)s->n + 1, sizeof *room);
+    tw_status st = p && room ? TW_OK : tw_fail_memory(diag);
+    if (st == TW_OK) {
+        add_figures(r, p);
+        if (s->n) {
+            add_strategies(r, p, room);
+            add_regimes(r, p);
+            add_problem_plots(r, p);
+        }
+        st = add_waves(r, p, diag);
+    }
+    if (st == TW_OK) {
+        add_decisions(r, p);
+        add_cost(r, p);
+        add_problem_table(r, p);
+        add_environment(r, p);
+        st = tw_page_write(p, path, r->plots, diag);
+    }
+    free(room);
+    tw_page_close(p);
+    return st;
+}

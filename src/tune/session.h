@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A tuning session does all of it in one run: it measures a family, trains, and evaluates the artefact on problems that
+   the campaign did not measure. A session that was ended at any moment, and is run again with the same store, goes on
+   where it was: nothing that the store has is measured again. */
+#ifndef TW_TUNE_SESSION_H
+#define TW_TUNE_SESSION_H
+
+#include "tune/strategies.h"
+
+typedef enum tw_session_phase { TW_SESSION_MEASURING, TW_SESSION_TRAINING, TW_SESSION_EVALUATING } tw_session_phase;
+
+/* How far a session has come. */
+typedef struct tw_session_progress {
+    tw_session_phase phase;
+    const tw_campaign_progress *campaign;
+    int problems;   /* Held-out problems that are evaluated. */
+    int planned;    /* Held-out problems that are wanted. */
+    double share;   /* Geometric mean of what the artefact's choices have of the oracle so far. 0: nothing is known. */
+    double seconds; /* Since the session began. */
+    double left;    /* Seconds left, as far as can be told. */
+} tw_session_progress;
+
+typedef struct tw_session_options {
+    tw_campaign_options campaign;       /* Its limit of seconds and its functions are ignored. */
+    double seconds;                     /* Budget. 0: no limit. A problem that was begun is ended. */
+    int problems;                       /* The most held-out problems, at least 1. */
+    uint64_t seed;                      /* Decides the held-out problems. */
+    const char *artefact;               /* Where the artefact is written. */
+    bool (*interrupted)(void *context); /* NULL: nothing interrupts. */
+    void (*progress)(void *context, const tw_session_progress *progress); /* May be NULL. */
+    void *context;                                                        /* Passed to both. */
+} tw_session_options;
+
+/* A held-out problem. */
+typedef struct tw_session_problem {
+    tw_evaluation result;
+    int select;       /* Index in result.of of the artefact's choice. */
+    double predicted; /* The time that the artefact predicted for its choice. 0: none. */
+} tw_session_problem;
+
+/* Times of decisions in nanoseconds: medians over random problems. 0: not measured. */
+typedef struct tw_session_decisions {
+    double first;                      /* By the artefact, of a problem that it was not asked before. */
+    double again;                      /* By the artefact, of a problem that it remembers. */
+    double forms[TW_STRATEGIES_FORMS]; /* By the models in memory, which are searched plainly. */
+} tw_session_decisions;
+
+typedef struct tw_session {
+    double most_work; /* The most operations of a problem. 0: any. */
+    tw_campaign_progress campaign;
+    tw_trained trained;
+    tw_session_problem *problems; /* Those that have an oracle. */
+    int n;
+    int without; /* Problems that have none: the device is not here, and nothing is recorded of them. */
+    tw_session_decisions decisions;
+    size_t artefact_bytes;
+    double measure_seconds, train_seconds, evaluate_seconds; /* Time of the phases in this run. */
+    bool interrupted; /* The session was interrupted. What follows the interruption is empty. */
+} tw_session;
+
+/* Runs a session. Seven tenths of the budget are for measuring, the rest for evaluating; more problems are screened
+   than the campaign's options say if time for measuring is left. With a budget, problems of more work than suits it are
+   not drawn, neither for measuring nor for evaluating: what suits it is decided by the rate of the family's default,
+   which is measured once for a store. TW_ERR_USAGE: the budget was over before there were points to learn from. The
+   caller frees *out, also after a failure. */
+tw_status tw_session_run(tw_session *out, const tw_family *f, tw_store *store, const tw_session_options *o,
+                         tw_diag *diag);
+void tw_session_free(tw_session *s);
+
+/* What a strategy's choices, or something else, came to over the problems of a session. */
+typedef struct tw_session_summary {
+    int n;        /* Problems that count: those for which it has a time. */
+    double mean;  /* Geometric mean of what it has of the oracle. */
+    double low1;  /* The share of the oracle that 1 % of problems are below. */
+    double low5;  /* The share of the oracle that 5 % of problems are below. */
+    double worst; /* The least share of the oracle. */
+    double over;  /* Geometric mean of its speed over the default's. 0: there is no default. */
+} tw_session_summary;
+
+enum { TW_SESSION_ORACLE = -1, TW_SESSION_VENDOR = -2 };
+/* Summarises strategy `of`, an index of result.of, TW_SESSION_ORACLE or TW_SESSION_VENDOR (the fastest of any vendor),
+   over the problems of the regimes in `regimes` (tune/regime.h). 0: over all problems. */
+tw_session_summary tw_session_summarise(const tw_family *f, const tw_session *s, int of, unsigned regimes);
+
+#endif
