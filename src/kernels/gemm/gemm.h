@@ -156,6 +156,7 @@ typedef struct tw_gemm_variant {
     bool beta, batched;             /* beta is not 0. There are several products. */
     tw_gemm_epilogue epilogue;
 } tw_gemm_variant;
+/* Returns the variant of a completed problem. Its padding is zero: equal variants have equal bytes. */
 tw_gemm_variant tw_gemm_variant_of(const tw_gemm_problem *p, const tw_gemm_config *c);
 
 /* Builds the kernel of a legal configuration. NULL: out of memory. */
