@@ -14,20 +14,11 @@
 #include <unistd.h>
 
 static tw_status read_type(const char *word, tw_panel_format *format, tw_diag *diag) {
-    static const struct {
-        const char *word;
-        tw_panel_format format;
-    } types[] = {{"type=f32", {TW_F32, 0}},
-                 {"type=f16", {TW_F16, 0}},
-                 {"type=bf16", {TW_BF16, 0}},
-                 {"type=i8", {TW_I8, 0}},
-                 {"type=i4", {TW_I4, 64}}};
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-        if (!strcmp(word, types[i].word)) {
-            *format = types[i].format;
-            return TW_OK;
-        }
-    return tw_fail(diag, TW_ERR_USAGE, "\"%s\" is not type=f32, f16, bf16, i8 or i4", word);
+    tw_dtype t;
+    if (strncmp(word, "type=", 5) != 0 || !tw_dtype_from_name(word + 5, &t) || t == TW_I32)
+        return tw_fail(diag, TW_ERR_USAGE, "\"%s\" is not type=f32, f16, bf16, i8 or i4", word);
+    *format = (tw_panel_format){t, t == TW_I4 ? 64 : 0};
+    return TW_OK;
 }
 
 static tw_status open_cpu(cli_tuning *t, const char *const *words, int n, tw_diag *diag) {

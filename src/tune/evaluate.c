@@ -223,15 +223,10 @@ tw_status tw_evaluate(const tw_family *f, tw_store *s, const tw_evaluate_options
     return st;
 }
 
-static int ascending(const void *a, const void *b) {
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 tw_evaluate_summary tw_evaluate_summarise(double *shares, int n) {
     tw_evaluate_summary s = {0};
     double sum = 0;
-    qsort(shares, (size_t)n, sizeof *shares, ascending);
+    tw_stats_of(shares, (size_t)n); /* Sorts them. */
     int first = 0;
     while (first < n && !(shares[first] > 0)) first++;
     s.n = n - first;

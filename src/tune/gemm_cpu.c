@@ -76,7 +76,10 @@ static const char *const baselines[] = {"default", "openblas"};
 /* Each core has columns of its own, as many as any other, and all rows. */
 static void baseline(const void *self, int i, const int64_t *problem, char *out, size_t size) {
     const int64_t panels = problem[1] / TW_PANEL_ROWS, threads = ((const gemm_cpu *)self)->info->threads;
-    const tw_tiled_config c = {i, ANY, (int)((panels + threads - 1) / threads * TW_PANEL_ROWS), 2048, 48, 0};
+    tw_tiled_config c = usual;
+    c.by = i;
+    c.tm = ANY;
+    c.tn = (int)((panels + threads - 1) / threads * TW_PANEL_ROWS);
     tw_space_print(&tw_tiled_space, &c, out, size);
 }
 
@@ -94,10 +97,9 @@ static void describe_macro(tw_artefact_macro *m, const tw_tiled_config *c, int t
     m->rounds[2] = ROUND;
     m->multiple[1] = TW_PANEL_ROWS;
     m->slots = threads;
-    /* What the space calls legal: more than half of a tile is used. The usual one has no limits. */
+    /* The usual choice is there for every problem. */
     if (c->by == usual.by && c->tm == usual.tm && c->tn == usual.tn) return;
-    m->least[0] = c->tm > 16 ? c->tm / 2 + 1 : 1;
-    m->least[1] = c->tn > 64 ? c->tn / 2 + 1 : 1;
+    tw_tiled_least(c, &m->least[0], &m->least[1]);
 }
 
 static bool list_macros(gemm_cpu *g, tw_family *f) {

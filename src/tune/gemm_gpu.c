@@ -25,6 +25,12 @@ typedef struct gemm_gpu {
 
 static const char vendors[] = "by=cublaslt";
 
+/* Returns the product A B^T of a problem's m, n and k. It is not completed. */
+static tw_gemm_problem product_of(const gemm_gpu *g, const int64_t *problem) {
+    return (tw_gemm_problem){
+        .type = g->type, .m = problem[0], .n = problem[1], .k = problem[2], .trans_b = true, .alpha = 1};
+}
+
 /* ---- measuring */
 
 /* A configuration that is measured. */
@@ -138,10 +144,7 @@ static tw_status measure(void *self, const int64_t *problem, const char *const *
                                            .result = take,
                                            .interrupted = interrupted};
     gemm_gpu *g = self;
-    session s = {.g = g,
-                 .p = {.type = g->type, .m = problem[0], .n = problem[1], .k = problem[2], .trans_b = true, .alpha = 1},
-                 .words = words,
-                 .listener = l};
+    session s = {.g = g, .p = product_of(g, problem), .words = words, .listener = l};
     tw_status st = open_session(&s, n, diag);
     if (st == TW_OK) st = tw_measure(&calls, &s, n, p, NULL, diag);
     if (s.plan) tw_cublaslt_plan_free(s.plan);
@@ -157,8 +160,7 @@ static const char *const baselines[] = {"default", "cublaslt"};
 
 static void baseline(const void *self, int i, const int64_t *problem, char *out, size_t size) {
     const gemm_gpu *g = self;
-    tw_gemm_problem p = {
-        .type = g->type, .m = problem[0], .n = problem[1], .k = problem[2], .trans_b = true, .alpha = 1};
+    tw_gemm_problem p = product_of(g, problem);
     if (i) {
         snprintf(out, size, "%s", vendors);
         return;

@@ -166,10 +166,29 @@ static void spaces_know_their_tiles(void **state) {
     assert_true(c.span == 2048 && c.rows == 48);
 }
 
+/* From the least extents on a configuration is legal. */
+static void tiles_have_least_extents(void **state) {
+    (void)state;
+    static const int64_t least[][4] = {{16, 64, 1, 1}, {32, 128, 17, 65}, {64, 80, 33, 41}};
+    const tw_kernels k = {.gemm_name = {[TW_F32] = "avx2"}};
+    for (int i = 0; i < 3; i++) {
+        tw_tiled_config c = {0, (int)least[i][0], (int)least[i][1], 2048, 48, 0};
+        int64_t m, n;
+        tw_tiled_least(&c, &m, &n);
+        assert_true(m == least[i][2] && n == least[i][3]);
+        const tw_tiled_context at = {&k, 0, {m, n, 64, {TW_F32, 0}}}, low = {&k, 0, {m - 1, n, 64, {TW_F32, 0}}},
+                               thin = {&k, 0, {m, n - 1, 64, {TW_F32, 0}}};
+        assert_int_equal(tw_tiled_space.legal(&at, &c, NULL), TW_OK);
+        if (m > 1) assert_int_equal(tw_tiled_space.legal(&low, &c, NULL), TW_ERR_UNSUPPORTED);
+        if (n > 1) assert_int_equal(tw_tiled_space.legal(&thin, &c, NULL), TW_ERR_UNSUPPORTED);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tiles_make_the_product),
         cmocka_unit_test(spaces_know_their_tiles),
+        cmocka_unit_test(tiles_have_least_extents),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

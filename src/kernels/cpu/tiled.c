@@ -39,9 +39,14 @@ static const tw_param params[] = {
      .meaning = "what tiles that follow each other share"},
 };
 
-/* Tells whether more than half of a tile is used, or no smaller tile exists. */
-static bool is_used(int64_t extent, int64_t tile, int64_t least) {
-    return tile <= least || 2 * extent > tile;
+/* Returns the least extent that uses more than half of a tile. 1: no smaller tile exists. */
+static int64_t least_extent(int64_t tile, int64_t least) {
+    return tile <= least ? 1 : tile / 2 + 1;
+}
+
+void tw_tiled_least(const tw_tiled_config *c, int64_t *m, int64_t *n) {
+    *m = least_extent(c->tm, TM_LEAST);
+    *n = least_extent(c->tn, TN_LEAST);
 }
 
 static tw_status legal(const void *context, const void *config, tw_diag *diag) {
@@ -53,9 +58,11 @@ static tw_status legal(const void *context, const void *config, tw_diag *diag) {
     if (c->span % 256) return tw_fail(diag, TW_ERR_UNSUPPORTED, "span=%d is no multiple of 256", c->span);
     if (c->rows % 12) return tw_fail(diag, TW_ERR_UNSUPPORTED, "rows=%d is no multiple of 12", c->rows);
     if (!of->of.m) return TW_OK;
-    if (!is_used(of->of.m, c->tm, TM_LEAST))
+    int64_t least_m, least_n;
+    tw_tiled_least(c, &least_m, &least_n);
+    if (of->of.m < least_m)
         return tw_fail(diag, TW_ERR_UNSUPPORTED, "tm=%d is too large for %lld rows", c->tm, (long long)of->of.m);
-    if (!is_used(of->of.n, c->tn, TN_LEAST))
+    if (of->of.n < least_n)
         return tw_fail(diag, TW_ERR_UNSUPPORTED, "tn=%d is too large for %lld columns", c->tn, (long long)of->of.n);
     return TW_OK;
 }

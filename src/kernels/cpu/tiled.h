@@ -35,6 +35,9 @@ typedef struct tw_tiled_context {
    mean the same tiles. */
 extern const tw_space tw_tiled_space;
 
+/* Computes the least m and n for which a configuration's tiles are legal. */
+void tw_tiled_least(const tw_tiled_config *c, int64_t *m, int64_t *n);
+
 /* The name of who computes: "own", "openblas" or "onednn". */
 const char *tw_tiled_by(int by);
 
