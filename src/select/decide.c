@@ -24,7 +24,7 @@ uint64_t select_hash(const uint32_t *problem) {
     return h ^ h >> 32;
 }
 
-/* ---- what is allowed */
+/* ---- legality */
 
 static bool keeps(const select_rule *r, const select_problem *p, int axes) {
     for (int a = 0; a < axes; a++) {
@@ -35,7 +35,7 @@ static bool keeps(const select_rule *r, const select_problem *p, int axes) {
     return true;
 }
 
-/* Tells why flags leave out a macro choice of these properties. */
+/* Returns the reason why flags leave out macro choices of these properties. */
 static select_reason refuses(unsigned flags, unsigned properties) {
     if (flags & TW_SELECT_DETERMINISTIC && properties & TW_MACRO_ATOMIC) return SELECT_IS_ATOMIC;
     if (flags & TW_SELECT_NO_WORKSPACE && properties & TW_MACRO_WORKSPACE) return SELECT_NEEDS_WORKSPACE;
@@ -55,7 +55,7 @@ bool select_allows(const select_view *v, const select_problem *p, int macro) {
     return select_why_not(v, p, macro) == SELECT_ALLOWED;
 }
 
-/* Which kinds of macro choices are allowed. */
+/* Whether each set of properties and each rule is allowed. A macro choice is allowed if both of its own are. */
 typedef struct verdicts {
     bool property[1 << SELECT_RULE];
     bool rule[SELECT_RULES];
@@ -70,7 +70,8 @@ static bool is_allowed(const verdicts *r, uint32_t kind) {
     return r->property[kind & ((1 << SELECT_RULE) - 1)] && r->rule[kind >> SELECT_RULE];
 }
 
-/* Makes the bounds of what is not allowed none that another can be compared with. Then it is never taken. */
+/* Sets the bounds of macro choices that are not allowed so that none becomes a candidate: NaN is not below any bound,
+   and infinity lowers none. */
 static void leave_out(const select_view *v, const verdicts *r, int from, int n, select_scan *s) {
     const select_list *kinds = &v->columns[COLUMN_KIND];
     if (!kinds->each && is_allowed(r, kinds->same)) return;
@@ -115,14 +116,15 @@ void select_divide(const select_view *v, const float *axes, int macro, double *g
     }
 }
 
-/* A macro choice whose time may be the least, and where the record is that tells. */
+/* A macro choice whose time may be the least, and the record that predicts it. */
 typedef struct candidate {
     int macro, fit;
     double grid, rounds, x;
     const uint32_t *record;
 } candidate;
 
-/* Finds the record of number i of a block, and has it and the tail fetched. False: the macro choice has no fits. */
+/* Finds the record of macro choice from + i, and prefetches the record and the select_macro. False: the macro choice
+   has no fits. */
 static bool find_record(const select_view *v, const select_problem *p, const select_scan *s, int from, int i,
                         candidate *c) {
     const int fits = (int)select_item(&v->columns[COLUMN_FITS], from + i);
@@ -157,14 +159,15 @@ bool select_predict(const select_view *v, const select_problem *p, int macro, se
     return true;
 }
 
-/* Predicts the time of a candidate. Infinity: it is not above 0. */
+/* Predicts the time of a candidate. Infinity: the prediction is not above 0. */
 static double predict(const select_view *v, const candidate *c, select_record *r) {
     *r = select_unpack(c->record, v->record_words);
     const double time = select_time(r, c->x - c->fit, c->rounds);
     return time > 0 ? time : (double)INFINITY;
 }
 
-/* Finds the candidates of a block: those whose lower bound is not above the least upper one, `high`. */
+/* Finds the candidates of a block, the macro choices whose lower bound is at most `high`, the least upper bound.
+   Returns their number. */
 static int find_candidates(const select_view *v, const select_problem *p, const select_scan *s, int from, int n,
                            float high, candidate *out) {
     _Alignas(8) uint8_t near[SELECT_BLOCK];
@@ -179,7 +182,7 @@ static int find_candidates(const select_view *v, const select_problem *p, const 
     return found;
 }
 
-/* Makes `best` the least prediction of a block, if it is less than what is there. */
+/* Predicts the candidates of a block, and replaces *best by each that is less. */
 static void take_block(const select_view *v, const candidate *c, int n, select_decision *best) {
     for (int k = 0; k < n; k++) {
         select_record r;
@@ -197,14 +200,15 @@ static void take_block(const select_view *v, const candidate *c, int n, select_d
     }
 }
 
-/* Looks at a block of macro choices. `high` is the least upper bound so far. Returns the number of candidates. */
+/* Finds the candidates of a block of macro choices. *high is the least upper bound so far, and is lowered. Returns the
+   number of candidates. */
 static int scan_block(const select_view *v, const select_problem *p, const verdicts *r, int from, float *high,
                       candidate *out) {
     select_scan s;
     const int n = v->macros - from < SELECT_BLOCK ? v->macros - from : SELECT_BLOCK;
     v->scan(v, p->axes, from, n, &s);
     leave_out(v, r, from, n, &s);
-    /* Numbers above 0 are in the order of their bits. */
+    /* Floats above 0 compare as their bits do, and integers have a vector minimum. */
     int32_t least = (int32_t)tw_f32_bits(*high);
     for (int i = 0; i < n; i++) {
         const int32_t bits = (int32_t)tw_f32_bits(s.high[i]);
@@ -225,7 +229,7 @@ static void model(const select_view *v, const select_problem *p, select_decision
     if (best->macro >= 0) best->micro = select_micro(v, best->macro, best->row, best->rounds);
 }
 
-/* ---- all together */
+/* ---- the decision */
 
 const select_exact *select_find(const select_view *v, const uint32_t *problem) {
     const uint64_t h = select_hash(problem);
