@@ -19,14 +19,14 @@ typedef struct row {
     char test[80];
     int64_t n, depth;
     bool decode;            /* True: decode. False: prefill. */
-    bool apart;             /* True: on a GPU, each token is a launch of its own. */
-    const tw_sampling *how; /* Settings by which `run` draws tokens. NULL: all tokens are one launch. */
+    bool apart;             /* True: on a GPU each token takes its own launch. */
+    const tw_sampling *how; /* Settings by which `run` draws tokens. NULL: one launch computes all tokens. */
     tw_stats rate;          /* Tokens per second. Each repetition is a sample. */
     tw_stats us;         /* Microseconds per token. With `apart` each token is a sample, else each repetition is one. */
     double share;        /* Share of the ceiling that was reached: the median of the repetitions. */
     double work;         /* Bytes or operations per second that were reached. */
-    double ceiling;      /* Bytes or operations per second that were measured as possible. */
-    char ceiling_of[48]; /* What the ceiling is of: "reads" of memory, or the unit that multiplies. */
+    double ceiling;      /* The most bytes or operations per second, as measured. */
+    char ceiling_of[48]; /* The resource that the ceiling is of: "reads" of memory, or the unit that multiplies. */
     double samples[MAX_REPETITIONS]; /* Seconds of each repetition. */
     double shares[MAX_REPETITIONS];  /* Share of the ceiling that each repetition reached. */
 } row;

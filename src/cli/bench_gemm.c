@@ -56,7 +56,7 @@ typedef struct bench_run {
     FILE *log;             /* NULL: no log. */
     tw_store *store;       /* NULL: no store. */
     char environment[512]; /* What the store's measurements depend on: a JSON object. */
-    const char *known;     /* Text of an earlier log. NULL: none was given. */
+    const char *known;     /* Text of an earlier log. NULL: there is none. */
     const char *commit;    /* Commit of the build, as --commit says. */
     char command[1024];
     bool row_major; /* The table's layouts are read as row-major. */
@@ -148,7 +148,7 @@ static void report_row(bench_run *r, const row *w) {
     fflush(stdout);
 }
 
-/* Writes a measurement to the log and to the store, if there are any. */
+/* Writes a measurement to the log and the store, where they are open. */
 static tw_status keep_one(void *context, const tw_gemm_config *c, const tw_measured *m, tw_diag *diag) {
     const bench_run *r = context;
     char problem[400], config[300], protocol[80];

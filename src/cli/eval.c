@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The verb `eval` measures what choices are worth on problems that no model has seen. */
+/* The verb `eval` measures how good choices are on problems that no model has seen. */
 #include "base/diag.h"
 #include "cli/report.h"
 #include "cli/tuning.h"
@@ -20,7 +20,7 @@ typedef struct evaluating {
     int n, most, strategies;
 } evaluating;
 
-/* A model of the store's measurements, as a strategy. */
+/* The context of a strategy that chooses by a wave model. */
 typedef struct by_model {
     const tw_family *f;
     tw_wave_model *m;
@@ -97,7 +97,7 @@ static void print_summary(evaluating *e) {
 
 enum { FORMS = 3 };
 
-/* The strategies of an evaluation: an artefact, and the forms of the model by waves. */
+/* The strategies of an evaluation: an artefact, and the forms of the wave model. */
 typedef struct strategies {
     tw_selector *selector;
     by_model models[FORMS];
@@ -128,7 +128,7 @@ static void close_strategies(strategies *s) {
     tw_selector_close(s->selector);
 }
 
-/* Says what was measured, where and how: the first line of a file of results. */
+/* Prints the first line of a file of results. */
 static void print_head(const tw_family *f, const char *commit, const char *command) {
     cli_report_head(f->device, commit, command,
                     "every legal configuration once, those within 1.5 times the least three times, the six fastest, "

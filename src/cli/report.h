@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reports as JSON. */
+/* Output of verbs as JSON. */
 #ifndef TW_CLI_REPORT_H
 #define TW_CLI_REPORT_H
 
@@ -8,8 +8,8 @@
 /* Significant digits of numbers in a line. */
 #define CLI_REPORT_DIGITS JSON_REAL_PRECISION(6)
 
-/* Prints a value and the end of the line, and releases the value. `flags` are of json_dumps. Prints nothing if `o` is
-   NULL or there is no memory. */
+/* Prints a value and a newline, and releases the value. `flags` are those of json_dumps. Prints nothing if `o` is NULL
+   or memory runs out. */
 void cli_report(json_t *o, size_t flags);
 
 /* Writes "tilewright", a verb and its arguments. The text is cut if it is too long. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The verbs `select` and `explain`: an artefact's choice for a problem, and why. */
+/* The verbs `select` and `explain` print an artefact's choice for a problem, and the reasons for it. */
 #include "tilewright/select.h"
 #include "base/diag.h"
 #include "cli/cli.h"
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What both verbs are asked. */
+/* The request of either verb. */
 typedef struct question {
     tw_selector *selector;
     tw_selector_info info;

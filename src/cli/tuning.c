@@ -40,7 +40,7 @@ static tw_status open_gpu(cli_tuning *t, const char *const *words, int n, int de
     return tw_gemm_gpu_open(&t->family, &o, diag);
 }
 
-/* The first environment of a space. */
+/* A search for the first environment of a space. */
 typedef struct first {
     const char *space;
     char environment[2048];
@@ -54,7 +54,7 @@ static tw_status take_first(void *context, const tw_measurement *m, tw_diag *dia
     return TW_OK;
 }
 
-/* Opens the family of what a store has measured. */
+/* Opens the recorded family of a store's measurements. */
 static tw_status open_recorded(cli_tuning *t, tw_diag *diag) {
     first f = {.space = "gemm-gpu-bf16"};
     tw_store *s;

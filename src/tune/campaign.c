@@ -20,7 +20,7 @@ typedef struct keeping {
     const char *name, *phase;
     char problem[TEXT], protocol[TEXT];
     double work;
-    const char *const *configs; /* Those that are measured now. */
+    const char *const *configs; /* Configurations of the current call. */
     bool (*interrupted)(void *context);
     void *context;
     tw_campaign_progress *progress;
@@ -97,9 +97,9 @@ typedef struct running {
     const tw_campaign_options *o;
     int64_t began;
     tw_campaign_progress progress;
-    bool *keep, *likes;   /* As tw_campaign_learn finds them. */
+    bool *keep, *likes;   /* Results of tw_campaign_learn. */
     char (*texts)[TEXT];  /* Room for the configurations of a job. */
-    const char **configs; /* Those of the current job. */
+    const char **configs; /* Configurations of the current job. */
     int n;
 } running;
 
@@ -107,7 +107,7 @@ static double now(const running *r) {
     return (double)(tw_now_ns() - r->began) * 1e-9;
 }
 
-/* Tells whether a budget or an interruption ends the campaign here. */
+/* Tells whether a limit or an interruption ends the campaign. */
 static bool is_over(running *r) {
     const tw_campaign_options *o = r->o;
     r->progress.seconds = now(r);
@@ -123,7 +123,7 @@ static void add_config(running *r, int macro, int micro) {
     r->n++;
 }
 
-/* Measures the configurations of a problem that were added. */
+/* Measures the current job's configurations of a problem. */
 static tw_status run_job(running *r, const char *phase, const int64_t *problem, tw_measure_protocol p, tw_diag *diag) {
     const tw_campaign_options *o = r->o;
     if (o->seconds > 0) p.seconds = fmax(o->seconds - now(r), 1e-3);
@@ -152,7 +152,7 @@ static tw_status screen(running *r, tw_diag *diag) {
     return st;
 }
 
-/* Runs the jobs that are corners, or those that are not. */
+/* Runs the jobs that are corners, or with `corners` false the others. */
 static tw_status run_points(running *r, const tw_campaign_job *jobs, int64_t n, bool corners, tw_diag *diag) {
     const tw_measure_protocol p = {.warmups = 1, .samples = r->o->samples};
     tw_status st = TW_OK;

@@ -1,47 +1,49 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Campaigns: which problems of a family are measured in which configurations, within a budget, into a store. A campaign
-   may be ended and begun again at any time, and several processes may work on it: what the store has is not measured
-   again. */
+/* Campaigns measure problems of a family in configurations, within a budget, and add the measurements to a store. A
+   campaign may be interrupted and run again at any time, and several processes may work on it at once: measurements
+   that the store has are not repeated. */
 #ifndef TW_TUNE_CAMPAIGN_H
 #define TW_TUNE_CAMPAIGN_H
 
 #include "tune/family.h"
 #include "tune/store.h"
 
-/* How far a campaign has come. */
+/* The progress of a campaign. */
 typedef struct tw_campaign_progress {
-    int64_t jobs, planned; /* Jobs that are done, and all. A job is a problem in several configurations. */
-    int64_t measured, had; /* Configurations measured now, and found in the store. */
-    int64_t wrong, failed; /* Of those measured now: with a wrong result, and not run. */
-    double seconds;        /* Since the campaign began. */
-    double best;           /* The most operations a second so far. */
-    bool cut;              /* The budget or an interruption ended it before all jobs were done. */
+    int64_t jobs, planned; /* Jobs that are done, and jobs in all. A job is a problem in several configurations. */
+    int64_t measured, had; /* Configurations that this run measured, and those that the store had. */
+    /* Configurations that this run measured with a wrong result, and those that failed to run. */
+    int64_t wrong, failed;
+    double seconds; /* Seconds since the run began. */
+    double best;    /* The highest rate of this run in operations a second. */
+    bool cut;       /* True: a limit or an interruption ended the run before all jobs were done. */
 } tw_campaign_progress;
 
 typedef struct tw_campaign_options {
-    const char *name; /* Begins the keys of its measurements. */
-    double seconds;   /* Budget. 0: no limit. */
-    int64_t most;     /* Configurations to measure at most. 0: no limit. */
-    int screens;      /* Random problems that all macro choices are screened with. 0: all choices are kept. */
-    bool thorough;    /* They are screened in all micro choices, not in the first alone. */
-    double slow; /* A macro choice is kept if it takes at most so many times the fastest one's time on one of them. */
-    int waves, parts; /* Each of so many first waves has so many grids. */
-    int far;          /* Grids of later waves, each half as large again as the one before. */
-    int rounds;       /* Values of L, at least 1. */
-    int micros;       /* Micro choices that are measured at all points. The others are measured at corners. 0: all. */
-    int samples;      /* Samples of a configuration, at least 1. One more is thrown away before them. */
-    uint64_t seed;    /* Decides the order of jobs. Processes of different seeds meet rarely. */
-    bool (*interrupted)(void *context);                                    /* NULL: nothing interrupts. */
-    void (*progress)(void *context, const tw_campaign_progress *progress); /* Told after each job. May be NULL. */
-    void *context;                                                         /* Passed to both. */
+    const char *name; /* Name of the campaign, with which its keys begin. */
+    double seconds;   /* Budget in seconds. 0: no limit. */
+    int64_t most;     /* The most configurations to measure. 0: no limit. */
+    int screens;      /* Number of random problems that screen the macro choices. 0: all macro choices are kept. */
+    bool thorough;    /* True: screening takes all micro choices. False: the first of each macro choice. */
+    double slow; /* A macro choice is kept if on some screened problem it takes at most `slow` times the least time. */
+    int waves, parts; /* Number of first waves with points, and grids of each of them. */
+    int far;          /* Number of grids in later waves, each 1.5 times the one before. */
+    int rounds;       /* Number of values of L, at least 1. */
+    /* Micro choices measured at every point. The others are measured at corners only. 0: all are measured
+       everywhere. */
+    int micros;
+    int samples;   /* Samples of a configuration at points, at least 1. A warm-up sample before them is discarded. */
+    uint64_t seed; /* Seed of the order of jobs. Processes with different seeds rarely work on the same job. */
+    bool (*interrupted)(void *context); /* NULL: nothing interrupts. */
+    /* Receives the progress after each job. May be NULL. */
+    void (*progress)(void *context, const tw_campaign_progress *progress);
+    void *context; /* Passed to the callbacks. */
 } tw_campaign_options;
 
-/* Measures what there is to learn of a family, in three phases. Returns TW_OK also if a limit or an interruption ended
-   it. `out` may be NULL.
-   1. Random problems screen the macro choices, by one sample each.
-   2. Corners of those that are kept: the smallest and the largest grid, with the least and the most rounds, in all
-   micro choices.
-   3. Points of waves and rounds in between, in the best micro choices of the corners. */
+/* Runs a campaign in three phases. Random problems screen the macro choices, with one sample each. Then the corners of
+   the kept macro choices are measured in all micro choices: the smallest and the largest grid with the least and the
+   most rounds. Then points between the corners are measured in the micro choices that were best there. Returns TW_OK
+   also if a limit or an interruption ended the run. `out` may be NULL. */
 tw_status tw_campaign_run(const tw_family *f, tw_store *s, const tw_campaign_options *o, tw_campaign_progress *out,
                           tw_diag *diag);
 
@@ -53,21 +55,21 @@ typedef struct tw_campaign_job {
     int64_t problem[TW_SELECT_AXES];
 } tw_campaign_job;
 
-/* Plans the wave-aware jobs of a family (WaveTune, arXiv 2604.10187, section 4.2): problems in whole tiles of each
-   macro choice, of grids at the waves' points and a few values of L. Only usual problems are planned. Corners come
-   first, then the others in random order, a macro choice after the other, so that any part of the plan covers all
-   choices alike. Choices whose keep[i] is false are left out. The caller frees *jobs. */
+/* Plans the wave-aware jobs of a family (WaveTune, arXiv 2604.10187, section 4.2): usual problems in whole tiles of
+   each macro choice, with grids at the waves' points and a few values of L. Macro choices take turns, so that any
+   prefix of the plan covers them evenly. The corners of a macro choice come first, its other jobs in random order.
+   Macro choice i is left out if keep[i] is false. The caller frees *jobs. */
 tw_status tw_campaign_plan(const tw_family *f, const tw_campaign_options *o, const bool *keep, tw_campaign_job **jobs,
                            int64_t *n, tw_diag *diag);
 
-/* Finds what the store says of earlier phases: keep[i] for each macro choice, and for micro choice j of macro choice i
-   likes[i * TW_ARTEFACT_MICROS + j], whether it is one of the best at the corners. A choice without measurements is
-   kept, and all micro choices of a macro choice without corners are liked. */
+/* Evaluates the phases that the store has. keep[i] tells whether macro choice i is kept; one without measurements is.
+   likes[i * TW_ARTEFACT_MICROS + j] tells whether micro choice j of macro choice i is among the best at the points so
+   far; without points all are. */
 tw_status tw_campaign_learn(const tw_family *f, tw_store *s, const tw_campaign_options *o, bool *keep, bool *likes,
                             tw_diag *diag);
 
-/* Measures configurations of a problem in a phase of a campaign into a store (tw_trials_key). Those that the store has
-   are left out, and all of a recorded family. What `had` and its like count is added to *progress. */
+/* Measures configurations of a problem in a phase of a campaign, and adds them to a store under keys of tw_trials_key.
+   Configurations that the store has are not measured, and none of a recorded family. Counts are added to *progress. */
 tw_status tw_campaign_measure(const tw_family *f, tw_store *s, const char *name, const char *phase,
                               const int64_t *problem, const char *const *configs, int n, const tw_measure_protocol *p,
                               bool (*interrupted)(void *context), void *context, tw_campaign_progress *progress,

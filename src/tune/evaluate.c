@@ -11,23 +11,24 @@
 #include <string.h>
 
 enum { TEXT = 400, FINALISTS = 6, FINAL_SAMPLES = 9, CLOSE_SAMPLES = 3 };
-/* What a sample may be above the least one to be looked at again. */
+/* Configurations within CLOSE times the least first sample are measured again. */
 static const double CLOSE = 1.5;
 
-/* What is known of a configuration. */
+/* A configuration and its latest measurement. */
 typedef struct entry {
     char config[TEXT];
     tw_status status;
-    double time, low, high; /* Median, 10th and 90th percentile of its latest measurement. 0: none. */
+    double time, low, high; /* Median, 10th and 90th percentile of the latest measurement. 0: there is none. */
 } entry;
 
 typedef struct evaluating {
     const tw_family *f;
     tw_store *store;
     const tw_evaluate_options *o;
-    entry *entries; /* All configurations of the problem: legal ones, then baselines, then choices that are none. */
+    /* All configurations of the problem: legal ones, then baselines, then strategies' choices that are neither. */
+    entry *entries;
     int n, room;
-    int legal;         /* Number of legal configurations. The oracle is one of them. */
+    int legal;         /* Number of legal configurations, among which the oracle is. */
     const char *stage; /* Phase of the current measurements. */
     bool cut;
 } evaluating;
@@ -54,7 +55,7 @@ static entry *add(evaluating *e, const char *config) {
     return &e->entries[e->n++];
 }
 
-/* Takes a measurement of the current stage. */
+/* Takes the result of a measurement of the current stage into its entry. */
 static tw_status take(void *context, const tw_measurement *m, tw_diag *diag) {
     evaluating *e = context;
     entry *at = tw_trials_key_is(m->key, e->o->name, e->stage) ? find(e, m->config) : NULL;
@@ -79,7 +80,7 @@ static bool interrupted(void *context) {
     return e->cut;
 }
 
-/* Measures those entries that `wanted` marks, and takes what the store then has of the stage. */
+/* Measures the entries that `wanted` marks, and reads the stage's measurements from the store. */
 static tw_status measure(evaluating *e, const char *stage, const int64_t *problem, const bool *wanted,
                          const tw_measure_protocol *p, tw_diag *diag) {
     char words[TEXT];
@@ -99,7 +100,7 @@ static tw_status measure(evaluating *e, const char *stage, const int64_t *proble
     return st;
 }
 
-/* Lists every legal configuration of a problem, and the baselines. */
+/* Lists all legal configurations of a problem, and the baselines. */
 static tw_status list(evaluating *e, const int64_t *problem, tw_diag *diag) {
     char config[TEXT];
     e->n = 0;
@@ -134,7 +135,7 @@ static void mark_fastest(const evaluating *e, bool *wanted) {
     }
 }
 
-/* Asks all strategies, and marks their choices. */
+/* Collects the choices of baselines and strategies, and marks them and the fastest entries. */
 static tw_status choose(evaluating *e, tw_evaluation *r, bool **wanted, tw_diag *diag) {
     char config[TEXT];
     for (int b = 0; b < e->f->n_baselines; b++) {
@@ -160,7 +161,7 @@ static tw_status choose(evaluating *e, tw_evaluation *r, bool **wanted, tw_diag 
     return TW_OK;
 }
 
-/* Fills in the result from the last measurement, which alone counts. */
+/* Fills in the result. Times are of the last measurement alone. */
 static void conclude(const evaluating *e, const bool *final, tw_evaluation *r) {
     const entry *oracle = NULL;
     for (int i = 0; i < e->legal; i++) {
@@ -226,7 +227,7 @@ tw_status tw_evaluate(const tw_family *f, tw_store *s, const tw_evaluate_options
 tw_evaluate_summary tw_evaluate_summarise(double *shares, int n) {
     tw_evaluate_summary s = {0};
     double sum = 0;
-    tw_stats_of(shares, (size_t)n); /* Sorts them. */
+    tw_stats_of(shares, (size_t)n); /* Sorts the shares. */
     int first = 0;
     while (first < n && !(shares[first] > 0)) first++;
     s.n = n - first;

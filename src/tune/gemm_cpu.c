@@ -12,10 +12,10 @@
 
 enum {
     ROUND = 256, /* Columns of x and W in a round of a block's loop. */
-    ANY = 65536  /* A tile size that no usual problem reaches. */
+    ANY = 65536  /* A tile size above all usual extents. */
 };
 
-/* The configuration of problems that the model cannot tell anything of. */
+/* The default configuration, for problems without a prediction. */
 static const tw_tiled_config usual = {0, 64, 256, 2048, 48, 0};
 
 typedef struct gemm_cpu {
@@ -73,7 +73,7 @@ static tw_status measure(void *self, const int64_t *problem, const char *const *
 
 static const char *const baselines[] = {"default", "openblas"};
 
-/* Each core has columns of its own, as many as any other, and all rows. */
+/* A baseline divides the columns equally among the threads, and leaves the rows whole. */
 static void baseline(const void *self, int i, const int64_t *problem, char *out, size_t size) {
     const int64_t panels = problem[1] / TW_PANEL_ROWS, threads = ((const gemm_cpu *)self)->info->threads;
     tw_tiled_config c = usual;
@@ -97,7 +97,7 @@ static void describe_macro(tw_artefact_macro *m, const tw_tiled_config *c, int t
     m->rounds[2] = ROUND;
     m->multiple[1] = TW_PANEL_ROWS;
     m->slots = threads;
-    /* The usual choice is there for every problem. */
+    /* The default is legal for every problem. */
     if (c->by == usual.by && c->tm == usual.tm && c->tn == usual.tn) return;
     tw_tiled_least(c, &m->least[0], &m->least[1]);
 }

@@ -45,7 +45,7 @@ typedef struct session {
     gemm_gpu *g;
     tw_gemm_problem p;
     tw_gemm_rig *rig;
-    tw_cublaslt_plan *plan; /* NULL: there is none. */
+    tw_cublaslt_plan *plan; /* NULL: cuBLASLt is missing or cannot compute the product. */
     const char *const *words;
     tw_gemm_config *configs;
     runner *runners;
@@ -105,7 +105,7 @@ static void close_config(void *context, int i) {
     tw_gemm_own_unload(&r->own);
 }
 
-/* Ends the measurement if the device faulted: nothing can be run on it any more. */
+/* Passes a result on. A fault of the device ends the measurement, since the device can run nothing after it. */
 static tw_status take(void *context, const tw_measured *m, tw_diag *diag) {
     const session *s = context;
     const tw_status st = s->listener->result(s->listener->context, m, diag);
@@ -180,14 +180,14 @@ static void close_family(void *self) {
     free(g);
 }
 
-/* What a family depends on of a device. */
+/* The properties of a device that a family depends on. */
 typedef struct device {
     const char *name, *target;
     int sms;
     int64_t l2_bytes;
 } device;
 
-/* Fills in what follows from the device and the environment's text. */
+/* Fills in the fields that follow from the device and the environment's text. */
 static tw_status describe(gemm_gpu *g, tw_family *f, const device *d, const char *environment, tw_diag *diag) {
     const tw_target *target = tw_target_find(d->target);
     tw_artefact_macro *macros = NULL;
@@ -201,7 +201,7 @@ static tw_status describe(gemm_gpu *g, tw_family *f, const device *d, const char
     f->macros = macros;
     if (f->n_macros < 0 || g->arena.failed) return tw_fail_memory(diag);
     if (!f->n_macros) return tw_fail(diag, TW_ERR_UNSUPPORTED, "%s has no warpgroups", d->name);
-    /* The usual choice: 128 rows and columns, no split, no cluster. */
+    /* The default: tiles of 128 rows and columns, no split, no cluster. */
     for (int m = 0; m < f->n_macros; m++)
         if (macros[m].grid[0] == 128 && macros[m].grid[1] == 128 && macros[m].times == 1 && !macros[m].parts[0])
             f->macro = m;

@@ -14,14 +14,14 @@ typedef struct kernel {
     tw_gemm_config config;
     tw_gemm_variant variant;
     tw_cubin cubin;
-    tw_status status; /* Of compiling. TW_ERR_MEMORY until that is done. */
-    tw_diag *why;     /* What the compiler complained of. NULL: nothing. */
+    tw_status status; /* Result of the compilation. TW_ERR_MEMORY until it is done. */
+    tw_diag *why;     /* The compiler's error. NULL: there is none. */
 } kernel;
 
 struct tw_gemm_kernels {
     tw_cuda *cuda;
     tw_ptx_compiler by;
-    kernel **slots; /* A hash table with open addresses. */
+    kernel **slots; /* A hash table with open addressing. */
     size_t room, n;
 };
 
@@ -48,7 +48,7 @@ void tw_gemm_kernels_free(tw_gemm_kernels *k) {
     free(k);
 }
 
-/* Finds the slot of a kernel, or the free one where it belongs. */
+/* Finds the slot of a kernel, or the free slot where it belongs. */
 static size_t find(kernel *const *slots, size_t room, const tw_gemm_config *c, const tw_gemm_variant *v) {
     uint64_t sum[2];
     tw_hash h = tw_hash_begin();
@@ -72,7 +72,7 @@ static bool grow(tw_gemm_kernels *k) {
     return true;
 }
 
-/* Adds kernels that are not there, and lists them. */
+/* Adds the kernels that the table lacks, and lists them. */
 static tw_status list_new(tw_gemm_kernels *k, const tw_gemm_problem *p, const tw_gemm_config *configs, int n,
                           kernel **fresh, int *count, tw_diag *diag) {
     for (int i = 0; i < n; i++) {

@@ -55,7 +55,7 @@ tw_status tw_train_fit(tw_wave_model **out, const tw_family *f, const tw_trainin
     return st;
 }
 
-/* Finds what a model chooses. False: nothing. */
+/* Finds the choice of least predicted time. False: there is no prediction. */
 static bool choose(const tw_family *f, const tw_wave_model *m, const int64_t *problem, tw_wave_choice *best) {
     *best = (tw_wave_choice){-1, -1, (double)INFINITY};
     for (int i = 0; i < f->n_macros; i++) {
@@ -73,8 +73,8 @@ bool tw_train_choose(const tw_family *f, const tw_wave_model *m, const int64_t *
     return true;
 }
 
-/* Judges a model by its choices on the screened problems. A choice whose micro choice was not screened counts by
-   another one of the same macro choice. */
+/* Computes the share of a model by its choices on the screened problems. Where the chosen micro choice was not
+   screened, another one of the macro choice counts in its place. */
 static void judge_choices(const tw_family *f, const tw_training *t, const tw_wave_model *m, tw_trained *out) {
     const tw_trial_list *screens = &t->trials.screens;
     double sum = 0;
@@ -97,9 +97,9 @@ static void judge_choices(const tw_family *f, const tw_training *t, const tw_wav
 
 /* ---- the artefact */
 
-/* A fit, and what is needed to say how far it is off. */
+/* The residuals of a fit. */
 typedef struct judged {
-    double *errors; /* Relative residuals of its samples, in ascending order. */
+    double *errors; /* Magnitudes of the samples' relative residuals, ascending. */
     int n;
 } judged;
 
@@ -115,8 +115,8 @@ static int64_t wave_of(const tw_artefact_macro *k, int64_t grid) {
     return (grid - 1) / k->slots + 1;
 }
 
-/* Collects the relative residuals of a macro choice's samples from wave `first` to `last`, of those micro choices that
-   the model would take. */
+/* Computes the residuals of a macro choice's samples in waves `first` to `last` whose micro choice the model would
+   take. */
 static judged judge(writing *w, int macro, int64_t first, int64_t last) {
     judged j = {tw_arena_array(&w->arena, (size_t)w->t->n + 1, sizeof(double)), 0};
     for (int i = 0; i < w->t->n && j.errors; i++) {
@@ -131,8 +131,8 @@ static judged judge(writing *w, int macro, int64_t first, int64_t last) {
     return j;
 }
 
-/* Writes fit i of the model, which holds for waves `first` to `last`. Beyond the last wave of its own, the step form's
-   number of waves is written as that of the blocks, G / slots + 1/2 in the mean. */
+/* Converts fit i of the model, which serves waves `first` to `last`, to an artefact's. An artefact has no number of
+   waves; in the step form its mean, G / slots + 1/2, takes its place. */
 static tw_artefact_fit describe_fit(writing *w, int macro, int i, int64_t first, int64_t last) {
     const tw_wave_fit_view v = tw_wave_fit_at(w->m, macro, i);
     tw_artefact_anchor *anchors = tw_arena_array(&w->arena, (size_t)v.anchors + 1, sizeof *anchors);
@@ -147,14 +147,14 @@ static tw_artefact_fit describe_fit(writing *w, int macro, int i, int64_t first,
         c[1] /= slots;
     }
     for (int t = 0; t < 4; t++) out.c[t] = (float)c[t];
-    /* Points have whole tiles, and with them whole numbers of rounds. */
+    /* Points have whole tiles, so rounds are whole numbers. */
     for (int a = 0; a < v.anchors && anchors; a++)
         anchors[a] = (tw_artefact_anchor){(int64_t)(v.rounds[a] + 0.5), v.micros[a]};
     if (j.n) out.error = fmin(j.errors[(j.n - 1) * 9 / 10], 15);
     return out;
 }
 
-/* Lists a fit for each wave. A wave without one takes that of the next. */
+/* Lists a fit for each wave. A wave without a fit takes that of the next wave. */
 static void list_fits(writing *w, int macro, tw_artefact_macro *out) {
     const int n = tw_wave_fits(w->m, macro);
     const int64_t waves = n > 1 ? tw_wave_fit_at(w->m, macro, n - 2).wave : 0;
@@ -197,7 +197,8 @@ static tw_status write_artefact(writing *w, const char *about, const char *path,
     return w->arena.failed ? tw_fail_memory(diag) : tw_artefact_write(&a, path, diag);
 }
 
-/* Says where an artefact comes from. */
+/* Describes an artefact's origin as JSON: environment, form, samples, quality. The caller frees it. NULL: out of
+   memory. */
 static char *describe_training(const tw_family *f, const tw_training *t, const tw_trained *r) {
     json_t *environment = json_loads(f->environment, 0, NULL);
     json_t *o = json_pack("{s:o?, s:s, s:i, s:i, s:f, s:f, s:i, s:f}", "environment", environment, "form", r->form,
