@@ -67,7 +67,7 @@ static tw_status legal(const void *context, const void *config, tw_diag *diag) {
     return TW_OK;
 }
 
-/* Vendors have blocks of their own, and so do our kernels with AMX and in plain C. */
+/* Vendors, and our kernels with AMX and in plain C, choose their own blocks. */
 static void plain(const void *context, void *config) {
     const tw_tiled_context *of = context;
     tw_tiled_config *c = config;
@@ -100,7 +100,7 @@ static tw_gemm_blocking blocking(const tw_tiled_config *c) {
     return (tw_gemm_blocking){c->span, c->rows};
 }
 
-/* The largest tile: rows of x, and panels. */
+/* Rows of x in the largest tile, and its panels. */
 static int64_t most_rows(const tw_tiled_problem *p, const tw_tiled_config *c) {
     return parts_of(p->m, parts_of(p->m, c->tm));
 }
@@ -112,7 +112,7 @@ size_t tw_tiled_scratch(const tw_kernels *k, const tw_tiled_problem *p, const tw
     const int64_t rows = most_rows(p, c), panels = most_panels(p, c);
     if (c->by) return (size_t)(panels * TW_PANEL_ROWS * p->k) * sizeof(float);
     size_t most = 0;
-    /* A tile with a row less may need more, since tiles of x have other heights. */
+    /* A tile with one row less may need more scratch, since x is packed in tiles of other heights. */
     for (int64_t r = rows - 1; r <= rows; r++) {
         const size_t one = k->gemm_scratch[p->weights.dtype](p->weights, panels, p->k, r, blocking(c));
         if (one > most) most = one;

@@ -72,7 +72,7 @@ static tw_status complete_strides(tw_gemm_problem *p, tw_diag *diag) {
     if (!p->stride_c) p->stride_c = p->ldc * p->m;
     if (p->stride_a < TW_GEMM_SHARED || p->stride_b < TW_GEMM_SHARED || p->stride_c < 0)
         return tw_fail(diag, TW_ERR_USAGE, "strides of a batch cannot be negative");
-    /* The bytes of what a machine can hold, and what is derived from them, fit 64 bits. */
+    /* Limits under which sizes in bytes, and values derived from them, fit 64 bits. */
     for (int i = TW_GEMM_A; i <= TW_GEMM_C; i++) {
         const tw_gemm_matrix m = tw_gemm_matrix_of(p, (tw_gemm_buffer)i);
         const double span =
@@ -178,7 +178,7 @@ tw_gemm_variant tw_gemm_variant_of(const tw_gemm_problem *p, const tw_gemm_confi
     v.whole_k = p->k % c->u == 0;
     v.beta = p->beta != 0;
     v.batched = p->batch > 1;
-    /* Assigning the whole struct would copy its padding. */
+    /* Assigning the whole struct would also copy its padding. */
     v.epilogue.bias = p->epilogue.bias;
     v.epilogue.activation = p->epilogue.activation;
     v.epilogue.mul = p->epilogue.mul;
