@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bench_select [FILE]: how long a decision takes, as a line of JSON: remembered; a new problem with the tables in the
-   caches; a new problem after the tables' lines were flushed (clflush); the same after everything, code as well, was
-   driven from the caches by walking a buffer. Without FILE the artefact is one of 120 macro choices and 41 fits each.
- */
+/* bench_select [FILE]: prints the times of decisions as a line of JSON. The times are of a problem in the selector's
+   cache; of a new problem with the tables in the processor's caches; of a new problem after the tables' lines were
+   flushed (clflush); and of a new problem after walking a buffer evicted tables and code. Without FILE the artefact has
+   120 macro choices of 41 fits. */
 #include "base/clock.h"
 #include "base/diag.h"
 #include "base/stats.h"
@@ -28,7 +28,7 @@ static int by_size(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Of measured times the tenth part, the middle and the nine tenths. */
+/* The 10th, 50th and 90th percentile of times. */
 typedef struct spread {
     double p10, median, p90;
 } spread;
@@ -65,7 +65,7 @@ static void flush(const bench *b) {
 #endif
 }
 
-/* Times one new problem after the caches were emptied. The clock is called before, so that it is not what is cold. */
+/* Times a new problem with cold caches. The clock is called once before, so that its own code is warm. */
 static double once(bench *b, bool decide) {
     tw_selection out;
     const int64_t *p = new_problem(b);
@@ -135,7 +135,7 @@ int main(int argc, char **argv) {
     snprintf(path, sizeof path, "/tmp/bench-select.%d", (int)getpid());
     tw_status st = make(path, &d);
     if (st == TW_OK) st = tw_selector_open(&b.other, path, &d);
-    if (st == TW_OK && argc < 2) st = make(path, &d); /* Another file of the same content, in other pages. */
+    if (st == TW_OK && argc < 2) st = make(path, &d); /* A copy of the artefact, in other pages. */
     if (st == TW_OK) st = tw_selector_open(&b.s, argc < 2 ? path : argv[1], &d);
     unlink(path);
     if (st != TW_OK) {

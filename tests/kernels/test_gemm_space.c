@@ -352,7 +352,7 @@ static void a_warps_cells_are_nearly_a_square(void **state) {
     }
 }
 
-/* Equal variants have equal bytes, whatever their problems have between fields. */
+/* Equal variants have equal bytes, whatever bytes the padding of their problems has. */
 static void variants_have_no_other_bytes(void **state) {
     (void)state;
     static const unsigned char fill[] = {0, 0xff};

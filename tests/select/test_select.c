@@ -8,9 +8,10 @@
 /* ---- the reference */
 
 typedef struct reference {
-    bool known;         /* There is a prediction. */
-    bool exact;         /* Of a fit of small whole numbers it is exact: all sums are below 2^53. */
-    double time, slack; /* How far a time that is stored in 20 bits a coefficient may be from it. */
+    bool known; /* True: there is a prediction. */
+    /* True: the prediction is exact, since the coefficients are small whole numbers and all sums below 2^53. */
+    bool exact;
+    double time, slack; /* Predicted time, and the largest error of coefficients stored in 20 bits. */
     int micro;
 } reference;
 
@@ -110,7 +111,7 @@ static void expect_interval(const tw_artefact *a, const int64_t *problem, const 
     for (int x = 0; x < a->n_axes; x++) g *= parts_of(problem[x], m->grid[x]);
     const double waves = ceil(g / (double)m->slots),
                  error = m->fits[(waves < m->n_fits ? (int)waves : m->n_fits) - 1].error;
-    /* An error is rounded up by a sixteenth at most. */
+    /* The file rounds errors up by at most a sixteenth. */
     assert_true(s->high >= s->time * (1 + error) * (1 - 1e-6));
     assert_true(s->high <= s->time * (1 + error * 1.0625 + 0.00025) * (1 + 1e-6));
     const double low = 2 * s->time - s->high;
@@ -161,7 +162,7 @@ static void expect(const tw_artefact *a, bool plain, const int64_t *problem, uns
     expect_interval(a, problem, s);
 }
 
-/* The same whichever instructions compute it, and as all predictions in order say. */
+/* Choices are equal with and without AVX2, and equal to the first of all predictions in order. */
 static void expect_same(tw_selector *s, const int64_t *problem, unsigned flags, const tw_selection *got) {
     select_problem p;
     select_decision d;
@@ -225,7 +226,7 @@ static void decisions_are_the_reference_s(void **state) {
     assert_true(n.second > all / 2000 && n.wide > 0 && n.plain > all / 5);
 }
 
-/* Bounds leave few: else a decision reads all records, and takes several times as long. */
+/* Bounds leave few candidates. Without them a decision reads all records and takes several times as long. */
 static void few_records_are_read(void **state) {
     (void)state;
     tw_random r = tw_random_seed(12);
@@ -251,7 +252,7 @@ static void few_records_are_read(void **state) {
     end(&f);
 }
 
-/* A scan writes what it was asked for and nothing behind it. */
+/* A scan writes n elements and nothing beyond them. */
 static void a_scan_ends_where_it_should(void **state) {
     (void)state;
     tw_random r = tw_random_seed(13);
