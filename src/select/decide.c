@@ -26,15 +26,6 @@ uint64_t select_hash(const uint32_t *problem) {
 
 /* ---- legality */
 
-static bool keeps(const select_rule *r, const select_problem *p, int axes) {
-    for (int a = 0; a < axes; a++) {
-        const uint32_t d = p->whole[a];
-        if (d < r->least[a] || d > r->most[a] || (r->multiple[a] > 1 && d % r->multiple[a])) return false;
-        if (r->parts[a] > 1 && ((d - 1) / r->tile[a] + 1) % r->parts[a]) return false;
-    }
-    return true;
-}
-
 /* Returns the reason why flags leave out macro choices of these properties. */
 static select_reason refuses(unsigned flags, unsigned properties) {
     if (flags & TW_SELECT_DETERMINISTIC && properties & TW_MACRO_ATOMIC) return SELECT_IS_ATOMIC;
@@ -48,7 +39,7 @@ select_reason select_why_not(const select_view *v, const select_problem *p, int 
     const uint32_t kind = select_item(&v->columns[COLUMN_KIND], macro);
     const select_reason why = refuses(p->flags, kind & ((1 << SELECT_RULE) - 1));
     if (why != SELECT_ALLOWED) return why;
-    return keeps(&v->rules[kind >> SELECT_RULE], p, v->axes) ? SELECT_ALLOWED : SELECT_CANNOT;
+    return select_keeps(&v->rules[kind >> SELECT_RULE], p->whole, v->axes) ? SELECT_ALLOWED : SELECT_CANNOT;
 }
 
 bool select_allows(const select_view *v, const select_problem *p, int macro) {
@@ -63,7 +54,7 @@ typedef struct verdicts {
 
 static void judge(const select_view *v, const select_problem *p, verdicts *out) {
     for (unsigned i = 0; i < 1 << SELECT_RULE; i++) out->property[i] = refuses(p->flags, i) == SELECT_ALLOWED;
-    for (int i = 0; i < v->n_rules; i++) out->rule[i] = keeps(&v->rules[i], p, v->axes);
+    for (int i = 0; i < v->n_rules; i++) out->rule[i] = select_keeps(&v->rules[i], p->whole, v->axes);
 }
 
 static bool is_allowed(const verdicts *r, uint32_t kind) {

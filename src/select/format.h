@@ -100,6 +100,16 @@ typedef struct select_rule {
     uint32_t tile[TW_SELECT_AXES], parts[TW_SELECT_AXES]; /* ceil(problem / tile) must be a multiple of `parts`. */
 } select_rule;
 
+/* Tells whether a problem keeps a rule: a macro choice with this rule can compute it. */
+static inline bool select_keeps(const select_rule *r, const uint32_t *problem, int axes) {
+    for (int a = 0; a < axes; a++) {
+        const uint32_t d = problem[a];
+        if (d < r->least[a] || d > r->most[a] || (r->multiple[a] > 1 && d % r->multiple[a])) return false;
+        if (r->parts[a] > 1 && ((d - 1) / r->tile[a] + 1) % r->parts[a]) return false;
+    }
+    return true;
+}
+
 typedef struct select_exact {
     uint32_t problem[TW_SELECT_AXES]; /* Values of the axes. 0 beyond the last axis. */
     float time, second_time;
