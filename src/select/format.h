@@ -83,7 +83,7 @@ typedef struct select_header {
 } select_header;
 _Static_assert(sizeof(select_header) == 344, "the file's layout");
 
-/* A macro choice, as its choice is written out. Predictions do not read it. */
+/* The data of a macro choice that answers need and predictions do not. */
 typedef struct select_macro {
     uint32_t config;       /* Place of the configuration with micro choice 0. */
     uint32_t anchors;      /* Place of its L, 32 bits each and ascending. The rows follow, a byte for each L. */

@@ -99,7 +99,7 @@ typedef struct select_problem {
 
 /* A problem's G, L and bounds for a block of macro choices. */
 struct select_scan {
-    /* G. Exact below SELECT_EXACT. Values from SELECT_EXACT on are rounded, never below it. */
+    /* G. Exact below SELECT_EXACT. Larger values are rounded, but not below SELECT_EXACT. */
     float grid[SELECT_BLOCK];
     float rounds[SELECT_BLOCK]; /* L. Exact below SELECT_EXACT if no axis shrinks, otherwise rounded. */
     float low[SELECT_BLOCK];    /* Lower bound of the time. 0: there is none. */
@@ -120,7 +120,7 @@ typedef struct select_decision {
     int macro, micro;
     double time;
     double error;        /* Relative half width of the time's interval. */
-    double grid, rounds; /* G and L of the model. 0: it does not choose. */
+    double grid, rounds; /* G and L, where the model chooses. */
     int fit;             /* Number of the fit, from 0, where the model chooses. */
     int row;             /* Number of the fit's row of anchors, where the model chooses. */
 } select_decision;

@@ -51,20 +51,18 @@ struct tw_cpu_rig {
     tw_cpu_rig_info info;
     char openblas[128];
     uint64_t seed;
-    /* ---- the open problem */
-    tw_tiled_problem p;
-    room x, y;       /* The matrices x and y, floats. */
-    size_t x_filled; /* Number of floats of `x` that were drawn. Later problems keep them. */
-    room panels;     /* Copies of W. Random floats serve problems of any shape. */
-    size_t filled;   /* Bytes of `panels` that were drawn. Later problems keep them. */
+    tw_tiled_problem p; /* The open problem. */
+    room x, y;          /* The matrices x and y, floats. */
+    size_t x_filled;    /* Number of floats of `x` that were drawn. Later problems keep them. */
+    room panels;        /* Copies of W. Random floats serve problems of any shape. */
+    size_t filled;      /* Bytes of `panels` that were drawn. Later problems keep them. */
     size_t copy_bytes;
-    int copies, copy; /* Number of copies of W, and the copy that the last sample used. */
-    room wide_x;      /* x as doubles. */
-    room x_size;      /* Norms of the rows of x, doubles. */
-    room want;        /* The product, m x n doubles. */
-    room tolerance;   /* The largest correct |y - want|, m x n floats. */
-    /* ---- the current run */
-    tw_tiled_config config;
+    int copies, copy;       /* Number of copies of W, and the copy that the last sample used. */
+    room wide_x;            /* x as doubles. */
+    room x_size;            /* Norms of the rows of x, doubles. */
+    room want;              /* The product, m x n doubles. */
+    room tolerance;         /* The largest correct |y - want|, m x n floats. */
+    tw_tiled_config config; /* The configuration of the current run. */
     tw_tiled_operands operands;
     int64_t tiles;
     _Atomic int64_t next;

@@ -51,7 +51,7 @@ typedef struct tw_evaluate_options {
     void *context; /* Passed to the callbacks. */
 } tw_evaluate_options;
 
-/* Evaluates. What the store has of these problems is not measured again. */
+/* Evaluates random problems of a family. Measurements that the store has are not repeated. */
 tw_status tw_evaluate(const tw_family *f, tw_store *s, const tw_evaluate_options *o, tw_diag *diag);
 
 /* A summary of a strategy's shares. */

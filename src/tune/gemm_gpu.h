@@ -15,8 +15,8 @@ typedef struct tw_gemm_gpu_options {
 /* Opens the family. The caller closes it. TW_ERR_UNSUPPORTED: there is no such GPU, or it has no warpgroups. */
 tw_status tw_gemm_gpu_open(tw_family *out, const tw_gemm_gpu_options *o, tw_diag *diag);
 
-/* Opens the family of a device whose measurements a store has, by their environment. It measures nothing.
-   TW_ERR_FORMAT: the environment is none of such a family. The caller closes it. */
+/* Opens the recorded family of a device from the environment of its measurements. The family measures nothing. The
+   caller closes it. TW_ERR_FORMAT: no family of products on a GPU has this environment. */
 tw_status tw_gemm_gpu_recorded(tw_family *out, tw_gemm_type type, const char *environment, tw_diag *diag);
 
 /* Lists the macro choices of a target with `sms` SMs, as tw_family has them. It needs no GPU. The arena owns texts and

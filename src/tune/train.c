@@ -131,8 +131,8 @@ static judged judge(writing *w, int macro, int64_t first, int64_t last) {
     return j;
 }
 
-/* Converts fit i of the model, which serves waves `first` to `last`, to an artefact's. An artefact has no number of
-   waves; in the step form its mean, G / slots + 1/2, takes its place. */
+/* Converts fit i of the model, which serves waves `first` to `last`, to an artefact's. Artefacts have no term for the
+   number of waves: in the step form its mean, G / slots + 1/2, replaces it. */
 static tw_artefact_fit describe_fit(writing *w, int macro, int i, int64_t first, int64_t last) {
     const tw_wave_fit_view v = tw_wave_fit_at(w->m, macro, i);
     tw_artefact_anchor *anchors = tw_arena_array(&w->arena, (size_t)v.anchors + 1, sizeof *anchors);

@@ -12,8 +12,7 @@ typedef struct tw_training {
     int n;                   /* Number of samples. */
 } tw_training;
 
-/* Reads the trials of campaign `name` of the family on this device. `name` NULL: of any campaign. The caller frees
- *out. */
+/* Reads the trials of campaign `name` of the family on its device. `name` NULL: any campaign. The caller frees *out. */
 tw_status tw_training_read(tw_training *out, const tw_family *f, tw_store *s, const char *name, tw_diag *diag);
 void tw_training_free(tw_training *t);
 

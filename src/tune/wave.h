@@ -71,9 +71,10 @@ void tw_wave_free(tw_wave_model *m); /* NULL is fine. */
 
 /* A view of a fit. */
 typedef struct tw_wave_fit_view {
-    int64_t wave;         /* The fit's wave, from 1. */
-    bool beyond;          /* True: the fit is for all waves after the others'. */
-    const double *c;      /* Coefficients of GL, G, L and 1. With TW_WAVE_STEP those of G are of the number of waves. */
+    int64_t wave; /* The fit's wave, from 1. */
+    bool beyond;  /* True: the fit is for all waves after the others'. */
+    /* Coefficients of GL, G, L and 1. With TW_WAVE_STEP the number of waves takes the place of G. */
+    const double *c;
     int anchors;          /* Number of anchors. 0: there are no samples. */
     const double *rounds; /* L of each anchor, ascending. */
     const int *micros;    /* Micro choice of each anchor. */
