@@ -40,6 +40,7 @@ typedef struct team {
     int64_t begin[MAX_THREADS], end[MAX_THREADS];
     int repeats; /* runs in one sample, so that short ones outlast the clock */
     _Atomic bool correct;
+    _Atomic bool peer_correct[CANDIDATES]; /* Indexed by the peer's number, which begins at 1. */
     double samples[CANDIDATES][MAX_ROUNDS];
     bool able[CANDIDATES];
 } team;
@@ -133,6 +134,7 @@ static void run_case(worker *w, const bench_case *c) {
     if (w->index == 0) {
         t->repeats = 1;
         t->correct = true;
+        for (int p = 1; p <= peer_count(c); p++) t->peer_correct[p] = true;
     }
     once(w, &d, 0); /* warms up, and says how long it takes */
     if (w->index == 0) {
@@ -151,7 +153,10 @@ static void run_case(worker *w, const bench_case *c) {
         }
     }
     if (w->index == 0) find_ceiling(w, c);
-    if (!c->correct(&d)) t->correct = false;
+    const bool correct = c->correct(&d);
+    if (!correct) t->correct = false;
+    for (int p = 1; p <= peer_count(c); p++)
+        if (t->able[p] && !(c->peer_correct ? c->peer_correct(&d, p - 1) : correct)) t->peer_correct[p] = false;
     pthread_barrier_wait(&t->barrier);
     if (w->index == 0) report(t, c, c->work(&d) * t->o.threads);
     tw_vendor_close(d.vendor);
@@ -177,7 +182,7 @@ static void describe(const bench_case *c, int threads, char *out, size_t size) {
 }
 
 static void report_row(const team *t, const bench_case *c, const char *config, double work, const tw_stats *ours,
-                       const char *peer, const tw_stats *theirs) {
+                       const char *peer, bool peer_correct, const tw_stats *theirs) {
     static const char *const units[] = {"GB/s", "GFLOP/s", "Gelement/s"};
     double us = ours->median * 1e6, peer_us = theirs ? theirs->median * 1e6 : 0,
            spread = (ours->p90 - ours->p10) / ours->median;
@@ -187,12 +192,13 @@ static void report_row(const team *t, const bench_case *c, const char *config, d
         printf("%-18s %-36s %-5s %10.1f us %8.1f %-8s", c->name, config, t->correct ? "ok" : "WRONG", us, rate,
                units[c->unit]);
         if (ceiling > 0) printf(" %5.1f%% of %.1f", 100 * rate / ceiling, ceiling);
-        if (theirs) printf("  %s %.1f us, ratio %.2f", peer, peer_us, peer_us / us);
+        if (theirs) printf("  %s %.1f us%s, ratio %.2f", peer, peer_us, peer_correct ? "" : " WRONG", peer_us / us);
         printf("  spread %.3f\n", spread);
     } else {
         printf("{\"case\":\"%s\",\"config\":\"%s\",\"ours_us\":%.2f,", c->name, config, us);
         if (theirs)
-            printf("\"peer\":\"%s\",\"peer_us\":%.2f,\"ratio\":%.3f,", peer, peer_us, peer_us / us);
+            printf("\"peer\":\"%s\",\"peer_us\":%.2f,\"peer_correct\":%s,\"ratio\":%.3f,", peer, peer_us,
+                   peer_correct ? "true" : "false", peer_us / us);
         else
             printf("\"peer\":null,\"peer_us\":null,\"ratio\":null,");
         printf("\"spread\":%.4f,\"rate\":%.2f,\"unit\":\"%s\",\"ceiling\":", spread, rate, units[c->unit]);
@@ -213,10 +219,10 @@ static void report(team *t, const bench_case *c, double work) {
     for (int p = 1; p <= peer_count(c); p++) {
         if (!t->able[p]) continue;
         tw_stats theirs = tw_stats_of(t->samples[p], (size_t)t->o.rounds);
-        report_row(t, c, config, work, &ours, c->peers[p - 1], &theirs);
+        report_row(t, c, config, work, &ours, c->peers[p - 1], t->peer_correct[p], &theirs);
         any = true;
     }
-    if (!any) report_row(t, c, config, work, &ours, NULL, NULL);
+    if (!any) report_row(t, c, config, work, &ours, NULL, false, NULL);
 }
 
 static void *work_through(void *arg) {

@@ -94,7 +94,8 @@ static const uint16_t *plain_bf16(const bench_data *d) {
     return (const uint16_t *)(const void *)((const char *)d->plain + (size_t)(d->panels * ROWS * d->c->cols) * 4);
 }
 
-static bool output_correct(const bench_data *d) {
+/* Checks 64 cells of y = x W^T, an output of this case. */
+static bool output_correct(const bench_data *d, const float *x, const float *y) {
     const bench_case *c = d->c;
     const size_t bytes = tw_panel_bytes(c->f, c->cols);
     float *w = big_make((size_t)c->cols * 4);
@@ -104,11 +105,11 @@ static bool output_correct(const bench_data *d) {
         double sum = 0, size = 0;
         tw_panel_unpack_row(c->f, c->cols, (char *)d->weights + (size_t)(r / ROWS) * bytes, (int)(r % ROWS), w);
         for (int64_t k = 0; k < c->cols; k++) {
-            double term = (double)w[k] * d->x[m * c->cols + k];
+            double term = (double)w[k] * x[m * c->cols + k];
             sum += term;
             size += fabs(term);
         }
-        ok = ok && fabs(d->y[m * d->panels * ROWS + r] - sum) <= 3e-5 * size;
+        ok = ok && fabs(y[m * d->panels * ROWS + r] - sum) <= 3e-5 * size;
     }
     free(w);
     return ok;
@@ -178,7 +179,22 @@ static bool gemm_peer(bench_data *d, int peer) {
 }
 
 static bool matrix_correct(bench_data *d) {
-    return output_correct(d);
+    return output_correct(d, d->x, d->y);
+}
+
+/* A peer in bf16 is compared with the product of x rounded to bf16. */
+static bool matrix_peer_correct(bench_data *d, int peer) {
+    const bench_case *c = d->c;
+    const size_t n = (size_t)(c->rows * c->cols);
+    float *x = big_make(n * sizeof *x);
+    if (!strcmp(c->peers[peer], "onednn-bf16"))
+        tw_to_f32(TW_BF16, d->x16, x, n);
+    else
+        memcpy(x, d->x, n * sizeof *x);
+    memset(d->z, 0xff, (size_t)(c->rows * d->panels * ROWS) * sizeof *d->z);
+    const bool correct = c->run_peer(d, peer) && output_correct(d, x, d->z);
+    free(x);
+    return correct;
 }
 
 /* ---- attention: cols is the head's dimension, n the span, rows the tokens ---- */
@@ -317,27 +333,27 @@ static double element_work(const bench_data *d) {
 #define GEMV(type, group, cols, ...)                                                                                   \
     {                                                                                                                  \
         "gemv", {type, group}, 1, cols, 0, UNIT_BYTES, gemv_make, gemv_run, matrix_correct, gemv_work, {__VA_ARGS__},  \
-            gemv_peer                                                                                                  \
+            gemv_peer, matrix_peer_correct                                                                             \
     }
 #define GEMM(type, group, rows, n, cols, ...)                                                                          \
     {                                                                                                                  \
         "gemm", {type, group}, rows, cols, n, UNIT_FLOPS, gemm_make, gemm_run, matrix_correct, gemm_work,              \
-            {__VA_ARGS__}, gemm_peer                                                                                   \
+            {__VA_ARGS__}, gemm_peer, matrix_peer_correct                                                              \
     }
 #define DECODE(dim, span)                                                                                              \
     {                                                                                                                  \
         "attention decode", {TW_F32, 0}, 1, dim, span, UNIT_BYTES, attention_make, attention_run, attention_correct,   \
-            attention_bytes, {NULL}, NULL                                                                              \
+            attention_bytes, {NULL}, NULL, NULL                                                                        \
     }
 #define PREFILL(dim, n, span)                                                                                          \
     {                                                                                                                  \
         "attention prefill", {TW_F32, 0}, n, dim, span, UNIT_FLOPS, attention_make, attention_run, attention_correct,  \
-            attention_flops, {NULL}, NULL                                                                              \
+            attention_flops, {NULL}, NULL, NULL                                                                        \
     }
 #define ELEMENT(name, op, n)                                                                                           \
     {                                                                                                                  \
         name, {TW_F32, 0}, op, 1, n, UNIT_NONE, element_make, element_run, element_correct, element_work, {"plain c"}, \
-            element_peer                                                                                               \
+            element_peer, NULL                                                                                         \
     }
 
 static const bench_case cases[] = {

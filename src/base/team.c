@@ -2,12 +2,11 @@
 #define _GNU_SOURCE
 #include "base/team.h"
 
+#include "base/counter.h"
 #include "base/diag.h"
-#include "base/thread.h"
 
 #include <stdlib.h>
-
-enum { SPINS = 2000 /* About 50 us of pauses before a thread sleeps. */ };
+#include <string.h>
 
 typedef struct member {
     tw_team *team;
@@ -17,73 +16,69 @@ typedef struct member {
 } member;
 
 struct tw_team {
-    int size;
-    int started; /* Members whose thread runs, member 0 included. */
+    tw_counter_cell launch; /* Number of launches. Members wait for the next one. */
+    tw_counter_cell idle;   /* How many times a member other than 0 has finished a launch. */
+    uint32_t launches;      /* Number of launches, known to member 0. */
+    int size;               /* Members whose thread runs, member 0 included. */
     member *members;
+    /* Member 0 writes these fields while every other member is idle. */
     void (*work)(void *context, int member);
-    void *context;
-    bool quit;
-    _Atomic uint32_t runs; /* The number of runs that have begun. */
-    _Atomic uint32_t done; /* The number of members that have ended a run, over all runs. Member 0 does not count. */
+    void *context; /* Passed to `work`. */
+    bool quit;     /* The launch ends the members. */
 };
-
-/* Waits until *word is no longer `old`. */
-static void wait_change(_Atomic uint32_t *word, uint32_t old) {
-    for (int i = 0; i < SPINS; i++) {
-        if (atomic_load(word) != old) return;
-        tw_cpu_relax();
-    }
-    while (atomic_load(word) == old) tw_sleep_on(word, old);
-}
 
 static void *member_main(void *argument) {
     const member *m = argument;
     tw_team *t = m->team;
     if (m->cpu >= 0) tw_pin_self(m->cpu);
-    for (uint32_t seen = 0;; seen++) {
-        wait_change(&t->runs, seen);
+    for (uint32_t seen = 1;; seen++) {
+        tw_counter_wait(&t->launch, seen, NULL, NULL);
         if (t->quit) return NULL;
         t->work(t->context, m->index);
-        atomic_fetch_add(&t->done, 1);
-        tw_wake_all(&t->done);
+        tw_counter_arrive(&t->idle);
     }
 }
 
-tw_status tw_team_start(tw_team **out, int threads, tw_diag *diag) {
+tw_status tw_team_start(tw_team **out, int threads, bool pin, tw_diag *diag) {
     *out = NULL;
     if (threads < 0 || threads > TW_TEAM_MOST)
         return tw_fail(diag, TW_ERR_USAGE, "%d threads: 1 to %d are possible, 0 for all processors", threads,
                        TW_TEAM_MOST);
-    tw_team *t = calloc(1, sizeof *t);
+    tw_team *t = aligned_alloc(64, (sizeof *t + 63) / 64 * 64);
     int *cpus = malloc(TW_TEAM_MOST * sizeof *cpus);
     const int n = cpus ? tw_allowed_cpus(cpus, TW_TEAM_MOST) : 0;
     if (!threads) threads = n < 1 ? 1 : n < TW_TEAM_MOST ? n : TW_TEAM_MOST;
-    if (t) t->members = calloc((size_t)threads, sizeof *t->members);
+    if (t) {
+        memset(t, 0, sizeof *t);
+        t->members = calloc((size_t)threads, sizeof *t->members);
+        t->size = 1;
+    }
     tw_status st = t && cpus && t->members ? TW_OK : tw_fail_memory(diag);
-    if (st == TW_OK) t->size = 1;
     for (int i = 1; i < threads && st == TW_OK; i++) {
         member *m = &t->members[i];
         /* With more threads than processors, pinned threads would share one while another is idle. */
-        *m = (member){.team = t, .index = i, .cpu = threads <= n ? cpus[i] : -1};
+        *m = (member){.team = t, .index = i, .cpu = pin && threads <= n ? cpus[i] : -1};
         if (pthread_create(&m->thread, NULL, member_main, m) == 0)
             t->size++;
         else
             st = tw_fail(diag, TW_ERR_MEMORY, "cannot start thread %d of %d", i, threads);
     }
     free(cpus);
-    if (st != TW_OK) {
+    if (st == TW_OK)
+        *out = t;
+    else
         tw_team_stop(t);
-        return st;
-    }
-    *out = t;
-    return TW_OK;
+    return st;
 }
 
 void tw_team_stop(tw_team *t) {
     if (!t) return;
-    t->quit = true;
-    atomic_fetch_add(&t->runs, 1);
-    tw_wake_all(&t->runs);
+    if (t->size > 1) {
+        /* A member that saw `quit` before the last launch ended would leave without arriving. */
+        tw_team_settle(t);
+        t->quit = true;
+        tw_counter_arrive(&t->launch);
+    }
     for (int i = 1; i < t->size; i++) pthread_join(t->members[i].thread, NULL);
     free(t->members);
     free(t);
@@ -93,12 +88,20 @@ int tw_team_size(const tw_team *t) {
     return t->size;
 }
 
-void tw_team_run(tw_team *t, void (*work)(void *context, int member), void *context) {
-    const uint32_t end = atomic_load(&t->done) + (uint32_t)(t->size - 1);
+void tw_team_settle(tw_team *t) {
+    tw_counter_wait(&t->idle, t->launches * (uint32_t)(t->size - 1), NULL, NULL);
+}
+
+void tw_team_launch(tw_team *t, void (*work)(void *context, int member), void *context) {
+    tw_team_settle(t);
     t->work = work;
     t->context = context;
-    atomic_fetch_add(&t->runs, 1);
-    tw_wake_all(&t->runs);
+    t->launches++;
+    tw_counter_arrive(&t->launch);
     work(context, 0);
-    for (uint32_t done; (done = atomic_load(&t->done)) != end;) wait_change(&t->done, done);
+}
+
+void tw_team_run(tw_team *t, void (*work)(void *context, int member), void *context) {
+    tw_team_launch(t, work, context);
+    tw_team_settle(t);
 }

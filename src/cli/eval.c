@@ -15,6 +15,7 @@
 typedef struct evaluating {
     const tw_family *f;
     bool json;
+    bool correct; /* True: every problem so far was correct. */
     double *shares[TW_EVALUATE_STRATEGIES];
     const char *names[TW_EVALUATE_STRATEGIES];
     int n, most, strategies;
@@ -47,6 +48,7 @@ static void print_json(const evaluating *e, const tw_evaluation *r) {
     json_object_set_new(o, "configs", json_integer(r->configs));
     json_object_set_new(o, "wrong", json_integer(r->wrong));
     json_object_set_new(o, "failed", json_integer(r->failed));
+    json_object_set_new(o, "correct", json_boolean(r->correct));
     json_object_set_new(o, "oracle", json_string(r->oracle));
     json_object_set_new(o, "oracle_us", json_real(r->time));
     json_object_set_new(o, "noise", json_real(r->noise));
@@ -67,6 +69,7 @@ static tw_status take(void *context, const tw_evaluation *r, tw_diag *diag) {
         char problem[200];
         tw_family_print(e->f, r->problem, problem, sizeof problem);
         printf("%-26s best of %4d %10.1f us (+-%.1f %%)", problem, r->configs, r->time, r->noise * 100);
+        if (!r->correct) printf("  %d wrong", r->wrong);
         for (int i = 0; i < r->n; i++) printf("  %s %.1f %%", r->of[i].name, r->of[i].share * 100);
         putchar('\n');
     }
@@ -76,6 +79,7 @@ static tw_status take(void *context, const tw_evaluation *r, tw_diag *diag) {
         e->shares[i][e->n] = r->of[i].share;
     }
     e->strategies = r->n;
+    e->correct = e->correct && r->correct;
     e->n++;
     return TW_OK;
 }
@@ -85,12 +89,13 @@ static void print_summary(evaluating *e) {
         const tw_evaluate_summary s = tw_evaluate_summarise(e->shares[i], e->n);
         if (!s.n) continue;
         if (!e->json) {
-            printf("%-10s of %d problems: %.2f %% of the best, 5 %% are below %.1f %%, worst %.1f %%\n", e->names[i],
-                   s.n, s.mean * 100, s.low5 * 100, s.worst * 100);
+            printf("%-10s of %d problems: %.2f %% of the best, 5 %% are below %.1f %%, worst %.1f %%%s\n", e->names[i],
+                   s.n, s.mean * 100, s.low5 * 100, s.worst * 100, e->correct ? "" : "; some results are wrong");
             continue;
         }
-        json_t *o = json_pack("{s:s, s:s, s:i, s:f, s:f, s:f}", "case", "summary", "strategy", e->names[i], "problems",
-                              s.n, "of_best", s.mean, "low5", s.low5, "worst", s.worst);
+        json_t *o =
+            json_pack("{s:s, s:s, s:i, s:f, s:f, s:f, s:b}", "case", "summary", "strategy", e->names[i], "problems",
+                      s.n, "of_best", s.mean, "low5", s.low5, "worst", s.worst, "correct", e->correct);
         cli_report(o, CLI_REPORT_DIGITS);
     }
 }
@@ -151,7 +156,7 @@ static int run(const cli_verb *verb, int argc, char **argv) {
     cli_report_command(command, sizeof command, "eval", argc, argv);
     int64_t problems = 10, seed = 1000;
     tw_evaluate_options o = {.name = "eval", .interrupted = cli_tuning_interrupted, .result = take};
-    evaluating e = {0};
+    evaluating e = {.correct = true};
     strategies s = {0};
     const cli_flag flags[] = {
         CLI_TUNING_FLAGS(t),

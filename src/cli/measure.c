@@ -3,7 +3,7 @@
 #include "cli/tuning.h"
 
 static int run(const cli_verb *verb, int argc, char **argv) {
-    const char *words[8], *effort = "quick";
+    const char *words[8], *effort = "quick", *plan = "spread";
     cli_tuning t = {0};
     tw_campaign_options o = {.name = "tune",
                              .seed = 1,
@@ -17,6 +17,7 @@ static int run(const cli_verb *verb, int argc, char **argv) {
         {"--budget", CLI_REAL, &o.seconds, "SECONDS", "time that it may take (default: all of the plan)"},
         {"--samples", CLI_INT, &o.most, "N", "configurations to measure at most"},
         {"--effort", CLI_TEXT, &effort, "quick|full", "how dense the plan is (default quick)"},
+        {"--plan", CLI_TEXT, &plan, "spread|waves", "even problems, or points of the model by waves (default spread)"},
         {"--campaign", CLI_TEXT, &o.name, "NAME", "measurements of other campaigns are left alone (default tune)"},
         {"--seed", CLI_INT, &seed, "N", "order of the plan; give each of several processes its own (default 1)"},
         {"--json", CLI_FLAG, &json, NULL, "print as JSON"},
@@ -24,7 +25,7 @@ static int run(const cli_verb *verb, int argc, char **argv) {
     int n, status;
     tw_diag d;
     if (!cli_parse(verb, argc, argv, flags, sizeof flags / sizeof *flags, words, 1, 8, &n, &status)) return status;
-    if (!cli_tuning_effort(effort, &o)) return cli_usage("measure: --effort: \"%s\" is not quick or full", effort);
+    if (cli_tuning_effort(effort, plan, &o, &d) != TW_OK) return cli_usage("measure: %s", d.message);
     if (o.seconds < 0 || o.most < 0) return cli_usage("measure: a budget is not negative");
     o.seed = (uint64_t)seed;
     if (cli_tuning_open(&t, words, n, &d) != TW_OK) return cli_fail(&d);

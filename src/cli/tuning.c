@@ -13,11 +13,16 @@
 #include <string.h>
 #include <unistd.h>
 
+/* Returns the storage format of weights of an element type. */
+static tw_panel_format weights_of(tw_dtype t) {
+    return (tw_panel_format){t, t == TW_I4 ? 64 : 0};
+}
+
 static tw_status read_type(const char *word, tw_panel_format *format, tw_diag *diag) {
     tw_dtype t;
     if (strncmp(word, "type=", 5) != 0 || !tw_dtype_from_name(word + 5, &t) || t == TW_I32)
         return tw_fail(diag, TW_ERR_USAGE, "\"%s\" is not type=f32, f16, bf16, i8 or i4", word);
-    *format = (tw_panel_format){t, t == TW_I4 ? 64 : 0};
+    *format = weights_of(t);
     return TW_OK;
 }
 
@@ -40,31 +45,55 @@ static tw_status open_gpu(cli_tuning *t, const char *const *words, int n, int de
     return tw_gemm_gpu_open(&t->family, &o, diag);
 }
 
-/* A search for the first environment of a space. */
+/* A search for the first measurement of a space that a family can be opened for. */
 typedef struct first {
-    const char *space;
+    const char *only; /* The type that the products must have, such as "type=f32". NULL: any type. */
+    bool found;
+    bool gpu;                /* True: the products are a GPU's. */
+    tw_gemm_type type;       /* Type of a GPU's products. */
+    tw_panel_format weights; /* Storage format of a processor's weights. */
     char environment[2048];
 } first;
 
+static bool is_of(const first *f, const tw_measurement *m, const char *space, const char *type) {
+    return !strcmp(m->space, space) && (!f->only || !strcmp(f->only, type));
+}
+
+/* Takes the first measurement that fits, and ends the reading with TW_ERR_REJECTED. */
 static tw_status take_first(void *context, const tw_measurement *m, tw_diag *diag) {
     first *f = context;
     (void)diag;
-    if (!f->environment[0] && !strncmp(m->space, f->space, strlen(f->space)))
-        snprintf(f->environment, sizeof f->environment, "%s", m->environment);
-    return TW_OK;
+    f->type = is_of(f, m, "gemm-gpu-f16", "type=f16") ? TW_GEMM_F16 : TW_GEMM_BF16;
+    f->gpu = f->type == TW_GEMM_F16 || is_of(f, m, "gemm-gpu-bf16", "type=bf16");
+    f->found = f->gpu;
+    for (int i = 0; i < TW_DTYPE_COUNT && !f->found; i++) {
+        char space[32], word[16];
+        if (i == TW_I32) continue;
+        f->weights = weights_of((tw_dtype)i);
+        tw_gemm_cpu_name(f->weights, space, sizeof space);
+        snprintf(word, sizeof word, "type=%s", tw_dtype_name((tw_dtype)i));
+        f->found = is_of(f, m, space, word);
+    }
+    if (!f->found) return TW_OK;
+    snprintf(f->environment, sizeof f->environment, "%s", m->environment);
+    return TW_ERR_REJECTED;
 }
 
-/* Opens the recorded family of a store's measurements. */
-static tw_status open_recorded(cli_tuning *t, tw_diag *diag) {
-    first f = {.space = "gemm-gpu-bf16"};
+/* Opens the recorded family of a store's first measured product, or of the first one of a type. */
+static tw_status open_recorded(cli_tuning *t, const char *const *words, int n, tw_diag *diag) {
+    first f = {.only = n > 1 ? words[n - 1] : NULL};
     tw_store *s;
-    tw_status st = tw_store_open(&s, t->store, true, diag);
+    tw_status st = TW_OK;
+    for (int i = 1; i < n && st == TW_OK; i++) st = read_type(words[i], &f.weights, diag);
+    if (st == TW_OK) st = tw_store_open(&s, t->store, true, diag);
     if (st != TW_OK) return st;
-    st = tw_store_read(s, &(tw_store_filter){.space = f.space}, take_first, &f, NULL, diag);
+    st = tw_store_read(s, NULL, take_first, &f, NULL, diag);
     tw_store_close(s);
-    if (st == TW_OK && !f.environment[0])
-        st = tw_fail(diag, TW_ERR_USAGE, "%s has no measurements of %s", t->store, f.space);
-    return st == TW_OK ? tw_gemm_gpu_recorded(&t->family, TW_GEMM_BF16, f.environment, diag) : st;
+    if (f.found && f.gpu) return tw_gemm_gpu_recorded(&t->family, f.type, f.environment, diag);
+    if (f.found) return tw_gemm_cpu_recorded(&t->family, f.weights, f.environment, diag);
+    return st == TW_OK ? tw_fail(diag, TW_ERR_USAGE, "%s has no measurements of gemm%s%s", t->store, f.only ? " " : "",
+                                 f.only ? f.only : "")
+                       : st;
 }
 
 static tw_status open_family(cli_tuning *t, const char *const *words, int n, tw_diag *diag) {
@@ -79,7 +108,7 @@ static tw_status open_family(cli_tuning *t, const char *const *words, int n, tw_
     if (!strcmp(device, "cpu")) return open_cpu(t, words, n, diag);
     if (!strcmp(device, "cuda") || (sscanf(device, "cuda:%d%c", &number, &rest) == 1 && number >= 0))
         return open_gpu(t, words, n, number, diag);
-    if (!strcmp(device, "recorded")) return open_recorded(t, diag);
+    if (!strcmp(device, "recorded")) return open_recorded(t, words, n, diag);
     return tw_fail(diag, TW_ERR_USAGE, "--device: \"%s\" is not cpu, cuda, cuda:N or recorded", device);
 }
 
@@ -109,19 +138,27 @@ tw_status cli_tuning_open(cli_tuning *t, const char *const *words, int n, tw_dia
     return st;
 }
 
-bool cli_tuning_effort(const char *effort, tw_campaign_options *o) {
-    const bool full = !strcmp(effort, "full");
-    if (!full && strcmp(effort, "quick") != 0) return false;
-    o->screens = full ? 60 : 8;
-    o->thorough = full;
+tw_status cli_tuning_effort(const char *effort, const char *plan, tw_campaign_options *o, tw_diag *diag) {
+    const bool full = !strcmp(effort, "full"), waves = !strcmp(plan, "waves");
+    if (!full && strcmp(effort, "quick") != 0)
+        return tw_fail(diag, TW_ERR_USAGE, "--effort: \"%s\" is not quick or full", effort);
+    if (!waves && strcmp(plan, "spread") != 0)
+        return tw_fail(diag, TW_ERR_USAGE, "--plan: \"%s\" is not spread or waves", plan);
+    o->samples = 3;
+    o->screens = full ? 60 : waves ? 8 : 20;
+    o->thorough = full || !waves;
+    if (!waves) {
+        o->cover = full ? 64 : 32;
+        o->spread = full ? 500 : 100;
+        return TW_OK;
+    }
     o->slow = full ? 1.3 : 1.25;
     o->micros = full ? 4 : 3;
     o->waves = full ? 8 : 4;
     o->parts = full ? 4 : 2;
     o->far = full ? 8 : 5;
     o->rounds = full ? 4 : 3;
-    o->samples = 3;
-    return true;
+    return TW_OK;
 }
 
 void cli_tuning_progress(void *context, const tw_campaign_progress *p) {

@@ -16,7 +16,8 @@ typedef struct cli_tuning {
     tw_family family;
 } cli_tuning;
 #define CLI_TUNING_FLAGS(t)                                                                                            \
-    {"--device", CLI_TEXT, &(t).device, "cpu|cuda[:N]", "what is tuned (default cpu)"},                                \
+    {"--device", CLI_TEXT, &(t).device, "cpu|cuda[:N]|recorded",                                                       \
+     "what is tuned (default cpu), or what the store has measured"},                                                   \
         {"--range", CLI_LIST, &(t).ranges, "m=16:512", "usual values of an axis, as often as there are axes"},         \
         {"-t", CLI_INT, &(t).threads, "N", "threads of a processor (default: every core)"}, {                          \
         "--store", CLI_TEXT, &(t).store, "FILE", "where measurements are kept (default tuned.db)"                      \
@@ -25,8 +26,9 @@ typedef struct cli_tuning {
 /* Opens the family of words such as "gemm type=bf16". The caller closes t->family. */
 tw_status cli_tuning_open(cli_tuning *t, const char *const *words, int n, tw_diag *diag);
 
-/* Sets the campaign's options of an effort, "quick" or "full". False: `effort` is neither. */
-bool cli_tuning_effort(const char *effort, tw_campaign_options *o);
+/* Sets the campaign's options of an effort, "quick" or "full", and of a plan, "spread" or "waves". Returns TW_ERR_USAGE
+   if either is another word. */
+tw_status cli_tuning_effort(const char *effort, const char *plan, tw_campaign_options *o, tw_diag *diag);
 
 /* Shows a campaign's progress on standard error if it is a terminal. `context` is the tw_campaign_options. */
 void cli_tuning_progress(void *context, const tw_campaign_progress *p);

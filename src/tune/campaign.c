@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/diag.h"
+#include "tune/cover.h"
 #include "tune/trials.h"
 
 #include <math.h>
@@ -142,6 +143,7 @@ static tw_status screen(running *r, tw_diag *diag) {
     r->progress.planned = r->o->screens;
     for (int i = 0; i < r->o->screens && st == TW_OK && !is_over(r); i++) {
         int64_t problem[TW_SELECT_AXES] = {0};
+        if (i && r->o->cover && r->o->seconds > 0 && now(r) > TW_CAMPAIGN_SCREEN * r->o->seconds) break;
         tw_family_draw(r->f, &random, problem);
         r->n = 0;
         for (int m = 0; m < r->f->n_macros; m++)
@@ -152,8 +154,58 @@ static tw_status screen(running *r, tw_diag *diag) {
     return st;
 }
 
+/* Computes point i of an additive recurrence of low discrepancy in the unit cube of n axes. Its steps are the negative
+   powers of the positive root of x^(n+1) = x + 1, which generalises the golden ratio (Roberts 2018). `shift` is the
+   point 0. */
+static void find_place(int n, const double *shift, int64_t i, double *unit) {
+    double root = 2, step = 1;
+    for (int t = 0; t < 32; t++) root = pow(1 + root, 1.0 / (n + 1));
+    for (int a = 0; a < n; a++) {
+        step /= root;
+        unit[a] = fmod(shift[a] + (double)i * step, 1);
+    }
+}
+
+/* Measures the spread problems in those of the n choices that can compute them. */
+static tw_status spread_over(running *r, const tw_choice *choices, int n, tw_diag *diag) {
+    const tw_measure_protocol p = {.warmups = 1, .samples = r->o->samples};
+    tw_random random = tw_random_seed(~r->o->seed);
+    double shift[TW_SELECT_AXES], unit[TW_SELECT_AXES];
+    tw_status st = TW_OK;
+    for (int a = 0; a < r->f->n_axes; a++) shift[a] = tw_random_unit(&random);
+    for (int64_t i = 0, done = 0; done < r->o->spread && st == TW_OK && !is_over(r); i++) {
+        int64_t problem[TW_SELECT_AXES] = {0};
+        find_place(r->f->n_axes, shift, i, unit);
+        if (!tw_family_place(r->f, unit, problem)) continue;
+        r->n = 0;
+        for (int k = 0; k < n; k++)
+            if (tw_family_divide(r->f, choices[k].macro, problem).grid)
+                add_config(r, choices[k].macro, choices[k].micro);
+        st = run_job(r, TW_TRIALS_SPREAD, problem, p, diag);
+        done++;
+    }
+    return st;
+}
+
+/* Runs the second phase. Its choices cover the screened problems. */
+static tw_status spread(running *r, tw_diag *diag) {
+    tw_trials t;
+    tw_choice *choices = calloc((size_t)r->o->cover + 1, sizeof *choices);
+    int n = 0;
+    if (!choices) return tw_fail_memory(diag);
+    tw_status st = tw_trials_read(&t, r->f, r->store, r->o->name, diag);
+    if (st == TW_OK) {
+        st = tw_cover(r->f, &t.screens, r->o->cover, choices, &n, diag);
+        tw_trials_free(&t);
+    }
+    r->progress.planned = r->progress.jobs + r->o->spread;
+    if (st == TW_OK) st = spread_over(r, choices, n, diag);
+    free(choices);
+    return st;
+}
+
 /* Runs the jobs that are corners, or with `corners` false the others. */
-static tw_status run_points(running *r, const tw_campaign_job *jobs, int64_t n, bool corners, tw_diag *diag) {
+static tw_status run_jobs(running *r, const tw_campaign_job *jobs, int64_t n, bool corners, tw_diag *diag) {
     const tw_measure_protocol p = {.warmups = 1, .samples = r->o->samples};
     tw_status st = TW_OK;
     for (int64_t i = 0; i < n && st == TW_OK && !is_over(r); i++) {
@@ -167,17 +219,24 @@ static tw_status run_points(running *r, const tw_campaign_job *jobs, int64_t n, 
     return st;
 }
 
-static tw_status run_phases(running *r, tw_diag *diag) {
+static tw_status run_points(running *r, tw_diag *diag) {
     tw_campaign_job *jobs = NULL;
     int64_t n = 0;
-    tw_status st = screen(r, diag);
+    tw_status st = TW_OK;
     if (st == TW_OK && !r->progress.cut) st = tw_campaign_learn(r->f, r->store, r->o, r->keep, r->likes, diag);
     if (st == TW_OK && !r->progress.cut) st = tw_campaign_plan(r->f, r->o, r->keep, &jobs, &n, diag);
     r->progress.planned += n;
-    if (st == TW_OK && !r->progress.cut) st = run_points(r, jobs, n, true, diag);
+    if (st == TW_OK && !r->progress.cut) st = run_jobs(r, jobs, n, true, diag);
     if (st == TW_OK && !r->progress.cut) st = tw_campaign_learn(r->f, r->store, r->o, r->keep, r->likes, diag);
-    if (st == TW_OK && !r->progress.cut) st = run_points(r, jobs, n, false, diag);
+    if (st == TW_OK && !r->progress.cut) st = run_jobs(r, jobs, n, false, diag);
     free(jobs);
+    return st;
+}
+
+static tw_status run_phases(running *r, tw_diag *diag) {
+    tw_status st = screen(r, diag);
+    if (st == TW_OK && r->o->cover && !r->progress.cut) st = spread(r, diag);
+    if (st == TW_OK && r->o->waves && !r->progress.cut) st = run_points(r, diag);
     return st;
 }
 

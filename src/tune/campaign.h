@@ -26,13 +26,16 @@ typedef struct tw_campaign_options {
     int screens;      /* Number of random problems that screen the macro choices. 0: all macro choices are kept. */
     bool thorough;    /* True: screening takes all micro choices. False: the first of each macro choice. */
     double slow; /* A macro choice is kept if on some screened problem it takes at most `slow` times the least time. */
-    int waves, parts; /* Number of first waves with points, and grids of each of them. */
-    int far;          /* Number of grids in later waves, each 1.5 times the one before. */
-    int rounds;       /* Number of values of L, at least 1. */
+    int cover;   /* The most configurations of the spread phase. 0: there is no spread phase. */
+    int spread;  /* Number of problems of the spread phase. */
+    int waves;   /* Number of first waves with points. 0: corners and points are not measured. */
+    int parts;   /* Number of grids of each of the first waves. */
+    int far;     /* Number of grids in later waves, each 1.5 times the one before. */
+    int rounds;  /* Number of values of L, at least 1. */
     /* Micro choices measured at every point. The others are measured at corners only. 0: all are measured
        everywhere. */
     int micros;
-    int samples;   /* Samples of a configuration at points, at least 1. A warm-up sample before them is discarded. */
+    int samples;   /* Samples of a configuration after screening, at least 1. A warm-up before them is discarded. */
     uint64_t seed; /* Seed of the order of jobs. Processes with different seeds rarely work on the same job. */
     bool (*interrupted)(void *context); /* NULL: nothing interrupts. */
     /* Receives the progress after each job. May be NULL. */
@@ -40,10 +43,17 @@ typedef struct tw_campaign_options {
     void *context; /* Passed to the callbacks. */
 } tw_campaign_options;
 
-/* Runs a campaign in three phases. Random problems screen the macro choices, with one sample each. Then the corners of
-   the kept macro choices are measured in all micro choices: the smallest and the largest grid with the least and the
-   most rounds. Then points between the corners are measured in the micro choices that were best there. Returns TW_OK
-   also if a limit or an interruption ended the run. `out` may be NULL. */
+/* The share of `seconds` after which screening ends if the spread phase follows it. */
+#define TW_CAMPAIGN_SCREEN 0.4
+
+/* Runs a campaign in up to four phases. Returns TW_OK also if a limit or an interruption ended the run. `out` may be
+   NULL.
+   1. Screening: random problems in all macro choices, with one sample each.
+   2. Spread: problems of a sequence of low discrepancy, in the few configurations that cover the screened problems
+      (tune/cover.h).
+   3. Corners: the smallest and the largest grid of each kept macro choice with the least and the most rounds, in all
+      micro choices.
+   4. Points: waves and rounds between the corners, in the micro choices that were best at the corners. */
 tw_status tw_campaign_run(const tw_family *f, tw_store *s, const tw_campaign_options *o, tw_campaign_progress *out,
                           tw_diag *diag);
 

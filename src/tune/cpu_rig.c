@@ -49,7 +49,7 @@ struct tw_cpu_rig {
     tw_panel_format weights;
     member *members;
     tw_cpu_rig_info info;
-    char openblas[128];
+    char openblas[128], onednn[64];
     uint64_t seed;
     tw_tiled_problem p; /* The open problem. */
     room x, y;          /* The matrices x and y, floats. */
@@ -265,7 +265,7 @@ tw_status tw_cpu_rig_make(tw_cpu_rig **out, tw_panel_format weights, int threads
     tw_cpu_rig *r = calloc(1, sizeof *r);
     *out = NULL;
     if (!r) return tw_fail_memory(diag);
-    tw_status st = tw_team_start(&r->team, threads, diag);
+    tw_status st = tw_team_start(&r->team, threads, true, diag);
     if (st == TW_OK) {
         threads = tw_team_size(r->team);
         r->members = calloc((size_t)threads, sizeof *r->members);
@@ -284,7 +284,9 @@ tw_status tw_cpu_rig_make(tw_cpu_rig **out, tw_panel_format weights, int threads
     tw_vendor_version(r->members[0].vendor, 0, r->openblas, sizeof r->openblas);
     r->info.threads = threads;
     r->info.any = (tw_tiled_context){&r->kernels, tw_vendor_count(r->members[0].vendor), {.weights = weights}};
+    if (r->info.any.vendors > 1) tw_vendor_version(r->members[0].vendor, 1, r->onednn, sizeof r->onednn);
     r->info.openblas = r->openblas;
+    r->info.onednn = r->onednn;
     *out = r;
     return TW_OK;
 }

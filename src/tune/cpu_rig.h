@@ -19,6 +19,7 @@ typedef struct tw_cpu_rig_info {
     int threads;
     tw_tiled_context any; /* Context of tw_tiled_space for any problem. */
     const char *openblas; /* Version of OpenBLAS. */
+    const char *onednn;   /* Version of oneDNN. "": it is not installed. */
 } tw_cpu_rig_info;
 const tw_cpu_rig_info *tw_cpu_rig_describe(const tw_cpu_rig *r);
 

@@ -17,7 +17,8 @@ static const double CLOSE = 1.5;
 /* A configuration and its latest measurement. */
 typedef struct entry {
     char config[TEXT];
-    tw_status status;
+    tw_status status;       /* Status of the latest measurement. */
+    bool wrong;             /* True: the result of some measurement was wrong. The configuration then has no time. */
     double time, low, high; /* Median, 10th and 90th percentile of the latest measurement. 0: there is none. */
 } entry;
 
@@ -60,7 +61,8 @@ static tw_status take(void *context, const tw_measurement *m, tw_diag *diag) {
     evaluating *e = context;
     entry *at = tw_trials_key_is(m->key, e->o->name, e->stage) ? find(e, m->config) : NULL;
     if (!at) return TW_OK;
-    if (m->status != TW_OK || m->n < 1) {
+    at->wrong |= m->status == TW_ERR_MISMATCH;
+    if (m->status != TW_OK || m->n < 1 || at->wrong) {
         at->status = m->status;
         at->time = 0;
         return TW_OK;
@@ -164,14 +166,15 @@ static tw_status choose(evaluating *e, tw_evaluation *r, bool **wanted, tw_diag 
 /* Fills in the result. Times are of the last measurement alone. */
 static void conclude(const evaluating *e, const bool *final, tw_evaluation *r) {
     const entry *oracle = NULL;
+    for (int i = 0; i < e->n; i++) r->wrong += e->entries[i].wrong;
     for (int i = 0; i < e->legal; i++) {
         const entry *x = &e->entries[i];
-        r->wrong += x->status == TW_ERR_MISMATCH;
-        r->failed += x->status != TW_OK && x->status != TW_ERR_MISMATCH;
-        r->configs += x->status == TW_OK && x->time > 0;
+        r->failed += x->status != TW_OK && !x->wrong;
+        r->configs += x->time > 0;
         if (final[i] && x->time > 0 && (!oracle || x->time < oracle->time)) oracle = x;
     }
     if (!oracle) return;
+    r->correct = !r->wrong;
     snprintf(r->oracle, sizeof r->oracle, "%s", oracle->config);
     r->time = oracle->time;
     r->noise = (oracle->high - oracle->low) / 2 / oracle->time;

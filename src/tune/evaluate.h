@@ -21,16 +21,20 @@ enum { TW_EVALUATE_STRATEGIES = 12 /* The most strategies, a family's baselines 
 typedef struct tw_evaluated {
     const char *name;
     char config[400]; /* The choice in words. "": the strategy had none. */
-    double time;      /* Median of the choice's last measurement. 0: there is no choice, or it did not run. */
-    double share;     /* The oracle's time divided by `time`. 0: there is no time. */
+    /* Median of the choice's last measurement. 0: there is no choice, it did not run, or a result of it was wrong in
+       any measurement. */
+    double time;
+    double share; /* The oracle's time divided by `time`. 0: there is no time. */
 } tw_evaluated;
 
 /* The result of a problem. */
 typedef struct tw_evaluation {
     int64_t problem[TW_SELECT_AXES];
-    int configs;      /* Number of configurations with a correct result. */
-    int wrong;        /* Number of configurations with a wrong result. */
+    int configs; /* Number of configurations with a correct result. */
+    /* Number of configurations, baselines and choices with a wrong result in any measurement. */
+    int wrong;
     int failed;       /* Number of configurations that failed to run. */
+    bool correct;     /* True: there is an oracle, and no result was wrong. Whatever has a time was checked then. */
     char oracle[400]; /* The fastest legal configuration of the last measurement. */
     double time;      /* Median of the oracle's last measurement. */
     double noise;     /* Half the distance from the oracle's 10th to its 90th percentile, relative to its median. */

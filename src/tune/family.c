@@ -95,13 +95,19 @@ tw_wave_division tw_family_divide(const tw_family *f, int macro, const int64_t *
     return d;
 }
 
+bool tw_family_place(const tw_family *f, const double *unit, int64_t *problem) {
+    for (int a = 0; a < f->n_axes; a++) {
+        const double least = (double)f->least[a], ratio = (double)f->most[a] / least;
+        const int64_t at = (int64_t)(least * pow(ratio, unit[a]));
+        problem[a] = parts_of(at, f->step[a]) * f->step[a];
+        if (problem[a] > f->most[a] && problem[a] > f->step[a]) problem[a] -= f->step[a];
+    }
+    return !(f->most_work > 0 && tw_family_work(f, problem) > f->most_work);
+}
+
 void tw_family_draw(const tw_family *f, tw_random *r, int64_t *problem) {
+    double unit[TW_SELECT_AXES];
     do
-        for (int a = 0; a < f->n_axes; a++) {
-            const double least = (double)f->least[a], ratio = (double)f->most[a] / least;
-            const int64_t drawn = (int64_t)(least * pow(ratio, tw_random_unit(r)));
-            problem[a] = parts_of(drawn, f->step[a]) * f->step[a];
-            if (problem[a] > f->most[a] && problem[a] > f->step[a]) problem[a] -= f->step[a];
-        }
-    while (f->most_work > 0 && tw_family_work(f, problem) > f->most_work);
+        for (int a = 0; a < f->n_axes; a++) unit[a] = tw_random_unit(r);
+    while (!tw_family_place(f, unit, problem));
 }

@@ -74,7 +74,10 @@ bool tw_family_find(const tw_family *f, const char *config, int *macro, int *mic
 /* Computes G and L of a problem for a macro choice. The grid is 0 if the choice cannot compute the problem. */
 tw_wave_division tw_family_divide(const tw_family *f, int macro, const int64_t *problem);
 
-/* Draws a usual problem. The logarithms of its axes are uniform. */
+/* Writes the usual problem at a place: unit[a], from 0 to 1, is the logarithm of axis a between the logarithms of its
+   least and its most value. False: the problem has too much work. */
+bool tw_family_place(const tw_family *f, const double *unit, int64_t *problem);
+/* Draws a usual problem. Its place is uniform. */
 void tw_family_draw(const tw_family *f, tw_random *r, int64_t *problem);
 
 #endif

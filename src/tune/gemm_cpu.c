@@ -3,6 +3,7 @@
 
 #include "base/arena.h"
 #include "base/diag.h"
+#include "base/team.h"
 #include "tune/cpu_rig.h"
 #include "tune/macros.h"
 
@@ -20,8 +21,8 @@ static const tw_tiled_config usual = {0, 64, 256, 2048, 48, 0};
 
 typedef struct gemm_cpu {
     tw_arena arena;
-    tw_cpu_rig *rig;
-    const tw_cpu_rig_info *info;
+    tw_cpu_rig *rig; /* NULL: the family is recorded. */
+    int threads;
 } gemm_cpu;
 
 /* ---- measuring */
@@ -75,7 +76,7 @@ static const char *const baselines[] = {"default", "openblas"};
 
 /* A baseline divides the columns equally among the threads, and leaves the rows whole. */
 static void baseline(const void *self, int i, const int64_t *problem, char *out, size_t size) {
-    const int64_t panels = problem[1] / TW_PANEL_ROWS, threads = ((const gemm_cpu *)self)->info->threads;
+    const int64_t panels = problem[1] / TW_PANEL_ROWS, threads = ((const gemm_cpu *)self)->threads;
     tw_tiled_config c = usual;
     c.by = i;
     c.tm = ANY;
@@ -102,46 +103,68 @@ static void describe_macro(tw_artefact_macro *m, const tw_tiled_config *c, int t
     tw_tiled_least(c, &m->least[0], &m->least[1]);
 }
 
-static bool list_macros(gemm_cpu *g, tw_family *f) {
+/* Lists the macro choices of the configurations that are legal for any problem. */
+static bool list_macros(gemm_cpu *g, const tw_tiled_context *any, tw_family *f) {
     tw_artefact_macro *list = NULL;
     tw_tiled_config c = {0};
     char config[200];
     for (uint64_t i = 0; tw_space_point(&tw_tiled_space, i, &c); i++) {
         bool added;
-        if (tw_space_judge(&tw_tiled_space, &g->info->any, &c, NULL) != TW_OK) continue;
+        if (tw_space_judge(&tw_tiled_space, any, &c, NULL) != TW_OK) continue;
         tw_artefact_macro *m = tw_macros_add(&g->arena, &list, &f->n_macros, &tw_tiled_space, &c, &added);
         if (!m) return false;
-        if (added) describe_macro(m, &c, g->info->threads);
+        if (added) describe_macro(m, &c, g->threads);
     }
     f->macros = list;
     tw_space_print(&tw_tiled_space, &usual, config, sizeof config);
     return tw_family_find(f, config, &f->macro, &f->micro);
 }
 
-static bool describe(gemm_cpu *g, tw_family *f, tw_panel_format weights) {
-    const tw_cpu *cpu = &g->info->cpu;
-    const int threads = g->info->threads;
-    char isa[64], group[16] = "";
-    tw_cpu_isa_names(cpu->isa, isa, sizeof isa);
+void tw_gemm_cpu_name(tw_panel_format weights, char *out, size_t size) {
+    char group[16] = "";
     if (weights.group) snprintf(group, sizeof group, "-%d", weights.group);
-    json_t *o = json_pack("{s:s, s:i, s:s, s:s, s:s}", "device", cpu->model, "threads", threads, "isa", isa, "openblas",
-                          g->info->openblas, "tilewright", TW_VERSION);
-    char *text = o ? json_dumps(o, JSON_SORT_KEYS) : NULL;
-    f->environment = text ? tw_arena_strdup(&g->arena, text) : NULL;
-    f->name = tw_arena_printf(&g->arena, "gemm-cpu-%s%s", tw_dtype_name(weights.dtype), group);
-    f->device = tw_arena_printf(&g->arena, "%s, %d threads", cpu->model, threads);
-    f->alike = tw_arena_printf(&g->arena, "x86-64 %s, %d threads", isa, threads);
-    f->architecture = tw_arena_printf(&g->arena, "x86-64 %s", isa);
-    json_decref(o);
-    free(text);
-    return f->environment && !g->arena.failed;
+    snprintf(out, size, "gemm-cpu-%s%s", tw_dtype_name(weights.dtype), group);
 }
 
-tw_status tw_gemm_cpu_open(tw_family *out, const tw_gemm_cpu_options *o, tw_diag *diag) {
-    static const tw_family_calls calls = {measure, baseline, close_family};
-    gemm_cpu *g = calloc(1, sizeof *g);
-    if (!g) return tw_fail_memory(diag);
-    *out = (tw_family){.unit = "us",
+/* The properties of a processor that a family depends on. */
+typedef struct processor {
+    const char *model;
+    int threads;
+    uint32_t isa;
+    tw_tiled_context any; /* The context in which the space's legality holds for any problem. */
+} processor;
+
+/* Fills in the fields that follow from the processor and the environment's text. */
+static tw_status describe(gemm_cpu *g, tw_family *f, const processor *p, const char *environment, tw_diag *diag) {
+    char isa[64], name[32];
+    tw_cpu_isa_names(p->isa, isa, sizeof isa);
+    tw_gemm_cpu_name(p->any.of.weights, name, sizeof name);
+    g->threads = p->threads;
+    f->environment = tw_arena_strdup(&g->arena, environment);
+    f->name = tw_arena_strdup(&g->arena, name);
+    f->device = tw_arena_printf(&g->arena, "%s, %d threads", p->model, p->threads);
+    f->alike = tw_arena_printf(&g->arena, "x86-64 %s, %d threads", isa, p->threads);
+    f->architecture = tw_arena_printf(&g->arena, "x86-64 %s", isa);
+    return list_macros(g, &p->any, f) && !g->arena.failed ? TW_OK : tw_fail_memory(diag);
+}
+
+static tw_status describe_rig(gemm_cpu *g, tw_family *f, tw_diag *diag) {
+    const tw_cpu_rig_info *i = tw_cpu_rig_describe(g->rig);
+    const processor p = {i->cpu.model, i->threads, i->cpu.isa, i->any};
+    char isa[64];
+    tw_cpu_isa_names(p.isa, isa, sizeof isa);
+    json_t *o = json_pack("{s:s, s:i, s:s, s:s, s:s}", "device", p.model, "threads", p.threads, "isa", isa, "openblas",
+                          i->openblas, "tilewright", TW_VERSION);
+    if (o && *i->onednn) json_object_set_new(o, "onednn", json_string(i->onednn));
+    char *text = o ? json_dumps(o, JSON_SORT_KEYS) : NULL;
+    const tw_status st = text ? describe(g, f, &p, text, diag) : tw_fail_memory(diag);
+    json_decref(o);
+    free(text);
+    return st;
+}
+
+static tw_family family_of(gemm_cpu *g, const tw_family_calls *calls) {
+    return (tw_family){.unit = "us",
                        .protocol = "weights=memory",
                        .axes = {"m", "n", "k"},
                        .n_axes = 3,
@@ -154,13 +177,48 @@ tw_status tw_gemm_cpu_open(tw_family *out, const tw_gemm_cpu_options *o, tw_diag
                        .most_work = 4e9,
                        .baselines = baselines,
                        .n_baselines = sizeof baselines / sizeof *baselines,
-                       .calls = &calls,
+                       .calls = calls,
                        .self = g};
+}
+
+tw_status tw_gemm_cpu_open(tw_family *out, const tw_gemm_cpu_options *o, tw_diag *diag) {
+    static const tw_family_calls calls = {measure, baseline, close_family};
+    gemm_cpu *g = calloc(1, sizeof *g);
+    if (!g) return tw_fail_memory(diag);
+    *out = family_of(g, &calls);
     tw_status st = tw_cpu_rig_make(&g->rig, o->weights, o->threads, diag);
+    if (st == TW_OK) st = describe_rig(g, out, diag);
+    if (st != TW_OK) close_family(g);
+    return st;
+}
+
+/* Reads the processor of an environment. The strings belong to `environment`. */
+static bool read_processor(const json_t *environment, processor *p) {
+    const char *isa, *openblas, *onednn = "";
+    if (json_unpack((json_t *)environment, "{s:s, s:i, s:s, s:s, s?s}", "device", &p->model, "threads", &p->threads,
+                    "isa", &isa, "openblas", &openblas, "onednn", &onednn))
+        return false;
+    p->any.vendors = *onednn ? 2 : 1;
+    return p->threads >= 1 && p->threads <= TW_TEAM_MOST && tw_cpu_isa_parse(isa, &p->isa);
+}
+
+tw_status tw_gemm_cpu_recorded(tw_family *out, tw_panel_format weights, const char *environment, tw_diag *diag) {
+    static const tw_family_calls calls = {NULL, baseline, close_family};
+    tw_kernels kernels;
+    processor p = {.any = {&kernels, 1, {.weights = weights}}};
+    gemm_cpu *g = calloc(1, sizeof *g);
+    if (!g) return tw_fail_memory(diag);
+    *out = family_of(g, &calls);
+    out->recorded = true;
+    json_t *o = json_loads(environment, 0, NULL);
+    tw_status st = TW_OK;
+    if (!read_processor(o, &p))
+        st = tw_fail(diag, TW_ERR_FORMAT, "\"%.200s\" is no processor's environment", environment);
     if (st == TW_OK) {
-        g->info = tw_cpu_rig_describe(g->rig);
-        if (!describe(g, out, o->weights) || !list_macros(g, out)) st = tw_fail_memory(diag);
+        tw_kernels_choose_products(&kernels, p.isa);
+        st = describe(g, out, &p, environment, diag);
     }
+    json_decref(o);
     if (st != TW_OK) close_family(g);
     return st;
 }

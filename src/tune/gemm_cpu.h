@@ -12,7 +12,14 @@ typedef struct tw_gemm_cpu_options {
     int threads;             /* Number of threads. 0: all cores. */
 } tw_gemm_cpu_options;
 
+/* Writes the name of the family of a storage format, such as "gemm-cpu-i4-64". */
+void tw_gemm_cpu_name(tw_panel_format weights, char *out, size_t size);
+
 /* Opens the family. The caller closes it. */
 tw_status tw_gemm_cpu_open(tw_family *out, const tw_gemm_cpu_options *o, tw_diag *diag);
+
+/* Opens the recorded family of the processor that an environment describes. The family does not measure, and needs no
+   instructions of that processor. TW_ERR_FORMAT: the environment is not that of such a family. The caller closes it. */
+tw_status tw_gemm_cpu_recorded(tw_family *out, tw_panel_format weights, const char *environment, tw_diag *diag);
 
 #endif

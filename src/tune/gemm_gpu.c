@@ -72,8 +72,13 @@ static tw_status open_config(void *context, int i, tw_diag *diag) {
     const session *s = context;
     runner *r = &s->runners[i];
     if (is_vendor(s->words[i])) {
+        int number = 0;
         if (!s->plan) return tw_fail(diag, TW_ERR_UNSUPPORTED, "there is no cuBLASLt for this product");
-        r->vendor = (tw_gemm_vendor){s->plan, 0};
+        sscanf(s->words[i] + sizeof vendors - 1, " algorithm=%d", &number);
+        if (number < 0 || number >= tw_cublaslt_algorithms(s->plan))
+            return tw_fail(diag, TW_ERR_UNSUPPORTED, "cuBLASLt proposes %d algorithms for this product",
+                           tw_cublaslt_algorithms(s->plan));
+        r->vendor = (tw_gemm_vendor){s->plan, number};
         r->candidate = tw_gemm_vendor_candidate(&r->vendor);
         return TW_OK;
     }
@@ -180,6 +185,26 @@ static void close_family(void *self) {
     free(g);
 }
 
+/* Appends the vendor's library as a macro choice. A micro choice is an algorithm's rank in the library's own ranking.
+   The algorithms' tiles are unknown. The macro choice has tiles of 128 x 256 in their place. */
+static tw_status add_vendor(gemm_gpu *g, tw_family *f, const tw_artefact_macro *own, int sms, tw_diag *diag) {
+    static const char *const ranks[] = {
+        "", "algorithm=1", "algorithm=2", "algorithm=3", "algorithm=4", "algorithm=5", "algorithm=6", "algorithm=7"};
+    tw_artefact_macro *all = tw_arena_array(&g->arena, (size_t)f->n_macros + 1, sizeof *all);
+    if (!all) return tw_fail_memory(diag);
+    memcpy(all, own, (size_t)f->n_macros * sizeof *all);
+    all[f->n_macros++] = (tw_artefact_macro){.config = vendors,
+                                             .properties = TW_MACRO_VENDOR | TW_MACRO_WORKSPACE,
+                                             .grid = {128, 256},
+                                             .rounds = {0, 0, 64},
+                                             .multiple = {0, 8, 8},
+                                             .slots = sms,
+                                             .micros = ranks,
+                                             .n_micros = sizeof ranks / sizeof *ranks};
+    f->macros = all;
+    return TW_OK;
+}
+
 /* The properties of a device that a family depends on. */
 typedef struct device {
     const char *name, *target;
@@ -205,7 +230,7 @@ static tw_status describe(gemm_gpu *g, tw_family *f, const device *d, const char
     for (int m = 0; m < f->n_macros; m++)
         if (macros[m].grid[0] == 128 && macros[m].grid[1] == 128 && macros[m].times == 1 && !macros[m].parts[0])
             f->macro = m;
-    return TW_OK;
+    return add_vendor(g, f, macros, d->sms, diag);
 }
 
 static tw_status describe_gpu(gemm_gpu *g, tw_family *f, tw_diag *diag) {

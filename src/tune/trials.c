@@ -38,12 +38,19 @@ static tw_status add(tw_trial_list *l, const tw_trial *trial, tw_diag *diag) {
     return TW_OK;
 }
 
+/* Returns the list of a measurement. NULL: it belongs to none. */
+static tw_trial_list *list_of(const reading *r, const char *key) {
+    if (tw_trials_key_is(key, r->campaign, TW_TRIALS_SCREENS)) return &r->t->screens;
+    if (tw_trials_key_is(key, r->campaign, TW_TRIALS_SPREAD)) return &r->t->spread;
+    return tw_trials_key_is(key, r->campaign, TW_TRIALS_POINTS) ? &r->t->points : NULL;
+}
+
 static tw_status take(void *context, const tw_measurement *m, tw_diag *diag) {
     const reading *r = context;
-    const bool screen = tw_trials_key_is(m->key, r->campaign, TW_TRIALS_SCREENS);
+    tw_trial_list *list = list_of(r, m->key);
     tw_trial trial = {.macro = -1};
     tw_stats stats;
-    if (!screen && !tw_trials_key_is(m->key, r->campaign, TW_TRIALS_POINTS)) return TW_OK;
+    if (!list) return TW_OK;
     if (m->status != TW_OK || m->n < 1) {
         r->t->wrong++;
         return TW_OK;
@@ -54,9 +61,13 @@ static tw_status take(void *context, const tw_measurement *m, tw_diag *diag) {
     const tw_status st = tw_store_stats(m, &stats, diag);
     if (st != TW_OK) return st;
     trial.time = stats.median;
-    if (known && trial.time > 0) return add(screen ? &r->t->screens : &r->t->points, &trial, diag);
+    if (known && trial.time > 0) return add(list, &trial, diag);
     r->t->unknown++;
     return TW_OK;
+}
+
+static void order(tw_trial_list *l) {
+    if (l->n) qsort(l->at, (size_t)l->n, sizeof *l->at, tw_trials_by_problem);
 }
 
 tw_status tw_trials_read(tw_trials *out, const tw_family *f, tw_store *s, const char *campaign, tw_diag *diag) {
@@ -65,12 +76,14 @@ tw_status tw_trials_read(tw_trials *out, const tw_family *f, tw_store *s, const 
     const tw_store_filter filter = {.environment = f->environment, .space = f->name};
     const tw_status st = tw_store_read(s, &filter, take, &r, NULL, diag);
     if (st != TW_OK) tw_trials_free(out);
-    if (out->screens.n) qsort(out->screens.at, (size_t)out->screens.n, sizeof *out->screens.at, tw_trials_by_problem);
+    order(&out->screens);
+    order(&out->spread);
     return st;
 }
 
 void tw_trials_free(tw_trials *t) {
     free(t->screens.at);
+    free(t->spread.at);
     free(t->points.at);
     *t = (tw_trials){0};
 }

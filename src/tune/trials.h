@@ -8,6 +8,7 @@
 
 /* Phases of a campaign whose measurements are trials (tune/campaign.h). */
 #define TW_TRIALS_SCREENS "screen"
+#define TW_TRIALS_SPREAD  "spread"
 #define TW_TRIALS_POINTS  "points"
 
 /* Writes the key of a campaign's measurement: "campaign|phase|problem|configuration". */
@@ -31,6 +32,7 @@ typedef struct tw_trial_list {
 
 typedef struct tw_trials {
     tw_trial_list screens; /* Trials of screening, in the order of tw_trials_by_problem. */
+    tw_trial_list spread;  /* Trials of spread problems, in the order of tw_trials_by_problem. */
     tw_trial_list points;  /* Trials of points, in the store's order. */
     int64_t wrong;         /* Number of measurements left out: their result was wrong, or they did not run. */
     /* Number of measurements left out: the family does not have their problem, configuration or unit. */

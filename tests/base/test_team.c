@@ -6,6 +6,7 @@
 #include "base/team.h"
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -28,7 +29,7 @@ static void count(void *context, int member) {
 static void all_members_run(void **state) {
     (void)state;
     tw_team *t;
-    assert_int_equal(tw_team_start(&t, MEMBERS, NULL), TW_OK);
+    assert_int_equal(tw_team_start(&t, MEMBERS, true, NULL), TW_OK);
     assert_int_equal(tw_team_size(t), MEMBERS);
     counted c = {.together = true};
     for (int run = 1; run <= RUNS; run++) {
@@ -41,16 +42,44 @@ static void all_members_run(void **state) {
     tw_team_stop(t);
 }
 
+typedef struct gate {
+    _Atomic bool open;
+    _Atomic int passed;
+} gate;
+
+static void pass(void *context, int member) {
+    gate *g = context;
+    while (member && !atomic_load(&g->open)) usleep(10);
+    atomic_fetch_add(&g->passed, 1);
+}
+
+/* A launch returns while other members are at work. Settling waits for them, and so does the next launch. */
+static void a_launch_returns_before_the_others(void **state) {
+    (void)state;
+    tw_team *t;
+    gate g = {0};
+    assert_int_equal(tw_team_start(&t, MEMBERS, false, NULL), TW_OK);
+    tw_team_settle(t);
+    tw_team_launch(t, pass, &g);
+    assert_int_equal(g.passed, 1);
+    g.open = true;
+    tw_team_settle(t);
+    assert_int_equal(g.passed, MEMBERS);
+    for (int i = 0; i < RUNS; i++) tw_team_launch(t, pass, &g);
+    tw_team_stop(t);
+    assert_int_equal(g.passed, MEMBERS * (RUNS + 1));
+}
+
 static void a_team_of_one_is_the_caller(void **state) {
     (void)state;
     tw_team *t;
     counted c = {0};
-    assert_int_equal(tw_team_start(&t, 1, NULL), TW_OK);
+    assert_int_equal(tw_team_start(&t, 1, true, NULL), TW_OK);
     tw_team_run(t, count, &c);
     assert_int_equal(c.calls[0], 1);
     tw_team_stop(t);
     tw_team_stop(NULL);
-    assert_int_equal(tw_team_start(&t, 0, NULL), TW_OK);
+    assert_int_equal(tw_team_start(&t, 0, true, NULL), TW_OK);
     assert_true(tw_team_size(t) >= 1);
     tw_team_stop(t);
 }
@@ -59,8 +88,8 @@ static void impossible_sizes_are_refused(void **state) {
     (void)state;
     tw_team *t;
     tw_diag d;
-    assert_int_equal(tw_team_start(&t, -1, &d), TW_ERR_USAGE);
-    assert_int_equal(tw_team_start(&t, TW_TEAM_MOST + 1, &d), TW_ERR_USAGE);
+    assert_int_equal(tw_team_start(&t, -1, true, &d), TW_ERR_USAGE);
+    assert_int_equal(tw_team_start(&t, TW_TEAM_MOST + 1, true, &d), TW_ERR_USAGE);
     assert_non_null(strstr(d.message, "1 to 1024"));
     assert_null(t);
 }
@@ -68,6 +97,7 @@ static void impossible_sizes_are_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_members_run),
+        cmocka_unit_test(a_launch_returns_before_the_others),
         cmocka_unit_test(a_team_of_one_is_the_caller),
         cmocka_unit_test(impossible_sizes_are_refused),
     };

@@ -36,26 +36,78 @@ $ tilewright select t.select m=30 n=304 k=300 | sed 's/=[a-z0-9]*/=/g;s/: .*/: T
   tilewright: the artefact has no choice for this problem and these flags
   [1]
 # What choices are worth: a problem, then a line for each strategy.
-$ export OPENBLAS_NUM_THREADS=1; tilewright eval gemm type=bf16 -t 1 --range m=16:40 --range n=256:320 --range k=256:512 --problems 1 --store t.db --artefact t.select --commit 0 --json >e; wc -l <e; sed -n 1p e | json - family commit tilewright; sed -n 2p e | json - wrong failed
-> sed -n 3,8p e | while read line; do echo "$line" | json - strategy problems; done
+$ export OPENBLAS_NUM_THREADS=1; tilewright eval gemm type=bf16 -t 1 --range m=16:40 --range n=256:320 --range k=256:512 --problems 1 --store t.db --artefact t.select --commit 0 --json >e; wc -l <e; sed -n 1p e | json - family commit tilewright; sed -n 2p e | json - wrong failed correct
+> sed -n 3,8p e | while read line; do echo "$line" | json - strategy problems correct; done
   8
   gemm-cpu-bf16
   0
   0.1.0
   0
   0
+  true
   default
   1
+  true
   openblas
   1
+  true
   select
   1
+  true
   wave
   1
+  true
   linear
   1
+  true
   step
   1
+  true
+# What the store has says the same without the processor. A type that it lacks is not there.
+$ RECORDED="--device recorded --range m=16:40 --range n=256:320 --range k=256:512 --problems 1"; sed 1d e >measured
+> tilewright train gemm --device recorded --store t.db -o r.select | tail -1; cmp t.select r.select && echo the same artefact
+> tilewright eval gemm type=bf16 $RECORDED --store t.db --artefact r.select --json | sed 1d | cmp measured - && echo the same figures
+> tilewright eval gemm type=f32 $RECORDED --store t.db
+> tilewright eval gemm type=f33 $RECORDED --store t.db
+  r.select
+  the same artefact
+  the same figures
+  tilewright: t.db has no measurements of gemm type=f32
+  tilewright: "type=f33" is not type=f32, f16, bf16, i8 or i4
+  [2]
+# The first products of a store decide what it is of, or those of a type.
+$ echo '{"environment": {"device": "a GPU", "sms": 132}, "space": "gemm-gpu-bf16", "problem": "m=64 n=64 k=64", "config": {}, "protocol": "samples=1", "unit": "us", "status": "right", "samples": [1], "began_ns": 1}' >gpu.jsonl
+> sed 's/bf16/f16/;s/a GPU/another/' gpu.jsonl | cat gpu.jsonl - | tilewright import g.db - >/dev/null; tilewright export t.db | head -1 | sed 's/bf16/i4-64/' | tilewright import g.db - >/dev/null
+> for type in "" type=bf16 type=f16 type=i4 type=i8; do tilewright train gemm $type --device recorded --store g.db -o g.select; done
+  tilewright: the store has no points of gemm-gpu-bf16 on this device
+  tilewright: the store has no points of gemm-gpu-bf16 on this device
+  tilewright: the store has no points of gemm-gpu-f16 on this device
+  tilewright: the store has no points of gemm-cpu-i4-64 on this device
+  tilewright: g.db has no measurements of gemm type=i8
+  [2]
+# A wrong result of any configuration shows in the problem's line and in all that sum up. Here it is the default.
+$ tilewright export t.db | sed '/"key": "eval|.*|by=own tm=65536/s/"status": "right"/"status": "wrong", "message": "planted"/' | tilewright import w.db - >/dev/null
+> EVAL="tilewright eval gemm --device recorded --range m=16:40 --range n=256:320 --range k=256:512 --problems 1 --store w.db"
+> $EVAL --json >e; wc -l <e; sed -n 2p e | json - wrong correct of.default.us
+> sed -n 3,6p e | while read line; do echo "$line" | json - strategy correct; done
+> $EVAL | sed 's/.* %)  1 wrong  .*/1 wrong/;s/.*below.*%//'
+  6
+  1
+  false
+  0.0
+  openblas
+  false
+  wave
+  false
+  linear
+  false
+  step
+  false
+  1 wrong
+  ; some results are wrong
+  ; some results are wrong
+  ; some results are wrong
+  ; some results are wrong
 # What is wrong is said in a line.
 $ tilewright measure gemm type=q7
 > tilewright measure conv

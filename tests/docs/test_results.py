@@ -142,6 +142,17 @@ class Tables(unittest.TestCase):
         self.tool()
         self.assertEqual(self.tool("--check"), (0, ""))
 
+    def test_a_time_without_a_verdict_is_told(self):
+        for field in ("ours_us", "flushed_ns", "us", "ours_tokens_per_s", "million_operations_per_second", "rate"):
+            self.record(self.head, ROWS + [{"case": "b", field: 10.0}])
+            self.complains("x-h200.jsonl:4: b has %s and no verdict" % field)
+        # A verdict further in is none of the row; what has neither time nor rate needs none.
+        self.record(self.head, ROWS + [{"case": "b", "ours_us": 10.0, "config": {"correct": True}}])
+        self.complains("b has ours_us and no verdict")
+        self.record(self.head, ROWS + [{"case": "b", "bonus": 1, "ours_us_list": []}])
+        self.tool()
+        self.assertEqual(self.tool("--check"), (0, ""))
+
     def test_a_file_that_is_no_json_is_told(self):
         self.write("bench/results/x-h200.jsonl", "{")
         self.complains("x-h200.jsonl:")

@@ -2,6 +2,7 @@
 #include "select/artefacts.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 static int64_t below(tw_random *r, int64_t bound) {
@@ -93,6 +94,93 @@ tw_artefact *artefact_of_products(tw_arena *a, tw_random *r, int macros, int wav
     return out;
 }
 
+/* ---- the reference */
+
+double artefact_parts(int64_t size, int64_t part) {
+    const int64_t parts = part ? (size + part - 1) / part : 1;
+    return (double)parts;
+}
+
+static int nearest(const tw_artefact_fit *f, double rounds) {
+    int best = -1;
+    double least = (double)INFINITY;
+    for (int i = 0; i < f->n_anchors; i++) {
+        const double apart = fabs((double)f->anchors[i].rounds - rounds);
+        if (apart < least) best = f->anchors[i].micro;
+        least = fmin(least, apart);
+    }
+    return best;
+}
+
+artefact_prediction artefact_refer(const tw_artefact *a, int macro, const int64_t *problem) {
+    const tw_artefact_macro *m = &a->macros[macro];
+    double g = m->times ? (double)m->times : 1, l = 1;
+    bool shrinks = false;
+    for (int x = 0; x < a->n_axes; x++) {
+        g *= artefact_parts(problem[x], m->grid[x]);
+        l *= artefact_parts(problem[x], m->rounds[x]);
+        if (a->shrinks[x] && m->grid[x])
+            l *= (double)problem[x] / ((double)m->grid[x] * artefact_parts(problem[x], m->grid[x]));
+        shrinks |= a->shrinks[x];
+    }
+    if (!m->n_fits) return (artefact_prediction){0};
+    const double waves = ceil(g / (double)m->slots);
+    const int fit = (waves < m->n_fits ? (int)waves : m->n_fits) - 1;
+    const tw_artefact_fit *f = &m->fits[fit];
+    const double c[4] = {(double)f->c[0], (double)f->c[1], (double)f->c[2], (double)f->c[3]};
+    const double before = (double)fit * (double)m->slots;
+    artefact_prediction r = {.time = c[0] * g * l + c[1] * g + c[2] * l + c[3], .micro = nearest(f, l)};
+    r.slack = (fabs(c[0] * l * (g - before)) + fabs(c[1] * (g - before)) + fabs((c[2] + c[0] * before) * l) +
+               fabs(c[3] + c[1] * before)) *
+              2.45e-4;
+    r.known = f->n_anchors && r.time > 0;
+    r.exact = g * l < 0x1p40 && g < 0x1p30 && !shrinks;
+    return r;
+}
+
+static bool computes(const tw_artefact *a, int macro, const int64_t *problem) {
+    const tw_artefact_macro *m = &a->macros[macro];
+    for (int x = 0; x < a->n_axes; x++) {
+        if (m->multiple[x] && problem[x] % m->multiple[x] != 0) return false;
+        if (problem[x] < m->least[x]) return false;
+        if (m->most[x] && problem[x] > m->most[x]) return false;
+        if (m->parts[x] && (int64_t)artefact_parts(problem[x], m->grid[x]) % m->parts[x]) return false;
+    }
+    return true;
+}
+
+bool artefact_allows(const tw_artefact *a, int macro, const int64_t *problem, unsigned flags) {
+    const unsigned p = a->macros[macro].properties;
+    return computes(a, macro, problem) && !(flags & TW_SELECT_DETERMINISTIC && p & TW_MACRO_ATOMIC) &&
+           !(flags & TW_SELECT_NO_WORKSPACE && p & TW_MACRO_WORKSPACE) &&
+           !(flags & TW_SELECT_OWN_ONLY && p & TW_MACRO_VENDOR) &&
+           !(flags & TW_SELECT_VENDOR_ONLY && !(p & TW_MACRO_VENDOR));
+}
+
+bool artefact_is_config(const tw_artefact *a, const tw_selection *s) {
+    char config[200];
+    const tw_artefact_macro *m = &a->macros[s->macro];
+    const char *micro = m->micros[s->micro];
+    snprintf(config, sizeof config, "%s%s%s", m->config, *micro ? " " : "", micro);
+    return !strcmp(s->config, config);
+}
+
+const char *artefact_refute(const tw_artefact *a, const int64_t *problem, unsigned flags, const tw_selection *s) {
+    if (s->source != TW_SELECT_MODEL) return "the model did not decide";
+    if (s->macro < 0 || s->macro >= a->n_macros) return "there is no such macro choice";
+    if (!artefact_allows(a, s->macro, problem, flags)) return "the macro choice is not allowed";
+    double most = (double)INFINITY;
+    for (int i = 0; i < a->n_macros; i++) {
+        const artefact_prediction r = artefact_refer(a, i, problem);
+        if (r.known && artefact_allows(a, i, problem, flags)) most = fmin(most, r.time + r.slack);
+    }
+    const artefact_prediction got = artefact_refer(a, s->macro, problem);
+    if (got.time - got.slack > most) return "another macro choice takes less";
+    if (!(s->time > 0 && fabs(s->time - got.time) <= got.slack)) return "the time is another";
+    if (s->micro != got.micro) return "the micro choice is another";
+    return artefact_is_config(a, s) ? NULL : "the configuration's words are others";
+}
+
 /* ---- random artefacts */
 
 static void random_anchors(tw_arena *a, tw_random *r, const tw_artefact_macro *m, tw_artefact_fit *f) {
@@ -143,16 +231,6 @@ static void random_macro(tw_arena *a, tw_random *r, const artefact_limits *l, in
         random_fit(r, l, i, &fits[i]);
         random_anchors(a, r, m, &fits[i]);
     }
-}
-
-static bool computes(const tw_artefact *a, int macro, const int64_t *problem) {
-    const tw_artefact_macro *m = &a->macros[macro];
-    for (int x = 0; x < a->n_axes; x++)
-        if ((m->multiple[x] && problem[x] % m->multiple[x]) || problem[x] < m->least[x] ||
-            (m->most[x] && problem[x] > m->most[x]) ||
-            (m->parts[x] && ((problem[x] - 1) / m->grid[x] + 1) % m->parts[x]))
-            return false;
-    return true;
 }
 
 static void random_exact(tw_arena *a, tw_random *r, int most, tw_artefact *out) {

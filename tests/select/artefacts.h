@@ -22,4 +22,31 @@ tw_artefact *artefact_random(tw_arena *a, tw_random *r, const artefact_limits *l
 
 /* Draws a problem. Most problems are small enough to have few waves. */
 void artefact_problem(const tw_artefact *a, tw_random *r, int64_t *problem);
+
+/* ---- the reference: decisions by the definition, in double precision */
+
+/* Returns the number of parts of an extent. The last part may be smaller. `part` 0: there is one part. */
+double artefact_parts(int64_t size, int64_t part);
+
+/* The prediction of a macro choice. */
+typedef struct artefact_prediction {
+    bool known; /* True: there is a prediction. */
+    /* True: the prediction is exact if the coefficients are small whole numbers, since all sums are below 2^53. */
+    bool exact;
+    double time;  /* Predicted time in the artefact's unit. */
+    double slack; /* Largest error of the time if coefficients are stored in 20 bits. */
+    int micro;    /* Micro choice of the nearest anchor. */
+} artefact_prediction;
+artefact_prediction artefact_refer(const tw_artefact *a, int macro, const int64_t *problem);
+
+/* Tells whether flags and rules allow a macro choice. */
+bool artefact_allows(const tw_artefact *a, int macro, const int64_t *problem, unsigned flags);
+
+/* Tells whether a decision's configuration is that of its macro and micro choice. */
+bool artefact_is_config(const tw_artefact *a, const tw_selection *s);
+
+/* Returns why a decision by the model is wrong. NULL: it is right. A right decision has the least prediction of all
+   allowed macro choices, up to the error of coefficients of 20 bits. */
+const char *artefact_refute(const tw_artefact *a, const int64_t *problem, unsigned flags, const tw_selection *s);
+
 #endif

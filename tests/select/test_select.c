@@ -5,76 +5,6 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- the reference */
-
-typedef struct reference {
-    bool known; /* True: there is a prediction. */
-    /* True: the prediction is exact, since the coefficients are small whole numbers and all sums below 2^53. */
-    bool exact;
-    double time, slack; /* Predicted time, and the largest error of coefficients stored in 20 bits. */
-    int micro;
-} reference;
-
-static double parts_of(int64_t size, int64_t tile) {
-    return tile ? (double)((size + tile - 1) / tile) : 1;
-}
-
-static int nearest(const tw_artefact_fit *f, double rounds) {
-    int best = -1;
-    double least = (double)INFINITY;
-    for (int i = 0; i < f->n_anchors; i++) {
-        const double apart = fabs((double)f->anchors[i].rounds - rounds);
-        if (apart < least) best = f->anchors[i].micro;
-        least = fmin(least, apart);
-    }
-    return best;
-}
-
-static reference refer(const tw_artefact *a, int macro, const int64_t *problem) {
-    const tw_artefact_macro *m = &a->macros[macro];
-    double g = m->times ? (double)m->times : 1, l = 1;
-    bool shrinks = false;
-    for (int x = 0; x < a->n_axes; x++) {
-        g *= parts_of(problem[x], m->grid[x]);
-        l *= parts_of(problem[x], m->rounds[x]);
-        if (a->shrinks[x] && m->grid[x])
-            l *= (double)problem[x] / ((double)m->grid[x] * parts_of(problem[x], m->grid[x]));
-        shrinks |= a->shrinks[x];
-    }
-    if (!m->n_fits) return (reference){0};
-    const double waves = ceil(g / (double)m->slots);
-    const int fit = (waves < m->n_fits ? (int)waves : m->n_fits) - 1;
-    const tw_artefact_fit *f = &m->fits[fit];
-    const double c[4] = {(double)f->c[0], (double)f->c[1], (double)f->c[2], (double)f->c[3]};
-    const double before = (double)fit * (double)m->slots;
-    reference r = {.time = c[0] * g * l + c[1] * g + c[2] * l + c[3], .micro = nearest(f, l)};
-    r.slack = (fabs(c[0] * l * (g - before)) + fabs(c[1] * (g - before)) + fabs((c[2] + c[0] * before) * l) +
-               fabs(c[3] + c[1] * before)) *
-              2.45e-4;
-    r.known = f->n_anchors && r.time > 0;
-    r.exact = g * l < 0x1p40 && g < 0x1p30 && !shrinks;
-    return r;
-}
-
-static bool computes(const tw_artefact *a, int macro, const int64_t *problem) {
-    const tw_artefact_macro *m = &a->macros[macro];
-    for (int x = 0; x < a->n_axes; x++) {
-        if (m->multiple[x] && problem[x] % m->multiple[x] != 0) return false;
-        if (problem[x] < m->least[x]) return false;
-        if (m->most[x] && problem[x] > m->most[x]) return false;
-        if (m->parts[x] && (int64_t)parts_of(problem[x], m->grid[x]) % m->parts[x]) return false;
-    }
-    return true;
-}
-
-static bool may(const tw_artefact *a, int macro, const int64_t *problem, unsigned flags) {
-    const unsigned p = a->macros[macro].properties;
-    return computes(a, macro, problem) && !(flags & TW_SELECT_DETERMINISTIC && p & TW_MACRO_ATOMIC) &&
-           !(flags & TW_SELECT_NO_WORKSPACE && p & TW_MACRO_WORKSPACE) &&
-           !(flags & TW_SELECT_OWN_ONLY && p & TW_MACRO_VENDOR) &&
-           !(flags & TW_SELECT_VENDOR_ONLY && !(p & TW_MACRO_VENDOR));
-}
-
 static const tw_artefact_exact *listed(const tw_artefact *a, const int64_t *problem) {
     for (int i = 0; i < a->n_exact; i++)
         if (!memcmp(a->exact[i].problem, problem, (size_t)a->n_axes * sizeof *problem)) return &a->exact[i];
@@ -87,17 +17,9 @@ typedef struct share {
     int of[TW_SELECT_EXACT + 1], wide, second, plain;
 } share;
 
-static void same_config(const tw_artefact *a, const tw_selection *s) {
-    char config[200];
-    const tw_artefact_macro *m = &a->macros[s->macro];
-    const char *micro = m->micros[s->micro];
-    snprintf(config, sizeof config, "%s%s%s", m->config, *micro ? " " : "", micro);
-    assert_string_equal(s->config, config);
-}
-
 static void expect_exact(const tw_artefact *a, const tw_artefact_exact *e, const int64_t *problem, unsigned flags,
                          const tw_selection *s, share *n) {
-    const bool first = may(a, e->macro, problem, flags);
+    const bool first = artefact_allows(a, e->macro, problem, flags);
     assert_int_equal(s->source, TW_SELECT_EXACT);
     assert_int_equal(s->macro, first ? e->macro : e->second_macro);
     assert_int_equal(s->micro, first ? e->micro : e->second_micro);
@@ -108,7 +30,7 @@ static void expect_exact(const tw_artefact *a, const tw_artefact_exact *e, const
 static void expect_interval(const tw_artefact *a, const int64_t *problem, const tw_selection *s) {
     const tw_artefact_macro *m = &a->macros[s->macro];
     double g = m->times ? (double)m->times : 1;
-    for (int x = 0; x < a->n_axes; x++) g *= parts_of(problem[x], m->grid[x]);
+    for (int x = 0; x < a->n_axes; x++) g *= artefact_parts(problem[x], m->grid[x]);
     const double waves = ceil(g / (double)m->slots),
                  error = m->fits[(waves < m->n_fits ? (int)waves : m->n_fits) - 1].error;
     /* The file rounds errors up by at most a sixteenth. */
@@ -122,43 +44,38 @@ static void expect(const tw_artefact *a, bool plain, const int64_t *problem, uns
                    share *n) {
     const tw_artefact_exact *e = listed(a, problem);
     n->of[s->source]++;
-    if (s->source != TW_SELECT_NONE) same_config(a, s);
-    if (e && (may(a, e->macro, problem, flags) || (e->second_macro >= 0 && may(a, e->second_macro, problem, flags)))) {
+    if (s->source != TW_SELECT_NONE) assert_true(artefact_is_config(a, s));
+    if (e && (artefact_allows(a, e->macro, problem, flags) ||
+              (e->second_macro >= 0 && artefact_allows(a, e->second_macro, problem, flags)))) {
         expect_exact(a, e, problem, flags, s, n);
         return;
     }
     int best = -1;
-    reference least = {.time = (double)INFINITY};
-    double bound = (double)INFINITY;
+    artefact_prediction least = {.time = (double)INFINITY};
     for (int i = 0; i < a->n_macros; i++) {
-        const reference r = refer(a, i, problem);
-        if (!r.known || !may(a, i, problem, flags)) continue;
+        const artefact_prediction r = artefact_refer(a, i, problem);
+        if (!r.known || !artefact_allows(a, i, problem, flags)) continue;
         if (r.time < least.time) {
             best = i;
             least = r;
         }
         plain = plain && r.exact;
-        bound = fmin(bound, r.time + r.slack);
     }
     n->plain += plain;
     if (best < 0 || (s->source != TW_SELECT_MODEL && !plain && least.slack > least.time)) {
-        const bool allowed = may(a, a->macro, problem, flags);
+        const bool allowed = artefact_allows(a, a->macro, problem, flags);
         assert_int_equal(s->source, allowed ? TW_SELECT_DEFAULT : TW_SELECT_NONE);
         assert_int_equal(s->macro, allowed ? a->macro : -1);
         assert_int_equal(s->micro, allowed ? a->micro : -1);
         assert_true(s->time == 0 && s->low == 0 && s->high == 0);
         return;
     }
-    assert_int_equal(s->source, TW_SELECT_MODEL);
-    const reference got = refer(a, s->macro, problem);
-    assert_true(may(a, s->macro, problem, flags));
+    const char *const why = artefact_refute(a, problem, flags, s);
+    if (why) fail_msg("%s", why);
     if (plain) {
         assert_int_equal(s->macro, best);
         assert_true(s->time == least.time);
     }
-    assert_true(fabs(s->time - got.time) <= got.slack);
-    assert_true(got.time - got.slack <= bound);
-    assert_int_equal(s->micro, got.micro);
     expect_interval(a, problem, s);
 }
 
@@ -226,6 +143,46 @@ static void decisions_are_the_reference_s(void **state) {
     assert_true(n.second > all / 2000 && n.wide > 0 && n.plain > all / 5);
 }
 
+/* The reference refutes each decision but the right one. */
+static void other_decisions_are_refuted(void **state) {
+    (void)state;
+    tw_random r = tw_random_seed(5);
+    fixture f = {0};
+    const tw_artefact *a = artefact_of_products(&f.arena, &r, 120, 40);
+    begin(&f, a);
+    for (int i = 0; i < 200; i++) {
+        int64_t problem[TW_SELECT_AXES] = {0};
+        tw_selection right;
+        for (int x = 0; x < a->n_axes; x++) problem[x] = 1 + (int64_t)tw_random_below(&r, 8192);
+        assert_int_equal(tw_select_choose(f.s, problem, 0, &right), TW_OK);
+        assert_null(artefact_refute(a, problem, 0, &right));
+        tw_selection s = right;
+        s.source = TW_SELECT_DEFAULT;
+        assert_non_null(artefact_refute(a, problem, 0, &s));
+        s = right;
+        s.micro = (right.micro + 1) % 4;
+        assert_string_equal(artefact_refute(a, problem, 0, &s), "the micro choice is another");
+        s = right;
+        s.time *= 1.01;
+        assert_string_equal(artefact_refute(a, problem, 0, &s), "the time is another");
+        s = right;
+        s.config = "tm=1";
+        assert_string_equal(artefact_refute(a, problem, 0, &s), "the configuration's words are others");
+        assert_string_equal(artefact_refute(a, problem, TW_SELECT_VENDOR_ONLY, &right),
+                            "the macro choice is not allowed");
+        /* The prediction is that of another macro choice. All else is right. */
+        s = right;
+        s.macro = (right.macro + 1 + (int)tw_random_below(&r, 119)) % 120;
+        const artefact_prediction other = artefact_refer(a, s.macro, problem);
+        s.time = other.time;
+        s.micro = other.micro;
+        const char *const why = artefact_refute(a, problem, 0, &s);
+        assert_string_equal(why, other.time > right.time * 1.01 ? "another macro choice takes less"
+                                                                : "the configuration's words are others");
+    }
+    end(&f);
+}
+
 /* Bounds leave few candidates. Without them a decision reads all records and takes several times as long. */
 static void few_records_are_read(void **state) {
     (void)state;
@@ -278,6 +235,7 @@ static void a_scan_ends_where_it_should(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(decisions_are_the_reference_s),
+        cmocka_unit_test(other_decisions_are_refuted),
         cmocka_unit_test(few_records_are_read),
         cmocka_unit_test(a_scan_ends_where_it_should),
     };

@@ -336,7 +336,7 @@ typedef struct judged {
 static tw_status take(void *context, const tw_evaluation *e, tw_diag *diag) {
     judged *j = context;
     (void)diag;
-    assert_true(e->configs > 8 && e->wrong == 0 && e->time > 0 && *e->oracle);
+    assert_true(e->configs > 8 && e->wrong == 0 && e->correct && e->time > 0 && *e->oracle);
     for (int i = 0; i < e->n; i++) {
         j->names[i] = e->of[i].name;
         j->shares[i][j->n] = e->of[i].share;
@@ -444,6 +444,65 @@ static void artefacts_say_what_models_say(void **state) {
     tw_store_close(s);
 }
 
+static bool choose_fixed(void *context, const int64_t *problem, char *out, size_t size) {
+    (void)problem;
+    snprintf(out, size, "%s", (const char *)context);
+    return true;
+}
+
+static tw_status take_last(void *context, const tw_evaluation *e, tw_diag *diag) {
+    (void)diag;
+    *(tw_evaluation *)context = *e;
+    return TW_OK;
+}
+
+/* Evaluates a problem by a strategy that always chooses `config`. */
+static tw_evaluation evaluate_fixed(toy *t, const char *config) {
+    char file[600];
+    tw_store *s;
+    tw_diag d;
+    tw_evaluation e = {.n = 0};
+    const tw_strategy strategy = {"fixed", choose_fixed, (void *)config};
+    const tw_evaluate_options o = {.name = "eval",
+                                   .problems = 1,
+                                   .seed = 7,
+                                   .strategies = &strategy,
+                                   .n_strategies = 1,
+                                   .result = take_last,
+                                   .context = &e};
+    snprintf(file, sizeof file, "%s.%s", path, t->wrong ? t->wrong : "none");
+    if (tw_store_open(&s, file, false, &d) != TW_OK) fail_msg("%s", d.message);
+    if (tw_evaluate(&t->family, s, &o, &d) != TW_OK) fail_msg("%s", d.message);
+    tw_store_close(s);
+    return e;
+}
+
+/* Wrong results are counted of configurations, of baselines and of choices that are no configuration. */
+static void wrong_results_are_told(void **state) {
+    (void)state;
+    static const char elsewhere[] = "tile=7 stages=2";
+    static const char *const wrong[] = {"tile=16 stages=4", "tile=128 stages=2", elsewhere};
+    toy t;
+    toy_open(&t);
+    tw_evaluation e = evaluate_fixed(&t, elsewhere);
+    assert_true(e.correct && e.wrong == 0 && e.failed == 0 && e.n == 2 && e.of[0].time > 0 && e.of[1].time > 0);
+    const int all = e.configs;
+    for (int i = 0; i < 3; i++) {
+        t.wrong = wrong[i];
+        e = evaluate_fixed(&t, elsewhere);
+        assert_true(!e.correct && e.wrong == 1 && e.failed == 0 && e.time > 0);
+        assert_int_equal(e.configs, i < 2 ? all - 1 : all);
+        assert_true((e.of[0].time > 0) == (i != 1) && (e.of[1].time > 0) == (i != 2));
+    }
+    /* A configuration that was wrong once has no time, even if its later results are right. */
+    t.wrong = "tile=64 stages=2";
+    t.wrong_times = 1;
+    e = evaluate_fixed(&t, "tile=64 stages=2");
+    assert_null(t.wrong);
+    assert_true(!e.correct && e.wrong == 1 && e.failed == 0 && e.configs == all - 1);
+    assert_true(e.of[1].time == 0 && e.of[1].share == 0 && strcmp(e.oracle, "tile=64 stages=2") != 0);
+}
+
 static void shares_are_summarised(void **state) {
     (void)state;
     double shares[] = {0.5, 1, 0, 0.25};
@@ -467,6 +526,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(trials_are_read_by_phase, setup, teardown),
         cmocka_unit_test_setup_teardown(choices_come_near_the_best, setup, teardown),
         cmocka_unit_test_setup_teardown(artefacts_say_what_models_say, setup, teardown),
+        cmocka_unit_test_setup_teardown(wrong_results_are_told, setup, teardown),
         cmocka_unit_test(shares_are_summarised),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

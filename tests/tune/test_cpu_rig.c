@@ -103,10 +103,103 @@ static void families_measure_their_choices(void **state) {
     tw_family_close(NULL);
 }
 
+/* Opens the recorded family of an environment. The test fails if that fails. */
+static tw_family open_recorded(tw_panel_format weights, const char *environment) {
+    tw_family f;
+    tw_diag d;
+    if (tw_gemm_cpu_recorded(&f, weights, environment, &d) != TW_OK) fail_msg("%s", d.message);
+    assert_true(f.recorded);
+    assert_string_equal(f.environment, environment);
+    return f;
+}
+
+static int count_configs(const tw_family *f) {
+    int n = 0;
+    for (int m = 0; m < f->n_macros; m++) n += f->macros[m].n_micros;
+    return n;
+}
+
+/* The recorded family of an environment equals the family that measured. */
+static void families_are_recorded(void **state) {
+    (void)state;
+    static const tw_panel_format formats[] = {{TW_F32, 0}, {TW_I4, 64}};
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
+        const int64_t problem[TW_SELECT_AXES] = {33, 256, 300};
+        char here[200], there[200];
+        tw_family f;
+        tw_diag d;
+        const tw_gemm_cpu_options o = {.weights = formats[i], .threads = 2};
+        if (tw_gemm_cpu_open(&f, &o, &d) != TW_OK) fail_msg("%s", d.message);
+        tw_family g = open_recorded(formats[i], f.environment);
+        assert_string_equal(g.name, f.name);
+        assert_string_equal(g.device, f.device);
+        assert_string_equal(g.alike, f.alike);
+        assert_string_equal(g.architecture, f.architecture);
+        assert_true(g.n_macros == f.n_macros && g.macro == f.macro && g.micro == f.micro);
+        assert_int_equal(g.n_baselines, f.n_baselines);
+        for (int m = 0; m < f.n_macros; m++) {
+            assert_int_equal(g.macros[m].n_micros, f.macros[m].n_micros);
+            assert_int_equal(g.macros[m].slots, 2);
+            tw_family_config(&f, m, f.macros[m].n_micros - 1, here, sizeof here);
+            tw_family_config(&g, m, f.macros[m].n_micros - 1, there, sizeof there);
+            assert_string_equal(here, there);
+        }
+        for (int b = 0; b < f.n_baselines; b++) {
+            f.calls->baseline(f.self, b, problem, here, sizeof here);
+            g.calls->baseline(g.self, b, problem, there, sizeof there);
+            assert_string_equal(here, there);
+        }
+        tw_family_close(&g);
+        tw_family_close(&f);
+    }
+}
+
+#define ENVIRONMENT(THREADS, ISA, MORE)                                                                                \
+    "{\"device\": \"X\", \"isa\": \"" ISA "\", \"openblas\": \"O\", \"threads\": " THREADS MORE "}"
+
+/* A recorded family's choices depend on the threads, instructions and libraries of its processor alone. */
+static void other_processors_are_recorded(void **state) {
+    (void)state;
+    const int64_t problem[TW_SELECT_AXES] = {33, 512, 300};
+    char words[200];
+    tw_family wide = open_recorded((tw_panel_format){TW_BF16, 0}, ENVIRONMENT("16", "avx2 avx512", ""));
+    assert_string_equal(wide.device, "X, 16 threads");
+    assert_string_equal(wide.alike, "x86-64 avx2 avx512, 16 threads");
+    assert_int_equal(wide.n_macros, 60);
+    assert_int_equal(wide.macros[0].slots, 16);
+    wide.calls->baseline(wide.self, 0, problem, words, sizeof words);
+    assert_non_null(strstr(words, " tn=32 "));
+    /* Kernels in plain C and with AMX have no choice of blocks. */
+    tw_family plain = open_recorded((tw_panel_format){TW_BF16, 0}, ENVIRONMENT("16", "none", ""));
+    tw_family amx = open_recorded((tw_panel_format){TW_BF16, 0}, ENVIRONMENT("16", "amx", ""));
+    assert_true(count_configs(&wide) > count_configs(&plain) && count_configs(&plain) == count_configs(&amx));
+    tw_family two = open_recorded((tw_panel_format){TW_BF16, 0}, ENVIRONMENT("16", "none", ", \"onednn\": \"3\""));
+    assert_int_equal(two.n_macros, 90);
+    tw_family *const all[] = {&wide, &plain, &amx, &two};
+    for (int i = 0; i < 4; i++) tw_family_close(all[i]);
+    static const char *const bad[] = {"{}",
+                                      "what",
+                                      "[]",
+                                      ENVIRONMENT("0", "none", ""),
+                                      ENVIRONMENT("1025", "none", ""),
+                                      ENVIRONMENT("\"2\"", "none", ""),
+                                      ENVIRONMENT("2", "", ""),
+                                      ENVIRONMENT("2", "neon", ""),
+                                      "{\"device\": \"X\", \"isa\": \"none\", \"threads\": 2}"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        tw_family f;
+        tw_diag d;
+        assert_int_equal(tw_gemm_cpu_recorded(&f, (tw_panel_format){TW_F32, 0}, bad[i], &d), TW_ERR_FORMAT);
+        assert_non_null(strstr(d.message, "is no processor's environment"));
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(configurations_are_checked),
         cmocka_unit_test(families_measure_their_choices),
+        cmocka_unit_test(families_are_recorded),
+        cmocka_unit_test(other_processors_are_recorded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -21,6 +21,7 @@ typedef struct toy {
     int measured;      /* Configurations that were measured. */
     int end;           /* Configurations until an interruption. Negative: there is none. */
     const char *wrong; /* The configuration with a wrong result. NULL: there is none. */
+    int wrong_times;   /* Number of first results of `wrong` that are wrong. 0: all are. */
 } toy;
 
 static const char *const toy_micros[] = {"stages=2", "stages=4", "stages=8"};
@@ -73,6 +74,7 @@ static inline tw_status toy_measure(void *self, const int64_t *problem, const ch
         if (t->end == 0 && l->interrupted && l->interrupted(l->context)) return TW_OK;
         double samples[16], sorted[16];
         const bool wrong = t->wrong && !strcmp(configs[i], t->wrong);
+        if (wrong && t->wrong_times && !--t->wrong_times) t->wrong = NULL;
         const tw_diag why = {.message = "1 of 1 cells are wrong"}, none = {.status = TW_OK};
         for (int s = 0; s < p->samples; s++) samples[s] = sorted[s] = toy_time(&t->family, configs[i], problem);
         const tw_measured m = {.candidate = i,

@@ -6,15 +6,13 @@
 #include "vm/cpu/choice.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 tw_status tw_vm_open(tw_vm **out, const tw_model *model, const tw_vm_options *options, tw_diag *diag) {
     *out = NULL;
     if (options->workers < 1 || options->workers > TW_MAX_WORKERS)
         return tw_fail(diag, TW_ERR_USAGE, "workers: %d is not within 1..%d", options->workers, TW_MAX_WORKERS);
-    tw_vm *vm = aligned_alloc(64, (sizeof *vm + 63) / 64 * 64);
+    tw_vm *vm = calloc(1, sizeof *vm);
     if (!vm) return tw_fail_memory(diag);
-    memset(vm, 0, sizeof *vm);
     vm->m = model;
     vm->options = *options;
     vm->n_threads = options->workers;
@@ -24,7 +22,12 @@ tw_status tw_vm_open(tw_vm **out, const tw_model *model, const tw_vm_options *op
     vm->threads = tw_arena_array(&vm->arena, (size_t)vm->n_threads, sizeof *vm->threads);
     if (model->rope.kind != TW_ROPE_NONE)
         vm->inv_freq = tw_arena_array(&vm->arena, (size_t)model->rope.dims / 2 + 1, sizeof(float));
-    tw_status st = vm->arena.failed ? tw_fail_memory(diag) : tw_workers_start(vm, diag);
+    for (int i = 0; vm->threads && i < vm->n_threads; i++) {
+        vm->threads[i].vm = vm;
+        vm->threads[i].index = i;
+    }
+    tw_status st =
+        vm->arena.failed ? tw_fail_memory(diag) : tw_team_start(&vm->team, vm->n_threads, !options->no_pin, diag);
     if (st == TW_OK && !options->no_vendor) st = tw_choices_open(&vm->choices, vm, diag);
     if (st == TW_OK)
         *out = vm;
@@ -40,7 +43,7 @@ static void free_program(tw_program *p) {
 
 void tw_vm_close(tw_vm *vm) {
     if (!vm) return;
-    if (vm->threads) tw_workers_stop(vm);
+    tw_team_stop(vm->team);
     for (int i = 0; vm->threads && i < vm->n_threads; i++) {
         tw_vendor_close(vm->threads[i].vendor);
         tw_vm_pages_free(vm->threads[i].scratch, vm->threads[i].scratch_bytes);

@@ -4,7 +4,8 @@
 #define TW_VM_CPU_VM_H
 
 #include "base/arena.h"
-#include "base/thread.h"
+#include "base/counter.h"
+#include "base/team.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/vendor.h"
 #include "model/model.h"
@@ -16,12 +17,6 @@
 static inline int64_t tw_least(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
-
-/* A monotonic counter in a cache line of its own. It wraps, so values are compared by their difference. */
-typedef struct tw_counter_cell {
-    _Alignas(64) _Atomic uint32_t value;
-    _Atomic uint32_t sleepers; /* Threads that sleep until the value changes. */
-} tw_counter_cell;
 
 /* Rows of a unit of gate or up. A strip has a unit of gate, the same rows of up, and so on. What gemm hands on at once
    then has both for the same rows of h. */
@@ -70,10 +65,7 @@ typedef tw_status tw_job_fn(struct tw_vm_thread *thread, void *context);
 /* One worker: its thread, its tape, its scratch. */
 typedef struct tw_vm_thread {
     tw_vm *vm;
-    int index; /* Number of the worker. The caller of tw_vm_run is worker 0. */
-    int cpu;   /* The processor that the thread is pinned to. -1: none. */
-    pthread_t handle;
-    bool started;
+    int index;                     /* Number of the worker. The caller of tw_vm_run is worker 0. */
     struct tw_strip_entry *strips; /* Strips on the tape, newest first. */
     tw_arena arena;                /* Memory of the entries of `strips`. */
     struct tw_tape_block *blocks;
@@ -102,16 +94,14 @@ struct tw_vm {
     int64_t inv_freq_length;
     struct tw_choices *choices;
 
+    tw_team *team; /* The workers. */
+
     /* The launch. The caller writes these fields while every other worker is idle. */
-    tw_counter_cell launch; /* Number of launches. Workers wait for the next one. */
-    tw_counter_cell idle;   /* How many times a worker has finished a launch. */
-    uint32_t launches;      /* Number of launches, known to the caller. */
-    bool own_only;          /* Vendors' products are not used. */
-    bool quit;              /* The launch ends the workers. */
-    tw_job_fn *job;         /* The job that is launched. NULL: a step of `program`. */
-    void *job_context;      /* Passed to `job`. */
-    tw_program *program;    /* The program whose step is launched. */
-    tw_vm_step step;        /* The step that is launched. */
+    bool own_only;       /* Vendors' products are not used. */
+    tw_job_fn *job;      /* The job that is launched. NULL: a step of `program`. */
+    void *job_context;   /* Passed to `job`. */
+    tw_program *program; /* The program whose step is launched. */
+    tw_vm_step step;     /* The step that is launched. */
 };
 
 /* tape.c: strips of rows on a thread's tape. */
@@ -145,10 +135,7 @@ tw_status tw_vm_need(const tw_vm *vm, const tw_schedule *const *s, int n, tw_mem
    unit is not used. Attention and a vendor's products count as float. */
 void tw_vm_units(const tw_vm *vm, int64_t positions, int passes[TW_CPU_UNIT_COUNT]);
 
-/* workers.c: starts the workers. vm->threads has room for them. On failure some may run. */
-tw_status tw_workers_start(tw_vm *vm, tw_diag *diag);
-void tw_workers_stop(tw_vm *vm); /* Ends the workers that were started. */
-/* Runs a job on every worker. Returns the first failure. */
+/* workers.c: runs a job on every worker. Returns the first failure. */
 tw_status tw_vm_run_job(tw_vm *vm, tw_job_fn *job, void *context, tw_diag *diag);
 
 #endif

@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tune/spline.h"
+
+#include "base/arena.h"
+#include "base/diag.h"
+#include "base/stats.h"
+
+#include <f77blas.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TERMS = TW_SPLINE_TERMS, SWEEPS = 20000 };
+
+static const double NODES_AN_OCTAVE = 1.5;
+static const double SCREENED = 0.3; /* Weight of a screened trial. A spread trial has weight 1. */
+static const double RIDGE = 1e-5;   /* Ridge penalty of each c, relative to its term's sum of squares. */
+static const double PRIOR = 1e-3;   /* Ridge penalty of r at each node. */
+static const double PENALTY = 0.03; /* Penalty of a squared first or second difference of r, per node. */
+static const double WORST = 0.3;    /* Larger errors count as this one when smoothings are compared. */
+static const double smoothings[] = {0.3, 1, 3, 10};
+
+/* A trial in the fit of its configuration. */
+typedef struct sample {
+    const tw_trial *trial;
+    double weight;
+    double base; /* Time by the terms alone, divided by the measured time. */
+    double left; /* Relative error of the prediction by all other samples. */
+    int corners; /* Number of nodes around the problem. */
+    uint32_t node[TW_LATTICE_CORNERS];
+    float share[TW_LATTICE_CORNERS]; /* Weight of each node. */
+} sample;
+
+typedef struct fitting {
+    tw_spline *s;
+    const tw_family *f;
+    sample *samples; /* Samples, ordered by configuration. */
+    int n;           /* Number of samples. */
+    int nodes;       /* Number of nodes of the lattice. */
+    double *penalty; /* [nodes][nodes]: quadratic form of the penalties. */
+    double *h;       /* [nodes][nodes]: left side of the normal equations, then its inverse. */
+    double *g;       /* [nodes]: right side of the normal equations. */
+} fitting;
+
+struct owner {
+    tw_spline spline;
+    tw_arena arena;
+};
+
+/* ---- samples */
+
+static int by_config(const void *a, const void *b) {
+    const sample *x = a, *y = b;
+    if (x->trial->macro != y->trial->macro) return x->trial->macro < y->trial->macro ? -1 : 1;
+    if (x->trial->micro != y->trial->micro) return x->trial->micro < y->trial->micro ? -1 : 1;
+    return memcmp(x->trial->problem, y->trial->problem, sizeof x->trial->problem);
+}
+
+static void add_samples(fitting *m, const tw_trial_list *l, double weight) {
+    for (int i = 0; i < l->n; i++) {
+        sample *s = &m->samples[m->n++];
+        float axes[TW_SELECT_AXES];
+        for (int a = 0; a < m->f->n_axes; a++) axes[a] = (float)l->at[i].problem[a];
+        *s = (sample){.trial = &l->at[i], .weight = weight};
+        s->corners = tw_lattice_corners(&m->s->lattice, m->f->n_axes, axes, s->node, s->share);
+    }
+}
+
+static bool same_config(const sample *a, const sample *b) {
+    return a->trial->macro == b->trial->macro && a->trial->micro == b->trial->micro;
+}
+
+/* ---- the terms */
+
+/* Computes the terms of a problem. False: the macro choice cannot compute it. */
+static bool find_terms(const tw_family *f, int macro, const int64_t *problem, double *t) {
+    const tw_wave_division d = tw_family_divide(f, macro, problem);
+    const double x = (double)d.grid / (double)f->macros[macro].slots, waves = ceil(x);
+    const double all[TERMS] = {waves * d.loops, waves, d.loops, 1, x * d.loops, x};
+    memcpy(t, all, sizeof all);
+    return d.grid > 0;
+}
+
+/* Fits c >= 0 by weighted least squares of (terms c / time - 1), with coordinate descent. */
+static void fit_terms(const fitting *m, const sample *s, int n, tw_spline_config *out) {
+    double h[TERMS][TERMS] = {{0}}, g[TERMS] = {0}, scale[TERMS] = {0}, x[TERMS] = {0}, t[TERMS];
+    for (int i = 0; i < n; i++) {
+        find_terms(m->f, s[i].trial->macro, s[i].trial->problem, t);
+        for (int a = 0; a < TERMS; a++) {
+            for (int b = 0; b < TERMS; b++)
+                h[a][b] += s[i].weight * t[a] * t[b] / (s[i].trial->time * s[i].trial->time);
+            g[a] += s[i].weight * t[a] / s[i].trial->time;
+        }
+    }
+    for (int a = 0; a < TERMS; a++) scale[a] = sqrt(h[a][a]);
+    for (int sweep = 0; sweep < SWEEPS; sweep++) {
+        double moved = 0;
+        for (int a = 0; a < TERMS; a++) {
+            double sum = g[a] / scale[a];
+            for (int b = 0; b < TERMS; b++)
+                if (b != a) sum -= h[a][b] / (scale[a] * scale[b]) * x[b];
+            const double next = fmax(sum / (1 + RIDGE), 0);
+            moved = fmax(moved, fabs(next - x[a]));
+            x[a] = next;
+        }
+        if (moved < 1e-10) break;
+    }
+    for (int a = 0; a < TERMS; a++) out->c[a] = x[a] / scale[a];
+}
+
+static double base_time(const tw_family *f, const tw_spline_config *c, const int64_t *problem) {
+    double t[TERMS], sum = 0;
+    if (!find_terms(f, c->macro, problem, t)) return (double)INFINITY;
+    for (int a = 0; a < TERMS; a++) sum += c->c[a] * t[a];
+    return sum;
+}
+
+/* ---- the lattice */
+
+static void make_lattice(tw_lattice *l, const tw_family *f) {
+    int all = 1, wide = 0;
+    for (int a = 0; a < TW_SELECT_AXES; a++) l->nodes[a] = 1;
+    for (int a = 0; a < f->n_axes; a++) {
+        l->low[a] = tw_lattice_octave((float)f->least[a]);
+        l->high[a] = tw_lattice_octave((float)f->most[a]);
+        const double span = (double)(l->high[a] - l->low[a]);
+        int nodes = span > 0 ? 1 + (int)ceil(span * NODES_AN_OCTAVE) : 1;
+        if (nodes > TW_LATTICE_NODES) nodes = TW_LATTICE_NODES;
+        if (wide == TW_LATTICE_AXES || all * nodes > TW_LATTICE_ALL / 4) nodes = 1;
+        l->nodes[a] = nodes;
+        all *= nodes;
+        wide += nodes > 1;
+    }
+}
+
+/* Adds w (sum of k[i] r[node[i]])^2 to a quadratic form of r. */
+static void add_square(double *h, int nodes, const int *node, const double *k, int n, double w) {
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < n; j++) h[(size_t)node[i] * (size_t)nodes + (size_t)node[j]] += w * k[i] * k[j];
+}
+
+/* Makes the penalty: squared first and second differences along each axis, at all nodes. */
+static void make_penalty(fitting *m) {
+    static const double slope[] = {-1, 1}, bend[] = {1, -2, 1};
+    const tw_lattice *l = &m->s->lattice;
+    int pitch = m->nodes;
+    for (int a = 0; a < m->f->n_axes; a++) {
+        const int n = l->nodes[a];
+        pitch /= n;
+        const double h = n > 1 ? (double)(l->high[a] - l->low[a]) / (n - 1) : 1;
+        for (int i = 0; i < m->nodes; i++) {
+            const int at = i / pitch % n, node[] = {i, i + pitch, i + 2 * pitch};
+            if (at + 1 < n) add_square(m->penalty, m->nodes, node, slope, 2, PENALTY / h);
+            if (at + 2 < n) add_square(m->penalty, m->nodes, node, bend, 3, PENALTY / (h * h * h));
+        }
+    }
+}
+
+/* Fits r, and computes each sample's error without the sample: its residual divided by 1 - h, with h the sample's
+   diagonal element of the hat matrix. False: the normal equations are singular. */
+static bool fit_lattice(fitting *m, sample *s, int n, double smoothing, double *r) {
+    const size_t nodes = (size_t)m->nodes;
+    blasint order = m->nodes, one = 1, info = 0;
+    char lower = 'L';
+    for (size_t i = 0; i < nodes * nodes; i++) m->h[i] = smoothing * m->penalty[i];
+    for (size_t i = 0; i < nodes; i++) {
+        m->h[i * nodes + i] += PRIOR;
+        m->g[i] = 0;
+    }
+    for (int i = 0; i < n; i++) {
+        const double w = s[i].weight * s[i].base * s[i].base, b = s[i].weight * s[i].base * (1 - s[i].base);
+        for (int j = 0; j < s[i].corners; j++) {
+            for (int k = 0; k < s[i].corners; k++)
+                m->h[s[i].node[j] * nodes + s[i].node[k]] += w * (double)s[i].share[j] * (double)s[i].share[k];
+            m->g[s[i].node[j]] += b * (double)s[i].share[j];
+        }
+    }
+    BLASFUNC(dpotrf)(&lower, &order, m->h, &order, &info);
+    if (info) return false;
+    memcpy(r, m->g, nodes * sizeof *r);
+    BLASFUNC(dpotrs)(&lower, &order, &one, m->h, &order, r, &order, &info);
+    BLASFUNC(dpotri)(&lower, &order, m->h, &order, &info);
+    /* dpotri writes the lower triangle of columns, which is the upper triangle of rows. */
+    for (int i = 0; i < n; i++) {
+        double own = 0, sum = 0;
+        for (int j = 0; j < s[i].corners; j++) {
+            sum += (double)s[i].share[j] * r[s[i].node[j]];
+            for (int k = 0; k < s[i].corners; k++) {
+                const size_t u = s[i].node[j] < s[i].node[k] ? s[i].node[j] : s[i].node[k],
+                             v = s[i].node[j] < s[i].node[k] ? s[i].node[k] : s[i].node[j];
+                own += (double)s[i].share[j] * (double)s[i].share[k] * m->h[u * nodes + v];
+            }
+        }
+        own *= s[i].weight * s[i].base * s[i].base;
+        s[i].left = (s[i].base * (1 + sum) - 1) / fmax(1 - own, 0.05);
+    }
+    return true;
+}
+
+/* ---- all configurations */
+
+/* Lists the modelled configurations. With `spread` they are those with a spread trial, else all. Returns their
+   number. */
+static int find_configs(fitting *m, bool spread, tw_spline_config *out) {
+    int n = 0;
+    for (int i = 0, end; i < m->n; i = end) {
+        bool wanted = !spread;
+        for (end = i; end < m->n && same_config(&m->samples[i], &m->samples[end]); end++)
+            wanted = wanted || m->samples[end].weight == 1;
+        if (!wanted || end - i < TW_SPLINE_LEAST) continue;
+        out[n++] = (tw_spline_config){
+            .macro = m->samples[i].trial->macro, .micro = m->samples[i].trial->micro, .samples = end - i};
+    }
+    return n;
+}
+
+/* Returns the first sample of a configuration. The search begins at `from`, since configurations and samples have the
+   same order. */
+static sample *find_samples(const fitting *m, const tw_spline_config *c, sample *from) {
+    while (from < m->samples + m->n && (from->trial->macro != c->macro || from->trial->micro != c->micro)) from++;
+    return from;
+}
+
+/* Fits r of all configurations with a smoothing. Returns the mean squared error of leave-one-out predictions. */
+static double fit_all(fitting *m, double smoothing) {
+    double sum = 0, weights = 0;
+    sample *at = m->samples;
+    for (int i = 0; i < m->s->n; i++) {
+        tw_spline_config *c = &m->s->configs[i];
+        at = find_samples(m, c, at);
+        if (!fit_lattice(m, at, c->samples, smoothing, c->r)) return (double)INFINITY;
+        for (int k = 0; k < c->samples; k++) {
+            sum += at[k].weight * fmin(at[k].left * at[k].left, WORST * WORST);
+            weights += at[k].weight;
+        }
+    }
+    return sum / weights;
+}
+
+static int by_problem(const void *a, const void *b) {
+    const sample *const *x = a, *const *y = b;
+    return tw_trials_by_problem((*x)->trial, (*y)->trial);
+}
+
+/* Computes the error and the share of the model from leave-one-out predictions. */
+static void judge_choices(fitting *m, sample **order) {
+    tw_spline *s = m->s;
+    double sum = 0, errors = 0;
+    int n = 0;
+    sample *at = m->samples;
+    for (int i = 0; i < s->n; i++) {
+        sample *first = find_samples(m, &s->configs[i], at);
+        for (int k = 0; k < s->configs[i].samples; k++) order[n++] = &first[k];
+        at = first;
+    }
+    qsort(order, (size_t)n, sizeof *order, by_problem);
+    for (int i = 0, end; i < n; i = end) {
+        double least = (double)INFINITY, predicted = (double)INFINITY, time = 0;
+        for (end = i; end < n && !by_problem(&order[i], &order[end]); end++) {
+            const sample *x = order[end];
+            const double guess = x->trial->time * (1 + x->left);
+            errors += fabs(x->left);
+            least = fmin(least, x->trial->time);
+            if (guess >= predicted) continue;
+            predicted = guess;
+            time = x->trial->time;
+        }
+        sum += log(least / time);
+        s->problems++;
+    }
+    s->error = n ? errors / n : 0;
+    s->share = s->problems ? exp(sum / s->problems) : 0;
+}
+
+static void judge_errors(fitting *m, double *errors) {
+    sample *at = m->samples;
+    for (int i = 0; i < m->s->n; i++) {
+        tw_spline_config *c = &m->s->configs[i];
+        at = find_samples(m, c, at);
+        for (int k = 0; k < c->samples; k++) errors[k] = fabs(at[k].left);
+        c->error = tw_stats_of(errors, (size_t)c->samples).p90;
+        for (int k = 0; k < m->nodes; k++) c->r[k] = fmin(fmax(c->r[k], -0.9), 9);
+    }
+}
+
+static void fit(fitting *m, sample **order, double *errors) {
+    double least = (double)INFINITY;
+    sample *at = m->samples;
+    make_penalty(m);
+    for (int i = 0; i < m->s->n; i++) {
+        tw_spline_config *c = &m->s->configs[i];
+        at = find_samples(m, c, at);
+        fit_terms(m, at, c->samples, c);
+        for (int k = 0; k < c->samples; k++) at[k].base = base_time(m->f, c, at[k].trial->problem) / at[k].trial->time;
+    }
+    for (size_t i = 0; i < sizeof smoothings / sizeof *smoothings; i++) {
+        const double error = fit_all(m, smoothings[i]);
+        if (error >= least) continue;
+        least = error;
+        m->s->smoothing = smoothings[i];
+    }
+    fit_all(m, m->s->smoothing);
+    judge_choices(m, order);
+    judge_errors(m, errors);
+}
+
+static bool make(fitting *m, tw_arena *arena, tw_arena *scratch, const tw_trials *t) {
+    const size_t room = (size_t)t->spread.n + (size_t)t->screens.n + 1;
+    make_lattice(&m->s->lattice, m->f);
+    m->nodes = tw_lattice_count(&m->s->lattice, m->f->n_axes);
+    const size_t nodes = (size_t)m->nodes;
+    m->samples = tw_arena_array(scratch, room, sizeof *m->samples);
+    m->penalty = tw_arena_array(scratch, nodes * nodes, sizeof *m->penalty);
+    m->h = tw_arena_array(scratch, nodes * nodes, sizeof *m->h);
+    m->g = tw_arena_array(scratch, nodes, sizeof *m->g);
+    sample **order = tw_arena_array(scratch, room, sizeof *order);
+    double *errors = tw_arena_array(scratch, room, sizeof *errors);
+    m->s->configs = tw_arena_array(arena, room, sizeof *m->s->configs);
+    if (scratch->failed || arena->failed) return false;
+    add_samples(m, &t->spread, 1);
+    add_samples(m, &t->screens, SCREENED);
+    qsort(m->samples, (size_t)m->n, sizeof *m->samples, by_config);
+    m->s->n = find_configs(m, t->spread.n > 0, m->s->configs);
+    for (int i = 0; i < m->s->n; i++) m->s->configs[i].r = tw_arena_array(arena, nodes, sizeof(double));
+    if (arena->failed) return false;
+    if (m->s->n) fit(m, order, errors);
+    return true;
+}
+
+tw_status tw_spline_fit(tw_spline **out, const tw_family *f, const tw_trials *t, tw_diag *diag) {
+    struct owner *o = calloc(1, sizeof *o);
+    tw_arena scratch = {0};
+    *out = NULL;
+    if (!o) return tw_fail_memory(diag);
+    o->spline.family = f;
+    fitting m = {.s = &o->spline, .f = f};
+    const bool good = make(&m, &o->arena, &scratch, t);
+    tw_arena_free(&scratch);
+    if (good && o->spline.n)
+        *out = &o->spline;
+    else
+        tw_spline_free(&o->spline);
+    return good ? TW_OK : tw_fail_memory(diag);
+}
+
+void tw_spline_free(tw_spline *s) {
+    if (!s) return;
+    struct owner *o = (struct owner *)(void *)s;
+    tw_arena_free(&o->arena);
+    free(o);
+}
+
+double tw_spline_time(const tw_spline *s, int i, const int64_t *problem) {
+    const tw_spline_config *c = &s->configs[i];
+    float axes[TW_SELECT_AXES], weight[TW_LATTICE_CORNERS];
+    uint32_t node[TW_LATTICE_CORNERS];
+    double r = 0;
+    for (int a = 0; a < s->family->n_axes; a++) axes[a] = (float)problem[a];
+    const int n = tw_lattice_corners(&s->lattice, s->family->n_axes, axes, node, weight);
+    for (int k = 0; k < n; k++) r += (double)weight[k] * c->r[node[k]];
+    return base_time(s->family, c, problem) * (1 + r);
+}

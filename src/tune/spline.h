@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A model of the time of each configuration. The time is
+
+       (c0 WL + c1 W + c2 L + c3 + c4 xL + c5 x) (1 + r),
+
+   with L rounds, x = G / slots of G blocks, and W = ceil(x) waves. Each c is at least 0. r is a tensor product of
+   linear splines over octaves of the axes. Penalties on its first and second differences smooth it (P-splines: Eilers
+   and Marx, Statistical Science 11, 1996). */
+#ifndef TW_TUNE_SPLINE_H
+#define TW_TUNE_SPLINE_H
+
+#include "select/lattice.h"
+#include "tune/trials.h"
+
+enum {
+    TW_SPLINE_TERMS = 6,
+    TW_SPLINE_LEAST = 12 /* The fewest trials of a modelled configuration. */
+};
+
+/* The model of a configuration. */
+typedef struct tw_spline_config {
+    int macro, micro;
+    double c[TW_SPLINE_TERMS];
+    double *r;    /* r at each node of the lattice, from -0.9 to 9. */
+    int samples;  /* Number of samples. */
+    double error; /* 90th percentile of the samples' relative errors, each predicted without its sample. */
+} tw_spline_config;
+
+typedef struct tw_spline {
+    const tw_family *family;
+    tw_lattice lattice;
+    tw_spline_config *configs;
+    int n;
+    double smoothing; /* Factor of the penalties, chosen by cross-validation. */
+    double error;     /* Mean of the samples' relative errors, each predicted without its sample. */
+    /* Geometric mean, over the problems, of the least time divided by the time of the configuration with the least
+       prediction. Samples are predicted without themselves. */
+    double share;
+    int problems; /* Number of problems of `share`. */
+} tw_spline;
+
+/* Fits the model to the trials of screening and spread. Screened trials have a lower weight, since each is one sample.
+   The configurations are those of the spread trials, or of the screened ones if there are no spread trials. *out is
+   NULL if no configuration has TW_SPLINE_LEAST trials. The caller frees *out. */
+tw_status tw_spline_fit(tw_spline **out, const tw_family *f, const tw_trials *t, tw_diag *diag);
+void tw_spline_free(tw_spline *s); /* `s` may be NULL. */
+
+/* Predicts the time of configuration i. Infinity: the configuration cannot compute the problem. */
+double tw_spline_time(const tw_spline *s, int i, const int64_t *problem);
+
+#endif
