@@ -3,7 +3,7 @@
 #include "base/random.h"
 #include "base/stats.h"
 #include "cli/bench_gemm.h"
-#include "cli/report.h"
+#include "cli/results.h"
 #include "engine/timing.h"
 
 #include <jansson.h>
@@ -225,7 +225,7 @@ static json_t *row_json(const bench *b, const row *w) {
 static void print_json(const bench *b) {
     json_t *rows = json_array();
     for (int i = 0; i < b->n_rows; i++) json_array_append_new(rows, row_json(b, &b->rows[i]));
-    cli_report(rows, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
+    cli_results_print(rows, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
 }
 
 /* Finds the number of positions that the kernels' check covers: the longest prompt. On a GPU it includes the positions

@@ -3,7 +3,7 @@
 #include "tilewright/select.h"
 #include "base/diag.h"
 #include "cli/cli.h"
-#include "cli/report.h"
+#include "cli/results.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -68,7 +68,7 @@ static tw_status answer(const question *q, tw_diag *diag) {
     if (tw_select_choose(q->selector, q->problem, flags_of(q), &s) != TW_OK)
         return tw_fail(diag, TW_ERR_UNSUPPORTED, "the artefact has no choice for this problem and these flags");
     if (q->json)
-        cli_report(selection_json(&s), CLI_REPORT_DIGITS);
+        cli_results_print(selection_json(&s), CLI_RESULTS_DIGITS);
     else if (s.time > 0)
         printf("%s\n%s: %.4g %s\n", s.config, tw_select_source_name(s.source), s.time, q->info.unit);
     else
@@ -91,7 +91,7 @@ static tw_status explain(const question *q, tw_diag *diag) {
                           selection_json(&e.choice), "second", selection_json(&e.second), "grid", e.grid, "rounds",
                           e.rounds, "waves", e.waves, "slots", (json_int_t)e.slots, "samples", (json_int_t)e.samples,
                           "error", e.error, "behind", e.behind);
-    cli_report(o, CLI_REPORT_DIGITS);
+    cli_results_print(o, CLI_RESULTS_DIGITS);
     return TW_OK;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _POSIX_C_SOURCE 200809L
 #include "cli/tuning.h"
-#include "cli/report.h"
+#include "cli/results.h"
 
 #include "base/diag.h"
 #include "tune/gemm_cpu.h"
@@ -192,7 +192,7 @@ void cli_tuning_print_campaign(const tw_family *f, const tw_campaign_progress *p
         json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:b}", "family", f->name, "problems", (json_int_t)p->jobs,
                   "planned", (json_int_t)p->planned, "measured", (json_int_t)p->measured, "had", (json_int_t)p->had,
                   "wrong", (json_int_t)p->wrong, "failed", (json_int_t)p->failed, "seconds", p->seconds, "cut", p->cut);
-    cli_report(o, CLI_REPORT_DIGITS);
+    cli_results_print(o, CLI_RESULTS_DIGITS);
 }
 
 void cli_tuning_print_trained(const tw_family *f, const tw_trained *t, const char *path, bool json) {
@@ -208,5 +208,5 @@ void cli_tuning_print_trained(const tw_family *f, const tw_trained *t, const cha
         json_pack("{s:s, s:s, s:s, s:i, s:f, s:f, s:i, s:f, s:I, s:I}", "family", f->name, "artefact", path, "form",
                   t->form, "samples", q->n, "r2", q->r2, "mean_error", q->mean, "screened_problems", t->problems,
                   "share_of_screened_best", t->share, "wrong", (json_int_t)t->wrong, "unknown", (json_int_t)t->unknown);
-    cli_report(o, CLI_REPORT_DIGITS);
+    cli_results_print(o, CLI_RESULTS_DIGITS);
 }
