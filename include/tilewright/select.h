@@ -50,11 +50,12 @@ typedef enum tw_select_match {
     TW_SELECT_SAME,         /* The same device. */
     TW_SELECT_ALIKE,        /* A device of the same kind. Choices are a prior. */
     TW_SELECT_ARCHITECTURE, /* A device of the same architecture. Choices are a prior. */
-    TW_SELECT_OTHER         /* Any other device. Choices are a guess. */
+    TW_SELECT_OTHER,        /* Any other device. Choices are a guess. */
+    TW_SELECT_UNKNOWN       /* The devices were not compared. */
 } tw_select_match;
 tw_select_match tw_selector_match(const tw_selector *s, const char *device, const char *alike,
                                   const char *architecture);
-const char *tw_select_match_name(tw_select_match m); /* "same", "alike", "architecture", "other" */
+const char *tw_select_match_name(tw_select_match m); /* "same", "alike", "architecture", "other", "unknown" */
 
 /* ---- deciding ---- */
 

@@ -174,8 +174,9 @@ static const char *of_device(tw_select_match m) {
         [TW_SELECT_ALIKE] = "one of this kind, so this is a prior",
         [TW_SELECT_ARCHITECTURE] = "one of this architecture, so this is a prior",
         [TW_SELECT_OTHER] = "another device, so this is a guess",
+        [TW_SELECT_UNKNOWN] = "not compared with a device here",
     };
-    return (unsigned)m <= TW_SELECT_OTHER ? what[m] : "?";
+    return (unsigned)m <= TW_SELECT_UNKNOWN ? what[m] : "?";
 }
 
 tw_status tw_select_explain_text(const tw_selector *s, const int64_t *problem, unsigned flags, tw_select_match match,

@@ -5,6 +5,7 @@
 #include "base/diag.h"
 #include "base/team.h"
 #include "tune/cpu_rig.h"
+#include "tune/identity.h"
 #include "tune/macros.h"
 
 #include <jansson.h>
@@ -136,15 +137,16 @@ typedef struct processor {
 
 /* Fills in the fields that follow from the processor and the environment's text. */
 static tw_status describe(gemm_cpu *g, tw_family *f, const processor *p, const char *environment, tw_diag *diag) {
-    char isa[64], name[32];
-    tw_cpu_isa_names(p->isa, isa, sizeof isa);
+    tw_identity id;
+    char name[32];
+    tw_identity_of_cpu(&id, p->model, p->threads, p->isa);
     tw_gemm_cpu_name(p->any.of.weights, name, sizeof name);
     g->threads = p->threads;
     f->environment = tw_arena_strdup(&g->arena, environment);
     f->name = tw_arena_strdup(&g->arena, name);
-    f->device = tw_arena_printf(&g->arena, "%s, %d threads", p->model, p->threads);
-    f->alike = tw_arena_printf(&g->arena, "x86-64 %s, %d threads", isa, p->threads);
-    f->architecture = tw_arena_printf(&g->arena, "x86-64 %s", isa);
+    f->device = tw_arena_strdup(&g->arena, id.device);
+    f->alike = tw_arena_strdup(&g->arena, id.alike);
+    f->architecture = tw_arena_strdup(&g->arena, id.architecture);
     return list_macros(g, &p->any, f) && !g->arena.failed ? TW_OK : tw_fail_memory(diag);
 }
 

@@ -5,6 +5,7 @@
 #include "base/diag.h"
 #include "tune/gemm_kernels.h"
 #include "tune/gemm_vendor.h"
+#include "tune/identity.h"
 #include "tune/macros.h"
 
 #include <jansson.h>
@@ -216,12 +217,13 @@ typedef struct device {
 static tw_status describe(gemm_gpu *g, tw_family *f, const device *d, const char *environment, tw_diag *diag) {
     const tw_target *target = tw_target_find(d->target);
     tw_artefact_macro *macros = NULL;
+    tw_identity id;
+    tw_identity_of_gpu(&id, d->name, d->target, d->sms, d->l2_bytes);
     f->environment = tw_arena_strdup(&g->arena, environment);
     f->name = tw_arena_printf(&g->arena, "gemm-gpu-%s", tw_gemm_types[g->type].name);
-    f->device = tw_arena_strdup(&g->arena, d->name);
-    f->alike =
-        tw_arena_printf(&g->arena, "%s, %d SMs, %lld MiB of L2", d->target, d->sms, (long long)(d->l2_bytes >> 20));
-    f->architecture = tw_arena_strdup(&g->arena, d->target);
+    f->device = tw_arena_strdup(&g->arena, id.device);
+    f->alike = tw_arena_strdup(&g->arena, id.alike);
+    f->architecture = tw_arena_strdup(&g->arena, id.architecture);
     f->n_macros = target ? tw_gemm_gpu_list(&g->arena, g->type, target, d->sms, &macros) : 0;
     f->macros = macros;
     if (f->n_macros < 0 || g->arena.failed) return tw_fail_memory(diag);

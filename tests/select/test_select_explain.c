@@ -182,6 +182,10 @@ static void lines_say_it_all(void **state) {
                  "choice: none (nothing is allowed)\n"
                  "left out: 4 of 4 macro choices: 1 of a vendor's, 3 of our own\n"
                  "measured on: this one (another device, so this is a guess)\n");
+    expect_lines(64, 64, 64, TW_SELECT_OWN_ONLY | TW_SELECT_VENDOR_ONLY, TW_SELECT_UNKNOWN,
+                 "choice: none (nothing is allowed)\n"
+                 "left out: 4 of 4 macro choices: 1 of a vendor's, 3 of our own\n"
+                 "measured on: this one (not compared with a device here)\n");
 }
 
 int main(void) {
