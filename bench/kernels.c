@@ -40,7 +40,7 @@ typedef struct team {
     int64_t begin[MAX_THREADS], end[MAX_THREADS];
     int repeats; /* runs in one sample, so that short ones outlast the clock */
     _Atomic bool correct;
-    _Atomic bool peer_correct[CANDIDATES]; /* By number, from 1. */
+    _Atomic bool peer_correct[CANDIDATES]; /* Indexed by the peer's number, which begins at 1. */
     double samples[CANDIDATES][MAX_ROUNDS];
     bool able[CANDIDATES];
 } team;

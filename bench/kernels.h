@@ -38,7 +38,7 @@ struct bench_case {
     /* Peers: NULL-terminated names, each run by number. False: it cannot. */
     const char *peers[BENCH_PEERS + 1];
     bool (*run_peer)(bench_data *d, int peer);
-    /* Runs a peer once more on a poisoned output, and checks it. NULL: what `correct` compares ours with is the peer. */
+    /* Runs a peer on a poisoned output and checks it. NULL: `correct` compares our output with the peer's. */
     bool (*peer_correct)(bench_data *d, int peer);
 };
 

@@ -182,7 +182,7 @@ static bool matrix_correct(bench_data *d) {
     return output_correct(d, d->x, d->y);
 }
 
-/* A peer that computes in bf16 is held to the product of x as it is rounded for it. */
+/* A peer in bf16 is compared with the product of x rounded to bf16. */
 static bool matrix_peer_correct(bench_data *d, int peer) {
     const bench_case *c = d->c;
     const size_t n = (size_t)(c->rows * c->cols);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bench_select [--check]: how long a decision takes, as a line of JSON: remembered; a new problem with the tables in
-   the caches; a new problem after the tables' lines were flushed (clflush); the same after everything, code as well,
-   was driven from the caches by walking a buffer. The artefact is one of 120 macro choices and 41 fits each.
+/* bench_select [--check]: prints the times of decisions as a line of JSON. The times are of a problem in the selector's
+   cache; of a new problem with the tables in the processor's caches; of a new problem after the tables' lines were
+   flushed (clflush); and of a new problem after walking a buffer evicted tables and code. The artefact has 120 macro
+   choices of 41 fits.
 
-   Every problem is first decided twice, and held to the reference by the definition (tests/select/artefacts.h). Every
-   decision that is timed is then held to those. If any is wrong no time is printed, and the exit status is 1. --check
-   times nothing. */
+   Each problem is first decided twice and compared with the reference by the definition (tests/select/artefacts.h).
+   Each timed decision is then compared with those. If a decision is wrong, no time is printed and the exit status is 1.
+   --check times nothing. */
 #include "base/clock.h"
 #include "base/diag.h"
 #include "base/stats.h"
@@ -24,11 +25,11 @@ typedef struct bench {
     tw_artefact *artefact;
     tw_selector *s, *other;
     int64_t (*problems)[TW_SELECT_AXES];
-    tw_selection *right; /* The decisions of the problems. */
+    tw_selection *right; /* The right decision of each problem. */
     double times[COLD];
     int next;
-    int64_t checked; /* Decisions that were held to what is right. */
-    int64_t wrong;   /* Those that were not. */
+    int64_t checked; /* Number of decisions that were checked. */
+    int64_t wrong;   /* Number of wrong decisions. */
 } bench;
 
 static int by_size(const void *a, const void *b) {
@@ -36,7 +37,7 @@ static int by_size(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Of measured times the tenth part, the middle and the nine tenths. */
+/* The 10th, 50th and 90th percentile of times. */
 typedef struct spread {
     double p10, median, p90;
 } spread;
@@ -52,7 +53,7 @@ static void print_spread(const char *name, spread s) {
 
 /* ---- verdicts */
 
-/* Counts a decision, and tells of the first that is wrong. `why` NULL: it is right. */
+/* Counts a decision. The first wrong one is printed. `why` NULL: the decision is right. */
 static void count(bench *b, int problem, const char *why) {
     const int64_t *p = b->problems[problem];
     b->checked++;
@@ -60,7 +61,7 @@ static void count(bench *b, int problem, const char *why) {
     fprintf(stderr, "bench_select: m=%lld n=%lld k=%lld: %s\n", (long long)p[0], (long long)p[1], (long long)p[2], why);
 }
 
-/* Decides each problem, and again, when it is remembered, and holds both to the reference. */
+/* Decides each problem twice and compares both decisions with the reference. The cache answers the second time. */
 static void check_all(bench *b) {
     for (int i = 0; i < PROBLEMS; i++)
         for (int again = 0; again < 2; again++) {
@@ -71,7 +72,7 @@ static void check_all(bench *b) {
         }
 }
 
-/* Holds a decision that was timed to that of `check_all`. */
+/* Compares a timed decision with that of check_all. */
 static void check(bench *b, int problem, const tw_selection *s) {
     const tw_selection *r = &b->right[problem];
     const bool same = s->source == r->source && s->macro == r->macro && s->micro == r->micro &&
@@ -108,7 +109,7 @@ static void flush(const bench *b) {
 #endif
 }
 
-/* Times one new problem after the caches were emptied. The clock is called before, so that it is not what is cold. */
+/* Times a new problem with cold caches. The clock is called once before, so that its own code is warm. */
 static double once(bench *b, bool decide) {
     tw_selection out = {.macro = -1};
     const int problem = new_problem(b);
@@ -141,7 +142,7 @@ static spread cold(bench *b, unsigned char *walk, bool warm_code, int n) {
     return (spread){s.p10 - clock, s.median - clock, s.p90 - clock};
 }
 
-/* Opens a selector of the artefact, in pages of its own. */
+/* Opens a selector of a new copy of the artefact, which shares no pages with other copies. */
 static tw_status open_selector(const bench *b, tw_selector **out, tw_diag *diag) {
     char path[64];
     snprintf(path, sizeof path, "/tmp/bench-select.%d", (int)getpid());
@@ -171,7 +172,7 @@ static void print_model(void) {
     if (f) fclose(f);
 }
 
-/* The mean number of records that a decision reads. */
+/* Returns the mean number of records that a decision reads. */
 static double records_read(const bench *b) {
     double read = 0;
     for (int i = 0; i < PROBLEMS; i++) {
@@ -184,7 +185,7 @@ static double records_read(const bench *b) {
 enum { TIMES = 5 };
 static const char *const names[TIMES] = {"remembered", "new", "flushed", "evicted", "walked"};
 
-/* Takes all times, until a decision is wrong. */
+/* Measures all times. A wrong decision ends it. */
 static void measure(bench *b, unsigned char *walk, spread *out) {
     if (!b->wrong) out[0] = warm(b, true);
     if (!b->wrong) out[1] = warm(b, false);
@@ -204,7 +205,7 @@ static void print(const bench *b, const spread *times) {
     printf("\"records_read\": %.1f, \"checked\": %lld, \"correct\": true}\n", records_read(b), (long long)b->checked);
 }
 
-/* Makes the artefact, its selectors and its problems. */
+/* Makes the artefact, its selectors and the problems. */
 static bool begin(bench *b, tw_diag *diag) {
     tw_random r = tw_random_seed(1);
     b->artefact = artefact_of_products(&b->arena, &r, MACROS, WAVES);

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-/* A column whose norm below the current row is a smaller share of its whole norm is taken for rounding error. */
+/* Rank tolerance: a column is dependent if its norm below the current row is a smaller share of its whole norm. */
 static const double RANK = 1e-10;
 
 static double norm(const double *a, int pitch, int from, int m) {

@@ -3,7 +3,7 @@
 #include "base/random.h"
 #include "base/stats.h"
 #include "cli/bench_gemm.h"
-#include "cli/report.h"
+#include "cli/results.h"
 #include "engine/timing.h"
 
 #include <jansson.h>
@@ -19,14 +19,14 @@ typedef struct row {
     char test[80];
     int64_t n, depth;
     bool decode;            /* True: decode. False: prefill. */
-    bool apart;             /* True: on a GPU, each token is a launch of its own. */
-    const tw_sampling *how; /* Settings by which `run` draws tokens. NULL: all tokens are one launch. */
+    bool apart;             /* True: on a GPU each token takes its own launch. */
+    const tw_sampling *how; /* Settings by which `run` draws tokens. NULL: one launch computes all tokens. */
     tw_stats rate;          /* Tokens per second. Each repetition is a sample. */
     tw_stats us;         /* Microseconds per token. With `apart` each token is a sample, else each repetition is one. */
     double share;        /* Share of the ceiling that was reached: the median of the repetitions. */
     double work;         /* Bytes or operations per second that were reached. */
-    double ceiling;      /* Bytes or operations per second that were measured as possible. */
-    char ceiling_of[48]; /* What the ceiling is of: "reads" of memory, or the unit that multiplies. */
+    double ceiling;      /* The most bytes or operations per second, as measured. */
+    char ceiling_of[48]; /* The resource that the ceiling is of: "reads" of memory, or the unit that multiplies. */
     double samples[MAX_REPETITIONS]; /* Seconds of each repetition. */
     double shares[MAX_REPETITIONS];  /* Share of the ceiling that each repetition reached. */
 } row;
@@ -225,7 +225,7 @@ static json_t *row_json(const bench *b, const row *w) {
 static void print_json(const bench *b) {
     json_t *rows = json_array();
     for (int i = 0; i < b->n_rows; i++) json_array_append_new(rows, row_json(b, &b->rows[i]));
-    cli_report(rows, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
+    cli_results_print(rows, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
 }
 
 /* Finds the number of positions that the kernels' check covers: the longest prompt. On a GPU it includes the positions

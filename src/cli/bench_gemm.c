@@ -7,7 +7,7 @@
 #include "base/diag.h"
 #include "base/file.h"
 #include "cli/problem.h"
-#include "cli/report.h"
+#include "cli/results.h"
 #include "kernels/gemm/space.h"
 #include "tune/gemm_bench.h"
 #include "tune/store.h"
@@ -56,7 +56,7 @@ typedef struct bench_run {
     FILE *log;             /* NULL: no log. */
     tw_store *store;       /* NULL: no store. */
     char environment[512]; /* What the store's measurements depend on: a JSON object. */
-    const char *known;     /* Text of an earlier log. NULL: none was given. */
+    const char *known;     /* Text of an earlier log. NULL: there is none. */
     const char *commit;    /* Commit of the build, as --commit says. */
     char command[1024];
     bool row_major; /* The table's layouts are read as row-major. */
@@ -130,7 +130,7 @@ static void print_json(const bench_run *r, const row *w) {
     json_object_set_new(o, "sampled", json_integer(v->search.sampled));
     json_object_set_new(o, "measured", json_integer(v->search.built));
     json_object_set_new(o, "wrong", json_integer(v->search.wrong + v->search.failed));
-    cli_report(o, CLI_REPORT_DIGITS);
+    cli_results_print(o, CLI_RESULTS_DIGITS);
 }
 
 static void report_row(bench_run *r, const row *w) {
@@ -148,7 +148,7 @@ static void report_row(bench_run *r, const row *w) {
     fflush(stdout);
 }
 
-/* Writes a measurement to the log and to the store, if there are any. */
+/* Writes a measurement to the log and the store, where they are open. */
 static tw_status keep_one(void *context, const tw_gemm_config *c, const tw_measured *m, tw_diag *diag) {
     const bench_run *r = context;
     char problem[400], config[300], protocol[80];
@@ -283,10 +283,10 @@ static void print_environment(const bench_run *r) {
         printf("%s, driver %s, %s\n", i->name, i->driver, r->vendor ? r->vendor_name : "no cuBLASLt here");
         return;
     }
-    cli_report_head(i->name, r->commit, r->command,
-                    "cold L2 by rotation, CUDA graphs, contenders in turn, medians of 24",
-                    json_pack("{s:s, s:s, s:i, s:i, s:I}", "driver", i->driver, "peer", r->vendor ? r->vendor_name : "",
-                              "sms", i->sms, "clock_khz", i->clock_khz, "l2_bytes", (json_int_t)i->l2_bytes));
+    cli_results_head(
+        i->name, r->commit, r->command, "cold L2 by rotation, CUDA graphs, contenders in turn, medians of 24",
+        json_pack("{s:s, s:s, s:i, s:i, s:I}", "driver", i->driver, "peer", r->vendor ? r->vendor_name : "", "sms",
+                  i->sms, "clock_khz", i->clock_khz, "l2_bytes", (json_int_t)i->l2_bytes));
 }
 
 static tw_status bench(bench_run *r, const tw_gemm_problem *p, bool table, const char *types, const char *cases,
@@ -372,7 +372,7 @@ int cli_bench_gemm(int argc, char **argv) {
                               .seed = (uint64_t)seed,
                               .deterministic = deterministic,
                               .keep = &keep}};
-    cli_report_command(r.command, sizeof r.command, "bench gemm", argc, argv);
+    cli_results_command(r.command, sizeof r.command, "bench gemm", argc, argv);
     for (const char *at = types; at && *at; at += strcspn(at, ","), at += *at == ',') {
         char name[32];
         tw_gemm_type t;

@@ -4,7 +4,7 @@
 
 #include "base/file.h"
 #include "cli/lines.h"
-#include "cli/report.h"
+#include "cli/results.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -61,7 +61,7 @@ static void print_json(const tw_turn *t) {
                   "prefill_seconds", t->prefill_seconds, "prefill_per_second",
                   rate(t->n_prompt - t->n_reused, t->prefill_seconds), "decode_steps", (json_int_t)t->n_decoded,
                   "decode_seconds", t->decode_seconds, "decode_per_second", rate(t->n_decoded, t->decode_seconds));
-    cli_report(o, JSON_ENSURE_ASCII | JSON_REAL_PRECISION(9));
+    cli_results_print(o, JSON_ENSURE_ASCII | JSON_REAL_PRECISION(9));
     fflush(stdout);
 }
 

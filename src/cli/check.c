@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/cli.h"
-#include "cli/report.h"
+#include "cli/results.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -19,7 +19,7 @@ static void print_json(const char *path, tw_schedule_format format, const tw_sch
     json_t *o = json_pack("{s:s, s:s, s:b, s:I, s:i, s:i, s:b, s:o}", "schedule", path, "format", formats[format],
                           "accepted", accepted, "instructions", (json_int_t)info->instructions, "workers",
                           info->workers, "counters", info->counters, "findings_cut", r->cut, "findings", findings);
-    cli_report(o, 0);
+    cli_results_print(o, 0);
 }
 
 static void print_accepted(const char *path, tw_schedule_format format, const tw_schedule_info *info) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE
 #include "cli/cli.h"
-#include "cli/report.h"
+#include "cli/results.h"
 #include "device/cuda/cuda.h"
 #include "kernels/vendor/cublaslt.h"
 #include "tune/gpu_bandwidth.h"
@@ -114,7 +114,7 @@ static void print_json(const tw_cpu *c, const char *isa, const speeds *s, const 
                   (json_int_t)c->memory_bytes, "available_bytes", (json_int_t)c->available_bytes, "l2_bytes",
                   (json_int_t)c->l2_bytes, "l3_bytes", (json_int_t)c->l3_bytes, "read_bytes_per_second", s->reads,
                   "flops", s->units[TW_CPU_UNIT_F32], "operations", units, "libraries", libs, "gpus", gpus_json());
-    cli_report(o, JSON_REAL_PRECISION(9));
+    cli_results_print(o, JSON_REAL_PRECISION(9));
 }
 
 static void print_text(const tw_cpu *c, const char *isa, const speeds *s, const char *kernel) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The verb `eval` measures what choices are worth on problems that no model has seen. */
+/* The verb `eval` measures how good choices are on problems that no model has seen. */
 #include "base/diag.h"
-#include "cli/report.h"
+#include "cli/results.h"
 #include "cli/tuning.h"
 #include "tune/strategies.h"
 
@@ -12,7 +12,8 @@
 
 typedef struct evaluating {
     const tw_family *f;
-    bool json, correct; /* correct: every problem was. */
+    bool json;
+    bool correct; /* True: every problem so far was correct. */
     double *shares[TW_EVALUATE_STRATEGIES];
     const char *names[TW_EVALUATE_STRATEGIES];
     int n, most, strategies;
@@ -36,7 +37,7 @@ static void print_json(const evaluating *e, const tw_evaluation *r) {
             of, r->of[i].name,
             json_pack("{s:s, s:f, s:f}", "config", r->of[i].config, "us", r->of[i].time, "of_best", r->of[i].share));
     json_object_set_new(o, "of", of);
-    cli_report(o, CLI_REPORT_DIGITS);
+    cli_results_print(o, CLI_RESULTS_DIGITS);
 }
 
 static tw_status take(void *context, const tw_evaluation *r, tw_diag *diag) {
@@ -75,16 +76,16 @@ static void print_summary(evaluating *e) {
         json_t *o =
             json_pack("{s:s, s:s, s:i, s:f, s:f, s:f, s:b}", "case", "summary", "strategy", e->names[i], "problems",
                       s.n, "of_best", s.mean, "low5", s.low5, "worst", s.worst, "correct", e->correct);
-        cli_report(o, CLI_REPORT_DIGITS);
+        cli_results_print(o, CLI_RESULTS_DIGITS);
     }
 }
 
 /* Says what was measured, where and how: the first line of a file of results. */
 static void print_head(const tw_family *f, const char *commit, const char *command) {
-    cli_report_head(f->device, commit, command,
-                    "every legal configuration once, those within 1.5 times the least three times, the six fastest, "
-                    "choices and baselines nine times in turn; medians",
-                    json_pack("{s:s, s:o?}", "family", f->name, "environment", json_loads(f->environment, 0, NULL)));
+    cli_results_head(f->device, commit, command,
+                     "every legal configuration once, those within 1.5 times the least three times, the six fastest, "
+                     "choices and baselines nine times in turn; medians",
+                     json_pack("{s:s, s:o?}", "family", f->name, "environment", json_loads(f->environment, 0, NULL)));
 }
 
 static bool make_room(evaluating *e, int problems) {
@@ -99,7 +100,7 @@ static int run(const cli_verb *verb, int argc, char **argv) {
     const char *words[8], *artefact = NULL, *campaign = NULL, *commit = "";
     cli_tuning t = {0};
     char command[1024];
-    cli_report_command(command, sizeof command, "eval", argc, argv);
+    cli_results_command(command, sizeof command, "eval", argc, argv);
     int64_t problems = 10, seed = 1000;
     tw_evaluate_options o = {.name = "eval", .interrupted = cli_tuning_interrupted, .result = take};
     evaluating e = {.correct = true};

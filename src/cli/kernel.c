@@ -4,7 +4,7 @@
 #include "base/stats.h"
 #include "cli/cli.h"
 #include "cli/problem.h"
-#include "cli/report.h"
+#include "cli/results.h"
 #include "ir/text.h"
 #include "kernels/gemm/space.h"
 #include "ptx/load.h"
@@ -70,7 +70,7 @@ static int list_gemm(bool json) {
                tw_gemm_problem_words);
     json_t *o = show_parameters(&tw_gemm_space, json, false);
     if (json)
-        cli_report(o, CLI_REPORT_DIGITS);
+        cli_results_print(o, CLI_RESULTS_DIGITS);
     else
         json_decref(o);
     return CLI_OK;
@@ -141,7 +141,7 @@ static tw_status show_space(const gemm *g, const request *r, tw_diag *diag) {
                                             "points", points, "macro_points", macro, "legal", legal.legal, "error",
                                             legal.error, "exact", legal.exact, "judged", (json_int_t)legal.judged,
                                             "uniform_share", uniform, "categorical_share", categorical));
-        cli_report(o, CLI_REPORT_DIGITS);
+        cli_results_print(o, CLI_RESULTS_DIGITS);
         return TW_OK;
     }
     json_decref(parameters);
@@ -189,7 +189,7 @@ static tw_status summary(const gemm *g, bool json, tw_diag *diag) {
                                                 "workspace_bytes", (json_int_t)n->workspace_bytes, "counter_bytes",
                                                 (json_int_t)n->counter_bytes, "ptx_lines", lines, "ptx_bytes",
                                                 (json_int_t)ptx.size));
-        cli_report(o, CLI_REPORT_DIGITS);
+        cli_results_print(o, CLI_RESULTS_DIGITS);
     } else if (st == TW_OK) {
         char problem[512];
         tw_gemm_problem_print(&g->problem, problem, sizeof problem);
@@ -262,7 +262,7 @@ static void print_emulated(const gemm *g, const request *r, const tw_emu_report 
                                             "lane_operations", (json_int_t)report->lane_operations, "seconds",
                                             report->seconds));
         if (st == TW_ERR_MISMATCH) json_object_set_new(o, "mismatch", json_string(diag->message));
-        cli_report(o, CLI_REPORT_DIGITS);
+        cli_results_print(o, CLI_RESULTS_DIGITS);
     } else if (st == TW_OK) {
         printf("emulated for %s, seed %llu: correct, nothing found; %lld lane operations, %.3g million a second\n",
                g->target->name, (unsigned long long)r->seed, (long long)report->lane_operations,
@@ -327,7 +327,7 @@ static void print_measured(const gemm *g, const request *r, const tw_cuda_info *
                                          true, "us", m->us.median, "us_p10", m->us.p10, "us_p90", m->us.p90, "floor_us",
                                          m->floor, "floor_by", by, "registers", m->resources.registers, "spill_bytes",
                                          m->cubin.spill_bytes, "blocks_per_sm", m->resources.blocks_per_sm));
-        cli_report(o, CLI_REPORT_DIGITS);
+        cli_results_print(o, CLI_RESULTS_DIGITS);
         return;
     }
     printf("%s, driver %s, seed %llu: correct\n", info->name, info->driver, (unsigned long long)r->seed);

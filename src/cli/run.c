@@ -3,7 +3,7 @@
 #include "base/buf.h"
 #include "base/file.h"
 #include "cli/generate.h"
-#include "cli/report.h"
+#include "cli/results.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -132,7 +132,7 @@ static void report(const run_flags *f, const tw_generation *g, const output *out
                               "prefill_per_second", rate(g->n_prompt, g->prefill_seconds), "decode_steps",
                               (json_int_t)g->n_decoded, "decode_seconds", g->decode_seconds, "decode_per_second",
                               rate(g->n_decoded, g->decode_seconds));
-        cli_report(o, JSON_ENSURE_ASCII | JSON_REAL_PRECISION(9));
+        cli_results_print(o, JSON_ENSURE_ASCII | JSON_REAL_PRECISION(9));
         return;
     }
     putchar('\n');

@@ -1,21 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The verbs `select` and `explain`: an artefact's choice for a problem, and why. */
+/* The verbs `select` and `explain` print an artefact's choice for a problem, and the reasons for it. */
 #include "tilewright/select.h"
 #include "base/diag.h"
 #include "cli/cli.h"
-#include "cli/report.h"
+#include "cli/results.h"
+#include "tune/identity.h"
 
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* What both verbs are asked. */
+/* The request of either verb. */
 typedef struct question {
     tw_selector *selector;
     tw_selector_info info;
     int64_t problem[TW_SELECT_AXES];
     bool deterministic, no_workspace, own, vendor, json;
+    const char *device; /* The device to compare with. Only `explain` reads it. */
+    int64_t threads;    /* Number of threads of that device if it is the processor. 0: all cores. */
 } question;
 #define QUESTION_FLAGS(q)                                                                                              \
     {"--deterministic", CLI_FLAG, &(q).deterministic, NULL, "nothing whose sums depend on the order of blocks"},       \
@@ -23,6 +26,10 @@ typedef struct question {
         {"--own", CLI_FLAG, &(q).own, NULL, "no vendor's library"},                                                    \
         {"--vendor", CLI_FLAG, &(q).vendor, NULL, "vendors' libraries alone"}, {                                       \
         "--json", CLI_FLAG, &(q).json, NULL, "print as JSON"                                                           \
+    }
+#define EXPLAIN_FLAGS(q)                                                                                               \
+    {"--device", CLI_TEXT, &(q).device, "auto|cpu|cuda[:N]", "compare the artefact's device with this one"}, {         \
+        "-t", CLI_INT, &(q).threads, "N", "the processor's threads (default all cores)"                                \
     }
 
 static unsigned flags_of(const question *q) {
@@ -68,7 +75,7 @@ static tw_status answer(const question *q, tw_diag *diag) {
     if (tw_select_choose(q->selector, q->problem, flags_of(q), &s) != TW_OK)
         return tw_fail(diag, TW_ERR_UNSUPPORTED, "the artefact has no choice for this problem and these flags");
     if (q->json)
-        cli_report(selection_json(&s), CLI_REPORT_DIGITS);
+        cli_results_print(selection_json(&s), CLI_RESULTS_DIGITS);
     else if (s.time > 0)
         printf("%s\n%s: %.4g %s\n", s.config, tw_select_source_name(s.source), s.time, q->info.unit);
     else
@@ -77,9 +84,13 @@ static tw_status answer(const question *q, tw_diag *diag) {
 }
 
 static tw_status explain(const question *q, tw_diag *diag) {
-    const tw_select_match match = TW_SELECT_SAME;
+    tw_select_match match;
     tw_select_explanation e;
     char text[4096];
+    if (q->threads < 0 || q->threads > 1024)
+        return tw_fail(diag, TW_ERR_USAGE, "-t: %lld is not from 1 to 1024", (long long)q->threads);
+    const tw_status st = tw_identity_match(q->selector, q->device, (int)q->threads, &match, diag);
+    if (st != TW_OK) return st;
     if (tw_select_explain(q->selector, q->problem, flags_of(q), match, &e) != TW_OK ||
         tw_select_explain_text(q->selector, q->problem, flags_of(q), match, text, sizeof text) != TW_OK)
         return tw_fail(diag, TW_ERR_UNSUPPORTED, "the artefact has no choice for this problem and these flags");
@@ -87,22 +98,22 @@ static tw_status explain(const question *q, tw_diag *diag) {
         printf("device: %s\n%s", q->info.device, text);
         return TW_OK;
     }
-    json_t *o = json_pack("{s:s, s:o, s:o, s:f, s:f, s:f, s:I, s:I, s:f, s:f}", "device", q->info.device, "choice",
-                          selection_json(&e.choice), "second", selection_json(&e.second), "grid", e.grid, "rounds",
-                          e.rounds, "waves", e.waves, "slots", (json_int_t)e.slots, "samples", (json_int_t)e.samples,
-                          "error", e.error, "behind", e.behind);
-    cli_report(o, CLI_REPORT_DIGITS);
+    json_t *o = json_pack("{s:s, s:s, s:o, s:o, s:f, s:f, s:f, s:I, s:I, s:f, s:f}", "device", q->info.device, "match",
+                          tw_select_match_name(match), "choice", selection_json(&e.choice), "second",
+                          selection_json(&e.second), "grid", e.grid, "rounds", e.rounds, "waves", e.waves, "slots",
+                          (json_int_t)e.slots, "samples", (json_int_t)e.samples, "error", e.error, "behind", e.behind);
+    cli_results_print(o, CLI_RESULTS_DIGITS);
     return TW_OK;
 }
 
 static int run(const cli_verb *verb, int argc, char **argv, tw_status (*reply)(const question *q, tw_diag *diag)) {
     const char *words[1 + TW_SELECT_AXES];
-    question q = {0};
-    const cli_flag flags[] = {QUESTION_FLAGS(q)};
+    question q = {.device = "auto"};
+    const cli_flag flags[] = {QUESTION_FLAGS(q), EXPLAIN_FLAGS(q)};
+    const int n_flags = (int)(sizeof flags / sizeof *flags) - (reply == explain ? 0 : 2);
     int n, status;
     tw_diag d;
-    if (!cli_parse(verb, argc, argv, flags, sizeof flags / sizeof *flags, words, 1, 1 + TW_SELECT_AXES, &n, &status))
-        return status;
+    if (!cli_parse(verb, argc, argv, flags, n_flags, words, 1, 1 + TW_SELECT_AXES, &n, &status)) return status;
     tw_status st = open_question(&q, words, n, &d);
     if (st == TW_OK) st = reply(&q, &d);
     tw_selector_close(q.selector);

@@ -3,7 +3,7 @@
 #include "base/buf.h"
 #include "base/file.h"
 #include "cli/generate.h"
-#include "cli/report.h"
+#include "cli/results.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -19,7 +19,7 @@ static void print(const tw_tokenizer *t, const int32_t *ids, size_t n, bool json
         else
             printf("%8d  %s\n", ids[i], piece ? piece : "");
     }
-    cli_report(list, 0);
+    cli_results_print(list, 0);
 }
 
 static tw_status encode(const tw_tokenizer *t, const char *text, bool plain, bool json, tw_diag *d) {
@@ -51,7 +51,7 @@ static void print_chat(const tw_tokenizer *t, const tw_chat_text *prompt, const 
     json_t *list = json_array();
     for (size_t i = 0; i < n; i++) json_array_append_new(list, json_integer(ids[i]));
     json_t *o = json_pack("{s:o, s:o}", "text", json_stringn(prompt->text, prompt->size), "ids", list);
-    cli_report(o, 0);
+    cli_results_print(o, 0);
 }
 
 /* Prints a conversation as the model's template has it. */

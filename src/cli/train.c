@@ -2,9 +2,7 @@
 /* The verb `train` compiles a store's measurements into an artefact. */
 #include "cli/tuning.h"
 
-#include <jansson.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 static int run(const cli_verb *verb, int argc, char **argv) {
     const char *words[8], *to = "gemm.select", *campaign = NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _POSIX_C_SOURCE 200809L
 #include "cli/tuning.h"
-#include "cli/report.h"
+#include "cli/results.h"
 
 #include "base/diag.h"
 #include "tune/gemm_cpu.h"
@@ -13,24 +13,17 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What products on a processor have as weights. */
-static const struct {
-    const char *word, *space;
-    tw_panel_format format;
-} types[] = {{"type=f32", "gemm-cpu-f32", {TW_F32, 0}},
-             {"type=f16", "gemm-cpu-f16", {TW_F16, 0}},
-             {"type=bf16", "gemm-cpu-bf16", {TW_BF16, 0}},
-             {"type=i8", "gemm-cpu-i8", {TW_I8, 0}},
-             {"type=i4", "gemm-cpu-i4-64", {TW_I4, 64}}};
-enum { TYPES = sizeof types / sizeof *types };
+/* Returns the storage format of weights of an element type. */
+static tw_panel_format weights_of(tw_dtype t) {
+    return (tw_panel_format){t, t == TW_I4 ? 64 : 0};
+}
 
 static tw_status read_type(const char *word, tw_panel_format *format, tw_diag *diag) {
-    for (size_t i = 0; i < TYPES; i++)
-        if (!strcmp(word, types[i].word)) {
-            *format = types[i].format;
-            return TW_OK;
-        }
-    return tw_fail(diag, TW_ERR_USAGE, "\"%s\" is not type=f32, f16, bf16, i8 or i4", word);
+    tw_dtype t;
+    if (strncmp(word, "type=", 5) != 0 || !tw_dtype_from_name(word + 5, &t) || t == TW_I32)
+        return tw_fail(diag, TW_ERR_USAGE, "\"%s\" is not type=f32, f16, bf16, i8 or i4", word);
+    *format = weights_of(t);
+    return TW_OK;
 }
 
 static tw_status open_cpu(cli_tuning *t, const char *const *words, int n, tw_diag *diag) {
@@ -52,12 +45,13 @@ static tw_status open_gpu(cli_tuning *t, const char *const *words, int n, int de
     return tw_gemm_gpu_open(&t->family, &o, diag);
 }
 
-/* The first measurement of a space that a family can be opened for. */
+/* A search for the first measurement of a space that a family can be opened for. */
 typedef struct first {
-    const char *only; /* The type it must have, such as "type=f32". NULL: any. */
-    bool found, gpu;
-    tw_gemm_type type;       /* Of a GPU's products. */
-    tw_panel_format weights; /* Of a processor's. */
+    const char *only; /* The type that the products must have, such as "type=f32". NULL: any type. */
+    bool found;
+    bool gpu;                /* True: the products are a GPU's. */
+    tw_gemm_type type;       /* Type of a GPU's products. */
+    tw_panel_format weights; /* Storage format of a processor's weights. */
     char environment[2048];
 } first;
 
@@ -65,23 +59,27 @@ static bool is_of(const first *f, const tw_measurement *m, const char *space, co
     return !strcmp(m->space, space) && (!f->only || !strcmp(f->only, type));
 }
 
-/* Takes the first, and ends the reading with TW_ERR_REJECTED. */
+/* Takes the first measurement that fits, and ends the reading with TW_ERR_REJECTED. */
 static tw_status take_first(void *context, const tw_measurement *m, tw_diag *diag) {
     first *f = context;
     (void)diag;
     f->type = is_of(f, m, "gemm-gpu-f16", "type=f16") ? TW_GEMM_F16 : TW_GEMM_BF16;
     f->gpu = f->type == TW_GEMM_F16 || is_of(f, m, "gemm-gpu-bf16", "type=bf16");
     f->found = f->gpu;
-    for (size_t i = 0; i < TYPES && !f->found; i++) {
-        f->weights = types[i].format;
-        f->found = is_of(f, m, types[i].space, types[i].word);
+    for (int i = 0; i < TW_DTYPE_COUNT && !f->found; i++) {
+        char space[32], word[16];
+        if (i == TW_I32) continue;
+        f->weights = weights_of((tw_dtype)i);
+        tw_gemm_cpu_name(f->weights, space, sizeof space);
+        snprintf(word, sizeof word, "type=%s", tw_dtype_name((tw_dtype)i));
+        f->found = is_of(f, m, space, word);
     }
     if (!f->found) return TW_OK;
     snprintf(f->environment, sizeof f->environment, "%s", m->environment);
     return TW_ERR_REJECTED;
 }
 
-/* Opens the family of what a store has measured: of its first products, or of the first of a type. */
+/* Opens the recorded family of a store's first measured product, or of the first one of a type. */
 static tw_status open_recorded(cli_tuning *t, const char *const *words, int n, tw_diag *diag) {
     first f = {.only = n > 1 ? words[n - 1] : NULL};
     tw_store *s;
@@ -194,7 +192,7 @@ void cli_tuning_print_campaign(const tw_family *f, const tw_campaign_progress *p
         json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:b}", "family", f->name, "problems", (json_int_t)p->jobs,
                   "planned", (json_int_t)p->planned, "measured", (json_int_t)p->measured, "had", (json_int_t)p->had,
                   "wrong", (json_int_t)p->wrong, "failed", (json_int_t)p->failed, "seconds", p->seconds, "cut", p->cut);
-    cli_report(o, CLI_REPORT_DIGITS);
+    cli_results_print(o, CLI_RESULTS_DIGITS);
 }
 
 void cli_tuning_print_trained(const tw_family *f, const tw_trained *t, const char *path, bool json) {
@@ -210,5 +208,5 @@ void cli_tuning_print_trained(const tw_family *f, const tw_trained *t, const cha
         json_pack("{s:s, s:s, s:s, s:i, s:f, s:f, s:i, s:f, s:I, s:I}", "family", f->name, "artefact", path, "form",
                   t->form, "samples", q->n, "r2", q->r2, "mean_error", q->mean, "screened_problems", t->problems,
                   "share_of_screened_best", t->share, "wrong", (json_int_t)t->wrong, "unknown", (json_int_t)t->unknown);
-    cli_report(o, CLI_REPORT_DIGITS);
+    cli_results_print(o, CLI_RESULTS_DIGITS);
 }

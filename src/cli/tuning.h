@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the verbs of the tuner share: the family that words name, its store, progress. */
+/* Functions that the tuner's verbs share: opening a family by words, campaign options, progress. */
 #ifndef TW_CLI_TUNING_H
 #define TW_CLI_TUNING_H
 
@@ -7,12 +7,12 @@
 #include "tune/campaign.h"
 #include "tune/train.h"
 
-/* What is tuned, by a verb's words and flags. */
+/* The words and flags of a tuner's verb, and the family that they name. */
 typedef struct cli_tuning {
-    const char *device; /* --device */
-    const char *store;  /* --store */
-    int64_t threads;    /* -t */
-    cli_list ranges;    /* --range */
+    const char *device; /* Value of --device. NULL: cpu. */
+    const char *store;  /* Value of --store. NULL before cli_tuning_open: tuned.db. */
+    int64_t threads;    /* Value of -t. 0: all cores. */
+    cli_list ranges;    /* Values of --range. */
     tw_family family;
 } cli_tuning;
 #define CLI_TUNING_FLAGS(t)                                                                                            \
@@ -23,18 +23,19 @@ typedef struct cli_tuning {
         "--store", CLI_TEXT, &(t).store, "FILE", "where measurements are kept (default tuned.db)"                      \
     }
 
-/* Opens the family of words such as "gemm type=bf16". The caller closes it. */
+/* Opens the family of words such as "gemm type=bf16". The caller closes t->family. */
 tw_status cli_tuning_open(cli_tuning *t, const char *const *words, int n, tw_diag *diag);
 
-/* The options of a campaign that an effort, "quick" or "full", and a plan, "spread" or "waves", stand for. */
+/* Sets the campaign's options of an effort, "quick" or "full", and of a plan, "spread" or "waves". Returns TW_ERR_USAGE
+   if either is another word. */
 tw_status cli_tuning_effort(const char *effort, const char *plan, tw_campaign_options *o, tw_diag *diag);
 
-/* Shows a campaign's progress on a terminal's standard error: `context` is the campaign's options. */
+/* Shows a campaign's progress on standard error if it is a terminal. `context` is the tw_campaign_options. */
 void cli_tuning_progress(void *context, const tw_campaign_progress *p);
-/* Clears what it showed. */
+/* Clears the progress line. */
 void cli_tuning_progress_end(void);
 
-/* Prints a campaign's end, and what training came to. */
+/* Print the results of a campaign and of training. */
 void cli_tuning_print_campaign(const tw_family *f, const tw_campaign_progress *p, bool json);
 void cli_tuning_print_trained(const tw_family *f, const tw_trained *t, const char *path, bool json);
 

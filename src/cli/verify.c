@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE
 #include "cli/cli.h"
-#include "cli/report.h"
+#include "cli/results.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -21,7 +21,7 @@ static void print(bool json, const char *what, const char *device, bool stored_r
             json_object_set_new(o, "perplexity", json_real(v->perplexity));
             json_object_set_new(o, "expected_perplexity", json_real(v->expected_perplexity));
         }
-        cli_report(o, JSON_REAL_PRECISION(9));
+        cli_results_print(o, JSON_REAL_PRECISION(9));
         return;
     }
     printf("agrees with %s: %lld cases, %lld greedy tokens equal, ", what, (long long)v->cases, (long long)v->tokens);
@@ -35,7 +35,7 @@ static void print(bool json, const char *what, const char *device, bool stored_r
 
 static void print_difference(const tw_diag *d) {
     json_t *o = json_pack("{s:b, s:s}", "agrees", 0, "difference", d->message);
-    cli_report(o, 0);
+    cli_results_print(o, 0);
 }
 
 /* Compares quantised weights with the floats that their integers stand for. */

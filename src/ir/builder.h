@@ -157,10 +157,10 @@ void tw_pop(tw_builder *b, tw_scope s);
 #define TW_LOOP(b, i, scope)                    TW_LOOP_(b, i, scope, TW_NAMED_(block, __LINE__))
 #define TW_BLOCK(b, scope)                      TW_BLOCK_(b, scope, TW_NAMED_(block, __LINE__))
 
-/* The statements are C loops. TW_IF runs its loop twice, the second time for `else`; the others run theirs once. */
+/* The statements are C for loops. TW_IF's loop has two iterations, the second for `else`; the others have one. */
 typedef struct tw_statement {
     tw_scope scope;
-    int round; /* The round of the C loop, from 1. 0: the block is closed. */
+    int round; /* Iteration of the C for loop, from 1. 0: the IR block is closed. */
 } tw_statement;
 bool tw_next_branch(tw_builder *b, tw_statement *s);
 void tw_end_statement(tw_builder *b, tw_statement *s);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an artefact holds, as a tuner fills it in, and its writer. tilewright/select.h decides from what is written. */
+/* The content of an artefact, which a tuner fills in, and its writer. tilewright/select.h reads the file. */
 #ifndef TW_SELECT_ARTEFACT_H
 #define TW_SELECT_ARTEFACT_H
 
@@ -10,19 +10,19 @@ enum {
     TW_ARTEFACT_MACROS = 4096,   /* The most macro choices. */
     TW_ARTEFACT_MICROS = 255,    /* The most micro choices of a macro choice. */
     TW_ARTEFACT_FITS = 256,      /* The most fits of a macro choice. */
-    TW_ARTEFACT_ANCHORS = 65535, /* The most values of L that the anchors of a macro choice have. */
+    TW_ARTEFACT_ANCHORS = 65535, /* The most different L of a macro choice's anchors. */
     TW_ARTEFACT_TILE = 65535,    /* The largest tile, `times` and number of slots. */
     TW_ARTEFACT_EXACT = 500000   /* The most exact problems. */
 };
 
-/* What a macro choice is, for flags to leave it out. */
+/* Properties of a macro choice, by which flags leave it out. */
 enum {
-    TW_MACRO_ATOMIC = 1,    /* It sums atomically, in any order. */
-    TW_MACRO_WORKSPACE = 2, /* It needs workspace. */
-    TW_MACRO_VENDOR = 4     /* It is a vendor's. */
+    TW_MACRO_ATOMIC = 1,    /* Atomic sums, whose order differs from run to run. */
+    TW_MACRO_WORKSPACE = 2, /* Needs workspace. */
+    TW_MACRO_VENDOR = 4     /* A vendor's library. */
 };
 
-/* The micro choice for rounds near L. */
+/* The measured micro choice for an L. It also serves values of L near it. */
 typedef struct tw_artefact_anchor {
     int64_t rounds; /* L, from 1 to 2^32 - 1. */
     int micro;      /* Index of the micro choice. */
@@ -31,19 +31,19 @@ typedef struct tw_artefact_anchor {
 /* The model of a wave: time = c[0] GL + c[1] G + c[2] L + c[3]. */
 typedef struct tw_artefact_fit {
     float c[4];
-    const tw_artefact_anchor *anchors; /* By ascending L, each once. */
-    int n_anchors;                     /* 0: nothing is known of this wave, and the fit never predicts. */
-    int64_t samples; /* Number of samples that it was fitted to. More than 65535 count as that many. */
-    double error;    /* Relative half width of the interval that held 9 of 10 residuals. At most 15. */
+    const tw_artefact_anchor *anchors; /* Anchors by ascending L, all different. */
+    int n_anchors;                     /* 0: the wave is unknown, and the fit never predicts. */
+    int64_t samples;                   /* Number of samples of the fit. The file keeps at most 65535. */
+    double error; /* Relative half width of the interval that held 9 of 10 residuals. At most 15. */
 } tw_artefact_fit;
 
 typedef struct tw_artefact_macro {
-    const char *config;  /* Its words, "by=own tm=64 tn=256". */
+    const char *config;  /* Its parameters in words, "by=own tm=64 tn=256". */
     unsigned properties; /* TW_MACRO_... */
     /* Tiles. 0: the axis does not count.
        G is `times` times the product of ceil(problem[a] / grid[a]), L the product of ceil(problem[a] / rounds[a]). */
     int64_t grid[TW_SELECT_AXES], rounds[TW_SELECT_AXES];
-    int64_t times; /* What G is multiplied by: splits, say. 0: 1. */
+    int64_t times; /* Factor of G, such as the number of splits. 0: 1. */
     /* Legality: problem[a] must be a multiple of multiple[a], at least least[a], at most most[a]. 0: no such rule. */
     int64_t multiple[TW_SELECT_AXES], least[TW_SELECT_AXES], most[TW_SELECT_AXES];
     int64_t parts[TW_SELECT_AXES]; /* ceil(problem[a] / grid[a]) must be a multiple of it. 0: no such rule. */
@@ -59,26 +59,26 @@ typedef struct tw_artefact_macro {
 /* A problem whose best was measured. */
 typedef struct tw_artefact_exact {
     int64_t problem[TW_SELECT_AXES];
-    int macro, micro;               /* The fastest. */
-    double time;                    /* Its measured time. */
-    int second_macro, second_micro; /* The next fastest. -1: there is none. */
-    double second_time;             /* Its measured time, at least `time`. */
+    int macro, micro;               /* The fastest choice. */
+    double time;                    /* Measured time of the fastest choice. */
+    int second_macro, second_micro; /* The second fastest choice. -1: there is none. */
+    double second_time;             /* Measured time of the second choice, at least `time`. */
 } tw_artefact_exact;
 
 typedef struct tw_artefact {
-    /* Texts as in tw_selector_info. All must be UTF-8. */
+    /* Texts of tw_selector_info, in UTF-8. */
     const char *kernel, *unit, *device, *alike, *architecture, *about;
     const char *axes[TW_SELECT_AXES];
     int n_axes;
-    /* Blocks share this axis equally, so that none is larger than the others: L is multiplied by the used part of a
-       tile, problem[a] / (grid[a] * ceil(problem[a] / grid[a])). */
+    /* True: blocks divide this axis equally, so L is multiplied by the used part of a tile, problem[a] / (grid[a] *
+       ceil(problem[a] / grid[a])). */
     bool shrinks[TW_SELECT_AXES];
     const tw_lattice *lattice; /* Nodes of the macro choices' corrections. NULL: there are no corrections. */
     const tw_artefact_macro *macros;
-    int n_macros;                   /* At least 1. */
-    const tw_artefact_exact *exact; /* In any order, each problem once. */
+    int n_macros;                   /* Number, at least 1. */
+    const tw_artefact_exact *exact; /* Exact problems in any order, all different. */
     int n_exact;
-    int macro, micro; /* The default. */
+    int macro, micro; /* The default choice. */
 } tw_artefact;
 
 /* Writes an artefact beside `path` and renames it. In the wave and between the anchors of a

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bounds of a macro choice's time, so that few fits are read. Within a fit time is linear in x and in L, and a bound is
-   linear in the number of waves and in L, so their ratio is monotone along each: it is largest, and least, at corners.
- */
+/* Bounds of a macro choice's time. With them a decision reads few fits. Within a fit time is linear in x and in L; a
+   bound is linear in the number of waves and in L. Their ratio is therefore monotone along x and along L, and least and
+   largest at corners. */
 #include "select/selector.h"
 
 #include "base/least.h"
@@ -16,7 +16,8 @@ static void add(double ratio, double *low, double *high) {
     *high = fmax(*high, ratio);
 }
 
-/* Tells whether a sum is above 0, and not the rest of terms that nearly cancel: deciding computes it in floats. */
+/* Tells whether a sum is above 0 and its terms do not nearly cancel. `terms` is the sum of their magnitudes. Decisions
+   compute the sum in floats, where cancellation would leave rounding errors. */
 static bool is_sound(double sum, double terms) {
     return sum > 1e-3 * terms && terms < (double)FLT_MAX;
 }
@@ -37,7 +38,8 @@ bool select_ratios(const select_fits *f, const double bound[4], double *low, dou
             add(first / s, low, high);
             add(last / s, low, high);
             if (i < f->n - 1) continue;
-            /* Towards infinitely many waves, of which 2^24 count. */
+            /* The last fit serves any number of waves, towards which the ratio tends to that of the slopes. Numbers of
+               waves above 2^24 count as 2^24. */
             const double steep = (double)r.c[0] * l + (double)r.c[1];
             right = right && is_sound(slope, slope_terms) && slope_terms * SELECT_EXACT < (double)FLT_MAX && steep > 0;
             add(steep / slope, low, high);
@@ -46,7 +48,7 @@ bool select_ratios(const select_fits *f, const double bound[4], double *low, dou
     return right;
 }
 
-/* Finds the coefficients that fit the times best, relatively. */
+/* Fits the bound's coefficients to the predicted times by least squares of relative errors. */
 static void fit(const select_fits *f, double *rows, double c[TERMS]) {
     int m = 0;
     for (int i = 0; i < f->n + LATER; i++) {
@@ -71,7 +73,7 @@ static uint16_t to_bf16(double x, bool up) {
 void select_bound(const select_fits *f, uint16_t bound[4], uint16_t *ratio) {
     double rows[(TW_ARTEFACT_FITS + LATER) * PER_FIT * (TERMS + 1)], c[TERMS], low, high;
     memset(bound, 0, TERMS * sizeof *bound);
-    *ratio = 0x7f80; /* Infinity: this is no bound. */
+    *ratio = 0x7f80; /* Infinity as bf16: there is no bound. */
     if (!f->n) return;
     fit(f, rows, c);
     if (!select_ratios(f, c, &low, &high)) return;

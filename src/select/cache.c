@@ -9,8 +9,8 @@
 enum { WORDS = 6, KEY = 3 };
 
 typedef struct entry {
-    alignas(64) _Atomic uint64_t turn; /* 0: empty. Odd: somebody writes. */
-    _Atomic uint64_t words[WORDS];     /* The problem, two axes a word, and the answer. Flags are beside the answer. */
+    alignas(64) _Atomic uint64_t turn; /* 0: the entry is empty. Odd: a thread is writing. */
+    _Atomic uint64_t words[WORDS];     /* Three words of problem, two axes each, and three of flags and answer. */
 } entry;
 _Static_assert(sizeof(entry) == 64, "a cache line");
 
@@ -37,7 +37,8 @@ static void fill(uint64_t w[WORDS], const uint32_t *problem, unsigned flags, con
     w[KEY + 2] = error;
 }
 
-/* Acquire keeps the second look at the turn behind the words, and a word of a later writer shows that writer's turn. */
+/* The acquire loads of the words order the second load of the turn after them. A word that a later writer stored makes
+   that writer's turn visible, too. */
 bool select_cache_get(const select_cache *c, uint64_t hash, const uint32_t *problem, unsigned flags,
                       select_answer *out) {
     const entry *e = &c->entries[hash % SELECT_ENTRIES];

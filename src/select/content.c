@@ -87,11 +87,9 @@ static bool is_choice(const tw_artefact *a, int macro, int micro) {
 /* Tells whether a macro choice can compute a problem. */
 static bool computes(const tw_artefact *a, int macro, const int64_t *problem) {
     const select_rule r = select_rule_of(a, &a->macros[macro]);
-    for (int x = 0; x < a->n_axes; x++)
-        if (problem[x] < r.least[x] || problem[x] > r.most[x] || problem[x] % r.multiple[x] ||
-            ((problem[x] - 1) / r.tile[x] + 1) % r.parts[x])
-            return false;
-    return true;
+    uint32_t whole[TW_SELECT_AXES];
+    for (int x = 0; x < a->n_axes; x++) whole[x] = (uint32_t)problem[x];
+    return select_keeps(&r, whole, a->n_axes);
 }
 
 static tw_status check_exact(const tw_artefact *a, int i, tw_diag *diag) {

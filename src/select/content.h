@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the parts of the writer share. */
+/* Functions that the files of the writer share. */
 #ifndef TW_SELECT_CONTENT_H
 #define TW_SELECT_CONTENT_H
 
 #include "base/buf.h"
 #include "select/selector.h"
 
-/* Checks what a tuner filled in. */
+/* Checks all fields of an artefact. TW_ERR_USAGE: one is out of range; the message names it. */
 tw_status select_check_content(const tw_artefact *a, tw_diag *diag);
 
 static inline uint32_t select_or_one(int64_t x) {
     return x > 0 ? (uint32_t)x : 1;
 }
 
-/* The rule that a macro choice keeps, and the values of its columns. */
+/* Returns the legality rule of a macro choice. */
 select_rule select_rule_of(const tw_artefact *a, const tw_artefact_macro *m);
 
 /* ---- records (record.c) */
@@ -24,10 +24,10 @@ select_record select_record_make(const tw_artefact_macro *m, int before, uint8_t
 /* Rounds the coefficients to 20 bits. */
 select_record select_record_round(const select_record *r);
 
-/* Tells whether a record's times are within 0.1 % of the fit's where it was fitted: in its wave, from the least to the
-   largest L of its anchors, as far as the fit's are above 0. Floats are near enough even where terms nearly cancel. */
+/* Tells whether a record's times are within 0.1 % of its fit's: in the fit's wave, from the least to the largest L of
+   its anchors, where the fit's times are above 0. Rounding to floats is allowed for where terms nearly cancel. */
 bool select_record_is_near(const tw_artefact_macro *m, int before, const select_record *r);
 
-/* Returns the code of the least error that is not below it. */
+/* Rounds a relative error up to the next error that has a code, and returns the code. */
 uint8_t select_error_code(double error);
 #endif

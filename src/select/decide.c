@@ -24,18 +24,9 @@ uint64_t select_hash(const uint32_t *problem) {
     return h ^ h >> 32;
 }
 
-/* ---- what is allowed */
+/* ---- legality */
 
-static bool keeps(const select_rule *r, const select_problem *p, int axes) {
-    for (int a = 0; a < axes; a++) {
-        const uint32_t d = p->whole[a];
-        if (d < r->least[a] || d > r->most[a] || (r->multiple[a] > 1 && d % r->multiple[a])) return false;
-        if (r->parts[a] > 1 && ((d - 1) / r->tile[a] + 1) % r->parts[a]) return false;
-    }
-    return true;
-}
-
-/* Tells why flags leave out a macro choice of these properties. */
+/* Returns the reason why flags leave out macro choices of these properties. */
 static select_reason refuses(unsigned flags, unsigned properties) {
     if (flags & TW_SELECT_DETERMINISTIC && properties & TW_MACRO_ATOMIC) return SELECT_IS_ATOMIC;
     if (flags & TW_SELECT_NO_WORKSPACE && properties & TW_MACRO_WORKSPACE) return SELECT_NEEDS_WORKSPACE;
@@ -48,14 +39,14 @@ select_reason select_why_not(const select_view *v, const select_problem *p, int 
     const uint32_t kind = select_item(&v->columns[COLUMN_KIND], macro);
     const select_reason why = refuses(p->flags, kind & ((1 << SELECT_RULE) - 1));
     if (why != SELECT_ALLOWED) return why;
-    return keeps(&v->rules[kind >> SELECT_RULE], p, v->axes) ? SELECT_ALLOWED : SELECT_CANNOT;
+    return select_keeps(&v->rules[kind >> SELECT_RULE], p->whole, v->axes) ? SELECT_ALLOWED : SELECT_CANNOT;
 }
 
 bool select_allows(const select_view *v, const select_problem *p, int macro) {
     return select_why_not(v, p, macro) == SELECT_ALLOWED;
 }
 
-/* Which kinds of macro choices are allowed. */
+/* Whether each set of properties and each rule is allowed. A macro choice is allowed if both of its own are. */
 typedef struct verdicts {
     bool property[1 << SELECT_RULE];
     bool rule[SELECT_RULES];
@@ -63,14 +54,15 @@ typedef struct verdicts {
 
 static void judge(const select_view *v, const select_problem *p, verdicts *out) {
     for (unsigned i = 0; i < 1 << SELECT_RULE; i++) out->property[i] = refuses(p->flags, i) == SELECT_ALLOWED;
-    for (int i = 0; i < v->n_rules; i++) out->rule[i] = keeps(&v->rules[i], p, v->axes);
+    for (int i = 0; i < v->n_rules; i++) out->rule[i] = select_keeps(&v->rules[i], p->whole, v->axes);
 }
 
 static bool is_allowed(const verdicts *r, uint32_t kind) {
     return r->property[kind & ((1 << SELECT_RULE) - 1)] && r->rule[kind >> SELECT_RULE];
 }
 
-/* Makes the bounds of what is not allowed none that another can be compared with. Then it is never taken. */
+/* Sets the bounds of macro choices that are not allowed so that none becomes a candidate: NaN is not below any bound,
+   and infinity lowers none. */
 static void leave_out(const select_view *v, const verdicts *r, int from, int n, select_scan *s) {
     const select_list *kinds = &v->columns[COLUMN_KIND];
     if (!kinds->each && is_allowed(r, kinds->same)) return;
@@ -134,7 +126,8 @@ typedef struct candidate {
     const uint32_t *record;
 } candidate;
 
-/* Finds the record of number i of a block, and has it and the tail fetched. False: the macro choice has no fits. */
+/* Finds the record of macro choice from + i, and prefetches the record and the select_macro. False: the macro choice
+   has no fits. */
 static bool find_record(const select_view *v, const select_problem *p, const select_scan *s, int from, int i,
                         candidate *c) {
     const int fits = (int)select_item(&v->columns[COLUMN_FITS], from + i);
@@ -173,14 +166,15 @@ bool select_predict(const select_view *v, const select_problem *p, int macro, se
     return true;
 }
 
-/* Predicts the time of a candidate. Infinity: it is not above 0. */
+/* Predicts the time of a candidate. Infinity: the prediction is not above 0. */
 static double predict(const select_view *v, const candidate *c, select_record *r) {
     *r = select_unpack(c->record, v->record_words);
     const double time = select_time(r, c->x - c->fit, c->rounds) * c->factor;
     return time > 0 ? time : (double)INFINITY;
 }
 
-/* Finds the candidates of a block: those whose lower bound is not above the least upper one, `high`. */
+/* Finds the candidates of a block, the macro choices whose lower bound is at most `high`, the least upper bound.
+   Returns their number. */
 static int find_candidates(const select_view *v, const select_problem *p, const select_scan *s, int from, int n,
                            float high, candidate *out) {
     _Alignas(8) uint8_t near[SELECT_BLOCK];
@@ -195,7 +189,7 @@ static int find_candidates(const select_view *v, const select_problem *p, const 
     return found;
 }
 
-/* Makes `best` the least prediction of a block, if it is less than what is there. */
+/* Predicts the candidates of a block, and replaces *best by each that is less. */
 static void take_block(const select_view *v, const candidate *c, int n, select_decision *best) {
     for (int k = 0; k < n; k++) {
         select_record r;
@@ -220,7 +214,7 @@ static int scan_block(const select_view *v, const select_problem *p, const verdi
     const int n = v->macros - from < SELECT_BLOCK ? v->macros - from : SELECT_BLOCK;
     v->scan(v, p->axes, corners, from, n, &s);
     leave_out(v, r, from, n, &s);
-    /* Numbers above 0 are in the order of their bits. */
+    /* Floats above 0 compare as their bits do, and integers have a vector minimum. */
     int32_t least = (int32_t)tw_f32_bits(*high);
     for (int i = 0; i < n; i++) {
         const int32_t bits = (int32_t)tw_f32_bits(s.high[i]);
@@ -252,7 +246,7 @@ static void model(const select_view *v, const select_problem *p, select_decision
     if (best->macro >= 0) best->micro = select_micro(v, best->macro, best->row, best->rounds);
 }
 
-/* ---- all together */
+/* ---- the decision */
 
 const select_exact *select_find(const select_view *v, const uint32_t *problem) {
     const uint64_t h = select_hash(problem);

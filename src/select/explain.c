@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Why a problem gets its choice. Nothing here is fast: every macro choice is predicted. */
+/* Explanations of choices. They predict every macro choice, and are not fast. */
 #include "base/diag.h"
 #include "select/selector.h"
 
@@ -12,7 +12,7 @@ static void write_decision(const select_view *v, const select_decision *d, tw_se
     select_answer_write(v, &a, false, out);
 }
 
-/* Puts a prediction among `n` that are in ascending order, of which `top` fit. Returns how many there are then. */
+/* Inserts a prediction into a list of `n` in ascending order that has room for `top`. Returns the new length. */
 static int insert(const select_view *v, const select_decision *d, int n, int top, tw_selection *out) {
     int at = n;
     while (at > 0 && d->time < out[at - 1].time) at--;
@@ -38,7 +38,7 @@ int tw_select_best(const tw_selector *s, const int64_t *problem, unsigned flags,
     return top > 0 ? best(&s->view, &p, top, out) : 0;
 }
 
-/* Counts what is left out. */
+/* Counts the macro choices that are left out, by reason. */
 static void count(const select_view *v, const select_problem *p, tw_select_explanation *out) {
     int reasons[SELECT_CANNOT + 1] = {0};
     out->macros = v->macros;
@@ -55,7 +55,7 @@ static void count(const select_view *v, const select_problem *p, tw_select_expla
     out->illegal = reasons[SELECT_CANNOT];
 }
 
-/* Tells what the model says of the choice. */
+/* Fills in the model's prediction of the choice. */
 static void describe(const select_view *v, const select_problem *p, int macro, tw_select_explanation *out) {
     select_decision d;
     const bool known = select_predict(v, p, macro, &d);
@@ -74,7 +74,7 @@ static void describe(const select_view *v, const select_problem *p, int macro, t
     out->error = d.error;
 }
 
-/* Finds what came second. */
+/* Finds the second best choice. */
 static void find_second(const select_view *v, const select_problem *p, tw_select_explanation *out) {
     const tw_selection *choice = &out->choice;
     tw_selection two[2];
@@ -108,9 +108,9 @@ tw_status tw_select_explain(const tw_selector *s, const int64_t *problem, unsign
     return TW_OK;
 }
 
-/* ---- for people */
+/* ---- text */
 
-/* A text that is cut where its room ends. */
+/* A text buffer that truncates. */
 typedef struct text {
     char *at;
     size_t left;
@@ -174,8 +174,9 @@ static const char *of_device(tw_select_match m) {
         [TW_SELECT_ALIKE] = "one of this kind, so this is a prior",
         [TW_SELECT_ARCHITECTURE] = "one of this architecture, so this is a prior",
         [TW_SELECT_OTHER] = "another device, so this is a guess",
+        [TW_SELECT_UNKNOWN] = "not compared with a device here",
     };
-    return (unsigned)m <= TW_SELECT_OTHER ? what[m] : "?";
+    return (unsigned)m <= TW_SELECT_UNKNOWN ? what[m] : "?";
 }
 
 tw_status tw_select_explain_text(const tw_selector *s, const int64_t *problem, unsigned flags, tw_select_match match,

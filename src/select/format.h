@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The layout of an artefact, and what is computed from it alike by the writer, the check and the decision.
-   docs/select.md describes the file. Numbers are little-endian; offsets are bytes from the file's beginning. */
+/* The layout of an artefact, which docs/select.md describes, and the arithmetic that its writer, its check and
+   decisions share. Numbers are little-endian. Places are offsets in bytes from the file's beginning. */
 #ifndef TW_SELECT_FORMAT_H
 #define TW_SELECT_FORMAT_H
 
@@ -12,49 +12,50 @@
 enum {
     SELECT_VERSION = 2,
     SELECT_ORDER = 0x01020304,
-    SELECT_LINE = 64,       /* What sections and columns are aligned to: a cache line. */
-    SELECT_NO_ANCHOR = 255, /* In a row: the L of this column is no anchor. */
-    SELECT_RULE = 3,        /* Bits of a kind below its rule: properties. */
+    SELECT_LINE = 64,       /* Alignment of sections and columns in bytes: a cache line. */
+    SELECT_NO_ANCHOR = 255, /* In a row of anchors: this L is no anchor. */
+    SELECT_RULE = 3,        /* Bits of properties in a kind. The rule's number is above them. */
     SELECT_NARROW = 3,      /* Words of a record whose coefficients have 20 bits. */
     SELECT_WIDE = 5,        /* Words of a record whose coefficients are floats. */
-    SELECT_HOT = 64,        /* The most lines of columns that are asked for ahead. */
+    SELECT_HOT = 64,        /* The most cache lines of columns that are prefetched. */
     SELECT_EXACT_BITS = 24, /* Whole numbers up to 2^24 are exact in a float. No axis is larger. */
     SELECT_EXACT = 1 << SELECT_EXACT_BITS,
-    SELECT_PROBES = 32,    /* The most buckets that are looked into. */
-    SELECT_BEYOND = 4,     /* Bounds hold for L so many times beyond the anchors. */
-    SELECT_INDEX = 1 << 20 /* Exclusive limit of an exact problem's number in a bucket. */
+    SELECT_PROBES = 32, /* The most buckets that a lookup visits. */
+    /* Bounds hold from 1 / SELECT_BEYOND of the least anchor to SELECT_BEYOND times the largest. */
+    SELECT_BEYOND = 4,
+    SELECT_INDEX = 1 << 20 /* An exact problem's number in a bucket is less. */
 };
 #define SELECT_MAGIC "TWSELECT"
 
-/* A number for each macro choice. */
+/* A column: a number for each macro choice. */
 typedef struct select_column {
-    uint32_t at;   /* Where 16 bits for each begin. 0: all have the same. */
-    uint32_t same; /* The number that all have. */
+    uint32_t at;   /* Place of the numbers, 16 bits each. 0: all macro choices have the number `same`. */
+    uint32_t same; /* The number of all macro choices. 0 if `at` is not 0. */
 } select_column;
 
-/* Places of columns in the header. */
+/* Indices of select_header.columns. */
 enum {
-    COLUMN_KIND,                                   /* Properties, and above them the number of a rule. */
-    COLUMN_SLOTS,                                  /* From 1. */
-    COLUMN_TIMES,                                  /* From 1. */
+    COLUMN_KIND,                                   /* Properties in the low bits, the rule's number above. */
+    COLUMN_SLOTS,                                  /* Number of slots, from 1. */
+    COLUMN_TIMES,                                  /* Factor of G, from 1. */
     COLUMN_FITS,                                   /* Number of fits. */
-    COLUMN_GRID,                                   /* Tiles of G, a column an axis. 0: the axis does not count. */
-    COLUMN_ROUNDS = COLUMN_GRID + TW_SELECT_AXES,  /* Tiles of L. */
-    COLUMN_BOUND = COLUMN_ROUNDS + TW_SELECT_AXES, /* Coefficients of wL, w, L, 1 of the lower bound, as bf16. */
+    COLUMN_GRID,                                   /* Tiles of G, a column for each axis. 0: the axis does not count. */
+    COLUMN_ROUNDS = COLUMN_GRID + TW_SELECT_AXES,  /* Tiles of L, a column for each axis. 0: the axis does not count. */
+    COLUMN_BOUND = COLUMN_ROUNDS + TW_SELECT_AXES, /* The lower bound's coefficients of wL, w, L and 1, as bf16. */
     COLUMN_RATIO = COLUMN_BOUND + 4,               /* The upper bound divided by the lower one, as bf16. */
     COLUMN_STEP,                                   /* What corrections are multiples of, as bf16. */
     COLUMNS
 };
 
-/* Places of texts in the header. */
+/* Indices of select_header.texts. */
 enum { TEXT_KERNEL, TEXT_UNIT, TEXT_DEVICE, TEXT_ALIKE, TEXT_ARCHITECTURE, TEXT_ABOUT, TEXTS };
 
 typedef struct select_header {
     char magic[8];
-    uint32_t order;       /* SELECT_ORDER, as the machine that wrote it has it. */
+    uint32_t order;       /* SELECT_ORDER in the writer's byte order. */
     uint32_t version;     /* SELECT_VERSION */
     uint64_t size;        /* Size of the file. */
-    uint64_t checksum[2]; /* tw_hash of the file, with zeros here. */
+    uint64_t checksum[2]; /* tw_hash of the file with zeros in this field. */
     uint32_t axes, macros;
     uint32_t records;      /* Number of records, one for each fit. */
     uint32_t record_words; /* SELECT_NARROW or SELECT_WIDE. */
@@ -83,12 +84,12 @@ typedef struct select_header {
 } select_header;
 _Static_assert(sizeof(select_header) == 432, "the file's layout");
 
-/* What is needed of the macro choice that is taken. */
+/* The data of a macro choice that answers need and predictions do not. */
 typedef struct select_macro {
-    uint32_t config;  /* Where the configuration with micro choice 0 is. */
-    uint32_t anchors; /* Where its L are, 32 bits each and ascending, and behind them its rows, a byte for each L. */
-    uint16_t pitch;   /* Bytes from a configuration to the next. */
-    uint16_t rows;    /* Number of rows. */
+    uint32_t config;       /* Place of the configuration with micro choice 0. */
+    uint32_t anchors;      /* Place of its L, 32 bits each and ascending. The rows follow, a byte for each L. */
+    uint16_t pitch;        /* Bytes from a micro choice's configuration to the next. */
+    uint16_t rows;         /* Number of rows. */
     uint16_t anchor_count; /* Number of L. */
     uint8_t micros;        /* Number of micro choices. */
     uint8_t zero;
@@ -97,28 +98,39 @@ _Static_assert(sizeof(select_macro) == 16, "the file's layout");
 
 typedef struct select_rule {
     uint32_t multiple[TW_SELECT_AXES], least[TW_SELECT_AXES], most[TW_SELECT_AXES];
-    uint32_t tile[TW_SELECT_AXES], parts[TW_SELECT_AXES]; /* ceil(problem / tile) is a multiple of parts. */
+    uint32_t tile[TW_SELECT_AXES], parts[TW_SELECT_AXES]; /* ceil(problem / tile) must be a multiple of `parts`. */
 } select_rule;
 
+/* Tells whether a problem keeps a rule: a macro choice with this rule can compute it. */
+static inline bool select_keeps(const select_rule *r, const uint32_t *problem, int axes) {
+    for (int a = 0; a < axes; a++) {
+        const uint32_t d = problem[a];
+        if (d < r->least[a] || d > r->most[a] || (r->multiple[a] > 1 && d % r->multiple[a])) return false;
+        if (r->parts[a] > 1 && ((d - 1) / r->tile[a] + 1) % r->parts[a]) return false;
+    }
+    return true;
+}
+
 typedef struct select_exact {
-    uint32_t problem[TW_SELECT_AXES]; /* 0 where there is no axis. */
+    uint32_t problem[TW_SELECT_AXES]; /* Values of the axes. 0 beyond the last axis. */
     float time, second_time;
-    uint16_t macro, second_macro; /* No second: as the first, with the same micro choice. */
+    uint16_t macro, second_macro; /* `second_macro` with `second_micro` is the first choice if there is no second. */
     uint8_t micro, second_micro;
     uint16_t zero;
 } select_exact;
 _Static_assert(sizeof(select_exact) == 40, "the file's layout");
 
-/* What a record holds. Time in the fit's waves is (c[0] L + c[1]) x + c[2] L + c[3], with x = G / slots - f and f the
-   number of fits before this one. These coefficients hardly cancel, as those of G do in late waves, so few bits do. */
+/* The content of a record. The time is (c[0] L + c[1]) x + c[2] L + c[3], with x = G / slots - f, where f is the number
+   of fits before this one. Coefficients of G nearly cancel in late waves; those of x hardly do, so few bits are
+   enough. */
 typedef struct select_record {
     float c[4];
-    uint8_t error; /* A relative half width: 4 bits of exponent above 4 of fraction. */
-    uint8_t row;   /* Number of its row of anchors. */
+    uint8_t error; /* Relative half width of the time's interval: 4 bits of exponent above 4 of fraction. */
+    uint8_t row;   /* Number of the row of anchors. */
 } select_record;
 
-/* Reads a record. A narrow one has the upper 20 bits of its first three coefficients in the upper bits of a word each;
-   the lower 12 bits of the words are, one behind the other, the fourth's, the error and the row. */
+/* Reads a record of `words` words. In a narrow one the upper 20 bits of each word are those of c[0], c[1] and c[2]. The
+   lower 12 bits of the words, taken together, are the upper 20 of c[3], the error and the row. */
 static inline select_record select_unpack(const uint32_t *w, uint32_t words) {
     if (words == SELECT_WIDE)
         return (select_record){{tw_bits_f32(w[0]), tw_bits_f32(w[1]), tw_bits_f32(w[2]), tw_bits_f32(w[3])},
@@ -148,14 +160,13 @@ static inline double select_error(uint8_t code) {
     return code ? (double)tw_bits_f32(((uint32_t)(code >> 4) + 115) << 23 | (uint32_t)(code & 0xf) << 19) : 0;
 }
 
-/* Predicts the time at x, as in select_record. */
+/* Predicts the time at x (select_record). */
 static inline double select_time(const select_record *r, double x, double rounds) {
     return ((double)r->c[0] * rounds + (double)r->c[1]) * x + ((double)r->c[2] * rounds + (double)r->c[3]);
 }
 
-/* Returns ceil(problem / tile), exactly, for whole numbers of which the problem is at most 2^24. A quotient that is not
-   whole is above the next whole number below by 1 / tile at least. Rounding it to 24 bits moves it by its 2^-24th part
-   at most, which is at most 1 / tile, and by less if it moves at all. So it never falls to that whole number. */
+/* Returns ceil(problem / tile). The result is exact for whole numbers whose problem is at most 2^24: a quotient that is
+   not whole is at least 1 / tile above the whole number below it, and rounding to 24 bits moves it by less. */
 static inline float select_ceil(float problem, float tile) {
     const float q = problem / tile, whole = (float)(int32_t)q;
     return whole + (float)(whole < q);

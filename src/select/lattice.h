@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A lattice over problems: numbers at its nodes, and between them what the nodes around have, linearly along each axis.
-   Nodes are evenly spaced along octaves of an axis. */
+/* Multilinear interpolation over problems. A lattice has a number at each node. Nodes are evenly spaced along the
+   octaves of each axis. */
 #ifndef TW_SELECT_LATTICE_H
 #define TW_SELECT_LATTICE_H
 
@@ -16,12 +16,12 @@ enum {
 };
 
 typedef struct tw_lattice {
-    int nodes[TW_SELECT_AXES];  /* Number of nodes along each axis, from 1. The last axis varies fastest. */
-    float low[TW_SELECT_AXES];  /* Octave of the first node. */
-    float high[TW_SELECT_AXES]; /* Octave of the last node. Above `low` where there are several nodes. */
+    int nodes[TW_SELECT_AXES];  /* Number of nodes along each axis, at least 1. The last axis varies fastest. */
+    float low[TW_SELECT_AXES];  /* Octave of each axis's first node. */
+    float high[TW_SELECT_AXES]; /* Octave of each axis's last node, above that of the first if there are several. */
 } tw_lattice;
 
-/* Returns the octave of a value above 0: its base-2 logarithm at powers of two, and linear between them. */
+/* Returns the octave of a value above 0. It is the base-2 logarithm at powers of two, and linear between them. */
 static inline float tw_lattice_octave(float value) {
     return (float)tw_f32_bits(value) * 0x1p-23f - 127;
 }

@@ -99,8 +99,8 @@ tw_select_match tw_selector_match(const tw_selector *s, const char *device, cons
 }
 
 const char *tw_select_match_name(tw_select_match m) {
-    static const char *const names[] = {"same", "alike", "architecture", "other"};
-    return (unsigned)m <= TW_SELECT_OTHER ? names[m] : "?";
+    static const char *const names[] = {"same", "alike", "architecture", "other", "unknown"};
+    return (unsigned)m <= TW_SELECT_UNKNOWN ? names[m] : "?";
 }
 
 const char *tw_select_source_name(tw_select_source s) {

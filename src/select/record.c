@@ -3,7 +3,8 @@
 
 #include <math.h>
 
-static const double NEAR = 1e-3, ROUNDING = 2e-7; /* The latter is what floats lose where terms cancel. */
+/* ROUNDING is the error of floats relative to the terms, which may cancel. */
+static const double NEAR = 1e-3, ROUNDING = 2e-7;
 
 select_record select_record_make(const tw_artefact_macro *m, int before, uint8_t row) {
     const tw_artefact_fit *f = &m->fits[before];
@@ -21,7 +22,7 @@ select_record select_record_round(const select_record *r) {
     select_record out = *r;
     for (int i = 0; i < 4; i++) {
         const uint32_t bits = tw_f32_bits(r->c[i]);
-        /* To nearest, and of two that are equally near to the even one. */
+        /* Rounds to nearest, ties to even. */
         out.c[i] = tw_bits_f32((bits + 0x7ff + (bits >> 12 & 1)) & ~0xfffu);
     }
     return out;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What macro choices make of a problem: loops over them that the compiler vectorises, a loop a column. Compiled once
-   for each instruction set, with SELECT_SCAN the name of the function that is made. The results are the same, bit for
-   bit: nothing is contracted. */
+/* A template: the function SELECT_SCAN computes G, L and bounds of a block of macro choices, by loops over columns that
+   the compiler vectorises. It is compiled once for each instruction set. Results are equal bit for bit, since nothing
+   is contracted to fused multiply-adds. */
 #include "select/selector.h"
 
 #include <math.h>
 
-/* Multiplies by ceil(problem / tile). */
+/* Multiplies each product by ceil(problem / tile). */
 static void divide(const select_list *tiles, int from, int n, float problem, float *restrict product) {
     if (!tiles->each) {
         if (!tiles->same) return;
@@ -15,12 +15,12 @@ static void divide(const select_list *tiles, int from, int n, float problem, flo
         return;
     }
     const uint16_t *restrict tile = tiles->each + from;
-    /* Where there is no tile, one of all values stands for it. */
+    /* Without a tile the factor is 1: a tile of 2^24 covers every problem. */
     for (int i = 0; i < n; i++)
         product[i] *= select_ceil(problem, (float)(tile[i] + ((tile[i] == 0) << SELECT_EXACT_BITS)));
 }
 
-/* Multiplies by the part of the tiles that is used. Where there is no tile, all is. */
+/* Multiplies each product by the used share of its tiles. Without a tile the factor is 1. */
 static void shrink(const select_list *tiles, int from, int n, float problem, float *restrict product) {
     if (!tiles->each) {
         if (!tiles->same) return;
@@ -42,7 +42,8 @@ static void multiply(const select_list *l, int from, int n, float *restrict prod
         for (int i = 0; i < n; i++) product[i] *= (float)l->same;
 }
 
-/* Finds the numbers of waves. The conversion is in range: more blocks than SELECT_EXACT count as that many. */
+/* Computes the numbers of waves. G above SELECT_EXACT counts as SELECT_EXACT, so that select_ceil's conversion is in
+   range. */
 static void count_waves(const select_list *slots, int from, int n, const float *restrict grid, float *restrict waves) {
     const float most = SELECT_EXACT;
     if (slots->each)
@@ -52,7 +53,7 @@ static void count_waves(const select_list *slots, int from, int n, const float *
         for (int i = 0; i < n; i++) waves[i] = select_ceil(grid[i] < most ? grid[i] : most, (float)slots->same);
 }
 
-/* Computes the bounds. A ratio of infinity makes one that is infinite or no number. */
+/* Computes the bounds. Where the ratio is infinite the upper bound is infinity or NaN, and becomes infinity. */
 static void bound(const select_view *v, int from, int n, select_scan *restrict s) {
     float waves[SELECT_BLOCK];
     const uint16_t *restrict c[5];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A selector inside: an artefact that is open, and the cache of problems in front of it. */
+/* The internals of a selector: an open artefact and a cache of answers. */
 #ifndef TW_SELECT_SELECTOR_H
 #define TW_SELECT_SELECTOR_H
 
@@ -7,9 +7,9 @@
 #include "select/cache.h"
 #include "select/format.h"
 
-/* A column as it is read. */
+/* A column of the file. */
 typedef struct select_list {
-    const uint16_t *each; /* NULL: all have the same. */
+    const uint16_t *each; /* A number for each macro choice. NULL: all have the number `same`. */
     uint32_t same;
 } select_list;
 
@@ -23,14 +23,14 @@ typedef struct select_corners select_corners;
 typedef void select_scan_fn(const select_view *v, const float *axes, const select_corners *c, int from, int n,
                             select_scan *s);
 
-/* Where the parts of a file are. */
+/* The parts of a mapped file. */
 struct select_view {
     const unsigned char *data;
-    const unsigned char *hot; /* The columns, */
-    int hot_lines;            /* and how many lines they are. */
+    const unsigned char *hot; /* The columns. */
+    int hot_lines;            /* Cache lines of the columns, at most SELECT_HOT. */
     int axes, macros;
-    uint32_t shrinks;  /* As in the header. */
-    float least, most; /* Of L, between which the bounds hold. */
+    uint32_t shrinks;  /* Bit a: blocks divide axis a equally. */
+    float least, most; /* The least and the largest L for which bounds hold. */
     select_list columns[COLUMNS];
     const int8_t *lattice; /* Rows of corrections. NULL: there are none. */
     uint32_t lattice_pitch;
@@ -46,16 +46,16 @@ struct select_view {
     const uint32_t *buckets;
     uint32_t n_buckets, n_exact;
     int macro, micro;
-    select_scan_fn *scan; /* What decides with. */
+    select_scan_fn *scan; /* The fastest scan of this processor. */
 };
 
-/* Sets the view of a file whose header is right. */
+/* Sets the view of a file whose header was checked. */
 void select_view_of(select_view *v, const unsigned char *data);
 
-/* Checks a whole file, so that reading it as the view says is safe. */
+/* Checks a whole file. Reading one that passes by its view is safe. */
 tw_status select_verify(const unsigned char *data, size_t size, const char *path, tw_diag *diag);
 
-/* Tells whether UTF-8 ends with a 0 within `room` bytes. */
+/* Tells whether `text` is UTF-8 whose terminating 0 is within `room` bytes. */
 bool select_is_text(const void *text, size_t room);
 
 /* Tells whether a lattice is one that corrections can have: over `axes` axes, with finite ends. */
@@ -72,33 +72,35 @@ struct tw_selector {
 
 /* ---- bounds (bound.c) */
 
-/* The fits of a macro choice, of which the last is for all waves from its own on. */
+/* The fits of a macro choice. The last one serves all later waves, too. */
 typedef struct select_fits {
     const uint32_t *records;
     uint32_t words;
     int n;
     double slots;
-    double least, most; /* The values of L between which bounds are to hold. */
+    double least, most; /* The least and the largest L for which bounds must hold. */
 } select_fits;
 
-#define SELECT_MARGIN 1.001 /* What the writer leaves between times and bounds. Half of it must be there. */
+/* Ratio of times and bounds that the writer leaves. The check asks for half of its excess over 1. */
+#define SELECT_MARGIN 1.001
 
-/* Finds the least and the largest ratio of the predicted time and bound[0] wL + bound[1] w + bound[2] L + bound[3],
-   where w is the number of waves. False: somewhere the time or the divisor is not above 0, or the
-   divisor's terms nearly cancel. */
+/* Finds the least and the largest ratio of the predicted time to bound[0] wL + bound[1] w + bound[2] L + bound[3],
+   where w is the number of waves. False: somewhere the time or the divisor is not above 0, or the divisor's terms
+   nearly cancel. */
 bool select_ratios(const select_fits *f, const double bound[4], double *low, double *high);
 
-/* Finds a lower bound and what it must be multiplied by to be an upper one, in the form of columns. */
+/* Finds a lower bound and the ratio of the upper bound to it, as bf16. Without a bound the coefficients are 0 and the
+   ratio is infinity. */
 void select_bound(const select_fits *f, uint16_t bound[4], uint16_t *ratio);
 
 /* ---- deciding */
 
 enum { SELECT_BLOCK = 256, SELECT_RULES = TW_ARTEFACT_MACROS };
 
-/* A problem as it is decided. */
+/* A problem in the forms that decisions need. */
 typedef struct select_problem {
     float axes[TW_SELECT_AXES];
-    uint32_t whole[TW_SELECT_AXES]; /* The same as integers; 0 beyond the last. */
+    uint32_t whole[TW_SELECT_AXES]; /* The axes as integers. 0 beyond the last axis. */
     unsigned flags;
 } select_problem;
 
@@ -130,31 +132,30 @@ float select_factor(const select_view *v, const select_corners *c, int macro);
 /* Computes G and L of a macro choice, exactly if they are below 2^53 and no axis shrinks. */
 void select_divide(const select_view *v, const float *axes, int macro, double *grid, double *rounds);
 
-/* A choice, with what was found on the way. */
+/* A choice and the prediction behind it. */
 typedef struct select_decision {
     tw_select_source source;
     int macro, micro;
     double time;
-    double error; /* Relative half width of the time's interval. */
-    /* Of the model alone: */
-    double grid, rounds; /* G and L. */
-    int fit;             /* Number of the fit, from 0. */
-    int row;             /* Number of its row of anchors. */
+    double error;        /* Relative half width of the time's interval. */
+    double grid, rounds; /* G and L, where the model chooses. */
+    int fit;             /* Number of the fit, from 0, where the model chooses. */
+    int row;             /* Number of the fit's row of anchors, where the model chooses. */
 } select_decision;
 
 bool select_problem_of(const select_view *v, const int64_t *problem, unsigned flags, select_problem *out);
 void select_decide(const select_view *v, const select_problem *p, select_decision *out);
 
-/* Predicts one macro choice. False: there is no prediction. G and L are there in both cases. */
+/* Predicts the time of a macro choice. False: there is no prediction. G and L are set in either case. */
 bool select_predict(const select_view *v, const select_problem *p, int macro, select_decision *out);
 
-/* Counts the macro choices whose record is read. */
+/* Counts the macro choices whose records a decision reads. */
 int select_candidates(const select_view *v, const select_problem *p);
 
 select_answer select_answer_of(const select_decision *d);
 void select_answer_write(const select_view *v, const select_answer *a, bool remembered, tw_selection *out);
 
-/* Why flags and rules leave out a macro choice. */
+/* Reasons why flags and rules leave out a macro choice. */
 typedef enum select_reason {
     SELECT_ALLOWED,
     SELECT_IS_ATOMIC,
@@ -167,11 +168,11 @@ select_reason select_why_not(const select_view *v, const select_problem *p, int 
 
 /* Tells whether flags and rules allow a macro choice. */
 bool select_allows(const select_view *v, const select_problem *p, int macro);
-/* Finds a listed problem. NULL: it is none. */
+/* Finds a listed problem. NULL: it is not listed. */
 const select_exact *select_find(const select_view *v, const uint32_t *problem);
 uint64_t select_hash(const uint32_t *problem);
 
-/* Returns the number of the fit for x = G / slots, of which there are `fits`, from 0. */
+/* Returns the number, from 0, of the fit for x = G / slots. There are `fits` fits. */
 static inline int select_fit_of(double x, int fits) {
     const int whole = x < fits ? (int)x : fits, waves = whole + (whole < x);
     return (waves < fits ? waves : fits) - 1;
@@ -182,7 +183,8 @@ static inline const uint32_t *select_records_of(const select_view *v, int macro,
     return v->records + (v->first ? v->first[macro] : (size_t)macro * (size_t)fits) * v->record_words;
 }
 
-/* Finds the micro choice of the L that is nearest to `rounds`, the lower of two. -1: the row has no anchors. */
+/* Finds the micro choice of the anchor whose L is nearest to `rounds`. Of two equally near, the lower L counts. -1: the
+   row has no anchors. */
 int select_micro(const select_view *v, int macro, int row, double rounds);
 
 static inline const char *select_config(const select_view *v, int macro, int micro) {

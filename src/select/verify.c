@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The check of a file before it is used. Whoever made it, what passes is read within its bounds, and in a time that its
-   size limits: parts that are read one after another do not overlap. */
+/* The check of a file before its use. A file that passes, even a malicious one, is read within its bounds, and in a
+   time that its size limits: parts that are read one after another do not overlap. */
 #include "base/diag.h"
 #include "base/hash.h"
 #include "select/selector.h"
@@ -23,7 +23,7 @@ static tw_status bad(const file *f, const void *where, const char *what) {
 
 /* ---- texts */
 
-/* Returns the bytes of the character at p, of which n are left. 0: it is no UTF-8. */
+/* Returns the length in bytes of the character at p, where n bytes are left. 0: it is no UTF-8. */
 static size_t character(const unsigned char *p, size_t n) {
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
     if (p[0] < 0x80) return 1;
@@ -49,7 +49,7 @@ bool select_is_text(const void *text, size_t room) {
 
 /* ---- places */
 
-/* Tells whether so many bytes are at `at`, aligned, behind the header and in the file. */
+/* Tells whether `bytes` bytes at `at` are aligned, behind the header and within the file. */
 static bool holds(const file *f, uint32_t at, uint64_t bytes, uint32_t align) {
     return at >= sizeof *f->h && at % align == 0 && at <= f->size && bytes <= f->size - at;
 }
@@ -140,7 +140,7 @@ static tw_status check_texts(const file *f) {
 
 /* ---- numbers */
 
-/* Checks the columns and that records follow one another without a gap. */
+/* Checks the columns, and that records follow one another without gaps. */
 static tw_status check_columns(const file *f) {
     const select_header *h = f->h;
     const select_list *c = f->v.columns;
@@ -196,13 +196,13 @@ static tw_status check_records(const file *f, int macro, const uint32_t *w) {
             zero = zero && r.c[k] == 0;
         }
         if (words == SELECT_WIDE && w[4] >> 16) return bad(f, &w[4], "not zero");
-        /* What is nowhere above 0 is never taken, and needs no anchors. */
+        /* A prediction of 0 is never taken, and needs no anchors. */
         if (r.row >= f->v.tails[macro].rows && (r.row || !zero)) return bad(f, w, "row of anchors");
     }
     return TW_OK;
 }
 
-/* Checks that bounds are what they say, so that the least prediction is found. */
+/* Checks that bounds hold. If they did not, decisions could miss the least prediction. */
 static tw_status check_bound(const file *f, int macro, const uint32_t *records) {
     const select_list *c = &f->v.columns[COLUMN_BOUND];
     double bound[4], low = 0, high = 0;

@@ -6,23 +6,23 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* A file while it is made. Its buffer's failure sticks, and so does the arena's. */
+/* A file in the making. Failures of its buffer and its arena stick. */
 typedef struct writer {
     const tw_artefact *a;
     tw_buf out;
     tw_arena arena;
     select_header h;
-    uint16_t (*columns)[TW_ARTEFACT_MACROS]; /* What columns will hold. */
+    uint16_t (*columns)[TW_ARTEFACT_MACROS]; /* The columns' numbers. */
     select_macro *macros;
     select_rule *rules;
-    uint32_t *records;    /* Of all macro choices. */
+    uint32_t *records;    /* Records of all macro choices. */
     uint32_t *first;      /* Number of each macro choice's first record. */
     unsigned char **rows; /* Rows of anchors of each macro choice. */
     uint32_t **anchors;   /* Values of L of each macro choice. */
     int8_t *lattice;      /* Rows of corrections. */
 } writer;
 
-/* Adds bytes at an aligned place, which is returned. */
+/* Adds bytes at an aligned place. Returns the place. */
 static uint32_t add(writer *w, const void *data, size_t size, size_t align) {
     static const char zeros[SELECT_LINE];
     tw_buf_add(&w->out, zeros, (align - w->out.size % align) % align);
@@ -128,7 +128,7 @@ static tw_status find_anchors(writer *w, int i, tw_diag *diag) {
     return TW_OK;
 }
 
-/* Returns the number of the row that a fit needs. */
+/* Returns the number of the row with a fit's anchors, and adds the row if it is new. */
 static uint8_t row_number(writer *w, int i, const tw_artefact_fit *f) {
     select_macro *m = &w->macros[i];
     const size_t n = m->anchor_count;
@@ -145,7 +145,7 @@ static uint8_t row_number(writer *w, int i, const tw_artefact_fit *f) {
 
 /* ---- records */
 
-/* Makes the records of all macro choices, each of `words` words. False: narrow ones are not near enough. */
+/* Makes the records of all macro choices, of `words` words each. False: a narrow record is too far from its fit. */
 static bool fill_records(writer *w, uint32_t words) {
     uint32_t *to = w->records;
     w->h.record_words = words;
@@ -233,7 +233,7 @@ static void add_anchors(writer *w) {
 
 /* ---- exact problems */
 
-/* Puts problems into 2^bits buckets. False: one would be too far from its place. */
+/* Puts n problems into `size` buckets. False: a problem would need more than SELECT_PROBES probes. */
 static bool fill_buckets(const select_exact *e, uint32_t n, uint32_t *buckets, uint32_t size) {
     memset(buckets, 0, size * sizeof *buckets);
     for (uint32_t i = 0; i < n; i++) {
@@ -290,7 +290,7 @@ static tw_status add_exact(writer *w, tw_diag *diag) {
     return tw_fail_memory(diag);
 }
 
-/* ---- all together */
+/* ---- the file */
 
 static void add_texts(writer *w) {
     const tw_artefact *a = w->a;
@@ -337,7 +337,7 @@ static tw_status fill(writer *w, tw_diag *diag) {
     return fill_lattice(w, diag);
 }
 
-/* Adds all parts in the order of how soon a decision needs them. */
+/* Adds all parts, in the order in which a decision needs them. */
 static tw_status put(writer *w, tw_diag *diag) {
     select_header *h = &w->h;
     add(w, h, sizeof *h, 1);

@@ -125,7 +125,7 @@ void tw_space_vary(const tw_space *s, const void *context, const int64_t *keep, 
 
 /* Writes all parameters as words. Text beyond `size` is cut off. */
 void tw_space_print(const tw_space *s, const void *config, char *out, size_t size);
-/* Writes a role's parameters alone. */
+/* Writes the parameters of a role as words. TW_SPACE_ROLES: of all roles. */
 void tw_space_print_role(const tw_space *s, const void *config, tw_space_role role, char *out, size_t size);
 /* Sets the parameters that the words name. The others keep their values. Words are separated by spaces or commas.
    TW_ERR_USAGE: a word is wrong. The message names it. */

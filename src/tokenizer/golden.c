@@ -13,7 +13,7 @@
 typedef struct golden {
     const tw_tokenizer *t;
     const char *path;
-    size_t i; /* The current case's index in the file. */
+    size_t i; /* Index of the current case in the file, from 0. */
     tw_diag *diag;
 } golden;
 

@@ -21,7 +21,7 @@ typedef struct keeping {
     const char *name, *phase;
     char problem[TEXT], protocol[TEXT];
     double work;
-    const char *const *configs; /* Those that are measured now. */
+    const char *const *configs; /* Configurations of the current call. */
     bool (*interrupted)(void *context);
     void *context;
     tw_campaign_progress *progress;
@@ -98,9 +98,9 @@ typedef struct running {
     const tw_campaign_options *o;
     int64_t began;
     tw_campaign_progress progress;
-    bool *keep, *likes;   /* As tw_campaign_learn finds them. */
+    bool *keep, *likes;   /* Results of tw_campaign_learn. */
     char (*texts)[TEXT];  /* Room for the configurations of a job. */
-    const char **configs; /* Those of the current job. */
+    const char **configs; /* Configurations of the current job. */
     int n;
 } running;
 
@@ -108,7 +108,7 @@ static double now(const running *r) {
     return (double)(tw_now_ns() - r->began) * 1e-9;
 }
 
-/* Tells whether a budget or an interruption ends the campaign here. */
+/* Tells whether a limit or an interruption ends the campaign. */
 static bool is_over(running *r) {
     const tw_campaign_options *o = r->o;
     r->progress.seconds = now(r);
@@ -124,7 +124,7 @@ static void add_config(running *r, int macro, int micro) {
     r->n++;
 }
 
-/* Measures the configurations of a problem that were added. */
+/* Measures the current job's configurations of a problem. */
 static tw_status run_job(running *r, const char *phase, const int64_t *problem, tw_measure_protocol p, tw_diag *diag) {
     const tw_campaign_options *o = r->o;
     if (o->seconds > 0) p.seconds = fmax(o->seconds - now(r), 1e-3);
@@ -154,8 +154,9 @@ static tw_status screen(running *r, tw_diag *diag) {
     return st;
 }
 
-/* Finds place i of a sequence that fills a cube evenly: multiples of powers of the root of x^(n+1) = x + 1, whose only
-   positive root generalises the golden ratio to n axes (Roberts 2018). */
+/* Computes point i of an additive recurrence of low discrepancy in the unit cube of n axes. Its steps are the negative
+   powers of the positive root of x^(n+1) = x + 1, which generalises the golden ratio (Roberts 2018). `shift` is the
+   point 0. */
 static void find_place(int n, const double *shift, int64_t i, double *unit) {
     double root = 2, step = 1;
     for (int t = 0; t < 32; t++) root = pow(1 + root, 1.0 / (n + 1));
@@ -205,6 +206,7 @@ static tw_status spread_over(running *r, const tw_choice *choices, int n, tw_dia
     return st;
 }
 
+/* Runs the second phase. Its choices cover the screened problems. */
 static tw_status spread(running *r, tw_diag *diag) {
     tw_trials t;
     tw_choice *choices = calloc((size_t)r->o->cover + 1, sizeof *choices);
@@ -220,7 +222,7 @@ static tw_status spread(running *r, tw_diag *diag) {
     return st;
 }
 
-/* Runs the jobs that are corners, or those that are not. */
+/* Runs the jobs that are corners, or with `corners` false the others. */
 static tw_status run_jobs(running *r, const tw_campaign_job *jobs, int64_t n, bool corners, tw_diag *diag) {
     const tw_measure_protocol p = {.warmups = 1, .samples = r->o->samples};
     tw_status st = TW_OK;

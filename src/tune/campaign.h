@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Campaigns: which problems of a family are measured in which configurations, within a budget, into a store. A campaign
-   may be ended and begun again at any time, and several processes may work on it: what the store has is not measured
-   again. */
+/* Campaigns measure problems of a family in configurations, within a budget, and add the measurements to a store. A
+   campaign may be interrupted and run again at any time, and several processes may work on it at once: measurements
+   that the store has are not repeated. */
 #ifndef TW_TUNE_CAMPAIGN_H
 #define TW_TUNE_CAMPAIGN_H
 
 #include "tune/family.h"
 #include "tune/store.h"
 
-/* How far a campaign has come. */
+/* The progress of a campaign. */
 typedef struct tw_campaign_progress {
-    int64_t jobs, planned; /* Jobs that are done, and all. A job is a problem in several configurations. */
-    int64_t measured, had; /* Configurations measured now, and found in the store. */
-    int64_t wrong, failed; /* Of those measured now: with a wrong result, and not run. */
-    double seconds;        /* Since the campaign began. */
-    double best;           /* The most operations a second so far. */
-    bool cut;              /* The budget or an interruption ended it before all jobs were done. */
+    int64_t jobs, planned; /* Jobs that are done, and jobs in all. A job is a problem in several configurations. */
+    int64_t measured, had; /* Configurations that this run measured, and those that the store had. */
+    /* Configurations that this run measured with a wrong result, and those that failed to run. */
+    int64_t wrong, failed;
+    double seconds; /* Seconds since the run began. */
+    double best;    /* The highest rate of this run in operations a second. */
+    bool cut;       /* True: a limit or an interruption ended the run before all jobs were done. */
 } tw_campaign_progress;
 
 typedef struct tw_campaign_options {
@@ -38,16 +39,17 @@ typedef struct tw_campaign_options {
     void *context;                                                         /* Passed to both. */
 } tw_campaign_options;
 
-/* Measures what there is to learn of a family, in four phases. Returns TW_OK also if a limit or an interruption ended
-   it. `out` may be NULL.
-   1. Screen: random problems in all macro choices, by one sample each. Where a second phase follows it ends after
-   TW_CAMPAIGN_SCREEN of the budget.
-   2. Spread: problems that are spread evenly (a sequence of low discrepancy), in a few configurations that were,
-   together, the fastest at the screened problems (tune/cover.h).
-   3. Corners of the macro choices that are kept: the smallest and the largest grid, with the least and the most rounds,
-   in all micro choices.
-   4. Points of waves and rounds in between, in the best micro choices of the corners. */
+/* The share of `seconds` after which screening ends if the spread phase follows it. */
 #define TW_CAMPAIGN_SCREEN 0.4
+
+/* Runs a campaign in up to four phases. Returns TW_OK also if a limit or an interruption ended the run. `out` may be
+   NULL.
+   1. Screening: random problems in all macro choices, with one sample each.
+   2. Spread: problems of a sequence of low discrepancy, in the few configurations that cover the screened problems
+      (tune/cover.h).
+   3. Corners: the smallest and the largest grid of each kept macro choice with the least and the most rounds, in all
+      micro choices.
+   4. Points: waves and rounds between the corners, in the micro choices that were best at the corners. */
 tw_status tw_campaign_run(const tw_family *f, tw_store *s, const tw_campaign_options *o, tw_campaign_progress *out,
                           tw_diag *diag);
 
@@ -59,21 +61,21 @@ typedef struct tw_campaign_job {
     int64_t problem[TW_SELECT_AXES];
 } tw_campaign_job;
 
-/* Plans the wave-aware jobs of a family (WaveTune, arXiv 2604.10187, section 4.2): problems in whole tiles of each
-   macro choice, of grids at the waves' points and a few values of L. Only usual problems are planned. Corners come
-   first, then the others in random order, a macro choice after the other, so that any part of the plan covers all
-   choices alike. Choices whose keep[i] is false are left out. The caller frees *jobs. */
+/* Plans the wave-aware jobs of a family (WaveTune, arXiv 2604.10187, section 4.2): usual problems in whole tiles of
+   each macro choice, with grids at the waves' points and a few values of L. Macro choices take turns, so that any
+   prefix of the plan covers them evenly. The corners of a macro choice come first, its other jobs in random order.
+   Macro choice i is left out if keep[i] is false. The caller frees *jobs. */
 tw_status tw_campaign_plan(const tw_family *f, const tw_campaign_options *o, const bool *keep, tw_campaign_job **jobs,
                            int64_t *n, tw_diag *diag);
 
-/* Finds what the store says of earlier phases: keep[i] for each macro choice, and for micro choice j of macro choice i
-   likes[i * TW_ARTEFACT_MICROS + j], whether it is one of the best at the corners. A choice without measurements is
-   kept, and all micro choices of a macro choice without corners are liked. */
+/* Evaluates the phases that the store has. keep[i] tells whether macro choice i is kept; one without measurements is.
+   likes[i * TW_ARTEFACT_MICROS + j] tells whether micro choice j of macro choice i is among the best at the points so
+   far; without points all are. */
 tw_status tw_campaign_learn(const tw_family *f, tw_store *s, const tw_campaign_options *o, bool *keep, bool *likes,
                             tw_diag *diag);
 
-/* Measures configurations of a problem in a phase of a campaign into a store (tw_trials_key). Those that the store has
-   are left out, and all of a recorded family. What `had` and its like count is added to *progress. */
+/* Measures configurations of a problem in a phase of a campaign, and adds them to a store under keys of tw_trials_key.
+   Configurations that the store has are not measured, and none of a recorded family. Counts are added to *progress. */
 tw_status tw_campaign_measure(const tw_family *f, tw_store *s, const char *name, const char *phase,
                               const int64_t *problem, const char *const *configs, int n, const tw_measure_protocol *p,
                               bool (*interrupted)(void *context), void *context, tw_campaign_progress *progress,

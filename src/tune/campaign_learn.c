@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What earlier phases of a campaign say of choices. */
+/* The evaluation of a campaign's earlier phases. */
 #include "tune/campaign.h"
 
 #include "tune/trials.h"
@@ -13,8 +13,8 @@ static int by_macro(const void *a, const void *b) {
     return tw_trials_by_problem(a, b);
 }
 
-/* Keeps the macro choices that come near the fastest one on some problem, those that were not measured, and the
-   default. */
+/* Keeps the macro choices that are within `slow` times the least time on some problem, those without measurements, and
+   the default. */
 static void find_kept(const tw_family *f, const tw_trial_list *screens, double slow, bool *keep) {
     double least;
     for (int m = 0; m < f->n_macros; m++) keep[m] = true;
@@ -27,13 +27,13 @@ static void find_kept(const tw_family *f, const tw_trial_list *screens, double s
     keep[f->macro] = true;
 }
 
-/* What is known of a micro choice: how many times the fastest one's time it takes, in the mean of the logarithms. */
+/* A micro choice's time relative to the fastest one's: sum of logarithms, and their number. */
 typedef struct standing {
     double sum;
     int n;
 } standing;
 
-/* Likes the `most` best micro choices of the macro choice whose points are `first` to `below` - 1. */
+/* Sets the likes of the macro choice whose points are `first` to `below` - 1: its `most` best micro choices. */
 static void find_liked(const tw_family *f, const tw_trial_list *points, int first, int below, int most, bool *likes) {
     const int macro = points->at[first].macro, micros = f->macros[macro].n_micros;
     standing of[TW_ARTEFACT_MICROS] = {{0}};

@@ -26,7 +26,7 @@ static bool add_job(planning *p, int macro, const tw_wave_point *at, int64_t rou
         if (job.problem[a] < f->least[a] || job.problem[a] > f->most[a]) return true;
     if (f->most_work > 0 && tw_family_work(f, job.problem) > f->most_work) return true;
     if (!tw_family_divide(f, macro, job.problem).grid) return true;
-    /* Where sides are limited, several points may be the same. */
+    /* Points may coincide where the grid's sides are limited. */
     for (int64_t i = p->n; i-- > 0 && p->jobs[i].macro == macro;)
         if (!memcmp(p->jobs[i].problem, job.problem, sizeof job.problem)) return true;
     if (p->n == p->room) {
@@ -40,8 +40,8 @@ static bool add_job(planning *p, int macro, const tw_wave_point *at, int64_t rou
     return true;
 }
 
-/* Finds the values of L: from the least to the most that usual problems have, each the same multiple of the one before.
-   Returns their number. */
+/* Finds the values of L: a geometric sequence from the least to the largest L of usual problems. Returns their
+   number. */
 static int find_rounds(const planning *p, int macro, int64_t *rounds) {
     const int a = p->f->loops;
     const int64_t tile = p->f->macros[macro].rounds[a];
@@ -68,7 +68,7 @@ static bool plan_macro(planning *p, int macro, tw_wave_point *points, int64_t *r
                       .most_columns = f->most[f->columns] / m->grid[f->columns]};
     const int n_rounds = find_rounds(p, macro, rounds);
     if (!g.most_rows || !g.most_columns) return true;
-    /* Where one side is short, no grid is nearly square. */
+    /* Grids are far from square where one side is short. */
     if (g.most_rows * g.most_rows < slots * p->o->waves) g.longest = INFINITY;
     int n = tw_wave_points(&g, points);
     const int64_t most = g.most_rows * g.most_columns;
@@ -108,7 +108,7 @@ static void order(tw_campaign_job *jobs, int64_t n, int rounds, tw_random *r) {
     }
 }
 
-/* Takes a job of each macro choice in turn. `jobs` has those of a choice together. */
+/* Lists the jobs of the macro choices in turn. In p->jobs the jobs of a macro choice are adjacent. */
 static tw_status take_turns(const planning *p, tw_campaign_job **out, tw_diag *diag) {
     const int macros = p->f->n_macros;
     tw_campaign_job *mixed = malloc((size_t)(p->n + 1) * sizeof *mixed);

@@ -7,19 +7,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double WORST = -7, GAIN = 1e-3; /* Logarithms of shares. */
+static const double WORST = -7;  /* Least logarithm of a share. */
+static const double GAIN = 1e-3; /* Least increase of the mean logarithm by a pick. */
 
 typedef struct covering {
     const tw_family *f;
     const tw_trial_list *trials;
-    int *first;      /* [macro]: number of the macro choice's first configuration. */
-    tw_choice *of;   /* [configuration] */
-    double *worth;   /* [trial]: logarithm of the least time of the trial's problem over its own. */
-    int *problem;    /* [trial]: number of its problem. */
-    double *best;    /* [problem]: worth of the best picked configuration of this round. */
-    double *gain;    /* [configuration]: what picking it would add to the sum of `best`. */
-    bool *picked;    /* [configuration] */
-    int n, problems; /* Numbers of configurations and of problems. */
+    int *first;    /* [macro]: number of the macro choice's first configuration. */
+    tw_choice *of; /* [configuration]: the configuration's choices. */
+    double *worth; /* [trial]: logarithm of the least time of the trial's problem divided by the trial's time. */
+    int *problem;  /* [trial]: number of the trial's problem. */
+    double *best;  /* [problem]: largest worth of this round's picks. */
+    double *gain;  /* [configuration]: increase of the sum of `best` if the configuration were picked. */
+    bool *picked;  /* [configuration]: true if it was picked in any round. */
+    int n;         /* Number of configurations. */
+    int problems;  /* Number of problems. */
 } covering;
 
 static int config_of(const covering *c, int trial) {
@@ -42,7 +44,7 @@ static void prepare(covering *c) {
     }
 }
 
-/* Finds the configuration that adds most. -1: none adds enough. */
+/* Finds the configuration of the largest gain. -1: no gain is large enough. */
 static int find_next(covering *c) {
     int found = -1;
     memset(c->gain, 0, (size_t)c->n * sizeof *c->gain);
@@ -64,7 +66,7 @@ static void begin_round(covering *c) {
 
 static int cover(covering *c, int most, tw_choice *out) {
     int n = 0;
-    bool fresh = true; /* Nothing was picked in this round. */
+    bool fresh = true; /* True: this round has no pick. */
     prepare(c);
     begin_round(c);
     while (n < most) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A few configurations that are, together, near the fastest everywhere. */
+/* Covers: few configurations one of which is near the fastest for each problem. */
 #ifndef TW_TUNE_COVER_H
 #define TW_TUNE_COVER_H
 
@@ -10,10 +10,11 @@ typedef struct tw_choice {
     int macro, micro;
 } tw_choice;
 
-/* Picks at most `most` configurations of those that were tried. Each one is that which most improves the mean, over the
-   problems, of the logarithm of the fastest time over the least time of the picked ones. When no configuration improves
-   it by a thousandth, picking begins anew among the others, so that problems have several good choices. `trials` are in
-   the order of tw_trials_by_problem. *n is the number of configurations in out[], which has room for `most`. */
+/* Picks at most `most` configurations of the trials, greedily. The share of a problem is its least time divided by the
+   least time of the picked configurations. Each pick is the configuration that most increases the mean logarithm of the
+   shares. If no configuration increases it by 0.001, a new round begins in which the earlier picks do not count, so
+   that problems get several good choices. `trials` are in the order of tw_trials_by_problem. out[] has room for `most`;
+   *n is the number of picks. */
 tw_status tw_cover(const tw_family *f, const tw_trial_list *trials, int most, tw_choice *out, int *n, tw_diag *diag);
 
 #endif

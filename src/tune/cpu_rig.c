@@ -14,12 +14,12 @@
 #include <string.h>
 
 enum {
-    LEAST_NS = 500000,      /* A sample lasts at least so long. */
-    REFERENCE_COLUMNS = 64, /* Columns of the reference that a member computes at a time. */
-    USUAL_L3 = 32 << 20     /* Bytes of the third-level cache where it is not known. */
+    LEAST_NS = 500000,      /* Shortest duration of a sample in nanoseconds. */
+    REFERENCE_COLUMNS = 64, /* Columns of the reference that a team member computes at a time. */
+    USUAL_L3 = 32 << 20     /* Bytes assumed for an L3 cache of unknown size. */
 };
 
-/* Memory that grows and is kept between problems. */
+/* A growing buffer that is kept between problems. */
 typedef struct room {
     void *at; /* 64-byte aligned. */
     size_t bytes;
@@ -33,14 +33,14 @@ static bool make_room(room *r, size_t bytes) {
     return r->at != NULL;
 }
 
-/* What a member of the team has for itself. */
+/* The data of one team member. */
 typedef struct member {
     tw_vendor *vendor;
     room scratch;
-    room narrow, wide; /* Rows of W as floats, and in double precision. */
-    room want;         /* Columns of the reference. */
-    bool refused;      /* The vendor refused a tile of the current run. */
-    bool failed;       /* Memory ran out. */
+    room narrow, wide; /* Rows of W as floats and as doubles. */
+    room want;         /* Columns of the reference, doubles. */
+    bool refused;      /* True: the vendor refused a tile of the current run. */
+    bool failed;       /* True: memory ran out. */
 } member;
 
 struct tw_cpu_rig {
@@ -51,20 +51,18 @@ struct tw_cpu_rig {
     tw_cpu_rig_info info;
     char openblas[128], onednn[64];
     uint64_t seed;
-    /* The open problem. */
-    tw_tiled_problem p;
-    room x, y;       /* Floats. */
-    size_t x_filled; /* Floats of x that are random. */
-    room panels;     /* Copies of W. Panels of floats are random whatever their shape. */
-    size_t filled;   /* Bytes of `panels` that are random floats. */
+    tw_tiled_problem p; /* The open problem. */
+    room x, y;          /* The matrices x and y, floats. */
+    size_t x_filled;    /* Number of floats of `x` that were drawn. Later problems keep them. */
+    room panels;        /* Copies of W. Random floats serve problems of any shape. */
+    size_t filled;      /* Bytes of `panels` that were drawn. Later problems keep them. */
     size_t copy_bytes;
-    int copies, copy; /* Number of copies, and the next one to use. */
-    room wide_x;      /* x in double precision. */
-    room x_size;      /* The norms of x's rows, doubles. */
-    room want;        /* m x n doubles: the product. */
-    room tolerance;   /* m x n floats: |y - want| must not be above it. */
-    /* The current run. */
-    tw_tiled_config config;
+    int copies, copy;       /* Number of copies of W, and the copy that the last sample used. */
+    room wide_x;            /* x as doubles. */
+    room x_size;            /* Norms of the rows of x, doubles. */
+    room want;              /* The product, m x n doubles. */
+    room tolerance;         /* The largest correct |y - want|, m x n floats. */
+    tw_tiled_config config; /* The configuration of the current run. */
     tw_tiled_operands operands;
     int64_t tiles;
     _Atomic int64_t next;
@@ -76,7 +74,7 @@ static bool is_float(const tw_cpu_rig *r) {
     return tw_dtype_bits(r->weights.dtype) >= 16;
 }
 
-/* Fills the part of `panels` that is not random yet with floats from -1 to 1. */
+/* Fills the rest of `panels` with random floats from -1 to 1. */
 static void fill_floats(void *context, int index) {
     tw_cpu_rig *r = context;
     const size_t size = tw_dtype_bits(r->weights.dtype) / 8, n = (r->panels.bytes - r->filled) / size;
@@ -89,7 +87,7 @@ static void fill_floats(void *context, int index) {
     }
 }
 
-/* Fills panels of integers of the first copy. */
+/* Fills the first copy's panels with random integers and scales. */
 static void fill_integers(void *context, int index) {
     tw_cpu_rig *r = context;
     const tw_panel_format f = r->weights;
@@ -146,8 +144,8 @@ static bool fill_x(tw_cpu_rig *r) {
 
 /* ---- the reference */
 
-/* Computes some columns of the product and their tolerances. Of k roundings of random sign the sum is about the product
-   of the norms. No correct order of additions comes near sixteen times that. */
+/* Computes `columns` columns of the product and their tolerances. The sum of k roundings of random sign is about 2^-24
+   times the product of the norms; no correct order of additions comes near sixteen times that. */
 static void refer_to(tw_cpu_rig *r, const member *m, int64_t at, int64_t columns) {
     const tw_tiled_problem *p = &r->p;
     const unsigned char *panels = r->panels.at;

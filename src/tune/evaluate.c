@@ -14,7 +14,7 @@ enum { TEXT = 400, FINALISTS = 6, FINAL_SAMPLES = 9, CLOSE_SAMPLES = 3, TRIES = 
 /* What a sample may be above the least one to be looked at again. */
 static const double CLOSE = 1.5;
 
-/* What is known of a configuration. */
+/* A configuration and its latest measurement. */
 typedef struct entry {
     char config[TEXT];
     bool vendor;            /* It is a vendor's. */
@@ -27,9 +27,10 @@ typedef struct evaluating {
     const tw_family *f;
     tw_store *store;
     const tw_evaluate_options *o;
-    entry *entries; /* All configurations of the problem: legal ones, then baselines, then choices that are none. */
+    /* All configurations of the problem: legal ones, then baselines, then strategies' choices that are neither. */
+    entry *entries;
     int n, room;
-    int legal;         /* Number of legal configurations. The oracle is one of them. */
+    int legal;         /* Number of legal configurations, among which the oracle is. */
     const char *stage; /* Phase of the current measurements. */
     bool cut;
 } evaluating;
@@ -56,7 +57,7 @@ static entry *add(evaluating *e, const char *config) {
     return &e->entries[e->n++];
 }
 
-/* Takes a measurement of the current stage. */
+/* Takes the result of a measurement of the current stage into its entry. */
 static tw_status take(void *context, const tw_measurement *m, tw_diag *diag) {
     evaluating *e = context;
     entry *at = tw_trials_key_is(m->key, e->o->name, e->stage) ? find(e, m->config) : NULL;
@@ -82,7 +83,7 @@ static bool interrupted(void *context) {
     return e->cut;
 }
 
-/* Measures those entries that `wanted` marks, and takes what the store then has of the stage. */
+/* Measures the entries that `wanted` marks, and reads the stage's measurements from the store. */
 static tw_status measure(evaluating *e, const char *stage, const int64_t *problem, const bool *wanted,
                          const tw_measure_protocol *p, tw_diag *diag) {
     char words[TEXT];
@@ -102,7 +103,7 @@ static tw_status measure(evaluating *e, const char *stage, const int64_t *proble
     return st;
 }
 
-/* Lists every legal configuration of a problem, and the baselines. */
+/* Lists all legal configurations of a problem, and the baselines. */
 static tw_status list(evaluating *e, const int64_t *problem, tw_diag *diag) {
     char config[TEXT];
     e->n = 0;
@@ -177,7 +178,7 @@ static tw_status choose(evaluating *e, tw_evaluation *r, bool **wanted, tw_diag 
     return TW_OK;
 }
 
-/* Fills in the result from the last measurement, which alone counts. */
+/* Fills in the result. Times are of the last measurement alone. */
 static void conclude(const evaluating *e, const bool *final, tw_evaluation *r) {
     const entry *oracle = NULL;
     for (int i = 0; i < e->n; i++) r->wrong += e->entries[i].wrong;
@@ -254,15 +255,10 @@ tw_status tw_evaluate(const tw_family *f, tw_store *s, const tw_evaluate_options
     return st;
 }
 
-static int ascending(const void *a, const void *b) {
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 tw_evaluate_summary tw_evaluate_summarise(double *shares, int n) {
     tw_evaluate_summary s = {0};
     double sum = 0;
-    qsort(shares, (size_t)n, sizeof *shares, ascending);
+    tw_stats_of(shares, (size_t)n); /* Sorts the shares. */
     int first = 0;
     while (first < n && !(shares[first] > 0)) first++;
     s.n = n - first;

@@ -1,28 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Evaluation: what choices are worth on problems that no model has seen. Every legal configuration of such a problem is
-   measured; the fastest is the oracle. It, the choices and the baselines are then measured again, in turn. A baseline
-   that is none of the family's configurations may be faster than the oracle. */
+/* Evaluation measures how good choices are on problems that no model has seen. It measures every legal configuration of
+   such a problem; the fastest is the oracle. The oracle, the strategies' choices and the baselines are then measured
+   again, in turn. A baseline that is none of the family's configurations may be faster than the oracle. */
 #ifndef TW_TUNE_EVALUATE_H
 #define TW_TUNE_EVALUATE_H
 
 #include "tune/campaign.h"
 
-/* Chooses a configuration for a problem. */
+/* A way of choosing configurations. */
 typedef struct tw_strategy {
-    const char *name; /* "wave" */
-    /* Writes the configuration. False: it has none for this problem. */
+    const char *name; /* Name of the strategy, "wave". */
+    /* Writes the configuration for a problem. False: the strategy has none. */
     bool (*choose)(void *context, const int64_t *problem, char *out, size_t size);
     void *context;
 } tw_strategy;
 
 enum { TW_EVALUATE_STRATEGIES = 12 /* The most strategies, a family's baselines included. */ };
 
-/* What a strategy's choice came to. */
+/* The result of a strategy's choice. */
 typedef struct tw_evaluated {
     const char *name;
-    char config[400]; /* "": it had none. */
-    double time;      /* Median of the last measurement. 0: it had none, did not run, or was wrong in any. */
-    double share;     /* The oracle's time divided by its own. 0: it has none. */
+    char config[400]; /* The choice in words. "": the strategy had none. */
+    /* Median of the choice's last measurement. 0: there is no choice, it did not run, or a result of it was wrong in
+       any measurement. */
+    double time;
+    double share; /* The oracle's time divided by `time`. 0: there is no time. */
 } tw_evaluated;
 
 /* The result of a problem. */
@@ -41,10 +43,10 @@ typedef struct tw_evaluation {
 } tw_evaluation;
 
 typedef struct tw_evaluate_options {
-    const char *name; /* Begins the keys of its measurements. */
-    int problems;     /* The most problems. */
-    double seconds;   /* Budget: no problem begins after it. 0: no limit. */
-    uint64_t seed;    /* Decides the problems. */
+    const char *name; /* Campaign of the measurements, with which their keys begin. */
+    int problems;     /* The most problems to evaluate. */
+    double seconds;   /* Seconds after which no problem begins. 0: no limit. */
+    uint64_t seed;    /* Seed of the problems. */
     const tw_strategy *strategies;
     int n_strategies;
     bool (*interrupted)(void *context);
@@ -59,14 +61,14 @@ typedef struct tw_evaluate_options {
    evaluated if too many are left out. What the store has of these problems is not measured again. */
 tw_status tw_evaluate(const tw_family *f, tw_store *s, const tw_evaluate_options *o, tw_diag *diag);
 
-/* Shares of a strategy over problems. */
+/* A summary of a strategy's shares. */
 typedef struct tw_evaluate_summary {
-    int n;        /* Problems that count: those for which it had a choice. */
-    double mean;  /* Geometric mean. */
-    double low5;  /* The share that 5 % of problems are below. */
-    double worst; /* Least. */
+    int n;        /* Number of problems for which the strategy had a choice. The others do not count. */
+    double mean;  /* Geometric mean of the shares. */
+    double low5;  /* The share that 5 % of the problems are below. */
+    double worst; /* The least share. */
 } tw_evaluate_summary;
-/* Summarises shares. Sorts them. */
+/* Summarises n shares, which it sorts. Shares of 0 do not count. */
 tw_evaluate_summary tw_evaluate_summarise(double *shares, int n);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A family is what can be chosen for one computation on one device: macro choices, each with micro choices. Campaigns
-   measure a family, models are trained for it, and artefacts are written of it, whatever it computes. A problem is a
-   value for each of its axes. */
+/* A family is the set of configurations of one computation on one device: macro choices, each with micro choices.
+   Campaigns, training and artefacts work with families alone, whatever these compute. A problem has a value for each
+   axis of its family. */
 #ifndef TW_TUNE_FAMILY_H
 #define TW_TUNE_FAMILY_H
 
@@ -12,11 +12,11 @@
 
 typedef struct tw_family tw_family;
 
-/* Receives the results of tw_family_calls.measure. */
+/* Callbacks of tw_family_calls.measure. */
 typedef struct tw_family_listener {
     /* Receives a result; m->candidate is the index of the configuration. An error ends the measurement. */
     tw_status (*result)(void *context, const tw_measured *m, tw_diag *diag);
-    bool (*interrupted)(void *context); /* As in tw_measure_calls. NULL: nothing interrupts. */
+    bool (*interrupted)(void *context); /* Returns true to interrupt the measurement. NULL: nothing interrupts. */
     void *context;
 } tw_family_listener;
 
@@ -24,41 +24,41 @@ typedef struct tw_family_calls {
     /* Checks and times n configurations of a problem, by the protocol. Times are in the family's unit. */
     tw_status (*measure)(void *self, const int64_t *problem, const char *const *configs, int n,
                          const tw_measure_protocol *p, const tw_family_listener *l, tw_diag *diag);
-    /* Writes the configuration of a baseline for a problem. */
+    /* Writes the configuration of baseline i for a problem. */
     void (*baseline)(const void *self, int i, const int64_t *problem, char *out, size_t size);
     void (*close)(void *self);
 } tw_family_calls;
 
 struct tw_family {
-    const char *name;        /* "gemm-cpu-bf16" */
+    const char *name;        /* Name of the family, "gemm-cpu-bf16". */
     const char *unit;        /* Unit of times: "us". */
-    const char *environment; /* What measurements depend on, as a JSON object. */
-    const char *protocol;    /* How samples are taken beside their number: "caches=hot". */
-    /* The device's texts of an artefact (tilewright/select.h). */
+    const char *environment; /* Device and versions that measurements depend on, as a JSON object. */
+    const char *protocol;    /* Conditions of the samples in words: "caches=hot". */
+    /* Texts of tw_selector_info. */
     const char *device, *alike, *architecture;
 
     const char *axes[TW_SELECT_AXES]; /* Names of the axes. */
     int n_axes;
-    bool shrinks[TW_SELECT_AXES]; /* As in an artefact. */
-    int rows, columns, loops;     /* The axes that rows and columns of blocks, and rounds, divide. */
-    /* Usual problems have axes from `least` to `most`, in steps of `step`, and at most so much work. */
+    bool shrinks[TW_SELECT_AXES]; /* True: blocks divide the axis equally (tw_artefact.shrinks). */
+    int rows, columns, loops;     /* Indices of the axes that rows of blocks, columns of blocks and rounds divide. */
+    /* Range of usual problems: each axis is from `least` to `most`, in steps of `step`. */
     int64_t least[TW_SELECT_AXES], most[TW_SELECT_AXES], step[TW_SELECT_AXES];
-    double most_work; /* In operations. 0: any. */
+    double most_work; /* The most operations of usual problems. 0: no limit. */
 
-    const tw_artefact_macro *macros; /* The macro choices. Their fits are empty. */
+    const tw_artefact_macro *macros; /* The macro choices, without fits. */
     int n_macros;
-    int macro, micro;             /* The artefact's default. */
-    const char *const *baselines; /* Names of configurations to compare with: "default". The first is used today. */
+    int macro, micro;             /* The default choice of artefacts. */
+    const char *const *baselines; /* Names of the baselines, "default". The first one is the choice without a tuner. */
     int n_baselines;
 
-    bool recorded; /* The device is not here: what the store lacks cannot be measured. */
+    bool recorded; /* True: the device is not here, and only the store's measurements are available. */
     const tw_family_calls *calls;
     void *self; /* Passed to the calls. */
 };
 
 void tw_family_close(tw_family *f); /* NULL is fine. */
 
-/* The operations of a problem: two for each combination of its axes. */
+/* Returns the operations of a problem: twice the product of its axes. */
 double tw_family_work(const tw_family *f, const int64_t *problem);
 
 /* Writes a problem as words, such as "m=64 n=64 k=64". */
@@ -68,16 +68,16 @@ tw_status tw_family_parse(const tw_family *f, int64_t *problem, const char *word
 
 /* Writes the configuration of a macro and a micro choice in words. */
 void tw_family_config(const tw_family *f, int macro, int micro, char *out, size_t size);
-/* Finds a configuration's macro and micro choice. False: it is none of them. */
+/* Finds the macro and micro choice of a configuration. False: the family does not have it. */
 bool tw_family_find(const tw_family *f, const char *config, int *macro, int *micro);
 
-/* Divides a problem by a macro choice: grid is 0 if the choice cannot compute it. */
+/* Computes G and L of a problem for a macro choice. The grid is 0 if the choice cannot compute the problem. */
 tw_wave_division tw_family_divide(const tw_family *f, int macro, const int64_t *problem);
 
-/* Writes the problem at a place of the usual ones: unit[a], from 0 to 1, says where axis a is between its least and its
-   most value, so that each factor of two is equally long. False: the problem has too much work. */
+/* Writes the usual problem at a place: unit[a], from 0 to 1, is the logarithm of axis a between the logarithms of its
+   least and its most value. False: the problem has too much work. */
 bool tw_family_place(const tw_family *f, const double *unit, int64_t *problem);
-/* Draws a usual problem: a random place. */
+/* Draws a usual problem. Its place is uniform. */
 void tw_family_draw(const tw_family *f, tw_random *r, int64_t *problem);
 
 #endif

@@ -24,7 +24,8 @@ typedef struct contest {
     tw_gemm_rig *rig;
     contender *of;
     int rounds; /* How often a sample launches the kernel on each set of buffers. */
-    enum { MAY_FAIL, MUST_RUN, MUST_BE_RIGHT } need; /* What ends the measurement unless it holds of every contender. */
+    /* What every contender must do; otherwise the measurement ends with an error. */
+    enum { MAY_FAIL, MUST_RUN, MUST_BE_RIGHT } need;
 } contest;
 
 static tw_status check(void *context, int i, tw_diag *diag) {

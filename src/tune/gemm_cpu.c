@@ -5,6 +5,7 @@
 #include "base/diag.h"
 #include "base/team.h"
 #include "tune/cpu_rig.h"
+#include "tune/identity.h"
 #include "tune/macros.h"
 
 #include <jansson.h>
@@ -13,15 +14,15 @@
 
 enum {
     ROUND = 256, /* Columns of x and W in a round of a block's loop. */
-    ANY = 65536  /* A tile size that no usual problem reaches. */
+    ANY = 65536  /* A tile size above all usual extents. */
 };
 
-/* The configuration of problems that the model cannot tell anything of. */
+/* The default configuration, for problems without a prediction. */
 static const tw_tiled_config usual = {0, 64, 256, 2048, 48, 0};
 
 typedef struct gemm_cpu {
     tw_arena arena;
-    tw_cpu_rig *rig; /* NULL: the processor is not here. */
+    tw_cpu_rig *rig; /* NULL: the family is recorded. */
     int threads;
 } gemm_cpu;
 
@@ -74,10 +75,13 @@ static tw_status measure(void *self, const int64_t *problem, const char *const *
 
 static const char *const baselines[] = {"default", "openblas"};
 
-/* Each core has columns of its own, as many as any other, and all rows. */
+/* A baseline divides the columns equally among the threads, and leaves the rows whole. */
 static void baseline(const void *self, int i, const int64_t *problem, char *out, size_t size) {
     const int64_t panels = problem[1] / TW_PANEL_ROWS, threads = ((const gemm_cpu *)self)->threads;
-    const tw_tiled_config c = {i, ANY, (int)((panels + threads - 1) / threads * TW_PANEL_ROWS), 2048, 48, 0};
+    tw_tiled_config c = usual;
+    c.by = i;
+    c.tm = ANY;
+    c.tn = (int)((panels + threads - 1) / threads * TW_PANEL_ROWS);
     tw_space_print(&tw_tiled_space, &c, out, size);
 }
 
@@ -95,13 +99,12 @@ static void describe_macro(tw_artefact_macro *m, const tw_tiled_config *c, int t
     m->rounds[2] = ROUND;
     m->multiple[1] = TW_PANEL_ROWS;
     m->slots = threads;
-    /* What the space calls legal: more than half of a tile is used. The usual one has no limits. */
+    /* The default is legal for every problem. */
     if (c->by == usual.by && c->tm == usual.tm && c->tn == usual.tn) return;
-    m->least[0] = c->tm > 16 ? c->tm / 2 + 1 : 1;
-    m->least[1] = c->tn > 64 ? c->tn / 2 + 1 : 1;
+    tw_tiled_least(c, &m->least[0], &m->least[1]);
 }
 
-/* Lists what is legal for any problem. */
+/* Lists the macro choices of the configurations that are legal for any problem. */
 static bool list_macros(gemm_cpu *g, const tw_tiled_context *any, tw_family *f) {
     tw_artefact_macro *list = NULL;
     tw_tiled_config c = {0};
@@ -118,26 +121,32 @@ static bool list_macros(gemm_cpu *g, const tw_tiled_context *any, tw_family *f) 
     return tw_family_find(f, config, &f->macro, &f->micro);
 }
 
-/* What a family depends on of a processor. */
+void tw_gemm_cpu_name(tw_panel_format weights, char *out, size_t size) {
+    char group[16] = "";
+    if (weights.group) snprintf(group, sizeof group, "-%d", weights.group);
+    snprintf(out, size, "gemm-cpu-%s%s", tw_dtype_name(weights.dtype), group);
+}
+
+/* The properties of a processor that a family depends on. */
 typedef struct processor {
     const char *model;
     int threads;
     uint32_t isa;
-    tw_tiled_context any; /* What is legal there, for any problem. */
+    tw_tiled_context any; /* The context in which the space's legality holds for any problem. */
 } processor;
 
-/* Fills in what follows from the processor and the environment's text. */
+/* Fills in the fields that follow from the processor and the environment's text. */
 static tw_status describe(gemm_cpu *g, tw_family *f, const processor *p, const char *environment, tw_diag *diag) {
-    const tw_panel_format weights = p->any.of.weights;
-    char isa[64], group[16] = "";
-    tw_cpu_isa_names(p->isa, isa, sizeof isa);
-    if (weights.group) snprintf(group, sizeof group, "-%d", weights.group);
+    tw_identity id;
+    char name[32];
+    tw_identity_of_cpu(&id, p->model, p->threads, p->isa);
+    tw_gemm_cpu_name(p->any.of.weights, name, sizeof name);
     g->threads = p->threads;
     f->environment = tw_arena_strdup(&g->arena, environment);
-    f->name = tw_arena_printf(&g->arena, "gemm-cpu-%s%s", tw_dtype_name(weights.dtype), group);
-    f->device = tw_arena_printf(&g->arena, "%s, %d threads", p->model, p->threads);
-    f->alike = tw_arena_printf(&g->arena, "x86-64 %s, %d threads", isa, p->threads);
-    f->architecture = tw_arena_printf(&g->arena, "x86-64 %s", isa);
+    f->name = tw_arena_strdup(&g->arena, name);
+    f->device = tw_arena_strdup(&g->arena, id.device);
+    f->alike = tw_arena_strdup(&g->arena, id.alike);
+    f->architecture = tw_arena_strdup(&g->arena, id.architecture);
     return list_macros(g, &p->any, f) && !g->arena.failed ? TW_OK : tw_fail_memory(diag);
 }
 
@@ -185,7 +194,7 @@ tw_status tw_gemm_cpu_open(tw_family *out, const tw_gemm_cpu_options *o, tw_diag
     return st;
 }
 
-/* Reads the processor of an environment. Its texts are the environment's. */
+/* Reads the processor of an environment. The strings belong to `environment`. */
 static bool read_processor(const json_t *environment, processor *p) {
     const char *isa, *openblas, *onednn = "";
     if (json_unpack((json_t *)environment, "{s:s, s:i, s:s, s:s, s?s}", "device", &p->model, "threads", &p->threads,

@@ -5,6 +5,7 @@
 #include "base/diag.h"
 #include "tune/gemm_kernels.h"
 #include "tune/gemm_vendor.h"
+#include "tune/identity.h"
 #include "tune/macros.h"
 
 #include <jansson.h>
@@ -25,6 +26,12 @@ typedef struct gemm_gpu {
 
 static const char vendors[] = "by=cublaslt";
 
+/* Returns the product A B^T of a problem's m, n and k. It is not completed. */
+static tw_gemm_problem product_of(const gemm_gpu *g, const int64_t *problem) {
+    return (tw_gemm_problem){
+        .type = g->type, .m = problem[0], .n = problem[1], .k = problem[2], .trans_b = true, .alpha = 1};
+}
+
 /* ---- measuring */
 
 /* A configuration that is measured. */
@@ -39,7 +46,7 @@ typedef struct session {
     gemm_gpu *g;
     tw_gemm_problem p;
     tw_gemm_rig *rig;
-    tw_cublaslt_plan *plan; /* NULL: there is none. */
+    tw_cublaslt_plan *plan; /* NULL: cuBLASLt is missing or cannot compute the product. */
     const char *const *words;
     tw_gemm_config *configs;
     runner *runners;
@@ -104,7 +111,7 @@ static void close_config(void *context, int i) {
     tw_gemm_own_unload(&r->own);
 }
 
-/* Ends the measurement if the device faulted: nothing can be run on it any more. */
+/* Passes a result on. A fault of the device ends the measurement, since the device can run nothing after it. */
 static tw_status take(void *context, const tw_measured *m, tw_diag *diag) {
     const session *s = context;
     const tw_status st = s->listener->result(s->listener->context, m, diag);
@@ -143,10 +150,7 @@ static tw_status measure(void *self, const int64_t *problem, const char *const *
                                            .result = take,
                                            .interrupted = interrupted};
     gemm_gpu *g = self;
-    session s = {.g = g,
-                 .p = {.type = g->type, .m = problem[0], .n = problem[1], .k = problem[2], .trans_b = true, .alpha = 1},
-                 .words = words,
-                 .listener = l};
+    session s = {.g = g, .p = product_of(g, problem), .words = words, .listener = l};
     tw_status st = open_session(&s, n, diag);
     if (st == TW_OK) st = tw_measure(&calls, &s, n, p, NULL, diag);
     if (s.plan) tw_cublaslt_plan_free(s.plan);
@@ -162,8 +166,7 @@ static const char *const baselines[] = {"default", "cublaslt"};
 
 static void baseline(const void *self, int i, const int64_t *problem, char *out, size_t size) {
     const gemm_gpu *g = self;
-    tw_gemm_problem p = {
-        .type = g->type, .m = problem[0], .n = problem[1], .k = problem[2], .trans_b = true, .alpha = 1};
+    tw_gemm_problem p = product_of(g, problem);
     if (i) {
         snprintf(out, size, "%s", vendors);
         return;
@@ -203,28 +206,29 @@ static tw_status add_vendor(gemm_gpu *g, tw_family *f, const tw_artefact_macro *
     return TW_OK;
 }
 
-/* What a family depends on of a device. */
+/* The properties of a device that a family depends on. */
 typedef struct device {
     const char *name, *target;
     int sms;
     int64_t l2_bytes;
 } device;
 
-/* Fills in what follows from the device and the environment's text. */
+/* Fills in the fields that follow from the device and the environment's text. */
 static tw_status describe(gemm_gpu *g, tw_family *f, const device *d, const char *environment, tw_diag *diag) {
     const tw_target *target = tw_target_find(d->target);
     tw_artefact_macro *macros = NULL;
+    tw_identity id;
+    tw_identity_of_gpu(&id, d->name, d->target, d->sms, d->l2_bytes);
     f->environment = tw_arena_strdup(&g->arena, environment);
     f->name = tw_arena_printf(&g->arena, "gemm-gpu-%s", tw_gemm_types[g->type].name);
-    f->device = tw_arena_strdup(&g->arena, d->name);
-    f->alike =
-        tw_arena_printf(&g->arena, "%s, %d SMs, %lld MiB of L2", d->target, d->sms, (long long)(d->l2_bytes >> 20));
-    f->architecture = tw_arena_strdup(&g->arena, d->target);
+    f->device = tw_arena_strdup(&g->arena, id.device);
+    f->alike = tw_arena_strdup(&g->arena, id.alike);
+    f->architecture = tw_arena_strdup(&g->arena, id.architecture);
     f->n_macros = target ? tw_gemm_gpu_list(&g->arena, g->type, target, d->sms, &macros) : 0;
     f->macros = macros;
     if (f->n_macros < 0 || g->arena.failed) return tw_fail_memory(diag);
     if (!f->n_macros) return tw_fail(diag, TW_ERR_UNSUPPORTED, "%s has no warpgroups", d->name);
-    /* The usual choice: 128 rows and columns, no split, no cluster. */
+    /* The default: tiles of 128 rows and columns, no split, no cluster. */
     for (int m = 0; m < f->n_macros; m++)
         if (macros[m].grid[0] == 128 && macros[m].grid[1] == 128 && macros[m].times == 1 && !macros[m].parts[0])
             f->macro = m;

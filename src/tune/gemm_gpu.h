@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The family of products C = A B^T on a GPU, of f16 or bf16, on its warpgroups. Axes are m, n and k. Times are
+/* The family of products C = A B^T of f16 or bf16 on a GPU with warpgroups. The axes are m, n and k. Times are
    microseconds of a launch with a cold L2. */
 #ifndef TW_TUNE_GEMM_GPU_H
 #define TW_TUNE_GEMM_GPU_H
@@ -12,15 +12,15 @@ typedef struct tw_gemm_gpu_options {
     int device;        /* Number of the GPU. */
 } tw_gemm_gpu_options;
 
-/* The caller closes the family. TW_ERR_UNSUPPORTED: there is no such GPU, or it has no warpgroups. */
+/* Opens the family. The caller closes it. TW_ERR_UNSUPPORTED: there is no such GPU, or it has no warpgroups. */
 tw_status tw_gemm_gpu_open(tw_family *out, const tw_gemm_gpu_options *o, tw_diag *diag);
 
-/* Opens the family of a device whose measurements a store has, by their environment. It measures nothing.
-   TW_ERR_FORMAT: the environment is none of such a family. The caller closes it. */
+/* Opens the recorded family of a device from the environment of its measurements. The family measures nothing. The
+   caller closes it. TW_ERR_FORMAT: no family of products on a GPU has this environment. */
 tw_status tw_gemm_gpu_recorded(tw_family *out, tw_gemm_type type, const char *environment, tw_diag *diag);
 
-/* Lists the family's choices for a target, without a GPU: macro choices as tw_family has them, for `sms` SMs. Texts and
-   lists are the arena's. Returns the number of macro choices. -1: out of memory. */
+/* Lists the macro choices of a target with `sms` SMs, as tw_family has them. It needs no GPU. The arena owns texts and
+   lists. Returns the number of macro choices. -1: out of memory. */
 struct tw_arena;
 int tw_gemm_gpu_list(struct tw_arena *arena, tw_gemm_type type, const tw_target *target, int sms,
                      tw_artefact_macro **out);

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The choices of products on warpgroups: large tiles, each in a few ways, and tiles of the transposed product, whose
-   columns are the rows of a short A. */
+/* The macro choices of products on warpgroups: large tiles, each in a few ways, and, for an A of few rows, tiles of the
+   transposed product. */
 #include "kernels/gemm/space.h"
 #include "tune/gemm_gpu.h"
 #include "tune/macros.h"
 
-enum { MOST_HIGH = 64 /* Small tiles on top of one another. */ };
+enum { MOST_HIGH = 64 /* The most rows of small tiles in a grid. */ };
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof *(array)))
 
 typedef struct listing {
     tw_arena *arena;
-    tw_gemm_problem any; /* A problem that every choice can compute. */
+    tw_gemm_problem any; /* A problem that every macro choice can compute. */
     const tw_target *target;
     int sms;
     tw_artefact_macro *list;
@@ -24,10 +24,10 @@ static void describe(const listing *l, tw_artefact_macro *m, const tw_gemm_confi
     m->grid[c->swap ? 0 : 1] = c->nl;
     m->rounds[2] = (int64_t)c->u * c->kg;
     m->times = c->kg;
-    /* Tiles of a cluster are on top of one another (group is not 1), and clusters are whole. */
+    /* A cluster's tiles share their columns, and clusters must be whole. */
     if (c->multicast) m->parts[c->swap ? 1 : 0] = c->multicast;
-    m->multiple[1] = m->multiple[2] = 8; /* Rows of a tensor map begin at multiples of 16 bytes. */
-    /* Hundreds of small tiles on top of one another are many times slower than large ones. */
+    m->multiple[1] = m->multiple[2] = 8; /* Tensor maps need rows at multiples of 16 bytes. */
+    /* Grids with hundreds of rows of small tiles are many times slower than large tiles. */
     if (c->swap) m->most[0] = MOST_HIGH * c->nl;
     if (!c->swap && c->nl < 64) m->most[0] = MOST_HIGH * c->ml;
     m->slots = l->sms;
@@ -43,7 +43,7 @@ static void add(listing *l, tw_gemm_config c) {
     if (m && added) describe(l, m, &c);
 }
 
-/* Adds a tile with so many stages, in the ways that its split allows. */
+/* Adds a tile in the ways that its split allows: groups, multicast and staged epilogues, or joins. */
 static void add_ways(listing *l, tw_gemm_config c) {
     static const struct { int group, multicast, staged; } whole[] = {{8, 0, 0}, {1, 0, 0}, {8, 0, 1}, {8, 2, 0}};
     if (c.kg == 1) {

@@ -14,14 +14,14 @@ typedef struct kernel {
     tw_gemm_config config;
     tw_gemm_variant variant;
     tw_cubin cubin;
-    tw_status status; /* Of compiling. TW_ERR_MEMORY until that is done. */
-    tw_diag *why;     /* What the compiler complained of. NULL: nothing. */
+    tw_status status; /* Result of the compilation. TW_ERR_MEMORY until it is done. */
+    tw_diag *why;     /* The compiler's error. NULL: there is none. */
 } kernel;
 
 struct tw_gemm_kernels {
     tw_cuda *cuda;
     tw_ptx_compiler by;
-    kernel **slots; /* A hash table with open addresses. */
+    kernel **slots; /* A hash table with open addressing. */
     size_t room, n;
 };
 
@@ -48,7 +48,7 @@ void tw_gemm_kernels_free(tw_gemm_kernels *k) {
     free(k);
 }
 
-/* Finds the slot of a kernel, or the free one where it belongs. */
+/* Finds the slot of a kernel, or the free slot where it belongs. */
 static size_t find(kernel *const *slots, size_t room, const tw_gemm_config *c, const tw_gemm_variant *v) {
     uint64_t sum[2];
     tw_hash h = tw_hash_begin();
@@ -72,36 +72,12 @@ static bool grow(tw_gemm_kernels *k) {
     return true;
 }
 
-/* The variant with all padding zero, so that equal ones have equal bytes. */
-static tw_gemm_variant variant_of(const tw_gemm_problem *p, const tw_gemm_config *c) {
-    tw_gemm_variant clean;
-    const tw_gemm_variant v = tw_gemm_variant_of(p, c);
-    memset(&clean, 0, sizeof clean);
-    clean.type = v.type;
-    clean.out = v.out;
-    clean.a_k_major = v.a_k_major;
-    clean.b_k_major = v.b_k_major;
-    clean.vec_a = v.vec_a;
-    clean.vec_b = v.vec_b;
-    clean.vec_c = v.vec_c;
-    clean.whole_m = v.whole_m;
-    clean.whole_n = v.whole_n;
-    clean.whole_k = v.whole_k;
-    clean.beta = v.beta;
-    clean.batched = v.batched;
-    clean.epilogue.bias = v.epilogue.bias;
-    clean.epilogue.activation = v.epilogue.activation;
-    clean.epilogue.mul = v.epilogue.mul;
-    clean.epilogue.residual = v.epilogue.residual;
-    return clean;
-}
-
-/* Adds kernels that are not there, and lists them. */
+/* Adds the kernels that the table lacks, and lists them. */
 static tw_status list_new(tw_gemm_kernels *k, const tw_gemm_problem *p, const tw_gemm_config *configs, int n,
                           kernel **fresh, int *count, tw_diag *diag) {
     for (int i = 0; i < n; i++) {
         if (!tw_gemm_legal(p, &configs[i], tw_cuda_describe(k->cuda)->target, NULL, NULL)) continue;
-        const tw_gemm_variant v = variant_of(p, &configs[i]);
+        const tw_gemm_variant v = tw_gemm_variant_of(p, &configs[i]);
         if (!grow(k)) return tw_fail_memory(diag);
         const size_t at = find(k->slots, k->room, &configs[i], &v);
         if (k->slots[at]) continue;
@@ -144,7 +120,7 @@ tw_status tw_gemm_kernels_prepare(tw_gemm_kernels *k, const tw_gemm_problem *p, 
 
 tw_status tw_gemm_kernels_load(tw_gemm_kernels *k, tw_gemm_rig *rig, const tw_gemm_problem *p, const tw_gemm_config *c,
                                tw_gemm_own *own, tw_diag *diag) {
-    const tw_gemm_variant v = variant_of(p, c);
+    const tw_gemm_variant v = tw_gemm_variant_of(p, c);
     const kernel *x = k->room ? k->slots[find(k->slots, k->room, c, &v)] : NULL;
     const char *why = NULL;
     *own = (tw_gemm_own){0};

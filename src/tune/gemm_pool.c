@@ -10,7 +10,7 @@
 
 #include <stdlib.h>
 
-enum { ALIGN = 256, REPEAT = 8000009 /* Elements, a prime, after which they repeat: rows then begin anywhere. */ };
+enum { ALIGN = 256, REPEAT = 8000009 /* Period of the elements: a prime, so that rows begin anywhere in it. */ };
 
 struct tw_gemm_pool {
     tw_cuda *cuda;

@@ -3,15 +3,15 @@
 
 #include "kernels/parts/convert.h"
 
-enum { ROWS = TW_GEMM_REFER_ROWS, ELEMENTS = 8 /* Elements of a load. */ };
+enum { ROWS = TW_GEMM_REFER_ROWS, ELEMENTS = 8 /* Elements of a vector load. */ };
 
 typedef struct refer {
     tw_builder *b;
     tw_type type, pair;
     tw_val a, x, want, tolerance, m, n, k;
-    tw_val first, column; /* The thread's first row, and its column. */
-    tw_val sum[ROWS];     /* f64 */
-    tw_val size[ROWS];    /* f32: the sum of magnitudes. */
+    tw_val first, column; /* The thread's first row and its column. */
+    tw_val sum[ROWS];     /* Sums of products, f64. */
+    tw_val size[ROWS];    /* Sums of the products' magnitudes, f32. */
 } refer;
 
 static tw_val absolute(tw_builder *b, tw_val x) {
@@ -22,7 +22,7 @@ static tw_val row_at(const refer *r, tw_val base, tw_val row) {
     return tw_add(r->b, base, tw_mul_imm(r->b, tw_binary(r->b, TW_OP_mul_wide_u32, row, r->k), 2));
 }
 
-/* Row i of the thread's, or the last one where there is none. */
+/* Returns row i of the thread, or the matrix's last row if row i is beyond it. */
 static tw_val row_of(const refer *r, int i) {
     return tw_min(r->b, tw_add_imm(r->b, r->first, i), tw_add_imm(r->b, r->m, -1));
 }
@@ -43,8 +43,8 @@ static void multiply(const refer *r, const tw_val *a, const tw_val *x, int i) {
     }
 }
 
-/* What a correct kernel may be off by: sixteen roundings of the sum of magnitudes, what tensor cores cut off, and the
-   rounding of C. */
+/* Computes the largest error of a correct kernel: sixteen roundings of the sum of magnitudes, the bits that tensor
+   cores truncate, and the rounding of C. */
 static tw_val allowed(const refer *r, int i) {
     tw_builder *b = r->b;
     const bool half = r->type == TW_T_f16;

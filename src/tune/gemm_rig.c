@@ -14,7 +14,7 @@ enum { MOST_SETS = 64, SAMPLE_US = 200, MOST_ROUNDS = 1000 };
 struct tw_gemm_rig {
     tw_cuda *cuda;
     const tw_gemm_data *data;
-    tw_gemm_data of_pool; /* What `data` points to if the matrices are a pool's: sizes alone. */
+    tw_gemm_data of_pool; /* The problem's sizes if a pool has the matrices; `data` then points here. */
     int sets;
     tw_gemm_buffers set[MOST_SETS];
     /* Atomic splits find their workspace zero, and leave it zero. Other splits leave anything in theirs. */
@@ -54,7 +54,7 @@ static tw_status load_compare(tw_gemm_rig *r, tw_diag *diag) {
     return st;
 }
 
-/* Makes what a rig needs beside its matrices. */
+/* Allocates a rig's buffers other than its matrices. */
 static tw_status make_rest(tw_gemm_rig *r, tw_diag *diag) {
     tw_status st = zeros(r, 4, &r->count, diag);
     if (st == TW_OK) st = zeros(r, COUNTERS, &r->counters, diag);

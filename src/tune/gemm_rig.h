@@ -15,8 +15,8 @@ tw_status tw_gemm_rig_make(tw_gemm_rig **out, tw_cuda *c, const tw_gemm_data *d,
 /* Makes a rig of at most `most` sets. One set is enough to check. */
 tw_status tw_gemm_rig_make_sets(tw_gemm_rig **out, tw_cuda *c, const tw_gemm_data *d, int64_t workspace, int most,
                                 tw_diag *diag);
-/* Makes a rig of a problem whose matrices a pool has (tune/gemm_pool.h), and whose product the device computes. The
-   pool must outlive it. */
+/* Makes a rig of a problem with matrices of a pool (tune/gemm_pool.h), whose reference the device computes. The pool
+   must outlive the rig. */
 tw_status tw_gemm_rig_make_of(tw_gemm_rig **out, tw_cuda *c, tw_gemm_pool *pool, const tw_gemm_problem *p,
                               int64_t workspace, tw_diag *diag);
 void tw_gemm_rig_free(tw_gemm_rig *r);

@@ -5,7 +5,7 @@ enum { WORKSPACE = 64 << 20 };
 
 static tw_status enqueue(void *context, const tw_gemm_buffers *b, tw_diag *diag) {
     const tw_gemm_vendor *v = context;
-    /* A row-major product is the column-major one with its factors exchanged. */
+    /* cuBLASLt is column-major: a row-major product is its product with exchanged factors. */
     return tw_cublaslt_run(v->plan, v->index, b->of[TW_GEMM_B], b->of[TW_GEMM_A], b->of[TW_GEMM_C], NULL, diag);
 }
 
@@ -17,6 +17,8 @@ tw_status tw_gemm_vendor_plan(tw_cublaslt *vendor, const tw_gemm_problem *p, tw_
     static const tw_cublaslt_type types[TW_GEMM_TYPES] = {
         [TW_GEMM_F32] = TW_CUBLASLT_F32,   [TW_GEMM_F64] = TW_CUBLASLT_F64,   [TW_GEMM_F16] = TW_CUBLASLT_F16,
         [TW_GEMM_BF16] = TW_CUBLASLT_BF16, [TW_GEMM_TF32] = TW_CUBLASLT_TF32, [TW_GEMM_S8] = TW_CUBLASLT_S8};
+    /* cuBLASLt writes one type of C for each type of A, and for f16 and bf16 also f32. */
+    const bool f32_too = p->type == TW_GEMM_F16 || p->type == TW_GEMM_BF16, c_f32 = f32_too && p->out == TW_T_f32;
     const tw_cublaslt_problem v = {
         .type = types[p->type],
         .m = p->n,
@@ -24,7 +26,7 @@ tw_status tw_gemm_vendor_plan(tw_cublaslt *vendor, const tw_gemm_problem *p, tw_
         .k = p->k,
         .trans_a = p->trans_b,
         .trans_b = p->trans_a,
-        .c_f32 = p->out == TW_T_f32 && (p->type == TW_GEMM_F16 || p->type == TW_GEMM_BF16),
+        .c_f32 = c_f32,
         .lda = p->ldb,
         .ldb = p->lda,
         .ldc = p->ldc,
@@ -37,9 +39,7 @@ tw_status tw_gemm_vendor_plan(tw_cublaslt *vendor, const tw_gemm_problem *p, tw_
     };
     const tw_gemm_epilogue *e = &p->epilogue;
     *plan = NULL;
-    /* For each type of A the library writes one type of C, and for f16 and bf16 also f32. */
-    const bool f32_too = p->type == TW_GEMM_F16 || p->type == TW_GEMM_BF16;
-    if (p->out != tw_gemm_types[p->type].out && !(f32_too && p->out == TW_T_f32)) return TW_OK;
+    if (p->out != tw_gemm_types[p->type].out && !c_f32) return TW_OK;
     if (!vendor || e->bias || e->mul || e->residual || e->activation) return TW_OK;
     tw_status st = tw_cublaslt_plan_make(vendor, &v, TW_GEMM_VENDOR_ALGORITHMS, WORKSPACE, plan, diag);
     return st == TW_ERR_UNSUPPORTED ? TW_OK : st;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A vendor's algorithms as candidates on a rig. */
+/* Algorithms of cuBLASLt as candidates of a rig. */
 #ifndef TW_TUNE_GEMM_VENDOR_H
 #define TW_TUNE_GEMM_VENDOR_H
 
@@ -8,7 +8,7 @@
 
 enum { TW_GEMM_VENDOR_ALGORITHMS = 16 /* The most algorithms of a plan. */ };
 
-/* Plans a product. *plan is NULL if the library does not compute it, or `vendor` is NULL. The caller frees the plan. */
+/* Plans a product. *plan is NULL if cuBLASLt cannot compute it, or `vendor` is NULL. The caller frees the plan. */
 tw_status tw_gemm_vendor_plan(tw_cublaslt *vendor, const tw_gemm_problem *p, tw_cublaslt_plan **plan, tw_diag *diag);
 
 /* An algorithm of a plan. Number 0 is the library's first choice. */
@@ -16,7 +16,7 @@ typedef struct tw_gemm_vendor {
     tw_cublaslt_plan *plan;
     int index;
 } tw_gemm_vendor;
-/* Returns the algorithm as a candidate. `v` must outlive it. */
+/* Returns the algorithm as a candidate. `v` must outlive the candidate. */
 tw_gemm_candidate tw_gemm_vendor_candidate(tw_gemm_vendor *v);
 
 #endif

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-/* The words that stand for each tw_status. */
+/* The word of each tw_status. */
 static const char *const statuses[] = {[TW_OK] = "right",
                                        [TW_ERR_USAGE] = "usage",
                                        [TW_ERR_IO] = "io",
@@ -24,8 +24,8 @@ enum { STATUSES = sizeof statuses / sizeof *statuses };
 
 /* ---- writing */
 
-/* Makes a JSON object of words such as "ml=64 mma=1". A value that is a whole number in its shortest
-   spelling becomes a number. Any other becomes a string. */
+/* Makes a JSON object of words such as "ml=64 mma=1". Values that are whole numbers in their shortest spelling become
+   numbers, all others strings. */
 static json_t *words_object(const char *words) {
     json_t *o = json_object();
     while (*words) {
@@ -98,7 +98,7 @@ json_t *tw_t4_result(const tw_measurement *m) {
 
 /* ---- reading */
 
-/* Makes words of a JSON object of numbers and strings. NULL: it has other values, or memory ran out. */
+/* Makes words of a JSON object of numbers and strings. NULL: the object has other values, or memory ran out. */
 static char *object_words(json_t *o) {
     const char *name;
     json_t *v;

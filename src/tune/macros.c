@@ -5,7 +5,8 @@
 
 enum { WORDS = 400 };
 
-/* A list in an arena has room for a power of two of elements, and grows by moving. */
+/* Makes room for one more element of a list with n elements. Lists in an arena have room for a power of two, and move
+   when they grow. NULL: out of memory. */
 static void *grow(tw_arena *arena, void *list, int n, size_t size) {
     if (n & (n - 1)) return list;
     void *wider = tw_arena_array(arena, n ? 2 * (size_t)n : 1, size);

@@ -12,20 +12,21 @@
 
 enum { TERMS = TW_SPLINE_TERMS, SWEEPS = 20000 };
 
-static const double NODES_AN_OCTAVE = 1.5, SCREENED = 0.3 /* Weight of a screened trial. */,
-                    RIDGE = 1e-5 /* Of the terms, beside their own squares. */, PRIOR = 1e-3 /* Of r. */,
-                    PENALTY = 0.03 /* On squares of slopes and bends, a node each. */, WORST = 0.3 /* Errors beyond
-                    count as this. */
-    ;
+static const double NODES_AN_OCTAVE = 1.5;
+static const double SCREENED = 0.3; /* Weight of a screened trial. A spread trial has weight 1. */
+static const double RIDGE = 1e-5;   /* Ridge penalty of each c, relative to its term's sum of squares. */
+static const double PRIOR = 1e-3;   /* Ridge penalty of r at each node. */
+static const double PENALTY = 0.03; /* Penalty of a squared first or second difference of r, per node. */
+static const double WORST = 0.3;    /* Larger errors count as this one when smoothings are compared. */
 static const double smoothings[] = {0.3, 1, 3, 10};
 
-/* A trial as a sample of its configuration. */
+/* A trial in the fit of its configuration. */
 typedef struct sample {
     const tw_trial *trial;
     double weight;
-    double base; /* The terms' time over the measured time. */
-    double left; /* The time over the measured one, less 1, as predicted without this sample. */
-    int corners;
+    double base; /* Time by the terms alone, divided by the measured time. */
+    double left; /* Relative error of the prediction by all other samples. */
+    int corners; /* Number of nodes around the problem. */
     uint32_t node[TW_LATTICE_CORNERS];
     double share[TW_LATTICE_CORNERS]; /* Weights of the nodes. They sum up to 1. */
 } sample;
@@ -33,10 +34,12 @@ typedef struct sample {
 typedef struct fitting {
     tw_spline *s;
     const tw_family *f;
-    sample *samples; /* Those of a configuration together. */
-    int n;
-    int nodes;
-    double *penalty, *h, *g; /* nodes x nodes, nodes x nodes, nodes. */
+    sample *samples; /* Samples, ordered by configuration. */
+    int n;           /* Number of samples. */
+    int nodes;       /* Number of nodes of the lattice. */
+    double *penalty; /* [nodes][nodes]: quadratic form of the penalties. */
+    double *h;       /* [nodes][nodes]: left side of the normal equations, then its inverse. */
+    double *g;       /* [nodes]: right side of the normal equations. */
 } fitting;
 
 struct owner {
@@ -80,8 +83,7 @@ static bool find_terms(const tw_family *f, int macro, const int64_t *problem, do
     return d.grid > 0;
 }
 
-/* Finds c >= 0 that make the weighted sum of squares of (terms c / time - 1) least, by descent along one coordinate
-   after the other. */
+/* Fits c >= 0 by weighted least squares of (terms c / time - 1), with coordinate descent. */
 static void fit_terms(const fitting *m, const sample *s, int n, tw_spline_config *out) {
     double h[TERMS][TERMS] = {{0}}, g[TERMS] = {0}, scale[TERMS] = {0}, x[TERMS] = {0}, t[TERMS];
     for (int i = 0; i < n; i++) {
@@ -133,13 +135,13 @@ static void make_lattice(tw_lattice *l, const tw_family *f) {
     }
 }
 
-/* Adds w times the square of the sum of k[i] r[node[i]] to a quadratic form. */
+/* Adds w (sum of k[i] r[node[i]])^2 to a quadratic form of r. */
 static void add_square(double *h, int nodes, const int *node, const double *k, int n, double w) {
     for (int i = 0; i < n; i++)
         for (int j = 0; j < n; j++) h[(size_t)node[i] * (size_t)nodes + (size_t)node[j]] += w * k[i] * k[j];
 }
 
-/* Makes the penalty: squares of slopes and of bends along each axis, at all nodes. */
+/* Makes the penalty: squared first and second differences along each axis, at all nodes. */
 static void make_penalty(fitting *m) {
     static const double slope[] = {-1, 1}, bend[] = {1, -2, 1};
     const tw_lattice *l = &m->s->lattice;
@@ -156,8 +158,8 @@ static void make_penalty(fitting *m) {
     }
 }
 
-/* Finds r, and predicts each sample without itself: the error over 1 less what the sample's own weight has in its
-   prediction. False: the equations are singular. */
+/* Fits r, and computes each sample's error without the sample: its residual divided by 1 - h, with h the sample's
+   diagonal element of the hat matrix. False: the normal equations are singular. */
 static bool fit_lattice(fitting *m, sample *s, int n, double smoothing, double *r) {
     const size_t nodes = (size_t)m->nodes;
     blasint order = m->nodes, one = 1, info = 0;
@@ -180,7 +182,7 @@ static bool fit_lattice(fitting *m, sample *s, int n, double smoothing, double *
     memcpy(r, m->g, nodes * sizeof *r);
     BLASFUNC(dpotrs)(&lower, &order, &one, m->h, &order, r, &order, &info);
     BLASFUNC(dpotri)(&lower, &order, m->h, &order, &info);
-    /* The inverse is in the columns' lower parts, which are upper parts of rows. */
+    /* dpotri writes the lower triangle of columns, which is the upper triangle of rows. */
     for (int i = 0; i < n; i++) {
         double own = 0, sum = 0;
         for (int j = 0; j < s[i].corners; j++) {
@@ -199,7 +201,8 @@ static bool fit_lattice(fitting *m, sample *s, int n, double smoothing, double *
 
 /* ---- all configurations */
 
-/* Calls a configuration modelled if it was spread, or if none was. */
+/* Lists the modelled configurations. With `spread` they are those with a spread trial, else all. Returns their
+   number. */
 static int find_configs(fitting *m, bool spread, tw_spline_config *out) {
     int n = 0;
     for (int i = 0, end; i < m->n; i = end) {
@@ -213,13 +216,14 @@ static int find_configs(fitting *m, bool spread, tw_spline_config *out) {
     return n;
 }
 
-/* Finds the samples of a configuration: those of one after the other, which both lists have in the same order. */
+/* Returns the first sample of a configuration. The search begins at `from`, since configurations and samples have the
+   same order. */
 static sample *find_samples(const fitting *m, const tw_spline_config *c, sample *from) {
     while (from < m->samples + m->n && (from->trial->macro != c->macro || from->trial->micro != c->micro)) from++;
     return from;
 }
 
-/* Fits all configurations with a smoothing. Returns the mean of the squared errors of samples that are left out. */
+/* Fits r of all configurations with a smoothing. Returns the mean squared error of leave-one-out predictions. */
 static double fit_all(fitting *m, double smoothing) {
     double sum = 0, weights = 0;
     sample *at = m->samples;
@@ -240,7 +244,7 @@ static int by_problem(const void *a, const void *b) {
     return tw_trials_by_problem((*x)->trial, (*y)->trial);
 }
 
-/* Judges choices by predictions of samples without themselves. */
+/* Computes the error and the share of the model from leave-one-out predictions. */
 static void judge_choices(fitting *m, sample **order) {
     tw_spline *s = m->s;
     double sum = 0, errors = 0, off = 0, times = 0, squares = 0;

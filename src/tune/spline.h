@@ -1,26 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A model of each configuration's time: waves and rounds, corrected over problems. The time is
+/* A model of the time of each configuration. The time is
 
        (c0 WL + c1 W + c2 L + c3 + c4 xL + c5 x) (1 + r),
 
-   with L rounds, x = G / slots of G blocks, and W = ceil(x) waves; c is not negative. r is a tensor product of linear
-   splines over octaves of the axes, smoothed by penalties on its slopes and bends (P-splines: Eilers and Marx,
-   Statistical Science 11, 1996). */
+   with L rounds, x = G / slots of G blocks, and W = ceil(x) waves. Each c is at least 0. r is a tensor product of
+   linear splines over octaves of the axes. Penalties on its first and second differences smooth it (P-splines: Eilers
+   and Marx, Statistical Science 11, 1996). */
 #ifndef TW_TUNE_SPLINE_H
 #define TW_TUNE_SPLINE_H
 
 #include "select/lattice.h"
 #include "tune/trials.h"
 
-enum { TW_SPLINE_TERMS = 6, TW_SPLINE_LEAST = 12 /* The fewest trials that a configuration is modelled from. */ };
+enum {
+    TW_SPLINE_TERMS = 6,
+    TW_SPLINE_LEAST = 12 /* The fewest trials of a modelled configuration. */
+};
 
 /* The model of a configuration. */
 typedef struct tw_spline_config {
     int macro, micro;
     double c[TW_SPLINE_TERMS];
-    double *r; /* r at each node of the lattice. From -0.9 to 9. */
-    int samples;
-    double error; /* Relative error that 9 of 10 samples are within, each predicted without itself. */
+    double *r;    /* r at each node of the lattice, from -0.9 to 9. */
+    int samples;  /* Number of samples. */
+    double error; /* 90th percentile of the samples' relative errors, each predicted without its sample. */
 } tw_spline_config;
 
 typedef struct tw_spline {
@@ -36,13 +39,13 @@ typedef struct tw_spline {
     int problems;
 } tw_spline;
 
-/* Fits the model to random problems: trials that were spread, and screened ones, which count less since they have a
-   sample each. Configurations are those that were spread, or all that were screened if none was. *out is NULL if none
-   has enough trials. The caller frees it. */
+/* Fits the model to the trials of screening and spread. Screened trials have a lower weight, since each is one sample.
+   The configurations are those of the spread trials, or of the screened ones if there are no spread trials. *out is
+   NULL if no configuration has TW_SPLINE_LEAST trials. The caller frees *out. */
 tw_status tw_spline_fit(tw_spline **out, const tw_family *f, const tw_trials *t, tw_diag *diag);
-void tw_spline_free(tw_spline *s); /* NULL is fine. */
+void tw_spline_free(tw_spline *s); /* `s` may be NULL. */
 
-/* Predicts the time of configuration i. Infinity: it cannot compute the problem. */
+/* Predicts the time of configuration i. Infinity: the configuration cannot compute the problem. */
 double tw_spline_time(const tw_spline *s, int i, const int64_t *problem);
 
 #endif

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The application's number, a field of SQLite's format, spells "TWms". */
+/* The application_id of SQLite files that are stores: "TWms" in ASCII. */
 enum { APPLICATION = 0x54576d73, VERSION = 1, WAIT_MS = 60000 /* for another process's transaction */ };
 
 struct tw_store {
@@ -71,7 +71,7 @@ static tw_status create(tw_store *s, tw_diag *diag) {
     return st == TW_OK ? execute(s, sql, "make it", diag) : st;
 }
 
-/* The file is checked within a transaction, since two processes may make it at the same time. */
+/* The check and the schema share a transaction, since two processes may create the file at once. */
 static tw_status check_kind(tw_store *s, tw_diag *diag) {
     int64_t application = 0, version = 0, tables = 0;
     tw_status st = execute(s, s->reads ? "BEGIN" : "BEGIN IMMEDIATE", "open it", diag);
@@ -104,7 +104,7 @@ static tw_status open(tw_store *s, tw_diag *diag) {
     sqlite3_db_config(s->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
     sqlite3_db_config(s->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
     tw_status st = execute(s, "PRAGMA cell_size_check=ON", "open it", diag);
-    /* The application's number is checked before anything is written, so that a foreign file stays as it is. */
+    /* The application_id is checked before anything is written, so that foreign files stay unchanged. */
     if (st == TW_OK) st = check_kind(s, diag);
     if (st == TW_OK && !s->reads)
         st = execute(s, "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL", "open it", diag);

@@ -12,7 +12,7 @@ typedef struct tw_store tw_store;
 
 enum { TW_STORE_SAMPLES = 100000 /* The most samples of a measurement. */ };
 
-/* A measurement of one configuration. All texts are UTF-8. The struct owns neither them nor the samples. */
+/* A measurement of one configuration. All texts are UTF-8. The caller owns texts and samples. */
 typedef struct tw_measurement {
     const char *key;         /* A name that no other measurement of the store has. NULL: it needs none. */
     const char *environment; /* Device, driver and versions that the samples depend on, as a JSON object. */

@@ -54,7 +54,7 @@ tw_status tw_train_fit(tw_wave_model **out, const tw_family *f, const tw_trainin
     return st;
 }
 
-/* Finds what a model chooses. False: nothing. */
+/* Finds the choice of least predicted time. False: there is no prediction. */
 static bool choose(const tw_family *f, const tw_wave_model *m, const int64_t *problem, tw_wave_choice *best) {
     *best = (tw_wave_choice){-1, -1, (double)INFINITY};
     for (int i = 0; i < f->n_macros; i++) {
@@ -72,8 +72,8 @@ bool tw_train_choose(const tw_family *f, const tw_wave_model *m, const int64_t *
     return true;
 }
 
-/* Judges a model by its choices on the screened problems. A choice whose micro choice was not screened counts by
-   another one of the same macro choice. */
+/* Computes the share of a model by its choices on the screened problems. Where the chosen micro choice was not
+   screened, another one of the macro choice counts in its place. */
 static void judge_choices(const tw_family *f, const tw_training *t, const tw_wave_model *m, tw_trained *out) {
     const tw_trial_list *screens = &t->trials.screens;
     double sum = 0;

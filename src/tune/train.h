@@ -1,30 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Training: a family's measurements become a model, and the model an artefact (select/artefact.h). */
+/* Training fits a model to a family's measurements and writes it as an artefact (select/artefact.h). */
 #ifndef TW_TUNE_TRAIN_H
 #define TW_TUNE_TRAIN_H
 
 #include "tune/trials.h"
 
-/* What campaigns measured of a family. */
+/* The data of a family's training. */
 typedef struct tw_training {
     tw_trials trials;
     tw_wave_sample *samples; /* The trials' points, as samples of the model by waves. */
     int n;                   /* Number of samples. */
 } tw_training;
 
-/* Reads what a campaign measured of the family on this device. `name` NULL: any campaign. The caller frees it. */
+/* Reads the trials of campaign `name` of the family on its device. `name` NULL: any campaign. The caller frees *out. */
 tw_status tw_training_read(tw_training *out, const tw_family *f, tw_store *s, const char *name, tw_diag *diag);
 void tw_training_free(tw_training *t);
 
-/* Waves that have fits of their own. Later ones share one: there, few more blocks change little. */
+/* Number of first waves that each have a fit. All later waves share one fit, since a few more blocks hardly change
+   their time. */
 enum { TW_TRAIN_WAVES = 4 };
 
-/* Fits the model by waves in a form. The caller frees it. */
+/* Fits the wave model in a form. The caller frees *out. */
 tw_status tw_train_fit(tw_wave_model **out, const tw_family *f, const tw_training *t, tw_wave_form form, tw_diag *diag);
-/* Writes the configuration that a model chooses for a problem. False: it chooses none. */
+/* Writes the configuration that a model chooses for a problem. False: the model has no choice. */
 bool tw_train_choose(const tw_family *f, const tw_wave_model *m, const int64_t *problem, char *out, size_t size);
 
-/* What training came to. */
+/* The result of a training. */
 typedef struct tw_trained {
     const char
         *form; /* "spline"; or "wave", "linear" or "step", the one whose choices are best on screened problems. */
@@ -39,7 +40,7 @@ typedef struct tw_trained {
    TW_ERR_USAGE: the store has no measurements of the family on this device. */
 tw_status tw_train(const tw_family *f, tw_store *s, const char *name, const char *path, tw_trained *out, tw_diag *diag);
 
-/* Returns a form's name. */
+/* Returns the name of a form: "wave", "linear" or "step". */
 const char *tw_train_form(tw_wave_form form);
 
 #endif

@@ -38,7 +38,7 @@ static tw_status add(tw_trial_list *l, const tw_trial *trial, tw_diag *diag) {
     return TW_OK;
 }
 
-/* Finds the list that a measurement belongs to. NULL: none. */
+/* Returns the list of a measurement. NULL: it belongs to none. */
 static tw_trial_list *list_of(const reading *r, const char *key) {
     if (tw_trials_key_is(key, r->campaign, TW_TRIALS_SCREENS)) return &r->t->screens;
     if (tw_trials_key_is(key, r->campaign, TW_TRIALS_SPREAD)) return &r->t->spread;

@@ -23,8 +23,8 @@ static bool is_within(const tw_wave_grid *g, int64_t rows, int64_t columns) {
     return (!g->most_rows || rows <= g->most_rows) && (!g->most_columns || columns <= g->most_columns);
 }
 
-/* Finds the factors of G that are nearest to one another, within the limits. The larger one is the columns where it may
-   be. False: there are none. */
+/* Finds the two factors of G that are nearest to each other within the limits. The larger factor becomes the columns if
+   the limits allow it. False: no factors are within the limits. */
 static bool factor(const tw_wave_grid *g, tw_wave_point *p) {
     p->rows = 0;
     for (int64_t least = 1; least * least <= p->grid; least++) {
@@ -75,20 +75,20 @@ int tw_wave_points(const tw_wave_grid *g, tw_wave_point *points) {
 
 /* ---- the model */
 
-/* Coefficients and micro choices of one wave, or of several together. */
+/* The coefficients and micro choices of one wave, or of several waves that share them. */
 typedef struct fit {
     int64_t wave;
     double c[TERMS];      /* Coefficients of GL, G, L and 1. */
     const double *rounds; /* L of each anchor, ascending. */
     const int *micros;    /* Micro choice of each anchor. */
-    int n;                /* Number of anchors. 0: there are no samples. */
+    int n;                /* Number of anchors. 0: the fit has no samples. */
 } fit;
 
 typedef struct macro {
     int64_t slots;
     const fit *waves; /* Fits of the waves that have samples, in ascending order. */
     int n;            /* Number of `waves`. */
-    fit beyond;       /* The fit for waves after the last of them. */
+    fit beyond;       /* The fit of all waves after the last one in `waves`. */
 } macro;
 
 struct tw_wave_model {
@@ -97,7 +97,7 @@ struct tw_wave_model {
     macro *macros;
     fit *fits; /* What macro.waves points into. */
     int n_fits;
-    double *rounds; /* What fit.rounds and fit.micros point into. */
+    double *rounds; /* Memory of fit.rounds and fit.micros. */
     int *micros;
     int n_anchors;
 };
@@ -107,7 +107,7 @@ typedef struct fitting {
     tw_wave_model *m;
     const tw_wave_options *o;
     tw_wave_sample *used; /* The samples that the current fit uses. */
-    double *rows;         /* The rows of least squares for them. */
+    double *rows;         /* Rows of the least squares for `used`. */
 } fitting;
 
 static int64_t waves_of(int64_t slots, int64_t grid) {
@@ -179,7 +179,8 @@ static int shared_micro(const fitting *f, const macro *k, const tw_wave_sample *
     return best;
 }
 
-/* Finds the coefficients of n samples. If all have the same G, or the same L, its coefficients are 0. */
+/* Fits the coefficients to n samples. If all samples have the same G, the coefficients of G are 0, and likewise for
+   L. */
 static void find_coefficients(const fitting *f, const macro *k, int n, fit *out) {
     double first[TERMS] = {0};
     bool grids_differ = false, loops_differ = false;

@@ -21,11 +21,10 @@ typedef struct tw_wave_grid {
 } tw_wave_grid;
 
 typedef struct tw_wave_point {
-    int wave;     /* The wave's number, from 1. */
-    int64_t grid; /* G, the product of rows and columns. */
-    int64_t
-        rows; /* Rows of blocks. Without limits there are at most as many as columns. With heads: blocks of a head. */
-    int64_t columns; /* Columns of blocks. With heads: heads. */
+    int wave;        /* The wave's number, from 1. */
+    int64_t grid;    /* G, the product of rows and columns. */
+    int64_t rows;    /* Rows of blocks, without limits at most `columns`. With heads: blocks of a head. */
+    int64_t columns; /* Columns of blocks. With heads: number of heads. */
 } tw_wave_point;
 
 /* Finds a grid for each part of each wave, the largest of its part that is short enough or divides among the heads.
@@ -36,15 +35,14 @@ int tw_wave_points(const tw_wave_grid *g, tw_wave_point *points);
 /* ---- the model */
 
 typedef struct tw_wave_sample {
-    int macro;    /* Index of its choice of macro parameters, from 0. */
-    int micro;    /* Index of its choice of micro parameters, from 0. */
+    int macro;    /* Index of the macro choice, from 0. */
+    int micro;    /* Index of the micro choice, from 0. */
     int64_t grid; /* G, the number of blocks, at least 1. */
-    double
-        loops; /* L, the rounds of a block's loop, above 0. It is no whole number where blocks are smaller at edges. */
-    double time; /* The measured time in any unit, above 0. */
+    double loops; /* L, the rounds of a block's loop, above 0. Not whole where blocks at edges are smaller. */
+    double time;  /* The measured time in any unit, above 0. */
 } tw_wave_sample;
 
-/* Forms of the model. The paper compares the whole one with two that lack an idea each (section 5.5). */
+/* Forms of the model. The paper compares the full form with two ablations (section 5.5). */
 typedef enum tw_wave_form {
     TW_WAVE_FULL,   /* A fit for each wave. */
     TW_WAVE_LINEAR, /* One fit for all waves. */
@@ -57,7 +55,7 @@ typedef struct tw_wave_options {
     tw_wave_form form;
     int waves;     /* The last wave whose samples count. 0: all samples count. */
     int last;      /* The number of last waves that extrapolation is fitted to. 0: 10, as in the paper. */
-    int alone;     /* Later waves than this one share one fit. 0: each wave with samples has a fit of its own. */
+    int alone;     /* Waves after this one share a fit. 0: each wave with samples has its own. */
     bool absolute; /* True: errors count as they are, as in the paper. False: relative to the time. */
 } tw_wave_options;
 
@@ -71,18 +69,20 @@ tw_status tw_wave_fit(tw_wave_model **out, const tw_wave_sample *samples, int n,
                       const tw_wave_options *o, tw_diag *diag);
 void tw_wave_free(tw_wave_model *m); /* NULL is fine. */
 
-/* A fit as it can be written down. */
+/* A view of a fit. */
 typedef struct tw_wave_fit_view {
-    int64_t wave;         /* The wave that it is of. */
-    bool beyond;          /* It is of all later waves. */
-    const double *c;      /* Coefficients of GL, G, L and 1. With TW_WAVE_STEP, G stands for the number of waves. */
+    int64_t wave; /* The fit's wave, from 1. */
+    bool beyond;  /* True: the fit is for all waves after the others'. */
+    /* Coefficients of GL, G, L and 1. With TW_WAVE_STEP the number of waves takes the place of G. */
+    const double *c;
     int anchors;          /* Number of anchors. 0: there are no samples. */
     const double *rounds; /* L of each anchor, ascending. */
     const int *micros;    /* Micro choice of each anchor. */
 } tw_wave_fit_view;
-/* Returns the number of a macro choice's fits, at least 1: those of waves, ascending, and the one beyond them. */
+/* Returns the number of a macro choice's fits, at least 1: those of single waves, ascending, then the one of all later
+   waves. */
 int tw_wave_fits(const tw_wave_model *m, int macro);
-/* Shows fit i. What it points to is the model's. */
+/* Returns a view of fit i. The model owns its lists. */
 tw_wave_fit_view tw_wave_fit_at(const tw_wave_model *m, int macro, int i);
 
 /* Predicts the time of G blocks, at least 1, of L rounds. A wave without samples is taken for the next one that has
@@ -93,7 +93,7 @@ int tw_wave_micro(const tw_wave_model *m, int macro, int64_t grid, double loops)
 
 /* A problem as one macro choice divides it. */
 typedef struct tw_wave_division {
-    int64_t grid; /* G. 0: this choice cannot divide the problem. */
+    int64_t grid; /* G. 0: the choice cannot compute the problem. */
     double loops; /* L. */
 } tw_wave_division;
 typedef struct tw_wave_choice {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as an artefact, with a checksum that is right: refused with a reason, or used in every way. */
+/* Checks any bytes as an artefact with a correct checksum, and decides problems by those that pass. */
 #include "select/selector.h"
 
 #include <stdlib.h>
@@ -19,7 +19,7 @@ static void use(const select_view *v) {
         if (d.source == TW_SELECT_NONE) continue;
         if (d.micro < 0 || strlen(select_config(v, d.macro, d.micro)) >= v->tails[d.macro].pitch) abort();
         if (d.source != TW_SELECT_MODEL) continue;
-        /* Nothing has a lower prediction. */
+        /* No allowed macro choice has a lower prediction. */
         for (int m = 0; m < v->macros; m++)
             if (select_allows(v, &p, m) && select_predict(v, &p, m, &alone) && alone.time < d.time) abort();
     }
@@ -35,7 +35,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         h->size = size;
         select_checksum(copy, size, h->checksum);
     }
-    /* In a block of its own size, so that a read behind it is seen. */
+    /* The file is in an allocation of its size, so that a read beyond it is found. */
     unsigned char *exact = malloc(size ? size : 1);
     if (!exact) abort();
     memcpy(exact, copy, size);

@@ -124,7 +124,7 @@ static int draw_parts(const tw_gemm_problem *p, const gemm_limits *most, tw_rand
 
 static bool draw_config(gemm_case *c, uint64_t number, const gemm_limits *most, tw_random *r) {
     tw_gemm_config keep = tw_gemm_config_any();
-    int way = (int)(number / TW_GEMM_TYPES % (TW_JOIN_WAYS + 1)); /* 0: no split */
+    int way = (int)(number / TW_GEMM_TYPES % (TW_JOIN_WAYS + 1)); /* The tw_join_way plus 1. 0: no split. */
     if (way == TW_JOIN_CLUSTER + 1 && c->target->sm < 90) way = 0;
     keep.kg = way ? draw_parts(&c->problem, most, r) : 1;
     if (way == TW_JOIN_CLUSTER + 1 && keep.kg > TW_JOIN_BLOCKS) keep.kg = 2 + below(r, TW_JOIN_BLOCKS - 1);

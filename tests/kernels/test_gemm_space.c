@@ -352,6 +352,24 @@ static void a_warps_cells_are_nearly_a_square(void **state) {
     }
 }
 
+/* Equal variants have equal bytes, whatever bytes the padding of their problems has. */
+static void variants_have_no_other_bytes(void **state) {
+    (void)state;
+    static const unsigned char fill[] = {0, 0xff};
+    tw_gemm_variant v[2];
+    const tw_gemm_problem usual = complete(0);
+    const tw_gemm_config c = by_threads(8, 8, 128, 128, 1);
+    for (int i = 0; i < 2; i++) {
+        tw_gemm_problem p = usual;
+        memset(&p.epilogue, fill[i], sizeof p.epilogue);
+        p.epilogue.bias = p.epilogue.mul = p.epilogue.residual = true;
+        p.epilogue.activation = TW_GEMM_SILU;
+        memset(&v[i], ~fill[i], sizeof v[i]);
+        v[i] = tw_gemm_variant_of(&p, &c);
+    }
+    assert_memory_equal(&v[0], &v[1], sizeof v[0]);
+}
+
 /* Words are names in full: no other of the same length is one. */
 static void words_are_names_in_full(void **state) {
     (void)state;
@@ -393,6 +411,7 @@ int main(void) {
                                        cmocka_unit_test(problems_without_sense_are_refused),
                                        cmocka_unit_test(sizes_fit_their_types),
                                        cmocka_unit_test(a_warps_cells_are_nearly_a_square),
+                                       cmocka_unit_test(variants_have_no_other_bytes),
                                        cmocka_unit_test(words_are_names_in_full),
                                        cmocka_unit_test(groups_join_by_halves)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Products in tiles on the processor, by everyone who computes them here, against sums in double. */
+/* Products in tiles on the processor, by our kernels and all vendors, against sums in double precision. */
 #include "support/support.h"
 
 #include "base/diag.h"
@@ -14,7 +14,7 @@ enum { GUARD = 64 };
 
 typedef struct product {
     tw_tiled_problem p;
-    float *x, *w, *y; /* w: n x k, the panels' meaning. */
+    float *x, *w, *y; /* Matrices of floats. w is n x k, unpacked from the panels. */
     unsigned char *panels;
 } product;
 
@@ -70,7 +70,8 @@ static void compare(const product *q, const tw_tiled_config *c) {
         }
 }
 
-/* Runs all tiles in an order of its own. Each must write its cells alone, and no more scratch than it said. */
+/* Runs all tiles, beginning with a random one. Each must write only its cells, and no more scratch than
+   tw_tiled_scratch returns. */
 static void run(const tw_kernels *k, tw_vendor *vendor, const product *q, const tw_tiled_config *c, tw_random *r) {
     const int64_t tiles = tw_tiled_count(&q->p, c);
     const size_t bytes = tw_tiled_scratch(k, &q->p, c), cells = (size_t)(q->p.m * q->p.n);
@@ -124,7 +125,7 @@ static void tiles_make_the_product(void **state) {
     tw_vendor_close(vendor);
 }
 
-/* What a space says is legal, and how it is spelled. */
+/* The space's verdicts, messages and normal forms. */
 static void spaces_know_their_tiles(void **state) {
     (void)state;
     tw_kernels k = {.gemm_name = {[TW_F32] = "avx2", [TW_BF16] = "amx"}};
@@ -166,10 +167,29 @@ static void spaces_know_their_tiles(void **state) {
     assert_true(c.span == 2048 && c.rows == 48);
 }
 
+/* A configuration is legal from its least extents on. */
+static void tiles_have_least_extents(void **state) {
+    (void)state;
+    static const int64_t least[][4] = {{16, 64, 1, 1}, {32, 128, 17, 65}, {64, 80, 33, 41}};
+    const tw_kernels k = {.gemm_name = {[TW_F32] = "avx2"}};
+    for (int i = 0; i < 3; i++) {
+        tw_tiled_config c = {0, (int)least[i][0], (int)least[i][1], 2048, 48, 0};
+        int64_t m, n;
+        tw_tiled_least(&c, &m, &n);
+        assert_true(m == least[i][2] && n == least[i][3]);
+        const tw_tiled_context at = {&k, 0, {m, n, 64, {TW_F32, 0}}}, low = {&k, 0, {m - 1, n, 64, {TW_F32, 0}}},
+                               thin = {&k, 0, {m, n - 1, 64, {TW_F32, 0}}};
+        assert_int_equal(tw_tiled_space.legal(&at, &c, NULL), TW_OK);
+        if (m > 1) assert_int_equal(tw_tiled_space.legal(&low, &c, NULL), TW_ERR_UNSUPPORTED);
+        if (n > 1) assert_int_equal(tw_tiled_space.legal(&thin, &c, NULL), TW_ERR_UNSUPPORTED);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tiles_make_the_product),
         cmocka_unit_test(spaces_know_their_tiles),
+        cmocka_unit_test(tiles_have_least_extents),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

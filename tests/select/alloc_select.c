@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every allocation of writing and opening an artefact fails once; and deciding makes none, takes no lock, formats no
-   text and makes no system call. */
+/* Each allocation of writing and opening an artefact fails once. Decisions must not allocate, lock, format text or call
+   the system. */
 #define _GNU_SOURCE
 #include "support/alloc_fail.h"
 #include "support/support.h"
@@ -41,7 +41,7 @@ static int write_and_open(void *context) {
     if (st == TW_OK) st = tw_selector_open(&s, u->path, &d);
     assert_true((st == TW_OK) == (s != NULL));
     tw_selector_close(s);
-    /* A map that fails is an error of the system's. */
+    /* A failed mmap is an error of the system. */
     return st == TW_OK ? 0 : st == TW_ERR_MEMORY || (st == TW_ERR_IO && alloc_fail_hit()) ? 1 : 2;
 }
 
@@ -58,7 +58,7 @@ static void every_failure_is_told(void **state) {
 
 enum { PROBLEMS = 500 };
 
-/* New problems, the same again, exact ones, wrong ones, and all in order. */
+/* Decides new problems, repeated ones, listed ones and invalid ones, and ranks choices. */
 static void decide(const tw_selector *s, const tw_artefact *a, int64_t problems[PROBLEMS][TW_SELECT_AXES]) {
     tw_selection out, some[4];
     for (int twice = 0; twice < 2; twice++)
@@ -70,7 +70,8 @@ static void decide(const tw_selector *s, const tw_artefact *a, int64_t problems[
     (void)tw_select_choose(s, (int64_t[]){0, 0, 0}, 0, &out);
 }
 
-/* In a child that the system ends at any call but the one that ends it well. 77: the system has no such mode. */
+/* Decides in a child process under strict seccomp, where any system call but exit kills it. 77: the kernel has no
+   seccomp. */
 static int decide_alone(const tw_selector *s, const tw_artefact *a, int64_t problems[PROBLEMS][TW_SELECT_AXES]) {
     const pid_t child = fork();
     assert_true(child >= 0);

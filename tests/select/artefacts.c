@@ -21,10 +21,11 @@ static void *array(tw_arena *a, int n, size_t size) {
 
 typedef struct tile {
     int64_t m, n, k, slots;
-    double round, start; /* Microseconds of a round, and before the first. */
+    double round, start; /* Microseconds of a round, and of the work before the first round. */
 } tile;
 
-/* A wave's start and what the blocks of a wave add: steps fade, since blocks differ in when they end. */
+/* The time of a wave is a start and a part that grows with its blocks. The steps between waves fade, since blocks end
+   at different times. */
 static void fit_wave(tw_random *r, const tile *t, int wave, tw_artefact_fit *f) {
     const double slope = 1 - exp(-wave / 15.0), slots = (double)t->slots, before = wave - 1;
     const double a = around(r, slope * t->round, 0.05), b = around(r, slope * t->start, 0.1);
@@ -52,7 +53,7 @@ static void make_product(tw_arena *a, tw_random *r, int number, int waves, tw_ar
     tile t = {.m = rows[number % 5], .n = columns[number / 5 % 6], .k = depths[number / 30 % 4]};
     const double area = (double)(t.m * t.n);
     t.slots = 132 * (area <= 8192 ? 3 : area <= 16384 ? 2 : 1);
-    /* Per round: a block's share of 800 multiplications a nanosecond for 132 of them, or of the L2's 5.5 bytes. */
+    /* Nanoseconds of a round by arithmetic and by bytes from the L2, both shared by the blocks that run at once. */
     const double together = (double)t.slots, flops = area * (double)t.k * together / 132 / 3000,
                  bytes = 2 * (double)((t.m + t.n) * t.k) * together / 5500 / 132 * 132;
     t.round = around(r, (fmax(flops, bytes) + 60) / 1000, 0.05);
@@ -222,7 +223,7 @@ const char *artefact_refute(const tw_artefact *a, const int64_t *problem, unsign
     return artefact_is_config(a, s) ? NULL : "the configuration's words are others";
 }
 
-/* ---- anything */
+/* ---- random artefacts */
 
 static void random_anchors(tw_arena *a, tw_random *r, const tw_artefact_macro *m, tw_artefact_fit *f) {
     tw_artefact_anchor *anchors = array(a, 6, sizeof *anchors);
@@ -239,7 +240,7 @@ static void random_fit(tw_random *r, const artefact_limits *l, int number, tw_ar
     const double wave = number + 1;
     for (int i = 0; i < 4; i++)
         f->c[i] = l->plain ? (float)below(r, 8) : (float)(tw_random_unit(r) * (i < 2 ? 0.1 : wave));
-    /* Now and then, some that predict nothing in places. */
+    /* Some fits predict 0 or less in places. */
     if (!below(r, 20)) f->c[below(r, 4)] *= -1;
     if (!below(r, 40)) memset(f->c, 0, sizeof f->c);
     f->samples = below(r, 100) ? below(r, 300) : 70000;

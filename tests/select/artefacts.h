@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Artefacts for tests and benches. All is allocated in an arena. */
+/* Artefacts for tests and benches. They are allocated in an arena. */
 #ifndef TW_TEST_ARTEFACTS_H
 #define TW_TEST_ARTEFACTS_H
 
@@ -7,8 +7,9 @@
 #include "base/random.h"
 #include "select/artefact.h"
 
-/* One that looks like a GPU's matrix products: `macros` tiles of three axes, so many waves and one beyond, four micro
-   choices each. Times are of a simple model of such a kernel, and differ from it by a few hundredths. */
+/* Makes an artefact like that of a GPU's matrix products: `macros` tiles of three axes, each with fits of `waves` waves
+   and one of all later ones, and four micro choices. Times are those of a simple model of such kernels, with random
+   errors of a few per cent. */
 tw_artefact *artefact_of_products(tw_arena *a, tw_random *r, int macros, int waves);
 
 /* Adds corrections of up to a tenth, on nine octaves of m, five of n and three of k. */
@@ -16,17 +17,18 @@ void artefact_correct(tw_arena *a, tw_random *r, tw_artefact *out);
 
 /* What a random artefact may have. */
 typedef struct artefact_limits {
-    int axes, macros, micros, fits, exact; /* At most, each drawn. */
-    bool plain;                            /* Coefficients are small whole numbers, which are stored exactly. */
+    int axes, macros, micros, fits, exact; /* Largest numbers, up to which each is drawn. */
+    /* True: coefficients are small whole numbers, which the file holds exactly. */
+    bool plain;
 } artefact_limits;
 tw_artefact *artefact_random(tw_arena *a, tw_random *r, const artefact_limits *l);
 
-/* Draws a problem, most often one of a size that its tiles divide into few waves. */
+/* Draws a problem. Most problems are small enough to have few waves. */
 void artefact_problem(const tw_artefact *a, tw_random *r, int64_t *problem);
 
 /* ---- the reference: decisions by the definition, in double precision */
 
-/* The number of parts, the last of which may be smaller. `part` 0: one. */
+/* Returns the number of parts of an extent. The last part may be smaller. `part` 0: there is one part. */
 double artefact_parts(int64_t size, int64_t part);
 
 /* The prediction of a macro choice. */
@@ -43,11 +45,11 @@ artefact_prediction artefact_refer(const tw_artefact *a, int macro, const int64_
 /* Tells whether flags and rules allow a macro choice. */
 bool artefact_allows(const tw_artefact *a, int macro, const int64_t *problem, unsigned flags);
 
-/* Tells whether a decision's words are those of its macro and micro choice. */
+/* Tells whether a decision's configuration is that of its macro and micro choice. */
 bool artefact_is_config(const tw_artefact *a, const tw_selection *s);
 
-/* Says why a decision is not the model's: it must be the least prediction of what is allowed, as near as coefficients
-   of 20 bits can tell. NULL: it is right. */
+/* Returns why a decision by the model is wrong. NULL: it is right. A right decision has the least prediction of all
+   allowed macro choices, up to the error of coefficients of 20 bits. */
 const char *artefact_refute(const tw_artefact *a, const int64_t *problem, unsigned flags, const tw_selection *s);
 
 #endif

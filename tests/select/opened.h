@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An artefact that is written into a folder of its own and opened. */
+/* Writes artefacts to a temporary folder and opens them. */
 #ifndef TW_TEST_OPENED_H
 #define TW_TEST_OPENED_H
 
@@ -16,7 +16,7 @@ typedef struct fixture {
     tw_selector *s;
 } fixture;
 
-/* Fails the test if it cannot. */
+/* Writes and opens an artefact. Fails the test on an error. */
 static inline void begin(fixture *f, const tw_artefact *a) {
     tw_diag d = {0};
     if (!f->folder) f->folder = test_folder_make();
@@ -25,7 +25,7 @@ static inline void begin(fixture *f, const tw_artefact *a) {
     if (tw_selector_open(&f->s, f->path, &d) != TW_OK) fail_msg("%s", d.message);
 }
 
-/* Closes it. Another may begin. */
+/* Closes the selector and frees the artefact. `begin` may follow. */
 static inline void again(fixture *f) {
     tw_selector_close(f->s);
     tw_arena_free(&f->arena);

@@ -33,7 +33,7 @@ static void expect_interval(const tw_artefact *a, const int64_t *problem, const 
     for (int x = 0; x < a->n_axes; x++) g *= artefact_parts(problem[x], m->grid[x]);
     const double waves = ceil(g / (double)m->slots),
                  error = m->fits[(waves < m->n_fits ? (int)waves : m->n_fits) - 1].error;
-    /* An error is rounded up by a sixteenth at most. */
+    /* The file rounds errors up by at most a sixteenth. */
     assert_true(s->high >= s->time * (1 + error) * (1 - 1e-6));
     assert_true(s->high <= s->time * (1 + error * 1.0625 + 0.00025) * (1 + 1e-6));
     const double low = 2 * s->time - s->high;
@@ -79,7 +79,7 @@ static void expect(const tw_artefact *a, bool plain, const int64_t *problem, uns
     expect_interval(a, problem, s);
 }
 
-/* The same whichever instructions compute it, and as all predictions in order say. */
+/* Choices are equal with and without AVX2, and equal to the first of all predictions in order. */
 static void expect_same(tw_selector *s, const int64_t *problem, unsigned flags, const tw_selection *got) {
     select_problem p;
     select_decision d;
@@ -143,7 +143,7 @@ static void decisions_are_the_reference_s(void **state) {
     assert_true(n.second > all / 2000 && n.wide > 0 && n.plain > all / 5);
 }
 
-/* What the reference is worth: it refutes any other decision. */
+/* The reference refutes each decision but the right one. */
 static void other_decisions_are_refuted(void **state) {
     (void)state;
     tw_random r = tw_random_seed(5);
@@ -170,7 +170,7 @@ static void other_decisions_are_refuted(void **state) {
         assert_string_equal(artefact_refute(a, problem, 0, &s), "the configuration's words are others");
         assert_string_equal(artefact_refute(a, problem, TW_SELECT_VENDOR_ONLY, &right),
                             "the macro choice is not allowed");
-        /* The prediction of another macro choice, all else in order. */
+        /* The prediction is that of another macro choice. All else is right. */
         s = right;
         s.macro = (right.macro + 1 + (int)tw_random_below(&r, 119)) % 120;
         const artefact_prediction other = artefact_refer(a, s.macro, problem);
@@ -183,7 +183,7 @@ static void other_decisions_are_refuted(void **state) {
     end(&f);
 }
 
-/* Bounds leave few: else a decision reads all records, and takes several times as long. */
+/* Bounds leave few candidates. Without them a decision reads all records and takes several times as long. */
 static void few_records_are_read(void **state) {
     (void)state;
     tw_random r = tw_random_seed(12);
@@ -209,7 +209,7 @@ static void few_records_are_read(void **state) {
     end(&f);
 }
 
-/* A scan writes what it was asked for and nothing behind it. */
+/* A scan writes n elements and nothing beyond them. */
 static void a_scan_ends_where_it_should(void **state) {
     (void)state;
     tw_random r = tw_random_seed(13);

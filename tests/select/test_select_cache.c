@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The cache of problems: keys are whole problems, the last answer stays, and threads never see a torn one. */
+/* The cache of answers: keys are whole problems, the last answer stays, and no thread reads a torn answer. */
 #include "support/support.h"
 
 #include "select/artefacts.h"
@@ -24,10 +24,10 @@ static void keys_are_whole_problems(void **state) {
     select_answer got;
     const uint32_t most = TW_SELECT_MOST;
     const uint32_t problem[TW_SELECT_AXES] = {most, most, most, most, most, most}, zeros[TW_SELECT_AXES] = {0};
-    assert_false(select_cache_get(c, 5, zeros, 0, &got)); /* An empty entry is no answer. */
+    assert_false(select_cache_get(c, 5, zeros, 0, &got)); /* An empty entry has no answer. */
     select_cache_put(c, 5, problem, 3, &a);
     assert_true(select_cache_get(c, 5, problem, 3, &got) && same(&got, &a));
-    assert_true(select_cache_get(c, 5 + SELECT_ENTRIES, problem, 3, &got)); /* Whatever the hash says. */
+    assert_true(select_cache_get(c, 5 + SELECT_ENTRIES, problem, 3, &got)); /* The problem decides, not the hash. */
     assert_false(select_cache_get(c, 6, problem, 3, &got));
     for (unsigned flags = 0; flags < 16; flags++)
         assert_int_equal(select_cache_get(c, 5, problem, flags, &got), flags == 3);
@@ -44,7 +44,7 @@ static void keys_are_whole_problems(void **state) {
     select_cache_close(c);
 }
 
-/* Axes that change places, or whose bits would cancel in a sum, are other problems. */
+/* Problems with exchanged axes, or whose bits cancel in a sum, have different keys. */
 static void hashes_differ(void **state) {
     (void)state;
     enum { SIDE = 32 };
@@ -57,18 +57,18 @@ static void hashes_differ(void **state) {
             used += !*h;
             *h = 1;
         }
-    assert_true(used > SELECT_ENTRIES / 2); /* At random it would be 0.63 of them. */
+    assert_true(used > SELECT_ENTRIES / 2); /* A random hash would use 0.63 of the entries. */
 }
 
 /* ---- threads */
 
 enum { THREADS = 4, ROUNDS = TEST_SANITIZED ? 30000 : 300000, WRITES = 20 * ROUNDS, PAIR = 2 };
 
-/* Threads on one entry. Writers put the answers of two problems there in turn, with no pause; readers ask for one of
-   them. All fields of an answer follow from its problem. */
+/* Threads on one entry. Writers store the answers of two problems there in turn, without pauses. Readers look up one of
+   the two. All fields of an answer follow from its problem. */
 typedef struct entry_user {
     select_cache *cache;
-    atomic_int *writing; /* Number of writers that are at it. */
+    atomic_int *writing; /* Number of writers that still run. */
     long found;
 } entry_user;
 
@@ -150,7 +150,7 @@ static void *use_selector(void *context) {
     return NULL;
 }
 
-/* Draws problems of which many share an entry. */
+/* Draws problems, many of which share entries. */
 static void draw(const tw_artefact *a, tw_random *r, int64_t problems[PROBLEMS][TW_SELECT_AXES]) {
     for (int n = 0; n < PROBLEMS;) {
         uint32_t whole[TW_SELECT_AXES] = {0};

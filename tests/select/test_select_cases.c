@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Decisions one thing at a time: ends of waves, anchors, ties, flags, rules, listed problems, defaults, limits. */
+/* Decisions, one aspect at a time: ends of waves, anchors, ties, flags, rules, listed problems, defaults, limits. */
 #include "select/opened.h"
 
 #include <math.h>
@@ -88,12 +88,12 @@ static void the_nearest_anchor_has_the_micro_choice(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const tw_selection s = ask(f.s, cases[i].m, cases[i].l, 0);
         assert_int_equal(s.micro, cases[i].micro);
-        assert_string_equal(s.config, micros[cases[i].micro]); /* Words of a macro choice may be empty. */
+        assert_string_equal(s.config, micros[cases[i].micro]); /* The text of a macro choice may be empty. */
     }
     end(&f);
 }
 
-/* G = 2^26 is more than floats tell apart. A bound for fewer blocks would leave the better one out. */
+/* Floats do not tell G = 2^26 from its neighbours. A bound for fewer blocks would leave out the better choice. */
 static void bounds_end_where_floats_do(void **state) {
     (void)state;
     fixture f = {0};
@@ -113,7 +113,7 @@ static void bounds_end_where_floats_do(void **state) {
     end(&f);
 }
 
-/* 100 L - 399.99 is 0.01 at L = 4: no 20 bits hold it, so this artefact has floats. */
+/* 100 L - 399.99 is 0.01 at L = 4. Coefficients of 20 bits are too coarse, so this artefact has floats. */
 static void what_cancels_is_kept_in_floats(void **state) {
     (void)state;
     fixture f = {0};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Explanations: fields and lines of artefacts whose numbers are known. */
+/* Explanations: the fields and lines of artefacts with known numbers. */
 #include "support/support.h"
 
 #include "select/artefact.h"
@@ -13,7 +13,7 @@
 static const tw_artefact_anchor anchors[] = {{2, 0}, {8, 1}};
 static const char *const micros[] = {"stages=2", "stages=4"};
 
-/* Times of three waves and more: a constant for each. */
+/* Constant times of the first, the second and all later waves. */
 static const tw_artefact_fit own[] = {{{0, 0, 0, 10}, anchors, 2, 40, 0.125},
                                       {{0, 0, 0, 20}, anchors, 2, 30, 0.125},
                                       {{0, 0, 0, 30}, anchors, 2, 99999, 0.25}};
@@ -82,7 +82,7 @@ static tw_select_explanation explain(int64_t m, int64_t n, int64_t k, unsigned f
 
 static void a_prediction_has_its_evidence(void **state) {
     (void)state;
-    /* 6 blocks of 32 rounds on 4 slots. */
+    /* The problem has 6 blocks of 32 rounds on 4 slots. */
     tw_select_explanation e = explain(128, 192, 1000, TW_SELECT_DETERMINISTIC);
     assert_int_equal(e.choice.source, TW_SELECT_MODEL);
     assert_string_equal(e.choice.config, "by=vendor stages=2");
@@ -141,7 +141,7 @@ static void expect_lines(int64_t m, int64_t n, int64_t k, unsigned flags, tw_sel
     char text[2000];
     (void)tw_select_explain_text(s, (int64_t[]){m, n, k}, flags, match, text, sizeof text);
     assert_string_equal(text, lines);
-    /* Cut anywhere, it is the beginning of the whole. */
+    /* A text cut at any length is a prefix of the whole text. */
     for (size_t room = 0; room <= strlen(lines) + 1; room++) {
         char cut[2000];
         memset(cut, '#', sizeof cut);
@@ -182,6 +182,10 @@ static void lines_say_it_all(void **state) {
                  "choice: none (nothing is allowed)\n"
                  "left out: 4 of 4 macro choices: 1 of a vendor's, 3 of our own\n"
                  "measured on: this one (another device, so this is a guess)\n");
+    expect_lines(64, 64, 64, TW_SELECT_OWN_ONLY | TW_SELECT_VENDOR_ONLY, TW_SELECT_UNKNOWN,
+                 "choice: none (nothing is allowed)\n"
+                 "left out: 4 of 4 macro choices: 1 of a vendor's, 3 of our own\n"
+                 "measured on: this one (not compared with a device here)\n");
 }
 
 int main(void) {

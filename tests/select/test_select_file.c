@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files that are none, damaged, or made to do harm. */
+/* Files that are no artefacts, damaged, or malicious. */
 #include "support/support.h"
 
 #include "select/artefacts.h"
@@ -62,7 +62,7 @@ static int teardown(void **state) {
     return 0;
 }
 
-/* Asks an artefact that was let in for all kinds of things. */
+/* Exercises a selector: problems, flags, explanations. */
 static void use(const tw_selector *s, tw_random *r) {
     tw_selector_info info;
     tw_selection some[5];
@@ -84,11 +84,11 @@ static void use(const tw_selector *s, tw_random *r) {
     }
 }
 
-/* Opens bytes as a file. What is let in is used. */
+/* Opens bytes as a file, and exercises the selector if they are accepted. */
 static tw_status open_bytes(const sample *s, const unsigned char *bytes, size_t size, tw_diag *d) {
     tw_selector *sel = NULL;
     tw_random r = tw_random_seed(4);
-    unlink(s->other); /* A file that is cut and written again is flushed by some file systems, which takes long. */
+    unlink(s->other); /* Some file systems flush a file that is truncated and written again, which is slow. */
     test_write(s->folder, "other.tws", bytes, size);
     *d = (tw_diag){0};
     const tw_status st = tw_selector_open(&sel, s->other, d);
@@ -149,7 +149,7 @@ static void a_changed_byte_is_noticed(void **state) {
     free(c);
 }
 
-/* Numbers that are near limits, most often where they mean something. */
+/* Values near limits, most often written where a field is. */
 static void corrupt(tw_random *r, unsigned char *c, size_t size) {
     static const uint32_t odd[] = {0,          1,          2,          255,        256,        65535,      65536,
                                    0x7f800000, 0x7fffffff, 0x80000000, 0xffffffff, 0xfffffffe, 0x00010001, 0xff00ff00};
@@ -192,7 +192,7 @@ static void an_enemy_s_file_does_no_harm(void **state) {
     assert_true(let_in > times / 50 && let_in < times / 2);
 }
 
-/* What the check must notice, each with the checksum made right again. */
+/* Corruptions that the check must find, with the checksum corrected. */
 static void each_part_is_checked(void **state) {
     const sample *s = *state;
     unsigned char *c = copy_of(s);

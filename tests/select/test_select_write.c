@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the writer refuses, and writes that fail. */
+/* Artefacts that the writer refuses, and failing writes. */
 #include "support/support.h"
 
 #include "base/file.h"
@@ -115,7 +115,7 @@ static void the_writer_refuses(void **state) {
     test_folder_remove(folder);
 }
 
-/* A write that fails leaves what was there, and nothing beside it. */
+/* A failing write leaves the old file, and no other file. */
 static void a_failed_write_changes_nothing(void **state) {
     (void)state;
     content c;
@@ -146,7 +146,7 @@ static void a_failed_write_changes_nothing(void **state) {
     tw_buf_free(&before);
     tw_buf_free(&after);
     unlink(path);
-    assert_int_equal(rmdir(folder), 0); /* Nothing else was in it. */
+    assert_int_equal(rmdir(folder), 0); /* The folder is empty. */
     assert_int_equal(mkdir(folder, 0777), 0);
     test_folder_remove(folder);
 }

@@ -132,7 +132,7 @@ static void tiles(void **state) {
         check_space(&tw_tiled_space, &of, &usual, 40, 2000);
         tw_random r = tw_random_seed(1);
         const tw_space_size legal = tw_space_count_legal(&tw_tiled_space, &of, &usual, 10000, &r);
-        /* Four heights and four widths are less than twice 100 and 512. */
+        /* Four heights are below 200, and four widths below 1024. */
         assert_true(legal.exact && (int)legal.legal == (1 + vendors) * 4 * 4 * 16);
     }
 }

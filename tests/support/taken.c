@@ -6,7 +6,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
-/* The linker leads here what this program's objects call. */
+/* The linker wraps these functions: calls of the program's objects arrive here. */
 static atomic_int locks, texts;
 int __real_pthread_mutex_lock(pthread_mutex_t *m);
 int __wrap_pthread_mutex_lock(pthread_mutex_t *m);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Families, campaigns, training and evaluation on a family whose times are known. */
+/* Families, campaigns, trials, training and evaluation, on a family with known times. */
 #include "tune/toy_family.h"
 
 #include "tilewright/select.h"
@@ -114,7 +114,7 @@ static void usual_problems_are_drawn(void **state) {
         for (int a = 0; a < 3; a++)
             assert_true(p[a] >= t.family.least[a] && p[a] <= t.family.most[a] && p[a] % t.family.step[a] == 0);
         assert_true(tw_family_work(&t.family, p) <= 2e7);
-        small += p[0] < 91; /* Half of the factors of two. */
+        small += p[0] < 91; /* 91 is the geometric mean of the range. */
     }
     assert_true(small > 500);
 }
@@ -142,7 +142,7 @@ static void plans_cover_all_choices(void **state) {
         }
         for (int64_t k = 0; k < i; k++)
             assert_true(jobs[k].macro != j->macro || memcmp(jobs[k].problem, j->problem, sizeof j->problem) != 0);
-        /* The first jobs of all choices come before the second one of any. */
+        /* Macro choices take turns. */
         if (i < 3) assert_int_equal(count[j->macro], 1);
     }
     assert_int_equal(count[1], 0);
@@ -176,11 +176,11 @@ static void slow_choices_are_dropped(void **state) {
         for (int i = 0; i < 3; i++) liked += likes[m * TW_ARTEFACT_MICROS + i];
         assert_int_equal(liked, keep[m] ? 2 : 3);
     }
-    /* What the store has is not measured again, and another campaign's is. */
+    /* Measurements of the campaign are not repeated; those of another campaign do not count. */
     const int before = t.measured;
     assert_int_equal(tw_campaign_run(&t.family, s, &usual, &p, NULL), TW_OK);
     assert_true(t.measured == before && p.measured == 0 && p.had == before);
-    /* All micro choices at every point are more than the best at most points. */
+    /* Measuring all micro choices at every point takes more measurements. */
     tw_campaign_options all = usual;
     all.name = "all";
     all.micros = 0;
@@ -208,7 +208,7 @@ static tw_status count(void *context, const tw_measurement *m, tw_diag *diag) {
     return TW_OK;
 }
 
-/* Interrupted again and again, a campaign ends with what one without interruptions has. */
+/* A campaign with interruptions ends with the measurements of one without. */
 static void campaigns_go_on(void **state) {
     (void)state;
     toy t;
@@ -394,9 +394,9 @@ static void choices_come_near_the_best(void **state) {
     const tw_evaluate_summary usual_one = tw_evaluate_summarise(j.shares[0], j.n),
                               selected = tw_evaluate_summarise(j.shares[1], j.n);
     assert_true(usual_one.mean < 0.5);
-    /* What is lost is of micro choices between the few values of L that were measured. */
+    /* The loss comes from micro choices between the few measured values of L. */
     assert_true(selected.mean > 0.92 && selected.worst > 0.8 && selected.n == 40);
-    /* All of it is in the store now, so a family whose device is not here says the same. */
+    /* The store now has all measurements, so the recorded family has equal results. */
     const int before = t.measured;
     judged again = {.n = 0};
     tw_evaluate_options same = o;
@@ -409,7 +409,7 @@ static void choices_come_near_the_best(void **state) {
     tw_store_close(s);
 }
 
-/* Every form of the model in an artefact chooses as the model itself. */
+/* An artefact chooses as the model that it was written from. */
 static void artefacts_say_what_models_say(void **state) {
     (void)state;
     toy t;
@@ -477,7 +477,7 @@ static tw_evaluation evaluate_fixed(toy *t, const char *config) {
     return e;
 }
 
-/* A wrong result of a configuration, of a baseline or of a choice that is none of the configurations. */
+/* Wrong results are counted of configurations, of baselines and of choices that are no configuration. */
 static void wrong_results_are_told(void **state) {
     (void)state;
     static const char elsewhere[] = "tile=7 stages=2";
@@ -494,7 +494,7 @@ static void wrong_results_are_told(void **state) {
         assert_int_equal(e.configs, i < 2 ? all - 1 : all);
         assert_true((e.of[0].time > 0) == (i != 1) && (e.of[1].time > 0) == (i != 2));
     }
-    /* What was wrong once is wrong, also if it is right when it is measured again. */
+    /* A configuration that was wrong once has no time, even if its later results are right. */
     t.wrong = "tile=64 stages=2";
     t.wrong_times = 1;
     e = evaluate_fixed(&t, "tile=64 stages=2");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rig of this processor, and the family of its products. */
+/* The rig and the family of products on this processor. */
 #include "support/support.h"
 
 #include "base/diag.h"
@@ -19,7 +19,7 @@ static void configurations_are_checked(void **state) {
         const tw_cpu_rig_info *info = tw_cpu_rig_describe(r);
         assert_int_equal(info->threads, 2);
         assert_int_equal(tw_cpu_rig_open(r, 5, 40, 64, &d), TW_ERR_UNSUPPORTED);
-        /* Larger, smaller, and larger problems again: memory is kept between them. */
+        /* Sizes go up and down, since the rig keeps memory between problems. */
         static const int64_t problems[][3] = {{20, 160, 300}, {3, 32, 64}, {70, 320, 200}};
         for (int p = 0; p < 3; p++) {
             if (tw_cpu_rig_open(r, problems[p][0], problems[p][1], problems[p][2], &d) != TW_OK)
@@ -54,7 +54,7 @@ static tw_status hear(void *context, const tw_measured *m, tw_diag *diag) {
     return TW_OK;
 }
 
-/* Every choice that is legal for a problem is measured and right. */
+/* Every legal choice of a problem is measured and correct. */
 static void families_measure_their_choices(void **state) {
     (void)state;
     enum { MOST = 700 };
@@ -64,7 +64,8 @@ static void families_measure_their_choices(void **state) {
     if (tw_gemm_cpu_open(&f, &o, &d) != TW_OK) fail_msg("%s", d.message);
     assert_string_equal(f.name, "gemm-cpu-bf16");
     assert_non_null(strstr(f.environment, "\"threads\": 2"));
-    assert_true(f.n_macros % 30 == 0 && f.n_macros >= 60); /* Six heights, five widths, one's own and the vendors'. */
+    /* Six heights by five widths, of our kernel and of each vendor. */
+    assert_true(f.n_macros % 30 == 0 && f.n_macros >= 60);
     const int64_t problem[TW_SELECT_AXES] = {33, 256, 300};
     static char texts[MOST][200];
     const char *configs[MOST];
@@ -81,7 +82,7 @@ static void families_measure_their_choices(void **state) {
         configs[n] = texts[n];
     }
     const tw_measure_protocol p = {.samples = 2};
-    /* Baselines can be measured however narrow a thread's columns are. */
+    /* Baselines can be measured even where a thread has few columns. */
     const int64_t narrow[TW_SELECT_AXES] = {20, 32, 64};
     for (int b = 0; b < f.n_baselines; b++) {
         heard one = {0};
@@ -102,7 +103,7 @@ static void families_measure_their_choices(void **state) {
     tw_family_close(NULL);
 }
 
-/* A family of an environment of the test's. Fails if there is none. */
+/* Opens the recorded family of an environment. The test fails if that fails. */
 static tw_family open_recorded(tw_panel_format weights, const char *environment) {
     tw_family f;
     tw_diag d;
@@ -118,7 +119,7 @@ static int count_configs(const tw_family *f) {
     return n;
 }
 
-/* What a store has measured is the family that measured it, by its environment alone. */
+/* The recorded family of an environment equals the family that measured. */
 static void families_are_recorded(void **state) {
     (void)state;
     static const tw_panel_format formats[] = {{TW_F32, 0}, {TW_I4, 64}};
@@ -156,7 +157,7 @@ static void families_are_recorded(void **state) {
 #define ENVIRONMENT(THREADS, ISA, MORE)                                                                                \
     "{\"device\": \"X\", \"isa\": \"" ISA "\", \"openblas\": \"O\", \"threads\": " THREADS MORE "}"
 
-/* Another processor's choices are those of its threads, its instructions and its libraries. */
+/* A recorded family's choices depend on the threads, instructions and libraries of its processor alone. */
 static void other_processors_are_recorded(void **state) {
     (void)state;
     const int64_t problem[TW_SELECT_AXES] = {33, 512, 300};
@@ -168,7 +169,7 @@ static void other_processors_are_recorded(void **state) {
     assert_int_equal(wide.macros[0].slots, 16);
     wide.calls->baseline(wide.self, 0, problem, words, sizeof words);
     assert_non_null(strstr(words, " tn=32 "));
-    /* Kernels in plain C and with AMX have no blocks to choose. */
+    /* Kernels in plain C and with AMX have no choice of blocks. */
     tw_family plain = open_recorded((tw_panel_format){TW_BF16, 0}, ENVIRONMENT("16", "none", ""));
     tw_family amx = open_recorded((tw_panel_format){TW_BF16, 0}, ENVIRONMENT("16", "amx", ""));
     assert_true(count_configs(&wide) > count_configs(&plain) && count_configs(&plain) == count_configs(&amx));

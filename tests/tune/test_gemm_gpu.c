@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The family of products on a GPU, on a stand-in for the driver whose kernels do nothing, are all right, and take ten
+/* The family of products on a GPU, with a fake driver whose kernels do nothing, pass every check, and take ten
    microseconds. */
 #define _GNU_SOURCE
 #include "support/support.h"
@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static char *cache; /* Nothing that was compiled before is remembered. */
+static char *cache; /* An empty kernel cache. */
 
 static int setup(void **state) {
     (void)state;
@@ -34,7 +34,7 @@ static int teardown(void **state) {
     return 0;
 }
 
-/* Every choice is a kernel for the problems that its rules allow. */
+/* Every choice is legal for the problems that its rules allow. */
 static void choices_are_legal(void **state) {
     (void)state;
     tw_arena a = {0};
@@ -101,9 +101,9 @@ static void kernels_are_compiled_once(void **state) {
     for (int i = 0; i < 2; i++) tw_family_config(&f, f.macro, i, texts[i], sizeof texts[i]);
     configs[0] = texts[0];
     configs[1] = texts[1];
-    configs[2] = "by=cublaslt"; /* There is none here. */
+    configs[2] = "by=cublaslt"; /* cuBLASLt is not installed here. */
     const tw_measure_protocol p = {.samples = 3, .turns = true};
-    /* The second problem has the same kernels, the third has tiles that are not whole. */
+    /* The second problem shares the first one's kernels. The third has partial tiles. */
     static const int64_t problems[][TW_SELECT_AXES] = {{256, 512, 128}, {512, 256, 192}, {200, 512, 128}};
     int compiled = 0;
     for (int i = 0; i < 3; i++) {
@@ -127,7 +127,7 @@ static void kernels_are_compiled_once(void **state) {
     assert_non_null(strstr(words, "ml="));
     f.calls->baseline(f.self, 1, problems[0], words, sizeof words);
     assert_string_equal(words, "by=cublaslt");
-    /* The same family by its environment alone. */
+    /* The recorded family, made from the environment alone, equals the measured one. */
     tw_family recorded;
     if (tw_gemm_gpu_recorded(&recorded, TW_GEMM_BF16, f.environment, &d) != TW_OK) fail_msg("%s", d.message);
     assert_true(recorded.recorded && recorded.n_macros == f.n_macros && recorded.macro == f.macro);
@@ -140,7 +140,7 @@ static void kernels_are_compiled_once(void **state) {
     assert_int_equal(tw_gemm_gpu_recorded(&recorded, TW_GEMM_BF16, "what", &d), TW_ERR_FORMAT);
 }
 
-/* Sets of matrices follow each other, and begin again where the pool ends. */
+/* Sets of matrices are adjacent, and start again at the end of the pool. */
 static void pools_have_room_for_sets(void **state) {
     (void)state;
     tw_cuda *c;

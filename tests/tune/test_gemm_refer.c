@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The reference that a GPU computes, in the emulator, against the processor's. */
+/* The GPU's reference kernel, in the emulator, against the processor's reference. */
 #include "support/support.h"
 
 #include "emu/emu.h"
@@ -40,7 +40,7 @@ static void compare(tw_gemm_type type, int m, int n, int k) {
     assert_true(tw_emu_read(e, arguments[2], want, cells * sizeof *want));
     assert_true(tw_emu_read(e, arguments[3], tolerance, cells * sizeof *tolerance));
     for (size_t i = 0; i < cells; i++) {
-        /* The orders of two sums in double precision may differ. */
+        /* The two references may add in different orders. */
         assert_true(fabs(want[i] - d.want[i]) <= 1e-12 * k);
         assert_true(fabsf(tolerance[i] / d.tolerance[i] - 1) < 1e-4f);
     }

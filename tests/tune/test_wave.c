@@ -53,7 +53,7 @@ static void any_part_has_a_point(void **state) {
     assert_int_equal(p[0].grid, 40);
     assert_int_equal(tw_wave_points(&(tw_wave_grid){.slots = 132, .waves = 1, .parts = 4, .longest = 1}, p), 4);
     assert_int_equal(p[3].grid, 121);
-    /* Within 2 rows and 9 columns, or the other way round. */
+    /* Limits of 2 rows and 9 columns, and of 9 rows and 2 columns. */
     tw_wave_grid limited = {.slots = 41, .waves = 2, .parts = 1, .longest = 5, .most_rows = 2, .most_columns = 9};
     assert_int_equal(tw_wave_points(&limited, p), 1);
     assert_true(p[0].grid == 18 && p[0].rows == 2 && p[0].columns == 9);

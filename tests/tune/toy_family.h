@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A family whose times are known: blocks of a wave run at once, each as long as its rounds, and tiles are of different
-   worth. It measures nothing, and counts what it is asked. */
+/* A family with known times. The time of a problem is that of its waves, whose blocks last as long as their rounds.
+   Measuring returns these times and counts calls. */
 #ifndef TW_TESTS_TUNE_TOY_FAMILY_H
 #define TW_TESTS_TUNE_TOY_FAMILY_H
 
@@ -19,15 +19,15 @@ enum { TOY_SLOTS = 8, TOY_MACROS = 4 };
 typedef struct toy {
     tw_family family;
     int measured;      /* Configurations that were measured. */
-    int end;           /* After so many more, measuring is interrupted. Negative: never. */
-    const char *wrong; /* The configuration that is wrong. NULL: none. */
-    int wrong_times;   /* It is wrong so many times, and right then. 0: always wrong. */
+    int end;           /* Configurations until an interruption. Negative: there is none. */
+    const char *wrong; /* The configuration with a wrong result. NULL: there is none. */
+    int wrong_times;   /* Number of first results of `wrong` that are wrong. 0: all are. */
 } toy;
 
 static const char *const toy_micros[] = {"stages=2", "stages=4", "stages=8"};
 static const char *const toy_baselines[] = {"default"};
 
-/* The time that a round of a macro choice takes, in microseconds. The last choice is never worth its while. */
+/* Microseconds of a round of each macro choice. The last one is never the fastest. */
 static const double toy_round[TOY_MACROS] = {1, 1.8, 3.2, 40};
 
 static const tw_artefact_macro toy_macros[TOY_MACROS] = {
@@ -57,10 +57,11 @@ static const tw_artefact_macro toy_macros[TOY_MACROS] = {
      .n_micros = 3},
 };
 
-/* The fewer rounds there are, the fewer stages are best. */
+/* Returns the time of a configuration in microseconds. The fewer rounds there are, the fewer stages are best. */
 static inline double toy_time(const tw_family *f, const char *config, const int64_t *problem) {
     int macro, micro;
-    if (!tw_family_find(f, config, &macro, &micro)) return 1e6; /* A baseline that is none of the choices. */
+    /* The configuration is a baseline that the family does not have. */
+    if (!tw_family_find(f, config, &macro, &micro)) return 1e6;
     const tw_wave_division d = tw_family_divide(f, macro, problem);
     const double waves = ceil((double)d.grid / TOY_SLOTS), best = d.loops < 8 ? 0 : d.loops < 24 ? 1 : 2;
     return (waves * (d.loops * toy_round[macro] + 3) + 5) * (1 + 0.1 * fabs(best - micro));
@@ -126,7 +127,7 @@ static inline void toy_open(toy *t) {
                             .self = t};
 }
 
-/* Interrupts as soon as the toy's time has come. */
+/* Interrupts when toy.end reaches 0. */
 static inline bool toy_interrupted(void *context) {
     const toy *t = context;
     return t->end == 0;

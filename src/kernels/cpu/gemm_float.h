@@ -26,7 +26,7 @@ static int64_t least(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
-/* The usual blocks: 256 KiB of float for two panels, 384 KiB of x. */
+/* Default blocks: 256 KiB of floats for two panels, 384 KiB of x. */
 static tw_gemm_blocking usual(tw_gemm_blocking by) {
     return (tw_gemm_blocking){by.span ? by.span : 2048, by.rows ? by.rows : 48};
 }

@@ -27,10 +27,10 @@ typedef struct tw_gemm_sink {
     void *context;
 } tw_gemm_sink;
 
-/* How a product is cut into blocks that stay in caches. AMX and plain C have blocks of their own. */
+/* The blocks of a product that stay in caches. Kernels with AMX and in plain C choose their own. */
 typedef struct tw_gemm_blocking {
-    int span; /* Columns of x and W at a time: a multiple of 256. 0: 2048. */
-    int rows; /* Rows of x that meet a block of panels: a multiple of 12. 0: 48. */
+    int span; /* Columns of x and W in a block, a multiple of 256. 0: 2048. */
+    int rows; /* Rows of x in a block, a multiple of 12. 0: 48. */
 } tw_gemm_blocking;
 
 /* y[m][16 p + r] = row r of panel p . x[m] for m < rows; x is rows x cols with stride ldx, y has stride ldy; y is

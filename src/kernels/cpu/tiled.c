@@ -39,9 +39,14 @@ static const tw_param params[] = {
      .meaning = "what tiles that follow each other share"},
 };
 
-/* Tells whether more than half of a tile is used, or no smaller tile exists. */
-static bool is_used(int64_t extent, int64_t tile, int64_t least) {
-    return tile <= least || 2 * extent > tile;
+/* Returns the least extent that uses more than half of a tile. 1: no smaller tile exists. */
+static int64_t least_extent(int64_t tile, int64_t least) {
+    return tile <= least ? 1 : tile / 2 + 1;
+}
+
+void tw_tiled_least(const tw_tiled_config *c, int64_t *m, int64_t *n) {
+    *m = least_extent(c->tm, TM_LEAST);
+    *n = least_extent(c->tn, TN_LEAST);
 }
 
 static tw_status legal(const void *context, const void *config, tw_diag *diag) {
@@ -53,14 +58,16 @@ static tw_status legal(const void *context, const void *config, tw_diag *diag) {
     if (c->span % 256) return tw_fail(diag, TW_ERR_UNSUPPORTED, "span=%d is no multiple of 256", c->span);
     if (c->rows % 12) return tw_fail(diag, TW_ERR_UNSUPPORTED, "rows=%d is no multiple of 12", c->rows);
     if (!of->of.m) return TW_OK;
-    if (!is_used(of->of.m, c->tm, TM_LEAST))
+    int64_t least_m, least_n;
+    tw_tiled_least(c, &least_m, &least_n);
+    if (of->of.m < least_m)
         return tw_fail(diag, TW_ERR_UNSUPPORTED, "tm=%d is too large for %lld rows", c->tm, (long long)of->of.m);
-    if (!is_used(of->of.n, c->tn, TN_LEAST))
+    if (of->of.n < least_n)
         return tw_fail(diag, TW_ERR_UNSUPPORTED, "tn=%d is too large for %lld columns", c->tn, (long long)of->of.n);
     return TW_OK;
 }
 
-/* Vendors have blocks of their own, and so do our kernels with AMX and in plain C. */
+/* Vendors, and our kernels with AMX and in plain C, choose their own blocks. */
 static void plain(const void *context, void *config) {
     const tw_tiled_context *of = context;
     tw_tiled_config *c = config;
@@ -93,7 +100,7 @@ static tw_gemm_blocking blocking(const tw_tiled_config *c) {
     return (tw_gemm_blocking){c->span, c->rows};
 }
 
-/* The largest tile: rows of x, and panels. */
+/* Rows of x in the largest tile, and its panels. */
 static int64_t most_rows(const tw_tiled_problem *p, const tw_tiled_config *c) {
     return parts_of(p->m, parts_of(p->m, c->tm));
 }
@@ -105,7 +112,7 @@ size_t tw_tiled_scratch(const tw_kernels *k, const tw_tiled_problem *p, const tw
     const int64_t rows = most_rows(p, c), panels = most_panels(p, c);
     if (c->by) return (size_t)(panels * TW_PANEL_ROWS * p->k) * sizeof(float);
     size_t most = 0;
-    /* A tile with a row less may need more, since tiles of x have other heights. */
+    /* A tile with one row less may need more scratch, since x is packed in tiles of other heights. */
     for (int64_t r = rows - 1; r <= rows; r++) {
         const size_t one = k->gemm_scratch[p->weights.dtype](p->weights, panels, p->k, r, blocking(c));
         if (one > most) most = one;

@@ -15,7 +15,7 @@ static void find_copy(tw_gemm_gen *g, tw_gemm_operand *o, int j, tw_val shared) 
         outer = tw_rem(b, row, t->outer);
         inner = tw_add(b, inner, tw_mul_imm(b, tw_div(b, row, t->outer), t->width));
     }
-    /* A tile keeps its order in global memory, or is transposed element by element. */
+    /* A tile in shared memory has the order of global memory, or is transposed element by element. */
     tw_val across = tw_mul_imm(b, t->transposed ? inner : outer, t->pitch);
     tw_val along = tw_mul_imm(b, t->transposed ? outer : inner, t->es);
     o->to[j] = tw_add(b, shared, tw_add(b, across, along));
@@ -26,7 +26,7 @@ static void find_copy(tw_gemm_gen *g, tw_gemm_operand *o, int j, tw_val shared) 
 static void find_copies(tw_gemm_gen *g, tw_gemm_operand *o, tw_val shared) {
     tw_builder *b = g->b;
     const tw_gemm_tile *t = o->tile;
-    /* Rows from a copy to the thread's next, in a regular tile. */
+    /* Rows from a thread's copy to its next copy in a regular tile. */
     const int threads = g->plan.threads, apart = threads / t->per_row;
     o->regular = t->per_thread == 1 || (threads % t->per_row == 0 &&
                                         (t->width == t->inner || t->outer % apart == 0 || apart % t->outer == 0));
@@ -98,11 +98,11 @@ static tw_attrs carrier(const tw_gemm_tile *t) {
     return (tw_attrs){.type = t->vec == 1 ? TW_T_i8 : t->vec == 2 ? TW_T_i16 : TW_T_i32, .vec = t->vec / 4};
 }
 
-/* A part of the copies of the next stage. */
+/* Part `part` of `parts` of the next stage's copies. */
 typedef struct batch {
-    tw_val stage;    /* Where asynchronous copies go. TW_NONE: copies go to registers. */
-    tw_val more;     /* Predicate for asynchronous copies. TW_NONE: always. */
-    int part, parts; /* Part `part` of `parts`. */
+    tw_val stage;    /* Destination of asynchronous copies. TW_NONE: copies go to registers. */
+    tw_val more;     /* Predicate of asynchronous copies. TW_NONE: true. */
+    int part, parts; /* The part's number, from 0, and the number of parts. */
 } batch;
 
 static void move(tw_gemm_gen *g, tw_gemm_operand *o, const batch *x, bool check_k) {
@@ -111,7 +111,7 @@ static void move(tw_gemm_gen *g, tw_gemm_operand *o, const batch *x, bool check_
     const int from = x->part * t->per_thread / x->parts, below = (x->part + 1) * t->per_thread / x->parts;
     tw_val base = x->stage.id ? tw_add(b, o->to[0], x->stage) : TW_NONE;
     for (int j = from; j < below; j++) {
-        /* A copy lies within bounds as a whole, or not at all. */
+        /* A copy is within bounds as a whole or not at all. */
         tw_val at = source(g, o, j), inside = o->inside[j], last = j == t->per_thread - 1 ? o->last : TW_NONE;
         if (check_k) {
             tw_val k = tw_add(b, g->k_position, t->k_major ? o->inner[j] : o->outer[j]);

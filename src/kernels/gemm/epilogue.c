@@ -8,15 +8,15 @@
 
 enum { RUN = 4 };
 
-/* Neighbouring cells of a line that a thread has. */
+/* A run: adjacent cells of a line in one thread. */
 typedef struct run {
-    int cells[RUN]; /* Their sums. */
-    int n;          /* A power of two. */
-    int offset;     /* Bytes from the thread's first cell of the line. */
-    tw_val inside;  /* Predicate: the run is within C. TW_NONE: always. */
+    int cells[RUN]; /* Indices of the cells' sums. */
+    int n;          /* Number of cells, a power of two. */
+    int offset;     /* Bytes from the thread's first cell of the line to the run. */
+    tw_val inside;  /* Predicate: the run is within C. TW_NONE: true. */
 } run;
 
-/* Returns how to access a run in memory. 16-bit floats are moved in pairs. */
+/* Returns the attributes of a run's memory accesses. 16-bit floats are moved in pairs. */
 static tw_attrs access_of(const tw_gemm_gen *g, const run *r) {
     const tw_type t = g->v->out, pair = t == TW_T_f16 ? TW_T_f16x2 : TW_T_bf16x2;
     const bool pairs = r->n > 1 && (t == TW_T_f16 || t == TW_T_bf16);
@@ -58,7 +58,7 @@ static void store_run(tw_gemm_gen *g, const run *r, tw_val address, const tw_val
 
 typedef tw_val combine(tw_builder *b, tw_val x, tw_val y);
 
-/* Combines each cell of a run with an operand's. */
+/* Combines each cell of a run with the operand's cell. */
 static void apply(tw_gemm_gen *g, const run *r, tw_val address, combine *by, tw_val *x) {
     tw_val y[RUN];
     load_run(g, r, address, true, y);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The frame of a plain product: which tile a block computes, where its operands lie, and what becomes of its sums. They
-   are computed in parts: in a thread (ks), in groups of a block's threads (kl), in blocks (kg). */
+/* The frame of a plain product. It chooses a block's tile, locates the operands, and joins the sums, which are computed
+   in parts along k: in a thread (ks), in groups of a block's threads (kl), and in blocks (kg). */
 #include "kernels/gemm/generate.h"
 
 static tw_scheduler scheduler_of(const tw_gemm_gen *g) {
@@ -47,7 +47,7 @@ static void fetch(tw_gemm_gen *g, bool is_x, tw_val to, tw_val k, tw_val full) {
     tw_tile_fetch(g->b, is_x ? &g->plan.tile_x : &g->plan.tile_y, &copy);
 }
 
-/* All threads take part, except those of a producer warp. */
+/* The barrier is for all threads except those of a producer warp. */
 tw_meeting tw_gemm_meeting(const tw_gemm_gen *g) {
     const bool all = g->plan.threads == g->plan.group * g->c->kl;
     return all ? (tw_meeting){0} : (tw_meeting){.threads = g->plan.group, .number = TW_GEMM_SUMS};

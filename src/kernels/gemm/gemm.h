@@ -25,9 +25,9 @@ typedef enum tw_gemm_type {
 bool tw_gemm_type_from_name(const char *name, tw_gemm_type *t);
 extern const struct tw_gemm_type_info {
     const char *name;    /* "f32", ... */
-    tw_type element;     /* Of A and B in memory. */
-    tw_type accumulator; /* f32, f64 or i32. */
-    tw_type out;         /* Of C unless the problem says otherwise. */
+    tw_type element;     /* Element type of A and B in memory. */
+    tw_type accumulator; /* Type of sums: f32, f64 or i32. */
+    tw_type out;         /* Element type of C unless the problem names another. */
 } tw_gemm_types[TW_GEMM_TYPES];
 
 typedef enum tw_gemm_activation {
@@ -77,13 +77,13 @@ extern const char *const tw_gemm_buffer_names[TW_GEMM_BUFFERS]; /* "a", ..., "co
 
 /* A matrix of a problem, or a batch of them, as stored. */
 typedef struct tw_gemm_matrix {
-    tw_type type;              /* Of an element. */
-    int64_t rows, columns, ld; /* As stored. ld: elements from a row to the next. */
+    tw_type type;              /* Element type. */
+    int64_t rows, columns, ld; /* Extents as stored, and elements from a row to the next. */
     int64_t count;             /* Number of matrices. 0: the problem has no such matrix. */
-    int64_t stride;            /* Elements from a matrix to the next. 0 if all products have one. */
+    int64_t stride;            /* Elements from a matrix to the next. 0: all products share one matrix. */
 } tw_gemm_matrix;
 tw_gemm_matrix tw_gemm_matrix_of(const tw_gemm_problem *p, tw_gemm_buffer which);
-size_t tw_gemm_matrix_bytes(const tw_gemm_matrix *m); /* From the first element to the last. */
+size_t tw_gemm_matrix_bytes(const tw_gemm_matrix *m); /* Returns the bytes from the first element to the last. */
 
 /* Sets leading dimensions, strides and `batch` that are 0, and `out` if it is TW_T_none. TW_ERR_USAGE: the problem
    makes no sense. All other functions take completed problems, whose sizes in bytes fit 64 bits. */
@@ -108,7 +108,7 @@ typedef struct tw_gemm_config {
     int frag;       /* SIMT: most bytes of a fragment load along k, or the element's size if smaller. */
     int copy;       /* 0: asynchronous copies. 1: through registers, which transposes SIMT's tiles on the way. */
     int stages;     /* Stages in shared memory: at least 2. Through registers 1 or 2. */
-    int split;      /* tw_join_way: how blocks along k add up their parts. Only where kg > 1. */
+    int split;      /* tw_join_way of the blocks along k. Unused if kg is 1. */
     int swap;       /* 1: compute the transposed product, so that C's columns take the place of rows. */
     int group;      /* Rows of tiles that are computed together, for the L2 cache. */
     int multicast;  /* mma=2: blocks of a cluster that fetch together the rows (group=1) or columns (else) they share.
@@ -156,6 +156,7 @@ typedef struct tw_gemm_variant {
     bool beta, batched;             /* beta is not 0. There are several products. */
     tw_gemm_epilogue epilogue;
 } tw_gemm_variant;
+/* Returns the variant of a completed problem. Its padding is zero: equal variants have equal bytes. */
 tw_gemm_variant tw_gemm_variant_of(const tw_gemm_problem *p, const tw_gemm_config *c);
 
 /* Builds the kernel of a legal configuration. NULL: out of memory. */
@@ -172,7 +173,7 @@ tw_status tw_gemm_ptx(const tw_gemm_problem *p, const tw_gemm_config *c, const t
 typedef struct tw_gemm_buffers {
     uint64_t of[TW_GEMM_BUFFERS];
 } tw_gemm_buffers;
-/* Describes the buffers of a legal configuration's kernel. Those that it does not have are of 0 bytes. */
+/* Describes the buffers of a legal configuration's kernel. Buffers that the kernel lacks have 0 bytes. */
 void tw_gemm_describe_buffers(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_gemm_resources *need,
                               tw_gpu_buffer out[TW_GEMM_BUFFERS]);
 void tw_gemm_launch_of(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_gemm_buffers *buffers,

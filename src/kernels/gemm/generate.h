@@ -41,7 +41,7 @@ typedef struct tw_gemm_tile {
     int per_thread;  /* Copies per thread. */
     int pitch;       /* Bytes from row to row in shared memory. */
     int bytes;       /* Bytes of the tile in a stage. */
-    int threads;     /* Threads of a group along the extent. With tensor cores, warps. */
+    int threads;     /* Threads of a group along the extent. With tensor cores: warps. */
     int v;           /* SIMT: elements per fragment load. */
 } tw_gemm_tile;
 
@@ -62,7 +62,7 @@ typedef struct tw_gemm_plan {
     int step;         /* Elements along k that a step takes. */
 } tw_gemm_plan;
 
-/* Returns true if the blocks of a tile add up their parts of k as a cluster. */
+/* Tells whether the blocks of a tile join their parts of k in a cluster. */
 static inline bool tw_gemm_splits_in_cluster(const tw_gemm_config *c) {
     return c->kg > 1 && c->split == TW_JOIN_CLUSTER;
 }
@@ -70,7 +70,7 @@ static inline bool tw_gemm_splits_in_cluster(const tw_gemm_config *c) {
 /* Derives the plan. Returns NULL, or why the configuration is illegal. */
 const char *tw_gemm_plan_of(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_target *t, tw_gemm_plan *p);
 
-/* An operand: what a thread copies of it, and which rows of X (columns of Y) its sums belong to. */
+/* An operand: a thread's copies of it, and the rows of X (columns of Y) of the thread's sums. */
 typedef struct tw_gemm_operand {
     const tw_gemm_tile *tile;
     bool whole;                         /* Rows (columns of Y) need no bounds check. */
@@ -83,7 +83,7 @@ typedef struct tw_gemm_operand {
     bool regular;                       /* The distances between a thread's copies are constants. */
     int rows[TW_GEMM_MAX_COPIES];       /* Regular: rows from the first copy to each. */
     int elements[TW_GEMM_MAX_COPIES];   /* Regular: elements along the row from the first copy to each. */
-    tw_val step;                        /* Regular: bytes of rows[1] rows (i64). Only where that is above 0. */
+    tw_val step;                        /* Regular: bytes of rows[1] rows (i64). Unset if rows[1] is 0. */
     tw_val outer[TW_GEMM_MAX_COPIES];   /* Row of each copy in the tile. */
     tw_val inner[TW_GEMM_MAX_COPIES];   /* First element of each copy in its row. */
     tw_val offset[TW_GEMM_MAX_COPIES];  /* Irregular: bytes from `pointer` to each copy (i64). */
@@ -95,7 +95,7 @@ typedef struct tw_gemm_operand {
     tw_val row;                         /* The row of the previous copy. */
     tw_val base;                        /* Address of the thread's first fragment in stage 0. */
     tw_val first;                       /* Row (column of Y) in the tile of the thread's first sum. */
-    int of[TW_GEMM_MAX_ACC];            /* Rows (columns of Y) from there to each sum. */
+    int of[TW_GEMM_MAX_ACC];            /* Rows (columns of Y) from `first` to each sum. */
 } tw_gemm_operand;
 
 /* The state of the generator. */
@@ -119,11 +119,11 @@ typedef struct tw_gemm_gen {
     tw_val group_tid;               /* The thread's number in its group. */
     tw_val tile, split, batch;      /* Numbers of the block's tile, its part of k, and its product. */
     tw_val shared;                  /* Address of the block's shared memory. */
-    tw_val next_stage;              /* The stage that copies between steps fill. TW_NONE: none are made there. */
+    tw_val next_stage;              /* The stage that copies between steps fill. TW_NONE: there are no such copies. */
     tw_val more;                    /* Predicate: there is such a stage. */
     tw_val k_position;              /* Variable: the first k of the next stage to fetch. */
     tw_val k_begin, k_end;          /* The block's part of k. */
-    tw_val stages;                  /* The number of its stages. */
+    tw_val stages;                  /* Number of stages of the block's part of k. */
     tw_gemm_operand x, y;           /* The operands. */
     tw_val acc[2][TW_GEMM_MAX_ACC]; /* Variables: the sums, of each of the ks parts. */
 } tw_gemm_gen;
@@ -144,27 +144,28 @@ void tw_gemm_copy_store(tw_gemm_gen *g, tw_val stage);
 /* A way to compute products. tw_gemm_config.mma selects it: SIMT (simt.c), mma.sync (tensor.c) or wgmma (wgmma.c). */
 typedef struct tw_gemm_way {
     bool tensor_copies; /* Tensor copies fetch A and B. */
-    /* Sets the plan but for its shared memory. Returns NULL, or why the configuration is illegal. */
+    /* Sets the plan except its shared memory. Returns NULL, or why the configuration is illegal. */
     const char *(*plan)(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_target *t, tw_gemm_plan *p);
     void (*build)(tw_gemm_gen *g);
 
-    /* The fields below serve tw_gemm_pipeline only. */
-    int most_code; /* The limit of accumulators * depth, since a stage is unrolled. */
-    /* Sets the plan's threads, accumulators and steps. Returns NULL, or why the configuration is illegal. */
+    int most_code; /* Pipeline: limit of accumulators * depth, since a stage is unrolled. */
+    /* Pipeline: sets the plan's threads, accumulators and steps. Returns NULL, or why the configuration is illegal. */
     const char *(*shape)(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_target *t, tw_gemm_plan *p);
-    int (*fragments)(const tw_gemm_config *c, const tw_gemm_plan *p); /* Counts the values of one step's fragments. */
-    void (*prepare)(tw_gemm_gen *g);                                  /* Sets base, first and of in both operands. */
-    /* Adds a stage to the sums, and calls tw_gemm_copy_between after each step. */
+    /* Pipeline: counts the values of one step's fragments. */
+    int (*fragments)(const tw_gemm_config *c, const tw_gemm_plan *p);
+    /* Pipeline: sets base, first and of in both operands. */
+    void (*prepare)(tw_gemm_gen *g);
+    /* Pipeline: adds a stage to the sums, and calls tw_gemm_copy_between after each step. */
     void (*stage)(tw_gemm_gen *g, tw_val stage);
 } tw_gemm_way;
 extern const tw_gemm_way tw_gemm_simt, tw_gemm_mma, tw_gemm_wgmma;
 const tw_gemm_way *tw_gemm_way_of(const tw_gemm_config *c);
 
-/* pipeline.c: plan and build of kernels whose threads copy by themselves. */
+/* pipeline.c: tw_gemm_way.plan and build of SIMT and mma.sync, whose threads copy tiles themselves. */
 const char *tw_gemm_pipeline_plan(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_target *t,
                                   tw_gemm_plan *p);
 void tw_gemm_pipeline(tw_gemm_gen *g);
-/* Computes where an element lies in a tile in shared memory. `row` is X's row, or Y's column. */
+/* Computes the offset in bytes of an element in a tile in shared memory. `row` is X's row, or Y's column. */
 tw_val tw_gemm_element_offset(tw_builder *b, const tw_gemm_tile *t, tw_val row, tw_val k);
 
 /* staged.c: exchanges sums through shared memory, so that neighbouring threads hold neighbours of a line of C. */
@@ -178,13 +179,13 @@ typedef struct tw_gemm_frame {
     tw_scope (*each_tile)(tw_gemm_gen *g);
     /* Sets x.origin, y.origin, tile, split and batch from a tile's number. */
     void (*find_tile)(tw_gemm_gen *g, tw_val number);
-    /* Sets x.matrix and y.matrix. Unused where tensor copies fetch. */
+    /* Sets x.matrix and y.matrix. Unused with tensor copies. */
     void (*locate)(tw_gemm_gen *g);
     /* Fetches a tile of X or Y by tensor copies: to a shared address, from the element k on. One thread calls it. */
     void (*fetch)(tw_gemm_gen *g, bool is_x, tw_val to, tw_val k, tw_val full);
     void (*finish)(tw_gemm_gen *g); /* Joins the sums' parts, and stores them. All threads with sums call it. */
 } tw_gemm_frame;
-extern const tw_gemm_frame tw_gemm_plain_frame; /* frame.c: of a plain product. */
+extern const tw_gemm_frame tw_gemm_plain_frame; /* frame.c: the frame of a plain product. */
 /* Builds a kernel as tw_gemm_build does, with another frame. */
 tw_kernel *tw_gemm_build_frame(const tw_gemm_frame *f, const tw_gemm_variant *v, const tw_gemm_config *c,
                                const tw_target *t);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernels whose threads copy by themselves: SIMT and mma.sync. Their plan, and their pipeline along k. */
+/* The plan and the pipeline along k of SIMT and mma.sync kernels, whose threads copy tiles themselves. */
 #include "kernels/gemm/generate.h"
 
 /* -- the plan: layouts in shared memory, copies and registers */
@@ -11,11 +11,12 @@ static int round_up(int x, int to) {
 /* Chooses the bytes from row to row in shared memory, so that a warp's loads have no bank conflicts. */
 static int pitch_of(const tw_gemm_tile *t, const tw_gemm_config *c, tw_gemm_type type) {
     const int bytes = (t->k_stored ? c->u : t->extent) * t->es, row = round_up(bytes, 16);
-    /* A half-warp reads four elements of four rows. Rows an odd multiple of 32 bytes apart do not conflict. */
+    /* A half-warp reads four elements of four rows. Rows that are an odd multiple of 32 bytes apart have no bank
+       conflicts. */
     if (c->mma && type == TW_GEMM_F64) return round_up(bytes, 32) | 32;
     if (c->mma && type == TW_GEMM_TF32 && !t->k_stored) return round_up(bytes, 128) + 32;
     if (!c->mma && !t->k_stored)
-        return t->k_major ? row + 16 : row; /* A copy transposes. The padding keeps the banks of its stores apart. */
+        return t->k_major ? row + 16 : row; /* The padding spares a transposing copy's stores bank conflicts. */
     return row | 16;
 }
 
@@ -31,11 +32,11 @@ static const char *plan_tile(tw_gemm_plan *p, const tw_gemm_variant *v, const tw
     while (t->vec > t->es && t->inner * t->es % t->vec) t->vec /= 2;
     REFUSE(!c->copy && t->vec < 4,
            "asynchronous copies move 4 bytes at least, and rows of a matrix or a tile are aligned to less");
-    /* SIMT reads runs along rows of C. A copy of single elements can transpose to that order. */
+    /* SIMT reads runs along rows of C. A copy of single elements can transpose a tile to that order. */
     t->transposed = t->k_major && !c->mma && (t->vec == t->es || (c->copy && t->es >= 4));
     t->k_stored = t->k_major && !t->transposed;
-    /* In a transposing copy neighbouring threads take eight elements along k, and then the next row. Their stores then
-       have different banks. */
+    /* In a transposing copy adjacent threads copy eight elements along k before the next row. Their stores then have no
+       bank conflicts. */
     const int width = t->vec / t->es > 8 ? t->vec / t->es : 8;
     t->width = t->transposed && t->inner > width ? width : t->inner;
     t->per_row = t->width * t->es / t->vec;
@@ -44,7 +45,7 @@ static const char *plan_tile(tw_gemm_plan *p, const tw_gemm_variant *v, const tw
     REFUSE(t->per_thread > TW_GEMM_MAX_COPIES, "too many copies a thread");
     t->pitch = pitch_of(t, c, v->type);
     t->bytes = (t->k_stored ? t->extent : c->u) * t->pitch;
-    /* SIMT loads fragments of as many elements as lie together. */
+    /* SIMT loads fragments of as many adjacent elements as there are. */
     const int frag = t->k_stored && c->frag < 16 ? (c->frag > t->es ? c->frag : t->es) : 16;
     const int together = t->k_stored ? p->depth : is_x ? c->ms : c->ns;
     t->v = frag / t->es < 4 ? frag / t->es : 4;
@@ -52,12 +53,12 @@ static const char *plan_tile(tw_gemm_plan *p, const tw_gemm_variant *v, const tw
     return NULL;
 }
 
-/* Counts sums, fragments of a step, copies in registers, and some registers for addresses. */
+/* Estimates registers per thread: sums, fragments of a step, copies in registers, and some for addresses. */
 static int registers_of(const tw_gemm_variant *v, const tw_gemm_config *c, const tw_gemm_plan *p, int fragments) {
     const int of_value = tw_type_bits(tw_gemm_types[v->type].accumulator) / 32;
     const int held = !c->copy ? 0 : (p->x.per_thread * p->x.vec + p->y.per_thread * p->y.vec + 3) / 4;
     const int registers = (p->accumulators * c->ks + fragments) * of_value + held + 24;
-    /* The compiler takes at least 64 registers for f64's tensor-core operations. */
+    /* ptxas uses at least 64 registers with f64 tensor-core operations. */
     return c->mma && v->type == TW_GEMM_F64 && registers < 64 ? 64 : registers;
 }
 
@@ -71,7 +72,7 @@ const char *tw_gemm_pipeline_plan(const tw_gemm_variant *v, const tw_gemm_config
     p->threads = p->group * c->kl;
     REFUSE(p->accumulators * c->ks > TW_GEMM_MAX_ACC, "a thread's tile takes too many registers");
     REFUSE(c->ks > 1 && p->depth / p->step < c->ks, "nothing to split in a thread");
-    /* A stage is unrolled, which multiplies its code. */
+    /* Unrolling a stage multiplies its code. */
     REFUSE(p->accumulators * p->depth > way->most_code, "a stage unrolls to too much code");
     if ((why = plan_tile(p, v, c, true))) return why;
     if ((why = plan_tile(p, v, c, false))) return why;

@@ -36,7 +36,7 @@ const char *tw_gemm_plan_of(const tw_gemm_variant *v, const tw_gemm_config *c, c
     const char *why = way->plan(v, c, t, p);
     if (why) return why;
     REFUSE(p->threads > 1024, "more than 1024 threads");
-    /* Sums that are exchanged take the place of the ring, unless the next tile is fetched at the same time. */
+    /* The exchange of sums reuses the ring's memory, unless the next tile is fetched at the same time. */
     p->part_bytes = p->accumulators * p->group * tw_type_bits(tw_gemm_types[v->type].accumulator) / 8;
     const int join = c->staged ? tw_gemm_staged_bytes(c) : (c->kl > 1 ? c->kl / 2 : cluster) * p->part_bytes;
     const int ring = p->stage_bytes * c->stages;
@@ -49,7 +49,7 @@ const char *tw_gemm_plan_of(const tw_gemm_variant *v, const tw_gemm_config *c, c
     return NULL;
 }
 
-/* Computes what the configuration takes for a problem. Returns NULL, or why the configuration is illegal. */
+/* Computes a configuration's resources for a problem. Returns NULL, or why the configuration is illegal. */
 static const char *resources_of(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_target *t,
                                 tw_gemm_resources *r) {
     tw_gemm_plan plan;
@@ -68,7 +68,8 @@ static const char *resources_of(const tw_gemm_problem *p, const tw_gemm_config *
            "tiles that fetch together are no whole number of clusters");
     REFUSE(columns * c->group > INT32_MAX, "a group of tiles is too large");
     const int64_t tiles = rows * columns * p->batch;
-    const bool alone = c->kg == 1 || c->split == TW_JOIN_CLUSTER; /* Blocks exchange nothing through memory. */
+    /* True: blocks exchange nothing through global memory. */
+    const bool alone = c->kg == 1 || c->split == TW_JOIN_CLUSTER;
     *r = (tw_gemm_resources){
         .threads = plan.threads,
         .registers = plan.registers,

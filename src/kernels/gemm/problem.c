@@ -72,7 +72,7 @@ static tw_status complete_strides(tw_gemm_problem *p, tw_diag *diag) {
     if (!p->stride_c) p->stride_c = p->ldc * p->m;
     if (p->stride_a < TW_GEMM_SHARED || p->stride_b < TW_GEMM_SHARED || p->stride_c < 0)
         return tw_fail(diag, TW_ERR_USAGE, "strides of a batch cannot be negative");
-    /* The bytes of what a machine can hold, and what is derived from them, fit 64 bits. */
+    /* Limits under which sizes in bytes, and values derived from them, fit 64 bits. */
     for (int i = TW_GEMM_A; i <= TW_GEMM_C; i++) {
         const tw_gemm_matrix m = tw_gemm_matrix_of(p, (tw_gemm_buffer)i);
         const double span =
@@ -164,21 +164,26 @@ tw_gemm_variant tw_gemm_variant_of(const tw_gemm_problem *p, const tw_gemm_confi
        (Asynchronous copies can be cut short, but memory checkers count the bytes that are cut off.) The copy engine
        checks the ends of rows by itself. */
     const bool ends = !tw_gemm_way_of(c)->tensor_copies;
-    return (tw_gemm_variant){
-        .type = p->type,
-        .out = p->out,
-        .a_k_major = c->swap ? p->trans_b : !p->trans_a,
-        .b_k_major = c->swap ? !p->trans_a : p->trans_b,
-        .vec_a = alignment(&x, most, ends),
-        .vec_b = alignment(&y, most, ends),
-        .vec_c = alignment(&out, 16, true),
-        .whole_m = (c->swap ? p->n : p->m) % c->ml == 0,
-        .whole_n = (c->swap ? p->m : p->n) % c->nl == 0,
-        .whole_k = p->k % c->u == 0,
-        .beta = p->beta != 0,
-        .batched = p->batch > 1,
-        .epilogue = p->epilogue,
-    };
+    tw_gemm_variant v;
+    memset(&v, 0, sizeof v);
+    v.type = p->type;
+    v.out = p->out;
+    v.a_k_major = c->swap ? p->trans_b : !p->trans_a;
+    v.b_k_major = c->swap ? !p->trans_a : p->trans_b;
+    v.vec_a = alignment(&x, most, ends);
+    v.vec_b = alignment(&y, most, ends);
+    v.vec_c = alignment(&out, 16, true);
+    v.whole_m = (c->swap ? p->n : p->m) % c->ml == 0;
+    v.whole_n = (c->swap ? p->m : p->n) % c->nl == 0;
+    v.whole_k = p->k % c->u == 0;
+    v.beta = p->beta != 0;
+    v.batched = p->batch > 1;
+    /* Assigning the whole struct would also copy its padding. */
+    v.epilogue.bias = p->epilogue.bias;
+    v.epilogue.activation = p->epilogue.activation;
+    v.epilogue.mul = p->epilogue.mul;
+    v.epilogue.residual = p->epilogue.residual;
+    return v;
 }
 
 /* Makes the tensor map of an operand. Its boxes are as wide as the swizzle. */

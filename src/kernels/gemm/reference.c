@@ -75,7 +75,7 @@ static double cut_off(const tw_gemm_problem *p, double sum, double magnitude) {
     return (double)p->k / 8 * (2 * sqrt(magnitude) + fabs(sum));
 }
 
-/* A result on its way, and the magnitude of what was summed. */
+/* A partial result, and the sum of its terms' magnitudes. */
 typedef struct result {
     double x, size;
 } result;

@@ -8,9 +8,10 @@
 
 /* Elements are in [-1, 1], or any 8-bit integers. Gaps between rows hold NaNs. */
 typedef struct tw_gemm_data {
-    tw_gemm_problem problem;    /* The completed problem. */
-    void *of[TW_GEMM_MATRICES]; /* Matrices by tw_gemm_buffer. NULL: the problem has none. C is as before the launch. */
-    size_t bytes[TW_GEMM_MATRICES]; /* Their sizes. */
+    tw_gemm_problem problem; /* The completed problem. */
+    /* Matrices by tw_gemm_buffer, C as before the launch. NULL: the problem lacks the matrix. */
+    void *of[TW_GEMM_MATRICES];
+    size_t bytes[TW_GEMM_MATRICES]; /* Bytes of the matrices. */
     double *want;                   /* [cells]: the result, in C's order without gaps. */
     float *tolerance;               /* [cells]: |C - want| must be below it. */
     int64_t cells;                  /* Number of elements of C. */

@@ -59,7 +59,7 @@ static void prepare(tw_gemm_gen *g) {
 /* Loads `deep` values along k, from k on, of each of `count` cells: out[cell][depth]. */
 static void fragment(tw_gemm_gen *g, const tw_gemm_tile *t, tw_val base, int count, int k, int deep, tw_val out[][4]) {
     const tw_type type = tw_gemm_types[g->v->type].element;
-    /* A load takes t->v values along the direction in which neighbours lie, and goes that way first. */
+    /* A load takes t->v adjacent values. Loads proceed along the direction of adjacency first. */
     const int lines = t->k_stored ? count : deep, along = t->k_stored ? deep : count;
     for (int line = 0; line < lines; line++)
         for (int i = 0; i < along; i += t->v) {

@@ -64,7 +64,7 @@ static tw_val lane_part(tw_gemm_gen *g, const tw_gemm_tile *t, bool is_x) {
         tw_val q = tw_shr(b, g->lane, 3), r = tw_rem(b, g->lane, 8);
         const int per = 16 / t->es; /* Elements in 16 bytes. */
         const bool two = is_x || m->k == 2 * per;
-        /* The q-th matrix: which 8 rows, and which 16 bytes along k. */
+        /* Matrix q of ldmatrix: its 8 rows, and its 16 bytes along k. */
         tw_val tile_of = !two ? q : is_x ? tw_rem(b, q, 2) : tw_shr(b, q, 1);
         tw_val half_of = !two ? tw_i32(b, 0) : is_x ? tw_shr(b, q, 1) : tw_rem(b, q, 2);
         row = tw_mul_imm(b, tile_of, 8);

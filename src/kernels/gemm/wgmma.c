@@ -32,7 +32,7 @@ static const char *plan(const tw_gemm_variant *v, const tw_gemm_config *c, const
     p->threads = p->group + 32;
     p->accumulators = c->ms / ROWS * c->nl / 2;
     p->stage_bytes = p->x.bytes + p->y.bytes;
-    p->registers = p->accumulators + 40; /* Sums, two descriptors, and the epilogue's registers. */
+    p->registers = p->accumulators + 40; /* 40: two descriptors and the epilogue's registers. */
     const bool cluster = tw_gemm_splits_in_cluster(c);
     REFUSE(c->multicast && c->multicast != 2 && c->multicast != 4, "multicast is to 2 or 4 blocks, or to none");
     REFUSE(c->multicast && cluster, "a cluster multicasts or splits k, not both");

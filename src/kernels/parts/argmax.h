@@ -14,13 +14,13 @@ typedef struct tw_argmax {
 
 /* Makes variables. `least` is below every value that counts. */
 tw_argmax tw_argmax_of(tw_builder *b, float least);
-/* Takes a value: it becomes the largest if it is larger, or as large and of a lower number. */
+/* Updates the maximum with a value, which replaces it if it is larger, or equal and of a lower number. */
 void tw_argmax_take(tw_builder *b, const tw_argmax *a, tw_val value, tw_val number);
 /* Computes the argmax of a warp's lanes for each of them. */
 tw_argmax tw_argmax_warp(tw_builder *b, const tw_argmax *a);
 /* Stores to a cell. `to` has the state space and the offset. */
 void tw_argmax_store(tw_builder *b, const tw_argmax *a, tw_attrs to, tw_val cell);
-/* Takes the values of n neighbouring cells of shared memory, in order. */
+/* Updates the maximum with n adjacent cells of shared memory, in order. */
 void tw_argmax_take_cells(tw_builder *b, const tw_argmax *a, tw_val cells, int offset, int n);
 
 #endif

@@ -11,7 +11,7 @@ void tw_flag_store(tw_builder *b, tw_val address, tw_val x, tw_val tag) {
     tw_st(b, flagged, address, &bits);
 }
 
-/* Computes the predicate that an element of addresses from to below - 1 has another tag. */
+/* Computes the predicate that some element at addresses `from` to below - 1 has another tag. */
 static tw_val stale(tw_builder *b, const tw_flag_words *x, int from, int below) {
     tw_val any = TW_NONE;
     for (int i = from; i < below; i++) {

@@ -3,7 +3,7 @@
 
 #include "kernels/parts/counter.h"
 
-enum { TOGETHER = TW_JOIN_BLOCKS /* The most parts that are loaded before their first vector is added. */ };
+enum { TOGETHER = TW_JOIN_BLOCKS /* The most parts whose loads are issued before the first addition. */ };
 
 static int bytes_of(const tw_join *j) {
     return tw_type_bits(j->type) / 8;
@@ -32,12 +32,12 @@ static void join_groups(tw_builder *b, const tw_join *j) {
     }
 }
 
-/* Opens an IR block for group 0. With one group it opens none. */
+/* Opens an IR block for group 0. Opens none if there is one group. */
 static tw_scope push_first(tw_builder *b, const tw_join *j) {
     return j->groups > 1 ? tw_push_if(b, tw_eq(b, j->group, tw_i32(b, 0))) : TW_NO_BLOCK;
 }
 
-/* Counts the elements of a thread's access to a part. */
+/* Returns the elements of a thread's vector access to a part. */
 static int vector(const tw_join *j) {
     int v = 16 / bytes_of(j);
     while (j->n % v) v /= 2;
@@ -59,7 +59,7 @@ static int vector_offset(const tw_join *j, int i) {
     return i / vector(j) * vector(j) * j->threads * bytes_of(j);
 }
 
-/* Stores the thread's sums to a part. With `zeros` it stores these four values again and again instead. */
+/* Stores the thread's sums to a part. `zeros` not NULL: stores its four values in place of each vector. */
 static void put(tw_builder *b, const tw_join *j, int space, tw_val at, const tw_val *zeros) {
     tw_attrs to = {.type = j->type, .vec = vector(j), .space = space};
     for (int i = 0; i < j->n; i += to.vec) {
@@ -68,8 +68,8 @@ static void put(tw_builder *b, const tw_join *j, int space, tw_val at, const tw_
     }
 }
 
-/* Adds up the vector of sum i from `n` parts, in order. With `afresh` the sums start from zero. All loads are issued
-   before the first addition. */
+/* Adds the vector of sum i of `n` parts, in order, to the sums; with `afresh`, to zero. All loads are issued before the
+   first addition. */
 static void take_vector(tw_builder *b, const tw_join *j, int i, const tw_val *parts, int n, tw_attrs from,
                         bool afresh) {
     tw_val x[TOGETHER][4] = {{{0}}};
@@ -85,14 +85,14 @@ static void take_vector(tw_builder *b, const tw_join *j, int i, const tw_val *pa
                 tw_add_to(b, j->sums[i + e], x[p][e]);
 }
 
-/* Adds up `n` consecutive parts of the workspace from address `at` on. */
+/* Adds `n` consecutive parts of the workspace from address `at` on to the sums. */
 static void take(tw_builder *b, const tw_join *j, tw_val at, int n, bool afresh) {
     tw_val parts[TOGETHER];
     for (int p = 0; p < n; p++) parts[p] = p ? tw_add_imm(b, at, p * part_bytes(j)) : at;
     for (int i = 0; i < j->n; i += vector(j)) take_vector(b, j, i, parts, n, (tw_attrs){.cache = TW_CACHE_cg}, afresh);
 }
 
-/* Adds up all parts, in rounds of TOGETHER. The first round has the parts that are left over. */
+/* Sets the sums to those of all parts, in rounds of TOGETHER parts. The first round takes the remainder. */
 static void take_all(tw_builder *b, const tw_join *j) {
     tw_val at = part_address(b, j, tw_i32(b, 0), j->parts);
     const int first = (j->parts - 1) % TOGETHER + 1, rounds = (j->parts - first) / TOGETHER;
@@ -149,7 +149,7 @@ static void sleep(void *context, tw_val seen) {
     tw_do(context, TW_OP_nanosleep, (tw_attrs){0}, tw_i32(context, 20), TW_NONE);
 }
 
-/* Adds the block's sums to the workspace when it is its turn. The last block keeps the result. */
+/* Adds the block's sums to the workspace when the blocks before it have. The last block keeps the result. */
 static tw_val add_in_turn(tw_builder *b, const tw_join *j) {
     tw_val last = tw_eq(b, j->part, tw_i32(b, j->parts - 1));
     /* Thread 0 waits for the block's turn. The barrier makes the other threads wait for thread 0. */
@@ -171,7 +171,7 @@ static tw_val add_in_turn(tw_builder *b, const tw_join *j) {
     return last;
 }
 
-/* Leaves the block's sums in the workspace. Tells whether the block is the one that stores the tile. */
+/* Stores the block's sums in the workspace. Returns the predicate that this block stores the tile. */
 static tw_val give(tw_builder *b, const tw_join *j) {
     if (j->way == TW_JOIN_SERIAL) return add_in_turn(b, j);
     if (j->way == TW_JOIN_ATOMIC) {
@@ -182,7 +182,7 @@ static tw_val give(tw_builder *b, const tw_join *j) {
     return arrive(b, j);
 }
 
-/* Takes the total of all blocks' sums from the workspace. */
+/* Loads the total of all blocks' sums from the workspace. */
 static void collect(tw_builder *b, const tw_join *j) {
     if (j->way == TW_JOIN_LAST) take_all(b, j);
     if (j->way != TW_JOIN_ATOMIC) return;

@@ -10,12 +10,13 @@
 
 enum { TW_JOIN_BLOCKS = 8 /* The most blocks of a cluster. */ };
 
-/* How blocks add up their parts. All but TW_JOIN_ATOMIC are deterministic. */
+/* Ways to reduce the partial sums of several blocks. The sums of TW_JOIN_ATOMIC differ from run to run; the other ways
+   are deterministic. */
 typedef enum tw_join_way {
     TW_JOIN_LAST,    /* The last block to arrive adds all parts in order. Workspace: `parts` per tile. */
     TW_JOIN_SERIAL,  /* Blocks add to one part in order. Workspace: one part per tile. */
     TW_JOIN_ATOMIC,  /* Blocks add to one part in any order. Workspace: one part per tile, zero between launches. */
-    TW_JOIN_CLUSTER, /* Blocks of a cluster each add up a share in order. Without workspace, from sm_90 on. */
+    TW_JOIN_CLUSTER, /* Each block of a cluster adds a share of all parts in order. No workspace. From sm_90 on. */
     TW_JOIN_WAYS
 } tw_join_way;
 
@@ -29,14 +30,13 @@ typedef struct tw_join {
     tw_val thread;      /* A thread's number in its group. */
     int groups;         /* Groups in a block, a power of two. */
     tw_val group;       /* A thread's group. */
-    /* Shared address of memory for the exchange: groups / 2 * n * threads elements, and n * threads for a cluster. No
-       thread reads its old contents any more. */
+    /* Shared address of memory for the exchange: at least groups / 2 * n * threads elements, and in a cluster at least
+       n * threads. No thread may still read its old contents. */
     tw_val shared;
 
-    /* The fields below except `parts` serve several blocks only. */
-    int parts;        /* Blocks that hold parts of a tile. 1: the block has all of it. */
-    tw_join_way way;  /* How they add up their parts. */
-    tw_val part;      /* This block's part. In a cluster its rank. */
+    int parts;        /* Blocks that hold parts of a tile. 1: way, part, tile, workspace and counters are unused. */
+    tw_join_way way;  /* The way in which the blocks join their parts. */
+    tw_val part;      /* The block's part. In a cluster: its rank. */
     tw_val tile;      /* The tile's number. */
     tw_val workspace; /* Address of the workspace, aligned to 16 bytes. */
     tw_val counters;  /* Address of the tiles' counters, i32. */
@@ -45,8 +45,9 @@ typedef struct tw_join {
 /* Stores sums `from` to `below` - 1 of a thread. */
 typedef void tw_join_store(void *context, int from, int below);
 
-/* Adds up the sums of all groups and blocks, and has them stored by `store`: by group 0 of one block, or in a cluster
-   by group 0 of each block a share. Afterwards the workspace of TW_JOIN_ATOMIC and all counters are zero again. */
+/* Adds up the sums of all groups and blocks, and builds their stores by `store`. Group 0 of one block stores all sums;
+   in a cluster group 0 of each block stores a share. Afterwards all counters and the workspace of TW_JOIN_ATOMIC are
+   zero. */
 void tw_join_sums(tw_builder *b, const tw_join *j, tw_join_store *store, void *context);
 
 #endif

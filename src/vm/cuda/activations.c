@@ -84,8 +84,8 @@ static void store_integers(tw_mega_activations *a, const four *f, int n) {
     }
 }
 
-/* Stores integers, or floats split into two 16-bit floats: a pair's upper halves, then its remainders, in a fragment's
-   order. */
+/* Stores activations in the order of a fragment: integers, or floats split into two 16-bit floats, a pair's upper
+   halves before its remainders. */
 static void store(tw_mega_activations *a, const four *f, int n) {
     tw_builder *b = a->g->b;
     if (tw_mega_is_integer(&a->g->p->body)) {
@@ -117,7 +117,7 @@ static void load_columns(tw_mega_gen *g, tw_flag_words *w, int n, tw_val (*x)[4]
     }
 }
 
-/* Computes how the threads go through a chunk. */
+/* Computes the threads' turns through a chunk. */
 static void set_pace(tw_mega_activations *a) {
     const tw_mega_plan *p = a->g->p;
     const int64_t of_body = tw_mega_stage_columns(p, &p->body), of_head = tw_mega_stage_columns(p, &p->head);

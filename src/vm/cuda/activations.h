@@ -10,14 +10,15 @@ enum { TW_MEGA_AHEAD = 4 /* Loads that a thread issues at once if the input has 
 
 typedef struct tw_mega_activations {
     tw_mega_gen *g;
-    tw_val in, norm;            /* Addresses of the first position's activations, and of the norm's weights. */
-    tw_val normed;              /* Predicate: RMS norm is applied to the activations. */
-    tw_val columns, positions;  /* Number of columns, and of positions. */
-    tw_val width;               /* Columns of a chunk, rounded up to whole stages. */
-    tw_val tag, mask;           /* plan.flags: the tag to wait for, and its bits that count. */
-    int span;                   /* Columns that all threads take at once. */
-    int at_once[2];             /* Runs of columns that a thread loads at once. [1]: if the input has RMS norm. */
-    bool one_turn[2];           /* One turn of all threads covers a chunk. */
+    tw_val in, norm;           /* Addresses of the first position's activations, and of the norm's weights. */
+    tw_val normed;             /* Predicate: RMS norm is applied to the activations. */
+    tw_val columns, positions; /* Number of columns, and of positions. */
+    tw_val width;              /* Columns of a chunk, rounded up to whole stages. */
+    tw_val tag, mask;          /* plan.flags: the tag to wait for, and its bits that count. */
+    int span;                  /* Columns of a turn of all threads. */
+    /* Runs of columns whose loads a thread issues together. [1]: for inputs with RMS norm. */
+    int at_once[2];
+    bool one_turn[2];           /* True: one turn of all threads covers a chunk. [1]: for inputs with RMS norm. */
     tw_val from, limit;         /* Variables: the chunk's first column, and how many of its columns exist. */
     tw_val w[TW_MEGA_AHEAD][4]; /* Variables: the norm's weights of the thread's first columns of the chunk. */
     tw_val row[TW_CUDA_VM_TOKENS], to[TW_CUDA_VM_TOKENS]; /* Addresses of each position, in memory and shared memory. */

@@ -5,9 +5,9 @@
 typedef struct attention {
     tw_mega_gen *g;
     tw_mega_attender by;
-    tw_val from, end; /* The first query head, and the one behind the last. */
+    tw_val from, end; /* The first query head, and one past the last. */
     tw_val split, splits, window, q, out, k, v;
-    tw_val fresh; /* Variable: the first batch's positions from this one on are not fetched yet. */
+    tw_val fresh; /* Variable: the first position of the first batch that is not fetched yet. */
 } attention;
 
 /* Joins the warps' results, and stores finished heads, or parts of them if there are several splits. */
@@ -47,7 +47,7 @@ static void finish(const attention *a, tw_val row, tw_val head, tw_val heads) {
     }
 }
 
-/* Finds the split's share of the positions that a row's query attends to. */
+/* Finds the split's range of the positions that a row's query attends to. */
 static void find_range(const attention *a, tw_val row, tw_mega_past *seen) {
     tw_builder *b = a->g->b;
     tw_val end = tw_add_imm(b, tw_mega_position(a->g, row), 1);
@@ -59,7 +59,8 @@ static void find_range(const attention *a, tw_val row, tw_mega_past *seen) {
     seen->last = tw_add(b, start, high);
 }
 
-/* Finds the keys and values of a head. If sequences are several, row i has the cache's heads of sequence i. */
+/* Finds the addresses of a head's keys and values. With several sequences row i reads the cache's heads of sequence
+   i. */
 static void find_past(const attention *a, tw_val kv_head, tw_val row, tw_mega_past *p) {
     tw_mega_gen *g = a->g;
     tw_builder *b = g->b;

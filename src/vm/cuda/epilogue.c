@@ -22,7 +22,7 @@ static tw_val sum_of(tw_builder *b, tw_val *x, int n) {
     return x[0];
 }
 
-/* Adds up n neighbouring cells of all warps, which are `apart` bytes apart. They are read where `when` holds. */
+/* Adds up n adjacent cells of all warps. Warps are `apart` bytes apart. Cells are read where `when` holds. */
 static void add_warps(tw_mega_gen *g, tw_val at, int apart, tw_val when, int n, tw_val *y) {
     tw_val x[2][TW_MEGA_WARPS];
     for (int w = 0; w < g->p->tuning.warps; w++) {
@@ -176,7 +176,7 @@ static void end_turns(tw_builder *b, const turns *t) {
     tw_pop(b, t->loop);
 }
 
-/* Begins a loop over units of `in` rows of the group. A unit makes `out` rows of the result: as many, or one. */
+/* Opens a loop over units of `in` rows of the group. A unit makes `out` rows of the result: `in` or 1. */
 static turns begin_units(const rows *r, int in, int out) {
     tw_builder *b = r->g->b;
     const tw_mega_sums *s = r->s;

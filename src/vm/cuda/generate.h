@@ -44,15 +44,17 @@ tw_val tw_mega_at(tw_builder *b, tw_val base, tw_val i, int64_t bytes); /* Compu
 tw_scope tw_mega_thread_loop(tw_mega_gen *g, tw_val count);             /* for (i = thread; i < count; i += threads) */
 tw_type tw_mega_element(tw_dtype t); /* The IR's type of a cache's or table's elements. */
 
-/* Attributes of accesses to `vec` neighbouring elements (0: one), `offset` bytes from the address. */
+/* Returns attributes of accesses to `vec` adjacent elements (0: one) of shared memory, `offset` bytes from the
+   address. */
 static inline tw_attrs tw_mega_shared(tw_type t, int vec, int offset) {
     return (tw_attrs){.type = t, .vec = vec, .space = TW_SPACE_shared, .offset = offset};
 }
-/* What other blocks wrote, which this SM's cache may have old values of. */
+/* Returns attributes of loads of data that other blocks write while the kernel runs. The loads bypass L1, which may be
+   stale. */
 static inline tw_attrs tw_mega_l2(tw_type t, int vec, int offset) {
     return (tw_attrs){.type = t, .vec = vec, .offset = offset, .cache = TW_CACHE_cg};
 }
-/* What nobody writes while the kernel runs. */
+/* Returns attributes of loads of buffers that are read-only while the kernel runs. */
 static inline tw_attrs tw_mega_fixed(tw_type t, int vec, int offset) {
     return (tw_attrs){.type = t, .vec = vec, .offset = offset, .cache = TW_CACHE_nc};
 }
@@ -66,7 +68,7 @@ enum {
 
 /* Waits until the instruction's input is there. Every builder calls it, as late as it can. */
 void tw_mega_wait(tw_mega_gen *g);
-void tw_mega_wait_alone(tw_mega_gen *g); /* For instructions without weights: no activations are copied first. */
+void tw_mega_wait_alone(tw_mega_gen *g); /* tw_mega_wait for instructions without weights, which copy no activations. */
 
 /* Computes the tag that the instruction reads or writes, with plan.flags. A step writes the buffer `uses` times. */
 tw_val tw_mega_tag(tw_mega_gen *g, bool writes, int uses);

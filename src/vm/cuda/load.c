@@ -9,14 +9,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* After the first failure nothing more is allocated. Threads that pack tapes change it under the machine's lock. */
+/* The state of loading a program. The first failure sticks in `status`, and nothing is allocated after it. Threads that
+   pack tapes set `status` under the machine's lock. */
 typedef struct loading {
     tw_cuda_vm *vm;
     tw_mega_program *p;
-    const tw_instr **stages; /* [counter]: tw_mega_stages_of. */
-    tw_mega_tape **tapes;    /* [worker] */
+    const tw_instr **stages; /* [counter]: result of tw_mega_stages_of. */
+    tw_mega_tape **tapes;    /* [worker]: the worker's tape. */
     int32_t *records;        /* Room for the records of any worker. */
-    _Atomic int next;        /* The next worker whose tape is packed. */
+    _Atomic int next;        /* The next worker whose tape is to be packed. */
     _Atomic tw_status status;
     tw_diag diag;
 } loading;
@@ -27,7 +28,7 @@ static void out_of_memory(loading *l) {
     pthread_mutex_unlock(&l->vm->lock);
 }
 
-/* Allocates memory of `owner` and copies `data` there. Returns the address. */
+/* Allocates memory of `owner` and copies `data` there. Returns the address. 0: a failure. */
 static uint64_t put(loading *l, const void *owner, const char *name, const void *data, size_t bytes, bool read_only) {
     uint64_t address = 0;
     pthread_mutex_lock(&l->vm->lock);
@@ -50,7 +51,7 @@ const tw_mega_named *tw_mega_named_find(const tw_cuda_vm *vm, const char *name) 
     return e;
 }
 
-/* Uploads a vector as floats, or a table as it is stored. */
+/* Uploads a weight: a vector as floats, a table in its stored element type. Returns the address. 0: a failure. */
 static uint64_t upload_weight(loading *l, const tw_weight *w) {
     const bool floats = w->cols == 1;
     const size_t row = floats ? 4 : (size_t)w->cols * (tw_dtype_bits(w->dtype) / 8), bytes = (size_t)w->rows * row;
@@ -73,7 +74,7 @@ static uint64_t new_cache(loading *l, const tw_buffer *b) {
     return address;
 }
 
-/* Finds or makes what programs share by its name: a cache or a weight. */
+/* Returns the address of a cache or weight, which programs share by name. Allocates it for the first program. */
 static uint64_t shared(loading *l, const tw_buffer *b, int at) {
     tw_cuda_vm *vm = l->vm;
     const tw_mega_named *known = tw_mega_named_find(vm, b->name);
@@ -91,8 +92,8 @@ static uint64_t shared(loading *l, const tw_buffer *b, int at) {
     return address;
 }
 
-/* Returns a buffer's address, or 0 for buffer -1 and after a failure. It is made when its address is first needed. If
-   data is its own flag, an activation begins as zeros: no write has tag 0 yet. */
+/* Returns a buffer's address, and allocates the buffer at the first call. 0: `at` is -1, or a failure. Where data is
+   its own flag, activations are zeroed, since no write has tag 0. */
 static uint64_t address_of(loading *l, int at) {
     if (at < 0 || l->status != TW_OK) return 0;
     const tw_buffer *b = &l->p->s->buffers[at];
@@ -110,7 +111,7 @@ static uint64_t address_of(loading *l, int at) {
 
 /* ---- tapes */
 
-/* Hashes what a tape holds: which rows of which matrices, and their layout. */
+/* Hashes the content of a tape: the rows, their matrices and their layout. */
 tw_mega_tape tw_mega_tape_of(const tw_mega_program *p, int worker) {
     const tw_mega_plan *plan = &p->plan;
     const tw_worker *w = &p->s->workers[worker];
@@ -146,7 +147,7 @@ tw_mega_tape *tw_mega_tape_find(tw_mega_tape *list, const uint64_t key[2]) {
     return list;
 }
 
-/* Finds a worker's tape, or makes one that is not packed yet. NULL: out of memory. */
+/* Returns a worker's tape, or a new one that is not packed yet. NULL: out of memory. */
 static tw_mega_tape *get_tape(tw_cuda_vm *vm, const tw_mega_program *p, int worker) {
     tw_mega_tape made = tw_mega_tape_of(p, worker), *t = tw_mega_tape_find(vm->tapes, made.key);
     if (t) return t;
@@ -188,7 +189,7 @@ static void *pack_some(void *context) {
     return NULL;
 }
 
-/* All cores pack tapes. For the emulator one core does, so that addresses are the same in every run. */
+/* Packs tapes on all cores, and for the emulator on one, so that addresses are equal in every run. */
 static void load_tapes(loading *l) {
     enum { MOST = 64 };
     pthread_t threads[MOST];
@@ -212,7 +213,7 @@ static void load_tapes(loading *l) {
 
 /* ---- records */
 
-/* The word of a record that has an operand's address. Word 0: no more. */
+/* The word of a record for an operand's address. Word 0: the end of the list. */
 typedef struct operand_word {
     int word, operand;
 } operand_word;
@@ -347,7 +348,7 @@ static tw_mega_worker load_records(loading *l, int worker) {
             if (last && is_early(l, w, in)) record[TW_W_KIND] |= TW_MEGA_EARLY;
         }
     }
-    /* A worker without records still reads one. */
+    /* A worker without records reads one. */
     out.records = put(l, p, "records", l->records, (size_t)(out.count + 1) * TW_MEGA_RECORD, true);
     return out;
 }

@@ -12,25 +12,27 @@
 #include <pthread.h>
 
 typedef struct tw_mega_program {
-    int id; /* 0 for the first, then 1 and so on. */
+    int id; /* Number of the program, from 0. */
     const tw_schedule *s;
     tw_mega_plan plan;
     tw_schedule_weights weights;
-    tw_kernel *kernel;                /* The kernel in the emulator. NULL: it runs on a device. */
-    tw_cuda_module *module;           /* The kernel on a device. NULL: it is emulated. */
-    tw_cuda_ready *ready;             /* The module's launch. NULL before the first. */
-    tw_signature signature;           /* The kernel's parameters, in the order of TW_MEGA_ARG_. */
-    uint64_t *buffer;                 /* [buffer]: address of each buffer. 0: no record has it. */
-    uint64_t arguments[TW_MEGA_ARGS]; /* Of the kernel: addresses from loading on, the others from the last launch. */
-    uint64_t slot_rows;               /* Address of what TW_W_SLOT_ROWS describes. */
-    int32_t *kinds;                   /* [worker][trace_records]: tw_mega_kind of each record. */
-    int32_t epoch;                    /* Number of steps that were launched. */
-    bool gave_up;                     /* The machine gave up. The program cannot run any more. */
-    _Atomic int32_t *said;            /* Host memory of ARG_OUT, then that of ARG_TOKENS. NULL: emulated. */
-    int64_t pending;                  /* Steps of a launch whose end was not waited for. */
-    tw_sample_rules rules_there[TW_CUDA_VM_TOKENS]; /* Rules that the device has. */
-    float *logits;                                  /* Host memory: as many rows of logits as the buffer has. */
-    int64_t streamed_bytes;                         /* Bytes of the tapes, which a step reads once. */
+    tw_kernel *kernel;      /* The kernel in the emulator. NULL: the program runs on a device. */
+    tw_cuda_module *module; /* The kernel on a device. NULL: the program is emulated. */
+    tw_cuda_ready *ready;   /* The module's launch. NULL before the first. */
+    tw_signature signature; /* The kernel's parameters, in the order of TW_MEGA_ARG_. */
+    uint64_t *buffer;       /* [buffer]: address of each buffer. 0: no record uses it. */
+    /* The kernel's arguments. Addresses are set by loading, the others by each launch. */
+    uint64_t arguments[TW_MEGA_ARGS];
+    uint64_t slot_rows; /* Address of the slots' rows (TW_W_SLOT_ROWS). */
+    int32_t *kinds;     /* [worker][trace_records]: tw_mega_kind of each record. */
+    int32_t epoch;      /* Number of steps that were launched. */
+    bool gave_up;       /* True: the machine gave up, and the program cannot run any more. */
+    /* Host memory of ARG_OUT, followed by that of ARG_TOKENS. NULL: the program is emulated. */
+    _Atomic int32_t *said;
+    int64_t pending;                                /* Steps of a launch that was not waited for. */
+    tw_sample_rules rules_there[TW_CUDA_VM_TOKENS]; /* Sampling rules, as the device's memory has them. */
+    float *logits;                                  /* Host memory for all rows of the logits buffer. */
+    int64_t streamed_bytes;                         /* Bytes of all tapes. A step reads each once. */
     struct tw_mega_program *next;
 } tw_mega_program;
 
@@ -55,10 +57,10 @@ typedef struct tw_mega_named {
 typedef struct tw_mega_tape {
     struct tw_mega_tape *next;
     uint64_t key[2];
-    uint64_t address; /* 0: it is not packed yet. */
+    uint64_t address; /* Address of the tape. 0: it is not packed yet. */
     int64_t bytes;
     int stages, before_head; /* Number of stages, and how many of them precede the head's. */
-    uint64_t *biases;        /* Address of each strip's biases. 0: it has none. */
+    uint64_t *biases;        /* Address of each strip's biases. 0: the strip has none. */
 } tw_mega_tape;
 
 struct tw_cuda_vm {
@@ -83,7 +85,7 @@ struct tw_cuda_vm {
 /* memory.c. Allocates memory and copies `data` there. NULL: the memory is not initialised. */
 tw_status tw_mega_alloc(tw_cuda_vm *vm, const void *owner, const char *name, const void *data, size_t bytes,
                         bool read_only, uint64_t *address, tw_diag *diag);
-/* Allocates memory of zeros. */
+/* Allocates zeroed memory. */
 tw_status tw_mega_alloc_zeros(tw_cuda_vm *vm, const void *owner, const char *name, size_t bytes, uint64_t *address,
                               tw_diag *diag);
 void tw_mega_free(tw_cuda_vm *vm, const void *owner); /* Frees all memory of the owner. */
@@ -98,8 +100,10 @@ tw_status tw_mega_alloc_shared(tw_cuda_vm *vm, const void *owner, const char *na
 int tw_mega_most_records(const tw_schedule *s); /* The most records of a worker. */
 tw_status tw_mega_load(tw_cuda_vm *vm, tw_mega_program *p, tw_diag *diag);
 const tw_mega_named *tw_mega_named_find(const tw_cuda_vm *vm, const char *name);
-tw_mega_tape tw_mega_tape_of(const tw_mega_program *p, int worker); /* A worker's tape, neither packed nor listed. */
-tw_mega_tape *tw_mega_tape_find(tw_mega_tape *list, const uint64_t key[2]); /* NULL: it is not listed. */
+/* Returns a worker's tape, neither packed nor listed. */
+tw_mega_tape tw_mega_tape_of(const tw_mega_program *p, int worker);
+/* Finds a tape by its key. NULL: it is not listed. */
+tw_mega_tape *tw_mega_tape_find(tw_mega_tape *list, const uint64_t key[2]);
 /* Returns the output instruction. */
 static inline const tw_instr *tw_mega_last(const tw_schedule *s) {
     return &s->workers[0].list[s->workers[0].count - 1];
@@ -107,11 +111,11 @@ static inline const tw_instr *tw_mega_last(const tw_schedule *s) {
 
 /* tape.c: an instruction's part of the tape. */
 typedef struct tw_mega_strip {
-    unsigned char *stages; /* As many as tw_mega_shape says. */
+    unsigned char *stages; /* Memory of the stages that tw_mega_shape counts. */
     float *bias;           /* [units * 8]: biases of the rows in the tape's order. 0: the row has none. */
     bool has_bias;         /* A row has a bias. */
 } tw_mega_strip;
-/* False: out of memory. */
+/* Returns false if memory runs out. */
 bool tw_mega_pack(const tw_mega_program *p, const tw_model *m, const tw_instr *in, tw_mega_strip *out);
 
 /* need.c: does what tw_vm_need does. Of the programs it uses `s`, `plan` and `weights`. */

@@ -37,8 +37,8 @@ typedef struct tw_mega_format {
     int depth;       /* Columns of a piece. */
     int steps;       /* Runs of 16 columns in a piece. */
     int units;       /* Units in a piece: 2 for integers, else 1. */
-    tw_type pair;    /* Floats: type of two neighbouring elements as they are multiplied, of f16 or bf16. */
-    tw_mma_kind mma; /* The product on tensor cores. */
+    tw_type pair;    /* Floats: type of a pair of elements as it is multiplied, f16x2 or bf16x2. */
+    tw_mma_kind mma; /* Kind of the tensor-core product. */
     int sets;        /* Groups' scales in a row of a piece: 1, or 2 if a group is half a piece. 0: no groups. */
     int scale_bytes; /* Bytes of the groups' scales of a piece. */
     int row_bytes;   /* Bytes of the whole rows' scales of a stage. */
@@ -58,20 +58,20 @@ typedef struct tw_mega_shape {
     int run;                /* Pieces of a chunk and unit that one warp multiplies, a multiple of `blocks`. */
     int64_t chunk_columns;  /* Columns of a chunk, rounded up to whole stages. */
     int units, group_units; /* Units of the instruction's rows, and of a group. */
-    int stages;             /* Stages of the instruction on the tape. */
+    int stages;             /* Number of the instruction's stages on the tape. */
 } tw_mega_shape;
 
 /* Everything the kernel is generated for. Offsets are bytes from the start of a block's shared memory. */
 typedef struct tw_mega_plan {
     const tw_model *m;
     const tw_target *target;
-    tw_cuda_vm_tuning tuning;    /* The machine's tuning, all fields chosen. */
+    tw_cuda_vm_tuning tuning;    /* The machine's tuning. All fields are chosen. */
     int tokens;                  /* The most positions of a step. */
-    int sequences;               /* Sequences of a step: 1, or as many as `tokens`. */
-    bool all_logits;             /* The head has logits of every position. False: of the last one. */
-    int64_t vocab;               /* The model's. */
+    int sequences;               /* Sequences of a step: 1 or `tokens`. */
+    bool all_logits;             /* True: the head computes logits of every position. False: of the last one. */
+    int64_t vocab;               /* Size of the model's vocabulary. */
     int max_columns;             /* The most columns of a matrix. */
-    bool qk_norm;                /* Each head of queries and keys has RMS norm. */
+    bool qk_norm;                /* True: each head of queries and keys has RMS norm. */
     tw_dtype kv;                 /* Element type of the cache. */
     bool attend_tensor;          /* Attention uses tensor cores. False: lanes. */
     int attend_heads;            /* Query heads that attention takes at once. */
@@ -86,7 +86,7 @@ typedef struct tw_mega_plan {
     int scales, scales_pitch;    /* Offset of scales of activations that are integers, and bytes between positions. */
     int part, part_buffers; /* Offset of the warps' sums of a group, and how many such buffers there are: 1 or 2. */
     int sums;               /* Offset of the warps' sums of squares, which their bests follow. */
-    int queries;            /* Offset of attention's queries. They and its results by warp, at x, overlap x. */
+    int queries;            /* Offset of attention's queries. Queries and the warps' results, at x, overlap x. */
     int64_t chunk_most;     /* The most columns of a chunk. */
     bool one_chunk;         /* Every instruction has a single chunk. */
     bool trace;             /* The kernel stores clocks. */
@@ -94,10 +94,10 @@ typedef struct tw_mega_plan {
     bool samples;           /* The kernel can draw by vm/sample.h: a step has one position of each sequence. */
     int slots;              /* Slots of the head, one for each head instruction. */
     bool fours;             /* The rows of every slot begin and end at multiples of 4. */
-    int cut_list;           /* The most candidates in the list of a cut, whose memory begins at x and overlaps part. */
-    bool usual;       /* Stages are in the order in which lowering makes them, by the numbers of their counters. */
-    bool flags;       /* Data is its own flag: x and the ffn's h carry tags. */
-    int uses_x, uses; /* Writes of x and of h in a step. */
+    int cut_list;           /* The most candidates in the list of a cut. The list begins at x and overlaps part. */
+    bool usual;             /* True: stages are in the order of their counters' numbers, as lowering makes them. */
+    bool flags;             /* True: data is its own flag, and x and the ffn's h carry tags. */
+    int uses_x, uses;       /* Writes of x and of h in a step. */
 } tw_mega_plan;
 
 /* Plans the kernel of a checked schedule. TW_ERR_UNSUPPORTED with the reason: the machine does not cover it. */
@@ -151,7 +151,7 @@ enum {
     TW_W_IN = 12,
     TW_W_NORM = 14,
     TW_W_BIAS = 16,
-    TW_W_ALL = 18, /* Stages of the instruction on the tape. */
+    TW_W_ALL = 18, /* Number of the instruction's stages on the tape. */
     TW_W_OUT = 20,
     TW_W_K_CACHE = 22,
     TW_W_V_CACHE = 24,

@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-/* Adds an entry, which tw_mega_free removes, whatever became of its memory. */
+/* Adds an entry for an allocation. tw_mega_free removes the entry, even if the allocation failed. */
 static tw_mega_memory *add(tw_cuda_vm *vm, const void *owner) {
     tw_mega_memory *e = calloc(1, sizeof *e);
     if (!e) return NULL;

@@ -76,9 +76,9 @@ static tw_mega_multiply multiply_of(tw_mega_gen *g, const tw_mega_format *f, tw_
     return o;
 }
 
-/* Multiplies units whose first stage is taken. NULL: takes that stage. A stage is loaded into registers while the one
-   before it is multiplied. With the last stage the next units' first one is loaded: before the multiplication if the
-   number of stages is even, else after it. */
+/* Multiplies units whose first stage is taken. NULL: takes that stage. Loads of a stage into registers overlap the
+   multiplication of the stage before. With the last stage the next units' first stage is loaded: before the
+   multiplication if the number of stages is even, else after it. */
 static void multiply_units(tw_mega_gen *g, const tw_mega_format *f, tw_mega_stream *s, const tw_mega_units *u) {
     tw_builder *b = g->b;
     tw_mega_multiply o = multiply_of(g, f, s);
@@ -107,7 +107,7 @@ static void multiply_units(tw_mega_gen *g, const tw_mega_format *f, tw_mega_stre
         step(&o, &t[1]);
         TW_IF (b, more) give_back(&o, &t[0]);
     }
-    /* If the number of stages is odd, the loop leaves the last one. */
+    /* The loop leaves the last stage if their number is odd. */
     TW_IF (b, tw_eq(b, tw_rem(b, all, 2), tw_i32(b, 1))) {
         step(&o, &t[0]);
         TW_IF (b, tw_lt(b, tw_i32(b, 0), s->left)) {

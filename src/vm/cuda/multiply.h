@@ -35,14 +35,14 @@ typedef struct tw_mega_multiply {
     tw_val number[4]; /* Integers: TW_MEGA_NUMBER, to begin sums with. No compiler knows that the four are the same. */
     int sums;         /* Independent sums of a unit. */
     tw_val first;     /* The warp's first column of the chunk. */
-    tw_val unit, stage;          /* Variables: numbers of the next unit, and of its stage. */
+    tw_val unit, stage;          /* Variables: numbers of the next unit and of its next stage. */
     tw_val acc[TW_MEGA_SUMS][4]; /* Variables: the unit's sums. */
 } tw_mega_multiply;
 
-/* How weights of a kind are multiplied. */
+/* The product of weights of one kind. */
 struct tw_mega_way {
-    void (*begin)(tw_mega_multiply *o); /* Computes what stages have in common. */
-    /* Adds the products of a stage with pieces `t`, whose first column is `from`. */
+    void (*begin)(tw_mega_multiply *o); /* Computes the values that all stages use. */
+    /* Adds the products of a stage's pieces `t`, whose first column is `from`, to the sums. */
     void (*multiply)(tw_mega_multiply *o, const tw_mega_taken *t, tw_val from);
     void (*leave)(tw_mega_multiply *o, const tw_mega_taken *t); /* Stores this warp's sums of a unit. */
 };

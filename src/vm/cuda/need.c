@@ -9,7 +9,7 @@
 
 enum { PAGE = 2 << 20 }; /* Bytes. The driver allocates large pieces in whole pages. */
 
-/* Tells whether a buffer that programs share is loaded, or belongs to an earlier program. */
+/* Tells whether a shared buffer is loaded already, or is one of programs 0 to at - 1. */
 static bool is_there(const tw_cuda_vm *vm, const tw_mega_program *programs, int at, const char *name) {
     for (int p = 0; p < at; p++)
         for (int i = 0; i < programs[p].s->n_buffers; i++)
@@ -17,7 +17,8 @@ static bool is_there(const tw_cuda_vm *vm, const tw_mega_program *programs, int 
     return tw_mega_named_find(vm, name) != NULL;
 }
 
-/* Of the weights, only norms, as floats, and the embedding, as it is stored, are not on tapes. */
+/* Counts the bytes of a program's buffers. Of the weights only norms, as floats, and the embedding, as stored, have
+   buffers; all others are on tapes. */
 static void count_buffers(const tw_cuda_vm *vm, const tw_mega_program *programs, int at, tw_memory_need *need) {
     const tw_schedule *s = programs[at].s;
     for (const tw_buffer *b = s->buffers; b < s->buffers + s->n_buffers; b++) {

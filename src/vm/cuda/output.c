@@ -46,7 +46,7 @@ typedef struct cut {
     tw_draw_key key;
     tw_val largest, order; /* The largest logit, and tw_draw_ordered of it. */
     tw_argmax best;        /* This thread's best score of what is left, and its id. */
-    int width;             /* Neighbouring rows that a lane loads at once. */
+    int width;             /* Adjacent rows of a lane's vector load. */
 } cut;
 
 /* Load and store a value of the header. */
@@ -72,7 +72,7 @@ static tw_val rank_at(const cut *c, tw_val i) {
     return load_at(c, TW_T_i64, c->list, i);
 }
 
-/* Attributes of an addition to shared memory, in any order. */
+/* Returns attributes of an atomic addition to shared memory. */
 static tw_attrs add_to(tw_type t, int offset) {
     return (tw_attrs){.rmw = TW_RMW_add,
                       .type = t,
@@ -292,8 +292,8 @@ static tw_val add_mass(tw_builder *b, tw_val sum, tw_val mass) {
     return tw_add(b, sum, tw_unary(b, TW_OP_zext_i64_i32, mass));
 }
 
-/* A warp takes slots: all, or those whose best reaches a bound. `visit` builds what becomes of the loads that each lane
-   issues together. */
+/* Builds a loop of each warp over its slots. `bound` leaves out slots whose best is below it; TW_NONE: none. `visit`
+   builds the use of the logits that a lane loads together. */
 static void for_slots(const cut *c, tw_val bound, void (*visit)(const cut *, const some *, tw_val bound, tw_val with),
                       tw_val with) {
     tw_mega_gen *g = c->g;
@@ -314,8 +314,8 @@ static void for_slots(const cut *c, tw_val bound, void (*visit)(const cut *, con
     }
 }
 
-/* Appends a lane's candidates at or above the bound to the list. Few are found, so their logits are loaded again rather
-   than kept in registers. `bits` has a bit for each load and element. */
+/* Appends a lane's candidates at or above the bound to the list. `bits` has a bit for each load and element. Candidates
+   are few, so their logits are loaded again rather than kept in registers. */
 static void list_some(const cut *c, const some *s, tw_val bound, tw_val bits) {
     tw_builder *b = c->g->b;
     tw_assign(b, bits, tw_i32(b, 0));

@@ -45,7 +45,7 @@ static void copy_by_lanes(producer *x, tw_val to, tw_val size, tw_val full) {
     tw_do(b, TW_OP_cp_async_arrive, (tw_attrs){0}, full, TW_NONE);
 }
 
-/* Copies the next stage into the ring. The next step's first stage follows a step's last. */
+/* Copies the next stage into the ring. A step's last stage is followed by the next step's first. */
 static void produce(producer *x) {
     tw_mega_gen *g = x->g;
     tw_builder *b = g->b;

@@ -8,7 +8,7 @@ typedef struct product {
     tw_mega_activations a;
     tw_mega_stream stream;
     tw_mega_units units; /* The group's units. */
-    tw_mega_sums sums;   /* Their sums. */
+    tw_mega_sums sums;   /* Sums of the units. */
 } product;
 
 /* Stages a chunk's activations for all warps. */

@@ -11,7 +11,7 @@ typedef struct source {
     const tw_instr *in;
     const tw_model *m;
     const tw_weight *weight[TW_MAX_MATRICES], *bias[TW_MAX_MATRICES];
-    const tw_buffer *buffer; /* The first matrix in the schedule. The others have its type. */
+    const tw_buffer *buffer; /* The first matrix in the schedule. All matrices have its type. */
 } source;
 
 static source source_of(const tw_mega_program *p, const tw_model *m, const tw_instr *in) {
@@ -61,7 +61,7 @@ typedef struct spot {
     int64_t piece;
 } spot;
 
-/* Finds the piece that has columns from piece * depth on of a row of the tape. */
+/* Finds piece number `piece` of a row of the tape. It holds `depth` columns from piece * depth on. */
 static spot find_piece(const packer *k, int64_t row, int64_t piece) {
     const tw_mega_shape *s = &k->shape;
     const int warps = k->p->tuning.warps, blocks = k->p->tuning.blocks, stages = s->run / blocks, n = k->f->units;
@@ -74,13 +74,13 @@ static spot find_piece(const packer *k, int64_t row, int64_t piece) {
     return (spot){k->stages + stage * k->stage_bytes, warp * blocks + in_run % blocks};
 }
 
-/* Computes the address of the row in its piece. */
+/* Returns the address of the row in its piece. */
 static unsigned char *place(const packer *k, int64_t row, int64_t piece) {
     spot at = find_piece(k, row, piece);
     return at.stage + at.piece * TW_MEGA_PIECE + row % TW_MEGA_ROWS * (TW_MEGA_PIECE / TW_MEGA_ROWS);
 }
 
-/* Stores floats as sums of two bf16. */
+/* Packs a row of floats, each as a sum of two bf16. */
 static void put_f32(const packer *k, int64_t row) {
     const int64_t columns = k->shape.columns;
     for (int64_t c = 0; c < columns; c += 4) {
@@ -108,8 +108,9 @@ static int second(const packer *k, int64_t row) {
     return (int)(row / TW_MEGA_ROWS % k->shape.group_units % 2);
 }
 
-/* Lane t has columns 4 t to 4 t + 3 of run s. int8: row g's are bytes 8 s to 8 s + 3, row g + 8's the next four. int4:
-   they are word s, each column a byte. Row g has lower nibbles, row g + 8 upper ones. */
+/* Packs a row of integers. Lane t has columns 4 t to 4 t + 3 of run s. int8: row g has bytes 8 s to 8 s + 3, row g + 8
+   the next four. int4: both rows have word s, a byte a column; row g has the lower nibbles, row g + 8 the upper
+   ones. */
 static void put_integers(const packer *k, int64_t row) {
     for (int64_t c = 0; c < k->shape.columns; c++) {
         const int i = (int)(c % k->f->depth), s = i / 16, t = i % 16 / 4;
@@ -151,8 +152,8 @@ static void put_scales(const packer *k, int64_t row) {
     }
 }
 
-/* Packs row `from` of a weight as row `row` of the tape. `as` is its matrix in the schedule. If that is quantised and
-   the plan's format is floats, the tape has the floats that the integers stand for. */
+/* Packs row `from` of a weight as row `row` of the tape. `as` is the weight's matrix in the schedule. Where the matrix
+   is quantised and the plan's format is floats, the tape holds the dequantised floats. */
 static void pack_row(const packer *k, const tw_buffer *as, const tw_weight *w, int64_t from, int64_t row) {
     const int64_t columns = k->shape.columns;
     const bool quantised = as->dtype == TW_I8 || as->dtype == TW_I4, floats = k->f->dtype == TW_F32;

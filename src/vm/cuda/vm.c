@@ -24,7 +24,8 @@ enum {
     UNSAID = -1,                   /* Stands for the token of a step until it is known. */
 };
 
-/* Code of an older target runs on every later GPU, unless the target's name ends in `a`. The emulator runs all. */
+/* Sets the target of the machine's code. A GPU runs code of older targets, except those whose name ends in `a`. The
+   emulator runs all. */
 static tw_status choose_target(tw_cuda_vm *vm, const char *name, tw_diag *diag) {
     const tw_target *t = tw_target_find(name);
     if (!t) return tw_fail(diag, TW_ERR_USAGE, "%s is not a target", name);
@@ -205,8 +206,8 @@ static tw_mega_program *program(const tw_cuda_vm *vm, int id) {
 
 /* ---- rope's angles: a row of cosines and sines for each position of the cache */
 
-/* Makes rows first to first + n - 1 of the angles as a sequence of `length` positions needs them. If they do not depend
-   on the length, all are made at once. */
+/* Makes rows first to first + n - 1 of the angles for a sequence of `length` positions. Angles that do not depend on
+   the length are all made at once. */
 static tw_status make_angles(tw_cuda_vm *vm, int64_t max_seq, int64_t first, int64_t n, int64_t length, tw_diag *diag) {
     const tw_rope *rope = &vm->m->rope;
     const int64_t half = rope->dims / 2;
@@ -243,7 +244,7 @@ static tw_status make_angles(tw_cuda_vm *vm, int64_t max_seq, int64_t first, int
 
 /* ---- running */
 
-/* Fails if the machine gave up, and says why. */
+/* Returns an error with the reason if the machine gave up. */
 static tw_status read_abort(tw_cuda_vm *vm, tw_mega_program *p, tw_diag *diag) {
     tw_mega_abort a;
     const tw_status st = tw_mega_read(vm, &a, p->arguments[TW_MEGA_ARG_ABORT], sizeof a, diag);
@@ -271,9 +272,9 @@ static tw_status emulate(tw_cuda_vm *vm, tw_mega_program *p, tw_diag *diag) {
     return aborted == TW_OK ? st : aborted;
 }
 
-/* Waits for a step's token of a sequence. `soon`: it is needed to launch more, so the thread does not sleep. Otherwise
-   it sleeps between polls, since later tokens of a launch are whole steps away. A fault in the kernel shows when the
-   stream is polled. */
+/* Waits for a step's token of a sequence. With `soon` the thread spins, since the token is needed for the next launch.
+   Otherwise it sleeps between polls, since later tokens of a launch are whole steps away. Polls of the stream report
+   faults of the kernel. */
 static tw_status hear(tw_cuda_vm *vm, tw_mega_program *p, int64_t at, bool soon, int32_t *token, tw_diag *diag) {
     enum { LOOK = 1 << 14, RESTLESS = 1 << 8 };
     if (vm->emu) return tw_mega_read(vm, token, p->arguments[TW_MEGA_ARG_OUT] + (uint64_t)at * 4, 4, diag);
@@ -403,7 +404,7 @@ tw_status tw_cuda_vm_run(tw_cuda_vm *vm, tw_vm_step *step, tw_diag *diag) {
     return st;
 }
 
-/* Prepares a launch of `n` steps. Sends tokens and then positions, and makes the angles of all positions. */
+/* Prepares a launch of `n` steps: sends tokens and positions, and makes the angles of all positions. */
 static tw_status begin_batch(tw_cuda_vm *vm, tw_mega_program *p, const int32_t *tokens, const int64_t *positions,
                              int64_t n, launch_of *o, tw_diag *diag) {
     if (!p) return tw_fail(diag, TW_ERR_USAGE, "no such program");

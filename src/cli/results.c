@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _POSIX_C_SOURCE 200809L
-#include "cli/report.h"
+#include "cli/results.h"
 
 #include "tilewright/base.h"
 
@@ -8,20 +8,20 @@
 #include <stdlib.h>
 #include <time.h>
 
-void cli_report(json_t *o, size_t flags) {
+void cli_results_print(json_t *o, size_t flags) {
     char *line = o ? json_dumps(o, flags) : NULL;
     if (line) puts(line);
     free(line);
     json_decref(o);
 }
 
-void cli_report_command(char *out, size_t size, const char *verb, int argc, char **argv) {
+void cli_results_command(char *out, size_t size, const char *verb, int argc, char **argv) {
     size_t length = (size_t)snprintf(out, size, "tilewright %s", verb);
     for (int i = 0; i < argc && length < size; i++)
         length += (size_t)snprintf(out + length, size - length, " %s", argv[i]);
 }
 
-void cli_report_head(const char *device, const char *commit, const char *command, const char *protocol, json_t *more) {
+void cli_results_head(const char *device, const char *commit, const char *command, const char *protocol, json_t *more) {
     char date[32] = "";
     const time_t now = time(NULL);
     struct tm utc;
@@ -30,5 +30,5 @@ void cli_report_head(const char *device, const char *commit, const char *command
                           "commit", commit, "command", command, "protocol", protocol);
     json_object_update(o, more);
     json_decref(more);
-    cli_report(o, 0);
+    cli_results_print(o, 0);
 }

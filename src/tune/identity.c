@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tune/identity.h"
+
+#include "base/diag.h"
+#include "device/cuda/cuda.h"
+#include "tilewright/device.h"
+
+#include <stdio.h>
+#include <string.h>
+
+void tw_identity_of_cpu(tw_identity *out, const char *model, int threads, uint32_t isa) {
+    char names[64];
+    tw_cpu_isa_names(isa, names, sizeof names);
+    snprintf(out->device, sizeof out->device, "%s, %d threads", model, threads);
+    snprintf(out->alike, sizeof out->alike, "x86-64 %s, %d threads", names, threads);
+    snprintf(out->architecture, sizeof out->architecture, "x86-64 %s", names);
+}
+
+void tw_identity_of_gpu(tw_identity *out, const char *name, const char *target, int sms, int64_t l2_bytes) {
+    snprintf(out->device, sizeof out->device, "%s", name);
+    snprintf(out->alike, sizeof out->alike, "%s, %d SMs, %lld MiB of L2", target, sms, (long long)(l2_bytes >> 20));
+    snprintf(out->architecture, sizeof out->architecture, "%s", target);
+}
+
+/* Names the GPU of a number. */
+static tw_status find_gpu(tw_identity *out, int number, tw_diag *diag) {
+    tw_cuda_info i;
+    const tw_status st = tw_cuda_query(number, &i, diag);
+    if (st == TW_OK) tw_identity_of_gpu(out, i.name, i.target ? i.target->name : "", i.sms, i.l2_bytes);
+    return st;
+}
+
+/* Returns the device word of a kernel. NULL: the kernel is not the tuner's. */
+static const char *device_of(const char *kernel) {
+    if (!strncmp(kernel, "gemm-cpu-", 9)) return "cpu";
+    return strncmp(kernel, "gemm-gpu-", 9) ? NULL : "cuda";
+}
+
+tw_status tw_identity_match(const tw_selector *s, const char *device, int threads, tw_select_match *out,
+                            tw_diag *diag) {
+    const bool chosen = strcmp(device, "auto") != 0;
+    tw_selector_info info;
+    tw_identity here;
+    tw_diag ignored;
+    tw_cpu cpu;
+    int number = 0;
+    char rest;
+    *out = TW_SELECT_UNKNOWN;
+    tw_selector_describe(s, &info);
+    if (!chosen) device = device_of(info.kernel);
+    if (!device) return TW_OK;
+    if (!strcmp(device, "cpu")) {
+        tw_cpu_detect(&cpu);
+        tw_identity_of_cpu(&here, cpu.model, threads ? threads : cpu.cores, cpu.isa);
+    } else if (!strcmp(device, "cuda") || (sscanf(device, "cuda:%d%c", &number, &rest) == 1 && number >= 0)) {
+        const tw_status st = find_gpu(&here, number, chosen ? diag : &ignored);
+        if (st != TW_OK) return chosen ? st : TW_OK;
+    } else {
+        return tw_fail(diag, TW_ERR_USAGE, "--device: \"%s\" is not auto, cpu, cuda or cuda:N", device);
+    }
+    *out = tw_selector_match(s, here.device, here.alike, here.architecture);
+    return TW_OK;
+}
