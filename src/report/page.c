@@ -137,14 +137,17 @@ void tw_page_table(tw_page *p, const char *caption, const char *const *columns, 
     p->open = PART_TABLE;
 }
 
-static bool is_number(const char *text) {
-    return text[strspn(text, "+-")] >= '0' && text[strspn(text, "+-")] <= '9';
+enum { LONG = 40 /* A cell of more bytes gets a wider column. */ };
+
+static const char *cell_begin(const char *text) {
+    const char first = text[strspn(text, "+-")];
+    if (first >= '0' && first <= '9') return "<td class=\"number\">";
+    return strlen(text) > LONG ? "<td class=\"long\">" : "<td>";
 }
 
 void tw_page_row(tw_page *p, const char *const *cells) {
     tw_buf_str(&p->body, "<tr>");
-    for (int i = 0; i < p->columns; i++)
-        add_element(&p->body, is_number(cells[i]) ? "<td class=\"number\">" : "<td>", cells[i], "</td>");
+    for (int i = 0; i < p->columns; i++) add_element(&p->body, cell_begin(cells[i]), cells[i], "</td>");
     tw_buf_str(&p->body, "</tr>\n");
 }
 

@@ -26,6 +26,9 @@
     if (log) {
       /* Labels at 1, 2 and 5 of each power of ten. */
       a.bounds = 'data';
+      a.afterBuildTicks = function (scale) {
+        scale.ticks = scale.ticks.filter(function (t) { return t.value >= scale.min && t.value <= scale.max; });
+      };
       a.ticks.callback = function (v) {
         const lead = v / Math.pow(10, Math.floor(Math.log10(v) + 1e-9));
         return [1, 2, 5].some(function (n) { return Math.abs(lead - n) < 1e-6; }) ? short(v) : '';

@@ -31,6 +31,18 @@ static void cell(row *r, const char *fmt, ...) {
     va_end(ap);
 }
 
+/* Adds a number, or a dash where it is not known. */
+static void number(row *r, bool known, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+static void number(row *r, bool known, const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    if (known)
+        vsnprintf(r->cells[r->n++], CELL, fmt, ap);
+    else
+        cell(r, "–");
+    va_end(ap);
+}
+
 static void end_row(row *r, tw_page *p) {
     const char *cells[CELLS];
     for (int i = 0; i < r->n; i++) cells[i] = r->cells[i];
@@ -70,8 +82,7 @@ static void add_figures(const tw_tune_report *r, tw_page *p) {
         figure(p, "of the oracle's, 1 % of problems are below", "%.1f %%", chosen.low1 * 100);
         figure(p, "of the oracle's, the worst problem", "%.1f %%", chosen.worst * 100);
         if (chosen.over > 0) figure(p, "the default's speed", "%.2f ×", chosen.over);
-        if (vendor.n && vendor.over > 0)
-            figure(p, "the speed of the best of any vendor's", "%.2f ×", chosen.over / vendor.over);
+        if (vendor.n && vendor.over > 0) figure(p, "the fastest vendor's speed", "%.2f ×", chosen.over / vendor.over);
     }
     if (s->decisions.first > 0) figure(p, "to decide on a new problem", "%.0f ns", s->decisions.first);
     figure(p, "in the artefact", "%.0f KB", (double)s->artefact_bytes * 1e-3);
@@ -163,11 +174,11 @@ static void add_regimes(const tw_tune_report *r, tw_page *p) {
         cell(&w, "%s", tw_regime_name(i));
         cell(&w, "%s", tw_regime_meaning(i));
         cell(&w, "%d", s.n);
-        cell(&w, s.n ? "%.1f %%" : "–", s.mean * 100);
-        cell(&w, s.n ? "%.1f %%" : "–", s.low5 * 100);
-        cell(&w, s.n ? "%.1f %%" : "–", s.worst * 100);
-        cell(&w, s.over > 0 ? "%.2f ×" : "–", s.over);
-        cell(&w, v.over > 0 ? "%.2f ×" : "–", s.over / v.over);
+        number(&w, s.n, "%.1f %%", s.mean * 100);
+        number(&w, s.n, "%.1f %%", s.low5 * 100);
+        number(&w, s.n, "%.1f %%", s.worst * 100);
+        number(&w, s.over > 0, "%.2f ×", s.over);
+        number(&w, v.over > 0, "%.2f ×", s.over / v.over);
         end_row(&w, p);
     }
 }
@@ -259,11 +270,11 @@ static void add_problem_table(const tw_tune_report *r, tw_page *p) {
         cell(&w, "%s", words);
         cell(&w, "%s", names);
         cell(&w, "%s", *of->config ? of->config : "none");
-        cell(&w, of->time > 0 ? "%.1f" : "–", of->time);
+        number(&w, of->time > 0, "%.1f", of->time);
         cell(&w, "%.1f", e->time);
-        cell(&w, of->share > 0 ? "%.1f %%" : "–", (1 / of->share - 1) * 100);
-        cell(&w, of->time > 0 && e->of[0].time > 0 ? "%.2f ×" : "–", e->of[0].time / of->time);
-        cell(&w, "± %.1f %%", e->noise * 100);
+        number(&w, of->share > 0, "%.1f %%", (1 / of->share - 1) * 100);
+        number(&w, of->time > 0 && e->of[0].time > 0, "%.2f ×", e->of[0].time / of->time);
+        cell(&w, "%.1f %%", e->noise * 100);
         cell(&w, "%d", e->configs);
         if (e->wrong)
             cell(&w, "%d configurations wrong", e->wrong);
@@ -321,7 +332,7 @@ static int list_loops(const waves *w, double *loops) {
 }
 
 static void add_line(const tw_tune_report *r, tw_page *p, const waves *w, double loops) {
-    const double slots = (double)r->family->macros[w->macro].slots;
+    const tw_artefact_macro *m = &r->family->macros[w->macro];
     char name[64];
     int64_t most = 0;
     snprintf(name, sizeof name, "measured, L = %g", loops);
@@ -331,13 +342,15 @@ static void add_line(const tw_tune_report *r, tw_page *p, const waves *w, double
         if (!is_chosen(w, s) || s->loops != loops) continue;
         char label[64];
         snprintf(label, sizeof label, "G = %lld", (long long)s->grid);
-        tw_page_point(p, (double)s->grid / slots, s->time, label);
+        tw_page_point(p, (double)s->grid / (double)m->slots, s->time, label);
         if (s->grid > most) most = s->grid;
     }
     snprintf(name, sizeof name, "model, L = %g", loops);
     tw_page_series(p, name, TW_PAGE_LINE);
-    for (int64_t g = 1; g <= most; g += 1 + most / GRIDS)
-        tw_page_point(p, (double)g / slots, tw_wave_time(w->model, w->macro, g, loops), NULL);
+    /* Both sides of a wave's end are points, so that a step is upright. */
+    for (int64_t g = 1; g <= most; g++)
+        if (g % m->slots <= 1 || g % (1 + most / GRIDS) == 0)
+            tw_page_point(p, (double)g / (double)m->slots, tw_wave_time(w->model, w->macro, g, loops), NULL);
 }
 
 static tw_status add_waves(const tw_tune_report *r, tw_page *p, tw_diag *diag) {

@@ -131,6 +131,11 @@ $ export OPENBLAS_NUM_THREADS=1; all() { tilewright tune gemm type=bf16 -t 1 --p
   0
   2
   model
+# Ctrl-C ends it, and it goes on later.
+$ export OPENBLAS_NUM_THREADS=1; timeout --foreground --preserve-status -k 9 -s INT 0.5 env --default-signal=INT tilewright tune gemm type=bf16 -t 1 --store cut.db -o cut.select
+  tilewright: interrupted; the same command goes on where it was
+  [1]
+$ tilewright export cut.db | grep -c 'tune|'  >n; test "$(cat n)" -ge 1; test ! -e cut.select
 # What is wrong is said in a line.
 $ tilewright measure gemm type=q7
 > tilewright measure conv

@@ -104,7 +104,11 @@ static void data_survives(void **state) {
     tw_page *p = opened();
     fill(p);
     write_and_read(p, "var Chart;");
-    const char *from = strstr(text.data, begin) + strlen(begin), *end = strstr(from, "</script>");
+    const char *from = strstr(text.data, begin);
+    assert_non_null(from);
+    from += strlen(begin);
+    const char *end = strstr(from, "</script>");
+    assert_non_null(end);
     json_t *data;
     tw_diag d;
     assert_false(memchr(from, '<', (size_t)(end - from)) != NULL);
