@@ -13,9 +13,9 @@
 
 enum {
     TEXT = 400,
-    SCREENS = 64,           /* The most problems that a session screens because time is left. */
-    RUNS = 40000,           /* A campaign runs about so many products: by them it is known how large they may be. */
-    QUESTIONS = 256         /* Problems that decisions are timed with. */
+    SCREENS = 64,   /* The most problems that a session screens because time is left. */
+    RUNS = 40000,   /* A campaign runs about so many products: by them it is known how large they may be. */
+    QUESTIONS = 256 /* Problems that decisions are timed with. */
 };
 static const double MEASURING = 0.7; /* The part of the budget that measuring may take. */
 

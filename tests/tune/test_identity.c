@@ -29,8 +29,8 @@ static int compare(const char *kernel, const tw_identity *of, const char *device
     static const char *const micros[] = {""};
     const tw_artefact_macro macro = {
         .config = "x", .slots = 1, .micros = micros, .n_micros = 1, .fits = fits, .n_fits = 1};
-    const tw_artefact a = {kernel, "us", of->device, of->alike, of->architecture, "{}", {"m"}, 1, {false}, NULL, &macro, 1,
-                           NULL,   0,    0,          0};
+    const tw_artefact a = {
+        kernel, "us", of->device, of->alike, of->architecture, "{}", {"m"}, 1, {false}, NULL, &macro, 1, NULL, 0, 0, 0};
     fixture f = {0};
     tw_select_match match;
     begin(&f, &a);
