@@ -6,6 +6,7 @@
 #include "tune/strategies.h"
 
 #include <jansson.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,9 @@ typedef struct evaluating {
     double *shares[TW_EVALUATE_STRATEGIES];
     const char *names[TW_EVALUATE_STRATEGIES];
     int n, most, strategies;
+    int compared;     /* Problems that two artefacts decided. */
+    int same;         /* Those that they decided alike. */
+    int within_noise; /* Those where they did not, and their times differ by less than the oracle's noise. */
 } evaluating;
 
 static void print_json(const evaluating *e, const tw_evaluation *r) {
@@ -31,6 +35,8 @@ static void print_json(const evaluating *e, const tw_evaluation *r) {
     json_object_set_new(o, "correct", json_boolean(r->correct));
     json_object_set_new(o, "oracle", json_string(r->oracle));
     json_object_set_new(o, "oracle_us", json_real(r->time));
+    json_object_set_new(o, "own_oracle", json_string(r->own));
+    json_object_set_new(o, "own_oracle_us", json_real(r->own_time));
     json_object_set_new(o, "noise", json_real(r->noise));
     for (int i = 0; i < r->n; i++)
         json_object_set_new(
@@ -38,6 +44,22 @@ static void print_json(const evaluating *e, const tw_evaluation *r) {
             json_pack("{s:s, s:f, s:f}", "config", r->of[i].config, "us", r->of[i].time, "of_best", r->of[i].share));
     json_object_set_new(o, "of", of);
     cli_results_print(o, CLI_RESULTS_DIGITS);
+}
+
+static const tw_evaluated *find_strategy(const tw_evaluation *r, const char *name) {
+    for (int i = 0; i < r->n; i++)
+        if (!strcmp(r->of[i].name, name)) return &r->of[i];
+    return NULL;
+}
+
+/* Compares the decisions of two artefacts. */
+static void compare(evaluating *e, const tw_evaluation *r) {
+    const tw_evaluated *a = find_strategy(r, "select"), *b = find_strategy(r, "other");
+    if (!a || !b || !(a->time > 0) || !(b->time > 0)) return;
+    const bool same = !strcmp(a->config, b->config);
+    e->compared++;
+    e->same += same;
+    e->within_noise += !same && fabs(a->time - b->time) <= r->noise * r->time;
 }
 
 static tw_status take(void *context, const tw_evaluation *r, tw_diag *diag) {
@@ -59,6 +81,7 @@ static tw_status take(void *context, const tw_evaluation *r, tw_diag *diag) {
         e->shares[i][e->n] = r->of[i].share;
     }
     e->strategies = r->n;
+    compare(e, r);
     e->correct = e->correct && r->correct;
     e->n++;
     return TW_OK;
@@ -80,11 +103,46 @@ static void print_summary(evaluating *e) {
     }
 }
 
+static void print_agreement(const evaluating *e) {
+    if (!e->compared) return;
+    if (e->json)
+        cli_results_print(json_pack("{s:s, s:i, s:i, s:i, s:b}", "case", "agreement", "problems", e->compared, "same",
+                                    e->same, "within_noise", e->within_noise, "correct", e->correct),
+                          CLI_RESULTS_DIGITS);
+    else
+        printf("the artefacts decide %d of %d problems alike, and %d more with times that differ by less than noise\n",
+               e->same, e->compared, e->within_noise);
+}
+
+/* Picks the configurations among which oracles are looked for: the cover of what was screened, and the vendors'. */
+static tw_status prune(tw_evaluate_options *o, const tw_family *f, tw_store *s, int64_t most, tw_choice **out,
+                       tw_diag *diag) {
+    tw_trials t;
+    int n = 0, vendors = 0;
+    if (!most) return TW_OK;
+    for (int m = 0; m < f->n_macros; m++)
+        vendors += f->macros[m].properties & TW_MACRO_VENDOR ? f->macros[m].n_micros : 0;
+    *out = calloc((size_t)most + (size_t)vendors, sizeof **out);
+    if (!*out) return tw_fail_memory(diag);
+    tw_status st = tw_trials_read(&t, f, s, NULL, diag);
+    if (st != TW_OK) return st;
+    st = tw_cover(f, &t.screens, (int)most, *out, &n, diag);
+    if (st == TW_OK && !t.screens.n) st = tw_fail(diag, TW_ERR_USAGE, "--prune: the store has no screened problems");
+    tw_trials_free(&t);
+    for (int m = 0; m < f->n_macros; m++)
+        for (int i = 0; f->macros[m].properties & TW_MACRO_VENDOR && i < f->macros[m].n_micros; i++)
+            (*out)[n++] = (tw_choice){m, i};
+    o->only = *out;
+    o->n_only = n;
+    return st;
+}
+
 /* Says what was measured, where and how: the first line of a file of results. */
 static void print_head(const tw_family *f, const char *commit, const char *command) {
     cli_results_head(f->device, commit, command,
-                     "every legal configuration once, those within 1.5 times the least three times, the six fastest, "
-                     "choices and baselines nine times in turn; medians",
+                     "every configuration among which oracles are looked for once, those within 1.5 times the least "
+                     "three times, the five fastest own and vendors' ones, choices and baselines nine times in turn; "
+                     "medians",
                      json_pack("{s:s, s:o?}", "family", f->name, "environment", json_loads(f->environment, 0, NULL)));
 }
 
@@ -97,17 +155,20 @@ static bool make_room(evaluating *e, int problems) {
 }
 
 static int run(const cli_verb *verb, int argc, char **argv) {
-    const char *words[8], *artefact = NULL, *campaign = NULL, *commit = "";
+    const char *words[8], *artefact = NULL, *other = NULL, *campaign = NULL, *commit = "";
     cli_tuning t = {0};
     char command[1024];
     cli_results_command(command, sizeof command, "eval", argc, argv);
-    int64_t problems = 10, seed = 1000;
+    int64_t problems = 10, seed = 1000, most = 0;
+    tw_choice *only = NULL;
     tw_evaluate_options o = {.name = "eval", .interrupted = cli_tuning_interrupted, .result = take};
     evaluating e = {.correct = true};
     tw_strategies s = {0};
     const cli_flag flags[] = {
         CLI_TUNING_FLAGS(t),
         {"--artefact", CLI_TEXT, &artefact, "FILE", "judge this artefact too"},
+        {"--against", CLI_TEXT, &other, "FILE", "judge a second artefact, and compare their decisions"},
+        {"--prune", CLI_INT, &most, "N", "look for oracles among so many configurations (default all)"},
         {"--campaign", CLI_TEXT, &campaign, "NAME", "models learn from this campaign alone"},
         {"--problems", CLI_INT, &problems, "N", "problems, drawn at random (default 10)"},
         {"--budget", CLI_REAL, &o.seconds, "SECONDS", "no problem begins after it"},
@@ -119,6 +180,7 @@ static int run(const cli_verb *verb, int argc, char **argv) {
     tw_diag d;
     if (!cli_parse(verb, argc, argv, flags, sizeof flags / sizeof *flags, words, 1, 8, &n, &status)) return status;
     if (problems < 1 || problems > 100000) return cli_usage("eval: --problems: from 1 to 100000");
+    if (most < 0 || most > 100000) return cli_usage("eval: --prune: from 1 to 100000, or 0 for all");
     if (o.seconds < 0) return cli_usage("eval: a budget is not negative");
     o.problems = (int)problems;
     o.seed = (uint64_t)seed;
@@ -129,12 +191,15 @@ static int run(const cli_verb *verb, int argc, char **argv) {
     cli_interrupted();
     tw_status st =
         make_room(&e, o.problems) ? tw_store_open(&store, t.store, t.family.recorded, &d) : tw_fail_memory(&d);
-    if (st == TW_OK) st = tw_strategies_open(&s, &t.family, store, artefact, campaign, &d);
+    if (st == TW_OK) st = tw_strategies_open(&s, &t.family, store, artefact, other, campaign, &d);
+    if (st == TW_OK) st = prune(&o, &t.family, store, most, &only, &d);
     o.strategies = s.list;
     o.n_strategies = s.n;
     if (st == TW_OK && e.json) print_head(&t.family, commit, command);
     if (st == TW_OK) st = tw_evaluate(&t.family, store, &o, &d);
     if (st == TW_OK) print_summary(&e);
+    if (st == TW_OK) print_agreement(&e);
+    free(only);
     tw_strategies_close(&s);
     for (int i = 0; i < TW_EVALUATE_STRATEGIES; i++) free(e.shares[i]);
     tw_store_close(store);

@@ -10,7 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TEXT = 400, FINALISTS = 6, FINAL_SAMPLES = 9, CLOSE_SAMPLES = 3, TRIES = 1000 /* Draws for a problem. */ };
+enum {
+    TEXT = 400,
+    FINALISTS = 5 /* Of the own and of the vendors' each. */,
+    FINAL_SAMPLES = 9,
+    CLOSE_SAMPLES = 3,
+    TRIES = 1000 /* Draws for a problem. */
+};
 /* What a sample may be above the least one to be looked at again. */
 static const double CLOSE = 1.5;
 
@@ -103,25 +109,32 @@ static tw_status measure(evaluating *e, const char *stage, const int64_t *proble
     return st;
 }
 
-/* Lists all legal configurations of a problem, and the baselines. */
+/* Lists a configuration, if the problem is one that it can compute. */
+static bool list_choice(evaluating *e, const int64_t *problem, tw_choice c) {
+    char config[TEXT];
+    if (!tw_family_divide(e->f, c.macro, problem).grid) return true;
+    tw_family_config(e->f, c.macro, c.micro, config, sizeof config);
+    entry *at = add(e, config);
+    if (at) at->vendor = e->f->macros[c.macro].properties & TW_MACRO_VENDOR;
+    return at;
+}
+
+/* Lists the legal configurations of a problem among which the oracle is looked for, and the baselines. */
 static tw_status list(evaluating *e, const int64_t *problem, tw_diag *diag) {
     char config[TEXT];
+    bool good = true;
     e->n = 0;
-    for (int m = 0; m < e->f->n_macros; m++)
-        for (int i = 0; i < e->f->macros[m].n_micros && tw_family_divide(e->f, m, problem).grid; i++) {
-            tw_family_config(e->f, m, i, config, sizeof config);
-            entry *at = add(e, config);
-            if (!at) return tw_fail_memory(diag);
-            at->vendor = e->f->macros[m].properties & TW_MACRO_VENDOR;
-        }
+    for (int i = 0; i < e->o->n_only && good; i++) good = list_choice(e, problem, e->o->only[i]);
+    for (int m = 0; m < e->f->n_macros && !e->o->only; m++)
+        for (int i = 0; i < e->f->macros[m].n_micros && good; i++) good = list_choice(e, problem, (tw_choice){m, i});
     e->legal = e->n;
-    for (int b = 0; b < e->f->n_baselines; b++) {
+    for (int b = 0; b < e->f->n_baselines && good; b++) {
         e->f->calls->baseline(e->f->self, b, problem, config, sizeof config);
         entry *at = add(e, config);
-        if (!at) return tw_fail_memory(diag);
-        at->vendor |= b > 0;
+        good = at;
+        if (at) at->vendor |= b > 0;
     }
-    return TW_OK;
+    return good ? TW_OK : tw_fail_memory(diag);
 }
 
 static double least_time(const evaluating *e) {
@@ -131,24 +144,16 @@ static double least_time(const evaluating *e) {
     return least;
 }
 
-/* Marks the FINALISTS fastest legal entries. */
-static void mark_fastest(const evaluating *e, bool *wanted) {
+/* Marks the fastest entries that are a vendor's, or of those that are not. */
+static void mark_fastest(const evaluating *e, bool vendor, bool *wanted) {
     for (int k = 0; k < FINALISTS; k++) {
         int best = -1;
-        for (int i = 0; i < e->legal; i++)
-            if (!wanted[i] && e->entries[i].time > 0 && (best < 0 || e->entries[i].time < e->entries[best].time))
+        for (int i = 0; i < e->n; i++)
+            if (!wanted[i] && e->entries[i].vendor == vendor && e->entries[i].time > 0 &&
+                (best < 0 || e->entries[i].time < e->entries[best].time))
                 best = i;
         if (best >= 0) wanted[best] = true;
     }
-}
-
-/* Marks the fastest entry that is a vendor's. */
-static void mark_vendor(const evaluating *e, bool *wanted) {
-    int best = -1;
-    for (int i = 0; i < e->n; i++)
-        if (e->entries[i].vendor && e->entries[i].time > 0 && (best < 0 || e->entries[i].time < e->entries[best].time))
-            best = i;
-    if (best >= 0) wanted[best] = true;
 }
 
 /* Asks all strategies, and marks their choices. */
@@ -163,6 +168,7 @@ static tw_status choose(evaluating *e, tw_evaluation *r, bool **wanted, tw_diag 
         const tw_strategy *s = &e->o->strategies[i];
         tw_evaluated *of = &r->of[r->n++];
         of->name = s->name;
+        of->own = s->own;
         if (!s->choose(s->context, r->problem, config, sizeof config)) continue;
         snprintf(of->config, sizeof of->config, "%s", config);
         if (!add(e, config)) return tw_fail_memory(diag);
@@ -171,37 +177,47 @@ static tw_status choose(evaluating *e, tw_evaluation *r, bool **wanted, tw_diag 
     if (!wider) return tw_fail_memory(diag);
     *wanted = wider;
     memset(wider, 0, (size_t)e->n * sizeof *wider);
-    mark_fastest(e, wider);
-    mark_vendor(e, wider);
+    mark_fastest(e, false, wider);
+    mark_fastest(e, true, wider);
     for (int i = 0; i < r->n; i++)
         if (*r->of[i].config) wider[find(e, r->of[i].config) - e->entries] = true;
     return TW_OK;
 }
 
-/* Fills in the result. Times are of the last measurement alone. */
-static void conclude(const evaluating *e, const bool *final, tw_evaluation *r) {
+/* Finds the fastest legal entry of the last measurement, of all or of the own ones. NULL: there is none. */
+static const entry *find_oracle(const evaluating *e, const bool *final, bool own) {
     const entry *oracle = NULL;
-    for (int i = 0; i < e->n; i++) r->wrong += e->entries[i].wrong;
     for (int i = 0; i < e->legal; i++) {
         const entry *x = &e->entries[i];
-        r->failed += x->status != TW_OK && !x->wrong;
-        r->configs += x->time > 0;
-        if (final[i] && x->time > 0 && (!oracle || x->time < oracle->time)) oracle = x;
+        if (final[i] && x->time > 0 && !(own && x->vendor) && (!oracle || x->time < oracle->time)) oracle = x;
     }
+    return oracle;
+}
+
+/* Fills in the result. Times are of the last measurement alone. */
+static void conclude(const evaluating *e, const bool *final, tw_evaluation *r) {
+    const entry *oracle = find_oracle(e, final, false), *own = find_oracle(e, final, true);
     for (int i = 0; i < e->n; i++) {
         const entry *x = &e->entries[i];
+        r->wrong += x->wrong;
         if (x->vendor && final[i] && x->time > 0 && (!r->vendor || x->time < r->vendor)) r->vendor = x->time;
+    }
+    for (int i = 0; i < e->legal; i++) {
+        r->failed += e->entries[i].status != TW_OK && !e->entries[i].wrong;
+        r->configs += e->entries[i].time > 0;
     }
     if (!oracle) return;
     r->correct = !r->wrong;
     snprintf(r->oracle, sizeof r->oracle, "%s", oracle->config);
     r->time = oracle->time;
     r->noise = (oracle->high - oracle->low) / 2 / oracle->time;
+    snprintf(r->own, sizeof r->own, "%s", own ? own->config : "");
+    r->own_time = own ? own->time : 0;
     for (int i = 0; i < r->n; i++) {
         tw_evaluated *of = &r->of[i];
         if (!*of->config) continue;
         of->time = find(e, of->config)->time;
-        if (of->time > 0) of->share = oracle->time / of->time;
+        if (of->time > 0) of->share = (of->own ? r->own_time : r->time) / of->time;
     }
 }
 

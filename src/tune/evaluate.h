@@ -6,10 +6,12 @@
 #define TW_TUNE_EVALUATE_H
 
 #include "tune/campaign.h"
+#include "tune/cover.h"
 
 /* A way of choosing configurations. */
 typedef struct tw_strategy {
     const char *name; /* Name of the strategy, "wave". */
+    bool own;         /* The strategy leaves out vendors, and its choices are compared with the own oracle. */
     /* Writes the configuration for a problem. False: the strategy has none. */
     bool (*choose)(void *context, const int64_t *problem, char *out, size_t size);
     void *context;
@@ -25,6 +27,7 @@ typedef struct tw_evaluated {
        any measurement. */
     double time;
     double share; /* The oracle's time divided by `time`. 0: there is no time. */
+    bool own;     /* The oracle is the own one. */
 } tw_evaluated;
 
 /* The result of a problem. */
@@ -36,6 +39,8 @@ typedef struct tw_evaluation {
     bool correct;     /* There is an oracle, and no result was wrong. All that has a time was then checked and right. */
     char oracle[400]; /* The fastest of the last measurement. */
     double time;      /* Its median. */
+    char own[400];    /* The own oracle: the fastest that is not a vendor's. "": there is none. */
+    double own_time;  /* Its median. */
     double vendor;    /* Median of the fastest one that is a vendor's, baselines included. 0: there is none. */
     double noise;     /* Half the distance from its 10th to its 90th percentile, relative to the median. */
     tw_evaluated of[TW_EVALUATE_STRATEGIES]; /* The family's baselines, then the strategies. */
@@ -49,6 +54,8 @@ typedef struct tw_evaluate_options {
     uint64_t seed;    /* Seed of the problems. */
     const tw_strategy *strategies;
     int n_strategies;
+    const tw_choice *only; /* Configurations among which oracles are looked for. NULL: all legal ones. */
+    int n_only;            /* Number of `only`. */
     bool (*interrupted)(void *context);
     /* Returns true for a problem that is drawn anew. NULL: none is. */
     bool (*leaves_out)(void *context, const int64_t *problem);

@@ -168,7 +168,7 @@ static tw_status train(running *r, tw_diag *diag) {
     tw_status st = tw_train(&r->family, r->store, name, r->o->artefact, &r->out->trained, diag);
     if (st == TW_ERR_USAGE)
         return tw_fail(diag, st, "the budget was over before there was anything to learn from: give it more seconds");
-    if (st == TW_OK) st = tw_strategies_open(&r->strategies, &r->family, r->store, r->o->artefact, name, diag);
+    if (st == TW_OK) st = tw_strategies_open(&r->strategies, &r->family, r->store, r->o->artefact, NULL, name, diag);
     if (st != TW_OK) return st;
     tw_selector_describe(r->strategies.selector, &info);
     r->out->artefact_bytes = info.bytes;

@@ -17,15 +17,18 @@ typedef struct tw_strategy_model {
 
 typedef struct tw_strategies {
     tw_selector *selector;                         /* NULL: no artefact. */
+    tw_selector *other;                            /* Another artefact. NULL: none. */
     tw_strategy_model models[TW_STRATEGIES_FORMS]; /* By tw_wave_form. */
-    tw_strategy list[1 + TW_STRATEGIES_FORMS];     /* "select" if there is an artefact, then the forms' names. */
-    int n;                                         /* Number of `list`. */
+    /* "select" and, without vendors, "select-own" if there is an artefact; "other" and "other-own" if there is another;
+       then the forms' names. */
+    tw_strategy list[4 + TW_STRATEGIES_FORMS];
+    int n; /* Number of `list`. */
 } tw_strategies;
 
-/* Opens the artefact, and fits the forms to what campaigns of this name measured. NULL: no artefact; any campaign. A
+/* Opens the artefacts, and fits the forms to what campaigns of this name measured. NULL: no artefact; any campaign. A
    store without points has no forms. The caller closes it, also after a failure; it must not move until then. */
 tw_status tw_strategies_open(tw_strategies *s, const tw_family *f, tw_store *store, const char *artefact,
-                             const char *campaign, tw_diag *diag);
+                             const char *other, const char *campaign, tw_diag *diag);
 void tw_strategies_close(tw_strategies *s);
 
 #endif

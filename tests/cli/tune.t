@@ -37,8 +37,8 @@ $ tilewright select t.select m=30 n=304 k=300 | sed 's/=[a-z0-9]*/=/g;s/: .*/: T
   [1]
 # What choices are worth: a problem, then a line for each strategy.
 $ export OPENBLAS_NUM_THREADS=1; tilewright eval gemm type=bf16 -t 1 --range m=16:40 --range n=256:320 --range k=256:512 --problems 1 --store t.db --artefact t.select --commit 0 --json >e; wc -l <e; sed -n 1p e | json - family commit tilewright; sed -n 2p e | json - wrong failed correct
-> sed -n 3,8p e | while read line; do echo "$line" | json - strategy problems correct; done
-  8
+> sed -n 3,9p e | while read line; do echo "$line" | json - strategy problems correct; done
+  9
   gemm-cpu-bf16
   0
   0.1.0
@@ -52,6 +52,9 @@ $ export OPENBLAS_NUM_THREADS=1; tilewright eval gemm type=bf16 -t 1 --range m=1
   1
   true
   select
+  1
+  true
+  select-own
   1
   true
   wave

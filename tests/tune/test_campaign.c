@@ -379,7 +379,7 @@ static void choices_come_near_the_best(void **state) {
     assert_string_equal(info.kernel, "toy");
     assert_non_null(strstr(info.about, trained.form));
     judged j = {.n = 0};
-    const tw_strategy strategies[] = {{"select", choose, selector}, {"nothing", choose_nothing, NULL}};
+    const tw_strategy strategies[] = {{"select", false, choose, selector}, {"nothing", false, choose_nothing, NULL}};
     const tw_evaluate_options o = {.name = "eval",
                                    .problems = 40,
                                    .seed = 7,
@@ -462,7 +462,7 @@ static tw_evaluation evaluate_fixed(toy *t, const char *config) {
     tw_store *s;
     tw_diag d;
     tw_evaluation e = {.n = 0};
-    const tw_strategy strategy = {"fixed", choose_fixed, (void *)config};
+    const tw_strategy strategy = {"fixed", false, choose_fixed, (void *)config};
     const tw_evaluate_options o = {.name = "eval",
                                    .problems = 1,
                                    .seed = 7,
