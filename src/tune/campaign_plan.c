@@ -2,6 +2,7 @@
 #include "tune/campaign.h"
 
 #include "base/diag.h"
+#include "base/divide.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -45,7 +46,7 @@ static bool add_job(planning *p, int macro, const tw_wave_point *at, int64_t rou
 static int find_rounds(const planning *p, int macro, int64_t *rounds) {
     const int a = p->f->loops;
     const int64_t tile = p->f->macros[macro].rounds[a];
-    const int64_t least = (p->f->least[a] + tile - 1) / tile, most = p->f->most[a] / tile;
+    const int64_t least = tw_ceil_div(p->f->least[a], tile), most = p->f->most[a] / tile;
     int n = 0;
     for (int i = 0; i < p->o->rounds && least <= most; i++) {
         const double at = p->o->rounds > 1 ? (double)i / (p->o->rounds - 1) : 0.5;
@@ -59,7 +60,7 @@ static int find_rounds(const planning *p, int macro, int64_t *rounds) {
 static bool plan_macro(planning *p, int macro, tw_wave_point *points, int64_t *rounds) {
     const tw_family *f = p->f;
     const tw_artefact_macro *m = &f->macros[macro];
-    const int64_t times = m->times ? m->times : 1, slots = (m->slots + times - 1) / times;
+    const int64_t times = m->times ? m->times : 1, slots = tw_ceil_div(m->slots, times);
     const int parts = p->o->parts < slots ? p->o->parts : (int)slots;
     tw_wave_grid g = {.slots = slots,
                       .waves = p->o->waves,

@@ -2,6 +2,7 @@
 #include "tune/family.h"
 
 #include "base/diag.h"
+#include "base/divide.h"
 
 #include <errno.h>
 #include <math.h>
@@ -75,10 +76,6 @@ bool tw_family_find(const tw_family *f, const char *config, int *macro, int *mic
 
 /* ---- problems */
 
-static int64_t parts_of(int64_t extent, int64_t tile) {
-    return (extent + tile - 1) / tile;
-}
-
 tw_wave_division tw_family_divide(const tw_family *f, int macro, const int64_t *problem) {
     const tw_artefact_macro *m = &f->macros[macro];
     tw_wave_division d = {m->times ? m->times : 1, 1};
@@ -86,10 +83,10 @@ tw_wave_division tw_family_divide(const tw_family *f, int macro, const int64_t *
         const int64_t extent = problem[a];
         if ((m->multiple[a] && extent % m->multiple[a]) || extent < m->least[a] || (m->most[a] && extent > m->most[a]))
             return (tw_wave_division){0};
-        const int64_t parts = m->grid[a] ? parts_of(extent, m->grid[a]) : 1;
+        const int64_t parts = m->grid[a] ? tw_ceil_div(extent, m->grid[a]) : 1;
         if (m->parts[a] && parts % m->parts[a]) return (tw_wave_division){0};
         d.grid *= parts;
-        if (m->rounds[a]) d.loops *= (double)parts_of(extent, m->rounds[a]);
+        if (m->rounds[a]) d.loops *= (double)tw_ceil_div(extent, m->rounds[a]);
         if (f->shrinks[a] && m->grid[a]) d.loops *= (double)extent / (double)(parts * m->grid[a]);
     }
     return d;
@@ -99,7 +96,7 @@ bool tw_family_place(const tw_family *f, const double *unit, int64_t *problem) {
     for (int a = 0; a < f->n_axes; a++) {
         const double least = (double)f->least[a], ratio = (double)f->most[a] / least;
         const int64_t at = (int64_t)(least * pow(ratio, unit[a]));
-        problem[a] = parts_of(at, f->step[a]) * f->step[a];
+        problem[a] = tw_ceil_div(at, f->step[a]) * f->step[a];
         if (problem[a] > f->most[a] && problem[a] > f->step[a]) problem[a] -= f->step[a];
     }
     return !(f->most_work > 0 && tw_family_work(f, problem) > f->most_work);
