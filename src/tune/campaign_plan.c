@@ -3,6 +3,7 @@
 
 #include "base/diag.h"
 #include "base/divide.h"
+#include "base/grow.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -12,7 +13,8 @@ typedef struct planning {
     const tw_family *f;
     const tw_campaign_options *o;
     tw_campaign_job *jobs;
-    int64_t n, room;
+    int n;    /* Number of jobs. */
+    int room; /* Capacity in jobs. */
     bool failed;
 } planning;
 
@@ -30,14 +32,10 @@ static bool add_job(planning *p, int macro, const tw_wave_point *at, int64_t rou
     /* Points may coincide where the grid's sides are limited. */
     for (int64_t i = p->n; i-- > 0 && p->jobs[i].macro == macro;)
         if (!memcmp(p->jobs[i].problem, job.problem, sizeof job.problem)) return true;
-    if (p->n == p->room) {
-        const int64_t room = p->room ? 2 * p->room : 256;
-        tw_campaign_job *wider = realloc(p->jobs, (size_t)room * sizeof *wider);
-        if (!wider) return false;
-        p->jobs = wider;
-        p->room = room;
-    }
-    p->jobs[p->n++] = job;
+    tw_campaign_job *const jobs = tw_grow(p->jobs, p->n, &p->room, 256, sizeof *jobs);
+    if (!jobs) return false;
+    p->jobs = jobs;
+    jobs[p->n++] = job;
     return true;
 }
 
@@ -112,7 +110,7 @@ static void order(tw_campaign_job *jobs, int64_t n, int rounds, tw_random *r) {
 /* Lists the jobs of the macro choices in turn. In p->jobs the jobs of a macro choice are adjacent. */
 static tw_status take_turns(const planning *p, tw_campaign_job **out, tw_diag *diag) {
     const int macros = p->f->n_macros;
-    tw_campaign_job *mixed = malloc((size_t)(p->n + 1) * sizeof *mixed);
+    tw_campaign_job *mixed = malloc(((size_t)p->n + 1) * sizeof *mixed);
     int64_t *next = calloc((size_t)macros + 1, sizeof *next), n = 0;
     if (mixed && next) {
         for (int64_t i = p->n; i-- > 0;) next[p->jobs[i].macro] = i;

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/diag.h"
+#include "base/grow.h"
 #include "tune/trials.h"
 
 #include <math.h>
@@ -44,13 +45,9 @@ static entry *find(const evaluating *e, const char *config) {
 static entry *add(evaluating *e, const char *config) {
     entry *old = find(e, config);
     if (old) return old;
-    if (e->n == e->room) {
-        const int room = e->room ? 2 * e->room : 64;
-        entry *wider = realloc(e->entries, (size_t)room * sizeof *wider);
-        if (!wider) return NULL;
-        e->entries = wider;
-        e->room = room;
-    }
+    entry *const entries = tw_grow(e->entries, e->n, &e->room, 64, sizeof *entries);
+    if (!entries) return NULL;
+    e->entries = entries;
     e->entries[e->n] = (entry){.status = TW_OK};
     snprintf(e->entries[e->n].config, TEXT, "%s", config);
     return &e->entries[e->n++];
