@@ -28,6 +28,7 @@ kernel.c space/categorical.h
 kernel.c tune/gemm_bench.h
 problem.c kernels/gemm/space.h
 problem.h kernels/gemm/gemm.h
+select.c tune/axes.h
 select.c tune/identity.h
 tuning.c tune/gemm_cpu.h
 tuning.c tune/gemm_gpu.h

@@ -3,11 +3,10 @@
 
 #include "base/diag.h"
 #include "base/divide.h"
+#include "tune/axes.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 void tw_family_close(tw_family *f) {
@@ -28,25 +27,13 @@ void tw_family_print(const tw_family *f, const int64_t *problem, char *out, size
         used += (size_t)snprintf(out + used, size - used, "%s%s=%lld", a ? " " : "", f->axes[a], (long long)problem[a]);
 }
 
-static int find_axis(const tw_family *f, const char *word, size_t length) {
-    for (int a = 0; a < f->n_axes; a++)
-        if (strlen(f->axes[a]) == length && !memcmp(f->axes[a], word, length)) return a;
-    return -1;
-}
-
 tw_status tw_family_parse(const tw_family *f, int64_t *problem, const char *words, tw_diag *diag) {
     bool given[TW_SELECT_AXES] = {false};
     for (const char *at = words + strspn(words, " "); *at; at += strspn(at, " ")) {
-        const size_t length = strcspn(at, " "), name = strcspn(at, "= ");
-        const int a = find_axis(f, at, name);
-        char *end;
-        errno = 0;
-        const long long value = at[name] == '=' ? strtoll(at + name + 1, &end, 10) : 0;
-        if (a < 0 || given[a] || at[name] != '=' || end != at + length || errno || value < 1 || value > TW_SELECT_MOST)
+        const size_t length = strcspn(at, " ");
+        if (!tw_axes_read(f->axes, f->n_axes, at, length, problem, given))
             return tw_fail(diag, TW_ERR_USAGE, "\"%.*s\" is no axis of %s and a number from 1 to %d", (int)length, at,
                            f->name, TW_SELECT_MOST);
-        problem[a] = value;
-        given[a] = true;
         at += length;
     }
     for (int a = 0; a < f->n_axes; a++)
