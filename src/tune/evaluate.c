@@ -189,10 +189,11 @@ static tw_status evaluate_one(evaluating *e, const int64_t *problem, tw_diag *di
     tw_evaluation r = {.n = 0};
     memcpy(r.problem, problem, sizeof r.problem);
     tw_status st = list(e, problem, diag);
-    bool *wanted = st == TW_OK ? malloc((size_t)(e->n + 1) * sizeof *wanted) : NULL;
-    if (st == TW_OK && !wanted) st = tw_fail_memory(diag);
-    for (int i = 0; i < e->n && st == TW_OK; i++) wanted[i] = true;
-    if (st == TW_OK) st = measure(e, "first", problem, wanted, &first, diag);
+    if (st != TW_OK) return st;
+    bool *wanted = calloc((size_t)e->n + 1, sizeof *wanted);
+    if (!wanted) return tw_fail_memory(diag);
+    for (int i = 0; i < e->n; i++) wanted[i] = true;
+    st = measure(e, "first", problem, wanted, &first, diag);
     const double least = least_time(e);
     for (int i = 0; i < e->n && st == TW_OK; i++)
         wanted[i] = e->entries[i].time > 0 && e->entries[i].time <= CLOSE * least;
