@@ -27,6 +27,8 @@ kernel.c space/categorical.h
 kernel.c tune/gemm_bench.h
 problem.c kernels/gemm/space.h
 problem.h kernels/gemm/gemm.h
+select.c tune/axes.h
+select.c tune/identity.h
 tune.c tune/report.h
 tune.c tune/store.h
 tuning.c tune/gemm_cpu.h

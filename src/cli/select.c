@@ -4,11 +4,11 @@
 #include "base/diag.h"
 #include "cli/cli.h"
 #include "cli/results.h"
+#include "tune/axes.h"
 #include "tune/identity.h"
 
 #include <jansson.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* The request of either verb. */
@@ -37,19 +37,6 @@ static unsigned flags_of(const question *q) {
            (q->own ? TW_SELECT_OWN_ONLY : 0u) | (q->vendor ? TW_SELECT_VENDOR_ONLY : 0u);
 }
 
-/* Sets the axis that a word such as "m=64" names. */
-static bool read_word(question *q, const char *word, bool *given) {
-    for (int a = 0; a < q->info.n_axes; a++) {
-        const size_t n = strlen(q->info.axes[a]);
-        char *end;
-        if (strncmp(word, q->info.axes[a], n) != 0 || word[n] != '=' || given[a]) continue;
-        q->problem[a] = strtoll(word + n + 1, &end, 10);
-        given[a] = true;
-        return end > word + n + 1 && !*end && q->problem[a] >= 1 && q->problem[a] <= TW_SELECT_MOST;
-    }
-    return false;
-}
-
 /* Opens the artefact, and reads the problem from the other words. */
 static tw_status open_question(question *q, const char *const *words, int n, tw_diag *diag) {
     bool given[TW_SELECT_AXES] = {false};
@@ -57,7 +44,7 @@ static tw_status open_question(question *q, const char *const *words, int n, tw_
     if (st != TW_OK) return st;
     tw_selector_describe(q->selector, &q->info);
     for (int i = 1; i < n && st == TW_OK; i++)
-        if (!read_word(q, words[i], given))
+        if (!tw_axes_read(q->info.axes, q->info.n_axes, words[i], strlen(words[i]), q->problem, given))
             st = tw_fail(diag, TW_ERR_USAGE, "\"%s\" is no axis of %s with a number from 1 to %d, such as %s=64",
                          words[i], q->info.kernel, TW_SELECT_MOST, q->info.axes[0]);
     for (int a = 0; a < q->info.n_axes && st == TW_OK; a++)

@@ -69,7 +69,8 @@ tw_status tw_campaign_measure(const tw_family *f, tw_store *s, const char *name,
                  .progress = progress};
     const char **left = malloc((size_t)(n + 1) * sizeof *left);
     int count = 0;
-    tw_status st = left ? TW_OK : tw_fail_memory(diag);
+    tw_status st = TW_OK;
+    if (!left) return tw_fail_memory(diag);
     tw_family_print(f, problem, k.problem, sizeof k.problem);
     snprintf(k.protocol, sizeof k.protocol, "samples=%d warmups=%d %s", p->samples, p->warmups, f->protocol);
     for (int i = 0; i < n && st == TW_OK; i++) {

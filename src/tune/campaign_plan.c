@@ -2,6 +2,8 @@
 #include "tune/campaign.h"
 
 #include "base/diag.h"
+#include "base/divide.h"
+#include "base/grow.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -11,7 +13,8 @@ typedef struct planning {
     const tw_family *f;
     const tw_campaign_options *o;
     tw_campaign_job *jobs;
-    int64_t n, room;
+    int n;    /* Number of jobs. */
+    int room; /* Capacity in jobs. */
     bool failed;
 } planning;
 
@@ -29,14 +32,10 @@ static bool add_job(planning *p, int macro, const tw_wave_point *at, int64_t rou
     /* Points may coincide where the grid's sides are limited. */
     for (int64_t i = p->n; i-- > 0 && p->jobs[i].macro == macro;)
         if (!memcmp(p->jobs[i].problem, job.problem, sizeof job.problem)) return true;
-    if (p->n == p->room) {
-        const int64_t room = p->room ? 2 * p->room : 256;
-        tw_campaign_job *wider = realloc(p->jobs, (size_t)room * sizeof *wider);
-        if (!wider) return false;
-        p->jobs = wider;
-        p->room = room;
-    }
-    p->jobs[p->n++] = job;
+    tw_campaign_job *const jobs = tw_grow(p->jobs, p->n, &p->room, 256, sizeof *jobs);
+    if (!jobs) return false;
+    p->jobs = jobs;
+    jobs[p->n++] = job;
     return true;
 }
 
@@ -45,7 +44,7 @@ static bool add_job(planning *p, int macro, const tw_wave_point *at, int64_t rou
 static int find_rounds(const planning *p, int macro, int64_t *rounds) {
     const int a = p->f->loops;
     const int64_t tile = p->f->macros[macro].rounds[a];
-    const int64_t least = (p->f->least[a] + tile - 1) / tile, most = p->f->most[a] / tile;
+    const int64_t least = tw_ceil_div(p->f->least[a], tile), most = p->f->most[a] / tile;
     int n = 0;
     for (int i = 0; i < p->o->rounds && least <= most; i++) {
         const double at = p->o->rounds > 1 ? (double)i / (p->o->rounds - 1) : 0.5;
@@ -59,7 +58,7 @@ static int find_rounds(const planning *p, int macro, int64_t *rounds) {
 static bool plan_macro(planning *p, int macro, tw_wave_point *points, int64_t *rounds) {
     const tw_family *f = p->f;
     const tw_artefact_macro *m = &f->macros[macro];
-    const int64_t times = m->times ? m->times : 1, slots = (m->slots + times - 1) / times;
+    const int64_t times = m->times ? m->times : 1, slots = tw_ceil_div(m->slots, times);
     const int parts = p->o->parts < slots ? p->o->parts : (int)slots;
     tw_wave_grid g = {.slots = slots,
                       .waves = p->o->waves,
@@ -111,7 +110,7 @@ static void order(tw_campaign_job *jobs, int64_t n, int rounds, tw_random *r) {
 /* Lists the jobs of the macro choices in turn. In p->jobs the jobs of a macro choice are adjacent. */
 static tw_status take_turns(const planning *p, tw_campaign_job **out, tw_diag *diag) {
     const int macros = p->f->n_macros;
-    tw_campaign_job *mixed = malloc((size_t)(p->n + 1) * sizeof *mixed);
+    tw_campaign_job *mixed = malloc(((size_t)p->n + 1) * sizeof *mixed);
     int64_t *next = calloc((size_t)macros + 1, sizeof *next), n = 0;
     if (mixed && next) {
         for (int64_t i = p->n; i-- > 0;) next[p->jobs[i].macro] = i;

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/diag.h"
+#include "base/grow.h"
 #include "tune/trials.h"
 
 #include <math.h>
@@ -51,13 +52,9 @@ static entry *find(const evaluating *e, const char *config) {
 static entry *add(evaluating *e, const char *config) {
     entry *old = find(e, config);
     if (old) return old;
-    if (e->n == e->room) {
-        const int room = e->room ? 2 * e->room : 64;
-        entry *wider = realloc(e->entries, (size_t)room * sizeof *wider);
-        if (!wider) return NULL;
-        e->entries = wider;
-        e->room = room;
-    }
+    entry *const entries = tw_grow(e->entries, e->n, &e->room, 64, sizeof *entries);
+    if (!entries) return NULL;
+    e->entries = entries;
     e->entries[e->n] = (entry){.status = TW_OK};
     snprintf(e->entries[e->n].config, TEXT, "%s", config);
     return &e->entries[e->n++];
@@ -227,10 +224,11 @@ static tw_status evaluate_one(evaluating *e, const int64_t *problem, tw_diag *di
     tw_evaluation r = {.n = 0};
     memcpy(r.problem, problem, sizeof r.problem);
     tw_status st = list(e, problem, diag);
-    bool *wanted = st == TW_OK ? malloc((size_t)(e->n + 1) * sizeof *wanted) : NULL;
-    if (st == TW_OK && !wanted) st = tw_fail_memory(diag);
-    for (int i = 0; i < e->n && st == TW_OK; i++) wanted[i] = true;
-    if (st == TW_OK) st = measure(e, "first", problem, wanted, &first, diag);
+    if (st != TW_OK) return st;
+    bool *wanted = calloc((size_t)e->n + 1, sizeof *wanted);
+    if (!wanted) return tw_fail_memory(diag);
+    for (int i = 0; i < e->n; i++) wanted[i] = true;
+    st = measure(e, "first", problem, wanted, &first, diag);
     const double least = least_time(e);
     for (int i = 0; i < e->n && st == TW_OK; i++)
         wanted[i] = e->entries[i].time > 0 && e->entries[i].time <= CLOSE * least;

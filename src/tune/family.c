@@ -2,11 +2,11 @@
 #include "tune/family.h"
 
 #include "base/diag.h"
+#include "base/divide.h"
+#include "tune/axes.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 void tw_family_close(tw_family *f) {
@@ -27,25 +27,13 @@ void tw_family_print(const tw_family *f, const int64_t *problem, char *out, size
         used += (size_t)snprintf(out + used, size - used, "%s%s=%lld", a ? " " : "", f->axes[a], (long long)problem[a]);
 }
 
-static int find_axis(const tw_family *f, const char *word, size_t length) {
-    for (int a = 0; a < f->n_axes; a++)
-        if (strlen(f->axes[a]) == length && !memcmp(f->axes[a], word, length)) return a;
-    return -1;
-}
-
 tw_status tw_family_parse(const tw_family *f, int64_t *problem, const char *words, tw_diag *diag) {
     bool given[TW_SELECT_AXES] = {false};
     for (const char *at = words + strspn(words, " "); *at; at += strspn(at, " ")) {
-        const size_t length = strcspn(at, " "), name = strcspn(at, "= ");
-        const int a = find_axis(f, at, name);
-        char *end;
-        errno = 0;
-        const long long value = at[name] == '=' ? strtoll(at + name + 1, &end, 10) : 0;
-        if (a < 0 || given[a] || at[name] != '=' || end != at + length || errno || value < 1 || value > TW_SELECT_MOST)
+        const size_t length = strcspn(at, " ");
+        if (!tw_axes_read(f->axes, f->n_axes, at, length, problem, given))
             return tw_fail(diag, TW_ERR_USAGE, "\"%.*s\" is no axis of %s and a number from 1 to %d", (int)length, at,
                            f->name, TW_SELECT_MOST);
-        problem[a] = value;
-        given[a] = true;
         at += length;
     }
     for (int a = 0; a < f->n_axes; a++)
@@ -75,10 +63,6 @@ bool tw_family_find(const tw_family *f, const char *config, int *macro, int *mic
 
 /* ---- problems */
 
-static int64_t parts_of(int64_t extent, int64_t tile) {
-    return (extent + tile - 1) / tile;
-}
-
 tw_wave_division tw_family_divide(const tw_family *f, int macro, const int64_t *problem) {
     const tw_artefact_macro *m = &f->macros[macro];
     tw_wave_division d = {m->times ? m->times : 1, 1};
@@ -86,10 +70,10 @@ tw_wave_division tw_family_divide(const tw_family *f, int macro, const int64_t *
         const int64_t extent = problem[a];
         if ((m->multiple[a] && extent % m->multiple[a]) || extent < m->least[a] || (m->most[a] && extent > m->most[a]))
             return (tw_wave_division){0};
-        const int64_t parts = m->grid[a] ? parts_of(extent, m->grid[a]) : 1;
+        const int64_t parts = m->grid[a] ? tw_ceil_div(extent, m->grid[a]) : 1;
         if (m->parts[a] && parts % m->parts[a]) return (tw_wave_division){0};
         d.grid *= parts;
-        if (m->rounds[a]) d.loops *= (double)parts_of(extent, m->rounds[a]);
+        if (m->rounds[a]) d.loops *= (double)tw_ceil_div(extent, m->rounds[a]);
         if (f->shrinks[a] && m->grid[a]) d.loops *= (double)extent / (double)(parts * m->grid[a]);
     }
     return d;
@@ -99,7 +83,7 @@ bool tw_family_place(const tw_family *f, const double *unit, int64_t *problem) {
     for (int a = 0; a < f->n_axes; a++) {
         const double least = (double)f->least[a], ratio = (double)f->most[a] / least;
         const int64_t at = (int64_t)(least * pow(ratio, unit[a]));
-        problem[a] = parts_of(at, f->step[a]) * f->step[a];
+        problem[a] = tw_ceil_div(at, f->step[a]) * f->step[a];
         if (problem[a] > f->most[a] && problem[a] > f->step[a]) problem[a] -= f->step[a];
     }
     return !(f->most_work > 0 && tw_family_work(f, problem) > f->most_work);

@@ -3,6 +3,7 @@
 
 #include "base/arena.h"
 #include "base/diag.h"
+#include "base/divide.h"
 #include "base/team.h"
 #include "tune/cpu_rig.h"
 #include "tune/identity.h"
@@ -81,7 +82,7 @@ static void baseline(const void *self, int i, const int64_t *problem, char *out,
     tw_tiled_config c = usual;
     c.by = i;
     c.tm = ANY;
-    c.tn = (int)((panels + threads - 1) / threads * TW_PANEL_ROWS);
+    c.tn = (int)(tw_ceil_div(panels, threads) * TW_PANEL_ROWS);
     tw_space_print(&tw_tiled_space, &c, out, size);
 }
 

@@ -129,7 +129,8 @@ static tw_status open_session(session *s, int n, tw_diag *diag) {
     tw_status st = tw_gemm_problem_complete(&s->p, diag);
     s->configs = calloc((size_t)n + 1, sizeof *s->configs);
     s->runners = calloc((size_t)n + 1, sizeof *s->runners);
-    if (st == TW_OK && (!s->configs || !s->runners)) st = tw_fail_memory(diag);
+    if (st != TW_OK) return st;
+    if (!s->configs || !s->runners) return tw_fail_memory(diag);
     for (int i = 0; i < n && st == TW_OK; i++) {
         s->configs[i] = tw_gemm_config_default(&s->p);
         if (!is_vendor(s->words[i])) st = tw_gemm_config_parse(&s->configs[i], s->words[i], diag);

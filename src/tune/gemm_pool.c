@@ -2,6 +2,7 @@
 #include "tune/gemm_pool.h"
 
 #include "base/diag.h"
+#include "base/divide.h"
 #include "base/dtype.h"
 #include "base/random.h"
 #include "ir/passes/passes.h"
@@ -100,12 +101,12 @@ tw_status tw_gemm_pool_refer(tw_gemm_pool *p, const tw_gemm_problem *q, uint64_t
                              uint64_t tolerance, tw_diag *diag) {
     const uint64_t arguments[] = {a, b, want, tolerance, (uint64_t)q->m, (uint64_t)q->n, (uint64_t)q->k};
     static const int bytes[] = {8, 8, 8, 8, 4, 4, 4};
-    const tw_cuda_launch l = {.module = p->refer,
-                              .grid = {(int)((q->n + TW_GEMM_REFER_THREADS - 1) / TW_GEMM_REFER_THREADS),
-                                       (int)((q->m + TW_GEMM_REFER_ROWS - 1) / TW_GEMM_REFER_ROWS), 1},
-                              .threads = TW_GEMM_REFER_THREADS,
-                              .arguments = arguments,
-                              .argument_bytes = bytes,
-                              .n_arguments = 7};
+    const tw_cuda_launch l = {
+        .module = p->refer,
+        .grid = {(int)(tw_ceil_div(q->n, TW_GEMM_REFER_THREADS)), (int)(tw_ceil_div(q->m, TW_GEMM_REFER_ROWS)), 1},
+        .threads = TW_GEMM_REFER_THREADS,
+        .arguments = arguments,
+        .argument_bytes = bytes,
+        .n_arguments = 7};
     return tw_cuda_run(p->cuda, &l, diag);
 }

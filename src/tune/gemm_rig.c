@@ -2,6 +2,7 @@
 #include "tune/gemm_rig.h"
 
 #include "base/diag.h"
+#include "base/divide.h"
 #include "ir/passes/passes.h"
 #include "ptx/load.h"
 #include "tune/gemm_compare.h"
@@ -154,7 +155,7 @@ static tw_status count_here(tw_gemm_rig *r, int64_t *wrong, tw_diag *diag) {
     int32_t n = 0;
     const uint64_t arguments[5] = {r->set[0].of[TW_GEMM_C], r->want, r->tolerance, r->count, (uint64_t)r->data->cells};
     const int bytes[5] = {8, 8, 8, 8, 8};
-    int64_t blocks = (r->data->cells + TW_GEMM_COMPARE_THREADS - 1) / TW_GEMM_COMPARE_THREADS;
+    int64_t blocks = tw_ceil_div(r->data->cells, TW_GEMM_COMPARE_THREADS);
     const tw_cuda_launch l = {.module = r->compare,
                               .grid = {(int)(blocks < 2048 ? blocks : 2048), 1, 1},
                               .threads = TW_GEMM_COMPARE_THREADS,

@@ -312,8 +312,10 @@ tw_status tw_store_read(tw_store *s, const tw_store_filter *f,
     tw_store_report seen = {0};
     sqlite3_stmt *q = NULL;
     double *samples = malloc(TW_STORE_SAMPLES * sizeof *samples);
-    tw_status st = samples ? TW_OK : tw_fail_memory(diag);
-    if (st == TW_OK && sqlite3_prepare_v2(s->db, sql, -1, &q, NULL) != SQLITE_OK) st = failed(s, "read it", diag);
+    tw_status st = TW_OK;
+    if (report) *report = seen;
+    if (!samples) return tw_fail_memory(diag);
+    if (sqlite3_prepare_v2(s->db, sql, -1, &q, NULL) != SQLITE_OK) st = failed(s, "read it", diag);
     for (int i = 0; i < 3 && st == TW_OK; i++)
         if (sqlite3_bind_text(q, i + 1, wanted[i], -1, SQLITE_STATIC) != SQLITE_OK) st = failed(s, "read it", diag);
     while (st == TW_OK) {

@@ -2,6 +2,7 @@
 #include "tune/trials.h"
 
 #include "base/diag.h"
+#include "base/grow.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -27,14 +28,10 @@ typedef struct reading {
 } reading;
 
 static tw_status add(tw_trial_list *l, const tw_trial *trial, tw_diag *diag) {
-    if (l->n == l->room) {
-        const int room = l->room ? 2 * l->room : 1024;
-        tw_trial *wider = realloc(l->at, (size_t)room * sizeof *wider);
-        if (!wider) return tw_fail_memory(diag);
-        l->at = wider;
-        l->room = room;
-    }
-    l->at[l->n++] = *trial;
+    tw_trial *const at = tw_grow(l->at, l->n, &l->room, 1024, sizeof *at);
+    if (!at) return tw_fail_memory(diag);
+    l->at = at;
+    at[l->n++] = *trial;
     return TW_OK;
 }
 

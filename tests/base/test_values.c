@@ -6,6 +6,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/diag.h"
+#include "base/divide.h"
 #include "base/dtype.h"
 #include "base/random.h"
 #include "base/stats.h"
@@ -14,6 +15,16 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+static void quotients_are_rounded_up(void **state) {
+    (void)state;
+    for (int64_t x = 0; x < 50; x++)
+        for (int64_t by = 1; by < 20; by++) {
+            const int64_t parts = tw_ceil_div(x, by);
+            assert_true(parts * by >= x && (parts - 1) * by < x);
+        }
+    assert_true(tw_ceil_div(INT64_C(1) << 62, 3) == (INT64_C(1) << 62) / 3 + 1);
+}
 
 static void generators_give_the_published_numbers(void **state) {
     (void)state;
@@ -251,6 +262,7 @@ static void a_place_is_as_exact_as_what_is_known(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(quotients_are_rounded_up),
         cmocka_unit_test(generators_give_the_published_numbers),
         cmocka_unit_test(draws_have_the_promised_range_and_moments),
         cmocka_unit_test(f32_rounds_to_the_nearest_bf16),

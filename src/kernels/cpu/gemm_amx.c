@@ -8,6 +8,8 @@
    have more than 8 bits, and are left to AVX-512. */
 #include "kernels/cpu/variants.h"
 
+#include "base/divide.h"
+
 #include <immintrin.h>
 #include <string.h>
 
@@ -50,10 +52,6 @@ static void configure(void) {
 static int64_t least(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
-static int64_t blocks_of(int64_t n, int64_t size) {
-    return (n + size - 1) / size;
-}
-
 /* Scratch memory: x as tiles [row tile][step][term], weights of two panels [panel][step], and sums that left their
    tiles. */
 typedef struct room {
@@ -62,7 +60,7 @@ typedef struct room {
 } room;
 
 static size_t x_bytes(int64_t rows) {
-    return (size_t)(least(blocks_of(rows, ROWS), BLOCK_TILES) + 1) * STEPS * TERMS * TILE;
+    return (size_t)(least(tw_ceil_div(rows, ROWS), BLOCK_TILES) + 1) * STEPS * TERMS * TILE;
 }
 
 size_t tw_gemm_scratch_amx(tw_panel_format f, int64_t n_panels, int64_t cols, int64_t rows, tw_gemm_blocking by) {
@@ -92,7 +90,7 @@ static inline __mmask16 first(int64_t n) {
 
 /* Packs `depth` columns of `rows` rows of x as tiles. Missing rows and columns are zeros. */
 static void pack_x(const float *x, int64_t ldx, int64_t rows, int64_t depth, char *out) {
-    int64_t tiles = blocks_of(rows, ROWS), steps = blocks_of(depth, STEP);
+    int64_t tiles = tw_ceil_div(rows, ROWS), steps = tw_ceil_div(depth, STEP);
     for (int64_t t = 0; t < tiles * ROWS; t++)
         for (int64_t s = 0; s < steps; s++) {
             char *to = out + (t / ROWS * STEPS + s) * TERMS * TILE + t % ROWS * 64;
@@ -139,7 +137,7 @@ static void widen_i4(const char *data, int64_t n, char *out) {
    padded with zeros, since another panel or nothing follows them. */
 static const char *weights(tw_panel_format f, int64_t cols, const char *panel, int64_t k, int64_t depth, char *out) {
     const char *data = panel + tw_panel_scale_bytes(f, cols);
-    int64_t n = (depth + TW_PANEL_K - 1) / TW_PANEL_K * TW_PANEL_K, whole = blocks_of(depth, STEP) * STEP;
+    int64_t n = (depth + TW_PANEL_K - 1) / TW_PANEL_K * TW_PANEL_K, whole = tw_ceil_div(depth, STEP) * STEP;
     if (f.dtype == TW_BF16 && n == whole) return data + k * 2 * ROWS;
     if (f.dtype == TW_BF16) memcpy(out, data + k * 2 * ROWS, (size_t)(n * 2 * ROWS));
     if (f.dtype == TW_I8) widen_i8(data + k * ROWS, n, out);
@@ -231,12 +229,12 @@ static int64_t segment(const block *b) {
 
 static void two_panels(const block *b, int64_t p) {
     const char *panel = b->panels + (size_t)p * b->panel_bytes;
-    int64_t tiles = blocks_of(b->rows, ROWS), size = segment(b);
+    int64_t tiles = tw_ceil_div(b->rows, ROWS), size = segment(b);
     const char *w0 = weights(b->f, b->cols, panel, b->k, b->depth, b->r.w), *w1 = w0;
     if (p + 1 < b->n_panels) w1 = weights(b->f, b->cols, panel + b->panel_bytes, b->k, b->depth, b->r.w + STEPS * TILE);
     for (int64_t t = 0; t < tiles; t += 2)
         for (int64_t c = 0; c < b->depth; c += size) {
-            int64_t step = c / STEP, steps = blocks_of(least(size, b->depth - c), STEP);
+            int64_t step = c / STEP, steps = tw_ceil_div(least(size, b->depth - c), STEP);
             const char *x = b->r.x + (t * STEPS + step) * TERMS * TILE;
             if (t + 1 < tiles)
                 multiply_four(x, w0 + step * TILE, w1 + step * TILE, steps, b->r.sums);

@@ -2,6 +2,7 @@
 #include "kernels/cpu/tiled.h"
 
 #include "base/diag.h"
+#include "base/divide.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -88,12 +89,8 @@ const tw_space tw_tiled_space = {.name = "gemm-cpu",
 
 /* ---- tiles */
 
-static int64_t parts_of(int64_t extent, int64_t tile) {
-    return (extent + tile - 1) / tile;
-}
-
 int64_t tw_tiled_count(const tw_tiled_problem *p, const tw_tiled_config *c) {
-    return parts_of(p->m, c->tm) * parts_of(p->n, c->tn);
+    return tw_ceil_div(p->m, c->tm) * tw_ceil_div(p->n, c->tn);
 }
 
 static tw_gemm_blocking blocking(const tw_tiled_config *c) {
@@ -102,10 +99,10 @@ static tw_gemm_blocking blocking(const tw_tiled_config *c) {
 
 /* Rows of x in the largest tile, and its panels. */
 static int64_t most_rows(const tw_tiled_problem *p, const tw_tiled_config *c) {
-    return parts_of(p->m, parts_of(p->m, c->tm));
+    return tw_ceil_div(p->m, tw_ceil_div(p->m, c->tm));
 }
 static int64_t most_panels(const tw_tiled_problem *p, const tw_tiled_config *c) {
-    return parts_of(p->n / TW_PANEL_ROWS, parts_of(p->n, c->tn));
+    return tw_ceil_div(p->n / TW_PANEL_ROWS, tw_ceil_div(p->n, c->tn));
 }
 
 size_t tw_tiled_scratch(const tw_kernels *k, const tw_tiled_problem *p, const tw_tiled_config *c) {
@@ -122,7 +119,7 @@ size_t tw_tiled_scratch(const tw_kernels *k, const tw_tiled_problem *p, const tw
 
 bool tw_tiled_run(const tw_kernels *k, tw_vendor *vendor, const tw_tiled_problem *p, const tw_tiled_config *c,
                   int64_t i, const tw_tiled_operands *of, void *scratch) {
-    const int64_t across = parts_of(p->m, c->tm), along = parts_of(p->n, c->tn), all = p->n / TW_PANEL_ROWS;
+    const int64_t across = tw_ceil_div(p->m, c->tm), along = tw_ceil_div(p->n, c->tn), all = p->n / TW_PANEL_ROWS;
     const int64_t at = c->order ? i / along : i % across, strip = c->order ? i % along : i / across;
     const int64_t row = p->m * at / across, rows = p->m * (at + 1) / across - row;
     const int64_t first = all * strip / along, panels = all * (strip + 1) / along - first;

@@ -16,10 +16,6 @@
         if (condition) return reason;                                                                                  \
     } while (0)
 
-static inline int64_t tw_gemm_ceil_div(int64_t x, int64_t by) {
-    return (x + by - 1) / by;
-}
-
 enum { TW_GEMM_MAX_ACC = 256, TW_GEMM_MAX_COPIES = 32 };
 /* Numbers of barriers that some threads of a block pass: consumers that wait for the producer to begin, and threads
    that hold sums. */

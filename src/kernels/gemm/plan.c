@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Derives what follows from a configuration, and decides whether it is legal. */
+#include "base/divide.h"
 #include "kernels/gemm/generate.h"
 
 #include <limits.h>
@@ -58,11 +59,11 @@ static const char *resources_of(const tw_gemm_problem *p, const tw_gemm_config *
     const tw_gemm_variant v = tw_gemm_variant_of(p, c);
     const char *why = tw_gemm_plan_of(&v, c, t, &plan);
     if (why) return why;
-    const int64_t stages = tw_gemm_ceil_div(p->k, c->u);
+    const int64_t stages = tw_ceil_div(p->k, c->u);
     REFUSE(c->kg > stages, "more splits than stages along k");
     /* Kernels number tiles, parts and groups of tiles in 32 bits; extents are below 2^30, so no product here wraps. */
-    const int64_t rows = tw_gemm_ceil_div(c->swap ? p->n : p->m, c->ml);
-    const int64_t columns = tw_gemm_ceil_div(c->swap ? p->m : p->n, c->nl), most = INT32_MAX / 16;
+    const int64_t rows = tw_ceil_div(c->swap ? p->n : p->m, c->ml);
+    const int64_t columns = tw_ceil_div(c->swap ? p->m : p->n, c->nl), most = INT32_MAX / 16;
     REFUSE(rows * columns > most || rows * columns * p->batch > most / c->kg, "more blocks than a grid holds");
     REFUSE(c->multicast && (c->group == 1 ? columns : rows) % c->multicast,
            "tiles that fetch together are no whole number of clusters");
@@ -75,8 +76,8 @@ static const char *resources_of(const tw_gemm_problem *p, const tw_gemm_config *
         .registers = plan.registers,
         .shared_bytes = plan.shared_bytes,
         .tiles = tiles,
-        .grid = (c->persistent > 1 ? tw_gemm_ceil_div(tiles, c->persistent) : tiles) * c->kg,
-        .stages_of_k = tw_gemm_ceil_div(stages, c->kg),
+        .grid = (c->persistent > 1 ? tw_ceil_div(tiles, c->persistent) : tiles) * c->kg,
+        .stages_of_k = tw_ceil_div(stages, c->kg),
         .workspace_bytes = alone ? 0 : tiles * plan.part_bytes * (c->split == TW_JOIN_LAST ? c->kg : 1),
         .counter_bytes = alone ? 0 : tiles * 4,
     };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/diag.h"
+#include "base/divide.h"
 #include "kernels/gemm/generate.h"
 
 #include <stdio.h>
@@ -199,9 +200,9 @@ void tw_gemm_launch_of(const tw_gemm_problem *p, const tw_gemm_config *c, const 
     const bool swap = c->swap;
     const tw_gemm_matrix a = tw_gemm_matrix_of(p, TW_GEMM_A), b = tw_gemm_matrix_of(p, TW_GEMM_B);
     const int64_t es = tw_type_bits(a.type) / 8, out = tw_type_bits(p->out) / 8;
-    const int64_t tiles_m = tw_gemm_ceil_div(swap ? p->n : p->m, c->ml);
-    const int64_t tiles_n = tw_gemm_ceil_div(swap ? p->m : p->n, c->nl);
-    const int64_t blocks = tw_gemm_ceil_div(tiles_m * tiles_n, c->persistent > 1 ? c->persistent : 1);
+    const int64_t tiles_m = tw_ceil_div(swap ? p->n : p->m, c->ml);
+    const int64_t tiles_n = tw_ceil_div(swap ? p->m : p->n, c->nl);
+    const int64_t blocks = tw_ceil_div(tiles_m * tiles_n, c->persistent > 1 ? c->persistent : 1);
     *l = (tw_launch_values){.grid = {(int)blocks, (int)p->batch, c->kg}, .cluster = c->multicast};
     if (tw_gemm_splits_in_cluster(c))
         *l = (tw_launch_values){.grid = {(int)blocks * c->kg, (int)p->batch, 1}, .cluster = c->kg};
@@ -210,7 +211,7 @@ void tw_gemm_launch_of(const tw_gemm_problem *p, const tw_gemm_config *c, const 
     tw_argument_number(to, "m", p->m);
     tw_argument_number(to, "n", p->n);
     tw_argument_number(to, "k", p->k);
-    tw_argument_number(to, "chunk", tw_gemm_ceil_div(tw_gemm_ceil_div(p->k, c->u), c->kg) * c->u);
+    tw_argument_number(to, "chunk", tw_ceil_div(tw_ceil_div(p->k, c->u), c->kg) * c->u);
     tw_argument_number(to, "tiles_m", tiles_m);
     tw_argument_number(to, "tiles_n", tiles_n);
     tw_argument_number(to, "lda", p->lda * es);
