@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Measuring, configurations as JSON, and the model by waves, with the n-th allocation failing, for every n. */
+/* Measuring, configurations as JSON, covers and models, with the n-th allocation failing, for every n. */
 #include "support/alloc_fail.h"
-#include "support/support.h"
+#include "tune/toy_family.h"
 
 #include "schedule/config.h"
+#include "tune/cover.h"
+#include "tune/describe.h"
 #include "tune/measure.h"
 #include "tune/wave.h"
 
@@ -63,12 +65,48 @@ static int simulated(void *context) {
     return st == TW_ERR_MEMORY && d.message[0] ? 1 : 3;
 }
 
+static int splined(void *context) {
+    enum { TRIALS = 14 };
+    toy t;
+    tw_trial at[TRIALS];
+    tw_spline *model;
+    tw_diag d = {.message = ""};
+    (void)context;
+    toy_open(&t);
+    for (int i = 0; i < TRIALS; i++) at[i] = (tw_trial){{16 + 16 * i, 64, 512}, 0, 0, 10.0 + i};
+    const tw_trials trials = {.spread = {at, TRIALS, TRIALS}};
+    const tw_status st = tw_spline_fit(&model, &t.family, &trials, &d);
+    if (st != TW_OK) return st == TW_ERR_MEMORY && !model && d.message[0] ? 1 : 3;
+    tw_arena arena = {0};
+    tw_artefact a = tw_describe_family(&t.family);
+    const tw_status described = tw_describe_spline(&a, &arena, model, &d);
+    tw_arena_free(&arena);
+    tw_spline_free(model);
+    return described == TW_OK ? 0 : described == TW_ERR_MEMORY ? 1 : 2;
+}
+
+static int covered(void *context) {
+    toy t;
+    tw_trial at[] = {{{1}, 0, 0, 1}, {{1}, 1, 0, 2}};
+    const tw_trial_list l = {at, 2, 2};
+    tw_choice out[2];
+    int n;
+    tw_diag d = {.message = ""};
+    (void)context;
+    toy_open(&t);
+    const tw_status st = tw_cover(&t.family, &l, 2, out, &n, &d);
+    if (st != TW_OK) return st == TW_ERR_MEMORY && d.message[0] ? 1 : 3;
+    return n == 2 ? 0 : 2;
+}
+
 static void nothing_is_lost(void **state) {
     (void)state;
     alloc_fail_exhaust(measured, NULL);
     alloc_fail_exhaust(written, NULL);
     alloc_fail_exhaust(fitted, NULL);
     alloc_fail_exhaust(simulated, NULL);
+    alloc_fail_exhaust(splined, NULL);
+    alloc_fail_exhaust(covered, NULL);
 }
 
 int main(void) {

@@ -477,6 +477,106 @@ static tw_evaluation evaluate_fixed(toy *t, const char *config) {
     return e;
 }
 
+/* The problems of a spread, in the store's order, each once. */
+typedef struct spread_list {
+    int64_t problem[200][TW_SELECT_AXES];
+    int n, measurements;
+} spread_list;
+
+static tw_status take_spread(void *context, const tw_measurement *m, tw_diag *diag) {
+    spread_list *l = context;
+    toy t;
+    int64_t problem[TW_SELECT_AXES] = {0};
+    (void)diag;
+    if (!tw_trials_key_is(m->key, "tune", TW_TRIALS_SPREAD)) return TW_OK;
+    toy_open(&t);
+    assert_int_equal(tw_family_parse(&t.family, problem, m->problem, NULL), TW_OK);
+    assert_int_equal(m->n, 3);
+    l->measurements++;
+    for (int i = 0; i < l->n; i++)
+        if (!memcmp(l->problem[i], problem, sizeof problem)) return TW_OK;
+    memcpy(l->problem[l->n++], problem, sizeof problem);
+    return TW_OK;
+}
+
+/* A campaign measures a few configurations at problems that are spread evenly, goes on where it was, and ends where a
+   small range has no more problems. A model of configurations is trained from it. */
+static void problems_are_spread(void **state) {
+    (void)state;
+    tw_campaign_options o = {
+        .name = "tune", .screens = 8, .thorough = true, .slow = 1.5, .cover = 5, .spread = 60, .samples = 3, .seed = 1};
+    toy t;
+    spread_list list = {.n = 0};
+    tw_campaign_progress p;
+    tw_trained trained;
+    toy_open(&t);
+    tw_store *s = open_store();
+    assert_int_equal(tw_campaign_run(&t.family, s, &o, &p, NULL), TW_OK);
+    assert_true(!p.cut && p.jobs == 68 && p.planned == 68 && p.measured == 8 * TOY_MACROS * 3 + 60 * 5 && !p.had);
+    assert_int_equal(tw_store_read(s, NULL, take_spread, &list, NULL, NULL), TW_OK);
+    assert_true(list.n == 60 && list.measurements == 60 * 5);
+    int low = 0;
+    for (int i = 0; i < list.n; i++) low += list.problem[i][0] < 91; /* Half of the octaves. */
+    assert_in_range(low, 28, 32);
+    assert_int_equal(tw_campaign_run(&t.family, s, &o, &p, NULL), TW_OK);
+    assert_true(!p.measured && p.had == 8 * TOY_MACROS * 3 + 60 * 5);
+    assert_int_equal(tw_train(&t.family, s, "tune", artefact, &trained, NULL), TW_OK);
+    assert_string_equal(trained.form, "spline");
+    assert_true(trained.problems == 60 + 8 && trained.share > 0.95 && trained.quality.n == (60 + 8) * 5);
+    /* Few problems: 3 of m, 2 of n, 2 of k. */
+    o.name = "small";
+    t.family.least[0] = 16, t.family.most[0] = 18;
+    t.family.least[1] = 16, t.family.most[1] = 32;
+    t.family.least[2] = 64, t.family.most[2] = 96;
+    assert_int_equal(tw_campaign_run(&t.family, s, &o, &p, NULL), TW_OK);
+    assert_true(p.jobs <= 8 + 12 && p.jobs == p.planned);
+    tw_store_close(s);
+}
+
+static tw_status count_last(void *context, const tw_evaluation *e, tw_diag *diag) {
+    tw_evaluation *all = context;
+    (void)diag;
+    all[0] = *e;
+    return TW_OK;
+}
+
+/* Own oracles leave out vendors' configurations. Pruned oracles are looked for among those that are named. */
+static void oracles_are_own_or_pruned(void **state) {
+    (void)state;
+    toy t;
+    tw_evaluation e = {.n = 0};
+    tw_artefact_macro macros[TOY_MACROS];
+    toy_open(&t);
+    memcpy(macros, toy_macros, sizeof macros);
+    for (int i = 0; i < 3; i++) macros[i].properties = TW_MACRO_VENDOR;
+    t.family.macros = macros;
+    static const char slow[] = "tile=128 stages=4", vendor[] = "tile=16 stages=4";
+    const tw_strategy strategies[] = {{"own", true, choose_fixed, (void *)slow},
+                                      {"any", false, choose_fixed, (void *)slow},
+                                      {"vendor", false, choose_fixed, (void *)vendor}};
+    const tw_choice only[] = {{0, 1}, {3, 1}, {3, 2}};
+    tw_evaluate_options o = {.name = "eval",
+                             .problems = 1,
+                             .seed = 7,
+                             .strategies = strategies,
+                             .n_strategies = 3,
+                             .result = count_last,
+                             .context = &e};
+    tw_store *s = open_store();
+    assert_int_equal(tw_evaluate(&t.family, s, &o, NULL), TW_OK);
+    assert_int_equal(e.configs, TOY_MACROS * 3);
+    assert_int_equal(strncmp(e.own, "tile=128", 8), 0);
+    assert_int_not_equal(strncmp(e.oracle, "tile=128", 8), 0);
+    assert_true(e.own_time > e.time && e.vendor == e.time);
+    assert_true(e.of[1].own && e.of[1].share == e.own_time / e.of[1].time && !e.of[2].own &&
+                e.of[2].share == e.time / e.of[2].time && e.of[2].time == e.of[1].time);
+    o.only = only;
+    o.n_only = 3;
+    assert_int_equal(tw_evaluate(&t.family, s, &o, NULL), TW_OK);
+    assert_true(e.configs == 3 && !strcmp(e.oracle, "tile=16 stages=4"));
+    tw_store_close(s);
+}
+
 /* Wrong results are counted of configurations, of baselines and of choices that are no configuration. */
 static void wrong_results_are_told(void **state) {
     (void)state;
@@ -527,6 +627,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(choices_come_near_the_best, setup, teardown),
         cmocka_unit_test_setup_teardown(artefacts_say_what_models_say, setup, teardown),
         cmocka_unit_test_setup_teardown(wrong_results_are_told, setup, teardown),
+        cmocka_unit_test_setup_teardown(problems_are_spread, setup, teardown),
+        cmocka_unit_test_setup_teardown(oracles_are_own_or_pruned, setup, teardown),
         cmocka_unit_test(shares_are_summarised),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

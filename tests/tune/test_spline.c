@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The model of configurations: what it learns of times that are known, and its artefact. */
+#include "tune/toy_family.h"
+
+#include "base/random.h"
+#include "tilewright/select.h"
+#include "tune/describe.h"
+#include "tune/spline.h"
+
+typedef struct learned {
+    toy t;
+    tw_trials trials;
+    tw_spline *s;
+} learned;
+
+/* Times of trials: the toy's, changed in some way. */
+typedef double time_fn(const tw_family *f, const char *config, const int64_t *problem, tw_random *r);
+
+static double plain(const tw_family *f, const char *config, const int64_t *problem, tw_random *r) {
+    (void)r;
+    return toy_time(f, config, problem);
+}
+
+/* Times that grow by half within each octave of m, and fall again in the next. */
+static double bent(const tw_family *f, const char *config, const int64_t *problem, tw_random *r) {
+    (void)r;
+    return toy_time(f, config, problem) * (1.25 + 0.25 * sin(2 * log2((double)problem[0])));
+}
+
+static double noisy(const tw_family *f, const char *config, const int64_t *problem, tw_random *r) {
+    return toy_time(f, config, problem) * (tw_random_below(r, 2) ? 1.1 : 0.9);
+}
+
+static void add(tw_trial_list *l, const tw_family *f, int macro, int micro, const int64_t *problem, double time) {
+    if (l->n == l->room) {
+        l->room = l->room ? 2 * l->room : 256;
+        l->at = realloc(l->at, (size_t)l->room * sizeof *l->at);
+        assert_non_null(l->at);
+    }
+    tw_trial *t = &l->at[l->n++];
+    *t = (tw_trial){.macro = macro, .micro = micro, .time = time};
+    memcpy(t->problem, problem, sizeof t->problem);
+    assert_true(tw_family_divide(f, macro, problem).grid > 0);
+}
+
+/* Makes trials of random problems in the first `micros` micro choices of all macro choices. */
+static void make(learned *l, tw_trial_list *list, int problems, int micros, time_fn *time, uint64_t seed) {
+    tw_random r = tw_random_seed(seed);
+    char config[100];
+    for (int i = 0; i < problems; i++) {
+        int64_t problem[TW_SELECT_AXES] = {0};
+        tw_family_draw(&l->t.family, &r, problem);
+        for (int m = 0; m < TOY_MACROS; m++)
+            for (int k = 0; k < micros; k++) {
+                tw_family_config(&l->t.family, m, k, config, sizeof config);
+                add(list, &l->t.family, m, k, problem, time(&l->t.family, config, problem, &r));
+            }
+    }
+    qsort(list->at, (size_t)list->n, sizeof *list->at, tw_trials_by_problem);
+}
+
+static void fit(learned *l) {
+    tw_diag d;
+    if (tw_spline_fit(&l->s, &l->t.family, &l->trials, &d) != TW_OK) fail_msg("%s", d.message);
+}
+
+static void end(learned *l) {
+    tw_spline_free(l->s);
+    tw_trials_free(&l->trials);
+}
+
+/* Returns the mean relative error on fresh problems. */
+static double error_of(const learned *l, time_fn *time) {
+    tw_random r = tw_random_seed(99);
+    double sum = 0;
+    int n = 0;
+    char config[100];
+    for (int p = 0; p < 200; p++) {
+        int64_t problem[TW_SELECT_AXES] = {0};
+        tw_family_draw(&l->t.family, &r, problem);
+        for (int i = 0; i < l->s->n; i++, n++) {
+            const tw_spline_config *c = &l->s->configs[i];
+            tw_family_config(&l->t.family, c->macro, c->micro, config, sizeof config);
+            sum += fabs(tw_spline_time(l->s, i, problem) / time(&l->t.family, config, problem, &r) - 1);
+        }
+    }
+    return sum / n;
+}
+
+static void waves_and_rounds_are_learned(void **state) {
+    (void)state;
+    learned l = {.s = NULL};
+    toy_open(&l.t);
+    make(&l, &l.trials.spread, 150, 3, plain, 1);
+    fit(&l);
+    assert_int_equal(l.s->n, TOY_MACROS * 3);
+    assert_int_equal(l.s->problems, 150);
+    /* Micro choices change a tenth at two values of L, where no spline follows at once. */
+    assert_true(error_of(&l, plain) < 0.025 && l.s->error < 0.025 && l.s->r2 > 0.995 && l.s->share > 0.985);
+    for (int i = 0; i < l.s->n; i++) {
+        const tw_spline_config *c = &l.s->configs[i];
+        for (int k = 0; k < TW_SPLINE_TERMS; k++) assert_true(c->c[k] >= 0);
+        assert_true(c->samples == 150 && c->error < 0.1);
+        assert_true(c->c[0] > 0.5 * toy_round[c->macro]);
+    }
+    end(&l);
+}
+
+static void corrections_follow_problems(void **state) {
+    (void)state;
+    learned l = {.s = NULL};
+    toy_open(&l.t);
+    make(&l, &l.trials.spread, 400, 3, bent, 2);
+    fit(&l);
+    assert_true(error_of(&l, bent) < 0.045);
+    /* Without corrections a third of that is left at the least. */
+    for (int i = 0; i < l.s->n; i++)
+        for (int k = 0; k < tw_lattice_count(&l.s->lattice, 3); k++) l.s->configs[i].r[k] = 0;
+    assert_true(error_of(&l, bent) > 0.12);
+    end(&l);
+}
+
+/* Times that grow by a tenth with each octave of m beyond 64. */
+static double steep(const tw_family *f, const char *config, const int64_t *problem, tw_random *r) {
+    (void)r;
+    return toy_time(f, config, problem) * (1 + 0.1 * log2((double)problem[0] / 64));
+}
+
+/* A trend goes on where nothing was tried, if not as steeply. */
+static void trends_go_on(void **state) {
+    (void)state;
+    learned l = {.s = NULL};
+    toy_open(&l.t);
+    l.t.family.least[0] = 64;
+    l.t.family.most[0] = 181;
+    make(&l, &l.trials.spread, 300, 1, steep, 11);
+    l.t.family.least[0] = 16;
+    l.t.family.most[0] = 512;
+    fit(&l);
+    double factor[2] = {0};
+    for (int i = 0; i < 2; i++) {
+        const int64_t problem[TW_SELECT_AXES] = {i ? 512 : 181, 128, 512};
+        for (int m = 0; m < TOY_MACROS; m++) {
+            char config[100];
+            tw_family_config(&l.t.family, m, 0, config, sizeof config);
+            factor[i] += tw_spline_time(l.s, m, problem) / toy_time(&l.t.family, config, problem) / TOY_MACROS;
+        }
+    }
+    assert_true(factor[0] > 1.1 && factor[1] > factor[0] + 0.03);
+    end(&l);
+}
+
+/* Noise that no model can predict is not predicted: samples do not count for their own prediction. */
+static void noise_is_told(void **state) {
+    (void)state;
+    learned l = {.s = NULL};
+    toy_open(&l.t);
+    make(&l, &l.trials.spread, 60, 1, noisy, 3);
+    fit(&l);
+    assert_int_equal(l.s->n, TOY_MACROS);
+    assert_true(l.s->error > 0.095 && l.s->error < 0.14);
+    for (int i = 0; i < l.s->n; i++) assert_true(l.s->configs[i].error > 0.1);
+    assert_true(error_of(&l, plain) < 0.05);
+    end(&l);
+}
+
+static double twice(const tw_family *f, const char *config, const int64_t *problem, tw_random *r) {
+    return 2 * plain(f, config, problem, r);
+}
+
+/* Screened trials count a third of spread ones. Without spread ones they are all there is. */
+static void screens_count_less(void **state) {
+    (void)state;
+    learned l = {.s = NULL};
+    char config[100];
+    static const int64_t problem[TW_SELECT_AXES] = {100, 128, 512};
+    toy_open(&l.t);
+    make(&l, &l.trials.screens, 100, 2, twice, 4);
+    fit(&l);
+    assert_int_equal(l.s->n, TOY_MACROS * 2);
+    tw_spline_free(l.s);
+    make(&l, &l.trials.spread, 100, 1, plain, 5);
+    fit(&l);
+    assert_int_equal(l.s->n, TOY_MACROS);
+    tw_family_config(&l.t.family, 0, 0, config, sizeof config);
+    const double share = tw_spline_time(l.s, 0, problem) / toy_time(&l.t.family, config, problem);
+    assert_true(share > 1.0 && share < 1.25);
+    end(&l);
+}
+
+static void few_trials_make_no_model(void **state) {
+    (void)state;
+    learned l = {.s = NULL};
+    toy_open(&l.t);
+    fit(&l);
+    assert_null(l.s);
+    make(&l, &l.trials.spread, TW_SPLINE_LEAST - 1, 3, plain, 6);
+    fit(&l);
+    assert_null(l.s);
+    end(&l);
+}
+
+/* An artefact predicts what its model does, in the first waves within the steps of its corrections, and in later ones
+   within the wave that it does not count. */
+static void artefacts_say_what_models_say(void **state) {
+    (void)state;
+    learned l = {.s = NULL};
+    tw_arena arena = {0};
+    tw_selector *s;
+    tw_diag d;
+    toy_open(&l.t);
+    make(&l, &l.trials.spread, 200, 2, bent, 7);
+    fit(&l);
+    char *folder = test_folder_make(), path[512];
+    snprintf(path, sizeof path, "%s/toy.select", folder);
+    tw_artefact a = tw_describe_family(&l.t.family);
+    a.about = "{}";
+    assert_int_equal(tw_describe_spline(&a, &arena, l.s, &d), TW_OK);
+    assert_int_equal(a.n_macros, l.s->n);
+    if (tw_artefact_write(&a, path, &d) != TW_OK) fail_msg("%s", d.message);
+    assert_int_equal(tw_selector_open(&s, path, &d), TW_OK);
+    tw_random r = tw_random_seed(8);
+    for (int i = 0; i < 500; i++) {
+        int64_t problem[TW_SELECT_AXES] = {0};
+        tw_selection all[TOY_MACROS * 2];
+        double least = (double)INFINITY;
+        tw_family_draw(&l.t.family, &r, problem);
+        const int n = tw_select_best(s, problem, 0, TOY_MACROS * 2, all);
+        assert_int_equal(n, TOY_MACROS * 2);
+        for (int k = 0; k < n; k++) {
+            const tw_spline_config *c = &l.s->configs[all[k].macro];
+            const double time = tw_spline_time(l.s, all[k].macro, problem);
+            const tw_wave_division g = tw_family_divide(&l.t.family, c->macro, problem);
+            const double x = (double)g.grid / TOY_SLOTS, near = x > 16 ? 0.01 + 0.6 / x : 0.01;
+            assert_true(fabs(all[k].time / time - 1) < near);
+            least = fmin(least, time);
+        }
+        assert_true(all[0].time < least * 1.02 || all[0].time < least * (1 + 0.6 / 16));
+    }
+    tw_selector_close(s);
+    tw_arena_free(&arena);
+    test_folder_remove(folder);
+    end(&l);
+}
+
+/* The default that the model does not know is a macro choice without a prediction. */
+static void defaults_are_kept(void **state) {
+    (void)state;
+    learned l = {.s = NULL};
+    tw_arena arena = {0};
+    toy_open(&l.t);
+    l.t.family.micro = 2;
+    make(&l, &l.trials.spread, 30, 2, plain, 9);
+    fit(&l);
+    tw_artefact a = tw_describe_family(&l.t.family);
+    assert_int_equal(tw_describe_spline(&a, &arena, l.s, NULL), TW_OK);
+    assert_true(a.n_macros == l.s->n + 1 && a.macro == l.s->n && a.micro == 0 && !a.macros[a.macro].n_fits);
+    assert_string_equal(a.macros[a.macro].config, "tile=16 stages=8");
+    tw_arena_free(&arena);
+    end(&l);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(waves_and_rounds_are_learned),
+        cmocka_unit_test(corrections_follow_problems),
+        cmocka_unit_test(trends_go_on),
+        cmocka_unit_test(noise_is_told),
+        cmocka_unit_test(screens_count_less),
+        cmocka_unit_test(few_trials_make_no_model),
+        cmocka_unit_test(artefacts_say_what_models_say),
+        cmocka_unit_test(defaults_are_kept),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
