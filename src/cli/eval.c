@@ -139,10 +139,15 @@ static tw_status prune(tw_evaluate_options *o, const tw_family *f, tw_store *s, 
 
 /* Says what was measured, where and how: the first line of a file of results. */
 static void print_head(const tw_family *f, const char *commit, const char *command) {
-    cli_results_head(f->device, commit, command,
-                     "every configuration among which oracles are looked for once, those within 1.5 times the least "
-                     "three times, the five fastest own and vendors' ones, choices and baselines nine times in turn; "
-                     "medians",
+    static const char here[] =
+        "every configuration among which oracles are looked for once, those within 1.5 times the least three times, "
+        "the "
+        "five fastest own and vendors' ones, choices and baselines nine times in turn; medians of a configuration's "
+        "last measurement";
+    static const char recorded[] =
+        "recorded: every configuration once, those within 1.5 times the least three times, the fastest nine times in "
+        "turn; medians of a configuration's last measurement";
+    cli_results_head(f->device, commit, command, f->recorded ? recorded : here,
                      json_pack("{s:s, s:o?}", "family", f->name, "environment", json_loads(f->environment, 0, NULL)));
 }
 
