@@ -34,6 +34,13 @@ static tw_status open_artefact(tw_strategies *s, tw_selector **selector, const c
     return TW_OK;
 }
 
+/* Tells whether no sample is a vendor's. */
+static bool is_own(const tw_family *f, const tw_training *t) {
+    for (int i = 0; i < t->n; i++)
+        if (f->macros[t->samples[i].macro].properties & TW_MACRO_VENDOR) return false;
+    return true;
+}
+
 tw_status tw_strategies_open(tw_strategies *s, const tw_family *f, tw_store *store, const char *artefact,
                              const char *other, const char *campaign, tw_diag *diag) {
     tw_training t = {0};
@@ -44,7 +51,8 @@ tw_status tw_strategies_open(tw_strategies *s, const tw_family *f, tw_store *sto
     for (int i = 0; i < TW_STRATEGIES_FORMS && st == TW_OK && t.n; i++) {
         s->models[i].f = f;
         st = tw_train_fit(&s->models[i].m, f, &t, (tw_wave_form)i, diag);
-        if (st == TW_OK) s->list[s->n++] = (tw_strategy){tw_train_form((tw_wave_form)i), false, choose, &s->models[i]};
+        if (st == TW_OK)
+            s->list[s->n++] = (tw_strategy){tw_train_form((tw_wave_form)i), is_own(f, &t), choose, &s->models[i]};
     }
     tw_training_free(&t);
     return st;
