@@ -209,6 +209,7 @@ static void print(const bench *b, const spread *times) {
 static bool begin(bench *b, tw_diag *diag) {
     tw_random r = tw_random_seed(1);
     b->artefact = artefact_of_products(&b->arena, &r, MACROS, WAVES);
+    artefact_direct(&b->arena, &r, b->artefact);
     artefact_correct(&b->arena, &r, b->artefact);
     b->problems = calloc(PROBLEMS, sizeof *b->problems);
     b->right = calloc(PROBLEMS, sizeof *b->right);

@@ -34,7 +34,8 @@ typedef struct tw_artefact_fit {
     const tw_artefact_anchor *anchors; /* Anchors by ascending L, all different. */
     int n_anchors;                     /* 0: the wave is unknown, and the fit never predicts. */
     int64_t samples;                   /* Number of samples of the fit. The file keeps at most 65535. */
-    double error; /* Relative half width of the interval that held 9 of 10 residuals. At most 15. */
+    double error;   /* Relative half width of the interval that held 9 of 10 residuals. At most 15. */
+    float waves[2]; /* In a direct artefact the time has waves[0] WL + waves[1] W more, with W waves. Else zeros. */
 } tw_artefact_fit;
 
 typedef struct tw_artefact_macro {
@@ -79,6 +80,9 @@ typedef struct tw_artefact {
     const tw_artefact_exact *exact; /* Exact problems in any order, all different. */
     int n_exact;
     int macro, micro; /* The default choice. */
+    /* Macro choices have one fit at most, without a coefficient below 0. A decision computes all predictions at once,
+       where it otherwise reads the fits that bounds leave. */
+    bool direct;
 } tw_artefact;
 
 /* Writes an artefact beside `path` and renames it. In the wave and between the anchors of a

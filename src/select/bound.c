@@ -73,7 +73,7 @@ static uint16_t to_bf16(double x, bool up) {
 void select_bound(const select_fits *f, uint16_t bound[4], uint16_t *ratio) {
     double rows[(TW_ARTEFACT_FITS + LATER) * PER_FIT * (TERMS + 1)], c[TERMS], low, high;
     memset(bound, 0, TERMS * sizeof *bound);
-    *ratio = 0x7f80; /* Infinity as bf16: there is no bound. */
+    *ratio = SELECT_NO_RATIO;
     if (!f->n) return;
     fit(f, rows, c);
     if (!select_ratios(f, c, &low, &high)) return;

@@ -121,6 +121,23 @@ bool select_is_lattice(const tw_lattice *l, int axes) {
     return true;
 }
 
+/* Checks the fits of a macro choice for what a direct artefact can hold, or that what only it can hold is not there. */
+static tw_status check_direct(const tw_artefact *a, int i, tw_diag *diag) {
+    const tw_artefact_macro *m = &a->macros[i];
+    if (a->direct && m->n_fits > 1) return wrong(diag, i, "it has several fits in a direct artefact");
+    for (int k = 0; k < m->n_fits; k++) {
+        const tw_artefact_fit *f = &m->fits[k];
+        const float most = SELECT_TERM_MOST / (float)m->slots;
+        if (!a->direct && (f->waves[0] != 0 || f->waves[1] != 0))
+            return wrong(diag, i, "it has terms of waves, but the artefact is not direct");
+        for (int t = 0; t < 6 && a->direct; t++) {
+            const float c = t < 4 ? f->c[t] : f->waves[t - 4];
+            if (!(c >= 0 && c <= most)) return wrong(diag, i, "a term is out of range");
+        }
+    }
+    return TW_OK;
+}
+
 static tw_status check_corrections(const tw_artefact *a, int i, tw_diag *diag) {
     const double *r = a->macros[i].corrections;
     if (!r) return TW_OK;
@@ -146,6 +163,7 @@ tw_status select_check_content(const tw_artefact *a, tw_diag *diag) {
         return tw_fail(diag, TW_ERR_USAGE, "the lattice's nodes are out of range");
     for (int i = 0; st == TW_OK && i < a->n_macros; i++) st = check_macro(a, i, diag);
     for (int i = 0; st == TW_OK && i < a->n_macros; i++) st = check_corrections(a, i, diag);
+    for (int i = 0; st == TW_OK && i < a->n_macros; i++) st = check_direct(a, i, diag);
     if (st == TW_OK && !is_choice(a, a->macro, a->micro))
         st = tw_fail(diag, TW_ERR_USAGE, "there is no such choice as the default");
     for (int i = 0; st == TW_OK && i < a->n_exact; i++) st = check_exact(a, i, diag);

@@ -109,6 +109,10 @@ void select_divide(const select_view *v, const float *axes, int macro, double *g
 
 void select_find_corners(const select_view *v, const float *axes, select_corners *c) {
     c->n = v->lattice ? tw_lattice_corners(v->nodes, v->axes, axes, c->node, c->weight) : 0;
+    for (; c->n % SELECT_ROWS; c->n++) {
+        c->node[c->n] = 0;
+        c->weight[c->n] = 0;
+    }
 }
 
 float select_factor(const select_view *v, const select_corners *c, int macro) {
@@ -146,6 +150,12 @@ static bool find_record(const select_view *v, const select_problem *p, const sel
     return true;
 }
 
+/* Predicts the time of a macro choice before corrections. */
+static double time_of(const select_view *v, int macro, const select_record *r, double x, int fit, double rounds) {
+    if (v->terms) return select_direct(v->terms + macro, v->terms_pitch, x, ceil(x), rounds);
+    return select_time(r, x - fit, rounds);
+}
+
 bool select_predict(const select_view *v, const select_problem *p, int macro, select_decision *out) {
     const int fits = (int)select_item(&v->columns[COLUMN_FITS], macro);
     *out = (select_decision){.source = TW_SELECT_MODEL, .macro = macro, .micro = -1};
@@ -157,7 +167,7 @@ bool select_predict(const select_view *v, const select_problem *p, int macro, se
         select_unpack(select_records_of(v, macro, fits) + (size_t)out->fit * v->record_words, v->record_words);
     select_corners c;
     select_find_corners(v, p->axes, &c);
-    out->time = select_time(&r, x - out->fit, out->rounds);
+    out->time = time_of(v, macro, &r, x, out->fit, out->rounds);
     if (c.n) out->time *= (double)select_factor(v, &c, macro);
     out->error = select_error(r.error);
     if (!(out->time > 0)) return false;
@@ -169,7 +179,7 @@ bool select_predict(const select_view *v, const select_problem *p, int macro, se
 /* Predicts the time of a candidate. Infinity: the prediction is not above 0. */
 static double predict(const select_view *v, const candidate *c, select_record *r) {
     *r = select_unpack(c->record, v->record_words);
-    const double time = select_time(r, c->x - c->fit, c->rounds) * c->factor;
+    const double time = time_of(v, c->macro, r, c->x, c->fit, c->rounds) * c->factor;
     return time > 0 ? time : (double)INFINITY;
 }
 

@@ -11,6 +11,7 @@
 
 enum {
     SELECT_VERSION = 2,
+    SELECT_TERMS = 6, /* Coefficients of a macro choice in a direct artefact. */
     SELECT_ORDER = 0x01020304,
     SELECT_LINE = 64,       /* Alignment of sections and columns in bytes: a cache line. */
     SELECT_NO_ANCHOR = 255, /* In a row of anchors: this L is no anchor. */
@@ -23,7 +24,8 @@ enum {
     SELECT_PROBES = 32, /* The most buckets that a lookup visits. */
     /* Bounds hold from 1 / SELECT_BEYOND of the least anchor to SELECT_BEYOND times the largest. */
     SELECT_BEYOND = 4,
-    SELECT_INDEX = 1 << 20 /* An exact problem's number in a bucket is less. */
+    SELECT_NO_RATIO = 0x7f80, /* Infinity, as bf16: there is no bound. */
+    SELECT_INDEX = 1 << 20    /* An exact problem's number in a bucket is less. */
 };
 #define SELECT_MAGIC "TWSELECT"
 
@@ -80,9 +82,12 @@ typedef struct select_header {
        is no lattice. */
     uint32_t lattice_at, lattice_pitch;
     tw_lattice lattice;
+    /* Rows of SELECT_TERMS floats of a direct artefact, terms_pitch floats a row: coefficients of xL, x, L, 1, WL and
+       W, with x = G / slots and W = ceil(x), for each macro choice. 0: the artefact is not direct. */
+    uint32_t terms_at, terms_pitch;
     select_column columns[COLUMNS];
 } select_header;
-_Static_assert(sizeof(select_header) == 432, "the file's layout");
+_Static_assert(sizeof(select_header) == 440, "the file's layout");
 
 /* The data of a macro choice that answers need and predictions do not. */
 typedef struct select_macro {
@@ -173,8 +178,17 @@ static inline float select_ceil(float problem, float tile) {
 }
 
 /* Corrections of macro choice i are between 1 - SELECT_CORRECTION and 1 + 128 SELECT_STEP_MOST. */
+#define SELECT_TERM_MOST  1e20f
+#define SELECT_ROUNDING   4e-6f /* Relative room for sums and products of a few floats. */
 #define SELECT_CORRECTION 0.95f
 #define SELECT_STEP_MOST  0.08f
+
+/* Predicts a time from the terms of a macro choice, `pitch` floats from one to the next. */
+static inline double select_direct(const float *terms, size_t pitch, double x, double waves, double rounds) {
+    double c[SELECT_TERMS];
+    for (int k = 0; k < SELECT_TERMS; k++) c[k] = (double)terms[(size_t)k * pitch];
+    return (c[0] * rounds + c[1]) * x + (c[2] * rounds + c[3]) + (c[4] * rounds + c[5]) * waves;
+}
 
 /* Returns what times are multiplied by: `sum` is a weighted sum of corrections, `step` their unit, as bf16. */
 static inline float select_correction(uint16_t step, int16_t sum) {

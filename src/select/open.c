@@ -26,6 +26,8 @@ void select_view_of(select_view *v, const unsigned char *data) {
                        .lattice = at(data, h->lattice_at),
                        .lattice_pitch = h->lattice_pitch,
                        .nodes = &h->lattice,
+                       .terms = at(data, h->terms_at),
+                       .terms_pitch = h->terms_pitch,
                        .first = at(data, h->first_at),
                        .records = at(data, h->records_at),
                        .record_words = h->record_words,

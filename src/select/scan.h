@@ -85,10 +85,15 @@ static void correct(const select_view *v, const select_corners *c, int from, int
     float *restrict factor = s->factor, *restrict low = s->low, *restrict high = s->high;
     int16_t sums[SELECT_BLOCK];
     for (int i = 0; i < n; i++) sums[i] = 0;
-    for (int k = 0; k < c->n; k++) {
-        const int8_t *restrict row = v->lattice + (size_t)c->node[k] * v->lattice_pitch + from;
-        const int16_t weight = c->weight[k];
-        for (int i = 0; i < n; i++) sums[i] = (int16_t)(sums[i] + weight * row[i]);
+    for (int k = 0; k < c->n; k += SELECT_ROWS) {
+        const int16_t *w = &c->weight[k];
+        const int16_t w0 = w[0], w1 = w[1], w2 = w[2], w3 = w[3];
+        const int8_t *restrict rows[SELECT_ROWS];
+        for (int j = 0; j < SELECT_ROWS; j++) rows[j] = v->lattice + (size_t)c->node[k + j] * v->lattice_pitch + from;
+        const int8_t *restrict r0 = rows[0], *restrict r1 = rows[1], *restrict r2 = rows[2], *restrict r3 = rows[3];
+        for (int i = 0; i < n; i++)
+            sums[i] = (int16_t)(sums[i] + (int16_t)(w0 * r0[i]) + (int16_t)(w1 * r1[i]) + (int16_t)(w2 * r2[i]) +
+                                (int16_t)(w3 * r3[i]));
     }
     if (steps->each) {
         const uint16_t *restrict step = steps->each + from;
@@ -100,6 +105,32 @@ static void correct(const select_view *v, const select_corners *c, int from, int
     for (int i = 0; i < n; i++) high[i] *= factor[i];
 }
 
+/* Computes the times of a direct artefact, and bounds that leave room for the rounding of floats. More blocks than
+   SELECT_EXACT are not counted exactly, and more rounds may be infinite in floats: there are no bounds then. */
+static void predict_all(const select_view *v, int from, int n, select_scan *restrict s) {
+    float waves[SELECT_BLOCK];
+    const float *restrict c[SELECT_TERMS];
+    for (int k = 0; k < SELECT_TERMS; k++) c[k] = v->terms + (size_t)k * v->terms_pitch + from;
+    const float *restrict c0 = c[0], *restrict c1 = c[1], *restrict c2 = c[2], *restrict c3 = c[3], *restrict c4 = c[4],
+                          *restrict c5 = c[5];
+    const select_list *slots = &v->columns[COLUMN_SLOTS];
+    float *restrict low = s->low, *restrict high = s->high;
+    const float *restrict grid = s->grid, *restrict rounds = s->rounds;
+    count_waves(slots, from, n, s->grid, waves);
+    if (slots->each)
+        for (int i = 0; i < n; i++) low[i] = grid[i] / (float)slots->each[from + i];
+    else
+        for (int i = 0; i < n; i++) low[i] = grid[i] / (float)slots->same;
+    for (int i = 0; i < n; i++) {
+        const float l = rounds[i],
+                    time = (c0[i] * l + c1[i]) * low[i] + (c2[i] * l + c3[i]) + (c4[i] * l + c5[i]) * waves[i];
+        const float largest = grid[i] > l ? grid[i] : l;
+        low[i] = largest < SELECT_EXACT ? time * (1 - SELECT_ROUNDING) : 0;
+        high[i] = time * (1 + SELECT_ROUNDING);
+    }
+    for (int i = 0; i < n; i++) high[i] = low[i] > 0 ? high[i] : INFINITY;
+}
+
 void SELECT_SCAN(const select_view *v, const float *axes, const select_corners *c, int from, int n, select_scan *s) {
     for (int i = 0; i < n; i++) s->grid[i] = s->rounds[i] = 1;
     for (int a = 0; a < v->axes; a++) {
@@ -108,6 +139,9 @@ void SELECT_SCAN(const select_view *v, const float *axes, const select_corners *
         if (v->shrinks >> a & 1) shrink(&v->columns[COLUMN_GRID + a], from, n, axes[a], s->rounds);
     }
     multiply(&v->columns[COLUMN_TIMES], from, n, s->grid);
-    bound(v, from, n, s);
+    if (v->terms)
+        predict_all(v, from, n, s);
+    else
+        bound(v, from, n, s);
     if (c->n) correct(v, c, from, n, s);
 }

@@ -35,6 +35,8 @@ struct select_view {
     const int8_t *lattice; /* Rows of corrections. NULL: there are none. */
     uint32_t lattice_pitch;
     const tw_lattice *nodes;
+    const float *terms; /* Rows of terms. NULL: the artefact is not direct. */
+    size_t terms_pitch;
     const uint32_t *first; /* NULL: the number of fits is the same for all. */
     const uint32_t *records;
     uint32_t record_words;
@@ -104,7 +106,9 @@ typedef struct select_problem {
     unsigned flags;
 } select_problem;
 
-/* The nodes of the lattice around a problem. */
+enum { SELECT_ROWS = 4 /* Rows of corrections that are summed at once. */ };
+
+/* The nodes of the lattice around a problem, a multiple of SELECT_ROWS. Those that fill it up have no weight. */
 struct select_corners {
     int n; /* 0: there is no lattice. */
     uint32_t node[TW_LATTICE_CORNERS];

@@ -117,11 +117,15 @@ static tw_status check_places(const file *f) {
         return bad(f, &h->hot_at, "place");
     for (int i = 0; i < COLUMNS; i++) {
         const select_column *c = &h->columns[i];
-        if (i >= COLUMN_BOUND && i <= COLUMN_RATIO && !c->at) return bad(f, c, "column");
+        if (i >= COLUMN_BOUND && i <= COLUMN_RATIO && !c->at && !h->terms_at) return bad(f, c, "column");
         if (c->at ? c->same || !holds(f, c->at, UINT64_C(2) * h->macros, 2) : c->same > UINT16_MAX)
             return bad(f, c, "column");
     }
     if (h->shrinks >> h->axes) return bad(f, &h->shrinks, "axes");
+    if (h->terms_at ? h->terms_pitch < h->macros || h->terms_pitch > TW_ARTEFACT_MACROS ||
+                          !holds(f, h->terms_at, UINT64_C(4) * SELECT_TERMS * h->terms_pitch, SELECT_LINE)
+                    : h->terms_pitch != 0)
+        return bad(f, &h->terms_at, "place");
     return check_lattice(f);
 }
 
@@ -222,7 +226,7 @@ static tw_status check_bound(const file *f, int macro, const uint32_t *records) 
     const double margin = (1 + SELECT_MARGIN) / 2;
     return select_ratios(&fits, bound, &low, &high) && low >= margin && high * margin <= ratio
                ? TW_OK
-               : bad(f, c[0].each + macro, "bound");
+               : bad(f, &f->h->columns[COLUMN_BOUND], "bound");
 }
 
 /* Checks that corrections leave times above 0, and within what bounds can be multiplied by. */
@@ -238,6 +242,21 @@ static tw_status check_corrections(const file *f, int macro) {
     return step * (float)-least <= SELECT_CORRECTION ? TW_OK : bad(f, &f->h->lattice_at, "correction");
 }
 
+/* Checks the terms of a direct artefact. Sums of them are finite and not below 0, and those that are above 0 have a fit
+   with anchors. */
+static tw_status check_terms(const file *f, int macro) {
+    bool zero = true;
+    if (!f->v.terms) return TW_OK;
+    const uint32_t fits = select_item(&f->v.columns[COLUMN_FITS], macro);
+    for (size_t k = 0; k < SELECT_TERMS; k++) {
+        const float *c = &f->v.terms[k * f->v.terms_pitch + (size_t)macro];
+        if (!(*c >= 0 && *c <= SELECT_TERM_MOST)) return bad(f, c, "term");
+        zero = zero && *c == 0;
+    }
+    if (fits > 1) return bad(f, &f->h->columns[COLUMN_FITS], "number of fits");
+    return zero || (fits && f->v.tails[macro].rows) ? TW_OK : bad(f, &f->v.terms[macro], "term without anchors");
+}
+
 static tw_status check_macros(const file *f) {
     const uint32_t *w = f->v.records;
     uint32_t configs = 0, anchors = 0;
@@ -246,6 +265,7 @@ static tw_status check_macros(const file *f) {
         if (st == TW_OK) st = check_records(f, i, w);
         if (st == TW_OK) st = check_bound(f, i, w);
         if (st == TW_OK) st = check_corrections(f, i);
+        if (st == TW_OK) st = check_terms(f, i);
         if (st != TW_OK) return st;
         w += select_item(&f->v.columns[COLUMN_FITS], i) * f->v.record_words;
     }

@@ -20,6 +20,7 @@ typedef struct writer {
     unsigned char **rows; /* Rows of anchors of each macro choice. */
     uint32_t **anchors;   /* Values of L of each macro choice. */
     int8_t *lattice;      /* Rows of corrections. */
+    float *terms;         /* Rows of terms of a direct artefact. */
 } writer;
 
 /* Adds bytes at an aligned place. Returns the place. */
@@ -66,12 +67,13 @@ static void add_columns(writer *w) {
         const uint16_t *column = w->columns[c];
         size_t same = 1;
         while (same < n && column[same] == column[0]) same++;
-        if (same == n && (c < COLUMN_BOUND || c == COLUMN_STEP))
+        if (same == n && (c < COLUMN_BOUND || c == COLUMN_STEP || w->terms))
             w->h.columns[c].same = column[0];
         else
             w->h.columns[c].at = add(w, column, n * sizeof *column, SELECT_LINE);
     }
     if (w->h.columns[COLUMN_FITS].at) w->h.first_at = add(w, w->first, n * sizeof *w->first, SELECT_LINE);
+    if (w->terms) w->h.terms_at = add(w, w->terms, SELECT_TERMS * w->h.terms_pitch * sizeof *w->terms, SELECT_LINE);
     w->h.hot_end = add(w, NULL, 0, SELECT_LINE);
 }
 
@@ -154,7 +156,8 @@ static bool fill_records(writer *w, uint32_t words) {
         w->macros[i].rows = 0;
         for (int k = 0; k < m->n_fits; k++, to += words) {
             select_record r = select_record_make(m, k, m->fits[k].n_anchors ? row_number(w, i, &m->fits[k]) : 0);
-            if (words == SELECT_NARROW) {
+            if (w->terms) memset(r.c, 0, sizeof r.c);
+            if (words == SELECT_NARROW && !w->terms) {
                 r = select_record_round(&r);
                 if (!select_record_is_near(m, k, &r)) return false;
             }
@@ -162,6 +165,28 @@ static bool fill_records(writer *w, uint32_t words) {
         }
     }
     return true;
+}
+
+/* Fills in the terms of a direct artefact. A fit without anchors never predicts. */
+static tw_status fill_terms(writer *w, tw_diag *diag) {
+    if (!w->a->direct) return TW_OK;
+    w->h.terms_pitch = (w->h.macros + 15) / 16 * 16;
+    w->terms = tw_arena_array(&w->arena, SELECT_TERMS * (size_t)w->h.terms_pitch, sizeof *w->terms);
+    if (!w->terms) return tw_fail_memory(diag);
+    for (int i = 0; i < w->a->n_macros; i++) {
+        const tw_artefact_macro *m = &w->a->macros[i];
+        if (!m->n_fits || !m->fits->n_anchors) continue;
+        const float *c = m->fits->c, slots = (float)m->slots;
+        const float terms[SELECT_TERMS] = {c[0] * slots, c[1] * slots,      c[2],
+                                           c[3],         m->fits->waves[0], m->fits->waves[1]};
+        for (size_t k = 0; k < SELECT_TERMS; k++) w->terms[k * w->h.terms_pitch + (size_t)i] = terms[k];
+    }
+    return TW_OK;
+}
+
+/* Leaves out bounds, which a direct artefact does not need. */
+static void fill_no_bounds(writer *w) {
+    for (int i = 0; i < w->a->n_macros; i++) w->columns[COLUMN_RATIO][i] = SELECT_NO_RATIO;
 }
 
 static void fill_bounds(writer *w) {
@@ -331,9 +356,12 @@ static tw_status fill(writer *w, tw_diag *diag) {
         w->rows[i] = tw_arena_array(&w->arena, (size_t)w->a->macros[i].n_fits + 1, w->macros[i].anchor_count + 1u);
         if (!w->rows[i]) return tw_fail_memory(diag);
     }
+    tw_status st = fill_terms(w, diag);
+    if (st != TW_OK) return st;
     if (!fill_records(w, SELECT_NARROW)) fill_records(w, SELECT_WIDE);
     fill_columns(w);
     fill_bounds(w);
+    if (w->terms) fill_no_bounds(w);
     return fill_lattice(w, diag);
 }
 

@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-enum { WAVES = 16, TEXT = 400 };
+enum { TEXT = 400 };
 
 static const char *const alone[] = {""};
 
@@ -34,20 +34,15 @@ static tw_artefact_macro macro_of(tw_arena *arena, const tw_family *f, int macro
     return m;
 }
 
-/* Fills in the fits of the first waves, and one for all later waves, whose number is G / slots + 1/2 in the mean. */
-static void list_fits(const tw_spline_config *c, double slots, const tw_artefact_anchor *anchors, int n_anchors,
-                      tw_artefact_fit *fits) {
-    for (int i = 0; i <= WAVES; i++) {
-        const bool last = i == WAVES;
-        const double waves = last ? 0.5 : i + 1, slope_l = (c->c[4] + (last ? c->c[0] : 0)) / slots,
-                     slope = (c->c[5] + (last ? c->c[1] : 0)) / slots;
-        fits[i] = (tw_artefact_fit){
-            .c = {(float)slope_l, (float)slope, (float)(c->c[2] + c->c[0] * waves), (float)(c->c[3] + c->c[1] * waves)},
-            .anchors = anchors,
-            .n_anchors = n_anchors,
-            .samples = c->samples,
-            .error = fmin(c->error, 15)};
-    }
+/* Makes the fit of all waves. */
+static tw_artefact_fit fit_of(const tw_spline_config *c, double slots, const tw_artefact_anchor *anchors,
+                              int n_anchors) {
+    return (tw_artefact_fit){.c = {(float)(c->c[4] / slots), (float)(c->c[5] / slots), (float)c->c[2], (float)c->c[3]},
+                             .waves = {(float)c->c[0], (float)c->c[1]},
+                             .anchors = anchors,
+                             .n_anchors = n_anchors,
+                             .samples = c->samples,
+                             .error = fmin(c->error, 15)};
 }
 
 /* Finds the least and the largest L of usual problems. Returns their number. */
@@ -69,16 +64,17 @@ tw_status tw_describe_spline(tw_artefact *a, tw_arena *arena, const tw_spline *s
     if (!macros) return tw_fail_memory(diag);
     a->macros = macros;
     a->lattice = &s->lattice;
+    a->direct = true;
     a->macro = -1;
     for (int i = 0; i < s->n; i++) {
         const tw_spline_config *c = &s->configs[i];
-        tw_artefact_fit *fits = tw_arena_array(arena, WAVES + 1, sizeof *fits);
+        tw_artefact_fit *fit = tw_arena_array(arena, 1, sizeof *fit);
         tw_artefact_anchor *anchors = tw_arena_array(arena, 2, sizeof *anchors);
-        if (!fits || !anchors) return tw_fail_memory(diag);
+        if (!fit || !anchors) return tw_fail_memory(diag);
         macros[i] = macro_of(arena, f, c->macro, c->micro);
-        list_fits(c, (double)macros[i].slots, anchors, find_anchors(f, &macros[i], anchors), fits);
-        macros[i].fits = fits;
-        macros[i].n_fits = WAVES + 1;
+        *fit = fit_of(c, (double)macros[i].slots, anchors, find_anchors(f, &macros[i], anchors));
+        macros[i].fits = fit;
+        macros[i].n_fits = 1;
         macros[i].corrections = c->r;
         if (c->macro == f->macro && c->micro == f->micro) a->macro = i;
     }

@@ -169,13 +169,15 @@ artefact_prediction artefact_refer(const tw_artefact *a, int macro, const int64_
     const double c[4] = {(double)f->c[0], (double)f->c[1], (double)f->c[2], (double)f->c[3]};
     const double before = (double)fit * (double)m->slots;
     artefact_prediction r = {.time = c[0] * g * l + c[1] * g + c[2] * l + c[3]};
+    r.time += ((double)f->waves[0] * l + (double)f->waves[1]) * waves;
     r.micro = nearest(f, l, &r.other);
     if (!shrinks) r.other = r.micro;
     r.slack = (fabs(c[0] * l * (g - before)) + fabs(c[1] * (g - before)) + fabs((c[2] + c[0] * before) * l) +
                fabs(c[3] + c[1] * before)) *
               2.45e-4;
+    if (a->direct) r.slack = r.time * 1e-6;
     r.known = f->n_anchors && r.time > 0;
-    r.exact = g * l < 0x1p40 && g < 0x1p30 && !shrinks;
+    r.exact = g * l < 0x1p40 && g < 0x1p30 && !shrinks && !a->direct;
     correct(a, m, problem, &r);
     return r;
 }
@@ -275,6 +277,27 @@ static void random_macro(tw_arena *a, tw_random *r, const artefact_limits *l, in
     }
 }
 
+/* Makes an artefact direct: one fit at most, without a coefficient below 0, and with terms of waves. */
+static void make_direct(tw_arena *a, tw_random *r, tw_artefact *out, tw_artefact_macro *m) {
+    out->direct = true;
+    for (int i = 0; i < out->n_macros; i++) {
+        if (!m[i].n_fits) continue;
+        tw_artefact_fit *f = array(a, 1, sizeof *f);
+        *f = m[i].fits[0];
+        for (int k = 0; k < 4; k++) f->c[k] = fabsf(f->c[k]);
+        for (int k = 0; k < 2; k++) f->waves[k] = below(r, 4) ? (float)(tw_random_unit(r) * 3) : 0;
+        m[i].fits = f;
+        m[i].n_fits = 1;
+    }
+}
+
+void artefact_direct(tw_arena *a, tw_random *r, tw_artefact *out) {
+    tw_artefact_macro *m = array(a, out->n_macros, sizeof *m);
+    memcpy(m, out->macros, (size_t)out->n_macros * sizeof *m);
+    make_direct(a, r, out, m);
+    out->macros = m;
+}
+
 static const tw_lattice *random_lattice(tw_arena *a, tw_random *r, int axes) {
     tw_lattice *l = tw_arena_alloc(a, sizeof *l);
     int wide = 0;
@@ -334,6 +357,7 @@ tw_artefact *artefact_random(tw_arena *a, tw_random *r, const artefact_limits *l
     tw_artefact_macro *m = array(a, out->n_macros, sizeof *m);
     for (int x = 0; x < out->n_axes; x++) out->shrinks[x] = !l->plain && !below(r, 6);
     for (int i = 0; i < out->n_macros; i++) random_macro(a, r, l, out->n_axes, i, &m[i]);
+    if (!l->plain && below(r, 2)) make_direct(a, r, out, m);
     if (!l->plain && below(r, 2)) out->lattice = random_lattice(a, r, out->n_axes);
     for (int i = 0; i < out->n_macros && out->lattice; i++)
         m[i].corrections = random_corrections(a, r, tw_lattice_count(out->lattice, out->n_axes));

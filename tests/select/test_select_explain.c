@@ -14,11 +14,11 @@ static const tw_artefact_anchor anchors[] = {{2, 0}, {8, 1}};
 static const char *const micros[] = {"stages=2", "stages=4"};
 
 /* Constant times of the first, the second and all later waves. */
-static const tw_artefact_fit own[] = {{{0, 0, 0, 10}, anchors, 2, 40, 0.125},
-                                      {{0, 0, 0, 20}, anchors, 2, 30, 0.125},
-                                      {{0, 0, 0, 30}, anchors, 2, 99999, 0.25}};
-static const tw_artefact_fit vendor[] = {{{0, 0, 0, 15}, anchors, 2, 7, 0.5}};
-static const tw_artefact_fit split[] = {{{0, 0, 0, 9}, anchors, 2, 7, 0.5}};
+static const tw_artefact_fit own[] = {{{0, 0, 0, 10}, anchors, 2, 40, 0.125, {0}},
+                                      {{0, 0, 0, 20}, anchors, 2, 30, 0.125, {0}},
+                                      {{0, 0, 0, 30}, anchors, 2, 99999, 0.25, {0}}};
+static const tw_artefact_fit vendor[] = {{{0, 0, 0, 15}, anchors, 2, 7, 0.5, {0}}};
+static const tw_artefact_fit split[] = {{{0, 0, 0, 9}, anchors, 2, 7, 0.5, {0}}};
 
 static const tw_artefact_macro macros[] = {
     {.config = "by=own",
@@ -56,8 +56,8 @@ static tw_selector *s;
 
 static int setup(void **state) {
     (void)state;
-    const tw_artefact a = {"gemm", "us", "this one", "alike", "kind", "{}", {"m", "n", "k"}, 3, {false}, NULL,
-                           macros, 4,    exact,      2,       3,      1};
+    const tw_artefact a = {"gemm", "us",  "this one", "alike", "kind", "{}", {"m", "n", "k"}, 3, {false}, NULL, macros,
+                           4,      exact, 2,          3,       1,      false};
     char path[512];
     tw_diag d = {0};
     folder = test_folder_make();

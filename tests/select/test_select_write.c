@@ -36,7 +36,7 @@ static void fill(content *c) {
                                .n_fits = 1,
                                .most = {99}};
     c->e = (tw_artefact_exact){.problem = {5}, .time = 2, .second_macro = 0, .second_micro = 1, .second_time = 3};
-    c->a = (tw_artefact){"k", "us", "d", "a", "r", "{}", {"m"}, 1, {false}, NULL, &c->m, 1, &c->e, 1, 0, 0};
+    c->a = (tw_artefact){"k", "us", "d", "a", "r", "{}", {"m"}, 1, {false}, NULL, &c->m, 1, &c->e, 1, 0, 0, false};
 }
 
 static void the_writer_refuses(void **state) {
@@ -96,6 +96,28 @@ static void the_writer_refuses(void **state) {
     REFUSED(c.f.anchors, no_rounds)
     REFUSED(c.f.anchors, no_micro)
     REFUSED(c.f, ((tw_artefact_fit){.c = {1, 1, 1, 1}, .anchors = wrong_order, .n_anchors = 2}))
+    static const tw_lattice no_nodes = {{0}, {0}, {0}}, backwards = {{2, 1, 1, 1, 1, 1}, {4}, {4}},
+                            beyond_axes = {{1, 2, 1, 1, 1, 1}, {0, 4}, {0, 8}}, none = {{1, 1, 1, 1, 1, 1}, {0}, {0}};
+    static const double too_low[] = {-0.91}, too_high[] = {9.1}, fine[] = {0.5};
+    REFUSED(c.a.lattice, &no_nodes)
+    REFUSED(c.a.lattice, &backwards)
+    REFUSED(c.a.lattice, &beyond_axes)
+    REFUSED(c.m.corrections, fine)
+    REFUSED(c.m.corrections, (c.a.lattice = &none, too_low))
+    REFUSED(c.m.corrections, (c.a.lattice = &none, too_high))
+    REFUSED(c.f.waves[0], 1)
+    REFUSED(c.f.c[3], (c.a.direct = true, -1))
+    REFUSED(c.f.waves[1], (c.a.direct = true, -1))
+    REFUSED(c.f.waves[0], (c.a.direct = true, NAN))
+    REFUSED(c.f.waves[0], (c.a.direct = true, 2e20f))
+    REFUSED(c.m.n_fits, (c.a.direct = true, 2))
+    fill(&c);
+    c.a.lattice = &none;
+    c.m.corrections = fine;
+    c.a.direct = true;
+    c.f.waves[1] = 1;
+    assert_int_equal(tw_artefact_write(&c.a, path, &d), TW_OK);
+    unlink(path);
     REFUSED(c.e.problem[0], 0)
     REFUSED(c.e.problem[0], 100)
     REFUSED(c.e.macro, 1)

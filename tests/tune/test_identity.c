@@ -25,12 +25,13 @@ static void devices_have_names(void **state) {
 /* Compares an artefact of a kernel and a device. Returns the status, or -1 - match if it is TW_OK. */
 static int compare(const char *kernel, const tw_identity *of, const char *device, int threads, tw_diag *d) {
     static const tw_artefact_anchor anchors[] = {{1, 0}};
-    static const tw_artefact_fit fits[] = {{{0, 0, 0, 1}, anchors, 1, 9, 0.1}};
+    static const tw_artefact_fit fits[] = {{{0, 0, 0, 1}, anchors, 1, 9, 0.1, {0}}};
     static const char *const micros[] = {""};
     const tw_artefact_macro macro = {
         .config = "x", .slots = 1, .micros = micros, .n_micros = 1, .fits = fits, .n_fits = 1};
     const tw_artefact a = {
-        kernel, "us", of->device, of->alike, of->architecture, "{}", {"m"}, 1, {false}, NULL, &macro, 1, NULL, 0, 0, 0};
+        kernel, "us", of->device, of->alike, of->architecture, "{}", {"m"}, 1, {false}, NULL, &macro, 1, NULL,
+        0,      0,    0,          false};
     fixture f = {0};
     tw_select_match match;
     begin(&f, &a);
