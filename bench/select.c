@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bench_select [--check]: prints the times of decisions as a line of JSON. The times are of a problem in the selector's
+/* bench_select [--waves] [--check]: prints the times of decisions as a line of JSON. The times are of a problem in the selector's
    cache; of a new problem with the tables in the processor's caches; of a new problem after the tables' lines were
-   flushed (clflush); and of a new problem after walking a buffer evicted tables and code. The artefact has 120 macro
-   choices of 41 fits.
+   flushed (clflush); and of a new problem after walking a buffer evicted tables and code. The artefact is a
+   direct one of 120 macro choices with corrections; with --waves each macro choice has 41 fits instead.
 
    Each problem is first decided twice and compared with the reference by the definition (tests/select/artefacts.h).
    Each timed decision is then compared with those. If a decision is wrong, no time is printed and the exit status is 1.
@@ -18,10 +18,11 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { MACROS = 120, WAVES = 16, PROBLEMS = 1 << 14, COLD = 4000, WALKS = 200, WALK = 128 << 20, BATCH = 64 };
+enum { MACROS = 120, WAVES = 40, PROBLEMS = 1 << 14, COLD = 4000, WALKS = 200, WALK = 128 << 20, BATCH = 64 };
 
 typedef struct bench {
     tw_arena arena;
+    bool waves; /* The artefact is of a model by waves, otherwise a direct one with corrections. */
     tw_artefact *artefact;
     tw_selector *s, *other;
     int64_t (*problems)[TW_SELECT_AXES];
@@ -209,8 +210,10 @@ static void print(const bench *b, const spread *times) {
 static bool begin(bench *b, tw_diag *diag) {
     tw_random r = tw_random_seed(1);
     b->artefact = artefact_of_products(&b->arena, &r, MACROS, WAVES);
-    artefact_direct(&b->arena, &r, b->artefact);
-    artefact_correct(&b->arena, &r, b->artefact);
+    if (!b->waves) {
+        artefact_direct(&b->arena, &r, b->artefact);
+        artefact_correct(&b->arena, &r, b->artefact);
+    }
     b->problems = calloc(PROBLEMS, sizeof *b->problems);
     b->right = calloc(PROBLEMS, sizeof *b->right);
     if (b->arena.failed || !b->problems || !b->right) {
@@ -230,13 +233,19 @@ static void end(bench *b) {
 }
 
 int main(int argc, char **argv) {
-    const bool times = argc < 2;
+    bool times = true;
     spread all[TIMES] = {{0}};
     tw_diag d;
     bench b = {.next = 0};
-    if (argc > 2 || (argc == 2 && strcmp(argv[1], "--check") != 0)) {
-        fprintf(stderr, "usage: bench_select [--check]\n");
-        return 2;
+    for (int i = 1; i < argc; i++) {
+        if (!strcmp(argv[i], "--check")) {
+            times = false;
+        } else if (!strcmp(argv[i], "--waves")) {
+            b.waves = true;
+        } else {
+            fprintf(stderr, "usage: bench_select [--waves] [--check]\n");
+            return 2;
+        }
     }
     unsigned char *walk = times ? malloc(WALK) : NULL;
     if (times && !walk) tw_fail_memory(&d);

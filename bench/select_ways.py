@@ -20,9 +20,13 @@ import tempfile
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
 TIMES = ["remembered", "new", "flushed", "evicted", "walked"]
-# A way's name, and the line that makes it: a file of src/select, what is there, and what stands there instead.
+# A way's name, and the line that makes it: a file of src/select, what is there, and what stands there instead. All but the
+# direct ones run with --waves.
 WAYS = [
-    ("as it is", None, None, None),
+    ("direct", None, None, None),
+    ("direct, nothing is fetched ahead", "decide.c", "    __builtin_prefetch(at);", "    (void)at;"),
+    ("direct, SSE2 instead of AVX2", "open.c", '    if (__builtin_cpu_supports("avx2")) return select_scan_avx2;\n', ""),
+    ("waves", None, None, None),
     ("no bounds", "scan.h", "low[i] = (slope * w + start) * holds;", "low[i] = (slope * w + start) * holds * 0;"),
     ("floats in records", "write.c", "if (!fill_records(w, SELECT_NARROW)) fill_records(w, SELECT_WIDE);",
      "fill_records(w, SELECT_WIDE);"),
@@ -104,7 +108,8 @@ def main():
         programs = build(folder)
         for _ in range(o.runs):
             for i, program in enumerate(programs):
-                done = subprocess.run([program], stdout=subprocess.PIPE, text=True)
+                waves = [] if WAYS[i][0].startswith("direct") else ["--waves"]
+                done = subprocess.run([program] + waves, stdout=subprocess.PIPE, text=True)
                 if done.returncode:
                     sys.exit("%s: a decision is wrong" % WAYS[i][0])
                 runs[i].append(json.loads(done.stdout))
