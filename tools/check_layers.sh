@@ -29,6 +29,7 @@ problem.c kernels/gemm/space.h
 problem.h kernels/gemm/gemm.h
 tune.c tune/report.h
 tune.c tune/store.h
+tuning.c tune/foreign.h
 tuning.c tune/gemm_cpu.h
 tuning.c tune/gemm_gpu.h
 tuning.c tune/store.h
