@@ -12,8 +12,16 @@ SMS = 16
 FAULT = next((a[8:] for a in sys.argv if a.startswith("--fault=")), "")
 
 
+def write(text):
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:  # Nobody listens any more.
+        os._exit(0)
+
+
 def say(o):
-    print(json.dumps(o), flush=True)
+    write(json.dumps(o) + "\n")
 
 
 def time_of(p, c):
@@ -50,7 +58,7 @@ def misbehave(o):
         time.sleep(1000)
     if FAULT == "endless":
         while True:
-            sys.stdout.write("x" * 4096)
+            write("x" * 4096)
     texts = {
         "text": "compiling...",
         "list": "[1, 2]",
@@ -63,7 +71,7 @@ def misbehave(o):
         "early": '{"end": true}',
     }
     if FAULT in texts:
-        print(texts[FAULT], flush=True)
+        write(texts[FAULT] + "\n")
         return True
     return False
 

@@ -96,6 +96,14 @@ static void notice_end(tw_child *c) {
     c->status = info.si_status;
 }
 
+/* Waits up to `seconds` for the process to end. */
+static bool wait_for_end(tw_child *c, double seconds) {
+    const int64_t began = tw_now_ns();
+    for (notice_end(c); !c->ended && (double)(tw_now_ns() - began) * 1e-9 < seconds; notice_end(c))
+        nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+    return c->ended;
+}
+
 /* Sends what can be sent. A child that reads no more is noticed by what it does not answer. */
 static void push(tw_child *c) {
     while (c->out.size) {
@@ -157,6 +165,8 @@ tw_status tw_child_receive(tw_child *c, double seconds, bool (*interrupted)(void
                  : c->in.size > TW_CHILD_LINE ? TW_CHILD_LONG
                  : c->ended || c->closed      ? TW_CHILD_ENDED
                                               : TW_CHILD_SILENT;
+        /* A process closes its files a moment before it has ended. */
+        if (*event == TW_CHILD_ENDED) wait_for_end(c, 1);
         if (*event != TW_CHILD_SILENT || late) return TW_OK;
         struct pollfd p = {c->fd, (short)(POLLIN | (c->out.size ? POLLOUT : 0)), 0};
         poll(&p, 1, TICK_MS);
@@ -171,14 +181,6 @@ void tw_child_describe_end(const tw_child *c, char *out, size_t size) {
 }
 
 /* ---- the end */
-
-/* Waits up to `seconds` for the process to end. */
-static bool wait_for_end(tw_child *c, double seconds) {
-    const int64_t began = tw_now_ns();
-    for (notice_end(c); !c->ended && (double)(tw_now_ns() - began) * 1e-9 < seconds; notice_end(c))
-        nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
-    return c->ended;
-}
 
 void tw_child_end(tw_child *c, double grace) {
     if (!c) return;

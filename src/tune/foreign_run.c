@@ -23,7 +23,7 @@ static tw_status give_up(tw_foreign *g, tw_diag *diag, const char *what) {
 static tw_status give_up_line(tw_foreign *g, const char *line, const char *what, tw_diag *diag) {
     char shown[SHOWN + 1], message[SHOWN + 200];
     size_t n = 0;
-    for (; n < SHOWN && line[n]; n++) shown[n] = line[n] >= ' ' && line[n] != '"' && line[n] < 127 ? line[n] : '?';
+    for (; n < SHOWN && line[n]; n++) shown[n] = line[n] >= ' ' && line[n] < 127 ? line[n] : '?';
     shown[n] = 0;
     snprintf(message, sizeof message, "wrote \"%s%s\": %s", shown, line[n] ? "..." : "", what);
     return give_up(g, diag, message);
