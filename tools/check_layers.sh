@@ -31,6 +31,7 @@ select.c tune/axes.h
 select.c tune/identity.h
 tune.c tune/report.h
 tune.c tune/store.h
+tuning.c tune/foreign.h
 tuning.c tune/gemm_cpu.h
 tuning.c tune/gemm_gpu.h
 tuning.c tune/store.h

@@ -212,5 +212,6 @@ static int run(const cli_verb *verb, int argc, char **argv) {
     return st == TW_OK ? CLI_OK : cli_fail(&d);
 }
 
-const cli_verb cli_eval = {"eval", "gemm [type=T]", "what choices are worth on problems that no model has seen",
+const cli_verb cli_eval = {"eval", "gemm [type=T]|FILE.json",
+                           "what choices are worth on problems that no model has seen",
                            "tilewright eval gemm --problems 20 --store tuned.db --artefact gemm.select", run};

@@ -41,5 +41,6 @@ static int run(const cli_verb *verb, int argc, char **argv) {
     return st == TW_OK ? CLI_OK : cli_fail(&d);
 }
 
-const cli_verb cli_measure = {"measure", "gemm [type=T]", "measure problems at the points of the model by waves",
+const cli_verb cli_measure = {"measure", "gemm [type=T]|FILE.json",
+                              "measure problems at the points of the model by waves",
                               "tilewright measure gemm type=bf16 --budget 60 --store tuned.db", run};

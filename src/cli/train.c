@@ -28,5 +28,5 @@ static int run(const cli_verb *verb, int argc, char **argv) {
     return st == TW_OK ? CLI_OK : cli_fail(&d);
 }
 
-const cli_verb cli_train = {"train", "gemm [type=T]", "compile a store's measurements into an artefact",
+const cli_verb cli_train = {"train", "gemm [type=T]|FILE.json", "compile a store's measurements into an artefact",
                             "tilewright train gemm --store tuned.db -o gemm.select", run};

@@ -4,12 +4,14 @@
 #include "cli/results.h"
 
 #include "base/diag.h"
+#include "tune/foreign.h"
 #include "tune/gemm_cpu.h"
 #include "tune/gemm_gpu.h"
 #include "tune/store.h"
 
 #include <jansson.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -96,15 +98,66 @@ static tw_status open_recorded(cli_tuning *t, const char *const *words, int n, t
                        : st;
 }
 
+/* ---- kernels of others */
+
+static bool is_description(const char *word) {
+    const size_t n = strlen(word);
+    return n > 5 && !strcmp(word + n - 5, ".json");
+}
+
+/* A search for the first measurement of a space. */
+typedef struct environment_of {
+    char space[TW_FOREIGN_NAME];
+    char *text; /* NULL: there is none. The caller frees it. */
+} environment_of;
+
+static tw_status take_environment(void *context, const tw_measurement *m, tw_diag *diag) {
+    environment_of *e = context;
+    if (strcmp(m->space, e->space) != 0) return TW_OK;
+    e->text = strdup(m->environment);
+    return e->text ? TW_ERR_REJECTED : tw_fail_memory(diag);
+}
+
+/* Opens the recorded family of a description in the environment of the store's first measurement of it. */
+static tw_status open_recorded_foreign(cli_tuning *t, const char *path, tw_diag *diag) {
+    environment_of e = {0};
+    tw_store *s;
+    tw_status st = tw_foreign_name(path, e.space, diag);
+    if (st == TW_OK) st = tw_store_open(&s, t->store, true, diag);
+    if (st != TW_OK) return st;
+    st = tw_store_read(s, NULL, take_environment, &e, NULL, diag);
+    tw_store_close(s);
+    if (e.text)
+        st = tw_foreign_recorded(&t->family, path, e.text, diag);
+    else if (st == TW_OK)
+        st = tw_fail(diag, TW_ERR_USAGE, "%s has no measurements of %s", t->store, e.space);
+    free(e.text);
+    return st;
+}
+
+static tw_status open_foreign(cli_tuning *t, const char *const *words, int n, tw_diag *diag) {
+    if (n > 1) return tw_fail(diag, TW_ERR_USAGE, "\"%s\": a description has no further words", words[1]);
+    if (t->threads)
+        return tw_fail(diag, TW_ERR_USAGE, "-t: the command of %s decides how many threads it has", words[0]);
+    if (t->device && !strcmp(t->device, "recorded")) return open_recorded_foreign(t, words[0], diag);
+    if (t->device)
+        return tw_fail(diag, TW_ERR_USAGE,
+                       "--device: \"%s\" is not recorded; the command of %s decides what it runs on", t->device,
+                       words[0]);
+    return tw_foreign_open(&t->family, words[0], cli_tuning_interrupted, NULL, diag);
+}
+
 static tw_status open_family(cli_tuning *t, const char *const *words, int n, tw_diag *diag) {
     const char *device = t->device ? t->device : "cpu";
     int number = 0;
     char rest;
+    if (!t->store) t->store = "tuned.db";
+    if (is_description(words[0])) return open_foreign(t, words, n, diag);
     if (strcmp(words[0], "gemm") != 0)
-        return tw_fail(diag, TW_ERR_USAGE, "\"%s\" is not what can be tuned: gemm", words[0]);
+        return tw_fail(diag, TW_ERR_USAGE, "\"%s\" is not what can be tuned: gemm, or a description that ends in .json",
+                       words[0]);
     if (t->threads < 0 || t->threads > 1024)
         return tw_fail(diag, TW_ERR_USAGE, "-t: %lld is not from 1 to 1024", (long long)t->threads);
-    if (!t->store) t->store = "tuned.db";
     if (!strcmp(device, "cpu")) return open_cpu(t, words, n, diag);
     if (!strcmp(device, "cuda") || (sscanf(device, "cuda:%d%c", &number, &rest) == 1 && number >= 0))
         return open_gpu(t, words, n, number, diag);

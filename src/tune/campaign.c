@@ -263,6 +263,10 @@ tw_status tw_campaign_run(const tw_family *f, tw_store *s, const tw_campaign_opt
                           tw_diag *diag) {
     running r = {.f = f, .store = s, .o = o, .began = tw_now_ns()};
     int most = 0;
+    if (o->waves && !tw_campaign_has_points(f))
+        return tw_fail(diag, TW_ERR_USAGE,
+                       "%s has no points by waves, which need tiles of rows, columns and rounds on three axes",
+                       f->name);
     for (int m = 0; m < f->n_macros; m++) most += f->macros[m].n_micros;
     r.keep = calloc((size_t)f->n_macros + 1, sizeof *r.keep);
     r.likes = calloc(((size_t)f->n_macros + 1) * TW_ARTEFACT_MICROS, sizeof *r.likes);

@@ -43,7 +43,7 @@ typedef struct tw_campaign_options {
 #define TW_CAMPAIGN_SCREEN 0.4
 
 /* Runs a campaign in up to four phases. Returns TW_OK also if a limit or an interruption ended the run. `out` may be
-   NULL.
+   NULL. TW_ERR_USAGE: corners and points are asked of a family that has none.
    1. Screening: random problems in all macro choices, with one sample each.
    2. Spread: problems of a sequence of low discrepancy, in the few configurations that cover the screened problems
       (tune/cover.h).
@@ -64,9 +64,13 @@ typedef struct tw_campaign_job {
 /* Plans the wave-aware jobs of a family (WaveTune, arXiv 2604.10187, section 4.2): usual problems in whole tiles of
    each macro choice, with grids at the waves' points and a few values of L. Macro choices take turns, so that any
    prefix of the plan covers them evenly. The corners of a macro choice come first, its other jobs in random order.
-   Macro choice i is left out if keep[i] is false. The caller frees *jobs. */
+   Macro choice i is left out if keep[i] is false. The caller frees *jobs. TW_ERR_USAGE: the family has no such jobs. */
 tw_status tw_campaign_plan(const tw_family *f, const tw_campaign_options *o, const bool *keep, tw_campaign_job **jobs,
                            int64_t *n, tw_diag *diag);
+
+/* Tells whether a family has wave-aware jobs: rows, columns and rounds are its three axes, and each macro choice has
+   tiles of all of them. */
+bool tw_campaign_has_points(const tw_family *f);
 
 /* Evaluates the phases that the store has. keep[i] tells whether macro choice i is kept; one without measurements is.
    likes[i * TW_ARTEFACT_MICROS + j] tells whether micro choice j of macro choice i is among the best at the points so

@@ -1,0 +1,426 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Checks and times the Triton kernels of kernels.py for `tilewright measure gemm.json` and its other verbs. docs/tune.md
+describes the lines that are read and written. It needs PyTorch and Triton 3.
+
+    runner.py gemm|grouped|attention             answers requests on standard input
+    runner.py gemm|grouped|attention --compile   compiles the configurations of a JSON list, for Triton's cache
+
+What a configuration computes is compared with PyTorch's result at the size that is timed, in an output that was NaN
+before. A sample is one CUDA graph of launches over several copies of the tensors, so many that a copy has left the L2
+when its turn comes again; it lasts some 200 us at least."""
+import json
+import math
+import os
+import subprocess
+import sys
+import threading
+import time
+
+import torch
+import triton
+
+import kernels
+
+PROCESSES = min(16, os.cpu_count() or 1)
+SAMPLE_US = 200  # The least time of a sample.
+LAUNCHES = 400  # The most launches of a sample.
+HEAD = 128
+MOST_EXPERTS = 64
+META = ("warps", "stages")
+
+
+def cdiv(a, b):
+    return -(-a // b)
+
+
+def meta_of(c):
+    """What a kernel is compiled with."""
+    return dict({k: v for k, v in c.items() if k not in META}, num_warps=c["warps"], num_stages=c["stages"])
+
+
+def uniform(shape, seed):
+    g = torch.Generator(device="cuda").manual_seed(seed)
+    return torch.empty(shape, dtype=torch.float16, device="cuda").uniform_(-1, 1, generator=g)
+
+
+def normal(shape, seed):
+    g = torch.Generator(device="cuda").manual_seed(seed)
+    return torch.empty(shape, dtype=torch.float16, device="cuda").normal_(0, 1, generator=g)
+
+
+class Gemm:
+    """c [m, n] = a [m, k] b^T."""
+
+    example = {"m": 4096, "n": 4096, "k": 4096}
+
+    def __init__(self, p):
+        self.m, self.n, self.k = p["m"], p["n"], p["k"]
+
+    def inputs(self):
+        return [uniform((self.m, self.k), 1), uniform((self.n, self.k), 2)]
+
+    def output(self):
+        return torch.empty((self.m, self.n), dtype=torch.float16, device="cuda")
+
+    def reference(self, tensors):
+        a, b = tensors
+        return torch.matmul(a.double(), b.double().t()).float()
+
+    def tolerance(self):
+        """Absolute and relative: f16 rounds by 2^-11, sums in f32 by much less."""
+        return 2e-4 * math.sqrt(self.k), 1e-3
+
+    def arguments(self, tensors, y):
+        return (*tensors, y, self.m, self.n, self.k)
+
+    def grid(self, c):
+        return (cdiv(self.m, c["BM"]) * cdiv(self.n, c["BN"]),)
+
+    def constants(self):
+        return {}
+
+    def by_torch(self, tensors, y):
+        torch.matmul(tensors[0], tensors[1].t(), out=y)
+
+    kernel = kernels.gemm
+
+
+class Grouped:
+    """The rows of each expert times its weights. The rows are spread over the experts unevenly."""
+
+    example = {"rows": 64, "experts": 64, "n": 2048, "k": 2048}
+
+    def __init__(self, p):
+        self.experts, self.n, self.k = p["experts"], p["n"], p["k"]
+        self.rows = p["rows"] * self.experts
+        if self.experts > MOST_EXPERTS:
+            raise ValueError(f"more than {MOST_EXPERTS} experts")
+
+    def inputs(self):
+        # On the host, so that the groups are the same on every device.
+        g = torch.Generator().manual_seed(self.rows * 1000003 + self.experts)
+        likely = torch.softmax(0.5 * torch.randn(self.experts, generator=g), 0)
+        of = torch.multinomial(likely, self.rows, replacement=True, generator=g)
+        sizes = torch.bincount(of, minlength=self.experts).to(torch.int32).cuda()
+        return [uniform((self.rows, self.k), 1), uniform((self.experts, self.n, self.k), 2), sizes]
+
+    def output(self):
+        return torch.empty((self.rows, self.n), dtype=torch.float16, device="cuda")
+
+    def reference(self, tensors):
+        x, w, sizes = tensors
+        y = torch.empty((self.rows, self.n), dtype=torch.float32, device="cuda")
+        first = 0
+        for e, n in enumerate(sizes.tolist()):
+            y[first:first + n] = torch.matmul(x[first:first + n].double(), w[e].double().t()).float()
+            first += n
+        return y
+
+    def tolerance(self):
+        return 2e-4 * math.sqrt(self.k), 1e-3
+
+    def tiles(self, c):
+        """The most rows of tiles that groups of so many rows in all can have."""
+        return self.rows // c["BM"] + min(self.experts, self.rows)
+
+    def arguments(self, tensors, y, c):
+        x, w, sizes = tensors
+        return (x, w, y, sizes, self.tiles(c), self.experts, self.n, self.k)
+
+    def grid(self, c):
+        return (self.tiles(c) * cdiv(self.n, c["BN"]),)
+
+    def constants(self):
+        return {"MOST": MOST_EXPERTS}
+
+    kernel = kernels.grouped
+
+
+class Attention:
+    """Causal attention of heads of 128."""
+
+    example = {"heads": 32, "sequence": 4096}
+
+    def __init__(self, p):
+        self.heads, self.sequence = p["heads"], p["sequence"]
+
+    def shape(self):
+        return (self.heads, self.sequence, HEAD)
+
+    def inputs(self):
+        # Long queries: a few keys decide a result, which a missing block of keys then changes.
+        return [normal(self.shape(), 1) * 3, normal(self.shape(), 2), normal(self.shape(), 3)]
+
+    def output(self):
+        return torch.empty(self.shape(), dtype=torch.float16, device="cuda")
+
+    def reference(self, tensors):
+        q, k, v = tensors
+        out = torch.empty(self.shape(), dtype=torch.float32, device="cuda")
+        rows = max(1, min(self.sequence, (1 << 28) // self.sequence))
+        keys = torch.arange(self.sequence, device="cuda")
+        for h in range(self.heads):
+            for first in range(0, self.sequence, rows):
+                end = min(first + rows, self.sequence)
+                s = torch.matmul(q[h, first:end].float(), k[h].float().t()) / math.sqrt(HEAD)
+                s.masked_fill_(keys[None, :] > keys[first:end, None], float("-inf"))
+                out[h, first:end] = torch.matmul(torch.softmax(s, -1), v[h].float())
+        return out
+
+    def tolerance(self):
+        """Weights are rounded to f16 before they meet values of 4 at most, nearly."""
+        return 5e-3, 2e-3
+
+    def arguments(self, tensors, y):
+        return (*tensors, y, self.sequence, math.log2(math.e) / math.sqrt(HEAD))
+
+    def grid(self, c):
+        return (cdiv(self.sequence, c["BM"]), self.heads)
+
+    def constants(self):
+        return {"D": HEAD}
+
+    def by_torch(self, tensors, y):
+        q, k, v = (t[None] for t in tensors)
+        return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)[0]
+
+    kernel = kernels.attention
+
+
+FAMILIES = {"gemm": Gemm, "grouped": Grouped, "attention": Attention}
+
+
+def arguments_of(work, tensors, y, c):
+    return work.arguments(tensors, y, c) if isinstance(work, Grouped) else work.arguments(tensors, y)
+
+
+# ---- compiling
+
+
+def compile_one(family, c):
+    """Compiles a configuration, or finds it in Triton's cache. All problems share what is compiled."""
+    work, half = family(family.example), torch.float16
+    tensors = {Gemm: [half] * 2, Grouped: [half, half, torch.int32], Attention: [half] * 3}[family]
+    family.kernel.warmup(*arguments_of(work, tensors, half, c), grid=(1,), **work.constants(), **meta_of(c))
+
+
+def compile_all(family, configs):
+    """Compiles configurations one after another, as a process of its own, and writes a line for each."""
+    for c in configs:
+        try:
+            compile_one(family, c)
+            print("compiled", flush=True)
+        except Exception as e:  # What fails here fails again where it is measured, and is reported there.
+            print(f"failed: {e}"[:200].replace("\n", " "), flush=True)
+
+
+def say(o):
+    try:
+        print(json.dumps(o), flush=True)
+    except BrokenPipeError:  # Nobody listens any more.
+        os._exit(0)
+
+
+def are_cached(family, configs):
+    """Guesses by the first and the last one's time whether configurations are in Triton's cache."""
+    try:
+        compile_one(family, configs[0])  # The first one starts the compiler.
+        began = time.monotonic()
+        compile_one(family, configs[1])
+        compile_one(family, configs[-1])
+        return time.monotonic() - began < 0.3
+    except Exception:
+        return False
+
+
+def compile_in_parallel(name, configs):
+    """Fills Triton's cache by several processes, and says now and then that it goes on."""
+    n = min(PROCESSES, cdiv(len(configs), 4))
+    done, lock = [0], threading.Lock()
+
+    def watch(process):
+        for _ in process.stdout:
+            with lock:
+                done[0] += 1
+
+    running = []
+    for i in range(n):
+        p = subprocess.Popen([sys.executable, os.path.abspath(__file__), name, "--compile"], text=True,
+                             stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        p.stdin.write(json.dumps(configs[i::n]))
+        p.stdin.close()
+        t = threading.Thread(target=watch, args=(p,), daemon=True)
+        t.start()
+        running.append((p, t))
+    told = time.monotonic()
+    while any(p.poll() is None for p, _ in running):
+        time.sleep(0.1)
+        if time.monotonic() - told > 5:
+            told = time.monotonic()
+            say({"busy": f"compiled {done[0]} of {len(configs)}"})
+    for p, t in running:
+        p.wait()
+        t.join(1)
+
+
+# ---- measuring
+
+
+class Runner:
+    def __init__(self, name):
+        self.name = name
+        self.family = FAMILIES[name]
+        self.compiled = set()
+        self.problem = None
+        self.properties = torch.cuda.get_device_properties(0)
+        self.l2 = getattr(self.properties, "L2_cache_size", 50 << 20)
+        torch.cuda.set_stream(torch.cuda.Stream())  # Graphs are not captured from the default stream.
+        torch.backends.cuda.matmul.allow_tf32 = False
+        torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
+        torch.set_float32_matmul_precision("highest")
+
+    def environment(self):
+        q, major, minor = self.properties, *torch.cuda.get_device_capability(0)
+        shared = triton.runtime.driver.active.utils.get_device_properties(0)["max_shared_mem"]
+        sms = q.multi_processor_count
+        try:
+            driver = subprocess.run(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"], text=True,
+                                    stdout=subprocess.PIPE, check=True).stdout.split("\n")[0].strip()
+        except (OSError, subprocess.CalledProcessError):
+            driver = "unknown"
+        return {"device": q.name, "alike": f"sm_{major}{minor}, {sms} SMs, {self.l2 >> 20} MiB of L2",
+                "architecture": f"sm_{major}{minor}", "sms": sms, "l2_bytes": self.l2, "shared_bytes": shared,
+                "driver": driver, "torch": torch.__version__, "triton": triton.__version__,
+                "cuda": torch.version.cuda or "none"}
+
+    def prepare(self, problem):
+        """Makes the tensors of a problem in as many copies as it takes, and the reference."""
+        if problem == self.problem:
+            return
+        self.problem, self.copies, self.expected = None, None, None
+        self.work = self.family(problem)
+        tensors = self.work.inputs()
+        self.expected = self.work.reference(tensors)
+        y = self.work.output()
+        a_copy = sum(t.numel() * t.element_size() for t in (*tensors, y))
+        n = max(2, min(LAUNCHES // 2, cdiv(2 * self.l2, a_copy)))
+        if a_copy > 8 * self.l2:  # What is read last has left long before it is read again.
+            n = 1
+        self.copies = [(tensors, y)]
+        self.copies += [([t.clone() for t in tensors], torch.empty_like(y)) for _ in range(n - 1)]
+        self.problem = problem
+
+    def launcher(self, c):
+        """A function that launches a configuration on a copy."""
+        work = self.work
+        if c.get("by") == "torch":
+            return work.by_torch  # What it returns, if anything, is the output.
+        kernel, grid, meta = work.kernel[work.grid(c)], work.grid(c), dict(work.constants(), **meta_of(c))
+        if max(grid[1:], default=1) > 65535:
+            raise NotImplementedError("the grid is too large")
+
+        def launch(tensors, y):
+            kernel(*arguments_of(work, tensors, y, c), **meta)
+
+        return launch
+
+    def check(self, launch):
+        """Launches once on poisoned output. Returns the number of wrong cells, and the time in microseconds."""
+        tensors, y = self.copies[0]
+        launch(tensors, y)  # Loads the kernel.
+        y.fill_(float("nan"))
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        begin.record()
+        out = launch(tensors, y)
+        end.record()
+        out = y if out is None else out
+        absolute, relative = self.work.tolerance()
+        good = (out.float() - self.expected).abs_() <= self.expected.abs().mul_(relative).add_(absolute)
+        right = int(good.sum().item())
+        return y.numel() - right, begin.elapsed_time(end) * 1000
+
+    def graph(self, launch, us):
+        """A graph of launches over all copies, and their number."""
+        rounds = max(1, min(LAUNCHES // len(self.copies), math.ceil(SAMPLE_US / (us * len(self.copies)))))
+        g = torch.cuda.CUDAGraph()
+        torch.cuda.synchronize()
+        g.capture_begin()
+        try:
+            for _ in range(rounds):
+                for tensors, y in self.copies:
+                    launch(tensors, y)
+        finally:
+            g.capture_end()
+        torch.cuda.synchronize()
+        return g, rounds * len(self.copies)
+
+    def sample(self, graph):
+        g, launches = graph
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        begin.record()
+        g.replay()
+        end.record()
+        end.synchronize()
+        return begin.elapsed_time(end) * 1000 / launches
+
+    def open(self, i, c):
+        """Checks a configuration. Returns its graph, or says why there is none."""
+        try:
+            launch = self.launcher(c)
+            wrong, us = self.check(launch)
+            if wrong:
+                cells = self.copies[0][1].numel()
+                say({"config": i, "status": "wrong", "message": f"{wrong} of {cells} cells are wrong"})
+                return None
+            return self.graph(launch, us)
+        except Exception as e:
+            torch.cuda.synchronize()  # Fails if the device has: then nothing can be measured any more.
+            say({"config": i, "status": "unsupported", "message": f"{type(e).__name__}: {e}"[:300]})
+            return None
+
+    def answer(self, r):
+        began, configs, rounds = time.monotonic(), r["configs"], r["warmups"] + r["samples"]
+
+        def late():
+            return r["seconds"] is not None and time.monotonic() - began >= r["seconds"]
+
+        new = [c for c in configs if "warps" in c and json.dumps(c) not in self.compiled]
+        if len(new) > 3 and not are_cached(self.family, new):
+            compile_in_parallel(self.name, new)
+        self.compiled.update(json.dumps(c) for c in new)
+        self.prepare(r["problem"])
+        groups = [range(len(configs))] if r["turns"] else [[i] for i in range(len(configs))]
+        for group in groups:
+            if late():
+                break
+            graphs = {i: self.open(i, configs[i]) for i in group}
+            order, samples = [i for i in group if graphs[i]], {i: [] for i in group}
+            for k in range(rounds):
+                if r["turns"] and k > r["warmups"] and late():
+                    break
+                for j in range(len(order)):
+                    i = order[(j + k) % len(order)]
+                    samples[i].append(self.sample(graphs[i]))
+            for i in order:
+                say({"config": i, "status": "right", "samples": samples[i][r["warmups"]:]})
+        say({"end": True})
+
+
+def main():
+    name = sys.argv[1] if len(sys.argv) > 1 else ""
+    if name not in FAMILIES:
+        sys.exit("runner.py: the first word is not gemm, grouped or attention")
+    if sys.argv[2:] == ["--compile"]:
+        compile_all(FAMILIES[name], json.load(sys.stdin))
+        return
+    if not torch.cuda.is_available():
+        sys.exit("runner.py: PyTorch finds no GPU")
+    runner = Runner(name)
+    say({"environment": runner.environment()})
+    for line in sys.stdin:
+        runner.answer(json.loads(line))
+
+
+if __name__ == "__main__":
+    main()
