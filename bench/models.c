@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bench_models STORE [--device TEXT] [--commit NAME] [--forms | --sizes | --data | --speed]: prints what models of a
+/* bench_models STORE [--device TEXT] [--commit NAME] [--forms] [--sizes] [--data]: prints what models of a
    recorded GPU's bf16 products are worth, a line of JSON each. They learn from the campaigns of the store, and are
    judged on the problems that it has of an evaluation, which must be others.
 
-     --forms  each form, with few configurations to choose from and with all
+     --forms  each form, with few configurations to choose from and with all, and a network's predictions a second
      --sizes  networks of the sizes of ISAAC's Table 2, with logarithms and without
-     --data   ISAAC's largest network by the number of problems learned from
-     --speed  predictions a second of that network
+     --data   three forms by the number of problems learned from
 
    A choice is among the configurations with a time on the problem. The oracle is the fastest of them. Fields own_...
    are of choices and oracles without a vendor's configurations. A wrong result makes all rows incorrect. */
@@ -14,6 +13,7 @@
 #include "base/clock.h"
 #include "base/diag.h"
 #include "base/stats.h"
+#include "tilewright/device.h"
 #include "tune/gemm_gpu.h"
 
 #include <jansson.h>
@@ -202,53 +202,110 @@ static void print(json_t *o) {
     json_decref(o);
 }
 
-/* Trains and judges a model, and prints its row. */
-static tw_status row(bench *b, const char *kind, const char *name, tw_model_form form, const tw_trials *t,
-                     const tw_model_options *o, tw_diag *diag) {
-    tw_model *m;
+/* A model and what its rows say of it. */
+typedef struct subject {
+    const char *kind, *name;
+    tw_model_form form;
+    const tw_trials *trials;
+    tw_model_options options;
+    double seconds; /* Time of training. */
+} subject;
+
+static tw_status fit(bench *b, subject *s, tw_model **m, tw_diag *diag) {
     const int64_t began = tw_now_ns();
-    const tw_status st = tw_model_fit(&m, form, &b->f, t, o, diag);
+    const tw_status st = tw_model_fit(m, s->form, &b->f, s->trials, &s->options, diag);
+    s->seconds = (double)(tw_now_ns() - began) * 1e-9;
+    return st;
+}
+
+/* Lets a model choose among other configurations. A policy learns anew. */
+static tw_status restrict_to(bench *b, subject *s, tw_model **m, bool all, bool own, tw_diag *diag) {
+    s->options.all = all;
+    s->options.own = own;
+    tw_model_allow(*m, s->trials, all, own);
+    if (tw_model_predicts(*m)) return TW_OK;
+    tw_model_free(*m);
+    return fit(b, s, m, diag);
+}
+
+/* Judges a model, and prints its row. */
+static tw_status print_row(bench *b, subject *s, tw_model **m, bool all, tw_diag *diag) {
+    const tw_trials *t = s->trials;
+    tw_status st = restrict_to(b, s, m, all, true, diag);
     if (st != TW_OK) return st;
-    const double seconds = (double)(tw_now_ns() - began) * 1e-9;
-    const worth w = judge(b, m, false);
-    tw_model *alone = m;
-    tw_model_options without = *o;
-    without.own = true;
-    if (!tw_model_predicts(m) && tw_model_fit(&alone, form, &b->f, t, &without, diag) != TW_OK) return TW_ERR_MEMORY;
-    const worth own = judge(b, alone, true);
-    if (alone != m) tw_model_free(alone);
+    const worth own = judge(b, *m, true);
+    st = restrict_to(b, s, m, all, false, diag);
+    if (st != TW_OK) return st;
+    const worth w = judge(b, *m, false);
     json_t *r = json_pack(
-        "{s:s, s:s, s:s, s:b, s:i, s:i, s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:b}", "case", kind,
-        "form", name, "choices", o->all ? "all" : "few", "logarithms", !o->plain, "samples", t->spread.n + t->screens.n,
-        "train_problems", count_problems(&t->spread) + count_problems(&t->screens), "problems", w.few.n, "of_best",
-        w.few.mean, "low5", w.few.low5, "worst", w.few.worst, "own_of_best", own.few.mean, "own_low5", own.few.low5,
-        "own_worst", own.few.worst, "train_s", seconds, "decision_ns", w.ns, "bytes", (json_int_t)tw_model_bytes(m),
-        "weights", (json_int_t)tw_model_weights(m), "correct", b->wrong == 0);
-    if (r && tw_model_predicts(m)) {
+        "{s:s, s:s, s:s, s:b, s:i, s:i, s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:b}", "case", s->kind,
+        "form", s->name, "choices", all ? "all" : "few", "logarithms", !s->options.plain, "samples",
+        t->spread.n + t->screens.n, "train_problems", count_problems(&t->spread) + count_problems(&t->screens),
+        "problems", w.few.n, "of_best", w.few.mean, "low5", w.few.low5, "worst", w.few.worst, "own_of_best",
+        own.few.mean, "own_low5", own.few.low5, "own_worst", own.few.worst, "train_s", s->seconds, "decision_ns", w.ns,
+        "bytes", (json_int_t)tw_model_bytes(*m), "weights", (json_int_t)tw_model_weights(*m), "correct", b->wrong == 0);
+    if (r && tw_model_predicts(*m)) {
         json_object_set_new(r, "mean_error", json_real(w.error));
         json_object_set_new(r, "mse_log", json_real(w.squared));
     }
-    if (r && tw_model_network(m)) {
-        json_object_set_new(r, "held_mse_log", json_real(tw_mlp_error(tw_model_network(m))));
-        json_object_set_new(r, "epochs", json_integer(tw_mlp_epochs(tw_model_network(m))));
+    if (r && tw_model_network(*m)) {
+        json_object_set_new(r, "held_mse_log", json_real(tw_mlp_error(tw_model_network(*m))));
+        json_object_set_new(r, "epochs", json_integer(tw_mlp_epochs(tw_model_network(*m))));
     }
     print(r);
-    tw_model_free(m);
     return TW_OK;
+}
+
+/* Prints predictions a second of a model's network, by one thread if BLAS has one. Features are made beforehand. */
+static tw_status print_speed(bench *b, tw_model *m, const char *name, tw_diag *diag) {
+    const size_t columns = (size_t)b->features->columns;
+    float *x = malloc(BATCH * columns * sizeof *x), *y = malloc(BATCH * sizeof *y);
+    double times[ROUNDS * 4];
+    tw_status st = x && y ? TW_OK : tw_fail_memory(diag);
+    for (int i = 0, n = 0; n < BATCH && st == TW_OK; i++) {
+        const tw_trial *t = &b->trials.screens.at[i % b->trials.screens.n];
+        n += tw_features_row(b->features, t->problem, t->macro, t->micro, x + (size_t)n * columns);
+    }
+    for (int r = 0; r < ROUNDS * 4 && st == TW_OK; r++) {
+        const int64_t began = tw_now_ns();
+        tw_mlp_predict(tw_model_network(m), x, BATCH, y);
+        times[r] = (double)(tw_now_ns() - began);
+    }
+    if (st == TW_OK) {
+        qsort(times, ROUNDS * 4, sizeof *times, by_size);
+        print(json_pack("{s:s, s:s, s:I, s:f, s:f, s:b}", "case", "speed", "form", name, "weights",
+                        (json_int_t)tw_model_weights(m), "configs_per_second", BATCH / times[ROUNDS * 2] * 1e9,
+                        "configs_per_second_best", BATCH / times[0] * 1e9, "correct", b->wrong == 0));
+    }
+    free(x);
+    free(y);
+    return st;
+}
+
+/* Trains and judges a model, and prints its rows. */
+static tw_status rows(bench *b, subject s, tw_diag *diag) {
+    const bool few_only = s.form == TW_MODEL_SPLINE || s.form == TW_MODEL_RESIDUAL || s.form == TW_MODEL_MIX ||
+                          s.form == TW_MODEL_DISTILLED || s.form == TW_MODEL_NEAR || s.form == TW_MODEL_TREE ||
+                          !strcmp(s.kind, "data");
+    tw_model *m;
+    tw_status st = fit(b, &s, &m, diag);
+    if (st != TW_OK) return st;
+    for (int all = 0; all < (few_only ? 1 : 2) && st == TW_OK; all++) st = print_row(b, &s, &m, all, diag);
+    if (st == TW_OK && s.form == TW_MODEL_MLP && strcmp(s.kind, "data") != 0 && !s.options.plain)
+        st = print_speed(b, m, s.name, diag);
+    tw_model_free(m);
+    return st;
 }
 
 /* ---- what is printed */
 
 static tw_status forms(bench *b, const char *only, tw_diag *diag) {
     tw_status st = TW_OK;
-    for (int all = 0; all < 2; all++)
-        for (int i = 0; i < TW_MODEL_FORMS && st == TW_OK; i++) {
-            tw_model_options o = tw_model_defaults();
-            o.all = all;
-            if (all && (i == TW_MODEL_SPLINE || i == TW_MODEL_RESIDUAL || i == TW_MODEL_MIX)) continue;
-            if (only && strcmp(only, tw_model_name((tw_model_form)i)) != 0) continue;
-            st = row(b, "form", tw_model_name((tw_model_form)i), (tw_model_form)i, &b->trials, &o, diag);
-        }
+    for (int i = 0; i < TW_MODEL_FORMS && st == TW_OK; i++) {
+        const char *name = tw_model_name((tw_model_form)i);
+        if (only && strcmp(only, name) != 0) continue;
+        st = rows(b, (subject){"form", name, (tw_model_form)i, &b->trials, tw_model_defaults(), 0}, diag);
+    }
     return st;
 }
 
@@ -266,12 +323,11 @@ static tw_status sizes(bench *b, tw_diag *diag) {
     tw_status st = TW_OK;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         for (int plain = 0; plain < 2 && st == TW_OK; plain++) {
-            tw_model_options o = tw_model_defaults();
-            o.all = true;
-            o.plain = plain;
-            o.mlp.n_layers = all[i].n;
-            memcpy(o.mlp.layers, all[i].of, sizeof o.mlp.layers);
-            st = row(b, "size", all[i].name, TW_MODEL_MLP, &b->trials, &o, diag);
+            subject s = {"size", all[i].name, TW_MODEL_MLP, &b->trials, tw_model_defaults(), 0};
+            s.options.plain = plain;
+            s.options.mlp.n_layers = all[i].n;
+            memcpy(s.options.mlp.layers, all[i].of, sizeof s.options.mlp.layers);
+            st = rows(b, s, diag);
         }
     return st;
 }
@@ -284,45 +340,10 @@ static tw_status data(bench *b, tw_diag *diag) {
         tw_trials t = {.wrong = 0};
         if (!keep(&t.spread, &b->trials.spread, shares[i]) || !keep(&t.screens, &b->trials.screens, shares[i]))
             st = tw_fail_memory(diag);
-        for (int k = 0; k < 3 && st == TW_OK; k++) {
-            const tw_model_options o = tw_model_defaults();
-            st = row(b, "data", tw_model_name(of[k]), of[k], &t, &o, diag);
-        }
+        for (int k = 0; k < 3 && st == TW_OK; k++)
+            st = rows(b, (subject){"data", tw_model_name(of[k]), of[k], &t, tw_model_defaults(), 0}, diag);
         tw_trials_free(&t);
     }
-    return st;
-}
-
-static tw_status speed(bench *b, tw_diag *diag) {
-    tw_model_options o = tw_model_defaults();
-    tw_model *m;
-    o.all = true;
-    tw_status st = tw_model_fit(&m, TW_MODEL_MLP, &b->f, &b->trials, &o, diag);
-    if (st != TW_OK) return st;
-    const size_t columns = (size_t)b->features->columns;
-    float *x = malloc(BATCH * columns * sizeof *x), *y = malloc(BATCH * sizeof *y);
-    double times[ROUNDS * 4];
-    if (!x || !y) st = tw_fail_memory(diag);
-    for (int i = 0, n = 0; n < BATCH && st == TW_OK; i++) {
-        const tw_trial *t = &b->trials.screens.at[i % b->trials.screens.n];
-        n += tw_features_row(b->features, t->problem, t->macro, t->micro, x + (size_t)n * columns);
-    }
-    for (int r = 0; r < ROUNDS * 4 && st == TW_OK; r++) {
-        const int64_t began = tw_now_ns();
-        tw_mlp_predict(tw_model_network(m), x, BATCH, y);
-        times[r] = (double)(tw_now_ns() - began);
-    }
-    if (st == TW_OK) {
-        const worth w = judge(b, m, false);
-        qsort(times, ROUNDS * 4, sizeof *times, by_size);
-        print(json_pack("{s:s, s:s, s:I, s:f, s:f, s:f, s:f, s:b}", "case", "speed", "form", "mlp", "weights",
-                        (json_int_t)tw_model_weights(m), "configs_per_second", BATCH / times[ROUNDS * 2] * 1e9,
-                        "configs_per_second_best", BATCH / times[0] * 1e9, "of_best", w.few.mean, "worst", w.few.worst,
-                        "correct", b->wrong == 0));
-    }
-    free(x);
-    free(y);
-    tw_model_free(m);
     return st;
 }
 
@@ -334,8 +355,10 @@ static void print_head(const bench *b, int argc, char **argv, const char *device
         strncat(command, " ", sizeof command - strlen(command) - 1);
         strncat(command, argv[i], sizeof command - strlen(command) - 1);
     }
-    print(json_pack("{s:s, s:s, s:s, s:s, s:s, s:o?}", "device", device ? device : b->f.device, "date", date, "commit",
-                    commit, "command", command, "family", b->f.name, "environment",
+    tw_cpu cpu;
+    tw_cpu_detect(&cpu);
+    print(json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:o?}", "device", device ? device : b->f.device, "date", date,
+                    "commit", commit, "command", command, "family", b->f.name, "models_on", cpu.model, "environment",
                     json_loads(b->f.environment, 0, NULL)));
 }
 
@@ -364,7 +387,6 @@ int main(int argc, char **argv) {
     if (st == TW_OK && asked(argc, argv, "--forms")) st = forms(&b, text_of(argc, argv, "--only"), &d);
     if (st == TW_OK && asked(argc, argv, "--sizes")) st = sizes(&b, &d);
     if (st == TW_OK && asked(argc, argv, "--data")) st = data(&b, &d);
-    if (st == TW_OK && asked(argc, argv, "--speed")) st = speed(&b, &d);
     if (st != TW_OK) fprintf(stderr, "bench_models: %s\n", d.message);
     return st == TW_OK ? 0 : 1;
 }

@@ -97,7 +97,7 @@ static bool make_room(evaluating *e, int problems) {
 }
 
 static int run(const cli_verb *verb, int argc, char **argv) {
-    const char *words[8], *artefact = NULL, *campaign = NULL, *commit = "";
+    const char *words[8], *artefact = NULL, *campaign = NULL, *models = NULL, *commit = "";
     cli_tuning t = {0};
     char command[1024];
     cli_results_command(command, sizeof command, "eval", argc, argv);
@@ -109,6 +109,7 @@ static int run(const cli_verb *verb, int argc, char **argv) {
         CLI_TUNING_FLAGS(t),
         {"--artefact", CLI_TEXT, &artefact, "FILE", "judge this artefact too"},
         {"--campaign", CLI_TEXT, &campaign, "NAME", "models learn from this campaign alone"},
+        {"--models", CLI_TEXT, &models, "NAME,NAME", "judge these too: mlp, trees, tree, near, spline, residual, mix, distilled"},
         {"--problems", CLI_INT, &problems, "N", "problems, drawn at random (default 10)"},
         {"--budget", CLI_REAL, &o.seconds, "SECONDS", "no problem begins after it"},
         {"--seed", CLI_INT, &seed, "N", "decides the problems (default 1000)"},
@@ -130,6 +131,7 @@ static int run(const cli_verb *verb, int argc, char **argv) {
     tw_status st =
         make_room(&e, o.problems) ? tw_store_open(&store, t.store, t.family.recorded, &d) : tw_fail_memory(&d);
     if (st == TW_OK) st = tw_strategies_open(&s, &t.family, store, artefact, campaign, &d);
+    if (st == TW_OK && models) st = tw_strategies_add(&s, &t.family, store, models, campaign, &d);
     o.strategies = s.list;
     o.n_strategies = s.n;
     if (st == TW_OK && e.json) print_head(&t.family, commit, command);

@@ -24,13 +24,14 @@ struct tw_model {
 };
 
 const char *tw_model_name(tw_model_form form) {
-    static const char *const names[] = {"mlp", "trees", "tree", "near", "spline", "residual", "mix"};
+    static const char *const names[] = {"mlp", "trees", "tree", "near", "spline", "residual", "mix", "distilled"};
     return names[form];
 }
 
 tw_model_options tw_model_defaults(void) {
     return (tw_model_options){
         .held = 0.1,
+        .distilled = 2000,
         .seed = 1,
         .mlp = {{64, 128, 192, 256, 192, 128, 64}, 7, 40, 10, 256, 2e-3, 1},
         .boost = {.trees = 600, .depth = 10, .rate = 0.05, .subsample = 0.8, .seed = 1},
@@ -49,21 +50,22 @@ static bool uses_boost(tw_model_form f) {
 }
 
 static bool uses_mlp(tw_model_form f) {
-    return f == TW_MODEL_MLP || f == TW_MODEL_MIX;
+    return f == TW_MODEL_MLP || f == TW_MODEL_MIX || f == TW_MODEL_DISTILLED;
 }
 
-/* Marks the configurations that may be chosen: those of the spread trials, or all that were measured. */
-static void allow(tw_model *m, const tw_trials *t, bool all, bool own) {
+void tw_model_allow(tw_model *m, const tw_trials *t, bool all, bool own) {
     const tw_trial_list *lists[] = {&t->spread, &t->screens};
-    int *count = m->of;
-    for (int l = 0; l < 2; l++) {
-        if (l && t->spread.n && !all) break;
-        for (int i = 0; i < lists[l]->n; i++) {
+    const int least = all || !t->spread.n ? 1 : TW_SPLINE_LEAST;
+    for (int k = 0; k < m->features->configs; k++) {
+        m->allowed[k] = false;
+        m->of[k] = 0; /* Counts trials. */
+    }
+    for (int l = 0; l < 2; l++)
+        for (int i = 0; i < lists[l]->n && (!l || all || !t->spread.n); i++) {
             const int macro = lists[l]->at[i].macro, k = tw_model_index(m, macro, lists[l]->at[i].micro);
             if (own && m->family->macros[macro].properties & TW_MACRO_VENDOR) continue;
-            if (++count[k] >= (all ? 1 : TW_SPLINE_LEAST) || !t->spread.n) m->allowed[k] = true;
+            if (++m->of[k] >= least) m->allowed[k] = true;
         }
-    }
 }
 
 /* Predicts by the spline. [configs], infinity for configurations that it does not model. */
@@ -95,6 +97,37 @@ static void leave_residual(const tw_model *m, const tw_trial_list *const *lists,
     t->n = to;
 }
 
+static int list_rows(tw_model *m, const int64_t *problem);
+
+/* Adds the times that the network predicts for random problems to a copy of the spread trials, and fits the spline to
+   all of them. The network is not needed any more. */
+static tw_status distil(tw_model *m, const tw_trials *t, const tw_model_options *o, tw_diag *diag) {
+    const size_t room = (size_t)t->spread.n + (size_t)o->distilled * (size_t)m->features->configs + 1;
+    tw_trials more = {.screens = t->screens, .spread = {malloc(room * sizeof *more.spread.at), t->spread.n, (int)room}};
+    tw_random r = tw_random_seed(o->seed);
+    if (!more.spread.at) return tw_fail_memory(diag);
+    if (t->spread.n) memcpy(more.spread.at, t->spread.at, (size_t)t->spread.n * sizeof *more.spread.at);
+    for (int i = 0; i < o->distilled; i++) {
+        int64_t problem[TW_SELECT_AXES] = {0};
+        tw_family_draw(m->family, &r, problem);
+        const double work = tw_family_work(m->family, problem);
+        const int rows = list_rows(m, problem);
+        tw_mlp_predict(m->mlp, m->rows, rows, m->y);
+        for (int k = 0; k < rows; k++) {
+            tw_trial x = {.macro = 0, .time = work * exp((double)m->y[k])};
+            memcpy(x.problem, problem, sizeof problem);
+            while (x.macro + 1 < m->family->n_macros && m->features->first[x.macro + 1] <= m->of[k]) x.macro++;
+            x.micro = m->of[k] - m->features->first[x.macro];
+            more.spread.at[more.spread.n++] = x;
+        }
+    }
+    tw_mlp_free(m->mlp);
+    m->mlp = NULL;
+    const tw_status st = tw_spline_fit(&m->spline, m->family, &more, diag);
+    free(more.spread.at);
+    return st;
+}
+
 static tw_status fit_parts(tw_model *m, const tw_trials *t, const tw_model_options *o, tw_diag *diag) {
     const tw_trial_list *lists[] = {&t->spread, &t->screens};
     tw_mlp_options mlp = o->mlp;
@@ -114,6 +147,7 @@ static tw_status fit_parts(tw_model *m, const tw_trials *t, const tw_model_optio
     if (st == TW_OK && uses_mlp(m->form)) st = tw_mlp_fit(&m->mlp, &table, &mlp, diag);
     if (st == TW_OK && (m->form == TW_MODEL_TREE || m->form == TW_MODEL_NEAR))
         st = tw_policy_fit(&m->policy, m->features, lists, 2, m->allowed, &policy, diag);
+    if (st == TW_OK && m->form == TW_MODEL_DISTILLED) st = distil(m, t, o, diag);
     tw_table_free(&table);
     return st;
 }
@@ -138,7 +172,7 @@ tw_status tw_model_fit(tw_model **out, tw_model_form form, const tw_family *f, c
     tw_status st = tw_features_make(&m->features, f, !o->plain, diag);
     if (st == TW_OK && !make_room(m)) st = tw_fail_memory(diag);
     if (st == TW_OK) {
-        allow(m, t, o->all, o->own);
+        tw_model_allow(m, t, o->all, o->own);
         st = fit_parts(m, t, o, diag);
     }
     if (st == TW_OK) *out = m;

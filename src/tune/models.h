@@ -12,13 +12,14 @@
 #include "tune/spline.h"
 
 typedef enum tw_model_form {
-    TW_MODEL_MLP,      /* tune/mlp.h. */
-    TW_MODEL_TREES,    /* tune/boost.h. */
-    TW_MODEL_TREE,     /* A decision tree of tune/policy.h. */
-    TW_MODEL_NEAR,     /* The nearest problem of tune/policy.h. */
-    TW_MODEL_SPLINE,   /* tune/spline.h: the model of artefacts, with no rounding of a file. */
-    TW_MODEL_RESIDUAL, /* Boosted trees that correct the spline. */
-    TW_MODEL_MIX,      /* The geometric mean of the times by the spline, boosted trees and a network. */
+    TW_MODEL_MLP,       /* tune/mlp.h. */
+    TW_MODEL_TREES,     /* tune/boost.h. */
+    TW_MODEL_TREE,      /* A decision tree of tune/policy.h. */
+    TW_MODEL_NEAR,      /* The nearest problem of tune/policy.h. */
+    TW_MODEL_SPLINE,    /* tune/spline.h: the model of artefacts, with no rounding of a file. */
+    TW_MODEL_RESIDUAL,  /* Boosted trees that correct the spline. */
+    TW_MODEL_MIX,       /* The geometric mean of the times by the spline, boosted trees and a network. */
+    TW_MODEL_DISTILLED, /* The spline, which learns from a network's predictions of random problems too. */
     TW_MODEL_FORMS
 } tw_model_form;
 
@@ -30,6 +31,7 @@ typedef struct tw_model_options {
     bool own;      /* True: no vendor's configuration is chosen. */
     bool plain;    /* True: features without logarithms. */
     double held;   /* Share of the problems by which a network's training stops. No form learns from them. */
+    int distilled; /* Number of random problems whose times a network predicts for TW_MODEL_DISTILLED. */
     uint64_t seed; /* Seed of what is random. */
     tw_mlp_options mlp;
     tw_boost_options boost;
@@ -41,11 +43,14 @@ tw_model_options tw_model_defaults(void);
 
 typedef struct tw_model tw_model;
 
-/* Learns from trials of screening and of spread. The caller frees *out. The family and the trials must outlive it.
+/* Learns from trials of screening and of spread. The caller frees *out. The family must outlive it.
    TW_ERR_USAGE: there is too little to learn from. TW_ERR_UNSUPPORTED: XGBoost is not installed. */
 tw_status tw_model_fit(tw_model **out, tw_model_form form, const tw_family *f, const tw_trials *t,
                        const tw_model_options *o, tw_diag *diag);
 void tw_model_free(tw_model *m); /* NULL is fine. */
+
+/* Changes which configurations may be chosen, by `all` and `own` of the options. A policy keeps what it has learned. */
+void tw_model_allow(tw_model *m, const tw_trials *t, bool all, bool own);
 
 int tw_model_configs(const tw_model *m);                     /* Number of configurations of the family. */
 int tw_model_index(const tw_model *m, int macro, int micro); /* Index of a configuration. */
