@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tune/strategies.h"
 
-#include "base/diag.h"
-
 #include <stdio.h>
-#include <string.h>
 
 static bool choose(void *context, const int64_t *problem, char *out, size_t size) {
     const tw_strategy_model *m = context;
@@ -37,45 +34,7 @@ tw_status tw_strategies_open(tw_strategies *s, const tw_family *f, tw_store *sto
     return st;
 }
 
-static bool choose_model(void *context, const int64_t *problem, char *out, size_t size) {
-    return tw_model_choose(context, problem, out, size);
-}
-
-/* Returns the form of a name. TW_MODEL_FORMS: there is none. */
-static tw_model_form find_form(const char *name, size_t length) {
-    int i = 0;
-    while (i < TW_MODEL_FORMS && (strlen(tw_model_name((tw_model_form)i)) != length ||
-                                  memcmp(tw_model_name((tw_model_form)i), name, length) != 0))
-        i++;
-    return (tw_model_form)i;
-}
-
-tw_status tw_strategies_add(tw_strategies *s, const tw_family *f, tw_store *store, const char *names,
-                            const char *campaign, tw_diag *diag) {
-    const tw_model_options o = tw_model_defaults();
-    tw_trials t;
-    tw_status st = tw_trials_read(&t, f, store, campaign, diag);
-    if (st != TW_OK) return st;
-    for (const char *at = names; st == TW_OK; at++) {
-        const size_t length = strcspn(at, ",");
-        const tw_model_form form = find_form(at, length);
-        if (form == TW_MODEL_FORMS || s->others[form]) {
-            st = tw_fail(diag, TW_ERR_USAGE,
-                         "\"%.*s\" is no model, or twice: mlp, trees, tree, near, spline, residual, mix, distilled", (int)length,
-                         at);
-            break;
-        }
-        st = tw_model_fit(&s->others[form], form, f, &t, &o, diag);
-        if (st == TW_OK) s->list[s->n++] = (tw_strategy){tw_model_name(form), choose_model, s->others[form]};
-        at += length;
-        if (!*at) break;
-    }
-    tw_trials_free(&t);
-    return st;
-}
-
 void tw_strategies_close(tw_strategies *s) {
-    for (int i = 0; i < TW_MODEL_FORMS; i++) tw_model_free(s->others[i]);
     for (int i = 0; i < TW_STRATEGIES_FORMS; i++) tw_wave_free(s->models[i].m);
     tw_selector_close(s->selector);
     *s = (tw_strategies){0};

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The strategies that an evaluation compares (tune/evaluate.h): an artefact's choices, those of the forms of the model
-   by waves, and those of other models (tune/models.h). */
+/* The strategies that an evaluation compares (tune/evaluate.h): an artefact's choices, and those of the forms of the
+   model by waves. */
 #ifndef TW_TUNE_STRATEGIES_H
 #define TW_TUNE_STRATEGIES_H
 
 #include "tune/evaluate.h"
-#include "tune/models.h"
 #include "tune/train.h"
 
 enum { TW_STRATEGIES_FORMS = 3 /* Forms of the model by waves. */ };
@@ -19,20 +18,14 @@ typedef struct tw_strategy_model {
 typedef struct tw_strategies {
     tw_selector *selector;                         /* NULL: no artefact. */
     tw_strategy_model models[TW_STRATEGIES_FORMS]; /* By tw_wave_form. */
-    tw_model *others[TW_MODEL_FORMS];              /* By tw_model_form. NULL: the model was not asked for. */
-    /* "select" if there is an artefact, then the forms' names, then those of other models. */
-    tw_strategy list[1 + TW_STRATEGIES_FORMS + TW_MODEL_FORMS];
-    int n; /* Number of `list`. */
+    tw_strategy list[1 + TW_STRATEGIES_FORMS];     /* "select" if there is an artefact, then the forms' names. */
+    int n;                                         /* Number of `list`. */
 } tw_strategies;
 
 /* Opens the artefact, and fits the forms to what campaigns of this name measured. NULL: no artefact; any campaign. A
    store without points has no forms. The caller closes it, also after a failure; it must not move until then. */
 tw_status tw_strategies_open(tw_strategies *s, const tw_family *f, tw_store *store, const char *artefact,
                              const char *campaign, tw_diag *diag);
-/* Adds other models, by their names with commas between, each once. They learn from what campaigns of this name
-   measured. TW_ERR_USAGE: a name is none of tw_model_name, or there is too little to learn from. */
-tw_status tw_strategies_add(tw_strategies *s, const tw_family *f, tw_store *store, const char *names,
-                            const char *campaign, tw_diag *diag);
 void tw_strategies_close(tw_strategies *s);
 
 #endif

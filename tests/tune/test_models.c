@@ -3,7 +3,6 @@
 #include "tune/toy_family.h"
 
 #include "tune/models.h"
-#include "tune/strategies.h"
 
 /* ---- features */
 
