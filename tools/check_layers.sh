@@ -16,6 +16,7 @@ compile.c vm/cuda/vm.h
 doctor.c device/cuda/cuda.h
 doctor.c kernels/vendor/cublaslt.h
 doctor.c tune/gpu_bandwidth.h
+eval.c tune/rivals.h
 eval.c tune/strategies.h
 export.c tune/lines.h
 import.c tune/lines.h

@@ -3,6 +3,7 @@
 #include "base/diag.h"
 #include "cli/results.h"
 #include "cli/tuning.h"
+#include "tune/rivals.h"
 #include "tune/strategies.h"
 
 #include <jansson.h>
@@ -169,6 +170,9 @@ static int run(const cli_verb *verb, int argc, char **argv) {
     tw_evaluate_options o = {.name = "eval", .interrupted = cli_tuning_interrupted, .result = take};
     evaluating e = {.correct = true};
     tw_strategies s = {0};
+    tw_rivals rivals = {.n = 0};
+    tw_strategy all[TW_EVALUATE_STRATEGIES + TW_MODEL_FORMS];
+    const char *models = NULL;
     const cli_flag flags[] = {
         CLI_TUNING_FLAGS(t),
         {"--artefact", CLI_TEXT, &artefact, "FILE", "judge this artefact too"},
@@ -177,6 +181,7 @@ static int run(const cli_verb *verb, int argc, char **argv) {
         {"--campaign", CLI_TEXT, &campaign, "NAME", "models learn from this campaign alone"},
         {"--problems", CLI_INT, &problems, "N", "problems, drawn at random (default 10)"},
         {"--budget", CLI_REAL, &o.seconds, "SECONDS", "no problem begins after it"},
+        {"--models", CLI_TEXT, &models, "NAMES", "judge these too: mlp,trees,tree,near,spline,residual,mix,distilled"},
         {"--seed", CLI_INT, &seed, "N", "decides the problems (default 1000)"},
         {"--commit", CLI_TEXT, &commit, "NAME", "commit of this build, for --json"},
         {"--json", CLI_FLAG, &e.json, NULL, "print as JSON"},
@@ -200,12 +205,20 @@ static int run(const cli_verb *verb, int argc, char **argv) {
     if (st == TW_OK) st = prune(&o, &t.family, store, most, &only, &d);
     o.strategies = s.list;
     o.n_strategies = s.n;
+    if (st == TW_OK && models) {
+        st = tw_rivals_open(&rivals, &t.family, store, models, campaign, &d);
+        memcpy(all, s.list, (size_t)s.n * sizeof *all);
+        memcpy(all + s.n, rivals.list, (size_t)rivals.n * sizeof *all);
+        o.strategies = all;
+        o.n_strategies = s.n + rivals.n;
+    }
     if (st == TW_OK && e.json) print_head(&t.family, commit, command);
     if (st == TW_OK) st = tw_evaluate(&t.family, store, &o, &d);
     if (st == TW_OK) print_summary(&e);
     if (st == TW_OK) print_agreement(&e);
     free(only);
     tw_strategies_close(&s);
+    tw_rivals_close(&rivals);
     for (int i = 0; i < TW_EVALUATE_STRATEGIES; i++) free(e.shares[i]);
     tw_store_close(store);
     tw_family_close(&t.family);

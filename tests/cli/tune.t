@@ -70,11 +70,22 @@ $ export OPENBLAS_NUM_THREADS=1; tilewright eval gemm type=bf16 -t 1 --range m=1
 $ RECORDED="--device recorded --range m=16:40 --range n=256:320 --range k=256:512 --problems 1"; sed 1d e >measured
 > tilewright train gemm --device recorded --store t.db -o r.select | tail -1; cmp t.select r.select && echo the same artefact
 > tilewright eval gemm type=bf16 $RECORDED --store t.db --artefact r.select --json | sed 1d | cmp measured - && echo the same figures
+> tilewright eval gemm type=bf16 $RECORDED --store t.db --models near,tree --json | tail -2 | while read line; do echo "$line" | json - strategy problems correct; done
+> tilewright eval gemm type=bf16 $RECORDED --store t.db --models near,far
+> tilewright eval gemm type=bf16 $RECORDED --store t.db --models near,near
 > tilewright eval gemm type=f32 $RECORDED --store t.db
 > tilewright eval gemm type=f33 $RECORDED --store t.db
   r.select
   the same artefact
   the same figures
+  near
+  1
+  true
+  tree
+  1
+  true
+  tilewright: "far" is no model: mlp, trees, tree, near, spline, residual, mix or distilled
+  tilewright: the model near is given twice
   tilewright: t.db has no measurements of gemm type=f32
   tilewright: "type=f33" is not type=f32, f16, bf16, i8 or i4
   [2]

@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* bench_models STORE [--device TEXT] [--commit NAME] [--forms] [--sizes] [--data]: prints what models of a
+   recorded GPU's bf16 products are worth, a line of JSON each. They learn from the campaigns of the store, and are
+   judged on the problems that it has of an evaluation, which must be others.
+
+     --forms  each form, with few configurations to choose from and with all, and a network's predictions a second
+     --sizes  networks of the sizes of ISAAC's Table 2, with logarithms and without
+     --data   three forms by the number of problems learned from
+
+   A choice is among the configurations with a time on the problem. The oracle is the fastest of them. Fields own_...
+   are of choices and oracles without a vendor's configurations. A wrong result makes all rows incorrect. */
+#include "tune/models.h"
+#include "base/clock.h"
+#include "base/diag.h"
+#include "base/stats.h"
+#include "tilewright/device.h"
+#include "tune/gemm_gpu.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { PROBLEMS = 400, ROUNDS = 5, BATCH = 4096 };
+
+/* An evaluated problem. */
+typedef struct held {
+    char words[120];
+    int64_t problem[TW_SELECT_AXES];
+    double *time;    /* [configs]: time by the latest stage. 0: none. */
+    int *stage;      /* [configs]: the stage of the time. */
+    double least[2]; /* Time of the oracle: of all configurations, and of those that are no vendor's. */
+} held;
+
+typedef struct bench {
+    tw_family f;
+    char environment[2048];
+    tw_trials trials;
+    tw_features *features; /* For indices of configurations. */
+    bool *vendor;          /* [configs]: the configuration is a vendor's. */
+    held of[PROBLEMS];
+    int n;
+    int64_t wrong; /* Measurements with a wrong result. */
+    double *scores;
+} bench;
+
+/* What choices are worth. */
+typedef struct worth {
+    tw_evaluate_summary few; /* Of the shares. */
+    double error;            /* Mean relative error of predicted times. 0: none is predicted. */
+    double squared;          /* Mean squared error of their natural logarithms. */
+    double ns;               /* Median time of a decision. */
+} worth;
+
+/* ---- data */
+
+static tw_status take_environment(void *context, const tw_measurement *m, tw_diag *diag) {
+    bench *b = context;
+    (void)diag;
+    if (strcmp(m->space, "gemm-gpu-bf16") != 0) return TW_OK;
+    snprintf(b->environment, sizeof b->environment, "%s", m->environment);
+    return TW_ERR_REJECTED;
+}
+
+static held *find_problem(bench *b, const char *words) {
+    for (int i = b->n - 1; i >= 0; i--)
+        if (!strcmp(b->of[i].words, words)) return &b->of[i];
+    held *h = b->n < PROBLEMS ? &b->of[b->n] : NULL;
+    if (!h || tw_family_parse(&b->f, h->problem, words, NULL) != TW_OK) return NULL;
+    snprintf(h->words, sizeof h->words, "%s", words);
+    h->time = calloc((size_t)b->features->configs, sizeof *h->time);
+    h->stage = calloc((size_t)b->features->configs, sizeof *h->stage);
+    if (!h->time || !h->stage) return NULL;
+    b->n++;
+    return h;
+}
+
+static tw_status take_held(void *context, const tw_measurement *m, tw_diag *diag) {
+    static const char *const stages[] = {"first", "close", "final"};
+    bench *b = context;
+    int stage = 0, macro, micro;
+    tw_stats s;
+    for (int i = 0; i < 3; i++)
+        if (tw_trials_key_is(m->key, "eval", stages[i])) stage = i + 1;
+    if (m->status == TW_ERR_MISMATCH) b->wrong++;
+    if (!stage || m->status != TW_OK || !tw_family_find(&b->f, m->config, &macro, &micro)) return TW_OK;
+    held *h = find_problem(b, m->problem);
+    if (!h) return tw_fail(diag, TW_ERR_USAGE, "more than %d problems, or not enough memory", PROBLEMS);
+    const int k = b->features->first[macro] + micro;
+    const tw_status st = tw_store_stats(m, &s, diag);
+    if (st != TW_OK || stage < h->stage[k]) return st;
+    h->stage[k] = stage;
+    h->time[k] = s.median;
+    return TW_OK;
+}
+
+static tw_status read_all(bench *b, const char *path, tw_diag *diag) {
+    tw_store *s;
+    tw_status st = tw_store_open(&s, path, true, diag);
+    if (st != TW_OK) return st;
+    tw_store_read(s, NULL, take_environment, b, NULL, diag);
+    st = tw_gemm_gpu_recorded(&b->f, TW_GEMM_BF16, b->environment, diag);
+    if (st == TW_OK) st = tw_features_make(&b->features, &b->f, true, diag);
+    if (st == TW_OK) st = tw_trials_read(&b->trials, &b->f, s, NULL, diag);
+    const tw_store_filter filter = {b->f.environment, b->f.name, NULL};
+    if (st == TW_OK) st = tw_store_read(s, &filter, take_held, b, NULL, diag);
+    tw_store_close(s);
+    b->scores = st == TW_OK ? malloc((size_t)b->features->configs * sizeof *b->scores) : NULL;
+    b->vendor = st == TW_OK ? calloc((size_t)b->features->configs, sizeof *b->vendor) : NULL;
+    if (st == TW_OK && (!b->scores || !b->vendor)) st = tw_fail_memory(diag);
+    if (st != TW_OK) return st;
+    for (int i = 0; i < b->f.n_macros; i++)
+        for (int j = 0; j < b->f.macros[i].n_micros; j++)
+            b->vendor[b->features->first[i] + j] = b->f.macros[i].properties & TW_MACRO_VENDOR;
+    for (int i = 0; i < b->n; i++) {
+        held *h = &b->of[i];
+        h->least[0] = h->least[1] = (double)INFINITY;
+        for (int k = 0; k < b->features->configs; k++) {
+            if (!(h->time[k] > 0)) continue;
+            h->least[0] = fmin(h->least[0], h->time[k]);
+            if (!b->vendor[k]) h->least[1] = fmin(h->least[1], h->time[k]);
+        }
+    }
+    return st;
+}
+
+/* Copies the trials of a share of the problems, those whose hash is below it. */
+static bool keep(tw_trial_list *to, const tw_trial_list *from, double share) {
+    *to = (tw_trial_list){malloc(((size_t)from->n + 1) * sizeof *to->at), 0, from->n};
+    for (int i = 0; to->at && i < from->n; i++) {
+        uint64_t hash = 77;
+        for (int a = 0; a < TW_SELECT_AXES; a++) hash = (hash ^ (uint64_t)from->at[i].problem[a]) * 0x9e3779b97f4a7c15u;
+        tw_random r = tw_random_seed(hash);
+        if (tw_random_unit(&r) < share) to->at[to->n++] = from->at[i];
+    }
+    return to->at != NULL;
+}
+
+static int count_problems(const tw_trial_list *l) {
+    int n = 0;
+    for (int i = 0; i < l->n; i++) n += !i || tw_trials_by_problem(&l->at[i - 1], &l->at[i]) != 0;
+    return n;
+}
+
+/* ---- judging */
+
+static int by_size(const void *a, const void *b) {
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Returns the median of the times of decisions, in nanoseconds. */
+static double time_decisions(const bench *b, tw_model *m) {
+    static double times[PROBLEMS * ROUNDS];
+    char config[400];
+    int n = 0;
+    for (int r = 0; r < ROUNDS; r++)
+        for (int i = 0; i < b->n; i++) {
+            const int64_t began = tw_now_ns();
+            tw_model_choose(m, b->of[i].problem, config, sizeof config);
+            times[n++] = (double)(tw_now_ns() - began);
+        }
+    qsort(times, (size_t)n, sizeof *times, by_size);
+    return n ? times[n / 2] : 0;
+}
+
+/* Judges a model, with a vendor's configurations or without. */
+static worth judge(bench *b, tw_model *m, bool own) {
+    static double shares[PROBLEMS];
+    worth w = {.ns = 0};
+    int n = 0;
+    for (int i = 0; i < b->n; i++) {
+        const held *h = &b->of[i];
+        double least = (double)INFINITY;
+        shares[i] = 0;
+        tw_model_score(m, h->problem, b->scores);
+        for (int k = 0; k < b->features->configs; k++) {
+            if (!(h->time[k] > 0) || !isfinite(b->scores[k]) || (own && b->vendor[k])) continue;
+            const double off = b->scores[k] - log(h->time[k]);
+            w.error += fabs(exp(off) - 1);
+            w.squared += off * off;
+            n++;
+            if (b->scores[k] >= least) continue;
+            least = b->scores[k];
+            shares[i] = h->least[own] / h->time[k];
+        }
+    }
+    w.error = tw_model_predicts(m) && n ? w.error / n : 0;
+    w.squared = tw_model_predicts(m) && n ? w.squared / n : 0;
+    w.few = tw_evaluate_summarise(shares, b->n);
+    w.ns = time_decisions(b, m);
+    return w;
+}
+
+static void print(json_t *o) {
+    char *text = json_dumps(o, JSON_REAL_PRECISION(6));
+    if (text) puts(text);
+    fflush(stdout);
+    free(text);
+    json_decref(o);
+}
+
+/* A model and what its rows say of it. */
+typedef struct subject {
+    const char *kind, *name;
+    tw_model_form form;
+    const tw_trials *trials;
+    tw_model_options options;
+    double seconds; /* Time of training. */
+} subject;
+
+static tw_status fit(bench *b, subject *s, tw_model **m, tw_diag *diag) {
+    const int64_t began = tw_now_ns();
+    const tw_status st = tw_model_fit(m, s->form, &b->f, s->trials, &s->options, diag);
+    s->seconds = (double)(tw_now_ns() - began) * 1e-9;
+    return st;
+}
+
+/* Lets a model choose among other configurations. A policy learns anew. */
+static tw_status restrict_to(bench *b, subject *s, tw_model **m, bool all, bool own, tw_diag *diag) {
+    s->options.all = all;
+    s->options.own = own;
+    tw_model_allow(*m, s->trials, all, own);
+    if (tw_model_predicts(*m)) return TW_OK;
+    tw_model_free(*m);
+    return fit(b, s, m, diag);
+}
+
+/* Judges a model, and prints its row. */
+static tw_status print_row(bench *b, subject *s, tw_model **m, bool all, tw_diag *diag) {
+    const tw_trials *t = s->trials;
+    tw_status st = restrict_to(b, s, m, all, true, diag);
+    if (st != TW_OK) return st;
+    const worth own = judge(b, *m, true);
+    st = restrict_to(b, s, m, all, false, diag);
+    if (st != TW_OK) return st;
+    const worth w = judge(b, *m, false);
+    json_t *r = json_pack(
+        "{s:s, s:s, s:s, s:b, s:i, s:i, s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:b}", "case", s->kind,
+        "form", s->name, "choices", all ? "all" : "few", "logarithms", !s->options.plain, "samples",
+        t->spread.n + t->screens.n, "train_problems", count_problems(&t->spread) + count_problems(&t->screens),
+        "problems", w.few.n, "of_best", w.few.mean, "low5", w.few.low5, "worst", w.few.worst, "own_of_best",
+        own.few.mean, "own_low5", own.few.low5, "own_worst", own.few.worst, "train_s", s->seconds, "decision_ns", w.ns,
+        "bytes", (json_int_t)tw_model_bytes(*m), "weights", (json_int_t)tw_model_weights(*m), "correct", b->wrong == 0);
+    if (r && tw_model_predicts(*m)) {
+        json_object_set_new(r, "mean_error", json_real(w.error));
+        json_object_set_new(r, "mse_log", json_real(w.squared));
+    }
+    if (r && tw_model_network(*m)) {
+        json_object_set_new(r, "held_mse_log", json_real(tw_mlp_error(tw_model_network(*m))));
+        json_object_set_new(r, "epochs", json_integer(tw_mlp_epochs(tw_model_network(*m))));
+    }
+    print(r);
+    return TW_OK;
+}
+
+/* Prints predictions a second of a model's network, by one thread if BLAS has one. Features are made beforehand. */
+static tw_status print_speed(bench *b, tw_model *m, const char *name, tw_diag *diag) {
+    const size_t columns = (size_t)b->features->columns;
+    float *x = malloc(BATCH * columns * sizeof *x), *y = malloc(BATCH * sizeof *y);
+    double times[ROUNDS * 4];
+    tw_status st = x && y ? TW_OK : tw_fail_memory(diag);
+    for (int i = 0, n = 0; n < BATCH && st == TW_OK; i++) {
+        const tw_trial *t = &b->trials.screens.at[i % b->trials.screens.n];
+        n += tw_features_row(b->features, t->problem, t->macro, t->micro, x + (size_t)n * columns);
+    }
+    for (int r = 0; r < ROUNDS * 4 && st == TW_OK; r++) {
+        const int64_t began = tw_now_ns();
+        tw_mlp_predict(tw_model_network(m), x, BATCH, y);
+        times[r] = (double)(tw_now_ns() - began);
+    }
+    if (st == TW_OK) {
+        qsort(times, ROUNDS * 4, sizeof *times, by_size);
+        print(json_pack("{s:s, s:s, s:I, s:f, s:f, s:b}", "case", "speed", "form", name, "weights",
+                        (json_int_t)tw_model_weights(m), "configs_per_second", BATCH / times[ROUNDS * 2] * 1e9,
+                        "configs_per_second_best", BATCH / times[0] * 1e9, "correct", b->wrong == 0));
+    }
+    free(x);
+    free(y);
+    return st;
+}
+
+/* Trains and judges a model, and prints its rows. */
+static tw_status rows(bench *b, subject s, tw_diag *diag) {
+    const bool few_only = s.form == TW_MODEL_SPLINE || s.form == TW_MODEL_RESIDUAL || s.form == TW_MODEL_MIX ||
+                          s.form == TW_MODEL_DISTILLED || s.form == TW_MODEL_NEAR || s.form == TW_MODEL_TREE ||
+                          !strcmp(s.kind, "data");
+    tw_model *m;
+    tw_status st = fit(b, &s, &m, diag);
+    if (st != TW_OK) return st;
+    for (int all = 0; all < (few_only ? 1 : 2) && st == TW_OK; all++) st = print_row(b, &s, &m, all, diag);
+    if (st == TW_OK && s.form == TW_MODEL_MLP && strcmp(s.kind, "data") != 0 && !s.options.plain)
+        st = print_speed(b, m, s.name, diag);
+    tw_model_free(m);
+    return st;
+}
+
+/* ---- what is printed */
+
+static tw_status forms(bench *b, const char *only, tw_diag *diag) {
+    tw_status st = TW_OK;
+    for (int i = 0; i < TW_MODEL_FORMS && st == TW_OK; i++) {
+        const char *name = tw_model_name((tw_model_form)i);
+        if (only && strcmp(only, name) != 0) continue;
+        st = rows(b, (subject){"form", name, (tw_model_form)i, &b->trials, tw_model_defaults(), 0}, diag);
+    }
+    return st;
+}
+
+static tw_status sizes(bench *b, tw_diag *diag) {
+    static const struct {
+        const char *name;
+        int n, of[TW_MLP_LAYERS];
+    } all[] = {{"64", 1, {64}},
+               {"512", 1, {512}},
+               {"32, 64, 32", 3, {32, 64, 32}},
+               {"64, 128, 64", 3, {64, 128, 64}},
+               {"32, 64, 128, 64, 32", 5, {32, 64, 128, 64, 32}},
+               {"64, 128, 256, 128, 64", 5, {64, 128, 256, 128, 64}},
+               {"64, 128, 192, 256, 192, 128, 64", 7, {64, 128, 192, 256, 192, 128, 64}}};
+    tw_status st = TW_OK;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        for (int plain = 0; plain < 2 && st == TW_OK; plain++) {
+            subject s = {"size", all[i].name, TW_MODEL_MLP, &b->trials, tw_model_defaults(), 0};
+            s.options.plain = plain;
+            s.options.mlp.n_layers = all[i].n;
+            memcpy(s.options.mlp.layers, all[i].of, sizeof s.options.mlp.layers);
+            st = rows(b, s, diag);
+        }
+    return st;
+}
+
+static tw_status data(bench *b, tw_diag *diag) {
+    static const double shares[] = {0.05, 0.1, 0.2, 0.4, 0.7};
+    static const tw_model_form of[] = {TW_MODEL_MLP, TW_MODEL_TREES, TW_MODEL_SPLINE};
+    tw_status st = TW_OK;
+    for (size_t i = 0; i < sizeof shares / sizeof *shares && st == TW_OK; i++) {
+        tw_trials t = {.wrong = 0};
+        if (!keep(&t.spread, &b->trials.spread, shares[i]) || !keep(&t.screens, &b->trials.screens, shares[i]))
+            st = tw_fail_memory(diag);
+        for (int k = 0; k < 3 && st == TW_OK; k++)
+            st = rows(b, (subject){"data", tw_model_name(of[k]), of[k], &t, tw_model_defaults(), 0}, diag);
+        tw_trials_free(&t);
+    }
+    return st;
+}
+
+static void print_head(const bench *b, int argc, char **argv, const char *device, const char *commit) {
+    char date[32], command[1000] = "bench_models";
+    const time_t now = time(NULL);
+    strftime(date, sizeof date, "%Y-%m-%d", gmtime(&now));
+    for (int i = 1; i < argc; i++) {
+        strncat(command, " ", sizeof command - strlen(command) - 1);
+        strncat(command, argv[i], sizeof command - strlen(command) - 1);
+    }
+    tw_cpu cpu;
+    tw_cpu_detect(&cpu);
+    print(json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:o?}", "device", device ? device : b->f.device, "date", date,
+                    "commit", commit, "command", command, "family", b->f.name, "models_on", cpu.model, "environment",
+                    json_loads(b->f.environment, 0, NULL)));
+}
+
+static const char *text_of(int argc, char **argv, const char *flag) {
+    for (int i = 2; i + 1 < argc; i++)
+        if (!strcmp(argv[i], flag)) return argv[i + 1];
+    return NULL;
+}
+
+static bool asked(int argc, char **argv, const char *flag) {
+    for (int i = 2; i < argc; i++)
+        if (!strcmp(argv[i], flag)) return true;
+    return false;
+}
+
+int main(int argc, char **argv) {
+    static bench b;
+    tw_diag d;
+    if (argc < 2) {
+        fputs("bench_models: no store\n", stderr);
+        return 2;
+    }
+    const char *commit = text_of(argc, argv, "--commit");
+    tw_status st = read_all(&b, argv[1], &d);
+    if (st == TW_OK) print_head(&b, argc, argv, text_of(argc, argv, "--device"), commit ? commit : "");
+    if (st == TW_OK && asked(argc, argv, "--forms")) st = forms(&b, text_of(argc, argv, "--only"), &d);
+    if (st == TW_OK && asked(argc, argv, "--sizes")) st = sizes(&b, &d);
+    if (st == TW_OK && asked(argc, argv, "--data")) st = data(&b, &d);
+    if (st != TW_OK) fprintf(stderr, "bench_models: %s\n", d.message);
+    return st == TW_OK ? 0 : 1;
+}
