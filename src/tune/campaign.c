@@ -46,7 +46,8 @@ static tw_status keep(void *context, const tw_measured *m, tw_diag *diag) {
     k->progress->measured++;
     k->progress->wrong += m->status == TW_ERR_MISMATCH;
     k->progress->failed += m->status != TW_OK && m->status != TW_ERR_MISMATCH;
-    if (m->status == TW_OK) k->progress->best = fmax(k->progress->best, k->work / (m->time.median * 1e-6));
+    if (m->status == TW_OK)
+        k->progress->best = fmax(k->progress->best, k->work / (tw_family_time(k->f, &m->time) * 1e-6));
     return tw_store_add(k->store, &one, NULL, diag);
 }
 
@@ -137,7 +138,8 @@ static tw_status run_job(running *r, const char *phase, const int64_t *problem, 
 }
 
 static tw_status screen(running *r, tw_diag *diag) {
-    static const tw_measure_protocol once = {.samples = 1};
+    /* A single sample of a shared device may be delayed. */
+    const tw_measure_protocol once = {.samples = r->f->shared ? 2 : 1, .turns = r->f->shared};
     tw_random random = tw_random_seed(r->o->seed);
     tw_status st = TW_OK;
     r->progress.planned = r->o->screens;
@@ -189,7 +191,7 @@ static int list_spread(const running *r, int64_t (*list)[TW_SELECT_AXES]) {
 }
 
 static tw_status spread_over(running *r, const tw_choice *choices, int n, tw_diag *diag) {
-    const tw_measure_protocol p = {.warmups = 1, .samples = r->o->samples};
+    const tw_measure_protocol p = {.warmups = 1, .samples = r->o->samples, .turns = r->f->shared};
     int64_t(*list)[TW_SELECT_AXES] = calloc((size_t)r->o->spread + 1, sizeof *list);
     if (!list) return tw_fail_memory(diag);
     const int problems = list_spread(r, list);

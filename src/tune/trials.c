@@ -60,7 +60,7 @@ static tw_status take(void *context, const tw_measurement *m, tw_diag *diag) {
                        tw_family_divide(r->f, trial.macro, trial.problem).grid;
     const tw_status st = tw_store_stats(m, &stats, diag);
     if (st != TW_OK) return st;
-    trial.time = stats.median;
+    trial.time = tw_family_time(r->f, &stats);
     if (known && trial.time > 0) return add(list, &trial, diag);
     r->t->unknown++;
     return TW_OK;

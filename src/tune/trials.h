@@ -21,7 +21,7 @@ bool tw_trials_key_is(const char *key, const char *campaign, const char *phase);
 typedef struct tw_trial {
     int64_t problem[TW_SELECT_AXES];
     int macro, micro;
-    double time; /* Median of the samples, in the family's unit. Above 0. */
+    double time; /* By tw_family_time, in the family's unit. Above 0. */
 } tw_trial;
 
 typedef struct tw_trial_list {
