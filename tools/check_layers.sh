@@ -27,7 +27,13 @@ kernel.c space/categorical.h
 kernel.c tune/gemm_bench.h
 problem.c kernels/gemm/space.h
 problem.h kernels/gemm/gemm.h
+select.c tune/identity.h
 tune.c tune/report.h
+tune_model.c engine/timing.h
+tune_model.c tune/gemm_cpu.h
+tune_model.c tune/store.h
+tune_model.c tune/train.h
+tune_model.c tune/campaign.h
 tune.c tune/store.h
 tuning.c tune/gemm_cpu.h
 tuning.c tune/gemm_gpu.h

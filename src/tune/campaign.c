@@ -208,6 +208,25 @@ static tw_status spread_over(running *r, const tw_choice *choices, int n, tw_dia
     return st;
 }
 
+/* Returns how many configurations are measured at each problem of the spread. With a budget they are so few that SPREAD
+   problems fit into what is left, as far as screening tells the time of a configuration. A campaign that goes on keeps
+   their number. */
+static int count_cover(const running *r, const tw_trial_list *spread) {
+    enum { LEAST = 4, SPREAD = 30 };
+    static const double DEARER = 2; /* A spread configuration takes so many times a screened one's time. */
+    const tw_campaign_options *o = r->o;
+    int n = 0;
+    if (!(o->seconds > 0)) return o->cover;
+    while (n < spread->n && !tw_trials_by_problem(&spread->at[n], &spread->at[0])) n++;
+    if (!n && !r->progress.measured) return o->cover;
+    if (!n) {
+        const double each = DEARER * now(r) / (double)r->progress.measured;
+        n = (int)fmin((o->seconds - now(r)) / (each * fmin(o->spread, SPREAD)), o->cover);
+    }
+    if (n < LEAST) n = LEAST;
+    return n < o->cover ? n : o->cover;
+}
+
 /* Runs the second phase. Its choices cover the screened problems. */
 static tw_status spread(running *r, tw_diag *diag) {
     tw_trials t;
@@ -216,7 +235,7 @@ static tw_status spread(running *r, tw_diag *diag) {
     if (!choices) return tw_fail_memory(diag);
     tw_status st = tw_trials_read(&t, r->f, r->store, r->o->name, diag);
     if (st == TW_OK) {
-        st = tw_cover(r->f, &t.screens, r->o->cover, choices, &n, diag);
+        st = tw_cover(r->f, &t.screens, count_cover(r, &t.spread), choices, &n, diag);
         tw_trials_free(&t);
     }
     if (st == TW_OK) st = spread_over(r, choices, n, diag);

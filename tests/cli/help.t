@@ -13,7 +13,7 @@ $ tilewright --help
     compile   MODEL                    lower a model to a schedule, written as JSON
     check     S.json                   prove a schedule safe, or say why it is not
     kernel    NAME k=v ...             a generated GPU kernel: what it takes, its text, a checked run
-    tune      gemm [type=T]            measure, train and evaluate in one run, with a report
+    tune      gemm|strips [type=T]     measure, train and evaluate in one run, with a report
     measure   gemm [type=T]            measure problems at the points of the model by waves
     train     gemm [type=T]            compile a store's measurements into an artefact
     eval      gemm [type=T]            what choices are worth on problems that no model has seen
