@@ -31,6 +31,11 @@ problem.h kernels/gemm/gemm.h
 select.c tune/axes.h
 select.c tune/identity.h
 tune.c tune/report.h
+tune_model.c engine/timing.h
+tune_model.c tune/gemm_cpu.h
+tune_model.c tune/store.h
+tune_model.c tune/train.h
+tune_model.c tune/campaign.h
 tune.c tune/store.h
 tuning.c tune/foreign.h
 tuning.c tune/gemm_cpu.h

@@ -2,6 +2,7 @@
 #define _POSIX_C_SOURCE 200809L
 /* The verb `tune` measures, trains and evaluates in one run, and writes an artefact and a report. */
 #include "base/diag.h"
+#include "cli/tune_model.h"
 #include "cli/tuning.h"
 #include "tune/report.h"
 #include "tune/store.h"
@@ -32,6 +33,7 @@ typedef struct asked {
     char default_report[1024];
     char command[1024];
     bool json;
+    const char *model; /* The model whose products are tuned. NULL: those of the family's ranges are. */
 } asked;
 
 static void show_progress(void *context, const tw_session_progress *p) {
@@ -141,11 +143,15 @@ static int run(const cli_verb *verb, int argc, char **argv) {
         {"--plan", CLI_TEXT, &plan, "spread|waves", "even problems, or points of the model by waves (default spread)"},
         {"--problems", CLI_INT, &problems, "N", "held-out problems at most (default 20)"},
         {"--seed", CLI_INT, &seed, "N", "decides the held-out problems (default 1000)"},
+        {"--model", CLI_TEXT, &a.model, "MODEL", "tune this model's prompts on the processor instead"},
         {"--json", CLI_FLAG, &a.json, NULL, "print as JSON"},
     };
     int n, status;
     tw_diag d;
-    if (!cli_parse(verb, argc, argv, flags, sizeof flags / sizeof *flags, words, 1, 8, &n, &status)) return status;
+    if (!cli_parse(verb, argc, argv, flags, sizeof flags / sizeof *flags, words, 0, 8, &n, &status)) return status;
+    if (a.model && n) return cli_usage("tune: --model takes no other object");
+    if (a.model) return cli_tune_model(a.model, a.tuning.store, (int)a.tuning.threads, a.json);
+    if (!n) return cli_usage("tune: what is to be tuned: gemm, strips, or --model MODEL");
     status = check(&a, problems);
     if (status != CLI_OK) return status;
     if (cli_tuning_effort(effort, plan, &a.session.campaign, &d) != TW_OK) return cli_usage("tune: %s", d.message);
@@ -166,5 +172,5 @@ static int run(const cli_verb *verb, int argc, char **argv) {
     return st != TW_OK ? cli_fail(&d) : interrupted ? CLI_FAILED : CLI_OK;
 }
 
-const cli_verb cli_tune = {"tune", "gemm [type=T]|FILE.json", "measure, train and evaluate in one run, with a report",
+const cli_verb cli_tune = {"tune", "gemm|strips [type=T]|FILE.json", "measure, train and evaluate in one run, with a report",
                            "tilewright tune gemm --budget 120 --report gemm.html", run};

@@ -29,7 +29,7 @@ static tw_status read_type(const char *word, tw_panel_format *format, tw_diag *d
 }
 
 static tw_status open_cpu(cli_tuning *t, const char *const *words, int n, tw_diag *diag) {
-    tw_gemm_cpu_options o = {.weights = {TW_F32, 0}, .threads = (int)t->threads};
+    tw_gemm_cpu_options o = {.weights = {TW_F32, 0}, .threads = (int)t->threads, .strips = !strcmp(words[0], "strips")};
     for (int i = 1; i < n; i++) {
         const tw_status st = read_type(words[i], &o.weights, diag);
         if (st != TW_OK) return st;
@@ -72,7 +72,7 @@ static tw_status take_first(void *context, const tw_measurement *m, tw_diag *dia
         char space[32], word[16];
         if (i == TW_I32) continue;
         f->weights = weights_of((tw_dtype)i);
-        tw_gemm_cpu_name(f->weights, space, sizeof space);
+        tw_gemm_cpu_name(f->weights, false, space, sizeof space);
         snprintf(word, sizeof word, "type=%s", tw_dtype_name((tw_dtype)i));
         f->found = is_of(f, m, space, word);
     }
@@ -153,9 +153,12 @@ static tw_status open_family(cli_tuning *t, const char *const *words, int n, tw_
     char rest;
     if (!t->store) t->store = "tuned.db";
     if (is_description(words[0])) return open_foreign(t, words, n, diag);
-    if (strcmp(words[0], "gemm") != 0)
-        return tw_fail(diag, TW_ERR_USAGE, "\"%s\" is not what can be tuned: gemm, or a description that ends in .json",
-                       words[0]);
+    const bool strips = !strcmp(words[0], "strips");
+    if (!strips && strcmp(words[0], "gemm") != 0)
+        return tw_fail(diag, TW_ERR_USAGE,
+                       "\"%s\" is not what can be tuned: gemm, strips, or a description that ends in .json", words[0]);
+    if (strips && strcmp(device, "cpu") != 0)
+        return tw_fail(diag, TW_ERR_USAGE, "--device: \"%s\" is not cpu, where strips are", device);
     if (t->threads < 0 || t->threads > 1024)
         return tw_fail(diag, TW_ERR_USAGE, "-t: %lld is not from 1 to 1024", (long long)t->threads);
     if (!strcmp(device, "cpu")) return open_cpu(t, words, n, diag);

@@ -61,6 +61,14 @@ static void explain(const tw_machine *m, char *out, size_t size) {
     tw_vm_explain(m->vm, out, size);
 }
 
+static int products(const tw_machine *m, tw_vm_product *out, int most) {
+    return tw_vm_products(m->vm, out, most);
+}
+
+static tw_status choose(tw_machine *m, const char *artefact, tw_diag *diag) {
+    return tw_vm_choose(m->vm, artefact, diag);
+}
+
 static const char *name(const tw_machine *m) {
     (void)m;
     return "cpu";
@@ -109,6 +117,8 @@ const tw_engine_backend tw_engine_cpu = {
     .tape_bytes = tape_bytes,
     .streamed_bytes = streamed_bytes,
     .explain = explain,
+    .products = products,
+    .choose = choose,
     .name = name,
     .greedy = greedy,
     .draws = draws,

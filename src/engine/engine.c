@@ -238,6 +238,17 @@ void tw_engine_explain(const tw_engine *e, char *out, size_t size) {
     e->machine.backend->explain(&e->machine, out, size);
 }
 
+int tw_engine_products(const tw_engine *e, tw_vm_product *out, int most) {
+    const tw_engine_backend *b = e->machine.backend;
+    return b->products ? b->products(&e->machine, out, most) : 0;
+}
+
+tw_status tw_engine_choose(tw_engine *e, const char *artefact, tw_diag *diag) {
+    const tw_engine_backend *b = e->machine.backend;
+    if (!b->choose) return tw_fail(diag, TW_ERR_UNSUPPORTED, "a GPU's products have no choice of who computes them");
+    return b->choose(&e->machine, artefact, diag);
+}
+
 void tw_engine_rewind(tw_engine *e, int64_t position) {
     if (position < e->position) e->position = position > 0 ? position : 0;
 }

@@ -46,7 +46,8 @@ static tw_status keep(void *context, const tw_measured *m, tw_diag *diag) {
     k->progress->measured++;
     k->progress->wrong += m->status == TW_ERR_MISMATCH;
     k->progress->failed += m->status != TW_OK && m->status != TW_ERR_MISMATCH;
-    if (m->status == TW_OK) k->progress->best = fmax(k->progress->best, k->work / (m->time.median * 1e-6));
+    if (m->status == TW_OK)
+        k->progress->best = fmax(k->progress->best, k->work / (tw_family_time(k->f, &m->time) * 1e-6));
     return tw_store_add(k->store, &one, NULL, diag);
 }
 
@@ -138,7 +139,8 @@ static tw_status run_job(running *r, const char *phase, const int64_t *problem, 
 }
 
 static tw_status screen(running *r, tw_diag *diag) {
-    static const tw_measure_protocol once = {.samples = 1};
+    /* A single sample of a shared device may be delayed. */
+    const tw_measure_protocol once = {.samples = r->f->shared ? 2 : 1, .turns = r->f->shared};
     tw_random random = tw_random_seed(r->o->seed);
     tw_status st = TW_OK;
     r->progress.planned = r->o->screens;
@@ -190,7 +192,7 @@ static int list_spread(const running *r, int64_t (*list)[TW_SELECT_AXES]) {
 }
 
 static tw_status spread_over(running *r, const tw_choice *choices, int n, tw_diag *diag) {
-    const tw_measure_protocol p = {.warmups = 1, .samples = r->o->samples};
+    const tw_measure_protocol p = {.warmups = 1, .samples = r->o->samples, .turns = r->f->shared};
     int64_t(*list)[TW_SELECT_AXES] = calloc((size_t)r->o->spread + 1, sizeof *list);
     if (!list) return tw_fail_memory(diag);
     const int problems = list_spread(r, list);
@@ -207,6 +209,25 @@ static tw_status spread_over(running *r, const tw_choice *choices, int n, tw_dia
     return st;
 }
 
+/* Returns how many configurations are measured at each problem of the spread. With a budget they are so few that SPREAD
+   problems fit into what is left, as far as screening tells the time of a configuration. A campaign that goes on keeps
+   their number. */
+static int count_cover(const running *r, const tw_trial_list *spread) {
+    enum { LEAST = 4, SPREAD = 30 };
+    static const double DEARER = 2; /* A spread configuration takes so many times a screened one's time. */
+    const tw_campaign_options *o = r->o;
+    int n = 0;
+    if (!(o->seconds > 0)) return o->cover;
+    while (n < spread->n && !tw_trials_by_problem(&spread->at[n], &spread->at[0])) n++;
+    if (!n && !r->progress.measured) return o->cover;
+    if (!n) {
+        const double each = DEARER * now(r) / (double)r->progress.measured;
+        n = (int)fmin((o->seconds - now(r)) / (each * fmin(o->spread, SPREAD)), o->cover);
+    }
+    if (n < LEAST) n = LEAST;
+    return n < o->cover ? n : o->cover;
+}
+
 /* Runs the second phase. Its choices cover the screened problems. */
 static tw_status spread(running *r, tw_diag *diag) {
     tw_trials t;
@@ -215,7 +236,7 @@ static tw_status spread(running *r, tw_diag *diag) {
     if (!choices) return tw_fail_memory(diag);
     tw_status st = tw_trials_read(&t, r->f, r->store, r->o->name, diag);
     if (st == TW_OK) {
-        st = tw_cover(r->f, &t.screens, r->o->cover, choices, &n, diag);
+        st = tw_cover(r->f, &t.screens, count_cover(r, &t.spread), choices, &n, diag);
         tw_trials_free(&t);
     }
     if (st == TW_OK) st = spread_over(r, choices, n, diag);

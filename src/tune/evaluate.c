@@ -24,10 +24,11 @@ static const double CLOSE = 1.5;
 /* A configuration and its latest measurement. */
 typedef struct entry {
     char config[TEXT];
-    bool vendor;            /* It is a vendor's. */
-    tw_status status;       /* Of its latest measurement. */
-    bool wrong;             /* A result was wrong in any measurement. It has no time then. */
-    double time, low, high; /* Median, 10th and 90th percentile of its latest measurement. 0: none. */
+    bool vendor;      /* It is a vendor's. */
+    tw_status status; /* Of its latest measurement. */
+    bool wrong;       /* A result was wrong in any measurement. It has no time then. */
+    double time;      /* Time of its latest measurement by tw_family_time. 0: none. */
+    double low, high; /* 10th and 90th percentile of its latest measurement. */
 } entry;
 
 typedef struct evaluating {
@@ -74,7 +75,7 @@ static tw_status take(void *context, const tw_measurement *m, tw_diag *diag) {
     tw_stats s;
     const tw_status st = tw_store_stats(m, &s, diag);
     if (st != TW_OK) return st;
-    at->time = s.median;
+    at->time = tw_family_time(e->f, &s);
     at->low = s.p10;
     at->high = s.p90;
     return TW_OK;
@@ -219,8 +220,8 @@ static void conclude(const evaluating *e, const bool *final, tw_evaluation *r) {
 }
 
 static tw_status evaluate_one(evaluating *e, const int64_t *problem, tw_diag *diag) {
-    static const tw_measure_protocol first = {.samples = 1}, close = {.samples = CLOSE_SAMPLES},
-                                     final = {.warmups = 1, .samples = FINAL_SAMPLES, .turns = true};
+    const tw_measure_protocol first = {.samples = 1}, close = {.samples = CLOSE_SAMPLES, .turns = e->f->shared},
+                              final = {.warmups = 1, .samples = FINAL_SAMPLES, .turns = true};
     tw_evaluation r = {.n = 0};
     memcpy(r.problem, problem, sizeof r.problem);
     tw_status st = list(e, problem, diag);

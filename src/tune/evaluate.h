@@ -23,8 +23,8 @@ enum { TW_EVALUATE_STRATEGIES = 12 /* The most strategies, a family's baselines 
 typedef struct tw_evaluated {
     const char *name;
     char config[400]; /* The choice in words. "": the strategy had none. */
-    /* Median of the choice's last measurement. 0: there is no choice, it did not run, or a result of it was wrong in
-       any measurement. */
+    /* Time of the choice's last measurement by tw_family_time. 0: there is no choice, it did not run, or a result of it
+       was wrong in any measurement. */
     double time;
     double share; /* The oracle's time divided by `time`. 0: there is no time. */
     bool own;     /* The oracle is the own one. */
@@ -38,11 +38,11 @@ typedef struct tw_evaluation {
     int failed;       /* Configurations that could not be run. */
     bool correct;     /* There is an oracle, and no result was wrong. All that has a time was then checked and right. */
     char oracle[400]; /* The fastest of the last measurement. */
-    double time;      /* Its median. */
+    double time;      /* Its time. */
     char own[400];    /* The own oracle: the fastest that is not a vendor's. "": there is none. */
-    double own_time;  /* Its median. */
-    double vendor;    /* Median of the fastest one that is a vendor's, baselines included. 0: there is none. */
-    double noise;     /* Half the distance from its 10th to its 90th percentile, relative to the median. */
+    double own_time;  /* Its time. */
+    double vendor;    /* Time of the fastest one that is a vendor's, baselines included. 0: there is none. */
+    double noise;     /* Half the distance from its 10th to its 90th percentile, relative to its time. */
     tw_evaluated of[TW_EVALUATE_STRATEGIES]; /* The family's baselines, then the strategies. */
     int n;                                   /* Number of `of`. */
 } tw_evaluation;

@@ -19,6 +19,10 @@ double tw_family_work(const tw_family *f, const int64_t *problem) {
     return work;
 }
 
+double tw_family_time(const tw_family *f, const tw_stats *s) {
+    return f->shared ? s->min : s->median;
+}
+
 /* ---- words */
 
 void tw_family_print(const tw_family *f, const int64_t *problem, char *out, size_t size) {

@@ -51,6 +51,9 @@ struct tw_family {
     const char *const *baselines; /* Names of the baselines, "default". The first one is the choice without a tuner. */
     int n_baselines;
 
+    /* True: other processes use the device, too, and delay samples. Samples of different configurations are taken in
+       turn then, and the least one of a configuration counts. False: the median counts. */
+    bool shared;
     bool recorded; /* True: the device is not here, and only the store's measurements are available. */
     const tw_family_calls *calls;
     void *self; /* Passed to the calls. */
@@ -60,6 +63,9 @@ void tw_family_close(tw_family *f); /* NULL is fine. */
 
 /* Returns the operations of a problem: twice the product of its axes. */
 double tw_family_work(const tw_family *f, const int64_t *problem);
+
+/* Returns the time that samples with these statistics stand for: the median, or the least if the device is shared. */
+double tw_family_time(const tw_family *f, const tw_stats *s);
 
 /* Writes a problem as words, such as "m=64 n=64 k=64". */
 void tw_family_print(const tw_family *f, const int64_t *problem, char *out, size_t size);

@@ -25,12 +25,21 @@ typedef struct gemm_cpu {
     tw_arena arena;
     tw_cpu_rig *rig; /* NULL: the family is recorded. */
     int threads;
+    bool strips; /* Columns are divided equally among the threads. */
 } gemm_cpu;
+
+/* Returns the columns of the largest strip if each thread has one. */
+static int strip_of(int threads, const int64_t *problem) {
+    const int64_t panels = problem[1] / TW_PANEL_ROWS;
+    return (int)((panels + threads - 1) / threads * TW_PANEL_ROWS);
+}
 
 /* ---- measuring */
 
 typedef struct session {
+    const gemm_cpu *g;
     tw_cpu_rig *rig;
+    const int64_t *problem;
     const char *const *configs;
     const tw_family_listener *listener;
 } session;
@@ -38,6 +47,12 @@ typedef struct session {
 static tw_status set(const session *s, int i, tw_diag *diag) {
     tw_tiled_config c = usual;
     const tw_status st = tw_space_parse(&tw_tiled_space, &c, s->configs[i], diag);
+    if (s->g->strips) {
+        c.tm = ANY;
+        c.tn = strip_of(s->g->threads, s->problem);
+        /* A machine unpacks so much of a strip at a time for a vendor. */
+        if (c.by && c.tn > TW_VENDOR_PANELS * TW_PANEL_ROWS) c.tn = TW_VENDOR_PANELS * TW_PANEL_ROWS;
+    }
     return st == TW_OK ? tw_cpu_rig_set(s->rig, &c, diag) : st;
 }
 
@@ -67,7 +82,8 @@ static tw_status measure(void *self, const int64_t *problem, const char *const *
                          const tw_measure_protocol *p, const tw_family_listener *l, tw_diag *diag) {
     static const tw_measure_calls calls = {
         .check = check, .sample = sample, .result = take, .interrupted = interrupted};
-    session s = {((gemm_cpu *)self)->rig, configs, l};
+    const gemm_cpu *g = self;
+    session s = {g, g->rig, problem, configs, l};
     const tw_status st = tw_cpu_rig_open(s.rig, problem[0], problem[1], problem[2], diag);
     return st == TW_OK ? tw_measure(&calls, &s, n, p, NULL, diag) : st;
 }
@@ -78,11 +94,15 @@ static const char *const baselines[] = {"default", "openblas"};
 
 /* A baseline divides the columns equally among the threads, and leaves the rows whole. */
 static void baseline(const void *self, int i, const int64_t *problem, char *out, size_t size) {
-    const int64_t panels = problem[1] / TW_PANEL_ROWS, threads = ((const gemm_cpu *)self)->threads;
+    const gemm_cpu *g = self;
     tw_tiled_config c = usual;
     c.by = i;
     c.tm = ANY;
-    c.tn = (int)(tw_ceil_div(panels, threads) * TW_PANEL_ROWS);
+    c.tn = strip_of(g->threads, problem);
+    if (g->strips) {
+        snprintf(out, size, "by=%s", tw_tiled_by(i));
+        return;
+    }
     tw_space_print(&tw_tiled_space, &c, out, size);
 }
 
@@ -122,10 +142,32 @@ static bool list_macros(gemm_cpu *g, const tw_tiled_context *any, tw_family *f) 
     return tw_family_find(f, config, &f->macro, &f->micro);
 }
 
-void tw_gemm_cpu_name(tw_panel_format weights, char *out, size_t size) {
+/* Lists the choices of a machine. Work is counted in panels of columns by as many rows. */
+static bool list_makers(gemm_cpu *g, const tw_tiled_context *any, tw_family *f) {
+    static const char *const alone[] = {""};
+    tw_artefact_macro *list = tw_arena_array(&g->arena, (size_t)any->vendors + 1, sizeof *list);
+    if (!list) return false;
+    for (int by = 0; by <= any->vendors; by++) {
+        char config[32];
+        snprintf(config, sizeof config, "by=%s", tw_tiled_by(by));
+        list[by] = (tw_artefact_macro){.config = tw_arena_strdup(&g->arena, config),
+                                       .properties = by ? TW_MACRO_VENDOR : 0,
+                                       .grid = {TW_PANEL_ROWS, TW_PANEL_ROWS},
+                                       .rounds = {0, 0, ROUND},
+                                       .multiple = {0, TW_PANEL_ROWS},
+                                       .slots = g->threads,
+                                       .micros = alone,
+                                       .n_micros = 1};
+    }
+    f->macros = list;
+    f->n_macros = any->vendors + 1;
+    return !g->arena.failed;
+}
+
+void tw_gemm_cpu_name(tw_panel_format weights, bool strips, char *out, size_t size) {
     char group[16] = "";
     if (weights.group) snprintf(group, sizeof group, "-%d", weights.group);
-    snprintf(out, size, "gemm-cpu-%s%s", tw_dtype_name(weights.dtype), group);
+    snprintf(out, size, "gemm-cpu-%s%s%s", tw_dtype_name(weights.dtype), group, strips ? "-strips" : "");
 }
 
 /* The properties of a processor that a family depends on. */
@@ -141,14 +183,14 @@ static tw_status describe(gemm_cpu *g, tw_family *f, const processor *p, const c
     tw_identity id;
     char name[32];
     tw_identity_of_cpu(&id, p->model, p->threads, p->isa);
-    tw_gemm_cpu_name(p->any.of.weights, name, sizeof name);
+    tw_gemm_cpu_name(p->any.of.weights, g->strips, name, sizeof name);
     g->threads = p->threads;
     f->environment = tw_arena_strdup(&g->arena, environment);
     f->name = tw_arena_strdup(&g->arena, name);
     f->device = tw_arena_strdup(&g->arena, id.device);
     f->alike = tw_arena_strdup(&g->arena, id.alike);
     f->architecture = tw_arena_strdup(&g->arena, id.architecture);
-    return list_macros(g, &p->any, f) && !g->arena.failed ? TW_OK : tw_fail_memory(diag);
+    return (g->strips ? list_makers : list_macros)(g, &p->any, f) && !g->arena.failed ? TW_OK : tw_fail_memory(diag);
 }
 
 static tw_status describe_rig(gemm_cpu *g, tw_family *f, tw_diag *diag) {
@@ -178,6 +220,7 @@ static tw_family family_of(gemm_cpu *g, const tw_family_calls *calls) {
                        .most = {512, 4096, 4096},
                        .step = {1, TW_PANEL_ROWS, 64},
                        .most_work = 4e9,
+                       .shared = true,
                        .baselines = baselines,
                        .n_baselines = sizeof baselines / sizeof *baselines,
                        .calls = calls,
@@ -188,6 +231,7 @@ tw_status tw_gemm_cpu_open(tw_family *out, const tw_gemm_cpu_options *o, tw_diag
     static const tw_family_calls calls = {measure, baseline, close_family};
     gemm_cpu *g = calloc(1, sizeof *g);
     if (!g) return tw_fail_memory(diag);
+    g->strips = o->strips;
     *out = family_of(g, &calls);
     tw_status st = tw_cpu_rig_make(&g->rig, o->weights, o->threads, diag);
     if (st == TW_OK) st = describe_rig(g, out, diag);

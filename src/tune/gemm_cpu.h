@@ -10,10 +10,14 @@
 typedef struct tw_gemm_cpu_options {
     tw_panel_format weights; /* Storage format of W. */
     int threads;             /* Number of threads. 0: all cores. */
+    /* True: the family has the choices of a machine (vm/cpu/choice.h), whose threads have equal strips of columns. A
+       configuration is "by=own" or names a vendor. False: the family has those of tw_tiled_space. */
+    bool strips;
 } tw_gemm_cpu_options;
 
-/* Writes the name of the family of a storage format, such as "gemm-cpu-i4-64". */
-void tw_gemm_cpu_name(tw_panel_format weights, char *out, size_t size);
+/* Writes the name of the family of a storage format, such as "gemm-cpu-i4-64" or, of strips, "gemm-cpu-i4-64-strips".
+ */
+void tw_gemm_cpu_name(tw_panel_format weights, bool strips, char *out, size_t size);
 
 /* Opens the family. The caller closes it. */
 tw_status tw_gemm_cpu_open(tw_family *out, const tw_gemm_cpu_options *o, tw_diag *diag);

@@ -67,12 +67,18 @@ static void tell(running *r, tw_session_phase phase, double left) {
 
 #define RATE "rate" /* The phase that measures the family's default. */
 
+/* The time of the family's default. */
+typedef struct rate_of {
+    const tw_family *f;
+    double time; /* In the family's unit. 0: it did not run. */
+} rate_of;
+
 static tw_status take_time(void *context, const tw_measurement *m, tw_diag *diag) {
-    double *time = context;
+    rate_of *of = context;
     tw_stats stats;
     if (!tw_trials_key_is(m->key, NULL, RATE) || m->status != TW_OK || m->n < 1) return TW_OK;
     const tw_status st = tw_store_stats(m, &stats, diag);
-    if (st == TW_OK) *time = stats.median;
+    if (st == TW_OK) of->time = tw_family_time(of->f, &stats);
     return st;
 }
 
@@ -85,7 +91,7 @@ static tw_status find_rate(running *r, double *rate, tw_diag *diag) {
     char words[TEXT], config[TEXT];
     const char *configs[] = {config};
     tw_campaign_progress progress = {0};
-    double time = 0;
+    rate_of of = {f, 0};
     for (int a = 0; a < f->n_axes; a++) {
         problem[a] = (int64_t)sqrt((double)f->least[a] * (double)f->most[a]) / f->step[a] * f->step[a];
         if (problem[a] < f->least[a]) problem[a] = f->least[a];
@@ -95,8 +101,8 @@ static tw_status find_rate(running *r, double *rate, tw_diag *diag) {
     const tw_store_filter filter = {f->environment, f->name, words};
     tw_status st = tw_campaign_measure(f, r->store, r->o->campaign.name, RATE, problem, configs, 1, &p, is_interrupted,
                                        r, &progress, diag);
-    if (st == TW_OK) st = tw_store_read(r->store, &filter, take_time, &time, NULL, diag);
-    *rate = time > 0 ? tw_family_work(f, problem) / (time * 1e-6) : 0;
+    if (st == TW_OK) st = tw_store_read(r->store, &filter, take_time, &of, NULL, diag);
+    *rate = of.time > 0 ? tw_family_work(f, problem) / (of.time * 1e-6) : 0;
     return st;
 }
 

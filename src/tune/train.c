@@ -3,6 +3,7 @@
 
 #include "base/diag.h"
 #include "tune/describe.h"
+#include "tune/exact.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -158,9 +159,12 @@ tw_status tw_train(const tw_family *f, tw_store *s, const char *name, const char
     } else if (st == TW_OK && t.n) {
         st = fit_best(f, &t, &m, &form, out, diag);
         if (st == TW_OK) st = tw_describe_waves(&a, &arena, f, &t, m, form, diag);
+    } else if (st == TW_OK && t.trials.exact.n) {
+        out->form = "none";
     } else if (st == TW_OK) {
         st = tw_fail(diag, TW_ERR_USAGE, "the store has too few measurements of %s on this device", f->name);
     }
+    if (st == TW_OK) st = tw_exact_add(&a, &arena, f, &t.trials.exact, diag);
     char *about = st == TW_OK ? describe_training(f, out) : NULL;
     a.about = about;
     if (st == TW_OK) st = about ? tw_artefact_write(&a, path, diag) : tw_fail_memory(diag);

@@ -27,8 +27,9 @@ bool tw_train_choose(const tw_family *f, const tw_wave_model *m, const int64_t *
 
 /* The result of a training. */
 typedef struct tw_trained {
-    const char
-        *form; /* "spline"; or "wave", "linear" or "step", the one whose choices are best on screened problems. */
+    /* "spline"; or "wave", "linear" or "step", the one whose choices are best on screened problems. "none": there is no
+       model. */
+    const char *form;
     tw_wave_quality quality; /* How well samples are predicted: by the spline each without itself. */
     int problems;            /* Problems that choices were judged on. */
     double share;            /* Geometric mean of what choices have of the best time there. 0: there is no problem. */
@@ -37,7 +38,8 @@ typedef struct tw_trained {
 
 /* Writes the artefact of a model. If problems were spread it is the model of configurations (tune/spline.h); otherwise
    the model by waves (tune/wave.h), in the form that chooses best on the screened problems, which are no samples.
-   TW_ERR_USAGE: the store has no measurements of the family on this device. */
+   Problems with exact trials are listed in the artefact, which needs no model then. TW_ERR_USAGE: the store has no
+   measurements of the family on this device. */
 tw_status tw_train(const tw_family *f, tw_store *s, const char *name, const char *path, tw_trained *out, tw_diag *diag);
 
 /* Returns the name of a form: "wave", "linear" or "step". */

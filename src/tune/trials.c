@@ -39,6 +39,7 @@ static tw_status add(tw_trial_list *l, const tw_trial *trial, tw_diag *diag) {
 static tw_trial_list *list_of(const reading *r, const char *key) {
     if (tw_trials_key_is(key, r->campaign, TW_TRIALS_SCREENS)) return &r->t->screens;
     if (tw_trials_key_is(key, r->campaign, TW_TRIALS_SPREAD)) return &r->t->spread;
+    if (tw_trials_key_is(key, r->campaign, TW_TRIALS_EXACT)) return &r->t->exact;
     return tw_trials_key_is(key, r->campaign, TW_TRIALS_POINTS) ? &r->t->points : NULL;
 }
 
@@ -57,7 +58,7 @@ static tw_status take(void *context, const tw_measurement *m, tw_diag *diag) {
                        tw_family_divide(r->f, trial.macro, trial.problem).grid;
     const tw_status st = tw_store_stats(m, &stats, diag);
     if (st != TW_OK) return st;
-    trial.time = stats.median;
+    trial.time = tw_family_time(r->f, &stats);
     if (known && trial.time > 0) return add(list, &trial, diag);
     r->t->unknown++;
     return TW_OK;
@@ -75,6 +76,7 @@ tw_status tw_trials_read(tw_trials *out, const tw_family *f, tw_store *s, const 
     if (st != TW_OK) tw_trials_free(out);
     order(&out->screens);
     order(&out->spread);
+    order(&out->exact);
     return st;
 }
 
@@ -82,6 +84,7 @@ void tw_trials_free(tw_trials *t) {
     free(t->screens.at);
     free(t->spread.at);
     free(t->points.at);
+    free(t->exact.at);
     *t = (tw_trials){0};
 }
 

@@ -10,6 +10,7 @@
 #define TW_TRIALS_SCREENS "screen"
 #define TW_TRIALS_SPREAD  "spread"
 #define TW_TRIALS_POINTS  "points"
+#define TW_TRIALS_EXACT   "exact"
 
 /* Writes the key of a campaign's measurement: "campaign|phase|problem|configuration". */
 void tw_trials_key(char *out, size_t size, const char *campaign, const char *phase, const char *problem,
@@ -21,7 +22,7 @@ bool tw_trials_key_is(const char *key, const char *campaign, const char *phase);
 typedef struct tw_trial {
     int64_t problem[TW_SELECT_AXES];
     int macro, micro;
-    double time; /* Median of the samples, in the family's unit. Above 0. */
+    double time; /* By tw_family_time, in the family's unit. Above 0. */
 } tw_trial;
 
 typedef struct tw_trial_list {
@@ -34,6 +35,7 @@ typedef struct tw_trials {
     tw_trial_list screens; /* Trials of screening, in the order of tw_trials_by_problem. */
     tw_trial_list spread;  /* Trials of spread problems, in the order of tw_trials_by_problem. */
     tw_trial_list points;  /* Trials of points, in the store's order. */
+    tw_trial_list exact;   /* Trials of problems that are wanted by name, in the order of tw_trials_by_problem. */
     int64_t wrong;         /* Number of measurements left out: their result was wrong, or they did not run. */
     /* Number of measurements left out: the family does not have their problem, configuration or unit. */
     int64_t unknown;

@@ -167,7 +167,7 @@ $ tilewright measure gemm type=q7
 > tilewright select t.db m=30 n=304 k=300
 > tilewright select none.select m=30
   tilewright: "type=q7" is not type=f32, f16, bf16, i8 or i4
-  tilewright: "conv" is not what can be tuned: gemm, or a description that ends in .json
+  tilewright: "conv" is not what can be tuned: gemm, strips, or a description that ends in .json
   tilewright: --device: "tpu" is not cpu, cuda, cuda:N or recorded
   tilewright: measure: --effort: "much" is not quick or full
   tilewright: --range: "m=9:1" is not an axis and its values, such as m=64:512
@@ -175,7 +175,7 @@ $ tilewright measure gemm type=q7
   tilewright: tune: --problems: from 1 to 100000
   tilewright: tune: a budget is not negative
   tilewright: tune: --effort: "much" is not quick or full
-  tilewright: "conv" is not what can be tuned: gemm, or a description that ends in .json
+  tilewright: "conv" is not what can be tuned: gemm, strips, or a description that ends in .json
   tilewright: the budget was over before there was anything to learn from: give it more seconds
   tilewright: the problem lacks k
   tilewright: "k=0" is no axis of gemm-cpu-bf16 with a number from 1 to 16777216, such as m=64

@@ -120,6 +120,41 @@ static int count_configs(const tw_family *f) {
 }
 
 /* The recorded family of an environment equals the family that measured. */
+/* Each thread has a strip of all rows. Here strips differ by a panel, and one is wider than what is unpacked at a time
+   for a vendor. */
+static void strips_are_measured(void **state) {
+    (void)state;
+    const tw_gemm_cpu_options o = {.weights = {TW_BF16, 0}, .threads = 2, .strips = true};
+    static const int64_t problems[][TW_SELECT_AXES] = {{20, 48, 64}, {33, 1136, 128}};
+    static const char *const makers[] = {"by=own", "by=openblas", "by=onednn"};
+    tw_family f;
+    tw_diag d;
+    char words[100];
+    if (tw_gemm_cpu_open(&f, &o, &d) != TW_OK) fail_msg("%s", d.message);
+    assert_string_equal(f.name, "gemm-cpu-bf16-strips");
+    assert_in_range(f.n_macros, 2, 3);
+    assert_true(f.shared && f.macro == 0 && f.micro == 0);
+    for (int i = 0; i < f.n_macros; i++) {
+        tw_family_config(&f, i, 0, words, sizeof words);
+        assert_string_equal(words, makers[i]);
+        assert_int_equal(f.macros[i].properties & TW_MACRO_VENDOR ? 1 : 0, i > 0);
+        assert_true(tw_family_divide(&f, i, problems[0]).grid > 0);
+    }
+    for (int b = 0; b < f.n_baselines; b++) {
+        f.calls->baseline(f.self, b, problems[0], words, sizeof words);
+        assert_string_equal(words, makers[b]);
+    }
+    for (int i = 0; i < 2; i++) {
+        heard all = {0};
+        const tw_family_listener listener = {hear, NULL, &all};
+        const tw_measure_protocol p = {.samples = 1, .turns = true};
+        if (f.calls->measure(f.self, problems[i], makers, f.n_macros, &p, &listener, &d) != TW_OK)
+            fail_msg("%s", d.message);
+        assert_int_equal(all.right, f.n_macros);
+    }
+    tw_family_close(&f);
+}
+
 static void families_are_recorded(void **state) {
     (void)state;
     static const tw_panel_format formats[] = {{TW_F32, 0}, {TW_I4, 64}};
@@ -196,9 +231,8 @@ static void other_processors_are_recorded(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(configurations_are_checked),
-        cmocka_unit_test(families_measure_their_choices),
-        cmocka_unit_test(families_are_recorded),
+        cmocka_unit_test(configurations_are_checked),    cmocka_unit_test(families_measure_their_choices),
+        cmocka_unit_test(strips_are_measured),           cmocka_unit_test(families_are_recorded),
         cmocka_unit_test(other_processors_are_recorded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

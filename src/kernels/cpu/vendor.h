@@ -8,6 +8,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+enum {
+    TW_VENDOR_PANELS = 32 /* Panels that are unpacked for a vendor at a time: 512 rows of W, which stay in the cache. */
+};
+
 typedef struct tw_vendor tw_vendor;
 
 tw_vendor *tw_vendor_open(void); /* NULL when out of memory */

@@ -9,6 +9,7 @@
 #include "base/random.h"
 #include "tune/measure.h"
 #include "vm/cpu/product.h"
+#include "vm/cpu/selected.h"
 
 #include <math.h>
 #include <stddef.h>
@@ -49,7 +50,10 @@ typedef struct decision {
     struct decision *next;
     const char *shape;              /* The type and shape of the weights: "bf16 4096x2048". */
     const char *winner;             /* The name of the fastest choice: "own", "openblas" or another vendor. */
-    double gflops[1 + MAX_VENDORS]; /* Measured speeds. 0: the choice is from the file, or is not possible. */
+    const char *by;                 /* What decided: "exact", "model", "measured now" or "measured before". */
+    double us;                      /* Microseconds that the artefact expects. 0: a measurement decided. */
+    double gflops[1 + MAX_VENDORS]; /* Measured speeds. 0: it was not measured now, or is not possible. */
+    tw_vm_product product;
 } decision;
 
 struct tw_choices {
@@ -60,6 +64,7 @@ struct tw_choices {
     char machine[256];
     decision *decisions;
     tw_choice_space_context space;
+    tw_selected *selected;
     int n; /* Number of legal choices: ours, and one per vendor on this machine. */
 };
 
@@ -90,11 +95,13 @@ tw_status tw_choices_open(tw_choices **out, tw_vm *vm, tw_diag *diag) {
         json_decref(c->memory);
         c->memory = json_object();
     }
-    return c->arena.failed || !c->memory ? tw_fail_memory(diag) : TW_OK;
+    c->selected = tw_selected_open(NULL, vm->n_threads, !vm->options.limit_isa);
+    return c->arena.failed || !c->memory || !c->selected ? tw_fail_memory(diag) : TW_OK;
 }
 
 void tw_choices_close(tw_choices *c) {
     if (!c) return;
+    tw_selected_close(c->selected);
     json_decref(c->memory);
     tw_arena_free(&c->arena);
     free(c);
@@ -214,16 +221,24 @@ static const decision *find_decision(const tw_choices *c, const char *shape) {
     return NULL;
 }
 
-/* Finds the choice of a shape in the file, or measures it. All workers measure at once, as in a real step. */
+/* Takes the choice of the artefact, or the one in the file, or measures. All workers measure at once, as in a real
+   step. */
 static tw_status decide(tw_choices *c, const tw_strip *s, int64_t rows, const char *shape, tw_diag *diag) {
     decision *d = tw_arena_alloc(&c->arena, sizeof *d);
     const char *copy = tw_arena_strdup(&c->arena, shape);
     if (!d || !copy) return tw_fail_memory(diag);
     char key[512];
     snprintf(key, sizeof key, "%s|%s", c->machine, shape);
-    int winner = name_index(c, json_string_value(json_object_get(c->memory, key)));
-    *d = (decision){.next = c->decisions, .shape = copy};
+    const tw_vm_product product = {s->format.dtype, s->format.group, rows, tw_strip_width(s) * c->vm->n_threads,
+                                   s->cols};
+    *d = (decision){.next = c->decisions, .shape = copy, .product = product};
+    int winner = tw_selected_choose(c->selected, &product, c->n, &d->by, &d->us);
     if (winner < 0) {
+        winner = name_index(c, json_string_value(json_object_get(c->memory, key)));
+        d->by = "measured before";
+    }
+    if (winner < 0) {
+        d->by = "measured now";
         contest k = {c, *s, rows < MEASURE_ROWS ? rows : MEASURE_ROWS, {0}};
         tw_status st = tw_vm_run_job(c->vm, run_contest, &k, diag);
         if (st != TW_OK) return st;
@@ -271,12 +286,33 @@ tw_status tw_choices_make(tw_choices *c, tw_program *p, tw_diag *diag) {
     return TW_OK;
 }
 
+tw_status tw_choices_select(tw_choices *c, const char *artefact, tw_diag *diag) {
+    tw_selected *s = tw_selected_open(artefact, c->vm->n_threads, !c->vm->options.limit_isa);
+    if (!s) return tw_fail_memory(diag);
+    tw_selected_close(c->selected);
+    c->selected = s;
+    c->decisions = NULL;
+    tw_status st = TW_OK;
+    for (tw_program *p = c->vm->programs; p && st == TW_OK; p = p->next) st = tw_choices_make(c, p, diag);
+    return st;
+}
+
+int tw_choices_products(const tw_choices *c, tw_vm_product *out, int most) {
+    int n = 0;
+    for (const decision *d = c->decisions; d && n < most; d = d->next) out[n++] = d->product;
+    return n;
+}
+
 void tw_choices_explain(const tw_choices *c, char *out, size_t size) {
     size_t used = 0;
     out[0] = 0;
     for (const decision *d = c->decisions; d && used < size; d = d->next) {
-        int m = snprintf(out + used, size - used, "%s: %s", d->shape, d->winner);
+        int m = snprintf(out + used, size - used, "%s: %s, %s", d->shape, d->winner, d->by);
         used += m > 0 ? (size_t)m : 0;
+        if (d->us > 0 && used < size) {
+            m = snprintf(out + used, size - used, ", %.0f us expected", d->us);
+            used += m > 0 ? (size_t)m : 0;
+        }
         for (int i = 0; i < c->n && used < size; i++)
             if (d->gflops[i] > 0) {
                 m = snprintf(out + used, size - used, "  %s %.0f GFLOP/s", name_of(i), d->gflops[i]);

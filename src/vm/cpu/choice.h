@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Chooses who computes a product of many positions: our kernel, or a vendor's library after the weights are unpacked.
-   Both are measured on this machine for each shape. A file in the user's cache folder keeps the choices. */
+   An artefact of this machine decides where it knows the product (vm/cpu/selected.h). Elsewhere both are measured, and
+   a file in the user's cache folder keeps the choices. */
 #ifndef TW_VM_CPU_CHOICE_H
 #define TW_VM_CPU_CHOICE_H
 
@@ -27,7 +28,13 @@ void tw_choices_close(tw_choices *c); /* NULL is allowed. */
 /* Chooses for every strip of a program of more than one position. Measures the shapes that have no choice yet. */
 tw_status tw_choices_make(tw_choices *c, tw_program *p, tw_diag *diag);
 
-/* Writes the choices for people, one per line. */
+/* Chooses anew for every loaded program. `artefact` is as in tw_vm_choose. */
+tw_status tw_choices_select(tw_choices *c, const char *artefact, tw_diag *diag);
+
+/* Does what tw_vm_products does. */
+int tw_choices_products(const tw_choices *c, tw_vm_product *out, int most);
+
+/* Writes the choices for people, one per line, each with what it was decided by. */
 void tw_choices_explain(const tw_choices *c, char *out, size_t size);
 
 #endif

@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "vm/cpu/product.h"
 
-enum {
-    BLOCK_PANELS = 32 /* Panels unpacked for a vendor at a time: 512 rows of the matrix, which stay in the cache. */
-};
-
 static const tw_gemm_blocking usual; /* All zero: the kernels' own blocks. */
 
 static int64_t block_panels(const tw_strip *s) {
-    return s->n_panels < BLOCK_PANELS ? s->n_panels : BLOCK_PANELS;
+    return s->n_panels < TW_VENDOR_PANELS ? s->n_panels : TW_VENDOR_PANELS;
 }
 
 static size_t vendor_scratch(const tw_strip *s) {

@@ -65,6 +65,14 @@ int64_t tw_vm_tape_bytes(const tw_vm *vm) {
     return n;
 }
 
+int tw_vm_products(const tw_vm *vm, tw_vm_product *out, int most) {
+    return vm->choices ? tw_choices_products(vm->choices, out, most) : 0;
+}
+
+tw_status tw_vm_choose(tw_vm *vm, const char *artefact, tw_diag *diag) {
+    return vm->choices ? tw_choices_select(vm->choices, artefact, diag) : TW_OK;
+}
+
 void tw_vm_explain(const tw_vm *vm, char *out, size_t size) {
     if (vm->choices)
         tw_choices_explain(vm->choices, out, size);

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A device that others use, too: samples are taken in turn, and the least one counts. */
+#include "tune/toy_family.h"
+
+#include "tune/evaluate.h"
+#include "tune/trials.h"
+
+static char *folder;
+static char path[512];
+
+static int setup(void **state) {
+    (void)state;
+    folder = test_folder_make();
+    snprintf(path, sizeof path, "%s/store.db", folder);
+    return 0;
+}
+
+static int teardown(void **state) {
+    (void)state;
+    test_folder_remove(folder);
+    return 0;
+}
+
+static tw_store *open_store(void) {
+    tw_store *s;
+    tw_diag d;
+    if (tw_store_open(&s, path, false, &d) != TW_OK) fail_msg("%s", d.message);
+    return s;
+}
+
+/* Counts the calls whose samples are taken in turn, and those with a single sample. */
+static int calls, turns, single;
+
+static tw_status counting(void *self, const int64_t *problem, const char *const *configs, int n,
+                          const tw_measure_protocol *p, const tw_family_listener *l, tw_diag *diag) {
+    calls++;
+    turns += p->turns;
+    single += p->samples == 1;
+    return toy_measure(self, problem, configs, n, p, l, diag);
+}
+
+static void campaign(bool shared) {
+    static const tw_family_calls spy = {counting, toy_baseline, toy_close};
+    const tw_campaign_options o = {
+        .name = shared ? "shared" : "alone", .screens = 3, .cover = 3, .spread = 4, .samples = 3, .seed = 1};
+    toy t;
+    toy_open(&t);
+    t.family.calls = &spy;
+    t.family.shared = shared;
+    tw_store *s = open_store();
+    calls = turns = single = 0;
+    tw_diag d;
+    if (tw_campaign_run(&t.family, s, &o, NULL, &d) != TW_OK) fail_msg("%s", d.message);
+    tw_store_close(s);
+    assert_int_equal(calls, 7);
+}
+
+static void samples_are_taken_in_turn(void **state) {
+    (void)state;
+    campaign(true);
+    assert_int_equal(turns, 7);
+    assert_int_equal(single, 0);
+    campaign(false);
+    assert_int_equal(turns, 0);
+    assert_int_equal(single, 3);
+}
+
+static tw_status take_evaluation(void *context, const tw_evaluation *e, tw_diag *diag) {
+    (void)diag;
+    *(double *)context = e->time;
+    return TW_OK;
+}
+
+/* Every configuration has the samples 1, 5 and 9 times its time. */
+static tw_status delayed(void *self, const int64_t *problem, const char *const *configs, int n,
+                         const tw_measure_protocol *p, const tw_family_listener *l, tw_diag *diag) {
+    const toy *t = self;
+    tw_status st = TW_OK;
+    (void)p;
+    for (int i = 0; i < n && st == TW_OK; i++) {
+        const double time = toy_time(&t->family, configs[i], problem), samples[] = {5 * time, time, 9 * time};
+        double sorted[3];
+        const tw_diag none = {.status = TW_OK};
+        memcpy(sorted, samples, sizeof sorted);
+        const tw_measured m = {.candidate = i,
+                               .status = TW_OK,
+                               .diag = &none,
+                               .time = tw_stats_of(sorted, 3),
+                               .samples = samples,
+                               .began = 1};
+        st = l->result(l->context, &m, diag);
+    }
+    return st;
+}
+
+static void the_least_sample_counts(void **state) {
+    (void)state;
+    static const tw_family_calls slow = {delayed, toy_baseline, toy_close};
+    const tw_campaign_options o = {.name = "delayed", .screens = 2, .samples = 3, .seed = 1};
+    toy t;
+    tw_diag d;
+    toy_open(&t);
+    t.family.calls = &slow;
+    tw_store *s = open_store();
+    if (tw_campaign_run(&t.family, s, &o, NULL, &d) != TW_OK) fail_msg("%s", d.message);
+    for (int shared = 0; shared < 2; shared++) {
+        tw_trials trials;
+        double time = 0;
+        t.family.shared = shared;
+        if (tw_trials_read(&trials, &t.family, s, "delayed", &d) != TW_OK) fail_msg("%s", d.message);
+        assert_true(trials.screens.n > 0);
+        for (int i = 0; i < trials.screens.n; i++) {
+            const tw_trial *x = &trials.screens.at[i];
+            char config[100];
+            tw_family_config(&t.family, x->macro, x->micro, config, sizeof config);
+            const double least = toy_time(&t.family, config, x->problem);
+            assert_true(fabs(x->time - (shared ? 1 : 5) * least) < 1e-9 * least);
+        }
+        tw_trials_free(&trials);
+        const tw_evaluate_options e = {
+            .name = shared ? "least" : "median", .problems = 1, .seed = 5, .result = take_evaluation, .context = &time};
+        if (tw_evaluate(&t.family, s, &e, &d) != TW_OK) fail_msg("%s", d.message);
+        static double least;
+        if (shared)
+            assert_true(fabs(time - least) < 1e-9 * least);
+        else
+            least = time / 5;
+    }
+    tw_store_close(s);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(samples_are_taken_in_turn),
+                                       cmocka_unit_test(the_least_sample_counts)};
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
