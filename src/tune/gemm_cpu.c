@@ -31,7 +31,7 @@ typedef struct gemm_cpu {
 /* Returns the columns of the largest strip if each thread has one. */
 static int strip_of(int threads, const int64_t *problem) {
     const int64_t panels = problem[1] / TW_PANEL_ROWS;
-    return (int)((panels + threads - 1) / threads * TW_PANEL_ROWS);
+    return (int)(tw_ceil_div(panels, threads) * TW_PANEL_ROWS);
 }
 
 /* ---- measuring */
