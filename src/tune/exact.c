@@ -34,9 +34,9 @@ static bool find(adding *x, const tw_trial *t, int *macro, int *micro) {
 
 /* Lists the problem whose trials are first to end - 1. */
 static bool list(adding *x, const tw_trial *first, const tw_trial *end, tw_artefact_exact *out) {
-    const tw_trial *best = NULL, *second = NULL;
+    const tw_trial *best = first, *second = NULL;
     for (const tw_trial *t = first; t != end; t++)
-        if (!best || t->time < best->time) best = t;
+        if (t->time < best->time) best = t;
     /* Several campaigns may have measured the fastest configuration. */
     for (const tw_trial *t = first; t != end; t++)
         if ((t->macro != best->macro || t->micro != best->micro) && (!second || t->time < second->time)) second = t;

@@ -34,6 +34,25 @@ static int strip_of(int threads, const int64_t *problem) {
     return (int)(tw_ceil_div(panels, threads) * TW_PANEL_ROWS);
 }
 
+/* Reads the tiles of a configuration. */
+static tw_status read_tiles(const gemm_cpu *g, const int64_t *problem, const char *words, tw_tiled_config *out,
+                            tw_diag *diag) {
+    *out = usual;
+    const tw_status st = tw_space_parse(&tw_tiled_space, out, words, diag);
+    if (g->strips) {
+        out->tm = ANY;
+        out->tn = strip_of(g->threads, problem);
+        /* A machine unpacks so much of a strip at a time for a vendor. */
+        if (out->by && out->tn > TW_VENDOR_PANELS * TW_PANEL_ROWS) out->tn = TW_VENDOR_PANELS * TW_PANEL_ROWS;
+    }
+    return st;
+}
+
+tw_status tw_gemm_cpu_tiles(const tw_family *f, const int64_t *problem, const char *words, tw_tiled_config *out,
+                            tw_diag *diag) {
+    return read_tiles(f->self, problem, words, out, diag);
+}
+
 /* ---- measuring */
 
 typedef struct session {
@@ -45,14 +64,8 @@ typedef struct session {
 } session;
 
 static tw_status set(const session *s, int i, tw_diag *diag) {
-    tw_tiled_config c = usual;
-    const tw_status st = tw_space_parse(&tw_tiled_space, &c, s->configs[i], diag);
-    if (s->g->strips) {
-        c.tm = ANY;
-        c.tn = strip_of(s->g->threads, s->problem);
-        /* A machine unpacks so much of a strip at a time for a vendor. */
-        if (c.by && c.tn > TW_VENDOR_PANELS * TW_PANEL_ROWS) c.tn = TW_VENDOR_PANELS * TW_PANEL_ROWS;
-    }
+    tw_tiled_config c;
+    const tw_status st = read_tiles(s->g, s->problem, s->configs[i], &c, diag);
     return st == TW_OK ? tw_cpu_rig_set(s->rig, &c, diag) : st;
 }
 

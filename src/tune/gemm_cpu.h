@@ -4,7 +4,7 @@
 #ifndef TW_TUNE_GEMM_CPU_H
 #define TW_TUNE_GEMM_CPU_H
 
-#include "kernels/cpu/panel.h"
+#include "kernels/cpu/tiled.h"
 #include "tune/family.h"
 
 typedef struct tw_gemm_cpu_options {
@@ -21,6 +21,11 @@ void tw_gemm_cpu_name(tw_panel_format weights, bool strips, char *out, size_t si
 
 /* Opens the family. The caller closes it. */
 tw_status tw_gemm_cpu_open(tw_family *out, const tw_gemm_cpu_options *o, tw_diag *diag);
+
+/* Reads the tiles in which a family of this kind computes a problem by a configuration. TW_ERR_USAGE: the words are no
+   configuration. */
+tw_status tw_gemm_cpu_tiles(const tw_family *f, const int64_t *problem, const char *words, tw_tiled_config *out,
+                            tw_diag *diag);
 
 /* Opens the recorded family of the processor that an environment describes. The family does not measure, and needs no
    instructions of that processor. TW_ERR_FORMAT: the environment is not that of such a family. The caller closes it. */

@@ -125,6 +125,11 @@ static void add_regrets(const tw_session *s, tw_page *p, int of, double *room) {
     for (int i = 0; i < n; i++) tw_page_point(p, room[i], (i + 1) * 100.0 / n, NULL);
 }
 
+/* Tells whether the artefact's model is that of tune/spline.h. */
+static bool is_spline(const tw_session *s) {
+    return s->trained.form && !strcmp(s->trained.form, "spline");
+}
+
 static void add_strategies(const tw_tune_report *r, tw_page *p, double *room) {
     const tw_session *s = r->session;
     static const char *const columns[] = {"strategy",      "problems", "of the oracle",         "5 % are below",
@@ -132,9 +137,12 @@ static void add_strategies(const tw_tune_report *r, tw_page *p, double *room) {
     row w = {.n = 0};
     tw_page_section(
         p, "Choices against the oracle",
-        "The oracle is the fastest of all legal configurations, each of which was measured. Select is the "
-        "artefact that this session wrote. Wave, linear and step are the forms of its model, of which it holds "
-        "the one that chooses best.");
+        is_spline(s) ? "The oracle is the fastest of all legal configurations, each of which was measured. Select is "
+                       "the artefact that this session wrote. The default is none of those configurations on a "
+                       "processor, and may be faster than the oracle."
+                     : "The oracle is the fastest of all legal configurations, each of which was measured. Select is "
+                       "the artefact that this session wrote. Wave, linear and step are the forms of its model, of "
+                       "which it holds the one that chooses best.");
     tw_page_table(p, NULL, columns, sizeof columns / sizeof *columns);
     for (int i = 0; i < strategies(s); i++) add_summary(r, p, &w, name_of(s, i), i);
     add_summary(r, p, &w, "best of vendors", TW_SESSION_VENDOR);
@@ -455,8 +463,10 @@ static void add_cost(const tw_tune_report *r, tw_page *p) {
     add_pair(p, "configurations that did not run", "%lld", (long long)c->failed);
     add_pair(p, "samples of the model", "%d", s->trained.quality.n);
     add_pair(p, "form of the model", "%s", s->trained.form);
-    add_pair(p, "R² on its own samples", "%.4f", s->trained.quality.r2);
-    add_pair(p, "mean error on its own samples", "%.1f %%", s->trained.quality.mean * 100);
+    add_pair(p, is_spline(s) ? "R² of samples, each predicted without itself" : "R² on its own samples", "%.4f",
+             s->trained.quality.r2);
+    add_pair(p, is_spline(s) ? "mean error of samples, each predicted without itself" : "mean error on its own samples",
+             "%.1f %%", s->trained.quality.mean * 100);
     add_pair(p, "artefact", "%zu bytes", s->artefact_bytes);
 }
 

@@ -144,10 +144,16 @@ static void strips_are_measured(void **state) {
         f.calls->baseline(f.self, b, problems[0], words, sizeof words);
         assert_string_equal(words, makers[b]);
     }
+    static const int own[] = {32, 576}, unpacked[] = {32, 512};
     for (int i = 0; i < 2; i++) {
         heard all = {0};
         const tw_family_listener listener = {hear, NULL, &all};
-        const tw_measure_protocol p = {.samples = 1, .turns = true};
+        const tw_measure_protocol p = {.samples = 2, .turns = true};
+        for (int by = 0; by < f.n_macros; by++) {
+            tw_tiled_config c;
+            assert_int_equal(tw_gemm_cpu_tiles(&f, problems[i], makers[by], &c, &d), TW_OK);
+            assert_true(c.by == by && c.tm >= problems[i][0] && c.tn == (by ? unpacked : own)[i]);
+        }
         if (f.calls->measure(f.self, problems[i], makers, f.n_macros, &p, &listener, &d) != TW_OK)
             fail_msg("%s", d.message);
         assert_int_equal(all.right, f.n_macros);

@@ -358,17 +358,30 @@ static void reports_say_what_sessions_found(void **state) {
     t.wrong = "tile=32 stages=8";
     run(&s, &t, &usual);
     tw_store *store = open_store();
-    const tw_tune_report r = {.family = &t.family,
-                              .session = &s,
-                              .store = store,
-                              .campaign = "tune",
-                              .artefact = artefact,
-                              .command = "tilewright tune toy",
-                              .date = "2026-01-01",
-                              .plots = "var Chart;"};
+    tw_tune_report r = {.family = &t.family,
+                        .session = &s,
+                        .store = store,
+                        .campaign = "tune",
+                        .artefact = artefact,
+                        .command = "tilewright tune toy",
+                        .date = "2026-01-01",
+                        .plots = "var Chart;"};
+    /* A model of configurations has no forms, and other samples than the model by waves. */
+    tw_session spline = s;
+    spline.trained.form = "spline";
+    r.session = &spline;
+    if (tw_tune_report_write(&r, page, &d) != TW_OK) fail_msg("%s", d.message);
+    assert_int_equal(tw_file_read(&text, page, &d), TW_OK);
+    assert_non_null(strstr(text.data, "each predicted without itself"));
+    assert_null(strstr(text.data, "Wave, linear and step"));
+    tw_buf_free(&text);
+    text = (tw_buf){0};
+    r.session = &s;
     if (tw_tune_report_write(&r, page, &d) != TW_OK) fail_msg("%s", d.message);
     tw_store_close(store);
     assert_int_equal(tw_file_read(&text, page, &d), TW_OK);
+    assert_non_null(strstr(text.data, "Wave, linear and step"));
+    assert_non_null(strstr(text.data, "on its own samples"));
     char words[200], mean[64];
     tw_family_print(&t.family, s.problems[3].result.problem, words, sizeof words);
     snprintf(mean, sizeof mean, "<dd>%.1f %%</dd>",
