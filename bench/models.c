@@ -218,12 +218,12 @@ static tw_status fit(bench *b, subject *s, tw_model **m, tw_diag *diag) {
     return st;
 }
 
-/* Lets a model choose among other configurations. A policy learns anew, unless a network taught it. */
+/* Lets a model choose among other configurations. A policy learns anew. */
 static tw_status restrict_to(bench *b, subject *s, tw_model **m, bool all, bool own, tw_diag *diag) {
     s->options.all = all;
     s->options.own = own;
     tw_model_allow(*m, s->trials, all, own);
-    if (tw_model_predicts(*m) || s->form == TW_MODEL_TAUGHT) return TW_OK;
+    if (tw_model_predicts(*m)) return TW_OK;
     tw_model_free(*m);
     return fit(b, s, m, diag);
 }
@@ -286,7 +286,7 @@ static tw_status print_speed(bench *b, tw_model *m, const char *name, tw_diag *d
 static tw_status rows(bench *b, subject s, tw_diag *diag) {
     const bool few_only = s.form == TW_MODEL_SPLINE || s.form == TW_MODEL_RESIDUAL || s.form == TW_MODEL_MIX ||
                           s.form == TW_MODEL_DISTILLED || s.form == TW_MODEL_NEAR || s.form == TW_MODEL_TREE ||
-                          s.form == TW_MODEL_TAUGHT || !strcmp(s.kind, "data");
+                          !strcmp(s.kind, "data");
     tw_model *m;
     tw_status st = fit(b, &s, &m, diag);
     if (st != TW_OK) return st;

@@ -24,8 +24,7 @@ struct tw_model {
 };
 
 const char *tw_model_name(tw_model_form form) {
-    static const char *const names[] = {"mlp",      "trees", "tree",      "near",  "spline",
-                                        "residual", "mix",   "distilled", "taught"};
+    static const char *const names[] = {"mlp", "trees", "tree", "near", "spline", "residual", "mix", "distilled"};
     return names[form];
 }
 
@@ -33,12 +32,10 @@ tw_model_options tw_model_defaults(void) {
     return (tw_model_options){
         .held = 0.1,
         .distilled = 2000,
-        .taught = 20000,
         .seed = 1,
         .mlp = {{64, 128, 192, 256, 192, 128, 64}, 7, 40, 10, 256, 2e-3, 1},
         .boost = {.trees = 600, .depth = 10, .rate = 0.05, .subsample = 0.8, .seed = 1},
         .policy = {.depth = 15, .to_split = 30, .leaf = 15},
-        .pupil = {.tree = true, .depth = 24, .to_split = 8, .leaf = 4},
     };
 }
 
@@ -53,7 +50,7 @@ static bool uses_boost(tw_model_form f) {
 }
 
 static bool uses_mlp(tw_model_form f) {
-    return f == TW_MODEL_MLP || f == TW_MODEL_MIX || f == TW_MODEL_DISTILLED || f == TW_MODEL_TAUGHT;
+    return f == TW_MODEL_MLP || f == TW_MODEL_MIX || f == TW_MODEL_DISTILLED;
 }
 
 void tw_model_allow(tw_model *m, const tw_trials *t, bool all, bool own) {
@@ -102,18 +99,15 @@ static void leave_residual(const tw_model *m, const tw_trial_list *const *lists,
 
 static int list_rows(tw_model *m, const int64_t *problem);
 
-/* Adds the times that the network predicts for random problems to a copy of the spread trials, and fits the spline or
-   the tree to all of them. The network is not needed any more. */
+/* Adds the times that the network predicts for random problems to a copy of the spread trials, and fits the spline to
+   all of them. The network is not needed any more. */
 static tw_status distil(tw_model *m, const tw_trials *t, const tw_model_options *o, tw_diag *diag) {
-    const int problems = m->form == TW_MODEL_TAUGHT ? o->taught : o->distilled;
-    int allowed = 0;
-    for (int k = 0; k < m->features->configs; k++) allowed += m->allowed[k];
-    const size_t room = (size_t)t->spread.n + (size_t)problems * (size_t)allowed + 1;
+    const size_t room = (size_t)t->spread.n + (size_t)o->distilled * (size_t)m->features->configs + 1;
     tw_trials more = {.screens = t->screens, .spread = {malloc(room * sizeof *more.spread.at), t->spread.n, (int)room}};
     tw_random r = tw_random_seed(o->seed);
     if (!more.spread.at) return tw_fail_memory(diag);
     if (t->spread.n) memcpy(more.spread.at, t->spread.at, (size_t)t->spread.n * sizeof *more.spread.at);
-    for (int i = 0; i < problems; i++) {
+    for (int i = 0; i < o->distilled; i++) {
         int64_t problem[TW_SELECT_AXES] = {0};
         tw_family_draw(m->family, &r, problem);
         const double work = tw_family_work(m->family, problem);
@@ -129,10 +123,7 @@ static tw_status distil(tw_model *m, const tw_trials *t, const tw_model_options 
     }
     tw_mlp_free(m->mlp);
     m->mlp = NULL;
-    const tw_trial_list *lists[] = {&more.spread};
-    const tw_status st = m->form == TW_MODEL_TAUGHT
-                             ? tw_policy_fit(&m->policy, m->features, lists, 1, m->allowed, &o->pupil, diag)
-                             : tw_spline_fit(&m->spline, m->family, &more, diag);
+    const tw_status st = tw_spline_fit(&m->spline, m->family, &more, diag);
     free(more.spread.at);
     return st;
 }
@@ -156,7 +147,7 @@ static tw_status fit_parts(tw_model *m, const tw_trials *t, const tw_model_optio
     if (st == TW_OK && uses_mlp(m->form)) st = tw_mlp_fit(&m->mlp, &table, &mlp, diag);
     if (st == TW_OK && (m->form == TW_MODEL_TREE || m->form == TW_MODEL_NEAR))
         st = tw_policy_fit(&m->policy, m->features, lists, 2, m->allowed, &policy, diag);
-    if (st == TW_OK && (m->form == TW_MODEL_DISTILLED || m->form == TW_MODEL_TAUGHT)) st = distil(m, t, o, diag);
+    if (st == TW_OK && m->form == TW_MODEL_DISTILLED) st = distil(m, t, o, diag);
     tw_table_free(&table);
     return st;
 }

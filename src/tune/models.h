@@ -20,7 +20,6 @@ typedef enum tw_model_form {
     TW_MODEL_RESIDUAL,  /* Boosted trees that correct the spline. */
     TW_MODEL_MIX,       /* The geometric mean of the times by the spline, boosted trees and a network. */
     TW_MODEL_DISTILLED, /* The spline, which learns from a network's predictions of random problems too. */
-    TW_MODEL_TAUGHT,    /* A decision tree, which learns from a network's predictions of random problems too. */
     TW_MODEL_FORMS
 } tw_model_form;
 
@@ -32,13 +31,11 @@ typedef struct tw_model_options {
     bool own;      /* True: no vendor's configuration is chosen. */
     bool plain;    /* True: features without logarithms. */
     double held;   /* Share of the problems by which a network's training stops. No form learns from them. */
-    int distilled; /* Random problems whose times a network predicts for TW_MODEL_DISTILLED. */
-    int taught;    /* The same for TW_MODEL_TAUGHT. */
+    int distilled; /* Number of random problems whose times a network predicts for TW_MODEL_DISTILLED. */
     uint64_t seed; /* Seed of what is random. */
     tw_mlp_options mlp;
     tw_boost_options boost;
     tw_policy_options policy;
-    tw_policy_options pupil; /* The tree of TW_MODEL_TAUGHT. */
 } tw_model_options;
 
 /* Returns ISAAC's largest network (163k weights), WaveTune's boosted trees and its decision tree. */

@@ -81,7 +81,7 @@ $ RECORDED="--device recorded --range m=16:40 --range n=256:320 --range k=256:51
   tree
   1
   true
-  tilewright: "far" is no model: mlp, trees, tree, near, spline, residual, mix, distilled or taught
+  tilewright: "far" is no model: mlp, trees, tree, near, spline, residual, mix or distilled
   tilewright: the model near is given twice
   tilewright: t.db has no measurements of gemm type=f32
   tilewright: "type=f33" is not type=f32, f16, bf16, i8 or i4

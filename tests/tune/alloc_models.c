@@ -36,7 +36,7 @@ static int fitted(tw_model_form form) {
     tw_model_options o = tw_model_defaults();
     toy_open(&t);
     const tw_trials all = {.spread = measure(&t.family)};
-    o.distilled = o.taught = 3;
+    o.distilled = 3;
     o.mlp = (tw_mlp_options){{4}, 1, 1, 0, 64, 0.01, 1};
     o.policy = (tw_policy_options){.depth = 3, .to_split = 4, .leaf = 2};
     const tw_status st = tw_model_fit(&m, form, &t.family, &all, &o, &d);
@@ -66,11 +66,6 @@ static int distilled(void *context) {
     return fitted(TW_MODEL_DISTILLED);
 }
 
-static int taught(void *context) {
-    (void)context;
-    return fitted(TW_MODEL_TAUGHT);
-}
-
 static int read_trees(void *context) {
     static const char json[] =
         "{\"learner\": {\"gradient_booster\": {\"model\": {\"trees\": [{\"left_children\": [1, -1, -1], "
@@ -93,7 +88,6 @@ static void nothing_is_lost(void **state) {
     alloc_fail_exhaust(tree, NULL);
     alloc_fail_exhaust(near, NULL);
     alloc_fail_exhaust(distilled, NULL);
-    alloc_fail_exhaust(taught, NULL);
     alloc_fail_exhaust(read_trees, NULL);
 }
 
