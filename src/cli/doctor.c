@@ -22,6 +22,9 @@ static const struct {
     {"cuDNN",
      {"libcudnn.so.9", "libcudnn.so.8", "libcudnn.so", NULL},
      "nothing of NVIDIA's beside our attention and convolution on a GPU"},
+    {"XGBoost",
+     {"libxgboost.so", "libxgboost.so.0", NULL},
+     "no boosted trees among the models that select's choices are compared with"},
 };
 enum { OPTIONAL = sizeof optional / sizeof *optional };
 

@@ -12,6 +12,7 @@ $ tilewright doctor >d.txt; sed 's/ .*//' d.txt
   oneDNN
   cuBLASLt
   cuDNN
+  XGBoost
 $ tilewright doctor --json >d.json && json d.json version && json d.json cpu cores isa memory_bytes read_bytes_per_second flops libraries gpus | wc -l
   0.1.0
   8
