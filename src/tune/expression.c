@@ -40,8 +40,6 @@ static bool take(reader *r, const char *mark) {
     const size_t n = strlen(mark);
     skip(r);
     if (r->status != TW_OK || strncmp(r->at, mark, n) != 0) return false;
-    /* "<" is not the beginning of "<=", nor "!" that of "!=". */
-    if (n == 1 && strchr("<>!", *mark) && r->at[1] == '=') return false;
     r->at += n;
     return true;
 }
