@@ -42,5 +42,5 @@ static int run(const cli_verb *verb, int argc, char **argv) {
 }
 
 const cli_verb cli_measure = {"measure", "gemm [type=T]|FILE.json",
-                              "measure problems at the points of the model by waves",
+                              "measure problems that models learn from",
                               "tilewright measure gemm type=bf16 --budget 60 --store tuned.db", run};

@@ -172,5 +172,5 @@ static int run(const cli_verb *verb, int argc, char **argv) {
     return st != TW_OK ? cli_fail(&d) : interrupted ? CLI_FAILED : CLI_OK;
 }
 
-const cli_verb cli_tune = {"tune", "gemm|strips [type=T]|FILE.json", "measure, train and evaluate in one run, with a report",
+const cli_verb cli_tune = {"tune", "gemm|strips|FILE.json", "measure, train and evaluate in one run, with a report",
                            "tilewright tune gemm --budget 120 --report gemm.html", run};

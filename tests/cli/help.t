@@ -13,8 +13,8 @@ $ tilewright --help
     compile   MODEL                    lower a model to a schedule, written as JSON
     check     S.json                   prove a schedule safe, or say why it is not
     kernel    NAME k=v ...             a generated GPU kernel: what it takes, its text, a checked run
-    tune      gemm [type=T]|FILE.json  measure, train and evaluate in one run, with a report
-    measure   gemm [type=T]|FILE.json  measure problems at the points of the model by waves
+    tune      gemm|strips|FILE.json    measure, train and evaluate in one run, with a report
+    measure   gemm [type=T]|FILE.json  measure problems that models learn from
     train     gemm [type=T]|FILE.json  compile a store's measurements into an artefact
     eval      gemm [type=T]|FILE.json  what choices are worth on problems that no model has seen
     select    ARTEFACT m=M ...         the configuration that an artefact chooses for a problem

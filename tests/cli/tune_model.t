@@ -28,5 +28,5 @@ $ tilewright tune
   tilewright: tune: --model takes no other object
   tilewright: models/none: not a directory
   tilewright: --device: "cuda" is not cpu, where strips are
-  tilewright: "conv" is not what can be tuned: gemm or strips
+  tilewright: "conv" is not what can be tuned: gemm, strips, or a description that ends in .json
   [2]
