@@ -79,7 +79,7 @@ $ cp "$R"/examples/foreign/* .; try() { sed "$1" made_up.json >x.json; tilewrigh
 > try 's/"timeout": 60/"timeout": 0/'
 > try 's/"timeout"/"time"/'
 > try 's/"name": "n"/"name": "m"/'
-> try 's/"most": 8192/"most": 8/'
+> try 's/"most": 8192/"most": 128/'
 > try 's/"name": "BN"/"name": "BM"/'
 > try 's/\[64, 128\]/[64, 64]/'
 > try 's/\[64, 128\]/[64, "a"]/'
