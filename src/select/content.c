@@ -108,19 +108,6 @@ static tw_status check_exact(const tw_artefact *a, int i, tw_diag *diag) {
     return TW_OK;
 }
 
-bool select_is_lattice(const tw_lattice *l, int axes) {
-    int all = 1, wide = 0;
-    for (int a = 0; a < TW_SELECT_AXES; a++) {
-        if (!within(l->nodes[a], 1, a < axes ? TW_LATTICE_NODES : 1)) return false;
-        if (!isfinite(l->low[a]) || !isfinite(l->high[a]) || (l->nodes[a] > 1 && !(l->low[a] < l->high[a])))
-            return false;
-        all *= l->nodes[a];
-        wide += l->nodes[a] > 1;
-        if (all > TW_LATTICE_ALL || wide > TW_LATTICE_AXES) return false;
-    }
-    return true;
-}
-
 /* Checks the fits of a macro choice for what a direct artefact can hold, or that what only it can hold is not there. */
 static tw_status check_direct(const tw_artefact *a, int i, tw_diag *diag) {
     const tw_artefact_macro *m = &a->macros[i];

@@ -83,6 +83,20 @@ void select_checksum(const unsigned char *data, size_t size, uint64_t sum[2]) {
     tw_hash_end(&hash, sum);
 }
 
+bool select_is_lattice(const tw_lattice *l, int axes) {
+    int all = 1, wide = 0;
+    for (int a = 0; a < TW_SELECT_AXES; a++) {
+        const int most = a < axes ? TW_LATTICE_NODES : 1;
+        if (l->nodes[a] < 1 || l->nodes[a] > most) return false;
+        if (!isfinite(l->low[a]) || !isfinite(l->high[a]) || (l->nodes[a] > 1 && !(l->low[a] < l->high[a])))
+            return false;
+        all *= l->nodes[a];
+        wide += l->nodes[a] > 1;
+        if (all > TW_LATTICE_ALL || wide > TW_LATTICE_AXES) return false;
+    }
+    return true;
+}
+
 static tw_status check_lattice(const file *f) {
     const select_header *h = f->h;
     const tw_lattice *l = &h->lattice;
