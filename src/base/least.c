@@ -4,7 +4,8 @@
 
 #include <math.h>
 
-/* Rank tolerance: a column is dependent if its norm below the current row is a smaller share of its whole norm. */
+/* Tolerance of the rank. A column depends linearly on the columns before it if the norm of its part below the current
+   row is less than RANK times the norm of the column. */
 static const double RANK = 1e-10;
 
 static double norm(const double *a, int pitch, int from, int m) {

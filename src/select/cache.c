@@ -9,8 +9,10 @@
 enum { WORDS = 6, KEY = 3 };
 
 typedef struct entry {
-    alignas(64) _Atomic uint64_t turn; /* 0: the entry is empty. Odd: a thread is writing. */
-    _Atomic uint64_t words[WORDS];     /* Three words of problem, two axes each, and three of flags and answer. */
+    /* Sequence number of a sequence lock. 0: the entry was never written. Odd: a thread is writing the entry. */
+    alignas(64) _Atomic uint64_t turn;
+    /* The key and the answer: three words of two axes each, a word of flags and choice, the time, the error. */
+    _Atomic uint64_t words[WORDS];
 } entry;
 _Static_assert(sizeof(entry) == 64, "a cache line");
 

@@ -150,7 +150,8 @@ static bool find_record(const select_view *v, const select_problem *p, const sel
     return true;
 }
 
-/* Predicts the time of a macro choice before corrections. */
+/* Predicts the time of a macro choice by its terms or its fit, without the correction factor. `fit` is the fit's
+   number, from 0. A direct artefact ignores `r` and `fit`. */
 static double time_of(const select_view *v, int macro, const select_record *r, double x, int fit, double rounds) {
     if (v->terms) return select_direct(v->terms + macro, v->terms_pitch, x, ceil(x), rounds);
     return select_time(r, x - fit, rounds);
@@ -224,7 +225,8 @@ static int scan_block(const select_view *v, const select_problem *p, const verdi
     const int n = v->macros - from < SELECT_BLOCK ? v->macros - from : SELECT_BLOCK;
     v->scan(v, p->axes, corners, from, n, &s);
     leave_out(v, r, from, n, &s);
-    /* Floats above 0 compare as their bits do, and integers have a vector minimum. */
+    /* The bits of positive floats, read as integers, have the order of the floats. The compiler vectorises the minimum
+       of integers, but not that of floats, which may be NaN. */
     int32_t least = (int32_t)tw_f32_bits(*high);
     for (int i = 0; i < n; i++) {
         const int32_t bits = (int32_t)tw_f32_bits(s.high[i]);

@@ -54,8 +54,8 @@ typedef struct tw_evaluate_options {
     uint64_t seed;    /* Seed of the problems. */
     const tw_strategy *strategies;
     int n_strategies;
-    const tw_choice *only; /* Configurations among which oracles are looked for. NULL: all legal ones. */
-    int n_only;            /* Number of `only`. */
+    const tw_choice *only; /* The configurations that are measured to find the oracles. NULL: every legal one. */
+    int n_only;            /* Number of elements of `only`. */
     bool (*interrupted)(void *context);
     /* Returns true for a problem that is drawn anew. NULL: none is. */
     bool (*leaves_out)(void *context, const int64_t *problem);

@@ -61,7 +61,8 @@ struct tw_family {
 
 void tw_family_close(tw_family *f); /* NULL is fine. */
 
-/* Returns the operations of a problem: twice the product of its axes. */
+/* Counts the floating-point operations of a problem as a matrix product has them: two for each combination of its axes'
+   indices. */
 double tw_family_work(const tw_family *f, const int64_t *problem);
 
 /* Returns the time that samples with these statistics stand for: the median, or the least if the device is shared. */

@@ -16,10 +16,11 @@ void tw_identity_of_cpu(tw_identity *out, const char *model, int threads, uint32
 /* Names a GPU. */
 void tw_identity_of_gpu(tw_identity *out, const char *name, const char *target, int sms, int64_t l2_bytes);
 
-/* Compares an artefact's device with one that is here: "cpu", "cuda" or "cuda:N". "auto" is the one that the artefact's
-   kernel runs on, and *out is TW_SELECT_UNKNOWN if that is not here or the kernel is not the tuner's. `threads` is the
-   processor's number of threads. 0: all cores. TW_ERR_USAGE: `device` is another word. TW_ERR_UNSUPPORTED: the named
-   GPU is not here. */
+/* Compares the device that an artefact was measured on with a device of this machine. `device` names the latter: "cpu",
+   "cuda", "cuda:N", or "auto" for the kind of device that the artefact's kernel runs on. With "auto", *out is
+   TW_SELECT_UNKNOWN if this machine has no such device, or if the kernel is not one of the tuner's. `threads` is the
+   number of threads of a processor. 0: all cores. TW_ERR_USAGE: `device` is another word. TW_ERR_UNSUPPORTED: the named
+   GPU is not in this machine. */
 tw_status tw_identity_match(const tw_selector *s, const char *device, int threads, tw_select_match *out, tw_diag *diag);
 
 #endif

@@ -7,9 +7,9 @@
 #include "tune/models.h"
 
 typedef struct tw_rivals {
-    tw_model *of[TW_MODEL_FORMS];     /* By tw_model_form. NULL: the model was not asked for. */
-    tw_strategy list[TW_MODEL_FORMS]; /* In the order of the names. */
-    int n;                            /* Number of `list`. */
+    tw_model *of[TW_MODEL_FORMS];     /* The fitted models, indexed by tw_model_form. NULL: not asked for. */
+    tw_strategy list[TW_MODEL_FORMS]; /* The strategies that choose by the models, in the order of the names given. */
+    int n;                            /* Number of strategies in `list`. */
 } tw_rivals;
 
 /* Fits models, given by their names with commas between, each once, to what campaigns of the name `campaign` measured.

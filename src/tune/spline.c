@@ -37,7 +37,7 @@ typedef struct fitting {
     sample *samples; /* Samples, ordered by configuration. */
     int n;           /* Number of samples. */
     int nodes;       /* Number of nodes of the lattice. */
-    double *penalty; /* [nodes][nodes]: quadratic form of the penalties. */
+    double *penalty; /* [nodes][nodes]: symmetric matrix P of the smoothness penalty r'Pr. */
     double *h;       /* [nodes][nodes]: left side of the normal equations, then its inverse. */
     double *g;       /* [nodes]: right side of the normal equations. */
 } fitting;

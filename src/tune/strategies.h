@@ -18,7 +18,7 @@ typedef struct tw_strategy_model {
 typedef struct tw_strategies {
     tw_selector *selector;                         /* NULL: no artefact. */
     tw_selector *other;                            /* Another artefact. NULL: none. */
-    tw_strategy_model models[TW_STRATEGIES_FORMS]; /* By tw_wave_form. */
+    tw_strategy_model models[TW_STRATEGIES_FORMS]; /* The fitted models by waves, indexed by tw_wave_form. */
     /* "select" and, without vendors, "select-own" if there is an artefact; "other" and "other-own" if there is another;
        then the forms' names. Forms that know no vendor are compared with the own oracle. */
     tw_strategy list[4 + TW_STRATEGIES_FORMS];

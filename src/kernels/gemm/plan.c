@@ -50,7 +50,8 @@ const char *tw_gemm_plan_of(const tw_gemm_variant *v, const tw_gemm_config *c, c
     return NULL;
 }
 
-/* Computes a configuration's resources for a problem. Returns NULL, or why the configuration is illegal. */
+/* Computes the registers, threads and shared memory that a configuration needs for a problem. Returns the reason, in
+   words, if the configuration is illegal. Otherwise returns NULL. */
 static const char *resources_of(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_target *t,
                                 tw_gemm_resources *r) {
     tw_gemm_plan plan;
