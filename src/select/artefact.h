@@ -3,6 +3,7 @@
 #ifndef TW_SELECT_ARTEFACT_H
 #define TW_SELECT_ARTEFACT_H
 
+#include "select/fill.h"
 #include "select/lattice.h"
 #include "tilewright/select.h"
 
@@ -34,8 +35,12 @@ typedef struct tw_artefact_fit {
     const tw_artefact_anchor *anchors; /* Anchors by ascending L, all different. */
     int n_anchors;                     /* 0: the wave is unknown, and the fit never predicts. */
     int64_t samples;                   /* Number of samples of the fit. The file keeps at most 65535. */
-    double error;   /* Relative half width of the interval that held 9 of 10 residuals. At most 15. */
-    float waves[2]; /* In a direct artefact the time has waves[0] WL + waves[1] W more, with W waves. Else zeros. */
+    double error; /* Relative half width of the interval that held 9 of 10 residuals. At most 15. */
+    /* What the time has more in a direct artefact, with W waves. Elsewhere these are zeros.
+       waves[0] WL + waves[1] W.
+       The sum over ragged axes k of tail[k] e L + flow[k] e L x / r: e is the empty part of the last of r tiles. */
+    float waves[2];
+    float tail[TW_FILL_AXES], flow[TW_FILL_AXES];
 } tw_artefact_fit;
 
 typedef struct tw_artefact_macro {
@@ -53,9 +58,12 @@ typedef struct tw_artefact_macro {
     int n_micros;                  /* At least 1. */
     const tw_artefact_fit *fits;   /* Of waves 1, 2 and so on. The last one is of all waves from its own on. */
     int n_fits;                    /* 0: nothing is known of this macro choice, and it is never predicted. */
-    const double *corrections;     /* For each node of the lattice what times are multiplied by, less 1: from -0.9 to 9.
-                                      NULL: zeros. */
+    /* Times are multiplied by 1 + the correction at a problem + that of its fill, but at least by TW_ARTEFACT_LEAST. */
+    const double *corrections; /* For each node of the lattice, from -0.9 to 9. NULL: zeros. */
+    const double *fills;       /* TW_FILL_CELLS cells, from -1 to 1. NULL: zeros. Only a direct artefact has them. */
 } tw_artefact_macro;
+
+#define TW_ARTEFACT_LEAST 0.05
 
 /* A problem whose best was measured. */
 typedef struct tw_artefact_exact {
@@ -74,6 +82,7 @@ typedef struct tw_artefact {
     /* True: blocks divide this axis equally, so L is multiplied by the used part of a tile, problem[a] / (grid[a] *
        ceil(problem[a] / grid[a])). */
     bool shrinks[TW_SELECT_AXES];
+    int ragged[TW_FILL_AXES];  /* Axes whose last tile may be ragged, counted from 1. 0: none. */
     const tw_lattice *lattice; /* Nodes of the macro choices' corrections. NULL: there are no corrections. */
     const tw_artefact_macro *macros;
     int n_macros;                   /* Number, at least 1. */

@@ -115,12 +115,12 @@ static tw_status check_direct(const tw_artefact *a, int i, tw_diag *diag) {
     for (int k = 0; k < m->n_fits; k++) {
         const tw_artefact_fit *f = &m->fits[k];
         const float most = SELECT_TERM_MOST / (float)m->slots;
-        if (!a->direct && (f->waves[0] != 0 || f->waves[1] != 0))
-            return wrong(diag, i, "it has terms of waves, but the artefact is not direct");
-        for (int t = 0; t < 6 && a->direct; t++) {
-            const float c = t < 4 ? f->c[t] : f->waves[t - 4];
-            if (!(c >= 0 && c <= most)) return wrong(diag, i, "a term is out of range");
-        }
+        const float terms[] = {f->waves[0], f->waves[1], f->tail[0], f->tail[1], f->flow[0],
+                               f->flow[1],  f->c[0],     f->c[1],    f->c[2],    f->c[3]};
+        for (int t = 0; t < 6 && !a->direct; t++)
+            if (terms[t] != 0) return wrong(diag, i, "it has terms of waves, but the artefact is not direct");
+        for (int t = 0; t < SELECT_TERMS && a->direct; t++)
+            if (!(terms[t] >= 0 && terms[t] <= most)) return wrong(diag, i, "a term is out of range");
     }
     return TW_OK;
 }
@@ -131,6 +131,16 @@ static tw_status check_corrections(const tw_artefact *a, int i, tw_diag *diag) {
     if (!a->lattice) return wrong(diag, i, "it has corrections, but there is no lattice");
     for (int k = 0; k < tw_lattice_count(a->lattice, a->n_axes); k++)
         if (!(r[k] >= -0.9 && r[k] <= 9)) return wrong(diag, i, "a correction is out of range");
+    return TW_OK;
+}
+
+/* Checks the corrections of a macro choice's fills. */
+static tw_status check_fills(const tw_artefact *a, int i, tw_diag *diag) {
+    const double *r = a->macros[i].fills;
+    if (!r) return TW_OK;
+    if (!a->direct) return wrong(diag, i, "it has corrections of fills, but the artefact is not direct");
+    for (int k = 0; k < TW_FILL_CELLS; k++)
+        if (!(r[k] >= -1 && r[k] <= 1)) return wrong(diag, i, "a correction of a fill is out of range");
     return TW_OK;
 }
 
@@ -151,6 +161,9 @@ tw_status select_check_content(const tw_artefact *a, tw_diag *diag) {
     for (int i = 0; st == TW_OK && i < a->n_macros; i++) st = check_macro(a, i, diag);
     for (int i = 0; st == TW_OK && i < a->n_macros; i++) st = check_corrections(a, i, diag);
     for (int i = 0; st == TW_OK && i < a->n_macros; i++) st = check_direct(a, i, diag);
+    for (int i = 0; st == TW_OK && i < a->n_macros; i++) st = check_fills(a, i, diag);
+    for (int k = 0; k < TW_FILL_AXES; k++)
+        if (!within(a->ragged[k], 0, a->n_axes)) return tw_fail(diag, TW_ERR_USAGE, "a ragged axis is out of range");
     if (st == TW_OK && !is_choice(a, a->macro, a->micro))
         st = tw_fail(diag, TW_ERR_USAGE, "there is no such choice as the default");
     for (int i = 0; st == TW_OK && i < a->n_exact; i++) st = check_exact(a, i, diag);

@@ -95,16 +95,29 @@ static void prefetch(const void *at) {
     __builtin_prefetch(at);
 }
 
-void select_divide(const select_view *v, const float *axes, int macro, double *grid, double *rounds) {
-    *grid = select_item(&v->columns[COLUMN_TIMES], macro);
-    *rounds = 1;
+/* Computes the tiles along ragged axes. */
+static void find_empty(const select_view *v, const float *axes, int macro, select_shape *out) {
+    for (int k = 0; k < TW_FILL_AXES; k++) {
+        const int a = v->ragged[k];
+        const uint32_t tile = a >= 0 ? select_item(&v->columns[COLUMN_GRID + a], macro) : 0;
+        const float count = tile ? select_ceil(axes[a], (float)tile) : 1;
+        out->tiles[k] = (double)count;
+        out->empty[k] = tile ? (double)select_empty(axes[a], (float)tile, count) : 0;
+    }
+}
+
+void select_divide(const select_view *v, const float *axes, int macro, select_shape *out) {
+    out->grid = select_item(&v->columns[COLUMN_TIMES], macro);
+    out->rounds = 1;
     for (int a = 0; a < v->axes; a++) {
         const uint32_t g = select_item(&v->columns[COLUMN_GRID + a], macro),
                        l = select_item(&v->columns[COLUMN_ROUNDS + a], macro);
-        if (g) *grid *= (double)select_ceil(axes[a], (float)g);
-        if (l) *rounds *= (double)select_ceil(axes[a], (float)l);
-        if (g && v->shrinks >> a & 1) *rounds *= (double)select_used(axes[a], (float)g);
+        if (g) out->grid *= (double)select_ceil(axes[a], (float)g);
+        if (l) out->rounds *= (double)select_ceil(axes[a], (float)l);
+        if (g && v->shrinks >> a & 1) out->rounds *= (double)select_used(axes[a], (float)g);
     }
+    out->x = out->grid / select_item(&v->columns[COLUMN_SLOTS], macro);
+    find_empty(v, axes, macro, out);
 }
 
 void select_find_corners(const select_view *v, const float *axes, select_corners *c) {
@@ -125,8 +138,9 @@ float select_factor(const select_view *v, const select_corners *c, int macro) {
 /* A macro choice whose time may be the least, and where the record is that tells. */
 typedef struct candidate {
     int macro, fit;
-    double grid, rounds, x;
-    double factor; /* What corrections multiply its time by. */
+    float low;     /* The lower bound of its time. */
+    double factor; /* 1 + its correction at the problem. */
+    select_shape shape;
     const uint32_t *record;
 } candidate;
 
@@ -137,39 +151,56 @@ static bool find_record(const select_view *v, const select_problem *p, const sel
     const int fits = (int)select_item(&v->columns[COLUMN_FITS], from + i);
     if (!fits) return false;
     c->macro = from + i;
-    c->grid = (double)s->grid[i];
-    c->rounds = (double)s->rounds[i];
-    if (c->grid >= SELECT_EXACT || c->rounds >= SELECT_EXACT || v->shrinks)
-        select_divide(v, p->axes, c->macro, &c->grid, &c->rounds);
-    c->factor = v->lattice ? (double)s->factor[i] : 1;
-    c->x = c->grid / select_item(&v->columns[COLUMN_SLOTS], c->macro);
-    c->fit = select_fit_of(c->x, fits);
+    c->low = s->low[i];
+    c->shape.grid = (double)s->grid[i];
+    c->shape.rounds = (double)s->rounds[i];
+    if (c->shape.grid >= SELECT_EXACT || c->shape.rounds >= SELECT_EXACT || v->shrinks) {
+        select_divide(v, p->axes, c->macro, &c->shape);
+    } else {
+        c->shape.x = c->shape.grid / select_item(&v->columns[COLUMN_SLOTS], c->macro);
+        find_empty(v, p->axes, c->macro, &c->shape);
+    }
+    c->factor = (double)s->factor[i];
+    c->fit = select_fit_of(c->shape.x, fits);
     c->record = select_records_of(v, c->macro, fits) + (size_t)c->fit * v->record_words;
     prefetch(c->record);
+    if (v->fills) prefetch(&v->fills[c->macro]);
     prefetch(&v->tails[c->macro]);
     return true;
 }
 
-/* Predicts the time of a macro choice by its terms or its fit, without the correction factor. `fit` is the fit's
-   number, from 0. A direct artefact ignores `r` and `fit`. */
-static double time_of(const select_view *v, int macro, const select_record *r, double x, int fit, double rounds) {
-    if (v->terms) return select_direct(v->terms + macro, v->terms_pitch, x, ceil(x), rounds);
-    return select_time(r, x - fit, rounds);
+/* Returns the correction of a fill. */
+static double fill_of(const select_fill *f, const select_shape *s, double waves) {
+    double weight[TW_FILL_NEAR], sum = 0;
+    const int8_t *cell = f->cell + tw_fill_find(s->x, waves, s->empty, weight);
+    for (int k = 0; k < TW_FILL_NEAR; k++) sum += weight[k] * cell[k];
+    return sum * (double)tw_bf16_to_f32(f->step);
+}
+
+/* Predicts the time of a macro choice by its terms or its fit. `fit` is the fit's number, from 0, and `factor` is 1 +
+   the correction at the problem. A direct artefact ignores `r` and `fit`. */
+static double time_of(const select_view *v, int macro, const select_record *r, const select_shape *s, int fit,
+                      double factor) {
+    if (!v->terms) return select_time(r, s->x - fit, s->rounds) * factor;
+    const double waves = ceil(s->x);
+    if (v->fills) factor = fmax(factor + fill_of(&v->fills[macro], s, waves), TW_ARTEFACT_LEAST);
+    return select_direct(v->terms + macro, v->terms_pitch, s, waves) * factor;
 }
 
 bool select_predict(const select_view *v, const select_problem *p, int macro, select_decision *out) {
     const int fits = (int)select_item(&v->columns[COLUMN_FITS], macro);
     *out = (select_decision){.source = TW_SELECT_MODEL, .macro = macro, .micro = -1};
-    select_divide(v, p->axes, macro, &out->grid, &out->rounds);
+    select_shape s;
+    select_divide(v, p->axes, macro, &s);
+    out->grid = s.grid;
+    out->rounds = s.rounds;
     if (!fits) return false;
-    const double x = out->grid / select_item(&v->columns[COLUMN_SLOTS], macro);
-    out->fit = select_fit_of(x, fits);
+    out->fit = select_fit_of(s.x, fits);
     const select_record r =
         select_unpack(select_records_of(v, macro, fits) + (size_t)out->fit * v->record_words, v->record_words);
     select_corners c;
     select_find_corners(v, p->axes, &c);
-    out->time = time_of(v, macro, &r, x, out->fit, out->rounds);
-    if (c.n) out->time *= (double)select_factor(v, &c, macro);
+    out->time = time_of(v, macro, &r, &s, out->fit, c.n ? (double)select_factor(v, &c, macro) : 1);
     out->error = select_error(r.error);
     if (!(out->time > 0)) return false;
     out->row = r.row;
@@ -180,7 +211,7 @@ bool select_predict(const select_view *v, const select_problem *p, int macro, se
 /* Predicts the time of a candidate. Infinity: the prediction is not above 0. */
 static double predict(const select_view *v, const candidate *c, select_record *r) {
     *r = select_unpack(c->record, v->record_words);
-    const double time = time_of(v, c->macro, r, c->x, c->fit, c->rounds) * c->factor;
+    const double time = time_of(v, c->macro, r, &c->shape, c->fit, c->factor);
     return time > 0 ? time : (double)INFINITY;
 }
 
@@ -200,22 +231,31 @@ static int find_candidates(const select_view *v, const select_problem *p, const 
     return found;
 }
 
-/* Predicts the candidates of a block, and replaces *best by each that is less. */
+/* Predicts a candidate, and replaces *best if it is less, or equal and earlier. */
+static void take_candidate(const select_view *v, const candidate *c, select_decision *best) {
+    select_record r;
+    if ((double)c->low > best->time) return;
+    const double time = predict(v, c, &r);
+    if (!(time < best->time || (time == best->time && c->macro < best->macro))) return;
+    *best = (select_decision){.source = TW_SELECT_MODEL,
+                              .macro = c->macro,
+                              .time = time,
+                              .error = select_error(r.error),
+                              .grid = c->shape.grid,
+                              .rounds = c->shape.rounds,
+                              .fit = c->fit,
+                              .row = r.row};
+    prefetch(v->data + v->tails[c->macro].anchors);
+}
+
+/* Takes the candidates of a block. The one with the least bound comes first, since its time leaves out most others. */
 static void take_block(const select_view *v, const candidate *c, int n, select_decision *best) {
-    for (int k = 0; k < n; k++) {
-        select_record r;
-        const double time = predict(v, &c[k], &r);
-        if (!(time < best->time)) continue;
-        *best = (select_decision){.source = TW_SELECT_MODEL,
-                                  .macro = c[k].macro,
-                                  .time = time,
-                                  .error = select_error(r.error),
-                                  .grid = c[k].grid,
-                                  .rounds = c[k].rounds,
-                                  .fit = c[k].fit,
-                                  .row = r.row};
-        prefetch(v->data + v->tails[c[k].macro].anchors);
-    }
+    int first = 0;
+    for (int k = 1; k < n; k++)
+        if (c[k].low < c[first].low) first = k;
+    if (n) take_candidate(v, &c[first], best);
+    for (int k = 0; k < n; k++)
+        if (k != first) take_candidate(v, &c[k], best);
 }
 
 /* Looks at a block of macro choices. `high` is the least upper bound so far. Returns the number of candidates. */

@@ -10,8 +10,11 @@
 #include <string.h>
 
 enum {
-    SELECT_VERSION = 2,
-    SELECT_TERMS = 6, /* Coefficients of a macro choice in a direct artefact. */
+    SELECT_VERSION = 3,
+    SELECT_WAVES = 4,                          /* Index of the first term of waves. */
+    SELECT_TAIL = 6,                           /* Index of the first term of last tiles. */
+    SELECT_FLOW = SELECT_TAIL + TW_FILL_AXES,  /* Index of the first term of all waves' last tiles. */
+    SELECT_TERMS = SELECT_FLOW + TW_FILL_AXES, /* Coefficients of a macro choice in a direct artefact. */
     SELECT_ORDER = 0x01020304,
     SELECT_LINE = 64,       /* Alignment of sections and columns in bytes: a cache line. */
     SELECT_NO_ANCHOR = 255, /* In a row of anchors: this L is no anchor. */
@@ -46,6 +49,8 @@ enum {
     COLUMN_BOUND = COLUMN_ROUNDS + TW_SELECT_AXES, /* The lower bound's coefficients of wL, w, L and 1, as bf16. */
     COLUMN_RATIO = COLUMN_BOUND + 4,               /* The upper bound divided by the lower one, as bf16. */
     COLUMN_STEP,                                   /* What corrections are multiples of, as bf16. */
+    COLUMN_LOW,                                    /* A number below all corrections of fills, as bf16. */
+    COLUMN_HIGH,                                   /* A number above them, as bf16. */
     COLUMNS
 };
 
@@ -82,12 +87,15 @@ typedef struct select_header {
        is no lattice. */
     uint32_t lattice_at, lattice_pitch;
     tw_lattice lattice;
-    /* Rows of SELECT_TERMS floats of a direct artefact, terms_pitch floats a row: coefficients of xL, x, L, 1, WL and
-       W, with x = G / slots and W = ceil(x), for each macro choice. 0: the artefact is not direct. */
+    /* Rows of SELECT_TERMS floats of a direct artefact, terms_pitch floats a row: coefficients of xL, x, L, 1, WL, W,
+       and for each ragged axis of eL, then of eLx / r, for each macro choice (select_direct). 0: the artefact is not
+       direct. */
     uint32_t terms_at, terms_pitch;
+    uint32_t fills_at;             /* A select_fill for each macro choice. 0: there are none. */
+    uint32_t ragged[TW_FILL_AXES]; /* Ragged axes, counted from 1. 0: none. */
     select_column columns[COLUMNS];
 } select_header;
-_Static_assert(sizeof(select_header) == 440, "the file's layout");
+_Static_assert(sizeof(select_header) == 464, "the file's layout");
 
 /* The data of a macro choice that answers need and predictions do not. */
 typedef struct select_macro {
@@ -100,6 +108,14 @@ typedef struct select_macro {
     uint8_t zero;
 } select_macro;
 _Static_assert(sizeof(select_macro) == 16, "the file's layout");
+
+/* The corrections of a macro choice's fills, a cache line. */
+typedef struct select_fill {
+    int8_t cell[TW_FILL_CELLS]; /* Multiples of `step`. */
+    uint16_t step;              /* As bf16. */
+    uint16_t zero[7];
+} select_fill;
+_Static_assert(sizeof(select_fill) == SELECT_LINE, "the file's layout");
 
 typedef struct select_rule {
     uint32_t multiple[TW_SELECT_AXES], least[TW_SELECT_AXES], most[TW_SELECT_AXES];
@@ -182,17 +198,51 @@ static inline float select_ceil(float problem, float tile) {
 #define SELECT_ROUNDING   4e-6f /* Relative room for sums and products of a few floats. */
 #define SELECT_CORRECTION 0.95f
 #define SELECT_STEP_MOST  0.08f
+#define SELECT_FILL_MOST  3.0f  /* The most that corrections of fills may be, up or down. */
+#define SELECT_FILL_ROOM  0.01f /* Room of their bounds in bf16, for rounding there and in floats. */
+
+/* Finds numbers that a macro choice's corrections of fills are between. */
+static inline void select_fill_range(const select_fill *f, float *low, float *high) {
+    int least = 0, most = 0;
+    for (int i = 0; i < TW_FILL_CELLS; i += TW_FILL_KINDS) {
+        int down = f->cell[i], up = down;
+        for (int k = 1; k < TW_FILL_KINDS; k++) {
+            down += f->cell[i + k] < 0 ? f->cell[i + k] : 0;
+            up += f->cell[i + k] > 0 ? f->cell[i + k] : 0;
+        }
+        least = i && least < down ? least : down;
+        most = i && most > up ? most : up;
+    }
+    *low = tw_bf16_to_f32(f->step) * (float)least;
+    *high = tw_bf16_to_f32(f->step) * (float)most;
+}
+
+/* What a macro choice makes of a problem. */
+typedef struct select_shape {
+    double grid, rounds;        /* G and L. */
+    double x;                   /* G / slots. */
+    double empty[TW_FILL_AXES]; /* The empty part of the last tile along each ragged axis. */
+    double tiles[TW_FILL_AXES]; /* Number of tiles along it. */
+} select_shape;
 
 /* Predicts a time from the terms of a macro choice, `pitch` floats from one to the next. */
-static inline double select_direct(const float *terms, size_t pitch, double x, double waves, double rounds) {
-    double c[SELECT_TERMS];
+static inline double select_direct(const float *terms, size_t pitch, const select_shape *s, double waves) {
+    double c[SELECT_TERMS], ragged = 0;
     for (int k = 0; k < SELECT_TERMS; k++) c[k] = (double)terms[(size_t)k * pitch];
-    return (c[0] * rounds + c[1]) * x + (c[2] * rounds + c[3]) + (c[4] * rounds + c[5]) * waves;
+    for (int k = 0; k < TW_FILL_AXES; k++)
+        ragged += s->empty[k] * (c[SELECT_TAIL + k] + c[SELECT_FLOW + k] * s->x / s->tiles[k]);
+    return (c[0] * s->rounds + c[1]) * s->x + (c[2] * s->rounds + c[3]) +
+           (c[SELECT_WAVES] * s->rounds + c[SELECT_WAVES + 1]) * waves + ragged * s->rounds;
 }
 
 /* Returns what times are multiplied by: `sum` is a weighted sum of corrections, `step` their unit, as bf16. */
 static inline float select_correction(uint16_t step, int16_t sum) {
     return 1 + tw_bf16_to_f32(step) * ((float)sum * (1.0f / TW_LATTICE_UNITS));
+}
+
+/* Returns the empty part of the last tile. The numerator is exact for whole numbers up to 2^24. */
+static inline float select_empty(float problem, float tile, float tiles) {
+    return (tile - (problem - (tiles - 1) * tile)) / tile;
 }
 
 /* Returns the part of the tiles that a problem uses. */

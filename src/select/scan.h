@@ -79,10 +79,29 @@ static void bound(const select_view *v, int from, int n, select_scan *restrict s
     }
 }
 
-/* Multiplies bounds by the corrections. Sums are whole numbers of 16 bits: the weights sum up to TW_LATTICE_UNITS. */
+/* Multiplies bounds by what times are multiplied by, at the least and at the most. */
+static void scale(const select_view *v, int from, int n, select_scan *restrict s) {
+    const select_list *lows = &v->columns[COLUMN_LOW], *highs = &v->columns[COLUMN_HIGH];
+    const float *restrict factor = s->factor;
+    float *restrict low = s->low, *restrict high = s->high;
+    if (!v->fills) {
+        for (int i = 0; i < n; i++) low[i] *= factor[i];
+        for (int i = 0; i < n; i++) high[i] *= factor[i];
+        return;
+    }
+    const uint16_t *restrict below = lows->each + from, *restrict above = highs->each + from;
+    const float least = (float)TW_ARTEFACT_LEAST;
+    for (int i = 0; i < n; i++) {
+        const float most = factor[i] + tw_bf16_to_f32(above[i]), some = factor[i] + tw_bf16_to_f32(below[i]);
+        low[i] *= some > least ? some : least;
+        high[i] *= most > least ? most : least;
+    }
+}
+
+/* Computes the corrections. Sums are whole numbers of 16 bits: the weights sum up to TW_LATTICE_UNITS. */
 static void correct(const select_view *v, const select_corners *c, int from, int n, select_scan *restrict s) {
     const select_list *steps = &v->columns[COLUMN_STEP];
-    float *restrict factor = s->factor, *restrict low = s->low, *restrict high = s->high;
+    float *restrict factor = s->factor;
     int16_t sums[SELECT_BLOCK];
     for (int i = 0; i < n; i++) sums[i] = 0;
     for (int k = 0; k < c->n; k += SELECT_ROWS) {
@@ -101,16 +120,28 @@ static void correct(const select_view *v, const select_corners *c, int from, int
     } else {
         for (int i = 0; i < n; i++) factor[i] = select_correction((uint16_t)steps->same, sums[i]);
     }
-    for (int i = 0; i < n; i++) low[i] *= factor[i];
-    for (int i = 0; i < n; i++) high[i] *= factor[i];
+}
+
+/* Adds what an empty part of the last tile along a ragged axis costs to `ragged`, without the factor L. */
+static void add_empty(const select_view *v, int k, float problem, int from, int n, const float *restrict x,
+                      float *restrict ragged) {
+    const select_list *tiles = &v->columns[COLUMN_GRID + v->ragged[k]];
+    const float *restrict tail = v->terms + (size_t)(SELECT_TAIL + k) * v->terms_pitch + from,
+                          *restrict flow = v->terms + (size_t)(SELECT_FLOW + k) * v->terms_pitch + from;
+    const uint16_t *restrict each = tiles->each ? tiles->each + from : NULL;
+    for (int i = 0; i < n; i++) {
+        const uint16_t tile = each ? each[i] : (uint16_t)tiles->same;
+        const float size = tile ? (float)tile : problem, count = select_ceil(problem, size);
+        ragged[i] += select_empty(problem, size, count) * (tail[i] + flow[i] * x[i] / count);
+    }
 }
 
 /* Computes the times of a direct artefact, and bounds that leave room for the rounding of floats. More blocks than
    SELECT_EXACT are not counted exactly, and more rounds may be infinite in floats: there are no bounds then. */
-static void predict_all(const select_view *v, int from, int n, select_scan *restrict s) {
-    float waves[SELECT_BLOCK];
-    const float *restrict c[SELECT_TERMS];
-    for (int k = 0; k < SELECT_TERMS; k++) c[k] = v->terms + (size_t)k * v->terms_pitch + from;
+static void predict_all(const select_view *v, const float *axes, int from, int n, select_scan *restrict s) {
+    float waves[SELECT_BLOCK], ragged[SELECT_BLOCK];
+    const float *restrict c[SELECT_TAIL];
+    for (int k = 0; k < SELECT_TAIL; k++) c[k] = v->terms + (size_t)k * v->terms_pitch + from;
     const float *restrict c0 = c[0], *restrict c1 = c[1], *restrict c2 = c[2], *restrict c3 = c[3], *restrict c4 = c[4],
                           *restrict c5 = c[5];
     const select_list *slots = &v->columns[COLUMN_SLOTS];
@@ -121,9 +152,12 @@ static void predict_all(const select_view *v, int from, int n, select_scan *rest
         for (int i = 0; i < n; i++) low[i] = grid[i] / (float)slots->each[from + i];
     else
         for (int i = 0; i < n; i++) low[i] = grid[i] / (float)slots->same;
+    for (int i = 0; i < n; i++) ragged[i] = 0;
+    for (int k = 0; k < TW_FILL_AXES; k++)
+        if (v->ragged[k] >= 0) add_empty(v, k, axes[v->ragged[k]], from, n, low, ragged);
     for (int i = 0; i < n; i++) {
-        const float l = rounds[i],
-                    time = (c0[i] * l + c1[i]) * low[i] + (c2[i] * l + c3[i]) + (c4[i] * l + c5[i]) * waves[i];
+        const float l = rounds[i], time = (c0[i] * l + c1[i]) * low[i] + (c2[i] * l + c3[i]) +
+                                          (c4[i] * l + c5[i]) * waves[i] + ragged[i] * l;
         const float largest = grid[i] > l ? grid[i] : l;
         low[i] = largest < SELECT_EXACT ? time * (1 - SELECT_ROUNDING) : 0;
         high[i] = time * (1 + SELECT_ROUNDING);
@@ -140,8 +174,12 @@ void SELECT_SCAN(const select_view *v, const float *axes, const select_corners *
     }
     multiply(&v->columns[COLUMN_TIMES], from, n, s->grid);
     if (v->terms)
-        predict_all(v, from, n, s);
+        predict_all(v, axes, from, n, s);
     else
         bound(v, from, n, s);
-    if (c->n) correct(v, c, from, n, s);
+    if (c->n)
+        correct(v, c, from, n, s);
+    else
+        for (int i = 0; i < n; i++) s->factor[i] = 1;
+    if (c->n || v->fills) scale(v, from, n, s);
 }

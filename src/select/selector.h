@@ -37,7 +37,9 @@ struct select_view {
     const tw_lattice *nodes;
     const float *terms; /* Rows of terms. NULL: the artefact is not direct. */
     size_t terms_pitch;
-    const uint32_t *first; /* NULL: the number of fits is the same for all. */
+    const select_fill *fills; /* Corrections of fills. NULL: there are none. */
+    int ragged[TW_FILL_AXES]; /* Ragged axes, from 0. -1: none. */
+    const uint32_t *first;    /* NULL: the number of fits is the same for all. */
     const uint32_t *records;
     uint32_t record_words;
     const select_macro *tails;
@@ -133,8 +135,8 @@ void select_find_corners(const select_view *v, const float *axes, select_corners
 /* Returns what corrections multiply the time of a macro choice by. */
 float select_factor(const select_view *v, const select_corners *c, int macro);
 
-/* Computes G and L of a macro choice, exactly if they are below 2^53 and no axis shrinks. */
-void select_divide(const select_view *v, const float *axes, int macro, double *grid, double *rounds);
+/* Computes what a macro choice makes of a problem. G and L are exact if they are below 2^53 and no axis shrinks. */
+void select_divide(const select_view *v, const float *axes, int macro, select_shape *out);
 
 /* A choice and the prediction behind it. */
 typedef struct select_decision {

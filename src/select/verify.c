@@ -140,6 +140,13 @@ static tw_status check_places(const file *f) {
                           !holds(f, h->terms_at, UINT64_C(4) * SELECT_TERMS * h->terms_pitch, SELECT_LINE)
                     : h->terms_pitch != 0)
         return bad(f, &h->terms_at, "place");
+    if (h->fills_at && (!h->terms_at || !holds(f, h->fills_at, h->macros * sizeof(select_fill), SELECT_LINE)))
+        return bad(f, &h->fills_at, "place");
+    for (int k = 0; k < TW_FILL_AXES; k++)
+        if (h->ragged[k] > h->axes) return bad(f, &h->ragged[k], "axis");
+    for (int i = COLUMN_LOW; i <= COLUMN_HIGH; i++)
+        if (h->fills_at ? !h->columns[i].at : h->columns[i].at || h->columns[i].same)
+            return bad(f, &h->columns[i], "column");
     return check_lattice(f);
 }
 
@@ -256,6 +263,26 @@ static tw_status check_corrections(const file *f, int macro) {
     return step * (float)-least <= SELECT_CORRECTION ? TW_OK : bad(f, &f->h->lattice_at, "correction");
 }
 
+/* Checks that corrections of fills are between the numbers that columns have for them. */
+static tw_status check_fill(const file *f, int macro) {
+    if (!f->v.fills) return TW_OK;
+    const select_fill *x = &f->v.fills[macro];
+    const float low = tw_bf16_to_f32(f->v.columns[COLUMN_LOW].each[macro]),
+                high = tw_bf16_to_f32(f->v.columns[COLUMN_HIGH].each[macro]);
+    float least, most;
+    if (!(tw_bf16_to_f32(x->step) >= 0)) return bad(f, x, "step of corrections");
+    select_fill_range(x, &least, &most);
+    if (!(low >= -SELECT_FILL_MOST * 2) || !(high <= SELECT_FILL_MOST * 2) || !(least >= -SELECT_FILL_MOST) ||
+        !(most <= SELECT_FILL_MOST))
+        return bad(f, x, "correction of a fill");
+    for (size_t k = 0; k < sizeof x->zero / sizeof *x->zero; k++)
+        if (x->zero[k]) return bad(f, x, "not zero");
+    /* Half of the writer's room is asked for. */
+    const float room = SELECT_FILL_ROOM / 2;
+    return low <= least - room && high >= most + room ? TW_OK
+                                                      : bad(f, &f->h->columns[COLUMN_LOW], "bound of corrections");
+}
+
 /* Checks the terms of a direct artefact. Sums of them are finite and not below 0, and those that are above 0 have a fit
    with anchors. */
 static tw_status check_terms(const file *f, int macro) {
@@ -280,6 +307,7 @@ static tw_status check_macros(const file *f) {
         if (st == TW_OK) st = check_bound(f, i, w);
         if (st == TW_OK) st = check_corrections(f, i);
         if (st == TW_OK) st = check_terms(f, i);
+        if (st == TW_OK) st = check_fill(f, i);
         if (st != TW_OK) return st;
         w += select_item(&f->v.columns[COLUMN_FITS], i) * f->v.record_words;
     }

@@ -21,6 +21,7 @@ typedef struct writer {
     uint32_t **anchors;   /* Values of L of each macro choice. */
     int8_t *lattice;      /* Rows of corrections. */
     float *terms;         /* Rows of terms of a direct artefact. */
+    select_fill *fills;   /* Corrections of fills. NULL: there are none. */
 } writer;
 
 /* Adds bytes at an aligned place. Returns the place. */
@@ -67,25 +68,32 @@ static void add_columns(writer *w) {
         const uint16_t *column = w->columns[c];
         size_t same = 1;
         while (same < n && column[same] == column[0]) same++;
-        if (same == n && (c < COLUMN_BOUND || c == COLUMN_STEP || w->terms))
+        const bool fill = c == COLUMN_LOW || c == COLUMN_HIGH, bound = c >= COLUMN_BOUND && c <= COLUMN_RATIO;
+        if (same == n && !(fill && w->fills) && !(bound && !w->terms))
             w->h.columns[c].same = column[0];
         else
             w->h.columns[c].at = add(w, column, n * sizeof *column, SELECT_LINE);
     }
     if (w->h.columns[COLUMN_FITS].at) w->h.first_at = add(w, w->first, n * sizeof *w->first, SELECT_LINE);
     if (w->terms) w->h.terms_at = add(w, w->terms, SELECT_TERMS * w->h.terms_pitch * sizeof *w->terms, SELECT_LINE);
+    if (w->fills) w->h.fills_at = add(w, w->fills, n * sizeof *w->fills, SELECT_LINE);
     w->h.hot_end = add(w, NULL, 0, SELECT_LINE);
 }
 
 /* ---- corrections */
 
-/* Stores the corrections of a macro choice as multiples of a step, of which the largest has 127. */
+/* Returns the step, as bf16, of which n corrections are multiples and the largest at most 127. 0: all are 0. */
+static uint16_t step_of(const double *r, int n) {
+    double most = 0;
+    for (int k = 0; r && k < n; k++) most = fmax(most, fabs(r[k]));
+    return most > 0 ? (uint16_t)((tw_f32_bits((float)(most / 127)) + 0xffff) >> 16) : 0;
+}
+
+/* Stores the corrections of a macro choice as multiples of a step. */
 static void fill_corrections(writer *w, int i, int nodes) {
     const double *r = w->a->macros[i].corrections;
-    double most = 0;
-    for (int k = 0; r && k < nodes; k++) most = fmax(most, fabs(r[k]));
-    if (most == 0) return;
-    const uint16_t step = (uint16_t)((tw_f32_bits((float)(most / 127)) + 0xffff) >> 16);
+    const uint16_t step = step_of(r, nodes);
+    if (!step) return;
     w->columns[COLUMN_STEP][i] = step;
     for (int k = 0; k < nodes; k++)
         w->lattice[(size_t)k * w->h.lattice_pitch + (size_t)i] = (int8_t)lrint(r[k] / (double)tw_bf16_to_f32(step));
@@ -99,6 +107,29 @@ static tw_status fill_lattice(writer *w, tw_diag *diag) {
     w->lattice = tw_arena_array(&w->arena, (size_t)nodes, w->h.lattice_pitch);
     if (!w->lattice) return tw_fail_memory(diag);
     for (int i = 0; i < w->a->n_macros; i++) fill_corrections(w, i, nodes);
+    return TW_OK;
+}
+
+/* Stores the corrections of a macro choice's fills, and what they are between. */
+static void fill_cells(writer *w, int i) {
+    const double *r = w->a->macros[i].fills;
+    select_fill *f = &w->fills[i];
+    f->step = step_of(r, TW_FILL_CELLS);
+    for (int k = 0; f->step && k < TW_FILL_CELLS; k++)
+        f->cell[k] = (int8_t)lrint(r[k] / (double)tw_bf16_to_f32(f->step));
+    float low, high;
+    select_fill_range(f, &low, &high);
+    w->columns[COLUMN_LOW][i] = tw_f32_to_bf16(low - SELECT_FILL_ROOM * (fabsf(low) + 1));
+    w->columns[COLUMN_HIGH][i] = tw_f32_to_bf16(high + SELECT_FILL_ROOM * (fabsf(high) + 1));
+}
+
+static tw_status fill_fills(writer *w, tw_diag *diag) {
+    bool any = false;
+    for (int i = 0; i < w->a->n_macros; i++) any = any || w->a->macros[i].fills;
+    if (!any) return TW_OK;
+    w->fills = tw_arena_array(&w->arena, (size_t)w->a->n_macros, sizeof *w->fills);
+    if (!w->fills) return tw_fail_memory(diag);
+    for (int i = 0; i < w->a->n_macros; i++) fill_cells(w, i);
     return TW_OK;
 }
 
@@ -177,8 +208,11 @@ static tw_status fill_terms(writer *w, tw_diag *diag) {
         const tw_artefact_macro *m = &w->a->macros[i];
         if (!m->n_fits || !m->fits->n_anchors) continue;
         const float *c = m->fits->c, slots = (float)m->slots;
-        const float terms[SELECT_TERMS] = {c[0] * slots, c[1] * slots,      c[2],
-                                           c[3],         m->fits->waves[0], m->fits->waves[1]};
+        float terms[SELECT_TERMS] = {c[0] * slots, c[1] * slots, c[2], c[3], m->fits->waves[0], m->fits->waves[1]};
+        for (int k = 0; k < TW_FILL_AXES; k++) {
+            terms[SELECT_TAIL + k] = m->fits->tail[k];
+            terms[SELECT_FLOW + k] = m->fits->flow[k];
+        }
         for (size_t k = 0; k < SELECT_TERMS; k++) w->terms[k * w->h.terms_pitch + (size_t)i] = terms[k];
     }
     return TW_OK;
@@ -362,7 +396,8 @@ static tw_status fill(writer *w, tw_diag *diag) {
     fill_columns(w);
     fill_bounds(w);
     if (w->terms) fill_no_bounds(w);
-    return fill_lattice(w, diag);
+    st = fill_fills(w, diag);
+    return st == TW_OK ? fill_lattice(w, diag) : st;
 }
 
 /* Adds all parts, in the order in which a decision needs them. */
@@ -404,6 +439,7 @@ tw_status tw_artefact_write(const tw_artefact *a, const char *path, tw_diag *dia
                       .macros = (uint32_t)a->n_macros,
                       .macro = (uint32_t)a->macro,
                       .micro = (uint32_t)a->micro}};
+    for (int k = 0; k < TW_FILL_AXES; k++) w.h.ragged[k] = (uint32_t)a->ragged[k];
     for (int x = 0; x < a->n_axes; x++) w.h.shrinks |= (uint32_t)a->shrinks[x] << x;
     st = fill(&w, diag);
     if (st == TW_OK) st = put(&w, diag);

@@ -39,6 +39,8 @@ static tw_artefact_fit fit_of(const tw_spline_config *c, double slots, const tw_
                               int n_anchors) {
     return (tw_artefact_fit){.c = {(float)(c->c[4] / slots), (float)(c->c[5] / slots), (float)c->c[2], (float)c->c[3]},
                              .waves = {(float)c->c[0], (float)c->c[1]},
+                             .tail = {(float)c->c[6], (float)c->c[7]},
+                             .flow = {(float)c->c[8], (float)c->c[9]},
                              .anchors = anchors,
                              .n_anchors = n_anchors,
                              .samples = c->samples,
@@ -65,6 +67,7 @@ tw_status tw_describe_spline(tw_artefact *a, tw_arena *arena, const tw_spline *s
     a->macros = macros;
     a->lattice = &s->lattice;
     a->direct = true;
+    for (int k = 0; k < TW_FILL_AXES; k++) a->ragged[k] = s->ragged[k];
     a->macro = -1;
     for (int i = 0; i < s->n; i++) {
         const tw_spline_config *c = &s->configs[i];
@@ -76,6 +79,7 @@ tw_status tw_describe_spline(tw_artefact *a, tw_arena *arena, const tw_spline *s
         macros[i].fits = fit;
         macros[i].n_fits = 1;
         macros[i].corrections = c->r;
+        macros[i].fills = c->r + tw_lattice_count(&s->lattice, f->n_axes);
         if (c->macro == f->macro && c->micro == f->micro) a->macro = i;
     }
     a->n_macros = s->n;

@@ -3,6 +3,7 @@
 
 #include "base/arena.h"
 #include "base/diag.h"
+#include "base/divide.h"
 #include "base/stats.h"
 
 #include <f77blas.h>
@@ -10,14 +11,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TERMS = TW_SPLINE_TERMS, SWEEPS = 20000 };
+enum { TERMS = TW_SPLINE_TERMS, WAVES = 6, SWEEPS = 20000, NEAR = TW_LATTICE_CORNERS + TW_FILL_NEAR };
 
 static const double NODES_AN_OCTAVE = 1.5;
-static const double SCREENED = 0.3; /* Weight of a screened trial. A spread trial has weight 1. */
-static const double RIDGE = 1e-5;   /* Ridge penalty of each c, relative to its term's sum of squares. */
-static const double PRIOR = 1e-3;   /* Ridge penalty of r at each node. */
-static const double PENALTY = 0.03; /* Penalty of a squared first or second difference of r, per node. */
-static const double WORST = 0.3;    /* Larger errors count as this one when smoothings are compared. */
+static const double SCREENED = 0.3;  /* Weight of a screened trial. A spread trial has weight 1. */
+static const double RIDGE = 1e-5;    /* Ridge penalty of each c, relative to its term's sum of squares. */
+static const double PRIOR = 1e-3;    /* Ridge penalty of r at each node. */
+static const double PENALTY = 0.03;  /* Penalty of a squared first or second difference of r, per node. */
+static const double FILLED = 0.5;    /* Ridge penalty of each cell of s, multiplied by the smoothing. */
+static const double FILL_MOST = 0.9; /* Cells of s are between -FILL_MOST and FILL_MOST. */
+static const double WORST = 0.3;     /* Larger errors count as this one when smoothings are compared. */
 static const double smoothings[] = {0.3, 1, 3, 10};
 
 /* A trial in the fit of its configuration. */
@@ -26,9 +29,9 @@ typedef struct sample {
     double weight;
     double base; /* Time by the terms alone, divided by the measured time. */
     double left; /* Relative error of the prediction by all other samples. */
-    int corners; /* Number of nodes around the problem. */
-    uint32_t node[TW_LATTICE_CORNERS];
-    double share[TW_LATTICE_CORNERS]; /* Weights of the nodes. They sum up to 1. */
+    int near;    /* Number of nodes and cells around the problem. */
+    uint32_t node[NEAR];
+    double share[NEAR]; /* Their weights. Those of nodes sum up to 1. */
 } sample;
 
 typedef struct fitting {
@@ -37,15 +40,66 @@ typedef struct fitting {
     sample *samples; /* Samples, ordered by configuration. */
     int n;           /* Number of samples. */
     int nodes;       /* Number of nodes of the lattice. */
-    double *penalty; /* [nodes][nodes]: symmetric matrix P of the smoothness penalty r'Pr. */
-    double *h;       /* [nodes][nodes]: left side of the normal equations, then its inverse. */
-    double *g;       /* [nodes]: right side of the normal equations. */
+    int all;         /* Number of nodes and cells. */
+    double *penalty; /* [all][all]: symmetric matrix P of the smoothness penalty r'Pr. */
+    double *h;       /* [all][all]: left side of the normal equations, then its inverse. */
+    double *g;       /* [all]: right side of the normal equations. */
 } fitting;
 
 struct owner {
     tw_spline spline;
     tw_arena arena;
 };
+
+/* ---- problems */
+
+/* What a macro choice makes of a problem. */
+typedef struct shape {
+    double grid, rounds, x, waves;
+    double empty[TW_FILL_AXES]; /* Empty part of the last tile along each ragged axis. */
+    double tiles[TW_FILL_AXES]; /* Number of tiles along it. */
+} shape;
+
+static shape shape_of(const tw_spline *s, int macro, const int64_t *problem) {
+    const tw_artefact_macro *m = &s->family->macros[macro];
+    const tw_wave_division d = tw_family_divide(s->family, macro, problem);
+    const double x = (double)d.grid / (double)m->slots;
+    shape out = {.grid = (double)d.grid, .rounds = d.loops, .x = x, .waves = ceil(x)};
+    for (int k = 0; k < TW_FILL_AXES; k++) {
+        const int a = s->ragged[k] - 1;
+        const int64_t tile = a >= 0 ? m->grid[a] : 0, tiles = tile ? tw_ceil_div(problem[a], tile) : 1;
+        out.tiles[k] = (double)tiles;
+        out.empty[k] = tile ? (double)(tiles * tile - problem[a]) / (double)tile : 0;
+    }
+    return out;
+}
+
+/* Computes the terms of a problem. False: the macro choice cannot compute it. */
+static bool find_terms(const tw_spline *s, int macro, const int64_t *problem, double *t) {
+    const shape p = shape_of(s, macro, problem);
+    const double l = p.rounds, waves[WAVES] = {p.waves * l, p.waves, l, 1, p.x * l, p.x};
+    memcpy(t, waves, sizeof waves);
+    for (int k = 0; k < TW_FILL_AXES; k++) {
+        t[WAVES + k] = p.empty[k] * l;
+        t[WAVES + TW_FILL_AXES + k] = p.empty[k] * l * p.x / p.tiles[k];
+    }
+    return p.grid > 0;
+}
+
+/* Finds the nodes of the lattice and the cells of s around a problem, and their weights. Returns their number. */
+static int find_near(const tw_spline *s, int macro, const int64_t *problem, uint32_t *node, double *share) {
+    const shape p = shape_of(s, macro, problem);
+    float axes[TW_SELECT_AXES];
+    int16_t weights[TW_LATTICE_CORNERS];
+    for (int a = 0; a < s->family->n_axes; a++) axes[a] = (float)problem[a];
+    int n = tw_lattice_corners(&s->lattice, s->family->n_axes, axes, node, weights);
+    for (int k = 0; k < n; k++) share[k] = (double)weights[k] / TW_LATTICE_UNITS;
+    if (!(p.grid > 0)) return n;
+    const int cell = tw_fill_find(p.x, p.waves, p.empty, &share[n]);
+    const int nodes = tw_lattice_count(&s->lattice, s->family->n_axes);
+    for (int k = 0; k < TW_FILL_NEAR; k++) node[n++] = (uint32_t)(nodes + cell + k);
+    return n;
+}
 
 /* ---- samples */
 
@@ -59,12 +113,8 @@ static int by_config(const void *a, const void *b) {
 static void add_samples(fitting *m, const tw_trial_list *l, double weight) {
     for (int i = 0; i < l->n; i++) {
         sample *s = &m->samples[m->n++];
-        float axes[TW_SELECT_AXES];
-        for (int a = 0; a < m->f->n_axes; a++) axes[a] = (float)l->at[i].problem[a];
         *s = (sample){.trial = &l->at[i], .weight = weight};
-        int16_t weights[TW_LATTICE_CORNERS];
-        s->corners = tw_lattice_corners(&m->s->lattice, m->f->n_axes, axes, s->node, weights);
-        for (int k = 0; k < s->corners; k++) s->share[k] = (double)weights[k] / TW_LATTICE_UNITS;
+        s->near = find_near(m->s, s->trial->macro, s->trial->problem, s->node, s->share);
     }
 }
 
@@ -74,20 +124,11 @@ static bool same_config(const sample *a, const sample *b) {
 
 /* ---- the terms */
 
-/* Computes the terms of a problem. False: the macro choice cannot compute it. */
-static bool find_terms(const tw_family *f, int macro, const int64_t *problem, double *t) {
-    const tw_wave_division d = tw_family_divide(f, macro, problem);
-    const double x = (double)d.grid / (double)f->macros[macro].slots, waves = ceil(x);
-    const double all[TERMS] = {waves * d.loops, waves, d.loops, 1, x * d.loops, x};
-    memcpy(t, all, sizeof all);
-    return d.grid > 0;
-}
-
 /* Fits c >= 0 by weighted least squares of (terms c / time - 1), with coordinate descent. */
 static void fit_terms(const fitting *m, const sample *s, int n, tw_spline_config *out) {
     double h[TERMS][TERMS] = {{0}}, g[TERMS] = {0}, scale[TERMS] = {0}, x[TERMS] = {0}, t[TERMS];
     for (int i = 0; i < n; i++) {
-        find_terms(m->f, s[i].trial->macro, s[i].trial->problem, t);
+        find_terms(m->s, s[i].trial->macro, s[i].trial->problem, t);
         for (int a = 0; a < TERMS; a++) {
             for (int b = 0; b < TERMS; b++)
                 h[a][b] += s[i].weight * t[a] * t[b] / (s[i].trial->time * s[i].trial->time);
@@ -98,26 +139,35 @@ static void fit_terms(const fitting *m, const sample *s, int n, tw_spline_config
     for (int sweep = 0; sweep < SWEEPS; sweep++) {
         double moved = 0;
         for (int a = 0; a < TERMS; a++) {
+            if (!(scale[a] > 0)) continue;
             double sum = g[a] / scale[a];
             for (int b = 0; b < TERMS; b++)
-                if (b != a) sum -= h[a][b] / (scale[a] * scale[b]) * x[b];
+                if (b != a && x[b] > 0) sum -= h[a][b] / (scale[a] * scale[b]) * x[b];
             const double next = fmax(sum / (1 + RIDGE), 0);
             moved = fmax(moved, fabs(next - x[a]));
             x[a] = next;
         }
         if (moved < 1e-10) break;
     }
-    for (int a = 0; a < TERMS; a++) out->c[a] = x[a] / scale[a];
+    for (int a = 0; a < TERMS; a++) out->c[a] = scale[a] > 0 ? x[a] / scale[a] : 0;
 }
 
-static double base_time(const tw_family *f, const tw_spline_config *c, const int64_t *problem) {
+static double base_time(const tw_spline *s, const tw_spline_config *c, const int64_t *problem) {
     double t[TERMS], sum = 0;
-    if (!find_terms(f, c->macro, problem, t)) return (double)INFINITY;
+    if (!find_terms(s, c->macro, problem, t)) return (double)INFINITY;
     for (int a = 0; a < TERMS; a++) sum += c->c[a] * t[a];
     return sum;
 }
 
 /* ---- the lattice */
+
+/* Finds the axes whose last tile may be ragged: those that rows and columns of blocks divide, but not equally. */
+static void find_ragged(tw_spline *s) {
+    const tw_family *f = s->family;
+    const int axes[TW_FILL_AXES] = {f->rows, f->columns};
+    for (int k = 0; k < TW_FILL_AXES; k++)
+        if (!f->shrinks[axes[k]] && (!k || axes[k] != axes[0])) s->ragged[k] = axes[k] + 1;
+}
 
 static void make_lattice(tw_lattice *l, const tw_family *f) {
     int all = 1, wide = 0;
@@ -136,12 +186,12 @@ static void make_lattice(tw_lattice *l, const tw_family *f) {
 }
 
 /* Adds w (sum of k[i] r[node[i]])^2 to a quadratic form of r. */
-static void add_square(double *h, int nodes, const int *node, const double *k, int n, double w) {
+static void add_square(double *h, int all, const int *node, const double *k, int n, double w) {
     for (int i = 0; i < n; i++)
-        for (int j = 0; j < n; j++) h[(size_t)node[i] * (size_t)nodes + (size_t)node[j]] += w * k[i] * k[j];
+        for (int j = 0; j < n; j++) h[(size_t)node[i] * (size_t)all + (size_t)node[j]] += w * k[i] * k[j];
 }
 
-/* Makes the penalty: squared first and second differences along each axis, at all nodes. */
+/* Makes the penalty: squared first and second differences along each axis, at all nodes, and squared cells. */
 static void make_penalty(fitting *m) {
     static const double slope[] = {-1, 1}, bend[] = {1, -2, 1};
     const tw_lattice *l = &m->s->lattice;
@@ -152,45 +202,46 @@ static void make_penalty(fitting *m) {
         const double h = n > 1 ? (double)(l->high[a] - l->low[a]) / (n - 1) : 1;
         for (int i = 0; i < m->nodes; i++) {
             const int at = i / pitch % n, node[] = {i, i + pitch, i + 2 * pitch};
-            if (at + 1 < n) add_square(m->penalty, m->nodes, node, slope, 2, PENALTY / h);
-            if (at + 2 < n) add_square(m->penalty, m->nodes, node, bend, 3, PENALTY / (h * h * h));
+            if (at + 1 < n) add_square(m->penalty, m->all, node, slope, 2, PENALTY / h);
+            if (at + 2 < n) add_square(m->penalty, m->all, node, bend, 3, PENALTY / (h * h * h));
         }
     }
+    for (int i = m->nodes; i < m->all; i++) m->penalty[(size_t)i * (size_t)m->all + (size_t)i] += FILLED;
 }
 
 /* Fits r, and computes each sample's error without the sample: its residual divided by 1 - h, with h the sample's
    diagonal element of the hat matrix. False: the normal equations are singular. */
 static bool fit_lattice(fitting *m, sample *s, int n, double smoothing, double *r) {
-    const size_t nodes = (size_t)m->nodes;
-    blasint order = m->nodes, one = 1, info = 0;
+    const size_t all = (size_t)m->all;
+    blasint order = m->all, one = 1, info = 0;
     char lower = 'L';
-    for (size_t i = 0; i < nodes * nodes; i++) m->h[i] = smoothing * m->penalty[i];
-    for (size_t i = 0; i < nodes; i++) {
-        m->h[i * nodes + i] += PRIOR;
+    for (size_t i = 0; i < all * all; i++) m->h[i] = smoothing * m->penalty[i];
+    for (size_t i = 0; i < all; i++) {
+        m->h[i * all + i] += PRIOR;
         m->g[i] = 0;
     }
     for (int i = 0; i < n; i++) {
         const double w = s[i].weight * s[i].base * s[i].base, b = s[i].weight * s[i].base * (1 - s[i].base);
-        for (int j = 0; j < s[i].corners; j++) {
-            for (int k = 0; k < s[i].corners; k++)
-                m->h[s[i].node[j] * nodes + s[i].node[k]] += w * s[i].share[j] * s[i].share[k];
+        for (int j = 0; j < s[i].near; j++) {
+            for (int k = 0; k < s[i].near; k++)
+                m->h[s[i].node[j] * all + s[i].node[k]] += w * s[i].share[j] * s[i].share[k];
             m->g[s[i].node[j]] += b * s[i].share[j];
         }
     }
     BLASFUNC(dpotrf)(&lower, &order, m->h, &order, &info);
     if (info) return false;
-    memcpy(r, m->g, nodes * sizeof *r);
+    memcpy(r, m->g, all * sizeof *r);
     BLASFUNC(dpotrs)(&lower, &order, &one, m->h, &order, r, &order, &info);
     BLASFUNC(dpotri)(&lower, &order, m->h, &order, &info);
     /* dpotri writes the lower triangle of columns, which is the upper triangle of rows. */
     for (int i = 0; i < n; i++) {
         double own = 0, sum = 0;
-        for (int j = 0; j < s[i].corners; j++) {
+        for (int j = 0; j < s[i].near; j++) {
             sum += s[i].share[j] * r[s[i].node[j]];
-            for (int k = 0; k < s[i].corners; k++) {
+            for (int k = 0; k < s[i].near; k++) {
                 const size_t u = s[i].node[j] < s[i].node[k] ? s[i].node[j] : s[i].node[k],
                              v = s[i].node[j] < s[i].node[k] ? s[i].node[k] : s[i].node[j];
-                own += s[i].share[j] * s[i].share[k] * m->h[u * nodes + v];
+                own += s[i].share[j] * s[i].share[k] * m->h[u * all + v];
             }
         }
         own *= s[i].weight * s[i].base * s[i].base;
@@ -286,6 +337,7 @@ static void judge_errors(fitting *m, double *errors) {
         for (int k = 0; k < c->samples; k++) errors[k] = fabs(at[k].left);
         c->error = tw_stats_of(errors, (size_t)c->samples).p90;
         for (int k = 0; k < m->nodes; k++) c->r[k] = fmin(fmax(c->r[k], -0.9), 9);
+        for (int k = m->nodes; k < m->all; k++) c->r[k] = fmin(fmax(c->r[k], -FILL_MOST), FILL_MOST);
     }
 }
 
@@ -297,7 +349,7 @@ static void fit(fitting *m, sample **order, double *errors) {
         tw_spline_config *c = &m->s->configs[i];
         at = find_samples(m, c, at);
         fit_terms(m, at, c->samples, c);
-        for (int k = 0; k < c->samples; k++) at[k].base = base_time(m->f, c, at[k].trial->problem) / at[k].trial->time;
+        for (int k = 0; k < c->samples; k++) at[k].base = base_time(m->s, c, at[k].trial->problem) / at[k].trial->time;
     }
     for (size_t i = 0; i < sizeof smoothings / sizeof *smoothings; i++) {
         const double error = fit_all(m, smoothings[i]);
@@ -312,13 +364,15 @@ static void fit(fitting *m, sample **order, double *errors) {
 
 static bool make(fitting *m, tw_arena *arena, tw_arena *scratch, const tw_trials *t) {
     const size_t room = (size_t)t->spread.n + (size_t)t->screens.n + 1;
+    find_ragged(m->s);
     make_lattice(&m->s->lattice, m->f);
     m->nodes = tw_lattice_count(&m->s->lattice, m->f->n_axes);
-    const size_t nodes = (size_t)m->nodes;
+    m->all = m->nodes + TW_FILL_CELLS;
+    const size_t all = (size_t)m->all;
     m->samples = tw_arena_array(scratch, room, sizeof *m->samples);
-    m->penalty = tw_arena_array(scratch, nodes * nodes, sizeof *m->penalty);
-    m->h = tw_arena_array(scratch, nodes * nodes, sizeof *m->h);
-    m->g = tw_arena_array(scratch, nodes, sizeof *m->g);
+    m->penalty = tw_arena_array(scratch, all * all, sizeof *m->penalty);
+    m->h = tw_arena_array(scratch, all * all, sizeof *m->h);
+    m->g = tw_arena_array(scratch, all, sizeof *m->g);
     sample **order = tw_arena_array(scratch, room, sizeof *order);
     double *errors = tw_arena_array(scratch, room, sizeof *errors);
     m->s->configs = tw_arena_array(arena, room, sizeof *m->s->configs);
@@ -327,7 +381,7 @@ static bool make(fitting *m, tw_arena *arena, tw_arena *scratch, const tw_trials
     add_samples(m, &t->screens, SCREENED);
     qsort(m->samples, (size_t)m->n, sizeof *m->samples, by_config);
     m->s->n = find_configs(m, t->spread.n > 0, m->s->configs);
-    for (int i = 0; i < m->s->n; i++) m->s->configs[i].r = tw_arena_array(arena, nodes, sizeof(double));
+    for (int i = 0; i < m->s->n; i++) m->s->configs[i].r = tw_arena_array(arena, all, sizeof(double));
     if (arena->failed) return false;
     if (m->s->n) fit(m, order, errors);
     return true;
@@ -358,12 +412,9 @@ void tw_spline_free(tw_spline *s) {
 
 double tw_spline_time(const tw_spline *s, int i, const int64_t *problem) {
     const tw_spline_config *c = &s->configs[i];
-    float axes[TW_SELECT_AXES];
-    int16_t weight[TW_LATTICE_CORNERS];
-    uint32_t node[TW_LATTICE_CORNERS];
-    double r = 0;
-    for (int a = 0; a < s->family->n_axes; a++) axes[a] = (float)problem[a];
-    const int n = tw_lattice_corners(&s->lattice, s->family->n_axes, axes, node, weight);
-    for (int k = 0; k < n; k++) r += c->r[node[k]] * weight[k] / TW_LATTICE_UNITS;
-    return base_time(s->family, c, problem) * (1 + r);
+    uint32_t node[NEAR];
+    double share[NEAR], sum = 0;
+    const int n = find_near(s, c->macro, problem, node, share);
+    for (int k = 0; k < n; k++) sum += share[k] * c->r[node[k]];
+    return base_time(s, c, problem) * fmax(1 + sum, TW_ARTEFACT_LEAST);
 }

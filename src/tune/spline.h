@@ -1,33 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A model of the time of each configuration. The time is
 
-       (c0 WL + c1 W + c2 L + c3 + c4 xL + c5 x) (1 + r),
+       (c0 WL + c1 W + c2 L + c3 + c4 xL + c5 x + sum over ragged axes k of e L (t_k + f_k x / tiles)) (1 + r + s),
 
-   with L rounds, x = G / slots of G blocks, and W = ceil(x) waves. Each c is at least 0. r is a tensor product of
-   linear splines over octaves of the axes. Penalties on its first and second differences smooth it (P-splines: Eilers
-   and Marx, Statistical Science 11, 1996). */
+   with L rounds, x = G / slots of G blocks, W = ceil(x) waves, and e the empty part of the last of the tiles along a
+   ragged axis. Each coefficient is at least 0. r is a tensor product of linear splines over octaves of the axes.
+   Penalties on its first and second differences smooth it (P-splines: Eilers and Marx, Statistical Science 11, 1996).
+   s has a linear spline over the fill x / W for each of a few numbers of waves, and another that is multiplied by e for
+   each ragged axis (select/fill.h). */
 #ifndef TW_TUNE_SPLINE_H
 #define TW_TUNE_SPLINE_H
 
+#include "select/fill.h"
 #include "select/lattice.h"
 #include "tune/trials.h"
 
 enum {
-    TW_SPLINE_TERMS = 6,
+    TW_SPLINE_TERMS = 6 + 2 * TW_FILL_AXES,
     TW_SPLINE_LEAST = 12 /* The fewest trials of a modelled configuration. */
 };
 
 /* The model of a configuration. */
 typedef struct tw_spline_config {
     int macro, micro;
-    double c[TW_SPLINE_TERMS];
-    double *r;    /* r at each node of the lattice, from -0.9 to 9. */
-    int samples;  /* Number of samples. */
-    double error; /* 90th percentile of the samples' relative errors, each predicted without its sample. */
+    double c[TW_SPLINE_TERMS]; /* The six of waves, then t of each ragged axis, then f of each. */
+    double *r;                 /* r at each node of the lattice, from -0.9 to 9, then the TW_FILL_CELLS cells of s. */
+    int samples;               /* Number of samples. */
+    double error;              /* 90th percentile of the samples' relative errors, each predicted without its sample. */
 } tw_spline_config;
 
 typedef struct tw_spline {
     const tw_family *family;
+    int ragged[TW_FILL_AXES]; /* Ragged axes, counted from 1. 0: none. */
     tw_lattice lattice;
     tw_spline_config *configs;
     int n;
