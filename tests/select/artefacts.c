@@ -134,19 +134,64 @@ static int nearest(const tw_artefact_fit *f, double rounds, int *other) {
     return best;
 }
 
-/* Multiplies a prediction by the macro choice's correction, which is stored in 127 steps. */
-static void correct(const tw_artefact *a, const tw_artefact_macro *m, const int64_t *problem, artefact_prediction *p) {
+static double largest(const double *r, int n) {
     double most = 0;
-    if (!a->lattice || !m->corrections) return;
-    for (int i = 0; i < tw_lattice_count(a->lattice, a->n_axes); i++) most = fmax(most, fabs(m->corrections[i]));
+    for (int i = 0; i < n; i++) most = fmax(most, fabs(r[i]));
+    return most;
+}
+
+/* Returns the correction at a problem. *off is what its storage in 127 steps may change. */
+static double correction_of(const tw_artefact *a, const tw_artefact_macro *m, const int64_t *problem, double *off) {
     uint32_t node[TW_LATTICE_CORNERS];
     int16_t weight[TW_LATTICE_CORNERS];
     float axes[TW_SELECT_AXES];
-    double factor = 1;
+    double sum = 0;
+    *off = largest(m->corrections, tw_lattice_count(a->lattice, a->n_axes)) / 127;
     for (int x = 0; x < a->n_axes; x++) axes[x] = (float)problem[x];
     for (int k = tw_lattice_corners(a->lattice, a->n_axes, axes, node, weight); k-- > 0;)
-        factor += m->corrections[node[k]] * weight[k] / TW_LATTICE_UNITS;
-    p->slack = p->slack * (factor + most / 127) + fabs(p->time) * (most / 127 + 1e-5);
+        sum += m->corrections[node[k]] * weight[k] / TW_LATTICE_UNITS;
+    return sum;
+}
+
+/* How full the device and the last tiles are. */
+typedef struct filling {
+    double x, waves, tiles[2], empty[2];
+} filling;
+
+static filling filling_of(const tw_artefact *a, const tw_artefact_macro *m, double g, const int64_t *problem) {
+    filling f = {.x = g / (double)m->slots, .waves = ceil(g / (double)m->slots), .tiles = {1, 1}};
+    for (int k = 0; k < 2; k++) {
+        const int64_t side = a->ragged[k] ? m->grid[a->ragged[k] - 1] : 0;
+        if (!side) continue;
+        const int64_t size = problem[a->ragged[k] - 1], over = size % side;
+        f.tiles[k] = artefact_parts(size, side);
+        f.empty[k] = over ? 1 - (double)over / (double)side : 0;
+    }
+    return f;
+}
+
+/* Returns the correction of a filling: between the two nodes of its number of waves. */
+static double fill_of(const double *cells, const filling *f, double *off) {
+    const int part = f->waves > 4 ? 3 : f->waves > 2 ? 2 : (int)f->waves - 1;
+    const double at = f->x / f->waves * 3;
+    double sum = 0;
+    for (int node = 0; node < 4; node++) {
+        const double *c = cells + (part * 4 + node) * 3, near = 1 - fabs(at - node);
+        if (near > 0) sum += near * (c[0] + c[1] * f->empty[0] + c[2] * f->empty[1]);
+    }
+    *off = 3 * largest(cells, TW_FILL_CELLS) / 127;
+    return sum;
+}
+
+/* Multiplies a prediction by what the macro choice's corrections make of it. */
+static void correct(const tw_artefact *a, const tw_artefact_macro *m, const int64_t *problem, const filling *f,
+                    artefact_prediction *p) {
+    double factor = 1, off = 0, more = 0;
+    if (!m->corrections && !m->fills) return;
+    if (m->corrections) factor += correction_of(a, m, problem, &off);
+    if (m->fills) factor = fmax(factor + fill_of(m->fills, f, &more), 0.05);
+    off += more;
+    p->slack = p->slack * (factor + off) + fabs(p->time) * (off + 1e-5);
     p->time *= factor;
     p->exact = false;
 }
@@ -170,6 +215,9 @@ artefact_prediction artefact_refer(const tw_artefact *a, int macro, const int64_
     const double before = (double)fit * (double)m->slots;
     artefact_prediction r = {.time = c[0] * g * l + c[1] * g + c[2] * l + c[3]};
     r.time += ((double)f->waves[0] * l + (double)f->waves[1]) * waves;
+    const filling full = filling_of(a, m, g, problem);
+    for (int k = 0; k < 2; k++)
+        r.time += full.empty[k] * l * ((double)f->tail[k] + (double)f->flow[k] * full.x / full.tiles[k]);
     r.micro = nearest(f, l, &r.other);
     if (!shrinks) r.other = r.micro;
     r.slack = (fabs(c[0] * l * (g - before)) + fabs(c[1] * (g - before)) + fabs((c[2] + c[0] * before) * l) +
@@ -178,7 +226,7 @@ artefact_prediction artefact_refer(const tw_artefact *a, int macro, const int64_
     if (a->direct) r.slack = r.time * 1e-6;
     r.known = f->n_anchors && r.time > 0;
     r.exact = g * l < 0x1p40 && g < 0x1p30 && !shrinks && !a->direct;
-    correct(a, m, problem, &r);
+    correct(a, m, problem, &full, &r);
     return r;
 }
 
@@ -280,21 +328,35 @@ static void random_macro(tw_arena *a, tw_random *r, const artefact_limits *l, in
 /* Makes an artefact direct: one fit at most, without a coefficient below 0, and with terms of waves. */
 static void make_direct(tw_arena *a, tw_random *r, tw_artefact *out, tw_artefact_macro *m) {
     out->direct = true;
+    for (int k = 0; k < 2; k++) out->ragged[k] = (int)below(r, out->n_axes + 1);
     for (int i = 0; i < out->n_macros; i++) {
         if (!m[i].n_fits) continue;
         tw_artefact_fit *f = array(a, 1, sizeof *f);
         *f = m[i].fits[0];
         for (int k = 0; k < 4; k++) f->c[k] = fabsf(f->c[k]);
-        for (int k = 0; k < 2; k++) f->waves[k] = below(r, 4) ? (float)(tw_random_unit(r) * 3) : 0;
+        for (int k = 0; k < 2; k++) {
+            f->waves[k] = below(r, 4) ? (float)(tw_random_unit(r) * 3) : 0;
+            f->tail[k] = below(r, 3) ? (float)(tw_random_unit(r) * 2) : 0;
+            f->flow[k] = below(r, 3) ? (float)tw_random_unit(r) : 0;
+        }
         m[i].fits = f;
         m[i].n_fits = 1;
     }
+}
+
+static const double *random_fills(tw_arena *a, tw_random *r, double most) {
+    double *out = array(a, TW_FILL_CELLS, sizeof *out);
+    for (int i = 0; i < TW_FILL_CELLS; i++) out[i] = most * (2 * tw_random_unit(r) - 1);
+    return out;
 }
 
 void artefact_direct(tw_arena *a, tw_random *r, tw_artefact *out) {
     tw_artefact_macro *m = array(a, out->n_macros, sizeof *m);
     memcpy(m, out->macros, (size_t)out->n_macros * sizeof *m);
     make_direct(a, r, out, m);
+    out->ragged[0] = 1;
+    out->ragged[1] = 2;
+    for (int i = 0; i < out->n_macros; i++) m[i].fills = random_fills(a, r, 0.1);
     out->macros = m;
 }
 
@@ -361,6 +423,9 @@ tw_artefact *artefact_random(tw_arena *a, tw_random *r, const artefact_limits *l
     if (!l->plain && below(r, 2)) out->lattice = random_lattice(a, r, out->n_axes);
     for (int i = 0; i < out->n_macros && out->lattice; i++)
         m[i].corrections = random_corrections(a, r, tw_lattice_count(out->lattice, out->n_axes));
+    const bool fills = out->direct && below(r, 2);
+    for (int i = 0; i < out->n_macros && fills; i++)
+        if (below(r, 6)) m[i].fills = random_fills(a, r, below(r, 4) ? 0.3 : 1);
     out->macros = m;
     out->macro = (int)below(r, out->n_macros);
     out->micro = (int)below(r, m[out->macro].n_micros);

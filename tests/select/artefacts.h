@@ -15,7 +15,8 @@ tw_artefact *artefact_of_products(tw_arena *a, tw_random *r, int macros, int wav
 /* Adds corrections of up to a tenth, on nine octaves of m, five of n and three of k. */
 void artefact_correct(tw_arena *a, tw_random *r, tw_artefact *out);
 
-/* Makes it direct: a fit for each macro choice, that of the first wave, and terms of waves. */
+/* Makes it direct: a fit for each macro choice, that of the first wave, with terms of waves and of last tiles along m
+   and n, and corrections of fills of up to a tenth. */
 void artefact_direct(tw_arena *a, tw_random *r, tw_artefact *out);
 
 /* What a random artefact may have. */

@@ -362,6 +362,22 @@ static void direct_parts_are_checked(void **state) {
     REFUSED(terms[3], NAN)
     REFUSED(terms[5 * 32 + 19], -1)
     REFUSED(terms[32], INFINITY)
+    assert_true(h->fills_at && h->ragged[0] == 1 && h->ragged[1] == 2);
+    select_fill *fills = (void *)(c + h->fills_at);
+    uint16_t *low = (void *)(c + h->columns[COLUMN_LOW].at), *high = (void *)(c + h->columns[COLUMN_HIGH].at);
+    REFUSED(h->fills_at, h->fills_at + 4)
+    REFUSED(h->fills_at, (uint32_t)s->size / 64 * 64)
+    REFUSED(h->fills_at, 0)
+    REFUSED(h->ragged[1], 4)
+    REFUSED(h->columns[COLUMN_HIGH].at, 0)
+    REFUSED(fills[3].step, 0x7fc0)
+    REFUSED(fills[3].step, 0x3f80)
+    REFUSED(fills[3].step, 0xbf80)
+    REFUSED(fills[3].zero[6], 1)
+    REFUSED(low[3], 0)
+    REFUSED(low[3], 0xff80)
+    REFUSED(high[3], 0)
+    REFUSED(high[3], 0x7fc0)
     REFUSED(m[2].rows, (m[2].anchor_count = 0, 0))
     free(c);
     tw_buf_free(&b);
@@ -376,7 +392,7 @@ static void others_are_told_apart(void **state) {
     h->version = SELECT_VERSION + 1;
     sign(c, s->size);
     assert_int_equal(open_bytes(s, c, s->size, &d), TW_ERR_UNSUPPORTED);
-    assert_non_null(strstr(d.message, "version 3"));
+    assert_non_null(strstr(d.message, "version 4"));
     memcpy(c, s->bytes, s->size);
     h->order = __builtin_bswap32(h->order);
     assert_int_equal(open_bytes(s, c, s->size, &d), TW_ERR_UNSUPPORTED);

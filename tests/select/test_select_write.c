@@ -111,7 +111,17 @@ static void the_writer_refuses(void **state) {
     REFUSED(c.f.waves[0], (c.a.direct = true, NAN))
     REFUSED(c.f.waves[0], (c.a.direct = true, 2e20f))
     REFUSED(c.m.n_fits, (c.a.direct = true, 2))
+    static const double cells[TW_FILL_CELLS] = {1, -1}, beyond[TW_FILL_CELLS] = {[47] = 1.1};
+    REFUSED(c.f.tail[1], 1)
+    REFUSED(c.f.flow[0], (c.a.direct = true, -1))
+    REFUSED(c.m.fills, cells)
+    REFUSED(c.m.fills, (c.a.direct = true, beyond))
+    REFUSED(c.a.ragged[1], -1)
+    REFUSED(c.a.ragged[0], c.a.n_axes + 1)
     fill(&c);
+    c.m.fills = cells;
+    c.a.ragged[1] = c.a.n_axes;
+    c.f.flow[1] = 1;
     c.a.lattice = &none;
     c.m.corrections = fine;
     c.a.direct = true;
