@@ -5,8 +5,8 @@
 #include "base/diag.h"
 #include "base/divide.h"
 #include "base/team.h"
+#include "select/identity.h"
 #include "tune/cpu_rig.h"
-#include "tune/identity.h"
 #include "tune/macros.h"
 
 #include <jansson.h>

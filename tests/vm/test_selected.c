@@ -6,9 +6,9 @@
 #include "support/support.h"
 
 #include "select/artefact.h"
+#include "select/identity.h"
 #include "tilewright/device.h"
 #include "tilewright/vm.h"
-#include "tune/identity.h"
 #include "vm/cpu/selected.h"
 
 #include <math.h>

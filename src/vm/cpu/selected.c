@@ -4,8 +4,8 @@
 
 #include "base/file.h"
 #include "kernels/cpu/tiled.h"
+#include "select/identity.h"
 #include "tune/gemm_cpu.h"
-#include "tune/identity.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The texts that name a device in artefacts, and the comparison of an artefact's device with one that is here. */
-#ifndef TW_TUNE_IDENTITY_H
-#define TW_TUNE_IDENTITY_H
+#ifndef TW_SELECT_IDENTITY_H
+#define TW_SELECT_IDENTITY_H
 
 #include "tilewright/select.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tune/identity.h"
+#include "select/identity.h"
 
 #include "base/diag.h"
 #include "device/cuda/cuda.h"
