@@ -177,12 +177,6 @@ static bool list_makers(gemm_cpu *g, const tw_tiled_context *any, tw_family *f) 
     return !g->arena.failed;
 }
 
-void tw_gemm_cpu_name(tw_panel_format weights, bool strips, char *out, size_t size) {
-    char group[16] = "";
-    if (weights.group) snprintf(group, sizeof group, "-%d", weights.group);
-    snprintf(out, size, "gemm-cpu-%s%s%s", tw_dtype_name(weights.dtype), group, strips ? "-strips" : "");
-}
-
 /* The properties of a processor that a family depends on. */
 typedef struct processor {
     const char *model;
@@ -196,7 +190,7 @@ static tw_status describe(gemm_cpu *g, tw_family *f, const processor *p, const c
     tw_identity id;
     char name[32];
     tw_identity_of_cpu(&id, p->model, p->threads, p->isa);
-    tw_gemm_cpu_name(p->any.of.weights, g->strips, name, sizeof name);
+    tw_tiled_name(p->any.of.weights, g->strips, name, sizeof name);
     g->threads = p->threads;
     f->environment = tw_arena_strdup(&g->arena, environment);
     f->name = tw_arena_strdup(&g->arena, name);

@@ -5,6 +5,7 @@
 #include "base/divide.h"
 
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { TM_LEAST = 16, TN_LEAST = 64, USUAL_SPAN = 2048, USUAL_ROWS = 48 };
@@ -13,6 +14,12 @@ static const char *const makers[] = {"own", "openblas", "onednn", NULL};
 
 const char *tw_tiled_by(int by) {
     return makers[by];
+}
+
+void tw_tiled_name(tw_panel_format weights, bool strips, char *out, size_t size) {
+    char group[16] = "";
+    if (weights.group) snprintf(group, sizeof group, "-%d", weights.group);
+    snprintf(out, size, "gemm-cpu-%s%s%s", tw_dtype_name(weights.dtype), group, strips ? "-strips" : "");
 }
 
 #define NUMBER(NAME, ROLE, LEAST, MOST, MEANING, ...)                                                                  \

@@ -42,6 +42,10 @@ void tw_tiled_least(const tw_tiled_config *c, int64_t *m, int64_t *n);
 /* Returns the name of tw_tiled_config.by: "own", "openblas" or "onednn". */
 const char *tw_tiled_by(int by);
 
+/* Writes the name that measurements and artefacts give to products of a storage format, such as "gemm-cpu-i4-64". With
+   `strips` each thread has an equal strip of columns, and the name is "gemm-cpu-i4-64-strips". */
+void tw_tiled_name(tw_panel_format weights, bool strips, char *out, size_t size);
+
 /* Counts the tiles. Their sizes differ by at most one row of x and one panel of W. */
 int64_t tw_tiled_count(const tw_tiled_problem *p, const tw_tiled_config *c);
 /* Returns the bytes of scratch memory that a thread needs. */

@@ -5,7 +5,6 @@
 #include "base/file.h"
 #include "kernels/cpu/tiled.h"
 #include "select/identity.h"
-#include "tune/gemm_cpu.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,7 +59,7 @@ static bool fits(const tw_selector *s, const char *name, int threads) {
 static tw_selector *open_artefact(const tw_selected *s, tw_panel_format weights) {
     char name[64], file[80], path[4096];
     tw_selector *selector;
-    tw_gemm_cpu_name(weights, true, name, sizeof name);
+    tw_tiled_name(weights, true, name, sizeof name);
     snprintf(file, sizeof file, "%s.select", name);
     if (!s->path && !tw_cache_path(file, path, sizeof path)) return NULL;
     if (tw_selector_open(&selector, s->path ? s->path : path, NULL) != TW_OK) return NULL;
