@@ -113,7 +113,7 @@ static void baseline(const void *self, int i, const int64_t *problem, char *out,
     c.tm = ANY;
     c.tn = strip_of(g->threads, problem);
     if (g->strips) {
-        snprintf(out, size, "by=%s", tw_tiled_by(i));
+        snprintf(out, size, "by=%s", tw_tiled_makers[i]);
         return;
     }
     tw_space_print(&tw_tiled_space, &c, out, size);
@@ -162,7 +162,7 @@ static bool list_makers(gemm_cpu *g, const tw_tiled_context *any, tw_family *f) 
     if (!list) return false;
     for (int by = 0; by <= any->vendors; by++) {
         char config[32];
-        snprintf(config, sizeof config, "by=%s", tw_tiled_by(by));
+        snprintf(config, sizeof config, "by=%s", tw_tiled_makers[by]);
         list[by] = (tw_artefact_macro){.config = tw_arena_strdup(&g->arena, config),
                                        .properties = by ? TW_MACRO_VENDOR : 0,
                                        .grid = {TW_PANEL_ROWS, TW_PANEL_ROWS},

@@ -28,7 +28,7 @@ static void configurations_are_checked(void **state) {
                 const tw_tiled_config c = {by, 16, 64, 512, 48, by % 2};
                 double us = 0;
                 assert_int_equal(tw_cpu_rig_set(r, &c, &d), TW_OK);
-                if (tw_cpu_rig_check(r, &d) != TW_OK) fail_msg("%s %s", tw_tiled_by(by), d.message);
+                if (tw_cpu_rig_check(r, &d) != TW_OK) fail_msg("%s %s", tw_tiled_makers[by], d.message);
                 assert_int_equal(tw_cpu_rig_sample(r, &us, &d), TW_OK);
                 assert_true(us > 0);
                 assert_int_equal(tw_cpu_rig_check(r, &d), TW_OK);

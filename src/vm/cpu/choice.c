@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/random.h"
+#include "kernels/cpu/tiled.h"
 #include "tune/measure.h"
 #include "vm/cpu/product.h"
 #include "vm/cpu/selected.h"
@@ -28,14 +29,14 @@ static const tw_param params[] = {{.name = "by",
                                    .role = TW_SPACE_MICRO,
                                    .form = TW_SPACE_WORD,
                                    .at = offsetof(tw_choice_config, by),
-                                   .words = (const char *const[]){"own", "openblas", "onednn", NULL},
+                                   .words = tw_tiled_makers,
                                    .meaning = "whose code computes a product of many positions"}};
 
 static tw_status legal(const void *context, const void *config, tw_diag *diag) {
     const tw_choice_space_context *of = context;
     const tw_choice_config *c = config;
     if (c->by <= of->vendors) return TW_OK;
-    return tw_fail(diag, TW_ERR_UNSUPPORTED, "%s is not installed", params[0].words[c->by]);
+    return tw_fail(diag, TW_ERR_UNSUPPORTED, "%s is not installed", tw_tiled_makers[c->by]);
 }
 
 const tw_space tw_choice_space = {.name = "choice",
@@ -206,7 +207,7 @@ static void shape_name(const tw_strip *s, char *out, size_t size) {
 }
 
 static const char *name_of(int by) {
-    return by >= 0 && by <= MAX_VENDORS ? params[0].words[by] : "";
+    return by >= 0 && by <= MAX_VENDORS ? tw_tiled_makers[by] : "";
 }
 
 static int name_index(const tw_choices *c, const char *name) {

@@ -87,7 +87,7 @@ int tw_selected_choose(tw_selected *s, const tw_vm_product *p, int legal, const 
     if (choice.source != TW_SELECT_EXACT && choice.source != TW_SELECT_MODEL) return -1;
     for (int i = 0; i < legal; i++) {
         char words[64];
-        snprintf(words, sizeof words, "by=%s", tw_tiled_by(i));
+        snprintf(words, sizeof words, "by=%s", tw_tiled_makers[i]);
         if (strcmp(choice.config, words) != 0) continue;
         *by = tw_select_source_name(choice.source);
         *us = choice.time;
