@@ -146,11 +146,6 @@ static int count_problems(const tw_trial_list *l) {
 
 /* ---- judging */
 
-static int by_size(const void *a, const void *b) {
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* Returns the median of the times of decisions, in nanoseconds. */
 static double time_decisions(const bench *b, tw_model *m) {
     static double times[PROBLEMS * ROUNDS];
@@ -162,8 +157,7 @@ static double time_decisions(const bench *b, tw_model *m) {
             tw_model_choose(m, b->of[i].problem, config, sizeof config);
             times[n++] = (double)(tw_now_ns() - began);
         }
-    qsort(times, (size_t)n, sizeof *times, by_size);
-    return n ? times[n / 2] : 0;
+    return tw_stats_of(times, (size_t)n).median;
 }
 
 /* Judges a model, with a vendor's configurations or without. */
@@ -272,10 +266,10 @@ static tw_status print_speed(bench *b, tw_model *m, const char *name, tw_diag *d
         times[r] = (double)(tw_now_ns() - began);
     }
     if (st == TW_OK) {
-        qsort(times, ROUNDS * 4, sizeof *times, by_size);
+        const tw_stats ns = tw_stats_of(times, ROUNDS * 4);
         print(json_pack("{s:s, s:s, s:I, s:f, s:f, s:b}", "case", "speed", "form", name, "weights",
-                        (json_int_t)tw_model_weights(m), "configs_per_second", BATCH / times[ROUNDS * 2] * 1e9,
-                        "configs_per_second_best", BATCH / times[0] * 1e9, "correct", b->wrong == 0));
+                        (json_int_t)tw_model_weights(m), "configs_per_second", BATCH / ns.median * 1e9,
+                        "configs_per_second_best", BATCH / ns.min * 1e9, "correct", b->wrong == 0));
     }
     free(x);
     free(y);
