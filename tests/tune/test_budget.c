@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Campaigns whose budget is too short for all configurations that cover the screened problems. */
 #define _POSIX_C_SOURCE 200809L
-#include "tune/toy_family.h"
+#include "tune/toy_files.h"
 
 #include "tune/campaign.h"
 #include "tune/trials.h"
@@ -33,12 +33,11 @@ static int run(const char *path, double seconds, int64_t measured) {
                                    .samples = 2,
                                    .seed = 1};
     toy t;
-    tw_store *s;
     tw_diag d;
     toy_open(&t);
     t.family.calls = &calls;
     most = 0;
-    if (tw_store_open(&s, path, false, &d) != TW_OK) fail_msg("%s", d.message);
+    tw_store *s = toy_open_store(path);
     if (tw_campaign_run(&t.family, s, &o, NULL, &d) != TW_OK) fail_msg("%s", d.message);
     tw_store_close(s);
     return most;

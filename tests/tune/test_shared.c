@@ -1,32 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A device that others use, too: samples are taken in turn, and the least one counts. */
-#include "tune/toy_family.h"
+#include "tune/toy_files.h"
 
 #include "tune/evaluate.h"
 #include "tune/trials.h"
-
-static char *folder;
-static char path[512];
-
-static int setup(void **state) {
-    (void)state;
-    folder = test_folder_make();
-    snprintf(path, sizeof path, "%s/store.db", folder);
-    return 0;
-}
-
-static int teardown(void **state) {
-    (void)state;
-    test_folder_remove(folder);
-    return 0;
-}
-
-static tw_store *open_store(void) {
-    tw_store *s;
-    tw_diag d;
-    if (tw_store_open(&s, path, false, &d) != TW_OK) fail_msg("%s", d.message);
-    return s;
-}
 
 /* Counts the calls whose samples are taken in turn, and those with a single sample. */
 static int calls, turns, single;
@@ -47,7 +24,7 @@ static void campaign(bool shared) {
     toy_open(&t);
     t.family.calls = &spy;
     t.family.shared = shared;
-    tw_store *s = open_store();
+    tw_store *s = toy_open_store(toy_store);
     calls = turns = single = 0;
     tw_diag d;
     if (tw_campaign_run(&t.family, s, &o, NULL, &d) != TW_OK) fail_msg("%s", d.message);
@@ -101,7 +78,7 @@ static void the_least_sample_counts(void **state) {
     tw_diag d;
     toy_open(&t);
     t.family.calls = &slow;
-    tw_store *s = open_store();
+    tw_store *s = toy_open_store(toy_store);
     if (tw_campaign_run(&t.family, s, &o, NULL, &d) != TW_OK) fail_msg("%s", d.message);
     for (int shared = 0; shared < 2; shared++) {
         tw_trials trials;
@@ -132,5 +109,5 @@ static void the_least_sample_counts(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(samples_are_taken_in_turn),
                                        cmocka_unit_test(the_least_sample_counts)};
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, toy_setup, toy_teardown);
 }
