@@ -119,7 +119,6 @@ static int count_configs(const tw_family *f) {
     return n;
 }
 
-/* The recorded family of an environment equals the family that measured. */
 /* Each thread has a strip of all rows. Here strips differ by a panel, and one is wider than what is unpacked at a time
    for a vendor. */
 static void strips_are_measured(void **state) {
@@ -161,6 +160,7 @@ static void strips_are_measured(void **state) {
     tw_family_close(&f);
 }
 
+/* The recorded family of an environment equals the family that measured. */
 static void families_are_recorded(void **state) {
     (void)state;
     static const tw_panel_format formats[] = {{TW_F32, 0}, {TW_I4, 64}};
