@@ -178,20 +178,29 @@ static const char description[] =
 
 static const char environment[] = "{\"device\": \"a toy\", \"sms\": 2, \"limit\": 96}";
 
-/* Writes a file of this test, and returns its path, which the next call with the same name overwrites. */
-static const char *put(const char *name, const char *text) {
-    static char path[2][600];
-    const char *tmp = getenv("TMPDIR");
-    char *to = path[*name == 't'];
-    snprintf(to, sizeof path[0], "%s/test_foreign_%d_%s", tmp ? tmp : "/tmp", (int)getpid(), name);
-    FILE *f = fopen(to, "w");
-    assert_non_null(f);
-    fputs(text, f);
-    fclose(f);
-    return to;
+static char *folder;
+
+static int setup(void **state) {
+    (void)state;
+    folder = test_folder_make();
+    return 0;
 }
 
-/* The description with another script's path. */
+static int teardown(void **state) {
+    (void)state;
+    test_folder_remove(folder);
+    return 0;
+}
+
+/* Writes a file of this test. Returns its path, which is valid until the next call. */
+static const char *put(const char *name, const char *text) {
+    static char path[600];
+    test_write(folder, name, text, strlen(text));
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return path;
+}
+
+/* Writes the description with another script. Returns its path as `put` does. */
 static const char *describe(const char *script) {
     char text[4096];
     const char *path = put("toy.sh", script), *at = strstr(description, "toy.sh");
@@ -304,7 +313,7 @@ static void requests_say_all(void **state) {
     char text[1000] = "", asked[600];
     (void)state;
     const tw_measure_protocol p = {.samples = 2, .warmups = 1, .turns = true, .seconds = 1.5};
-    snprintf(asked, sizeof asked, "%.599s", put("asked", ""));
+    snprintf(asked, sizeof asked, "%s", put("asked", ""));
     char script[3000];
     snprintf(script, sizeof script, SCRIPT("echo \"$l\" >'%s'; echo '{\"end\": true}'"), asked);
     assert_int_equal(measure(script, p, &h, &d), TW_OK);
@@ -312,7 +321,6 @@ static void requests_say_all(void **state) {
     assert_non_null(f);
     assert_true(fread(text, 1, sizeof text - 1, f) > 0);
     fclose(f);
-    remove(asked);
     assert_string_equal(text,
                         "{\"problem\":{\"m\":64,\"heads\":2},\"configs\":[{\"BM\":16,\"stages\":2,\"by\":\"rows\"},"
                         "{\"by\":\"library\",\"n\":-12,\"x\":\"1e3\"}],\"samples\":2,\"warmups\":1,\"turns\":true,"
@@ -354,7 +362,7 @@ static void a_command_starts_again(void **state) {
     tw_family f;
     tw_diag d;
     (void)state;
-    snprintf(mark, sizeof mark, "%.599s", put("mark", ""));
+    snprintf(mark, sizeof mark, "%s", put("mark", ""));
     snprintf(script, sizeof script,
              "echo x >>'%s'; sms=2; [ \"$(wc -l <'%s')\" -lt 3 ] || sms=3\n"
              "echo \"{\\\"environment\\\": {\\\"device\\\": \\\"a toy\\\", \\\"sms\\\": $sms, \\\"limit\\\": 96}}\"\n"
@@ -371,7 +379,6 @@ static void a_command_starts_again(void **state) {
     assert_int_equal(f.calls->measure(f.self, (int64_t[]){64, 2}, &config, 1, &two, &l, &d), TW_ERR_IO);
     assert_non_null(strstr(d.message, "the environment is not the one it told before"));
     tw_family_close(&f);
-    remove(mark);
     assert_true(no_child_is_left());
 }
 
@@ -421,5 +428,5 @@ int main(void) {
         cmocka_unit_test(a_command_starts_again),
         cmocka_unit_test(rubbish_ends_it),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, setup, teardown);
 }
