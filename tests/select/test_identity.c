@@ -29,9 +29,16 @@ static int compare(const char *kernel, const tw_identity *of, const char *device
     static const char *const micros[] = {""};
     const tw_artefact_macro macro = {
         .config = "x", .slots = 1, .micros = micros, .n_micros = 1, .fits = fits, .n_fits = 1};
-    const tw_artefact a = {
-        kernel, "us", of->device, of->alike, of->architecture, "{}", {"m"}, 1, {false}, NULL, &macro, 1, NULL,
-        0,      0,    0,          false};
+    const tw_artefact a = {.kernel = kernel,
+                           .unit = "us",
+                           .device = of->device,
+                           .alike = of->alike,
+                           .architecture = of->architecture,
+                           .about = "{}",
+                           .axes = {"m"},
+                           .n_axes = 1,
+                           .macros = &macro,
+                           .n_macros = 1};
     fixture f = {0};
     tw_select_match match;
     begin(&f, &a);

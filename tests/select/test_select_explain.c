@@ -56,8 +56,20 @@ static tw_selector *s;
 
 static int setup(void **state) {
     (void)state;
-    const tw_artefact a = {"gemm", "us",  "this one", "alike", "kind", "{}", {"m", "n", "k"}, 3, {false}, NULL, macros,
-                           4,      exact, 2,          3,       1,      false};
+    const tw_artefact a = {.kernel = "gemm",
+                           .unit = "us",
+                           .device = "this one",
+                           .alike = "alike",
+                           .architecture = "kind",
+                           .about = "{}",
+                           .axes = {"m", "n", "k"},
+                           .n_axes = 3,
+                           .macros = macros,
+                           .n_macros = 4,
+                           .exact = exact,
+                           .n_exact = 2,
+                           .macro = 3,
+                           .micro = 1};
     char path[512];
     tw_diag d = {0};
     folder = test_folder_make();
