@@ -19,8 +19,8 @@ static tw_status slowly(void *self, const int64_t *problem, const char *const *c
     return toy_measure(self, problem, configs, n, p, l, diag);
 }
 
-/* Runs a campaign of at most so many configurations, 0: any number, and returns the most configurations of a problem of
- * the spread. */
+/* Runs a campaign that measures at most `measured` configurations. 0: no limit. Returns the most configurations of a
+   call with several samples, which are those of a problem of the spread. */
 static int run(const char *path, double seconds, int64_t measured) {
     static const tw_family_calls calls = {slowly, toy_baseline, toy_close};
     const tw_campaign_options o = {.name = "tune",
@@ -48,7 +48,7 @@ static void few_configurations_are_spread(void **state) {
     char *folder = test_folder_make(), path[512];
     snprintf(path, sizeof path, "%s/short.db", folder);
     assert_int_equal(run(path, 0.25, 0), 4);
-    /* The campaign goes on with as many. */
+    /* The same campaign with more time goes on with as many configurations. */
     assert_int_equal(run(path, 1, 0), 4);
     snprintf(path, sizeof path, "%s/long.db", folder);
     assert_int_equal(run(path, 8, 150), 9);

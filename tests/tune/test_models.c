@@ -269,13 +269,6 @@ static void without_xgboost_a_line_says_so(void **state) {
 
 /* ---- policies */
 
-/* Adds a trial. Trials of a problem stand together. */
-static void add(tw_trial_list *l, int64_t m, int64_t k, int macro, int micro, double time) {
-    if (!(l->n % 1024)) l->at = realloc(l->at, (size_t)(l->n + 1024) * sizeof *l->at);
-    assert_non_null(l->at);
-    l->at[l->n++] = (tw_trial){{m, 64, k}, macro, micro, time};
-}
-
 /* Returns the configuration with the least loss. */
 static int best_of(const tw_policy *p, int64_t m, int64_t k) {
     const int64_t problem[TW_SELECT_AXES] = {m, 64, k};
@@ -293,7 +286,7 @@ static void policies_choose_what_was_fastest(void **state) {
     tw_features *x;
     tw_policy *p;
     tw_diag d;
-    tw_trial_list l = {0};
+    tw_trial_list l = {0}; /* Trials of a problem are adjacent. */
     const tw_trial_list *lists[] = {&l};
     bool allowed[12];
     toy_open(&t);
@@ -301,7 +294,9 @@ static void policies_choose_what_was_fastest(void **state) {
     for (int64_t m = 16; m <= 512; m *= 2)
         for (int64_t k = 64; k <= 2048; k *= 2)
             for (int i = 0; i < 3; i += 2)
-                for (int j = 0; j < 2; j++) add(&l, m, k, i, j, (i == (m > 64 ? 2 : 0) ? 10 : 15) - (j == (k > 256)));
+                for (int j = 0; j < 2; j++)
+                    toy_add(&l, (const int64_t[TW_SELECT_AXES]){m, 64, k}, i, j,
+                            (i == (m > 64 ? 2 : 0) ? 10 : 15) - (j == (k > 256)));
     const tw_policy_options near = {.tree = false};
     tw_policy_options tree = {.tree = true, .depth = 4, .to_split = 2, .leaf = 1};
     for (int i = 0; i < 12; i++) allowed[i] = true;
@@ -348,9 +343,7 @@ static void measure_toy(tw_trials *t, const tw_family *f, int problems) {
         for (int k = 0; k < 12; k++) {
             tw_trial_list *l = k < 9 ? &t->spread : &t->screens;
             tw_family_config(f, k / 3, k % 3, config, sizeof config);
-            add(l, problem[0], problem[2], k / 3, k % 3, 0);
-            memcpy(l->at[l->n - 1].problem, problem, sizeof problem);
-            l->at[l->n - 1].time = toy_time(f, config, problem);
+            toy_add(l, problem, k / 3, k % 3, toy_time(f, config, problem));
         }
     }
 }

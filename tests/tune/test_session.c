@@ -100,6 +100,16 @@ static tw_status take_key(void *context, const tw_measurement *m, tw_diag *diag)
     return TW_OK;
 }
 
+/* Reads the keys of all measurements of the store. The next call overwrites the result. */
+static const key_list *read_keys(void) {
+    static key_list l;
+    tw_store *s = toy_open_store(toy_store);
+    l.n = 0;
+    assert_int_equal(tw_store_read(s, NULL, take_key, &l, NULL, NULL), TW_OK);
+    tw_store_close(s);
+    return &l;
+}
+
 static bool measured_by_campaign(const key_list *l, const char *problem) {
     char screen[300], point[300];
     snprintf(screen, sizeof screen, "tune|screen|%s|", problem);
@@ -109,12 +119,11 @@ static bool measured_by_campaign(const key_list *l, const char *problem) {
     return false;
 }
 
-/* Where there are few problems, those of the campaign would be drawn again. */
+/* No evaluated problem is one of the campaign, though there are so few that the campaign's would be drawn again. */
 static void problems_are_held_out(void **state) {
     (void)state;
     toy t;
     tw_session s;
-    static key_list l;
     tw_session_options o = usual;
     toy_open(&t);
     t.family.least[0] = 64;
@@ -124,22 +133,19 @@ static void problems_are_held_out(void **state) {
     t.family.most[2] = 128;
     o.problems = 30;
     run(&s, &t, &o);
-    tw_store *store = toy_open_store(toy_store);
-    l.n = 0;
-    assert_int_equal(tw_store_read(store, NULL, take_key, &l, NULL, NULL), TW_OK);
-    tw_store_close(store);
+    const key_list *keys = read_keys();
     assert_true(s.n > 0 && s.n < 9);
     for (int i = 0; i < s.n; i++) {
         char words[200];
         tw_family_print(&t.family, s.problems[i].result.problem, words, sizeof words);
-        if (measured_by_campaign(&l, words)) fail_msg("%s is not held out", words);
+        if (measured_by_campaign(keys, words)) fail_msg("%s is not held out", words);
         for (int k = 0; k < i; k++)
             assert_true(memcmp(s.problems[i].result.problem, s.problems[k].result.problem, sizeof(int64_t[3])) != 0);
     }
     tw_session_free(&s);
 }
 
-/* A session that is run again measures nothing, and says the same. */
+/* A session that is run again measures nothing, and has the same results. */
 static void sessions_go_on(void **state) {
     (void)state;
     toy t;
@@ -154,7 +160,7 @@ static void sessions_go_on(void **state) {
         assert_true(runs < 100);
         run(&first, &t, &o);
         ended = !first.interrupted;
-        /* The first one does not come to train. */
+        /* The first session is interrupted before it trains. */
         if (!runs) assert_true(!ended && !tw_file_exists(toy_artefact));
         if (!ended) tw_session_free(&first);
     }
@@ -170,12 +176,7 @@ static void sessions_go_on(void **state) {
         assert_memory_equal(a->problem, b->problem, sizeof a->problem);
         assert_true(a->time == b->time && a->of[1].time == b->of[1].time);
     }
-    static key_list l;
-    tw_store *store = toy_open_store(toy_store);
-    l.n = 0;
-    assert_int_equal(tw_store_read(store, NULL, take_key, &l, NULL, NULL), TW_OK);
-    tw_store_close(store);
-    assert_int_equal(l.n, t.measured);
+    assert_int_equal(read_keys()->n, t.measured);
     tw_session_free(&first);
     tw_session_free(&again);
 }

@@ -31,18 +31,6 @@ static double noisy(const tw_family *f, const char *config, const int64_t *probl
     return toy_time(f, config, problem) * (tw_random_below(r, 2) ? 1.1 : 0.9);
 }
 
-static void add(tw_trial_list *l, const tw_family *f, int macro, int micro, const int64_t *problem, double time) {
-    if (l->n == l->room) {
-        l->room = l->room ? 2 * l->room : 256;
-        l->at = realloc(l->at, (size_t)l->room * sizeof *l->at);
-        assert_non_null(l->at);
-    }
-    tw_trial *t = &l->at[l->n++];
-    *t = (tw_trial){.macro = macro, .micro = micro, .time = time};
-    memcpy(t->problem, problem, sizeof t->problem);
-    assert_true(tw_family_divide(f, macro, problem).grid > 0);
-}
-
 /* Makes trials of random problems in the first `micros` micro choices of all macro choices. */
 static void make(learned *l, tw_trial_list *list, int problems, int micros, time_fn *time, uint64_t seed) {
     tw_random r = tw_random_seed(seed);
@@ -50,11 +38,13 @@ static void make(learned *l, tw_trial_list *list, int problems, int micros, time
     for (int i = 0; i < problems; i++) {
         int64_t problem[TW_SELECT_AXES] = {0};
         tw_family_draw(&l->t.family, &r, problem);
-        for (int m = 0; m < TOY_MACROS; m++)
+        for (int m = 0; m < TOY_MACROS; m++) {
+            assert_true(tw_family_divide(&l->t.family, m, problem).grid > 0);
             for (int k = 0; k < micros; k++) {
                 tw_family_config(&l->t.family, m, k, config, sizeof config);
-                add(list, &l->t.family, m, k, problem, time(&l->t.family, config, problem, &r));
+                toy_add(list, problem, m, k, time(&l->t.family, config, problem, &r));
             }
+        }
     }
     qsort(list->at, (size_t)list->n, sizeof *list->at, tw_trials_by_problem);
 }
