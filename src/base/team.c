@@ -44,7 +44,7 @@ tw_status tw_team_start(tw_team **out, int threads, bool pin, tw_diag *diag) {
     if (threads < 0 || threads > TW_TEAM_MOST)
         return tw_fail(diag, TW_ERR_USAGE, "%d threads: 1 to %d are possible, 0 for all processors", threads,
                        TW_TEAM_MOST);
-    tw_team *t = aligned_alloc(64, (sizeof *t + 63) / 64 * 64);
+    tw_team *t = aligned_alloc(_Alignof(tw_team), sizeof *t);
     int *cpus = malloc(TW_TEAM_MOST * sizeof *cpus);
     const int n = cpus ? tw_allowed_cpus(cpus, TW_TEAM_MOST) : 0;
     if (!threads) threads = n < 1 ? 1 : n < TW_TEAM_MOST ? n : TW_TEAM_MOST;

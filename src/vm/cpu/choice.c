@@ -51,9 +51,9 @@ typedef struct decision {
     struct decision *next;
     const char *shape;              /* The type and shape of the weights: "bf16 4096x2048". */
     const char *winner;             /* The name of the fastest choice: "own", "openblas" or another vendor. */
-    const char *by;                 /* What decided: "exact", "model", "measured now" or "measured before". */
-    double us;                      /* Microseconds that the artefact expects. 0: a measurement decided. */
-    double gflops[1 + MAX_VENDORS]; /* Measured speeds. 0: it was not measured now, or is not possible. */
+    const char *by;                 /* Origin of the choice: "exact", "model", "measured now" or "measured before". */
+    double us;                      /* The time that the artefact expects, in microseconds. 0: a measurement decided. */
+    double gflops[1 + MAX_VENDORS]; /* Measured speed of each choice. 0: it was not measured now, or is illegal. */
     tw_vm_product product;
 } decision;
 
@@ -222,8 +222,8 @@ static const decision *find_decision(const tw_choices *c, const char *shape) {
     return NULL;
 }
 
-/* Takes the choice of the artefact, or the one in the file, or measures. All workers measure at once, as in a real
-   step. */
+/* Decides who computes a shape: the artefact, else the file of choices, else a measurement. All workers measure at
+   once, as in a real step. */
 static tw_status decide(tw_choices *c, const tw_strip *s, int64_t rows, const char *shape, tw_diag *diag) {
     decision *d = tw_arena_alloc(&c->arena, sizeof *d);
     const char *copy = tw_arena_strdup(&c->arena, shape);

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FORMATS = 8 /* The most storage formats. Products of further ones are not known. */ };
+enum { FORMATS = 8 /* The most storage formats that are asked for. No artefact decides for further ones. */ };
 
 /* The artefact of a storage format. */
 typedef struct format {
@@ -19,9 +19,9 @@ typedef struct format {
 } format;
 
 struct tw_selected {
-    char *path; /* NULL: files of the cache folder. */
-    int threads;
-    bool none; /* No artefact is asked. */
+    char *path;  /* Path of the only artefact. NULL: artefacts are in the cache folder. */
+    int threads; /* Number of threads of the machine. */
+    bool none;   /* True: no artefact decides. */
     format formats[FORMATS];
     int n; /* Number of formats that were asked for. */
 };
@@ -45,7 +45,7 @@ void tw_selected_close(tw_selected *s) {
     free(s);
 }
 
-/* Tells whether an artefact is of a family of products on this machine. */
+/* Tells whether an artefact is of the kernel `name` and of this machine. */
 static bool fits(const tw_selector *s, const char *name, int threads) {
     static const char *const axes[] = {"m", "n", "k"};
     tw_selector_info info;
@@ -83,7 +83,7 @@ int tw_selected_choose(tw_selected *s, const tw_vm_product *p, int legal, const 
     const int64_t problem[TW_SELECT_AXES] = {p->m, p->n, p->k};
     tw_selection choice;
     if (!selector || tw_select_choose(selector, problem, 0, &choice) != TW_OK) return -1;
-    /* An artefact's default rests on no measurement of such products. */
+    /* The artefact's default is no prediction: our own measurement is better. */
     if (choice.source != TW_SELECT_EXACT && choice.source != TW_SELECT_MODEL) return -1;
     for (int i = 0; i < legal; i++) {
         char words[64];
