@@ -28,8 +28,8 @@ kernel.c space/categorical.h
 kernel.c tune/gemm_bench.h
 problem.c kernels/gemm/space.h
 problem.h kernels/gemm/gemm.h
-select.c select/identity.h
 select.c tune/axes.h
+select.c tune/identity.h
 tune.c tune/report.h
 tune_model.c engine/timing.h
 tune_model.c tune/gemm_cpu.h

@@ -4,8 +4,8 @@
 #include "base/diag.h"
 #include "cli/cli.h"
 #include "cli/results.h"
-#include "select/identity.h"
 #include "tune/axes.h"
+#include "tune/identity.h"
 
 #include <jansson.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
 #include "base/diag.h"
 #include "base/divide.h"
 #include "base/team.h"
-#include "select/identity.h"
+#include "device/identity.h"
 #include "tune/cpu_rig.h"
 #include "tune/macros.h"
 

@@ -3,7 +3,7 @@
 
 #include "base/arena.h"
 #include "base/diag.h"
-#include "select/identity.h"
+#include "device/identity.h"
 #include "tune/gemm_kernels.h"
 #include "tune/gemm_vendor.h"
 #include "tune/macros.h"

@@ -5,8 +5,8 @@
 #include "support/lower.h"
 #include "support/support.h"
 
+#include "device/identity.h"
 #include "select/artefact.h"
-#include "select/identity.h"
 #include "tilewright/device.h"
 #include "tilewright/vm.h"
 #include "vm/cpu/selected.h"

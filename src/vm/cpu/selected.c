@@ -3,8 +3,10 @@
 #include "vm/cpu/selected.h"
 
 #include "base/file.h"
+#include "device/identity.h"
 #include "kernels/cpu/tiled.h"
-#include "select/identity.h"
+#include "tilewright/device.h"
+#include "tilewright/select.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,11 +51,14 @@ void tw_selected_close(tw_selected *s) {
 static bool fits(const tw_selector *s, const char *name, int threads) {
     static const char *const axes[] = {"m", "n", "k"};
     tw_selector_info info;
-    tw_select_match match;
+    tw_identity here;
+    tw_cpu cpu;
     tw_selector_describe(s, &info);
     bool good = !strcmp(info.kernel, name) && info.n_axes == 3;
     for (int a = 0; a < 3 && good; a++) good = !strcmp(info.axes[a], axes[a]);
-    return good && tw_identity_match(s, "cpu", threads, &match, NULL) == TW_OK && match == TW_SELECT_SAME;
+    tw_cpu_detect(&cpu);
+    tw_identity_of_cpu(&here, cpu.model, threads, cpu.isa);
+    return good && tw_selector_match(s, here.device, here.alike, here.architecture) == TW_SELECT_SAME;
 }
 
 static tw_selector *open_artefact(const tw_selected *s, tw_panel_format weights) {

@@ -4,8 +4,9 @@
 #include "device/fake_cuda.h"
 #include "select/opened.h"
 
-#include "select/identity.h"
+#include "device/identity.h"
 #include "tilewright/device.h"
+#include "tune/identity.h"
 
 #include <stdlib.h>
 
