@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/random.h"
+#include "base/text.h"
 #include "kernels/cpu/tiled.h"
 #include "tune/measure.h"
 #include "vm/cpu/product.h"
@@ -305,20 +306,13 @@ int tw_choices_products(const tw_choices *c, tw_vm_product *out, int most) {
 }
 
 void tw_choices_explain(const tw_choices *c, char *out, size_t size) {
-    size_t used = 0;
+    tw_text t = {out, size, 0};
     out[0] = 0;
-    for (const decision *d = c->decisions; d && used < size; d = d->next) {
-        int m = snprintf(out + used, size - used, "%s: %s, %s", d->shape, d->winner, d->by);
-        used += m > 0 ? (size_t)m : 0;
-        if (d->us > 0 && used < size) {
-            m = snprintf(out + used, size - used, ", %.0f us expected", d->us);
-            used += m > 0 ? (size_t)m : 0;
-        }
-        for (int i = 0; i < c->n && used < size; i++)
-            if (d->gflops[i] > 0) {
-                m = snprintf(out + used, size - used, "  %s %.0f GFLOP/s", name_of(i), d->gflops[i]);
-                used += m > 0 ? (size_t)m : 0;
-            }
-        if (used + 1 < size) out[used++] = '\n', out[used] = 0;
+    for (const decision *d = c->decisions; d; d = d->next) {
+        tw_text_add(&t, "%s: %s, %s", d->shape, d->winner, d->by);
+        if (d->us > 0) tw_text_add(&t, ", %.0f us expected", d->us);
+        for (int i = 0; i < c->n; i++)
+            if (d->gflops[i] > 0) tw_text_add(&t, "  %s %.0f GFLOP/s", name_of(i), d->gflops[i]);
+        tw_text_add(&t, "\n");
     }
 }
