@@ -160,8 +160,7 @@ static bool append(json_t *list, json_t *item) {
 void tw_page_add_plot(tw_page *p, const tw_page_plot *plot) {
     begin_part(p, PART_PLOTS, "<div class=\"plots\">\n");
     add_element(&p->body, "<figure class=\"plot\"><figcaption>", plot->title, "</figcaption>");
-    tw_buf_printf(&p->body, "<div class=\"canvas\"><canvas id=\"plot%zu\" role=\"img\"",
-                  json_array_size(p->plots));
+    tw_buf_printf(&p->body, "<div class=\"canvas\"><canvas id=\"plot%zu\" role=\"img\"", json_array_size(p->plots));
     add_element(&p->body, " aria-label=\"", plot->title, "\"></canvas></div>");
     if (plot->note) add_element(&p->body, "<p class=\"note\">", plot->note, "</p>");
     tw_buf_str(&p->body, "</figure>\n");

@@ -9,8 +9,8 @@
 
 typedef struct tw_page tw_page;
 
-/* Begins a page. `lead` introduces the page in a sentence or two. Here and below texts are UTF-8 without markup, and are
-   copied. Returns NULL if memory runs out. The caller closes the page. */
+/* Begins a page. `lead` introduces the page in a sentence or two. Here and below texts are UTF-8 without markup, and
+   are copied. Returns NULL if memory runs out. The caller closes the page. */
 tw_page *tw_page_open(const char *title, const char *lead);
 void tw_page_close(tw_page *p); /* NULL is fine. */
 
