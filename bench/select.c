@@ -22,7 +22,7 @@ enum { MACROS = 120, WAVES = 40, PROBLEMS = 1 << 14, COLD = 4000, WALKS = 200, W
 
 typedef struct bench {
     tw_arena arena;
-    bool waves; /* The artefact is of a model by waves, otherwise a direct one with corrections. */
+    bool waves; /* True: the artefact is by waves. False: it is direct and has corrections. */
     tw_artefact *artefact;
     tw_selector *s, *other;
     int64_t (*problems)[TW_SELECT_AXES];

@@ -482,7 +482,7 @@ static void problems_are_spread(void **state) {
     assert_int_equal(tw_store_read(s, NULL, take_spread, &list, NULL, NULL), TW_OK);
     assert_true(list.n == 60 && list.measurements == 60 * 5);
     int low = 0;
-    for (int i = 0; i < list.n; i++) low += list.problem[i][0] < 91; /* Half of the octaves. */
+    for (int i = 0; i < list.n; i++) low += list.problem[i][0] < 91; /* 91 is the geometric mean of the range. */
     assert_in_range(low, 28, 32);
     assert_int_equal(tw_campaign_run(&t.family, s, &o, &p, NULL), TW_OK);
     assert_true(!p.measured && p.had == 8 * TOY_MACROS * 3 + 60 * 5);
@@ -499,7 +499,7 @@ static void problems_are_spread(void **state) {
     tw_store_close(s);
 }
 
-/* Own oracles leave out vendors' configurations. Pruned oracles are looked for among those that are named. */
+/* The own oracle leaves out vendors' configurations. With `only` the oracle is one of the named configurations. */
 static void oracles_are_own_or_pruned(void **state) {
     (void)state;
     toy t;
@@ -536,7 +536,7 @@ static void oracles_are_own_or_pruned(void **state) {
     tw_store_close(s);
 }
 
-/* Wrong results are counted of configurations, of baselines and of choices that are no configuration. */
+/* Wrong results count whether a configuration, a baseline or a choice that is no configuration has them. */
 static void wrong_results_are_told(void **state) {
     (void)state;
     static const char elsewhere[] = "tile=7 stages=2";

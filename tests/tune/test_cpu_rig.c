@@ -103,7 +103,7 @@ static void families_measure_their_choices(void **state) {
     tw_family_close(NULL);
 }
 
-/* Opens the recorded family of an environment. The test fails if that fails. */
+/* Opens the recorded family of an environment. Fails the test on an error. */
 static tw_family open_recorded(tw_panel_format weights, const char *environment) {
     tw_family f;
     tw_diag d;
@@ -119,8 +119,8 @@ static int count_configs(const tw_family *f) {
     return n;
 }
 
-/* Each thread has a strip of all rows. Here strips differ by a panel, and one is wider than what is unpacked at a time
-   for a vendor. */
+/* Each thread has a strip of columns and all rows. The strips of the first problem differ by a panel. Those of the
+   second are wider than the panels that are unpacked for a vendor at a time. */
 static void strips_are_measured(void **state) {
     (void)state;
     const tw_gemm_cpu_options o = {.weights = {TW_BF16, 0}, .threads = 2, .strips = true};

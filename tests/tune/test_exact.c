@@ -32,7 +32,7 @@ static void train(toy *t, tw_store *s, tw_trained *out) {
     if (tw_train(&t->family, s, NULL, toy_artefact, out, &d) != TW_OK) fail_msg("%s", d.message);
 }
 
-/* The artefact lists the fastest configuration of each wanted problem, and the second. */
+/* Checks that the artefact lists the fastest and the second fastest configuration of each wanted problem. */
 static void expect_listed(const toy *t) {
     tw_selector *s;
     tw_diag d;
@@ -90,13 +90,13 @@ static void problems_are_listed(void **state) {
     assert_string_equal(trained.form, "none");
     expect_listed(&t);
     assert_int_equal(source_of(other), TW_SELECT_DEFAULT);
-    /* The model has one configuration. Those that are listed are others. */
+    /* The model has one configuration, and the listed configurations are others. */
     if (tw_campaign_run(&t.family, s, &o, NULL, &d) != TW_OK) fail_msg("%s", d.message);
     train(&t, s, &trained);
     assert_string_equal(trained.form, "spline");
     expect_listed(&t);
     assert_int_equal(source_of(other), TW_SELECT_MODEL);
-    /* What several campaigns measured is listed once. */
+    /* A problem that several campaigns measured is listed once. */
     measure(&t, s, "another");
     train(&t, s, &trained);
     expect_listed(&t);

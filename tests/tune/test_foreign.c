@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Child processes that are talked to in lines, and families whose command is a shell script. */
+/* Child processes that read and write lines, and families whose command is a shell script. */
 #define _GNU_SOURCE
 #include "support/support.h"
 
@@ -28,7 +28,7 @@ static bool no_child_is_left(void) {
     return waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD;
 }
 
-/* Waits for a line, or says what else came. */
+/* Waits for a line and returns it. Returns the name of any other event in parentheses. */
 static const char *hear(tw_child *c, double seconds) {
     static const char *const others[] = {"", "(silent)", "(ended)", "(long)", "(interrupted)"};
     tw_child_event e;
@@ -60,7 +60,7 @@ static void lines_go_both_ways(void **state) {
     tw_child_end(NULL, 1);
 }
 
-/* Lines of more than the socket holds are sent while as long ones are received. */
+/* Lines longer than the socket's buffer are sent and received at the same time. */
 static void long_lines_do_not_block(void **state) {
     (void)state;
     enum { N = 600000 };
@@ -233,7 +233,7 @@ static void a_family_is_described(void **state) {
     assert_int_equal(f.step[0], 4);
     assert_int_equal(f.step[1], 1);
     assert_true(f.most_work == 1000);
-    /* 48 has one value of stages, of which there are two otherwise; each comes with two orders. */
+    /* BM = 48 allows one value of stages, and other tiles two. Each value has two orders. */
     assert_int_equal(f.n_macros, 3);
     assert_int_equal(f.macros[0].n_micros, 4);
     assert_int_equal(f.macros[2].n_micros, 2);
@@ -268,11 +268,11 @@ static void a_family_is_described(void **state) {
     tw_family_close(&f);
 }
 
-/* Answers as a listener: what was received as text, "0:right:2 ". */
+/* A listener. */
 typedef struct heard {
-    char text[2000];
-    tw_status fails; /* What `result` returns. */
-    int left;        /* Times that `interrupted` returns false. Below 0: always. */
+    char text[2000]; /* The results: "candidate:status:median:samples:message " for each. */
+    tw_status fails; /* The value that `take` returns. */
+    int left;        /* How many times `is_interrupted` returns false. Below 0: always. */
 } heard;
 
 static tw_status take(void *context, const tw_measured *m, tw_diag *diag) {
@@ -289,7 +289,7 @@ static bool is_interrupted(void *context) {
     return h->left >= 0 && !h->left--;
 }
 
-/* A script that tells an environment and then runs the rest for each request, `$l`. */
+/* A script that writes an environment, and then runs `rest` for each request, `$l`. */
 #define SCRIPT(rest)                                                                                                   \
     "echo '{\"environment\": {\"device\": \"a toy\", \"sms\": 2, \"limit\": 96}}'\nwhile read -r l; do\n" rest         \
     "\ndone\n"
@@ -348,7 +348,7 @@ static void results_are_passed_on(void **state) {
     h = (heard){.left = -1, .fails = TW_ERR_MEMORY};
     assert_int_equal(measure(script, two, &h, &d), TW_ERR_MEMORY);
     assert_string_equal(h.text, "0:4:0.0:0:unsupported ");
-    /* An interruption ends it without an error, and the command with it. */
+    /* An interruption ends the measurement without an error, and ends the command. */
     h = (heard){.left = 2};
     assert_int_equal(measure(SCRIPT("sleep 1000"), two, &h, &d), TW_OK);
 }
@@ -382,7 +382,7 @@ static void a_command_starts_again(void **state) {
     assert_true(no_child_is_left());
 }
 
-/* Whatever a command writes, it is a result or an error with a message. */
+/* Random output of a command ends in an error with a message. */
 static void rubbish_ends_it(void **state) {
     static const char *const pieces[] = {"{",          "}",
                                          "\"config\"", ":",

@@ -40,7 +40,7 @@ static void sessions_end_with_judged_choices(void **state) {
     tw_session_free(&s);
 }
 
-/* The fastest of any vendor is measured with the finalists, although it is none of them. */
+/* The fastest configuration of a vendor is measured with the finalists, although it is none of them. */
 static void vendors_are_judged_apart(void **state) {
     (void)state;
     toy t;
@@ -181,7 +181,7 @@ static void sessions_go_on(void **state) {
     tw_session_free(&again);
 }
 
-/* With a budget, problems are no larger than the default's rate lets them be, and that rate is measured once. */
+/* With a budget the default's rate bounds the work of a problem. The rate is measured once. */
 static void budgets_limit_the_work(void **state) {
     (void)state;
     toy t;
@@ -191,7 +191,7 @@ static void budgets_limit_the_work(void **state) {
     o.seconds = 20;
     run(&s, &t, &o);
     const double most = s.most_work;
-    /* Time is left, and more problems are screened. */
+    /* The campaign uses the time that is left to screen more problems. */
     assert_true(s.trained.problems == 64 && !s.campaign.cut);
     assert_true(most > 0 && most < 2.0 * 512 * 512 * 2048);
     for (int i = 0; i < s.n; i++) assert_true(tw_family_work(&t.family, s.problems[i].result.problem) <= most);
@@ -200,7 +200,7 @@ static void budgets_limit_the_work(void **state) {
     run(&s, &t, &o);
     assert_true(t.measured == before && s.most_work == most);
     tw_session_free(&s);
-    /* Nothing can be learned in no time. */
+    /* A budget that is over at once leaves nothing to learn from. */
     tw_diag d;
     o.seconds = 1e-6;
     o.campaign.name = "late";
@@ -330,7 +330,7 @@ static void reports_say_what_sessions_found(void **state) {
                         .command = "tilewright tune toy",
                         .date = "2026-01-01",
                         .plots = "var Chart;"};
-    /* A model of configurations has no forms, and other samples than the model by waves. */
+    /* The report of a model of configurations lacks the forms by waves, and tells its samples otherwise. */
     tw_session spline = s;
     spline.trained.form = "spline";
     r.session = &spline;

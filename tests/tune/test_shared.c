@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A device that others use, too: samples are taken in turn, and the least one counts. */
+/* A device that others use as well: samples of configurations are taken in turn, and the least sample counts. */
 #include "tune/toy_files.h"
 
 #include "tune/evaluate.h"
 #include "tune/trials.h"
 
-/* Counts the calls whose samples are taken in turn, and those with a single sample. */
+/* Numbers of calls: all, those whose samples are taken in turn, and those with a single sample. */
 static int calls, turns, single;
 
 static tw_status counting(void *self, const int64_t *problem, const char *const *configs, int n,
@@ -48,7 +48,7 @@ static tw_status take_evaluation(void *context, const tw_evaluation *e, tw_diag 
     return TW_OK;
 }
 
-/* Every configuration has the samples 1, 5 and 9 times its time. */
+/* Measures every configuration as 5, 1 and 9 times its time. */
 static tw_status delayed(void *self, const int64_t *problem, const char *const *configs, int n,
                          const tw_measure_protocol *p, const tw_family_listener *l, tw_diag *diag) {
     const toy *t = self;

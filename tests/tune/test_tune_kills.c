@@ -102,7 +102,7 @@ static void check_report(bool must) {
     tw_buf_free(&text);
 }
 
-/* Runs a whole session. The test fails if it fails. */
+/* Runs a whole session. Fails the test if the session fails. */
 static void run_whole(void) {
     int status;
     const pid_t child = start();
