@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Campaigns whose budget is too short for all configurations that cover the screened problems. */
 #define _POSIX_C_SOURCE 200809L
-#include "tune/toy_files.h"
+#include "tune/toy_family.h"
 
 #include "tune/campaign.h"
 #include "tune/trials.h"
@@ -19,8 +19,8 @@ static tw_status slowly(void *self, const int64_t *problem, const char *const *c
     return toy_measure(self, problem, configs, n, p, l, diag);
 }
 
-/* Runs a campaign that measures at most `measured` configurations. 0: no limit. Returns the most configurations of a
-   call with several samples, which are those of a problem of the spread. */
+/* Runs a campaign of at most so many configurations, 0: any number, and returns the most configurations of a problem of
+ * the spread. */
 static int run(const char *path, double seconds, int64_t measured) {
     static const tw_family_calls calls = {slowly, toy_baseline, toy_close};
     const tw_campaign_options o = {.name = "tune",
@@ -33,11 +33,12 @@ static int run(const char *path, double seconds, int64_t measured) {
                                    .samples = 2,
                                    .seed = 1};
     toy t;
+    tw_store *s;
     tw_diag d;
     toy_open(&t);
     t.family.calls = &calls;
     most = 0;
-    tw_store *s = toy_open_store(path);
+    if (tw_store_open(&s, path, false, &d) != TW_OK) fail_msg("%s", d.message);
     if (tw_campaign_run(&t.family, s, &o, NULL, &d) != TW_OK) fail_msg("%s", d.message);
     tw_store_close(s);
     return most;
@@ -48,7 +49,7 @@ static void few_configurations_are_spread(void **state) {
     char *folder = test_folder_make(), path[512];
     snprintf(path, sizeof path, "%s/short.db", folder);
     assert_int_equal(run(path, 0.25, 0), 4);
-    /* The same campaign with more time goes on with as many configurations. */
+    /* The campaign goes on with as many. */
     assert_int_equal(run(path, 1, 0), 4);
     snprintf(path, sizeof path, "%s/long.db", folder);
     assert_int_equal(run(path, 8, 150), 9);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Families, campaigns, trials, training and evaluation, on a family with known times. */
-#include "tune/toy_files.h"
+#include "tune/toy_store.h"
 
 #include "tilewright/select.h"
 #include "tune/evaluate.h"
@@ -128,7 +128,7 @@ static void slow_choices_are_dropped(void **state) {
     toy t;
     toy_open(&t);
     t.family.macro = 0;
-    tw_store *s = toy_open_store(toy_store);
+    tw_store *s = open_store();
     tw_campaign_progress p;
     tw_diag d;
     if (tw_campaign_run(&t.family, s, &usual, &p, &d) != TW_OK) fail_msg("%s", d.message);
@@ -186,14 +186,14 @@ static void campaigns_go_on(void **state) {
     o.context = &t;
     int runs = 0;
     for (; p.cut; runs++) {
-        tw_store *s = toy_open_store(toy_store);
+        tw_store *s = open_store();
         t.end = 17;
         assert_int_equal(tw_campaign_run(&t.family, s, &o, &p, NULL), TW_OK);
         assert_true(p.measured <= 17);
         tw_store_close(s);
     }
     assert_true(runs > 5);
-    tw_store *s = toy_open_store(toy_store);
+    tw_store *s = open_store();
     counting c = {0};
     assert_int_equal(tw_store_read(s, NULL, count, &c, NULL, NULL), TW_OK);
     assert_int_equal(c.rows, t.measured);
@@ -206,7 +206,7 @@ static void wrong_results_are_kept_as_such(void **state) {
     toy t;
     toy_open(&t);
     t.wrong = "tile=16 stages=4";
-    tw_store *s = toy_open_store(toy_store);
+    tw_store *s = open_store();
     tw_campaign_progress p;
     assert_int_equal(tw_campaign_run(&t.family, s, &usual, &p, NULL), TW_OK);
     assert_true(p.wrong > 0 && p.failed == 0);
@@ -265,7 +265,7 @@ static void trials_are_read_by_phase(void **state) {
     (void)state;
     toy t;
     toy_open(&t);
-    tw_store *s = toy_open_store(toy_store);
+    tw_store *s = open_store();
     add_trial(s, "a|screen|1", "m=64 n=32 k=64", "tile=16 stages=4", "us", 9, 1, 2);
     add_trial(s, "a|screen|2", "m=16 n=32 k=64", "tile=32 stages=2", "us", 3, 5, 4);
     add_trial(s, "a|points|3", "m=64 n=32 k=64", "tile=64 stages=8", "us", 6, 6, 6);
@@ -331,17 +331,17 @@ static void choices_come_near_the_best(void **state) {
     (void)state;
     toy t;
     toy_open(&t);
-    tw_store *s = toy_open_store(toy_store);
+    tw_store *s = open_store();
     tw_diag d;
     tw_trained trained;
-    assert_int_equal(tw_train(&t.family, s, NULL, toy_artefact, &trained, &d), TW_ERR_USAGE);
+    assert_int_equal(tw_train(&t.family, s, NULL, artefact, &trained, &d), TW_ERR_USAGE);
     assert_non_null(strstr(d.message, "too few measurements of toy"));
     assert_int_equal(tw_campaign_run(&t.family, s, &usual, NULL, NULL), TW_OK);
-    if (tw_train(&t.family, s, "tune", toy_artefact, &trained, &d) != TW_OK) fail_msg("%s", d.message);
+    if (tw_train(&t.family, s, "tune", artefact, &trained, &d) != TW_OK) fail_msg("%s", d.message);
     assert_true(trained.problems == usual.screens && trained.share > 0.9 && trained.quality.n > 50);
     tw_selector *selector;
     tw_selector_info info;
-    assert_int_equal(tw_selector_open(&selector, toy_artefact, NULL), TW_OK);
+    assert_int_equal(tw_selector_open(&selector, artefact, NULL), TW_OK);
     tw_selector_describe(selector, &info);
     assert_string_equal(info.kernel, "toy");
     assert_non_null(strstr(info.about, trained.form));
@@ -381,18 +381,18 @@ static void artefacts_say_what_models_say(void **state) {
     (void)state;
     toy t;
     toy_open(&t);
-    tw_store *s = toy_open_store(toy_store);
+    tw_store *s = open_store();
     tw_training training;
     tw_trained trained;
     tw_selector *selector;
     tw_wave_model *m = NULL;
     assert_int_equal(tw_campaign_run(&t.family, s, &usual, NULL, NULL), TW_OK);
-    assert_int_equal(tw_train(&t.family, s, "tune", toy_artefact, &trained, NULL), TW_OK);
+    assert_int_equal(tw_train(&t.family, s, "tune", artefact, &trained, NULL), TW_OK);
     assert_int_equal(tw_training_read(&training, &t.family, s, "tune", NULL), TW_OK);
     tw_wave_form form = TW_WAVE_FULL;
     while (strcmp(trained.form, tw_train_form(form)) != 0) form++;
     assert_int_equal(tw_train_fit(&m, &t.family, &training, form, NULL), TW_OK);
-    assert_int_equal(tw_selector_open(&selector, toy_artefact, NULL), TW_OK);
+    assert_int_equal(tw_selector_open(&selector, artefact, NULL), TW_OK);
     tw_random r = tw_random_seed(3);
     int same = 0;
     for (int i = 0; i < 300; i++) {
@@ -426,6 +426,7 @@ static tw_status take_last(void *context, const tw_evaluation *e, tw_diag *diag)
 /* Evaluates a problem by a strategy that always chooses `config`. */
 static tw_evaluation evaluate_fixed(toy *t, const char *config) {
     char file[600];
+    tw_store *s;
     tw_diag d;
     tw_evaluation e = {.n = 0};
     const tw_strategy strategy = {"fixed", false, choose_fixed, (void *)config};
@@ -436,8 +437,8 @@ static tw_evaluation evaluate_fixed(toy *t, const char *config) {
                                    .n_strategies = 1,
                                    .result = take_last,
                                    .context = &e};
-    snprintf(file, sizeof file, "%s.%s", toy_store, t->wrong ? t->wrong : "none");
-    tw_store *s = toy_open_store(file);
+    snprintf(file, sizeof file, "%s.%s", path, t->wrong ? t->wrong : "none");
+    if (tw_store_open(&s, file, false, &d) != TW_OK) fail_msg("%s", d.message);
     if (tw_evaluate(&t->family, s, &o, &d) != TW_OK) fail_msg("%s", d.message);
     tw_store_close(s);
     return e;
@@ -476,7 +477,7 @@ static void problems_are_spread(void **state) {
     tw_campaign_progress p;
     tw_trained trained;
     toy_open(&t);
-    tw_store *s = toy_open_store(toy_store);
+    tw_store *s = open_store();
     assert_int_equal(tw_campaign_run(&t.family, s, &o, &p, NULL), TW_OK);
     assert_true(!p.cut && p.jobs == 68 && p.planned == 68 && p.measured == 8 * TOY_MACROS * 3 + 60 * 5 && !p.had);
     assert_int_equal(tw_store_read(s, NULL, take_spread, &list, NULL, NULL), TW_OK);
@@ -486,7 +487,7 @@ static void problems_are_spread(void **state) {
     assert_in_range(low, 28, 32);
     assert_int_equal(tw_campaign_run(&t.family, s, &o, &p, NULL), TW_OK);
     assert_true(!p.measured && p.had == 8 * TOY_MACROS * 3 + 60 * 5);
-    assert_int_equal(tw_train(&t.family, s, "tune", toy_artefact, &trained, NULL), TW_OK);
+    assert_int_equal(tw_train(&t.family, s, "tune", artefact, &trained, NULL), TW_OK);
     assert_string_equal(trained.form, "spline");
     assert_true(trained.problems == 60 + 8 && trained.share > 0.95 && trained.quality.n == (60 + 8) * 5);
     /* Few problems: 3 of m, 2 of n, 2 of k. */
@@ -521,7 +522,7 @@ static void oracles_are_own_or_pruned(void **state) {
                              .n_strategies = 3,
                              .result = take_last,
                              .context = &e};
-    tw_store *s = toy_open_store(toy_store);
+    tw_store *s = open_store();
     assert_int_equal(tw_evaluate(&t.family, s, &o, NULL), TW_OK);
     assert_int_equal(e.configs, TOY_MACROS * 3);
     assert_int_equal(strncmp(e.own, "tile=128", 8), 0);
@@ -578,16 +579,16 @@ int main(void) {
         cmocka_unit_test(problems_are_divided),
         cmocka_unit_test(usual_problems_are_drawn),
         cmocka_unit_test(plans_cover_all_choices),
-        cmocka_unit_test_setup_teardown(slow_choices_are_dropped, toy_setup, toy_teardown),
-        cmocka_unit_test_setup_teardown(campaigns_go_on, toy_setup, toy_teardown),
-        cmocka_unit_test_setup_teardown(wrong_results_are_kept_as_such, toy_setup, toy_teardown),
+        cmocka_unit_test_setup_teardown(slow_choices_are_dropped, setup, teardown),
+        cmocka_unit_test_setup_teardown(campaigns_go_on, setup, teardown),
+        cmocka_unit_test_setup_teardown(wrong_results_are_kept_as_such, setup, teardown),
         cmocka_unit_test(keys_name_campaign_and_phase),
-        cmocka_unit_test_setup_teardown(trials_are_read_by_phase, toy_setup, toy_teardown),
-        cmocka_unit_test_setup_teardown(choices_come_near_the_best, toy_setup, toy_teardown),
-        cmocka_unit_test_setup_teardown(artefacts_say_what_models_say, toy_setup, toy_teardown),
-        cmocka_unit_test_setup_teardown(wrong_results_are_told, toy_setup, toy_teardown),
-        cmocka_unit_test_setup_teardown(problems_are_spread, toy_setup, toy_teardown),
-        cmocka_unit_test_setup_teardown(oracles_are_own_or_pruned, toy_setup, toy_teardown),
+        cmocka_unit_test_setup_teardown(trials_are_read_by_phase, setup, teardown),
+        cmocka_unit_test_setup_teardown(choices_come_near_the_best, setup, teardown),
+        cmocka_unit_test_setup_teardown(artefacts_say_what_models_say, setup, teardown),
+        cmocka_unit_test_setup_teardown(wrong_results_are_told, setup, teardown),
+        cmocka_unit_test_setup_teardown(problems_are_spread, setup, teardown),
+        cmocka_unit_test_setup_teardown(oracles_are_own_or_pruned, setup, teardown),
         cmocka_unit_test(shares_are_summarised),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Problems that are measured by name, in an artefact with a model and without one. */
-#include "tune/toy_files.h"
+#include "tune/toy_store.h"
 
 #include "tilewright/select.h"
 #include "tune/campaign.h"
@@ -29,14 +29,14 @@ static void measure(toy *t, tw_store *s, const char *campaign) {
 
 static void train(toy *t, tw_store *s, tw_trained *out) {
     tw_diag d;
-    if (tw_train(&t->family, s, NULL, toy_artefact, out, &d) != TW_OK) fail_msg("%s", d.message);
+    if (tw_train(&t->family, s, NULL, artefact, out, &d) != TW_OK) fail_msg("%s", d.message);
 }
 
 /* Checks that the artefact lists the fastest and the second fastest configuration of each wanted problem. */
 static void expect_listed(const toy *t) {
     tw_selector *s;
     tw_diag d;
-    if (tw_selector_open(&s, toy_artefact, &d) != TW_OK) fail_msg("%s", d.message);
+    if (tw_selector_open(&s, artefact, &d) != TW_OK) fail_msg("%s", d.message);
     for (int i = 0; i < 2; i++) {
         double least = (double)INFINITY, second = (double)INFINITY;
         char best[100] = "", next[100] = "", config[100];
@@ -68,7 +68,7 @@ static tw_select_source source_of(const int64_t *problem) {
     tw_selector *s;
     tw_selection choice;
     tw_diag d;
-    if (tw_selector_open(&s, toy_artefact, &d) != TW_OK) fail_msg("%s", d.message);
+    if (tw_selector_open(&s, artefact, &d) != TW_OK) fail_msg("%s", d.message);
     assert_int_equal(tw_select_choose(s, problem, 0, &choice), TW_OK);
     tw_selector_close(s);
     return choice.source;
@@ -83,8 +83,8 @@ static void problems_are_listed(void **state) {
     tw_diag d;
     tw_trained trained;
     toy_open(&t);
-    tw_store *s = toy_open_store(toy_store);
-    assert_int_equal(tw_train(&t.family, s, NULL, toy_artefact, &trained, &d), TW_ERR_USAGE);
+    tw_store *s = open_store();
+    assert_int_equal(tw_train(&t.family, s, NULL, artefact, &trained, &d), TW_ERR_USAGE);
     measure(&t, s, "model");
     train(&t, s, &trained);
     assert_string_equal(trained.form, "none");
@@ -105,5 +105,5 @@ static void problems_are_listed(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(problems_are_listed)};
-    return cmocka_run_group_tests(tests, toy_setup, toy_teardown);
+    return cmocka_run_group_tests(tests, setup, teardown);
 }

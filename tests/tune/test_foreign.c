@@ -233,7 +233,7 @@ static void a_family_is_described(void **state) {
     assert_int_equal(f.step[0], 4);
     assert_int_equal(f.step[1], 1);
     assert_true(f.most_work == 1000);
-    /* BM = 48 allows one value of stages, and other tiles two. Each value has two orders. */
+    /* 48 has one value of stages, of which there are two otherwise; each comes with two orders. */
     assert_int_equal(f.n_macros, 3);
     assert_int_equal(f.macros[0].n_micros, 4);
     assert_int_equal(f.macros[2].n_micros, 2);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tuning sessions and their reports, on a family whose times are known. */
-#include "tune/toy_files.h"
+#include "tune/toy_store.h"
 
 #include "base/buf.h"
 #include "base/file.h"
@@ -8,11 +8,11 @@
 #include "tune/regime.h"
 #include "tune/report.h"
 
-static const tw_session_options usual = {.campaign = TOY_CAMPAIGN, .problems = 12, .seed = 7, .artefact = toy_artefact};
+static const tw_session_options usual = {.campaign = TOY_CAMPAIGN, .problems = 12, .seed = 7, .artefact = artefact};
 
 static void run(tw_session *out, const toy *t, const tw_session_options *o) {
     tw_diag d;
-    tw_store *s = toy_open_store(toy_store);
+    tw_store *s = open_store();
     if (tw_session_run(out, &t->family, s, o, &d) != TW_OK) fail_msg("%s", d.message);
     tw_store_close(s);
 }
@@ -23,7 +23,7 @@ static void sessions_end_with_judged_choices(void **state) {
     tw_session s;
     toy_open(&t);
     run(&s, &t, &usual);
-    assert_true(tw_file_exists(toy_artefact) && s.artefact_bytes > 0 && !s.interrupted);
+    assert_true(tw_file_exists(artefact) && s.artefact_bytes > 0 && !s.interrupted);
     assert_true(s.n == 12 && s.without == 0 && s.trained.share > 0.9);
     const tw_session_summary chosen = tw_session_summarise(&t.family, &s, s.problems[0].select, 0),
                              usual_one = tw_session_summarise(&t.family, &s, 0, 0),
@@ -103,7 +103,7 @@ static tw_status take_key(void *context, const tw_measurement *m, tw_diag *diag)
 /* Reads the keys of all measurements of the store. The next call overwrites the result. */
 static const key_list *read_keys(void) {
     static key_list l;
-    tw_store *s = toy_open_store(toy_store);
+    tw_store *s = open_store();
     l.n = 0;
     assert_int_equal(tw_store_read(s, NULL, take_key, &l, NULL, NULL), TW_OK);
     tw_store_close(s);
@@ -161,7 +161,7 @@ static void sessions_go_on(void **state) {
         run(&first, &t, &o);
         ended = !first.interrupted;
         /* The first session is interrupted before it trains. */
-        if (!runs) assert_true(!ended && !tw_file_exists(toy_artefact));
+        if (!runs) assert_true(!ended && !tw_file_exists(artefact));
         if (!ended) tw_session_free(&first);
     }
     assert_true(runs > 5);
@@ -204,7 +204,7 @@ static void budgets_limit_the_work(void **state) {
     tw_diag d;
     o.seconds = 1e-6;
     o.campaign.name = "late";
-    tw_store *store = toy_open_store(toy_store);
+    tw_store *store = open_store();
     assert_int_equal(tw_session_run(&s, &t.family, store, &o, &d), TW_ERR_USAGE);
     assert_non_null(strstr(d.message, "give it more seconds"));
     tw_store_close(store);
@@ -321,12 +321,12 @@ static void reports_say_what_sessions_found(void **state) {
     toy_open(&t);
     t.wrong = "tile=32 stages=8";
     run(&s, &t, &usual);
-    tw_store *store = toy_open_store(toy_store);
+    tw_store *store = open_store();
     tw_tune_report r = {.family = &t.family,
                         .session = &s,
                         .store = store,
                         .campaign = "tune",
-                        .artefact = toy_artefact,
+                        .artefact = artefact,
                         .command = "tilewright tune toy",
                         .date = "2026-01-01",
                         .plots = "var Chart;"};
@@ -334,16 +334,16 @@ static void reports_say_what_sessions_found(void **state) {
     tw_session spline = s;
     spline.trained.form = "spline";
     r.session = &spline;
-    if (tw_tune_report_write(&r, toy_page, &d) != TW_OK) fail_msg("%s", d.message);
-    assert_int_equal(tw_file_read(&text, toy_page, &d), TW_OK);
+    if (tw_tune_report_write(&r, page, &d) != TW_OK) fail_msg("%s", d.message);
+    assert_int_equal(tw_file_read(&text, page, &d), TW_OK);
     assert_non_null(strstr(text.data, "each predicted without itself"));
     assert_null(strstr(text.data, "Wave, linear and step"));
     tw_buf_free(&text);
     text = (tw_buf){0};
     r.session = &s;
-    if (tw_tune_report_write(&r, toy_page, &d) != TW_OK) fail_msg("%s", d.message);
+    if (tw_tune_report_write(&r, page, &d) != TW_OK) fail_msg("%s", d.message);
     tw_store_close(store);
-    assert_int_equal(tw_file_read(&text, toy_page, &d), TW_OK);
+    assert_int_equal(tw_file_read(&text, page, &d), TW_OK);
     assert_non_null(strstr(text.data, "Wave, linear and step"));
     assert_non_null(strstr(text.data, "on its own samples"));
     char words[200], mean[64];
@@ -367,14 +367,14 @@ static void reports_say_what_sessions_found(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(sessions_end_with_judged_choices, toy_setup, toy_teardown),
-        cmocka_unit_test_setup_teardown(vendors_are_judged_apart, toy_setup, toy_teardown),
-        cmocka_unit_test_setup_teardown(regimes_are_summarised_apart, toy_setup, toy_teardown),
-        cmocka_unit_test_setup_teardown(problems_are_held_out, toy_setup, toy_teardown),
-        cmocka_unit_test_setup_teardown(sessions_go_on, toy_setup, toy_teardown),
-        cmocka_unit_test_setup_teardown(budgets_limit_the_work, toy_setup, toy_teardown),
-        cmocka_unit_test_setup_teardown(progress_is_told, toy_setup, toy_teardown),
+        cmocka_unit_test_setup_teardown(sessions_end_with_judged_choices, setup, teardown),
+        cmocka_unit_test_setup_teardown(vendors_are_judged_apart, setup, teardown),
+        cmocka_unit_test_setup_teardown(regimes_are_summarised_apart, setup, teardown),
+        cmocka_unit_test_setup_teardown(problems_are_held_out, setup, teardown),
+        cmocka_unit_test_setup_teardown(sessions_go_on, setup, teardown),
+        cmocka_unit_test_setup_teardown(budgets_limit_the_work, setup, teardown),
+        cmocka_unit_test_setup_teardown(progress_is_told, setup, teardown),
         cmocka_unit_test(regimes_are_defined_once),
-        cmocka_unit_test_setup_teardown(reports_say_what_sessions_found, toy_setup, toy_teardown)};
+        cmocka_unit_test_setup_teardown(reports_say_what_sessions_found, setup, teardown)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A device that others use as well: samples of configurations are taken in turn, and the least sample counts. */
-#include "tune/toy_files.h"
+#include "tune/toy_store.h"
 
 #include "tune/evaluate.h"
 #include "tune/trials.h"
@@ -24,7 +24,7 @@ static void campaign(bool shared) {
     toy_open(&t);
     t.family.calls = &spy;
     t.family.shared = shared;
-    tw_store *s = toy_open_store(toy_store);
+    tw_store *s = open_store();
     calls = turns = single = 0;
     tw_diag d;
     if (tw_campaign_run(&t.family, s, &o, NULL, &d) != TW_OK) fail_msg("%s", d.message);
@@ -78,7 +78,7 @@ static void the_least_sample_counts(void **state) {
     tw_diag d;
     toy_open(&t);
     t.family.calls = &slow;
-    tw_store *s = toy_open_store(toy_store);
+    tw_store *s = open_store();
     if (tw_campaign_run(&t.family, s, &o, NULL, &d) != TW_OK) fail_msg("%s", d.message);
     for (int shared = 0; shared < 2; shared++) {
         tw_trials trials;
@@ -109,5 +109,5 @@ static void the_least_sample_counts(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(samples_are_taken_in_turn),
                                        cmocka_unit_test(the_least_sample_counts)};
-    return cmocka_run_group_tests(tests, toy_setup, toy_teardown);
+    return cmocka_run_group_tests(tests, setup, teardown);
 }
