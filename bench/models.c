@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bench_models STORE [--device TEXT] [--commit NAME] [--forms] [--sizes] [--data]: prints what models of a
-   recorded GPU's bf16 products are worth, a line of JSON each. They learn from the campaigns of the store, and are
-   judged on the problems that it has of an evaluation, which must be others.
+/* bench_models STORE [--device TEXT] [--commit NAME] [--forms [--only FORM]] [--sizes] [--data]: judges models of a
+   recorded GPU's bf16 products, and prints a line of JSON for each. The models learn from the campaigns of the store,
+   and are judged on the problems of its evaluation, which must be others.
 
-     --forms  each form, with few configurations to choose from and with all, and a network's predictions a second
-     --sizes  networks of the sizes of ISAAC's Table 2, with logarithms and without
-     --data   three forms by the number of problems learned from
+     --forms  judges each form of model, with few configurations to choose from and with all, and prints how many
+              predictions a second a network makes
+     --sizes  judges networks of the sizes of ISAAC's Table 2, with logarithms and without
+     --data   judges three forms by the number of problems that they learn from
 
-   A choice is among the configurations with a time on the problem. The oracle is the fastest of them. Fields own_...
-   are of choices and oracles without a vendor's configurations. A wrong result makes all rows incorrect. */
+   A model chooses among the configurations with a time on the problem. The oracle is the fastest of them. Fields
+   own_... are of choices and oracles without a vendor's configurations. If the store has a wrong result, all rows say
+   that they are not correct. */
 #include "tune/models.h"
 #include "base/clock.h"
 #include "base/diag.h"
@@ -23,35 +25,39 @@
 #include <string.h>
 #include <time.h>
 
-enum { PROBLEMS = 400, ROUNDS = 5, BATCH = 4096 };
+enum {
+    PROBLEMS = 400, /* The most evaluated problems. */
+    ROUNDS = 5,     /* How many times each problem is decided to time decisions. */
+    BATCH = 4096    /* Configurations that a network predicts at a time. */
+};
 
-/* An evaluated problem. */
+/* An evaluated problem. Arrays have an element for each configuration, in the order of tw_features. */
 typedef struct held {
     char words[120];
     int64_t problem[TW_SELECT_AXES];
-    double *time;    /* [configs]: time by the latest stage. 0: none. */
-    int *stage;      /* [configs]: the stage of the time. */
-    double least[2]; /* Time of the oracle: of all configurations, and of those that are no vendor's. */
+    double *time;    /* Median time of each configuration in its latest stage, in microseconds. 0: there is none. */
+    int *stage;      /* Stage of each time: 1 "first", 2 "close", 3 "final". 0: there is no time. */
+    double least[2]; /* Time of the oracle. [0]: of all configurations. [1]: of those that are no vendor's. */
 } held;
 
 typedef struct bench {
     tw_family f;
     char environment[2048];
     tw_trials trials;
-    tw_features *features; /* For indices of configurations. */
-    bool *vendor;          /* [configs]: the configuration is a vendor's. */
+    tw_features *features; /* Numbers the configurations. */
+    bool *vendor;          /* True for each configuration that is a vendor's. */
     held of[PROBLEMS];
-    int n;
-    int64_t wrong; /* Measurements with a wrong result. */
-    double *scores;
+    int n;          /* Number of evaluated problems. */
+    int64_t wrong;  /* Number of measurements with a wrong result. */
+    double *scores; /* A model's score of each configuration for one problem. */
 } bench;
 
-/* What choices are worth. */
+/* The result of judging a model. */
 typedef struct worth {
-    tw_evaluate_summary few; /* Of the shares. */
-    double error;            /* Mean relative error of predicted times. 0: none is predicted. */
-    double squared;          /* Mean squared error of their natural logarithms. */
-    double ns;               /* Median time of a decision. */
+    tw_evaluate_summary shares; /* Shares: the oracle's time divided by that of the choice. */
+    double error;               /* Mean relative error of predicted times. 0: the model predicts no times. */
+    double squared;             /* Mean squared error of natural logarithms of times. 0: the model predicts no times. */
+    double ns;                  /* Median time of a decision in nanoseconds. */
 } worth;
 
 /* ---- data */
@@ -126,7 +132,8 @@ static tw_status read_all(bench *b, const char *path, tw_diag *diag) {
     return st;
 }
 
-/* Copies the trials of a share of the problems, those whose hash is below it. */
+/* Copies the trials of a share of the problems. A number drawn from a problem's hash decides whether it is kept, so
+   that a larger share has all problems of a smaller one. False: out of memory. */
 static bool keep(tw_trial_list *to, const tw_trial_list *from, double share) {
     *to = (tw_trial_list){malloc(((size_t)from->n + 1) * sizeof *to->at), 0, from->n};
     for (int i = 0; to->at && i < from->n; i++) {
@@ -146,11 +153,6 @@ static int count_problems(const tw_trial_list *l) {
 
 /* ---- judging */
 
-static int by_size(const void *a, const void *b) {
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* Returns the median of the times of decisions, in nanoseconds. */
 static double time_decisions(const bench *b, tw_model *m) {
     static double times[PROBLEMS * ROUNDS];
@@ -162,11 +164,10 @@ static double time_decisions(const bench *b, tw_model *m) {
             tw_model_choose(m, b->of[i].problem, config, sizeof config);
             times[n++] = (double)(tw_now_ns() - began);
         }
-    qsort(times, (size_t)n, sizeof *times, by_size);
-    return n ? times[n / 2] : 0;
+    return tw_stats_of(times, (size_t)n).median;
 }
 
-/* Judges a model, with a vendor's configurations or without. */
+/* Judges a model. With `own` vendors' configurations are left out. */
 static worth judge(bench *b, tw_model *m, bool own) {
     static double shares[PROBLEMS];
     worth w = {.ns = 0};
@@ -189,7 +190,7 @@ static worth judge(bench *b, tw_model *m, bool own) {
     }
     w.error = tw_model_predicts(m) && n ? w.error / n : 0;
     w.squared = tw_model_predicts(m) && n ? w.squared / n : 0;
-    w.few = tw_evaluate_summarise(shares, b->n);
+    w.shares = tw_evaluate_summarise(shares, b->n);
     w.ns = time_decisions(b, m);
     return w;
 }
@@ -202,11 +203,12 @@ static void print(json_t *o) {
     json_decref(o);
 }
 
-/* A model and what its rows say of it. */
+/* A model that is judged. */
 typedef struct subject {
-    const char *kind, *name;
+    const char *kind; /* Field "case" of its rows. */
+    const char *name; /* Field "form" of its rows. */
     tw_model_form form;
-    const tw_trials *trials;
+    const tw_trials *trials; /* The trials that it learns from. */
     tw_model_options options;
     double seconds; /* Time of training. */
 } subject;
@@ -237,13 +239,14 @@ static tw_status print_row(bench *b, subject *s, tw_model **m, bool all, tw_diag
     st = restrict_to(b, s, m, all, false, diag);
     if (st != TW_OK) return st;
     const worth w = judge(b, *m, false);
-    json_t *r = json_pack(
-        "{s:s, s:s, s:s, s:b, s:i, s:i, s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:b}", "case", s->kind,
-        "form", s->name, "choices", all ? "all" : "few", "logarithms", !s->options.plain, "samples",
-        t->spread.n + t->screens.n, "train_problems", count_problems(&t->spread) + count_problems(&t->screens),
-        "problems", w.few.n, "of_best", w.few.mean, "low5", w.few.low5, "worst", w.few.worst, "own_of_best",
-        own.few.mean, "own_low5", own.few.low5, "own_worst", own.few.worst, "train_s", s->seconds, "decision_ns", w.ns,
-        "bytes", (json_int_t)tw_model_bytes(*m), "weights", (json_int_t)tw_model_weights(*m), "correct", b->wrong == 0);
+    json_t *r = json_pack("{s:s, s:s, s:s, s:b, s:i, s:i, s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:b}",
+                          "case", s->kind, "form", s->name, "choices", all ? "all" : "few", "logarithms",
+                          !s->options.plain, "samples", t->spread.n + t->screens.n, "train_problems",
+                          count_problems(&t->spread) + count_problems(&t->screens), "problems", w.shares.n, "of_best",
+                          w.shares.mean, "low5", w.shares.low5, "worst", w.shares.worst, "own_of_best", own.shares.mean,
+                          "own_low5", own.shares.low5, "own_worst", own.shares.worst, "train_s", s->seconds,
+                          "decision_ns", w.ns, "bytes", (json_int_t)tw_model_bytes(*m), "weights",
+                          (json_int_t)tw_model_weights(*m), "correct", b->wrong == 0);
     if (r && tw_model_predicts(*m)) {
         json_object_set_new(r, "mean_error", json_real(w.error));
         json_object_set_new(r, "mse_log", json_real(w.squared));
@@ -256,7 +259,7 @@ static tw_status print_row(bench *b, subject *s, tw_model **m, bool all, tw_diag
     return TW_OK;
 }
 
-/* Prints predictions a second of a model's network, by one thread if BLAS has one. Features are made beforehand. */
+/* Prints how many predictions a second a model's network makes from given features. BLAS decides on the threads. */
 static tw_status print_speed(bench *b, tw_model *m, const char *name, tw_diag *diag) {
     const size_t columns = (size_t)b->features->columns;
     float *x = malloc(BATCH * columns * sizeof *x), *y = malloc(BATCH * sizeof *y);
@@ -272,10 +275,10 @@ static tw_status print_speed(bench *b, tw_model *m, const char *name, tw_diag *d
         times[r] = (double)(tw_now_ns() - began);
     }
     if (st == TW_OK) {
-        qsort(times, ROUNDS * 4, sizeof *times, by_size);
+        const tw_stats ns = tw_stats_of(times, ROUNDS * 4);
         print(json_pack("{s:s, s:s, s:I, s:f, s:f, s:b}", "case", "speed", "form", name, "weights",
-                        (json_int_t)tw_model_weights(m), "configs_per_second", BATCH / times[ROUNDS * 2] * 1e9,
-                        "configs_per_second_best", BATCH / times[0] * 1e9, "correct", b->wrong == 0));
+                        (json_int_t)tw_model_weights(m), "configs_per_second", BATCH / ns.median * 1e9,
+                        "configs_per_second_best", BATCH / ns.min * 1e9, "correct", b->wrong == 0));
     }
     free(x);
     free(y);
@@ -297,7 +300,7 @@ static tw_status rows(bench *b, subject s, tw_diag *diag) {
     return st;
 }
 
-/* ---- what is printed */
+/* ---- the runs */
 
 static tw_status forms(bench *b, const char *only, tw_diag *diag) {
     tw_status st = TW_OK;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bench_select [--waves] [--check]: prints the times of decisions as a line of JSON. The times are of a problem in the selector's
-   cache; of a new problem with the tables in the processor's caches; of a new problem after the tables' lines were
-   flushed (clflush); and of a new problem after walking a buffer evicted tables and code. The artefact is a
+/* bench_select [--waves] [--check]: prints the times of decisions as a line of JSON. The times are of a problem in the
+   selector's cache; of a new problem with the tables in the processor's caches; of a new problem after the tables'
+   lines were flushed (clflush); and of a new problem after walking a buffer evicted tables and code. The artefact is a
    direct one of 120 macro choices with corrections; with --waves each macro choice has 41 fits instead.
 
    Each problem is first decided twice and compared with the reference by the definition (tests/select/artefacts.h).
@@ -22,7 +22,7 @@ enum { MACROS = 120, WAVES = 40, PROBLEMS = 1 << 14, COLD = 4000, WALKS = 200, W
 
 typedef struct bench {
     tw_arena arena;
-    bool waves; /* The artefact is of a model by waves, otherwise a direct one with corrections. */
+    bool waves; /* True: the artefact is by waves. False: it is direct and has corrections. */
     tw_artefact *artefact;
     tw_selector *s, *other;
     int64_t (*problems)[TW_SELECT_AXES];
@@ -33,23 +33,8 @@ typedef struct bench {
     int64_t wrong;   /* Number of wrong decisions. */
 } bench;
 
-static int by_size(const void *a, const void *b) {
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-/* The 10th, 50th and 90th percentile of times. */
-typedef struct spread {
-    double p10, median, p90;
-} spread;
-
-static spread spread_of(double *x, int n) {
-    qsort(x, (size_t)n, sizeof *x, by_size);
-    return (spread){x[n / 10], x[n / 2], x[n * 9 / 10]};
-}
-
-static void print_spread(const char *name, spread s) {
-    printf("\"%s_ns\": %.1f, \"%s_p10_ns\": %.1f, \"%s_p90_ns\": %.1f, ", name, s.median, name, s.p10, name, s.p90);
+static void print_times(const char *name, const tw_stats *s) {
+    printf("\"%s_ns\": %.1f, \"%s_p10_ns\": %.1f, \"%s_p90_ns\": %.1f, ", name, s->median, name, s->p10, name, s->p90);
 }
 
 /* ---- verdicts */
@@ -87,7 +72,7 @@ static int new_problem(bench *b) {
     return b->next++ % PROBLEMS;
 }
 
-static spread warm(bench *b, bool same) {
+static tw_stats warm(bench *b, bool same) {
     tw_selection out[BATCH];
     int of[BATCH];
     memset(out, 0, sizeof out);
@@ -98,7 +83,7 @@ static spread warm(bench *b, bool same) {
         b->times[k] = (double)(tw_now_ns() - began) / BATCH;
         for (int i = 0; i < BATCH; i++) check(b, of[i], &out[i]);
     }
-    return spread_of(b->times, COLD);
+    return tw_stats_of(b->times, COLD);
 }
 
 static void flush(const bench *b) {
@@ -124,7 +109,7 @@ static double once(bench *b, bool decide) {
     return (double)(ended - began);
 }
 
-static spread cold(bench *b, unsigned char *walk, bool warm_code, int n) {
+static tw_stats cold(bench *b, unsigned char *walk, bool warm_code, int n) {
     unsigned sum = 0;
     double empty[COLD];
     for (int i = 0; i < n; i++) {
@@ -138,9 +123,12 @@ static spread cold(bench *b, unsigned char *walk, bool warm_code, int n) {
         empty[i] = once(b, false);
     }
     if (walk) walk[0] = (unsigned char)sum;
-    const double clock = spread_of(empty, n).median;
-    const spread s = spread_of(b->times, n);
-    return (spread){s.p10 - clock, s.median - clock, s.p90 - clock};
+    const double clock = tw_stats_of(empty, (size_t)n).median;
+    tw_stats s = tw_stats_of(b->times, (size_t)n);
+    s.p10 -= clock;
+    s.median -= clock;
+    s.p90 -= clock;
+    return s;
 }
 
 /* Opens a selector of a new copy of the artefact, which shares no pages with other copies. */
@@ -187,7 +175,7 @@ enum { TIMES = 5 };
 static const char *const names[TIMES] = {"remembered", "new", "flushed", "evicted", "walked"};
 
 /* Measures all times. A wrong decision ends it. */
-static void measure(bench *b, unsigned char *walk, spread *out) {
+static void measure(bench *b, unsigned char *walk, tw_stats *out) {
     if (!b->wrong) out[0] = warm(b, true);
     if (!b->wrong) out[1] = warm(b, false);
     if (!b->wrong) out[2] = cold(b, NULL, false, COLD);
@@ -195,14 +183,14 @@ static void measure(bench *b, unsigned char *walk, spread *out) {
     if (!b->wrong) out[4] = cold(b, walk, false, WALKS);
 }
 
-static void print(const bench *b, const spread *times) {
+static void print(const bench *b, const tw_stats *times) {
     tw_selector_info info;
     tw_selector_describe(b->s, &info);
     printf("{");
     print_model();
     printf("\"macros\": %d, \"bytes\": %zu, \"avx2\": %s, ", info.macros, info.bytes,
            b->s->view.scan == select_scan_c ? "false" : "true");
-    for (int i = 0; times && i < TIMES; i++) print_spread(names[i], times[i]);
+    for (int i = 0; times && i < TIMES; i++) print_times(names[i], &times[i]);
     printf("\"records_read\": %.1f, \"checked\": %lld, \"correct\": true}\n", records_read(b), (long long)b->checked);
 }
 
@@ -234,7 +222,7 @@ static void end(bench *b) {
 
 int main(int argc, char **argv) {
     bool times = true;
-    spread all[TIMES] = {{0}};
+    tw_stats all[TIMES] = {{0}};
     tw_diag d;
     bench b = {.next = 0};
     for (int i = 1; i < argc; i++) {

@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# run.sh OUT [KERNEL...]: tunes the Triton kernels of examples/triton (gemm, grouped, attention) on the GPU at hand, and
-# says what the choices are worth on 60 problems each. OUT gets for each kernel the store as text, the artefact and the
-# evaluation, and select-triton.jsonl with all evaluations. It needs a python3 with PyTorch and Triton 3.
-# TILEWRIGHT is the command (build/tilewright); MEASURE and EVAL are seconds for a kernel, 75 each: compiling is part of
-# MEASURE. COMMIT names the build in the results.
+# run.sh OUT [KERNEL...]: tunes the Triton kernels of examples/triton (gemm, grouped, attention) on this machine's GPU,
+# and evaluates the choices on 60 problems each. For each kernel the folder OUT gets the store as text, the artefact and
+# the evaluation, and select-triton.jsonl has all evaluations. The script needs a python3 with PyTorch and Triton 3.
+# $TILEWRIGHT is the command (default: build/tilewright). $MEASURE and $EVAL are seconds for a kernel (default: 75);
+# compiling counts as measuring. $COMMIT names the build in the results.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 R=$(cd "$here/../.." && pwd)
@@ -24,7 +24,7 @@ for kernel; do
         "$tilewright" eval "$description" --store "$store" --artefact "$out/$kernel.select" --problems 60 \
             --budget "${EVAL:-75}" --commit "${COMMIT:-}" --json >"$out/eval-$kernel.jsonl" &&
         grep '"case": "summary"' "$out/eval-$kernel.jsonl" || status=1
-    # What was measured before a failure is kept.
+    # Measurements are kept even if a later step failed.
     [ ! -e "$store" ] || "$tilewright" export "$store" | xz -T0 >"$out/$kernel.jsonl.xz" || status=1
     echo "$kernel: $(($(date +%s) - began)) s"
 done

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A runner of made-up kernels: what `tilewright tune made_up.json` talks to. Times come from a formula; a real runner
-compiles, checks and times. The lines are described in docs/tune.md. With --fault=F the runner misbehaves, for tests."""
+"""A runner of made-up kernels, the command of made_up.json. Times come from a formula; a real runner compiles, checks
+and times kernels. docs/tune.md describes the lines that are read and written. With --fault=F the runner misbehaves, for
+tests."""
 import json
 import math
 import os
@@ -25,7 +26,7 @@ def say(o):
 
 
 def time_of(p, c):
-    """Microseconds of a configuration: waves of blocks, whose rounds are faster with the right number of stages."""
+    """Returns the microseconds of a configuration. Rounds of a block are fastest with the right number of stages."""
     if "by" in c:
         return 2e-5 * p["m"] * p["n"] * p["k"] / 1000 + 9
     blocks = math.ceil(p["m"] / c["BM"]) * math.ceil(p["n"] / c["BN"]) * c["SPLIT"]
@@ -49,7 +50,7 @@ def answer(request, i):
 
 
 def misbehave(o):
-    """Does what FAULT says, in the place of a result."""
+    """Commits the fault in place of the result `o`. Returns False if `o` is to be written."""
     if FAULT == "exit":
         sys.exit(3)
     if FAULT == "die":

@@ -6,7 +6,7 @@ import triton.language as tl
 
 @triton.jit
 def place_of(pid, rows, columns, GROUP: tl.constexpr):
-    """The row and column of a tile. GROUP rows of tiles are walked column by column, so that their inputs stay in L2."""
+    """Returns the row and column of a tile. GROUP rows of tiles are walked by columns, so that inputs stay in L2."""
     whole = GROUP * columns
     first = (pid // whole) * GROUP
     height = min(rows - first, GROUP)
@@ -16,7 +16,7 @@ def place_of(pid, rows, columns, GROUP: tl.constexpr):
 
 @triton.jit
 def product_of_tile(a, b, at, bt, k, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
-    """The tile of rows `at` of a [m, k] and rows `bt` of b [n, k]."""
+    """Returns the tile of products of rows `at` of a [m, k] and rows `bt` of b [n, k]."""
     deep = tl.arange(0, BK)
     pa = a + at[:, None] * k + deep[None, :]
     pb = b + bt[None, :] * k + deep[:, None]
@@ -45,9 +45,9 @@ def gemm(a, b, c, m, n, k, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
 @triton.jit(do_not_specialize=["tiles", "experts"])
 def grouped(x, w, y, sizes, tiles, experts, n, k, MOST: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
             BK: tl.constexpr, GROUP: tl.constexpr):
-    """y [rows, n]: the rows of x [rows, k] that belong to expert e, sizes[e] of them one after another, times w[e]^T
-    [n, k]. There are `tiles` rows of tiles, at least as many as the groups have; those beyond have nothing to do.
-    MOST, a power of two, is at least the number of experts."""
+    """y [rows, n] = the rows of x [rows, k] times w[e]^T, with w[e] [n, k]. The first sizes[0] rows belong to expert 0,
+    and so on. `tiles` is at least the number of rows of tiles of all groups; further ones have nothing to do. MOST, a
+    power of two, is at least the number of experts."""
     tile, column = place_of(tl.program_id(0), tiles, tl.cdiv(n, BN), GROUP)
     e = tl.arange(0, MOST)
     counts = tl.load(sizes + e, mask=e < experts, other=0)
@@ -70,7 +70,8 @@ def grouped(x, w, y, sizes, tiles, experts, n, k, MOST: tl.constexpr, BM: tl.con
 @triton.jit
 def attend(acc, high, total, x, k, v, at, first, end, sequence, scale, BN: tl.constexpr, D: tl.constexpr,
            MASKED: tl.constexpr):
-    """Takes the keys from `first` to `end` into a block of queries. MASKED: some queries do not see all of them."""
+    """Adds the keys from `first` to `end` to the running softmax of a block of queries. MASKED: some queries do not see
+    all of these keys."""
     inside = tl.arange(0, BN)
     d = tl.arange(0, D)
     for start in range(first, end, BN):
@@ -98,8 +99,8 @@ def attend(acc, high, total, x, k, v, at, first, end, sequence, scale, BN: tl.co
 
 @triton.jit(do_not_specialize=["sequence"])
 def attention(q, k, v, o, sequence, scale, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, LAST: tl.constexpr):
-    """o = softmax(q k^T / sqrt(D), causal) v for each head; q, k, v and o are [heads, sequence, D]. `scale` is log2(e) /
-    sqrt(D). LAST: the last queries, which see the most keys, come first."""
+    """o = softmax(q k^T / sqrt(D), causal) v for each head; q, k, v and o are [heads, sequence, D]. `scale` is log2(e)
+    / sqrt(D). With LAST the last queries, which see the most keys, are computed first."""
     block = tl.program_id(0)
     if LAST:
         block = tl.num_programs(0) - 1 - block

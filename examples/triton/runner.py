@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks and times the Triton kernels of kernels.py for `tilewright measure gemm.json` and its other verbs. docs/tune.md
-describes the lines that are read and written. It needs PyTorch and Triton 3.
+"""Checks and times the Triton kernels of kernels.py for `tilewright measure gemm.json` and other verbs. docs/tune.md
+describes the lines that are read and written. The runner needs PyTorch and Triton 3.
 
     runner.py gemm|grouped|attention             answers requests on standard input
     runner.py gemm|grouped|attention --compile   compiles the configurations of a JSON list, for Triton's cache
 
-What a configuration computes is compared with PyTorch's result at the size that is timed, in an output that was NaN
-before. A sample is one CUDA graph of launches over several copies of the tensors, so many that a copy has left the L2
-when its turn comes again; it lasts some 200 us at least."""
+A configuration is first checked at the size that is timed: its output, NaN before, is compared with PyTorch's. A sample
+replays a CUDA graph of launches, which lasts about 200 us or longer. The launches use several copies of the tensors in
+turn, so that a launch finds none of its inputs in the L2 cache."""
 import json
 import math
 import os
@@ -27,7 +27,6 @@ SAMPLE_US = 200  # The least time of a sample.
 LAUNCHES = 400  # The most launches of a sample.
 HEAD = 128
 MOST_EXPERTS = 64
-META = ("warps", "stages")
 
 
 def cdiv(a, b):
@@ -35,24 +34,43 @@ def cdiv(a, b):
 
 
 def meta_of(c):
-    """What a kernel is compiled with."""
-    return dict({k: v for k, v in c.items() if k not in META}, num_warps=c["warps"], num_stages=c["stages"])
+    """Returns the compile-time arguments of a configuration."""
+    constants = {k: v for k, v in c.items() if k not in ("warps", "stages")}
+    return dict(constants, num_warps=c["warps"], num_stages=c["stages"])
+
+
+def empty(shape):
+    return torch.empty(shape, dtype=torch.float16, device="cuda")
+
+
+def generator(seed):
+    return torch.Generator(device="cuda").manual_seed(seed)
 
 
 def uniform(shape, seed):
-    g = torch.Generator(device="cuda").manual_seed(seed)
-    return torch.empty(shape, dtype=torch.float16, device="cuda").uniform_(-1, 1, generator=g)
+    return empty(shape).uniform_(-1, 1, generator=generator(seed))
 
 
 def normal(shape, seed):
-    g = torch.Generator(device="cuda").manual_seed(seed)
-    return torch.empty(shape, dtype=torch.float16, device="cuda").normal_(0, 1, generator=g)
+    return empty(shape).normal_(0, 1, generator=generator(seed))
+
+
+def tolerance_of_product(k):
+    """Returns the absolute and the relative tolerance of a product of depth k. Rounding results to f16 changes them by
+    2^-11, relatively. The sums in f32 err by much less."""
+    return 2e-4 * math.sqrt(k), 1e-3
+
+
+# The families have the same members. `types` are the types of the tensors that `inputs` makes. `arguments` are those of
+# the kernel, for tensors or, to compile it, for their types.
 
 
 class Gemm:
     """c [m, n] = a [m, k] b^T."""
 
     example = {"m": 4096, "n": 4096, "k": 4096}
+    kernel = kernels.gemm
+    types = [torch.float16] * 2
 
     def __init__(self, p):
         self.m, self.n, self.k = p["m"], p["n"], p["k"]
@@ -61,17 +79,16 @@ class Gemm:
         return [uniform((self.m, self.k), 1), uniform((self.n, self.k), 2)]
 
     def output(self):
-        return torch.empty((self.m, self.n), dtype=torch.float16, device="cuda")
+        return empty((self.m, self.n))
 
     def reference(self, tensors):
         a, b = tensors
         return torch.matmul(a.double(), b.double().t()).float()
 
     def tolerance(self):
-        """Absolute and relative: f16 rounds by 2^-11, sums in f32 by much less."""
-        return 2e-4 * math.sqrt(self.k), 1e-3
+        return tolerance_of_product(self.k)
 
-    def arguments(self, tensors, y):
+    def arguments(self, tensors, y, c):
         return (*tensors, y, self.m, self.n, self.k)
 
     def grid(self, c):
@@ -83,13 +100,13 @@ class Gemm:
     def by_torch(self, tensors, y):
         torch.matmul(tensors[0], tensors[1].t(), out=y)
 
-    kernel = kernels.gemm
-
 
 class Grouped:
-    """The rows of each expert times its weights. The rows are spread over the experts unevenly."""
+    """y = the rows of each expert times the expert's weights. Experts have uneven numbers of rows."""
 
     example = {"rows": 64, "experts": 64, "n": 2048, "k": 2048}
+    kernel = kernels.grouped
+    types = [torch.float16, torch.float16, torch.int32]
 
     def __init__(self, p):
         self.experts, self.n, self.k = p["experts"], p["n"], p["k"]
@@ -98,7 +115,7 @@ class Grouped:
             raise ValueError(f"more than {MOST_EXPERTS} experts")
 
     def inputs(self):
-        # On the host, so that the groups are the same on every device.
+        # The host draws the groups, so that they are the same on every device.
         g = torch.Generator().manual_seed(self.rows * 1000003 + self.experts)
         likely = torch.softmax(0.5 * torch.randn(self.experts, generator=g), 0)
         of = torch.multinomial(likely, self.rows, replacement=True, generator=g)
@@ -106,7 +123,7 @@ class Grouped:
         return [uniform((self.rows, self.k), 1), uniform((self.experts, self.n, self.k), 2), sizes]
 
     def output(self):
-        return torch.empty((self.rows, self.n), dtype=torch.float16, device="cuda")
+        return empty((self.rows, self.n))
 
     def reference(self, tensors):
         x, w, sizes = tensors
@@ -118,10 +135,10 @@ class Grouped:
         return y
 
     def tolerance(self):
-        return 2e-4 * math.sqrt(self.k), 1e-3
+        return tolerance_of_product(self.k)
 
     def tiles(self, c):
-        """The most rows of tiles that groups of so many rows in all can have."""
+        """Returns the most rows of tiles that groups with `rows` rows in all can have."""
         return self.rows // c["BM"] + min(self.experts, self.rows)
 
     def arguments(self, tensors, y, c):
@@ -134,13 +151,13 @@ class Grouped:
     def constants(self):
         return {"MOST": MOST_EXPERTS}
 
-    kernel = kernels.grouped
-
 
 class Attention:
     """Causal attention of heads of 128."""
 
     example = {"heads": 32, "sequence": 4096}
+    kernel = kernels.attention
+    types = [torch.float16] * 3
 
     def __init__(self, p):
         self.heads, self.sequence = p["heads"], p["sequence"]
@@ -149,11 +166,11 @@ class Attention:
         return (self.heads, self.sequence, HEAD)
 
     def inputs(self):
-        # Long queries: a few keys decide a result, which a missing block of keys then changes.
+        # Queries are long, so that few keys decide a result, and a missing block of keys changes it.
         return [normal(self.shape(), 1) * 3, normal(self.shape(), 2), normal(self.shape(), 3)]
 
     def output(self):
-        return torch.empty(self.shape(), dtype=torch.float16, device="cuda")
+        return empty(self.shape())
 
     def reference(self, tensors):
         q, k, v = tensors
@@ -169,10 +186,10 @@ class Attention:
         return out
 
     def tolerance(self):
-        """Weights are rounded to f16 before they meet values of 4 at most, nearly."""
+        """Weights, at most 1, are rounded to f16 before they are multiplied by values, of which few are above 4."""
         return 5e-3, 2e-3
 
-    def arguments(self, tensors, y):
+    def arguments(self, tensors, y, c):
         return (*tensors, y, self.sequence, math.log2(math.e) / math.sqrt(HEAD))
 
     def grid(self, c):
@@ -185,24 +202,18 @@ class Attention:
         q, k, v = (t[None] for t in tensors)
         return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)[0]
 
-    kernel = kernels.attention
-
 
 FAMILIES = {"gemm": Gemm, "grouped": Grouped, "attention": Attention}
-
-
-def arguments_of(work, tensors, y, c):
-    return work.arguments(tensors, y, c) if isinstance(work, Grouped) else work.arguments(tensors, y)
 
 
 # ---- compiling
 
 
 def compile_one(family, c):
-    """Compiles a configuration, or finds it in Triton's cache. All problems share what is compiled."""
-    work, half = family(family.example), torch.float16
-    tensors = {Gemm: [half] * 2, Grouped: [half, half, torch.int32], Attention: [half] * 3}[family]
-    family.kernel.warmup(*arguments_of(work, tensors, half, c), grid=(1,), **work.constants(), **meta_of(c))
+    """Compiles a configuration, or finds it in Triton's cache. All problems share the compiled kernel."""
+    work = family(family.example)
+    arguments = work.arguments(family.types, torch.float16, c)
+    family.kernel.warmup(*arguments, grid=(1,), **work.constants(), **meta_of(c))
 
 
 def compile_all(family, configs):
@@ -211,7 +222,7 @@ def compile_all(family, configs):
         try:
             compile_one(family, c)
             print("compiled", flush=True)
-        except Exception as e:  # What fails here fails again where it is measured, and is reported there.
+        except Exception as e:  # The configuration fails again when it is measured, and is reported then.
             print(f"failed: {e}"[:200].replace("\n", " "), flush=True)
 
 
@@ -223,7 +234,7 @@ def say(o):
 
 
 def are_cached(family, configs):
-    """Guesses by the first and the last one's time whether configurations are in Triton's cache."""
+    """Guesses by the time of two configurations whether all are in Triton's cache."""
     try:
         compile_one(family, configs[0])  # The first one starts the compiler.
         began = time.monotonic()
@@ -235,7 +246,7 @@ def are_cached(family, configs):
 
 
 def compile_in_parallel(name, configs):
-    """Fills Triton's cache by several processes, and says now and then that it goes on."""
+    """Fills Triton's cache by several processes, and reports progress every 5 s."""
     n = min(PROCESSES, cdiv(len(configs), 4))
     done, lock = [0], threading.Lock()
 
@@ -268,6 +279,8 @@ def compile_in_parallel(name, configs):
 
 
 class Runner:
+    """Answers requests about the kernels of one family."""
+
     def __init__(self, name):
         self.name = name
         self.family = FAMILIES[name]
@@ -295,7 +308,7 @@ class Runner:
                 "cuda": torch.version.cuda or "none"}
 
     def prepare(self, problem):
-        """Makes the tensors of a problem in as many copies as it takes, and the reference."""
+        """Makes the reference of a problem, and copies of its tensors that fill the L2 cache twice."""
         if problem == self.problem:
             return
         self.problem, self.copies, self.expected = None, None, None
@@ -305,23 +318,24 @@ class Runner:
         y = self.work.output()
         a_copy = sum(t.numel() * t.element_size() for t in (*tensors, y))
         n = max(2, min(LAUNCHES // 2, cdiv(2 * self.l2, a_copy)))
-        if a_copy > 8 * self.l2:  # What is read last has left long before it is read again.
+        if a_copy > 8 * self.l2:  # A launch alone evicts what the next one reads first.
             n = 1
         self.copies = [(tensors, y)]
         self.copies += [([t.clone() for t in tensors], torch.empty_like(y)) for _ in range(n - 1)]
         self.problem = problem
 
     def launcher(self, c):
-        """A function that launches a configuration on a copy."""
+        """Returns a function that launches a configuration on a copy, and returns the output. None: the output is y."""
         work = self.work
         if c.get("by") == "torch":
-            return work.by_torch  # What it returns, if anything, is the output.
-        kernel, grid, meta = work.kernel[work.grid(c)], work.grid(c), dict(work.constants(), **meta_of(c))
+            return work.by_torch
+        grid = work.grid(c)
         if max(grid[1:], default=1) > 65535:
             raise NotImplementedError("the grid is too large")
+        kernel, meta = work.kernel[grid], dict(work.constants(), **meta_of(c))
 
         def launch(tensors, y):
-            kernel(*arguments_of(work, tensors, y, c), **meta)
+            kernel(*work.arguments(tensors, y, c), **meta)
 
         return launch
 
@@ -341,7 +355,7 @@ class Runner:
         return y.numel() - right, begin.elapsed_time(end) * 1000
 
     def graph(self, launch, us):
-        """A graph of launches over all copies, and their number."""
+        """Returns a graph of launches over all copies, and the number of launches."""
         rounds = max(1, min(LAUNCHES // len(self.copies), math.ceil(SAMPLE_US / (us * len(self.copies)))))
         g = torch.cuda.CUDAGraph()
         torch.cuda.synchronize()
@@ -356,6 +370,7 @@ class Runner:
         return g, rounds * len(self.copies)
 
     def sample(self, graph):
+        """Returns the time of a launch in microseconds."""
         g, launches = graph
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         begin.record()
@@ -365,7 +380,7 @@ class Runner:
         return begin.elapsed_time(end) * 1000 / launches
 
     def open(self, i, c):
-        """Checks a configuration. Returns its graph, or says why there is none."""
+        """Checks a configuration. Returns its graph. None: it is wrong or cannot run, which is reported."""
         try:
             launch = self.launcher(c)
             wrong, us = self.check(launch)
@@ -375,11 +390,12 @@ class Runner:
                 return None
             return self.graph(launch, us)
         except Exception as e:
-            torch.cuda.synchronize()  # Fails if the device has: then nothing can be measured any more.
+            torch.cuda.synchronize()  # After a fault of the device this raises, and the runner ends.
             say({"config": i, "status": "unsupported", "message": f"{type(e).__name__}: {e}"[:300]})
             return None
 
     def answer(self, r):
+        """Answers a request."""
         began, configs, rounds = time.monotonic(), r["configs"], r["warmups"] + r["samples"]
 
         def late():

@@ -58,8 +58,9 @@ int64_t tw_engine_streamed_bytes(const tw_engine *e, int64_t position);
 /* Multiply-adds times two of `n` positions after `position`: products and attention; logits of the last alone. */
 double tw_engine_operations(const tw_engine *e, int64_t position, int64_t n);
 void tw_engine_explain(const tw_engine *e, char *out, size_t size);
-/* As tw_vm_products and tw_vm_choose. On a GPU there are no such products, and choosing is TW_ERR_UNSUPPORTED. */
+/* Lists products as tw_vm_products does. A GPU has none. */
 int tw_engine_products(const tw_engine *e, tw_vm_product *out, int most);
+/* Chooses who computes products as tw_vm_choose does. TW_ERR_UNSUPPORTED: the engine runs on a GPU. */
 tw_status tw_engine_choose(tw_engine *e, const char *artefact, tw_diag *diag);
 
 /* Forgets what was fed beyond `position` (0: everything). */

@@ -113,7 +113,7 @@ typedef struct tw_select_explanation {
     /* The second best choice: for a listed problem the measured second, else the second least prediction. Its source is
        TW_SELECT_NONE if there is none. */
     tw_selection second;
-    double behind; /* How much longer `second` takes, relative to the choice. */
+    double behind; /* Time of `second` divided by that of the choice, less 1. 0: there is no second. */
     int macros;    /* Number of macro choices. */
     int atomic;    /* Macro choices that TW_SELECT_DETERMINISTIC leaves out. */
     int workspace; /* Macro choices that TW_SELECT_NO_WORKSPACE leaves out. */

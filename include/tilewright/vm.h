@@ -71,22 +71,23 @@ tw_status tw_vm_measure_arithmetic(const tw_vm *vm, int64_t positions, tw_vm_cei
    how a fast run is compared with a plainer one. */
 tw_status tw_vm_limit_isa(tw_vm *vm, uint32_t isa, bool own_only, tw_diag *diag);
 
-/* A kind of product of several positions, by all workers: y = x W^T, x being m x k and W n x k. */
+/* A product y = x W^T of several positions, by all workers. x is m x k, W is n x k. */
 typedef struct tw_vm_product {
     tw_dtype weights; /* Storage type of W. */
-    int group;        /* Columns of W that share a scale. 0: a row, or there are no scales. */
-    int64_t m;        /* The most positions. */
-    int64_t n;        /* Columns of y: a worker's strip times the number of workers. */
-    int64_t k;
+    int group;        /* Columns of W that share a scale. 0: a row has one scale, or W has none. */
+    int64_t m;        /* The largest number of positions. */
+    int64_t n;        /* Rows of W: those of a worker's strip times the number of workers. */
+    int64_t k;        /* Columns of x and W. */
 } tw_vm_product;
 
-/* Lists the kinds of products of several positions of the loaded programs, at most `most`, those that are large enough
-   for a choice of who computes them. Returns their number. */
+/* Lists the products of several positions of the loaded programs, at most `most`. Products too small for a choice of
+   who computes them are left out. Returns the number of listed products. */
 int tw_vm_products(const tw_vm *vm, tw_vm_product *out, int most);
 
-/* Chooses anew who computes the products of all loaded programs. `artefact` names a file of tilewright/select.h that
-   decides where it knows better than a measurement. NULL: the file of $TILEWRIGHT_SELECT, or those of the user's cache
-   folder. "": none. A file that cannot decide is no error: products are then measured. Between steps. */
+/* Chooses anew who computes the products of all loaded programs. Call it between steps. `artefact` names a file of
+   tilewright/select.h, which decides the products that it lists or predicts. NULL: the file that $TILEWRIGHT_SELECT
+   names, or those of the user's cache folder. "": no file. Products that no file decides are measured. A file that is
+   missing, damaged or of another machine is no error. */
 tw_status tw_vm_choose(tw_vm *vm, const char *artefact, tw_diag *diag);
 
 /* How each kind of product is computed, one line each, for people. `out` is always terminated. */

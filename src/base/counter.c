@@ -7,8 +7,8 @@ static bool reached(uint32_t value, uint32_t target) {
     return (int32_t)(value - target) >= 0;
 }
 
-/* A sleeper announces itself before it reads the counter a last time. An arriving thread looks for sleepers after it
-   adds. So one of the two sees the other. */
+/* No wake-up is lost: a sleeper announces itself before it reads the counter a last time, and an arriving thread looks
+   for sleepers after it adds, so one of the two sees the other. */
 void tw_counter_wait(tw_counter_cell *c, uint32_t target, const char *next, const char *end) {
     for (int i = 0; i < SPINS; i++) {
         if (reached(atomic_load_explicit(&c->value, memory_order_acquire), target)) return;

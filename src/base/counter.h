@@ -11,7 +11,8 @@ typedef struct tw_counter_cell {
     _Atomic uint32_t sleepers; /* Threads that sleep until the value changes. */
 } tw_counter_cell;
 
-/* Adds 1 to the counter, and wakes the threads that sleep on it. */
+/* Adds 1 to the counter, and wakes the threads that sleep on it. Writes before the call are visible to threads whose
+   wait the addition ends. */
 void tw_counter_arrive(tw_counter_cell *c);
 
 /* Waits until the counter reaches `target`. While the thread spins, it prefetches the bytes from `next` to `end`. Both

@@ -17,14 +17,14 @@ typedef struct member {
 
 struct tw_team {
     tw_counter_cell launch; /* Number of launches. Members wait for the next one. */
-    tw_counter_cell idle;   /* How many times a member other than 0 has finished a launch. */
-    uint32_t launches;      /* Number of launches, known to member 0. */
+    tw_counter_cell idle;   /* Number of calls that members other than 0 have finished. */
+    uint32_t launches;      /* Number of launches. Only member 0 accesses it. */
     int size;               /* Members whose thread runs, member 0 included. */
     member *members;
     /* Member 0 writes these fields while every other member is idle. */
     void (*work)(void *context, int member);
     void *context; /* Passed to `work`. */
-    bool quit;     /* The launch ends the members. */
+    bool quit;     /* True: the launch ends the members. */
 };
 
 static void *member_main(void *argument) {
@@ -44,7 +44,7 @@ tw_status tw_team_start(tw_team **out, int threads, bool pin, tw_diag *diag) {
     if (threads < 0 || threads > TW_TEAM_MOST)
         return tw_fail(diag, TW_ERR_USAGE, "%d threads: 1 to %d are possible, 0 for all processors", threads,
                        TW_TEAM_MOST);
-    tw_team *t = aligned_alloc(64, (sizeof *t + 63) / 64 * 64);
+    tw_team *t = aligned_alloc(_Alignof(tw_team), sizeof *t);
     int *cpus = malloc(TW_TEAM_MOST * sizeof *cpus);
     const int n = cpus ? tw_allowed_cpus(cpus, TW_TEAM_MOST) : 0;
     if (!threads) threads = n < 1 ? 1 : n < TW_TEAM_MOST ? n : TW_TEAM_MOST;

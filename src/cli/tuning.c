@@ -72,7 +72,7 @@ static tw_status take_first(void *context, const tw_measurement *m, tw_diag *dia
         char space[32], word[16];
         if (i == TW_I32) continue;
         f->weights = weights_of((tw_dtype)i);
-        tw_gemm_cpu_name(f->weights, false, space, sizeof space);
+        tw_tiled_name(f->weights, false, space, sizeof space);
         snprintf(word, sizeof word, "type=%s", tw_dtype_name((tw_dtype)i));
         f->found = is_of(f, m, space, word);
     }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Global and shared memory: objects with gaps between them, and the checks of every access. */
 #include "base/diag.h"
+#include "base/grow.h"
 #include "emu/machine.h"
 
 #include <stdlib.h>
@@ -29,13 +30,9 @@ void tw_emu_free(tw_emu *e) {
 }
 
 uint64_t tw_emu_alloc(tw_emu *e, const char *name, const void *data, size_t bytes, bool read_only) {
-    if (e->n == e->room) {
-        int room = e->room ? e->room * 2 : 16;
-        emu_object **p = realloc(e->objects, (size_t)room * sizeof *p);
-        if (!p) return 0;
-        e->objects = p;
-        e->room = room;
-    }
+    emu_object **const objects = tw_grow(e->objects, e->n, &e->room, 16, sizeof *objects);
+    if (!objects) return 0;
+    e->objects = objects;
     emu_object *o = calloc(1, sizeof *o);
     if (!o) return 0;
     char *copy = malloc(strlen(name) + 1);

@@ -8,19 +8,18 @@
    until the next meeting. */
 #include "emu/machine.h"
 
+#include "base/grow.h"
+
 #include <stdlib.h>
 
 bool emu_grow(emu_launch *l, void **list, int n, int *room, size_t size) {
     if (n < *room) return true;
-    int more = *room ? *room * 2 : 8;
-    void *p = realloc(*list, (size_t)more * size);
-    if (!p) {
+    void *const grown = tw_grow(*list, n, room, 8, size);
+    if (grown)
+        *list = grown;
+    else
         l->failed = l->stop = true;
-        return false;
-    }
-    *list = p;
-    *room = more;
-    return true;
+    return grown;
 }
 
 void emu_clock_free(emu_clock *c) {

@@ -49,8 +49,9 @@ typedef struct tw_engine_backend {
     int64_t (*tape_bytes)(const tw_machine *m);
     int64_t (*streamed_bytes)(const tw_machine *m);
     void (*explain)(const tw_machine *m, char *out, size_t size);
-    /* Do what tw_vm_products and tw_vm_choose do. NULL: the machine has no such products. */
+    /* Lists products as tw_vm_products does. NULL: the machine has none. */
     int (*products)(const tw_machine *m, tw_vm_product *out, int most);
+    /* Chooses who computes products as tw_vm_choose does. NULL: the machine has no choice. */
     tw_status (*choose)(tw_machine *m, const char *artefact, tw_diag *diag);
     const char *(*name)(const tw_machine *m); /* Returns "cpu" or the GPU's name. */
 

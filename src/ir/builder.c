@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ir/builder.h"
 
+#include "base/grow.h"
 #include "ir/value.h"
 
 #include <assert.h>
-#include <stdlib.h>
 
 tw_builder tw_builder_of(tw_kernel *k) {
     return (tw_builder){.kernel = k, .open = {&k->body}, .depth = 1};
@@ -13,16 +13,12 @@ tw_builder tw_builder_of(tw_kernel *k) {
 /* Room for one more element of a table that lives beside the arena, whose failure it shares. */
 static bool grow(tw_kernel *k, void **table, int n, int *room, size_t size) {
     if (k->arena.failed) return false;
-    if (n < *room) return true;
-    int more = *room ? *room * 2 : 8;
-    void *p = realloc(*table, (size_t)more * size);
-    if (!p) {
+    void *const grown = tw_grow(*table, n, room, 8, size);
+    if (grown)
+        *table = grown;
+    else
         k->arena.failed = true;
-        return false;
-    }
-    *table = p;
-    *room = more;
-    return true;
+    return grown;
 }
 
 static tw_val new_value(tw_kernel *k, tw_value v) {

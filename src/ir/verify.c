@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ir/verify.h"
 
+#include "base/grow.h"
 #include "device/tensor_map.h"
 #include "ir/verify_rules.h"
 
@@ -46,16 +47,12 @@ void tw_verify_find(tw_verifier *v, const char *fmt, ...) {
 
 static void push(tw_verifier *v, tw_ints *list, int x) {
     if (v->out_of_memory) return;
-    if (list->n == list->room) {
-        int room = list->room ? 2 * list->room : 256;
-        int *at = realloc(list->at, (size_t)room * sizeof *at);
-        if (!at) {
-            v->out_of_memory = true;
-            return;
-        }
-        list->at = at;
-        list->room = room;
+    int *const at = tw_grow(list->at, list->n, &list->room, 256, sizeof *at);
+    if (!at) {
+        v->out_of_memory = true;
+        return;
     }
+    list->at = at;
     list->at[list->n++] = x;
 }
 

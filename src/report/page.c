@@ -11,23 +11,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What the body's end belongs to. */
+/* The part of a page that is open at the body's end. */
 typedef enum part { PART_NONE, PART_FIGURES, PART_TABLE, PART_PLOTS } part;
 
 struct tw_page {
-    tw_buf head; /* From the title to the lead, as HTML. */
-    tw_buf body; /* The parts in between, as HTML. What `open` says is not ended yet. */
-    part open;
+    tw_buf head;    /* HTML from the title to the lead. */
+    tw_buf body;    /* HTML of all parts. */
+    part open;      /* The last part, if its closing tags are not in `body` yet. */
     int columns;    /* Columns of the last table. */
     json_t *plots;  /* All plots. */
-    json_t *plot;   /* The last plot. It belongs to `plots`. */
-    json_t *points; /* The points of the last series. They belong to `plot`. */
-    bool failed;    /* A part of the data could not be kept. */
+    json_t *plot;   /* The last plot. Owned by `plots`. */
+    json_t *points; /* The points of the last series. Owned by `plot`. */
+    bool failed;    /* True: memory for plots ran out. */
 };
 
 /* ---- text */
 
-/* Adds text, with what HTML would read as markup written as entities. */
+/* Adds text. Characters of markup are written as entities. */
 static void add_text(tw_buf *b, const char *text) {
     for (; *text; text++) switch (*text) {
         case '&':
@@ -53,7 +53,7 @@ static void add_element(tw_buf *b, const char *begin, const char *text, const ch
     tw_buf_str(b, end);
 }
 
-/* Adds data as text of JSON that no text of it can end: "<" is written by its number. */
+/* Adds data as JSON for a script element. "<" is escaped, so that no string ends the element. */
 static void add_json(tw_buf *b, const json_t *data) {
     char *text = json_dumps(data, JSON_COMPACT | JSON_REAL_PRECISION(7));
     if (!text) b->failed = true;
@@ -160,8 +160,7 @@ static bool append(json_t *list, json_t *item) {
 void tw_page_add_plot(tw_page *p, const tw_page_plot *plot) {
     begin_part(p, PART_PLOTS, "<div class=\"plots\">\n");
     add_element(&p->body, "<figure class=\"plot\"><figcaption>", plot->title, "</figcaption>");
-    tw_buf_printf(&p->body, "<div class=\"canvas\"><canvas id=\"plot%zu\" role=\"img\"",
-                  p->plots ? json_array_size(p->plots) : 0);
+    tw_buf_printf(&p->body, "<div class=\"canvas\"><canvas id=\"plot%zu\" role=\"img\"", json_array_size(p->plots));
     add_element(&p->body, " aria-label=\"", plot->title, "\"></canvas></div>");
     if (plot->note) add_element(&p->body, "<p class=\"note\">", plot->note, "</p>");
     tw_buf_str(&p->body, "</figure>\n");
@@ -224,7 +223,7 @@ tw_status tw_page_write(tw_page *p, const char *path, const char *plots, tw_diag
     end_part(p);
     tw_buf_str(&b, head);
     tw_buf_add(&b, p->head.data, p->head.size);
-    if (!plots && p->plots && json_array_size(p->plots))
+    if (!plots && json_array_size(p->plots))
         tw_buf_str(&b, "<style>.plots { display: none; }</style>\n<p class=\"lack\">The plots are missing: Chart.js "
                        "(Debian's libjs-chart.js) was not installed where "
                        "this command was built. Their data is in the page's source.</p>\n");

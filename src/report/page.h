@@ -9,24 +9,24 @@
 
 typedef struct tw_page tw_page;
 
-/* Begins a page. `lead` says in a sentence or two what the page is of. Texts are UTF-8 without markup, here and below,
-   and are copied. NULL: out of memory. The caller closes the page. */
+/* Begins a page. `lead` introduces the page in a sentence or two. Here and below texts are UTF-8 without markup, and
+   are copied. Returns NULL if memory runs out. The caller closes the page. */
 tw_page *tw_page_open(const char *title, const char *lead);
 void tw_page_close(tw_page *p); /* NULL is fine. */
 
-/* Adds a headline figure. Figures that follow each other stand side by side. */
+/* Adds a headline figure. Consecutive figures stand side by side. */
 void tw_page_figure(tw_page *p, const char *value, const char *meaning);
-/* Begins a section. `text` may be NULL. */
+/* Begins a section with a paragraph. `text` NULL: without one. */
 void tw_page_section(tw_page *p, const char *heading, const char *text);
+/* Adds a paragraph. */
 void tw_page_text(tw_page *p, const char *text);
 
 /* ---- tables */
 
-/* Begins a table of at most TW_PAGE_COLUMNS columns. `caption` may be NULL. */
-enum { TW_PAGE_COLUMNS = 32 };
+/* Begins a table of n columns. `caption` may be NULL. */
 void tw_page_table(tw_page *p, const char *caption, const char *const *columns, int n);
-/* Adds a row to the table that was begun last: a cell for each column. Cells that begin with a digit, or a sign and a
-   digit, are aligned as numbers. */
+/* Adds a row to the last table: a cell for each column. Cells that begin with a digit, or a sign and a digit, are
+   aligned as numbers. Only other rows may stand between a table's begin and a row. */
 void tw_page_row(tw_page *p, const char *const *cells);
 
 /* ---- plots */
@@ -40,7 +40,7 @@ typedef enum tw_page_kind {
 
 typedef struct tw_page_plot {
     const char *title;
-    const char *note; /* What the plot shows. NULL: nothing is said. */
+    const char *note; /* A sentence below the plot. NULL: there is none. */
     const char *x;    /* Title of the axis, with the unit. */
     const char *y;    /* Title of the axis, with the unit. */
     bool log_x;       /* The axis is logarithmic: points whose x is not above 0 are left out. */
@@ -48,12 +48,12 @@ typedef struct tw_page_plot {
     bool zero_y;      /* The axis begins at 0. */
 } tw_page_plot;
 
-/* Adds a plot. */
+/* Adds a plot. Consecutive plots stand side by side where there is room. */
 void tw_page_add_plot(tw_page *p, const tw_page_plot *plot);
-/* Begins a series of the plot that was added last. A line or a staircase after points is drawn in their colour. */
+/* Begins a series of the last plot. A line or a staircase after points has the points' color. */
 void tw_page_series(tw_page *p, const char *name, tw_page_kind kind);
-/* Adds a point to the series that was begun last. Points that are not finite are left out. `label` is shown for the
-   point that the reader looks at; it may be NULL. In a series of bars the label names the bar, and x is ignored. */
+/* Adds a point to the last series. Points that are not finite are left out. `label` is shown when the reader points at
+   the point; it may be NULL. In a series of bars the label names the bar, and x is ignored. */
 void tw_page_point(tw_page *p, double x, double y, const char *label);
 
 /* ---- writing */

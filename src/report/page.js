@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Draws the plots of a page from its data, and sorts its tables. The element "drawn" says how it went: "ok", and for
-   each plot the points of its series, or "failed" and why. */
+/* Draws the plots of a page from its data, and sorts its tables. The element "drawn" tells the result: "ok" and for each
+   plot the number of points of its series, or "failed" and the reason, or "none" without Chart.js. */
 (function () {
   'use strict';
-  /* Colours that differ to colour-blind readers too (Okabe and Ito). */
-  const colours = ['#0072b2', '#d55e00', '#009e73', '#cc79a7', '#e69f00', '#56b4e9', '#5a6675', '#1c2430'];
+  /* Colors that color-blind readers can tell apart (Okabe and Ito). */
+  const colors = ['#0072b2', '#d55e00', '#009e73', '#cc79a7', '#e69f00', '#56b4e9', '#5a6675', '#1c2430'];
   const marks = ['circle', 'rectRot', 'triangle', 'rect', 'star', 'crossRot', 'cross', 'rectRounded'];
   const dashes = [[], [7, 3], [2, 3], [8, 3, 2, 3], [12, 4], [1, 2], [5, 5], [3, 1]];
   const ink = '#1c2430', soft = '#5a6675', line = '#e3e8ee';
@@ -47,22 +47,22 @@
     return series.kind === 'line' || series.kind === 'steps';
   }
 
-  /* A line after points is theirs, and has their colour. */
-  function colour_of(plot, i) {
+  /* Returns the number of a series' color. A line after points belongs to them and has their color. */
+  function color_of(plot, i) {
     let n = 0;
     for (let k = 1; k <= i; k++) if (!(is_line(plot.series[k]) && !is_line(plot.series[k - 1]))) n++;
-    return n % colours.length;
+    return n % colors.length;
   }
 
   function dataset(plot, series, i) {
-    const at = colour_of(plot, i), colour = colours[at], lines = is_line(series);
+    const at = color_of(plot, i), color = colors[at], lines = is_line(series);
     return {
       label: series.name,
       data: series.points.filter(function (p) { return shows(plot, p); }),
       showLine: lines,
       stepped: series.kind === 'steps' ? 'before' : false,
-      borderColor: colour,
-      backgroundColor: lines ? colour : colour + 'b0',
+      borderColor: color,
+      backgroundColor: lines ? color : color + 'b0',
       borderDash: lines ? dashes[at] : [],
       borderWidth: lines ? 2 : 1,
       pointStyle: lines ? 'line' : marks[at],
@@ -78,8 +78,8 @@
       return {
         label: series.name,
         data: series.points.map(function (p) { return p.y; }),
-        backgroundColor: many ? colours[i % colours.length]
-          : series.points.map(function (p, k) { return colours[k % colours.length]; }),
+        backgroundColor: many ? colors[i % colors.length]
+          : series.points.map(function (p, k) { return colors[k % colors.length]; }),
         maxBarThickness: 64
       };
     });
@@ -125,7 +125,7 @@
     };
   }
 
-  /* Tells whether anything was drawn. */
+  /* Tells whether a canvas has a pixel that is not transparent. */
   function is_inked(canvas) {
     const pixels = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
     for (let i = 3; i < pixels.length; i += 4) if (pixels[i]) return true;
@@ -143,7 +143,7 @@
     return row.cells[column].className === 'number' ? number : text;
   }
 
-  /* A click on a column's head sorts by it, a second one the other way round. */
+  /* Sorts the rows of a table by a column, at each call in the other order. The first call sorts upwards. */
   function sort(head) {
     const body = head.closest('table').tBodies[0], up = head.dataset.up !== 'yes', column = head.cellIndex;
     const rows = Array.from(body.rows);

@@ -3,6 +3,7 @@
    waits for: five edges a layer. A stage waits for the whole stage before it, and thereby for all earlier stages, so
    layers may use the same buffers. The check proves it. */
 #include "base/diag.h"
+#include "base/divide.h"
 #include "model/model.h"
 #include "schedule/builder.h"
 #include "schedule/config.h"
@@ -103,7 +104,7 @@ static void set_operands(tw_instr *in, operands o) {
 
 /* Gives each worker an instruction over some of rows 0 to rows - 1, in multiples of `unit`. */
 static void stage_rows(lowering *b, tw_instr_op op, operands o, int64_t rows, int64_t unit) {
-    int64_t units = (rows + unit - 1) / unit, from, to;
+    int64_t units = tw_ceil_div(rows, unit), from, to;
     for (int w = 0, slot = 0; w < b->l.workers; w++) {
         share(b, units, w, &from, &to);
         if (from == to) continue;
@@ -279,7 +280,7 @@ static void lower_head(lowering *b) {
 static void shared_buffers(lowering *b) {
     const tw_model *m = b->m;
     tw_schedule *s = b->s;
-    int64_t T = b->T, unit = unit_of(b), parts = (m->vocab + unit - 1) / unit;
+    int64_t T = b->T, unit = unit_of(b), parts = tw_ceil_div(m->vocab, unit);
     tw_buffer_kind A = TW_BUFFER_ACTIVATION;
     b->tokens = tw_schedule_add_buffer(s, "tokens", TW_BUFFER_INPUT, TW_I32, 0, T, 1, 1);
     b->rope = m->rope.kind == TW_ROPE_NONE
@@ -309,7 +310,7 @@ static void choose_parts(lowering *b, const tw_lowering *l) {
         heads *= b->row_blocks;
         if (!b->splits) b->splits = l->workers > heads ? l->workers / heads : 1;
     }
-    int64_t most = (l->workers + heads - 1) / heads, least = l->workers > heads ? l->workers / heads : 1;
+    int64_t most = tw_ceil_div(l->workers, heads), least = l->workers > heads ? l->workers / heads : 1;
     if (l->group_heads) {
         if (!b->row_blocks) b->row_blocks = 1;
         if (!b->splits) b->splits = least;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "schedule/schedule.h"
 
+#include "base/divide.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -87,7 +89,7 @@ int64_t tw_buffer_row_bytes(const tw_buffer *b) {
     if (b->dtype == TW_F16 || b->dtype == TW_BF16) return 2 * b->shape[2];
     int64_t cols = b->shape[2], data = (cols * (int64_t)tw_dtype_bits(b->dtype) + 7) / 8;
     if (b->dtype != TW_I8 && b->dtype != TW_I4) return data;
-    int64_t groups = b->group > 0 ? (cols + b->group - 1) / b->group : 1;
+    int64_t groups = b->group > 0 ? tw_ceil_div(cols, b->group) : 1;
     return data + groups * (b->dtype == TW_I8 ? 4 : 2);
 }
 

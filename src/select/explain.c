@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Explanations of choices. They predict every macro choice, and are not fast. */
-#include "base/diag.h"
+#include "base/text.h"
 #include "select/selector.h"
 
 #include <math.h>
-#include <stdarg.h>
-#include <stdio.h>
 
 static void write_decision(const select_view *v, const select_decision *d, tw_selection *out) {
     const select_answer a = select_answer_of(d);
@@ -110,62 +108,45 @@ tw_status tw_select_explain(const tw_selector *s, const int64_t *problem, unsign
 
 /* ---- text */
 
-/* A text buffer that truncates. */
-typedef struct text {
-    char *at;
-    size_t left;
-} text;
-
-static void say(text *t, const char *fmt, ...) TW_PRINTF(2, 3);
-static void say(text *t, const char *fmt, ...) {
-    va_list ap;
-    va_start(ap, fmt);
-    const int n = vsnprintf(t->at, t->left, fmt, ap);
-    va_end(ap);
-    const size_t written = n < 0 ? 0 : (size_t)n < t->left ? (size_t)n : t->left;
-    t->at += written;
-    t->left -= written;
-}
-
-static void say_choice(text *t, const tw_select_explanation *e, const char *unit) {
+static void say_choice(tw_text *t, const tw_select_explanation *e, const char *unit) {
     const tw_selection *c = &e->choice;
     static const char *const why[] = {
         [TW_SELECT_DEFAULT] = "the default, since there is no prediction",
         [TW_SELECT_MODEL] = "the least prediction",
         [TW_SELECT_EXACT] = "the fastest measured: this problem is listed",
     };
-    say(t, "choice: %s (%s)\n", c->config, why[c->source]);
-    if (c->source == TW_SELECT_EXACT) say(t, "measured: %.4g %s\n", c->time, unit);
+    tw_text_add(t, "choice: %s (%s)\n", c->config, why[c->source]);
+    if (c->source == TW_SELECT_EXACT) tw_text_add(t, "measured: %.4g %s\n", c->time, unit);
     if (e->fit) {
         const double low = e->error < 1 ? e->predicted * (1 - e->error) : 0, high = e->predicted * (1 + e->error);
-        say(t, "predicted: %.4g %s, 9 of 10 times from %.4g to %.4g\n", e->predicted, unit, low, high);
+        tw_text_add(t, "predicted: %.4g %s, 9 of 10 times from %.4g to %.4g\n", e->predicted, unit, low, high);
     }
-    say(t, "work: G = %.0f blocks of L = %.0f rounds on %lld slots: %.0f wave%s\n", e->grid, e->rounds,
-        (long long)e->slots, e->waves, e->waves == 1 ? "" : "s");
+    tw_text_add(t, "work: G = %.0f blocks of L = %.0f rounds on %lld slots: %.0f wave%s\n", e->grid, e->rounds,
+                (long long)e->slots, e->waves, e->waves == 1 ? "" : "s");
     if (e->fit)
-        say(t, "evidence: the fit of wave %d%s, %lld%s samples, 9 of 10 residuals within %.3g %%\n", e->fit,
-            e->beyond ? " and later" : "", (long long)e->samples, e->samples == UINT16_MAX ? " or more" : "",
-            100 * e->error);
+        tw_text_add(t, "evidence: the fit of wave %d%s, %lld%s samples, 9 of 10 residuals within %.3g %%\n", e->fit,
+                    e->beyond ? " and later" : "", (long long)e->samples, e->samples == UINT16_MAX ? " or more" : "",
+                    100 * e->error);
 }
 
-static void say_reason(text *t, int n, const char *why, const char **between) {
+static void say_reason(tw_text *t, int n, const char *why, const char **between) {
     if (!n) return;
-    say(t, "%s%d %s", *between, n, why);
+    tw_text_add(t, "%s%d %s", *between, n, why);
     *between = ", ";
 }
 
-static void say_left_out(text *t, const tw_select_explanation *e) {
+static void say_left_out(tw_text *t, const tw_select_explanation *e) {
     const char *between = "";
     const int n = e->atomic + e->workspace + e->vendor + e->own + e->illegal + e->unknown;
     if (!n) return;
-    say(t, "left out: %d of %d macro choices: ", n, e->macros);
+    tw_text_add(t, "left out: %d of %d macro choices: ", n, e->macros);
     say_reason(t, e->atomic, "that sum atomically", &between);
     say_reason(t, e->workspace, "that need workspace", &between);
     say_reason(t, e->vendor, "of a vendor's", &between);
     say_reason(t, e->own, "of our own", &between);
     say_reason(t, e->illegal, "that cannot compute this problem", &between);
     say_reason(t, e->unknown, "without a prediction", &between);
-    say(t, "\n");
+    tw_text_add(t, "\n");
 }
 
 static const char *of_device(tw_select_match m) {
@@ -183,19 +164,20 @@ tw_status tw_select_explain_text(const tw_selector *s, const int64_t *problem, u
                                  char *out, size_t size) {
     tw_select_explanation e;
     tw_selector_info info;
-    text t = {out, size};
+    tw_text t = {out, size, 0};
     const tw_status st = tw_select_explain(s, problem, flags, match, &e);
     tw_selector_describe(s, &info);
     if (size) *out = 0;
     if (st == TW_ERR_USAGE)
-        say(&t, "choice: none (an axis is below 1 or above %d, or a flag is unknown)\n", TW_SELECT_MOST);
+        tw_text_add(&t, "choice: none (an axis is below 1 or above %d, or a flag is unknown)\n", TW_SELECT_MOST);
     else if (st != TW_OK)
-        say(&t, "choice: none (nothing is allowed)\n");
+        tw_text_add(&t, "choice: none (nothing is allowed)\n");
     else
         say_choice(&t, &e, info.unit);
     if (e.second.source != TW_SELECT_NONE)
-        say(&t, "second: %s: %.4g %s, %.3g %% more\n", e.second.config, e.second.time, info.unit, 100 * e.behind);
+        tw_text_add(&t, "second: %s: %.4g %s, %.3g %% more\n", e.second.config, e.second.time, info.unit,
+                    100 * e.behind);
     if (st != TW_ERR_USAGE) say_left_out(&t, &e);
-    say(&t, "measured on: %s (%s)\n", info.device, of_device(match));
+    tw_text_add(&t, "measured on: %s (%s)\n", info.device, of_device(match));
     return st;
 }

@@ -49,9 +49,10 @@ enum {
     COLUMN_BOUND = COLUMN_ROUNDS + TW_SELECT_AXES, /* The lower bound's coefficients of wL, w, L and 1, as bf16. */
     COLUMN_RATIO = COLUMN_BOUND + 4,               /* The upper bound divided by the lower one, as bf16. */
     COLUMN_STEP,                                   /* What corrections are multiples of, as bf16. */
-    COLUMN_LOW,                                    /* A number below all corrections of fills, as bf16. */
-    COLUMN_HIGH,                                   /* A number above them, as bf16. */
-    COLUMNS
+    COLUMNS,
+    /* A direct artefact has no lower bounds of times. These columns are in their place. */
+    COLUMN_LOW = COLUMN_BOUND, /* A number below all corrections of fills, as bf16. */
+    COLUMN_HIGH                /* A number above them, as bf16. */
 };
 
 /* Indices of select_header.texts. */
@@ -95,7 +96,7 @@ typedef struct select_header {
     uint32_t ragged[TW_FILL_AXES]; /* Ragged axes, counted from 1. 0: none. */
     select_column columns[COLUMNS];
 } select_header;
-_Static_assert(sizeof(select_header) == 464, "the file's layout");
+_Static_assert(sizeof(select_header) == 448, "the file's layout");
 
 /* The data of a macro choice that answers need and predictions do not. */
 typedef struct select_macro {

@@ -145,8 +145,7 @@ static tw_status check_places(const file *f) {
     for (int k = 0; k < TW_FILL_AXES; k++)
         if (h->ragged[k] > h->axes) return bad(f, &h->ragged[k], "axis");
     for (int i = COLUMN_LOW; i <= COLUMN_HIGH; i++)
-        if (h->fills_at ? !h->columns[i].at : h->columns[i].at || h->columns[i].same)
-            return bad(f, &h->columns[i], "column");
+        if (h->fills_at && !h->columns[i].at) return bad(f, &h->columns[i], "column");
     return check_lattice(f);
 }
 
@@ -227,11 +226,12 @@ static tw_status check_records(const file *f, int macro, const uint32_t *w) {
     return TW_OK;
 }
 
-/* Checks that bounds hold. If they did not, decisions could miss the least prediction. */
+/* Checks that bounds hold. If they did not, decisions could miss the least prediction. A direct artefact has none. */
 static tw_status check_bound(const file *f, int macro, const uint32_t *records) {
     const select_list *c = &f->v.columns[COLUMN_BOUND];
     double bound[4], low = 0, high = 0;
     bool none = true;
+    if (f->v.terms) return TW_OK;
     for (int i = 0; i < 4; i++) {
         bound[i] = (double)tw_bf16_to_f32((uint16_t)select_item(&c[i], macro));
         none = none && bound[i] == 0;

@@ -68,8 +68,8 @@ static void add_columns(writer *w) {
         const uint16_t *column = w->columns[c];
         size_t same = 1;
         while (same < n && column[same] == column[0]) same++;
-        const bool fill = c == COLUMN_LOW || c == COLUMN_HIGH, bound = c >= COLUMN_BOUND && c <= COLUMN_RATIO;
-        if (same == n && !(fill && w->fills) && !(bound && !w->terms))
+        const bool bound = c >= COLUMN_BOUND && c <= COLUMN_RATIO, fill = c == COLUMN_LOW || c == COLUMN_HIGH;
+        if (same == n && !(bound && !w->terms) && !(fill && w->fills))
             w->h.columns[c].same = column[0];
         else
             w->h.columns[c].at = add(w, column, n * sizeof *column, SELECT_LINE);
@@ -218,11 +218,6 @@ static tw_status fill_terms(writer *w, tw_diag *diag) {
     return TW_OK;
 }
 
-/* Leaves out bounds, which a direct artefact does not need. */
-static void fill_no_bounds(writer *w) {
-    for (int i = 0; i < w->a->n_macros; i++) w->columns[COLUMN_RATIO][i] = SELECT_NO_RATIO;
-}
-
 static void fill_bounds(writer *w) {
     double least = (double)INFINITY, most = 0;
     for (int i = 0; i < w->a->n_macros; i++) {
@@ -233,6 +228,7 @@ static void fill_bounds(writer *w) {
     if (!(most > 0)) least = most = 1;
     w->h.least = (float)fmax(1, least / SELECT_BEYOND);
     w->h.most = (float)(most * SELECT_BEYOND);
+    if (w->terms) return; /* Decisions compute the times themselves. */
     for (int i = 0; i < w->a->n_macros; i++) {
         const tw_artefact_macro *m = &w->a->macros[i];
         const select_fits f = {w->records + (size_t)w->first[i] * w->h.record_words,
@@ -395,7 +391,6 @@ static tw_status fill(writer *w, tw_diag *diag) {
     if (!fill_records(w, SELECT_NARROW)) fill_records(w, SELECT_WIDE);
     fill_columns(w);
     fill_bounds(w);
-    if (w->terms) fill_no_bounds(w);
     st = fill_fills(w, diag);
     return st == TW_OK ? fill_lattice(w, diag) : st;
 }

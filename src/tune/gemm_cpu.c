@@ -5,8 +5,8 @@
 #include "base/diag.h"
 #include "base/divide.h"
 #include "base/team.h"
+#include "device/identity.h"
 #include "tune/cpu_rig.h"
-#include "tune/identity.h"
 #include "tune/macros.h"
 
 #include <jansson.h>
@@ -113,7 +113,7 @@ static void baseline(const void *self, int i, const int64_t *problem, char *out,
     c.tm = ANY;
     c.tn = strip_of(g->threads, problem);
     if (g->strips) {
-        snprintf(out, size, "by=%s", tw_tiled_by(i));
+        snprintf(out, size, "by=%s", tw_tiled_makers[i]);
         return;
     }
     tw_space_print(&tw_tiled_space, &c, out, size);
@@ -162,7 +162,7 @@ static bool list_makers(gemm_cpu *g, const tw_tiled_context *any, tw_family *f) 
     if (!list) return false;
     for (int by = 0; by <= any->vendors; by++) {
         char config[32];
-        snprintf(config, sizeof config, "by=%s", tw_tiled_by(by));
+        snprintf(config, sizeof config, "by=%s", tw_tiled_makers[by]);
         list[by] = (tw_artefact_macro){.config = tw_arena_strdup(&g->arena, config),
                                        .properties = by ? TW_MACRO_VENDOR : 0,
                                        .grid = {TW_PANEL_ROWS, TW_PANEL_ROWS},
@@ -175,12 +175,6 @@ static bool list_makers(gemm_cpu *g, const tw_tiled_context *any, tw_family *f) 
     f->macros = list;
     f->n_macros = any->vendors + 1;
     return !g->arena.failed;
-}
-
-void tw_gemm_cpu_name(tw_panel_format weights, bool strips, char *out, size_t size) {
-    char group[16] = "";
-    if (weights.group) snprintf(group, sizeof group, "-%d", weights.group);
-    snprintf(out, size, "gemm-cpu-%s%s%s", tw_dtype_name(weights.dtype), group, strips ? "-strips" : "");
 }
 
 /* The properties of a processor that a family depends on. */
@@ -196,7 +190,7 @@ static tw_status describe(gemm_cpu *g, tw_family *f, const processor *p, const c
     tw_identity id;
     char name[32];
     tw_identity_of_cpu(&id, p->model, p->threads, p->isa);
-    tw_gemm_cpu_name(p->any.of.weights, g->strips, name, sizeof name);
+    tw_tiled_name(p->any.of.weights, g->strips, name, sizeof name);
     g->threads = p->threads;
     f->environment = tw_arena_strdup(&g->arena, environment);
     f->name = tw_arena_strdup(&g->arena, name);

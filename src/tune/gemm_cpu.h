@@ -15,10 +15,6 @@ typedef struct tw_gemm_cpu_options {
     bool strips;
 } tw_gemm_cpu_options;
 
-/* Writes the name of the family of a storage format, such as "gemm-cpu-i4-64" or, of strips, "gemm-cpu-i4-64-strips".
- */
-void tw_gemm_cpu_name(tw_panel_format weights, bool strips, char *out, size_t size);
-
 /* Opens the family. The caller closes it. */
 tw_status tw_gemm_cpu_open(tw_family *out, const tw_gemm_cpu_options *o, tw_diag *diag);
 

@@ -3,9 +3,9 @@
 
 #include "base/arena.h"
 #include "base/diag.h"
+#include "device/identity.h"
 #include "tune/gemm_kernels.h"
 #include "tune/gemm_vendor.h"
-#include "tune/identity.h"
 #include "tune/macros.h"
 
 #include <jansson.h>

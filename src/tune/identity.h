@@ -1,20 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The texts that name a device in artefacts, and the comparison of an artefact's device with one that is here. */
+/* The comparison of an artefact's device with one that is here. */
 #ifndef TW_TUNE_IDENTITY_H
 #define TW_TUNE_IDENTITY_H
 
 #include "tilewright/select.h"
-
-typedef struct tw_identity {
-    char device[192];       /* The device: "AMD EPYC 7763, 2 threads", "NVIDIA H200". */
-    char alike[192];        /* Its kind: "x86-64 avx2, 2 threads", "sm_90a, 132 SMs, 50 MiB of L2". */
-    char architecture[128]; /* Its architecture: "x86-64 avx2", "sm_90a". */
-} tw_identity;
-
-/* Names a processor. `isa` has TW_CPU_* bits. */
-void tw_identity_of_cpu(tw_identity *out, const char *model, int threads, uint32_t isa);
-/* Names a GPU. */
-void tw_identity_of_gpu(tw_identity *out, const char *name, const char *target, int sms, int64_t l2_bytes);
 
 /* Compares the device that an artefact was measured on with a device of this machine. `device` names the latter: "cpu",
    "cuda", "cuda:N", or "auto" for the kind of device that the artefact's kernel runs on. With "auto", *out is

@@ -10,6 +10,7 @@
 #include "base/dtype.h"
 #include "base/random.h"
 #include "base/stats.h"
+#include "base/text.h"
 
 #include <float.h>
 #include <math.h>
@@ -214,6 +215,25 @@ static void a_buffer_grows_and_its_failure_sticks(void **state) {
     tw_buf_clear(&b);
 }
 
+static void texts_are_cut(void **state) {
+    (void)state;
+    char whole[20], out[20];
+    tw_text w = {whole, sizeof whole, 0};
+    tw_text_add(&w, "%d and ", 12);
+    tw_text_add(&w, "%s", "more");
+    assert_string_equal(whole, "12 and more");
+    assert_int_equal(w.used, 11);
+    for (size_t size = 0; size <= 12; size++) {
+        memset(out, '#', sizeof out);
+        tw_text t = {out, size, 0};
+        tw_text_add(&t, "%d and ", 12);
+        tw_text_add(&t, "%s", "more");
+        if (size) assert_int_equal(out[size - 1], 0);
+        if (size) assert_memory_equal(out, whole, size - 1);
+        assert_int_equal(out[size], '#');
+    }
+}
+
 static void a_place_is_as_exact_as_what_is_known(void **state) {
     (void)state;
     tw_diag d;
@@ -271,6 +291,7 @@ int main(void) {
         cmocka_unit_test(statistics_of_few_samples),
         cmocka_unit_test(an_arena_gives_zeroed_memory_that_is_nobody_elses),
         cmocka_unit_test(a_buffer_grows_and_its_failure_sticks),
+        cmocka_unit_test(texts_are_cut),
         cmocka_unit_test(a_place_is_as_exact_as_what_is_known),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -64,7 +64,7 @@ static void compare(const product *q, const tw_tiled_config *c) {
                 size += fabs(one);
             }
             if (!(fabs((double)q->y[i * p->n + j] - sum) <= 16 * 0x1p-24 * size + 1e-30))
-                fail_msg("%s tm=%d tn=%d of %lldx%lldx%lld: [%lld][%lld] is %g, not %g", tw_tiled_by(c->by), c->tm,
+                fail_msg("%s tm=%d tn=%d of %lldx%lldx%lld: [%lld][%lld] is %g, not %g", tw_tiled_makers[c->by], c->tm,
                          c->tn, (long long)p->m, (long long)p->n, (long long)p->k, (long long)i, (long long)j,
                          (double)q->y[i * p->n + j], sum);
         }

@@ -116,8 +116,8 @@ double artefact_parts(int64_t size, int64_t part) {
     return (double)parts;
 }
 
-/* Finds the micro choice of the nearest anchor, the lower of two. *other is that of another anchor that is as near, but
-   for the rounding of L. */
+/* Returns the micro choice of the nearest anchor, or of the lower of two. *other is the micro choice of another anchor
+   that would be the nearest if L were rounded. */
 static int nearest(const tw_artefact_fit *f, double rounds, int *other) {
     int best = -1;
     double least = (double)INFINITY;

@@ -12,11 +12,11 @@
    errors of a few per cent. */
 tw_artefact *artefact_of_products(tw_arena *a, tw_random *r, int macros, int waves);
 
-/* Adds corrections of up to a tenth, on nine octaves of m, five of n and three of k. */
+/* Adds random corrections of up to a tenth, on a lattice of nine nodes along m, five along n and three along k. */
 void artefact_correct(tw_arena *a, tw_random *r, tw_artefact *out);
 
-/* Makes it direct: a fit for each macro choice, that of the first wave, with terms of waves and of last tiles along m
-   and n, and corrections of fills of up to a tenth. */
+/* Makes an artefact direct: each macro choice keeps the fit of the first wave, and gets terms of waves and of last tiles
+   along m and n, and corrections of fills of up to a tenth. */
 void artefact_direct(tw_arena *a, tw_random *r, tw_artefact *out);
 
 /* What a random artefact may have. */
@@ -37,13 +37,15 @@ double artefact_parts(int64_t size, int64_t part);
 
 /* The prediction of a macro choice. */
 typedef struct artefact_prediction {
-    bool known;   /* There is one. */
-    bool exact;   /* It is exact if coefficients are small whole numbers: all sums are below 2^53. */
-    double time;  /* In the artefact's unit. */
-    double slack; /* How far a time that is stored in 20 bits a coefficient may be from it. */
+    bool known;  /* True: there is a prediction. */
+    bool exact;  /* True: with coefficients that are small whole numbers `time` is exact, since all sums are below 2^53.
+                  */
+    double time; /* The predicted time in the artefact's unit. */
+    double slack; /* The most that a prediction from coefficients of 20 bits may differ from `time`. */
     int micro;    /* The micro choice. */
-    int other;    /* A micro choice that is as good where blocks shrink, since L is rounded there. */
+    int other;    /* A micro choice that is as good as `micro` if L is rounded, as where blocks shrink. */
 } artefact_prediction;
+/* Predicts the time of a macro choice. */
 artefact_prediction artefact_refer(const tw_artefact *a, int macro, const int64_t *problem);
 
 /* Tells whether flags and rules allow a macro choice. */

@@ -15,7 +15,8 @@ static void octaves_are_straight_between_powers(void **state) {
     }
 }
 
-/* Interpolating an axis' octave gives the octave, within what the weights' steps allow, and its ends beyond them. */
+/* Interpolating the nodes' octaves gives the octave of a problem, up to the weights' rounding. Beyond the ends of an
+   axis it gives the end. */
 static void weights_interpolate(void **state) {
     (void)state;
     const tw_lattice l = {{5, 1, 4, 3, 1, 1}, {4, 7, 0, 10, 0, 0}, {8, 7, 12, 11, 0, 0}};
@@ -46,7 +47,7 @@ static void weights_interpolate(void **state) {
     }
 }
 
-/* A node has all the weight where a problem is at it. */
+/* A problem at a node gives all the weight to the node. */
 static void nodes_are_met(void **state) {
     (void)state;
     const tw_lattice l = {{3, 2, 1, 1, 1, 1}, {4, 0, 0, 0, 0, 0}, {8, 6, 0, 0, 0, 0}};

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Explanations: the fields and lines of artefacts with known numbers. */
-#include "support/support.h"
-
-#include "select/artefact.h"
-#include "tilewright/select.h"
+#include "select/opened.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -14,11 +11,14 @@ static const tw_artefact_anchor anchors[] = {{2, 0}, {8, 1}};
 static const char *const micros[] = {"stages=2", "stages=4"};
 
 /* Constant times of the first, the second and all later waves. */
-static const tw_artefact_fit own[] = {{{0, 0, 0, 10}, anchors, 2, 40, 0.125, {0}},
-                                      {{0, 0, 0, 20}, anchors, 2, 30, 0.125, {0}},
-                                      {{0, 0, 0, 30}, anchors, 2, 99999, 0.25, {0}}};
-static const tw_artefact_fit vendor[] = {{{0, 0, 0, 15}, anchors, 2, 7, 0.5, {0}}};
-static const tw_artefact_fit split[] = {{{0, 0, 0, 9}, anchors, 2, 7, 0.5, {0}}};
+static const tw_artefact_fit own[] = {
+    {.c = {0, 0, 0, 10}, .anchors = anchors, .n_anchors = 2, .samples = 40, .error = 0.125},
+    {.c = {0, 0, 0, 20}, .anchors = anchors, .n_anchors = 2, .samples = 30, .error = 0.125},
+    {.c = {0, 0, 0, 30}, .anchors = anchors, .n_anchors = 2, .samples = 99999, .error = 0.25}};
+static const tw_artefact_fit vendor[] = {
+    {.c = {0, 0, 0, 15}, .anchors = anchors, .n_anchors = 2, .samples = 7, .error = 0.5}};
+static const tw_artefact_fit split[] = {
+    {.c = {0, 0, 0, 9}, .anchors = anchors, .n_anchors = 2, .samples = 7, .error = 0.5}};
 
 static const tw_artefact_macro macros[] = {
     {.config = "by=own",
@@ -51,32 +51,37 @@ static const tw_artefact_exact exact[] = {
     {.problem = {7, 7, 7}, .macro = 1, .micro = 0, .time = 4, .second_macro = 0, .second_micro = 1, .second_time = 5},
     {.problem = {9, 9, 9}, .macro = 1, .micro = 0, .time = 4, .second_macro = -1}};
 
-static char *folder;
-static tw_selector *s;
+static fixture opened;
 
 static int setup(void **state) {
     (void)state;
-    const tw_artefact a = {"gemm", "us",  "this one", "alike", "kind", "{}", {"m", "n", "k"}, 3, {false}, NULL, macros,
-                           4,      exact, 2,          3,       1,      false};
-    char path[512];
-    tw_diag d = {0};
-    folder = test_folder_make();
-    snprintf(path, sizeof path, "%s/a.tws", folder);
-    if (tw_artefact_write(&a, path, &d) != TW_OK) fail_msg("%s", d.message);
-    assert_int_equal(tw_selector_open(&s, path, &d), TW_OK);
+    const tw_artefact a = {.kernel = "gemm",
+                           .unit = "us",
+                           .device = "this one",
+                           .alike = "alike",
+                           .architecture = "kind",
+                           .about = "{}",
+                           .axes = {"m", "n", "k"},
+                           .n_axes = 3,
+                           .macros = macros,
+                           .n_macros = 4,
+                           .exact = exact,
+                           .n_exact = 2,
+                           .macro = 3,
+                           .micro = 1};
+    begin(&opened, &a);
     return 0;
 }
 
 static int teardown(void **state) {
     (void)state;
-    tw_selector_close(s);
-    test_folder_remove(folder);
+    end(&opened);
     return 0;
 }
 
 static tw_select_explanation explain(int64_t m, int64_t n, int64_t k, unsigned flags) {
     tw_select_explanation e;
-    (void)tw_select_explain(s, (int64_t[]){m, n, k}, flags, TW_SELECT_ALIKE, &e);
+    (void)tw_select_explain(opened.s, (int64_t[]){m, n, k}, flags, TW_SELECT_ALIKE, &e);
     return e;
 }
 
@@ -139,13 +144,13 @@ static void a_listed_problem_has_its_second(void **state) {
 
 static void expect_lines(int64_t m, int64_t n, int64_t k, unsigned flags, tw_select_match match, const char *lines) {
     char text[2000];
-    (void)tw_select_explain_text(s, (int64_t[]){m, n, k}, flags, match, text, sizeof text);
+    (void)tw_select_explain_text(opened.s, (int64_t[]){m, n, k}, flags, match, text, sizeof text);
     assert_string_equal(text, lines);
     /* A text cut at any length is a prefix of the whole text. */
     for (size_t room = 0; room <= strlen(lines) + 1; room++) {
         char cut[2000];
         memset(cut, '#', sizeof cut);
-        (void)tw_select_explain_text(s, (int64_t[]){m, n, k}, flags, match, cut, room);
+        (void)tw_select_explain_text(opened.s, (int64_t[]){m, n, k}, flags, match, cut, room);
         for (size_t i = room; i < sizeof cut; i++) assert_int_equal(cut[i], '#');
         if (room) assert_int_equal(strlen(cut), room - 1);
         if (room) assert_memory_equal(cut, lines, room - 1);

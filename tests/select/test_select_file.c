@@ -19,7 +19,7 @@ typedef struct sample {
     size_t size;
 } sample;
 
-/* Tells whether an artefact has all that a file can have, and nothing that all macro choices have alike. */
+/* Tells whether the file of an artefact has every part. A property that all macro choices share has no part. */
 static bool has_all_parts(const tw_artefact *a) {
     bool slots = false, times = false, fits = false, kinds = false;
     for (int i = 1; i < a->n_macros; i++) {
@@ -334,7 +334,7 @@ static void each_part_is_checked(void **state) {
     free(c);
 }
 
-/* What the check must notice in a direct artefact. */
+/* Corruptions of a direct artefact that the check must find. */
 static void direct_parts_are_checked(void **state) {
     const sample *all = *state;
     tw_random r = tw_random_seed(7);

@@ -36,7 +36,18 @@ static void fill(content *c) {
                                .n_fits = 1,
                                .most = {99}};
     c->e = (tw_artefact_exact){.problem = {5}, .time = 2, .second_macro = 0, .second_micro = 1, .second_time = 3};
-    c->a = (tw_artefact){"k", "us", "d", "a", "r", "{}", {"m"}, 1, {false}, NULL, &c->m, 1, &c->e, 1, 0, 0, false};
+    c->a = (tw_artefact){.kernel = "k",
+                         .unit = "us",
+                         .device = "d",
+                         .alike = "a",
+                         .architecture = "r",
+                         .about = "{}",
+                         .axes = {"m"},
+                         .n_axes = 1,
+                         .macros = &c->m,
+                         .n_macros = 1,
+                         .exact = &c->e,
+                         .n_exact = 1};
 }
 
 static void the_writer_refuses(void **state) {

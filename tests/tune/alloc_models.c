@@ -28,7 +28,7 @@ static tw_trial_list measure(const tw_family *f) {
     return (tw_trial_list){trials, n, n};
 }
 
-static int fitted(tw_model_form form) {
+static int fitted(void *form) {
     toy t;
     tw_model *m;
     tw_diag d = {.message = ""};
@@ -39,31 +39,11 @@ static int fitted(tw_model_form form) {
     o.distilled = 3;
     o.mlp = (tw_mlp_options){{4}, 1, 1, 0, 64, 0.01, 1};
     o.policy = (tw_policy_options){.depth = 3, .to_split = 4, .leaf = 2};
-    const tw_status st = tw_model_fit(&m, form, &t.family, &all, &o, &d);
+    const tw_status st = tw_model_fit(&m, *(const tw_model_form *)form, &t.family, &all, &o, &d);
     if (st != TW_OK) return st == TW_ERR_MEMORY && !m && d.message[0] ? 1 : 3;
     const bool right = tw_model_choose(m, trials[0].problem, config, sizeof config);
     tw_model_free(m);
     return right ? 0 : 2;
-}
-
-static int network(void *context) {
-    (void)context;
-    return fitted(TW_MODEL_MLP);
-}
-
-static int tree(void *context) {
-    (void)context;
-    return fitted(TW_MODEL_TREE);
-}
-
-static int near(void *context) {
-    (void)context;
-    return fitted(TW_MODEL_NEAR);
-}
-
-static int distilled(void *context) {
-    (void)context;
-    return fitted(TW_MODEL_DISTILLED);
 }
 
 static int read_trees(void *context) {
@@ -84,10 +64,8 @@ static int read_trees(void *context) {
 
 static void nothing_is_lost(void **state) {
     (void)state;
-    alloc_fail_exhaust(network, NULL);
-    alloc_fail_exhaust(tree, NULL);
-    alloc_fail_exhaust(near, NULL);
-    alloc_fail_exhaust(distilled, NULL);
+    tw_model_form forms[] = {TW_MODEL_MLP, TW_MODEL_TREE, TW_MODEL_NEAR, TW_MODEL_DISTILLED};
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) alloc_fail_exhaust(fitted, &forms[i]);
     alloc_fail_exhaust(read_trees, NULL);
 }
 

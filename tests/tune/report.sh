@@ -27,8 +27,9 @@ export OPENBLAS_NUM_THREADS=1
 ! grep -q 'The plots are missing' gemm.html || { echo "skipped: this build has no Chart.js"; exit 77; }
 said=$(drawn gemm.html)
 echo "$said"
-# A staircase has a point for each problem and one at its foot, for seven strategies. There are a bar for each of them, the
-# vendors' best and the oracle; select, oracle and vendors by problem; four predictions, and the line's ends.
+# The points of the series. Each of seven strategies has a staircase, with a point for each of four problems and one at
+# its foot. The strategies, the vendors' best and the oracle have a bar each. By problem, select, the oracle and vendors
+# have four points. Predictions have four points, and their line has two.
 case $said in
 "ok 5+5+5+5+5+5+5 9 4+4+4 4+2 "*" 1+1+1+1+1") ;;
 *) echo "that is not what was to be drawn"; exit 1 ;;
@@ -37,7 +38,7 @@ plots=$(grep -c '<canvas' gemm.html)
 [ "$(echo "$said" | wc -w)" = $((plots + 1)) ] || { echo "$plots plots are in the page"; exit 1; }
 echo "$said" | grep -qE '(^|[ +])0([ +]|$)' && { echo "a series is empty"; exit 1; }
 
-# What goes wrong in the page is seen.
+# The test sees a plot that cannot be drawn.
 sed 's/<canvas id="plot1"/<canvas id="other"/' gemm.html >broken.html
 said=$(drawn broken.html)
 case $said in

@@ -1,45 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Families, campaigns, trials, training and evaluation, on a family with known times. */
-#include "tune/toy_family.h"
+#include "tune/toy_store.h"
 
 #include "tilewright/select.h"
 #include "tune/evaluate.h"
 #include "tune/train.h"
 
-static char *folder;
-static char path[512], artefact[512];
-
-static int setup(void **state) {
-    (void)state;
-    folder = test_folder_make();
-    snprintf(path, sizeof path, "%s/store.db", folder);
-    snprintf(artefact, sizeof artefact, "%s/toy.select", folder);
-    return 0;
-}
-
-static int teardown(void **state) {
-    (void)state;
-    test_folder_remove(folder);
-    return 0;
-}
-
-static const tw_campaign_options usual = {.name = "tune",
-                                          .screens = 6,
-                                          .slow = 1.5,
-                                          .waves = 4,
-                                          .parts = 2,
-                                          .far = 4,
-                                          .rounds = 4,
-                                          .micros = 2,
-                                          .samples = 3,
-                                          .seed = 1};
-
-static tw_store *open_store(void) {
-    tw_store *s;
-    tw_diag d;
-    if (tw_store_open(&s, path, false, &d) != TW_OK) fail_msg("%s", d.message);
-    return s;
-}
+static const tw_campaign_options usual = TOY_CAMPAIGN;
 
 /* ---- families */
 
@@ -516,7 +483,7 @@ static void problems_are_spread(void **state) {
     assert_int_equal(tw_store_read(s, NULL, take_spread, &list, NULL, NULL), TW_OK);
     assert_true(list.n == 60 && list.measurements == 60 * 5);
     int low = 0;
-    for (int i = 0; i < list.n; i++) low += list.problem[i][0] < 91; /* Half of the octaves. */
+    for (int i = 0; i < list.n; i++) low += list.problem[i][0] < 91; /* 91 is the geometric mean of the range. */
     assert_in_range(low, 28, 32);
     assert_int_equal(tw_campaign_run(&t.family, s, &o, &p, NULL), TW_OK);
     assert_true(!p.measured && p.had == 8 * TOY_MACROS * 3 + 60 * 5);
@@ -533,14 +500,7 @@ static void problems_are_spread(void **state) {
     tw_store_close(s);
 }
 
-static tw_status count_last(void *context, const tw_evaluation *e, tw_diag *diag) {
-    tw_evaluation *all = context;
-    (void)diag;
-    all[0] = *e;
-    return TW_OK;
-}
-
-/* Own oracles leave out vendors' configurations. Pruned oracles are looked for among those that are named. */
+/* The own oracle leaves out vendors' configurations. With `only` the oracle is one of the named configurations. */
 static void oracles_are_own_or_pruned(void **state) {
     (void)state;
     toy t;
@@ -560,7 +520,7 @@ static void oracles_are_own_or_pruned(void **state) {
                              .seed = 7,
                              .strategies = strategies,
                              .n_strategies = 3,
-                             .result = count_last,
+                             .result = take_last,
                              .context = &e};
     tw_store *s = open_store();
     assert_int_equal(tw_evaluate(&t.family, s, &o, NULL), TW_OK);
@@ -577,7 +537,7 @@ static void oracles_are_own_or_pruned(void **state) {
     tw_store_close(s);
 }
 
-/* Wrong results are counted of configurations, of baselines and of choices that are no configuration. */
+/* Wrong results count whether a configuration, a baseline or a choice that is no configuration has them. */
 static void wrong_results_are_told(void **state) {
     (void)state;
     static const char elsewhere[] = "tile=7 stages=2";

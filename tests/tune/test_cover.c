@@ -4,7 +4,8 @@
 
 #include "tune/cover.h"
 
-/* Trials of a problem each line: times of macro choices 0 to 3 in micro choice 0. 0: there is no trial. */
+/* Makes trials of micro choice 0. times[i] has the times of macro choices 0 to 3 for problem i. 0: there is no trial.
+ */
 static tw_trial_list list_of(const double (*times)[TOY_MACROS], int n, tw_trial *room) {
     tw_trial_list l = {.at = room};
     for (int i = 0; i < n; i++)
@@ -27,7 +28,7 @@ static void expect(const double (*times)[TOY_MACROS], int problems, int most, co
 
 static void the_best_together_are_picked(void **state) {
     (void)state;
-    /* Choice 0 is best in the mean; 1 and 2 are best for halves. */
+    /* Choice 0 has the best mean. Choices 1 and 2 are each best for half of the problems. */
     static const double times[][TOY_MACROS] = {{1.2, 1, 9, 0}, {1.2, 1, 9, 0}, {1.2, 9, 1, 0}, {1.2, 9, 1, 0}};
     expect(times, 4, 1, "0");
     expect(times, 4, 3, "012");
@@ -44,7 +45,7 @@ static void what_is_left_covers_again(void **state) {
     expect(times, 3, 9, "0123");
 }
 
-/* A configuration that cannot compute a problem is no worse there than any other one that is far off. */
+/* A configuration without a trial of a problem counts as no worse than any other slow one. */
 static void missing_trials_are_the_worst(void **state) {
     (void)state;
     static const double times[][TOY_MACROS] = {{1, 2, 0, 0}, {0, 2, 1, 0}, {0, 2, 1, 0}};

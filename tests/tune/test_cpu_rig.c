@@ -28,7 +28,7 @@ static void configurations_are_checked(void **state) {
                 const tw_tiled_config c = {by, 16, 64, 512, 48, by % 2};
                 double us = 0;
                 assert_int_equal(tw_cpu_rig_set(r, &c, &d), TW_OK);
-                if (tw_cpu_rig_check(r, &d) != TW_OK) fail_msg("%s %s", tw_tiled_by(by), d.message);
+                if (tw_cpu_rig_check(r, &d) != TW_OK) fail_msg("%s %s", tw_tiled_makers[by], d.message);
                 assert_int_equal(tw_cpu_rig_sample(r, &us, &d), TW_OK);
                 assert_true(us > 0);
                 assert_int_equal(tw_cpu_rig_check(r, &d), TW_OK);
@@ -103,7 +103,7 @@ static void families_measure_their_choices(void **state) {
     tw_family_close(NULL);
 }
 
-/* Opens the recorded family of an environment. The test fails if that fails. */
+/* Opens the recorded family of an environment. Fails the test on an error. */
 static tw_family open_recorded(tw_panel_format weights, const char *environment) {
     tw_family f;
     tw_diag d;
@@ -119,9 +119,8 @@ static int count_configs(const tw_family *f) {
     return n;
 }
 
-/* The recorded family of an environment equals the family that measured. */
-/* Each thread has a strip of all rows. Here strips differ by a panel, and one is wider than what is unpacked at a time
-   for a vendor. */
+/* Each thread has a strip of columns and all rows. The strips of the first problem differ by a panel. Those of the
+   second are wider than the panels that are unpacked for a vendor at a time. */
 static void strips_are_measured(void **state) {
     (void)state;
     const tw_gemm_cpu_options o = {.weights = {TW_BF16, 0}, .threads = 2, .strips = true};
@@ -161,6 +160,7 @@ static void strips_are_measured(void **state) {
     tw_family_close(&f);
 }
 
+/* The recorded family of an environment equals the family that measured. */
 static void families_are_recorded(void **state) {
     (void)state;
     static const tw_panel_format formats[] = {{TW_F32, 0}, {TW_I4, 64}};

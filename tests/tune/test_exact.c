@@ -1,27 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Problems that are measured by name, in an artefact with a model and without one. */
-#include "tune/toy_family.h"
+#include "tune/toy_store.h"
 
 #include "tilewright/select.h"
 #include "tune/campaign.h"
 #include "tune/train.h"
-
-static char *folder;
-static char path[512], artefact[512];
-
-static int setup(void **state) {
-    (void)state;
-    folder = test_folder_make();
-    snprintf(path, sizeof path, "%s/store.db", folder);
-    snprintf(artefact, sizeof artefact, "%s/toy.select", folder);
-    return 0;
-}
-
-static int teardown(void **state) {
-    (void)state;
-    test_folder_remove(folder);
-    return 0;
-}
 
 enum { CONFIGS = 3 * TOY_MACROS };
 static const int64_t wanted[][TW_SELECT_AXES] = {{100, 48, 320}, {16, 512, 2048}};
@@ -49,7 +32,7 @@ static void train(toy *t, tw_store *s, tw_trained *out) {
     if (tw_train(&t->family, s, NULL, artefact, out, &d) != TW_OK) fail_msg("%s", d.message);
 }
 
-/* The artefact lists the fastest configuration of each wanted problem, and the second. */
+/* Checks that the artefact lists the fastest and the second fastest configuration of each wanted problem. */
 static void expect_listed(const toy *t) {
     tw_selector *s;
     tw_diag d;
@@ -97,24 +80,23 @@ static void problems_are_listed(void **state) {
     static const tw_campaign_options o = {
         .name = "tune", .screens = 15, .thorough = true, .cover = 1, .spread = 20, .samples = 3, .seed = 1};
     toy t;
-    tw_store *s;
     tw_diag d;
     tw_trained trained;
     toy_open(&t);
-    if (tw_store_open(&s, path, false, &d) != TW_OK) fail_msg("%s", d.message);
+    tw_store *s = open_store();
     assert_int_equal(tw_train(&t.family, s, NULL, artefact, &trained, &d), TW_ERR_USAGE);
     measure(&t, s, "model");
     train(&t, s, &trained);
     assert_string_equal(trained.form, "none");
     expect_listed(&t);
     assert_int_equal(source_of(other), TW_SELECT_DEFAULT);
-    /* The model has one configuration. Those that are listed are others. */
+    /* The model has one configuration, and the listed configurations are others. */
     if (tw_campaign_run(&t.family, s, &o, NULL, &d) != TW_OK) fail_msg("%s", d.message);
     train(&t, s, &trained);
     assert_string_equal(trained.form, "spline");
     expect_listed(&t);
     assert_int_equal(source_of(other), TW_SELECT_MODEL);
-    /* What several campaigns measured is listed once. */
+    /* A problem that several campaigns measured is listed once. */
     measure(&t, s, "another");
     train(&t, s, &trained);
     expect_listed(&t);

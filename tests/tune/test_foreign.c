@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Child processes that are talked to in lines, and families whose command is a shell script. */
+/* Child processes that read and write lines, and families whose command is a shell script. */
 #define _GNU_SOURCE
 #include "support/support.h"
 
@@ -28,7 +28,7 @@ static bool no_child_is_left(void) {
     return waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD;
 }
 
-/* Waits for a line, or says what else came. */
+/* Waits for a line and returns it. Returns the name of any other event in parentheses. */
 static const char *hear(tw_child *c, double seconds) {
     static const char *const others[] = {"", "(silent)", "(ended)", "(long)", "(interrupted)"};
     tw_child_event e;
@@ -60,7 +60,7 @@ static void lines_go_both_ways(void **state) {
     tw_child_end(NULL, 1);
 }
 
-/* Lines of more than the socket holds are sent while as long ones are received. */
+/* Lines longer than the socket's buffer are sent and received at the same time. */
 static void long_lines_do_not_block(void **state) {
     (void)state;
     enum { N = 600000 };
@@ -178,20 +178,29 @@ static const char description[] =
 
 static const char environment[] = "{\"device\": \"a toy\", \"sms\": 2, \"limit\": 96}";
 
-/* Writes a file of this test, and returns its path, which the next call with the same name overwrites. */
-static const char *put(const char *name, const char *text) {
-    static char path[2][600];
-    const char *tmp = getenv("TMPDIR");
-    char *to = path[*name == 't'];
-    snprintf(to, sizeof path[0], "%s/test_foreign_%d_%s", tmp ? tmp : "/tmp", (int)getpid(), name);
-    FILE *f = fopen(to, "w");
-    assert_non_null(f);
-    fputs(text, f);
-    fclose(f);
-    return to;
+static char *folder;
+
+static int setup(void **state) {
+    (void)state;
+    folder = test_folder_make();
+    return 0;
 }
 
-/* The description with another script's path. */
+static int teardown(void **state) {
+    (void)state;
+    test_folder_remove(folder);
+    return 0;
+}
+
+/* Writes a file of this test. Returns its path, which is valid until the next call. */
+static const char *put(const char *name, const char *text) {
+    static char path[600];
+    test_write(folder, name, text, strlen(text));
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return path;
+}
+
+/* Writes the description with another script. Returns its path as `put` does. */
 static const char *describe(const char *script) {
     char text[4096];
     const char *path = put("toy.sh", script), *at = strstr(description, "toy.sh");
@@ -259,11 +268,11 @@ static void a_family_is_described(void **state) {
     tw_family_close(&f);
 }
 
-/* Answers as a listener: what was received as text, "0:right:2 ". */
+/* A listener. */
 typedef struct heard {
-    char text[2000];
-    tw_status fails; /* What `result` returns. */
-    int left;        /* Times that `interrupted` returns false. Below 0: always. */
+    char text[2000]; /* The results: "candidate:status:median:samples:message " for each. */
+    tw_status fails; /* The value that `take` returns. */
+    int left;        /* How many times `is_interrupted` returns false. Below 0: always. */
 } heard;
 
 static tw_status take(void *context, const tw_measured *m, tw_diag *diag) {
@@ -280,7 +289,7 @@ static bool is_interrupted(void *context) {
     return h->left >= 0 && !h->left--;
 }
 
-/* A script that tells an environment and then runs the rest for each request, `$l`. */
+/* A script that writes an environment, and then runs `rest` for each request, `$l`. */
 #define SCRIPT(rest)                                                                                                   \
     "echo '{\"environment\": {\"device\": \"a toy\", \"sms\": 2, \"limit\": 96}}'\nwhile read -r l; do\n" rest         \
     "\ndone\n"
@@ -304,7 +313,7 @@ static void requests_say_all(void **state) {
     char text[1000] = "", asked[600];
     (void)state;
     const tw_measure_protocol p = {.samples = 2, .warmups = 1, .turns = true, .seconds = 1.5};
-    snprintf(asked, sizeof asked, "%.599s", put("asked", ""));
+    snprintf(asked, sizeof asked, "%s", put("asked", ""));
     char script[3000];
     snprintf(script, sizeof script, SCRIPT("echo \"$l\" >'%s'; echo '{\"end\": true}'"), asked);
     assert_int_equal(measure(script, p, &h, &d), TW_OK);
@@ -312,7 +321,6 @@ static void requests_say_all(void **state) {
     assert_non_null(f);
     assert_true(fread(text, 1, sizeof text - 1, f) > 0);
     fclose(f);
-    remove(asked);
     assert_string_equal(text,
                         "{\"problem\":{\"m\":64,\"heads\":2},\"configs\":[{\"BM\":16,\"stages\":2,\"by\":\"rows\"},"
                         "{\"by\":\"library\",\"n\":-12,\"x\":\"1e3\"}],\"samples\":2,\"warmups\":1,\"turns\":true,"
@@ -340,7 +348,7 @@ static void results_are_passed_on(void **state) {
     h = (heard){.left = -1, .fails = TW_ERR_MEMORY};
     assert_int_equal(measure(script, two, &h, &d), TW_ERR_MEMORY);
     assert_string_equal(h.text, "0:4:0.0:0:unsupported ");
-    /* An interruption ends it without an error, and the command with it. */
+    /* An interruption ends the measurement without an error, and ends the command. */
     h = (heard){.left = 2};
     assert_int_equal(measure(SCRIPT("sleep 1000"), two, &h, &d), TW_OK);
 }
@@ -354,7 +362,7 @@ static void a_command_starts_again(void **state) {
     tw_family f;
     tw_diag d;
     (void)state;
-    snprintf(mark, sizeof mark, "%.599s", put("mark", ""));
+    snprintf(mark, sizeof mark, "%s", put("mark", ""));
     snprintf(script, sizeof script,
              "echo x >>'%s'; sms=2; [ \"$(wc -l <'%s')\" -lt 3 ] || sms=3\n"
              "echo \"{\\\"environment\\\": {\\\"device\\\": \\\"a toy\\\", \\\"sms\\\": $sms, \\\"limit\\\": 96}}\"\n"
@@ -371,11 +379,10 @@ static void a_command_starts_again(void **state) {
     assert_int_equal(f.calls->measure(f.self, (int64_t[]){64, 2}, &config, 1, &two, &l, &d), TW_ERR_IO);
     assert_non_null(strstr(d.message, "the environment is not the one it told before"));
     tw_family_close(&f);
-    remove(mark);
     assert_true(no_child_is_left());
 }
 
-/* Whatever a command writes, it is a result or an error with a message. */
+/* Random output of a command ends in an error with a message. */
 static void rubbish_ends_it(void **state) {
     static const char *const pieces[] = {"{",          "}",
                                          "\"config\"", ":",
@@ -421,5 +428,5 @@ int main(void) {
         cmocka_unit_test(a_command_starts_again),
         cmocka_unit_test(rubbish_ends_it),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, setup, teardown);
 }

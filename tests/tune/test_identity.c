@@ -4,6 +4,7 @@
 #include "device/fake_cuda.h"
 #include "select/opened.h"
 
+#include "device/identity.h"
 #include "tilewright/device.h"
 #include "tune/identity.h"
 
@@ -25,13 +26,21 @@ static void devices_have_names(void **state) {
 /* Compares an artefact of a kernel and a device. Returns the status, or -1 - match if it is TW_OK. */
 static int compare(const char *kernel, const tw_identity *of, const char *device, int threads, tw_diag *d) {
     static const tw_artefact_anchor anchors[] = {{1, 0}};
-    static const tw_artefact_fit fits[] = {{{0, 0, 0, 1}, anchors, 1, 9, 0.1, {0}}};
+    static const tw_artefact_fit fits[] = {
+        {.c = {0, 0, 0, 1}, .anchors = anchors, .n_anchors = 1, .samples = 9, .error = 0.1}};
     static const char *const micros[] = {""};
     const tw_artefact_macro macro = {
         .config = "x", .slots = 1, .micros = micros, .n_micros = 1, .fits = fits, .n_fits = 1};
-    const tw_artefact a = {
-        kernel, "us", of->device, of->alike, of->architecture, "{}", {"m"}, 1, {false}, NULL, &macro, 1, NULL,
-        0,      0,    0,          false};
+    const tw_artefact a = {.kernel = kernel,
+                           .unit = "us",
+                           .device = of->device,
+                           .alike = of->alike,
+                           .architecture = of->architecture,
+                           .about = "{}",
+                           .axes = {"m"},
+                           .n_axes = 1,
+                           .macros = &macro,
+                           .n_macros = 1};
     fixture f = {0};
     tw_select_match match;
     begin(&f, &a);

@@ -48,7 +48,8 @@ static void words_have_columns_of_their_own(void **state) {
     t.family.macros = macros;
     t.family.n_macros = 2;
     assert_int_equal(tw_features_make(&x, &t.family, true, &d), TW_OK);
-    /* by=own, order=rows, fast, order=columns, by=other. same= does not vary, and fast= is 0 as where it is missing. */
+    /* The columns are by=own, order=rows, fast, order=columns and by=other. same= does not vary, and fast=0 means that
+       the word is missing. */
     assert_int_equal(x->params, 5);
     const float wanted[2][5] = {{1, 1, 1, 0, 0}, {1, 0, 0, 1, 0}};
     for (int i = 0; i < 2; i++) {
@@ -118,7 +119,7 @@ static void a_network_learns_a_maximum(void **state) {
     tw_mlp_free(other);
 }
 
-/* With more noise than there is to learn, held rows get worse soon. */
+/* The noise is larger than the function, so the error on held rows soon grows. */
 static void training_stops_where_held_rows_get_worse(void **state) {
     (void)state;
     static data s;
@@ -128,7 +129,7 @@ static void training_stops_where_held_rows_get_worse(void **state) {
     fill(&s, 30, 0.5);
     assert_int_equal(tw_mlp_fit(&m, &s.t, &o, &d), TW_OK);
     assert_in_range(tw_mlp_epochs(m), 6, 60);
-    o.epochs = tw_mlp_epochs(m) - 5; /* The pass with the least error was the last one of these. */
+    o.epochs = tw_mlp_epochs(m) - 5; /* The last of these passes had the least error. */
     o.patience = 0;
     double sum = 0;
     int n = 0;
@@ -139,7 +140,8 @@ static void training_stops_where_held_rows_get_worse(void **state) {
         sum += pow((double)(y[i] - s.y[i]), 2);
         n++;
     }
-    assert_true(fabs(sum / n - tw_mlp_error(m)) < 1e-3 * sum / n); /* What is kept is the best pass's. */
+    /* The parameters are those of the best pass. */
+    assert_true(fabs(sum / n - tw_mlp_error(m)) < 1e-3 * sum / n);
     for (int i = 0; i < ROWS; i++) s.held[i] = false;
     assert_int_equal(tw_mlp_fit(&on, &s.t, &o, &d), TW_OK);
     assert_true(tw_mlp_error(on) == 0);
@@ -200,8 +202,8 @@ static void other_trees_are_refused(void **state) {
         MODEL(""),
         MODEL("{}"),
         MODEL(TREE("", "", "", "")),
-        MODEL(TREE("1, -1", "-1, -1", "0, 0", "1, 1")),              /* One child alone. */
-        MODEL(TREE("1, -1, -1", "3, -1, -1", "0, 0, 0", "1, 1, 1")), /* A child that is not there. */
+        MODEL(TREE("1, -1", "-1, -1", "0, 0", "1, 1")),              /* A node has one child. */
+        MODEL(TREE("1, -1, -1", "3, -1, -1", "0, 0, 0", "1, 1, 1")), /* There is no node 3. */
         MODEL(TREE("1, -1, -1", "0, -1, -1", "0, 0, 0", "1, 1, 1")), /* The root is a child. */
         MODEL(TREE("1, 1, -1", "2, 2, -1", "0, 0, 0", "1, 1, 1")),   /* A node is its own child. */
         MODEL(TREE("1, -1, -1", "2, -1, -1", "2, 0, 0", "1, 1, 1")), /* There is no column 2. */
@@ -242,7 +244,7 @@ static void trees_learn(void **state) {
     if (!has_xgboost()) skip();
     fill(&s, 0, 0.3);
     for (int i = 0; i < ROWS; i++) s.y[i] = 1000 + (s.x[i * COLUMNS] < 95 ? 1.f : 3.f) + (s.x[i * COLUMNS + 1] > 104);
-    /* Rows that are held are not learned from. */
+    /* Held rows are not learned from: another offset of theirs changes no prediction. */
     for (int i = 0; i < ROWS; i++)
         if (s.held[i]) s.y[i] += 50;
     assert_int_equal(tw_boost_fit(&b, &s.t, &few_trees, &d), TW_OK);
@@ -269,13 +271,6 @@ static void without_xgboost_a_line_says_so(void **state) {
 
 /* ---- policies */
 
-/* Adds a trial. Trials of a problem stand together. */
-static void add(tw_trial_list *l, int64_t m, int64_t k, int macro, int micro, double time) {
-    if (!(l->n % 1024)) l->at = realloc(l->at, (size_t)(l->n + 1024) * sizeof *l->at);
-    assert_non_null(l->at);
-    l->at[l->n++] = (tw_trial){{m, 64, k}, macro, micro, time};
-}
-
 /* Returns the configuration with the least loss. */
 static int best_of(const tw_policy *p, int64_t m, int64_t k) {
     const int64_t problem[TW_SELECT_AXES] = {m, 64, k};
@@ -286,14 +281,15 @@ static int best_of(const tw_policy *p, int64_t m, int64_t k) {
     return best;
 }
 
-/* Up to m = 64 macro choice 0 is the fastest, above macro choice 2, a little; from k = 512 on micro choice 1. */
+/* Macro choice 0 is the fastest up to m = 64, and macro choice 2 above. From k = 512 on micro choice 1 is a little
+   faster than micro choice 0. */
 static void policies_choose_what_was_fastest(void **state) {
     (void)state;
     toy t;
     tw_features *x;
     tw_policy *p;
     tw_diag d;
-    tw_trial_list l = {0};
+    tw_trial_list l = {0}; /* Trials of a problem are adjacent. */
     const tw_trial_list *lists[] = {&l};
     bool allowed[12];
     toy_open(&t);
@@ -301,7 +297,9 @@ static void policies_choose_what_was_fastest(void **state) {
     for (int64_t m = 16; m <= 512; m *= 2)
         for (int64_t k = 64; k <= 2048; k *= 2)
             for (int i = 0; i < 3; i += 2)
-                for (int j = 0; j < 2; j++) add(&l, m, k, i, j, (i == (m > 64 ? 2 : 0) ? 10 : 15) - (j == (k > 256)));
+                for (int j = 0; j < 2; j++)
+                    toy_add(&l, (const int64_t[TW_SELECT_AXES]){m, 64, k}, i, j,
+                            (i == (m > 64 ? 2 : 0) ? 10 : 15) - (j == (k > 256)));
     const tw_policy_options near = {.tree = false};
     tw_policy_options tree = {.tree = true, .depth = 4, .to_split = 2, .leaf = 1};
     for (int i = 0; i < 12; i++) allowed[i] = true;
@@ -312,13 +310,14 @@ static void policies_choose_what_was_fastest(void **state) {
         assert_int_equal(best_of(p, 60, 700), 1);
         assert_int_equal(best_of(p, 300, 70), 6);
         assert_int_equal(best_of(p, 300, 700), 7);
-        /* The mean loss of a leaf. What was not measured loses as much as by half the speed. */
+        /* Losses are means over a leaf. A configuration without a measurement loses as much as one of half the speed.
+         */
         const float *losses = tw_policy_losses(p, (const int64_t[TW_SELECT_AXES]){300, 64, 700});
         assert_true(fabs((double)losses[0] - log(15.0 / 9)) < 1e-5 && losses[7] == 0);
         assert_true(fabs((double)losses[3] - log(2)) < 1e-5);
         tw_policy_free(p);
     }
-    /* Leaves have their least size, and what is not allowed is not chosen. */
+    /* Leaves have their least size, and a configuration that is not allowed is not chosen. */
     tree.leaf = 15;
     allowed[0] = false;
     assert_int_equal(tw_policy_fit(&p, x, lists, 1, allowed, &tree, &d), TW_OK);
@@ -337,7 +336,7 @@ static void policies_choose_what_was_fastest(void **state) {
 
 /* ---- models */
 
-/* Measures every configuration of random problems. Macro choice 3 is screened alone. */
+/* Measures every configuration of random problems. Macro choice 3 is only screened. */
 static void measure_toy(tw_trials *t, const tw_family *f, int problems) {
     tw_random r = tw_random_seed(9);
     char config[80];
@@ -348,9 +347,7 @@ static void measure_toy(tw_trials *t, const tw_family *f, int problems) {
         for (int k = 0; k < 12; k++) {
             tw_trial_list *l = k < 9 ? &t->spread : &t->screens;
             tw_family_config(f, k / 3, k % 3, config, sizeof config);
-            add(l, problem[0], problem[2], k / 3, k % 3, 0);
-            memcpy(l->at[l->n - 1].problem, problem, sizeof problem);
-            l->at[l->n - 1].time = toy_time(f, config, problem);
+            toy_add(l, problem, k / 3, k % 3, toy_time(f, config, problem));
         }
     }
 }
@@ -367,7 +364,8 @@ static tw_model_options toy_options(void) {
 
 static void models_choose_well(void **state) {
     (void)state;
-    /* The least share of the best, as a geometric mean over new problems, and the most mean error. */
+    /* Bounds for each form: the least geometric mean of shares of the best on new problems, and the largest mean error.
+       0: the form predicts no times. */
     static const double least[TW_MODEL_FORMS] = {0.98, 0.98, 0.94, 0.94, 0.98, 0.98, 0.98, 0.98};
     static const double most[TW_MODEL_FORMS] = {0.05, 0.05, 0, 0, 0.05, 0.05, 0.05, 0.05};
     toy t;
@@ -412,7 +410,7 @@ static void models_choose_well(void **state) {
     tw_trials_free(&trials);
 }
 
-/* A vendor's macro choice, one that cannot compute a problem, and one that was screened alone. */
+/* Macro choice 0 cannot compute the problem, 1 is a vendor's, and 3 was only screened. */
 static void models_choose_among_what_is_asked_for(void **state) {
     (void)state;
     toy t;

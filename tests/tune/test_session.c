@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tuning sessions and their reports, on a family whose times are known. */
-#include "tune/toy_family.h"
+#include "tune/toy_store.h"
 
 #include "base/buf.h"
 #include "base/file.h"
@@ -8,44 +8,7 @@
 #include "tune/regime.h"
 #include "tune/report.h"
 
-static char *folder;
-static char path[512], artefact[512], page[512];
-
-static int setup(void **state) {
-    (void)state;
-    folder = test_folder_make();
-    snprintf(path, sizeof path, "%s/store.db", folder);
-    snprintf(artefact, sizeof artefact, "%s/toy.select", folder);
-    snprintf(page, sizeof page, "%s/toy.html", folder);
-    return 0;
-}
-
-static int teardown(void **state) {
-    (void)state;
-    test_folder_remove(folder);
-    return 0;
-}
-
-static const tw_session_options usual = {.campaign = {.name = "tune",
-                                                      .screens = 6,
-                                                      .slow = 1.5,
-                                                      .waves = 4,
-                                                      .parts = 2,
-                                                      .far = 4,
-                                                      .rounds = 4,
-                                                      .micros = 2,
-                                                      .samples = 3,
-                                                      .seed = 1},
-                                         .problems = 12,
-                                         .seed = 7,
-                                         .artefact = artefact};
-
-static tw_store *open_store(void) {
-    tw_store *s;
-    tw_diag d;
-    if (tw_store_open(&s, path, false, &d) != TW_OK) fail_msg("%s", d.message);
-    return s;
-}
+static const tw_session_options usual = {.campaign = TOY_CAMPAIGN, .problems = 12, .seed = 7, .artefact = artefact};
 
 static void run(tw_session *out, const toy *t, const tw_session_options *o) {
     tw_diag d;
@@ -77,7 +40,7 @@ static void sessions_end_with_judged_choices(void **state) {
     tw_session_free(&s);
 }
 
-/* The fastest of any vendor is measured with the finalists, although it is none of them. */
+/* The fastest configuration of a vendor is measured with the finalists, although it is none of them. */
 static void vendors_are_judged_apart(void **state) {
     (void)state;
     toy t;
@@ -137,6 +100,16 @@ static tw_status take_key(void *context, const tw_measurement *m, tw_diag *diag)
     return TW_OK;
 }
 
+/* Reads the keys of all measurements of the store. The next call overwrites the result. */
+static const key_list *read_keys(void) {
+    static key_list l;
+    tw_store *s = open_store();
+    l.n = 0;
+    assert_int_equal(tw_store_read(s, NULL, take_key, &l, NULL, NULL), TW_OK);
+    tw_store_close(s);
+    return &l;
+}
+
 static bool measured_by_campaign(const key_list *l, const char *problem) {
     char screen[300], point[300];
     snprintf(screen, sizeof screen, "tune|screen|%s|", problem);
@@ -146,12 +119,11 @@ static bool measured_by_campaign(const key_list *l, const char *problem) {
     return false;
 }
 
-/* Where there are few problems, those of the campaign would be drawn again. */
+/* No evaluated problem is one of the campaign, though there are so few that the campaign's would be drawn again. */
 static void problems_are_held_out(void **state) {
     (void)state;
     toy t;
     tw_session s;
-    static key_list l;
     tw_session_options o = usual;
     toy_open(&t);
     t.family.least[0] = 64;
@@ -161,22 +133,19 @@ static void problems_are_held_out(void **state) {
     t.family.most[2] = 128;
     o.problems = 30;
     run(&s, &t, &o);
-    tw_store *store = open_store();
-    l.n = 0;
-    assert_int_equal(tw_store_read(store, NULL, take_key, &l, NULL, NULL), TW_OK);
-    tw_store_close(store);
+    const key_list *keys = read_keys();
     assert_true(s.n > 0 && s.n < 9);
     for (int i = 0; i < s.n; i++) {
         char words[200];
         tw_family_print(&t.family, s.problems[i].result.problem, words, sizeof words);
-        if (measured_by_campaign(&l, words)) fail_msg("%s is not held out", words);
+        if (measured_by_campaign(keys, words)) fail_msg("%s is not held out", words);
         for (int k = 0; k < i; k++)
             assert_true(memcmp(s.problems[i].result.problem, s.problems[k].result.problem, sizeof(int64_t[3])) != 0);
     }
     tw_session_free(&s);
 }
 
-/* A session that is run again measures nothing, and says the same. */
+/* A session that is run again measures nothing, and has the same results. */
 static void sessions_go_on(void **state) {
     (void)state;
     toy t;
@@ -191,7 +160,7 @@ static void sessions_go_on(void **state) {
         assert_true(runs < 100);
         run(&first, &t, &o);
         ended = !first.interrupted;
-        /* The first one does not come to train. */
+        /* The first session is interrupted before it trains. */
         if (!runs) assert_true(!ended && !tw_file_exists(artefact));
         if (!ended) tw_session_free(&first);
     }
@@ -207,17 +176,12 @@ static void sessions_go_on(void **state) {
         assert_memory_equal(a->problem, b->problem, sizeof a->problem);
         assert_true(a->time == b->time && a->of[1].time == b->of[1].time);
     }
-    static key_list l;
-    tw_store *store = open_store();
-    l.n = 0;
-    assert_int_equal(tw_store_read(store, NULL, take_key, &l, NULL, NULL), TW_OK);
-    tw_store_close(store);
-    assert_int_equal(l.n, t.measured);
+    assert_int_equal(read_keys()->n, t.measured);
     tw_session_free(&first);
     tw_session_free(&again);
 }
 
-/* With a budget, problems are no larger than the default's rate lets them be, and that rate is measured once. */
+/* With a budget the default's rate bounds the work of a problem. The rate is measured once. */
 static void budgets_limit_the_work(void **state) {
     (void)state;
     toy t;
@@ -227,7 +191,7 @@ static void budgets_limit_the_work(void **state) {
     o.seconds = 20;
     run(&s, &t, &o);
     const double most = s.most_work;
-    /* Time is left, and more problems are screened. */
+    /* The campaign uses the time that is left to screen more problems. */
     assert_true(s.trained.problems == 64 && !s.campaign.cut);
     assert_true(most > 0 && most < 2.0 * 512 * 512 * 2048);
     for (int i = 0; i < s.n; i++) assert_true(tw_family_work(&t.family, s.problems[i].result.problem) <= most);
@@ -236,7 +200,7 @@ static void budgets_limit_the_work(void **state) {
     run(&s, &t, &o);
     assert_true(t.measured == before && s.most_work == most);
     tw_session_free(&s);
-    /* Nothing can be learned in no time. */
+    /* A budget that is over at once leaves nothing to learn from. */
     tw_diag d;
     o.seconds = 1e-6;
     o.campaign.name = "late";
@@ -366,7 +330,7 @@ static void reports_say_what_sessions_found(void **state) {
                         .command = "tilewright tune toy",
                         .date = "2026-01-01",
                         .plots = "var Chart;"};
-    /* A model of configurations has no forms, and other samples than the model by waves. */
+    /* The report of a model of configurations lacks the forms by waves, and tells its samples otherwise. */
     tw_session spline = s;
     spline.trained.form = "spline";
     r.session = &spline;

@@ -1,34 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A device that others use, too: samples are taken in turn, and the least one counts. */
-#include "tune/toy_family.h"
+/* A device that others use as well: samples of configurations are taken in turn, and the least sample counts. */
+#include "tune/toy_store.h"
 
 #include "tune/evaluate.h"
 #include "tune/trials.h"
 
-static char *folder;
-static char path[512];
-
-static int setup(void **state) {
-    (void)state;
-    folder = test_folder_make();
-    snprintf(path, sizeof path, "%s/store.db", folder);
-    return 0;
-}
-
-static int teardown(void **state) {
-    (void)state;
-    test_folder_remove(folder);
-    return 0;
-}
-
-static tw_store *open_store(void) {
-    tw_store *s;
-    tw_diag d;
-    if (tw_store_open(&s, path, false, &d) != TW_OK) fail_msg("%s", d.message);
-    return s;
-}
-
-/* Counts the calls whose samples are taken in turn, and those with a single sample. */
+/* Numbers of calls: all, those whose samples are taken in turn, and those with a single sample. */
 static int calls, turns, single;
 
 static tw_status counting(void *self, const int64_t *problem, const char *const *configs, int n,
@@ -71,7 +48,7 @@ static tw_status take_evaluation(void *context, const tw_evaluation *e, tw_diag 
     return TW_OK;
 }
 
-/* Every configuration has the samples 1, 5 and 9 times its time. */
+/* Measures every configuration as 5, 1 and 9 times its time. */
 static tw_status delayed(void *self, const int64_t *problem, const char *const *configs, int n,
                          const tw_measure_protocol *p, const tw_family_listener *l, tw_diag *diag) {
     const toy *t = self;

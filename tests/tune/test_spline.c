@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The model of configurations: what it learns of times that are known, and its artefact. */
+/* The model of configurations, learned from known times, and its artefact. */
 #include "tune/toy_family.h"
 
 #include "base/random.h"
@@ -13,7 +13,7 @@ typedef struct learned {
     tw_spline *s;
 } learned;
 
-/* Times of trials: the toy's, changed in some way. */
+/* Returns the time of a trial, which is the toy's time, changed in some way. */
 typedef double time_fn(const tw_family *f, const char *config, const int64_t *problem, tw_random *r);
 
 static double plain(const tw_family *f, const char *config, const int64_t *problem, tw_random *r) {
@@ -21,7 +21,7 @@ static double plain(const tw_family *f, const char *config, const int64_t *probl
     return toy_time(f, config, problem);
 }
 
-/* Times that grow by half within each octave of m, and fall again in the next. */
+/* Returns times that vary between the toy's and 1.5 times the toy's along the octaves of m. */
 static double bent(const tw_family *f, const char *config, const int64_t *problem, tw_random *r) {
     (void)r;
     return toy_time(f, config, problem) * (1.25 + 0.25 * sin(2 * log2((double)problem[0])));
@@ -31,18 +31,6 @@ static double noisy(const tw_family *f, const char *config, const int64_t *probl
     return toy_time(f, config, problem) * (tw_random_below(r, 2) ? 1.1 : 0.9);
 }
 
-static void add(tw_trial_list *l, const tw_family *f, int macro, int micro, const int64_t *problem, double time) {
-    if (l->n == l->room) {
-        l->room = l->room ? 2 * l->room : 256;
-        l->at = realloc(l->at, (size_t)l->room * sizeof *l->at);
-        assert_non_null(l->at);
-    }
-    tw_trial *t = &l->at[l->n++];
-    *t = (tw_trial){.macro = macro, .micro = micro, .time = time};
-    memcpy(t->problem, problem, sizeof t->problem);
-    assert_true(tw_family_divide(f, macro, problem).grid > 0);
-}
-
 /* Makes trials of random problems in the first `micros` micro choices of all macro choices. */
 static void make(learned *l, tw_trial_list *list, int problems, int micros, time_fn *time, uint64_t seed) {
     tw_random r = tw_random_seed(seed);
@@ -50,11 +38,13 @@ static void make(learned *l, tw_trial_list *list, int problems, int micros, time
     for (int i = 0; i < problems; i++) {
         int64_t problem[TW_SELECT_AXES] = {0};
         tw_family_draw(&l->t.family, &r, problem);
-        for (int m = 0; m < TOY_MACROS; m++)
+        for (int m = 0; m < TOY_MACROS; m++) {
+            assert_true(tw_family_divide(&l->t.family, m, problem).grid > 0);
             for (int k = 0; k < micros; k++) {
                 tw_family_config(&l->t.family, m, k, config, sizeof config);
-                add(list, &l->t.family, m, k, problem, time(&l->t.family, config, problem, &r));
+                toy_add(list, problem, m, k, time(&l->t.family, config, problem, &r));
             }
+        }
     }
     qsort(list->at, (size_t)list->n, sizeof *list->at, tw_trials_by_problem);
 }
@@ -95,7 +85,7 @@ static void waves_and_rounds_are_learned(void **state) {
     fit(&l);
     assert_int_equal(l.s->n, TOY_MACROS * 3);
     assert_int_equal(l.s->problems, 150);
-    /* Micro choices change a tenth at two values of L, where no spline follows at once. */
+    /* Times of micro choices jump by a tenth at two values of L, which the spline smooths. */
     assert_true(error_of(&l, plain) < 0.025 && l.s->error < 0.025 && l.s->r2 > 0.995 && l.s->share > 0.985);
     for (int i = 0; i < l.s->n; i++) {
         const tw_spline_config *c = &l.s->configs[i];
@@ -113,20 +103,20 @@ static void corrections_follow_problems(void **state) {
     make(&l, &l.trials.spread, 400, 3, bent, 2);
     fit(&l);
     assert_true(error_of(&l, bent) < 0.045);
-    /* Without corrections a third of that is left at the least. */
+    /* Without corrections the error is almost three times as large. */
     for (int i = 0; i < l.s->n; i++)
         for (int k = 0; k < tw_lattice_count(&l.s->lattice, 3); k++) l.s->configs[i].r[k] = 0;
     assert_true(error_of(&l, bent) > 0.12);
     end(&l);
 }
 
-/* Times that grow by a tenth with each octave of m beyond 64. */
+/* Returns times that grow by a tenth of the toy's with each octave of m above 64. */
 static double steep(const tw_family *f, const char *config, const int64_t *problem, tw_random *r) {
     (void)r;
     return toy_time(f, config, problem) * (1 + 0.1 * log2((double)problem[0] / 64));
 }
 
-/* A trend goes on where nothing was tried, if not as steeply. */
+/* Beyond the trials a trend goes on, less steeply. */
 static void trends_go_on(void **state) {
     (void)state;
     learned l = {.s = NULL};
@@ -150,7 +140,7 @@ static void trends_go_on(void **state) {
     end(&l);
 }
 
-/* Noise that no model can predict is not predicted: samples do not count for their own prediction. */
+/* The error of a model includes noise that nothing predicts, since a sample is predicted without itself. */
 static void noise_is_told(void **state) {
     (void)state;
     learned l = {.s = NULL};
@@ -168,7 +158,7 @@ static double twice(const tw_family *f, const char *config, const int64_t *probl
     return 2 * plain(f, config, problem, r);
 }
 
-/* Screened trials count a third of spread ones. Without spread ones they are all there is. */
+/* Screened trials weigh a third of spread ones. Without spread trials the model learns from them alone. */
 static void screens_count_less(void **state) {
     (void)state;
     learned l = {.s = NULL};
@@ -200,8 +190,8 @@ static void few_trials_make_no_model(void **state) {
     end(&l);
 }
 
-/* An artefact predicts what its model does, in the first waves within the steps of its corrections, and in later ones
-   within the wave that it does not count. */
+/* An artefact predicts as its model. In the first waves the predictions differ by the rounding of corrections, in later
+   waves by the rounding of the number of waves. */
 static void artefacts_say_what_models_say(void **state) {
     (void)state;
     learned l = {.s = NULL};
@@ -243,7 +233,7 @@ static void artefacts_say_what_models_say(void **state) {
     end(&l);
 }
 
-/* The default that the model does not know is a macro choice without a prediction. */
+/* A default that the model does not know becomes a macro choice without a prediction. */
 static void defaults_are_kept(void **state) {
     (void)state;
     learned l = {.s = NULL};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _DEFAULT_SOURCE
-/* `tilewright tune` is killed ten times at random moments, and then let end. After each kill the store is whole and has
-   all that it had, and the artefact and the report are whole or not there. In the end nothing was measured twice. */
+/* `tilewright tune` is killed ten times at random moments, and then runs to its end. After each kill the store is whole
+   and has all earlier measurements, and the artefact and the report are whole or missing. Nothing is measured twice. */
 #include "support/support.h"
 
 #include "base/buf.h"
@@ -24,12 +24,12 @@ enum { KILLS = 10, MOST = 40000, SEED = 14 };
 
 static char *folder;
 
-/* What the store has, by the hashes of its keys. */
+/* The measurements of the store. */
 typedef struct holding {
-    uint64_t keys[MOST];
-    int n;
-    int campaign; /* Those of the campaign. */
-    int final;    /* Those of the last measurement of a held-out problem. */
+    uint64_t sums[MOST]; /* Checksum of each, in the store's order. */
+    int n;               /* Number of measurements. */
+    int campaign;        /* Number of measurements of the campaign. */
+    int final;           /* Number of measurements of the last stage of the evaluation. */
 } holding;
 
 static uint64_t sum_of(const tw_measurement *m) {
@@ -43,7 +43,7 @@ static tw_status take(void *context, const tw_measurement *m, tw_diag *diag) {
     (void)diag;
     assert_true(h->n < MOST && m->key);
     assert_int_equal(m->status, TW_OK);
-    h->keys[h->n++] = sum_of(m);
+    h->sums[h->n++] = sum_of(m);
     h->campaign += !strncmp(m->key, "tune|screen|", 12) || !strncmp(m->key, "tune|spread|", 12);
     h->final += !strncmp(m->key, "eval|final|", 11);
     return TW_OK;
@@ -61,10 +61,10 @@ static void read_store(holding *h) {
     tw_store_close(s);
 }
 
-/* What was there is there, unchanged and in its order: nothing but additions at the end. */
+/* Checks that the store was only appended to. */
 static void check_kept(const holding *before, const holding *now) {
     assert_true(now->n >= before->n);
-    assert_memory_equal(now->keys, before->keys, (size_t)before->n * sizeof *now->keys);
+    assert_memory_equal(now->sums, before->sums, (size_t)before->n * sizeof *now->sums);
 }
 
 static pid_t start(void) {
@@ -102,7 +102,15 @@ static void check_report(bool must) {
     tw_buf_free(&text);
 }
 
-/* Lets the child run for a random time, and kills it. Returns false if it ended before. */
+/* Runs a whole session. Fails the test if the session fails. */
+static void run_whole(void) {
+    int status;
+    const pid_t child = start();
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+/* Starts a session, lets it run for a random time, and kills it. Returns false if it ended before. */
 static bool kill_at_random(tw_random *random, double longest, double *after) {
     int status;
     const pid_t child = start();
@@ -125,12 +133,10 @@ static void kills_lose_and_double_nothing(void **state) {
     (void)state;
     static holding before, now;
     tw_random random = tw_random_seed(SEED);
-    /* Kills are spread over the time that a session takes here, which a first one tells. */
+    /* The time of a first session bounds the times of kills. */
     const int64_t began = tw_now_ns();
-    int status, kills = 0, runs = 0;
-    pid_t child = start();
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    int kills = 0, runs = 0;
+    run_whole();
     const double whole = (double)(tw_now_ns() - began) * 1e-9;
     assert_true(!remove("tuned.db") && !remove("gemm.select") && !remove("gemm.html"));
     print_message("seed %d; a session takes %.1f s\n", SEED, whole);
@@ -149,14 +155,12 @@ static void kills_lose_and_double_nothing(void **state) {
         before = now;
     }
     assert_int_equal(kills, KILLS);
-    child = start();
-    assert_int_equal(waitpid(child, &status, 0), child);
-    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) fail_msg("the last session failed");
+    run_whole();
     read_store(&now);
     check_kept(&before, &now);
     check_artefact(true);
     check_report(true);
-    /* The store refuses a key that it has, so that what would be measured again shows in what the session counts. */
+    /* The store refuses a key that it has. A measurement that is repeated would show in the session's own count. */
     json_t *o;
     tw_diag d;
     if (tw_json_load(&o, "out.json", &d) != TW_OK) fail_msg("%s", d.message);

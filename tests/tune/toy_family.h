@@ -7,7 +7,8 @@
 #include "support/support.h"
 
 #include "base/diag.h"
-#include "tune/family.h"
+#include "base/grow.h"
+#include "tune/trials.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -125,6 +126,22 @@ static inline void toy_open(toy *t) {
                             .n_baselines = 1,
                             .calls = &toy_calls,
                             .self = t};
+}
+
+/* Options of a campaign by waves that is small, but learns the toy family well. */
+#define TOY_CAMPAIGN                                                                                                   \
+    {                                                                                                                  \
+        .name = "tune", .screens = 6, .slow = 1.5, .waves = 4, .parts = 2, .far = 4, .rounds = 4, .micros = 2,         \
+        .samples = 3, .seed = 1                                                                                        \
+    }
+
+/* Adds a trial to a list. The caller frees the list's trials. */
+static inline void toy_add(tw_trial_list *l, const int64_t *problem, int macro, int micro, double time) {
+    tw_trial *const at = tw_grow(l->at, l->n, &l->room, 256, sizeof *at);
+    assert_non_null(at);
+    l->at = at;
+    at[l->n] = (tw_trial){.macro = macro, .micro = micro, .time = time};
+    memcpy(at[l->n++].problem, problem, sizeof at->problem);
 }
 
 /* Interrupts when toy.end reaches 0. */

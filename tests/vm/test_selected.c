@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who computes a product of several positions, by an artefact: which artefacts decide, and what a machine does then. */
+/* Artefacts that decide who computes a product of several positions: which ones decide, and what a machine does. */
 #define _GNU_SOURCE
 #include "support/llama.h"
 #include "support/lower.h"
 #include "support/support.h"
 
+#include "device/identity.h"
 #include "select/artefact.h"
 #include "tilewright/device.h"
 #include "tilewright/vm.h"
-#include "tune/identity.h"
 #include "vm/cpu/selected.h"
 
 #include <math.h>
@@ -36,23 +36,27 @@ static int teardown(void **state) {
     return 0;
 }
 
-/* What an artefact differs in from the one that decides. */
+/* The differences of an artefact from one that decides. */
 typedef struct change {
-    const char *kernel; /* NULL: that of strips of f32. */
-    int threads;        /* 0: THREADS. */
-    int axes;           /* 0: 3. */
-    bool other;         /* A device that is not here. */
-    bool unknown;       /* Configurations that no machine has. */
-    bool untrained;     /* There is no model. */
+    const char *kernel; /* Name of the kernel. NULL: that of strips of f32. */
+    int threads;        /* Threads of the processor. 0: THREADS. */
+    int axes;           /* Number of axes. 0: 3. */
+    bool other;         /* True: the device is not here. */
+    bool unknown;       /* True: no machine has the configurations. */
+    bool untrained;     /* True: there is no model. */
 } change;
 
-/* The product that the artefact lists: OpenBLAS is the fastest. For others the model says our kernel. */
+/* The product that the artefact lists, with OpenBLAS as the fastest. For all others its model chooses our kernel. */
 static const tw_vm_product listed = {TW_F32, 0, POSITIONS, 2 * FFN, DIM};
+static const tw_vm_product unlisted = {TW_F32, 0, POSITIONS, FFN, DIM};
 
+/* Writes an artefact to `path`. */
 static void write(const change *c) {
     static const tw_artefact_anchor anchors[] = {{1, 0}};
-    static const tw_artefact_fit own[] = {{{0, 0, 0, 10}, anchors, 1, 9, 0.1, {0}}};
-    static const tw_artefact_fit openblas[] = {{{0, 0, 0, 20}, anchors, 1, 9, 0.1, {0}}};
+    static const tw_artefact_fit own[] = {
+        {.c = {0, 0, 0, 10}, .anchors = anchors, .n_anchors = 1, .samples = 9, .error = 0.1}};
+    static const tw_artefact_fit openblas[] = {
+        {.c = {0, 0, 0, 20}, .anchors = anchors, .n_anchors = 1, .samples = 9, .error = 0.1}};
     static const char *const micros[] = {""};
     const int fits = c->untrained ? 0 : 1;
     const tw_artefact_macro macros[] = {{.config = c->unknown ? "by=nobody" : "by=own",
@@ -91,7 +95,7 @@ static void write(const change *c) {
     if (tw_artefact_write(&a, path, &d) != TW_OK) fail_msg("%s", d.message);
 }
 
-/* Returns the choice of an artefact for a product, and checks what it is by. */
+/* Returns the choice of an artefact for a product. Checks that `by` names what it rests on. */
 static int choose(const char *file, bool whole, const tw_vm_product *p, const char *by) {
     tw_selected *s = tw_selected_open(file, THREADS, whole);
     const char *is = "";
@@ -106,8 +110,6 @@ static int choose(const char *file, bool whole, const tw_vm_product *p, const ch
     }
     return who;
 }
-
-static const tw_vm_product unlisted = {TW_F32, 0, POSITIONS, FFN, DIM};
 
 static void listed_products_come_before_the_model(void **state) {
     (void)state;

@@ -2,6 +2,7 @@
 #include "device/cuda/time.h"
 
 #include "base/diag.h"
+#include "base/divide.h"
 
 #include <stdlib.h>
 
@@ -13,7 +14,7 @@ struct tw_cuda_timer {
 
 int tw_cuda_sets(const tw_cuda *c, int64_t bytes, int most) {
     int64_t cold = 2 * tw_cuda_describe(c)->l2_bytes;
-    int64_t sets = 1 + (bytes > 0 ? (cold + bytes - 1) / bytes : most);
+    int64_t sets = 1 + (bytes > 0 ? tw_ceil_div(cold, bytes) : most);
     if (sets < 2) sets = 2;
     return sets > most ? most : (int)sets;
 }

@@ -5,6 +5,7 @@
    Only operations without variables, which may have changed in between, and without other lanes: two clock readings
    differ, and a product of matrices is no value of one lane. Two branches that compute the same stay: neither value is
    there in the other. */
+#include "base/grow.h"
 #include "ir/passes/edit.h"
 #include "ir/passes/passes.h"
 
@@ -86,16 +87,12 @@ static bool same(const numbering *c, const tw_ir_op *a, const key *x, const tw_i
 }
 
 static bool add(numbering *c, const tw_ir_op *op, uint32_t bucket) {
-    if (c->n == c->room) {
-        int room = c->room ? 2 * c->room : 256;
-        known *at = realloc(c->known, (size_t)room * sizeof *at);
-        if (!at) {
-            c->k->arena.failed = true;
-            return false;
-        }
-        c->known = at;
-        c->room = room;
+    known *const at = tw_grow(c->known, c->n, &c->room, 256, sizeof *at);
+    if (!at) {
+        c->k->arena.failed = true;
+        return false;
     }
+    c->known = at;
     c->known[c->n] = (known){.op = op, .next = c->buckets[bucket], .bucket = bucket};
     c->buckets[bucket] = c->n++;
     return true;

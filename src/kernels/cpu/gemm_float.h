@@ -5,6 +5,7 @@
    tiles of x stay in the second-level cache while they meet, a block of panels in the third-level one. Weights are
    widened in registers on their way to a tile. Integers cost several operations to widen; for many rows they are
    widened to memory first, a block of panels at a time. */
+#include "base/divide.h"
 #include "kernels/cpu/tile_vector.h"
 #include "kernels/cpu/variants.h"
 
@@ -33,13 +34,13 @@ static tw_gemm_blocking usual(tw_gemm_blocking by) {
 
 /* Tiles of nearly equal height, and that even, which halves the number of tiles that are compiled. */
 static int64_t tile_height(int64_t rows) {
-    int64_t tiles = (rows + TILE_ROWS - 1) / TILE_ROWS, height = (rows + tiles - 1) / tiles;
+    int64_t tiles = tw_ceil_div(rows, TILE_ROWS), height = tw_ceil_div(rows, tiles);
     return height + height % 2;
 }
 
 /* Floats of one copied tile of rows. */
 static int64_t copy_floats(tw_panel_format f, int64_t cols, int64_t height, tw_gemm_blocking by) {
-    return height * ((least(tw_panel_cols(f, cols), by.span) + DEPTH - 1) / DEPTH) * STRIDE;
+    return height * tw_ceil_div(least(tw_panel_cols(f, cols), by.span), DEPTH) * STRIDE;
 }
 
 /* Whether integers are widened to memory, and the floats that a block of them takes. */
@@ -54,7 +55,7 @@ size_t VARIANT(tw_gemm_scratch)(tw_panel_format f, int64_t n_panels, int64_t col
     (void)n_panels;
     if (rows < 1) return 0;
     by = usual(by);
-    int64_t height = tile_height(rows), tiles = (rows + height - 1) / height;
+    int64_t height = tile_height(rows), tiles = tw_ceil_div(rows, height);
     return (size_t)(tiles * copy_floats(f, cols, height, by) + wide_floats(f, cols, rows, by)) * sizeof(float);
 }
 

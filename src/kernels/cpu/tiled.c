@@ -5,14 +5,17 @@
 #include "base/divide.h"
 
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { TM_LEAST = 16, TN_LEAST = 64, USUAL_SPAN = 2048, USUAL_ROWS = 48 };
 
-static const char *const makers[] = {"own", "openblas", "onednn", NULL};
+const char *const tw_tiled_makers[] = {"own", "openblas", "onednn", NULL};
 
-const char *tw_tiled_by(int by) {
-    return makers[by];
+void tw_tiled_name(tw_panel_format weights, bool strips, char *out, size_t size) {
+    char group[16] = "";
+    if (weights.group) snprintf(group, sizeof group, "-%d", weights.group);
+    snprintf(out, size, "gemm-cpu-%s%s%s", tw_dtype_name(weights.dtype), group, strips ? "-strips" : "");
 }
 
 #define NUMBER(NAME, ROLE, LEAST, MOST, MEANING, ...)                                                                  \
@@ -26,7 +29,7 @@ static const tw_param params[] = {
      .role = TW_SPACE_MACRO,
      .form = TW_SPACE_WORD,
      .at = offsetof(tw_tiled_config, by),
-     .words = makers,
+     .words = tw_tiled_makers,
      .meaning = "whose code computes a tile"},
     NUMBER(tm, TW_SPACE_MACRO, 1, 65536, "the most rows of x in a tile", 16, 32, 64, 128, 256, 512),
     NUMBER(tn, TW_SPACE_MACRO, TW_PANEL_ROWS, 65536, "the most rows of W in a tile", 64, 128, 256, 512, 1024),
@@ -53,7 +56,7 @@ void tw_tiled_least(const tw_tiled_config *c, int64_t *m, int64_t *n) {
 static tw_status legal(const void *context, const void *config, tw_diag *diag) {
     const tw_tiled_context *of = context;
     const tw_tiled_config *c = config;
-    if (c->by > of->vendors) return tw_fail(diag, TW_ERR_UNSUPPORTED, "%s is not installed", makers[c->by]);
+    if (c->by > of->vendors) return tw_fail(diag, TW_ERR_UNSUPPORTED, "%s is not installed", tw_tiled_makers[c->by]);
     if (c->tn % TW_PANEL_ROWS)
         return tw_fail(diag, TW_ERR_UNSUPPORTED, "tn=%d is no multiple of %d", c->tn, TW_PANEL_ROWS);
     if (c->span % 256) return tw_fail(diag, TW_ERR_UNSUPPORTED, "span=%d is no multiple of 256", c->span);

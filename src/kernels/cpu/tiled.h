@@ -39,8 +39,13 @@ extern const tw_space tw_tiled_space;
 /* Computes the least m and n for which a configuration's tiles are legal. */
 void tw_tiled_least(const tw_tiled_config *c, int64_t *m, int64_t *n);
 
-/* Returns the name of tw_tiled_config.by: "own", "openblas" or "onednn". */
-const char *tw_tiled_by(int by);
+/* Names of the code that tw_tiled_config.by numbers: "own", then the vendors as tw_vendor_name has them. NULL ends the
+   list. */
+extern const char *const tw_tiled_makers[];
+
+/* Writes the name that measurements and artefacts give to products of a storage format, such as "gemm-cpu-i4-64". With
+   `strips` each thread has an equal strip of columns, and the name is "gemm-cpu-i4-64-strips". */
+void tw_tiled_name(tw_panel_format weights, bool strips, char *out, size_t size);
 
 /* Counts the tiles. Their sizes differ by at most one row of x and one panel of W. */
 int64_t tw_tiled_count(const tw_tiled_problem *p, const tw_tiled_config *c);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/gemm/estimate.h"
+
+#include "base/divide.h"
 #include "kernels/gemm/generate.h"
 
 /* Returns the most multiply-adds that an SM finishes in a clock. */
@@ -87,7 +89,7 @@ double tw_gemm_estimate(const tw_gemm_problem *p, const tw_gemm_config *c, const
     const double clock = info->clock_khz * 1e-3; /* Clocks per microsecond. */
     const double es = plan.x.es, warps = need.threads / 32.0;
     const int fit = tw_target_blocks(t, need.threads, need.registers, (int)need.shared_bytes);
-    const double blocks = (double)((need.grid + info->sms - 1) / info->sms); /* Blocks of the busiest SM. */
+    const double blocks = (double)tw_ceil_div(need.grid, info->sms); /* Blocks of the busiest SM. */
     const double together = blocks < fit ? blocks : fit;
     stage_cost s = c->mma == 2 ? warpgroup_cost(p, c, &plan, t)
                    : c->mma    ? tensor_cost(p, c, &plan, t)

@@ -3,6 +3,7 @@
    of a product is columns [n_off, n_off + N_tile) of the output, for all rows of x or for rows [m_off, m_off +
    M_tile). */
 #include "base/diag.h"
+#include "base/divide.h"
 #include "schedule/amk/ir.h"
 
 #include <stdarg.h>
@@ -214,7 +215,7 @@ static void read_weight(amk_effects *e, const tile *t) {
     need(e, "shape", packed || w->dtype == (amk_dtype)q, "%s has not the element type that qdtype %lld says", w->name,
          (long long)q);
     read_rows(e, 1, t, packed ? (K + 1) / 2 : K);
-    for (int i = 2; i < e->t->n_inputs; i++) read_rows(e, i, t, (K + group - 1) / group);
+    for (int i = 2; i < e->t->n_inputs; i++) read_rows(e, i, t, tw_ceil_div(K, group));
 }
 
 static void product(amk_effects *e) {

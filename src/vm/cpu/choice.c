@@ -7,6 +7,8 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/random.h"
+#include "base/text.h"
+#include "kernels/cpu/tiled.h"
 #include "tune/measure.h"
 #include "vm/cpu/product.h"
 #include "vm/cpu/selected.h"
@@ -28,14 +30,14 @@ static const tw_param params[] = {{.name = "by",
                                    .role = TW_SPACE_MICRO,
                                    .form = TW_SPACE_WORD,
                                    .at = offsetof(tw_choice_config, by),
-                                   .words = (const char *const[]){"own", "openblas", "onednn", NULL},
+                                   .words = tw_tiled_makers,
                                    .meaning = "whose code computes a product of many positions"}};
 
 static tw_status legal(const void *context, const void *config, tw_diag *diag) {
     const tw_choice_space_context *of = context;
     const tw_choice_config *c = config;
     if (c->by <= of->vendors) return TW_OK;
-    return tw_fail(diag, TW_ERR_UNSUPPORTED, "%s is not installed", params[0].words[c->by]);
+    return tw_fail(diag, TW_ERR_UNSUPPORTED, "%s is not installed", tw_tiled_makers[c->by]);
 }
 
 const tw_space tw_choice_space = {.name = "choice",
@@ -50,9 +52,9 @@ typedef struct decision {
     struct decision *next;
     const char *shape;              /* The type and shape of the weights: "bf16 4096x2048". */
     const char *winner;             /* The name of the fastest choice: "own", "openblas" or another vendor. */
-    const char *by;                 /* What decided: "exact", "model", "measured now" or "measured before". */
-    double us;                      /* Microseconds that the artefact expects. 0: a measurement decided. */
-    double gflops[1 + MAX_VENDORS]; /* Measured speeds. 0: it was not measured now, or is not possible. */
+    const char *by;                 /* Origin of the choice: "exact", "model", "measured now" or "measured before". */
+    double us;                      /* The time that the artefact expects, in microseconds. 0: a measurement decided. */
+    double gflops[1 + MAX_VENDORS]; /* Measured speed of each choice. 0: it was not measured now, or is illegal. */
     tw_vm_product product;
 } decision;
 
@@ -206,7 +208,7 @@ static void shape_name(const tw_strip *s, char *out, size_t size) {
 }
 
 static const char *name_of(int by) {
-    return by >= 0 && by <= MAX_VENDORS ? params[0].words[by] : "";
+    return by >= 0 && by <= MAX_VENDORS ? tw_tiled_makers[by] : "";
 }
 
 static int name_index(const tw_choices *c, const char *name) {
@@ -221,8 +223,8 @@ static const decision *find_decision(const tw_choices *c, const char *shape) {
     return NULL;
 }
 
-/* Takes the choice of the artefact, or the one in the file, or measures. All workers measure at once, as in a real
-   step. */
+/* Decides who computes a shape: the artefact, else the file of choices, else a measurement. All workers measure at
+   once, as in a real step. */
 static tw_status decide(tw_choices *c, const tw_strip *s, int64_t rows, const char *shape, tw_diag *diag) {
     decision *d = tw_arena_alloc(&c->arena, sizeof *d);
     const char *copy = tw_arena_strdup(&c->arena, shape);
@@ -304,20 +306,13 @@ int tw_choices_products(const tw_choices *c, tw_vm_product *out, int most) {
 }
 
 void tw_choices_explain(const tw_choices *c, char *out, size_t size) {
-    size_t used = 0;
+    tw_text t = {out, size, 0};
     out[0] = 0;
-    for (const decision *d = c->decisions; d && used < size; d = d->next) {
-        int m = snprintf(out + used, size - used, "%s: %s, %s", d->shape, d->winner, d->by);
-        used += m > 0 ? (size_t)m : 0;
-        if (d->us > 0 && used < size) {
-            m = snprintf(out + used, size - used, ", %.0f us expected", d->us);
-            used += m > 0 ? (size_t)m : 0;
-        }
-        for (int i = 0; i < c->n && used < size; i++)
-            if (d->gflops[i] > 0) {
-                m = snprintf(out + used, size - used, "  %s %.0f GFLOP/s", name_of(i), d->gflops[i]);
-                used += m > 0 ? (size_t)m : 0;
-            }
-        if (used + 1 < size) out[used++] = '\n', out[used] = 0;
+    for (const decision *d = c->decisions; d; d = d->next) {
+        tw_text_add(&t, "%s: %s, %s", d->shape, d->winner, d->by);
+        if (d->us > 0) tw_text_add(&t, ", %.0f us expected", d->us);
+        for (int i = 0; i < c->n; i++)
+            if (d->gflops[i] > 0) tw_text_add(&t, "  %s %.0f GFLOP/s", name_of(i), d->gflops[i]);
+        tw_text_add(&t, "\n");
     }
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Chooses who computes a product of many positions: our kernel, or a vendor's library after the weights are unpacked.
-   An artefact of this machine decides where it knows the product (vm/cpu/selected.h). Elsewhere both are measured, and
-   a file in the user's cache folder keeps the choices. */
+   An artefact of this machine decides the products that it lists or predicts (vm/cpu/selected.h). For all others every
+   choice is measured, and a file in the user's cache folder keeps the fastest. */
 #ifndef TW_VM_CPU_CHOICE_H
 #define TW_VM_CPU_CHOICE_H
 
@@ -31,10 +31,10 @@ tw_status tw_choices_make(tw_choices *c, tw_program *p, tw_diag *diag);
 /* Chooses anew for every loaded program. `artefact` is as in tw_vm_choose. */
 tw_status tw_choices_select(tw_choices *c, const char *artefact, tw_diag *diag);
 
-/* Does what tw_vm_products does. */
+/* Lists the products that were decided. Arguments and result are those of tw_vm_products. */
 int tw_choices_products(const tw_choices *c, tw_vm_product *out, int most);
 
-/* Writes the choices for people, one per line, each with what it was decided by. */
+/* Writes the choices for people, one per line, each with its origin. */
 void tw_choices_explain(const tw_choices *c, char *out, size_t size);
 
 #endif

@@ -3,15 +3,16 @@
 #include "vm/cpu/selected.h"
 
 #include "base/file.h"
+#include "device/identity.h"
 #include "kernels/cpu/tiled.h"
-#include "tune/gemm_cpu.h"
-#include "tune/identity.h"
+#include "tilewright/device.h"
+#include "tilewright/select.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { FORMATS = 8 /* The most storage formats. Products of further ones are not known. */ };
+enum { FORMATS = 8 /* The most storage formats that are asked for. No artefact decides for further ones. */ };
 
 /* The artefact of a storage format. */
 typedef struct format {
@@ -20,9 +21,9 @@ typedef struct format {
 } format;
 
 struct tw_selected {
-    char *path; /* NULL: files of the cache folder. */
-    int threads;
-    bool none; /* No artefact is asked. */
+    char *path;  /* Path of the only artefact. NULL: artefacts are in the cache folder. */
+    int threads; /* Number of threads of the machine. */
+    bool none;   /* True: no artefact decides. */
     format formats[FORMATS];
     int n; /* Number of formats that were asked for. */
 };
@@ -46,21 +47,24 @@ void tw_selected_close(tw_selected *s) {
     free(s);
 }
 
-/* Tells whether an artefact is of a family of products on this machine. */
+/* Tells whether an artefact is of the kernel `name` and of this machine. */
 static bool fits(const tw_selector *s, const char *name, int threads) {
     static const char *const axes[] = {"m", "n", "k"};
     tw_selector_info info;
-    tw_select_match match;
+    tw_identity here;
+    tw_cpu cpu;
     tw_selector_describe(s, &info);
     bool good = !strcmp(info.kernel, name) && info.n_axes == 3;
     for (int a = 0; a < 3 && good; a++) good = !strcmp(info.axes[a], axes[a]);
-    return good && tw_identity_match(s, "cpu", threads, &match, NULL) == TW_OK && match == TW_SELECT_SAME;
+    tw_cpu_detect(&cpu);
+    tw_identity_of_cpu(&here, cpu.model, threads, cpu.isa);
+    return good && tw_selector_match(s, here.device, here.alike, here.architecture) == TW_SELECT_SAME;
 }
 
 static tw_selector *open_artefact(const tw_selected *s, tw_panel_format weights) {
     char name[64], file[80], path[4096];
     tw_selector *selector;
-    tw_gemm_cpu_name(weights, true, name, sizeof name);
+    tw_tiled_name(weights, true, name, sizeof name);
     snprintf(file, sizeof file, "%s.select", name);
     if (!s->path && !tw_cache_path(file, path, sizeof path)) return NULL;
     if (tw_selector_open(&selector, s->path ? s->path : path, NULL) != TW_OK) return NULL;
@@ -84,11 +88,11 @@ int tw_selected_choose(tw_selected *s, const tw_vm_product *p, int legal, const 
     const int64_t problem[TW_SELECT_AXES] = {p->m, p->n, p->k};
     tw_selection choice;
     if (!selector || tw_select_choose(selector, problem, 0, &choice) != TW_OK) return -1;
-    /* An artefact's default rests on no measurement of such products. */
+    /* The artefact's default is no prediction: our own measurement is better. */
     if (choice.source != TW_SELECT_EXACT && choice.source != TW_SELECT_MODEL) return -1;
     for (int i = 0; i < legal; i++) {
         char words[64];
-        snprintf(words, sizeof words, "by=%s", tw_tiled_by(i));
+        snprintf(words, sizeof words, "by=%s", tw_tiled_makers[i]);
         if (strcmp(choice.config, words) != 0) continue;
         *by = tw_select_source_name(choice.source);
         *us = choice.time;

@@ -3,6 +3,7 @@
    that its own thread touches first. */
 #define _GNU_SOURCE
 #include "base/diag.h"
+#include "base/divide.h"
 #include "model/quantize.h"
 #include "vm/cpu/vm.h"
 
@@ -100,7 +101,7 @@ typedef struct packer {
 } packer;
 
 static int64_t groups_of(tw_panel_format f, int64_t cols) {
-    return f.group ? (cols + f.group - 1) / f.group : 1;
+    return f.group ? tw_ceil_div(cols, f.group) : 1;
 }
 
 static bool packer_open(packer *p, const source *src, bool dequantise) {

@@ -135,7 +135,7 @@ tw_status tw_vm_need(const tw_vm *vm, const tw_schedule *const *s, int n, tw_mem
    unit is not used. Attention and a vendor's products count as float. */
 void tw_vm_units(const tw_vm *vm, int64_t positions, int passes[TW_CPU_UNIT_COUNT]);
 
-/* workers.c: runs a job on every worker. Returns the first failure. */
+/* Runs a job on every worker (workers.c). Returns the first failure. */
 tw_status tw_vm_run_job(tw_vm *vm, tw_job_fn *job, void *context, tw_diag *diag);
 
 #endif

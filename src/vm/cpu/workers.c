@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a team's launch does: a step of a program, or a job. */
+/* The work of the team's launches: a step of a program, or a job on every worker. */
 #include "vm/cpu/vm.h"
 
 #include "base/diag.h"

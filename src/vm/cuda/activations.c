@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "vm/cuda/activations.h"
 
+#include "base/divide.h"
+
 /* MOST: loads that a thread issues at once for a single position without RMS norm. COLUMNS: runs of columns that a
    thread loads at once for each of several positions, if the compiler finds registers for them. */
 enum { MOST = 2 * TW_MEGA_AHEAD, COLUMNS = 2 };
@@ -121,13 +123,13 @@ static void load_columns(tw_mega_gen *g, tw_flag_words *w, int n, tw_val (*x)[4]
 static void set_pace(tw_mega_activations *a) {
     const tw_mega_plan *p = a->g->p;
     const int64_t of_body = tw_mega_stage_columns(p, &p->body), of_head = tw_mega_stage_columns(p, &p->head);
-    const int64_t stage = of_body > of_head ? of_body : of_head, all = (p->m->dim + stage - 1) / stage * stage;
+    const int64_t stage = of_body > of_head ? of_body : of_head, all = tw_ceil_div(p->m->dim, stage) * stage;
     const bool roomy = p->roomy && !tw_mega_is_integer(&p->body);
     a->span = 4 * tw_mega_threads(p);
     for (int normed = 0; normed < 2; normed++) {
         /* An input with RMS norm has the model's width. */
         const int64_t columns = normed && all < p->chunk_most ? all : p->chunk_most;
-        const int64_t n = (columns + a->span - 1) / a->span;
+        const int64_t n = tw_ceil_div(columns, a->span);
         const int most = p->tokens == 1 ? normed ? TW_MEGA_AHEAD : MOST : roomy ? COLUMNS : 1;
         a->at_once[normed] = n < most ? (int)n : most;
         a->one_turn[normed] = n <= most;

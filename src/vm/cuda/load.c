@@ -14,8 +14,8 @@
 typedef struct loading {
     tw_cuda_vm *vm;
     tw_mega_program *p;
-    const tw_instr **stages; /* [counter]: result of tw_mega_stages_of. */
-    tw_mega_tape **tapes;    /* [worker]: the worker's tape. */
+    const tw_instr **stages; /* The instructions that tw_mega_stages_of finds, one for each counter. */
+    tw_mega_tape **tapes;    /* The tape of each worker. */
     int32_t *records;        /* Room for the records of any worker. */
     _Atomic int next;        /* The next worker whose tape is to be packed. */
     _Atomic tw_status status;

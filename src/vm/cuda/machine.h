@@ -20,11 +20,11 @@ typedef struct tw_mega_program {
     tw_cuda_module *module; /* The kernel on a device. NULL: the program is emulated. */
     tw_cuda_ready *ready;   /* The module's launch. NULL before the first. */
     tw_signature signature; /* The kernel's parameters, in the order of TW_MEGA_ARG_. */
-    uint64_t *buffer;       /* [buffer]: address of each buffer. 0: no record uses it. */
+    uint64_t *buffer;       /* Address of each buffer. 0: no record uses it. */
     /* The kernel's arguments. Addresses are set by loading, the others by each launch. */
     uint64_t arguments[TW_MEGA_ARGS];
     uint64_t slot_rows; /* Address of the slots' rows (TW_W_SLOT_ROWS). */
-    int32_t *kinds;     /* [worker][trace_records]: tw_mega_kind of each record. */
+    int32_t *kinds;     /* tw_mega_kind of each record. Each worker has trace_records of them. */
     int32_t epoch;      /* Number of steps that were launched. */
     bool gave_up;       /* True: the machine gave up, and the program cannot run any more. */
     /* Host memory of ARG_OUT, followed by that of ARG_TOKENS. NULL: the program is emulated. */

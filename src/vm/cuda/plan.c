@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Plans the kernel for a schedule and a model, and divides a block's shared memory. */
 #include "base/diag.h"
+#include "base/divide.h"
 #include "vm/cuda/attend.h"
 #include "vm/cuda/generate.h"
 
@@ -18,7 +19,7 @@ enum {
 };
 
 static int64_t up(int64_t x, int64_t unit) {
-    return (x + unit - 1) / unit * unit;
+    return tw_ceil_div(x, unit) * unit;
 }
 
 bool tw_mega_format_of(tw_dtype dtype, int group, tw_mega_format *f) {
@@ -73,8 +74,8 @@ tw_mega_shape tw_mega_shape_of(const tw_mega_plan *p, const tw_schedule *s, cons
     const tw_mega_format *f = tw_mega_format_for(p, in->op);
     const int64_t rows = in->param[TW_TO] - in->param[TW_FROM], a_stage = tw_mega_stage_columns(p, f);
     tw_mega_shape x = {.columns = first_matrix(s, in)->shape[2], .group_units = TW_MEGA_PART_ROWS / TW_MEGA_ROWS};
-    x.chunks = (int)((up(x.columns, a_stage) + p->chunk_most - 1) / p->chunk_most);
-    x.chunk_columns = up((x.columns + x.chunks - 1) / x.chunks, a_stage);
+    x.chunks = (int)tw_ceil_div(up(x.columns, a_stage), p->chunk_most);
+    x.chunk_columns = up(tw_ceil_div(x.columns, x.chunks), a_stage);
     x.run = (int)(x.chunk_columns / p->tuning.warps / f->depth);
     x.units = (int)(up(rows, TW_MEGA_ROWS) / TW_MEGA_ROWS) * (in->op == TW_INSTR_FFN ? 2 : 1);
     /* A group has whole heads, since a head's RMS norm needs all of its rows. */

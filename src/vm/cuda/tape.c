@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Packs weights in the order in which a worker's block takes them. */
+#include "base/divide.h"
 #include "base/dtype.h"
 #include "model/quantize.h"
 #include "vm/cuda/machine.h"
@@ -69,8 +70,8 @@ static spot find_piece(const packer *k, int64_t row, int64_t piece) {
     const int64_t units = s->units - first < s->group_units ? s->units - first : s->group_units;
     const int64_t of_chunk = (int64_t)warps * s->run, chunk = piece / of_chunk, in_chunk = piece % of_chunk;
     const int64_t warp = in_chunk / s->run, in_run = in_chunk % s->run;
-    int64_t stage = group * ((s->group_units + n - 1) / n) * s->chunks * stages;
-    stage += (chunk * ((units + n - 1) / n) + (unit - first) / n) * stages + in_run / blocks;
+    int64_t stage = group * tw_ceil_div(s->group_units, n) * s->chunks * stages;
+    stage += (chunk * tw_ceil_div(units, n) + (unit - first) / n) * stages + in_run / blocks;
     return (spot){k->stages + stage * k->stage_bytes, warp * blocks + in_run % blocks};
 }
 
