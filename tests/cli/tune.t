@@ -91,7 +91,7 @@ $ RECORDED="--device recorded --range m=16:40 --range n=256:320 --range k=256:51
   [2]
 # The first products of a store decide what it is of, or those of a type.
 $ echo '{"environment": {"device": "a GPU", "sms": 132}, "space": "gemm-gpu-bf16", "problem": "m=64 n=64 k=64", "config": {}, "protocol": "samples=1", "unit": "us", "status": "right", "samples": [1], "began_ns": 1}' >gpu.jsonl
-> sed 's/bf16/f16/;s/a GPU/another/' gpu.jsonl | cat gpu.jsonl - | tilewright import g.db - >/dev/null; tilewright export t.db | head -1 | sed 's/bf16/i4-64/' | tilewright import g.db - >/dev/null
+> sed 's/bf16/f16/;s/a GPU/another/' gpu.jsonl | cat gpu.jsonl - | tilewright import g.db - >/dev/null; tilewright export t.db | head -1 | sed 's/gemm-cpu-bf16/gemm-cpu-i4-64/' | tilewright import g.db - >/dev/null
 > for type in "" type=bf16 type=f16 type=i4 type=i8; do tilewright train gemm $type --device recorded --store g.db -o g.select; done
   tilewright: the store has too few measurements of gemm-gpu-bf16 on this device
   tilewright: the store has too few measurements of gemm-gpu-bf16 on this device
