@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _POSIX_C_SOURCE 200809L
 /* The verb `tune` measures, trains and evaluates in one run, and writes an artefact and a report. */
-#include "base/diag.h"
+#include "base/file.h"
 #include "cli/tune_model.h"
 #include "cli/tuning.h"
 #include "tune/report.h"
@@ -120,7 +120,15 @@ static tw_status tune(asked *a, tw_session *s, tw_store *store, tw_diag *diag) {
 static int check(const asked *a, int64_t problems) {
     if (a->session.seconds < 0) return cli_usage("tune: a budget is not negative");
     if (problems < 1 || problems > 100000) return cli_usage("tune: --problems: from 1 to 100000");
+    if (!strcmp(a->session.artefact, "-")) return cli_usage("tune: -o: the artefact is a file, since it is evaluated");
+    if (!strcmp(a->session.artefact, a->report)) return cli_usage("tune: -o and --report are both %s", a->report);
     return CLI_OK;
+}
+
+/* Checks, before minutes of measuring, that the artefact and the report can be written. */
+static tw_status check_files(const asked *a, tw_diag *diag) {
+    const tw_status st = tw_file_check(a->session.artefact, diag);
+    return st == TW_OK ? tw_file_check(a->report, diag) : st;
 }
 
 static int run(const cli_verb *verb, int argc, char **argv) {
@@ -152,12 +160,13 @@ static int run(const cli_verb *verb, int argc, char **argv) {
     if (a.model && n) return cli_usage("tune: --model takes no other object");
     if (a.model) return cli_tune_model(a.model, a.tuning.store, (int)a.tuning.threads, a.json);
     if (!n) return cli_usage("tune: what is to be tuned: gemm, strips, or --model MODEL");
+    name_report(&a);
     status = check(&a, problems);
     if (status != CLI_OK) return status;
     if (cli_tuning_effort(effort, plan, &a.session.campaign, &d) != TW_OK) return cli_usage("tune: %s", d.message);
     a.session.problems = (int)problems;
     a.session.seed = (uint64_t)seed;
-    name_report(&a);
+    if (check_files(&a, &d) != TW_OK) return cli_fail(&d);
     if (cli_tuning_open(&a.tuning, words, n, &d) != TW_OK) return cli_fail(&d);
     tw_store *store = NULL;
     tw_session s = {0};

@@ -165,7 +165,8 @@ static tw_status name_artefact(format *f, tw_diag *diag) {
     const bool made = tw_folder_make(f->artefact);
     tw_cache_path(file, f->artefact, sizeof f->artefact);
     snprintf(f->fresh, sizeof f->fresh, "%s.new", f->artefact);
-    return made ? TW_OK : tw_fail(diag, TW_ERR_IO, "the folder of %s cannot be made", f->artefact);
+    return made ? tw_file_check(f->artefact, diag)
+                : tw_fail(diag, TW_ERR_IO, "the folder of %s cannot be made", f->artefact);
 }
 
 static tw_status tune_format(const tuning *t, tw_panel_format weights, tw_diag *diag) {

@@ -124,12 +124,10 @@ $ tilewright export t.db | sed '/"key": "eval|.*|by=own tm=65536/s/"status": "ri
   ; some results are wrong
 # All of it in one run. Run again, it measures nothing.
 $ export OPENBLAS_NUM_THREADS=1; all() { tilewright tune gemm type=bf16 -t 1 --plan waves --range m=16:24 --range n=256:272 --range k=256:320 --budget 60 --problems 2 --store all.db "$@"; }
-> all -o some/all.select
 > all -o all.select --report r.html --json >a; json a family artefact report problems wrong cut; grep -c '<canvas' r.html
 > all -o all.v1 | tail -1 | sed 's/[0-9][0-9.]* /N /g'; ls all*
 > all -o all.v1 --json | json - measured problems
 > tilewright select all.v1 m=20 n=256 k=256 | tail -1 | sed 's/:.*//'
-  tilewright: some/all.select: cannot write: No such file or directory
   gemm-cpu-bf16
   all.select
   r.html
@@ -145,6 +143,22 @@ $ export OPENBLAS_NUM_THREADS=1; all() { tilewright tune gemm type=bf16 -t 1 --p
   0
   2
   model
+# Where the artefact or the report cannot be written, nothing is measured.
+$ tilewright tune gemm --store no.db -o some/all.select
+> tilewright tune gemm --store no.db --report some/all.html; test ! -e no.db && ls no*
+> tilewright tune gemm --store no.db -o .
+> tilewright train gemm --store no.db -o some/all.select
+  tilewright: some/all.select: cannot write: No such file or directory
+  tilewright: some/all.html: cannot write: No such file or directory
+  ls: cannot access 'no*': No such file or directory
+  tilewright: .: cannot write: Is a directory
+  tilewright: some/all.select: cannot write: No such file or directory
+  [1]
+$ tilewright tune gemm --store no.db -o -
+> tilewright tune gemm --store no.db -o one --report one
+  tilewright: tune: -o: the artefact is a file, since it is evaluated
+  tilewright: tune: -o and --report are both one
+  [2]
 # Ctrl-C ends it, and it goes on later.
 $ export OPENBLAS_NUM_THREADS=1; timeout --foreground --preserve-status -k 9 -s INT 0.5 env --default-signal=INT tilewright tune gemm type=bf16 -t 1 --store cut.db -o cut.select
   tilewright: interrupted; the same command goes on where it was
