@@ -43,7 +43,10 @@ struct tw_family {
     int rows, columns, loops;     /* Indices of the axes that rows of blocks, columns of blocks and rounds divide. */
     /* Range of usual problems: each axis is from `least` to `most`, in steps of `step`. */
     int64_t least[TW_SELECT_AXES], most[TW_SELECT_AXES], step[TW_SELECT_AXES];
-    double most_work; /* The most operations of usual problems. 0: no limit. */
+    double most_work; /* The most operations of usual problems (tw_family_work). 0: no limit. */
+    /* Returns the floating-point operations of a problem, at least 1. NULL: the family computes matrix products, which
+       have two operations for each combination of the axes' indices. */
+    double (*work)(const void *self, const int64_t *problem);
 
     const tw_artefact_macro *macros; /* The macro choices, without fits. */
     int n_macros;
@@ -56,13 +59,12 @@ struct tw_family {
     bool shared;
     bool recorded; /* True: the device is not here, and only the store's measurements are available. */
     const tw_family_calls *calls;
-    void *self; /* Passed to the calls. */
+    void *self; /* Passed to `work` and to the calls. */
 };
 
 void tw_family_close(tw_family *f); /* NULL is fine. */
 
-/* Counts the floating-point operations of a problem as a matrix product has them: two for each combination of its axes'
-   indices. */
+/* Counts the floating-point operations of a problem. */
 double tw_family_work(const tw_family *f, const int64_t *problem);
 
 /* Returns the time that samples with these statistics stand for: the median, or the least if the device is shared. */

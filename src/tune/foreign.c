@@ -169,6 +169,28 @@ static tw_status list_macros(tw_foreign *g, tw_family *f, tw_diag *diag) {
     return st;
 }
 
+/* ---- work */
+
+/* Computes the operations of a problem. TW_ERR_FORMAT: they are not at least 1. */
+static tw_status compute_work(const tw_foreign *g, const int64_t *problem, int64_t *out, tw_diag *diag) {
+    const scope s = {.g = g, .problem = problem};
+    return compute(g, "work", json_object_get(g->json, "work"), &s, 1, INT64_MAX, out, diag);
+}
+
+static double work_of(const void *self, const int64_t *problem) {
+    int64_t work;
+    /* The expression was computed for the least and the largest usual problem. Others may still divide by 0. */
+    return compute_work(self, problem, &work, NULL) == TW_OK ? (double)work : 1;
+}
+
+static tw_status describe_work(const tw_foreign *g, tw_family *f, tw_diag *diag) {
+    int64_t work;
+    if (!json_object_get(g->json, "work")) return TW_OK;
+    f->work = work_of;
+    const tw_status st = compute_work(g, f->least, &work, diag);
+    return st == TW_OK ? compute_work(g, f->most, &work, diag) : st;
+}
+
 /* ---- baselines */
 
 /* Appends a value of a configuration. Returns the length of the text, as snprintf does. */
@@ -245,6 +267,7 @@ tw_status tw_foreign_describe(tw_foreign *g, tw_family *f, tw_diag *diag) {
     if (constraints && !json_is_array(constraints))
         return tw_fail_at(diag, TW_ERR_FORMAT, g->path, -1, "\"constraints\" is not a list");
     tw_status st = list_macros(g, f, diag);
+    if (st == TW_OK) st = describe_work(g, f, diag);
     return st == TW_OK ? check_baselines(g, f, diag) : st;
 }
 

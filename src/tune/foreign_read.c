@@ -294,9 +294,10 @@ static tw_status read_baselines(tw_foreign *g, tw_diag *diag) {
 }
 
 tw_status tw_foreign_read(tw_foreign *g, tw_family *f, tw_diag *diag) {
-    static const char *const fields[] = {"name",    "command", "timeout",   "protocol",   "axes",        "rows",
-                                         "columns", "loops",   "most_work", "parameters", "constraints", "grid",
-                                         "rounds",  "slots",   "rules",     "default",    "baselines",   NULL};
+    static const char *const fields[] = {"name",       "command",     "timeout",   "protocol", "axes",
+                                         "rows",       "columns",     "loops",     "work",     "most_work",
+                                         "parameters", "constraints", "grid",      "rounds",   "slots",
+                                         "rules",      "default",     "baselines", NULL};
     tw_status st = tw_json_load(&g->json, g->path, diag);
     if (st == TW_OK) st = check_fields(g, g->json, "the description", fields, diag);
     if (st == TW_OK) st = find_name(g, &f->name, diag);

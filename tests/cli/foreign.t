@@ -92,6 +92,8 @@ $ cp "$R"/examples/foreign/* .; try() { sed "$1" made_up.json >x.json; tilewrigh
 > try 's/ceil(n/ceil(m/'
 > try 's/\* SPLIT"/* stages"/'
 > try 's/"ceil(k/"2 * ceil(k/'
+> try 's/.*"parameters"/"work": "m - 64",&/'
+> try 's/.*"parameters"/"work": "m * sms * m * m * m * m * m",&/'
 > try 's/sms \* 2/sms - 16/'
 > try 's/"slots": .*//'
 > try 's/{"least": "SPLIT/{"fewest": "SPLIT/'
@@ -124,6 +126,8 @@ $ cp "$R"/examples/foreign/* .; try() { sed "$1" made_up.json >x.json; tilewrigh
   tilewright: x.json: "grid": "ceil(m / BM) * ceil(m / BN) * SPLIT": an axis that is a factor already at character 28
   tilewright: x.json: "grid": "ceil(m / BM) * ceil(n / BN) * stages": an unknown name at character 31
   tilewright: x.json: "rounds" has a factor that is no axis
+  tilewright: x.json: "work" is 0, not from 1 to 9223372036854775807
+  tilewright: x.json: "work": "m * sms * m * m * m * m * m": a value that does not fit into 64 bits at character 24
   tilewright: x.json: "slots" is 0, not from 1 to 65535
   tilewright: x.json: "slots" is missing
   tilewright: x.json: "rules": "fewest" is not multiple, least or most
