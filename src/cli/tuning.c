@@ -190,6 +190,7 @@ tw_status cli_tuning_open(cli_tuning *t, const char *const *words, int n, tw_dia
     tw_status st = open_family(t, words, n, diag);
     if (st != TW_OK) return st;
     for (int i = 0; i < t->ranges.count && st == TW_OK; i++) st = set_range(&t->family, t->ranges.item[i], diag);
+    tw_family_admit_least(&t->family);
     if (st != TW_OK) tw_family_close(&t->family);
     return st;
 }

@@ -20,6 +20,11 @@ double tw_family_work(const tw_family *f, const int64_t *problem) {
     return work;
 }
 
+void tw_family_admit_least(tw_family *f) {
+    const double least = 8 * tw_family_work(f, f->least);
+    if (f->most_work > 0 && f->most_work < least) f->most_work = least;
+}
+
 double tw_family_time(const tw_family *f, const tw_stats *s) {
     return f->shared ? s->min : s->median;
 }

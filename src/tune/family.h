@@ -66,6 +66,9 @@ void tw_family_close(tw_family *f); /* NULL is fine. */
 
 /* Counts the floating-point operations of a problem. */
 double tw_family_work(const tw_family *f, const int64_t *problem);
+/* Raises most_work, if it is a limit, to eight times the work of the smallest usual problem. Without this a range of
+   large problems has none to draw. */
+void tw_family_admit_least(tw_family *f);
 
 /* Returns the time that samples with these statistics stand for: the median, or the least if the device is shared. */
 double tw_family_time(const tw_family *f, const tw_stats *s);
@@ -86,7 +89,7 @@ tw_wave_division tw_family_divide(const tw_family *f, int macro, const int64_t *
 /* Writes the usual problem at a place: unit[a], from 0 to 1, is the logarithm of axis a between the logarithms of its
    least and its most value. False: the problem has too much work. */
 bool tw_family_place(const tw_family *f, const double *unit, int64_t *problem);
-/* Draws a usual problem. Its place is uniform. */
+/* Draws a usual problem. Its place is uniform. most_work must admit the smallest usual problem. */
 void tw_family_draw(const tw_family *f, tw_random *r, int64_t *problem);
 
 #endif

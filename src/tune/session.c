@@ -112,11 +112,7 @@ static tw_status limit_work(running *r, tw_diag *diag) {
     const tw_status st = limited ? find_rate(r, &rate, diag) : TW_OK;
     const double most = rate * r->o->seconds * MEASURING / RUNS;
     if (most > 0 && (!(r->family.most_work > 0) || most < r->family.most_work)) r->family.most_work = most;
-    /* The smallest problems are always small enough. */
-    if (r->family.most_work > 0) {
-        const double least = 8 * tw_family_work(&r->family, r->family.least);
-        if (r->family.most_work < least) r->family.most_work = least;
-    }
+    tw_family_admit_least(&r->family);
     r->out->most_work = r->family.most_work;
     return st;
 }

@@ -65,6 +65,9 @@ $ cp "$R"/examples/foreign/* .; sed "s|\"runner.py\"|\"$PWD/runner.py\", \"--fau
 > tilewright measure x.json --store k.db & until tilewright export k.db 2>&1 | grep -q '"right"'; do sleep 0.2; done; kill -9 $!
 > for i in $(seq 100); do grep -la "$PWD/[r]unner" /proc/[0-9]*/cmdline >pid 2>/dev/null || break; sleep 0.1; done; wc -c <pid
   0
+# A limit that even the smallest problem is above ends nothing.
+$ cp "$R"/examples/foreign/* .; sed 's/.*"parameters"/"most_work": 1,&/' made_up.json >x.json; timeout 20 tilewright measure x.json --samples 1 --store one.db --json | json - wrong
+  0
 # The plan by waves, and what the file says of grids.
 $ cp "$R"/examples/foreign/* .; tilewright measure made_up.json --plan waves --samples 1500 --store v.db --json | json - wrong
 > sed 's/"grid": .*/"grid": "ceil(m \/ BM)",/' made_up.json >x.json; tilewright measure x.json --plan waves --store x2.db
