@@ -70,6 +70,17 @@ static int strategies(const tw_session *s) {
     return s->n ? s->problems[0].result.n : 0;
 }
 
+static const char *name_of(const tw_session *s, int of) {
+    return s->problems[0].result.of[of].name;
+}
+
+/* Returns the index of a strategy. -1: the session does not have it. */
+static int find_strategy(const tw_session *s, const char *name) {
+    for (int i = 0; i < strategies(s); i++)
+        if (!strcmp(name_of(s, i), name)) return i;
+    return -1;
+}
+
 /* ---- headline */
 
 static void add_figures(const tw_tune_report *r, tw_page *p) {
@@ -101,10 +112,6 @@ static void add_summary(const tw_tune_report *r, tw_page *p, row *w, const char 
     cell(w, "%.1f %%", s.worst * 100);
     cell(w, "%.3f", s.over);
     end_row(w, p);
-}
-
-static const char *name_of(const tw_session *s, int of) {
-    return s->problems[0].result.of[of].name;
 }
 
 static int ascending(const void *a, const void *b) {
@@ -397,28 +404,35 @@ static tw_status add_waves(const tw_tune_report *r, tw_page *p, tw_diag *diag) {
 
 /* ---- deciding, cost, environment */
 
+/* A way of deciding. */
+typedef struct way {
+    const char *name;
+    double ns; /* Median time of a decision in nanoseconds. */
+    int of;    /* Index of the strategy that decides. */
+} way;
+
 static void add_decisions(const tw_tune_report *r, tw_page *p) {
     const tw_session *s = r->session;
     const tw_session_decisions *d = &s->decisions;
     static const char *const columns[] = {"who decides", "median time, ns", "speed over the default"};
     if (!(d->first > 0) || !s->n) return;
-    const struct {
-        const char *name;
-        double ns;
-        int of;
-    } rows[] = {{"select, a new problem", d->first, find_select(s)},
-                {"select, a problem seen before", d->again, find_select(s)},
-                {"wave form, in memory", d->forms[0], find_select(s) + 1},
-                {"linear form, in memory", d->forms[1], find_select(s) + 2},
-                {"step form, in memory", d->forms[2], find_select(s) + 3}};
+    char names[TW_STRATEGIES_FORMS][32];
+    way ways[2 + TW_STRATEGIES_FORMS] = {{"select, a new problem", d->first, find_select(s)},
+                                         {"select, a problem seen before", d->again, find_select(s)}};
+    int n = 2;
+    for (int i = 0; i < TW_STRATEGIES_FORMS; i++) {
+        const int of = find_strategy(s, tw_train_form((tw_wave_form)i));
+        if (of < 0) continue;
+        snprintf(names[i], sizeof names[i], "%s form, in memory", tw_train_form((tw_wave_form)i));
+        ways[n++] = (way){names[i], d->forms[i], of};
+    }
     row w = {.n = 0};
     tw_page_section(p, "Deciding", NULL);
     tw_page_table(p, NULL, columns, sizeof columns / sizeof *columns);
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        if (rows[i].of >= strategies(s)) continue;
-        cell(&w, "%s", rows[i].name);
-        cell(&w, "%.0f", rows[i].ns);
-        cell(&w, "%.3f", tw_session_summarise(r->family, s, rows[i].of, 0).over);
+    for (int i = 0; i < n; i++) {
+        cell(&w, "%s", ways[i].name);
+        cell(&w, "%.0f", ways[i].ns);
+        cell(&w, "%.3f", tw_session_summarise(r->family, s, ways[i].of, 0).over);
         end_row(&w, p);
     }
     tw_page_add_plot(
@@ -430,10 +444,9 @@ static void add_decisions(const tw_tune_report *r, tw_page *p) {
             .note =
                 "Speed is the geometric mean. Higher and further left is better. Each time includes reading the clock.",
             .log_x = true});
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        if (rows[i].of >= strategies(s)) continue;
-        tw_page_series(p, rows[i].name, TW_PAGE_POINTS);
-        tw_page_point(p, rows[i].ns, tw_session_summarise(r->family, s, rows[i].of, 0).over, NULL);
+    for (int i = 0; i < n; i++) {
+        tw_page_series(p, ways[i].name, TW_PAGE_POINTS);
+        tw_page_point(p, ways[i].ns, tw_session_summarise(r->family, s, ways[i].of, 0).over, NULL);
     }
 }
 

@@ -344,6 +344,14 @@ static void check_plots(const char *page_text, const tw_family *f, const tw_sess
         assert_true(near(y_of(speed, i), e->of[0].time / e->of[select].time));
         assert_true(near(x_of(predicted, i), e->of[select].time) && near(y_of(predicted, i), s->problems[i].predicted));
     }
+    for (int i = 0; i < s->problems[0].result.n; i++) {
+        const char *name = s->problems[0].result.of[i].name;
+        char way[64];
+        if (strcmp(name, "wave") != 0 && strcmp(name, "step") != 0) continue;
+        snprintf(way, sizeof way, "%s form, in memory", name);
+        const json_t *at = points_of(data, "Speed against the time to decide", way);
+        assert_true(near(y_of(at, 0), tw_session_summarise(f, s, i, 0).over) && x_of(at, 0) > 0);
+    }
     assert_true(y_of(bars, 0) == 1 && near(y_of(bars, (size_t)select), tw_session_summarise(f, s, select, 0).over));
     json_decref(data);
 }
@@ -401,6 +409,36 @@ static void reports_say_what_sessions_found(void **state) {
     tw_session_free(&s);
 }
 
+/* A plan without points has no forms of the model by waves. */
+static void reports_of_a_spread_have_no_forms(void **state) {
+    (void)state;
+    toy t;
+    tw_session s;
+    tw_diag d;
+    tw_buf text = {0};
+    tw_session_options o = usual;
+    toy_open(&t);
+    o.campaign = (tw_campaign_options){
+        .name = "tune", .screens = 6, .thorough = true, .cover = 6, .spread = 12, .samples = 2, .seed = 1};
+    run(&s, &t, &o);
+    tw_store *store = open_store();
+    const tw_tune_report r = {.family = &t.family,
+                              .session = &s,
+                              .store = store,
+                              .campaign = "tune",
+                              .artefact = artefact,
+                              .command = "tilewright tune toy",
+                              .date = "2026-01-01"};
+    if (tw_tune_report_write(&r, page, &d) != TW_OK) fail_msg("%s", d.message);
+    tw_store_close(store);
+    assert_int_equal(tw_file_read(&text, page, &d), TW_OK);
+    assert_string_equal(s.trained.form, "spline");
+    assert_non_null(strstr(text.data, "select, a problem seen before"));
+    assert_null(strstr(text.data, "form, in memory"));
+    tw_buf_free(&text);
+    tw_session_free(&s);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(sessions_end_with_judged_choices, setup, teardown),
@@ -411,6 +449,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(budgets_limit_the_work, setup, teardown),
         cmocka_unit_test_setup_teardown(progress_is_told, setup, teardown),
         cmocka_unit_test(regimes_are_defined_once),
-        cmocka_unit_test_setup_teardown(reports_say_what_sessions_found, setup, teardown)};
+        cmocka_unit_test_setup_teardown(reports_say_what_sessions_found, setup, teardown),
+        cmocka_unit_test_setup_teardown(reports_of_a_spread_have_no_forms, setup, teardown)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
