@@ -69,8 +69,7 @@ static void date_now(char out[64]) {
 
 static void print_end(const asked *a, const tw_session *s) {
     const tw_family *f = &a->tuning.family;
-    const int of = s->n ? s->problems[0].select : 0;
-    const tw_session_summary chosen = tw_session_summarise(f, s, of, 0);
+    const tw_session_summary chosen = tw_session_summarise(f, s, s->select, 0);
     const tw_session_summary vendor = tw_session_summarise(f, s, TW_SESSION_VENDOR, 0);
     if (a->json) {
         json_t *o = json_pack(

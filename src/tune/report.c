@@ -60,11 +60,6 @@ static void figure(tw_page *p, const char *meaning, const char *fmt, ...) {
     tw_page_figure(p, value, meaning);
 }
 
-/* Index of the artefact's choices, of the strategies of a session. */
-static int find_select(const tw_session *s) {
-    return s->n ? s->problems[0].select : 0;
-}
-
 /* Number of strategies, baselines included. */
 static int strategies(const tw_session *s) {
     return s->n ? s->problems[0].result.n : 0;
@@ -85,7 +80,7 @@ static int find_strategy(const tw_session *s, const char *name) {
 
 static void add_figures(const tw_tune_report *r, tw_page *p) {
     const tw_session *s = r->session;
-    const tw_session_summary chosen = tw_session_summarise(r->family, s, find_select(s), 0);
+    const tw_session_summary chosen = tw_session_summarise(r->family, s, s->select, 0);
     const tw_session_summary vendor = tw_session_summarise(r->family, s, TW_SESSION_VENDOR, 0);
     if (chosen.n) {
         figure(p, "of the oracle's speed, geometric mean", "%.1f %%", chosen.mean * 100);
@@ -184,7 +179,7 @@ static void add_regimes(const tw_tune_report *r, tw_page *p) {
     tw_page_section(p, "By regime", "A problem may be in several regimes, or in none. The figures are select's.");
     tw_page_table(p, NULL, columns, sizeof columns / sizeof *columns);
     for (int i = 0; i < TW_REGIMES; i++) {
-        const tw_session_summary s = tw_session_summarise(r->family, r->session, find_select(r->session), 1u << i);
+        const tw_session_summary s = tw_session_summarise(r->family, r->session, r->session->select, 1u << i);
         const tw_session_summary v = tw_session_summarise(r->family, r->session, TW_SESSION_VENDOR, 1u << i);
         cell(&w, "%s", tw_regime_name(i));
         cell(&w, "%s", tw_regime_meaning(i));
@@ -218,7 +213,7 @@ static void add_predictions(const tw_tune_report *r, tw_page *p) {
     double least = (double)INFINITY, most = 0, error = 0;
     int n = 0;
     for (int i = 0; i < s->n; i++) {
-        const double time = s->problems[i].result.of[s->problems[i].select].time, predicted = s->problems[i].predicted;
+        const double time = s->problems[i].result.of[s->select].time, predicted = s->problems[i].predicted;
         if (!(time > 0) || !(predicted > 0)) continue;
         least = fmin(least, fmin(time, predicted));
         most = fmax(most, fmax(time, predicted));
@@ -237,7 +232,7 @@ static void add_predictions(const tw_tune_report *r, tw_page *p) {
     for (int i = 0; i < s->n; i++) {
         char words[CELL];
         tw_family_print(r->family, s->problems[i].result.problem, words, sizeof words);
-        tw_page_point(p, s->problems[i].result.of[s->problems[i].select].time, s->problems[i].predicted, words);
+        tw_page_point(p, s->problems[i].result.of[s->select].time, s->problems[i].predicted, words);
     }
     tw_page_series(p, "exact", TW_PAGE_LINE);
     tw_page_point(p, least, least, NULL);
@@ -252,7 +247,7 @@ static void add_problem_plots(const tw_tune_report *r, tw_page *p) {
                                         .y = "speed, default = 1",
                                         .note = "A point is a held-out problem. Above 1 is faster than the default.",
                                         .log_x = true});
-    add_speeds(r, p, "select", find_select(s));
+    add_speeds(r, p, "select", s->select);
     add_speeds(r, p, "oracle", TW_SESSION_ORACLE);
     if (tw_session_summarise(r->family, s, TW_SESSION_VENDOR, 0).n)
         add_speeds(r, p, "best of vendors", TW_SESSION_VENDOR);
@@ -274,7 +269,7 @@ static void add_problem_table(const tw_tune_report *r, tw_page *p) {
     tw_page_table(p, NULL, columns, sizeof columns / sizeof *columns);
     for (int i = 0; i < s->n; i++) {
         const tw_evaluation *e = &s->problems[i].result;
-        const tw_evaluated *of = &e->of[s->problems[i].select];
+        const tw_evaluated *of = &e->of[s->select];
         const unsigned regimes = tw_regimes_of(r->family, e->problem);
         char words[CELL], names[64] = "";
         tw_family_print(r->family, e->problem, words, sizeof words);
@@ -318,8 +313,7 @@ static void find_macro(const tw_tune_report *r, waves *w) {
     w->macro = -1;
     for (int i = 0; i < s->n && chosen; i++) {
         int macro, micro;
-        if (tw_family_find(r->family, s->problems[i].result.of[s->problems[i].select].config, &macro, &micro))
-            chosen[macro]++;
+        if (tw_family_find(r->family, s->problems[i].result.of[s->select].config, &macro, &micro)) chosen[macro]++;
     }
     double most = 0;
     for (int m = 0; m < r->family->n_macros && chosen; m++) {
@@ -417,8 +411,8 @@ static void add_decisions(const tw_tune_report *r, tw_page *p) {
     static const char *const columns[] = {"who decides", "median time, ns", "speed over the default"};
     if (!(d->first > 0) || !s->n) return;
     char names[TW_STRATEGIES_FORMS][32];
-    way ways[2 + TW_STRATEGIES_FORMS] = {{"select, a new problem", d->first, find_select(s)},
-                                         {"select, a problem seen before", d->again, find_select(s)}};
+    way ways[2 + TW_STRATEGIES_FORMS] = {{"select, a new problem", d->first, s->select},
+                                         {"select, a problem seen before", d->again, s->select}};
     int n = 2;
     for (int i = 0; i < TW_STRATEGIES_FORMS; i++) {
         const int of = find_strategy(s, tw_train_form((tw_wave_form)i));

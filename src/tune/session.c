@@ -232,10 +232,11 @@ static tw_status take_result(void *context, const tw_evaluation *e, tw_diag *dia
     if (!add_seen(&r->seen, e->problem)) return tw_fail_memory(diag);
     if (e->time > 0) {
         tw_session_problem *p = &s->problems[s->n++];
-        *p = (tw_session_problem){.result = *e, .select = find_select(e)};
+        *p = (tw_session_problem){.result = *e};
+        s->select = find_select(e);
         if (tw_select_choose(r->strategies.selector, e->problem, 0, &choice) == TW_OK) p->predicted = choice.time;
-        if (e->of[p->select].share > 0) {
-            r->share += log(e->of[p->select].share);
+        if (e->of[s->select].share > 0) {
+            r->share += log(e->of[s->select].share);
             r->shares++;
         }
     } else {

@@ -34,7 +34,6 @@ typedef struct tw_session_options {
 /* A held-out problem. */
 typedef struct tw_session_problem {
     tw_evaluation result;
-    int select;       /* Index in result.of of the artefact's choice. */
     double predicted; /* The time that the artefact predicted for its choice. 0: none. */
 } tw_session_problem;
 
@@ -49,8 +48,9 @@ typedef struct tw_session {
     double most_work; /* The most operations of a problem. 0: any. */
     tw_campaign_progress campaign;
     tw_trained trained;
-    tw_session_problem *problems; /* Those that have an oracle. */
+    tw_session_problem *problems; /* The held-out problems that have an oracle. */
     int n;
+    int select;  /* Index in result.of, of each problem, of the artefact's choice. 0: there is no problem. */
     int without; /* Problems that have none: the device is not here, and nothing is recorded of them. */
     tw_session_decisions decisions;
     size_t artefact_bytes;

@@ -62,16 +62,16 @@ static void sessions_end_with_judged_choices(void **state) {
     run(&s, &t, &usual);
     assert_true(tw_file_exists(artefact) && s.artefact_bytes > 0 && !s.interrupted);
     assert_true(s.n == 12 && s.without == 0 && s.trained.share > 0.9);
-    const tw_session_summary chosen = tw_session_summarise(&t.family, &s, s.problems[0].select, 0),
+    const tw_session_summary chosen = tw_session_summarise(&t.family, &s, s.select, 0),
                              usual_one = tw_session_summarise(&t.family, &s, 0, 0),
                              oracle = tw_session_summarise(&t.family, &s, TW_SESSION_ORACLE, 0);
-    assert_string_equal(s.problems[0].result.of[s.problems[0].select].name, "select");
+    assert_string_equal(s.problems[0].result.of[s.select].name, "select");
     assert_true(chosen.n == 12 && chosen.mean > 0.9 && chosen.worst <= chosen.low5 && chosen.worst <= chosen.low1);
     assert_true(chosen.over > 2 && fabs(usual_one.over - 1) < 1e-12 && oracle.over >= chosen.over);
     assert_true(fabs(oracle.mean - 1) < 1e-12 && fabs(oracle.over * usual_one.mean - 1) < 1e-9);
     assert_true(s.decisions.first > 0 && s.decisions.again > 0 && s.decisions.forms[2] > 0);
     for (int i = 0; i < s.n; i++) {
-        const tw_evaluated *of = &s.problems[i].result.of[s.problems[i].select];
+        const tw_evaluated *of = &s.problems[i].result.of[s.select];
         assert_true(fabs(s.problems[i].predicted / of->time - 1) < 0.5);
     }
     tw_session_free(&s);
@@ -116,9 +116,9 @@ static void regimes_are_summarised_apart(void **state) {
             const tw_evaluation *e = &s.problems[i].result;
             if (!(tw_regimes_of(&t.family, e->problem) & 1u << r)) continue;
             n++;
-            worst = fmin(worst, e->of[s.problems[i].select].share);
+            worst = fmin(worst, e->of[s.select].share);
         }
-        const tw_session_summary of = tw_session_summarise(&t.family, &s, s.problems[0].select, 1u << r);
+        const tw_session_summary of = tw_session_summarise(&t.family, &s, s.select, 1u << r);
         assert_true(of.n == n && (!n || fabs(of.worst - worst) < 1e-12));
     }
     tw_session_free(&s);
@@ -325,7 +325,7 @@ static bool near(double a, double b) {
 static void check_plots(const char *page_text, const tw_family *f, const tw_session *s) {
     static const char begin[] = "id=\"data\">";
     const char *from = strstr(page_text, begin) + strlen(begin);
-    const int select = s->problems[0].select;
+    const int select = s->select;
     json_t *data;
     tw_diag d;
     if (tw_json_parse(&data, from, (size_t)(strstr(from, "</script>") - from), "data", -1, &d) != TW_OK)
@@ -392,8 +392,7 @@ static void reports_say_what_sessions_found(void **state) {
     assert_non_null(strstr(text.data, "on its own samples"));
     char words[200], mean[64];
     tw_family_print(&t.family, s.problems[3].result.problem, words, sizeof words);
-    snprintf(mean, sizeof mean, "<dd>%.1f %%</dd>",
-             tw_session_summarise(&t.family, &s, s.problems[0].select, 0).mean * 100);
+    snprintf(mean, sizeof mean, "<dd>%.1f %%</dd>", tw_session_summarise(&t.family, &s, s.select, 0).mean * 100);
     const char *const parts[] = {"Tuning toy",
                                  mean,
                                  "<td>skinny</td>",
