@@ -36,7 +36,7 @@ static judged judge(describing *w, int macro, int64_t first, int64_t last) {
         const double time = tw_wave_time(w->m, macro, s->grid, s->loops);
         if (isfinite(time)) j.errors[j.n++] = fabs(time / s->time - 1);
     }
-    if (j.errors) tw_stats_of(j.errors, (size_t)j.n);
+    if (j.errors) tw_stats_sort(j.errors, (size_t)j.n);
     return j;
 }
 

@@ -273,7 +273,7 @@ tw_status tw_evaluate(const tw_family *f, tw_store *s, const tw_evaluate_options
 tw_evaluate_summary tw_evaluate_summarise(double *shares, int n) {
     tw_evaluate_summary s = {0};
     double sum = 0;
-    tw_stats_of(shares, (size_t)n); /* Sorts the shares. */
+    tw_stats_sort(shares, (size_t)n);
     int first = 0;
     while (first < n && !(shares[first] > 0)) first++;
     s.n = n - first;
