@@ -2,6 +2,7 @@
 #include "tune/report.h"
 
 #include "base/diag.h"
+#include "base/stats.h"
 #include "report/page.h"
 #include "tune/regime.h"
 
@@ -109,11 +110,6 @@ static void add_summary(const tw_tune_report *r, tw_page *p, row *w, const char 
     end_row(w, p);
 }
 
-static int ascending(const void *a, const void *b) {
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static void add_regrets(const tw_session *s, tw_page *p, int of, double *room) {
     int n = 0;
     for (int i = 0; i < s->n; i++) {
@@ -121,7 +117,7 @@ static void add_regrets(const tw_session *s, tw_page *p, int of, double *room) {
         if (share > 0) room[n++] = fmax((1 / share - 1) * 100, LEAST_REGRET);
     }
     if (!n) return;
-    qsort(room, (size_t)n, sizeof *room, ascending);
+    tw_stats_sort(room, (size_t)n);
     tw_page_series(p, name_of(s, of), TW_PAGE_STEPS);
     tw_page_point(p, LEAST_REGRET, 0, NULL);
     for (int i = 0; i < n; i++) tw_page_point(p, room[i], (i + 1) * 100.0 / n, NULL);
@@ -201,7 +197,7 @@ static void add_speeds(const tw_tune_report *r, tw_page *p, const char *name, in
     for (int i = 0; i < s->n; i++) {
         const tw_evaluation *e = &s->problems[i].result;
         const double usual = e->n ? e->of[0].time : 0;
-        const double time = of == TW_SESSION_ORACLE ? e->time : of == TW_SESSION_VENDOR ? e->vendor : e->of[of].time;
+        const double time = tw_session_time(e, of);
         char words[CELL];
         tw_family_print(r->family, e->problem, words, sizeof words);
         if (time > 0 && usual > 0) tw_page_point(p, tw_family_work(r->family, e->problem) * 1e-9, usual / time, words);
@@ -336,7 +332,7 @@ static int list_loops(const waves *w, double *loops) {
         for (int k = 0; k < n; k++) known |= loops[k] == s->loops;
         if (!known) loops[n++] = s->loops;
     }
-    qsort(loops, (size_t)n, sizeof *loops, ascending);
+    tw_stats_sort(loops, (size_t)n);
     return n;
 }
 

@@ -345,39 +345,30 @@ void tw_session_free(tw_session *s) {
 
 /* ---- what it came to */
 
-/* Returns the time of a strategy, the oracle or the fastest vendor. 0: none. */
-static double time_of(const tw_evaluation *e, int of) {
+double tw_session_time(const tw_evaluation *e, int of) {
     if (of == TW_SESSION_ORACLE) return e->time;
     return of == TW_SESSION_VENDOR ? e->vendor : e->of[of].time;
 }
 
-static int ascending(const void *a, const void *b) {
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 tw_session_summary tw_session_summarise(const tw_family *f, const tw_session *s, int of, unsigned regimes) {
-    tw_session_summary out = {0};
-    double *shares = calloc((size_t)s->n + 1, sizeof *shares), mean = 0, over = 0;
-    int defaults = 0;
+    double *shares = calloc((size_t)s->n + 1, sizeof *shares), over = 0;
+    int n = 0, defaults = 0;
     for (int i = 0; i < s->n && shares; i++) {
         const tw_evaluation *e = &s->problems[i].result;
-        const double time = time_of(e, of), usual = e->n ? e->of[0].time : 0;
+        const double time = tw_session_time(e, of), usual = e->n ? e->of[0].time : 0;
         if (!(time > 0) || (regimes && !(tw_regimes_of(f, e->problem) & regimes))) continue;
-        shares[out.n++] = e->time / time;
-        mean += log(e->time / time);
+        shares[n++] = e->time / time;
         if (!(usual > 0)) continue;
         over += log(usual / time);
         defaults++;
     }
-    if (out.n) {
-        qsort(shares, (size_t)out.n, sizeof *shares, ascending);
-        out.mean = exp(mean / out.n);
-        out.low1 = shares[out.n / 100];
-        out.low5 = shares[out.n / 20];
-        out.worst = shares[0];
-        out.over = defaults ? exp(over / defaults) : 0;
-    }
+    const tw_evaluate_summary all = tw_evaluate_summarise(shares, n);
+    const tw_session_summary out = {.n = n,
+                                    .mean = all.mean,
+                                    .low1 = n ? shares[n / 100] : 0,
+                                    .low5 = all.low5,
+                                    .worst = all.worst,
+                                    .over = defaults ? exp(over / defaults) : 0};
     free(shares);
     return out;
 }

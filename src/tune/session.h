@@ -67,19 +67,23 @@ tw_status tw_session_run(tw_session *out, const tw_family *f, tw_store *store, c
                          tw_diag *diag);
 void tw_session_free(tw_session *s);
 
-/* What a strategy's choices, or something else, came to over the problems of a session. */
+/* Stand for strategies where an index of tw_evaluation.of is asked for: the oracle, and the fastest of any vendor. */
+enum { TW_SESSION_ORACLE = -1, TW_SESSION_VENDOR = -2 };
+/* Returns the time of a strategy on a problem. 0: it has none. */
+double tw_session_time(const tw_evaluation *e, int of);
+
+/* A strategy's speeds over the problems of a session. Its share of the oracle is the oracle's time divided by its own.
+ */
 typedef struct tw_session_summary {
-    int n;        /* Problems that count: those for which it has a time. */
-    double mean;  /* Geometric mean of what it has of the oracle. */
-    double low1;  /* The share of the oracle that 1 % of problems are below. */
-    double low5;  /* The share of the oracle that 5 % of problems are below. */
-    double worst; /* The least share of the oracle. */
+    int n;        /* Number of problems on which the strategy has a time. The others do not count. */
+    double mean;  /* Geometric mean of its shares of the oracle. */
+    double low1;  /* The share that 1 % of the problems are below. */
+    double low5;  /* The share that 5 % of the problems are below. */
+    double worst; /* The least share. */
     double over;  /* Geometric mean of its speed over the default's. 0: there is no default. */
 } tw_session_summary;
 
-enum { TW_SESSION_ORACLE = -1, TW_SESSION_VENDOR = -2 };
-/* Summarises strategy `of`, an index of result.of, TW_SESSION_ORACLE or TW_SESSION_VENDOR (the fastest of any vendor),
-   over the problems of the regimes in `regimes` (tune/regime.h). 0: over all problems. */
+/* Summarises a strategy over the problems of the regimes in `regimes` (tune/regime.h). 0: over all problems. */
 tw_session_summary tw_session_summarise(const tw_family *f, const tw_session *s, int of, unsigned regimes);
 
 #endif
