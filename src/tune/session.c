@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/diag.h"
+#include "base/grow.h"
 #include "base/stats.h"
 #include "tune/regime.h"
 
@@ -21,7 +22,8 @@ static const double MEASURING = 0.7; /* The part of the budget that measuring ma
 
 typedef struct problem_list {
     int64_t (*of)[TW_SELECT_AXES];
-    int n, room;
+    int n;
+    int room; /* Capacity in problems. */
 } problem_list;
 
 typedef struct running {
@@ -180,13 +182,9 @@ static tw_status train(running *r, tw_diag *diag) {
 /* ---- evaluating */
 
 static bool add_seen(problem_list *l, const int64_t *problem) {
-    if (l->n == l->room) {
-        const int room = l->room ? 2 * l->room : 256;
-        void *wider = realloc(l->of, (size_t)room * sizeof *l->of);
-        if (!wider) return false;
-        l->of = wider;
-        l->room = room;
-    }
+    int64_t(*const of)[TW_SELECT_AXES] = tw_grow(l->of, l->n, &l->room, 256, sizeof *of);
+    if (!of) return false;
+    l->of = of;
     memcpy(l->of[l->n++], problem, sizeof *l->of);
     return true;
 }
