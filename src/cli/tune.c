@@ -2,6 +2,7 @@
 #define _POSIX_C_SOURCE 200809L
 /* The verb `tune` measures, trains and evaluates in one run, and writes an artefact and a report. */
 #include "base/file.h"
+#include "cli/results.h"
 #include "cli/tune_model.h"
 #include "cli/tuning.h"
 #include "tune/report.h"
@@ -9,9 +10,7 @@
 
 #include <jansson.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #ifdef TW_HAVE_CHART_JS
@@ -60,13 +59,6 @@ static void name_report(asked *a) {
     a->report = a->default_report;
 }
 
-static void date_now(char out[64]) {
-    const time_t now = time(NULL);
-    struct tm utc;
-    *out = 0;
-    if (gmtime_r(&now, &utc)) strftime(out, 64, "%Y-%m-%d %H:%M UTC", &utc);
-}
-
 static void print_end(const asked *a, const tw_session *s) {
     const tw_family *f = &a->tuning.family;
     const tw_session_summary chosen = tw_session_summarise(f, s, s->select, 0);
@@ -79,10 +71,7 @@ static void print_end(const asked *a, const tw_session *s) {
             s->trained.form, "problems", chosen.n, "of_oracle", chosen.mean, "low5", chosen.low5, "worst", chosen.worst,
             "over_default", chosen.over, "over_vendor", vendor.over > 0 ? chosen.over / vendor.over : 0, "decide_ns",
             s->decisions.first, "seconds", s->measure_seconds + s->train_seconds + s->evaluate_seconds);
-        char *line = json_dumps(o, JSON_REAL_PRECISION(6));
-        if (line) puts(line);
-        free(line);
-        json_decref(o);
+        cli_results_print(o, CLI_RESULTS_DIGITS);
         return;
     }
     cli_tuning_print_trained(f, &s->trained, a->session.artefact, false);
@@ -98,7 +87,7 @@ static void print_end(const asked *a, const tw_session *s) {
 
 static tw_status tune(asked *a, tw_session *s, tw_store *store, tw_diag *diag) {
     char date[64];
-    date_now(date);
+    cli_results_now(date, sizeof date, "%Y-%m-%d %H:%M UTC");
     tw_status st = tw_session_run(s, &a->tuning.family, store, &a->session, diag);
     cli_tuning_progress_end();
     if (st != TW_OK || s->interrupted) return st;
@@ -138,9 +127,7 @@ static int run(const cli_verb *verb, int argc, char **argv) {
                            .progress = show_progress,
                            .campaign = {.name = "tune", .seed = 1}}};
     int64_t problems = 20, seed = 1000;
-    size_t length = (size_t)snprintf(a.command, sizeof a.command, "tilewright tune");
-    for (int i = 0; i < argc && length < sizeof a.command; i++)
-        length += (size_t)snprintf(a.command + length, sizeof a.command - length, " %s", argv[i]);
+    cli_results_command(a.command, sizeof a.command, "tune", argc, argv);
     const cli_flag flags[] = {
         CLI_TUNING_FLAGS(a.tuning),
         {"-o", CLI_TEXT, &a.session.artefact, "FILE", "the artefact (default gemm.select)"},
