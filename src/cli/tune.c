@@ -159,12 +159,11 @@ static int run(const cli_verb *verb, int argc, char **argv) {
     cli_interrupted();
     tw_status st = tw_store_open(&store, a.tuning.store, a.tuning.family.recorded, &d);
     if (st == TW_OK) st = tune(&a, &s, store, &d);
-    const bool interrupted = st == TW_OK && s.interrupted;
+    const bool interrupted = s.interrupted;
     tw_session_free(&s);
     tw_store_close(store);
     tw_family_close(&a.tuning.family);
-    if (interrupted) fprintf(stderr, "tilewright: interrupted; the same command goes on where it was\n");
-    return st != TW_OK ? cli_fail(&d) : interrupted ? CLI_FAILED : CLI_OK;
+    return cli_tuning_end(st, interrupted, &d);
 }
 
 const cli_verb cli_tune = {"tune", "gemm|strips|FILE.json", "measure, train and evaluate in one run, with a report",

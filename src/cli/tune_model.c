@@ -218,9 +218,5 @@ int cli_tune_model(const char *path, const char *store, int threads, bool json) 
     tw_engine_close(t.e);
     tw_model_close(model);
     cli_tuning_progress_end();
-    if (st == TW_OK && cli_interrupted()) {
-        fprintf(stderr, "tilewright: interrupted; the same command goes on where it was\n");
-        return CLI_FAILED;
-    }
-    return st == TW_OK ? CLI_OK : cli_fail(&d);
+    return cli_tuning_end(st, cli_interrupted(), &d);
 }

@@ -237,6 +237,13 @@ bool cli_tuning_interrupted(void *context) {
     return cli_interrupted();
 }
 
+int cli_tuning_end(tw_status st, bool interrupted, const tw_diag *diag) {
+    if (st != TW_OK) return cli_fail(diag);
+    if (!interrupted) return CLI_OK;
+    fprintf(stderr, "tilewright: interrupted; the same command goes on where it was\n");
+    return CLI_FAILED;
+}
+
 void cli_tuning_print_campaign(const tw_family *f, const tw_campaign_progress *p, bool json) {
     if (!json) {
         printf("%s: %lld of %lld problems, %lld configurations measured, %lld were there already, %lld wrong, "
