@@ -262,11 +262,10 @@ static tw_status run_jobs(running *r, const tw_campaign_job *jobs, int64_t n, bo
 static tw_status run_points(running *r, tw_diag *diag) {
     tw_campaign_job *jobs = NULL;
     int64_t n = 0;
-    tw_status st = TW_OK;
-    if (st == TW_OK && !r->progress.cut) st = tw_campaign_learn(r->f, r->store, r->o, r->keep, r->likes, diag);
-    if (st == TW_OK && !r->progress.cut) st = tw_campaign_plan(r->f, r->o, r->keep, &jobs, &n, diag);
+    tw_status st = tw_campaign_learn(r->f, r->store, r->o, r->keep, r->likes, diag);
+    if (st == TW_OK) st = tw_campaign_plan(r->f, r->o, r->keep, &jobs, &n, diag);
     r->progress.planned += n;
-    if (st == TW_OK && !r->progress.cut) st = run_jobs(r, jobs, n, true, diag);
+    if (st == TW_OK) st = run_jobs(r, jobs, n, true, diag);
     if (st == TW_OK && !r->progress.cut) st = tw_campaign_learn(r->f, r->store, r->o, r->keep, r->likes, diag);
     if (st == TW_OK && !r->progress.cut) st = run_jobs(r, jobs, n, false, diag);
     free(jobs);
@@ -284,16 +283,14 @@ tw_status tw_campaign_run(const tw_family *f, tw_store *s, const tw_campaign_opt
                           tw_diag *diag) {
     running r = {.f = f, .store = s, .o = o, .began = tw_now_ns()};
     int most = 0;
-    if (o->waves && !tw_campaign_has_points(f))
-        return tw_fail(diag, TW_ERR_USAGE,
-                       "%s has no points by waves, which need tiles of rows, columns and rounds on three axes",
-                       f->name);
+    tw_status st = o->waves ? tw_campaign_check_points(f, diag) : TW_OK;
+    if (st != TW_OK) return st;
     for (int m = 0; m < f->n_macros; m++) most += f->macros[m].n_micros;
     r.keep = calloc((size_t)f->n_macros + 1, sizeof *r.keep);
     r.likes = calloc(((size_t)f->n_macros + 1) * TW_ARTEFACT_MICROS, sizeof *r.likes);
     r.texts = malloc(((size_t)most + 1) * sizeof *r.texts);
     r.configs = malloc(((size_t)most + 1) * sizeof *r.configs);
-    tw_status st = r.keep && r.likes && r.texts && r.configs ? run_phases(&r, diag) : tw_fail_memory(diag);
+    st = r.keep && r.likes && r.texts && r.configs ? run_phases(&r, diag) : tw_fail_memory(diag);
     free(r.keep);
     free(r.likes);
     free(r.texts);

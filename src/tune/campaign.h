@@ -68,9 +68,9 @@ typedef struct tw_campaign_job {
 tw_status tw_campaign_plan(const tw_family *f, const tw_campaign_options *o, const bool *keep, tw_campaign_job **jobs,
                            int64_t *n, tw_diag *diag);
 
-/* Tells whether a family has wave-aware jobs: rows, columns and rounds are its three axes, and each macro choice has
-   tiles of all of them. */
-bool tw_campaign_has_points(const tw_family *f);
+/* Checks that a family has wave-aware jobs: rows, columns and rounds are its three axes, and each macro choice has
+   tiles of all of them. TW_ERR_USAGE: it has none. */
+tw_status tw_campaign_check_points(const tw_family *f, tw_diag *diag);
 
 /* Evaluates the phases that the store has. keep[i] tells whether macro choice i is kept; one without measurements is.
    likes[i * TW_ARTEFACT_MICROS + j] tells whether micro choice j of macro choice i is among the best at the points so
