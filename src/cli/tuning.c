@@ -4,6 +4,7 @@
 #include "cli/results.h"
 
 #include "base/diag.h"
+#include "device/name.h"
 #include "tune/foreign.h"
 #include "tune/gemm_cpu.h"
 #include "tune/gemm_gpu.h"
@@ -156,8 +157,7 @@ static tw_status open_foreign(cli_tuning *t, const char *const *words, int n, tw
 
 static tw_status open_family(cli_tuning *t, const char *const *words, int n, tw_diag *diag) {
     const char *device = t->device ? t->device : "cpu";
-    int number = 0;
-    char rest;
+    int number;
     if (!t->store) t->store = "tuned.db";
     if (is_description(words[0])) return open_foreign(t, words, n, diag);
     const bool strips = !strcmp(words[0], "strips");
@@ -169,8 +169,7 @@ static tw_status open_family(cli_tuning *t, const char *const *words, int n, tw_
     if (t->threads < 0 || t->threads > 1024)
         return tw_fail(diag, TW_ERR_USAGE, "-t: %lld is not from 1 to 1024", (long long)t->threads);
     if (!strcmp(device, "cpu")) return open_cpu(t, words, n, diag);
-    if (!strcmp(device, "cuda") || (sscanf(device, "cuda:%d%c", &number, &rest) == 1 && number >= 0))
-        return open_gpu(t, words, n, number, diag);
+    if (tw_device_gpu_number(device, &number)) return open_gpu(t, words, n, number, diag);
     if (!strcmp(device, "recorded")) return open_recorded(t, words, n, diag);
     return tw_fail(diag, TW_ERR_USAGE, "--device: \"%s\" is not cpu, cuda, cuda:N or recorded", device);
 }

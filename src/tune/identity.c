@@ -3,6 +3,7 @@
 
 #include "base/diag.h"
 #include "device/cuda/cuda.h"
+#include "device/name.h"
 #include "tilewright/device.h"
 
 #include <stdio.h>
@@ -43,8 +44,7 @@ tw_status tw_identity_match(const tw_selector *s, const char *device, int thread
     tw_identity here;
     tw_diag ignored;
     tw_cpu cpu;
-    int number = 0;
-    char rest;
+    int number;
     *out = TW_SELECT_UNKNOWN;
     tw_selector_describe(s, &info);
     if (!chosen) device = device_of(info.kernel);
@@ -52,7 +52,7 @@ tw_status tw_identity_match(const tw_selector *s, const char *device, int thread
     if (!strcmp(device, "cpu")) {
         tw_cpu_detect(&cpu);
         tw_identity_of_cpu(&here, cpu.model, threads ? threads : cpu.cores, cpu.isa);
-    } else if (!strcmp(device, "cuda") || (sscanf(device, "cuda:%d%c", &number, &rest) == 1 && number >= 0)) {
+    } else if (tw_device_gpu_number(device, &number)) {
         const tw_status st = find_gpu(&here, number, chosen ? diag : &ignored);
         if (st != TW_OK) return chosen ? st : TW_OK;
     } else {
