@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "tune/foreign.h"
 #include "tune/foreign_parts.h"
+#include "tune/identity.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,7 +59,7 @@ static int find_parameter(const tw_foreign *g, const char *name) {
 static bool is_name(const char *s) {
     if (!s || !*s || strlen(s) >= TW_FOREIGN_NAME || strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789-_.") != strlen(s))
         return false;
-    return strncmp(s, "gemm-cpu-", 9) != 0 && strncmp(s, "gemm-gpu-", 9) != 0;
+    return !tw_identity_device(s);
 }
 
 static tw_status find_name(const tw_foreign *g, const char **out, tw_diag *diag) {

@@ -31,8 +31,7 @@ static tw_status find_gpu(tw_identity *out, int number, tw_diag *diag) {
     return st;
 }
 
-/* Returns the device word of a kernel. NULL: the kernel is not the tuner's. */
-static const char *device_of(const char *kernel) {
+const char *tw_identity_device(const char *kernel) {
     if (!strncmp(kernel, "gemm-cpu-", 9)) return "cpu";
     return strncmp(kernel, "gemm-gpu-", 9) ? NULL : "cuda";
 }
@@ -47,7 +46,7 @@ tw_status tw_identity_match(const tw_selector *s, const char *device, int thread
     int number;
     *out = TW_SELECT_UNKNOWN;
     tw_selector_describe(s, &info);
-    if (!chosen) device = device_of(info.kernel);
+    if (!chosen) device = tw_identity_device(info.kernel);
     if (!device) return TW_OK;
     if (!strcmp(device, "cpu")) {
         tw_cpu_detect(&cpu);
