@@ -141,8 +141,9 @@ static tw_status run_campaign(running *r, int screens, tw_campaign_progress *out
     return tw_campaign_run(&r->family, r->store, &o, out, diag);
 }
 
-/* Measures the campaign's plan. While time is left, more random problems are screened: the more there are, the better
-   is known which form of the model chooses best. */
+/* Measures the campaign's plan. While time is left, more random problems are screened, and the phases after screening run
+   again: a cover of more problems has better configurations, which are spread besides, and the forms of the model by
+   waves are judged on more problems. */
 static tw_status measure(running *r, tw_diag *diag) {
     tw_campaign_progress *all = &r->out->campaign, more = {0};
     int screens = r->o->campaign.screens;
