@@ -19,9 +19,9 @@ typedef struct evaluating {
     double *shares[TW_EVALUATE_STRATEGIES];
     const char *names[TW_EVALUATE_STRATEGIES];
     int n, most, strategies;
-    int compared;     /* Problems that two artefacts decided. */
-    int same;         /* Those that they decided alike. */
-    int within_noise; /* Those where they did not, and their times differ by less than the oracle's noise. */
+    int compared;     /* Number of problems for which both artefacts have a time. */
+    int same;         /* Number of those on which both chose the same configuration. */
+    int within_noise; /* Number of the others on which their times differ by at most the oracle's noise. */
 } evaluating;
 
 static void print_json(const evaluating *e, const tw_evaluation *r) {
@@ -138,7 +138,7 @@ static tw_status prune(tw_evaluate_options *o, const tw_family *f, tw_store *s, 
     return st;
 }
 
-/* Says what was measured, where and how: the first line of a file of results. */
+/* Prints the first line of a file of results: device, family, environment and protocol. */
 static void print_head(const tw_family *f, const char *commit, const char *command) {
     static const char here[] =
         "every configuration among which oracles are looked for once, those within 1.5 times the least three times, "

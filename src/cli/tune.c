@@ -24,7 +24,7 @@ static const char *plots(void) {
 }
 #endif
 
-/* What the verb was asked. */
+/* The verb's arguments. */
 typedef struct asked {
     cli_tuning tuning;
     tw_session_options session;

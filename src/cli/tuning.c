@@ -74,10 +74,10 @@ static tw_status find_environment(const char *store, search *s, tw_diag *diag) {
     return s->environment ? TW_OK : st;
 }
 
-/* The products that the family is of. */
+/* The products of a recorded family. */
 typedef struct products {
-    const char *only;        /* The type that they must have, such as "type=f32". NULL: any type. */
-    bool gpu;                /* True: they are a GPU's. */
+    const char *only;        /* Type that the products must have, such as "type=f32". NULL: any type. */
+    bool gpu;                /* True: a GPU computes them. */
     tw_gemm_type type;       /* Type of a GPU's products. */
     tw_panel_format weights; /* Storage format of a processor's weights. */
 } products;

@@ -17,9 +17,9 @@ enum {
 
 /* Properties of a macro choice, by which flags leave it out. */
 enum {
-    TW_MACRO_ATOMIC = 1,    /* Atomic sums, whose order differs from run to run. */
+    TW_MACRO_ATOMIC = 1,    /* Sums atomically, in an order that differs from run to run. */
     TW_MACRO_WORKSPACE = 2, /* Needs workspace. */
-    TW_MACRO_VENDOR = 4     /* A vendor's library. */
+    TW_MACRO_VENDOR = 4     /* Calls a vendor's library. */
 };
 
 /* The measured micro choice for an L. It also serves values of L near it. */
@@ -32,15 +32,15 @@ typedef struct tw_artefact_anchor {
 typedef struct tw_artefact_fit {
     float c[4];
     const tw_artefact_anchor *anchors; /* Anchors by ascending L, all different. */
-    int n_anchors;                     /* 0: the wave is unknown, and the fit never predicts. */
+    int n_anchors;                     /* Number of anchors. 0: the wave is unknown, and the fit never predicts. */
     int64_t samples;                   /* Number of samples of the fit. The file keeps at most 65535. */
     double error;   /* Relative half width of the interval that held 9 of 10 residuals. At most 15. */
-    float waves[2]; /* In a direct artefact the time has waves[0] WL + waves[1] W more, with W waves. Else zeros. */
+    float waves[2]; /* A direct artefact adds waves[0] WL + waves[1] W to the time, with W waves. Else both are 0. */
 } tw_artefact_fit;
 
 typedef struct tw_artefact_macro {
-    const char *config;  /* Its parameters in words, "by=own tm=64 tn=256". */
-    unsigned properties; /* TW_MACRO_... */
+    const char *config;  /* Parameters of the macro choice in words, "by=own tm=64 tn=256". */
+    unsigned properties; /* Sum of TW_MACRO_... */
     /* Tiles. 0: the axis does not count.
        G is `times` times the product of ceil(problem[a] / grid[a]), L the product of ceil(problem[a] / rounds[a]). */
     int64_t grid[TW_SELECT_AXES], rounds[TW_SELECT_AXES];
@@ -50,11 +50,11 @@ typedef struct tw_artefact_macro {
     int64_t parts[TW_SELECT_AXES]; /* ceil(problem[a] / grid[a]) must be a multiple of it. 0: no such rule. */
     int64_t slots;                 /* Blocks that the device runs at once. */
     const char *const *micros;     /* Words of the micro choices, "span=2048 rows=48". An empty one is fine. */
-    int n_micros;                  /* At least 1. */
-    const tw_artefact_fit *fits;   /* Of waves 1, 2 and so on. The last one is of all waves from its own on. */
-    int n_fits;                    /* 0: nothing is known of this macro choice, and it is never predicted. */
-    const double *corrections;     /* For each node of the lattice what times are multiplied by, less 1: from -0.9 to 9.
-                                      NULL: zeros. */
+    int n_micros;                  /* Number of micro choices, at least 1. */
+    const tw_artefact_fit *fits;   /* Fits of waves 1, 2 and so on. The last one is of all waves from its own on. */
+    int n_fits;                    /* Number of fits. 0: the macro choice is never predicted. */
+    const double *corrections;     /* Correction at each node of the lattice, from -0.9 to 9. Times are multiplied by 1
+                                      plus the correction. NULL: zeros. */
 } tw_artefact_macro;
 
 /* A problem whose best was measured. */
@@ -76,19 +76,18 @@ typedef struct tw_artefact {
     bool shrinks[TW_SELECT_AXES];
     const tw_lattice *lattice; /* Nodes of the macro choices' corrections. NULL: there are no corrections. */
     const tw_artefact_macro *macros;
-    int n_macros;                   /* Number, at least 1. */
+    int n_macros;                   /* Number of macro choices, at least 1. */
     const tw_artefact_exact *exact; /* Exact problems in any order, all different. */
     int n_exact;
     int macro, micro; /* The default choice. */
-    /* Macro choices have one fit at most, without a coefficient below 0. A decision computes all predictions at once,
-       where it otherwise reads the fits that bounds leave. */
+    /* True: macro choices have one fit at most, without a coefficient below 0. A decision computes all predictions at
+       once. False: a decision reads the fits that bounds leave. */
     bool direct;
 } tw_artefact;
 
-/* Writes an artefact beside `path` and renames it. In the wave and between the anchors of a
-   fit predictions from the file are within 0.1 % of its own. Corrections are stored in 8 bits of the macro choice's
-   largest.
-   TW_ERR_USAGE: something in it is out of range, which the message names. TW_ERR_IO. TW_ERR_MEMORY. */
+/* Writes an artefact beside `path` and renames it. In the wave and between the anchors of a fit, predictions from the
+   file are within 0.1 % of the fit's. Corrections are stored in 8 bits, as multiples of a 127th of the macro choice's
+   largest. TW_ERR_USAGE: something in it is out of range, which the message names. TW_ERR_IO. TW_ERR_MEMORY. */
 tw_status tw_artefact_write(const tw_artefact *a, const char *path, tw_diag *diag);
 
 #endif

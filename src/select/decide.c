@@ -46,7 +46,8 @@ bool select_allows(const select_view *v, const select_problem *p, int macro) {
     return select_why_not(v, p, macro) == SELECT_ALLOWED;
 }
 
-/* Whether each set of properties and each rule is allowed. A macro choice is allowed if both of its own are. */
+/* Verdicts on each set of properties and on each rule: true if it is allowed. A macro choice is allowed if both of its
+   own are. */
 typedef struct verdicts {
     bool property[1 << SELECT_RULE];
     bool rule[SELECT_RULES];
@@ -122,11 +123,11 @@ float select_factor(const select_view *v, const select_corners *c, int macro) {
     return select_correction((uint16_t)select_item(&v->columns[COLUMN_STEP], macro), (int16_t)sum);
 }
 
-/* A macro choice whose time may be the least, and where the record is that tells. */
+/* A macro choice whose time may be the least. */
 typedef struct candidate {
     int macro, fit;
     double grid, rounds, x;
-    double factor; /* What corrections multiply its time by. */
+    double factor; /* Factor by which corrections multiply the time. */
     const uint32_t *record;
 } candidate;
 

@@ -14,7 +14,7 @@ typedef struct covering {
     const tw_family *f;
     const tw_trial_list *trials;
     int *first;    /* [macro]: number of the macro choice's first configuration. */
-    tw_choice *of; /* [configuration]: the configuration's choices. */
+    tw_choice *of; /* [configuration]: macro and micro choice of the configuration. */
     double *worth; /* [trial]: logarithm of the least time of the trial's problem divided by the trial's time. */
     int *problem;  /* [trial]: number of the trial's problem. */
     double *best;  /* [problem]: largest worth of this round's picks. */

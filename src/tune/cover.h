@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Covers: few configurations one of which is near the fastest for each problem. */
+/* A cover is a small set of configurations that has one near the fastest for each problem. */
 #ifndef TW_TUNE_COVER_H
 #define TW_TUNE_COVER_H
 

@@ -6,9 +6,9 @@
 
 #include <math.h>
 
-/* A fit, and what is needed to say how far it is off. */
+/* The errors of a fit. */
 typedef struct judged {
-    double *errors; /* Relative residuals of its samples, in ascending order. */
+    double *errors; /* [n]: relative residuals of the fit's samples, in ascending order. NULL: out of memory. */
     int n;
 } judged;
 

@@ -13,22 +13,22 @@
 
 enum {
     TEXT = 400,
-    FINALISTS = 5 /* Of the own and of the vendors' each. */,
-    FINAL_SAMPLES = 9,
-    CLOSE_SAMPLES = 3,
-    TRIES = 1000 /* Draws for a problem. */
+    FINALISTS = 5,     /* The most finalists of our own, and as many of vendors'. */
+    FINAL_SAMPLES = 9, /* Samples of a finalist. */
+    CLOSE_SAMPLES = 3, /* Samples of a configuration that is near the fastest. */
+    TRIES = 1000       /* The most problems that are drawn to find one that is not left out. */
 };
-/* What a sample may be above the least one to be looked at again. */
+/* A configuration is near the fastest if its first sample is at most so many times the least one. */
 static const double CLOSE = 1.5;
 
 /* A configuration and its latest measurement. */
 typedef struct entry {
     char config[TEXT];
-    bool vendor;      /* It is a vendor's. */
-    tw_status status; /* Of its latest measurement. */
-    bool wrong;       /* A result was wrong in any measurement. It has no time then. */
-    double time;      /* Time of its latest measurement by tw_family_time. 0: none. */
-    double low, high; /* 10th and 90th percentile of its latest measurement. */
+    bool vendor;      /* True: a vendor computes it. */
+    tw_status status; /* Result of the latest measurement. */
+    bool wrong;       /* True: a result was wrong in any measurement. The configuration has no time then. */
+    double time;      /* Time of the latest measurement by tw_family_time. 0: there is none. */
+    double low, high; /* 10th and 90th percentile of the latest measurement's samples. */
 } entry;
 
 typedef struct evaluating {
@@ -40,7 +40,7 @@ typedef struct evaluating {
     int n, room;
     int legal;         /* Number of legal configurations, among which the oracle is. */
     const char *stage; /* Phase of the current measurements. */
-    bool cut;
+    bool cut;          /* True: the evaluation was interrupted. */
 } evaluating;
 
 static entry *find(const evaluating *e, const char *config) {
@@ -142,7 +142,7 @@ static double least_time(const evaluating *e) {
     return least;
 }
 
-/* Marks the fastest entries that are a vendor's, or of those that are not. */
+/* Marks the fastest entries of vendors, or the fastest own ones. */
 static void mark_fastest(const evaluating *e, bool vendor, bool *wanted) {
     for (int k = 0; k < FINALISTS; k++) {
         int best = -1;
@@ -244,7 +244,7 @@ static tw_status evaluate_one(evaluating *e, const int64_t *problem, tw_diag *di
     return st;
 }
 
-/* Draws a problem. False: all that were drawn are left out. */
+/* Draws a problem. False: TRIES problems in turn were left out. */
 static bool draw(const evaluating *e, tw_random *r, int64_t *problem) {
     for (int i = 0; i < TRIES; i++) {
         tw_family_draw(e->f, r, problem);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What of a foreign family depends on the environment: its configurations, with grids, rounds and slots. */
+/* The parts of a foreign family that depend on the environment: configurations with grids, rounds and slots. */
 #include "tune/foreign.h"
 
 #include "base/diag.h"
@@ -16,12 +16,12 @@ static const double GRACE = 2; /* Seconds that a command has to end by itself. *
 
 /* ---- names of expressions */
 
-/* The names that an expression may use: numbers of the environment, and the others that are not NULL. */
+/* The values of the names in an expression. Whole numbers of the environment always have a name. */
 typedef struct scope {
     const tw_foreign *g;
-    const int64_t *config;  /* Values of the parameters. */
-    const int64_t *problem; /* Values of the axes. */
-    bool macro;             /* Only macro parameters have a name. */
+    const int64_t *config;  /* Values of the parameters. NULL: parameters have no name here. */
+    const int64_t *problem; /* Values of the axes. NULL: axes have no name here. */
+    bool macro;             /* True: of the parameters, macro ones alone have a name. */
 } scope;
 
 static bool is(const char *name, const char *at, size_t n) {

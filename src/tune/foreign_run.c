@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The command of a foreign family: it is started, asked and understood. */
+/* Starts the command of a foreign family, sends requests to it and reads its results. */
 #include "base/clock.h"
 #include "base/diag.h"
 #include "base/json.h"
@@ -13,7 +13,7 @@
 
 enum { SHOWN = 100 /* Characters of a line that messages show. */ };
 
-/* Ends the command at once, and says why. */
+/* Ends the command at once. The diagnostic says why. */
 static tw_status give_up(tw_foreign *g, tw_diag *diag, const char *what) {
     tw_child_end(g->child, 0);
     g->child = NULL;
@@ -126,10 +126,10 @@ typedef struct answers {
     const tw_measure_protocol *p;
     const tw_family_listener *l;
     int n, left;     /* Configurations in all, and those without a result. */
-    bool *had;       /* [n] */
-    double *samples; /* [p->samples] */
-    double *sorted;  /* [p->samples] */
-    int64_t began;   /* When the last result came. */
+    bool *had;       /* [n]: true if the configuration has a result. */
+    double *samples; /* [p->samples]: samples of the current result. */
+    double *sorted;  /* [p->samples]: the same in ascending order. */
+    int64_t began;   /* Time of day of the last result, in nanoseconds. */
 } answers;
 
 /* Reads the samples of a result. Returns their number, or -1. */

@@ -23,7 +23,7 @@ void tw_identity_of_gpu(tw_identity *out, const char *name, const char *target, 
     snprintf(out->architecture, sizeof out->architecture, "%s", target);
 }
 
-/* Names the GPU of a number. */
+/* Names GPU `number` of this machine. */
 static tw_status find_gpu(tw_identity *out, int number, tw_diag *diag) {
     tw_cuda_info i;
     const tw_status st = tw_cuda_query(number, &i, diag);

@@ -15,8 +15,8 @@
 
 enum {
     CELL = 2048, /* Bytes of a cell's text. Commands and values of the environment are long. */
-    TEXT = 480,
-    CELLS = 12 /* The most columns of a table. */
+    TEXT = 480,  /* Bytes of a problem in words, or of a note. */
+    CELLS = 12   /* The most columns of a table. */
 };
 
 /* The least regret that the logarithmic axis shows, in percent. */
@@ -81,7 +81,7 @@ static void figure(tw_page *p, const char *meaning, const char *fmt, ...) {
     tw_page_figure(p, w.cells[0], meaning);
 }
 
-/* Number of strategies, baselines included. */
+/* Returns the number of strategies, baselines included. */
 static int strategies(const tw_session *s) {
     return s->n ? s->problems[0].result.n : 0;
 }

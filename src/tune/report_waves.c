@@ -10,8 +10,8 @@
 
 enum {
     TEXT = 480,
-    LINES = 4,  /* The most values of L that are shown, each as a line. */
-    GRIDS = 240 /* About as many points has a line besides those at the ends of waves. */
+    LINES = 4,  /* The most values of L in the plot. Each has a line. */
+    GRIDS = 240 /* A line has about so many points besides those at the ends of waves. */
 };
 
 typedef struct waves {
@@ -24,7 +24,7 @@ static bool is_chosen(const waves *w, const tw_wave_sample *s) {
     return s->macro == w->macro && tw_wave_micro(w->model, s->macro, s->grid, s->loops) == s->micro;
 }
 
-/* Shows the macro choice that select chose most often, of those with most samples. */
+/* Finds the macro choice to show: the one with the largest product of samples and choices by select. */
 static void find_macro(const tw_tune_report *r, waves *w) {
     const tw_session *s = r->session;
     int *chosen = calloc((size_t)r->family->n_macros + 1, sizeof *chosen);

@@ -14,11 +14,12 @@
 
 enum {
     TEXT = 400,
-    SCREENS = 64,   /* The most problems that a session screens because time is left. */
-    RUNS = 40000,   /* A campaign runs about so many products: by them it is known how large they may be. */
+    SCREENS = 64, /* The most problems that a session screens because time is left. */
+    RUNS =
+        40000, /* About so many products run in a campaign. The time for measuring divided by it limits their work. */
     QUESTIONS = 256 /* Problems that decisions are timed with. */
 };
-static const double MEASURING = 0.7; /* The part of the budget that measuring may take. */
+static const double MEASURING = 0.7; /* The share of the budget that measuring may take. */
 
 typedef struct problem_list {
     int64_t (*of)[TW_SELECT_AXES];
@@ -33,12 +34,12 @@ typedef struct running {
     tw_session *out;
     tw_strategies strategies;
     problem_list seen; /* Problems that are not held out: those of the campaign, and those that were evaluated. */
-    int64_t began;     /* The session. */
-    int64_t phase;     /* The current phase. */
-    double share;      /* Sum of the logarithms of what the artefact's choices have of the oracle. */
-    int shares;        /* Number of its terms. */
-    int evaluated;     /* Problems that are evaluated. */
-    bool over;         /* The next problem would not end within the budget. */
+    int64_t began;     /* Time at which the session began (tw_now_ns). */
+    int64_t phase;     /* Time at which the current phase began (tw_now_ns). */
+    double share;      /* Sum of the logarithms of the shares of the oracle that the artefact's choices have. */
+    int shares;        /* Number of shares in the sum. */
+    int evaluated;     /* Number of problems that were evaluated. */
+    bool over;         /* True: the next problem would not end within the budget. */
 } running;
 
 static double seconds_since(int64_t began) {
@@ -141,9 +142,9 @@ static tw_status run_campaign(running *r, int screens, tw_campaign_progress *out
     return tw_campaign_run(&r->family, r->store, &o, out, diag);
 }
 
-/* Measures the campaign's plan. While time is left, more random problems are screened, and the phases after screening run
-   again: a cover of more problems has better configurations, which are spread besides, and the forms of the model by
-   waves are judged on more problems. */
+/* Measures the campaign's plan. While time is left, more random problems are screened, and the phases after screening
+   run again: a cover of more problems has better configurations, which are spread besides, and the forms of the model
+   by waves are judged on more problems. */
 static tw_status measure(running *r, tw_diag *diag) {
     tw_campaign_progress *all = &r->out->campaign, more = {0};
     int screens = r->o->campaign.screens;
@@ -198,7 +199,7 @@ static tw_status take_seen(void *context, const tw_measurement *m, tw_diag *diag
     for (int i = 0; i < 3; i++) learned = learned || tw_trials_key_is(m->key, r->o->campaign.name, phases[i]);
     if (!learned) return TW_OK;
     if (tw_family_parse(&r->family, problem, m->problem, NULL) != TW_OK) return TW_OK;
-    /* A problem's configurations follow each other. */
+    /* Measurements of a problem follow each other. */
     if (r->seen.n && !memcmp(r->seen.of[r->seen.n - 1], problem, sizeof problem)) return TW_OK;
     return add_seen(&r->seen, problem) ? TW_OK : tw_fail_memory(diag);
 }
@@ -272,7 +273,7 @@ static double median(double *x, size_t n) {
     return tw_stats_of(x, n).median;
 }
 
-/* Times the artefact twice over the same problems: the first time it does not know them. */
+/* Times the artefact's choices twice over the same problems. The second time they come from its cache. */
 static tw_status time_selector(running *r, const int64_t (*problems)[TW_SELECT_AXES], double *times, tw_diag *diag) {
     tw_selector *s;
     tw_selection choice;
@@ -314,7 +315,7 @@ static tw_status time_decisions(running *r, tw_diag *diag) {
 
 /* ---- the session */
 
-/* Runs a phase and takes its time. */
+/* Runs a phase. *seconds is the time that it took. */
 static tw_status run_phase(running *r, tw_status (*phase)(running *r, tw_diag *diag), double *seconds, tw_diag *diag) {
     r->phase = tw_now_ns();
     const tw_status st = phase(r, diag);
@@ -342,7 +343,7 @@ void tw_session_free(tw_session *s) {
     *s = (tw_session){0};
 }
 
-/* ---- what it came to */
+/* ---- summaries */
 
 double tw_session_time(const tw_evaluation *e, int of) {
     if (of == TW_SESSION_ORACLE) return e->time;

@@ -13,35 +13,35 @@ typedef enum tw_session_phase { TW_SESSION_MEASURING, TW_SESSION_TRAINING, TW_SE
 typedef struct tw_session_progress {
     tw_session_phase phase;
     const tw_campaign_progress *campaign;
-    int problems;   /* Held-out problems that are evaluated. */
-    int planned;    /* Held-out problems that are wanted. */
-    double share;   /* Geometric mean of what the artefact's choices have of the oracle so far. 0: nothing is known. */
-    double seconds; /* Since the session began. */
-    double left;    /* Seconds left, as far as can be told. */
+    int problems;   /* Number of held-out problems that were evaluated. */
+    int planned;    /* Number of held-out problems that are wanted. */
+    double share;   /* Geometric mean of the artefact's shares of the oracle so far. 0: there is none yet. */
+    double seconds; /* Seconds since the session began. */
+    double left;    /* Seconds that are left, estimated. */
 } tw_session_progress;
 
 typedef struct tw_session_options {
-    tw_campaign_options campaign;       /* Its limit of seconds and its functions are ignored. */
-    double seconds;                     /* Budget. 0: no limit. A problem that was begun is ended. */
+    tw_campaign_options campaign;       /* Options of the campaign. `seconds` and the functions are ignored. */
+    double seconds;                     /* Budget in seconds. 0: no limit. A problem that was begun is ended. */
     int problems;                       /* The most held-out problems, at least 1. */
-    uint64_t seed;                      /* Decides the held-out problems. */
-    const char *artefact;               /* Where the artefact is written. */
-    bool (*interrupted)(void *context); /* NULL: nothing interrupts. */
-    void (*progress)(void *context, const tw_session_progress *progress); /* May be NULL. */
-    void *context;                                                        /* Passed to both. */
+    uint64_t seed;                      /* Seed of the held-out problems. */
+    const char *artefact;               /* Path of the artefact. */
+    bool (*interrupted)(void *context); /* Returns true to end the session. May be NULL. */
+    void (*progress)(void *context, const tw_session_progress *progress); /* Called at each step. May be NULL. */
+    void *context;                                                        /* Passed to both functions. */
 } tw_session_options;
 
 /* A held-out problem. */
 typedef struct tw_session_problem {
     tw_evaluation result;
-    double predicted; /* The time that the artefact predicted for its choice. 0: none. */
+    double predicted; /* Time that the artefact predicts for its choice, in the family's unit. 0: there is none. */
 } tw_session_problem;
 
 /* Times of decisions in nanoseconds: medians over random problems. 0: not measured. */
 typedef struct tw_session_decisions {
-    double first;                      /* By the artefact, of a problem that it was not asked before. */
-    double again;                      /* By the artefact, of a problem that it remembers. */
-    double forms[TW_STRATEGIES_FORMS]; /* By the models in memory, which are searched plainly. */
+    double first;                      /* Of the artefact, for a problem that it was not asked before. */
+    double again;                      /* Of the artefact, for a problem in its cache. */
+    double forms[TW_STRATEGIES_FORMS]; /* Of the models by waves in memory, which predict every macro choice. */
 } tw_session_decisions;
 
 typedef struct tw_session {
@@ -50,12 +50,12 @@ typedef struct tw_session {
     tw_trained trained;
     tw_session_problem *problems; /* The held-out problems that have an oracle. */
     int n;
-    int select;  /* Index in result.of, of each problem, of the artefact's choice. 0: there is no problem. */
-    int without; /* Problems that have none: the device is not here, and nothing is recorded of them. */
+    int select;  /* Index of the artefact's choice in result.of of each problem. 0: there is no problem. */
+    int without; /* Number of problems without an oracle: the device is not here, and the store has nothing of them. */
     tw_session_decisions decisions;
     size_t artefact_bytes;
-    double measure_seconds, train_seconds, evaluate_seconds; /* Time of the phases in this run. */
-    bool interrupted; /* The session was interrupted. What follows the interruption is empty. */
+    double measure_seconds, train_seconds, evaluate_seconds; /* Seconds that the phases took in this run. */
+    bool interrupted; /* True: the session was interrupted. Later phases have no results. */
 } tw_session;
 
 /* Runs a session. Seven tenths of the budget are for measuring, the rest for evaluating; more problems are screened

@@ -97,7 +97,7 @@ static void judge_choices(const tw_family *f, const tw_training *t, const tw_wav
 
 /* ---- the artefact */
 
-/* Says where an artefact comes from. */
+/* Writes the origin of an artefact as JSON (tw_selector_info.about). NULL: out of memory. */
 static char *describe_training(const tw_family *f, const tw_trained *r) {
     json_t *environment = json_loads(f->environment, 0, NULL);
     json_t *o = json_pack("{s:o?, s:s, s:i, s:i, s:f, s:f, s:i, s:f}", "environment", environment, "form", r->form,
