@@ -15,6 +15,10 @@ enum {
     TW_ARTEFACT_EXACT = 500000   /* The most exact problems. */
 };
 
+#define TW_ARTEFACT_ERROR 15.0   /* The largest relative error of a fit. */
+#define TW_ARTEFACT_LEAST (-0.9) /* The least correction. */
+#define TW_ARTEFACT_MOST  9.0    /* The largest correction. */
+
 /* Properties of a macro choice, by which flags leave it out. */
 enum {
     TW_MACRO_ATOMIC = 1,    /* Sums atomically, in an order that differs from run to run. */
@@ -34,7 +38,7 @@ typedef struct tw_artefact_fit {
     const tw_artefact_anchor *anchors; /* Anchors by ascending L, all different. */
     int n_anchors;                     /* Number of anchors. 0: the wave is unknown, and the fit never predicts. */
     int64_t samples;                   /* Number of samples of the fit. The file keeps at most 65535. */
-    double error;   /* Relative half width of the interval that held 9 of 10 residuals. At most 15. */
+    double error;   /* Relative half width of the interval that held 9 of 10 residuals. At most TW_ARTEFACT_ERROR. */
     float waves[2]; /* A direct artefact adds waves[0] WL + waves[1] W to the time, with W waves. Else both are 0. */
 } tw_artefact_fit;
 
@@ -53,8 +57,8 @@ typedef struct tw_artefact_macro {
     int n_micros;                  /* Number of micro choices, at least 1. */
     const tw_artefact_fit *fits;   /* Fits of waves 1, 2 and so on. The last one is of all waves from its own on. */
     int n_fits;                    /* Number of fits. 0: the macro choice is never predicted. */
-    const double *corrections;     /* Correction at each node of the lattice, from -0.9 to 9. Times are multiplied by 1
-                                      plus the correction. NULL: zeros. */
+    const double *corrections; /* Correction at each node of the lattice, from TW_ARTEFACT_LEAST to TW_ARTEFACT_MOST.
+                                  Times are multiplied by 1 plus the correction. NULL: zeros. */
 } tw_artefact_macro;
 
 /* A problem whose best was measured. */

@@ -59,7 +59,7 @@ static tw_artefact_fit describe_fit(describing *w, int macro, int i, int64_t fir
     /* Points have whole tiles, and with them whole numbers of rounds. */
     for (int a = 0; a < v.anchors && anchors; a++)
         anchors[a] = (tw_artefact_anchor){(int64_t)(v.rounds[a] + 0.5), v.micros[a]};
-    if (j.n) out.error = fmin(j.errors[(j.n - 1) * 9 / 10], 15);
+    if (j.n) out.error = fmin(j.errors[(j.n - 1) * 9 / 10], TW_ARTEFACT_ERROR);
     return out;
 }
 
