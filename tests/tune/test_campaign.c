@@ -1,27 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Families, campaigns, trials, training and evaluation, on a family with known times. */
-#include "tune/toy_family.h"
+#include "tune/toy_store.h"
 
 #include "tilewright/select.h"
 #include "tune/evaluate.h"
 #include "tune/train.h"
-
-static char *folder;
-static char path[512], artefact[512];
-
-static int setup(void **state) {
-    (void)state;
-    folder = test_folder_make();
-    snprintf(path, sizeof path, "%s/store.db", folder);
-    snprintf(artefact, sizeof artefact, "%s/toy.select", folder);
-    return 0;
-}
-
-static int teardown(void **state) {
-    (void)state;
-    test_folder_remove(folder);
-    return 0;
-}
 
 static const tw_campaign_options usual = {.name = "tune",
                                           .screens = 6,
@@ -33,13 +16,6 @@ static const tw_campaign_options usual = {.name = "tune",
                                           .micros = 2,
                                           .samples = 3,
                                           .seed = 1};
-
-static tw_store *open_store(void) {
-    tw_store *s;
-    tw_diag d;
-    if (tw_store_open(&s, path, false, &d) != TW_OK) fail_msg("%s", d.message);
-    return s;
-}
 
 /* ---- families */
 

@@ -1,27 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Problems that are measured by name, in an artefact with a model and without one. */
-#include "tune/toy_family.h"
+#include "tune/toy_store.h"
 
 #include "tilewright/select.h"
 #include "tune/campaign.h"
 #include "tune/train.h"
-
-static char *folder;
-static char path[512], artefact[512];
-
-static int setup(void **state) {
-    (void)state;
-    folder = test_folder_make();
-    snprintf(path, sizeof path, "%s/store.db", folder);
-    snprintf(artefact, sizeof artefact, "%s/toy.select", folder);
-    return 0;
-}
-
-static int teardown(void **state) {
-    (void)state;
-    test_folder_remove(folder);
-    return 0;
-}
 
 enum { CONFIGS = 3 * TOY_MACROS };
 static const int64_t wanted[][TW_SELECT_AXES] = {{100, 48, 320}, {16, 512, 2048}};
@@ -101,7 +84,7 @@ static void problems_are_listed(void **state) {
     tw_diag d;
     tw_trained trained;
     toy_open(&t);
-    if (tw_store_open(&s, path, false, &d) != TW_OK) fail_msg("%s", d.message);
+    s = open_store();
     assert_int_equal(tw_train(&t.family, s, NULL, artefact, &trained, &d), TW_ERR_USAGE);
     measure(&t, s, "model");
     train(&t, s, &trained);

@@ -1,30 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tuning sessions and their reports, on a family whose times are known. */
-#include "tune/toy_family.h"
+#include "tune/toy_store.h"
 
 #include "base/buf.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "tune/regime.h"
 #include "tune/report.h"
-
-static char *folder;
-static char path[512], artefact[512], page[512];
-
-static int setup(void **state) {
-    (void)state;
-    folder = test_folder_make();
-    snprintf(path, sizeof path, "%s/store.db", folder);
-    snprintf(artefact, sizeof artefact, "%s/toy.select", folder);
-    snprintf(page, sizeof page, "%s/toy.html", folder);
-    return 0;
-}
-
-static int teardown(void **state) {
-    (void)state;
-    test_folder_remove(folder);
-    return 0;
-}
 
 static const tw_session_options usual = {.campaign = {.name = "tune",
                                                       .screens = 6,
@@ -39,13 +21,6 @@ static const tw_session_options usual = {.campaign = {.name = "tune",
                                          .problems = 12,
                                          .seed = 7,
                                          .artefact = artefact};
-
-static tw_store *open_store(void) {
-    tw_store *s;
-    tw_diag d;
-    if (tw_store_open(&s, path, false, &d) != TW_OK) fail_msg("%s", d.message);
-    return s;
-}
 
 static void run(tw_session *out, const toy *t, const tw_session_options *o) {
     tw_diag d;

@@ -1,32 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A device that others use, too: samples are taken in turn, and the least one counts. */
-#include "tune/toy_family.h"
+#include "tune/toy_store.h"
 
 #include "tune/evaluate.h"
 #include "tune/trials.h"
-
-static char *folder;
-static char path[512];
-
-static int setup(void **state) {
-    (void)state;
-    folder = test_folder_make();
-    snprintf(path, sizeof path, "%s/store.db", folder);
-    return 0;
-}
-
-static int teardown(void **state) {
-    (void)state;
-    test_folder_remove(folder);
-    return 0;
-}
-
-static tw_store *open_store(void) {
-    tw_store *s;
-    tw_diag d;
-    if (tw_store_open(&s, path, false, &d) != TW_OK) fail_msg("%s", d.message);
-    return s;
-}
 
 /* Counts the calls whose samples are taken in turn, and those with a single sample. */
 static int calls, turns, single;
