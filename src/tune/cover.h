@@ -17,4 +17,9 @@ typedef struct tw_choice {
    *n is the number of picks. */
 tw_status tw_cover(const tw_family *f, const tw_trial_list *trials, int most, tw_choice *out, int *n, tw_diag *diag);
 
+/* Lists the configurations among which oracles are looked for if all would be too many: at most `most` that cover the
+   problems that campaigns of the store screened, then those of vendors. The caller frees *out, also after a failure.
+   TW_ERR_USAGE: the store has no screened problems. */
+tw_status tw_cover_stored(const tw_family *f, tw_store *s, int most, tw_choice **out, int *n, tw_diag *diag);
+
 #endif

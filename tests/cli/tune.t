@@ -71,6 +71,7 @@ $ RECORDED="--device recorded --range m=16:40 --range n=256:320 --range k=256:51
 > tilewright train gemm --device recorded --store t.db -o r.select | tail -1; cmp t.select r.select && echo the same artefact
 > tilewright eval gemm type=bf16 $RECORDED --store t.db --artefact r.select --json | sed 1d | cmp measured - && echo the same figures
 > tilewright eval gemm type=bf16 $RECORDED --store t.db --models near,tree --json | tail -2 | while read line; do echo "$line" | json - strategy problems correct; done
+> tilewright eval gemm type=bf16 $RECORDED --store t.db --artefact r.select --prune 5 --json | sed -n 2p >p; sed -n 2p e >q; test "$(json p configs)" -lt "$(json q configs)" && json p correct
 > tilewright eval gemm type=bf16 $RECORDED --store t.db --models near,far
 > tilewright eval gemm type=bf16 $RECORDED --store t.db --models near,near
 > tilewright eval gemm type=f32 $RECORDED --store t.db
@@ -84,6 +85,7 @@ $ RECORDED="--device recorded --range m=16:40 --range n=256:320 --range k=256:51
   tree
   1
   true
+  true
   tilewright: "far" is no model: mlp, trees, tree, near, spline, residual, mix or distilled
   tilewright: the model near is given twice
   tilewright: t.db has no measurements of gemm type=f32
@@ -92,7 +94,9 @@ $ RECORDED="--device recorded --range m=16:40 --range n=256:320 --range k=256:51
 # The first products of a store decide what it is of, or those of a type.
 $ echo '{"environment": {"device": "a GPU", "sms": 132}, "space": "gemm-gpu-bf16", "problem": "m=64 n=64 k=64", "config": {}, "protocol": "samples=1", "unit": "us", "status": "right", "samples": [1], "began_ns": 1}' >gpu.jsonl
 > sed 's/bf16/f16/;s/a GPU/another/' gpu.jsonl | cat gpu.jsonl - | tilewright import g.db - >/dev/null; tilewright export t.db | head -1 | sed 's/gemm-cpu-bf16/gemm-cpu-i4-64/' | tilewright import g.db - >/dev/null
+> tilewright eval gemm --device recorded --store g.db --prune 5
 > for type in "" type=bf16 type=f16 type=i4 type=i8; do tilewright train gemm $type --device recorded --store g.db -o g.select; done
+  tilewright: the store has no screened problems of gemm-gpu-bf16
   tilewright: the store has too few measurements of gemm-gpu-bf16 on this device
   tilewright: the store has too few measurements of gemm-gpu-bf16 on this device
   tilewright: the store has too few measurements of gemm-gpu-f16 on this device
