@@ -12,7 +12,6 @@
 #include <string.h>
 
 enum {
-    TEXT = 400,
     FINALISTS = 5,     /* The most finalists of our own, and as many of vendors'. */
     FINAL_SAMPLES = 9, /* Samples of a finalist. */
     CLOSE_SAMPLES = 3, /* Samples of a configuration that is near the fastest. */
@@ -23,7 +22,7 @@ static const double CLOSE = 1.5;
 
 /* A configuration and its latest measurement. */
 typedef struct entry {
-    char config[TEXT];
+    char config[TW_FAMILY_WORDS];
     bool vendor;      /* True: a vendor computes it. */
     tw_status status; /* Result of the latest measurement. */
     bool wrong;       /* True: a result was wrong in any measurement. The configuration has no time then. */
@@ -57,7 +56,7 @@ static entry *add(evaluating *e, const char *config) {
     if (!entries) return NULL;
     e->entries = entries;
     e->entries[e->n] = (entry){.status = TW_OK};
-    snprintf(e->entries[e->n].config, TEXT, "%s", config);
+    snprintf(e->entries[e->n].config, TW_FAMILY_WORDS, "%s", config);
     return &e->entries[e->n++];
 }
 
@@ -90,7 +89,7 @@ static bool interrupted(void *context) {
 /* Measures the entries that `wanted` marks, and reads the stage's measurements from the store. */
 static tw_status measure(evaluating *e, const char *stage, const int64_t *problem, const bool *wanted,
                          const tw_measure_protocol *p, tw_diag *diag) {
-    char words[TEXT];
+    char words[TW_FAMILY_WORDS];
     const char **configs = malloc((size_t)(e->n + 1) * sizeof *configs);
     tw_campaign_progress progress = {0};
     int n = 0;
@@ -109,7 +108,7 @@ static tw_status measure(evaluating *e, const char *stage, const int64_t *proble
 
 /* Lists a configuration, if the problem is one that it can compute. */
 static bool list_choice(evaluating *e, const int64_t *problem, tw_choice c) {
-    char config[TEXT];
+    char config[TW_FAMILY_WORDS];
     if (!tw_family_divide(e->f, c.macro, problem).grid) return true;
     tw_family_config(e->f, c.macro, c.micro, config, sizeof config);
     entry *at = add(e, config);
@@ -119,7 +118,7 @@ static bool list_choice(evaluating *e, const int64_t *problem, tw_choice c) {
 
 /* Lists the legal configurations of a problem among which the oracle is looked for, and the baselines. */
 static tw_status list(evaluating *e, const int64_t *problem, tw_diag *diag) {
-    char config[TEXT];
+    char config[TW_FAMILY_WORDS];
     bool good = true;
     e->n = 0;
     for (int i = 0; i < e->o->n_only && good; i++) good = list_choice(e, problem, e->o->only[i]);
@@ -156,7 +155,7 @@ static void mark_fastest(const evaluating *e, bool vendor, bool *wanted) {
 
 /* Asks all strategies, and marks their choices. */
 static tw_status choose(evaluating *e, tw_evaluation *r, bool **wanted, tw_diag *diag) {
-    char config[TEXT];
+    char config[TW_FAMILY_WORDS];
     for (int b = 0; b < e->f->n_baselines; b++) {
         tw_evaluated *of = &r->of[r->n++];
         of->name = e->f->baselines[b];

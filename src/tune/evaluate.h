@@ -22,7 +22,7 @@ enum { TW_EVALUATE_STRATEGIES = 12 /* The most strategies, a family's baselines 
 /* The result of a strategy's choice. */
 typedef struct tw_evaluated {
     const char *name;
-    char config[400]; /* The choice in words. "": the strategy had none. */
+    char config[TW_FAMILY_WORDS]; /* The choice in words. "": the strategy had none. */
     /* Time of the choice's last measurement by tw_family_time. 0: there is no choice, it did not run, or a result of it
        was wrong in any measurement. */
     double time;
@@ -33,16 +33,17 @@ typedef struct tw_evaluated {
 /* The result of a problem. */
 typedef struct tw_evaluation {
     int64_t problem[TW_SELECT_AXES];
-    int configs;      /* Configurations that were measured and right. */
-    int wrong;        /* Configurations, baselines and choices with a wrong result in any measurement. */
-    int failed;       /* Configurations that could not be run. */
-    bool correct;     /* There is an oracle, and no result was wrong. All that has a time was then checked and right. */
-    char oracle[400]; /* The oracle: the fastest configuration of the last measurement. */
-    double time;      /* Time of the oracle, in the family's unit. 0: there is none. */
-    char own[400];    /* The own oracle: the fastest configuration that is not a vendor's. "": there is none. */
-    double own_time;  /* Time of the own oracle. 0: there is none. */
-    double vendor;    /* Time of the fastest configuration of a vendor, baselines included. 0: there is none. */
-    double noise;     /* Half the distance from the 10th to the 90th percentile of the oracle's samples, over `time`. */
+    int configs;  /* Configurations that were measured and right. */
+    int wrong;    /* Configurations, baselines and choices with a wrong result in any measurement. */
+    int failed;   /* Configurations that could not be run. */
+    bool correct; /* There is an oracle, and no result was wrong. All that has a time was then checked and right. */
+    char oracle[TW_FAMILY_WORDS]; /* The oracle: the fastest configuration of the last measurement. */
+    double time;                  /* Time of the oracle, in the family's unit. 0: there is none. */
+    char
+        own[TW_FAMILY_WORDS]; /* The own oracle: the fastest configuration that is not a vendor's. "": there is none. */
+    double own_time;          /* Time of the own oracle. 0: there is none. */
+    double vendor;            /* Time of the fastest configuration of a vendor, baselines included. 0: there is none. */
+    double noise; /* Half the distance from the 10th to the 90th percentile of the oracle's samples, over `time`. */
     tw_evaluated of[TW_EVALUATE_STRATEGIES]; /* The family's baselines, then the strategies. */
     int n;                                   /* Number of elements of `of`. */
 } tw_evaluation;

@@ -12,6 +12,8 @@
 
 typedef struct tw_family tw_family;
 
+enum { TW_FAMILY_WORDS = 400 /* Bytes that a problem or a configuration in words has room in, its 0 included. */ };
+
 /* Callbacks of tw_family_calls.measure. */
 typedef struct tw_family_listener {
     /* Receives a result; m->candidate is the index of the configuration. An error ends the measurement. */

@@ -238,7 +238,7 @@ void tw_foreign_baseline(const void *self, int i, const int64_t *problem, char *
 /* Checks that the rules of baselines can be computed, and finds the default among the configurations. */
 static tw_status check_baselines(const tw_foreign *g, tw_family *f, tw_diag *diag) {
     const scope s = {.g = g, .problem = f->most};
-    char config[400];
+    char config[TW_FAMILY_WORDS];
     for (int i = 0; i < g->n_baselines; i++)
         for (size_t k = 0; k < json_array_size(g->rules[i]); k++) {
             int64_t value;

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { AXIS = 16 /* The most characters of an axis. */, VALUES = 64, TEXT = 400, WORDS = 16, TIMEOUT = 600 };
+enum { AXIS = 16 /* The most characters of an axis. */, VALUES = 64, WORDS = 16, TIMEOUT = 600 };
 
 #define REFUSE(g, diag, ...) tw_fail_at(diag, TW_ERR_FORMAT, (g)->path, -1, __VA_ARGS__)
 
@@ -231,7 +231,7 @@ static tw_status read_parameters(tw_foreign *g, tw_diag *diag) {
         if (st == TW_OK && !g->space.n) return REFUSE(g, diag, "\"parameters\": none is macro");
     }
     if (st != TW_OK) return st;
-    if (longest_config(g) >= TEXT) return REFUSE(g, diag, "\"parameters\": a configuration is too long");
+    if (longest_config(g) >= TW_FAMILY_WORDS) return REFUSE(g, diag, "\"parameters\": a configuration is too long");
     return TW_OK;
 }
 
@@ -247,7 +247,7 @@ static tw_status check_config(const tw_foreign *g, const char *what, const json_
             return REFUSE(g, diag, "%s: \"%.80s\" is not a name with a whole number or a word", what, key);
         all += strlen(key) + (json_is_integer(v) ? 20 : json_string_length(v)) + 2;
     }
-    return all < TEXT ? TW_OK : REFUSE(g, diag, "%s: the configuration is too long", what);
+    return all < TW_FAMILY_WORDS ? TW_OK : REFUSE(g, diag, "%s: the configuration is too long", what);
 }
 
 static tw_status check_rules(const tw_foreign *g, const char *name, const json_t *rules, tw_diag *diag) {

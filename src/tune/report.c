@@ -324,11 +324,11 @@ static void add_decisions(const tw_tune_report *r, tw_page *p) {
     const tw_session_decisions *d = &s->decisions;
     static const char *const columns[] = {"who decides", "median time, ns", "speed over the default"};
     if (!(d->first > 0) || !s->n) return;
-    char names[TW_STRATEGIES_FORMS][32];
-    way ways[2 + TW_STRATEGIES_FORMS] = {{"select, a new problem", d->first, s->select},
-                                         {"select, a problem seen before", d->again, s->select}};
+    char names[TW_WAVE_FORMS][32];
+    way ways[2 + TW_WAVE_FORMS] = {{"select, a new problem", d->first, s->select},
+                                   {"select, a problem seen before", d->again, s->select}};
     int n = 2;
-    for (int i = 0; i < TW_STRATEGIES_FORMS; i++) {
+    for (int i = 0; i < TW_WAVE_FORMS; i++) {
         const int of = find_strategy(s, tw_train_form((tw_wave_form)i));
         if (of < 0) continue;
         snprintf(names[i], sizeof names[i], "%s form, in memory", tw_train_form((tw_wave_form)i));

@@ -83,7 +83,7 @@ static void add_line(const tw_tune_report *r, tw_page *p, const waves *w, double
 tw_status tw_report_add_waves(const tw_tune_report *r, tw_page *p, tw_diag *diag) {
     waves w = {.macro = -1};
     int form = 0;
-    for (int i = 0; i < TW_STRATEGIES_FORMS; i++)
+    for (int i = 0; i < TW_WAVE_FORMS; i++)
         if (!strcmp(tw_train_form((tw_wave_form)i), r->session->trained.form)) form = i;
     tw_status st = tw_training_read(&w.training, r->family, r->store, r->campaign, diag);
     if (st == TW_OK) st = tw_train_fit(&w.model, r->family, &w.training, (tw_wave_form)form, diag);

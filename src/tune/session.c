@@ -13,7 +13,6 @@
 #include <string.h>
 
 enum {
-    TEXT = 400,
     SCREENS = 64, /* The most problems that a session screens because time is left. */
     RUNS =
         40000, /* About so many products run in a campaign. The time for measuring divided by it limits their work. */
@@ -91,7 +90,7 @@ static tw_status find_rate(running *r, double *rate, tw_diag *diag) {
     static const tw_measure_protocol p = {.warmups = 1, .samples = 3};
     const tw_family *f = &r->family;
     int64_t problem[TW_SELECT_AXES] = {0};
-    char words[TEXT], config[TEXT];
+    char words[TW_FAMILY_WORDS], config[TW_FAMILY_WORDS];
     const char *configs[] = {config};
     tw_campaign_progress progress = {0};
     rate_of of = {f, 0};
@@ -295,12 +294,12 @@ static tw_status time_selector(running *r, const int64_t (*problems)[TW_SELECT_A
 static tw_status time_decisions(running *r, tw_diag *diag) {
     int64_t(*problems)[TW_SELECT_AXES] = calloc(QUESTIONS, sizeof *problems);
     double times[QUESTIONS];
-    char config[TEXT];
+    char config[TW_FAMILY_WORDS];
     tw_random random = tw_random_seed(r->o->seed + 1);
     if (!problems) return tw_fail_memory(diag);
     for (int i = 0; i < QUESTIONS; i++) tw_family_draw(&r->family, &random, problems[i]);
     const tw_status st = time_selector(r, (const int64_t(*)[TW_SELECT_AXES])problems, times, diag);
-    for (int k = 0; k < TW_STRATEGIES_FORMS && st == TW_OK; k++) {
+    for (int k = 0; k < TW_WAVE_FORMS && st == TW_OK; k++) {
         if (!r->strategies.models[k].m) continue;
         for (int i = 0; i < QUESTIONS; i++) {
             const int64_t began = tw_now_ns();

@@ -39,9 +39,9 @@ typedef struct tw_session_problem {
 
 /* Times of decisions in nanoseconds: medians over random problems. 0: not measured. */
 typedef struct tw_session_decisions {
-    double first;                      /* Of the artefact, for a problem that it was not asked before. */
-    double again;                      /* Of the artefact, for a problem in its cache. */
-    double forms[TW_STRATEGIES_FORMS]; /* Of the models by waves in memory, which predict every macro choice. */
+    double first;                /* Of the artefact, for a problem that it was not asked before. */
+    double again;                /* Of the artefact, for a problem in its cache. */
+    double forms[TW_WAVE_FORMS]; /* Of the models by waves in memory, which predict every macro choice. */
 } tw_session_decisions;
 
 typedef struct tw_session {

@@ -7,8 +7,6 @@
 #include "tune/evaluate.h"
 #include "tune/train.h"
 
-enum { TW_STRATEGIES_FORMS = 3 /* Forms of the model by waves. */ };
-
 /* A model as a strategy. */
 typedef struct tw_strategy_model {
     const tw_family *f;
@@ -16,12 +14,12 @@ typedef struct tw_strategy_model {
 } tw_strategy_model;
 
 typedef struct tw_strategies {
-    tw_selector *selector;                         /* The artefact. NULL: none. */
-    tw_selector *other;                            /* Another artefact. NULL: none. */
-    tw_strategy_model models[TW_STRATEGIES_FORMS]; /* The fitted models by waves, indexed by tw_wave_form. */
+    tw_selector *selector;                   /* The artefact. NULL: none. */
+    tw_selector *other;                      /* Another artefact. NULL: none. */
+    tw_strategy_model models[TW_WAVE_FORMS]; /* The fitted models by waves, indexed by tw_wave_form. */
     /* "select" and, without vendors, "select-own" if there is an artefact; "other" and "other-own" if there is another;
        then the forms' names. Forms that know no vendor are compared with the own oracle. */
-    tw_strategy list[4 + TW_STRATEGIES_FORMS];
+    tw_strategy list[4 + TW_WAVE_FORMS];
     int n; /* Number of elements of `list`. */
 } tw_strategies;
 
