@@ -102,10 +102,11 @@ static int open_beside(const char *target, char *beside, size_t size) {
     return -1;
 }
 
-/* The file that writing `path` replaces, what a link points to and not the link, and a new one beside it. */
+/* A new file that will replace another. */
 typedef struct replacement {
-    char *target, *beside; /* Paths. */
-    int fd;                /* The new file. */
+    char *target; /* Path of the file to replace: what a link points to, not the link. */
+    char *beside; /* Path of the new file. */
+    int fd;       /* Descriptor of the new file. -1: it was not made. */
 } replacement;
 
 static void free_replacement(replacement *r) {
@@ -113,7 +114,7 @@ static void free_replacement(replacement *r) {
     free(r->target);
 }
 
-/* Makes the file beside. `there`: `path` exists. The caller frees *r, also after a failure. */
+/* Makes the new file. `there` tells whether `path` exists. The caller frees *r, also after a failure. */
 static tw_status begin_replacement(replacement *r, const char *path, bool there, tw_diag *diag) {
     char *real = there ? realpath(path, NULL) : NULL;
     *r = (replacement){.target = real ? real : strdup(path), .fd = -1};
@@ -132,7 +133,7 @@ tw_status tw_file_write(const char *path, const void *data, size_t size, tw_diag
     if (there && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)) return write_through(path, data, size, diag);
     replacement r;
     tw_status s = begin_replacement(&r, path, there, diag);
-    if (s != TW_OK) goto done;
+    if (r.fd < 0) goto done;
     bool ok = tw_write_all(r.fd, data, size) && fsync(r.fd) == 0;
     ok = close(r.fd) == 0 && ok;
     if (!ok || rename(r.beside, r.target) < 0) {
@@ -153,7 +154,7 @@ tw_status tw_file_check(const char *path, tw_diag *diag) {
     if (there && !S_ISREG(st.st_mode))
         return !S_ISDIR(st.st_mode) && access(path, W_OK) == 0 ? TW_OK : io_error(diag, path, "write");
     const tw_status s = begin_replacement(&r, path, there, diag);
-    if (s == TW_OK) {
+    if (r.fd >= 0) {
         close(r.fd);
         unlink(r.beside);
     }
