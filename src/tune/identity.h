@@ -16,8 +16,8 @@ void tw_identity_of_cpu(tw_identity *out, const char *model, int threads, uint32
 /* Names a GPU. */
 void tw_identity_of_gpu(tw_identity *out, const char *name, const char *target, int sms, int64_t l2_bytes);
 
-/* Returns the kind of device that a family of Tilewright's runs on, by the family's name: "cpu" or "cuda". NULL: the name
-   is of no such family. */
+/* Returns the kind of device that a family of Tilewright's runs on, by the family's name: "cpu" or "cuda". NULL: the
+   name is of no such family. */
 const char *tw_identity_device(const char *kernel);
 
 /* Compares the device that an artefact was measured on with a device of this machine. `device` names the latter: "cpu",
