@@ -37,6 +37,7 @@ tune_model.c tune/store.h
 tune_model.c tune/train.h
 tune_model.c tune/campaign.h
 tune.c tune/store.h
+tuning.c device/name.h
 tuning.c tune/foreign.h
 tuning.c tune/gemm_cpu.h
 tuning.c tune/gemm_gpu.h

@@ -31,11 +31,11 @@ void tw_selector_close(tw_selector *s); /* NULL is fine. */
 
 /* Describes an artefact. The selector owns the texts. */
 typedef struct tw_selector_info {
-    const char *kernel;               /* "gemm-cpu" */
+    const char *kernel;               /* Name of the kernel, "gemm-cpu-bf16". */
     const char *unit;                 /* The unit of times, "us". */
     const char *axes[TW_SELECT_AXES]; /* Names of the axes, "m". NULL after the last. */
     int n_axes;                       /* Number of axes, from 1. */
-    const char *device;               /* The device that was measured: all that names it but the driver. */
+    const char *device;               /* Name of the device that was measured. It does not tell the driver. */
     const char *alike;                /* The device's kind: architecture, cores, cache size. */
     const char *architecture;         /* The device's architecture. */
     const char *about;                /* The artefact's origin, as JSON. The library never parses it. */

@@ -102,36 +102,63 @@ static int open_beside(const char *target, char *beside, size_t size) {
     return -1;
 }
 
+/* A new file that will replace another. */
+typedef struct replacement {
+    char *target; /* Path of the file to replace: what a link points to, not the link. */
+    char *beside; /* Path of the new file. */
+    int fd;       /* Descriptor of the new file. -1: it was not made. */
+} replacement;
+
+static void free_replacement(replacement *r) {
+    free(r->beside);
+    free(r->target);
+}
+
+/* Makes the new file. `there` tells whether `path` exists. The caller frees *r, also after a failure. */
+static tw_status begin_replacement(replacement *r, const char *path, bool there, tw_diag *diag) {
+    char *real = there ? realpath(path, NULL) : NULL;
+    *r = (replacement){.target = real ? real : strdup(path), .fd = -1};
+    const size_t room = r->target ? strlen(r->target) + 16 : 0;
+    r->beside = r->target ? malloc(room) : NULL;
+    if (!r->beside) return tw_fail_memory(diag);
+    r->fd = open_beside(r->target, r->beside, room);
+    return r->fd < 0 ? io_error(diag, path, "write") : TW_OK;
+}
+
 tw_status tw_file_write(const char *path, const void *data, size_t size, tw_diag *diag) {
     if (!strcmp(path, "-"))
         return tw_write_all(STDOUT_FILENO, data, size) ? TW_OK : io_error(diag, "(standard output)", "write");
     struct stat st;
     bool there = stat(path, &st) == 0;
     if (there && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)) return write_through(path, data, size, diag);
-    /* What a link points to is replaced, not the link. */
-    char *real = there ? realpath(path, NULL) : NULL;
-    const char *target = real ? real : path;
-    size_t room = strlen(target) + 16;
-    char *beside = malloc(room);
-    if (!beside) {
-        free(real);
-        return tw_fail_memory(diag);
-    }
-    tw_status s = TW_OK;
-    int fd = open_beside(target, beside, room);
-    if (fd < 0) {
+    replacement r;
+    tw_status s = begin_replacement(&r, path, there, diag);
+    if (r.fd < 0) goto done;
+    bool ok = tw_write_all(r.fd, data, size) && fsync(r.fd) == 0;
+    ok = close(r.fd) == 0 && ok;
+    if (!ok || rename(r.beside, r.target) < 0) {
         s = io_error(diag, path, "write");
-        goto done;
-    }
-    bool ok = tw_write_all(fd, data, size) && fsync(fd) == 0;
-    ok = close(fd) == 0 && ok;
-    if (!ok || rename(beside, target) < 0) {
-        s = io_error(diag, path, "write");
-        unlink(beside);
+        unlink(r.beside);
     }
 done:
-    free(beside);
-    free(real);
+    free_replacement(&r);
+    return s;
+}
+
+tw_status tw_file_check(const char *path, tw_diag *diag) {
+    struct stat st;
+    replacement r;
+    if (!strcmp(path, "-")) return TW_OK;
+    const bool there = stat(path, &st) == 0;
+    if (there && S_ISDIR(st.st_mode)) errno = EISDIR;
+    if (there && !S_ISREG(st.st_mode))
+        return !S_ISDIR(st.st_mode) && access(path, W_OK) == 0 ? TW_OK : io_error(diag, path, "write");
+    const tw_status s = begin_replacement(&r, path, there, diag);
+    if (r.fd >= 0) {
+        close(r.fd);
+        unlink(r.beside);
+    }
+    free_replacement(&r);
     return s;
 }
 

@@ -21,6 +21,10 @@ tw_status tw_file_read(tw_buf *out, const char *path, tw_diag *diag);
    "-" is standard output. */
 tw_status tw_file_write(const char *path, const void *data, size_t size, tw_diag *diag);
 
+/* Tells before there is anything to write whether tw_file_write can write `path`: makes a file beside it and removes
+   that again. TW_ERR_IO: it cannot. */
+tw_status tw_file_check(const char *path, tw_diag *diag);
+
 bool tw_write_all(int fd, const void *from, size_t n); /* however many writes it takes; errno says why not */
 bool tw_file_exists(const char *path);
 bool tw_path_is_dir(const char *path);

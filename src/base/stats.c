@@ -9,6 +9,10 @@ static int ascending(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
+void tw_stats_sort(double *x, size_t n) {
+    if (n) qsort(x, n, sizeof *x, ascending);
+}
+
 /* Linear interpolation between the two nearest ranks. */
 static double quantile(const double *sorted, size_t n, double q) {
     double at = q * (double)(n - 1);
@@ -20,7 +24,7 @@ static double quantile(const double *sorted, size_t n, double q) {
 tw_stats tw_stats_of(double *x, size_t n) {
     tw_stats s = {.n = n};
     if (!n) return s;
-    qsort(x, n, sizeof *x, ascending);
+    tw_stats_sort(x, n);
     for (size_t i = 0; i < n; i++) s.mean += x[i];
     s.mean /= (double)n;
     for (size_t i = 0; i < n; i++) s.stddev += (x[i] - s.mean) * (x[i] - s.mean);

@@ -11,6 +11,7 @@ typedef struct tw_stats {
     double min, p10, median, p90, max;
 } tw_stats;
 
+void tw_stats_sort(double *samples, size_t n);   /* Sorts in ascending order. */
 tw_stats tw_stats_of(double *samples, size_t n); /* sorts `samples`; all zero when n is 0 */
 
 #endif

@@ -19,9 +19,9 @@ typedef struct evaluating {
     double *shares[TW_EVALUATE_STRATEGIES];
     const char *names[TW_EVALUATE_STRATEGIES];
     int n, most, strategies;
-    int compared;     /* Problems that two artefacts decided. */
-    int same;         /* Those that they decided alike. */
-    int within_noise; /* Those where they did not, and their times differ by less than the oracle's noise. */
+    int compared;     /* Number of problems for which both artefacts have a time. */
+    int same;         /* Number of those on which both chose the same configuration. */
+    int within_noise; /* Number of the others on which their times differ by at most the oracle's noise. */
 } evaluating;
 
 static void print_json(const evaluating *e, const tw_evaluation *r) {
@@ -115,30 +115,7 @@ static void print_agreement(const evaluating *e) {
                e->same, e->compared, e->within_noise);
 }
 
-/* Picks the configurations among which oracles are looked for: the cover of what was screened, and the vendors'. */
-static tw_status prune(tw_evaluate_options *o, const tw_family *f, tw_store *s, int64_t most, tw_choice **out,
-                       tw_diag *diag) {
-    tw_trials t;
-    int n = 0, vendors = 0;
-    if (!most) return TW_OK;
-    for (int m = 0; m < f->n_macros; m++)
-        vendors += f->macros[m].properties & TW_MACRO_VENDOR ? f->macros[m].n_micros : 0;
-    *out = calloc((size_t)most + (size_t)vendors, sizeof **out);
-    if (!*out) return tw_fail_memory(diag);
-    tw_status st = tw_trials_read(&t, f, s, NULL, diag);
-    if (st != TW_OK) return st;
-    st = tw_cover(f, &t.screens, (int)most, *out, &n, diag);
-    if (st == TW_OK && !t.screens.n) st = tw_fail(diag, TW_ERR_USAGE, "--prune: the store has no screened problems");
-    tw_trials_free(&t);
-    for (int m = 0; m < f->n_macros; m++)
-        for (int i = 0; f->macros[m].properties & TW_MACRO_VENDOR && i < f->macros[m].n_micros; i++)
-            (*out)[n++] = (tw_choice){m, i};
-    o->only = *out;
-    o->n_only = n;
-    return st;
-}
-
-/* Says what was measured, where and how: the first line of a file of results. */
+/* Prints the first line of a file of results: device, family, environment and protocol. */
 static void print_head(const tw_family *f, const char *commit, const char *command) {
     static const char here[] =
         "every configuration among which oracles are looked for once, those within 1.5 times the least three times, "
@@ -202,7 +179,8 @@ static int run(const cli_verb *verb, int argc, char **argv) {
     tw_status st =
         make_room(&e, o.problems) ? tw_store_open(&store, t.store, t.family.recorded, &d) : tw_fail_memory(&d);
     if (st == TW_OK) st = tw_strategies_open(&s, &t.family, store, artefact, other, campaign, &d);
-    if (st == TW_OK) st = prune(&o, &t.family, store, most, &only, &d);
+    if (st == TW_OK && most) st = tw_cover_stored(&t.family, store, (int)most, &only, &o.n_only, &d);
+    o.only = only;
     o.strategies = s.list;
     o.n_strategies = s.n;
     if (st == TW_OK && models) {

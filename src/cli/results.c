@@ -21,11 +21,15 @@ void cli_results_command(char *out, size_t size, const char *verb, int argc, cha
         length += (size_t)snprintf(out + length, size - length, " %s", argv[i]);
 }
 
-void cli_results_head(const char *device, const char *commit, const char *command, const char *protocol, json_t *more) {
-    char date[32] = "";
+void cli_results_now(char *out, size_t size, const char *format) {
     const time_t now = time(NULL);
     struct tm utc;
-    if (gmtime_r(&now, &utc)) strftime(date, sizeof date, "%Y-%m-%d", &utc);
+    if (!gmtime_r(&now, &utc) || !strftime(out, size, format, &utc)) *out = 0;
+}
+
+void cli_results_head(const char *device, const char *commit, const char *command, const char *protocol, json_t *more) {
+    char date[32];
+    cli_results_now(date, sizeof date, "%Y-%m-%d");
     json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "device", device, "tilewright", TW_VERSION, "date", date,
                           "commit", commit, "command", command, "protocol", protocol);
     json_object_update(o, more);

@@ -15,6 +15,9 @@ void cli_results_print(json_t *o, size_t flags);
 /* Writes "tilewright", a verb and its arguments. The text is cut if it is too long. */
 void cli_results_command(char *out, size_t size, const char *verb, int argc, char **argv);
 
+/* Writes the time in UTC as strftime does by `format`. */
+void cli_results_now(char *out, size_t size, const char *format);
+
 /* Prints the first line of a file of results: device, version, date, commit, command, protocol, and the members of
    `more`, which is released. */
 void cli_results_head(const char *device, const char *commit, const char *command, const char *protocol, json_t *more);

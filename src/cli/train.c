@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The verb `train` compiles a store's measurements into an artefact. */
+#include "base/file.h"
 #include "cli/tuning.h"
 
 #include <stdio.h>
@@ -17,6 +18,7 @@ static int run(const cli_verb *verb, int argc, char **argv) {
     int n, status;
     tw_diag d;
     if (!cli_parse(verb, argc, argv, flags, sizeof flags / sizeof *flags, words, 1, 8, &n, &status)) return status;
+    if (tw_file_check(to, &d) != TW_OK) return cli_fail(&d);
     if (cli_tuning_open(&t, words, n, &d) != TW_OK) return cli_fail(&d);
     tw_store *s = NULL;
     tw_trained trained = {0};

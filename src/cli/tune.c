@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _POSIX_C_SOURCE 200809L
 /* The verb `tune` measures, trains and evaluates in one run, and writes an artefact and a report. */
-#include "base/diag.h"
+#include "base/file.h"
+#include "cli/results.h"
 #include "cli/tune_model.h"
 #include "cli/tuning.h"
 #include "tune/report.h"
@@ -9,9 +10,7 @@
 
 #include <jansson.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #ifdef TW_HAVE_CHART_JS
@@ -25,7 +24,7 @@ static const char *plots(void) {
 }
 #endif
 
-/* What the verb was asked. */
+/* The verb's arguments. */
 typedef struct asked {
     cli_tuning tuning;
     tw_session_options session;
@@ -60,17 +59,9 @@ static void name_report(asked *a) {
     a->report = a->default_report;
 }
 
-static void date_now(char out[64]) {
-    const time_t now = time(NULL);
-    struct tm utc;
-    *out = 0;
-    if (gmtime_r(&now, &utc)) strftime(out, 64, "%Y-%m-%d %H:%M UTC", &utc);
-}
-
 static void print_end(const asked *a, const tw_session *s) {
     const tw_family *f = &a->tuning.family;
-    const int of = s->n ? s->problems[0].select : 0;
-    const tw_session_summary chosen = tw_session_summarise(f, s, of, 0);
+    const tw_session_summary chosen = tw_session_summarise(f, s, s->select, 0);
     const tw_session_summary vendor = tw_session_summarise(f, s, TW_SESSION_VENDOR, 0);
     if (a->json) {
         json_t *o = json_pack(
@@ -80,10 +71,7 @@ static void print_end(const asked *a, const tw_session *s) {
             s->trained.form, "problems", chosen.n, "of_oracle", chosen.mean, "low5", chosen.low5, "worst", chosen.worst,
             "over_default", chosen.over, "over_vendor", vendor.over > 0 ? chosen.over / vendor.over : 0, "decide_ns",
             s->decisions.first, "seconds", s->measure_seconds + s->train_seconds + s->evaluate_seconds);
-        char *line = json_dumps(o, JSON_REAL_PRECISION(6));
-        if (line) puts(line);
-        free(line);
-        json_decref(o);
+        cli_results_print(o, CLI_RESULTS_DIGITS);
         return;
     }
     cli_tuning_print_trained(f, &s->trained, a->session.artefact, false);
@@ -99,7 +87,7 @@ static void print_end(const asked *a, const tw_session *s) {
 
 static tw_status tune(asked *a, tw_session *s, tw_store *store, tw_diag *diag) {
     char date[64];
-    date_now(date);
+    cli_results_now(date, sizeof date, "%Y-%m-%d %H:%M UTC");
     tw_status st = tw_session_run(s, &a->tuning.family, store, &a->session, diag);
     cli_tuning_progress_end();
     if (st != TW_OK || s->interrupted) return st;
@@ -120,7 +108,15 @@ static tw_status tune(asked *a, tw_session *s, tw_store *store, tw_diag *diag) {
 static int check(const asked *a, int64_t problems) {
     if (a->session.seconds < 0) return cli_usage("tune: a budget is not negative");
     if (problems < 1 || problems > 100000) return cli_usage("tune: --problems: from 1 to 100000");
+    if (!strcmp(a->session.artefact, "-")) return cli_usage("tune: -o: the artefact is a file, since it is evaluated");
+    if (!strcmp(a->session.artefact, a->report)) return cli_usage("tune: -o and --report are both %s", a->report);
     return CLI_OK;
+}
+
+/* Checks, before minutes of measuring, that the artefact and the report can be written. */
+static tw_status check_files(const asked *a, tw_diag *diag) {
+    const tw_status st = tw_file_check(a->session.artefact, diag);
+    return st == TW_OK ? tw_file_check(a->report, diag) : st;
 }
 
 static int run(const cli_verb *verb, int argc, char **argv) {
@@ -131,9 +127,7 @@ static int run(const cli_verb *verb, int argc, char **argv) {
                            .progress = show_progress,
                            .campaign = {.name = "tune", .seed = 1}}};
     int64_t problems = 20, seed = 1000;
-    size_t length = (size_t)snprintf(a.command, sizeof a.command, "tilewright tune");
-    for (int i = 0; i < argc && length < sizeof a.command; i++)
-        length += (size_t)snprintf(a.command + length, sizeof a.command - length, " %s", argv[i]);
+    cli_results_command(a.command, sizeof a.command, "tune", argc, argv);
     const cli_flag flags[] = {
         CLI_TUNING_FLAGS(a.tuning),
         {"-o", CLI_TEXT, &a.session.artefact, "FILE", "the artefact (default gemm.select)"},
@@ -152,24 +146,24 @@ static int run(const cli_verb *verb, int argc, char **argv) {
     if (a.model && n) return cli_usage("tune: --model takes no other object");
     if (a.model) return cli_tune_model(a.model, a.tuning.store, (int)a.tuning.threads, a.json);
     if (!n) return cli_usage("tune: what is to be tuned: gemm, strips, or --model MODEL");
+    name_report(&a);
     status = check(&a, problems);
     if (status != CLI_OK) return status;
     if (cli_tuning_effort(effort, plan, &a.session.campaign, &d) != TW_OK) return cli_usage("tune: %s", d.message);
     a.session.problems = (int)problems;
     a.session.seed = (uint64_t)seed;
-    name_report(&a);
+    if (check_files(&a, &d) != TW_OK) return cli_fail(&d);
     if (cli_tuning_open(&a.tuning, words, n, &d) != TW_OK) return cli_fail(&d);
     tw_store *store = NULL;
     tw_session s = {0};
     cli_interrupted();
     tw_status st = tw_store_open(&store, a.tuning.store, a.tuning.family.recorded, &d);
     if (st == TW_OK) st = tune(&a, &s, store, &d);
-    const bool interrupted = st == TW_OK && s.interrupted;
+    const bool interrupted = s.interrupted;
     tw_session_free(&s);
     tw_store_close(store);
     tw_family_close(&a.tuning.family);
-    if (interrupted) fprintf(stderr, "tilewright: interrupted; the same command goes on where it was\n");
-    return st != TW_OK ? cli_fail(&d) : interrupted ? CLI_FAILED : CLI_OK;
+    return cli_tuning_end(st, interrupted, &d);
 }
 
 const cli_verb cli_tune = {"tune", "gemm|strips|FILE.json", "measure, train and evaluate in one run, with a report",

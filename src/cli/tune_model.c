@@ -19,8 +19,7 @@
 #include <unistd.h>
 
 enum {
-    PRODUCTS = 256, /* The most kinds of products of a model. */
-    TEXT = 400,
+    PRODUCTS = 256,   /* The most kinds of products of a model. */
     ROUNDS = 7,       /* Prompts with the artefact, and as many without it. */
     PROMPT_MOST = 512 /* The most tokens of such a prompt. */
 };
@@ -56,7 +55,7 @@ static void note(const char *what, int i, int n) {
 
 /* Prints the times of a problem's configurations, the fastest first. */
 static void print_problem(const tuning *t, const format *f, const tw_trial *first, int n) {
-    char problem[TEXT], config[TEXT];
+    char problem[TW_FAMILY_WORDS], config[TW_FAMILY_WORDS];
     double before = 0;
     tw_family_print(&f->family, first->problem, problem, sizeof problem);
     if (!t->json) printf("%s %s:", f->family.name, problem);
@@ -94,13 +93,13 @@ static tw_status print_problems(const tuning *t, const format *f, tw_diag *diag)
 /* Measures the model's products of a format, and writes the artefact beside its place. */
 static tw_status measure(const tuning *t, format *f, tw_panel_format weights, tw_diag *diag) {
     static const tw_measure_protocol p = {.warmups = 1, .samples = 9, .turns = true};
-    char texts[8][TEXT];
+    char texts[8][TW_FAMILY_WORDS];
     const char *configs[8];
     tw_campaign_progress progress = {0};
     tw_status st = TW_OK;
     int n = 0;
     for (int m = 0; m < f->family.n_macros && n < 8; m++, n++) {
-        tw_family_config(&f->family, m, 0, texts[n], TEXT);
+        tw_family_config(&f->family, m, 0, texts[n], TW_FAMILY_WORDS);
         configs[n] = texts[n];
     }
     for (int i = 0; i < t->n && st == TW_OK && !cli_interrupted(); i++) {
@@ -165,7 +164,8 @@ static tw_status name_artefact(format *f, tw_diag *diag) {
     const bool made = tw_folder_make(f->artefact);
     tw_cache_path(file, f->artefact, sizeof f->artefact);
     snprintf(f->fresh, sizeof f->fresh, "%s.new", f->artefact);
-    return made ? TW_OK : tw_fail(diag, TW_ERR_IO, "the folder of %s cannot be made", f->artefact);
+    return made ? tw_file_check(f->artefact, diag)
+                : tw_fail(diag, TW_ERR_IO, "the folder of %s cannot be made", f->artefact);
 }
 
 static tw_status tune_format(const tuning *t, tw_panel_format weights, tw_diag *diag) {
@@ -217,9 +217,5 @@ int cli_tune_model(const char *path, const char *store, int threads, bool json) 
     tw_engine_close(t.e);
     tw_model_close(model);
     cli_tuning_progress_end();
-    if (st == TW_OK && cli_interrupted()) {
-        fprintf(stderr, "tilewright: interrupted; the same command goes on where it was\n");
-        return CLI_FAILED;
-    }
-    return st == TW_OK ? CLI_OK : cli_fail(&d);
+    return cli_tuning_end(st, cli_interrupted(), &d);
 }

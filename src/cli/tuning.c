@@ -4,6 +4,7 @@
 #include "cli/results.h"
 
 #include "base/diag.h"
+#include "device/name.h"
 #include "tune/foreign.h"
 #include "tune/gemm_cpu.h"
 #include "tune/gemm_gpu.h"
@@ -47,55 +48,76 @@ static tw_status open_gpu(cli_tuning *t, const char *const *words, int n, int de
     return tw_gemm_gpu_open(&t->family, &o, diag);
 }
 
-/* A search for the first measurement of a space that a family can be opened for. */
-typedef struct first {
-    const char *only; /* The type that the products must have, such as "type=f32". NULL: any type. */
-    bool found;
-    bool gpu;                /* True: the products are a GPU's. */
-    tw_gemm_type type;       /* Type of a GPU's products. */
-    tw_panel_format weights; /* Storage format of a processor's weights. */
-    char environment[2048];
-} first;
+/* ---- families of a store */
 
-static bool is_of(const first *f, const tw_measurement *m, const char *space, const char *type) {
-    return !strcmp(m->space, space) && (!f->only || !strcmp(f->only, type));
+/* A search for the environment of a store's first measurement that fits. */
+typedef struct search {
+    bool (*fits)(void *context, const tw_measurement *m);
+    void *context;
+    char *environment; /* NULL: no measurement fits. The caller frees it. */
+} search;
+
+/* Takes a measurement that fits, and ends the reading with TW_ERR_REJECTED. */
+static tw_status take_first(void *context, const tw_measurement *m, tw_diag *diag) {
+    search *s = context;
+    if (!s->fits(s->context, m)) return TW_OK;
+    s->environment = strdup(m->environment);
+    return s->environment ? TW_ERR_REJECTED : tw_fail_memory(diag);
 }
 
-/* Takes the first measurement that fits, and ends the reading with TW_ERR_REJECTED. */
-static tw_status take_first(void *context, const tw_measurement *m, tw_diag *diag) {
-    first *f = context;
-    (void)diag;
-    f->type = is_of(f, m, "gemm-gpu-f16", "type=f16") ? TW_GEMM_F16 : TW_GEMM_BF16;
-    f->gpu = f->type == TW_GEMM_F16 || is_of(f, m, "gemm-gpu-bf16", "type=bf16");
-    f->found = f->gpu;
-    for (int i = 0; i < TW_DTYPE_COUNT && !f->found; i++) {
+static tw_status find_environment(const char *store, search *s, tw_diag *diag) {
+    tw_store *opened;
+    tw_status st = tw_store_open(&opened, store, true, diag);
+    if (st != TW_OK) return st;
+    st = tw_store_read(opened, NULL, take_first, s, NULL, diag);
+    tw_store_close(opened);
+    return s->environment ? TW_OK : st;
+}
+
+/* The products of a recorded family. */
+typedef struct products {
+    const char *only;        /* Type that the products must have, such as "type=f32". NULL: any type. */
+    bool gpu;                /* True: a GPU computes them. */
+    tw_gemm_type type;       /* Type of a GPU's products. */
+    tw_panel_format weights; /* Storage format of a processor's weights. */
+} products;
+
+static bool is_of(const products *p, const tw_measurement *m, const char *space, const char *type) {
+    return !strcmp(m->space, space) && (!p->only || !strcmp(p->only, type));
+}
+
+/* Tells whether a measurement is of products, and sets which. */
+static bool fits_products(void *context, const tw_measurement *m) {
+    products *p = context;
+    p->type = is_of(p, m, "gemm-gpu-f16", "type=f16") ? TW_GEMM_F16 : TW_GEMM_BF16;
+    p->gpu = p->type == TW_GEMM_F16 || is_of(p, m, "gemm-gpu-bf16", "type=bf16");
+    bool found = p->gpu;
+    for (int i = 0; i < TW_DTYPE_COUNT && !found; i++) {
         char space[32], word[16];
         if (i == TW_I32) continue;
-        f->weights = weights_of((tw_dtype)i);
-        tw_tiled_name(f->weights, false, space, sizeof space);
+        p->weights = weights_of((tw_dtype)i);
+        tw_tiled_name(p->weights, false, space, sizeof space);
         snprintf(word, sizeof word, "type=%s", tw_dtype_name((tw_dtype)i));
-        f->found = is_of(f, m, space, word);
+        found = is_of(p, m, space, word);
     }
-    if (!f->found) return TW_OK;
-    snprintf(f->environment, sizeof f->environment, "%s", m->environment);
-    return TW_ERR_REJECTED;
+    return found;
 }
 
 /* Opens the recorded family of a store's first measured product, or of the first one of a type. */
 static tw_status open_recorded(cli_tuning *t, const char *const *words, int n, tw_diag *diag) {
-    first f = {.only = n > 1 ? words[n - 1] : NULL};
-    tw_store *s;
+    products p = {.only = n > 1 ? words[n - 1] : NULL};
+    search s = {fits_products, &p, NULL};
     tw_status st = TW_OK;
-    for (int i = 1; i < n && st == TW_OK; i++) st = read_type(words[i], &f.weights, diag);
-    if (st == TW_OK) st = tw_store_open(&s, t->store, true, diag);
-    if (st != TW_OK) return st;
-    st = tw_store_read(s, NULL, take_first, &f, NULL, diag);
-    tw_store_close(s);
-    if (f.found && f.gpu) return tw_gemm_gpu_recorded(&t->family, f.type, f.environment, diag);
-    if (f.found) return tw_gemm_cpu_recorded(&t->family, f.weights, f.environment, diag);
-    return st == TW_OK ? tw_fail(diag, TW_ERR_USAGE, "%s has no measurements of gemm%s%s", t->store, f.only ? " " : "",
-                                 f.only ? f.only : "")
-                       : st;
+    for (int i = 1; i < n && st == TW_OK; i++) st = read_type(words[i], &p.weights, diag);
+    if (st == TW_OK) st = find_environment(t->store, &s, diag);
+    if (st == TW_OK && !s.environment)
+        st = tw_fail(diag, TW_ERR_USAGE, "%s has no measurements of gemm%s%s", t->store, p.only ? " " : "",
+                     p.only ? p.only : "");
+    if (st == TW_OK)
+        st = p.gpu ? tw_gemm_gpu_recorded(&t->family, p.type, s.environment, diag)
+                   : tw_gemm_cpu_recorded(&t->family, p.weights, s.environment, diag);
+    free(s.environment);
+    return st;
 }
 
 /* ---- kernels of others */
@@ -105,33 +127,19 @@ static bool is_description(const char *word) {
     return n > 5 && !strcmp(word + n - 5, ".json");
 }
 
-/* A search for the first measurement of a space. */
-typedef struct environment_of {
-    char space[TW_FOREIGN_NAME];
-    char *text; /* NULL: there is none. The caller frees it. */
-} environment_of;
-
-static tw_status take_environment(void *context, const tw_measurement *m, tw_diag *diag) {
-    environment_of *e = context;
-    if (strcmp(m->space, e->space) != 0) return TW_OK;
-    e->text = strdup(m->environment);
-    return e->text ? TW_ERR_REJECTED : tw_fail_memory(diag);
+static bool fits_space(void *context, const tw_measurement *m) {
+    return !strcmp(m->space, context);
 }
 
 /* Opens the recorded family of a description in the environment of the store's first measurement of it. */
 static tw_status open_recorded_foreign(cli_tuning *t, const char *path, tw_diag *diag) {
-    environment_of e = {0};
-    tw_store *s;
-    tw_status st = tw_foreign_name(path, e.space, diag);
-    if (st == TW_OK) st = tw_store_open(&s, t->store, true, diag);
-    if (st != TW_OK) return st;
-    st = tw_store_read(s, NULL, take_environment, &e, NULL, diag);
-    tw_store_close(s);
-    if (e.text)
-        st = tw_foreign_recorded(&t->family, path, e.text, diag);
-    else if (st == TW_OK)
-        st = tw_fail(diag, TW_ERR_USAGE, "%s has no measurements of %s", t->store, e.space);
-    free(e.text);
+    char name[TW_FOREIGN_NAME];
+    search s = {fits_space, name, NULL};
+    tw_status st = tw_foreign_name(path, name, diag);
+    if (st == TW_OK) st = find_environment(t->store, &s, diag);
+    if (st == TW_OK && !s.environment) st = tw_fail(diag, TW_ERR_USAGE, "%s has no measurements of %s", t->store, name);
+    if (st == TW_OK) st = tw_foreign_recorded(&t->family, path, s.environment, diag);
+    free(s.environment);
     return st;
 }
 
@@ -149,8 +157,7 @@ static tw_status open_foreign(cli_tuning *t, const char *const *words, int n, tw
 
 static tw_status open_family(cli_tuning *t, const char *const *words, int n, tw_diag *diag) {
     const char *device = t->device ? t->device : "cpu";
-    int number = 0;
-    char rest;
+    int number;
     if (!t->store) t->store = "tuned.db";
     if (is_description(words[0])) return open_foreign(t, words, n, diag);
     const bool strips = !strcmp(words[0], "strips");
@@ -162,8 +169,7 @@ static tw_status open_family(cli_tuning *t, const char *const *words, int n, tw_
     if (t->threads < 0 || t->threads > 1024)
         return tw_fail(diag, TW_ERR_USAGE, "-t: %lld is not from 1 to 1024", (long long)t->threads);
     if (!strcmp(device, "cpu")) return open_cpu(t, words, n, diag);
-    if (!strcmp(device, "cuda") || (sscanf(device, "cuda:%d%c", &number, &rest) == 1 && number >= 0))
-        return open_gpu(t, words, n, number, diag);
+    if (tw_device_gpu_number(device, &number)) return open_gpu(t, words, n, number, diag);
     if (!strcmp(device, "recorded")) return open_recorded(t, words, n, diag);
     return tw_fail(diag, TW_ERR_USAGE, "--device: \"%s\" is not cpu, cuda, cuda:N or recorded", device);
 }
@@ -190,6 +196,7 @@ tw_status cli_tuning_open(cli_tuning *t, const char *const *words, int n, tw_dia
     tw_status st = open_family(t, words, n, diag);
     if (st != TW_OK) return st;
     for (int i = 0; i < t->ranges.count && st == TW_OK; i++) st = set_range(&t->family, t->ranges.item[i], diag);
+    tw_family_admit_least(&t->family);
     if (st != TW_OK) tw_family_close(&t->family);
     return st;
 }
@@ -234,6 +241,13 @@ void cli_tuning_progress_end(void) {
 bool cli_tuning_interrupted(void *context) {
     (void)context;
     return cli_interrupted();
+}
+
+int cli_tuning_end(tw_status st, bool interrupted, const tw_diag *diag) {
+    if (st != TW_OK) return cli_fail(diag);
+    if (!interrupted) return CLI_OK;
+    fprintf(stderr, "tilewright: interrupted; the same command goes on where it was\n");
+    return CLI_FAILED;
 }
 
 void cli_tuning_print_campaign(const tw_family *f, const tw_campaign_progress *p, bool json) {

@@ -41,4 +41,8 @@ void cli_tuning_print_trained(const tw_family *f, const tw_trained *t, const cha
 
 bool cli_tuning_interrupted(void *context); /* Tells whether Ctrl-C was pressed. */
 
+/* Returns the exit status of a run that the same command continues after an interruption. Prints the diagnostic of a
+   failure, or that the run was interrupted. */
+int cli_tuning_end(tw_status st, bool interrupted, const tw_diag *diag);
+
 #endif

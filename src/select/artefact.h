@@ -16,11 +16,16 @@ enum {
     TW_ARTEFACT_EXACT = 500000   /* The most exact problems. */
 };
 
+#define TW_ARTEFACT_ERROR 15.0   /* The largest relative error of a fit. */
+#define TW_ARTEFACT_LEAST (-0.9) /* The least correction. */
+#define TW_ARTEFACT_MOST  9.0    /* The largest correction. */
+#define TW_ARTEFACT_FLOOR 0.05   /* Corrections together multiply a time by this at least. */
+
 /* Properties of a macro choice, by which flags leave it out. */
 enum {
-    TW_MACRO_ATOMIC = 1,    /* Atomic sums, whose order differs from run to run. */
+    TW_MACRO_ATOMIC = 1,    /* Sums atomically, in an order that differs from run to run. */
     TW_MACRO_WORKSPACE = 2, /* Needs workspace. */
-    TW_MACRO_VENDOR = 4     /* A vendor's library. */
+    TW_MACRO_VENDOR = 4     /* Calls a vendor's library. */
 };
 
 /* The measured micro choice for an L. It also serves values of L near it. */
@@ -33,19 +38,18 @@ typedef struct tw_artefact_anchor {
 typedef struct tw_artefact_fit {
     float c[4];
     const tw_artefact_anchor *anchors; /* Anchors by ascending L, all different. */
-    int n_anchors;                     /* 0: the wave is unknown, and the fit never predicts. */
+    int n_anchors;                     /* Number of anchors. 0: the wave is unknown, and the fit never predicts. */
     int64_t samples;                   /* Number of samples of the fit. The file keeps at most 65535. */
-    double error; /* Relative half width of the interval that held 9 of 10 residuals. At most 15. */
-    /* What the time has more in a direct artefact, with W waves. Elsewhere these are zeros.
-       waves[0] WL + waves[1] W.
-       The sum over ragged axes k of tail[k] e L + flow[k] e L x / r: e is the empty part of the last of r tiles. */
+    double error; /* Relative half width of the interval that held 9 of 10 residuals. At most TW_ARTEFACT_ERROR. */
+    /* A direct artefact adds to the time, with W waves: waves[0] WL + waves[1] W, and for each ragged axis k
+       tail[k] e L + flow[k] e L x / r, with e the empty part of the last of its r tiles. Elsewhere all are 0. */
     float waves[2];
     float tail[TW_FILL_AXES], flow[TW_FILL_AXES];
 } tw_artefact_fit;
 
 typedef struct tw_artefact_macro {
-    const char *config;  /* Its parameters in words, "by=own tm=64 tn=256". */
-    unsigned properties; /* TW_MACRO_... */
+    const char *config;  /* Parameters of the macro choice in words, "by=own tm=64 tn=256". */
+    unsigned properties; /* Sum of TW_MACRO_... */
     /* Tiles. 0: the axis does not count.
        G is `times` times the product of ceil(problem[a] / grid[a]), L the product of ceil(problem[a] / rounds[a]). */
     int64_t grid[TW_SELECT_AXES], rounds[TW_SELECT_AXES];
@@ -55,15 +59,15 @@ typedef struct tw_artefact_macro {
     int64_t parts[TW_SELECT_AXES]; /* ceil(problem[a] / grid[a]) must be a multiple of it. 0: no such rule. */
     int64_t slots;                 /* Blocks that the device runs at once. */
     const char *const *micros;     /* Words of the micro choices, "span=2048 rows=48". An empty one is fine. */
-    int n_micros;                  /* At least 1. */
-    const tw_artefact_fit *fits;   /* Of waves 1, 2 and so on. The last one is of all waves from its own on. */
-    int n_fits;                    /* 0: nothing is known of this macro choice, and it is never predicted. */
-    /* Times are multiplied by 1 + the correction at a problem + that of its fill, but at least by TW_ARTEFACT_LEAST. */
-    const double *corrections; /* For each node of the lattice, from -0.9 to 9. NULL: zeros. */
+    int n_micros;                  /* Number of micro choices, at least 1. */
+    const tw_artefact_fit *fits;   /* Fits of waves 1, 2 and so on. The last one is of all waves from its own on. */
+    int n_fits;                    /* Number of fits. 0: the macro choice is never predicted. */
+    /* Times are multiplied by 1 plus the correction at the problem plus that of its fill, but by TW_ARTEFACT_FLOOR at
+       least. */
+    const double *corrections; /* Correction at each node of the lattice, from TW_ARTEFACT_LEAST to TW_ARTEFACT_MOST.
+                                  NULL: zeros. */
     const double *fills;       /* TW_FILL_CELLS cells, from -1 to 1. NULL: zeros. Only a direct artefact has them. */
 } tw_artefact_macro;
-
-#define TW_ARTEFACT_LEAST 0.05
 
 /* A problem whose best was measured. */
 typedef struct tw_artefact_exact {
@@ -85,19 +89,18 @@ typedef struct tw_artefact {
     int ragged[TW_FILL_AXES];  /* Axes whose last tile may be ragged, counted from 1. 0: none. */
     const tw_lattice *lattice; /* Nodes of the macro choices' corrections. NULL: there are no corrections. */
     const tw_artefact_macro *macros;
-    int n_macros;                   /* Number, at least 1. */
+    int n_macros;                   /* Number of macro choices, at least 1. */
     const tw_artefact_exact *exact; /* Exact problems in any order, all different. */
     int n_exact;
     int macro, micro; /* The default choice. */
-    /* Macro choices have one fit at most, without a coefficient below 0. A decision computes all predictions at once,
-       where it otherwise reads the fits that bounds leave. */
+    /* True: macro choices have one fit at most, without a coefficient below 0. A decision computes all predictions at
+       once. False: a decision reads the fits that bounds leave. */
     bool direct;
 } tw_artefact;
 
-/* Writes an artefact beside `path` and renames it. In the wave and between the anchors of a
-   fit predictions from the file are within 0.1 % of its own. Corrections are stored in 8 bits of the macro choice's
-   largest.
-   TW_ERR_USAGE: something in it is out of range, which the message names. TW_ERR_IO. TW_ERR_MEMORY. */
+/* Writes an artefact beside `path` and renames it. In the wave and between the anchors of a fit, predictions from the
+   file are within 0.1 % of the fit's. Corrections are stored in 8 bits, as multiples of a 127th of the macro choice's
+   largest. TW_ERR_USAGE: something in it is out of range, which the message names. TW_ERR_IO. TW_ERR_MEMORY. */
 tw_status tw_artefact_write(const tw_artefact *a, const char *path, tw_diag *diag);
 
 #endif

@@ -51,7 +51,7 @@ static tw_status check_fit(const tw_artefact_macro *m, int i, int number, tw_dia
     const tw_artefact_fit *f = &m->fits[number];
     for (int k = 0; k < 4; k++)
         if (!isfinite(f->c[k])) return wrong(diag, i, "a coefficient is not finite");
-    if (!(f->error >= 0 && f->error <= 15)) return wrong(diag, i, "an error is out of range");
+    if (!(f->error >= 0 && f->error <= TW_ARTEFACT_ERROR)) return wrong(diag, i, "an error is out of range");
     if (f->samples < 0) return wrong(diag, i, "a number of samples is negative");
     if (f->n_anchors < 0) return wrong(diag, i, "a number of anchors is negative");
     for (int k = 0; k < f->n_anchors; k++) {
@@ -130,7 +130,8 @@ static tw_status check_corrections(const tw_artefact *a, int i, tw_diag *diag) {
     if (!r) return TW_OK;
     if (!a->lattice) return wrong(diag, i, "it has corrections, but there is no lattice");
     for (int k = 0; k < tw_lattice_count(a->lattice, a->n_axes); k++)
-        if (!(r[k] >= -0.9 && r[k] <= 9)) return wrong(diag, i, "a correction is out of range");
+        if (!(r[k] >= TW_ARTEFACT_LEAST && r[k] <= TW_ARTEFACT_MOST))
+            return wrong(diag, i, "a correction is out of range");
     return TW_OK;
 }
 

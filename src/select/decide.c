@@ -46,7 +46,8 @@ bool select_allows(const select_view *v, const select_problem *p, int macro) {
     return select_why_not(v, p, macro) == SELECT_ALLOWED;
 }
 
-/* Whether each set of properties and each rule is allowed. A macro choice is allowed if both of its own are. */
+/* Verdicts on each set of properties and on each rule: true if it is allowed. A macro choice is allowed if both of its
+   own are. */
 typedef struct verdicts {
     bool property[1 << SELECT_RULE];
     bool rule[SELECT_RULES];
@@ -135,7 +136,7 @@ float select_factor(const select_view *v, const select_corners *c, int macro) {
     return select_correction((uint16_t)select_item(&v->columns[COLUMN_STEP], macro), (int16_t)sum);
 }
 
-/* A macro choice whose time may be the least, and where the record is that tells. */
+/* A macro choice whose time may be the least. */
 typedef struct candidate {
     int macro, fit;
     float low;     /* The lower bound of its time. */
@@ -183,7 +184,7 @@ static double time_of(const select_view *v, int macro, const select_record *r, c
                       double factor) {
     if (!v->terms) return select_time(r, s->x - fit, s->rounds) * factor;
     const double waves = ceil(s->x);
-    if (v->fills) factor = fmax(factor + fill_of(&v->fills[macro], s, waves), TW_ARTEFACT_LEAST);
+    if (v->fills) factor = fmax(factor + fill_of(&v->fills[macro], s, waves), TW_ARTEFACT_FLOOR);
     return select_direct(v->terms + macro, v->terms_pitch, s, waves) * factor;
 }
 

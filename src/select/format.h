@@ -48,7 +48,7 @@ enum {
     COLUMN_ROUNDS = COLUMN_GRID + TW_SELECT_AXES,  /* Tiles of L, a column for each axis. 0: the axis does not count. */
     COLUMN_BOUND = COLUMN_ROUNDS + TW_SELECT_AXES, /* The lower bound's coefficients of wL, w, L and 1, as bf16. */
     COLUMN_RATIO = COLUMN_BOUND + 4,               /* The upper bound divided by the lower one, as bf16. */
-    COLUMN_STEP,                                   /* What corrections are multiples of, as bf16. */
+    COLUMN_STEP,                                   /* The unit of corrections, as bf16. */
     COLUMNS,
     /* A direct artefact has no lower bounds of times. These columns are in their place. */
     COLUMN_LOW = COLUMN_BOUND, /* A number below all corrections of fills, as bf16. */
@@ -72,7 +72,8 @@ typedef struct select_header {
     uint32_t buckets;      /* A power of two, at least 2 * exact. 0: there are no exact problems. */
     uint32_t macro, micro; /* The default. */
     float least, most;     /* The values of L between which the bounds hold. */
-    uint32_t first_at;     /* Where each macro choice's first record's number is, in 32 bits. 0: all have as many. */
+    uint32_t first_at;     /* Place of the number of each macro choice's first record, 32 bits each. 0: all have as many
+                              records. */
     uint32_t records_at;   /* Records, by macro choice and wave. */
     uint32_t macros_at;    /* A select_macro for each macro choice. */
     uint32_t rules_at;     /* A select_rule for each rule. */

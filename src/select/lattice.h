@@ -12,7 +12,7 @@ enum {
     TW_LATTICE_ALL = 4096,   /* The most nodes of a lattice. */
     TW_LATTICE_CORNERS = 16, /* The most nodes around a problem: at most four axes have more than one node. */
     TW_LATTICE_AXES = 4,
-    TW_LATTICE_UNITS = 128 /* What the weights of the nodes around a problem sum up to. */
+    TW_LATTICE_UNITS = 128 /* Sum of the weights of the nodes around a problem. */
 };
 
 typedef struct tw_lattice {

@@ -90,7 +90,7 @@ static void scale(const select_view *v, int from, int n, select_scan *restrict s
         return;
     }
     const uint16_t *restrict below = lows->each + from, *restrict above = highs->each + from;
-    const float least = (float)TW_ARTEFACT_LEAST;
+    const float least = (float)TW_ARTEFACT_FLOOR;
     for (int i = 0; i < n; i++) {
         const float most = factor[i] + tw_bf16_to_f32(above[i]), some = factor[i] + tw_bf16_to_f32(below[i]);
         low[i] *= some > least ? some : least;

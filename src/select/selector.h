@@ -26,7 +26,7 @@ typedef void select_scan_fn(const select_view *v, const float *axes, const selec
 /* The parts of a mapped file. */
 struct select_view {
     const unsigned char *data;
-    const unsigned char *hot; /* The columns. */
+    const unsigned char *hot; /* Where the columns begin. */
     int hot_lines;            /* Cache lines of the columns, at most SELECT_HOT. */
     int axes, macros;
     uint32_t shrinks;  /* Bit a: blocks divide axis a equally. */
@@ -39,10 +39,10 @@ struct select_view {
     size_t terms_pitch;
     const select_fill *fills; /* Corrections of fills. NULL: there are none. */
     int ragged[TW_FILL_AXES]; /* Ragged axes, from 0. -1: none. */
-    const uint32_t *first;    /* NULL: the number of fits is the same for all. */
+    const uint32_t *first;    /* Number of each macro choice's first record. NULL: all have as many fits. */
     const uint32_t *records;
     uint32_t record_words;
-    const select_macro *tails;
+    const select_macro *tails; /* The data of each macro choice that predictions do not need. */
     const select_rule *rules;
     int n_rules;
     const uint16_t *samples;
@@ -56,7 +56,7 @@ struct select_view {
 /* Sets the view of a file whose header was checked. */
 void select_view_of(select_view *v, const unsigned char *data);
 
-/* Checks a whole file. Reading one that passes by its view is safe. */
+/* Checks a whole file. A file that passes is safe to read through its view. */
 tw_status select_verify(const unsigned char *data, size_t size, const char *path, tw_diag *diag);
 
 /* Tells whether `text` is UTF-8 whose terminating 0 is within `room` bytes. */
@@ -65,7 +65,7 @@ bool select_is_text(const void *text, size_t room);
 /* Tells whether a lattice is one that corrections can have: over `axes` axes, with finite ends. */
 bool select_is_lattice(const tw_lattice *l, int axes);
 
-/* Computes the checksum of a file, whatever it has for one. */
+/* Computes the checksum that a file must have. The field of the file's own checksum does not count. */
 void select_checksum(const unsigned char *data, size_t size, uint64_t sum[2]);
 
 struct tw_selector {
@@ -112,27 +112,27 @@ enum { SELECT_ROWS = 4 /* Rows of corrections that are summed at once. */ };
 
 /* The nodes of the lattice around a problem, a multiple of SELECT_ROWS. Those that fill it up have no weight. */
 struct select_corners {
-    int n; /* 0: there is no lattice. */
+    int n; /* Number of nodes. 0: there is no lattice. */
     uint32_t node[TW_LATTICE_CORNERS];
-    int16_t weight[TW_LATTICE_CORNERS]; /* In units of 1 / TW_LATTICE_UNITS. */
+    int16_t weight[TW_LATTICE_CORNERS]; /* Weight of each node, in units of 1 / TW_LATTICE_UNITS. */
 };
 
-/* What macro choices make of a problem, a block of them at a time. */
+/* G, L and bounds of the time of a block of macro choices, for a problem. */
 struct select_scan {
     float grid[SELECT_BLOCK];   /* G. Exact if it is below SELECT_EXACT, and above that if it is above. */
     float rounds[SELECT_BLOCK]; /* L, likewise. Where an axis shrinks it is rounded. */
     float low[SELECT_BLOCK];    /* A lower bound of the time. 0: there is none. */
     float high[SELECT_BLOCK];   /* An upper bound. Infinity: there is none. */
-    float factor[SELECT_BLOCK]; /* What corrections multiply times by. Bounds are multiplied already. */
+    float factor[SELECT_BLOCK]; /* Factor by which corrections multiply the time. The bounds include it. */
 };
 
 /* Fills in `s` for macro choices `from` to from + n - 1, n at most SELECT_BLOCK. */
 select_scan_fn select_scan_c, select_scan_avx2;
-select_scan_fn *select_scan_best(void); /* The fastest that this processor can run. */
+select_scan_fn *select_scan_best(void); /* Returns the fastest scan that this processor can run. */
 
 /* Finds the nodes around a problem. */
 void select_find_corners(const select_view *v, const float *axes, select_corners *c);
-/* Returns what corrections multiply the time of a macro choice by. */
+/* Returns the factor by which corrections multiply the time of a macro choice. */
 float select_factor(const select_view *v, const select_corners *c, int macro);
 
 /* Computes what a macro choice makes of a problem. G and L are exact if they are below 2^53 and no axis shrinks. */

@@ -3,14 +3,14 @@
 
 #include <string.h>
 
-/* Returns the index of an axis. -1: there is none of this name. */
+/* Returns the index of an axis. -1: no axis has this name. */
 static int find_axis(const char *const *axes, int n_axes, const char *name, size_t length) {
     for (int a = 0; a < n_axes; a++)
         if (strlen(axes[a]) == length && !memcmp(axes[a], name, length)) return a;
     return -1;
 }
 
-/* Returns the number of `n` digits. 0: it is none from 1 to TW_SELECT_MOST. */
+/* Returns the number that `n` digits spell. 0: they spell no number from 1 to TW_SELECT_MOST. */
 static int64_t read_number(const char *digits, size_t n) {
     int64_t value = 0;
     for (size_t i = 0; i < n; i++) {

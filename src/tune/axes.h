@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Problems in words, an axis each. */
+/* Reads problems from words, each of which gives the value of one axis. */
 #ifndef TW_TUNE_AXES_H
 #define TW_TUNE_AXES_H
 

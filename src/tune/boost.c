@@ -16,17 +16,18 @@ enum { COLUMNS = 255, NODES = 1 << 24 /* The most nodes of a tree. */ };
 
 /* A node of a tree. */
 typedef struct node {
-    float at; /* A split: rows whose value is below it go left, to node `left`, others to the next one. A leaf: what
-                 it adds. */
+    /* Of a split: the threshold. Rows with a smaller value go to node `left`, others to the node after it. Of a leaf:
+       the value that the leaf adds to a prediction. */
+    float at;
     uint32_t left; /* Index of the left child in the tree times 256, plus the column of the split. 0: a leaf. */
 } node;
 
 struct tw_boost {
     tw_arena arena;
-    double mean; /* What the trees' sum is added to. */
-    int n, columns;
-    node **trees; /* [n] */
-    int64_t nodes;
+    double mean;    /* Mean of y in training, to which the trees' sum is added. */
+    int n, columns; /* Number of trees, and of columns of a row. */
+    node **trees;   /* [n]: the nodes of each tree, its root first. */
+    int64_t nodes;  /* Number of nodes of all trees. */
 };
 
 /* ---- prediction */
@@ -75,8 +76,8 @@ static json_int_t whole(const json_t *array, size_t i) {
     return json_is_integer(v) ? json_integer_value(v) : -2;
 }
 
-/* Copies a tree with the children of each node side by side. `from` has room for a number per node. False: it is no
-   tree. */
+/* Copies a tree with the children of each node side by side. `from` has room for a number per node. False: the
+   arrays are no tree. */
 static bool copy_tree(const written *w, int columns, node *to, size_t *from) {
     size_t n = 1;
     from[0] = 0;
@@ -144,7 +145,7 @@ void tw_boost_free(tw_boost *b) {
 
 /* ---- training */
 
-/* What is used of XGBoost's interface for C, of versions from 1.6. Functions return 0, or -1 after a failure. */
+/* The used functions of XGBoost's C interface, which versions from 1.6 have. They return 0, or -1 after a failure. */
 typedef struct xgboost {
     void *library;
     const char *(*last_error)(void);
@@ -210,7 +211,7 @@ static tw_status set_options(const xgboost *x, void *booster, const tw_boost_opt
     return TW_OK;
 }
 
-/* Writes the rows to learn from. Returns their number. */
+/* Copies the rows that are not held to x, and their y, less the mean, to y. Returns the number of rows. */
 static int gather(const tw_table *t, float *x, float *y, double *mean) {
     const size_t columns = (size_t)t->columns;
     int n = 0;

@@ -8,11 +8,11 @@
 
 typedef struct tw_boost_options {
     int trees, depth;    /* Number of trees, and the most splits from a tree's root to a leaf. */
-    double rate;         /* What each tree's leaves are multiplied by. */
+    double rate;         /* Learning rate: each tree's leaves are multiplied by it. */
     double subsample;    /* Share of the rows that each tree learns from. */
-    int threads;         /* 0: every core. */
+    int threads;         /* Number of threads. 0: every core. */
     uint64_t seed;       /* Seed of the rows of each tree. */
-    const char *library; /* File of the library. NULL: the usual names. */
+    const char *library; /* Path of the library. NULL: its usual names are tried. */
 } tw_boost_options;
 
 typedef struct tw_boost tw_boost;
@@ -28,7 +28,7 @@ int64_t tw_boost_nodes(const tw_boost *b); /* Number of nodes of all trees. */
 int64_t tw_boost_bytes(const tw_boost *b); /* Size of the nodes and of the trees' list. */
 
 /* Reads trees from XGBoost's JSON, `size` bytes. `columns` is the number of columns of rows. The caller frees *out.
-   TW_ERR_FORMAT: it is no such model, or its nodes are no trees. */
+   TW_ERR_FORMAT: the text is no such model, or its nodes form no trees. */
 tw_status tw_boost_read(tw_boost **out, const char *json, size_t size, int columns, tw_diag *diag);
 
 #endif

@@ -11,15 +11,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TEXT = 400 };
-
 /* ---- measuring */
 
 typedef struct keeping {
     const tw_family *f;
     tw_store *store;
     const char *name, *phase;
-    char problem[TEXT], protocol[TEXT];
+    char problem[TW_FAMILY_WORDS], protocol[TW_FAMILY_WORDS];
     double work;
     const char *const *configs; /* Configurations of the current call. */
     bool (*interrupted)(void *context);
@@ -29,7 +27,7 @@ typedef struct keeping {
 
 static tw_status keep(void *context, const tw_measured *m, tw_diag *diag) {
     keeping *k = context;
-    char key[3 * TEXT];
+    char key[3 * TW_FAMILY_WORDS];
     tw_trials_key(key, sizeof key, k->name, k->phase, k->problem, k->configs[m->candidate]);
     const tw_measurement one = {.key = key,
                                 .environment = k->f->environment,
@@ -75,7 +73,7 @@ tw_status tw_campaign_measure(const tw_family *f, tw_store *s, const char *name,
     tw_family_print(f, problem, k.problem, sizeof k.problem);
     snprintf(k.protocol, sizeof k.protocol, "samples=%d warmups=%d %s", p->samples, p->warmups, f->protocol);
     for (int i = 0; i < n && st == TW_OK; i++) {
-        char key[3 * TEXT];
+        char key[3 * TW_FAMILY_WORDS];
         bool has;
         tw_trials_key(key, sizeof key, name, phase, k.problem, configs[i]);
         st = tw_store_has(s, key, &has, diag);
@@ -100,9 +98,9 @@ typedef struct running {
     const tw_campaign_options *o;
     int64_t began;
     tw_campaign_progress progress;
-    bool *keep, *likes;   /* Results of tw_campaign_learn. */
-    char (*texts)[TEXT];  /* Room for the configurations of a job. */
-    const char **configs; /* Configurations of the current job. */
+    bool *keep, *likes;             /* Results of tw_campaign_learn. */
+    char (*texts)[TW_FAMILY_WORDS]; /* Room for the configurations of a job. */
+    const char **configs;           /* Configurations of the current job. */
     int n;
 } running;
 
@@ -121,7 +119,7 @@ static bool is_over(running *r) {
 }
 
 static void add_config(running *r, int macro, int micro) {
-    tw_family_config(r->f, macro, micro, r->texts[r->n], TEXT);
+    tw_family_config(r->f, macro, micro, r->texts[r->n], TW_FAMILY_WORDS);
     r->configs[r->n] = r->texts[r->n];
     r->n++;
 }
@@ -262,11 +260,10 @@ static tw_status run_jobs(running *r, const tw_campaign_job *jobs, int64_t n, bo
 static tw_status run_points(running *r, tw_diag *diag) {
     tw_campaign_job *jobs = NULL;
     int64_t n = 0;
-    tw_status st = TW_OK;
-    if (st == TW_OK && !r->progress.cut) st = tw_campaign_learn(r->f, r->store, r->o, r->keep, r->likes, diag);
-    if (st == TW_OK && !r->progress.cut) st = tw_campaign_plan(r->f, r->o, r->keep, &jobs, &n, diag);
+    tw_status st = tw_campaign_learn(r->f, r->store, r->o, r->keep, r->likes, diag);
+    if (st == TW_OK) st = tw_campaign_plan(r->f, r->o, r->keep, &jobs, &n, diag);
     r->progress.planned += n;
-    if (st == TW_OK && !r->progress.cut) st = run_jobs(r, jobs, n, true, diag);
+    if (st == TW_OK) st = run_jobs(r, jobs, n, true, diag);
     if (st == TW_OK && !r->progress.cut) st = tw_campaign_learn(r->f, r->store, r->o, r->keep, r->likes, diag);
     if (st == TW_OK && !r->progress.cut) st = run_jobs(r, jobs, n, false, diag);
     free(jobs);
@@ -284,16 +281,14 @@ tw_status tw_campaign_run(const tw_family *f, tw_store *s, const tw_campaign_opt
                           tw_diag *diag) {
     running r = {.f = f, .store = s, .o = o, .began = tw_now_ns()};
     int most = 0;
-    if (o->waves && !tw_campaign_has_points(f))
-        return tw_fail(diag, TW_ERR_USAGE,
-                       "%s has no points by waves, which need tiles of rows, columns and rounds on three axes",
-                       f->name);
+    tw_status st = o->waves ? tw_campaign_check_points(f, diag) : TW_OK;
+    if (st != TW_OK) return st;
     for (int m = 0; m < f->n_macros; m++) most += f->macros[m].n_micros;
     r.keep = calloc((size_t)f->n_macros + 1, sizeof *r.keep);
     r.likes = calloc(((size_t)f->n_macros + 1) * TW_ARTEFACT_MICROS, sizeof *r.likes);
     r.texts = malloc(((size_t)most + 1) * sizeof *r.texts);
     r.configs = malloc(((size_t)most + 1) * sizeof *r.configs);
-    tw_status st = r.keep && r.likes && r.texts && r.configs ? run_phases(&r, diag) : tw_fail_memory(diag);
+    st = r.keep && r.likes && r.texts && r.configs ? run_phases(&r, diag) : tw_fail_memory(diag);
     free(r.keep);
     free(r.likes);
     free(r.texts);

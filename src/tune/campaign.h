@@ -20,23 +20,24 @@ typedef struct tw_campaign_progress {
 } tw_campaign_progress;
 
 typedef struct tw_campaign_options {
-    const char *name; /* Begins the keys of its measurements. */
-    double seconds;   /* Budget. 0: no limit. */
-    int64_t most;     /* Configurations to measure at most. 0: no limit. */
-    int screens;      /* Random problems that all macro choices are screened with. 0: all macro choices are kept. */
-    bool thorough;    /* They are screened in all micro choices, not in the first alone. */
-    double slow; /* A macro choice is kept if it takes at most so many times the fastest one's time on one of them. */
-    int cover;   /* Configurations of the second phase. 0: there is no such phase. */
-    int spread;  /* Problems of the second phase. */
-    int waves, parts; /* Each of so many first waves has so many grids. 0 waves: there are no points. */
-    int far;          /* Grids of later waves, each half as large again as the one before. */
-    int rounds;       /* Values of L, at least 1. */
-    int micros;       /* Micro choices that are measured at all points. The others are measured at corners. 0: all. */
-    int samples;      /* Samples of a configuration, at least 1. One more is thrown away before them. */
-    uint64_t seed;    /* Decides the order of jobs. Processes of different seeds meet rarely. */
-    bool (*interrupted)(void *context);                                    /* NULL: nothing interrupts. */
-    void (*progress)(void *context, const tw_campaign_progress *progress); /* Told after each job. May be NULL. */
-    void *context;                                                         /* Passed to both. */
+    const char *name; /* Name of the campaign, with which the keys of its measurements begin. */
+    double seconds;   /* Budget in seconds. 0: no limit. */
+    int64_t most;     /* The most configurations to measure. 0: no limit. */
+    int screens;      /* Number of random problems for screening. 0: all macro choices are kept. */
+    bool thorough;    /* True: screening measures all micro choices. False: the first of each macro choice alone. */
+    double slow; /* A macro choice is kept if it takes at most so many times the least time on a screened problem. */
+    int cover;   /* Number of configurations of the second phase. 0: there is no such phase. */
+    int spread;  /* Number of problems of the second phase. */
+    int waves,
+        parts;     /* Number of first waves with points, and of grids in each of them. 0 waves: there are no points. */
+    int far;       /* Number of grids in later waves, each half as large again as the one before. */
+    int rounds;    /* Number of values of L, at least 1. */
+    int micros;    /* Number of micro choices that are measured at points, the best ones at corners. 0: all. */
+    int samples;   /* Number of samples of a configuration, at least 1. One more is thrown away before them. */
+    uint64_t seed; /* Seed of the order of jobs. Processes with different seeds rarely meet at a job. */
+    bool (*interrupted)(void *context); /* Returns true to end the run. May be NULL. */
+    void (*progress)(void *context, const tw_campaign_progress *progress); /* Called after each job. May be NULL. */
+    void *context;                                                         /* Passed to both functions. */
 } tw_campaign_options;
 
 /* The share of `seconds` after which screening ends if the spread phase follows it. */
@@ -49,15 +50,16 @@ typedef struct tw_campaign_options {
       (tune/cover.h).
    3. Corners: the smallest and the largest grid of each kept macro choice with the least and the most rounds, in all
       micro choices.
-   4. Points: waves and rounds between the corners, in the micro choices that were best at the corners. */
+   4. Points: waves and rounds between the corners, in the micro choices that were best at the corners.
+   Corners and points are the jobs of tw_campaign_plan. */
 tw_status tw_campaign_run(const tw_family *f, tw_store *s, const tw_campaign_options *o, tw_campaign_progress *out,
                           tw_diag *diag);
 
 /* ---- the plan */
 
 typedef struct tw_campaign_job {
-    int macro; /* The macro choice. */
-    bool corner;
+    int macro;   /* Index of the macro choice that the job measures. */
+    bool corner; /* True: the job is one of the macro choice's corners. */
     int64_t problem[TW_SELECT_AXES];
 } tw_campaign_job;
 
@@ -68,9 +70,9 @@ typedef struct tw_campaign_job {
 tw_status tw_campaign_plan(const tw_family *f, const tw_campaign_options *o, const bool *keep, tw_campaign_job **jobs,
                            int64_t *n, tw_diag *diag);
 
-/* Tells whether a family has wave-aware jobs: rows, columns and rounds are its three axes, and each macro choice has
-   tiles of all of them. */
-bool tw_campaign_has_points(const tw_family *f);
+/* Checks that a family has wave-aware jobs: rows, columns and rounds are its three axes, and each macro choice has
+   tiles of all of them. TW_ERR_USAGE: it has none. */
+tw_status tw_campaign_check_points(const tw_family *f, tw_diag *diag);
 
 /* Evaluates the phases that the store has. keep[i] tells whether macro choice i is kept; one without measurements is.
    likes[i * TW_ARTEFACT_MICROS + j] tells whether micro choice j of macro choice i is among the best at the points so

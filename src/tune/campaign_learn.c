@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The evaluation of a campaign's earlier phases. */
+/* Finds from a campaign's earlier phases the macro and micro choices that its later phases measure. */
 #include "tune/campaign.h"
 
 #include "tune/trials.h"

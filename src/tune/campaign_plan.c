@@ -126,11 +126,14 @@ static tw_status take_turns(const planning *p, tw_campaign_job **out, tw_diag *d
     return mixed ? TW_OK : tw_fail_memory(diag);
 }
 
-bool tw_campaign_has_points(const tw_family *f) {
+tw_status tw_campaign_check_points(const tw_family *f, tw_diag *diag) {
     bool good = f->n_axes == 3 && f->rows != f->columns && f->columns != f->loops && f->rows != f->loops;
     for (int m = 0; m < f->n_macros && good; m++)
         good = f->macros[m].grid[f->rows] && f->macros[m].grid[f->columns] && f->macros[m].rounds[f->loops];
-    return good;
+    return good ? TW_OK
+                : tw_fail(diag, TW_ERR_USAGE,
+                          "%s has no points by waves, which need tiles of rows, columns and rounds on three axes",
+                          f->name);
 }
 
 tw_status tw_campaign_plan(const tw_family *f, const tw_campaign_options *o, const bool *keep, tw_campaign_job **jobs,
@@ -139,10 +142,8 @@ tw_status tw_campaign_plan(const tw_family *f, const tw_campaign_options *o, con
     *n = 0;
     if (o->waves < 1 || o->parts < 1 || o->rounds < 1 || o->far < 0)
         return tw_fail(diag, TW_ERR_USAGE, "a campaign needs at least a wave, a part and a number of rounds");
-    if (!tw_campaign_has_points(f))
-        return tw_fail(diag, TW_ERR_USAGE,
-                       "%s has no points by waves, which need tiles of rows, columns and rounds on three axes",
-                       f->name);
+    const tw_status checked = tw_campaign_check_points(f, diag);
+    if (checked != TW_OK) return checked;
     planning p = {.f = f, .o = o};
     tw_wave_point *points = calloc((size_t)o->waves * (size_t)o->parts + (size_t)o->far, sizeof *points);
     int64_t *rounds = calloc((size_t)o->rounds, sizeof *rounds);

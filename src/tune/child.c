@@ -23,11 +23,11 @@ enum { TICK_MS = 100, CHUNK = 1 << 16 };
 
 struct tw_child {
     pid_t pid;
-    int fd;       /* Both directions. */
-    bool ended;   /* The process has ended. It is not reaped before tw_child_end. */
-    int code;     /* Of waitid: CLD_EXITED, or how a signal ended it. */
-    int status;   /* Exit status or signal. */
-    bool closed;  /* Nothing more can be received. */
+    int fd;       /* Socket to the child's standard input and output. */
+    bool ended;   /* True: the process has ended. It is not reaped before tw_child_end. */
+    int code;     /* si_code of waitid: CLD_EXITED, or how a signal ended the process. */
+    int status;   /* Exit status, or number of the signal. */
+    bool closed;  /* True: nothing more can be received. */
     tw_buf out;   /* Bytes to send. */
     tw_buf in;    /* Received bytes. */
     size_t given; /* Bytes of `in` that belong to the line of the last call. */
@@ -104,7 +104,7 @@ static bool wait_for_end(tw_child *c, double seconds) {
     return c->ended;
 }
 
-/* Sends what can be sent. A child that reads no more is noticed by what it does not answer. */
+/* Sends as many queued bytes as the socket takes. A child that reads no more is noticed by missing answers. */
 static void push(tw_child *c) {
     while (c->out.size) {
         const ssize_t n = send(c->fd, c->out.data, c->out.size, MSG_NOSIGNAL);
@@ -118,7 +118,7 @@ static void push(tw_child *c) {
     }
 }
 
-/* Receives what is there. False: out of memory. */
+/* Receives the bytes that are there, without waiting. False: out of memory. */
 static bool pull(tw_child *c) {
     char chunk[CHUNK];
     while (c->in.size <= TW_CHILD_LINE) {
@@ -134,7 +134,7 @@ static bool pull(tw_child *c) {
     return true;
 }
 
-/* Gives the first whole line of what was received. */
+/* Finds the first whole line of the received bytes. False: there is none. */
 static bool give_line(tw_child *c, const char **line, size_t *size) {
     char *end = c->in.size ? memchr(c->in.data, '\n', c->in.size) : NULL;
     if (!end || end - c->in.data > TW_CHILD_LINE) return false;
@@ -190,7 +190,7 @@ void tw_child_end(tw_child *c, double grace) {
         kill(-c->pid, SIGTERM);
         wait_for_end(c, 1);
     }
-    /* Also what the process left behind. */
+    /* Processes that the child left behind end, too. */
     kill(-c->pid, SIGKILL);
     while (waitpid(c->pid, NULL, 0) < 0 && errno == EINTR) continue;
     tw_buf_free(&c->out);

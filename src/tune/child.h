@@ -15,10 +15,10 @@ enum { TW_CHILD_LINE = 1 << 20 /* The most bytes of a line that is received. */ 
    ends the child. TW_ERR_IO: the command cannot be run. */
 tw_status tw_child_start(tw_child **out, const char *const *argv, const char *folder, tw_diag *diag);
 
-/* What waiting for a line came to. */
+/* The result of waiting for a line. */
 typedef enum tw_child_event {
-    TW_CHILD_SAID,       /* There is a line. */
-    TW_CHILD_SILENT,     /* There was none in time. */
+    TW_CHILD_SAID,       /* A line came. */
+    TW_CHILD_SILENT,     /* No line came in time. */
     TW_CHILD_ENDED,      /* The child has ended, or closed its standard output. */
     TW_CHILD_LONG,       /* A line has more than TW_CHILD_LINE bytes. */
     TW_CHILD_INTERRUPTED /* `interrupted` returned true. */

@@ -14,7 +14,7 @@ typedef struct covering {
     const tw_family *f;
     const tw_trial_list *trials;
     int *first;    /* [macro]: number of the macro choice's first configuration. */
-    tw_choice *of; /* [configuration]: the configuration's choices. */
+    tw_choice *of; /* [configuration]: macro and micro choice of the configuration. */
     double *worth; /* [trial]: logarithm of the least time of the trial's problem divided by the trial's time. */
     int *problem;  /* [trial]: number of the trial's problem. */
     double *best;  /* [problem]: largest worth of this round's picks. */
@@ -106,4 +106,25 @@ tw_status tw_cover(const tw_family *f, const tw_trial_list *trials, int most, tw
     free(c.gain);
     free(c.picked);
     return good ? TW_OK : tw_fail_memory(diag);
+}
+
+static bool is_vendor(const tw_family *f, int macro) {
+    return f->macros[macro].properties & TW_MACRO_VENDOR;
+}
+
+tw_status tw_cover_stored(const tw_family *f, tw_store *s, int most, tw_choice **out, int *n, tw_diag *diag) {
+    tw_trials t;
+    size_t vendors = 0;
+    *n = 0;
+    for (int m = 0; m < f->n_macros; m++) vendors += is_vendor(f, m) ? (size_t)f->macros[m].n_micros : 0;
+    *out = calloc((size_t)most + vendors + 1, sizeof **out);
+    if (!*out) return tw_fail_memory(diag);
+    tw_status st = tw_trials_read(&t, f, s, NULL, diag);
+    if (st != TW_OK) return st;
+    if (!t.screens.n) st = tw_fail(diag, TW_ERR_USAGE, "the store has no screened problems of %s", f->name);
+    if (st == TW_OK) st = tw_cover(f, &t.screens, most, *out, n, diag);
+    tw_trials_free(&t);
+    for (int m = 0; m < f->n_macros && st == TW_OK; m++)
+        for (int i = 0; is_vendor(f, m) && i < f->macros[m].n_micros; i++) (*out)[(*n)++] = (tw_choice){m, i};
+    return st;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Covers: few configurations one of which is near the fastest for each problem. */
+/* A cover is a small set of configurations that has one near the fastest for each problem. */
 #ifndef TW_TUNE_COVER_H
 #define TW_TUNE_COVER_H
 
@@ -16,5 +16,10 @@ typedef struct tw_choice {
    that problems get several good choices. `trials` are in the order of tw_trials_by_problem. out[] has room for `most`;
    *n is the number of picks. */
 tw_status tw_cover(const tw_family *f, const tw_trial_list *trials, int most, tw_choice *out, int *n, tw_diag *diag);
+
+/* Lists the configurations among which oracles are looked for if all would be too many: at most `most` that cover the
+   problems that campaigns of the store screened, then those of vendors. The caller frees *out, also after a failure.
+   TW_ERR_USAGE: the store has no screened problems. */
+tw_status tw_cover_stored(const tw_family *f, tw_store *s, int most, tw_choice **out, int *n, tw_diag *diag);
 
 #endif

@@ -44,7 +44,7 @@ static tw_artefact_fit fit_of(const tw_spline_config *c, double slots, const tw_
                              .anchors = anchors,
                              .n_anchors = n_anchors,
                              .samples = c->samples,
-                             .error = fmin(c->error, 15)};
+                             .error = fmin(c->error, TW_ARTEFACT_ERROR)};
 }
 
 /* Finds the least and the largest L of usual problems. Returns their number. */

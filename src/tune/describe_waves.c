@@ -6,9 +6,9 @@
 
 #include <math.h>
 
-/* A fit, and what is needed to say how far it is off. */
+/* The errors of a fit. */
 typedef struct judged {
-    double *errors; /* Relative residuals of its samples, in ascending order. */
+    double *errors; /* [n]: relative residuals of the fit's samples, in ascending order. NULL: out of memory. */
     int n;
 } judged;
 
@@ -36,7 +36,7 @@ static judged judge(describing *w, int macro, int64_t first, int64_t last) {
         const double time = tw_wave_time(w->m, macro, s->grid, s->loops);
         if (isfinite(time)) j.errors[j.n++] = fabs(time / s->time - 1);
     }
-    if (j.errors) tw_stats_of(j.errors, (size_t)j.n);
+    if (j.errors) tw_stats_sort(j.errors, (size_t)j.n);
     return j;
 }
 
@@ -59,7 +59,7 @@ static tw_artefact_fit describe_fit(describing *w, int macro, int i, int64_t fir
     /* Points have whole tiles, and with them whole numbers of rounds. */
     for (int a = 0; a < v.anchors && anchors; a++)
         anchors[a] = (tw_artefact_anchor){(int64_t)(v.rounds[a] + 0.5), v.micros[a]};
-    if (j.n) out.error = fmin(j.errors[(j.n - 1) * 9 / 10], 15);
+    if (j.n) out.error = fmin(j.errors[(j.n - 1) * 9 / 10], TW_ARTEFACT_ERROR);
     return out;
 }
 

@@ -12,23 +12,22 @@
 #include <string.h>
 
 enum {
-    TEXT = 400,
-    FINALISTS = 5 /* Of the own and of the vendors' each. */,
-    FINAL_SAMPLES = 9,
-    CLOSE_SAMPLES = 3,
-    TRIES = 1000 /* Draws for a problem. */
+    FINALISTS = 5,     /* The most finalists of our own, and as many of vendors'. */
+    FINAL_SAMPLES = 9, /* Samples of a finalist. */
+    CLOSE_SAMPLES = 3, /* Samples of a configuration that is near the fastest. */
+    TRIES = 1000       /* The most problems that are drawn to find one that is not left out. */
 };
-/* What a sample may be above the least one to be looked at again. */
+/* A configuration is near the fastest if its first sample is at most so many times the least one. */
 static const double CLOSE = 1.5;
 
 /* A configuration and its latest measurement. */
 typedef struct entry {
-    char config[TEXT];
-    bool vendor;      /* It is a vendor's. */
-    tw_status status; /* Of its latest measurement. */
-    bool wrong;       /* A result was wrong in any measurement. It has no time then. */
-    double time;      /* Time of its latest measurement by tw_family_time. 0: none. */
-    double low, high; /* 10th and 90th percentile of its latest measurement. */
+    char config[TW_FAMILY_WORDS];
+    bool vendor;      /* True: a vendor computes it. */
+    tw_status status; /* Result of the latest measurement. */
+    bool wrong;       /* True: a result was wrong in any measurement. The configuration has no time then. */
+    double time;      /* Time of the latest measurement by tw_family_time. 0: there is none. */
+    double low, high; /* 10th and 90th percentile of the latest measurement's samples. */
 } entry;
 
 typedef struct evaluating {
@@ -40,7 +39,7 @@ typedef struct evaluating {
     int n, room;
     int legal;         /* Number of legal configurations, among which the oracle is. */
     const char *stage; /* Phase of the current measurements. */
-    bool cut;
+    bool cut;          /* True: the evaluation was interrupted. */
 } evaluating;
 
 static entry *find(const evaluating *e, const char *config) {
@@ -57,7 +56,7 @@ static entry *add(evaluating *e, const char *config) {
     if (!entries) return NULL;
     e->entries = entries;
     e->entries[e->n] = (entry){.status = TW_OK};
-    snprintf(e->entries[e->n].config, TEXT, "%s", config);
+    snprintf(e->entries[e->n].config, TW_FAMILY_WORDS, "%s", config);
     return &e->entries[e->n++];
 }
 
@@ -90,7 +89,7 @@ static bool interrupted(void *context) {
 /* Measures the entries that `wanted` marks, and reads the stage's measurements from the store. */
 static tw_status measure(evaluating *e, const char *stage, const int64_t *problem, const bool *wanted,
                          const tw_measure_protocol *p, tw_diag *diag) {
-    char words[TEXT];
+    char words[TW_FAMILY_WORDS];
     const char **configs = malloc((size_t)(e->n + 1) * sizeof *configs);
     tw_campaign_progress progress = {0};
     int n = 0;
@@ -109,7 +108,7 @@ static tw_status measure(evaluating *e, const char *stage, const int64_t *proble
 
 /* Lists a configuration, if the problem is one that it can compute. */
 static bool list_choice(evaluating *e, const int64_t *problem, tw_choice c) {
-    char config[TEXT];
+    char config[TW_FAMILY_WORDS];
     if (!tw_family_divide(e->f, c.macro, problem).grid) return true;
     tw_family_config(e->f, c.macro, c.micro, config, sizeof config);
     entry *at = add(e, config);
@@ -119,7 +118,7 @@ static bool list_choice(evaluating *e, const int64_t *problem, tw_choice c) {
 
 /* Lists the legal configurations of a problem among which the oracle is looked for, and the baselines. */
 static tw_status list(evaluating *e, const int64_t *problem, tw_diag *diag) {
-    char config[TEXT];
+    char config[TW_FAMILY_WORDS];
     bool good = true;
     e->n = 0;
     for (int i = 0; i < e->o->n_only && good; i++) good = list_choice(e, problem, e->o->only[i]);
@@ -142,7 +141,7 @@ static double least_time(const evaluating *e) {
     return least;
 }
 
-/* Marks the fastest entries that are a vendor's, or of those that are not. */
+/* Marks the fastest entries of vendors, or the fastest own ones. */
 static void mark_fastest(const evaluating *e, bool vendor, bool *wanted) {
     for (int k = 0; k < FINALISTS; k++) {
         int best = -1;
@@ -156,7 +155,7 @@ static void mark_fastest(const evaluating *e, bool vendor, bool *wanted) {
 
 /* Asks all strategies, and marks their choices. */
 static tw_status choose(evaluating *e, tw_evaluation *r, bool **wanted, tw_diag *diag) {
-    char config[TEXT];
+    char config[TW_FAMILY_WORDS];
     for (int b = 0; b < e->f->n_baselines; b++) {
         tw_evaluated *of = &r->of[r->n++];
         of->name = e->f->baselines[b];
@@ -244,7 +243,7 @@ static tw_status evaluate_one(evaluating *e, const int64_t *problem, tw_diag *di
     return st;
 }
 
-/* Draws a problem. False: all that were drawn are left out. */
+/* Draws a problem. False: TRIES problems in turn were left out. */
 static bool draw(const evaluating *e, tw_random *r, int64_t *problem) {
     for (int i = 0; i < TRIES; i++) {
         tw_family_draw(e->f, r, problem);
@@ -273,7 +272,7 @@ tw_status tw_evaluate(const tw_family *f, tw_store *s, const tw_evaluate_options
 tw_evaluate_summary tw_evaluate_summarise(double *shares, int n) {
     tw_evaluate_summary s = {0};
     double sum = 0;
-    tw_stats_of(shares, (size_t)n); /* Sorts the shares. */
+    tw_stats_sort(shares, (size_t)n);
     int first = 0;
     while (first < n && !(shares[first] > 0)) first++;
     s.n = n - first;

@@ -22,29 +22,30 @@ enum { TW_EVALUATE_STRATEGIES = 12 /* The most strategies, a family's baselines 
 /* The result of a strategy's choice. */
 typedef struct tw_evaluated {
     const char *name;
-    char config[400]; /* The choice in words. "": the strategy had none. */
+    char config[TW_FAMILY_WORDS]; /* The choice in words. "": the strategy had none. */
     /* Time of the choice's last measurement by tw_family_time. 0: there is no choice, it did not run, or a result of it
        was wrong in any measurement. */
     double time;
     double share; /* The oracle's time divided by `time`. 0: there is no time. */
-    bool own;     /* The oracle is the own one. */
+    bool own;     /* True: `share` is of the own oracle. */
 } tw_evaluated;
 
 /* The result of a problem. */
 typedef struct tw_evaluation {
     int64_t problem[TW_SELECT_AXES];
-    int configs;      /* Configurations that were measured and right. */
-    int wrong;        /* Configurations, baselines and choices with a wrong result in any measurement. */
-    int failed;       /* Configurations that could not be run. */
-    bool correct;     /* There is an oracle, and no result was wrong. All that has a time was then checked and right. */
-    char oracle[400]; /* The fastest of the last measurement. */
-    double time;      /* Its time. */
-    char own[400];    /* The own oracle: the fastest that is not a vendor's. "": there is none. */
-    double own_time;  /* Its time. */
-    double vendor;    /* Time of the fastest one that is a vendor's, baselines included. 0: there is none. */
-    double noise;     /* Half the distance from its 10th to its 90th percentile, relative to its time. */
+    int configs;  /* Configurations that were measured and right. */
+    int wrong;    /* Configurations, baselines and choices with a wrong result in any measurement. */
+    int failed;   /* Configurations that could not be run. */
+    bool correct; /* There is an oracle, and no result was wrong. All that has a time was then checked and right. */
+    char oracle[TW_FAMILY_WORDS]; /* The oracle: the fastest configuration of the last measurement. */
+    double time;                  /* Time of the oracle, in the family's unit. 0: there is none. */
+    char
+        own[TW_FAMILY_WORDS]; /* The own oracle: the fastest configuration that is not a vendor's. "": there is none. */
+    double own_time;          /* Time of the own oracle. 0: there is none. */
+    double vendor;            /* Time of the fastest configuration of a vendor, baselines included. 0: there is none. */
+    double noise; /* Half the distance from the 10th to the 90th percentile of the oracle's samples, over `time`. */
     tw_evaluated of[TW_EVALUATE_STRATEGIES]; /* The family's baselines, then the strategies. */
-    int n;                                   /* Number of `of`. */
+    int n;                                   /* Number of elements of `of`. */
 } tw_evaluation;
 
 typedef struct tw_evaluate_options {
@@ -57,15 +58,15 @@ typedef struct tw_evaluate_options {
     const tw_choice *only; /* The configurations that are measured to find the oracles. NULL: every legal one. */
     int n_only;            /* Number of elements of `only`. */
     bool (*interrupted)(void *context);
-    /* Returns true for a problem that is drawn anew. NULL: none is. */
+    /* Returns true to have another problem drawn instead. NULL: no problem is left out. */
     bool (*leaves_out)(void *context, const int64_t *problem);
     /* Receives the result of each problem. */
     tw_status (*result)(void *context, const tw_evaluation *e, tw_diag *diag);
-    void *context; /* Passed to all of them. */
+    void *context; /* Passed to the three functions. */
 } tw_evaluate_options;
 
-/* Evaluates. The family's baselines after the first are taken for a vendor's. Fewer problems than asked for are
-   evaluated if too many are left out. What the store has of these problems is not measured again. */
+/* Evaluates strategies. The family's baselines after the first are taken for a vendor's. Fewer problems than asked for
+   are evaluated if too many are left out. What the store has of these problems is not measured again. */
 tw_status tw_evaluate(const tw_family *f, tw_store *s, const tw_evaluate_options *o, tw_diag *diag);
 
 /* A summary of a strategy's shares. */

@@ -5,8 +5,6 @@
 
 #include <string.h>
 
-enum { TEXT = 400 };
-
 /* An artefact whose macro choices may grow. */
 typedef struct adding {
     tw_artefact *a;
@@ -19,7 +17,7 @@ typedef struct adding {
 static bool find(adding *x, const tw_trial *t, int *macro, int *micro) {
     static const char *const alone[] = {""};
     const tw_family those = {.macros = x->macros, .n_macros = x->a->n_macros};
-    char config[TEXT];
+    char config[TW_FAMILY_WORDS];
     tw_family_config(x->f, t->macro, t->micro, config, sizeof config);
     if (tw_family_find(&those, config, macro, micro)) return true;
     tw_artefact_macro m = x->f->macros[t->macro];

@@ -15,8 +15,14 @@ void tw_family_close(tw_family *f) {
 
 double tw_family_work(const tw_family *f, const int64_t *problem) {
     double work = 2;
+    if (f->work) return f->work(f->self, problem);
     for (int a = 0; a < f->n_axes; a++) work *= (double)problem[a];
     return work;
+}
+
+void tw_family_admit_least(tw_family *f) {
+    const double least = 8 * tw_family_work(f, f->least);
+    if (f->most_work > 0 && f->most_work < least) f->most_work = least;
 }
 
 double tw_family_time(const tw_family *f, const tw_stats *s) {

@@ -12,6 +12,8 @@
 
 typedef struct tw_family tw_family;
 
+enum { TW_FAMILY_WORDS = 400 /* Bytes that a problem or a configuration in words has room in, its 0 included. */ };
+
 /* Callbacks of tw_family_calls.measure. */
 typedef struct tw_family_listener {
     /* Receives a result; m->candidate is the index of the configuration. An error ends the measurement. */
@@ -43,7 +45,10 @@ struct tw_family {
     int rows, columns, loops;     /* Indices of the axes that rows of blocks, columns of blocks and rounds divide. */
     /* Range of usual problems: each axis is from `least` to `most`, in steps of `step`. */
     int64_t least[TW_SELECT_AXES], most[TW_SELECT_AXES], step[TW_SELECT_AXES];
-    double most_work; /* The most operations of usual problems. 0: no limit. */
+    double most_work; /* The most operations of usual problems (tw_family_work). 0: no limit. */
+    /* Returns the floating-point operations of a problem, at least 1. NULL: the family computes matrix products, which
+       have two operations for each combination of the axes' indices. */
+    double (*work)(const void *self, const int64_t *problem);
 
     const tw_artefact_macro *macros; /* The macro choices, without fits. */
     int n_macros;
@@ -56,14 +61,16 @@ struct tw_family {
     bool shared;
     bool recorded; /* True: the device is not here, and only the store's measurements are available. */
     const tw_family_calls *calls;
-    void *self; /* Passed to the calls. */
+    void *self; /* Passed to `work` and to the calls. */
 };
 
 void tw_family_close(tw_family *f); /* NULL is fine. */
 
-/* Counts the floating-point operations of a problem as a matrix product has them: two for each combination of its axes'
-   indices. */
+/* Counts the floating-point operations of a problem. */
 double tw_family_work(const tw_family *f, const int64_t *problem);
+/* Raises most_work, if it is a limit, to eight times the work of the smallest usual problem. Without this a range of
+   large problems has none to draw. */
+void tw_family_admit_least(tw_family *f);
 
 /* Returns the time that samples with these statistics stand for: the median, or the least if the device is shared. */
 double tw_family_time(const tw_family *f, const tw_stats *s);
@@ -84,7 +91,7 @@ tw_wave_division tw_family_divide(const tw_family *f, int macro, const int64_t *
 /* Writes the usual problem at a place: unit[a], from 0 to 1, is the logarithm of axis a between the logarithms of its
    least and its most value. False: the problem has too much work. */
 bool tw_family_place(const tw_family *f, const double *unit, int64_t *problem);
-/* Draws a usual problem. Its place is uniform. */
+/* Draws a usual problem. Its place is uniform. most_work must admit the smallest usual problem. */
 void tw_family_draw(const tw_family *f, tw_random *r, int64_t *problem);
 
 #endif

@@ -25,7 +25,7 @@ typedef struct column {
 typedef struct listing {
     column columns[WORDS];
     int n;
-    bool full; /* There were more columns than fit. */
+    bool full; /* True: there were more columns than fit. */
 } listing;
 
 /* ---- parameters */
@@ -70,7 +70,7 @@ static float size_of(const tw_features *x, double size) {
     return (float)(!x->logarithms ? size : size >= 1 ? log2(size) : size - 1);
 }
 
-/* Writes the columns of all configurations that differ between them. */
+/* Writes the parameter columns of all configurations, except those that are the same in all of them. */
 static bool describe(tw_features *x, tw_arena *arena, listing *l) {
     const tw_family *f = x->family;
     const size_t configs = (size_t)x->configs;

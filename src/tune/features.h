@@ -14,7 +14,7 @@ typedef struct tw_features {
     int params;       /* Number of first columns, which depend on the configuration alone. */
     int configs;      /* Number of configurations of the family. */
     const int *first; /* [macro]: index of the macro choice's first configuration. Its micro choices follow. */
-    const float *of;  /* [configs][params]: the columns of each configuration. */
+    const float *of;  /* [configs][params]: the first columns of each configuration's rows. */
 } tw_features;
 
 /* Lists the features of a family. A parameter that is the same in all configurations has no column. A parameter that is
@@ -25,7 +25,7 @@ void tw_features_free(tw_features *x); /* NULL is fine. */
 /* Writes the row of a problem and a configuration. False: the macro choice cannot compute the problem. */
 bool tw_features_row(const tw_features *x, const int64_t *problem, int macro, int micro, float *row);
 
-/* Rows with what is to be predicted. */
+/* Rows, and the values that models learn to predict from them. */
 typedef struct tw_table {
     int n, columns; /* Number of rows, and of numbers in a row. */
     float *x;       /* [n][columns] */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What of a foreign family depends on the environment: its configurations, with grids, rounds and slots. */
+/* The parts of a foreign family that depend on the environment: configurations with grids, rounds and slots. */
 #include "tune/foreign.h"
 
 #include "base/diag.h"
@@ -16,12 +16,12 @@ static const double GRACE = 2; /* Seconds that a command has to end by itself. *
 
 /* ---- names of expressions */
 
-/* The names that an expression may use: numbers of the environment, and the others that are not NULL. */
+/* The values of the names in an expression. Whole numbers of the environment always have a name. */
 typedef struct scope {
     const tw_foreign *g;
-    const int64_t *config;  /* Values of the parameters. */
-    const int64_t *problem; /* Values of the axes. */
-    bool macro;             /* Only macro parameters have a name. */
+    const int64_t *config;  /* Values of the parameters. NULL: parameters have no name here. */
+    const int64_t *problem; /* Values of the axes. NULL: axes have no name here. */
+    bool macro;             /* True: of the parameters, macro ones alone have a name. */
 } scope;
 
 static bool is(const char *name, const char *at, size_t n) {
@@ -169,6 +169,28 @@ static tw_status list_macros(tw_foreign *g, tw_family *f, tw_diag *diag) {
     return st;
 }
 
+/* ---- work */
+
+/* Computes the operations of a problem. TW_ERR_FORMAT: they are not at least 1. */
+static tw_status compute_work(const tw_foreign *g, const int64_t *problem, int64_t *out, tw_diag *diag) {
+    const scope s = {.g = g, .problem = problem};
+    return compute(g, "work", json_object_get(g->json, "work"), &s, 1, INT64_MAX, out, diag);
+}
+
+static double work_of(const void *self, const int64_t *problem) {
+    int64_t work;
+    /* The expression was computed for the least and the largest usual problem. Others may still divide by 0. */
+    return compute_work(self, problem, &work, NULL) == TW_OK ? (double)work : 1;
+}
+
+static tw_status describe_work(const tw_foreign *g, tw_family *f, tw_diag *diag) {
+    int64_t work;
+    if (!json_object_get(g->json, "work")) return TW_OK;
+    f->work = work_of;
+    const tw_status st = compute_work(g, f->least, &work, diag);
+    return st == TW_OK ? compute_work(g, f->most, &work, diag) : st;
+}
+
 /* ---- baselines */
 
 /* Appends a value of a configuration. Returns the length of the text, as snprintf does. */
@@ -216,7 +238,7 @@ void tw_foreign_baseline(const void *self, int i, const int64_t *problem, char *
 /* Checks that the rules of baselines can be computed, and finds the default among the configurations. */
 static tw_status check_baselines(const tw_foreign *g, tw_family *f, tw_diag *diag) {
     const scope s = {.g = g, .problem = f->most};
-    char config[400];
+    char config[TW_FAMILY_WORDS];
     for (int i = 0; i < g->n_baselines; i++)
         for (size_t k = 0; k < json_array_size(g->rules[i]); k++) {
             int64_t value;
@@ -245,6 +267,7 @@ tw_status tw_foreign_describe(tw_foreign *g, tw_family *f, tw_diag *diag) {
     if (constraints && !json_is_array(constraints))
         return tw_fail_at(diag, TW_ERR_FORMAT, g->path, -1, "\"constraints\" is not a list");
     tw_status st = list_macros(g, f, diag);
+    if (st == TW_OK) st = describe_work(g, f, diag);
     return st == TW_OK ? check_baselines(g, f, diag) : st;
 }
 

@@ -13,7 +13,8 @@ enum { TW_FOREIGN_NAME = 64 /* Room for the name of a family. */ };
 tw_status tw_foreign_name(const char *path, char out[TW_FOREIGN_NAME], tw_diag *diag);
 
 /* Opens the family of a file and starts its command, which tells the environment. The caller closes the family, which
-   ends the command. TW_ERR_FORMAT: the description is wrong. TW_ERR_IO: the command did not start as it should. */
+   ends the command. `interrupted` returns true to give up; NULL: nothing interrupts. TW_ERR_FORMAT: the description is
+   wrong. TW_ERR_IO: the command did not start as it should. */
 tw_status tw_foreign_open(tw_family *out, const char *path, bool (*interrupted)(void *context), void *context,
                           tw_diag *diag);
 

@@ -4,12 +4,13 @@
 #include "base/json.h"
 #include "tune/foreign.h"
 #include "tune/foreign_parts.h"
+#include "tune/identity.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { AXIS = 16 /* The most characters of an axis. */, VALUES = 64, TEXT = 400, WORDS = 16, TIMEOUT = 600 };
+enum { AXIS = 16 /* The most characters of an axis. */, VALUES = 64, WORDS = 16, TIMEOUT = 600 };
 
 #define REFUSE(g, diag, ...) tw_fail_at(diag, TW_ERR_FORMAT, (g)->path, -1, __VA_ARGS__)
 
@@ -58,7 +59,7 @@ static int find_parameter(const tw_foreign *g, const char *name) {
 static bool is_name(const char *s) {
     if (!s || !*s || strlen(s) >= TW_FOREIGN_NAME || strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789-_.") != strlen(s))
         return false;
-    return strncmp(s, "gemm-cpu-", 9) != 0 && strncmp(s, "gemm-gpu-", 9) != 0;
+    return !tw_identity_device(s);
 }
 
 static tw_status find_name(const tw_foreign *g, const char **out, tw_diag *diag) {
@@ -230,7 +231,7 @@ static tw_status read_parameters(tw_foreign *g, tw_diag *diag) {
         if (st == TW_OK && !g->space.n) return REFUSE(g, diag, "\"parameters\": none is macro");
     }
     if (st != TW_OK) return st;
-    if (longest_config(g) >= TEXT) return REFUSE(g, diag, "\"parameters\": a configuration is too long");
+    if (longest_config(g) >= TW_FAMILY_WORDS) return REFUSE(g, diag, "\"parameters\": a configuration is too long");
     return TW_OK;
 }
 
@@ -246,7 +247,7 @@ static tw_status check_config(const tw_foreign *g, const char *what, const json_
             return REFUSE(g, diag, "%s: \"%.80s\" is not a name with a whole number or a word", what, key);
         all += strlen(key) + (json_is_integer(v) ? 20 : json_string_length(v)) + 2;
     }
-    return all < TEXT ? TW_OK : REFUSE(g, diag, "%s: the configuration is too long", what);
+    return all < TW_FAMILY_WORDS ? TW_OK : REFUSE(g, diag, "%s: the configuration is too long", what);
 }
 
 static tw_status check_rules(const tw_foreign *g, const char *name, const json_t *rules, tw_diag *diag) {
@@ -294,9 +295,10 @@ static tw_status read_baselines(tw_foreign *g, tw_diag *diag) {
 }
 
 tw_status tw_foreign_read(tw_foreign *g, tw_family *f, tw_diag *diag) {
-    static const char *const fields[] = {"name",    "command", "timeout",   "protocol",   "axes",        "rows",
-                                         "columns", "loops",   "most_work", "parameters", "constraints", "grid",
-                                         "rounds",  "slots",   "rules",     "default",    "baselines",   NULL};
+    static const char *const fields[] = {"name",       "command",     "timeout",   "protocol", "axes",
+                                         "rows",       "columns",     "loops",     "work",     "most_work",
+                                         "parameters", "constraints", "grid",      "rounds",   "slots",
+                                         "rules",      "default",     "baselines", NULL};
     tw_status st = tw_json_load(&g->json, g->path, diag);
     if (st == TW_OK) st = check_fields(g, g->json, "the description", fields, diag);
     if (st == TW_OK) st = find_name(g, &f->name, diag);

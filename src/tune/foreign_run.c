@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The command of a foreign family: it is started, asked and understood. */
+/* Starts the command of a foreign family, sends requests to it and reads its results. */
 #include "base/clock.h"
 #include "base/diag.h"
 #include "base/json.h"
 #include "tune/foreign_parts.h"
+#include "tune/lines.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 
 enum { SHOWN = 100 /* Characters of a line that messages show. */ };
 
-/* Ends the command at once, and says why. */
+/* Ends the command at once. The diagnostic says why. */
 static tw_status give_up(tw_foreign *g, tw_diag *diag, const char *what) {
     tw_child_end(g->child, 0);
     g->child = NULL;
@@ -100,34 +100,13 @@ tw_status tw_foreign_start(tw_foreign *g, bool (*interrupted)(void *context), vo
 
 /* ---- requests */
 
-/* Makes an object of words such as "BM=64 order=rows". Values that are whole numbers become numbers. */
-static json_t *object_of(const char *words) {
-    json_t *o = json_object();
-    for (const char *at = words + strspn(words, " "); *at && o; at += strspn(at, " ")) {
-        const size_t n = strcspn(at, " "), name = strcspn(at, "= ");
-        const char *value = at + name + (name < n), *end = at + n;
-        char *rest, key[80];
-        errno = 0;
-        const long long number = strtoll(value, &rest, 10);
-        json_t *v =
-            value < end && rest == end && !errno ? json_integer(number) : json_stringn(value, (size_t)(end - value));
-        snprintf(key, sizeof key, "%.*s", (int)name, at);
-        if (json_object_set_new(o, key, v)) {
-            json_decref(o);
-            return NULL;
-        }
-        at = end;
-    }
-    return o;
-}
-
 static char *request_of(const tw_foreign *g, const int64_t *problem, const char *const *configs, int n,
                         const tw_measure_protocol *p) {
     json_t *at = json_object(), *list = json_array();
     bool good = at && list;
     for (int a = 0; a < g->n_axes && good; a++)
         good = !json_object_set_new(at, g->axes[a], json_integer((json_int_t)problem[a]));
-    for (int i = 0; i < n && good; i++) good = !json_array_append_new(list, object_of(configs[i]));
+    for (int i = 0; i < n && good; i++) good = !json_array_append_new(list, tw_lines_words(configs[i]));
     json_t *o = good ? json_pack("{s:O, s:O, s:i, s:i, s:b}", "problem", at, "configs", list, "samples", p->samples,
                                  "warmups", p->warmups, "turns", p->turns)
                      : NULL;
@@ -147,10 +126,10 @@ typedef struct answers {
     const tw_measure_protocol *p;
     const tw_family_listener *l;
     int n, left;     /* Configurations in all, and those without a result. */
-    bool *had;       /* [n] */
-    double *samples; /* [p->samples] */
-    double *sorted;  /* [p->samples] */
-    int64_t began;   /* When the last result came. */
+    bool *had;       /* [n]: true if the configuration has a result. */
+    double *samples; /* [p->samples]: samples of the current result. */
+    double *sorted;  /* [p->samples]: the same in ascending order. */
+    int64_t began;   /* Time of day of the last result, in nanoseconds. */
 } answers;
 
 /* Reads the samples of a result. Returns their number, or -1. */

@@ -25,7 +25,7 @@ typedef struct gemm_cpu {
     tw_arena arena;
     tw_cpu_rig *rig; /* NULL: the family is recorded. */
     int threads;
-    bool strips; /* Columns are divided equally among the threads. */
+    bool strips; /* True: columns are divided equally among the threads. */
 } gemm_cpu;
 
 /* Returns the columns of the largest strip if each thread has one. */

@@ -4,12 +4,13 @@
 #include "base/diag.h"
 #include "device/cuda/cuda.h"
 #include "device/identity.h"
+#include "device/name.h"
 #include "tilewright/device.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* Names the GPU of a number. */
+/* Names GPU `number` of this machine. */
 static tw_status find_gpu(tw_identity *out, int number, tw_diag *diag) {
     tw_cuda_info i;
     const tw_status st = tw_cuda_query(number, &i, diag);
@@ -17,8 +18,7 @@ static tw_status find_gpu(tw_identity *out, int number, tw_diag *diag) {
     return st;
 }
 
-/* Returns the device word of a kernel. NULL: the kernel is not the tuner's. */
-static const char *device_of(const char *kernel) {
+const char *tw_identity_device(const char *kernel) {
     if (!strncmp(kernel, "gemm-cpu-", 9)) return "cpu";
     return strncmp(kernel, "gemm-gpu-", 9) ? NULL : "cuda";
 }
@@ -30,16 +30,15 @@ tw_status tw_identity_match(const tw_selector *s, const char *device, int thread
     tw_identity here;
     tw_diag ignored;
     tw_cpu cpu;
-    int number = 0;
-    char rest;
+    int number;
     *out = TW_SELECT_UNKNOWN;
     tw_selector_describe(s, &info);
-    if (!chosen) device = device_of(info.kernel);
+    if (!chosen) device = tw_identity_device(info.kernel);
     if (!device) return TW_OK;
     if (!strcmp(device, "cpu")) {
         tw_cpu_detect(&cpu);
         tw_identity_of_cpu(&here, cpu.model, threads ? threads : cpu.cores, cpu.isa);
-    } else if (!strcmp(device, "cuda") || (sscanf(device, "cuda:%d%c", &number, &rest) == 1 && number >= 0)) {
+    } else if (tw_device_gpu_number(device, &number)) {
         const tw_status st = find_gpu(&here, number, chosen ? diag : &ignored);
         if (st != TW_OK) return chosen ? st : TW_OK;
     } else {

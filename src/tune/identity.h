@@ -5,6 +5,10 @@
 
 #include "tilewright/select.h"
 
+/* Returns the kind of device that a family of Tilewright's runs on, by the family's name: "cpu" or "cuda". NULL: the
+   name is of no such family. */
+const char *tw_identity_device(const char *kernel);
+
 /* Compares the device that an artefact was measured on with a device of this machine. `device` names the latter: "cpu",
    "cuda", "cuda:N", or "auto" for the kind of device that the artefact's kernel runs on. With "auto", *out is
    TW_SELECT_UNKNOWN if this machine has no such device, or if the kernel is not one of the tuner's. `threads` is the

@@ -24,20 +24,23 @@ enum { STATUSES = sizeof statuses / sizeof *statuses };
 
 /* ---- writing */
 
-/* Makes a JSON object of words such as "ml=64 mma=1". Values that are whole numbers in their shortest spelling become
-   numbers, all others strings. */
-static json_t *words_object(const char *words) {
+/* Makes the value of a word: a number if the text is a whole number in its shortest spelling, else a string. */
+static json_t *value_of(const char *text, size_t n) {
+    char spelled[32];
+    const long long whole = strtoll(text, NULL, 10);
+    const int length = snprintf(spelled, sizeof spelled, "%lld", whole);
+    return (size_t)length == n && !memcmp(spelled, text, n) ? json_integer(whole) : json_stringn(text, n);
+}
+
+json_t *tw_lines_words(const char *words) {
     json_t *o = json_object();
-    while (*words) {
-        const size_t n = strcspn(words, " "), name = strcspn(words, "= ");
-        if (name < n) {
-            char value[256], digits[32], *end;
-            snprintf(value, sizeof value, "%.*s", (int)(n - name - 1), words + name + 1);
-            const long long whole = strtoll(value, &end, 10);
-            snprintf(digits, sizeof digits, "%lld", whole);
-            json_object_setn_new(o, words, name, strcmp(value, digits) ? json_string(value) : json_integer(whole));
+    for (const char *at = words + strspn(words, " "); *at && o; at += strspn(at, " ")) {
+        const size_t n = strcspn(at, " "), name = strcspn(at, "= ");
+        if (name < n && json_object_setn_new(o, at, name, value_of(at + name + 1, n - name - 1))) {
+            json_decref(o);
+            return NULL;
         }
-        words += n + (words[n] == ' ');
+        at += n;
     }
     return o;
 }
@@ -61,7 +64,7 @@ tw_status tw_lines_write(tw_buf *out, const tw_measurement *m, tw_diag *diag) {
     json_t *environment = json_loads(m->environment, 0, NULL);
     if (!environment) environment = json_string(m->environment);
     json_t *o = json_pack("{s:o, s:s, s:s, s:o, s:s, s:s, s:s, s:o, s:s, s:I}", "environment", environment, "space",
-                          m->space, "problem", m->problem, "config", words_object(m->config), "protocol", m->protocol,
+                          m->space, "problem", m->problem, "config", tw_lines_words(m->config), "protocol", m->protocol,
                           "unit", m->unit, "status", statuses[m->status], "samples", numbers(m->samples, m->n, 1),
                           "began", began, "began_ns", (json_int_t)m->began);
     if (o && *m->message) json_object_set_new(o, "message", json_string(m->message));
@@ -87,7 +90,7 @@ json_t *tw_t4_result(const tw_measurement *m) {
         json_array_append_new(
             measured, json_pack("{s:s, s:f, s:s}", "name", "time", "value", sum / m->n, "unit", us ? "ms" : m->unit));
     return json_pack("{s:s, s:o, s:{s:f, s:o, s:f, s:f, s:f}, s:s, s:f, s:o, s:[s]}", "timestamp", began,
-                     "configuration", words_object(m->config), "times", "compilation_time", 0.0, "runtimes",
+                     "configuration", tw_lines_words(m->config), "times", "compilation_time", 0.0, "runtimes",
                      numbers(m->samples, m->n, scale), "framework", 0.0, "search_algorithm", 0.0, "validation", 0.0,
                      "invalidity",
                      right                          ? "correct"

@@ -9,6 +9,10 @@
 
 #include <jansson.h>
 
+/* Makes a JSON object of words such as "ml=64 by=own". Values that are whole numbers in their shortest spelling become
+   numbers, all others strings. NULL: out of memory. The caller owns it. */
+json_t *tw_lines_words(const char *words);
+
 /* Appends a measurement as a line of JSON. */
 tw_status tw_lines_write(tw_buf *out, const tw_measurement *m, tw_diag *diag);
 

@@ -17,14 +17,14 @@ static const double FIRST = 0.9, SECOND = 0.999, TINY = 1e-8;
 struct tw_mlp {
     tw_arena arena;
     int n;                    /* Number of layers, the output included. */
-    int sizes[LAYERS + 1];    /* Units: of the input, then of each layer. */
-    size_t count;             /* Number of parameters. */
-    float *w;                 /* [count]: for each layer its weights [inputs][units], then its biases. */
-    float *mean, *scale;      /* [inputs]: what is taken from each input, and what the rest is multiplied by. */
-    double mean_y, scale_y;   /* A prediction is mean_y + scale_y times the output. */
-    float *units[LAYERS + 1]; /* [CHUNK][units]: the inputs and each layer's results in a prediction. */
-    double error;
-    int epochs;
+    int sizes[LAYERS + 1];    /* Number of inputs, then of each layer's units. */
+    size_t count;             /* Number of weights and biases. */
+    float *w;                 /* [count]: each layer's weights, [inputs][units], then its biases. */
+    float *mean, *scale;      /* [inputs]: the network's input i is (x[i] - mean[i]) * scale[i]. */
+    double mean_y, scale_y;   /* A prediction is mean_y + scale_y times the network's output. */
+    float *units[LAYERS + 1]; /* [CHUNK][units]: the inputs, then each layer's results, of the rows of a prediction. */
+    double error;             /* Mean squared error on held rows. 0: no rows were held. */
+    int epochs;               /* Number of passes of the training. */
 };
 
 typedef struct training {
@@ -32,16 +32,16 @@ typedef struct training {
     const tw_table *t;
     const tw_mlp_options *o;
     tw_arena arena;
-    int *order;                       /* [rows]: rows to learn from, in the order of the pass. */
-    int rows;                         /* Number of rows to learn from. */
-    float *units[LAYERS + 1];         /* [batch][units] */
-    float *back[LAYERS + 1];          /* [batch][units]: derivatives of the error by the units. */
-    float *gradient, *first, *second; /* [count]: derivatives by the parameters, and Adam's moments. */
-    float *best;                      /* [count]: parameters with the least error so far. */
-    float *held_x, *held_y;           /* Held rows. */
-    float *predicted;                 /* Their predictions. */
-    int held;                         /* Their number. */
-    int64_t steps;
+    int *order;                       /* [rows]: indices of the rows that are not held, in the order of the pass. */
+    int rows;                         /* Number of rows that are not held. */
+    float *units[LAYERS + 1];         /* [batch][units]: the inputs, then each layer's results, of a batch. */
+    float *back[LAYERS + 1];          /* [batch][units]: derivatives of the error by `units`. */
+    float *gradient, *first, *second; /* [count]: derivatives by the weights and biases, and Adam's two moments. */
+    float *best;                      /* [count]: weights and biases of the pass with the least error so far. */
+    float *held_x, *held_y;           /* [held][columns] and [held]: the held rows. */
+    float *predicted;                 /* [held]: predictions of the held rows. */
+    int held;                         /* Number of held rows. */
+    int64_t steps;                    /* Number of steps so far. */
     tw_random random;
 } training;
 
@@ -89,7 +89,8 @@ void tw_mlp_predict(tw_mlp *m, const float *x, int n, float *y) {
 
 /* ---- backward */
 
-/* Computes the derivatives of half the mean squared error by all parameters. back[n] has those by the outputs. */
+/* Computes the derivatives of half the mean squared error by all weights and biases. back[n] has those by the outputs.
+ */
 static void backward(const training *t, int n) {
     const tw_mlp *m = t->m;
     size_t at = m->count;
@@ -110,7 +111,7 @@ static void backward(const training *t, int n) {
     }
 }
 
-/* Moves the parameters by Adam. */
+/* Takes a step of Adam. */
 static void move(training *t, double rate) {
     t->steps++;
     const double a = 1 - pow(FIRST, (double)t->steps), b = 1 - pow(SECOND, (double)t->steps);

@@ -10,11 +10,11 @@
 enum { TW_MLP_LAYERS = 12 /* The most hidden layers. */ };
 
 typedef struct tw_mlp_options {
-    int layers[TW_MLP_LAYERS]; /* Units of each hidden layer. */
+    int layers[TW_MLP_LAYERS]; /* Number of units of each hidden layer. */
     int n_layers;              /* Number of hidden layers. */
     int epochs;                /* The most passes over the rows. */
     int patience;              /* Passes without a better error on held rows after which training stops. 0: none. */
-    int batch;                 /* Rows of a step. */
+    int batch;                 /* Number of rows of a step. */
     double rate;               /* Adam's step size at the start. It falls to 0 along a half cosine. */
     uint64_t seed;             /* Seed of the first weights and of the rows' order. */
 } tw_mlp_options;

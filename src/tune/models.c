@@ -11,15 +11,15 @@ struct tw_model {
     tw_model_form form;
     const tw_family *family;
     tw_features *features;
-    bool *allowed; /* [configs]: the configuration may be chosen. */
+    bool *allowed; /* [configs]: true if the configuration may be chosen. */
     tw_spline *spline;
     tw_mlp *mlp;
     tw_boost *boost;
     tw_policy *policy;
     /* Room for a decision. */
-    float *rows; /* [configs][columns] */
-    float *y;    /* [configs] */
-    int *of;     /* [configs]: the configuration of each row. */
+    float *rows; /* [configs][columns]: rows of the configurations that may be chosen. */
+    float *y;    /* [configs]: prediction of each row. */
+    int *of;     /* [configs]: index of each row's configuration. */
     double *scores;
 };
 
@@ -68,7 +68,7 @@ void tw_model_allow(tw_model *m, const tw_trials *t, bool all, bool own) {
         }
 }
 
-/* Predicts by the spline. [configs], infinity for configurations that it does not model. */
+/* Writes the spline's score of each configuration. Infinity: the spline does not model it. */
 static void score_spline(const tw_model *m, const int64_t *problem, double *scores) {
     for (int i = 0; i < m->features->configs; i++) scores[i] = (double)INFINITY;
     for (int i = 0; i < m->spline->n; i++) {
@@ -78,7 +78,8 @@ static void score_spline(const tw_model *m, const int64_t *problem, double *scor
     }
 }
 
-/* Leaves in a table what the spline does not explain. Rows of configurations that it does not model are left out. */
+/* Replaces each y of a table by its difference from the spline's prediction. Removes rows that the spline does not
+   model. */
 static void leave_residual(const tw_model *m, const tw_trial_list *const *lists, int n_lists, tw_table *t) {
     const size_t columns = (size_t)t->columns;
     int *of = m->of, from = 0, to = 0;
@@ -100,7 +101,7 @@ static void leave_residual(const tw_model *m, const tw_trial_list *const *lists,
 static int list_rows(tw_model *m, const int64_t *problem);
 
 /* Adds the times that the network predicts for random problems to a copy of the spread trials, and fits the spline to
-   all of them. The network is not needed any more. */
+   all of them. Then it frees the network. */
 static tw_status distil(tw_model *m, const tw_trials *t, const tw_model_options *o, tw_diag *diag) {
     const size_t room = (size_t)t->spread.n + (size_t)o->distilled * (size_t)m->features->configs + 1;
     tw_trials more = {.screens = t->screens, .spread = {malloc(room * sizeof *more.spread.at), t->spread.n, (int)room}};
@@ -223,7 +224,7 @@ static int list_rows(tw_model *m, const int64_t *problem) {
     return n;
 }
 
-/* Scores by a policy. What its losses leave open is decided by the order of the family's list. */
+/* Writes a policy's losses as scores. Of equal scores the first configuration is chosen. */
 static void score_policy(tw_model *m, const int64_t *problem, double *scores) {
     const float *losses = tw_policy_losses(m->policy, problem);
     for (int i = 0; i < m->family->n_macros; i++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Other models than those of artefacts: what select's choices are compared with. Each gives every configuration of a
+/* Models that artefacts do not hold, with which select's choices are compared. Each gives every configuration of a
    family a score for a problem; the configuration with the least score is its choice. All learn from the same trials.
  */
 #ifndef TW_TUNE_MODELS_H
@@ -12,11 +12,11 @@
 #include "tune/spline.h"
 
 typedef enum tw_model_form {
-    TW_MODEL_MLP,       /* tune/mlp.h. */
-    TW_MODEL_TREES,     /* tune/boost.h. */
+    TW_MODEL_MLP,       /* The network of tune/mlp.h. */
+    TW_MODEL_TREES,     /* The boosted trees of tune/boost.h. */
     TW_MODEL_TREE,      /* A decision tree of tune/policy.h. */
     TW_MODEL_NEAR,      /* The nearest problem of tune/policy.h. */
-    TW_MODEL_SPLINE,    /* tune/spline.h: the model of artefacts, with no rounding of a file. */
+    TW_MODEL_SPLINE,    /* The model of artefacts (tune/spline.h), without the rounding of their file. */
     TW_MODEL_RESIDUAL,  /* Boosted trees that correct the spline. */
     TW_MODEL_MIX,       /* The geometric mean of the times by the spline, boosted trees and a network. */
     TW_MODEL_DISTILLED, /* The spline, which learns from a network's predictions of random problems too. */
@@ -27,12 +27,12 @@ typedef enum tw_model_form {
 const char *tw_model_name(tw_model_form form);
 
 typedef struct tw_model_options {
-    bool all;      /* True: any configuration is chosen. False: those that the spline models. */
-    bool own;      /* True: no vendor's configuration is chosen. */
-    bool plain;    /* True: features without logarithms. */
+    bool all;      /* True: any configuration may be chosen. False: only those that the spline models. */
+    bool own;      /* True: configurations of vendors are not chosen. */
+    bool plain;    /* True: features are sizes, not their logarithms. */
     double held;   /* Share of the problems by which a network's training stops. No form learns from them. */
     int distilled; /* Number of random problems whose times a network predicts for TW_MODEL_DISTILLED. */
-    uint64_t seed; /* Seed of what is random. */
+    uint64_t seed; /* Seed of the draws of all forms. */
     tw_mlp_options mlp;
     tw_boost_options boost;
     tw_policy_options policy;

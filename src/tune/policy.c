@@ -16,15 +16,16 @@ static const float UNKNOWN = 0.6931472f;
 /* A node of the tree. */
 typedef struct node {
     int axis;    /* Axis of the split. -1: a leaf. */
-    float below; /* Problems whose logarithm of the axis is below it go to `child`, others to the next one. */
-    int child;   /* Index of the left child. A leaf: index of its losses. */
+    float below; /* Threshold: problems with a smaller base-2 logarithm of the axis go to `child`, others to the next
+                    node. */
+    int child;   /* Of a split: index of the left child. Of a leaf: index of its losses. */
 } node;
 
 struct tw_policy {
     tw_arena arena;
     int axes, configs;
     bool tree;
-    float (*problems)[AXES]; /* Logarithms of the axes of problems. */
+    float (*problems)[AXES]; /* [n]: base-2 logarithms of the problems' axes. */
     int n;                   /* Number of problems. */
     float *losses;           /* [n][configs]: losses of the problems, or, with a tree, means of its leaves. */
     node *nodes;
@@ -35,8 +36,8 @@ typedef struct growing {
     tw_policy *p;
     const tw_policy_options *o;
     const float *losses; /* [n][configs]: losses of the problems. */
-    int *order;          /* Problems. Those of a node stand together. */
-    int *sorted;         /* Room for problems of a node. */
+    int *order;          /* [n]: indices of problems. Those of a node are adjacent. */
+    int *sorted;         /* [n]: room for sorting a node's problems. */
     double *left, *all;  /* [configs]: sums of losses. */
 } growing;
 

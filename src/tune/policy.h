@@ -24,10 +24,10 @@ tw_status tw_policy_fit(tw_policy **out, const tw_features *x, const tw_trial_li
                         const bool *allowed, const tw_policy_options *o, tw_diag *diag);
 void tw_policy_free(tw_policy *p); /* NULL is fine. */
 
-/* Returns the mean loss of each configuration, [configs], for a problem. They are the policy's. */
+/* Returns the mean loss of each configuration, [configs], for a problem. The policy owns the array. */
 const float *tw_policy_losses(const tw_policy *p, const int64_t *problem);
 
-int tw_policy_leaves(const tw_policy *p);    /* Number of leaves. By the nearest: number of problems. */
+int tw_policy_leaves(const tw_policy *p);    /* Number of leaves of the tree. Without a tree: number of problems. */
 int64_t tw_policy_bytes(const tw_policy *p); /* Size of what a decision reads. */
 
 #endif

@@ -15,7 +15,7 @@ enum {
     TW_REGIMES = 4
 };
 
-/* Returns the regimes of a problem, as a sum. */
+/* Returns the sum of a problem's regimes. */
 unsigned tw_regimes_of(const tw_family *f, const int64_t *problem);
 
 /* Returns the name of regime i, whose number is 1 << i, and its definition in words. */

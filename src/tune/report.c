@@ -2,8 +2,9 @@
 #include "tune/report.h"
 
 #include "base/diag.h"
-#include "report/page.h"
+#include "base/stats.h"
 #include "tune/regime.h"
+#include "tune/report_parts.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -12,7 +13,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CELL = 480, CELLS = 12, LINES = 4 /* Values of L in the plot of waves. */, GRIDS = 240 /* Points of a line. */ };
+enum {
+    CELL = 2048, /* Bytes of a cell's text. Commands and values of the environment are long. */
+    TEXT = 480,  /* Bytes of a problem in words, or of a note. */
+    CELLS = 12   /* The most columns of a table. */
+};
 
 /* The least regret that the logarithmic axis shows, in percent. */
 static const double LEAST_REGRET = 0.1;
@@ -23,21 +28,25 @@ typedef struct row {
     int n;
 } row;
 
-static void cell(row *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void add_cell(row *r, const char *fmt, va_list ap) {
+    vsnprintf(r->cells[r->n++], CELL, fmt, ap);
+}
+
+static void cell(row *r, const char *fmt, ...) TW_PRINTF(2, 3);
 static void cell(row *r, const char *fmt, ...) {
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(r->cells[r->n++], CELL, fmt, ap);
+    add_cell(r, fmt, ap);
     va_end(ap);
 }
 
 /* Adds a number, or a dash where it is not known. */
-static void number(row *r, bool known, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+static void number(row *r, bool known, const char *fmt, ...) TW_PRINTF(3, 4);
 static void number(row *r, bool known, const char *fmt, ...) {
     va_list ap;
     va_start(ap, fmt);
     if (known)
-        vsnprintf(r->cells[r->n++], CELL, fmt, ap);
+        add_cell(r, fmt, ap);
     else
         cell(r, "–");
     va_end(ap);
@@ -50,31 +59,49 @@ static void end_row(row *r, tw_page *p) {
     r->n = 0;
 }
 
-static void figure(tw_page *p, const char *meaning, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-static void figure(tw_page *p, const char *meaning, const char *fmt, ...) {
-    char value[64];
+/* Adds a row of two cells: a name and a value. */
+static void add_pair(tw_page *p, const char *name, const char *fmt, ...) TW_PRINTF(3, 4);
+static void add_pair(tw_page *p, const char *name, const char *fmt, ...) {
+    row w = {.n = 0};
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(value, sizeof value, fmt, ap);
+    cell(&w, "%s", name);
+    add_cell(&w, fmt, ap);
     va_end(ap);
-    tw_page_figure(p, value, meaning);
+    end_row(&w, p);
 }
 
-/* Index of the artefact's choices, of the strategies of a session. */
-static int find_select(const tw_session *s) {
-    return s->n ? s->problems[0].select : 0;
+static void figure(tw_page *p, const char *meaning, const char *fmt, ...) TW_PRINTF(3, 4);
+static void figure(tw_page *p, const char *meaning, const char *fmt, ...) {
+    row w = {.n = 0};
+    va_list ap;
+    va_start(ap, fmt);
+    add_cell(&w, fmt, ap);
+    va_end(ap);
+    tw_page_figure(p, w.cells[0], meaning);
 }
 
-/* Number of strategies, baselines included. */
+/* Returns the number of strategies, baselines included. */
 static int strategies(const tw_session *s) {
     return s->n ? s->problems[0].result.n : 0;
+}
+
+static const char *name_of(const tw_session *s, int of) {
+    return s->problems[0].result.of[of].name;
+}
+
+/* Returns the index of a strategy. -1: the session does not have it. */
+static int find_strategy(const tw_session *s, const char *name) {
+    for (int i = 0; i < strategies(s); i++)
+        if (!strcmp(name_of(s, i), name)) return i;
+    return -1;
 }
 
 /* ---- headline */
 
 static void add_figures(const tw_tune_report *r, tw_page *p) {
     const tw_session *s = r->session;
-    const tw_session_summary chosen = tw_session_summarise(r->family, s, find_select(s), 0);
+    const tw_session_summary chosen = tw_session_summarise(r->family, s, s->select, 0);
     const tw_session_summary vendor = tw_session_summarise(r->family, s, TW_SESSION_VENDOR, 0);
     if (chosen.n) {
         figure(p, "of the oracle's speed, geometric mean", "%.1f %%", chosen.mean * 100);
@@ -103,15 +130,6 @@ static void add_summary(const tw_tune_report *r, tw_page *p, row *w, const char 
     end_row(w, p);
 }
 
-static const char *name_of(const tw_session *s, int of) {
-    return s->problems[0].result.of[of].name;
-}
-
-static int ascending(const void *a, const void *b) {
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static void add_regrets(const tw_session *s, tw_page *p, int of, double *room) {
     int n = 0;
     for (int i = 0; i < s->n; i++) {
@@ -119,7 +137,7 @@ static void add_regrets(const tw_session *s, tw_page *p, int of, double *room) {
         if (share > 0) room[n++] = fmax((1 / share - 1) * 100, LEAST_REGRET);
     }
     if (!n) return;
-    qsort(room, (size_t)n, sizeof *room, ascending);
+    tw_stats_sort(room, (size_t)n);
     tw_page_series(p, name_of(s, of), TW_PAGE_STEPS);
     tw_page_point(p, LEAST_REGRET, 0, NULL);
     for (int i = 0; i < n; i++) tw_page_point(p, room[i], (i + 1) * 100.0 / n, NULL);
@@ -177,7 +195,7 @@ static void add_regimes(const tw_tune_report *r, tw_page *p) {
     tw_page_section(p, "By regime", "A problem may be in several regimes, or in none. The figures are select's.");
     tw_page_table(p, NULL, columns, sizeof columns / sizeof *columns);
     for (int i = 0; i < TW_REGIMES; i++) {
-        const tw_session_summary s = tw_session_summarise(r->family, r->session, find_select(r->session), 1u << i);
+        const tw_session_summary s = tw_session_summarise(r->family, r->session, r->session->select, 1u << i);
         const tw_session_summary v = tw_session_summarise(r->family, r->session, TW_SESSION_VENDOR, 1u << i);
         cell(&w, "%s", tw_regime_name(i));
         cell(&w, "%s", tw_regime_meaning(i));
@@ -199,8 +217,8 @@ static void add_speeds(const tw_tune_report *r, tw_page *p, const char *name, in
     for (int i = 0; i < s->n; i++) {
         const tw_evaluation *e = &s->problems[i].result;
         const double usual = e->n ? e->of[0].time : 0;
-        const double time = of == TW_SESSION_ORACLE ? e->time : of == TW_SESSION_VENDOR ? e->vendor : e->of[of].time;
-        char words[CELL];
+        const double time = tw_session_time(e, of);
+        char words[TEXT];
         tw_family_print(r->family, e->problem, words, sizeof words);
         if (time > 0 && usual > 0) tw_page_point(p, tw_family_work(r->family, e->problem) * 1e-9, usual / time, words);
     }
@@ -211,7 +229,7 @@ static void add_predictions(const tw_tune_report *r, tw_page *p) {
     double least = (double)INFINITY, most = 0, error = 0;
     int n = 0;
     for (int i = 0; i < s->n; i++) {
-        const double time = s->problems[i].result.of[s->problems[i].select].time, predicted = s->problems[i].predicted;
+        const double time = s->problems[i].result.of[s->select].time, predicted = s->problems[i].predicted;
         if (!(time > 0) || !(predicted > 0)) continue;
         least = fmin(least, fmin(time, predicted));
         most = fmax(most, fmax(time, predicted));
@@ -219,7 +237,7 @@ static void add_predictions(const tw_tune_report *r, tw_page *p) {
         n++;
     }
     if (!n) return;
-    char note[CELL], x[64], y[64];
+    char note[TEXT], x[64], y[64];
     snprintf(note, sizeof note, "Of select's choices. The mean error is %.1f %%.", error / n * 100);
     snprintf(x, sizeof x, "measured time, %s", r->family->unit);
     snprintf(y, sizeof y, "predicted time, %s", r->family->unit);
@@ -228,9 +246,9 @@ static void add_predictions(const tw_tune_report *r, tw_page *p) {
         &(tw_page_plot){.title = "Predicted and measured", .x = x, .y = y, .note = note, .log_x = true, .log_y = true});
     tw_page_series(p, "held-out problems", TW_PAGE_POINTS);
     for (int i = 0; i < s->n; i++) {
-        char words[CELL];
+        char words[TEXT];
         tw_family_print(r->family, s->problems[i].result.problem, words, sizeof words);
-        tw_page_point(p, s->problems[i].result.of[s->problems[i].select].time, s->problems[i].predicted, words);
+        tw_page_point(p, s->problems[i].result.of[s->select].time, s->problems[i].predicted, words);
     }
     tw_page_series(p, "exact", TW_PAGE_LINE);
     tw_page_point(p, least, least, NULL);
@@ -245,7 +263,7 @@ static void add_problem_plots(const tw_tune_report *r, tw_page *p) {
                                         .y = "speed, default = 1",
                                         .note = "A point is a held-out problem. Above 1 is faster than the default.",
                                         .log_x = true});
-    add_speeds(r, p, "select", find_select(s));
+    add_speeds(r, p, "select", s->select);
     add_speeds(r, p, "oracle", TW_SESSION_ORACLE);
     if (tw_session_summarise(r->family, s, TW_SESSION_VENDOR, 0).n)
         add_speeds(r, p, "best of vendors", TW_SESSION_VENDOR);
@@ -267,9 +285,9 @@ static void add_problem_table(const tw_tune_report *r, tw_page *p) {
     tw_page_table(p, NULL, columns, sizeof columns / sizeof *columns);
     for (int i = 0; i < s->n; i++) {
         const tw_evaluation *e = &s->problems[i].result;
-        const tw_evaluated *of = &e->of[s->problems[i].select];
+        const tw_evaluated *of = &e->of[s->select];
         const unsigned regimes = tw_regimes_of(r->family, e->problem);
-        char words[CELL], names[64] = "";
+        char words[TEXT], names[64] = "";
         tw_family_print(r->family, e->problem, words, sizeof words);
         for (int k = 0, used = 0; k < TW_REGIMES; k++)
             if (regimes & 1u << k)
@@ -292,133 +310,37 @@ static void add_problem_table(const tw_tune_report *r, tw_page *p) {
     }
 }
 
-/* ---- waves */
-
-typedef struct waves {
-    tw_training training;
-    tw_wave_model *model;
-    int macro; /* The macro choice that is shown. -1: none. */
-} waves;
-
-static bool is_chosen(const waves *w, const tw_wave_sample *s) {
-    return s->macro == w->macro && tw_wave_micro(w->model, s->macro, s->grid, s->loops) == s->micro;
-}
-
-/* Shows the macro choice that select chose most often, of those with most samples. */
-static void find_macro(const tw_tune_report *r, waves *w) {
-    const tw_session *s = r->session;
-    int *chosen = calloc((size_t)r->family->n_macros + 1, sizeof *chosen);
-    w->macro = -1;
-    for (int i = 0; i < s->n && chosen; i++) {
-        int macro, micro;
-        if (tw_family_find(r->family, s->problems[i].result.of[s->problems[i].select].config, &macro, &micro))
-            chosen[macro]++;
-    }
-    double most = 0;
-    for (int m = 0; m < r->family->n_macros && chosen; m++) {
-        int samples = 0;
-        for (int i = 0; i < w->training.n; i++) samples += w->training.samples[i].macro == m;
-        const double worth = samples * (1.0 + chosen[m]);
-        if (worth <= most) continue;
-        most = worth;
-        w->macro = m;
-    }
-    free(chosen);
-}
-
-/* Lists at most LINES values of L that samples have. */
-static int list_loops(const waves *w, double *loops) {
-    int n = 0;
-    for (int i = 0; i < w->training.n && n < LINES; i++) {
-        const tw_wave_sample *s = &w->training.samples[i];
-        bool known = !is_chosen(w, s);
-        for (int k = 0; k < n; k++) known |= loops[k] == s->loops;
-        if (!known) loops[n++] = s->loops;
-    }
-    qsort(loops, (size_t)n, sizeof *loops, ascending);
-    return n;
-}
-
-static void add_line(const tw_tune_report *r, tw_page *p, const waves *w, double loops) {
-    const tw_artefact_macro *m = &r->family->macros[w->macro];
-    char name[64];
-    int64_t most = 0;
-    snprintf(name, sizeof name, "measured, L = %g", loops);
-    tw_page_series(p, name, TW_PAGE_POINTS);
-    for (int i = 0; i < w->training.n; i++) {
-        const tw_wave_sample *s = &w->training.samples[i];
-        if (!is_chosen(w, s) || s->loops != loops) continue;
-        char label[64];
-        snprintf(label, sizeof label, "G = %lld", (long long)s->grid);
-        tw_page_point(p, (double)s->grid / (double)m->slots, s->time, label);
-        if (s->grid > most) most = s->grid;
-    }
-    snprintf(name, sizeof name, "model, L = %g", loops);
-    tw_page_series(p, name, TW_PAGE_LINE);
-    /* Both sides of a wave's end are points, so that a step is upright. */
-    for (int64_t g = 1; g <= most; g++)
-        if (g % m->slots <= 1 || g % (1 + most / GRIDS) == 0)
-            tw_page_point(p, (double)g / (double)m->slots, tw_wave_time(w->model, w->macro, g, loops), NULL);
-}
-
-static tw_status add_waves(const tw_tune_report *r, tw_page *p, tw_diag *diag) {
-    waves w = {.macro = -1};
-    int form = 0;
-    for (int i = 0; i < TW_STRATEGIES_FORMS; i++)
-        if (!strcmp(tw_train_form((tw_wave_form)i), r->session->trained.form)) form = i;
-    tw_status st = tw_training_read(&w.training, r->family, r->store, r->campaign, diag);
-    if (st == TW_OK) st = tw_train_fit(&w.model, r->family, &w.training, (tw_wave_form)form, diag);
-    if (st == TW_OK) find_macro(r, &w);
-    if (st == TW_OK && w.macro >= 0) {
-        char text[CELL], note[CELL], y[64];
-        double loops[LINES];
-        const tw_artefact_macro *m = &r->family->macros[w.macro];
-        const int n = list_loops(&w, loops);
-        snprintf(
-            text, sizeof text,
-            "A kernel of G blocks, each of L rounds, fills the device's %lld slots G / %lld times. Each begun wave is "
-            "paid in full, so time goes up in steps.",
-            (long long)m->slots, (long long)m->slots);
-        snprintf(note, sizeof note, "Macro choice %s, in the micro choices that the model takes. Form %s of the model.",
-                 m->config, r->session->trained.form);
-        snprintf(y, sizeof y, "time, %s", r->family->unit);
-        tw_page_section(p, "Time by waves", text);
-        tw_page_add_plot(p, &(tw_page_plot){.title = "Time of one macro choice",
-                                            .x = "waves: blocks G over slots",
-                                            .y = y,
-                                            .note = note,
-                                            .zero_y = true});
-        for (int i = 0; i < n; i++) add_line(r, p, &w, loops[i]);
-    }
-    tw_wave_free(w.model);
-    tw_training_free(&w.training);
-    return st;
-}
-
 /* ---- deciding, cost, environment */
+
+/* A way of deciding. */
+typedef struct way {
+    const char *name;
+    double ns; /* Median time of a decision in nanoseconds. */
+    int of;    /* Index of the strategy that decides. */
+} way;
 
 static void add_decisions(const tw_tune_report *r, tw_page *p) {
     const tw_session *s = r->session;
     const tw_session_decisions *d = &s->decisions;
     static const char *const columns[] = {"who decides", "median time, ns", "speed over the default"};
     if (!(d->first > 0) || !s->n) return;
-    const struct {
-        const char *name;
-        double ns;
-        int of;
-    } rows[] = {{"select, a new problem", d->first, find_select(s)},
-                {"select, a problem seen before", d->again, find_select(s)},
-                {"wave form, in memory", d->forms[0], find_select(s) + 1},
-                {"linear form, in memory", d->forms[1], find_select(s) + 2},
-                {"step form, in memory", d->forms[2], find_select(s) + 3}};
+    char names[TW_WAVE_FORMS][32];
+    way ways[2 + TW_WAVE_FORMS] = {{"select, a new problem", d->first, s->select},
+                                   {"select, a problem seen before", d->again, s->select}};
+    int n = 2;
+    for (int i = 0; i < TW_WAVE_FORMS; i++) {
+        const int of = find_strategy(s, tw_train_form((tw_wave_form)i));
+        if (of < 0) continue;
+        snprintf(names[i], sizeof names[i], "%s form, in memory", tw_train_form((tw_wave_form)i));
+        ways[n++] = (way){names[i], d->forms[i], of};
+    }
     row w = {.n = 0};
     tw_page_section(p, "Deciding", NULL);
     tw_page_table(p, NULL, columns, sizeof columns / sizeof *columns);
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        if (rows[i].of >= strategies(s)) continue;
-        cell(&w, "%s", rows[i].name);
-        cell(&w, "%.0f", rows[i].ns);
-        cell(&w, "%.3f", tw_session_summarise(r->family, s, rows[i].of, 0).over);
+    for (int i = 0; i < n; i++) {
+        cell(&w, "%s", ways[i].name);
+        cell(&w, "%.0f", ways[i].ns);
+        cell(&w, "%.3f", tw_session_summarise(r->family, s, ways[i].of, 0).over);
         end_row(&w, p);
     }
     tw_page_add_plot(
@@ -430,21 +352,10 @@ static void add_decisions(const tw_tune_report *r, tw_page *p) {
             .note =
                 "Speed is the geometric mean. Higher and further left is better. Each time includes reading the clock.",
             .log_x = true});
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        if (rows[i].of >= strategies(s)) continue;
-        tw_page_series(p, rows[i].name, TW_PAGE_POINTS);
-        tw_page_point(p, rows[i].ns, tw_session_summarise(r->family, s, rows[i].of, 0).over, NULL);
+    for (int i = 0; i < n; i++) {
+        tw_page_series(p, ways[i].name, TW_PAGE_POINTS);
+        tw_page_point(p, ways[i].ns, tw_session_summarise(r->family, s, ways[i].of, 0).over, NULL);
     }
-}
-
-static void add_pair(tw_page *p, const char *what, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-static void add_pair(tw_page *p, const char *what, const char *fmt, ...) {
-    char value[2048];
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(value, sizeof value, fmt, ap);
-    va_end(ap);
-    tw_page_row(p, (const char *const[]){what, value});
 }
 
 static void add_cost(const tw_tune_report *r, tw_page *p) {
@@ -516,7 +427,7 @@ tw_status tw_tune_report_write(const tw_tune_report *r, const char *path, tw_dia
             add_regimes(r, p);
             add_problem_plots(r, p);
         }
-        st = add_waves(r, p, diag);
+        st = tw_report_add_waves(r, p, diag);
     }
     if (st == TW_OK) {
         add_decisions(r, p);

@@ -8,11 +8,11 @@
 typedef struct tw_tune_report {
     const tw_family *family;
     const tw_session *session;
-    tw_store *store;      /* The session's. */
-    const char *campaign; /* The session's. */
+    tw_store *store;      /* The store that has the session's measurements. */
+    const char *campaign; /* Name of the session's campaign. */
     const char *artefact; /* Path of the artefact. */
-    const char *command;  /* The command that made it. */
-    const char *date;     /* When it was made. */
+    const char *command;  /* The command line, as the report shows it. */
+    const char *date;     /* Date and time of the report, as text. */
     const char *plots;    /* Source of Chart.js. NULL: the page has no plots, and says so. */
 } tw_tune_report;
 

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/diag.h"
+#include "base/grow.h"
 #include "base/stats.h"
 #include "tune/regime.h"
 
@@ -12,16 +13,17 @@
 #include <string.h>
 
 enum {
-    TEXT = 400,
-    SCREENS = 64,   /* The most problems that a session screens because time is left. */
-    RUNS = 40000,   /* A campaign runs about so many products: by them it is known how large they may be. */
+    SCREENS = 64, /* The most problems that a session screens because time is left. */
+    RUNS =
+        40000, /* About so many products run in a campaign. The time for measuring divided by it limits their work. */
     QUESTIONS = 256 /* Problems that decisions are timed with. */
 };
-static const double MEASURING = 0.7; /* The part of the budget that measuring may take. */
+static const double MEASURING = 0.7; /* The share of the budget that measuring may take. */
 
 typedef struct problem_list {
     int64_t (*of)[TW_SELECT_AXES];
-    int n, room;
+    int n;
+    int room; /* Capacity in problems. */
 } problem_list;
 
 typedef struct running {
@@ -31,12 +33,12 @@ typedef struct running {
     tw_session *out;
     tw_strategies strategies;
     problem_list seen; /* Problems that are not held out: those of the campaign, and those that were evaluated. */
-    int64_t began;     /* The session. */
-    int64_t phase;     /* The current phase. */
-    double share;      /* Sum of the logarithms of what the artefact's choices have of the oracle. */
-    int shares;        /* Number of its terms. */
-    int evaluated;     /* Problems that are evaluated. */
-    bool over;         /* The next problem would not end within the budget. */
+    int64_t began;     /* Time at which the session began (tw_now_ns). */
+    int64_t phase;     /* Time at which the current phase began (tw_now_ns). */
+    double share;      /* Sum of the logarithms of the shares of the oracle that the artefact's choices have. */
+    int shares;        /* Number of shares in the sum. */
+    int evaluated;     /* Number of problems that were evaluated. */
+    bool over;         /* True: the next problem would not end within the budget. */
 } running;
 
 static double seconds_since(int64_t began) {
@@ -88,7 +90,7 @@ static tw_status find_rate(running *r, double *rate, tw_diag *diag) {
     static const tw_measure_protocol p = {.warmups = 1, .samples = 3};
     const tw_family *f = &r->family;
     int64_t problem[TW_SELECT_AXES] = {0};
-    char words[TEXT], config[TEXT];
+    char words[TW_FAMILY_WORDS], config[TW_FAMILY_WORDS];
     const char *configs[] = {config};
     tw_campaign_progress progress = {0};
     rate_of of = {f, 0};
@@ -112,11 +114,7 @@ static tw_status limit_work(running *r, tw_diag *diag) {
     const tw_status st = limited ? find_rate(r, &rate, diag) : TW_OK;
     const double most = rate * r->o->seconds * MEASURING / RUNS;
     if (most > 0 && (!(r->family.most_work > 0) || most < r->family.most_work)) r->family.most_work = most;
-    /* The smallest problems are always small enough. */
-    if (r->family.most_work > 0) {
-        const double least = 8 * tw_family_work(&r->family, r->family.least);
-        if (r->family.most_work < least) r->family.most_work = least;
-    }
+    tw_family_admit_least(&r->family);
     r->out->most_work = r->family.most_work;
     return st;
 }
@@ -143,8 +141,9 @@ static tw_status run_campaign(running *r, int screens, tw_campaign_progress *out
     return tw_campaign_run(&r->family, r->store, &o, out, diag);
 }
 
-/* Measures the campaign's plan. While time is left, more random problems are screened: the more there are, the better
-   is known which form of the model chooses best. */
+/* Measures the campaign's plan. While time is left, more random problems are screened, and the phases after screening
+   run again: a cover of more problems has better configurations, which are spread besides, and the forms of the model
+   by waves are judged on more problems. */
 static tw_status measure(running *r, tw_diag *diag) {
     tw_campaign_progress *all = &r->out->campaign, more = {0};
     int screens = r->o->campaign.screens;
@@ -184,13 +183,9 @@ static tw_status train(running *r, tw_diag *diag) {
 /* ---- evaluating */
 
 static bool add_seen(problem_list *l, const int64_t *problem) {
-    if (l->n == l->room) {
-        const int room = l->room ? 2 * l->room : 256;
-        void *wider = realloc(l->of, (size_t)room * sizeof *l->of);
-        if (!wider) return false;
-        l->of = wider;
-        l->room = room;
-    }
+    int64_t(*const of)[TW_SELECT_AXES] = tw_grow(l->of, l->n, &l->room, 256, sizeof *of);
+    if (!of) return false;
+    l->of = of;
     memcpy(l->of[l->n++], problem, sizeof *l->of);
     return true;
 }
@@ -203,7 +198,7 @@ static tw_status take_seen(void *context, const tw_measurement *m, tw_diag *diag
     for (int i = 0; i < 3; i++) learned = learned || tw_trials_key_is(m->key, r->o->campaign.name, phases[i]);
     if (!learned) return TW_OK;
     if (tw_family_parse(&r->family, problem, m->problem, NULL) != TW_OK) return TW_OK;
-    /* A problem's configurations follow each other. */
+    /* Measurements of a problem follow each other. */
     if (r->seen.n && !memcmp(r->seen.of[r->seen.n - 1], problem, sizeof problem)) return TW_OK;
     return add_seen(&r->seen, problem) ? TW_OK : tw_fail_memory(diag);
 }
@@ -236,10 +231,11 @@ static tw_status take_result(void *context, const tw_evaluation *e, tw_diag *dia
     if (!add_seen(&r->seen, e->problem)) return tw_fail_memory(diag);
     if (e->time > 0) {
         tw_session_problem *p = &s->problems[s->n++];
-        *p = (tw_session_problem){.result = *e, .select = find_select(e)};
+        *p = (tw_session_problem){.result = *e};
+        s->select = find_select(e);
         if (tw_select_choose(r->strategies.selector, e->problem, 0, &choice) == TW_OK) p->predicted = choice.time;
-        if (e->of[p->select].share > 0) {
-            r->share += log(e->of[p->select].share);
+        if (e->of[s->select].share > 0) {
+            r->share += log(e->of[s->select].share);
             r->shares++;
         }
     } else {
@@ -276,7 +272,7 @@ static double median(double *x, size_t n) {
     return tw_stats_of(x, n).median;
 }
 
-/* Times the artefact twice over the same problems: the first time it does not know them. */
+/* Times the artefact's choices twice over the same problems. The second time they come from its cache. */
 static tw_status time_selector(running *r, const int64_t (*problems)[TW_SELECT_AXES], double *times, tw_diag *diag) {
     tw_selector *s;
     tw_selection choice;
@@ -298,12 +294,12 @@ static tw_status time_selector(running *r, const int64_t (*problems)[TW_SELECT_A
 static tw_status time_decisions(running *r, tw_diag *diag) {
     int64_t(*problems)[TW_SELECT_AXES] = calloc(QUESTIONS, sizeof *problems);
     double times[QUESTIONS];
-    char config[TEXT];
+    char config[TW_FAMILY_WORDS];
     tw_random random = tw_random_seed(r->o->seed + 1);
     if (!problems) return tw_fail_memory(diag);
     for (int i = 0; i < QUESTIONS; i++) tw_family_draw(&r->family, &random, problems[i]);
     const tw_status st = time_selector(r, (const int64_t(*)[TW_SELECT_AXES])problems, times, diag);
-    for (int k = 0; k < TW_STRATEGIES_FORMS && st == TW_OK; k++) {
+    for (int k = 0; k < TW_WAVE_FORMS && st == TW_OK; k++) {
         if (!r->strategies.models[k].m) continue;
         for (int i = 0; i < QUESTIONS; i++) {
             const int64_t began = tw_now_ns();
@@ -318,7 +314,7 @@ static tw_status time_decisions(running *r, tw_diag *diag) {
 
 /* ---- the session */
 
-/* Runs a phase and takes its time. */
+/* Runs a phase. *seconds is the time that it took. */
 static tw_status run_phase(running *r, tw_status (*phase)(running *r, tw_diag *diag), double *seconds, tw_diag *diag) {
     r->phase = tw_now_ns();
     const tw_status st = phase(r, diag);
@@ -346,41 +342,32 @@ void tw_session_free(tw_session *s) {
     *s = (tw_session){0};
 }
 
-/* ---- what it came to */
+/* ---- summaries */
 
-/* Returns the time of a strategy, the oracle or the fastest vendor. 0: none. */
-static double time_of(const tw_evaluation *e, int of) {
+double tw_session_time(const tw_evaluation *e, int of) {
     if (of == TW_SESSION_ORACLE) return e->time;
     return of == TW_SESSION_VENDOR ? e->vendor : e->of[of].time;
 }
 
-static int ascending(const void *a, const void *b) {
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 tw_session_summary tw_session_summarise(const tw_family *f, const tw_session *s, int of, unsigned regimes) {
-    tw_session_summary out = {0};
-    double *shares = calloc((size_t)s->n + 1, sizeof *shares), mean = 0, over = 0;
-    int defaults = 0;
+    double *shares = calloc((size_t)s->n + 1, sizeof *shares), over = 0;
+    int n = 0, defaults = 0;
     for (int i = 0; i < s->n && shares; i++) {
         const tw_evaluation *e = &s->problems[i].result;
-        const double time = time_of(e, of), usual = e->n ? e->of[0].time : 0;
+        const double time = tw_session_time(e, of), usual = e->n ? e->of[0].time : 0;
         if (!(time > 0) || (regimes && !(tw_regimes_of(f, e->problem) & regimes))) continue;
-        shares[out.n++] = e->time / time;
-        mean += log(e->time / time);
+        shares[n++] = e->time / time;
         if (!(usual > 0)) continue;
         over += log(usual / time);
         defaults++;
     }
-    if (out.n) {
-        qsort(shares, (size_t)out.n, sizeof *shares, ascending);
-        out.mean = exp(mean / out.n);
-        out.low1 = shares[out.n / 100];
-        out.low5 = shares[out.n / 20];
-        out.worst = shares[0];
-        out.over = defaults ? exp(over / defaults) : 0;
-    }
+    const tw_evaluate_summary all = tw_evaluate_summarise(shares, n);
+    const tw_session_summary out = {.n = n,
+                                    .mean = all.mean,
+                                    .low1 = n ? shares[n / 100] : 0,
+                                    .low5 = all.low5,
+                                    .worst = all.worst,
+                                    .over = defaults ? exp(over / defaults) : 0};
     free(shares);
     return out;
 }

@@ -13,49 +13,49 @@ typedef enum tw_session_phase { TW_SESSION_MEASURING, TW_SESSION_TRAINING, TW_SE
 typedef struct tw_session_progress {
     tw_session_phase phase;
     const tw_campaign_progress *campaign;
-    int problems;   /* Held-out problems that are evaluated. */
-    int planned;    /* Held-out problems that are wanted. */
-    double share;   /* Geometric mean of what the artefact's choices have of the oracle so far. 0: nothing is known. */
-    double seconds; /* Since the session began. */
-    double left;    /* Seconds left, as far as can be told. */
+    int problems;   /* Number of held-out problems that were evaluated. */
+    int planned;    /* Number of held-out problems that are wanted. */
+    double share;   /* Geometric mean of the artefact's shares of the oracle so far. 0: there is none yet. */
+    double seconds; /* Seconds since the session began. */
+    double left;    /* Seconds that are left, estimated. */
 } tw_session_progress;
 
 typedef struct tw_session_options {
-    tw_campaign_options campaign;       /* Its limit of seconds and its functions are ignored. */
-    double seconds;                     /* Budget. 0: no limit. A problem that was begun is ended. */
+    tw_campaign_options campaign;       /* Options of the campaign. `seconds` and the functions are ignored. */
+    double seconds;                     /* Budget in seconds. 0: no limit. A problem that was begun is ended. */
     int problems;                       /* The most held-out problems, at least 1. */
-    uint64_t seed;                      /* Decides the held-out problems. */
-    const char *artefact;               /* Where the artefact is written. */
-    bool (*interrupted)(void *context); /* NULL: nothing interrupts. */
-    void (*progress)(void *context, const tw_session_progress *progress); /* May be NULL. */
-    void *context;                                                        /* Passed to both. */
+    uint64_t seed;                      /* Seed of the held-out problems. */
+    const char *artefact;               /* Path of the artefact. */
+    bool (*interrupted)(void *context); /* Returns true to end the session. May be NULL. */
+    void (*progress)(void *context, const tw_session_progress *progress); /* Called at each step. May be NULL. */
+    void *context;                                                        /* Passed to both functions. */
 } tw_session_options;
 
 /* A held-out problem. */
 typedef struct tw_session_problem {
     tw_evaluation result;
-    int select;       /* Index in result.of of the artefact's choice. */
-    double predicted; /* The time that the artefact predicted for its choice. 0: none. */
+    double predicted; /* Time that the artefact predicts for its choice, in the family's unit. 0: there is none. */
 } tw_session_problem;
 
 /* Times of decisions in nanoseconds: medians over random problems. 0: not measured. */
 typedef struct tw_session_decisions {
-    double first;                      /* By the artefact, of a problem that it was not asked before. */
-    double again;                      /* By the artefact, of a problem that it remembers. */
-    double forms[TW_STRATEGIES_FORMS]; /* By the models in memory, which are searched plainly. */
+    double first;                /* Of the artefact, for a problem that it was not asked before. */
+    double again;                /* Of the artefact, for a problem in its cache. */
+    double forms[TW_WAVE_FORMS]; /* Of the models by waves in memory, which predict every macro choice. */
 } tw_session_decisions;
 
 typedef struct tw_session {
     double most_work; /* The most operations of a problem. 0: any. */
     tw_campaign_progress campaign;
     tw_trained trained;
-    tw_session_problem *problems; /* Those that have an oracle. */
+    tw_session_problem *problems; /* The held-out problems that have an oracle. */
     int n;
-    int without; /* Problems that have none: the device is not here, and nothing is recorded of them. */
+    int select;  /* Index of the artefact's choice in result.of of each problem. 0: there is no problem. */
+    int without; /* Number of problems without an oracle: the device is not here, and the store has nothing of them. */
     tw_session_decisions decisions;
     size_t artefact_bytes;
-    double measure_seconds, train_seconds, evaluate_seconds; /* Time of the phases in this run. */
-    bool interrupted; /* The session was interrupted. What follows the interruption is empty. */
+    double measure_seconds, train_seconds, evaluate_seconds; /* Seconds that the phases took in this run. */
+    bool interrupted; /* True: the session was interrupted. Later phases have no results. */
 } tw_session;
 
 /* Runs a session. Seven tenths of the budget are for measuring, the rest for evaluating; more problems are screened
@@ -67,19 +67,23 @@ tw_status tw_session_run(tw_session *out, const tw_family *f, tw_store *store, c
                          tw_diag *diag);
 void tw_session_free(tw_session *s);
 
-/* What a strategy's choices, or something else, came to over the problems of a session. */
+/* Stand for strategies where an index of tw_evaluation.of is asked for: the oracle, and the fastest of any vendor. */
+enum { TW_SESSION_ORACLE = -1, TW_SESSION_VENDOR = -2 };
+/* Returns the time of a strategy on a problem. 0: it has none. */
+double tw_session_time(const tw_evaluation *e, int of);
+
+/* A strategy's speeds over the problems of a session. Its share of the oracle is the oracle's time divided by its own.
+ */
 typedef struct tw_session_summary {
-    int n;        /* Problems that count: those for which it has a time. */
-    double mean;  /* Geometric mean of what it has of the oracle. */
-    double low1;  /* The share of the oracle that 1 % of problems are below. */
-    double low5;  /* The share of the oracle that 5 % of problems are below. */
-    double worst; /* The least share of the oracle. */
+    int n;        /* Number of problems on which the strategy has a time. The others do not count. */
+    double mean;  /* Geometric mean of its shares of the oracle. */
+    double low1;  /* The share that 1 % of the problems are below. */
+    double low5;  /* The share that 5 % of the problems are below. */
+    double worst; /* The least share. */
     double over;  /* Geometric mean of its speed over the default's. 0: there is no default. */
 } tw_session_summary;
 
-enum { TW_SESSION_ORACLE = -1, TW_SESSION_VENDOR = -2 };
-/* Summarises strategy `of`, an index of result.of, TW_SESSION_ORACLE or TW_SESSION_VENDOR (the fastest of any vendor),
-   over the problems of the regimes in `regimes` (tune/regime.h). 0: over all problems. */
+/* Summarises a strategy over the problems of the regimes in `regimes` (tune/regime.h). 0: over all problems. */
 tw_session_summary tw_session_summarise(const tw_family *f, const tw_session *s, int of, unsigned regimes);
 
 #endif

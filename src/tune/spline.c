@@ -336,7 +336,7 @@ static void judge_errors(fitting *m, double *errors) {
         at = find_samples(m, c, at);
         for (int k = 0; k < c->samples; k++) errors[k] = fabs(at[k].left);
         c->error = tw_stats_of(errors, (size_t)c->samples).p90;
-        for (int k = 0; k < m->nodes; k++) c->r[k] = fmin(fmax(c->r[k], -0.9), 9);
+        for (int k = 0; k < m->nodes; k++) c->r[k] = fmin(fmax(c->r[k], TW_ARTEFACT_LEAST), TW_ARTEFACT_MOST);
         for (int k = m->nodes; k < m->all; k++) c->r[k] = fmin(fmax(c->r[k], -FILL_MOST), FILL_MOST);
     }
 }
@@ -416,5 +416,5 @@ double tw_spline_time(const tw_spline *s, int i, const int64_t *problem) {
     double share[NEAR], sum = 0;
     const int n = find_near(s, c->macro, problem, node, share);
     for (int k = 0; k < n; k++) sum += share[k] * c->r[node[k]];
-    return base_time(s, c, problem) * fmax(1 + sum, TW_ARTEFACT_LEAST);
+    return base_time(s, c, problem) * fmax(1 + sum, TW_ARTEFACT_FLOOR);
 }

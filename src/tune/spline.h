@@ -35,8 +35,8 @@ typedef struct tw_spline {
     tw_lattice lattice;
     tw_spline_config *configs;
     int n;
-    double smoothing; /* What the penalties are multiplied by: the one of a few that predicts best. */
-    /* How samples are predicted, each without itself: relative error in the mean, and the share of the fastest time
+    double smoothing; /* Factor of the penalties: the one of a few that predicts best. */
+    /* The quality of predictions, each without its own sample: mean relative error, and the share of the fastest time
        that choices between the configurations have, as a geometric mean over `problems` problems. */
     double error, share;
     double r2; /* The share of the times' variance that these predictions explain. */

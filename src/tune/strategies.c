@@ -48,7 +48,7 @@ tw_status tw_strategies_open(tw_strategies *s, const tw_family *f, tw_store *sto
     tw_status st = open_artefact(s, &s->selector, artefact, "select", "select-own", diag);
     if (st == TW_OK) st = open_artefact(s, &s->other, other, "other", "other-own", diag);
     if (st == TW_OK) st = tw_training_read(&t, f, store, campaign, diag);
-    for (int i = 0; i < TW_STRATEGIES_FORMS && st == TW_OK && t.n; i++) {
+    for (int i = 0; i < TW_WAVE_FORMS && st == TW_OK && t.n; i++) {
         s->models[i].f = f;
         st = tw_train_fit(&s->models[i].m, f, &t, (tw_wave_form)i, diag);
         if (st == TW_OK)
@@ -59,7 +59,7 @@ tw_status tw_strategies_open(tw_strategies *s, const tw_family *f, tw_store *sto
 }
 
 void tw_strategies_close(tw_strategies *s) {
-    for (int i = 0; i < TW_STRATEGIES_FORMS; i++) tw_wave_free(s->models[i].m);
+    for (int i = 0; i < TW_WAVE_FORMS; i++) tw_wave_free(s->models[i].m);
     tw_selector_close(s->selector);
     tw_selector_close(s->other);
     *s = (tw_strategies){0};

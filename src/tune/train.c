@@ -97,7 +97,7 @@ static void judge_choices(const tw_family *f, const tw_training *t, const tw_wav
 
 /* ---- the artefact */
 
-/* Says where an artefact comes from. */
+/* Writes the origin of an artefact as JSON (tw_selector_info.about). NULL: out of memory. */
 static char *describe_training(const tw_family *f, const tw_trained *r) {
     json_t *environment = json_loads(f->environment, 0, NULL);
     json_t *o = json_pack("{s:o?, s:s, s:i, s:i, s:f, s:f, s:i, s:f}", "environment", environment, "form", r->form,
@@ -112,7 +112,7 @@ static char *describe_training(const tw_family *f, const tw_trained *r) {
 static tw_status fit_best(const tw_family *f, const tw_training *t, tw_wave_model **best, tw_wave_form *form,
                           tw_trained *out, tw_diag *diag) {
     *best = NULL;
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < TW_WAVE_FORMS; i++) {
         tw_wave_model *m;
         tw_trained r = {.form = tw_train_form((tw_wave_form)i), .wrong = t->trials.wrong, .unknown = t->trials.unknown};
         const tw_status st = tw_train_fit(&m, f, t, (tw_wave_form)i, diag);

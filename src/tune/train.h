@@ -27,13 +27,12 @@ bool tw_train_choose(const tw_family *f, const tw_wave_model *m, const int64_t *
 
 /* The result of a training. */
 typedef struct tw_trained {
-    /* "spline"; or "wave", "linear" or "step", the one whose choices are best on screened problems. "none": there is no
-       model. */
+    /* Form of the model: "spline", or a form by waves. "none": there is no model. */
     const char *form;
-    tw_wave_quality quality; /* How well samples are predicted: by the spline each without itself. */
-    int problems;            /* Problems that choices were judged on. */
-    double share;            /* Geometric mean of what choices have of the best time there. 0: there is no problem. */
-    int64_t wrong, unknown;  /* As in tw_trials. */
+    tw_wave_quality quality; /* Errors of predicted samples. The spline predicts each from the others. */
+    int problems;            /* Number of problems on which choices were judged. */
+    double share;           /* Geometric mean of the choices' shares of the best speed there. 0: there is no problem. */
+    int64_t wrong, unknown; /* As in tw_trials. */
 } tw_trained;
 
 /* Writes the artefact of a model. If problems were spread it is the model of configurations (tune/spline.h); otherwise

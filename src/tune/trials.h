@@ -22,7 +22,7 @@ bool tw_trials_key_is(const char *key, const char *campaign, const char *phase);
 typedef struct tw_trial {
     int64_t problem[TW_SELECT_AXES];
     int macro, micro;
-    double time; /* By tw_family_time, in the family's unit. Above 0. */
+    double time; /* Time by tw_family_time in the family's unit, above 0. */
 } tw_trial;
 
 typedef struct tw_trial_list {

@@ -48,7 +48,8 @@ typedef enum tw_wave_form {
     TW_WAVE_LINEAR, /* One fit for all waves. */
     /* Within a wave G does not matter, and beyond the last one the number of waves stands for it. The paper's also
        leaves out L. */
-    TW_WAVE_STEP
+    TW_WAVE_STEP,
+    TW_WAVE_FORMS /* Number of forms. */
 } tw_wave_form;
 
 typedef struct tw_wave_options {

@@ -54,6 +54,41 @@ static void a_failure_names_the_file_the_deed_and_the_reason(void **state) {
     test_folder_remove(folder);
 }
 
+static int count_entries(const char *folder) {
+    DIR *d = opendir(folder);
+    int n = 0;
+    assert_non_null(d);
+    while (readdir(d)) n++;
+    closedir(d);
+    return n;
+}
+
+/* What cannot be written is known before there is anything to write, and what can be is left as it was. */
+static void a_check_says_what_a_write_would(void **state) {
+    (void)state;
+    char *folder = test_folder_make(), path[4096];
+    struct stat before, after;
+    tw_diag d;
+    snprintf(path, sizeof path, "%s/none/out", folder);
+    assert_int_equal(tw_file_check(path, &d), TW_ERR_IO);
+    assert_string_equal(d.path, path);
+    assert_string_equal(d.message, "cannot write: No such file or directory");
+    assert_int_equal(tw_file_check(folder, &d), TW_ERR_IO);
+    assert_string_equal(d.message, "cannot write: Is a directory");
+    assert_int_equal(tw_file_check("/dev/null", &d), TW_OK);
+    assert_int_equal(tw_file_check("-", &d), TW_OK);
+    const int empty = count_entries(folder);
+    snprintf(path, sizeof path, "%s/new", folder);
+    assert_int_equal(tw_file_check(path, &d), TW_OK);
+    assert_int_equal(count_entries(folder), empty);
+    test_write(folder, "new", "x", 1);
+    assert_int_equal(stat(path, &before), 0);
+    assert_int_equal(tw_file_check(path, &d), TW_OK);
+    assert_int_equal(stat(path, &after), 0);
+    assert_true(before.st_ino == after.st_ino && after.st_size == 1 && count_entries(folder) == empty + 1);
+    test_folder_remove(folder);
+}
+
 static void an_empty_file_maps_to_nothing(void **state) {
     (void)state;
     char *folder = test_folder_make(), path[4096];
@@ -353,6 +388,7 @@ static void a_sleeper_is_woken(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_failure_names_the_file_the_deed_and_the_reason),
+        cmocka_unit_test(a_check_says_what_a_write_would),
         cmocka_unit_test(an_empty_file_maps_to_nothing),
         cmocka_unit_test(what_takes_several_writes_arrives_whole),
         cmocka_unit_test(an_interrupted_write_goes_on_where_it_was),

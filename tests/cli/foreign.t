@@ -65,6 +65,9 @@ $ cp "$R"/examples/foreign/* .; sed "s|\"runner.py\"|\"$PWD/runner.py\", \"--fau
 > tilewright measure x.json --store k.db & until tilewright export k.db 2>&1 | grep -q '"right"'; do sleep 0.2; done; kill -9 $!
 > for i in $(seq 100); do grep -la "$PWD/[r]unner" /proc/[0-9]*/cmdline >pid 2>/dev/null || break; sleep 0.1; done; wc -c <pid
   0
+# A limit that even the smallest problem is above ends nothing.
+$ cp "$R"/examples/foreign/* .; sed 's/.*"parameters"/"most_work": 1,&/' made_up.json >x.json; timeout 20 tilewright measure x.json --samples 1 --store one.db --json | json - wrong
+  0
 # The plan by waves, and what the file says of grids.
 $ cp "$R"/examples/foreign/* .; tilewright measure made_up.json --plan waves --samples 1500 --store v.db --json | json - wrong
 > sed 's/"grid": .*/"grid": "ceil(m \/ BM)",/' made_up.json >x.json; tilewright measure x.json --plan waves --store x2.db
@@ -92,6 +95,8 @@ $ cp "$R"/examples/foreign/* .; try() { sed "$1" made_up.json >x.json; tilewrigh
 > try 's/ceil(n/ceil(m/'
 > try 's/\* SPLIT"/* stages"/'
 > try 's/"ceil(k/"2 * ceil(k/'
+> try 's/.*"parameters"/"work": "m - 64",&/'
+> try 's/.*"parameters"/"work": "m * sms * m * m * m * m * m",&/'
 > try 's/sms \* 2/sms - 16/'
 > try 's/"slots": .*//'
 > try 's/{"least": "SPLIT/{"fewest": "SPLIT/'
@@ -124,6 +129,8 @@ $ cp "$R"/examples/foreign/* .; try() { sed "$1" made_up.json >x.json; tilewrigh
   tilewright: x.json: "grid": "ceil(m / BM) * ceil(m / BN) * SPLIT": an axis that is a factor already at character 28
   tilewright: x.json: "grid": "ceil(m / BM) * ceil(n / BN) * stages": an unknown name at character 31
   tilewright: x.json: "rounds" has a factor that is no axis
+  tilewright: x.json: "work" is 0, not from 1 to 9223372036854775807
+  tilewright: x.json: "work": "m * sms * m * m * m * m * m": a value that does not fit into 64 bits at character 24
   tilewright: x.json: "slots" is 0, not from 1 to 65535
   tilewright: x.json: "slots" is missing
   tilewright: x.json: "rules": "fewest" is not multiple, least or most

@@ -71,6 +71,7 @@ $ RECORDED="--device recorded --range m=16:40 --range n=256:320 --range k=256:51
 > tilewright train gemm --device recorded --store t.db -o r.select | tail -1; cmp t.select r.select && echo the same artefact
 > tilewright eval gemm type=bf16 $RECORDED --store t.db --artefact r.select --json | sed 1d | cmp measured - && echo the same figures
 > tilewright eval gemm type=bf16 $RECORDED --store t.db --models near,tree --json | tail -2 | while read line; do echo "$line" | json - strategy problems correct; done
+> tilewright eval gemm type=bf16 $RECORDED --store t.db --artefact r.select --prune 5 --json | sed -n 2p >p; sed -n 2p e >q; test "$(json p configs)" -lt "$(json q configs)" && json p correct
 > tilewright eval gemm type=bf16 $RECORDED --store t.db --models near,far
 > tilewright eval gemm type=bf16 $RECORDED --store t.db --models near,near
 > tilewright eval gemm type=f32 $RECORDED --store t.db
@@ -84,6 +85,7 @@ $ RECORDED="--device recorded --range m=16:40 --range n=256:320 --range k=256:51
   tree
   1
   true
+  true
   tilewright: "far" is no model: mlp, trees, tree, near, spline, residual, mix or distilled
   tilewright: the model near is given twice
   tilewright: t.db has no measurements of gemm type=f32
@@ -91,8 +93,10 @@ $ RECORDED="--device recorded --range m=16:40 --range n=256:320 --range k=256:51
   [2]
 # The first products of a store decide what it is of, or those of a type.
 $ echo '{"environment": {"device": "a GPU", "sms": 132}, "space": "gemm-gpu-bf16", "problem": "m=64 n=64 k=64", "config": {}, "protocol": "samples=1", "unit": "us", "status": "right", "samples": [1], "began_ns": 1}' >gpu.jsonl
-> sed 's/bf16/f16/;s/a GPU/another/' gpu.jsonl | cat gpu.jsonl - | tilewright import g.db - >/dev/null; tilewright export t.db | head -1 | sed 's/bf16/i4-64/' | tilewright import g.db - >/dev/null
+> sed 's/bf16/f16/;s/a GPU/another/' gpu.jsonl | cat gpu.jsonl - | tilewright import g.db - >/dev/null; tilewright export t.db | head -1 | sed 's/gemm-cpu-bf16/gemm-cpu-i4-64/' | tilewright import g.db - >/dev/null
+> tilewright eval gemm --device recorded --store g.db --prune 5
 > for type in "" type=bf16 type=f16 type=i4 type=i8; do tilewright train gemm $type --device recorded --store g.db -o g.select; done
+  tilewright: the store has no screened problems of gemm-gpu-bf16
   tilewright: the store has too few measurements of gemm-gpu-bf16 on this device
   tilewright: the store has too few measurements of gemm-gpu-bf16 on this device
   tilewright: the store has too few measurements of gemm-gpu-f16 on this device
@@ -124,12 +128,10 @@ $ tilewright export t.db | sed '/"key": "eval|.*|by=own tm=65536/s/"status": "ri
   ; some results are wrong
 # All of it in one run. Run again, it measures nothing.
 $ export OPENBLAS_NUM_THREADS=1; all() { tilewright tune gemm type=bf16 -t 1 --plan waves --range m=16:24 --range n=256:272 --range k=256:320 --budget 60 --problems 2 --store all.db "$@"; }
-> all -o some/all.select
 > all -o all.select --report r.html --json >a; json a family artefact report problems wrong cut; grep -c '<canvas' r.html
 > all -o all.v1 | tail -1 | sed 's/[0-9][0-9.]* /N /g'; ls all*
 > all -o all.v1 --json | json - measured problems
 > tilewright select all.v1 m=20 n=256 k=256 | tail -1 | sed 's/:.*//'
-  tilewright: some/all.select: cannot write: No such file or directory
   gemm-cpu-bf16
   all.select
   r.html
@@ -145,6 +147,22 @@ $ export OPENBLAS_NUM_THREADS=1; all() { tilewright tune gemm type=bf16 -t 1 --p
   0
   2
   model
+# Where the artefact or the report cannot be written, nothing is measured.
+$ tilewright tune gemm --store no.db -o some/all.select
+> tilewright tune gemm --store no.db --report some/all.html; test ! -e no.db && ls no*
+> tilewright tune gemm --store no.db -o .
+> tilewright train gemm --store no.db -o some/all.select
+  tilewright: some/all.select: cannot write: No such file or directory
+  tilewright: some/all.html: cannot write: No such file or directory
+  ls: cannot access 'no*': No such file or directory
+  tilewright: .: cannot write: Is a directory
+  tilewright: some/all.select: cannot write: No such file or directory
+  [1]
+$ tilewright tune gemm --store no.db -o -
+> tilewright tune gemm --store no.db -o one --report one
+  tilewright: tune: -o: the artefact is a file, since it is evaluated
+  tilewright: tune: -o and --report are both one
+  [2]
 # Ctrl-C ends it, and it goes on later.
 $ export OPENBLAS_NUM_THREADS=1; timeout --foreground --preserve-status -k 9 -s INT 0.5 env --default-signal=INT tilewright tune gemm type=bf16 -t 1 --store cut.db -o cut.select
   tilewright: interrupted; the same command goes on where it was

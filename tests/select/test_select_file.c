@@ -367,7 +367,6 @@ static void direct_parts_are_checked(void **state) {
     uint16_t *low = (void *)(c + h->columns[COLUMN_LOW].at), *high = (void *)(c + h->columns[COLUMN_HIGH].at);
     REFUSED(h->fills_at, h->fills_at + 4)
     REFUSED(h->fills_at, (uint32_t)s->size / 64 * 64)
-    REFUSED(h->fills_at, 0)
     REFUSED(h->ragged[1], 4)
     REFUSED(h->columns[COLUMN_HIGH].at, 0)
     REFUSED(fills[3].step, 0x7fc0)

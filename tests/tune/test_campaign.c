@@ -84,6 +84,16 @@ static void usual_problems_are_drawn(void **state) {
         small += p[0] < 91; /* 91 is the geometric mean of the range. */
     }
     assert_true(small > 500);
+    /* The smallest problem has more work than the limit. */
+    const double least = tw_family_work(&t.family, t.family.least);
+    t.family.most_work = least / 2;
+    tw_family_admit_least(&t.family);
+    assert_true(t.family.most_work == 8 * least);
+    tw_family_admit_least(&t.family);
+    assert_true(t.family.most_work == 8 * least);
+    t.family.most_work = 0;
+    tw_family_admit_least(&t.family);
+    assert_true(t.family.most_work == 0);
 }
 
 /* ---- plans */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Covers: few configurations that are near the fastest everywhere. */
-#include "tune/toy_family.h"
+#include "tune/toy_store.h"
 
+#include "tune/campaign.h"
 #include "tune/cover.h"
 
 /* Makes trials of micro choice 0. times[i] has the times of macro choices 0 to 3 for problem i. 0: there is no trial.
@@ -53,11 +54,38 @@ static void missing_trials_are_the_worst(void **state) {
     expect(times, 3, 2, "12");
 }
 
+/* The vendors' configurations follow the cover of the screened problems. */
+static void vendors_follow_the_cover(void **state) {
+    (void)state;
+    static const tw_campaign_options o = {.name = "tune", .screens = 4, .thorough = true, .samples = 1, .seed = 1};
+    tw_artefact_macro macros[TOY_MACROS];
+    toy t;
+    tw_choice *out;
+    tw_diag d;
+    int n;
+    toy_open(&t);
+    memcpy(macros, toy_macros, sizeof macros);
+    macros[3].properties = TW_MACRO_VENDOR;
+    t.family.macros = macros;
+    tw_store *s = open_store();
+    assert_int_equal(tw_cover_stored(&t.family, s, 2, &out, &n, &d), TW_ERR_USAGE);
+    assert_string_equal(d.message, "the store has no screened problems of toy");
+    free(out);
+    if (tw_campaign_run(&t.family, s, &o, NULL, &d) != TW_OK) fail_msg("%s", d.message);
+    assert_int_equal(tw_cover_stored(&t.family, s, 2, &out, &n, &d), TW_OK);
+    assert_int_equal(n, 2 + 3);
+    for (int i = 0; i < n; i++) assert_true((out[i].macro == 3) == (i >= 2));
+    for (int i = 0; i < 3; i++) assert_int_equal(out[2 + i].micro, i);
+    free(out);
+    tw_store_close(s);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_best_together_are_picked),
         cmocka_unit_test(what_is_left_covers_again),
         cmocka_unit_test(missing_trials_are_the_worst),
+        cmocka_unit_test_setup_teardown(vendors_follow_the_cover, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

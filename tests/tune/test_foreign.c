@@ -163,7 +163,8 @@ static const char description[] =
     "{\"name\": \"toy\", \"command\": [\"sh\", \"toy.sh\"], \"timeout\": 60, \"protocol\": \"caches=none\",\n"
     "\"axes\": [{\"name\": \"m\", \"least\": 16, \"most\": 64, \"step\": 4, \"shrinks\": true},\n"
     "          {\"name\": \"heads\", \"least\": 1, \"most\": 8}],\n"
-    "\"rows\": \"heads\", \"columns\": \"m\", \"loops\": \"m\", \"most_work\": 1000,\n"
+    "\"rows\": \"heads\", \"columns\": \"m\", \"loops\": \"m\",\n"
+    "\"work\": \"sms * heads * m * m\", \"most_work\": 100000,\n"
     "\"parameters\": [{\"name\": \"stages\", \"role\": \"micro\", \"values\": [2, 3]},\n"
     "                {\"name\": \"BM\", \"role\": \"macro\", \"values\": [16, 32, 48]},\n"
     "                {\"name\": \"by\", \"role\": \"micro\", \"values\": [\"rows\", \"columns\"]}],\n"
@@ -232,7 +233,8 @@ static void a_family_is_described(void **state) {
     assert_int_equal(f.most[0], 64);
     assert_int_equal(f.step[0], 4);
     assert_int_equal(f.step[1], 1);
-    assert_true(f.most_work == 1000);
+    assert_true(f.most_work == 100000);
+    assert_true(tw_family_work(&f, (int64_t[]){40, 3}) == 2.0 * 3 * 40 * 40);
     /* 48 has one value of stages, of which there are two otherwise; each comes with two orders. */
     assert_int_equal(f.n_macros, 3);
     assert_int_equal(f.macros[0].n_micros, 4);

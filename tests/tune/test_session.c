@@ -25,16 +25,16 @@ static void sessions_end_with_judged_choices(void **state) {
     run(&s, &t, &usual);
     assert_true(tw_file_exists(artefact) && s.artefact_bytes > 0 && !s.interrupted);
     assert_true(s.n == 12 && s.without == 0 && s.trained.share > 0.9);
-    const tw_session_summary chosen = tw_session_summarise(&t.family, &s, s.problems[0].select, 0),
+    const tw_session_summary chosen = tw_session_summarise(&t.family, &s, s.select, 0),
                              usual_one = tw_session_summarise(&t.family, &s, 0, 0),
                              oracle = tw_session_summarise(&t.family, &s, TW_SESSION_ORACLE, 0);
-    assert_string_equal(s.problems[0].result.of[s.problems[0].select].name, "select");
+    assert_string_equal(s.problems[0].result.of[s.select].name, "select");
     assert_true(chosen.n == 12 && chosen.mean > 0.9 && chosen.worst <= chosen.low5 && chosen.worst <= chosen.low1);
     assert_true(chosen.over > 2 && fabs(usual_one.over - 1) < 1e-12 && oracle.over >= chosen.over);
     assert_true(fabs(oracle.mean - 1) < 1e-12 && fabs(oracle.over * usual_one.mean - 1) < 1e-9);
     assert_true(s.decisions.first > 0 && s.decisions.again > 0 && s.decisions.forms[2] > 0);
     for (int i = 0; i < s.n; i++) {
-        const tw_evaluated *of = &s.problems[i].result.of[s.problems[i].select];
+        const tw_evaluated *of = &s.problems[i].result.of[s.select];
         assert_true(fabs(s.problems[i].predicted / of->time - 1) < 0.5);
     }
     tw_session_free(&s);
@@ -79,9 +79,9 @@ static void regimes_are_summarised_apart(void **state) {
             const tw_evaluation *e = &s.problems[i].result;
             if (!(tw_regimes_of(&t.family, e->problem) & 1u << r)) continue;
             n++;
-            worst = fmin(worst, e->of[s.problems[i].select].share);
+            worst = fmin(worst, e->of[s.select].share);
         }
-        const tw_session_summary of = tw_session_summarise(&t.family, &s, s.problems[0].select, 1u << r);
+        const tw_session_summary of = tw_session_summarise(&t.family, &s, s.select, 1u << r);
         assert_true(of.n == n && (!n || fabs(of.worst - worst) < 1e-12));
     }
     tw_session_free(&s);
@@ -289,7 +289,7 @@ static bool near(double a, double b) {
 static void check_plots(const char *page_text, const tw_family *f, const tw_session *s) {
     static const char begin[] = "id=\"data\">";
     const char *from = strstr(page_text, begin) + strlen(begin);
-    const int select = s->problems[0].select;
+    const int select = s->select;
     json_t *data;
     tw_diag d;
     if (tw_json_parse(&data, from, (size_t)(strstr(from, "</script>") - from), "data", -1, &d) != TW_OK)
@@ -307,6 +307,14 @@ static void check_plots(const char *page_text, const tw_family *f, const tw_sess
         assert_true(near(x_of(speed, i), tw_family_work(f, e->problem) * 1e-9));
         assert_true(near(y_of(speed, i), e->of[0].time / e->of[select].time));
         assert_true(near(x_of(predicted, i), e->of[select].time) && near(y_of(predicted, i), s->problems[i].predicted));
+    }
+    for (int i = 0; i < s->problems[0].result.n; i++) {
+        const char *name = s->problems[0].result.of[i].name;
+        char way[64];
+        if (strcmp(name, "wave") != 0 && strcmp(name, "step") != 0) continue;
+        snprintf(way, sizeof way, "%s form, in memory", name);
+        const json_t *at = points_of(data, "Speed against the time to decide", way);
+        assert_true(near(y_of(at, 0), tw_session_summarise(f, s, i, 0).over) && x_of(at, 0) > 0);
     }
     assert_true(y_of(bars, 0) == 1 && near(y_of(bars, (size_t)select), tw_session_summarise(f, s, select, 0).over));
     json_decref(data);
@@ -348,8 +356,7 @@ static void reports_say_what_sessions_found(void **state) {
     assert_non_null(strstr(text.data, "on its own samples"));
     char words[200], mean[64];
     tw_family_print(&t.family, s.problems[3].result.problem, words, sizeof words);
-    snprintf(mean, sizeof mean, "<dd>%.1f %%</dd>",
-             tw_session_summarise(&t.family, &s, s.problems[0].select, 0).mean * 100);
+    snprintf(mean, sizeof mean, "<dd>%.1f %%</dd>", tw_session_summarise(&t.family, &s, s.select, 0).mean * 100);
     const char *const parts[] = {"Tuning toy",
                                  mean,
                                  "<td>skinny</td>",
@@ -365,6 +372,36 @@ static void reports_say_what_sessions_found(void **state) {
     tw_session_free(&s);
 }
 
+/* A plan without points has no forms of the model by waves. */
+static void reports_of_a_spread_have_no_forms(void **state) {
+    (void)state;
+    toy t;
+    tw_session s;
+    tw_diag d;
+    tw_buf text = {0};
+    tw_session_options o = usual;
+    toy_open(&t);
+    o.campaign = (tw_campaign_options){
+        .name = "tune", .screens = 6, .thorough = true, .cover = 6, .spread = 12, .samples = 2, .seed = 1};
+    run(&s, &t, &o);
+    tw_store *store = open_store();
+    const tw_tune_report r = {.family = &t.family,
+                              .session = &s,
+                              .store = store,
+                              .campaign = "tune",
+                              .artefact = artefact,
+                              .command = "tilewright tune toy",
+                              .date = "2026-01-01"};
+    if (tw_tune_report_write(&r, page, &d) != TW_OK) fail_msg("%s", d.message);
+    tw_store_close(store);
+    assert_int_equal(tw_file_read(&text, page, &d), TW_OK);
+    assert_string_equal(s.trained.form, "spline");
+    assert_non_null(strstr(text.data, "select, a problem seen before"));
+    assert_null(strstr(text.data, "form, in memory"));
+    tw_buf_free(&text);
+    tw_session_free(&s);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(sessions_end_with_judged_choices, setup, teardown),
@@ -375,6 +412,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(budgets_limit_the_work, setup, teardown),
         cmocka_unit_test_setup_teardown(progress_is_told, setup, teardown),
         cmocka_unit_test(regimes_are_defined_once),
-        cmocka_unit_test_setup_teardown(reports_say_what_sessions_found, setup, teardown)};
+        cmocka_unit_test_setup_teardown(reports_say_what_sessions_found, setup, teardown),
+        cmocka_unit_test_setup_teardown(reports_of_a_spread_have_no_forms, setup, teardown)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

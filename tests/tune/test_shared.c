@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A device that others use as well: samples of configurations are taken in turn, and the least sample counts. */
+/* A device that others use, too: samples are taken in turn, and the least one counts. */
 #include "tune/toy_store.h"
 
 #include "tune/evaluate.h"
 #include "tune/trials.h"
 
-/* Numbers of calls: all, those whose samples are taken in turn, and those with a single sample. */
+/* Counts the calls whose samples are taken in turn, and those with a single sample. */
 static int calls, turns, single;
 
 static tw_status counting(void *self, const int64_t *problem, const char *const *configs, int n,
