@@ -96,29 +96,16 @@ static void prefetch(const void *at) {
     __builtin_prefetch(at);
 }
 
-/* Computes the tiles along ragged axes. */
-static void find_empty(const select_view *v, const float *axes, int macro, select_shape *out) {
-    for (int k = 0; k < TW_FILL_AXES; k++) {
-        const int a = v->ragged[k];
-        const uint32_t tile = a >= 0 ? select_item(&v->columns[COLUMN_GRID + a], macro) : 0;
-        const float count = tile ? select_ceil(axes[a], (float)tile) : 1;
-        out->tiles[k] = (double)count;
-        out->empty[k] = tile ? (double)select_empty(axes[a], (float)tile, count) : 0;
-    }
-}
-
-void select_divide(const select_view *v, const float *axes, int macro, select_shape *out) {
-    out->grid = select_item(&v->columns[COLUMN_TIMES], macro);
-    out->rounds = 1;
+void select_divide(const select_view *v, const float *axes, int macro, double *grid, double *rounds) {
+    *grid = select_item(&v->columns[COLUMN_TIMES], macro);
+    *rounds = 1;
     for (int a = 0; a < v->axes; a++) {
         const uint32_t g = select_item(&v->columns[COLUMN_GRID + a], macro),
                        l = select_item(&v->columns[COLUMN_ROUNDS + a], macro);
-        if (g) out->grid *= (double)select_ceil(axes[a], (float)g);
-        if (l) out->rounds *= (double)select_ceil(axes[a], (float)l);
-        if (g && v->shrinks >> a & 1) out->rounds *= (double)select_used(axes[a], (float)g);
+        if (g) *grid *= (double)select_ceil(axes[a], (float)g);
+        if (l) *rounds *= (double)select_ceil(axes[a], (float)l);
+        if (g && v->shrinks >> a & 1) *rounds *= (double)select_used(axes[a], (float)g);
     }
-    out->x = out->grid / select_item(&v->columns[COLUMN_SLOTS], macro);
-    find_empty(v, axes, macro, out);
 }
 
 void select_find_corners(const select_view *v, const float *axes, select_corners *c) {
@@ -129,19 +116,11 @@ void select_find_corners(const select_view *v, const float *axes, select_corners
     }
 }
 
-float select_factor(const select_view *v, const select_corners *c, int macro) {
-    int sum = 0;
-    for (int k = 0; k < c->n; k++)
-        sum += c->weight[k] * v->lattice[(size_t)c->node[k] * v->lattice_pitch + (size_t)macro];
-    return select_correction((uint16_t)select_item(&v->columns[COLUMN_STEP], macro), (int16_t)sum);
-}
-
 /* A macro choice whose time may be the least. */
 typedef struct candidate {
     int macro, fit;
-    float low;     /* The lower bound of its time. */
-    double factor; /* 1 + its correction at the problem. */
-    select_shape shape;
+    double grid, rounds, x;
+    double factor; /* Factor by which corrections multiply the time. */
     const uint32_t *record;
 } candidate;
 
@@ -152,56 +131,34 @@ static bool find_record(const select_view *v, const select_problem *p, const sel
     const int fits = (int)select_item(&v->columns[COLUMN_FITS], from + i);
     if (!fits) return false;
     c->macro = from + i;
-    c->low = s->low[i];
-    c->shape.grid = (double)s->grid[i];
-    c->shape.rounds = (double)s->rounds[i];
-    if (c->shape.grid >= SELECT_EXACT || c->shape.rounds >= SELECT_EXACT || v->shrinks) {
-        select_divide(v, p->axes, c->macro, &c->shape);
-    } else {
-        c->shape.x = c->shape.grid / select_item(&v->columns[COLUMN_SLOTS], c->macro);
-        find_empty(v, p->axes, c->macro, &c->shape);
-    }
+    c->grid = (double)s->grid[i];
+    c->rounds = (double)s->rounds[i];
+    if (c->grid >= SELECT_EXACT || c->rounds >= SELECT_EXACT || v->shrinks)
+        select_divide(v, p->axes, c->macro, &c->grid, &c->rounds);
     c->factor = (double)s->factor[i];
-    c->fit = select_fit_of(c->shape.x, fits);
+    c->x = c->grid / select_item(&v->columns[COLUMN_SLOTS], c->macro);
+    c->fit = select_fit_of(c->x, fits);
     c->record = select_records_of(v, c->macro, fits) + (size_t)c->fit * v->record_words;
     prefetch(c->record);
-    if (v->fills) prefetch(&v->fills[c->macro]);
     prefetch(&v->tails[c->macro]);
     return true;
-}
-
-/* Returns the correction of a fill. */
-static double fill_of(const select_fill *f, const select_shape *s, double waves) {
-    double weight[TW_FILL_NEAR], sum = 0;
-    const int8_t *cell = f->cell + tw_fill_find(s->x, waves, s->empty, weight);
-    for (int k = 0; k < TW_FILL_NEAR; k++) sum += weight[k] * cell[k];
-    return sum * (double)tw_bf16_to_f32(f->step);
-}
-
-/* Predicts the time of a macro choice by its terms or its fit. `fit` is the fit's number, from 0, and `factor` is 1 +
-   the correction at the problem. A direct artefact ignores `r` and `fit`. */
-static double time_of(const select_view *v, int macro, const select_record *r, const select_shape *s, int fit,
-                      double factor) {
-    if (!v->terms) return select_time(r, s->x - fit, s->rounds) * factor;
-    const double waves = ceil(s->x);
-    if (v->fills) factor = fmax(factor + fill_of(&v->fills[macro], s, waves), TW_ARTEFACT_FLOOR);
-    return select_direct(v->terms + macro, v->terms_pitch, s, waves) * factor;
 }
 
 bool select_predict(const select_view *v, const select_problem *p, int macro, select_decision *out) {
     const int fits = (int)select_item(&v->columns[COLUMN_FITS], macro);
     *out = (select_decision){.source = TW_SELECT_MODEL, .macro = macro, .micro = -1};
-    select_shape s;
-    select_divide(v, p->axes, macro, &s);
-    out->grid = s.grid;
-    out->rounds = s.rounds;
+    select_divide(v, p->axes, macro, &out->grid, &out->rounds);
     if (!fits) return false;
-    out->fit = select_fit_of(s.x, fits);
+    const double x = out->grid / select_item(&v->columns[COLUMN_SLOTS], macro);
+    out->fit = select_fit_of(x, fits);
     const select_record r =
         select_unpack(select_records_of(v, macro, fits) + (size_t)out->fit * v->record_words, v->record_words);
     select_corners c;
+    select_scan s;
     select_find_corners(v, p->axes, &c);
-    out->time = time_of(v, macro, &r, &s, out->fit, c.n ? (double)select_factor(v, &c, macro) : 1);
+    v->scan(v, p->axes, &c, macro, 1, &s);
+    out->time =
+        v->terms ? select_direct(v, &s, macro, 0) : select_time(&r, x - out->fit, out->rounds) * (double)s.factor[0];
     out->error = select_error(r.error);
     if (!(out->time > 0)) return false;
     out->row = r.row;
@@ -212,14 +169,12 @@ bool select_predict(const select_view *v, const select_problem *p, int macro, se
 /* Predicts the time of a candidate. Infinity: the prediction is not above 0. */
 static double predict(const select_view *v, const candidate *c, select_record *r) {
     *r = select_unpack(c->record, v->record_words);
-    const double time = time_of(v, c->macro, r, &c->shape, c->fit, c->factor);
+    const double time = select_time(r, c->x - c->fit, c->rounds) * c->factor;
     return time > 0 ? time : (double)INFINITY;
 }
 
-/* Finds the candidates of a block, the macro choices whose lower bound is at most `high`, the least upper bound.
-   Returns their number. */
-static int find_candidates(const select_view *v, const select_problem *p, const select_scan *s, int from, int n,
-                           float high, candidate *out) {
+/* Lists the macro choices of a block whose lower bound is at most `high`. Returns their number. */
+static int find_near(const select_scan *s, int n, float high, uint16_t *out) {
     _Alignas(8) uint8_t near[SELECT_BLOCK];
     int found = 0;
     for (int i = 0; i < n; i++) near[i] = s->low[i] <= high;
@@ -227,54 +182,71 @@ static int find_candidates(const select_view *v, const select_problem *p, const 
     for (int i = 0; i < n; i += 8) {
         uint64_t eight;
         for (memcpy(&eight, near + i, sizeof eight); eight; eight &= eight - 1)
-            found += find_record(v, p, s, from, i + __builtin_ctzll(eight) / 8, &out[found]);
+            out[found++] = (uint16_t)(i + __builtin_ctzll(eight) / 8);
     }
     return found;
 }
 
-/* Predicts a candidate, and replaces *best if it is less, or equal and earlier. */
-static void take_candidate(const select_view *v, const candidate *c, select_decision *best) {
-    select_record r;
-    if ((double)c->low > best->time) return;
-    const double time = predict(v, c, &r);
-    if (!(time < best->time || (time == best->time && c->macro < best->macro))) return;
-    *best = (select_decision){.source = TW_SELECT_MODEL,
-                              .macro = c->macro,
-                              .time = time,
-                              .error = select_error(r.error),
-                              .grid = c->shape.grid,
-                              .rounds = c->shape.rounds,
-                              .fit = c->fit,
-                              .row = r.row};
-    prefetch(v->data + v->tails[c->macro].anchors);
+/* Predicts the macro choices of a block that `near` lists, by their fits, and replaces *best by each that takes less.
+ */
+static void take_fits(const select_view *v, const select_problem *p, const select_scan *s, int from,
+                      const uint16_t *near, int n, select_decision *best) {
+    candidate c[SELECT_BLOCK];
+    int found = 0;
+    for (int i = 0; i < n; i++) found += find_record(v, p, s, from, near[i], &c[found]);
+    for (int k = 0; k < found; k++) {
+        select_record r;
+        const double time = predict(v, &c[k], &r);
+        if (!(time < best->time)) continue;
+        *best = (select_decision){.source = TW_SELECT_MODEL,
+                                  .macro = c[k].macro,
+                                  .time = time,
+                                  .error = select_error(r.error),
+                                  .grid = c[k].grid,
+                                  .rounds = c[k].rounds,
+                                  .fit = c[k].fit,
+                                  .row = r.row};
+        prefetch(v->data + v->tails[c[k].macro].anchors);
+    }
 }
 
-/* Takes the candidates of a block. The one with the least bound comes first, since its time leaves out most others. */
-static void take_block(const select_view *v, const candidate *c, int n, select_decision *best) {
-    int first = 0;
-    for (int k = 1; k < n; k++)
-        if (c[k].low < c[first].low) first = k;
-    if (n) take_candidate(v, &c[first], best);
-    for (int k = 0; k < n; k++)
-        if (k != first) take_candidate(v, &c[k], best);
+/* Does the same in a direct artefact, by terms. */
+static void take_terms(const select_view *v, const select_scan *s, int from, const uint16_t *near, int n,
+                       select_decision *best) {
+    for (int k = 0; k < n && v->fills; k++) prefetch(&v->fills[from + near[k]]);
+    for (int k = 0; k < n; k++) {
+        const double time = select_direct(v, s, from + near[k], near[k]);
+        if (!(time > 0 && time < best->time)) continue;
+        best->macro = from + near[k];
+        best->time = time;
+    }
 }
 
-/* Looks at a block of macro choices. `high` is the least upper bound so far. Returns the number of candidates. */
+/* Fills in the rest of a decision by terms. */
+static void complete(const select_view *v, const select_problem *p, select_decision *best) {
+    const select_record r = select_unpack(select_records_of(v, best->macro, 1), v->record_words);
+    best->source = TW_SELECT_MODEL;
+    best->error = select_error(r.error);
+    best->row = r.row;
+    select_divide(v, p->axes, best->macro, &best->grid, &best->rounds);
+}
+
+/* Looks at a block of macro choices. `high` is the least upper bound so far. Lists those that it does not leave out.
+   Returns their number. */
 static int scan_block(const select_view *v, const select_problem *p, const verdicts *r, const select_corners *corners,
-                      int from, float *high, candidate *out) {
-    select_scan s;
+                      int from, float *high, select_scan *s, uint16_t *near) {
     const int n = v->macros - from < SELECT_BLOCK ? v->macros - from : SELECT_BLOCK;
-    v->scan(v, p->axes, corners, from, n, &s);
-    leave_out(v, r, from, n, &s);
+    v->scan(v, p->axes, corners, from, n, s);
+    leave_out(v, r, from, n, s);
     /* The bits of positive floats, read as integers, have the order of the floats. The compiler vectorises the minimum
        of integers, but not that of floats, which may be NaN. */
     int32_t least = (int32_t)tw_f32_bits(*high);
     for (int i = 0; i < n; i++) {
-        const int32_t bits = (int32_t)tw_f32_bits(s.high[i]);
+        const int32_t bits = (int32_t)tw_f32_bits(s->high[i]);
         least = bits < least ? bits : least;
     }
     *high = tw_bits_f32((uint32_t)least);
-    return find_candidates(v, p, &s, from, n, *high, out);
+    return find_near(s, n, *high, near);
 }
 
 /* Has the rows of the corrections around a problem fetched. */
@@ -288,14 +260,21 @@ static void prefetch_rows(const select_view *v, const select_corners *corners) {
 static void model(const select_view *v, const select_problem *p, select_decision *best) {
     verdicts r;
     select_corners corners;
-    candidate c[SELECT_BLOCK];
+    select_scan s;
+    uint16_t near[SELECT_BLOCK];
     select_find_corners(v, p->axes, &corners);
     prefetch_rows(v, &corners);
     float high = INFINITY;
     judge(v, p, &r);
     best->time = (double)INFINITY;
-    for (int from = 0; from < v->macros; from += SELECT_BLOCK)
-        take_block(v, c, scan_block(v, p, &r, &corners, from, &high, c), best);
+    for (int from = 0; from < v->macros; from += SELECT_BLOCK) {
+        const int n = scan_block(v, p, &r, &corners, from, &high, &s, near);
+        if (v->terms)
+            take_terms(v, &s, from, near, n, best);
+        else
+            take_fits(v, p, &s, from, near, n, best);
+    }
+    if (v->terms && best->macro >= 0) complete(v, p, best);
     if (best->macro >= 0) best->micro = select_micro(v, best->macro, best->row, best->rounds);
 }
 
@@ -384,11 +363,13 @@ tw_status tw_select_choose(const tw_selector *s, const int64_t *problem, unsigne
 int select_candidates(const select_view *v, const select_problem *p) {
     verdicts r;
     select_corners corners;
-    candidate c[SELECT_BLOCK];
+    select_scan s;
+    uint16_t near[SELECT_BLOCK];
     float high = INFINITY;
     int n = 0;
     judge(v, p, &r);
     select_find_corners(v, p->axes, &corners);
-    for (int from = 0; from < v->macros; from += SELECT_BLOCK) n += scan_block(v, p, &r, &corners, from, &high, c);
+    for (int from = 0; from < v->macros; from += SELECT_BLOCK)
+        n += scan_block(v, p, &r, &corners, from, &high, &s, near);
     return n;
 }

@@ -15,11 +15,12 @@ enum {
     TW_FILL_NEAR = 2 * TW_FILL_KINDS /* Cells of the two nodes around a fill. They are adjacent. */
 };
 
-/* Finds the cells of the two nodes around a fill, and the weight of each. `empty` has the empty part of the last tile
-   along each ragged axis. Returns the index of the first cell. */
-static inline int tw_fill_find(double x, double waves, const double empty[TW_FILL_AXES], double weight[TW_FILL_NEAR]) {
+/* Finds the cells of the two nodes around a fill of `waves` waves, and the weight of each. `empty` has the empty part
+   of the last tile along each ragged axis. Returns the index of the first cell. */
+static inline int tw_fill_find(double fill, double waves, const double empty[TW_FILL_AXES],
+                               double weight[TW_FILL_NEAR]) {
     const int part = waves <= 1 ? 0 : waves <= 2 ? 1 : waves <= 4 ? 2 : 3;
-    const double at = x / waves * (TW_FILL_NODES - 1);
+    const double at = fill * (TW_FILL_NODES - 1);
     const int node = at < TW_FILL_NODES - 2 ? (int)at : TW_FILL_NODES - 2;
     for (int i = 0; i < 2; i++) {
         double *w = &weight[i * TW_FILL_KINDS];

@@ -90,7 +90,7 @@ typedef struct select_header {
     uint32_t lattice_at, lattice_pitch;
     tw_lattice lattice;
     /* Rows of SELECT_TERMS floats of a direct artefact, terms_pitch floats a row: coefficients of xL, x, L, 1, WL, W,
-       and for each ragged axis of eL, then of eLx / r, for each macro choice (select_direct). 0: the artefact is not
+       and for each ragged axis of eL, then of eLx / r, for each macro choice. 0: the artefact is not
        direct. */
     uint32_t terms_at, terms_pitch;
     uint32_t fills_at;             /* A select_fill for each macro choice. 0: there are none. */
@@ -197,6 +197,7 @@ static inline float select_ceil(float problem, float tile) {
 
 /* Corrections of macro choice i are between 1 - SELECT_CORRECTION and 1 + 128 SELECT_STEP_MOST. */
 #define SELECT_TERM_MOST  1e20f
+#define SELECT_TIME_MOST  1e30f /* Times by terms above it are no predictions. */
 #define SELECT_ROUNDING   4e-6f /* Relative room for sums and products of a few floats. */
 #define SELECT_CORRECTION 0.95f
 #define SELECT_STEP_MOST  0.08f
@@ -217,24 +218,6 @@ static inline void select_fill_range(const select_fill *f, float *low, float *hi
     }
     *low = tw_bf16_to_f32(f->step) * (float)least;
     *high = tw_bf16_to_f32(f->step) * (float)most;
-}
-
-/* What a macro choice makes of a problem. */
-typedef struct select_shape {
-    double grid, rounds;        /* G and L. */
-    double x;                   /* G / slots. */
-    double empty[TW_FILL_AXES]; /* The empty part of the last tile along each ragged axis. */
-    double tiles[TW_FILL_AXES]; /* Number of tiles along it. */
-} select_shape;
-
-/* Predicts a time from the terms of a macro choice, `pitch` floats from one to the next. */
-static inline double select_direct(const float *terms, size_t pitch, const select_shape *s, double waves) {
-    double c[SELECT_TERMS], ragged = 0;
-    for (int k = 0; k < SELECT_TERMS; k++) c[k] = (double)terms[(size_t)k * pitch];
-    for (int k = 0; k < TW_FILL_AXES; k++)
-        ragged += s->empty[k] * (c[SELECT_TAIL + k] + c[SELECT_FLOW + k] * s->x / s->tiles[k]);
-    return (c[0] * s->rounds + c[1]) * s->x + (c[2] * s->rounds + c[3]) +
-           (c[SELECT_WAVES] * s->rounds + c[SELECT_WAVES + 1]) * waves + ragged * s->rounds;
 }
 
 /* Returns what times are multiplied by: `sum` is a weighted sum of corrections, `step` their unit, as bf16. */

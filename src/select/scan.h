@@ -122,47 +122,64 @@ static void correct(const select_view *v, const select_corners *c, int from, int
     }
 }
 
-/* Adds what an empty part of the last tile along a ragged axis costs to `ragged`, without the factor L. */
+/* Computes the empty parts of last tiles along a ragged axis, and adds what they cost to `ragged`, without the factor
+   L. */
 static void add_empty(const select_view *v, int k, float problem, int from, int n, const float *restrict x,
-                      float *restrict ragged) {
+                      float *restrict empty, float *restrict ragged) {
     const select_list *tiles = &v->columns[COLUMN_GRID + v->ragged[k]];
     const float *restrict tail = v->terms + (size_t)(SELECT_TAIL + k) * v->terms_pitch + from,
                           *restrict flow = v->terms + (size_t)(SELECT_FLOW + k) * v->terms_pitch + from;
-    const uint16_t *restrict each = tiles->each ? tiles->each + from : NULL;
+    float sizes[SELECT_BLOCK];
+    if (tiles->each)
+        for (int i = 0; i < n; i++) sizes[i] = (float)tiles->each[from + i];
+    else
+        for (int i = 0; i < n; i++) sizes[i] = (float)tiles->same;
     for (int i = 0; i < n; i++) {
-        const uint16_t tile = each ? each[i] : (uint16_t)tiles->same;
-        const float size = tile ? (float)tile : problem, count = select_ceil(problem, size);
-        ragged[i] += select_empty(problem, size, count) * (tail[i] + flow[i] * x[i] / count);
+        const float size = sizes[i] > 0 ? sizes[i] : problem, count = select_ceil(problem, size);
+        empty[i] = select_empty(problem, size, count);
+        ragged[i] += empty[i] * (tail[i] + flow[i] * x[i] / count);
     }
 }
 
-/* Computes the times of a direct artefact, and bounds that leave room for the rounding of floats. More blocks than
-   SELECT_EXACT are not counted exactly, and more rounds may be infinite in floats: there are no bounds then. */
+/* Computes x, W and the fill of each macro choice. */
+static void fill_device(const select_view *v, int from, int n, select_scan *restrict s, float *restrict x) {
+    const select_list *slots = &v->columns[COLUMN_SLOTS];
+    const float *restrict grid = s->grid;
+    float *restrict waves = s->waves, *restrict fill = s->fill;
+    const float exact = SELECT_EXACT;
+    count_waves(slots, from, n, grid, waves);
+    if (slots->each)
+        for (int i = 0; i < n; i++) x[i] = grid[i] / (float)slots->each[from + i];
+    else
+        for (int i = 0; i < n; i++) x[i] = grid[i] / (float)slots->same;
+    for (int i = 0; i < n; i++) waves[i] = grid[i] < exact ? waves[i] : x[i];
+    for (int i = 0; i < n; i++) fill[i] = x[i] / waves[i];
+}
+
+/* Computes the times of a direct artefact by terms, and bounds that leave room for the rounding of floats. */
 static void predict_all(const select_view *v, const float *axes, int from, int n, select_scan *restrict s) {
-    float waves[SELECT_BLOCK], ragged[SELECT_BLOCK];
+    float x[SELECT_BLOCK], ragged[SELECT_BLOCK];
     const float *restrict c[SELECT_TAIL];
     for (int k = 0; k < SELECT_TAIL; k++) c[k] = v->terms + (size_t)k * v->terms_pitch + from;
     const float *restrict c0 = c[0], *restrict c1 = c[1], *restrict c2 = c[2], *restrict c3 = c[3], *restrict c4 = c[4],
                           *restrict c5 = c[5];
-    const select_list *slots = &v->columns[COLUMN_SLOTS];
-    float *restrict low = s->low, *restrict high = s->high;
-    const float *restrict grid = s->grid, *restrict rounds = s->rounds;
-    count_waves(slots, from, n, s->grid, waves);
-    if (slots->each)
-        for (int i = 0; i < n; i++) low[i] = grid[i] / (float)slots->each[from + i];
-    else
-        for (int i = 0; i < n; i++) low[i] = grid[i] / (float)slots->same;
+    float *restrict time = s->time, *restrict low = s->low, *restrict high = s->high;
+    const float *restrict rounds = s->rounds, *restrict waves = s->waves;
+    fill_device(v, from, n, s, x);
     for (int i = 0; i < n; i++) ragged[i] = 0;
     for (int k = 0; k < TW_FILL_AXES; k++)
-        if (v->ragged[k] >= 0) add_empty(v, k, axes[v->ragged[k]], from, n, low, ragged);
+        if (v->ragged[k] >= 0)
+            add_empty(v, k, axes[v->ragged[k]], from, n, x, s->empty[k], ragged);
+        else
+            memset(s->empty[k], 0, (size_t)n * sizeof *s->empty[k]);
     for (int i = 0; i < n; i++) {
-        const float l = rounds[i], time = (c0[i] * l + c1[i]) * low[i] + (c2[i] * l + c3[i]) +
-                                          (c4[i] * l + c5[i]) * waves[i] + ragged[i] * l;
-        const float largest = grid[i] > l ? grid[i] : l;
-        low[i] = largest < SELECT_EXACT ? time * (1 - SELECT_ROUNDING) : 0;
-        high[i] = time * (1 + SELECT_ROUNDING);
+        const float l = rounds[i];
+        time[i] = (c0[i] * l + c1[i]) * x[i] + (c2[i] * l + c3[i]) + (c4[i] * l + c5[i]) * waves[i] + ragged[i] * l;
     }
-    for (int i = 0; i < n; i++) high[i] = low[i] > 0 ? high[i] : INFINITY;
+    for (int i = 0; i < n; i++) {
+        low[i] = time[i] * (1 - SELECT_ROUNDING);
+        high[i] = time[i] > 0 ? time[i] * (1 + SELECT_ROUNDING) : INFINITY;
+    }
 }
 
 void SELECT_SCAN(const select_view *v, const float *axes, const select_corners *c, int from, int n, select_scan *s) {

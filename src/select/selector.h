@@ -123,7 +123,12 @@ struct select_scan {
     float rounds[SELECT_BLOCK]; /* L, likewise. Where an axis shrinks it is rounded. */
     float low[SELECT_BLOCK];    /* A lower bound of the time. 0: there is none. */
     float high[SELECT_BLOCK];   /* An upper bound. Infinity: there is none. */
-    float factor[SELECT_BLOCK]; /* Factor by which corrections multiply the time. The bounds include it. */
+    float factor[SELECT_BLOCK]; /* 1 plus the correction at the problem. Bounds are multiplied already. */
+    /* In direct artefacts alone: */
+    float time[SELECT_BLOCK];                /* The time by terms, without corrections. */
+    float waves[SELECT_BLOCK];               /* W, not rounded up if G is SELECT_EXACT or more. */
+    float fill[SELECT_BLOCK];                /* G / slots / W. */
+    float empty[TW_FILL_AXES][SELECT_BLOCK]; /* The empty part of the last tile along each ragged axis. */
 };
 
 /* Fills in `s` for macro choices `from` to from + n - 1, n at most SELECT_BLOCK. */
@@ -132,11 +137,23 @@ select_scan_fn *select_scan_best(void); /* Returns the fastest scan that this pr
 
 /* Finds the nodes around a problem. */
 void select_find_corners(const select_view *v, const float *axes, select_corners *c);
-/* Returns the factor by which corrections multiply the time of a macro choice. */
-float select_factor(const select_view *v, const select_corners *c, int macro);
+/* Returns the time of macro choice `macro` of a direct artefact, whose place in the scan is i. 0: there is none. */
+static inline double select_direct(const select_view *v, const select_scan *s, int macro, int i) {
+    double factor = (double)s->factor[i];
+    if (v->fills) {
+        const select_fill *f = &v->fills[macro];
+        double weight[TW_FILL_NEAR], sum = 0;
+        const double empty[TW_FILL_AXES] = {(double)s->empty[0][i], (double)s->empty[1][i]};
+        const int8_t *cell = f->cell + tw_fill_find((double)s->fill[i], (double)s->waves[i], empty, weight);
+        for (int k = 0; k < TW_FILL_NEAR; k++) sum += weight[k] * cell[k];
+        factor += sum * (double)tw_bf16_to_f32(f->step);
+        factor = factor > TW_ARTEFACT_FLOOR ? factor : TW_ARTEFACT_FLOOR;
+    }
+    return s->time[i] <= SELECT_TIME_MOST ? (double)s->time[i] * factor : 0;
+}
 
-/* Computes what a macro choice makes of a problem. G and L are exact if they are below 2^53 and no axis shrinks. */
-void select_divide(const select_view *v, const float *axes, int macro, select_shape *out);
+/* Computes G and L of a macro choice, exactly if they are below 2^53 and no axis shrinks. */
+void select_divide(const select_view *v, const float *axes, int macro, double *grid, double *rounds);
 
 /* A choice and the prediction behind it. */
 typedef struct select_decision {

@@ -95,7 +95,7 @@ static int find_near(const tw_spline *s, int macro, const int64_t *problem, uint
     int n = tw_lattice_corners(&s->lattice, s->family->n_axes, axes, node, weights);
     for (int k = 0; k < n; k++) share[k] = (double)weights[k] / TW_LATTICE_UNITS;
     if (!(p.grid > 0)) return n;
-    const int cell = tw_fill_find(p.x, p.waves, p.empty, &share[n]);
+    const int cell = tw_fill_find(p.x / p.waves, p.waves, p.empty, &share[n]);
     const int nodes = tw_lattice_count(&s->lattice, s->family->n_axes);
     for (int k = 0; k < TW_FILL_NEAR; k++) node[n++] = (uint32_t)(nodes + cell + k);
     return n;

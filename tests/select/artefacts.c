@@ -223,8 +223,8 @@ artefact_prediction artefact_refer(const tw_artefact *a, int macro, const int64_
     r.slack = (fabs(c[0] * l * (g - before)) + fabs(c[1] * (g - before)) + fabs((c[2] + c[0] * before) * l) +
                fabs(c[3] + c[1] * before)) *
               2.45e-4;
-    if (a->direct) r.slack = r.time * 1e-6;
-    r.known = f->n_anchors && r.time > 0;
+    if (a->direct) r.slack = r.time * 4e-6;
+    r.known = f->n_anchors && r.time > 0 && (!a->direct || r.time <= 1e30);
     r.exact = g * l < 0x1p40 && g < 0x1p30 && !shrinks && !a->direct;
     correct(a, m, problem, &full, &r);
     return r;
