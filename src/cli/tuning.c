@@ -90,8 +90,9 @@ static tw_status open_recorded(cli_tuning *t, const char *const *words, int n, t
     if (st == TW_OK) st = tw_store_open(&s, t->store, true, diag);
     if (st != TW_OK) return st;
     st = tw_store_read(s, NULL, take_first, &f, NULL, diag);
+    if (f.found && f.gpu) st = tw_gemm_gpu_recorded(&t->family, f.type, f.environment, s, diag);
     tw_store_close(s);
-    if (f.found && f.gpu) return tw_gemm_gpu_recorded(&t->family, f.type, f.environment, diag);
+    if (f.found && f.gpu) return st;
     if (f.found) return tw_gemm_cpu_recorded(&t->family, f.weights, f.environment, diag);
     return st == TW_OK ? tw_fail(diag, TW_ERR_USAGE, "%s has no measurements of gemm%s%s", t->store, f.only ? " " : "",
                                  f.only ? f.only : "")
