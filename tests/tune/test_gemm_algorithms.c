@@ -175,7 +175,7 @@ static void algorithms_are_measured(void **state) {
     heard h = {.time = {0}};
     const tw_family_listener l = {hear, NULL, &h};
     const tw_measure_protocol p = {.samples = 3, .turns = true};
-    const int64_t problem[TW_SELECT_AXES] = {64, 512, 128};
+    const int64_t problem[TW_SELECT_AXES] = {8, 16, 8};
     static const char *const configs[] = {
         "by=cublaslt algorithm=1",
         "by=cublaslt id=1 tile=520 tm=64 tn=64 split=9 stages=4",
