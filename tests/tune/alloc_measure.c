@@ -155,7 +155,7 @@ static void nothing_is_lost(void **state) {
 static void algorithms_are_listed_or_not(void **state) {
     (void)state;
     tw_cuda *cuda;
-    tw_cublaslt *lt;
+    tw_cublaslt *lt = NULL;
     tw_diag d;
     setenv("TILEWRIGHT_LIBCUDA", TW_FAKE_CUDA, 1);
     setenv("TILEWRIGHT_LIBCUBLASLT", TW_FAKE_CUBLASLT, 1);

@@ -112,9 +112,9 @@ static int list_algorithms(tw_arena *arena, const char ***list) {
                          .most = {16384, 8192, 8192},
                          .step = {1, 64, 64}};
     tw_cuda *cuda;
-    tw_cublaslt *lt;
+    tw_cublaslt *lt = NULL;
     tw_diag d;
-    int n;
+    int n = 0;
     if (tw_cuda_open(&cuda, 0, &d) != TW_OK || tw_cublaslt_open(&lt, cuda, &d) != TW_OK ||
         tw_gemm_algorithms_find(arena, &f, TW_GEMM_F16, lt, 132, list, &n, &d) != TW_OK)
         fail_msg("%s", d.message);
