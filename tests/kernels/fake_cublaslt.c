@@ -5,8 +5,9 @@
    as long as three kernels, the third as two, the fourth as four.
 
    Attribute TILE is 64 times a tile's columns of C plus its rows, both in steps of 8. Each further part of a split
-   needs 1024 bytes of workspace more. An algorithm has 8 stages at most. With FAKE_CUBLASLT_ODD the waves of the third
-   one are not those of its tiles where a product has more than 512 columns. */
+   needs 1024 bytes of workspace more. An algorithm has 8 stages at most, and one whose CUSTOM is 14 cannot be checked.
+   With FAKE_CUBLASLT_ODD the waves of the third one are not those of its tiles where a product has more than 512
+   columns. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdint.h>
@@ -193,6 +194,7 @@ int cublasLtMatmulAlgoCheck(void *lt, void *d, void *a, void *b, void *c, void *
     const uint64_t rows = attribute_of(algorithm, TILE) % 64 * 8, cols = attribute_of(algorithm, TILE) / 64 * 8;
     if (!lt || !d || !a || !b || c != out || !rows || !cols) return 7;
     if (algorithm[0] == 2 || l->rows == 13) return 15;
+    if (attribute_of(algorithm, CUSTOM) == 14) return 14;
     uint64_t tiles = (l->rows + rows - 1) / rows * ((l->cols + cols - 1) / cols);
     if (getenv("FAKE_CUBLASLT_ODD") && algorithm[0] == 3 && l->rows > 512) tiles++;
     /* The real one, too, leaves out the algorithm. */

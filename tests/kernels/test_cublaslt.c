@@ -250,6 +250,11 @@ static void algorithms_that_do_not_fit_are_refused(void **state) {
     a.stages = 9;
     assert_int_equal(tw_cublaslt_plan_add(plan, &a, &i, &d), TW_ERR_UNSUPPORTED);
     assert_true(strstr(d.message, "a value it does not take") && d.status == TW_ERR_UNSUPPORTED);
+    /* An error of the library is none of the device, after which nothing could be measured. */
+    a = good;
+    a.custom = 14;
+    assert_int_equal(tw_cublaslt_plan_add(plan, &a, &i, &d), TW_ERR_UNSUPPORTED);
+    assert_true(strstr(d.message, "an internal error") && d.status == TW_ERR_UNSUPPORTED);
     a = good;
     a.cluster = 65536;
     assert_int_equal(tw_cublaslt_plan_add(plan, &a, &i, &d), TW_ERR_UNSUPPORTED);

@@ -410,6 +410,15 @@ static const struct {
     {offsetof(tw_cublaslt_algorithm, stages), 4},  {offsetof(tw_cublaslt_algorithm, inner), 2},
     {offsetof(tw_cublaslt_algorithm, cluster), 2}};
 
+/* The library's status of a question as ours. Nothing runs on the device, and another version may know the answer, so
+   that all errors but those of memory are TW_ERR_UNSUPPORTED. */
+static tw_status refuse(int status, const char *what, tw_diag *diag) {
+    const tw_status st = result(status, what, diag);
+    if (st == TW_OK || st == TW_ERR_MEMORY) return st;
+    if (diag) diag->status = TW_ERR_UNSUPPORTED;
+    return TW_ERR_UNSUPPORTED;
+}
+
 tw_status tw_cublaslt_describe(const tw_cublaslt_plan *p, int i, tw_cublaslt_algorithm *out, tw_diag *diag) {
     if (i < 0 || i >= p->n) return tw_fail(diag, TW_ERR_USAGE, "algorithm %d of %d", i, p->n);
     for (int k = 0; k < ATTRIBUTES; k++) {
@@ -419,7 +428,7 @@ tw_status tw_cublaslt_describe(const tw_cublaslt_plan *p, int i, tw_cublaslt_alg
         void *const to = attributes[k].bytes == sizeof narrow ? (void *)&narrow : &value;
         const int s =
             p->lt->cublasLtMatmulAlgoConfigGetAttribute(&p->found[i].algorithm, k, to, attributes[k].bytes, &written);
-        if (s != 0) return result(s, "describe an algorithm", diag);
+        if (s != 0) return refuse(s, "describe an algorithm", diag);
         if (written != attributes[k].bytes)
             return tw_fail(diag, TW_ERR_UNSUPPORTED, "attribute %d of cuBLASLt's algorithms has %zu bytes, not %zu", k,
                            written, attributes[k].bytes);
@@ -449,8 +458,7 @@ static int build(const tw_cublaslt_plan *x, const tw_cublaslt_algorithm *a, algo
     return s;
 }
 
-/* Builds an algorithm and checks it for the plan's problem. A value that the library does not take is a reason of
-   TW_ERR_UNSUPPORTED, too, since another version may take it. */
+/* Builds an algorithm and checks it for the plan's problem. */
 static tw_status fit(const tw_cublaslt_plan *x, const tw_cublaslt_algorithm *a, found *out, tw_diag *diag) {
     const tw_cublaslt *lt = x->lt;
     found f = {.status = 0};
@@ -460,10 +468,7 @@ static tw_status fit(const tw_cublaslt_plan *x, const tw_cublaslt_algorithm *a, 
     if (s == 0) s = f.status;
     *out = f;
     out->algorithm = built;
-    const tw_status st = result(s, "compute this product by this algorithm", diag);
-    if (st != TW_ERR_USAGE) return st;
-    if (diag) diag->status = TW_ERR_UNSUPPORTED;
-    return TW_ERR_UNSUPPORTED;
+    return refuse(s, "compute this product by this algorithm", diag);
 }
 
 tw_status tw_cublaslt_plan_add(tw_cublaslt_plan *p, const tw_cublaslt_algorithm *a, int *i, tw_diag *diag) {
