@@ -115,8 +115,28 @@ static void print_agreement(const evaluating *e) {
                e->same, e->compared, e->within_noise);
 }
 
+/* The configurations among which oracles are looked for. */
+typedef struct pruned {
+    tw_choice *of; /* NULL: all. */
+    int n;
+    tw_cover_loss loss;
+} pruned;
+
+/* Picks the configurations by the screened problems. */
+static tw_status prune(pruned *p, const tw_family *f, tw_store *s, int64_t most, tw_diag *diag) {
+    tw_trials t;
+    if (!most) return TW_OK;
+    tw_status st = tw_trials_read(&t, f, s, NULL, diag);
+    if (st != TW_OK) return st;
+    if (!t.screens.n) st = tw_fail(diag, TW_ERR_USAGE, "--prune: the store has no screened problems");
+    if (st == TW_OK) st = tw_cover_both(f, &t.screens, (int)most, &p->of, &p->n, diag);
+    if (st == TW_OK) st = tw_cover_lose(f, &t, p->of, p->n, &p->loss, diag);
+    tw_trials_free(&t);
+    return st;
+}
+
 /* Prints the first line of a file of results: device, family, environment and protocol. */
-static void print_head(const tw_family *f, const char *commit, const char *command) {
+static void print_head(const tw_family *f, const pruned *p, const char *commit, const char *command) {
     static const char here[] =
         "every configuration among which oracles are looked for once, those within 1.5 times the least three times, "
         "the "
@@ -125,8 +145,20 @@ static void print_head(const tw_family *f, const char *commit, const char *comma
     static const char recorded[] =
         "recorded: every configuration once, those within 1.5 times the least three times, the fastest nine times in "
         "turn; medians of a configuration's last measurement";
-    cli_results_head(f->device, commit, command, f->recorded ? recorded : here,
-                     json_pack("{s:s, s:o?}", "family", f->name, "environment", json_loads(f->environment, 0, NULL)));
+    json_t *o = json_pack("{s:s, s:o?}", "family", f->name, "environment", json_loads(f->environment, 0, NULL));
+    if (p->of)
+        json_object_set_new(o, "pruned",
+                            json_pack("{s:i, s:i, s:f, s:f}", "configurations", p->n, "screens", p->loss.problems,
+                                      "loss", p->loss.all, "own_loss", p->loss.own));
+    cli_results_head(f->device, commit, command, f->recorded ? recorded : here, o);
+}
+
+static void print_pruned(const pruned *p) {
+    if (p->of)
+        printf(
+            "oracles are looked for among %d configurations, which lose %.2f %% of the best on %d screened problems, "
+            "and %.2f %% of the best own one\n",
+            p->n, p->loss.all * 100, p->loss.problems, p->loss.own * 100);
 }
 
 static bool make_room(evaluating *e, int problems) {
@@ -143,7 +175,7 @@ static int run(const cli_verb *verb, int argc, char **argv) {
     char command[1024];
     cli_results_command(command, sizeof command, "eval", argc, argv);
     int64_t problems = 10, seed = 1000, most = 0;
-    tw_choice *only = NULL;
+    pruned only = {.n = 0};
     tw_evaluate_options o = {.name = "eval", .interrupted = cli_tuning_interrupted, .result = take};
     evaluating e = {.correct = true};
     tw_strategies s = {0};
@@ -154,7 +186,8 @@ static int run(const cli_verb *verb, int argc, char **argv) {
         CLI_TUNING_FLAGS(t),
         {"--artefact", CLI_TEXT, &artefact, "FILE", "judge this artefact too"},
         {"--against", CLI_TEXT, &other, "FILE", "judge a second artefact, and compare their decisions"},
-        {"--prune", CLI_INT, &most, "N", "look for oracles among so many configurations (default all)"},
+        {"--prune", CLI_INT, &most, "N",
+         "look for oracles among so many own and half as many vendors' ones (default all)"},
         {"--campaign", CLI_TEXT, &campaign, "NAME", "models learn from this campaign alone"},
         {"--problems", CLI_INT, &problems, "N", "problems, drawn at random (default 10)"},
         {"--budget", CLI_REAL, &o.seconds, "SECONDS", "no problem begins after it"},
@@ -179,8 +212,9 @@ static int run(const cli_verb *verb, int argc, char **argv) {
     tw_status st =
         make_room(&e, o.problems) ? tw_store_open(&store, t.store, t.family.recorded, &d) : tw_fail_memory(&d);
     if (st == TW_OK) st = tw_strategies_open(&s, &t.family, store, artefact, other, campaign, &d);
-    if (st == TW_OK && most) st = tw_cover_stored(&t.family, store, (int)most, &only, &o.n_only, &d);
-    o.only = only;
+    if (st == TW_OK) st = prune(&only, &t.family, store, most, &d);
+    o.only = only.of;
+    o.n_only = only.n;
     o.strategies = s.list;
     o.n_strategies = s.n;
     if (st == TW_OK && models) {
@@ -190,11 +224,12 @@ static int run(const cli_verb *verb, int argc, char **argv) {
         o.strategies = all;
         o.n_strategies = s.n + rivals.n;
     }
-    if (st == TW_OK && e.json) print_head(&t.family, commit, command);
+    if (st == TW_OK && e.json) print_head(&t.family, &only, commit, command);
+    if (st == TW_OK && !e.json) print_pruned(&only);
     if (st == TW_OK) st = tw_evaluate(&t.family, store, &o, &d);
     if (st == TW_OK) print_summary(&e);
     if (st == TW_OK) print_agreement(&e);
-    free(only);
+    free(only.of);
     tw_strategies_close(&s);
     tw_rivals_close(&rivals);
     for (int i = 0; i < TW_EVALUATE_STRATEGIES; i++) free(e.shares[i]);

@@ -103,6 +103,15 @@ static bool fits_products(void *context, const tw_measurement *m) {
     return found;
 }
 
+static tw_status open_recorded_gpu(cli_tuning *t, tw_gemm_type type, const char *environment, tw_diag *diag) {
+    tw_store *s;
+    tw_status st = tw_store_open(&s, t->store, true, diag);
+    if (st != TW_OK) return st;
+    st = tw_gemm_gpu_recorded(&t->family, type, environment, s, diag);
+    tw_store_close(s);
+    return st;
+}
+
 /* Opens the recorded family of a store's first measured product, or of the first one of a type. */
 static tw_status open_recorded(cli_tuning *t, const char *const *words, int n, tw_diag *diag) {
     products p = {.only = n > 1 ? words[n - 1] : NULL};
@@ -114,7 +123,7 @@ static tw_status open_recorded(cli_tuning *t, const char *const *words, int n, t
         st = tw_fail(diag, TW_ERR_USAGE, "%s has no measurements of gemm%s%s", t->store, p.only ? " " : "",
                      p.only ? p.only : "");
     if (st == TW_OK)
-        st = p.gpu ? tw_gemm_gpu_recorded(&t->family, p.type, s.environment, diag)
+        st = p.gpu ? open_recorded_gpu(t, p.type, s.environment, diag)
                    : tw_gemm_cpu_recorded(&t->family, p.weights, s.environment, diag);
     free(s.environment);
     return st;

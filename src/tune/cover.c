@@ -108,23 +108,135 @@ tw_status tw_cover(const tw_family *f, const tw_trial_list *trials, int most, tw
     return good ? TW_OK : tw_fail_memory(diag);
 }
 
+/* ---- covers of two kinds */
+
 static bool is_vendor(const tw_family *f, int macro) {
     return f->macros[macro].properties & TW_MACRO_VENDOR;
 }
 
-tw_status tw_cover_stored(const tw_family *f, tw_store *s, int most, tw_choice **out, int *n, tw_diag *diag) {
-    tw_trials t;
-    size_t vendors = 0;
-    *n = 0;
-    for (int m = 0; m < f->n_macros; m++) vendors += is_vendor(f, m) ? (size_t)f->macros[m].n_micros : 0;
-    *out = calloc((size_t)most + vendors + 1, sizeof **out);
-    if (!*out) return tw_fail_memory(diag);
-    tw_status st = tw_trials_read(&t, f, s, NULL, diag);
-    if (st != TW_OK) return st;
-    if (!t.screens.n) st = tw_fail(diag, TW_ERR_USAGE, "the store has no screened problems of %s", f->name);
-    if (st == TW_OK) st = tw_cover(f, &t.screens, most, *out, n, diag);
-    tw_trials_free(&t);
-    for (int m = 0; m < f->n_macros && st == TW_OK; m++)
-        for (int i = 0; is_vendor(f, m) && i < f->macros[m].n_micros; i++) (*out)[(*n)++] = (tw_choice){m, i};
+/* Marks the macro choices of vendors' baselines. */
+static void find_baselines(const tw_family *f, bool *marks) {
+    for (int b = 1; b < f->n_baselines; b++) {
+        char config[400] = "";
+        int macro, micro;
+        f->calls->baseline(f->self, b, f->least, config, sizeof config);
+        if (tw_family_find(f, config, &macro, &micro)) marks[macro] = is_vendor(f, macro);
+    }
+}
+
+/* Picks a cover of the trials of vendors' configurations, or of the others, without those that are marked. */
+static tw_status cover_some(const tw_family *f, const tw_trial_list *trials, bool vendor, const bool *marks, int most,
+                            tw_choice *out, int *n, tw_diag *diag) {
+    tw_trial_list some = {.at = malloc(((size_t)trials->n + 1) * sizeof *some.at)};
+    if (!some.at) return tw_fail_memory(diag);
+    for (int i = 0; i < trials->n; i++)
+        if (is_vendor(f, trials->at[i].macro) == vendor && !marks[trials->at[i].macro])
+            some.at[some.n++] = trials->at[i];
+    int picks;
+    const tw_status st = tw_cover(f, &some, most, out + *n, &picks, diag);
+    if (st == TW_OK) *n += picks;
+    free(some.at);
     return st;
+}
+
+tw_status tw_cover_both(const tw_family *f, const tw_trial_list *trials, int most, tw_choice **out, int *n,
+                        tw_diag *diag) {
+    size_t room = (size_t)most + (size_t)most / 2 + 1;
+    bool *marks = calloc((size_t)f->n_macros + 1, sizeof *marks);
+    if (marks) find_baselines(f, marks);
+    for (int m = 0; m < f->n_macros && marks; m++) room += marks[m] ? (size_t)f->macros[m].n_micros : 0;
+    *n = 0;
+    *out = calloc(room, sizeof **out);
+    tw_status st = marks && *out ? TW_OK : tw_fail_memory(diag);
+    if (st == TW_OK) st = cover_some(f, trials, false, marks, most, *out, n, diag);
+    if (st == TW_OK) st = cover_some(f, trials, true, marks, most / 2, *out, n, diag);
+    for (int m = 0; m < f->n_macros && st == TW_OK; m++)
+        for (int i = 0; marks[m] && i < f->macros[m].n_micros; i++) (*out)[(*n)++] = (tw_choice){m, i};
+    free(marks);
+    if (st == TW_OK) return TW_OK;
+    free(*out);
+    *out = NULL;
+    return st;
+}
+
+/* ---- losses */
+
+typedef struct losing {
+    const tw_family *f;
+    int *first;        /* [macro]: number of the macro choice's first configuration. */
+    int n;             /* Number of configurations. */
+    bool *screened;    /* [configuration]: true if it ran on any screened problem. */
+    bool *seen;        /* [configuration]: true if it was screened on the current problem. */
+    bool *kept;        /* [configuration]: true if it is one whose loss is computed. */
+    tw_cover_loss sum; /* Sums of logarithms. */
+    int own;           /* Number of problems with own configurations. */
+} losing;
+
+static int number_of(const losing *l, const tw_trial *t) {
+    return l->first[t->macro] + t->micro;
+}
+
+/* Tells whether the current problem was screened in all that could be. */
+static bool is_full(const losing *l, const int64_t *problem) {
+    for (int m = 0; m < l->f->n_macros; m++) {
+        if (!tw_family_divide(l->f, m, problem).grid) continue;
+        for (int i = l->first[m]; i < l->first[m] + l->f->macros[m].n_micros; i++)
+            if (l->screened[i] && !l->seen[i]) return false;
+    }
+    return true;
+}
+
+/* Adds the loss of the trials of a problem. */
+static void add_losses(losing *l, const tw_trial *at, int n, const tw_trial_list *refused) {
+    double least[2][2]; /* [own][kept]: the least time of the own ones and of the kept ones. */
+    for (int i = 0; i < 4; i++) least[i / 2][i % 2] = (double)INFINITY;
+    memset(l->seen, 0, (size_t)l->n * sizeof *l->seen);
+    for (int i = 0; i < n; i++) l->seen[number_of(l, &at[i])] = true;
+    for (int i = 0; i < refused->n; i++)
+        if (!tw_trials_by_problem(&refused->at[i], at)) l->seen[number_of(l, &refused->at[i])] = true;
+    if (!is_full(l, at->problem)) return;
+    for (int i = 0; i < n; i++)
+        for (int own = 0; own <= !is_vendor(l->f, at[i].macro); own++)
+            for (int kept = 0; kept <= l->kept[number_of(l, &at[i])]; kept++)
+                least[own][kept] = fmin(least[own][kept], at[i].time);
+    l->sum.problems++;
+    l->sum.all += fmin(log(least[0][1] / least[0][0]), -WORST);
+    if (!isfinite(least[1][0])) return;
+    l->own++;
+    l->sum.own += fmin(log(least[1][1] / least[1][0]), -WORST);
+}
+
+static void lose(losing *l, const tw_trials *t, const tw_choice *of, int n) {
+    double least;
+    for (int m = 0; m < l->f->n_macros; m++) {
+        l->first[m] = l->n;
+        l->n += l->f->macros[m].n_micros;
+    }
+    for (int i = 0; i < n; i++) l->kept[l->first[of[i].macro] + of[i].micro] = true;
+    for (int i = 0; i < t->screens.n; i++) l->screened[number_of(l, &t->screens.at[i])] = true;
+    for (int i = 0, end; i < t->screens.n; i = end) {
+        end = tw_trials_end(&t->screens, i, tw_trials_by_problem, &least);
+        add_losses(l, &t->screens.at[i], end - i, &t->refused);
+    }
+}
+
+tw_status tw_cover_lose(const tw_family *f, const tw_trials *t, const tw_choice *of, int n, tw_cover_loss *out,
+                        tw_diag *diag) {
+    size_t configs = 1;
+    for (int m = 0; m < f->n_macros; m++) configs += (size_t)f->macros[m].n_micros;
+    losing l = {.f = f,
+                .first = calloc((size_t)f->n_macros + 1, sizeof *l.first),
+                .screened = calloc(configs, sizeof *l.screened),
+                .seen = calloc(configs, sizeof *l.seen),
+                .kept = calloc(configs, sizeof *l.kept)};
+    const bool good = l.first && l.screened && l.seen && l.kept;
+    if (good) lose(&l, t, of, n);
+    *out = (tw_cover_loss){.problems = l.sum.problems};
+    if (l.sum.problems) out->all = exp(l.sum.all / l.sum.problems) - 1;
+    if (l.own) out->own = exp(l.sum.own / l.own) - 1;
+    free(l.first);
+    free(l.screened);
+    free(l.seen);
+    free(l.kept);
+    return good ? TW_OK : tw_fail_memory(diag);
 }

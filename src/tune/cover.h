@@ -17,9 +17,23 @@ typedef struct tw_choice {
    *n is the number of picks. */
 tw_status tw_cover(const tw_family *f, const tw_trial_list *trials, int most, tw_choice *out, int *n, tw_diag *diag);
 
-/* Lists the configurations among which oracles are looked for if all would be too many: at most `most` that cover the
-   problems that campaigns of the store screened, then those of vendors. The caller frees *out, also after a failure.
-   TW_ERR_USAGE: the store has no screened problems. */
-tw_status tw_cover_stored(const tw_family *f, tw_store *s, int most, tw_choice **out, int *n, tw_diag *diag);
+/* Picks the configurations among which the fastest of all and the fastest own one are looked for: a cover of `most` own
+   configurations, one of half as many of vendors' ones, and every micro choice of the macro choices of vendors'
+   baselines. The latter may compute each problem in another way, so that screens tell nothing of them. Baselines after
+   the first are vendors'. The caller frees *out. */
+tw_status tw_cover_both(const tw_family *f, const tw_trial_list *trials, int most, tw_choice **out, int *n,
+                        tw_diag *diag);
+
+/* What configurations lose on screened problems. */
+typedef struct tw_cover_loss {
+    int problems; /* Number of problems that were screened in every configuration that any problem was screened in. */
+    /* The least time of the configurations divided by the least time of all, less 1: geometric mean over the problems.
+     */
+    double all;
+    double own; /* The same of configurations that are not a vendor's. */
+} tw_cover_loss;
+/* Computes the loss of n configurations. Where none of them ran, the loss is e^7. */
+tw_status tw_cover_lose(const tw_family *f, const tw_trials *t, const tw_choice *of, int n, tw_cover_loss *out,
+                        tw_diag *diag);
 
 #endif

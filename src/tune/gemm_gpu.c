@@ -3,7 +3,9 @@
 
 #include "base/arena.h"
 #include "base/diag.h"
+#include "base/grow.h"
 #include "device/identity.h"
+#include "tune/gemm_algorithms.h"
 #include "tune/gemm_kernels.h"
 #include "tune/gemm_vendor.h"
 #include "tune/macros.h"
@@ -47,6 +49,7 @@ typedef struct session {
     tw_gemm_problem p;
     tw_gemm_rig *rig;
     tw_cublaslt_plan *plan; /* NULL: cuBLASLt is missing or cannot compute the product. */
+    int ranked;             /* Number of algorithms of the plan that the library proposed, with which it begins. */
     const char *const *words;
     tw_gemm_config *configs;
     runner *runners;
@@ -69,16 +72,28 @@ static tw_status prepare(void *context, int first, int n, tw_diag *diag) {
     return st;
 }
 
+/* Finds the number in the plan of an algorithm, which is named by its place in the library's ranking or by its
+   attributes. */
+static tw_status find_algorithm(const session *s, const char *words, int *number, tw_diag *diag) {
+    tw_gemm_algorithm a;
+    if (!s->plan) return tw_fail(diag, TW_ERR_UNSUPPORTED, "there is no cuBLASLt for this product");
+    if (!strncmp(words, TW_GEMM_ALGORITHMS_PREFIX, sizeof TW_GEMM_ALGORITHMS_PREFIX - 1)) {
+        if (!tw_gemm_algorithm_parse(&a, words))
+            return tw_fail(diag, TW_ERR_USAGE, "\"%.200s\" is no algorithm of cuBLASLt", words);
+        return tw_cublaslt_plan_add(s->plan, &a.of, number, diag);
+    }
+    sscanf(words + sizeof vendors - 1, " algorithm=%d", number);
+    if (*number >= 0 && *number < s->ranked) return TW_OK;
+    return tw_fail(diag, TW_ERR_UNSUPPORTED, "cuBLASLt proposes %d algorithms for this product", s->ranked);
+}
+
 static tw_status open_config(void *context, int i, tw_diag *diag) {
     const session *s = context;
     runner *r = &s->runners[i];
     if (is_vendor(s->words[i])) {
         int number = 0;
-        if (!s->plan) return tw_fail(diag, TW_ERR_UNSUPPORTED, "there is no cuBLASLt for this product");
-        sscanf(s->words[i] + sizeof vendors - 1, " algorithm=%d", &number);
-        if (number < 0 || number >= tw_cublaslt_algorithms(s->plan))
-            return tw_fail(diag, TW_ERR_UNSUPPORTED, "cuBLASLt proposes %d algorithms for this product",
-                           tw_cublaslt_algorithms(s->plan));
+        const tw_status st = find_algorithm(s, s->words[i], &number, diag);
+        if (st != TW_OK) return st;
         r->vendor = (tw_gemm_vendor){s->plan, number};
         r->candidate = tw_gemm_vendor_candidate(&r->vendor);
         return TW_OK;
@@ -137,6 +152,7 @@ static tw_status open_session(session *s, int n, tw_diag *diag) {
     }
     if (st == TW_OK) st = tw_gemm_rig_make_of(&s->rig, s->g->cuda, s->g->pool, &s->p, WORKSPACE, diag);
     if (st == TW_OK) st = tw_gemm_vendor_plan(s->g->vendor, &s->p, &s->plan, diag);
+    if (st == TW_OK && s->plan) s->ranked = tw_cublaslt_algorithms(s->plan);
     return st;
 }
 
@@ -187,12 +203,13 @@ static void close_family(void *self) {
     free(g);
 }
 
-/* Appends the vendor's algorithms, by their place in the library's own ranking, as a macro choice. Which tiles they
-   have is unknown. Large ones of 128 and 256 stand for them. */
-static tw_status add_vendor(gemm_gpu *g, tw_family *f, const tw_artefact_macro *own, int sms, tw_diag *diag) {
+/* Appends the vendor's algorithms as macro choices: a choice of a place in the library's own ranking, and n algorithms
+   that are known by their attributes. Which tiles a place has is unknown. Large ones of 128 and 256 stand for them. */
+static tw_status add_vendor(gemm_gpu *g, tw_family *f, const tw_artefact_macro *own, int sms,
+                            const char *const *algorithms, int n, tw_diag *diag) {
     static const char *const ranks[] = {
         "", "algorithm=1", "algorithm=2", "algorithm=3", "algorithm=4", "algorithm=5", "algorithm=6", "algorithm=7"};
-    tw_artefact_macro *all = tw_arena_array(&g->arena, (size_t)f->n_macros + 1, sizeof *all);
+    tw_artefact_macro *all = tw_arena_array(&g->arena, (size_t)f->n_macros + 1 + (size_t)n, sizeof *all);
     if (!all) return tw_fail_memory(diag);
     memcpy(all, own, (size_t)f->n_macros * sizeof *all);
     all[f->n_macros++] = (tw_artefact_macro){.config = vendors,
@@ -203,6 +220,7 @@ static tw_status add_vendor(gemm_gpu *g, tw_family *f, const tw_artefact_macro *
                                              .slots = sms,
                                              .micros = ranks,
                                              .n_micros = sizeof ranks / sizeof *ranks};
+    for (int i = 0; i < n; i++) all[f->n_macros++] = tw_gemm_algorithm_macro(algorithms[i], sms);
     f->macros = all;
     return TW_OK;
 }
@@ -214,8 +232,17 @@ typedef struct device {
     int64_t l2_bytes;
 } device;
 
-/* Fills in the fields that follow from the device and the environment's text. */
-static tw_status describe(gemm_gpu *g, tw_family *f, const device *d, const char *environment, tw_diag *diag) {
+/* Algorithms of cuBLASLt as configurations. The family's arena owns them. */
+typedef struct algorithms {
+    gemm_gpu *g;
+    const char **words;
+    int n;
+    int room; /* Capacity in texts. */
+} algorithms;
+
+/* Fills in the fields that follow from the device, the environment's text and cuBLASLt's algorithms. */
+static tw_status describe(gemm_gpu *g, tw_family *f, const device *d, const char *environment, const algorithms *a,
+                          tw_diag *diag) {
     const tw_target *target = tw_target_find(d->target);
     tw_artefact_macro *macros = NULL;
     tw_identity id;
@@ -233,7 +260,7 @@ static tw_status describe(gemm_gpu *g, tw_family *f, const device *d, const char
     for (int m = 0; m < f->n_macros; m++)
         if (macros[m].grid[0] == 128 && macros[m].grid[1] == 128 && macros[m].times == 1 && !macros[m].parts[0])
             f->macro = m;
-    return add_vendor(g, f, macros, d->sms, diag);
+    return add_vendor(g, f, macros, d->sms, a->words, a->n, diag);
 }
 
 static tw_status describe_gpu(gemm_gpu *g, tw_family *f, tw_diag *diag) {
@@ -245,7 +272,11 @@ static tw_status describe_gpu(gemm_gpu *g, tw_family *f, tw_diag *diag) {
                           d.target, "sms", i->sms, "l2_bytes", (json_int_t)i->l2_bytes, "clock_khz", i->clock_khz,
                           "cublaslt", version, "tilewright", TW_VERSION);
     char *text = o ? json_dumps(o, JSON_SORT_KEYS) : NULL;
-    const tw_status st = text ? describe(g, f, &d, text, diag) : tw_fail_memory(diag);
+    algorithms a = {.g = g};
+    tw_status st = text ? TW_OK : tw_fail_memory(diag);
+    if (st == TW_OK && g->vendor)
+        st = tw_gemm_algorithms_find(&g->arena, f, g->type, g->vendor, d.sms, &a.words, &a.n, diag);
+    if (st == TW_OK) st = describe(g, f, &d, text, &a, diag);
     json_decref(o);
     free(text);
     return st;
@@ -286,7 +317,34 @@ tw_status tw_gemm_gpu_open(tw_family *out, const tw_gemm_gpu_options *o, tw_diag
     return st;
 }
 
-tw_status tw_gemm_gpu_recorded(tw_family *out, tw_gemm_type type, const char *environment, tw_diag *diag) {
+/* Takes a configuration of a store that is an algorithm. */
+static tw_status take_algorithm(void *context, const char *config, tw_diag *diag) {
+    algorithms *a = context;
+    tw_gemm_algorithm parsed;
+    if (!tw_gemm_algorithm_parse(&parsed, config) || a->n == TW_ARTEFACT_MACROS / 2) return TW_OK;
+    const char **const words = tw_grow(a->words, a->n, &a->room, TW_GEMM_ALGORITHMS, sizeof *words);
+    if (!words) return tw_fail_memory(diag);
+    a->words = words;
+    words[a->n] = tw_arena_strdup(&a->g->arena, config);
+    return words[a->n++] ? TW_OK : tw_fail_memory(diag);
+}
+
+/* Describes the recorded family of a device, with the algorithms that the store has measurements of. */
+static tw_status describe_recorded(gemm_gpu *g, tw_family *f, const device *d, const char *environment, tw_store *store,
+                                   tw_diag *diag) {
+    char space[32];
+    algorithms a = {.g = g};
+    tw_status st = TW_OK;
+    snprintf(space, sizeof space, "gemm-gpu-%s", tw_gemm_types[g->type].name);
+    const tw_store_filter filter = {.environment = environment, .space = space};
+    if (store) st = tw_store_configs(store, &filter, TW_GEMM_ALGORITHMS_PREFIX, take_algorithm, &a, diag);
+    if (st == TW_OK) st = describe(g, f, d, environment, &a, diag);
+    free(a.words);
+    return st;
+}
+
+tw_status tw_gemm_gpu_recorded(tw_family *out, tw_gemm_type type, const char *environment, tw_store *store,
+                               tw_diag *diag) {
     static const tw_family_calls calls = {NULL, baseline, close_family};
     device d = {NULL, "sm_90a", 0, 0};
     json_int_t l2 = 0;
@@ -302,7 +360,7 @@ tw_status tw_gemm_gpu_recorded(tw_family *out, tw_gemm_type type, const char *en
         d.sms < 1 || d.sms > TW_ARTEFACT_TILE)
         st = tw_fail(diag, TW_ERR_FORMAT, "\"%.200s\" is no GPU's environment", environment);
     d.l2_bytes = l2;
-    if (st == TW_OK) st = describe(g, out, &d, environment, diag);
+    if (st == TW_OK) st = describe_recorded(g, out, &d, environment, store, diag);
     json_decref(o);
     if (st != TW_OK) close_family(g);
     return st;

@@ -6,18 +6,23 @@
 
 #include "kernels/gemm/gemm.h"
 #include "tune/family.h"
+#include "tune/store.h"
 
 typedef struct tw_gemm_gpu_options {
     tw_gemm_type type; /* TW_GEMM_F16 or TW_GEMM_BF16. */
     int device;        /* Number of the GPU. */
 } tw_gemm_gpu_options;
 
-/* Opens the family. The caller closes it. TW_ERR_UNSUPPORTED: there is no such GPU, or it has no warpgroups. */
+/* Opens the family. Where cuBLASLt is installed, the macro choices are our kernels', the places of the library's own
+   ranking, "by=cublaslt", and the algorithms that it proposes most often (tune/gemm_algorithms.h). The caller closes
+   the family. TW_ERR_UNSUPPORTED: there is no such GPU, or it has no warpgroups. */
 tw_status tw_gemm_gpu_open(tw_family *out, const tw_gemm_gpu_options *o, tw_diag *diag);
 
-/* Opens the recorded family of a device from the environment of its measurements. The family measures nothing. The
-   caller closes it. TW_ERR_FORMAT: no family of products on a GPU has this environment. */
-tw_status tw_gemm_gpu_recorded(tw_family *out, tw_gemm_type type, const char *environment, tw_diag *diag);
+/* Opens the recorded family of a device from the environment of its measurements. Its algorithms of cuBLASLt are those
+   that the store has been given measurements of. `store` NULL: it has none. The family measures nothing. The caller
+   closes it. TW_ERR_FORMAT: no family of products on a GPU has this environment. */
+tw_status tw_gemm_gpu_recorded(tw_family *out, tw_gemm_type type, const char *environment, tw_store *store,
+                               tw_diag *diag);
 
 /* Lists the macro choices of a target with `sms` SMs, as tw_family has them. It needs no GPU. The arena owns texts and
    lists. Returns the number of macro choices. -1: out of memory. */

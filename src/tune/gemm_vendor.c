@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tune/gemm_vendor.h"
 
-enum { WORKSPACE = 64 << 20 };
-
 static tw_status enqueue(void *context, const tw_gemm_buffers *b, tw_diag *diag) {
     const tw_gemm_vendor *v = context;
     /* cuBLASLt is column-major: a row-major product is its product with exchanged factors. */
@@ -13,13 +11,14 @@ tw_gemm_candidate tw_gemm_vendor_candidate(tw_gemm_vendor *v) {
     return (tw_gemm_candidate){enqueue, v};
 }
 
-tw_status tw_gemm_vendor_plan(tw_cublaslt *vendor, const tw_gemm_problem *p, tw_cublaslt_plan **plan, tw_diag *diag) {
+bool tw_gemm_vendor_problem(const tw_gemm_problem *p, tw_cublaslt_problem *out) {
     static const tw_cublaslt_type types[TW_GEMM_TYPES] = {
         [TW_GEMM_F32] = TW_CUBLASLT_F32,   [TW_GEMM_F64] = TW_CUBLASLT_F64,   [TW_GEMM_F16] = TW_CUBLASLT_F16,
         [TW_GEMM_BF16] = TW_CUBLASLT_BF16, [TW_GEMM_TF32] = TW_CUBLASLT_TF32, [TW_GEMM_S8] = TW_CUBLASLT_S8};
     /* cuBLASLt writes one type of C for each type of A, and for f16 and bf16 also f32. */
     const bool f32_too = p->type == TW_GEMM_F16 || p->type == TW_GEMM_BF16, c_f32 = f32_too && p->out == TW_T_f32;
-    const tw_cublaslt_problem v = {
+    const tw_gemm_epilogue *e = &p->epilogue;
+    *out = (tw_cublaslt_problem){
         .type = types[p->type],
         .m = p->n,
         .n = p->m,
@@ -37,10 +36,15 @@ tw_status tw_gemm_vendor_plan(tw_cublaslt *vendor, const tw_gemm_problem *p, tw_
         .alpha = p->alpha,
         .beta = p->beta,
     };
-    const tw_gemm_epilogue *e = &p->epilogue;
+    if (p->out != tw_gemm_types[p->type].out && !c_f32) return false;
+    return !(e->bias || e->mul || e->residual || e->activation);
+}
+
+tw_status tw_gemm_vendor_plan(tw_cublaslt *vendor, const tw_gemm_problem *p, tw_cublaslt_plan **plan, tw_diag *diag) {
+    tw_cublaslt_problem v;
     *plan = NULL;
-    if (p->out != tw_gemm_types[p->type].out && !c_f32) return TW_OK;
-    if (!vendor || e->bias || e->mul || e->residual || e->activation) return TW_OK;
-    tw_status st = tw_cublaslt_plan_make(vendor, &v, TW_GEMM_VENDOR_ALGORITHMS, WORKSPACE, plan, diag);
+    if (!vendor || !tw_gemm_vendor_problem(p, &v)) return TW_OK;
+    const tw_status st =
+        tw_cublaslt_plan_make(vendor, &v, TW_GEMM_VENDOR_ALGORITHMS, TW_GEMM_VENDOR_WORKSPACE, plan, diag);
     return st == TW_ERR_UNSUPPORTED ? TW_OK : st;
 }

@@ -6,7 +6,13 @@
 #include "kernels/vendor/cublaslt.h"
 #include "tune/gemm_rig.h"
 
-enum { TW_GEMM_VENDOR_ALGORITHMS = 16 /* The most algorithms of a plan. */ };
+enum {
+    TW_GEMM_VENDOR_ALGORITHMS = 16,      /* The most algorithms that a plan begins with. */
+    TW_GEMM_VENDOR_WORKSPACE = 64 << 20, /* The most workspace of an algorithm, in bytes. */
+};
+
+/* Describes a product to the library. False: the library does not compute it. */
+bool tw_gemm_vendor_problem(const tw_gemm_problem *p, tw_cublaslt_problem *out);
 
 /* Plans a product. *plan is NULL if cuBLASLt cannot compute it, or `vendor` is NULL. The caller frees the plan. */
 tw_status tw_gemm_vendor_plan(tw_cublaslt *vendor, const tw_gemm_problem *p, tw_cublaslt_plan **plan, tw_diag *diag);

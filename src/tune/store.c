@@ -336,3 +336,26 @@ tw_status tw_store_read(tw_store *s, const tw_store_filter *f,
     if (report) *report = seen;
     return st;
 }
+
+tw_status tw_store_configs(tw_store *s, const tw_store_filter *f, const char *prefix,
+                           tw_status (*take)(void *context, const char *config, tw_diag *diag), void *context,
+                           tw_diag *diag) {
+    static const char sql[] = "SELECT DISTINCT m.config FROM measurement m WHERE substr(m.config,1,length(?4))=?4"
+                              " AND (?1 IS NULL OR m.environment=(SELECT id FROM text WHERE value=?1))"
+                              " AND (?2 IS NULL OR m.space=(SELECT id FROM text WHERE value=?2))"
+                              " AND (?3 IS NULL OR m.problem=(SELECT id FROM text WHERE value=?3)) ORDER BY m.config";
+    const char *const wanted[] = {f ? f->environment : NULL, f ? f->space : NULL, f ? f->problem : NULL, prefix};
+    sqlite3_stmt *q = NULL;
+    tw_status st = TW_OK;
+    if (sqlite3_prepare_v2(s->db, sql, -1, &q, NULL) != SQLITE_OK) st = failed(s, "read it", diag);
+    for (int i = 0; i < 4 && st == TW_OK; i++)
+        if (sqlite3_bind_text(q, i + 1, wanted[i], -1, SQLITE_STATIC) != SQLITE_OK) st = failed(s, "read it", diag);
+    while (st == TW_OK) {
+        const int code = sqlite3_step(q);
+        if (code == SQLITE_DONE) break;
+        const char *config = code == SQLITE_ROW ? column(q, 0) : NULL;
+        st = config ? take(context, config, diag) : failed(s, "read it", diag);
+    }
+    sqlite3_finalize(q);
+    return st;
+}

@@ -68,4 +68,10 @@ tw_status tw_store_read(tw_store *s, const tw_store_filter *f,
                         tw_status (*take)(void *context, const tw_measurement *m, tw_diag *diag), void *context,
                         tw_store_report *report, tw_diag *diag);
 
+/* Calls `take` for each configuration that begins with a prefix, once, in ascending order of bytes. Measurements are
+   not read, so that this is fast, and a damaged measurement's configuration counts. */
+tw_status tw_store_configs(tw_store *s, const tw_store_filter *f, const char *prefix,
+                           tw_status (*take)(void *context, const char *config, tw_diag *diag), void *context,
+                           tw_diag *diag);
+
 #endif

@@ -49,13 +49,13 @@ static tw_status take(void *context, const tw_measurement *m, tw_diag *diag) {
     tw_trial trial = {.macro = -1};
     tw_stats stats;
     if (!list) return TW_OK;
-    if (m->status != TW_OK || m->n < 1) {
-        r->t->wrong++;
-        return TW_OK;
-    }
     const bool known = !strcmp(m->unit, r->f->unit) && tw_family_find(r->f, m->config, &trial.macro, &trial.micro) &&
                        tw_family_parse(r->f, trial.problem, m->problem, NULL) == TW_OK &&
                        tw_family_divide(r->f, trial.macro, trial.problem).grid;
+    if (m->status != TW_OK || m->n < 1) {
+        r->t->wrong++;
+        return known && list == &r->t->screens ? add(&r->t->refused, &trial, diag) : TW_OK;
+    }
     const tw_status st = tw_store_stats(m, &stats, diag);
     if (st != TW_OK) return st;
     trial.time = tw_family_time(r->f, &stats);
@@ -85,6 +85,7 @@ void tw_trials_free(tw_trials *t) {
     free(t->spread.at);
     free(t->points.at);
     free(t->exact.at);
+    free(t->refused.at);
     *t = (tw_trials){0};
 }
 

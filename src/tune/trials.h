@@ -36,7 +36,9 @@ typedef struct tw_trials {
     tw_trial_list spread;  /* Trials of spread problems, in the order of tw_trials_by_problem. */
     tw_trial_list points;  /* Trials of points, in the store's order. */
     tw_trial_list exact;   /* Trials of problems that are wanted by name, in the order of tw_trials_by_problem. */
-    int64_t wrong;         /* Number of measurements left out: their result was wrong, or they did not run. */
+    /* Screened configurations that did not run or were wrong, in the store's order. Their time is 0. */
+    tw_trial_list refused;
+    int64_t wrong; /* Number of measurements left out: their result was wrong, or they did not run. */
     /* Number of measurements left out: the family does not have their problem, configuration or unit. */
     int64_t unknown;
 } tw_trials;

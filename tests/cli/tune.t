@@ -103,6 +103,17 @@ $ echo '{"environment": {"device": "a GPU", "sms": 132}, "space": "gemm-gpu-bf16
   tilewright: the store has too few measurements of gemm-cpu-i4-64 on this device
   tilewright: g.db has no measurements of gemm type=i8
   [2]
+# A recorded GPU has the algorithms of cuBLASLt that were measured. Oracles are looked for among covers of own and of vendors' ones.
+$ for a in 1 2 3; do echo '{"environment": {"device": "a GPU", "sms": 132}, "space": "gemm-gpu-bf16", "problem": "m=64 n=512 k=2048", "config": {"by": "cublaslt", "id": 66, "tile": '$a', "tm": 64, "tn": 128, "split": 1, "stages": 35}, "protocol": "samples=1", "unit": "us", "status": "right", "samples": ['$a'], "began_ns": 1, "key": "c|screen|m=64 n=512 k=2048|'$a'"}'; done | tilewright import v.db -
+> for n in 1 2 6; do tilewright eval gemm --device recorded --store v.db --problems 1 --prune $n | head -1; done; tilewright eval gemm --device recorded --store v.db --problems 1 --prune 2 --json | head -1 | json - pruned.configurations pruned.screens pruned.loss pruned.own_loss
+  3 measurements added, 0 were there already
+  oracles are looked for among 8 configurations, which lose 109563.32 % of the best on 1 screened problems, and 0.00 % of the best own one
+  oracles are looked for among 9 configurations, which lose 0.00 % of the best on 1 screened problems, and 0.00 % of the best own one
+  oracles are looked for among 11 configurations, which lose 0.00 % of the best on 1 screened problems, and 0.00 % of the best own one
+  9
+  1
+  0.0
+  0.0
 # A wrong result of any configuration shows in the problem's line and in all that sum up. Here it is the default.
 $ tilewright export t.db | sed '/"key": "eval|.*|by=own tm=65536/s/"status": "right"/"status": "wrong", "message": "planted"/' | tilewright import w.db - >/dev/null
 > EVAL="tilewright eval gemm --device recorded --range m=16:40 --range n=256:320 --range k=256:512 --problems 1 --store w.db"

@@ -2,7 +2,12 @@
 /* A stand-in for cuBLASLt over the host's memory: it multiplies f32, f64, s8 and, into f32, f16 and bf16 as its
    descriptors say; f32 loses its last 13 bits where the fast TF32 is asked for. It knows four algorithms, of which the
    second is not to be used. Algorithm i + 1 writes 1 into its workspace. On the stand-in for the driver the first takes
-   as long as three kernels, the third as two, the fourth as four. */
+   as long as three kernels, the third as two, the fourth as four.
+
+   Attribute TILE is 64 times a tile's columns of C plus its rows, both in steps of 8. Each further part of a split
+   needs 1024 bytes of workspace more. An algorithm has 8 stages at most, and one whose CUSTOM is 14 cannot be checked.
+   With FAKE_CUBLASLT_ODD the waves of the third one are not those of its tiles where a product has more than 512
+   columns. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdint.h>
@@ -30,6 +35,25 @@ typedef struct result {
     float waves;
     int reserved[4];
 } result;
+
+/* Numbers of attributes of an algorithm. */
+enum { ID, TILE, SPLIT, REDUCTION, SWIZZLE, CUSTOM, STAGES, INNER, CLUSTER, ATTRIBUTES };
+
+/* Attributes are stored in 4 bytes each, but ID in 8. */
+static uint32_t attribute_of(const uint64_t *algorithm, int attribute) {
+    uint32_t all[16];
+    memcpy(all, algorithm, sizeof all);
+    return all[attribute ? attribute + 1 : 0];
+}
+
+static void set_attribute(uint64_t *algorithm, int attribute, uint32_t value) {
+    memcpy((uint32_t *)(void *)algorithm + (attribute ? attribute + 1 : 0), &value, sizeof value);
+}
+
+static size_t workspace_of(const uint64_t *algorithm) {
+    const uint32_t split = attribute_of(algorithm, SPLIT);
+    return (size_t)(algorithm[0] - 1) * 256 + (split > 1 ? (size_t)(split - 1) * 1024 : 0);
+}
 
 static int made(void **out, size_t bytes) {
     *out = calloc(1, bytes);
@@ -119,9 +143,64 @@ int cublasLtMatmulAlgoGetHeuristic(void *lt, void *d, void *a, void *b, void *c,
     if (x->compute == 72 && (!x->transposed[0] || x->transposed[1])) return 15;
     if (((layout *)c)->rows == 13) return 0; /* none, without an error */
     for (uint64_t i = 0; i < 4 && *count < wanted; i++) {
-        results[*count] = (result){.algorithm = {i + 1}, .workspace = (size_t)i * 256, .status = i == 1 ? 15 : 0};
+        results[*count] = (result){.algorithm = {i + 1}, .status = i == 1 ? 15 : 0};
+        set_attribute(results[*count].algorithm, TILE,
+                      (((layout *)c)->cols > 1024 ? 16u : 8u) * 64 + 8 + 4 * (uint32_t)i);
+        set_attribute(results[*count].algorithm, SPLIT, ((layout *)a)->rows > 4096 && i == 3 ? 2 : 1);
+        set_attribute(results[*count].algorithm, STAGES, 4);
+        set_attribute(results[*count].algorithm, INNER, (uint32_t)i);
+        set_attribute(results[*count].algorithm, CLUSTER, 5);
+        results[*count].workspace = workspace_of(results[*count].algorithm);
         if (results[*count].workspace <= ((preference *)p)->workspace) ++*count;
     }
+    return 0;
+}
+
+EXPORT int cublasLtMatmulAlgoInit(void *lt, int compute, int scale, int a, int b, int c, int d, int id, uint64_t *out);
+int cublasLtMatmulAlgoInit(void *lt, int compute, int scale, int a, int b, int c, int d, int id, uint64_t *out) {
+    if (!lt || id < 1 || id > 4 || a != b || c != d) return 7;
+    if (compute == 68 && scale) return 15;
+    memset(out, 0, 64);
+    out[0] = (uint64_t)id;
+    return 0;
+}
+
+EXPORT int cublasLtMatmulAlgoConfigSetAttribute(uint64_t *algorithm, int attribute, const void *value, size_t bytes);
+int cublasLtMatmulAlgoConfigSetAttribute(uint64_t *algorithm, int attribute, const void *value, size_t bytes) {
+    uint32_t wide = 0;
+    if (attribute < TILE || attribute >= ATTRIBUTES || bytes != (attribute < INNER ? 4 : 2)) return 7;
+    memcpy(&wide, value, bytes);
+    if (attribute == STAGES && wide > 8) return 7;
+    set_attribute(algorithm, attribute, wide);
+    return 0;
+}
+
+EXPORT int cublasLtMatmulAlgoConfigGetAttribute(const uint64_t *algorithm, int attribute, void *value, size_t bytes,
+                                                size_t *written);
+int cublasLtMatmulAlgoConfigGetAttribute(const uint64_t *algorithm, int attribute, void *value, size_t bytes,
+                                         size_t *written) {
+    const uint32_t wide = attribute_of(algorithm, attribute);
+    *written = attribute < INNER ? 4 : 2;
+    if (bytes < *written) return 7;
+    memcpy(value, &wide, *written);
+    return 0;
+}
+
+EXPORT int cublasLtMatmulAlgoCheck(void *lt, void *d, void *a, void *b, void *c, void *out, const uint64_t *algorithm,
+                                   result *r);
+int cublasLtMatmulAlgoCheck(void *lt, void *d, void *a, void *b, void *c, void *out, const uint64_t *algorithm,
+                            result *r) {
+    const layout *l = c;
+    const uint64_t rows = attribute_of(algorithm, TILE) % 64 * 8, cols = attribute_of(algorithm, TILE) / 64 * 8;
+    if (!lt || !d || !a || !b || c != out || !rows || !cols) return 7;
+    if (algorithm[0] == 2 || l->rows == 13) return 15;
+    if (attribute_of(algorithm, CUSTOM) == 14) return 14;
+    uint64_t tiles = (l->rows + rows - 1) / rows * ((l->cols + cols - 1) / cols);
+    if (getenv("FAKE_CUBLASLT_ODD") && algorithm[0] == 3 && l->rows > 512) tiles++;
+    /* The real one, too, leaves out the algorithm. */
+    r->workspace = workspace_of(algorithm);
+    r->status = 0;
+    r->waves = (float)tiles / 132;
     return 0;
 }
 
@@ -185,7 +264,7 @@ int cublasLtMatmul(void *lt, void *d, const void *alpha, const void *a, void *al
     const layout *la = al, *lb = bl, *lc = cl;
     take_time(algorithm[0]);
     if (!lt || !stream || c != out || cl != ol || algorithm[0] == 2) return 7;
-    if (workspace_bytes != (algorithm[0] - 1) * 256 || (workspace_bytes && !workspace)) return 7;
+    if (workspace_bytes != workspace_of(algorithm) || (workspace_bytes && !workspace)) return 7;
     if (workspace_bytes) *(char *)workspace = 1;
     int64_t k = (int64_t)(x->transposed[0] ? la->rows : la->cols);
     if (k != (int64_t)(x->transposed[1] ? lb->cols : lb->rows)) return 7;

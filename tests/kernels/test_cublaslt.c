@@ -170,6 +170,135 @@ static void what_cannot_be_is_refused(void **state) {
     assert_null(plan);
 }
 
+static const tw_cublaslt_problem of_halves = {.type = TW_CUBLASLT_BF16,
+                                              .m = 300,
+                                              .n = 200,
+                                              .k = 64,
+                                              .trans_a = true,
+                                              .c_f32 = true,
+                                              .lda = 64,
+                                              .ldb = 64,
+                                              .ldc = 300,
+                                              .alpha = 1};
+
+/* An algorithm is rebuilt from its attributes to the bit: a plan that has it gets it no second time. */
+static void algorithms_are_their_attributes(void **state) {
+    (void)state;
+    tw_cublaslt_plan *plan;
+    tw_cublaslt_algorithm a, some[8];
+    tw_diag d;
+    int n;
+    if (tw_cublaslt_plan_make(lt, &of_halves, 8, 600, &plan, &d) != TW_OK) fail_msg("%s", d.message);
+    assert_int_equal(tw_cublaslt_algorithms(plan), 2);
+    for (int i = 0; i < 2; i++) {
+        int again = -1;
+        assert_int_equal(tw_cublaslt_describe(plan, i, &a, &d), TW_OK);
+        const tw_cublaslt_algorithm want = {.id = i ? 3 : 1,
+                                            .tile = i ? 8 * 64 + 16 : 8 * 64 + 8,
+                                            .split = 1,
+                                            .stages = 4,
+                                            .inner = i ? 2 : 0,
+                                            .cluster = 5};
+        assert_memory_equal(&a, &want, sizeof a);
+        assert_int_equal(tw_cublaslt_plan_add(plan, &a, &again, &d), TW_OK);
+        assert_int_equal(again, i);
+    }
+    assert_int_equal(tw_cublaslt_algorithms(plan), 2);
+    assert_int_equal(tw_cublaslt_describe(plan, 2, &a, &d), TW_ERR_USAGE);
+    assert_int_equal(tw_cublaslt_describe(plan, -1, &a, &d), TW_ERR_USAGE);
+    tw_cublaslt_plan_free(plan);
+    /* Proposals without a plan are the same, and take no memory. */
+    fake_cuda_fail("cuMemAlloc_v2", 0, 2);
+    if (tw_cublaslt_propose(lt, &of_halves, 8, 600, some, &n, &d) != TW_OK) fail_msg("%s", d.message);
+    assert_int_equal(n, 2);
+    assert_memory_equal(&some[1], &a, sizeof a);
+    assert_int_equal(tw_cublaslt_propose(lt, &of_halves, 0, 600, some, &n, &d), TW_ERR_USAGE);
+    assert_int_equal(n, 0);
+}
+
+/* Waves are those of tiles of 64 rows and 64 columns, and a split does not count. */
+static void checks_tell_waves_and_workspace(void **state) {
+    (void)state;
+    tw_cublaslt_algorithm a = {.id = 1, .tile = 8 * 64 + 8, .split = 3};
+    tw_cublaslt_check c;
+    tw_diag d;
+    if (tw_cublaslt_fits(lt, &of_halves, &a, &c, &d) != TW_OK) fail_msg("%s", d.message);
+    assert_true(c.waves * 132 > 19.99 && c.waves * 132 < 20.01);
+    assert_int_equal(c.workspace, 2048);
+    a.id = 2;
+    assert_int_equal(tw_cublaslt_fits(lt, &of_halves, &a, &c, &d), TW_ERR_UNSUPPORTED);
+    a.id = 77;
+    assert_int_equal(tw_cublaslt_fits(lt, &of_halves, &a, &c, &d), TW_ERR_UNSUPPORTED);
+    tw_cublaslt_problem wrong = of_halves;
+    wrong.lda = 1;
+    assert_int_equal(tw_cublaslt_fits(lt, &wrong, &a, &c, &d), TW_ERR_USAGE);
+}
+
+/* What does not fit is refused with a reason, and leaves the plan as it was. */
+static void algorithms_that_do_not_fit_are_refused(void **state) {
+    (void)state;
+    const tw_cublaslt_algorithm good = {.id = 1, .tile = 8 * 64 + 8, .split = 1, .stages = 4};
+    tw_cublaslt_algorithm a = good;
+    tw_cublaslt_plan *plan;
+    tw_diag d;
+    int i = -1;
+    if (tw_cublaslt_plan_make(lt, &of_halves, 1, 3000, &plan, &d) != TW_OK) fail_msg("%s", d.message);
+    a.id = 2;
+    assert_int_equal(tw_cublaslt_plan_add(plan, &a, &i, &d), TW_ERR_UNSUPPORTED);
+    assert_non_null(strstr(d.message, "not supported"));
+    a = good;
+    a.stages = 9;
+    assert_int_equal(tw_cublaslt_plan_add(plan, &a, &i, &d), TW_ERR_UNSUPPORTED);
+    assert_true(strstr(d.message, "a value it does not take") && d.status == TW_ERR_UNSUPPORTED);
+    /* An error of the library is none of the device, after which nothing could be measured. */
+    a = good;
+    a.custom = 14;
+    assert_int_equal(tw_cublaslt_plan_add(plan, &a, &i, &d), TW_ERR_UNSUPPORTED);
+    assert_true(strstr(d.message, "an internal error") && d.status == TW_ERR_UNSUPPORTED);
+    a = good;
+    a.cluster = 65536;
+    assert_int_equal(tw_cublaslt_plan_add(plan, &a, &i, &d), TW_ERR_UNSUPPORTED);
+    a = good;
+    a.split = 4;
+    assert_int_equal(tw_cublaslt_plan_add(plan, &a, &i, &d), TW_ERR_UNSUPPORTED);
+    assert_non_null(strstr(d.message, "3072 bytes of workspace, of at most 3000"));
+    a.split = 3;
+    fake_cuda_fail("cuMemAlloc_v2", 0, 2);
+    assert_int_equal(tw_cublaslt_plan_add(plan, &a, &i, &d), TW_ERR_MEMORY);
+    assert_int_equal(tw_cublaslt_algorithms(plan), 1);
+    assert_int_equal(tw_cublaslt_plan_add(plan, &a, &i, &d), TW_OK);
+    assert_true(i == 1 && tw_cublaslt_algorithms(plan) == 2 && tw_cublaslt_workspace(plan, 1) == 2048);
+    tw_cublaslt_plan_free(plan);
+}
+
+/* A workspace that grows stays where it was for what was captured with it: no memory is given back before the plan. */
+static void workspaces_grow(void **state) {
+    (void)state;
+    enum { PARTS = 40 };
+    static _Alignas(16) unsigned char a[1 << 16], b[1 << 16];
+    static float c[300 * 200];
+    tw_cublaslt_plan *plan;
+    tw_diag d;
+    const int before = fake_cuda_alive();
+    if (tw_cublaslt_plan_make(lt, &of_halves, 1, 100 << 10, &plan, &d) != TW_OK) fail_msg("%s", d.message);
+    const int begun = fake_cuda_alive();
+    for (uint32_t split = 1; split < PARTS; split++) {
+        const tw_cublaslt_algorithm of = {.id = 3, .tile = 8 * 64 + 8, .split = split, .stages = 4};
+        int i = -1;
+        if (tw_cublaslt_plan_add(plan, &of, &i, &d) != TW_OK) fail_msg("%s", d.message);
+        assert_int_equal(i, split);
+        assert_int_equal(tw_cublaslt_workspace(plan, i), 512 + (split - 1) * 1024);
+    }
+    assert_int_equal(tw_cublaslt_algorithms(plan), PARTS);
+    /* 512 bytes, 1536, 3072 and so on up to 49152. */
+    assert_int_equal(fake_cuda_alive() - begun, 7);
+    for (int i = 0; i < PARTS; i += 13)
+        if (tw_cublaslt_run(plan, i, (uintptr_t)a, (uintptr_t)b, (uintptr_t)c, NULL, &d) != TW_OK)
+            fail_msg("%s", d.message);
+    tw_cublaslt_plan_free(plan);
+    assert_int_equal(fake_cuda_alive(), before);
+}
+
 static void where_there_is_none_the_reason_is_said(void **state) {
     (void)state;
     tw_cublaslt *none;
@@ -193,6 +322,10 @@ int main(void) {
         cmocka_unit_test_setup_teardown(products_are_as_asked_for, setup, teardown),
         cmocka_unit_test_setup_teardown(a_type_is_computed_as_that_type, setup, teardown),
         cmocka_unit_test_setup_teardown(what_cannot_be_is_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(algorithms_are_their_attributes, setup, teardown),
+        cmocka_unit_test_setup_teardown(checks_tell_waves_and_workspace, setup, teardown),
+        cmocka_unit_test_setup_teardown(algorithms_that_do_not_fit_are_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(workspaces_grow, setup, teardown),
         cmocka_unit_test_setup_teardown(where_there_is_none_the_reason_is_said, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

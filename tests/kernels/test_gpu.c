@@ -275,6 +275,48 @@ static void cublaslt_multiplies(void **state) {
     tw_cublaslt_close(lt);
 }
 
+/* Proposals are rebuilt from their attributes to the bit, and checked as they were proposed. */
+static void cublaslt_rebuilds_algorithms(void **state) {
+    (void)state;
+    tw_cuda *c = device();
+    static const int64_t sizes[][3] = {{8192, 4096, 4096}, {512, 64, 8192}, {4096, 1000, 2048}};
+    tw_cublaslt *lt;
+    tw_diag d;
+    if (tw_cublaslt_open(&lt, c, &d) != TW_OK) {
+        print_message("%s\n", d.message);
+        skip();
+    }
+    for (int s = 0; s < 3; s++) {
+        const int64_t m = sizes[s][0], n = sizes[s][1], k = sizes[s][2];
+        const tw_cublaslt_problem p = {.type = TW_CUBLASLT_BF16,
+                                       .m = m,
+                                       .n = n,
+                                       .k = k,
+                                       .trans_a = true,
+                                       .lda = k,
+                                       .ldb = k,
+                                       .ldc = m,
+                                       .alpha = 1};
+        tw_cublaslt_plan *plan;
+        if (tw_cublaslt_plan_make(lt, &p, 8, 64 << 20, &plan, &d) != TW_OK) fail_msg("%s", d.message);
+        const int proposed = tw_cublaslt_algorithms(plan);
+        for (int i = 0; i < proposed; i++) {
+            tw_cublaslt_algorithm a;
+            tw_cublaslt_check check;
+            int again = -1;
+            if (tw_cublaslt_describe(plan, i, &a, &d) != TW_OK || tw_cublaslt_fits(lt, &p, &a, &check, &d) != TW_OK ||
+                tw_cublaslt_plan_add(plan, &a, &again, &d) != TW_OK)
+                fail_msg("%s", d.message);
+            assert_int_equal(again, i);
+            assert_int_equal(check.workspace, tw_cublaslt_workspace(plan, i));
+            assert_true(check.waves > 0);
+        }
+        assert_int_equal(tw_cublaslt_algorithms(plan), proposed);
+        tw_cublaslt_plan_free(plan);
+    }
+    tw_cublaslt_close(lt);
+}
+
 static int open_device(void **state) {
     tw_diag d;
     (void)state;
@@ -293,6 +335,7 @@ int main(void) {
         cmocka_unit_test(launches_are_timed_cold_and_warm),
         cmocka_unit_test(many_are_compiled_at_once),
         cmocka_unit_test(cublaslt_multiplies),
+        cmocka_unit_test(cublaslt_rebuilds_algorithms),
     };
     folder = test_folder_make();
     setenv("TILEWRIGHT_CACHE", folder, 1);

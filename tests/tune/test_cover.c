@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Covers: few configurations that are near the fastest everywhere. */
-#include "tune/toy_store.h"
+#define _GNU_SOURCE
+#include "tune/toy_family.h"
 
 #include "tune/campaign.h"
 #include "tune/cover.h"
+
+#include <unistd.h>
 
 /* Makes trials of micro choice 0. times[i] has the times of macro choices 0 to 3 for problem i. 0: there is no trial.
  */
@@ -54,30 +57,140 @@ static void missing_trials_are_the_worst(void **state) {
     expect(times, 3, 2, "12");
 }
 
-/* The vendors' configurations follow the cover of the screened problems. */
-static void vendors_follow_the_cover(void **state) {
-    (void)state;
-    static const tw_campaign_options o = {.name = "tune", .screens = 4, .thorough = true, .samples = 1, .seed = 1};
-    tw_artefact_macro macros[TOY_MACROS];
+/* ---- covers of own and of vendors' configurations */
+
+static void name_baseline(const void *self, int i, const int64_t *problem, char *out, size_t size) {
+    (void)self, (void)problem;
+    snprintf(out, size, "%s", i == 1 ? "tile=64 stages=2" : i == 2 ? "tile=16 stages=2" : "tile=128 stages=2");
+}
+
+/* A toy whose macro choices 1 and 2 are a vendor's. The latter is a baseline, and so is the own macro choice 0. */
+typedef struct mixed {
     toy t;
+    tw_artefact_macro macros[TOY_MACROS];
+    tw_family_calls calls;
+} mixed;
+
+static void open_mixed(mixed *m) {
+    static const char *const names[] = {"default", "vendor", "other"};
+    toy_open(&m->t);
+    memcpy(m->macros, toy_macros, sizeof m->macros);
+    m->macros[1].properties = m->macros[2].properties = TW_MACRO_VENDOR;
+    m->calls = toy_calls;
+    m->calls.baseline = name_baseline;
+    m->t.family.macros = m->macros;
+    m->t.family.calls = &m->calls;
+    m->t.family.baselines = names;
+    m->t.family.n_baselines = 3;
+}
+
+static bool has(const tw_choice *of, int n, int macro, int micro) {
+    for (int i = 0; i < n; i++)
+        if (of[i].macro == macro && of[i].micro == micro) return true;
+    return false;
+}
+
+/* Own and vendors' configurations are covered apart. Macro choices of vendors' baselines are there whole. */
+static void both_oracles_are_covered(void **state) {
+    (void)state;
+    static const double times[][TOY_MACROS] = {{2, 1, 0.5, 3}, {2, 1, 0.5, 3}, {3, 1, 0.5, 2}, {3, 1, 0.5, 2}};
+    mixed m;
+    tw_trial room[100];
     tw_choice *out;
-    tw_diag d;
     int n;
-    toy_open(&t);
-    memcpy(macros, toy_macros, sizeof macros);
-    macros[3].properties = TW_MACRO_VENDOR;
-    t.family.macros = macros;
-    tw_store *s = open_store();
-    assert_int_equal(tw_cover_stored(&t.family, s, 2, &out, &n, &d), TW_ERR_USAGE);
-    assert_string_equal(d.message, "the store has no screened problems of toy");
+    open_mixed(&m);
+    const tw_trial_list l = list_of(times, 4, room);
+    assert_int_equal(tw_cover_both(&m.t.family, &l, 2, &out, &n, NULL), TW_OK);
+    assert_int_equal(n, 6);
+    assert_true(has(out, 2, 0, 0) && has(out, 2, 3, 0) && has(out + 2, 1, 1, 0));
+    for (int i = 0; i < 3; i++) assert_true(has(out + 3, 3, 2, i));
     free(out);
-    if (tw_campaign_run(&t.family, s, &o, NULL, &d) != TW_OK) fail_msg("%s", d.message);
-    assert_int_equal(tw_cover_stored(&t.family, s, 2, &out, &n, &d), TW_OK);
-    assert_int_equal(n, 2 + 3);
-    for (int i = 0; i < n; i++) assert_true((out[i].macro == 3) == (i >= 2));
-    for (int i = 0; i < 3; i++) assert_int_equal(out[2 + i].micro, i);
+    assert_int_equal(tw_cover_both(&m.t.family, &l, 1, &out, &n, NULL), TW_OK);
+    assert_int_equal(n, 4);
+    assert_true(has(out, 4, 0, 0) && !has(out, 4, 1, 0));
     free(out);
-    tw_store_close(s);
+}
+
+static tw_cover_loss lose(const mixed *m, const tw_trials *t, const tw_choice *of, int n) {
+    tw_cover_loss loss;
+    assert_int_equal(tw_cover_lose(&m->t.family, t, of, n, &loss, NULL), TW_OK);
+    return loss;
+}
+
+static bool is_near(double a, double b) {
+    return fabs(a - b) < 1e-9;
+}
+
+static void losses_are_means(void **state) {
+    (void)state;
+    static const double times[][TOY_MACROS] = {{2, 1, 4, 3}, {2, 1, 4, 3}, {3, 1, 4, 2}, {3, 1, 4, 2}, {5, 0, 0, 0}};
+    static const tw_choice some[] = {{0, 0}, {1, 0}}, slow[] = {{2, 0}, {3, 0}}, none[] = {{0, 2}};
+    mixed m;
+    tw_trial room[100], refused[3];
+    open_mixed(&m);
+    tw_trials t = {.screens = list_of(times, 5, room)};
+    for (int i = 0; i < t.screens.n; i++) t.screens.at[i].problem[1] = t.screens.at[i].problem[2] = 64;
+    /* The fifth problem was not screened in all that the others were. */
+    tw_cover_loss loss = lose(&m, &t, some, 2);
+    assert_int_equal(loss.problems, 4);
+    assert_true(is_near(loss.all, 0) && is_near(loss.own, sqrt(1.5) - 1));
+    loss = lose(&m, &t, slow, 2);
+    assert_true(is_near(loss.all, sqrt(3. * 2) - 1) && is_near(loss.own, sqrt(1.5) - 1));
+    loss = lose(&m, &t, none, 1);
+    assert_true(is_near(loss.all, exp(7) - 1) && is_near(loss.own, exp(7) - 1));
+    /* It was if the others were tried there in vain. */
+    for (int i = 0; i < 3; i++) refused[i] = (tw_trial){.problem = {5, 64, 64}, .macro = i + 1};
+    t.refused = (tw_trial_list){refused, 2, 3};
+    assert_int_equal(lose(&m, &t, some, 2).problems, 4);
+    t.refused.n = 3;
+    loss = lose(&m, &t, slow, 2);
+    assert_int_equal(loss.problems, 5);
+    assert_true(is_near(loss.all, exp((2 * log(3) + 2 * log(2) + 7) / 5) - 1));
+    assert_true(is_near(loss.own, exp((2 * log(1.5) + 7) / 5) - 1));
+    /* Choices that cannot compute it count as little. */
+    t.refused.n = 2;
+    m.macros[3].least[0] = 6;
+    m.macros[3].most[0] = 7;
+    assert_int_equal(lose(&m, &t, some, 2).problems, 5);
+    /* Without problems there are no losses. */
+    t = (tw_trials){.wrong = 0};
+    loss = lose(&m, &t, some, 2);
+    assert_true(!loss.problems && loss.all == 0 && loss.own == 0);
+}
+
+/* Screens that an interruption cut are no full ones; those with wrong results are. */
+static void screens_are_full_or_cut(void **state) {
+    (void)state;
+    char *folder = test_folder_make(), path[600];
+    static const char wrong[] = "tile=128 stages=4";
+    const tw_campaign_options o = {
+        .name = "c", .screens = 3, .thorough = true, .samples = 1, .seed = 1, .interrupted = toy_interrupted};
+    snprintf(path, sizeof path, "%s/tuned.db", folder);
+    for (int cut = 0; cut < 2; cut++) {
+        toy t;
+        tw_store *s;
+        tw_trials trials;
+        tw_cover_loss loss;
+        tw_choice all[TOY_MACROS * 3];
+        tw_campaign_options now = o;
+        for (int i = 0; i < TOY_MACROS * 3; i++) all[i] = (tw_choice){i / 3, i % 3};
+        toy_open(&t);
+        t.wrong = wrong;
+        if (cut) t.end = 2 * TOY_MACROS * 3 + 5;
+        now.context = &t;
+        unlink(path);
+        assert_int_equal(tw_store_open(&s, path, false, NULL), TW_OK);
+        assert_int_equal(tw_campaign_run(&t.family, s, &now, NULL, NULL), TW_OK);
+        assert_int_equal(tw_trials_read(&trials, &t.family, s, NULL, NULL), TW_OK);
+        assert_true(trials.refused.n == (cut ? 2 : 3) && trials.wrong == trials.refused.n);
+        assert_true(trials.refused.at[0].macro == 3 && trials.refused.at[0].micro == 1);
+        assert_int_equal(tw_cover_lose(&t.family, &trials, all, TOY_MACROS * 3, &loss, NULL), TW_OK);
+        assert_int_equal(loss.problems, cut ? 2 : 3);
+        assert_true(loss.all == 0 && loss.own == 0);
+        tw_trials_free(&trials);
+        tw_store_close(s);
+    }
+    test_folder_remove(folder);
 }
 
 int main(void) {
@@ -85,7 +198,9 @@ int main(void) {
         cmocka_unit_test(the_best_together_are_picked),
         cmocka_unit_test(what_is_left_covers_again),
         cmocka_unit_test(missing_trials_are_the_worst),
-        cmocka_unit_test_setup_teardown(vendors_follow_the_cover, setup, teardown),
+        cmocka_unit_test(both_oracles_are_covered),
+        cmocka_unit_test(losses_are_means),
+        cmocka_unit_test(screens_are_full_or_cut),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

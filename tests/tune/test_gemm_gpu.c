@@ -129,15 +129,15 @@ static void kernels_are_compiled_once(void **state) {
     assert_string_equal(words, "by=cublaslt");
     /* The recorded family, made from the environment alone, equals the measured one. */
     tw_family recorded;
-    if (tw_gemm_gpu_recorded(&recorded, TW_GEMM_BF16, f.environment, &d) != TW_OK) fail_msg("%s", d.message);
+    if (tw_gemm_gpu_recorded(&recorded, TW_GEMM_BF16, f.environment, NULL, &d) != TW_OK) fail_msg("%s", d.message);
     assert_true(recorded.recorded && recorded.n_macros == f.n_macros && recorded.macro == f.macro);
     assert_string_equal(recorded.environment, f.environment);
     assert_string_equal(recorded.alike, f.alike);
     tw_family_close(&recorded);
     tw_family_close(&f);
     assert_int_equal(fake_cuda_alive(), 0);
-    assert_int_equal(tw_gemm_gpu_recorded(&recorded, TW_GEMM_BF16, "{}", &d), TW_ERR_FORMAT);
-    assert_int_equal(tw_gemm_gpu_recorded(&recorded, TW_GEMM_BF16, "what", &d), TW_ERR_FORMAT);
+    assert_int_equal(tw_gemm_gpu_recorded(&recorded, TW_GEMM_BF16, "{}", NULL, &d), TW_ERR_FORMAT);
+    assert_int_equal(tw_gemm_gpu_recorded(&recorded, TW_GEMM_BF16, "what", NULL, &d), TW_ERR_FORMAT);
 }
 
 /* Sets of matrices are adjacent, and start again at the end of the pool. */

@@ -155,6 +155,58 @@ static void what_is_added_is_read(void **state) {
     tw_store_close(s);
 }
 
+typedef struct heard {
+    char text[300];
+    int n, end;
+} heard;
+
+static tw_status hear(void *context, const char *config, tw_diag *diag) {
+    heard *h = context;
+    (void)diag;
+    strcat(strcat(h->text, config), ";");
+    return ++h->n == h->end ? TW_ERR_REJECTED : TW_OK;
+}
+
+/* Configurations are told once each, in order, of the measurements that a filter leaves. */
+static void configurations_are_listed(void **state) {
+    (void)state;
+    static const char *const configs[] = {"by=b 1", "by=a", "by=b 10", "by=b 1", "by=b", "By=b 3", "x by=b 4"};
+    tw_store *s = opened(false);
+    tw_diag d;
+    for (int i = 0; i < 7; i++) {
+        char key[32];
+        double samples[8];
+        tw_measurement m = made(i, key, samples);
+        m.config = configs[i];
+        assert_int_equal(tw_store_add(s, &m, NULL, &d), TW_OK);
+    }
+    heard h = {.n = 0};
+    assert_int_equal(tw_store_configs(s, NULL, "by=b", hear, &h, &d), TW_OK);
+    assert_string_equal(h.text, "by=b;by=b 1;by=b 10;");
+    h = (heard){.n = 0};
+    assert_int_equal(tw_store_configs(s, NULL, "by=b ", hear, &h, &d), TW_OK);
+    assert_string_equal(h.text, "by=b 1;by=b 10;");
+    h = (heard){.n = 0};
+    const tw_store_filter b = {.environment = "{\"device\": \"B\"}", .space = "gemm"};
+    assert_int_equal(tw_store_configs(s, &b, "by=b", hear, &h, &d), TW_OK);
+    assert_string_equal(h.text, "by=b;by=b 1;by=b 10;");
+    h = (heard){.n = 0};
+    const tw_store_filter a = {.environment = "{\"device\": \"A\"}"}, third = {.problem = "m=7 n=1 k=\xc3\xa9"};
+    assert_int_equal(tw_store_configs(s, &a, "", hear, &h, &d), TW_OK);
+    assert_string_equal(h.text, "By=b 3;by=a;by=b 1;");
+    h = (heard){.n = 0};
+    assert_int_equal(tw_store_configs(s, &third, "by=", hear, &h, &d), TW_OK);
+    assert_string_equal(h.text, "by=b 10;");
+    h = (heard){.n = 0};
+    const tw_store_filter other = {.space = "other"};
+    assert_int_equal(tw_store_configs(s, &other, "", hear, &h, &d), TW_OK);
+    assert_int_equal(h.n, 0);
+    h.end = 1;
+    assert_int_equal(tw_store_configs(s, NULL, "by=b", hear, &h, &d), TW_ERR_REJECTED);
+    assert_string_equal(h.text, "by=b;");
+    tw_store_close(s);
+}
+
 static tw_status keep_last(void *context, const tw_measurement *m, tw_diag *diag) {
     (void)diag;
     assert_null(m->key);
@@ -417,6 +469,7 @@ static void a_kill_loses_and_doubles_nothing(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(what_is_added_is_read, setup, teardown),
+        cmocka_unit_test_setup_teardown(configurations_are_listed, setup, teardown),
         cmocka_unit_test_setup_teardown(fields_are_checked, setup, teardown),
         cmocka_unit_test(samples_have_statistics),
         cmocka_unit_test_setup_teardown(foreign_files_are_refused, setup, teardown),

@@ -3,8 +3,10 @@
 #include "kernels/vendor/cublaslt.h"
 
 #include "base/diag.h"
+#include "base/grow.h"
 
 #include <dlfcn.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +36,10 @@ enum {
     STATUS_ARCH_MISMATCH = 8,
     STATUS_NOT_SUPPORTED = 15,
 
-    MOST = 64, /* algorithms of a plan */
+    ATTRIBUTES = 9, /* of an algorithm */
+
+    MOST = 64,       /* proposals that are asked for */
+    WORKSPACES = 66, /* more than there can be, as each but the last is twice as large as the one before */
 };
 
 typedef struct algorithm {
@@ -64,6 +69,13 @@ _Static_assert(sizeof(found) == 96, "as the library has it");
     FN(cublasLtMatmulPreferenceSetAttribute, (void *preference, int attribute, const void *value, size_t bytes))       \
     FN(cublasLtMatmulAlgoGetHeuristic, (void *lt, void *desc, void *a, void *b, void *c, void *d, void *preference,    \
                                         int wanted, found *results, int *count))                                       \
+    FN(cublasLtMatmulAlgoInit,                                                                                         \
+       (void *lt, int compute_type, int scale_type, int a, int b, int c, int d, int id, algorithm *out))               \
+    FN(cublasLtMatmulAlgoCheck,                                                                                        \
+       (void *lt, void *desc, void *a, void *b, void *c, void *d, const algorithm *how, found *result))                \
+    FN(cublasLtMatmulAlgoConfigGetAttribute,                                                                           \
+       (const algorithm *how, int attribute, void *value, size_t bytes, size_t *written))                              \
+    FN(cublasLtMatmulAlgoConfigSetAttribute, (algorithm * how, int attribute, const void *value, size_t bytes))        \
     FN(cublasLtMatmul, (void *lt, void *desc, const void *alpha, const void *a, void *a_layout, const void *b,         \
                         void *b_layout, const void *beta, const void *c, void *c_layout, void *d, void *d_layout,      \
                         const algorithm *how, void *workspace, size_t workspace_bytes, void *stream))
@@ -86,10 +98,14 @@ typedef union scalar {
 struct tw_cublaslt_plan {
     tw_cublaslt *lt;
     void *desc, *a, *b, *c, *preference;
+    int type_ab, type_c, compute, scale; /* The library's numbers of the problem's types. */
     scalar alpha, beta;
-    uint64_t workspace;
-    int n;
-    found found[MOST];
+    size_t limit;                    /* The most workspace of an algorithm, in bytes. */
+    uint64_t workspaces[WORKSPACES]; /* Those that algorithms were run with. The last one is used from now on. */
+    int n_workspaces;                /* 0: no algorithm needs any. */
+    size_t workspace;                /* Bytes of the last workspace. */
+    found *found;
+    int n, room;
 };
 
 static const struct {
@@ -258,6 +274,10 @@ static int describe(tw_cublaslt_plan *x, const tw_cublaslt_problem *p) {
     const tw_cublaslt *lt = x->lt;
     bool wide = p->c_f32 && (p->type == TW_CUBLASLT_F16 || p->type == TW_CUBLASLT_BF16);
     int ab = types[p->type].ab, c = wide ? R_32F : types[p->type].c;
+    x->type_ab = ab;
+    x->type_c = c;
+    x->compute = types[p->type].compute;
+    x->scale = types[p->type].scale;
     int s = make_desc(x, p);
     if (s == 0)
         s = make_layout(lt, &x->a, ab, p->trans_a ? p->k : p->m, p->trans_a ? p->m : p->k, p->lda, p->batch,
@@ -276,14 +296,17 @@ static scalar scalar_of(tw_cublaslt_type t, double v) {
     return s;
 }
 
-static tw_status choose(tw_cublaslt_plan *x, int most, uint64_t workspace, tw_diag *diag) {
+static tw_status choose(tw_cublaslt_plan *x, int most, tw_diag *diag) {
     const tw_cublaslt *lt = x->lt;
+    const uint64_t limit = x->limit;
     int s = lt->cublasLtMatmulPreferenceCreate(&x->preference), count = 0;
+    x->room = most < MOST ? most : MOST;
+    x->found = calloc((size_t)x->room, sizeof *x->found);
     if (s != 0) x->preference = NULL;
+    if (!x->found) return tw_fail_memory(diag);
+    if (s == 0) s = lt->cublasLtMatmulPreferenceSetAttribute(x->preference, PREF_MAX_WORKSPACE, &limit, sizeof limit);
     if (s == 0)
-        s = lt->cublasLtMatmulPreferenceSetAttribute(x->preference, PREF_MAX_WORKSPACE, &workspace, sizeof workspace);
-    if (s == 0)
-        s = lt->cublasLtMatmulAlgoGetHeuristic(lt->handle, x->desc, x->a, x->b, x->c, x->c, x->preference, most,
+        s = lt->cublasLtMatmulAlgoGetHeuristic(lt->handle, x->desc, x->a, x->b, x->c, x->c, x->preference, x->room,
                                                x->found, &count);
     if (s != 0) return result(s, "find an algorithm", diag);
     for (int i = 0; i < count; i++)
@@ -291,31 +314,66 @@ static tw_status choose(tw_cublaslt_plan *x, int most, uint64_t workspace, tw_di
     return x->n ? TW_OK : result(STATUS_NOT_SUPPORTED, "find an algorithm", diag);
 }
 
-tw_status tw_cublaslt_plan_make(tw_cublaslt *lt, const tw_cublaslt_problem *p, int most, size_t workspace,
-                                tw_cublaslt_plan **out, tw_diag *diag) {
+/* Makes sure that the last workspace has `needed` bytes, at most the limit. Earlier ones stay, since captured launches
+   have their addresses. */
+static tw_status grow(tw_cublaslt_plan *x, size_t needed, tw_diag *diag) {
+    if (needed <= x->workspace) return TW_OK;
+    const size_t twice = x->workspace > x->limit / 2 ? x->limit : 2 * x->workspace;
+    const size_t bytes = twice > needed ? twice : needed;
+    const tw_status st = tw_cuda_alloc(x->lt->cuda, bytes, &x->workspaces[x->n_workspaces], diag);
+    if (st != TW_OK) return st;
+    x->n_workspaces++;
+    x->workspace = bytes;
+    return TW_OK;
+}
+
+/* Makes a plan without algorithms. */
+static tw_status make(tw_cublaslt *lt, const tw_cublaslt_problem *p, size_t workspace, tw_cublaslt_plan **out,
+                      tw_diag *diag) {
     *out = NULL;
     tw_status st = check(p, diag);
-    if (st == TW_OK && most < 1) st = tw_fail(diag, TW_ERR_USAGE, "a plan of %d algorithms", most);
     if (st == TW_OK) st = check_switches(p->type, diag);
     if (st == TW_OK) st = tw_cuda_enter(lt->cuda, diag);
     if (st != TW_OK) return st;
     tw_cublaslt_plan *x = calloc(1, sizeof *x);
     if (!x) return tw_fail_memory(diag);
     x->lt = lt;
+    x->limit = workspace;
     x->alpha = scalar_of(p->type, p->alpha);
     x->beta = scalar_of(p->type, p->beta);
     st = result(describe(x, p), "describe a product", diag);
-    if (st == TW_OK) st = choose(x, most < MOST ? most : MOST, workspace, diag);
-    size_t needed = 0;
-    for (int i = 0; i < x->n; i++)
-        if (x->found[i].workspace > needed) needed = x->found[i].workspace;
-    if (st == TW_OK && needed) st = tw_cuda_alloc(lt->cuda, needed, &x->workspace, diag);
-    if (st != TW_OK) {
+    if (st == TW_OK)
+        *out = x;
+    else
         tw_cublaslt_plan_free(x);
-        return st;
-    }
-    *out = x;
-    return TW_OK;
+    return st;
+}
+
+/* Makes a plan with proposals and without workspace. */
+static tw_status propose(tw_cublaslt *lt, const tw_cublaslt_problem *p, int most, size_t workspace,
+                         tw_cublaslt_plan **out, tw_diag *diag) {
+    *out = NULL;
+    if (most < 1) return tw_fail(diag, TW_ERR_USAGE, "a plan of %d algorithms", most);
+    tw_status st = make(lt, p, workspace, out, diag);
+    if (st == TW_OK) st = choose(*out, most, diag);
+    if (st == TW_OK) return TW_OK;
+    tw_cublaslt_plan_free(*out);
+    *out = NULL;
+    return st;
+}
+
+tw_status tw_cublaslt_plan_make(tw_cublaslt *lt, const tw_cublaslt_problem *p, int most, size_t workspace,
+                                tw_cublaslt_plan **out, tw_diag *diag) {
+    size_t needed = 0;
+    tw_status st = propose(lt, p, most, workspace, out, diag);
+    if (st != TW_OK) return st;
+    for (int i = 0; i < (*out)->n; i++)
+        if ((*out)->found[i].workspace > needed) needed = (*out)->found[i].workspace;
+    st = grow(*out, needed, diag);
+    if (st == TW_OK) return TW_OK;
+    tw_cublaslt_plan_free(*out);
+    *out = NULL;
+    return st;
 }
 
 void tw_cublaslt_plan_free(tw_cublaslt_plan *p) {
@@ -326,7 +384,8 @@ void tw_cublaslt_plan_free(tw_cublaslt_plan *p) {
     if (p->b) lt->cublasLtMatrixLayoutDestroy(p->b);
     if (p->a) lt->cublasLtMatrixLayoutDestroy(p->a);
     if (p->desc) lt->cublasLtMatmulDescDestroy(p->desc);
-    tw_cuda_release(lt->cuda, p->workspace);
+    for (int i = 0; i < p->n_workspaces; i++) tw_cuda_release(lt->cuda, p->workspaces[i]);
+    free(p->found);
     free(p);
 }
 
@@ -338,6 +397,122 @@ size_t tw_cublaslt_workspace(const tw_cublaslt_plan *p, int i) {
     return i >= 0 && i < p->n ? p->found[i].workspace : 0;
 }
 
+/* ---- algorithms by their attributes */
+
+/* Attributes of an algorithm, by the library's numbers of them. */
+static const struct {
+    size_t at; /* Offset in tw_cublaslt_algorithm. */
+    size_t bytes;
+} attributes[ATTRIBUTES] = {
+    {offsetof(tw_cublaslt_algorithm, id), 4},      {offsetof(tw_cublaslt_algorithm, tile), 4},
+    {offsetof(tw_cublaslt_algorithm, split), 4},   {offsetof(tw_cublaslt_algorithm, reduction), 4},
+    {offsetof(tw_cublaslt_algorithm, swizzle), 4}, {offsetof(tw_cublaslt_algorithm, custom), 4},
+    {offsetof(tw_cublaslt_algorithm, stages), 4},  {offsetof(tw_cublaslt_algorithm, inner), 2},
+    {offsetof(tw_cublaslt_algorithm, cluster), 2}};
+
+/* The library's status of a question as ours. Nothing runs on the device, and another version may know the answer, so
+   that all errors but those of memory are TW_ERR_UNSUPPORTED. */
+static tw_status refuse(int status, const char *what, tw_diag *diag) {
+    const tw_status st = result(status, what, diag);
+    if (st == TW_OK || st == TW_ERR_MEMORY) return st;
+    if (diag) diag->status = TW_ERR_UNSUPPORTED;
+    return TW_ERR_UNSUPPORTED;
+}
+
+tw_status tw_cublaslt_describe(const tw_cublaslt_plan *p, int i, tw_cublaslt_algorithm *out, tw_diag *diag) {
+    if (i < 0 || i >= p->n) return tw_fail(diag, TW_ERR_USAGE, "algorithm %d of %d", i, p->n);
+    for (int k = 0; k < ATTRIBUTES; k++) {
+        uint32_t value = 0;
+        uint16_t narrow = 0;
+        size_t written = 0;
+        void *const to = attributes[k].bytes == sizeof narrow ? (void *)&narrow : &value;
+        const int s =
+            p->lt->cublasLtMatmulAlgoConfigGetAttribute(&p->found[i].algorithm, k, to, attributes[k].bytes, &written);
+        if (s != 0) return refuse(s, "describe an algorithm", diag);
+        if (written != attributes[k].bytes)
+            return tw_fail(diag, TW_ERR_UNSUPPORTED, "attribute %d of cuBLASLt's algorithms has %zu bytes, not %zu", k,
+                           written, attributes[k].bytes);
+        value += narrow;
+        memcpy((char *)out + attributes[k].at, &value, sizeof value);
+    }
+    return TW_OK;
+}
+
+/* Finds the library's algorithm of a description. */
+static int build(const tw_cublaslt_plan *x, const tw_cublaslt_algorithm *a, algorithm *out) {
+    const tw_cublaslt *lt = x->lt;
+    *out = (algorithm){{0}};
+    int s = lt->cublasLtMatmulAlgoInit(lt->handle, x->compute, x->scale, x->type_ab, x->type_ab, x->type_c, x->type_c,
+                                       (int)a->id, out);
+    for (int k = 1; k < ATTRIBUTES && s == 0; k++) {
+        uint32_t value;
+        memcpy(&value, (const char *)a + attributes[k].at, sizeof value);
+        const uint16_t narrow = (uint16_t)value;
+        if (attributes[k].bytes == sizeof value)
+            s = lt->cublasLtMatmulAlgoConfigSetAttribute(out, k, &value, sizeof value);
+        else if (value == narrow)
+            s = lt->cublasLtMatmulAlgoConfigSetAttribute(out, k, &narrow, sizeof narrow);
+        else
+            s = STATUS_INVALID_VALUE;
+    }
+    return s;
+}
+
+/* Builds an algorithm and checks it for the plan's problem. */
+static tw_status fit(const tw_cublaslt_plan *x, const tw_cublaslt_algorithm *a, found *out, tw_diag *diag) {
+    const tw_cublaslt *lt = x->lt;
+    found f = {.status = 0};
+    int s = build(x, a, &f.algorithm);
+    const algorithm built = f.algorithm;
+    if (s == 0) s = lt->cublasLtMatmulAlgoCheck(lt->handle, x->desc, x->a, x->b, x->c, x->c, &built, &f);
+    if (s == 0) s = f.status;
+    *out = f;
+    out->algorithm = built;
+    return refuse(s, "compute this product by this algorithm", diag);
+}
+
+tw_status tw_cublaslt_plan_add(tw_cublaslt_plan *p, const tw_cublaslt_algorithm *a, int *i, tw_diag *diag) {
+    found f;
+    tw_status st = tw_cuda_enter(p->lt->cuda, diag);
+    if (st == TW_OK) st = fit(p, a, &f, diag);
+    if (st != TW_OK) return st;
+    for (*i = 0; *i < p->n; ++*i)
+        if (!memcmp(&p->found[*i].algorithm, &f.algorithm, sizeof f.algorithm)) return TW_OK;
+    if (f.workspace > p->limit)
+        return tw_fail(diag, TW_ERR_UNSUPPORTED, "the algorithm needs %zu bytes of workspace, of at most %zu",
+                       f.workspace, p->limit);
+    found *const wider = tw_grow(p->found, p->n, &p->room, 1, sizeof *wider);
+    if (!wider) return tw_fail_memory(diag);
+    p->found = wider;
+    st = grow(p, f.workspace, diag);
+    if (st == TW_OK) p->found[p->n++] = f;
+    return st;
+}
+
+tw_status tw_cublaslt_propose(tw_cublaslt *lt, const tw_cublaslt_problem *p, int most, size_t workspace,
+                              tw_cublaslt_algorithm *out, int *n, tw_diag *diag) {
+    tw_cublaslt_plan *x;
+    *n = 0;
+    tw_status st = propose(lt, p, most, workspace, &x, diag);
+    if (st != TW_OK) return st;
+    for (int i = 0; i < x->n && st == TW_OK; i++) st = tw_cublaslt_describe(x, i, &out[i], diag);
+    if (st == TW_OK) *n = x->n;
+    tw_cublaslt_plan_free(x);
+    return st;
+}
+
+tw_status tw_cublaslt_fits(tw_cublaslt *lt, const tw_cublaslt_problem *p, const tw_cublaslt_algorithm *a,
+                           tw_cublaslt_check *out, tw_diag *diag) {
+    tw_cublaslt_plan *x;
+    found f;
+    tw_status st = make(lt, p, 0, &x, diag);
+    if (st != TW_OK) return st;
+    st = fit(x, a, &f, diag);
+    if (st == TW_OK) *out = (tw_cublaslt_check){f.workspace, (double)f.waves};
+    tw_cublaslt_plan_free(x);
+    return st;
+}
+
 static void *pointer(uint64_t address) {
     return (void *)(uintptr_t)address;
 }
@@ -345,10 +520,11 @@ static void *pointer(uint64_t address) {
 tw_status tw_cublaslt_run(tw_cublaslt_plan *p, int i, uint64_t a, uint64_t b, uint64_t c, void *stream, tw_diag *diag) {
     const tw_cublaslt *lt = p->lt;
     if (i < 0 || i >= p->n) return tw_fail(diag, TW_ERR_USAGE, "algorithm %d of %d", i, p->n);
+    const uint64_t workspace = p->n_workspaces ? p->workspaces[p->n_workspaces - 1] : 0;
     tw_status st = tw_cuda_enter(lt->cuda, diag);
     if (st != TW_OK) return st;
     int s = lt->cublasLtMatmul(lt->handle, p->desc, &p->alpha, pointer(a), p->a, pointer(b), p->b, &p->beta, pointer(c),
-                               p->c, pointer(c), p->c, &p->found[i].algorithm, pointer(p->workspace),
+                               p->c, pointer(c), p->c, &p->found[i].algorithm, pointer(workspace),
                                p->found[i].workspace, stream ? stream : tw_cuda_stream(lt->cuda));
     return result(s, "multiply", diag);
 }

@@ -41,6 +41,35 @@ void tw_cublaslt_version(const tw_cublaslt *lt, char *out, size_t size); /* "13.
 /* The name of the file that would be opened, for reports; NULL when there is none. */
 const char *tw_cublaslt_find(void);
 
+/* An algorithm as the library describes it. Equal attributes are the same algorithm, for every problem that it fits. */
+typedef struct tw_cublaslt_algorithm {
+    uint32_t id;        /* The kernels' number. */
+    uint32_t tile;      /* The library's number of a tile's sides. Its numbers differ from version to version. */
+    uint32_t split;     /* Parts of k that are summed apart. 1: k is not split. */
+    uint32_t reduction; /* How the parts are summed. 0: there is nothing to sum. */
+    uint32_t swizzle;   /* Order of the tiles. */
+    uint32_t custom;    /* Choices of the kernels' own. */
+    uint32_t stages;    /* The library's number of stages in shared memory. */
+    uint32_t inner;     /* The library's number of the tensor cores' shape. At most 65535. */
+    uint32_t cluster;   /* The library's number of a cluster's shape. At most 65535. */
+} tw_cublaslt_algorithm;
+
+/* What the library says of an algorithm that computes a problem. */
+typedef struct tw_cublaslt_check {
+    size_t workspace; /* Bytes of workspace that it needs. */
+    double waves;     /* Tiles of the product divided by the tiles that the device computes at once. Splits of k do not
+                         count. */
+} tw_cublaslt_check;
+
+/* Describes up to `most` algorithms that need at most `workspace` bytes, the heuristic's first choice first. *n becomes
+   their number. No memory of the device is taken. TW_ERR_UNSUPPORTED as for tw_cublaslt_plan_make. */
+tw_status tw_cublaslt_propose(tw_cublaslt *lt, const tw_cublaslt_problem *p, int most, size_t workspace,
+                              tw_cublaslt_algorithm *out, int *n, tw_diag *diag);
+
+/* Checks whether an algorithm computes a problem. No memory of the device is taken. TW_ERR_UNSUPPORTED: it does not. */
+tw_status tw_cublaslt_fits(tw_cublaslt *lt, const tw_cublaslt_problem *p, const tw_cublaslt_algorithm *a,
+                           tw_cublaslt_check *out, tw_diag *diag);
+
 /* Up to `most` algorithms, the heuristic's first choice first, and one workspace of at most `workspace` bytes for them.
    TW_ERR_UNSUPPORTED where the library has none for this problem, or the environment makes it compute otherwise
    (NVIDIA_TF32_OVERRIDE=1 for f32). */
@@ -49,6 +78,14 @@ tw_status tw_cublaslt_plan_make(tw_cublaslt *lt, const tw_cublaslt_problem *p, i
 void tw_cublaslt_plan_free(tw_cublaslt_plan *p);
 int tw_cublaslt_algorithms(const tw_cublaslt_plan *p);
 size_t tw_cublaslt_workspace(const tw_cublaslt_plan *p, int i);
+
+/* Describes algorithm `i` of a plan. TW_ERR_USAGE: there is no such one. */
+tw_status tw_cublaslt_describe(const tw_cublaslt_plan *p, int i, tw_cublaslt_algorithm *out, tw_diag *diag);
+
+/* Adds an algorithm to a plan, unless the plan has it, and stores its number in *i. The plan's workspace grows as
+   needed. What was enqueued or captured before stays valid until the plan is freed. TW_ERR_UNSUPPORTED: the algorithm
+   does not compute the problem, or needs more workspace than the plan may have. */
+tw_status tw_cublaslt_plan_add(tw_cublaslt_plan *p, const tw_cublaslt_algorithm *a, int *i, tw_diag *diag);
 
 /* Enqueues the product by algorithm `i` on `stream` (NULL: the device's own); addresses are the device's. */
 tw_status tw_cublaslt_run(tw_cublaslt_plan *p, int i, uint64_t a, uint64_t b, uint64_t c, void *stream, tw_diag *diag);
