@@ -128,7 +128,7 @@ static tw_status prune(pruned *p, const tw_family *f, tw_store *s, int64_t most,
     if (!most) return TW_OK;
     tw_status st = tw_trials_read(&t, f, s, NULL, diag);
     if (st != TW_OK) return st;
-    if (!t.screens.n) st = tw_fail(diag, TW_ERR_USAGE, "--prune: the store has no screened problems");
+    if (!t.screens.n) st = tw_fail(diag, TW_ERR_USAGE, "the store has no screened problems of %s", f->name);
     if (st == TW_OK) st = tw_cover_both(f, &t.screens, (int)most, &p->of, &p->n, diag);
     if (st == TW_OK) st = tw_cover_lose(f, &t, p->of, p->n, &p->loss, diag);
     tw_trials_free(&t);

@@ -234,7 +234,7 @@ static tw_status spread(running *r, tw_diag *diag) {
     if (!choices) return tw_fail_memory(diag);
     tw_status st = tw_trials_read(&t, r->f, r->store, r->o->name, diag);
     if (st == TW_OK) {
-        st = tw_cover(r->f, &t.screens, count_cover(r, &t.spread), choices, &n, diag);
+        st = tw_cover_apart(r->f, &t.screens, count_cover(r, &t.spread), choices, &n, diag);
         tw_trials_free(&t);
     }
     if (st == TW_OK) st = spread_over(r, choices, n, diag);

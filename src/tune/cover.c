@@ -124,19 +124,29 @@ static void find_baselines(const tw_family *f, bool *marks) {
     }
 }
 
-/* Picks a cover of the trials of vendors' configurations, or of the others, without those that are marked. */
+/* Adds a cover of the trials of vendors' configurations, or of the others, without those that are marked. */
 static tw_status cover_some(const tw_family *f, const tw_trial_list *trials, bool vendor, const bool *marks, int most,
                             tw_choice *out, int *n, tw_diag *diag) {
     tw_trial_list some = {.at = malloc(((size_t)trials->n + 1) * sizeof *some.at)};
     if (!some.at) return tw_fail_memory(diag);
     for (int i = 0; i < trials->n; i++)
-        if (is_vendor(f, trials->at[i].macro) == vendor && !marks[trials->at[i].macro])
+        if (is_vendor(f, trials->at[i].macro) == vendor && !(marks && marks[trials->at[i].macro]))
             some.at[some.n++] = trials->at[i];
     int picks;
     const tw_status st = tw_cover(f, &some, most, out + *n, &picks, diag);
     if (st == TW_OK) *n += picks;
     free(some.at);
     return st;
+}
+
+tw_status tw_cover_apart(const tw_family *f, const tw_trial_list *trials, int most, tw_choice *out, int *n,
+                         tw_diag *diag) {
+    int vendors = 0;
+    *n = 0;
+    for (int i = 0; i < trials->n; i++) vendors += is_vendor(f, trials->at[i].macro);
+    const int some = vendors == trials->n ? most : vendors ? most / 3 : 0;
+    const tw_status st = cover_some(f, trials, false, NULL, most - some, out, n, diag);
+    return st == TW_OK ? cover_some(f, trials, true, NULL, some, out, n, diag) : st;
 }
 
 tw_status tw_cover_both(const tw_family *f, const tw_trial_list *trials, int most, tw_choice **out, int *n,

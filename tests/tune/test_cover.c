@@ -111,6 +111,27 @@ static void both_oracles_are_covered(void **state) {
     free(out);
 }
 
+/* Covers apart have own configurations even where vendors' ones are always the fastest. */
+static void own_ones_are_covered_too(void **state) {
+    (void)state;
+    static const double times[][TOY_MACROS] = {{4, 1, 2, 9}, {4, 1, 2, 9}, {9, 2, 1, 4}, {9, 2, 1, 4}};
+    mixed m;
+    tw_trial room[100];
+    tw_choice out[6];
+    int n;
+    open_mixed(&m);
+    tw_trial_list l = list_of(times, 4, room);
+    assert_int_equal(tw_cover_apart(&m.t.family, &l, 3, out, &n, NULL), TW_OK);
+    assert_true(n == 3 && has(out, 2, 0, 0) && has(out, 2, 3, 0) && (out[2].macro == 1 || out[2].macro == 2));
+    /* With trials of one kind all are of it. */
+    m.macros[1].properties = m.macros[2].properties = 0;
+    assert_int_equal(tw_cover_apart(&m.t.family, &l, 2, out, &n, NULL), TW_OK);
+    assert_true(n == 2 && has(out, 2, 1, 0) && has(out, 2, 2, 0));
+    for (int k = 0; k < TOY_MACROS; k++) m.macros[k].properties = TW_MACRO_VENDOR;
+    assert_int_equal(tw_cover_apart(&m.t.family, &l, 2, out, &n, NULL), TW_OK);
+    assert_true(n == 2 && has(out, 2, 1, 0) && has(out, 2, 2, 0));
+}
+
 static tw_cover_loss lose(const mixed *m, const tw_trials *t, const tw_choice *of, int n) {
     tw_cover_loss loss;
     assert_int_equal(tw_cover_lose(&m->t.family, t, of, n, &loss, NULL), TW_OK);
@@ -195,11 +216,9 @@ static void screens_are_full_or_cut(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_best_together_are_picked),
-        cmocka_unit_test(what_is_left_covers_again),
-        cmocka_unit_test(missing_trials_are_the_worst),
-        cmocka_unit_test(both_oracles_are_covered),
-        cmocka_unit_test(losses_are_means),
+        cmocka_unit_test(the_best_together_are_picked), cmocka_unit_test(what_is_left_covers_again),
+        cmocka_unit_test(missing_trials_are_the_worst), cmocka_unit_test(both_oracles_are_covered),
+        cmocka_unit_test(own_ones_are_covered_too),     cmocka_unit_test(losses_are_means),
         cmocka_unit_test(screens_are_full_or_cut),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
