@@ -210,16 +210,32 @@ static void take_fits(const select_view *v, const select_problem *p, const selec
     }
 }
 
-/* Does the same in a direct artefact, by terms. */
+/* Predicts macro choice from + i of a direct artefact, and replaces *best if it takes less. Of equal times that of the
+   first macro choice counts. */
+static void take_term(const select_view *v, const select_scan *s, int from, int i, select_decision *best) {
+    const int macro = from + i;
+    if ((double)s->low[i] > best->time) return;
+    const double time = select_direct(v, s, macro, i);
+    if (!(time > 0) || time > best->time || (time == best->time && macro > best->macro)) return;
+    best->macro = macro;
+    best->time = time;
+}
+
+/* Does the same as take_fits in a direct artefact. The macro choice of the least bound comes first, since its time
+   leaves out most others. */
 static void take_terms(const select_view *v, const select_scan *s, int from, const uint16_t *near, int n,
                        select_decision *best) {
-    for (int k = 0; k < n && v->fills; k++) prefetch(&v->fills[from + near[k]]);
+    int first = 0;
+    float least = INFINITY;
     for (int k = 0; k < n; k++) {
-        const double time = select_direct(v, s, from + near[k], near[k]);
-        if (!(time > 0 && time < best->time)) continue;
-        best->macro = from + near[k];
-        best->time = time;
+        const float low = s->low[near[k]];
+        if (v->fills) prefetch(&v->fills[from + near[k]]);
+        first = low < least ? k : first;
+        least = low < least ? low : least;
     }
+    if (n) take_term(v, s, from, near[first], best);
+    for (int k = 0; k < n; k++)
+        if (k != first) take_term(v, s, from, near[k], best);
 }
 
 /* Fills in the rest of a decision by terms. */

@@ -21,7 +21,7 @@ enum {
     SELECT_RULE = 3,        /* Bits of properties in a kind. The rule's number is above them. */
     SELECT_NARROW = 3,      /* Words of a record whose coefficients have 20 bits. */
     SELECT_WIDE = 5,        /* Words of a record whose coefficients are floats. */
-    SELECT_HOT = 64,        /* The most cache lines of columns that are prefetched. */
+    SELECT_HOT = 128,       /* The most cache lines of columns that are prefetched. */
     SELECT_EXACT_BITS = 24, /* Whole numbers up to 2^24 are exact in a float. No axis is larger. */
     SELECT_EXACT = 1 << SELECT_EXACT_BITS,
     SELECT_PROBES = 32, /* The most buckets that a lookup visits. */

@@ -75,6 +75,7 @@ tw_status tw_describe_spline(tw_artefact *a, tw_arena *arena, const tw_spline *s
         tw_artefact_anchor *anchors = tw_arena_array(arena, 2, sizeof *anchors);
         if (!fit || !anchors) return tw_fail_memory(diag);
         macros[i] = macro_of(arena, f, c->macro, c->micro);
+        macros[i].slots = c->slots;
         *fit = fit_of(c, (double)macros[i].slots, anchors, find_anchors(f, &macros[i], anchors));
         macros[i].fits = fit;
         macros[i].n_fits = 1;

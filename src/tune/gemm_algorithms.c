@@ -82,16 +82,35 @@ bool tw_gemm_algorithm_parse(tw_gemm_algorithm *out, const char *words) {
            out->tn <= TW_ARTEFACT_TILE && out->of.split > 0 && out->of.split <= TW_ARTEFACT_TILE / ROUND;
 }
 
+/* Tiles of a cluster, by the library's number of its shape. */
+typedef struct cluster {
+    uint8_t columns, rows; /* Along the columns and the rows of C, which is row-major. */
+} cluster;
+
+/* Returns the cluster of an algorithm. Shapes that are not listed count as one tile. */
+static cluster cluster_of(const tw_gemm_algorithm *a) {
+    static const cluster shapes[] = {[2] = {1, 1},  [3] = {2, 1},  [4] = {4, 1},  [5] = {1, 2},   [6] = {2, 2},
+                                     [7] = {4, 2},  [8] = {1, 4},  [9] = {2, 4},  [10] = {4, 4},  [11] = {8, 1},
+                                     [12] = {1, 8}, [13] = {8, 2}, [14] = {2, 8}, [15] = {16, 1}, [16] = {1, 16}};
+    const bool known = a->of.cluster > 1 && a->of.cluster < sizeof shapes / sizeof *shapes;
+    const cluster one = {1, 1}, c = known ? shapes[a->of.cluster] : one;
+    const bool fits = a->tm * c.rows <= TW_ARTEFACT_TILE && a->tn * c.columns <= TW_ARTEFACT_TILE &&
+                      a->of.split * c.rows * c.columns <= TW_ARTEFACT_TILE;
+    return fits ? c : one;
+}
+
 tw_artefact_macro tw_gemm_algorithm_macro(const char *words, int sms) {
     static const char *const none[] = {""};
     tw_gemm_algorithm a;
     tw_gemm_algorithm_parse(&a, words);
+    const cluster c = cluster_of(&a);
     /* An algorithm without a split needs a few bytes, too, if it has more tiles than the device has SMs. */
     return (tw_artefact_macro){.config = words,
                                .properties = TW_MACRO_VENDOR | TW_MACRO_WORKSPACE,
-                               .grid = {a.tm, a.tn},
+                               /* Grids have whole clusters. */
+                               .grid = {(int64_t)a.tm * c.rows, (int64_t)a.tn * c.columns},
                                .rounds = {0, 0, ROUND * (int64_t)a.of.split},
-                               .times = a.of.split,
+                               .times = (int64_t)a.of.split * c.rows * c.columns,
                                .multiple = {0, 8, 8},
                                .slots = sms,
                                .micros = none,

@@ -18,9 +18,12 @@ static const double SCREENED = 0.3;  /* Weight of a screened trial. A spread tri
 static const double RIDGE = 1e-5;    /* Ridge penalty of each c, relative to its term's sum of squares. */
 static const double PRIOR = 1e-3;    /* Ridge penalty of r at each node. */
 static const double PENALTY = 0.03;  /* Penalty of a squared first or second difference of r, per node. */
-static const double FILLED = 0.5;    /* Ridge penalty of each cell of s, multiplied by the smoothing. */
+static const double FILLED = 1;    /* Ridge penalty of each cell of s, multiplied by the smoothing. */
 static const double FILL_MOST = 0.9; /* Cells of s are between -FILL_MOST and FILL_MOST. */
 static const double WORST = 0.3;     /* Larger errors count as this one when smoothings are compared. */
+static const double FEWER = 0.97;    /* Other slots are taken if they lower the mean squared error by this factor. */
+/* Numbers of slots that are tried, relative to the family's. */
+static const double slots[] = {1, 2, 3, 0.97, 0.94, 0.91, 0.88, 0.85};
 static const double smoothings[] = {0.3, 1, 3, 10};
 
 /* A trial in the fit of its configuration. */
@@ -60,10 +63,10 @@ typedef struct shape {
     double tiles[TW_FILL_AXES]; /* Number of tiles along it. */
 } shape;
 
-static shape shape_of(const tw_spline *s, int macro, const int64_t *problem) {
-    const tw_artefact_macro *m = &s->family->macros[macro];
-    const tw_wave_division d = tw_family_divide(s->family, macro, problem);
-    const double x = (double)d.grid / (double)m->slots;
+static shape shape_of(const tw_spline *s, const tw_spline_config *c, const int64_t *problem) {
+    const tw_artefact_macro *m = &s->family->macros[c->macro];
+    const tw_wave_division d = tw_family_divide(s->family, c->macro, problem);
+    const double x = (double)d.grid / (double)c->slots;
     shape out = {.grid = (double)d.grid, .rounds = d.loops, .x = x, .waves = ceil(x)};
     for (int k = 0; k < TW_FILL_AXES; k++) {
         const int a = s->ragged[k] - 1;
@@ -74,9 +77,9 @@ static shape shape_of(const tw_spline *s, int macro, const int64_t *problem) {
     return out;
 }
 
-/* Computes the terms of a problem. False: the macro choice cannot compute it. */
-static bool find_terms(const tw_spline *s, int macro, const int64_t *problem, double *t) {
-    const shape p = shape_of(s, macro, problem);
+/* Computes the terms of a problem. False: the configuration cannot compute it. */
+static bool find_terms(const tw_spline *s, const tw_spline_config *c, const int64_t *problem, double *t) {
+    const shape p = shape_of(s, c, problem);
     const double l = p.rounds, waves[WAVES] = {p.waves * l, p.waves, l, 1, p.x * l, p.x};
     memcpy(t, waves, sizeof waves);
     for (int k = 0; k < TW_FILL_AXES; k++) {
@@ -87,8 +90,9 @@ static bool find_terms(const tw_spline *s, int macro, const int64_t *problem, do
 }
 
 /* Finds the nodes of the lattice and the cells of s around a problem, and their weights. Returns their number. */
-static int find_near(const tw_spline *s, int macro, const int64_t *problem, uint32_t *node, double *share) {
-    const shape p = shape_of(s, macro, problem);
+static int find_near(const tw_spline *s, const tw_spline_config *c, const int64_t *problem, uint32_t *node,
+                     double *share) {
+    const shape p = shape_of(s, c, problem);
     float axes[TW_SELECT_AXES];
     int16_t weights[TW_LATTICE_CORNERS];
     for (int a = 0; a < s->family->n_axes; a++) axes[a] = (float)problem[a];
@@ -114,7 +118,6 @@ static void add_samples(fitting *m, const tw_trial_list *l, double weight) {
     for (int i = 0; i < l->n; i++) {
         sample *s = &m->samples[m->n++];
         *s = (sample){.trial = &l->at[i], .weight = weight};
-        s->near = find_near(m->s, s->trial->macro, s->trial->problem, s->node, s->share);
     }
 }
 
@@ -128,7 +131,7 @@ static bool same_config(const sample *a, const sample *b) {
 static void fit_terms(const fitting *m, const sample *s, int n, tw_spline_config *out) {
     double h[TERMS][TERMS] = {{0}}, g[TERMS] = {0}, scale[TERMS] = {0}, x[TERMS] = {0}, t[TERMS];
     for (int i = 0; i < n; i++) {
-        find_terms(m->s, s[i].trial->macro, s[i].trial->problem, t);
+        find_terms(m->s, out, s[i].trial->problem, t);
         for (int a = 0; a < TERMS; a++) {
             for (int b = 0; b < TERMS; b++)
                 h[a][b] += s[i].weight * t[a] * t[b] / (s[i].trial->time * s[i].trial->time);
@@ -154,9 +157,34 @@ static void fit_terms(const fitting *m, const sample *s, int n, tw_spline_config
 
 static double base_time(const tw_spline *s, const tw_spline_config *c, const int64_t *problem) {
     double t[TERMS], sum = 0;
-    if (!find_terms(s, c->macro, problem, t)) return (double)INFINITY;
+    if (!find_terms(s, c, problem, t)) return (double)INFINITY;
     for (int a = 0; a < TERMS; a++) sum += c->c[a] * t[a];
     return sum;
+}
+
+/* Fits the terms with the number of slots that explains the samples best, and computes each sample's base. */
+static void fit_slots(const fitting *m, sample *s, int n, tw_spline_config *out) {
+    const int64_t usual = m->f->macros[out->macro].slots;
+    tw_spline_config best = *out;
+    double least = (double)INFINITY;
+    for (size_t k = 0; k < sizeof slots / sizeof *slots; k++) {
+        double sum = 0;
+        out->slots = llrint((double)usual * slots[k]);
+        if (k && (out->slots < 1 || out->slots == usual || out->slots > TW_ARTEFACT_TILE)) continue;
+        fit_terms(m, s, n, out);
+        for (int i = 0; i < n; i++) {
+            const double off = base_time(m->s, out, s[i].trial->problem) / s[i].trial->time - 1;
+            sum += s[i].weight * fmin(off * off, WORST * WORST);
+        }
+        if (k && sum >= least * (best.slots == usual ? FEWER : 1)) continue;
+        least = sum;
+        best = *out;
+    }
+    *out = best;
+    for (int i = 0; i < n; i++) {
+        s[i].base = base_time(m->s, out, s[i].trial->problem) / s[i].trial->time;
+        s[i].near = find_near(m->s, out, s[i].trial->problem, s[i].node, s[i].share);
+    }
 }
 
 /* ---- the lattice */
@@ -348,8 +376,7 @@ static void fit(fitting *m, sample **order, double *errors) {
     for (int i = 0; i < m->s->n; i++) {
         tw_spline_config *c = &m->s->configs[i];
         at = find_samples(m, c, at);
-        fit_terms(m, at, c->samples, c);
-        for (int k = 0; k < c->samples; k++) at[k].base = base_time(m->s, c, at[k].trial->problem) / at[k].trial->time;
+        fit_slots(m, at, c->samples, c);
     }
     for (size_t i = 0; i < sizeof smoothings / sizeof *smoothings; i++) {
         const double error = fit_all(m, smoothings[i]);
@@ -414,7 +441,7 @@ double tw_spline_time(const tw_spline *s, int i, const int64_t *problem) {
     const tw_spline_config *c = &s->configs[i];
     uint32_t node[NEAR];
     double share[NEAR], sum = 0;
-    const int n = find_near(s, c->macro, problem, node, share);
+    const int n = find_near(s, c, problem, node, share);
     for (int k = 0; k < n; k++) sum += share[k] * c->r[node[k]];
     return base_time(s, c, problem) * fmax(1 + sum, TW_ARTEFACT_FLOOR);
 }

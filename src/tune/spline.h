@@ -23,6 +23,9 @@ enum {
 /* The model of a configuration. */
 typedef struct tw_spline_config {
     int macro, micro;
+    /* Number of blocks that run at once. The family's number is kept unless another one explains the samples better: a
+       multiprocessor may run several blocks, and clusters may leave some multiprocessors empty. */
+    int64_t slots;
     double c[TW_SPLINE_TERMS]; /* The six of waves, then t of each ragged axis, then f of each. */
     double *r;                 /* r at each node of the lattice, from -0.9 to 9, then the TW_FILL_CELLS cells of s. */
     int samples;               /* Number of samples. */

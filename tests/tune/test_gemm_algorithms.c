@@ -84,7 +84,8 @@ static void choices_have_tiles_and_splits(void **state) {
     static const char words[] =
         "by=cublaslt id=66 tile=12 tm=64 tn=32 split=3 cluster=7 custom=2 stages=35 reduction=2";
     const tw_artefact_macro m = tw_gemm_algorithm_macro(words, 132);
-    assert_true(m.grid[0] == 64 && m.grid[1] == 32 && m.rounds[2] == 192 && m.times == 3 && m.slots == 132);
+    /* Its clusters have two rows of four tiles. */
+    assert_true(m.grid[0] == 128 && m.grid[1] == 128 && m.rounds[2] == 192 && m.times == 24 && m.slots == 132);
     assert_true(!m.rounds[0] && !m.rounds[1] && !m.grid[2] && !m.multiple[0] && m.multiple[1] == 8 &&
                 m.multiple[2] == 8);
     assert_true(m.properties == (TW_MACRO_VENDOR | TW_MACRO_WORKSPACE) && m.n_micros == 1 && !*m.micros[0]);

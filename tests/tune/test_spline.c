@@ -140,6 +140,46 @@ static void trends_go_on(void **state) {
     end(&l);
 }
 
+/* Blocks run in pairs on each slot of which the family knows. */
+static void slots_are_learned(void **state) {
+    (void)state;
+    learned l = {.s = NULL};
+    tw_artefact_macro macros[TOY_MACROS];
+    toy_open(&l.t);
+    memcpy(macros, toy_macros, sizeof macros);
+    for (int m = 0; m < TOY_MACROS; m++) macros[m].slots = TOY_SLOTS / 2;
+    l.t.family.macros = macros;
+    make(&l, &l.trials.spread, 150, 1, plain, 12);
+    fit(&l);
+    for (int i = 0; i < l.s->n; i++) assert_int_equal(l.s->configs[i].slots, TOY_SLOTS);
+    assert_true(error_of(&l, plain) < 0.025);
+    end(&l);
+}
+
+/* Times of which a first wave takes up to half as much more, the more of the last tile along m is empty. */
+static double ragged(const tw_family *f, const char *config, const int64_t *problem, tw_random *r) {
+    int macro, micro;
+    (void)r;
+    assert_true(tw_family_find(f, config, &macro, &micro));
+    const int64_t tile = f->macros[macro].grid[0], tiles = (problem[0] + tile - 1) / tile;
+    const bool one = tw_family_divide(f, macro, problem).grid <= TOY_SLOTS;
+    return toy_time(f, config, problem) * (1 + one * 0.5 * (double)(tiles * tile - problem[0]) / (double)tile);
+}
+
+static void empty_tiles_are_learned(void **state) {
+    (void)state;
+    learned l = {.s = NULL};
+    toy_open(&l.t);
+    make(&l, &l.trials.spread, 400, 1, ragged, 13);
+    fit(&l);
+    assert_true(error_of(&l, ragged) < 0.025);
+    const int nodes = tw_lattice_count(&l.s->lattice, 3);
+    for (int i = 0; i < l.s->n; i++)
+        for (int k = 0; k < TW_FILL_CELLS; k++) l.s->configs[i].r[nodes + k] = 0;
+    assert_true(error_of(&l, ragged) > 0.04);
+    end(&l);
+}
+
 /* The error of a model includes noise that nothing predicts, since a sample is predicted without itself. */
 static void noise_is_told(void **state) {
     (void)state;
@@ -255,6 +295,8 @@ int main(void) {
         cmocka_unit_test(waves_and_rounds_are_learned),
         cmocka_unit_test(corrections_follow_problems),
         cmocka_unit_test(trends_go_on),
+        cmocka_unit_test(slots_are_learned),
+        cmocka_unit_test(empty_tiles_are_learned),
         cmocka_unit_test(noise_is_told),
         cmocka_unit_test(screens_count_less),
         cmocka_unit_test(few_trials_make_no_model),
