@@ -12,21 +12,20 @@ enum {
     TW_FILL_PARTS = 4,
     TW_FILL_KINDS = 1 + TW_FILL_AXES, /* Cells of a node. */
     TW_FILL_CELLS = TW_FILL_PARTS * TW_FILL_NODES * TW_FILL_KINDS,
-    TW_FILL_NEAR = 2 * TW_FILL_KINDS /* Cells of the two nodes around a fill. They are adjacent. */
+    TW_FILL_NEAR = 2 * TW_FILL_KINDS /* Cells of the two nodes around a fill. */
 };
 
-/* Finds the cells of the two nodes around a fill of `waves` waves, and the weight of each. `empty` has the empty part
-   of the last tile along each ragged axis. Returns the index of the first cell. */
-static inline int tw_fill_find(double fill, double waves, const double empty[TW_FILL_AXES],
-                               double weight[TW_FILL_NEAR]) {
+/* A place between two nodes. */
+typedef struct tw_fill_place {
+    int cell;   /* Index of the first cell of the lower node. Those of the upper node follow its cells. */
+    float part; /* Distance from the lower node to the upper one, of which the distance between them is 1. */
+} tw_fill_place;
+
+/* Finds the nodes around a fill of `waves` waves. */
+static inline tw_fill_place tw_fill_find(float fill, float waves) {
     const int part = waves <= 1 ? 0 : waves <= 2 ? 1 : waves <= 4 ? 2 : 3;
-    const double at = fill * (TW_FILL_NODES - 1);
+    const float at = fill * (TW_FILL_NODES - 1);
     const int node = at < TW_FILL_NODES - 2 ? (int)at : TW_FILL_NODES - 2;
-    for (int i = 0; i < 2; i++) {
-        double *w = &weight[i * TW_FILL_KINDS];
-        w[0] = i ? at - node : 1 - (at - node);
-        for (int k = 0; k < TW_FILL_AXES; k++) w[1 + k] = w[0] * empty[k];
-    }
-    return (part * TW_FILL_NODES + node) * TW_FILL_KINDS;
+    return (tw_fill_place){(part * TW_FILL_NODES + node) * TW_FILL_KINDS, at - (float)node};
 }
 #endif

@@ -142,11 +142,14 @@ static inline double select_direct(const select_view *v, const select_scan *s, i
     double factor = (double)s->factor[i];
     if (v->fills) {
         const select_fill *f = &v->fills[macro];
-        double weight[TW_FILL_NEAR], sum = 0;
-        const double empty[TW_FILL_AXES] = {(double)s->empty[0][i], (double)s->empty[1][i]};
-        const int8_t *cell = f->cell + tw_fill_find((double)s->fill[i], (double)s->waves[i], empty, weight);
-        for (int k = 0; k < TW_FILL_NEAR; k++) sum += weight[k] * cell[k];
-        factor += sum * (double)tw_bf16_to_f32(f->step);
+        const tw_fill_place at = tw_fill_find(s->fill[i], s->waves[i]);
+        const int8_t *c = f->cell + at.cell, *next = c + TW_FILL_KINDS;
+        float low = c[0], high = next[0];
+        for (int k = 0; k < TW_FILL_AXES; k++) {
+            low += c[1 + k] * s->empty[k][i];
+            high += next[1 + k] * s->empty[k][i];
+        }
+        factor += (double)((low + at.part * (high - low)) * tw_bf16_to_f32(f->step));
         factor = factor > TW_ARTEFACT_FLOOR ? factor : TW_ARTEFACT_FLOOR;
     }
     return s->time[i] <= SELECT_TIME_MOST ? (double)s->time[i] * factor : 0;

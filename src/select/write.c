@@ -76,7 +76,6 @@ static void add_columns(writer *w) {
     }
     if (w->h.columns[COLUMN_FITS].at) w->h.first_at = add(w, w->first, n * sizeof *w->first, SELECT_LINE);
     if (w->terms) w->h.terms_at = add(w, w->terms, SELECT_TERMS * w->h.terms_pitch * sizeof *w->terms, SELECT_LINE);
-    if (w->fills) w->h.fills_at = add(w, w->fills, n * sizeof *w->fills, SELECT_LINE);
     w->h.hot_end = add(w, NULL, 0, SELECT_LINE);
 }
 
@@ -400,6 +399,7 @@ static tw_status put(writer *w, tw_diag *diag) {
     select_header *h = &w->h;
     add(w, h, sizeof *h, 1);
     add_columns(w);
+    if (w->fills) h->fills_at = add(w, w->fills, (size_t)h->macros * sizeof *w->fills, SELECT_LINE);
     h->rules_at = add(w, w->rules, h->rules * sizeof *w->rules, SELECT_LINE);
     h->records_at = add(w, w->records, (size_t)h->records * h->record_words * sizeof *w->records, SELECT_LINE);
     if (w->lattice) {

@@ -18,7 +18,7 @@ static const double SCREENED = 0.3;  /* Weight of a screened trial. A spread tri
 static const double RIDGE = 1e-5;    /* Ridge penalty of each c, relative to its term's sum of squares. */
 static const double PRIOR = 1e-3;    /* Ridge penalty of r at each node. */
 static const double PENALTY = 0.03;  /* Penalty of a squared first or second difference of r, per node. */
-static const double FILLED = 1;    /* Ridge penalty of each cell of s, multiplied by the smoothing. */
+static const double FILLED = 1;      /* Ridge penalty of each cell of s, multiplied by the smoothing. */
 static const double FILL_MOST = 0.9; /* Cells of s are between -FILL_MOST and FILL_MOST. */
 static const double WORST = 0.3;     /* Larger errors count as this one when smoothings are compared. */
 static const double FEWER = 0.97;    /* Other slots are taken if they lower the mean squared error by this factor. */
@@ -99,9 +99,14 @@ static int find_near(const tw_spline *s, const tw_spline_config *c, const int64_
     int n = tw_lattice_corners(&s->lattice, s->family->n_axes, axes, node, weights);
     for (int k = 0; k < n; k++) share[k] = (double)weights[k] / TW_LATTICE_UNITS;
     if (!(p.grid > 0)) return n;
-    const int cell = tw_fill_find(p.x / p.waves, p.waves, p.empty, &share[n]);
     const int nodes = tw_lattice_count(&s->lattice, s->family->n_axes);
-    for (int k = 0; k < TW_FILL_NEAR; k++) node[n++] = (uint32_t)(nodes + cell + k);
+    const tw_fill_place at = tw_fill_find((float)(p.x / p.waves), (float)p.waves);
+    for (int k = 0; k < TW_FILL_NEAR; k++) {
+        const int kind = k % TW_FILL_KINDS;
+        const double near = k < TW_FILL_KINDS ? 1 - (double)at.part : (double)at.part;
+        share[n] = kind ? near * p.empty[kind - 1] : near;
+        node[n++] = (uint32_t)(nodes + at.cell + k);
+    }
     return n;
 }
 
