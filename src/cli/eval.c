@@ -117,7 +117,7 @@ static void print_agreement(const evaluating *e) {
 
 /* The configurations among which oracles are looked for. */
 typedef struct pruned {
-    tw_choice *of; /* NULL: all. */
+    tw_choice *of; /* The configurations. NULL: all legal ones. */
     int n;
     tw_cover_loss loss;
 } pruned;

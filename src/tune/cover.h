@@ -17,8 +17,8 @@ typedef struct tw_choice {
    *n is the number of picks. */
 tw_status tw_cover(const tw_family *f, const tw_trial_list *trials, int most, tw_choice *out, int *n, tw_diag *diag);
 
-/* Picks covers of own and of vendors' configurations apart, so that choices without vendors are covered, too. A third of
-   `most` are vendors'. If the trials have none of either kind, all are of the other. */
+/* Picks covers of own and of vendors' configurations apart, so that choices without vendors are covered, too. A third
+   of `most` are vendors'. If the trials have none of either kind, all are of the other. */
 tw_status tw_cover_apart(const tw_family *f, const tw_trial_list *trials, int most, tw_choice *out, int *n,
                          tw_diag *diag);
 

@@ -15,8 +15,8 @@ tw_artefact *artefact_of_products(tw_arena *a, tw_random *r, int macros, int wav
 /* Adds random corrections of up to a tenth, on a lattice of nine nodes along m, five along n and three along k. */
 void artefact_correct(tw_arena *a, tw_random *r, tw_artefact *out);
 
-/* Makes an artefact direct: each macro choice keeps the fit of the first wave, and gets terms of waves and of last tiles
-   along m and n, and corrections of fills of up to a tenth. */
+/* Makes an artefact direct: each macro choice keeps the fit of the first wave, and gets terms of waves and of last
+   tiles along m and n, and corrections of fills of up to a tenth. */
 void artefact_direct(tw_arena *a, tw_random *r, tw_artefact *out);
 
 /* What a random artefact may have. */

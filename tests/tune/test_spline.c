@@ -154,8 +154,7 @@ static void slots_are_learned(void **state) {
     tw_arena arena = {0};
     tw_artefact a = tw_describe_family(&l.t.family);
     assert_int_equal(tw_describe_spline(&a, &arena, l.s, NULL), TW_OK);
-    for (int i = 0; i < l.s->n; i++)
-        assert_true(l.s->configs[i].slots == TOY_SLOTS && a.macros[i].slots == TOY_SLOTS);
+    for (int i = 0; i < l.s->n; i++) assert_true(l.s->configs[i].slots == TOY_SLOTS && a.macros[i].slots == TOY_SLOTS);
     tw_arena_free(&arena);
     assert_true(error_of(&l, plain) < 0.025);
     end(&l);

@@ -36,10 +36,10 @@ enum {
     STATUS_ARCH_MISMATCH = 8,
     STATUS_NOT_SUPPORTED = 15,
 
-    ATTRIBUTES = 9, /* of an algorithm */
+    ATTRIBUTES = 9, /* Number of an algorithm's attributes. */
 
-    MOST = 64,       /* proposals that are asked for */
-    WORKSPACES = 66, /* more than there can be, as each but the last is twice as large as the one before */
+    MOST = 64,       /* The most proposals that are asked for. */
+    WORKSPACES = 66, /* More than a plan can have, since each but the last is twice as large as the one before. */
 };
 
 typedef struct algorithm {
@@ -101,8 +101,8 @@ struct tw_cublaslt_plan {
     int type_ab, type_c, compute, scale; /* The library's numbers of the problem's types. */
     scalar alpha, beta;
     size_t limit;                    /* The most workspace of an algorithm, in bytes. */
-    uint64_t workspaces[WORKSPACES]; /* Those that algorithms were run with. The last one is used from now on. */
-    int n_workspaces;                /* 0: no algorithm needs any. */
+    uint64_t workspaces[WORKSPACES]; /* Workspaces of the algorithms so far. The last one is used from now on. */
+    int n_workspaces;                /* Number of workspaces. 0: no algorithm needs any. */
     size_t workspace;                /* Bytes of the last workspace. */
     found *found;
     int n, room;
