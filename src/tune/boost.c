@@ -251,7 +251,7 @@ tw_status tw_boost_fit(tw_boost **out, const tw_table *t, const tw_boost_options
     *out = NULL;
     if (o->trees < 1 || o->depth < 1 || !(o->rate > 0) || !(o->subsample > 0) || o->subsample > 1)
         return tw_fail(diag, TW_ERR_USAGE, "there are no such trees");
-    tw_status st = open_library(&x, o->library, diag);
+    tw_status st = open_library(&x, o->xgboost, diag);
     if (st != TW_OK) return st;
     float *rows = malloc(((size_t)t->n + 1) * (size_t)t->columns * sizeof *rows);
     float *y = malloc(((size_t)t->n + 1) * sizeof *y);

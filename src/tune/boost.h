@@ -12,7 +12,7 @@ typedef struct tw_boost_options {
     double subsample;    /* Share of the rows that each tree learns from. */
     int threads;         /* Number of threads. 0: every core. */
     uint64_t seed;       /* Seed of the rows of each tree. */
-    const char *library; /* Path of the library. NULL: its usual names are tried. */
+    const char *xgboost; /* Path of XGBoost's shared library. NULL: its usual names are tried. */
 } tw_boost_options;
 
 typedef struct tw_boost tw_boost;

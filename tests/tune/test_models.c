@@ -261,7 +261,7 @@ static void without_xgboost_a_line_says_so(void **state) {
     tw_boost *b;
     tw_boost_options o = few_trees;
     fill(&s, 0, 0);
-    o.library = "libxgboost-that-is-not-there.so";
+    o.xgboost = "no such file";
     assert_int_equal(tw_boost_fit(&b, &s.t, &o, &d), TW_ERR_UNSUPPORTED);
     assert_null(b);
     assert_non_null(strstr(d.message, "XGBoost 1.6 or later, which is not installed"));
