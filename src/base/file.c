@@ -104,9 +104,9 @@ static int open_beside(const char *target, char *beside, size_t size) {
 
 /* A new file that will replace another. */
 typedef struct replacement {
-    char *target; /* Path of the file to replace: what a link points to, not the link. */
+    char *target; /* Path of the file that is replaced. A symbolic link is followed. */
     char *beside; /* Path of the new file. */
-    int fd;       /* Descriptor of the new file. -1: it was not made. */
+    int fd;       /* Descriptor of the new file. -1: the file was not made. */
 } replacement;
 
 static void free_replacement(replacement *r) {

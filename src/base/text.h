@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Texts that are built in memory of a fixed size, and cut where it ends. */
+/* A text that is built in memory of a fixed size. What does not fit is cut off. */
 #ifndef TW_BASE_TEXT_H
 #define TW_BASE_TEXT_H
 
 #include "base/diag.h"
 
 typedef struct tw_text {
-    char *out;   /* The text. It ends with 0 once something is added. */
-    size_t size; /* Bytes of `out`. 0: nothing is written. */
-    size_t used; /* Length of the text. From `size` on the text is cut. */
+    char *out;   /* The text. A 0 ends it after the first addition. */
+    size_t size; /* Capacity of `out` in bytes. 0: nothing is written. */
+    size_t used; /* Length of the text without the cut. A text of `size` bytes or more is cut. */
 } tw_text;
 
+/* Appends a formatted text. */
 void tw_text_add(tw_text *t, const char *fmt, ...) TW_PRINTF(2, 3);
 
 #endif

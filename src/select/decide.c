@@ -116,7 +116,7 @@ void select_find_corners(const select_view *v, const float *axes, select_corners
     }
 }
 
-/* A macro choice whose time may be the least. */
+/* A macro choice whose lower bound is at most the least upper bound of all. Its time may be the least. */
 typedef struct candidate {
     int macro, fit;
     double grid, rounds, x;
@@ -254,8 +254,8 @@ static int scan_block(const select_view *v, const select_problem *p, const verdi
     const int n = v->macros - from < SELECT_BLOCK ? v->macros - from : SELECT_BLOCK;
     v->scan(v, p->axes, corners, from, n, s);
     leave_out(v, r, from, n, s);
-    /* The bits of positive floats, read as integers, have the order of the floats. The compiler vectorises the minimum
-       of integers, but not that of floats, which may be NaN. */
+    /* Positive floats are ordered as their bits are when these are read as integers. The compiler vectorises a minimum
+       of integers. It does not vectorise a minimum of floats, which may be NaN. */
     int32_t least = (int32_t)tw_f32_bits(*high);
     for (int i = 0; i < n; i++) {
         const int32_t bits = (int32_t)tw_f32_bits(s->high[i]);

@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Corrections over how the blocks of a problem fill the device. A macro choice has a row of cells. The row has four
-   parts: for 1 wave, 2 waves, 3 or 4, and more. A part has evenly spaced nodes of the fill x / W, from 0 to 1, with x =
-   G / slots and W = ceil(x) waves. A node has a cell for whole tiles, and one for each ragged axis, which is multiplied
-   by the empty part of that axis's last tile. */
+/* Corrections of a macro choice's time that depend on how the blocks fill the device. With x = G / slots and W =
+   ceil(x) waves, the fill is x / W. A macro choice has a row of cells. The row has a part for problems of 1 wave, of 2,
+   of 3 or 4, and of more. A part has evenly spaced nodes, the first for a fill of 0 and the last for a fill of 1. A
+   node has a cell for whole tiles and a cell for each ragged axis. The latter is multiplied by the empty part of the
+   axis's last tile. */
 #ifndef TW_SELECT_FILL_H
 #define TW_SELECT_FILL_H
 
 enum {
-    TW_FILL_AXES = 2,  /* The most ragged axes. */
-    TW_FILL_NODES = 4, /* Nodes of the fill. */
-    TW_FILL_PARTS = 4,
-    TW_FILL_KINDS = 1 + TW_FILL_AXES, /* Cells of a node. */
-    TW_FILL_CELLS = TW_FILL_PARTS * TW_FILL_NODES * TW_FILL_KINDS,
-    TW_FILL_NEAR = 2 * TW_FILL_KINDS /* Cells of the two nodes around a fill. */
+    TW_FILL_AXES = 2,                                              /* The most ragged axes. */
+    TW_FILL_PARTS = 4,                                             /* Number of parts of a row. */
+    TW_FILL_NODES = 4,                                             /* Number of nodes of a part. */
+    TW_FILL_KINDS = 1 + TW_FILL_AXES,                              /* Number of cells of a node. */
+    TW_FILL_CELLS = TW_FILL_PARTS * TW_FILL_NODES * TW_FILL_KINDS, /* Number of cells of a row. */
+    TW_FILL_NEAR = 2 * TW_FILL_KINDS                               /* Number of cells of two nodes. */
 };
 
 /* A place between two nodes. */
 typedef struct tw_fill_place {
-    int cell;   /* Index of the first cell of the lower node. Those of the upper node follow its cells. */
-    float part; /* Distance from the lower node to the upper one, of which the distance between them is 1. */
+    int cell;   /* Index of the lower node's first cell. The upper node's cells follow the lower node's. */
+    float part; /* Position between the nodes. 0: the lower node. 1: the upper node. */
 } tw_fill_place;
 
 /* Finds the nodes around a fill of `waves` waves. */

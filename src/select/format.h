@@ -51,8 +51,8 @@ enum {
     COLUMN_STEP,                                   /* The unit of corrections, as bf16. */
     COLUMNS,
     /* A direct artefact has no lower bounds of times. These columns are in their place. */
-    COLUMN_LOW = COLUMN_BOUND, /* A number below all corrections of fills, as bf16. */
-    COLUMN_HIGH                /* A number above them, as bf16. */
+    COLUMN_LOW = COLUMN_BOUND, /* The lower bound of the macro choice's corrections of fills, as bf16. */
+    COLUMN_HIGH                /* The upper bound of the macro choice's corrections of fills, as bf16. */
 };
 
 /* Indices of select_header.texts. */

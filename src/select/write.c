@@ -21,7 +21,7 @@ typedef struct writer {
     uint32_t **anchors;   /* Values of L of each macro choice. */
     int8_t *lattice;      /* Rows of corrections. */
     float *terms;         /* Rows of terms of a direct artefact. */
-    select_fill *fills;   /* Corrections of fills. NULL: there are none. */
+    select_fill *fills;   /* Corrections of each macro choice's fills. NULL: the artefact has none. */
 } writer;
 
 /* Adds bytes at an aligned place. Returns the place. */

@@ -13,8 +13,8 @@
 
 enum {
     FINALISTS = 5,     /* The most finalists of our own, and as many of vendors'. */
-    FINAL_SAMPLES = 9, /* Samples of a finalist. */
-    CLOSE_SAMPLES = 3, /* Samples of a configuration that is near the fastest. */
+    FINAL_SAMPLES = 9, /* Number of samples of a finalist. */
+    CLOSE_SAMPLES = 3, /* Number of samples of a configuration that takes at most CLOSE times the least time. */
     TRIES = 1000       /* The most problems that are drawn to find one that is not left out. */
 };
 /* A configuration is near the fastest if its first sample is at most so many times the least one. */

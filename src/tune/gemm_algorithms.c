@@ -13,16 +13,16 @@
 #include <string.h>
 
 enum {
-    PROBLEMS = 600, /* Problems that algorithms are proposed for. */
-    PROPOSALS = 8,  /* The most algorithms that are proposed for one. */
-    SEED = 1,
-    TEXT = 400,
-    STEP = 8,       /* Sides of tiles are multiples of it. */
-    LONGEST = 2048, /* The longest side of a tile that is looked for. */
-    ROUND = 64,     /* Elements of k in a step of f16 and bf16. */
-    DEPTH = 4096,   /* k of the problems that tiles are found with. Parts of it have several steps. */
-    ROWS = 1000,    /* Sizes of the problem that tiles are verified with. Neither is a multiple of usual tiles. */
-    COLUMNS = 1496,
+    PROBLEMS = 600, /* Number of problems for which the library proposes algorithms. */
+    PROPOSALS = 8,  /* The most proposals for a problem. */
+    SEED = 1,       /* Seed of the problems. */
+    TEXT = 400,     /* Bytes of a configuration in words. */
+    STEP = 8,       /* Every side of a tile is a multiple of STEP. */
+    LONGEST = 2048, /* The longest side that a tile may have. */
+    ROUND = 64,     /* Length of k that a kernel of f16 or bf16 multiplies in a round. */
+    DEPTH = 4096,   /* Value of k in the problems that tiles are found with. Its parts have several rounds each. */
+    ROWS = 1000,    /* Value of m in the problem that tiles are verified with. It is no multiple of a usual tile. */
+    COLUMNS = 1496, /* Value of n in that problem. It is no multiple of a usual tile. */
 };
 
 /* ---- words */

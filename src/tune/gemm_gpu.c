@@ -317,7 +317,7 @@ tw_status tw_gemm_gpu_open(tw_family *out, const tw_gemm_gpu_options *o, tw_diag
     return st;
 }
 
-/* Takes a configuration of a store that is an algorithm. */
+/* Adds a configuration of the store to the list if it names an algorithm. */
 static tw_status take_algorithm(void *context, const char *config, tw_diag *diag) {
     algorithms *a = context;
     tw_gemm_algorithm parsed;
@@ -329,7 +329,8 @@ static tw_status take_algorithm(void *context, const char *config, tw_diag *diag
     return words[a->n++] ? TW_OK : tw_fail_memory(diag);
 }
 
-/* Describes the recorded family of a device, with the algorithms that the store has measurements of. */
+/* Fills in a recorded family. Its algorithms of cuBLASLt are those in the store's measurements. `store` NULL: it has
+   none. */
 static tw_status describe_recorded(gemm_gpu *g, tw_family *f, const device *d, const char *environment, tw_store *store,
                                    tw_diag *diag) {
     char space[32];
