@@ -110,17 +110,13 @@ tw_status tw_cover(const tw_family *f, const tw_trial_list *trials, int most, tw
 
 /* ---- covers of two kinds */
 
-static bool is_vendor(const tw_family *f, int macro) {
-    return f->macros[macro].properties & TW_MACRO_VENDOR;
-}
-
 /* Marks the macro choices of vendors' baselines. */
 static void find_baselines(const tw_family *f, bool *marks) {
     for (int b = 1; b < f->n_baselines; b++) {
         char config[400] = "";
         int macro, micro;
         f->calls->baseline(f->self, b, f->least, config, sizeof config);
-        if (tw_family_find(f, config, &macro, &micro)) marks[macro] = is_vendor(f, macro);
+        if (tw_family_find(f, config, &macro, &micro)) marks[macro] = tw_family_is_vendor(f, macro);
     }
 }
 
@@ -130,7 +126,7 @@ static tw_status cover_some(const tw_family *f, const tw_trial_list *trials, boo
     tw_trial_list some = {.at = malloc(((size_t)trials->n + 1) * sizeof *some.at)};
     if (!some.at) return tw_fail_memory(diag);
     for (int i = 0; i < trials->n; i++)
-        if (is_vendor(f, trials->at[i].macro) == vendor && !(marks && marks[trials->at[i].macro]))
+        if (tw_family_is_vendor(f, trials->at[i].macro) == vendor && !(marks && marks[trials->at[i].macro]))
             some.at[some.n++] = trials->at[i];
     int picks;
     const tw_status st = tw_cover(f, &some, most, out + *n, &picks, diag);
@@ -143,7 +139,7 @@ tw_status tw_cover_apart(const tw_family *f, const tw_trial_list *trials, int mo
                          tw_diag *diag) {
     int vendors = 0;
     *n = 0;
-    for (int i = 0; i < trials->n; i++) vendors += is_vendor(f, trials->at[i].macro);
+    for (int i = 0; i < trials->n; i++) vendors += tw_family_is_vendor(f, trials->at[i].macro);
     const int some = vendors == trials->n ? most : vendors ? most / 3 : 0;
     const tw_status st = cover_some(f, trials, false, NULL, most - some, out, n, diag);
     return st == TW_OK ? cover_some(f, trials, true, NULL, some, out, n, diag) : st;
@@ -206,7 +202,7 @@ static void add_losses(losing *l, const tw_trial *at, int n, const tw_trial_list
         if (!tw_trials_by_problem(&refused->at[i], at)) l->seen[number_of(l, &refused->at[i])] = true;
     if (!is_full(l, at->problem)) return;
     for (int i = 0; i < n; i++)
-        for (int own = 0; own <= !is_vendor(l->f, at[i].macro); own++)
+        for (int own = 0; own <= !tw_family_is_vendor(l->f, at[i].macro); own++)
             for (int kept = 0; kept <= l->kept[number_of(l, &at[i])]; kept++)
                 least[own][kept] = fmin(least[own][kept], at[i].time);
     l->sum.problems++;

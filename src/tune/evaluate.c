@@ -112,7 +112,7 @@ static bool list_choice(evaluating *e, const int64_t *problem, tw_choice c) {
     if (!tw_family_divide(e->f, c.macro, problem).grid) return true;
     tw_family_config(e->f, c.macro, c.micro, config, sizeof config);
     entry *at = add(e, config);
-    if (at) at->vendor = e->f->macros[c.macro].properties & TW_MACRO_VENDOR;
+    if (at) at->vendor = tw_family_is_vendor(e->f, c.macro);
     return at;
 }
 

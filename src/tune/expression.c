@@ -144,30 +144,27 @@ static int64_t unary(reader *r) {
     return value;
 }
 
-static int64_t term(reader *r) {
-    int64_t value = unary(r);
-    for (;;) {
-        if (take(r, "*"))
-            value = combine(r, '*', value, unary(r));
-        else if (take(r, "/"))
-            value = combine(r, '/', value, unary(r));
-        else if (take(r, "%"))
-            value = combine(r, '%', value, unary(r));
-        else
-            return value;
+/* Reads operands with operators of one character between them, and combines them from left to right. */
+static int64_t chain(reader *r, const char *operators, int64_t (*operand)(reader *)) {
+    int64_t value = operand(r);
+    for (const char *o = operators; *o;) {
+        const char word[] = {*o, 0};
+        if (!take(r, word)) {
+            o++;
+            continue;
+        }
+        value = combine(r, *o, value, operand(r));
+        o = operators;
     }
+    return value;
+}
+
+static int64_t term(reader *r) {
+    return chain(r, "*/%", unary);
 }
 
 static int64_t sum(reader *r) {
-    int64_t value = term(r);
-    for (;;) {
-        if (take(r, "+"))
-            value = combine(r, '+', value, term(r));
-        else if (take(r, "-"))
-            value = combine(r, '-', value, term(r));
-        else
-            return value;
-    }
+    return chain(r, "+-", term);
 }
 
 static int64_t comparison(reader *r) {

@@ -85,6 +85,11 @@ void tw_family_config(const tw_family *f, int macro, int micro, char *out, size_
 /* Finds the macro and micro choice of a configuration. False: the family does not have it. */
 bool tw_family_find(const tw_family *f, const char *config, int *macro, int *micro);
 
+/* Tells whether a vendor's library computes a macro choice. */
+static inline bool tw_family_is_vendor(const tw_family *f, int macro) {
+    return f->macros[macro].properties & TW_MACRO_VENDOR;
+}
+
 /* Computes G and L of a problem for a macro choice. The grid is 0 if the choice cannot compute the problem. */
 tw_wave_division tw_family_divide(const tw_family *f, int macro, const int64_t *problem);
 

@@ -63,7 +63,7 @@ void tw_model_allow(tw_model *m, const tw_trials *t, bool all, bool own) {
     for (int l = 0; l < 2; l++)
         for (int i = 0; i < lists[l]->n && (!l || all || !t->spread.n); i++) {
             const int macro = lists[l]->at[i].macro, k = tw_model_index(m, macro, lists[l]->at[i].micro);
-            if (own && m->family->macros[macro].properties & TW_MACRO_VENDOR) continue;
+            if (own && tw_family_is_vendor(m->family, macro)) continue;
             if (++m->of[k] >= least) m->allowed[k] = true;
         }
 }

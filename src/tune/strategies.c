@@ -37,7 +37,7 @@ static tw_status open_artefact(tw_strategies *s, tw_selector **selector, const c
 /* Tells whether no sample is a vendor's. */
 static bool is_own(const tw_family *f, const tw_training *t) {
     for (int i = 0; i < t->n; i++)
-        if (f->macros[t->samples[i].macro].properties & TW_MACRO_VENDOR) return false;
+        if (tw_family_is_vendor(f, t->samples[i].macro)) return false;
     return true;
 }
 
