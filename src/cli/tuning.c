@@ -220,7 +220,7 @@ tw_status cli_tuning_effort(const char *effort, const char *plan, tw_campaign_op
     o->screens = full ? 60 : waves ? 8 : 20;
     o->thorough = full || !waves;
     if (!waves) {
-        o->cover = full ? 112 : 32;
+        o->cover = full ? 160 : 32;
         o->spread = full ? 400 : 100;
         return TW_OK;
     }

@@ -190,7 +190,7 @@ static int list_spread(const running *r, int64_t (*list)[TW_SELECT_AXES]) {
 }
 
 static tw_status spread_over(running *r, const tw_choice *choices, int n, tw_diag *diag) {
-    const tw_measure_protocol p = {.warmups = 1, .samples = r->o->samples, .turns = r->f->shared};
+    const tw_measure_protocol p = {.warmups = 1, .samples = r->o->samples, .turns = r->f->shared || r->f->drifts};
     int64_t(*list)[TW_SELECT_AXES] = calloc((size_t)r->o->spread + 1, sizeof *list);
     if (!list) return tw_fail_memory(diag);
     const int problems = list_spread(r, list);

@@ -110,23 +110,13 @@ tw_status tw_cover(const tw_family *f, const tw_trial_list *trials, int most, tw
 
 /* ---- covers of two kinds */
 
-/* Marks the macro choices of vendors' baselines. */
-static void find_baselines(const tw_family *f, bool *marks) {
-    for (int b = 1; b < f->n_baselines; b++) {
-        char config[400] = "";
-        int macro, micro;
-        f->calls->baseline(f->self, b, f->least, config, sizeof config);
-        if (tw_family_find(f, config, &macro, &micro)) marks[macro] = tw_family_is_vendor(f, macro);
-    }
-}
-
-/* Adds a cover of the trials of vendors' configurations, or of the others, without those that are marked. */
-static tw_status cover_some(const tw_family *f, const tw_trial_list *trials, bool vendor, const bool *marks, int most,
-                            tw_choice *out, int *n, tw_diag *diag) {
+/* Adds a cover of the trials of vendors' configurations, or of the others, without those of the library's ranking. */
+static tw_status cover_some(const tw_family *f, const tw_trial_list *trials, bool vendor, int most, tw_choice *out,
+                            int *n, tw_diag *diag) {
     tw_trial_list some = {.at = malloc(((size_t)trials->n + 1) * sizeof *some.at)};
     if (!some.at) return tw_fail_memory(diag);
     for (int i = 0; i < trials->n; i++)
-        if (tw_family_is_vendor(f, trials->at[i].macro) == vendor && !(marks && marks[trials->at[i].macro]))
+        if (tw_family_is_vendor(f, trials->at[i].macro) == vendor && trials->at[i].macro + 1 != f->ranking)
             some.at[some.n++] = trials->at[i];
     int picks;
     const tw_status st = tw_cover(f, &some, most, out + *n, &picks, diag);
@@ -140,25 +130,24 @@ tw_status tw_cover_apart(const tw_family *f, const tw_trial_list *trials, int mo
     int vendors = 0;
     *n = 0;
     for (int i = 0; i < trials->n; i++) vendors += tw_family_is_vendor(f, trials->at[i].macro);
-    const int some = vendors == trials->n ? most : vendors ? most / 3 : 0;
-    const tw_status st = cover_some(f, trials, false, NULL, most - some, out, n, diag);
-    return st == TW_OK ? cover_some(f, trials, true, NULL, some, out, n, diag) : st;
+    int some = vendors == trials->n ? most : vendors ? most / 2 : 0;
+    const tw_status st = cover_some(f, trials, false, most - some, out, n, diag);
+    if (f->ranking && some) {
+        out[(*n)++] = (tw_choice){f->ranking - 1, 0};
+        some--;
+    }
+    return st == TW_OK ? cover_some(f, trials, true, some, out, n, diag) : st;
 }
 
 tw_status tw_cover_both(const tw_family *f, const tw_trial_list *trials, int most, tw_choice **out, int *n,
                         tw_diag *diag) {
-    size_t room = (size_t)most + (size_t)most / 2 + 1;
-    bool *marks = calloc((size_t)f->n_macros + 1, sizeof *marks);
-    if (marks) find_baselines(f, marks);
-    for (int m = 0; m < f->n_macros && marks; m++) room += marks[m] ? (size_t)f->macros[m].n_micros : 0;
+    const int ranks = f->ranking ? f->macros[f->ranking - 1].n_micros : 0;
     *n = 0;
-    *out = calloc(room, sizeof **out);
-    tw_status st = marks && *out ? TW_OK : tw_fail_memory(diag);
-    if (st == TW_OK) st = cover_some(f, trials, false, marks, most, *out, n, diag);
-    if (st == TW_OK) st = cover_some(f, trials, true, marks, most / 2, *out, n, diag);
-    for (int m = 0; m < f->n_macros && st == TW_OK; m++)
-        for (int i = 0; marks[m] && i < f->macros[m].n_micros; i++) (*out)[(*n)++] = (tw_choice){m, i};
-    free(marks);
+    *out = calloc((size_t)most + (size_t)most / 2 + (size_t)ranks + 1, sizeof **out);
+    tw_status st = *out ? TW_OK : tw_fail_memory(diag);
+    if (st == TW_OK) st = cover_some(f, trials, false, most, *out, n, diag);
+    if (st == TW_OK) st = cover_some(f, trials, true, most / 2, *out, n, diag);
+    for (int i = 0; i < ranks && st == TW_OK; i++) (*out)[(*n)++] = (tw_choice){f->ranking - 1, i};
     if (st == TW_OK) return TW_OK;
     free(*out);
     *out = NULL;

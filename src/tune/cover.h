@@ -17,15 +17,15 @@ typedef struct tw_choice {
    *n is the number of picks. */
 tw_status tw_cover(const tw_family *f, const tw_trial_list *trials, int most, tw_choice *out, int *n, tw_diag *diag);
 
-/* Picks covers of own and of vendors' configurations apart, so that choices without vendors are covered, too. A third
-   of `most` are vendors'. If the trials have none of either kind, all are of the other. */
+/* Picks covers of own and of vendors' configurations apart, so that choices without vendors are covered, too. Half of
+   `most` are vendors'. If the trials have none of either kind, all are of the other. Of a library's ranking
+   (tw_family.ranking) the first place alone is picked, always. */
 tw_status tw_cover_apart(const tw_family *f, const tw_trial_list *trials, int most, tw_choice *out, int *n,
                          tw_diag *diag);
 
 /* Picks the configurations among which the fastest of all and the fastest own one are looked for: a cover of `most` own
-   configurations, one of half as many of vendors' ones, and every micro choice of the macro choices of vendors'
-   baselines. The latter may compute each problem in another way, so that screens tell nothing of them. Baselines after
-   the first are vendors'. The caller frees *out. */
+   configurations, one of half as many of vendors' ones, and all places of a library's ranking. The caller frees *out.
+   */
 tw_status tw_cover_both(const tw_family *f, const tw_trial_list *trials, int most, tw_choice **out, int *n,
                         tw_diag *diag);
 

@@ -52,13 +52,18 @@ struct tw_family {
 
     const tw_artefact_macro *macros; /* The macro choices, without fits. */
     int n_macros;
-    int macro, micro;             /* The default choice of artefacts. */
+    int macro, micro; /* The default choice of artefacts. */
+    /* The macro choice whose micro choices are places in a library's own ranking, counted from 1. Each problem may have
+       another algorithm there, so measurements of some problems tell nothing of others. 0: none. */
+    int ranking;
     const char *const *baselines; /* Names of the baselines, "default". The first one is the choice without a tuner. */
     int n_baselines;
 
     /* True: other processes use the device, too, and delay samples. Samples of different configurations are taken in
        turn then, and the least one of a configuration counts. False: the median counts. */
     bool shared;
+    /* True: the device's clock drifts, so that samples are taken in turn where several count. */
+    bool drifts;
     bool recorded; /* True: the device is not here, and only the store's measurements are available. */
     const tw_family_calls *calls;
     void *self; /* Passed to `work` and to the calls. */

@@ -212,6 +212,7 @@ static tw_status add_vendor(gemm_gpu *g, tw_family *f, const tw_artefact_macro *
     tw_artefact_macro *all = tw_arena_array(&g->arena, (size_t)f->n_macros + 1 + (size_t)n, sizeof *all);
     if (!all) return tw_fail_memory(diag);
     memcpy(all, own, (size_t)f->n_macros * sizeof *all);
+    f->ranking = f->n_macros + 1;
     all[f->n_macros++] = (tw_artefact_macro){.config = vendors,
                                              .properties = TW_MACRO_VENDOR | TW_MACRO_WORKSPACE,
                                              .grid = {128, 256},
@@ -287,6 +288,7 @@ static tw_family family_of(gemm_gpu *g, const tw_family_calls *calls) {
                        .protocol = "caches=cold launches=graph",
                        .axes = {"m", "n", "k"},
                        .n_axes = 3,
+                       .drifts = true,
                        .columns = 1,
                        .loops = 2,
                        .least = {64, 384, 2048},

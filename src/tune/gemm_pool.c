@@ -11,13 +11,19 @@
 
 #include <stdlib.h>
 
-enum { ALIGN = 256, REPEAT = 8000009 /* Period of the elements: a prime, so that rows begin anywhere in it. */ };
+enum {
+    ALIGN = 256,
+    LEAST_OUTPUTS = 64 << 20,
+    REPEAT = 8000009 /* Period of the elements: a prime, so that rows begin anywhere in it. */
+};
 
 struct tw_gemm_pool {
     tw_cuda *cuda;
     tw_gemm_type type;
     uint64_t at;
     size_t bytes;
+    uint64_t outputs;    /* Block of outputs. 0: nobody asked for one. */
+    size_t output_bytes; /* Its size. */
     tw_cuda_module *refer;
 };
 
@@ -70,6 +76,7 @@ tw_status tw_gemm_pool_make(tw_gemm_pool **out, tw_cuda *c, tw_gemm_type type, s
 void tw_gemm_pool_free(tw_gemm_pool *p) {
     if (!p) return;
     if (p->at) tw_cuda_release(p->cuda, p->at);
+    if (p->outputs) tw_cuda_release(p->cuda, p->outputs);
     if (p->refer) tw_cuda_unload(p->refer);
     free(p);
 }
@@ -95,6 +102,19 @@ void tw_gemm_pool_place(const tw_gemm_pool *p, const tw_gemm_problem *q, int set
     const size_t for_a = room(q->m, q->k), for_both = for_a + room(q->n, q->k);
     *a = p->at + (size_t)set % (p->bytes / for_both) * for_both;
     *b = *a + for_a;
+}
+
+tw_status tw_gemm_pool_outputs(tw_gemm_pool *p, size_t bytes, uint64_t *at, tw_diag *diag) {
+    if (bytes > p->output_bytes) {
+        if (p->outputs) tw_cuda_release(p->cuda, p->outputs);
+        p->outputs = 0;
+        p->output_bytes = bytes > LEAST_OUTPUTS ? bytes : LEAST_OUTPUTS;
+        const tw_status st = tw_cuda_alloc(p->cuda, p->output_bytes, &p->outputs, diag);
+        if (st != TW_OK) p->output_bytes = 0;
+        if (st != TW_OK) return st;
+    }
+    *at = p->outputs;
+    return TW_OK;
 }
 
 tw_status tw_gemm_pool_refer(tw_gemm_pool *p, const tw_gemm_problem *q, uint64_t a, uint64_t b, uint64_t want,

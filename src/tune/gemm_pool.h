@@ -22,6 +22,11 @@ tw_status tw_gemm_pool_covers(const tw_gemm_pool *p, const tw_gemm_problem *prob
 /* Returns the addresses of A and B of set `set`. Sets overlap only if the pool is too small for all of them. */
 void tw_gemm_pool_place(const tw_gemm_pool *p, const tw_gemm_problem *problem, int set, uint64_t *a, uint64_t *b);
 
+/* Finds a block of the device's memory for the outputs of one problem's sets. The next call may return the same block.
+   Separate allocations would do, too, but the time of a kernel depends on where each of them comes to lie: by up to 6 %
+   from one allocation of the same size to the next (H200). */
+tw_status tw_gemm_pool_outputs(tw_gemm_pool *p, size_t bytes, uint64_t *at, tw_diag *diag);
+
 /* Computes the product A B^T (m x n f64) and the largest error of a correct kernel (m x n f32) on the device. */
 tw_status tw_gemm_pool_refer(tw_gemm_pool *p, const tw_gemm_problem *problem, uint64_t a, uint64_t b, uint64_t want,
                              uint64_t tolerance, tw_diag *diag);

@@ -10,7 +10,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { MOST_SETS = 64, SAMPLE_US = 200, MOST_ROUNDS = 1000 };
+enum { MOST_SETS = 64, ALIGN = 256, SAMPLE_US = 200, MOST_ROUNDS = 1000 };
 
 struct tw_gemm_rig {
     tw_cuda *cuda;
@@ -104,10 +104,13 @@ tw_status tw_gemm_rig_make_of(tw_gemm_rig **out, tw_cuda *c, tw_gemm_pool *pool,
     r->of_pool = (tw_gemm_data){.problem = *p, .bytes[TW_GEMM_C] = 2 * cells, .cells = (int64_t)cells};
     r->workspace_bytes = workspace;
     r->sets = tw_cuda_sets(c, 2 * (p->m * p->k + p->n * p->k + p->m * p->n), MOST_SETS);
-    for (int i = 0; i < r->sets && st == TW_OK; i++) {
+    const size_t apart = (2 * cells + ALIGN - 1) / ALIGN * ALIGN;
+    uint64_t outputs = 0;
+    st = tw_gemm_pool_outputs(pool, (size_t)r->sets * apart, &outputs, diag);
+    for (int i = 0; i < r->sets; i++) {
         uint64_t *of = r->set[i].of;
         tw_gemm_pool_place(pool, p, i, &of[TW_GEMM_A], &of[TW_GEMM_B]);
-        st = tw_cuda_alloc(c, (2 * cells + 3) / 4 * 4, &of[TW_GEMM_C], diag);
+        of[TW_GEMM_C] = outputs + (size_t)i * apart;
     }
     if (st == TW_OK) st = tw_cuda_alloc(c, cells * sizeof(double), &r->want, diag);
     if (st == TW_OK) st = tw_cuda_alloc(c, cells * sizeof(float), &r->tolerance, diag);
@@ -123,11 +126,9 @@ tw_status tw_gemm_rig_make_of(tw_gemm_rig **out, tw_cuda *c, tw_gemm_pool *pool,
 
 void tw_gemm_rig_free(tw_gemm_rig *r) {
     if (!r) return;
-    for (int i = 0; i < r->sets; i++)
-        for (int j = 0; j < TW_GEMM_MATRICES; j++) {
-            const bool of_pool = r->data == &r->of_pool && (j == TW_GEMM_A || j == TW_GEMM_B);
-            if (r->set[i].of[j] && !of_pool) tw_cuda_release(r->cuda, r->set[i].of[j]);
-        }
+    for (int i = 0; i < r->sets && r->data != &r->of_pool; i++)
+        for (int j = 0; j < TW_GEMM_MATRICES; j++)
+            if (r->set[i].of[j]) tw_cuda_release(r->cuda, r->set[i].of[j]);
     const uint64_t rest[] = {r->want, r->tolerance, r->count, r->counters, r->workspace, r->zero_workspace};
     for (size_t j = 0; j < sizeof rest / sizeof *rest; j++)
         if (rest[j]) tw_cuda_release(r->cuda, rest[j]);
