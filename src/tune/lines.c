@@ -45,9 +45,9 @@ json_t *tw_lines_words(const char *words) {
     return o;
 }
 
-static json_t *numbers(const double *x, int n, double scale) {
+static json_t *numbers(const double *x, int n) {
     json_t *a = json_array();
-    for (int i = 0; i < n; i++) json_array_append_new(a, json_real(x[i] * scale));
+    for (int i = 0; i < n; i++) json_array_append_new(a, json_real(x[i]));
     return a;
 }
 
@@ -58,45 +58,29 @@ static void print_time(int64_t ns, char text[64]) {
     if (gmtime_r(&seconds, &utc)) strftime(text, 64, "%Y-%m-%dT%H:%M:%SZ", &utc);
 }
 
-tw_status tw_lines_write(tw_buf *out, const tw_measurement *m, tw_diag *diag) {
+json_t *tw_lines_object(const tw_measurement *m) {
     char began[64];
     print_time(m->began, began);
     json_t *environment = json_loads(m->environment, 0, NULL);
     if (!environment) environment = json_string(m->environment);
     json_t *o = json_pack("{s:o, s:s, s:s, s:o, s:s, s:s, s:s, s:o, s:s, s:I}", "environment", environment, "space",
                           m->space, "problem", m->problem, "config", tw_lines_words(m->config), "protocol", m->protocol,
-                          "unit", m->unit, "status", statuses[m->status], "samples", numbers(m->samples, m->n, 1),
+                          "unit", m->unit, "status", statuses[m->status], "samples", numbers(m->samples, m->n),
                           "began", began, "began_ns", (json_int_t)m->began);
     if (o && *m->message) json_object_set_new(o, "message", json_string(m->message));
     if (o && m->clock_mhz > 0) json_object_set_new(o, "clock_mhz", json_real(m->clock_mhz));
     if (o && m->watts > 0) json_object_set_new(o, "watts", json_real(m->watts));
     if (o && m->key) json_object_set_new(o, "key", json_string(m->key));
+    return o;
+}
+
+tw_status tw_lines_write(tw_buf *out, const tw_measurement *m, tw_diag *diag) {
+    json_t *o = tw_lines_object(m);
     char *text = o ? json_dumps(o, JSON_REAL_PRECISION(17)) : NULL;
     const bool good = text && tw_buf_str(out, text) && tw_buf_str(out, "\n");
     free(text);
     json_decref(o);
     return good ? TW_OK : tw_fail_memory(diag);
-}
-
-json_t *tw_t4_result(const tw_measurement *m) {
-    const bool us = !strcmp(m->unit, "us"), right = m->status == TW_OK;
-    const double scale = us ? 1e-3 : 1;
-    char began[64];
-    double sum = 0;
-    for (int i = 0; i < m->n; i++) sum += m->samples[i] * scale;
-    print_time(m->began, began);
-    json_t *measured = json_array();
-    if (right)
-        json_array_append_new(
-            measured, json_pack("{s:s, s:f, s:s}", "name", "time", "value", sum / m->n, "unit", us ? "ms" : m->unit));
-    return json_pack("{s:s, s:o, s:{s:f, s:o, s:f, s:f, s:f}, s:s, s:f, s:o, s:[s]}", "timestamp", began,
-                     "configuration", tw_lines_words(m->config), "times", "compilation_time", 0.0, "runtimes",
-                     numbers(m->samples, m->n, scale), "framework", 0.0, "search_algorithm", 0.0, "validation", 0.0,
-                     "invalidity",
-                     right                          ? "correct"
-                     : m->status == TW_ERR_MISMATCH ? "correctness"
-                                                    : "runtime",
-                     "correctness", right ? 1.0 : 0.0, "measurements", measured, "objectives", "time");
 }
 
 /* ---- reading */
@@ -182,22 +166,30 @@ static const char *take_fields(tw_line *l) {
     return json_object_get(o, "key") && !m->key ? "key" : tw_store_wrong(m);
 }
 
-tw_status tw_lines_read(tw_line *out, const char *text, size_t size, const char *path, int number, tw_diag *diag) {
-    json_error_t e;
-    *out = (tw_line){.json = json_loadb(text, size, JSON_REJECT_DUPLICATES, &e)};
-    if (!out->json) return tw_fail_line(diag, TW_ERR_FORMAT, path, number, e.column, "%s", e.text);
-    const char *wrong = json_is_object(out->json) ? take_fields(out) : "object";
+const char *tw_lines_take(tw_line *out, json_t *object) {
+    *out = (tw_line){.json = object};
+    const char *wrong = json_is_object(object) ? take_fields(out) : "object";
     if (wrong) {
         tw_lines_free(out);
-        return tw_fail_line(diag, TW_ERR_FORMAT, path, number, 1, "no measurement: \"%s\" is missing or out of range",
-                            wrong);
+        return wrong;
     }
-    if (out->m.key) return TW_OK;
+    if (out->m.key) return NULL;
     uint64_t sum[2];
     tw_store_checksum(&out->m, sum);
     snprintf(out->key, sizeof out->key, "%016llx%016llx", (unsigned long long)sum[0], (unsigned long long)sum[1]);
     out->m.key = out->key;
-    return TW_OK;
+    return NULL;
+}
+
+tw_status tw_lines_read(tw_line *out, const char *text, size_t size, const char *path, int number, tw_diag *diag) {
+    json_error_t e;
+    json_t *object = json_loadb(text, size, JSON_REJECT_DUPLICATES, &e);
+    *out = (tw_line){0};
+    if (!object) return tw_fail_line(diag, TW_ERR_FORMAT, path, number, e.column, "%s", e.text);
+    const char *wrong = tw_lines_take(out, object);
+    return wrong ? tw_fail_line(diag, TW_ERR_FORMAT, path, number, 1,
+                                "no measurement: \"%s\" is missing or out of range", wrong)
+                 : TW_OK;
 }
 
 void tw_lines_free(tw_line *l) {
