@@ -276,13 +276,16 @@ tw_status tw_condition(const char *text, const json_t *values, bool *holds, tw_d
 
 /* ---- lists */
 
-/* Makes a value of a list. Numbers that are spelled without a fraction and an exponent are whole. */
+/* Makes a value of a list. NULL: it is wrong, or memory ran out. Numbers that are spelled without a fraction and an
+ * exponent are whole. */
 static json_t *item(parser *p) {
     skip(p);
     const char *first = p->at;
     const value v = parse_unary(p);
     if (v.text) return json_stringn(v.text, v.n);
     const size_t n = (size_t)(p->at - first);
+    if (!isfinite(v.number)) fail(p, "a number is too large");
+    if (p->wrong) return NULL;
     if (n >= 4 && (!memcmp(first, "True", 4) || !memcmp(first, "Fals", 4))) return json_boolean(v.number != 0);
     const bool real = memchr(first, '.', n) || memchr(first, 'e', n) || memchr(first, 'E', n) || fabs(v.number) > 9e15;
     return real ? json_real(v.number) : json_integer((json_int_t)v.number);

@@ -50,8 +50,9 @@ json_t *tw_interchange_value(const char *word) {
     const double x = strtod(word, &end);
     tw_buf real = {0};
     const bool is_real = end != word && !*end && spell_real(&real, x) && !strcmp(real.data, word);
+    const bool failed = real.failed;
     tw_buf_free(&real);
-    return is_real ? json_real(x) : json_string(word);
+    return failed ? NULL : is_real ? json_real(x) : json_string(word);
 }
 
 /* Returns the format that has a field. TW_INTERCHANGE_LINES: none has it. */

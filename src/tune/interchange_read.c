@@ -75,16 +75,14 @@ static tw_status words_of(const reading *r, const json_t *config, json_t **out, 
     if (!*out) return tw_fail_memory(diag);
     json_object_foreach((json_t *)(uintptr_t)config, name, v) {
         tw_buf word = {0};
-        bool good = tw_interchange_spell(&word, v), set = false;
-        if (json_is_null(v)) {
-            tw_buf_free(&word);
-            continue;
-        }
-        if (good && (!word.size || strlen(word.data) != word.size || strpbrk(word.data, " =") || strpbrk(name, " =")))
-            good = false;
-        if (good) set = !json_object_set_new(*out, name, json_is_integer(v) ? json_copy(v) : json_string(word.data));
+        if (json_is_null(v)) continue;
+        const bool spelled = tw_interchange_spell(&word, v), failed = word.failed;
+        const bool good = spelled && word.size && strlen(word.data) == word.size && !strpbrk(word.data, " =") &&
+                          *name && !strpbrk(name, " =");
+        const bool set =
+            good && !json_object_set_new(*out, name, json_is_integer(v) ? json_copy(v) : json_string(word.data));
         tw_buf_free(&word);
-        if (!good)
+        if (!good && !failed)
             return REFUSE(r, diag, "%s: parameter \"%.60s\" is no number or word, which has no space and no \"=\"",
                           r->where, name);
         if (!set) return tw_fail_memory(diag);
@@ -158,8 +156,10 @@ static tw_status pass(const reading *r, json_t *line, json_t *config, tw_diag *d
         return st == TW_OK ? tw_fail_memory(diag) : st;
     }
     const bool keyed = json_object_get(line, "key");
-    const char *wrong = tw_lines_take(&l, line);
-    if (wrong) return REFUSE(r, diag, "%s: no measurement: \"%s\" is missing or out of range", r->where, wrong);
+    const char *wrong;
+    st = tw_lines_take(&l, line, &wrong);
+    if (st == TW_ERR_MEMORY) return tw_fail_memory(diag);
+    if (st != TW_OK) return REFUSE(r, diag, "%s: no measurement: \"%s\" is missing or out of range", r->where, wrong);
     if (!keyed && r->names->campaign) {
         tw_trials_key(key, sizeof key, r->names->campaign, TW_TRIALS_SPREAD, l.m.problem, l.m.config);
         l.m.key = key;

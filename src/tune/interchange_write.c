@@ -59,9 +59,13 @@ static json_t *values_of(const json_t *line) {
     json_t *config = json_deep_copy(json_object_get(line, "config")), *v;
     const char *name;
     void *next;
-    json_object_foreach_safe(config, next, name, v) if (json_is_string(v))
-        json_object_set_new(config, name, tw_interchange_value(json_string_value(v)));
-    return config;
+    bool good = true;
+    json_object_foreach_safe(config, next, name, v) {
+        if (json_is_string(v)) good &= !json_object_set_new(config, name, tw_interchange_value(json_string_value(v)));
+    }
+    if (good) return config;
+    json_decref(config);
+    return NULL;
 }
 
 static bool is_right(const json_t *line) {
@@ -253,37 +257,54 @@ static json_t *key_of(const json_t *params, const json_t *config) {
     return out;
 }
 
+/* Makes an entry without figures. */
+static json_t *make_entry(const json_t *params, const json_t *config) {
+    json_t *entry = json_object(), *v, *value;
+    const char *name;
+    bool good = entry != NULL;
+    json_object_foreach((json_t *)(uintptr_t)params, name, v) {
+        value = json_object_get(config, name);
+        good = good && !json_object_set(entry, name, value ? value : json_null());
+    }
+    if (good && !json_object_set_new(entry, TW_INTERCHANGE_REST, json_array())) return entry;
+    json_decref(entry);
+    return NULL;
+}
+
+/* Tells whether an entry has a configuration's values. A word "None" has the key of a parameter that is left out. */
+static bool has_values(const json_t *entry, const json_t *params, const json_t *config) {
+    json_t *v, *none = json_null();
+    const char *name;
+    json_object_foreach((json_t *)(uintptr_t)params, name, v) {
+        const json_t *value = json_object_get(config, name);
+        if (!json_equal(json_object_get(entry, name), value ? value : none)) return false;
+    }
+    return true;
+}
+
+/* Tells whether a measurement has at least as many samples as each of a list. */
+static bool has_most(const json_t *list, const json_t *line) {
+    const size_t n = json_array_size(json_object_get(line, "samples"));
+    for (size_t i = 0; i < json_array_size(list); i++)
+        if (json_array_size(json_object_get(json_array_get(list, i), "samples")) > n) return false;
+    return true;
+}
+
 /* Adds a measurement to the entry of its configuration, which is made if it is not there. */
 static bool add_entry(json_t *cache, const json_t *params, const json_t *config, const json_t *line) {
-    json_t *key = key_of(params, config), *v;
-    if (!key) return false;
-    json_t *entry = json_object_get(cache, json_string_value(key));
-    const char *name;
-    bool good = true, better = true;
-    if (!entry) {
-        entry = json_object();
-        good = entry && !json_object_set_new(cache, json_string_value(key), entry);
-        json_object_foreach((json_t *)(uintptr_t)params, name, v) {
-            json_t *value = json_object_get(config, name);
-            good = good && !json_object_set(entry, name, value ? value : json_null());
-        }
-        good = good && !json_object_set_new(entry, TW_INTERCHANGE_REST, json_array());
-    }
-    /* A word "None" has the key of a parameter that is left out, so an entry may be of several configurations. */
-    json_t *list = json_object_get(entry, TW_INTERCHANGE_REST), *rest = rest_of(line), *none = json_null();
-    bool same = true;
-    json_object_foreach((json_t *)(uintptr_t)params, name, v) {
-        json_t *value = json_object_get(config, name);
-        same &= json_equal(json_object_get(entry, name), value ? value : none);
-    }
-    if (!same) json_object_set(rest, "config", json_object_get(line, "config"));
-    for (size_t i = 0; i < json_array_size(list); i++)
-        better &= json_array_size(json_object_get(line, "samples")) >=
-                  json_array_size(json_object_get(json_array_get(list, i), "samples"));
-    json_decref(key);
-    if (json_array_append_new(list, rest) || !good) return false;
-    if (!better) return true;
     static const char *const figures[] = {"__error__", "time", "times", "core_freq", "nvml_power", "nvml_energy"};
+    json_t *key = key_of(params, config), *rest = rest_of(line);
+    json_t *entry = key ? json_object_get(cache, json_string_value(key)) : NULL;
+    bool good = key && rest;
+    if (good && !entry) good = !json_object_set_new(cache, json_string_value(key), entry = make_entry(params, config));
+    json_decref(key);
+    json_t *list = json_object_get(entry, TW_INTERCHANGE_REST);
+    if (good && !has_values(entry, params, config))
+        good = !json_object_set(rest, "config", json_object_get(line, "config"));
+    const bool most = good && has_most(list, line);
+    if (!good) json_decref(rest);
+    if (!good || json_array_append_new(list, rest)) return false;
+    if (!most) return true;
     for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) json_object_del(entry, figures[i]);
     return set_figures(entry, line);
 }

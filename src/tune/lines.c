@@ -65,8 +65,8 @@ json_t *tw_lines_object(const tw_measurement *m) {
     if (!environment) environment = json_string(m->environment);
     json_t *o = json_pack("{s:o, s:s, s:s, s:o, s:s, s:s, s:s, s:o, s:s, s:I}", "environment", environment, "space",
                           m->space, "problem", m->problem, "config", tw_lines_words(m->config), "protocol", m->protocol,
-                          "unit", m->unit, "status", statuses[m->status], "samples", numbers(m->samples, m->n),
-                          "began", began, "began_ns", (json_int_t)m->began);
+                          "unit", m->unit, "status", statuses[m->status], "samples", numbers(m->samples, m->n), "began",
+                          began, "began_ns", (json_int_t)m->began);
     if (o && *m->message) json_object_set_new(o, "message", json_string(m->message));
     if (o && m->clock_mhz > 0) json_object_set_new(o, "clock_mhz", json_real(m->clock_mhz));
     if (o && m->watts > 0) json_object_set_new(o, "watts", json_real(m->watts));
@@ -85,8 +85,9 @@ tw_status tw_lines_write(tw_buf *out, const tw_measurement *m, tw_diag *diag) {
 
 /* ---- reading */
 
-/* Makes words of a JSON object of numbers and strings. NULL: the object has other values, or memory ran out. */
-static char *object_words(json_t *o) {
+/* Makes words of a JSON object of numbers and strings. NULL: the object has other values, or memory ran out, which sets
+ *failed. */
+static char *object_words(json_t *o, bool *failed) {
     const char *name;
     json_t *v;
     tw_buf b = {0};
@@ -101,6 +102,7 @@ static char *object_words(json_t *o) {
         }
     good = good && tw_buf_add(&b, "", 1);
     if (good) return b.data;
+    *failed |= b.failed;
     tw_buf_free(&b);
     return NULL;
 }
@@ -121,7 +123,7 @@ static bool take_samples(tw_line *l) {
     const size_t n = json_array_size(all);
     if (!json_is_array(all) || n > TW_STORE_SAMPLES) return false;
     l->samples = malloc((n + 1) * sizeof *l->samples);
-    if (!l->samples) return false;
+    if (!l->samples) return !(l->failed = true);
     for (size_t i = 0; i < n; i++) {
         const json_t *v = json_array_get(all, i);
         if (!json_is_number(v)) return false;
@@ -147,7 +149,8 @@ static const char *take_fields(tw_line *l) {
     int64_t began;
     l->environment = json_is_string(environment) ? strdup(json_string_value(environment))
                                                  : json_dumps(environment, JSON_SORT_KEYS | JSON_REAL_PRECISION(17));
-    l->config = object_words(json_object_get(o, "config"));
+    l->failed = environment && !l->environment;
+    l->config = object_words(json_object_get(o, "config"), &l->failed);
     if (!(m->environment = l->environment)) return "environment";
     if (!(m->config = l->config)) return "config";
     if (!(m->space = text_of(o, "space"))) return "space";
@@ -166,30 +169,33 @@ static const char *take_fields(tw_line *l) {
     return json_object_get(o, "key") && !m->key ? "key" : tw_store_wrong(m);
 }
 
-const char *tw_lines_take(tw_line *out, json_t *object) {
+tw_status tw_lines_take(tw_line *out, json_t *object, const char **wrong) {
     *out = (tw_line){.json = object};
-    const char *wrong = json_is_object(object) ? take_fields(out) : "object";
-    if (wrong) {
+    *wrong = json_is_object(object) ? take_fields(out) : "object";
+    if (*wrong) {
+        const bool failed = out->failed;
         tw_lines_free(out);
-        return wrong;
+        return failed ? TW_ERR_MEMORY : TW_ERR_FORMAT;
     }
-    if (out->m.key) return NULL;
+    if (out->m.key) return TW_OK;
     uint64_t sum[2];
     tw_store_checksum(&out->m, sum);
     snprintf(out->key, sizeof out->key, "%016llx%016llx", (unsigned long long)sum[0], (unsigned long long)sum[1]);
     out->m.key = out->key;
-    return NULL;
+    return TW_OK;
 }
 
 tw_status tw_lines_read(tw_line *out, const char *text, size_t size, const char *path, int number, tw_diag *diag) {
     json_error_t e;
     json_t *object = json_loadb(text, size, JSON_REJECT_DUPLICATES, &e);
+    const char *wrong;
     *out = (tw_line){0};
     if (!object) return tw_fail_line(diag, TW_ERR_FORMAT, path, number, e.column, "%s", e.text);
-    const char *wrong = tw_lines_take(out, object);
-    return wrong ? tw_fail_line(diag, TW_ERR_FORMAT, path, number, 1,
-                                "no measurement: \"%s\" is missing or out of range", wrong)
-                 : TW_OK;
+    const tw_status st = tw_lines_take(out, object, &wrong);
+    if (st == TW_ERR_MEMORY) return tw_fail_memory(diag);
+    return st == TW_OK ? TW_OK
+                       : tw_fail_line(diag, TW_ERR_FORMAT, path, number, 1,
+                                      "no measurement: \"%s\" is missing or out of range", wrong);
 }
 
 void tw_lines_free(tw_line *l) {

@@ -390,6 +390,7 @@ static void conditions_are_pythons(void **state) {
                  {"not (a == 3 or b == 8)", 0},
                  {"1 < a < 5", 1},
                  {"1 < a > 5", 0},
+                 {"5 < a < 9", 0},
                  {"b / a == 8 / 3", 1},
                  {"b // a == 2", 1},
                  {"-b // a == -3", 1},
