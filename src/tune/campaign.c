@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#define _POSIX_C_SOURCE 200809L
 #include "tune/campaign.h"
 
 #include "base/clock.h"
@@ -10,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /* ---- measuring */
 
@@ -136,22 +138,86 @@ static tw_status run_job(running *r, const char *phase, const int64_t *problem, 
     return st;
 }
 
+/* Jobs of a phase. Processes that share a store have the same ones. */
+typedef struct jobs {
+    const char *phase;
+    tw_measure_protocol protocol;
+    int64_t n;
+    /* Sets the problem and the configurations of job i. False: it is left out. */
+    bool (*set)(running *r, const void *context, int64_t i, int64_t *problem);
+    const void *context;
+    double until; /* Seconds of the campaign after which no job but the first begins. 0: no limit. */
+} jobs;
+
+static void wait_a_little(void) {
+    const struct timespec t = {.tv_nsec = 20000000};
+    nanosleep(&t, NULL);
+}
+
+/* Runs a job, unless another process is at it, which sets *busy. */
+static tw_status run_claimed(running *r, const jobs *j, int64_t i, bool *busy, tw_diag *diag) {
+    int64_t problem[TW_SELECT_AXES] = {0};
+    char words[TW_FAMILY_WORDS], name[3 * TW_FAMILY_WORDS];
+    bool mine;
+    r->n = 0;
+    *busy = false;
+    if (!j->set(r, j->context, i, problem)) return TW_OK;
+    tw_family_print(r->f, problem, words, sizeof words);
+    tw_trials_key(name, sizeof name, r->o->name, j->phase, words, r->n ? r->configs[0] : "");
+    tw_status st = tw_store_claim(r->store, name, &mine, diag);
+    *busy = !mine;
+    if (st != TW_OK || !mine) return st;
+    st = run_job(r, j->phase, problem, j->protocol, diag);
+    tw_store_release(r->store, name);
+    return st;
+}
+
+/* Runs jobs in order. Those that other processes are at come last: when they are free, they are done, or the other
+   process ended and left them. So all jobs are done when a process goes on to the next phase. */
+static tw_status run_jobs(running *r, const jobs *j, tw_diag *diag) {
+    int64_t *others = malloc(((size_t)j->n + 1) * sizeof *others), n = 0;
+    tw_status st = others ? TW_OK : tw_fail_memory(diag);
+    bool busy;
+    for (int64_t i = 0; i < j->n && st == TW_OK && !is_over(r); i++) {
+        if (i && j->until > 0 && now(r) > j->until) break;
+        st = run_claimed(r, j, i, &busy, diag);
+        if (st == TW_OK && busy) others[n++] = i;
+    }
+    for (int64_t k = 0; k < n && st == TW_OK; k++) do {
+            if (is_over(r)) break;
+            st = run_claimed(r, j, others[k], &busy, diag);
+            if (busy) wait_a_little();
+        } while (st == TW_OK && busy);
+    free(others);
+    return st;
+}
+
+/* Sets the configurations of a screened problem. */
+static bool set_screen(running *r, const void *context, int64_t i, int64_t *problem) {
+    const int64_t *all = context;
+    memcpy(problem, all + i * TW_SELECT_AXES, TW_SELECT_AXES * sizeof *all);
+    for (int m = 0; m < r->f->n_macros; m++)
+        for (int k = 0; k < r->f->macros[m].n_micros && tw_family_divide(r->f, m, problem).grid; k++)
+            if (!k || r->o->thorough) add_config(r, m, k);
+    return true;
+}
+
 static tw_status screen(running *r, tw_diag *diag) {
     /* A single sample of a shared device may be delayed. */
     const tw_measure_protocol once = {.samples = r->f->shared ? 2 : 1, .turns = r->f->shared};
     tw_random random = tw_random_seed(r->o->seed);
-    tw_status st = TW_OK;
+    int64_t(*list)[TW_SELECT_AXES] = calloc((size_t)r->o->screens + 1, sizeof *list);
+    if (!list) return tw_fail_memory(diag);
+    for (int i = 0; i < r->o->screens; i++) tw_family_draw(r->f, &random, list[i]);
     r->progress.planned = r->o->screens;
-    for (int i = 0; i < r->o->screens && st == TW_OK && !is_over(r); i++) {
-        int64_t problem[TW_SELECT_AXES] = {0};
-        if (i && r->o->cover && r->o->seconds > 0 && now(r) > TW_CAMPAIGN_SCREEN * r->o->seconds) break;
-        tw_family_draw(r->f, &random, problem);
-        r->n = 0;
-        for (int m = 0; m < r->f->n_macros; m++)
-            for (int j = 0; j < r->f->macros[m].n_micros && tw_family_divide(r->f, m, problem).grid; j++)
-                if (!j || r->o->thorough) add_config(r, m, j);
-        st = run_job(r, TW_TRIALS_SCREENS, problem, once, diag);
-    }
+    const jobs j = {.phase = TW_TRIALS_SCREENS,
+                    .protocol = once,
+                    .n = r->o->screens,
+                    .set = set_screen,
+                    .context = list,
+                    .until = r->o->cover ? TW_CAMPAIGN_SCREEN * r->o->seconds : 0};
+    const tw_status st = run_jobs(r, &j, diag);
+    free(list);
     return st;
 }
 
@@ -189,21 +255,33 @@ static int list_spread(const running *r, int64_t (*list)[TW_SELECT_AXES]) {
     return n;
 }
 
+/* Problems of the spread, and the choices that are measured at each. */
+typedef struct spreading {
+    int64_t (*list)[TW_SELECT_AXES];
+    const tw_choice *choices;
+    int n;
+} spreading;
+
+static bool set_spread(running *r, const void *context, int64_t i, int64_t *problem) {
+    const spreading *s = context;
+    memcpy(problem, s->list[i], sizeof *s->list);
+    for (int k = 0; k < s->n; k++)
+        if (tw_family_divide(r->f, s->choices[k].macro, problem).grid)
+            add_config(r, s->choices[k].macro, s->choices[k].micro);
+    return true;
+}
+
 static tw_status spread_over(running *r, const tw_choice *choices, int n, tw_diag *diag) {
-    const tw_measure_protocol p = {.warmups = 1, .samples = r->o->samples, .turns = r->f->shared};
-    int64_t(*list)[TW_SELECT_AXES] = calloc((size_t)r->o->spread + 1, sizeof *list);
-    if (!list) return tw_fail_memory(diag);
-    const int problems = list_spread(r, list);
-    r->progress.planned = r->progress.jobs + problems;
-    tw_status st = TW_OK;
-    for (int i = 0; i < problems && st == TW_OK && !is_over(r); i++) {
-        r->n = 0;
-        for (int k = 0; k < n; k++)
-            if (tw_family_divide(r->f, choices[k].macro, list[i]).grid)
-                add_config(r, choices[k].macro, choices[k].micro);
-        st = run_job(r, TW_TRIALS_SPREAD, list[i], p, diag);
-    }
-    free(list);
+    spreading s = {calloc((size_t)r->o->spread + 1, sizeof *s.list), choices, n};
+    if (!s.list) return tw_fail_memory(diag);
+    const jobs j = {.phase = TW_TRIALS_SPREAD,
+                    .protocol = {.warmups = 1, .samples = r->o->samples, .turns = r->f->shared},
+                    .n = list_spread(r, s.list),
+                    .set = set_spread,
+                    .context = &s};
+    r->progress.planned = r->progress.jobs + j.n;
+    const tw_status st = run_jobs(r, &j, diag);
+    free(s.list);
     return st;
 }
 
@@ -242,31 +320,42 @@ static tw_status spread(running *r, tw_diag *diag) {
     return st;
 }
 
-/* Runs the jobs that are corners, or with `corners` false the others. */
-static tw_status run_jobs(running *r, const tw_campaign_job *jobs, int64_t n, bool corners, tw_diag *diag) {
-    const tw_measure_protocol p = {.warmups = 1, .samples = r->o->samples};
-    tw_status st = TW_OK;
-    for (int64_t i = 0; i < n && st == TW_OK && !is_over(r); i++) {
-        const tw_campaign_job *job = &jobs[i];
-        if (job->corner != corners) continue;
-        r->n = 0;
-        for (int j = 0; j < r->f->macros[job->macro].n_micros; j++)
-            if (corners || r->likes[job->macro * TW_ARTEFACT_MICROS + j]) add_config(r, job->macro, j);
-        st = run_job(r, TW_TRIALS_POINTS, job->problem, p, diag);
-    }
-    return st;
+/* Jobs of tw_campaign_plan: those that are corners, or with `corners` false the others. */
+typedef struct pointing {
+    const tw_campaign_job *jobs;
+    bool corners;
+} pointing;
+
+static bool set_point(running *r, const void *context, int64_t i, int64_t *problem) {
+    const pointing *p = context;
+    const tw_campaign_job *job = &p->jobs[i];
+    if (job->corner != p->corners) return false;
+    memcpy(problem, job->problem, sizeof job->problem);
+    for (int k = 0; k < r->f->macros[job->macro].n_micros; k++)
+        if (p->corners || r->likes[job->macro * TW_ARTEFACT_MICROS + k]) add_config(r, job->macro, k);
+    return true;
+}
+
+static tw_status run_plan(running *r, const tw_campaign_job *plan, int64_t n, bool corners, tw_diag *diag) {
+    const pointing p = {plan, corners};
+    const jobs j = {.phase = TW_TRIALS_POINTS,
+                    .protocol = {.warmups = 1, .samples = r->o->samples},
+                    .n = n,
+                    .set = set_point,
+                    .context = &p};
+    return run_jobs(r, &j, diag);
 }
 
 static tw_status run_points(running *r, tw_diag *diag) {
-    tw_campaign_job *jobs = NULL;
+    tw_campaign_job *plan = NULL;
     int64_t n = 0;
     tw_status st = tw_campaign_learn(r->f, r->store, r->o, r->keep, r->likes, diag);
-    if (st == TW_OK) st = tw_campaign_plan(r->f, r->o, r->keep, &jobs, &n, diag);
+    if (st == TW_OK) st = tw_campaign_plan(r->f, r->o, r->keep, &plan, &n, diag);
     r->progress.planned += n;
-    if (st == TW_OK) st = run_jobs(r, jobs, n, true, diag);
+    if (st == TW_OK) st = run_plan(r, plan, n, true, diag);
     if (st == TW_OK && !r->progress.cut) st = tw_campaign_learn(r->f, r->store, r->o, r->keep, r->likes, diag);
-    if (st == TW_OK && !r->progress.cut) st = run_jobs(r, jobs, n, false, diag);
-    free(jobs);
+    if (st == TW_OK && !r->progress.cut) st = run_plan(r, plan, n, false, diag);
+    free(plan);
     return st;
 }
 

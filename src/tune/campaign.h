@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Campaigns measure problems of a family in configurations, within a budget, and add the measurements to a store. A
    campaign may be interrupted and run again at any time, and several processes may work on it at once: measurements
-   that the store has are not repeated. */
+   that the store has are not repeated, and a process leaves a job to the one that claimed it (tune/store.h). */
 #ifndef TW_TUNE_CAMPAIGN_H
 #define TW_TUNE_CAMPAIGN_H
 
@@ -34,7 +34,7 @@ typedef struct tw_campaign_options {
     int rounds;    /* Number of values of L, at least 1. */
     int micros;    /* Number of micro choices that are measured at points, the best ones at corners. 0: all. */
     int samples;   /* Number of samples of a configuration, at least 1. One more is thrown away before them. */
-    uint64_t seed; /* Seed of the order of jobs. Processes with different seeds rarely meet at a job. */
+    uint64_t seed; /* Seed of the jobs. Processes with the same seed share them; those with others have other jobs. */
     bool (*interrupted)(void *context); /* Returns true to end the run. May be NULL. */
     void (*progress)(void *context, const tw_campaign_progress *progress); /* Called after each job. May be NULL. */
     void *context;                                                         /* Passed to both functions. */

@@ -211,6 +211,54 @@ static void campaigns_go_on(void **state) {
     tw_store_close(s);
 }
 
+/* A second campaign that runs while the first one measures a job: in its place, with the same seed. */
+static struct {
+    toy other;
+    int calls;   /* Jobs that the first campaign measured. */
+    int waiting; /* Times that the second one asked whether it is to end, since its last measurement. */
+    int64_t measured;
+    tw_campaign_progress second;
+} meeting;
+
+static bool has_waited(void *context) {
+    (void)context;
+    if (meeting.other.measured != meeting.measured) meeting.waiting = 0;
+    meeting.measured = meeting.other.measured;
+    return ++meeting.waiting > 20;
+}
+
+static tw_status meet(void *self, const int64_t *problem, const char *const *configs, int n,
+                      const tw_measure_protocol *p, const tw_family_listener *l, tw_diag *diag) {
+    if (++meeting.calls == 3) {
+        tw_campaign_options o = usual;
+        tw_store *s = open_store();
+        toy_open(&meeting.other);
+        o.interrupted = has_waited;
+        assert_int_equal(tw_campaign_run(&meeting.other.family, s, &o, &meeting.second, NULL), TW_OK);
+        tw_store_close(s);
+    }
+    return toy_measure(self, problem, configs, n, p, l, diag);
+}
+
+/* Two campaigns share their jobs: the second does all screens that the first neither did nor is at, and then waits. */
+static void campaigns_share_jobs(void **state) {
+    (void)state;
+    static const tw_family_calls calls = {meet, toy_baseline, toy_close};
+    toy t;
+    toy_open(&t);
+    t.family.calls = &calls;
+    tw_store *s = open_store();
+    tw_campaign_progress p;
+    assert_int_equal(tw_campaign_run(&t.family, s, &usual, &p, NULL), TW_OK);
+    assert_true(!p.cut && meeting.second.cut);
+    assert_int_equal(meeting.second.jobs, usual.screens - 1);
+    assert_true(meeting.second.measured > 0 && meeting.second.had > 0);
+    counting c = {0};
+    assert_int_equal(tw_store_read(s, NULL, count, &c, NULL, NULL), TW_OK);
+    assert_int_equal(c.rows, t.measured + meeting.other.measured);
+    tw_store_close(s);
+}
+
 static void wrong_results_are_kept_as_such(void **state) {
     (void)state;
     toy t;
@@ -591,6 +639,7 @@ int main(void) {
         cmocka_unit_test(plans_cover_all_choices),
         cmocka_unit_test_setup_teardown(slow_choices_are_dropped, setup, teardown),
         cmocka_unit_test_setup_teardown(campaigns_go_on, setup, teardown),
+        cmocka_unit_test_setup_teardown(campaigns_share_jobs, setup, teardown),
         cmocka_unit_test_setup_teardown(wrong_results_are_kept_as_such, setup, teardown),
         cmocka_unit_test(keys_name_campaign_and_phase),
         cmocka_unit_test_setup_teardown(trials_are_read_by_phase, setup, teardown),
