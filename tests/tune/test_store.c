@@ -497,10 +497,10 @@ static void a_job_is_claimed_once(void **state) {
 
 static void claims_end_with_the_process(void **state) {
     (void)state;
-    int ready[2];
+    int ready[2], go[2]; /* The child ends with this process, whose end closes `go`. */
     char byte;
     tw_store *s = opened(false);
-    assert_int_equal(pipe(ready), 0);
+    assert_int_equal(pipe(ready) + pipe(go), 0);
     const pid_t child = fork();
     if (!child) {
         bool mine;
@@ -508,7 +508,8 @@ static void claims_end_with_the_process(void **state) {
         if (tw_store_open(&own, path, false, NULL) != TW_OK || tw_store_claim(own, "one", &mine, NULL) != TW_OK)
             _exit(1);
         if (write(ready[1], mine ? "y" : "n", 1) != 1) _exit(1);
-        for (;;) pause();
+        close(go[1]);
+        _exit(read(go[0], &byte, 1) != 0);
     }
     assert_int_equal(read(ready[0], &byte, 1), 1);
     assert_int_equal(byte, 'y');
@@ -517,8 +518,10 @@ static void claims_end_with_the_process(void **state) {
     assert_int_equal(waitpid(child, NULL, 0), child);
     assert_true(claims(s, "one"));
     tw_store_close(s);
-    close(ready[0]);
-    close(ready[1]);
+    for (int i = 0; i < 2; i++) {
+        close(ready[i]);
+        close(go[i]);
+    }
 }
 
 int main(void) {
