@@ -62,6 +62,7 @@ static int run(const cli_verb *verb, int argc, char **argv) {
     cli_tuning t = {0};
     tw_campaign_options o = {.name = "tune",
                              .seed = 1,
+                             .reference = 5,
                              .interrupted = cli_tuning_interrupted,
                              .progress = cli_tuning_progress,
                              .context = &o};
@@ -75,13 +76,15 @@ static int run(const cli_verb *verb, int argc, char **argv) {
         {"--plan", CLI_TEXT, &plan, "spread|waves", "even problems, or points of the model by waves (default spread)"},
         {"--campaign", CLI_TEXT, &o.name, "NAME", "measurements of other campaigns are left alone (default tune)"},
         {"--seed", CLI_INT, &seed, "N", "draws problems; processes with the same one share a campaign (default 1)"},
+        {"--reference", CLI_REAL, &o.reference, "SECONDS",
+         "how often the default's time is measured, to see drift; 0: never (default 5)"},
         {"--json", CLI_FLAG, &json, NULL, "print as JSON"},
     };
     int n, status, place;
     tw_diag d;
     if (!cli_parse(verb, argc, argv, flags, sizeof flags / sizeof *flags, words, 1, 8, &n, &status)) return status;
     if (cli_tuning_effort(effort, plan, &o, &d) != TW_OK) return cli_usage("measure: %s", d.message);
-    if (o.seconds < 0 || o.most < 0) return cli_usage("measure: a budget is not negative");
+    if (o.seconds < 0 || o.most < 0 || o.reference < 0) return cli_usage("measure: a budget is not negative");
     o.seed = (uint64_t)seed;
     if (!divide(&t.device, &place, &status)) return status;
     if (place) o.progress = NULL; /* A terminal has one line of progress. */

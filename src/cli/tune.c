@@ -125,7 +125,7 @@ static int run(const cli_verb *verb, int argc, char **argv) {
                            .artefact = "gemm.select",
                            .interrupted = cli_tuning_interrupted,
                            .progress = show_progress,
-                           .campaign = {.name = "tune", .seed = 1}}};
+                           .campaign = {.name = "tune", .seed = 1, .reference = 5}}};
     int64_t problems = 20, seed = 1000;
     cli_results_command(a.command, sizeof a.command, "tune", argc, argv);
     const cli_flag flags[] = {
@@ -143,6 +143,9 @@ static int run(const cli_verb *verb, int argc, char **argv) {
     int n, status;
     tw_diag d;
     if (!cli_parse(verb, argc, argv, flags, sizeof flags / sizeof *flags, words, 0, 8, &n, &status)) return status;
+    if (a.tuning.minimise && strcmp(a.tuning.minimise, "time") != 0)
+        return cli_usage("tune: --minimise: \"%s\" is not time; measure, train and eval minimise energy, too",
+                         a.tuning.minimise);
     if (a.model && n) return cli_usage("tune: --model takes no other object");
     if (a.model) return cli_tune_model(a.model, a.tuning.store, (int)a.tuning.threads, a.json);
     if (!n) return cli_usage("tune: what is to be tuned: gemm, strips, or --model MODEL");

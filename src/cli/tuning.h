@@ -9,15 +9,17 @@
 
 /* The words and flags of a tuner's verb, and the family that they name. */
 typedef struct cli_tuning {
-    const char *device; /* Value of --device. NULL: cpu. */
-    const char *store;  /* Value of --store. NULL before cli_tuning_open: tuned.db. */
-    int64_t threads;    /* Value of -t. 0: all cores. */
-    cli_list ranges;    /* Values of --range. */
+    const char *device;   /* Value of --device. NULL: cpu. */
+    const char *store;    /* Value of --store. NULL before cli_tuning_open: tuned.db. */
+    int64_t threads;      /* Value of -t. 0: all cores. */
+    cli_list ranges;      /* Values of --range. */
+    const char *minimise; /* Value of --minimise. NULL: time. */
     tw_family family;
 } cli_tuning;
 #define CLI_TUNING_FLAGS(t)                                                                                            \
     {"--device", CLI_TEXT, &(t).device, "cpu|cuda[:N]|recorded",                                                       \
      "what is tuned (default cpu), or what the store has measured"},                                                   \
+        {"--minimise", CLI_TEXT, &(t).minimise, "time|energy", "what is measured and made small (default time)"},      \
         {"--range", CLI_LIST, &(t).ranges, "m=16:512", "usual values of an axis, as often as there are axes"},         \
         {"-t", CLI_INT, &(t).threads, "N", "threads of a processor (default: every core)"}, {                          \
         "--store", CLI_TEXT, &(t).store, "FILE", "where measurements are kept (default tuned.db)"                      \

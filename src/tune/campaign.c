@@ -42,6 +42,8 @@ static tw_status keep(void *context, const tw_measured *m, tw_diag *diag) {
                                 .message = m->status == TW_OK ? "" : m->diag->message,
                                 .samples = m->samples,
                                 .n = (int)m->time.n,
+                                .clock_mhz = tw_power_clock(k->f->power),
+                                .watts = tw_power_watts(k->f->power),
                                 .began = m->began};
     k->progress->measured++;
     k->progress->wrong += m->status == TW_ERR_MISMATCH;
@@ -73,7 +75,14 @@ tw_status tw_campaign_measure(const tw_family *f, tw_store *s, const char *name,
     tw_status st = TW_OK;
     if (!left) return tw_fail_memory(diag);
     tw_family_print(f, problem, k.problem, sizeof k.problem);
-    snprintf(k.protocol, sizeof k.protocol, "samples=%d warmups=%d %s", p->samples, p->warmups, f->protocol);
+    const int length =
+        snprintf(k.protocol, sizeof k.protocol, "samples=%d warmups=%d %s", p->samples, p->warmups, f->protocol);
+    tw_measure_protocol own = *p;
+    if (f->energy) {
+        own.power = f->power;
+        own.power_seconds = TW_CAMPAIGN_POWER;
+        snprintf(k.protocol + length, sizeof k.protocol - (size_t)length, " energy_seconds=%g", TW_CAMPAIGN_POWER);
+    }
     for (int i = 0; i < n && st == TW_OK; i++) {
         char key[3 * TW_FAMILY_WORDS];
         bool has;
@@ -87,7 +96,7 @@ tw_status tw_campaign_measure(const tw_family *f, tw_store *s, const char *name,
     }
     k.configs = left;
     const tw_family_listener l = {keep, is_interrupted, &k};
-    if (st == TW_OK && count && !f->recorded) st = f->calls->measure(f->self, problem, left, count, p, &l, diag);
+    if (st == TW_OK && count && !f->recorded) st = f->calls->measure(f->self, problem, left, count, &own, &l, diag);
     free(left);
     return st;
 }
@@ -104,10 +113,21 @@ typedef struct running {
     char (*texts)[TW_FAMILY_WORDS]; /* Room for the configurations of a job. */
     const char **configs;           /* Configurations of the current job. */
     int n;
+    double referred; /* Seconds of the campaign when the reference was measured last. */
+    double first;    /* The time that it took first. 0: it was not measured yet. */
 } running;
 
 static double now(const running *r) {
     return (double)(tw_now_ns() - r->began) * 1e-9;
+}
+
+/* Sets the problem and the configuration of the reference. False: there is none. */
+static bool find_reference(const tw_family *f, int64_t *problem, char config[TW_FAMILY_WORDS]) {
+    double middle[TW_SELECT_AXES], least[TW_SELECT_AXES] = {0};
+    for (int a = 0; a < TW_SELECT_AXES; a++) middle[a] = 0.5;
+    if (!tw_family_place(f, middle, problem) && !tw_family_place(f, least, problem)) return false;
+    tw_family_config(f, f->macro, f->micro, config, TW_FAMILY_WORDS);
+    return tw_family_divide(f, f->macro, problem).grid > 0;
 }
 
 /* Tells whether a limit or an interruption ends the campaign. */
@@ -126,12 +146,65 @@ static void add_config(running *r, int macro, int micro) {
     r->n++;
 }
 
+/* Takes the time of the reference, and adds the measurement to the store. */
+static tw_status take_reference(void *context, const tw_measured *m, tw_diag *diag) {
+    running *r = context;
+    const tw_family *f = r->f;
+    char problem[TW_FAMILY_WORDS], config[TW_FAMILY_WORDS], phase[64], key[3 * TW_FAMILY_WORDS];
+    int64_t middle[TW_SELECT_AXES] = {0};
+    if (m->status != TW_OK || m->time.n < 1) return TW_OK;
+    find_reference(f, middle, config);
+    tw_family_print(f, middle, problem, sizeof problem);
+    snprintf(phase, sizeof phase, "reference-%lld", (long long)m->began);
+    tw_trials_key(key, sizeof key, r->o->name, phase, problem, config);
+    const double time = tw_family_time(f, &m->time);
+    if (!r->first) r->first = time;
+    r->progress.references++;
+    r->progress.drift = fmax(r->progress.drift, fmax(time / r->first, r->first / time) - 1);
+    const tw_measurement one = {.key = key,
+                                .environment = f->environment,
+                                .space = f->name,
+                                .problem = problem,
+                                .config = config,
+                                .protocol = f->protocol,
+                                .unit = f->unit,
+                                .message = "",
+                                .samples = m->samples,
+                                .n = (int)m->time.n,
+                                .clock_mhz = tw_power_clock(f->power),
+                                .watts = tw_power_watts(f->power),
+                                .began = m->began};
+    return tw_store_add(r->store, &one, NULL, diag);
+}
+
+static bool reference_interrupted(void *context) {
+    const running *r = context;
+    return r->o->interrupted && r->o->interrupted(r->o->context);
+}
+
+/* Measures the reference if it is time to. One that is refused, or takes no time, is not told. */
+static tw_status refer(running *r, tw_diag *diag) {
+    const tw_measure_protocol p = {.warmups = 1, .samples = 5};
+    const tw_family_listener l = {take_reference, reference_interrupted, r};
+    int64_t problem[TW_SELECT_AXES] = {0};
+    char config[TW_FAMILY_WORDS];
+    if (!(r->o->reference > 0) || r->f->recorded || r->f->energy || now(r) - r->referred < r->o->reference)
+        return TW_OK;
+    if (!find_reference(r->f, problem, config)) return TW_OK;
+    const char *const configs[] = {config};
+    const tw_status st = r->f->calls->measure(r->f->self, problem, configs, 1, &p, &l, diag);
+    r->referred = now(r);
+    return st;
+}
+
 /* Measures the current job's configurations of a problem. */
 static tw_status run_job(running *r, const char *phase, const int64_t *problem, tw_measure_protocol p, tw_diag *diag) {
     const tw_campaign_options *o = r->o;
+    tw_status st = refer(r, diag);
+    if (st != TW_OK) return st;
     if (o->seconds > 0) p.seconds = fmax(o->seconds - now(r), 1e-3);
-    const tw_status st = tw_campaign_measure(r->f, r->store, o->name, phase, problem, r->configs, r->n, &p,
-                                             o->interrupted, o->context, &r->progress, diag);
+    st = tw_campaign_measure(r->f, r->store, o->name, phase, problem, r->configs, r->n, &p, o->interrupted, o->context,
+                             &r->progress, diag);
     r->progress.jobs++;
     r->progress.seconds = now(r);
     if (st == TW_OK && o->progress) o->progress(o->context, &r->progress);
@@ -368,7 +441,7 @@ static tw_status run_phases(running *r, tw_diag *diag) {
 
 tw_status tw_campaign_run(const tw_family *f, tw_store *s, const tw_campaign_options *o, tw_campaign_progress *out,
                           tw_diag *diag) {
-    running r = {.f = f, .store = s, .o = o, .began = tw_now_ns()};
+    running r = {.f = f, .store = s, .o = o, .began = tw_now_ns(), .progress = {.energy = f->energy}};
     int most = 0;
     tw_status st = o->waves ? tw_campaign_check_points(f, diag) : TW_OK;
     if (st != TW_OK) return st;

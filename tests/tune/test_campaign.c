@@ -259,6 +259,97 @@ static void campaigns_share_jobs(void **state) {
     tw_store_close(s);
 }
 
+/* A family whose default takes ever longer, from 100 us on, where it is the reference; and what it was asked for. */
+static struct {
+    int calls;
+    const tw_power *power;
+    char protocol[200];
+} drifting;
+
+static tw_status drift(void *self, const int64_t *problem, const char *const *configs, int n,
+                       const tw_measure_protocol *p, const tw_family_listener *l, tw_diag *diag) {
+    const toy *t = self;
+    char usual_config[80];
+    drifting.power = p->power;
+    tw_family_config(&t->family, t->family.macro, t->family.micro, usual_config, sizeof usual_config);
+    if (n != 1 || p->samples != 5 || strcmp(configs[0], usual_config) != 0)
+        return toy_measure(self, problem, configs, n, p, l, diag);
+    const double time = 100 + drifting.calls;
+    const tw_diag none = {.status = TW_OK};
+    const tw_measured m = {
+        .diag = &none, .time = {.n = 1, .min = time, .median = time}, .samples = &time, .began = ++drifting.calls};
+    return l->result(l->context, &m, diag);
+}
+
+static const tw_family_calls drifting_calls = {drift, toy_baseline, toy_close};
+
+static tw_status count_references(void *context, const tw_measurement *m, tw_diag *diag) {
+    (void)diag;
+    *(int64_t *)context += !strncmp(m->key, "tune|reference-", 15);
+    snprintf(drifting.protocol, sizeof drifting.protocol, "%s", m->protocol);
+    assert_true(m->clock_mhz == 900);
+    return TW_OK;
+}
+
+static bool no_energy(void *context, double *joules) {
+    (void)context;
+    *joules = 0;
+    return true;
+}
+
+static double a_clock(void *context) {
+    (void)context;
+    return 900;
+}
+
+static void drift_is_seen(void **state) {
+    (void)state;
+    const tw_power_source source = {.energy = no_energy, .clock = a_clock};
+    tw_campaign_options o = usual;
+    tw_campaign_progress p;
+    int64_t references = 0;
+    toy t;
+    toy_open(&t);
+    t.family.calls = &drifting_calls;
+    assert_int_equal(tw_power_make(&t.family.power, &source, NULL), TW_OK);
+    tw_store *s = open_store();
+    o.reference = 1e-9;
+    assert_int_equal(tw_campaign_run(&t.family, s, &o, &p, NULL), TW_OK);
+    assert_true(p.references == drifting.calls && p.references == p.jobs);
+    assert_true(fabs(p.drift - (p.references - 1) / 100.0) < 1e-9);
+    assert_int_equal(tw_store_read(s, NULL, count_references, &references, NULL, NULL), TW_OK);
+    assert_int_equal(references, p.references);
+    /* What is no trial does not teach. */
+    tw_trials trials;
+    assert_int_equal(tw_trials_read(&trials, &t.family, s, "tune", NULL), TW_OK);
+    assert_int_equal(trials.screens.n + trials.spread.n + trials.points.n + trials.unknown + trials.wrong, p.measured);
+    tw_trials_free(&trials);
+    tw_store_close(s);
+    tw_power_close(t.family.power);
+}
+
+static void energy_is_asked_for(void **state) {
+    (void)state;
+    const tw_power_source source = {.energy = no_energy, .clock = a_clock};
+    tw_campaign_options o = usual;
+    int64_t references = 0;
+    toy t;
+    toy_open(&t);
+    t.family.calls = &drifting_calls;
+    t.family.energy = true;
+    assert_int_equal(tw_power_make(&t.family.power, &source, NULL), TW_OK);
+    tw_store *s = open_store();
+    o.reference = 1e-9;
+    o.most = 1;
+    assert_int_equal(tw_campaign_run(&t.family, s, &o, NULL, NULL), TW_OK);
+    assert_ptr_equal(drifting.power, t.family.power);
+    assert_int_equal(tw_store_read(s, NULL, count_references, &references, NULL, NULL), TW_OK);
+    assert_int_equal(references, 0);
+    assert_non_null(strstr(drifting.protocol, " energy_seconds=0.3"));
+    tw_store_close(s);
+    tw_power_close(t.family.power);
+}
+
 static void wrong_results_are_kept_as_such(void **state) {
     (void)state;
     toy t;
@@ -640,6 +731,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(slow_choices_are_dropped, setup, teardown),
         cmocka_unit_test_setup_teardown(campaigns_go_on, setup, teardown),
         cmocka_unit_test_setup_teardown(campaigns_share_jobs, setup, teardown),
+        cmocka_unit_test_setup_teardown(drift_is_seen, setup, teardown),
+        cmocka_unit_test_setup_teardown(energy_is_asked_for, setup, teardown),
         cmocka_unit_test_setup_teardown(wrong_results_are_kept_as_such, setup, teardown),
         cmocka_unit_test(keys_name_campaign_and_phase),
         cmocka_unit_test_setup_teardown(trials_are_read_by_phase, setup, teardown),
