@@ -62,7 +62,7 @@ static int run(const cli_verb *verb, int argc, char **argv) {
     cli_tuning t = {0};
     tw_campaign_options o = {.name = "tune",
                              .seed = 1,
-                             .reference = 5,
+                             .reference = -1,
                              .interrupted = cli_tuning_interrupted,
                              .progress = cli_tuning_progress,
                              .context = &o};
@@ -77,15 +77,16 @@ static int run(const cli_verb *verb, int argc, char **argv) {
         {"--campaign", CLI_TEXT, &o.name, "NAME", "measurements of other campaigns are left alone (default tune)"},
         {"--seed", CLI_INT, &seed, "N", "draws problems; processes with the same one share a campaign (default 1)"},
         {"--reference", CLI_REAL, &o.reference, "SECONDS",
-         "how often the default's time is measured, to see drift; 0: never (default 5)"},
+         "how often the default's time is measured, to see drift; 0: never (default 5, of described kernels 0)"},
         {"--json", CLI_FLAG, &json, NULL, "print as JSON"},
     };
     int n, status, place;
     tw_diag d;
     if (!cli_parse(verb, argc, argv, flags, sizeof flags / sizeof *flags, words, 1, 8, &n, &status)) return status;
     if (cli_tuning_effort(effort, plan, &o, &d) != TW_OK) return cli_usage("measure: %s", d.message);
-    if (o.seconds < 0 || o.most < 0 || o.reference < 0) return cli_usage("measure: a budget is not negative");
+    if (o.seconds < 0 || o.most < 0) return cli_usage("measure: a budget is not negative");
     o.seed = (uint64_t)seed;
+    if (o.reference < 0) o.reference = cli_tuning_reference(words[0]);
     if (!divide(&t.device, &place, &status)) return status;
     if (place) o.progress = NULL; /* A terminal has one line of progress. */
     if (cli_tuning_open(&t, words, n, &d) != TW_OK) return cli_fail(&d);

@@ -125,7 +125,7 @@ static int run(const cli_verb *verb, int argc, char **argv) {
                            .artefact = "gemm.select",
                            .interrupted = cli_tuning_interrupted,
                            .progress = show_progress,
-                           .campaign = {.name = "tune", .seed = 1, .reference = 5}}};
+                           .campaign = {.name = "tune", .seed = 1}}};
     int64_t problems = 20, seed = 1000;
     cli_results_command(a.command, sizeof a.command, "tune", argc, argv);
     const cli_flag flags[] = {
@@ -155,6 +155,7 @@ static int run(const cli_verb *verb, int argc, char **argv) {
     if (cli_tuning_effort(effort, plan, &a.session.campaign, &d) != TW_OK) return cli_usage("tune: %s", d.message);
     a.session.problems = (int)problems;
     a.session.seed = (uint64_t)seed;
+    a.session.campaign.reference = cli_tuning_reference(words[0]);
     if (check_files(&a, &d) != TW_OK) return cli_fail(&d);
     if (cli_tuning_open(&a.tuning, words, n, &d) != TW_OK) return cli_fail(&d);
     tw_store *store = NULL;

@@ -137,6 +137,10 @@ static bool is_description(const char *word) {
     return n > 5 && !strcmp(word + n - 5, ".json");
 }
 
+double cli_tuning_reference(const char *word) {
+    return is_description(word) ? 0 : 5;
+}
+
 static bool fits_space(void *context, const tw_measurement *m) {
     return !strcmp(m->space, context);
 }

@@ -28,6 +28,10 @@ typedef struct cli_tuning {
 /* Opens the family of words such as "gemm type=bf16". The caller closes t->family. */
 tw_status cli_tuning_open(cli_tuning *t, const char *const *words, int n, tw_diag *diag);
 
+/* Returns the usual seconds between references of a campaign: 5, and 0 where a described command measures, since its
+   author decides what it runs. */
+double cli_tuning_reference(const char *word);
+
 /* Sets the campaign's options of an effort, "quick" or "full", and of a plan, "spread" or "waves". Returns TW_ERR_USAGE
    if either is another word. */
 tw_status cli_tuning_effort(const char *effort, const char *plan, tw_campaign_options *o, tw_diag *diag);

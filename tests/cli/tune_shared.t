@@ -1,5 +1,5 @@
 # One process measures a campaign: so many measurements there are.
-$ echo 'OPENBLAS_NUM_THREADS=1 exec tilewright measure gemm type=bf16 -t 1 --plan waves --effort full --range m=16:24 --range n=256:272 --range k=256:320 "$@"' >m
+$ echo 'OPENBLAS_NUM_THREADS=1 exec tilewright measure gemm type=bf16 -t 1 --plan waves --reference 0 --range m=16:24 --range n=256:272 --range k=256:320 "$@"' >m
 > sh m --store one.db --json >one; json one cut; tilewright export one.db >a
   false
 # A process for each device of a list: together they measure as much as the store has then, and no key is there twice.
