@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/diag.h"
+#include "base/hash.h"
 #include "tune/cover.h"
 #include "tune/trials.h"
 
@@ -27,10 +28,42 @@ typedef struct keeping {
     tw_campaign_progress *progress;
 } keeping;
 
+/* Computes a name of the family on its device, 16 hexadecimal digits. */
+static void name_family(const tw_family *f, char out[17]) {
+    uint64_t sum[2];
+    tw_hash h = tw_hash_begin();
+    tw_hash_add(&h, f->environment, strlen(f->environment) + 1);
+    tw_hash_add(&h, f->name, strlen(f->name));
+    tw_hash_end(&h, sum);
+    snprintf(out, 17, "%016llx", (unsigned long long)sum[0]);
+}
+
+enum { KEY = 3 * TW_FAMILY_WORDS };
+
+/* Writes the key of a configuration's measurement, and tells whether the store has it. If another device or family of
+   the store has this key, the key ends with the family's name. */
+static tw_status find_key(const keeping *k, const char *config, char key[KEY], bool *has, tw_diag *diag) {
+    const tw_family *f = k->f;
+    tw_store_found found;
+    tw_trials_key(key, KEY, k->name, k->phase, k->problem, config);
+    tw_status st = tw_store_find(k->store, key, f->environment, f->name, &found, diag);
+    if (st == TW_OK && found == TW_STORE_OTHER) {
+        char name[17];
+        const size_t length = strlen(key);
+        name_family(f, name);
+        snprintf(key + length, KEY - length, "|%s", name);
+        st = tw_store_find(k->store, key, f->environment, f->name, &found, diag);
+    }
+    *has = found == TW_STORE_SAME;
+    return st;
+}
+
 static tw_status keep(void *context, const tw_measured *m, tw_diag *diag) {
     keeping *k = context;
-    char key[3 * TW_FAMILY_WORDS];
-    tw_trials_key(key, sizeof key, k->name, k->phase, k->problem, k->configs[m->candidate]);
+    char key[KEY];
+    bool has;
+    const tw_status st = find_key(k, k->configs[m->candidate], key, &has, diag);
+    if (st != TW_OK) return st;
     const tw_measurement one = {.key = key,
                                 .environment = k->f->environment,
                                 .space = k->f->name,
@@ -84,10 +117,9 @@ tw_status tw_campaign_measure(const tw_family *f, tw_store *s, const char *name,
         snprintf(k.protocol + length, sizeof k.protocol - (size_t)length, " energy_seconds=%g", TW_CAMPAIGN_POWER);
     }
     for (int i = 0; i < n && st == TW_OK; i++) {
-        char key[3 * TW_FAMILY_WORDS];
+        char key[KEY];
         bool has;
-        tw_trials_key(key, sizeof key, name, phase, k.problem, configs[i]);
-        st = tw_store_has(s, key, &has, diag);
+        st = find_key(&k, configs[i], key, &has, diag);
         if (st != TW_OK) break;
         if (has)
             progress->had++;
@@ -236,7 +268,8 @@ static tw_status run_claimed(running *r, const jobs *j, int64_t i, bool *busy, t
     *busy = false;
     if (!j->set(r, j->context, i, problem)) return TW_OK;
     tw_family_print(r->f, problem, words, sizeof words);
-    tw_trials_key(name, sizeof name, r->o->name, j->phase, words, r->n ? r->configs[0] : "");
+    name_family(r->f, name);
+    tw_trials_key(name + 16, sizeof name - 16, r->o->name, j->phase, words, r->n ? r->configs[0] : "");
     tw_status st = tw_store_claim(r->store, name, &mine, diag);
     *busy = !mine;
     if (st != TW_OK || !mine) return st;

@@ -21,7 +21,7 @@ struct tw_store {
     char *path;
     bool reads;
     int claims; /* The file, opened to lock bytes of. -1: not yet. */
-    sqlite3_stmt *intern, *find, *add, *has;
+    sqlite3_stmt *intern, *find, *add, *has, *same;
 };
 
 /* Texts that many measurements share are stored once. */
@@ -114,6 +114,11 @@ static tw_status open_store(tw_store *s, tw_diag *diag) {
         st = execute(s, "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL", "open it", diag);
     if (st == TW_OK) st = prepare(s, &s->find, "SELECT id FROM text WHERE value=?1", diag);
     if (st == TW_OK) st = prepare(s, &s->has, "SELECT 1 FROM measurement WHERE key=?1", diag);
+    if (st == TW_OK)
+        st = prepare(s, &s->same,
+                     "SELECT (SELECT value FROM text WHERE id=environment)=?2 AND"
+                     " (SELECT value FROM text WHERE id=space)=?3 FROM measurement WHERE key=?1",
+                     diag);
     if (st != TW_OK || s->reads) return st;
     st = prepare(s, &s->intern, "INSERT OR IGNORE INTO text(value) VALUES(?1)", diag);
     if (st != TW_OK) return st;
@@ -147,6 +152,7 @@ void tw_store_close(tw_store *s) {
     sqlite3_finalize(s->find);
     sqlite3_finalize(s->add);
     sqlite3_finalize(s->has);
+    sqlite3_finalize(s->same);
     sqlite3_close(s->db);
     if (s->claims >= 0) close(s->claims);
     free(s->path);
@@ -271,6 +277,18 @@ tw_status tw_store_has(tw_store *s, const char *key, bool *has, tw_diag *diag) {
     *has = code == SQLITE_ROW;
     const tw_status st = code == SQLITE_ROW || code == SQLITE_DONE ? TW_OK : failed(s, "read it", diag);
     sqlite3_reset(s->has);
+    return st;
+}
+
+tw_status tw_store_find(tw_store *s, const char *key, const char *environment, const char *space, tw_store_found *found,
+                        tw_diag *diag) {
+    sqlite3_bind_text(s->same, 1, key, -1, SQLITE_STATIC);
+    sqlite3_bind_text(s->same, 2, environment, -1, SQLITE_STATIC);
+    sqlite3_bind_text(s->same, 3, space, -1, SQLITE_STATIC);
+    const int code = sqlite3_step(s->same);
+    *found = code != SQLITE_ROW ? TW_STORE_NONE : sqlite3_column_int(s->same, 0) ? TW_STORE_SAME : TW_STORE_OTHER;
+    const tw_status st = code == SQLITE_ROW || code == SQLITE_DONE ? TW_OK : failed(s, "read it", diag);
+    sqlite3_reset(s->same);
     return st;
 }
 

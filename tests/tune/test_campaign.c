@@ -350,6 +350,32 @@ static void energy_is_asked_for(void **state) {
     tw_power_close(t.family.power);
 }
 
+/* Two devices share a store: each has all of its campaign there, and none the other's. */
+static void devices_share_a_store(void **state) {
+    (void)state;
+    static const char *const environments[] = {"{\"device\": \"toy\"}", "{\"device\": \"doll\"}"};
+    tw_store *s = open_store();
+    int64_t measured = 0;
+    for (int i = 0; i < 4; i++) {
+        tw_campaign_progress p;
+        toy t;
+        toy_open(&t);
+        t.family.environment = environments[i % 2];
+        assert_int_equal(tw_campaign_run(&t.family, s, &usual, &p, NULL), TW_OK);
+        if (!i) measured = p.measured;
+        assert_int_equal(p.measured, i < 2 ? measured : 0);
+        assert_true(p.had >= (i < 2 ? 0 : measured));
+        tw_trials trials;
+        assert_int_equal(tw_trials_read(&trials, &t.family, s, "tune", NULL), TW_OK);
+        assert_int_equal(trials.screens.n + trials.spread.n + trials.points.n, measured);
+        tw_trials_free(&trials);
+        t.family.name = "other";
+        if (i == 3) assert_int_equal(tw_campaign_run(&t.family, s, &usual, &p, NULL), TW_OK);
+        if (i == 3) assert_int_equal(p.measured, measured);
+    }
+    tw_store_close(s);
+}
+
 static void wrong_results_are_kept_as_such(void **state) {
     (void)state;
     toy t;
@@ -732,6 +758,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(campaigns_go_on, setup, teardown),
         cmocka_unit_test_setup_teardown(campaigns_share_jobs, setup, teardown),
         cmocka_unit_test_setup_teardown(drift_is_seen, setup, teardown),
+        cmocka_unit_test_setup_teardown(devices_share_a_store, setup, teardown),
         cmocka_unit_test_setup_teardown(energy_is_asked_for, setup, teardown),
         cmocka_unit_test_setup_teardown(wrong_results_are_kept_as_such, setup, teardown),
         cmocka_unit_test(keys_name_campaign_and_phase),
