@@ -18,7 +18,9 @@ doctor.c kernels/vendor/cublaslt.h
 doctor.c tune/gpu_bandwidth.h
 eval.c tune/rivals.h
 eval.c tune/strategies.h
+export.c tune/interchange.h
 export.c tune/lines.h
+import.c tune/interchange.h
 import.c tune/lines.h
 kernel.c ir/text.h
 kernel.c kernels/gemm/space.h

@@ -1,12 +1,68 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The verb `measure` runs a campaign. */
+/* The verb `measure` runs a campaign, on each of several devices a process of its own. */
+#define _POSIX_C_SOURCE 200809L
+#include "base/diag.h"
 #include "cli/tuning.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { DEVICES = 64 };
+
+/* Waits for processes. Returns the highest exit status. */
+static int wait_for(const pid_t *children, int n) {
+    int worst = CLI_OK;
+    for (int i = 0; i < n; i++) {
+        int status = 0;
+        while (waitpid(children[i], &status, 0) < 0 && errno == EINTR) {
+        }
+        const int code = WIFEXITED(status) ? WEXITSTATUS(status) : CLI_FAILED;
+        worst = code > worst ? code : worst;
+    }
+    return worst;
+}
+
+/* Starts a process for each device of a list "cuda:0,cuda:1". In those, returns true with the device in *device and its
+   place in *place; in the calling process false, when all have ended, with the exit status. Nothing has opened a device
+   yet. */
+static bool divide(const char **device, int *place, int *status) {
+    pid_t children[DEVICES];
+    int n = 0;
+    char *list = *device && strchr(*device, ',') ? strdup(*device) : NULL, *rest = list;
+    *place = 0;
+    if (!list) return true;
+    cli_interrupted(); /* An interruption ends the processes, and then this one. */
+    fflush(NULL);
+    for (char *one = strtok_r(list, ",", &rest); one && n < DEVICES; one = strtok_r(NULL, ",", &rest)) {
+        const pid_t child = fork();
+        if (!child) {
+            *device = one; /* The list stays for the process's life. */
+            *place = n;
+            return true;
+        }
+        if (child < 0) {
+            tw_diag d;
+            tw_fail(&d, TW_ERR_IO, "cannot start a process: %s", strerror(errno));
+            cli_fail(&d);
+            break;
+        }
+        children[n++] = child;
+    }
+    *status = wait_for(children, n);
+    free(list);
+    return false;
+}
 
 static int run(const cli_verb *verb, int argc, char **argv) {
     const char *words[8], *effort = "quick", *plan = "spread";
     cli_tuning t = {0};
     tw_campaign_options o = {.name = "tune",
                              .seed = 1,
+                             .reference = -1,
                              .interrupted = cli_tuning_interrupted,
                              .progress = cli_tuning_progress,
                              .context = &o};
@@ -19,15 +75,20 @@ static int run(const cli_verb *verb, int argc, char **argv) {
         {"--effort", CLI_TEXT, &effort, "quick|full", "how dense the plan is (default quick)"},
         {"--plan", CLI_TEXT, &plan, "spread|waves", "even problems, or points of the model by waves (default spread)"},
         {"--campaign", CLI_TEXT, &o.name, "NAME", "measurements of other campaigns are left alone (default tune)"},
-        {"--seed", CLI_INT, &seed, "N", "order of the plan; give each of several processes its own (default 1)"},
+        {"--seed", CLI_INT, &seed, "N", "draws problems; processes with the same one share a campaign (default 1)"},
+        {"--reference", CLI_REAL, &o.reference, "SECONDS",
+         "how often the default's time is measured, to see drift; 0: never (default 5, of described kernels 0)"},
         {"--json", CLI_FLAG, &json, NULL, "print as JSON"},
     };
-    int n, status;
+    int n, status, place;
     tw_diag d;
     if (!cli_parse(verb, argc, argv, flags, sizeof flags / sizeof *flags, words, 1, 8, &n, &status)) return status;
     if (cli_tuning_effort(effort, plan, &o, &d) != TW_OK) return cli_usage("measure: %s", d.message);
     if (o.seconds < 0 || o.most < 0) return cli_usage("measure: a budget is not negative");
     o.seed = (uint64_t)seed;
+    if (o.reference < 0) o.reference = cli_tuning_reference(words[0]);
+    if (!divide(&t.device, &place, &status)) return status;
+    if (place) o.progress = NULL; /* A terminal has one line of progress. */
     if (cli_tuning_open(&t, words, n, &d) != TW_OK) return cli_fail(&d);
     tw_store *s = NULL;
     tw_campaign_progress p = {0};
@@ -41,6 +102,7 @@ static int run(const cli_verb *verb, int argc, char **argv) {
     return st == TW_OK ? CLI_OK : cli_fail(&d);
 }
 
-const cli_verb cli_measure = {"measure", "gemm [type=T]|FILE.json",
-                              "measure problems that models learn from",
-                              "tilewright measure gemm type=bf16 --budget 60 --store tuned.db", run};
+const cli_verb cli_measure = {"measure", "gemm [type=T]|FILE.json", "measure problems that models learn from",
+                              "tilewright measure gemm type=bf16 --budget 60 --store tuned.db\n"
+                              "  tilewright measure gemm type=bf16 --device cuda:0,cuda:1 --store tuned.db",
+                              run};

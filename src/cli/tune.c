@@ -143,6 +143,9 @@ static int run(const cli_verb *verb, int argc, char **argv) {
     int n, status;
     tw_diag d;
     if (!cli_parse(verb, argc, argv, flags, sizeof flags / sizeof *flags, words, 0, 8, &n, &status)) return status;
+    if (a.tuning.minimise && strcmp(a.tuning.minimise, "time") != 0)
+        return cli_usage("tune: --minimise: \"%s\" is not time; measure, train and eval minimise energy, too",
+                         a.tuning.minimise);
     if (a.model && n) return cli_usage("tune: --model takes no other object");
     if (a.model) return cli_tune_model(a.model, a.tuning.store, (int)a.tuning.threads, a.json);
     if (!n) return cli_usage("tune: what is to be tuned: gemm, strips, or --model MODEL");
@@ -152,6 +155,7 @@ static int run(const cli_verb *verb, int argc, char **argv) {
     if (cli_tuning_effort(effort, plan, &a.session.campaign, &d) != TW_OK) return cli_usage("tune: %s", d.message);
     a.session.problems = (int)problems;
     a.session.seed = (uint64_t)seed;
+    a.session.campaign.reference = cli_tuning_reference(words[0]);
     if (check_files(&a, &d) != TW_OK) return cli_fail(&d);
     if (cli_tuning_open(&a.tuning, words, n, &d) != TW_OK) return cli_fail(&d);
     tw_store *store = NULL;

@@ -4,6 +4,7 @@
 #include "cli/results.h"
 
 #include "base/diag.h"
+#include "base/file.h"
 #include "device/name.h"
 #include "tune/foreign.h"
 #include "tune/gemm_cpu.h"
@@ -136,6 +137,10 @@ static bool is_description(const char *word) {
     return n > 5 && !strcmp(word + n - 5, ".json");
 }
 
+double cli_tuning_reference(const char *word) {
+    return is_description(word) ? 0 : 5;
+}
+
 static bool fits_space(void *context, const tw_measurement *m) {
     return !strcmp(m->space, context);
 }
@@ -167,7 +172,6 @@ static tw_status open_foreign(cli_tuning *t, const char *const *words, int n, tw
 static tw_status open_family(cli_tuning *t, const char *const *words, int n, tw_diag *diag) {
     const char *device = t->device ? t->device : "cpu";
     int number;
-    if (!t->store) t->store = "tuned.db";
     if (is_description(words[0])) return open_foreign(t, words, n, diag);
     const bool strips = !strcmp(words[0], "strips");
     if (!strips && strcmp(words[0], "gemm") != 0)
@@ -181,6 +185,38 @@ static tw_status open_family(cli_tuning *t, const char *const *words, int n, tw_
     if (tw_device_gpu_number(device, &number)) return open_gpu(t, words, n, number, diag);
     if (!strcmp(device, "recorded")) return open_recorded(t, words, n, diag);
     return tw_fail(diag, TW_ERR_USAGE, "--device: \"%s\" is not cpu, cuda, cuda:N or recorded", device);
+}
+
+/* ---- energy */
+
+/* Compares the unit of a measurement with the family's, and ends the reading where it is another. */
+static tw_status check_unit(void *context, const tw_measurement *m, tw_diag *diag) {
+    const tw_family *f = context;
+    if (!strcmp(m->unit, f->unit)) return TW_OK;
+    return tw_fail(diag, TW_ERR_USAGE, "it has measurements of %s in %s: %s needs a store of its own", f->name, m->unit,
+                   f->energy ? "energy" : "time");
+}
+
+/* Refuses a store with measurements of the same family in another unit: their keys would be the same. */
+static tw_status check_store(const cli_tuning *t, tw_diag *diag) {
+    tw_store *s;
+    if (!tw_file_exists(t->store) || tw_store_open(&s, t->store, true, NULL) != TW_OK) return TW_OK;
+    const tw_store_filter filter = {.space = t->family.name};
+    tw_family f = t->family;
+    const tw_status st = tw_store_read(s, &filter, check_unit, &f, NULL, diag);
+    tw_store_close(s);
+    if (st != TW_OK && !diag->path[0]) snprintf(diag->path, sizeof diag->path, "%s", t->store);
+    return st;
+}
+
+/* Makes energy what is minimised. */
+static tw_status choose_energy(cli_tuning *t, tw_diag *diag) {
+    t->family.unit = "uJ";
+    t->family.energy = true;
+    if (t->family.power || t->family.recorded) return TW_OK;
+    return tw_fail(diag, TW_ERR_UNSUPPORTED,
+                   "--minimise: %s has no counter of energy that may be read here (NVML of a GPU, RAPL of a processor)",
+                   t->family.device ? t->family.device : t->family.name);
 }
 
 /* Sets the usual values of an axis to a range such as "m=16:512". */
@@ -202,8 +238,14 @@ static tw_status set_range(tw_family *f, const char *text, tw_diag *diag) {
 }
 
 tw_status cli_tuning_open(cli_tuning *t, const char *const *words, int n, tw_diag *diag) {
+    const bool energy = t->minimise && !strcmp(t->minimise, "energy");
+    if (t->minimise && !energy && strcmp(t->minimise, "time") != 0)
+        return tw_fail(diag, TW_ERR_USAGE, "--minimise: \"%s\" is not time or energy", t->minimise);
+    if (!t->store) t->store = energy ? "energy.db" : "tuned.db";
     tw_status st = open_family(t, words, n, diag);
     if (st != TW_OK) return st;
+    if (energy) st = choose_energy(t, diag);
+    if (st == TW_OK) st = check_store(t, diag);
     for (int i = 0; i < t->ranges.count && st == TW_OK; i++) st = set_range(&t->family, t->ranges.item[i], diag);
     tw_family_admit_least(&t->family);
     if (st != TW_OK) tw_family_close(&t->family);
@@ -238,8 +280,9 @@ void cli_tuning_progress(void *context, const tw_campaign_progress *p) {
     if (!isatty(STDERR_FILENO) || p->seconds <= 0) return;
     const double rate = (double)p->measured / p->seconds, by_jobs = p->seconds / (double)p->jobs * (double)p->planned;
     const double end = o->seconds > 0 && o->seconds < by_jobs ? o->seconds : by_jobs;
-    fprintf(stderr, "\r%lld of %lld problems, %.0f configurations/s, best %.1f GFLOP/s, %.0f s left\033[K",
-            (long long)p->jobs, (long long)p->planned, rate, p->best * 1e-9, end > p->seconds ? end - p->seconds : 0);
+    fprintf(stderr, "\r%lld of %lld problems, %.0f configurations/s, best %.1f GFLOP/%s, %.0f s left\033[K",
+            (long long)p->jobs, (long long)p->planned, rate, p->best * 1e-9, p->energy ? "J" : "s",
+            end > p->seconds ? end - p->seconds : 0);
     fflush(stderr);
 }
 
@@ -262,15 +305,17 @@ int cli_tuning_end(tw_status st, bool interrupted, const tw_diag *diag) {
 void cli_tuning_print_campaign(const tw_family *f, const tw_campaign_progress *p, bool json) {
     if (!json) {
         printf("%s: %lld of %lld problems, %lld configurations measured, %lld were there already, %lld wrong, "
-               "%lld failed, %.1f s%s\n",
+               "%lld failed, %.1f s%s",
                f->name, (long long)p->jobs, (long long)p->planned, (long long)p->measured, (long long)p->had,
                (long long)p->wrong, (long long)p->failed, p->seconds, p->cut ? ", cut short" : "");
+        if (p->references) printf("; reference %d times, drift %.1f %%", p->references, p->drift * 100);
+        printf("\n");
         return;
     }
-    json_t *o =
-        json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:b}", "family", f->name, "problems", (json_int_t)p->jobs,
-                  "planned", (json_int_t)p->planned, "measured", (json_int_t)p->measured, "had", (json_int_t)p->had,
-                  "wrong", (json_int_t)p->wrong, "failed", (json_int_t)p->failed, "seconds", p->seconds, "cut", p->cut);
+    json_t *o = json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:b, s:i, s:f}", "family", f->name, "problems",
+                          (json_int_t)p->jobs, "planned", (json_int_t)p->planned, "measured", (json_int_t)p->measured,
+                          "had", (json_int_t)p->had, "wrong", (json_int_t)p->wrong, "failed", (json_int_t)p->failed,
+                          "seconds", p->seconds, "cut", p->cut, "references", p->references, "drift", p->drift);
     cli_results_print(o, CLI_RESULTS_DIGITS);
 }
 

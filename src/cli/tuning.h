@@ -9,15 +9,17 @@
 
 /* The words and flags of a tuner's verb, and the family that they name. */
 typedef struct cli_tuning {
-    const char *device; /* Value of --device. NULL: cpu. */
-    const char *store;  /* Value of --store. NULL before cli_tuning_open: tuned.db. */
-    int64_t threads;    /* Value of -t. 0: all cores. */
-    cli_list ranges;    /* Values of --range. */
+    const char *device;   /* Value of --device. NULL: cpu. */
+    const char *store;    /* Value of --store. NULL before cli_tuning_open: tuned.db. */
+    int64_t threads;      /* Value of -t. 0: all cores. */
+    cli_list ranges;      /* Values of --range. */
+    const char *minimise; /* Value of --minimise. NULL: time. */
     tw_family family;
 } cli_tuning;
 #define CLI_TUNING_FLAGS(t)                                                                                            \
     {"--device", CLI_TEXT, &(t).device, "cpu|cuda[:N]|recorded",                                                       \
      "what is tuned (default cpu), or what the store has measured"},                                                   \
+        {"--minimise", CLI_TEXT, &(t).minimise, "time|energy", "what is measured and made small (default time)"},      \
         {"--range", CLI_LIST, &(t).ranges, "m=16:512", "usual values of an axis, as often as there are axes"},         \
         {"-t", CLI_INT, &(t).threads, "N", "threads of a processor (default: every core)"}, {                          \
         "--store", CLI_TEXT, &(t).store, "FILE", "where measurements are kept (default tuned.db)"                      \
@@ -25,6 +27,10 @@ typedef struct cli_tuning {
 
 /* Opens the family of words such as "gemm type=bf16". The caller closes t->family. */
 tw_status cli_tuning_open(cli_tuning *t, const char *const *words, int n, tw_diag *diag);
+
+/* Returns the usual seconds between references of a campaign: 5, and 0 where a described command measures, since its
+   author decides what it runs. */
+double cli_tuning_reference(const char *word);
 
 /* Sets the campaign's options of an effort, "quick" or "full", and of a plan, "spread" or "waves". Returns TW_ERR_USAGE
    if either is another word. */

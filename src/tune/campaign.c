@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#define _POSIX_C_SOURCE 200809L
 #include "tune/campaign.h"
 
 #include "base/clock.h"
 #include "base/diag.h"
+#include "base/hash.h"
 #include "tune/cover.h"
 #include "tune/trials.h"
 
@@ -10,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /* ---- measuring */
 
@@ -25,10 +28,42 @@ typedef struct keeping {
     tw_campaign_progress *progress;
 } keeping;
 
+/* Computes a name of the family on its device, 16 hexadecimal digits. */
+static void name_family(const tw_family *f, char out[17]) {
+    uint64_t sum[2];
+    tw_hash h = tw_hash_begin();
+    tw_hash_add(&h, f->environment, strlen(f->environment) + 1);
+    tw_hash_add(&h, f->name, strlen(f->name));
+    tw_hash_end(&h, sum);
+    snprintf(out, 17, "%016llx", (unsigned long long)sum[0]);
+}
+
+enum { KEY = 3 * TW_FAMILY_WORDS };
+
+/* Writes the key of a configuration's measurement, and tells whether the store has it. If another device or family of
+   the store has this key, the key ends with the family's name. */
+static tw_status find_key(const keeping *k, const char *config, char key[KEY], bool *has, tw_diag *diag) {
+    const tw_family *f = k->f;
+    tw_store_found found;
+    tw_trials_key(key, KEY, k->name, k->phase, k->problem, config);
+    tw_status st = tw_store_find(k->store, key, f->environment, f->name, &found, diag);
+    if (st == TW_OK && found == TW_STORE_OTHER) {
+        char name[17];
+        const size_t length = strlen(key);
+        name_family(f, name);
+        snprintf(key + length, KEY - length, "|%s", name);
+        st = tw_store_find(k->store, key, f->environment, f->name, &found, diag);
+    }
+    *has = found == TW_STORE_SAME;
+    return st;
+}
+
 static tw_status keep(void *context, const tw_measured *m, tw_diag *diag) {
     keeping *k = context;
-    char key[3 * TW_FAMILY_WORDS];
-    tw_trials_key(key, sizeof key, k->name, k->phase, k->problem, k->configs[m->candidate]);
+    char key[KEY];
+    bool has;
+    const tw_status st = find_key(k, k->configs[m->candidate], key, &has, diag);
+    if (st != TW_OK) return st;
     const tw_measurement one = {.key = key,
                                 .environment = k->f->environment,
                                 .space = k->f->name,
@@ -40,6 +75,8 @@ static tw_status keep(void *context, const tw_measured *m, tw_diag *diag) {
                                 .message = m->status == TW_OK ? "" : m->diag->message,
                                 .samples = m->samples,
                                 .n = (int)m->time.n,
+                                .clock_mhz = tw_power_clock(k->f->power),
+                                .watts = tw_power_watts(k->f->power),
                                 .began = m->began};
     k->progress->measured++;
     k->progress->wrong += m->status == TW_ERR_MISMATCH;
@@ -71,12 +108,18 @@ tw_status tw_campaign_measure(const tw_family *f, tw_store *s, const char *name,
     tw_status st = TW_OK;
     if (!left) return tw_fail_memory(diag);
     tw_family_print(f, problem, k.problem, sizeof k.problem);
-    snprintf(k.protocol, sizeof k.protocol, "samples=%d warmups=%d %s", p->samples, p->warmups, f->protocol);
+    const int length =
+        snprintf(k.protocol, sizeof k.protocol, "samples=%d warmups=%d %s", p->samples, p->warmups, f->protocol);
+    tw_measure_protocol own = *p;
+    if (f->energy) {
+        own.power = f->power;
+        own.power_seconds = TW_CAMPAIGN_POWER;
+        snprintf(k.protocol + length, sizeof k.protocol - (size_t)length, " energy_seconds=%g", TW_CAMPAIGN_POWER);
+    }
     for (int i = 0; i < n && st == TW_OK; i++) {
-        char key[3 * TW_FAMILY_WORDS];
+        char key[KEY];
         bool has;
-        tw_trials_key(key, sizeof key, name, phase, k.problem, configs[i]);
-        st = tw_store_has(s, key, &has, diag);
+        st = find_key(&k, configs[i], key, &has, diag);
         if (st != TW_OK) break;
         if (has)
             progress->had++;
@@ -85,7 +128,7 @@ tw_status tw_campaign_measure(const tw_family *f, tw_store *s, const char *name,
     }
     k.configs = left;
     const tw_family_listener l = {keep, is_interrupted, &k};
-    if (st == TW_OK && count && !f->recorded) st = f->calls->measure(f->self, problem, left, count, p, &l, diag);
+    if (st == TW_OK && count && !f->recorded) st = f->calls->measure(f->self, problem, left, count, &own, &l, diag);
     free(left);
     return st;
 }
@@ -102,10 +145,21 @@ typedef struct running {
     char (*texts)[TW_FAMILY_WORDS]; /* Room for the configurations of a job. */
     const char **configs;           /* Configurations of the current job. */
     int n;
+    double referred; /* Seconds of the campaign when the reference was measured last. */
+    double first;    /* The time that it took first. 0: it was not measured yet. */
 } running;
 
 static double now(const running *r) {
     return (double)(tw_now_ns() - r->began) * 1e-9;
+}
+
+/* Sets the problem and the configuration of the reference. False: there is none. */
+static bool find_reference(const tw_family *f, int64_t *problem, char config[TW_FAMILY_WORDS]) {
+    double middle[TW_SELECT_AXES], least[TW_SELECT_AXES] = {0};
+    for (int a = 0; a < TW_SELECT_AXES; a++) middle[a] = 0.5;
+    if (!tw_family_place(f, middle, problem) && !tw_family_place(f, least, problem)) return false;
+    tw_family_config(f, f->macro, f->micro, config, TW_FAMILY_WORDS);
+    return tw_family_divide(f, f->macro, problem).grid > 0;
 }
 
 /* Tells whether a limit or an interruption ends the campaign. */
@@ -124,34 +178,152 @@ static void add_config(running *r, int macro, int micro) {
     r->n++;
 }
 
+/* Takes the time of the reference, and adds the measurement to the store. */
+static tw_status take_reference(void *context, const tw_measured *m, tw_diag *diag) {
+    running *r = context;
+    const tw_family *f = r->f;
+    char problem[TW_FAMILY_WORDS], config[TW_FAMILY_WORDS], phase[64], key[3 * TW_FAMILY_WORDS];
+    int64_t middle[TW_SELECT_AXES] = {0};
+    if (m->status != TW_OK || m->time.n < 1) return TW_OK;
+    find_reference(f, middle, config);
+    tw_family_print(f, middle, problem, sizeof problem);
+    snprintf(phase, sizeof phase, "reference-%lld", (long long)m->began);
+    tw_trials_key(key, sizeof key, r->o->name, phase, problem, config);
+    const double time = tw_family_time(f, &m->time);
+    if (!r->first) r->first = time;
+    r->progress.references++;
+    r->progress.drift = fmax(r->progress.drift, fmax(time / r->first, r->first / time) - 1);
+    const tw_measurement one = {.key = key,
+                                .environment = f->environment,
+                                .space = f->name,
+                                .problem = problem,
+                                .config = config,
+                                .protocol = f->protocol,
+                                .unit = f->unit,
+                                .message = "",
+                                .samples = m->samples,
+                                .n = (int)m->time.n,
+                                .clock_mhz = tw_power_clock(f->power),
+                                .watts = tw_power_watts(f->power),
+                                .began = m->began};
+    return tw_store_add(r->store, &one, NULL, diag);
+}
+
+static bool reference_interrupted(void *context) {
+    const running *r = context;
+    return r->o->interrupted && r->o->interrupted(r->o->context);
+}
+
+/* Measures the reference if it is time to. One that is refused, or takes no time, is not told. */
+static tw_status refer(running *r, tw_diag *diag) {
+    const tw_measure_protocol p = {.warmups = 1, .samples = 5};
+    const tw_family_listener l = {take_reference, reference_interrupted, r};
+    int64_t problem[TW_SELECT_AXES] = {0};
+    char config[TW_FAMILY_WORDS];
+    if (!(r->o->reference > 0) || r->f->recorded || r->f->energy || now(r) - r->referred < r->o->reference)
+        return TW_OK;
+    if (!find_reference(r->f, problem, config)) return TW_OK;
+    const char *const configs[] = {config};
+    const tw_status st = r->f->calls->measure(r->f->self, problem, configs, 1, &p, &l, diag);
+    r->referred = now(r);
+    return st;
+}
+
 /* Measures the current job's configurations of a problem. */
 static tw_status run_job(running *r, const char *phase, const int64_t *problem, tw_measure_protocol p, tw_diag *diag) {
     const tw_campaign_options *o = r->o;
+    tw_status st = refer(r, diag);
+    if (st != TW_OK) return st;
     if (o->seconds > 0) p.seconds = fmax(o->seconds - now(r), 1e-3);
-    const tw_status st = tw_campaign_measure(r->f, r->store, o->name, phase, problem, r->configs, r->n, &p,
-                                             o->interrupted, o->context, &r->progress, diag);
+    st = tw_campaign_measure(r->f, r->store, o->name, phase, problem, r->configs, r->n, &p, o->interrupted, o->context,
+                             &r->progress, diag);
     r->progress.jobs++;
     r->progress.seconds = now(r);
     if (st == TW_OK && o->progress) o->progress(o->context, &r->progress);
     return st;
 }
 
+/* Jobs of a phase. Processes that share a store have the same ones. */
+typedef struct jobs {
+    const char *phase;
+    tw_measure_protocol protocol;
+    int64_t n;
+    /* Sets the problem and the configurations of job i. False: it is left out. */
+    bool (*set)(running *r, const void *context, int64_t i, int64_t *problem);
+    const void *context;
+    double until; /* Seconds of the campaign after which no job but the first begins. 0: no limit. */
+} jobs;
+
+static void wait_a_little(void) {
+    const struct timespec t = {.tv_nsec = 20000000};
+    nanosleep(&t, NULL);
+}
+
+/* Runs a job, unless another process is at it, which sets *busy. */
+static tw_status run_claimed(running *r, const jobs *j, int64_t i, bool *busy, tw_diag *diag) {
+    int64_t problem[TW_SELECT_AXES] = {0};
+    char words[TW_FAMILY_WORDS], name[3 * TW_FAMILY_WORDS];
+    bool mine;
+    r->n = 0;
+    *busy = false;
+    if (!j->set(r, j->context, i, problem)) return TW_OK;
+    tw_family_print(r->f, problem, words, sizeof words);
+    name_family(r->f, name);
+    tw_trials_key(name + 16, sizeof name - 16, r->o->name, j->phase, words, r->n ? r->configs[0] : "");
+    tw_status st = tw_store_claim(r->store, name, &mine, diag);
+    *busy = !mine;
+    if (st != TW_OK || !mine) return st;
+    st = run_job(r, j->phase, problem, j->protocol, diag);
+    tw_store_release(r->store, name);
+    return st;
+}
+
+/* Runs jobs in order. Those that other processes are at come last: when they are free, they are done, or the other
+   process ended and left them. So all jobs are done when a process goes on to the next phase. */
+static tw_status run_jobs(running *r, const jobs *j, tw_diag *diag) {
+    int64_t *others = malloc(((size_t)j->n + 1) * sizeof *others), n = 0;
+    tw_status st = others ? TW_OK : tw_fail_memory(diag);
+    bool busy;
+    for (int64_t i = 0; i < j->n && st == TW_OK && !is_over(r); i++) {
+        if (i && j->until > 0 && now(r) > j->until) break;
+        st = run_claimed(r, j, i, &busy, diag);
+        if (st == TW_OK && busy) others[n++] = i;
+    }
+    for (int64_t k = 0; k < n && st == TW_OK; k++) do {
+            if (is_over(r)) break;
+            st = run_claimed(r, j, others[k], &busy, diag);
+            if (busy) wait_a_little();
+        } while (st == TW_OK && busy);
+    free(others);
+    return st;
+}
+
+/* Sets the configurations of a screened problem. */
+static bool set_screen(running *r, const void *context, int64_t i, int64_t *problem) {
+    const int64_t *all = context;
+    memcpy(problem, all + i * TW_SELECT_AXES, TW_SELECT_AXES * sizeof *all);
+    for (int m = 0; m < r->f->n_macros; m++)
+        for (int k = 0; k < r->f->macros[m].n_micros && tw_family_divide(r->f, m, problem).grid; k++)
+            if (!k || r->o->thorough) add_config(r, m, k);
+    return true;
+}
+
 static tw_status screen(running *r, tw_diag *diag) {
     /* A single sample of a shared device may be delayed. */
     const tw_measure_protocol once = {.samples = r->f->shared ? 2 : 1, .turns = r->f->shared};
     tw_random random = tw_random_seed(r->o->seed);
-    tw_status st = TW_OK;
+    int64_t(*list)[TW_SELECT_AXES] = calloc((size_t)r->o->screens + 1, sizeof *list);
+    if (!list) return tw_fail_memory(diag);
+    for (int i = 0; i < r->o->screens; i++) tw_family_draw(r->f, &random, list[i]);
     r->progress.planned = r->o->screens;
-    for (int i = 0; i < r->o->screens && st == TW_OK && !is_over(r); i++) {
-        int64_t problem[TW_SELECT_AXES] = {0};
-        if (i && r->o->cover && r->o->seconds > 0 && now(r) > TW_CAMPAIGN_SCREEN * r->o->seconds) break;
-        tw_family_draw(r->f, &random, problem);
-        r->n = 0;
-        for (int m = 0; m < r->f->n_macros; m++)
-            for (int j = 0; j < r->f->macros[m].n_micros && tw_family_divide(r->f, m, problem).grid; j++)
-                if (!j || r->o->thorough) add_config(r, m, j);
-        st = run_job(r, TW_TRIALS_SCREENS, problem, once, diag);
-    }
+    const jobs j = {.phase = TW_TRIALS_SCREENS,
+                    .protocol = once,
+                    .n = r->o->screens,
+                    .set = set_screen,
+                    .context = list,
+                    .until = r->o->cover ? TW_CAMPAIGN_SCREEN * r->o->seconds : 0};
+    const tw_status st = run_jobs(r, &j, diag);
+    free(list);
     return st;
 }
 
@@ -189,21 +361,33 @@ static int list_spread(const running *r, int64_t (*list)[TW_SELECT_AXES]) {
     return n;
 }
 
+/* Problems of the spread, and the choices that are measured at each. */
+typedef struct spreading {
+    int64_t (*list)[TW_SELECT_AXES];
+    const tw_choice *choices;
+    int n;
+} spreading;
+
+static bool set_spread(running *r, const void *context, int64_t i, int64_t *problem) {
+    const spreading *s = context;
+    memcpy(problem, s->list[i], sizeof *s->list);
+    for (int k = 0; k < s->n; k++)
+        if (tw_family_divide(r->f, s->choices[k].macro, problem).grid)
+            add_config(r, s->choices[k].macro, s->choices[k].micro);
+    return true;
+}
+
 static tw_status spread_over(running *r, const tw_choice *choices, int n, tw_diag *diag) {
-    const tw_measure_protocol p = {.warmups = 1, .samples = r->o->samples, .turns = r->f->shared || r->f->drifts};
-    int64_t(*list)[TW_SELECT_AXES] = calloc((size_t)r->o->spread + 1, sizeof *list);
-    if (!list) return tw_fail_memory(diag);
-    const int problems = list_spread(r, list);
-    r->progress.planned = r->progress.jobs + problems;
-    tw_status st = TW_OK;
-    for (int i = 0; i < problems && st == TW_OK && !is_over(r); i++) {
-        r->n = 0;
-        for (int k = 0; k < n; k++)
-            if (tw_family_divide(r->f, choices[k].macro, list[i]).grid)
-                add_config(r, choices[k].macro, choices[k].micro);
-        st = run_job(r, TW_TRIALS_SPREAD, list[i], p, diag);
-    }
-    free(list);
+    spreading s = {calloc((size_t)r->o->spread + 1, sizeof *s.list), choices, n};
+    if (!s.list) return tw_fail_memory(diag);
+    const jobs j = {.phase = TW_TRIALS_SPREAD,
+                    .protocol = {.warmups = 1, .samples = r->o->samples, .turns = r->f->shared || r->f->drifts},
+                    .n = list_spread(r, s.list),
+                    .set = set_spread,
+                    .context = &s};
+    r->progress.planned = r->progress.jobs + j.n;
+    const tw_status st = run_jobs(r, &j, diag);
+    free(s.list);
     return st;
 }
 
@@ -242,31 +426,42 @@ static tw_status spread(running *r, tw_diag *diag) {
     return st;
 }
 
-/* Runs the jobs that are corners, or with `corners` false the others. */
-static tw_status run_jobs(running *r, const tw_campaign_job *jobs, int64_t n, bool corners, tw_diag *diag) {
-    const tw_measure_protocol p = {.warmups = 1, .samples = r->o->samples};
-    tw_status st = TW_OK;
-    for (int64_t i = 0; i < n && st == TW_OK && !is_over(r); i++) {
-        const tw_campaign_job *job = &jobs[i];
-        if (job->corner != corners) continue;
-        r->n = 0;
-        for (int j = 0; j < r->f->macros[job->macro].n_micros; j++)
-            if (corners || r->likes[job->macro * TW_ARTEFACT_MICROS + j]) add_config(r, job->macro, j);
-        st = run_job(r, TW_TRIALS_POINTS, job->problem, p, diag);
-    }
-    return st;
+/* Jobs of tw_campaign_plan: those that are corners, or with `corners` false the others. */
+typedef struct pointing {
+    const tw_campaign_job *jobs;
+    bool corners;
+} pointing;
+
+static bool set_point(running *r, const void *context, int64_t i, int64_t *problem) {
+    const pointing *p = context;
+    const tw_campaign_job *job = &p->jobs[i];
+    if (job->corner != p->corners) return false;
+    memcpy(problem, job->problem, sizeof job->problem);
+    for (int k = 0; k < r->f->macros[job->macro].n_micros; k++)
+        if (p->corners || r->likes[job->macro * TW_ARTEFACT_MICROS + k]) add_config(r, job->macro, k);
+    return true;
+}
+
+static tw_status run_plan(running *r, const tw_campaign_job *plan, int64_t n, bool corners, tw_diag *diag) {
+    const pointing p = {plan, corners};
+    const jobs j = {.phase = TW_TRIALS_POINTS,
+                    .protocol = {.warmups = 1, .samples = r->o->samples},
+                    .n = n,
+                    .set = set_point,
+                    .context = &p};
+    return run_jobs(r, &j, diag);
 }
 
 static tw_status run_points(running *r, tw_diag *diag) {
-    tw_campaign_job *jobs = NULL;
+    tw_campaign_job *plan = NULL;
     int64_t n = 0;
     tw_status st = tw_campaign_learn(r->f, r->store, r->o, r->keep, r->likes, diag);
-    if (st == TW_OK) st = tw_campaign_plan(r->f, r->o, r->keep, &jobs, &n, diag);
+    if (st == TW_OK) st = tw_campaign_plan(r->f, r->o, r->keep, &plan, &n, diag);
     r->progress.planned += n;
-    if (st == TW_OK) st = run_jobs(r, jobs, n, true, diag);
+    if (st == TW_OK) st = run_plan(r, plan, n, true, diag);
     if (st == TW_OK && !r->progress.cut) st = tw_campaign_learn(r->f, r->store, r->o, r->keep, r->likes, diag);
-    if (st == TW_OK && !r->progress.cut) st = run_jobs(r, jobs, n, false, diag);
-    free(jobs);
+    if (st == TW_OK && !r->progress.cut) st = run_plan(r, plan, n, false, diag);
+    free(plan);
     return st;
 }
 
@@ -279,7 +474,7 @@ static tw_status run_phases(running *r, tw_diag *diag) {
 
 tw_status tw_campaign_run(const tw_family *f, tw_store *s, const tw_campaign_options *o, tw_campaign_progress *out,
                           tw_diag *diag) {
-    running r = {.f = f, .store = s, .o = o, .began = tw_now_ns()};
+    running r = {.f = f, .store = s, .o = o, .began = tw_now_ns(), .progress = {.energy = f->energy}};
     int most = 0;
     tw_status st = o->waves ? tw_campaign_check_points(f, diag) : TW_OK;
     if (st != TW_OK) return st;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Campaigns measure problems of a family in configurations, within a budget, and add the measurements to a store. A
    campaign may be interrupted and run again at any time, and several processes may work on it at once: measurements
-   that the store has are not repeated. */
+   that the store has are not repeated, and a process leaves a job to the one that claimed it (tune/store.h). */
 #ifndef TW_TUNE_CAMPAIGN_H
 #define TW_TUNE_CAMPAIGN_H
 
@@ -15,8 +15,13 @@ typedef struct tw_campaign_progress {
     /* Configurations that this run measured with a wrong result, and those that failed to run. */
     int64_t wrong, failed;
     double seconds; /* Seconds since the run began. */
-    double best;    /* The highest rate of this run in operations a second. */
-    bool cut;       /* True: a limit or an interruption ended the run before all jobs were done. */
+    double best;    /* The highest rate of this run in operations a second, or a joule. */
+    bool energy;    /* True: samples are of energy. */
+    /* The reference (tw_campaign_options.reference): how often it was measured, and the largest ratio of its time to
+       the first one's or the other way round, less 1. */
+    int references;
+    double drift;
+    bool cut; /* True: a limit or an interruption ended the run before all jobs were done. */
 } tw_campaign_progress;
 
 typedef struct tw_campaign_options {
@@ -29,12 +34,16 @@ typedef struct tw_campaign_options {
     int cover;   /* Number of configurations of the second phase. 0: there is no such phase. */
     int spread;  /* Number of problems of the second phase. */
     int waves,
-        parts;     /* Number of first waves with points, and of grids in each of them. 0 waves: there are no points. */
-    int far;       /* Number of grids in later waves, each half as large again as the one before. */
-    int rounds;    /* Number of values of L, at least 1. */
-    int micros;    /* Number of micro choices that are measured at points, the best ones at corners. 0: all. */
-    int samples;   /* Number of samples of a configuration, at least 1. One more is thrown away before them. */
-    uint64_t seed; /* Seed of the order of jobs. Processes with different seeds rarely meet at a job. */
+        parts;   /* Number of first waves with points, and of grids in each of them. 0 waves: there are no points. */
+    int far;     /* Number of grids in later waves, each half as large again as the one before. */
+    int rounds;  /* Number of values of L, at least 1. */
+    int micros;  /* Number of micro choices that are measured at points, the best ones at corners. 0: all. */
+    int samples; /* Number of samples of a configuration, at least 1. One more is thrown away before them. */
+    /* Seconds after which the reference is measured again, between jobs: the family's default in the middle of the
+       usual problems, whose time should stay the same. 0: it is not measured. A recorded family, and one whose
+       energy is measured, have none. */
+    double reference;
+    uint64_t seed; /* Seed of the jobs. Processes with the same seed share them; those with others have other jobs. */
     bool (*interrupted)(void *context); /* Returns true to end the run. May be NULL. */
     void (*progress)(void *context, const tw_campaign_progress *progress); /* Called after each job. May be NULL. */
     void *context;                                                         /* Passed to both functions. */
@@ -42,6 +51,9 @@ typedef struct tw_campaign_options {
 
 /* The share of `seconds` after which screening ends if the spread phase follows it. */
 #define TW_CAMPAIGN_SCREEN 0.4
+
+/* Seconds in which the power of a sample of energy is measured: several ticks of a GPU's counter. */
+#define TW_CAMPAIGN_POWER 0.3
 
 /* Runs a campaign in up to four phases. Returns TW_OK also if a limit or an interruption ended the run. `out` may be
    NULL. TW_ERR_USAGE: corners and points are asked of a family that has none.

@@ -219,7 +219,8 @@ static void conclude(const evaluating *e, const bool *final, tw_evaluation *r) {
 }
 
 static tw_status evaluate_one(evaluating *e, const int64_t *problem, tw_diag *diag) {
-    const tw_measure_protocol first = {.samples = 1}, close = {.samples = CLOSE_SAMPLES, .turns = e->f->shared || e->f->drifts},
+    const tw_measure_protocol first = {.samples = 1},
+                              close = {.samples = CLOSE_SAMPLES, .turns = e->f->shared || e->f->drifts},
                               final = {.warmups = 1, .samples = FINAL_SAMPLES, .turns = true};
     tw_evaluation r = {.n = 0};
     memcpy(r.problem, problem, sizeof r.problem);

@@ -10,7 +10,9 @@
 #include <string.h>
 
 void tw_family_close(tw_family *f) {
-    if (f) f->calls->close(f->self);
+    if (!f) return;
+    tw_power_close(f->power);
+    f->calls->close(f->self);
 }
 
 double tw_family_work(const tw_family *f, const int64_t *problem) {

@@ -6,6 +6,7 @@
 #define TW_TUNE_FAMILY_H
 
 #include "base/random.h"
+#include "device/power.h"
 #include "select/artefact.h"
 #include "tune/measure.h"
 #include "tune/wave.h"
@@ -64,6 +65,10 @@ struct tw_family {
     bool shared;
     /* True: the device's clock drifts, so that samples are taken in turn where several count. */
     bool drifts;
+    /* What the device draws. Belongs to the family. NULL: unknown. */
+    tw_power *power;
+    /* True: what is minimised is energy. The unit is "uJ", and the meter is not NULL unless the family is recorded. */
+    bool energy;
     bool recorded; /* True: the device is not here, and only the store's measurements are available. */
     const tw_family_calls *calls;
     void *self; /* Passed to `work` and to the calls. */

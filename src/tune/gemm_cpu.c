@@ -242,7 +242,10 @@ tw_status tw_gemm_cpu_open(tw_family *out, const tw_gemm_cpu_options *o, tw_diag
     *out = family_of(g, &calls);
     tw_status st = tw_cpu_rig_make(&g->rig, o->weights, o->threads, diag);
     if (st == TW_OK) st = describe_rig(g, out, diag);
-    if (st != TW_OK) close_family(g);
+    if (st != TW_OK)
+        close_family(g);
+    else if (tw_power_open_cpu(&out->power, NULL) != TW_OK)
+        out->power = NULL;
     return st;
 }
 

@@ -315,7 +315,10 @@ tw_status tw_gemm_gpu_open(tw_family *out, const tw_gemm_gpu_options *o, tw_diag
     }
     if (st == TW_OK) st = tw_gemm_kernels_make(&g->kernels, g->cuda, diag);
     if (st == TW_OK) st = describe_gpu(g, out, diag);
-    if (st != TW_OK) close_family(g);
+    if (st != TW_OK)
+        close_family(g);
+    else if (tw_power_open_gpu(&out->power, tw_cuda_describe(g->cuda)->bus, NULL) != TW_OK)
+        out->power = NULL;
     return st;
 }
 

@@ -45,9 +45,9 @@ json_t *tw_lines_words(const char *words) {
     return o;
 }
 
-static json_t *numbers(const double *x, int n, double scale) {
+static json_t *numbers(const double *x, int n) {
     json_t *a = json_array();
-    for (int i = 0; i < n; i++) json_array_append_new(a, json_real(x[i] * scale));
+    for (int i = 0; i < n; i++) json_array_append_new(a, json_real(x[i]));
     return a;
 }
 
@@ -58,19 +58,24 @@ static void print_time(int64_t ns, char text[64]) {
     if (gmtime_r(&seconds, &utc)) strftime(text, 64, "%Y-%m-%dT%H:%M:%SZ", &utc);
 }
 
-tw_status tw_lines_write(tw_buf *out, const tw_measurement *m, tw_diag *diag) {
+json_t *tw_lines_object(const tw_measurement *m) {
     char began[64];
     print_time(m->began, began);
     json_t *environment = json_loads(m->environment, 0, NULL);
     if (!environment) environment = json_string(m->environment);
     json_t *o = json_pack("{s:o, s:s, s:s, s:o, s:s, s:s, s:s, s:o, s:s, s:I}", "environment", environment, "space",
                           m->space, "problem", m->problem, "config", tw_lines_words(m->config), "protocol", m->protocol,
-                          "unit", m->unit, "status", statuses[m->status], "samples", numbers(m->samples, m->n, 1),
-                          "began", began, "began_ns", (json_int_t)m->began);
+                          "unit", m->unit, "status", statuses[m->status], "samples", numbers(m->samples, m->n), "began",
+                          began, "began_ns", (json_int_t)m->began);
     if (o && *m->message) json_object_set_new(o, "message", json_string(m->message));
     if (o && m->clock_mhz > 0) json_object_set_new(o, "clock_mhz", json_real(m->clock_mhz));
     if (o && m->watts > 0) json_object_set_new(o, "watts", json_real(m->watts));
     if (o && m->key) json_object_set_new(o, "key", json_string(m->key));
+    return o;
+}
+
+tw_status tw_lines_write(tw_buf *out, const tw_measurement *m, tw_diag *diag) {
+    json_t *o = tw_lines_object(m);
     char *text = o ? json_dumps(o, JSON_REAL_PRECISION(17)) : NULL;
     const bool good = text && tw_buf_str(out, text) && tw_buf_str(out, "\n");
     free(text);
@@ -78,31 +83,11 @@ tw_status tw_lines_write(tw_buf *out, const tw_measurement *m, tw_diag *diag) {
     return good ? TW_OK : tw_fail_memory(diag);
 }
 
-json_t *tw_t4_result(const tw_measurement *m) {
-    const bool us = !strcmp(m->unit, "us"), right = m->status == TW_OK;
-    const double scale = us ? 1e-3 : 1;
-    char began[64];
-    double sum = 0;
-    for (int i = 0; i < m->n; i++) sum += m->samples[i] * scale;
-    print_time(m->began, began);
-    json_t *measured = json_array();
-    if (right)
-        json_array_append_new(
-            measured, json_pack("{s:s, s:f, s:s}", "name", "time", "value", sum / m->n, "unit", us ? "ms" : m->unit));
-    return json_pack("{s:s, s:o, s:{s:f, s:o, s:f, s:f, s:f}, s:s, s:f, s:o, s:[s]}", "timestamp", began,
-                     "configuration", tw_lines_words(m->config), "times", "compilation_time", 0.0, "runtimes",
-                     numbers(m->samples, m->n, scale), "framework", 0.0, "search_algorithm", 0.0, "validation", 0.0,
-                     "invalidity",
-                     right                          ? "correct"
-                     : m->status == TW_ERR_MISMATCH ? "correctness"
-                                                    : "runtime",
-                     "correctness", right ? 1.0 : 0.0, "measurements", measured, "objectives", "time");
-}
-
 /* ---- reading */
 
-/* Makes words of a JSON object of numbers and strings. NULL: the object has other values, or memory ran out. */
-static char *object_words(json_t *o) {
+/* Makes words of a JSON object of numbers and strings. NULL: the object has other values, or memory ran out, which sets
+ *failed. */
+static char *object_words(json_t *o, bool *failed) {
     const char *name;
     json_t *v;
     tw_buf b = {0};
@@ -117,6 +102,7 @@ static char *object_words(json_t *o) {
         }
     good = good && tw_buf_add(&b, "", 1);
     if (good) return b.data;
+    *failed |= b.failed;
     tw_buf_free(&b);
     return NULL;
 }
@@ -137,7 +123,7 @@ static bool take_samples(tw_line *l) {
     const size_t n = json_array_size(all);
     if (!json_is_array(all) || n > TW_STORE_SAMPLES) return false;
     l->samples = malloc((n + 1) * sizeof *l->samples);
-    if (!l->samples) return false;
+    if (!l->samples) return !(l->failed = true);
     for (size_t i = 0; i < n; i++) {
         const json_t *v = json_array_get(all, i);
         if (!json_is_number(v)) return false;
@@ -163,7 +149,8 @@ static const char *take_fields(tw_line *l) {
     int64_t began;
     l->environment = json_is_string(environment) ? strdup(json_string_value(environment))
                                                  : json_dumps(environment, JSON_SORT_KEYS | JSON_REAL_PRECISION(17));
-    l->config = object_words(json_object_get(o, "config"));
+    l->failed = environment && !l->environment;
+    l->config = object_words(json_object_get(o, "config"), &l->failed);
     if (!(m->environment = l->environment)) return "environment";
     if (!(m->config = l->config)) return "config";
     if (!(m->space = text_of(o, "space"))) return "space";
@@ -182,15 +169,13 @@ static const char *take_fields(tw_line *l) {
     return json_object_get(o, "key") && !m->key ? "key" : tw_store_wrong(m);
 }
 
-tw_status tw_lines_read(tw_line *out, const char *text, size_t size, const char *path, int number, tw_diag *diag) {
-    json_error_t e;
-    *out = (tw_line){.json = json_loadb(text, size, JSON_REJECT_DUPLICATES, &e)};
-    if (!out->json) return tw_fail_line(diag, TW_ERR_FORMAT, path, number, e.column, "%s", e.text);
-    const char *wrong = json_is_object(out->json) ? take_fields(out) : "object";
-    if (wrong) {
+tw_status tw_lines_take(tw_line *out, json_t *object, const char **wrong) {
+    *out = (tw_line){.json = object};
+    *wrong = json_is_object(object) ? take_fields(out) : "object";
+    if (*wrong) {
+        const bool failed = out->failed;
         tw_lines_free(out);
-        return tw_fail_line(diag, TW_ERR_FORMAT, path, number, 1, "no measurement: \"%s\" is missing or out of range",
-                            wrong);
+        return failed ? TW_ERR_MEMORY : TW_ERR_FORMAT;
     }
     if (out->m.key) return TW_OK;
     uint64_t sum[2];
@@ -198,6 +183,19 @@ tw_status tw_lines_read(tw_line *out, const char *text, size_t size, const char 
     snprintf(out->key, sizeof out->key, "%016llx%016llx", (unsigned long long)sum[0], (unsigned long long)sum[1]);
     out->m.key = out->key;
     return TW_OK;
+}
+
+tw_status tw_lines_read(tw_line *out, const char *text, size_t size, const char *path, int number, tw_diag *diag) {
+    json_error_t e;
+    json_t *object = json_loadb(text, size, JSON_REJECT_DUPLICATES, &e);
+    const char *wrong;
+    *out = (tw_line){0};
+    if (!object) return tw_fail_line(diag, TW_ERR_FORMAT, path, number, e.column, "%s", e.text);
+    const tw_status st = tw_lines_take(out, object, &wrong);
+    if (st == TW_ERR_MEMORY) return tw_fail_memory(diag);
+    return st == TW_OK ? TW_OK
+                       : tw_fail_line(diag, TW_ERR_FORMAT, path, number, 1,
+                                      "no measurement: \"%s\" is missing or out of range", wrong);
 }
 
 void tw_lines_free(tw_line *l) {

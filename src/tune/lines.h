@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Measurements as text: a line of JSON each, which holds all of a measurement, and T4, the open format of autotuners'
-   results (its version 1.0.0). */
+/* Measurements as text: a line of JSON each, which holds all of a measurement. */
 #ifndef TW_TUNE_LINES_H
 #define TW_TUNE_LINES_H
 
@@ -13,6 +12,8 @@
    numbers, all others strings. NULL: out of memory. The caller owns it. */
 json_t *tw_lines_words(const char *words);
 
+/* Makes the object of a measurement's line. NULL: out of memory. The caller owns it. */
+json_t *tw_lines_object(const tw_measurement *m);
 /* Appends a measurement as a line of JSON. */
 tw_status tw_lines_write(tw_buf *out, const tw_measurement *m, tw_diag *diag);
 
@@ -22,13 +23,14 @@ typedef struct tw_line {
     json_t *json;
     char *environment, *config;
     double *samples;
+    bool failed;  /* True: memory ran out. */
     char key[33]; /* The key of a measurement that has none: a hash of all its fields, in hexadecimal digits. */
 } tw_line;
+/* Reads the object of a line, which then belongs to *out, or is freed after a failure. TW_ERR_FORMAT: the field *wrong
+   is missing or out of range. TW_ERR_MEMORY: memory ran out. The caller frees *out. */
+tw_status tw_lines_take(tw_line *out, json_t *object, const char **wrong);
 /* Reads a line. `path` and `number` are for messages. TW_ERR_FORMAT: it is no measurement. The caller frees it. */
 tw_status tw_lines_read(tw_line *out, const char *text, size_t size, const char *path, int number, tw_diag *diag);
 void tw_lines_free(tw_line *l);
-
-/* Returns a measurement as a result of T4, whose times are milliseconds. NULL: out of memory. The caller owns it. */
-json_t *tw_t4_result(const tw_measurement *m);
 
 #endif

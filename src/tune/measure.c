@@ -80,13 +80,55 @@ static tw_status begin(measuring *m, int first, int k) {
     return st == TW_OK ? TW_OK : tell(m, first, k, st, 0);
 }
 
+/* Runs a candidate until the counter of energy changes after at least `seconds`. Returns its reading, the time of the
+   change, the sum of the runs' times and their number. */
+static tw_status run_until(measuring *m, int i, double seconds, double *joules, int64_t *at, double *sum, int64_t *runs,
+                           tw_diag *why) {
+    enum { STILL = 5 /* Seconds after which a counter stands still. */ };
+    double before, time;
+    int64_t began, last;
+    tw_power *const p = m->p->power;
+    *sum = 0;
+    *runs = 0;
+    if (!tw_power_energy(p, &before, &began)) return tw_fail(why, TW_ERR_IO, "the counter of energy cannot be read");
+    for (last = began; !interrupted(m); *runs += 1) {
+        const tw_status st = m->calls->sample(m->context, i, &time, why);
+        if (st != TW_OK) return st;
+        *sum += time;
+        if (!tw_power_energy(p, joules, at)) return tw_fail(why, TW_ERR_IO, "the counter of energy cannot be read");
+        const bool changed = *joules != before, late = (double)(*at - began) * 1e-9 >= seconds;
+        if (changed && late) {
+            *runs += 1;
+            return TW_OK;
+        }
+        if (changed) last = *at;
+        if ((double)(*at - last) * 1e-9 > STILL + seconds)
+            return tw_fail(why, TW_ERR_UNSUPPORTED, "the counter of energy stands still");
+        before = *joules;
+    }
+    return TW_OK;
+}
+
+/* Takes the energy of a run in microjoules. */
+static tw_status sample_energy(measuring *m, int i, double *uj, tw_diag *why) {
+    double from, to = 0, sum;
+    int64_t began, ended = 0, runs;
+    tw_status st = run_until(m, i, 0, &from, &began, &sum, &runs, why);
+    if (st == TW_OK && !m->interrupted) st = run_until(m, i, m->p->power_seconds, &to, &ended, &sum, &runs, why);
+    if (st != TW_OK || m->interrupted) return st;
+    *uj = (to - from) / ((double)(ended - began) * 1e-9) * (sum / (double)runs);
+    return TW_OK;
+}
+
 static tw_status sample(measuring *m, int first, int k, int round) {
     runner *r = &m->group[k];
     const int kept = round - m->p->warmups;
     double thrown;
     tw_diag why;
     m->report.samples++;
-    tw_status st = m->calls->sample(m->context, first + k, kept < 0 ? &thrown : &r->samples[kept], &why);
+    double *const to = kept < 0 ? &thrown : &r->samples[kept];
+    const bool energy = m->p->power && kept >= 0;
+    tw_status st = energy ? sample_energy(m, first + k, to, &why) : m->calls->sample(m->context, first + k, to, &why);
     if (st == TW_OK) return TW_OK;
     r->why = why;
     return tell(m, first, k, st, 0);

@@ -5,6 +5,7 @@
 #define TW_TUNE_MEASURE_H
 
 #include "base/stats.h"
+#include "device/power.h"
 #include "tilewright/base.h"
 
 /* The result of a candidate. */
@@ -42,11 +43,18 @@ typedef struct tw_measure_calls {
 } tw_measure_calls;
 
 typedef struct tw_measure_protocol {
-    int batch;            /* Candidates per call of `prepare`. 0: all. */
-    int warmups;          /* Samples of a candidate that are discarded. */
-    int samples;          /* Samples of a candidate that count, at least 1. */
-    bool turns;           /* True: candidates of a batch are sampled in turn, so that drift affects all alike. */
-    double seconds;       /* Time after which no candidate, or round of turns, begins. 0: no limit. */
+    int batch;      /* Candidates per call of `prepare`. 0: all. */
+    int warmups;    /* Samples of a candidate that are discarded. */
+    int samples;    /* Samples of a candidate that count, at least 1. */
+    bool turns;     /* True: candidates of a batch are sampled in turn, so that drift affects all alike. */
+    double seconds; /* Time after which no candidate, or round of turns, begins. 0: no limit. */
+    /* NULL: samples are what tw_measure_calls.sample returns. Otherwise a sample is the energy of a run in the
+       microjoules of one that takes a microsecond at a watt: candidates run again and again, from one change of the
+       device's counter to another at least `power_seconds` later, and the power in between times the mean of their
+       times is the sample. What the host does between runs counts as if it drew as much, which makes it too small by
+       the part of the time in which the device waits for the host. */
+    tw_power *power;
+    double power_seconds;
     int64_t most_samples; /* Samples, warm-ups included, after which no candidate or round begins. 0: no limit. */
 } tw_measure_protocol;
 

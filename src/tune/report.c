@@ -372,6 +372,8 @@ static void add_cost(const tw_tune_report *r, tw_page *p) {
     add_pair(p, "configurations that the store had", "%lld", (long long)c->had);
     add_pair(p, "configurations with a wrong result", "%lld", (long long)c->wrong);
     add_pair(p, "configurations that did not run", "%lld", (long long)c->failed);
+    if (c->references)
+        add_pair(p, "drift of the reference", "%.1f %% at most, %d times measured", c->drift * 100, c->references);
     add_pair(p, "samples of the model", "%d", s->trained.quality.n);
     add_pair(p, "form of the model", "%s", s->trained.form);
     add_pair(p, is_spline(s) ? "R² of samples, each predicted without itself" : "R² on its own samples", "%.4f",

@@ -158,6 +158,8 @@ static tw_status measure(running *r, tw_diag *diag) {
         all->wrong += more.wrong;
         all->failed += more.failed;
         all->best = fmax(more.best, before.best);
+        all->references += more.references;
+        all->drift = fmax(more.drift, before.drift);
         all->seconds = seconds_since(r->phase);
         if (more.cut) break;
     }

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#define _POSIX_C_SOURCE 200809L
+#define _GNU_SOURCE /* F_OFD_SETLK */
 #include "tune/store.h"
 
 #include "base/diag.h"
 #include "base/hash.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <sqlite3.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* The application_id of SQLite files that are stores: "TWms" in ASCII. */
 enum { APPLICATION = 0x54576d73, VERSION = 1, WAIT_MS = 60000 /* for another process's transaction */ };
@@ -17,7 +20,8 @@ struct tw_store {
     sqlite3 *db;
     char *path;
     bool reads;
-    sqlite3_stmt *intern, *find, *add, *has;
+    int claims; /* The file, opened to lock bytes of. -1: not yet. */
+    sqlite3_stmt *intern, *find, *add, *has, *same;
 };
 
 /* Texts that many measurements share are stored once. */
@@ -96,7 +100,7 @@ static tw_status prepare(tw_store *s, sqlite3_stmt **q, const char *sql, tw_diag
                : failed(s, "open it", diag);
 }
 
-static tw_status open(tw_store *s, tw_diag *diag) {
+static tw_status open_store(tw_store *s, tw_diag *diag) {
     const int flags = s->reads ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
     if (sqlite3_open_v2(s->path, &s->db, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, NULL) != SQLITE_OK)
         return failed(s, "open it", diag);
@@ -110,6 +114,11 @@ static tw_status open(tw_store *s, tw_diag *diag) {
         st = execute(s, "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL", "open it", diag);
     if (st == TW_OK) st = prepare(s, &s->find, "SELECT id FROM text WHERE value=?1", diag);
     if (st == TW_OK) st = prepare(s, &s->has, "SELECT 1 FROM measurement WHERE key=?1", diag);
+    if (st == TW_OK)
+        st = prepare(s, &s->same,
+                     "SELECT (SELECT value FROM text WHERE id=environment)=?2 AND"
+                     " (SELECT value FROM text WHERE id=space)=?3 FROM measurement WHERE key=?1",
+                     diag);
     if (st != TW_OK || s->reads) return st;
     st = prepare(s, &s->intern, "INSERT OR IGNORE INTO text(value) VALUES(?1)", diag);
     if (st != TW_OK) return st;
@@ -128,7 +137,8 @@ tw_status tw_store_open(tw_store **out, const char *path, bool reads, tw_diag *d
         return tw_fail_memory(diag);
     }
     s->reads = reads;
-    const tw_status st = open(s, diag);
+    s->claims = -1;
+    const tw_status st = open_store(s, diag);
     if (st == TW_OK)
         *out = s;
     else
@@ -142,7 +152,9 @@ void tw_store_close(tw_store *s) {
     sqlite3_finalize(s->find);
     sqlite3_finalize(s->add);
     sqlite3_finalize(s->has);
+    sqlite3_finalize(s->same);
     sqlite3_close(s->db);
+    if (s->claims >= 0) close(s->claims);
     free(s->path);
     free(s);
 }
@@ -266,6 +278,48 @@ tw_status tw_store_has(tw_store *s, const char *key, bool *has, tw_diag *diag) {
     const tw_status st = code == SQLITE_ROW || code == SQLITE_DONE ? TW_OK : failed(s, "read it", diag);
     sqlite3_reset(s->has);
     return st;
+}
+
+tw_status tw_store_find(tw_store *s, const char *key, const char *environment, const char *space, tw_store_found *found,
+                        tw_diag *diag) {
+    sqlite3_bind_text(s->same, 1, key, -1, SQLITE_STATIC);
+    sqlite3_bind_text(s->same, 2, environment, -1, SQLITE_STATIC);
+    sqlite3_bind_text(s->same, 3, space, -1, SQLITE_STATIC);
+    const int code = sqlite3_step(s->same);
+    *found = code != SQLITE_ROW ? TW_STORE_NONE : sqlite3_column_int(s->same, 0) ? TW_STORE_SAME : TW_STORE_OTHER;
+    const tw_status st = code == SQLITE_ROW || code == SQLITE_DONE ? TW_OK : failed(s, "read it", diag);
+    sqlite3_reset(s->same);
+    return st;
+}
+
+/* ---- claims */
+
+/* Locks or unlocks the byte of a job. Such locks belong to the open file and not to the process, so those of SQLite are
+   not concerned; their bytes are far beyond the end of the file. The kernel removes them when the process ends. */
+static int lock(const tw_store *s, const char *job, short type) {
+    uint64_t sum[2];
+    tw_hash h = tw_hash_begin();
+    tw_hash_add(&h, job, strlen(job));
+    tw_hash_end(&h, sum);
+    struct flock l = {.l_type = type, .l_whence = SEEK_SET, .l_start = (off_t)(1ll << 41 | sum[0] >> 24), .l_len = 1};
+    int code;
+    do code = fcntl(s->claims, F_OFD_SETLK, &l);
+    while (code < 0 && errno == EINTR);
+    return code < 0 ? errno : 0;
+}
+
+tw_status tw_store_claim(tw_store *s, const char *job, bool *mine, tw_diag *diag) {
+    *mine = true;
+    if (s->reads) return TW_OK;
+    if (s->claims < 0) s->claims = open(s->path, O_RDWR | O_CLOEXEC);
+    if (s->claims < 0) return tw_fail_at(diag, TW_ERR_IO, s->path, -1, "cannot open: %s", strerror(errno));
+    const int error = lock(s, job, F_WRLCK);
+    *mine = error != EAGAIN && error != EACCES;
+    return TW_OK;
+}
+
+void tw_store_release(tw_store *s, const char *job) {
+    if (s->claims >= 0) lock(s, job, F_UNLCK);
 }
 
 /* ---- reading */

@@ -50,6 +50,23 @@ tw_status tw_store_add(tw_store *s, const tw_measurement *m, bool *added, tw_dia
 /* Returns whether the store has a measurement with this key. */
 tw_status tw_store_has(tw_store *s, const char *key, bool *has, tw_diag *diag);
 
+/* What a store has under a key. */
+typedef enum tw_store_found {
+    TW_STORE_NONE,  /* No measurement. */
+    TW_STORE_SAME,  /* One of this environment and space. */
+    TW_STORE_OTHER, /* One of another environment or space. */
+} tw_store_found;
+/* Looks for a measurement with this key. */
+tw_status tw_store_find(tw_store *s, const char *key, const char *environment, const char *space, tw_store_found *found,
+                        tw_diag *diag);
+
+/* Claims a job for this store handle: until it is released, the handle is closed or the process ends, however that
+   happens, other handles and processes of this machine cannot claim it. *mine becomes false if another one has it. A
+   name is anything. A store that is open to read only claims nothing, and neither does one whose file system has no
+   locks; *mine is true then. */
+tw_status tw_store_claim(tw_store *s, const char *job, bool *mine, tw_diag *diag);
+void tw_store_release(tw_store *s, const char *job);
+
 /* Selects measurements by the text of a field. A field that is NULL selects all. */
 typedef struct tw_store_filter {
     const char *environment;

@@ -27,7 +27,7 @@ $ p=$(head -1 b | json - problem)
 > tilewright export s.db --format t4 >t; echo $?; tilewright export s.db --format t4 --problem "$p" -o t; json t schema_version results.# results.0.invalidity results.0.correctness results.0.times.runtimes.# results.0.configuration.kl results.0.measurements.0.unit results.0.objectives.0
 > tilewright export s.db --format t4 --problem "$(tail -1 b | json - problem)" | json - results.0.invalidity results.0.times.runtimes.# results.0.measurements.#
   0
-  tilewright: T4 has one problem a file: say which with --problem "type=f32 m=64 n=64 k=64"
+  tilewright: the format has one problem a file: say which with --problem 'type=f32 m=64 n=64 k=64'
   2
   1.0.0
   3
@@ -51,7 +51,7 @@ $ tilewright export
   tilewright: export: needs STORE (tilewright export --help)
   [2]
 $ tilewright export s.db --format xml
-  tilewright: export: --format: "xml" is not jsonl or t4
+  tilewright: export: --format: "xml" is not jsonl, t4 or kernel-tuner
   [2]
 # Lines go into another store, once, and come out as they were; a line that is none is named.
 $ tilewright import u.db b; tilewright export u.db | sed 's/, "key.*/}/' | cmp - b && tilewright import u.db b

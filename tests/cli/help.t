@@ -20,7 +20,7 @@ $ tilewright --help
     select    ARTEFACT m=M ...         the configuration that an artefact chooses for a problem
     explain   ARTEFACT m=M ...         why an artefact chooses a configuration
     export    STORE                    the measurements of a store as text
-    import    STORE FILE               add exported measurements to a store
+    import    STORE FILE               add exported measurements, T4 or a cache of Kernel Tuner to a store
   
   "tilewright VERB --help" shows a verb's flags and an example. Version 0.1.0.
 $ tilewright --version

@@ -211,3 +211,14 @@ $ tilewright measure gemm type=q7
   tilewright: t.db: no artefact of a tuner
   tilewright: none.select: cannot open: No such file or directory
   [1]
+# Energy needs a counter, and a store of its own.
+$ tilewright measure gemm --minimise power
+> tilewright measure gemm --minimise energy --store e.db 2>&1 | sed "s/: [^:]* has no/: DEVICE has no/"
+> tilewright tune gemm --minimise energy
+> mkdir -p cap/p; echo package-0 >cap/p/name; echo 5 >cap/p/energy_uj
+> TILEWRIGHT_POWERCAP=cap timeout 60 tilewright measure gemm type=bf16 -t 1 --minimise energy --store t.db
+  tilewright: --minimise: "power" is not time or energy
+  tilewright: --minimise: DEVICE has no counter of energy that may be read here (NVML of a GPU, RAPL of a processor)
+  tilewright: tune: --minimise: "energy" is not time; measure, train and eval minimise energy, too
+  tilewright: t.db: it has measurements of gemm-cpu-bf16 in us: energy needs a store of its own
+  [2]

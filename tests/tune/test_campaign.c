@@ -211,6 +211,171 @@ static void campaigns_go_on(void **state) {
     tw_store_close(s);
 }
 
+/* A second campaign that runs while the first one measures a job: in its place, with the same seed. */
+static struct {
+    toy other;
+    int calls;   /* Jobs that the first campaign measured. */
+    int waiting; /* Times that the second one asked whether it is to end, since its last measurement. */
+    int64_t measured;
+    tw_campaign_progress second;
+} meeting;
+
+static bool has_waited(void *context) {
+    (void)context;
+    if (meeting.other.measured != meeting.measured) meeting.waiting = 0;
+    meeting.measured = meeting.other.measured;
+    return ++meeting.waiting > 20;
+}
+
+static tw_status meet(void *self, const int64_t *problem, const char *const *configs, int n,
+                      const tw_measure_protocol *p, const tw_family_listener *l, tw_diag *diag) {
+    if (++meeting.calls == 3) {
+        tw_campaign_options o = usual;
+        tw_store *s = open_store();
+        toy_open(&meeting.other);
+        o.interrupted = has_waited;
+        assert_int_equal(tw_campaign_run(&meeting.other.family, s, &o, &meeting.second, NULL), TW_OK);
+        tw_store_close(s);
+    }
+    return toy_measure(self, problem, configs, n, p, l, diag);
+}
+
+/* Two campaigns share their jobs: the second does all screens that the first neither did nor is at, and then waits. */
+static void campaigns_share_jobs(void **state) {
+    (void)state;
+    static const tw_family_calls calls = {meet, toy_baseline, toy_close};
+    toy t;
+    toy_open(&t);
+    t.family.calls = &calls;
+    tw_store *s = open_store();
+    tw_campaign_progress p;
+    assert_int_equal(tw_campaign_run(&t.family, s, &usual, &p, NULL), TW_OK);
+    assert_true(!p.cut && meeting.second.cut);
+    assert_int_equal(meeting.second.jobs, usual.screens - 1);
+    assert_true(meeting.second.measured > 0 && meeting.second.had > 0);
+    counting c = {0};
+    assert_int_equal(tw_store_read(s, NULL, count, &c, NULL, NULL), TW_OK);
+    assert_int_equal(c.rows, t.measured + meeting.other.measured);
+    tw_store_close(s);
+}
+
+/* A family whose default takes ever longer, from 100 us on, where it is the reference; and what it was asked for. */
+static struct {
+    int calls;
+    const tw_power *power;
+    char protocol[200];
+} drifting;
+
+static tw_status drift(void *self, const int64_t *problem, const char *const *configs, int n,
+                       const tw_measure_protocol *p, const tw_family_listener *l, tw_diag *diag) {
+    const toy *t = self;
+    char usual_config[80];
+    drifting.power = p->power;
+    tw_family_config(&t->family, t->family.macro, t->family.micro, usual_config, sizeof usual_config);
+    if (n != 1 || p->samples != 5 || strcmp(configs[0], usual_config) != 0)
+        return toy_measure(self, problem, configs, n, p, l, diag);
+    const double time = 100 + drifting.calls;
+    const tw_diag none = {.status = TW_OK};
+    const tw_measured m = {
+        .diag = &none, .time = {.n = 1, .min = time, .median = time}, .samples = &time, .began = ++drifting.calls};
+    return l->result(l->context, &m, diag);
+}
+
+static const tw_family_calls drifting_calls = {drift, toy_baseline, toy_close};
+
+static tw_status count_references(void *context, const tw_measurement *m, tw_diag *diag) {
+    (void)diag;
+    *(int64_t *)context += !strncmp(m->key, "tune|reference-", 15);
+    snprintf(drifting.protocol, sizeof drifting.protocol, "%s", m->protocol);
+    assert_true(m->clock_mhz == 900);
+    return TW_OK;
+}
+
+static bool no_energy(void *context, double *joules) {
+    (void)context;
+    *joules = 0;
+    return true;
+}
+
+static double a_clock(void *context) {
+    (void)context;
+    return 900;
+}
+
+static void drift_is_seen(void **state) {
+    (void)state;
+    const tw_power_source source = {.energy = no_energy, .clock = a_clock};
+    tw_campaign_options o = usual;
+    tw_campaign_progress p;
+    int64_t references = 0;
+    toy t;
+    toy_open(&t);
+    t.family.calls = &drifting_calls;
+    assert_int_equal(tw_power_make(&t.family.power, &source, NULL), TW_OK);
+    tw_store *s = open_store();
+    o.reference = 1e-9;
+    assert_int_equal(tw_campaign_run(&t.family, s, &o, &p, NULL), TW_OK);
+    assert_true(p.references == drifting.calls && p.references == p.jobs);
+    assert_true(fabs(p.drift - (p.references - 1) / 100.0) < 1e-9);
+    assert_int_equal(tw_store_read(s, NULL, count_references, &references, NULL, NULL), TW_OK);
+    assert_int_equal(references, p.references);
+    /* What is no trial does not teach. */
+    tw_trials trials;
+    assert_int_equal(tw_trials_read(&trials, &t.family, s, "tune", NULL), TW_OK);
+    assert_int_equal(trials.screens.n + trials.spread.n + trials.points.n + trials.unknown + trials.wrong, p.measured);
+    tw_trials_free(&trials);
+    tw_store_close(s);
+    tw_power_close(t.family.power);
+}
+
+static void energy_is_asked_for(void **state) {
+    (void)state;
+    const tw_power_source source = {.energy = no_energy, .clock = a_clock};
+    tw_campaign_options o = usual;
+    int64_t references = 0;
+    toy t;
+    toy_open(&t);
+    t.family.calls = &drifting_calls;
+    t.family.energy = true;
+    assert_int_equal(tw_power_make(&t.family.power, &source, NULL), TW_OK);
+    tw_store *s = open_store();
+    o.reference = 1e-9;
+    o.most = 1;
+    assert_int_equal(tw_campaign_run(&t.family, s, &o, NULL, NULL), TW_OK);
+    assert_ptr_equal(drifting.power, t.family.power);
+    assert_int_equal(tw_store_read(s, NULL, count_references, &references, NULL, NULL), TW_OK);
+    assert_int_equal(references, 0);
+    assert_non_null(strstr(drifting.protocol, " energy_seconds=0.3"));
+    tw_store_close(s);
+    tw_power_close(t.family.power);
+}
+
+/* Two devices share a store: each has all of its campaign there, and none the other's. */
+static void devices_share_a_store(void **state) {
+    (void)state;
+    static const char *const environments[] = {"{\"device\": \"toy\"}", "{\"device\": \"doll\"}"};
+    tw_store *s = open_store();
+    int64_t measured = 0;
+    for (int i = 0; i < 4; i++) {
+        tw_campaign_progress p;
+        toy t;
+        toy_open(&t);
+        t.family.environment = environments[i % 2];
+        assert_int_equal(tw_campaign_run(&t.family, s, &usual, &p, NULL), TW_OK);
+        if (!i) measured = p.measured;
+        assert_int_equal(p.measured, i < 2 ? measured : 0);
+        assert_true(p.had >= (i < 2 ? 0 : measured));
+        tw_trials trials;
+        assert_int_equal(tw_trials_read(&trials, &t.family, s, "tune", NULL), TW_OK);
+        assert_int_equal(trials.screens.n + trials.spread.n + trials.points.n, measured);
+        tw_trials_free(&trials);
+        t.family.name = "other";
+        if (i == 3) assert_int_equal(tw_campaign_run(&t.family, s, &usual, &p, NULL), TW_OK);
+        if (i == 3) assert_int_equal(p.measured, measured);
+    }
+    tw_store_close(s);
+}
+
 static void wrong_results_are_kept_as_such(void **state) {
     (void)state;
     toy t;
@@ -591,6 +756,10 @@ int main(void) {
         cmocka_unit_test(plans_cover_all_choices),
         cmocka_unit_test_setup_teardown(slow_choices_are_dropped, setup, teardown),
         cmocka_unit_test_setup_teardown(campaigns_go_on, setup, teardown),
+        cmocka_unit_test_setup_teardown(campaigns_share_jobs, setup, teardown),
+        cmocka_unit_test_setup_teardown(drift_is_seen, setup, teardown),
+        cmocka_unit_test_setup_teardown(devices_share_a_store, setup, teardown),
+        cmocka_unit_test_setup_teardown(energy_is_asked_for, setup, teardown),
         cmocka_unit_test_setup_teardown(wrong_results_are_kept_as_such, setup, teardown),
         cmocka_unit_test(keys_name_campaign_and_phase),
         cmocka_unit_test_setup_teardown(trials_are_read_by_phase, setup, teardown),

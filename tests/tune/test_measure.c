@@ -7,6 +7,7 @@
 #include "base/diag.h"
 #include "tune/measure.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -248,8 +249,89 @@ static void interruptions_leave_nothing_open(void **state) {
     measure(&s, 2, (tw_measure_protocol){.samples = 3}, TW_OK, "[0+2 o0 c0 w0 x0 0+2] ");
 }
 
+/* ---- energy */
+
+/* A device that draws 200 W, in a time that only runs go on in. Its counter is renewed every 50 ms. */
+typedef struct drawing {
+    int64_t ns;
+    int64_t each;  /* Nanoseconds of a run. */
+    int runs;      /* Runs so far. */
+    int end;       /* Runs until an interruption. 0: there is none. */
+    bool still;    /* The counter is not renewed any more. */
+    int broken_at; /* The run after which the counter cannot be read. 0: none. */
+    double seen;   /* The result. -1: there is none. */
+    tw_status status;
+    char why[100];
+} drawing;
+
+static bool drawn(void *context, double *joules) {
+    const drawing *d = context;
+    *joules = d->still ? 0 : 200 * (double)(d->ns / 50000000) * 0.05;
+    return !d->broken_at || d->runs < d->broken_at;
+}
+
+static int64_t drawn_now(void *context) {
+    return ((drawing *)context)->ns;
+}
+
+static tw_status draw(void *context, int i, double *time, tw_diag *diag) {
+    drawing *d = context;
+    (void)i, (void)diag;
+    d->runs++;
+    d->ns += d->each;
+    *time = 30; /* Microseconds of one of the launches that a run consists of. */
+    return TW_OK;
+}
+
+static tw_status drawn_result(void *context, const tw_measured *m, tw_diag *diag) {
+    drawing *d = context;
+    (void)diag;
+    d->seen = m->time.n ? m->time.median : 0;
+    d->status = m->status;
+    snprintf(d->why, sizeof d->why, "%.99s", m->diag->message);
+    return TW_OK;
+}
+
+static bool drawn_end(void *context) {
+    const drawing *d = context;
+    return d->end && d->runs >= d->end;
+}
+
+static void measure_energy(drawing *d, int samples) {
+    static const tw_measure_calls drawing_calls = {.sample = draw, .result = drawn_result, .interrupted = drawn_end};
+    const tw_power_source source = {.energy = drawn, .now = drawn_now, .context = d};
+    tw_measure_protocol p = {.warmups = 1, .samples = samples, .power_seconds = 0.3};
+    assert_int_equal(tw_power_make(&p.power, &source, NULL), TW_OK);
+    d->seen = -1;
+    assert_int_equal(tw_measure(&drawing_calls, d, 1, &p, NULL, NULL), TW_OK);
+    tw_power_close(p.power);
+}
+
+static void energy_is_power_times_time(void **state) {
+    (void)state;
+    drawing d = {.each = 210000};
+    measure_energy(&d, 3);
+    /* 30 us at 200 W. The counter's changes are seen a run too late at most, at both ends. */
+    if (fabs(d.seen / 6000 - 1) > 2 * 0.21 / 300) fail_msg("%g", d.seen);
+    assert_true(d.runs > 3 * 300 / 0.21 && d.runs < 3 * 410 / 0.21);
+    d = (drawing){.each = 40000000};
+    measure_energy(&d, 1);
+    assert_true(fabs(d.seen / 6000 - 1) < 0.15);
+    d = (drawing){.each = 1000000, .end = 200};
+    measure_energy(&d, 1);
+    assert_true(d.seen == -1 && d.runs == 200);
+    d = (drawing){.each = 1000000, .still = true};
+    measure_energy(&d, 1);
+    assert_int_equal(d.status, TW_ERR_UNSUPPORTED);
+    assert_string_equal(d.why, "the counter of energy stands still");
+    d = (drawing){.each = 1000000, .broken_at = 100};
+    measure_energy(&d, 1);
+    assert_int_equal(d.status, TW_ERR_IO);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(energy_is_power_times_time),
         cmocka_unit_test(one_after_another),
         cmocka_unit_test(in_turns),
         cmocka_unit_test(what_is_wrong_is_told),

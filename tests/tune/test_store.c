@@ -466,8 +466,68 @@ static void a_kill_loses_and_doubles_nothing(void **state) {
     assert_true(next > 0);
 }
 
+/* ---- claims */
+
+static bool claims(tw_store *s, const char *job) {
+    bool mine;
+    tw_diag d;
+    if (tw_store_claim(s, job, &mine, &d) != TW_OK) fail_msg("%s", d.message);
+    return mine;
+}
+
+static void a_job_is_claimed_once(void **state) {
+    (void)state;
+    tw_store *a = opened(false), *b = opened(false);
+    assert_true(claims(a, "one") && claims(a, "one") && claims(b, "other"));
+    assert_false(claims(b, "one") || claims(a, "other"));
+    char key[32];
+    double samples[8];
+    const tw_measurement m = made(1, key, samples);
+    assert_int_equal(tw_store_add(b, &m, NULL, NULL), TW_OK); /* Claims hold nobody up. */
+    tw_store_release(a, "one");
+    assert_true(claims(b, "one"));
+    tw_store_close(b);
+    assert_true(claims(a, "one") && claims(a, "other"));
+    tw_store_close(a);
+    tw_store *r = opened(true);
+    assert_true(claims(r, "one"));
+    tw_store_release(r, "one");
+    tw_store_close(r);
+}
+
+static void claims_end_with_the_process(void **state) {
+    (void)state;
+    int ready[2], go[2]; /* The child ends with this process, whose end closes `go`. */
+    char byte;
+    tw_store *s = opened(false);
+    assert_int_equal(pipe(ready) + pipe(go), 0);
+    const pid_t child = fork();
+    if (!child) {
+        bool mine;
+        tw_store *own;
+        if (tw_store_open(&own, path, false, NULL) != TW_OK || tw_store_claim(own, "one", &mine, NULL) != TW_OK)
+            _exit(1);
+        if (write(ready[1], mine ? "y" : "n", 1) != 1) _exit(1);
+        close(go[1]);
+        _exit(read(go[0], &byte, 1) != 0);
+    }
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    assert_int_equal(byte, 'y');
+    assert_false(claims(s, "one"));
+    kill(child, SIGKILL);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    assert_true(claims(s, "one"));
+    tw_store_close(s);
+    for (int i = 0; i < 2; i++) {
+        close(ready[i]);
+        close(go[i]);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_job_is_claimed_once, setup, teardown),
+        cmocka_unit_test_setup_teardown(claims_end_with_the_process, setup, teardown),
         cmocka_unit_test_setup_teardown(what_is_added_is_read, setup, teardown),
         cmocka_unit_test_setup_teardown(configurations_are_listed, setup, teardown),
         cmocka_unit_test_setup_teardown(fields_are_checked, setup, teardown),

@@ -182,6 +182,8 @@ tw_status tw_driver_describe(const tw_driver *d, int index, int *device, tw_cuda
         info->memory_clock_khz = 0;
     if (d->cuDeviceGetAttribute(&info->memory_bus_bits, TW_DRV_MEMORY_BUS_BITS, *device) != 0)
         info->memory_bus_bits = 0;
+    if (!d->cuDeviceGetPCIBusId || d->cuDeviceGetPCIBusId(info->bus, (int)sizeof info->bus, *device) != 0)
+        *info->bus = 0;
     info->memory_bytes = (int64_t)bytes;
     info->l2_bytes = l2;
     info->sm = major * 10 + minor;

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Energy of processors by RAPL: counters of microjoules that the kernel shows as files, one for each socket. They wrap
+   around at a value that is a file, too. */
+#define _POSIX_C_SOURCE 200809L
+#include "base/diag.h"
+#include "device/power.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SOCKETS = 64 };
+
+typedef struct socket_counter {
+    char path[300];
+    double wraps; /* Microjoules after which it begins again. 0: it does not. */
+    double last;  /* Microjoules at the last reading. */
+} socket_counter;
+
+typedef struct rapl {
+    socket_counter sockets[SOCKETS];
+    int n;
+    double joules; /* Joules of all since the meter was opened. */
+} rapl;
+
+static bool read_number(const char *path, double *out) {
+    FILE *f = fopen(path, "re");
+    const bool good = f && fscanf(f, "%lf", out) == 1 && *out >= 0;
+    if (f) fclose(f);
+    return good;
+}
+
+/* Tells whether a zone is a whole socket: parts of it, and the whole machine, would count twice. */
+static bool is_socket(const char *zone) {
+    char path[300], name[32] = "";
+    snprintf(path, sizeof path, "%s/name", zone);
+    FILE *f = fopen(path, "re");
+    const bool good = f && fscanf(f, "%31s", name) == 1 && !strncmp(name, "package-", 8);
+    if (f) fclose(f);
+    return good;
+}
+
+static void add_socket(rapl *r, const char *zone) {
+    socket_counter *s = &r->sockets[r->n];
+    char most[300];
+    if (r->n == SOCKETS || !is_socket(zone)) return;
+    if (snprintf(s->path, sizeof s->path, "%s/energy_uj", zone) >= (int)sizeof s->path) return;
+    snprintf(most, sizeof most, "%s/max_energy_range_uj", zone);
+    if (!read_number(s->path, &s->last)) return;
+    if (!read_number(most, &s->wraps)) s->wraps = 0;
+    r->n++;
+}
+
+static bool read_energy(void *context, double *joules) {
+    rapl *r = context;
+    for (int i = 0; i < r->n; i++) {
+        socket_counter *s = &r->sockets[i];
+        double now;
+        if (!read_number(s->path, &now)) return false;
+        r->joules += (now - s->last + (now < s->last ? s->wraps : 0)) * 1e-6;
+        s->last = now;
+    }
+    *joules = r->joules;
+    return true;
+}
+
+tw_status tw_power_open_cpu(tw_power **out, tw_diag *diag) {
+    const char *own = getenv("TILEWRIGHT_POWERCAP"), *folder = own && *own ? own : "/sys/class/powercap";
+    rapl *r = calloc(1, sizeof *r);
+    *out = NULL;
+    if (!r) return tw_fail_memory(diag);
+    DIR *d = opendir(folder);
+    for (const struct dirent *e; d && (e = readdir(d));) {
+        char zone[280];
+        if (*e->d_name == '.') continue;
+        if (snprintf(zone, sizeof zone, "%s/%s", folder, e->d_name) < (int)sizeof zone) add_socket(r, zone);
+    }
+    if (d) closedir(d);
+    if (!r->n) {
+        free(r);
+        return tw_fail(diag, TW_ERR_UNSUPPORTED, "%s has no counter of a processor's energy that may be read", folder);
+    }
+    const tw_power_source s = {.energy = read_energy, .close = free, .context = r};
+    return tw_power_make(out, &s, diag);
+}
