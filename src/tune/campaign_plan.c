@@ -130,6 +130,12 @@ static bool place(const planning *p, int wave, int part, int64_t most, tw_campai
     return true;
 }
 
+/* Returns the nearest extent of the rounds' axis, above if there is a usual one, that has whole blocks. */
+static int64_t whole(const tw_family *f, const tw_artefact_macro *m, int64_t extent) {
+    const int64_t tile = m->grid[f->loops], up = tw_ceil_div(extent, tile) * tile;
+    return up > f->most[f->loops] ? up - tile : up;
+}
+
 /* Adds the job of a point and an L. The axes beside rows, columns and rounds take the first combination, from `turn`
    on, that has such a problem. */
 static tw_status plan_point(planning *p, int macro, int wave, int part, int64_t most, int64_t rounds, int turn) {
@@ -141,9 +147,7 @@ static tw_status plan_point(planning *p, int macro, int wave, int part, int64_t 
     for (int c = 0; c < n; c++) {
         combine(f, (turn + c) % n, job.problem);
         job.problem[f->loops] = rounds * m->rounds[f->loops];
-        /* Blocks of an axis that rounds divide, too, are whole. */
-        const int64_t tile = f->loops == f->rows || f->loops == f->columns ? m->grid[f->loops] : 1;
-        job.problem[f->loops] = tw_ceil_div(job.problem[f->loops], tile) * tile;
+        if (f->loops == f->rows || f->loops == f->columns) job.problem[f->loops] = whole(f, m, job.problem[f->loops]);
         if (place(p, wave, part, most, &job) && add_job(p, &job, &st)) return TW_OK;
         if (st != TW_OK) return st;
     }
