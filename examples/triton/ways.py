@@ -4,10 +4,12 @@ somebody chooses, or by PyTorch's own kernels."""
 import json
 import math
 import os
+import sys
 import time
 
 import torch
 import triton
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import kernels
 from runner import MOST_EXPERTS, cdiv, meta_of
@@ -207,6 +209,7 @@ class Torch:
 
     def __init__(self, name):
         self.name, self.poison, self.made = name, False, {}
+        self.shares_heads = True
         self.by_groups = getattr(torch.nn.functional, "grouped_mm", None) or getattr(torch, "_grouped_mm", None)
         if not torch.cuda.is_available():
             self.by_groups = None
@@ -219,13 +222,31 @@ class Torch:
             try:
                 return self.by_groups(x, w.transpose(1, 2), offs=ends)
             except (RuntimeError, TypeError) as e:
-                print(f"ways.py: no grouped_mm: {e}"[:200].replace("\n", " "), flush=True)
+                complain(f"no grouped_mm: {e}")
                 self.by_groups = None
         return group_by_group(x, w, ends)
 
     def attention(self, q, k, v):
+        share = q.shape[0] // k.shape[0]
+        if self.shares_heads:
+            try:
+                return attend(q, k, v, share > 1)
+            except RuntimeError as e:
+                complain(f"no attention with shared heads: {e}")
+                self.shares_heads = False
+        return attend(q, *(t.repeat_interleave(share, 0) for t in (k, v)), False)
+
+
+def complain(text):
+    print(f"ways.py: {text}"[:300].replace("\n", " "), file=sys.stderr, flush=True)
+
+
+def attend(q, k, v, shares):
+    """PyTorch's causal attention. On a GPU it must not fall back to kernels that store all weights."""
+    fast = [SDPBackend.FLASH_ATTENTION, SDPBackend.CUDNN_ATTENTION, SDPBackend.EFFICIENT_ATTENTION]
+    with sdpa_kernel(fast if q.is_cuda else [*fast, SDPBackend.MATH]):
         return torch.nn.functional.scaled_dot_product_attention(q[None], k[None], v[None], is_causal=True,
-                                                                enable_gqa=k.shape[0] < q.shape[0])[0]
+                                                                enable_gqa=shares)[0]
 
 
 def group_by_group(x, w, ends):
