@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Full autotuning beside choices: for problems of an evaluation, triton.autotune searches all configurations of a family by
-Triton's own protocol (25 ms to warm up and 100 ms for each), and what it finds is timed beside the evaluation's choice.
+"""Full autotuning beside choices: for problems of an evaluation, triton.autotune searches all configurations of a
+family by Triton's own protocol (25 ms to warm up and 100 ms for each), and what it finds is timed beside the
+evaluation's choice.
 
     autotune.py gemm --eval eval-gemm.jsonl --seconds 60
 
 EVAL is what `tilewright eval ... --json` printed. Writes a row for each problem, from the first to the last ones of the
-evaluation, as many as the seconds are enough for and at least one, and a row "autotuning" for all: the seconds of a search,
-and how much faster its configurations are than the chosen ones, in the mean. Each configuration is checked before it is
-timed; a row with a wrong one has no times."""
+evaluation, as many as the seconds are enough for and at least one, and a row "autotuning" for all: the seconds of a
+search, and how much faster its configurations are than the chosen ones, in the mean. Each configuration is checked
+before it is timed; a row with a wrong one has no times."""
 import argparse
 import json
 import math

@@ -29,9 +29,9 @@ def norm_half(low, high, w, at, eps, HALF: tl.constexpr):
 
 @triton.jit
 def split_heads(x, wq, wk, cosine, sine, q, k, v, tokens, heads, shared, eps, HALF: tl.constexpr, BLOCK: tl.constexpr):
-    """Takes the heads of rows x [batch * tokens, heads + 2 shared, 2 HALF] apart: q [batch, heads, tokens, 2 HALF], k and
-    v [batch, shared, tokens, 2 HALF]. Heads of q and k are normed, times wq and wk, and rotated by the tables cosine and
-    sine [tokens, HALF]. A program computes BLOCK heads of a row."""
+    """Takes the heads of rows x [batch * tokens, heads + 2 shared, 2 HALF] apart: q [batch, heads, tokens, 2 HALF], k
+    and v [batch, shared, tokens, 2 HALF]. Heads of q and k are normed, times wq and wk, and rotated by the tables
+    cosine and sine [tokens, HALF]. A program computes BLOCK heads of a row."""
     row = tl.program_id(0)
     batch, token = row // tokens, row % tokens
     h = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)

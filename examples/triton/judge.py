@@ -11,8 +11,8 @@ CELLS = 1 << 26  # Cells that are compared at once.
 
 
 def wrong_cells(y, expected, rounds, part):
-    """Counts cells that differ by more than `rounds` roundings of the type and `part` of their row's usual size. What is no
-    number is wrong."""
+    """Counts cells that differ by more than `rounds` roundings of the type and `part` of their row's usual size. What
+    is no number is wrong."""
     a, b = y.double(), expected.double()
     unit = torch.finfo(y.dtype).eps / 2
     usual = b.square().mean(-1, keepdim=True).sqrt()

@@ -51,8 +51,8 @@ def most_tiles(rows, experts, BM):
 def grouped(x, w, y, sizes, rows, experts, n, k, MOST: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
             BK: tl.constexpr, GROUP: tl.constexpr):
     """y [rows, n] = the rows of x [rows, k] times w[e]^T, with w[e] [n, k]. The first sizes[0] rows belong to expert 0,
-    and so on. The grid has most_tiles(...) rows of tiles, since the host does not know `sizes`; those beyond the groups'
-    have nothing to do. MOST, a power of two, is at least the number of experts."""
+    and so on. The grid has most_tiles(...) rows of tiles, since the host does not know `sizes`; those beyond the
+    groups' have nothing to do. MOST, a power of two, is at least the number of experts."""
     tiles = rows // BM + min(experts, rows)
     tile, column = place_of(tl.program_id(0), tiles, tl.cdiv(n, BN), GROUP)
     e = tl.arange(0, MOST)
@@ -107,8 +107,8 @@ def attend(acc, high, total, x, k, v, at, first, end, sequence, scale, BN: tl.co
 def attention(q, k, v, o, sequence, share, scale, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr,
               LAST: tl.constexpr):
     """o = softmax(q k^T / sqrt(D), causal) v for each head; q and o are [heads, sequence, D], k and v [heads / share,
-    sequence, D]: so many heads of queries share one of keys and values. `scale` is log2(e) / sqrt(D). With LAST the last
-    queries, which see the most keys, are computed first."""
+    sequence, D]: so many heads of queries share one of keys and values. `scale` is log2(e) / sqrt(D). With LAST the
+    last queries, which see the most keys, are computed first."""
     block = tl.program_id(0)
     if LAST:
         block = tl.num_programs(0) - 1 - block

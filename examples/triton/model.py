@@ -124,9 +124,9 @@ class Model:
         return y
 
     def prefill(self, ids, by, routes=None, watch=None):
-        """Computes prompts ids [batch, tokens]. Returns the last norm of every position [batch * tokens, hidden], and the
-        logits of each prompt's last position. `routes`: a list of the layers' routes, which is filled if it is empty, and
-        followed if not. `watch(i)` is called before layer i."""
+        """Computes prompts ids [batch, tokens]. Returns the last norm of every position [batch * tokens, hidden], and
+        the logits of each prompt's last position. `routes`: a list of the layers' routes, which is filled if it is
+        empty, and followed if not. `watch(i)` is called before layer i."""
         batch, tokens = ids.shape
         x = self.embedding.index_select(0, ids.reshape(-1))
         d, given = None, bool(routes)

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Times a PyTorch prefill of Qwen3-30B-A3B's shape, with random weights, whose products and attention are computed in
-several ways: by Triton kernels in default configurations, as artefacts choose, and under full autotuning, and by PyTorch's
-own kernels. Writes lines of JSON: the environment, then a row for each number of tokens and way.
+several ways: by Triton kernels in default configurations, as artefacts choose, and under full autotuning, and by
+PyTorch's own kernels. Writes lines of JSON: the environment, then a row for each number of tokens and way.
 
     prefill.py --small                                   checks everything on a small model, in seconds
     prefill.py --select select=DIR -o prefill.jsonl      DIR has gemm.select, grouped.select and attention.select
@@ -18,7 +18,6 @@ import json
 import math
 import os
 import statistics
-import subprocess
 import sys
 import time
 
@@ -27,6 +26,7 @@ import torch
 import model as models
 import runner
 import ways
+from tilewright import Error
 from judge import Judge
 
 CUDA = torch.cuda.is_available()
@@ -93,7 +93,8 @@ class Session:
         self.compile_s = 0.0
 
     def compile(self):
-        """Compiles what autotuning tries, by all cores. What others use is among it, or is compiled when it is checked."""
+        """Compiles what autotuning tries, by all cores. What others use is among it, or is compiled when it is
+        checked."""
         if not CUDA:
             return
         runner.Setting.name = self.args.type
@@ -199,8 +200,8 @@ def capture(session, way, ids, pool):
 
 
 def time_graphs(session, some, ids):
-    """Returns for each way the milliseconds of its kernels alone: a prefill as a CUDA graph, by the clock of the device.
-    A way that cannot be captured has none."""
+    """Returns for each way the milliseconds of its kernels alone: a prefill as a CUDA graph, by the clock of the
+    device. A way that cannot be captured has none."""
     graphs, pool, times = {}, torch.cuda.graph_pool_handle(), {w.name: [] for w in some}
     # PyTorch's kernels are last, since they alone might wait for the device.
     for way in sorted(some, key=lambda w: isinstance(w, ways.Torch)):
@@ -248,8 +249,8 @@ class Stopwatch:
 
 
 def time_decisions(session, way, tokens):
-    """Returns the number of decisions of a prefill, and the microseconds that they take together. All layers have the same
-    problems, so all decisions but the first five are of problems that were decided before."""
+    """Returns the number of decisions of a prefill, and the microseconds that they take together. All layers have the
+    same problems, so all decisions but the first five are of problems that were decided before."""
     s, rows = session.shape, session.args.batch * tokens
     mixed = max(1, rows * s.top // s.experts)
     problems = [("gemm", {"m": rows, "n": (s.heads + 2 * s.shared) * s.width, "k": s.hidden}),
@@ -298,8 +299,8 @@ def measure(session, tokens, rows):
 
 
 def affords(session, tokens, began, spent):
-    """Tells whether autotuning is likely to end within its budget and the run's: twice the tokens take some three times as
-    long."""
+    """Tells whether autotuning is likely to end within its budget and the run's: twice the tokens take some three times
+    as long."""
     if not spent:
         return True
     last, seconds = spent[-1]
@@ -350,8 +351,9 @@ def head(session):
     args = session.args
     return {"device": session.environment["device"], "date": datetime.date.today().isoformat(), "commit": args.commit,
             "command": "examples/triton/prefill.py " + " ".join(args.words),
-            "protocol": "ways in turn, medians of prefills by the host's clock after one to warm up; graphs by the device's",
-            "shape": models.dataclasses.asdict(session.shape), "type": args.type, "weights_of_layers": session.model.kept,
+            "protocol": "ways in turn; medians of prefills by the host's clock, after one to warm up; graphs by the "
+                        "device's", "shape": models.dataclasses.asdict(session.shape), "type": args.type,
+            "weights_of_layers": session.model.kept,
             "environment": session.environment, "artefacts": session.artefacts,
             "autotune": {"compile_s": session.compile_s, "samples": 3, "configs": {
                 k: len(ways.configurations(k, session.environment)) for k in ways.KINDS}} if session.tuned else None,
@@ -378,7 +380,8 @@ def parse(words):
     args.words = words
     args.batch = args.batch or (2 if args.small else 4)
     try:
-        args.tokens = [int(t) for t in (args.tokens or ("70,128" if args.small else "512,1024,2048,4096,8192,16384")).split(",")]
+        usual = "70,128" if args.small else "512,1024,2048,4096,8192,16384"
+        args.tokens = [int(t) for t in (args.tokens or usual).split(",")]
         for text in args.select:
             name, mark, folder = text.partition("=")
             if not (name and mark and folder) or name in ("torch", "default", "autotune"):
@@ -402,7 +405,7 @@ def main():
     torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
     try:
         session = Session(args)
-    except (ways.Error, OSError) as e:
+    except (Error, OSError) as e:
         sys.exit(f"prefill.py: {e}")
     session.failed, spent, good = False, [], True
     session.compile()

@@ -3,8 +3,8 @@
 """Checks and times the Triton kernels of kernels.py for `tilewright measure gemm.json` and other verbs. docs/tune.md
 describes the lines that are read and written. The runner needs PyTorch and Triton 3.
 
-    runner.py gemm|grouped|attention [f16|bf16]             answers requests on standard input
-    runner.py gemm|grouped|attention [f16|bf16] --compile   compiles the configurations of a JSON list, for Triton's cache
+    runner.py KERNEL [f16|bf16]             answers requests on standard input; KERNEL is gemm, grouped or attention
+    runner.py KERNEL [f16|bf16] --compile   compiles the configurations of a JSON list, for Triton's cache
 
 A configuration is first checked at the size that is timed: its output, NaN before, is compared with PyTorch's. A sample
 replays a CUDA graph of launches, which lasts about 200 us or longer. The launches use several copies of the tensors in
@@ -81,8 +81,8 @@ def tolerance_of_product(k):
     return 2e-4 * math.sqrt(k), 1e-3 * Setting.coarser()
 
 
-# The families have the same members. `types` tells the types of the tensors that `inputs` makes. `arguments` are those of
-# the kernel, for tensors or, to compile it, for their types.
+# The families have the same members. `types` tells the types of the tensors that `inputs` makes. `arguments` are those
+# of the kernel, for tensors or, to compile it, for their types.
 
 
 class Gemm:

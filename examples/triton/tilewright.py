@@ -4,8 +4,8 @@
     s = Selector("gemm.select")
     s.choose({"m": 4096, "n": 4096, "k": 4096})  # {"BM": 128, "BN": 256, "BK": 64, "warps": 8, "stages": 3}
 
-The library is libtilewright-select.so, which needs nothing but the C library, or libtilewright.so. It is looked for where
-the dynamic linker looks, and in the build folders of the tree; $TILEWRIGHT_SELECT_LIBRARY names another one."""
+The library is libtilewright-select.so, which needs nothing but the C library, or libtilewright.so. It is looked for
+where the dynamic linker looks, and in the build folders of the tree; $TILEWRIGHT_SELECT_LIBRARY names another one."""
 import ctypes
 import os
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ways to compute the products and the attention of a model: by the Triton kernels of kernels.py, in configurations that
-somebody chooses, or by PyTorch's own kernels."""
+"""Ways to compute the products and the attention of a model: by the Triton kernels of kernels.py, in configurations
+that somebody chooses, or by PyTorch's own kernels."""
 import json
 import math
 import os
@@ -13,7 +13,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import kernels
 from runner import MOST_EXPERTS, cdiv, meta_of
-from tilewright import Error, Selector  # noqa: F401
+from tilewright import Selector
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 KINDS = ("gemm", "grouped", "attention")
