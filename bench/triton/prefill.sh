@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # prefill.sh OUT: times a prefill of Qwen3-30B-A3B's shape on this machine's GPU, whose products and attention are computed
 # in several ways (examples/triton/prefill.py). In turn:
-#   1. artefacts of the measurements of bench/data/triton-*-h200.jsonl.xz: OUT/recorded;
+#   1. artefacts of recorded measurements (recorded.sh): OUT/recorded, or the folder $RECORDED, if that has them;
 #   2. all ways on a small model, which are checked in seconds; what is wrong there ends the run;
 #   3. a campaign for each kernel over the problems of such prefills, in bf16: OUT/campaign;
 #   4. the prefill by both folders' artefacts (ways "recorded" and "select"), rows in OUT/prefill-triton.jsonl.
@@ -15,7 +15,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 R=$(cd "$here/../.." && pwd)
 [ $# -ge 1 ] || { echo "prefill.sh: needs a folder for the results" >&2; exit 2; }
 began=$(date +%s)
-mkdir -p "$1/recorded" "$1/campaign"
+mkdir -p "$1/campaign"
 out=$(cd "$1" && pwd)
 shift
 tilewright=${TILEWRIGHT:-$R/build/tilewright}
@@ -28,20 +28,14 @@ export PYTHONDONTWRITEBYTECODE=1
 prefill() { python3 "$R/examples/triton/prefill.py" "$@"; }
 told() { echo "prefill.sh: $(($(date +%s) - began)) s: $1" >&2; }
 
-for kernel in gemm grouped attention; do
-    description=$R/examples/triton/$kernel.json
-    store=$out/recorded/$kernel.db
-    rm -f "$store"*
-    xz -dc "$R/bench/data/triton-$kernel-h200.jsonl.xz" | "$tilewright" import "$store" -
-    "$tilewright" train "$description" --device recorded --store "$store" -o "$out/recorded/$kernel.select"
-    rm -f "$store"*
-done
+recorded=${RECORDED:-$out/recorded}
+[ -e "$recorded/attention.select" ] || TILEWRIGHT=$tilewright "$here/recorded.sh" "$recorded"
 told "artefacts of recorded measurements"
 
-prefill --small --select recorded="$out/recorded" -o "$out/small.jsonl"
+prefill --small --select recorded="$recorded" -o "$out/small.jsonl"
 told "the small model is right in all ways"
 
-set -- --select recorded="$out/recorded" "$@"
+set -- --select recorded="$recorded" "$@"
 if [ "${MEASURE:-60}" -gt 0 ]; then
     for kernel in gemm grouped attention; do
         description=$out/campaign/$kernel.json
