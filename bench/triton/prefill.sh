@@ -54,5 +54,5 @@ fi
 left=$((${BUDGET:-500} - ($(date +%s) - began)))
 status=0
 prefill --budget "$left" --commit "${COMMIT:-}" -o "$out/prefill-triton.jsonl" "$@" || status=$?
-told "$(($(wc -l <"$out/prefill-triton.jsonl") - 1)) rows in $out/prefill-triton.jsonl"
+[ ! -e "$out/prefill-triton.jsonl" ] || told "$(($(wc -l <"$out/prefill-triton.jsonl") - 1)) rows in prefill-triton.jsonl"
 exit $status
