@@ -99,8 +99,11 @@ static int limit(const planning *p, const tw_campaign_job *job, tw_wave_grid *g)
     g->most_rows = f->most[f->rows] / m->grid[f->rows];
     g->most_columns = f->most[f->columns] / m->grid[f->columns];
     g->groups = 1;
-    for (int a = 0; a < f->n_axes; a++)
+    for (int a = 0; a < f->n_axes; a++) {
         if (m->grid[a] && a != f->rows && a != f->columns) g->groups *= tw_ceil_div(job->problem[a], m->grid[a]);
+        /* Points never have so many blocks. */
+        if (g->groups > INT32_MAX) g->groups = INT32_MAX;
+    }
     if (has_heads(f)) g->heads = job->problem[f->columns];
     if (free_side < 0) return -1;
     /* The side that rounds divide has so many blocks as L says, and takes the place of heads. */
@@ -119,7 +122,8 @@ static bool place(const planning *p, int wave, int part, int64_t most, tw_campai
     const int free_side = limit(p, job, &g);
     if (!g.most_rows || !g.most_columns || part >= g.parts) return false;
     /* Grids are far from square where one side is short. */
-    if (g.most_rows * g.most_rows * g.groups < tw_ceil_div(m->slots, times) * p->o->waves) g.longest = INFINITY;
+    const double square = (double)g.most_rows * (double)g.most_rows * (double)g.groups;
+    if (square < (double)(tw_ceil_div(m->slots, times) * p->o->waves)) g.longest = INFINITY;
     if (!tw_wave_point_at(&g, wave, part, &at)) return false;
     if (free_side >= 0) {
         job->problem[free_side] = at.rows * m->grid[free_side];

@@ -195,6 +195,30 @@ static void plans_align_to_groups(void **state) {
     free(p.jobs);
 }
 
+/* Four axes of groups of which the product does not fit into 64 bits have no points. */
+static void plans_refuse_endless_groups(void **state) {
+    (void)state;
+    tw_family f = {.name = "endless",
+                   .axes = {"a", "b", "c", "d", "m", "n"},
+                   .n_axes = 6,
+                   .rows = 4,
+                   .columns = 5,
+                   .loops = 4,
+                   .least = {TW_SELECT_MOST, TW_SELECT_MOST, TW_SELECT_MOST, TW_SELECT_MOST, 1, 1},
+                   .most = {TW_SELECT_MOST, TW_SELECT_MOST, TW_SELECT_MOST, TW_SELECT_MOST, 64, 64},
+                   .step = {1, 1, 1, 1, 1, 1},
+                   .n_macros = 1};
+    const tw_artefact_macro macro = {.grid = {1, 1, 1, 1, 1, 1}, .rounds = {[4] = 1}, .slots = TOY_SLOTS};
+    const tw_campaign_options o = {.waves = 6, .parts = 2, .far = 2, .rounds = 3, .seed = 1};
+    const bool keep = true;
+    tw_campaign_job *jobs;
+    int64_t n;
+    f.macros = &macro;
+    assert_int_equal(tw_campaign_plan(&f, &o, &keep, &jobs, &n, NULL), TW_OK);
+    assert_int_equal(n, 0);
+    free(jobs);
+}
+
 /* Grids are the largest multiples of a number of heads (WaveTune, section 4.2), and rounds are as they are wanted. */
 static void plans_align_to_heads(void **state) {
     (void)state;
@@ -708,6 +732,7 @@ int main(void) {
         cmocka_unit_test(usual_problems_are_drawn),
         cmocka_unit_test(plans_cover_all_choices),
         cmocka_unit_test(plans_align_to_groups),
+        cmocka_unit_test(plans_refuse_endless_groups),
         cmocka_unit_test(plans_align_to_heads),
         cmocka_unit_test(plans_leave_heads_free),
         cmocka_unit_test_setup_teardown(slow_choices_are_dropped, setup, teardown),
