@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# What `make install` installs: the command, the public headers, the library shared and static, and what pkg-config and
-# CMake need to find them. Both libraries export the functions that public headers declare, and nothing else.
+# What `make install` installs: the command, the public headers, the library shared and static, the part of it that decides
+# as a library of its own, and what pkg-config and CMake need to find them. All libraries export functions that public
+# headers declare, and nothing else.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -29,7 +30,7 @@ add_custom_command(
   DEPENDS ${objects}
   VERBATIM COMMAND_EXPAND_LISTS)
 add_custom_target(tilewright_static DEPENDS ${archive})
-add_custom_target(libraries DEPENDS tilewright_shared tilewright_static)
+add_custom_target(libraries DEPENDS tilewright_shared tilewright_static tilewright_select)
 
 # What a program that links the archive must name itself.
 set(TW_LIBS_PRIVATE "")
@@ -46,7 +47,7 @@ configure_package_config_file(cmake/tilewright-config.cmake.in tilewright-config
                               INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/tilewright)
 write_basic_package_version_file(tilewright-config-version.cmake COMPATIBILITY SameMinorVersion)
 
-install(TARGETS tilewright_shared LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS tilewright_shared tilewright_select LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(FILES ${archive} DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY include/tilewright DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(FILES ${CMAKE_BINARY_DIR}/tilewright.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

@@ -4,7 +4,8 @@
 # and evaluates the choices on 60 problems each. For each kernel the folder OUT gets the store as text, the artefact and
 # the evaluation, and select-triton.jsonl has all evaluations. The script needs a python3 with PyTorch and Triton 3.
 # $TILEWRIGHT is the command (default: build/tilewright). $MEASURE and $EVAL are seconds for a kernel (default: 75);
-# compiling counts as measuring. $COMMIT names the build in the results.
+# compiling counts as measuring. $AUTOTUNE are seconds for full autotuning of some of the problems (default: 0, none).
+# $COMMIT names the build in the results.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 R=$(cd "$here/../.." && pwd)
@@ -24,6 +25,11 @@ for kernel; do
         "$tilewright" eval "$description" --store "$store" --artefact "$out/$kernel.select" --problems 60 \
             --budget "${EVAL:-75}" --commit "${COMMIT:-}" --json >"$out/eval-$kernel.jsonl" &&
         grep '"case": "summary"' "$out/eval-$kernel.jsonl" || status=1
+    if [ "${AUTOTUNE:-0}" -gt 0 ] && [ -s "$out/eval-$kernel.jsonl" ]; then
+        python3 "$R/examples/triton/autotune.py" "$kernel" --eval "$out/eval-$kernel.jsonl" --seconds "$AUTOTUNE" \
+            >"$out/autotune-$kernel.jsonl" || status=1
+        tail -1 "$out/autotune-$kernel.jsonl"
+    fi
     # Measurements are kept even if a later step failed.
     [ ! -e "$store" ] || "$tilewright" export "$store" | xz -T0 >"$out/$kernel.jsonl.xz" || status=1
     echo "$kernel: $(($(date +%s) - began)) s"
@@ -42,6 +48,8 @@ for name in names:
         del head["family"]
     head["kernels"].append({"kernel": name, "family": lines[0]["family"], "command": lines[0]["command"]})
     rows += [dict(kernel=name, **row) for row in lines[1:]]
+    path = os.path.join(out, f"autotune-{name}.jsonl")
+    rows += [json.loads(line) for line in open(path)] if os.path.exists(path) else []
 if head:
     with open(os.path.join(out, "select-triton.jsonl"), "w") as f:
         f.writelines(json.dumps(o) + "\n" for o in [head, *rows])

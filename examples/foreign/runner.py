@@ -29,7 +29,7 @@ def time_of(p, c):
     """Returns the microseconds of a configuration. Rounds of a block are fastest with the right number of stages."""
     if "by" in c:
         return 2e-5 * p["m"] * p["n"] * p["k"] / 1000 + 9
-    blocks = math.ceil(p["m"] / c["BM"]) * math.ceil(p["n"] / c["BN"]) * c["SPLIT"]
+    blocks = p.get("groups", 1) * math.ceil(p["m"] / c["BM"]) * math.ceil(p["n"] / c["BN"]) * c["SPLIT"]
     rounds = math.ceil(p["k"] / c["BK"]) / c["SPLIT"]
     best = 2 if rounds < 16 else 3 if rounds < 64 else 4
     a_round = c["BM"] * c["BN"] * c["BK"] * 2e-6 + (c["BM"] + c["BN"]) * c["BK"] * 3e-5 + 0.05

@@ -42,12 +42,18 @@ def gemm(a, b, c, m, n, k, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
     tl.store(pc, acc.to(c.dtype.element_ty), mask=(at[:, None] < m) & (bt[None, :] < n))
 
 
-@triton.jit(do_not_specialize=["tiles", "experts"])
-def grouped(x, w, y, sizes, tiles, experts, n, k, MOST: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
+def most_tiles(rows, experts, BM):
+    """Returns the most rows of tiles that groups with so many rows in all can have: whole ones, and one more each."""
+    return rows // BM + min(experts, rows)
+
+
+@triton.jit(do_not_specialize=["rows", "experts"])
+def grouped(x, w, y, sizes, rows, experts, n, k, MOST: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
             BK: tl.constexpr, GROUP: tl.constexpr):
     """y [rows, n] = the rows of x [rows, k] times w[e]^T, with w[e] [n, k]. The first sizes[0] rows belong to expert 0,
-    and so on. `tiles` is at least the number of rows of tiles of all groups; further ones have nothing to do. MOST, a
-    power of two, is at least the number of experts."""
+    and so on. The grid has most_tiles(...) rows of tiles, since the host does not know `sizes`; those beyond the
+    groups' have nothing to do. MOST, a power of two, is at least the number of experts."""
+    tiles = rows // BM + min(experts, rows)
     tile, column = place_of(tl.program_id(0), tiles, tl.cdiv(n, BN), GROUP)
     e = tl.arange(0, MOST)
     counts = tl.load(sizes + e, mask=e < experts, other=0)
@@ -97,14 +103,18 @@ def attend(acc, high, total, x, k, v, at, first, end, sequence, scale, BN: tl.co
     return acc, high, total
 
 
-@triton.jit(do_not_specialize=["sequence"])
-def attention(q, k, v, o, sequence, scale, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, LAST: tl.constexpr):
-    """o = softmax(q k^T / sqrt(D), causal) v for each head; q, k, v and o are [heads, sequence, D]. `scale` is log2(e)
-    / sqrt(D). With LAST the last queries, which see the most keys, are computed first."""
+@triton.jit(do_not_specialize=["sequence", "share"])
+def attention(q, k, v, o, sequence, share, scale, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr,
+              LAST: tl.constexpr):
+    """o = softmax(q k^T / sqrt(D), causal) v for each head; q and o are [heads, sequence, D], k and v [heads / share,
+    sequence, D]: so many heads of queries share one of keys and values. `scale` is log2(e) / sqrt(D). With LAST the
+    last queries, which see the most keys, are computed first."""
     block = tl.program_id(0)
     if LAST:
         block = tl.num_programs(0) - 1 - block
-    base = tl.program_id(1).to(tl.int64) * sequence * D
+    head = tl.program_id(1)
+    base = head.to(tl.int64) * sequence * D
+    kv = (head // share).to(tl.int64) * sequence * D
     at = block * BM + tl.arange(0, BM)
     d = tl.arange(0, D)
     places = at[:, None] * D + d[None, :]
@@ -114,6 +124,6 @@ def attention(q, k, v, o, sequence, scale, BM: tl.constexpr, BN: tl.constexpr, D
     acc = tl.zeros((BM, D), dtype=tl.float32)
     whole = block * BM // BN * BN
     end = min(block * BM + BM, sequence)
-    acc, high, total = attend(acc, high, total, x, k + base, v + base, at, 0, whole, sequence, scale, BN, D, False)
-    acc, high, total = attend(acc, high, total, x, k + base, v + base, at, whole, end, sequence, scale, BN, D, True)
+    acc, high, total = attend(acc, high, total, x, k + kv, v + kv, at, 0, whole, sequence, scale, BN, D, False)
+    acc, high, total = attend(acc, high, total, x, k + kv, v + kv, at, whole, end, sequence, scale, BN, D, True)
     tl.store(o + base + places, (acc / total[:, None]).to(o.dtype.element_ty), mask=at[:, None] < sequence)

@@ -3,8 +3,8 @@
 """Checks and times the Triton kernels of kernels.py for `tilewright measure gemm.json` and other verbs. docs/tune.md
 describes the lines that are read and written. The runner needs PyTorch and Triton 3.
 
-    runner.py gemm|grouped|attention             answers requests on standard input
-    runner.py gemm|grouped|attention --compile   compiles the configurations of a JSON list, for Triton's cache
+    runner.py KERNEL [f16|bf16]             answers requests on standard input; KERNEL is gemm, grouped or attention
+    runner.py KERNEL [f16|bf16] --compile   compiles the configurations of a JSON list, for Triton's cache
 
 A configuration is first checked at the size that is timed: its output, NaN before, is compared with PyTorch's. A sample
 replays a CUDA graph of launches, which lasts about 200 us or longer. The launches use several copies of the tensors in
@@ -26,7 +26,10 @@ PROCESSES = min(16, os.cpu_count() or 1)
 SAMPLE_US = 200  # The least time of a sample.
 LAUNCHES = 400  # The most launches of a sample.
 HEAD = 128
-MOST_EXPERTS = 64
+MOST_EXPERTS = 128
+MOST_CELLS = 1 << 31  # Kernels count the cells of a tensor in 32 bits.
+CELLS_AT_ONCE = 1 << 27  # Cells that are compared at once.
+TYPES = {"f16": torch.float16, "bf16": torch.bfloat16}
 
 
 def cdiv(a, b):
@@ -39,8 +42,25 @@ def meta_of(c):
     return dict(constants, num_warps=c["warps"], num_stages=c["stages"])
 
 
+class Setting:
+    """The element type of the tensors of this process."""
+
+    name = "f16"
+
+    @classmethod
+    def type(cls):
+        return TYPES[cls.name]
+
+    @classmethod
+    def coarser(cls):
+        """Returns how many times coarser the type rounds than f16."""
+        return 8 if cls.name == "bf16" else 1
+
+
 def empty(shape):
-    return torch.empty(shape, dtype=torch.float16, device="cuda")
+    if math.prod(shape) >= MOST_CELLS:
+        raise NotImplementedError(f"a tensor of {math.prod(shape)} cells")
+    return torch.empty(shape, dtype=Setting.type(), device="cuda")
 
 
 def generator(seed):
@@ -58,11 +78,11 @@ def normal(shape, seed):
 def tolerance_of_product(k):
     """Returns the absolute and the relative tolerance of a product of depth k. Rounding results to f16 changes them by
     2^-11, relatively. The sums in f32 err by much less."""
-    return 2e-4 * math.sqrt(k), 1e-3
+    return 2e-4 * math.sqrt(k), 1e-3 * Setting.coarser()
 
 
-# The families have the same members. `types` are the types of the tensors that `inputs` makes. `arguments` are those of
-# the kernel, for tensors or, to compile it, for their types.
+# The families have the same members. `types` tells the types of the tensors that `inputs` makes. `arguments` are those
+# of the kernel, for tensors or, to compile it, for their types.
 
 
 class Gemm:
@@ -70,7 +90,10 @@ class Gemm:
 
     example = {"m": 4096, "n": 4096, "k": 4096}
     kernel = kernels.gemm
-    types = [torch.float16] * 2
+
+    @staticmethod
+    def types():
+        return [Setting.type()] * 2
 
     def __init__(self, p):
         self.m, self.n, self.k = p["m"], p["n"], p["k"]
@@ -88,7 +111,7 @@ class Gemm:
     def tolerance(self):
         return tolerance_of_product(self.k)
 
-    def arguments(self, tensors, y, c):
+    def arguments(self, tensors, y):
         return (*tensors, y, self.m, self.n, self.k)
 
     def grid(self, c):
@@ -106,13 +129,16 @@ class Grouped:
 
     example = {"rows": 64, "experts": 64, "n": 2048, "k": 2048}
     kernel = kernels.grouped
-    types = [torch.float16, torch.float16, torch.int32]
+
+    @staticmethod
+    def types():
+        return [Setting.type(), Setting.type(), torch.int32]
 
     def __init__(self, p):
         self.experts, self.n, self.k = p["experts"], p["n"], p["k"]
         self.rows = p["rows"] * self.experts
         if self.experts > MOST_EXPERTS:
-            raise ValueError(f"more than {MOST_EXPERTS} experts")
+            raise NotImplementedError(f"more than {MOST_EXPERTS} experts")
 
     def inputs(self):
         # The host draws the groups, so that they are the same on every device.
@@ -137,16 +163,12 @@ class Grouped:
     def tolerance(self):
         return tolerance_of_product(self.k)
 
-    def tiles(self, c):
-        """Returns the most rows of tiles that groups with `rows` rows in all can have."""
-        return self.rows // c["BM"] + min(self.experts, self.rows)
-
-    def arguments(self, tensors, y, c):
+    def arguments(self, tensors, y):
         x, w, sizes = tensors
-        return (x, w, y, sizes, self.tiles(c), self.experts, self.n, self.k)
+        return (x, w, y, sizes, self.rows, self.experts, self.n, self.k)
 
     def grid(self, c):
-        return (self.tiles(c) * cdiv(self.n, c["BN"]),)
+        return (kernels.most_tiles(self.rows, self.experts, c["BM"]) * cdiv(self.n, c["BN"]),)
 
     def constants(self):
         return {"MOST": MOST_EXPERTS}
@@ -157,7 +179,10 @@ class Attention:
 
     example = {"heads": 32, "sequence": 4096}
     kernel = kernels.attention
-    types = [torch.float16] * 3
+
+    @staticmethod
+    def types():
+        return [Setting.type()] * 3
 
     def __init__(self, p):
         self.heads, self.sequence = p["heads"], p["sequence"]
@@ -186,11 +211,11 @@ class Attention:
         return out
 
     def tolerance(self):
-        """Weights, at most 1, are rounded to f16 before they are multiplied by values, of which few are above 4."""
-        return 5e-3, 2e-3
+        """Weights, at most 1, are rounded before they are multiplied by values, of which few are above 4."""
+        return 5e-3 * Setting.coarser(), 2e-3 * Setting.coarser()
 
-    def arguments(self, tensors, y, c):
-        return (*tensors, y, self.sequence, math.log2(math.e) / math.sqrt(HEAD))
+    def arguments(self, tensors, y):
+        return (*tensors, y, self.sequence, 1, math.log2(math.e) / math.sqrt(HEAD))
 
     def grid(self, c):
         return (cdiv(self.sequence, c["BM"]), self.heads)
@@ -212,7 +237,7 @@ FAMILIES = {"gemm": Gemm, "grouped": Grouped, "attention": Attention}
 def compile_one(family, c):
     """Compiles a configuration, or finds it in Triton's cache. All problems share the compiled kernel."""
     work = family(family.example)
-    arguments = work.arguments(family.types, torch.float16, c)
+    arguments = work.arguments(family.types(), Setting.type())
     family.kernel.warmup(*arguments, grid=(1,), **work.constants(), **meta_of(c))
 
 
@@ -245,7 +270,7 @@ def are_cached(family, configs):
         return False
 
 
-def compile_in_parallel(name, configs):
+def compile_in_parallel(name, configs, busy=say):
     """Fills Triton's cache by several processes, and reports progress every 5 s."""
     n = min(PROCESSES, cdiv(len(configs), 4))
     done, lock = [0], threading.Lock()
@@ -257,10 +282,13 @@ def compile_in_parallel(name, configs):
 
     running = []
     for i in range(n):
-        p = subprocess.Popen([sys.executable, os.path.abspath(__file__), name, "--compile"], text=True,
-                             stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        p.stdin.write(json.dumps(configs[i::n]))
-        p.stdin.close()
+        p = subprocess.Popen([sys.executable, os.path.abspath(__file__), name, Setting.name, "--compile"],
+                             text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        try:
+            p.stdin.write(json.dumps(configs[i::n]))
+            p.stdin.close()
+        except BrokenPipeError:  # What this process did not compile is compiled when it is measured.
+            pass
         t = threading.Thread(target=watch, args=(p,), daemon=True)
         t.start()
         running.append((p, t))
@@ -269,7 +297,7 @@ def compile_in_parallel(name, configs):
         time.sleep(0.1)
         if time.monotonic() - told > 5:
             told = time.monotonic()
-            say({"busy": f"compiled {done[0]} of {len(configs)}"})
+            busy({"busy": f"compiled {done[0]} of {len(configs)}"})
     for p, t in running:
         p.wait()
         t.join(1)
@@ -285,7 +313,7 @@ class Runner:
         self.name = name
         self.family = FAMILIES[name]
         self.compiled = set()
-        self.problem = None
+        self.problem, self.device_bytes = None, torch.cuda.mem_get_info()[1]
         self.properties = torch.cuda.get_device_properties(0)
         self.l2 = getattr(self.properties, "L2_cache_size", 50 << 20)
         torch.cuda.set_stream(torch.cuda.Stream())  # Graphs are not captured from the default stream.
@@ -312,6 +340,8 @@ class Runner:
         if problem == self.problem:
             return
         self.problem, self.copies, self.expected = None, None, None
+        if torch.cuda.memory_reserved() > self.device_bytes // 2:
+            torch.cuda.empty_cache()
         self.work = self.family(problem)
         tensors = self.work.inputs()
         self.expected = self.work.reference(tensors)
@@ -335,7 +365,7 @@ class Runner:
         kernel, meta = work.kernel[grid], dict(work.constants(), **meta_of(c))
 
         def launch(tensors, y):
-            kernel(*work.arguments(tensors, y, c), **meta)
+            kernel(*work.arguments(tensors, y), **meta)
 
         return launch
 
@@ -350,9 +380,10 @@ class Runner:
         end.record()
         out = y if out is None else out
         absolute, relative = self.work.tolerance()
-        good = (out.float() - self.expected).abs_() <= self.expected.abs().mul_(relative).add_(absolute)
-        right = int(good.sum().item())
-        return y.numel() - right, begin.elapsed_time(end) * 1000
+        right = torch.zeros((), dtype=torch.int64, device="cuda")
+        for a, b in zip(out.reshape(-1).split(CELLS_AT_ONCE), self.expected.reshape(-1).split(CELLS_AT_ONCE)):
+            right += ((a.float() - b).abs_() <= b.abs().mul_(relative).add_(absolute)).sum()
+        return y.numel() - int(right.item()), max(begin.elapsed_time(end) * 1000, 1)
 
     def graph(self, launch, us):
         """Returns a graph of launches over all copies, and the number of launches."""
@@ -394,6 +425,14 @@ class Runner:
             say({"config": i, "status": "unsupported", "message": f"{type(e).__name__}: {e}"[:300]})
             return None
 
+    def refuse(self, configs, why):
+        """Answers that no configuration can compute a problem."""
+        self.problem, self.copies, self.expected = None, None, None
+        torch.cuda.empty_cache()
+        for i in range(len(configs)):
+            say({"config": i, "status": "unsupported", "message": f"{type(why).__name__}: {why}"[:300]})
+        say({"end": True})
+
     def answer(self, r):
         """Answers a request."""
         began, configs, rounds = time.monotonic(), r["configs"], r["warmups"] + r["samples"]
@@ -405,7 +444,11 @@ class Runner:
         if len(new) > 3 and not are_cached(self.family, new):
             compile_in_parallel(self.name, new)
         self.compiled.update(json.dumps(c) for c in new)
-        self.prepare(r["problem"])
+        try:
+            self.prepare(r["problem"])
+        except (torch.OutOfMemoryError, NotImplementedError) as e:
+            self.refuse(configs, e)
+            return
         groups = [range(len(configs))] if r["turns"] else [[i] for i in range(len(configs))]
         for group in groups:
             if late():
@@ -427,7 +470,12 @@ def main():
     name = sys.argv[1] if len(sys.argv) > 1 else ""
     if name not in FAMILIES:
         sys.exit("runner.py: the first word is not gemm, grouped or attention")
-    if sys.argv[2:] == ["--compile"]:
+    words = sys.argv[2:]
+    if words and words[0] in TYPES:
+        Setting.name = words.pop(0)
+    if words not in ([], ["--compile"]):
+        sys.exit(f"runner.py: \"{words[0]}\" is not f16, bf16 or --compile")
+    if words:
         compile_all(FAMILIES[name], json.load(sys.stdin))
         return
     if not torch.cuda.is_available():
@@ -435,7 +483,10 @@ def main():
     runner = Runner(name)
     say({"environment": runner.environment()})
     for line in sys.stdin:
-        runner.answer(json.loads(line))
+        try:
+            runner.answer(json.loads(line))
+        except Exception as e:  # The device failed, say. What was measured before is told already.
+            sys.exit(f"runner.py: {type(e).__name__}: {e}".replace("\n", " ")[:500])
 
 
 if __name__ == "__main__":

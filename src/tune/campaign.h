@@ -76,14 +76,18 @@ typedef struct tw_campaign_job {
 } tw_campaign_job;
 
 /* Plans the wave-aware jobs of a family (WaveTune, arXiv 2604.10187, section 4.2): usual problems in whole tiles of
-   each macro choice, with grids at the waves' points and a few values of L. Macro choices take turns, so that any
-   prefix of the plan covers them evenly. The corners of a macro choice come first, its other jobs in random order.
-   Macro choice i is left out if keep[i] is false. The caller frees *jobs. TW_ERR_USAGE: the family has no such jobs. */
+   each macro choice, with grids at the waves' points and a few values of L. Where blocks are heads, each value of the
+   columns' axis being one, grids are multiples of a number of heads. Where rounds divide the axis of a side, as those
+   of causal attention do, that side has the blocks that L asks for, and the other one as many as the point leaves.
+   Further axes have three values each, in all combinations, of which points take one after the other; those that
+   multiply the grid are groups, among which the point divides. Macro choices take turns, so that any prefix of the plan
+   covers them evenly. The corners of a macro choice come first, its other jobs in random order. Macro choice i is left
+   out if keep[i] is false. The caller frees *jobs. TW_ERR_USAGE: the family has no such jobs. */
 tw_status tw_campaign_plan(const tw_family *f, const tw_campaign_options *o, const bool *keep, tw_campaign_job **jobs,
                            int64_t *n, tw_diag *diag);
 
-/* Checks that a family has wave-aware jobs: rows, columns and rounds are its three axes, and each macro choice has
-   tiles of all of them. TW_ERR_USAGE: it has none. */
+/* Checks that a family has wave-aware jobs: rows and columns are two axes, and each macro choice has tiles of them and
+   of rounds. TW_ERR_USAGE: it has none. */
 tw_status tw_campaign_check_points(const tw_family *f, tw_diag *diag);
 
 /* Evaluates the phases that the store has. keep[i] tells whether macro choice i is kept; one without measurements is.

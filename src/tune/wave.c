@@ -23,13 +23,13 @@ static bool is_within(const tw_wave_grid *g, int64_t rows, int64_t columns) {
     return (!g->most_rows || rows <= g->most_rows) && (!g->most_columns || columns <= g->most_columns);
 }
 
-/* Finds the two factors of G that are nearest to each other within the limits. The larger factor becomes the columns if
-   the limits allow it. False: no factors are within the limits. */
-static bool factor(const tw_wave_grid *g, tw_wave_point *p) {
+/* Finds the two factors of a number of blocks that are nearest to each other within the limits. The larger factor
+   becomes the columns if the limits allow it. False: no factors are within the limits. */
+static bool factor(const tw_wave_grid *g, int64_t blocks, tw_wave_point *p) {
     p->rows = 0;
-    for (int64_t least = 1; least * least <= p->grid; least++) {
-        const int64_t most = p->grid / least;
-        if (p->grid % least) continue;
+    for (int64_t least = 1; least * least <= blocks; least++) {
+        const int64_t most = blocks / least;
+        if (blocks % least) continue;
         if (is_within(g, least, most)) {
             p->rows = least;
             p->columns = most;
@@ -41,19 +41,24 @@ static bool factor(const tw_wave_grid *g, tw_wave_point *p) {
     return p->rows > 0;
 }
 
+/* Finds the largest grid from `first` to `last` that divides among heads and groups. */
+static bool find_aligned(const tw_wave_grid *g, int64_t groups, int64_t first, int64_t last, tw_wave_point *out) {
+    out->columns = g->heads;
+    out->rows = last / (g->heads * groups);
+    if (g->most_rows && out->rows > g->most_rows) out->rows = g->most_rows;
+    out->grid = out->rows * g->heads * groups;
+    return out->grid >= first;
+}
+
 /* Finds the point of grids `first` to `last`. */
 static bool find_point(const tw_wave_grid *g, int64_t first, int64_t last, tw_wave_point *out) {
     const double longest = g->longest > 0 ? g->longest : LONGEST;
-    if (g->heads) {
-        out->grid = last / g->heads * g->heads;
-        out->columns = g->heads;
-        out->rows = out->grid / g->heads;
-        return out->grid >= first;
-    }
+    const int64_t groups = g->groups ? g->groups : 1;
+    if (g->heads) return find_aligned(g, groups, first, last, out);
     bool found = false;
-    for (int64_t grid = last; grid >= first; grid--) {
-        tw_wave_point p = {.wave = out->wave, .grid = grid};
-        if (!factor(g, &p)) continue;
+    for (int64_t blocks = last / groups; blocks * groups >= first; blocks--) {
+        tw_wave_point p = {.wave = out->wave, .grid = blocks * groups};
+        if (!factor(g, blocks, &p)) continue;
         if (!found || length(&p) < length(out)) *out = p;
         found = true;
         if (length(&p) <= longest) break;
@@ -61,15 +66,17 @@ static bool find_point(const tw_wave_grid *g, int64_t first, int64_t last, tw_wa
     return found;
 }
 
-int tw_wave_points(const tw_wave_grid *g, tw_wave_point *points) {
+bool tw_wave_point_at(const tw_wave_grid *g, int wave, int part, tw_wave_point *point) {
     assert(g->slots >= 1 && g->parts >= 1 && g->parts <= g->slots);
+    const int64_t below = wave * g->slots;
+    *point = (tw_wave_point){.wave = wave + 1};
+    return find_point(g, below + part * g->slots / g->parts + 1, below + (part + 1) * g->slots / g->parts, point);
+}
+
+int tw_wave_points(const tw_wave_grid *g, tw_wave_point *points) {
     int n = 0;
     for (int w = 0; w < g->waves; w++)
-        for (int i = 0; i < g->parts; i++) {
-            const int64_t first = w * g->slots + i * g->slots / g->parts + 1;
-            tw_wave_point p = {.wave = w + 1};
-            if (find_point(g, first, w * g->slots + (i + 1) * g->slots / g->parts, &p)) points[n++] = p;
-        }
+        for (int i = 0; i < g->parts; i++) n += tw_wave_point_at(g, w, i, &points[n]);
     return n;
 }
 

@@ -68,11 +68,21 @@ $ cp "$R"/examples/foreign/* .; sed "s|\"runner.py\"|\"$PWD/runner.py\", \"--fau
 # A limit that even the smallest problem is above ends nothing.
 $ cp "$R"/examples/foreign/* .; sed 's/.*"parameters"/"most_work": 1,&/' made_up.json >x.json; timeout 20 tilewright measure x.json --samples 1 --store one.db --json | json - wrong
   0
-# The plan by waves, and what the file says of grids.
+# The plan by waves, also with groups that multiply the grid, and what the file says of grids.
 $ cp "$R"/examples/foreign/* .; tilewright measure made_up.json --plan waves --samples 1500 --store v.db --json | json - wrong
+> sed 's/"axes": \[/&{"name": "groups", "least": 1, "most": 16}, /; s/"parameters"/"rows": "m", "columns": "n", &/; s/"grid": "/&groups * /; s/made-up/grouped/' made_up.json >g.json
+> tilewright measure g.json --plan waves --store g.db --json >a; json a wrong cut; tilewright export g.db | grep -c points.groups=4
+> tilewright train g.json --device recorded --store g.db -o g.select | sed 's/[0-9][0-9.]*/N/g'
+> tilewright explain g.select groups=3 m=640 n=512 k=1024 --json | json - choice.source
 > sed 's/"grid": .*/"grid": "ceil(m \/ BM)",/' made_up.json >x.json; tilewright measure x.json --plan waves --store x2.db
   0
-  tilewright: made-up-gemm has no points by waves, which need tiles of rows, columns and rounds on three axes
+  0
+  false
+  456
+  grouped-gemm: form wave, N samples, RN N, mean error N %; its choices have N % of the best on N screened problems
+  g.select
+  model
+  tilewright: made-up-gemm has no points by waves, which need tiles of rows and of columns on two axes, and of rounds
   [2]
 # What is wrong with a description is said in a line.
 $ cp "$R"/examples/foreign/* .; try() { sed "$1" made_up.json >x.json; tilewright measure x.json --samples 1 --store y.db; }

@@ -32,6 +32,17 @@ for what in "-D $lib/libtilewright.so" "$lib/libtilewright.a"; do
     [ ! -s missing ] || { echo "$what lacks what a public header declares: $(head -3 missing | tr '\n' ' ')"; exit 1; }
 done
 
+# The part that decides needs the C library alone, and exports nothing but what headers declare.
+choose=$lib/libtilewright-select.so
+exported -D "$choose" >exported
+comm -13 declared exported >hidden
+[ ! -s hidden ] || { echo "$choose exports what no public header declares: $(head -3 hidden | tr '\n' ' ')"; exit 1; }
+for name in $(grep -o '\btw_select[a-z_]*(' prefix/include/tilewright/select.h | tr -d '(' | sort -u); do
+    grep -qx "$name" exported || { echo "$choose lacks $name"; exit 1; }
+done
+needs=$(readelf -d "$choose" | sed -n 's/.*(NEEDED).*\[\(.*\)\].*/\1/p' | grep -v '^lib[cm]\.so' | tr '\n' ' ')
+[ -z "$needs" ] || { echo "$choose needs $needs"; exit 1; }
+
 warnings="-Wall -Wextra -Wpedantic -Werror"
 for example in *.c; do
     name=${example%.c}
@@ -72,6 +83,39 @@ for program in ./multiply ./multiply-static; do
     TILEWRIGHT_LIBCUDA=none $program >out || { cat out; exit 1; }
     grep -q 'on emulator of sm_90a: worst error' out || { cat out; exit 1; }
 done
+# Python decides as the command does.
+cp "$R"/examples/foreign/* .
+prefix/bin/tilewright measure made_up.json --samples 3000 --store t.db >>log
+prefix/bin/tilewright train made_up.json --device recorded --store t.db -o t.select >>log
+cat >choose.py <<END
+import sys
+sys.path.insert(0, "$R/examples/triton")
+import tilewright
+s = tilewright.Selector("t.select")
+for m in (64, 100, 1000, 4096):
+    config = s.choose({"k": 1024, "n": 512, "m": m})
+    print(" ".join(f"{name}={value}" for name, value in config.items()))
+    assert isinstance(config["BM"], int) and s.predicted() > 0 and s.choose({"m": m, "n": 512, "k": 1024}) is config
+s.close()
+for wrong in (lambda: s.choose({"m": 1, "n": 1, "k": 1}), lambda: tilewright.Selector("choose.py"),
+              lambda: tilewright.Selector("t.select").choose({"m": 0, "n": 1, "k": 1})):
+    try:
+        wrong()
+        print("taken")
+    except tilewright.Error as e:
+        print(e)
+END
+for m in 64 100 1000 4096; do prefix/bin/tilewright select t.select m=$m n=512 k=1024 | head -1; done >expected
+cat >>expected <<END
+made-up-gemm: the artefact is closed
+choose.py: no artefact of a tuner
+made-up-gemm: nothing can be chosen for {'m': 0, 'n': 1, 'k': 1}: status 1
+END
+TILEWRIGHT_SELECT_LIBRARY=$choose.0 python3 -B choose.py >out
+cmp expected out || { diff expected out; exit 1; }
+! TILEWRIGHT_SELECT_LIBRARY=none.so python3 -B choose.py >out 2>&1
+grep -q '^tilewright.Error: no library of Tilewright: none.so: cannot open' out || { cat out; exit 1; }
+
 # The same programs on the first GPU, where there is one.
 if ls /dev/nvidia[0-9]* >/dev/null 2>&1; then
     for program in ./multiply ./multiply-static; do

@@ -131,6 +131,148 @@ static void plans_cover_all_choices(void **state) {
     assert_int_equal(tw_campaign_plan(&t.family, &none, keep, &jobs, &n, NULL), TW_ERR_USAGE);
 }
 
+/* The jobs of a family with one macro choice, of 8 slots, in 6 waves of 2 parts and 2 further grids, for 3 values of L.
+ */
+typedef struct planned {
+    tw_family family;
+    tw_artefact_macro macro;
+    tw_campaign_job *jobs;
+    int64_t n;
+} planned;
+
+/* Plans. Each wave has at least `least` jobs. */
+static void plan(planned *p, int least) {
+    const tw_campaign_options o = {.waves = 6, .parts = 2, .far = 2, .rounds = 3, .seed = 1};
+    const bool keep = true;
+    tw_diag d;
+    p->family.name = "planned";
+    p->family.macros = &p->macro;
+    p->family.n_macros = 1;
+    p->macro.slots = TOY_SLOTS;
+    for (int a = 0; a < p->family.n_axes; a++)
+        if (!p->family.step[a]) p->family.step[a] = 1;
+    if (tw_campaign_plan(&p->family, &o, &keep, &p->jobs, &p->n, &d) != TW_OK) fail_msg("%s", d.message);
+    int corners = 0, waves[7] = {0};
+    for (int64_t i = 0; i < p->n; i++) {
+        const int64_t grid = tw_family_divide(&p->family, 0, p->jobs[i].problem).grid,
+                      wave = (grid - 1) / TOY_SLOTS + 1;
+        assert_true(grid >= 1);
+        corners += p->jobs[i].corner;
+        if (wave <= 6) waves[wave]++;
+        for (int a = 0; a < p->family.n_axes; a++)
+            assert_true(p->jobs[i].problem[a] >= p->family.least[a] && p->jobs[i].problem[a] <= p->family.most[a]);
+    }
+    assert_true(corners >= 3 && corners <= 4);
+    for (int w = 1; w <= 6; w++) assert_true(waves[w] >= least);
+}
+
+/* Returns the last grid of the part, of four blocks, that a grid is in. */
+static int64_t end_of_part(int64_t grid) {
+    return (grid + 3) / 4 * 4;
+}
+
+/* Groups multiply the grid, within which rows and columns are as without them. A further axis changes neither. */
+static void plans_align_to_groups(void **state) {
+    (void)state;
+    planned p = {.family = {.axes = {"groups", "m", "other", "n", "k"},
+                            .n_axes = 5,
+                            .rows = 1,
+                            .columns = 3,
+                            .loops = 4,
+                            .least = {1, 16, 5, 32, 64},
+                            .most = {9, 512, 5, 1024, 2048}},
+                 .macro = {.grid = {1, 16, 0, 32}, .rounds = {[4] = 64}}};
+    plan(&p, 4);
+    int count[10] = {0};
+    for (int64_t i = 0; i < p.n; i++) {
+        const int64_t *at = p.jobs[i].problem, groups = at[0], grid = tw_family_divide(&p.family, 0, at).grid;
+        count[groups]++;
+        assert_true(at[1] % 16 == 0 && at[2] == 5 && at[3] % 32 == 0 && at[4] % 64 == 0);
+        assert_int_equal(grid, groups * (at[1] / 16) * (at[3] / 32));
+    }
+    /* 1 to 9 in a geometric sequence. */
+    assert_true(count[1] >= 9 && count[3] >= 9 && count[9] >= 6 && count[1] + count[3] + count[9] == p.n);
+    free(p.jobs);
+}
+
+/* Four axes of groups of which the product does not fit into 64 bits have no points. */
+static void plans_refuse_endless_groups(void **state) {
+    (void)state;
+    tw_family f = {.name = "endless",
+                   .axes = {"a", "b", "c", "d", "m", "n"},
+                   .n_axes = 6,
+                   .rows = 4,
+                   .columns = 5,
+                   .loops = 4,
+                   .least = {TW_SELECT_MOST, TW_SELECT_MOST, TW_SELECT_MOST, TW_SELECT_MOST, 1, 1},
+                   .most = {TW_SELECT_MOST, TW_SELECT_MOST, TW_SELECT_MOST, TW_SELECT_MOST, 64, 64},
+                   .step = {1, 1, 1, 1, 1, 1},
+                   .n_macros = 1};
+    const tw_artefact_macro macro = {.grid = {1, 1, 1, 1, 1, 1}, .rounds = {[4] = 1}, .slots = TOY_SLOTS};
+    const tw_campaign_options o = {.waves = 6, .parts = 2, .far = 2, .rounds = 3, .seed = 1};
+    const bool keep = true;
+    tw_campaign_job *jobs;
+    int64_t n;
+    f.macros = &macro;
+    assert_int_equal(tw_campaign_plan(&f, &o, &keep, &jobs, &n, NULL), TW_OK);
+    assert_int_equal(n, 0);
+    free(jobs);
+}
+
+/* Grids are the largest multiples of a number of heads (WaveTune, section 4.2), and rounds are as they are wanted. */
+static void plans_align_to_heads(void **state) {
+    (void)state;
+    planned p = {.family = {.axes = {"queries", "heads", "keys"},
+                            .n_axes = 3,
+                            .columns = 1,
+                            .loops = 2,
+                            .least = {64, 2, 128},
+                            .most = {4096, 8, 4096},
+                            .step = {1, 2, 1}},
+                 .macro = {.grid = {64, 1}, .rounds = {[2] = 128}}};
+    plan(&p, 3);
+    int count[9] = {0};
+    for (int64_t i = 0; i < p.n; i++) {
+        const int64_t *at = p.jobs[i].problem, heads = at[1], grid = tw_family_divide(&p.family, 0, at).grid;
+        count[heads]++;
+        assert_true(at[0] % 64 == 0 && grid == at[0] / 64 * heads);
+        if (grid <= 6 * TOY_SLOTS) assert_true(grid + heads > end_of_part(grid));
+        assert_true(at[2] == 128 || at[2] == 768 || at[2] == 4096);
+    }
+    assert_true(count[2] >= 9 && count[4] >= 9 && count[8] >= 6 && count[2] + count[4] + count[8] == p.n);
+    free(p.jobs);
+}
+
+/* Where rounds divide the rows' axis, an L decides the rows, and heads are as many as fit into a part. */
+static void plans_leave_heads_free(void **state) {
+    (void)state;
+    planned p = {
+        .family = {.axes = {"sequence", "heads"}, .n_axes = 2, .columns = 1, .least = {64, 1}, .most = {1000, 32}},
+        .macro = {.grid = {64, 1}, .rounds = {32}}};
+    for (int turned = 0; turned < 2; turned++) {
+        int deepest = 0;
+        plan(&p, 2);
+        for (int64_t i = 0; i < p.n; i++) {
+            const int64_t *at = p.jobs[i].problem, grid = tw_family_divide(&p.family, 0, at).grid;
+            const int64_t sequence = at[turned], heads = at[!turned];
+            assert_true(sequence % 64 == 0 && grid == sequence / 64 * heads);
+            deepest += sequence == 960;
+            if (grid <= 6 * TOY_SLOTS) assert_true(grid + sequence / 64 > end_of_part(grid) || heads == 32);
+        }
+        assert_true(deepest >= 2);
+        free(p.jobs);
+        /* The same with the axes' places exchanged. */
+        p.family.loops = 1;
+        p.family.axes[0] = "heads";
+        p.family.axes[1] = "sequence";
+        p.family.least[0] = 1;
+        p.family.least[1] = 64;
+        p.family.most[0] = 32;
+        p.family.most[1] = 1000;
+        p.macro = (tw_artefact_macro){.grid = {1, 64}, .rounds = {0, 32}};
+    }
+}
+
 /* ---- campaigns */
 
 static void slow_choices_are_dropped(void **state) {
@@ -754,6 +896,10 @@ int main(void) {
         cmocka_unit_test(problems_are_divided),
         cmocka_unit_test(usual_problems_are_drawn),
         cmocka_unit_test(plans_cover_all_choices),
+        cmocka_unit_test(plans_align_to_groups),
+        cmocka_unit_test(plans_refuse_endless_groups),
+        cmocka_unit_test(plans_align_to_heads),
+        cmocka_unit_test(plans_leave_heads_free),
         cmocka_unit_test_setup_teardown(slow_choices_are_dropped, setup, teardown),
         cmocka_unit_test_setup_teardown(campaigns_go_on, setup, teardown),
         cmocka_unit_test_setup_teardown(campaigns_share_jobs, setup, teardown),

@@ -82,6 +82,33 @@ static void points_of_heads_divide(void **state) {
     assert_true(p[0].grid == 32 && p[1].grid == 80 && p[2].grid == 128);
 }
 
+/* With groups a grid is so many rectangles of blocks, the largest that are short enough. */
+static void points_of_groups_divide(void **state) {
+    (void)state;
+    tw_wave_point p[20 * 3];
+    tw_wave_grid g = {.slots = SLOTS, .waves = 20, .parts = 3, .groups = 8};
+    const int n = tw_wave_points(&g, p);
+    assert_int_equal(n, 60);
+    for (int i = 0; i < n; i++) {
+        const int64_t last = (i / 3) * SLOTS + (i % 3 + 1) * 44;
+        assert_int_equal(p[i].wave, i / 3 + 1);
+        assert_int_equal(p[i].grid, 8 * p[i].rows * p[i].columns);
+        assert_true(p[i].grid > last - 44 && p[i].grid <= last);
+    }
+    /* 16 groups of 5 x 5 blocks are 400; of 26, 27, 28 and 29 blocks none is short enough. */
+    g = (tw_wave_grid){.slots = 470, .waves = 1, .parts = 1, .groups = 16};
+    assert_int_equal(tw_wave_points(&g, p), 1);
+    assert_true(p[0].grid == 400 && p[0].rows == 5 && p[0].columns == 5);
+    /* With heads, too, of which there are at most 3. */
+    g = (tw_wave_grid){.slots = 470, .waves = 2, .parts = 1, .groups = 16, .heads = 7, .most_rows = 3};
+    assert_int_equal(tw_wave_points(&g, p), 1);
+    assert_true(p[0].grid == 336 && p[0].rows == 3 && p[0].columns == 7);
+    /* A part without a multiple. */
+    assert_false(tw_wave_point_at(&(tw_wave_grid){.slots = 12, .parts = 4, .groups = 8}, 0, 0, p));
+    assert_true(tw_wave_point_at(&(tw_wave_grid){.slots = 12, .parts = 4, .groups = 8}, 0, 2, p));
+    assert_int_equal(p[0].grid, 8);
+}
+
 /* A kernel whose coefficients differ from wave to wave up to the 30th, and not after. */
 static double known(int64_t grid, int64_t loops) {
     const double w = fmin((double)((grid - 1) / SLOTS + 1), 30), g = (double)grid, l = (double)loops;
@@ -411,6 +438,7 @@ int main(void) {
         cmocka_unit_test(points_are_the_papers),
         cmocka_unit_test(any_part_has_a_point),
         cmocka_unit_test(points_of_heads_divide),
+        cmocka_unit_test(points_of_groups_divide),
         cmocka_unit_test(known_coefficients_are_found),
         cmocka_unit_test(errors_are_relative_unless_asked),
         cmocka_unit_test(one_grid_says_nothing_of_others),
