@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bench_models STORE [--device TEXT] [--commit NAME] [--forms [--only FORM]] [--sizes] [--data]: judges models of a
-   recorded GPU's bf16 products, and prints a line of JSON for each. The models learn from the campaigns of the store,
-   and are judged on the problems of its evaluation, which must be others.
+/* bench_models STORE [--device TEXT] [--commit NAME] [--forms [--only FORM]] [--sizes] [--data] [--estimates]: judges
+   models of a recorded GPU's bf16 products, and prints a line of JSON for each. The models learn from the campaigns of
+   the store, and are judged on the problems of its evaluation, which must be others.
 
      --forms  judges each form of model, with few configurations to choose from and with all, and prints how many
               predictions a second a network makes
      --sizes  judges networks of the sizes of ISAAC's Table 2, with logarithms and without
      --data   judges three forms by the number of problems that they learn from
+     --estimates [--campaign NAME]  judges how tw_gemm_estimate ranks own configurations, on the screened problems of
+   the campaign and on the evaluated ones: Spearman's rank correlation, and the share of the best that the best of the k
+   first ones has. The driver's figures of memory, which a store lacks, are an H200's
 
    A model chooses among the configurations with a time on the problem. The oracle is the fastest of them. Fields
    own_... are of choices and oracles without a vendor's configurations. If the store has a wrong result, all rows say
@@ -15,6 +18,7 @@
 #include "base/clock.h"
 #include "base/diag.h"
 #include "base/stats.h"
+#include "kernels/gemm/estimate.h"
 #include "tilewright/device.h"
 #include "tune/gemm_gpu.h"
 
@@ -350,6 +354,135 @@ static tw_status data(bench *b, tw_diag *diag) {
     return st;
 }
 
+/* ---- estimates */
+
+enum { FIRSTS = 4 };
+static const int firsts[FIRSTS] = {1, 4, 16, 64};
+
+/* How estimates rank the configurations of problems. Sums over problems. */
+typedef struct ranking {
+    int problems;
+    int64_t configs;
+    double correlation;     /* Spearman's. */
+    double off, squared;    /* Of the logarithm of estimate over time, and its square, over all configurations. */
+    double of_best[FIRSTS]; /* Logarithms of the least time over that of the best of so many first ones. */
+    double worst[FIRSTS];
+} ranking;
+
+/* A configuration of a problem. */
+typedef struct ranked {
+    double estimate, time, rank;
+    int index; /* Decides among equal estimates. */
+} ranked;
+
+static int by_estimate(const void *a, const void *b) {
+    const ranked *x = a, *y = b;
+    if (x->estimate == y->estimate) return x->index - y->index;
+    return x->estimate < y->estimate ? -1 : 1;
+}
+
+static int by_time(const void *a, const void *b) {
+    const ranked *x = a, *y = b;
+    return (x->time > y->time) - (x->time < y->time);
+}
+
+/* Adds a problem of n configurations. */
+static void add_problem(ranking *r, ranked *of, int n) {
+    double squares = 0, least;
+    if (n < 2 * firsts[FIRSTS - 1]) return; /* It was not measured in all. */
+    qsort(of, (size_t)n, sizeof *of, by_time);
+    least = of[0].time;
+    for (int i = 0; i < n; i++) of[i].rank = i;
+    qsort(of, (size_t)n, sizeof *of, by_estimate);
+    double best = (double)INFINITY;
+    for (int i = 0, f = 0; i < n; i++) {
+        const double off = log(of[i].estimate / of[i].time);
+        squares += (of[i].rank - i) * (of[i].rank - i);
+        r->off += off;
+        r->squared += off * off;
+        best = fmin(best, of[i].time);
+        while (f < FIRSTS && (i + 1 == firsts[f] || i + 1 == n)) {
+            r->of_best[f] += log(least / best);
+            r->worst[f] = r->problems ? fmin(r->worst[f], least / best) : least / best;
+            f++;
+        }
+    }
+    r->correlation += 1 - 6 * squares / ((double)n * ((double)n * n - 1));
+    r->configs += n;
+    r->problems++;
+}
+
+/* Estimates the time of a configuration of the family. */
+static double estimate(const bench *b, const tw_cuda_info *info, const int64_t *problem, int macro, int micro) {
+    char words[TW_FAMILY_WORDS];
+    tw_gemm_problem p = {
+        .type = TW_GEMM_BF16, .m = problem[0], .n = problem[1], .k = problem[2], .trans_b = true, .alpha = 1};
+    if (tw_gemm_problem_complete(&p, NULL) != TW_OK) return 1e30;
+    tw_gemm_config c = tw_gemm_config_default(&p);
+    tw_family_config(&b->f, macro, micro, words, sizeof words);
+    return tw_gemm_config_parse(&c, words, NULL) == TW_OK ? tw_gemm_estimate(&p, &c, info) : 1e30;
+}
+
+static void print_ranking(const bench *b, const ranking *r, const char *on) {
+    const double n = (double)r->configs, mean = r->off / n;
+    json_t *o =
+        json_pack("{s:s, s:s, s:i, s:I, s:f, s:f, s:f, s:b}", "case", "estimate", "on", on, "problems", r->problems,
+                  "configurations", (json_int_t)r->configs, "rank_correlation", r->correlation / r->problems,
+                  "log_mean", mean, "log_deviation", sqrt(r->squared / n - mean * mean), "correct", b->wrong == 0);
+    for (int f = 0; f < FIRSTS && o; f++) {
+        char name[32];
+        snprintf(name, sizeof name, "best_of_%d", firsts[f]);
+        json_object_set_new(o, name, json_real(exp(r->of_best[f] / r->problems)));
+        snprintf(name, sizeof name, "worst_of_%d", firsts[f]);
+        json_object_set_new(o, name, json_real(r->worst[f]));
+    }
+    print(o);
+}
+
+static tw_status estimates(bench *b, const char *path, const char *campaign, tw_diag *diag) {
+    tw_cuda_info info = {.target = tw_target_find("sm_90a"), .memory_clock_khz = 3201000, .memory_bus_bits = 6144};
+    json_t *e = json_loads(b->environment, 0, NULL);
+    const char *name = json_string_value(json_object_get(e, "device"));
+    snprintf(info.name, sizeof info.name, "%s", name ? name : "");
+    info.sms = (int)json_integer_value(json_object_get(e, "sms"));
+    info.clock_khz = (int)json_integer_value(json_object_get(e, "clock_khz"));
+    info.l2_bytes = json_integer_value(json_object_get(e, "l2_bytes"));
+    json_decref(e);
+    ranked *of = calloc((size_t)b->features->configs, sizeof *of);
+    ranking screened = {0}, evaluated = {0};
+    tw_store *s = NULL;
+    tw_trials t = {0};
+    tw_status st = of ? tw_store_open(&s, path, true, diag) : tw_fail_memory(diag);
+    if (st == TW_OK) st = tw_trials_read(&t, &b->f, s, campaign, diag);
+    for (int i = 0, n = 0; st == TW_OK && i < t.screens.n; i++) {
+        const tw_trial *x = &t.screens.at[i];
+        if (!b->vendor[b->features->first[x->macro]]) {
+            of[n] = (ranked){estimate(b, &info, x->problem, x->macro, x->micro), x->time, 0, n};
+            n++;
+        }
+        if (i + 1 < t.screens.n && !tw_trials_by_problem(x, x + 1)) continue;
+        add_problem(&screened, of, n);
+        n = 0;
+    }
+    for (int h = 0; st == TW_OK && h < b->n; h++) {
+        int n = 0;
+        for (int i = 0; i < b->f.n_macros; i++)
+            for (int j = 0; j < b->f.macros[i].n_micros; j++) {
+                const double time = b->of[h].time[b->features->first[i] + j];
+                if (!(time > 0) || b->vendor[b->features->first[i] + j]) continue;
+                of[n] = (ranked){estimate(b, &info, b->of[h].problem, i, j), time, 0, n};
+                n++;
+            }
+        add_problem(&evaluated, of, n);
+    }
+    if (screened.problems) print_ranking(b, &screened, "screened");
+    if (evaluated.problems) print_ranking(b, &evaluated, "evaluated");
+    tw_trials_free(&t);
+    tw_store_close(s);
+    free(of);
+    return st;
+}
+
 static void print_head(const bench *b, int argc, char **argv, const char *device, const char *commit) {
     char date[32], command[1000] = "bench_models";
     const time_t now = time(NULL);
@@ -390,6 +523,8 @@ int main(int argc, char **argv) {
     if (st == TW_OK && asked(argc, argv, "--forms")) st = forms(&b, text_of(argc, argv, "--only"), &d);
     if (st == TW_OK && asked(argc, argv, "--sizes")) st = sizes(&b, &d);
     if (st == TW_OK && asked(argc, argv, "--data")) st = data(&b, &d);
+    if (st == TW_OK && asked(argc, argv, "--estimates"))
+        st = estimates(&b, argv[1], text_of(argc, argv, "--campaign"), &d);
     if (st != TW_OK) fprintf(stderr, "bench_models: %s\n", d.message);
     return st == TW_OK ? 0 : 1;
 }
