@@ -191,7 +191,7 @@ static int run(const cli_verb *verb, int argc, char **argv) {
         {"--campaign", CLI_TEXT, &campaign, "NAME", "models learn from this campaign alone"},
         {"--problems", CLI_INT, &problems, "N", "problems, drawn at random (default 10)"},
         {"--budget", CLI_REAL, &o.seconds, "SECONDS", "no problem begins after it"},
-        {"--models", CLI_TEXT, &models, "NAMES", "judge these too: mlp,trees,tree,near,spline,residual,mix,distilled"},
+        {"--models", CLI_TEXT, &models, "NAMES", "judge these too: mlp,trees,tree,near,spline,residual,mix,distilled,analytic"},
         {"--seed", CLI_INT, &seed, "N", "decides the problems (default 1000)"},
         {"--commit", CLI_TEXT, &commit, "NAME", "commit of this build, for --json"},
         {"--json", CLI_FLAG, &e.json, NULL, "print as JSON"},

@@ -20,6 +20,7 @@ typedef enum tw_model_form {
     TW_MODEL_RESIDUAL,  /* Boosted trees that correct the spline. */
     TW_MODEL_MIX,       /* The geometric mean of the times by the spline, boosted trees and a network. */
     TW_MODEL_DISTILLED, /* The spline, which learns from a network's predictions of random problems too. */
+    TW_MODEL_ANALYTIC,  /* The analytic model (kernels/demand.h), whose constants are fitted to the trials. */
     TW_MODEL_FORMS
 } tw_model_form;
 

@@ -25,8 +25,8 @@ static tw_status add(tw_rivals *r, const tw_family *f, const tw_trials *t, const
     const tw_model_form form = find_form(name, length);
     if (form == TW_MODEL_FORMS)
         return tw_fail(diag, TW_ERR_USAGE,
-                       "\"%.*s\" is no model: mlp, trees, tree, near, spline, residual, mix or distilled", (int)length,
-                       name);
+                       "\"%.*s\" is no model: mlp, trees, tree, near, spline, residual, mix, distilled or analytic",
+                       (int)length, name);
     if (r->of[form]) return tw_fail(diag, TW_ERR_USAGE, "the model %.*s is given twice", (int)length, name);
     const tw_status st = tw_model_fit(&r->of[form], form, f, t, &o, diag);
     if (st == TW_OK)
