@@ -33,6 +33,7 @@ select.c tune/identity.h
 train.c kernels/gemm/estimate.h
 train.c tune/analytic.h
 tune.c tune/report.h
+tune_problem.c tune/again.h
 tune_model.c engine/timing.h
 tune_model.c tune/gemm_cpu.h
 tune_model.c tune/store.h

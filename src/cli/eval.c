@@ -180,7 +180,7 @@ static int run(const cli_verb *verb, int argc, char **argv) {
     evaluating e = {.correct = true};
     tw_strategies s = {0};
     tw_rivals rivals = {.n = 0};
-    tw_strategy all[TW_EVALUATE_STRATEGIES + TW_MODEL_FORMS];
+    tw_strategy all[TW_EVALUATE_STRATEGIES + TW_RIVALS];
     const char *models = NULL;
     const cli_flag flags[] = {
         CLI_TUNING_FLAGS(t),
@@ -191,7 +191,8 @@ static int run(const cli_verb *verb, int argc, char **argv) {
         {"--campaign", CLI_TEXT, &campaign, "NAME", "models learn from this campaign alone"},
         {"--problems", CLI_INT, &problems, "N", "problems, drawn at random (default 10)"},
         {"--budget", CLI_REAL, &o.seconds, "SECONDS", "no problem begins after it"},
-        {"--models", CLI_TEXT, &models, "NAMES", "judge these too: mlp,trees,tree,near,spline,residual,mix,distilled,analytic"},
+        {"--models", CLI_TEXT, &models, "NAMES",
+         "judge these too: mlp,trees,tree,near,spline,residual,mix,distilled,analytic, each also as mlp-again"},
         {"--seed", CLI_INT, &seed, "N", "decides the problems (default 1000)"},
         {"--commit", CLI_TEXT, &commit, "NAME", "commit of this build, for --json"},
         {"--json", CLI_FLAG, &e.json, NULL, "print as JSON"},

@@ -31,6 +31,16 @@ const char *tw_model_name(tw_model_form form) {
     return names[form];
 }
 
+bool tw_model_form_find(const char *name, size_t length, tw_model_form *out) {
+    for (int i = 0; i < TW_MODEL_FORMS; i++) {
+        const char *other = tw_model_name((tw_model_form)i);
+        if (strlen(other) != length || memcmp(other, name, length) != 0) continue;
+        *out = (tw_model_form)i;
+        return true;
+    }
+    return false;
+}
+
 tw_model_options tw_model_defaults(void) {
     return (tw_model_options){
         .held = 0.1,
@@ -63,6 +73,9 @@ void tw_model_allow(tw_model *m, const tw_trials *t, bool all, bool own) {
         m->allowed[k] = false;
         m->of[k] = 0; /* Counts trials. */
     }
+    for (int i = 0; i < m->family->n_macros && m->form == TW_MODEL_ANALYTIC && all; i++)
+        for (int j = 0; j < m->family->macros[i].n_micros; j++)
+            m->allowed[tw_model_index(m, i, j)] = !own || !tw_family_is_vendor(m->family, i);
     for (int l = 0; l < 2; l++)
         for (int i = 0; i < lists[l]->n && (!l || all || !t->spread.n); i++) {
             const int macro = lists[l]->at[i].macro, k = tw_model_index(m, macro, lists[l]->at[i].micro);
@@ -306,20 +319,26 @@ void tw_model_score(tw_model *m, const int64_t *problem, double *scores) {
     }
 }
 
-bool tw_model_choose(tw_model *m, const int64_t *problem, char *out, size_t size) {
-    double least = (double)INFINITY;
-    int macro = -1, micro = -1;
+int tw_model_rank(tw_model *m, const int64_t *problem, int most, tw_choice *out) {
+    int n = 0;
     tw_model_score(m, problem, m->scores);
     for (int i = 0; i < m->family->n_macros; i++)
         for (int j = 0; j < m->family->macros[i].n_micros; j++) {
             const double score = m->scores[tw_model_index(m, i, j)];
-            if (!(score < least)) continue;
-            least = score;
-            macro = i;
-            micro = j;
+            if (!isfinite(score)) continue;
+            int at = n < most ? n++ : most;
+            /* The list is kept in order. Most scores belong behind its end. */
+            for (; at > 0 && score < m->scores[tw_model_index(m, out[at - 1].macro, out[at - 1].micro)]; at--)
+                if (at < most) out[at] = out[at - 1];
+            if (at < most) out[at] = (tw_choice){i, j};
         }
-    if (macro < 0) return false;
-    tw_family_config(m->family, macro, micro, out, size);
+    return n;
+}
+
+bool tw_model_choose(tw_model *m, const int64_t *problem, char *out, size_t size) {
+    tw_choice c;
+    if (!tw_model_rank(m, problem, 1, &c)) return false;
+    tw_family_config(m->family, c.macro, c.micro, out, size);
     return true;
 }
 
