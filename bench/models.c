@@ -4,9 +4,9 @@
    the store, and are judged on the problems of its evaluation, which must be others.
 
      --forms  judges each form of model, with few configurations to choose from and with all, and prints how many
-              predictions a second a network makes
+              predictions a second a network makes, on rows problem by problem and mixed
      --sizes  judges networks of the sizes of ISAAC's Table 2, with logarithms and without
-     --data   judges three forms by the number of problems that they learn from
+     --data   judges three forms by the number of problems that they learn from, and networks without logarithms
      --estimates [--campaign NAME]  judges how tw_gemm_estimate ranks own configurations, on the screened problems of
    the campaign and on the evaluated ones: Spearman's rank correlation, and the share of the best that the best of the k
    first ones has. The driver's figures of memory, which a store lacks, are an H200's
@@ -32,7 +32,7 @@
 enum {
     PROBLEMS = 400, /* The most evaluated problems. */
     ROUNDS = 5,     /* How many times each problem is decided to time decisions. */
-    BATCH = 4096    /* Configurations that a network predicts at a time. */
+    SPEED = 16384   /* The most configurations whose predictions are timed. */
 };
 
 /* An evaluated problem. Arrays have an element for each configuration, in the order of tw_features. */
@@ -263,30 +263,66 @@ static tw_status print_row(bench *b, subject *s, tw_model **m, bool all, tw_diag
     return TW_OK;
 }
 
-/* Prints how many predictions a second a model's network makes from given features. BLAS decides on the threads. */
-static tw_status print_speed(bench *b, tw_model *m, const char *name, tw_diag *diag) {
-    const size_t columns = (size_t)b->features->columns;
-    float *x = malloc(BATCH * columns * sizeof *x), *y = malloc(BATCH * sizeof *y);
-    double times[ROUNDS * 4];
-    tw_status st = x && y ? TW_OK : tw_fail_memory(diag);
-    for (int i = 0, n = 0; n < BATCH && st == TW_OK; i++) {
-        const tw_trial *t = &b->trials.screens.at[i % b->trials.screens.n];
-        n += tw_features_row(b->features, t->problem, t->macro, t->micro, x + (size_t)n * columns);
+/* Rows of features whose predictions are timed. */
+typedef struct timed {
+    float *x, *y;
+    int n;
+} timed;
+
+/* Lists the rows of all configurations of the evaluated problems, problem by problem. With `mixed` the order is
+   random. */
+static bool list_timed(const bench *b, bool mixed, timed *out) {
+    const size_t columns = (size_t)b->features->columns, most = (size_t)b->n * (size_t)b->features->configs;
+    tw_random r = tw_random_seed(1);
+    *out = (timed){malloc(most * columns * sizeof *out->x), malloc(most * sizeof *out->y), 0};
+    for (int h = 0; h < b->n && out->x; h++)
+        for (int i = 0; i < b->f.n_macros; i++)
+            for (int j = 0; j < b->f.macros[i].n_micros; j++)
+                out->n += tw_features_row(b->features, b->of[h].problem, i, j, out->x + (size_t)out->n * columns);
+    for (int i = out->n - 1; mixed && out->x && i > 0; i--) {
+        float *a = out->x + (size_t)i * columns, *c = out->x + tw_random_below(&r, (uint64_t)i + 1) * columns;
+        for (size_t k = 0; k < columns; k++) {
+            const float x = a[k];
+            a[k] = c[k];
+            c[k] = x;
+        }
     }
-    for (int r = 0; r < ROUNDS * 4 && st == TW_OK; r++) {
+    return out->x && out->y;
+}
+
+/* Prints how many predictions a second a model's network makes from given features, by an instruction set. */
+static void print_rate(const bench *b, tw_model *m, const char *name, const timed *t, bool mixed, uint32_t isa) {
+    double times[ROUNDS * 4];
+    const char *by = isa & TW_CPU_AVX512 ? "avx512" : isa & TW_CPU_AVX2 ? "avx2" : "c";
+    const int n = t->n < SPEED ? t->n : SPEED;
+    tw_mlp_limit(tw_model_network(m), isa);
+    for (int r = 0; r < ROUNDS * 4; r++) {
         const int64_t began = tw_now_ns();
-        tw_mlp_predict(tw_model_network(m), x, BATCH, y);
+        tw_mlp_predict(tw_model_network(m), t->x, n, t->y);
         times[r] = (double)(tw_now_ns() - began);
     }
-    if (st == TW_OK) {
-        const tw_stats ns = tw_stats_of(times, ROUNDS * 4);
-        print(json_pack("{s:s, s:s, s:I, s:f, s:f, s:b}", "case", "speed", "form", name, "weights",
-                        (json_int_t)tw_model_weights(m), "configs_per_second", BATCH / ns.median * 1e9,
-                        "configs_per_second_best", BATCH / ns.min * 1e9, "correct", b->wrong == 0));
+    const tw_stats ns = tw_stats_of(times, ROUNDS * 4);
+    print(json_pack("{s:s, s:s, s:I, s:s, s:s, s:i, s:f, s:f, s:b}", "case", "speed", "form", name, "weights",
+                    (json_int_t)tw_model_weights(m), "isa", by, "order", mixed ? "mixed" : "by problem", "rows", n,
+                    "configs_per_second", n / ns.median * 1e9, "configs_per_second_best", n / ns.min * 1e9, "correct",
+                    b->wrong == 0));
+}
+
+/* Prints the rates of a model's network: on rows problem by problem and mixed, by each instruction set. */
+static tw_status print_speed(const bench *b, tw_model *m, const char *name, tw_diag *diag) {
+    tw_cpu cpu;
+    tw_cpu_detect(&cpu);
+    for (int mixed = 0; mixed < 2; mixed++) {
+        timed t;
+        const bool good = list_timed(b, mixed, &t);
+        for (uint32_t isa = 0; good && isa <= (TW_CPU_AVX2 | TW_CPU_AVX512); isa = 2 * isa + 1)
+            if ((cpu.isa & isa) == isa) print_rate(b, m, name, &t, mixed, isa);
+        free(t.x);
+        free(t.y);
+        if (!good) return tw_fail_memory(diag);
     }
-    free(x);
-    free(y);
-    return st;
+    tw_mlp_limit(tw_model_network(m), UINT32_MAX);
+    return TW_OK;
 }
 
 /* Trains and judges a model, and prints its rows. */
@@ -340,15 +376,18 @@ static tw_status sizes(bench *b, tw_diag *diag) {
 }
 
 static tw_status data(bench *b, tw_diag *diag) {
-    static const double shares[] = {0.05, 0.1, 0.2, 0.4, 0.7};
-    static const tw_model_form of[] = {TW_MODEL_MLP, TW_MODEL_TREES, TW_MODEL_SPLINE};
+    static const double shares[] = {0.05, 0.1, 0.2, 0.4, 0.7, 1};
+    static const tw_model_form of[] = {TW_MODEL_MLP, TW_MODEL_MLP, TW_MODEL_TREES, TW_MODEL_SPLINE};
     tw_status st = TW_OK;
     for (size_t i = 0; i < sizeof shares / sizeof *shares && st == TW_OK; i++) {
         tw_trials t = {.wrong = 0};
         if (!keep(&t.spread, &b->trials.spread, shares[i]) || !keep(&t.screens, &b->trials.screens, shares[i]))
             st = tw_fail_memory(diag);
-        for (int k = 0; k < 3 && st == TW_OK; k++)
-            st = rows(b, (subject){"data", tw_model_name(of[k]), of[k], &t, tw_model_defaults(), 0}, diag);
+        for (int k = 0; k < 4 && st == TW_OK; k++) {
+            subject one = {"data", tw_model_name(of[k]), of[k], &t, tw_model_defaults(), 0};
+            one.options.plain = k == 1;
+            st = rows(b, one, diag);
+        }
         tw_trials_free(&t);
     }
     return st;
