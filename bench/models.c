@@ -7,9 +7,12 @@
               predictions a second a network makes, on rows problem by problem and mixed
      --sizes  judges networks of the sizes of ISAAC's Table 2, with logarithms and without
      --data   judges three forms by the number of problems that they learn from, and networks without logarithms
-     --estimates [--campaign NAME]  judges how tw_gemm_estimate ranks own configurations, on the screened problems of
-   the campaign and on the evaluated ones: Spearman's rank correlation, and the share of the best that the best of the k
-   first ones has. The driver's figures of memory, which a store lacks, are an H200's
+     --estimates [--campaign NAME]
+              judges how tw_gemm_estimate ranks own configurations, on the screened problems of the campaign and on the
+              evaluated ones: Spearman's rank correlation, and the share of the best that the best of the k first has.
+              The driver's figures of memory, which a store lacks, are an H200's
+     --ranges judges the model by waves by the waves, and the parts of each, that it learned points of (WaveTune's
+              Figure 11), for an M below 1,024 and from there on. 0 waves are all that the store has
 
    A model chooses among the configurations with a time on the problem. The oracle is the fastest of them. Fields
    own_... are of choices and oracles without a vendor's configurations. If the store has a wrong result, all rows say
@@ -21,6 +24,7 @@
 #include "kernels/gemm/estimate.h"
 #include "tilewright/device.h"
 #include "tune/gemm_gpu.h"
+#include "tune/train.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -41,6 +45,7 @@ typedef struct held {
     int64_t problem[TW_SELECT_AXES];
     double *time;    /* Median time of each configuration in its latest stage, in microseconds. 0: there is none. */
     int *stage;      /* Stage of each time: 1 "first", 2 "close", 3 "final". 0: there is no time. */
+    double base;     /* Time of the family's default. 0: there is none. */
     double least[2]; /* Time of the oracle. [0]: of all configurations. [1]: of those that are no vendor's. */
 } held;
 
@@ -95,12 +100,16 @@ static tw_status take_held(void *context, const tw_measurement *m, tw_diag *diag
     for (int i = 0; i < 3; i++)
         if (tw_trials_key_is(m->key, "eval", stages[i])) stage = i + 1;
     if (m->status == TW_ERR_MISMATCH) b->wrong++;
-    if (!stage || m->status != TW_OK || !tw_family_find(&b->f, m->config, &macro, &micro)) return TW_OK;
+    if (!stage || m->status != TW_OK) return TW_OK;
     held *h = find_problem(b, m->problem);
     if (!h) return tw_fail(diag, TW_ERR_USAGE, "more than %d problems, or not enough memory", PROBLEMS);
-    const int k = b->features->first[macro] + micro;
     const tw_status st = tw_store_stats(m, &s, diag);
-    if (st != TW_OK || stage < h->stage[k]) return st;
+    char base[TW_FAMILY_WORDS];
+    b->f.calls->baseline(b->f.self, 0, h->problem, base, sizeof base);
+    if (st == TW_OK && !strcmp(m->config, base)) h->base = s.median;
+    if (st != TW_OK || !tw_family_find(&b->f, m->config, &macro, &micro)) return st;
+    const int k = b->features->first[macro] + micro;
+    if (stage < h->stage[k]) return st;
     h->stage[k] = stage;
     h->time[k] = s.median;
     return TW_OK;
@@ -522,6 +531,72 @@ static tw_status estimates(bench *b, const char *path, const char *campaign, tw_
     return st;
 }
 
+/* ---- ranges of profiling */
+
+enum { PARTS = 4 /* Parts of a wave whose points the store has. */ };
+
+/* Tells whether a point is within the first W waves, and one of I parts of its wave. The last point of each part is
+   what a coarser profile has. Without W, waves after those that have all parts count, too. */
+static bool within(const tw_family *f, const tw_wave_sample *s, int waves, int parts) {
+    const int64_t slots = f->macros[s->macro].slots, wave = (s->grid - 1) / slots + 1;
+    const int64_t in = s->grid - (wave - 1) * slots, part = (in * PARTS - 1) / slots + 1;
+    return (!waves || wave <= waves) && part % (PARTS / parts) == 0;
+}
+
+/* Judges the model by waves from points of a range on the evaluated problems whose M is from `least` to `most`. */
+static void print_range(const bench *b, const tw_wave_model *m, int waves, int parts, int samples, int64_t least,
+                        int64_t most) {
+    static double shares[PROBLEMS], over[PROBLEMS];
+    char config[TW_FAMILY_WORDS];
+    int n = 0, unknown = 0, macro, micro;
+    double farthest = 0;
+    for (int h = 0; h < b->n; h++) {
+        const held *x = &b->of[h];
+        if (x->problem[0] < least || x->problem[0] > most) continue;
+        const bool chosen = tw_train_choose(&b->f, m, x->problem, config, sizeof config);
+        const double time =
+            chosen && tw_family_find(&b->f, config, &macro, &micro) ? x->time[b->features->first[macro] + micro] : 0;
+        unknown += !(time > 0);
+        if (!(time > 0)) continue;
+        const tw_wave_division d = tw_family_divide(&b->f, macro, x->problem);
+        farthest = fmax(farthest, ceil((double)d.grid / (double)b->f.macros[macro].slots));
+        over[n] = x->base / time;
+        shares[n++] = x->least[1] / time;
+    }
+    const tw_evaluate_summary of_default = tw_evaluate_summarise(over, n), s = tw_evaluate_summarise(shares, n);
+    print(json_pack("{s:s, s:i, s:i, s:i, s:I, s:I, s:i, s:i, s:i, s:f, s:f, s:f, s:f, s:b}", "case", "range", "waves",
+                    waves, "parts", parts, "samples", samples, "least_m", (json_int_t)least, "most_m", (json_int_t)most,
+                    "problems", s.n, "unmeasured", unknown, "farthest_wave", (int)farthest, "of_best", s.mean, "low5",
+                    s.low5, "worst", s.worst, "over_default", of_default.mean, "correct", b->wrong == 0));
+}
+
+static tw_status ranges(bench *b, const char *path, tw_diag *diag) {
+    static const int waves[] = {1, 2, 4, 8, 0}, parts[] = {1, 2, 4};
+    static const int64_t of_m[][2] = {{64, 1023}, {1024, 16384}};
+    tw_store *s;
+    tw_training all;
+    tw_status st = tw_store_open(&s, path, true, diag);
+    if (st == TW_OK) st = tw_training_read(&all, &b->f, s, NULL, diag);
+    tw_store_close(s);
+    if (st != TW_OK) return st;
+    tw_training part = {.samples = malloc(((size_t)all.n + 1) * sizeof *part.samples)};
+    if (!part.samples) st = tw_fail_memory(diag);
+    for (size_t w = 0; w < sizeof waves / sizeof *waves; w++)
+        for (size_t p = 0; p < sizeof parts / sizeof *parts && st == TW_OK; p++) {
+            tw_wave_model *m;
+            part.n = 0;
+            for (int i = 0; i < all.n; i++)
+                if (within(&b->f, &all.samples[i], waves[w], parts[p])) part.samples[part.n++] = all.samples[i];
+            st = tw_train_fit(&m, &b->f, &part, TW_WAVE_FULL, diag);
+            if (st != TW_OK) break;
+            for (int k = 0; k < 2; k++) print_range(b, m, waves[w], parts[p], part.n, of_m[k][0], of_m[k][1]);
+            tw_wave_free(m);
+        }
+    free(part.samples);
+    tw_training_free(&all);
+    return st;
+}
+
 static void print_head(const bench *b, int argc, char **argv, const char *device, const char *commit) {
     char date[32], command[1000] = "bench_models";
     const time_t now = time(NULL);
@@ -564,6 +639,7 @@ int main(int argc, char **argv) {
     if (st == TW_OK && asked(argc, argv, "--data")) st = data(&b, &d);
     if (st == TW_OK && asked(argc, argv, "--estimates"))
         st = estimates(&b, argv[1], text_of(argc, argv, "--campaign"), &d);
+    if (st == TW_OK && asked(argc, argv, "--ranges")) st = ranges(&b, argv[1], &d);
     if (st != TW_OK) fprintf(stderr, "bench_models: %s\n", d.message);
     return st == TW_OK ? 0 : 1;
 }

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char AGAIN[] = "-again";
+static const char AGAIN[] = "-again", OWN[] = "-own";
 
 static bool choose(void *context, const int64_t *problem, char *out, size_t size) {
     return tw_model_choose(((tw_rival *)context)->m, problem, out, size);
@@ -51,14 +51,22 @@ static bool choose_again(void *context, const int64_t *problem, char *out, size_
     return true;
 }
 
+/* Tells whether a name of *length bytes ends in a tail, and leaves the tail out of *length. */
+static bool ends_in(const char *name, size_t *length, const char *tail) {
+    const size_t n = strlen(tail);
+    if (*length <= n || memcmp(name + *length - n, tail, n) != 0) return false;
+    *length -= n;
+    return true;
+}
+
 /* Adds the model of a name. */
 static tw_status add(tw_rivals *r, const tw_family *f, tw_store *store, const tw_trials *t, const char *name,
                      size_t length, tw_diag *diag) {
-    const size_t tail = sizeof AGAIN - 1;
-    const bool again = length > tail && !memcmp(name + length - tail, AGAIN, tail);
+    size_t form_length = length;
+    const bool again = ends_in(name, &form_length, AGAIN), own = ends_in(name, &form_length, OWN);
     tw_model_options o = tw_model_defaults();
     tw_model_form form;
-    if (!tw_model_form_find(name, again ? length - tail : length, &form))
+    if (!tw_model_form_find(name, form_length, &form))
         return tw_fail(diag, TW_ERR_USAGE,
                        "\"%.*s\" is no model: mlp, trees, tree, near, spline, residual, mix, distilled or analytic",
                        (int)length, name);
@@ -69,9 +77,9 @@ static tw_status add(tw_rivals *r, const tw_family *f, tw_store *store, const tw
     *one = (tw_rival){.f = f, .of = again ? store : NULL};
     snprintf(one->name, sizeof one->name, "%.*s", (int)length, name);
     o.all = again;
+    o.own = own;
     const tw_status st = tw_model_fit(&one->m, form, f, t, &o, diag);
-    if (st == TW_OK)
-        r->list[r->n++] = (tw_strategy){.name = one->name, .choose = again ? choose_again : choose, .context = one};
+    if (st == TW_OK) r->list[r->n++] = (tw_strategy){one->name, own, again ? choose_again : choose, one};
     return st;
 }
 

@@ -6,7 +6,7 @@
 #include "tune/evaluate.h"
 #include "tune/models.h"
 
-enum { TW_RIVALS = 2 * TW_MODEL_FORMS, TW_RIVALS_AGAIN = 100 /* Configurations that are measured again. */ };
+enum { TW_RIVALS = 4 * TW_MODEL_FORMS, TW_RIVALS_AGAIN = 100 /* Configurations that are measured again. */ };
 
 /* A strategy by a model. */
 typedef struct tw_rival {
