@@ -65,16 +65,19 @@ static tw_status measure(running *r, const char *phase, const tw_measure_protoco
     char problem[TW_FAMILY_WORDS];
     char(*texts)[TW_FAMILY_WORDS] = malloc(((size_t)r->n + 1) * sizeof *texts);
     const char **configs = malloc(((size_t)r->n + 1) * sizeof *configs);
-    tw_status st = texts && configs ? TW_OK : tw_fail_memory(diag);
-    for (int i = 0; i < r->n && st == TW_OK; i++) {
+    if (!texts || !configs) {
+        free(texts);
+        free(configs);
+        return tw_fail_memory(diag);
+    }
+    for (int i = 0; i < r->n; i++) {
         tw_family_config(r->f, r->of[i].macro, r->of[i].micro, texts[i], sizeof texts[i]);
         configs[i] = texts[i];
         r->time[i] = 0;
     }
     r->phase = phase;
-    if (st == TW_OK)
-        st = tw_campaign_measure(r->f, r->s, r->o->name, phase, r->problem, configs, r->n, p, ends, r,
-                                 &r->out->progress, diag);
+    const tw_status st = tw_campaign_measure(r->f, r->s, r->o->name, phase, r->problem, configs, r->n, p, ends, r,
+                                             &r->out->progress, diag);
     free(texts);
     free(configs);
     tw_family_print(r->f, r->problem, problem, sizeof problem);
@@ -177,7 +180,7 @@ static void keep_fastest(running *r, int places[TW_AGAIN_LAST]) {
 static tw_status run(running *r, tw_diag *diag) {
     static const tw_measure_protocol once = {.samples = 1},
                                      last = {.warmups = 1, .samples = LAST_SAMPLES, .turns = true};
-    int places[TW_AGAIN_LAST];
+    int places[TW_AGAIN_LAST] = {0};
     list_legal(r);
     tw_status st = r->o->k ? rank(r, diag) : TW_OK;
     if (st == TW_OK && !interrupted(r)) st = measure(r, TW_AGAIN_TRY, &once, over, diag);

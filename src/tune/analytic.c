@@ -67,8 +67,8 @@ double tw_analytic_fit(tw_rates *r, const tw_analytic_sample *samples, int n) {
     const tw_rates began = *r;
     const double *const origin = (const double *)&began;
     double *const at = (double *)r;
-    double least = error_of(r, samples, n);
-    for (double factor = FIRST; factor > LAST; factor = sqrt(factor))
+    double least = error_of(r, samples, n), factor = FIRST;
+    while (factor > LAST) {
         for (bool better = true; better;) {
             better = false;
             for (int i = 0; i < 2 * TW_RATES; i++) {
@@ -84,6 +84,8 @@ double tw_analytic_fit(tw_rates *r, const tw_analytic_sample *samples, int n) {
                 }
             }
         }
+        factor = sqrt(factor);
+    }
     return least;
 }
 
