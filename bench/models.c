@@ -1,12 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bench_models STORE [--device TEXT] [--commit NAME] [--forms [--only FORM]] [--sizes] [--data]: judges models of a
-   recorded GPU's bf16 products, and prints a line of JSON for each. The models learn from the campaigns of the store,
-   and are judged on the problems of its evaluation, which must be others.
+/* bench_models STORE [--device TEXT] [--commit NAME] [--forms [--only FORM]] [--sizes] [--data] [--estimates]: judges
+   models of a recorded GPU's bf16 products, and prints a line of JSON for each. The models learn from the campaigns of
+   the store, and are judged on the problems of its evaluation, which must be others.
 
      --forms  judges each form of model, with few configurations to choose from and with all, and prints how many
-              predictions a second a network makes
+              predictions a second a network makes, on rows problem by problem and mixed
      --sizes  judges networks of the sizes of ISAAC's Table 2, with logarithms and without
-     --data   judges three forms by the number of problems that they learn from
+     --data   judges three forms by the number of problems that they learn from, and networks without logarithms
+     --estimates [--campaign NAME]
+              judges how tw_gemm_estimate ranks own configurations, on the screened problems of the campaign and on the
+              evaluated ones: Spearman's rank correlation, and the share of the best that the best of the k first has.
+              The driver's figures of memory, which a store lacks, are an H200's
+     --ranges judges the model by waves by the waves, and the parts of each, that it learned points of (WaveTune's
+              Figure 11), for an M below 1,024 and from there on. 0 waves are all that the store has
 
    A model chooses among the configurations with a time on the problem. The oracle is the fastest of them. Fields
    own_... are of choices and oracles without a vendor's configurations. If the store has a wrong result, all rows say
@@ -15,8 +21,10 @@
 #include "base/clock.h"
 #include "base/diag.h"
 #include "base/stats.h"
+#include "kernels/gemm/estimate.h"
 #include "tilewright/device.h"
 #include "tune/gemm_gpu.h"
+#include "tune/train.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -28,7 +36,7 @@
 enum {
     PROBLEMS = 400, /* The most evaluated problems. */
     ROUNDS = 5,     /* How many times each problem is decided to time decisions. */
-    BATCH = 4096    /* Configurations that a network predicts at a time. */
+    SPEED = 16384   /* The most configurations whose predictions are timed. */
 };
 
 /* An evaluated problem. Arrays have an element for each configuration, in the order of tw_features. */
@@ -37,6 +45,7 @@ typedef struct held {
     int64_t problem[TW_SELECT_AXES];
     double *time;    /* Median time of each configuration in its latest stage, in microseconds. 0: there is none. */
     int *stage;      /* Stage of each time: 1 "first", 2 "close", 3 "final". 0: there is no time. */
+    double base;     /* Time of the family's default. 0: there is none. */
     double least[2]; /* Time of the oracle. [0]: of all configurations. [1]: of those that are no vendor's. */
 } held;
 
@@ -91,12 +100,16 @@ static tw_status take_held(void *context, const tw_measurement *m, tw_diag *diag
     for (int i = 0; i < 3; i++)
         if (tw_trials_key_is(m->key, "eval", stages[i])) stage = i + 1;
     if (m->status == TW_ERR_MISMATCH) b->wrong++;
-    if (!stage || m->status != TW_OK || !tw_family_find(&b->f, m->config, &macro, &micro)) return TW_OK;
+    if (!stage || m->status != TW_OK) return TW_OK;
     held *h = find_problem(b, m->problem);
     if (!h) return tw_fail(diag, TW_ERR_USAGE, "more than %d problems, or not enough memory", PROBLEMS);
-    const int k = b->features->first[macro] + micro;
     const tw_status st = tw_store_stats(m, &s, diag);
-    if (st != TW_OK || stage < h->stage[k]) return st;
+    char base[TW_FAMILY_WORDS];
+    b->f.calls->baseline(b->f.self, 0, h->problem, base, sizeof base);
+    if (st == TW_OK && !strcmp(m->config, base)) h->base = s.median;
+    if (st != TW_OK || !tw_family_find(&b->f, m->config, &macro, &micro)) return st;
+    const int k = b->features->first[macro] + micro;
+    if (stage < h->stage[k]) return st;
     h->stage[k] = stage;
     h->time[k] = s.median;
     return TW_OK;
@@ -259,30 +272,66 @@ static tw_status print_row(bench *b, subject *s, tw_model **m, bool all, tw_diag
     return TW_OK;
 }
 
-/* Prints how many predictions a second a model's network makes from given features. BLAS decides on the threads. */
-static tw_status print_speed(bench *b, tw_model *m, const char *name, tw_diag *diag) {
-    const size_t columns = (size_t)b->features->columns;
-    float *x = malloc(BATCH * columns * sizeof *x), *y = malloc(BATCH * sizeof *y);
-    double times[ROUNDS * 4];
-    tw_status st = x && y ? TW_OK : tw_fail_memory(diag);
-    for (int i = 0, n = 0; n < BATCH && st == TW_OK; i++) {
-        const tw_trial *t = &b->trials.screens.at[i % b->trials.screens.n];
-        n += tw_features_row(b->features, t->problem, t->macro, t->micro, x + (size_t)n * columns);
+/* Rows of features whose predictions are timed. */
+typedef struct timed {
+    float *x, *y;
+    int n;
+} timed;
+
+/* Lists the rows of all configurations of the evaluated problems, problem by problem. With `mixed` the order is
+   random. */
+static bool list_timed(const bench *b, bool mixed, timed *out) {
+    const size_t columns = (size_t)b->features->columns, most = (size_t)b->n * (size_t)b->features->configs;
+    tw_random r = tw_random_seed(1);
+    *out = (timed){malloc(most * columns * sizeof *out->x), malloc(most * sizeof *out->y), 0};
+    for (int h = 0; h < b->n && out->x; h++)
+        for (int i = 0; i < b->f.n_macros; i++)
+            for (int j = 0; j < b->f.macros[i].n_micros; j++)
+                out->n += tw_features_row(b->features, b->of[h].problem, i, j, out->x + (size_t)out->n * columns);
+    for (int i = out->n - 1; mixed && out->x && i > 0; i--) {
+        float *a = out->x + (size_t)i * columns, *c = out->x + tw_random_below(&r, (uint64_t)i + 1) * columns;
+        for (size_t k = 0; k < columns; k++) {
+            const float x = a[k];
+            a[k] = c[k];
+            c[k] = x;
+        }
     }
-    for (int r = 0; r < ROUNDS * 4 && st == TW_OK; r++) {
+    return out->x && out->y;
+}
+
+/* Prints how many predictions a second a model's network makes from given features, by an instruction set. */
+static void print_rate(const bench *b, tw_model *m, const char *name, const timed *t, bool mixed, uint32_t isa) {
+    double times[ROUNDS * 4];
+    const char *by = isa & TW_CPU_AVX512 ? "avx512" : isa & TW_CPU_AVX2 ? "avx2" : "c";
+    const int n = t->n < SPEED ? t->n : SPEED;
+    tw_mlp_limit(tw_model_network(m), isa);
+    for (int r = 0; r < ROUNDS * 4; r++) {
         const int64_t began = tw_now_ns();
-        tw_mlp_predict(tw_model_network(m), x, BATCH, y);
+        tw_mlp_predict(tw_model_network(m), t->x, n, t->y);
         times[r] = (double)(tw_now_ns() - began);
     }
-    if (st == TW_OK) {
-        const tw_stats ns = tw_stats_of(times, ROUNDS * 4);
-        print(json_pack("{s:s, s:s, s:I, s:f, s:f, s:b}", "case", "speed", "form", name, "weights",
-                        (json_int_t)tw_model_weights(m), "configs_per_second", BATCH / ns.median * 1e9,
-                        "configs_per_second_best", BATCH / ns.min * 1e9, "correct", b->wrong == 0));
+    const tw_stats ns = tw_stats_of(times, ROUNDS * 4);
+    print(json_pack("{s:s, s:s, s:I, s:s, s:s, s:i, s:f, s:f, s:b}", "case", "speed", "form", name, "weights",
+                    (json_int_t)tw_model_weights(m), "isa", by, "order", mixed ? "mixed" : "by problem", "rows", n,
+                    "configs_per_second", n / ns.median * 1e9, "configs_per_second_best", n / ns.min * 1e9, "correct",
+                    b->wrong == 0));
+}
+
+/* Prints the rates of a model's network: on rows problem by problem and mixed, by each instruction set. */
+static tw_status print_speed(const bench *b, tw_model *m, const char *name, tw_diag *diag) {
+    tw_cpu cpu;
+    tw_cpu_detect(&cpu);
+    for (int mixed = 0; mixed < 2; mixed++) {
+        timed t;
+        const bool good = list_timed(b, mixed, &t);
+        for (uint32_t isa = 0; good && isa <= (TW_CPU_AVX2 | TW_CPU_AVX512); isa = 2 * isa + 1)
+            if ((cpu.isa & isa) == isa) print_rate(b, m, name, &t, mixed, isa);
+        free(t.x);
+        free(t.y);
+        if (!good) return tw_fail_memory(diag);
     }
-    free(x);
-    free(y);
-    return st;
+    tw_mlp_limit(tw_model_network(m), UINT32_MAX);
+    return TW_OK;
 }
 
 /* Trains and judges a model, and prints its rows. */
@@ -336,17 +385,215 @@ static tw_status sizes(bench *b, tw_diag *diag) {
 }
 
 static tw_status data(bench *b, tw_diag *diag) {
-    static const double shares[] = {0.05, 0.1, 0.2, 0.4, 0.7};
-    static const tw_model_form of[] = {TW_MODEL_MLP, TW_MODEL_TREES, TW_MODEL_SPLINE};
+    static const double shares[] = {0.05, 0.1, 0.2, 0.4, 0.7, 1};
+    static const tw_model_form of[] = {TW_MODEL_MLP, TW_MODEL_MLP, TW_MODEL_TREES, TW_MODEL_SPLINE};
     tw_status st = TW_OK;
     for (size_t i = 0; i < sizeof shares / sizeof *shares && st == TW_OK; i++) {
         tw_trials t = {.wrong = 0};
         if (!keep(&t.spread, &b->trials.spread, shares[i]) || !keep(&t.screens, &b->trials.screens, shares[i]))
             st = tw_fail_memory(diag);
-        for (int k = 0; k < 3 && st == TW_OK; k++)
-            st = rows(b, (subject){"data", tw_model_name(of[k]), of[k], &t, tw_model_defaults(), 0}, diag);
+        for (int k = 0; k < 4 && st == TW_OK; k++) {
+            subject one = {"data", tw_model_name(of[k]), of[k], &t, tw_model_defaults(), 0};
+            one.options.plain = k == 1;
+            st = rows(b, one, diag);
+        }
         tw_trials_free(&t);
     }
+    return st;
+}
+
+/* ---- estimates */
+
+enum { FIRSTS = 4 };
+static const int firsts[FIRSTS] = {1, 4, 16, 64};
+
+/* How estimates rank the configurations of problems. Sums over problems. */
+typedef struct ranking {
+    int problems;
+    int64_t configs;
+    double correlation;     /* Spearman's. */
+    double off, squared;    /* Of the logarithm of estimate over time, and its square, over all configurations. */
+    double of_best[FIRSTS]; /* Logarithms of the least time over that of the best of so many first ones. */
+    double worst[FIRSTS];
+} ranking;
+
+/* A configuration of a problem. */
+typedef struct ranked {
+    double estimate, time, rank;
+    int index; /* Decides among equal estimates. */
+} ranked;
+
+static int by_estimate(const void *a, const void *b) {
+    const ranked *x = a, *y = b;
+    if (x->estimate == y->estimate) return x->index - y->index;
+    return x->estimate < y->estimate ? -1 : 1;
+}
+
+static int by_time(const void *a, const void *b) {
+    const ranked *x = a, *y = b;
+    return (x->time > y->time) - (x->time < y->time);
+}
+
+/* Adds a problem of n configurations. */
+static void add_problem(ranking *r, ranked *of, int n) {
+    double squares = 0, least;
+    if (n < 2 * firsts[FIRSTS - 1]) return; /* It was not measured in all. */
+    qsort(of, (size_t)n, sizeof *of, by_time);
+    least = of[0].time;
+    for (int i = 0; i < n; i++) of[i].rank = i;
+    qsort(of, (size_t)n, sizeof *of, by_estimate);
+    double best = (double)INFINITY;
+    for (int i = 0, f = 0; i < n; i++) {
+        const double off = log(of[i].estimate / of[i].time);
+        squares += (of[i].rank - i) * (of[i].rank - i);
+        r->off += off;
+        r->squared += off * off;
+        best = fmin(best, of[i].time);
+        while (f < FIRSTS && (i + 1 == firsts[f] || i + 1 == n)) {
+            r->of_best[f] += log(least / best);
+            r->worst[f] = r->problems ? fmin(r->worst[f], least / best) : least / best;
+            f++;
+        }
+    }
+    r->correlation += 1 - 6 * squares / ((double)n * ((double)n * n - 1));
+    r->configs += n;
+    r->problems++;
+}
+
+/* Estimates the time of a configuration of the family. */
+static double estimate(const bench *b, const tw_cuda_info *info, const int64_t *problem, int macro, int micro) {
+    char words[TW_FAMILY_WORDS];
+    tw_gemm_problem p = {
+        .type = TW_GEMM_BF16, .m = problem[0], .n = problem[1], .k = problem[2], .trans_b = true, .alpha = 1};
+    if (tw_gemm_problem_complete(&p, NULL) != TW_OK) return 1e30;
+    tw_gemm_config c = tw_gemm_config_default(&p);
+    tw_family_config(&b->f, macro, micro, words, sizeof words);
+    return tw_gemm_config_parse(&c, words, NULL) == TW_OK ? tw_gemm_estimate(&p, &c, info) : 1e30;
+}
+
+static void print_ranking(const bench *b, const ranking *r, const char *on) {
+    const double n = (double)r->configs, mean = r->off / n;
+    json_t *o =
+        json_pack("{s:s, s:s, s:i, s:I, s:f, s:f, s:f, s:b}", "case", "estimate", "on", on, "problems", r->problems,
+                  "configurations", (json_int_t)r->configs, "rank_correlation", r->correlation / r->problems,
+                  "log_mean", mean, "log_deviation", sqrt(r->squared / n - mean * mean), "correct", b->wrong == 0);
+    for (int f = 0; f < FIRSTS && o; f++) {
+        char name[32];
+        snprintf(name, sizeof name, "best_of_%d", firsts[f]);
+        json_object_set_new(o, name, json_real(exp(r->of_best[f] / r->problems)));
+        snprintf(name, sizeof name, "worst_of_%d", firsts[f]);
+        json_object_set_new(o, name, json_real(r->worst[f]));
+    }
+    print(o);
+}
+
+static tw_status estimates(bench *b, const char *path, const char *campaign, tw_diag *diag) {
+    tw_cuda_info info = {.target = tw_target_find("sm_90a"), .memory_clock_khz = 3201000, .memory_bus_bits = 6144};
+    json_t *e = json_loads(b->environment, 0, NULL);
+    const char *name = json_string_value(json_object_get(e, "device"));
+    snprintf(info.name, sizeof info.name, "%s", name ? name : "");
+    info.sms = (int)json_integer_value(json_object_get(e, "sms"));
+    info.clock_khz = (int)json_integer_value(json_object_get(e, "clock_khz"));
+    info.l2_bytes = json_integer_value(json_object_get(e, "l2_bytes"));
+    json_decref(e);
+    ranked *of = calloc((size_t)b->features->configs, sizeof *of);
+    ranking screened = {0}, evaluated = {0};
+    tw_store *s = NULL;
+    tw_trials t = {0};
+    tw_status st = of ? tw_store_open(&s, path, true, diag) : tw_fail_memory(diag);
+    if (st == TW_OK) st = tw_trials_read(&t, &b->f, s, campaign, diag);
+    for (int i = 0, n = 0; st == TW_OK && i < t.screens.n; i++) {
+        const tw_trial *x = &t.screens.at[i];
+        if (!b->vendor[b->features->first[x->macro]]) {
+            of[n] = (ranked){estimate(b, &info, x->problem, x->macro, x->micro), x->time, 0, n};
+            n++;
+        }
+        if (i + 1 < t.screens.n && !tw_trials_by_problem(x, x + 1)) continue;
+        add_problem(&screened, of, n);
+        n = 0;
+    }
+    for (int h = 0; st == TW_OK && h < b->n; h++) {
+        int n = 0;
+        for (int i = 0; i < b->f.n_macros; i++)
+            for (int j = 0; j < b->f.macros[i].n_micros; j++) {
+                const double time = b->of[h].time[b->features->first[i] + j];
+                if (!(time > 0) || b->vendor[b->features->first[i] + j]) continue;
+                of[n] = (ranked){estimate(b, &info, b->of[h].problem, i, j), time, 0, n};
+                n++;
+            }
+        add_problem(&evaluated, of, n);
+    }
+    if (screened.problems) print_ranking(b, &screened, "screened");
+    if (evaluated.problems) print_ranking(b, &evaluated, "evaluated");
+    tw_trials_free(&t);
+    tw_store_close(s);
+    free(of);
+    return st;
+}
+
+/* ---- ranges of profiling */
+
+enum { PARTS = 4 /* Parts of a wave whose points the store has. */ };
+
+/* Tells whether a point is within the first W waves, and one of I parts of its wave. The last point of each part is
+   what a coarser profile has. Without W, waves after those that have all parts count, too. */
+static bool within(const tw_family *f, const tw_wave_sample *s, int waves, int parts) {
+    const int64_t slots = f->macros[s->macro].slots, wave = (s->grid - 1) / slots + 1;
+    const int64_t in = s->grid - (wave - 1) * slots, part = (in * PARTS - 1) / slots + 1;
+    return (!waves || wave <= waves) && part % (PARTS / parts) == 0;
+}
+
+/* Judges the model by waves from points of a range on the evaluated problems whose M is from `least` to `most`. */
+static void print_range(const bench *b, const tw_wave_model *m, int waves, int parts, int samples, int64_t least,
+                        int64_t most) {
+    static double shares[PROBLEMS], over[PROBLEMS];
+    char config[TW_FAMILY_WORDS];
+    int n = 0, unknown = 0, macro, micro;
+    double farthest = 0;
+    for (int h = 0; h < b->n; h++) {
+        const held *x = &b->of[h];
+        if (x->problem[0] < least || x->problem[0] > most) continue;
+        const bool chosen = tw_train_choose(&b->f, m, x->problem, config, sizeof config);
+        const double time =
+            chosen && tw_family_find(&b->f, config, &macro, &micro) ? x->time[b->features->first[macro] + micro] : 0;
+        unknown += !(time > 0);
+        if (!(time > 0)) continue;
+        const tw_wave_division d = tw_family_divide(&b->f, macro, x->problem);
+        farthest = fmax(farthest, ceil((double)d.grid / (double)b->f.macros[macro].slots));
+        over[n] = x->base / time;
+        shares[n++] = x->least[1] / time;
+    }
+    const tw_evaluate_summary of_default = tw_evaluate_summarise(over, n), s = tw_evaluate_summarise(shares, n);
+    print(json_pack("{s:s, s:i, s:i, s:i, s:I, s:I, s:i, s:i, s:i, s:f, s:f, s:f, s:f, s:b}", "case", "range", "waves",
+                    waves, "parts", parts, "samples", samples, "least_m", (json_int_t)least, "most_m", (json_int_t)most,
+                    "problems", s.n, "unmeasured", unknown, "farthest_wave", (int)farthest, "of_best", s.mean, "low5",
+                    s.low5, "worst", s.worst, "over_default", of_default.mean, "correct", b->wrong == 0));
+}
+
+static tw_status ranges(bench *b, const char *path, tw_diag *diag) {
+    static const int waves[] = {1, 2, 4, 8, 0}, parts[] = {1, 2, 4};
+    static const int64_t of_m[][2] = {{64, 1023}, {1024, 16384}};
+    tw_store *s;
+    tw_training all;
+    tw_status st = tw_store_open(&s, path, true, diag);
+    if (st == TW_OK) st = tw_training_read(&all, &b->f, s, NULL, diag);
+    tw_store_close(s);
+    if (st != TW_OK) return st;
+    tw_training part = {.samples = malloc(((size_t)all.n + 1) * sizeof *part.samples)};
+    if (!part.samples) st = tw_fail_memory(diag);
+    for (size_t w = 0; w < sizeof waves / sizeof *waves; w++)
+        for (size_t p = 0; p < sizeof parts / sizeof *parts && st == TW_OK; p++) {
+            tw_wave_model *m;
+            part.n = 0;
+            for (int i = 0; i < all.n; i++)
+                if (within(&b->f, &all.samples[i], waves[w], parts[p])) part.samples[part.n++] = all.samples[i];
+            st = tw_train_fit(&m, &b->f, &part, TW_WAVE_FULL, diag);
+            if (st != TW_OK) break;
+            for (int k = 0; k < 2; k++) print_range(b, m, waves[w], parts[p], part.n, of_m[k][0], of_m[k][1]);
+            tw_wave_free(m);
+        }
+    free(part.samples);
+    tw_training_free(&all);
     return st;
 }
 
@@ -390,6 +637,9 @@ int main(int argc, char **argv) {
     if (st == TW_OK && asked(argc, argv, "--forms")) st = forms(&b, text_of(argc, argv, "--only"), &d);
     if (st == TW_OK && asked(argc, argv, "--sizes")) st = sizes(&b, &d);
     if (st == TW_OK && asked(argc, argv, "--data")) st = data(&b, &d);
+    if (st == TW_OK && asked(argc, argv, "--estimates"))
+        st = estimates(&b, argv[1], text_of(argc, argv, "--campaign"), &d);
+    if (st == TW_OK && asked(argc, argv, "--ranges")) st = ranges(&b, argv[1], &d);
     if (st != TW_OK) fprintf(stderr, "bench_models: %s\n", d.message);
     return st == TW_OK ? 0 : 1;
 }

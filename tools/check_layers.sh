@@ -32,7 +32,10 @@ problem.c kernels/gemm/space.h
 problem.h kernels/gemm/gemm.h
 select.c tune/axes.h
 select.c tune/identity.h
+train.c kernels/gemm/estimate.h
+train.c tune/analytic.h
 tune.c tune/report.h
+tune_problem.c tune/again.h
 tune_model.c engine/timing.h
 tune_model.c tune/gemm_cpu.h
 tune_model.c tune/store.h

@@ -16,7 +16,9 @@ typedef struct evaluating {
     const tw_family *f;
     bool json;
     bool correct; /* True: every problem so far was correct. */
-    double *shares[TW_EVALUATE_STRATEGIES];
+    bool timed;   /* True: summaries say how long decisions took. */
+    /* Of each strategy and problem: the share, the default's time over the choice's, nanoseconds of the decision. */
+    double *shares[TW_EVALUATE_STRATEGIES], *over[TW_EVALUATE_STRATEGIES], *ns[TW_EVALUATE_STRATEGIES];
     const char *names[TW_EVALUATE_STRATEGIES];
     int n, most, strategies;
     int compared;     /* Number of problems for which both artefacts have a time. */
@@ -80,6 +82,8 @@ static tw_status take(void *context, const tw_evaluation *r, tw_diag *diag) {
     for (int i = 0; i < r->n && e->n < e->most; i++) {
         e->names[i] = r->of[i].name;
         e->shares[i][e->n] = r->of[i].share;
+        e->over[i][e->n] = r->of[0].time > 0 && r->of[i].time > 0 ? r->of[0].time / r->of[i].time : 0;
+        e->ns[i][e->n] = r->of[i].ns;
     }
     e->strategies = r->n;
     compare(e, r);
@@ -91,15 +95,19 @@ static tw_status take(void *context, const tw_evaluation *r, tw_diag *diag) {
 static void print_summary(evaluating *e) {
     for (int i = 0; i < e->strategies; i++) {
         const tw_evaluate_summary s = tw_evaluate_summarise(e->shares[i], e->n);
+        const tw_evaluate_summary over = tw_evaluate_summarise(e->over[i], e->n);
         if (!s.n) continue;
         if (!e->json) {
             printf("%-10s of %d problems: %.2f %% of the best, 5 %% are below %.1f %%, worst %.1f %%%s\n", e->names[i],
                    s.n, s.mean * 100, s.low5 * 100, s.worst * 100, e->correct ? "" : "; some results are wrong");
             continue;
         }
-        json_t *o =
-            json_pack("{s:s, s:s, s:i, s:f, s:f, s:f, s:b}", "case", "summary", "strategy", e->names[i], "problems",
-                      s.n, "of_best", s.mean, "low5", s.low5, "worst", s.worst, "correct", e->correct);
+        json_t *o = json_pack("{s:s, s:s, s:i, s:f, s:f, s:f, s:f, s:b}", "case", "summary", "strategy", e->names[i],
+                              "problems", s.n, "of_best", s.mean, "low5", s.low5, "worst", s.worst, "over_default",
+                              over.mean, "correct", e->correct);
+        /* Baselines are rules, which take no decision. */
+        if (o && e->timed && i >= e->f->n_baselines)
+            json_object_set_new(o, "decision_ns", json_real(tw_stats_of(e->ns[i], (size_t)e->n).median));
         cli_results_print(o, CLI_RESULTS_DIGITS);
     }
 }
@@ -163,8 +171,11 @@ static void print_pruned(const pruned *p) {
 
 static bool make_room(evaluating *e, int problems) {
     bool good = true;
-    for (int i = 0; i < TW_EVALUATE_STRATEGIES; i++)
+    for (int i = 0; i < TW_EVALUATE_STRATEGIES; i++) {
         good = (e->shares[i] = calloc((size_t)problems, sizeof **e->shares)) != NULL && good;
+        good = (e->over[i] = calloc((size_t)problems, sizeof **e->over)) != NULL && good;
+        good = (e->ns[i] = calloc((size_t)problems, sizeof **e->ns)) != NULL && good;
+    }
     e->most = problems;
     return good;
 }
@@ -180,7 +191,7 @@ static int run(const cli_verb *verb, int argc, char **argv) {
     evaluating e = {.correct = true};
     tw_strategies s = {0};
     tw_rivals rivals = {.n = 0};
-    tw_strategy all[TW_EVALUATE_STRATEGIES + TW_MODEL_FORMS];
+    tw_strategy all[TW_EVALUATE_STRATEGIES + TW_RIVALS];
     const char *models = NULL;
     const cli_flag flags[] = {
         CLI_TUNING_FLAGS(t),
@@ -191,7 +202,10 @@ static int run(const cli_verb *verb, int argc, char **argv) {
         {"--campaign", CLI_TEXT, &campaign, "NAME", "models learn from this campaign alone"},
         {"--problems", CLI_INT, &problems, "N", "problems, drawn at random (default 10)"},
         {"--budget", CLI_REAL, &o.seconds, "SECONDS", "no problem begins after it"},
-        {"--models", CLI_TEXT, &models, "NAMES", "judge these too: mlp,trees,tree,near,spline,residual,mix,distilled"},
+        {"--models", CLI_TEXT, &models, "NAMES",
+         "judge these too: mlp,trees,tree,near,spline,residual,mix,distilled,analytic, each also as mlp-own, "
+         "mlp-again"},
+        {"--decisions", CLI_FLAG, &e.timed, NULL, "of --json: how long decisions took, in the summaries"},
         {"--seed", CLI_INT, &seed, "N", "decides the problems (default 1000)"},
         {"--commit", CLI_TEXT, &commit, "NAME", "commit of this build, for --json"},
         {"--json", CLI_FLAG, &e.json, NULL, "print as JSON"},
@@ -232,7 +246,11 @@ static int run(const cli_verb *verb, int argc, char **argv) {
     free(only.of);
     tw_strategies_close(&s);
     tw_rivals_close(&rivals);
-    for (int i = 0; i < TW_EVALUATE_STRATEGIES; i++) free(e.shares[i]);
+    for (int i = 0; i < TW_EVALUATE_STRATEGIES; i++) {
+        free(e.shares[i]);
+        free(e.over[i]);
+        free(e.ns[i]);
+    }
     tw_store_close(store);
     tw_family_close(&t.family);
     return st == TW_OK ? CLI_OK : cli_fail(&d);

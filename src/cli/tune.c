@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "cli/results.h"
 #include "cli/tune_model.h"
+#include "cli/tune_problem.h"
 #include "cli/tuning.h"
 #include "tune/report.h"
 #include "tune/store.h"
@@ -127,6 +128,7 @@ static int run(const cli_verb *verb, int argc, char **argv) {
                            .progress = show_progress,
                            .campaign = {.name = "tune", .seed = 1}}};
     int64_t problems = 20, seed = 1000;
+    cli_tune_problem_options one = {.again = 100};
     cli_results_command(a.command, sizeof a.command, "tune", argc, argv);
     const cli_flag flags[] = {
         CLI_TUNING_FLAGS(a.tuning),
@@ -138,6 +140,10 @@ static int run(const cli_verb *verb, int argc, char **argv) {
         {"--problems", CLI_INT, &problems, "N", "held-out problems at most (default 20)"},
         {"--seed", CLI_INT, &seed, "N", "decides the held-out problems (default 1000)"},
         {"--model", CLI_TEXT, &a.model, "MODEL", "tune this model's prompts on the processor instead"},
+        {"--problem", CLI_LIST, &one.problems, "WORDS",
+         "tune this problem alone, such as \"m=64 n=512 k=1024\"; as often as there are problems"},
+        {"--again", CLI_INT, &one.again, "K", "of --problem: configurations to measure; 0: all (default 100)"},
+        {"--by", CLI_TEXT, &one.by, "NAME", "of --problem: the model that ranks them (default: by what was measured)"},
         {"--json", CLI_FLAG, &a.json, NULL, "print as JSON"},
     };
     int n, status;
@@ -147,6 +153,7 @@ static int run(const cli_verb *verb, int argc, char **argv) {
         return cli_usage("tune: --minimise: \"%s\" is not time; measure, train and eval minimise energy, too",
                          a.tuning.minimise);
     if (a.model && n) return cli_usage("tune: --model takes no other object");
+    if (a.model && one.problems.count) return cli_usage("tune: --model tunes all of a model's problems, not --problem");
     if (a.model) return cli_tune_model(a.model, a.tuning.store, (int)a.tuning.threads, a.json);
     if (!n) return cli_usage("tune: what is to be tuned: gemm, strips, or --model MODEL");
     name_report(&a);
@@ -156,8 +163,17 @@ static int run(const cli_verb *verb, int argc, char **argv) {
     a.session.problems = (int)problems;
     a.session.seed = (uint64_t)seed;
     a.session.campaign.reference = cli_tuning_reference(words[0]);
+    if (one.again < 0 || one.again > 100000) return cli_usage("tune: --again: from 1 to 100000, or 0 for all");
     if (check_files(&a, &d) != TW_OK) return cli_fail(&d);
     if (cli_tuning_open(&a.tuning, words, n, &d) != TW_OK) return cli_fail(&d);
+    if (one.problems.count) {
+        one.seconds = a.session.seconds;
+        one.artefact = a.session.artefact;
+        one.json = a.json;
+        status = cli_tune_problem(&a.tuning, &one);
+        tw_family_close(&a.tuning.family);
+        return status;
+    }
     tw_store *store = NULL;
     tw_session s = {0};
     cli_interrupted();

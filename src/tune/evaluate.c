@@ -166,7 +166,10 @@ static tw_status choose(evaluating *e, tw_evaluation *r, bool **wanted, tw_diag 
         tw_evaluated *of = &r->of[r->n++];
         of->name = s->name;
         of->own = s->own;
-        if (!s->choose(s->context, r->problem, config, sizeof config)) continue;
+        const int64_t began = tw_now_ns();
+        const bool chosen = s->choose(s->context, r->problem, config, sizeof config);
+        of->ns = (double)(tw_now_ns() - began);
+        if (!chosen) continue;
         snprintf(of->config, sizeof of->config, "%s", config);
         if (!add(e, config)) return tw_fail_memory(diag);
     }

@@ -27,6 +27,7 @@ typedef struct tw_evaluated {
        was wrong in any measurement. */
     double time;
     double share; /* The oracle's time divided by `time`. 0: there is no time. */
+    double ns;    /* Nanoseconds that the choice took, the first time that the problem was asked for. */
     bool own;     /* True: `share` is of the own oracle. */
 } tw_evaluated;
 

@@ -7,6 +7,7 @@
 
 #include "base/random.h"
 #include "device/power.h"
+#include "kernels/demand.h"
 #include "select/artefact.h"
 #include "tune/measure.h"
 #include "tune/wave.h"
@@ -30,6 +31,9 @@ typedef struct tw_family_calls {
     /* Writes the configuration of baseline i for a problem. */
     void (*baseline)(const void *self, int i, const int64_t *problem, char *out, size_t size);
     void (*close)(void *self);
+    /* Counts what a configuration asks of the device for a problem (kernels/demand.h). False: it cannot compute it.
+       NULL: the family cannot tell. */
+    bool (*demand)(const void *self, int macro, int micro, const int64_t *problem, tw_demand *out);
 } tw_family_calls;
 
 struct tw_family {

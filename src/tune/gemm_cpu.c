@@ -235,7 +235,7 @@ static tw_family family_of(gemm_cpu *g, const tw_family_calls *calls) {
 }
 
 tw_status tw_gemm_cpu_open(tw_family *out, const tw_gemm_cpu_options *o, tw_diag *diag) {
-    static const tw_family_calls calls = {measure, baseline, close_family};
+    static const tw_family_calls calls = {measure, baseline, close_family, NULL};
     gemm_cpu *g = calloc(1, sizeof *g);
     if (!g) return tw_fail_memory(diag);
     g->strips = o->strips;
@@ -260,7 +260,7 @@ static bool read_processor(const json_t *environment, processor *p) {
 }
 
 tw_status tw_gemm_cpu_recorded(tw_family *out, tw_panel_format weights, const char *environment, tw_diag *diag) {
-    static const tw_family_calls calls = {NULL, baseline, close_family};
+    static const tw_family_calls calls = {NULL, baseline, close_family, NULL};
     tw_kernels kernels;
     processor p = {.any = {&kernels, 1, {.weights = weights}}};
     gemm_cpu *g = calloc(1, sizeof *g);

@@ -3,8 +3,10 @@
 
 #include "base/arena.h"
 #include "base/diag.h"
+#include "base/divide.h"
 #include "base/grow.h"
 #include "device/identity.h"
+#include "kernels/gemm/estimate.h"
 #include "tune/gemm_algorithms.h"
 #include "tune/gemm_kernels.h"
 #include "tune/gemm_vendor.h"
@@ -24,6 +26,8 @@ typedef struct gemm_gpu {
     tw_gemm_pool *pool;
     tw_gemm_kernels *kernels;
     tw_gemm_type type;
+    tw_cuda_info info;               /* The device. A recorded one has no memory's clock and width. */
+    const tw_artefact_macro *macros; /* The macro choices of the family. */
 } gemm_gpu;
 
 static const char vendors[] = "by=cublaslt";
@@ -193,6 +197,41 @@ static void baseline(const void *self, int i, const int64_t *problem, char *out,
     tw_gemm_config_print(&c, out, size);
 }
 
+/* Counts what an algorithm of a vendor asks for. Its tiles are the macro choice's, and a round has 64 elements of k. */
+static void vendor_demand(const gemm_gpu *g, const tw_artefact_macro *m, const tw_gemm_problem *p, tw_demand *out) {
+    enum { ROUND = 64 };
+    const int64_t times = m->times ? m->times : 1;
+    const int64_t tiles = tw_ceil_div(p->m, m->grid[0]) * tw_ceil_div(p->n, m->grid[1]);
+    const double area = (double)m->grid[0] * (double)m->grid[1];
+    const int64_t split = m->rounds[2] / ROUND, whole = times / split; /* Tiles of a cluster. */
+    *out = (tw_demand){.unit = TW_DEMAND_VENDOR,
+                       .clock = g->info.clock_khz * 1e-3,
+                       .blocks = (double)tw_ceil_div(tiles * times, g->info.sms),
+                       .together = 1,
+                       .rounds = (double)tw_ceil_div(p->k, m->rounds[2]),
+                       .busy = area / (double)whole * ROUND / g->info.target->tensor_f16,
+                       .ahead = 3,
+                       .stored = area / (double)whole * 4,
+                       .memory = ((double)p->m + (double)p->n) * (double)p->k * 2 + (double)p->m * (double)p->n * 2,
+                       .parts = split > 1 ? 8.0 * area * (double)tiles * (double)split : 0,
+                       .turns = split > 1};
+}
+
+static bool demand(const void *self, int macro, int micro, const int64_t *problem, tw_demand *out) {
+    const gemm_gpu *g = self;
+    const tw_artefact_macro *m = &g->macros[macro];
+    char words[TW_FAMILY_WORDS];
+    tw_gemm_problem p = product_of(g, problem);
+    if (tw_gemm_problem_complete(&p, NULL) != TW_OK) return false;
+    if (m->properties & TW_MACRO_VENDOR) {
+        vendor_demand(g, m, &p, out);
+        return true;
+    }
+    tw_gemm_config c = tw_gemm_config_default(&p);
+    snprintf(words, sizeof words, "%s %s", m->config, m->micros[micro]);
+    return tw_gemm_config_parse(&c, words, NULL) == TW_OK && tw_gemm_demand(&p, &c, &g->info, out);
+}
+
 static void close_family(void *self) {
     gemm_gpu *g = self;
     tw_gemm_kernels_free(g->kernels);
@@ -222,7 +261,7 @@ static tw_status add_vendor(gemm_gpu *g, tw_family *f, const tw_artefact_macro *
                                              .micros = ranks,
                                              .n_micros = sizeof ranks / sizeof *ranks};
     for (int i = 0; i < n; i++) all[f->n_macros++] = tw_gemm_algorithm_macro(algorithms[i], sms);
-    f->macros = all;
+    f->macros = g->macros = all;
     return TW_OK;
 }
 
@@ -267,6 +306,7 @@ static tw_status describe(gemm_gpu *g, tw_family *f, const device *d, const char
 static tw_status describe_gpu(gemm_gpu *g, tw_family *f, tw_diag *diag) {
     const tw_cuda_info *i = tw_cuda_describe(g->cuda);
     const device d = {i->name, i->target->name, i->sms, i->l2_bytes};
+    g->info = *i;
     char version[32] = "";
     if (g->vendor) tw_cublaslt_version(g->vendor, version, sizeof version);
     json_t *o = json_pack("{s:s, s:s, s:s, s:i, s:I, s:i, s:s, s:s}", "device", i->name, "driver", i->driver, "target",
@@ -301,7 +341,7 @@ static tw_family family_of(gemm_gpu *g, const tw_family_calls *calls) {
 }
 
 tw_status tw_gemm_gpu_open(tw_family *out, const tw_gemm_gpu_options *o, tw_diag *diag) {
-    static const tw_family_calls calls = {measure, baseline, close_family};
+    static const tw_family_calls calls = {measure, baseline, close_family, demand};
     gemm_gpu *g = calloc(1, sizeof *g);
     if (!g) return tw_fail_memory(diag);
     *out = family_of(g, &calls);
@@ -351,9 +391,10 @@ static tw_status describe_recorded(gemm_gpu *g, tw_family *f, const device *d, c
 
 tw_status tw_gemm_gpu_recorded(tw_family *out, tw_gemm_type type, const char *environment, tw_store *store,
                                tw_diag *diag) {
-    static const tw_family_calls calls = {NULL, baseline, close_family};
+    static const tw_family_calls calls = {NULL, baseline, close_family, demand};
     device d = {NULL, "sm_90a", 0, 0};
     json_int_t l2 = 0;
+    int clock = 0;
     gemm_gpu *g = calloc(1, sizeof *g);
     if (!g) return tw_fail_memory(diag);
     *out = family_of(g, &calls);
@@ -361,11 +402,13 @@ tw_status tw_gemm_gpu_recorded(tw_family *out, tw_gemm_type type, const char *en
     g->type = type;
     json_t *o = json_loads(environment, 0, NULL);
     tw_status st = TW_OK;
-    if (json_unpack(o, "{s:s, s:i, s?s, s?I}", "device", &d.name, "sms", &d.sms, "target", &d.target, "l2_bytes",
-                    &l2) ||
+    if (json_unpack(o, "{s:s, s:i, s?s, s?I, s?i}", "device", &d.name, "sms", &d.sms, "target", &d.target, "l2_bytes",
+                    &l2, "clock_khz", &clock) ||
         d.sms < 1 || d.sms > TW_ARTEFACT_TILE)
         st = tw_fail(diag, TW_ERR_FORMAT, "\"%.200s\" is no GPU's environment", environment);
     d.l2_bytes = l2;
+    g->info =
+        (tw_cuda_info){.sms = d.sms, .clock_khz = clock > 0 ? clock : 1000000, .target = tw_target_find(d.target)};
     if (st == TW_OK) st = describe_recorded(g, out, &d, environment, store, diag);
     json_decref(o);
     if (st != TW_OK) close_family(g);

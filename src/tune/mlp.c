@@ -3,28 +3,38 @@
 
 #include "base/arena.h"
 #include "base/diag.h"
+#include "base/divide.h"
+#include "tilewright/device.h"
+#include "tune/mlp_layer.h"
 
 #include <cblas.h>
 #include <math.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { CHUNK = 256, LAYERS = TW_MLP_LAYERS + 1, WIDEST = 8192, BATCH = 65536 };
+enum { LAYERS = TW_MLP_LAYERS + 1, WIDEST = 8192, BATCH = 65536 };
 
 /* Adam's decay rates and the term that keeps its quotient finite. */
 static const double FIRST = 0.9, SECOND = 0.999, TINY = 1e-8;
 
 struct tw_mlp {
     tw_arena arena;
-    int n;                    /* Number of layers, the output included. */
-    int sizes[LAYERS + 1];    /* Number of inputs, then of each layer's units. */
-    size_t count;             /* Number of weights and biases. */
-    float *w;                 /* [count]: each layer's weights, [inputs][units], then its biases. */
-    float *mean, *scale;      /* [inputs]: the network's input i is (x[i] - mean[i]) * scale[i]. */
-    double mean_y, scale_y;   /* A prediction is mean_y + scale_y times the network's output. */
-    float *units[LAYERS + 1]; /* [CHUNK][units]: the inputs, then each layer's results, of the rows of a prediction. */
-    double error;             /* Mean squared error on held rows. 0: no rows were held. */
-    int epochs;               /* Number of passes of the training. */
+    int n;                  /* Number of layers, the output included. */
+    int sizes[LAYERS + 1];  /* Number of inputs, then of each layer's units. */
+    size_t count;           /* Number of weights and biases. */
+    float *w;               /* [count]: each layer's weights, [inputs][units], then its biases. */
+    float *mean, *scale;    /* [inputs]: the network's input i is (x[i] - mean[i]) * scale[i]. */
+    double mean_y, scale_y; /* A prediction is mean_y + scale_y times the network's output. */
+    /* What predictions read: the weights in the order of tune/mlp_layer.h, with units to a multiple of TW_MLP_UNITS. */
+    tw_mlp_layer layers[LAYERS];
+    float *packed[LAYERS]; /* Weights of each layer, then its biases. */
+    bool stale;            /* True: `packed` is older than `w`. */
+    float *values[2];      /* [widest][TW_MLP_ROWS]: a layer's inputs and results. */
+    int *live[2];          /* [widest]: indices of the inputs and of the results that are not all 0. */
+    tw_mlp_layer_fn *compute;
+    double error; /* Mean squared error on held rows. 0: no rows were held. */
+    int epochs;   /* Number of passes of the training. */
 };
 
 typedef struct training {
@@ -77,14 +87,62 @@ static void normalise(const tw_mlp *m, const float *x, float *to) {
     for (int i = 0; i < m->sizes[0]; i++) to[i] = (x[i] - m->mean[i]) * m->scale[i];
 }
 
-void tw_mlp_predict(tw_mlp *m, const float *x, int n, float *y) {
-    const size_t in = (size_t)m->sizes[0];
-    for (int at = 0; at < n; at += CHUNK) {
-        const int rows = n - at < CHUNK ? n - at : CHUNK;
-        for (int i = 0; i < rows; i++) normalise(m, x + (size_t)(at + i) * in, m->units[0] + (size_t)i * in);
-        forward(m, m->units, rows);
-        for (int i = 0; i < rows; i++) y[at + i] = (float)(m->mean_y + m->scale_y * (double)m->units[m->n][i]);
+/* ---- predictions */
+
+static int padded(int units) {
+    return (int)tw_ceil_div(units, TW_MLP_UNITS) * TW_MLP_UNITS;
+}
+
+/* Writes the weights in the order in which predictions read them. */
+static void pack(tw_mlp *m) {
+    const float *w = m->w;
+    for (int l = 0; l < m->n; l++) {
+        const int in = m->sizes[l], out = m->sizes[l + 1], to = padded(out);
+        const float *bias = w + (size_t)in * (size_t)out;
+        for (int u = 0; u < to; u++) {
+            float *at = m->packed[l] + (size_t)(u / TW_MLP_UNITS) * (size_t)in * TW_MLP_UNITS + u % TW_MLP_UNITS;
+            for (int i = 0; i < in; i++)
+                at[(size_t)i * TW_MLP_UNITS] = u < out ? w[(size_t)i * (size_t)out + (size_t)u] : 0;
+            m->packed[l][(size_t)in * (size_t)to + (size_t)u] = u < out ? bias[u] : 0;
+        }
+        w += layer_size(m, l);
     }
+    m->stale = false;
+}
+
+/* Predicts y for at most TW_MLP_ROWS rows. */
+static void predict_rows(const tw_mlp *m, const float *x, int rows, float *y) {
+    float *from = m->values[0], *to = m->values[1];
+    int *live = m->live[0], *next = m->live[1], n = 0;
+    for (int i = 0; i < m->sizes[0]; i++) {
+        float *at = from + (size_t)i * TW_MLP_ROWS;
+        for (int r = 0; r < TW_MLP_ROWS; r++)
+            at[r] = r < rows ? (x[(size_t)r * (size_t)m->sizes[0] + (size_t)i] - m->mean[i]) * m->scale[i] : 0;
+        if (m->scale[i] != 0) live[n++] = i;
+    }
+    for (int l = 0; l < m->n; l++) {
+        n = m->compute(&m->layers[l], from, live, n, to, next);
+        float *const values = from;
+        int *const list = live;
+        from = to;
+        live = next;
+        to = values;
+        next = list;
+    }
+    for (int r = 0; r < rows; r++) y[r] = (float)(m->mean_y + m->scale_y * (double)from[r]);
+}
+
+void tw_mlp_predict(tw_mlp *m, const float *x, int n, float *y) {
+    if (m->stale) pack(m);
+    for (int at = 0; at < n; at += TW_MLP_ROWS)
+        predict_rows(m, x + (size_t)at * (size_t)m->sizes[0], n - at < TW_MLP_ROWS ? n - at : TW_MLP_ROWS, y + at);
+}
+
+void tw_mlp_limit(tw_mlp *m, uint32_t isa) {
+    tw_cpu cpu;
+    tw_cpu_detect(&cpu);
+    isa &= cpu.isa;
+    m->compute = isa & TW_CPU_AVX512 ? tw_mlp_layer_avx512 : isa & TW_CPU_AVX2 ? tw_mlp_layer_avx2 : tw_mlp_layer_c;
 }
 
 /* ---- backward */
@@ -124,6 +182,7 @@ static void move(training *t, double rate) {
         v[i] = s * v[i] + (1 - s) * g[i] * g[i];
         w[i] -= step * m[i] / (sqrtf(v[i]) + tiny);
     }
+    t->m->stale = true;
 }
 
 static void learn(training *t, const int *rows, int n, double rate) {
@@ -214,6 +273,32 @@ static void train(training *t) {
         memcpy(t->best, m->w, m->count * sizeof *m->w);
     }
     if (t->held) memcpy(m->w, t->best, m->count * sizeof *m->w);
+    m->stale = true;
+}
+
+/* Allocates floats whose address is a multiple of TW_MLP_ALIGN. NULL: out of memory. */
+static float *aligned(tw_arena *a, size_t n) {
+    char *at = tw_arena_array(a, n * sizeof(float) + TW_MLP_ALIGN, 1);
+    return at ? (float *)(at + (TW_MLP_ALIGN - (uintptr_t)at % TW_MLP_ALIGN)) : NULL;
+}
+
+/* Makes room for predictions. */
+static bool make_layers(tw_mlp *m) {
+    int widest = m->sizes[0];
+    for (int l = 0; l < m->n; l++) {
+        const int in = m->sizes[l], out = padded(m->sizes[l + 1]);
+        if (out > widest) widest = out;
+        m->packed[l] = aligned(&m->arena, (size_t)(in + 1) * (size_t)out);
+        if (!m->packed[l]) return false;
+        m->layers[l] = (tw_mlp_layer){m->packed[l], m->packed[l] + (size_t)in * (size_t)out, in, out, l + 1 < m->n};
+    }
+    for (int i = 0; i < 2; i++) {
+        m->values[i] = aligned(&m->arena, (size_t)widest * TW_MLP_ROWS);
+        m->live[i] = tw_arena_array(&m->arena, (size_t)widest, sizeof **m->live);
+    }
+    m->stale = true;
+    tw_mlp_limit(m, UINT32_MAX);
+    return !m->arena.failed;
 }
 
 static bool make(tw_mlp *m, const tw_table *t, const tw_mlp_options *o) {
@@ -222,12 +307,10 @@ static bool make(tw_mlp *m, const tw_table *t, const tw_mlp_options *o) {
     memcpy(m->sizes + 1, o->layers, (size_t)o->n_layers * sizeof *m->sizes);
     m->sizes[m->n] = 1;
     for (int l = 0; l < m->n; l++) m->count += layer_size(m, l);
-    for (int l = 0; l <= m->n; l++)
-        m->units[l] = tw_arena_array(&m->arena, (size_t)CHUNK * (size_t)m->sizes[l], sizeof(float));
     m->w = tw_arena_array(&m->arena, m->count, sizeof *m->w);
     m->mean = tw_arena_array(&m->arena, (size_t)t->columns, sizeof *m->mean);
     m->scale = tw_arena_array(&m->arena, (size_t)t->columns, sizeof *m->scale);
-    return !m->arena.failed;
+    return make_layers(m) && !m->arena.failed;
 }
 
 static bool make_training(training *t) {

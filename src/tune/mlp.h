@@ -22,13 +22,17 @@ typedef struct tw_mlp_options {
 typedef struct tw_mlp tw_mlp;
 
 /* Trains a network on the rows that are not held. If rows are held, the result is the network of the pass with the
-   least squared error on them. The same rows, options and number of BLAS threads give the same network. The caller
-   frees *out. TW_ERR_USAGE: the options are out of range, or there are no rows. */
+   least squared error on them. The same rows, options, processor and number of BLAS threads give the same network. The
+   caller frees *out. TW_ERR_USAGE: the options are out of range, or there are no rows. */
 tw_status tw_mlp_fit(tw_mlp **out, const tw_table *t, const tw_mlp_options *o, tw_diag *diag);
 void tw_mlp_free(tw_mlp *m); /* NULL is fine. */
 
-/* Predicts y for n rows. It uses memory of the network, so it is for one thread at a time. */
+/* Predicts y for n rows. Neighbouring rows that are alike are faster. It uses memory of the network, so it is for one
+   thread at a time. */
 void tw_mlp_predict(tw_mlp *m, const float *x, int n, float *y);
+/* Predicts from now on with no other instruction sets than those of the mask, TW_CPU_... Results then differ by
+   rounding. */
+void tw_mlp_limit(tw_mlp *m, uint32_t isa);
 
 int64_t tw_mlp_weights(const tw_mlp *m); /* Number of weights and biases. */
 double tw_mlp_error(const tw_mlp *m);    /* Mean squared error on held rows. 0: no rows were held. */

@@ -2,6 +2,7 @@
 #include "tune/models.h"
 
 #include "base/diag.h"
+#include "tune/analytic.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -16,6 +17,7 @@ struct tw_model {
     tw_mlp *mlp;
     tw_boost *boost;
     tw_policy *policy;
+    tw_rates rates; /* Constants of the analytic model. */
     /* Room for a decision. */
     float *rows; /* [configs][columns]: rows of the configurations that may be chosen. */
     float *y;    /* [configs]: prediction of each row. */
@@ -24,8 +26,19 @@ struct tw_model {
 };
 
 const char *tw_model_name(tw_model_form form) {
-    static const char *const names[] = {"mlp", "trees", "tree", "near", "spline", "residual", "mix", "distilled"};
+    static const char *const names[] = {"mlp",      "trees", "tree",      "near",    "spline",
+                                        "residual", "mix",   "distilled", "analytic"};
     return names[form];
+}
+
+bool tw_model_form_find(const char *name, size_t length, tw_model_form *out) {
+    for (int i = 0; i < TW_MODEL_FORMS; i++) {
+        const char *other = tw_model_name((tw_model_form)i);
+        if (strlen(other) != length || memcmp(other, name, length) != 0) continue;
+        *out = (tw_model_form)i;
+        return true;
+    }
+    return false;
 }
 
 tw_model_options tw_model_defaults(void) {
@@ -60,6 +73,9 @@ void tw_model_allow(tw_model *m, const tw_trials *t, bool all, bool own) {
         m->allowed[k] = false;
         m->of[k] = 0; /* Counts trials. */
     }
+    for (int i = 0; i < m->family->n_macros && m->form == TW_MODEL_ANALYTIC && all; i++)
+        for (int j = 0; j < m->family->macros[i].n_micros; j++)
+            m->allowed[tw_model_index(m, i, j)] = !own || !tw_family_is_vendor(m->family, i);
     for (int l = 0; l < 2; l++)
         for (int i = 0; i < lists[l]->n && (!l || all || !t->spread.n); i++) {
             const int macro = lists[l]->at[i].macro, k = tw_model_index(m, macro, lists[l]->at[i].micro);
@@ -129,6 +145,27 @@ static tw_status distil(tw_model *m, const tw_trials *t, const tw_model_options 
     return st;
 }
 
+/* Fits the analytic model to at most ANALYTIC trials, evenly taken. */
+static tw_status fit_analytic(tw_model *m, const tw_trial_list *const *lists, int n_lists, tw_diag *diag) {
+    enum { ANALYTIC = 10000 };
+    tw_analytic_sample *samples = malloc(ANALYTIC * sizeof *samples);
+    int all = 0, at = 0, n = 0;
+    if (!samples) return tw_fail_memory(diag);
+    for (int l = 0; l < n_lists; l++) all += lists[l]->n;
+    const int step = all / ANALYTIC + 1;
+    for (int l = 0; l < n_lists; l++)
+        for (int i = 0; i < lists[l]->n; i++) {
+            const tw_trial *t = &lists[l]->at[i];
+            if (at++ % step || !tw_analytic_demand(m->family, t->macro, t->micro, t->problem, &samples[n].demand))
+                continue;
+            samples[n++].time = t->time;
+        }
+    for (int i = 0; i < TW_RATES; i++) ((double *)&m->rates)[i] = 1;
+    if (n) tw_analytic_fit(&m->rates, samples, n);
+    free(samples);
+    return n ? TW_OK : tw_fail(diag, TW_ERR_USAGE, "there is nothing that an analytic model can be fitted to");
+}
+
 static tw_status fit_parts(tw_model *m, const tw_trials *t, const tw_model_options *o, tw_diag *diag) {
     const tw_trial_list *lists[] = {&t->spread, &t->screens};
     tw_mlp_options mlp = o->mlp;
@@ -149,6 +186,7 @@ static tw_status fit_parts(tw_model *m, const tw_trials *t, const tw_model_optio
     if (st == TW_OK && (m->form == TW_MODEL_TREE || m->form == TW_MODEL_NEAR))
         st = tw_policy_fit(&m->policy, m->features, lists, 2, m->allowed, &policy, diag);
     if (st == TW_OK && m->form == TW_MODEL_DISTILLED) st = distil(m, t, o, diag);
+    if (st == TW_OK && m->form == TW_MODEL_ANALYTIC) st = fit_analytic(m, lists, 2, diag);
     tw_table_free(&table);
     return st;
 }
@@ -236,6 +274,18 @@ static void score_policy(tw_model *m, const int64_t *problem, double *scores) {
     }
 }
 
+/* Writes the analytic model's scores. */
+static void score_analytic(const tw_model *m, const int64_t *problem, double *scores) {
+    tw_demand d;
+    for (int i = 0; i < m->family->n_macros; i++)
+        for (int j = 0; j < m->family->macros[i].n_micros; j++) {
+            const int k = tw_model_index(m, i, j);
+            scores[k] = m->allowed[k] && tw_analytic_demand(m->family, i, j, problem, &d)
+                            ? log(tw_demand_time(&d, &m->rates))
+                            : (double)INFINITY;
+        }
+}
+
 /* Adds `weight` times the predictions of the rows to the scores. */
 static void add_scores(const tw_model *m, int rows, double weight, double offset, double *scores) {
     for (int i = 0; i < rows; i++) scores[m->of[i]] += weight * ((double)m->y[i] + offset);
@@ -244,6 +294,10 @@ static void add_scores(const tw_model *m, int rows, double weight, double offset
 void tw_model_score(tw_model *m, const int64_t *problem, double *scores) {
     if (m->policy) {
         score_policy(m, problem, scores);
+        return;
+    }
+    if (m->form == TW_MODEL_ANALYTIC) {
+        score_analytic(m, problem, scores);
         return;
     }
     const double work = log(tw_family_work(m->family, problem)), part = m->form == TW_MODEL_MIX ? 1.0 / 3 : 1;
@@ -265,20 +319,26 @@ void tw_model_score(tw_model *m, const int64_t *problem, double *scores) {
     }
 }
 
-bool tw_model_choose(tw_model *m, const int64_t *problem, char *out, size_t size) {
-    double least = (double)INFINITY;
-    int macro = -1, micro = -1;
+int tw_model_rank(tw_model *m, const int64_t *problem, int most, tw_choice *out) {
+    int n = 0;
     tw_model_score(m, problem, m->scores);
     for (int i = 0; i < m->family->n_macros; i++)
         for (int j = 0; j < m->family->macros[i].n_micros; j++) {
             const double score = m->scores[tw_model_index(m, i, j)];
-            if (!(score < least)) continue;
-            least = score;
-            macro = i;
-            micro = j;
+            if (!isfinite(score)) continue;
+            int at = n < most ? n++ : most;
+            /* The list is kept in order. Most scores belong behind its end. */
+            for (; at > 0 && score < m->scores[tw_model_index(m, out[at - 1].macro, out[at - 1].micro)]; at--)
+                if (at < most) out[at] = out[at - 1];
+            if (at < most) out[at] = (tw_choice){i, j};
         }
-    if (macro < 0) return false;
-    tw_family_config(m->family, macro, micro, out, size);
+    return n;
+}
+
+bool tw_model_choose(tw_model *m, const int64_t *problem, char *out, size_t size) {
+    tw_choice c;
+    if (!tw_model_rank(m, problem, 1, &c)) return false;
+    tw_family_config(m->family, c.macro, c.micro, out, size);
     return true;
 }
 
@@ -298,7 +358,7 @@ int64_t tw_model_bytes(const tw_model *m) {
     const int64_t features = (int64_t)m->features->configs * m->features->params * (int64_t)sizeof(float);
     return (m->mlp || m->boost ? features : 0) + (m->mlp ? tw_mlp_weights(m->mlp) * (int64_t)sizeof(float) : 0) +
            (m->boost ? tw_boost_bytes(m->boost) : 0) + (m->policy ? tw_policy_bytes(m->policy) : 0) +
-           (m->spline ? spline_bytes(m->spline) : 0);
+           (m->spline ? spline_bytes(m->spline) : 0) + (m->form == TW_MODEL_ANALYTIC ? (int64_t)sizeof m->rates : 0);
 }
 
 tw_mlp *tw_model_network(tw_model *m) {

@@ -20,14 +20,19 @@ typedef enum tw_model_form {
     TW_MODEL_RESIDUAL,  /* Boosted trees that correct the spline. */
     TW_MODEL_MIX,       /* The geometric mean of the times by the spline, boosted trees and a network. */
     TW_MODEL_DISTILLED, /* The spline, which learns from a network's predictions of random problems too. */
+    TW_MODEL_ANALYTIC,  /* The analytic model (kernels/demand.h), whose constants are fitted to the trials. */
     TW_MODEL_FORMS
 } tw_model_form;
 
 /* Returns the name of a form, "mlp". */
 const char *tw_model_name(tw_model_form form);
+/* Finds the form of a name of `length` bytes. False: there is none. */
+bool tw_model_form_find(const char *name, size_t length, tw_model_form *out);
 
 typedef struct tw_model_options {
-    bool all;      /* True: any configuration may be chosen. False: only those that the spline models. */
+    /* True: any configuration with a trial may be chosen, and any at all by the analytic model. False: only those that
+       the spline models. */
+    bool all;
     bool own;      /* True: configurations of vendors are not chosen. */
     bool plain;    /* True: features are sizes, not their logarithms. */
     double held;   /* Share of the problems by which a network's training stops. No form learns from them. */
@@ -58,6 +63,9 @@ bool tw_model_predicts(const tw_model *m);                   /* True: scores are
 /* Computes the score of each configuration for a problem, [configs]. Infinity: it is not chosen. Uses memory of the
    model, so it is for one thread at a time. */
 void tw_model_score(tw_model *m, const int64_t *problem, double *scores);
+/* Lists the configurations with the least scores for a problem, at most `most`, the least first. Returns their number.
+   Uses memory of the model. */
+int tw_model_rank(tw_model *m, const int64_t *problem, int most, tw_choice *out);
 /* Writes the choice for a problem. False: there is none. Uses memory of the model. */
 bool tw_model_choose(tw_model *m, const int64_t *problem, char *out, size_t size);
 

@@ -86,7 +86,7 @@ $ RECORDED="--device recorded --range m=16:40 --range n=256:320 --range k=256:51
   1
   true
   true
-  tilewright: "far" is no model: mlp, trees, tree, near, spline, residual, mix or distilled
+  tilewright: "far" is no model: mlp, trees, tree, near, spline, residual, mix, distilled or analytic
   tilewright: the model near is given twice
   tilewright: t.db has no measurements of gemm type=f32
   tilewright: "type=f33" is not type=f32, f16, bf16, i8 or i4
@@ -102,6 +102,14 @@ $ echo '{"environment": {"device": "a GPU", "sms": 132}, "space": "gemm-gpu-bf16
   tilewright: the store has too few measurements of gemm-gpu-f16 on this device
   tilewright: the store has too few measurements of gemm-cpu-i4-64 on this device
   tilewright: g.db has no measurements of gemm type=i8
+  [2]
+# Constants for estimates are of a GPU's products: here those of SIMT, which took longer than estimated.
+$ for m in 256 1024 4096; do echo '{"environment": {"device": "a GPU", "sms": 132, "clock_khz": 1980000}, "space": "gemm", "problem": "type=f32 m='$m' n=1024 k=1024", "config": {"mma": 0}, "protocol": "samples=1", "unit": "us", "status": "right", "samples": ['$m'], "began_ns": 1, "key": "'$m'"}'; done | tilewright import c.db -
+> tilewright train gemm --constants --store c.db 2>err | sed 's/{[0-9.]*, .*/{.../'; sed 's/ms [0-9.]*,/ms E,/' err; tilewright train gemm --constants --store t.db
+  3 measurements added, 0 were there already
+  RATES("a GPU", 0, {...
+  tilewright: root of the mean squared error of logarithms E, of 3 simt products; constants of other units are those of before
+  tilewright: the store has no right products of a GPU
   [2]
 # A recorded GPU has the algorithms of cuBLASLt that were measured. Oracles are looked for among covers of own and of vendors' ones.
 $ for a in 1 2 3; do echo '{"environment": {"device": "a GPU", "sms": 132}, "space": "gemm-gpu-bf16", "problem": "m=64 n=512 k=2048", "config": {"by": "cublaslt", "id": 66, "tile": '$a', "tm": 64, "tn": 128, "split": 1, "stages": 35}, "protocol": "samples=1", "unit": "us", "status": "right", "samples": ['$a'], "began_ns": 1, "key": "c|screen|m=64 n=512 k=2048|'$a'"}'; done | tilewright import v.db -

@@ -30,3 +30,29 @@ $ tilewright tune
   tilewright: --device: "cuda" is not cpu, where strips are
   tilewright: "conv" is not what can be tuned: gemm, strips, or a description that ends in .json
   [2]
+# A problem by name: a few configurations are drawn, a model ranks all, the first are measured, and the artefact lists the fastest.
+$ export OPENBLAS_NUM_THREADS=1; tilewright tune gemm type=bf16 -t 1 --problem "m=16 n=256 k=256" --again 10 --store p.db -o p.select --json >a; json a family problem model wrong correct
+> tilewright select p.select m=16 n=256 k=256 | sed 's/=[^ ]*/=/g;s/: .*/: T/'; tilewright select p.select m=17 n=256 k=256 | tail -1 | sed 's/:.*//'
+> tilewright tune gemm type=bf16 -t 1 --problem "m=16 n=256 k=256" --again 10 --by analytic --store p.db -o p.select | sed 's/: .* by by=.*;/: T by C;/;s/, [0-9.]* s/, S s/;s/number [0-9]*/number N/;s/ of [0-9]* / of N /;s/, [0-9]* were/, N were/;s/from [0-9]*/from N/'
+  gemm-cpu-bf16
+  m=16 n=256 k=256
+  analytic
+  0
+  true
+  by= tm= tn= span= rows= order=
+  exact: T
+  default
+  m=16 n=256 k=256: T by C; 0 of N configurations measured, N were there already, 0 wrong, S s
+  it was number N by analytic, which learned from N trials
+  p.select
+$ tilewright tune gemm --problem "m=16 n=256" --store none.db
+> tilewright tune gemm --problem "m=16 n=256 k=256" --by far --store none.db
+> tilewright tune gemm --problem "m=16 n=256 k=256" --again -1
+> tilewright tune --model models/demo --problem "m=16 n=256 k=256"
+> tilewright tune gemm type=bf16 --device recorded --problem "m=16 n=256 k=256" --store p.db -o q.select
+  tilewright: "m=16 n=256" does not say k
+  tilewright: --by: "far" is no model, such as mlp or analytic
+  tilewright: tune: --again: from 1 to 100000, or 0 for all
+  tilewright: tune: --model tunes all of a model's problems, not --problem
+  tilewright: gemm-cpu-bf16 is recorded: nothing can be measured of it
+  [1]

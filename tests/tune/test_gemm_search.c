@@ -131,7 +131,7 @@ static void usual_draws_are_split(void **state) {
         for (int i = 0; i < n_tried; i++)
             if (tried[i].kg > 1) n[tried[i].split]++;
     }
-    assert_true(n[TW_JOIN_CLUSTER] > 80 && n[TW_JOIN_ATOMIC] > 0);
+    assert_true(n[TW_JOIN_CLUSTER] > 40 && n[TW_JOIN_ATOMIC] > 0);
 }
 
 /* Nothing that was measured has no offspring. */

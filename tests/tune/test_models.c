@@ -366,8 +366,8 @@ static void models_choose_well(void **state) {
     (void)state;
     /* Bounds for each form: the least geometric mean of shares of the best on new problems, and the largest mean error.
        0: the form predicts no times. */
-    static const double least[TW_MODEL_FORMS] = {0.98, 0.98, 0.94, 0.94, 0.98, 0.98, 0.98, 0.98};
-    static const double most[TW_MODEL_FORMS] = {0.05, 0.05, 0, 0, 0.05, 0.05, 0.05, 0.05};
+    static const double least[TW_MODEL_FORMS] = {0.98, 0.98, 0.94, 0.94, 0.98, 0.98, 0.98, 0.98, 0.80};
+    static const double most[TW_MODEL_FORMS] = {0.05, 0.05, 0, 0, 0.05, 0.05, 0.05, 0.05, 0.60};
     toy t;
     tw_trials trials;
     const tw_model_options o = toy_options();

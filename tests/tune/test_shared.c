@@ -17,7 +17,7 @@ static tw_status counting(void *self, const int64_t *problem, const char *const 
 }
 
 static void campaign(bool shared) {
-    static const tw_family_calls spy = {counting, toy_baseline, toy_close};
+    static const tw_family_calls spy = {counting, toy_baseline, toy_close, NULL};
     const tw_campaign_options o = {
         .name = shared ? "shared" : "alone", .screens = 3, .cover = 3, .spread = 4, .samples = 3, .seed = 1};
     toy t;
@@ -72,7 +72,7 @@ static tw_status delayed(void *self, const int64_t *problem, const char *const *
 
 static void the_least_sample_counts(void **state) {
     (void)state;
-    static const tw_family_calls slow = {delayed, toy_baseline, toy_close};
+    static const tw_family_calls slow = {delayed, toy_baseline, toy_close, NULL};
     const tw_campaign_options o = {.name = "delayed", .screens = 2, .samples = 3, .seed = 1};
     toy t;
     tw_diag d;

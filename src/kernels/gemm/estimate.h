@@ -4,9 +4,17 @@
 #define TW_KERNELS_GEMM_ESTIMATE_H
 
 #include "device/cuda/cuda.h"
+#include "kernels/demand.h"
 #include "kernels/gemm/gemm.h"
 
-/* Estimates the microseconds of a legal configuration. Good for ranking only. `info` is the device's. */
+/* Counts what a configuration asks of a device, in clocks and microseconds. False: it is not legal. */
+bool tw_gemm_demand(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_cuda_info *info, tw_demand *out);
+
+/* Gets the constants of a device from kernels/gemm/rates.def. A device that has none there gets those of another one,
+   with the memory's rate in proportion to what its driver says. */
+void tw_gemm_rates(const tw_cuda_info *info, tw_rates *out);
+
+/* Estimates the microseconds of a configuration by both. 1e30: it is not legal. Good for ranking only. */
 double tw_gemm_estimate(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_cuda_info *info);
 
 /* Computes a lower bound of every kernel's time in microseconds: the matrices' bytes over the memory's bandwidth, or

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `tilewright tune gemm --problem`: the fastest configuration of single problems, into an artefact. */
+#ifndef TW_CLI_TUNE_PROBLEM_H
+#define TW_CLI_TUNE_PROBLEM_H
+
+#include "cli/tuning.h"
+
+typedef struct cli_tune_problem_options {
+    cli_list problems;    /* The problems in words. */
+    const char *by;       /* Name of the model that ranks. NULL: by what the store has. */
+    int64_t again;        /* Configurations that are measured. 0: all. */
+    double seconds;       /* Budget for each problem. 0: none. */
+    const char *artefact; /* Path of the artefact. */
+    bool json;
+} cli_tune_problem_options;
+
+/* Runs it on an opened family. Returns the exit status. */
+int cli_tune_problem(cli_tuning *t, const cli_tune_problem_options *o);
+
+#endif
