@@ -385,7 +385,7 @@ static tw_status meet(void *self, const int64_t *problem, const char *const *con
 /* Two campaigns share their jobs: the second does all screens that the first neither did nor is at, and then waits. */
 static void campaigns_share_jobs(void **state) {
     (void)state;
-    static const tw_family_calls calls = {meet, toy_baseline, toy_close};
+    static const tw_family_calls calls = {.measure = meet, .baseline = toy_baseline, .close = toy_close};
     toy t;
     toy_open(&t);
     t.family.calls = &calls;
@@ -423,7 +423,7 @@ static tw_status drift(void *self, const int64_t *problem, const char *const *co
     return l->result(l->context, &m, diag);
 }
 
-static const tw_family_calls drifting_calls = {drift, toy_baseline, toy_close};
+static const tw_family_calls drifting_calls = {.measure = drift, .baseline = toy_baseline, .close = toy_close};
 
 static tw_status count_references(void *context, const tw_measurement *m, tw_diag *diag) {
     (void)diag;
