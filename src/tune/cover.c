@@ -8,7 +8,7 @@
 #include <string.h>
 
 static const double WORST = -7;  /* Least logarithm of a share. */
-static const double GAIN = 1e-3; /* Least increase of the mean logarithm by a pick. */
+static const double GAIN = 1e-4; /* Least increase of the mean logarithm by a pick. */
 
 typedef struct covering {
     const tw_family *f;

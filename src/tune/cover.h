@@ -12,7 +12,7 @@ typedef struct tw_choice {
 
 /* Picks at most `most` configurations of the trials, greedily. The share of a problem is its least time divided by the
    least time of the picked configurations. Each pick is the configuration that most increases the mean logarithm of the
-   shares. If no configuration increases it by 0.001, a new round begins in which the earlier picks do not count, so
+   shares. If no configuration increases it by 0.0001, a new round begins in which the earlier picks do not count, so
    that problems get several good choices. `trials` are in the order of tw_trials_by_problem. out[] has room for `most`;
    *n is the number of picks. */
 tw_status tw_cover(const tw_family *f, const tw_trial_list *trials, int most, tw_choice *out, int *n, tw_diag *diag);

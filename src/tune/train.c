@@ -4,11 +4,15 @@
 #include "base/diag.h"
 #include "tune/describe.h"
 #include "tune/exact.h"
+#include "tune/trim.h"
 
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* The most configurations of an artefact: its size, and the time of a decision, are proportional to their number. */
+enum { CHOICES = 128 };
 
 const char *tw_train_form(tw_wave_form form) {
     static const char *const names[] = {"wave", "linear", "step"};
@@ -131,15 +135,17 @@ static tw_status fit_best(const tw_family *f, const tw_training *t, tw_wave_mode
     return TW_OK;
 }
 
-/* Describes the model of configurations. Its errors are of samples that are predicted without themselves. */
-static tw_status train_spline(tw_artefact *a, tw_arena *arena, const tw_spline *s, tw_trained *out, tw_diag *diag) {
+/* Describes the model of configurations, of which those that are chosen are kept. Its errors are of samples that are
+   predicted without themselves. */
+static tw_status train_spline(tw_artefact *a, tw_arena *arena, tw_spline *s, tw_trained *out, tw_diag *diag) {
     out->form = "spline";
     out->problems = s->problems;
     out->share = s->share;
     out->quality.mean = s->error;
     for (int i = 0; i < s->n; i++) out->quality.n += s->configs[i].samples;
     out->quality.r2 = s->r2;
-    return tw_describe_spline(a, arena, s, diag);
+    const tw_status st = tw_spline_trim(s, CHOICES, diag);
+    return st == TW_OK ? tw_describe_spline(a, arena, s, diag) : st;
 }
 
 tw_status tw_train(const tw_family *f, tw_store *s, const char *name, const char *path, tw_trained *out,

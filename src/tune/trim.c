@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tune/trim.h"
+
+#include "base/diag.h"
+#include "tune/cover.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PROBLEMS = 1500, SEED = 17 };
+
+static void predict(const tw_spline *s, tw_trial_list *out) {
+    tw_random r = tw_random_seed(SEED);
+    for (int i = 0; i < PROBLEMS; i++) {
+        int64_t problem[TW_SELECT_AXES] = {0};
+        tw_family_draw(s->family, &r, problem);
+        for (int k = 0; k < s->n; k++) {
+            tw_trial *t = &out->at[out->n];
+            *t = (tw_trial){
+                .macro = s->configs[k].macro, .micro = s->configs[k].micro, .time = tw_spline_time(s, k, problem)};
+            memcpy(t->problem, problem, sizeof t->problem);
+            out->n += isfinite(t->time);
+        }
+    }
+}
+
+static bool is_chosen(const tw_choice *choices, int n, const tw_spline_config *c) {
+    for (int i = 0; i < n; i++)
+        if (choices[i].macro == c->macro && choices[i].micro == c->micro) return true;
+    return false;
+}
+
+tw_status tw_spline_trim(tw_spline *s, int most, tw_diag *diag) {
+    if (s->n <= most) return TW_OK;
+    tw_trial_list all = {.at = malloc(((size_t)s->n * PROBLEMS + 1) * sizeof *all.at)};
+    tw_choice *choices = calloc((size_t)most + 1, sizeof *choices);
+    int n = 0, kept = 0;
+    tw_status st = all.at && choices ? TW_OK : tw_fail_memory(diag);
+    if (st == TW_OK) {
+        predict(s, &all);
+        st = tw_cover_apart(s->family, &all, most, choices, &n, diag);
+    }
+    for (int i = 0; i < s->n && st == TW_OK; i++)
+        if (is_chosen(choices, n, &s->configs[i])) s->configs[kept++] = s->configs[i];
+    if (st == TW_OK) s->n = kept;
+    free(all.at);
+    free(choices);
+    return st;
+}
