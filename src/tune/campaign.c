@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "base/diag.h"
 #include "base/hash.h"
-#include "tune/shortlist.h"
+#include "tune/cover.h"
 #include "tune/trials.h"
 
 #include <math.h>
@@ -361,37 +361,25 @@ static int list_spread(const running *r, int64_t (*list)[TW_SELECT_AXES]) {
     return n;
 }
 
-/* Problems of the spread, and the choices that are measured there. */
+/* Problems of the spread, and the choices that are measured at each. */
 typedef struct spreading {
     int64_t (*list)[TW_SELECT_AXES];
     const tw_choice *choices;
     int n;
-    const tw_shortlist *shortlist;
-    bool *keep; /* [choice]: true if it is measured at the current problem. */
 } spreading;
 
 static bool set_spread(running *r, const void *context, int64_t i, int64_t *problem) {
     const spreading *s = context;
     memcpy(problem, s->list[i], sizeof *s->list);
-    tw_shortlist_pick(s->shortlist, problem, s->keep);
     for (int k = 0; k < s->n; k++)
-        if (i ? s->keep[k] : tw_family_divide(r->f, s->choices[k].macro, problem).grid > 0)
+        if (tw_family_divide(r->f, s->choices[k].macro, problem).grid)
             add_config(r, s->choices[k].macro, s->choices[k].micro);
     return true;
 }
 
-static tw_status spread_over(running *r, const tw_choice *choices, int n, const tw_shortlist *shortlist,
-                             tw_diag *diag) {
-    spreading s = {.list = calloc((size_t)r->o->spread + 1, sizeof *s.list),
-                   .choices = choices,
-                   .n = n,
-                   .shortlist = shortlist,
-                   .keep = calloc((size_t)n + 1, sizeof *s.keep)};
-    if (!s.list || !s.keep) {
-        free(s.list);
-        free(s.keep);
-        return tw_fail_memory(diag);
-    }
+static tw_status spread_over(running *r, const tw_choice *choices, int n, tw_diag *diag) {
+    spreading s = {calloc((size_t)r->o->spread + 1, sizeof *s.list), choices, n};
+    if (!s.list) return tw_fail_memory(diag);
     const jobs j = {.phase = TW_TRIALS_SPREAD,
                     .protocol = {.warmups = 1, .samples = r->o->samples, .turns = r->f->shared || r->f->drifts},
                     .n = list_spread(r, s.list),
@@ -400,7 +388,6 @@ static tw_status spread_over(running *r, const tw_choice *choices, int n, const 
     r->progress.planned = r->progress.jobs + j.n;
     const tw_status st = run_jobs(r, &j, diag);
     free(s.list);
-    free(s.keep);
     return st;
 }
 
@@ -413,11 +400,7 @@ static int count_cover(const running *r, const tw_trial_list *spread) {
     const tw_campaign_options *o = r->o;
     int n = 0;
     if (!(o->seconds > 0)) return o->cover;
-    for (int i = 0, end; i < spread->n; i = end) {
-        double least;
-        end = tw_trials_end(spread, i, tw_trials_by_problem, &least);
-        if (end - i > n) n = end - i;
-    }
+    while (n < spread->n && !tw_trials_by_problem(&spread->at[n], &spread->at[0])) n++;
     if (!n && !r->progress.measured) return o->cover;
     if (!n) {
         const double each = DEARER * now(r) / (double)r->progress.measured;
@@ -431,17 +414,14 @@ static int count_cover(const running *r, const tw_trial_list *spread) {
 static tw_status spread(running *r, tw_diag *diag) {
     tw_trials t;
     tw_choice *choices = calloc((size_t)r->o->cover + 1, sizeof *choices);
-    tw_shortlist *shortlist = NULL;
     int n = 0;
     if (!choices) return tw_fail_memory(diag);
     tw_status st = tw_trials_read(&t, r->f, r->store, r->o->name, diag);
     if (st == TW_OK) {
-        st = tw_cover_apart(r->f, &t.screens, count_cover(r, &t.spread), choices, &n, diag);
-        if (st == TW_OK) st = tw_shortlist_make(&shortlist, r->f, &t.screens, choices, n, diag);
+        st = tw_cover_apart(r->f, &t.screens, TW_COVER_SAMPLES, count_cover(r, &t.spread), choices, &n, diag);
         tw_trials_free(&t);
     }
-    if (st == TW_OK) st = spread_over(r, choices, n, shortlist, diag);
-    tw_shortlist_free(shortlist);
+    if (st == TW_OK) st = spread_over(r, choices, n, diag);
     free(choices);
     return st;
 }

@@ -7,8 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double WORST = -7;  /* Least logarithm of a share. */
-static const double GAIN = 1e-4; /* Least increase of the mean logarithm by a pick. */
+static const double WORST = -7; /* Least logarithm of a share. */
 
 typedef struct covering {
     const tw_family *f;
@@ -22,6 +21,7 @@ typedef struct covering {
     bool *picked;  /* [configuration]: true if it was picked in any round. */
     int n;         /* Number of configurations. */
     int problems;  /* Number of problems. */
+    double least;  /* Least increase of the mean logarithm by a pick. */
 } covering;
 
 static int config_of(const covering *c, int trial) {
@@ -50,7 +50,8 @@ static int find_next(covering *c) {
     memset(c->gain, 0, (size_t)c->n * sizeof *c->gain);
     for (int i = 0; i < c->trials->n; i++) c->gain[config_of(c, i)] += fmax(c->worth[i] - c->best[c->problem[i]], 0);
     for (int i = 0; i < c->n; i++)
-        if (!c->picked[i] && c->gain[i] > GAIN * c->problems && (found < 0 || c->gain[i] > c->gain[found])) found = i;
+        if (!c->picked[i] && c->gain[i] > c->least * c->problems && (found < 0 || c->gain[i] > c->gain[found]))
+            found = i;
     return found;
 }
 
@@ -83,12 +84,14 @@ static int cover(covering *c, int most, tw_choice *out) {
     return n;
 }
 
-tw_status tw_cover(const tw_family *f, const tw_trial_list *trials, int most, tw_choice *out, int *n, tw_diag *diag) {
+tw_status tw_cover(const tw_family *f, const tw_trial_list *trials, double gain, int most, tw_choice *out, int *n,
+                   tw_diag *diag) {
     size_t configs = 1;
     const size_t room = (size_t)trials->n + 1;
     for (int m = 0; m < f->n_macros; m++) configs += (size_t)f->macros[m].n_micros;
     covering c = {.f = f,
                   .trials = trials,
+                  .least = gain,
                   .first = calloc((size_t)f->n_macros + 1, sizeof *c.first),
                   .of = calloc(configs, sizeof *c.of),
                   .worth = calloc(room, sizeof *c.worth),
@@ -111,32 +114,32 @@ tw_status tw_cover(const tw_family *f, const tw_trial_list *trials, int most, tw
 /* ---- covers of two kinds */
 
 /* Adds a cover of the trials of vendors' configurations, or of the others, without those of the library's ranking. */
-static tw_status cover_some(const tw_family *f, const tw_trial_list *trials, bool vendor, int most, tw_choice *out,
-                            int *n, tw_diag *diag) {
+static tw_status cover_some(const tw_family *f, const tw_trial_list *trials, double gain, bool vendor, int most,
+                            tw_choice *out, int *n, tw_diag *diag) {
     tw_trial_list some = {.at = malloc(((size_t)trials->n + 1) * sizeof *some.at)};
     if (!some.at) return tw_fail_memory(diag);
     for (int i = 0; i < trials->n; i++)
         if (tw_family_is_vendor(f, trials->at[i].macro) == vendor && trials->at[i].macro + 1 != f->ranking)
             some.at[some.n++] = trials->at[i];
     int picks;
-    const tw_status st = tw_cover(f, &some, most, out + *n, &picks, diag);
+    const tw_status st = tw_cover(f, &some, gain, most, out + *n, &picks, diag);
     if (st == TW_OK) *n += picks;
     free(some.at);
     return st;
 }
 
-tw_status tw_cover_apart(const tw_family *f, const tw_trial_list *trials, int most, tw_choice *out, int *n,
+tw_status tw_cover_apart(const tw_family *f, const tw_trial_list *trials, double gain, int most, tw_choice *out, int *n,
                          tw_diag *diag) {
     int vendors = 0;
     *n = 0;
     for (int i = 0; i < trials->n; i++) vendors += tw_family_is_vendor(f, trials->at[i].macro);
     int some = vendors == trials->n ? most : vendors ? most / 2 : 0;
-    const tw_status st = cover_some(f, trials, false, most - some, out, n, diag);
+    const tw_status st = cover_some(f, trials, gain, false, most - some, out, n, diag);
     if (f->ranking && some) {
         out[(*n)++] = (tw_choice){f->ranking - 1, 0};
         some--;
     }
-    return st == TW_OK ? cover_some(f, trials, true, some, out, n, diag) : st;
+    return st == TW_OK ? cover_some(f, trials, gain, true, some, out, n, diag) : st;
 }
 
 tw_status tw_cover_both(const tw_family *f, const tw_trial_list *trials, int most, tw_choice **out, int *n,
@@ -145,8 +148,8 @@ tw_status tw_cover_both(const tw_family *f, const tw_trial_list *trials, int mos
     *n = 0;
     *out = calloc((size_t)most + (size_t)most / 2 + (size_t)ranks + 1, sizeof **out);
     tw_status st = *out ? TW_OK : tw_fail_memory(diag);
-    if (st == TW_OK) st = cover_some(f, trials, false, most, *out, n, diag);
-    if (st == TW_OK) st = cover_some(f, trials, true, most / 2, *out, n, diag);
+    if (st == TW_OK) st = cover_some(f, trials, TW_COVER_SAMPLES, false, most, *out, n, diag);
+    if (st == TW_OK) st = cover_some(f, trials, TW_COVER_SAMPLES, true, most / 2, *out, n, diag);
     for (int i = 0; i < ranks && st == TW_OK; i++) (*out)[(*n)++] = (tw_choice){f->ranking - 1, i};
     if (st == TW_OK) return TW_OK;
     free(*out);

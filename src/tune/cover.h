@@ -12,15 +12,20 @@ typedef struct tw_choice {
 
 /* Picks at most `most` configurations of the trials, greedily. The share of a problem is its least time divided by the
    least time of the picked configurations. Each pick is the configuration that most increases the mean logarithm of the
-   shares. If no configuration increases it by 0.0001, a new round begins in which the earlier picks do not count, so
+   shares. If no configuration increases it by `gain`, a new round begins in which the earlier picks do not count, so
    that problems get several good choices. `trials` are in the order of tw_trials_by_problem. out[] has room for `most`;
    *n is the number of picks. */
-tw_status tw_cover(const tw_family *f, const tw_trial_list *trials, int most, tw_choice *out, int *n, tw_diag *diag);
+tw_status tw_cover(const tw_family *f, const tw_trial_list *trials, double gain, int most, tw_choice *out, int *n,
+                   tw_diag *diag);
+/* Gains of trials that are single samples, which smaller gains would be noise of, and of predictions, which have none.
+ */
+#define TW_COVER_SAMPLES     1e-3
+#define TW_COVER_PREDICTIONS 1e-4
 
 /* Picks covers of own and of vendors' configurations apart, so that choices without vendors are covered, too. Half of
    `most` are vendors'. If the trials have none of either kind, all are of the other. Of a library's ranking
    (tw_family.ranking) the first place alone is picked, always. */
-tw_status tw_cover_apart(const tw_family *f, const tw_trial_list *trials, int most, tw_choice *out, int *n,
+tw_status tw_cover_apart(const tw_family *f, const tw_trial_list *trials, double gain, int most, tw_choice *out, int *n,
                          tw_diag *diag);
 
 /* Picks the configurations among which the fastest of all and the fastest own one are looked for: a cover of `most` own

@@ -39,7 +39,7 @@ tw_status tw_spline_trim(tw_spline *s, int most, tw_diag *diag) {
     tw_status st = all.at && choices ? TW_OK : tw_fail_memory(diag);
     if (st == TW_OK) {
         predict(s, &all);
-        st = tw_cover_apart(s->family, &all, most, choices, &n, diag);
+        st = tw_cover_apart(s->family, &all, TW_COVER_PREDICTIONS, most, choices, &n, diag);
     }
     for (int i = 0; i < s->n && st == TW_OK; i++)
         if (is_chosen(choices, n, &s->configs[i])) s->configs[kept++] = s->configs[i];

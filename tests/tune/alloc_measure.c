@@ -10,6 +10,7 @@
 #include "tune/describe.h"
 #include "tune/gemm_algorithms.h"
 #include "tune/measure.h"
+#include "tune/trim.h"
 #include "tune/wave.h"
 
 static tw_status sample(void *context, int i, double *time, tw_diag *diag) {
@@ -82,7 +83,8 @@ static int splined(void *context) {
     if (st != TW_OK) return st == TW_ERR_MEMORY && !model && d.message[0] ? 1 : 3;
     tw_arena arena = {0};
     tw_artefact a = tw_describe_family(&t.family);
-    const tw_status described = tw_describe_spline(&a, &arena, model, &d);
+    const tw_status trimmed = tw_spline_trim(model, 1, &d);
+    const tw_status described = trimmed == TW_OK ? tw_describe_spline(&a, &arena, model, &d) : trimmed;
     tw_arena_free(&arena);
     tw_spline_free(model);
     return described == TW_OK ? 0 : described == TW_ERR_MEMORY ? 1 : 2;
@@ -97,7 +99,7 @@ static int covered(void *context) {
     tw_diag d = {.message = ""};
     (void)context;
     toy_open(&t);
-    const tw_status st = tw_cover(&t.family, &l, 2, out, &n, &d);
+    const tw_status st = tw_cover(&t.family, &l, TW_COVER_SAMPLES, 2, out, &n, &d);
     if (st != TW_OK) return st == TW_ERR_MEMORY && d.message[0] ? 1 : 3;
     return n == 2 ? 0 : 2;
 }

@@ -25,7 +25,7 @@ static void expect(const double (*times)[TOY_MACROS], int problems, int most, co
     int n;
     toy_open(&t);
     const tw_trial_list l = list_of(times, problems, room);
-    assert_int_equal(tw_cover(&t.family, &l, most, out, &n, NULL), TW_OK);
+    assert_int_equal(tw_cover(&t.family, &l, TW_COVER_SAMPLES, most, out, &n, NULL), TW_OK);
     assert_int_equal(n, (int)strlen(macros));
     for (int i = 0; i < n; i++) assert_true(out[i].macro == macros[i] - '0' && out[i].micro == 0);
 }
@@ -111,18 +111,18 @@ static void own_ones_are_covered_too(void **state) {
     open_mixed(&m);
     tw_trial_list l = list_of(times, 4, room);
     for (int i = 0; i < l.n; i++) l.at[i].micro = l.at[i].macro == 2;
-    assert_int_equal(tw_cover_apart(&m.t.family, &l, 4, out, &n, NULL), TW_OK);
+    assert_int_equal(tw_cover_apart(&m.t.family, &l, TW_COVER_SAMPLES, 4, out, &n, NULL), TW_OK);
     assert_true(n == 4 && has(out, 2, 0, 0) && has(out, 2, 3, 0) && has(out + 2, 2, 1, 0) && has(out + 2, 2, 2, 0));
-    assert_int_equal(tw_cover_apart(&m.t.family, &l, 3, out, &n, NULL), TW_OK);
+    assert_int_equal(tw_cover_apart(&m.t.family, &l, TW_COVER_SAMPLES, 3, out, &n, NULL), TW_OK);
     assert_true(n == 3 && has(out, 2, 0, 0) && has(out, 2, 3, 0) && has(out, 3, 2, 0));
     /* With trials of one kind all are of it. */
     for (int i = 0; i < l.n; i++) l.at[i].micro = 0;
     m.t.family.ranking = 0;
     m.macros[1].properties = m.macros[2].properties = 0;
-    assert_int_equal(tw_cover_apart(&m.t.family, &l, 2, out, &n, NULL), TW_OK);
+    assert_int_equal(tw_cover_apart(&m.t.family, &l, TW_COVER_SAMPLES, 2, out, &n, NULL), TW_OK);
     assert_true(n == 2 && has(out, 2, 1, 0) && has(out, 2, 2, 0));
     for (int k = 0; k < TOY_MACROS; k++) m.macros[k].properties = TW_MACRO_VENDOR;
-    assert_int_equal(tw_cover_apart(&m.t.family, &l, 2, out, &n, NULL), TW_OK);
+    assert_int_equal(tw_cover_apart(&m.t.family, &l, TW_COVER_SAMPLES, 2, out, &n, NULL), TW_OK);
     assert_true(n == 2 && has(out, 2, 1, 0) && has(out, 2, 2, 0));
 }
 

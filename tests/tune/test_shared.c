@@ -16,14 +16,14 @@ static tw_status counting(void *self, const int64_t *problem, const char *const 
     return toy_measure(self, problem, configs, n, p, l, diag);
 }
 
-static void campaign(bool shared) {
+static void campaign(const char *name, bool shared, bool drifts) {
     static const tw_family_calls spy = {counting, toy_baseline, toy_close, NULL};
-    const tw_campaign_options o = {
-        .name = shared ? "shared" : "alone", .screens = 3, .cover = 3, .spread = 4, .samples = 3, .seed = 1};
+    const tw_campaign_options o = {.name = name, .screens = 3, .cover = 3, .spread = 4, .samples = 3, .seed = 1};
     toy t;
     toy_open(&t);
     t.family.calls = &spy;
     t.family.shared = shared;
+    t.family.drifts = drifts;
     tw_store *s = open_store();
     calls = turns = single = 0;
     tw_diag d;
@@ -34,10 +34,13 @@ static void campaign(bool shared) {
 
 static void samples_are_taken_in_turn(void **state) {
     (void)state;
-    campaign(true);
+    campaign("shared", true, false);
     assert_int_equal(turns, 7);
     assert_int_equal(single, 0);
-    campaign(false);
+    campaign("drifting", false, true);
+    assert_int_equal(turns, 4);
+    assert_int_equal(single, 3);
+    campaign("alone", false, false);
     assert_int_equal(turns, 0);
     assert_int_equal(single, 3);
 }

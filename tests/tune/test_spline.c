@@ -6,6 +6,7 @@
 #include "tilewright/select.h"
 #include "tune/describe.h"
 #include "tune/spline.h"
+#include "tune/trim.h"
 
 typedef struct learned {
     toy t;
@@ -277,6 +278,49 @@ static void artefacts_say_what_models_say(void **state) {
     end(&l);
 }
 
+/* Returns the geometric mean, over fresh problems, of the least toy time over that of the model's choice. */
+static double share_of(const learned *l) {
+    tw_random r = tw_random_seed(98);
+    double sum = 0;
+    char config[100];
+    for (int p = 0; p < 300; p++) {
+        int64_t problem[TW_SELECT_AXES] = {0};
+        double least = (double)INFINITY, predicted = (double)INFINITY, time = 0;
+        tw_family_draw(&l->t.family, &r, problem);
+        for (int m = 0; m < TOY_MACROS; m++)
+            for (int k = 0; k < 3; k++) {
+                tw_family_config(&l->t.family, m, k, config, sizeof config);
+                least = fmin(least, toy_time(&l->t.family, config, problem));
+            }
+        for (int i = 0; i < l->s->n; i++) {
+            if (tw_spline_time(l->s, i, problem) >= predicted) continue;
+            predicted = tw_spline_time(l->s, i, problem);
+            tw_family_config(&l->t.family, l->s->configs[i].macro, l->s->configs[i].micro, config, sizeof config);
+            time = toy_time(&l->t.family, config, problem);
+        }
+        sum += log(least / time);
+    }
+    return exp(sum / 300);
+}
+
+/* A trimmed model keeps the configurations that it chooses, and a large enough one keeps all. */
+static void what_is_chosen_stays(void **state) {
+    (void)state;
+    learned l = {.s = NULL};
+    toy_open(&l.t);
+    make(&l, &l.trials.spread, 150, 3, plain, 1);
+    fit(&l);
+    const double all = share_of(&l);
+    assert_int_equal(tw_spline_trim(l.s, TOY_MACROS * 3, NULL), TW_OK);
+    assert_int_equal(l.s->n, TOY_MACROS * 3);
+    assert_int_equal(tw_spline_trim(l.s, 6, NULL), TW_OK);
+    assert_int_equal(l.s->n, 6);
+    assert_true(share_of(&l) > all - 0.03);
+    assert_int_equal(tw_spline_trim(l.s, 1, NULL), TW_OK);
+    assert_true(l.s->n == 1 && l.s->configs[0].macro != 3);
+    end(&l);
+}
+
 /* A default that the model does not know becomes a macro choice without a prediction. */
 static void defaults_are_kept(void **state) {
     (void)state;
@@ -298,6 +342,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(waves_and_rounds_are_learned),
         cmocka_unit_test(corrections_follow_problems),
+        cmocka_unit_test(what_is_chosen_stays),
         cmocka_unit_test(trends_go_on),
         cmocka_unit_test(slots_are_learned),
         cmocka_unit_test(empty_tiles_are_learned),
