@@ -12,7 +12,7 @@
 #include <string.h>
 
 /* The most configurations of an artefact: its size, and the time of a decision, are proportional to their number. */
-enum { CHOICES = 128 };
+enum { CHOICES = 200 };
 
 const char *tw_train_form(tw_wave_form form) {
     static const char *const names[] = {"wave", "linear", "step"};
