@@ -69,26 +69,26 @@ def value_of(word):
 class Selector:
     """An artefact. It may be used by one thread at a time, since it keeps its last answer."""
 
-    library = None
+    calls = None
 
     def __init__(self, path):
-        if Selector.library is None:
-            Selector.library = declare(find_library())
+        if Selector.calls is None:
+            Selector.calls = declare(find_library())
         self.handle, diag, info = ctypes.c_void_p(), Diag(), Info()
-        if self.library.tw_selector_open(ctypes.byref(self.handle), os.fsencode(path), ctypes.byref(diag)):
+        if self.calls.tw_selector_open(ctypes.byref(self.handle), os.fsencode(path), ctypes.byref(diag)):
             self.handle = None
             raise Error(f"{path}: {diag.message.decode(errors='replace')}")
-        self.library.tw_selector_describe(self.handle, ctypes.byref(info))
+        self.calls.tw_selector_describe(self.handle, ctypes.byref(info))
         self.axes = [info.axes[i].decode() for i in range(info.n_axes)]
         self.kernel, self.device, self.bytes = info.kernel.decode(), info.device.decode(), info.bytes
         self.problem, self.out = (ctypes.c_int64 * AXES)(), Selection()
-        self.asked = self.library.tw_select_choose
+        self.asked = self.calls.tw_select_choose
         self.read = {}  # Configurations by their words.
 
     def close(self):
         """Closes the artefact. A closed one must not be asked."""
         if self.handle:
-            self.library.tw_selector_close(self.handle)
+            self.calls.tw_selector_close(self.handle)
         self.handle = None
 
     def choose(self, problem, flags=0):

@@ -17,14 +17,13 @@ typedef struct tw_choice {
    *n is the number of picks. */
 tw_status tw_cover(const tw_family *f, const tw_trial_list *trials, double gain, int most, tw_choice *out, int *n,
                    tw_diag *diag);
-/* Gains of trials that are single samples, which smaller gains would be noise of, and of predictions, which have none.
- */
+/* Values of `gain`. Smaller gains of single samples are noise. Predictions have no noise. */
 #define TW_COVER_SAMPLES     1e-3
 #define TW_COVER_PREDICTIONS 1e-4
 
 /* Picks covers of own and of vendors' configurations apart, so that choices without vendors are covered, too. Half of
    `most` are vendors'. If the trials have none of either kind, all are of the other. Of a library's ranking
-   (tw_family.ranking) the first place alone is picked, always. */
+   (tw_family.ranking) the first place is picked, and no other. */
 tw_status tw_cover_apart(const tw_family *f, const tw_trial_list *trials, double gain, int most, tw_choice *out, int *n,
                          tw_diag *diag);
 

@@ -69,9 +69,9 @@ struct tw_family {
     bool shared;
     /* True: the device's clock drifts, so that samples are taken in turn where several count. */
     bool drifts;
-    /* What the device draws. Belongs to the family. NULL: unknown. */
+    /* Meter of the device's power. The family owns it. NULL: the power is unknown. */
     tw_power *power;
-    /* True: what is minimised is energy. The unit is "uJ", and the meter is not NULL unless the family is recorded. */
+    /* True: energy is minimised. The unit is "uJ" then, and `power` is not NULL unless the family is recorded. */
     bool energy;
     bool recorded; /* True: the device is not here, and only the store's measurements are available. */
     const tw_family_calls *calls;

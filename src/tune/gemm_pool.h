@@ -22,9 +22,9 @@ tw_status tw_gemm_pool_covers(const tw_gemm_pool *p, const tw_gemm_problem *prob
 /* Returns the addresses of A and B of set `set`. Sets overlap only if the pool is too small for all of them. */
 void tw_gemm_pool_place(const tw_gemm_pool *p, const tw_gemm_problem *problem, int set, uint64_t *a, uint64_t *b);
 
-/* Finds a block of the device's memory for the outputs of one problem's sets. The next call may return the same block.
-   Separate allocations would do, too, but the time of a kernel depends on where each of them comes to lie: by up to 6 %
-   from one allocation of the same size to the next (H200). */
+/* Finds a block of at least `bytes` bytes of the device's memory for the outputs of one problem's sets. The pool owns
+   it. The next call may return the same block, or free it. One block for all problems keeps times comparable: with an
+   allocation of its own for each output, a kernel's time varied by up to 6 % from one allocation to the next (H200). */
 tw_status tw_gemm_pool_outputs(tw_gemm_pool *p, size_t bytes, uint64_t *at, tw_diag *diag);
 
 /* Computes the product A B^T (m x n f64) and the largest error of a correct kernel (m x n f32) on the device. */

@@ -83,7 +83,7 @@ static void clocks_are_not_read_too_often(void **state) {
 static void gpus_are_asked_through_nvml(void **state) {
     (void)state;
     static const struct {
-        const char *library, *bus, *wrong, *message;
+        const char *nvml, *bus, *wrong, *message;
     } cases[] = {{"/nowhere", "0000:1B:00.0", "", "no NVML"},
                  {TW_FAKE_NVML, "0000:1C:00.0", "", "does not know"},
                  {TW_FAKE_NVML, "", "", "does not know"},
@@ -93,7 +93,7 @@ static void gpus_are_asked_through_nvml(void **state) {
     tw_power *p;
     tw_diag d;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        setenv("TILEWRIGHT_LIBNVML", cases[i].library, 1);
+        setenv("TILEWRIGHT_LIBNVML", cases[i].nvml, 1);
         setenv("FAKE_NVML_WRONG", cases[i].wrong, 1);
         assert_int_equal(tw_power_open_gpu(&p, cases[i].bus, &d), TW_ERR_UNSUPPORTED);
         if (p || !strstr(d.message, cases[i].message)) fail_msg("%zu: %s", i, d.message);
