@@ -31,7 +31,7 @@ static int wait_for(const pid_t *children, int n) {
    yet. */
 static bool divide(const char **device, int *place, int *status) {
     pid_t children[DEVICES];
-    int n = 0;
+    int n = 0, failed = CLI_OK;
     char *list = *device && strchr(*device, ',') ? strdup(*device) : NULL, *rest = list;
     *place = 0;
     if (!list) return true;
@@ -47,12 +47,14 @@ static bool divide(const char **device, int *place, int *status) {
         if (child < 0) {
             tw_diag d;
             tw_fail(&d, TW_ERR_IO, "cannot start a process: %s", strerror(errno));
-            cli_fail(&d);
+            failed = cli_fail(&d);
             break;
         }
         children[n++] = child;
     }
+    if (!n && !failed) failed = cli_usage("measure: --device: \"%s\" names no device", *device);
     *status = wait_for(children, n);
+    if (failed > *status) *status = failed;
     free(list);
     return false;
 }

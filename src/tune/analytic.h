@@ -30,8 +30,8 @@ typedef struct tw_analytic_products {
     int units[TW_DEMAND_UNITS]; /* Number of samples of each unit. */
 } tw_analytic_products;
 
-/* Reads right products of the first device that the store has any of. Of a unit with more than TW_ANALYTIC_MOST, as
-   many are taken evenly. The caller frees p->of, also after a failure. TW_ERR_USAGE: the store has none. */
+/* Reads right products of the first device that the store has any of. At most
+   TW_ANALYTIC_MOST of each unit are taken, evenly from all of it. The caller frees p->of, also after a failure. TW_ERR_USAGE: the store has none. */
 enum { TW_ANALYTIC_MOST = 10000 };
 tw_status tw_analytic_read(tw_analytic_products *p, tw_store *s, tw_diag *diag);
 

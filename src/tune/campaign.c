@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/diag.h"
 #include "base/hash.h"
+#include "base/text.h"
 #include "tune/cover.h"
 #include "tune/trials.h"
 
@@ -108,13 +109,13 @@ tw_status tw_campaign_measure(const tw_family *f, tw_store *s, const char *name,
     tw_status st = TW_OK;
     if (!left) return tw_fail_memory(diag);
     tw_family_print(f, problem, k.problem, sizeof k.problem);
-    const int length =
-        snprintf(k.protocol, sizeof k.protocol, "samples=%d warmups=%d %s", p->samples, p->warmups, f->protocol);
+    tw_text protocol = {k.protocol, sizeof k.protocol, 0};
+    tw_text_add(&protocol, "samples=%d warmups=%d %s", p->samples, p->warmups, f->protocol);
     tw_measure_protocol own = *p;
     if (f->energy) {
         own.power = f->power;
         own.power_seconds = TW_CAMPAIGN_POWER;
-        snprintf(k.protocol + length, sizeof k.protocol - (size_t)length, " energy_seconds=%g", TW_CAMPAIGN_POWER);
+        tw_text_add(&protocol, " energy_seconds=%g", TW_CAMPAIGN_POWER);
     }
     for (int i = 0; i < n && st == TW_OK; i++) {
         char key[KEY];

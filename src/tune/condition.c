@@ -23,6 +23,7 @@ typedef struct parser {
     const char *text, *at;
     const json_t *names;
     const char *wrong; /* What is wrong at `at`. NULL: nothing so far. */
+    bool failed;       /* True: memory ran out. */
     int depth;
 } parser;
 
@@ -148,7 +149,8 @@ static value parse_power(parser *p) {
     const value v = parse_atom(p);
     if (!take(p, "**")) return v;
     const double base = numeric(p, v);
-    return number(pow(base, numeric(p, parse_unary(p))));
+    const double power = pow(base, numeric(p, parse_unary(p)));
+    return isfinite(power) ? number(power) : fail(p, "a power is no number");
 }
 
 static value parse_unary(parser *p) {
@@ -262,6 +264,7 @@ static value parse_or(parser *p) {
 }
 
 static tw_status refuse(const parser *p, tw_diag *diag) {
+    if (p->failed) return tw_fail_memory(diag);
     return tw_fail(diag, TW_ERR_FORMAT, "\"%.200s\", character %d: %s", p->text, (int)(p->at - p->text) + 1, p->wrong);
 }
 
@@ -291,6 +294,17 @@ static json_t *item(parser *p) {
     return real ? json_real(v.number) : json_integer((json_int_t)v.number);
 }
 
+/* Appends a value, which then belongs to the list. NULL without an error before: memory ran out. */
+static void append(parser *p, json_t *out, json_t *v) {
+    if (json_array_size(out) == VALUES) {
+        json_decref(v);
+        fail(p, "too many values");
+    } else if (json_array_append_new(out, v)) {
+        p->failed = !p->wrong;
+        fail(p, "memory ran out");
+    }
+}
+
 /* Reads the arguments of range. */
 static void read_range(parser *p, json_t *out) {
     double x[3] = {0, 0, 1};
@@ -306,8 +320,7 @@ static void read_range(parser *p, json_t *out) {
         if (x[i] != trunc(x[i]) || fabs(x[i]) > 1e9) fail(p, "range has whole numbers");
     if (x[2] == 0) fail(p, "a range has a step that is not 0");
     for (double v = x[0]; !p->wrong && (x[2] > 0 ? v < x[1] : v > x[1]); v += x[2])
-        if (json_array_size(out) == VALUES || json_array_append_new(out, json_integer((json_int_t)v)))
-            fail(p, "too many values");
+        append(p, out, json_integer((json_int_t)v));
 }
 
 static void read_list(parser *p, json_t *out) {
@@ -320,7 +333,7 @@ static void read_list(parser *p, json_t *out) {
     if (!list) expect(p, "(", "neither a list, a tuple nor range(...)");
     const char *end = list ? "]" : ")";
     while (!p->wrong && !take(p, end)) {
-        if (json_array_size(out) == VALUES || json_array_append_new(out, item(p))) fail(p, "too many values");
+        append(p, out, item(p));
         if (!take(p, ",")) {
             expect(p, end, "the list does not end");
             break;

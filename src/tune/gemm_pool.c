@@ -13,8 +13,8 @@
 
 enum {
     ALIGN = 256,
-    LEAST_OUTPUTS = 64 << 20,
-    REPEAT = 8000009 /* Period of the elements: a prime, so that rows begin anywhere in it. */
+    LEAST_OUTPUTS = 64 << 20, /* Least size of the block of outputs in bytes. */
+    REPEAT = 8000009          /* Period of the elements: a prime, so that rows begin anywhere in it. */
 };
 
 struct tw_gemm_pool {

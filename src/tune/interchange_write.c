@@ -30,7 +30,9 @@ tw_status tw_interchange_add(json_t **all, const tw_measurement *m, tw_diag *dia
         json_decref(o);
         return TW_ERR_USAGE;
     }
-    return o && *all && !json_array_append_new(*all, o) ? TW_OK : tw_fail_memory(diag);
+    if (o && *all) return json_array_append_new(*all, o) ? tw_fail_memory(diag) : TW_OK;
+    json_decref(o);
+    return tw_fail_memory(diag);
 }
 
 /* ---- parts of a measurement */
@@ -77,7 +79,7 @@ static bool is_timed(const json_t *line) {
     return !strcmp(json_string_value(json_object_get(line, "unit")), "us");
 }
 
-/* Makes a list of the samples in the unit of the other formats, and computes their mean. */
+/* Makes a list of the samples in the unit of the other formats, and computes their mean. NULL: out of memory. */
 static json_t *samples_of(const json_t *line, double *mean) {
     const json_t *from = json_object_get(line, "samples");
     const double scale = is_timed(line) ? 1e-3 : 1;
@@ -89,7 +91,9 @@ static json_t *samples_of(const json_t *line, double *mean) {
         *mean += x / (double)n;
         json_array_append_new(to, json_real(x));
     }
-    return to;
+    if (json_array_size(to) == n) return to;
+    json_decref(to);
+    return NULL;
 }
 
 /* Makes the time at which a measurement began, as Python spells a time. */
@@ -161,17 +165,20 @@ tw_status tw_interchange_write_t4(tw_buf *out, const json_t *all, tw_diag *diag)
 /* ---- Kernel Tuner's cache */
 
 /* Makes the object whose fields are the parameters, each with the list of its values: in ascending order where they are
-   numbers. A configuration that lacks a parameter has the value null for it. */
+   numbers. A configuration that lacks a parameter has the value null for it. NULL: out of memory. */
 static json_t *params_of(const json_t *configs) {
     json_t *params = json_object();
+    bool good = params != NULL;
     for (size_t i = 0; i < json_array_size(configs); i++) {
         const char *name;
         json_t *v;
-        json_object_foreach(json_array_get(configs, i), name,
-                            v) if (!json_object_get(params, name) &&
-                                   json_object_set_new(params, name, json_array())) break;
+        json_object_foreach(json_array_get(configs, i), name, v) {
+            if (!json_object_get(params, name)) good = good && !json_object_set_new(params, name, json_array());
+        }
     }
-    return params;
+    if (good) return params;
+    json_decref(params);
+    return NULL;
 }
 
 /* Inserts a value into a list, if it is not there. */
@@ -298,7 +305,8 @@ static bool add_entry(json_t *cache, const json_t *params, const json_t *config,
     bool good = key && rest;
     if (good && !entry) good = !json_object_set_new(cache, json_string_value(key), entry = make_entry(params, config));
     json_decref(key);
-    json_t *list = json_object_get(entry, TW_INTERCHANGE_REST);
+    /* A new entry that could not be added is freed. */
+    json_t *list = good ? json_object_get(entry, TW_INTERCHANGE_REST) : NULL;
     if (good && !has_values(entry, params, config))
         good = !json_object_set(rest, "config", json_object_get(line, "config"));
     const bool most = good && has_most(list, line);
@@ -359,7 +367,7 @@ tw_status tw_interchange_write_cache(tw_buf *out, const json_t *all, tw_diag *di
     bool good = configs && cache;
     for (size_t i = 0; i < n && good; i++) good = !json_array_append_new(configs, values_of(json_array_get(all, i)));
     json_t *params = params_of(configs);
-    good = good && fill_values(params, configs);
+    good = good && params && fill_values(params, configs);
     for (size_t i = 0; i < n && good; i++)
         good = add_entry(cache, params, json_array_get(configs, i), json_array_get(all, i));
     tw_status st = good ? put_head(out, json_array_get(all, 0), params, diag) : tw_fail_memory(diag);

@@ -123,7 +123,7 @@ static void put(const char *zone, const char *file, const char *text) {
     fclose(f);
 }
 
-/* Two sockets; a part of one, and the whole machine, do not count twice. */
+/* Two sockets; a part of one, its second zone, and the whole machine do not count twice. */
 static void processors_are_asked_through_files(void **state) {
     (void)state;
     tw_power *p;
@@ -136,8 +136,12 @@ static void processors_are_asked_through_files(void **state) {
     assert_non_null(strstr(d.message, folder));
     static const struct {
         const char *zone, *name;
-    } zones[] = {{"rapl:0", "package-0\n"}, {"rapl:1", "package-1\n"}, {"rapl:0:0", "core\n"}, {"rapl:2", "psys\n"}};
-    for (int i = 0; i < 4; i++) {
+    } zones[] = {{"rapl:0", "package-0\n"},
+                 {"rapl:1", "package-1\n"},
+                 {"rapl:0:0", "core\n"},
+                 {"rapl:2", "psys\n"},
+                 {"rapl-mmio:0", "package-0\n"}};
+    for (int i = 0; i < 5; i++) {
         put(zones[i].zone, "name", zones[i].name);
         put(zones[i].zone, "energy_uj", "9000000\n");
         put(zones[i].zone, "max_energy_range_uj", "10000000\n");
@@ -145,6 +149,7 @@ static void processors_are_asked_through_files(void **state) {
     if (tw_power_open_cpu(&p, &d) != TW_OK) fail_msg("%s", d.message);
     assert_true(tw_power_energy(p, &a, &at));
     put("rapl:0", "energy_uj", "9500000\n");
+    put("rapl-mmio:0", "energy_uj", "9500000\n");
     put("rapl:1", "energy_uj", "1000000\n"); /* It wrapped around. */
     put("rapl:2", "energy_uj", "9900000\n");
     put("rapl:0:0", "energy_uj", "9400000\n");

@@ -14,8 +14,9 @@ enum { SOCKETS = 64 };
 
 typedef struct socket_counter {
     char path[300];
-    double wraps; /* Microjoules after which it begins again. 0: it does not. */
-    double last;  /* Microjoules at the last reading. */
+    char name[32]; /* Name of the socket, "package-0". */
+    double wraps;  /* Microjoules after which it begins again. 0: it does not. */
+    double last;   /* Microjoules at the last reading. */
 } socket_counter;
 
 typedef struct rapl {
@@ -31,9 +32,10 @@ static bool read_number(const char *path, double *out) {
     return good;
 }
 
-/* Tells whether a zone is a whole socket: parts of it, and the whole machine, would count twice. */
-static bool is_socket(const char *zone) {
-    char path[300], name[32] = "";
+/* Reads the name of a zone. False: it is no whole socket. Parts of a socket, and the whole machine, would count twice.
+ */
+static bool read_socket(const char *zone, char name[32]) {
+    char path[300];
     snprintf(path, sizeof path, "%s/name", zone);
     FILE *f = fopen(path, "re");
     const bool good = f && fscanf(f, "%31s", name) == 1 && !strncmp(name, "package-", 8);
@@ -42,9 +44,13 @@ static bool is_socket(const char *zone) {
 }
 
 static void add_socket(rapl *r, const char *zone) {
-    socket_counter *s = &r->sockets[r->n];
     char most[300];
-    if (r->n == SOCKETS || !is_socket(zone)) return;
+    if (r->n == SOCKETS) return;
+    socket_counter *s = &r->sockets[r->n];
+    if (!read_socket(zone, s->name)) return;
+    /* A socket may have two zones of one name: one by its registers, and one by memory-mapped I/O. */
+    for (int i = 0; i < r->n; i++)
+        if (!strcmp(r->sockets[i].name, s->name)) return;
     if (snprintf(s->path, sizeof s->path, "%s/energy_uj", zone) >= (int)sizeof s->path) return;
     snprintf(most, sizeof most, "%s/max_energy_range_uj", zone);
     if (!read_number(s->path, &s->last)) return;
