@@ -35,9 +35,16 @@ static bool divide(const char **device, int *place, int *status) {
     char *list = *device && strchr(*device, ',') ? strdup(*device) : NULL, *rest = list;
     *place = 0;
     if (!list) return true;
+    int commas = 0;
+    for (const char *c = list; *c; c++) commas += *c == ',';
+    if (commas >= DEVICES) {
+        *status = cli_usage("measure: --device: at most %d devices", DEVICES);
+        free(list);
+        return false;
+    }
     cli_interrupted(); /* An interruption ends the processes, and then this one. */
     fflush(NULL);
-    for (char *one = strtok_r(list, ",", &rest); one && n < DEVICES; one = strtok_r(NULL, ",", &rest)) {
+    for (char *one = strtok_r(list, ",", &rest); one; one = strtok_r(NULL, ",", &rest)) {
         const pid_t child = fork();
         if (!child) {
             *device = one; /* The list stays for the process's life. */

@@ -6,6 +6,7 @@
 #include "device/power.h"
 
 #include <dirent.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,7 +65,9 @@ static bool read_energy(void *context, double *joules) {
         socket_counter *s = &r->sockets[i];
         double now;
         if (!read_number(s->path, &now)) return false;
-        r->joules += (now - s->last + (now < s->last ? s->wraps : 0)) * 1e-6;
+        /* A counter that is smaller than before began anew at 0. */
+        const double rest = now < s->last ? fmax(s->wraps - s->last, 0) : 0;
+        r->joules += (now < s->last ? now + rest : now - s->last) * 1e-6;
         s->last = now;
     }
     *joules = r->joules;

@@ -105,7 +105,7 @@ bool tw_gemm_demand(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_
     *out = (tw_demand){.unit = c->mma == 2 ? TW_DEMAND_WARPGROUPS
                                : c->mma    ? warps_unit
                                            : TW_DEMAND_SIMT,
-                       .clock = info->clock_khz * 1e-3,
+                       .clock = info->clock_khz > 0 ? info->clock_khz * 1e-3 : 1000,
                        .blocks = blocks,
                        .together = fmin(blocks, fmax(fit, 1)),
                        .rounds = (double)need.stages_of_k * tiles,
@@ -140,7 +140,7 @@ void tw_gemm_rates(const tw_cuda_info *info, tw_rates *out) {
     while (at < n && strcmp(known[at].device, info->name) != 0) at++;
     *out = known[at < n ? at : 0].of;
     const double here = 2e-3 * info->memory_clock_khz * info->memory_bus_bits / 8;
-    if (at == n && here > 0) out->memory *= here / known[0].bandwidth;
+    if (at == n && here > 0 && known[0].bandwidth > 0) out->memory *= here / known[0].bandwidth;
 }
 
 double tw_gemm_estimate(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_cuda_info *info) {
