@@ -32,7 +32,9 @@ static int wait_for(const pid_t *children, int n) {
 static bool divide(const char **device, int *place, int *status) {
     pid_t children[DEVICES];
     int n = 0, failed = CLI_OK;
-    char *list = *device && strchr(*device, ',') ? strdup(*device) : NULL, *rest = list;
+    static char *list; /* The names of the devices, which last as long as the process. */
+    char *rest = NULL;
+    list = *device && strchr(*device, ',') ? strdup(*device) : NULL;
     *place = 0;
     if (!list) return true;
     int commas = 0;
@@ -47,7 +49,7 @@ static bool divide(const char **device, int *place, int *status) {
     for (char *one = strtok_r(list, ",", &rest); one; one = strtok_r(NULL, ",", &rest)) {
         const pid_t child = fork();
         if (!child) {
-            *device = one; /* The list stays for the process's life. */
+            *device = one;
             *place = n;
             return true;
         }

@@ -261,7 +261,7 @@ tw_status tw_campaign_plan(const tw_family *f, const tw_campaign_options *o, con
         const int64_t first = p.n;
         if (!keep[m]) continue;
         st = plan_macro(&p, m);
-        if (st == TW_OK) order(f, p.jobs + first, p.n - first, &r);
+        if (st == TW_OK && p.n > first) order(f, p.jobs + first, p.n - first, &r);
     }
     st = st == TW_OK ? take_turns(&p, jobs, diag) : tw_fail_memory(diag);
     if (st == TW_OK) *n = p.n;
