@@ -2,16 +2,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """ISAAC's Table 6 for an artefact: which parameters it chooses for square, skinny, deep and shallow products.
 
-    bench/choices.py ARTEFACT [--tilewright PATH] [--device TEXT] [--commit NAME] [--command TEXT]
+    bench/choices.py ARTEFACT [--type T] [--tilewright PATH] [--device TEXT] [--commit NAME] [--command TEXT]
 
 Prints the first line of a file of results, then a row a problem: the artefact's own kernel for it (`select --own`), its parameters
-as numbers, and the predicted time. The problems are the paper's, read as C = A B^T with C's smaller side as m, as far as the family
+as numbers, and the predicted time. `correct`: the emulator found the kernel right on a smaller product, `emulated`, with such last
+tiles. The problems are the paper's, read as C = A B^T with C's smaller side as m, as far as the family
 can compute them, and others within the range that artefacts learn from. `within`: the problem is in that range; what is chosen
 elsewhere is extrapolated."""
 import argparse
 import datetime
 import json
 import subprocess
+
+import emulated
 
 PROBLEMS = [("LINPACK", 512, 512, 512), ("LINPACK", 2048, 2048, 2048), ("square", 4096, 4096, 4096), ("square", 8192, 8192, 8192),
             ("DeepBench", 16, 2560, 2560), ("DeepBench", 64, 2560, 2560), ("DeepBench", 128, 2560, 2560), ("skinny", 64, 8192, 2048),
@@ -24,6 +27,7 @@ TEXT = {"0": "last", "1": "serial", "2": "atomic", "3": "cluster"}
 def main():
     p = argparse.ArgumentParser()
     p.add_argument("artefact")
+    p.add_argument("--type", default="bf16")
     p.add_argument("--tilewright", default="build/tilewright")
     p.add_argument("--commit", default="")
     p.add_argument("--device", default="")
@@ -36,13 +40,14 @@ def main():
         c = dict(word.split("=") for word in said["config"].split())
         kg, swap = int(c["kg"]), c["swap"] == "1"
         rows, columns = (c["nl"], c["ml"]) if swap else (c["ml"], c["nl"])
+        correct, sizes = emulated.verdict(o.tilewright, ["type=" + o.type, "tb=1"], m, n, k, said["config"])
         tiles = -(-m // int(rows)) * -(-n // int(columns))
         print(json.dumps({"case": "choice", "name": name, "m": m, "n": n, "k": k,
                           "within": all(a <= x <= b for x, (a, b) in zip((m, n, k), RANGE)), "tile": f"{rows} x {columns}",
                           "u": int(c["u"]), "stages": int(c["stages"]), "parts": kg, "join": TEXT[c["split"]] if kg > 1 else "",
                           "blocks": tiles * kg, "cluster": int(c["multicast"]), "group": int(c["group"]),
                           "staged": c["staged"] == "1", "source": said["source"], "predicted_time": said["time"],
-                          "config": said["config"]}))
+                          "config": said["config"], "emulated": sizes, "correct": correct}), flush=True)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WORDS = 64, PATHS = 4096, WORKSPACE = 256 << 20, JUDGED = 1000000, DRAWN = 20000 };
+enum { WORDS = 64, PATHS = 4096, WORKSPACE = 256 << 20, JUDGED = 1000000, DRAWN = 20000, SHOWN = 8 };
 
 /* The command's request. */
 typedef struct request {
@@ -104,8 +104,9 @@ static json_t *describe(const gemm *g) {
 }
 
 /* Learns a categorical model from JUDGED uniform draws, which also estimate the number of legal points. *share gets the
-   share of the model's own draws that are legal. */
-static tw_status try_categorical(const gemm *g, uint64_t seed, tw_space_size *size, double *share, tw_diag *diag) {
+   share of the model's own draws that are legal. SHOWN of these are appended to `shown`, an array, as texts. */
+static tw_status try_categorical(const gemm *g, uint64_t seed, tw_space_size *size, double *share, json_t *shown,
+                                 tw_diag *diag) {
     const tw_gemm_space_context of = {&g->problem, g->target, NULL};
     tw_random random = tw_random_seed(seed);
     tw_categorical *model;
@@ -116,7 +117,12 @@ static tw_status try_categorical(const gemm *g, uint64_t seed, tw_space_size *si
     *size = tw_space_estimate(&tw_gemm_space, (uint64_t)learned, JUDGED);
     while (drawn < DRAWN) {
         tw_gemm_config c = g->config;
-        legal += tw_categorical_draw(model, &of, NULL, &random, 1, &c, &drawn);
+        const bool found = tw_categorical_draw(model, &of, NULL, &random, 1, &c, &drawn);
+        legal += found;
+        if (!found || json_array_size(shown) == SHOWN) continue;
+        char words[512];
+        tw_gemm_config_print(&c, words, sizeof words);
+        json_array_append_new(shown, json_string(words));
     }
     *share = (double)legal / (double)drawn;
     tw_categorical_free(model);
@@ -129,22 +135,27 @@ static tw_status show_space(const gemm *g, const request *r, tw_diag *diag) {
     const double macro = (double)tw_space_points(&tw_gemm_space, TW_SPACE_MACRO);
     tw_space_size legal;
     double categorical;
-    const tw_status st = try_categorical(g, r->seed, &legal, &categorical, diag);
-    if (st != TW_OK) return st;
+    json_t *shown = json_array();
+    const tw_status st = try_categorical(g, r->seed, &legal, &categorical, shown, diag);
+    if (st != TW_OK) {
+        json_decref(shown);
+        return st;
+    }
     const double uniform = points > 0 ? legal.legal / points : 0;
     if (!r->json) printf("parameter, role, how many values, and which:\n");
     json_t *parameters = show_parameters(&tw_gemm_space, r->json, true);
     if (r->json) {
         json_t *o = describe(g);
         json_object_del(o, "config");
-        json_object_update_new(o, json_pack("{s:o, s:f, s:f, s:f, s:f, s:b, s:I, s:f, s:f}", "parameters", parameters,
+        json_object_update_new(o, json_pack("{s:o, s:f, s:f, s:f, s:f, s:b, s:I, s:f, s:f, s:o}", "parameters", parameters,
                                             "points", points, "macro_points", macro, "legal", legal.legal, "error",
                                             legal.error, "exact", legal.exact, "judged", (json_int_t)legal.judged,
-                                            "uniform_share", uniform, "categorical_share", categorical));
+                                            "uniform_share", uniform, "categorical_share", categorical, "drawn", shown));
         cli_results_print(o, CLI_RESULTS_DIGITS);
         return TW_OK;
     }
     json_decref(parameters);
+    json_decref(shown);
     printf("points     %.4g, of the macro parameters %.4g\n"
            "legal      %.2g on %s, give or take %.1g: estimated from %llu at random\n",
            points, macro, legal.legal, g->target->name, legal.error, (unsigned long long)legal.judged);
