@@ -153,6 +153,10 @@ class Tables(unittest.TestCase):
         self.tool()
         self.assertEqual(self.tool("--check"), (0, ""))
 
+    def test_a_file_without_a_verdict_is_told(self):
+        self.record(self.head, [{"case": "a", "bonus": 1}, {"case": "b", "bonus": 2}])
+        self.complains("x-h200.jsonl: no row has a verdict")
+
     def test_a_file_that_is_no_json_is_told(self):
         self.write("bench/results/x-h200.jsonl", "{")
         self.complains("x-h200.jsonl:")
