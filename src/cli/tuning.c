@@ -262,8 +262,8 @@ tw_status cli_tuning_effort(const char *effort, const char *plan, tw_campaign_op
     o->screens = full ? 60 : waves ? 8 : 20;
     o->thorough = full || !waves;
     if (!waves) {
-        o->cover = full ? 160 : 32;
-        o->spread = full ? 400 : 100;
+        o->cover = full ? 260 : 32;
+        o->spread = full ? 500 : 100;
         return TW_OK;
     }
     o->slow = full ? 1.3 : 1.25;

@@ -130,15 +130,16 @@ static tw_status cover_some(const tw_family *f, const tw_trial_list *trials, dou
 
 tw_status tw_cover_apart(const tw_family *f, const tw_trial_list *trials, double gain, int most, tw_choice *out, int *n,
                          tw_diag *diag) {
-    int vendors = 0;
+    int ranked = 0, vendors = 0; /* Number of trials of the ranking, and of vendors' other configurations. */
     *n = 0;
-    for (int i = 0; i < trials->n; i++) vendors += tw_family_is_vendor(f, trials->at[i].macro);
-    int some = vendors == trials->n ? most : vendors ? most / 2 : 0;
-    const tw_status st = cover_some(f, trials, gain, false, most - some, out, n, diag);
-    if (f->ranking && some) {
-        out[(*n)++] = (tw_choice){f->ranking - 1, 0};
-        some--;
+    for (int i = 0; i < trials->n; i++) {
+        const int macro = trials->at[i].macro;
+        ranked += macro + 1 == f->ranking;
+        vendors += macro + 1 != f->ranking && tw_family_is_vendor(f, macro);
     }
+    const int some = vendors + ranked == trials->n ? most : vendors + ranked ? most / 2 : 0;
+    const tw_status st = cover_some(f, trials, gain, false, most - some, out, n, diag);
+    if (ranked && !vendors && some) out[(*n)++] = (tw_choice){f->ranking - 1, 0};
     return st == TW_OK ? cover_some(f, trials, gain, true, some, out, n, diag) : st;
 }
 

@@ -22,8 +22,9 @@ tw_status tw_cover(const tw_family *f, const tw_trial_list *trials, double gain,
 #define TW_COVER_PREDICTIONS 1e-4
 
 /* Picks covers of own and of vendors' configurations apart, so that choices without vendors are covered, too. Half of
-   `most` are vendors'. If the trials have none of either kind, all are of the other. Of a library's ranking
-   (tw_family.ranking) the first place is picked, and no other. */
+   `most` are vendors'. If the trials have none of either kind, all are of the other. Places of a library's ranking
+   (tw_family.ranking) are not picked, since no model can learn their times. If the vendors have nothing else, the first
+   place is picked. */
 tw_status tw_cover_apart(const tw_family *f, const tw_trial_list *trials, double gain, int most, tw_choice *out, int *n,
                          tw_diag *diag);
 

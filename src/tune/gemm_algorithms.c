@@ -13,16 +13,16 @@
 #include <string.h>
 
 enum {
-    PROBLEMS = 600, /* Number of problems for which the library proposes algorithms. */
-    PROPOSALS = 8,  /* The most proposals for a problem. */
-    SEED = 1,       /* Seed of the problems. */
-    TEXT = 400,     /* Bytes of a configuration in words. */
-    STEP = 8,       /* Every side of a tile is a multiple of STEP. */
-    LONGEST = 2048, /* The longest side that a tile may have. */
-    ROUND = 64,     /* Length of k that a kernel of f16 or bf16 multiplies in a round. */
-    DEPTH = 4096,   /* Value of k in the problems that tiles are found with. Its parts have several rounds each. */
-    ROWS = 1000,    /* Value of m in the problem that tiles are verified with. It is no multiple of a usual tile. */
-    COLUMNS = 1496, /* Value of n in that problem. It is no multiple of a usual tile. */
+    PROBLEMS = 2000, /* Number of problems for which the library proposes algorithms. */
+    PROPOSALS = 8,   /* The most proposals for a problem. */
+    SEED = 1,        /* Seed of the problems. */
+    TEXT = 400,      /* Bytes of a configuration in words. */
+    STEP = 8,        /* Every side of a tile is a multiple of STEP. */
+    LONGEST = 2048,  /* The longest side that a tile may have. */
+    ROUND = 64,      /* Length of k that a kernel of f16 or bf16 multiplies in a round. */
+    DEPTH = 4096,    /* Value of k in the problems that tiles are found with. Its parts have several rounds each. */
+    ROWS = 1000,     /* Value of m in the problem that tiles are verified with. It is no multiple of a usual tile. */
+    COLUMNS = 1496,  /* Value of n in that problem. It is no multiple of a usual tile. */
 };
 
 /* ---- words */
@@ -119,10 +119,10 @@ tw_artefact_macro tw_gemm_algorithm_macro(const char *words, int sms) {
 
 /* ---- algorithms */
 
-/* An algorithm and how often it was proposed. */
+/* An algorithm and how highly it was proposed. */
 typedef struct counted {
     tw_gemm_algorithm a;
-    int times;
+    int weight; /* Sum over its proposals. One at place k counts PROPOSALS / (k + 1). */
 } counted;
 
 static int by_attributes(const void *a, const void *b) {
@@ -134,9 +134,9 @@ static int by_attributes(const void *a, const void *b) {
     return 0;
 }
 
-static int by_times(const void *a, const void *b) {
+static int by_weight(const void *a, const void *b) {
     const counted *x = a, *y = b;
-    return x->times != y->times ? (x->times > y->times ? -1 : 1) : by_attributes(a, b);
+    return x->weight != y->weight ? (x->weight > y->weight ? -1 : 1) : by_attributes(a, b);
 }
 
 static int by_text(const void *a, const void *b) {
@@ -170,22 +170,22 @@ static tw_status collect(const finding *f, const tw_family *family, counted *all
         tw_status st = describe(f, problem[0], problem[1], problem[2], &p, diag);
         if (st == TW_OK) st = tw_cublaslt_propose(f->lt, &p, PROPOSALS, TW_GEMM_VENDOR_WORKSPACE, some, &count, diag);
         if (st != TW_OK && st != TW_ERR_UNSUPPORTED) return st;
-        for (int k = 0; k < count; k++) all[(*n)++] = (counted){.a = {.of = some[k]}, .times = 1};
+        for (int k = 0; k < count; k++) all[(*n)++] = (counted){{.of = some[k]}, PROPOSALS / (k + 1)};
     }
     return TW_OK;
 }
 
-/* Leaves each algorithm once, the most frequent ones first. Returns their number. */
+/* Leaves each algorithm once, those of the largest weight first. Returns their number. */
 static int count_each(counted *all, int n) {
     int kept = 0;
     qsort(all, (size_t)n, sizeof *all, by_attributes);
     for (int i = 0; i < n; i++) {
         if (kept && !by_attributes(&all[kept - 1], &all[i]))
-            all[kept - 1].times++;
+            all[kept - 1].weight += all[i].weight;
         else
             all[kept++] = all[i];
     }
-    qsort(all, (size_t)kept, sizeof *all, by_times);
+    qsort(all, (size_t)kept, sizeof *all, by_weight);
     return kept;
 }
 

@@ -9,7 +9,7 @@
 #include "kernels/vendor/cublaslt.h"
 #include "tune/family.h"
 
-enum { TW_GEMM_ALGORITHMS = 256 /* The most algorithms of a family. */ };
+enum { TW_GEMM_ALGORITHMS = 512 /* The most algorithms of a family. */ };
 
 /* Configurations that are algorithms begin so. */
 #define TW_GEMM_ALGORITHMS_PREFIX "by=cublaslt id="
@@ -29,9 +29,9 @@ bool tw_gemm_algorithm_parse(tw_gemm_algorithm *out, const char *words);
    tw_gemm_algorithm_parse must read it. */
 tw_artefact_macro tw_gemm_algorithm_macro(const char *words, int sms);
 
-/* Lists the algorithms that the library proposes most often for products A B^T of `type` over the family's usual
-   problems, as configurations in ascending order. Algorithms whose tiles cannot be found are left out. Nothing is
-   timed. The list is the same each time. The arena owns it. */
+/* Lists the algorithms that the library proposes most often and most highly for products A B^T of `type` over the
+   family's usual problems, as configurations in ascending order. Algorithms whose tiles cannot be found are left out.
+   Nothing is timed. The list is the same each time. The arena owns it. */
 tw_status tw_gemm_algorithms_find(tw_arena *arena, const tw_family *f, tw_gemm_type type, tw_cublaslt *lt, int sms,
                                   const char ***out, int *n, tw_diag *diag);
 
