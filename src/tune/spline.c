@@ -13,7 +13,7 @@
 
 enum { TERMS = TW_SPLINE_TERMS, WAVES = 6, SWEEPS = 20000, NEAR = TW_LATTICE_CORNERS + TW_FILL_NEAR };
 
-static const double NODES_AN_OCTAVE = 1;
+static const double NODES_AN_OCTAVE = 1; /* Nodes of the lattice in an octave of an axis. */
 static const double SCREENED = 0.3;  /* Weight of a screened trial. A spread trial has weight 1. */
 static const double RIDGE = 1e-5;    /* Ridge penalty of each c, relative to its term's sum of squares. */
 static const double PRIOR = 1e-3;    /* Ridge penalty of r at each node. */
