@@ -76,8 +76,8 @@ def normal(shape, seed):
 
 
 def tolerance_of_product(k):
-    """Returns the absolute and the relative tolerance of a product of depth k. Rounding to f16 changes a result by 2^-11
-    of its size; the errors of sums in f32 are much smaller."""
+    """Returns the absolute and the relative tolerance of a product of depth k. Rounding to f16 changes a result by
+    2^-11 of its size; the errors of sums in f32 are much smaller."""
     return 2e-4 * math.sqrt(k), 1e-3 * Setting.coarser()
 
 

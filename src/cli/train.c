@@ -43,7 +43,8 @@ static int run(const cli_verb *verb, int argc, char **argv) {
         CLI_TUNING_FLAGS(t),
         {"--campaign", CLI_TEXT, &campaign, "NAME", "only what this campaign measured"},
         {"-o", CLI_TEXT, &to, "FILE", "the artefact (default gemm.select)"},
-        {"--constants", CLI_FLAG, &constants, NULL, "print a GPU's row for rates.def instead, bandwidth 0"},
+        {"--constants", CLI_FLAG, &constants, NULL,
+         "print a GPU's row for rates.def instead, with 0 for its bandwidth"},
         {"--json", CLI_FLAG, &json, NULL, "print as JSON"},
     };
     int n, status;
