@@ -1,13 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""WaveTune's Figures 7, 9 and 10 of an evaluation: speed over the default, decision times, and the forms of its model.
+"""The figures behind WaveTune's Figures 7, 9 and 10: speed over the default, time of a decision, and forms of its model.
 
     tilewright eval ... --decisions --json | bench/figures.py [--command TEXT]
 
-Prints the first line that `eval` has printed, with the command that is given, and a row for each strategy and for both oracles:
-`over_default`, the geometric mean of the default's time over the choice's, `of_own` of the fastest own configuration's time over the
-choice's, the share that 5 % of the problems are below, the worst, and the median time of a decision, over all problems and over those
-with an M below 1,024 and from there on."""
+Prints the first line of `eval`, with TEXT as its command, then a row for each strategy and for both oracles, three times: over all
+problems, over those with an M below 1,024, and over the others.
+
+    over_default  geometric mean of the default's time over the choice's
+    of_own        geometric mean of the fastest own configuration's time over the choice's; such a share of a problem:
+    low5          5 % of the problems have less
+    worst         the least
+    decision_ns   median time of a decision, of strategies alone"""
 import argparse
 import json
 import math
@@ -19,7 +23,8 @@ def mean(values):
 
 
 def row(name, of, problems, regime, decision):
-    """Reduces a strategy's times. `of` gives its time on a problem, 0 where it has none."""
+    """Returns the row of a strategy over problems. None: it has no time on any. of(problem) is its time, 0: it has none. `decision`
+    None: the time of a decision is unknown."""
     timed = [(p, of(p)) for p in problems if of(p) > 0 and p["of"]["default"]["us"] > 0 and p["own_oracle_us"] > 0]
     if not timed:
         return None

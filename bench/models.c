@@ -1,22 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bench_models STORE [--device TEXT] [--commit NAME] [--forms [--only FORM]] [--sizes] [--data] [--estimates]: judges
-   models of a recorded GPU's bf16 products, and prints a line of JSON for each. The models learn from the campaigns of
-   the store, and are judged on the problems of its evaluation, which must be others.
+/* bench_models STORE [--device TEXT] [--commit NAME] [--forms [--only FORM]] [--sizes] [--data] [--estimates
+   [--campaign NAME]] [--ranges]: judges models of a recorded GPU's bf16 products, and prints a line of JSON for each.
+   The models learn from the campaigns of the store, and are judged on the problems of its evaluation, which must be
+   others.
 
-     --forms  judges each form of model, with few configurations to choose from and with all, and prints how many
-              predictions a second a network makes, on rows problem by problem and mixed
-     --sizes  judges networks of the sizes of ISAAC's Table 2, with logarithms and without
-     --data   judges three forms by the number of problems that they learn from, and networks without logarithms
+     --forms  judges each form of model (tune/models.h), with few configurations to choose from and with all. Of
+              networks it also prints the predictions per second: on rows that lie problem by problem, and in random
+              order
+     --sizes  judges networks of the sizes of ISAAC's Table 2, with logarithms as features and without
+     --data   judges three forms that learned from fewer problems, and networks without logarithms as well
      --estimates [--campaign NAME]
-              judges how tw_gemm_estimate ranks own configurations, on the screened problems of the campaign and on the
-              evaluated ones: Spearman's rank correlation, and the share of the best that the best of the k first has.
-              The driver's figures of memory, which a store lacks, are an H200's
-     --ranges judges the model by waves by the waves, and the parts of each, that it learned points of (WaveTune's
-              Figure 11), for an M below 1,024 and from there on. 0 waves are all that the store has
+              judges the order in which tw_gemm_estimate ranks own configurations, on the problems that the campaign
+              screened (without NAME: any campaign) and on the evaluated ones. best_of_k is the least time of all over
+              the least time of the k that are estimated to be fastest. The bandwidth of memory, which a store lacks,
+              is an H200's
+     --ranges judges the model by waves when it learned from the first waves alone, and from some of the points of each
+              wave (WaveTune's Figure 11): for an M below 1,024, and for larger ones. waves 0: it learned from all waves
+              that the store has
 
    A model chooses among the configurations with a time on the problem. The oracle is the fastest of them. Fields
-   own_... are of choices and oracles without a vendor's configurations. If the store has a wrong result, all rows say
-   that they are not correct. */
+   own_... are of choices and oracles without vendors' configurations. If the store has a wrong result, no row is
+   correct. */
 #include "tune/models.h"
 #include "base/clock.h"
 #include "base/diag.h"
@@ -407,20 +411,23 @@ static tw_status data(bench *b, tw_diag *diag) {
 enum { FIRSTS = 4 };
 static const int firsts[FIRSTS] = {1, 4, 16, 64};
 
-/* How estimates rank the configurations of problems. Sums over problems. */
+/* How well estimates rank the configurations of several problems. The share of a problem for i is its least time over
+   the least time of the firsts[i] configurations that are estimated to be fastest. */
 typedef struct ranking {
-    int problems;
-    int64_t configs;
-    double correlation;     /* Spearman's. */
-    double off, squared;    /* Of the logarithm of estimate over time, and its square, over all configurations. */
-    double of_best[FIRSTS]; /* Logarithms of the least time over that of the best of so many first ones. */
-    double worst[FIRSTS];
+    int problems;           /* Number of problems. */
+    int64_t configs;        /* Number of configurations of all problems. */
+    double correlation;     /* Sum over problems of Spearman's rank correlation. */
+    double off, squared;    /* Sums over configurations of the logarithm of estimate over time, and of its square. */
+    double of_best[FIRSTS]; /* Sums over problems of the shares' logarithms. */
+    double worst[FIRSTS];   /* Least shares. */
 } ranking;
 
 /* A configuration of a problem. */
 typedef struct ranked {
-    double estimate, time, rank;
-    int index; /* Decides among equal estimates. */
+    double estimate; /* Estimated microseconds. */
+    double time;     /* Measured microseconds. */
+    double rank;     /* Place by the measured time, from 0. */
+    int index;       /* Number that orders equal estimates. */
 } ranked;
 
 static int by_estimate(const void *a, const void *b) {
@@ -434,10 +441,11 @@ static int by_time(const void *a, const void *b) {
     return (x->time > y->time) - (x->time < y->time);
 }
 
-/* Adds a problem of n configurations. */
+/* Adds a problem with n configurations. One with fewer than twice the most first ones is left out: it was not measured
+   in all. */
 static void add_problem(ranking *r, ranked *of, int n) {
     double squares = 0, least;
-    if (n < 2 * firsts[FIRSTS - 1]) return; /* It was not measured in all. */
+    if (n < 2 * firsts[FIRSTS - 1]) return;
     qsort(of, (size_t)n, sizeof *of, by_time);
     least = of[0].time;
     for (int i = 0; i < n; i++) of[i].rank = i;
@@ -533,17 +541,18 @@ static tw_status estimates(bench *b, const char *path, const char *campaign, tw_
 
 /* ---- ranges of profiling */
 
-enum { PARTS = 4 /* Parts of a wave whose points the store has. */ };
+enum { PARTS = 4 /* Points that the store has of a wave. */ };
 
-/* Tells whether a point is within the first W waves, and one of I parts of its wave. The last point of each part is
-   what a coarser profile has. Without W, waves after those that have all parts count, too. */
+/* Tells whether a profile of the first `waves` waves (0: of all), with `parts` parts of each, has a sample's point. The
+   store has PARTS points a wave, one at the end of each part. Of a coarser part it is the last of these. */
 static bool within(const tw_family *f, const tw_wave_sample *s, int waves, int parts) {
     const int64_t slots = f->macros[s->macro].slots, wave = (s->grid - 1) / slots + 1;
     const int64_t in = s->grid - (wave - 1) * slots, part = (in * PARTS - 1) / slots + 1;
     return (!waves || wave <= waves) && part % (PARTS / parts) == 0;
 }
 
-/* Judges the model by waves from points of a range on the evaluated problems whose M is from `least` to `most`. */
+/* Prints what a model by waves, which learned from `samples` points of so many waves and parts, is worth on the
+   evaluated problems whose M is from `least` to `most`. */
 static void print_range(const bench *b, const tw_wave_model *m, int waves, int parts, int samples, int64_t least,
                         int64_t most) {
     static double shares[PROBLEMS], over[PROBLEMS];

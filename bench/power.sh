@@ -1,8 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# power.sh TILEWRIGHT OUT [DEVICE]: clock, power and drift of a short campaign, and the least energy against the least time
-# of one product, on a GPU (default cuda:0) whose NVML has a counter of energy. Takes four minutes. Writes OUT/time.jsonl,
-# OUT/energy.jsonl and prints a summary.
+# power.sh TILEWRIGHT OUT [DEVICE]: runs three campaigns on a GPU (default cuda:0) whose NVML counts energy, and prints what they
+# say of
+#   OUT/time.jsonl    a short campaign of many products: clock, power and drift
+#   OUT/one.jsonl     a campaign of one product by time, and
+#   OUT/energy.jsonl  one by energy: the fastest configuration and the one of least energy
+# Takes four minutes.
 set -eu
 tilewright=$1 out=$2 device=${3:-cuda:0}
 mkdir -p "$out"

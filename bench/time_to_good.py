@@ -1,21 +1,23 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""How soon a search by a model finds a configuration near the best of an exhaustive one, a problem at a time.
+"""How long the search for one problem takes by a model, and how near its result is to that of an exhaustive search.
 
-    bench/time_to_good.py [--tilewright PATH] [--device cuda] [--type bf16] [--problems N] [--again K] [--commit NAME] [--problem WORDS]...
+    bench/time_to_good.py [--tilewright PATH] [--device cuda] [--type bf16] [--problems N] [--again K] [--commit NAME] [--problem
+    WORDS]...
 
-For each problem `tune --problem` runs twice, each time in a new store: by the analytic model from nothing, within 60 s, and with
-`--again 0`, which measures every legal configuration. Prints the first line of a file of results, then a line a problem:
+For each problem `tune --problem` runs twice on one device, each time with a new store: by the analytic model, within 60 s, and with
+`--again 0`, which measures every legal configuration. Prints the first line of a file of results, then a row for each problem:
 
-    us, seconds, rank            the model's search: its fastest configuration, how long it took from start to artefact
-    exhaustive_us, exhaustive_seconds, legal
-    of_exhaustive                exhaustive_us / us, 1 at most
-    good                         of_exhaustive is 0.95 or more, and seconds are 60 or less
+    us                   time of the configuration that the model's search found, a median of nine samples
+    rank                 place that the model gave the configuration, from 1
+    seconds              from the start of the command to its end, the artefact written
+    legal                number of legal configurations
+    exhaustive_us, exhaustive_seconds
+                         the same of the exhaustive search
+    of_exhaustive        exhaustive_us / us, at most 1
+    good                 of_exhaustive is 0.95 or more, and seconds are 60 or less
 
-and a line with the geometric mean, the worst share and how many are good. Both times are medians of nine samples, which the two
-runs took one after the other on one device."""
-import argparse
-import datetime
+and a row with the geometric mean and the least of of_exhaustive, and how many problems are good."""
 import json
 import math
 import os
@@ -24,16 +26,18 @@ import sys
 import tempfile
 import time
 
+import head
+
 PROBLEMS = ["m=64 n=4096 k=4096", "m=300 n=768 k=2240", "m=267 n=4736 k=2624", "m=1120 n=2304 k=4736", "m=2048 n=2048 k=2048",
             "m=4096 n=8192 k=4096", "m=128 n=640 k=2880", "m=16384 n=512 k=8192"]
 
 
 def tune(o, problem, again, budget):
-    """Runs the command on one problem in a folder of its own. Returns its line, and the seconds of it all."""
+    """Tunes one problem in a folder of its own. Returns the row that the command printed, and the seconds that it took."""
     with tempfile.TemporaryDirectory() as folder:
         began = time.monotonic()
-        done = subprocess.run([o.tilewright, "tune", "gemm", "type=" + o.type, "--device", o.device, "--problem", problem, "--again",
-                               str(again), "--budget", str(budget), "--store", os.path.join(folder, "one.db"), "-o",
+        done = subprocess.run([o.tilewright, "tune", "gemm", "type=" + o.type, "--device", o.device, "--problem", problem,
+        "--again", str(again), "--budget", str(budget), "--store", os.path.join(folder, "one.db"), "-o",
                                os.path.join(folder, "one.select"), "--json"], stdout=subprocess.PIPE, text=True)
         if done.returncode:
             sys.exit(f"time_to_good.py: tilewright ended with status {done.returncode} on {problem}")
@@ -41,23 +45,21 @@ def tune(o, problem, again, budget):
 
 
 def device_of(o):
+    """Returns the name of the device that is measured."""
     said = json.loads(subprocess.run([o.tilewright, "doctor", "--json"], stdout=subprocess.PIPE, text=True).stdout)
     return said["gpus"][0]["name"] if o.device != "cpu" else said["cpu"]
 
 
 def main():
-    p = argparse.ArgumentParser()
-    p.add_argument("--tilewright", default="build/tilewright")
-    p.add_argument("--device", default="cuda")
+    p = head.parser()
+    p.set_defaults(device="cuda")
     p.add_argument("--type", default="bf16")
     p.add_argument("--problems", type=int, default=len(PROBLEMS))
     p.add_argument("--problem", action="append")
     p.add_argument("--again", type=int, default=100)
-    p.add_argument("--commit", default="")
     o = p.parse_args()
-    print(json.dumps({"device": device_of(o), "date": datetime.date.today().isoformat(), "commit": o.commit,
-                      "command": " ".join(["bench/time_to_good.py"] + sys.argv[1:]),
-                      "protocol": "from an empty store; medians of nine samples in turn of the five fastest"}), flush=True)
+    print(head.line(device_of(o), o.commit, " ".join(["bench/time_to_good.py"] + sys.argv[1:]),
+                    protocol="from an empty store; medians of nine samples in turn of the five fastest"), flush=True)
     shares, good, correct = [], 0, True
     for problem in o.problem or PROBLEMS[:o.problems]:
         one, seconds = tune(o, problem, o.again, 60)

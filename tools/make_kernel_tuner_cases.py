@@ -1,8 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""make_kernel_tuner_cases.py: writes tests/data/kernel_tuner with Kernel Tuner itself (pip install kernel_tuner; 1.5.0
-wrote what is there): a cache, the same cache as an interrupted run leaves it, the results as T4, and a description of
-the problem in T1. The kernel is C++ that g++ compiles, so no GPU is needed. Times differ from run to run."""
+"""make_kernel_tuner_cases.py: writes the files of tests/data/kernel_tuner by Kernel Tuner itself (pip install kernel_tuner;
+the files that are there are of 1.5.0):
+
+    cache.json  a cache
+    open.json   the same cache as an interrupted run leaves it
+    t4.json     the same results as T4
+    t1.json     a description of the problem in T1
+
+The kernel is C++ that g++ compiles, so no GPU is needed. Times differ from run to run."""
 import json
 import os
 import shutil

@@ -1,15 +1,16 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# prefill.sh OUT: times a prefill of Qwen3-30B-A3B's shape on this machine's GPU, whose products and attention are computed
-# in several ways (examples/triton/prefill.py). In turn:
-#   1. artefacts of recorded measurements (recorded.sh): OUT/recorded, or the folder $RECORDED, if that has them;
-#   2. all ways on a small model, which are checked in seconds; what is wrong there ends the run;
-#   3. a campaign for each kernel over the problems of such prefills, in bf16: OUT/campaign;
-#   4. the prefill by both folders' artefacts (ways "recorded" and "select"), rows in OUT/prefill-triton.jsonl.
-# The script needs a python3 with PyTorch and Triton 3, and libtilewright-select.so beside the command.
-# $TILEWRIGHT is the command (default: build/tilewright, or build-portable/tilewright). $MEASURE are the seconds of a
-# campaign, compiling included (default: 60; 0: there is none, and no way "select"). $BUDGET are the seconds after which
-# nothing further is begun (default: 500). $COMMIT names the build in the results. Further words are prefill.py's.
+# prefill.sh OUT [WORD...]: times a prefill of Qwen3-30B-A3B's shape on this machine's GPU. Its products and attention are
+# computed in several ways (examples/triton/prefill.py, which also gets the words). The script
+#   1. trains artefacts on recorded measurements (recorded.sh), in OUT/recorded, or takes those in the folder $RECORDED;
+#   2. checks all ways on a small model, in seconds, and ends if one is wrong;
+#   3. measures and trains each kernel for the problems of such prefills, in bf16, in OUT/campaign;
+#   4. times the prefill with the artefacts of 1 (way "recorded") and of 3 (way "select"), in OUT/prefill-triton.jsonl.
+# It needs a python3 with PyTorch and Triton 3, and libtilewright-select.so beside the command. Variables:
+#   TILEWRIGHT  the command (default: build/tilewright, or build-portable/tilewright)
+#   MEASURE     seconds of a kernel's campaign, compiling included (default: 60; 0: without step 3 and way "select")
+#   BUDGET      seconds, from the start of the script, after which no further way is begun (default: 500)
+#   COMMIT      name of the build in the results
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 R=$(cd "$here/../.." && pwd)

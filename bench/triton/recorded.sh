@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# recorded.sh OUT: trains gemm.select, grouped.select and attention.select in the folder OUT on the measurements of
-# bench/data/triton-*-h200.jsonl.xz. It needs no GPU and no PyTorch. $TILEWRIGHT is the command (default:
-# build/tilewright).
+# recorded.sh OUT: trains gemm.select, grouped.select and attention.select in the folder OUT on recorded measurements,
+# bench/data/triton-{gemm,grouped,attention}-h200.jsonl.xz. It needs no GPU and no PyTorch. $TILEWRIGHT is the command
+# (default: build/tilewright).
 set -eu
 R=$(cd "$(dirname "$0")/../.." && pwd)
 [ $# -eq 1 ] || { echo "recorded.sh: needs a folder for the artefacts" >&2; exit 2; }

@@ -3,9 +3,12 @@
 # run.sh OUT [KERNEL...]: tunes the Triton kernels of examples/triton (gemm, grouped, attention) on this machine's GPU,
 # and evaluates the choices on 60 problems each. For each kernel the folder OUT gets the store as text, the artefact and
 # the evaluation, and select-triton.jsonl has all evaluations. The script needs a python3 with PyTorch and Triton 3.
-# $TILEWRIGHT is the command (default: build/tilewright). $MEASURE and $EVAL are seconds for a kernel (default: 75);
-# compiling counts as measuring. $AUTOTUNE are seconds for full autotuning of some of the problems (default: 0, none).
-# $COMMIT names the build in the results.
+# Variables:
+#   TILEWRIGHT  the command (default: build/tilewright)
+#   MEASURE     seconds of measuring a kernel, compiling included (default: 75)
+#   EVAL        seconds of evaluating a kernel (default: 75)
+#   AUTOTUNE    seconds of full autotuning of some of a kernel's problems, by autotune.py (default: 0, none)
+#   COMMIT      name of the build in the results
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 R=$(cd "$here/../.." && pwd)

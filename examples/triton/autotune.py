@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Full autotuning beside choices: for problems of an evaluation, triton.autotune searches all configurations of a
-family by Triton's own protocol (25 ms to warm up and 100 ms for each), and what it finds is timed beside the
-evaluation's choice.
+"""Compares an artefact's choices with full autotuning. For problems of an evaluation, triton.autotune searches all
+configurations of a family by Triton's own protocol (25 ms to warm up and 100 ms for each), and the configuration that
+it finds is timed in turn with the artefact's choice and the default.
 
     autotune.py gemm --eval eval-gemm.jsonl --seconds 60
 
-EVAL is what `tilewright eval ... --json` printed. Writes a row for each problem, from the first to the last ones of the
-evaluation, as many as the seconds are enough for and at least one, and a row "autotuning" for all: the seconds of a
-search, and how much faster its configurations are than the chosen ones, in the mean. Each configuration is checked
+EVAL is what `tilewright eval ... --json` printed. Problems are searched in its order, at least one, until the seconds
+are over. Writes a row for each, with the times, and `over_select`: the choice's time over autotuning's. A last row,
+"autotuning", has the means of all problems, `tune_s` being the seconds of a search. Each configuration is checked
 before it is timed; a row with a wrong one has no times."""
 import argparse
 import json
@@ -21,37 +21,31 @@ import triton
 
 import runner
 import ways
+from tilewright import values_of, words_of
 
-ROUNDS = 9
+ROUNDS = 9  # Samples of a configuration.
 
 
 def read_problems(path):
-    """Returns the problems of an evaluation, and the configurations that were compared."""
+    """Returns an evaluation's rows of problems that have a choice and a right result."""
     with open(path, encoding="utf-8") as f:
         rows = [json.loads(line) for line in f]
     return [r for r in rows if r.get("correct") and "select" in r.get("of", {})]
 
 
-def config_of(words):
-    pairs = (word.split("=", 1) for word in words.split())
-    return {name: int(v) if v.lstrip("-").isdigit() else v for name, v in pairs}
-
-
 def search(of, work, configs):
     """Lets triton.autotune find the fastest configuration of a problem. Returns it, and the seconds that it took."""
     tensors, y = of.copies[0]
-    tried = [triton.Config({k: v for k, v in c.items() if k not in ("warps", "stages")}, num_warps=c["warps"],
-                           num_stages=c["stages"]) for c in configs]
-    tuner = triton.autotune(tried, key=[])(work.kernel)
+    tuner = triton.autotune([ways.to_triton(c) for c in configs], key=[])(work.kernel)
     began = time.perf_counter()
     tuner[work.grid](*work.arguments(tensors, y), **work.constants())
     runner.torch.cuda.synchronize()
-    seconds, best = time.perf_counter() - began, tuner.best_config
-    return dict(best.kwargs, warps=best.num_warps, stages=best.num_stages), seconds
+    return ways.from_triton(tuner.best_config), time.perf_counter() - began
 
 
 def compare(of, configs):
-    """Checks and times configurations in turn. Returns the microseconds of each, or the index of a wrong one."""
+    """Checks configurations and times them in turn. Returns the microseconds of each, and None; or, if one is wrong,
+    None and its index."""
     graphs = []
     for i, c in enumerate(configs):
         launch = of.launcher(c)
@@ -72,15 +66,14 @@ def judge(of, row, configs, axes):
     problem = {axis: row[axis] for axis in axes}
     of.prepare(problem)
     best, seconds = search(of, of.work, configs)
-    chosen = {"autotune": best, **{name: config_of(row["of"][name]["config"]) for name in ("select", "default")}}
+    chosen = {"autotune": best, **{name: values_of(row["of"][name]["config"]) for name in ("select", "default")}}
     out = {"kernel": of.name, "case": f"autotune {row['case']}", **problem, "configs": len(configs)}
     us, wrong = compare(of, list(chosen.values()))
     if us is None:
         return dict(out, correct=False, why=f"{list(chosen)[wrong]}: {list(chosen.values())[wrong]}")
     for name, t in zip(chosen, us):
         out[f"{name}_us"] = t
-    return dict(out, correct=True, tune_s=seconds, over_select=us[1] / us[0],
-                config=" ".join(f"{k}={v}" for k, v in best.items()))
+    return dict(out, correct=True, tune_s=seconds, over_select=us[1] / us[0], config=words_of(best))
 
 
 def main():

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a layer of Qwen3 computes between its products and attention, as Triton kernels that read and write each value
-once. Sums are in f32. All tensors are contiguous, and widths that are named in capitals are powers of two."""
+"""What a layer of Qwen3 computes beside its matrix products and its attention, as Triton kernels that read and write
+each value once. They compute in f32. All tensors are contiguous. Widths named in capitals are powers of two."""
 import triton
 import triton.language as tl
 
 
 @triton.jit
 def add_norm(x, d, w, y, eps, ADD: tl.constexpr, WIDTH: tl.constexpr):
-    """y = the RMS norm of a row of x, times w. With ADD x += d comes first. Tensors are [rows, WIDTH]."""
+    """y = the RMS norm of x, multiplied by w [WIDTH]. With ADD, x += d before. x, d and y are [rows, WIDTH]; a program
+    computes a row."""
     at = tl.arange(0, WIDTH)
     places = tl.program_id(0).to(tl.int64) * WIDTH + at
     a = tl.load(x + places).to(tl.float32)
@@ -21,7 +22,8 @@ def add_norm(x, d, w, y, eps, ADD: tl.constexpr, WIDTH: tl.constexpr):
 
 @triton.jit
 def norm_half(low, high, w, at, eps, HALF: tl.constexpr):
-    """Returns the RMS norm of heads [heads, 2 HALF], times w, in halves."""
+    """Returns the RMS norm of heads, multiplied by w [2 HALF]. The heads come and go as their low and their high half,
+    [heads, HALF] each."""
     scale = tl.rsqrt((tl.sum(low * low, 1) + tl.sum(high * high, 1)) / (2 * HALF) + eps)[:, None]
     return low * scale * tl.load(w + at)[None, :].to(tl.float32), high * scale * tl.load(w + HALF + at)[None, :].to(
         tl.float32)
@@ -30,8 +32,8 @@ def norm_half(low, high, w, at, eps, HALF: tl.constexpr):
 @triton.jit
 def split_heads(x, wq, wk, cosine, sine, q, k, v, tokens, heads, shared, eps, HALF: tl.constexpr, BLOCK: tl.constexpr):
     """Takes the heads of rows x [batch * tokens, heads + 2 shared, 2 HALF] apart: q [batch, heads, tokens, 2 HALF], k
-    and v [batch, shared, tokens, 2 HALF]. Heads of q and k are normed, times wq and wk, and rotated by the tables
-    cosine and sine [tokens, HALF]. A program computes BLOCK heads of a row."""
+    and v [batch, shared, tokens, 2 HALF]. Heads of q and k are normed, multiplied by wq and wk [2 HALF], and rotated by
+    the tables cosine and sine [tokens, HALF]. A program computes BLOCK heads of a row."""
     row = tl.program_id(0)
     batch, token = row // tokens, row % tokens
     h = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
@@ -61,7 +63,7 @@ def split_heads(x, wq, wk, cosine, sine, q, k, v, tokens, heads, shared, eps, HA
 
 @triton.jit
 def silu_product(x, y, n, BLOCK: tl.constexpr):
-    """y [rows, n] = silu(the first half of x [rows, 2 n]) times the second half. BLOCK is at least n."""
+    """y [rows, n] = silu(x[:, :n]) * x[:, n:], with x [rows, 2 n]. BLOCK is at least n. A program computes a row."""
     row = tl.program_id(0).to(tl.int64)
     at = tl.arange(0, BLOCK)
     gate = tl.load(x + row * 2 * n + at, mask=at < n, other=0.0).to(tl.float32)
@@ -71,7 +73,8 @@ def silu_product(x, y, n, BLOCK: tl.constexpr):
 
 @triton.jit
 def combine(x, places, weights, y, TOP: tl.constexpr, WIDTH: tl.constexpr):
-    """y [rows, WIDTH] = for each row the sum of TOP rows of x, places[row], times weights[row]."""
+    """y[row] = the sum of x[places[row, i]] * weights[row, i] over i. y is [rows, WIDTH], places and weights are
+    [rows, TOP]. A program computes a row."""
     row = tl.program_id(0).to(tl.int64)
     at = tl.arange(0, WIDTH)
     total = tl.zeros((WIDTH,), dtype=tl.float32)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks the products and the attention of a prefill while it runs. All cells of a result are compared with PyTorch's
-kernels, and those of some rows with double precision. Tolerances are of the result's own rounding."""
+"""Checks the products and the attention of a prefill while it runs. All cells of a result are compared with what
+PyTorch's kernels compute, and the cells of some rows with double precision. Tolerances are in roundings of the result's
+type."""
 import math
 
 import torch
@@ -11,8 +12,8 @@ CELLS = 1 << 26  # Cells that are compared at once.
 
 
 def wrong_cells(y, expected, rounds, part):
-    """Counts cells that differ by more than `rounds` roundings of the type and `part` of their row's usual size. What
-    is no number is wrong."""
+    """Counts the cells of y that differ from the expected ones by more than `rounds` roundings of the type plus `part`
+    of the root mean square of the row. NaN counts as wrong."""
     a, b = y.double(), expected.double()
     unit = torch.finfo(y.dtype).eps / 2
     usual = b.square().mean(-1, keepdim=True).sqrt()
@@ -20,7 +21,7 @@ def wrong_cells(y, expected, rounds, part):
 
 
 class Judge:
-    """Does what another way does, and counts wrong cells in the layers for which `on` is true."""
+    """A way (ways.py) that computes by another one, and while `on` is true counts the wrong cells of the results."""
 
     def __init__(self, by, rows=32, seed=1):
         self.by, self.on, self.rows = by, False, rows
@@ -28,12 +29,13 @@ class Judge:
         self.random = torch.Generator().manual_seed(seed)
 
     def draw(self, n):
-        """Draws rows, the first and the last one among them."""
+        """Draws the indices of rows to check, the first and the last row among them."""
         some = torch.randint(n, (self.rows,), generator=self.random)
         some[0], some[-1] = 0, n - 1
         return some
 
     def count(self, what, y, expected, rounds, part=0.02):
+        """Counts wrong cells. `what` names the result in the message of the first failure."""
         wrong = wrong_cells(y, expected, rounds, part)
         self.checked += y.numel()
         if wrong and not self.wrong:
@@ -41,7 +43,8 @@ class Judge:
         self.wrong += wrong
 
     def compare(self, what, y, other, part=0.02):
-        """Compares rows of y with those of other(first, end), computed by PyTorch's kernels."""
+        """Compares all of y with what PyTorch's kernels compute. other(first, end) returns rows `first` to `end` of
+        that."""
         step = max(1, CELLS // y[0].numel())
         for first in range(0, y.shape[0], step):
             end = min(first + step, y.shape[0])

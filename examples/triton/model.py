@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A prefill of a mixture-of-experts model of Qwen3's form, with random weights. Products and attention are computed by
-whoever is passed in (ways.py); everything else is the same for all. No step waits for the device."""
+a way (ways.py), which is an argument `by`; everything else is the same for all ways. No step waits for the device."""
 import dataclasses
 import math
 
@@ -13,15 +13,15 @@ import glue
 class Shape:
     hidden: int = 2048
     heads: int = 32
-    shared: int = 4  # Heads of keys and values.
-    width: int = 128  # Of a head.
+    shared: int = 4  # Heads of keys and values, each shared by heads / shared heads of queries.
+    width: int = 128  # Width of a head.
     experts: int = 128
-    top: int = 8  # Experts of a token.
-    inner: int = 768  # Of an expert.
+    top: int = 8  # Experts that a token takes.
+    inner: int = 768  # Width between an expert's two products.
     layers: int = 48
     vocabulary: int = 151936
-    theta: float = 1e6
-    eps: float = 1e-6
+    theta: float = 1e6  # Base of the rotations' frequencies.
+    eps: float = 1e-6  # Added to the mean square of a norm.
 
     def parameters(self):
         """Returns the number of weights of a layer."""
@@ -52,8 +52,8 @@ class Layer:
 
 
 class Model:
-    """Weights are normally distributed, with the deviation that keeps a product's values near 1. With `kept` below the
-    number of layers, layers share the weights of so many."""
+    """The weights, normally distributed, with the deviation that keeps a product's values near 1. `kept`: number of
+    layers with weights of their own, which the other layers share in turn. 0: all layers."""
 
     def __init__(self, shape, dtype, device, kept=0, seed=1):
         self.shape, self.dtype, self.device = shape, dtype, device
@@ -89,6 +89,7 @@ class Model:
         return y
 
     def attend(self, a, layer, batch, by):
+        """Returns the attention block of normed rows a [batch * tokens, hidden]."""
         s, tokens = self.shape, a.shape[0] // batch
         qkv = by.product(a, layer.qkv)
         q = torch.empty((batch * s.heads, tokens, s.width), dtype=a.dtype, device=a.device)
@@ -101,12 +102,13 @@ class Model:
         return by.product(o.transpose(1, 2).reshape(a.shape[0], s.heads * s.width), layer.out)
 
     def route(self, a, layer):
-        """Returns the experts of each row [rows, top], and their weights."""
+        """Returns the route of each row: its experts [rows, top], and their weights [rows, top]."""
         p = torch.softmax(torch.matmul(a, layer.router.t()).float(), -1)
         weights, experts = p.topk(self.shape.top, -1)
         return experts.to(torch.int16), weights / weights.sum(-1, keepdim=True)
 
     def mix(self, a, layer, by, route):
+        """Returns the mixture of experts of normed rows a [rows, hidden] under a route."""
         s, n = self.shape, a.shape[0] * self.shape.top
         experts, weights = route
         of, order = experts.reshape(-1).sort(stable=True)
@@ -124,9 +126,10 @@ class Model:
         return y
 
     def prefill(self, ids, by, routes=None, watch=None):
-        """Computes prompts ids [batch, tokens]. Returns the last norm of every position [batch * tokens, hidden], and
-        the logits of each prompt's last position. `routes`: a list of the layers' routes, which is filled if it is
-        empty, and followed if not. `watch(i)` is called before layer i."""
+        """Runs all layers on prompts `ids` [batch, tokens]. Returns the normed hidden states [batch * tokens, hidden]
+        behind the last layer, and the logits of each prompt's last position. `routes`: a list with a route for each
+        layer. An empty list is filled with the routes that are taken; another one gives them. `watch(i)` is called
+        before layer i."""
         batch, tokens = ids.shape
         x = self.embedding.index_select(0, ids.reshape(-1))
         d, given = None, bool(routes)
@@ -145,7 +148,7 @@ class Model:
 
 
 def reference(model, ids, routes):
-    """Computes the same in double precision by other means, for small models. Returns the last norm."""
+    """Computes Model.prefill's hidden states in double precision with other operations, for small models."""
     s, (batch, tokens) = model.shape, ids.shape
 
     def norm(x, w):

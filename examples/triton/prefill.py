@@ -1,17 +1,19 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Times a PyTorch prefill of Qwen3-30B-A3B's shape, with random weights, whose products and attention are computed in
-several ways: by Triton kernels in default configurations, as artefacts choose, and under full autotuning, and by
-PyTorch's own kernels. Writes lines of JSON: the environment, then a row for each number of tokens and way.
+"""Times a PyTorch prefill of Qwen3-30B-A3B's shape, with random weights. Its products and attention are computed in
+several ways: by PyTorch's own kernels ("torch"), and by Triton kernels in default configurations ("default"), in those
+that artefacts choose, and under full autotuning ("autotune"). Writes lines of JSON: the environment, then a row for
+each number of tokens and way.
 
     prefill.py --small                                   checks everything on a small model, in seconds
     prefill.py --select select=DIR -o prefill.jsonl      DIR has gemm.select, grouped.select and attention.select
     prefill.py --describe gemm                           prints a family's description for these problems, in bf16
 
-A way is first checked at the size that is timed, on a pass of all layers whose outputs are NaN before: in the first and
-the last layer each result is compared with PyTorch's kernels and, in some rows, with double precision; and the hidden
-states behind all layers are compared with those of PyTorch's kernels under the same routes. A way that is wrong has no
-times. Without a GPU, and with TRITON_INTERPRET=1, --small checks the same, and there are no times at all."""
+A way is first checked at the size that is timed, in a pass of all layers in which outputs are NaN before they are
+computed. In the first and the last layer each result is compared with what PyTorch's kernels compute, and some rows of
+it with double precision. The hidden states behind the last layer are compared with those of way "torch", where each
+token takes the same experts. A way that is wrong has no times. Without a GPU, with TRITON_INTERPRET=1, --small checks
+the same, and nothing is timed."""
 import argparse
 import datetime
 import json
@@ -30,8 +32,9 @@ from tilewright import Error
 from judge import Judge
 
 CUDA = torch.cuda.is_available()
-FAR = {"bf16": 0.1, "f16": 0.0125}  # The largest difference of hidden states that roundings explain, over their size.
-RANGES = {  # Of the problems of a prefill. Axes of a family's description.
+FAR = {"bf16": 0.1, "f16": 0.0125}  # By type: the largest relative difference of hidden states that rounding explains.
+# By family and axis: the least and the most value in prefills, and the step.
+RANGES = {
     "gemm": {"m": (2048, 65536, 64), "n": (2048, 5120, 1024), "k": (2048, 4096, 2048)},
     "grouped": {"rows": (128, 4096, 1), "experts": (128, 128, 128), "n": (1536, 2048, 512), "k": (768, 2048, 256)},
     "attention": {"sequence": (512, 16384, 1), "heads": (128, 128, 128)},
@@ -72,13 +75,16 @@ class Session:
 
     def __init__(self, args):
         self.args = args
+        self.began = time.monotonic()
+        self.failed = False  # True: a way could not run.
+        self.searches = []  # Of the way "autotune": pairs of the number of tokens and the seconds of its searches.
         self.dtype = runner.TYPES[args.type]
         self.device = "cuda" if CUDA else "cpu"
         self.shape = models.SMALL if args.small else models.QWEN3_30B_A3B
         if args.layers:
             self.shape = models.dataclasses.replace(self.shape, layers=args.layers)
         self.environment = runner.Runner("gemm").environment() if CUDA else {"device": "none", "shared_bytes": 232448}
-        self.ways = [ways.Torch("torch"), ways.Tiled("default", ways.by_default)]
+        self.ways = [ways.Torch("torch"), ways.Tiled("default", ways.by_default())]
         self.artefacts = {}
         for text in args.select:
             name, _, folder = text.partition("=")
@@ -93,8 +99,8 @@ class Session:
         self.compile_s = 0.0
 
     def compile(self):
-        """Compiles what autotuning tries, by all cores. What others use is among it, or is compiled when it is
-        checked."""
+        """Compiles the configurations that autotuning tries, by all cores. Others are compiled when they are first
+        launched."""
         if not CUDA:
             return
         runner.Setting.name = self.args.type
@@ -107,12 +113,12 @@ class Session:
         self.compile_s = time.perf_counter() - began
 
     def make(self):
-        """Makes the model, with as many layers' weights as fit beside the activations."""
+        """Makes the model. As many layers have weights of their own as fit into memory beside the activations."""
         kept = self.shape.layers
         if CUDA:
             free, size = torch.cuda.mem_get_info()[0], torch.finfo(self.dtype).bits // 8
             rows = self.args.batch * max(self.args.tokens)
-            # A row in the mixture's largest tensors, those of a judge among them, and in the graphs' memory.
+            # The largest tensors of a mixture, with those of a judge, once for the run and once for CUDA graphs.
             activations = rows * (self.shape.top * (6 * self.shape.inner + 8 * self.shape.hidden)) * size * 2
             kept = (free - activations - 2 * self.shape.vocabulary * self.shape.hidden * size - (6 << 30)) // (
                 self.shape.parameters() * size)
@@ -126,7 +132,8 @@ class Session:
         return torch.randint(self.shape.vocabulary, (self.args.batch, tokens), generator=g).to(self.device)
 
     def check(self, way, ids, routes, expected):
-        """Checks a way. Returns what a row says of it, and the hidden states."""
+        """Checks a way. Returns the fields of its row, and the hidden states. `expected` are those of way "torch".
+        None: it is this one."""
         judge, last = Judge(way), self.shape.layers - 1
 
         def watch(layer):
@@ -141,7 +148,7 @@ class Session:
         if way is self.tuned:
             row["tune_s"] = self.tuned.seconds - began
         if way.made:
-            row["configs"] = {k: " ".join(f"{n}={v}" for n, v in c.items()) for k, c in way.made.items()}
+            row["configs"] = way.made
         far = 0.0 if expected is None else distance(hidden, expected)
         finite = bool(torch.isfinite(hidden).all().item() and torch.isfinite(logits).all().item())
         row["far"] = far if math.isfinite(far) else None
@@ -158,7 +165,7 @@ def say_busy(o):
 
 
 def distance(a, b):
-    """Returns the difference of two tensors relative to the second one's size."""
+    """Returns the norm of the difference of two tensors over the norm of the second one."""
     squares, differences = 0.0, 0.0
     for x, y in zip(a.split(4096), b.split(4096)):
         differences += (x.double() - y.double()).square().sum().item()
@@ -170,12 +177,12 @@ def distance(a, b):
 
 
 def rounds_of(rows, args):
-    """Returns the number of prefills that are timed."""
+    """Returns how many times a prefill of so many rows is timed."""
     return args.rounds or (9 if rows <= 8192 else 5 if rows <= 16384 else 3)
 
 
 def time_ways(session, some, ids):
-    """Returns for each way the milliseconds of a prefill, by the clock of the host: ways take turns."""
+    """Returns for each way the milliseconds of its prefills, by the clock of the host. Ways take turns."""
     n = rounds_of(ids.numel(), session.args)
     times = {w.name: [] for w in some}
     for r in range(n + 1):
@@ -191,6 +198,7 @@ def time_ways(session, some, ids):
 
 
 def capture(session, way, ids, pool):
+    """Returns a CUDA graph of a prefill."""
     g = torch.cuda.CUDAGraph()
     session.model.prefill(ids, way)
     torch.cuda.synchronize()
@@ -200,10 +208,10 @@ def capture(session, way, ids, pool):
 
 
 def time_graphs(session, some, ids):
-    """Returns for each way the milliseconds of its kernels alone: a prefill as a CUDA graph, by the clock of the
-    device. A way that cannot be captured has none."""
+    """Returns for each way the milliseconds of its prefills as CUDA graphs, by the clock of the device: kernels alone.
+    A way that cannot be captured has none."""
     graphs, pool, times = {}, torch.cuda.graph_pool_handle(), {w.name: [] for w in some}
-    # PyTorch's kernels are last, since they alone might wait for the device.
+    # PyTorch's own kernels come last: they may wait for the device, which ends a capture with an error.
     for way in sorted(some, key=lambda w: isinstance(w, ways.Torch)):
         try:
             graphs[way.name] = capture(session, way, ids, pool)
@@ -225,7 +233,7 @@ def time_graphs(session, some, ids):
 
 
 class Stopwatch:
-    """Does what another way does, between events of the device."""
+    """A way (ways.py) that computes by another one, between events of the device."""
 
     def __init__(self, by):
         self.by, self.events = by, {"product": [], "grouped": [], "attention": []}
@@ -244,13 +252,14 @@ class Stopwatch:
         return timed
 
     def sums(self):
+        """Returns the milliseconds of all products, grouped products and attentions."""
         torch.cuda.synchronize()
         return {f"{what}_ms": sum(a.elapsed_time(b) for a, b in pairs) for what, pairs in self.events.items()}
 
 
 def time_decisions(session, way, tokens):
     """Returns the number of decisions of a prefill, and the microseconds that they take together. All layers have the
-    same problems, so all decisions but the first five are of problems that were decided before."""
+    same five problems, so most decisions are of a problem that was decided before."""
     s, rows = session.shape, session.args.batch * tokens
     mixed = max(1, rows * s.top // s.experts)
     problems = [("gemm", {"m": rows, "n": (s.heads + 2 * s.shared) * s.width, "k": s.hidden}),
@@ -298,25 +307,25 @@ def measure(session, tokens, rows):
 # ---- the run
 
 
-def affords(session, tokens, began, spent):
-    """Tells whether autotuning is likely to end within its budget and the run's: twice the tokens take some three times
-    as long."""
-    if not spent:
+def affords(session, tokens):
+    """Tells whether autotuning is likely to end within its budget and the run's. For twice the tokens it is taken to
+    last 2^1.5 times as long."""
+    if not session.searches:
         return True
-    last, seconds = spent[-1]
+    last, seconds = session.searches[-1]
     needed = seconds * (tokens / last) ** 1.5
     return (session.tuned.seconds + needed <= session.args.autotune and
-            time.monotonic() - began + needed <= session.args.budget)
+            time.monotonic() - session.began + needed <= session.args.budget)
 
 
-def run_tokens(session, tokens, began, spent):
+def run_tokens(session, tokens):
     """Checks and times all ways for a number of tokens. Returns the rows."""
     args, ids, routes, expected, rows = session.args, session.prompts(tokens), [], None, {}
     for way in session.ways:
-        if way is session.tuned and not affords(session, tokens, began, spent):
+        if way is session.tuned and not affords(session, tokens):
             say(f"{tokens} tokens: no autotuning, for which too little time is left")
             continue
-        if time.monotonic() - began > args.budget:
+        if time.monotonic() - session.began > args.budget:
             say(f"{tokens} tokens: no time is left for {way.name}")
             continue
         try:
@@ -329,7 +338,7 @@ def run_tokens(session, tokens, began, spent):
         finally:
             way.poison = False
         if way is session.tuned:
-            spent.append((tokens, rows[way.name]["tune_s"]))
+            session.searches.append((tokens, rows[way.name]["tune_s"]))
         if way is session.ways[0]:
             expected = hidden
             if args.small:
@@ -348,6 +357,7 @@ def run_tokens(session, tokens, began, spent):
 
 
 def head(session):
+    """Returns the first line of the results."""
     args = session.args
     return {"device": session.environment["device"], "date": datetime.date.today().isoformat(), "commit": args.commit,
             "command": "examples/triton/prefill.py " + " ".join(args.words),
@@ -400,26 +410,25 @@ def main():
         return 0
     if not CUDA and not (args.small and os.environ.get("TRITON_INTERPRET") == "1"):
         sys.exit("prefill.py: PyTorch finds no GPU; --small with TRITON_INTERPRET=1 needs none")
-    began = time.monotonic()
     torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
     torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
     try:
         session = Session(args)
     except (Error, OSError) as e:
         sys.exit(f"prefill.py: {e}")
-    session.failed, spent, good = False, [], True
+    good = True
     session.compile()
     session.make()
     out = sys.stdout if args.output == "-" else open(args.output, "w", encoding="utf-8")
     out.write(json.dumps(head(session)) + "\n")
     for tokens in args.tokens:
-        for row in run_tokens(session, tokens, began, spent):
+        for row in run_tokens(session, tokens):
             good = good and row["correct"]
             out.write(json.dumps(row) + "\n")
             out.flush()
             if "ms" in row:
                 say(f"{tokens} tokens, {row['way']}: {row['ms']:.1f} ms")
-    say(f"{time.monotonic() - began:.0f} s")
+    say(f"{time.monotonic() - session.began:.0f} s")
     return 0 if good and not session.failed else 1
 
 

@@ -22,11 +22,11 @@ import triton
 
 import kernels
 
-PROCESSES = min(16, os.cpu_count() or 1)
+PROCESSES = min(16, os.cpu_count() or 1)  # The most processes that compile.
 SAMPLE_US = 200  # The least time of a sample.
 LAUNCHES = 400  # The most launches of a sample.
-HEAD = 128
-MOST_EXPERTS = 128
+HEAD = 128  # Width of a head.
+MOST_EXPERTS = 128  # The most experts of a grouped product.
 MOST_CELLS = 1 << 31  # Kernels count the cells of a tensor in 32 bits.
 CELLS_AT_ONCE = 1 << 27  # Cells that are compared at once.
 TYPES = {"f16": torch.float16, "bf16": torch.bfloat16}
@@ -53,7 +53,7 @@ class Setting:
 
     @classmethod
     def coarser(cls):
-        """Returns how many times coarser the type rounds than f16."""
+        """Returns the rounding unit of the type over that of f16."""
         return 8 if cls.name == "bf16" else 1
 
 
@@ -76,13 +76,22 @@ def normal(shape, seed):
 
 
 def tolerance_of_product(k):
-    """Returns the absolute and the relative tolerance of a product of depth k. Rounding results to f16 changes them by
-    2^-11, relatively. The sums in f32 err by much less."""
+    """Returns the absolute and the relative tolerance of a product of depth k. Rounding to f16 changes a result by
+    2^-11 of its size; the errors of sums in f32 are much smaller."""
     return 2e-4 * math.sqrt(k), 1e-3 * Setting.coarser()
 
 
-# The families have the same members. `types` tells the types of the tensors that `inputs` makes. `arguments` are those
-# of the kernel, for tensors or, to compile it, for their types.
+# A family has these members:
+#   example              a problem for which configurations are compiled
+#   kernel               the Triton kernel
+#   types()              types of the tensors that inputs() makes
+#   inputs(), output()   tensors of the problem; the output's values are undefined
+#   reference(tensors)   the right output, in f32
+#   tolerance()          absolute and relative tolerance of the output
+#   arguments(tensors, y), grid(c), constants()
+#                        the kernel's arguments, which may be types in place of tensors to compile it; the grid of
+#                        configuration c; compile-time arguments that no configuration has
+#   by_torch(tensors, y) (not all) PyTorch's own kernel, which writes y, or returns the output
 
 
 class Gemm:
@@ -254,12 +263,12 @@ def compile_all(family, configs):
 def say(o):
     try:
         print(json.dumps(o), flush=True)
-    except BrokenPipeError:  # Nobody listens any more.
+    except BrokenPipeError:  # Whoever asked has ended.
         os._exit(0)
 
 
 def are_cached(family, configs):
-    """Guesses by the time of two configurations whether all are in Triton's cache."""
+    """Guesses whether configurations are in Triton's cache, by the time that two of them take."""
     try:
         compile_one(family, configs[0])  # The first one starts the compiler.
         began = time.monotonic()
@@ -336,7 +345,7 @@ class Runner:
                 "cuda": torch.version.cuda or "none"}
 
     def prepare(self, problem):
-        """Makes the reference of a problem, and copies of its tensors that fill the L2 cache twice."""
+        """Makes the reference of a problem, and as many copies of its tensors as fill the L2 cache twice."""
         if problem == self.problem:
             return
         self.problem, self.copies, self.expected = None, None, None
@@ -485,7 +494,7 @@ def main():
     for line in sys.stdin:
         try:
             runner.answer(json.loads(line))
-        except Exception as e:  # The device failed, say. What was measured before is told already.
+        except Exception as e:  # For example, the device failed. Earlier results are written already.
             sys.exit(f"runner.py: {type(e).__name__}: {e}".replace("\n", " ")[:500])
 
 

@@ -13,7 +13,8 @@ AXES = 6
 
 
 class Error(Exception):
-    """What the library has refused. The text is a line with the file's name."""
+    """The library refused a file or a problem. The text is one line, which begins with the name of the file or the
+    kernel."""
 
 
 class Diag(ctypes.Structure):
@@ -61,13 +62,19 @@ def declare(lib):
     return lib
 
 
-def value_of(word):
-    """A value of a configuration is a whole number or a word."""
-    return int(word) if word.lstrip("-").isdigit() else word
+def values_of(words):
+    """Returns the values of "BM=64 by=torch" by their names: whole numbers or words."""
+    pairs = (word.split("=", 1) for word in words.split())
+    return {name: int(value) if value.lstrip("-").isdigit() else value for name, value in pairs}
+
+
+def words_of(values):
+    """Returns values by their names as words, "BM=64 by=torch"."""
+    return " ".join(f"{name}={value}" for name, value in values.items())
 
 
 class Selector:
-    """An artefact. It may be used by one thread at a time, since it keeps its last answer."""
+    """An artefact. One thread at a time may use it, since it keeps the last answer in a buffer."""
 
     calls = None
 
@@ -86,13 +93,14 @@ class Selector:
         self.read = {}  # Configurations by their words.
 
     def close(self):
-        """Closes the artefact. A closed one must not be asked."""
+        """Closes the artefact. choose() raises an Error from then on."""
         if self.handle:
             self.calls.tw_selector_close(self.handle)
         self.handle = None
 
     def choose(self, problem, flags=0):
-        """Returns the configuration for a problem, a value for each axis. The caller must not change what it gets."""
+        """Returns the configuration for a problem, which has a value for each axis. The caller must not change the
+        result, which later calls return again."""
         if self.handle is None:
             raise Error(f"{self.kernel}: the artefact is closed")
         for i, axis in enumerate(self.axes):
@@ -103,8 +111,7 @@ class Selector:
         words = self.out.config
         config = self.read.get(words)
         if config is None:
-            pairs = (word.split("=", 1) for word in words.decode().split())
-            config = self.read[words] = {name: value_of(value) for name, value in pairs}
+            config = self.read[words] = values_of(words.decode())
         return config
 
     def predicted(self):

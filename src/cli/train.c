@@ -9,7 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Prints the constants of the analytic model as a row of kernels/gemm/rates.def, and what they were fitted to. */
+/* Prints the constants of the analytic model as a row of kernels/gemm/rates.def, and what they were fitted to. The
+   row's bandwidth is 0, since a store does not have it. */
 static int print_constants(const char *store, tw_diag *d) {
     static const char *const units[TW_DEMAND_UNITS] = {"simt", "warps", "double", "warpgroups", "vendor"};
     tw_analytic_products p = {.n = 0};
@@ -28,7 +29,7 @@ static int print_constants(const char *store, tw_diag *d) {
         fprintf(stderr, "tilewright: root of the mean squared error of logarithms %.3f, of", error);
         for (int u = 0; u < TW_DEMAND_UNITS; u++)
             if (p.units[u]) fprintf(stderr, " %d %s", p.units[u], units[u]);
-        fprintf(stderr, " products; constants of other units are those of before\n");
+        fprintf(stderr, " products; shares of other units are those of rates.def\n");
     }
     free(p.of);
     return st == TW_OK ? CLI_OK : cli_fail(d);
@@ -42,7 +43,8 @@ static int run(const cli_verb *verb, int argc, char **argv) {
         CLI_TUNING_FLAGS(t),
         {"--campaign", CLI_TEXT, &campaign, "NAME", "only what this campaign measured"},
         {"-o", CLI_TEXT, &to, "FILE", "the artefact (default gemm.select)"},
-        {"--constants", CLI_FLAG, &constants, NULL, "print a GPU's constants for estimates instead"},
+        {"--constants", CLI_FLAG, &constants, NULL,
+         "print a GPU's row for rates.def instead, with 0 for its bandwidth"},
         {"--json", CLI_FLAG, &json, NULL, "print as JSON"},
     };
     int n, status;

@@ -3,8 +3,9 @@
 
 #include <math.h>
 
-/* Computes the clocks of n blocks that run together. A round takes as long as the slowest of three: the unit that the
-   blocks share, the arrival of a block's next stage, and a block's own steps. */
+/* Returns the clocks of a wave of n blocks. A round takes the longest of three: the work of all n blocks, which share
+   the unit; the fetch of a stage, which has `ahead` rounds to arrive; and a block's own work with its dependent reads.
+ */
 static double wave(const tw_demand *d, const tw_rates *r, double n) {
     const double busy = d->busy / r->share[d->unit];
     const double round = fmax(n * busy, fmax(r->latency / d->ahead, busy + d->chain * r->step));
@@ -14,6 +15,6 @@ static double wave(const tw_demand *d, const tw_rates *r, double n) {
 double tw_demand_time(const tw_demand *d, const tw_rates *r) {
     const double full = floor(d->blocks / d->together), rest = d->blocks - full * d->together;
     const double computing = full * wave(d, r, d->together) + (rest > 0 ? wave(d, r, rest) : 0);
-    const double joining = d->turns * r->turn + d->parts / r->memory;
+    const double joining = d->turns * r->turn + d->parts / r->memory; /* Of the parts of k. */
     return r->launch + fmax(computing / d->clock, d->memory / r->memory) + joining;
 }

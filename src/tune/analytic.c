@@ -15,8 +15,11 @@
 
 /* ---- fitting */
 
-/* Factors by which constants are moved at first and at last, and by which they may move in all. */
-static const double FIRST = 1.5, LAST = 1.005, FAR = 1e4;
+static const double FIRST = 1.5;  /* Factor by which the search first moves a constant. */
+static const double LAST = 1.005; /* The search ends when its factor is not above this. */
+static const double FAR = 1e4;    /* The most that a constant may end above or below its beginning, as a factor. */
+
+/* Returns the mean over units of the mean squared error of the logarithms of the unit's times. */
 
 static double error_of(const tw_rates *r, const tw_analytic_sample *s, int n) {
     double squares[TW_DEMAND_UNITS] = {0}, sum = 0;
@@ -38,8 +41,9 @@ static void raise(double *rate, double amount, double time) {
     *rate = fmax(*rate, amount / time);
 }
 
-/* Sets what a sample shows to be possible, and a part of the least time for what is always waited for. Constants that
-   no sample depends on stay. */
+/* Sets the constants that the search begins from. A rate is the highest that a sample shows to be possible. A time that
+   every launch, block or fetch takes is a share of the least one in the samples. Constants that no sample depends on
+   stay. */
 static void begin(tw_rates *r, const tw_analytic_sample *samples, int n) {
     tw_rates seen = {.launch = (double)INFINITY, .latency = (double)INFINITY, .block = (double)INFINITY};
     for (int i = 0; i < n; i++) {
@@ -60,8 +64,8 @@ static void begin(tw_rates *r, const tw_analytic_sample *samples, int n) {
         if (from[i] > 0 && isfinite(from[i])) to[i] = from[i];
 }
 
-/* A pattern search: each constant in turn is multiplied and divided by a factor while that helps. The factor comes
-   nearer to 1 when nothing helps. */
+/* A pattern search: each constant in turn is multiplied and divided by a factor, which is kept if the error falls. When
+   no move helps, the search goes on with the factor's square root. */
 double tw_analytic_fit(tw_rates *r, const tw_analytic_sample *samples, int n) {
     begin(r, samples, n);
     const tw_rates began = *r;
@@ -109,7 +113,8 @@ bool tw_analytic_demand(const tw_family *f, int macro, int micro, const int64_t 
 
 /* ---- products */
 
-/* Reads the device of an environment. False: it has no GPU. Without a target it is one with warpgroups. */
+/* Reads the GPU that a store's environment describes. False: it describes none. Without a field `target` the GPU is
+   taken for an sm_90a. */
 static bool read_device(const char *environment, tw_cuda_info *out) {
     const char *name, *target = "sm_90a";
     int sms, clock;
@@ -125,7 +130,7 @@ static bool read_device(const char *environment, tw_cuda_info *out) {
     return good;
 }
 
-/* Reads the problem of a measurement, and completes it. False: it is no product on a GPU. */
+/* Reads the problem of a measurement. False: it is no product on a GPU. */
 static bool read_problem(const tw_measurement *m, tw_gemm_problem *p) {
     char words[400], *rest = NULL;
     const size_t prefix = strlen("gemm-gpu-");
@@ -143,6 +148,7 @@ static bool read_problem(const tw_measurement *m, tw_gemm_problem *p) {
     return tw_gemm_problem_complete(p, NULL) == TW_OK;
 }
 
+/* Adds a measurement if it is a right own product of p->device. The first one decides which device that is. */
 static tw_status take(void *context, const tw_measurement *m, tw_diag *diag) {
     tw_analytic_products *p = context;
     tw_gemm_problem problem;

@@ -13,7 +13,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LAYERS = TW_MLP_LAYERS + 1, WIDEST = 8192, BATCH = 65536 };
+enum {
+    LAYERS = TW_MLP_LAYERS + 1, /* The most layers, the output included. */
+    WIDEST = 8192,              /* The most units of a layer. */
+    BATCH = 65536               /* The most rows of a training step. */
+};
 
 /* Adam's decay rates and the term that keeps its quotient finite. */
 static const double FIRST = 0.9, SECOND = 0.999, TINY = 1e-8;
@@ -26,12 +30,13 @@ struct tw_mlp {
     float *w;               /* [count]: each layer's weights, [inputs][units], then its biases. */
     float *mean, *scale;    /* [inputs]: the network's input i is (x[i] - mean[i]) * scale[i]. */
     double mean_y, scale_y; /* A prediction is mean_y + scale_y times the network's output. */
-    /* What predictions read: the weights in the order of tune/mlp_layer.h, with units to a multiple of TW_MLP_UNITS. */
-    tw_mlp_layer layers[LAYERS];
-    float *packed[LAYERS]; /* Weights of each layer, then its biases. */
-    bool stale;            /* True: `packed` is older than `w`. */
-    float *values[2];      /* [widest][TW_MLP_ROWS]: a layer's inputs and results. */
-    int *live[2];          /* [widest]: indices of the inputs and of the results that are not all 0. */
+    /* What predictions use. */
+    tw_mlp_layer layers[LAYERS]; /* Layers whose weights and biases are in `packed`. */
+    float *packed[LAYERS];       /* Weights of each layer in the order of tw_mlp_layer, then its biases. Units are
+                                    padded to a multiple of TW_MLP_UNITS. */
+    bool stale;                  /* True: `w` has changed since `packed` was written. */
+    float *values[2];            /* [widest][TW_MLP_ROWS]: a layer's inputs, and its results. */
+    int *live[2];                /* [widest]: indices of the inputs, and of the results, that are not 0 in every row. */
     tw_mlp_layer_fn *compute;
     double error; /* Mean squared error on held rows. 0: no rows were held. */
     int epochs;   /* Number of passes of the training. */
@@ -82,9 +87,9 @@ static void forward(const tw_mlp *m, float *const *units, int n) {
     }
 }
 
-/* Writes a row as inputs. */
-static void normalise(const tw_mlp *m, const float *x, float *to) {
-    for (int i = 0; i < m->sizes[0]; i++) to[i] = (x[i] - m->mean[i]) * m->scale[i];
+/* Returns the network's input i of a row. */
+static float input_of(const tw_mlp *m, const float *row, int i) {
+    return (row[i] - m->mean[i]) * m->scale[i];
 }
 
 /* ---- predictions */
@@ -93,7 +98,7 @@ static int padded(int units) {
     return (int)tw_ceil_div(units, TW_MLP_UNITS) * TW_MLP_UNITS;
 }
 
-/* Writes the weights in the order in which predictions read them. */
+/* Writes the weights and biases to `packed`. */
 static void pack(tw_mlp *m) {
     const float *w = m->w;
     for (int l = 0; l < m->n; l++) {
@@ -117,7 +122,7 @@ static void predict_rows(const tw_mlp *m, const float *x, int rows, float *y) {
     for (int i = 0; i < m->sizes[0]; i++) {
         float *at = from + (size_t)i * TW_MLP_ROWS;
         for (int r = 0; r < TW_MLP_ROWS; r++)
-            at[r] = r < rows ? (x[(size_t)r * (size_t)m->sizes[0] + (size_t)i] - m->mean[i]) * m->scale[i] : 0;
+            at[r] = r < rows ? input_of(m, x + (size_t)r * (size_t)m->sizes[0], i) : 0;
         if (m->scale[i] != 0) live[n++] = i;
     }
     for (int l = 0; l < m->n; l++) {
@@ -147,8 +152,8 @@ void tw_mlp_limit(tw_mlp *m, uint32_t isa) {
 
 /* ---- backward */
 
-/* Computes the derivatives of half the mean squared error by all weights and biases. back[n] has those by the outputs.
- */
+/* Computes the derivatives of half the mean squared error of n rows by all weights and biases. back[m->n] has the
+   derivatives by the outputs. */
 static void backward(const training *t, int n) {
     const tw_mlp *m = t->m;
     size_t at = m->count;
@@ -169,7 +174,7 @@ static void backward(const training *t, int n) {
     }
 }
 
-/* Takes a step of Adam. */
+/* Takes a step of Adam, against the gradient. */
 static void move(training *t, double rate) {
     t->steps++;
     const double a = 1 - pow(FIRST, (double)t->steps), b = 1 - pow(SECOND, (double)t->steps);
@@ -185,10 +190,13 @@ static void move(training *t, double rate) {
     t->m->stale = true;
 }
 
+/* Takes a training step on n rows, which are given by their indices. */
 static void learn(training *t, const int *rows, int n, double rate) {
     tw_mlp *m = t->m;
     const size_t in = (size_t)m->sizes[0];
-    for (int i = 0; i < n; i++) normalise(m, t->t->x + (size_t)rows[i] * in, t->units[0] + (size_t)i * in);
+    for (int r = 0; r < n; r++)
+        for (int i = 0; i < m->sizes[0]; i++)
+            t->units[0][(size_t)r * in + (size_t)i] = input_of(m, t->t->x + (size_t)rows[r] * in, i);
     forward(m, t->units, n);
     for (int i = 0; i < n; i++) {
         const double wanted = ((double)t->t->y[rows[i]] - m->mean_y) / m->scale_y;
@@ -282,14 +290,14 @@ static float *aligned(tw_arena *a, size_t n) {
     return at ? (float *)(at + (TW_MLP_ALIGN - (uintptr_t)at % TW_MLP_ALIGN)) : NULL;
 }
 
-/* Makes room for predictions. */
-static bool make_layers(tw_mlp *m) {
+/* Makes room for predictions. m->arena.failed tells whether there was too little memory. */
+static void make_layers(tw_mlp *m) {
     int widest = m->sizes[0];
     for (int l = 0; l < m->n; l++) {
         const int in = m->sizes[l], out = padded(m->sizes[l + 1]);
         if (out > widest) widest = out;
         m->packed[l] = aligned(&m->arena, (size_t)(in + 1) * (size_t)out);
-        if (!m->packed[l]) return false;
+        if (!m->packed[l]) return;
         m->layers[l] = (tw_mlp_layer){m->packed[l], m->packed[l] + (size_t)in * (size_t)out, in, out, l + 1 < m->n};
     }
     for (int i = 0; i < 2; i++) {
@@ -298,7 +306,6 @@ static bool make_layers(tw_mlp *m) {
     }
     m->stale = true;
     tw_mlp_limit(m, UINT32_MAX);
-    return !m->arena.failed;
 }
 
 static bool make(tw_mlp *m, const tw_table *t, const tw_mlp_options *o) {
@@ -310,7 +317,8 @@ static bool make(tw_mlp *m, const tw_table *t, const tw_mlp_options *o) {
     m->w = tw_arena_array(&m->arena, m->count, sizeof *m->w);
     m->mean = tw_arena_array(&m->arena, (size_t)t->columns, sizeof *m->mean);
     m->scale = tw_arena_array(&m->arena, (size_t)t->columns, sizeof *m->scale);
-    return make_layers(m) && !m->arena.failed;
+    make_layers(m);
+    return !m->arena.failed;
 }
 
 static bool make_training(training *t) {

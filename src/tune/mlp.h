@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A multi-layer perceptron, as ISAAC predicts performance by (Tillet and Cox, SC 2017, section 5): fully connected
-   layers of rectified linear units and a linear output. It is trained by Adam (Kingma and Ba, ICLR 2015) on squared
-   errors. */
+/* A multi-layer perceptron, ISAAC's model of performance (Tillet and Cox, SC 2017, section 5): fully connected layers
+   of rectified linear units and a linear output. It is trained by Adam (Kingma and Ba, ICLR 2015) on squared errors. */
 #ifndef TW_TUNE_MLP_H
 #define TW_TUNE_MLP_H
 
@@ -27,11 +26,11 @@ typedef struct tw_mlp tw_mlp;
 tw_status tw_mlp_fit(tw_mlp **out, const tw_table *t, const tw_mlp_options *o, tw_diag *diag);
 void tw_mlp_free(tw_mlp *m); /* NULL is fine. */
 
-/* Predicts y for n rows. Neighbouring rows that are alike are faster. It uses memory of the network, so it is for one
-   thread at a time. */
+/* Predicts y for n rows. Rows are predicted in groups of TW_MLP_ROWS, faster if the rows of a group are alike. Uses
+   memory of the network, so only one thread at a time may predict. */
 void tw_mlp_predict(tw_mlp *m, const float *x, int n, float *y);
-/* Predicts from now on with no other instruction sets than those of the mask, TW_CPU_... Results then differ by
-   rounding. */
+/* Restricts later predictions to the instruction sets in `isa`, a mask of TW_CPU_... bits. Predictions by different
+   instruction sets differ by rounding. */
 void tw_mlp_limit(tw_mlp *m, uint32_t isa);
 
 int64_t tw_mlp_weights(const tw_mlp *m); /* Number of weights and biases. */

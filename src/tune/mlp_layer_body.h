@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The body of tw_mlp_layer_fn, compiled once for each instruction set. The including file defines LAYER, the function's
-   name; VECTOR, a type of LANES floats; AT_ONCE, the units that are summed at once, so that two vectors of sums for
-   each stay in registers; FMA(a, b, c), SPREAD(x), POSITIVE(v), which makes negative lanes 0, and ANY(v), which tells
-   whether a lane is not 0. */
+/* The body of a tw_mlp_layer_fn. Each instruction set's file defines these names and includes it:
+     LAYER         name of the function
+     VECTOR        vector type of LANES floats
+     AT_ONCE       units that are summed at once, with two vectors of sums each; these must fit in registers
+     FMA(a, b, c)  a * b + c, lane by lane
+     SPREAD(x)     vector with x in each lane
+     POSITIVE(v)   v with 0 in place of negative lanes
+     ANY(v)        true if a lane is not 0 */
 #include "tune/mlp_layer.h"
 
 int LAYER(const tw_mlp_layer *l, const float *x, const int *live, int n, float *y, int *next) {

@@ -19,10 +19,10 @@ struct tw_model {
     tw_policy *policy;
     tw_rates rates; /* Constants of the analytic model. */
     /* Room for a decision. */
-    float *rows; /* [configs][columns]: rows of the configurations that may be chosen. */
-    float *y;    /* [configs]: prediction of each row. */
-    int *of;     /* [configs]: index of each row's configuration. */
-    double *scores;
+    float *rows;    /* [configs][columns]: rows of the configurations that may be chosen. */
+    float *y;       /* [configs]: prediction of each row. */
+    int *of;        /* [configs]: index of each row's configuration. */
+    double *scores; /* [configs]: score of each configuration, for tw_model_rank. */
 };
 
 const char *tw_model_name(tw_model_form form) {
@@ -145,7 +145,7 @@ static tw_status distil(tw_model *m, const tw_trials *t, const tw_model_options 
     return st;
 }
 
-/* Fits the analytic model to at most ANALYTIC trials, evenly taken. */
+/* Fits the analytic model to at most ANALYTIC trials, taken at equal distances from the lists. */
 static tw_status fit_analytic(tw_model *m, const tw_trial_list *const *lists, int n_lists, tw_diag *diag) {
     enum { ANALYTIC = 10000 };
     tw_analytic_sample *samples = malloc(ANALYTIC * sizeof *samples);
@@ -327,7 +327,7 @@ int tw_model_rank(tw_model *m, const int64_t *problem, int most, tw_choice *out)
             const double score = m->scores[tw_model_index(m, i, j)];
             if (!isfinite(score)) continue;
             int at = n < most ? n++ : most;
-            /* The list is kept in order. Most scores belong behind its end. */
+            /* The configuration is inserted into the ordered list. In a full one most scores belong behind the end. */
             for (; at > 0 && score < m->scores[tw_model_index(m, out[at - 1].macro, out[at - 1].micro)]; at--)
                 if (at < most) out[at] = out[at - 1];
             if (at < most) out[at] = (tw_choice){i, j};

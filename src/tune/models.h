@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Models that artefacts do not hold, with which select's choices are compared. Each gives every configuration of a
-   family a score for a problem; the configuration with the least score is its choice. All learn from the same trials.
- */
+/* Models with which the choices of artefacts are compared. A model gives every configuration of a family a score for a
+   problem, and chooses the configuration with the least one. All forms of models learn from the same trials. */
 #ifndef TW_TUNE_MODELS_H
 #define TW_TUNE_MODELS_H
 
@@ -19,9 +18,9 @@ typedef enum tw_model_form {
     TW_MODEL_SPLINE,    /* The model of artefacts (tune/spline.h), without the rounding of their file. */
     TW_MODEL_RESIDUAL,  /* Boosted trees that correct the spline. */
     TW_MODEL_MIX,       /* The geometric mean of the times by the spline, boosted trees and a network. */
-    TW_MODEL_DISTILLED, /* The spline, which learns from a network's predictions of random problems too. */
+    TW_MODEL_DISTILLED, /* The spline, which also learns from a network's predictions of random problems. */
     TW_MODEL_ANALYTIC,  /* The analytic model (kernels/demand.h), whose constants are fitted to the trials. */
-    TW_MODEL_FORMS
+    TW_MODEL_FORMS      /* Number of forms. */
 } tw_model_form;
 
 /* Returns the name of a form, "mlp". */
@@ -30,8 +29,8 @@ const char *tw_model_name(tw_model_form form);
 bool tw_model_form_find(const char *name, size_t length, tw_model_form *out);
 
 typedef struct tw_model_options {
-    /* True: any configuration with a trial may be chosen, and any at all by the analytic model. False: only those that
-       the spline models. */
+    /* True: every configuration with a trial may be chosen, and by the analytic model also those without. False: only
+       configurations that the spline models. */
     bool all;
     bool own;      /* True: configurations of vendors are not chosen. */
     bool plain;    /* True: features are sizes, not their logarithms. */

@@ -2,56 +2,32 @@
 #include "tune/rivals.h"
 
 #include "base/diag.h"
+#include "tune/shortlist.h"
 
 #include <stdio.h>
 #include <string.h>
 
-static const char AGAIN[] = "-again", OWN[] = "-own";
+/* Ends of a name, "mlp-own-again": vendors' configurations are left out; the fastest of the first ones is chosen. */
+static const char OWN[] = "-own", AGAIN[] = "-again";
 
 static bool choose(void *context, const int64_t *problem, char *out, size_t size) {
     return tw_model_choose(((tw_rival *)context)->m, problem, out, size);
 }
 
-/* A search for the fastest of a few configurations. */
-typedef struct looking {
-    const tw_rival *r;
-    tw_choice of[TW_RIVALS_AGAIN];
-    double time[TW_RIVALS_AGAIN]; /* Time of the last measurement. 0: there is none. */
-    int n;
-} looking;
-
-static tw_status take(void *context, const tw_measurement *m, tw_diag *diag) {
-    looking *l = context;
-    int macro, micro;
-    tw_stats s;
-    if (m->status != TW_OK || !tw_family_find(l->r->f, m->config, &macro, &micro)) return TW_OK;
-    for (int i = 0; i < l->n; i++) {
-        if (l->of[i].macro != macro || l->of[i].micro != micro) continue;
-        const tw_status st = tw_store_stats(m, &s, diag);
-        if (st == TW_OK) l->time[i] = tw_family_time(l->r->f, &s);
-        return st;
-    }
-    return TW_OK;
-}
-
-/* Chooses the fastest of the first configurations. */
+/* Chooses, of the configurations that the model ranks first, the one that is the fastest in the store. */
 static bool choose_again(void *context, const int64_t *problem, char *out, size_t size) {
-    looking l = {.r = context};
-    const tw_family *f = l.r->f;
-    char words[TW_FAMILY_WORDS];
-    int best = -1;
-    tw_family_print(f, problem, words, sizeof words);
-    l.n = tw_model_rank(l.r->m, problem, TW_RIVALS_AGAIN, l.of);
-    const tw_store_filter filter = {f->environment, f->name, words};
-    if (tw_store_read(l.r->of, &filter, take, &l, NULL, NULL) != TW_OK) return false;
-    for (int i = 0; i < l.n; i++)
-        if (l.time[i] > 0 && (best < 0 || l.time[i] < l.time[best])) best = i;
+    const tw_rival *r = context;
+    tw_choice of[TW_RIVALS_AGAIN];
+    double time[TW_RIVALS_AGAIN];
+    tw_shortlist l = {r->f, of, time, tw_model_rank(r->m, problem, TW_RIVALS_AGAIN, of)};
+    if (tw_shortlist_read(&l, r->store, problem, NULL, NULL, NULL) != TW_OK) return false;
+    const int best = tw_shortlist_fastest(&l, -1);
     if (best < 0) return false;
-    tw_family_config(f, l.of[best].macro, l.of[best].micro, out, size);
+    tw_family_config(r->f, of[best].macro, of[best].micro, out, size);
     return true;
 }
 
-/* Tells whether a name of *length bytes ends in a tail, and leaves the tail out of *length. */
+/* Tells whether the first *length bytes of a name end in `tail`. If so, *length becomes what is before it. */
 static bool ends_in(const char *name, size_t *length, const char *tail) {
     const size_t n = strlen(tail);
     if (*length <= n || memcmp(name + *length - n, tail, n) != 0) return false;
@@ -59,7 +35,7 @@ static bool ends_in(const char *name, size_t *length, const char *tail) {
     return true;
 }
 
-/* Adds the model of a name. */
+/* Fits the model of a name of `length` bytes, and adds its strategy. */
 static tw_status add(tw_rivals *r, const tw_family *f, tw_store *store, const tw_trials *t, const char *name,
                      size_t length, tw_diag *diag) {
     size_t form_length = length;
@@ -74,7 +50,7 @@ static tw_status add(tw_rivals *r, const tw_family *f, tw_store *store, const tw
         if (strlen(r->of[i].name) == length && !memcmp(r->of[i].name, name, length))
             return tw_fail(diag, TW_ERR_USAGE, "the model %.*s is given twice", (int)length, name);
     tw_rival *one = &r->of[r->n];
-    *one = (tw_rival){.f = f, .of = again ? store : NULL};
+    *one = (tw_rival){.f = f, .store = store};
     snprintf(one->name, sizeof one->name, "%.*s", (int)length, name);
     o.all = again;
     o.own = own;

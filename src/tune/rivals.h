@@ -6,13 +6,16 @@
 #include "tune/evaluate.h"
 #include "tune/models.h"
 
-enum { TW_RIVALS = 4 * TW_MODEL_FORMS, TW_RIVALS_AGAIN = 100 /* Configurations that are measured again. */ };
+enum {
+    TW_RIVALS = 4 * TW_MODEL_FORMS, /* The most strategies: each form with "-own" or not, and "-again" or not. */
+    TW_RIVALS_AGAIN = 100           /* Number of first configurations that "-again" chooses among. */
+};
 
 /* A strategy by a model. */
 typedef struct tw_rival {
-    char name[24]; /* Name of the strategy. */
-    tw_model *m;   /* The fitted model. */
-    tw_store *of;  /* The store in which the model's first configurations are looked up. NULL: its first one counts. */
+    char name[24];   /* Name of the strategy, "mlp-own-again". */
+    tw_model *m;     /* The fitted model. */
+    tw_store *store; /* The store whose times decide with "-again". */
     const tw_family *f;
 } tw_rival;
 
@@ -22,12 +25,13 @@ typedef struct tw_rivals {
     int n;                       /* Number of elements of both. */
 } tw_rivals;
 
-/* Fits models, given by their names with commas between, each once, to what campaigns of the name `campaign` measured.
-   NULL: any campaign. A name with "-again" behind it is of a strategy that chooses the fastest of the TW_RIVALS_AGAIN
-   configurations that the model puts first, as an evaluation has measured them before it asks (ISAAC, Tillet and Cox,
-   SC 2017, section 6). Such a choice is among all legal configurations. The store must outlive *r, and *r must not
-   move. The caller closes it, also after a failure. TW_ERR_USAGE: a name is none of tw_model_name, or there is too
-   little to learn from. TW_ERR_UNSUPPORTED: a model needs XGBoost, which is not installed. */
+/* Fits models to the trials that the store has of a campaign. `campaign` NULL: of all campaigns.
+   `names` lists strategies with commas between them, each once; NULL: none. A strategy is a name of tw_model_name,
+   which may have endings in this order: -own    vendors' configurations are not chosen -again  of all legal
+   configurations the model ranks TW_RIVALS_AGAIN first, and the one with the least time in the store is chosen (ISAAC,
+   Tillet and Cox, SC 2017, section 6); an evaluation has measured them before it asks The store must outlive *r, and *r
+   must not move. The caller closes *r, also after a failure. TW_ERR_USAGE: a strategy is unknown or listed twice, or
+   there is too little to learn from. TW_ERR_UNSUPPORTED: XGBoost is needed and not installed. */
 tw_status tw_rivals_open(tw_rivals *r, const tw_family *f, tw_store *store, const char *names, const char *campaign,
                          tw_diag *diag);
 void tw_rivals_close(tw_rivals *r);

@@ -13,15 +13,15 @@
 
 enum { TERMS = TW_SPLINE_TERMS, WAVES = 6, SWEEPS = 20000, NEAR = TW_LATTICE_CORNERS + TW_FILL_NEAR };
 
-static const double NODES_AN_OCTAVE = 1;
-static const double SCREENED = 0.3;  /* Weight of a screened trial. A spread trial has weight 1. */
-static const double RIDGE = 1e-5;    /* Ridge penalty of each c, relative to its term's sum of squares. */
-static const double PRIOR = 1e-3;    /* Ridge penalty of r at each node. */
-static const double PENALTY = 0.03;  /* Penalty of a squared first or second difference of r, per node. */
-static const double FILLED = 1;      /* Ridge penalty of each cell of s, multiplied by the smoothing. */
-static const double FILL_MOST = 0.9; /* Cells of s are between -FILL_MOST and FILL_MOST. */
-static const double WORST = 0.3;     /* Larger errors count as this one when smoothings are compared. */
-static const double FEWER = 0.97;    /* Other slots are taken if they lower the mean squared error by this factor. */
+static const double NODES_AN_OCTAVE = 1; /* Nodes of the lattice in an octave of an axis. */
+static const double SCREENED = 0.3;      /* Weight of a screened trial. A spread trial has weight 1. */
+static const double RIDGE = 1e-5;        /* Ridge penalty of each c, relative to its term's sum of squares. */
+static const double PRIOR = 1e-3;        /* Ridge penalty of r at each node. */
+static const double PENALTY = 0.03;      /* Penalty of a squared first or second difference of r, per node. */
+static const double FILLED = 1;          /* Ridge penalty of each cell of s, multiplied by the smoothing. */
+static const double FILL_MOST = 0.9;     /* Cells of s are between -FILL_MOST and FILL_MOST. */
+static const double WORST = 0.3;         /* Larger errors count as this one when smoothings are compared. */
+static const double FEWER = 0.97; /* Other slots are taken if they lower the mean squared error by this factor. */
 /* Numbers of slots that are tried, relative to the family's. */
 static const double slots[] = {1, 2, 3, 0.97, 0.94, 0.91, 0.88, 0.85};
 static const double smoothings[] = {0.3, 1, 3, 10};

@@ -14,6 +14,7 @@ static const double LONGEST = 1.1;
 
 /* ---- where to measure */
 
+/* Returns the ratio of the longer side to the shorter one. */
 static double length(const tw_wave_point *p) {
     const double ratio = (double)p->columns / (double)p->rows;
     return ratio < 1 ? 1 / ratio : ratio;
@@ -41,7 +42,8 @@ static bool factor(const tw_wave_grid *g, int64_t blocks, tw_wave_point *p) {
     return p->rows > 0;
 }
 
-/* Finds the largest grid from `first` to `last` that divides among heads and groups. */
+/* Finds the point of grids `first` to `last` that have heads: the largest grid that is a multiple of heads times
+   groups. False: none is. */
 static bool find_aligned(const tw_wave_grid *g, int64_t groups, int64_t first, int64_t last, tw_wave_point *out) {
     out->columns = g->heads;
     out->rows = last / (g->heads * groups);
@@ -50,7 +52,7 @@ static bool find_aligned(const tw_wave_grid *g, int64_t groups, int64_t first, i
     return out->grid >= first;
 }
 
-/* Finds the point of grids `first` to `last`. */
+/* Finds the point of grids `first` to `last`. False: none is possible. */
 static bool find_point(const tw_wave_grid *g, int64_t first, int64_t last, tw_wave_point *out) {
     const double longest = g->longest > 0 ? g->longest : LONGEST;
     const int64_t groups = g->groups ? g->groups : 1;

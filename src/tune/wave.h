@@ -16,21 +16,21 @@ typedef struct tw_wave_grid {
     int waves;      /* W: the number of waves to measure, at least 1. */
     int parts;      /* I: the parts of each wave, from 1 to `slots`. Each part has a point. */
     double longest; /* The largest ratio of a grid's longer side to its shorter one. 0: 1.1, as in the paper. */
-    int64_t heads;  /* The grid is a multiple of this many heads. 0: rows and columns may be any. */
-    int64_t groups; /* The grid is so many times rows times columns. 0: 1. */
+    int64_t heads;  /* Number of columns of blocks, such as attention heads. 0: any number of columns. */
+    int64_t groups; /* Number of equal rectangles, rows times columns of blocks, that a grid consists of. 0: 1. */
     int64_t most_rows, most_columns; /* The most rows and columns of blocks. 0: any number. */
 } tw_wave_grid;
 
 typedef struct tw_wave_point {
     int wave;        /* The wave's number, from 1. */
-    int64_t grid;    /* G, the product of rows, columns and groups. */
-    int64_t rows;    /* Rows of blocks, without limits at most `columns`. With heads: blocks of a head. */
-    int64_t columns; /* Columns of blocks. With heads: number of heads. */
+    int64_t grid;    /* G, the product of rows, columns and tw_wave_grid.groups. */
+    int64_t rows;    /* Rows of blocks. Not above `columns`, unless heads or limits make it so. */
+    int64_t columns; /* Columns of blocks. */
 } tw_wave_point;
 
-/* Finds the grid of a part, from 0, of a wave, from 0: the largest of the part that is short enough or divides among
-   the heads. Where none is short enough, it is the shortest. False: none divides among heads and groups within the
-   limits. */
+/* Finds the grid to measure in a part of a wave, both counted from 0. Without heads it is the largest one whose sides
+   have at most the ratio `longest`; if no grid of the part has, it is the one whose sides differ least. With heads it
+   is the largest one with so many columns. False: no grid of the part divides into the heads, groups and limits. */
 bool tw_wave_point_at(const tw_wave_grid *g, int wave, int part, tw_wave_point *point);
 /* Finds the points of all parts that have one. Writes at most waves * parts points, smallest first. Returns their
    number. */

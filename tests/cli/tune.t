@@ -108,7 +108,7 @@ $ for m in 256 1024 4096; do echo '{"environment": {"device": "a GPU", "sms": 13
 > tilewright train gemm --constants --store c.db 2>err | sed 's/{[0-9.]*, .*/{.../'; sed 's/ms [0-9.]*,/ms E,/' err; tilewright train gemm --constants --store t.db
   3 measurements added, 0 were there already
   RATES("a GPU", 0, {...
-  tilewright: root of the mean squared error of logarithms E, of 3 simt products; constants of other units are those of before
+  tilewright: root of the mean squared error of logarithms E, of 3 simt products; shares of other units are those of rates.def
   tilewright: the store has no right products of a GPU
   [2]
 # A recorded GPU has the algorithms of cuBLASLt that were measured. Oracles are looked for among covers of own and of vendors' ones.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as a file of another autotuner: refused by its name, or read; what is written of it is read as the same
-   number of measurements. */
+/* Any bytes as a file of another autotuner. A refusal names the file. What is read is written in both formats, and read
+   again as the same number of measurements. */
 #include "tune/condition.h"
 #include "tune/interchange.h"
 
@@ -27,7 +27,7 @@ static tw_status count(void *context, const tw_measurement *m, tw_diag *diag) {
     return TW_OK;
 }
 
-/* Reads the text as a condition and as a list, too. */
+/* Reads the bytes as a condition and as a list of values. */
 static void condition(const uint8_t *data, size_t size) {
     char *text = malloc(size + 1);
     bool holds;

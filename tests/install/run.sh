@@ -32,7 +32,7 @@ for what in "-D $lib/libtilewright.so" "$lib/libtilewright.a"; do
     [ ! -s missing ] || { echo "$what lacks what a public header declares: $(head -3 missing | tr '\n' ' ')"; exit 1; }
 done
 
-# The part that decides needs the C library alone, and exports nothing but what headers declare.
+# libtilewright-select.so needs the C library alone, and exports nothing but what headers declare.
 choose=$lib/libtilewright-select.so
 exported -D "$choose" >exported
 comm -13 declared exported >hidden
@@ -83,7 +83,7 @@ for program in ./multiply ./multiply-static; do
     TILEWRIGHT_LIBCUDA=none $program >out || { cat out; exit 1; }
     grep -q 'on emulator of sm_90a: worst error' out || { cat out; exit 1; }
 done
-# Python decides as the command does.
+# Python gets the same choices as the command, and errors of one line.
 cp "$R"/examples/foreign/* .
 prefix/bin/tilewright measure made_up.json --samples 3000 --store t.db >>log
 prefix/bin/tilewright train made_up.json --device recorded --store t.db -o t.select >>log

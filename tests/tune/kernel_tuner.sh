@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# kernel_tuner.sh BUILD: Kernel Tuner's own simulator runs on exported caches, and its times and its best configuration
-# are the store's. $KERNEL_TUNER_PYTHON is a Python that has the package kernel_tuner (default python3); without it the
-# test is skipped.
+# kernel_tuner.sh BUILD: has Kernel Tuner's own simulator run on exported caches, and compares its times and its best
+# configuration with the store's. $KERNEL_TUNER_PYTHON is a Python with the package kernel_tuner (default python3). The
+# test is skipped if that has no such package.
 set -eu
 build=$(cd "$1" && pwd)
 here=$(cd "$(dirname "$0")" && pwd)
@@ -24,7 +24,7 @@ tilewright export own.db --problem "$p" >own.jsonl
 tilewright export own.db --problem "$p" --format kernel-tuner -o own.json
 "$python" -B "$here/simulate.py" own.jsonl own.json
 
-# What Kernel Tuner measured, through a store. Its simulator continues the file where it was: the text stays the same.
+# What Kernel Tuner measured, imported and exported. Its simulator must find nothing to add to the exported file.
 tilewright import other.db "$here/../data/kernel_tuner/cache.json"
 tilewright export other.db >other.jsonl
 tilewright export other.db --format kernel-tuner -o other.json

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""simulate.py LINES CACHE [OTHER]: simulates a tuning run on a cache; every time must be the mean of the samples that
-the lines have for the configuration, and the best configuration theirs. OTHER is a cache with the same results.
-simulate.py --schema FILE: FILE meets the schema of T4."""
+"""simulate.py LINES CACHE [OTHER]: has Kernel Tuner simulate a tuning run on CACHE. Fails unless every configuration has
+the mean of its samples in LINES (`tilewright export`) for its time, and the best one is the one with the least mean. OTHER
+is a cache that must give the same times.
+simulate.py --schema FILE: fails unless FILE meets the schema of T4."""
 import json
 import shutil
 import sys
@@ -16,7 +17,8 @@ def close(a, b):
 
 
 def simulate(path):
-    """Runs through the space by brute force on a copy, which Kernel Tuner may rewrite."""
+    """Runs through the space of a cache by brute force. Returns the time of each configuration by its values, the names of
+    the parameters, and the best configuration. Works on a copy, and fails if Kernel Tuner changed it."""
     shutil.copy(path, "copy.json")
     results, env = kernel_tuner.tune_cache("copy.json", quiet=True)
     with open(path) as f, open("copy.json") as g:
@@ -43,9 +45,7 @@ def main():
     assert all(close(times[k], means[k]) for k in times), "times differ"
     assert close(best["time"], min(means.values())), "another configuration is best"
     if len(sys.argv) > 3:
-        shutil.copy(sys.argv[3], "other-copy.json")
-        others, _ = kernel_tuner.tune_cache("other-copy.json", quiet=True)
-        others = {tuple(str(r[k]) for k in keys): r["time"] for r in others}
+        others, _, _ = simulate(sys.argv[3])
         assert others.keys() == times.keys() and all(close(others[k], times[k]) for k in times)
     print(f"{len(times)} configurations, the best takes {best['time']:.6f} ms")
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The first configurations of a model are measured again: for one problem, and as a strategy of an evaluation. */
+/* Measuring the configurations that a model ranks first: for one problem, and as a strategy of an evaluation. */
 #include "tune/toy_store.h"
 
 #include "tilewright/select.h"
@@ -66,7 +66,8 @@ static void the_fastest_is_found_and_listed(void **state) {
     tw_store_close(s);
 }
 
-/* Without trials some configurations are drawn first, the fastest of which is a candidate, too. */
+/* Without trials some configurations are drawn and measured first. The fastest of them is measured again with those
+   that the model ranks first. */
 static void nothing_is_needed_beforehand(void **state) {
     (void)state;
     tw_again_options o = {.name = "again", .form = TW_MODEL_ANALYTIC, .k = 1, .first = CONFIGS, .seed = 5};
@@ -119,7 +120,7 @@ static void runs_end_early(void **state) {
 
 typedef struct judged {
     int problems;
-    double worst[2]; /* The least share of the first two strategies behind the baseline. */
+    double worst[2]; /* The least share of each of the two strategies that come after the baseline. */
 } judged;
 
 static tw_status judge(void *context, const tw_evaluation *e, tw_diag *diag) {
@@ -153,7 +154,7 @@ static void strategies_choose_the_fastest_of_many(void **state) {
     assert_int_equal(j.problems, 10);
     assert_true(j.worst[0] < 0.95 && j.worst[1] == 1);
     tw_rivals_close(&rivals);
-    /* Vendors are left out by a name that says so: here none has a choice. */
+    /* "-own" leaves vendors' configurations out. Here all are a vendor's, so nothing can be chosen. */
     static tw_artefact_macro vendors[TOY_MACROS];
     char config[100];
     memcpy(vendors, toy_macros, sizeof vendors);
@@ -177,7 +178,7 @@ static void strategies_choose_the_fastest_of_many(void **state) {
     tw_store_close(s);
 }
 
-/* The first configurations are those of the least scores, in order. */
+/* Ranked configurations are those of the least scores, in ascending order. */
 static void ranks_are_in_order(void **state) {
     (void)state;
     toy t;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The analytic model: times of demands by hand, constants found again, products of stores, estimates of devices. */
+/* The analytic model: times computed by hand, constants found again by fitting, products read from a store, estimates.
+ */
 #include "tune/toy_store.h"
 
 #include "kernels/gemm/estimate.h"
@@ -12,22 +13,22 @@ static void assert_near(double a, double b) {
     if (!(fabs(a - b) <= 1e-9 * fabs(b))) fail_msg("%.12g is not %.12g", a, b);
 }
 
-/* Five blocks by twos: two full waves, and one of a block. */
+/* Five blocks, two at a time: two full waves, and one of a single block. */
 static void times_are_counted(void **state) {
     (void)state;
     const tw_demand d = {
         .clock = 1000, .blocks = 5, .together = 2, .rounds = 10, .busy = 100, .ahead = 4, .stored = 320};
     tw_demand c = d;
-    /* A round of two blocks takes 400 clocks, of one 250: the next stage arrives no sooner. */
+    /* A round of two blocks takes 400 clocks of the unit; one of a single block waits 250 for the next stage. */
     assert_near(tw_demand_time(&d, &some), 1.5 + (2 * (2000 + 10 * 400 + 20) + 2000 + 10 * 250 + 10) * 1e-3);
-    /* With a stage ahead data arrives after 1000 clocks. */
+    /* With one stage ahead a round waits the whole latency, 1000 clocks. */
     c.ahead = 1;
     assert_near(tw_demand_time(&c, &some), 1.5 + (3 * (2000 + 10 * 1000) + 50) * 1e-3);
-    /* A block's own 30 steps take 300 clocks beside its 200. */
+    /* The 30 dependent reads of a block take 300 clocks beside its 200 of the unit. */
     c = d;
     c.chain = 30;
     assert_near(tw_demand_time(&c, &some), 1.5 + (3 * (2000 + 10 * 500) + 50) * 1e-3);
-    /* Memory takes longer than computing, and parts come after it. */
+    /* Moving 4e8 bytes takes longer than computing. Joining the parts of k comes behind it. */
     c = d;
     c.memory = 4e8;
     c.parts = 2e7;
@@ -52,7 +53,7 @@ static tw_analytic_sample draw(tw_random *r, const tw_rates *by) {
     return (tw_analytic_sample){d, tw_demand_time(&d, by)};
 }
 
-/* Samples without noise tell the constants, but for those of units that none has. */
+/* Samples without noise determine the constants. Shares of units that no sample has stay. */
 static void constants_are_found(void **state) {
     (void)state;
     enum { N = 3000 };
@@ -68,13 +69,13 @@ static void constants_are_found(void **state) {
     for (int u = 2; u < TW_DEMAND_UNITS; u++) assert_true(found.share[u] == 7);
 }
 
-/* The many samples of a unit do not hide another one's. */
+/* A unit with one sample has the same weight as a unit with a thousand. */
 static void units_count_equally(void **state) {
     (void)state;
     enum { N = 1001 };
     static tw_analytic_sample s[N];
     tw_rates found = some;
-    /* The unit with one sample would have another latency. */
+    /* The two units want different latencies, 1000 and 4000 clocks; 2000 is as far from one as from the other. */
     for (int i = 0; i < N; i++)
         s[i] = (tw_analytic_sample){{.unit = i ? TW_DEMAND_SIMT : TW_DEMAND_WARPS,
                                      .clock = 1,
@@ -155,7 +156,7 @@ static double estimate(const tw_cuda_info *info, tw_gemm_type type, const char *
     return tw_gemm_estimate(&p, &c, info);
 }
 
-/* Sixteen or 64 tiles leave most of 132 multiprocessors idle, so splits pay; single stages do not. */
+/* Sixteen or 64 tiles leave most of 132 multiprocessors idle, so splits along k pay. Few stages do not. */
 static void estimates_rank_what_is_known(void **state) {
     (void)state;
     const tw_cuda_info info = {
@@ -165,12 +166,12 @@ static void estimates_rank_what_is_known(void **state) {
     static const char shallow[] = "mma=2 ml=128 nl=128 u=64 kg=1 ms=64 ns=128 stages=2 group=8";
     assert_true(estimate(&info, TW_GEMM_BF16, split) < 0.5 * estimate(&info, TW_GEMM_BF16, wide));
     assert_true(estimate(&info, TW_GEMM_BF16, wide) < 0.9 * estimate(&info, TW_GEMM_BF16, shallow));
-    /* Without tensor cores: large tiles of a thread against small ones, and a split. */
+    /* Without tensor cores large tiles of a thread are faster than small ones, and splits pay as well. */
     assert_true(estimate(&info, TW_GEMM_F32, "ms=8 ns=8 ml=64 nl=64") <
                 estimate(&info, TW_GEMM_F32, "ms=2 ns=2 ml=64 nl=64"));
     assert_true(estimate(&info, TW_GEMM_F32, "ms=8 ns=8 ml=64 nl=64 kg=4") <
                 0.5 * estimate(&info, TW_GEMM_F32, "ms=8 ns=8 ml=64 nl=64"));
-    /* Parts that take turns wait longer. */
+    /* Blocks that add their parts one after another wait longer. */
     assert_true(estimate(&info, TW_GEMM_F32, "ms=8 ns=8 ml=64 nl=64 kg=8 split=0") <
                 estimate(&info, TW_GEMM_F32, "ms=8 ns=8 ml=64 nl=64 kg=8 split=1"));
     assert_true(estimate(&info, TW_GEMM_F32, "ml=64 nl=64 ms=64 ns=64") == 1e30);

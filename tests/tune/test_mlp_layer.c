@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Layers of networks: each instruction set's against sums in double precision, and predictions by each. */
+/* Layers of networks: each instruction set's results against sums in double precision, and predictions by each. */
 #include "support/support.h"
 
 #include "base/random.h"
@@ -28,8 +28,8 @@ static bool runs(int variant) {
 
 static _Alignas(TW_MLP_ALIGN) float weights[INPUTS * UNITS], x[INPUTS * TW_MLP_ROWS], y[UNITS * TW_MLP_ROWS];
 
-/* Inputs that are not listed have other values, which must not count. Two units have negative sums only, and one input
-   is 0 in all rows but the last. */
+/* Compares a layer of n listed inputs with sums in double precision. Inputs that are not listed are not 0, and must not
+   count. Two units are negative in all rows. One input is 0 in all rows but the last. */
 static void check(int variant, bool rectify, int n) {
     float bias[UNITS];
     int live[INPUTS], next[UNITS], listed = 0;
@@ -71,7 +71,7 @@ static void layers_are_sums(void **state) {
             for (int rectify = 0; rectify < 2; rectify++) check(v, rectify, n);
 }
 
-/* Rows that are no multiple of a call's, and layers that are no multiple of the units that lie together. */
+/* The number of rows is no multiple of TW_MLP_ROWS, those of units none of TW_MLP_UNITS. */
 static void predictions_agree(void **state) {
     (void)state;
     enum { ROWS = 3 * TW_MLP_ROWS + 5, COLUMNS = 3 };

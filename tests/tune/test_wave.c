@@ -82,7 +82,7 @@ static void points_of_heads_divide(void **state) {
     assert_true(p[0].grid == 32 && p[1].grid == 80 && p[2].grid == 128);
 }
 
-/* With groups a grid is so many rectangles of blocks, the largest that are short enough. */
+/* A grid of groups consists of equal rectangles of blocks, the largest whose sides differ little enough. */
 static void points_of_groups_divide(void **state) {
     (void)state;
     tw_wave_point p[20 * 3];
@@ -95,15 +95,16 @@ static void points_of_groups_divide(void **state) {
         assert_int_equal(p[i].grid, 8 * p[i].rows * p[i].columns);
         assert_true(p[i].grid > last - 44 && p[i].grid <= last);
     }
-    /* 16 groups of 5 x 5 blocks are 400; of 26, 27, 28 and 29 blocks none is short enough. */
+    /* 16 groups of 5 x 5 blocks are 400 blocks. From 26 to 29 blocks a group has no rectangle whose sides are that
+     * alike. */
     g = (tw_wave_grid){.slots = 470, .waves = 1, .parts = 1, .groups = 16};
     assert_int_equal(tw_wave_points(&g, p), 1);
     assert_true(p[0].grid == 400 && p[0].rows == 5 && p[0].columns == 5);
-    /* With heads, too, of which there are at most 3. */
+    /* With heads, too, and at most 3 rows. */
     g = (tw_wave_grid){.slots = 470, .waves = 2, .parts = 1, .groups = 16, .heads = 7, .most_rows = 3};
     assert_int_equal(tw_wave_points(&g, p), 1);
     assert_true(p[0].grid == 336 && p[0].rows == 3 && p[0].columns == 7);
-    /* A part without a multiple. */
+    /* The first quarter of 12 slots has no multiple of 8 groups, the third one has 8 itself. */
     assert_false(tw_wave_point_at(&(tw_wave_grid){.slots = 12, .parts = 4, .groups = 8}, 0, 0, p));
     assert_true(tw_wave_point_at(&(tw_wave_grid){.slots = 12, .parts = 4, .groups = 8}, 0, 2, p));
     assert_int_equal(p[0].grid, 8);

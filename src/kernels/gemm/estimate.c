@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Returns the most multiply-adds that an SM finishes in a clock. */
+/* Returns the most multiply-adds that an SM finishes in a clock, by tensor cores or by its threads. */
 static double peak(tw_gemm_type type, const tw_target *t, bool tensor) {
     if (!tensor) return type == TW_GEMM_F64 ? t->rate_f64 : t->rate_f32;
     return type == TW_GEMM_F64    ? t->tensor_f64
@@ -16,7 +16,14 @@ static double peak(tw_gemm_type type, const tw_target *t, bool tensor) {
                                   : t->tensor_f16;
 }
 
-/* Counts the bytes of the matrices, each once. */
+/* Returns the bytes that device memory moves in a microsecond at most: two transfers per clock. 0: the driver does not
+   tell the clock or the width. */
+static double bandwidth(const tw_cuda_info *info) {
+    return 2e-3 * info->memory_clock_khz * info->memory_bus_bits / 8;
+}
+
+/* Counts the bytes of the matrices, each once. A matrix that all products of a batch share counts once in all; C counts
+   twice if it is read, too. */
 static double matrix_bytes(const tw_gemm_problem *p) {
     const double es = tw_type_bits(tw_gemm_types[p->type].element) / 8, out = tw_type_bits(p->out) / 8;
     const double m = (double)p->m, n = (double)p->n, k = (double)p->k, batch = (double)p->batch;
@@ -26,25 +33,23 @@ static double matrix_bytes(const tw_gemm_problem *p) {
 
 double tw_gemm_floor(const tw_gemm_problem *p, const tw_cuda_info *info, bool *bytes_bound) {
     const double m = (double)p->m, n = (double)p->n, k = (double)p->k, batch = (double)p->batch;
-    const double bytes = matrix_bytes(p);
-    /* Memory makes two transfers per clock. The clock is in kHz. */
-    double bandwidth = 2.0 * info->memory_clock_khz * 1e3 * info->memory_bus_bits / 8;
     double fastest = peak(p->type, info->target, p->type != TW_GEMM_F32);
     /* SIMT may be faster than tensor cores that are slow at f64. */
     if (p->type == TW_GEMM_F64 && fastest < info->target->rate_f64) fastest = info->target->rate_f64;
     double rate = fastest * info->sms * info->clock_khz * 1e3;
-    /* If the driver does not tell the clocks, there is no bound. */
-    double by_bytes = bandwidth > 0 ? bytes / bandwidth * 1e6 : 0;
+    /* A clock that the driver does not tell makes no bound. */
+    double by_bytes = bandwidth(info) > 0 ? matrix_bytes(p) / bandwidth(info) : 0;
     double by_work = rate > 0 ? m * n * k * batch / rate * 1e6 : 0;
     if (bytes_bound) *bytes_bound = by_bytes > by_work;
     return by_bytes > by_work ? by_bytes : by_work;
 }
 
-/* A stage of a block: clocks at the peak rates of units, issue slots and shared memory. Four schedulers share a
-   block's warps, and shared memory delivers 128 bytes in a clock. */
+/* What a block does with one stage. Clocks are at peak rates. */
 typedef struct stage_count {
-    double multiply, issue, shared;
-    double chain; /* Dependent steps. */
+    double multiply; /* Clocks of the multiply-adds. */
+    double issue;    /* Clocks of issuing instructions: each of an SM's four schedulers issues one in a clock. */
+    double shared;   /* Clocks of shared memory, which moves 128 bytes in one. */
+    double chain;    /* Dependent reads of shared memory. */
 } stage_count;
 
 static stage_count count_simt(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_gemm_plan *plan,
@@ -75,8 +80,8 @@ static stage_count count_warps(const tw_gemm_problem *p, const tw_gemm_config *c
 
 static stage_count count_warpgroups(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_gemm_plan *plan,
                                     const tw_target *t) {
-    const double products = (double)c->ml / TW_WGMMA_ROWS * c->u / 16;
-    /* Every product reads its rows and all columns. Data that arrives is written. */
+    const double products = (double)c->ml / TW_WGMMA_ROWS * c->u / 16; /* Instructions, of 16 along k. */
+    /* An instruction reads its rows and all columns from shared memory, where the stage was written before. */
     return (stage_count){.multiply = (double)c->ml * c->nl * c->u / peak(p->type, t, true),
                          .shared = products * (TW_WGMMA_ROWS + c->nl) * 16 * 2 / 128 + plan->stage_bytes / 128.0};
 }
@@ -90,8 +95,9 @@ bool tw_gemm_demand(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_
     stage_count s = c->mma == 2 ? count_warpgroups(p, c, &plan, t)
                     : c->mma    ? count_warps(p, c, &plan, t)
                                 : count_simt(p, c, &plan, t);
-    /* A copy costs its instruction and its address, and bounds where a tile may not be whole. Narrow ones go through
-       L1, whose cycles are those of shared memory, and transposing ones are stored element by element. */
+    /* A thread's copy to shared memory issues two instructions, or four where it checks bounds of tiles that may be
+       partial. A copy of less than 16 bytes also takes cycles of L1, which are those of shared memory, and one that
+       transposes is stored element by element. */
     const double warps = need.threads / 32.0, copies = c->mma == 2 ? 0 : plan.x.per_thread + plan.y.per_thread;
     s.issue += warps / 4 * copies * (v.whole_m && v.whole_n && v.whole_k ? 2 : 4);
     s.shared += warps * copies *
@@ -115,8 +121,8 @@ bool tw_gemm_demand(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_
                        .stored = sums * tiles,
                        .memory = matrix_bytes(p)};
     if (c->kg > 1) {
-        /* A cluster's blocks store sums, send them, receive them and add them in shared memory. Other parts go through
-           memory. */
+        /* Blocks of a cluster write their sums, send them, receive others' and add them, all in shared memory. Other
+           joins go through device memory. */
         const bool cluster = c->split == TW_JOIN_CLUSTER;
         if (cluster) out->stored *= 4;
         if (!cluster) out->parts = 2 * sums * (double)need.tiles * c->kg;
@@ -128,7 +134,7 @@ bool tw_gemm_demand(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_
 void tw_gemm_rates(const tw_cuda_info *info, tw_rates *out) {
     static const struct {
         const char *device;
-        double bandwidth; /* Bytes that its memory moves in a microsecond by the driver's clock and width. */
+        double bandwidth; /* What bandwidth() gives for the device. */
         tw_rates of;
     } known[] = {
 #define RATES(device, bandwidth, ...) {device, bandwidth, {__VA_ARGS__}},
@@ -139,8 +145,7 @@ void tw_gemm_rates(const tw_cuda_info *info, tw_rates *out) {
     int at = 0;
     while (at < n && strcmp(known[at].device, info->name) != 0) at++;
     *out = known[at < n ? at : 0].of;
-    const double here = 2e-3 * info->memory_clock_khz * info->memory_bus_bits / 8;
-    if (at == n && here > 0 && known[0].bandwidth > 0) out->memory *= here / known[0].bandwidth;
+    if (at == n && bandwidth(info) > 0) out->memory *= bandwidth(info) / known[0].bandwidth;
 }
 
 double tw_gemm_estimate(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_cuda_info *info) {

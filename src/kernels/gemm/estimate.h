@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The time of a product, without measuring. */
+/* Predictions of a product's time that measure nothing. */
 #ifndef TW_KERNELS_GEMM_ESTIMATE_H
 #define TW_KERNELS_GEMM_ESTIMATE_H
 
@@ -7,18 +7,22 @@
 #include "kernels/demand.h"
 #include "kernels/gemm/gemm.h"
 
-/* Counts what a configuration asks of a device, in clocks and microseconds. False: it is not legal. */
+/* Counts what a configuration asks of a device. The unit of time is the microsecond. False: the configuration is not
+   legal for the problem and the device. */
 bool tw_gemm_demand(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_cuda_info *info, tw_demand *out);
 
-/* Gets the constants of a device from kernels/gemm/rates.def. A device that has none there gets those of another one,
-   with the memory's rate in proportion to what its driver says. */
+/* Gets a device's constants, for microseconds, from its row of kernels/gemm/rates.def. A device without a row gets the
+   first row, with `memory` multiplied by the ratio of the two devices' bandwidths; if the driver does not tell the
+   bandwidth, `memory` stays as in the row. */
 void tw_gemm_rates(const tw_cuda_info *info, tw_rates *out);
 
-/* Estimates the microseconds of a configuration by both. 1e30: it is not legal. Good for ranking only. */
+/* Estimates the microseconds of a configuration from its demand and the device's constants. 1e30: the configuration is
+   not legal. The estimate is good for ranking only. */
 double tw_gemm_estimate(const tw_gemm_problem *p, const tw_gemm_config *c, const tw_cuda_info *info);
 
 /* Computes a lower bound of every kernel's time in microseconds: the matrices' bytes over the memory's bandwidth, or
-   the operations over the rate of the units that may do them. `bytes_bound` (may be NULL) says which is larger. */
+   the operations over the rate of the units that may do them, whichever takes longer. *bytes_bound (may be NULL)
+   becomes true if that is the bytes. */
 double tw_gemm_floor(const tw_gemm_problem *p, const tw_cuda_info *info, bool *bytes_bound);
 
 #endif
