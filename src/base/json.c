@@ -4,12 +4,16 @@
 #include "base/diag.h"
 #include "base/file.h"
 
+bool tw_json_lacks_memory(const json_error_t *e) {
+    /* Jansson has no text for most failed allocations. */
+    return json_error_code(e) == json_error_out_of_memory || !e->text[0];
+}
+
 tw_status tw_json_parse(json_t **out, const char *data, size_t size, const char *path, int64_t base, tw_diag *diag) {
     json_error_t e;
     *out = json_loadb(data ? data : "", size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &e);
     if (*out) return TW_OK;
-    /* Jansson has no text for most failed allocations. */
-    if (json_error_code(&e) == json_error_out_of_memory || !e.text[0]) return tw_fail_memory(diag);
+    if (tw_json_lacks_memory(&e)) return tw_fail_memory(diag);
     if (base >= 0) return tw_fail_at(diag, TW_ERR_FORMAT, path, base + e.position, "invalid JSON: %s", e.text);
     return tw_fail_line(diag, TW_ERR_FORMAT, path, e.line, e.column, "invalid JSON: %s", e.text);
 }

@@ -7,6 +7,9 @@
 
 #include <jansson.h>
 
+/* Tells whether Jansson failed to parse because memory ran out. */
+bool tw_json_lacks_memory(const json_error_t *e);
+
 /* Parses `size` bytes; `path` is only for the diagnostic. Duplicate keys and trailing text are errors. `base` is
    added to byte offsets (a header inside a larger file), or -1 to report line and column instead. */
 tw_status tw_json_parse(json_t **out, const char *data, size_t size, const char *path, int64_t base, tw_diag *diag);

@@ -3,8 +3,8 @@
 
 #include "base/diag.h"
 #include "base/json.h"
-#include "base/text.h"
 #include "tune/condition.h"
+#include "tune/interchange_parts.h"
 
 #include <string.h>
 
@@ -59,16 +59,10 @@ static tw_status read_space(tw_t1 *t, const json_t *space, tw_diag *diag) {
 
 /* Reads the sizes of the problem, which Kernel Tuner has beside the fields of the schema. */
 static tw_status read_problem(tw_t1 *t, const json_t *sizes, tw_diag *diag) {
-    const size_t n = json_array_size(sizes);
     char out[200];
-    tw_text text = {out, sizeof out, 0};
     if (!sizes) return TW_OK;
-    for (size_t i = 0; i < n || (!n && !i); i++) {
-        int64_t x;
-        if (i >= 3 || !tw_json_int(n ? json_array_get(sizes, i) : sizes, INT64_MIN, INT64_MAX, &x))
-            return REFUSE(t, diag, "KernelSpecification: \"ProblemSize\" is not 1 to 3 whole numbers");
-        tw_text_add(&text, "%s%c=%lld", i ? " " : "", "xyz"[i], (long long)x);
-    }
+    if (json_array_size(sizes) > 3 || !tw_interchange_sizes(sizes, out, sizeof out))
+        return REFUSE(t, diag, "KernelSpecification: \"ProblemSize\" is not 1 to 3 whole numbers");
     t->problem = tw_arena_strdup(&t->arena, out);
     return t->problem ? TW_OK : tw_fail_memory(diag);
 }
