@@ -27,6 +27,14 @@ tw_status tw_json_load(json_t **out, const char *path, tw_diag *diag) {
     return s;
 }
 
+static int append(const char *text, size_t size, void *context) {
+    return tw_buf_add(context, text, size) ? 0 : -1;
+}
+
+bool tw_json_append(tw_buf *out, const json_t *o, size_t flags) {
+    return o && !json_dump_callback(o, append, out, flags | JSON_ENCODE_ANY) && !out->failed;
+}
+
 bool tw_json_int(const json_t *v, int64_t lo, int64_t hi, int64_t *out) {
     int64_t n;
     if (json_is_integer(v))

@@ -97,9 +97,7 @@ json_t *tw_lines_object(const tw_measurement *m) {
 
 tw_status tw_lines_write(tw_buf *out, const tw_measurement *m, tw_diag *diag) {
     json_t *o = tw_lines_object(m);
-    char *text = o ? json_dumps(o, JSON_REAL_PRECISION(17)) : NULL;
-    const bool good = text && tw_buf_str(out, text) && tw_buf_str(out, "\n");
-    free(text);
+    const bool good = tw_json_append(out, o, JSON_REAL_PRECISION(17)) && tw_buf_str(out, "\n");
     json_decref(o);
     return good ? TW_OK : tw_fail_memory(diag);
 }
@@ -162,14 +160,22 @@ static tw_status status_of(const char *word) {
     return (tw_status)i;
 }
 
+/* Makes the text of an environment. NULL: out of memory, or `o` is NULL. The caller frees it. */
+static char *environment_text(const json_t *o) {
+    tw_buf b = {0};
+    if (json_is_string(o)) return strdup(json_string_value(o));
+    if (tw_json_append(&b, o, JSON_SORT_KEYS | JSON_REAL_PRECISION(17))) return b.data;
+    tw_buf_free(&b);
+    return NULL;
+}
+
 /* Returns the name of a field that is wrong. NULL: all fields are right. */
 static const char *take_fields(tw_line *l) {
     const json_t *o = l->json;
     json_t *environment = json_object_get(o, "environment");
     tw_measurement *m = &l->m;
     int64_t began;
-    l->environment = json_is_string(environment) ? strdup(json_string_value(environment))
-                                                 : json_dumps(environment, JSON_SORT_KEYS | JSON_REAL_PRECISION(17));
+    l->environment = environment_text(environment);
     l->failed = environment && !l->environment;
     l->config = object_words(json_object_get(o, "config"), &l->failed);
     if (!(m->environment = l->environment)) return "environment";

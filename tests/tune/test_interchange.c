@@ -186,6 +186,41 @@ static void entries_have_the_most_samples(void **state) {
     tw_buf_free(&out);
 }
 
+/* Other autotuners have energies in joules. */
+static void energies_are_joules(void **state) {
+    (void)state;
+    const double samples[] = {1e6, 3e6};
+    const tw_measurement m = {.environment = "{}",
+                              .space = "s",
+                              .problem = "p=1",
+                              .config = "a=1",
+                              .protocol = "",
+                              .unit = "uJ",
+                              .message = "",
+                              .samples = samples,
+                              .n = 2};
+    json_t *all = NULL;
+    tw_buf t4 = {0}, cache = {0};
+    tw_diag d;
+    assert_int_equal(tw_interchange_add(&all, &m, &d), TW_OK);
+    assert_int_equal(tw_interchange_write_t4(&t4, all, &d), TW_OK);
+    assert_int_equal(tw_interchange_write_cache(&cache, all, &d), TW_OK);
+    json_t *result = json_loads(t4.data, 0, NULL), *o = json_loads(cache.data, 0, NULL), *values;
+    values = json_object_get(json_array_get(json_object_get(result, "results"), 0), "measurements");
+    char *text = json_dumps(values, 0), *objective = json_dumps(json_object_get(o, "objective"), 0);
+    assert_string_equal(text, "[{\"name\": \"energy\", \"value\": 2.0, \"unit\": \"J\"}]");
+    assert_string_equal(objective, "[\"nvml_energy\"]");
+    const json_t *entry = json_object_get(json_object_get(o, "cache"), "1");
+    assert_true(json_real_value(json_object_get(entry, "nvml_energy")) == 2);
+    free(text);
+    free(objective);
+    json_decref(result);
+    json_decref(o);
+    json_decref(all);
+    tw_buf_free(&t4);
+    tw_buf_free(&cache);
+}
+
 /* ---- files of others */
 
 static int count(const char *text, const char *part) {
@@ -499,17 +534,13 @@ static void configurations_lie_in_the_space(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(files_are_read_as_they_were),
-                                       cmocka_unit_test(a_file_has_one_problem),
-                                       cmocka_unit_test(entries_have_the_most_samples),
-                                       cmocka_unit_test(files_of_kernel_tuner_are_read),
-                                       cmocka_unit_test(figures_of_others_are_read),
-                                       cmocka_unit_test(results_become_trials),
-                                       cmocka_unit_test(wrong_files_are_refused),
-                                       cmocka_unit_test(formats_are_told_apart),
-                                       cmocka_unit_test(damaged_files_do_no_harm),
-                                       cmocka_unit_test(conditions_are_pythons),
-                                       cmocka_unit_test(lists_are_pythons),
-                                       cmocka_unit_test(configurations_lie_in_the_space)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(files_are_read_as_they_were),    cmocka_unit_test(a_file_has_one_problem),
+        cmocka_unit_test(entries_have_the_most_samples),  cmocka_unit_test(energies_are_joules),
+        cmocka_unit_test(files_of_kernel_tuner_are_read), cmocka_unit_test(figures_of_others_are_read),
+        cmocka_unit_test(results_become_trials),          cmocka_unit_test(wrong_files_are_refused),
+        cmocka_unit_test(formats_are_told_apart),         cmocka_unit_test(damaged_files_do_no_harm),
+        cmocka_unit_test(conditions_are_pythons),         cmocka_unit_test(lists_are_pythons),
+        cmocka_unit_test(configurations_lie_in_the_space)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
