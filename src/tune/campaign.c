@@ -24,6 +24,7 @@ typedef struct keeping {
     char problem[TW_FAMILY_WORDS], protocol[TW_FAMILY_WORDS];
     double work;
     const char *const *configs; /* Configurations of the current call. */
+    int told;                   /* Number of their results so far. */
     bool (*interrupted)(void *context);
     void *context;
     tw_campaign_progress *progress;
@@ -63,6 +64,7 @@ static tw_status keep(void *context, const tw_measured *m, tw_diag *diag) {
     keeping *k = context;
     char key[KEY];
     bool has;
+    k->told++;
     const tw_status st = find_key(k, k->configs[m->candidate], key, &has, diag);
     if (st != TW_OK) return st;
     const tw_measurement one = {.key = key,
@@ -129,7 +131,10 @@ tw_status tw_campaign_measure(const tw_family *f, tw_store *s, const char *name,
     }
     k.configs = left;
     const tw_family_listener l = {keep, is_interrupted, &k};
-    if (st == TW_OK && count && !f->recorded) st = f->calls->measure(f->self, problem, left, count, &own, &l, diag);
+    if (st == TW_OK && count && !f->recorded) {
+        st = f->calls->measure(f->self, problem, left, count, &own, &l, diag);
+        progress->cut |= k.told < count;
+    }
     free(left);
     return st;
 }
@@ -167,9 +172,9 @@ static bool find_reference(const tw_family *f, int64_t *problem, char config[TW_
 static bool is_over(running *r) {
     const tw_campaign_options *o = r->o;
     r->progress.seconds = now(r);
-    r->progress.cut = (o->seconds > 0 && r->progress.seconds >= o->seconds) ||
-                      (o->most > 0 && r->progress.measured >= o->most) ||
-                      (o->interrupted && o->interrupted(o->context));
+    r->progress.cut |= (o->seconds > 0 && r->progress.seconds >= o->seconds) ||
+                       (o->most > 0 && r->progress.measured >= o->most) ||
+                       (o->interrupted && o->interrupted(o->context));
     return r->progress.cut;
 }
 

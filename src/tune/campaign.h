@@ -21,7 +21,7 @@ typedef struct tw_campaign_progress {
        the first one's or the other way round, less 1. */
     int references;
     double drift;
-    bool cut; /* True: a limit or an interruption ended the run before all jobs were done. */
+    bool cut; /* True: a limit or an interruption ended the run before all configurations were measured. */
 } tw_campaign_progress;
 
 typedef struct tw_campaign_options {
@@ -97,7 +97,8 @@ tw_status tw_campaign_learn(const tw_family *f, tw_store *s, const tw_campaign_o
                             tw_diag *diag);
 
 /* Measures configurations of a problem in a phase of a campaign, and adds them to a store under keys of tw_trials_key.
-   Configurations that the store has are not measured, and none of a recorded family. Counts are added to *progress. */
+   Configurations that the store has are not measured, and none of a recorded family. Counts are added to *progress, and
+   its `cut` becomes true if measuring ended before the last configuration. */
 tw_status tw_campaign_measure(const tw_family *f, tw_store *s, const char *name, const char *phase,
                               const int64_t *problem, const char *const *configs, int n, const tw_measure_protocol *p,
                               bool (*interrupted)(void *context), void *context, tw_campaign_progress *progress,

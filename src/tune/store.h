@@ -63,7 +63,8 @@ tw_status tw_store_find(tw_store *s, const char *key, const char *environment, c
 /* Claims a job for this store handle: until it is released, the handle is closed or the process ends, however that
    happens, other handles and processes of this machine cannot claim it. *mine becomes false if another one has it. A
    name is anything. A store that is open to read only claims nothing, and neither does one whose file system has no
-   locks; *mine is true then. */
+   locks; *mine is true then. A process that claims through one handle of a file must close that handle last: closing
+   it removes the POSIX locks of the process on the file (fcntl(2)), with which SQLite protects its other handles. */
 tw_status tw_store_claim(tw_store *s, const char *job, bool *mine, tw_diag *diag);
 void tw_store_release(tw_store *s, const char *job);
 
