@@ -35,6 +35,13 @@ bool tw_json_append(tw_buf *out, const json_t *o, size_t flags) {
     return o && !json_dump_callback(o, append, out, flags | JSON_ENCODE_ANY) && !out->failed;
 }
 
+char *tw_json_text(const json_t *o, size_t flags) {
+    tw_buf b = {0};
+    if (tw_json_append(&b, o, flags)) return b.data;
+    tw_buf_free(&b);
+    return NULL;
+}
+
 bool tw_json_int(const json_t *v, int64_t lo, int64_t hi, int64_t *out) {
     int64_t n;
     if (json_is_integer(v))

@@ -23,7 +23,7 @@ tw_status tw_interchange_add(json_t **all, const tw_measurement *m, tw_diag *dia
     for (int i = 0; i < COMMON && o && first; i++) {
         const json_t *is = json_object_get(o, common[i]), *was = json_object_get(first, common[i]);
         if (json_equal(is, was)) continue;
-        char *text = json_dumps(was, JSON_ENCODE_ANY);
+        char *text = tw_json_text(was, 0);
         tw_fail(diag, TW_ERR_USAGE, "the format has one %s a file: say which with --%s '%.300s'", common[i], common[i],
                 !text                 ? ""
                 : json_is_string(was) ? json_string_value(was)

@@ -160,22 +160,14 @@ static tw_status status_of(const char *word) {
     return (tw_status)i;
 }
 
-/* Makes the text of an environment. NULL: out of memory, or `o` is NULL. The caller frees it. */
-static char *environment_text(const json_t *o) {
-    tw_buf b = {0};
-    if (json_is_string(o)) return strdup(json_string_value(o));
-    if (tw_json_append(&b, o, JSON_SORT_KEYS | JSON_REAL_PRECISION(17))) return b.data;
-    tw_buf_free(&b);
-    return NULL;
-}
-
 /* Returns the name of a field that is wrong. NULL: all fields are right. */
 static const char *take_fields(tw_line *l) {
     const json_t *o = l->json;
     json_t *environment = json_object_get(o, "environment");
     tw_measurement *m = &l->m;
     int64_t began;
-    l->environment = environment_text(environment);
+    l->environment = json_is_string(environment) ? strdup(json_string_value(environment))
+                                                 : tw_json_text(environment, JSON_SORT_KEYS | JSON_REAL_PRECISION(17));
     l->failed = environment && !l->environment;
     l->config = object_words(json_object_get(o, "config"), &l->failed);
     if (!(m->environment = l->environment)) return "environment";

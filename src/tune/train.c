@@ -2,6 +2,7 @@
 #include "tune/train.h"
 
 #include "base/diag.h"
+#include "base/json.h"
 #include "tune/describe.h"
 #include "tune/exact.h"
 #include "tune/trim.h"
@@ -107,7 +108,7 @@ static char *describe_training(const tw_family *f, const tw_trained *r) {
     json_t *o = json_pack("{s:o?, s:s, s:i, s:i, s:f, s:f, s:i, s:f}", "environment", environment, "form", r->form,
                           "samples", r->quality.n, "problems", r->problems, "r2", r->quality.r2, "mean_error",
                           r->quality.mean, "macro_choices", f->n_macros, "share_of_best", r->share);
-    char *text = o ? json_dumps(o, JSON_REAL_PRECISION(6)) : NULL;
+    char *text = tw_json_text(o, JSON_REAL_PRECISION(6));
     json_decref(o);
     return text;
 }
