@@ -76,7 +76,7 @@ bool tw_interchange_sizes(const json_t *sizes, char *out, size_t size) {
     return n && text.used < size;
 }
 
-/* Returns the format that has a field. TW_INTERCHANGE_LINES: none has it. */
+/* Returns the format that a field belongs to. TW_INTERCHANGE_LINES: it belongs to none of the others. */
 static tw_interchange format_of(const char *name, size_t n) {
     static const struct {
         const char *name;

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-enum { PARAMS = 64, CONDITIONS = 1000 };
+enum { PARAMS = 64 /* The most parameters. */, CONDITIONS = 1000 /* The most conditions. */ };
 
 #define REFUSE(t, diag, ...) tw_fail_at(diag, TW_ERR_FORMAT, (t)->path, -1, __VA_ARGS__)
 
@@ -90,7 +90,7 @@ void tw_t1_free(tw_t1 *t) {
     *t = (tw_t1){0};
 }
 
-/* Tells whether a value is one of a parameter's. Numbers are equal as numbers. */
+/* Tells whether a value is in a list. An integer and a real number may be equal. */
 static bool is_value(const json_t *values, const json_t *v) {
     for (size_t i = 0; i < json_array_size(values); i++) {
         const json_t *other = json_array_get(values, i);
