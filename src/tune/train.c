@@ -136,8 +136,8 @@ static tw_status fit_best(const tw_family *f, const tw_training *t, tw_wave_mode
     return TW_OK;
 }
 
-/* Describes the model of configurations, of which those that are chosen are kept. Its errors are of samples that are
-   predicted without themselves. */
+/* Trims the model of configurations to CHOICES of them and describes it. The errors in *out are of the whole model, and
+   each is of a sample that is predicted without itself. */
 static tw_status train_spline(tw_artefact *a, tw_arena *arena, tw_spline *s, tw_trained *out, tw_diag *diag) {
     out->form = "spline";
     out->problems = s->problems;
