@@ -32,7 +32,9 @@ static int append(const char *text, size_t size, void *context) {
 }
 
 bool tw_json_append(tw_buf *out, const json_t *o, size_t flags) {
-    return o && !json_dump_callback(o, append, out, flags | JSON_ENCODE_ANY) && !out->failed;
+    /* json_dump_callback does not look at the result for the name of a field. The buffer's failure sticks, so that it
+       sees the one for the field's value. */
+    return o && !json_dump_callback(o, append, out, flags | JSON_ENCODE_ANY);
 }
 
 char *tw_json_text(const json_t *o, size_t flags) {
