@@ -17,12 +17,12 @@
 #include <time.h>
 
 typedef struct reading {
-    const char *path;
+    const char *path; /* Path of the file, for messages. */
     const tw_interchange_names *names;
-    const char *from; /* The protocol of measurements that have none. */
-    json_t *environment, *space, *problem;
-    double scale; /* Microseconds in the file's unit of time. */
-    char where[200];
+    const char *from;                      /* The protocol of other tuners' measurements. */
+    json_t *environment, *space, *problem; /* Fields of each measurement. */
+    double scale;                          /* Microseconds in the file's unit of time. */
+    char where[200];                       /* Place of the current result or entry, for messages. */
     tw_status (*take)(void *context, const tw_measurement *m, tw_diag *diag);
     void *context;
 } reading;
@@ -58,7 +58,7 @@ static tw_status set_names(reading *r, const json_t *own, const char *device, co
 
 /* ---- values */
 
-/* Makes a configuration of words from one of values. */
+/* Makes the configuration of a line from an object of values. Parameters that are null are left out. */
 static tw_status words_of(const reading *r, const json_t *config, json_t **out, tw_diag *diag) {
     const char *name;
     json_t *v;
@@ -110,8 +110,8 @@ static bool read_time(const char *text, int64_t *out) {
 
 /* ---- measurements */
 
-/* Passes a measurement on. `line` has all fields but those of the whole file and the configuration, and belongs to this
-   function. */
+/* Passes a measurement on. `line` has all its fields but the configuration and those of the whole file. It belongs to
+   this function. NULL: out of memory. */
 static tw_status pass(const reading *r, json_t *line, json_t *config, tw_diag *diag) {
     json_t *words = NULL;
     char key[3 * TW_FAMILY_WORDS];
@@ -174,6 +174,7 @@ static tw_status make_samples(const reading *r, const foreign *f, json_t **out, 
     return good ? tw_fail_memory(diag) : REFUSE(r, diag, "%s: its times are no numbers", r->where);
 }
 
+/* Passes a measurement of another tuner on. */
 static tw_status pass_foreign(const reading *r, const foreign *f, tw_diag *diag) {
     const bool right = !f->status->cache;
     json_t *samples = NULL;
@@ -197,7 +198,7 @@ static tw_status pass_foreign(const reading *r, const foreign *f, tw_diag *diag)
     return tw_fail_memory(diag);
 }
 
-/* Passes on what this program wrote. */
+/* Passes on a measurement that this program wrote. `rest` is its field "tilewright". */
 static tw_status pass_own(const reading *r, const json_t *rest, json_t *config, tw_diag *diag) {
     if (!json_is_object(rest)) return REFUSE(r, diag, "%s: \"%s\" is no object", r->where, TW_INTERCHANGE_REST);
     json_t *own = json_object_get(rest, "config");
@@ -206,7 +207,8 @@ static tw_status pass_own(const reading *r, const json_t *rest, json_t *config, 
 
 /* ---- T4 */
 
-/* Returns the value of a result's measurement, NULL: it has none of this name. */
+/* Returns the value of a result's measurement, and sets *unit, which may be NULL, to its unit. NULL: it has none of
+   this name. */
 static const json_t *measured(const json_t *result, const char *name, const char **unit) {
     const json_t *list = json_object_get(result, "measurements");
     for (size_t i = 0; i < json_array_size(list); i++) {

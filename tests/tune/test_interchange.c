@@ -113,19 +113,21 @@ static void files_are_read_as_they_were(void **state) {
     free(all);
 }
 
+/* One configuration's measurement, of a single sample of 1 us. */
+static const double one = 1;
+static const tw_measurement plain = {.environment = "{\"device\": \"A\"}",
+                                     .space = "s",
+                                     .problem = "p=1",
+                                     .config = "a=1",
+                                     .protocol = "",
+                                     .unit = "us",
+                                     .message = "",
+                                     .samples = &one,
+                                     .n = 1};
+
 static void a_file_has_one_problem(void **state) {
     (void)state;
-    const double one = 1;
-    const tw_measurement m = {.environment = "{\"device\": \"A\"}",
-                              .space = "s",
-                              .problem = "p=1",
-                              .config = "a=1",
-                              .protocol = "",
-                              .unit = "us",
-                              .message = "",
-                              .samples = &one,
-                              .n = 1};
-    tw_measurement other[3] = {m, m, m};
+    tw_measurement other[3] = {plain, plain, plain};
     static const char *const flags[] = {"--environment '{\"device\": \"A\"}'", "--space 's'", "--problem 'p=1'"};
     other[0].environment = "{\"device\": \"B\"}";
     other[1].space = other[2].problem = "other";
@@ -133,7 +135,7 @@ static void a_file_has_one_problem(void **state) {
     tw_diag d;
     for (int i = 0; i < 3; i++) {
         json_t *all = NULL;
-        assert_int_equal(tw_interchange_add(&all, &m, &d), TW_OK);
+        assert_int_equal(tw_interchange_add(&all, &plain, &d), TW_OK);
         assert_int_equal(tw_interchange_add(&all, &other[i], &d), TW_ERR_USAGE);
         assert_non_null(strstr(d.message, flags[i]));
         json_decref(all);
@@ -147,16 +149,12 @@ static void a_file_has_one_problem(void **state) {
 static void entries_have_the_most_samples(void **state) {
     (void)state;
     const double few[] = {9000}, many[] = {1000, 2000, 6000};
-    tw_measurement m = {.environment = "{\"device\": \"A\"}",
-                        .space = "s",
-                        .problem = "p",
-                        .config = "a=2 b=x",
-                        .protocol = "",
-                        .unit = "us",
-                        .message = "no",
-                        .samples = few,
-                        .n = 0,
-                        .status = TW_ERR_UNSUPPORTED};
+    tw_measurement m = plain;
+    m.problem = "p";
+    m.config = "a=2 b=x";
+    m.message = "no";
+    m.status = TW_ERR_UNSUPPORTED;
+    m.n = 0;
     json_t *all = NULL;
     tw_buf out = {0};
     tw_diag d;
@@ -190,15 +188,10 @@ static void entries_have_the_most_samples(void **state) {
 static void energies_are_joules(void **state) {
     (void)state;
     const double samples[] = {1e6, 3e6};
-    const tw_measurement m = {.environment = "{}",
-                              .space = "s",
-                              .problem = "p=1",
-                              .config = "a=1",
-                              .protocol = "",
-                              .unit = "uJ",
-                              .message = "",
-                              .samples = samples,
-                              .n = 2};
+    tw_measurement m = plain;
+    m.unit = "uJ";
+    m.samples = samples;
+    m.n = 2;
     json_t *all = NULL;
     tw_buf t4 = {0}, cache = {0};
     tw_diag d;
